@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_CLI_H
+#define SONDE_FORMATS_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "formats/error.h"
+
+/*
+ * What every verb of the command line shares: how errors are shown, exit statuses, numbers.
+ * A verb is a function `int cmd_<verb>(int argc, char **argv)` in <folder>/cmd-<verb>.c, argv[0]
+ * being the verb's name; it returns the exit status.
+ */
+enum cli_status {
+	CLI_OK = 0,
+	CLI_FAILED = 1,
+	CLI_USAGE = 2,
+};
+
+#define SONDE_VERSION "0.1.0"
+
+/* Print "sonde <verb>: <text>[ (at 0x...)]" as one line on stderr. Returns CLI_FAILED. */
+int cli_error(const char *verb, const struct error *err);
+
+/* Print "sonde <verb>: <formatted>" as one line on stderr. Returns CLI_USAGE. */
+int cli_usage(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Parse a decimal number within [min, max]. Returns 0, or -EINVAL / -ERANGE. */
+int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
+
+/* Of `names` (NULL-terminated), the one nearest to `word` by edit distance, or NULL if none is
+ * near. */
+const char *cli_nearest(const char *word, const char *const *names);
+
+/* Whether to use colour on this stream: a terminal, and NO_COLOR unset (https://no-color.org). */
+bool cli_colour(FILE *stream);
+
+#endif

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_CMD_H
+#define SONDE_FORMATS_CMD_H
+
+/* The verbs of this folder: sonde-report(1), sonde-check(1). argv[0] is the verb; exit status. */
+int cmd_report(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_SIDECAR_H
+#define SONDE_FORMATS_SIDECAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/error.h"
+#include "formats/trace-info.h"
+
+/*
+ * The file `sonde.json` of a trace directory: all that the kmemtrace ABI has no place for. The
+ * format is described in sonde-trace(5). A trace is readable without it.
+ */
+#define SIDECAR_NAME "sonde.json"
+#define SIDECAR_TEMP_NAME "sonde.json.tmp"
+enum { SIDECAR_VERSION = 1 };
+
+struct sidecar_vcpu {
+	uint64_t allocs, frees; /* records in the stream */
+	uint64_t overruns;      /* records dropped */
+};
+
+struct sidecar_cache {
+	uint16_t id; /* >= 1 */
+	char *name;
+	uint64_t object_size, size; /* bytes: usable, and with padding and metadata */
+};
+
+struct sidecar_symbol {
+	uint64_t address;     /* lowest recorded call site in the function */
+	uint64_t start, size; /* run-time address and bytes; size 0 = unknown */
+	char *name;
+};
+
+struct sidecar {
+	struct trace_info info;
+	bool complete; /* the recorder ended in order: the counts are final */
+	struct sidecar_vcpu *vcpus;
+	size_t nr_vcpus;
+	struct sidecar_cache *caches; /* ascending by id when parsed */
+	size_t nr_caches;
+	struct sidecar_symbol *symbols; /* ascending by start when parsed */
+	size_t nr_symbols;
+};
+
+/*
+ * Reserve `bytes` of disk for the next sidecar_write() to the directory, so that a trace that
+ * filled its disk can still say what it lost. Best effort.
+ */
+void sidecar_reserve(int dir_fd, size_t bytes);
+
+/*
+ * Write the sidecar of the trace directory open as dir_fd: to a temporary file that then takes the
+ * place of the old sidecar, so that a reader sees either. Bytes outside printable ASCII in strings
+ * (they come from guests) become '?'. Returns 0 or -errno, the old sidecar then still being there.
+ */
+int sidecar_write(int dir_fd, const struct sidecar *sidecar, struct error *err);
+
+/*
+ * Parse the text of a sidecar: sizes and types are checked, unknown keys ignored, missing ones
+ * zero or empty, control characters in strings replaced. Returns 0 and the sidecar, to be destroyed
+ * by the caller; -EINVAL for what is not a sidecar of this version, -ENOMEM.
+ */
+int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct error *err);
+
+/* Read and parse the sidecar of a trace directory. As sidecar_parse(); -ENOENT if there is none. */
+int sidecar_load(int dir_fd, struct sidecar **out, struct error *err);
+
+/* NULL-safe; for what sidecar_parse() and sidecar_load() made. */
+void sidecar_destroy(struct sidecar *sidecar);
+
+/* Look up a parsed sidecar, which may be NULL. The results live as long as it; NULL: not found. */
+const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address);
+const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_t id);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_TRACE_INFO_H
+#define SONDE_FORMATS_TRACE_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the sidecar `sonde.json` says about a trace besides its records. Plain data, copied whole.
+ */
+struct trace_info {
+	char tool_version[32]; /* Sonde's version that recorded */
+	char mode[16];         /* "trap", later "exitless" */
+	char tracers[128];     /* trace specs, comma separated: "kmem" */
+	char banner[256];      /* the guest's linux_banner, without newline */
+	char build_id[65];     /* hex; empty if the image has none */
+	int64_t virt_slide;    /* run-time minus link-time virtual address of the kernel image */
+	uint64_t phys_base;    /* guest-physical address of _text */
+	char clock[32];        /* what the time stamps count: "kvmclock" */
+	int64_t started_realtime_ns; /* host CLOCK_REALTIME at the start of tracing */
+	int64_t started_ns;          /* the trace clock at the same moment */
+	bool from_first_allocation;  /* tracing began before the guest's first slab allocation */
+	uint64_t page_size;          /* 4096 */
+
+	/* counted but not recorded */
+	uint64_t null_allocs; /* allocations that returned NULL (or ZERO_SIZE_PTR) */
+	uint64_t null_frees;  /* frees of NULL or ZERO_SIZE_PTR */
+	uint64_t nested;      /* entry points entered from within another one for the same object */
+	uint64_t unpaired_returns; /* returns whose entry came before tracing began */
+	uint64_t in_flight;        /* entries whose return had not come when tracing ended */
+	uint64_t lost;             /* events known lost for any other reason */
+	uint64_t pauses; /* times tracing was switched off and on again: unseen events between */
+};
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_TRACE_WRITER_H
+#define SONDE_FORMATS_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/error.h"
+#include "formats/record.h"
+#include "formats/trace-info.h"
+
+/*
+ * Writes a trace directory: one kmemtrace ABI version 1 stream per vCPU (`cpu0`, `cpu1`, ...),
+ * `abi_version`, `total_overruns` (bytes dropped, as the ABI says), the side streams `caches<n>`
+ * (one little-endian u16 cache id per record of `cpu<n>`), and the sidecar `sonde.json`.
+ *
+ * The directory is readable as a trace at every moment after creation, also when the process dies.
+ */
+struct trace_writer;
+
+/*
+ * Create `dir` (or take an existing empty one). Refuses a non-empty or unwritable directory.
+ * `info` is copied; it is written to the sidecar at once with "complete": false.
+ */
+int trace_writer_create(const char *dir, unsigned int nr_vcpus, const struct trace_info *info,
+			struct trace_writer **out, struct error *err);
+
+/* NULL-safe. Does not finish: see trace_writer_finish(). */
+void trace_writer_destroy(struct trace_writer *writer);
+
+/*
+ * Append one record to vCPU `vcpu`'s stream. Thread-safe; buffered. When the disk is full or
+ * failing the record is dropped and counted as an overrun of that vCPU, and the first failure is
+ * kept for trace_writer_error(). Never blocks on anything but the disk. Returns 0 or -errno.
+ */
+int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
+			const struct kmem_record *record);
+
+/* Id (>= 1) for a slab cache, the same for the same three values; 0 if the table (65535) is full.
+ */
+uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, uint64_t object_size,
+			       uint64_t size);
+
+/* Write out everything buffered (whole records only). Returns 0 or -errno. */
+int trace_writer_flush(struct trace_writer *writer, struct error *err);
+
+/* The first write failure, or NULL. Valid until destroy. */
+const struct error *trace_writer_error(const struct trace_writer *writer);
+
+struct trace_writer_counts {
+	uint64_t allocs, frees; /* records accepted */
+	uint64_t overruns;      /* records dropped */
+};
+void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
+			 struct trace_writer_counts *out);
+
+/*
+ * Names a call site for the sidecar. Returns 0 and fills name (NUL-terminated), the function's
+ * start address and size, or -ENOENT.
+ */
+typedef int trace_symbolize_fn(void *arg, uint64_t address, char *name, size_t name_size,
+			       uint64_t *start, uint64_t *size);
+
+/*
+ * Flush, write total_overruns and the final sidecar ("complete": true, counts, the symbol of every
+ * call site that was recorded). `info` replaces what was given at creation; `symbolize` may be
+ * NULL. Nobody may append meanwhile or afterwards. Records that cannot be written are counted as
+ * overruns; all else is written nevertheless. Returns 0, or -errno of the first failure.
+ */
+int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
+			trace_symbolize_fn *symbolize, void *arg, struct error *err);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <stdlib.h>
+#include "formats/analysis.h"
+#include "formats/check.h"
+#include "formats/sidecar.h"
+#include "formats/trace-reader.h"
+
+/*
+ * First byte: 0 for a sidecar, else the number of vCPUs (up to 4) that the rest is split among,
+ * each with the first bytes of the whole as its cache ids too. What is read goes through the
+ * analysis and the checks.
+ */
+enum { MAX_STREAMS = 4 };
+
+static void consume(struct trace_reader *reader)
+{
+	struct analysis *analysis = analysis_create(ANALYSIS_BY_CACHE, ANALYSIS_ALL_TYPES);
+	struct check *check = check_create(true, false);
+	const struct analysis_group *groups;
+	struct trace_event event;
+
+	while (trace_reader_next(reader, &event, NULL) > 0) {
+		if (analysis_add(analysis, &event) ||
+		    check_add(check, &event, trace_reader_cut(reader)))
+			abort();
+	}
+	check_streams(check, reader);
+	analysis_sort(analysis, ANALYSIS_SORT_FRAGMENTATION, &groups);
+	check_destroy(check);
+	analysis_destroy(analysis);
+}
+
+static void read_records(const uint8_t *data, size_t size, size_t nr_streams)
+{
+	struct trace_memory_stream streams[MAX_STREAMS];
+	struct trace_reader *reader;
+	size_t part = size / nr_streams;
+
+	for (size_t i = 0; i < nr_streams; i++)
+		streams[i] = (struct trace_memory_stream){
+			.vcpu = (unsigned int)i,
+			.records = data + i * part,
+			.records_size = part,
+			.caches = data,
+			.caches_size = size / 64,
+		};
+	if (trace_reader_open_memory(streams, nr_streams, &reader, NULL))
+		return;
+	consume(reader);
+	trace_reader_close(reader);
+}
+
+static void read_sidecar(const uint8_t *data, size_t size)
+{
+	struct sidecar *sidecar;
+
+	if (sidecar_parse(data, size, &sidecar, NULL))
+		return;
+	for (size_t i = 0; i < sidecar->nr_symbols; i++)
+		sidecar_symbol(sidecar, sidecar->symbols[i].start + i);
+	sidecar_cache(sidecar, 1);
+	sidecar_destroy(sidecar);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (!size)
+		return 0;
+	if (data[0] % (MAX_STREAMS + 1))
+		read_records(data + 1, size - 1, data[0] % (MAX_STREAMS + 1));
+	else
+		read_sidecar(data + 1, size - 1);
+	return 0;
+}

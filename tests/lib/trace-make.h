@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_LIB_TRACE_MAKE_H
+#define SONDE_TESTS_LIB_TRACE_MAKE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/kmemtrace.h"
+#include "formats/record-stream.h"
+
+/* Hand-made traces for unit tests. All of these abort() when the machine fails them. */
+
+/* A new empty directory under /tmp; scratch_remove() deletes it with all in it. */
+struct scratch {
+	char path[64];
+};
+struct scratch scratch_make(void);
+void scratch_remove(const struct scratch *scratch);
+
+/* Write, or read whole (NUL-terminated, to be freed; NULL if it cannot be opened), dir/name. */
+void file_put(const char *dir, const char *name, const void *bytes, size_t size);
+char *file_get(const char *dir, const char *name, size_t *size);
+
+struct kmem_record make_alloc(unsigned int type, uint64_t ptr, uint64_t call_site, uint64_t req,
+			      uint64_t alloc, int64_t timestamp);
+struct kmem_record make_free(unsigned int type, uint64_t ptr, uint64_t call_site,
+			     int64_t timestamp);
+
+/* Encode n records into dir/cpu<vcpu>. */
+void stream_put(const char *dir, unsigned int vcpu, const struct kmem_record *records, size_t n);
+
+/* What a verb printed and returned. Run with standard output and error redirected. */
+struct verb_result {
+	int status;
+	char *out, *err; /* to be freed by verb_result_deinit() */
+};
+struct verb_result verb_run(int (*verb)(int, char **), const char *const *argv);
+void verb_result_deinit(struct verb_result *result);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "formats/sidecar.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+static struct sidecar_vcpu vcpus[] = {{10, 5, 0}, {7, 8, 9}};
+static char cache_name[] = "kmalloc-64", odd_name[] = "a\033[31m\xff";
+static char first_name[] = "first", second_name[] = "second";
+static struct sidecar_cache caches[] = {{2, odd_name, 60, 64}, {1, cache_name, 64, 64}};
+static struct sidecar_symbol symbols[] = {
+	{0xffffffff81000210, 0xffffffff81000200, 0x40, second_name},
+	{0xffffffff81000110, 0xffffffff81000100, 0x20, first_name},
+};
+static const struct sidecar sample = {
+	.info =
+		{
+			.tool_version = "1.2",
+			.mode = "trap",
+			.banner = "Linux version 6.1",
+			.virt_slide = -4096,
+			.phys_base = 0x1000000,
+			.started_ns = 12,
+			.from_first_allocation = true,
+			.page_size = 4096,
+			.null_allocs = 3,
+			.lost = UINT64_MAX,
+			.pauses = 2,
+		},
+	.complete = true,
+	.vcpus = vcpus,
+	.nr_vcpus = 2,
+	.caches = caches,
+	.nr_caches = 2,
+	.symbols = symbols,
+	.nr_symbols = 2,
+};
+
+static void check_info(const struct trace_info *info)
+{
+	is_str(info->banner, "Linux version 6.1", "banner");
+	is_str(info->mode, "trap", "mode");
+	is_str(info->build_id, "", "empty string");
+	ok(info->virt_slide == -4096, "signed value");
+	is_u64(info->phys_base, 0x1000000, "address");
+	is_u64(info->null_allocs, 3, "count");
+	is_u64(info->pauses, 2, "pauses");
+	is_u64(info->lost, INT64_MAX, "a count beyond JSON's range is capped");
+	ok(info->from_first_allocation, "boolean");
+}
+
+static void check_lookup(const struct sidecar *s)
+{
+	const struct sidecar_symbol *symbol = sidecar_symbol(s, 0xffffffff8100021f);
+
+	is_str(symbol ? symbol->name : NULL, "second", "symbol inside");
+	symbol = sidecar_symbol(s, 0xffffffff81000100);
+	is_str(symbol ? symbol->name : NULL, "first", "symbol at its start");
+	ok(!sidecar_symbol(s, 0xffffffff81000120), "none right behind a function");
+	ok(!sidecar_symbol(s, 0xffffffff810000ff), "none before the first");
+	ok(!sidecar_symbol(s, UINT64_MAX), "none at the end");
+	ok(!sidecar_symbol(NULL, 1) && !sidecar_cache(NULL, 1), "no sidecar, no names");
+	is_str(sidecar_cache(s, 1) ? sidecar_cache(s, 1)->name : NULL, "kmalloc-64", "cache");
+	is_str(sidecar_cache(s, 2) ? sidecar_cache(s, 2)->name : NULL, "a?[31m?",
+	       "bytes that terminals obey are replaced");
+	ok(!sidecar_cache(s, 3), "no such cache");
+}
+
+static void test_round_trip(void)
+{
+	struct scratch dir = scratch_make();
+	int fd = open(dir.path, O_RDONLY | O_DIRECTORY);
+	struct sidecar *loaded = NULL;
+	struct error err = {0};
+	size_t size = 0;
+	char *text;
+
+	ok(sidecar_load(fd, &loaded, &err) == -ENOENT, "none there yet");
+	sidecar_reserve(fd, 64 << 10);
+	ok(!sidecar_write(fd, &sample, &err), "written");
+	ok(faccessat(fd, SIDECAR_TEMP_NAME, F_OK, 0) < 0, "no temporary file is left");
+	text = file_get(dir.path, SIDECAR_NAME, &size);
+	ok(text && strlen(text) == size, "no reserved space is left behind the text");
+	free(text);
+	if (ok(!sidecar_load(fd, &loaded, &err), "loaded")) {
+		check_info(&loaded->info);
+		is_u64(loaded->nr_vcpus, 2, "vCPUs");
+		is_u64(loaded->vcpus[1].overruns, 9, "overruns");
+		check_lookup(loaded);
+	}
+	sidecar_destroy(loaded);
+	close(fd);
+	scratch_remove(&dir);
+}
+
+static void test_keys(void)
+{
+	static const char *const keys[] = {
+		"version",
+		"complete",
+		"tool_version",
+		"mode",
+		"tracers",
+		"banner",
+		"build_id",
+		"virt_slide",
+		"phys_base",
+		"clock",
+		"started_realtime_ns",
+		"started_ns",
+		"page_size",
+		"null_allocs",
+		"null_frees",
+		"nested",
+		"in_flight",
+		"lost",
+		"unpaired_returns",
+		"from_first_allocation",
+		"vcpus",
+		"caches",
+		"symbols",
+		"pauses",
+	};
+	struct scratch dir = scratch_make();
+	int fd = open(dir.path, O_RDONLY | O_DIRECTORY);
+	json_t *root;
+	char *text;
+
+	sidecar_write(fd, &sample, NULL);
+	text = file_get(dir.path, SIDECAR_NAME, NULL);
+	root = json_loads(text, 0, NULL);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		ok(json_object_get(root, keys[i]), "key %s", keys[i]);
+	is_u64(json_object_size(root), sizeof(keys) / sizeof(keys[0]), "and no other");
+	is_str(json_string_value(json_object_get(
+		       json_array_get(json_object_get(root, "symbols"), 1), "address")),
+	       "0xffffffff81000110", "addresses are hexadecimal strings");
+	json_decref(root);
+	free(text);
+	close(fd);
+	scratch_remove(&dir);
+}
+
+static void test_hostile(void)
+{
+	static const struct {
+		const char *text;
+		int want;
+		const char *what;
+	} rows[] = {
+		{"{\"version\":1}", 0, "the least there can be"},
+		{"{\"version\":1,\"new\":[{}]}", 0, "an unknown key"},
+		{"", -EINVAL, "nothing"},
+		{"{\"version\":1", -EINVAL, "cut off"},
+		{"[1]", -EINVAL, "not an object"},
+		{"{\"version\":2}", -EINVAL, "another version"},
+		{"{\"version\":1,\"banner\":5}", -EINVAL, "a number for a string"},
+		{"{\"version\":1,\"lost\":-1}", -EINVAL, "a negative count"},
+		{"{\"version\":1,\"lost\":\"1\"}", -EINVAL, "a string for a count"},
+		{"{\"version\":1,\"lost\":99999999999999999999}", -EINVAL, "an overflow"},
+		{"{\"version\":1,\"phys_base\":\"12\"}", -EINVAL, "an address without 0x"},
+		{"{\"version\":1,\"phys_base\":\"0x11111111111111111\"}", -EINVAL, "17 digits"},
+		{"{\"version\":1,\"complete\":0}", -EINVAL, "a number for a boolean"},
+		{"{\"version\":1,\"vcpus\":{}}", -EINVAL, "an object for an array"},
+		{"{\"version\":1,\"vcpus\":[3]}", -EINVAL, "a number for an object"},
+		{"{\"version\":1,\"caches\":[{\"id\":0}]}", -EINVAL, "cache id 0"},
+		{"{\"version\":1,\"caches\":[{\"id\":65536}]}", -EINVAL, "cache id 65536"},
+		{"{\"version\":1,\"symbols\":[{\"name\":\"a\"},7]}", -EINVAL, "half an array"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sidecar *sidecar = NULL;
+		struct error err = {0};
+		int ret = sidecar_parse(rows[i].text, strlen(rows[i].text), &sidecar, &err);
+
+		ok(ret == rows[i].want && (ret ? err.text[0] && !sidecar : !!sidecar), "%s",
+		   rows[i].what);
+		sidecar_destroy(sidecar);
+	}
+}
+
+/* The directory's sonde.json may be anything, a FIFO that would block us too. */
+static void test_not_a_file(void)
+{
+	struct scratch dir = scratch_make();
+	int fd = open(dir.path, O_RDONLY | O_DIRECTORY);
+	struct sidecar *sidecar = NULL;
+
+	ok(!mkfifoat(fd, SIDECAR_NAME, 0600), "a FIFO");
+	ok(sidecar_load(fd, &sidecar, NULL) == -EINVAL, "is refused at once");
+	close(fd);
+	scratch_remove(&dir);
+}
+
+int main(void)
+{
+	test_round_trip();
+	test_keys();
+	test_hostile();
+	test_not_a_file();
+	return tap_done();
+}

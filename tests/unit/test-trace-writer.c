@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "formats/trace-reader.h"
+#include "formats/trace-writer.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+static const struct trace_info info = {.mode = "trap", .page_size = 4096};
+
+static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
+		     uint64_t *size)
+{
+	(void)arg;
+	if (address >= 0x9000)
+		return -ENOENT;
+	*start = address & ~0xffull;
+	*size = 0x100;
+	snprintf(name, name_size, "fn_%llx", (unsigned long long)*start);
+	return 0;
+}
+
+static struct trace_writer *create(const char *path, unsigned int nr_vcpus)
+{
+	struct trace_writer *writer = NULL;
+	struct error err = {0};
+
+	if (!ok(!trace_writer_create(path, nr_vcpus, &info, &writer, &err), "created"))
+		tap_diag("%s", err.text);
+	return writer;
+}
+
+static struct trace_reader *open_trace(const char *path)
+{
+	struct trace_reader *reader = NULL;
+	struct error err = {0};
+
+	if (!ok(!trace_reader_open(path, &reader, &err), "it opens"))
+		tap_diag("%s", err.text);
+	return reader;
+}
+
+static uint64_t count_events(struct trace_reader *reader)
+{
+	struct trace_event event;
+	uint64_t n = 0;
+
+	while (trace_reader_next(reader, &event, NULL) > 0)
+		n++;
+	return n;
+}
+
+static void check_sidecar(const struct sidecar *sidecar)
+{
+	if (!ok(sidecar, "it has a sidecar"))
+		return;
+	ok(sidecar->complete, "complete");
+	is_u64(sidecar->vcpus[0].allocs, 2, "allocations counted");
+	is_u64(sidecar->vcpus[1].frees, 1, "frees counted");
+	is_u64(sidecar->nr_symbols, 2, "one symbol for each function, none for the nameless");
+	is_str(sidecar->symbols[0].name, "fn_1000", "its name");
+	is_u64(sidecar->symbols[0].address, 0x1010, "its lowest call site");
+	is_str(sidecar_cache(sidecar, 1)->name, "dentry", "the cache's name");
+}
+
+static void test_whole(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, 2);
+	struct kmem_record records[] = {
+		make_alloc(KMEM_TYPE_CACHE, 0x100, 0x1020, 190, 192, 10),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x200, 0x1010, 5, 8, 20),
+		make_free(KMEM_TYPE_KMALLOC, 0x200, 0x2000, 30),
+		make_free(KMEM_TYPE_CACHE, 0x100, 0x9000, 40),
+	};
+	struct trace_event event;
+	struct trace_reader *reader;
+	char *text;
+
+	records[0].cache = trace_writer_cache_id(writer, "dentry", 190, 192);
+	is_u64(records[0].cache, 1, "first cache id");
+	is_u64(trace_writer_cache_id(writer, "dentry", 190, 256), 2, "other size, other id");
+	is_u64(trace_writer_cache_id(writer, "dentry", 190, 192), 1, "the same again");
+	for (unsigned int i = 0; i < 3; i++)
+		trace_writer_append(writer, i == 2, &records[i]);
+	trace_writer_append(writer, 0, &records[3]);
+	ok(trace_writer_append(writer, 2, &records[0]) == -EINVAL, "no third vCPU");
+	ok(!trace_writer_finish(writer, &info, symbolize, NULL, NULL), "finished");
+	ok(!trace_writer_error(writer), "no error");
+	trace_writer_destroy(writer);
+	reader = open_trace(dir.path);
+	check_sidecar(trace_reader_sidecar(reader));
+	is_u64(trace_reader_abi_version(reader), 1, "ABI version");
+	trace_reader_next(reader, &event, NULL);
+	is_u64(event.record.cache, 1, "the record's cache comes back");
+	is_u64(event.record.bytes_req, 190, "and the record");
+	is_u64(count_events(reader), 3, "and the others");
+	trace_reader_close(reader);
+	text = file_get(dir.path, "total_overruns", NULL);
+	is_str(text, "0\n", "no overruns, as text");
+	free(text);
+	scratch_remove(&dir);
+}
+
+/* A recorder that is killed leaves a trace. */
+static void test_at_once(void)
+{
+	struct scratch dir = scratch_make();
+	struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 0x100, 0x1000, 8, 8, 1);
+	struct trace_writer *writer = create(dir.path, 1);
+	struct trace_reader *reader = open_trace(dir.path);
+	struct trace_losses losses;
+
+	is_u64(count_events(reader), 0, "empty after creation");
+	trace_reader_losses(reader, &losses);
+	ok(losses.unfinished, "and marked unfinished");
+	trace_reader_close(reader);
+	trace_writer_append(writer, 0, &record);
+	ok(!trace_writer_flush(writer, NULL), "flushed");
+	reader = open_trace(dir.path);
+	is_u64(count_events(reader), 1, "one record after a flush");
+	trace_reader_close(reader);
+	trace_writer_destroy(writer);
+	scratch_remove(&dir);
+}
+
+static void test_refusals(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = NULL;
+	struct error err = {0};
+	char path[128];
+
+	file_put(dir.path, "x", "x", 1);
+	ok(trace_writer_create(dir.path, 1, &info, &writer, &err) == -ENOTEMPTY, "not empty");
+	ok(strstr(err.text, dir.path), "the message names the directory");
+	snprintf(path, sizeof(path), "%s/x", dir.path);
+	ok(trace_writer_create(path, 1, &info, &writer, &err) == -ENOTDIR, "a file");
+	snprintf(path, sizeof(path), "%s/a/b", dir.path);
+	ok(trace_writer_create(path, 1, &info, &writer, &err) == -ENOENT, "no parent directory");
+	snprintf(path, sizeof(path), "%s/y", dir.path);
+	ok(trace_writer_create(path, 0, &info, &writer, &err) == -EINVAL, "no vCPUs");
+	ok(trace_writer_create(path, 4097, &info, &writer, &err) == -EINVAL, "too many vCPUs");
+	ok(access(path, F_OK) < 0, "and nothing was created");
+	scratch_remove(&dir);
+}
+
+enum { THREADS = 4, PER_THREAD = 20000 };
+
+static void *append_many(void *arg)
+{
+	struct trace_writer *writer = arg;
+
+	for (int i = 0; i < PER_THREAD; i++) {
+		struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 0x1000, 0x10, 8, 8, i);
+
+		record.cache = trace_writer_cache_id(writer, i % 2 ? "odd" : "even", 8, 8);
+		trace_writer_append(writer, (unsigned int)i % 2, &record);
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, 2);
+	unsigned int wrong = 0, even;
+	struct trace_reader *reader;
+	struct trace_event event;
+	pthread_t threads[THREADS];
+
+	even = trace_writer_cache_id(writer, "even", 8, 8);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, append_many, writer);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	ok(!trace_writer_finish(writer, &info, NULL, NULL, NULL), "finished");
+	trace_writer_destroy(writer);
+	reader = open_trace(dir.path);
+	while (trace_reader_next(reader, &event, NULL) > 0)
+		wrong += (event.record.cache == even) != (event.vcpu == 0);
+	is_u64(wrong, 0, "each record with its own cache");
+	for (unsigned int i = 0; i < 2; i++) {
+		struct trace_stream_info stream;
+
+		trace_reader_stream_info(reader, i, &stream);
+		is_u64(stream.records, THREADS * PER_THREAD / 2, "all records are there");
+	}
+	trace_reader_close(reader);
+	scratch_remove(&dir);
+}
+
+enum { MANY = 30000 };
+
+/* Append until long after the disk is full. Returns how many appends were refused. */
+static uint64_t overfill(struct trace_writer *writer)
+{
+	uint64_t refused = 0;
+
+	for (int i = 0; i < MANY; i++) {
+		struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 0x1000, 0x10, 8, 8, i);
+
+		record.cache = (uint16_t)(i + 1);
+		refused += trace_writer_append(writer, 0, &record) != 0;
+	}
+	return refused;
+}
+
+/* What a failing disk must leave: whole records, and counts that add up. */
+static void check_survivor(const char *path, const struct trace_writer_counts *counts)
+{
+	struct trace_reader *reader = open_trace(path);
+	struct trace_stream_info stream;
+	struct trace_losses losses;
+	struct trace_event event;
+	uint64_t wrong = 0;
+
+	while (trace_reader_next(reader, &event, NULL) > 0)
+		wrong += event.record.cache != (uint16_t)(event.record.timestamp + 1);
+	is_u64(wrong, 0, "records and cache ids are still in step");
+	trace_reader_stream_info(reader, 0, &stream);
+	is_u64(stream.fault, RECORD_FAULT_NONE, "the stream ends with a whole record");
+	is_u64(stream.records, counts->allocs, "as many records as counted");
+	is_u64(counts->allocs + counts->overruns, MANY, "written and dropped add up");
+	trace_reader_losses(reader, &losses);
+	is_u64(losses.overruns, counts->overruns, "the trace tells what was dropped");
+	ok(!losses.unfinished, "and has its final sidecar");
+	trace_reader_close(reader);
+}
+
+static void run_out_of_disk(const char *path)
+{
+	struct trace_writer *writer = create(path, 1);
+	struct trace_writer_counts counts;
+	struct error err = {0};
+
+	if (!writer)
+		return;
+	ok(overfill(writer), "appends are refused when the disk is full");
+	ok(trace_writer_finish(writer, &info, symbolize, NULL, &err) < 0, "finishing tells it");
+	ok(trace_writer_error(writer), "and so does the error: %s", err.text);
+	trace_writer_counts(writer, 0, &counts);
+	trace_writer_destroy(writer);
+	check_survivor(path, &counts);
+}
+
+static void test_disk_full(void)
+{
+	struct scratch dir = scratch_make();
+
+	if (mount("none", dir.path, "tmpfs", 0, "size=1m")) {
+		tap_skip("full disk", "mounting a tmpfs needs root");
+	} else {
+		run_out_of_disk(dir.path);
+		umount(dir.path);
+	}
+	scratch_remove(&dir);
+}
+
+/* A limit that is no multiple of 56, or of the buffer: the last write is a short one. */
+static void test_file_limit(void)
+{
+	struct scratch dir = scratch_make();
+	struct rlimit old, limit;
+
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &old);
+	limit = old;
+	limit.rlim_cur = 500003;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	run_out_of_disk(dir.path);
+	setrlimit(RLIMIT_FSIZE, &old);
+	scratch_remove(&dir);
+}
+
+/* Space that comes back is used again; nothing that was accepted is lost. */
+static void test_recovery(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, 1);
+	struct trace_writer_counts counts;
+	struct rlimit old, limit;
+	uint64_t refused;
+
+	getrlimit(RLIMIT_FSIZE, &old);
+	limit = old;
+	limit.rlim_cur = 500003;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	refused = overfill(writer);
+	setrlimit(RLIMIT_FSIZE, &old);
+	ok(!trace_writer_finish(writer, &info, NULL, NULL, NULL), "finished after all");
+	trace_writer_counts(writer, 0, &counts);
+	is_u64(counts.overruns, refused, "only what was refused is lost");
+	trace_writer_destroy(writer);
+	check_survivor(dir.path, &counts);
+	scratch_remove(&dir);
+}
+
+int main(void)
+{
+	test_whole();
+	test_at_once();
+	test_refusals();
+	test_threads();
+	test_disk_full();
+	test_file_limit();
+	test_recovery();
+	return tap_done();
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <stdlib.h>
+#include "formats/u64-map.h"
+#include "tests/lib/tap.h"
+
+enum { KEYS = 512, STEPS = 200000 };
+
+/* Sparse and with zero, dense pages, and equal low bits. */
+static uint64_t key_of(unsigned int i)
+{
+	return i % 2 ? (uint64_t)i << 40 : 0xffff888000000000 * (i > 0) + i * 4096ull;
+}
+
+static bool agrees(const struct u64_map *map, const uint64_t *model)
+{
+	for (unsigned int i = 0; i < KEYS; i++) {
+		const uint64_t *value = u64_map_find(map, key_of(i));
+
+		if ((value ? *value : 0) != model[i])
+			return false;
+	}
+	return true;
+}
+
+/* Random inserts and removes, against an array that needs no hashing. */
+static void test_model(void)
+{
+	static uint64_t model[KEYS];
+	unsigned int seed = 1, disagreements = 0;
+	size_t count = 0;
+	struct u64_map map;
+
+	u64_map_init(&map, sizeof(uint64_t));
+	for (unsigned int step = 1; step <= STEPS; step++) {
+		unsigned int i = (unsigned int)rand_r(&seed) % KEYS;
+		bool is_new, insert = (unsigned int)rand_r(&seed) % 2;
+
+		if (insert) {
+			uint64_t *value = u64_map_insert(&map, key_of(i), &is_new);
+
+			disagreements += is_new != !model[i] || *value != model[i];
+			count += is_new;
+			*value = model[i] = step;
+		} else {
+			disagreements += u64_map_remove(&map, key_of(i)) != !!model[i];
+			count -= !!model[i];
+			model[i] = 0;
+		}
+		if (step % 1000 == 0)
+			disagreements += !agrees(&map, model) || map.count != count;
+	}
+	is_u64(disagreements, 0, "inserts, finds and removes as the model");
+	ok(map.capacity <= 1024, "no growth beyond the entries held");
+	u64_map_deinit(&map);
+}
+
+static void test_iteration(void)
+{
+	struct u64_map set;
+	uint64_t sum = 0, key;
+	size_t pos = 0, seen = 0;
+
+	u64_map_init(&set, 0);
+	ok(!u64_map_find(&set, 1) && !u64_map_next(&set, &pos, &key), "an empty map");
+	ok(!u64_map_remove(&set, 1), "nothing to remove from it");
+	for (uint64_t i = 0; i < 1000; i++)
+		u64_map_insert(&set, i * i, NULL);
+	for (pos = 0; u64_map_next(&set, &pos, &key); seen++)
+		sum += key;
+	is_u64(seen, 1000, "iteration visits each key");
+	is_u64(sum, 332833500, "once");
+	u64_map_deinit(&set);
+}
+
+int main(void)
+{
+	test_model();
+	test_iteration();
+	return tap_done();
+}
