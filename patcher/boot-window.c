@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/boot-window.h"
+
+#include <errno.h>
+#include "patcher/site.h"
+
+/* endbr64 may stand before a mcount site */
+enum { ENDBR_SIZE = 4 };
+
+bool boot_window_is_open(const struct kernel *kernel)
+{
+	uint64_t gva = kernel_symbol(kernel, "system_state");
+	uint32_t state;
+
+	/* SYSTEM_BOOTING is 0 and lasts until both moments are over (include/linux/kernel.h) */
+	return gva && !kernel_read(kernel, gva, &state, sizeof(state), NULL) && state == 0;
+}
+
+static uint64_t return_address_of(const struct boot_window *w, const struct guest_trap *hit)
+{
+	uint64_t address = 0;
+
+	kernel_read(w->kernel, hit->regs.rsp, &address, sizeof(address), NULL);
+	return address;
+}
+
+static void note_failure(struct boot_window *w, const struct error *err)
+{
+	if (!w->failed.code)
+		w->failed = *err;
+}
+
+static void arm_or_note(struct boot_window *w, uint64_t gva, trap_hook_fn *fn)
+{
+	struct error err;
+
+	if (hooks_arm(w->hooks, gva, fn, w, &err))
+		note_failure(w, &err);
+}
+
+/* --- inside ftrace_init(): entries are hooked behind their sites ----------------------------- */
+
+static void arm_behind_sites(struct boot_window *w);
+
+/* The call entered last has returned: its entry hook may be armed again. */
+static void on_caller_rearm(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+
+	(void)hit;
+	if (w->entries_out)
+		arm_behind_sites(w);
+}
+
+static void on_behind_site(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+
+	w->entry(w->arg, hit->regs.rip - SITE_SIZE, hit);
+	arm_or_note(w, return_address_of(w, hit), on_caller_rearm);
+}
+
+static void arm_behind_sites(struct boot_window *w)
+{
+	for (size_t i = 0; i < w->plan->entries.n; i++)
+		arm_or_note(w, w->plan->entries.v[i].gva + SITE_SIZE, on_behind_site);
+}
+
+static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+	struct error err;
+
+	(void)hit;
+	w->entries_out = false;
+	for (size_t i = 0; i < w->plan->entries.n; i++)
+		hooks_disarm(w->hooks, w->plan->entries.v[i].gva + SITE_SIZE);
+	if (site_plan_refresh_entries(w->plan, w->kernel, &err) ||
+	    patch_set_apply(&w->plan->entries, w->kernel, &err))
+		note_failure(w, &err);
+}
+
+static void on_ftrace_init(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+	struct error err;
+
+	if (patch_set_revert(&w->plan->entries, w->kernel, NULL, &err))
+		note_failure(w, &err);
+	w->entries_out = true;
+	arm_behind_sites(w);
+	arm_or_note(w, return_address_of(w, hit), on_ftrace_init_return);
+}
+
+/* --- inside alternative_instructions(): returns are hooked at the caller --------------------- */
+
+static void on_caller(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+	struct guest_trap at_return = *hit;
+
+	/* as the `ret` saw it */
+	at_return.regs.rsp -= sizeof(uint64_t);
+	w->ret(w->arg, &at_return);
+}
+
+void boot_window_note_entry(struct boot_window *w, uint64_t return_address)
+{
+	if (w->returns_out)
+		arm_or_note(w, return_address, on_caller);
+}
+
+static void on_alternatives_return(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+	struct error err;
+
+	(void)hit;
+	w->returns_out = false;
+	if (site_plan_refresh_returns(w->plan, w->kernel, w->traps, &err) ||
+	    patch_set_apply(&w->plan->returns, w->kernel, &err))
+		note_failure(w, &err);
+}
+
+static void on_alternatives(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+	struct error err;
+
+	if (patch_set_revert(&w->plan->returns, w->kernel, NULL, &err))
+		note_failure(w, &err);
+	w->returns_out = true;
+	arm_or_note(w, return_address_of(w, hit), on_alternatives_return);
+}
+
+/* Where a function can be hooked at its entry: behind its mcount site, which ftrace_init() checks.
+ */
+static uint64_t entry_of(const struct kernel_image *image, uint64_t function)
+{
+	size_t low = 0, high = image->nr_mcount_sites;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (image->mcount_sites[mid] < function)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low < image->nr_mcount_sites && image->mcount_sites[low] <= function + ENDBR_SIZE)
+		return image->mcount_sites[low] + SITE_SIZE;
+	return function;
+}
+
+/* Whether the kernel has left its mark of having done one of the two (or else false). */
+static bool is_marked(const struct kernel *kernel, const char *variable)
+{
+	uint64_t gva = kernel_symbol(kernel, variable);
+	uint32_t value;
+
+	return gva && !kernel_read(kernel, gva, &value, sizeof(value), NULL) && value;
+}
+
+static int arm_function(struct boot_window *w, const char *name, trap_hook_fn *fn,
+			struct error *err)
+{
+	uint64_t link = symbols_address(w->kernel->image->symbols, name);
+
+	if (!link)
+		return error_set(err, ENOENT, "the kernel has no %s()", name);
+	return hooks_arm(w->hooks, kernel_gva(w->kernel, entry_of(w->kernel->image, link)), fn, w,
+			 err);
+}
+
+int boot_window_arm(struct boot_window *w, struct error *err)
+{
+	int ret = 0;
+
+	/* their text is freed after boot: no hook may stay there that is never going to be hit */
+	if (!is_marked(w->kernel, "ftrace_pages_start"))
+		ret = arm_function(w, "ftrace_init", on_ftrace_init, err);
+	if (!ret && !is_marked(w->kernel, "alternatives_patched"))
+		ret = arm_function(w, "alternative_instructions", on_alternatives, err);
+	return ret;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/hooks.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const uint8_t hook_trap[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
+
+static uint64_t *find_armed(struct hooks *hooks, uint64_t gva)
+{
+	for (size_t i = 0; i < HOOKS_MAX; i++)
+		if (hooks->armed[i] == gva)
+			return &hooks->armed[i];
+	return NULL;
+}
+
+int hooks_arm(struct hooks *hooks, uint64_t gva, trap_hook_fn *fn, void *arg, struct error *err)
+{
+	struct trap trap = {.gva = gva, .kind = TRAP_HOOK, .hook = fn, .hook_arg = arg};
+	uint64_t *slot;
+	int ret;
+
+	if (find_armed(hooks, gva))
+		return 0;
+	if (trap_table_find(hooks->traps, gva))
+		return error_set_at(err, EBUSY, gva, "a trap is there already");
+	slot = find_armed(hooks, 0);
+	if (!slot)
+		return error_set_at(err, ENOSPC, gva, "too many one-shot traps");
+	ret = kernel_read(hooks->kernel, gva, trap.original, sizeof(trap.original), err);
+	if (!ret)
+		ret = trap_table_put(hooks->traps, &trap, err);
+	if (!ret)
+		ret = kernel_write(hooks->kernel, gva, hook_trap, sizeof(hook_trap), err);
+	if (ret)
+		trap_table_remove(hooks->traps, gva);
+	else
+		*slot = gva;
+	return ret;
+}
+
+void hooks_disarm(struct hooks *hooks, uint64_t gva)
+{
+	const struct trap *trap = trap_table_find(hooks->traps, gva);
+	uint64_t *slot = find_armed(hooks, gva);
+	uint8_t now[GUEST_TRAP_SIZE];
+
+	if (!slot || !trap)
+		return;
+	if (!kernel_read(hooks->kernel, gva, now, sizeof(now), NULL) &&
+	    !memcmp(now, hook_trap, sizeof(now)))
+		kernel_write(hooks->kernel, gva, trap->original, sizeof(trap->original), NULL);
+	trap_table_remove(hooks->traps, gva);
+	*slot = 0;
+}
+
+void hooks_disarm_all(struct hooks *hooks)
+{
+	for (size_t i = 0; i < HOOKS_MAX; i++)
+		if (hooks->armed[i])
+			hooks_disarm(hooks, hooks->armed[i]);
+}
+
+static void fire(struct hooks *hooks, uint64_t gva, const struct guest_trap *hit)
+{
+	const struct trap *trap = trap_table_find(hooks->traps, gva);
+	struct trap copy;
+
+	if (!trap || trap->kind != TRAP_HOOK)
+		return;
+	copy = *trap;
+	hooks_disarm(hooks, gva);
+	copy.hook(copy.hook_arg, hit);
+}
+
+void hooks_fire(struct hooks *hooks, const struct trap *trap, const struct guest_trap *hit)
+{
+	struct guest *guest = hooks->kernel->guest;
+	uint64_t gva = trap->gva;
+	bool stopped = !guest->ops->stop(guest, NULL);
+
+	/* while this vCPU waited for its stop, another thread may have taken the hook away */
+	fire(hooks, gva, hit);
+	if (stopped)
+		guest->ops->resume(guest, NULL);
+}

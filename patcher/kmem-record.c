@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/kmem-record.h"
+
+enum { MAX_ORDER = 20 };
+
+uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[STASH_WORDS],
+		       enum alloc_role role, uint64_t otherwise)
+{
+	for (unsigned int i = 0; i < ALLOC_MAX_ARGS; i++)
+		if (entry->args[i] == role)
+			return words[i];
+	return otherwise;
+}
+
+uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			const uint64_t words[STASH_WORDS], uint64_t call_site, uint64_t key)
+{
+	if (entry->type == KMEM_TYPE_PAGES)
+		return page_callers_resolve(t->page_callers, call_site, key);
+	return kmem_argument(entry, words, ALLOC_ROLE_CALLER, call_site);
+}
+
+unsigned int kmem_order(uint64_t order)
+{
+	return (uint32_t)order > MAX_ORDER ? 0 : (unsigned int)order;
+}
+
+void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit, struct kmem_record *record)
+{
+	if (!(t->types & 1u << record->type_id))
+		return;
+	record->timestamp = (int64_t)hit->time_ns;
+	trace_writer_append(t->context.writer, hit->vcpu, record);
+}
+
+void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t page,
+		     unsigned int order, struct kmem_record *record)
+{
+	if (slab_page_address(t->slab, page, &record->ptr, NULL)) {
+		count_event(&t->context.counters->lost, 1);
+		return;
+	}
+	record->bytes_req = (uint64_t)KMEM_PAGE_SIZE << order;
+	record->bytes_alloc = record->bytes_req;
+	kmem_emit(t, hit, record);
+}
+
+static bool fill_from_cache(const struct kmem_tracer *t, uint64_t cache, struct kmem_record *record)
+{
+	struct cache_info info;
+
+	if (cache_ids_get(t->caches, cache, &info, NULL))
+		return false;
+	record->cache = info.id;
+	record->bytes_alloc = info.size;
+	if (record->type_id == KMEM_TYPE_CACHE)
+		record->bytes_req = info.object_size;
+	return true;
+}
+
+/* kmalloc memory: its cache follows from the object, or it is whole pages. */
+static bool fill_from_object(const struct kmem_tracer *t, struct kmem_record *record)
+{
+	uint64_t cache, bytes;
+
+	if (slab_of_object(t->slab, record->ptr, &cache, &bytes, NULL))
+		return false;
+	if (cache)
+		return fill_from_cache(t, cache, record);
+	record->bytes_alloc = bytes;
+	return true;
+}
+
+void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
+		     struct kmem_record *record)
+{
+	bool filled = cache ? fill_from_cache(t, cache, record) : fill_from_object(t, record);
+
+	/* a record without sizes would be a lie */
+	if (filled)
+		kmem_emit(t, hit, record);
+	else
+		count_event(&t->context.counters->lost, 1);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_SITE_PLAN_H
+#define SONDE_PATCHER_SITE_PLAN_H
+
+#include "formats/error.h"
+#include "introspect/kernel.h"
+#include "patcher/insn.h"
+#include "patcher/patch-set.h"
+#include "patcher/tracer.h"
+#include "patcher/trap-table.h"
+
+/*
+ * Where a session's traps go: the entry site of every probe and, for probes that want it, every
+ * return slot. Two patch sets, because the guest itself rewrites the two kinds of place at
+ * different moments of its boot.
+ *
+ * A function whose places cannot be trapped (taken by the guest's own ftrace or kprobes, an exit
+ * without room) is refused with its reason and left alone; all others are patched or none.
+ */
+struct site_refusal {
+	const char *function;
+	uint64_t gva;
+	char reason[160];
+};
+
+struct site_plan {
+	struct patch_set entries;
+	struct patch_set returns;
+	struct site_refusal *refused;
+	size_t nr_refused;
+};
+
+/* Plan the probes of `tracers` from what stands in guest memory now, and register their traps.
+ * -ENOENT if every function was refused (*err has the first reason). */
+int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct decoder *decoder,
+		   struct tracer *const *tracers, size_t nr_tracers, struct trap_table *traps,
+		   struct error *err);
+void site_plan_deinit(struct site_plan *plan);
+
+/* The guest has rewritten its sites (ftrace_init) or return slots (alternatives) while the set was
+ * not applied: take what stands there now for the old bytes. */
+int site_plan_refresh_entries(struct site_plan *plan, const struct kernel *kernel,
+			      struct error *err);
+int site_plan_refresh_returns(struct site_plan *plan, const struct kernel *kernel,
+			      struct trap_table *traps, struct error *err);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_TRACE_SESSION_H
+#define SONDE_PATCHER_TRACE_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "formats/error.h"
+#include "formats/trace-info.h"
+#include "formats/trace-writer.h"
+#include "guest-symbols/kernel-image.h"
+#include "introspect/guest.h"
+#include "patcher/patch-set.h"
+#include "patcher/site-plan.h"
+
+/*
+ * Tracing of one guest: finds the kernel, hooks what the tracers want, feeds their records to the
+ * trace writer, and takes everything back. Can be started and stopped any number of times.
+ * start, stop, poll and status may be called from one thread at a time (not from trap handlers).
+ */
+struct trace_session;
+
+/* guest, image and writer are borrowed until destroy. */
+int trace_session_create(struct guest *guest, const struct kernel_image *image,
+			 struct trace_writer *writer, struct trace_session **out,
+			 struct error *err);
+
+/* Stops if started. NULL-safe. */
+void trace_session_destroy(struct trace_session *session);
+
+/* The loader placed the kernel itself: it need not be searched. Before the guest starts. */
+void trace_session_kernel_at(struct trace_session *session, uint64_t virt_slide,
+			     uint64_t phys_text);
+
+/*
+ * Start tracing `specs` (NULL-terminated; NULL or empty: those of the last start, at first "kmem").
+ * -EAGAIN while the guest's kernel cannot be found yet: call again; -EALREADY; -EINVAL bad spec.
+ * A guest that still boots is traced through ftrace_init() and the alternatives without a gap.
+ */
+int trace_session_start(struct trace_session *session, const char *const *specs, struct error *err);
+
+/* Put the guest's text back as it was. -EALREADY if not started. */
+int trace_session_stop(struct trace_session *session, struct error *err);
+
+enum { TRACE_MAX_TRACERS = 8, TRACE_SPEC_MAX = 64, TRACE_MAX_VCPUS = 64 };
+
+struct trace_status {
+	bool enabled;
+	bool located; /* the kernel was found */
+	char specs[TRACE_MAX_TRACERS][TRACE_SPEC_MAX];
+	unsigned int nr_specs;
+	size_t entry_sites, return_sites;   /* patched now, or by the last start */
+	const struct site_refusal *refused; /* owned by the session, until the next start */
+	size_t nr_refused;
+	struct patch_outcome restored;   /* of the last stop, both sets */
+	uint64_t traps[TRACE_MAX_VCPUS]; /* per vCPU, since creation */
+	uint64_t null_allocs, null_frees, nested, unpaired_returns, in_flight, lost;
+};
+void trace_session_status(const struct trace_session *session, struct trace_status *out);
+
+/* Fill in what the session knows: tracers, banner, build id, slide, counters. */
+void trace_session_info(const struct trace_session *session, struct trace_info *info);
+
+/* Function names for the sidecar (trace_symbolize_fn); only while the guest's memory exists. */
+int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
+			    uint64_t *start, uint64_t *size);
+
+/* Guest-physical address of a kernel gva, for the monitor. -EAGAIN while the kernel is not found.
+ */
+int trace_session_translate(const struct trace_session *session, uint64_t gva, uint64_t *gpa,
+			    struct error *err);
+
+/* Set (once) when something went wrong while tracing, in a trap handler for instance; else NULL. */
+const struct error *trace_session_failure(const struct trace_session *session);
+
+#endif

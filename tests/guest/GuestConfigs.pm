@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The rows of tests/guest/configs. GUEST='6.1 6.12/4' in the environment picks some.
+package GuestConfigs;
+
+use strict;
+use warnings;
+use File::Basename qw(dirname);
+
+sub rows {
+	my @rows;
+	open my $in, '<', dirname(__FILE__) . '/configs' or die "configs: $!";
+	my @columns;
+	while (<$in>) {
+		next if /^\s*(#|$)/;
+		my @field = split;
+		@columns = @field, next unless @columns;
+		my %row;
+		@row{@columns} = @field;
+		push @rows, \%row;
+	}
+	return @rows unless length($ENV{GUEST} // '');
+	my %wanted = map { $_ => 1 } split ' ', $ENV{GUEST};
+	return grep { $wanted{$_->{kernel}} || $wanted{"$_->{kernel}/$_->{cpus}"} } @rows;
+}
+
+1;

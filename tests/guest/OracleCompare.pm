@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Compare what the guest's own trace events say (lines of oracle-extract) with what Sonde recorded,
+# event by event and vCPU by vCPU, inside the window between the workload's two markers.
+package OracleCompare;
+
+use strict;
+use warnings;
+
+use constant {
+	RECORD_SIZE => 56,
+	BEGIN_BYTES => 4812,    # tests/workload/README.md
+	END_BYTES => 5212,
+	ALLOC => 1, FREE => 2,
+	KMALLOC => 0, CACHE => 1, PAGES => 2,
+	ZERO_SIZE_PTR => 16,
+	DIRECT_MAP_MASK => 0x3fffffff,    # guests of up to 1 GiB: KASLR moves the map by whole GiB
+};
+
+my %slab_event = (
+	kmalloc => [ALLOC, KMALLOC], kmalloc_node => [ALLOC, KMALLOC],
+	kmem_cache_alloc => [ALLOC, CACHE], kmem_cache_alloc_node => [ALLOC, CACHE],
+	kfree => [FREE, KMALLOC], kmem_cache_free => [FREE, CACHE],
+);
+
+sub slab_key {
+	my ($event, $type, $site, $pointer, $requested, $allocated, $gfp) = @_;
+	return join ' ', $event == ALLOC ? 'alloc' : 'free', $type == KMALLOC ? 'kmalloc' : 'cache',
+		map { sprintf '%x', $_ } $site, $pointer,
+		$event == ALLOC ? ($requested, $allocated, $gfp) : ();
+}
+
+sub page_key {
+	my ($event, $pfn, $bytes, $gfp) = @_;
+	return join ' ', $event == ALLOC ? 'alloc' : 'free', 'pages',
+		map { sprintf '%x', $_ } $pfn, $bytes, $event == ALLOC ? $gfp : ();
+}
+
+# Items are [key, what the event is about, call site, marker].
+sub guest_item {
+	my ($event, @field) = @_;
+	if (my $kind = $slab_event{$event}) {
+		my ($site, $pointer, $requested, $allocated, $gfp) = map { number($_) } @field;
+		return if $pointer <= ZERO_SIZE_PTR;
+		return [slab_key(@$kind, $site, $pointer, $requested, $allocated, $gfp), $pointer,
+			$site, $kind->[0] == ALLOC && $kind->[1] == KMALLOC ? $requested : 0];
+	}
+	my ($pfn, $order, $gfp) = map { number($_) } @field;
+	return if $pfn == 0 || $pfn > 0xffffffff;
+	return [page_key($event eq 'mm_page_alloc' ? ALLOC : FREE, $pfn, 4096 << $order, $gfp),
+		"page $pfn", 0, 0];
+}
+
+sub number { no warnings 'portable'; return $_[0] eq '-' ? 0 : $_[0] =~ /^0x/ ? hex $_[0] : $_[0] }
+
+sub read_guest {
+	my ($path) = @_;
+	my (%items, %total);
+	open my $in, '<', $path or die "$path: $!";
+	while (<$in>) {
+		my ($cpu, $number, $event, @field) = split;
+		next if $cpu eq '#';
+		my $item = guest_item($event, @field);
+		push @{$items{$cpu}}, $item if $item;
+	}
+	return \%items;
+}
+
+sub record_item {
+	my ($event, $type, $site, $pointer, $requested, $allocated, $gfp) = @_;
+	return [page_key($event, ($pointer & DIRECT_MAP_MASK) >> 12, $requested, $gfp),
+		'page ' . (($pointer & DIRECT_MAP_MASK) >> 12), $site, 0] if $type == PAGES;
+	return [slab_key($event, $type, $site, $pointer, $requested, $allocated, $gfp), $pointer,
+		$site, $event == ALLOC && $type == KMALLOC ? $requested : 0];
+}
+
+sub read_records {
+	my ($dir) = @_;
+	my %items;
+	for my $path (glob "$dir/cpu*") {
+		my ($cpu) = $path =~ /cpu(\d+)$/ or next;
+		open my $in, '<:raw', $path or die "$path: $!";
+		while (read($in, my $bytes, RECORD_SIZE) == RECORD_SIZE) {
+			my ($event, $type, $size, $node, @rest) = unpack 'CCS<l<Q<Q<Q<Q<Q<q<', $bytes;
+			die "$path: record of $size bytes\n" if $size != RECORD_SIZE;
+			push @{$items{$cpu}}, record_item($event, $type, @rest);
+		}
+	}
+	return \%items;
+}
+
+# The items between the first begin marker and the first end marker after it, markers included.
+sub window {
+	my ($items) = @_;
+	my ($first, $last);
+	for my $i (0 .. $#$items) {
+		$first //= $i if $items->[$i][3] == BEGIN_BYTES;
+		next unless defined $first && $items->[$i][3] == END_BYTES;
+		$last = $i;
+		last;
+	}
+	return unless defined $last;
+	return [@{$items}[$first .. $last]];
+}
+
+# What is in one list more often than in the other, either way.
+sub difference {
+	my ($guest, $ours) = @_;
+	my (%count, @extra);
+	$count{$_->[0]}++ for @$guest;
+	for my $item (@$ours) {
+		push @extra, $item unless ($count{$item->[0]} // 0) > 0 && $count{$item->[0]}--;
+	}
+	my @missing = grep { ($count{$_->[0]} // 0) > 0 && $count{$_->[0]}-- } reverse @$guest;
+	return ([reverse @missing], \@extra);
+}
+
+# Whether both say the same of each object in the same order. The extra items are left out.
+sub orders_differ {
+	my ($guest, $ours, $extra) = @_;
+	my (%skip, %of, @bad);
+	$skip{$_} = 1 for @$extra;
+	push @{$of{$_->[1]}[0]}, $_->[0] for @$guest;
+	push @{$of{$_->[1]}[1]}, $_->[0] for grep { !$skip{$_} } @$ours;
+	for my $object (sort keys %of) {
+		my ($a, $b) = map { join "\n", @{$_ // []} } @{$of{$object}}[0, 1];
+		push @bad, $object if $a ne $b;
+	}
+	return \@bad;
+}
+
+# Returns {cpus, events, missing, extra, disordered}; missing and extra are lists of [cpu, item].
+sub compare {
+	my ($oracle_path, $trace_dir, $with_pages) = @_;
+	my ($guest, $ours) = (read_guest($oracle_path), read_records($trace_dir));
+	my %result = (cpus => 0, events => 0, missing => [], extra => [], disordered => [], faults => []);
+	for my $cpu (sort { $a <=> $b } keys %$guest) {
+		my ($g, $o) = (window($guest->{$cpu}), window($ours->{$cpu} // []));
+		push @{$result{faults}}, "cpu $cpu: no window in the guest's events" unless $g;
+		push @{$result{faults}}, "cpu $cpu: no window in our records" unless $o;
+		next unless $g && $o;
+		@$o = grep { $_->[1] !~ /^page/ } @$o unless $with_pages;
+		my ($missing, $extra) = difference($g, $o);
+		$result{cpus}++;
+		$result{events} += @$g;
+		push @{$result{missing}}, map { [$cpu, $_] } @$missing;
+		push @{$result{extra}}, map { [$cpu, $_] } @$extra;
+		push @{$result{disordered}}, map { "cpu $cpu $_" }
+			@{orders_differ($g, $o, $extra)} unless @$missing;
+	}
+	return \%result;
+}
+
+1;

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * call-target KERNEL SLIDE < ADDRESSES
+ *
+ * For each return address (hex, one a line, as seen in a guest whose kernel slid by SLIDE) print the
+ * function that the call before it calls: "ADDRESS NAME", or "ADDRESS ?" where it is no direct call.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/cli.h"
+#include "guest-symbols/kernel-image.h"
+
+enum { CALL_SIZE = 5, OPCODE_CALL = 0xe8 };
+
+static const char *call_target(const struct kernel_image *image, uint64_t return_address)
+{
+	const uint8_t *call = kernel_image_bytes(image, return_address - CALL_SIZE, CALL_SIZE);
+	const struct symbol *symbol;
+	int32_t displacement;
+
+	if (!call || call[0] != OPCODE_CALL)
+		return "?";
+	memcpy(&displacement, call + 1, sizeof(displacement));
+	symbol = symbols_covering(image->symbols, return_address + (uint64_t)(int64_t)displacement);
+	return symbol ? symbol->name : "?";
+}
+
+int main(int argc, char **argv)
+{
+	struct kernel_file *file;
+	struct kernel_image *image;
+	struct error err;
+	uint64_t slide;
+	char line[64];
+
+	if (argc != 3)
+		return cli_usage("call-target", "usage: call-target KERNEL SLIDE");
+	slide = strtoull(argv[2], NULL, 0);
+	if (kernel_file_open(argv[1], &file, &err) || kernel_image_load(file, &image, &err))
+		return cli_error("call-target", &err);
+	while (fgets(line, sizeof(line), stdin)) {
+		uint64_t address = strtoull(line, NULL, 16);
+
+		printf("%" PRIx64 " %s\n", address, call_target(image, address - slide));
+	}
+	kernel_image_destroy(image);
+	kernel_file_close(file);
+	return 0;
+}

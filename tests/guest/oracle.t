@@ -1,0 +1,119 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The oracle test: Sonde's records against the guest's own trace events, 100 %, on each row of
+# tests/guest/configs; and the guest's text after tracing against that of an untraced boot.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use File::Path qw(make_path remove_tree);
+use Test::More;
+
+use lib dirname(realpath($0));
+use OracleCompare;
+use GuestConfigs;
+
+use constant MIN_EVENTS => 100_000;
+
+my $tree = realpath(dirname(realpath($0)) . '/../..');
+my $build = realpath($ENV{O} // "$tree/build");
+
+sub text_range {
+	my ($kernel) = @_;
+	my %at;
+	no warnings 'portable';
+	for (`$build/sonde symbols -k $kernel _text _stext _etext`) {
+		my ($address, $type, $name) = split;
+		$at{$name} = hex($address =~ s/^0x//r);
+	}
+	return map { $at{$_} - $at{_text} } qw(_stext _etext);
+}
+
+sub slurp {
+	open my $in, '<:raw', $_[0] or return;
+	local $/;
+	return scalar <$in>;
+}
+
+# Which functions the extra records' callers called.
+sub bulk_only {
+	my ($kernel, $out, $extra) = @_;
+	my %site = map { $_->[1][2] => 1 } @$extra;
+	my ($slide) = (slurp("$out/trace/sonde.json") // '') =~ /"virt_slide":\s*"?(-?\w+)/;
+	open my $list, '>', "$out/extra-sites" or die $!;
+	printf $list "%x\n", $_ for sort keys %site;
+	close $list;
+	my %callee;
+	for (`$build/tests/guest/call-target $kernel $slide < $out/extra-sites`) {
+		my ($address, $name) = split;
+		$callee{$name}++;
+	}
+	diag("extra records come from calls of: " . join ', ', sort keys %callee) if %callee;
+	return !grep { !/^kmem_cache_(free|alloc)_bulk/ } keys %callee;
+}
+
+sub report_items {
+	my ($what, $items) = @_;
+	diag("$what: cpu $_->[0] $_->[1][0]") for @$items[0 .. ($#$items < 7 ? $#$items : 7)];
+}
+
+sub check_row {
+	my ($row) = @_;
+	my $kernel = "$build/kernels/$row->{kernel}/vmlinuz";
+	my $name = "$row->{kernel}, $row->{cpus} vCPU";
+	my $out = "$build/guest/oracle-$row->{kernel}-$row->{cpus}";
+	remove_tree($out);
+	make_path($out);
+	my ($stext, $etext) = text_range($kernel);
+	system("$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 2, '--share', $build,
+		'--timeout', 900, '--', "$tree/tests/guest/oracle-guest", $out, $kernel,
+		"$build/guest/initrd", $row->{cpus}, $row->{iterations}, $stext, $etext);
+	is($?, 0, "$name: guest ran") or return;
+	is(slurp("$out/status"), "0 0\n", "$name: both boots ended with power-off, status 0");
+	my $result = OracleCompare::compare("$out/oracle.txt", "$out/trace", 1);
+	diag($_) for @{$result->{faults}};
+	is($result->{cpus}, $row->{cpus}, "$name: window found on every vCPU");
+	cmp_ok($result->{events}, '>=', MIN_EVENTS, "$name: $result->{events} guest events compared");
+	is(@{$result->{missing}}, 0, "$name: none of them missing in ours")
+		or report_items('missing', $result->{missing});
+	is(@{$result->{disordered}}, 0, "$name: same order for every object")
+		or diag(join "\n", @{$result->{disordered}}[0 .. 3]);
+	ok(bulk_only($kernel, $out, $result->{extra}),
+		sprintf '%s: the %d extra records are those of bulk operations', $name,
+		scalar @{$result->{extra}}) or report_items('extra', $result->{extra});
+	check_loss($name, $out);
+	check_text($name, $out);
+	unlike(slurp("$out/console.txt") // 'no console', qr/WARNING|BUG:|Oops|Call Trace|no console/,
+		"$name: no kernel warning on the console");
+}
+
+sub check_loss {
+	my ($name, $out) = @_;
+	my $query = slurp("$out/query.json") // '';
+	like($query, qr/"lost":\s*0\b/, "$name: nothing lost");
+	like($query, qr/"refused":\s*\[\s*\]/, "$name: no site refused") or diag($query);
+	my $status = system("$build/sonde check $out/trace > $out/check.txt 2>&1");
+	is($status, 0, "$name: sonde check finds nothing wrong") or diag(slurp("$out/check.txt"));
+}
+
+sub check_text {
+	my ($name, $out) = @_;
+	my ($traced, $plain) = (slurp("$out/text.traced"), slurp("$out/text.plain"));
+	ok(defined $traced && length $traced > 1 << 20, "$name: text saved");
+	ok($traced eq ($plain // ''), "$name: text after tracing is byte-identical to an untraced boot's")
+		or diag(first_differences($traced, $plain // ''));
+}
+
+sub first_differences {
+	my ($a, $b) = @_;
+	my $x = $a ^ $b;
+	my @at;
+	push @at, sprintf 'offset 0x%x', $-[0] while @at < 8 && $x =~ /[^\0]+/g;
+	return join ', ', @at;
+}
+
+my @rows = GuestConfigs::rows();
+plan skip_all => "no row of tests/guest/configs is asked for by GUEST='$ENV{GUEST}'" unless @rows;
+check_row($_) for @rows;
+done_testing();
