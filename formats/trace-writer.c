@@ -164,9 +164,18 @@ static int write_sidecar(struct trace_writer *writer, bool complete,
 	return ret;
 }
 
-static int init_files(struct trace_writer *writer, unsigned int nr_vcpus, struct error *err)
+static int write_first_sidecar(struct trace_writer *writer, struct error *err)
 {
 	const struct trace_symbols none = {0};
+	int ret = write_sidecar(writer, false, &none, err);
+
+	if (!ret)
+		sidecar_reserve(writer->dir_fd, RESERVED_BYTES);
+	return ret;
+}
+
+static int init_files(struct trace_writer *writer, unsigned int nr_vcpus, struct error *err)
+{
 	int ret = write_number(writer, "abi_version", KMEMTRACE_ABI_VERSION);
 
 	ret = ret ? ret : write_overruns(writer);
@@ -180,10 +189,14 @@ static int init_files(struct trace_writer *writer, unsigned int nr_vcpus, struct
 	}
 	if (ret)
 		return error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
-	ret = write_sidecar(writer, false, &none, err);
-	if (!ret)
-		sidecar_reserve(writer->dir_fd, RESERVED_BYTES);
-	return ret;
+	return write_first_sidecar(writer, err);
+}
+
+int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
+			  struct error *err)
+{
+	writer->info = *info;
+	return write_first_sidecar(writer, err);
 }
 
 int trace_writer_create(const char *dir, unsigned int nr_vcpus, const struct trace_info *info,

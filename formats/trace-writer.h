@@ -41,6 +41,13 @@ int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, uint64_t object_size,
 			       uint64_t size);
 
+/*
+ * Replace what was given at creation and rewrite the sidecar, still with "complete": false. For what
+ * becomes known only when tracing starts (the slide). Not while records are appended.
+ */
+int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
+			  struct error *err);
+
 /* Write out everything buffered (whole records only). Returns 0 or -errno. */
 int trace_writer_flush(struct trace_writer *writer, struct error *err);
 

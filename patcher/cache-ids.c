@@ -64,12 +64,21 @@ static void remember(struct cache_ids *ids, uint64_t cache, const struct cache_i
 	pthread_rwlock_unlock(&ids->lock);
 }
 
+/* Merging a new cache into an old one raises the old one's object size. */
+static bool sizes_are(struct slab_view *slab, uint64_t cache, const struct cache_info *known)
+{
+	uint64_t object_size, size;
+
+	return !slab_cache_sizes(slab, cache, &object_size, &size, NULL) &&
+	       object_size == known->object_size && size == known->size;
+}
+
 int cache_ids_get(struct cache_ids *ids, uint64_t cache, struct cache_info *out, struct error *err)
 {
 	struct slab_cache read;
 	int ret;
 
-	if (find(ids, cache, out))
+	if (find(ids, cache, out) && sizes_are(ids->slab, cache, out))
 		return 0;
 	ret = slab_cache_read(ids->slab, cache, &read, err);
 	if (ret)

@@ -8,7 +8,7 @@
 #include "introspect/slab.h"
 
 /*
- * The slab caches seen so far, by the gva of their struct kmem_cache, so that guest memory is read
+ * The slab caches seen so far, by the gva of their struct kmem_cache, so that a name is read
  * once per cache and not once per event. Thread-safe.
  */
 struct cache_ids;

@@ -55,7 +55,7 @@ int insn_size_special(const uint8_t *p, size_t left)
 
 	if (left - i < 2 || p[i] != 0x0f)
 		return 0;
-	if (p[i + 1] == 0x01 && left - i > 2 && p[i + 2] >= 0xc0)
+	if ((p[i + 1] == 0x01 || p[i + 1] == 0xae) && left - i > 2 && p[i + 2] >= 0xc0)
 		return (int)i + 3;
 	if (p[i + 1] != 0xb9)
 		return 0;

@@ -13,7 +13,8 @@
  * than `left`.
  */
 
-/* `ud1` (0f b9 /r), whose operand bytes Capstone leaves out, and 0f 01 with a register ModRM. */
+/* `ud1` (0f b9 /r), whose operand bytes Capstone leaves out, and 0f 01 and 0f ae with a register
+ * ModRM. */
 int insn_size_special(const uint8_t *p, size_t left);
 
 /* Opcode maps 0f 38 and 0f 3a, and what has a VEX or EVEX prefix: only for what Capstone refuses.

@@ -18,14 +18,41 @@ static uint64_t count_filled(const struct kmem_tracer *t, uint64_t array, uint64
 	return n;
 }
 
-void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+/*
+ * kmalloc of more than any cache holds goes from one entry point to another, which would report the
+ * first as its call site: the outer call is the one to record. Told apart from an allocation that
+ * the outer one makes for its own use by the same size, asked for from within the outer one's body.
+ */
+static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			      const struct stash_entry *call)
+{
+	uint64_t size = argument(entry, call, ALLOC_ROLE_SIZE, 0);
+	const struct probe *probe;
+	struct stash_entry outer;
+	uint64_t site;
+
+	if (entry->type != KMEM_TYPE_KMALLOC || size <= KMEM_MAX_CACHE_SIZE ||
+	    !stash_enclosing(t->context.stash, call->key, &outer))
+		return false;
+	probe = outer.probe;
+	site = kernel_link(t->context.kernel, call->call_site);
+	return size == argument(probe->data, &outer, ALLOC_ROLE_SIZE, 0) &&
+	       site > probe->function && site <= probe->function + probe->size;
+}
+
+bool kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		      struct stash_entry *call)
 {
 	uint64_t array = argument(entry, call, ALLOC_ROLE_ARRAY, 0);
 
+	if (serves_outer_call(t, entry, call)) {
+		count_event(&t->context.counters->nested, 1);
+		return false;
+	}
 	if (entry->type == KMEM_TYPE_PAGES && entry->action == ALLOC_ACTION_ALLOC_BULK && array)
 		call->already_there =
 			count_filled(t, array, argument(entry, call, ALLOC_ROLE_COUNT, 0));
+	return true;
 }
 
 /* One call of an allocating function that has returned. */

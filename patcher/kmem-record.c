@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/kmem-record.h"
 
+#include <errno.h>
+
 enum { MAX_ORDER = 20 };
 
 uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[STASH_WORDS],
@@ -45,39 +47,46 @@ void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	kmem_emit(t, hit, record);
 }
 
-static bool fill_from_cache(const struct kmem_tracer *t, uint64_t cache, struct kmem_record *record)
+static int fill_from_cache(const struct kmem_tracer *t, uint64_t cache, struct kmem_record *record)
 {
 	struct cache_info info;
 
-	if (cache_ids_get(t->caches, cache, &info, NULL))
-		return false;
+	int ret = cache_ids_get(t->caches, cache, &info, NULL);
+
+	if (ret)
+		return ret;
 	record->cache = info.id;
 	record->bytes_alloc = info.size;
 	if (record->type_id == KMEM_TYPE_CACHE)
 		record->bytes_req = info.object_size;
-	return true;
+	return 0;
 }
 
 /* kmalloc memory: its cache follows from the object, or it is whole pages. */
-static bool fill_from_object(const struct kmem_tracer *t, struct kmem_record *record)
+static int fill_from_object(const struct kmem_tracer *t, struct kmem_record *record)
 {
 	uint64_t cache, bytes;
 
-	if (slab_of_object(t->slab, record->ptr, &cache, &bytes, NULL))
-		return false;
+	int ret = slab_of_object(t->slab, record->ptr, &cache, &bytes, NULL);
+
+	if (ret)
+		return ret;
 	if (cache)
 		return fill_from_cache(t, cache, record);
 	record->bytes_alloc = bytes;
-	return true;
+	return 0;
 }
 
 void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
 		     struct kmem_record *record)
 {
-	bool filled = cache ? fill_from_cache(t, cache, record) : fill_from_object(t, record);
+	int ret = cache ? fill_from_cache(t, cache, record) : fill_from_object(t, record);
 
+	/* kvmalloc() may have given vmalloc memory, which is outside the direct map */
+	if (ret == -EINVAL && !cache)
+		return;
 	/* a record without sizes would be a lie */
-	if (filled)
+	if (!ret)
 		kmem_emit(t, hit, record);
 	else
 		count_event(&t->context.counters->lost, 1);

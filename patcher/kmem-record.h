@@ -13,8 +13,9 @@
  */
 enum {
 	KMEM_PAGE_SIZE = 4096,
-	KMEM_ZERO_SIZE_PTR = 16, /* what kmalloc(0) returns (include/linux/slab.h) */
-	KMEM_BULK_MAX = 1 << 16, /* cap on what one bulk call of a hostile guest makes us read */
+	KMEM_ZERO_SIZE_PTR = 16,    /* what kmalloc(0) returns (include/linux/slab.h) */
+	KMEM_MAX_CACHE_SIZE = 8192, /* KMALLOC_MAX_CACHE_SIZE: larger kmalloc is whole pages */
+	KMEM_BULK_MAX = 1 << 16,    /* cap on what one bulk call of a hostile guest makes us read */
 };
 
 struct kmem_tracer {
@@ -56,7 +57,7 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 /* The two halves of the tracer; see struct tracer_ops. */
 void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		     const struct probe_hit *hit);
-void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+bool kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		      struct stash_entry *call);
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct stash_entry *call);

@@ -161,16 +161,37 @@ bool stash_pop(struct stash *stash, uint64_t key, struct stash_entry *out)
 	return found;
 }
 
-void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result)
+static struct stash_entry *find_enclosing(struct chain *chain, uint64_t key)
 {
-	struct chain *chain = chain_of(stash, key);
 	struct stash_entry *nearest = NULL;
 
-	pthread_mutex_lock(&chain->lock);
 	for (struct node *node = chain->head; node; node = node->next)
 		if (same_stack(node->entry.key, key) && node->entry.key > key &&
 		    (!nearest || node->entry.key < nearest->key))
 			nearest = &node->entry;
+	return nearest;
+}
+
+bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out)
+{
+	struct chain *chain = chain_of(stash, key);
+	const struct stash_entry *nearest;
+
+	pthread_mutex_lock(&chain->lock);
+	nearest = find_enclosing(chain, key);
+	if (nearest)
+		*out = *nearest;
+	pthread_mutex_unlock(&chain->lock);
+	return nearest;
+}
+
+void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result)
+{
+	struct chain *chain = chain_of(stash, key);
+	struct stash_entry *nearest;
+
+	pthread_mutex_lock(&chain->lock);
+	nearest = find_enclosing(chain, key);
 	if (nearest)
 		nearest->inner_result = result;
 	pthread_mutex_unlock(&chain->lock);

@@ -45,6 +45,9 @@ int stash_push(struct stash *stash, const struct stash_entry *entry,
  */
 bool stash_pop(struct stash *stash, uint64_t key, struct stash_entry *out);
 
+/* The innermost call that is still open around `key` on the same stack; false if there is none. */
+bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out);
+
 /* Tell the innermost call that is still open around `key`, less than a page up the same stack, what
  * a nested call returned. */
 void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result);

@@ -70,7 +70,8 @@ static void await_return(struct trace_session *s, const struct trap *t, const st
 
 	for (unsigned int i = 0; i < STASH_WORDS; i++)
 		call.words[i] = guest_regs_argument(hit->regs, i);
-	t->tracer->ops->entry(t->tracer, t->probe, hit, &call);
+	if (!t->tracer->ops->entry(t->tracer, t->probe, hit, &call))
+		return;
 	if (stash_push(s->stash, &call, &pushed))
 		count_event(&s->counters.lost, 1);
 	count_event(&s->counters.nested, pushed.superseded);
@@ -235,8 +236,10 @@ static int keep_specs(struct trace_session *s, const char *const *specs, struct 
 
 static int create_tracers(struct trace_session *s, struct error *err)
 {
-	struct tracer_context context = {
-		.kernel = &s->kernel, .writer = s->writer, .counters = &s->counters};
+	struct tracer_context context = {.kernel = &s->kernel,
+					 .writer = s->writer,
+					 .stash = s->stash,
+					 .counters = &s->counters};
 
 	destroy_tracers(s);
 	for (size_t i = 0; i < TRACE_MAX_TRACERS && s->specs[i][0]; i++) {
@@ -313,7 +316,10 @@ static int locate(struct trace_session *s, struct error *err)
 	int ret;
 
 	if (s->located)
-		return 0;
+		return kernel_confirm(&s->kernel)
+			       ? 0
+			       : error_set_at(err, ESTALE, s->kernel.phys_text,
+					      "the kernel is not where it was loaded");
 	ret = kernel_locate(s->guest, s->image, &s->kernel, err);
 	s->located = !ret;
 	return ret;
@@ -389,6 +395,8 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 	*out = (struct trace_status){
 		.enabled = s->enabled,
 		.located = s->located,
+		.virt_slide = s->kernel.virt_slide,
+		.phys_text = s->kernel.phys_text,
 		.entry_sites = s->plan.entries.n,
 		.return_sites = s->plan.returns.n,
 		.refused = s->plan.refused,

@@ -46,6 +46,7 @@ enum { TRACE_MAX_TRACERS = 8, TRACE_SPEC_MAX = 64, TRACE_MAX_VCPUS = 64 };
 struct trace_status {
 	bool enabled;
 	bool located; /* the kernel was found */
+	uint64_t virt_slide, phys_text;
 	char specs[TRACE_MAX_TRACERS][TRACE_SPEC_MAX];
 	unsigned int nr_specs;
 	size_t entry_sites, return_sites;   /* patched now, or by the last start */

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "guest-symbols/kernel-file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "guest-symbols/bzimage.h"
+#include "guest-symbols/decompress.h"
+#include "guest-symbols/elf-view.h"
+
+/* The ELF is followed by the relocation table, if the kernel was built relocatable. */
+static int split_relocs(struct kernel_file *file, struct error *err)
+{
+	struct elf_view view;
+	size_t end;
+	int ret = elf_view_init(&view, file->vmlinux, file->vmlinux_size, err);
+
+	if (ret) {
+		error_prefix(err, "kernel inside the bzImage: ");
+		return ret;
+	}
+	end = elf_view_end(&view);
+	if (end < file->vmlinux_size) {
+		file->relocs = file->vmlinux + end;
+		file->relocs_size = file->vmlinux_size - end;
+		file->vmlinux_size = end;
+	}
+	return 0;
+}
+
+static int open_bzimage(struct kernel_file *file, struct error *err)
+{
+	size_t offset, length;
+	int ret = bzimage_payload(file->file, file->file_size, &offset, &length, err);
+
+	if (ret)
+		return ret;
+	file->format = KERNEL_FORMAT_BZIMAGE;
+	if (length > SELFMAG && !memcmp(file->file + offset, ELFMAG, SELFMAG)) {
+		file->compression = "none";
+		file->vmlinux = file->file + offset;
+		file->vmlinux_size = length;
+		return split_relocs(file, err);
+	}
+	ret = decompress_payload(file->file + offset, length, &file->payload, &file->payload_size,
+				 &file->compression, err);
+	if (ret) {
+		if (err && err->has_address)
+			err->address += offset;
+		return ret;
+	}
+	file->vmlinux = file->payload;
+	file->vmlinux_size = file->payload_size;
+	return split_relocs(file, err);
+}
+
+static int open_elf(struct kernel_file *file, struct error *err)
+{
+	struct elf_view view;
+
+	file->format = KERNEL_FORMAT_ELF;
+	file->compression = "none";
+	file->vmlinux = file->file;
+	file->vmlinux_size = file->file_size;
+	return elf_view_init(&view, file->vmlinux, file->vmlinux_size, err);
+}
+
+static int open_contents(struct kernel_file *file, struct error *err)
+{
+	if (bzimage_probe(file->file, file->file_size))
+		return open_bzimage(file, err);
+	if (file->file_size >= SELFMAG && !memcmp(file->file, ELFMAG, SELFMAG))
+		return open_elf(file, err);
+	return error_set(err, ENOEXEC, "not a Linux kernel (neither bzImage nor ELF vmlinux)");
+}
+
+int kernel_file_from_memory(const void *bytes, size_t size, struct kernel_file **out,
+			    struct error *err)
+{
+	struct kernel_file *file = calloc(1, sizeof(*file));
+	int ret;
+
+	if (!file)
+		return error_set(err, ENOMEM, "out of memory");
+	file->file = bytes;
+	file->file_size = size;
+	ret = open_contents(file, err);
+	if (ret)
+		kernel_file_close(file);
+	else
+		*out = file;
+	return ret;
+}
+
+static int map_file(const char *path, struct kernel_file *file, struct error *err)
+{
+	struct stat st;
+	void *bytes;
+	int ret = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return error_set(err, errno, "cannot open: %s", strerror(errno));
+	if (fstat(fd, &st))
+		ret = error_set(err, errno, "cannot stat: %s", strerror(errno));
+	else if (!S_ISREG(st.st_mode) || !st.st_size)
+		ret = error_set(err, ENOEXEC, "not a Linux kernel (%s)",
+				S_ISREG(st.st_mode) ? "empty file" : "not a regular file");
+	if (ret)
+		goto out;
+	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED) {
+		ret = error_set(err, errno, "cannot map: %s", strerror(errno));
+		goto out;
+	}
+	file->file = bytes;
+	file->file_size = (size_t)st.st_size;
+out:
+	close(fd);
+	return ret;
+}
+
+int kernel_file_open(const char *path, struct kernel_file **out, struct error *err)
+{
+	struct kernel_file *file = calloc(1, sizeof(*file));
+	int ret;
+
+	if (!file || !(file->path = strdup(path))) {
+		free(file);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	ret = map_file(path, file, err);
+	if (!ret)
+		ret = open_contents(file, err);
+	if (ret) {
+		kernel_file_close(file);
+		error_prefix(err, "%s: ", path);
+		return ret;
+	}
+	*out = file;
+	return 0;
+}
+
+void kernel_file_close(struct kernel_file *file)
+{
+	if (!file)
+		return;
+	if (file->payload)
+		munmap(file->payload, file->payload_size);
+	/* Only kernel_file_open() sets a path, and only it owns the mapping of the file. */
+	if (file->path && file->file)
+		munmap((void *)file->file, file->file_size);
+	free(file->path);
+	free(file);
+}

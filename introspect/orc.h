@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_INTROSPECT_ORC_H
+#define SONDE_INTROSPECT_ORC_H
+
+#include <stdint.h>
+#include "formats/error.h"
+#include "introspect/kernel.h"
+
+/*
+ * One step of unwinding with the kernel's ORC tables (Documentation/arch/x86/orc-unwinder.rst):
+ * `ip_gva` is a return address (the call before it is looked up) and `sp` the stack pointer right
+ * after the return. Gives the return address of that function's own caller, and the stack pointer
+ * after it has returned there; *caller_sp is always greater than sp.
+ *
+ * -ENOENT not in the image, -ENOTSUP if the frame is not addressed through RSP (or no ORC tables),
+ * -EFAULT if the stack cannot be read. Reads guest memory only for the return address.
+ */
+int orc_caller(const struct kernel *kernel, uint64_t ip_gva, uint64_t sp, uint64_t *caller_ip,
+	       uint64_t *caller_sp, struct error *err);
+
+#endif

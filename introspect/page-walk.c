@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "introspect/page-walk.h"
+
+#include <errno.h>
+
+enum {
+	PTE_PRESENT = 1 << 0,
+	PTE_WRITABLE = 1 << 1,
+	PTE_USER = 1 << 2,
+	PTE_LARGE = 1 << 7,
+	PAGE_SHIFT = 12,
+	TABLE_BITS = 9,
+	PUD_LEVEL = 3, /* the highest level whose entry may be a page */
+};
+#define PTE_NX (1ull << 63)
+#define PTE_ADDRESS 0x000ffffffffff000ull
+
+static bool is_canonical(uint64_t gva, unsigned int levels)
+{
+	unsigned int unused = 64 - (PAGE_SHIFT + TABLE_BITS * levels);
+
+	return (uint64_t)((int64_t)(gva << unused) >> unused) == gva;
+}
+
+/* A running guest changes its tables: each entry is read once, in one piece where memory is mapped.
+ */
+static int read_entry(struct guest *guest, uint64_t gpa, uint64_t *entry, struct error *err)
+{
+	const uint64_t *mapped = guest_phys_hva(guest, gpa, sizeof(*entry));
+
+	if (mapped) {
+		*entry = __atomic_load_n(mapped, __ATOMIC_RELAXED);
+		return 0;
+	}
+	if (guest_phys_read(guest, gpa, entry, sizeof(*entry), NULL))
+		return error_set_at(err, ERANGE, gpa, "page table outside guest RAM");
+	return 0;
+}
+
+static bool in_ram(struct guest *guest, uint64_t gpa)
+{
+	uint8_t byte;
+
+	return guest_phys_hva(guest, gpa, 1) || !guest_phys_read(guest, gpa, &byte, 1, NULL);
+}
+
+/* The address inside the page that `entry` at `level` (1 = page table) maps. */
+static int finish(struct guest *guest, uint64_t entry, unsigned int level, uint64_t gva,
+		  struct page_walk *out, struct error *err)
+{
+	uint64_t size = 1ull << (PAGE_SHIFT + TABLE_BITS * (level - 1));
+	uint64_t frame = entry & PTE_ADDRESS;
+
+	/* In a large page's entry bit 12 is PAT; the other address bits below its size are
+	 * reserved. */
+	if (level > 1 && (frame & (size - 1) & ~(1ull << PAGE_SHIFT)))
+		return error_set_at(err, EINVAL, gva, "reserved bits in a level %u page entry",
+				    level);
+	out->page_size = size;
+	out->gpa = (frame & ~(size - 1)) | (gva & (size - 1));
+	if (!in_ram(guest, out->gpa))
+		return error_set_at(err, ERANGE, gva, "mapped outside guest RAM");
+	return 0;
+}
+
+static int walk_levels(struct guest *guest, uint64_t table, unsigned int levels, uint64_t gva,
+		       struct page_walk *out, struct error *err)
+{
+	for (unsigned int level = levels; level; level--) {
+		unsigned int shift = PAGE_SHIFT + TABLE_BITS * (level - 1);
+		uint64_t index = (gva >> shift) & ((1u << TABLE_BITS) - 1);
+		uint64_t entry;
+		int rc = read_entry(guest, table + index * sizeof(entry), &entry, err);
+
+		if (rc)
+			return rc;
+		if (!(entry & PTE_PRESENT))
+			return error_set_at(err, EFAULT, gva, "not mapped (level %u)", level);
+		out->writable &= !!(entry & PTE_WRITABLE);
+		out->user &= !!(entry & PTE_USER);
+		out->executable &= !(entry & PTE_NX);
+		if (level == 1 || (level <= PUD_LEVEL && (entry & PTE_LARGE)))
+			return finish(guest, entry, level, gva, out, err);
+		if (entry & PTE_LARGE)
+			return error_set_at(err, EINVAL, gva, "a level %u entry cannot be a page",
+					    level);
+		table = entry & PTE_ADDRESS;
+	}
+	return error_set_at(err, EINVAL, gva, "a page walk has at least one level");
+}
+
+int page_walk(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
+	      struct page_walk *out, struct error *err)
+{
+	*out = (struct page_walk){.writable = true, .executable = true, .user = true};
+	if (levels != 4 && levels != 5)
+		return error_set_at(err, EINVAL, gva, "%u page table levels", levels);
+	if (!is_canonical(gva, levels))
+		return error_set_at(err, EINVAL, gva, "not a canonical address");
+	return walk_levels(guest, root & PTE_ADDRESS, levels, gva, out, err);
+}

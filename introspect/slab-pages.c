@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <string.h>
+
+#include "introspect/slab-view.h"
+
+enum {
+	PAGE_SHIFT = 12,
+	TAIL_BIT = 1,   /* of page.compound_head */
+	ORDER_MAX = 18, /* a 1 GiB hugetlb page; the buddy allocator ends below */
+};
+/* Documentation/arch/x86/x86_64/mm.rst: where it is without KASLR's randomised regions. */
+#define VMEMMAP_L4 0xffffea0000000000ull
+
+uint32_t slab_u32(const uint8_t *bytes, uint32_t offset)
+{
+	uint32_t v;
+
+	memcpy(&v, bytes + offset, sizeof(v));
+	return v;
+}
+
+uint64_t slab_u64(const uint8_t *bytes, uint32_t offset)
+{
+	uint64_t v;
+
+	memcpy(&v, bytes + offset, sizeof(v));
+	return v;
+}
+
+int slab_bases(const struct slab_view *view, uint64_t *page_offset, uint64_t *vmemmap,
+	       struct error *err)
+{
+	const struct kernel *kernel = view->kernel;
+
+	*page_offset = kernel_page_offset(kernel);
+	if (!*page_offset)
+		return error_set(err, EFAULT, "page_offset_base cannot be read");
+	*vmemmap = VMEMMAP_L4;
+	if (!view->vmemmap_link)
+		return 0;
+	return kernel_read(kernel, kernel_gva(kernel, view->vmemmap_link), vmemmap,
+			   sizeof(*vmemmap), err);
+}
+
+static int check_page(const struct slab_view *view, uint64_t page, uint64_t vmemmap, uint64_t *pfn,
+		      struct error *err)
+{
+	uint64_t offset = page - vmemmap;
+
+	if (page < vmemmap || offset % view->page_size ||
+	    offset / view->page_size >= view->kernel->known.ram_end >> PAGE_SHIFT)
+		return error_set_at(err, EINVAL, page, "not a struct page of RAM");
+	*pfn = offset / view->page_size;
+	return 0;
+}
+
+int slab_read_head(const struct slab_view *view, uint64_t page, struct page_copy *out,
+		   struct error *err)
+{
+	uint64_t page_offset, vmemmap, pfn, link;
+	int rc = slab_bases(view, &page_offset, &vmemmap, err);
+
+	out->gva = page;
+	for (int tries = 0; !rc && tries < 2; tries++) {
+		rc = check_page(view, out->gva, vmemmap, &pfn, err);
+		if (!rc)
+			rc = kernel_read(view->kernel, out->gva, out->bytes, view->page_size, err);
+		link = rc ? 0 : slab_u64(out->bytes, view->compound_head);
+		if (rc || !(link & TAIL_BIT))
+			return rc;
+		out->gva = link - TAIL_BIT;
+	}
+	return rc ? rc : error_set_at(err, EINVAL, page, "the head of a compound page is a tail");
+}
+
+int slab_head_order(const struct slab_view *view, const struct page_copy *head, unsigned int *order,
+		    struct error *err)
+{
+	uint64_t flags = slab_u64(head->bytes, view->flags), value = 0;
+	int rc;
+
+	*order = 0;
+	if (!(flags & (1ull << view->head_bit)))
+		return 0;
+	rc = kernel_read(view->kernel, head->gva + view->order.offset, &value, view->order.size,
+			 err);
+	if (rc)
+		return rc;
+	if ((value & 0xff) > ORDER_MAX)
+		return error_set_at(err, EINVAL, head->gva, "a compound page of order %u",
+				    (unsigned int)(value & 0xff));
+	*order = value & 0xff;
+	return 0;
+}
+
+int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, struct error *err)
+{
+	struct page_copy copy = {.gva = page};
+	int rc = kernel_read(view->kernel, page, copy.bytes, view->page_size, err);
+
+	return rc ? rc : slab_head_order(view, &copy, order, err);
+}
+
+int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct error *err)
+{
+	uint64_t page_offset, vmemmap;
+	int rc = slab_bases(view, &page_offset, &vmemmap, err);
+
+	return rc ? rc : check_page(view, page, vmemmap, pfn, err);
+}
+
+int slab_page_address(struct slab_view *view, uint64_t page, uint64_t *gva, struct error *err)
+{
+	uint64_t pfn = 0;
+	int rc = slab_page_pfn(view, page, &pfn, err);
+
+	*gva = kernel_page_offset(view->kernel) + (pfn << PAGE_SHIFT);
+	return rc;
+}
+
+int slab_for_each_listed_page(struct slab_view *view, uint64_t list_head, unsigned int max,
+			      int (*fn)(void *arg, uint64_t page), void *arg, struct error *err)
+{
+	uint64_t link = list_head;
+
+	for (unsigned int i = 0;; i++) {
+		/* list_head.next is the first member. */
+		int rc = kernel_read(view->kernel, link, &link, sizeof(link), err);
+
+		if (rc || link == list_head)
+			return rc;
+		if (i == max)
+			return error_set_at(err, E2BIG, list_head, "more than %u pages in a list",
+					    max);
+		rc = fn(arg, link - view->lru);
+		if (rc)
+			return rc;
+	}
+}
+
+int slab_for_each_batched_folio(struct slab_view *view, uint64_t batch,
+				int (*fn)(void *arg, uint64_t page), void *arg, struct error *err)
+{
+	uint8_t nr;
+	int rc = kernel_read(view->kernel, batch + view->batch_nr, &nr, sizeof(nr), err);
+
+	if (!rc && nr > view->batch_capacity)
+		rc = error_set_at(err, EINVAL, batch, "%u folios in a batch of %u", nr,
+				  view->batch_capacity);
+	for (unsigned int i = 0; !rc && i < nr; i++) {
+		uint64_t folio;
+
+		rc = kernel_read(view->kernel, batch + view->batch_pages + i * sizeof(folio),
+				 &folio, sizeof(folio), err);
+		if (!rc)
+			rc = fn(arg, folio);
+	}
+	return rc;
+}

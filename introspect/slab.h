@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_INTROSPECT_SLAB_H
+#define SONDE_INTROSPECT_SLAB_H
+
+#include <stdint.h>
+#include "formats/error.h"
+#include "introspect/kernel.h"
+
+/*
+ * Slab caches and pages of a guest: sizes and names of a struct kmem_cache, the cache an object
+ * belongs to, page addresses. Offsets come from the guest's BTF. Safe to call from several threads.
+ */
+struct slab_view;
+
+/* -ENOENT if BTF lacks a struct or field that is needed (named in *err). The base addresses that
+ * KASLR randomises (page_offset_base, vmemmap_base) are read lazily, since they are set in boot. */
+int slab_view_create(const struct kernel *kernel, struct slab_view **out, struct error *err);
+void slab_view_destroy(struct slab_view *view);
+
+enum { SLAB_NAME_MAX = 64 };
+struct slab_cache {
+	uint64_t address;           /* gva of the struct kmem_cache */
+	uint64_t object_size, size; /* bytes asked for and taken by one object */
+	char name[SLAB_NAME_MAX];   /* printable, NUL-terminated; "?" if not readable (yet) */
+};
+
+/* The sizes alone, which may change: merging caches raises object_size. */
+int slab_cache_sizes(struct slab_view *view, uint64_t cache, uint64_t *object_size, uint64_t *size,
+		     struct error *err);
+
+/* Describe the struct kmem_cache at a gva. */
+int slab_cache_read(struct slab_view *view, uint64_t cache, struct slab_cache *out,
+		    struct error *err);
+
+/*
+ * What holds an object in the direct map: *cache gets the gva of its struct kmem_cache, or 0 if it
+ * is not slab memory, and then *bytes the size of the (compound) page that holds it (large
+ * kmalloc).
+ */
+int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uint64_t *bytes,
+		   struct error *err);
+
+/* struct page * (gva) -> gva of the memory in the direct map, and -> pfn. */
+int slab_page_address(struct slab_view *view, uint64_t page, uint64_t *gva, struct error *err);
+int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct error *err);
+
+/* Order of the compound page whose head is at `page`, 0 if it is a single page. */
+int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, struct error *err);
+
+/* struct list_head * linking pages through page->lru (a bulk page free): calls fn for each page,
+ * at most `max`. fn returning non-zero ends it. */
+int slab_for_each_listed_page(struct slab_view *view, uint64_t list_head, unsigned int max,
+			      int (*fn)(void *arg, uint64_t page), void *arg, struct error *err);
+/* struct folio_batch *: the same. */
+int slab_for_each_batched_folio(struct slab_view *view, uint64_t batch,
+				int (*fn)(void *arg, uint64_t page), void *arg, struct error *err);
+
+#endif

@@ -1,0 +1,108 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Boots of unmodified Debian kernels, the rows of tests/guest/boot-rows: the guest finds its CPUs and
+# memory, the kernel is not where it was linked to be, nothing in its log looks like trouble, and
+# sonde run tells how it ended.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use File::Path qw(make_path remove_tree);
+use Test::More;
+
+my $tests = dirname(realpath($0));
+my $tree = realpath("$tests/../..");
+my $build = realpath($ENV{O} // "$tree/build");
+my $out = "$build/guest/boot";
+
+# Kernels say so in many ways; a panic is asked for in one row, and judged by the status.
+my $trouble = qr/^.*(?:WARNING:|BUG:|Oops|soft lockup|rcu.*stall|unchecked MSR|APIC error|Spurious).*$/m;
+
+no warnings 'portable'; # addresses have 64 bits
+use constant LINK_TEXT => 0xffffffff81000000;
+use constant LINK_PHYS => 0x1000000;
+
+sub read_rows {
+	open my $in, '<', "$tests/boot-rows" or die "boot-rows: $!";
+	my (@rows, @columns);
+	while (<$in>) {
+		chomp;
+		next if /^\s*(#|$)/;
+		if (!@columns) {
+			@columns = split;
+			next;
+		}
+		my %row;
+		@row{@columns} = split ' ', $_, scalar @columns;
+		$row{name} = sprintf 'row%d', scalar @rows;
+		push @rows, \%row;
+	}
+	my %wanted = map { $_ => 1 } split ' ', $ENV{GUEST} // '';
+	return %wanted ? grep { $wanted{ $_->{kernel} } } @rows : @rows;
+}
+
+sub slurp {
+	open my $in, '<:raw', $_[0] or return '';
+	local $/;
+	return scalar(<$in>) // '';
+}
+
+sub write_file {
+	my ($path, @text) = @_;
+	open my $file, '>', $path or die "$path: $!";
+	print $file @text;
+	close $file or die "$path: $!";
+}
+
+# Another cpio archive after the guest's own: what this guest is to do.
+sub write_rc {
+	my ($row) = @_;
+	my $root = "$out/$row->{name}.root";
+	make_path("$root/etc");
+	write_file("$root/etc/rc", map { "$_\n" } 'echo "test-cpus: $(nproc)"',
+		q{sed 's/^MemTotal: */test-memory: /' /proc/meminfo | head -n 1},
+		q{sed -n 's/^\([0-9a-f]*\) T _text$/test-text: \1/p' /proc/kallsyms},
+		q{sed -n 's/^ *\([0-9a-f]*\)-.*: Kernel code$/test-phys: \1/p' /proc/iomem},
+		$row->{command});
+	system("cd \Q$root\E && find . | cpio -o -H newc --quiet -R 0:0 >\Q$root\E/../$row->{name}.initrd") == 0
+		or die "cpio failed";
+	remove_tree($root);
+}
+
+sub check_place {
+	my ($row, $log) = @_;
+	my ($text) = $log =~ /^test-text: (\w+)/m;
+	my ($phys) = $log =~ /^test-phys: (\w+)/m;
+	isnt(hex($text // 0), 0, 'the kernel tells where it is');
+	isnt(hex($text // 0), LINK_TEXT, "it has a virtual slide");
+	isnt(hex($phys // 0), LINK_PHYS, "it has a physical slide");
+}
+
+sub check_row {
+	my ($row) = @_;
+	my $log = slurp("$out/$row->{name}.log") =~ s/\r//gr;
+	my $error = slurp("$out/$row->{name}.err");
+	is(slurp("$out/$row->{name}.status"), "$row->{status}\n", 'exit status') or diag($error);
+	like($error, qr/^sonde run: guest .* after [\d.]+ s, \d+ exits$/m, 'a line says how it ended');
+	like($log, qr/^test-cpus: $row->{cpus}$/m, 'all vCPUs are up');
+	my ($kib) = $log =~ /^test-memory: (\d+) kB$/m;
+	cmp_ok($kib // 0, '>', $row->{mib} * 1024 * 0.93 - 60 * 1024, 'the memory is there');
+	check_place($row, $log);
+	is($log =~ $trouble ? $& : undef, undef, 'no trouble in the log');
+}
+
+my @rows = read_rows();
+plan skip_all => "no row of boot-rows is for GUEST=$ENV{GUEST}" unless @rows;
+remove_tree($out);
+make_path($out);
+write_rc($_) for @rows;
+write_file("$out/jobs", map { join(' ', @$_{qw(name kernel cpus boot mib)}) . "\n" } @rows);
+system("$tree/tests/testbed/kvm-host", '--cpus', 2, '--share', $build, '--timeout', 900, '--',
+	"$tests/boot-guest", "$build/kernels", "$build/guest/initrd", $out);
+is($?, 0, 'the KVM host did its job');
+for my $row (@rows) {
+	subtest "$row->{kernel}, $row->{cpus} vCPU, $row->{boot}, $row->{mib} MiB: $row->{command}" =>
+		sub { check_row($row) };
+}
+done_testing();

@@ -1,0 +1,345 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Boot real kernels under plain QEMU (no KVM needed), dump their memory, and compare what introspect/
+# finds in the dump with what the guest printed about itself and with QEMU's own page walk.
+#
+# GUEST='5.10 6.1 6.12 7.0' chooses kernels (default 6.1 and 6.12), FACTS names the dump-facts program.
+
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use File::Basename qw(dirname);
+use File::Path qw(make_path);
+use File::Temp qw(tempdir);
+use IO::Socket::UNIX;
+use IPC::Open2;
+use Test::More;
+
+my $tree = abs_path(dirname($0) . '/../..');
+my $out = $ENV{O} // "$tree/build";
+my $facts = $ENV{FACTS} // "$out/tests/introspect/dump-facts";
+my @versions = split ' ', $ENV{GUEST} // '6.1 6.12';
+my $work = tempdir(CLEANUP => 1);
+my $ram_mib = 256;
+my $boot_seconds = 100;
+
+sub slurp {
+	my ($path) = @_;
+	open my $file, '<', $path or return '';
+	local $/;
+	return <$file> // '';
+}
+
+sub kernel_folder {
+	my ($version) = @_;
+	my $folder = `$tree/tests/testbed/fetch-kernel $version`;
+	chomp $folder;
+	return $folder;
+}
+
+sub make_initrd {
+	my ($kernel, $initrd) = @_;
+	my $root = "$work/root";
+	system('rm', '-rf', $root);
+	make_path(map { "$root/$_" } qw(bin proc sys tmp dev));
+	my ($module) = glob "$kernel/modules/kernel/drivers/net/dummy.ko*";
+	if ($module) {
+		system($module =~ /xz$/ ? "xz -dc $module >$root/module.ko" : "cp $module $root/module.ko");
+	}
+	system("cp \$(command -v busybox) $root/bin/busybox && cp $tree/tests/introspect/guest-init $root/init"
+	    . " && chmod 755 $root/init && cd $root && find . | cpio -o -H newc --quiet -R 0:0 >$initrd") == 0
+	    or return 0;
+	return 1;
+}
+
+# A running QEMU: process id, monitor socket, path of what the guest printed.
+sub start_guest {
+	my ($kernel, $cpu) = @_;
+	my $guest = {serial => "$work/serial", monitor => "$work/monitor"};
+	unlink $guest->{serial}, $guest->{monitor};
+	$guest->{pid} = fork // die "fork: $!";
+	if (!$guest->{pid}) {
+		exec 'qemu-system-x86_64', qw(-accel tcg -smp 2 -nodefaults -display none -no-reboot),
+		    '-cpu', $cpu, '-m', $ram_mib, '-serial', "file:$guest->{serial}",
+		    '-monitor', "unix:$guest->{monitor},server=on,wait=off",
+		    '-kernel', "$kernel/vmlinuz", '-initrd', "$work/initrd", '-append',
+		    'console=ttyS0 quiet panic=-1 pti=on no_hash_pointers';
+		exit 127;
+	}
+	return $guest;
+}
+
+sub wait_ready {
+	my ($guest) = @_;
+	for (1 .. $boot_seconds * 5) {
+		return 1 if slurp($guest->{serial}) =~ /^\@ready/m;
+		select undef, undef, undef, 0.2;
+	}
+	return 0;
+}
+
+# Run monitor commands; the answer is everything the monitor printed.
+sub monitor {
+	my ($guest, @commands) = @_;
+	my $socket = IO::Socket::UNIX->new(Peer => $guest->{monitor}) or return '';
+	my $answer = '';
+	for my $command ('info name', @commands) {
+		print $socket "$command\n";
+		$socket->flush;
+		my $prompts = 0;
+		while ($prompts < ($answer eq '' ? 2 : 1)) {
+			sysread($socket, my $piece, 65536) or return $answer;
+			$answer .= $piece;
+			$prompts++ while $piece =~ /\(qemu\) (?=$|\e?$)/g;
+		}
+	}
+	return $answer;
+}
+
+sub registers {
+	my ($text) = @_;
+	my @vcpus;
+	for my $vcpu (split /^(?=CPU#)/m, $text) {
+		next unless $vcpu =~ /^CPU#/;
+		my %r = $vcpu =~ /\b(CR[034]|EFER|CPL)=\s*([0-9a-f]+)/g;
+		push @vcpus, \%r;
+	}
+	return @vcpus;
+}
+
+# One vCPU loops in user mode, but an interrupt may just have come.
+sub stop_in_user_mode {
+	my ($guest) = @_;
+	my @vcpus;
+	for (1 .. 50) {
+		@vcpus = registers(monitor($guest, 'stop', 'info registers -a'));
+		last if grep { $_->{CPL} } @vcpus;
+		monitor($guest, 'cont');
+		select undef, undef, undef, 0.05;
+	}
+	monitor($guest, 'stop');
+	return @vcpus;
+}
+
+# Answer of dump-facts as lines.
+sub ask {
+	my ($kernel, $dump, $vcpus, @queries) = @_;
+	my $pid = open2(my $from, my $to, $facts, "$kernel/vmlinuz", $dump,
+	    map { @$_{qw(CR0 CR3 CR4 EFER)} } @$vcpus);
+	# Answers are longer than a pipe holds: a child does the asking.
+	my $writer = fork // die "fork: $!";
+	if (!$writer) {
+		print $to map {"$_\n"} @queries;
+		close $to;
+		require POSIX;
+		POSIX::_exit(0);
+	}
+	close $to;
+	chomp(my @lines = <$from>);
+	waitpid $writer, 0;
+	waitpid $pid, 0;
+	return @lines;
+}
+
+sub lines_of {
+	my ($serial, $kind) = @_;
+	return map { [split ' '] } $serial =~ /^\@$kind (.*?)\r?$/mg;
+}
+
+# At most a few differences as diagnostics.
+sub no_differences {
+	my ($name, $count, @differences) = @_;
+	ok(!@differences && $count > 0, "$name ($count compared)") or
+	    diag(join "\n", $count ? () : 'nothing compared', @differences[0 .. ($#differences < 5 ? $#differences : 5)]);
+}
+
+sub test_locate {
+	my ($name, $vcpus, $serial, @facts) = @_;
+	ok((grep { $_->{CPL} } @$vcpus), "$name: a vCPU is in user mode");
+	my %symbols = map { $_->[1] => $_->[0] } lines_of($serial, 'symbol');
+	is($facts[0], 'locate 0 ', "$name: kernel found");
+	my ($text) = ($facts[1] // '') =~ /^text (\w+)/;
+	is($text, $symbols{_text}, "$name: virtual slide");
+	for my $i (0 .. $#$vcpus) {
+		my $want = $vcpus->[$i]{CPL} ? 'other' : 'kernel';
+		is($facts[2 + $i], "cr3 $i $want", "$name: CR3 of vCPU $i, CPL $vcpus->[$i]{CPL}");
+	}
+}
+
+# Some addresses of every kind: image, modules, direct map.
+sub gvas_of {
+	my ($serial) = @_;
+	my @gvas;
+	for my $kind (qw(symbol module kmalloc)) {
+		my @all = grep {/^ff/} map { $_->[0] } lines_of($serial, $kind);
+		push @gvas, @all > 30 ? @all[0 .. 29] : @all;
+	}
+	return @gvas;
+}
+
+sub test_translate {
+	my ($name, $guest, $vcpus, $kernel, $dump, @gvas) = @_;
+	my ($in_kernel) = grep { !$vcpus->[$_]{CPL} } 0 .. $#$vcpus;
+	my $answer = monitor($guest, "cpu $in_kernel", map {"gva2gpa 0x$_"} @gvas);
+	my @theirs = $answer =~ /^(gpa: 0x[0-9a-f]+|Unmapped)/mg;
+	my @ours = ask($kernel, $dump, $vcpus, map {"translate $_"} @gvas);
+	my @differences;
+	@ours = @ours[-@gvas .. -1];
+	for my $i (0 .. $#gvas) {
+		my $want = "$gvas[$i] " . ($theirs[$i] =~ /gpa: 0x(\w+)/ ? $1 : 'error 14');
+		push @differences, "ours $ours[$i], QEMU's $want" if $ours[$i] ne $want;
+	}
+	no_differences("$name: translations equal QEMU's", scalar @gvas, @differences);
+}
+
+sub test_caches {
+	my ($name, $serial, @ours) = @_;
+	my %object_size = map {@$_} lines_of($serial, 'object_size');
+	my %slab_size = map {@$_} lines_of($serial, 'slab_size');
+	my (%sizes, @differences, @owners);
+	for (@ours) {
+		my ($cache, $size, $object_size, $owner) = split ' ';
+		$sizes{$cache} = $size;
+		push @owners, "$cache is in $owner" if $owner ne 'kmem_cache' && $owner ne 'none';
+		push @differences, "$_, guest: $slab_size{$cache} $object_size{$cache}"
+		    if !defined $object_size{$cache} || $object_size{$cache} != $object_size ||
+		    $slab_size{$cache} != $size;
+	}
+	no_differences("$name: caches equal /sys/kernel/slab", scalar @ours, @differences);
+	my @slabinfo = lines_of($serial, 'slabinfo');
+	@differences = grep { ($sizes{$_->[0]} // 0) != $_->[1] } @slabinfo;
+	no_differences("$name: all of /proc/slabinfo is there", scalar @slabinfo,
+	    map {"@$_"} @differences);
+	no_differences("$name: a struct kmem_cache is an object of kmem_cache", scalar @ours, @owners);
+}
+
+sub test_objects {
+	my ($name, $serial, $ask) = @_;
+	my %objects;
+	for ($serial =~ /^\@(kmalloc ff\w+ \d+|kfree ff\w+)/mg) {
+		my ($kind, $pointer, $size) = split ' ';
+		if ($kind eq 'kmalloc') { $objects{$pointer} = $size } else { delete $objects{$pointer} }
+	}
+	SKIP: {
+		skip "$name: this kernel hashes pointers in its trace", 2 if !%objects;
+		my @pointers = sort keys %objects;
+		my @ours = $ask->(map {"object $_"} @pointers);
+		my @differences = grep { my ($p, $s) = split ' '; $s ne $objects{$p} } @ours;
+		# kfree_rcu() has no event: some of them are gone, and their page with them.
+		my $allowed = @pointers / 20;
+		no_differences("$name: sizes of live objects equal the guest's trace", scalar @pointers,
+		    @differences > $allowed ? @differences : ());
+		my @large = grep { $objects{(split)[0]} > 8192 } @ours;
+		no_differences("$name: large kmalloc", scalar @large,
+		    grep { my ($p, $s) = split ' '; $s ne $objects{$p} } @large);
+	}
+}
+
+sub test_modules {
+	my ($name, $serial, $ask) = @_;
+	my @symbols = lines_of($serial, 'module');
+	SKIP: {
+		skip "$name: no module in this kernel's package", 1 if !@symbols;
+		my %names;
+		$names{$_->[0]}{"$_->[1]+0x0"} = 1 for @symbols;
+		my @gvas = sort keys %names;
+		my @differences = grep {
+			my ($gva, $function) = /^(\w+) (.*?)(?: \[|\/)/;
+			$function = "$1+0x0" if /^\w+ (\S+) \[dummy\]\+0x0\//;
+			!$names{$gva}{$function};
+		} $ask->(map {"name $_"} @gvas);
+		no_differences("$name: module functions equal /proc/kallsyms", scalar @gvas, @differences);
+	}
+}
+
+sub test_tasks {
+	my ($name, $serial, $ask) = @_;
+	my @tasks = $ask->('tasks');
+	no_differences("$name: every task is an object of task_struct", scalar @tasks,
+	    grep { !/ task_struct$/ } @tasks);
+}
+
+# The guest's own unwinder prints a task's stack without the scheduler's functions.
+sub test_stacks {
+	my ($name, $serial, $ask) = @_;
+	my (%theirs, %ours, @differences);
+	push @{$theirs{$_->[0]}}, $_->[1] for lines_of($serial, 'stack');
+	for ($ask->('stacks')) {
+		my ($pid, $frame) = split ' ', $_, 2;
+		push @{$ours{$pid}}, $frame;
+	}
+	my $compared = 0;
+	for my $pid (sort keys %theirs) {
+		my @want = @{$theirs{$pid}};
+		my @got = @{$ours{$pid} // []};
+		pop @got; # why it ends
+		shift @got while @got && $got[0] ne $want[0];
+		# Has run since, or has a frame pointer where it sleeps.
+		next if !@got;
+		$compared++;
+		my $n = @got < @want ? @got : @want;
+		push @differences, "pid $pid: ours @{$ours{$pid} // []}, guest's @want"
+		    if "@got[0 .. $n - 1]" ne "@want[0 .. $n - 1]";
+	}
+	no_differences("$name: stacks equal /proc/PID/stack", $compared, @differences);
+	cmp_ok($compared, '>', keys(%theirs) * 2 / 3, "$name: most tasks' stacks are comparable");
+}
+
+sub test_guest {
+	my ($version, $cpu, $kernel) = @_;
+	my $name = "$version, $cpu";
+	my $guest = start_guest($kernel, $cpu);
+	if (ok(wait_ready($guest), "$name: the guest comes up")) {
+		my $serial = slurp($guest->{serial});
+		my $dump = "$work/ram";
+		my @vcpus = stop_in_user_mode($guest);
+		monitor($guest, 'pmemsave 0 ' . ($ram_mib << 20) . " \"$dump\"");
+		my $ask = sub { my @all = ask($kernel, $dump, \@vcpus, @_); @all[4 .. $#all] };
+		test_locate($name, \@vcpus, $serial, ask($kernel, $dump, \@vcpus));
+		test_translate($name, $guest, \@vcpus, $kernel, $dump,
+		    qw(ffff800000000000 ffffffffffffff00), gvas_of($serial));
+		test_caches($name, $serial, $ask->('caches'));
+		test_objects($name, $serial, $ask);
+		test_modules($name, $serial, $ask);
+		test_tasks($name, $serial, $ask);
+		test_stacks($name, $serial, $ask);
+		test_others($name, $version, $dump);
+	} else {
+		diag(slurp($guest->{serial}));
+	}
+	kill 'TERM', $guest->{pid};
+	waitpid $guest->{pid}, 0;
+}
+
+# A dump of this guest and the image of another kernel.
+sub test_others {
+	my ($name, $version, $dump) = @_;
+	my ($other) = grep { $_ ne $version } '6.1', '6.12';
+	my @lines = ask(kernel_folder($other), $dump, []);
+	like($lines[0], qr/^locate -2 .*Linux version \Q$version\E/, "$name: not taken for $other");
+}
+
+sub test_unstarted {
+	my ($version, $kernel) = @_;
+	my @lines = ask($kernel, 'none', []);
+	is(scalar(grep {/^unstarted -11 .*does not run yet/} @lines), 2,
+	    "$version: decompressed, not started: try again");
+	open my $file, '>', "$work/empty" or die;
+	truncate $file, 32 << 20;
+	@lines = ask($kernel, "$work/empty", []);
+	like($lines[0], qr/^locate -11 no kernel/, "$version: no kernel in memory: try again");
+}
+
+plan skip_all => 'no qemu-system-x86_64: install qemu-system-x86' if system('command -v qemu-system-x86_64 >/dev/null');
+plan skip_all => 'no busybox: install busybox-static' if system('command -v busybox >/dev/null');
+plan skip_all => "no $facts: make it first" if !-x $facts;
+for my $version (@versions) {
+	my $kernel = kernel_folder($version);
+	if (!ok(-r "$kernel/vmlinuz", "kernel $version") || !make_initrd($kernel, "$work/initrd")) {
+		next;
+	}
+	test_unstarted($version, $kernel);
+	test_guest($version, $_, $kernel) for qw(max qemu64);
+}
+done_testing();

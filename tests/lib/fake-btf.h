@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_LIB_FAKE_BTF_H
+#define SONDE_TESTS_LIB_FAKE_BTF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A small .BTF made from tables, for tests that need struct offsets without a kernel. */
+struct fake_member {
+	const char *name;             /* NULL ends a list */
+	uint32_t offset, size;        /* bytes; size 1, 2, 4 or 8 */
+	uint8_t bit_offset, bit_size; /* bit_size 0 = not a bit-field */
+};
+
+enum { FAKE_MEMBERS_MAX = 10 };
+struct fake_struct {
+	const char *name; /* NULL ends a list */
+	uint32_t size;
+	struct fake_member members[FAKE_MEMBERS_MAX + 1];
+};
+
+struct fake_enumerator {
+	const char *name; /* NULL ends a list */
+	uint32_t value;
+};
+
+/* Writes at most `room` bytes and returns how many, 0 if they do not fit. */
+size_t fake_btf(const struct fake_struct *structs, const struct fake_enumerator *enumerators,
+		uint8_t *out, size_t room);
+
+#endif

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "tests/lib/fake-guest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	STACK_SIZE = 16 << 10,
+	STACKS_GPA = 12 << 20,
+	MAX_STEPS = 10000,
+	CALL = 0xe8,
+	HLT = 0xf4,
+};
+
+static struct fake_guest *fake_of(struct guest *guest)
+{
+	return (struct fake_guest *)guest;
+}
+
+/* --- operations ----------------------------------------------------------------------------- */
+
+static int regions(struct guest *guest, const struct guest_region **out, size_t *n,
+		   struct error *err)
+{
+	(void)err;
+	*out = &fake_of(guest)->region;
+	*n = 1;
+	return 0;
+}
+
+static int phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err)
+{
+	(void)err;
+	memcpy(to, fake_of(guest)->base.ram + gpa, size);
+	return 0;
+}
+
+static bool touches(uint64_t gpa, size_t size, uint64_t byte)
+{
+	return byte && byte >= gpa && byte < gpa + size;
+}
+
+static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		      struct error *err)
+{
+	struct fake_guest *fg = fake_of(guest);
+	uint8_t kept;
+
+	fg->writes++;
+	if (touches(gpa, size, fg->failing_gpa))
+		return error_set_at(err, EIO, gpa, "fake write failure");
+	kept = fg->base.ram[fg->ignored_gpa];
+	memcpy(fg->base.ram + gpa, from, size);
+	if (fg->ignored_gpa)
+		fg->base.ram[fg->ignored_gpa] = kept;
+	return 0;
+}
+
+static int get_regs(struct guest *guest, unsigned int vcpu, struct guest_regs *out,
+		    struct error *err)
+{
+	if (vcpu >= FAKE_VCPUS)
+		return error_set(err, EINVAL, "no such vCPU");
+	*out = fake_of(guest)->vcpus[vcpu].regs;
+	return 0;
+}
+
+static int set_regs(struct guest *guest, unsigned int vcpu, const struct guest_regs *regs,
+		    struct error *err)
+{
+	if (vcpu >= FAKE_VCPUS)
+		return error_set(err, EINVAL, "no such vCPU");
+	fake_of(guest)->vcpus[vcpu].regs = *regs;
+	return 0;
+}
+
+static int stop(struct guest *guest, struct error *err)
+{
+	struct fake_guest *fg = fake_of(guest);
+
+	(void)err;
+	fg->stopped++;
+	fg->stops++;
+	if (fg->on_stop)
+		fg->on_stop(fg);
+	return 0;
+}
+
+static int resume(struct guest *guest, struct error *err)
+{
+	struct fake_guest *fg = fake_of(guest);
+
+	if (!fg->stopped)
+		return error_set(err, EPERM, "resume without stop");
+	fg->stopped--;
+	return 0;
+}
+
+static int set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg, struct error *err)
+{
+	(void)err;
+	fake_of(guest)->trap_fn = fn;
+	fake_of(guest)->trap_arg = arg;
+	return 0;
+}
+
+static uint64_t clock_ns(struct guest *guest)
+{
+	return ++fake_of(guest)->clock;
+}
+
+static const struct guest_ops ops = {
+	.name = "fake",
+	.regions = regions,
+	.phys_read = phys_read,
+	.phys_write = phys_write,
+	.get_regs = get_regs,
+	.set_regs = set_regs,
+	.stop = stop,
+	.resume = resume,
+	.set_trap_handler = set_trap_handler,
+	.clock_ns = clock_ns,
+};
+
+/* --- making one ----------------------------------------------------------------------------- */
+
+int fake_guest_create(struct fake_guest *fg)
+{
+	int rc;
+
+	memset(fg, 0, sizeof(*fg));
+	rc = fake_kernel_create(&fg->base, FAKE_6_12, 4);
+	if (rc)
+		return rc;
+	fg->guest = (struct guest){
+		.ops = &ops, .caps = GUEST_CAP_PORT_TRAP | GUEST_CAP_WRITE, .nr_vcpus = FAKE_VCPUS};
+	fg->region = (struct guest_region){.size = FAKE_RAM};
+	kernel_at(&fg->kernel, &fg->guest, &fg->base.image, FAKE_SLIDE, FAKE_PHYS_TEXT);
+	return 0;
+}
+
+void fake_guest_destroy(struct fake_guest *fg)
+{
+	fake_kernel_destroy(&fg->base);
+}
+
+static void print_symbol(FILE *map, uint64_t address, char type, const char *name)
+{
+	fprintf(map, "%016llx %c %s\n", (unsigned long long)address, type, name);
+}
+
+int fake_guest_add_symbols(struct fake_guest *fg, const struct fake_symbol *symbols)
+{
+	struct symbol_table *old = fg->base.image.symbols, *table = NULL;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *map = open_memstream(&text, &size);
+	int rc;
+
+	if (!map)
+		return -ENOMEM;
+	for (size_t i = 0; i < symbols_count(old); i++) {
+		const struct symbol *s = symbols_at(old, i);
+
+		print_symbol(map, s->address, s->type, s->name);
+	}
+	for (; symbols->name; symbols++)
+		print_symbol(map, FAKE_LINK_TEXT + symbols->offset,
+			     symbols->offset < FAKE_BANNER ? 'T' : 'D', symbols->name);
+	fclose(map);
+	rc = symbols_from_system_map(text, size, &table, NULL);
+	free(text);
+	if (rc)
+		return rc;
+	symbols_destroy(old);
+	fg->base.image.symbols = table;
+	return 0;
+}
+
+uint64_t fake_gva(uint64_t offset)
+{
+	return FAKE_LINK_TEXT + FAKE_SLIDE + offset;
+}
+
+uint8_t *fake_text(struct fake_guest *fg, uint64_t offset)
+{
+	return fg->base.ram + FAKE_PHYS_TEXT + offset;
+}
+
+void fake_code(struct fake_guest *fg, uint64_t offset, const void *bytes, size_t size)
+{
+	memcpy(fg->base.image.init_bytes + offset, bytes, size);
+	memcpy(fake_text(fg, offset), bytes, size);
+}
+
+uint64_t fake_branch(struct fake_guest *fg, uint64_t offset, uint8_t opcode, uint64_t target)
+{
+	uint8_t bytes[5] = {opcode};
+	int32_t displacement = (int32_t)(target - (offset + sizeof(bytes)));
+
+	memcpy(bytes + 1, &displacement, sizeof(displacement));
+	fake_code(fg, offset, bytes, sizeof(bytes));
+	return offset + sizeof(bytes);
+}
+
+uint64_t fake_load_rax(struct fake_guest *fg, uint64_t offset, uint64_t value)
+{
+	uint8_t bytes[10] = {0x48, 0xb8};
+
+	memcpy(bytes + 2, &value, sizeof(value));
+	fake_code(fg, offset, bytes, sizeof(bytes));
+	return offset + sizeof(bytes);
+}
+
+uint64_t fake_stack_top(unsigned int vcpu)
+{
+	return fake_direct(STACKS_GPA + (vcpu + 1) * STACK_SIZE) - sizeof(uint64_t);
+}
+
+/* --- execution ------------------------------------------------------------------------------ */
+
+static uint64_t pop(struct fake_guest *fg, struct fake_vcpu *v)
+{
+	uint64_t value;
+
+	memcpy(&value, fg->base.ram + (v->regs.rsp - FAKE_PAGE_OFFSET), sizeof(value));
+	v->regs.rsp += sizeof(value);
+	return value;
+}
+
+static void push(struct fake_guest *fg, struct fake_vcpu *v, uint64_t value)
+{
+	v->regs.rsp -= sizeof(value);
+	memcpy(fg->base.ram + (v->regs.rsp - FAKE_PAGE_OFFSET), &value, sizeof(value));
+}
+
+static int64_t displacement(const uint8_t *at, size_t size)
+{
+	int32_t wide;
+
+	if (size == 1)
+		return (int8_t)*at;
+	memcpy(&wide, at, sizeof(wide));
+	return wide;
+}
+
+/* An instruction that only goes on behind itself; its size, 0 if it is none of these. */
+static size_t run_plain(struct fake_vcpu *v, const uint8_t *at)
+{
+	if (at[0] == 0x90)
+		return 1;
+	if (!memcmp(at, "\x0f\x1f\x44\0\0", 5))
+		return 5;
+	if (!memcmp(at, "\x0f\x1f\0", 3))
+		return 3;
+	if (!memcmp(at, "\x48\x89\xf8", 3)) {
+		v->regs.rax = v->regs.rdi;
+		return 3;
+	}
+	if (!memcmp(at, "\x48\x85\xff", 3)) {
+		v->zero = !v->regs.rdi;
+		return 3;
+	}
+	if (!memcmp(at, "\x48\xb8", 2)) {
+		memcpy(&v->regs.rax, at + 2, sizeof(uint64_t));
+		return 10;
+	}
+	return 0;
+}
+
+/* A relative branch; false if it is none. */
+static bool run_branch(struct fake_guest *fg, struct fake_vcpu *v, const uint8_t *at)
+{
+	size_t opcode = at[0] == 0x0f ? 2 : 1;
+	size_t size = at[0] == 0x74 || at[0] == 0xeb ? 1 : 4;
+	bool conditional = at[0] == 0x74 || (at[0] == 0x0f && at[1] == 0x84);
+	uint64_t next = v->regs.rip + opcode + size;
+
+	if (!conditional && at[0] != CALL && at[0] != 0xe9 && at[0] != 0xeb)
+		return false;
+	if (at[0] == CALL)
+		push(fg, v, next);
+	v->regs.rip = next;
+	if (!conditional || v->zero)
+		v->regs.rip += (uint64_t)displacement(at + opcode, size);
+	return true;
+}
+
+/* Whether our handler took it. */
+static bool run_out(struct fake_guest *fg, unsigned int vcpu, uint8_t port)
+{
+	struct fake_vcpu *v = &fg->vcpus[vcpu];
+	struct guest_trap trap = {.vcpu = vcpu, .time_ns = ++fg->clock, .regs = v->regs};
+
+	if (port != GUEST_TRAP_PORT || !fg->trap_fn || !fg->trap_fn(fg->trap_arg, &trap)) {
+		v->regs.rip += GUEST_TRAP_SIZE;
+		return false;
+	}
+	v->regs = trap.regs;
+	return true;
+}
+
+int fake_guest_run(struct fake_guest *fg, unsigned int vcpu)
+{
+	struct fake_vcpu *v = &fg->vcpus[vcpu];
+	int traps = 0;
+
+	for (int i = 0; i < MAX_STEPS; i++) {
+		uint64_t offset = v->regs.rip - fake_gva(0);
+		const uint8_t *at = fake_text(fg, offset);
+		size_t plain;
+
+		if (offset >= FAKE_BANNER)
+			return -1;
+		plain = run_plain(v, at);
+		v->regs.rip += plain;
+		if (plain || run_branch(fg, v, at))
+			continue;
+		if (at[0] == HLT)
+			return traps;
+		if (at[0] == 0xc3)
+			v->regs.rip = pop(fg, v);
+		else if (at[0] == 0xe6)
+			traps += run_out(fg, vcpu, at[1]);
+		else
+			return -1;
+	}
+	return -1;
+}
+
+int fake_guest_call(struct fake_guest *fg, unsigned int vcpu, uint64_t from, uint64_t function)
+{
+	uint64_t behind = fake_branch(fg, from, CALL, function);
+
+	fake_code(fg, behind, "\xf4", 1);
+	fg->vcpus[vcpu].regs.rip = fake_gva(from);
+	fg->vcpus[vcpu].regs.rsp = fake_stack_top(vcpu);
+	return fake_guest_run(fg, vcpu);
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "tests/lib/fake-kernel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/fake-btf.h"
+
+enum {
+	TABLE = 4096,
+	PRESENT_RW = 3,
+	LARGE = 1 << 7,
+	/* tables, in pages from FAKE_TABLES */
+	PUD_KERNEL = 0,
+	PMD_KERNEL,
+	PUD_DIRECT,
+	PUD_VMEMMAP,
+	PMD_VMEMMAP,
+	P4D, /* all kernel addresses here share the last entry above it */
+};
+
+/* The structures that do not differ between flavours. */
+#define COMMON_STRUCTS                                                                 \
+	{"kmem_cache",                                                                 \
+	 64,                                                                           \
+	 {{"size", 8, 4, 0, 0}, {"object_size", 12, 4, 0, 0}, {"name", 16, 8, 0, 0}}}, \
+		{"module",                                                             \
+		 256,                                                                  \
+		 {{"list", 8, 8, 0, 0},                                                \
+		  {"name", 24, 1, 0, 0},                                               \
+		  {"mem", 128, 8, 0, 0},                                               \
+		  {"kallsyms", 200, 8, 0, 0}}},                                        \
+		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}},   \
+	{                                                                              \
+		"mod_kallsyms", 32,                                                    \
+		{                                                                      \
+			{"symtab", 0, 8, 0, 0}, {"num_symtab", 8, 4, 0, 0},            \
+			{                                                              \
+				"strtab", 16, 8, 0, 0                                  \
+			}                                                              \
+		}                                                                      \
+	}
+
+/* clang-format off */
+static const struct fake_struct structs_5_10[] = {
+	{"page", 64, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {"compound_head", 8, 8, 0, 0},
+		      {"compound_order", 17, 1, 0, 0}, {"slab_cache", 24, 8, 0, 0},
+		      {"page_type", 48, 4, 0, 0}}},
+	{"pagevec", 128, {{"nr", 0, 1, 0, 0}, {"pages", 8, 8, 0, 0}}},
+	{"orc_entry", 6, {{"type", 4, 4, 8, 2}}},
+	COMMON_STRUCTS,
+	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
+};
+
+static const struct fake_struct structs_6_12[] = {
+	{"page", 64, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {"compound_head", 8, 8, 0, 0},
+		      {"page_type", 48, 4, 0, 0}}},
+	{"folio", 256, {{"_flags_1", 64, 8, 0, 0}}},
+	{"slab", 64, {{"slab_cache", 8, 8, 0, 0}}},
+	{"folio_batch", 256, {{"nr", 0, 1, 0, 0}, {"folios", 8, 8, 0, 0}}},
+	{"orc_entry", 6, {{"type", 4, 4, 8, 3}}},
+	COMMON_STRUCTS,
+	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
+};
+/* clang-format on */
+
+static const struct fake_enumerator enums_5_10[] = {
+	{"PG_slab", 9}, {"PG_head", 16}, {"MOD_TEXT", 0}, {NULL, 0}};
+static const struct fake_enumerator enums_6_11[] = {{"PG_slab", 0x02000000},
+						    {"PAGE_TYPE_BASE", 0x80000000},
+						    {"PG_head", 6},
+						    {"MOD_TEXT", 0},
+						    {NULL, 0}};
+static const struct fake_enumerator enums_6_12[] = {
+	{"PGTY_slab", 0xf5}, {"PG_head", 6}, {"MOD_TEXT", 0}, {NULL, 0}};
+
+static int make_btf(enum fake_flavour flavour, struct btf_types **out)
+{
+	static const struct fake_enumerator *const enums[] = {enums_5_10, enums_6_11, enums_6_12};
+	const struct fake_struct *structs = flavour == FAKE_5_10 ? structs_5_10 : structs_6_12;
+	uint8_t bytes[8192];
+	size_t size = fake_btf(structs, enums[flavour], bytes, sizeof(bytes));
+
+	return size ? btf_parse(bytes, size, out, NULL) : -ENOSPC;
+}
+
+static int make_symbols(struct symbol_table **out)
+{
+	static const struct {
+		const char *name;
+		uint64_t offset;
+	} symbols[] = {
+		{"_text", 0},
+		{"linux_banner", FAKE_BANNER},
+		{"__start_notes", FAKE_NOTES},
+		{"__stop_notes", FAKE_NOTES_END},
+		{"phys_base", FAKE_PHYS_BASE},
+		{"pgdir_shift", FAKE_PGDIR_SHIFT},
+		{"page_offset_base", FAKE_PAGE_OFFSET_BASE},
+		{"vmemmap_base", FAKE_VMEMMAP_BASE},
+		{"modules", FAKE_MODULES},
+		{"init_top_pgt", FAKE_INIT_TOP_PGT},
+		{"early_top_pgt", FAKE_EARLY_TOP_PGT},
+		{"__start_orc_unwind_ip", FAKE_ORC_IPS},
+		{"__stop_orc_unwind_ip", FAKE_ORC_IPS + FAKE_NR_ORC * 4},
+		{"__start_orc_unwind", FAKE_ORC_ENTRIES},
+		{"_end", FAKE_IMAGE_SIZE},
+	};
+	char map[2048];
+	size_t at = 0;
+
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
+		at += (size_t)snprintf(map + at, sizeof(map) - at, "%016llx %c %s\n",
+				       (unsigned long long)(FAKE_LINK_TEXT + symbols[i].offset),
+				       i ? 'D' : 'T', symbols[i].name);
+	return symbols_from_system_map(map, at, out, NULL);
+}
+
+/* Four functions of 0x1000 bytes: frames of 8, 40 and 8 bytes below the CFA, the third through RBP.
+ */
+static void make_orc(uint8_t *image, enum fake_flavour flavour)
+{
+	static const int16_t sp_offsets[FAKE_NR_ORC] = {8, 40, 16, 8};
+	static const uint16_t registers[FAKE_NR_ORC] = {5, 5, 4, 5};
+	uint16_t call = flavour == FAKE_5_10 ? 0 : 2;
+
+	for (uint32_t i = 0; i < FAKE_NR_ORC; i++) {
+		int32_t ip = (int32_t)(i * 0x1000) - (int32_t)(FAKE_ORC_IPS + i * 4);
+		uint16_t flags = (uint16_t)(registers[i] | call << 8);
+
+		memcpy(image + FAKE_ORC_IPS + i * 4, &ip, sizeof(ip));
+		memcpy(image + FAKE_ORC_ENTRIES + i * 6, &sp_offsets[i], sizeof(sp_offsets[i]));
+		memcpy(image + FAKE_ORC_ENTRIES + i * 6 + 4, &flags, sizeof(flags));
+	}
+}
+
+static int make_image(struct kernel_image *image, enum fake_flavour flavour)
+{
+	int rc = make_symbols(&image->symbols);
+
+	if (!rc)
+		rc = make_btf(flavour, &image->btf);
+	if (rc)
+		return rc;
+	image->banner = strdup("Linux version 6.66.0-fake (test@sonde) #1 SMP");
+	image->init_bytes = calloc(1, FAKE_IMAGE_SIZE);
+	if (!image->banner || !image->init_bytes)
+		return -ENOMEM;
+	memcpy(image->build_id, FAKE_BUILD_ID, 20);
+	image->build_id_size = 20;
+	image->init_size = FAKE_IMAGE_SIZE;
+	image->text = image->stext = FAKE_LINK_TEXT;
+	image->etext = FAKE_LINK_TEXT + FAKE_BANNER;
+	image->end = FAKE_LINK_TEXT + FAKE_IMAGE_SIZE;
+	sprintf((char *)image->init_bytes + FAKE_BANNER, "%s\n", image->banner);
+	memcpy(image->init_bytes + FAKE_NOTES + 16, FAKE_BUILD_ID, 20);
+	make_orc(image->init_bytes, flavour);
+	return 0;
+}
+
+static uint64_t table_gpa(unsigned int table)
+{
+	return FAKE_PHYS_TEXT + FAKE_TABLES + table * TABLE;
+}
+
+static unsigned int index_at(uint64_t gva, unsigned int level)
+{
+	return (gva >> (12 + 9 * (level - 1))) & 511;
+}
+
+static void set_entry(struct fake_kernel *fake, uint64_t table, uint64_t gva, unsigned int level,
+		      uint64_t entry)
+{
+	fake_put64(fake, table + index_at(gva, level) * 8, entry);
+}
+
+static void link_top(struct fake_kernel *fake, uint64_t gva, unsigned int pud)
+{
+	uint64_t top = FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT;
+	uint64_t pud_entry = table_gpa(pud) | PRESENT_RW;
+
+	if (fake->levels == 4) {
+		set_entry(fake, top, gva, 4, pud_entry);
+		return;
+	}
+	set_entry(fake, top, gva, 5, table_gpa(P4D) | PRESENT_RW);
+	set_entry(fake, table_gpa(P4D), gva, 4, pud_entry);
+}
+
+static void make_tables(struct fake_kernel *fake)
+{
+	uint64_t text = FAKE_LINK_TEXT + FAKE_SLIDE;
+
+	link_top(fake, text, PUD_KERNEL);
+	set_entry(fake, table_gpa(PUD_KERNEL), text, 3, table_gpa(PMD_KERNEL) | PRESENT_RW);
+	set_entry(fake, table_gpa(PMD_KERNEL), text, 2, FAKE_PHYS_TEXT | PRESENT_RW | LARGE);
+	link_top(fake, FAKE_PAGE_OFFSET, PUD_DIRECT);
+	set_entry(fake, table_gpa(PUD_DIRECT), FAKE_PAGE_OFFSET, 3, PRESENT_RW | LARGE);
+	link_top(fake, FAKE_VMEMMAP, PUD_VMEMMAP);
+	set_entry(fake, table_gpa(PUD_VMEMMAP), FAKE_VMEMMAP, 3,
+		  table_gpa(PMD_VMEMMAP) | PRESENT_RW);
+	set_entry(fake, table_gpa(PMD_VMEMMAP), FAKE_VMEMMAP, 2,
+		  FAKE_VMEMMAP_GPA | PRESENT_RW | LARGE);
+}
+
+static void make_memory(struct fake_kernel *fake)
+{
+	uint64_t modules = FAKE_LINK_TEXT + FAKE_SLIDE + FAKE_MODULES;
+
+	memcpy(fake->ram + FAKE_PHYS_TEXT, fake->image.init_bytes, FAKE_IMAGE_SIZE);
+	fake_put64(fake, FAKE_PHYS_TEXT + FAKE_PHYS_BASE,
+		   FAKE_PHYS_TEXT - (FAKE_LINK_TEXT + FAKE_SLIDE - 0xffffffff80000000ull));
+	fake_put32(fake, FAKE_PHYS_TEXT + FAKE_PGDIR_SHIFT, fake->levels == 5 ? 48 : 39);
+	fake_put64(fake, FAKE_PHYS_TEXT + FAKE_PAGE_OFFSET_BASE, FAKE_PAGE_OFFSET);
+	fake_put64(fake, FAKE_PHYS_TEXT + FAKE_VMEMMAP_BASE, FAKE_VMEMMAP);
+	fake_put64(fake, FAKE_PHYS_TEXT + FAKE_MODULES, modules);
+	make_tables(fake);
+}
+
+int fake_kernel_create(struct fake_kernel *fake, enum fake_flavour flavour, unsigned int levels)
+{
+	int rc;
+
+	memset(fake, 0, sizeof(*fake));
+	fake->levels = levels;
+	rc = make_image(&fake->image, flavour);
+	if (!rc)
+		rc = dump_guest_create(1, &fake->dump, NULL);
+	if (!rc) {
+		fake->ram = calloc(1, FAKE_RAM);
+		rc = fake->ram ? 0 : -ENOMEM;
+	}
+	if (!rc)
+		rc = dump_guest_add_buffer(fake->dump, 0, fake->ram, FAKE_RAM, DUMP_MAPPED, NULL);
+	if (rc) {
+		fake_kernel_destroy(fake);
+		return rc;
+	}
+	make_memory(fake);
+	kernel_at(&fake->kernel, dump_guest(fake->dump), &fake->image, FAKE_SLIDE, FAKE_PHYS_TEXT);
+	return 0;
+}
+
+void fake_kernel_destroy(struct fake_kernel *fake)
+{
+	symbols_destroy(fake->image.symbols);
+	btf_destroy(fake->image.btf);
+	free(fake->image.banner);
+	free(fake->image.init_bytes);
+	dump_guest_destroy(fake->dump);
+	free(fake->ram);
+}
+
+void fake_put64(struct fake_kernel *fake, uint64_t gpa, uint64_t value)
+{
+	memcpy(fake->ram + gpa, &value, sizeof(value));
+}
+
+void fake_put32(struct fake_kernel *fake, uint64_t gpa, uint32_t value)
+{
+	memcpy(fake->ram + gpa, &value, sizeof(value));
+}
+
+uint64_t fake_direct(uint64_t gpa)
+{
+	return FAKE_PAGE_OFFSET + gpa;
+}
+
+uint64_t fake_page(uint64_t pfn)
+{
+	return FAKE_VMEMMAP + pfn * FAKE_PAGE_STRUCT;
+}
+
+uint64_t fake_page_gpa(uint64_t pfn)
+{
+	return FAKE_VMEMMAP_GPA + pfn * FAKE_PAGE_STRUCT;
+}

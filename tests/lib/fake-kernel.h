@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_LIB_FAKE_KERNEL_H
+#define SONDE_TESTS_LIB_FAKE_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "introspect/dump-guest.h"
+#include "introspect/kernel.h"
+
+/*
+ * A tiny "running kernel" in 16 MiB of RAM: an image with banner, build id, page tables, direct map
+ * and vmemmap, but no code. Everything lies at fixed places, so that tests can plant and damage.
+ */
+#define FAKE_LINK_TEXT 0xffffffff81000000ull
+#define FAKE_SLIDE 0x0a000000ull
+#define FAKE_PAGE_OFFSET 0xffff9d4000000000ull
+#define FAKE_VMEMMAP 0xffffe12340000000ull
+#define FAKE_BUILD_ID \
+	"\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff\x01\x02\x03\x04\x05"
+
+enum {
+	FAKE_RAM = 16 << 20,
+	FAKE_PHYS_TEXT = 4 << 20,
+	FAKE_IMAGE_SIZE = 2 << 20,
+	FAKE_VMEMMAP_GPA = 8 << 20, /* 2 MiB of struct page */
+	FAKE_HEAP_GPA = 10 << 20,   /* free for tests */
+	FAKE_PAGE_STRUCT = 64,
+
+	/* offsets in the image */
+	FAKE_BANNER = 0x10000,
+	FAKE_NOTES = 0x10100,
+	FAKE_NOTES_END = 0x10140,
+	FAKE_PHYS_BASE = 0x11000,
+	FAKE_PGDIR_SHIFT = 0x11008,
+	FAKE_PAGE_OFFSET_BASE = 0x11010,
+	FAKE_VMEMMAP_BASE = 0x11018,
+	FAKE_MODULES = 0x11020,
+	FAKE_INIT_TOP_PGT = 0x12000,
+	FAKE_EARLY_TOP_PGT = 0x13000,
+	FAKE_TABLES = 0x14000, /* the lower levels */
+	FAKE_ORC_IPS = 0x20000,
+	FAKE_ORC_ENTRIES = 0x21000,
+	FAKE_NR_ORC = 4,
+};
+
+/* Which kernel's struct page and friends its BTF describes. */
+enum fake_flavour {
+	FAKE_5_10, /* PG_slab in flags, page.compound_order, pagevec */
+	FAKE_6_11, /* PG_slab as a page_type bit */
+	FAKE_6_12, /* PGTY_slab, folio._flags_1, struct slab */
+};
+
+struct fake_kernel {
+	struct dump_guest *dump;
+	uint8_t *ram;
+	struct kernel_image image;
+	struct kernel kernel;
+	unsigned int levels;
+};
+
+/* A kernel that runs with 4 or 5 level tables, and `kernel` set by kernel_at(). 0 or -errno. */
+int fake_kernel_create(struct fake_kernel *fake, enum fake_flavour flavour, unsigned int levels);
+void fake_kernel_destroy(struct fake_kernel *fake);
+
+void fake_put64(struct fake_kernel *fake, uint64_t gpa, uint64_t value);
+void fake_put32(struct fake_kernel *fake, uint64_t gpa, uint32_t value);
+
+/* gva of a gpa in the direct map, of a pfn's struct page, and gpa of the latter. */
+uint64_t fake_direct(uint64_t gpa);
+uint64_t fake_page(uint64_t pfn);
+uint64_t fake_page_gpa(uint64_t pfn);
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "tests/lib/fake-session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "formats/trace-reader.h"
+
+enum { JMP = 0xe9, CALL = 0xe8, SITE = 5, CACHE_NAME = 0x100 };
+
+static const struct alloc_entry entries[FAKE_NR_PROBES] = {
+	{"fake_kmalloc", KMEM_TYPE_KMALLOC, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_SIZE, ALLOC_ROLE_GFP}},
+	{"fake_outer", KMEM_TYPE_KMALLOC, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_SIZE, ALLOC_ROLE_GFP}},
+	{"fake_cache_alloc", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_CACHE}},
+	{"fake_tail", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_CACHE}},
+	{"fake_maybe_tail", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_CACHE}},
+	{"fake_kfree", KMEM_TYPE_KMALLOC, ALLOC_ACTION_FREE, {ALLOC_ROLE_OBJECT}},
+};
+static const uint64_t functions[FAKE_NR_PROBES] = {FAKE_KMALLOC, FAKE_OUTER,      FAKE_CACHE_ALLOC,
+						   FAKE_TAIL,    FAKE_MAYBE_TAIL, FAKE_KFREE};
+
+static const struct fake_symbol symbols[] = {
+	{"fake_caller", FAKE_CALLER},
+	{"fake_kmalloc", FAKE_KMALLOC},
+	{"fake_outer", FAKE_OUTER},
+	{"fake_cache_alloc", FAKE_CACHE_ALLOC},
+	{"fake_tail", FAKE_TAIL},
+	{"fake_maybe_tail", FAKE_MAYBE_TAIL},
+	{"fake_kfree", FAKE_KFREE},
+	{"ftrace_init", FAKE_FTRACE_INIT},
+	{"alternative_instructions", FAKE_ALTERNATIVES},
+	{"__fentry__", FAKE_FENTRY},
+	{"__x86_return_thunk", FAKE_RETURN_THUNK},
+	{"fake_text_end", FAKE_TEXT_END},
+	{"system_state", FAKE_SYSTEM_STATE},
+	{"slab_state", FAKE_SLAB_STATE},
+	{"ftrace_pages_start", FAKE_FTRACE_PAGES},
+	{"alternatives_patched", FAKE_ALTERNATIVES_PATCHED},
+	{NULL, 0},
+};
+
+uint64_t fake_object(void)
+{
+	return fake_direct(FAKE_OBJECT_GPA);
+}
+
+uint64_t fake_cache(void)
+{
+	return fake_direct(FAKE_CACHE_GPA);
+}
+
+static uint64_t put(struct fake_guest *fg, uint64_t at, const char *bytes, size_t size)
+{
+	fake_code(fg, at, bytes, size);
+	return at + size;
+}
+
+static uint64_t put_site(struct fake_guest *fg, uint64_t function)
+{
+	return put(fg, function, "\x0f\x1f\x44\0\0", SITE);
+}
+
+static void put_kmalloc(struct fake_guest *fg)
+{
+	uint64_t at = put_site(fg, FAKE_KMALLOC);
+
+	at = put(fg, at, "\x48\x85\xff\x74\x0f", 5); /* test %rdi,%rdi; jz over the next two */
+	at = fake_load_rax(fg, at, fake_object());
+	at = fake_branch(fg, at, JMP, FAKE_RETURN_THUNK);
+	at = put(fg, at, "\x48\x89\xf8", 3); /* mov %rdi,%rax */
+	put(fg, at, "\xc3", 1);
+}
+
+static void put_code(struct fake_guest *fg)
+{
+	uint8_t int3[FAKE_TEXT_END];
+	uint64_t at;
+
+	memset(int3, 0xcc, sizeof(int3));
+	fake_code(fg, 0, int3, sizeof(int3));
+	put_kmalloc(fg);
+	at = fake_branch(fg, put_site(fg, FAKE_OUTER), CALL, FAKE_KMALLOC);
+	put(fg, at, "\xc3", 1);
+	at = fake_load_rax(fg, put_site(fg, FAKE_CACHE_ALLOC), fake_object());
+	fake_branch(fg, at, JMP, FAKE_RETURN_THUNK);
+	fake_branch(fg, put_site(fg, FAKE_TAIL), JMP, FAKE_CACHE_ALLOC);
+	at = put(fg, put_site(fg, FAKE_MAYBE_TAIL), "\x48\x85\xff\x0f", 4); /* test; jz rel32 */
+	at = fake_branch(fg, at, 0x84, FAKE_CACHE_ALLOC);
+	at = fake_load_rax(fg, at, fake_object());
+	put(fg, at, "\xc3", 1);
+	put(fg, put_site(fg, FAKE_KFREE), "\xc3", 1);
+	put(fg, put_site(fg, FAKE_FTRACE_INIT),
+	    "\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\xc3", 14);
+	put(fg, put_site(fg, FAKE_ALTERNATIVES),
+	    "\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\xc3", 14);
+	put(fg, FAKE_FENTRY, "\xc3", 1);
+	put(fg, FAKE_RETURN_THUNK, "\xc3", 1);
+}
+
+static void put_heap(struct fake_kernel *base)
+{
+	uint64_t page = fake_page_gpa(FAKE_OBJECT_GPA >> 12);
+
+	fake_put32(base, FAKE_CACHE_GPA + 8, FAKE_CACHE_SIZE);
+	fake_put32(base, FAKE_CACHE_GPA + 12, FAKE_CACHE_OBJECT_SIZE);
+	fake_put64(base, FAKE_CACHE_GPA + 16, fake_cache() + CACHE_NAME);
+	strcpy((char *)base->ram + FAKE_CACHE_GPA + CACHE_NAME, "fake-cache");
+	fake_put64(base, page + 8, fake_cache());
+	fake_put32(base, page + 48, 0xf5000000); /* PGTY_slab */
+	fake_put32(base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 3);
+	fake_put32(base, FAKE_PHYS_TEXT + FAKE_SLAB_STATE, 3);
+	fake_put32(base, FAKE_PHYS_TEXT + FAKE_FTRACE_PAGES, 1);
+	fake_put32(base, FAKE_PHYS_TEXT + FAKE_ALTERNATIVES_PATCHED, 1);
+}
+
+static void set_points(struct kernel_image *image)
+{
+	static struct alloc_point points[FAKE_NR_PROBES];
+	static uint64_t sites[FAKE_NR_PROBES + 2];
+
+	for (size_t i = 0; i < FAKE_NR_PROBES; i++) {
+		sites[i] = FAKE_LINK_TEXT + functions[i];
+		points[i] = (struct alloc_point){
+			.entry = &entries[i], .address = sites[i], .size = 0x100, .site = sites[i]};
+	}
+	sites[FAKE_NR_PROBES] = FAKE_LINK_TEXT + FAKE_FTRACE_INIT;
+	sites[FAKE_NR_PROBES + 1] = FAKE_LINK_TEXT + FAKE_ALTERNATIVES;
+	image->mcount_sites = sites;
+	image->nr_mcount_sites = FAKE_NR_PROBES + 2;
+	image->alloc = (struct alloc_points){points, FAKE_NR_PROBES};
+}
+
+void fake_session_create(struct fake_session *fs)
+{
+	struct trace_info info = {0};
+
+	memset(fs, 0, sizeof(*fs));
+	if (fake_guest_create(&fs->fg) || fake_guest_add_symbols(&fs->fg, symbols))
+		abort();
+	put_code(&fs->fg);
+	put_heap(&fs->fg.base);
+	set_points(&fs->fg.base.image);
+	fs->dir = scratch_make();
+	if (trace_writer_create(fs->dir.path, FAKE_VCPUS, &info, &fs->writer, NULL) ||
+	    trace_session_create(&fs->fg.guest, &fs->fg.base.image, fs->writer, &fs->session, NULL))
+		abort();
+	trace_session_kernel_at(fs->session, FAKE_SLIDE, FAKE_PHYS_TEXT);
+	fake_session_keep_text(fs);
+}
+
+void fake_session_destroy(struct fake_session *fs)
+{
+	trace_session_destroy(fs->session);
+	trace_writer_destroy(fs->writer);
+	scratch_remove(&fs->dir);
+	fake_guest_destroy(&fs->fg);
+}
+
+int fake_session_call(struct fake_session *fs, unsigned int vcpu, uint64_t fn, uint64_t argument)
+{
+	fs->fg.vcpus[vcpu].regs.rdi = argument;
+	return fake_guest_call(&fs->fg, vcpu, FAKE_CALLER, fn);
+}
+
+uint64_t fake_session_call_site(void)
+{
+	return fake_gva(FAKE_CALLER + SITE);
+}
+
+/* The caller is the tests' own scratch place. */
+bool fake_session_text_same(const struct fake_session *fs)
+{
+	const uint8_t *text = fs->fg.base.ram + FAKE_PHYS_TEXT;
+
+	return !memcmp(text + FAKE_KMALLOC, fs->text + FAKE_KMALLOC, FAKE_TEXT_END - FAKE_KMALLOC);
+}
+
+void fake_session_keep_text(struct fake_session *fs)
+{
+	memcpy(fs->text, fake_text(&fs->fg, 0), FAKE_TEXT_END);
+}
+
+void fake_session_set_sites(struct fake_session *fs, const char *bytes)
+{
+	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
+		if (bytes)
+			put(&fs->fg, functions[i], bytes, SITE);
+		else
+			fake_branch(&fs->fg, functions[i], CALL, FAKE_FENTRY);
+}
+
+size_t fake_session_events(struct fake_session *fs, struct trace_event *events, size_t max)
+{
+	struct trace_reader *reader;
+	size_t n = 0;
+
+	if (trace_writer_flush(fs->writer, NULL) || trace_reader_open(fs->dir.path, &reader, NULL))
+		abort();
+	while (n < max && trace_reader_next(reader, &events[n], NULL) == 1)
+		n++;
+	trace_reader_close(reader);
+	return n;
+}
+
+struct trace_status fake_session_status(const struct fake_session *fs)
+{
+	struct trace_status status;
+
+	trace_session_status(fs->session, &status);
+	return status;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_LIB_FAKE_SESSION_H
+#define SONDE_TESTS_LIB_FAKE_SESSION_H
+
+#include "formats/record-stream.h"
+#include "formats/trace-writer.h"
+#include "patcher/trace-session.h"
+#include "tests/lib/fake-guest.h"
+#include "tests/lib/trace-make.h"
+
+/*
+ * A whole trace session of the kmem tracer on a fake guest, whose kernel has these functions (image
+ * offsets). Each begins with an mcount site.
+ *
+ *   fake_kmalloc(size)        NULL if size is 0, else FAKE_OBJECT; one exit is a `ret`, the other a
+ *                             jump to the return thunk
+ *   fake_outer(size)          calls fake_kmalloc(), returns what it returned
+ *   fake_cache_alloc(cache)   FAKE_OBJECT, by the return thunk
+ *   fake_tail(cache)          tail-calls fake_cache_alloc()
+ *   fake_maybe_tail(cache)    tail-calls it by a conditional jump if cache is 0, else as above
+ *   fake_kfree(object)
+ *   ftrace_init(), alternative_instructions()   each goes through FAKE_DURING_*, where a test may
+ *                             put a call, and rewrites nothing: that is the test's part
+ */
+enum {
+	FAKE_CALLER = 0x0800, /* where fake_session_call() calls from */
+	FAKE_KMALLOC = 0x1000,
+	FAKE_OUTER = 0x1100,
+	FAKE_CACHE_ALLOC = 0x1200,
+	FAKE_TAIL = 0x1300,
+	FAKE_MAYBE_TAIL = 0x1400,
+	FAKE_KFREE = 0x1500,
+	FAKE_FTRACE_INIT = 0x1600,
+	FAKE_DURING_FTRACE = FAKE_FTRACE_INIT + 8, /* two calls fit here */
+	FAKE_ALTERNATIVES = 0x1700,
+	FAKE_DURING_ALTERNATIVES = FAKE_ALTERNATIVES + 8,
+	FAKE_FENTRY = 0x1800,
+	FAKE_RETURN_THUNK = 0x1900,
+	FAKE_TEXT_END = 0x2000,
+	FAKE_NR_PROBES = 6,
+	FAKE_NR_EXITS = 5, /* of those that allocate */
+
+	/* data */
+	FAKE_SYSTEM_STATE = 0x30000, /* u32, 0 while booting */
+	FAKE_SLAB_STATE = 0x30004,
+	FAKE_FTRACE_PAGES = 0x30008,
+	FAKE_ALTERNATIVES_PATCHED = 0x30010,
+
+	FAKE_CACHE_GPA = FAKE_HEAP_GPA,
+	FAKE_OBJECT_GPA = FAKE_HEAP_GPA + 0x1000,
+	FAKE_CACHE_SIZE = 96,
+	FAKE_CACHE_OBJECT_SIZE = 80,
+};
+
+struct fake_session {
+	struct fake_guest fg;
+	struct scratch dir;
+	struct trace_writer *writer;
+	struct trace_session *session;
+	uint8_t text[FAKE_TEXT_END]; /* as it was before tracing */
+};
+
+/* Aborts if the machine fails it. The kernel is booted; the session is not started. */
+void fake_session_create(struct fake_session *fs);
+void fake_session_destroy(struct fake_session *fs);
+
+uint64_t fake_object(void);
+uint64_t fake_cache(void);
+
+/* Call fn(argument) on a vCPU; returns as fake_guest_run(). */
+int fake_session_call(struct fake_session *fs, unsigned int vcpu, uint64_t fn, uint64_t argument);
+/* The return address of that call, which records have as call site. */
+uint64_t fake_session_call_site(void);
+
+/* Whether guest text is what it was at creation, or at the last fake_session_keep_text(). */
+bool fake_session_text_same(const struct fake_session *fs);
+void fake_session_keep_text(struct fake_session *fs);
+
+/* Replace every entry site by these 5 bytes, or by `call __fentry__` if NULL. */
+void fake_session_set_sites(struct fake_session *fs, const char *bytes);
+
+/* Read back what was recorded so far; returns how many, at most max. */
+size_t fake_session_events(struct fake_session *fs, struct trace_event *events, size_t max);
+
+struct trace_status fake_session_status(const struct fake_session *fs);
+
+#endif

@@ -1,0 +1,132 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What tests/testbed/kvm-host promises to the tests that run in it.
+
+use strict;
+use warnings;
+use Cwd qw(getcwd realpath);
+use File::Basename qw(dirname);
+use File::Temp qw(tempdir);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $tree = realpath(dirname($0) . "/../..");
+my $kvm_host = "$tree/tests/testbed/kvm-host";
+my $work = tempdir("kvm-host-t-XXXXXX", TMPDIR => 1, CLEANUP => 1);
+chdir $work or die "$work: $!";
+
+sub read_file {
+	open(my $file, "<", $_[0]) or return undef;
+	local $/;
+	return <$file> // "";
+}
+
+# Run with a shell script as the command; returns status, output, error output.
+sub host {
+	my ($options, $script) = @_;
+	open(my $file, ">", "$work/script") or die "$work/script: $!";
+	print $file $script;
+	close $file;
+	system("\Q$kvm_host\E $options -- sh ./script <in >out 2>err");
+	return ($? >> 8, read_file("$work/out"), read_file("$work/err"));
+}
+
+sub test_streams {
+	open(my $in, ">", "$work/in");
+	print $in map { "line $_\n" } 1 .. 50000;
+	close $in;
+	my ($status, $out, $err) = host("", <<'END');
+echo to-stderr >&2
+[ -c /dev/kvm ] && echo kvm
+pwd
+cat /sys/kernel/debug/kvm/exits
+echo shared >written
+echo $((1000 + $(nproc)))
+seq 3 >/dev/stdout
+head -c 3000000 /dev/zero | tr '\0' z
+cat
+exit 3
+END
+	is($status, 3, "exit status of the command");
+	is($err, "to-stderr\n", "standard error apart, nothing added");
+	my ($head, $zs, $rest) = $out =~ /^(.*?\n)(z+)(.*)$/s;
+	is($head, "kvm\n$work\n0\n1002\n1\n2\n3\n", "KVM, directory, kvm statistics, two CPUs");
+	is(length $zs, 3_000_000, "megabytes of output");
+	ok($rest eq read_file("$work/in"), "standard input");
+	is(read_file("$work/written"), "shared\n", "file written for the build machine");
+	truncate("$work/in", 0);
+}
+
+# A shell cannot undo an ignored SIGINT, so tests of Ctrl-C would be void.
+sub test_environment {
+	$ENV{SONDE_TEST} = "two  words'\"";
+	my ($status, $out, $err) = host("--cpus 1 --share $work --share $tree", <<END);
+printf '%s\\n' "\$SONDE_TEST" "\${PATH%%:*}"
+trap 'echo caught' INT; kill -INT \$\$
+touch /etc/sonde-test 2>/dev/null || echo read-only
+$tree/tests/testbed/kvm-host --help | head -n 1
+sleep 1000 &
+exit 200
+END
+	my $build = realpath($ENV{O} // "$tree/build");
+	is($status, 200, "status does not wait for what runs in the background");
+	like($out, qr/^two  words'"\n\Q$build\E\ncaught\nread-only\nusage: kvm-host/,
+		"environment, PATH, SIGINT, read-only root, the tree");
+}
+
+sub test_icount {
+	my ($status, $out) = host("--icount", <<'END');
+cat /sys/devices/system/clocksource/clocksource0/current_clocksource; nproc
+grep -m 1 MHz /proc/cpuinfo
+END
+	like($out, qr/^tsc\n1\n.*: (1000\.\d+|999\.\d+)\n/s, "a cycle is a virtual nanosecond");
+}
+
+sub test_failures {
+	my ($status, $out, $err) = host("", "echo c >/proc/sysrq-trigger; sleep 100");
+	is($status, 125, "status of a kernel panic");
+	like($err, qr/kernel stopped: .*sysrq triggered crash/, "its message");
+
+	($status, $out, $err) = host("--timeout 25", "echo early; sleep 100");
+	is("$status $out", "124 early\n", "time limit, output before it");
+	like($err, qr/^kvm-host: time limit of 25 s/, "its message");
+
+	is(system("\Q$kvm_host\E --bogus -- true 2>err") >> 8, 2, "unknown option");
+	is(system("\Q$kvm_host\E 2>err") >> 8, 2, "no command");
+}
+
+sub children_of {
+	my ($pid) = @_;
+	return split " ", read_file("/proc/$pid/task/$pid/children") // "";
+}
+
+sub test_killed {
+	my ($signal) = @_;
+	my $pid = fork();
+	if ($pid == 0) {
+		open(STDIN, "<", "/dev/null");
+		open(STDERR, ">", "/dev/null");
+		exec $kvm_host, "--", "sleep", "100";
+	}
+	my ($qemu, $until) = (undef, time() + 30);
+	until ($qemu || time() > $until) {
+		sleep 0.1;
+		($qemu) = grep { (readlink("/proc/$_/exe") // "") =~ /qemu/ } children_of($pid);
+	}
+	kill $signal => $pid;
+	waitpid($pid, 0);
+	my $status = $?;
+	sleep 0.1 while $qemu && -e "/proc/$qemu/exe" && time() < $until;
+	ok($qemu && !-e "/proc/$qemu/exe", "QEMU ends with kvm-host on SIG$signal");
+	return $status;
+}
+
+truncate("$work/in", 0) if open(my $empty, ">", "$work/in");
+test_streams();
+test_environment();
+test_icount();
+test_failures();
+is(test_killed("TERM") >> 8, 143, "status 128 + signal");
+is(test_killed("KILL"), 9, "killed");
+done_testing();

@@ -1,0 +1,103 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The oracle by itself: guests under plain QEMU (no KVM, no Sonde) trace a workload, and what the
+# oracle leaves in their memory comes out whole. GUEST='5.10 6.1 6.12' names the kernels.
+
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use File::Temp qw(tempdir);
+use IO::Socket::UNIX;
+use Test::More;
+
+use constant { CPUS => 4, MEMORY_MIB => 512, ITERATIONS => 400, TIME_LIMIT => 300 };
+use constant { BEGIN_BYTES => 4812, END_BYTES => 5212 };    # tests/workload/README.md
+
+my $tree = realpath(dirname($0) . "/../..");
+my $build = $ENV{O} // "$tree/build";
+my $work = tempdir("oracle-XXXXXX", TMPDIR => 1, CLEANUP => 1);
+
+sub run_or_die { system(@_) == 0 or die "@_: status $?\n"; }
+
+sub build_programs {
+	run_or_die("$tree/tests/testbed/build-initrd", "$work/initrd");
+	run_or_die($ENV{CC} // "gcc", qw(-std=gnu11 -D_GNU_SOURCE -O2), "-I$tree", "-o",
+		"$work/oracle-extract", "$tree/tests/workload/oracle-extract.c",
+		map { "$tree/$_" } qw(tests/lib/event-format.c tests/lib/ring-buffer.c formats/error.c));
+}
+
+# Over QMP; waits until it is done.
+sub monitor_command {
+	my ($monitor, $command) = @_;
+	print $monitor "$command\n";
+	while (<$monitor>) {
+		return if /"return"/;
+		die "$command: $_" if /"error"/;
+	}
+	die "$command: no answer\n";
+}
+
+# Boot, wait until the oracle says where its result is, save the guest's memory to $work/ram.
+sub trace_guest {
+	my ($vmlinuz, $socket) = ("$_[0]/vmlinuz", "$work/monitor");
+	my $command = "oracle -b 32768 -p workload -n " . ITERATIONS;
+	my $pid = open(my $console, "-|", "qemu-system-x86_64", qw(-accel tcg -cpu max -nodefaults),
+		qw(-display none -no-reboot -serial stdio -qmp), "unix:$socket,server=on,wait=off",
+		"-smp", CPUS, "-m", MEMORY_MIB, "-kernel", $vmlinuz, "-initrd", "$work/initrd",
+		"-append", "console=ttyS0 panic=-1 quiet sonde.run=\"$command\"") or die "qemu: $!";
+	my $gpa;
+	local $SIG{ALRM} = sub { kill KILL => $pid };
+	alarm TIME_LIMIT;
+	while (<$console>) {
+		diag($_) if /sonde-oracle: failed|panic/;
+		last if ($gpa) = /sonde-oracle: pages (0x[0-9a-f]+)/;
+	}
+	if ($gpa) {
+		my $monitor = IO::Socket::UNIX->new($socket) or die "$socket: $!";
+		$monitor->autoflush(1);
+		monitor_command($monitor, '{"execute": "qmp_capabilities"}');
+		monitor_command($monitor, sprintf('{"execute": "pmemsave", "arguments": ' .
+			'{"val": 0, "size": %d, "filename": "%s"}}', MEMORY_MIB << 20, "$work/ram"));
+	}
+	kill KILL => $pid;
+	close $console;
+	alarm 0;
+	return $gpa;
+}
+
+sub check_events {
+	my ($name, $gpa) = @_;
+	my (%events, @begin, @end, $total);
+	open(my $lines, "-|", "$work/oracle-extract", "$work/ram", $gpa) or die "oracle-extract: $!";
+	while (<$lines>) {
+		my ($cpu, $number, $event, $site, $pointer, $requested) = split;
+		next if $cpu eq "#";
+		$total++;
+		$events{$event}++;
+		next unless $event =~ /^kmalloc/;
+		$begin[$cpu] //= $number if $requested == BEGIN_BYTES;
+		$end[$cpu] = $number if $requested == END_BYTES;
+	}
+	ok(close $lines, "$name: nothing lost");
+	cmp_ok($total, ">=", 100_000, "$name: events");
+	for my $event (qw(kmalloc kfree kmem_cache_alloc kmem_cache_free mm_page_alloc mm_page_free)) {
+		ok($events{$event}, "$name: $event");
+	}
+	for my $cpu (0 .. CPUS - 1) {
+		ok(defined $begin[$cpu] && defined $end[$cpu] && $begin[$cpu] < $end[$cpu],
+			"$name: begin and end marker on CPU $cpu");
+	}
+	note(join ", ", map { "$_ $events{$_}" } sort keys %events);
+}
+
+build_programs();
+for my $name (split " ", $ENV{GUEST} // "5.10 6.1 6.12") {
+	my $kernel = `\Q$tree\E/tests/testbed/fetch-kernel \Q$name\E`;
+	chomp $kernel;
+	my $gpa = $kernel && trace_guest($kernel);
+	ok($gpa, "$name: guest traced");
+	check_events($name, $gpa) if $gpa;
+}
+done_testing();

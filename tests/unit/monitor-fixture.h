@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_UNIT_MONITOR_FIXTURE_H
+#define SONDE_TESTS_UNIT_MONITOR_FIXTURE_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "tests/lib/tap.h"
+#include "vmm/event-loop.h"
+#include "vmm/monitor-verbs.h"
+#include "vmm/monitor.h"
+
+/* A monitor with all verbs on a machine that only pretends, its event loop on a thread. */
+enum { FIXTURE_RAM = 64 * 1024, FIXTURE_FLOOD = 4000, FIXTURE_GVA_OFFSET = 0x10000000 };
+
+struct fixture {
+	char dir[32], path[64];
+	struct event_loop *loop;
+	struct monitor *monitor;
+	pthread_t thread;
+
+	struct monitor_machine machine;
+	struct monitor_memory memory;
+	struct monitor_trace trace;
+	struct guest guest;
+	struct guest_region region;
+	uint8_t ram[FIXTURE_RAM];
+	uint64_t cr3, cr4;
+	int stops; /* of the guest, less resumes */
+	bool paused, tracing;
+	char specs[64];
+};
+
+static struct fixture *fixture_of(struct guest *guest)
+{
+	return (struct fixture *)((char *)guest - offsetof(struct fixture, guest));
+}
+
+static int fixture_regions(struct guest *guest, const struct guest_region **out, size_t *n,
+			   struct error *err)
+{
+	(void)err;
+	*out = &fixture_of(guest)->region;
+	*n = 1;
+	return 0;
+}
+
+static int fixture_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs *out,
+			 struct error *err)
+{
+	struct fixture *f = fixture_of(guest);
+
+	if (!f->stops || vcpu != 1)
+		return error_set(err, EBUSY, "vcpu %u, stops %d", vcpu, f->stops);
+	*out = (struct guest_sregs){.cr3 = f->cr3, .cr4 = f->cr4};
+	return 0;
+}
+
+static int fixture_guest_stop(struct guest *guest, struct error *err)
+{
+	(void)err;
+	fixture_of(guest)->stops++;
+	return 0;
+}
+
+static int fixture_guest_resume(struct guest *guest, struct error *err)
+{
+	(void)err;
+	fixture_of(guest)->stops--;
+	return 0;
+}
+
+static const char *fixture_status(void *arg)
+{
+	return ((struct fixture *)arg)->paused ? "paused" : "running";
+}
+
+static int fixture_set_paused(struct fixture *f, bool paused, struct error *err)
+{
+	if (f->paused == paused)
+		return error_set(err, EALREADY, "nothing to do");
+	f->paused = paused;
+	monitor_event(f->monitor, paused ? "STOP" : "RESUME", NULL);
+	return 0;
+}
+
+static int fixture_pause(void *arg, struct error *err)
+{
+	return fixture_set_paused(arg, true, err);
+}
+
+static int fixture_resume(void *arg, struct error *err)
+{
+	return fixture_set_paused(arg, false, err);
+}
+
+static void fixture_quit(void *arg)
+{
+	event_loop_quit(((struct fixture *)arg)->loop, 1);
+}
+
+static pid_t fixture_thread_id(void *arg, unsigned int vcpu)
+{
+	(void)arg;
+	return 100 + (pid_t)vcpu;
+}
+
+static int fixture_translate(void *arg, uint64_t gva, uint64_t *gpa, struct error *err)
+{
+	(void)arg;
+	if (gva >= FIXTURE_GVA_OFFSET + FIXTURE_RAM)
+		return error_set_at(err, EFAULT, gva, "not mapped");
+	*gpa = gva - FIXTURE_GVA_OFFSET;
+	return 0;
+}
+
+static int fixture_trace_start(void *arg, const char *const *specs, size_t n, struct error *err)
+{
+	struct fixture *f = arg;
+
+	if (f->tracing)
+		return error_set(err, EALREADY, "tracing is on already");
+	f->tracing = true;
+	f->specs[0] = 0;
+	for (size_t i = 0; i < n; i++) {
+		strncat(f->specs, specs[i], 16);
+		strcat(f->specs, ";");
+	}
+	return 0;
+}
+
+static int fixture_trace_stop(void *arg, struct error *err)
+{
+	struct fixture *f = arg;
+
+	if (!f->tracing)
+		return error_set(err, EALREADY, "tracing is off already");
+	f->tracing = false;
+	return 0;
+}
+
+static json_t *fixture_trace_query(void *arg)
+{
+	struct fixture *f = arg;
+
+	return json_pack("{s:b,s:s}", "enabled", (int)f->tracing, "mode", f->specs);
+}
+
+static const struct monitor_trace_ops fixture_trace_ops = {
+	.start = fixture_trace_start,
+	.stop = fixture_trace_stop,
+	.query = fixture_trace_query,
+};
+
+/* More events than any socket buffer holds. */
+static int fixture_flood(void *ctx, json_t *args, json_t **result, struct error *err)
+{
+	char filler[1024];
+
+	(void)args;
+	(void)result;
+	(void)err;
+	memset(filler, 'x', sizeof(filler) - 1);
+	filler[sizeof(filler) - 1] = 0;
+	for (int i = 0; i < FIXTURE_FLOOD; i++)
+		monitor_event(((struct fixture *)ctx)->monitor, "FLOOD",
+			      json_pack("{s:s}", "filler", filler));
+	return 0;
+}
+
+static const struct monitor_verb fixture_flood_verb = {
+	.name = "x-flood", .help = "send events", .run = fixture_flood};
+
+static void *fixture_run(void *arg)
+{
+	event_loop_run(((struct fixture *)arg)->loop);
+	return NULL;
+}
+
+static void fixture_fill(struct fixture *f)
+{
+	static const struct guest_ops guest_ops = {
+		.name = "fixture",
+		.regions = fixture_regions,
+		.get_sregs = fixture_sregs,
+		.stop = fixture_guest_stop,
+		.resume = fixture_guest_resume,
+	};
+
+	for (size_t i = 0; i < FIXTURE_RAM; i++)
+		f->ram[i] = (uint8_t)(i * 7 + i / 251);
+	f->region = (struct guest_region){.size = FIXTURE_RAM, .hva = f->ram};
+	f->guest = (struct guest){.ops = &guest_ops, .nr_vcpus = 2};
+	f->machine = (struct monitor_machine){
+		.status = fixture_status,
+		.pause = fixture_pause,
+		.resume = fixture_resume,
+		.quit = fixture_quit,
+		.thread_id = fixture_thread_id,
+		.arg = f,
+		.guest = &f->guest,
+	};
+	f->memory = (struct monitor_memory){.guest = &f->guest, .translate = fixture_translate};
+	f->trace =
+		(struct monitor_trace){.ops = &fixture_trace_ops, .arg = f, .monitor = f->monitor};
+}
+
+/* NULL, and the reason printed, if it cannot be set up. */
+static struct fixture *fixture_create(void)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct error err = {0};
+
+	strcpy(f->dir, "/tmp/sonde-monitor-XXXXXX");
+	if (!mkdtemp(f->dir) || event_loop_create(&f->loop, &err))
+		return NULL;
+	snprintf(f->path, sizeof(f->path), "%s/monitor", f->dir);
+	if (monitor_create(f->loop, f->path, &f->monitor, &err)) {
+		tap_diag("%s", err.text);
+		return NULL;
+	}
+	fixture_fill(f);
+	if (monitor_verbs_vm_register(f->monitor, &f->machine, &err) ||
+	    monitor_verbs_memory_register(f->monitor, &f->memory, &err) ||
+	    monitor_verbs_trace_register(f->monitor, &f->trace, &err) ||
+	    monitor_register(f->monitor, &fixture_flood_verb, f, &err) ||
+	    pthread_create(&f->thread, NULL, fixture_run, f))
+		return NULL;
+	return f;
+}
+
+static void fixture_destroy(struct fixture *f)
+{
+	event_loop_quit(f->loop, 1);
+	pthread_join(f->thread, NULL);
+	monitor_destroy(f->monitor);
+	event_loop_destroy(f->loop);
+	rmdir(f->dir);
+	free(f);
+}
+
+#endif

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A session that begins before the guest's ftrace_init() and alternative_instructions(): what they
+ * find, and that nothing is missed inside them.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+
+enum { MAX_EVENTS = 16, CALL = 0xe8, JMP = 0xe9 };
+
+static struct fake_session fs;
+static struct trace_event events[MAX_EVENTS];
+
+static void set_state(uint64_t offset, uint32_t value)
+{
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + offset, value);
+}
+
+/* A kernel as it was loaded: no allocation yet, sites call __fentry__. */
+static void begin(void)
+{
+	fake_session_create(&fs);
+	set_state(FAKE_SYSTEM_STATE, 0);
+	set_state(FAKE_SLAB_STATE, 0);
+	set_state(FAKE_FTRACE_PAGES, 0);
+	set_state(FAKE_ALTERNATIVES_PATCHED, 0);
+	fake_session_set_sites(&fs, NULL);
+	fake_session_keep_text(&fs);
+}
+
+static void start(void)
+{
+	if (trace_session_start(fs.session, NULL, NULL))
+		abort();
+}
+
+static void end(void)
+{
+	ok(!trace_session_failure(fs.session), "no failure on the way");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
+	   "after stop the text is what the guest made of it");
+	fake_session_destroy(&fs);
+}
+
+static size_t recorded(void)
+{
+	return fake_session_events(&fs, events, MAX_EVENTS);
+}
+
+static bool calls_fentry(uint64_t function)
+{
+	int32_t displacement;
+
+	memcpy(&displacement, fake_text(&fs.fg, function) + 1, sizeof(displacement));
+	return *fake_text(&fs.fg, function) == CALL &&
+	       function + 5 + (uint64_t)displacement == FAKE_FENTRY;
+}
+
+/*
+ * Stop a vCPU in the middle of ftrace_init() or alternative_instructions() by a HLT there, so that
+ * the test can be the function's inside; go_on() lets it finish.
+ */
+static int run_until(uint64_t function, uint64_t middle)
+{
+	fake_text(&fs.fg, middle)[0] = 0xf4;
+	return fake_session_call(&fs, 0, function, 0);
+}
+
+static int go_on(uint64_t middle)
+{
+	fake_text(&fs.fg, middle)[0] = 0x90;
+	return fake_guest_run(&fs.fg, 0);
+}
+
+static void test_before(void)
+{
+	struct trace_info info = {0};
+
+	begin();
+	start();
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "before both: two traps");
+	is_u64(recorded(), 1, "one record");
+	trace_session_info(fs.session, &info);
+	ok(info.from_first_allocation, "the trace says that it begins with the first allocation");
+	end();
+}
+
+static void test_ftrace_init(void)
+{
+	bool original = true;
+
+	begin();
+	start();
+	is_u64((uint64_t)run_until(FAKE_FTRACE_INIT, FAKE_DURING_FTRACE), 1,
+	       "ftrace_init() begins");
+	for (uint64_t f = FAKE_KMALLOC; f <= FAKE_KFREE; f += 0x100)
+		original &= calls_fentry(f);
+	ok(original, "it finds every site as it was linked");
+	fake_session_set_sites(&fs, "\x0f\x1f\x44\0\0");
+	is_u64((uint64_t)go_on(FAKE_DURING_FTRACE), 1, "it turns them into NOPs and returns");
+	ok(*fake_text(&fs.fg, FAKE_KMALLOC) == 0xe6, "then the sites are trapped again");
+	ok(!memcmp(fake_text(&fs.fg, FAKE_KMALLOC + 5), "\x48\x85\xff", 3),
+	   "and what is behind them is the guest's own");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call afterwards");
+	is_u64(recorded(), 1, "is recorded");
+	for (uint64_t f = FAKE_KMALLOC; f <= FAKE_KFREE; f += 0x100)
+		memcpy(fs.text + f, "\x0f\x1f\x44\0\0", 5);
+	end();
+}
+
+static void test_inside_ftrace_init(void)
+{
+	begin();
+	start();
+	fake_branch(&fs.fg, FAKE_DURING_FTRACE, CALL, FAKE_KMALLOC);
+	fake_branch(&fs.fg, FAKE_DURING_FTRACE + 5, CALL, FAKE_KMALLOC);
+	memcpy(fs.text + FAKE_DURING_FTRACE, fake_text(&fs.fg, FAKE_DURING_FTRACE), 10);
+	ok(fake_session_call(&fs, 0, FAKE_FTRACE_INIT, 24) > 0, "two calls inside ftrace_init()");
+	is_u64(recorded(), 2, "are both recorded");
+	ok(events[0].record.call_site == fake_gva(FAKE_DURING_FTRACE + 5) &&
+		   events[1].record.call_site == fake_gva(FAKE_DURING_FTRACE + 10),
+	   "with their callers");
+	is_u64(fake_session_status(&fs).lost + fake_session_status(&fs).unpaired_returns, 0,
+	       "nothing is lost");
+	end();
+}
+
+static void test_alternatives(void)
+{
+	uint64_t slot = FAKE_KMALLOC + 20; /* jmp __x86_return_thunk */
+
+	begin();
+	start();
+	is_u64((uint64_t)run_until(FAKE_ALTERNATIVES, FAKE_DURING_ALTERNATIVES), 1,
+	       "alternative_instructions() begins");
+	ok(!memcmp(fake_text(&fs.fg, slot), fs.text + slot, 5),
+	   "it finds every return slot as it was linked");
+	ok(*fake_text(&fs.fg, FAKE_KMALLOC) == 0xe6, "entries are still trapped");
+	fake_code(&fs.fg, slot, "\xc3\xcc\xcc\xcc\xcc", 5);
+	memcpy(fs.text + slot, "\xc3\xcc\xcc\xcc\xcc", 5);
+	is_u64((uint64_t)go_on(FAKE_DURING_ALTERNATIVES), 1,
+	       "it turns them into `ret` and returns");
+	ok(*fake_text(&fs.fg, slot) == 0xe6, "then the slots are trapped again");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call afterwards");
+	ok(recorded() == 1 && fs.fg.vcpus[0].regs.rsp == fake_stack_top(0),
+	   "is recorded and returns without the thunk");
+	end();
+}
+
+static void test_inside_alternatives(void)
+{
+	begin();
+	start();
+	fake_branch(&fs.fg, FAKE_DURING_ALTERNATIVES, CALL, FAKE_KMALLOC);
+	fake_branch(&fs.fg, FAKE_DURING_ALTERNATIVES + 5, CALL, FAKE_TAIL);
+	memcpy(fs.text + FAKE_DURING_ALTERNATIVES, fake_text(&fs.fg, FAKE_DURING_ALTERNATIVES), 10);
+	ok(fake_session_call(&fs, 0, FAKE_ALTERNATIVES, fake_cache()) > 0,
+	   "two calls inside alternative_instructions()");
+	is_u64(recorded(), 2, "are both recorded");
+	ok(events[0].record.call_site == fake_gva(FAKE_DURING_ALTERNATIVES + 5) &&
+		   events[1].record.call_site == fake_gva(FAKE_DURING_ALTERNATIVES + 10),
+	   "with their callers");
+	is_u64(fake_session_status(&fs).lost, 0, "nothing is lost");
+	end();
+}
+
+/* Tracing is switched on while the guest boots, but after one or both of them. */
+static void test_late(void)
+{
+	begin();
+	set_state(FAKE_FTRACE_PAGES, 1);
+	fake_session_set_sites(&fs, "\x0f\x1f\x44\0\0");
+	fake_session_keep_text(&fs);
+	start();
+	ok(!memcmp(fake_text(&fs.fg, FAKE_FTRACE_INIT), fs.text + FAKE_FTRACE_INIT, 0x40),
+	   "ftrace_init() is not hooked once it has run");
+	ok(memcmp(fake_text(&fs.fg, FAKE_ALTERNATIVES), fs.text + FAKE_ALTERNATIVES, 0x40) != 0,
+	   "alternative_instructions() is");
+	end();
+
+	begin();
+	set_state(FAKE_FTRACE_PAGES, 1);
+	set_state(FAKE_ALTERNATIVES_PATCHED, 1);
+	start();
+	ok(!memcmp(fake_text(&fs.fg, FAKE_ALTERNATIVES), fs.text + FAKE_ALTERNATIVES, 0x40),
+	   "nor that once it has run");
+	end();
+}
+
+static void test_stop_inside(void)
+{
+	begin();
+	start();
+	run_until(FAKE_FTRACE_INIT, FAKE_DURING_FTRACE);
+	ok(!trace_session_stop(fs.session, NULL), "stop inside ftrace_init()");
+	is_u64((uint64_t)go_on(FAKE_DURING_FTRACE), 0, "which finishes without a trap");
+	ok(fake_session_text_same(&fs), "the text is what it was");
+	fake_session_destroy(&fs);
+}
+
+int main(void)
+{
+	test_before();
+	test_ftrace_init();
+	test_inside_ftrace_init();
+	test_alternatives();
+	test_inside_alternatives();
+	test_late();
+	test_stop_inside();
+	return tap_done();
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <string.h>
+#include "guest-symbols/btf.h"
+#include "tests/lib/tap.h"
+
+/*
+ * Type section written by hand: {name, info, size or type, ...}. Names are offsets into `strings`.
+ * S(x) gives such an offset.
+ */
+static const char strings[] =
+	"\0int\0inner\0outer\0a\0b\0bits\0list\0fn\0gfp_t\0s\0flags\0ENUM\0BIG\0"
+	"loop\0tag";
+
+static uint32_t S(const char *name)
+{
+	for (const char *p = strings + 1; p < strings + sizeof(strings); p += strlen(p) + 1)
+		if (!strcmp(p, name))
+			return (uint32_t)(p - strings);
+	return 0;
+}
+
+enum { INT = 1, PTR, ARRAY, STRUCT, UNION, ENUM, TYPEDEF = 8, CONST = 10, FUNC = 12, PROTO = 13 };
+enum {
+	DATASEC = 15,
+	FLOAT = 16,
+	DECL_TAG = 17,
+	TYPE_TAG = 18,
+	ENUM64 = 19,
+	HEADER = 24,
+	ROOM = 2048
+};
+#define INFO(kind, vlen) ((uint32_t)(kind) << 24 | (vlen))
+#define FLAG 0x80000000u
+
+static size_t make(uint8_t *out, const uint32_t *types, size_t size)
+{
+	uint32_t header[] = {0x1eb9f, HEADER, 0, (uint32_t)size, (uint32_t)size, sizeof(strings)};
+
+	memcpy(out, header, sizeof(header));
+	memcpy(out + HEADER, types, size);
+	memcpy(out + HEADER + size, strings, sizeof(strings));
+	return HEADER + size + sizeof(strings);
+}
+
+static size_t make_good(uint8_t *out)
+{
+	/* clang-format off */
+	const uint32_t types[] = {
+		/* 1 */ S("int"), INFO(INT, 0), 4, 32,
+		/* 2 */ S("inner"), INFO(STRUCT, 2), 16, S("a"), 1, 0, S("b"), 1, 64,
+		/* 3: anonymous union { int list; struct inner inner; } */
+		0, INFO(UNION, 2), 16, S("list"), 1, 0, S("inner"), 2, 0,
+		/* 4: [3] of struct inner */ 0, INFO(ARRAY, 0), 0, 2, 1, 3,
+		/* 5 */ S("outer"), FLAG | INFO(STRUCT, 4), 88,
+			S("a"), 1, 0, 0, 3, 64, S("bits"), 1, 3 << 24 | (192 + 35), S("flags"), 4, 256,
+		/* 6 */ 0, INFO(CONST, 0), 5, /* 7 */ 0, INFO(PTR, 0), 6, /* 8 */ 0, INFO(PTR, 0), 7,
+		/* 9 */ S("gfp_t"), INFO(TYPEDEF, 0), 1,
+		/* 10 */ 0, INFO(PROTO, 3), 8, S("s"), 7, S("flags"), 9, 0, 0,
+		/* 11 */ S("fn"), INFO(FUNC, 1), 10,
+		/* 12 */ 0, FLAG | INFO(ENUM, 1), 4, S("ENUM"), 0xfffffffe,
+		/* 13 */ 0, INFO(ENUM64, 1), 8, S("BIG"), 5, 1,
+		/* 14 */ S("tag"), INFO(DATASEC, 1), 0, 1, 0, 4,
+		/* 15 */ S("tag"), INFO(FLOAT, 0), 8, /* 16 */ S("tag"), INFO(DECL_TAG, 0), 5, 0,
+		/* 17 */ S("tag"), INFO(TYPE_TAG, 0), 1,
+	};
+	/* clang-format on */
+
+	return make(out, types, sizeof(types));
+}
+
+static void is_field(const struct btf_types *btf, const char *path, struct btf_field want)
+{
+	struct btf_field field = {0};
+	struct error err = {0};
+
+	ok(!btf_field(btf, "outer", path, &field, &err), "outer.%s (%s)", path, err.text);
+	is_u64(field.offset, want.offset, "offset");
+	is_u64(field.size, want.size, "size");
+	is_u64(field.bit_offset, want.bit_offset, "bit offset");
+	is_u64(field.bit_size, want.bit_size, "bit size");
+}
+
+static void test_good(void)
+{
+	struct btf_types *btf = NULL;
+	struct btf_prototype p;
+	struct error err = {0};
+	uint8_t bytes[ROOM];
+	bool found;
+
+	ok(!btf_parse(bytes, make_good(bytes), &btf, &err), "parses (%s)", err.text);
+	is_u64(btf_count(btf), 17, "number of types");
+	is_u64(btf_struct_size(btf, "inner"), 16, "size of a struct");
+	is_u64(btf_struct_size(btf, "fn"), 0, "size of what is no struct");
+	is_field(btf, "a", (struct btf_field){0, 4, 0, 0});
+	is_field(btf, "list", (struct btf_field){8, 4, 0, 0});
+	is_field(btf, "inner.b", (struct btf_field){16, 4, 0, 0});
+	is_field(btf, "bits", (struct btf_field){28, 4, 3, 3});
+	is_field(btf, "flags", (struct btf_field){32, 48, 0, 0});
+	is_u64(-btf_field(btf, "outer", "inner.nope", &(struct btf_field){0}, &err), ENOENT,
+	       "member");
+	is_str(err.text, "BTF has no member inner.nope in struct outer", "is named");
+	is_u64(-btf_field(btf, "nope", "a", &(struct btf_field){0}, &err), ENOENT, "struct");
+	ok(btf_enumerator(btf, "ENUM", &found) == -2 && found, "signed enumerator");
+	ok(btf_enumerator(btf, "BIG", &found) == 0x100000005 && found, "64-bit enumerator");
+	btf_enumerator(btf, "inner", &found);
+	ok(!found, "no such enumerator");
+	ok(!btf_prototype(btf, "fn", &p, &err), "prototype (%s)", err.text);
+	is_u64(p.nr_params, 3, "parameters");
+	is_str(p.return_type, "const struct outer **", "return type");
+	is_str(p.params[0].type, "const struct outer *", "type of parameter 1");
+	is_str(p.params[1].type, "gfp_t", "type of parameter 2");
+	is_str(p.params[1].name, "flags", "name of parameter 2");
+	is_u64(-btf_prototype(btf, "outer", &p, &err), ENOENT, "no function");
+	btf_destroy(btf);
+}
+
+/* Every walk from type to type must end. */
+static void test_cycles(void)
+{
+	/* clang-format off */
+	const uint32_t types[] = {
+		/* 1 */ S("loop"), INFO(STRUCT, 2), 8, 0, 1, 0, 0, 1, 0,
+		/* 2 */ 0, INFO(TYPEDEF, 0), 2, /* 3 */ 0, INFO(ARRAY, 0), 0, 3, 1, 1,
+		/* 4 */ S("outer"), INFO(STRUCT, 2), 8, S("a"), 2, 0, S("b"), 3, 0,
+		/* 5 */ 0, INFO(PROTO, 2), 2, S("a"), 6, S("b"), 99, /* 6 */ 0, INFO(PTR, 0), 6,
+		/* 7 */ S("fn"), INFO(FUNC, 0), 5,
+	};
+	/* clang-format on */
+	struct btf_types *btf = NULL;
+	struct btf_field field;
+	struct btf_prototype p;
+	uint8_t bytes[ROOM];
+
+	ok(!btf_parse(bytes, make(bytes, types, sizeof(types)), &btf, NULL), "cycles parse");
+	is_u64(-btf_field(btf, "loop", "a", &field, NULL), ENOENT, "struct within itself");
+	ok(!btf_field(btf, "outer", "a", &field, NULL), "typedef of itself");
+	is_u64(field.size, 0, "has no size");
+	ok(!btf_field(btf, "outer", "b", &field, NULL), "array of itself");
+	is_u64(field.size, 0, "has no size");
+	ok(!btf_prototype(btf, "fn", &p, NULL), "pointer to itself");
+	ok(!strncmp(p.params[0].type, "? *****", 7), "is spelled somehow: %s", p.params[0].type);
+	is_str(p.params[1].type, "void", "a type that does not exist");
+	btf_destroy(btf);
+}
+
+static void test_damaged(void)
+{
+	const uint32_t unknown[] = {0, INFO(31, 0), 0};
+	struct btf_types *btf = NULL;
+	struct error err = {0};
+	uint8_t bytes[ROOM];
+	size_t size = make_good(bytes), accepted = 0;
+
+	for (size_t cut = 0; cut < size; cut++)
+		accepted += !btf_parse(bytes, cut, &btf, NULL);
+	is_u64(accepted, 0, "cut off at any byte: refused");
+	bytes[2] = 2;
+	is_u64(-btf_parse(bytes, size, &btf, &err), ENOTSUP, "another version");
+	size = make(bytes, unknown, sizeof(unknown));
+	is_u64(-btf_parse(bytes, size, &btf, &err), EBADMSG, "unknown kind");
+	is_str(err.text, "BTF type 1 has unknown kind 31", "and which");
+}
+
+int main(void)
+{
+	test_good();
+	test_cycles();
+	test_damaged();
+	return tap_done();
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Function bodies assembled by hand. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/function.h"
+#include "tests/lib/fake-guest.h"
+#include "tests/lib/tap.h"
+
+enum {
+	FN = 0x1000, /* the function under test */
+	FN_SIZE = 0x100,
+	HELPER = 0x2000,
+	HELPER_SIZE = 0x40,
+	COLD = 0x3000,
+	COLD_SIZE = 0x20,
+	RETURN_THUNK = 0x4000,
+	INDIRECT_THUNK = 0x4020,
+	END = 0x5000,
+	AUX = 0x40000, /* in the image, behind its text: as .altinstr_aux */
+	JMP = 0xe9,
+	CALL = 0xe8,
+	NOP5 = 5,
+};
+
+static const struct fake_symbol symbols[] = {
+	{"fn", FN},
+	{"fn_end", FN + FN_SIZE},
+	{"helper", HELPER},
+	{"helper_end", HELPER + HELPER_SIZE},
+	{"fn.cold", COLD},
+	{"fn.cold_end", COLD + COLD_SIZE},
+	{"__x86_return_thunk", RETURN_THUNK},
+	{"__x86_indirect_thunk_rax", INDIRECT_THUNK},
+	{"thunks_end", END},
+	{NULL, 0},
+};
+
+static struct fake_guest fg;
+static struct decoder *decoder;
+static struct function function;
+static struct error err;
+
+static void put(uint64_t offset, const char *bytes, size_t size)
+{
+	fake_code(&fg, offset, bytes, size);
+}
+
+/* All text INT3, but for an mcount site; the test writes the rest of fn from FN + NOP5. */
+static void begin(void)
+{
+	uint8_t *int3 = malloc(END);
+
+	if (!int3 || fake_guest_create(&fg) || fake_guest_add_symbols(&fg, symbols))
+		abort();
+	memset(int3, 0xcc, END);
+	fake_code(&fg, 0, int3, END);
+	free(int3);
+	put(FN, "\x0f\x1f\x44\0\0", NOP5);
+	put(RETURN_THUNK, "\xc3\xcc", 2);
+	put(INDIRECT_THUNK, "\xff\xe0", 2);
+	err = (struct error){0};
+}
+
+static int find_exits(void)
+{
+	return function_find_exits(&fg.kernel, decoder, fake_gva(FN), FN_SIZE, &function, &err);
+}
+
+static int check_site(uint64_t site)
+{
+	return function_check_site(&fg.kernel, decoder, fake_gva(FN), FN_SIZE, fake_gva(site),
+				   &err);
+}
+
+static bool is_exit(unsigned int i, uint64_t offset, enum slot_state state, uint8_t size)
+{
+	const struct function_exit *e = &function.exits[i];
+
+	return i < function.nr_exits && e->gva == fake_gva(offset) && e->slot.state == state &&
+	       e->slot.size == size && !memcmp(e->bytes, fake_text(&fg, offset), size);
+}
+
+static void end(void)
+{
+	fake_guest_destroy(&fg);
+}
+
+static void test_returns(void)
+{
+	begin();
+	put(FN + 5, "\x74\x08\xc3\xcc", 4);             /* jz over; ret; int3 */
+	fake_branch(&fg, FN + 0x20, JMP, RETURN_THUNK); /* jmp thunk */
+	put(FN + 0xff, "\xc3", 1);                      /* the last byte, with padding behind */
+	ok(!find_exits() && function.nr_parts == 1, "three returns");
+	is_u64(function.nr_exits, 3, "are all found");
+	ok(is_exit(0, FN + 7, SLOT_RET, 5), "ret with room");
+	ok(is_exit(1, FN + 0x20, SLOT_JMP_THUNK, 5) &&
+		   function.exits[1].slot.target == fake_gva(RETURN_THUNK),
+	   "jmp to the return thunk");
+	ok(is_exit(2, FN + 0xff, SLOT_RET, 5), "ret into the function's padding");
+	end();
+
+	begin();
+	put(FN + 5, "\xc3\x90", 2);
+	ok(find_exits() == -ENOTSUP, "ret without room is refused");
+	is_u64(err.address, fake_gva(FN + 5), "with its address");
+	end();
+
+	begin();
+	put(FN + 5, "\xc2\x08\x00\xcc\xcc", 5);
+	ok(find_exits() == -ENOTSUP, "so is ret $8");
+	put(FN + 5, "\x48\xcf\xcc\xcc\xcc", 5);
+	ok(find_exits() == -ENOTSUP, "and iretq");
+	end();
+}
+
+static void test_return_thunk_by_jcc(void)
+{
+	begin();
+	put(FN + 5, "\x0f\x84", 2);
+	fake_branch(&fg, FN + 6, 0x84, RETURN_THUNK); /* jz thunk: 0f 84 rel32 */
+	put(FN + 20, "\xc3", 1);
+	ok(find_exits() == -ENOTSUP && err.address == fake_gva(FN + 5),
+	   "a conditional jump to the return thunk: the thunk itself is not hooked");
+	end();
+}
+
+static void test_cold(void)
+{
+	begin();
+	fake_branch(&fg, FN + 5, JMP, COLD);
+	put(FN + 10, "\xc3", 1);
+	put(COLD, "\x90", 1);
+	put(COLD + 1, "\x74\x02", 2);
+	fake_branch(&fg, COLD + 3, JMP, FN + 10); /* back into the function */
+	put(COLD + 10, "\xc3", 1);
+	ok(!find_exits(), "a .cold part that returns and jumps back");
+	is_u64(function.nr_parts, 2, "is part of the function");
+	ok(function.parts[1].gva == fake_gva(COLD) && function.parts[1].size == COLD_SIZE,
+	   "with its place");
+	ok(function.nr_exits == 2 && is_exit(1, COLD + 10, SLOT_RET, 5), "and its exit");
+	end();
+}
+
+static void test_tail_calls(void)
+{
+	begin();
+	fake_branch(&fg, FN + 5, JMP, HELPER);
+	put(HELPER, "\x31\xc0\xc3", 3);
+	ok(!find_exits() && function.nr_parts == 2, "tail call");
+	ok(function.nr_exits == 1 && is_exit(0, HELPER + 2, SLOT_RET, 5), "ends with the callee");
+	end();
+
+	begin();
+	put(FN + 5, "\x0f", 1);
+	fake_branch(&fg, FN + 6, 0x84, HELPER); /* jz helper */
+	put(FN + 11, "\xc3", 1);
+	put(HELPER, "\xc3", 1);
+	ok(!find_exits() && function.nr_parts == 2, "conditional tail call");
+	ok(function.nr_exits == 2 && is_exit(0, FN + 11, SLOT_RET, 5) &&
+		   is_exit(1, HELPER, SLOT_RET, 5),
+	   "has both exits");
+	end();
+
+	begin();
+	fake_branch(&fg, FN + 5, JMP, HELPER);
+	fake_branch(&fg, HELPER, JMP, FN); /* and back: recursion */
+	put(HELPER + 5, "\xc3", 1);
+	ok(!find_exits() && function.nr_parts == 2 && function.nr_exits == 1,
+	   "functions that tail-call each other are decoded once");
+	end();
+
+	begin();
+	fake_branch(&fg, FN + 5, CALL, HELPER);
+	put(FN + 10, "\xc3", 1);
+	ok(!find_exits() && function.nr_parts == 1 && function.nr_exits == 1,
+	   "a plain call is no exit");
+	end();
+}
+
+static void test_indirect(void)
+{
+	static const struct {
+		const char *name, *bytes;
+		size_t size;
+	} rows[] = {{"jmp *%rax", "\xff\xe0", 2},
+		    {"jump table", "\xff\x24\xc5\x00\x00\x00\x81", 7},
+		    {"jmp *(%rbx)", "\xff\x23", 2}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		begin();
+		put(FN + 5, rows[i].bytes, rows[i].size);
+		ok(find_exits() == -ENOTSUP && err.address == fake_gva(FN + 5), "%s is refused",
+		   rows[i].name);
+		end();
+	}
+	begin();
+	fake_branch(&fg, FN + 5, JMP, INDIRECT_THUNK);
+	ok(find_exits() == -ENOTSUP, "jmp to an indirect thunk is refused");
+	end();
+	begin();
+	put(FN + 5, "\xff\xd0\xc3", 3);
+	ok(!find_exits() && function.nr_exits == 1, "an indirect call is no exit");
+	end();
+}
+
+/* static_cpu_has() before alternatives: a jump to code without a symbol, which jumps back. */
+static void test_altinstr_aux(void)
+{
+	begin();
+	fake_branch(&fg, FN + 5, JMP, AUX);
+	put(FN + 10, "\xc3", 1);
+	put(AUX, "\x90", 1);
+	fake_branch(&fg, AUX + 1, JMP, FN + 10);
+	ok(!find_exits() && function.nr_parts == 2 && function.parts[1].size == 6,
+	   "code in .altinstr_aux reaches to its jump back");
+	is_u64(function.nr_exits, 1, "and has no exit of its own");
+	memset(fake_text(&fg, AUX), 0x90, 100);
+	ok(find_exits() == -EILSEQ, "an endless one is refused");
+	end();
+
+	begin();
+	fake_branch(&fg, FN + 5, JMP, FAKE_IMAGE_SIZE + 0x1000);
+	ok(find_exits() == -ENOTSUP, "a jump out of the kernel is refused");
+	end();
+}
+
+static void test_leftover_trap(void)
+{
+	begin();
+	put(FN + 5, "\xe6\xe4\xcc\xcc\xcc", 5);
+	ok(find_exits() == -EBUSY && err.address == fake_gva(FN + 5),
+	   "a return slot that still holds a trap is not overlooked");
+	end();
+}
+
+static void test_caps(void)
+{
+	begin();
+	for (uint64_t i = 0; i < 65; i++)
+		put(FN + 5 + 2 * i, "\xc3\xcc", 2);
+	ok(find_exits() == -E2BIG, "65 exits are too many");
+	put(FN + 5, "\x90", 1);
+	ok(!find_exits() && function.nr_exits == FUNCTION_MAX_EXITS, "64 are not");
+	ok(function_find_exits(&fg.kernel, decoder, fake_gva(FN), FUNCTION_MAX_SIZE + 1, &function,
+			       &err) == -E2BIG,
+	   "a huge function");
+	ok(function_find_exits(&fg.kernel, decoder, fake_gva(FN), 0, &function, &err) == -E2BIG,
+	   "an empty one");
+	ok(function_find_exits(&fg.kernel, decoder, 0xffffffffc0000000ull, 16, &function, &err) ==
+		   -EFAULT,
+	   "one that is not mapped");
+	end();
+}
+
+static void test_site(void)
+{
+	begin();
+	ok(!check_site(FN), "the mcount site is an instruction");
+	ok(check_site(FN + 1) == -EBUSY, "its second byte is not");
+	put(FN, "\x66\x66\x90\x66\x90", 5);
+	ok(check_site(FN) == -EBUSY && err.address == fake_gva(FN),
+	   "five bytes of two instructions are no site");
+	end();
+
+	begin();
+	put(FN, "\xf3\x0f\x1e\xfa\xe8\0\0\0\0", 9); /* endbr64; call */
+	ok(!check_site(FN + 4), "a call behind endbr64 is one");
+	end();
+
+	begin();
+	put(FN + 5, "\x74\xf9", 2); /* jz to FN */
+	ok(!check_site(FN), "a jump to the site is allowed");
+	put(FN + 5, "\x74\xfb", 2); /* jz to FN + 2 */
+	ok(check_site(FN) == -EBUSY && err.address == fake_gva(FN + 5), "a jump into it is not");
+	put(FN + 5, "\x68", 1); /* push $gva of FN + 2 */
+	fake_put32(&fg.base, FAKE_PHYS_TEXT + FN + 6, (uint32_t)fake_gva(FN + 2));
+	ok(!check_site(FN), "an immediate that looks like one is not a jump");
+	end();
+
+	begin();
+	put(FN + 5, "\x06", 1);
+	ok(check_site(FN) == -EILSEQ && err.address == fake_gva(FN + 5), "undecodable body");
+	end();
+}
+
+int main(void)
+{
+	if (decoder_create(&decoder, NULL))
+		return 1;
+	test_returns();
+	test_return_thunk_by_jcc();
+	test_cold();
+	test_tail_calls();
+	test_indirect();
+	test_altinstr_aux();
+	test_leftover_trap();
+	test_caps();
+	test_site();
+	decoder_destroy(decoder);
+	return tap_done();
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "introspect/kernel.h"
+#include "tests/lib/fake-kernel.h"
+#include "tests/lib/tap.h"
+
+#define TEXT (FAKE_LINK_TEXT + FAKE_SLIDE)
+#define CR0_PG (1ull << 31)
+#define CR4_LA57 (1ull << 12)
+#define EFER_LMA (1ull << 10)
+
+static struct fake_kernel fake;
+
+static bool start(unsigned int levels)
+{
+	return ok(!fake_kernel_create(&fake, FAKE_6_12, levels), "a kernel with %u levels", levels);
+}
+
+static int locate(struct kernel *out, struct error *err)
+{
+	return kernel_locate(dump_guest(fake.dump), &fake.image, out, err);
+}
+
+static void test_locate(unsigned int levels)
+{
+	struct kernel k;
+
+	if (!start(levels))
+		return;
+	ok(fake.kernel.confirmed, "kernel_at: banner and build id are there");
+	ok(!locate(&k, NULL), "found");
+	is_u64(k.phys_text, FAKE_PHYS_TEXT, "phys_text");
+	is_u64(k.virt_slide, FAKE_SLIDE, "virt_slide");
+	ok(k.confirmed, "confirmed");
+	is_u64(kernel_symbol(&k, "phys_base"), TEXT + FAKE_PHYS_BASE, "symbol");
+	is_u64(kernel_symbol(&k, "no_such"), 0, "no such symbol");
+	ok(kernel_in_image(&k, TEXT) && kernel_in_image(&k, TEXT + FAKE_IMAGE_SIZE - 1) &&
+		   !kernel_in_image(&k, TEXT - 1) && !kernel_in_image(&k, TEXT + FAKE_IMAGE_SIZE),
+	   "image bounds");
+	fake_kernel_destroy(&fake);
+}
+
+/* Each damage leaves a guest in which the kernel is not known to run: try again later. */
+static void test_not_yet(void)
+{
+	static const struct {
+		const char *what;
+		uint64_t at, value;
+	} damages[] = {
+		{"phys_base not set yet", FAKE_PHYS_BASE, 0},
+		{"slide not 2 MiB-aligned", FAKE_PHYS_BASE, 0x1000},
+		{"slide outside the window", FAKE_PHYS_BASE, 1ull << 40},
+		{"page tables empty", FAKE_INIT_TOP_PGT + 511 * 8, 0},
+		{"page tables map another place", FAKE_TABLES + 4096 + 88 * 8, 0x600083},
+		{"page tables loop", FAKE_INIT_TOP_PGT + 511 * 8,
+		 FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT + 3},
+	};
+
+	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+		struct error err = {0};
+		struct kernel k;
+
+		if (!start(4))
+			return;
+		fake_put64(&fake, FAKE_PHYS_TEXT + damages[i].at, damages[i].value);
+		ok(locate(&k, &err) == -EAGAIN && strstr(err.text, "does not run yet"), "%s",
+		   damages[i].what);
+		fake_kernel_destroy(&fake);
+	}
+}
+
+/* A kernel at equal slides whose phys_base is rightly 0: only its tables tell whether it runs. */
+static void test_equal_slides(void)
+{
+	uint64_t pmd = FAKE_PHYS_TEXT + FAKE_TABLES + 4096;
+	struct kernel k;
+
+	if (!start(4))
+		return;
+	fake_put64(&fake, FAKE_PHYS_TEXT + FAKE_PHYS_BASE, 0);
+	fake_put64(&fake, pmd + 2 * 8, FAKE_PHYS_TEXT | 0x83); /* gva 4 MiB into the map */
+	ok(!locate(&k, NULL) && k.virt_slide == -(uint64_t)(12 << 20), "equal slides, running");
+	fake_put64(&fake, pmd, 0x83);
+	ok(locate(&k, NULL) == -EAGAIN, "equal slides, tables still as linked");
+	fake_kernel_destroy(&fake);
+}
+
+static void test_early_tables(void)
+{
+	uint64_t init = FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT,
+		 early = FAKE_PHYS_TEXT + FAKE_EARLY_TOP_PGT;
+	struct kernel k;
+	uint64_t gpa;
+
+	if (!start(5))
+		return;
+	memcpy(fake.ram + early, fake.ram + init, 4096);
+	memset(fake.ram + init, 0, 4096);
+	ok(!locate(&k, NULL), "found through early_top_pgt");
+	ok(!kernel_translate(&k, FAKE_VMEMMAP, &gpa, NULL) && gpa == FAKE_VMEMMAP_GPA,
+	   "which translates");
+	memcpy(fake.ram + init, fake.ram + early, 4096);
+	fake_put64(&fake, early + 511 * 8, 0x12345);
+	ok(!kernel_translate(&k, FAKE_VMEMMAP, &gpa, NULL), "later init_top_pgt does");
+	ok(kernel_translate(&k, FAKE_VMEMMAP + (4 << 20), &gpa, NULL) == -EFAULT,
+	   "and early_top_pgt, freed by then, is not asked");
+	fake_kernel_destroy(&fake);
+}
+
+static void test_other_kernel(void)
+{
+	static const char other[] = "Linux version 5.4.0-other (me@there) #2 SMP\n";
+	uint64_t at = FAKE_PHYS_TEXT + FAKE_BANNER;
+	struct error err = {0};
+	struct kernel k;
+
+	if (!start(4))
+		return;
+	fake.ram[FAKE_PHYS_TEXT + FAKE_NOTES + 16] ^= 1;
+	ok(locate(&k, &err) == -EAGAIN && !kernel_confirm(&fake.kernel),
+	   "the same banner with another build id is not ours");
+	memset(fake.ram + at, 0, 64);
+	ok(locate(&k, &err) == -EAGAIN && strstr(err.text, "no kernel"), "no kernel in memory");
+	memcpy(fake.ram + at + 0x40, other, sizeof(other) - 2);
+	ok(locate(&k, &err) == -EAGAIN, "a line of the kernel log is no banner");
+	memcpy(fake.ram + at + 0x40, other, sizeof(other));
+	ok(locate(&k, &err) == -ENOENT && strstr(err.text, "5.4.0-other"), "another kernel: %s",
+	   err.text);
+	fake_kernel_destroy(&fake);
+}
+
+/* The previous boot's image and tables stay in RAM over a reboot. */
+static void test_two_copies(void)
+{
+	uint64_t copy = 12 << 20;
+	struct guest_regs regs = {0};
+	struct guest_sregs sregs = {.cr0 = CR0_PG, .efer = EFER_LMA};
+	struct kernel k;
+
+	if (!start(4))
+		return;
+	memcpy(fake.ram + copy, fake.ram + FAKE_PHYS_TEXT, FAKE_IMAGE_SIZE);
+	fake_put64(&fake, copy + FAKE_PHYS_BASE, copy - (TEXT - 0xffffffff80000000ull));
+	for (unsigned int top = 0; top < 512; top++) {
+		uint64_t entry;
+
+		memcpy(&entry, fake.ram + copy + FAKE_INIT_TOP_PGT + top * 8, 8);
+		if (entry)
+			fake_put64(&fake, copy + FAKE_INIT_TOP_PGT + top * 8,
+				   entry - FAKE_PHYS_TEXT + copy);
+	}
+	fake_put64(&fake, copy + FAKE_TABLES + 510 * 8, copy + FAKE_TABLES + 4096 + 3);
+	fake_put64(&fake, copy + FAKE_TABLES + 4096 + (TEXT >> 21 & 511) * 8, copy | 0x83);
+	ok(locate(&k, NULL) == -EAGAIN, "two copies, no vCPU in either");
+	sregs.cr3 = copy + FAKE_INIT_TOP_PGT;
+	dump_guest_set_vcpu(fake.dump, 0, &regs, &sregs, NULL);
+	ok(!locate(&k, NULL) && k.phys_text == copy, "the one that a vCPU runs on");
+	fake_kernel_destroy(&fake);
+}
+
+static void test_translate(unsigned int levels)
+{
+	struct error err = {0};
+	struct page_walk walk;
+	uint64_t gpa;
+	const struct kernel *k = &fake.kernel;
+
+	if (!start(levels))
+		return;
+	ok(!kernel_translate(k, TEXT + 0x1234, &gpa, NULL) && gpa == FAKE_PHYS_TEXT + 0x1234,
+	   "image");
+	ok(!kernel_translate(k, fake_direct(0x123456), &gpa, NULL) && gpa == 0x123456,
+	   "direct map");
+	is_u64(k->known.direct_map, FAKE_PAGE_OFFSET, "the direct map is known then");
+	ok(!kernel_translate(k, FAKE_VMEMMAP + 0x40, &gpa, NULL) && gpa == FAKE_VMEMMAP_GPA + 0x40,
+	   "vmemmap");
+	ok(kernel_translate(k, fake_direct(FAKE_RAM), &gpa, NULL) == -EFAULT,
+	   "direct map after RAM");
+	ok(kernel_translate(k, 0xffffc90000000000ull, &gpa, &err) == -EFAULT &&
+		   err.address == 0xffffc90000000000ull,
+	   "not mapped, with the address");
+	ok(kernel_translate(k, 0x1234, &gpa, NULL) == -EFAULT, "user space");
+	ok(!kernel_walk(k, FAKE_VMEMMAP, &walk, NULL) && walk.page_size == 2 << 20, "walk");
+	fake_kernel_destroy(&fake);
+}
+
+/* KASLR's early boot: page_offset_base changes before the direct map exists. */
+static void test_direct_map_moves(void)
+{
+	uint64_t at = FAKE_PHYS_TEXT + FAKE_PAGE_OFFSET_BASE, gpa;
+
+	if (!start(4))
+		return;
+	fake_put64(&fake, at, 0xffff888000000000ull);
+	ok(kernel_translate(&fake.kernel, 0xffff888000123456ull, &gpa, NULL) == -EFAULT,
+	   "the linked value is not believed without tables");
+	is_u64(kernel_page_offset(&fake.kernel), 0xffff888000000000ull, "but reported");
+	fake_put64(&fake, at, FAKE_PAGE_OFFSET);
+	ok(!kernel_translate(&fake.kernel, fake_direct(0x123456), &gpa, NULL), "the final one is");
+	fake_kernel_destroy(&fake);
+}
+
+static void test_read_write(void)
+{
+	struct fake_kernel *f = &fake;
+	char text[16], out[64];
+
+	if (!start(4))
+		return;
+	ok(!kernel_write(&f->kernel, fake_direct(FAKE_HEAP_GPA + 4090), "hello, world", 13, NULL) &&
+		   !memcmp(f->ram + FAKE_HEAP_GPA + 4090, "hello, world", 13),
+	   "write across pages");
+	ok(!kernel_read(&f->kernel, fake_direct(FAKE_HEAP_GPA + 4090), text, 13, NULL) &&
+		   !strcmp(text, "hello, world"),
+	   "read across pages");
+	ok(!kernel_read_string(&f->kernel, fake_direct(FAKE_HEAP_GPA + 4090), out, sizeof(out),
+			       NULL),
+	   "string");
+	is_str(out, "hello, world", "string across pages");
+	ok(!kernel_read_string(&f->kernel, fake_direct(FAKE_HEAP_GPA + 4090), out, 6, NULL),
+	   "a string that is too long");
+	is_str(out, "hello", "is cut off");
+	memset(f->ram + FAKE_RAM - 4, 'x', 4);
+	ok(!kernel_read_string(&f->kernel, fake_direct(FAKE_RAM - 4), out, sizeof(out), NULL),
+	   "a string that runs into the end of memory");
+	is_str(out, "xxxx", "ends there");
+	ok(kernel_read_string(&f->kernel, fake_direct(FAKE_RAM), out, sizeof(out), NULL) == -EFAULT,
+	   "a string that starts outside");
+	ok(kernel_write(&f->kernel, fake_direct(FAKE_RAM - 4), "12345678", 8, NULL) == -EFAULT &&
+		   f->ram[FAKE_RAM - 1] == 'x',
+	   "a write that leaves memory stores nothing");
+	fake_kernel_destroy(f);
+}
+
+static void test_cr3(unsigned int levels)
+{
+	struct guest_regs regs = {0};
+	struct guest_sregs sregs = {
+		.cr0 = CR0_PG,
+		.cr3 = FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT,
+		.cr4 = levels == 5 ? CR4_LA57 : 0,
+		.efer = EFER_LMA,
+	};
+	struct guest_sregs other = sregs;
+	bool maps = true;
+
+	if (!start(levels))
+		return;
+	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && !maps, "paging off");
+	ok(kernel_wait_cr3(&fake.kernel, 0, 3, NULL) == -ETIMEDOUT, "waiting times out");
+	dump_guest_set_vcpu(fake.dump, 0, &regs, &sregs, NULL);
+	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && maps, "the kernel's tables");
+	ok(!kernel_wait_cr3(&fake.kernel, 0, 3, NULL), "no need to wait");
+	other.cr4 ^= CR4_LA57;
+	dump_guest_set_vcpu(fake.dump, 0, &regs, &other, NULL);
+	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && !maps,
+	   "other number of levels");
+	other = sregs;
+	other.cr3 = FAKE_HEAP_GPA;
+	dump_guest_set_vcpu(fake.dump, 0, &regs, &other, NULL);
+	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && !maps, "tables of user mode");
+	ok(kernel_cr3_maps_kernel(&fake.kernel, 1, &maps, NULL) == -EINVAL, "no such vCPU");
+	fake_kernel_destroy(&fake);
+}
+
+int main(void)
+{
+	test_locate(4);
+	test_locate(5);
+	test_not_yet();
+	test_equal_slides();
+	test_early_tables();
+	test_other_kernel();
+	test_two_copies();
+	test_translate(4);
+	test_translate(5);
+	test_direct_map_moves();
+	test_read_write();
+	test_cr3(4);
+	test_cr3(5);
+	return tap_done();
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "introspect/modules.h"
+#include "tests/lib/fake-kernel.h"
+#include "tests/lib/tap.h"
+
+#define TEXT (FAKE_LINK_TEXT + FAKE_SLIDE)
+
+enum {
+	MODULE_GPA = FAKE_HEAP_GPA,
+	KALLSYMS_GPA = FAKE_HEAP_GPA + 0x1000,
+	SYMTAB_GPA = FAKE_HEAP_GPA + 0x2000,
+	STRTAB_GPA = FAKE_HEAP_GPA + 0x3000,
+	/* offsets in fake-kernel.c's struct module */
+	LIST = 8,
+	NAME = 24,
+	MEM = 128,
+	KALLSYMS = 200,
+};
+#define MODULE_TEXT 0xffffffffc0100000ull
+
+static struct fake_kernel fake;
+
+static void put_symbol(unsigned int index, uint32_t name, uint64_t value, uint16_t section)
+{
+	Elf64_Sym sym = {.st_name = name, .st_value = value, .st_shndx = section};
+
+	memcpy(fake.ram + SYMTAB_GPA + index * sizeof(sym), &sym, sizeof(sym));
+}
+
+/* A list of one module, "mod", with functions alpha and beta in 0x2000 bytes of text. */
+static void plant_module(void)
+{
+	fake_put64(&fake, FAKE_PHYS_TEXT + FAKE_MODULES, fake_direct(MODULE_GPA) + LIST);
+	fake_put64(&fake, MODULE_GPA + LIST, TEXT + FAKE_MODULES);
+	memcpy(fake.ram + MODULE_GPA + NAME, "mod", 4);
+	fake_put64(&fake, MODULE_GPA + MEM, MODULE_TEXT);
+	fake_put32(&fake, MODULE_GPA + MEM + 8, 0x2000);
+	fake_put64(&fake, MODULE_GPA + KALLSYMS, fake_direct(KALLSYMS_GPA));
+	fake_put64(&fake, KALLSYMS_GPA, fake_direct(SYMTAB_GPA));
+	fake_put32(&fake, KALLSYMS_GPA + 8, 5);
+	fake_put64(&fake, KALLSYMS_GPA + 16, fake_direct(STRTAB_GPA));
+	memcpy(fake.ram + STRTAB_GPA, "\0alpha\0beta\0data\0import", 24);
+	put_symbol(0, 0, 0, SHN_UNDEF);
+	put_symbol(1, 7, MODULE_TEXT + 0x1000, 1);
+	put_symbol(2, 1, MODULE_TEXT + 0x100, 1);
+	put_symbol(3, 12, MODULE_TEXT + 0x8000, 2);
+	put_symbol(4, 17, MODULE_TEXT + 0x200, SHN_UNDEF);
+}
+
+static int lookup(struct kernel_names *names, uint64_t gva, char *name, uint64_t *start,
+		  uint64_t *size)
+{
+	return kernel_names_lookup(names, gva, name, 64, start, size);
+}
+
+static struct kernel_names *create(void)
+{
+	struct kernel_names *names = NULL;
+	struct error err = {0};
+
+	ok(!kernel_names_create(&fake.kernel, &names, &err), "names %s", err.text);
+	return names;
+}
+
+static void test_lookup(void)
+{
+	uint64_t start, size;
+	char name[64];
+	struct kernel_names *names;
+
+	plant_module();
+	names = create();
+	if (!names)
+		return;
+	ok(!lookup(names, MODULE_TEXT + 0x1234, name, &start, &size), "the last function");
+	is_str(name, "beta [mod]", "name");
+	ok(start == MODULE_TEXT + 0x1000 && size == 0x1000, "to the end of the text");
+	ok(!lookup(names, MODULE_TEXT + 0x200, name, &start, &size), "an import is no function");
+	is_str(name, "alpha [mod]", "so the one before is");
+	is_u64(size, 0xf00, "up to the next function");
+	ok(lookup(names, MODULE_TEXT, name, &start, &size) == -ENOENT, "before the first");
+	ok(lookup(names, MODULE_TEXT + 0x2000, name, &start, &size) == -ENOENT, "after the text");
+	ok(lookup(names, MODULE_TEXT + 0x8000, name, &start, &size) == -ENOENT, "data");
+	ok(!lookup(names, TEXT + 0x10, name, &start, &size) && start == TEXT, "the image's own");
+	is_str(name, "_text", "its name");
+	ok(lookup(names, 0x1000, name, &start, &size) == -ENOENT, "nothing at all");
+	kernel_names_destroy(names);
+}
+
+/* A damaged module list must neither hang nor fail: names of the image stay. */
+static void test_damage(void)
+{
+	static const struct {
+		const char *what;
+		uint64_t gpa, value;
+	} damages[] = {
+		{"list points nowhere", FAKE_PHYS_TEXT + FAKE_MODULES, 0xdead000000000100ull},
+		{"list loops past its head", MODULE_GPA + LIST,
+		 FAKE_PAGE_OFFSET + MODULE_GPA + LIST},
+		{"no kallsyms", MODULE_GPA + KALLSYMS, 0},
+		{"symbol count", KALLSYMS_GPA + 8, 0xffffffff},
+		{"symbol table", KALLSYMS_GPA, FAKE_PAGE_OFFSET + FAKE_RAM - 24},
+		{"string table", KALLSYMS_GPA + 16, 0x1000},
+		{"text wraps", MODULE_GPA + MEM, 0xfffffffffffff000ull},
+		{"text size", MODULE_GPA + MEM + 8, 0xffffffff},
+	};
+
+	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+		struct kernel_names *names;
+		uint64_t start, size;
+		char name[64];
+
+		plant_module();
+		fake_put64(&fake, damages[i].gpa, damages[i].value);
+		names = create();
+		ok(names && !lookup(names, TEXT + 0x10, name, &start, &size), "%s",
+		   damages[i].what);
+		kernel_names_destroy(names);
+	}
+}
+
+int main(void)
+{
+	if (fake_kernel_create(&fake, FAKE_6_12, 4))
+		return tap_skip_all("no fake kernel");
+	test_lookup();
+	test_damage();
+	fake_kernel_destroy(&fake);
+	return tap_done();
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "tests/unit/monitor-fixture.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include "tests/unit/monitor-peer.h"
+#include "vmm/monitor-client.h"
+#include "vmm/monitor-socket.h"
+
+#define ERROR_REPLY(class, desc) "{\"error\":{\"class\":\"" class "\",\"desc\":\"" desc "\"}}"
+#define GENERIC(desc) ERROR_REPLY("GenericError", desc)
+#define NOT_FOUND(desc) ERROR_REPLY("CommandNotFound", desc)
+
+static void test_negotiation(struct fixture *f)
+{
+	struct peer peer = peer_open(f->path);
+
+	is_str(hear(&peer),
+	       "{\"QMP\":{\"version\":{\"qemu\":{\"major\":0,\"minor\":1,\"micro\":0},"
+	       "\"package\":\"sonde-0.1.0\"},\"capabilities\":[]}}",
+	       "greeting");
+	asks(&peer, "{\"execute\":\"query-status\"}\n",
+	     NOT_FOUND("send qmp_capabilities before other commands"));
+	asks(&peer, "{\"execute\":\"qmp_capabilities\",\"arguments\":{\"enable\":[\"oob\"]}}\n",
+	     GENERIC("there is no capability 'oob'"));
+	asks(&peer, "{\"execute\":\"qmp_capabilities\",\"arguments\":{\"enable\":[]}}\n",
+	     "{\"return\":{}}");
+	asks(&peer, "{\"execute\":\"qmp_capabilities\"}\n",
+	     NOT_FOUND("capabilities are negotiated already"));
+	asks(&peer, "{\"execute\":\"query-status\"}\n",
+	     "{\"return\":{\"status\":\"running\",\"running\":true}}");
+	asks(&peer, "{\"execute\":\"nonsense\"}\n",
+	     NOT_FOUND("there is no command 'nonsense'; query-commands lists them"));
+	peer_close(&peer);
+}
+
+static void test_ids(struct fixture *f)
+{
+	static const char *const ids[] = {"1",    "-9223372036854775808", "1.5",  "\"x\\u0001\"",
+					  "null", "[1,{\"a\":[]}]",       "true", "{\"k\":null}"};
+	struct peer peer = peer_negotiated(f->path);
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		char request[128], want[128];
+
+		snprintf(request, sizeof(request), "{\"id\":%s,\"execute\":\"cont\"}", ids[i]);
+		snprintf(want, sizeof(want), "{\"return\":{},\"id\":%s}", ids[i]);
+		asks(&peer, request, want);
+		snprintf(request, sizeof(request), "{\"execute\":3,\"id\":%s}", ids[i]);
+		snprintf(want, sizeof(want),
+			 "{\"error\":{\"class\":\"GenericError\",\"desc\":\"key 'execute' is "
+			 "missing or "
+			 "not a string\"},\"id\":%s}",
+			 ids[i]);
+		asks(&peer, request, want);
+	}
+	peer_close(&peer);
+}
+
+static void test_streams(struct fixture *f)
+{
+	const char *request = "{\"execute\": \"cont\",\r\n \"id\": 3}\r\n";
+	struct peer peer = peer_negotiated(f->path);
+
+	say(&peer, "{\"execute\":\"cont\",\"id\":1}{\"execute\":\"nope\",\"id\":2}\n"
+		   "{\"execute\":\"cont\",\"id\":3}");
+	is_str(hear(&peer), "{\"return\":{},\"id\":1}", "first of three pipelined");
+	ok(strstr(hear(&peer), "CommandNotFound") != NULL, "an error does not end the pipeline");
+	is_str(hear(&peer), "{\"return\":{},\"id\":3}", "third");
+	for (const char *c = request; *c; c++) {
+		char byte[2] = {*c, 0};
+
+		say(&peer, byte);
+		usleep(200);
+	}
+	is_str(hear(&peer), "{\"return\":{},\"id\":3}", "byte by byte");
+	say(&peer, "GET / HTTP/1.1\r\n{\"execute\":\"cont\",\"id\":4}\n");
+	ok(strstr(hear(&peer), "invalid JSON") != NULL, "junk is answered with an error");
+	is_str(hear(&peer), "{\"return\":{},\"id\":4}", "and the next line is understood");
+	peer_close(&peer);
+}
+
+static void test_too_long(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path);
+	char filler[4097];
+
+	memset(filler, 'x', sizeof(filler) - 1);
+	filler[sizeof(filler) - 1] = 0;
+	say(&peer, "{\"execute\":\"");
+	for (size_t n = 0; n <= MONITOR_CLIENT_REQUEST_MAX / (sizeof(filler) - 1) + 8; n++)
+		say(&peer, filler);
+	say(&peer, "\"}\n{\"execute\":\"cont\",\"id\":5}\n");
+	is_str(hear(&peer), GENERIC("message longer than 1048576 bytes"), "a line beyond 1 MiB");
+	is_str(hear(&peer), "{\"return\":{},\"id\":5}", "is skipped to its end");
+	peer_close(&peer);
+}
+
+static void test_disconnects(struct fixture *f)
+{
+	struct peer other = peer_negotiated(f->path);
+	struct peer peer = peer_negotiated(f->path);
+
+	say(&peer, "{\"execute\":\"query-st");
+	peer_close(&peer);
+	peer = peer_negotiated(f->path);
+	say(&peer, "{\"execute\":\"query-commands\"}{\"execute\":\"query-commands\"}");
+	peer_close(&peer);
+	asks(&other, "{\"execute\":\"cont\"}", "{\"return\":{}}");
+	peer = peer_negotiated(f->path);
+	say(&peer, "{\"execute\":\"cont\",\"id\":1}{\"execute\":\"cont\",\"id\":2}");
+	shutdown(peer.fd, SHUT_WR);
+	is_str(hear(&peer), "{\"return\":{},\"id\":1}", "half-closed: replies still come");
+	is_str(hear(&peer), "{\"return\":{},\"id\":2}", "all of them");
+	is_str(hear(&peer), "", "and then the end");
+	peer_close(&peer);
+	peer_close(&other);
+}
+
+static void test_ninth(struct fixture *f)
+{
+	struct peer peers[MONITOR_MAX_CLIENTS], ninth;
+
+	for (size_t i = 0; i < MONITOR_MAX_CLIENTS; i++)
+		peers[i] = peer_negotiated(f->path);
+	ninth = peer_open(f->path);
+	is_str(hear(&ninth),
+	       GENERIC("the monitor has as many clients as it takes: disconnect one first"),
+	       "the ninth client is told why");
+	is_str(hear(&ninth), "", "and disconnected");
+	peer_close(&ninth);
+	asks(&peers[7], "{\"execute\":\"cont\"}", "{\"return\":{}}");
+	peer_close(&peers[3]);
+	peers[3] = peer_negotiated(f->path);
+	for (size_t i = 0; i < MONITOR_MAX_CLIENTS; i++)
+		peer_close(&peers[i]);
+}
+
+/* Requests until the monitor takes no more: a client that does not read must not fill its memory.
+ */
+static int send_until_blocked(const struct peer *peer, const char *request)
+{
+	struct pollfd pollfd = {.fd = peer->fd, .events = POLLOUT};
+	size_t len = strlen(request);
+	int sent = 0;
+
+	while (sent < 1000000 && poll(&pollfd, 1, 500) > 0) {
+		ssize_t n = send(peer->fd, request, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EAGAIN)
+			continue;
+		if (n != (ssize_t)len)
+			return -1;
+		sent++;
+	}
+	return sent;
+}
+
+static void test_slow_reader(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path), other = peer_negotiated(f->path);
+	int sent = send_until_blocked(&peer, "{\"execute\":\"query-commands\",\"id\":7}");
+	int got = 0;
+
+	ok(sent > 0 && sent < 1000000, "requests wait when replies are not read (after %d)", sent);
+	asks(&other, "{\"execute\":\"cont\"}", "{\"return\":{}}");
+	while (got < sent && !strncmp(hear(&peer), "{\"return\":[{", 12))
+		got++;
+	is_u64((uint64_t)got, (uint64_t)sent, "and all are answered once it reads");
+	asks(&peer, "{\"execute\":\"cont\"}", "{\"return\":{}}");
+	peer_close(&other);
+	peer_close(&peer);
+}
+
+/* An event's name, or the whole line if it is none or has no time stamp of today. */
+static const char *hear_event(const struct peer *peer)
+{
+	static char name[64];
+	const char *line = hear(peer);
+	json_t *event = json_loads(line, 0, NULL);
+	json_t *stamp = json_object_get(event, "timestamp");
+	long long age =
+		(long long)time(NULL) - json_integer_value(json_object_get(stamp, "seconds"));
+	const char *text = json_string_value(json_object_get(event, "event"));
+	bool good = text && age >= 0 && age < 60 &&
+		    json_is_integer(json_object_get(stamp, "microseconds"));
+
+	snprintf(name, sizeof(name), "%s", good ? text : line);
+	json_decref(event);
+	return name;
+}
+
+static void test_events(struct fixture *f)
+{
+	struct peer actor = peer_negotiated(f->path), watcher = peer_negotiated(f->path),
+		    raw = peer_greeted(f->path);
+
+	say(&actor, "{\"execute\":\"stop\"}");
+	is_str(hear_event(&actor), "STOP", "who stops is told too");
+	is_str(hear(&actor), "{\"return\":{}}", "and gets the reply");
+	asks(&actor, "{\"execute\":\"stop\"}", "{\"return\":{}}");
+	asks(&actor, "{\"execute\":\"query-status\"}",
+	     "{\"return\":{\"status\":\"paused\",\"running\":false}}");
+	say(&actor,
+	    "{\"execute\":\"cont\"}{\"execute\":\"trace-start\"}{\"execute\":\"trace-stop\"}");
+	is_str(hear_event(&watcher), "STOP", "another client hears STOP");
+	is_str(hear_event(&watcher), "RESUME", "RESUME");
+	is_str(hear_event(&watcher), "TRACE_STARTED", "TRACE_STARTED");
+	is_str(hear_event(&watcher), "TRACE_STOPPED", "TRACE_STOPPED");
+	asks(&raw, "{\"execute\":\"qmp_capabilities\",\"id\":1}", "{\"return\":{},\"id\":1}");
+	peer_close(&raw);
+	peer_close(&watcher);
+	peer_close(&actor);
+}
+
+static void test_flood(struct fixture *f)
+{
+	struct peer deaf = peer_negotiated(f->path), raw = peer_greeted(f->path),
+		    actor = peer_greeted(f->path);
+	int events = 0;
+
+	asks(&actor, "{\"execute\":\"qmp_capabilities\"}", "{\"return\":{}}");
+	say(&actor, "{\"execute\":\"x-flood\"}");
+	asks(&raw, "{\"execute\":\"qmp_capabilities\",\"id\":2}", "{\"return\":{},\"id\":2}");
+	while (!strncmp(hear(&deaf), "{\"event\":\"FLOOD\"", 16))
+		events++;
+	ok(events > 10 && events < FIXTURE_FLOOD,
+	   "a client that does not read is dropped (%d events)", events);
+	peer_close(&actor);
+	peer_close(&raw);
+	peer_close(&deaf);
+	deaf = peer_negotiated(f->path);
+	peer_close(&deaf);
+}
+
+static void test_arguments(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path);
+
+	asks(&peer, "{\"execute\":\"stop\",\"arguments\":{\"x\":1}}",
+	     GENERIC("stop has no argument 'x'"));
+	asks(&peer, "{\"execute\":\"pmemsave\",\"arguments\":{\"val\":0,\"size\":1}}",
+	     GENERIC("pmemsave needs the argument 'filename' (a string)"));
+	asks(&peer, "{\"execute\":\"pmemsave\",\"arguments\":{\"val\":0,\"size\":-1}}",
+	     GENERIC("argument 'size' of pmemsave must be an integer of 0 or more"));
+	asks(&peer, "{\"execute\":\"pmemsave\",\"arguments\":{\"val\":\"0xg\"}}",
+	     GENERIC("argument 'val' of pmemsave must be an integer or a string \\\"0x...\\\""));
+	asks(&peer, "{\"execute\":\"trace-start\",\"arguments\":{\"specs\":[1]}}",
+	     GENERIC("argument 'specs' of trace-start must be a list of strings"));
+	say(&peer, "{\"execute\":\"trace-start\",\"arguments\":{\"specs\":[\"a\",\"b\"]}}");
+	is_str(hear_event(&peer), "TRACE_STARTED", "the event comes first");
+	is_str(hear(&peer), "{\"return\":{}}", "then the reply");
+	asks(&peer, "{\"execute\":\"trace-start\"}", GENERIC("tracing is on already"));
+	asks(&peer, "{\"execute\":\"query-trace\"}",
+	     "{\"return\":{\"enabled\":true,\"mode\":\"a;b;\"}}");
+	asks(&peer, "{\"execute\":\"query-cpus-fast\"}",
+	     "{\"return\":[{\"cpu-index\":0,\"thread-id\":100},{\"cpu-index\":1,"
+	     "\"thread-id\":101}]}");
+	peer_close(&peer);
+}
+
+static void save(const struct fixture *f, const struct peer *peer, const char *verb,
+		 const char *val, uint64_t size, const char *want)
+{
+	char request[256];
+
+	snprintf(request, sizeof(request),
+		 "{\"execute\":\"%s\",\"arguments\":{\"val\":%s,\"size\":%llu,\"filename\":"
+		 "\"%s/saved\"}}",
+		 verb, val, (unsigned long long)size, f->dir);
+	say(peer, request);
+	if (*want == '{')
+		is_str(hear(peer), want, verb);
+	else
+		ok(strstr(hear(peer), want) != NULL, "%s: %s", verb, want);
+}
+
+/* Whether the saved file holds RAM [at, at + size), and who may read it. */
+static void saved_is(const struct fixture *f, uint64_t at, size_t size)
+{
+	static uint8_t got[FIXTURE_RAM + 1];
+	char name[64];
+	struct stat st = {0};
+	FILE *in;
+	size_t n;
+
+	snprintf(name, sizeof(name), "%s/saved", f->dir);
+	in = fopen(name, "r");
+	n = in ? fread(got, 1, sizeof(got), in) : 0;
+	ok(n == size && !memcmp(got, f->ram + at, size), "0x%zx bytes of RAM are saved", size);
+	ok(!stat(name, &st) && (st.st_mode & 0777) == 0600, "readable by the owner only");
+	if (in)
+		fclose(in);
+	unlink(name);
+}
+
+static void test_memory(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path);
+
+	save(f, &peer, "pmemsave", "0", FIXTURE_RAM, "{\"return\":{}}");
+	saved_is(f, 0, FIXTURE_RAM);
+	save(f, &peer, "pmemsave", "\"0x1234\"", 5000, "{\"return\":{}}");
+	saved_is(f, 0x1234, 5000);
+	save(f, &peer, "pmemsave", "0", FIXTURE_RAM + 1, "is incomplete");
+	save(f, &peer, "pmemsave", "-4096", 8192, "beyond the end of the address space");
+	save(f, &peer, "pmemsave", "-4096", 4096, "is incomplete");
+	save(f, &peer, "pmemsave", "0", 0, "size is 0");
+	save(f, &peer, "memsave", "268439000", 9000, "{\"return\":{}}");
+	saved_is(f, 268439000 - FIXTURE_GVA_OFFSET, 9000);
+	save(f, &peer, "memsave", "268500000", 9000, "not mapped (at 0x10010000)");
+	saved_is(f, 0, 0);
+	asks(&peer,
+	     "{\"execute\":\"memsave\",\"arguments\":{\"val\":0,\"size\":1,\"filename\":\"/\","
+	     "\"cpu-index\":2}}",
+	     GENERIC("cpu-index must be less than 2"));
+	asks(&peer,
+	     "{\"execute\":\"pmemsave\",\"arguments\":{\"val\":0,\"size\":1,\"filename\":\"/\"}}",
+	     GENERIC("cannot open '/': Is a directory"));
+	peer_close(&peer);
+}
+
+static void put_entry(struct fixture *f, uint64_t at, uint64_t entry)
+{
+	memcpy(f->ram + at, &entry, sizeof(entry));
+}
+
+/* Without a translator memsave walks the page table of the vCPU asked for. */
+static void test_memsave_walk(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path);
+	char request[256];
+
+	f->memory.translate = NULL;
+	f->cr3 = 0x1000;
+	memset(f->ram + 0x1000, 0, 0x4000);
+	put_entry(f, 0x1000 + 511 * 8, 0x2003);
+	put_entry(f, 0x2000 + 510 * 8, 0x3003);
+	put_entry(f, 0x3000 + 8 * 8, 0x4003);
+	put_entry(f, 0x4000, 0x7003);
+	snprintf(request, sizeof(request),
+		 "{\"execute\":\"memsave\",\"arguments\":{\"val\":\"0xffffffff81000100\","
+		 "\"size\":256,\"cpu-index\":1,\"filename\":\"%s/saved\"}}",
+		 f->dir);
+	asks(&peer, request, "{\"return\":{}}");
+	saved_is(f, 0x7100, 256);
+	save(f, &peer, "memsave", "-2130706432", 16, "vcpu 0, stops 1");
+	saved_is(f, 0, 0);
+	is_u64((uint64_t)f->stops, 0, "the guest goes on afterwards, also after a failure");
+	peer_close(&peer);
+}
+
+static void test_quit(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path);
+
+	asks(&peer, "{\"execute\":\"quit\",\"id\":1}", "{\"return\":{},\"id\":1}");
+	fixture_destroy(f);
+	is_str(hear(&peer), "", "then the end");
+	peer_close(&peer);
+}
+
+static void refuses_path(const char *path, int code, const char *want)
+{
+	struct monitor_socket sock;
+	struct error err = {0};
+
+	ok(monitor_socket_open(path, &sock, &err) == -code, "%.40s is refused", path);
+	ok(strstr(err.text, want) != NULL, "because: %s", want);
+}
+
+static void test_socket_path(void)
+{
+	char dir[] = "/tmp/sonde-monitor-XXXXXX", path[64], file[64], longer[128];
+	struct monitor_socket sock, again;
+	struct stat st = {0};
+
+	ok(mkdtemp(dir) != NULL, "a directory");
+	snprintf(path, sizeof(path), "%s/s", dir);
+	snprintf(file, sizeof(file), "%s/f", dir);
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = 0;
+	ok(!monitor_socket_open(path, &sock, NULL), "a new socket");
+	ok(!stat(path, &st) && st.st_mode == (S_IFSOCK | 0600), "mode 0600");
+	refuses_path(path, EADDRINUSE, "another process uses");
+	close(sock.fd);
+	ok(!monitor_socket_open(path, &again, NULL), "a stale one is replaced");
+	monitor_socket_close(&again);
+	ok(stat(path, &st) < 0, "it is removed at the end");
+	fclose(fopen(file, "w"));
+	refuses_path(file, EEXIST, "is not a socket");
+	ok(!stat(file, &st), "and the file is still there");
+	refuses_path(longer, ENAMETOOLONG, "longer than 107 bytes");
+	refuses_path("", EINVAL, "empty");
+	refuses_path("/nonexistent/s", ENOENT, "No such file");
+	ok(!monitor_socket_open(path, &sock, NULL) && !rename(file, path),
+	   "somebody takes the name");
+	monitor_socket_close(&sock);
+	ok(!stat(path, &st), "what is not ours is not removed");
+	unlink(path);
+	rmdir(dir);
+}
+
+static void test_no_tracer(void)
+{
+	struct fixture *f = fixture_create();
+	struct peer peer = peer_negotiated(f->path);
+	const char *want = GENERIC("tracing is not configured: start sonde run with --trace or -o");
+
+	f->trace.ops = NULL;
+	asks(&peer, "{\"execute\":\"trace-start\"}", want);
+	asks(&peer, "{\"execute\":\"trace-stop\"}", want);
+	asks(&peer, "{\"execute\":\"query-trace\"}", want);
+	peer_close(&peer);
+	fixture_destroy(f);
+}
+
+int main(void)
+{
+	struct fixture *f = fixture_create();
+
+	if (!f)
+		return 1;
+	test_negotiation(f);
+	test_ids(f);
+	test_streams(f);
+	test_too_long(f);
+	test_disconnects(f);
+	test_ninth(f);
+	test_slow_reader(f);
+	test_events(f);
+	test_flood(f);
+	test_arguments(f);
+	test_memory(f);
+	test_memsave_walk(f);
+	test_quit(f);
+	test_socket_path();
+	test_no_tracer();
+	return tap_done();
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "introspect/dump-guest.h"
+#include "introspect/page-walk.h"
+#include "tests/lib/tap.h"
+
+enum {
+	RAM = 64 << 20,
+	PML5 = 0x1000,
+	PML4 = 0x2000,
+	PUD = 0x3000,
+	PMD = 0x4000,
+	PTE = 0x5000,
+	P = 1,
+	RW = 2,
+	US = 4,
+	PS = 0x80,
+};
+#define NX (1ull << 63)
+#define GVA 0x00007f1234567abcull
+
+static uint8_t *ram;
+static struct dump_guest *dump;
+
+static void set(uint64_t table, uint64_t gva, unsigned int level, uint64_t entry)
+{
+	memcpy(ram + table + ((gva >> (12 + 9 * (level - 1))) & 511) * 8, &entry, 8);
+}
+
+/* Tables for GVA, all permissions, to a 4 KiB page at 0x123000. */
+static void build(void)
+{
+	memset(ram, 0, 0x10000);
+	set(PML5, GVA, 5, PML4 | P | RW | US);
+	set(PML4, GVA, 4, PUD | P | RW | US);
+	set(PUD, GVA, 3, PMD | P | RW | US);
+	set(PMD, GVA, 2, PTE | P | RW | US);
+	set(PTE, GVA, 1, 0x123000 | P | RW | US);
+}
+
+static int walk(uint64_t root, unsigned int levels, uint64_t gva, struct page_walk *out)
+{
+	return page_walk(dump_guest(dump), root, levels, gva, out, NULL);
+}
+
+static void test_sizes(void)
+{
+	struct page_walk w;
+
+	build();
+	ok(!walk(PML4, 4, GVA, &w), "4 levels, 4 KiB");
+	is_u64(w.gpa, 0x123abc, "4 KiB: gpa");
+	is_u64(w.page_size, 4096, "4 KiB: size");
+	ok(!walk(PML5, 5, GVA, &w) && w.gpa == 0x123abc, "5 levels, 4 KiB");
+	ok(!walk(PML4 | 0xfff | NX, 4, GVA, &w), "flags and PCID in CR3 are ignored");
+
+	set(PMD, GVA, 2, 0x600000 | P | RW | US | PS);
+	ok(!walk(PML4, 4, GVA, &w), "2 MiB");
+	is_u64(w.gpa, 0x600000 + (GVA & 0x1fffff), "2 MiB: gpa");
+	is_u64(w.page_size, 2 << 20, "2 MiB: size");
+	set(PMD, GVA, 2, 0x600000 | 1 << 12 | P | PS);
+	ok(!walk(PML4, 4, GVA, &w) && w.gpa == 0x600000 + (GVA & 0x1fffff),
+	   "bit 12 of a 2 MiB entry is PAT, not address");
+
+	set(PUD, GVA, 3, 0 | P | RW | US | PS);
+	ok(walk(PML4, 4, GVA, &w) == -ERANGE, "1 GiB page, the address in it beyond RAM");
+	ok(!walk(PML4, 4, (GVA & ~0x3fffffffull) + 0x1234567, &w), "1 GiB");
+	is_u64(w.gpa, 0x1234567, "1 GiB: gpa");
+	is_u64(w.page_size, 1 << 30, "1 GiB: size");
+}
+
+static void test_permissions(void)
+{
+	static const uint64_t tables[] = {0, PTE, PMD, PUD, PML4, PML5};
+	static const uint64_t next[] = {0, 0x123000, PTE, PMD, PUD, PML4};
+	struct page_walk w;
+
+	build();
+	ok(!walk(PML5, 5, GVA, &w) && w.writable && w.user && w.executable, "all allowed");
+	for (unsigned int level = 1; level <= 5; level++) {
+		build();
+		set(tables[level], GVA, level, next[level] | P | US);
+		ok(!walk(PML5, 5, GVA, &w) && !w.writable && w.user && w.executable,
+		   "level %u read-only", level);
+		set(tables[level], GVA, level, next[level] | P | RW);
+		ok(!walk(PML5, 5, GVA, &w) && w.writable && !w.user && w.executable,
+		   "level %u supervisor", level);
+		set(tables[level], GVA, level, next[level] | P | RW | US | NX);
+		ok(!walk(PML5, 5, GVA, &w) && w.writable && w.user && !w.executable, "level %u NX",
+		   level);
+		set(tables[level], GVA, level, next[level] | RW | US);
+		ok(walk(PML5, 5, GVA, &w) == -EFAULT, "level %u not present", level);
+	}
+}
+
+static void test_invalid(void)
+{
+	struct error err = {0};
+	struct page_walk w;
+
+	build();
+	ok(walk(PML4, 4, 0x0000800000000000ull, &w) == -EINVAL, "non-canonical, 4 levels");
+	ok(walk(PML4, 4, 0xffff7fffffffffffull, &w) == -EINVAL, "non-canonical, upper half");
+	ok(walk(PML5, 5, 0x0000800000000000ull, &w) == -EFAULT, "canonical with 5 levels");
+	ok(walk(PML5, 5, 0x0100000000000000ull, &w) == -EINVAL, "non-canonical, 5 levels");
+	ok(walk(PML4, 3, GVA, &w) == -EINVAL && walk(PML4, 6, GVA, &w) == -EINVAL, "3 or 6 levels");
+	set(PMD, GVA, 2, 0x602000 | P | PS);
+	ok(walk(PML4, 4, GVA, &w) == -EINVAL, "reserved bits in a 2 MiB entry");
+	set(PUD, GVA, 3, 0x200000 | P | PS);
+	ok(walk(PML4, 4, GVA, &w) == -EINVAL, "reserved bits in a 1 GiB entry");
+	build();
+	set(PML4, GVA, 4, P | PS);
+	ok(walk(PML4, 4, GVA, &w) == -EINVAL, "PS in PML4");
+	build();
+	set(PML5, GVA, 5, PML4 | P | PS);
+	ok(page_walk(dump_guest(dump), PML5, 5, GVA, &w, &err) == -EINVAL, "PS in PML5");
+	ok(err.has_address && err.address == GVA, "the error says for which address");
+}
+
+static void test_hostile(void)
+{
+	struct page_walk w;
+
+	build();
+	for (unsigned int level = 2; level <= 5; level++)
+		set(PML5, GVA, level, PML5 | P | RW | US);
+	set(PML5, GVA, 1, PML5 | P);
+	ok(!walk(PML5, 5, GVA, &w) && w.gpa == PML5 + (GVA & 0xfff),
+	   "a table that maps itself ends");
+	build();
+	set(PMD, GVA, 2, RAM | P);
+	ok(walk(PML4, 4, GVA, &w) == -ERANGE, "page table after RAM");
+	set(PMD, GVA, 2, 0x000ffffffffff000ull | P);
+	ok(walk(PML4, 4, GVA, &w) == -ERANGE, "page table at the end of the address space");
+	ok(walk(0x000ffffffffff000ull, 4, GVA, &w) == -ERANGE, "top table outside RAM");
+	build();
+	set(PTE, GVA, 1, (uint64_t)RAM | P);
+	ok(walk(PML4, 4, GVA, &w) == -ERANGE, "page after RAM");
+	set(PTE, GVA, 1, (uint64_t)(RAM - 4096) | P);
+	ok(!walk(PML4, 4, GVA, &w) && w.gpa == RAM - 4096 + (GVA & 0xfff), "last page of RAM");
+}
+
+static void run(enum dump_access access)
+{
+	if (dump_guest_create(1, &dump, NULL) ||
+	    dump_guest_add_buffer(dump, 0, ram, RAM, access, NULL)) {
+		ok(false, "dump guest");
+		return;
+	}
+	test_sizes();
+	test_permissions();
+	test_invalid();
+	test_hostile();
+	dump_guest_destroy(dump);
+}
+
+int main(void)
+{
+	ram = calloc(1, RAM);
+	if (!ram)
+		return tap_skip_all("out of memory");
+	run(DUMP_MAPPED);
+	run(DUMP_UNMAPPED);
+	free(ram);
+	return tap_done();
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/lib/tap.h"
+#include "vmm/qmp-command.h"
+#include "vmm/qmp-show.h"
+
+static void parses(const char *line, const char *verb, const char *args)
+{
+	char copy[256];
+	char *words[QMP_COMMAND_MAX_WORDS];
+	struct qmp_command command;
+	char *text;
+	int n;
+
+	snprintf(copy, sizeof(copy), "%s", line);
+	n = qmp_command_split(copy, words, NULL);
+	if (!ok(n > 0 && !qmp_command_parse(words, (size_t)n, &command, NULL), "%s", line))
+		return;
+	is_str(command.verb, verb, "its verb");
+	text = command.args ? json_dumps(command.args, JSON_COMPACT) : strdup("none");
+	is_str(text, args, "its arguments");
+	free(text);
+	json_decref(command.args);
+}
+
+static void fails(const char *line, const char *want)
+{
+	char copy[256];
+	char *words[QMP_COMMAND_MAX_WORDS];
+	struct qmp_command command;
+	struct error err = {0};
+	int n;
+
+	snprintf(copy, sizeof(copy), "%s", line);
+	n = qmp_command_split(copy, words, &err);
+	if (n >= 0)
+		n = qmp_command_parse(words, (size_t)n, &command, &err);
+	ok(n < 0, "refused: %s", line);
+	is_str(err.text, want, "with the reason");
+}
+
+static void test_parse(void)
+{
+	parses("status", "query-status", "none");
+	parses("  stop\t", "stop", "none");
+	parses("commands", "query-commands", "none");
+	parses("trace on", "trace-start", "none");
+	parses("trace on kmem other", "trace-start", "{\"specs\":[\"kmem\",\"other\"]}");
+	parses("trace off", "trace-stop", "none");
+	parses("trace status", "query-trace", "none");
+	parses("pmemsave val=0 size=4096 filename=x", "pmemsave",
+	       "{\"val\":0,\"size\":4096,\"filename\":\"x\"}");
+	parses("v a=0x10 b=-5 c=010", "v", "{\"a\":16,\"b\":-5,\"c\":10}");
+	parses("v a=0xffffffff81000000", "v", "{\"a\":\"0xffffffff81000000\"}");
+	parses("v a=true b=false c=truely d=", "v",
+	       "{\"a\":true,\"b\":false,\"c\":\"truely\",\"d\":\"\"}");
+	parses("v a='\"12\"' b=\"x y\" c=p=q", "v", "{\"a\":\"12\",\"b\":\"x y\",\"c\":\"p=q\"}");
+	parses("v a=[1,2]", "v", "{\"a\":[1,2]}");
+	parses("v a=12k", "v", "{\"a\":\"12k\"}");
+}
+
+static void test_parse_errors(void)
+{
+	static const char usage[] = "usage: trace on [SPEC...] | trace off | trace status";
+
+	fails("trace", usage);
+	fails("trace of", usage);
+	fails("trace off now", usage);
+	fails("v a", "'a' is not of the form key=value");
+	fails("v =a", "'=a' is not of the form key=value");
+	fails("v a=1 a=2", "argument 'a' is given twice");
+	fails("v a=[1", "the value of 'a' is neither JSON nor UTF-8 text");
+	fails("v a=\xff", "the value of 'a' is neither JSON nor UTF-8 text");
+	fails("v \xff=1", "the key in '\xff=1' is not UTF-8 text");
+	fails("trace on \xff", "a trace spec is not UTF-8 text");
+	fails("v 'a=1", "a quote is not closed");
+	fails("1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3",
+	      "more than 32 words");
+}
+
+static void shows(const char *verb, const char *json, const char *want)
+{
+	json_t *result = json_loads(json, JSON_DECODE_ANY, NULL);
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	qmp_show(out, verb, result);
+	fclose(out);
+	is_str(text, want, verb);
+	free(text);
+	json_decref(result);
+}
+
+static const char trace_json[] =
+	"{\"enabled\":true,\"mode\":\"trap\",\"tracers\":[\"kmem\"],\"trace_dir\":\"out\","
+	"\"events\":7,\"allocs\":4,\"frees\":3,\"lost\":2,\"overruns\":1,\"null_allocs\":5,"
+	"\"sites\":{\"entry\":10,\"return\":9,\"refused\":[{\"function\":\"kfree\","
+	"\"address\":\"0x10\",\"reason\":\"taken\"}]},"
+	"\"vcpus\":[{\"index\":0,\"allocs\":4,\"frees\":3,\"overruns\":1,\"traps\":8}]}";
+
+static void test_show(void)
+{
+	shows("query-status", "{\"status\":\"paused\",\"running\":false}", "paused\n");
+	shows("stop", "{}", "");
+	shows("other", "{\"a\":1,\"b\":{\"c\":[\"x\",{\"d\":null}]},\"e\":[]}",
+	      "a: 1\nb:\n  c:\n    x\n    -\n      d: null\ne: []\n");
+	shows("other", "3", "value: 3\n");
+	shows("other", "{\"\\u001b[31m\":\"\\u009bx\\u007f\"}", "?[31m: ?x?\n");
+	shows("query-commands",
+	      "[{\"name\":\"v\",\"help\":\"do\",\"args\":[{\"name\":\"a\",\"type\":\"size\","
+	      "\"required\":true},{\"name\":\"b\",\"type\":\"string\",\"required\":false}]}]",
+	      "v a=size [b=string]\n        do\n");
+	shows("query-trace", trace_json,
+	      "tracing   on kmem (trap) to out\n"
+	      "events    7: 4 allocations, 3 frees\n"
+	      "lost      2, overruns 1\n"
+	      "not recorded  NULL allocations 5, NULL frees 0, nested 0, unpaired returns 0, "
+	      "in flight 0\n"
+	      "sites     10 entry, 9 return, 1 refused\n"
+	      "  refused kfree at 0x10: taken\n"
+	      "vcpu 0    4 allocations, 3 frees, 1 overruns, 8 traps\n");
+}
+
+/* A peer may answer with any shape. */
+static void test_show_strange(void)
+{
+	shows("query-status", "[]", "?\n");
+	shows("query-commands", "[1,{\"args\":[2]}]", "?\n        ?\n? [?=?]\n        ?\n");
+	shows("query-trace", "3",
+	      "tracing   off (?) to ?\n"
+	      "events    0: 0 allocations, 0 frees\n"
+	      "lost      0, overruns 0\n"
+	      "not recorded  NULL allocations 0, NULL frees 0, nested 0, unpaired returns 0, "
+	      "in flight 0\n"
+	      "sites     0 entry, 0 return, 0 refused\n");
+}
+
+int main(void)
+{
+	test_parse();
+	test_parse_errors();
+	test_show();
+	test_show_strange();
+	return tap_done();
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <string.h>
+
+#include "introspect/slab.h"
+#include "tests/lib/fake-kernel.h"
+#include "tests/lib/tap.h"
+
+enum {
+	HEAP_PFN = FAKE_HEAP_GPA >> 12,
+	CACHE_GPA = FAKE_HEAP_GPA + 0x8000,
+	LIST_GPA = FAKE_HEAP_GPA + 0x9000,
+	NOT_A_TYPE = -1,
+};
+
+/* How each flavour marks pages; what the structures of fake-kernel.c say. */
+struct flavour {
+	const char *name;
+	enum fake_flavour flavour;
+	unsigned int head_bit, cache_at, order_at;
+	uint64_t slab_flags;
+	uint32_t slab_type;
+};
+static const struct flavour flavours[] = {
+	{"5.10", FAKE_5_10, 16, 24, 64 + 17, 1 << 9, (uint32_t)NOT_A_TYPE},
+	{"6.11", FAKE_6_11, 6, 8, 64, 0, 0xfdffffff},
+	{"6.12", FAKE_6_12, 6, 8, 64, 0, 0xf5000000},
+};
+
+static struct fake_kernel fake;
+static struct slab_view *view;
+
+/* Pages HEAP_PFN + first...: a compound page of that order, not (yet) slab memory. */
+static void make_compound(const struct flavour *f, uint64_t pfn, unsigned int order)
+{
+	fake_put64(&fake, fake_page_gpa(pfn), order ? 1ull << f->head_bit : 0);
+	fake_put32(&fake, fake_page_gpa(pfn) + 48, (uint32_t)NOT_A_TYPE);
+	for (uint64_t i = 1; i < 1ull << order; i++)
+		fake_put64(&fake, fake_page_gpa(pfn + i) + 8, fake_page(pfn) | 1);
+	if (order)
+		fake.ram[fake_page_gpa(pfn) + f->order_at] = (uint8_t)order;
+}
+
+static void make_slab(const struct flavour *f, uint64_t pfn, unsigned int order)
+{
+	make_compound(f, pfn, order);
+	fake.ram[fake_page_gpa(pfn) + 1] |= (uint8_t)(f->slab_flags >> 8);
+	fake_put32(&fake, fake_page_gpa(pfn) + 48, f->slab_type);
+	fake_put64(&fake, fake_page_gpa(pfn) + f->cache_at, fake_direct(CACHE_GPA));
+}
+
+static void test_objects(const struct flavour *f)
+{
+	uint64_t object = fake_direct((HEAP_PFN + 2) * 4096ull + 0x180), cache = 1, bytes = 1;
+
+	make_slab(f, HEAP_PFN, 2);
+	ok(!slab_of_object(view, object, &cache, &bytes, NULL), "object in a tail page of a slab");
+	is_u64(cache, fake_direct(CACHE_GPA), "its cache");
+	make_slab(f, HEAP_PFN + 2, 0);
+	ok(!slab_of_object(view, object, &cache, &bytes, NULL) && cache,
+	   "object in a one-page slab");
+	make_compound(f, HEAP_PFN, 2);
+	fake_put64(&fake, fake_page_gpa(HEAP_PFN + 2), 0);
+	ok(!slab_of_object(view, object, &cache, &bytes, NULL) && !cache, "large kmalloc");
+	is_u64(bytes, 4 * 4096, "its size");
+	ok(slab_of_object(view, fake_direct(FAKE_RAM), &cache, &bytes, NULL) == -EINVAL &&
+		   slab_of_object(view, FAKE_PAGE_OFFSET - 1, &cache, &bytes, NULL) == -EINVAL &&
+		   slab_of_object(view, 0, &cache, &bytes, NULL) == -EINVAL,
+	   "outside the direct map");
+}
+
+static void test_pages(const struct flavour *f)
+{
+	uint64_t gva, pfn;
+	unsigned int order;
+
+	make_compound(f, HEAP_PFN, 3);
+	ok(!slab_page_order(view, fake_page(HEAP_PFN), &order, NULL) && order == 3, "order 3");
+	make_compound(f, HEAP_PFN + 16, 0);
+	ok(!slab_page_order(view, fake_page(HEAP_PFN + 16), &order, NULL) && !order, "order 0");
+	ok(!slab_page_pfn(view, fake_page(77), &pfn, NULL) && pfn == 77, "pfn");
+	ok(!slab_page_address(view, fake_page(77), &gva, NULL) && gva == fake_direct(77 * 4096),
+	   "address");
+	ok(slab_page_pfn(view, fake_page(77) + 8, &pfn, NULL) == -EINVAL &&
+		   slab_page_pfn(view, fake_page(FAKE_RAM >> 12), &pfn, NULL) == -EINVAL &&
+		   slab_page_pfn(view, FAKE_VMEMMAP - 64, &pfn, NULL) == -EINVAL,
+	   "not a struct page");
+}
+
+static void test_hostile_pages(const struct flavour *f)
+{
+	uint64_t object = fake_direct(HEAP_PFN * 4096ull), cache, bytes;
+	uint64_t page = fake_page_gpa(HEAP_PFN);
+	unsigned int order;
+
+	make_compound(f, HEAP_PFN, 1);
+	fake.ram[page + f->order_at] = 200;
+	ok(slab_page_order(view, fake_page(HEAP_PFN), &order, NULL) == -EINVAL, "order 200");
+	fake_put64(&fake, page + 8, fake_page(HEAP_PFN) | 1);
+	ok(slab_of_object(view, object, &cache, &bytes, NULL) == -EINVAL,
+	   "a page that is its own tail");
+	fake_put64(&fake, page + 8, 0xffffffffffffffffull);
+	ok(slab_of_object(view, object, &cache, &bytes, NULL) == -EINVAL, "a head that is no page");
+	fake_put64(&fake, page + 8, 0);
+}
+
+static void put_cache(uint32_t size, uint32_t object_size, uint64_t name)
+{
+	fake_put32(&fake, CACHE_GPA + 8, size);
+	fake_put32(&fake, CACHE_GPA + 12, object_size);
+	fake_put64(&fake, CACHE_GPA + 16, name);
+}
+
+static void test_caches(void)
+{
+	struct slab_cache cache;
+
+	memcpy(fake.ram + CACHE_GPA + 64,
+	       "kmalloc-\x01"
+	       "96",
+	       12);
+	put_cache(128, 96, fake_direct(CACHE_GPA + 64));
+	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL), "cache");
+	ok(cache.size == 128 && cache.object_size == 96 && cache.address == fake_direct(CACHE_GPA),
+	   "sizes and address");
+	is_str(cache.name, "kmalloc-?96", "name, made printable");
+	put_cache(128, 96, 0);
+	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL), "cache without a name");
+	is_str(cache.name, "?", "has the name ?");
+	put_cache(128, 96, 0x1234);
+	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) && !strcmp(cache.name, "?"),
+	   "nor is a bad name pointer an error");
+	put_cache(96, 128, 0);
+	ok(slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) == -EINVAL,
+	   "size < object_size");
+	put_cache(0xffffffff, 128, 0);
+	ok(slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) == -EINVAL, "absurd size");
+	ok(slab_cache_read(view, 0x5000, &cache, NULL) == -EFAULT, "user pointer");
+}
+
+struct seen {
+	uint64_t pages[4];
+	unsigned int n, stop_at;
+};
+
+static int see(void *arg, uint64_t page)
+{
+	struct seen *seen = arg;
+
+	if (seen->n < 4)
+		seen->pages[seen->n] = page;
+	return ++seen->n == seen->stop_at ? -EINTR : 0;
+}
+
+static void test_list(void)
+{
+	uint64_t head = fake_direct(LIST_GPA), first = fake_page(500) + 8,
+		 second = fake_page(900) + 8;
+	struct seen seen = {.n = 0};
+
+	fake_put64(&fake, LIST_GPA, first);
+	fake_put64(&fake, fake_page_gpa(500) + 8, second);
+	fake_put64(&fake, fake_page_gpa(900) + 8, head);
+	ok(!slab_for_each_listed_page(view, head, 2, see, &seen, NULL) && seen.n == 2, "two pages");
+	ok(seen.pages[0] == fake_page(500) && seen.pages[1] == fake_page(900), "in order");
+	seen = (struct seen){.stop_at = 1};
+	ok(slab_for_each_listed_page(view, head, 2, see, &seen, NULL) == -EINTR && seen.n == 1,
+	   "the callback ends it");
+	fake_put64(&fake, fake_page_gpa(900) + 8, first);
+	seen = (struct seen){0};
+	ok(slab_for_each_listed_page(view, head, 100, see, &seen, NULL) == -E2BIG && seen.n == 100,
+	   "a list that does not come back is cut off");
+	fake_put64(&fake, LIST_GPA, head);
+	seen = (struct seen){0};
+	ok(!slab_for_each_listed_page(view, head, 0, see, &seen, NULL) && !seen.n, "empty list");
+	fake_put64(&fake, LIST_GPA, 0xdead000000000100ull);
+	ok(slab_for_each_listed_page(view, head, 9, see, &seen, NULL) == -EFAULT, "poison");
+}
+
+static void test_batch(void)
+{
+	struct seen seen = {.n = 0};
+
+	fake.ram[LIST_GPA] = 3;
+	for (unsigned int i = 0; i < 3; i++)
+		fake_put64(&fake, LIST_GPA + 8 + i * 8, fake_page(10 + i));
+	ok(!slab_for_each_batched_folio(view, fake_direct(LIST_GPA), see, &seen, NULL) &&
+		   seen.n == 3 && seen.pages[2] == fake_page(12),
+	   "batch of three");
+	fake.ram[LIST_GPA] = 200;
+	ok(slab_for_each_batched_folio(view, fake_direct(LIST_GPA), see, &seen, NULL) == -EINVAL &&
+		   seen.n == 3,
+	   "more than fit in a batch");
+}
+
+static void test_missing(void)
+{
+	struct btf_types *btf = fake.image.btf;
+	struct slab_view *none;
+	struct error err = {0};
+
+	fake.image.btf = NULL;
+	ok(slab_view_create(&fake.kernel, &none, &err) == -ENOENT && strstr(err.text, "BTF"),
+	   "no BTF: %s", err.text);
+	fake.image.btf = btf;
+}
+
+int main(void)
+{
+	for (size_t i = 0; i < sizeof(flavours) / sizeof(flavours[0]); i++) {
+		const struct flavour *f = &flavours[i];
+		struct error err = {0};
+
+		if (!ok(!fake_kernel_create(&fake, f->flavour, 4), "kernel like %s", f->name))
+			continue;
+		if (ok(!slab_view_create(&fake.kernel, &view, &err), "view of it %s", err.text)) {
+			test_objects(f);
+			test_pages(f);
+			test_hostile_pages(f);
+			test_caches();
+			test_list();
+			test_batch();
+			slab_view_destroy(view);
+		}
+		test_missing();
+		fake_kernel_destroy(&fake);
+	}
+	return tap_done();
+}

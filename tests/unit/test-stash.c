@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include "patcher/stash.h"
+#include "tests/lib/tap.h"
+
+#define STACK 0xffffc90000100000ull /* 16 KiB-aligned, as a task's */
+enum { STACK_SIZE = 16384, PAGE = 4096 };
+
+static struct stash *stash;
+
+static struct stash_push_result push(uint64_t key, uint64_t word)
+{
+	struct stash_entry entry = {.key = key, .words = {word}};
+	struct stash_push_result result;
+
+	if (stash_push(stash, &entry, &result))
+		abort();
+	return result;
+}
+
+/* The word pushed with the key, 0 if it is not there. */
+static uint64_t pop(uint64_t key)
+{
+	struct stash_entry entry;
+
+	return stash_pop(stash, key, &entry) ? entry.words[0] : 0;
+}
+
+static uint64_t pop_inner(uint64_t key)
+{
+	struct stash_entry entry;
+
+	return stash_pop(stash, key, &entry) ? entry.inner_result : UINT64_MAX;
+}
+
+static void test_nesting(void)
+{
+	uint64_t outer = STACK + 0x3f00, inner = STACK + 0x3e00, innermost = STACK + 0x3d00;
+
+	push(outer, 1);
+	push(inner, 2);
+	push(innermost, 3);
+	is_u64(pop(innermost), 3, "the innermost call returns first");
+	is_u64(pop(innermost), 0, "and only once");
+	is_u64(pop(inner), 2, "then the one around it");
+	is_u64(pop(outer), 1, "then the outermost");
+	is_u64(stash_clear(stash), 0, "nothing is left");
+}
+
+static void test_superseded(void)
+{
+	uint64_t key = STACK + 0x3f00;
+	struct stash_push_result result;
+
+	push(key, 1);
+	result = push(key, 2);
+	is_u64(result.superseded, 1, "the same key: the first call tail-called the second");
+	is_u64(result.lost, 0, "which is no loss");
+	is_u64(pop(key), 2, "its return is the second call's");
+	is_u64(pop(key), 0, "the first one is gone");
+}
+
+static void test_dead(void)
+{
+	struct stash_push_result result;
+	uint64_t other = STACK + 4 * STACK_SIZE + 0x100;
+
+	push(STACK + 0x3e00, 1);
+	push(STACK + 0x3d00, 2);
+	push(other, 3);
+	result = push(STACK + 0x3f00, 4);
+	is_u64(result.lost, 2, "deeper calls never returned to us");
+	is_u64(result.superseded, 0, "and were not superseded");
+	is_u64(pop(STACK + 0x3e00) + pop(STACK + 0x3d00), 0, "they are dropped");
+	is_u64(pop(other), 3, "another stack's call is not");
+	is_u64(pop(STACK + 0x3f00), 4, "nor the new one");
+}
+
+/* Interrupt stacks are only page-aligned, with a guard page between them. */
+static void test_shared_window(void)
+{
+	uint64_t lower = STACK + PAGE - 8, upper = STACK + 2 * PAGE + 8;
+
+	push(lower, 1);
+	is_u64(push(upper, 2).lost, 0, "a call beyond a guard page is on another stack");
+	stash_note_inner(stash, lower - 64, 77);
+	is_u64(pop_inner(upper), 0, "which knows nothing of what is nested there");
+	is_u64(pop_inner(lower), 77, "but the call on the same stack does");
+}
+
+static void test_inner(void)
+{
+	uint64_t far = STACK + 0x3f00, near = STACK + 0x3e00, self = STACK + 0x3d00;
+
+	push(far, 1);
+	push(near, 2);
+	stash_note_inner(stash, self, 42);
+	is_u64(pop_inner(near), 42, "the nearest call around is told");
+	is_u64(pop_inner(far), 0, "no other");
+	push(self, 3);
+	stash_note_inner(stash, self, 43);
+	is_u64(pop_inner(self), 0, "a call is not around itself");
+	push(STACK + STACK_SIZE + 8, 4);
+	stash_note_inner(stash, STACK + STACK_SIZE - 8, 44);
+	is_u64(pop_inner(STACK + STACK_SIZE + 8), 0, "the next stack's calls are not around it");
+}
+
+static void test_many(void)
+{
+	enum { STACKS = 5000, DEPTH = 3 };
+	uint64_t wrong = 0;
+
+	for (uint64_t i = 0; i < STACKS; i++)
+		for (uint64_t j = 0; j < DEPTH; j++)
+			push(STACK + i * 2 * STACK_SIZE + 0x3f00 - j * 0x100, i * DEPTH + j + 1);
+	for (uint64_t i = 0; i < STACKS; i++)
+		for (uint64_t j = DEPTH; j-- > 0;)
+			wrong += pop(STACK + i * 2 * STACK_SIZE + 0x3f00 - j * 0x100) !=
+				 i * DEPTH + j + 1;
+	is_u64(wrong, 0, "15000 open calls on 5000 stacks, all found");
+	for (uint64_t i = 0; i < STACKS; i++)
+		push(STACK + i * 2 * STACK_SIZE, 1);
+	is_u64(stash_clear(stash), STACKS, "clear tells how many were open");
+	is_u64(pop(STACK), 0, "and forgets them");
+}
+
+/* A guest can make up any number of stacks; it must not take the host's memory with them. */
+static void test_cap(void)
+{
+	struct stash_entry entry = {.key = STACK};
+	struct stash_push_result result;
+	uint64_t refused = 0, open;
+
+	for (uint64_t i = 0; i < 1 << 20; i++) {
+		entry.key = STACK + i * STACK_SIZE;
+		refused += stash_push(stash, &entry, &result) == -ENOMEM;
+	}
+	open = stash_clear(stash);
+	ok(refused && open >= 1 << 18, "capped, but not below 2^18 open calls (%llu)",
+	   (unsigned long long)open);
+	is_u64(open + refused, 1 << 20, "what is refused is not kept");
+	entry.key = STACK;
+	ok(!stash_push(stash, &entry, &result), "after clear there is room again");
+	stash_clear(stash);
+}
+
+enum { THREADS = 4, ROUNDS = 20000 };
+
+/* Each thread is a vCPU whose task calls and returns, two deep, on stacks of its own. */
+static void *call_and_return(void *arg)
+{
+	uint64_t base = STACK + (uintptr_t)arg * 64 * STACK_SIZE;
+	uintptr_t wrong = 0;
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		uint64_t key = base + i % 64 * STACK_SIZE + 0x3f00;
+
+		push(key, i + 1);
+		push(key - 0x80, i + 2);
+		stash_note_inner(stash, key - 0x80, i);
+		wrong += pop(key - 0x80) != i + 2;
+		wrong += pop_inner(key) != i;
+	}
+	return (void *)wrong;
+}
+
+static void test_threads(void)
+{
+	pthread_t threads[THREADS];
+	uintptr_t wrong = 0;
+
+	for (uintptr_t i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, call_and_return, (void *)i))
+			abort();
+	for (size_t i = 0; i < THREADS; i++) {
+		void *result;
+
+		pthread_join(threads[i], &result);
+		wrong += (uintptr_t)result;
+	}
+	is_u64(wrong, 0, "four vCPUs at once, every call paired with its own return");
+	is_u64(stash_clear(stash), 0, "and none left");
+}
+
+int main(void)
+{
+	if (stash_create(&stash, NULL))
+		return 1;
+	test_nesting();
+	test_superseded();
+	test_dead();
+	test_shared_window();
+	test_inner();
+	stash_clear(stash);
+	test_many();
+	test_cap();
+	test_threads();
+	stash_destroy(stash);
+	stash_destroy(NULL);
+	return tap_done();
+}

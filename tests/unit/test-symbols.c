@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include "guest-symbols/symbols.h"
+#include "tests/lib/fake-elf.h"
+#include "tests/lib/tap.h"
+
+static const char map[] = "0000000000000000 A absolute\n"
+			  "ffffffff81000000 T _text\n"
+			  "ffffffff81000000 T _stext\n"
+			  "ffffffff81000100 t helper\n"
+			  "ffffffff810000f0 t __pfx_both\n"
+			  "ffffffff81000200 t both_local\n"
+			  "ffffffff81000200 T both\n"
+			  "ffffffff81000200 W both_weak\n"
+			  "ffffffff81000300 t helper\n";
+
+static void test_system_map(void)
+{
+	struct symbol_table *table = NULL;
+	struct error err = {0};
+
+	ok(!symbols_from_system_map(map, strlen(map), &table, &err), "System.map (%s)", err.text);
+	is_u64(symbols_count(table), 9, "all names are kept");
+	is_u64(symbols_address(table, "_stext"), 0xffffffff81000000, "second name of an address");
+	is_u64(symbols_address(table, "helper"), 0xffffffff81000100, "first of two of one name");
+	is_u64(symbols_address(table, "help"), 0, "no such name");
+	ok(!symbols_find(table, ""), "no empty name");
+	is_str(symbols_covering(table, 0xffffffff81000210)->name, "both", "global text is shown");
+	is_str(symbols_covering(table, 0xffffffff810000ff)->name, "__pfx_both", "only an alias");
+	is_str(symbols_covering(table, UINT64_MAX)->name, "helper", "the last one");
+	is_u64(symbols_find(table, "both_local")->size, 0x100, "size up to the next address");
+	is_u64(symbols_find(table, "__pfx_both")->size, 0x10, "sorted, though the file is not");
+	is_u64(symbols_covering(table, UINT64_MAX)->size, 0, "size of the last one is unknown");
+	ok(!symbols_at(table, 9), "no symbol beyond the last");
+	symbols_destroy(table);
+}
+
+static void test_bad_map(const char *name, const char *text, uint64_t offset)
+{
+	struct symbol_table *table;
+	struct error err = {0};
+
+	is_u64(-symbols_from_system_map(text, strlen(text), &table, &err), EBADMSG, name);
+	is_u64(err.address, offset, "where it is wrong");
+}
+
+static const char strings[] = "\0local\0global\0data\0weak\0source.c";
+static const Elf64_Sym elf_symbols[] = {
+	{0},
+	{.st_name = 24, .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FILE), .st_shndx = SHN_ABS},
+	{.st_name = 1,
+	 .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
+	 .st_shndx = 1,
+	 .st_value = 0x10,
+	 .st_size = 5},
+	{.st_name = 7,
+	 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+	 .st_shndx = 1,
+	 .st_value = 0x20},
+	{.st_name = 14,
+	 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT),
+	 .st_shndx = 2,
+	 .st_value = 0x30},
+	{.st_name = 19,
+	 .st_info = ELF64_ST_INFO(STB_WEAK, STT_FUNC),
+	 .st_shndx = 1,
+	 .st_value = 0x40},
+	{.st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = SHN_UNDEF},
+	{.st_name = 4000, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1},
+};
+
+static void test_elf(void)
+{
+	const struct fake_section sections[] = {
+		{".text", "code", 4, SHT_PROGBITS, 0, SHF_ALLOC | SHF_EXECINSTR, 0},
+		{".data", "data", 4, SHT_PROGBITS, 0, SHF_ALLOC | SHF_WRITE, 0},
+		{".symtab", elf_symbols, sizeof(elf_symbols), SHT_SYMTAB, 4, 0, sizeof(Elf64_Sym)},
+		{".strtab", strings, sizeof(strings), SHT_STRTAB, 0, 0, 0},
+		{0},
+	};
+	uint8_t elf[4096];
+	size_t size = fake_elf(0x1000, "x", 1, sections, elf, sizeof(elf));
+	struct symbol_table *table = NULL;
+	struct error err = {0};
+
+	ok(!symbols_from_elf(elf, size, &table, &err), "ELF symbol table (%s)", err.text);
+	is_u64(symbols_count(table), 4, "files, undefined and unnamed ones are left out");
+	ok(symbols_find(table, "local")->type == 't', "local function");
+	is_u64(symbols_find(table, "local")->size, 5, "the table's own size");
+	ok(symbols_find(table, "global")->type == 'T', "global function");
+	ok(symbols_find(table, "data")->type == 'D', "global data");
+	ok(symbols_find(table, "weak")->type == 'W', "weak function");
+	symbols_destroy(table);
+	size = fake_elf(0x1000, "x", 1, sections + 4, elf, sizeof(elf));
+	is_u64(-symbols_from_elf(elf, size, &table, &err), ENOENT, "ELF without a symbol table");
+}
+
+int main(void)
+{
+	test_system_map();
+	test_bad_map("not hexadecimal", "ffffffff81000000 T _text\nxyz\n", 25);
+	test_bad_map("no space", "ffffffff81000000T _text\n", 0);
+	test_bad_map("17 digits", "1ffffffff81000000 T _text\n", 0);
+	test_bad_map("space in a name", "ffffffff81000000 T two words\n", 0);
+	test_bad_map("no name", "ffffffff81000000 T\n", 0);
+	test_elf();
+	return tap_done();
+}

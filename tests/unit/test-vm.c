@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A machine with a kernel of a few instructions: traps, steps, stops. Any /dev/kvm will do, also
+ * one that could not run Linux.
+ */
+#include "vmm/vm.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include "tests/lib/tap.h"
+#include "tests/lib/tiny-kernel.h"
+#include "vmm/event-loop.h"
+#include "vmm/kvm.h"
+
+/* Sites are 5 bytes apart. The counter is at `counter`; the loop ends when RBX is set. */
+asm(".pushsection .rodata\n"
+    "guest_code:\n"
+    "	xor %eax, %eax\n"
+    "	xor %ebx, %ebx\n"
+    "	xor %ecx, %ecx\n"
+    "guest_skip:	out %al, $0xe4\n	nop\n	nop\n	nop\n"
+    "guest_again:	out %al, $0xe4\n	nop\n	nop\n	nop\n"
+    "guest_step:	out %al, $0xe4\n	nop\n	nop\n	nop\n"
+    "guest_check:	out %al, $0xe4\n	nop\n	nop\n	nop\n"
+    "guest_loop:	incq guest_counter(%rip)\n"
+    "	out %al, $0x80\n"
+    "	test %ebx, %ebx\n"
+    "	jz guest_loop\n"
+    "	mov $0x604, %edx\n"
+    "	mov $0x3400, %eax\n"
+    "	out %ax, %dx\n"
+    "guest_dead:	incq guest_counter(%rip)\n	jmp guest_dead\n"
+    "	.balign 8\n"
+    "guest_counter:	.quad 0\n"
+    "guest_end:\n"
+    "	.popsection\n");
+extern const uint8_t guest_code[], guest_skip[], guest_again[], guest_step[], guest_check[],
+	guest_counter[], guest_end[];
+
+enum { SITE_SIZE = 5, MARK = 41 };
+
+static struct event_loop *loop;
+static struct vm *vm;
+static struct guest *guest;
+static uint8_t *base; /* host address of guest_code */
+static uint64_t base_gpa;
+static unsigned int seen_skip, seen_again, seen_step, seen_check, seen_other;
+static uint64_t check_rcx, check_rbx, last_time, stepped;
+static bool time_went_back, step_failed;
+
+static uint64_t offset_of(const uint8_t *label)
+{
+	return (uint64_t)(label - guest_code);
+}
+
+static void do_step(struct guest_trap *trap)
+{
+	static const uint8_t inc_ecx[2] = {0xff, 0xc1}, trap_code[2] = {0xe6, GUEST_TRAP_PORT};
+	uint8_t *site = base + offset_of(guest_step);
+	struct error err;
+
+	memcpy(site, inc_ecx, sizeof(inc_ecx));
+	step_failed = guest->ops->step(guest, trap->vcpu, &trap->regs, &err) != 0;
+	if (step_failed)
+		tap_diag("%s", err.text);
+	stepped = trap->regs.rip - base_gpa - offset_of(guest_step);
+	trap->regs.rip = base_gpa + offset_of(guest_check);
+	memcpy(site, trap_code, sizeof(trap_code));
+}
+
+static bool on_trap(void *arg, struct guest_trap *trap)
+{
+	uint64_t at = trap->regs.rip - base_gpa;
+
+	(void)arg;
+	time_went_back |= trap->time_ns < last_time;
+	last_time = trap->time_ns;
+	if (at == offset_of(guest_skip)) {
+		seen_skip++;
+		trap->regs.rip += SITE_SIZE;
+		trap->regs.rcx = MARK;
+	} else if (at == offset_of(guest_again)) {
+		/* Stays where it is: what is there now is executed. */
+		seen_again++;
+		memcpy(base + at, "\x66\x90", 2);
+	} else if (at == offset_of(guest_step)) {
+		seen_step++;
+		if (guest->caps & GUEST_CAP_STEP)
+			do_step(trap);
+		else
+			trap->regs.rip += GUEST_TRAP_SIZE;
+	} else if (at == offset_of(guest_check)) {
+		seen_check++;
+		check_rcx = trap->regs.rcx;
+		check_rbx = trap->regs.rbx;
+		/* A stop from within a handler: the own vCPU counts as stopped. */
+		guest->ops->stop(guest, NULL);
+		guest->ops->resume(guest, NULL);
+		trap->regs.rip += SITE_SIZE;
+	} else {
+		seen_other++;
+	}
+	return true;
+}
+
+static uint64_t counter(void)
+{
+	return __atomic_load_n((uint64_t *)(base + offset_of(guest_counter)), __ATOMIC_SEQ_CST);
+}
+
+static bool wait_until_counting(void)
+{
+	uint64_t before = counter();
+
+	for (int i = 0; i < 5000 && counter() < before + 3; i++)
+		usleep(1000);
+	return counter() >= before + 3;
+}
+
+static int build(void)
+{
+	const struct tiny_kernel kernel = {.code = guest_code,
+					   .size = (size_t)(guest_end - guest_code)};
+	char path[64];
+	struct vm_config config = {.kernel = path,
+				   .cmdline = "",
+				   .ram_mib = 64,
+				   .nr_vcpus = 3,
+				   .no_console = true,
+				   .force = true};
+	struct error err = {0};
+	int rc;
+
+	if (tiny_kernel_write(&kernel, path) < 0)
+		return -1;
+	rc = event_loop_create(&loop, &err);
+	if (!rc)
+		rc = vm_create(&config, loop, NULL, &vm, &err);
+	unlink(path);
+	if (rc)
+		tap_diag("%s", err.text);
+	return rc;
+}
+
+static void test_traps(void)
+{
+	ok(wait_until_counting(), "the guest gets through all traps to its loop");
+	ok(seen_skip == 1 && seen_again == 1 && seen_step == 1 && seen_check == 1 && !seen_other,
+	   "each trap was seen once, at its own address");
+	is_u64(check_rbx, 0, "registers that a handler does not touch stay");
+	if (guest->caps & GUEST_CAP_STEP)
+		ok(!step_failed && check_rcx == MARK + 1 && stepped == GUEST_TRAP_SIZE,
+		   "one instruction was stepped, and not more");
+	else
+		tap_skip("one instruction was stepped", "this KVM has no KVM_GUESTDBG_BLOCKIRQ");
+	ok(!time_went_back && last_time, "trap times do not go back");
+}
+
+static void test_stop(void)
+{
+	struct guest_regs regs;
+	uint64_t before;
+
+	is_u64((uint64_t)guest->ops->stop(guest, NULL), 0, "stop, two vCPUs waiting for start-up");
+	guest->ops->stop(guest, NULL);
+	guest->ops->resume(guest, NULL);
+	before = counter();
+	usleep(30000);
+	is_u64(counter(), before, "nothing runs between stop and resume, after a nested pair too");
+	guest->ops->get_regs(guest, 0, &regs, NULL);
+	ok(regs.rip - base_gpa < offset_of(guest_counter), "RIP is in the loop");
+	ok(regs.rip - base_gpa != 0 && base[regs.rip - base_gpa] != 0xe6,
+	   "and no OUT is half done: RIP is not on one");
+	guest->ops->resume(guest, NULL);
+	ok(wait_until_counting(), "the guest goes on");
+	is_u64((uint64_t)-guest->ops->resume(guest, NULL), EPERM, "resume without stop is refused");
+}
+
+static void test_pause(void)
+{
+	uint64_t before;
+
+	is_u64((uint64_t)vm_pause(vm, NULL), 0, "pause");
+	is_str(vm_status_name(vm_status(vm)), "paused", "status");
+	is_u64((uint64_t)-vm_pause(vm, NULL), EALREADY, "twice is refused");
+	before = counter();
+	guest->ops->stop(guest, NULL);
+	guest->ops->resume(guest, NULL);
+	usleep(20000);
+	is_u64(counter(), before, "a stop and resume do not end a pause");
+	is_u64((uint64_t)vm_resume(vm, NULL), 0, "resume");
+	ok(wait_until_counting(), "the guest goes on after a pause");
+}
+
+static void test_end(void)
+{
+	struct guest_regs regs;
+	uint64_t before;
+
+	guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
+	guest->ops->stop(guest, NULL);
+	guest->ops->get_regs(guest, 0, &regs, NULL);
+	regs.rbx = 1;
+	guest->ops->set_regs(guest, 0, &regs, NULL);
+	guest->ops->resume(guest, NULL);
+	is_u64((uint64_t)event_loop_run(loop), VM_END_POWER_OFF, "registers set: it powers off");
+	before = counter();
+	usleep(10000);
+	is_u64(counter(), before, "and executes nothing after that");
+	vm_finish(vm);
+	is_str(vm_status_name(vm_status(vm)), "shutdown", "status at the end");
+	is_u64((uint64_t)-vm_pause(vm, NULL), EINVAL, "there is nothing to pause any more");
+	guest->ops->get_regs(guest, 0, &regs, NULL);
+	is_u64(regs.rdx, 0x604, "registers can still be read");
+}
+
+int main(void)
+{
+	const struct guest_region *regions;
+	struct guest_regs regs;
+	struct kvm kvm;
+	size_t n;
+
+	if (kvm_open(&kvm, NULL) < 0)
+		return tap_skip_all("no /dev/kvm");
+	kvm_close(&kvm);
+	ok(build() == 0, "a machine");
+	if (!vm)
+		return tap_done();
+	guest = vm_guest(vm);
+	guest->ops->get_regs(guest, 0, &regs, NULL);
+	base_gpa = regs.rip;
+	guest->ops->regions(guest, &regions, &n, NULL);
+	base = regions[0].hva + base_gpa;
+	guest->ops->set_trap_handler(guest, on_trap, NULL, NULL);
+	is_u64((uint64_t)vm_start(vm, NULL), 0, "started");
+	test_traps();
+	test_stop();
+	test_pause();
+	test_end();
+	vm_destroy(vm);
+	event_loop_destroy(loop);
+	return tap_done();
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The work that test guests do while they are traced (README.md says what and how much):
+ *
+ *   workload [-n ITERATIONS] [-p PROCESSES]   one process pinned to each CPU in turn
+ *   workload --marker begin|end               the edges of a window, on every CPU
+ *
+ * Deterministic: no random numbers, no clock, no dependence on what an earlier run left behind.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_PROCESSES 64
+#define MAX_ITERATIONS 10000000
+
+/*
+ * setgroups(n) makes the kernel kmalloc() its struct group_info: 8 bytes and 4 for each group. Both
+ * sizes are served by kmalloc-8k, and nothing else asks for them.
+ */
+#define BEGIN_GROUPS 1201 /* 4812 bytes */
+#define END_GROUPS 1301   /* 5212 bytes */
+
+static void check(bool pass, const char *what)
+{
+	if (pass)
+		return;
+	fprintf(stderr, "workload: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static bool pin_to(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
+static void use_files(const char *folder)
+{
+	char path[64], other[80], data[1024];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/file", folder);
+	snprintf(other, sizeof(other), "%s.renamed", path);
+	memset(data, 'x', sizeof(data));
+	check(mkdir(folder, 0700) == 0, folder);
+	fd = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
+	check(fd >= 0, path);
+	check(write(fd, data, sizeof(data)) == sizeof(data), "write file");
+	check(pread(fd, data, sizeof(data), 0) == sizeof(data), "read file");
+	close(fd);
+	check(rename(path, other) == 0 && stat(other, &st) == 0, "rename");
+	fd = open(other, O_RDONLY);
+	check(fd >= 0, other);
+	close(fd);
+	check(unlink(other) == 0 && rmdir(folder) == 0, "remove file");
+}
+
+static void use_pipes(void)
+{
+	char data[512] = "pipe";
+	int ends[2];
+
+	check(pipe(ends) == 0, "pipe");
+	check(write(ends[1], data, sizeof(data)) == sizeof(data), "write pipe");
+	check(read(ends[0], data, sizeof(data)) == sizeof(data), "read pipe");
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void use_unix_sockets(int type)
+{
+	char data[256] = "socket";
+	int ends[2];
+
+	check(socketpair(AF_UNIX, type, 0, ends) == 0, "socketpair");
+	check(send(ends[0], data, sizeof(data), 0) == sizeof(data), "send");
+	check(recv(ends[1], data, sizeof(data), 0) == sizeof(data), "recv");
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* Without a loopback interface the kernel still does the first half of this work. */
+static void use_udp(void)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t size = sizeof(to);
+	char data[100] = "udp";
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	check(fd >= 0, "socket");
+	if (bind(fd, (struct sockaddr *)&to, size) == 0 &&
+	    getsockname(fd, (struct sockaddr *)&to, &size) == 0 &&
+	    sendto(fd, data, sizeof(data), 0, (struct sockaddr *)&to, size) == sizeof(data))
+		check(recv(fd, data, sizeof(data), 0) == sizeof(data), "recv udp");
+	close(fd);
+}
+
+static void use_fork(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	check(pid >= 0, "fork");
+	if (pid == 0)
+		_exit(0);
+	check(waitpid(pid, &status, 0) == pid && status == 0, "wait");
+}
+
+static void use_memory(void)
+{
+	size_t size = 16 * 4096, at;
+	char *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	check(map != MAP_FAILED, "mmap");
+	for (at = 0; at < size; at += 4096)
+		map[at] = 1;
+	/* Splits the mapping in three, so that it takes more than one vm_area_struct. */
+	check(mprotect(map + size / 4, size / 4, PROT_READ) == 0, "mprotect");
+	check(munmap(map, size) == 0, "munmap");
+}
+
+static void use_events(void)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int counter = eventfd(1, 0), timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	int set = epoll_create1(0);
+	struct pollfd wait_for = {.fd = counter, .events = POLLIN};
+
+	check(counter >= 0 && timer >= 0 && set >= 0, "eventfd, timerfd, epoll");
+	check(epoll_ctl(set, EPOLL_CTL_ADD, counter, &event) == 0, "epoll_ctl");
+	check(epoll_ctl(set, EPOLL_CTL_ADD, timer, &event) == 0, "epoll_ctl");
+	check(epoll_wait(set, &event, 1, 0) == 1, "epoll_wait");
+	check(poll(&wait_for, 1, 0) == 1, "poll");
+	close(set);
+	close(timer);
+	close(counter);
+}
+
+static void run_process(unsigned int number, unsigned long iterations)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	char folder[32];
+
+	check(pin_to((int)(number % (unsigned int)cpus)), "sched_setaffinity");
+	snprintf(folder, sizeof(folder), "/tmp/workload.%u", number);
+	while (iterations--) {
+		use_files(folder);
+		use_pipes();
+		use_unix_sockets(SOCK_STREAM);
+		use_unix_sockets(SOCK_DGRAM);
+		use_udp();
+		use_fork();
+		use_memory();
+		use_events();
+	}
+	exit(0);
+}
+
+static int run(unsigned int processes, unsigned long iterations)
+{
+	unsigned int i, failed = 0;
+	int status;
+
+	for (i = 0; i < processes; i++) {
+		pid_t pid = fork();
+
+		check(pid >= 0, "fork");
+		if (pid == 0)
+			run_process(i, iterations);
+	}
+	for (i = 0; i < processes; i++)
+		failed += wait(&status) < 0 || status != 0;
+	printf("workload: %u processes, %lu iterations, %u failed\n", processes, iterations,
+	       failed);
+	return failed != 0;
+}
+
+static int mark(const char *kind)
+{
+	bool begin = strcmp(kind, "begin") == 0;
+	static gid_t groups[END_GROUPS];
+	int cpu;
+
+	if (!begin && strcmp(kind, "end") != 0) {
+		fprintf(stderr, "workload: --marker takes begin or end, not '%s'\n", kind);
+		return 2;
+	}
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (pin_to(cpu))
+			check(setgroups(begin ? BEGIN_GROUPS : END_GROUPS, groups) == 0,
+			      "setgroups");
+	return 0;
+}
+
+/* Reads a count between 1 and max; exits with status 2 on anything else. */
+static unsigned long count_of(const char *text, unsigned long max)
+{
+	char *end;
+	unsigned long count = strtoul(text, &end, 10);
+
+	if (*end == '\0' && count >= 1 && count <= max)
+		return count;
+	fprintf(stderr, "workload: '%s' is not a count from 1 to %lu\n", text, max);
+	exit(2);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long iterations = 100;
+	unsigned int processes = (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
+	int option;
+
+	if (argc == 3 && strcmp(argv[1], "--marker") == 0)
+		return mark(argv[2]);
+	while ((option = getopt(argc, argv, "n:p:")) != -1) {
+		if (option == 'n')
+			iterations = count_of(optarg, MAX_ITERATIONS);
+		else if (option == 'p')
+			processes = (unsigned int)count_of(optarg, MAX_PROCESSES);
+		else
+			return 2;
+	}
+	return run(processes, iterations);
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include "formats/cli.h"
+#include "vmm/cmd.h"
+#include "vmm/kvm.h"
+
+static const char verb[] = "doctor";
+
+static const char help[] = "usage: sonde doctor [--json]\n"
+			   "Say whether this machine can run guests, and what to do if not.\n"
+			   "Exit status: 0 it can, 1 it cannot, 2 usage.\n";
+
+static const struct option long_options[] = {
+	{"help", no_argument, NULL, 'h'},
+	{"json", no_argument, NULL, 'j'},
+	{NULL, 0, NULL, 0},
+};
+
+/* What was found out; later steps are only tried when the earlier ones worked. */
+struct findings {
+	bool opened, has_capabilities, measured, fast;
+	uint64_t per_second;
+	struct error problem; /* the first one; its text says what to do */
+	struct kvm kvm;
+};
+
+static void examine(struct findings *f)
+{
+	f->opened = kvm_open(&f->kvm, &f->problem) == 0;
+	if (!f->opened)
+		return;
+	f->has_capabilities = kvm_check_capabilities(&f->kvm, &f->problem) == 0;
+	if (!f->has_capabilities)
+		return;
+	f->measured = kvm_measure_speed(&f->kvm, &f->per_second, &f->problem) == 0;
+	f->fast = f->measured && kvm_check_speed(f->per_second, &f->problem) == 0;
+}
+
+static json_t *capabilities_json(const struct findings *f)
+{
+	json_t *list = json_object();
+	size_t n;
+	const struct kvm_capability *capabilities = kvm_capabilities(&n);
+
+	for (size_t i = 0; i < n; i++)
+		json_object_set_new(list, capabilities[i].name,
+				    json_boolean(kvm_has(&f->kvm, &capabilities[i])));
+	return list;
+}
+
+static void print_json(const struct findings *f)
+{
+	json_t *root = json_object();
+
+	json_object_set_new(root, "version", json_integer(1));
+	json_object_set_new(root, "usable", json_boolean(f->fast));
+	json_object_set_new(root, "kvm", json_boolean(f->opened));
+	json_object_set_new(root, "instructions_per_second",
+			    f->measured ? json_integer((json_int_t)f->per_second) : json_null());
+	json_object_set_new(root, "capabilities", f->opened ? capabilities_json(f) : json_object());
+	json_object_set_new(root, "problem", f->fast ? json_null() : json_string(f->problem.text));
+	json_dumpf(root, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(root);
+}
+
+static void print_capabilities(const struct findings *f)
+{
+	size_t n;
+	const struct kvm_capability *capabilities = kvm_capabilities(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct kvm_capability *c = &capabilities[i];
+		const char *state = kvm_has(&f->kvm, c) ? "yes" : "no";
+
+		if (kvm_has(&f->kvm, c))
+			printf("  %-22s %-4s %s\n", c->name, state, c->use);
+		else
+			printf("  %-22s %-4s %s (Linux %s%s)\n", c->name, state, c->use, c->since,
+			       c->required ? ", required" : "");
+	}
+}
+
+static void print_text(const struct findings *f)
+{
+	printf("/dev/kvm:      %s\n", f->opened ? "yes" : "no");
+	if (f->measured)
+		printf("guest speed:   %.1f million instructions per second%s\n",
+		       (double)f->per_second / 1e6, f->fast ? "" : " (hardware: over 100)");
+	if (f->opened) {
+		puts("capabilities:");
+		print_capabilities(f);
+	}
+	if (f->fast)
+		puts("This machine can run guests.");
+	else
+		printf("This machine cannot run guests: %s\n", f->problem.text);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	struct findings findings = {.kvm = {.fd = -1, .vm_fd = -1}};
+	bool json = false;
+	int option;
+
+	optind = 0; /* start afresh, whatever was parsed before */
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "+h", long_options, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(help, stdout);
+			return CLI_OK;
+		}
+		if (option != 'j')
+			return cli_usage(verb, "unknown option %s; see 'sonde doctor --help'",
+					 argv[optind - 1]);
+		json = true;
+	}
+	if (optind < argc)
+		return cli_usage(verb, "unexpected argument '%s'", argv[optind]);
+	examine(&findings);
+	if (json)
+		print_json(&findings);
+	else
+		print_text(&findings);
+	kvm_close(&findings.kvm);
+	return findings.fast ? CLI_OK : CLI_FAILED;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_CMD_H
+#define SONDE_VMM_CMD_H
+
+/* Verbs of the command line; see formats/cli.h for the convention. */
+int cmd_run(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_ctl(int argc, char **argv);
+
+#endif

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "vmm/run-options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include "formats/cli.h"
+
+enum {
+	OPT_APPEND = 256,
+	OPT_BOOT,
+	OPT_CONSOLE,
+	OPT_FORCE,
+	OPT_KASLR_SEED,
+	OPT_MODE,
+	OPT_MONITOR,
+	OPT_NO_CONSOLE,
+	OPT_ON_FULL,
+	OPT_SUBBUFS,
+	OPT_TRACE,
+
+	DEFAULT_RAM_MIB = 512,
+	MAX_SUBBUFS = 4096,
+};
+
+static const char verb[] = "run";
+
+/* The serial console, and a panic that ends the run instead of hanging. */
+static const char default_cmdline[] = "console=ttyS0 panic=-1";
+
+static const struct option long_options[] = {
+	{"append", required_argument, NULL, OPT_APPEND},
+	{"boot", required_argument, NULL, OPT_BOOT},
+	{"cmdline", required_argument, NULL, 'p'},
+	{"console", required_argument, NULL, OPT_CONSOLE},
+	{"cpus", required_argument, NULL, 'c'},
+	{"force", no_argument, NULL, OPT_FORCE},
+	{"help", no_argument, NULL, 'h'},
+	{"initrd", required_argument, NULL, 'i'},
+	{"kaslr-seed", required_argument, NULL, OPT_KASLR_SEED},
+	{"kernel", required_argument, NULL, 'k'},
+	{"memory", required_argument, NULL, 'm'},
+	{"mode", required_argument, NULL, OPT_MODE},
+	{"monitor", required_argument, NULL, OPT_MONITOR},
+	{"no-console", no_argument, NULL, OPT_NO_CONSOLE},
+	{"on-full", required_argument, NULL, OPT_ON_FULL},
+	{"output", required_argument, NULL, 'o'},
+	{"subbufs", required_argument, NULL, OPT_SUBBUFS},
+	{"trace", required_argument, NULL, OPT_TRACE},
+	{NULL, 0, NULL, 0},
+};
+
+static const char help[] =
+	"usage: sonde run -k KERNEL [-i INITRD] [options]\n"
+	"Boot a Linux kernel in a virtual machine on KVM and trace it from outside.\n"
+	"\n"
+	"  -k, --kernel FILE     bzImage or ELF vmlinux\n"
+	"  -i, --initrd FILE     initial RAM disk\n"
+	"  -p, --cmdline TEXT    kernel command line (default: console=ttyS0 panic=-1)\n"
+	"      --append TEXT     add to the command line\n"
+	"  -m, --memory MIB      RAM (512)\n"
+	"  -c, --cpus N          vCPUs, 1 to 64 (1)\n"
+	"      --boot HOW        direct (default) or bzimage: the guest decompresses itself\n"
+	"      --kaslr-seed N    place the kernel always the same way\n"
+	"      --trace SPEC      what to trace, e.g. kmem; may be repeated\n"
+	"  -o, --output DIR      write the trace there\n"
+	"      --mode MODE       trap or exitless\n"
+	"      --on-full HOW     block (default) or drop, when a ring is full\n"
+	"      --subbufs N       sub-buffers per vCPU\n"
+	"      --monitor SOCKET  listen there for 'sonde ctl' and QMP clients\n"
+	"      --console FILE    the guest's serial output goes to FILE\n"
+	"      --no-console      no serial input and output\n"
+	"      --force           go on even if KVM is not backed by hardware\n"
+	"\n"
+	"On a terminal: Ctrl-a x quits, Ctrl-a h shows the keys.\n"
+	"Exit status: 0 power-off or quit, 3 reboot, 4 triple fault, 5 guest panic, 1 failure,\n"
+	"2 usage, 128+N signal N.\n";
+
+/* One of two words: false for the first, true for the second. 0 or the usage status. */
+static int parse_choice(const char *option, const char *text, const char *first, const char *second,
+			bool *is_second)
+{
+	*is_second = !strcmp(text, second);
+	if (*is_second || !strcmp(text, first))
+		return 0;
+	return cli_usage(verb, "%s takes %s or %s, not '%s'", option, first, second, text);
+}
+
+static int parse_number(const char *option, const char *text, uint64_t min, uint64_t max,
+			uint64_t *out)
+{
+	if (!cli_parse_u64(text, min, max, out))
+		return 0;
+	return cli_usage(verb, "%s takes a number from %llu to %llu, not '%s'", option,
+			 (unsigned long long)min, (unsigned long long)max, text);
+}
+
+static int set_cmdline(struct run_options *options, const char *text, bool append)
+{
+	size_t used = append ? strlen(options->cmdline) : 0;
+	int n = snprintf(options->cmdline + used, sizeof(options->cmdline) - used, "%s%s",
+			 used ? " " : "", text);
+
+	if (n < 0 || (size_t)n >= sizeof(options->cmdline) - used)
+		return cli_usage(verb, "the kernel command line is longer than %d bytes",
+				 RUN_CMDLINE_SIZE - 1);
+	return 0;
+}
+
+static int add_trace(struct run_options *options, const char *spec)
+{
+	if (options->nr_traces == RUN_MAX_TRACES)
+		return cli_usage(verb, "more than %d --trace", RUN_MAX_TRACES);
+	options->traces[options->nr_traces++] = spec;
+	return 0;
+}
+
+static int parse_value(struct run_options *options, int option, const char *text)
+{
+	uint64_t number;
+	bool second;
+	int rc;
+
+	switch (option) {
+	case 'm':
+		return parse_number("-m", text, VM_MIN_RAM_MIB, VM_MAX_RAM_MIB,
+				    &options->vm.ram_mib);
+	case 'c':
+		rc = parse_number("-c", text, 1, VM_MAX_VCPUS, &number);
+		if (!rc)
+			options->vm.nr_vcpus = (unsigned int)number;
+		return rc;
+	case OPT_SUBBUFS:
+		rc = parse_number("--subbufs", text, 2, MAX_SUBBUFS, &number);
+		if (!rc)
+			options->subbufs = (unsigned int)number;
+		return rc;
+	case OPT_KASLR_SEED:
+		options->vm.has_kaslr_seed = true;
+		return parse_number("--kaslr-seed", text, 0, UINT64_MAX, &options->vm.kaslr_seed);
+	case OPT_BOOT:
+		rc = parse_choice("--boot", text, "direct", "bzimage", &second);
+		options->vm.boot = second ? VM_BOOT_BZIMAGE : VM_BOOT_DIRECT;
+		return rc;
+	case OPT_MODE:
+		options->mode = text;
+		return parse_choice("--mode", text, "trap", "exitless", &second);
+	default:
+		return parse_choice("--on-full", text, "block", "drop", &options->drop_on_full);
+	}
+}
+
+static int unknown_option(char **argv)
+{
+	const char *names[sizeof(long_options) / sizeof(long_options[0])];
+	const char *word = argv[optind - 1], *near;
+	size_t i;
+
+	for (i = 0; long_options[i].name; i++)
+		names[i] = long_options[i].name;
+	names[i] = NULL;
+	if (strncmp(word, "--", 2))
+		return cli_usage(verb, "unknown option -%c; see 'sonde run --help'", optopt);
+	near = cli_nearest(word + 2, names);
+	if (!near)
+		return cli_usage(verb, "unknown option %s; see 'sonde run --help'", word);
+	return cli_usage(verb, "unknown option %s: did you mean --%s?", word, near);
+}
+
+static int parse_option(struct run_options *options, int option, char **argv)
+{
+	switch (option) {
+	case 'k':
+		options->vm.kernel = optarg;
+		return 0;
+	case 'i':
+		options->vm.initrd = optarg;
+		return 0;
+	case 'o':
+		options->output = optarg;
+		return 0;
+	case 'p':
+		return set_cmdline(options, optarg, false);
+	case OPT_APPEND:
+		return set_cmdline(options, optarg, true);
+	case OPT_TRACE:
+		return add_trace(options, optarg);
+	case OPT_MONITOR:
+		options->monitor = optarg;
+		return 0;
+	case OPT_CONSOLE:
+		options->vm.console = optarg;
+		return 0;
+	case OPT_NO_CONSOLE:
+		options->vm.no_console = true;
+		options->vm.console_stdin = false;
+		return 0;
+	case OPT_FORCE:
+		options->vm.force = true;
+		return 0;
+	case ':':
+		return cli_usage(verb, "%s needs a value", argv[optind - 1]);
+	case '?':
+		return unknown_option(argv);
+	default:
+		return parse_value(options, option, optarg);
+	}
+}
+
+int run_options_parse(int argc, char **argv, struct run_options *options)
+{
+	int option, rc;
+
+	*options = (struct run_options){
+		.vm = {.ram_mib = DEFAULT_RAM_MIB, .nr_vcpus = 1, .console_stdin = true},
+		.mode = "trap",
+	};
+	strcpy(options->cmdline, default_cmdline);
+	optind = 0; /* start afresh, whatever was parsed before */
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "+:k:i:p:m:c:o:h", long_options, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(help, stdout);
+			return 1 + CLI_OK;
+		}
+		rc = parse_option(options, option, argv);
+		if (rc)
+			return 1 + rc;
+	}
+	options->vm.cmdline = options->cmdline;
+	if (optind < argc)
+		return 1 + cli_usage(verb, "unexpected argument '%s'", argv[optind]);
+	if (!options->vm.kernel)
+		return 1 + cli_usage(verb, "no kernel: give one with -k; see 'sonde run --help'");
+	if (options->nr_traces && !options->output)
+		return 1 + cli_usage(verb, "--trace needs a directory for the trace: add -o DIR");
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_RUN_OPTIONS_H
+#define SONDE_VMM_RUN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "vmm/vm.h"
+
+enum { RUN_MAX_TRACES = 16, RUN_CMDLINE_SIZE = 4096 };
+
+/* The command line of `sonde run`, parsed and range-checked. Strings are argv's. */
+struct run_options {
+	struct vm_config vm;
+	const char *traces[RUN_MAX_TRACES]; /* --trace, not interpreted here */
+	size_t nr_traces;
+	const char *mode;               /* "trap" or "exitless" */
+	bool drop_on_full;              /* --on-full drop */
+	unsigned int subbufs;           /* 0 = default */
+	const char *output;             /* -o: the trace directory, or NULL */
+	const char *monitor;            /* path of the socket, or NULL */
+	char cmdline[RUN_CMDLINE_SIZE]; /* vm.cmdline points here */
+};
+
+/* Returns 0, or an exit status plus one (one line has been printed): 1 + CLI_OK after --help,
+ * 1 + CLI_USAGE. */
+int run_options_parse(int argc, char **argv, struct run_options *options);
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/run-trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "formats/cli.h"
+#include "formats/trace-writer.h"
+#include "guest-symbols/kernel-image.h"
+#include "patcher/trace-session.h"
+#include "patcher/trace-spec.h"
+
+struct run_trace {
+	char *dir;
+	const char *const *specs;
+	unsigned int nr_vcpus;
+	struct kernel_image *image;
+	struct trace_writer *writer;
+	struct trace_session *session; /* while the machine exists */
+	struct guest *guest;
+	/* start, stop and look exclude each other: look comes from a vCPU's thread */
+	pthread_mutex_t lock;
+	bool started; /* has been on at least once */
+	uint64_t starts;
+	int64_t started_ns, started_realtime_ns;
+	struct error failed;      /* the first thing that went wrong; code 0 = nothing */
+	struct trace_status last; /* of the session, taken before it went */
+};
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static int load_image(const char *path, struct kernel_image **out, struct error *err)
+{
+	struct kernel_file *file;
+	int ret = kernel_file_open(path, &file, err);
+
+	if (ret)
+		return ret;
+	ret = kernel_image_load(file, out, err);
+	kernel_file_close(file);
+	return ret;
+}
+
+static int check_specs(const char *const *specs, struct error *err)
+{
+	struct trace_spec parsed;
+	int ret = 0;
+
+	for (; !ret && *specs; specs++)
+		ret = trace_spec_parse(*specs, &parsed, err);
+	return ret;
+}
+
+static void fill_info(const struct run_trace *t, struct trace_info *info)
+{
+	*info = (struct trace_info){.started_ns = t->started_ns,
+				    .pauses = t->starts ? t->starts - 1 : 0,
+				    .started_realtime_ns = t->started_realtime_ns};
+	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
+	snprintf(info->clock, sizeof(info->clock), "kvmclock");
+	if (t->session)
+		trace_session_info(t->session, info);
+	else
+		snprintf(info->banner, sizeof(info->banner), "%s", t->image->banner);
+}
+
+int run_trace_create(const struct run_trace_config *config, struct run_trace **out,
+		     struct error *err)
+{
+	struct run_trace *t;
+	struct trace_info info;
+	int ret = check_specs(config->specs, err);
+
+	if (ret)
+		return ret;
+	t = calloc(1, sizeof(*t));
+	if (!t || !(t->dir = strdup(config->dir))) {
+		free(t);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	pthread_mutex_init(&t->lock, NULL);
+	t->specs = config->specs;
+	t->nr_vcpus = config->nr_vcpus;
+	ret = load_image(config->kernel, &t->image, err);
+	if (!ret) {
+		fill_info(t, &info);
+		ret = trace_writer_create(t->dir, t->nr_vcpus, &info, &t->writer, err);
+	}
+	if (ret)
+		run_trace_destroy(t);
+	else
+		*out = t;
+	return ret;
+}
+
+void run_trace_destroy(struct run_trace *t)
+{
+	if (!t)
+		return;
+	trace_session_destroy(t->session);
+	trace_writer_destroy(t->writer);
+	kernel_image_destroy(t->image);
+	pthread_mutex_destroy(&t->lock);
+	free(t->dir);
+	free(t);
+}
+
+static void keep_failure(struct run_trace *t, const struct error *err)
+{
+	if (!t->failed.code)
+		t->failed = *err;
+}
+
+/* --- start and stop ------------------------------------------------------------------------- */
+
+static int64_t realtime_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static int start_locked(struct run_trace *t, const char *const *specs, struct error *err)
+{
+	struct trace_info info;
+	int ret = trace_session_start(t->session, specs, err);
+
+	if (!ret)
+		t->starts++;
+	if (!ret && !t->started) {
+		t->started = true;
+		t->started_ns = (int64_t)t->guest->ops->clock_ns(t->guest);
+		t->started_realtime_ns = realtime_ns();
+		fill_info(t, &info);
+		ret = trace_writer_set_info(t->writer, &info, err);
+	}
+	return ret;
+}
+
+static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *boot,
+			 struct error *err)
+{
+	struct run_trace *t = arg;
+	int ret;
+
+	t->guest = vm_guest(vm);
+	ret = trace_session_create(t->guest, t->image, t->writer, &t->session, err);
+	if (ret)
+		return ret;
+	if (boot->slide_known)
+		trace_session_kernel_at(t->session, boot->virt_slide, boot->phys_text);
+	if (!t->specs[0] || !boot->slide_known)
+		return 0;
+	return start_locked(t, t->specs, err);
+}
+
+/* Until the kernel can be found in a guest that placed it itself. */
+static bool observe_look(void *arg)
+{
+	struct run_trace *t = arg;
+	struct error err;
+	int ret;
+
+	if (!t->specs[0])
+		return true;
+	if (pthread_mutex_trylock(&t->lock))
+		return false;
+	ret = t->started ? 0 : start_locked(t, t->specs, &err);
+	if (ret && ret != -EAGAIN)
+		keep_failure(t, &err);
+	pthread_mutex_unlock(&t->lock);
+	return ret != -EAGAIN;
+}
+
+static void finish(struct run_trace *t)
+{
+	struct trace_info info;
+	struct error err;
+	int ret;
+
+	ret = trace_session_stop(t->session, &err);
+	if (ret && ret != -EALREADY)
+		keep_failure(t, &err);
+	if (trace_session_failure(t->session))
+		keep_failure(t, trace_session_failure(t->session));
+	fill_info(t, &info);
+	if (trace_writer_finish(t->writer, &info, trace_session_symbolize, t->session, &err))
+		keep_failure(t, &err);
+	if (trace_writer_error(t->writer))
+		keep_failure(t, trace_writer_error(t->writer));
+	trace_session_status(t->session, &t->last);
+}
+
+static void observe_end(void *arg)
+{
+	struct run_trace *t = arg;
+
+	if (!t->session)
+		return;
+	finish(t);
+	trace_session_destroy(t->session);
+	t->session = NULL;
+}
+
+struct vm_observer run_trace_observer(struct run_trace *t)
+{
+	return (struct vm_observer){
+		.start = observe_start, .look = observe_look, .end = observe_end, .arg = t};
+}
+
+/* --- monitor -------------------------------------------------------------------------------- */
+
+static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
+{
+	struct run_trace *t = arg;
+	const char *list[TRACE_MAX_TRACERS + 1] = {0};
+	int ret;
+
+	if (n > TRACE_MAX_TRACERS)
+		return error_set(err, E2BIG, "at most %d trace specs", TRACE_MAX_TRACERS);
+	for (size_t i = 0; i < n; i++)
+		list[i] = specs[i];
+	pthread_mutex_lock(&t->lock);
+	ret = start_locked(t, n ? list : NULL, err);
+	pthread_mutex_unlock(&t->lock);
+	if (ret == -EAGAIN)
+		error_prefix(err, "the guest's kernel is not running yet, try again: ");
+	return ret;
+}
+
+static int monitor_stop(void *arg, struct error *err)
+{
+	struct run_trace *t = arg;
+	int ret;
+
+	pthread_mutex_lock(&t->lock);
+	ret = trace_session_stop(t->session, err);
+	pthread_mutex_unlock(&t->lock);
+	trace_writer_flush(t->writer, NULL);
+	return ret;
+}
+
+static int monitor_translate(void *arg, uint64_t gva, uint64_t *gpa, struct error *err)
+{
+	const struct run_trace *t = arg;
+
+	return trace_session_translate(t->session, gva, gpa, err);
+}
+
+static json_t *query_refused(const struct trace_status *status)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < status->nr_refused; i++) {
+		const struct site_refusal *r = &status->refused[i];
+		char address[24];
+
+		snprintf(address, sizeof(address), "0x%" PRIx64, r->gva);
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "function", r->function,
+						      "address", address, "reason", r->reason));
+	}
+	return list;
+}
+
+static json_t *query_vcpus(const struct run_trace *t, const struct trace_status *status,
+			   struct trace_writer_counts *sum)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < t->nr_vcpus; i++) {
+		struct trace_writer_counts c;
+
+		trace_writer_counts(t->writer, i, &c);
+		sum->allocs += c.allocs;
+		sum->frees += c.frees;
+		sum->overruns += c.overruns;
+		json_array_append_new(list, json_pack("{s:i, s:I, s:I, s:I, s:I}", "index", (int)i,
+						      "allocs", (json_int_t)c.allocs, "frees",
+						      (json_int_t)c.frees, "overruns",
+						      (json_int_t)c.overruns, "traps",
+						      (json_int_t)status->traps[i]));
+	}
+	return list;
+}
+
+static json_t *query_tracers(const struct trace_status *status)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < status->nr_specs; i++)
+		json_array_append_new(list, json_string(status->specs[i]));
+	return list;
+}
+
+static void set_count(json_t *object, const char *key, uint64_t value)
+{
+	json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static void set_address(json_t *object, const char *key, uint64_t address)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, address);
+	json_object_set_new(object, key, json_string(text));
+}
+
+static json_t *monitor_query(void *arg)
+{
+	struct run_trace *t = arg;
+	struct trace_status status;
+	struct trace_writer_counts sum = {0};
+	json_t *result, *vcpus;
+
+	trace_session_status(t->session, &status);
+	vcpus = query_vcpus(t, &status, &sum);
+	result = json_pack("{s:b, s:s, s:o, s:s, s:{s:I, s:I, s:o}, s:o}", "enabled",
+			   status.enabled, "mode", "trap", "tracers", query_tracers(&status),
+			   "trace_dir", t->dir, "sites", "entry", (json_int_t)status.entry_sites,
+			   "return", (json_int_t)status.return_sites, "refused",
+			   query_refused(&status), "vcpus", vcpus);
+	if (!result)
+		return NULL;
+	set_address(result, "virt_slide", status.virt_slide);
+	set_address(result, "phys_base", status.phys_text);
+	set_count(result, "events", sum.allocs + sum.frees);
+	set_count(result, "allocs", sum.allocs);
+	set_count(result, "frees", sum.frees);
+	set_count(result, "overruns", sum.overruns);
+	set_count(result, "lost", status.lost);
+	set_count(result, "null_allocs", status.null_allocs);
+	set_count(result, "null_frees", status.null_frees);
+	set_count(result, "nested", status.nested);
+	set_count(result, "unpaired_returns", status.unpaired_returns);
+	set_count(result, "in_flight", status.in_flight);
+	return result;
+}
+
+const struct monitor_trace_ops *run_trace_monitor_ops(void)
+{
+	static const struct monitor_trace_ops ops = {.start = monitor_start,
+						     .stop = monitor_stop,
+						     .query = monitor_query,
+						     .translate = monitor_translate};
+
+	return &ops;
+}
+
+/* --- after the run -------------------------------------------------------------------------- */
+
+int run_trace_conclude(const struct run_trace *t, struct error *err)
+{
+	struct trace_writer_counts sum = {0};
+	uint64_t lost;
+
+	for (unsigned int i = 0; i < t->nr_vcpus; i++) {
+		struct trace_writer_counts c;
+
+		trace_writer_counts(t->writer, i, &c);
+		sum.allocs += c.allocs;
+		sum.frees += c.frees;
+		sum.overruns += c.overruns;
+	}
+	lost = sum.overruns + t->last.lost;
+	fprintf(stderr, "sonde run: %" PRIu64 " allocations and %" PRIu64 " frees in %s, lost: ",
+		sum.allocs, sum.frees, t->dir);
+	lost ? fprintf(stderr, "%" PRIu64 "\n", lost) : fputs("none\n", stderr);
+	if (t->failed.code) {
+		*err = t->failed;
+		return -t->failed.code;
+	}
+	if (t->specs[0] && !t->started)
+		return error_set(err, ENOENT,
+				 "tracing never started: the kernel of %s was not seen running",
+				 t->image->banner);
+	if (t->last.restored.foreign)
+		return error_set_at(err, ESTALE, t->last.restored.first_foreign,
+				    "%zu patched places were changed by the guest and left alone",
+				    t->last.restored.foreign);
+	return 0;
+}

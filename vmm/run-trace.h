@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_RUN_TRACE_H
+#define SONDE_VMM_RUN_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "formats/error.h"
+#include "vmm/monitor-trace.h"
+#include "vmm/vm.h"
+
+/*
+ * The tracing part of `sonde run`: it owns the kernel image, the trace writer and the session, and
+ * connects them to the machine (as its observer) and to the monitor.
+ */
+struct run_trace;
+
+struct run_trace_config {
+	const char *kernel;       /* the same file that the machine boots */
+	const char *dir;          /* trace directory; must be new or empty */
+	const char *const *specs; /* NULL-terminated; tracing starts with the guest if not empty */
+	unsigned int nr_vcpus;
+};
+
+/* Analyse the kernel and create the trace directory; errors are for the user. */
+int run_trace_create(const struct run_trace_config *config, struct run_trace **out,
+		     struct error *err);
+/* After the machine is gone. NULL-safe. */
+void run_trace_destroy(struct run_trace *trace);
+
+/* To be given to vm_create() and to the monitor (with the run_trace as argument). */
+struct vm_observer run_trace_observer(struct run_trace *trace);
+const struct monitor_trace_ops *run_trace_monitor_ops(void);
+
+/*
+ * After the run: print on stderr what was recorded and what was lost. Returns 0, or -errno with
+ * *err set if the trace is not what was asked for (tracing never started, disk full, text not
+ * restored).
+ */
+int run_trace_conclude(const struct run_trace *trace, struct error *err);
+
+#endif
