@@ -144,41 +144,20 @@ enum {
  *		}
  *	}
  */
+/* clang-format off */
 static const uint8_t dsdt_aml[] = {
-	0x08, '_',
-	'S',  '5',
-	'_',  0x12,
-	8,    4,
-	0x0a, ACPI_SLP_TYP_S5,
-	0x0a, ACPI_SLP_TYP_S5,
-	0,    0,
-	0x10, 50,
-	'_',  'S',
-	'B',  '_',
-	0x5b, 0x82,
-	43,   'C',
-	'O',  'M',
-	'1',  0x08,
-	'_',  'H',
-	'I',  'D',
-	0x0c, 0x41,
-	0xd0, 0x05,
-	0x01, 0x08,
-	'_',  'U',
-	'I',  'D',
-	0x01, 0x08,
-	'_',  'C',
-	'R',  'S',
-	0x11, 16,
-	0x0a, 13,
-	0x47, 0x01,
-	0xf8, 0x03,
-	0xf8, 0x03,
-	0x00, 0x08, /* I/O port descriptor */
-	0x22, 0x10,
-	0x00,       /* IRQ descriptor: bit 4 */
-	0x79, 0x00, /* end tag, checksum not used */
+	0x08, '_', 'S', '5', '_', 0x12, 8, 4, 0x0a, ACPI_SLP_TYP_S5, 0x0a, ACPI_SLP_TYP_S5, 0, 0,
+	0x10, 50, '_', 'S', 'B', '_',
+	0x5b, 0x82, 43, 'C', 'O', 'M', '1',
+	0x08, '_', 'H', 'I', 'D', 0x0c, 0x41, 0xd0, 0x05, 0x01,
+	0x08, '_', 'U', 'I', 'D', 0x01,
+	0x08, '_', 'C', 'R', 'S', 0x11, 16, 0x0a, 13,
+	0x47, 0x01, 0xf8, 0x03, 0xf8, 0x03, 0x00, 0x08, /* I/O port descriptor */
+	0x22, 0x10, 0x00,                               /* IRQ descriptor: bit 4 */
+	0x79, 0x00,                                     /* end tag, checksum not used */
 };
+/* clang-format on */
+
 
 struct writer {
 	uint8_t *area;

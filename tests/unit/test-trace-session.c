@@ -6,7 +6,7 @@
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
-enum { MAX_EVENTS = 64 };
+enum { MAX_EVENTS = 64, LARGE = 1 << 20 };
 
 static struct fake_session fs;
 static struct trace_event events[MAX_EVENTS];
@@ -126,6 +126,17 @@ static void test_nested(void)
 	is_u64(recorded(), 1, "but one record");
 	is_u64(events[0].record.bytes_req, 33, "of the inner call");
 	is_u64(fake_session_status(&fs).nested, 1, "the outer one is counted as nested");
+	end();
+}
+
+/* Too large for a cache: whoever asked the outermost entry point is to blame. */
+static void test_large_nested(void)
+{
+	begin();
+	ok(fake_session_call(&fs, 0, FAKE_OUTER, LARGE) > 0, "a wrapper of a large kmalloc");
+	ok(recorded() == 1 && is_alloc(0, KMEM_TYPE_KMALLOC, LARGE), "is the one that is recorded");
+	is_u64(fake_session_status(&fs).nested, 1, "the inner one is counted as nested");
+	is_u64(fake_session_status(&fs).in_flight + fake_session_status(&fs).lost, 0, "not lost");
 	end();
 }
 
@@ -306,6 +317,7 @@ int main(void)
 	test_thunk();
 	test_free();
 	test_nested();
+	test_large_nested();
 	test_tail_calls();
 	test_unpaired();
 	test_in_flight();

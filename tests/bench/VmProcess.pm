@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# A virtual machine monitor's process on the KVM host, watched from outside: its guest's console,
+# the exits KVM counted, the memory it holds. Also the host's clocks, which count instructions.
+package VmProcess;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IO::Select;
+use POSIX ();
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
+
+our @EXPORT_OK = qw(instructions_now);
+
+use constant CONSOLE_TIMEOUT_S => 120;
+
+sub slurp {
+	my ($path) = @_;
+	open my $file, '<', $path or die "$path: $!\n";
+	local $/;
+	my $text = <$file>;
+	return $text;
+}
+
+# With -icount a nanosecond is an instruction, but idle time is skipped by advancing the clock: it
+# must come off. /proc/timer_list has it to the nanosecond (kernel/time/timer_list.c).
+sub instructions_now {
+	my $timers = slurp('/proc/timer_list');
+	my $idle = 0;
+	for my $kind (qw(idle_sleeptime iowait_sleeptime)) {
+		my ($ns) = $timers =~ /\.$kind\s*:\s*(\d+) nsecs/
+			or die "/proc/timer_list has no $kind\n";
+		$idle += $ns;
+	}
+	return int(clock_gettime(CLOCK_MONOTONIC) * 1e9 - $idle);
+}
+
+sub start {
+	my ($class, %opt) = @_;
+	pipe my $child_in, my $to or die "pipe: $!\n";
+	pipe my $from, my $child_out or die "pipe: $!\n";
+	my $self = bless { %opt, to => $to, from => $from, seen => '' }, $class;
+	$self->{started} = instructions_now();
+	$self->{pid} = fork() // die "fork: $!\n";
+	if (!$self->{pid}) {
+		open STDIN, '<&', $child_in;
+		open STDOUT, '>&', $child_out;
+		open STDERR, '>', $opt{errors};
+		exec { $opt{command}[0] } @{ $opt{command} } or POSIX::_exit(127);
+	}
+	$to->autoflush(1);
+	return $self;
+}
+
+sub failed {
+	my ($self, $what) = @_;
+	my @errors = grep { /\S/ } split /\n/, slurp($self->{errors});
+	my @console = split /\r?\n/, $self->{seen};
+	splice @console, 0, @console - 8 if @console > 8;
+	die join("\n", "$self->{name}: $what", map({ "  stderr: $_" } @errors),
+		map({ "  console: $_" } @console)) . "\n";
+}
+
+# Wait until the console has shown the pattern, and return what the pattern's groups matched.
+sub expect {
+	my ($self, $pattern) = @_;
+	my $select = IO::Select->new($self->{from});
+	until ($self->{seen} =~ $pattern) {
+		$select->can_read(CONSOLE_TIMEOUT_S) or $self->failed("no $pattern in time");
+		sysread $self->{from}, $self->{seen}, 65536, length $self->{seen}
+			or $self->failed("ended before $pattern");
+	}
+	my @groups = map { substr $self->{seen}, $-[$_], $+[$_] - $-[$_] } 1 .. $#+;
+	$self->{seen} = substr $self->{seen}, $+[0];
+	return @groups;
+}
+
+sub say {
+	my ($self, $line) = @_;
+	print { $self->{to} } "$line\n" or $self->failed("cannot write to its console: $!");
+}
+
+# All exits since the machine was made, also those that KVM handled by itself.
+sub exits {
+	my ($self) = @_;
+	my @files = glob "/sys/kernel/debug/kvm/$self->{pid}-*/exits";
+	@files == 1 or $self->failed('KVM has not exactly one machine of it');
+	return 0 + slurp($files[0]);
+}
+
+# Resident bytes: all of the process but the mapping that is the guest's RAM.
+sub own_memory {
+	my ($self, $ram_size) = @_;
+	my ($own, $ram_mappings, $is_ram) = (0, 0, 0);
+	for (split /\n/, slurp("/proc/$self->{pid}/smaps")) {
+		if (/^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+\s*(.*)/) {
+			$is_ram = $3 =~ m{^/memfd:} && hex($2) - hex($1) == $ram_size;
+			$ram_mappings += $is_ram;
+		} elsif (/^Rss:\s+(\d+) kB/ && !$is_ram) {
+			$own += $1 * 1024;
+		}
+	}
+	$ram_mappings == 1 or $self->failed("$ram_mappings mappings look like the guest's RAM");
+	return $own;
+}
+
+sub pause { kill STOP => $_[0]{pid} }
+sub unpause { kill CONT => $_[0]{pid} }
+
+sub end {
+	my ($self, $signal) = @_;
+	kill $signal => $self->{pid} if $signal;
+	waitpid $self->{pid}, 0;
+	delete $self->{pid};
+	return $?;
+}
+
+# A measurement that dies must not leave its machine running beside the next.
+sub DESTROY {
+	my ($self) = @_;
+	local $?;
+	$self->end('KILL') if $self->{pid};
+}
+
+1;

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# A guest kernel's text: where it lies in the image, and how two copies of it differ.
+package GuestText;
+
+use strict;
+use warnings;
+
+# Offsets of the text's begin and end from _text.
+sub range {
+	my ($sonde, $kernel) = @_;
+	my %at;
+	no warnings 'portable';
+	for (`\Q$sonde\E symbols -k \Q$kernel\E _text _stext _etext`) {
+		my ($address, $type, $name) = split;
+		$at{$name} = hex($address =~ s/^0x//r);
+	}
+	return map { $at{$_} - $at{_text} } qw(_stext _etext);
+}
+
+# The first few ranges that differ, as text.
+sub differences {
+	my ($a, $b) = @_;
+	return 'different lengths' if length $a != length $b;
+	my $x = $a ^ $b;
+	my @at;
+	while (@at < 8 && $x =~ /[^\0]+/g) {
+		my ($from, $n) = ($-[0], $+[0] - $-[0]);
+		push @at, sprintf '+0x%x: %s, not %s', $from,
+			map { unpack 'H*', substr $_, $from, $n } $a, $b;
+	}
+	return join '; ', @at;
+}
+
+1;

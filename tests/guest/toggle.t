@@ -1,0 +1,175 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Tracing switched on and off while 4 vCPUs work and while they boot, ended in every way a run can
+# end, and of a guest that decompresses and places itself. TOGGLES (40) and SEED from the environment;
+# GUEST='5.10 6.12' for other kernels than 6.1.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use File::Path qw(make_path remove_tree);
+use JSON::PP;
+use Test::More;
+
+use lib dirname(realpath($0));
+use GuestText;
+
+my $tests = dirname(realpath($0));
+my $tree = realpath("$tests/../..");
+my $build = realpath($ENV{O} // "$tree/build");
+my $seed = $ENV{SEED} // int rand 1 << 31;
+my $toggles = $ENV{TOGGLES} // 40;
+my $trouble = qr/^.*(?:WARNING:|BUG:|Oops|Call Trace|soft lockup|rcu.*stall|Kernel panic).*$/m;
+
+sub slurp {
+	open my $in, '<:raw', $_[0] or return '';
+	local $/;
+	return scalar(<$in>) // '';
+}
+
+# Status and all output of `sonde VERB TRACE`.
+sub sonde {
+	my (@words) = @_;
+	my $text = `\Q$build\E/sonde @words 2>&1`;
+	return ($? >> 8, $text);
+}
+
+sub load {
+	my ($out, $name) = @_;
+	my $result = eval { decode_json(slurp("$out/$name.json")) } // {failure => 'it never ran'};
+	is($result->{failure}, undef, 'it went as it should') or diag(slurp("$out/$name.err"));
+	note(sprintf '%d toggles, %d rounds of work, %.0f s', map { $_ // 0 } @$result{qw(toggles ticks seconds)});
+	return $result;
+}
+
+sub check_log {
+	my ($out, $name) = @_;
+	my $log = slurp("$out/$name.log");
+	like($log, qr/sonde-guest: init/, 'the guest came up');
+	is($log =~ $trouble ? $& : undef, undef, 'no trouble in its log');
+}
+
+sub check_trace {
+	my ($trace) = @_;
+	my ($status, $text) = sonde('check', $trace);
+	is($status, 0, 'sonde check finds no error') or diag($text);
+	my $info = eval { decode_json(slurp("$trace/sonde.json")) } // {};
+	ok($info->{complete}, 'the trace is complete');
+	return $info;
+}
+
+sub check_query {
+	my ($query) = @_;
+	is($query->{lost}, 0, 'nothing lost');
+	is($query->{overruns}, 0, 'no overruns');
+	is_deeply($query->{refused}, [], 'no site refused');
+	ok(!$query->{enabled}, 'tracing is off');
+	note(join ', ', map { "$_ $query->{$_}" } qw(allocs frees unpaired_returns in_flight nested));
+}
+
+sub check_text {
+	my ($out, $name) = @_;
+	my ($text, $plain) = map { slurp("$out/$_.text") } $name, 'plain';
+	cmp_ok(length $plain, '>', 1 << 20, "an untraced boot's text is there");
+	ok($text eq $plain, "the text is that of an untraced boot")
+		or diag(GuestText::differences($text, $plain));
+}
+
+sub check_live {
+	my ($out, $name) = @_;
+	my $result = load($out, $name);
+	is($result->{status}, 0, 'sonde run ended well') or diag(slurp("$out/$name.err"));
+	check_log($out, $name);
+	check_query($result->{query} // {});
+	check_trace("$out/$name");
+	check_text($out, $name);
+	return $result;
+}
+
+sub test_live {
+	my ($out) = @_;
+	my $result = check_live($out, 'live');
+	is($result->{toggles}, 2 * $toggles, "$toggles times on and off");
+	cmp_ok($result->{query}{allocs} // 0, '>', 10_000, 'it traced much');
+}
+
+sub test_boot {
+	my ($out, $name) = @_;
+	my $result = check_live($out, $name);
+	cmp_ok($result->{toggles}, '>=', 4, 'tracing went on and off while it booted');
+	is_deeply($result->{refusals}, [], 'each time at once');
+}
+
+sub test_ended {
+	my ($out, $name, $status) = @_;
+	my $result = load($out, $name);
+	is($result->{status}, $status, "exit status $status");
+	like(slurp("$out/$name.err"), qr/^sonde run: \d+ allocations and \d+ frees in .*, lost: none$/m,
+		'it says what it has recorded');
+	my $info = check_trace("$out/$name");
+	cmp_ok($info->{vcpus}[0]{allocs} // 0, '>', 1000, 'there is something in it');
+	my ($report) = sonde('report', "$out/$name");
+	is($report, 0, 'sonde report reads it');
+}
+
+sub test_killed {
+	my ($out) = @_;
+	my $result = load($out, 'kill');
+	is($result->{status}, 128 + 9, 'killed');
+	my ($status, $text) = sonde('report', '--json', "$out/kill");
+	is($status, 0, 'sonde report reads what is there') or diag($text);
+	cmp_ok((eval { decode_json($text) } // {})->{alloc_events} // 0, '>', 1000, 'which is much');
+	($status, $text) = sonde('report', "$out/kill");
+	like($text, qr/incomplete|not finished|unfinished|cut/i, 'and says that it is not all');
+	($status, $text) = sonde('check', "$out/kill");
+	like($text, qr/incomplete|not finished|unfinished|cut/i, 'so does sonde check');
+}
+
+sub test_bzimage {
+	my ($out) = @_;
+	my $result = load($out, 'bzimage');
+	is($result->{status}, 0, 'sonde run ended well') or diag(slurp("$out/bzimage.err"));
+	check_log($out, 'bzimage');
+	my $info = check_trace("$out/bzimage");
+	ok($info->{from_first_allocation}, 'tracing began before the first allocation');
+}
+
+my %judge = (
+	live => \&test_live,
+	boot1 => \&test_boot,
+	boot2 => \&test_boot,
+	boot3 => \&test_boot,
+	quit => sub { test_ended(@_, 0) },
+	term => sub { test_ended(@_, 128 + 15) },
+	kill => \&test_killed,
+	bzimage => \&test_bzimage,
+);
+my @all = qw(live boot1 boot2 boot3 plain quit term kill bzimage);
+
+sub test_kernel {
+	my ($version, @scenarios) = @_;
+	my $kernel = "$build/kernels/$version/vmlinuz";
+	my $out = "$build/guest/toggle-$version";
+	remove_tree($out);
+	make_path($out);
+	my $limit = 1200 + 2 * $toggles;
+	system("$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 2, '--share', $build,
+		'--timeout', $limit, '--', "$tests/toggle-guest", $out, $kernel, "$build/guest/initrd",
+		$seed, $toggles, GuestText::range("$build/sonde", $kernel), @scenarios);
+	is($?, 0, "$version: the KVM host did its job");
+	for my $name (grep { $judge{$_} } @scenarios) {
+		subtest "$version: $name" => sub { $judge{$name}->($out, $name) };
+	}
+}
+
+my %wanted = map { s{/.*}{}r => 1 } split ' ', $ENV{GUEST} // '';
+my @scenarios = split ' ', $ENV{SCENARIOS} // "@all";
+diag("SEED=$seed TOGGLES=$toggles");
+if (%wanted) {
+	test_kernel($_, @scenarios) for grep { $wanted{$_} } qw(5.10 6.1 6.12 7.0);
+} else {
+	test_kernel('6.1', @scenarios);
+	test_kernel('6.12', 'bzimage');
+}
+done_testing();
