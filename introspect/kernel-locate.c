@@ -110,6 +110,17 @@ static int choose_running(const struct copies *copies, struct kernel *out, struc
 			 copies->nr_running);
 }
 
+/*
+ * Since 6.1 an image has a second banner, one without a build number, that is linked in for want of
+ * a better one and never printed (init/version.c).
+ */
+static bool is_placeholder(const char *banner, size_t length)
+{
+	static const char no_number[] = " # ";
+
+	return memmem(banner, length, no_number, sizeof(no_number) - 1);
+}
+
 /* Length of a banner at `text` without its newline, 0 if it is none. */
 static size_t banner_length(const char *text, size_t size)
 {
@@ -138,7 +149,8 @@ static bool find_other_banner(const struct kernel_image *image, const struct gue
 			const char *text = (const char *)regions[i].hva + at;
 			size_t length = banner_length(text, size - at);
 
-			if (!length || !strncmp(text, image->banner, length))
+			if (!length || is_placeholder(text, length) ||
+			    !strncmp(text, image->banner, length))
 				continue;
 			memcpy(banner, text, length);
 			banner[length] = '\0';
@@ -161,12 +173,11 @@ static int check_image(const struct kernel_image *image, struct error *err)
 	return 0;
 }
 
-int kernel_locate(struct guest *guest, const struct kernel_image *image, struct kernel *out,
-		  struct error *err)
+int kernel_find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
+		struct error *err)
 {
 	const struct guest_region *regions;
 	struct copies copies = {0};
-	char other[BANNER_MAX];
 	size_t n;
 	int rc = check_image(image, err);
 
@@ -183,7 +194,19 @@ int kernel_locate(struct guest *guest, const struct kernel_image *image, struct 
 	}
 	if (copies.nr_images)
 		return error_set(err, EAGAIN, "the kernel is in memory and does not run yet");
-	if (find_other_banner(image, regions, n, other))
-		return error_set(err, ENOENT, "the guest runs another kernel: %s", other);
 	return error_set(err, EAGAIN, "no kernel in memory yet");
+}
+
+int kernel_locate(struct guest *guest, const struct kernel_image *image, struct kernel *out,
+		  struct error *err)
+{
+	int rc = kernel_find(guest, image, out, err);
+	const struct guest_region *regions;
+	char other[BANNER_MAX];
+	size_t n;
+
+	if (rc == -EAGAIN && !guest->ops->regions(guest, &regions, &n, NULL) &&
+	    find_other_banner(image, regions, n, other))
+		return error_set(err, ENOENT, "the guest runs another kernel: %s", other);
+	return rc;
 }

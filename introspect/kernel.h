@@ -56,6 +56,11 @@ bool kernel_confirm(struct kernel *kernel);
 int kernel_locate(struct guest *guest, const struct kernel_image *image, struct kernel *out,
 		  struct error *err);
 
+/* The same without the look for another kernel, which reads all of RAM: -EAGAIN instead. To be
+ * polled. */
+int kernel_find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
+		struct error *err);
+
 static inline uint64_t kernel_gva(const struct kernel *kernel, uint64_t link)
 {
 	return link + kernel->virt_slide;

@@ -38,7 +38,7 @@ struct slab_view {
 enum { PAGE_STRUCT_MAX = 128 };
 struct page_copy {
 	uint64_t gva;
-	uint8_t bytes[PAGE_STRUCT_MAX];
+	uint8_t bytes[PAGE_STRUCT_MAX + sizeof(uint64_t)]; /* any field offset can be read whole */
 };
 
 /* gva of gpa 0 in the direct map, and of the struct page of pfn 0. */

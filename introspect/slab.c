@@ -37,7 +37,7 @@ int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uin
 	if (rc)
 		return rc;
 	if (object < page_offset || object - page_offset >= view->kernel->known.ram_end)
-		return error_set_at(err, EINVAL, object, "not in the direct map");
+		return error_set_at(err, ERANGE, object, "not in the direct map");
 	rc = slab_read_head(view,
 			    vmemmap + ((object - page_offset) >> PAGE_SHIFT) * view->page_size,
 			    &head, err);

@@ -35,7 +35,7 @@ int slab_cache_read(struct slab_view *view, uint64_t cache, struct slab_cache *o
 /*
  * What holds an object in the direct map: *cache gets the gva of its struct kmem_cache, or 0 if it
  * is not slab memory, and then *bytes the size of the (compound) page that holds it (large
- * kmalloc).
+ * kmalloc). -ERANGE if the object is outside the direct map (vmalloc memory).
  */
 int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uint64_t *bytes,
 		   struct error *err);

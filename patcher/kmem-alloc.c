@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/kmem-record.h"
 
+#include <string.h>
+
 static uint64_t argument(const struct alloc_entry *entry, const struct stash_entry *call,
 			 enum alloc_role role, uint64_t otherwise)
 {
@@ -18,6 +20,17 @@ static uint64_t count_filled(const struct kmem_tracer *t, uint64_t array, uint64
 	return n;
 }
 
+/* Whether a return address lies in a function or in a part of it (fn.cold). */
+static bool is_in_body(const struct kernel *kernel, uint64_t return_address, const char *function)
+{
+	const struct symbol *s =
+		symbols_covering(kernel->image->symbols, kernel_link(kernel, return_address) - 1);
+	size_t length = strlen(function);
+
+	return s && !strncmp(s->name, function, length) &&
+	       (s->name[length] == '\0' || s->name[length] == '.');
+}
+
 /*
  * kmalloc of more than any cache holds goes from one entry point to another, which would report the
  * first as its call site: the outer call is the one to record. Told apart from an allocation that
@@ -29,30 +42,28 @@ static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_en
 	uint64_t size = argument(entry, call, ALLOC_ROLE_SIZE, 0);
 	const struct probe *probe;
 	struct stash_entry outer;
-	uint64_t site;
 
 	if (entry->type != KMEM_TYPE_KMALLOC || size <= KMEM_MAX_CACHE_SIZE ||
 	    !stash_enclosing(t->context.stash, call->key, &outer))
 		return false;
 	probe = outer.probe;
-	site = kernel_link(t->context.kernel, call->call_site);
 	return size == argument(probe->data, &outer, ALLOC_ROLE_SIZE, 0) &&
-	       site > probe->function && site <= probe->function + probe->size;
+	       is_in_body(t->context.kernel, call->call_site, probe->name);
 }
 
-bool kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		      struct stash_entry *call)
 {
 	uint64_t array = argument(entry, call, ALLOC_ROLE_ARRAY, 0);
 
 	if (serves_outer_call(t, entry, call)) {
 		count_event(&t->context.counters->nested, 1);
-		return false;
+		call->ignored = true;
+		return;
 	}
 	if (entry->type == KMEM_TYPE_PAGES && entry->action == ALLOC_ACTION_ALLOC_BULK && array)
 		call->already_there =
 			count_filled(t, array, argument(entry, call, ALLOC_ROLE_COUNT, 0));
-	return true;
 }
 
 /* One call of an allocating function that has returned. */

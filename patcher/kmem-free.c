@@ -24,6 +24,7 @@ static void free_object(struct free_call *call, uint64_t object)
 		return;
 	}
 	cache_ids_forget(call->t->caches, object);
+	stash_forget_inner(call->t->context.stash, call->hit->regs->rsp, object);
 	call->record.ptr = object;
 	kmem_emit(call->t, call->hit, &call->record);
 }

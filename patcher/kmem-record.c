@@ -83,7 +83,7 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	int ret = cache ? fill_from_cache(t, cache, record) : fill_from_object(t, record);
 
 	/* kvmalloc() may have given vmalloc memory, which is outside the direct map */
-	if (ret == -EINVAL && !cache)
+	if (ret == -ERANGE && !cache)
 		return;
 	/* a record without sizes would be a lie */
 	if (!ret)

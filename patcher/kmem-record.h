@@ -57,7 +57,7 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 /* The two halves of the tracer; see struct tracer_ops. */
 void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		     const struct probe_hit *hit);
-bool kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		      struct stash_entry *call);
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct stash_entry *call);

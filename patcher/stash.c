@@ -197,6 +197,18 @@ void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result)
 	pthread_mutex_unlock(&chain->lock);
 }
 
+void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object)
+{
+	struct chain *chain = chain_of(stash, key);
+	struct stash_entry *nearest;
+
+	pthread_mutex_lock(&chain->lock);
+	nearest = find_enclosing(chain, key);
+	if (nearest && nearest->inner_result == object)
+		nearest->inner_result = 0;
+	pthread_mutex_unlock(&chain->lock);
+}
+
 uint64_t stash_clear(struct stash *stash)
 {
 	uint64_t open = 0;

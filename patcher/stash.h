@@ -24,6 +24,7 @@ struct stash_entry {
 	uint64_t words[STASH_WORDS]; /* the arguments */
 	uint64_t already_there;      /* the tracer's: elements that a bulk call found filled */
 	uint64_t inner_result;       /* result of a call nested in this one, 0 = none */
+	bool ignored; /* the tracer's: this call serves an outer one, which is what counts */
 };
 
 struct stash;
@@ -51,6 +52,9 @@ bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out)
 /* Tell the innermost call that is still open around `key`, less than a page up the same stack, what
  * a nested call returned. */
 void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result);
+
+/* An object was freed: what a nested call returned may now be given to the outer one itself. */
+void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object);
 
 /* Forget everything; returns how many calls were open. */
 uint64_t stash_clear(struct stash *stash);

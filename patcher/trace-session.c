@@ -5,157 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/modules.h"
-#include "patcher/boot-window.h"
-#include "patcher/hooks.h"
-#include "patcher/site.h"
-#include "patcher/stash.h"
+#include "patcher/session.h"
 #include "patcher/trace-spec.h"
-#include "patcher/tracer.h"
-#include "patcher/trap-table.h"
-
-struct trace_session {
-	struct guest *guest;
-	const struct kernel_image *image;
-	struct trace_writer *writer;
-	struct kernel kernel;
-	bool located;
-	bool enabled;
-	bool from_first_allocation;
-
-	char specs[TRACE_MAX_TRACERS][TRACE_SPEC_MAX];
-	struct tracer *tracers[TRACE_MAX_TRACERS];
-	size_t nr_tracers;
-
-	struct decoder *decoder;
-	struct stash *stash;
-	struct trap_table traps;
-	struct site_plan plan;
-	struct hooks hooks;
-	struct boot_window boot;
-	struct patch_outcome restored;
-
-	struct trace_counters counters;
-	uint64_t in_flight;
-	_Atomic uint64_t traps_taken[TRACE_MAX_VCPUS];
-	struct kernel_names *names;
-};
-
-/* --- what happens on a trap ----------------------------------------------------------------- */
-
-static struct probe_hit hit_of(const struct guest_trap *trap, uint64_t call_site)
-{
-	return (struct probe_hit){.vcpu = trap->vcpu,
-				  .time_ns = trap->time_ns,
-				  .regs = &trap->regs,
-				  .call_site = call_site};
-}
-
-static uint64_t return_address(const struct trace_session *s, const struct guest_trap *trap)
-{
-	uint64_t address = 0;
-
-	if (kernel_read(&s->kernel, trap->regs.rsp, &address, sizeof(address), NULL))
-		return 0;
-	return address;
-}
-
-static void await_return(struct trace_session *s, const struct trap *t, const struct probe_hit *hit)
-{
-	struct stash_push_result pushed;
-	struct stash_entry call = {.key = hit->regs->rsp,
-				   .tracer = t->tracer,
-				   .probe = t->probe,
-				   .call_site = hit->call_site};
-
-	for (unsigned int i = 0; i < STASH_WORDS; i++)
-		call.words[i] = guest_regs_argument(hit->regs, i);
-	if (!t->tracer->ops->entry(t->tracer, t->probe, hit, &call))
-		return;
-	if (stash_push(s->stash, &call, &pushed))
-		count_event(&s->counters.lost, 1);
-	count_event(&s->counters.nested, pushed.superseded);
-	count_event(&s->counters.lost, pushed.lost);
-	boot_window_note_entry(&s->boot, hit->call_site);
-}
-
-static void on_entry(struct trace_session *s, const struct trap *t, const struct guest_trap *trap)
-{
-	struct probe_hit hit = hit_of(trap, return_address(s, trap));
-
-	if (t->probe->wants_return)
-		await_return(s, t, &hit);
-	else
-		t->tracer->ops->entry(t->tracer, t->probe, &hit, NULL);
-}
-
-static void on_return(struct trace_session *s, const struct guest_trap *trap)
-{
-	uint64_t key = trap->regs.rsp;
-	struct probe_hit hit;
-	struct stash_entry call;
-	struct tracer *tracer;
-
-	if (!stash_pop(s->stash, key, &call)) {
-		count_event(&s->counters.unpaired_returns, 1);
-		return;
-	}
-	hit = hit_of(trap, call.call_site);
-	tracer = call.tracer;
-	if (tracer->ops->ret(tracer, call.probe, &hit, &call))
-		stash_note_inner(s->stash, key, trap->regs.rax);
-}
-
-/* Do what the trapped `ret` (or jump to the return thunk) would have done. */
-static void leave_function(const struct trace_session *s, const struct trap *t,
-			   struct guest_trap *trap)
-{
-	if (t->thunk) {
-		trap->regs.rip = t->thunk;
-		return;
-	}
-	trap->regs.rip = return_address(s, trap);
-	trap->regs.rsp += sizeof(uint64_t);
-}
-
-static bool on_trap(void *arg, struct guest_trap *trap)
-{
-	struct trace_session *s = arg;
-	const struct trap *t = trap_table_find(&s->traps, trap->regs.rip);
-
-	if (!t)
-		return false;
-	count_event(&s->traps_taken[trap->vcpu % TRACE_MAX_VCPUS], 1);
-	switch (t->kind) {
-	case TRAP_ENTRY:
-		on_entry(s, t, trap);
-		trap->regs.rip += SITE_SIZE;
-		break;
-	case TRAP_RETURN:
-		on_return(s, trap);
-		leave_function(s, t, trap);
-		break;
-	case TRAP_HOOK:
-		hooks_fire(&s->hooks, t, trap);
-		break;
-	}
-	return true;
-}
-
-/* Events that the boot window caught elsewhere. */
-static void on_boot_entry(void *arg, uint64_t site, const struct guest_trap *trap)
-{
-	struct trace_session *s = arg;
-	const struct trap *t = trap_table_find(&s->traps, site);
-
-	if (t)
-		on_entry(s, t, trap);
-}
-
-static void on_boot_return(void *arg, const struct guest_trap *trap)
-{
-	on_return(arg, trap);
-}
 
 /* --- life ----------------------------------------------------------------------------------- */
 
@@ -234,25 +85,43 @@ static int keep_specs(struct trace_session *s, const char *const *specs, struct 
 	return 0;
 }
 
+/* Specs of the same tracer are one tracer that does what either asks for (no filter: all). */
+static void merge_spec(struct trace_spec *specs, size_t *n, const struct trace_spec *spec)
+{
+	for (size_t i = 0; i < *n; i++) {
+		if (specs[i].ops != spec->ops)
+			continue;
+		if (!specs[i].filters || !spec->filters)
+			specs[i].filters = 0;
+		else
+			specs[i].filters |= spec->filters;
+		return;
+	}
+	specs[(*n)++] = *spec;
+}
+
 static int create_tracers(struct trace_session *s, struct error *err)
 {
 	struct tracer_context context = {.kernel = &s->kernel,
 					 .writer = s->writer,
 					 .stash = s->stash,
 					 .counters = &s->counters};
+	struct trace_spec specs[TRACE_MAX_TRACERS], spec;
+	size_t n = 0;
+	int ret = 0;
 
 	destroy_tracers(s);
-	for (size_t i = 0; i < TRACE_MAX_TRACERS && s->specs[i][0]; i++) {
-		struct trace_spec spec;
-		int ret = trace_spec_parse(s->specs[i], &spec, err);
-
+	for (size_t i = 0; !ret && i < TRACE_MAX_TRACERS && s->specs[i][0]; i++) {
+		ret = trace_spec_parse(s->specs[i], &spec, err);
 		if (!ret)
-			ret = spec.ops->create(&context, spec.filters, &s->tracers[i], err);
-		if (ret)
-			return ret;
-		s->nr_tracers++;
+			merge_spec(specs, &n, &spec);
 	}
-	return 0;
+	for (size_t i = 0; !ret && i < n; i++) {
+		ret = specs[i].ops->create(&context, specs[i].filters, &s->tracers[i], err);
+		if (!ret)
+			s->nr_tracers++;
+	}
+	return ret;
 }
 
 static void prepare_boot_window(struct trace_session *s)
@@ -262,8 +131,8 @@ static void prepare_boot_window(struct trace_session *s)
 				       .plan = &s->plan,
 				       .traps = &s->traps,
 				       .hooks = &s->hooks,
-				       .entry = on_boot_entry,
-				       .ret = on_boot_return,
+				       .entry = session_boot_entry,
+				       .ret = session_boot_return,
 				       .arg = s};
 }
 
@@ -293,22 +162,47 @@ static bool is_before_first_allocation(const struct kernel *kernel)
 	return gva && !kernel_read(kernel, gva, &state, sizeof(state), NULL) && state == 0;
 }
 
+/*
+ * ftrace_init() comes after the first allocation, the last rewriting of text before the end of
+ * SYSTEM_BOOTING. In between one of them may be under way, and nobody can tell.
+ */
+static int check_moment(const struct kernel *kernel, bool *first, struct error *err)
+{
+	*first = is_before_first_allocation(kernel);
+	if (!*first && boot_window_is_open(kernel))
+		return error_set(err, EAGAIN, "the guest is patching its own text in early boot");
+	return 0;
+}
+
 static int plan_and_patch(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
-	int ret = guest->ops->stop(guest, err);
+	int ret = site_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
+				 &s->traps, err);
 
 	if (ret)
 		return ret;
-	ret = site_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers, &s->traps,
-			     err);
-	if (!ret)
-		ret = guest->ops->set_trap_handler(guest, on_trap, s, err);
+	ret = guest->ops->set_trap_handler(guest, session_on_trap, s, err);
 	if (!ret)
 		ret = put_traps(s, err);
-	s->from_first_allocation = !ret && is_before_first_allocation(&s->kernel);
-	guest->ops->resume(guest, NULL);
+	if (ret)
+		guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
 	return ret;
+}
+
+static int start_stopped(struct trace_session *s, struct error *err)
+{
+	bool first;
+	int ret = check_moment(&s->kernel, &first, err);
+
+	if (!ret)
+		ret = plan_and_patch(s, err);
+	if (ret)
+		return ret;
+	s->enabled = true;
+	if (!s->starts++)
+		s->from_first_allocation = first;
+	return 0;
 }
 
 static int locate(struct trace_session *s, struct error *err)
@@ -320,7 +214,7 @@ static int locate(struct trace_session *s, struct error *err)
 			       ? 0
 			       : error_set_at(err, ESTALE, s->kernel.phys_text,
 					      "the kernel is not where it was loaded");
-	ret = kernel_locate(s->guest, s->image, &s->kernel, err);
+	ret = kernel_find(s->guest, s->image, &s->kernel, err);
 	s->located = !ret;
 	return ret;
 }
@@ -341,8 +235,11 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	if (ret)
 		return ret;
 	prepare_boot_window(s);
-	ret = plan_and_patch(s, err);
-	s->enabled = !ret;
+	ret = s->guest->ops->stop(s->guest, err);
+	if (ret)
+		return ret;
+	ret = start_stopped(s, err);
+	s->guest->ops->resume(s->guest, NULL);
 	return ret;
 }
 
@@ -381,10 +278,13 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	if (ret)
 		return ret;
 	ret = take_traps_back(s, err);
-	s->enabled = false;
-	s->in_flight += stash_clear(s->stash);
+	/* while a trap may still stand it needs its handler */
+	s->enabled = ret != 0;
+	if (!ret)
+		s->in_flight += stash_clear(s->stash);
 	guest->ops->resume(guest, NULL);
-	guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
+	if (!ret)
+		guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
 	return ret;
 }
 
@@ -421,7 +321,7 @@ static void join_specs(const struct trace_session *s, char *to, size_t size)
 	size_t used = 0;
 
 	for (size_t i = 0; i < TRACE_MAX_TRACERS && s->specs[i][0] && used < size; i++)
-		used += (size_t)snprintf(to + used, size - used, "%s%s", i ? " " : "", s->specs[i]);
+		used += (size_t)snprintf(to + used, size - used, "%s%s", i ? "," : "", s->specs[i]);
 }
 
 void trace_session_info(const struct trace_session *s, struct trace_info *info)

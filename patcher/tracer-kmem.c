@@ -94,13 +94,13 @@ static const struct probe *kmem_probes(struct tracer *tracer, size_t *n)
 	return kmem_of(tracer)->probes;
 }
 
-static bool kmem_entry(struct tracer *tracer, const struct probe *probe,
+static void kmem_entry(struct tracer *tracer, const struct probe *probe,
 		       const struct probe_hit *hit, struct stash_entry *call)
 {
 	if (call)
-		return kmem_alloc_entry(kmem_of(tracer), probe->data, call);
-	kmem_free_entry(kmem_of(tracer), probe->data, hit);
-	return false;
+		kmem_alloc_entry(kmem_of(tracer), probe->data, call);
+	else
+		kmem_free_entry(kmem_of(tracer), probe->data, hit);
 }
 
 static bool kmem_return(struct tracer *tracer, const struct probe *probe,

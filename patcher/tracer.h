@@ -62,9 +62,8 @@ struct tracer_ops {
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
 	/* Called on the vCPU's thread, several vCPUs at once. For a probe that wants its return,
-	 * `call` is what will be remembered until then (arguments filled in); else NULL. False if
-	 * this call need not be remembered. */
-	bool (*entry)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
+	 * `call` is what will be remembered until then (arguments filled in); else NULL. */
+	void (*entry)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
 		      struct stash_entry *call);
 	/* Return of a call whose entry was seen; true if a result was recorded. regs->rax has it.
 	 */

@@ -62,18 +62,18 @@ sub failed {
 		map({ "  console: $_" } @console)) . "\n";
 }
 
-# Wait until the console has shown the pattern, and return what the pattern's groups matched.
+# Wait until the console has shown the pattern, and return what its group matched.
 sub expect {
 	my ($self, $pattern) = @_;
 	my $select = IO::Select->new($self->{from});
-	until ($self->{seen} =~ $pattern) {
+	while (1) {
+		if ($self->{seen} =~ s{^.*?$pattern}{}s) {
+			return defined $1 ? $1 : "";
+		}
 		$select->can_read(CONSOLE_TIMEOUT_S) or $self->failed("no $pattern in time");
 		sysread $self->{from}, $self->{seen}, 65536, length $self->{seen}
 			or $self->failed("ended before $pattern");
 	}
-	my @groups = map { substr $self->{seen}, $-[$_], $+[$_] - $-[$_] } 1 .. $#+;
-	$self->{seen} = substr $self->{seen}, $+[0];
-	return @groups;
 }
 
 sub say {
@@ -94,8 +94,8 @@ sub own_memory {
 	my ($self, $ram_size) = @_;
 	my ($own, $ram_mappings, $is_ram) = (0, 0, 0);
 	for (split /\n/, slurp("/proc/$self->{pid}/smaps")) {
-		if (/^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+\s*(.*)/) {
-			$is_ram = $3 =~ m{^/memfd:} && hex($2) - hex($1) == $ram_size;
+		if (my ($from, $to, $path) = /^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+\s*(.*)/) {
+			$is_ram = $path =~ m{^/memfd:} && hex($to) - hex($from) == $ram_size;
 			$ram_mappings += $is_ram;
 		} elsif (/^Rss:\s+(\d+) kB/ && !$is_ram) {
 			$own += $1 * 1024;

@@ -1,0 +1,49 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# report and check of what is no trace, and places where no trace can be written.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use Test::More;
+
+use lib dirname(realpath($0));
+use Errors;
+
+mkdir "$work/$_" for qw(empty full other odd locked);
+write_file("$work/file", "text\n");
+write_file("$work/other/notes.txt", "text\n");
+write_file("$work/full/cpu0", '');
+mkdir "$work/odd/cpu0";
+for my $verb (qw(report check)) {
+	refuses("$verb of what is not there", 1, qr{$work/none: No such file}, $verb, "$work/none");
+	refuses("$verb of a file", 1, qr{$work/file: not a trace: a trace is a directory}, $verb,
+		"$work/file");
+	refuses("$verb of an empty directory", 1, qr/not a trace: .* record one with sonde run -o/,
+		$verb, "$work/empty");
+	refuses("$verb of some directory", 1, qr/not a trace/, $verb, "$work/other");
+	refuses("$verb where cpu0 is a directory", 1, qr/cpu0: not a regular file/, $verb, "$work/odd");
+}
+
+my @run = ('run', '-k', $kernel, '--force', '--trace', 'kmem', '-o');
+refuses('output directory not empty', 1, qr{$work/full: directory not empty; name a new one}, @run,
+	"$work/full");
+is(join(' ', map { s{.*/}{}r } glob "$work/full/*"), 'cpu0', 'and nothing was added to it');
+refuses('output is a file', 1, qr{$work/file: Not a directory}, @run, "$work/file");
+refuses('output below what is not there', 1, qr{$work/a/b: cannot create directory: No such}, @run,
+	"$work/a/b");
+refuses('output where nothing can be made', 1, qr{/proc/x: cannot create directory}, @run, '/proc/x');
+
+SKIP: {
+	skip 'needs root, to become nobody', 2 if $>;
+	chmod 0755, $work;
+	my @nobody = qw(setpriv --reuid=65534 --clear-groups);
+	chmod 0755, "$work/locked";
+	refuses('output directory of another user', 1, qr{$work/locked: cannot write there: Permission},
+		[@nobody, "$build/sonde", @run, "$work/locked"]);
+	refuses('output in a directory of another user', 1, qr{cannot create directory: Permission},
+		[@nobody, "$build/sonde", @run, "$work/locked/new"]);
+}
+
+done_testing();

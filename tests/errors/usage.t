@@ -1,0 +1,58 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Wrong words on the command line.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use Test::More;
+
+use lib dirname(realpath($0));
+use Errors;
+
+my @run = ('run', '-k', $kernel);
+
+refuses('misspelt verb', 2, qr/'rum': did you mean 'run'\?/, 'rum');
+refuses('unknown verb', 2, qr/'zzzzzz'; see 'sonde --help'/, 'zzzzzz');
+refuses('misspelt option', 2, qr/--trase: did you mean --trace\?/, @run, '--trase', 'kmem');
+refuses('unknown long option', 2, qr/--qqqqqqqqqq; see 'sonde run --help'/, @run, '--qqqqqqqqqq');
+refuses('unknown short option', 2, qr/-z; see 'sonde run --help'/, @run, '-z');
+refuses('option without its value', 2, qr/-k needs a value/, 'run', '-k');
+refuses('no kernel', 2, qr/no kernel: give one with -k/, 'run');
+refuses('unexpected word', 2, qr/unexpected argument 'word'/, @run, 'word');
+refuses("-c $_", 2, qr/-c takes a number from 1 to 64, not '\Q$_\E'/, @run, '-c', $_)
+	for qw(0 65 -1 two 18446744073709551617), '';
+refuses("-m $_", 2, qr/-m takes a number from 64 to \d+, not '\Q$_\E'/, @run, '-m', $_)
+	for qw(0 63 64M 99999999 1e3), '';
+refuses("--$_->[0] $_->[1]", 2, qr/--$_->[0] takes $_->[2], not '$_->[1]'/, @run, "--$_->[0]", $_->[1])
+	for ['mode', 'fast', 'trap or exitless'], ['boot', 'uefi', 'direct or bzimage'],
+	['on-full', 'wait', 'block or drop'], ['subbufs', '1', 'a number from 2 to \d+'],
+	['kaslr-seed', 'x', 'a number from 0 to \d+'];
+refuses('command line too long', 2, qr/longer than \d+ bytes/, @run, '-p', 'x' x 5000);
+refuses('trace without a place for it', 2, qr/add -o DIR/, @run, '--trace', 'kmem');
+refuses('misspelt tracer', 1, qr/'kmen': did you mean 'kmem'\?/, @run, '--trace', 'kmen', '-o',
+	"$work/t");
+refuses('unknown tracer', 1, qr/'network': known are kmem/, @run, '--trace', 'network', '-o', "$work/t");
+refuses('misspelt filter', 1, qr/'cach': did you mean 'cache'\?/, @run, '--trace', 'kmem:cach', '-o',
+	"$work/t");
+refuses('empty filter', 1, qr/empty word: use NAME/, @run, '--trace', 'kmem:', '-o', "$work/t");
+ok(!-e "$work/t", 'no trace directory was made for any of these');
+
+for my $verb (qw(report check)) {
+	refuses("$verb without a trace", 2, qr/name one trace directory/, $verb);
+	refuses("$verb of two traces", 2, qr/name one trace directory/, $verb, 'a', 'b');
+	refuses("$verb with an unknown option", 2, qr/unknown option --frob/, $verb, '--frob', 'a');
+}
+refuses('report --sort of nothing known', 2, qr/--sort: unknown word 'x'/, qw(report --sort x a));
+refuses('report --by of nothing known', 2, qr/--by: unknown word 'x'/, qw(report --by x a));
+refuses('report --top of no number', 2, qr/--top: 'x' is not a number/, qw(report --top x a));
+refuses('symbols without a kernel', 2, qr/which kernel\? -k KERNEL/, 'symbols');
+refuses('doctor with a word', 2, qr/unexpected argument 'x'/, 'doctor', 'x');
+refuses('ctl without a socket', 2, qr/which SOCKET\?/, 'ctl');
+refuses('ctl with a bad time limit', 2, qr/--timeout takes/, 'ctl', '--timeout', 'soon', 'sock');
+refuses('ctl to nobody', 1, qr/no socket '.*': start sonde run --monitor/, 'ctl', "$work/none", 'status');
+write_file("$work/file", '');
+refuses('ctl to a file', 1, qr/is not a socket/, 'ctl', "$work/file", 'status');
+
+done_testing();
