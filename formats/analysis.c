@@ -143,6 +143,7 @@ static bool forget(struct analysis *analysis, const struct trace_event *event, b
 	cross_cpu = freed && object->vcpu != event->vcpu;
 	end_life(&analysis->groups[object->group], object, cross_cpu);
 	end_life(&analysis->totals.sum, object, cross_cpu);
+	end_life(&analysis->totals.by_type[object->type], object, cross_cpu);
 	u64_map_remove(map, event->record.ptr);
 	return true;
 }
@@ -171,6 +172,7 @@ static int add_alloc(struct analysis *analysis, const struct trace_event *event)
 	};
 	count_allocation(group, record);
 	count_allocation(&totals->sum, record);
+	count_allocation(&totals->by_type[record->type_id], record);
 	if (totals->sum.live_objects > totals->peak_live_objects)
 		totals->peak_live_objects = totals->sum.live_objects;
 	return 0;

@@ -41,6 +41,7 @@ struct analysis_group {
 
 struct analysis_totals {
 	struct analysis_group sum; /* over all groups; sum.hits = allocations */
+	struct analysis_group by_type[KMEM_TYPE_COUNT]; /* parts of it; pages hold slabs too */
 	uint64_t free_events;
 	uint64_t unknown_frees; /* of objects whose allocation is not in the trace */
 	uint64_t missed_frees; /* allocations at the address of a live object, now taken as freed */

@@ -93,6 +93,24 @@ static int put_trace(json_t *root, const struct report *report)
 	       json_object_set_new(root, "mode", json_string(sidecar ? sidecar->info.mode : ""));
 }
 
+static json_t *families_json(const struct analysis_totals *totals)
+{
+	json_t *object = json_object();
+	int failed = 0;
+
+	for (uint8_t type = 0; type < KMEM_TYPE_COUNT; type++) {
+		json_t *family = json_object();
+
+		failed |= put_count(family, "hits", totals->by_type[type].hits);
+		failed |= put_sums(family, &totals->by_type[type]);
+		failed |= json_object_set_new(object, text_type(type), family);
+	}
+	if (!failed)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
 json_t *report_json(const struct report *report)
 {
 	static const char *const lists[] = {
@@ -111,6 +129,7 @@ json_t *report_json(const struct report *report)
 	failed |= put_count(root, "overruns", losses.overruns);
 	failed |= put_sums(root, &totals->sum);
 	failed |= put_trace(root, report);
+	failed |= json_object_set_new(root, "types", families_json(totals));
 	failed |= put_count(root, "groups", report->nr_groups);
 	failed |= json_object_set_new(root, lists[report->by], groups_json(report));
 	if (!failed)

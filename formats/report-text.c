@@ -62,6 +62,22 @@ static void print_freed(FILE *out, const struct analysis_totals *totals)
 	fputc('\n', out);
 }
 
+/* The families apart: pages are also what slabs are made of, so that a sum counts those twice. */
+static void print_families(FILE *out, const struct analysis_totals *totals)
+{
+	for (uint8_t type = 0; type < KMEM_TYPE_COUNT; type++) {
+		const struct analysis_group *family = &totals->by_type[type];
+
+		if (!family->hits)
+			continue;
+		fprintf(out, "  %-*s%s of %s, %.1f %% fragmentation; live %s of %s%s\n", LABEL - 2,
+			text_type(type), text_count(family->hits).s,
+			text_bytes(family->bytes_allocated).s, analysis_fragmentation(family),
+			text_count(family->live_objects).s, text_bytes(family->live_bytes).s,
+			type == KMEM_TYPE_PAGES ? ", slabs included" : "");
+	}
+}
+
 static void print_totals(FILE *out, const struct report *report)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(report->reader);
@@ -71,6 +87,7 @@ static void print_totals(FILE *out, const struct report *report)
 	fprintf(out, "%-*s%s of %s requested, %s allocated: %.1f %% internal fragmentation\n",
 		LABEL, "Allocations", text_count(sum->hits).s, text_bytes(sum->bytes_requested).s,
 		text_bytes(sum->bytes_allocated).s, analysis_fragmentation(sum));
+	print_families(out, totals);
 	if (sidecar && sidecar->info.null_allocs)
 		fprintf(out, "%-*s%s allocations that returned NULL, not in the trace\n", LABEL,
 			"Failed", text_count(sidecar->info.null_allocs).s);

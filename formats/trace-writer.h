@@ -42,8 +42,8 @@ uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, ui
 			       uint64_t size);
 
 /*
- * Replace what was given at creation and rewrite the sidecar, still with "complete": false. For what
- * becomes known only when tracing starts (the slide). Not while records are appended.
+ * Replace what was given at creation and rewrite the sidecar, still with "complete": false. For
+ * what becomes known only when tracing starts (the slide). Not while records are appended.
  */
 int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
 			  struct error *err);

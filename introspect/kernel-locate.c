@@ -173,8 +173,9 @@ static int check_image(const struct kernel_image *image, struct error *err)
 	return 0;
 }
 
-int kernel_find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
-		struct error *err)
+/* As kernel_find(); *present tells whether the image is in memory, running or not. */
+static int find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
+		bool *present, struct error *err)
 {
 	const struct guest_region *regions;
 	struct copies copies = {0};
@@ -186,6 +187,7 @@ int kernel_find(struct guest *guest, const struct kernel_image *image, struct ke
 	if (rc)
 		return rc;
 	try_all_places(image, guest, regions, n, &copies);
+	*present = copies.nr_images > 0;
 	if (copies.nr_running > 1)
 		return choose_running(&copies, out, err);
 	if (copies.nr_running) {
@@ -197,15 +199,24 @@ int kernel_find(struct guest *guest, const struct kernel_image *image, struct ke
 	return error_set(err, EAGAIN, "no kernel in memory yet");
 }
 
+int kernel_find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
+		struct error *err)
+{
+	bool present;
+
+	return find(guest, image, out, &present, err);
+}
+
 int kernel_locate(struct guest *guest, const struct kernel_image *image, struct kernel *out,
 		  struct error *err)
 {
-	int rc = kernel_find(guest, image, out, err);
+	bool present = false;
+	int rc = find(guest, image, out, &present, err);
 	const struct guest_region *regions;
 	char other[BANNER_MAX];
 	size_t n;
 
-	if (rc == -EAGAIN && !guest->ops->regions(guest, &regions, &n, NULL) &&
+	if (rc == -EAGAIN && !present && !guest->ops->regions(guest, &regions, &n, NULL) &&
 	    find_other_banner(image, regions, n, other))
 		return error_set(err, ENOENT, "the guest runs another kernel: %s", other);
 	return rc;

@@ -4,12 +4,13 @@
 
 #:   setup         install missing Debian packages with apt
 #:   demo          boot a Debian kernel, trace it, print the report
-#:   check         check-layers, check-unit, check-fuzz (short) and check-guest
-#:   check-unit    unit tests, no KVM needed (TESTS='tests/unit/test-x.c' for some)
-#:   check-guest   guest tests in the software KVM host (GUEST='6.1' for some)
-#:   check-dump    introspection of memory dumps under plain QEMU (GUEST='6.1' for some)
-#:   check-fuzz    every fuzz target for FUZZ_SECONDS (30)
+#:   check         everything below, short, on two cores in under 15 minutes
 #:   check-layers  the folders' dependency direction
+#:   check-unit    unit tests, no KVM needed (TESTS='tests/unit/test-x.c' for some)
+#:   check-errors  wrong input of every verb
+#:   check-fuzz    every fuzz target for FUZZ_SECONDS (30)
+#:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
+#:   check-oracle-VERSION, check-boot, check-toggle, check-dump, check-testbed   parts of it
 #:   check-long    the long campaigns
 #:   bench         cost figures in the deterministic testbed, to $(O)/bench.json
 
@@ -37,8 +38,8 @@ $(O)/tests/unit/test-insn: TEST_LIBS := -lZydis
 unit-tests: $(UNIT_TESTS)
 
 .PHONY: check-unit
-check-unit: all $(TESTS:%.c=$(O)/%)
-	$(Q)SONDE=$(abspath $(O))/sonde prove -e '' $(TESTS:%.c=$(O)/%)
+check-unit: all kernels $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j2 -e '' $(TESTS:%.c=$(O)/%)
 
 # Fuzz targets are built from the sources, all instrumented, with clang.
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -O1 -g
@@ -83,10 +84,55 @@ $(O)/guest/initrd: $(wildcard tests/workload/*) tests/testbed/build-initrd
 	$(say) INITRD $@
 	$(Q)tests/testbed/build-initrd $@
 
-.PHONY: guest-parts
-guest-parts: all $(GUEST_TOOLS) $(O)/guest/initrd
-	$(Q)for v in 5.10 6.1 6.12 7.0; do tests/testbed/fetch-kernel $$v >/dev/null || exit 1; done
+KERNELS := 5.10 6.1 6.12 7.0 6.1-dbg 6.1-host
+.PHONY: kernels
+kernels:
+	$(Q)for v in $(KERNELS); do O=$(O) tests/testbed/fetch-kernel $$v >/dev/null || exit 1; done
 
-.PHONY: check-guest
+.PHONY: guest-parts
+guest-parts: all kernels $(GUEST_TOOLS) $(O)/guest/initrd
+
+ORACLE_ROWS := 5.10/4 6.1/4 6.12/4 5.10/1 6.1/1 6.12/1
+ORACLE_TARGETS := $(addprefix check-oracle-,$(or $(GUEST),$(ORACLE_ROWS)))
+.PHONY: $(ORACLE_TARGETS) check-boot check-toggle check-testbed check-errors check-guest
+$(ORACLE_TARGETS): check-oracle-%: guest-parts
+	$(Q)O=$(abspath $(O)) GUEST='$*' prove -e perl tests/guest/oracle.t
+check-boot check-toggle: check-%: guest-parts
+	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/$*.t
+check-testbed: guest-parts
+	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/kvm-host.t
+check-errors: guest-parts
+	$(Q)O=$(abspath $(O)) prove -e perl tests/errors/*.t
+
+# Each part is one busy core; the long ones first.
+GUEST_PARTS := check-toggle check-boot $(ORACLE_TARGETS) check-dump check-testbed check-errors
 check-guest: guest-parts
-	$(Q)GUEST='$(GUEST)' prove -j2 -e perl tests/guest/*.t
+	$(Q)$(MAKE) --no-print-directory -j2 -O $(GUEST_PARTS)
+
+# The probes are evaluated when make starts: install first, then start again.
+.PHONY: check check-parts demo check-long
+check:
+	$(Q)tests/setup
+	$(Q)$(MAKE) --no-print-directory -j2 all unit-tests kernels
+	$(Q)$(MAKE) --no-print-directory check-parts
+check-parts: check-layers check-unit check-fuzz check-guest
+
+demo:
+	$(Q)tests/setup
+	$(Q)$(MAKE) --no-print-directory -j2 all
+	$(Q)O=$(O) examples/first-trace/run
+
+# What a submission does not run: thousands of toggles, an hour of fuzzing, a million oracle events.
+check-long: guest-parts
+	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=2000
+	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
+	$(Q)$(MAKE) --no-print-directory check-guest ITERATIONS_SCALE=8
+
+# BENCH_ROUNDS (3) is how often each figure is taken.
+$(O)/tests/bench/timed: tests/bench/timed.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -static -O2 -s -o $@ $<
+
+.PHONY: bench
+bench: all $(O)/guest/initrd $(O)/tests/bench/timed
+	$(Q)O=$(abspath $(O)) tests/bench/bench

@@ -39,15 +39,17 @@ void vcpu_set_regs(struct vcpu *vcpu, const struct guest_regs *regs)
 int vcpu_get_sregs(const struct vcpu *vcpu, struct guest_sregs *out, struct error *err)
 {
 	struct kvm_sregs sregs;
-	struct {
-		struct kvm_msrs header;
-		struct kvm_msr_entry entries[2];
-	} msrs = {.header.nmsrs = 2,
-		  .entries = {{.index = (uint32_t)MSR_KERNEL_GS_BASE_NUMBER},
-			      {.index = (uint32_t)MSR_LSTAR_NUMBER}}};
+	union {
+		struct kvm_msrs msrs;
+		uint8_t room[sizeof(struct kvm_msrs) + 2 * sizeof(struct kvm_msr_entry)];
+	} u = {.room = {0}};
+	struct kvm_msr_entry *entries = u.msrs.entries;
 
+	u.msrs.nmsrs = 2;
+	entries[0].index = (uint32_t)MSR_KERNEL_GS_BASE_NUMBER;
+	entries[1].index = (uint32_t)MSR_LSTAR_NUMBER;
 	if (ioctl(vcpu->fd, KVM_GET_SREGS, &sregs) < 0 ||
-	    ioctl(vcpu->fd, KVM_GET_MSRS, &msrs) != (int)msrs.header.nmsrs)
+	    ioctl(vcpu->fd, KVM_GET_MSRS, &u.msrs) != (int)u.msrs.nmsrs)
 		return error_set(err, errno, "KVM: cannot read the registers of vCPU %u: %s",
 				 vcpu->index, strerror(errno));
 	*out = (struct guest_sregs){
@@ -56,8 +58,8 @@ int vcpu_get_sregs(const struct vcpu *vcpu, struct guest_sregs *out, struct erro
 		.cr4 = sregs.cr4,
 		.efer = sregs.efer,
 		.gs_base = sregs.gs.base,
-		.kernel_gs_base = msrs.entries[0].data,
-		.lstar = msrs.entries[1].data,
+		.kernel_gs_base = entries[0].data,
+		.lstar = entries[1].data,
 		.idt_base = sregs.idt.base,
 		.cpl = sregs.ss.dpl,
 	};

@@ -50,17 +50,19 @@ static int set_cpuid(struct vcpu *vcpu, struct kvm_cpuid2 *cpuid, struct error *
 
 static int set_msrs(struct vcpu *vcpu, struct error *err)
 {
-	struct {
-		struct kvm_msrs header;
-		struct kvm_msr_entry entries[2];
-	} msrs = {
-		.header.nmsrs = 2,
-		/* What firmware would have done: fast strings; all memory is write-back. */
-		.entries = {{.index = MSR_MISC_ENABLE, .data = MISC_ENABLE_FAST_STRING},
-			    {.index = MSR_MTRR_DEF_TYPE, .data = MTRR_ENABLED_WRITE_BACK}},
-	};
+	union {
+		struct kvm_msrs msrs;
+		uint8_t room[sizeof(struct kvm_msrs) + 2 * sizeof(struct kvm_msr_entry)];
+	} u = {.room = {0}};
+	struct kvm_msr_entry *entries = u.msrs.entries;
 
-	if (ioctl(vcpu->fd, KVM_SET_MSRS, &msrs) < 0)
+	/* What firmware would have done: fast strings; all memory is write-back. */
+	u.msrs.nmsrs = 2;
+	entries[0].index = MSR_MISC_ENABLE;
+	entries[0].data = MISC_ENABLE_FAST_STRING;
+	entries[1].index = MSR_MTRR_DEF_TYPE;
+	entries[1].data = MTRR_ENABLED_WRITE_BACK;
+	if (ioctl(vcpu->fd, KVM_SET_MSRS, &u.msrs) < 0)
 		return ioctl_error(vcpu, "MSRs", err);
 	return 0;
 }

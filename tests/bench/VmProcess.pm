@@ -95,6 +95,7 @@ sub own_memory {
 	my ($own, $ram_mappings, $is_ram) = (0, 0, 0);
 	for (split /\n/, slurp("/proc/$self->{pid}/smaps")) {
 		if (my ($from, $to, $path) = /^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+\s*(.*)/) {
+			no warnings "portable";    # addresses have more than 32 bits
 			$is_ram = $path =~ m{^/memfd:} && hex($to) - hex($from) == $ram_size;
 			$ram_mappings += $is_ram;
 		} elsif (/^Rss:\s+(\d+) kB/ && !$is_ram) {

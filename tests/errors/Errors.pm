@@ -10,6 +10,7 @@ use Cwd qw(realpath);
 use Exporter qw(import);
 use File::Basename qw(dirname);
 use File::Temp qw(tempdir);
+use POSIX ();
 use Test::More;
 
 our @EXPORT = qw($build $work $kernel refuses slurp write_file);

@@ -129,17 +129,39 @@ sub orders_differ {
 	return \@bad;
 }
 
-# Returns {cpus, events, missing, extra, disordered}; missing and extra are lists of [cpu, item].
+# Since 6.12 the guest tells twice of a kmalloc() that is too large for any cache: from
+# __kmalloc_large_node(), naming its caller in the allocator, and then from that caller. We record it
+# once. Takes these first events out of @$guest and returns them.
+sub take_doubled {
+	my ($guest) = @_;
+	my (@doubled, @kept);
+	for my $i (0 .. $#$guest) {
+		my ($item, $next) = @{$guest}[$i, $i + 1];
+		if ($next && $item->[3] > 8192 && $item->[2] != $next->[2]
+			&& without_site($item) eq without_site($next)) {
+			push @doubled, $item;
+		} else {
+			push @kept, $item;
+		}
+	}
+	@$guest = @kept;
+	return \@doubled;
+}
+
+sub without_site { my @part = split ' ', $_[0][0]; splice @part, 2, 1; return "@part" }
+
+# Returns {cpus, events, missing, extra, doubled, disordered}; the lists are of [cpu, item].
 sub compare {
 	my ($oracle_path, $trace_dir, $with_pages) = @_;
 	my ($guest, $ours) = (read_guest($oracle_path), read_records($trace_dir));
-	my %result = (cpus => 0, events => 0, missing => [], extra => [], disordered => [], faults => []);
+	my %result = (cpus => 0, events => 0, missing => [], extra => [], doubled => [], disordered => [], faults => []);
 	for my $cpu (sort { $a <=> $b } keys %$guest) {
 		my ($g, $o) = (window($guest->{$cpu}), window($ours->{$cpu} // []));
 		push @{$result{faults}}, "cpu $cpu: no window in the guest's events" unless $g;
 		push @{$result{faults}}, "cpu $cpu: no window in our records" unless $o;
 		next unless $g && $o;
 		@$o = grep { $_->[1] !~ /^page/ } @$o unless $with_pages;
+		push @{$result{doubled}}, map { [$cpu, $_] } @{take_doubled($g)};
 		my ($missing, $extra) = difference($g, $o);
 		$result{cpus}++;
 		$result{events} += @$g;

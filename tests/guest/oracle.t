@@ -14,8 +14,6 @@ use lib dirname(realpath($0));
 use OracleCompare;
 use GuestConfigs;
 
-use constant MIN_EVENTS => 100_000;
-
 my $tree = realpath(dirname(realpath($0)) . '/../..');
 my $build = realpath($ENV{O} // "$tree/build");
 
@@ -36,21 +34,26 @@ sub slurp {
 	return scalar <$in>;
 }
 
-# Which functions the extra records' callers called.
-sub bulk_only {
-	my ($kernel, $out, $extra) = @_;
-	my %site = map { $_->[1][2] => 1 } @$extra;
+# Which functions are called at the call sites of these items.
+sub callees {
+	my ($kernel, $out, $items) = @_;
+	my %site = map { $_->[1][2] => 1 } @$items;
 	my ($slide) = (slurp("$out/trace/sonde.json") // '') =~ /"virt_slide":\s*"?(-?\w+)/;
-	open my $list, '>', "$out/extra-sites" or die $!;
+	open my $list, '>', "$out/sites" or die $!;
 	printf $list "%x\n", $_ for sort keys %site;
 	close $list;
 	my %callee;
-	for (`$build/tests/guest/call-target $kernel $slide < $out/extra-sites`) {
+	for (`$build/tests/guest/call-target $kernel $slide < $out/sites`) {
 		my ($address, $name) = split;
 		$callee{$name}++;
 	}
-	diag("extra records come from calls of: " . join ', ', sort keys %callee) if %callee;
-	return !grep { !/^(kmem_cache_(free|alloc)_bulk|(__)?alloc_pages_bulk)/ } keys %callee;
+	return sort keys %callee;
+}
+
+sub check_called {
+	my ($what, $allowed, @callees) = @_;
+	diag("$what come from calls of: @callees") if @callees;
+	return !grep { !/$allowed/ } @callees;
 }
 
 sub report_items {
@@ -66,22 +69,27 @@ sub check_row {
 	remove_tree($out);
 	make_path($out);
 	my ($stext, $etext) = text_range($kernel);
-	system("$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 2, '--share', $build,
+	system("$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build,
 		'--timeout', 900, '--', "$tree/tests/guest/oracle-guest", $build, $out, $kernel,
-		"$build/guest/initrd", $row->{cpus}, $row->{iterations}, $stext, $etext);
+		"$build/guest/initrd", $row->{cpus}, $row->{iterations} * ($ENV{ITERATIONS_SCALE} // 1), $stext, $etext);
 	is($?, 0, "$name: guest ran") or return;
 	is(slurp("$out/status"), "0 0\n", "$name: both boots ended with power-off, status 0");
 	my $result = OracleCompare::compare("$out/oracle.txt", "$out/trace", 1);
 	diag($_) for @{$result->{faults}};
 	is($result->{cpus}, $row->{cpus}, "$name: window found on every vCPU");
-	cmp_ok($result->{events}, '>=', MIN_EVENTS, "$name: $result->{events} guest events compared");
+	cmp_ok($result->{events}, '>=', $row->{min_events}, "$name: $result->{events} guest events compared");
 	is(@{$result->{missing}}, 0, "$name: none of them missing in ours")
 		or report_items('missing', $result->{missing});
 	is(@{$result->{disordered}}, 0, "$name: same order for every object")
 		or diag(join "\n", @{$result->{disordered}}[0 .. 3]);
-	ok(bulk_only($kernel, $out, $result->{extra}),
+	ok(check_called('extra records', qr/^(kmem_cache_(free|alloc)_bulk|(__)?alloc_pages_bulk)/,
+		callees($kernel, $out, $result->{extra})),
 		sprintf '%s: the %d extra records are those of bulk operations', $name,
 		scalar @{$result->{extra}}) or report_items('extra', $result->{extra});
+	ok(check_called('doubled guest events', qr/^__kmalloc_large_node/,
+		callees($kernel, $out, $result->{doubled})),
+		sprintf '%s: %d events that the guest gives twice are large kmalloc', $name,
+		scalar @{$result->{doubled}}) or report_items('doubled', $result->{doubled});
 	check_loss($name, $out);
 	check_text($name, $out);
 	unlike(slurp("$out/console.txt") // 'no console', qr/WARNING|BUG:|Oops|Call Trace|no console/,

@@ -1,0 +1,67 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Run the libFuzzer programs named as arguments, two at a time, FUZZ_SECONDS each, from the seeds in
+# tests/fuzz/corpus/NAME/ where there are any. A crash leaves its input in $O/fuzz/found/.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(basename dirname);
+use File::Path qw(make_path);
+use POSIX ();
+use File::Temp qw(tempdir);
+use Test::More;
+
+use constant { AT_ONCE => 2, GRACE_SECONDS => 120, INPUT_SECONDS => 20, MEMORY_MIB => 2048 };
+
+my $seconds = $ENV{FUZZ_SECONDS} // 30;
+my $corpora = dirname(realpath($0)) . '/corpus';
+my $work = tempdir('fuzz-XXXXXX', TMPDIR => 1, CLEANUP => 1);
+
+sub slurp {
+	open my $in, '<:raw', $_[0] or return '';
+	local $/;
+	return scalar(<$in>) // '';
+}
+
+# Returns its process number; the output goes to $work/NAME.log.
+sub start {
+	my ($program) = @_;
+	my $name = basename($program);
+	my $found = dirname($program) . "/../../fuzz/found";
+	make_path("$work/$name", $found);
+	my @seeds = grep { -d } "$corpora/" . $name =~ s/^fuzz-//r;
+	my $pid = fork // die "fork: $!";
+	return $pid if $pid;
+	open STDIN, '<', '/dev/null';
+	open STDOUT, '>', "$work/$name.log";
+	open STDERR, '>&', \*STDOUT;
+	exec('timeout', '-k', 5, $seconds + GRACE_SECONDS, $program, "-max_total_time=$seconds",
+		'-timeout=' . INPUT_SECONDS, '-rss_limit_mb=' . MEMORY_MIB, '-print_final_stats=1',
+		"-artifact_prefix=$found/$name-", "$work/$name", @seeds) or POSIX::_exit(127);
+}
+
+sub judge {
+	my ($program, $status) = @_;
+	my $name = basename($program);
+	my $log = slurp("$work/$name.log");
+	my ($runs) = $log =~ /^stat::number_of_executed_units:\s*(\d+)/m;
+	is($status, 0, sprintf '%s: %s runs', $name, $runs // 'unknown')
+		or diag(substr $log, length $log > 6000 ? -6000 : 0);
+	cmp_ok($runs // 0, '>', 0, "$name: it did run");
+	diag(sprintf '%s: %d runs in %d s', $name, $runs // 0, $seconds);
+}
+
+my @programs = @ARGV;
+plan skip_all => 'name the fuzz programs: make check-fuzz does' unless @programs;
+my %running;
+while (@programs || %running) {
+	while (@programs && keys %running < AT_ONCE) {
+		my $program = shift @programs;
+		$running{start($program)} = $program;
+	}
+	my $pid = wait;
+	my $status = $?;
+	judge(delete $running{$pid}, $status) if $running{$pid};
+}
+done_testing();
