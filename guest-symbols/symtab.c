@@ -1,109 +1,117 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <ctype.h>
 #include <errno.h>
+#include <gelf.h>
+#include <libelf.h>
 #include <string.h>
-#include "guest-symbols/elf-view.h"
 #include "guest-symbols/symbol-table.h"
 
-/* .symtab and its string table (System V gABI, chapter 4, "Symbol Table"), wholly in the file. */
+/* .symtab (System V gABI, chapter 4, "Symbol Table"), read through libelf. */
 struct symtab {
-	const struct elf_view *view;
-	const uint8_t *symbols;
+	Elf *elf;
+	Elf_Data *symbols;
 	size_t nr_symbols;
-	const char *strings;
-	size_t strings_size;
+	size_t strings; /* section index of their names */
+	size_t size;    /* of the file */
 };
 
-static bool in_file(const struct elf_view *view, const Elf64_Shdr *shdr)
+static int symtab_find(struct symtab *symtab, struct error *err)
 {
-	return shdr->sh_offset <= view->size && shdr->sh_size <= view->size - shdr->sh_offset;
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+
+	while ((section = elf_nextscn(symtab->elf, section))) {
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_SYMTAB)
+			continue;
+		symtab->symbols = elf_getdata(section, NULL);
+		if (!symtab->symbols || header.sh_entsize != sizeof(Elf64_Sym))
+			return error_set_at(err, EBADMSG, header.sh_offset,
+					    "symbol table is malformed");
+		symtab->nr_symbols = symtab->symbols->d_size / sizeof(Elf64_Sym);
+		symtab->strings = header.sh_link;
+		return 0;
+	}
+	return error_set(err, ENOENT, "no symbol table");
 }
 
-static int symtab_open(const struct elf_view *view, struct symtab *out, struct error *err)
+static int symtab_open(struct symtab *symtab, const uint8_t *elf, size_t size, struct error *err)
 {
-	Elf64_Shdr symbols, strings;
-
-	if (!elf_view_find_section(view, ".symtab", &symbols))
-		return error_set(err, ENOENT, "no symbol table");
-	if (symbols.sh_link >= view->nr_sections || symbols.sh_entsize != sizeof(Elf64_Sym))
-		return error_set_at(err, EBADMSG, symbols.sh_offset, "symbol table is malformed");
-	strings = elf_view_section(view, symbols.sh_link);
-	if (!in_file(view, &strings) || !strings.sh_size)
-		return error_set_at(err, EBADMSG, strings.sh_offset,
-				    "symbol table's strings are outside the file");
-	*out = (struct symtab){
-		.view = view,
-		.symbols = view->bytes + symbols.sh_offset,
-		.nr_symbols = symbols.sh_size / sizeof(Elf64_Sym),
-		.strings = (const char *)view->bytes + strings.sh_offset,
-		.strings_size = strings.sh_size,
-	};
-	return 0;
+	elf_version(EV_CURRENT);
+	symtab->size = size;
+	/* libelf takes a pointer to bytes that may be changed, but changes none of a native file */
+	symtab->elf = elf_memory((char *)elf, size);
+	if (!symtab->elf || gelf_getclass(symtab->elf) != ELFCLASS64)
+		return error_set(err, ENOEXEC, "not a 64-bit ELF file");
+	return symtab_find(symtab, err);
 }
 
 /* The letter that nm(1) shows. */
-static char type_letter(const struct symtab *symtab, const Elf64_Sym *sym)
+static char type_letter(const struct symtab *symtab, const GElf_Sym *sym)
 {
-	bool local = ELF64_ST_BIND(sym->st_info) == STB_LOCAL;
+	bool local = GELF_ST_BIND(sym->st_info) == STB_LOCAL;
 	char letter = 'a';
+	GElf_Shdr header;
 
-	if (ELF64_ST_BIND(sym->st_info) == STB_WEAK)
-		return ELF64_ST_TYPE(sym->st_info) == STT_OBJECT ? 'V' : 'W';
-	if (sym->st_shndx < symtab->view->nr_sections) {
-		Elf64_Shdr shdr = elf_view_section(symtab->view, sym->st_shndx);
-
-		if (shdr.sh_flags & SHF_EXECINSTR)
+	if (GELF_ST_BIND(sym->st_info) == STB_WEAK)
+		return GELF_ST_TYPE(sym->st_info) == STT_OBJECT ? 'V' : 'W';
+	if (sym->st_shndx < SHN_LORESERVE &&
+	    gelf_getshdr(elf_getscn(symtab->elf, sym->st_shndx), &header)) {
+		if (header.sh_flags & SHF_EXECINSTR)
 			letter = 't';
-		else if (shdr.sh_type == SHT_NOBITS)
+		else if (header.sh_type == SHT_NOBITS)
 			letter = 'b';
 		else
-			letter = shdr.sh_flags & SHF_WRITE ? 'd' : 'r';
+			letter = header.sh_flags & SHF_WRITE ? 'd' : 'r';
 	}
 	return local ? letter : (char)toupper((unsigned char)letter);
 }
 
-/* Symbol i if it names an address, with its name's length. */
-static bool symtab_get(const struct symtab *symtab, size_t i, Elf64_Sym *sym, size_t *length)
+/* The name of symbol i if it names an address, else NULL. */
+static const char *symtab_get(const struct symtab *symtab, size_t i, GElf_Sym *sym)
 {
+	const char *name;
 	unsigned int type;
 
-	memcpy(sym, symtab->symbols + i * sizeof(*sym), sizeof(*sym));
-	type = ELF64_ST_TYPE(sym->st_info);
-	if (sym->st_shndx == SHN_UNDEF || type == STT_SECTION || type == STT_FILE ||
-	    sym->st_name >= symtab->strings_size)
-		return false;
-	*length = strnlen(symtab->strings + sym->st_name, symtab->strings_size - sym->st_name);
-	return *length && *length < symtab->strings_size - sym->st_name;
+	if (i > INT32_MAX || !gelf_getsym(symtab->symbols, (int)i, sym))
+		return NULL;
+	type = GELF_ST_TYPE(sym->st_info);
+	if (sym->st_shndx == SHN_UNDEF || type == STT_SECTION || type == STT_FILE)
+		return NULL;
+	name = elf_strptr(symtab->elf, symtab->strings, sym->st_name);
+	return name && *name ? name : NULL;
 }
 
 static int symtab_read(const struct symtab *symtab, struct symbol_builder *builder,
 		       struct error *err)
 {
-	size_t n = 0, names = 0, length;
-	Elf64_Sym sym;
+	size_t n = 0, names = 0;
+	const char *name;
+	GElf_Sym sym;
 	int ret;
 
 	for (size_t i = 0; i < symtab->nr_symbols; i++) {
-		if (!symtab_get(symtab, i, &sym, &length))
+		name = symtab_get(symtab, i, &sym);
+		if (!name)
 			continue;
 		n++;
-		names += length + 1;
+		names += strlen(name) + 1;
 		/* Only overlapping names, which no linker makes for so many symbols, exceed the
 		 * file. */
-		if (names > symtab->view->size)
+		if (names > symtab->size)
 			return error_set(err, EBADMSG, "symbol table's names overlap");
 	}
 	ret = symbol_builder_init(builder, n, names, err);
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < symtab->nr_symbols; i++) {
-		char *name;
+		char *to;
 
-		if (!symtab_get(symtab, i, &sym, &length))
+		name = symtab_get(symtab, i, &sym);
+		if (!name)
 			continue;
-		name = symbol_builder_add(builder, sym.st_value, sym.st_size,
-					  type_letter(symtab, &sym), length);
-		memcpy(name, symtab->strings + sym.st_name, length);
+		to = symbol_builder_add(builder, sym.st_value, sym.st_size,
+					type_letter(symtab, &sym), strlen(name));
+		memcpy(to, name, strlen(name));
 	}
 	return 0;
 }
@@ -112,12 +120,10 @@ int symbols_from_elf(const uint8_t *elf, size_t size, struct symbol_table **out,
 {
 	struct symbol_builder builder;
 	struct symtab symtab = {0};
-	struct elf_view view;
-	int ret = elf_view_init(&view, elf, size, err);
+	int ret = symtab_open(&symtab, elf, size, err);
 
 	if (!ret)
-		ret = symtab_open(&view, &symtab, err);
-	if (!ret)
 		ret = symtab_read(&symtab, &builder, err);
+	elf_end(symtab.elf);
 	return ret ? ret : symbol_builder_finish(&builder, out, err);
 }

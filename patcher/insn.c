@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/insn.h"
 
-#include <capstone/capstone.h>
 #include <errno.h>
 #include <stdlib.h>
+#include "patcher/capstone.h"
 #include "patcher/insn-size.h"
 
 struct decoder {
+	const struct capstone *cs;
 	csh handle;
 	cs_insn *scratch;
 };
@@ -14,15 +15,21 @@ struct decoder {
 int decoder_create(struct decoder **out, struct error *err)
 {
 	struct decoder *d = calloc(1, sizeof(*d));
+	int ret;
 
 	if (!d)
 		return error_set(err, ENOMEM, "out of memory");
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &d->handle) != CS_ERR_OK) {
+	ret = capstone_load(&d->cs, err);
+	if (ret) {
+		free(d);
+		return ret;
+	}
+	if (d->cs->open(CS_ARCH_X86, CS_MODE_64, &d->handle) != CS_ERR_OK) {
 		free(d);
 		return error_set(err, ENOSYS, "Capstone cannot decode x86-64");
 	}
-	cs_option(d->handle, CS_OPT_DETAIL, CS_OPT_ON);
-	d->scratch = cs_malloc(d->handle);
+	d->cs->option(d->handle, CS_OPT_DETAIL, CS_OPT_ON);
+	d->scratch = d->cs->malloc(d->handle);
 	if (!d->scratch) {
 		decoder_destroy(d);
 		return error_set(err, ENOMEM, "out of memory");
@@ -36,8 +43,8 @@ void decoder_destroy(struct decoder *d)
 	if (!d)
 		return;
 	if (d->scratch)
-		cs_free(d->scratch, 1);
-	cs_close(&d->handle);
+		d->cs->free(d->scratch, 1);
+	d->cs->close(&d->handle);
 	free(d);
 }
 
@@ -48,7 +55,7 @@ static bool is_return(unsigned int id)
 	       id == X86_INS_SYSRET || id == X86_INS_SYSEXIT;
 }
 
-static enum insn_kind kind_of(csh handle, const cs_insn *i)
+static enum insn_kind kind_of(const struct decoder *d, const cs_insn *i)
 {
 	const cs_x86 *x = &i->detail->x86;
 	bool relative = x->op_count == 1 && x->operands[0].type == X86_OP_IMM;
@@ -61,7 +68,7 @@ static enum insn_kind kind_of(csh handle, const cs_insn *i)
 		return relative ? INSN_CALL_REL : INSN_CALL_INDIRECT;
 	if (i->id == X86_INS_JMP)
 		return relative ? INSN_JMP_REL : INSN_JMP_INDIRECT;
-	if (cs_insn_group(handle, i, CS_GRP_JUMP) ||
+	if (d->cs->insn_group(d->handle, i, CS_GRP_JUMP) ||
 	    (i->id >= X86_INS_LOOP && i->id <= X86_INS_LOOPNE))
 		return relative ? INSN_JCC_REL : INSN_JMP_INDIRECT;
 	return INSN_OTHER;
@@ -81,9 +88,9 @@ int decoder_decode(struct decoder *d, const uint8_t *bytes, size_t size, uint64_
 	int known = insn_size_special(bytes, size);
 
 	*out = (struct insn){.address = address};
-	if (!known && cs_disasm_iter(d->handle, &at, &left, &next, d->scratch)) {
+	if (!known && d->cs->disasm_iter(d->handle, &at, &left, &next, d->scratch)) {
 		out->size = (uint8_t)d->scratch->size;
-		out->kind = kind_of(d->handle, d->scratch);
+		out->kind = kind_of(d, d->scratch);
 		if (out->kind == INSN_CALL_REL || out->kind == INSN_JMP_REL ||
 		    out->kind == INSN_JCC_REL)
 			out->target = (uint64_t)d->scratch->detail->x86.operands[0].imm;

@@ -158,7 +158,6 @@ static const uint8_t dsdt_aml[] = {
 };
 /* clang-format on */
 
-
 struct writer {
 	uint8_t *area;
 	size_t pos;

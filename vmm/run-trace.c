@@ -14,6 +14,8 @@
 #include "patcher/trace-session.h"
 #include "patcher/trace-spec.h"
 
+enum { LOCK_SECONDS = 2 };
+
 struct run_trace {
 	char *dir;
 	const char *const *specs;
@@ -215,6 +217,22 @@ struct vm_observer run_trace_observer(struct run_trace *t)
 
 /* --- monitor -------------------------------------------------------------------------------- */
 
+/*
+ * A vCPU that has found the kernel keeps the lock until it has stopped the others, and for that it
+ * waits while the guest is paused: only this thread can end the pause, so it may not wait for ever.
+ */
+static int enter(struct run_trace *t, struct error *err)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += LOCK_SECONDS;
+	if (!pthread_mutex_timedlock(&t->lock, &limit))
+		return 0;
+	return error_set(err, EBUSY,
+			 "tracing is being started, which waits for the paused guest: give 'cont'");
+}
+
 static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
 {
 	struct run_trace *t = arg;
@@ -225,20 +243,23 @@ static int monitor_start(void *arg, const char *const *specs, size_t n, struct e
 		return error_set(err, E2BIG, "at most %d trace specs", TRACE_MAX_TRACERS);
 	for (size_t i = 0; i < n; i++)
 		list[i] = specs[i];
-	pthread_mutex_lock(&t->lock);
+	ret = enter(t, err);
+	if (ret)
+		return ret;
 	ret = start_locked(t, n ? list : NULL, err);
 	pthread_mutex_unlock(&t->lock);
 	if (ret == -EAGAIN)
-		error_prefix(err, "the guest's kernel is not running yet, try again: ");
+		error_prefix(err, "not yet, try again: ");
 	return ret;
 }
 
 static int monitor_stop(void *arg, struct error *err)
 {
 	struct run_trace *t = arg;
-	int ret;
+	int ret = enter(t, err);
 
-	pthread_mutex_lock(&t->lock);
+	if (ret)
+		return ret;
 	ret = trace_session_stop(t->session, err);
 	pthread_mutex_unlock(&t->lock);
 	trace_writer_flush(t->writer, NULL);

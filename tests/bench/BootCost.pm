@@ -36,6 +36,7 @@ sub commands {
 
 sub boot {
 	my ($name, $command) = @_;
+	print STDERR "bench: booting $name\n";
 	my $vm = VmProcess->start(name => $name, command => $command,
 		errors => "/tmp/$name.stderr");
 	$vm->expect($init_line);

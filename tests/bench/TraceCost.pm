@@ -52,6 +52,7 @@ sub ftrace {
 # A guest of its own for each round, as only before the first tracing is it truly untraced.
 sub measure {
 	my ($round, $kernel, $initrd) = @_;
+	print STDERR "bench: tracing, round $round\n";
 	my %figures;
 	my $vm = VmProcess->start(name => 'traced', errors => '/tmp/traced.stderr',
 		command => ['sonde', 'run', '-k', $kernel, '-i', $initrd, '-m', RAM_MIB, '-c', 1,
@@ -75,7 +76,7 @@ sub run {
 	my %result;
 	for my $round (1 .. $rounds) {
 		my $figures = measure($round, $kernel, $initrd);
-		push @{ $result{$_} }, $figures->{$_} for keys %$figures;
+		push @{ $result{$_} }, 0 + $figures->{$_} for keys %$figures;
 	}
 	return { %result, iterations => ITERATIONS };
 }
