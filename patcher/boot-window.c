@@ -38,6 +38,36 @@ static void arm_or_note(struct boot_window *w, uint64_t gva, trap_hook_fn *fn)
 		note_failure(w, &err);
 }
 
+/* Where a function can be hooked at its entry: behind its mcount site, which ftrace_init() checks.
+ */
+static uint64_t entry_of(const struct kernel_image *image, uint64_t function)
+{
+	size_t low = 0, high = image->nr_mcount_sites;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (image->mcount_sites[mid] < function)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low < image->nr_mcount_sites && image->mcount_sites[low] <= function + ENDBR_SIZE)
+		return image->mcount_sites[low] + SITE_SIZE;
+	return function;
+}
+
+static int arm_function(struct boot_window *w, const char *name, trap_hook_fn *fn,
+			struct error *err)
+{
+	uint64_t link = symbols_address(w->kernel->image->symbols, name);
+
+	if (!link)
+		return error_set(err, ENOENT, "the kernel has no %s()", name);
+	return hooks_arm(w->hooks, kernel_gva(w->kernel, entry_of(w->kernel->image, link)), fn, w,
+			 err);
+}
+
 /* --- inside ftrace_init(): entries are hooked behind their sites ----------------------------- */
 
 static void arm_behind_sites(struct boot_window *w);
@@ -104,52 +134,64 @@ static void on_caller(void *arg, const struct guest_trap *hit)
 	w->ret(w->arg, &at_return);
 }
 
+/*
+ * Whose entry ends the time without return slots. The return address of alternative_instructions()
+ * would be nearest, but what stands there may be an alternative itself and be rewritten, hook and
+ * all (6.12: TASK_SIZE_MAX). So the functions that start_kernel() calls next, all before a second
+ * CPU runs: pid_idr_init() since 6.5, acpi_subsystem_init() before; rest_init() is always last.
+ */
+static const char *const after_alternatives[] = {"pid_idr_init", "acpi_subsystem_init",
+						 "rest_init"};
+enum { NR_AFTER = sizeof(after_alternatives) / sizeof(after_alternatives[0]) };
+
+static void disarm_after_alternatives(struct boot_window *w)
+{
+	for (size_t i = 0; i < NR_AFTER; i++) {
+		uint64_t link = symbols_address(w->kernel->image->symbols, after_alternatives[i]);
+
+		if (link)
+			hooks_disarm(w->hooks,
+				     kernel_gva(w->kernel, entry_of(w->kernel->image, link)));
+	}
+}
+
+static void put_returns_back(struct boot_window *w)
+{
+	struct error err;
+
+	w->returns_out = false;
+	disarm_after_alternatives(w);
+	if (site_plan_refresh_returns(w->plan, w->kernel, w->traps, &err) ||
+	    patch_set_apply(&w->plan->returns, w->kernel, &err))
+		note_failure(w, &err);
+}
+
+static void on_after_alternatives(void *arg, const struct guest_trap *hit)
+{
+	(void)hit;
+	put_returns_back(arg);
+}
+
 void boot_window_note_entry(struct boot_window *w, uint64_t return_address)
 {
 	if (w->returns_out)
 		arm_or_note(w, return_address, on_caller);
 }
 
-static void on_alternatives_return(void *arg, const struct guest_trap *hit)
-{
-	struct boot_window *w = arg;
-	struct error err;
-
-	(void)hit;
-	w->returns_out = false;
-	if (site_plan_refresh_returns(w->plan, w->kernel, w->traps, &err) ||
-	    patch_set_apply(&w->plan->returns, w->kernel, &err))
-		note_failure(w, &err);
-}
-
 static void on_alternatives(void *arg, const struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
 	struct error err;
+	size_t armed = 0;
 
+	(void)hit;
 	if (patch_set_revert(&w->plan->returns, w->kernel, NULL, &err))
 		note_failure(w, &err);
 	w->returns_out = true;
-	arm_or_note(w, return_address_of(w, hit), on_alternatives_return);
-}
-
-/* Where a function can be hooked at its entry: behind its mcount site, which ftrace_init() checks.
- */
-static uint64_t entry_of(const struct kernel_image *image, uint64_t function)
-{
-	size_t low = 0, high = image->nr_mcount_sites;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (image->mcount_sites[mid] < function)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low < image->nr_mcount_sites && image->mcount_sites[low] <= function + ENDBR_SIZE)
-		return image->mcount_sites[low] + SITE_SIZE;
-	return function;
+	for (size_t i = 0; i < NR_AFTER; i++)
+		armed += !arm_function(w, after_alternatives[i], on_after_alternatives, &err);
+	if (!armed)
+		note_failure(w, &err);
 }
 
 /* Whether the kernel has left its mark of having done one of the two (or else false). */
@@ -159,17 +201,6 @@ static bool is_marked(const struct kernel *kernel, const char *variable)
 	uint32_t value;
 
 	return gva && !kernel_read(kernel, gva, &value, sizeof(value), NULL) && value;
-}
-
-static int arm_function(struct boot_window *w, const char *name, trap_hook_fn *fn,
-			struct error *err)
-{
-	uint64_t link = symbols_address(w->kernel->image->symbols, name);
-
-	if (!link)
-		return error_set(err, ENOENT, "the kernel has no %s()", name);
-	return hooks_arm(w->hooks, kernel_gva(w->kernel, entry_of(w->kernel->image, link)), fn, w,
-			 err);
 }
 
 int boot_window_arm(struct boot_window *w, struct error *err)

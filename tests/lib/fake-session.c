@@ -30,6 +30,7 @@ static const struct fake_symbol symbols[] = {
 	{"alternative_instructions", FAKE_ALTERNATIVES},
 	{"__fentry__", FAKE_FENTRY},
 	{"__x86_return_thunk", FAKE_RETURN_THUNK},
+	{"rest_init", FAKE_REST_INIT},
 	{"fake_text_end", FAKE_TEXT_END},
 	{"system_state", FAKE_SYSTEM_STATE},
 	{"slab_state", FAKE_SLAB_STATE},
@@ -93,6 +94,7 @@ static void put_code(struct fake_guest *fg)
 	put(fg, put_site(fg, FAKE_ALTERNATIVES),
 	    "\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90\xc3", 14);
 	put(fg, FAKE_FENTRY, "\xc3", 1);
+	put(fg, FAKE_REST_INIT, "\x90\x90\xc3", 3);
 	put(fg, FAKE_RETURN_THUNK, "\xc3", 1);
 }
 

@@ -36,6 +36,7 @@ enum {
 	FAKE_DURING_ALTERNATIVES = FAKE_ALTERNATIVES + 8,
 	FAKE_FENTRY = 0x1800,
 	FAKE_RETURN_THUNK = 0x1900,
+	FAKE_REST_INIT = 0x1a00, /* called after alternative_instructions() */
 	FAKE_TEXT_END = 0x2000,
 	FAKE_NR_PROBES = 6,
 	FAKE_NR_EXITS = 5, /* of those that allocate */

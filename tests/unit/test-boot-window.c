@@ -140,11 +140,16 @@ static void test_alternatives(void)
 	ok(*fake_text(&fs.fg, FAKE_KMALLOC) == 0xe6, "entries are still trapped");
 	fake_code(&fs.fg, slot, "\xc3\xcc\xcc\xcc\xcc", 5);
 	memcpy(fs.text + slot, "\xc3\xcc\xcc\xcc\xcc", 5);
-	is_u64((uint64_t)go_on(FAKE_DURING_ALTERNATIVES), 1,
+	is_u64((uint64_t)go_on(FAKE_DURING_ALTERNATIVES), 0,
 	       "it turns them into `ret` and returns");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2,
+	       "a call before the next function");
+	is_u64(recorded(), 1, "is recorded");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_REST_INIT, 0), 1,
+	       "the next function is entered");
 	ok(*fake_text(&fs.fg, slot) == 0xe6, "then the slots are trapped again");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call afterwards");
-	ok(recorded() == 1 && fs.fg.vcpus[0].regs.rsp == fake_stack_top(0),
+	ok(recorded() == 2 && fs.fg.vcpus[0].regs.rsp == fake_stack_top(0),
 	   "is recorded and returns without the thunk");
 	end();
 }
