@@ -71,12 +71,12 @@ check-dump: $(O)/tests/introspect/dump-facts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/introspect/dump.t
 
 # Guest tests: programs that prepare or judge them, the kernels, the guests' initramfs.
-GUEST_TOOLS := $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target
+GUEST_TOOLS := $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers
 ORACLE_OBJECTS := $(O)/tests/workload/oracle-extract.o $(O)/tests/lib/event-format.o $(O)/tests/lib/ring-buffer.o
 $(O)/tests/guest/oracle-extract: $(ORACLE_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^
-$(O)/tests/guest/call-target: $(O)/tests/guest/call-target.o $(O)/libsonde.a
+$(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers: $(O)/tests/guest/%: $(O)/tests/guest/%.o $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 

@@ -17,8 +17,6 @@
 
 static const char verb[] = "run";
 
-#define DEFAULT_TRACE_DIR "sonde-trace"
-
 enum run_status {
 	RUN_REBOOT = 3,
 	RUN_TRIPLE_FAULT = 4,
@@ -145,11 +143,11 @@ static int create_trace(struct run *run, struct error *err)
 {
 	const struct run_options *o = run->options;
 	struct run_trace_config config = {.kernel = o->vm.kernel,
-					  .dir = o->output ? o->output : DEFAULT_TRACE_DIR,
+					  .dir = o->output,
 					  .specs = o->traces,
 					  .nr_vcpus = o->vm.nr_vcpus};
 
-	if (!o->nr_traces && !o->output)
+	if (!o->output)
 		return 0;
 	return run_trace_create(&config, &run->trace, err);
 }

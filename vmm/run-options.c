@@ -17,12 +17,9 @@ enum {
 	OPT_MODE,
 	OPT_MONITOR,
 	OPT_NO_CONSOLE,
-	OPT_ON_FULL,
-	OPT_SUBBUFS,
 	OPT_TRACE,
 
 	DEFAULT_RAM_MIB = 512,
-	MAX_SUBBUFS = 4096,
 };
 
 static const char verb[] = "run";
@@ -45,9 +42,7 @@ static const struct option long_options[] = {
 	{"mode", required_argument, NULL, OPT_MODE},
 	{"monitor", required_argument, NULL, OPT_MONITOR},
 	{"no-console", no_argument, NULL, OPT_NO_CONSOLE},
-	{"on-full", required_argument, NULL, OPT_ON_FULL},
 	{"output", required_argument, NULL, 'o'},
-	{"subbufs", required_argument, NULL, OPT_SUBBUFS},
 	{"trace", required_argument, NULL, OPT_TRACE},
 	{NULL, 0, NULL, 0},
 };
@@ -66,9 +61,7 @@ static const char help[] =
 	"      --kaslr-seed N    place the kernel always the same way\n"
 	"      --trace SPEC      what to trace, e.g. kmem; may be repeated\n"
 	"  -o, --output DIR      write the trace there\n"
-	"      --mode MODE       trap or exitless\n"
-	"      --on-full HOW     block (default) or drop, when a ring is full\n"
-	"      --subbufs N       sub-buffers per vCPU\n"
+	"      --mode MODE       trap: an exit to the host for each event (default)\n"
 	"      --monitor SOCKET  listen there for 'sonde ctl' and QMP clients\n"
 	"      --console FILE    the guest's serial output goes to FILE\n"
 	"      --no-console      no serial input and output\n"
@@ -117,6 +110,15 @@ static int add_trace(struct run_options *options, const char *spec)
 	return 0;
 }
 
+static int parse_mode(const char *text)
+{
+	if (!strcmp(text, "trap"))
+		return 0;
+	if (!strcmp(text, "exitless"))
+		return cli_usage(verb, "--mode exitless is not available yet: use --mode trap");
+	return cli_usage(verb, "--mode takes trap, not '%s'", text);
+}
+
 static int parse_value(struct run_options *options, int option, const char *text)
 {
 	uint64_t number;
@@ -132,11 +134,6 @@ static int parse_value(struct run_options *options, int option, const char *text
 		if (!rc)
 			options->vm.nr_vcpus = (unsigned int)number;
 		return rc;
-	case OPT_SUBBUFS:
-		rc = parse_number("--subbufs", text, 2, MAX_SUBBUFS, &number);
-		if (!rc)
-			options->subbufs = (unsigned int)number;
-		return rc;
 	case OPT_KASLR_SEED:
 		options->vm.has_kaslr_seed = true;
 		return parse_number("--kaslr-seed", text, 0, UINT64_MAX, &options->vm.kaslr_seed);
@@ -144,11 +141,8 @@ static int parse_value(struct run_options *options, int option, const char *text
 		rc = parse_choice("--boot", text, "direct", "bzimage", &second);
 		options->vm.boot = second ? VM_BOOT_BZIMAGE : VM_BOOT_DIRECT;
 		return rc;
-	case OPT_MODE:
-		options->mode = text;
-		return parse_choice("--mode", text, "trap", "exitless", &second);
 	default:
-		return parse_choice("--on-full", text, "block", "drop", &options->drop_on_full);
+		return parse_mode(text);
 	}
 }
 
@@ -215,7 +209,6 @@ int run_options_parse(int argc, char **argv, struct run_options *options)
 
 	*options = (struct run_options){
 		.vm = {.ram_mib = DEFAULT_RAM_MIB, .nr_vcpus = 1, .console_stdin = true},
-		.mode = "trap",
 	};
 	strcpy(options->cmdline, default_cmdline);
 	optind = 0; /* start afresh, whatever was parsed before */

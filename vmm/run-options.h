@@ -13,9 +13,6 @@ struct run_options {
 	struct vm_config vm;
 	const char *traces[RUN_MAX_TRACES]; /* --trace, not interpreted here */
 	size_t nr_traces;
-	const char *mode;               /* "trap" or "exitless" */
-	bool drop_on_full;              /* --on-full drop */
-	unsigned int subbufs;           /* 0 = default */
 	const char *output;             /* -o: the trace directory, or NULL */
 	const char *monitor;            /* path of the socket, or NULL */
 	char cmdline[RUN_CMDLINE_SIZE]; /* vm.cmdline points here */

@@ -74,7 +74,6 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 		     struct error *err)
 {
 	struct run_trace *t;
-	struct trace_info info;
 	int ret = check_specs(config->specs, err);
 
 	if (ret)
@@ -88,10 +87,6 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 	t->specs = config->specs;
 	t->nr_vcpus = config->nr_vcpus;
 	ret = load_image(config->kernel, &t->image, err);
-	if (!ret) {
-		fill_info(t, &info);
-		ret = trace_writer_create(t->dir, t->nr_vcpus, &info, &t->writer, err);
-	}
 	if (ret)
 		run_trace_destroy(t);
 	else
@@ -148,10 +143,14 @@ static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *bo
 			 struct error *err)
 {
 	struct run_trace *t = arg;
+	struct trace_info info;
 	int ret;
 
 	t->guest = vm_guest(vm);
-	ret = trace_session_create(t->guest, t->image, t->writer, &t->session, err);
+	fill_info(t, &info);
+	ret = trace_writer_create(t->dir, t->nr_vcpus, &info, &t->writer, err);
+	if (!ret)
+		ret = trace_session_create(t->guest, t->image, t->writer, &t->session, err);
 	if (ret)
 		return ret;
 	if (boot->slide_known)

@@ -21,7 +21,7 @@ struct run_trace_config {
 	unsigned int nr_vcpus;
 };
 
-/* Analyse the kernel and create the trace directory; errors are for the user. */
+/* Analyse the kernel; errors are for the user. */
 int run_trace_create(const struct run_trace_config *config, struct run_trace **out,
 		     struct error *err);
 /* After the machine is gone. NULL-safe. */

@@ -18,6 +18,16 @@ sub range {
 	return map { $at{$_} - $at{_text} } qw(_stext _etext);
 }
 
+# The text without the pointers that the kernel wrote into it in boot: they follow its own memory
+# randomisation (see runtime-pointers.c). $tool: where that program is.
+sub without_pointers {
+	my ($tool, $kernel, $text) = @_;
+	for my $offset (`\Q$tool\E \Q$kernel\E`) {
+		substr($text, $offset, 8) = "\0" x 8 if $offset >= 0 && $offset + 8 <= length $text;
+	}
+	return $text;
+}
+
 # The first few ranges that differ, as text.
 sub differences {
 	my ($a, $b) = @_;

@@ -98,7 +98,7 @@ remove_tree($out);
 make_path($out);
 write_rc($_) for @rows;
 write_file("$out/jobs", map { join(' ', @$_{qw(name kernel cpus boot mib)}) . "\n" } @rows);
-system("$tree/tests/testbed/kvm-host", '--cpus', 2, '--share', $build, '--timeout', 900, '--',
+system("$tree/tests/testbed/kvm-host", '--cpus', 1, '--share', $build, '--timeout', 900, '--',
 	"$tests/boot-guest", "$build/kernels", "$build/guest/initrd", $out);
 is($?, 0, 'the KVM host did its job');
 for my $row (@rows) {

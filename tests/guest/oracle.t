@@ -13,20 +13,10 @@ use Test::More;
 use lib dirname(realpath($0));
 use OracleCompare;
 use GuestConfigs;
+use GuestText;
 
 my $tree = realpath(dirname(realpath($0)) . '/../..');
 my $build = realpath($ENV{O} // "$tree/build");
-
-sub text_range {
-	my ($kernel) = @_;
-	my %at;
-	no warnings 'portable';
-	for (`$build/sonde symbols -k $kernel _text _stext _etext`) {
-		my ($address, $type, $name) = split;
-		$at{$name} = hex($address =~ s/^0x//r);
-	}
-	return map { $at{$_} - $at{_text} } qw(_stext _etext);
-}
 
 sub slurp {
 	open my $in, '<:raw', $_[0] or return;
@@ -68,7 +58,7 @@ sub check_row {
 	my $out = "$build/guest/oracle-$row->{kernel}-$row->{cpus}";
 	remove_tree($out);
 	make_path($out);
-	my ($stext, $etext) = text_range($kernel);
+	my ($stext, $etext) = GuestText::range("$build/sonde", $kernel);
 	system("$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build,
 		'--timeout', 900, '--', "$tree/tests/guest/oracle-guest", $build, $out, $kernel,
 		"$build/guest/initrd", $row->{cpus}, $row->{iterations} * ($ENV{ITERATIONS_SCALE} // 1), $stext, $etext);
@@ -91,7 +81,7 @@ sub check_row {
 		sprintf '%s: %d events that the guest gives twice are large kmalloc', $name,
 		scalar @{$result->{doubled}}) or report_items('doubled', $result->{doubled});
 	check_loss($name, $out);
-	check_text($name, $out);
+	check_text($name, $out, $kernel);
 	unlike(slurp("$out/console.txt") // 'no console', qr/WARNING|BUG:|Oops|Call Trace|no console/,
 		"$name: no kernel warning on the console");
 }
@@ -106,19 +96,14 @@ sub check_loss {
 }
 
 sub check_text {
-	my ($name, $out) = @_;
-	my ($traced, $plain) = (slurp("$out/text.traced"), slurp("$out/text.plain"));
-	ok(defined $traced && length $traced > 1 << 20, "$name: text saved");
-	ok($traced eq ($plain // ''), "$name: text after tracing is byte-identical to an untraced boot's")
-		or diag(first_differences($traced, $plain // ''));
-}
-
-sub first_differences {
-	my ($a, $b) = @_;
-	my $x = $a ^ $b;
-	my @at;
-	push @at, sprintf 'offset 0x%x', $-[0] while @at < 8 && $x =~ /[^\0]+/g;
-	return join ', ', @at;
+	my ($name, $out, $kernel) = @_;
+	my ($traced, $plain) = map {
+		GuestText::without_pointers("$build/tests/guest/runtime-pointers", $kernel,
+			slurp("$out/$_") // '')
+	} qw(text.traced text.plain);
+	ok(length $traced > 1 << 20, "$name: text saved");
+	ok($traced eq $plain, "$name: text after tracing is byte-identical to an untraced boot's")
+		or diag(GuestText::differences($traced, $plain));
 }
 
 my @rows = GuestConfigs::rows();

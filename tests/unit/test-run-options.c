@@ -49,12 +49,12 @@ static void test_good(void)
 	parse("-k bz -p a --append b");
 	is_str(options.vm.cmdline, "a b", "-p replaces");
 	is_u64((uint64_t)parse("-k b -i i -m 64 -c 64 --trace kmem --trace x -o out --mode trap "
-			       "--on-full drop --subbufs 8 --monitor s --boot bzimage "
+			       "--monitor s --boot bzimage "
 			       "--kaslr-seed 18446744073709551615 --console f --force"),
 	       0, "everything");
-	ok(options.nr_traces == 2 && options.drop_on_full && options.subbufs == 8 &&
-		   options.vm.boot == VM_BOOT_BZIMAGE && options.vm.kaslr_seed == UINT64_MAX &&
-		   options.vm.has_kaslr_seed && options.vm.force,
+	ok(options.nr_traces == 2 && options.vm.boot == VM_BOOT_BZIMAGE &&
+		   options.vm.kaslr_seed == UINT64_MAX && options.vm.has_kaslr_seed &&
+		   options.vm.force,
 	   "all values arrive");
 	parse("-k b --no-console");
 	ok(options.vm.no_console && !options.vm.console_stdin, "--no-console means input too");
@@ -81,7 +81,7 @@ static void test_bad(void)
 	bad("-k b -m 1048577", "1048576");
 	bad("-k b --boot uefi", "'uefi'");
 	bad("-k b --mode fast", "'fast'");
-	bad("-k b --on-full wait", "'wait'");
+	bad("-k b --mode exitless", "not available yet");
 	bad("-k b --kaslr-seed -1", "--kaslr-seed");
 	bad("-k b --kernal b", "--kernel");
 	bad("-k b -Z", "-Z");
