@@ -22,7 +22,7 @@ PACKAGES := libelf capstone jansson zlib liblzma libzstd liblz4
 
 CFLAGS ?= -O2 -g
 CFLAGS_ALL := -std=gnu11 -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-prototypes -pthread
-LDFLAGS_ALL := -pthread
+LDFLAGS_ALL := -pthread -Wl,--as-needed
 ifeq ($(CI),true)
 CFLAGS_ALL += -Werror
 endif
