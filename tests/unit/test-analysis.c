@@ -57,6 +57,11 @@ static void test_totals(void)
 	is_u64(totals->sum.live_objects, 2, "live objects");
 	is_u64(totals->sum.live_bytes, 128 + 192, "live bytes");
 	is_u64(totals->peak_live_objects, 5, "peak");
+	is_u64(totals->by_type[KMEM_TYPE_KMALLOC].hits, 2, "kmallocs");
+	is_u64(totals->by_type[KMEM_TYPE_KMALLOC].live_bytes, 128, "live bytes of kmalloc");
+	is_u64(totals->by_type[KMEM_TYPE_CACHE].live_objects, 1, "live objects of caches");
+	is_u64(totals->by_type[KMEM_TYPE_PAGES].live_objects, 0, "live pages");
+	is_u64(totals->by_type[KMEM_TYPE_PAGES].bytes_allocated, 8192, "bytes of pages");
 	ok(totals->first_ns == 1000 && totals->last_ns == 1080, "duration");
 	analysis_destroy(a);
 }
