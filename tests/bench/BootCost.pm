@@ -29,7 +29,7 @@ sub commands {
 	return (
 		sonde => ['sonde', 'run', '-k', $kernel, '-i', $initrd, '-m', RAM_MIB, '-c', 1,
 			'-p', $cmdline],
-		microvm => [qemu('microvm,isa-serial=on,acpi=on', $kernel, $initrd)],
+		microvm => [qemu('microvm,isa-serial=on,acpi=on,pit=on,pic=on,rtc=on', $kernel, $initrd)],
 		q35 => [qemu('q35', $kernel, $initrd)],
 	);
 }
