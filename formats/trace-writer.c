@@ -199,6 +199,16 @@ int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *
 	return write_first_sidecar(writer, err);
 }
 
+int trace_writer_prepare(const char *dir, struct error *err)
+{
+	int fd = open_directory(dir, err);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
 int trace_writer_create(const char *dir, unsigned int nr_vcpus, const struct trace_info *info,
 			struct trace_writer **out, struct error *err)
 {

@@ -18,6 +18,10 @@
  */
 struct trace_writer;
 
+/* Make `dir` if it is not there, and refuse one that cannot take a trace, as trace_writer_create()
+ * will; before long work is begun for it. */
+int trace_writer_prepare(const char *dir, struct error *err);
+
 /*
  * Create `dir` (or take an existing empty one). Refuses a non-empty or unwritable directory.
  * `info` is copied; it is written to the sidecar at once with "complete": false.

@@ -76,6 +76,8 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 	struct run_trace *t;
 	int ret = check_specs(config->specs, err);
 
+	if (!ret)
+		ret = trace_writer_prepare(config->dir, err);
 	if (ret)
 		return ret;
 	t = calloc(1, sizeof(*t));
