@@ -37,8 +37,34 @@ struct run {
 	struct timespec started;
 };
 
+static double seconds_since(const struct timespec *start)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { NR_END_SIGNALS = sizeof(end_signals) / sizeof(end_signals[0]) };
+
+static struct timespec first_signal;
+
+/* timeout(1), for one, sends the same signal to the process and to its group: that is still one. */
+static const double second_signal_after = 0.2;
+
+static void die_of_second(int signal_number)
+{
+	if (seconds_since(&first_signal) < second_signal_after)
+		return;
+	terminal_leave_raw();
+	signal(signal_number, SIG_DFL);
+	raise(signal_number);
+}
+
 static void on_signal(void *arg, int fd, uint32_t events)
 {
+	struct sigaction hard = {.sa_handler = die_of_second, .sa_flags = SA_RESTART};
 	struct run *run = arg;
 	struct signalfd_siginfo info;
 
@@ -47,16 +73,18 @@ static void on_signal(void *arg, int fd, uint32_t events)
 		return;
 	run->signal_number = (int)info.ssi_signo;
 	vm_request_end(run->vm, VM_END_SIGNAL);
-	/* The next one is hard: it has its default effect. */
+	/* The next one is hard. */
+	clock_gettime(CLOCK_MONOTONIC, &first_signal);
+	for (int i = 0; i < NR_END_SIGNALS; i++)
+		sigaction(end_signals[i], &hard, NULL);
 	sigprocmask(SIG_SETMASK, &run->old_signals, NULL);
 }
 
 static int catch_signals(struct run *run, struct error *err)
 {
 	sigemptyset(&run->signals);
-	sigaddset(&run->signals, SIGINT);
-	sigaddset(&run->signals, SIGTERM);
-	sigaddset(&run->signals, SIGHUP);
+	for (int i = 0; i < NR_END_SIGNALS; i++)
+		sigaddset(&run->signals, end_signals[i]);
 	sigprocmask(SIG_BLOCK, &run->signals, &run->old_signals);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
@@ -83,14 +111,6 @@ static void on_panic(void *arg, const char *reason)
 {
 	(void)arg;
 	fprintf(stderr, "sonde run: guest panicked: %s\n", reason);
-}
-
-static double seconds_since(const struct timespec *start)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
 /* What happened, for the last line, and the exit status for it. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "vmm/cpuid.h"
 
+#include <asm/kvm_para.h>
 #include <linux/kvm.h>
 
 enum {
@@ -17,6 +18,8 @@ enum {
 	CACHE_TYPE_MASK = 0x1f,
 };
 
+static const uint32_t leaf_kvm_features = 0x40000001;
+static const uint32_t eax_kvm_pv_eoi = 1u << KVM_FEATURE_PV_EOI;
 static const uint32_t leaf_amd_features = 0x80000001;
 static const uint32_t leaf_amd_sizes = 0x80000008;
 static const uint32_t leaf_amd_caches = 0x8000001d;
@@ -89,13 +92,15 @@ static void amd_topology(struct kvm_cpuid_entry2 *e, unsigned int index)
 }
 
 void cpuid_for_vcpu(struct kvm_cpuid2 *cpuid, unsigned int index, unsigned int nr_vcpus,
-		    bool tsc_deadline)
+		    const struct cpuid_options *options)
 {
 	for (uint32_t i = 0; i < cpuid->nent; i++) {
 		struct kvm_cpuid_entry2 *e = &cpuid->entries[i];
 
 		if (e->function == LEAF_FEATURES)
-			features(e, index, nr_vcpus, tsc_deadline);
+			features(e, index, nr_vcpus, options->tsc_deadline);
+		else if (e->function == leaf_kvm_features && !options->pv_eoi)
+			e->eax &= ~eax_kvm_pv_eoi;
 		else if (e->function == LEAF_CACHES)
 			cache_sharing(e, nr_vcpus, true);
 		else if (e->function == LEAF_TOPOLOGY)

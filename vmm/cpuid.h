@@ -7,6 +7,12 @@
 
 struct kvm_cpuid2;
 
+/* What user space must decide about features. */
+struct cpuid_options {
+	bool tsc_deadline; /* KVM_CAP_TSC_DEADLINE_TIMER */
+	bool pv_eoi;       /* leave the guest KVM's shared-memory end-of-interrupt, if KVM has it */
+};
+
 /*
  * Turn what KVM supports (the host CPU's features as far as KVM virtualises them, and the
  * hypervisor leaves) into the CPUID of vCPU `index` of `nr_vcpus`: one package, one thread per
@@ -15,7 +21,7 @@ struct kvm_cpuid2;
  * appendix E.
  */
 void cpuid_for_vcpu(struct kvm_cpuid2 *cpuid, unsigned int index, unsigned int nr_vcpus,
-		    bool tsc_deadline);
+		    const struct cpuid_options *options);
 
 /* Once before cpuid_for_vcpu(): make sure that the topology leaf has its second level. `capacity`
  * is how many entries *cpuid has room for. */

@@ -40,9 +40,14 @@ static int ioctl_error(const struct vcpu *vcpu, const char *what, struct error *
 
 static int set_cpuid(struct vcpu *vcpu, struct kvm_cpuid2 *cpuid, struct error *err)
 {
-	bool deadline = kvm_extension(&vcpu->vm->kvm, KVM_CAP_TSC_DEADLINE_TIMER);
+	const struct cpuid_options options = {
+		.tsc_deadline = kvm_extension(&vcpu->vm->kvm, KVM_CAP_TSC_DEADLINE_TIMER),
+		/* On QEMU's emulation of SVM vCPUs lose their timer tick by it, and the guest
+		   stalls. */
+		.pv_eoi = !vcpu->vm->slow_kvm,
+	};
 
-	cpuid_for_vcpu(cpuid, vcpu->index, vcpu->vm->nr_vcpus, deadline);
+	cpuid_for_vcpu(cpuid, vcpu->index, vcpu->vm->nr_vcpus, &options);
 	if (ioctl(vcpu->fd, KVM_SET_CPUID2, cpuid) < 0)
 		return ioctl_error(vcpu, "CPUID", err);
 	return 0;

@@ -84,7 +84,8 @@ static int check_kvm(struct vm *vm, bool force, struct error *err)
 	if (!rc)
 		rc = kvm_check_capabilities(&vm->kvm, err);
 	/* The software KVM host of the tests is known to be slow and to run Linux. */
-	if (rc || force || getenv("SONDE_ALLOW_SLOW_KVM"))
+	vm->slow_kvm = getenv("SONDE_ALLOW_SLOW_KVM");
+	if (rc || force || vm->slow_kvm)
 		return rc;
 	rc = kvm_measure_speed(&vm->kvm, &per_second, err);
 	return rc ? rc : kvm_check_speed(per_second, err);

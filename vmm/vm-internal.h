@@ -22,6 +22,7 @@ enum { VM_MAX_LISTENERS = 4 };
 struct vm {
 	struct guest guest; /* first: guest operations get here by it */
 	struct kvm kvm;
+	bool slow_kvm; /* we are told that KVM is the software KVM host of the tests */
 	struct guest_memory memory;
 	struct bus ports, mmio;
 	struct acpi_pm pm;

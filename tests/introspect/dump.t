@@ -295,6 +295,11 @@ sub test_guest {
 		my $dump = "$work/ram";
 		my @vcpus = stop_in_user_mode($guest);
 		monitor($guest, 'pmemsave 0 ' . ($ram_mib << 20) . " \"$dump\"");
+		# the prompt may be an echo: the file tells when it is done
+		for (1 .. 300) {
+			last if (-s $dump // 0) == $ram_mib << 20;
+			select undef, undef, undef, 0.1;
+		}
 		my $ask = sub { my @all = ask($kernel, $dump, \@vcpus, @_); @all[4 .. $#all] };
 		test_locate($name, \@vcpus, $serial, ask($kernel, $dump, \@vcpus));
 		test_translate($name, $guest, \@vcpus, $kernel, $dump,

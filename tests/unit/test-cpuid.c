@@ -46,8 +46,8 @@ static void test_smp(void)
 	cpuid_add_core_level(cpuid, CAPACITY);
 	cpuid_add_core_level(cpuid, CAPACITY);
 	is_u64(cpuid->nent, 11, "the core level is added once");
-	cpuid_for_vcpu(cpuid, 2, 5, false);
-	cpuid_for_vcpu(cpuid, 3, 5, true);
+	cpuid_for_vcpu(cpuid, 2, 5, &(struct cpuid_options){.pv_eoi = true});
+	cpuid_for_vcpu(cpuid, 3, 5, &(struct cpuid_options){.tsc_deadline = true, .pv_eoi = true});
 	is_u64(find(1, 0)->ebx, 0x03050800, "APIC id 3 of 5; the rest of EBX stays");
 	is_u64(find(1, 0)->ecx, 1u << 31 | 1u << 24, "hypervisor, TSC deadline timer");
 	is_u64(find(0xb, 0)->ebx, 1, "one thread per core");
@@ -69,10 +69,11 @@ static void test_smp(void)
 static void test_single(void)
 {
 	setup();
-	cpuid_for_vcpu(cpuid, 0, 1, false);
+	cpuid_for_vcpu(cpuid, 0, 1, &(struct cpuid_options){0});
 	is_u64(find(1, 0)->edx, 0, "one vCPU: no multi-threading flag");
 	is_u64(find(1, 0)->ecx, 1u << 31, "no TSC deadline timer where KVM has none");
 	is_u64(find(0x80000001, 0)->ecx, 0x121, "AMD: one core");
+	is_u64(find(0x40000001, 0)->eax, 0x1000ebb, "without PV EOI, if so asked");
 }
 
 int main(void)
