@@ -56,7 +56,8 @@ $(O)/tests/fuzz/fuzz-%: tests/fuzz/fuzz-%.c $(FUZZ_LIB_OBJECTS) $(O)/fuzz/libson
 	$(say) CLANG $@
 	$(Q)mkdir -p $(@D) && $(CLANG) $(CFLAGS_ALL) $(PACKAGE_CFLAGS) $(FUZZ_FLAGS) -o $@ $< $(FUZZ_LIB_OBJECTS) $(O)/fuzz/libsonde.a $(PACKAGE_LIBS)
 
-.PHONY: check-fuzz
+.PHONY: fuzz-targets check-fuzz
+fuzz-targets: $(FUZZ_TARGETS)
 check-fuzz: $(FUZZ_TARGETS)
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) prove -e '' tests/fuzz/run.t :: $(FUZZ_TARGETS)
 
@@ -114,7 +115,7 @@ check-guest: guest-parts
 .PHONY: check check-parts demo check-long
 check:
 	$(Q)tests/setup
-	$(Q)$(MAKE) --no-print-directory -j2 all unit-tests kernels
+	$(Q)$(MAKE) --no-print-directory -j2 all unit-tests fuzz-targets kernels
 	$(Q)$(MAKE) --no-print-directory check-parts
 check-parts: check-layers check-unit check-fuzz check-guest
 
@@ -125,7 +126,7 @@ demo:
 
 # What a submission does not run: thousands of toggles, an hour of fuzzing, a million oracle events.
 check-long: guest-parts
-	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=2000
+	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=2000 LONG=1
 	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
 	$(Q)$(MAKE) --no-print-directory check-guest ITERATIONS_SCALE=8
 

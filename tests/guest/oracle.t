@@ -53,6 +53,8 @@ sub report_items {
 
 sub check_row {
 	my ($row) = @_;
+	my $scale = $ENV{ITERATIONS_SCALE} // 1;
+	my $iterations = $row->{iterations} * $scale;
 	my $kernel = "$build/kernels/$row->{kernel}/vmlinuz";
 	my $name = "$row->{kernel}, $row->{cpus} vCPU";
 	my $out = "$build/guest/oracle-$row->{kernel}-$row->{cpus}";
@@ -60,14 +62,14 @@ sub check_row {
 	make_path($out);
 	my ($stext, $etext) = GuestText::range("$build/sonde", $kernel);
 	system("$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build,
-		'--timeout', 900, '--', "$tree/tests/guest/oracle-guest", $build, $out, $kernel,
-		"$build/guest/initrd", $row->{cpus}, $row->{iterations} * ($ENV{ITERATIONS_SCALE} // 1), $stext, $etext);
+		'--timeout', 1200 + 20 * $iterations, '--', "$tree/tests/guest/oracle-guest", $build, $out, $kernel,
+		"$build/guest/initrd", $row->{cpus}, $iterations, $stext, $etext);
 	is($?, 0, "$name: guest ran") or return;
 	is(slurp("$out/status"), "0 0\n", "$name: both boots ended with power-off, status 0");
 	my $result = OracleCompare::compare("$out/oracle.txt", "$out/trace", 1);
 	diag($_) for @{$result->{faults}};
 	is($result->{cpus}, $row->{cpus}, "$name: window found on every vCPU");
-	cmp_ok($result->{events}, '>=', $row->{min_events}, "$name: $result->{events} guest events compared");
+	cmp_ok($result->{events}, '>=', $row->{min_events} * $scale, "$name: $result->{events} guest events compared");
 	is(@{$result->{missing}}, 0, "$name: none of them missing in ours")
 		or report_items('missing', $result->{missing});
 	is(@{$result->{disordered}}, 0, "$name: same order for every object")
