@@ -11,7 +11,7 @@
 #:   check-fuzz    every fuzz target for FUZZ_SECONDS (30)
 #:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
 #:   check-oracle-VERSION, check-boot, check-toggle, check-testbed   parts of it
-#:   check-dump    introspection of memory dumps under plain QEMU; not part of check yet
+#:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
 #:   check-long    the long campaigns
 #:   bench         cost figures in the deterministic testbed, to $(O)/bench.json
 
@@ -69,8 +69,8 @@ $(O)/tests/introspect/dump-facts: $(O)/tests/introspect/dump-facts.o $(O)/libson
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
 .PHONY: check-dump
-check-dump: $(O)/tests/introspect/dump-facts
-	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/introspect/dump.t
+check-dump: kernels $(O)/tests/introspect/dump-facts
+	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') $(if $(MODELS),MODELS='$(MODELS)') prove -e perl tests/introspect/dump.t
 
 # Guest tests: programs that prepare or judge them, the kernels, the guests' initramfs.
 GUEST_TOOLS := $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers
@@ -107,7 +107,7 @@ check-errors: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/errors/*.t
 
 # Each part is one busy core; the long ones first.
-GUEST_PARTS := check-toggle check-boot $(ORACLE_TARGETS) check-testbed check-errors
+GUEST_PARTS := check-toggle check-boot $(ORACLE_TARGETS) check-testbed check-dump check-errors
 check-guest: guest-parts
 	$(Q)$(MAKE) --no-print-directory -j2 -O $(GUEST_PARTS)
 
@@ -128,6 +128,7 @@ demo:
 check-long: guest-parts
 	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=2000 LONG=1
 	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
+	$(Q)$(MAKE) --no-print-directory check-dump GUEST='5.10 6.1 6.12 7.0' MODELS='max qemu64'
 	$(Q)$(MAKE) --no-print-directory check-guest ITERATIONS_SCALE=8
 
 # BENCH_ROUNDS (3) is how often each figure is taken.
