@@ -117,6 +117,34 @@ static int batch_layout(struct slab_view *view, const struct btf_types *btf, str
 	return rc;
 }
 
+/* Sheaves came with 6.18; rcu_head is a macro for callback_head (include/linux/types.h). */
+static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf, struct error *err)
+{
+	uint32_t size = btf_struct_size(btf, "slab_sheaf");
+	uint32_t cache_size = btf_struct_size(btf, "kmem_cache");
+	bool found;
+	int64_t bit = btf_enumerator(btf, "_SLAB_KMALLOC", &found);
+	int rc;
+
+	if (!size)
+		return 0;
+	if (!found || bit < 0 || bit > 31)
+		return error_set(err, ENOENT, "BTF has no usable enumerator _SLAB_KMALLOC");
+	layout->size = size;
+	layout->kmalloc_bit = (uint8_t)bit;
+	rc = field_offset(btf, "slab_sheaf", "callback_head", size, &layout->rcu_head, err);
+	if (!rc)
+		rc = field_offset(btf, "slab_sheaf", "cache", size, &layout->cache, err);
+	if (!rc)
+		rc = field_offset(btf, "slab_sheaf", "size", size, &layout->count, err);
+	if (!rc)
+		rc = field_offset(btf, "slab_sheaf", "objects", size, &layout->objects, err);
+	if (!rc)
+		rc = field_offset(btf, "kmem_cache", "flags", cache_size, &layout->cache_flags,
+				  err);
+	return rc;
+}
+
 /* Fill the offsets from BTF. -ENOENT names what is missing. */
 static int fill_layout(struct slab_view *view, struct error *err)
 {
@@ -134,6 +162,8 @@ static int fill_layout(struct slab_view *view, struct error *err)
 		rc = cache_layout(view, btf, err);
 	if (!rc)
 		rc = batch_layout(view, btf, err);
+	if (!rc)
+		rc = sheaf_layout(&view->sheaf, btf, err);
 	return rc;
 }
 

@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include "introspect/slab.h"
 
-/* What slab.c (caches, objects) and slab-pages.c (pages, lists) share. Constant once created. */
+/* What slab.c (caches, objects), slab-pages.c (pages, lists) and slab-sheaf.c share. Constant once
+ * created. */
 
 /* How a struct page says that it is slab memory. */
 enum slab_mark {
@@ -20,6 +21,14 @@ struct order_place {
 	uint8_t size; /* bytes to read; the order is the low 8 bits */
 };
 
+/* struct slab_sheaf, and what a sheaf's struct kmem_cache says of its family. */
+struct sheaf_layout {
+	uint32_t size; /* 0 = this kernel has no sheaves */
+	uint32_t rcu_head, cache, count, objects;
+	uint32_t cache_flags;
+	uint8_t kmalloc_bit; /* of the flags: a cache of kmalloc() */
+};
+
 struct slab_view {
 	const struct kernel *kernel;
 	uint32_t page_size; /* sizeof(struct page) */
@@ -31,6 +40,7 @@ struct slab_view {
 	uint32_t slab_cache; /* in the head struct page */
 	uint32_t cache_size, cache_object_size, cache_name;
 	uint32_t batch_nr, batch_pages, batch_capacity;
+	struct sheaf_layout sheaf;
 	uint64_t vmemmap_link; /* of vmemmap_base, 0 = not randomised */
 };
 

@@ -2,6 +2,7 @@
 #ifndef SONDE_INTROSPECT_SLAB_H
 #define SONDE_INTROSPECT_SLAB_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "formats/error.h"
 #include "introspect/kernel.h"
@@ -54,5 +55,20 @@ int slab_for_each_listed_page(struct slab_view *view, uint64_t list_head, unsign
 /* struct folio_batch *: the same. */
 int slab_for_each_batched_folio(struct slab_view *view, uint64_t batch,
 				int (*fn)(void *arg, uint64_t page), void *arg, struct error *err);
+
+/*
+ * A sheaf: an array of pointers to objects of one cache. kfree_rcu() collects objects in one; after
+ * the grace period the struct rcu_head in it is what its callback gets (mm/slub.c).
+ */
+struct slab_sheaf {
+	uint64_t cache;   /* gva of the struct kmem_cache */
+	bool is_kmalloc;  /* the cache is one of kmalloc() */
+	uint64_t objects; /* gva of the array */
+	uint32_t count;   /* of it; as the guest has it, not checked */
+};
+
+/* -ENOTSUP if the kernel has no sheaves, -EFAULT if something of it is not mapped. */
+int slab_sheaf_read(struct slab_view *view, uint64_t rcu_head, struct slab_sheaf *out,
+		    struct error *err);
 
 #endif

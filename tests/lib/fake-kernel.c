@@ -22,25 +22,28 @@ enum {
 };
 
 /* The structures that do not differ between flavours. */
-#define COMMON_STRUCTS                                                                 \
-	{"kmem_cache",                                                                 \
-	 64,                                                                           \
-	 {{"size", 8, 4, 0, 0}, {"object_size", 12, 4, 0, 0}, {"name", 16, 8, 0, 0}}}, \
-		{"module",                                                             \
-		 256,                                                                  \
-		 {{"list", 8, 8, 0, 0},                                                \
-		  {"name", 24, 1, 0, 0},                                               \
-		  {"mem", 128, 8, 0, 0},                                               \
-		  {"kallsyms", 200, 8, 0, 0}}},                                        \
-		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}},   \
-	{                                                                              \
-		"mod_kallsyms", 32,                                                    \
-		{                                                                      \
-			{"symtab", 0, 8, 0, 0}, {"num_symtab", 8, 4, 0, 0},            \
-			{                                                              \
-				"strtab", 16, 8, 0, 0                                  \
-			}                                                              \
-		}                                                                      \
+#define COMMON_STRUCTS                                                               \
+	{"kmem_cache",                                                               \
+	 64,                                                                         \
+	 {{"size", 8, 4, 0, 0},                                                      \
+	  {"object_size", 12, 4, 0, 0},                                              \
+	  {"name", 16, 8, 0, 0},                                                     \
+	  {"flags", FAKE_CACHE_FLAGS, 4, 0, 0}}},                                    \
+		{"module",                                                           \
+		 256,                                                                \
+		 {{"list", 8, 8, 0, 0},                                              \
+		  {"name", 24, 1, 0, 0},                                             \
+		  {"mem", 128, 8, 0, 0},                                             \
+		  {"kallsyms", 200, 8, 0, 0}}},                                      \
+		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}}, \
+	{                                                                            \
+		"mod_kallsyms", 32,                                                  \
+		{                                                                    \
+			{"symtab", 0, 8, 0, 0}, {"num_symtab", 8, 4, 0, 0},          \
+			{                                                            \
+				"strtab", 16, 8, 0, 0                                \
+			}                                                            \
+		}                                                                    \
 	}
 
 /* clang-format off */
@@ -54,14 +57,26 @@ static const struct fake_struct structs_5_10[] = {
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 
+#define STRUCTS_6_12                                                                             \
+	{"page", 64, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {"compound_head", 8, 8, 0, 0}, \
+		      {"page_type", 48, 4, 0, 0}}},                                              \
+	{"folio", 256, {{"_flags_1", 64, 8, 0, 0}}},                                             \
+	{"slab", 64, {{"slab_cache", 8, 8, 0, 0}}},                                              \
+	{"folio_batch", 256, {{"nr", 0, 1, 0, 0}, {"folios", 8, 8, 0, 0}}},                      \
+	{"orc_entry", 6, {{"type", 4, 4, 8, 3}}},                                                \
+	COMMON_STRUCTS
+
 static const struct fake_struct structs_6_12[] = {
-	{"page", 64, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {"compound_head", 8, 8, 0, 0},
-		      {"page_type", 48, 4, 0, 0}}},
-	{"folio", 256, {{"_flags_1", 64, 8, 0, 0}}},
-	{"slab", 64, {{"slab_cache", 8, 8, 0, 0}}},
-	{"folio_batch", 256, {{"nr", 0, 1, 0, 0}, {"folios", 8, 8, 0, 0}}},
-	{"orc_entry", 6, {{"type", 4, 4, 8, 3}}},
-	COMMON_STRUCTS,
+	STRUCTS_6_12,
+	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
+};
+
+static const struct fake_struct structs_7_0[] = {
+	STRUCTS_6_12,
+	{"slab_sheaf", 40, {{"cache", FAKE_SHEAF_CACHE, 8, 0, 0},
+			    {"callback_head", FAKE_SHEAF_RCU_HEAD, 8, 0, 0},
+			    {"size", FAKE_SHEAF_SIZE, 4, 0, 0},
+			    {"objects", FAKE_SHEAF_OBJECTS, 8, 0, 0}}},
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 /* clang-format on */
@@ -75,13 +90,20 @@ static const struct fake_enumerator enums_6_11[] = {{"PG_slab", 0x02000000},
 						    {NULL, 0}};
 static const struct fake_enumerator enums_6_12[] = {
 	{"PGTY_slab", 0xf5}, {"PG_head", 6}, {"MOD_TEXT", 0}, {NULL, 0}};
+static const struct fake_enumerator enums_7_0[] = {{"PGTY_slab", 0xf5},
+						   {"PG_head", 6},
+						   {"MOD_TEXT", 0},
+						   {"_SLAB_KMALLOC", FAKE_KMALLOC_BIT},
+						   {NULL, 0}};
 
 static int make_btf(enum fake_flavour flavour, struct btf_types **out)
 {
-	static const struct fake_enumerator *const enums[] = {enums_5_10, enums_6_11, enums_6_12};
-	const struct fake_struct *structs = flavour == FAKE_5_10 ? structs_5_10 : structs_6_12;
+	static const struct fake_struct *const structs[] = {structs_5_10, structs_6_12,
+							    structs_6_12, structs_7_0};
+	static const struct fake_enumerator *const enums[] = {enums_5_10, enums_6_11, enums_6_12,
+							      enums_7_0};
 	uint8_t bytes[8192];
-	size_t size = fake_btf(structs, enums[flavour], bytes, sizeof(bytes));
+	size_t size = fake_btf(structs[flavour], enums[flavour], bytes, sizeof(bytes));
 
 	return size ? btf_parse(bytes, size, out, NULL) : -ENOSPC;
 }

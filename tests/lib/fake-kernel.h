@@ -41,6 +41,14 @@ enum {
 	FAKE_ORC_IPS = 0x20000,
 	FAKE_ORC_ENTRIES = 0x21000,
 	FAKE_NR_ORC = 4,
+
+	/* a struct slab_sheaf of FAKE_7_0, and what else tells of it */
+	FAKE_SHEAF_CACHE = 0,
+	FAKE_SHEAF_RCU_HEAD = 8,
+	FAKE_SHEAF_SIZE = 24,
+	FAKE_SHEAF_OBJECTS = 32,
+	FAKE_CACHE_FLAGS = 24, /* in a struct kmem_cache */
+	FAKE_KMALLOC_BIT = 3,  /* of the flags */
 };
 
 /* Which kernel's struct page and friends its BTF describes. */
@@ -48,6 +56,7 @@ enum fake_flavour {
 	FAKE_5_10, /* PG_slab in flags, page.compound_order, pagevec */
 	FAKE_6_11, /* PG_slab as a page_type bit */
 	FAKE_6_12, /* PGTY_slab, folio._flags_1, struct slab */
+	FAKE_7_0,  /* the same, and struct slab_sheaf */
 };
 
 struct fake_kernel {

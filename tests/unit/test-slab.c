@@ -25,6 +25,7 @@ static const struct flavour flavours[] = {
 	{"5.10", FAKE_5_10, 16, 24, 64 + 17, 1 << 9, (uint32_t)NOT_A_TYPE},
 	{"6.11", FAKE_6_11, 6, 8, 64, 0, 0xfdffffff},
 	{"6.12", FAKE_6_12, 6, 8, 64, 0, 0xf5000000},
+	{"7.0", FAKE_7_0, 6, 8, 64, 0, 0xf5000000},
 };
 
 static struct fake_kernel fake;
@@ -193,6 +194,38 @@ static void test_batch(void)
 	   "more than fit in a batch");
 }
 
+static void put_sheaf(uint32_t size, uint32_t cache_flags)
+{
+	fake_put64(&fake, LIST_GPA + FAKE_SHEAF_CACHE, fake_direct(CACHE_GPA));
+	fake_put32(&fake, LIST_GPA + FAKE_SHEAF_SIZE, size);
+	fake_put32(&fake, CACHE_GPA + FAKE_CACHE_FLAGS, cache_flags);
+}
+
+static void test_sheaf(const struct flavour *f)
+{
+	uint64_t rcu_head = fake_direct(LIST_GPA + FAKE_SHEAF_RCU_HEAD);
+	struct slab_sheaf sheaf;
+
+	put_sheaf(17, ~(1u << FAKE_KMALLOC_BIT));
+	if (f->flavour != FAKE_7_0) {
+		ok(slab_sheaf_read(view, rcu_head, &sheaf, NULL) == -ENOTSUP, "no sheaves");
+		return;
+	}
+	ok(!slab_sheaf_read(view, rcu_head, &sheaf, NULL) && !sheaf.is_kmalloc &&
+		   sheaf.cache == fake_direct(CACHE_GPA),
+	   "a sheaf of a cache");
+	ok(sheaf.count == 17 && sheaf.objects == fake_direct(LIST_GPA + FAKE_SHEAF_OBJECTS),
+	   "its objects");
+	put_sheaf(0, 1u << FAKE_KMALLOC_BIT);
+	ok(!slab_sheaf_read(view, rcu_head, &sheaf, NULL) && sheaf.is_kmalloc && !sheaf.count,
+	   "an empty one of a kmalloc cache");
+	fake_put64(&fake, LIST_GPA + FAKE_SHEAF_CACHE, 0x5000);
+	ok(slab_sheaf_read(view, rcu_head, &sheaf, NULL) == -EFAULT &&
+		   slab_sheaf_read(view, 8, &sheaf, NULL) == -EFAULT &&
+		   slab_sheaf_read(view, 0, &sheaf, NULL) == -EFAULT,
+	   "a cache, a sheaf that is not there");
+}
+
 static void test_missing(void)
 {
 	struct btf_types *btf = fake.image.btf;
@@ -220,6 +253,7 @@ int main(void)
 			test_caches();
 			test_list();
 			test_batch();
+			test_sheaf(f);
 			slab_view_destroy(view);
 		}
 		test_missing();
