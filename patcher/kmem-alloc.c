@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/kmem-record.h"
 
-#include <string.h>
-
 static uint64_t argument(const struct alloc_entry *entry, const struct stash_entry *call,
 			 enum alloc_role role, uint64_t otherwise)
 {
@@ -18,17 +16,6 @@ static uint64_t count_filled(const struct kmem_tracer *t, uint64_t array, uint64
 	       !kernel_read(t->context.kernel, array + n * 8, &page, sizeof(page), NULL) && page)
 		n++;
 	return n;
-}
-
-/* Whether a return address lies in a function or in a part of it (fn.cold). */
-static bool is_in_body(const struct kernel *kernel, uint64_t return_address, const char *function)
-{
-	const struct symbol *s =
-		symbols_covering(kernel->image->symbols, kernel_link(kernel, return_address) - 1);
-	size_t length = strlen(function);
-
-	return s && !strncmp(s->name, function, length) &&
-	       (s->name[length] == '\0' || s->name[length] == '.');
 }
 
 /*
@@ -48,7 +35,7 @@ static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_en
 		return false;
 	probe = outer.probe;
 	return size == argument(probe->data, &outer, ALLOC_ROLE_SIZE, 0) &&
-	       is_in_body(t->context.kernel, call->call_site, probe->name);
+	       kmem_is_in_body(t->context.kernel, call->call_site, probe->name);
 }
 
 void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
@@ -154,8 +141,8 @@ static bool record_single(struct alloc_call *a)
 	return true;
 }
 
-bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       const struct probe_hit *hit, const struct stash_entry *call)
+static struct alloc_call begin_record(const struct kmem_tracer *t, const struct alloc_entry *entry,
+				      const struct probe_hit *hit, const struct stash_entry *call)
 {
 	struct alloc_call a = {.t = t, .entry = entry, .hit = hit, .call = call};
 
@@ -164,5 +151,21 @@ bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *en
 	a.record.node = (int32_t)argument(entry, call, ALLOC_ROLE_NODE, (uint64_t)-1);
 	a.record.gfp_flags = (uint32_t)argument(entry, call, ALLOC_ROLE_GFP, 0);
 	a.record.call_site = kmem_call_site(t, entry, call->words, call->call_site, call->key);
+	return a;
+}
+
+void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		       const struct probe_hit *hit, const struct stash_entry *call, uint64_t object)
+{
+	struct alloc_call a = begin_record(t, entry, hit, call);
+
+	record_item(&a, object);
+}
+
+bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		       const struct probe_hit *hit, const struct stash_entry *call)
+{
+	struct alloc_call a = begin_record(t, entry, hit, call);
+
 	return entry->action == ALLOC_ACTION_ALLOC ? record_single(&a) : record_bulk(&a);
 }

@@ -2,6 +2,7 @@
 #include "patcher/kmem-record.h"
 
 #include <errno.h>
+#include <string.h>
 
 enum { MAX_ORDER = 20 };
 
@@ -20,6 +21,16 @@ uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *e
 	if (entry->type == KMEM_TYPE_PAGES)
 		return page_callers_resolve(t->page_callers, call_site, key);
 	return kmem_argument(entry, words, ALLOC_ROLE_CALLER, call_site);
+}
+
+bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const char *function)
+{
+	const struct symbol *s =
+		symbols_covering(kernel->image->symbols, kernel_link(kernel, return_address) - 1);
+	size_t length = strlen(function);
+
+	return s && !strncmp(s->name, function, length) &&
+	       (s->name[length] == '\0' || s->name[length] == '.');
 }
 
 unsigned int kmem_order(uint64_t order)

@@ -38,6 +38,9 @@ uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[STA
 uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *entry,
 			const uint64_t words[STASH_WORDS], uint64_t call_site, uint64_t key);
 
+/* Whether a return address lies in a function or in a part of it (fn.cold). */
+bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const char *function);
+
 /* A page order that a guest gave us; nonsense is 0. */
 unsigned int kmem_order(uint64_t order);
 
@@ -61,5 +64,9 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *ent
 		      struct stash_entry *call);
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct stash_entry *call);
+/* One object of a bulk allocation that has not returned yet. */
+void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		       const struct probe_hit *hit, const struct stash_entry *call,
+		       uint64_t object);
 
 #endif

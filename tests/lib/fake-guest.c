@@ -131,7 +131,7 @@ int fake_guest_create(struct fake_guest *fg)
 	int rc;
 
 	memset(fg, 0, sizeof(*fg));
-	rc = fake_kernel_create(&fg->base, FAKE_6_12, 4);
+	rc = fake_kernel_create(&fg->base, FAKE_7_0, 4);
 	if (rc)
 		return rc;
 	fg->guest = (struct guest){

@@ -14,9 +14,23 @@ static const struct alloc_entry entries[FAKE_NR_PROBES] = {
 	{"fake_tail", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_CACHE}},
 	{"fake_maybe_tail", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_CACHE}},
 	{"fake_kfree", KMEM_TYPE_KMALLOC, ALLOC_ACTION_FREE, {ALLOC_ROLE_OBJECT}},
+	{"fake_free_sheaf", KMEM_TYPE_CACHE, ALLOC_ACTION_FREE_BULK, {ALLOC_ROLE_SHEAF}},
+	{"fake_alloc_bulk",
+	 KMEM_TYPE_CACHE,
+	 ALLOC_ACTION_ALLOC_BULK,
+	 {ALLOC_ROLE_CACHE, ALLOC_ROLE_GFP, ALLOC_ROLE_COUNT, ALLOC_ROLE_ARRAY}},
+	{"fake_cache_free",
+	 KMEM_TYPE_CACHE,
+	 ALLOC_ACTION_FREE,
+	 {ALLOC_ROLE_CACHE, ALLOC_ROLE_NONE, ALLOC_ROLE_NONE, ALLOC_ROLE_NONE, ALLOC_ROLE_OBJECT}},
+	{"fake_free_bulk",
+	 KMEM_TYPE_CACHE,
+	 ALLOC_ACTION_FREE_BULK,
+	 {ALLOC_ROLE_CACHE, ALLOC_ROLE_NONE, ALLOC_ROLE_COUNT, ALLOC_ROLE_ARRAY}},
 };
-static const uint64_t functions[FAKE_NR_PROBES] = {FAKE_KMALLOC, FAKE_OUTER,      FAKE_CACHE_ALLOC,
-						   FAKE_TAIL,    FAKE_MAYBE_TAIL, FAKE_KFREE};
+const uint64_t fake_functions[FAKE_NR_PROBES] = {
+	FAKE_KMALLOC, FAKE_OUTER,      FAKE_CACHE_ALLOC, FAKE_TAIL,       FAKE_MAYBE_TAIL,
+	FAKE_KFREE,   FAKE_FREE_SHEAF, FAKE_ALLOC_BULK,  FAKE_CACHE_FREE, FAKE_FREE_BULK};
 
 static const struct fake_symbol symbols[] = {
 	{"fake_caller", FAKE_CALLER},
@@ -31,6 +45,11 @@ static const struct fake_symbol symbols[] = {
 	{"__fentry__", FAKE_FENTRY},
 	{"__x86_return_thunk", FAKE_RETURN_THUNK},
 	{"rest_init", FAKE_REST_INIT},
+	{"fake_free_sheaf", FAKE_FREE_SHEAF},
+	{"fake_alloc_bulk", FAKE_ALLOC_BULK},
+	{"__kmem_cache_free_bulk", FAKE_UNDO_BULK},
+	{"fake_cache_free", FAKE_CACHE_FREE},
+	{"fake_free_bulk", FAKE_FREE_BULK},
 	{"fake_text_end", FAKE_TEXT_END},
 	{"system_state", FAKE_SYSTEM_STATE},
 	{"slab_state", FAKE_SLAB_STATE},
@@ -71,6 +90,18 @@ static void put_kmalloc(struct fake_guest *fg)
 	put(fg, at, "\xc3", 1);
 }
 
+static void put_bulk(struct fake_guest *fg)
+{
+	uint64_t at = put(fg, put_site(fg, FAKE_ALLOC_BULK), "\x0f\x1f\x44\0\0", SITE);
+
+	put(fg, fake_load_rax(fg, at, 0), "\xc3", 1);
+	at = fake_branch(fg, FAKE_UNDO_BULK, CALL, FAKE_CACHE_FREE);
+	put(fg, at, "\xc3", 1);
+	put(fg, put_site(fg, FAKE_CACHE_FREE), "\xc3", 1);
+	put(fg, put_site(fg, FAKE_FREE_BULK), "\xc3", 1);
+	put(fg, put_site(fg, FAKE_FREE_SHEAF), "\xc3", 1);
+}
+
 static void put_code(struct fake_guest *fg)
 {
 	uint8_t int3[FAKE_TEXT_END];
@@ -79,6 +110,7 @@ static void put_code(struct fake_guest *fg)
 	memset(int3, 0xcc, sizeof(int3));
 	fake_code(fg, 0, int3, sizeof(int3));
 	put_kmalloc(fg);
+	put_bulk(fg);
 	at = fake_branch(fg, put_site(fg, FAKE_OUTER), CALL, FAKE_KMALLOC);
 	put(fg, at, "\xc3", 1);
 	at = fake_load_rax(fg, put_site(fg, FAKE_CACHE_ALLOC), fake_object());
@@ -114,18 +146,26 @@ static void put_heap(struct fake_kernel *base)
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_ALTERNATIVES_PATCHED, 1);
 }
 
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 static void set_points(struct kernel_image *image)
 {
 	static struct alloc_point points[FAKE_NR_PROBES];
 	static uint64_t sites[FAKE_NR_PROBES + 2];
 
 	for (size_t i = 0; i < FAKE_NR_PROBES; i++) {
-		sites[i] = FAKE_LINK_TEXT + functions[i];
+		sites[i] = FAKE_LINK_TEXT + fake_functions[i];
 		points[i] = (struct alloc_point){
 			.entry = &entries[i], .address = sites[i], .size = 0x100, .site = sites[i]};
 	}
 	sites[FAKE_NR_PROBES] = FAKE_LINK_TEXT + FAKE_FTRACE_INIT;
 	sites[FAKE_NR_PROBES + 1] = FAKE_LINK_TEXT + FAKE_ALTERNATIVES;
+	qsort(sites, FAKE_NR_PROBES + 2, sizeof(sites[0]), compare);
 	image->mcount_sites = sites;
 	image->nr_mcount_sites = FAKE_NR_PROBES + 2;
 	image->alloc = (struct alloc_points){points, FAKE_NR_PROBES};
@@ -185,9 +225,9 @@ void fake_session_set_sites(struct fake_session *fs, const char *bytes)
 {
 	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
 		if (bytes)
-			put(&fs->fg, functions[i], bytes, SITE);
+			put(&fs->fg, fake_functions[i], bytes, SITE);
 		else
-			fake_branch(&fs->fg, functions[i], CALL, FAKE_FENTRY);
+			fake_branch(&fs->fg, fake_functions[i], CALL, FAKE_FENTRY);
 }
 
 size_t fake_session_events(struct fake_session *fs, struct trace_event *events, size_t max)

@@ -19,6 +19,12 @@
  *   fake_tail(cache)          tail-calls fake_cache_alloc()
  *   fake_maybe_tail(cache)    tail-calls it by a conditional jump if cache is 0, else as above
  *   fake_kfree(object)
+ *   fake_free_sheaf(rcu_head)   as rcu_free_sheaf()
+ *   fake_alloc_bulk(cache, gfp, count, array)   goes through FAKE_DURING_BULK, where a test may put
+ *                             a call, and returns the number at FAKE_BULK_RESULT, at first 0
+ *   __kmem_cache_free_bulk()  calls fake_cache_free() with the registers it got; no site
+ *   fake_cache_free(cache, ., ., ., object)
+ *   fake_free_bulk(cache, ., count, array)
  *   ftrace_init(), alternative_instructions()   each goes through FAKE_DURING_*, where a test may
  *                             put a call, and rewrites nothing: that is the test's part
  */
@@ -37,9 +43,16 @@ enum {
 	FAKE_FENTRY = 0x1800,
 	FAKE_RETURN_THUNK = 0x1900,
 	FAKE_REST_INIT = 0x1a00, /* called after alternative_instructions() */
+	FAKE_FREE_SHEAF = 0x1b00,
+	FAKE_ALLOC_BULK = 0x1c00,
+	FAKE_DURING_BULK = FAKE_ALLOC_BULK + 5,
+	FAKE_BULK_RESULT = FAKE_ALLOC_BULK + 10, /* fake_load_rax() */
+	FAKE_UNDO_BULK = 0x1d00,
+	FAKE_CACHE_FREE = 0x1e00,
+	FAKE_FREE_BULK = 0x1f00,
 	FAKE_TEXT_END = 0x2000,
-	FAKE_NR_PROBES = 6,
-	FAKE_NR_EXITS = 5, /* of those that allocate */
+	FAKE_NR_PROBES = 10,
+	FAKE_NR_EXITS = 6, /* of those that allocate */
 
 	/* data */
 	FAKE_SYSTEM_STATE = 0x30000, /* u32, 0 while booting */
@@ -49,9 +62,13 @@ enum {
 
 	FAKE_CACHE_GPA = FAKE_HEAP_GPA,
 	FAKE_OBJECT_GPA = FAKE_HEAP_GPA + 0x1000,
+	FAKE_ARRAY_GPA = FAKE_HEAP_GPA + 0x2000, /* free for tests */
 	FAKE_CACHE_SIZE = 96,
 	FAKE_CACHE_OBJECT_SIZE = 80,
 };
+
+/* Those with a probe, by their image offsets. */
+extern const uint64_t fake_functions[FAKE_NR_PROBES];
 
 struct fake_session {
 	struct fake_guest fg;

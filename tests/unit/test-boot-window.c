@@ -95,8 +95,8 @@ static void test_ftrace_init(void)
 	start();
 	is_u64((uint64_t)run_until(FAKE_FTRACE_INIT, FAKE_DURING_FTRACE), 1,
 	       "ftrace_init() begins");
-	for (uint64_t f = FAKE_KMALLOC; f <= FAKE_KFREE; f += 0x100)
-		original &= calls_fentry(f);
+	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
+		original &= calls_fentry(fake_functions[i]);
 	ok(original, "it finds every site as it was linked");
 	fake_session_set_sites(&fs, "\x0f\x1f\x44\0\0");
 	is_u64((uint64_t)go_on(FAKE_DURING_FTRACE), 1, "it turns them into NOPs and returns");
@@ -105,8 +105,8 @@ static void test_ftrace_init(void)
 	   "and what is behind them is the guest's own");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call afterwards");
 	is_u64(recorded(), 1, "is recorded");
-	for (uint64_t f = FAKE_KMALLOC; f <= FAKE_KFREE; f += 0x100)
-		memcpy(fs.text + f, "\x0f\x1f\x44\0\0", 5);
+	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
+		memcpy(fs.text + fake_functions[i], "\x0f\x1f\x44\0\0", 5);
 	end();
 }
 
