@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include "patcher/ring-merge.h"
+#include "tests/lib/ring-writer.h"
+#include "tests/lib/tap.h"
+
+enum { DATA = RING_MIN_DATA, STALL_NS = 1000, SMALL = 24, BIG = 400, MAX_OUT = 1 << 20 };
+
+static const struct ring_shape shapes[] = {{.size = {[RING_ENTRY] = SMALL, [RING_RETURN] = BIG}}};
+static const struct ring_commit small = {RING_ENTRY, 0, SMALL};
+static const struct ring_commit big = {RING_RETURN, 0, BIG};
+
+struct fixture {
+	unsigned int nr_cpus;
+	void *memory[RING_MERGE_MAX];
+	struct ring rings[RING_MERGE_MAX];
+	struct ring_writer writers[RING_MERGE_MAX];
+	struct ring_merge merge;
+	struct ring_clock clock;
+	/* What was handed on. */
+	uint64_t nr_out, stamps_back, last;
+	struct {
+		uint64_t tsc, value;
+		unsigned int cpu;
+	} * out;
+	int fail_with;
+};
+
+static int record_out(void *arg, unsigned int cpu, const struct ring_record *record)
+{
+	struct fixture *f = arg;
+
+	if (f->fail_with)
+		return f->fail_with;
+	if (f->nr_out == MAX_OUT)
+		abort();
+	f->stamps_back += record->tsc < f->last;
+	f->last = record->tsc;
+	f->out[f->nr_out].tsc = record->tsc;
+	f->out[f->nr_out].value = record->fields[0];
+	f->out[f->nr_out++].cpu = cpu;
+	return 0;
+}
+
+static struct fixture *setup(unsigned int nr_cpus, size_t queue_bytes)
+{
+	const struct ring_config config = {DATA, queue_bytes, shapes, 1};
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	if (!f || !(f->out = calloc(MAX_OUT, sizeof(*f->out))))
+		abort();
+	f->nr_cpus = nr_cpus;
+	for (unsigned int cpu = 0; cpu < nr_cpus; cpu++) {
+		f->memory[cpu] = malloc(ring_stride(DATA));
+		if (!f->memory[cpu] || ring_init(&f->rings[cpu], f->memory[cpu], &config, NULL))
+			abort();
+		f->writers[cpu] = ring_writer(f->memory[cpu], DATA);
+	}
+	if (ring_merge_init(&f->merge, f->rings, nr_cpus, NULL))
+		abort();
+	f->clock = (struct ring_clock){.tsc = 1000, .stall_ns = STALL_NS};
+	return f;
+}
+
+static void teardown(struct fixture *f)
+{
+	for (unsigned int cpu = 0; cpu < f->nr_cpus; cpu++) {
+		ring_deinit(&f->rings[cpu]);
+		free(f->memory[cpu]);
+	}
+	free(f->out);
+	free(f);
+}
+
+static void put(struct fixture *f, unsigned int cpu, uint64_t tsc)
+{
+	if (!ring_writer_put(&f->writers[cpu], small, tsc, tsc))
+		abort();
+}
+
+static int pass(struct fixture *f)
+{
+	return ring_merge_pass(&f->merge, &f->clock, record_out, f);
+}
+
+static void test_order(void)
+{
+	static const unsigned int cpus[] = {0, 1, 0, 2, 1, 1, 0};
+	struct fixture *f = setup(3, DATA);
+	unsigned int wrong = 0;
+
+	for (unsigned int cpu = 0; cpu < 3; cpu++)
+		for (unsigned int i = 0; i < 7; i++)
+			if (cpus[i] == cpu)
+				put(f, cpu, 10 * i + 1);
+	pass(f);
+	is_u64(f->nr_out, 7, "all that is older than the pass is handed on");
+	for (unsigned int i = 0; i < 7; i++)
+		wrong += f->out[i].cpu != cpus[i] || f->out[i].tsc != 10 * i + 1;
+	is_u64(wrong, 0, "in the order of their time stamps");
+	for (unsigned int cpu = 3; cpu-- > 0;) {
+		put(f, cpu, 1000);
+		put(f, cpu, 1000);
+	}
+	pass(f);
+	for (unsigned int i = 0; i < 6; i++)
+		wrong += f->out[7 + i].cpu != i / 2;
+	is_u64(wrong, 0, "of equal ones the lower CPU's come first");
+	teardown(f);
+}
+
+/* A reservation that is not complete may get any stamp from its ring's last one on. */
+static void test_watermark(void)
+{
+	struct fixture *f = setup(2, DATA);
+	struct ring_record *pending;
+
+	put(f, 0, 100);
+	pending = ring_writer_reserve(&f->writers[0], SMALL);
+	put(f, 1, 50);
+	put(f, 1, 150);
+	pass(f);
+	is_u64(f->nr_out, 2, "what is older than the incomplete record is handed on");
+	is_u64(f->last, 100, "up to the last record before it");
+	pending->tsc = 120;
+	ring_writer_commit(pending, small);
+	pass(f);
+	is_u64(f->nr_out, 4, "complete: the rest");
+	is_u64(f->out[2].tsc, 120, "the late one in its place");
+	f->clock.tsc = 2000;
+	ring_writer_reserve(&f->writers[0], SMALL);
+	put(f, 1, 1500);
+	f->clock.now_ns = 1;
+	pass(f);
+	is_u64(f->nr_out, 4, "one that is never completed");
+	f->clock.now_ns += STALL_NS;
+	pass(f);
+	is_u64(f->nr_out, 5, "does not hold the others for longer than the limit");
+	put(f, 0, 1400);
+	pass(f);
+	is_u64(f->last, 2000, "a stamp from before what was handed on is moved behind it");
+	is_u64(f->rings[0].counts.clamped, 1, "and counted");
+	is_u64(f->stamps_back, 0, "stamps never go back");
+	teardown(f);
+}
+
+/* One ring stalls; the other's records fill its queue, then its ring, and nothing is lost. */
+static void test_queue_full(void)
+{
+	struct fixture *f = setup(2, RING_MAX_RECORD);
+	struct ring_record *pending = ring_writer_reserve(&f->writers[0], SMALL);
+	uint64_t written = 0, wrong = 0;
+
+	for (int i = 0; i < 10; i++) {
+		while (ring_writer_put(&f->writers[1], small, written + 1, written + 1))
+			written++;
+		pass(f);
+	}
+	is_u64(f->nr_out, 0, "nothing is handed on before the incomplete record");
+	ok(written * SMALL <= DATA - RING_SLACK + RING_MAX_RECORD + SMALL,
+	   "%lu records are in the ring and the queue, then its writer has to wait", written);
+	ok(ring_room(&f->rings[1]) == RING_FULL, "the ring says so");
+	pending->tsc = 1;
+	pending->fields[0] = 0;
+	ring_writer_commit(pending, small);
+	for (int i = 0; i < 100 && f->nr_out < written + 1; i++)
+		pass(f);
+	is_u64(f->nr_out, written + 1, "all come, a queue at a time");
+	for (uint64_t i = 0; i <= written; i++)
+		wrong += f->out[i].value != i;
+	is_u64(wrong, 0, "in order");
+	is_u64(f->stamps_back, 0, "with the stamps");
+	teardown(f);
+}
+
+static void test_emit_fails(void)
+{
+	struct fixture *f = setup(2, DATA);
+
+	put(f, 0, 1);
+	put(f, 1, 2);
+	f->fail_with = -ENOSPC;
+	is_u64((uint64_t)-pass(f), ENOSPC, "the error comes back");
+	f->fail_with = 0;
+	is_u64((uint64_t)pass(f), 0, "the next pass");
+	is_u64(f->nr_out, 2, "hands on what failed, once");
+	teardown(f);
+}
+
+static void test_clock_back(void)
+{
+	struct fixture *f = setup(2, DATA);
+
+	put(f, 0, 900);
+	pass(f);
+	f->clock.tsc = 10;
+	put(f, 1, 5);
+	put(f, 0, 950);
+	pass(f);
+	is_u64(f->nr_out, 3, "a clock that goes back holds nothing up");
+	is_u64(f->stamps_back, 0, "nor takes stamps back");
+	teardown(f);
+}
+
+static void test_limits(void)
+{
+	struct fixture *f = setup(RING_MERGE_MAX, DATA);
+	struct ring_merge merge;
+
+	ok(ring_merge_init(&merge, f->rings, 0, NULL) == -EINVAL, "no rings");
+	ok(ring_merge_init(&merge, f->rings, RING_MERGE_MAX + 1, NULL) == -EINVAL, "too many");
+	for (uint64_t i = 0; i < 640; i++)
+		put(f, (unsigned int)(i * 37 % RING_MERGE_MAX), i + 1);
+	pass(f);
+	is_u64(f->nr_out, 640, "the most rings there can be");
+	for (uint64_t i = 0, wrong = 0; i < 640; i++) {
+		wrong += f->out[i].tsc != i + 1;
+		if (i == 639)
+			is_u64(wrong, 0, "in order");
+	}
+	teardown(f);
+}
+
+enum { NR_WRITERS = 4, PER_WRITER = 50000 };
+
+struct producer {
+	pthread_t thread;
+	struct fixture *f;
+	unsigned int cpu;
+	uint64_t *clock; /* shared by all: no two records have the same stamp */
+};
+
+/* The stamp is taken after the reservation; sometimes the thread loses the CPU before or after. */
+static void *produce(void *arg)
+{
+	struct producer *p = arg;
+	unsigned int seed = p->cpu + 1;
+
+	for (unsigned int i = 0; i < PER_WRITER; i++) {
+		struct ring_commit commit = rand_r(&seed) % 16 ? small : big;
+		struct ring_record *record;
+
+		while (!(record = ring_writer_reserve(&p->f->writers[p->cpu], commit.size)))
+			sched_yield();
+		if (rand_r(&seed) % 256 == 0)
+			sched_yield();
+		record->tsc = __atomic_add_fetch(p->clock, 1, __ATOMIC_SEQ_CST);
+		if (rand_r(&seed) % 256 == 0)
+			sched_yield();
+		ring_writer_fill(record, commit.size, record->tsc);
+		ring_writer_commit(record, commit);
+	}
+	return NULL;
+}
+
+static void test_concurrent(size_t queue_bytes)
+{
+	struct fixture *f = setup(NR_WRITERS, queue_bytes);
+	struct producer producers[NR_WRITERS];
+	uint64_t clock = 0, wrong = 0, changed = 0;
+
+	f->clock.stall_ns = UINT64_MAX;
+	for (unsigned int i = 0; i < NR_WRITERS; i++) {
+		producers[i] = (struct producer){.f = f, .cpu = i, .clock = &clock};
+		if (pthread_create(&producers[i].thread, NULL, produce, &producers[i]))
+			abort();
+	}
+	while (f->nr_out < (uint64_t)NR_WRITERS * PER_WRITER) {
+		f->clock.tsc = __atomic_load_n(&clock, __ATOMIC_SEQ_CST);
+		pass(f);
+		sched_yield();
+	}
+	for (unsigned int i = 0; i < NR_WRITERS; i++) {
+		pthread_join(producers[i].thread, NULL);
+		changed += f->rings[i].counts.clamped + f->rings[i].counts.malformed;
+	}
+	for (uint64_t i = 0; i < f->nr_out; i++)
+		wrong += f->out[i].tsc != i + 1 || f->out[i].value != i + 1;
+	is_u64(wrong, 0, "handed on exactly in the order of all stamps, none missing or twice");
+	is_u64(changed, 0, "and no stamp had to be changed");
+	teardown(f);
+}
+
+int main(void)
+{
+	test_order();
+	test_watermark();
+	test_queue_full();
+	test_emit_fails();
+	test_clock_back();
+	test_limits();
+	test_concurrent(DATA);
+	test_concurrent(RING_MAX_RECORD);
+	return tap_done();
+}
