@@ -248,8 +248,10 @@ bool ring_arm(struct ring *ring)
 
 	if (ring_queue_first(&ring->queue))
 		return false;
-	if (ring->dead)
+	if (ring->dead) {
+		publish_limit(ring); /* the guest may have changed it */
 		return true;
+	}
 	__atomic_store_n(&header->doorbell, 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&ring->limit, ring->consumed, __ATOMIC_RELEASE);
 	__atomic_store_n(&header->limit, ring->consumed, __ATOMIC_SEQ_CST);

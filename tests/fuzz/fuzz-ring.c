@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Three rings whose memory is scribbled on between the steps of writers, passes and doorbells. The
+ * input is a list of steps of four bytes each.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/ring-merge.h"
+#include "tests/lib/ring-writer.h"
+
+enum { NR_RINGS = 3, DATA = RING_MIN_DATA, QUEUE = 2 * RING_MAX_RECORD, NR_PROBES = 2 };
+
+static const struct ring_shape shapes[NR_PROBES] = {
+	{.size = {[RING_ENTRY] = 24, [RING_RETURN] = 136}},
+	{.size = {[RING_ENTRY] = RING_MAX_RECORD, [RING_ELEMENT] = 40, [RING_END] = 16}},
+};
+
+struct state {
+	uint8_t *memory[NR_RINGS];
+	struct ring rings[NR_RINGS];
+	struct ring_record *pending[NR_RINGS]; /* reserved and not yet committed */
+	struct ring_merge merge;
+	struct ring_clock clock;
+	uint64_t last_tsc, latest_tsc;
+	uint64_t nr_out[NR_RINGS];
+};
+
+static void require(bool condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void create(struct state *s)
+{
+	const struct ring_config config = {DATA, QUEUE, shapes, NR_PROBES};
+
+	*s = (struct state){.clock = {.tsc = 1000, .margin = 10, .stall_ns = 50}};
+	for (int i = 0; i < NR_RINGS; i++) {
+		s->memory[i] = malloc(ring_stride(DATA));
+		require(s->memory[i] && !ring_init(&s->rings[i], s->memory[i], &config, NULL));
+	}
+	require(!ring_merge_init(&s->merge, s->rings, NR_RINGS, NULL));
+}
+
+static void destroy(struct state *s)
+{
+	for (int i = 0; i < NR_RINGS; i++) {
+		ring_deinit(&s->rings[i]);
+		free(s->memory[i]);
+	}
+}
+
+/* Whatever the guest wrote, this is what a consumer of records may rely on. */
+static int check_record(void *arg, unsigned int cpu, const struct ring_record *record)
+{
+	struct state *s = arg;
+	struct ring_commit commit;
+
+	require(cpu < NR_RINGS);
+	require(ring_commit_decode(record->commit, &commit) && commit.probe < NR_PROBES);
+	require(commit.size == shapes[commit.probe].size[commit.kind]);
+	require(record->tsc >= s->last_tsc && record->tsc <= s->latest_tsc && !record->unused);
+	s->last_tsc = record->tsc;
+	s->nr_out[cpu]++;
+	return 0;
+}
+
+static uint64_t nr_queued(const struct ring_queue *queue)
+{
+	struct ring_queue copy = *queue;
+	uint64_t n = 0;
+
+	for (; copy.head != copy.tail; n++)
+		ring_queue_pop(&copy);
+	return n;
+}
+
+static void check_ring(const struct state *s, int i, uint64_t consumed_before)
+{
+	const struct ring *ring = &s->rings[i];
+
+	require(ring->consumed >= consumed_before && ring->consumed - consumed_before <= DATA);
+	require(ring->queue.head <= ring->queue.tail && ring->queue.tail <= QUEUE);
+	require(ring->counts.records == s->nr_out[i] + nr_queued(&ring->queue));
+	require(ring->header->limit == ring->limit && !ring->header->doorbell);
+	require(ring->limit == (ring->dead ? 0 : ring->consumed + DATA - RING_SLACK));
+	require(!ring->dead || ring->counts.malformed);
+}
+
+static void pass(struct state *s, uint8_t ticks, int8_t clock_step)
+{
+	uint64_t consumed[NR_RINGS];
+
+	for (int i = 0; i < NR_RINGS; i++)
+		consumed[i] = s->rings[i].consumed;
+	s->clock.tsc += (uint64_t)(int64_t)clock_step;
+	if (s->latest_tsc < s->clock.tsc)
+		s->latest_tsc = s->clock.tsc;
+	s->clock.now_ns += ticks;
+	require(!ring_merge_pass(&s->merge, &s->clock, check_record, s));
+	for (int i = 0; i < NR_RINGS; i++)
+		check_ring(s, i, consumed[i]);
+}
+
+static struct ring_commit pick_commit(uint8_t choice)
+{
+	static const struct ring_commit commits[] = {
+		{RING_ENTRY, 0, 24},   {RING_RETURN, 0, 136}, {RING_ENTRY, 1, RING_MAX_RECORD},
+		{RING_ELEMENT, 1, 40}, {RING_END, 1, 16},
+	};
+
+	return commits[choice % (sizeof(commits) / sizeof(commits[0]))];
+}
+
+/* A record, complete or to be committed later, maybe as something else. */
+static void write_record(struct state *s, int i, uint8_t choice, uint8_t age)
+{
+	struct ring_commit commit = pick_commit(choice);
+	struct ring_writer writer = ring_writer(s->memory[i], DATA);
+	struct ring_record *record;
+
+	if (writer.header->reserve % RING_RECORD_ALIGN)
+		return;
+	record = ring_writer_reserve(&writer, commit.size);
+	if (!record)
+		return;
+	record->tsc = s->clock.tsc + 20 - age;
+	ring_writer_fill(record, commit.size, age);
+	if (choice & 0x80)
+		s->pending[i] = record;
+	else
+		ring_writer_commit(record, commit);
+}
+
+static void commit_pending(struct state *s, int i, uint8_t choice)
+{
+	if (s->pending[i])
+		ring_writer_commit(s->pending[i], pick_commit(choice));
+	s->pending[i] = NULL;
+}
+
+/* Any byte of the memory, or a field of the header by a little. */
+static void scribble(struct state *s, int i, const uint8_t *bytes)
+{
+	static const size_t fields[] = {offsetof(struct ring_header, reserve),
+					offsetof(struct ring_header, drops),
+					offsetof(struct ring_header, limit)};
+	size_t offset = ((size_t)bytes[0] << 8 | bytes[1]) % ring_stride(DATA);
+	uint64_t value;
+
+	if (bytes[0] < 0xf0) {
+		s->memory[i][offset] = bytes[2];
+		return;
+	}
+	offset = fields[bytes[1] % 3];
+	memcpy(&value, s->memory[i] + offset, sizeof(value));
+	value += (uint64_t)(int64_t)(int8_t)bytes[2];
+	memcpy(s->memory[i] + offset, &value, sizeof(value));
+}
+
+static void arm(struct state *s, int i)
+{
+	bool armed = ring_arm(&s->rings[i]);
+	struct ring_writer writer = ring_writer(s->memory[i], DATA);
+
+	if (armed)
+		require(!ring_writer_reserve(&writer, 16) && ring_room(&s->rings[i]) != RING_ROOM);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct state s;
+
+	create(&s);
+	for (; size >= 4; data += 4, size -= 4) {
+		int ring = data[0] >> 4 & 3;
+
+		ring = ring < NR_RINGS ? ring : 0;
+		switch (data[0] & 15) {
+		case 0:
+		case 1:
+			pass(&s, data[1], (int8_t)data[2]);
+			break;
+		case 2:
+			scribble(&s, ring, data + 1);
+			break;
+		case 3:
+			arm(&s, ring);
+			break;
+		case 4:
+			commit_pending(&s, ring, data[1]);
+			break;
+		default:
+			write_record(&s, ring, data[1], data[2]);
+		}
+	}
+	pass(&s, 0, 0);
+	destroy(&s);
+	return 0;
+}
