@@ -161,8 +161,10 @@ static void test_nested(void)
 	ring_writer_fill(outer, SMALL, 1);
 	outer->tsc = 101;
 	is_u64(ring_consume(&f.ring, &f.clock), 0, "a record that lacks only its commit word, too");
+	outer->unused = 0xdead;
 	ring_writer_commit(outer, small);
 	is_u64(ring_consume(&f.ring, &f.clock), f.clock.tsc, "complete: up to now");
+	is_u64(ring_queue_first(&f.ring.queue)->unused, 0, "what no field is reaches nobody");
 	is_u64(pop(&f), 1, "the outer one first");
 	is_u64(ring_queue_first(&f.ring.queue)->tsc, 101, "the inner one's stamp does not go back");
 	is_u64(pop(&f), 2, "the inner one behind it");
