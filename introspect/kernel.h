@@ -93,6 +93,13 @@ uint64_t kernel_page_offset(const struct kernel *kernel);
 int kernel_walk(const struct kernel *kernel, uint64_t gva, struct page_walk *out,
 		struct error *err);
 
+/*
+ * gpa of the kernel's own page table of `level` (1 = page table, 2 = PMD ...) that covers gva.
+ * Errors as page_walk_table(), and -EAGAIN while init_top_pgt does not map the kernel (early boot).
+ */
+int kernel_page_table(const struct kernel *kernel, uint64_t gva, unsigned int level,
+		      uint64_t *table, struct error *err);
+
 /* Read or write at a kernel gva; may cross pages. */
 int kernel_read(const struct kernel *kernel, uint64_t gva, void *to, size_t size,
 		struct error *err);

@@ -63,14 +63,22 @@ static int finish(struct guest *guest, uint64_t entry, unsigned int level, uint6
 	return 0;
 }
 
+/* The entry for gva in the table of `level` at `table`. */
+static int entry_for(struct guest *guest, uint64_t table, unsigned int level, uint64_t gva,
+		     uint64_t *entry, struct error *err)
+{
+	unsigned int shift = PAGE_SHIFT + TABLE_BITS * (level - 1);
+	uint64_t index = (gva >> shift) & ((1u << TABLE_BITS) - 1);
+
+	return read_entry(guest, table + index * sizeof(*entry), entry, err);
+}
+
 static int walk_levels(struct guest *guest, uint64_t table, unsigned int levels, uint64_t gva,
 		       struct page_walk *out, struct error *err)
 {
 	for (unsigned int level = levels; level; level--) {
-		unsigned int shift = PAGE_SHIFT + TABLE_BITS * (level - 1);
-		uint64_t index = (gva >> shift) & ((1u << TABLE_BITS) - 1);
 		uint64_t entry;
-		int rc = read_entry(guest, table + index * sizeof(entry), &entry, err);
+		int rc = entry_for(guest, table, level, gva, &entry, err);
 
 		if (rc)
 			return rc;
@@ -89,13 +97,38 @@ static int walk_levels(struct guest *guest, uint64_t table, unsigned int levels,
 	return error_set_at(err, EINVAL, gva, "a page walk has at least one level");
 }
 
-int page_walk(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
-	      struct page_walk *out, struct error *err)
+static int check_walk(unsigned int levels, uint64_t gva, struct error *err)
 {
-	*out = (struct page_walk){.writable = true, .executable = true, .user = true};
 	if (levels != 4 && levels != 5)
 		return error_set_at(err, EINVAL, gva, "%u page table levels", levels);
 	if (!is_canonical(gva, levels))
 		return error_set_at(err, EINVAL, gva, "not a canonical address");
-	return walk_levels(guest, root & PTE_ADDRESS, levels, gva, out, err);
+	return 0;
+}
+
+int page_walk(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
+	      struct page_walk *out, struct error *err)
+{
+	int rc = check_walk(levels, gva, err);
+
+	*out = (struct page_walk){.writable = true, .executable = true, .user = true};
+	return rc ? rc : walk_levels(guest, root & PTE_ADDRESS, levels, gva, out, err);
+}
+
+int page_walk_table(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
+		    unsigned int level, uint64_t *table, struct error *err)
+{
+	int rc = check_walk(levels, gva, err);
+
+	*table = root & PTE_ADDRESS;
+	for (unsigned int at = levels; !rc && at > level; at--) {
+		uint64_t entry;
+
+		rc = entry_for(guest, *table, at, gva, &entry, err);
+		if (!rc && (!(entry & PTE_PRESENT) || (entry & PTE_LARGE)))
+			rc = error_set_at(err, EFAULT, gva, "no page table below level %u", at);
+		if (!rc)
+			*table = entry & PTE_ADDRESS;
+	}
+	return rc;
 }

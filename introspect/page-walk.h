@@ -24,4 +24,12 @@ struct page_walk {
 int page_walk(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
 	      struct page_walk *out, struct error *err);
 
+/*
+ * gpa of the table of `level` (1 = page table, 2 = the one above it ...) whose entry for gva a walk
+ * reads; root and levels as above. -EFAULT if an entry above it is not present or is a page, else
+ * errors as page_walk().
+ */
+int page_walk_table(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
+		    unsigned int level, uint64_t *table, struct error *err);
+
 #endif

@@ -143,6 +143,27 @@ static void test_hostile(void)
 	ok(!walk(PML4, 4, GVA, &w) && w.gpa == RAM - 4096 + (GVA & 0xfff), "last page of RAM");
 }
 
+static void test_tables(void)
+{
+	static const uint64_t tables[] = {0, PTE, PMD, PUD, PML4, PML5};
+	struct guest *guest = dump_guest(dump);
+	uint64_t table;
+
+	build();
+	for (unsigned int level = 1; level <= 5; level++)
+		ok(!page_walk_table(guest, PML5 | 0xfff, 5, GVA, level, &table, NULL) &&
+			   table == tables[level],
+		   "the table of level %u", level);
+	ok(page_walk_table(guest, PML4, 3, GVA, 1, &table, NULL) == -EINVAL, "3 levels");
+	set(PMD, GVA, 2, 0x600000 | P | PS);
+	ok(page_walk_table(guest, PML4, 4, GVA, 1, &table, NULL) == -EFAULT, "below a large page");
+	ok(!page_walk_table(guest, PML4, 4, GVA, 2, &table, NULL) && table == PMD, "its own table");
+	set(PMD, GVA, 2, PTE);
+	ok(page_walk_table(guest, PML4, 4, GVA, 1, &table, NULL) == -EFAULT, "not present");
+	set(PUD, GVA, 3, RAM | P);
+	ok(page_walk_table(guest, PML4, 4, GVA, 1, &table, NULL) == -ERANGE, "outside RAM");
+}
+
 static void run(enum dump_access access)
 {
 	if (dump_guest_create(1, &dump, NULL) ||
@@ -154,6 +175,7 @@ static void run(enum dump_access access)
 	test_permissions();
 	test_invalid();
 	test_hostile();
+	test_tables();
 	dump_guest_destroy(dump);
 }
 
