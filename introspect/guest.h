@@ -67,7 +67,10 @@ typedef bool guest_trap_fn(void *arg, struct guest_trap *trap);
 struct guest_ops {
 	const char *name; /* "kvm", "dump", "libvirt" */
 
-	/* Guest RAM, sorted by gpa, owned by the guest and constant while it exists. */
+	/*
+	 * Guest RAM, sorted by gpa, owned by the guest and constant while it exists; after it what
+	 * scratch_add() added.
+	 */
 	int (*regions)(struct guest *guest, const struct guest_region **out, size_t *n,
 		       struct error *err);
 	/* Only for guests whose memory is not mapped (region hva NULL). */
@@ -107,7 +110,14 @@ struct guest_ops {
 	/* Trace clock: ns, the guest's kvmclock where it has one. */
 	uint64_t (*clock_ns)(struct guest *guest);
 
-	/* Memory of ours above guest RAM, zeroed, shared with the host; see GUEST_CAP_SCRATCH. */
+	/*
+	 * GUEST_CAP_SCRATCH: memory of ours above guest RAM, zeroed, shared with the host; gpa and
+	 * size (up to 256 MiB) are multiples of 2 MiB. The guest does not know of it before
+	 * something in its page tables refers to it. -ENOSPC if there is no place.
+	 *
+	 * With the guest stopped. When scratch_remove() has returned no vCPU can reach the memory
+	 * any more, through stale TLB entries neither.
+	 */
 	int (*scratch_add)(struct guest *guest, size_t size, struct guest_region *out,
 			   struct error *err);
 	int (*scratch_remove)(struct guest *guest, const struct guest_region *scratch,

@@ -13,6 +13,8 @@ enum {
 	ECX1_TSC_DEADLINE = 1 << 24,
 	EDX1_HTT = 1 << 28,
 
+	DEFAULT_PHYS_BITS = 36,
+
 	LEVEL_SMT = 1,
 	LEVEL_CORE = 2,
 	CACHE_TYPE_MASK = 0x1f,
@@ -116,6 +118,18 @@ void cpuid_for_vcpu(struct kvm_cpuid2 *cpuid, unsigned int index, unsigned int n
 		else if (e->function == leaf_amd_topology)
 			amd_topology(e, index);
 	}
+}
+
+unsigned int cpuid_phys_bits(const struct kvm_cpuid2 *cpuid)
+{
+	for (uint32_t i = 0; i < cpuid->nent; i++) {
+		uint32_t bits = cpuid->entries[i].eax & 0xff;
+		uint32_t guest_bits = cpuid->entries[i].eax >> 16 & 0xff;
+
+		if (cpuid->entries[i].function == leaf_amd_sizes)
+			return guest_bits && guest_bits < bits ? guest_bits : bits;
+	}
+	return DEFAULT_PHYS_BITS;
 }
 
 /* KVM may list only the first level of the topology leaf: there must be one for the cores too. */

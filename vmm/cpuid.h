@@ -27,4 +27,10 @@ void cpuid_for_vcpu(struct kvm_cpuid2 *cpuid, unsigned int index, unsigned int n
  * is how many entries *cpuid has room for. */
 void cpuid_add_core_level(struct kvm_cpuid2 *cpuid, uint32_t capacity);
 
+/*
+ * Width in bits of the physical addresses the guest may use, leaf 0x80000008: MAXPHYADDR, or
+ * GuestPhysAddrSize where the host's nested page tables reach less far.
+ */
+unsigned int cpuid_phys_bits(const struct kvm_cpuid2 *cpuid);
+
 #endif

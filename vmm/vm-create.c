@@ -119,6 +119,7 @@ static int create_vcpus(struct vm *vm, struct error *err)
 	if (rc)
 		return rc;
 	cpuid_add_core_level(cpuid, KVM_CPUID_CAPACITY);
+	scratch_memory_init(&vm->scratch, &vm->kvm, &vm->memory, cpuid_phys_bits(cpuid));
 	for (unsigned int i = 0; !rc && i < vm->nr_vcpus; i++)
 		rc = vcpu_setup(&vm->vcpus[i], cpuid, &vm->entry, err);
 	free(cpuid);
@@ -151,6 +152,12 @@ static bool can_step(const struct vm *vm)
 	return (kvm_extension(&vm->kvm, KVM_CAP_SET_GUEST_DEBUG2) & needed) == needed;
 }
 
+static uint32_t capabilities(const struct vm *vm)
+{
+	return GUEST_CAP_PORT_TRAP | GUEST_CAP_WRITE | (can_step(vm) ? GUEST_CAP_STEP : 0) |
+	       (vm->scratch.gpa ? GUEST_CAP_SCRATCH : 0);
+}
+
 static struct vm *allocate(const struct vm_config *config)
 {
 	struct vm *vm = calloc(1, sizeof(*vm));
@@ -168,6 +175,7 @@ static struct vm *allocate(const struct vm_config *config)
 	vm->user_arg = config->arg;
 	vm->kvm = (struct kvm){.fd = -1, .vm_fd = -1};
 	vm->memory.fd = -1;
+	vm->scratch.fd = -1;
 	pthread_mutex_init(&vm->look_lock, NULL);
 	pthread_mutex_init(&vm->failure_lock, NULL);
 	stop_gate_init(&vm->gate);
@@ -198,10 +206,8 @@ int vm_create(const struct vm_config *config, struct event_loop *loop,
 		vm_destroy(vm);
 		return rc;
 	}
-	vm->guest = (struct guest){.ops = &vmm_guest_ops,
-				   .caps = GUEST_CAP_PORT_TRAP | GUEST_CAP_WRITE |
-					   (can_step(vm) ? GUEST_CAP_STEP : 0),
-				   .nr_vcpus = vm->nr_vcpus};
+	vm->guest = (struct guest){
+		.ops = &vmm_guest_ops, .caps = capabilities(vm), .nr_vcpus = vm->nr_vcpus};
 	*out = vm;
 	return 0;
 }
@@ -217,6 +223,7 @@ void vm_destroy(struct vm *vm)
 	console_destroy(vm->console);
 	serial_deinit(&vm->serial);
 	kvm_close(&vm->kvm);
+	scratch_memory_deinit(&vm->scratch);
 	guest_memory_deinit(&vm->memory);
 	stop_gate_deinit(&vm->gate);
 	pthread_mutex_destroy(&vm->look_lock);

@@ -11,6 +11,7 @@
 #include "vmm/event-loop.h"
 #include "vmm/kvm.h"
 #include "vmm/memory.h"
+#include "vmm/scratch.h"
 #include "vmm/serial.h"
 #include "vmm/stop-gate.h"
 #include "vmm/trace-clock.h"
@@ -24,6 +25,7 @@ struct vm {
 	struct kvm kvm;
 	bool slow_kvm; /* we are told that KVM is the software KVM host of the tests */
 	struct guest_memory memory;
+	struct scratch_memory scratch;
 	struct bus ports, mmio;
 	struct acpi_pm pm;
 	struct serial serial;

@@ -25,8 +25,8 @@ static int regions(struct guest *guest, const struct guest_region **out, size_t 
 		   struct error *err)
 {
 	(void)err;
-	*out = vm_of(guest)->memory.regions;
-	*n = vm_of(guest)->memory.nr_regions;
+	*out = vm_of(guest)->scratch.regions;
+	*n = __atomic_load_n(&vm_of(guest)->scratch.nr_regions, __ATOMIC_ACQUIRE);
 	return 0;
 }
 
@@ -114,6 +114,17 @@ static uint64_t clock_ns(struct guest *guest)
 	return trace_clock_ns(&vm_of(guest)->clock);
 }
 
+static int add_scratch(struct guest *guest, size_t size, struct guest_region *out,
+		       struct error *err)
+{
+	return scratch_memory_add(&vm_of(guest)->scratch, size, out, err);
+}
+
+static int remove_scratch(struct guest *guest, const struct guest_region *region, struct error *err)
+{
+	return scratch_memory_remove(&vm_of(guest)->scratch, region, err);
+}
+
 const struct guest_ops vmm_guest_ops = {
 	.name = "kvm",
 	.regions = regions,
@@ -125,4 +136,6 @@ const struct guest_ops vmm_guest_ops = {
 	.step = step,
 	.set_trap_handler = set_trap_handler,
 	.clock_ns = clock_ns,
+	.scratch_add = add_scratch,
+	.scratch_remove = remove_scratch,
 };

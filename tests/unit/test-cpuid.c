@@ -40,6 +40,18 @@ static const struct kvm_cpuid_entry2 *find(uint32_t function, uint32_t index)
 	return &none;
 }
 
+static void test_phys_bits(void)
+{
+	setup();
+	is_u64(cpuid_phys_bits(cpuid), 48, "width of physical addresses");
+	for (uint32_t i = 0; i < cpuid->nent; i++)
+		if (cpuid->entries[i].function == 0x80000008)
+			cpuid->entries[i].eax = 0x303934;
+	is_u64(cpuid_phys_bits(cpuid), 48, "less if the host's page tables reach less far");
+	cpuid->nent = 1;
+	is_u64(cpuid_phys_bits(cpuid), 36, "a processor that does not say");
+}
+
 static void test_smp(void)
 {
 	setup();
@@ -82,6 +94,7 @@ int main(void)
 	if (!cpuid)
 		return 1;
 	test_smp();
+	test_phys_bits();
 	test_single();
 	free(cpuid);
 	return tap_done();

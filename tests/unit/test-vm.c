@@ -193,6 +193,55 @@ static void test_pause(void)
 	ok(wait_until_counting(), "the guest goes on after a pause");
 }
 
+static size_t count_regions(void)
+{
+	const struct guest_region *regions;
+	size_t n;
+
+	guest->ops->regions(guest, &regions, &n, NULL);
+	return n;
+}
+
+static void test_scratch(void)
+{
+	enum { SIZE = 2 << 20, MAX = 4 };
+	struct guest_region scratch[MAX + 1] = {{0}};
+	size_t before = count_regions();
+	uint64_t word = 0;
+	bool added = true;
+
+	if (!(guest->caps & GUEST_CAP_SCRATCH)) {
+		tap_skip("scratch memory", "no physical addresses left above 4 GiB");
+		return;
+	}
+	guest->ops->stop(guest, NULL);
+	ok(guest->ops->scratch_add(guest, 4096, &scratch[0], NULL) == -EINVAL &&
+		   guest->ops->scratch_add(guest, 0, &scratch[0], NULL) == -EINVAL &&
+		   guest->ops->scratch_add(guest, (size_t)SIZE << 12, &scratch[0], NULL) == -EINVAL,
+	   "wrong sizes are refused");
+	for (int i = 0; i < MAX; i++)
+		added &= !guest->ops->scratch_add(guest, SIZE, &scratch[i], NULL);
+	ok(added, "four regions of scratch memory");
+	ok(guest->ops->scratch_add(guest, SIZE, &scratch[MAX], NULL) == -ENOSPC, "not five");
+	ok(scratch[0].gpa >= 1ull << 32 && scratch[0].gpa % SIZE == 0, "above RAM, 2 MiB-aligned");
+	ok(guest_phys_hva(guest, scratch[2].gpa + SIZE - 8, 8) == scratch[2].hva + SIZE - 8 &&
+		   !guest_phys_hva(guest, scratch[2].gpa + SIZE - 8, 16),
+	   "guest-physical access reaches it and ends with it");
+	scratch[1].hva[5] = MARK;
+	ok(!guest->ops->scratch_remove(guest, &scratch[1], NULL) &&
+		   guest_phys_read(guest, scratch[1].gpa, &word, 8, NULL) == -EFAULT,
+	   "removed");
+	is_u64((uint64_t)-guest->ops->scratch_remove(guest, &scratch[1], NULL), ENOENT, "once");
+	ok(!guest->ops->scratch_add(guest, SIZE, &scratch[MAX], NULL) &&
+		   scratch[MAX].gpa == scratch[1].gpa && scratch[MAX].hva[5] == 0,
+	   "its place can be had again, with zeros");
+	for (int i = 0; i < MAX; i++)
+		added &= !guest->ops->scratch_remove(guest, &scratch[i], NULL);
+	ok(added && count_regions() == before, "all removed");
+	guest->ops->resume(guest, NULL);
+	ok(wait_until_counting(), "the guest goes on after it");
+}
+
 static void test_end(void)
 {
 	struct guest_regs regs;
@@ -238,6 +287,7 @@ int main(void)
 	test_traps();
 	test_stop();
 	test_pause();
+	test_scratch();
 	test_end();
 	vm_destroy(vm);
 	event_loop_destroy(loop);
