@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Per-CPU variables of a fake kernel, in each layout that kernels have had, and those of real
+ * kernels as their images have them before the first instruction ($KERNELS_DIR).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "introspect/percpu.h"
+#include "tests/lib/fake-btf.h"
+#include "tests/lib/fake-kernel.h"
+#include "tests/lib/tap.h"
+
+#define CR0_PG (1ull << 31)
+#define EFER_LMA (1ull << 10)
+
+enum {
+	VCPUS = 3,
+	AREA = 0x10000,    /* of one CPU */
+	OFFSETS = 0x30000, /* __per_cpu_offset, an image offset */
+	PERCPU = 0x40000,  /* __per_cpu_start where variables are linked like others */
+	CPU_NUMBER = 0x9158,
+	CURRENT_TASK = 0xbc0,
+	OWN_OFFSET = 0x9160,
+	HOT = 0x5000,
+	HOT_NUMBER = 12,
+	TASKS = FAKE_HEAP_GPA + VCPUS * AREA,
+	TASK_SIZE = 0x1000,
+	PID = 0x98,
+	COMM = 0x2b0,
+	ON_CPU = 0x34,
+	PHYS_TEXT = 16 << 20,
+};
+
+enum layout { ZERO_BASED, HOT_STRUCT, REAL_ADDRESSES };
+
+static struct fake_kernel fake;
+static struct dump_guest *dump; /* with VCPUS vCPUs */
+static struct kernel kernel;
+
+static uint64_t area_gpa(unsigned int cpu)
+{
+	return FAKE_HEAP_GPA + cpu * AREA;
+}
+
+static uint64_t task_gpa(unsigned int cpu)
+{
+	return TASKS + cpu * TASK_SIZE;
+}
+
+/* What GS of a CPU holds. */
+static uint64_t gs_base(enum layout layout, unsigned int cpu)
+{
+	uint64_t start = layout == REAL_ADDRESSES ? FAKE_LINK_TEXT + FAKE_SLIDE + PERCPU : 0;
+
+	return fake_direct(area_gpa(cpu)) - start;
+}
+
+static bool use_symbols(enum layout layout)
+{
+	uint64_t base = layout == REAL_ADDRESSES ? FAKE_LINK_TEXT + PERCPU : 0;
+	char map[1024];
+	int n = snprintf(map, sizeof(map),
+			 "%016llx T _text\n%016llx D __per_cpu_offset\n%016llx D "
+			 "this_cpu_off\n%016llx D init_top_pgt\n",
+			 FAKE_LINK_TEXT, FAKE_LINK_TEXT + OFFSETS,
+			 (unsigned long long)base + OWN_OFFSET, FAKE_LINK_TEXT + FAKE_INIT_TOP_PGT);
+
+	if (layout == HOT_STRUCT)
+		n += snprintf(map + n, sizeof(map) - (size_t)n, "%016x A pcpu_hot\n", HOT);
+	else
+		n += snprintf(map + n, sizeof(map) - (size_t)n,
+			      "%016llx A cpu_number\n%016llx A current_task\n",
+			      (unsigned long long)base + CPU_NUMBER,
+			      (unsigned long long)base + CURRENT_TASK);
+	symbols_destroy(fake.image.symbols);
+	fake.image.symbols = NULL;
+	return !symbols_from_system_map(map, (size_t)n, &fake.image.symbols, NULL);
+}
+
+static bool use_btf(void)
+{
+	static const struct fake_struct structs[] = {
+		{"pcpu_hot",
+		 64,
+		 {{"current_task", 0, 8, 0, 0}, {"cpu_number", HOT_NUMBER, 4, 0, 0}}},
+		{"task_struct",
+		 TASK_SIZE,
+		 {{"pid", PID, 4, 0, 0}, {"comm", COMM, 8, 0, 0}, {"on_cpu", ON_CPU, 4, 0, 0}}},
+		{NULL, 0, {{NULL, 0, 0, 0, 0}}},
+	};
+	static const struct fake_enumerator none[] = {{NULL, 0}};
+	uint8_t bytes[2048];
+	size_t size = fake_btf(structs, none, bytes, sizeof(bytes));
+
+	btf_destroy(fake.image.btf);
+	fake.image.btf = NULL;
+	return !btf_parse(bytes, size, &fake.image.btf, NULL);
+}
+
+static void set_vcpu(unsigned int vcpu, bool started, uint64_t gs, uint64_t kernel_gs)
+{
+	struct guest_sregs sregs = {.gs_base = gs, .kernel_gs_base = kernel_gs};
+	struct guest_regs regs = {0};
+
+	if (started) {
+		sregs.cr0 = CR0_PG;
+		sregs.efer = EFER_LMA;
+	}
+	dump_guest_set_vcpu(dump, vcpu, &regs, &sregs, NULL);
+}
+
+/* One CPU's variables, and its vCPU in the kernel. */
+static void put_cpu(enum layout layout, unsigned int cpu)
+{
+	uint64_t area = area_gpa(cpu), base = gs_base(layout, cpu);
+
+	fake_put64(&fake, FAKE_PHYS_TEXT + OFFSETS + cpu * 8, base);
+	fake_put64(&fake, area + OWN_OFFSET, base);
+	if (layout == HOT_STRUCT) {
+		fake_put32(&fake, area + HOT + HOT_NUMBER, cpu);
+		fake_put64(&fake, area + HOT, fake_direct(task_gpa(cpu)));
+	} else {
+		fake_put32(&fake, area + CPU_NUMBER, cpu);
+		fake_put64(&fake, area + CURRENT_TASK, fake_direct(task_gpa(cpu)));
+	}
+	fake_put32(&fake, task_gpa(cpu) + PID, 100 + cpu);
+	memcpy(fake.ram + task_gpa(cpu) + COMM, "worker", 7);
+	fake_put32(&fake, task_gpa(cpu) + ON_CPU, 1);
+	set_vcpu(cpu, true, base, 0x7f0000001000ull);
+}
+
+static bool start(enum layout layout)
+{
+	if (!ok(!fake_kernel_create(&fake, FAKE_6_12, 4) && use_symbols(layout) && use_btf() &&
+			!dump_guest_create(VCPUS, &dump, NULL) &&
+			!dump_guest_add_buffer(dump, 0, fake.ram, FAKE_RAM, DUMP_MAPPED, NULL),
+		"a kernel"))
+		return false;
+	for (unsigned int i = 0; i < VCPUS; i++)
+		put_cpu(layout, i);
+	kernel_at(&kernel, dump_guest(dump), &fake.image, FAKE_SLIDE, FAKE_PHYS_TEXT);
+	return true;
+}
+
+static void finish(void)
+{
+	dump_guest_destroy(dump);
+	fake_kernel_destroy(&fake);
+}
+
+static void test_layouts(void)
+{
+	static const char *const names[] = {"linked at 0", "in pcpu_hot", "linked like other data"};
+	static const uint64_t numbers[] = {CPU_NUMBER, HOT + HOT_NUMBER,
+					   FAKE_LINK_TEXT + FAKE_SLIDE + PERCPU + CPU_NUMBER};
+	static const uint64_t tasks[] = {CURRENT_TASK, HOT,
+					 FAKE_LINK_TEXT + FAKE_SLIDE + PERCPU + CURRENT_TASK};
+	struct percpu_task task;
+	int32_t number;
+
+	for (enum layout layout = ZERO_BASED; layout <= REAL_ADDRESSES; layout++) {
+		if (!start(layout))
+			return;
+		ok(!percpu_cpu_number(&kernel, &number, NULL), "CPU number %s", names[layout]);
+		is_u64((uint64_t)number, numbers[layout], "its displacement");
+		ok(!percpu_current_task(&kernel, &task, NULL), "current task %s", names[layout]);
+		is_u64((uint64_t)task.displacement, tasks[layout], "its displacement");
+		ok(task.pid == PID && task.comm == COMM && task.comm_size == 8, "its fields");
+		finish();
+	}
+}
+
+static int find_number(const char *want)
+{
+	struct error err = {0};
+	int32_t number;
+	int rc = percpu_cpu_number(&kernel, &number, &err);
+
+	if (rc && !strstr(err.text, want))
+		tap_diag("%s", err.text);
+	return rc && !strstr(err.text, want) ? 1 : rc;
+}
+
+static int find_task(const char *want)
+{
+	struct percpu_task task;
+	struct error err = {0};
+	int rc = percpu_current_task(&kernel, &task, &err);
+
+	if (rc && !strstr(err.text, want))
+		tap_diag("%s", err.text);
+	return rc && !strstr(err.text, want) ? 1 : rc;
+}
+
+static void test_vcpus(void)
+{
+	const uint64_t user = 0x7f0000002000ull;
+
+	if (!start(ZERO_BASED))
+		return;
+	set_vcpu(1, true, user, gs_base(ZERO_BASED, 1));
+	ok(!find_number(""), "a vCPU in user mode");
+	set_vcpu(1, true, gs_base(ZERO_BASED, 0), gs_base(ZERO_BASED, 1));
+	ok(!find_number(""), "whose user has another CPU's address in GS");
+	set_vcpu(1, false, 0, 0);
+	ok(!find_number(""), "a vCPU that waits to be started");
+	set_vcpu(1, true, user, 0);
+	ok(find_number("vCPU 1 has not set up") == -EAGAIN, "one that is just being started");
+	set_vcpu(1, true, gs_base(ZERO_BASED, 2), user);
+	ok(find_number("calls vCPU 1 its CPU 2") == -ENOTSUP, "vCPUs numbered otherwise");
+	for (unsigned int i = 0; i < VCPUS; i++)
+		set_vcpu(i, false, 0, 0);
+	ok(find_number("no vCPU runs") == -EAGAIN, "none started");
+	finish();
+}
+
+static void test_wrong_memory(void)
+{
+	if (!start(ZERO_BASED))
+		return;
+	fake_put32(&fake, area_gpa(2) + CPU_NUMBER, 1);
+	ok(find_number("vCPU 2 finds 1") == -EPROTO, "another number");
+	fake_put64(&fake, area_gpa(0) + OWN_OFFSET, 0);
+	ok(find_number("data of vCPU 0 is not where") == -EPROTO, "not per-CPU data");
+	fake_put64(&fake, area_gpa(0) + OWN_OFFSET, gs_base(ZERO_BASED, 0));
+	ok(!find_task(""), "tasks are found");
+	fake_put32(&fake, task_gpa(1) + ON_CPU, 0);
+	ok(find_task("task of vCPU 1 is not marked") == -EAGAIN, "a task that does not run");
+	fake_put32(&fake, task_gpa(1) + PID, 5 << 20);
+	ok(find_task("vCPU 1 does not run a task") == -EPROTO, "an impossible pid");
+	memset(fake.ram + task_gpa(0) + COMM, 'x', 8);
+	ok(find_task("vCPU 0 does not run a task") == -EPROTO, "a name without an end");
+	fake_put64(&fake, area_gpa(0) + CURRENT_TASK, 0x1234);
+	ok(find_task("not a mapped") == -EFAULT, "no pointer");
+	finish();
+}
+
+static void test_missing(void)
+{
+	static const char no_smp[] = "ffffffff81000000 T _text\n0000000000009158 A cpu_number\n";
+	static const char nothing[] = "ffffffff81000000 T _text\n";
+
+	if (!start(ZERO_BASED))
+		return;
+	symbols_destroy(fake.image.symbols);
+	symbols_from_system_map(no_smp, sizeof(no_smp) - 1, &fake.image.symbols, NULL);
+	ok(find_number("not SMP") == -ENOENT, "no __per_cpu_offset");
+	symbols_destroy(fake.image.symbols);
+	symbols_from_system_map(nothing, sizeof(nothing) - 1, &fake.image.symbols, NULL);
+	ok(find_number("no cpu_number: the kernel has no symbol pcpu_hot") == -ENOENT,
+	   "no variable");
+	ok(find_task("no current_task: ") == -ENOENT, "no current task");
+	use_symbols(HOT_STRUCT);
+	btf_destroy(fake.image.btf);
+	fake.image.btf = NULL;
+	ok(find_number("has no BTF") == -ENOENT, "no BTF");
+	finish();
+}
+
+/*
+ * A real image, not moved, as the first processor finds it: GS leads to the linked copy of the
+ * variables, and the first task is the linked one.
+ */
+static void test_image(const struct kernel_image *image, const char *version)
+{
+	struct guest_sregs sregs = {.cr0 = CR0_PG, .efer = EFER_LMA};
+	struct guest_regs regs = {0};
+	struct percpu_task task;
+	struct btf_field on_cpu;
+	struct error err = {0};
+	uint64_t init_task, pointer = 0;
+	uint32_t one = 1;
+	char comm[16] = "";
+	int32_t number;
+
+	if (dump_guest_create(1, &dump, NULL) ||
+	    dump_guest_add_buffer(dump, PHYS_TEXT, image->init_bytes, image->init_size, DUMP_MAPPED,
+				  NULL))
+		abort();
+	kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
+	kernel_read(&kernel, kernel_symbol(&kernel, "__per_cpu_offset"), &sregs.gs_base, 8, NULL);
+	dump_guest_set_vcpu(dump, 0, &regs, &sregs, NULL);
+	ok(!percpu_cpu_number(&kernel, &number, &err), "%s: CPU number %s", version, err.text);
+	init_task = kernel_symbol(&kernel, "init_task");
+	/* As sched_init() does. */
+	ok(!btf_field(image->btf, "task_struct", "on_cpu", &on_cpu, NULL) &&
+		   !kernel_write(&kernel, init_task + on_cpu.offset, &one, sizeof(one), NULL),
+	   "%s: the first task runs", version);
+	ok(!percpu_current_task(&kernel, &task, &err), "%s: current task %s", version, err.text);
+	kernel_read(&kernel, sregs.gs_base + (uint64_t)task.displacement, &pointer, 8, NULL);
+	is_u64(pointer, init_task, "it is init_task");
+	kernel_read_string(&kernel, pointer + task.comm, comm, sizeof(comm), NULL);
+	is_str(comm, "swapper", "its name");
+	dump_guest_destroy(dump);
+}
+
+static void test_real(const char *version)
+{
+	const char *directory = getenv("KERNELS_DIR");
+	struct kernel_image *image;
+	struct kernel_file *file;
+	struct error err = {0};
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory ? directory : "build/kernels",
+		 version);
+	if (kernel_file_open(path, &file, &err) == -ENOENT) {
+		tap_skip(version, "not fetched");
+		return;
+	}
+	if (ok(!err.code && !kernel_image_load(file, &image, &err), "%s %s", version, err.text)) {
+		test_image(image, version);
+		kernel_image_destroy(image);
+	}
+	kernel_file_close(file);
+}
+
+int main(void)
+{
+	test_layouts();
+	test_vcpus();
+	test_wrong_memory();
+	test_missing();
+	test_real("5.10");
+	test_real("6.1");
+	test_real("6.12");
+	test_real("7.0");
+	return tap_done();
+}
