@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/error.h"
+#include "introspect/tsc-clock.h"
 
 /*
  * A guest, whoever runs it: our own VMM (vmm/vmm-guest.c), a memory dump (introspect/dump-guest.c),
@@ -109,6 +110,17 @@ struct guest_ops {
 
 	/* Trace clock: ns, the guest's kvmclock where it has one. */
 	uint64_t (*clock_ns)(struct guest *guest);
+
+	/*
+	 * The same clock for time stamps that vCPUs take themselves with RDTSC or RDTSCP. tsc_clock
+	 * gives a vCPU's conversion, with the guest stopped; to be asked again when the guest may
+	 * have written the register (while it boots, when it takes a CPU on or off line). -ENOTSUP
+	 * if the host has no usable TSC. tsc is what vCPU 0, after its tsc_clock, would read now;
+	 * any thread, no system call. Both NULL where there is no such thing.
+	 */
+	uint64_t (*tsc)(struct guest *guest);
+	int (*tsc_clock)(struct guest *guest, unsigned int vcpu, struct tsc_clock *out,
+			 struct error *err);
 
 	/*
 	 * GUEST_CAP_SCRATCH: memory of ours above guest RAM, zeroed, shared with the host; gpa and

@@ -141,7 +141,7 @@ static int build(struct vm *vm, const struct vm_config *config, struct error *er
 	if (!rc)
 		rc = create_vcpus(vm, err);
 	if (!rc)
-		rc = trace_clock_init(&vm->clock, &vm->kvm, err);
+		rc = trace_clock_init(&vm->clock, &vm->kvm, vm->vcpus[0].fd, err);
 	return rc;
 }
 

@@ -114,6 +114,20 @@ static uint64_t clock_ns(struct guest *guest)
 	return trace_clock_ns(&vm_of(guest)->clock);
 }
 
+static uint64_t tsc(struct guest *guest)
+{
+	return trace_clock_tsc(&vm_of(guest)->clock);
+}
+
+static int get_tsc_clock(struct guest *guest, unsigned int index, struct tsc_clock *out,
+			 struct error *err)
+{
+	struct vcpu *vcpu = get_vcpu(guest, index, err);
+
+	return !vcpu ? -EINVAL
+		     : trace_clock_of_vcpu(&vm_of(guest)->clock, index, vcpu->fd, out, err);
+}
+
 static int add_scratch(struct guest *guest, size_t size, struct guest_region *out,
 		       struct error *err)
 {
@@ -136,6 +150,8 @@ const struct guest_ops vmm_guest_ops = {
 	.step = step,
 	.set_trap_handler = set_trap_handler,
 	.clock_ns = clock_ns,
+	.tsc = tsc,
+	.tsc_clock = get_tsc_clock,
 	.scratch_add = add_scratch,
 	.scratch_remove = remove_scratch,
 };

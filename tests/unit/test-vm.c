@@ -242,6 +242,35 @@ static void test_scratch(void)
 	ok(wait_until_counting(), "the guest goes on after it");
 }
 
+/* What a vCPU reads from its TSC, converted, is the time at which it did. */
+static void test_tsc_clock(void)
+{
+	struct tsc_clock clock, again;
+	struct error err = {0};
+	uint64_t before, stamp, after;
+	int rc;
+
+	guest->ops->stop(guest, NULL);
+	rc = guest->ops->tsc_clock(guest, 0, &clock, &err);
+	if (rc == -ENOTSUP) {
+		tap_skip("vCPUs' time stamps", err.text);
+	} else {
+		before = guest->ops->clock_ns(guest);
+		stamp = tsc_clock_ns(&clock, guest->ops->tsc(guest));
+		after = guest->ops->clock_ns(guest);
+		ok(!rc && before <= stamp && stamp <= after,
+		   "a TSC reading is between two of the trace clock");
+		usleep(20000);
+		ok(!guest->ops->tsc_clock(guest, 0, &again, NULL), "asked again");
+		stamp = tsc_clock_ns(&again, clock.tsc0) - tsc_clock_ns(&clock, clock.tsc0);
+		ok(stamp < 1000000, "it is the same clock (%llu ns ahead)",
+		   (unsigned long long)stamp);
+		ok(guest->ops->clock_ns(guest) >= after + 20000000, "and goes on");
+	}
+	is_u64((uint64_t)-guest->ops->tsc_clock(guest, 3, &clock, NULL), EINVAL, "no such vCPU");
+	guest->ops->resume(guest, NULL);
+}
+
 static void test_end(void)
 {
 	struct guest_regs regs;
@@ -288,6 +317,7 @@ int main(void)
 	test_stop();
 	test_pause();
 	test_scratch();
+	test_tsc_clock();
 	test_end();
 	vm_destroy(vm);
 	event_loop_destroy(loop);
