@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_RING_LAYOUT_H
+#define SONDE_PATCHER_RING_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The memory that trampolines in the guest write and the host reads: one ring per CPU, one behind
+ * the other, `stride` bytes apart:
+ *
+ *	header (RING_HEADER_BYTES) | data (a power of two) | tail (RING_MAX_RECORD)
+ *
+ * Positions count bytes since the ring was made and never wrap; position & (data_bytes - 1) is the
+ * offset into the data. A record that starts before the end of the data runs on into the tail, so
+ * that records are always contiguous; the next one starts at its position & mask as ever.
+ *
+ * Writer, with interrupts off on its own CPU (only an NMI can come between):
+ *	if (reserve >= limit) take the slow path: `out` to the host, or count in drops;
+ *	position = xadd(reserve, size); read the TSC; write the fields; write the commit word last.
+ * Host: copies records whose commit word is not 0, zeroes them, and then raises `limit` to at most
+ * consumed + data_bytes - RING_SLACK. A lower limit makes an earlier record ring the doorbell: with
+ * limit = reserve it is the very next one.
+ *
+ * Everything in here can be forged by the guest.
+ */
+enum {
+	RING_HEADER_BYTES = 128,
+	RING_MAX_RECORD = 512, /* bytes */
+	/* A writer checks before it reserves: one for the writer itself, three for what may nest.
+	 */
+	RING_SLACK = 4 * RING_MAX_RECORD,
+	RING_MIN_DATA = 4096, /* bytes; twice the slack */
+	RING_RECORD_ALIGN = 8,
+};
+
+/* Guest-written and host-written fields lie in cache lines of their own. */
+struct ring_header {
+	uint64_t reserve; /* position of the next record; written by the guest only */
+	uint64_t drops;   /* records given up in drop mode, or because nobody served the `out` */
+	uint64_t unused1[6];
+	uint64_t limit; /* reserve >= limit: slow path; written by the host only */
+	/* Host: not 0 makes the slow path ring (`out`) also in drop mode. */
+	uint32_t doorbell;
+	uint32_t unused2[13];
+};
+
+_Static_assert(sizeof(struct ring_header) == RING_HEADER_BYTES, "fixed by trampolines");
+_Static_assert(offsetof(struct ring_header, limit) == 64, "a cache line of its own");
+
+/* Bytes from one CPU's ring to the next. */
+static inline uint32_t ring_stride(uint32_t data_bytes)
+{
+	return RING_HEADER_BYTES + data_bytes + RING_MAX_RECORD;
+}
+
+enum ring_record_kind {
+	RING_ENTRY = 1,   /* at a function's entry */
+	RING_RETURN = 2,  /* at its return */
+	RING_ELEMENT = 3, /* one item of an array or list of the ENTRY or RETURN before it */
+	RING_END = 4,     /* behind the last element */
+};
+
+/* What precedes the 8-byte fields of every record; their order is record_layout()'s, capture.h. */
+struct ring_record {
+	uint32_t commit; /* 0 = not complete yet */
+	uint32_t unused; /* not written: stays what the host zeroed */
+	uint64_t tsc;    /* of the CPU, read after the reservation */
+	uint64_t fields[];
+};
+
+_Static_assert(sizeof(struct ring_record) == 16, "fixed by trampolines");
+
+struct ring_commit {
+	enum ring_record_kind kind;
+	uint16_t probe;
+	uint32_t size; /* bytes of the whole record, a multiple of RING_RECORD_ALIGN */
+};
+
+/* Bit 31 is always set; kind in bits 24..30, size in 8-byte words in 16..23, probe in 0..15. */
+static inline uint32_t ring_commit_encode(struct ring_commit commit)
+{
+	return UINT32_C(1) << 31 | (uint32_t)commit.kind << 24 |
+	       commit.size / RING_RECORD_ALIGN << 16 | commit.probe;
+}
+
+/* False if no trampoline writes such a word. Whether the size is the probe's is left to check. */
+static inline bool ring_commit_decode(uint32_t word, struct ring_commit *out)
+{
+	uint32_t kind = word >> 24 & 0x7f;
+
+	out->kind = (enum ring_record_kind)kind;
+	out->probe = (uint16_t)word;
+	out->size = (word >> 16 & 0xff) * RING_RECORD_ALIGN;
+	return word >> 31 && kind >= RING_ENTRY && kind <= RING_END &&
+	       out->size >= sizeof(struct ring_record) && out->size <= RING_MAX_RECORD;
+}
+
+#endif
