@@ -30,7 +30,7 @@ enum record_field {
 
 enum {
 	RECORD_KEY_BIAS = 8, /* the trampoline's flags lie below the return address */
-	CAPTURE_MAX_STACK = 32,
+	CAPTURE_MAX_STACK = 48,
 	CAPTURE_COMM_SIZE = 16, /* TASK_COMM_LEN of Linux, include/linux/sched.h */
 };
 

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/trampoline-fields.h"
+
+#include <errno.h>
+
+enum { PAGE_SHIFT = 12, STRUCT_PAGE_SHIFT = 6, RETURN_ADDRESS = RECORD_KEY_BIAS };
+
+struct asm_mem trampoline_record_at(const struct trampoline_code *c, size_t offset)
+{
+	uint64_t data = c->spec->rings.gva + RING_HEADER_BYTES;
+
+	return (struct asm_mem){ASM_R10, ASM_R11, (int32_t)(data + offset), false};
+}
+
+static bool wanted(const struct trampoline_spec *spec, enum record_field field)
+{
+	return spec->capture.fields & CAPTURE(field);
+}
+
+static struct asm_mem field_at(const struct trampoline_code *c, enum record_field field)
+{
+	return trampoline_record_at(c, c->out->layout.offset[field]);
+}
+
+static struct asm_mem at(enum asm_reg base, uint32_t disp)
+{
+	return (struct asm_mem){base, ASM_NO_REG, (int32_t)disp, false};
+}
+
+static bool is_entry(const struct trampoline_code *c)
+{
+	return c->spec->capture.kind == RING_ENTRY;
+}
+
+/* The one register that is free at either kind of place. */
+static enum asm_reg scratch(const struct trampoline_code *c)
+{
+	return is_entry(c) ? ASM_RAX : ASM_RCX;
+}
+
+int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *err)
+{
+	const struct trampoline_kernel *k = spec->kernel;
+	uint32_t largest = k->task_pid | k->task_comm | k->page_compound_head | k->page_slab_cache |
+			   k->slab.offset;
+
+	if (largest > INT32_MAX - CAPTURE_COMM_SIZE)
+		return error_set(err, EINVAL, "an offset in a kernel structure is absurd: %#x",
+				 largest);
+	if (wanted(spec, FIELD_SLAB_CACHE) && (!k->pages || k->pages > INT32_MAX))
+		return error_set(err, ERANGE, "a direct map of %#llx pages cannot be checked",
+				 (unsigned long long)k->pages);
+	return 0;
+}
+
+/*
+ * RDTSC overwrites RAX and RDX. At an entry RDX may be an argument and no register is left for it;
+ * at a return registers are plenty.
+ */
+void trampoline_emit_clock(struct trampoline_code *c)
+{
+	size_t tsc = offsetof(struct ring_record, tsc);
+	static const uint8_t rdtsc[] = {0x0f, 0x31};
+
+	if (is_entry(c)) {
+		asm_push(&c->a, ASM_RDX);
+	} else {
+		asm_move(&c->a, ASM_RSI, ASM_RAX);
+		asm_move(&c->a, ASM_RDI, ASM_RDX);
+	}
+	asm_bytes(&c->a, rdtsc, sizeof(rdtsc));
+	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc), ASM_RAX);
+	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc + 4), ASM_RDX);
+	if (is_entry(c)) {
+		asm_pop(&c->a, ASM_RDX);
+	} else {
+		asm_move(&c->a, ASM_RAX, ASM_RSI);
+		asm_move(&c->a, ASM_RDX, ASM_RDI);
+	}
+}
+
+static void emit_registers(struct trampoline_code *c)
+{
+	static const enum asm_reg regs[FIELD_COUNT] = {
+		[FIELD_KEY] = ASM_RSP,  [FIELD_RESULT] = ASM_RAX, [FIELD_ARG0] = ASM_RDI,
+		[FIELD_ARG1] = ASM_RSI, [FIELD_ARG2] = ASM_RDX,   [FIELD_ARG3] = ASM_RCX,
+		[FIELD_ARG4] = ASM_R8,  [FIELD_ARG5] = ASM_R9,
+	};
+
+	for (unsigned int field = FIELD_KEY; field <= FIELD_ARG5; field++)
+		if (wanted(c->spec, field) && field != FIELD_CALL_SITE)
+			asm_store(&c->a, ASM_64, field_at(c, field), regs[field]);
+}
+
+static void emit_call_site(struct trampoline_code *c)
+{
+	asm_load(&c->a, ASM_64, scratch(c), at(ASM_RSP, RETURN_ADDRESS));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_CALL_SITE), scratch(c));
+}
+
+/* What one register can bring over: the task is looked up for each word. */
+static void emit_task_word(struct trampoline_code *c, enum asm_width width, uint32_t offset,
+			   struct asm_mem to)
+{
+	struct asm_mem task = {ASM_NO_REG, ASM_NO_REG, c->spec->kernel->current_task, true};
+
+	asm_load(&c->a, ASM_64, scratch(c), task);
+	asm_load(&c->a, width, scratch(c), at(scratch(c), offset));
+	asm_store(&c->a, ASM_64, to, scratch(c));
+}
+
+static void emit_comm(struct trampoline_code *c)
+{
+	for (uint32_t i = 0; i < CAPTURE_COMM_SIZE; i += 8) {
+		struct asm_mem to = field_at(c, FIELD_COMM);
+
+		to.disp += (int32_t)i;
+		emit_task_word(c, ASM_64, c->spec->kernel->task_comm + i, to);
+	}
+}
+
+/*
+ * RCX = the struct page of the object in RAX. What no slab hands out (NULL, an error, vmalloc
+ * space) is not in the direct map and goes to `none`, before anything is read.
+ */
+static void emit_page(struct trampoline_code *c, struct asm_label *none)
+{
+	const struct trampoline_kernel *k = c->spec->kernel;
+
+	asm_constant64(&c->a, ASM_RCX, -k->page_offset);
+	asm_add(&c->a, ASM_RCX, ASM_RAX);
+	asm_shift_right(&c->a, ASM_RCX, PAGE_SHIFT);
+	asm_alu(&c->a, ASM_64, ASM_CMP, ASM_RCX, (int32_t)k->pages);
+	asm_jump_if(&c->a, ASM_AE, none);
+	asm_shift_left(&c->a, ASM_RCX, STRUCT_PAGE_SHIFT);
+	asm_constant64(&c->a, ASM_RSI, k->vmemmap);
+	asm_add(&c->a, ASM_RCX, ASM_RSI);
+}
+
+/* A tail page's compound_head is its head's address plus one (include/linux/page-flags.h). */
+static void emit_head_page(struct trampoline_code *c)
+{
+	struct asm_label head = {0};
+
+	asm_load(&c->a, ASM_64, ASM_RSI, at(ASM_RCX, c->spec->kernel->page_compound_head));
+	asm_test_bits(&c->a, ASM_RSI, 1);
+	asm_jump_if(&c->a, ASM_E, &head);
+	asm_lea(&c->a, ASM_RCX, at(ASM_RSI, (uint32_t)-1));
+	asm_bind(&c->a, &head);
+}
+
+static void emit_slab_cache(struct trampoline_code *c)
+{
+	const struct trampoline_kernel *k = c->spec->kernel;
+	struct asm_label none = {0};
+
+	emit_page(c, &none);
+	emit_head_page(c);
+	asm_load(&c->a, ASM_32, ASM_RSI, at(ASM_RCX, k->slab.offset));
+	asm_alu(&c->a, ASM_32, ASM_AND, ASM_RSI, (int32_t)k->slab.mask);
+	asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RSI, (int32_t)k->slab.value);
+	asm_jump_if(&c->a, ASM_NE, &none);
+	asm_load(&c->a, ASM_64, ASM_RCX, at(ASM_RCX, k->page_slab_cache));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_SLAB_CACHE), ASM_RCX);
+	asm_bind(&c->a, &none);
+}
+
+/*
+ * Copy up to the end of the page at most: what lies above a stack may not be mapped. `pushed` bytes
+ * lie between the flags and the stack pointer.
+ */
+static void emit_stack_copy(struct trampoline_code *c, uint32_t pushed)
+{
+	static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
+	struct asm_label fits = {0};
+
+	asm_lea(&c->a, ASM_RSI, at(ASM_RSP, pushed + RETURN_ADDRESS + 8));
+	asm_lea(&c->a, ASM_RDI, field_at(c, FIELD_STACK));
+	asm_move(&c->a, ASM_RCX, ASM_RSI);
+	asm_negate(&c->a, ASM_RCX);
+	asm_alu(&c->a, ASM_32, ASM_AND, ASM_RCX, (1 << PAGE_SHIFT) - 1);
+	asm_shift_right(&c->a, ASM_RCX, 3);
+	asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RCX, c->spec->capture.stack_words);
+	asm_jump_if(&c->a, ASM_BE, &fits);
+	asm_constant32(&c->a, ASM_RCX, c->spec->capture.stack_words);
+	asm_bind(&c->a, &fits);
+	asm_bytes(&c->a, rep_movsq, sizeof(rep_movsq));
+}
+
+static void emit_stack(struct trampoline_code *c)
+{
+	static const enum asm_reg saved[] = {ASM_RCX, ASM_RSI, ASM_RDI};
+	enum { COUNT = sizeof(saved) / sizeof(saved[0]) };
+
+	if (!is_entry(c)) {
+		emit_stack_copy(c, 0);
+		return;
+	}
+	for (int i = 0; i < COUNT; i++)
+		asm_push(&c->a, saved[i]);
+	emit_stack_copy(c, COUNT * 8);
+	for (int i = COUNT; i-- > 0;)
+		asm_pop(&c->a, saved[i]);
+}
+
+void trampoline_emit_fields(struct trampoline_code *c)
+{
+	emit_registers(c);
+	if (wanted(c->spec, FIELD_CALL_SITE))
+		emit_call_site(c);
+	if (wanted(c->spec, FIELD_SLAB_CACHE))
+		emit_slab_cache(c);
+	if (wanted(c->spec, FIELD_PID))
+		emit_task_word(c, ASM_32, c->spec->kernel->task_pid, field_at(c, FIELD_PID));
+	if (wanted(c->spec, FIELD_COMM))
+		emit_comm(c);
+	if (wanted(c->spec, FIELD_STACK))
+		emit_stack(c);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_TRAMPOLINE_H
+#define SONDE_PATCHER_TRAMPOLINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "formats/error.h"
+#include "patcher/capture.h"
+#include "patcher/insn.h"
+
+/*
+ * Code that runs in the guest in place of a trap: it writes one record into the ring of its CPU
+ * (ring-layout.h) and goes on to where the guest would have gone. An mcount site or a return slot
+ * becomes a jump to it. Nothing stays on the guest's stack, and interrupts are off inside, so that
+ * a CPU stopped outside of all trampolines is not on its way through one, and no task sleeps there.
+ *
+ * At an entry it changes RAX, R10 and R11, which the calling convention leaves free there; at a
+ * return RCX, RSI, RDI, R10 and R11. Flags are kept.
+ */
+
+/* The rings, as the guest sees them. */
+struct trampoline_rings {
+	uint64_t gva;        /* CPU 0's header, within 2 GiB of 0 or of the top */
+	uint32_t data_bytes; /* a power of two, RING_MIN_DATA or more */
+	uint32_t cpus;
+};
+
+/* How to tell a slab page: (32 bits at `offset` of struct page & mask) == value. */
+struct slab_test {
+	uint32_t offset, mask, value;
+};
+
+/* What of the kernel is written into code. Only what the capture needs must be filled in. */
+struct trampoline_kernel {
+	int32_t cpu_number;            /* %gs:this is the CPU's number, 32 bits */
+	int32_t current_task;          /* %gs:this is the gva of the running task */
+	uint32_t task_pid, task_comm;  /* offsets in struct task_struct */
+	uint64_t page_offset, vmemmap; /* gvas: of physical address 0, and of its struct page */
+	uint64_t pages;                /* that the direct map holds, of 4096 bytes */
+	uint32_t page_compound_head;   /* offsets in struct page, whose size must be 64 */
+	uint32_t page_slab_cache;
+	struct slab_test slab;
+};
+
+enum trampoline_full {
+	TRAMPOLINE_BLOCK, /* a full ring rings the host for each record */
+	TRAMPOLINE_DROP,  /* counts it in the ring's `drops`; rings if `doorbell` is set */
+};
+
+struct trampoline_spec {
+	uint64_t gva; /* where it will run */
+	struct capture capture;
+	uint16_t probe;
+	struct trampoline_rings rings;
+	const struct trampoline_kernel *kernel;
+	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
+	enum trampoline_full full;
+	bool unprivileged; /* for tests in user mode: leaves interrupts on */
+};
+
+enum { TRAMPOLINE_MAX = 512 };
+
+/*
+ * `trap` is the offset of an OUT to GUEST_TRAP_PORT, reached with nothing reserved. The host makes
+ * room and moves RIP to `retry`, or to `skip` if the record is to be forgotten. If it only lets the
+ * guest go on, the record is counted in the ring's `drops`.
+ */
+struct trampoline {
+	uint8_t bytes[TRAMPOLINE_MAX];
+	uint16_t size;
+	uint16_t trap, retry, skip; /* offsets of instructions */
+	struct record_layout layout;
+};
+
+/*
+ * Generate one trampoline and check it with the decoder: whole instructions, every branch to one of
+ * them or to `next`. -EINVAL for a capture or rings that cannot be, -ERANGE if something is too far
+ * away, -EILSEQ if the code generated is not what it should be.
+ */
+int trampoline_generate(const struct trampoline_spec *spec, struct decoder *decoder,
+			struct trampoline *out, struct error *err);
+
+#endif
