@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Trampolines run on this CPU, one call at a time: what they record for every kind of capture, and
+ * that they leave registers, flags and stack as the guest's code expects them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <x86intrin.h>
+#include "tests/lib/fake-cpu.h"
+#include "tests/lib/tap.h"
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
+enum { PAGES = 8, HEAD = 2, TAIL = 3, NOT_SLAB = 4, PROBE = 0xabcd };
+enum { ALL_FLAGS = 0xcd5, FIXED_FLAGS = 0x202 }; /* CF PF AF ZF SF DF OF; IF and bit 1 */
+
+static const uint64_t page_offset = UINT64_C(0xffff923f40000000), cache = 0xffff923f41234500;
+static uint64_t fake_pages[PAGES][8]; /* struct page: flags, compound_head, slab_cache */
+
+static struct {
+	uint64_t pad[3];
+	char comm[CAPTURE_COMM_SIZE];
+	uint32_t pid, tgid;
+} task = {.comm = "fifteen-letters", .pid = 0x12345678, .tgid = 0x55555555};
+
+static struct trampoline_kernel kernel_figures(void)
+{
+	struct trampoline_kernel k = fake_cpu_kernel();
+
+	k.task_pid = (uint32_t)((char *)&task.pid - (char *)&task);
+	k.task_comm = (uint32_t)((char *)task.comm - (char *)&task);
+	k.page_offset = page_offset;
+	k.vmemmap = (uint64_t)(uintptr_t)fake_pages;
+	k.pages = PAGES;
+	k.page_compound_head = 8;
+	k.page_slab_cache = 24;
+	k.slab = (struct slab_test){4, 0xff000000, 0xf5000000};
+	fake_pages[HEAD][0] = UINT64_C(0xf512345600000000);
+	fake_pages[HEAD][3] = cache;
+	fake_pages[TAIL][1] = (uint64_t)(uintptr_t)fake_pages[HEAD] + 1;
+	fake_pages[NOT_SLAB][0] = UINT64_C(0xf412345600000000);
+	fake_pages[NOT_SLAB][3] = cache;
+	return k;
+}
+
+static uint64_t expected_cache(uint64_t object)
+{
+	uint64_t page = (object - page_offset) >> 12;
+
+	return page == HEAD || page == TAIL ? cache : 0;
+}
+
+static uint64_t next_random(void)
+{
+	static uint64_t state = 88172645463325252;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* One trampoline on one CPU, number 1 of 2. */
+struct bench {
+	struct fake_rings rings;
+	struct fake_cpu *cpu;
+	struct trampoline_kernel kernel;
+	struct trampoline_spec spec;
+	struct fake_function function;
+	struct ring_header *ring;
+	uint64_t tsc_before, tsc_after;
+	uint8_t stack[FAKE_STACK];
+};
+
+static bool bench_init(struct bench *b, struct capture capture, enum trampoline_full full,
+		       enum fake_leave leave)
+{
+	*b = (struct bench){.rings = fake_rings_create(2), .cpu = fake_cpu_enter(1)};
+	b->kernel = kernel_figures();
+	b->spec = (struct trampoline_spec){
+		.capture = capture, .probe = PROBE, .kernel = &b->kernel, .full = full};
+	b->cpu->current_task = (uint64_t)(uintptr_t)&task;
+	b->ring = fake_ring(&b->rings, 1);
+	return fake_function_create(&b->spec, &b->rings, leave, &b->function);
+}
+
+static void bench_deinit(struct bench *b)
+{
+	fake_function_destroy(&b->function);
+	fake_cpu_leave(b->cpu);
+	fake_rings_destroy(&b->rings);
+}
+
+/* Call the function with random registers, flags and stack, `room` bytes below the stack's end. */
+static void call(struct bench *b, uint32_t room, uint64_t rax)
+{
+	struct fake_cpu *cpu = b->cpu;
+
+	for (unsigned int i = 0; i < FAKE_REGS; i++)
+		cpu->in.reg[i] = next_random();
+	cpu->in.reg[RAX] = rax;
+	cpu->in.reg[RSP] = (uint64_t)(uintptr_t)cpu->stack + FAKE_STACK - room;
+	/* The direction flag is clear in kernel code, by its calling convention. */
+	cpu->in.flags = (next_random() & ALL_FLAGS & ~0x400u) | FIXED_FLAGS;
+	for (unsigned int i = 0; i < FAKE_STACK; i++)
+		b->stack[i] = cpu->stack[i] = (uint8_t)next_random();
+	cpu->target = (uint64_t)(uintptr_t)b->function.code;
+	b->tsc_before = __rdtsc();
+	fake_cpu_run();
+	b->tsc_after = __rdtsc();
+}
+
+static bool kept(const struct bench *b)
+{
+	static const uint32_t entry_free = 1u << RAX | 1u << R10 | 1u << R11;
+	static const uint32_t return_free =
+		1u << RCX | 1u << RSI | 1u << RDI | 1u << R10 | 1u << R11;
+	uint32_t may_change = b->spec.capture.kind == RING_ENTRY ? entry_free : return_free;
+	const struct fake_cpu *cpu = b->cpu;
+	uint32_t room = (uint32_t)((uint64_t)(uintptr_t)cpu->stack + FAKE_STACK - cpu->in.reg[RSP]);
+
+	for (unsigned int i = 0; i < FAKE_REGS; i++)
+		if (!(may_change & 1u << i) && cpu->in.reg[i] != cpu->out.reg[i]) {
+			tap_diag("register %u changed", i);
+			return false;
+		}
+	if (cpu->in.flags != cpu->out.flags) {
+		tap_diag("flags %#lx became %#lx", cpu->in.flags, cpu->out.flags);
+		return false;
+	}
+	return !memcmp(cpu->stack + FAKE_STACK - room, b->stack + FAKE_STACK - room, room);
+}
+
+static uint64_t expected_word(const struct bench *b, enum record_field field)
+{
+	static const unsigned int args[] = {RDI, RSI, RDX, RCX, R8, R9};
+	const uint64_t *in = b->cpu->in.reg;
+
+	switch (field) {
+	case FIELD_KEY:
+		return in[RSP] - 8 - RECORD_KEY_BIAS;
+	case FIELD_CALL_SITE:
+		return (uint64_t)(uintptr_t)fake_cpu_return_address;
+	case FIELD_RESULT:
+		return in[RAX];
+	case FIELD_SLAB_CACHE:
+		return expected_cache(in[RAX]);
+	case FIELD_PID:
+		return task.pid;
+	default:
+		return in[args[field - FIELD_ARG0]];
+	}
+}
+
+static bool stack_recorded(const struct bench *b, const uint8_t *got)
+{
+	uint64_t above = b->cpu->in.reg[RSP]; /* what lies behind the return address */
+	uint64_t end = (uint64_t)(uintptr_t)b->cpu->stack + FAKE_STACK;
+	uint32_t size = b->spec.capture.stack_words * 8u;
+	uint32_t present = end - above < size ? (uint32_t)(end - above) : size;
+	static const uint8_t zeros[CAPTURE_MAX_STACK * 8];
+
+	return !memcmp(got, (const void *)(uintptr_t)above, present) &&
+	       !memcmp(got + present, zeros, size - present);
+}
+
+static bool fields_recorded(const struct bench *b, const uint8_t *record)
+{
+	const struct record_layout *layout = &b->function.trampoline.layout;
+
+	for (unsigned int f = 0; f < FIELD_COUNT; f++) {
+		const uint8_t *at = record + layout->offset[f];
+		bool good;
+
+		if (!layout->offset[f])
+			continue;
+		if (f == FIELD_STACK)
+			good = stack_recorded(b, at);
+		else if (f == FIELD_COMM)
+			good = !memcmp(at, task.comm, CAPTURE_COMM_SIZE);
+		else
+			good = *(const uint64_t *)at == expected_word(b, f);
+		if (!good) {
+			tap_diag("field %u is wrong", f);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool recorded(const struct bench *b, uint64_t position)
+{
+	const uint8_t *data = fake_ring_data(&b->rings, 1) + (position & (FAKE_DATA - 1));
+	const struct ring_record *r = (const struct ring_record *)data;
+	const struct record_layout *layout = &b->function.trampoline.layout;
+	struct ring_commit commit;
+
+	return ring_commit_decode(r->commit, &commit) && commit.kind == b->spec.capture.kind &&
+	       commit.probe == PROBE && commit.size == layout->size && !r->unused &&
+	       r->tsc >= b->tsc_before && r->tsc <= b->tsc_after && fields_recorded(b, data) &&
+	       b->ring->reserve == position + layout->size;
+}
+
+/* Laps around the ring, with records that run on into the tail, read one by one. */
+static bool good_for_laps(struct bench *b)
+{
+	static const uint64_t objects[] = {(TAIL << 12) + 0x123, HEAD << 12,
+					   NOT_SLAB << 12,       5 << 12,
+					   PAGES << 12,          (uint64_t)-1};
+	uint32_t size = b->function.trampoline.layout.size;
+
+	for (uint64_t i = 0, position = 0; position < 3 * FAKE_DATA; i++, position += size) {
+		uint64_t object = i % 7 == 6 ? i & 16 : page_offset + objects[i % 7];
+
+		call(b, (uint32_t)(next_random() % 80) * 8, object);
+		if (!kept(b) || !recorded(b, position))
+			return false;
+		memset(fake_ring_data(&b->rings, 1) + (position & (FAKE_DATA - 1)), 0, size);
+		b->ring->limit = position + size + FAKE_DATA - RING_SLACK;
+	}
+	return !fake_ring(&b->rings, 0)->reserve && !b->ring->drops;
+}
+
+static bool capture_works(struct capture capture)
+{
+	bool good = true;
+
+	for (int i = 0; i < 4 && good; i++) {
+		struct bench b;
+
+		good = bench_init(&b, capture, i & 1 ? TRAMPOLINE_DROP : TRAMPOLINE_BLOCK,
+				  i & 2 ? FAKE_THUNK : FAKE_RET) &&
+		       good_for_laps(&b);
+		bench_deinit(&b);
+	}
+	return good;
+}
+
+static uint32_t possible_fields(enum ring_record_kind kind)
+{
+	uint32_t all = CAPTURE(FIELD_COUNT) - 1;
+
+	if (kind == RING_ENTRY)
+		return all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE));
+	return all & ~(0x3fu << FIELD_ARG0);
+}
+
+static void test_captures(enum ring_record_kind kind, const char *name)
+{
+	uint32_t possible = possible_fields(kind);
+	bool good = true;
+
+	ok(capture_works((struct capture){kind, 0, 0}), "%s: nothing but a time", name);
+	ok(capture_works((struct capture){kind, possible, CAPTURE_MAX_STACK}), "%s: all", name);
+	for (unsigned int f = 0; f < FIELD_COUNT; f++)
+		if (possible & CAPTURE(f))
+			ok(capture_works((struct capture){kind, CAPTURE(f), 3}),
+			   "%s: field %u alone", name, f);
+	for (int i = 0; i < 100 && good; i++)
+		good = capture_works((struct capture){kind, (uint32_t)next_random() & possible,
+						      (uint8_t)(1 + next_random() % 48)});
+	ok(good, "%s: random fields", name);
+}
+
+/* What the fake host does at an OUT. */
+struct host {
+	struct bench *bench;
+	enum { HOST_RETRY, HOST_SKIP, HOST_NOTHING } answer;
+	unsigned int rings;
+	bool at_trap;
+};
+
+static uint64_t on_out(void *arg, uint64_t rip)
+{
+	struct host *h = arg;
+	const struct trampoline *t = &h->bench->function.trampoline;
+	uint64_t gva = h->bench->spec.gva;
+
+	h->rings++;
+	h->at_trap = rip == gva + t->trap;
+	if (h->answer == HOST_SKIP)
+		return gva + t->skip;
+	if (h->answer == HOST_NOTHING)
+		return rip + 2;
+	h->bench->ring->limit += t->layout.size;
+	return gva + t->retry;
+}
+
+static void test_full(enum ring_record_kind kind, enum trampoline_full full, const char *name)
+{
+	struct capture capture = {kind, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE), 0};
+	struct bench b;
+	struct host host = {.bench = &b};
+	bool rings = full == TRAMPOLINE_BLOCK;
+
+	ok(bench_init(&b, capture, full, FAKE_RET), "%s: generated", name);
+	fake_host_install(on_out, NULL, &host);
+	b.ring->limit = 0;
+	host.answer = HOST_SKIP;
+	call(&b, 64, 1);
+	ok(kept(&b) && !b.ring->reserve, "%s: a full ring stays as it is", name);
+	is_u64(host.rings, rings, "rings the host only in block mode");
+	is_u64(b.ring->drops, !rings, "and counts only in drop mode");
+	b.ring->doorbell = 1;
+	call(&b, 64, 2);
+	is_u64(host.rings, rings + 1u, "rings when the doorbell is set");
+	ok(host.at_trap && kept(&b) && !b.ring->reserve, "%s: from where it says", name);
+	host.answer = HOST_NOTHING;
+	call(&b, 64, 3);
+	ok(kept(&b) && !b.ring->reserve, "%s: unserved, it writes nothing", name);
+	is_u64(b.ring->drops, !rings + 1u, "and counts");
+	host.answer = HOST_RETRY;
+	call(&b, 64, 4);
+	ok(kept(&b) && recorded(&b, 0), "%s: written once there is room", name);
+	is_u64(host.rings, rings + 3u, "after ringing once");
+	bench_deinit(&b);
+}
+
+static int refusal(struct capture capture, uint32_t data_bytes, uint64_t gva, uint64_t next)
+{
+	struct trampoline_kernel kernel = kernel_figures();
+	struct trampoline_spec spec = {.gva = UINT64_C(0xffffffff80000000),
+				       .capture = capture,
+				       .rings = {gva, data_bytes, 4},
+				       .kernel = &kernel,
+				       .next = next};
+	struct decoder *decoder;
+	struct trampoline t;
+	int ret;
+
+	if (decoder_create(&decoder, NULL))
+		abort();
+	ret = trampoline_generate(&spec, decoder, &t, NULL);
+	decoder_destroy(decoder);
+	return ret;
+}
+
+static void test_refusals(void)
+{
+	const struct capture entry = {RING_ENTRY, CAPTURE(FIELD_KEY), 0};
+	const struct capture bad[] = {
+		{RING_ENTRY, CAPTURE(FIELD_RESULT), 0}, {RING_RETURN, CAPTURE(FIELD_ARG3), 0},
+		{RING_ELEMENT, CAPTURE(FIELD_KEY), 0},  {RING_ENTRY, CAPTURE(FIELD_COUNT), 0},
+		{RING_ENTRY, CAPTURE(FIELD_STACK), 0},  {RING_ENTRY, CAPTURE(FIELD_STACK), 49},
+	};
+	const uint64_t top = UINT64_C(0xffffffffa0000000), next = UINT64_C(0xffffffff81000000);
+
+	ok(!refusal(entry, 65536, top, next), "a kernel's addresses");
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(refusal(bad[i], 65536, top, next) == -EINVAL, "bad capture %u", i);
+	ok(refusal(entry, 65535, top, next) == -EINVAL, "a ring that is no power of two");
+	ok(refusal(entry, 2048, top, next) == -EINVAL, "a ring too small");
+	ok(refusal(entry, 1u << 30, top, next) == -ERANGE, "rings that wrap around");
+	ok(refusal(entry, 65536, UINT64_C(0xffffffffffff0000), next) == -ERANGE, "at the very top");
+	ok(refusal(entry, 65536, UINT64_C(0xffff888000000000), next) == -ERANGE, "far rings");
+	ok(refusal(entry, 65536, top, UINT64_C(0xffff888000000000)) == -ERANGE, "far code");
+}
+
+int main(void)
+{
+	test_refusals();
+	test_captures(RING_ENTRY, "entry");
+	test_captures(RING_RETURN, "return");
+	test_full(RING_ENTRY, TRAMPOLINE_BLOCK, "entry, block");
+	test_full(RING_ENTRY, TRAMPOLINE_DROP, "entry, drop");
+	test_full(RING_RETURN, TRAMPOLINE_BLOCK, "return, block");
+	test_full(RING_RETURN, TRAMPOLINE_DROP, "return, drop");
+	return tap_done();
+}
