@@ -23,6 +23,11 @@
  * consumed + data_bytes - RING_SLACK. A lower limit makes an earlier record ring the doorbell: with
  * limit = reserve it is the very next one.
  *
+ * The order of positions is that of reservations: the record of an NMI can lie behind the one it
+ * interrupted and have the earlier time. The processor may run RDTSC a little ahead of the stores
+ * before it and shows those a little later to others, together less than a microsecond: a host that
+ * reads the TSC and then `reserve` must allow for that.
+ *
  * Everything in here can be forged by the guest.
  */
 enum {
