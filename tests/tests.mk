@@ -30,8 +30,9 @@ $(O)/tests/unit/%: $(O)/tests/unit/%.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS) $(TEST_LIBS)
 
-# Zydis is the oracle for instruction lengths.
+# Zydis is the oracle for instructions.
 $(O)/tests/unit/test-insn: TEST_LIBS := -lZydis
+$(O)/tests/unit/test-trampoline-operands: TEST_LIBS := -lZydis
 
 .SECONDARY:
 
@@ -135,6 +136,10 @@ check-long: guest-parts
 $(O)/tests/bench/timed: tests/bench/timed.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -static -O2 -s -o $@ $<
+
+$(O)/tests/bench/trampoline-ns: $(O)/tests/bench/trampoline-ns.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
 .PHONY: bench
 bench: all $(O)/guest/initrd $(O)/tests/bench/timed

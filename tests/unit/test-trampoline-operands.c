@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Zydis as a second opinion on trampolines for a kernel's addresses: which memory their
+ * instructions name, and that they hold none but the instructions they need.
+ */
+#include <Zydis/Zydis.h>
+#include <stdlib.h>
+#include "introspect/guest.h"
+#include "patcher/trampoline.h"
+#include "tests/lib/tap.h"
+
+enum { CPUS = 8, DATA = 65536 };
+
+static const uint64_t rings = UINT64_C(0xffffffffb8000000);
+static const struct trampoline_kernel kernel = {
+	.cpu_number = 0x1f0a4,
+	.current_task = -0x7e0ff000,
+	.task_pid = 0x4f8,
+	.task_comm = 0x6b8,
+	.page_offset = UINT64_C(0xffff888000000000),
+	.vmemmap = UINT64_C(0xffffea0000000000),
+	.pages = 0x40000,
+	.page_compound_head = 8,
+	.page_slab_cache = 24,
+	.slab = {0x30, 0xff000000, 0xf5000000},
+};
+
+static const ZydisMnemonic expected[] = {
+	ZYDIS_MNEMONIC_PUSHFQ, ZYDIS_MNEMONIC_POPFQ, ZYDIS_MNEMONIC_CLI,   ZYDIS_MNEMONIC_IMUL,
+	ZYDIS_MNEMONIC_MOV,    ZYDIS_MNEMONIC_CMP,   ZYDIS_MNEMONIC_JNB,   ZYDIS_MNEMONIC_XADD,
+	ZYDIS_MNEMONIC_AND,    ZYDIS_MNEMONIC_PUSH,  ZYDIS_MNEMONIC_POP,   ZYDIS_MNEMONIC_RDTSC,
+	ZYDIS_MNEMONIC_JMP,    ZYDIS_MNEMONIC_RET,   ZYDIS_MNEMONIC_INT3,  ZYDIS_MNEMONIC_OUT,
+	ZYDIS_MNEMONIC_INC,    ZYDIS_MNEMONIC_JZ,    ZYDIS_MNEMONIC_JNZ,   ZYDIS_MNEMONIC_JBE,
+	ZYDIS_MNEMONIC_ADD,    ZYDIS_MNEMONIC_SHR,   ZYDIS_MNEMONIC_SHL,   ZYDIS_MNEMONIC_TEST,
+	ZYDIS_MNEMONIC_LEA,    ZYDIS_MNEMONIC_NEG,   ZYDIS_MNEMONIC_MOVSQ,
+};
+
+static bool mnemonic_expected(ZydisMnemonic m)
+{
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+		if (expected[i] == m)
+			return true;
+	return false;
+}
+
+/* A field of this CPU's ring header, or of the record just reserved. */
+static bool in_ring(const struct record_layout *layout, const ZydisDecodedOperand *o)
+{
+	uint64_t offset = (uint64_t)o->mem.disp.value - rings;
+
+	if (o->mem.base != ZYDIS_REGISTER_R10)
+		return false;
+	if (o->mem.index == ZYDIS_REGISTER_NONE)
+		return offset < sizeof(struct ring_header);
+	return o->mem.index == ZYDIS_REGISTER_R11 && o->mem.scale == 1 &&
+	       offset - RING_HEADER_BYTES < layout->size;
+}
+
+static bool per_cpu(const ZydisDecodedOperand *o)
+{
+	return o->mem.segment == ZYDIS_REGISTER_GS && o->mem.base == ZYDIS_REGISTER_NONE &&
+	       o->mem.index == ZYDIS_REGISTER_NONE &&
+	       (o->mem.disp.value == kernel.cpu_number || o->mem.disp.value == kernel.current_task);
+}
+
+/* What the kernel's own pointers lead to, only ever read. */
+static bool kernel_structure(const ZydisDecodedOperand *o)
+{
+	return !(o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+	       (o->mem.base == ZYDIS_REGISTER_RAX || o->mem.base == ZYDIS_REGISTER_RCX) &&
+	       o->mem.disp.value >= 0 && o->mem.disp.value < 4096;
+}
+
+static bool operand_good(const struct capture *c, const struct record_layout *layout,
+			 const ZydisDecodedInstruction *z, const ZydisDecodedOperand *o)
+{
+	uint32_t follows = CAPTURE(FIELD_SLAB_CACHE) | CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM);
+
+	if (o->type != ZYDIS_OPERAND_TYPE_MEMORY || o->mem.type == ZYDIS_MEMOP_TYPE_AGEN)
+		return true;
+	if (in_ring(layout, o) || per_cpu(o) || o->mem.base == ZYDIS_REGISTER_RSP)
+		return true;
+	if (z->mnemonic == ZYDIS_MNEMONIC_MOVSQ)
+		return c->fields & CAPTURE(FIELD_STACK);
+	return (c->fields & follows) && kernel_structure(o);
+}
+
+static bool insn_good(ZydisDecoder *decoder, const struct capture *c, const struct trampoline *t,
+		      size_t at, size_t *size)
+{
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction z;
+
+	if (ZYAN_FAILED(
+		    ZydisDecoderDecodeFull(decoder, t->bytes + at, t->size - at, &z, operands))) {
+		tap_diag("no instruction at %zu", at);
+		return false;
+	}
+	*size = z.length;
+	if (!mnemonic_expected(z.mnemonic)) {
+		tap_diag("at %zu: %s", at, ZydisMnemonicGetString(z.mnemonic));
+		return false;
+	}
+	for (unsigned int i = 0; i < z.operand_count; i++)
+		if (!operand_good(c, &t->layout, &z, &operands[i])) {
+			tap_diag("at %zu: operand %u of %s", at, i,
+				 ZydisMnemonicGetString(z.mnemonic));
+			return false;
+		}
+	return true;
+}
+
+static bool good(const struct capture *capture, enum trampoline_full full, uint64_t next)
+{
+	struct trampoline_spec spec = {.gva = UINT64_C(0xffffffffb8200000),
+				       .capture = *capture,
+				       .probe = 0xffff,
+				       .rings = {rings, DATA, CPUS},
+				       .kernel = &kernel,
+				       .next = next,
+				       .full = full};
+	struct error err = {0};
+	struct decoder *ours;
+	ZydisDecoder zydis;
+	struct trampoline t;
+	size_t size = 0;
+	bool all = true;
+
+	ZydisDecoderInit(&zydis, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	if (decoder_create(&ours, NULL))
+		abort();
+	if (trampoline_generate(&spec, ours, &t, &err)) {
+		tap_diag("%s", err.text);
+		all = false;
+	}
+	decoder_destroy(ours);
+	for (size_t at = 0; all && at < t.size; at += size)
+		all = insn_good(&zydis, capture, &t, at, &size);
+	return all && t.bytes[1] == 0xfa && t.bytes[t.trap] == 0xe6 &&
+	       t.bytes[t.trap + 1] == GUEST_TRAP_PORT;
+}
+
+static void test_kind(enum ring_record_kind kind, uint32_t fields, const char *name)
+{
+	const uint64_t thunk = UINT64_C(0xffffffff82000000);
+	bool all = true;
+
+	for (unsigned int f = 0; f <= FIELD_COUNT && all; f++) {
+		uint32_t some = f == FIELD_COUNT ? fields : fields & CAPTURE(f);
+		struct capture capture = {kind, some, CAPTURE_MAX_STACK};
+
+		all = good(&capture, TRAMPOLINE_BLOCK, thunk) &&
+		      good(&capture, TRAMPOLINE_DROP, kind == RING_RETURN ? 0 : thunk);
+	}
+	ok(all, "%s: only the memory and the instructions it needs", name);
+}
+
+int main(void)
+{
+	uint32_t all = CAPTURE(FIELD_COUNT) - 1;
+
+	test_kind(RING_ENTRY, all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)), "entry");
+	test_kind(RING_RETURN, all & ~(0x3fu << FIELD_ARG0), "return");
+	return tap_done();
+}
