@@ -23,7 +23,8 @@ struct scene {
 	volatile int interrupt_at; /* instruction of `outer`, or EVERY */
 	volatile int steps;
 	volatile uint64_t inner_calls;
-	volatile uint64_t outs;
+	uint8_t published[RING_MAX_RECORD]; /* the first record as it was when its commit word came
+					     */
 };
 
 static void scene_init(struct scene *s, struct capture outer, enum trampoline_full full)
@@ -54,10 +55,20 @@ static void scene_deinit(struct scene *s)
 	fake_rings_destroy(&s->rings);
 }
 
+/* What another CPU could see after this instruction. */
+static void observe(struct scene *s)
+{
+	const uint8_t *first = fake_ring_data(&s->rings, 0) + (s->start & (FAKE_DATA - 1));
+
+	if (*(const uint32_t *)first && !*(const uint32_t *)s->published)
+		memcpy(s->published, first, sizeof(s->published));
+}
+
 static void on_step(void *arg, uint64_t rip)
 {
 	struct scene *s = arg;
 
+	observe(s);
 	if (!fake_function_contains(&s->outer, rip))
 		return;
 	if (s->interrupt_at == EVERY || s->interrupt_at == s->steps) {
@@ -75,7 +86,6 @@ static uint64_t on_out(void *arg, uint64_t rip)
 	bool outer = fake_function_contains(&s->outer, rip);
 	const struct trampoline *t = outer ? &s->outer.trampoline : &s->inner.trampoline;
 
-	s->outs++;
 	fake_ring(&s->rings, 0)->limit = fake_ring(&s->rings, 0)->reserve + 1;
 	return (outer ? s->outer_spec.gva : s->inner_spec.gva) + t->retry;
 }
@@ -92,7 +102,7 @@ static void run(struct scene *s, int interrupt_at, uint64_t start, uint64_t room
 	s->interrupt_at = interrupt_at;
 	s->steps = 0;
 	s->inner_calls = 0;
-	s->outs = 0;
+	memset(s->published, 0, sizeof(s->published));
 	s->cpu->in = (struct fake_regs){.flags = 0x202 | FAKE_FLAG_TRAP};
 	for (unsigned int i = 0; i < FAKE_REGS; i++)
 		s->cpu->in.reg[i] = outer_argument;
@@ -202,6 +212,10 @@ static void test_nested(struct capture capture, enum trampoline_full full, const
 
 		ok(good, "%s, %lu bytes left: %d places", name, rooms[i], interrupted);
 	}
+	run(&s, NEVER, 0, FAKE_DATA - RING_SLACK);
+	ok(*(uint32_t *)s.published &&
+		   !memcmp(s.published, fake_ring_data(&s.rings, 0), sizeof(s.published)),
+	   "%s: complete once it is published", name);
 	run(&s, EVERY, 0, FAKE_DATA - RING_SLACK);
 	ok(s.inner_calls > 20 && registers_kept(&s) && accounted(&s, fake_ring(&s.rings, 0)->drops),
 	   "%s: interrupted everywhere at once", name);
