@@ -172,9 +172,10 @@ my %judge = (
 	bzimage => \&test_bzimage,
 );
 # Scenarios that share a KVM host: few, as one may halt when it has been up for 290 s with vCPUs busy
-# (tests/testbed/README.md). Those before "plain" compare their text with its.
-my @short = ([qw(live boot1 plain)], map { [$_] } qw(quit kill full));
-my @long = (@short, [qw(boot2 plain)], map { [$_] } qw(term bzimage));
+# (tests/testbed/README.md). "plain" saves the text that all others are compared with, from where the
+# one before it was placed.
+my @short = ([qw(live plain)], map { [$_] } qw(boot1 quit kill full));
+my @long = (@short, map { [$_] } qw(boot2 term bzimage));
 
 sub test_group {
 	my ($version, @scenarios) = @_;
