@@ -24,18 +24,12 @@ static uint64_t return_address_of(const struct boot_window *w, const struct gues
 	return address;
 }
 
-static void note_failure(struct boot_window *w, const struct error *err)
-{
-	if (!w->failed.code)
-		w->failed = *err;
-}
-
 static void arm_or_note(struct boot_window *w, uint64_t gva, trap_hook_fn *fn)
 {
 	struct error err;
 
 	if (hooks_arm(w->hooks, gva, fn, w, &err))
-		note_failure(w, &err);
+		first_error_set(w->failure, &err);
 }
 
 /* Where a function can be hooked at its entry: behind its mcount site, which ftrace_init() checks.
@@ -107,7 +101,7 @@ static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)
 		hooks_disarm(w->hooks, w->plan->entries.v[i].gva + SITE_SIZE);
 	if (site_plan_refresh_entries(w->plan, w->kernel, &err) ||
 	    patch_set_apply(&w->plan->entries, w->kernel, &err))
-		note_failure(w, &err);
+		first_error_set(w->failure, &err);
 }
 
 static void on_ftrace_init(void *arg, const struct guest_trap *hit)
@@ -116,7 +110,7 @@ static void on_ftrace_init(void *arg, const struct guest_trap *hit)
 	struct error err;
 
 	if (patch_set_revert(&w->plan->entries, w->kernel, NULL, &err))
-		note_failure(w, &err);
+		first_error_set(w->failure, &err);
 	w->entries_out = true;
 	arm_behind_sites(w);
 	arm_or_note(w, return_address_of(w, hit), on_ftrace_init_return);
@@ -163,7 +157,7 @@ static void put_returns_back(struct boot_window *w)
 	disarm_after_alternatives(w);
 	if (site_plan_refresh_returns(w->plan, w->kernel, w->traps, &err) ||
 	    patch_set_apply(&w->plan->returns, w->kernel, &err))
-		note_failure(w, &err);
+		first_error_set(w->failure, &err);
 }
 
 static void on_after_alternatives(void *arg, const struct guest_trap *hit)
@@ -186,12 +180,12 @@ static void on_alternatives(void *arg, const struct guest_trap *hit)
 
 	(void)hit;
 	if (patch_set_revert(&w->plan->returns, w->kernel, NULL, &err))
-		note_failure(w, &err);
+		first_error_set(w->failure, &err);
 	w->returns_out = true;
 	for (size_t i = 0; i < NR_AFTER; i++)
 		armed += !arm_function(w, after_alternatives[i], on_after_alternatives, &err);
 	if (!armed)
-		note_failure(w, &err);
+		first_error_set(w->failure, &err);
 }
 
 /* Whether the kernel has left its mark of having done one of the two (or else false). */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include "formats/error.h"
 #include "introspect/kernel.h"
+#include "patcher/first-error.h"
 #include "patcher/hooks.h"
 #include "patcher/site-plan.h"
 
@@ -28,8 +29,8 @@ struct boot_window {
 	void (*entry)(void *arg, uint64_t site, const struct guest_trap *hit);
 	void (*ret)(void *arg, const struct guest_trap *hit);
 	void *arg;
+	struct first_error *failure;   /* gets why a set could not be put back */
 	bool entries_out, returns_out; /* inside ftrace_init() / alternative_instructions() */
-	struct error failed;           /* why a set could not be put back; code 0 = all well */
 };
 
 /* Whether the guest is still before the end of these two moments. */

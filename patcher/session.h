@@ -36,6 +36,7 @@ struct trace_session {
 	struct site_plan plan;
 	struct hooks hooks;
 	struct boot_window boot;
+	struct first_error failure;
 	struct patch_outcome restored;
 
 	struct trace_counters counters;

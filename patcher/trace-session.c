@@ -131,6 +131,7 @@ static void prepare_boot_window(struct trace_session *s)
 				       .plan = &s->plan,
 				       .traps = &s->traps,
 				       .hooks = &s->hooks,
+				       .failure = &s->failure,
 				       .entry = session_boot_entry,
 				       .ret = session_boot_return,
 				       .arg = s};
@@ -205,7 +206,7 @@ static int start_stopped(struct trace_session *s, struct error *err)
 	return 0;
 }
 
-static int locate(struct trace_session *s, struct error *err)
+int trace_session_locate(struct trace_session *s, struct error *err)
 {
 	int ret;
 
@@ -229,7 +230,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		return error_set(err, ENOTSUP, "this kind of guest cannot be traced by traps");
 	ret = keep_specs(s, specs, err);
 	if (!ret)
-		ret = locate(s, err);
+		ret = trace_session_locate(s, err);
 	if (!ret)
 		ret = create_tracers(s, err);
 	if (ret)
@@ -358,7 +359,7 @@ int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name
 
 const struct error *trace_session_failure(const struct trace_session *s)
 {
-	return s->boot.failed.code ? &s->boot.failed : NULL;
+	return first_error_get(&s->failure);
 }
 
 int trace_session_translate(const struct trace_session *s, uint64_t gva, uint64_t *gpa,

@@ -15,7 +15,8 @@
 /*
  * Tracing of one guest: finds the kernel, hooks what the tracers want, feeds their records to the
  * trace writer, and takes everything back. Can be started and stopped any number of times.
- * start, stop, poll and status may be called from one thread at a time (not from trap handlers).
+ * locate, start, stop, status, info and translate may be called from one thread at a time (not from
+ * trap handlers).
  */
 struct trace_session;
 
@@ -30,6 +31,10 @@ void trace_session_destroy(struct trace_session *session);
 /* The loader placed the kernel itself: it need not be searched. Before the guest starts. */
 void trace_session_kernel_at(struct trace_session *session, uint64_t virt_slide,
 			     uint64_t phys_text);
+
+/* The part of a start that can be polled while the guest runs: -EAGAIN while its kernel cannot be
+ * found yet, -ESTALE if it is not where its loader said. */
+int trace_session_locate(struct trace_session *session, struct error *err);
 
 /*
  * Start tracing `specs` (NULL-terminated; NULL or empty: those of the last start, at first "kmem").
@@ -70,7 +75,8 @@ int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name
 int trace_session_translate(const struct trace_session *session, uint64_t gva, uint64_t *gpa,
 			    struct error *err);
 
-/* Set (once) when something went wrong while tracing, in a trap handler for instance; else NULL. */
+/* Set (once) when something went wrong while tracing, in a trap handler for instance; else NULL.
+ * From any thread. */
 const struct error *trace_session_failure(const struct trace_session *session);
 
 #endif

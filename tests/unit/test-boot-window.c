@@ -3,8 +3,10 @@
  * A session that begins before the guest's ftrace_init() and alternative_instructions(): what they
  * find, and that nothing is missed inside them.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "patcher/first-error.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
@@ -205,6 +207,41 @@ static void test_stop_inside(void)
 	fake_session_destroy(&fs);
 }
 
+/* Nobody waits for a hook's answer: what went wrong is kept until somebody asks. */
+static void test_failure(void)
+{
+	const struct error *failure;
+
+	begin();
+	start();
+	run_until(FAKE_FTRACE_INIT, FAKE_DURING_FTRACE);
+	fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
+	go_on(FAKE_DURING_FTRACE);
+	failure = trace_session_failure(fs.session);
+	ok(failure && failure->code, "the traps cannot be put back: %s", failure->text);
+	fs.fg.failing_gpa = 0;
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
+	   "stop leaves the guest's text");
+	start();
+	ok(trace_session_failure(fs.session) == failure && failure->code,
+	   "another start does not mend what is missing in the trace");
+	trace_session_stop(fs.session, NULL);
+	fake_session_destroy(&fs);
+}
+
+static void test_first_error(void)
+{
+	static struct first_error first;
+	struct error err;
+
+	ok(!first_error_get(&first), "no error yet");
+	error_set(&err, EIO, "one");
+	first_error_set(&first, &err);
+	error_set(&err, ENOMEM, "two");
+	first_error_set(&first, &err);
+	is_str(first_error_get(&first)->text, "one", "the first one stays");
+}
+
 int main(void)
 {
 	test_before();
@@ -214,5 +251,7 @@ int main(void)
 	test_inside_alternatives();
 	test_late();
 	test_stop_inside();
+	test_failure();
+	test_first_error();
 	return tap_done();
 }
