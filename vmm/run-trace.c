@@ -14,8 +14,6 @@
 #include "patcher/trace-session.h"
 #include "patcher/trace-spec.h"
 
-enum { LOCK_SECONDS = 2 };
-
 struct run_trace {
 	char *dir;
 	const char *const *specs;
@@ -24,7 +22,12 @@ struct run_trace {
 	struct trace_writer *writer;
 	struct trace_session *session; /* while the machine exists */
 	struct guest *guest;
-	/* start, stop and look exclude each other: look comes from a vCPU's thread */
+	/*
+	 * Around all use of the session while the guest runs: look comes from a vCPU's thread. The
+	 * main thread takes it and may then wait for its turn to stop the guest; a vCPU that has it
+	 * never waits for that (see observe_look()). So the main thread never waits long, paused
+	 * or not.
+	 */
 	pthread_mutex_t lock;
 	bool started; /* has been on at least once */
 	uint64_t starts;
@@ -162,7 +165,35 @@ static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *bo
 	return start_locked(t, t->specs, err);
 }
 
-/* Until the kernel can be found in a guest that placed it itself. */
+/* -EAGAIN also while the lock is taken. */
+static int try_locked(struct run_trace *t, int (*fn)(struct run_trace *t, struct error *err),
+		      struct error *err)
+{
+	int ret;
+
+	if (pthread_mutex_trylock(&t->lock))
+		return -EAGAIN;
+	ret = t->started ? 0 : fn(t, err);
+	if (ret && ret != -EAGAIN)
+		keep_failure(t, err);
+	pthread_mutex_unlock(&t->lock);
+	return ret;
+}
+
+static int look_for_kernel(struct run_trace *t, struct error *err)
+{
+	return trace_session_locate(t->session, err);
+}
+
+static int start_as_asked(struct run_trace *t, struct error *err)
+{
+	return start_locked(t, t->specs, err);
+}
+
+/*
+ * Until the kernel can be found in a guest that placed it itself. The start stops the guest, which
+ * on a vCPU waits while the guest is paused: so that is done before the lock is taken.
+ */
 static bool observe_look(void *arg)
 {
 	struct run_trace *t = arg;
@@ -171,12 +202,12 @@ static bool observe_look(void *arg)
 
 	if (!t->specs[0])
 		return true;
-	if (pthread_mutex_trylock(&t->lock))
-		return false;
-	ret = t->started ? 0 : start_locked(t, t->specs, &err);
-	if (ret && ret != -EAGAIN)
-		keep_failure(t, &err);
-	pthread_mutex_unlock(&t->lock);
+	ret = try_locked(t, look_for_kernel, &err);
+	if (ret)
+		return ret != -EAGAIN;
+	t->guest->ops->stop(t->guest, NULL);
+	ret = try_locked(t, start_as_asked, &err);
+	t->guest->ops->resume(t->guest, NULL);
 	return ret != -EAGAIN;
 }
 
@@ -218,22 +249,6 @@ struct vm_observer run_trace_observer(struct run_trace *t)
 
 /* --- monitor -------------------------------------------------------------------------------- */
 
-/*
- * A vCPU that has found the kernel keeps the lock until it has stopped the others, and for that it
- * waits while the guest is paused: only this thread can end the pause, so it may not wait for ever.
- */
-static int enter(struct run_trace *t, struct error *err)
-{
-	struct timespec limit;
-
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += LOCK_SECONDS;
-	if (!pthread_mutex_timedlock(&t->lock, &limit))
-		return 0;
-	return error_set(err, EBUSY,
-			 "tracing is being started, which waits for the paused guest: give 'cont'");
-}
-
 static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
 {
 	struct run_trace *t = arg;
@@ -244,9 +259,7 @@ static int monitor_start(void *arg, const char *const *specs, size_t n, struct e
 		return error_set(err, E2BIG, "at most %d trace specs", TRACE_MAX_TRACERS);
 	for (size_t i = 0; i < n; i++)
 		list[i] = specs[i];
-	ret = enter(t, err);
-	if (ret)
-		return ret;
+	pthread_mutex_lock(&t->lock);
 	ret = start_locked(t, n ? list : NULL, err);
 	pthread_mutex_unlock(&t->lock);
 	if (ret == -EAGAIN)
@@ -257,10 +270,9 @@ static int monitor_start(void *arg, const char *const *specs, size_t n, struct e
 static int monitor_stop(void *arg, struct error *err)
 {
 	struct run_trace *t = arg;
-	int ret = enter(t, err);
+	int ret;
 
-	if (ret)
-		return ret;
+	pthread_mutex_lock(&t->lock);
 	ret = trace_session_stop(t->session, err);
 	pthread_mutex_unlock(&t->lock);
 	trace_writer_flush(t->writer, NULL);
@@ -269,9 +281,13 @@ static int monitor_stop(void *arg, struct error *err)
 
 static int monitor_translate(void *arg, uint64_t gva, uint64_t *gpa, struct error *err)
 {
-	const struct run_trace *t = arg;
+	struct run_trace *t = arg;
+	int ret;
 
-	return trace_session_translate(t->session, gva, gpa, err);
+	pthread_mutex_lock(&t->lock);
+	ret = trace_session_translate(t->session, gva, gpa, err);
+	pthread_mutex_unlock(&t->lock);
+	return ret;
 }
 
 static json_t *query_refused(const struct trace_status *status)
@@ -332,9 +348,8 @@ static void set_address(json_t *object, const char *key, uint64_t address)
 	json_object_set_new(object, key, json_string(text));
 }
 
-static json_t *monitor_query(void *arg)
+static json_t *query_locked(const struct run_trace *t)
 {
-	struct run_trace *t = arg;
 	struct trace_status status;
 	struct trace_writer_counts sum = {0};
 	json_t *result, *vcpus;
@@ -360,6 +375,17 @@ static json_t *monitor_query(void *arg)
 	set_count(result, "nested", status.nested);
 	set_count(result, "unpaired_returns", status.unpaired_returns);
 	set_count(result, "in_flight", status.in_flight);
+	return result;
+}
+
+static json_t *monitor_query(void *arg)
+{
+	struct run_trace *t = arg;
+	json_t *result;
+
+	pthread_mutex_lock(&t->lock);
+	result = query_locked(t);
+	pthread_mutex_unlock(&t->lock);
 	return result;
 }
 
