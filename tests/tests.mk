@@ -130,6 +130,7 @@ check-long: guest-parts
 	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=2000 LONG=1
 	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
 	$(Q)$(MAKE) --no-print-directory check-dump GUEST='5.10 6.1 6.12 7.0' MODELS='max qemu64'
+	$(Q)$(MAKE) --no-print-directory check-oracle-7.0/4 GUEST=7.0/4
 	$(Q)$(MAKE) --no-print-directory check-guest ITERATIONS_SCALE=8
 
 # BENCH_ROUNDS (3) is how often each figure is taken.

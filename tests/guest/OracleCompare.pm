@@ -150,11 +150,35 @@ sub take_doubled {
 
 sub without_site { my @part = split ' ', $_[0][0]; splice @part, 2, 1; return "@part" }
 
-# Returns {cpus, events, missing, extra, doubled, disordered}; the lists are of [cpu, item].
+sub without_gfp { return $_[0][0] =~ s/^(alloc .*) [0-9a-f]+$/$1/r }
+
+# kvmalloc() of more than a page changes the GFP flags it was given before it tries kmalloc(). Where both
+# are one function (7.0) the guest tells of the changed ones, we of those that the caller gave. Takes
+# such pairs out of @$missing and @$extra, gives the guest's items our key, and returns them.
+sub take_adjusted {
+	my ($missing, $extra) = @_;
+	my (%ours, @adjusted, @kept);
+	push @{$ours{without_gfp($_)}}, $_ for grep { $_->[0] =~ /^alloc kmalloc/ } @$extra;
+	for my $item (@$missing) {
+		my $our = shift @{$ours{without_gfp($item)} // []};
+		if ($our) {
+			push @adjusted, $our;
+			$item->[0] = $our->[0];
+		} else {
+			push @kept, $item;
+		}
+	}
+	my %paired = map { $_ => 1 } @adjusted;
+	@$missing = @kept;
+	@$extra = grep { !$paired{$_} } @$extra;
+	return \@adjusted;
+}
+
+# Returns {cpus, events, missing, extra, doubled, adjusted, disordered}; the lists are of [cpu, item].
 sub compare {
 	my ($oracle_path, $trace_dir, $with_pages) = @_;
 	my ($guest, $ours) = (read_guest($oracle_path), read_records($trace_dir));
-	my %result = (cpus => 0, events => 0, missing => [], extra => [], doubled => [], disordered => [], faults => []);
+	my %result = (cpus => 0, events => 0, missing => [], extra => [], doubled => [], adjusted => [], disordered => [], faults => []);
 	for my $cpu (sort { $a <=> $b } keys %$guest) {
 		my ($g, $o) = (window($guest->{$cpu}), window($ours->{$cpu} // []));
 		push @{$result{faults}}, "cpu $cpu: no window in the guest's events" unless $g;
@@ -163,6 +187,7 @@ sub compare {
 		@$o = grep { $_->[1] !~ /^page/ } @$o unless $with_pages;
 		push @{$result{doubled}}, map { [$cpu, $_] } @{take_doubled($g)};
 		my ($missing, $extra) = difference($g, $o);
+		push @{$result{adjusted}}, map { [$cpu, $_] } @{take_adjusted($missing, $extra)};
 		$result{cpus}++;
 		$result{events} += @$g;
 		push @{$result{missing}}, map { [$cpu, $_] } @$missing;

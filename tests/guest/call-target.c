@@ -2,8 +2,9 @@
 /*
  * call-target KERNEL SLIDE < ADDRESSES
  *
- * For each return address (hex, one a line, as seen in a guest whose kernel slid by SLIDE) print the
- * function that the call before it calls: "ADDRESS NAME", or "ADDRESS ?" where it is no direct call.
+ * For each return address (hex, one a line, as seen in a guest whose kernel slid by SLIDE) print
+ * the function that the call before it calls and the one it is in: "ADDRESS NAME CALLER", with "?"
+ * as NAME where it is no direct call.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,17 +17,22 @@
 
 enum { CALL_SIZE = 5, OPCODE_CALL = 0xe8 };
 
+static const char *name_of(const struct kernel_image *image, uint64_t address)
+{
+	const struct symbol *symbol = symbols_covering(image->symbols, address);
+
+	return symbol ? symbol->name : "?";
+}
+
 static const char *call_target(const struct kernel_image *image, uint64_t return_address)
 {
 	const uint8_t *call = kernel_image_bytes(image, return_address - CALL_SIZE, CALL_SIZE);
-	const struct symbol *symbol;
 	int32_t displacement;
 
 	if (!call || call[0] != OPCODE_CALL)
 		return "?";
 	memcpy(&displacement, call + 1, sizeof(displacement));
-	symbol = symbols_covering(image->symbols, return_address + (uint64_t)(int64_t)displacement);
-	return symbol ? symbol->name : "?";
+	return name_of(image, return_address + (uint64_t)(int64_t)displacement);
 }
 
 int main(int argc, char **argv)
@@ -43,9 +49,10 @@ int main(int argc, char **argv)
 	if (kernel_file_open(argv[1], &file, &err) || kernel_image_load(file, &image, &err))
 		return cli_error("call-target", &err);
 	while (fgets(line, sizeof(line), stdin)) {
-		uint64_t address = strtoull(line, NULL, 16);
+		uint64_t address = strtoull(line, NULL, 16), link = address - slide;
 
-		printf("%" PRIx64 " %s\n", address, call_target(image, address - slide));
+		printf("%" PRIx64 " %s %s\n", address, call_target(image, link),
+		       name_of(image, link - 1));
 	}
 	kernel_image_destroy(image);
 	kernel_file_close(file);
