@@ -6,7 +6,6 @@
 #include <lz4.h>
 #include <lzma.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <zlib.h>
 #include <zstd.h>
 #include "formats/cursor.h"
@@ -117,42 +116,17 @@ static const struct format *find_format(const uint8_t *payload, size_t size)
 	return NULL;
 }
 
-static uint8_t *map_output(size_t size)
+static int probe(const uint8_t *payload, size_t size, const struct format **format,
+		 size_t *out_size, struct error *err)
 {
-	/* Populating at once saves a page fault for each 4 KiB, which are dear where the host's own
-	 * virtualisation is emulated. */
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
-static int decode(const struct format *format, struct job *job, struct error *err)
-{
-	int ret;
-
-	job->to = map_output(job->to_size);
-	if (!job->to)
-		return error_set(err, ENOMEM, "no memory for a kernel of %zu bytes", job->to_size);
-	ret = format->decode(job, err);
-	if (ret)
-		munmap(job->to, job->to_size);
-	return ret;
-}
-
-int decompress_payload(const uint8_t *payload, size_t size, uint8_t **out, size_t *out_size,
-		       const char **compression, struct error *err)
-{
-	const struct format *format = find_format(payload, size);
-	struct job job = {.from = payload};
 	uint32_t expected;
-	int ret;
 
-	if (!format)
+	*format = find_format(payload, size);
+	if (!*format)
 		return error_set_at(err, EBADMSG, 0, "payload's compression is not recognised");
-	if (!format->decode)
+	if (!(*format)->decode)
 		return error_set(err, ENOTSUP, "payload is compressed with %s, not supported",
-				 format->name);
+				 (*format)->name);
 	memcpy(&expected, payload + size - TRAILER, sizeof(expected));
 	if (!expected)
 		return error_set_at(err, EBADMSG, size - TRAILER, "payload says it is empty");
@@ -160,13 +134,29 @@ int decompress_payload(const uint8_t *payload, size_t size, uint8_t **out, size_
 		return error_set_at(err, E2BIG, size - TRAILER,
 				    "payload would decompress to %u bytes, more than %u allowed",
 				    expected, (unsigned int)DECOMPRESS_MAX_OUTPUT);
-	job.from_size = size - format->trailer;
-	job.to_size = expected;
-	ret = decode(format, &job, err);
+	*out_size = expected;
+	return 0;
+}
+
+int decompress_probe(const uint8_t *payload, size_t size, size_t *out_size,
+		     const char **compression, struct error *err)
+{
+	const struct format *format;
+	int ret = probe(payload, size, &format, out_size, err);
+
+	if (!ret)
+		*compression = format->name;
+	return ret;
+}
+
+int decompress_payload(const uint8_t *payload, size_t size, uint8_t *to, struct error *err)
+{
+	struct job job = {.from = payload, .to = to};
+	const struct format *format;
+	int ret = probe(payload, size, &format, &job.to_size, err);
+
 	if (ret)
 		return ret;
-	*out = job.to;
-	*out_size = job.to_size;
-	*compression = format->name;
-	return 0;
+	job.from_size = size - format->trailer;
+	return format->decode(&job, err);
 }

@@ -32,7 +32,15 @@ static int split_relocs(struct kernel_file *file, struct error *err)
 	return 0;
 }
 
-static int open_bzimage(struct kernel_file *file, struct error *err)
+/* The decoders count from the payload's beginning. */
+static int place_error(const struct kernel_file *file, int ret, struct error *err)
+{
+	if (err && err->has_address)
+		err->address += (uint64_t)(file->packed - file->file);
+	return ret;
+}
+
+static int recognise_bzimage(struct kernel_file *file, struct error *err)
 {
 	size_t offset, length;
 	int ret = bzimage_payload(file->file, file->file_size, &offset, &length, err);
@@ -46,19 +54,13 @@ static int open_bzimage(struct kernel_file *file, struct error *err)
 		file->vmlinux_size = length;
 		return split_relocs(file, err);
 	}
-	ret = decompress_payload(file->file + offset, length, &file->payload, &file->payload_size,
-				 &file->compression, err);
-	if (ret) {
-		if (err && err->has_address)
-			err->address += offset;
-		return ret;
-	}
-	file->vmlinux = file->payload;
-	file->vmlinux_size = file->payload_size;
-	return split_relocs(file, err);
+	file->packed = file->file + offset;
+	file->packed_size = length;
+	ret = decompress_probe(file->packed, length, &file->unpacked_size, &file->compression, err);
+	return ret ? place_error(file, ret, err) : 0;
 }
 
-static int open_elf(struct kernel_file *file, struct error *err)
+static int recognise_elf(struct kernel_file *file, struct error *err)
 {
 	struct elf_view view;
 
@@ -69,13 +71,58 @@ static int open_elf(struct kernel_file *file, struct error *err)
 	return elf_view_init(&view, file->vmlinux, file->vmlinux_size, err);
 }
 
-static int open_contents(struct kernel_file *file, struct error *err)
+static int recognise(struct kernel_file *file, struct error *err)
 {
 	if (bzimage_probe(file->file, file->file_size))
-		return open_bzimage(file, err);
+		return recognise_bzimage(file, err);
 	if (file->file_size >= SELFMAG && !memcmp(file->file, ELFMAG, SELFMAG))
-		return open_elf(file, err);
+		return recognise_elf(file, err);
 	return error_set(err, ENOEXEC, "not a Linux kernel (neither bzImage nor ELF vmlinux)");
+}
+
+static void free_own(struct kernel_file *file)
+{
+	if (file->own)
+		munmap(file->own, file->unpacked_size);
+	file->own = NULL;
+}
+
+/* Populating at once saves a page fault for each 4 KiB, which are dear where the host's own
+ * virtualisation is emulated. */
+static int map_own(struct kernel_file *file, struct error *err)
+{
+	void *own = mmap(NULL, file->unpacked_size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (own == MAP_FAILED)
+		return error_set(err, ENOMEM, "no memory for a kernel of %zu bytes",
+				 file->unpacked_size);
+	file->own = own;
+	return 0;
+}
+
+static int unpack(struct kernel_file *file, uint8_t *to, struct error *err)
+{
+	int ret = 0;
+
+	file->vmlinux = file->relocs = NULL;
+	free_own(file);
+	if (!to)
+		ret = map_own(file, err);
+	if (ret)
+		return ret;
+	to = to ? to : file->own;
+	ret = decompress_payload(file->packed, file->packed_size, to, err);
+	if (ret)
+		return place_error(file, ret, err);
+	file->vmlinux = to;
+	file->vmlinux_size = file->unpacked_size;
+	return split_relocs(file, err);
+}
+
+int kernel_file_unpack(struct kernel_file *file, uint8_t *to, struct error *err)
+{
+	return file->packed ? unpack(file, to, err) : 0;
 }
 
 int kernel_file_from_memory(const void *bytes, size_t size, struct kernel_file **out,
@@ -88,7 +135,9 @@ int kernel_file_from_memory(const void *bytes, size_t size, struct kernel_file *
 		return error_set(err, ENOMEM, "out of memory");
 	file->file = bytes;
 	file->file_size = size;
-	ret = open_contents(file, err);
+	ret = recognise(file, err);
+	if (!ret)
+		ret = kernel_file_unpack(file, NULL, err);
 	if (ret)
 		kernel_file_close(file);
 	else
@@ -124,7 +173,7 @@ out:
 	return ret;
 }
 
-int kernel_file_open(const char *path, struct kernel_file **out, struct error *err)
+int kernel_file_map(const char *path, struct kernel_file **out, struct error *err)
 {
 	struct kernel_file *file = calloc(1, sizeof(*file));
 	int ret;
@@ -135,7 +184,24 @@ int kernel_file_open(const char *path, struct kernel_file **out, struct error *e
 	}
 	ret = map_file(path, file, err);
 	if (!ret)
-		ret = open_contents(file, err);
+		ret = recognise(file, err);
+	if (ret) {
+		kernel_file_close(file);
+		error_prefix(err, "%s: ", path);
+		return ret;
+	}
+	*out = file;
+	return 0;
+}
+
+int kernel_file_open(const char *path, struct kernel_file **out, struct error *err)
+{
+	struct kernel_file *file;
+	int ret = kernel_file_map(path, &file, err);
+
+	if (ret)
+		return ret;
+	ret = kernel_file_unpack(file, NULL, err);
 	if (ret) {
 		kernel_file_close(file);
 		error_prefix(err, "%s: ", path);
@@ -149,8 +215,7 @@ void kernel_file_close(struct kernel_file *file)
 {
 	if (!file)
 		return;
-	if (file->payload)
-		munmap(file->payload, file->payload_size);
+	free_own(file);
 	/* Only kernel_file_open() sets a path, and only it owns the mapping of the file. */
 	if (file->path && file->file)
 		munmap((void *)file->file, file->file_size);

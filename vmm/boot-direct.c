@@ -18,13 +18,6 @@ static const uint64_t kernel_map_size = 0x40000000;
 
 enum { CHOOSE_PHYSICAL = 1, CHOOSE_VIRTUAL = 2, MIB = 0x100000 };
 
-/* Where the image is linked to run. */
-struct link_layout {
-	uint64_t phys, virt; /* of its lowest segment */
-	uint64_t size;       /* to the end of its highest, .bss and .brk included */
-	uint64_t entry;      /* physical */
-};
-
 uint64_t boot_slots(uint64_t first, uint64_t end, uint64_t size)
 {
 	if (end < first || size > end - first)
@@ -50,124 +43,169 @@ uint64_t boot_choose(const struct boot_image *image, unsigned int purpose, uint6
 	return random % n;
 }
 
-static int read_layout(const struct elf_view *view, struct link_layout *layout, struct error *err)
+static int add_segment(struct boot_layout *layout, const Elf64_Phdr *segment, struct error *err)
 {
-	Elf64_Ehdr header;
-	uint64_t end = 0;
+	struct boot_segment *to = &layout->segments[layout->nr_segments];
+	uint64_t end;
 
-	*layout = (struct link_layout){.phys = UINT64_MAX};
-	for (unsigned int i = 0; i < view->nr_segments; i++) {
-		Elf64_Phdr segment = elf_view_segment(view, i);
-		uint64_t segment_end;
-
-		if (segment.p_type != PT_LOAD || !segment.p_memsz)
-			continue;
-		if (__builtin_add_overflow(segment.p_paddr, segment.p_memsz, &segment_end) ||
-		    segment.p_filesz > segment.p_memsz)
-			return error_set_at(err, EBADMSG, segment.p_paddr, "bad ELF segment");
-		if (segment.p_paddr < layout->phys) {
-			layout->phys = segment.p_paddr;
-			layout->virt = segment.p_vaddr;
-		}
-		if (segment_end > end)
-			end = segment_end;
+	if (layout->nr_segments == BOOT_MAX_SEGMENTS)
+		return error_set(err, E2BIG, "more than %d ELF segments", BOOT_MAX_SEGMENTS);
+	if (__builtin_add_overflow(segment->p_paddr, segment->p_memsz, &end) ||
+	    segment->p_filesz > segment->p_memsz)
+		return error_set_at(err, EBADMSG, segment->p_paddr, "bad ELF segment");
+	*to = (struct boot_segment){
+		.offset = segment->p_offset, .phys = segment->p_paddr, .size = segment->p_filesz};
+	layout->nr_segments++;
+	if (segment->p_paddr < layout->phys) {
+		layout->phys = segment->p_paddr;
+		layout->virt = segment->p_vaddr;
 	}
-	memcpy(&header, view->bytes, sizeof(header));
-	layout->entry = header.e_entry >= kernel_map ? header.e_entry - layout->virt + layout->phys
-						     : header.e_entry;
-	layout->size = end - layout->phys;
-	if (!end || layout->virt < kernel_map || layout->size > kernel_map_size ||
-	    layout->virt - kernel_map > kernel_map_size - layout->size ||
-	    layout->entry - layout->phys >= layout->size)
+	if (end > layout->end)
+		layout->end = end;
+	return 0;
+}
+
+static int check_layout(struct boot_layout *layout, uint64_t entry, struct error *err)
+{
+	uint64_t size = layout->end - layout->phys;
+
+	layout->entry = entry >= kernel_map ? entry - layout->virt + layout->phys : entry;
+	if (!layout->nr_segments || layout->virt < kernel_map || size > kernel_map_size ||
+	    layout->virt - kernel_map > kernel_map_size - size ||
+	    layout->entry - layout->phys >= size)
 		return error_set(err, ENOEXEC, "not a Linux kernel for x86-64: odd ELF segments");
 	return 0;
 }
 
-static int copy_segments(const struct elf_view *view, const struct link_layout *layout, uint8_t *to,
-			 struct error *err)
+static int read_layout(const struct kernel_file *file, struct boot_layout *layout,
+		       struct error *err)
 {
-	for (unsigned int i = 0; i < view->nr_segments; i++) {
-		Elf64_Phdr segment = elf_view_segment(view, i);
+	struct elf_view view;
+	Elf64_Ehdr header;
+	int rc = elf_view_init(&view, file->vmlinux, file->vmlinux_size, err);
+
+	*layout = (struct boot_layout){.phys = UINT64_MAX};
+	for (unsigned int i = 0; !rc && i < view.nr_segments; i++) {
+		Elf64_Phdr segment = elf_view_segment(&view, i);
 
 		if (segment.p_type != PT_LOAD || !segment.p_memsz)
 			continue;
-		if (segment.p_offset > view->size ||
-		    segment.p_filesz > view->size - segment.p_offset)
+		if (segment.p_offset > view.size || segment.p_filesz > view.size - segment.p_offset)
 			return error_set_at(err, EBADMSG, segment.p_offset,
 					    "ELF segment is cut off");
-		memcpy(to + (segment.p_paddr - layout->phys), view->bytes + segment.p_offset,
-		       segment.p_filesz);
+		rc = add_segment(layout, &segment, err);
 	}
-	return 0;
+	if (rc)
+		return rc;
+	memcpy(&header, view.bytes, sizeof(header));
+	return check_layout(layout, header.e_entry, err);
 }
 
-static int choose_physical(const struct boot_image *image, const struct link_layout *layout,
-			   uint64_t *phys, struct error *err)
+uint64_t boot_choose_physical(const struct boot_image *image, uint64_t size)
 {
-	uint64_t slots = boot_slots(boot_kernel_min, image->ram_end, layout->size);
+	uint64_t slots = boot_slots(boot_kernel_min, image->ram_end, size);
 
-	if (!slots)
+	if (!slots || !image->kaslr)
+		return slots ? boot_kernel_min : 0;
+	return boot_kernel_min + boot_choose(image, CHOOSE_PHYSICAL, slots) * boot_kernel_align;
+}
+
+/* From an ELF that lies elsewhere. */
+static int copy_kernel(const struct boot_image *image, const struct boot_layout *layout,
+		       uint64_t *phys, struct error *err)
+{
+	uint64_t size = layout->end - layout->phys;
+	uint8_t *to;
+
+	*phys = boot_choose_physical(image, size);
+	if (!*phys)
 		return error_set(err, ENOMEM,
 				 "the kernel (%" PRIu64
 				 " MiB from 16 MiB on) and the initrd do not "
 				 "fit in %" PRIu64 " MiB of RAM: give more with -m",
-				 layout->size / MIB + 1, image->memory->size / MIB);
-	*phys = boot_kernel_min;
-	if (image->kaslr)
-		*phys += boot_choose(image, CHOOSE_PHYSICAL, slots) * boot_kernel_align;
+				 size / MIB + 1, image->memory->size / MIB);
+	to = guest_memory_at(image->memory, *phys, size);
+	for (size_t i = 0; i < layout->nr_segments; i++) {
+		const struct boot_segment *segment = &layout->segments[i];
+
+		memcpy(to + (segment->phys - layout->phys), image->file->vmlinux + segment->offset,
+		       segment->size);
+	}
 	return 0;
 }
 
 /* Kernels without a relocation table run where they are linked to, whatever the command line says.
  */
-static uint64_t choose_virtual(const struct boot_image *image, const struct link_layout *layout)
+static uint64_t choose_virtual(const struct boot_image *image, const struct boot_layout *layout)
 {
-	uint64_t slots = boot_slots(layout->virt, kernel_map + kernel_map_size, layout->size);
+	uint64_t slots =
+		boot_slots(layout->virt, kernel_map + kernel_map_size, layout->end - layout->phys);
 
 	if (!image->kaslr || !image->file->relocs)
 		return 0;
 	return boot_choose(image, CHOOSE_VIRTUAL, slots) * boot_kernel_align;
 }
 
-static int load(struct boot_image *image, const struct elf_view *view, struct boot_entry *entry,
-		struct error *err)
+/* The kernel is at `phys`; slide it and say where it begins. */
+static int finish(struct boot_image *image, const struct boot_layout *layout, uint64_t phys,
+		  struct boot_entry *entry, struct error *err)
 {
-	struct link_layout layout;
-	uint64_t phys = 0, slide;
-	uint8_t *to;
-	int rc = read_layout(view, &layout, err);
+	uint64_t size = layout->end - layout->phys;
+	uint64_t slide = choose_virtual(image, layout);
+	int rc = relocs_apply(image->file, guest_memory_at(image->memory, phys, size), size,
+			      layout->virt, slide, err);
 
-	if (rc < 0)
-		return rc;
-	rc = choose_physical(image, &layout, &phys, err);
-	if (rc < 0)
-		return rc;
-	slide = choose_virtual(image, &layout);
-	to = guest_memory_at(image->memory, phys, layout.size);
-	rc = copy_segments(view, &layout, to, err);
-	if (rc < 0)
-		return rc;
-	rc = relocs_apply(image->file, to, layout.size, layout.virt, slide, err);
 	if (rc < 0)
 		return rc;
 	/* Tells the kernel to randomise its memory regions as well. */
 	if (image->kaslr && image->file->relocs)
 		image->params->hdr.loadflags |= KASLR_FLAG;
-	entry->rip = phys + (layout.entry - layout.phys);
+	entry->rip = phys + (layout->entry - layout->phys);
 	entry->info =
 		(struct vm_boot_info){.slide_known = true, .virt_slide = slide, .phys_text = phys};
 	return 0;
 }
 
-int boot_load_direct(struct boot_image *image, struct boot_entry *entry, struct error *err)
+static int load_copied(struct boot_image *image, struct boot_entry *entry, struct error *err)
 {
-	const struct kernel_file *file = image->file;
-	struct elf_view view;
-	int rc = elf_view_init(&view, file->vmlinux, file->vmlinux_size, err);
+	struct boot_layout layout;
+	uint64_t phys = 0;
+	int rc = kernel_file_unpack(image->file, NULL, err);
 
 	if (!rc)
-		rc = load(image, &view, entry, err);
+		rc = read_layout(image->file, &layout, err);
+	if (!rc)
+		rc = copy_kernel(image, &layout, &phys, err);
+	return rc ? rc : finish(image, &layout, phys, entry, err);
+}
+
+static int load_in_place(struct boot_image *image, const struct boot_room *room,
+			 struct boot_entry *entry, struct error *err)
+{
+	struct boot_layout layout;
+	int rc = kernel_file_unpack(image->file, room->at, err);
+
+	if (!rc)
+		rc = read_layout(image->file, &layout, err);
+	if (rc)
+		return rc;
+	if (!boot_room_fits(room, image->file, &layout)) {
+		boot_room_clear(room, NULL);
+		return load_copied(image, entry, err);
+	}
+	boot_room_settle(room, &layout);
+	rc = finish(image, &layout, room->phys, entry, err);
+	boot_room_clear(room, &layout);
+	return rc;
+}
+
+int boot_load_direct(struct boot_image *image, struct boot_entry *entry, struct error *err)
+{
+	struct boot_room room;
+	int rc = boot_room_choose(image, &room) ? load_in_place(image, &room, entry, err)
+						: load_copied(image, entry, err);
+
 	if (rc < 0)
-		error_prefix(err, "%s: ", file->path);
+		error_prefix(err, "%s: ", image->file->path);
 	return rc;
 }

@@ -157,7 +157,7 @@ int boot_load(const struct vm_config *config, const struct guest_memory *memory,
 		.seed = config->kaslr_seed,
 	};
 	struct kernel_file *file;
-	int rc = kernel_file_open(config->kernel, &file, err);
+	int rc = kernel_file_map(config->kernel, &file, err);
 
 	if (rc < 0)
 		return rc;

@@ -34,7 +34,7 @@ static void examine(struct findings *f)
 	f->has_capabilities = kvm_check_capabilities(&f->kvm, &f->problem) == 0;
 	if (!f->has_capabilities)
 		return;
-	f->measured = kvm_measure_speed(&f->kvm, &f->per_second, &f->problem) == 0;
+	f->measured = kvm_measure_speed(&f->kvm, UINT64_MAX, &f->per_second, &f->problem) == 0;
 	f->fast = f->measured && kvm_check_speed(f->per_second, &f->problem) == 0;
 }
 

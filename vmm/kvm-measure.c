@@ -118,7 +118,13 @@ static uint64_t time_loops(const struct counter *counter, uint32_t loops)
 	return 0;
 }
 
-int kvm_measure_speed(const struct kvm *kvm, uint64_t *per_second, struct error *err)
+static uint64_t speed_of(uint32_t loops, uint64_t ns)
+{
+	return (uint64_t)loops * INSTRUCTIONS_PER_LOOP * KVM_NANOSECONDS / ns;
+}
+
+int kvm_measure_speed(const struct kvm *kvm, uint64_t enough, uint64_t *per_second,
+		      struct error *err)
 {
 	struct counter counter;
 	uint64_t ns = 0;
@@ -133,11 +139,12 @@ int kvm_measure_speed(const struct kvm *kvm, uint64_t *per_second, struct error 
 	}
 	for (loops = FIRST_LOOPS;; loops *= LOOPS_FACTOR) {
 		ns = time_loops(&counter, loops);
-		if (!ns || ns >= ENOUGH_NS || loops > MAX_LOOPS / LOOPS_FACTOR)
+		if (!ns || ns >= ENOUGH_NS || loops > MAX_LOOPS / LOOPS_FACTOR ||
+		    speed_of(loops, ns) >= enough)
 			break;
 	}
 	if (ns)
-		*per_second = (uint64_t)loops * INSTRUCTIONS_PER_LOOP * KVM_NANOSECONDS / ns;
+		*per_second = speed_of(loops, ns);
 	else
 		rc = error_set(err, EIO, "KVM cannot run a loop of three instructions");
 out:

@@ -69,9 +69,11 @@ int kvm_supported_cpuid(const struct kvm *kvm, struct kvm_cpuid2 **out, struct e
 
 /*
  * How many instructions per second a guest executes here, measured with a counting loop in a
- * machine of its own (2 to 20 ms). Some hosts emulate every instruction.
+ * machine of its own (2 to 20 ms). Some hosts emulate every instruction. Stops early when it is
+ * certainly as fast as `enough`: all that disturbs a short measurement makes it slower.
  */
-int kvm_measure_speed(const struct kvm *kvm, uint64_t *per_second, struct error *err);
+int kvm_measure_speed(const struct kvm *kvm, uint64_t enough, uint64_t *per_second,
+		      struct error *err);
 
 /* -ENOTSUP with a one-line explanation if `per_second` is too slow to run Linux. */
 int kvm_check_speed(uint64_t per_second, struct error *err);

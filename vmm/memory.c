@@ -11,7 +11,7 @@
 
 /* The first MiB as every PC has it: 1 KiB of extended BIOS data below 640 KiB, then the VGA and
  * ROM window, of which we use the last 128 KiB for ACPI tables. */
-enum { EBDA_GPA = 0x9fc00, VGA_GPA = 0xa0000, MIB = 0x100000 };
+enum { EBDA_GPA = 0x9fc00, VGA_GPA = 0xa0000, MIB = 0x100000, HOST_PAGE = 4096 };
 
 static const uint64_t ioapic_gpa = 0xfec00000;
 static const uint64_t lapic_gpa = 0xfee00000;
@@ -64,6 +64,26 @@ void *guest_memory_at(const struct guest_memory *memory, uint64_t gpa, uint64_t 
 			return region->hva + (gpa - region->gpa);
 	}
 	return NULL;
+}
+
+static uint64_t page_up(uint64_t address)
+{
+	return (address + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1);
+}
+
+void guest_memory_clear(const struct guest_memory *memory, uint64_t gpa, uint64_t size)
+{
+	uint8_t *at = guest_memory_at(memory, gpa, size);
+	uint64_t head = page_up(gpa) - gpa;
+	uint64_t pages;
+
+	if (head > size)
+		head = size;
+	pages = (size - head) & ~(uint64_t)(HOST_PAGE - 1);
+	memset(at, 0, head);
+	if (pages && madvise(at + head, pages, MADV_REMOVE) < 0)
+		memset(at + head, 0, pages);
+	memset(at + head + pages, 0, size - head - pages);
 }
 
 size_t guest_memory_map(const struct guest_memory *memory,

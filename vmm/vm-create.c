@@ -87,7 +87,7 @@ static int check_kvm(struct vm *vm, bool force, struct error *err)
 	vm->slow_kvm = getenv("SONDE_ALLOW_SLOW_KVM");
 	if (rc || force || vm->slow_kvm)
 		return rc;
-	rc = kvm_measure_speed(&vm->kvm, &per_second, err);
+	rc = kvm_measure_speed(&vm->kvm, KVM_MIN_SPEED, &per_second, err);
 	return rc ? rc : kvm_check_speed(per_second, err);
 }
 
