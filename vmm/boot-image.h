@@ -67,12 +67,10 @@ uint64_t boot_choose_physical(const struct boot_image *image, uint64_t size);
  * a buffer of its size, and a copy of most of it.
  */
 struct boot_room {
-	const struct guest_memory *memory;
 	uint64_t phys;        /* where the kernel will begin */
-	uint64_t gpa;         /* where the ELF begins, below that */
-	uint8_t *at;          /* hva of gpa */
+	uint64_t kernel_size; /* free for it from there on */
+	uint8_t *at;          /* hva, below that, where the ELF begins */
 	size_t size;          /* of what will be unpacked */
-	uint64_t kernel_size; /* free for it from phys on */
 };
 
 /* False if the vmlinux is not compressed, or there is no room for more than itself. */

@@ -18,17 +18,14 @@ bool boot_room_choose(const struct boot_image *image, struct boot_room *room)
 
 	if (!file->packed)
 		return false;
-	*room = (struct boot_room){.memory = image->memory,
-				   .size = file->unpacked_size,
-				   .kernel_size = file->unpacked_size};
+	*room = (struct boot_room){.size = file->unpacked_size, .kernel_size = file->unpacked_size};
 	/* With .bss and all, by its setup header; whether that is true is seen later. */
 	if (room->kernel_size < image->params->hdr.init_size)
 		room->kernel_size = image->params->hdr.init_size;
 	room->phys = boot_choose_physical(image, room->kernel_size);
 	if (!room->phys)
 		return false;
-	room->gpa = room->phys - first_offset;
-	room->at = guest_memory_at(image->memory, room->gpa, room->size);
+	room->at = guest_memory_at(image->memory, room->phys - first_offset, room->size);
 	return room->at;
 }
 
@@ -78,8 +75,8 @@ void boot_room_clear(const struct boot_room *room, const struct boot_layout *lay
 	for (size_t i = 0; i < n; i++) {
 		uint64_t place = place_of(layout, &layout->segments[i]);
 
-		guest_memory_clear(room->memory, room->gpa + from, place - from);
+		memset(room->at + from, 0, place - from);
 		from = place + layout->segments[i].size;
 	}
-	guest_memory_clear(room->memory, room->gpa + from, room->size - from);
+	memset(room->at + from, 0, room->size - from);
 }

@@ -8,10 +8,11 @@
 #include <unistd.h>
 #include "vmm/acpi-tables.h"
 #include "vmm/kvm.h"
+#include "vmm/memory-file.h"
 
 /* The first MiB as every PC has it: 1 KiB of extended BIOS data below 640 KiB, then the VGA and
  * ROM window, of which we use the last 128 KiB for ACPI tables. */
-enum { EBDA_GPA = 0x9fc00, VGA_GPA = 0xa0000, MIB = 0x100000, HOST_PAGE = 4096 };
+enum { EBDA_GPA = 0x9fc00, VGA_GPA = 0xa0000, MIB = 0x100000 };
 
 static const uint64_t ioapic_gpa = 0xfec00000;
 static const uint64_t lapic_gpa = 0xfee00000;
@@ -23,12 +24,12 @@ int guest_memory_init(struct guest_memory *memory, uint64_t size, struct error *
 	int code;
 
 	*memory = (struct guest_memory){.fd = -1, .hva = MAP_FAILED, .size = size};
-	memory->fd = memfd_create("sonde-guest-ram", MFD_CLOEXEC);
-	if (memory->fd >= 0 && ftruncate(memory->fd, (off_t)size) == 0)
+	memory->fd = memory_file_create(size);
+	if (memory->fd >= 0)
 		memory->hva = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 				   memory->fd, 0);
 	if (memory->hva == MAP_FAILED) {
-		code = errno;
+		code = memory->fd < 0 ? -memory->fd : errno;
 		guest_memory_deinit(memory);
 		return error_set(err, code, "cannot reserve %" PRIu64 " MiB of guest memory: %s",
 				 size / MIB, strerror(code));
@@ -64,26 +65,6 @@ void *guest_memory_at(const struct guest_memory *memory, uint64_t gpa, uint64_t 
 			return region->hva + (gpa - region->gpa);
 	}
 	return NULL;
-}
-
-static uint64_t page_up(uint64_t address)
-{
-	return (address + HOST_PAGE - 1) & ~(uint64_t)(HOST_PAGE - 1);
-}
-
-void guest_memory_clear(const struct guest_memory *memory, uint64_t gpa, uint64_t size)
-{
-	uint8_t *at = guest_memory_at(memory, gpa, size);
-	uint64_t head = page_up(gpa) - gpa;
-	uint64_t pages;
-
-	if (head > size)
-		head = size;
-	pages = (size - head) & ~(uint64_t)(HOST_PAGE - 1);
-	memset(at, 0, head);
-	if (pages && madvise(at + head, pages, MADV_REMOVE) < 0)
-		memset(at + head, 0, pages);
-	memset(at + head + pages, 0, size - head - pages);
 }
 
 size_t guest_memory_map(const struct guest_memory *memory,

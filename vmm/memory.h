@@ -29,9 +29,6 @@ void guest_memory_deinit(struct guest_memory *memory);
 /* Host address of [gpa, gpa + size) if wholly inside one region, else NULL. */
 void *guest_memory_at(const struct guest_memory *memory, uint64_t gpa, uint64_t size);
 
-/* Make a range wholly inside one region zero; whole pages go back to the host. */
-void guest_memory_clear(const struct guest_memory *memory, uint64_t gpa, uint64_t size);
-
 /* One row of the memory map a PC's firmware gives (ACPI 6.5, section 15). */
 struct memory_map_entry {
 	uint64_t gpa, size;
