@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_CAPTURE_H
 #define SONDE_PATCHER_CAPTURE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "formats/error.h"
 #include "patcher/ring-layout.h"
@@ -31,15 +32,40 @@ enum record_field {
 enum {
 	RECORD_KEY_BIAS = 8, /* the trampoline's flags lie below the return address */
 	CAPTURE_MAX_STACK = 48,
+	CAPTURE_MAX_ITEMS = 32, /* in a record */
 	CAPTURE_COMM_SIZE = 16, /* TASK_COMM_LEN of Linux, include/linux/sched.h */
 };
 
 #define CAPTURE(field) (1u << (field))
 
+/*
+ * A call about many objects: words that lie behind the fields of its record, as many as there are
+ * up to CAPTURE_MAX_ITEMS. What does not fit goes into further records, all with the same fields,
+ * as if the function had been called several times. Arguments are 0 (RDI) to 5.
+ */
+enum capture_items_from {
+	ITEMS_NONE,
+	ITEMS_ARRAY,   /* argument `pointer` points to words, argument `count` says how many */
+	ITEMS_COUNTED, /* argument `pointer` points to a structure with a count and words in it */
+	ITEMS_LISTED,  /* argument `pointer` is a struct list_head that links structures */
+};
+
+struct capture_items {
+	enum capture_items_from from;
+	uint8_t pointer, count;
+	uint8_t count_size;    /* ITEMS_COUNTED: bytes, 1 or 4 */
+	uint32_t count_offset; /* ... and where, in the structure */
+	uint32_t words_offset; /* ITEMS_COUNTED: of the first word */
+	uint32_t link;         /* ITEMS_LISTED: of the list_head in each structure, whose address
+				* is the item */
+	bool page_orders;      /* items are struct pages: their lowest 6 bits say the order */
+};
+
 struct capture {
 	enum ring_record_kind kind; /* RING_ENTRY or RING_RETURN */
 	uint32_t fields;            /* CAPTURE(...) of each field that is wanted */
 	uint8_t stack_words;        /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
+	struct capture_items items; /* at entries only */
 };
 
 struct record_layout {
