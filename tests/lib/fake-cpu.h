@@ -41,6 +41,13 @@ struct fake_function {
 	struct trampoline trampoline;
 };
 
+/* A capture without items. */
+static inline struct capture fake_capture(enum ring_record_kind kind, uint32_t fields,
+					  uint8_t stack_words)
+{
+	return (struct capture){.kind = kind, .fields = fields, .stack_words = stack_words};
+}
+
 /* Rings with FAKE_DATA bytes, all empty, and a limit that leaves RING_SLACK. Aborts without memory.
  */
 struct fake_rings fake_rings_create(uint32_t cpus);

@@ -29,8 +29,8 @@ struct scene {
 
 static void scene_init(struct scene *s, struct capture outer, enum trampoline_full full)
 {
-	static const struct capture inner = {
-		RING_ENTRY, CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_STACK) | CAPTURE(FIELD_KEY), 5};
+	const struct capture inner = fake_capture(
+		RING_ENTRY, CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_STACK) | CAPTURE(FIELD_KEY), 5);
 
 	*s = (struct scene){.rings = fake_rings_create(1),
 			    .cpu = fake_cpu_enter(0),
@@ -241,9 +241,9 @@ static void test_cost(void)
 	uint32_t key = CAPTURE(FIELD_KEY), site = CAPTURE(FIELD_CALL_SITE);
 	uint32_t args = CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1);
 	uint32_t result = key | site | CAPTURE(FIELD_RESULT);
-	int entry = instructions((struct capture){RING_ENTRY, key | args, 0});
-	int ret = instructions((struct capture){RING_RETURN, result, 0});
-	int free = instructions((struct capture){RING_ENTRY, site | args, 0});
+	int entry = instructions(fake_capture(RING_ENTRY, key | args, 0));
+	int ret = instructions(fake_capture(RING_RETURN, result, 0));
+	int free = instructions(fake_capture(RING_ENTRY, site | args, 0));
 
 	tap_diag("instructions with the patched jump: entry %d, return %d, free %d", entry, ret,
 		 free);
@@ -252,16 +252,16 @@ static void test_cost(void)
 
 int main(void)
 {
-	const struct capture entry = {RING_ENTRY,
-				      CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE) |
-					      CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG2) |
-					      CAPTURE(FIELD_PID) | CAPTURE(FIELD_STACK),
-				      7};
-	const struct capture leave = {RING_RETURN,
-				      CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT) |
-					      CAPTURE(FIELD_SLAB_CACHE) | CAPTURE(FIELD_COMM) |
-					      CAPTURE(FIELD_STACK),
-				      7};
+	const struct capture entry = fake_capture(
+		RING_ENTRY,
+		CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE) | CAPTURE(FIELD_ARG0) |
+			CAPTURE(FIELD_ARG2) | CAPTURE(FIELD_PID) | CAPTURE(FIELD_STACK),
+		7);
+	const struct capture leave = fake_capture(
+		RING_RETURN,
+		CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE) |
+			CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK),
+		7);
 
 	test_nested(entry, TRAMPOLINE_BLOCK, "entry, block");
 	test_nested(entry, TRAMPOLINE_DROP, "entry, drop");

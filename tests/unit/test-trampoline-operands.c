@@ -147,7 +147,8 @@ static void test_kind(enum ring_record_kind kind, uint32_t fields, const char *n
 
 	for (unsigned int f = 0; f <= FIELD_COUNT && all; f++) {
 		uint32_t some = f == FIELD_COUNT ? fields : fields & CAPTURE(f);
-		struct capture capture = {kind, some, CAPTURE_MAX_STACK};
+		struct capture capture = {
+			.kind = kind, .fields = some, .stack_words = CAPTURE_MAX_STACK};
 
 		all = good(&capture, TRAMPOLINE_BLOCK, thunk) &&
 		      good(&capture, TRAMPOLINE_DROP, kind == RING_RETURN ? 0 : thunk);

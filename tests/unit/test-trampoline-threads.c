@@ -138,8 +138,8 @@ static bool judge(const struct scene *s, const char *name)
 
 static void test_threads(enum trampoline_full full, const char *name)
 {
-	const struct capture capture = {
-		RING_ENTRY, CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1) | CAPTURE(FIELD_STACK), 3};
+	const struct capture capture = fake_capture(
+		RING_ENTRY, CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1) | CAPTURE(FIELD_STACK), 3);
 	struct scene s = {.rings = fake_rings_create(CPUS), .kernel = fake_cpu_kernel()};
 	struct writer writers[CPUS];
 

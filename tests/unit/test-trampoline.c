@@ -251,15 +251,15 @@ static void test_captures(enum ring_record_kind kind, const char *name)
 	uint32_t possible = possible_fields(kind);
 	bool good = true;
 
-	ok(capture_works((struct capture){kind, 0, 0}), "%s: nothing but a time", name);
-	ok(capture_works((struct capture){kind, possible, CAPTURE_MAX_STACK}), "%s: all", name);
+	ok(capture_works(fake_capture(kind, 0, 0)), "%s: nothing but a time", name);
+	ok(capture_works(fake_capture(kind, possible, CAPTURE_MAX_STACK)), "%s: all", name);
 	for (unsigned int f = 0; f < FIELD_COUNT; f++)
 		if (possible & CAPTURE(f))
-			ok(capture_works((struct capture){kind, CAPTURE(f), 3}),
-			   "%s: field %u alone", name, f);
+			ok(capture_works(fake_capture(kind, CAPTURE(f), 3)), "%s: field %u alone",
+			   name, f);
 	for (int i = 0; i < 100 && good; i++)
-		good = capture_works((struct capture){kind, (uint32_t)next_random() & possible,
-						      (uint8_t)(1 + next_random() % 48)});
+		good = capture_works(fake_capture(kind, (uint32_t)next_random() & possible,
+						  (uint8_t)(1 + next_random() % 48)));
 	ok(good, "%s: random fields", name);
 }
 
@@ -289,7 +289,8 @@ static uint64_t on_out(void *arg, uint64_t rip)
 
 static void test_full(enum ring_record_kind kind, enum trampoline_full full, const char *name)
 {
-	struct capture capture = {kind, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE), 0};
+	struct capture capture =
+		fake_capture(kind, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE), 0);
 	struct bench b;
 	struct host host = {.bench = &b};
 	bool rings = full == TRAMPOLINE_BLOCK;
@@ -339,11 +340,14 @@ static int refusal(struct capture capture, uint32_t data_bytes, uint64_t gva, ui
 
 static void test_refusals(void)
 {
-	const struct capture entry = {RING_ENTRY, CAPTURE(FIELD_KEY), 0};
+	const struct capture entry = fake_capture(RING_ENTRY, CAPTURE(FIELD_KEY), 0);
 	const struct capture bad[] = {
-		{RING_ENTRY, CAPTURE(FIELD_RESULT), 0}, {RING_RETURN, CAPTURE(FIELD_ARG3), 0},
-		{RING_ELEMENT, CAPTURE(FIELD_KEY), 0},  {RING_ENTRY, CAPTURE(FIELD_COUNT), 0},
-		{RING_ENTRY, CAPTURE(FIELD_STACK), 0},  {RING_ENTRY, CAPTURE(FIELD_STACK), 49},
+		fake_capture(RING_ENTRY, CAPTURE(FIELD_RESULT), 0),
+		fake_capture(RING_RETURN, CAPTURE(FIELD_ARG3), 0),
+		fake_capture(RING_ELEMENT, CAPTURE(FIELD_KEY), 0),
+		fake_capture(RING_ENTRY, CAPTURE(FIELD_COUNT), 0),
+		fake_capture(RING_ENTRY, CAPTURE(FIELD_STACK), 0),
+		fake_capture(RING_ENTRY, CAPTURE(FIELD_STACK), 49),
 	};
 	const uint64_t top = UINT64_C(0xffffffffa0000000), next = UINT64_C(0xffffffff81000000);
 
