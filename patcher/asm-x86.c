@@ -106,11 +106,13 @@ static void op_reg(struct assembler *a, enum asm_width width, unsigned int op, u
 
 void asm_push(struct assembler *a, enum asm_reg reg)
 {
+	rex(a, ASM_32, high(reg, REX_B));
 	byte(a, 0x50 | (reg & 7));
 }
 
 void asm_pop(struct assembler *a, enum asm_reg reg)
 {
+	rex(a, ASM_32, high(reg, REX_B));
 	byte(a, 0x58 | (reg & 7));
 }
 
@@ -192,6 +194,21 @@ void asm_alu(struct assembler *a, enum asm_width width, enum asm_alu op, enum as
 void asm_add(struct assembler *a, enum asm_reg to, enum asm_reg from)
 {
 	op_reg(a, ASM_64, 0x01, from, to);
+}
+
+void asm_sub(struct assembler *a, enum asm_reg to, enum asm_reg from)
+{
+	op_reg(a, ASM_64, 0x29, from, to);
+}
+
+void asm_compare(struct assembler *a, enum asm_reg reg, enum asm_reg with)
+{
+	op_reg(a, ASM_64, 0x39, with, reg);
+}
+
+void asm_add_to_mem(struct assembler *a, struct asm_mem mem, enum asm_reg from)
+{
+	op_mem(a, ASM_64, 0x01, from, mem);
 }
 
 void asm_shift_left(struct assembler *a, enum asm_reg reg, uint8_t bits)

@@ -24,6 +24,10 @@ enum asm_reg {
 	ASM_R9,
 	ASM_R10,
 	ASM_R11,
+	ASM_R12,
+	ASM_R13,
+	ASM_R14,
+	ASM_R15,
 	ASM_NO_REG = -1,
 };
 
@@ -35,6 +39,11 @@ struct asm_mem {
 	int32_t disp;
 	bool gs;
 };
+
+static inline struct asm_mem asm_at(enum asm_reg base, uint32_t disp)
+{
+	return (struct asm_mem){base, ASM_NO_REG, (int32_t)disp, false};
+}
 
 struct assembler {
 	uint8_t *bytes;
@@ -54,7 +63,7 @@ struct asm_label {
 	unsigned int ref_count;
 };
 
-enum asm_condition { ASM_AE = 3, ASM_E = 4, ASM_NE = 5, ASM_BE = 6 };
+enum asm_condition { ASM_B = 2, ASM_AE = 3, ASM_E = 4, ASM_NE = 5, ASM_BE = 6 };
 enum asm_alu { ASM_ADD = 0, ASM_AND = 4, ASM_CMP = 7 };
 
 /* The code goes to bytes[0..capacity), which stays the caller's. */
@@ -64,7 +73,7 @@ int assembler_finish(const struct assembler *a, struct error *err);
 
 /* Instructions without operands, and others whose bytes are fixed. */
 void asm_bytes(struct assembler *a, const void *bytes, size_t size);
-void asm_push(struct assembler *a, enum asm_reg reg); /* RAX..RDI */
+void asm_push(struct assembler *a, enum asm_reg reg);
 void asm_pop(struct assembler *a, enum asm_reg reg);
 
 void asm_move(struct assembler *a, enum asm_reg to, enum asm_reg from); /* 64 bits */
@@ -82,7 +91,11 @@ void asm_constant32(struct assembler *a, enum asm_reg reg, uint32_t value); /* z
 void asm_constant64(struct assembler *a, enum asm_reg reg, uint64_t value);
 void asm_alu(struct assembler *a, enum asm_width width, enum asm_alu op, enum asm_reg reg,
 	     int32_t value);
-void asm_add(struct assembler *a, enum asm_reg to, enum asm_reg from); /* 64 bits */
+void asm_add(struct assembler *a, enum asm_reg to, enum asm_reg from);      /* 64 bits */
+void asm_sub(struct assembler *a, enum asm_reg to, enum asm_reg from);      /* 64 bits */
+void asm_compare(struct assembler *a, enum asm_reg reg, enum asm_reg with); /* 64 bits */
+void asm_add_to_mem(struct assembler *a, struct asm_mem mem,
+		    enum asm_reg from); /* 64 bits, no LOCK */
 void asm_shift_left(struct assembler *a, enum asm_reg reg, uint8_t bits);
 void asm_shift_right(struct assembler *a, enum asm_reg reg, uint8_t bits);
 void asm_negate(struct assembler *a, enum asm_reg reg);                   /* 32 bits */
