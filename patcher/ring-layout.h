@@ -43,7 +43,11 @@ enum {
 /* Guest-written and host-written fields lie in cache lines of their own. */
 struct ring_header {
 	uint64_t reserve; /* position of the next record; written by the guest only */
-	uint64_t drops;   /* records given up in drop mode, or because nobody served the `out` */
+	/*
+	 * Records given up in drop mode, or because nobody served the `out`. One about many objects
+	 * counts as many.
+	 */
+	uint64_t drops;
 	uint64_t unused1[6];
 	uint64_t limit; /* reserve >= limit: slow path; written by the host only */
 	/* Host: not 0 makes the slow path ring (`out`) also in drop mode. */

@@ -90,12 +90,19 @@ static uint64_t snapshot(struct ring *ring)
 	return ring->consumed;
 }
 
+static bool is_size(const struct ring_shape *shape, const struct ring_commit *commit)
+{
+	uint32_t least = shape->size[commit->kind];
+
+	return least && commit->size >= least &&
+	       commit->size <= least + shape->items[commit->kind] * sizeof(uint64_t);
+}
+
 static bool is_record(const struct ring *ring, uint32_t word, uint64_t room,
 		      struct ring_commit *commit)
 {
 	return ring_commit_decode(word, commit) && commit->probe < ring->config.nr_shapes &&
-	       commit->size == ring->config.shapes[commit->probe].size[commit->kind] &&
-	       commit->size <= room;
+	       is_size(&ring->config.shapes[commit->probe], commit) && commit->size <= room;
 }
 
 static uint64_t horizon_of(const struct ring_clock *clock)

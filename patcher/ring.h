@@ -18,9 +18,10 @@
  * call ring_room() at the same time.
  */
 
-/* What the trampolines of one probe write: bytes per kind of record, 0 = they never do. */
+/* What the trampolines of one probe write, by enum ring_record_kind. */
 struct ring_shape {
-	uint16_t size[RING_END + 1]; /* by enum ring_record_kind */
+	uint16_t size[RING_END + 1]; /* bytes of such a record without items, 0 = they never do */
+	uint8_t items[RING_END + 1]; /* at most so many more words of 8 bytes */
 };
 
 struct ring_config {
@@ -46,7 +47,7 @@ struct ring_clock {
 /* All since ring_init(). */
 struct ring_counts {
 	uint64_t records; /* taken out */
-	uint64_t drops;   /* records the guest says it gave up */
+	uint64_t drops;   /* records, or items of them, the guest says it gave up */
 	/* Time stamps that were changed. A few are normal: an NMI's record is behind the one it
 	 * interrupted and has the earlier stamp. */
 	uint64_t clamped;
