@@ -4,8 +4,30 @@
 #include <errno.h>
 #include <string.h>
 
+enum { ITEMS_BYTES = 8 * CAPTURE_MAX_ITEMS };
+
 static const uint32_t all_args = CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1) | CAPTURE(FIELD_ARG2) |
 				 CAPTURE(FIELD_ARG3) | CAPTURE(FIELD_ARG4) | CAPTURE(FIELD_ARG5);
+
+static int check_items(const struct capture *c, struct error *err)
+{
+	const struct capture_items *i = &c->items;
+	bool array = i->from == ITEMS_ARRAY, counted = i->from == ITEMS_COUNTED;
+
+	if (i->from == ITEMS_NONE)
+		return 0;
+	if (c->kind != RING_ENTRY)
+		return error_set(err, EINVAL, "many objects cannot be had at a function's return");
+	if (i->from > ITEMS_LISTED || i->pointer >= CAPTURE_ARGUMENTS ||
+	    (array && i->count >= CAPTURE_ARGUMENTS))
+		return error_set(err, EINVAL, "items in no argument: kind %d, arguments %u and %u",
+				 i->from, i->pointer, i->count);
+	if ((array && i->count_size != 4 && i->count_size != 0) ||
+	    (counted && i->count_size != 4 && i->count_size != 1))
+		return error_set(err, EINVAL, "a count of items cannot have %u bytes",
+				 i->count_size);
+	return 0;
+}
 
 static int check(const struct capture *c, struct error *err)
 {
@@ -24,7 +46,7 @@ static int check(const struct capture *c, struct error *err)
 	    (!c->stack_words || c->stack_words > CAPTURE_MAX_STACK))
 		return error_set(err, EINVAL, "%u words of stack asked for, %d are the most",
 				 c->stack_words, CAPTURE_MAX_STACK);
-	return 0;
+	return check_items(c, err);
 }
 
 static uint32_t field_size(const struct capture *c, enum record_field field)
@@ -38,7 +60,10 @@ static uint32_t field_size(const struct capture *c, enum record_field field)
 
 _Static_assert(sizeof(struct ring_record) + 8 * FIELD_STACK + 8 + 8 * CAPTURE_MAX_STACK <=
 		       RING_MAX_RECORD,
-	       "every description fits a record");
+	       "every description without items fits a record");
+_Static_assert(sizeof(struct ring_record) + 8 * (FIELD_STACK + 1) + ITEMS_BYTES <= RING_MAX_RECORD,
+	       "and with items, but for a large slice of the stack");
+_Static_assert(CAPTURE_ITEMS_PER_CALL % CAPTURE_MAX_ITEMS == 0, "a walk ends with a full record");
 
 int record_layout(const struct capture *capture, struct record_layout *out, struct error *err)
 {
@@ -54,5 +79,11 @@ int record_layout(const struct capture *capture, struct record_layout *out, stru
 		out->offset[field] = (uint16_t)out->size;
 		out->size += field_size(capture, field);
 	}
+	if (capture->items.from == ITEMS_NONE)
+		return 0;
+	if (out->size + ITEMS_BYTES > RING_MAX_RECORD)
+		return error_set(err, EINVAL, "%d items do not fit behind %u bytes of fields",
+				 CAPTURE_MAX_ITEMS, out->size);
+	out->items = (uint16_t)out->size;
 	return 0;
 }

@@ -31,8 +31,10 @@ enum record_field {
 
 enum {
 	RECORD_KEY_BIAS = 8, /* the trampoline's flags lie below the return address */
+	CAPTURE_ARGUMENTS = 6,
 	CAPTURE_MAX_STACK = 48,
 	CAPTURE_MAX_ITEMS = 32, /* in a record */
+	CAPTURE_ITEMS_PER_CALL = 65536,
 	CAPTURE_COMM_SIZE = 16, /* TASK_COMM_LEN of Linux, include/linux/sched.h */
 };
 
@@ -41,24 +43,28 @@ enum {
 /*
  * A call about many objects: words that lie behind the fields of its record, as many as there are
  * up to CAPTURE_MAX_ITEMS. What does not fit goes into further records, all with the same fields,
- * as if the function had been called several times. Arguments are 0 (RDI) to 5.
+ * as if the function had been called several times; without items there is one record with none.
+ * Items beyond CAPTURE_ITEMS_PER_CALL are not looked at; they count as one drop. Arguments are 0
+ * (RDI) to 5.
  */
 enum capture_items_from {
 	ITEMS_NONE,
 	ITEMS_ARRAY,   /* argument `pointer` points to words, argument `count` says how many */
 	ITEMS_COUNTED, /* argument `pointer` points to a structure with a count and words in it */
-	ITEMS_LISTED,  /* argument `pointer` is a struct list_head that links structures */
+	ITEMS_LISTED,  /* argument `pointer` is a struct list_head that links structures; NULL as a
+			* link ends it, too */
 };
 
 struct capture_items {
 	enum capture_items_from from;
 	uint8_t pointer, count;
-	uint8_t count_size;    /* ITEMS_COUNTED: bytes, 1 or 4 */
-	uint32_t count_offset; /* ... and where, in the structure */
-	uint32_t words_offset; /* ITEMS_COUNTED: of the first word */
-	uint32_t link;         /* ITEMS_LISTED: of the list_head in each structure, whose address
-				* is the item */
-	bool page_orders;      /* items are struct pages: their lowest 6 bits say the order */
+	/* Bytes: 1 or 4 with ITEMS_COUNTED; with ITEMS_ARRAY 4 for an int, else 0. */
+	uint8_t count_size;
+	int32_t count_offset; /* ITEMS_COUNTED: from `pointer`, which may lie inside */
+	int32_t words_offset; /* ITEMS_COUNTED: of the first word */
+	int32_t link;         /* ITEMS_LISTED: of the list_head in each structure, whose address
+			       * is the item */
+	bool page_orders;     /* items are struct pages: their lowest 6 bits say the order */
 };
 
 struct capture {
@@ -69,11 +75,19 @@ struct capture {
 };
 
 struct record_layout {
-	uint32_t size;                /* bytes of the record, a multiple of RING_RECORD_ALIGN */
+	/* Bytes of the record without items, a multiple of RING_RECORD_ALIGN. */
+	uint32_t size;
 	uint16_t offset[FIELD_COUNT]; /* bytes from the record's start; 0 = not recorded */
+	uint16_t items;               /* likewise: of the first item */
 };
 
 /* Where everything lies. -EINVAL if the description asks for what its kind of place cannot give. */
 int record_layout(const struct capture *capture, struct record_layout *out, struct error *err);
+
+/* How many items a record has, from the size that its commit word says. */
+static inline unsigned int record_items(const struct record_layout *layout, uint32_t size)
+{
+	return layout->items ? (size - layout->items) / (unsigned int)sizeof(uint64_t) : 0;
+}
 
 #endif

@@ -5,11 +5,43 @@
 
 enum { PAGE_SHIFT = 12, STRUCT_PAGE_SHIFT = 6, RETURN_ADDRESS = RECORD_KEY_BIAS };
 
+struct asm_mem trampoline_header_at(const struct trampoline_code *c, size_t offset)
+{
+	int32_t disp = (int32_t)(c->spec->rings.gva + offset);
+
+	return (struct asm_mem){ASM_R10, ASM_NO_REG, disp, false};
+}
+
 struct asm_mem trampoline_record_at(const struct trampoline_code *c, size_t offset)
 {
 	uint64_t data = c->spec->rings.gva + RING_HEADER_BYTES;
 
 	return (struct asm_mem){ASM_R10, ASM_R11, (int32_t)(data + offset), false};
+}
+
+void trampoline_emit_drop(struct trampoline_code *c)
+{
+	asm_increment(&c->a, trampoline_header_at(c, offsetof(struct ring_header, drops)));
+}
+
+void trampoline_push(struct trampoline_code *c, enum asm_reg reg)
+{
+	asm_push(&c->a, reg);
+	c->pushed += 8;
+}
+
+void trampoline_pop(struct trampoline_code *c, enum asm_reg reg)
+{
+	asm_pop(&c->a, reg);
+	c->pushed -= 8;
+}
+
+enum asm_reg trampoline_argument(unsigned int number)
+{
+	static const enum asm_reg regs[CAPTURE_ARGUMENTS] = {ASM_RDI, ASM_RSI, ASM_RDX,
+							     ASM_RCX, ASM_R8,  ASM_R9};
+
+	return regs[number];
 }
 
 static bool wanted(const struct trampoline_spec *spec, enum record_field field)
@@ -20,11 +52,6 @@ static bool wanted(const struct trampoline_spec *spec, enum record_field field)
 static struct asm_mem field_at(const struct trampoline_code *c, enum record_field field)
 {
 	return trampoline_record_at(c, c->out->layout.offset[field]);
-}
-
-static struct asm_mem at(enum asm_reg base, uint32_t disp)
-{
-	return (struct asm_mem){base, ASM_NO_REG, (int32_t)disp, false};
 }
 
 static bool is_entry(const struct trampoline_code *c)
@@ -42,11 +69,14 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 {
 	const struct trampoline_kernel *k = spec->kernel;
 	uint32_t largest = k->task_pid | k->task_comm | k->page_compound_head | k->page_slab_cache |
-			   k->slab.offset;
+			   k->slab.offset | k->page_flags | k->page_order;
 
 	if (largest > INT32_MAX - CAPTURE_COMM_SIZE)
 		return error_set(err, EINVAL, "an offset in a kernel structure is absurd: %#x",
 				 largest);
+	if (k->page_head_bit > 31)
+		return error_set(err, EINVAL, "bit %u of page flags cannot be tested",
+				 k->page_head_bit);
 	if (wanted(spec, FIELD_SLAB_CACHE) && (!k->pages || k->pages > INT32_MAX))
 		return error_set(err, ERANGE, "a direct map of %#llx pages cannot be checked",
 				 (unsigned long long)k->pages);
@@ -81,20 +111,28 @@ void trampoline_emit_clock(struct trampoline_code *c)
 
 static void emit_registers(struct trampoline_code *c)
 {
-	static const enum asm_reg regs[FIELD_COUNT] = {
-		[FIELD_KEY] = ASM_RSP,  [FIELD_RESULT] = ASM_RAX, [FIELD_ARG0] = ASM_RDI,
-		[FIELD_ARG1] = ASM_RSI, [FIELD_ARG2] = ASM_RDX,   [FIELD_ARG3] = ASM_RCX,
-		[FIELD_ARG4] = ASM_R8,  [FIELD_ARG5] = ASM_R9,
-	};
+	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
+		if (wanted(c->spec, FIELD_ARG0 + i))
+			asm_store(&c->a, ASM_64, field_at(c, FIELD_ARG0 + i),
+				  trampoline_argument(i));
+	if (wanted(c->spec, FIELD_RESULT))
+		asm_store(&c->a, ASM_64, field_at(c, FIELD_RESULT), ASM_RAX);
+}
 
-	for (unsigned int field = FIELD_KEY; field <= FIELD_ARG5; field++)
-		if (wanted(c->spec, field) && field != FIELD_CALL_SITE)
-			asm_store(&c->a, ASM_64, field_at(c, field), regs[field]);
+/* Where the flags lie. */
+static void emit_key(struct trampoline_code *c)
+{
+	if (!c->pushed) {
+		asm_store(&c->a, ASM_64, field_at(c, FIELD_KEY), ASM_RSP);
+		return;
+	}
+	asm_lea(&c->a, scratch(c), asm_at(ASM_RSP, c->pushed));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_KEY), scratch(c));
 }
 
 static void emit_call_site(struct trampoline_code *c)
 {
-	asm_load(&c->a, ASM_64, scratch(c), at(ASM_RSP, RETURN_ADDRESS));
+	asm_load(&c->a, ASM_64, scratch(c), asm_at(ASM_RSP, c->pushed + RETURN_ADDRESS));
 	asm_store(&c->a, ASM_64, field_at(c, FIELD_CALL_SITE), scratch(c));
 }
 
@@ -105,7 +143,7 @@ static void emit_task_word(struct trampoline_code *c, enum asm_width width, uint
 	struct asm_mem task = {ASM_NO_REG, ASM_NO_REG, c->spec->kernel->current_task, true};
 
 	asm_load(&c->a, ASM_64, scratch(c), task);
-	asm_load(&c->a, width, scratch(c), at(scratch(c), offset));
+	asm_load(&c->a, width, scratch(c), asm_at(scratch(c), offset));
 	asm_store(&c->a, ASM_64, to, scratch(c));
 }
 
@@ -142,10 +180,10 @@ static void emit_head_page(struct trampoline_code *c)
 {
 	struct asm_label head = {0};
 
-	asm_load(&c->a, ASM_64, ASM_RSI, at(ASM_RCX, c->spec->kernel->page_compound_head));
+	asm_load(&c->a, ASM_64, ASM_RSI, asm_at(ASM_RCX, c->spec->kernel->page_compound_head));
 	asm_test_bits(&c->a, ASM_RSI, 1);
 	asm_jump_if(&c->a, ASM_E, &head);
-	asm_lea(&c->a, ASM_RCX, at(ASM_RSI, (uint32_t)-1));
+	asm_lea(&c->a, ASM_RCX, asm_at(ASM_RSI, (uint32_t)-1));
 	asm_bind(&c->a, &head);
 }
 
@@ -156,25 +194,22 @@ static void emit_slab_cache(struct trampoline_code *c)
 
 	emit_page(c, &none);
 	emit_head_page(c);
-	asm_load(&c->a, ASM_32, ASM_RSI, at(ASM_RCX, k->slab.offset));
+	asm_load(&c->a, ASM_32, ASM_RSI, asm_at(ASM_RCX, k->slab.offset));
 	asm_alu(&c->a, ASM_32, ASM_AND, ASM_RSI, (int32_t)k->slab.mask);
 	asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RSI, (int32_t)k->slab.value);
 	asm_jump_if(&c->a, ASM_NE, &none);
-	asm_load(&c->a, ASM_64, ASM_RCX, at(ASM_RCX, k->page_slab_cache));
+	asm_load(&c->a, ASM_64, ASM_RCX, asm_at(ASM_RCX, k->page_slab_cache));
 	asm_store(&c->a, ASM_64, field_at(c, FIELD_SLAB_CACHE), ASM_RCX);
 	asm_bind(&c->a, &none);
 }
 
-/*
- * Copy up to the end of the page at most: what lies above a stack may not be mapped. `pushed` bytes
- * lie between the flags and the stack pointer.
- */
-static void emit_stack_copy(struct trampoline_code *c, uint32_t pushed)
+/* Copy up to the end of the page at most: what lies above a stack may not be mapped. */
+static void emit_stack_copy(struct trampoline_code *c)
 {
 	static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
 	struct asm_label fits = {0};
 
-	asm_lea(&c->a, ASM_RSI, at(ASM_RSP, pushed + RETURN_ADDRESS + 8));
+	asm_lea(&c->a, ASM_RSI, asm_at(ASM_RSP, c->pushed + RETURN_ADDRESS + 8));
 	asm_lea(&c->a, ASM_RDI, field_at(c, FIELD_STACK));
 	asm_move(&c->a, ASM_RCX, ASM_RSI);
 	asm_negate(&c->a, ASM_RCX);
@@ -193,18 +228,20 @@ static void emit_stack(struct trampoline_code *c)
 	enum { COUNT = sizeof(saved) / sizeof(saved[0]) };
 
 	if (!is_entry(c)) {
-		emit_stack_copy(c, 0);
+		emit_stack_copy(c);
 		return;
 	}
 	for (int i = 0; i < COUNT; i++)
-		asm_push(&c->a, saved[i]);
-	emit_stack_copy(c, COUNT * 8);
+		trampoline_push(c, saved[i]);
+	emit_stack_copy(c);
 	for (int i = COUNT; i-- > 0;)
-		asm_pop(&c->a, saved[i]);
+		trampoline_pop(c, saved[i]);
 }
 
 void trampoline_emit_fields(struct trampoline_code *c)
 {
+	if (wanted(c->spec, FIELD_KEY))
+		emit_key(c);
 	emit_registers(c);
 	if (wanted(c->spec, FIELD_CALL_SITE))
 		emit_call_site(c);

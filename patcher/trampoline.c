@@ -6,15 +6,9 @@
 #include "introspect/guest.h"
 #include "patcher/asm-x86.h"
 #include "patcher/trampoline-fields.h"
+#include "patcher/trampoline-items.h"
 
 /* R10 is the CPU's distance from CPU 0's ring, R11 the record's offset in the data. */
-static struct asm_mem header_field(const struct trampoline_code *c, size_t offset)
-{
-	return (struct asm_mem){.base = ASM_R10,
-				.index = ASM_NO_REG,
-				.disp = (int32_t)(c->spec->rings.gva + offset)};
-}
-
 static void emit_start(struct trampoline_code *c)
 {
 	struct asm_mem cpu = {ASM_NO_REG, ASM_NO_REG, c->spec->kernel->cpu_number, true};
@@ -30,13 +24,17 @@ static void emit_start(struct trampoline_code *c)
  */
 static void emit_reserve(struct trampoline_code *c, struct asm_label *slow)
 {
-	struct asm_mem reserve = header_field(c, offsetof(struct ring_header, reserve));
+	struct asm_mem reserve = trampoline_header_at(c, offsetof(struct ring_header, reserve));
 
 	c->out->retry = (uint16_t)c->a.size;
 	asm_load(&c->a, ASM_64, ASM_R11, reserve);
-	asm_compare_load(&c->a, ASM_R11, header_field(c, offsetof(struct ring_header, limit)));
+	asm_compare_load(&c->a, ASM_R11,
+			 trampoline_header_at(c, offsetof(struct ring_header, limit)));
 	asm_jump_if(&c->a, ASM_AE, slow);
-	asm_constant32(&c->a, ASM_R11, c->out->layout.size);
+	if (c->out->layout.items)
+		trampoline_items_size(c, ASM_R11);
+	else
+		asm_constant32(&c->a, ASM_R11, c->out->layout.size);
 	asm_xadd(&c->a, reserve, ASM_R11);
 	asm_alu(&c->a, ASM_32, ASM_AND, ASM_R11, (int32_t)(c->spec->rings.data_bytes - 1));
 }
@@ -44,12 +42,14 @@ static void emit_reserve(struct trampoline_code *c, struct asm_label *slow)
 /* Publishing is a plain store: x86 keeps stores in order. */
 static void emit_commit(struct trampoline_code *c)
 {
-	struct ring_commit commit = {.kind = c->spec->capture.kind,
-				     .probe = c->spec->probe,
-				     .size = c->out->layout.size};
+	struct asm_mem to = trampoline_record_at(c, offsetof(struct ring_record, commit));
+	uint32_t word = ring_commit_encode(
+		(struct ring_commit){c->spec->capture.kind, c->spec->probe, c->out->layout.size});
 
-	asm_store_constant(&c->a, trampoline_record_at(c, offsetof(struct ring_record, commit)),
-			   ring_commit_encode(commit));
+	if (c->out->layout.items)
+		trampoline_items_commit(c, to, word);
+	else
+		asm_store_constant(&c->a, to, word);
 }
 
 /* RET is followed by an INT3, against speculation past it. */
@@ -57,7 +57,6 @@ static void emit_leave(struct trampoline_code *c)
 {
 	static const uint8_t popf = 0x9d, ret_int3[] = {0xc3, 0xcc};
 
-	c->out->skip = (uint16_t)c->a.size;
 	asm_bytes(&c->a, &popf, 1);
 	if (c->spec->next)
 		asm_jump_to(&c->a, c->spec->next);
@@ -71,26 +70,38 @@ static void emit_slow(struct trampoline_code *c, struct asm_label *skip)
 	struct asm_label drop = {0};
 
 	if (c->spec->full == TRAMPOLINE_DROP) {
-		asm_compare_mem(&c->a, header_field(c, offsetof(struct ring_header, doorbell)), 0);
+		asm_compare_mem(&c->a,
+				trampoline_header_at(c, offsetof(struct ring_header, doorbell)), 0);
 		asm_jump_if(&c->a, ASM_E, &drop);
 	}
 	c->out->trap = (uint16_t)c->a.size;
 	asm_bytes(&c->a, out, sizeof(out));
 	asm_bind(&c->a, &drop);
-	asm_increment(&c->a, header_field(c, offsetof(struct ring_header, drops)));
+	if (c->out->layout.items)
+		trampoline_items_drop(c);
+	else
+		trampoline_emit_drop(c);
 	asm_jump(&c->a, skip);
 }
 
 static int emit(struct trampoline_code *c, struct error *err)
 {
 	struct asm_label slow = {0}, skip = {0};
+	bool items = c->out->layout.items;
 
 	emit_start(c);
+	if (items)
+		trampoline_items_begin(c);
 	emit_reserve(c, &slow);
 	trampoline_emit_clock(c);
 	trampoline_emit_fields(c);
+	if (items)
+		trampoline_items_copy(c);
 	emit_commit(c);
 	asm_bind(&c->a, &skip);
+	c->out->skip = (uint16_t)c->a.size;
+	if (items)
+		trampoline_items_next(c);
 	emit_leave(c);
 	asm_bind(&c->a, &slow);
 	emit_slow(c, &skip);

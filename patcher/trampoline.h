@@ -10,7 +10,8 @@
 
 /*
  * Code that runs in the guest in place of a trap: it writes one record into the ring of its CPU
- * (ring-layout.h) and goes on to where the guest would have gone. An mcount site or a return slot
+ * (ring-layout.h), or as many as its capture's items need, and goes on to where the guest would
+ * have gone. An mcount site or a return slot
  * becomes a jump to it. Nothing stays on the guest's stack, and interrupts are off inside, so that
  * a CPU stopped outside of all trampolines is not on its way through one, and no task sleeps there.
  *
@@ -40,6 +41,10 @@ struct trampoline_kernel {
 	uint32_t page_compound_head;   /* offsets in struct page, whose size must be 64 */
 	uint32_t page_slab_cache;
 	struct slab_test slab;
+	/* Items that are struct pages: a head has bit `page_head_bit` of its flags, and its order
+	 * in the low 6 bits of the byte at `page_order`, maybe in the struct page behind it. */
+	uint32_t page_flags, page_order;
+	uint8_t page_head_bit; /* below 32 */
 };
 
 enum trampoline_full {
@@ -58,12 +63,13 @@ struct trampoline_spec {
 	bool unprivileged; /* for tests in user mode: leaves interrupts on */
 };
 
-enum { TRAMPOLINE_MAX = 512 };
+enum { TRAMPOLINE_MAX = 1024 };
 
 /*
  * `trap` is the offset of an OUT to GUEST_TRAP_PORT, reached with nothing reserved. The host makes
  * room and moves RIP to `retry`, or to `skip` if the record is to be forgotten. If it only lets the
- * guest go on, the record is counted in the ring's `drops`.
+ * guest go on, the record is counted in the ring's `drops`. All three are about one record, not
+ * about the others of its call.
  */
 struct trampoline {
 	uint8_t bytes[TRAMPOLINE_MAX];
