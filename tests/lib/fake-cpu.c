@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include "tests/lib/tap.h"
 
-enum { PAGE = 4096, SIGNAL_STACK = 64 * 1024, TRAMPOLINE_AT = 64 };
+enum { PAGE = 4096, SIGNAL_STACK = 64 * 1024, TRAMPOLINE_AT = 64, RSP = 4 };
+enum { RANDOM_FLAGS = 0x8d5, FIXED_FLAGS = 0x202 }; /* CF PF AF ZF SF OF; IF and bit 1 */
 
 _Static_assert(offsetof(struct fake_cpu, in) == 0, "fake_cpu_run");
 _Static_assert(offsetof(struct fake_cpu, out) == 17 * 8, "fake_cpu_run");
@@ -109,6 +110,36 @@ void fake_cpu_leave(struct fake_cpu *cpu)
 		munmap(old.ss_sp, old.ss_size);
 	munmap(cpu->stack, FAKE_STACK + PAGE);
 	munmap(cpu, PAGE);
+}
+
+uint64_t fake_random(void)
+{
+	static uint64_t state = 88172645463325252;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+void fake_cpu_randomise(struct fake_cpu *cpu)
+{
+	for (unsigned int i = 0; i < FAKE_REGS; i++)
+		if (i != RSP)
+			cpu->in.reg[i] = fake_random();
+	cpu->in.flags = (fake_random() & RANDOM_FLAGS) | FIXED_FLAGS;
+}
+
+bool fake_cpu_kept(const struct fake_cpu *cpu, uint32_t may_change)
+{
+	for (unsigned int i = 0; i < FAKE_REGS; i++)
+		if (!(may_change & 1u << i) && cpu->in.reg[i] != cpu->out.reg[i]) {
+			tap_diag("register %u changed", i);
+			return false;
+		}
+	if (cpu->in.flags != cpu->out.flags)
+		tap_diag("flags %#lx became %#lx", cpu->in.flags, cpu->out.flags);
+	return cpu->in.flags == cpu->out.flags;
 }
 
 struct trampoline_kernel fake_cpu_kernel(void)

@@ -60,6 +60,13 @@ struct fake_cpu *fake_cpu_enter(uint32_t number);
 void fake_cpu_leave(struct fake_cpu *cpu);
 /* Load cpu->in into all registers, call cpu->target, store all registers into cpu->out. */
 void fake_cpu_run(void);
+/* Random flags that kernel code may have (its direction flag is clear), and all registers but RSP.
+ */
+void fake_cpu_randomise(struct fake_cpu *cpu);
+/* All registers but RSP and those in the mask, and the flags, are what they were; or a diagnostic.
+ */
+bool fake_cpu_kept(const struct fake_cpu *cpu, uint32_t may_change);
+uint64_t fake_random(void);
 /* Where the called function returns to. */
 extern const uint8_t fake_cpu_return_address[];
 /* The offsets of fake_cpu for a trampoline; the rest is 0. */

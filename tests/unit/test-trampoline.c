@@ -13,7 +13,6 @@
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
 enum { PAGES = 8, HEAD = 2, TAIL = 3, NOT_SLAB = 4, PROBE = 0xabcd, START = 64 };
-enum { ALL_FLAGS = 0xcd5, FIXED_FLAGS = 0x202 }; /* CF PF AF ZF SF DF OF; IF and bit 1 */
 
 static const uint64_t page_offset = UINT64_C(0xffff923f40000000), cache = 0xffff923f41234500;
 static uint64_t fake_pages[PAGES][8]; /* struct page: flags, compound_head, slab_cache */
@@ -49,16 +48,6 @@ static uint64_t expected_cache(uint64_t object)
 	uint64_t page = (object - page_offset) >> 12;
 
 	return page == HEAD || page == TAIL ? cache : 0;
-}
-
-static uint64_t next_random(void)
-{
-	static uint64_t state = 88172645463325252;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
 }
 
 /* One trampoline on one CPU, number 1 of 2. */
@@ -97,14 +86,11 @@ static void call(struct bench *b, uint32_t room, uint64_t rax)
 {
 	struct fake_cpu *cpu = b->cpu;
 
-	for (unsigned int i = 0; i < FAKE_REGS; i++)
-		cpu->in.reg[i] = next_random();
+	fake_cpu_randomise(cpu);
 	cpu->in.reg[RAX] = rax;
 	cpu->in.reg[RSP] = (uint64_t)(uintptr_t)cpu->stack + FAKE_STACK - room;
-	/* The direction flag is clear in kernel code, by its calling convention. */
-	cpu->in.flags = (next_random() & ALL_FLAGS & ~0x400u) | FIXED_FLAGS;
 	for (unsigned int i = 0; i < FAKE_STACK; i++)
-		b->stack[i] = cpu->stack[i] = (uint8_t)next_random();
+		b->stack[i] = cpu->stack[i] = (uint8_t)fake_random();
 	cpu->target = (uint64_t)(uintptr_t)b->function.code;
 	b->tsc_before = __rdtsc();
 	fake_cpu_run();
@@ -120,16 +106,8 @@ static bool kept(const struct bench *b)
 	const struct fake_cpu *cpu = b->cpu;
 	uint32_t room = (uint32_t)((uint64_t)(uintptr_t)cpu->stack + FAKE_STACK - cpu->in.reg[RSP]);
 
-	for (unsigned int i = 0; i < FAKE_REGS; i++)
-		if (!(may_change & 1u << i) && cpu->in.reg[i] != cpu->out.reg[i]) {
-			tap_diag("register %u changed", i);
-			return false;
-		}
-	if (cpu->in.flags != cpu->out.flags) {
-		tap_diag("flags %#lx became %#lx", cpu->in.flags, cpu->out.flags);
-		return false;
-	}
-	return !memcmp(cpu->stack + FAKE_STACK - room, b->stack + FAKE_STACK - room, room);
+	return fake_cpu_kept(cpu, may_change) &&
+	       !memcmp(cpu->stack + FAKE_STACK - room, b->stack + FAKE_STACK - room, room);
 }
 
 static uint64_t expected_word(const struct bench *b, enum record_field field)
@@ -213,7 +191,7 @@ static bool good_for_laps(struct bench *b)
 	for (uint64_t i = 0, position = 0; position < 3 * FAKE_DATA; i++, position += size) {
 		uint64_t object = i % 7 == 6 ? i & 16 : page_offset + objects[i % 7];
 
-		call(b, (uint32_t)(next_random() % 80) * 8, object);
+		call(b, (uint32_t)(fake_random() % 80) * 8, object);
 		if (!kept(b) || !recorded(b, position))
 			return false;
 		memset(fake_ring_data(&b->rings, 1) + (position & (FAKE_DATA - 1)), 0, size);
@@ -258,8 +236,8 @@ static void test_captures(enum ring_record_kind kind, const char *name)
 			ok(capture_works(fake_capture(kind, CAPTURE(f), 3)), "%s: field %u alone",
 			   name, f);
 	for (int i = 0; i < 100 && good; i++)
-		good = capture_works(fake_capture(kind, (uint32_t)next_random() & possible,
-						  (uint8_t)(1 + next_random() % 48)));
+		good = capture_works(fake_capture(kind, (uint32_t)fake_random() & possible,
+						  (uint8_t)(1 + fake_random() % 48)));
 	ok(good, "%s: random fields", name);
 }
 
