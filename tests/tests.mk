@@ -10,7 +10,7 @@
 #:   check-errors  wrong input of every verb
 #:   check-fuzz    every fuzz target for FUZZ_SECONDS (30)
 #:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
-#:   check-oracle-VERSION, check-boot, check-toggle, check-testbed   parts of it
+#:   check-oracle-VERSION, check-boot, check-scratch, check-toggle, check-testbed   parts of it
 #:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
 #:   check-long    the long campaigns
 #:   bench         cost figures in the deterministic testbed, to $(O)/bench.json
@@ -74,12 +74,17 @@ check-dump: kernels $(O)/tests/introspect/dump-facts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') $(if $(MODELS),MODELS='$(MODELS)') prove -e perl tests/introspect/dump.t
 
 # Guest tests: programs that prepare or judge them, the kernels, the guests' initramfs.
-GUEST_TOOLS := $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers
+GUEST_TOOLS := $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers $(O)/tests/guest/scratch
 ORACLE_OBJECTS := $(O)/tests/workload/oracle-extract.o $(O)/tests/lib/event-format.o $(O)/tests/lib/ring-buffer.o
 $(O)/tests/guest/oracle-extract: $(ORACLE_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^
 $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers: $(O)/tests/guest/%: $(O)/tests/guest/%.o $(O)/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+
+SCRATCH_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tests/guest/scratch*.c))
+$(O)/tests/guest/scratch: $(SCRATCH_OBJECTS) $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
@@ -97,10 +102,10 @@ guest-parts: all kernels $(GUEST_TOOLS) $(O)/guest/initrd
 
 ORACLE_ROWS := 5.10/4 6.1/4 6.12/4 5.10/1 6.1/1 6.12/1
 ORACLE_TARGETS := $(addprefix check-oracle-,$(or $(GUEST),$(ORACLE_ROWS)))
-.PHONY: $(ORACLE_TARGETS) check-boot check-toggle check-testbed check-errors check-guest
+.PHONY: $(ORACLE_TARGETS) check-boot check-scratch check-toggle check-testbed check-errors check-guest
 $(ORACLE_TARGETS): check-oracle-%: guest-parts
 	$(Q)O=$(abspath $(O)) GUEST='$*' prove -e perl tests/guest/oracle.t
-check-boot check-toggle: check-%: guest-parts
+check-boot check-scratch check-toggle: check-%: guest-parts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/$*.t
 check-testbed: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/kvm-host.t
@@ -108,7 +113,7 @@ check-errors: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/errors/*.t
 
 # Each part is one busy core; the long ones first.
-GUEST_PARTS := check-toggle check-boot $(ORACLE_TARGETS) check-testbed check-dump check-errors
+GUEST_PARTS := check-toggle check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
 check-guest: guest-parts
 	$(Q)$(MAKE) --no-print-directory -j2 -O $(GUEST_PARTS)
 

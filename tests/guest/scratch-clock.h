@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_GUEST_SCRATCH_CLOCK_H
+#define SONDE_TESTS_GUEST_SCRATCH_CLOCK_H
+
+#include "introspect/kernel.h"
+#include "introspect/tsc-clock.h"
+
+/* The conversion of each vCPU against kvmclock as the guest itself would compute it; guest stopped.
+ */
+void clock_check_kvmclock(const struct kernel *kernel, const struct tsc_clock *clocks);
+
+/* Against what the guest's clocks said (tests/workload/clock.c), from its console output. */
+void clock_check_log(const struct kernel *kernel, const struct tsc_clock *clocks, const char *log);
+
+#endif
