@@ -8,13 +8,14 @@
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
-enum { DATA = 8192, QUEUE = 16384, STALL_NS = 1000, NR_PROBES = 4, SMALL = 24, BIG = 512 };
+enum { DATA = 8192, QUEUE = 16384, STALL_NS = 1000, NR_PROBES = 5, SMALL = 24, BIG = 512 };
 
 static const struct ring_shape shapes[NR_PROBES] = {
 	{.size = {[RING_ENTRY] = SMALL, [RING_RETURN] = 40}},
 	{.size = {[RING_ENTRY] = 16, [RING_ELEMENT] = 40, [RING_END] = 16}},
 	{.size = {[RING_ENTRY] = BIG}},
 	{.size = {[RING_ENTRY] = 136}},
+	{.size = {[RING_ENTRY] = 40, [RING_RETURN] = 16}, .items = {[RING_ENTRY] = 9}},
 };
 
 static const struct ring_commit small = {RING_ENTRY, 0, SMALL};
@@ -93,7 +94,8 @@ static void test_wrap(void)
 {
 	static const struct ring_commit kinds[] = {
 		{RING_ENTRY, 0, SMALL}, {RING_RETURN, 0, 40}, {RING_ELEMENT, 1, 40},
-		{RING_ENTRY, 2, BIG},   {RING_ENTRY, 3, 136},
+		{RING_ENTRY, 2, BIG},   {RING_ENTRY, 3, 136}, {RING_ENTRY, 4, 40},
+		{RING_ENTRY, 4, 48},    {RING_ENTRY, 4, 112},
 	};
 	unsigned int seed = 1, wrong = 0, tails = 0;
 	uint64_t written = 0, read = 0;
@@ -102,7 +104,7 @@ static void test_wrap(void)
 	setup(&f);
 	for (int round = 0; round < 3000; round++) {
 		for (int n = rand_r(&seed) % 16; n > 0; n--) {
-			struct ring_commit commit = kinds[rand_r(&seed) % 5];
+			struct ring_commit commit = kinds[rand_r(&seed) % 8];
 
 			tails += f.writer.header->reserve % DATA + commit.size > DATA;
 			written += ring_writer_put(&f.writer, commit, written, written + 1);
@@ -236,16 +238,21 @@ static void check_malformed(const char *what, uint32_t word)
 
 	setup(&f);
 	ring_writer_put(&f.writer, small, 1, 1);
-	record = ring_writer_reserve(&f.writer, SMALL);
+	record = ring_writer_reserve(&f.writer, 136);
 	record->commit = word;
 	ring_consume(&f.ring, &f.clock);
 	ok(pop(&f) == 1 && pop(&f) == 0 && f.ring.counts.malformed == 1 &&
-		   f.ring.counts.skipped_bytes == SMALL,
+		   f.ring.counts.skipped_bytes == 136,
 	   "malformed: %s", what);
 	ring_writer_put(&f.writer, small, 2, 3);
 	ring_consume(&f.ring, &f.clock);
 	is_u64(pop(&f), 3, "the next record is taken");
 	teardown(&f);
+}
+
+static void check_size(const char *what, uint16_t probe, enum ring_record_kind kind, uint32_t size)
+{
+	check_malformed(what, ring_commit_encode((struct ring_commit){kind, probe, size}));
 }
 
 static void test_malformed(void)
@@ -257,8 +264,12 @@ static void test_malformed(void)
 			ring_commit_encode((struct ring_commit){RING_ENTRY, NR_PROBES, SMALL}));
 	check_malformed("a kind the probe does not write",
 			ring_commit_encode((struct ring_commit){RING_END, 0, SMALL}));
-	check_malformed("not the probe's size",
-			ring_commit_encode((struct ring_commit){RING_ENTRY, 0, SMALL - 8}));
+	check_size("less than the probe's size", 0, RING_ENTRY, SMALL - 8);
+	check_size("more than the probe's size", 0, RING_ENTRY, SMALL + 8);
+	check_size("less than a record without items", 4, RING_ENTRY, 32);
+	check_size("more items than the probe has", 4, RING_ENTRY, 40 + 10 * 8);
+	check_size("items in a record of a kind that has none", 4, RING_RETURN, 24);
+	check_size("no size at all", 4, RING_ENTRY, 0);
 	check_malformed("larger than what is reserved", ring_commit_encode(big));
 }
 

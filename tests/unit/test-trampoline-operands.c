@@ -23,6 +23,9 @@ static const struct trampoline_kernel kernel = {
 	.page_compound_head = 8,
 	.page_slab_cache = 24,
 	.slab = {0x30, 0xff000000, 0xf5000000},
+	.page_flags = 0,
+	.page_order = 0x51,
+	.page_head_bit = 16,
 };
 
 static const ZydisMnemonic expected[] = {
@@ -32,7 +35,8 @@ static const ZydisMnemonic expected[] = {
 	ZYDIS_MNEMONIC_JMP,    ZYDIS_MNEMONIC_RET,   ZYDIS_MNEMONIC_INT3,  ZYDIS_MNEMONIC_OUT,
 	ZYDIS_MNEMONIC_INC,    ZYDIS_MNEMONIC_JZ,    ZYDIS_MNEMONIC_JNZ,   ZYDIS_MNEMONIC_JBE,
 	ZYDIS_MNEMONIC_ADD,    ZYDIS_MNEMONIC_SHR,   ZYDIS_MNEMONIC_SHL,   ZYDIS_MNEMONIC_TEST,
-	ZYDIS_MNEMONIC_LEA,    ZYDIS_MNEMONIC_NEG,   ZYDIS_MNEMONIC_MOVSQ,
+	ZYDIS_MNEMONIC_LEA,    ZYDIS_MNEMONIC_NEG,   ZYDIS_MNEMONIC_MOVSQ, ZYDIS_MNEMONIC_SUB,
+	ZYDIS_MNEMONIC_JB,
 };
 
 static bool mnemonic_expected(ZydisMnemonic m)
@@ -52,8 +56,9 @@ static bool in_ring(const struct record_layout *layout, const ZydisDecodedOperan
 		return false;
 	if (o->mem.index == ZYDIS_REGISTER_NONE)
 		return offset < sizeof(struct ring_header);
+	/* With items, R11 moves on from the first one. */
 	return o->mem.index == ZYDIS_REGISTER_R11 && o->mem.scale == 1 &&
-	       offset - RING_HEADER_BYTES < layout->size;
+	       offset - RING_HEADER_BYTES < layout->size + (layout->items ? 8 : 0);
 }
 
 static bool per_cpu(const ZydisDecodedOperand *o)
@@ -71,6 +76,16 @@ static bool kernel_structure(const ZydisDecodedOperand *o)
 	       o->mem.disp.value >= 0 && o->mem.disp.value < 4096;
 }
 
+/* An array, a structure with a count, or links, only ever read; RDX is the argument. */
+static bool leads_to_items(const ZydisDecodedOperand *o)
+{
+	return !(o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+	       o->mem.index == ZYDIS_REGISTER_NONE &&
+	       (o->mem.base == ZYDIS_REGISTER_RBX || o->mem.base == ZYDIS_REGISTER_R14 ||
+		o->mem.base == ZYDIS_REGISTER_RDX || o->mem.base == ZYDIS_REGISTER_RAX) &&
+	       o->mem.disp.value > -4096 && o->mem.disp.value < 4096;
+}
+
 static bool operand_good(const struct capture *c, const struct record_layout *layout,
 			 const ZydisDecodedInstruction *z, const ZydisDecodedOperand *o)
 {
@@ -82,6 +97,8 @@ static bool operand_good(const struct capture *c, const struct record_layout *la
 		return true;
 	if (z->mnemonic == ZYDIS_MNEMONIC_MOVSQ)
 		return c->fields & CAPTURE(FIELD_STACK);
+	if (c->items.from && leads_to_items(o))
+		return true;
 	return (c->fields & follows) && kernel_structure(o);
 }
 
@@ -156,11 +173,34 @@ static void test_kind(enum ring_record_kind kind, uint32_t fields, const char *n
 	ok(all, "%s: only the memory and the instructions it needs", name);
 }
 
+static void test_items(uint32_t fields)
+{
+	const struct capture_items all[] = {
+		{.from = ITEMS_ARRAY, .pointer = 2, .count = 5, .count_size = 4},
+		{.from = ITEMS_ARRAY, .pointer = 2, .count = 1, .page_orders = true},
+		{.from = ITEMS_COUNTED, .pointer = 2, .count_size = 1, .words_offset = 8},
+		{.from = ITEMS_COUNTED, .pointer = 2, .count_size = 4, .count_offset = -12},
+		{.from = ITEMS_LISTED, .pointer = 2, .link = 8, .page_orders = true},
+	};
+	const uint64_t next = UINT64_C(0xffffffff82000000);
+	bool none_wrong = true;
+
+	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct capture capture = {
+			.kind = RING_ENTRY, .fields = fields, .stack_words = 19, .items = all[i]};
+
+		none_wrong &= good(&capture, TRAMPOLINE_BLOCK, next) &&
+			      good(&capture, TRAMPOLINE_DROP, next);
+	}
+	ok(none_wrong, "items: only the memory and the instructions they need");
+}
+
 int main(void)
 {
 	uint32_t all = CAPTURE(FIELD_COUNT) - 1;
 
 	test_kind(RING_ENTRY, all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)), "entry");
+	test_items(all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)));
 	test_kind(RING_RETURN, all & ~(0x3fu << FIELD_ARG0), "return");
 	return tap_done();
 }
