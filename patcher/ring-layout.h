@@ -65,10 +65,9 @@ static inline uint32_t ring_stride(uint32_t data_bytes)
 }
 
 enum ring_record_kind {
-	RING_ENTRY = 1,   /* at a function's entry */
-	RING_RETURN = 2,  /* at its return */
-	RING_ELEMENT = 3, /* one item of an array or list of the ENTRY or RETURN before it */
-	RING_END = 4,     /* behind the last element */
+	RING_ENTRY = 1,  /* at a function's entry */
+	RING_RETURN = 2, /* at its return */
+	RING_KINDS,      /* 0 is none */
 };
 
 /* What precedes the 8-byte fields of every record; their order is record_layout()'s, capture.h. */
@@ -102,7 +101,7 @@ static inline bool ring_commit_decode(uint32_t word, struct ring_commit *out)
 	out->kind = (enum ring_record_kind)kind;
 	out->probe = (uint16_t)word;
 	out->size = (word >> 16 & 0xff) * RING_RECORD_ALIGN;
-	return word >> 31 && kind >= RING_ENTRY && kind <= RING_END &&
+	return word >> 31 && kind >= RING_ENTRY && kind < RING_KINDS &&
 	       out->size >= sizeof(struct ring_record) && out->size <= RING_MAX_RECORD;
 }
 

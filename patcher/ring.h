@@ -20,8 +20,8 @@
 
 /* What the trampolines of one probe write, by enum ring_record_kind. */
 struct ring_shape {
-	uint16_t size[RING_END + 1]; /* bytes of such a record without items, 0 = they never do */
-	uint8_t items[RING_END + 1]; /* at most so many more words of 8 bytes */
+	uint16_t size[RING_KINDS]; /* bytes of such a record without items, 0 = they never do */
+	uint8_t items[RING_KINDS]; /* at most so many more words of 8 bytes */
 };
 
 struct ring_config {

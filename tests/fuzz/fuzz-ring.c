@@ -12,7 +12,7 @@ enum { NR_RINGS = 3, DATA = RING_MIN_DATA, QUEUE = 2 * RING_MAX_RECORD, NR_PROBE
 
 static const struct ring_shape shapes[NR_PROBES] = {
 	{.size = {[RING_ENTRY] = 24, [RING_RETURN] = 136}, .items = {[RING_ENTRY] = 32}},
-	{.size = {[RING_ENTRY] = RING_MAX_RECORD, [RING_ELEMENT] = 40, [RING_END] = 16}},
+	{.size = {[RING_ENTRY] = RING_MAX_RECORD, [RING_RETURN] = 40}},
 };
 
 struct state {
@@ -109,9 +109,9 @@ static void pass(struct state *s, uint8_t ticks, int8_t clock_step)
 static struct ring_commit pick_commit(uint8_t choice)
 {
 	static const struct ring_commit commits[] = {
-		{RING_ENTRY, 0, 24},   {RING_RETURN, 0, 136}, {RING_ENTRY, 1, RING_MAX_RECORD},
-		{RING_ELEMENT, 1, 40}, {RING_END, 1, 16},     {RING_ENTRY, 0, 32},
-		{RING_ENTRY, 0, 280},  {RING_ENTRY, 0, 288},
+		{RING_ENTRY, 0, 24},  {RING_RETURN, 0, 136}, {RING_ENTRY, 1, RING_MAX_RECORD},
+		{RING_RETURN, 1, 40}, {RING_KINDS, 1, 16},   {RING_ENTRY, 0, 32},
+		{RING_ENTRY, 0, 280}, {RING_ENTRY, 0, 288},
 	};
 
 	return commits[choice % (sizeof(commits) / sizeof(commits[0]))];

@@ -12,7 +12,7 @@ enum { DATA = 8192, QUEUE = 16384, STALL_NS = 1000, NR_PROBES = 5, SMALL = 24, B
 
 static const struct ring_shape shapes[NR_PROBES] = {
 	{.size = {[RING_ENTRY] = SMALL, [RING_RETURN] = 40}},
-	{.size = {[RING_ENTRY] = 16, [RING_ELEMENT] = 40, [RING_END] = 16}},
+	{.size = {[RING_ENTRY] = 16, [RING_RETURN] = 40}},
 	{.size = {[RING_ENTRY] = BIG}},
 	{.size = {[RING_ENTRY] = 136}},
 	{.size = {[RING_ENTRY] = 40, [RING_RETURN] = 16}, .items = {[RING_ENTRY] = 9}},
@@ -93,7 +93,7 @@ static void test_config(void)
 static void test_wrap(void)
 {
 	static const struct ring_commit kinds[] = {
-		{RING_ENTRY, 0, SMALL}, {RING_RETURN, 0, 40}, {RING_ELEMENT, 1, 40},
+		{RING_ENTRY, 0, SMALL}, {RING_RETURN, 0, 40}, {RING_RETURN, 1, 40},
 		{RING_ENTRY, 2, BIG},   {RING_ENTRY, 3, 136}, {RING_ENTRY, 4, 40},
 		{RING_ENTRY, 4, 48},    {RING_ENTRY, 4, 112},
 	};
@@ -259,11 +259,11 @@ static void test_malformed(void)
 {
 	check_malformed("bit 31 is not set", ring_commit_encode(small) & INT32_MAX);
 	check_malformed("no such kind",
-			ring_commit_encode((struct ring_commit){RING_END + 1, 0, SMALL}));
+			ring_commit_encode((struct ring_commit){RING_KINDS, 0, SMALL}));
 	check_malformed("no such probe",
 			ring_commit_encode((struct ring_commit){RING_ENTRY, NR_PROBES, SMALL}));
 	check_malformed("a kind the probe does not write",
-			ring_commit_encode((struct ring_commit){RING_END, 0, SMALL}));
+			ring_commit_encode((struct ring_commit){RING_RETURN, 2, SMALL}));
 	check_size("less than the probe's size", 0, RING_ENTRY, SMALL - 8);
 	check_size("more than the probe's size", 0, RING_ENTRY, SMALL + 8);
 	check_size("less than a record without items", 4, RING_ENTRY, 32);

@@ -322,7 +322,7 @@ static void test_refusals(void)
 	const struct capture bad[] = {
 		fake_capture(RING_ENTRY, CAPTURE(FIELD_RESULT), 0),
 		fake_capture(RING_RETURN, CAPTURE(FIELD_ARG3), 0),
-		fake_capture(RING_ELEMENT, CAPTURE(FIELD_KEY), 0),
+		fake_capture(RING_KINDS, CAPTURE(FIELD_KEY), 0),
 		fake_capture(RING_ENTRY, CAPTURE(FIELD_COUNT), 0),
 		fake_capture(RING_ENTRY, CAPTURE(FIELD_STACK), 0),
 		fake_capture(RING_ENTRY, CAPTURE(FIELD_STACK), 49),
