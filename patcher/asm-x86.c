@@ -4,7 +4,16 @@
 #include <errno.h>
 #include <string.h>
 
-enum { REL32_SIZE = 4, GS_PREFIX = 0x65, REX = 0x40, REX_W = 8, REX_R = 4, REX_X = 2, REX_B = 1 };
+enum {
+	REL32_SIZE = 4,
+	GS_PREFIX = 0x65,
+	LOCK_PREFIX = 0xf0,
+	REX = 0x40,
+	REX_W = 8,
+	REX_R = 4,
+	REX_X = 2,
+	REX_B = 1
+};
 
 void assembler_init(struct assembler *a, uint8_t *bytes, size_t capacity, uint64_t gva)
 {
@@ -150,6 +159,18 @@ void asm_multiply(struct assembler *a, enum asm_reg reg, struct asm_mem mem, int
 {
 	op_mem(a, ASM_32, 0x69, reg, mem);
 	word(a, (uint32_t)factor);
+}
+
+void asm_multiply_reg(struct assembler *a, enum asm_reg reg, uint32_t factor)
+{
+	op_reg(a, ASM_32, 0x69, reg, reg);
+	word(a, factor);
+}
+
+void asm_compare_exchange(struct assembler *a, struct asm_mem mem, enum asm_reg reg)
+{
+	byte(a, LOCK_PREFIX);
+	op_mem(a, ASM_64, 0x0fb1, reg, mem);
 }
 
 void asm_compare_load(struct assembler *a, enum asm_reg reg, struct asm_mem mem)

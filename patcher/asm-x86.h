@@ -84,6 +84,10 @@ void asm_xadd(struct assembler *a, struct asm_mem mem, enum asm_reg reg); /* 64 
 void asm_increment(struct assembler *a, struct asm_mem mem);              /* 64 bits, no LOCK */
 /* reg = the 32 bits at mem * factor */
 void asm_multiply(struct assembler *a, enum asm_reg reg, struct asm_mem mem, int32_t factor);
+/* reg *= factor, 32 bits */
+void asm_multiply_reg(struct assembler *a, enum asm_reg reg, uint32_t factor);
+/* LOCK: 64 bits at mem = reg if they were RAX, and E; else RAX = them */
+void asm_compare_exchange(struct assembler *a, struct asm_mem mem, enum asm_reg reg);
 void asm_compare_load(struct assembler *a, enum asm_reg reg, struct asm_mem mem); /* 64 bits */
 void asm_compare_mem(struct assembler *a, struct asm_mem mem, int8_t value);      /* 32 bits */
 void asm_store_constant(struct assembler *a, struct asm_mem mem, uint32_t value); /* 32 bits */

@@ -13,19 +13,21 @@ static int check_items(const struct capture *c, struct error *err)
 {
 	const struct capture_items *i = &c->items;
 	bool array = i->from == ITEMS_ARRAY, counted = i->from == ITEMS_COUNTED;
+	bool returned = i->from == ITEMS_RETURNED;
 
 	if (i->from == ITEMS_NONE)
 		return 0;
-	if (c->kind != RING_ENTRY)
-		return error_set(err, EINVAL, "many objects cannot be had at a function's return");
-	if (i->from > ITEMS_LISTED || i->pointer >= CAPTURE_ARGUMENTS ||
-	    (array && i->count >= CAPTURE_ARGUMENTS))
-		return error_set(err, EINVAL, "items in no argument: kind %d, arguments %u and %u",
-				 i->from, i->pointer, i->count);
+	if (i->from > ITEMS_RETURNED || returned != (c->kind == RING_RETURN))
+		return error_set(err, EINVAL, "items of kind %d cannot be had there", i->from);
+	if (i->pointer >= CAPTURE_ARGUMENTS || i->count >= CAPTURE_ARGUMENTS)
+		return error_set(err, EINVAL, "items in no argument: %u and %u", i->pointer,
+				 i->count);
 	if ((array && i->count_size != 4 && i->count_size != 0) ||
 	    (counted && i->count_size != 4 && i->count_size != 1))
 		return error_set(err, EINVAL, "a count of items cannot have %u bytes",
 				 i->count_size);
+	if (returned && i->page_orders)
+		return error_set(err, EINVAL, "orders of pages cannot be had at a return");
 	return 0;
 }
 
@@ -39,6 +41,8 @@ static int check(const struct capture *c, struct error *err)
 		possible &= ~all_args;
 	else
 		return error_set(err, EINVAL, "no trampoline writes records of kind %d", c->kind);
+	if (c->items.from != ITEMS_RETURNED)
+		possible &= ~CAPTURE(FIELD_KEPT);
 	if (c->fields & ~possible)
 		return error_set(err, EINVAL, "fields %#x cannot be had at a function's %s",
 				 c->fields & ~possible, c->kind == RING_ENTRY ? "entry" : "return");
@@ -79,7 +83,7 @@ int record_layout(const struct capture *capture, struct record_layout *out, stru
 		out->offset[field] = (uint16_t)out->size;
 		out->size += field_size(capture, field);
 	}
-	if (capture->items.from == ITEMS_NONE)
+	if (capture->items.from == ITEMS_NONE || capture->items.from == ITEMS_KEPT)
 		return 0;
 	if (out->size + ITEMS_BYTES > RING_MAX_RECORD)
 		return error_set(err, EINVAL, "%d items do not fit behind %u bytes of fields",

@@ -22,8 +22,10 @@ enum record_field {
 	FIELD_ARG4,
 	FIELD_ARG5,
 	FIELD_SLAB_CACHE, /* gva of the kmem_cache the result belongs to, 0 = none; returns only */
-	FIELD_PID,        /* of the current task: the kernel's pid, a thread's, in 32 bits */
-	FIELD_COMM,       /* its name, 16 bytes */
+	/* With ITEMS_RETURNED: 0 = the entry has kept nothing, else 1 + words skipped. */
+	FIELD_KEPT,
+	FIELD_PID,  /* of the current task: the kernel's pid, a thread's, in 32 bits */
+	FIELD_COMM, /* its name, 16 bytes */
 	/* `stack_words` words from behind the return address; 0 from the end of their page on. */
 	FIELD_STACK,
 	FIELD_COUNT,
@@ -53,6 +55,11 @@ enum capture_items_from {
 	ITEMS_COUNTED, /* argument `pointer` points to a structure with a count and words in it */
 	ITEMS_LISTED,  /* argument `pointer` is a struct list_head that links structures; NULL as a
 			* link ends it, too */
+	/* At an entry: no items yet; keep argument `pointer`, if it is not NULL, for the return. */
+	ITEMS_KEPT,
+	/* At a return: the words that the pointer led to; the result, 32 bits, says how many. None
+	 * if that is more than CAPTURE_ITEMS_PER_CALL, which no call gets. */
+	ITEMS_RETURNED,
 };
 
 struct capture_items {
@@ -64,14 +71,17 @@ struct capture_items {
 	int32_t words_offset; /* ITEMS_COUNTED: of the first word */
 	int32_t link;         /* ITEMS_LISTED: of the list_head in each structure, whose address
 			       * is the item */
-	bool page_orders;     /* items are struct pages: their lowest 6 bits say the order */
+	/* ITEMS_KEPT: of `count` words, an int, those in front that are not 0 are no work of the
+	 * call; the result counts them nevertheless. */
+	bool skip_filled;
+	bool page_orders; /* items are struct pages: their lowest 6 bits say the order */
 };
 
 struct capture {
 	enum ring_record_kind kind; /* RING_ENTRY or RING_RETURN */
 	uint32_t fields;            /* CAPTURE(...) of each field that is wanted */
 	uint8_t stack_words;        /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
-	struct capture_items items; /* at entries only */
+	struct capture_items items;
 };
 
 struct record_layout {

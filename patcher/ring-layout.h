@@ -64,6 +64,26 @@ static inline uint32_t ring_stride(uint32_t data_bytes)
 	return RING_HEADER_BYTES + data_bytes + RING_MAX_RECORD;
 }
 
+/*
+ * A table that all CPUs share, zeroed before trampolines use it: where a call has its array, from
+ * its entry to its return. It is looked for by its key in RING_KEPT_PROBES slots, from that on
+ * which the key hashes to, and kept in the first free one. Written by the guest only.
+ */
+enum {
+	RING_KEPT_HASH_BITS = 8,
+	RING_KEPT_PROBES = 8,
+	RING_KEPT_SLOTS = (1 << RING_KEPT_HASH_BITS) + RING_KEPT_PROBES - 1,
+};
+
+struct ring_kept {
+	uint64_t key;   /* as in records; 0 = free */
+	uint64_t words; /* gva of the first word of the array that is the call's work */
+	uint64_t skip;  /* how many lie in front of it */
+	uint64_t unused;
+};
+
+_Static_assert(sizeof(struct ring_kept) == 32, "fixed by trampolines");
+
 enum ring_record_kind {
 	RING_ENTRY = 1,  /* at a function's entry */
 	RING_RETURN = 2, /* at its return */

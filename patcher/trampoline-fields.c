@@ -59,10 +59,23 @@ static bool is_entry(const struct trampoline_code *c)
 	return c->spec->capture.kind == RING_ENTRY;
 }
 
-/* The one register that is free at either kind of place. */
-static enum asm_reg scratch(const struct trampoline_code *c)
+enum asm_reg trampoline_scratch(const struct trampoline_code *c)
 {
 	return is_entry(c) ? ASM_RAX : ASM_RCX;
+}
+
+/* Where the table of kept arrays must be addressed, it is as disp32(%r14), sign-extended. */
+static int check_kept(const struct trampoline_spec *spec, struct error *err)
+{
+	enum capture_items_from from = spec->capture.items.from;
+	uint64_t gva = spec->kept, size = RING_KEPT_SLOTS * sizeof(struct ring_kept);
+
+	if (from != ITEMS_KEPT && from != ITEMS_RETURNED)
+		return 0;
+	if (!gva || (int64_t)gva != (int32_t)gva || gva >> 63 != (gva + size - 1) >> 63 ||
+	    gva % sizeof(uint64_t))
+		return error_set_at(err, ERANGE, gva, "no place for a table of kept arrays");
+	return 0;
 }
 
 int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *err)
@@ -80,7 +93,7 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 	if (wanted(spec, FIELD_SLAB_CACHE) && (!k->pages || k->pages > INT32_MAX))
 		return error_set(err, ERANGE, "a direct map of %#llx pages cannot be checked",
 				 (unsigned long long)k->pages);
-	return 0;
+	return check_kept(spec, err);
 }
 
 /*
@@ -117,6 +130,8 @@ static void emit_registers(struct trampoline_code *c)
 				  trampoline_argument(i));
 	if (wanted(c->spec, FIELD_RESULT))
 		asm_store(&c->a, ASM_64, field_at(c, FIELD_RESULT), ASM_RAX);
+	if (wanted(c->spec, FIELD_KEPT))
+		asm_store(&c->a, ASM_64, field_at(c, FIELD_KEPT), c->kept);
 }
 
 /* Where the flags lie. */
@@ -126,14 +141,14 @@ static void emit_key(struct trampoline_code *c)
 		asm_store(&c->a, ASM_64, field_at(c, FIELD_KEY), ASM_RSP);
 		return;
 	}
-	asm_lea(&c->a, scratch(c), asm_at(ASM_RSP, c->pushed));
-	asm_store(&c->a, ASM_64, field_at(c, FIELD_KEY), scratch(c));
+	asm_lea(&c->a, trampoline_scratch(c), asm_at(ASM_RSP, c->pushed));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_KEY), trampoline_scratch(c));
 }
 
 static void emit_call_site(struct trampoline_code *c)
 {
-	asm_load(&c->a, ASM_64, scratch(c), asm_at(ASM_RSP, c->pushed + RETURN_ADDRESS));
-	asm_store(&c->a, ASM_64, field_at(c, FIELD_CALL_SITE), scratch(c));
+	asm_load(&c->a, ASM_64, trampoline_scratch(c), asm_at(ASM_RSP, c->pushed + RETURN_ADDRESS));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_CALL_SITE), trampoline_scratch(c));
 }
 
 /* What one register can bring over: the task is looked up for each word. */
@@ -142,9 +157,9 @@ static void emit_task_word(struct trampoline_code *c, enum asm_width width, uint
 {
 	struct asm_mem task = {ASM_NO_REG, ASM_NO_REG, c->spec->kernel->current_task, true};
 
-	asm_load(&c->a, ASM_64, scratch(c), task);
-	asm_load(&c->a, width, scratch(c), asm_at(scratch(c), offset));
-	asm_store(&c->a, ASM_64, to, scratch(c));
+	asm_load(&c->a, ASM_64, trampoline_scratch(c), task);
+	asm_load(&c->a, width, trampoline_scratch(c), asm_at(trampoline_scratch(c), offset));
+	asm_store(&c->a, ASM_64, to, trampoline_scratch(c));
 }
 
 static void emit_comm(struct trampoline_code *c)

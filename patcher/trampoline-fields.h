@@ -14,6 +14,7 @@ struct trampoline_code {
 	const struct trampoline_spec *spec;
 	struct trampoline *out;
 	uint32_t pushed;        /* bytes between the flags and the stack pointer */
+	enum asm_reg kept;      /* holds what FIELD_KEPT says */
 	struct asm_label chunk; /* where the next record of the same call begins */
 };
 
@@ -25,6 +26,9 @@ struct asm_mem trampoline_header_at(const struct trampoline_code *c, size_t offs
 
 /* The record's byte at `offset`. */
 struct asm_mem trampoline_record_at(const struct trampoline_code *c, size_t offset);
+
+/* The one register that is free at either kind of place, between any two parts. */
+enum asm_reg trampoline_scratch(const struct trampoline_code *c);
 
 /* The register an argument is in. */
 enum asm_reg trampoline_argument(unsigned int number);

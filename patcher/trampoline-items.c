@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/trampoline-items.h"
 
+#include "patcher/trampoline-kept.h"
+
 enum { WORD_SHIFT = 3, COMMIT_SIZE_SHIFT = 16, ORDER_MASK = 63 };
 
 static const enum asm_reg
@@ -41,16 +43,34 @@ static void emit_array(struct trampoline_code *c)
 	asm_move(&c->a, cursor, pointer);
 }
 
-/* Of an array; the guest may have written any count. */
+/* Of an array; the guest may have written any count. A result that large is none at all. */
 static void emit_bound(struct trampoline_code *c)
 {
+	bool returned = items_of(c)->from == ITEMS_RETURNED;
 	struct asm_label fits = {0};
 
 	asm_alu(&c->a, ASM_64, ASM_CMP, left, CAPTURE_ITEMS_PER_CALL);
 	asm_jump_if(&c->a, ASM_BE, &fits);
-	asm_constant32(&c->a, left, CAPTURE_ITEMS_PER_CALL);
-	trampoline_emit_drop(c);
+	asm_constant32(&c->a, left, returned ? 0 : CAPTURE_ITEMS_PER_CALL);
+	if (!returned)
+		trampoline_emit_drop(c);
 	asm_bind(&c->a, &fits);
+}
+
+/* What the entry has kept, less what it has skipped. */
+static void emit_returned(struct trampoline_code *c)
+{
+	struct asm_label enough = {0};
+
+	trampoline_kept_find(c, cursor, next);
+	asm_move(&c->a, left, ASM_RAX);
+	asm_alu(&c->a, ASM_32, ASM_AND, left, -1);
+	emit_bound(c);
+	asm_compare(&c->a, left, next);
+	asm_jump_if(&c->a, ASM_AE, &enough);
+	asm_move(&c->a, left, next);
+	asm_bind(&c->a, &enough);
+	asm_sub(&c->a, left, next);
 }
 
 static void emit_slice_of_array(struct trampoline_code *c)
@@ -102,8 +122,12 @@ void trampoline_items_begin(struct trampoline_code *c)
 		asm_bind(&c->a, &c->chunk);
 		emit_slice_of_list(c);
 	} else {
-		emit_array(c);
-		emit_bound(c);
+		if (items_of(c)->from == ITEMS_RETURNED) {
+			emit_returned(c);
+		} else {
+			emit_array(c);
+			emit_bound(c);
+		}
 		asm_bind(&c->a, &c->chunk);
 		emit_slice_of_array(c);
 	}
@@ -116,14 +140,16 @@ void trampoline_items_size(struct trampoline_code *c, enum asm_reg to)
 	asm_alu(&c->a, ASM_32, ASM_ADD, to, (int32_t)c->out->layout.size);
 }
 
-/* RAX = the next item. */
+/* In the scratch register. */
 static void emit_load_item(struct trampoline_code *c)
 {
+	enum asm_reg item = trampoline_scratch(c);
+
 	if (is_list(c)) {
-		asm_lea(&c->a, ASM_RAX, asm_at(cursor, -(uint32_t)items_of(c)->link));
+		asm_lea(&c->a, item, asm_at(cursor, -(uint32_t)items_of(c)->link));
 		asm_load(&c->a, ASM_64, cursor, asm_at(cursor, 0));
 	} else {
-		asm_load(&c->a, ASM_64, ASM_RAX, asm_at(cursor, 0));
+		asm_load(&c->a, ASM_64, item, asm_at(cursor, 0));
 		asm_alu(&c->a, ASM_64, ASM_ADD, cursor, 8);
 	}
 }
@@ -156,7 +182,8 @@ void trampoline_items_copy(struct trampoline_code *c)
 	emit_load_item(c);
 	if (items_of(c)->page_orders)
 		emit_page_order(c);
-	asm_store(&c->a, ASM_64, trampoline_record_at(c, c->out->layout.items), ASM_RAX);
+	asm_store(&c->a, ASM_64, trampoline_record_at(c, c->out->layout.items),
+		  trampoline_scratch(c));
 	asm_alu(&c->a, ASM_32, ASM_ADD, ASM_R11, 8);
 	asm_alu(&c->a, ASM_32, ASM_ADD, count, -1);
 	asm_jump_if(&c->a, ASM_NE, &more);
@@ -167,10 +194,12 @@ void trampoline_items_copy(struct trampoline_code *c)
 
 void trampoline_items_commit(struct trampoline_code *c, struct asm_mem to, uint32_t word)
 {
-	asm_move(&c->a, ASM_RAX, count);
-	asm_shift_left(&c->a, ASM_RAX, COMMIT_SIZE_SHIFT);
-	asm_alu(&c->a, ASM_32, ASM_ADD, ASM_RAX, (int32_t)word);
-	asm_store(&c->a, ASM_32, to, ASM_RAX);
+	enum asm_reg size = trampoline_scratch(c);
+
+	asm_move(&c->a, size, count);
+	asm_shift_left(&c->a, size, COMMIT_SIZE_SHIFT);
+	asm_alu(&c->a, ASM_32, ASM_ADD, size, (int32_t)word);
+	asm_store(&c->a, ASM_32, to, size);
 }
 
 void trampoline_items_next(struct trampoline_code *c)
@@ -192,13 +221,13 @@ void trampoline_items_next(struct trampoline_code *c)
 /* One drop for each item, or for the call without any. */
 void trampoline_items_drop(struct trampoline_code *c)
 {
+	enum asm_reg lost = trampoline_scratch(c);
 	struct asm_label some = {0};
 
-	asm_move(&c->a, ASM_RAX, count);
-	asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RAX, 0);
+	asm_move(&c->a, lost, count);
+	asm_alu(&c->a, ASM_32, ASM_CMP, lost, 0);
 	asm_jump_if(&c->a, ASM_NE, &some);
-	asm_constant32(&c->a, ASM_RAX, 1);
+	asm_constant32(&c->a, lost, 1);
 	asm_bind(&c->a, &some);
-	asm_add_to_mem(&c->a, trampoline_header_at(c, offsetof(struct ring_header, drops)),
-		       ASM_RAX);
+	asm_add_to_mem(&c->a, trampoline_header_at(c, offsetof(struct ring_header, drops)), lost);
 }

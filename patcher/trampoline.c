@@ -7,6 +7,7 @@
 #include "patcher/asm-x86.h"
 #include "patcher/trampoline-fields.h"
 #include "patcher/trampoline-items.h"
+#include "patcher/trampoline-kept.h"
 
 /* R10 is the CPU's distance from CPU 0's ring, R11 the record's offset in the data. */
 static void emit_start(struct trampoline_code *c)
@@ -90,6 +91,8 @@ static int emit(struct trampoline_code *c, struct error *err)
 	bool items = c->out->layout.items;
 
 	emit_start(c);
+	if (c->spec->capture.items.from == ITEMS_KEPT)
+		trampoline_keep(c);
 	if (items)
 		trampoline_items_begin(c);
 	emit_reserve(c, &slow);

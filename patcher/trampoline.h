@@ -57,6 +57,7 @@ struct trampoline_spec {
 	struct capture capture;
 	uint16_t probe;
 	struct trampoline_rings rings;
+	uint64_t kept; /* gva of RING_KEPT_SLOTS, likewise; 0 if the capture does not need them */
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
 	enum trampoline_full full;

@@ -32,6 +32,7 @@ struct fake_rings {
 	uint8_t *memory;
 	uint32_t cpus;
 	size_t size;
+	struct ring_kept *kept; /* RING_KEPT_SLOTS */
 };
 
 /* A function whose site or slot is patched to jump to its trampoline. */
@@ -74,8 +75,8 @@ struct trampoline_kernel fake_cpu_kernel(void);
 
 enum fake_leave { FAKE_RET, FAKE_THUNK }; /* how a return leaves */
 
-/* Fills in spec's gva, rings, next and unprivileged and generates. False with a diagnostic if that
- * fails. */
+/* Fills in spec's gva, rings, kept, next and unprivileged and generates. False with a diagnostic if
+ * that fails. */
 bool fake_function_create(struct trampoline_spec *spec, const struct fake_rings *rings,
 			  enum fake_leave leave, struct fake_function *out);
 void fake_function_destroy(struct fake_function *f);

@@ -91,8 +91,8 @@ static void test_many(struct fake_items *f, uint64_t count, uint64_t said, bool 
 		f->count = CAPTURE_ITEMS_PER_CALL;
 	fake_items_call(f, 0);
 	fake_items_drain(f);
-	ok(complete(f, drops + bounded) && !host.wrong && host.rings > 100, "%s: %s",
-	   names[f->how], name);
+	ok(complete(f, drops + bounded) && !host.wrong && host.rings > 100, "%s: %s", names[f->how],
+	   name);
 }
 
 static void test_bounds(void)
@@ -220,7 +220,8 @@ static void test_refusals(void)
 {
 	const struct capture_items list = {.from = ITEMS_LISTED, .pointer = 5};
 	const struct capture_items bad[] = {
-		{.from = ITEMS_LISTED + 1},
+		{.from = ITEMS_RETURNED},
+		{.from = ITEMS_RETURNED + 1},
 		{.from = ITEMS_LISTED, .pointer = 6},
 		{.from = ITEMS_ARRAY, .count = 6},
 		{.from = ITEMS_ARRAY, .count_size = 1},
@@ -230,7 +231,8 @@ static void test_refusals(void)
 
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		ok(refused(RING_ENTRY, 0, bad[i]), "bad items %u", i);
-	ok(refused(RING_RETURN, 0, list), "items at a return");
+	ok(refused(RING_RETURN, 0, list), "a list at a return");
+	ok(refused(RING_RETURN, 0, (struct capture_items){.from = ITEMS_KEPT}), "kept there");
 	ok(!refused(RING_ENTRY, 30, list), "30 words of stack and 32 items fit");
 	ok(refused(RING_ENTRY, 31, list), "31 do not");
 }

@@ -11,7 +11,7 @@
 
 enum { CPUS = 8, DATA = 65536 };
 
-static const uint64_t rings = UINT64_C(0xffffffffb8000000);
+static const uint64_t rings = UINT64_C(0xffffffffb8000000), kept = UINT64_C(0xffffffffb9000000);
 static const struct trampoline_kernel kernel = {
 	.cpu_number = 0x1f0a4,
 	.current_task = -0x7e0ff000,
@@ -29,14 +29,14 @@ static const struct trampoline_kernel kernel = {
 };
 
 static const ZydisMnemonic expected[] = {
-	ZYDIS_MNEMONIC_PUSHFQ, ZYDIS_MNEMONIC_POPFQ, ZYDIS_MNEMONIC_CLI,   ZYDIS_MNEMONIC_IMUL,
-	ZYDIS_MNEMONIC_MOV,    ZYDIS_MNEMONIC_CMP,   ZYDIS_MNEMONIC_JNB,   ZYDIS_MNEMONIC_XADD,
-	ZYDIS_MNEMONIC_AND,    ZYDIS_MNEMONIC_PUSH,  ZYDIS_MNEMONIC_POP,   ZYDIS_MNEMONIC_RDTSC,
-	ZYDIS_MNEMONIC_JMP,    ZYDIS_MNEMONIC_RET,   ZYDIS_MNEMONIC_INT3,  ZYDIS_MNEMONIC_OUT,
-	ZYDIS_MNEMONIC_INC,    ZYDIS_MNEMONIC_JZ,    ZYDIS_MNEMONIC_JNZ,   ZYDIS_MNEMONIC_JBE,
-	ZYDIS_MNEMONIC_ADD,    ZYDIS_MNEMONIC_SHR,   ZYDIS_MNEMONIC_SHL,   ZYDIS_MNEMONIC_TEST,
-	ZYDIS_MNEMONIC_LEA,    ZYDIS_MNEMONIC_NEG,   ZYDIS_MNEMONIC_MOVSQ, ZYDIS_MNEMONIC_SUB,
-	ZYDIS_MNEMONIC_JB,
+	ZYDIS_MNEMONIC_PUSHFQ, ZYDIS_MNEMONIC_POPFQ,   ZYDIS_MNEMONIC_CLI,   ZYDIS_MNEMONIC_IMUL,
+	ZYDIS_MNEMONIC_MOV,    ZYDIS_MNEMONIC_CMP,     ZYDIS_MNEMONIC_JNB,   ZYDIS_MNEMONIC_XADD,
+	ZYDIS_MNEMONIC_AND,    ZYDIS_MNEMONIC_PUSH,    ZYDIS_MNEMONIC_POP,   ZYDIS_MNEMONIC_RDTSC,
+	ZYDIS_MNEMONIC_JMP,    ZYDIS_MNEMONIC_RET,     ZYDIS_MNEMONIC_INT3,  ZYDIS_MNEMONIC_OUT,
+	ZYDIS_MNEMONIC_INC,    ZYDIS_MNEMONIC_JZ,      ZYDIS_MNEMONIC_JNZ,   ZYDIS_MNEMONIC_JBE,
+	ZYDIS_MNEMONIC_ADD,    ZYDIS_MNEMONIC_SHR,     ZYDIS_MNEMONIC_SHL,   ZYDIS_MNEMONIC_TEST,
+	ZYDIS_MNEMONIC_LEA,    ZYDIS_MNEMONIC_NEG,     ZYDIS_MNEMONIC_MOVSQ, ZYDIS_MNEMONIC_SUB,
+	ZYDIS_MNEMONIC_JB,     ZYDIS_MNEMONIC_CMPXCHG,
 };
 
 static bool mnemonic_expected(ZydisMnemonic m)
@@ -86,6 +86,13 @@ static bool leads_to_items(const ZydisDecodedOperand *o)
 	       o->mem.disp.value > -4096 && o->mem.disp.value < 4096;
 }
 
+/* A slot of the table of kept arrays. */
+static bool in_table(const ZydisDecodedOperand *o)
+{
+	return o->mem.base == ZYDIS_REGISTER_R14 && o->mem.index == ZYDIS_REGISTER_NONE &&
+	       (uint64_t)o->mem.disp.value - kept < sizeof(struct ring_kept);
+}
+
 static bool operand_good(const struct capture *c, const struct record_layout *layout,
 			 const ZydisDecodedInstruction *z, const ZydisDecodedOperand *o)
 {
@@ -97,6 +104,8 @@ static bool operand_good(const struct capture *c, const struct record_layout *la
 		return true;
 	if (z->mnemonic == ZYDIS_MNEMONIC_MOVSQ)
 		return c->fields & CAPTURE(FIELD_STACK);
+	if (in_table(o))
+		return c->items.from == ITEMS_KEPT || c->items.from == ITEMS_RETURNED;
 	if (c->items.from && leads_to_items(o))
 		return true;
 	return (c->fields & follows) && kernel_structure(o);
@@ -133,6 +142,7 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 				       .capture = *capture,
 				       .probe = 0xffff,
 				       .rings = {rings, DATA, CPUS},
+				       .kept = kept,
 				       .kernel = &kernel,
 				       .next = next,
 				       .full = full};
@@ -181,6 +191,7 @@ static void test_items(uint32_t fields)
 		{.from = ITEMS_COUNTED, .pointer = 2, .count_size = 1, .words_offset = 8},
 		{.from = ITEMS_COUNTED, .pointer = 2, .count_size = 4, .count_offset = -12},
 		{.from = ITEMS_LISTED, .pointer = 2, .link = 8, .page_orders = true},
+		{.from = ITEMS_KEPT, .pointer = 2, .count = 4, .skip_filled = true},
 	};
 	const uint64_t next = UINT64_C(0xffffffff82000000);
 	bool none_wrong = true;
@@ -192,12 +203,17 @@ static void test_items(uint32_t fields)
 		none_wrong &= good(&capture, TRAMPOLINE_BLOCK, next) &&
 			      good(&capture, TRAMPOLINE_DROP, next);
 	}
+	none_wrong &=
+		good(&(struct capture){.kind = RING_RETURN,
+				       .fields = CAPTURE(FIELD_KEPT) | CAPTURE(FIELD_SLAB_CACHE),
+				       .items = {.from = ITEMS_RETURNED}},
+		     TRAMPOLINE_BLOCK, next);
 	ok(none_wrong, "items: only the memory and the instructions they need");
 }
 
 int main(void)
 {
-	uint32_t all = CAPTURE(FIELD_COUNT) - 1;
+	uint32_t all = (CAPTURE(FIELD_COUNT) - 1) & ~CAPTURE(FIELD_KEPT);
 
 	test_kind(RING_ENTRY, all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)), "entry");
 	test_items(all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)));
