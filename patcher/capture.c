@@ -43,6 +43,8 @@ static int check(const struct capture *c, struct error *err)
 		return error_set(err, EINVAL, "no trampoline writes records of kind %d", c->kind);
 	if (c->items.from != ITEMS_RETURNED)
 		possible &= ~CAPTURE(FIELD_KEPT);
+	if (c->items.from != ITEMS_COUNTED)
+		possible &= ~CAPTURE(FIELD_OWNER);
 	if (c->fields & ~possible)
 		return error_set(err, EINVAL, "fields %#x cannot be had at a function's %s",
 				 c->fields & ~possible, c->kind == RING_ENTRY ? "entry" : "return");
@@ -62,10 +64,13 @@ static uint32_t field_size(const struct capture *c, enum record_field field)
 	return 8;
 }
 
-_Static_assert(sizeof(struct ring_record) + 8 * FIELD_STACK + 8 + 8 * CAPTURE_MAX_STACK <=
+/* COMM takes two words; RESULT, SLAB_CACHE and KEPT are not at entries, six arguments not at
+ * returns. */
+_Static_assert(sizeof(struct ring_record) + 8 * (FIELD_STACK + 1 - 3) + 8 * CAPTURE_MAX_STACK <=
 		       RING_MAX_RECORD,
 	       "every description without items fits a record");
-_Static_assert(sizeof(struct ring_record) + 8 * (FIELD_STACK + 1) + ITEMS_BYTES <= RING_MAX_RECORD,
+_Static_assert(sizeof(struct ring_record) + 8 * (FIELD_STACK + 1 - 3) + ITEMS_BYTES <=
+		       RING_MAX_RECORD,
 	       "and with items, but for a large slice of the stack");
 _Static_assert(CAPTURE_ITEMS_PER_CALL % CAPTURE_MAX_ITEMS == 0, "a walk ends with a full record");
 

@@ -24,8 +24,9 @@ enum record_field {
 	FIELD_SLAB_CACHE, /* gva of the kmem_cache the result belongs to, 0 = none; returns only */
 	/* With ITEMS_RETURNED: 0 = the entry has kept nothing, else 1 + words skipped. */
 	FIELD_KEPT,
-	FIELD_PID,  /* of the current task: the kernel's pid, a thread's, in 32 bits */
-	FIELD_COMM, /* its name, 16 bytes */
+	FIELD_OWNER, /* with ITEMS_COUNTED: the word at `owner_offset` of the structure */
+	FIELD_PID,   /* of the current task: the kernel's pid, a thread's, in 32 bits */
+	FIELD_COMM,  /* its name, 16 bytes */
 	/* `stack_words` words from behind the return address; 0 from the end of their page on. */
 	FIELD_STACK,
 	FIELD_COUNT,
@@ -69,6 +70,7 @@ struct capture_items {
 	uint8_t count_size;
 	int32_t count_offset; /* ITEMS_COUNTED: from `pointer`, which may lie inside */
 	int32_t words_offset; /* ITEMS_COUNTED: of the first word */
+	int32_t owner_offset; /* ITEMS_COUNTED, with FIELD_OWNER */
 	int32_t link;         /* ITEMS_LISTED: of the list_head in each structure, whose address
 			       * is the item */
 	/* ITEMS_KEPT: of `count` words, an int, those in front that are not 0 are no work of the

@@ -151,6 +151,15 @@ static void emit_call_site(struct trampoline_code *c)
 	asm_store(&c->a, ASM_64, field_at(c, FIELD_CALL_SITE), trampoline_scratch(c));
 }
 
+static void emit_owner(struct trampoline_code *c)
+{
+	const struct capture_items *i = &c->spec->capture.items;
+
+	asm_load(&c->a, ASM_64, trampoline_scratch(c),
+		 asm_at(trampoline_argument(i->pointer), (uint32_t)i->owner_offset));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_OWNER), trampoline_scratch(c));
+}
+
 /* What one register can bring over: the task is looked up for each word. */
 static void emit_task_word(struct trampoline_code *c, enum asm_width width, uint32_t offset,
 			   struct asm_mem to)
@@ -260,6 +269,8 @@ void trampoline_emit_fields(struct trampoline_code *c)
 	emit_registers(c);
 	if (wanted(c->spec, FIELD_CALL_SITE))
 		emit_call_site(c);
+	if (wanted(c->spec, FIELD_OWNER))
+		emit_owner(c);
 	if (wanted(c->spec, FIELD_SLAB_CACHE))
 		emit_slab_cache(c);
 	if (wanted(c->spec, FIELD_PID))

@@ -13,7 +13,7 @@ enum {
 	HEAD_BIT = 16,
 	ITEM_SIZE = 2 * PAGE_SIZE
 };
-enum { POINTER = 3, COUNT = 1, BATCH_WORDS = 16 };
+enum { POINTER = 3, COUNT = 1, BATCH_WORDS = 16, OWNER_AT = 16 };
 
 static const unsigned int argument[CAPTURE_ARGUMENTS] = {7, 6, 2, 1, 8, 9};
 
@@ -31,6 +31,7 @@ static struct capture_items describe(enum fake_items_how how, bool page_orders)
 	} else if (how == FAKE_SHEAF) {
 		i.from = ITEMS_COUNTED;
 		i.count_size = 4;
+		i.owner_offset = OWNER_AT;
 		i.count_offset = -8 * (FAKE_ITEMS_MAX + 1) + 4;
 		i.words_offset = -8 * FAKE_ITEMS_MAX;
 	} else {
@@ -60,7 +61,7 @@ struct fake_items *fake_items_create(enum fake_items_how how, bool page_orders,
 		abort();
 	f->how = how;
 	f->page_orders = page_orders;
-	f->block = calloc(FAKE_ITEMS_MAX + 2, sizeof(uint64_t));
+	f->block = calloc(FAKE_ITEMS_MAX + 4, sizeof(uint64_t));
 	f->expected = calloc(FAKE_ITEMS_MAX, sizeof(uint64_t));
 	f->pages = aligned_alloc(PAGE_SIZE, (size_t)FAKE_ITEMS_MAX * ITEM_SIZE);
 	f->rings = fake_rings_create(1);
@@ -75,6 +76,8 @@ struct fake_items *fake_items_create(enum fake_items_how how, bool page_orders,
 					   .probe = FAKE_ITEMS_PROBE,
 					   .kernel = &f->kernel,
 					   .full = full};
+	if (how == FAKE_SHEAF)
+		f->spec.capture.fields |= CAPTURE(FIELD_OWNER);
 	if (!f->block || !f->expected || !f->pages ||
 	    !fake_function_create(&f->spec, &f->rings, FAKE_RET, &f->function))
 		abort();
@@ -121,6 +124,7 @@ static void write_count(struct fake_items *f, uint64_t said)
 	uint32_t number = (uint32_t)said;
 	uint64_t noise = fake_random();
 
+	f->block[FAKE_ITEMS_MAX + 1 + OWNER_AT / 8] = noise;
 	if (f->how == FAKE_BATCH || f->how == FAKE_SHEAF)
 		memcpy(f->block, &noise, sizeof(noise));
 	if (f->how == FAKE_BATCH)
@@ -196,6 +200,9 @@ static bool fields_good(const struct fake_items *f, const uint8_t *record)
 		field(f, record, FIELD_CALL_SITE) == (uint64_t)(uintptr_t)fake_cpu_return_address &&
 		!memcmp(stack, (const void *)(uintptr_t)in[RSP], STACK_WORDS * 8);
 
+	if (f->how == FAKE_SHEAF)
+		good &= field(f, record, FIELD_OWNER) ==
+			f->block[FAKE_ITEMS_MAX + 1 + OWNER_AT / 8];
 	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
 		good &= field(f, record, FIELD_ARG0 + i) == in[argument[i]];
 	return good;

@@ -220,9 +220,9 @@ static uint32_t possible_fields(enum ring_record_kind kind)
 	uint32_t all = CAPTURE(FIELD_COUNT) - 1;
 
 	if (kind == RING_ENTRY)
-		return all &
-		       ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE) | CAPTURE(FIELD_KEPT));
-	return all & ~(0x3fu << FIELD_ARG0 | CAPTURE(FIELD_KEPT));
+		return all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE) |
+			       CAPTURE(FIELD_KEPT) | CAPTURE(FIELD_OWNER));
+	return all & ~(0x3fu << FIELD_ARG0 | CAPTURE(FIELD_KEPT) | CAPTURE(FIELD_OWNER));
 }
 
 static void test_captures(enum ring_record_kind kind, const char *name)
