@@ -211,6 +211,12 @@ int check_add(struct check *check, const struct trace_event *event, bool cut)
 
 void check_streams(struct check *check, const struct trace_reader *reader)
 {
+	static const enum check_class faults[] = {
+		[RECORD_FAULT_SIZE] = CHECK_RECORD_SIZE,
+		[RECORD_FAULT_PACKET] = CHECK_PACKET,
+		[RECORD_FAULT_EVENT] = CHECK_EVENT,
+	};
+
 	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
 		struct trace_stream_info info;
 		struct trace_event event = {0};
@@ -219,8 +225,8 @@ void check_streams(struct check *check, const struct trace_reader *reader)
 		event.vcpu = info.vcpu;
 		event.index = info.records;
 		event.offset = info.offset;
-		if (info.fault == RECORD_FAULT_SIZE)
-			found_error(check, CHECK_RECORD_SIZE, &event);
+		if (info.fault && info.fault != RECORD_FAULT_TRUNCATED)
+			found_error(check, faults[info.fault], &event);
 		else if (info.fault || info.records < info.expected)
 			found(check, CHECK_CUT, CHECK_NOTE, &event, NULL);
 		else if (info.records > info.expected)
@@ -250,6 +256,9 @@ static const struct {
 	[CHECK_FREE_EARLIER] = {"free-earlier", "free of memory allocated before tracing began"},
 	[CHECK_RECORD_SIZE] = {"record-size",
 			       "record of impossible size; the rest of the file is not readable"},
+	[CHECK_PACKET] = {"packet",
+			  "packet with a wrong header; the rest of the file is not readable"},
+	[CHECK_EVENT] = {"event", "impossible event; the rest of the file is not readable"},
 	[CHECK_EXTRA_RECORDS] = {"extra-records", "more records than sonde.json tells"},
 	[CHECK_CUT] = {"cut", "stream cut off, read up to there"},
 };
@@ -266,5 +275,5 @@ const char *check_class_text(enum check_class class)
 
 bool check_class_is_stream(enum check_class class)
 {
-	return class == CHECK_RECORD_SIZE || class == CHECK_EXTRA_RECORDS || class == CHECK_CUT;
+	return class >= CHECK_RECORD_SIZE && class <= CHECK_CUT;
 }

@@ -19,6 +19,10 @@
 	X(started_realtime_ns) \
 	X(started_ns)
 
+#define SIDECAR_BOOLS(X)         \
+	X(from_first_allocation) \
+	X(cut)
+
 #define SIDECAR_COUNTS(X)   \
 	X(page_size)        \
 	X(null_allocs)      \

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/clean-text.h"
 #include "formats/kmemtrace.h"
 #include "formats/sidecar-fields.h"
 #include "formats/sidecar.h"
@@ -17,17 +18,6 @@ enum {
 	MAX_NAME = 512,
 };
 
-/* Terminals obey control characters, in UTF-8 too; and what is cut must stay valid UTF-8: ASCII
- * only. */
-static void copy_clean(char *out, size_t size, const char *in)
-{
-	size_t n;
-
-	for (n = 0; in[n] && n + 1 < size; n++)
-		out[n] = (char)(in[n] >= ' ' && in[n] <= '~' ? in[n] : '?');
-	out[n] = '\0';
-}
-
 /* The getters: an absent key leaves *out alone; one of the wrong type or range is an error. */
 static int get_string(const json_t *object, const char *key, char *out, size_t size)
 {
@@ -37,7 +27,7 @@ static int get_string(const json_t *object, const char *key, char *out, size_t s
 		return 0;
 	if (!json_is_string(value))
 		return -EINVAL;
-	copy_clean(out, size, json_string_value(value));
+	clean_text(out, size, json_string_value(value));
 	return 0;
 }
 
@@ -102,18 +92,40 @@ static int get_address(const json_t *object, const char *key, uint64_t *out)
 	return 0;
 }
 
+static int parse_gfp_names(const json_t *root, struct trace_info *info)
+{
+	const json_t *array = json_object_get(root, "gfp_flags");
+	int ret = 0;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array) || json_array_size(array) > GFP_NAMES_MAX)
+		return -EINVAL;
+	info->nr_gfp_names = json_array_size(array);
+	for (size_t i = 0; !ret && i < info->nr_gfp_names; i++) {
+		struct gfp_name *name = &info->gfp_names[i];
+		const json_t *item = json_array_get(array, i);
+
+		ret = get_string(item, "name", name->name, sizeof(name->name));
+		ret = ret ? ret : get_address(item, "mask", &name->mask);
+	}
+	return ret;
+}
+
 static int parse_info(const json_t *root, struct trace_info *info)
 {
 	int ret = 0;
 
 #define GET_STRING(key) ret = ret ? ret : get_string(root, #key, info->key, sizeof(info->key));
 #define GET_SIGNED(key) ret = ret ? ret : get_signed(root, #key, &info->key);
+#define GET_BOOL(key) ret = ret ? ret : get_bool(root, #key, &info->key);
 #define GET_COUNT(key) ret = ret ? ret : get_count(root, #key, &info->key);
 	SIDECAR_STRINGS(GET_STRING)
 	SIDECAR_SIGNED(GET_SIGNED)
 	SIDECAR_COUNTS(GET_COUNT)
-	ret = ret ? ret : get_address(root, "phys_base", &info->phys_base);
-	return ret ? ret : get_bool(root, "from_first_allocation", &info->from_first_allocation);
+	SIDECAR_BOOLS(GET_BOOL)
+	ret = ret ? ret : parse_gfp_names(root, info);
+	return ret ? ret : get_address(root, "phys_base", &info->phys_base);
 }
 
 /*
@@ -291,11 +303,13 @@ static int read_all(int fd, char **text, size_t *size)
 
 int sidecar_load(int dir_fd, struct sidecar **out, struct error *err)
 {
-	int fd = openat(dir_fd, SIDECAR_NAME, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	int fd = openat(dir_fd, SIDECAR_HIDDEN_NAME, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	char *text = NULL;
 	size_t size = 0;
 	int ret;
 
+	if (fd < 0)
+		fd = openat(dir_fd, SIDECAR_NAME, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, errno, "%s: %s", SIDECAR_NAME, strerror(errno));
 	ret = read_all(fd, &text, &size);
@@ -304,6 +318,30 @@ int sidecar_load(int dir_fd, struct sidecar **out, struct error *err)
 		  : sidecar_parse(text, size, out, err);
 	free(text);
 	return ret;
+}
+
+int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache)
+{
+	size_t place = sidecar->nr_caches;
+	struct sidecar_cache *bigger;
+	char *name;
+
+	if (sidecar_cache(sidecar, cache->id))
+		return 0;
+	while (place && sidecar->caches[place - 1].id > cache->id)
+		place--;
+	bigger = reallocarray(sidecar->caches, sidecar->nr_caches + 1, sizeof(*bigger));
+	if (!bigger)
+		return -ENOMEM;
+	sidecar->caches = bigger;
+	name = strdup(cache->name);
+	if (!name)
+		return -ENOMEM;
+	memmove(bigger + place + 1, bigger + place, (sidecar->nr_caches - place) * sizeof(*bigger));
+	bigger[place] = *cache;
+	bigger[place].name = name;
+	sidecar->nr_caches++;
+	return 0;
 }
 
 void sidecar_destroy(struct sidecar *sidecar)

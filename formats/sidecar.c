@@ -2,23 +2,21 @@
 #include "formats/sidecar.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include "formats/clean-text.h"
+#include "formats/file-write.h"
 #include "formats/sidecar-fields.h"
 
 static json_t *string_value(const char *text)
 {
 	char clean[512];
-	size_t n;
 
-	for (n = 0; text[n] && n < sizeof(clean) - 1; n++)
-		clean[n] = (char)(text[n] >= ' ' && text[n] <= '~' ? text[n] : '?');
-	return json_stringn_nocheck(clean, n);
+	clean_text(clean, sizeof(clean), text);
+	return json_string_nocheck(clean);
 }
 
 static json_t *count_value(uint64_t value)
@@ -31,19 +29,32 @@ static json_t *address_value(uint64_t address)
 	return json_sprintf("0x%" PRIx64, address);
 }
 
+static int put_gfp_names(json_t *root, const struct trace_info *info)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < info->nr_gfp_names; i++)
+		failed |= json_array_append_new(
+			array, json_pack("{so so}", "name", string_value(info->gfp_names[i].name),
+					 "mask", address_value(info->gfp_names[i].mask)));
+	return failed | json_object_set_new(root, "gfp_flags", array);
+}
+
 static int put_info(json_t *root, const struct trace_info *info)
 {
 	int failed = 0;
 
 #define PUT_STRING(key) failed |= json_object_set_new(root, #key, string_value(info->key));
 #define PUT_SIGNED(key) failed |= json_object_set_new(root, #key, json_integer(info->key));
+#define PUT_BOOL(key) failed |= json_object_set_new(root, #key, json_boolean(info->key));
 #define PUT_COUNT(key) failed |= json_object_set_new(root, #key, count_value(info->key));
 	SIDECAR_STRINGS(PUT_STRING)
 	SIDECAR_SIGNED(PUT_SIGNED)
 	SIDECAR_COUNTS(PUT_COUNT)
+	failed |= put_gfp_names(root, info);
 	failed |= json_object_set_new(root, "phys_base", address_value(info->phys_base));
-	failed |= json_object_set_new(root, "from_first_allocation",
-				      json_boolean(info->from_first_allocation));
+	SIDECAR_BOOLS(PUT_BOOL)
 	return failed;
 }
 
@@ -112,67 +123,20 @@ static json_t *to_json(const struct sidecar *sidecar)
 	return root;
 }
 
-static int write_text(int fd, const char *text, size_t size)
-{
-	size_t done = 0;
-
-	while (done < size) {
-		ssize_t n = pwrite(fd, text + done, size - done, (off_t)done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		done += (size_t)n;
-	}
-	/* The temporary file may hold reserved space behind the text. */
-	return ftruncate(fd, (off_t)size) ? -errno : 0;
-}
-
-void sidecar_reserve(int dir_fd, size_t bytes)
-{
-	int fd = openat(dir_fd, SIDECAR_TEMP_NAME, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-			0666);
-
-	if (fd < 0)
-		return;
-	if (posix_fallocate(fd, 0, (off_t)bytes))
-		unlinkat(dir_fd, SIDECAR_TEMP_NAME, 0);
-	close(fd);
-}
-
-static int replace(int dir_fd, const char *text)
-{
-	int fd = openat(dir_fd, SIDECAR_TEMP_NAME, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-			0666);
-	int ret;
-
-	if (fd < 0)
-		return -errno;
-	ret = write_text(fd, text, strlen(text));
-	if (!ret && fdatasync(fd) && errno != EINVAL)
-		ret = -errno;
-	if (close(fd) && !ret)
-		ret = -errno;
-	if (!ret && renameat(dir_fd, SIDECAR_TEMP_NAME, dir_fd, SIDECAR_NAME))
-		ret = -errno;
-	if (ret)
-		unlinkat(dir_fd, SIDECAR_TEMP_NAME, 0);
-	return ret;
-}
-
-int sidecar_write(int dir_fd, const struct sidecar *sidecar, struct error *err)
+int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err)
 {
 	json_t *root = to_json(sidecar);
 	char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+	char temp_name[64];
 	int ret;
 
 	json_decref(root);
 	if (!text)
-		return error_set(err, ENOMEM, "%s: out of memory", SIDECAR_NAME);
-	ret = replace(dir_fd, text);
+		return error_set(err, ENOMEM, "%s: out of memory", name);
+	snprintf(temp_name, sizeof(temp_name), "%s%s", name, SIDECAR_TEMP_SUFFIX);
+	ret = file_replace(dir_fd, name, temp_name, text, strlen(text));
 	free(text);
 	if (ret)
-		return error_set(err, -ret, "%s: %s", SIDECAR_NAME, strerror(-ret));
+		return error_set(err, -ret, "%s: %s", name, strerror(-ret));
 	return 0;
 }

@@ -9,11 +9,13 @@
 #include "formats/trace-info.h"
 
 /*
- * The file `sonde.json` of a trace directory: all that the kmemtrace ABI has no place for. The
- * format is described in sonde-trace(5). A trace is readable without it.
+ * The file `sonde.json` of a trace directory: all that its streams have no place for. The format is
+ * described in sonde-trace(5). A trace is readable without it.
  */
 #define SIDECAR_NAME "sonde.json"
-#define SIDECAR_TEMP_NAME "sonde.json.tmp"
+/* Its name in a CTF trace, whose readers take every file that is not hidden for a stream. */
+#define SIDECAR_HIDDEN_NAME ".sonde.json"
+#define SIDECAR_TEMP_SUFFIX ".tmp"
 enum { SIDECAR_VERSION = 1 };
 
 struct sidecar_vcpu {
@@ -45,17 +47,12 @@ struct sidecar {
 };
 
 /*
- * Reserve `bytes` of disk for the next sidecar_write() to the directory, so that a trace that
- * filled its disk can still say what it lost. Best effort.
+ * Write the sidecar of the trace directory open as dir_fd, under one of the names above: to a
+ * temporary file that then takes the place of the old sidecar, so that a reader sees either. Bytes
+ * outside printable ASCII in strings (they come from guests) become '?'. Returns 0 or -errno, the
+ * old sidecar then still being there.
  */
-void sidecar_reserve(int dir_fd, size_t bytes);
-
-/*
- * Write the sidecar of the trace directory open as dir_fd: to a temporary file that then takes the
- * place of the old sidecar, so that a reader sees either. Bytes outside printable ASCII in strings
- * (they come from guests) become '?'. Returns 0 or -errno, the old sidecar then still being there.
- */
-int sidecar_write(int dir_fd, const struct sidecar *sidecar, struct error *err);
+int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err);
 
 /*
  * Parse the text of a sidecar: sizes and types are checked, unknown keys ignored, missing ones
@@ -64,8 +61,12 @@ int sidecar_write(int dir_fd, const struct sidecar *sidecar, struct error *err);
  */
 int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct error *err);
 
-/* Read and parse the sidecar of a trace directory. As sidecar_parse(); -ENOENT if there is none. */
+/* Read and parse the sidecar of a trace directory, whichever its name (hidden first). As
+ * sidecar_parse(); -ENOENT if there is none. */
 int sidecar_load(int dir_fd, struct sidecar **out, struct error *err);
+
+/* Add a cache to a parsed sidecar, unless its id is there already. Copies. Returns 0 or -ENOMEM. */
+int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache);
 
 /* NULL-safe; for what sidecar_parse() and sidecar_load() made. */
 void sidecar_destroy(struct sidecar *sidecar);

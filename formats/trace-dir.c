@@ -9,8 +9,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/byte-source.h"
 #include "formats/cli.h"
+#include "formats/ctf-metadata.h"
 #include "formats/kmemtrace.h"
+
+enum { MAX_METADATA = 64 << 20 };
 
 void trace_dir_init(struct trace_dir *dir)
 {
@@ -164,6 +168,61 @@ static int add_missing(struct trace_dir *dir)
 	return 0;
 }
 
+static int read_metadata(int fd, uint64_t size, struct ctf_identity *identity, struct error *err)
+{
+	struct byte_source source = byte_source_file(fd, size);
+	char *text;
+	ssize_t n;
+	int ret;
+
+	if (size > MAX_METADATA)
+		return error_set(err, EFBIG, "%s: larger than 64 MiB", CTF_METADATA_NAME);
+	text = malloc((size_t)size + 1);
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	n = byte_source_fill(&source, text, (size_t)size, 0);
+	ret = n < 0 ? error_set(err, (int)-n, "%s: %s", CTF_METADATA_NAME, strerror((int)-n))
+		    : ctf_metadata_parse(text, (size_t)n, identity, err);
+	free(text);
+	return ret;
+}
+
+/* Which of the two encodings this is. */
+static int find_encoding(struct trace_dir *dir, struct error *err)
+{
+	uint64_t size;
+	int fd = open_file(dir->fd, CTF_METADATA_NAME, &size);
+	int ret;
+
+	if (fd == -ENOENT)
+		return 0;
+	if (fd < 0)
+		return error_set(err, -fd, "%s: %s", CTF_METADATA_NAME,
+				 fd == -EINVAL ? "not a regular file" : strerror(-fd));
+	dir->ctf = true;
+	ret = read_metadata(fd, size, &dir->identity, err);
+	close(fd);
+	return ret;
+}
+
+/* A stream that begins like CTF cannot be read without its metadata. */
+static int check_without_metadata(const struct trace_dir *dir, struct error *err)
+{
+	for (size_t i = 0; i < dir->nr_streams; i++) {
+		const struct trace_dir_stream *stream = &dir->streams[i];
+		struct byte_source source =
+			byte_source_file(stream->records_fd, stream->records_size);
+		uint32_t magic = 0;
+
+		if (byte_source_fill(&source, &magic, sizeof(magic), 0) == sizeof(magic) &&
+		    (magic == CTF_MAGIC || magic == __builtin_bswap32(CTF_MAGIC)))
+			return error_set(err, ENOENT,
+					 "cpu%u is a CTF stream, but there is no file %s",
+					 stream->vcpu, CTF_METADATA_NAME);
+	}
+	return 0;
+}
+
 int trace_dir_open(const char *path, struct trace_dir *out, struct error *err)
 {
 	int ret;
@@ -175,6 +234,9 @@ int trace_dir_open(const char *path, struct trace_dir *out, struct error *err)
 				 errno == ENOTDIR ? "not a trace: a trace is a directory"
 						  : strerror(errno));
 	ret = find_streams(out, err);
+	ret = ret ? ret : find_encoding(out, err);
+	if (!ret && !out->ctf)
+		ret = check_without_metadata(out, err);
 	if (ret) {
 		error_prefix(err, "%s: ", path);
 		trace_dir_close(out);
@@ -201,22 +263,29 @@ uint64_t trace_dir_expected(const struct trace_dir *dir, unsigned int vcpu, uint
 	return sidecar->vcpus[vcpu].allocs + sidecar->vcpus[vcpu].frees;
 }
 
-void trace_dir_losses(const struct trace_dir *dir, struct trace_losses *out)
+bool trace_dir_unfinished(const struct trace_dir *dir)
+{
+	return dir->sidecar && (!dir->sidecar->complete || dir->sidecar->info.cut);
+}
+
+void trace_dir_losses(const struct trace_dir *dir, uint64_t discarded, struct trace_losses *out)
 {
 	const struct sidecar *sidecar = dir->sidecar;
 	uint64_t by_bytes = dir->overrun_bytes / KMEMTRACE_RECORD_SIZE +
 			    (dir->overrun_bytes % KMEMTRACE_RECORD_SIZE != 0);
 
-	*out = (struct trace_losses){.known = dir->has_overruns};
+	*out = (struct trace_losses){.known = dir->has_overruns || dir->ctf};
 	if (sidecar) {
 		out->known = out->known || sidecar->complete;
 		out->lost = sidecar->info.lost;
 		out->pauses = sidecar->info.pauses;
-		out->unfinished = !sidecar->complete;
+		out->unfinished = trace_dir_unfinished(dir);
 		for (size_t i = 0; i < sidecar->nr_vcpus; i++)
 			out->overruns += sidecar->vcpus[i].overruns;
 	}
-	/* The sidecar may be older than the other file, if it could not be written any more. */
+	/* The sidecar may be older than the other files, if it could not be written any more. */
 	if (by_bytes > out->overruns)
 		out->overruns = by_bytes;
+	if (discarded > out->overruns)
+		out->overruns = discarded;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "formats/ctf-packet.h"
 #include "formats/error.h"
 #include "formats/sidecar.h"
 #include "formats/trace-reader.h"
@@ -22,6 +23,8 @@ struct trace_dir {
 	size_t nr_streams;
 	struct sidecar *sidecar; /* or NULL, sidecar_error saying why */
 	struct error sidecar_error;
+	bool ctf; /* there is a file `metadata`, of our making: */
+	struct ctf_identity identity;
 	uint64_t abi_version; /* 0: no such file */
 	bool has_overruns;    /* there is a readable total_overruns */
 	uint64_t overrun_bytes;
@@ -37,6 +40,10 @@ void trace_dir_close(struct trace_dir *dir);
 /* Records that a vCPU's stream should have; `otherwise` if the trace does not say for certain. */
 uint64_t trace_dir_expected(const struct trace_dir *dir, unsigned int vcpu, uint64_t otherwise);
 
-void trace_dir_losses(const struct trace_dir *dir, struct trace_losses *out);
+/* Whether the trace says that its last records are missing. */
+bool trace_dir_unfinished(const struct trace_dir *dir);
+
+/* `discarded`: records that the streams themselves tell were dropped. */
+void trace_dir_losses(const struct trace_dir *dir, uint64_t discarded, struct trace_losses *out);
 
 #endif

@@ -3,7 +3,16 @@
 #define SONDE_FORMATS_TRACE_INFO_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+enum { GFP_NAMES_MAX = 64 };
+
+/* A name that the guest's kernel has for one or several bits of its GFP flags. */
+struct gfp_name {
+	uint64_t mask;
+	char name[32];
+};
 
 /* What the sidecar `sonde.json` says about a trace besides its records. Plain data, copied whole.
  */
@@ -20,6 +29,8 @@ struct trace_info {
 	int64_t started_ns;          /* the trace clock at the same moment */
 	bool from_first_allocation;  /* tracing began before the guest's first slab allocation */
 	uint64_t page_size;          /* 4096 */
+	struct gfp_name gfp_names[GFP_NAMES_MAX]; /* in the order in which they are to be used up */
+	size_t nr_gfp_names;
 
 	/* counted but not recorded */
 	uint64_t null_allocs; /* allocations that returned NULL (or ZERO_SIZE_PTR) */
@@ -28,6 +39,7 @@ struct trace_info {
 	uint64_t unpaired_returns; /* returns whose entry came before tracing began */
 	uint64_t in_flight;        /* entries whose return had not come when tracing ended */
 	uint64_t lost;             /* events known lost for any other reason */
+	bool cut;        /* converted from a trace of which the last records were missing */
 	uint64_t pauses; /* times tracing was switched off and on again: unseen events between */
 };
 

@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "formats/ctf-metadata.h"
+#include "formats/ctf-stream.h"
+#include "formats/kmemtrace-stream.h"
 #include "formats/trace-dir.h"
 
 struct merge_stream {
-	struct record_stream decoder;
+	struct record_stream *decoder;
 	struct trace_event head;
 	bool ended;
 };
@@ -38,6 +41,13 @@ static int new_reader(size_t nr_streams, struct trace_reader **out)
 	return reader->streams && reader->heap ? 0 : -ENOMEM;
 }
 
+static int add_cache(void *arg, const struct sidecar_cache *cache)
+{
+	struct trace_reader *reader = arg;
+
+	return reader->dir.sidecar ? sidecar_add_cache(reader->dir.sidecar, cache) : 0;
+}
+
 static int add_stream(struct trace_reader *reader, unsigned int vcpu, struct byte_source records,
 		      struct byte_source caches)
 {
@@ -45,9 +55,11 @@ static int add_stream(struct trace_reader *reader, unsigned int vcpu, struct byt
 
 	if (!stream)
 		return -ENOMEM;
-	record_stream_init(&stream->decoder, vcpu, records, caches);
 	reader->streams[reader->nr_streams++] = stream;
-	return 0;
+	if (reader->dir.ctf)
+		return ctf_stream_create(vcpu, records, &reader->dir.identity, add_cache, reader,
+					 &stream->decoder);
+	return kmemtrace_stream_create(vcpu, records, caches, &stream->decoder);
 }
 
 static int failed_open(struct trace_reader *reader, int ret, struct error *err)
@@ -83,16 +95,31 @@ int trace_reader_open(const char *dir, struct trace_reader **out, struct error *
 	return 0;
 }
 
-int trace_reader_open_memory(const struct trace_memory_stream *streams, size_t nr_streams,
-			     struct trace_reader **out, struct error *err)
+static int add_memory(struct trace_reader *reader, const struct trace_memory_stream *streams,
+		      size_t nr_streams)
 {
-	struct trace_reader *reader = NULL;
-	int ret = new_reader(nr_streams, &reader);
+	int ret = 0;
 
 	for (size_t i = 0; !ret && i < nr_streams; i++)
 		ret = add_stream(reader, streams[i].vcpu,
 				 byte_source_memory(streams[i].records, streams[i].records_size),
 				 byte_source_memory(streams[i].caches, streams[i].caches_size));
+	return ret;
+}
+
+int trace_reader_open_memory(const struct trace_memory *memory, struct trace_reader **out,
+			     struct error *err)
+{
+	struct trace_reader *reader = NULL;
+	int ret = new_reader(memory->nr_streams, &reader);
+
+	if (!ret && memory->metadata) {
+		reader->dir.ctf = true;
+		ret = ctf_metadata_parse(memory->metadata, memory->metadata_size,
+					 &reader->dir.identity, err);
+	}
+	if (!ret)
+		ret = add_memory(reader, memory->streams, memory->nr_streams);
 	if (ret)
 		return failed_open(reader, ret, err);
 	*out = reader;
@@ -103,8 +130,10 @@ void trace_reader_close(struct trace_reader *reader)
 {
 	if (!reader)
 		return;
-	for (size_t i = 0; i < reader->nr_streams; i++)
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		record_stream_destroy(reader->streams[i]->decoder);
 		free(reader->streams[i]);
+	}
 	free(reader->streams);
 	free(reader->heap);
 	trace_dir_close(&reader->dir);
@@ -138,20 +167,20 @@ static void sift_down(struct trace_reader *reader, size_t i)
 
 static bool ended_short(const struct trace_reader *reader, const struct merge_stream *stream)
 {
-	const struct record_stream *decoder = &stream->decoder;
+	const struct record_stream *decoder = stream->decoder;
 
-	return decoder->fault || (reader->dir.sidecar && !reader->dir.sidecar->complete) ||
+	return decoder->fault || trace_dir_unfinished(&reader->dir) ||
 	       trace_dir_expected(&reader->dir, decoder->vcpu, decoder->index) > decoder->index;
 }
 
 /* Load a stream's next event into its head. Returns 1, 0 at its end, -errno. */
 static int advance(struct trace_reader *reader, struct merge_stream *stream, struct error *err)
 {
-	int ret = record_stream_next(&stream->decoder, &stream->head);
+	int ret = record_stream_next(stream->decoder, &stream->head);
 
 	if (ret < 0)
-		return error_set(err, -ret, "cpu%u: byte %" PRIu64 ": %s", stream->decoder.vcpu,
-				 stream->decoder.offset, strerror(-ret));
+		return error_set(err, -ret, "cpu%u: byte %" PRIu64 ": %s", stream->decoder->vcpu,
+				 stream->decoder->offset, strerror(-ret));
 	if (ret == 0) {
 		stream->ended = true;
 		reader->cut = reader->cut || ended_short(reader, stream);
@@ -228,7 +257,7 @@ void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 			      struct trace_stream_info *out)
 {
 	const struct merge_stream *stream = reader->streams[i];
-	const struct record_stream *decoder = &stream->decoder;
+	const struct record_stream *decoder = stream->decoder;
 
 	*out = (struct trace_stream_info){
 		.vcpu = decoder->vcpu,
@@ -236,6 +265,7 @@ void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 		.records = decoder->index,
 		.offset = decoder->offset,
 		.ignored = decoder->fault ? decoder->records.size - decoder->offset : 0,
+		.discarded = decoder->discarded,
 		.expected = trace_dir_expected(&reader->dir, decoder->vcpu, decoder->index),
 	};
 }
@@ -247,7 +277,11 @@ bool trace_reader_cut(const struct trace_reader *reader)
 
 void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out)
 {
-	trace_dir_losses(&reader->dir, out);
+	uint64_t discarded = 0;
+
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		discarded += reader->streams[i]->decoder->discarded;
+	trace_dir_losses(&reader->dir, discarded, out);
 }
 
 uint64_t trace_reader_abi_version(const struct trace_reader *reader)

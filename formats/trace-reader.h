@@ -12,23 +12,31 @@
 /*
  * Reads a trace directory as one stream of events: those of each vCPU in the order of its file, the
  * vCPUs merged by time stamp (of equal ones the lower vCPU first). Memory is bounded by the number
- * of vCPUs. Needs nothing but `cpu<n>` files, so it reads traces of a kmemtrace kernel too;
- * everything else in the directory is optional.
+ * of vCPUs. Reads both encodings: with a file `metadata` the `cpu<n>` files are CTF, of our making;
+ * without they are kmemtrace, also that of a kmemtrace kernel. Everything else in the directory is
+ * optional.
  */
 struct trace_reader;
 
 /* Open a directory. -ENOENT and a text that says what is missing if it is not a trace. */
 int trace_reader_open(const char *dir, struct trace_reader **out, struct error *err);
 
-/* The same on memory, which must outlive the reader. There is no sidecar. vcpus must be distinct.
- */
+/* The same on memory, which must outlive the reader. There is no sidecar. */
 struct trace_memory_stream {
-	unsigned int vcpu;
-	const void *records, *caches; /* caches may be NULL */
+	unsigned int vcpu;            /* distinct */
+	const void *records, *caches; /* caches may be NULL, and is for kmemtrace only */
 	size_t records_size, caches_size;
 };
-int trace_reader_open_memory(const struct trace_memory_stream *streams, size_t nr_streams,
-			     struct trace_reader **out, struct error *err);
+
+struct trace_memory {
+	const void *metadata; /* NULL: kmemtrace */
+	size_t metadata_size;
+	const struct trace_memory_stream *streams;
+	size_t nr_streams;
+};
+
+int trace_reader_open_memory(const struct trace_memory *memory, struct trace_reader **out,
+			     struct error *err);
 
 /* NULL-safe. */
 void trace_reader_close(struct trace_reader *reader);
@@ -36,7 +44,10 @@ void trace_reader_close(struct trace_reader *reader);
 /* Returns 1 and the next event, 0 at the end, or -errno if a file cannot be read. */
 int trace_reader_next(struct trace_reader *reader, struct trace_event *event, struct error *err);
 
-/* The sidecar, or NULL if there is none or it is unusable. Lives as long as the reader. */
+/*
+ * The sidecar, or NULL if there is none or it is unusable. Lives as long as the reader. It grows by
+ * the caches that the streams of an unfinished trace name, while these are read.
+ */
 const struct sidecar *trace_reader_sidecar(const struct trace_reader *reader);
 
 /* Why there is no usable sidecar: code is ENOENT if there simply is none, 0 if there is one. */
@@ -46,9 +57,10 @@ const struct error *trace_reader_sidecar_error(const struct trace_reader *reader
 struct trace_stream_info {
 	unsigned int vcpu;
 	enum record_fault fault;
-	uint64_t records; /* read */
-	uint64_t offset;  /* bytes read, where the fault is if there is one */
-	uint64_t ignored; /* bytes behind offset that could not be read; 0 without a fault */
+	uint64_t records;   /* read */
+	uint64_t offset;    /* bytes read, where the fault is if there is one */
+	uint64_t discarded; /* records dropped in recording, if the stream itself tells */
+	uint64_t ignored;   /* bytes behind offset that could not be read; 0 without a fault */
 	uint64_t
 		expected; /* records there should be by a complete sidecar, else equal to records */
 };

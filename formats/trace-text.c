@@ -108,6 +108,8 @@ static void print_cut(FILE *out, const struct trace_stream_info *info)
 	static const char *const faults[] = {
 		[RECORD_FAULT_TRUNCATED] = "ends within a record",
 		[RECORD_FAULT_SIZE] = "record of impossible size",
+		[RECORD_FAULT_PACKET] = "packet with a wrong header",
+		[RECORD_FAULT_EVENT] = "impossible event",
 	};
 
 	fprintf(out, "cpu%u: ", info->vcpu);

@@ -7,16 +7,24 @@
 #include <stdint.h>
 #include "formats/error.h"
 #include "formats/record.h"
+#include "formats/sidecar.h"
 #include "formats/trace-info.h"
 
 /*
- * Writes a trace directory: one kmemtrace ABI version 1 stream per vCPU (`cpu0`, `cpu1`, ...),
- * `abi_version`, `total_overruns` (bytes dropped, as the ABI says), the side streams `caches<n>`
- * (one little-endian u16 cache id per record of `cpu<n>`), and the sidecar `sonde.json`.
+ * Writes a trace directory: a stream per vCPU (`cpu0`, `cpu1`, ...), the sidecar (sidecar.h), and
+ * what the encoding has beside them. sonde-trace(5) describes both encodings.
  *
  * The directory is readable as a trace at every moment after creation, also when the process dies.
  */
 struct trace_writer;
+
+enum trace_encoding {
+	TRACE_CTF,       /* Common Trace Format 1.8 (formats/ctf.h) */
+	TRACE_KMEMTRACE, /* kmemtrace ABI version 1 (formats/kmemtrace.h) */
+};
+
+/* Index of enum trace_encoding by what users call it ("ctf", "kmemtrace"), NULL-terminated. */
+extern const char *const trace_encoding_names[];
 
 /* Make `dir` if it is not there, and refuse one that cannot take a trace, as trace_writer_create()
  * will; before long work is begun for it. */
@@ -26,8 +34,9 @@ int trace_writer_prepare(const char *dir, struct error *err);
  * Create `dir` (or take an existing empty one). Refuses a non-empty or unwritable directory.
  * `info` is copied; it is written to the sidecar at once with "complete": false.
  */
-int trace_writer_create(const char *dir, unsigned int nr_vcpus, const struct trace_info *info,
-			struct trace_writer **out, struct error *err);
+int trace_writer_create(const char *dir, unsigned int nr_vcpus, enum trace_encoding encoding,
+			const struct trace_info *info, struct trace_writer **out,
+			struct error *err);
 
 /* NULL-safe. Does not finish: see trace_writer_finish(). */
 void trace_writer_destroy(struct trace_writer *writer);
@@ -46,13 +55,23 @@ uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, ui
 			       uint64_t size);
 
 /*
- * Replace what was given at creation and rewrite the sidecar, still with "complete": false. For
+ * Take over a cache with its id from another trace; nothing happens if the id is taken. A trace
+ * gets its caches either so or from trace_writer_cache_id(). Returns 0 or -ENOMEM.
+ */
+int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_cache *cache);
+
+/* Count `n` records of the vCPU as dropped that never came to trace_writer_append(). */
+void trace_writer_add_overruns(struct trace_writer *writer, unsigned int vcpu, uint64_t n);
+
+/*
+ * Replace what was given at creation and rewrite what says it, still with "complete": false. For
  * what becomes known only when tracing starts (the slide). Not while records are appended.
  */
 int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
 			  struct error *err);
 
-/* Write out everything buffered (whole records only). Returns 0 or -errno. */
+/* Write out everything buffered (whole records only), and what explains it. Returns 0 or -errno.
+ */
 int trace_writer_flush(struct trace_writer *writer, struct error *err);
 
 /* The first write failure, or NULL. Valid until destroy. */
@@ -73,10 +92,11 @@ typedef int trace_symbolize_fn(void *arg, uint64_t address, char *name, size_t n
 			       uint64_t *start, uint64_t *size);
 
 /*
- * Flush, write total_overruns and the final sidecar ("complete": true, counts, the symbol of every
- * call site that was recorded). `info` replaces what was given at creation; `symbolize` may be
- * NULL. Nobody may append meanwhile or afterwards. Records that cannot be written are counted as
- * overruns; all else is written nevertheless. Returns 0, or -errno of the first failure.
+ * Flush, write the final sidecar ("complete": true, counts, the symbol of every
+ * call site that was recorded) and what else tells that. `info` replaces what was given at
+ * creation; `symbolize` may be NULL. Nobody may append meanwhile or afterwards. Records that cannot
+ * be written are counted as overruns; all else is written nevertheless. Returns 0, or -errno of the
+ * first failure.
  */
 int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
 			trace_symbolize_fn *symbolize, void *arg, struct error *err);

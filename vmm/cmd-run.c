@@ -165,6 +165,7 @@ static int create_trace(struct run *run, struct error *err)
 	struct run_trace_config config = {.kernel = o->vm.kernel,
 					  .dir = o->output,
 					  .specs = o->traces,
+					  .encoding = o->encoding,
 					  .nr_vcpus = o->vm.nr_vcpus};
 
 	if (!o->output)

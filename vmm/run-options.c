@@ -13,6 +13,7 @@ enum {
 	OPT_BOOT,
 	OPT_CONSOLE,
 	OPT_FORCE,
+	OPT_FORMAT,
 	OPT_KASLR_SEED,
 	OPT_MODE,
 	OPT_MONITOR,
@@ -34,6 +35,7 @@ static const struct option long_options[] = {
 	{"console", required_argument, NULL, OPT_CONSOLE},
 	{"cpus", required_argument, NULL, 'c'},
 	{"force", no_argument, NULL, OPT_FORCE},
+	{"format", required_argument, NULL, OPT_FORMAT},
 	{"help", no_argument, NULL, 'h'},
 	{"initrd", required_argument, NULL, 'i'},
 	{"kaslr-seed", required_argument, NULL, OPT_KASLR_SEED},
@@ -61,6 +63,7 @@ static const char help[] =
 	"      --kaslr-seed N    place the kernel always the same way\n"
 	"      --trace SPEC      what to trace, e.g. kmem; may be repeated\n"
 	"  -o, --output DIR      write the trace there\n"
+	"      --format FORMAT   of the trace: ctf (default) or kmemtrace\n"
 	"      --mode MODE       trap: an exit to the host for each event (default)\n"
 	"      --monitor SOCKET  listen there for 'sonde ctl' and QMP clients\n"
 	"      --console FILE    the guest's serial output goes to FILE\n"
@@ -140,6 +143,11 @@ static int parse_value(struct run_options *options, int option, const char *text
 	case OPT_BOOT:
 		rc = parse_choice("--boot", text, "direct", "bzimage", &second);
 		options->vm.boot = second ? VM_BOOT_BZIMAGE : VM_BOOT_DIRECT;
+		return rc;
+	case OPT_FORMAT:
+		rc = parse_choice("--format", text, trace_encoding_names[TRACE_CTF],
+				  trace_encoding_names[TRACE_KMEMTRACE], &second);
+		options->encoding = second ? TRACE_KMEMTRACE : TRACE_CTF;
 		return rc;
 	default:
 		return parse_mode(text);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include "formats/trace-writer.h"
 #include "vmm/vm.h"
 
 enum { RUN_MAX_TRACES = 16, RUN_CMDLINE_SIZE = 4096 };
@@ -14,6 +15,7 @@ struct run_options {
 	const char *traces[RUN_MAX_TRACES]; /* --trace, not interpreted here */
 	size_t nr_traces;
 	const char *output;             /* -o: the trace directory, or NULL */
+	enum trace_encoding encoding;   /* --format */
 	const char *monitor;            /* path of the socket, or NULL */
 	char cmdline[RUN_CMDLINE_SIZE]; /* vm.cmdline points here */
 };

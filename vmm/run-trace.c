@@ -18,6 +18,7 @@ struct run_trace {
 	char *dir;
 	const char *const *specs;
 	unsigned int nr_vcpus;
+	enum trace_encoding encoding;
 	struct kernel_image *image;
 	struct trace_writer *writer;
 	struct trace_session *session; /* while the machine exists */
@@ -91,6 +92,7 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 	pthread_mutex_init(&t->lock, NULL);
 	t->specs = config->specs;
 	t->nr_vcpus = config->nr_vcpus;
+	t->encoding = config->encoding;
 	ret = load_image(config->kernel, &t->image, err);
 	if (ret)
 		run_trace_destroy(t);
@@ -153,7 +155,7 @@ static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *bo
 
 	t->guest = vm_guest(vm);
 	fill_info(t, &info);
-	ret = trace_writer_create(t->dir, t->nr_vcpus, &info, &t->writer, err);
+	ret = trace_writer_create(t->dir, t->nr_vcpus, t->encoding, &info, &t->writer, err);
 	if (!ret)
 		ret = trace_session_create(t->guest, t->image, t->writer, &t->session, err);
 	if (ret)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "formats/error.h"
+#include "formats/trace-writer.h"
 #include "vmm/monitor-trace.h"
 #include "vmm/vm.h"
 
@@ -19,6 +20,7 @@ struct run_trace_config {
 	const char *dir;          /* trace directory; must be new or empty */
 	const char *const *specs; /* NULL-terminated; tracing starts with the guest if not empty */
 	unsigned int nr_vcpus;
+	enum trace_encoding encoding; /* of the trace directory */
 };
 
 /* Analyse the kernel; errors are for the user. */

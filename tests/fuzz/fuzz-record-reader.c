@@ -44,7 +44,9 @@ static void read_records(const uint8_t *data, size_t size, size_t nr_streams)
 			.caches = data,
 			.caches_size = size / 64,
 		};
-	if (trace_reader_open_memory(streams, nr_streams, &reader, NULL))
+	if (trace_reader_open_memory(
+		    &(struct trace_memory){.streams = streams, .nr_streams = nr_streams}, &reader,
+		    NULL))
 		return;
 	consume(reader);
 	trace_reader_close(reader);

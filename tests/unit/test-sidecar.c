@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/file-write.h"
 #include "formats/sidecar.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
@@ -32,6 +33,9 @@ static const struct sidecar sample = {
 			.null_allocs = 3,
 			.lost = UINT64_MAX,
 			.pauses = 2,
+			.gfp_names = {{0xcc0, "GFP_KERNEL"}, {UINT64_MAX, "__GFP\n"}},
+			.nr_gfp_names = 2,
+			.cut = true,
 		},
 	.complete = true,
 	.vcpus = vcpus,
@@ -52,7 +56,10 @@ static void check_info(const struct trace_info *info)
 	is_u64(info->null_allocs, 3, "count");
 	is_u64(info->pauses, 2, "pauses");
 	is_u64(info->lost, INT64_MAX, "a count beyond JSON's range is capped");
-	ok(info->from_first_allocation, "boolean");
+	ok(info->from_first_allocation && info->cut, "booleans");
+	is_u64(info->nr_gfp_names, 2, "GFP names");
+	is_u64(info->gfp_names[1].mask, UINT64_MAX, "mask");
+	is_str(info->gfp_names[1].name, "__GFP?", "and name, clean");
 }
 
 static void check_lookup(const struct sidecar *s)
@@ -74,6 +81,7 @@ static void check_lookup(const struct sidecar *s)
 
 static void test_round_trip(void)
 {
+	static const char temp_name[] = SIDECAR_NAME SIDECAR_TEMP_SUFFIX;
 	struct scratch dir = scratch_make();
 	int fd = open(dir.path, O_RDONLY | O_DIRECTORY);
 	struct sidecar *loaded = NULL;
@@ -82,9 +90,9 @@ static void test_round_trip(void)
 	char *text;
 
 	ok(sidecar_load(fd, &loaded, &err) == -ENOENT, "none there yet");
-	sidecar_reserve(fd, 64 << 10);
-	ok(!sidecar_write(fd, &sample, &err), "written");
-	ok(faccessat(fd, SIDECAR_TEMP_NAME, F_OK, 0) < 0, "no temporary file is left");
+	file_reserve(fd, temp_name, 64 << 10);
+	ok(!sidecar_write(fd, SIDECAR_NAME, &sample, &err), "written");
+	ok(faccessat(fd, temp_name, F_OK, 0) < 0, "no temporary file is left");
 	text = file_get(dir.path, SIDECAR_NAME, &size);
 	ok(text && strlen(text) == size, "no reserved space is left behind the text");
 	free(text);
@@ -126,13 +134,15 @@ static void test_keys(void)
 		"caches",
 		"symbols",
 		"pauses",
+		"cut",
+		"gfp_flags",
 	};
 	struct scratch dir = scratch_make();
 	int fd = open(dir.path, O_RDONLY | O_DIRECTORY);
 	json_t *root;
 	char *text;
 
-	sidecar_write(fd, &sample, NULL);
+	sidecar_write(fd, SIDECAR_NAME, &sample, NULL);
 	text = file_get(dir.path, SIDECAR_NAME, NULL);
 	root = json_loads(text, 0, NULL);
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)

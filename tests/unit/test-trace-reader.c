@@ -105,9 +105,10 @@ static void test_many(void)
 static struct trace_reader *open_bytes(const void *bytes, size_t size)
 {
 	const struct trace_memory_stream stream = {.records = bytes, .records_size = size};
+	const struct trace_memory memory = {.streams = &stream, .nr_streams = 1};
 	struct trace_reader *reader = NULL;
 
-	if (trace_reader_open_memory(&stream, 1, &reader, NULL))
+	if (trace_reader_open_memory(&memory, &reader, NULL))
 		abort();
 	return reader;
 }

@@ -27,12 +27,14 @@ static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, 
 	return 0;
 }
 
+static enum trace_encoding encoding; /* of the trace under test */
+
 static struct trace_writer *create(const char *path, unsigned int nr_vcpus)
 {
 	struct trace_writer *writer = NULL;
 	struct error err = {0};
 
-	if (!ok(!trace_writer_create(path, nr_vcpus, &info, &writer, &err), "created"))
+	if (!ok(!trace_writer_create(path, nr_vcpus, encoding, &info, &writer, &err), "created"))
 		tap_diag("%s", err.text);
 	return writer;
 }
@@ -97,14 +99,14 @@ static void test_whole(void)
 	trace_writer_destroy(writer);
 	reader = open_trace(dir.path);
 	check_sidecar(trace_reader_sidecar(reader));
-	is_u64(trace_reader_abi_version(reader), 1, "ABI version");
+	is_u64(trace_reader_abi_version(reader), encoding == TRACE_KMEMTRACE, "ABI version");
 	trace_reader_next(reader, &event, NULL);
 	is_u64(event.record.cache, 1, "the record's cache comes back");
 	is_u64(event.record.bytes_req, 190, "and the record");
 	is_u64(count_events(reader), 3, "and the others");
 	trace_reader_close(reader);
 	text = file_get(dir.path, "total_overruns", NULL);
-	is_str(text, "0\n", "no overruns, as text");
+	is_str(text, encoding == TRACE_KMEMTRACE ? "0\n" : NULL, "no overruns, as text");
 	free(text);
 	scratch_remove(&dir);
 }
@@ -139,15 +141,18 @@ static void test_refusals(void)
 	char path[128];
 
 	file_put(dir.path, "x", "x", 1);
-	ok(trace_writer_create(dir.path, 1, &info, &writer, &err) == -ENOTEMPTY, "not empty");
+	ok(trace_writer_create(dir.path, 1, encoding, &info, &writer, &err) == -ENOTEMPTY,
+	   "not empty");
 	ok(strstr(err.text, dir.path), "the message names the directory");
 	snprintf(path, sizeof(path), "%s/x", dir.path);
-	ok(trace_writer_create(path, 1, &info, &writer, &err) == -ENOTDIR, "a file");
+	ok(trace_writer_create(path, 1, encoding, &info, &writer, &err) == -ENOTDIR, "a file");
 	snprintf(path, sizeof(path), "%s/a/b", dir.path);
-	ok(trace_writer_create(path, 1, &info, &writer, &err) == -ENOENT, "no parent directory");
+	ok(trace_writer_create(path, 1, encoding, &info, &writer, &err) == -ENOENT,
+	   "no parent directory");
 	snprintf(path, sizeof(path), "%s/y", dir.path);
-	ok(trace_writer_create(path, 0, &info, &writer, &err) == -EINVAL, "no vCPUs");
-	ok(trace_writer_create(path, 4097, &info, &writer, &err) == -EINVAL, "too many vCPUs");
+	ok(trace_writer_create(path, 0, encoding, &info, &writer, &err) == -EINVAL, "no vCPUs");
+	ok(trace_writer_create(path, 4097, encoding, &info, &writer, &err) == -EINVAL,
+	   "too many vCPUs");
 	ok(access(path, F_OK) < 0, "and nothing was created");
 	scratch_remove(&dir);
 }
@@ -305,12 +310,16 @@ static void test_recovery(void)
 
 int main(void)
 {
-	test_whole();
-	test_at_once();
-	test_refusals();
-	test_threads();
-	test_disk_full();
-	test_file_limit();
-	test_recovery();
+	for (int i = 0; trace_encoding_names[i]; i++) {
+		encoding = (enum trace_encoding)i;
+		tap_diag("%s", trace_encoding_names[i]);
+		test_whole();
+		test_at_once();
+		test_refusals();
+		test_threads();
+		test_disk_full();
+		test_file_limit();
+		test_recovery();
+	}
 	return tap_done();
 }
