@@ -15,6 +15,7 @@ static const struct command {
 	{"ctl", cmd_ctl, "talk to a running sonde run"},
 	{"report", cmd_report, "who allocated what, from a trace"},
 	{"check", cmd_check, "verify a trace"},
+	{"convert", cmd_convert, "write a trace in another format"},
 	{"symbols", cmd_symbols, "what a kernel image tells about itself"},
 	{"doctor", cmd_doctor, "whether this machine can run guests"},
 };
