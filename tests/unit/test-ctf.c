@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Packing of bits, and records through a CTF stream and back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/ctf-record.h"
+#include "formats/ctf-stream.h"
+#include "formats/ctf-writer.h"
+#include "tests/lib/ctf-make.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+/* --- bits ------------------------------------------------------------------------------------ */
+
+static void test_bits_layout(void)
+{
+	uint8_t little[3] = {0xff, 0xff, 0xff}, big[3] = {0xff, 0xff, 0xff};
+	struct bit_cursor l = {.bytes = little, .end = 24};
+	struct bit_cursor b = {.bytes = big, .end = 24, .big_endian = true};
+
+	/* 5 bits of 0x11 and 13 bits of 0x1234 */
+	bit_put(&l, 0x11, 5);
+	bit_put(&l, 0x1234, 13);
+	bit_put(&b, 0x11, 5);
+	bit_put(&b, 0x1234, 13);
+	ok(little[0] == (0x11 | 4 << 5) && little[1] == 0x46 && little[2] == 0x02,
+	   "little-endian: low bits first: %02x %02x %02x", little[0], little[1], little[2]);
+	ok(big[0] == (0x11 << 3 | 4) && big[1] == 0x8d && big[2] == 0x00,
+	   "big-endian: high bits first: %02x %02x %02x", big[0], big[1], big[2]);
+	bit_put(&l, 0, 7);
+	ok(l.failed && l.pos == 18, "nothing is written past the end");
+	l.pos = 20;
+	l.failed = false;
+	ok(bit_get(&l, 5) == 0 && l.failed, "nor read");
+}
+
+static void test_bits_round_trip(void)
+{
+	unsigned int seed = 1, wrong = 0;
+
+	for (int round = 0; round < 20000; round++) {
+		uint8_t bytes[32] = {0};
+		unsigned int skip = (unsigned int)rand_r(&seed) % 64;
+		unsigned int bits = 1 + (unsigned int)rand_r(&seed) % 64;
+		uint64_t value = (uint64_t)rand_r(&seed) << 40 ^ (uint64_t)rand_r(&seed) << 20 ^
+				 (uint64_t)rand_r(&seed);
+		uint64_t want = bits == 64 ? value : value & ((UINT64_C(1) << bits) - 1);
+		struct bit_cursor c = {
+			.bytes = bytes, .end = skip + bits, .big_endian = round % 2, .pos = skip};
+
+		bit_put(&c, value, bits);
+		c.pos = skip;
+		wrong += bit_get(&c, bits) != want || c.failed;
+		c.pos = skip;
+		wrong += bit_fits_signed(value, bits) !=
+			 ((uint64_t)bit_get_signed(&c, bits) == value);
+		wrong += bit_fits(value, bits) != (want == value);
+	}
+	is_u64(wrong, 0, "every width at every bit, both orders, signs and what fits");
+}
+
+/* --- whole streams --------------------------------------------------------------------------- */
+
+static struct record_stream *open_stream(const struct ctf_made *made, size_t size)
+{
+	struct record_stream *stream;
+
+	if (ctf_stream_create(0, byte_source_memory(made->stream, size), &made->identity, NULL,
+			      NULL, &stream))
+		abort();
+	return stream;
+}
+
+/* How many of the n records come back as they were, up to the first that does not. */
+static size_t count_same(const struct ctf_made *made, const struct kmem_record *records, size_t n)
+{
+	struct record_stream *stream = open_stream(made, made->size);
+	struct trace_event event;
+	size_t i = 0;
+
+	while (i < n && record_stream_next(stream, &event) == 1 &&
+	       !memcmp(&event.record, &records[i], sizeof(records[i])))
+		i++;
+	if (i == n && (record_stream_next(stream, &event) || stream->fault))
+		i = n + 1;
+	record_stream_destroy(stream);
+	return i;
+}
+
+static void test_property(void)
+{
+	enum { N = 60000 };
+	struct kmem_record *records = calloc(N, sizeof(*records));
+
+	for (unsigned int round = 0; round < 4; round++) {
+		bool big_endian = round % 2, hostile = round / 2;
+		struct ctf_made made;
+		size_t same;
+
+		random_records(round + 7, hostile, records, N);
+		ctf_make(&made, big_endian, records, N, round == 3 ? 3 : 0);
+		same = count_same(&made, records, N);
+		ok(same == N, "random records%s, %s-endian: all come back",
+		   hostile ? ", illegal ones too" : "", big_endian ? "big" : "little");
+		if (same < N)
+			tap_diag("record %zu: event %u type %u", same, records[same].event_id,
+				 records[same].type_id);
+		ctf_made_free(&made);
+	}
+	free(records);
+}
+
+/* More call sites and flags than there are ids. */
+static void test_many_ids(void)
+{
+	enum { N = 20000 };
+	struct kmem_record *records = calloc(N, sizeof(*records));
+	struct ctf_made made;
+
+	for (unsigned int i = 0; i < N; i++) {
+		unsigned int j = i % (N / 2);
+
+		records[i] = make_alloc(KMEM_TYPE_KMALLOC, 0xffff888000000000 + i,
+					0xffffffff81000000 + j, 8, 8, i);
+		records[i].gfp_flags = j;
+	}
+	ctf_make(&made, false, records, N, 0);
+	is_u64(count_same(&made, records, N), N, "more call sites and flags than ids");
+	ctf_made_free(&made);
+	free(records);
+}
+
+static void test_sizes(void)
+{
+	static const struct {
+		struct kmem_record record;
+		size_t size;
+		const char *what;
+	} rows[] = {
+		{{1, 0, 3, -1, 9, 0xffff888000001000, 60, 64, 0xcc0, 0}, 17, "kmalloc"},
+		{{1, 1, 3, -1, 9, 0xffff888000001000, 60, 64, 0xcc0, 0}, 17, "cache"},
+		{{1, 2, 0, 0, 9, 0xffff888000001000, 4096, 4096, 0xcc0, 0}, 14, "pages, node 0"},
+		{{1, 2, 0, -1, 9, 0xffff888000001000, 8192, 8192, 0, 0}, 13, "pages, any node"},
+		{{1, 0, 3, 1, 9, 0xffff888000001000, 60, 64, 0xcc0, 0}, 18, "kmalloc, node 1"},
+		{{2, 0, 0, 0, 9, 0xffff888000001000, 0, 0, 0, 0}, 12, "kfree"},
+		{{2, 1, 3, 0, 9, 0xffff888000001000, 0, 0, 0, 0}, 13, "free to a cache"},
+		{{2, 2, 0, 0, 9, 0xffff888000001000, 4096, 4096, 0, 0}, 12, "free of a page"},
+		{{1, 0, 3, -1, 9, 0xff11000000001000, 60, 64, 0xcc0, 0}, 19, "kmalloc, LA57"},
+		{{2, 0, 0, 0, 9, 0xff11000000001000, 0, 0, 0, 0}, 13, "kfree, LA57"},
+		{{1, 0, 0, -1, 9, 0xffff888000001000, 9000, 16384, 0xcc0, 0}, 50, "large kmalloc"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct kmem_record both[2] = {rows[i].record, rows[i].record};
+		struct record_stream *stream;
+		struct trace_event event;
+		struct ctf_made made;
+
+		ctf_make(&made, false, both, 2, 0);
+		stream = open_stream(&made, made.size);
+		record_stream_next(stream, &event);
+		record_stream_next(stream, &event);
+		ok(stream->offset - event.offset == rows[i].size, "%s: %zu bytes", rows[i].what,
+		   rows[i].size);
+		record_stream_destroy(stream);
+		ctf_made_free(&made);
+	}
+}
+
+/* --- cut and damaged ones -------------------------------------------------------------------- */
+
+static size_t read_ends(const struct ctf_made *made, size_t *ends, size_t max)
+{
+	struct record_stream *stream = open_stream(made, made->size);
+	struct trace_event event;
+	size_t n = 0;
+
+	while (n < max && record_stream_next(stream, &event) == 1)
+		ends[n++] = stream->offset;
+	record_stream_destroy(stream);
+	return n;
+}
+
+/* Where the packets end: what a cut there leaves is whole. */
+static bool is_packet_end(const struct ctf_made *made, size_t at)
+{
+	size_t offset = 0;
+
+	while (offset < at) {
+		struct ctf_packet packet;
+
+		if (!ctf_packet_get(made->stream + offset, &made->identity, &packet))
+			abort();
+		offset += packet.size;
+	}
+	return offset == at;
+}
+
+static bool reads_prefix(const struct ctf_made *made, size_t size, size_t want, bool whole)
+{
+	struct record_stream *stream = open_stream(made, size);
+	struct trace_event event;
+	bool right;
+
+	while (record_stream_next(stream, &event) == 1)
+		;
+	right = stream->index == want &&
+		stream->fault == (whole ? RECORD_FAULT_NONE : RECORD_FAULT_TRUNCATED);
+	record_stream_destroy(stream);
+	return right;
+}
+
+static void test_truncation(void)
+{
+	enum { N = 2200, KIB_64 = 64 << 10 };
+	struct kmem_record *records = calloc(N, sizeof(*records));
+	size_t *ends = calloc(N, sizeof(*ends)), n, whole = 0, wrong = 0;
+	struct ctf_made made;
+
+	random_records(3, true, records, N);
+	ctf_make(&made, false, records, N, 900);
+	n = read_ends(&made, ends, N);
+	ok(n == N && made.size > KIB_64, "%zu records in %zu bytes", n, made.size);
+	for (size_t size = 0; size <= made.size; size++) {
+		while (whole < n && ends[whole] <= size)
+			whole++;
+		wrong += !reads_prefix(&made, size, whole, is_packet_end(&made, size));
+	}
+	is_u64(wrong, 0, "cut at every byte: all whole records before it are read, and it is told");
+	ctf_made_free(&made);
+	free(records);
+	free(ends);
+}
+
+/* What reading all ends with, after how many records. */
+static enum record_fault fault_of(const struct ctf_made *made, uint64_t *records)
+{
+	struct record_stream *stream = open_stream(made, made->size);
+	enum record_fault fault;
+	struct trace_event event;
+
+	while (record_stream_next(stream, &event) == 1)
+		;
+	*records = stream->index;
+	fault = stream->fault;
+	record_stream_destroy(stream);
+	return fault;
+}
+
+static void test_damage(void)
+{
+	static const struct {
+		size_t offset; /* in the second packet */
+		uint8_t change;
+		enum record_fault fault;
+		uint64_t records;
+		const char *what;
+	} rows[] = {
+		{0, 1, RECORD_FAULT_PACKET, 2, "magic"},
+		{4 + 15, 1, RECORD_FAULT_PACKET, 2, "uuid"},
+		{20, 1, RECORD_FAULT_PACKET, 2, "stream id"},
+		{31, 0x80, RECORD_FAULT_PACKET, 2, "a begin after the end"},
+		{32, 0x10, RECORD_FAULT_EVENT, 3, "an end before the last event"},
+		{39, 0x80, RECORD_FAULT_PACKET, 2, "an end beyond any time stamp"},
+		{40, 1, RECORD_FAULT_EVENT, 3, "content one bit shorter"},
+		{40, 2, RECORD_FAULT_NONE, 4, "content to the end of the last byte"},
+		{43, 0x80, RECORD_FAULT_PACKET, 2, "content larger than packet"},
+		{40, 0x10, RECORD_FAULT_EVENT, 3, "content ends within an event"},
+		{48, 1, RECORD_FAULT_PACKET, 2, "packet size in bits"},
+		{51, 0x80, RECORD_FAULT_TRUNCATED, 4, "packet larger than file"},
+		{76, 0x1d, RECORD_FAULT_EVENT, 2, "unknown event id"},
+	};
+	const struct kmem_record records[4] = {
+		make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 9, 100),
+		make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 9, 200),
+		make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 9, 300),
+		make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 9, 400),
+	};
+	struct ctf_packet first;
+	struct ctf_made made;
+	uint64_t read;
+
+	ctf_make(&made, false, records, 4, 2);
+	if (!ctf_packet_get(made.stream, &made.identity, &first))
+		abort();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint8_t *byte = made.stream + first.size + rows[i].offset;
+		enum record_fault fault;
+
+		*byte ^= rows[i].change;
+		fault = fault_of(&made, &read);
+		ok(fault == rows[i].fault && read == rows[i].records, "%s: fault %d after %d",
+		   rows[i].what, (int)fault, (int)read);
+		*byte ^= rows[i].change;
+	}
+	memmove(made.stream, made.stream + first.size, made.size - first.size);
+	made.size -= first.size;
+	ok(fault_of(&made, &read) == RECORD_FAULT_EVENT && !read,
+	   "an id that is not defined in what is there");
+	ctf_made_free(&made);
+}
+
+int main(void)
+{
+	test_bits_layout();
+	test_bits_round_trip();
+	test_sizes();
+	test_property();
+	test_many_ids();
+	test_truncation();
+	test_damage();
+	return tap_done();
+}
