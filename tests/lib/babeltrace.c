@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "tests/lib/babeltrace.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static char *read_all(FILE *in)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	char buffer[4096];
+	size_t n;
+
+	if (!out)
+		abort();
+	while ((n = fread(buffer, 1, sizeof(buffer), in)) > 0)
+		fwrite(buffer, 1, n, out);
+	if (fclose(out))
+		abort();
+	return text;
+}
+
+int babeltrace_run(const char *options, const char *dir, char **output)
+{
+	char command[512], *text;
+	FILE *pipe;
+	int status;
+
+	snprintf(command, sizeof(command), "exec babeltrace2 '%s' %s 2>/dev/null", dir, options);
+	pipe = popen(command, "r");
+	if (!pipe)
+		abort();
+	text = read_all(pipe);
+	status = pclose(pipe);
+	if (output)
+		*output = text;
+	else
+		free(text);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+enum { MAX_IDS = 1 << 13 };
+
+/* What was read of the event at hand, and what ids stand for. */
+struct state {
+	char name[64];
+	uint64_t clock;
+	struct kmem_record record;
+	uint64_t id, value; /* of a definition */
+	uint64_t sites[MAX_IDS], gfps[MAX_IDS];
+};
+
+/* A number as sink.text.details prints it: commas or colons between groups, a sign, 0x. */
+static uint64_t parse_number(const char *text)
+{
+	char digits[64];
+	size_t n = 0;
+
+	for (; *text && n < sizeof(digits) - 1; text++)
+		if (*text != ',' && *text != ':')
+			digits[n++] = *text;
+	digits[n] = '\0';
+	if (digits[0] == '-')
+		return -strtoull(digits + 1, NULL, 0);
+	return strtoull(digits, NULL, 0);
+}
+
+static void take_id(struct state *s, const uint64_t *values, uint64_t number, uint64_t *member)
+{
+	s->id = number;
+	*member = strncmp(s->name, "kmem_", 5) || number >= MAX_IDS ? number : values[number];
+}
+
+/* Small forms and wide ones differ in what the number is: an id is small, an address is not. */
+static void take_field(struct state *s, const char *key, const char *text)
+{
+	struct kmem_record *r = &s->record;
+	uint64_t number = parse_number(text);
+
+	if (!strcmp(key, "call_site") && !strncmp(text, "0x", 2))
+		r->call_site = number;
+	else if (!strcmp(key, "call_site"))
+		take_id(s, s->sites, number, &r->call_site);
+	else if (!strcmp(key, "gfp_flags") && !strncmp(text, "0x", 2))
+		r->gfp_flags = number;
+	else if (!strcmp(key, "gfp_flags"))
+		take_id(s, s->gfps, number, &r->gfp_flags);
+	else if (!strcmp(key, "address") || !strcmp(key, "value"))
+		s->value = number;
+	else if (!strcmp(key, "ptr"))
+		r->ptr = number;
+	else if (!strcmp(key, "bytes_req"))
+		r->bytes_req = number;
+	else if (!strcmp(key, "bytes_alloc"))
+		r->bytes_alloc = number;
+	else if (!strcmp(key, "order"))
+		r->bytes_req = r->bytes_alloc = UINT64_C(4096) << number;
+	else if (!strcmp(key, "cache"))
+		r->cache = (uint16_t)number;
+	else if (!strcmp(key, "node"))
+		r->node = (int32_t)number;
+	else if (!strcmp(key, "event_id"))
+		r->event_id = (uint8_t)number;
+	else if (!strcmp(key, "type_id"))
+		r->type_id = (uint8_t)number;
+	else if (!strcmp(key, "timestamp"))
+		r->timestamp = (int64_t)number;
+}
+
+static void begin_event(struct state *s, const char *name)
+{
+	static const struct {
+		const char *name;
+		uint8_t event, type;
+	} kinds[] = {
+		{"kmem_kmalloc", KMEM_EVENT_ALLOC, KMEM_TYPE_KMALLOC},
+		{"kmem_cache_alloc", KMEM_EVENT_ALLOC, KMEM_TYPE_CACHE},
+		{"kmem_mm_page_alloc", KMEM_EVENT_ALLOC, KMEM_TYPE_PAGES},
+		{"kmem_kfree", KMEM_EVENT_FREE, KMEM_TYPE_KMALLOC},
+		{"kmem_cache_free", KMEM_EVENT_FREE, KMEM_TYPE_CACHE},
+		{"kmem_mm_page_free", KMEM_EVENT_FREE, KMEM_TYPE_PAGES},
+	};
+
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	s->record = (struct kmem_record){.timestamp = (int64_t)s->clock};
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (strcmp(kinds[i].name, name))
+			continue;
+		s->record.event_id = kinds[i].event;
+		s->record.type_id = kinds[i].type;
+		s->record.node = kinds[i].event == KMEM_EVENT_ALLOC ? -1 : 0;
+	}
+}
+
+/* Returns whether it was a record, which s->record then is. */
+static bool end_event(struct state *s)
+{
+	if (!strcmp(s->name, "sonde_call_site") && s->id < MAX_IDS)
+		s->sites[s->id] = s->value;
+	else if (!strcmp(s->name, "sonde_gfp_flags") && s->id < MAX_IDS)
+		s->gfps[s->id] = s->value;
+	return !strncmp(s->name, "kmem_", 5) || !strcmp(s->name, "sonde_record");
+}
+
+long babeltrace_records(const char *dir, struct kmem_record *records, size_t max)
+{
+	struct state *s = calloc(1, sizeof(*s));
+	char *text, *rest, *line, name[64], key[32], value[300];
+	size_t n = 0;
+
+	if (!s)
+		abort();
+	if (babeltrace_run("-c sink.text.details --params=with-metadata=no", dir, &text)) {
+		free(text);
+		free(s);
+		return -1;
+	}
+	rest = text;
+	while (n < max && (line = strsep(&rest, "\n"))) {
+		if (sscanf(line, "[%299s cycles", value) == 1)
+			s->clock = parse_number(value);
+		else if (sscanf(line, "Event `%63[^`]`", name) == 1)
+			begin_event(s, name);
+		else if (sscanf(line, "    %31[a-z_]: %299s", key, value) == 2)
+			take_field(s, key, value);
+		else if (!*line && s->name[0] && end_event(s))
+			records[n++] = s->record;
+		if (!*line)
+			s->name[0] = '\0';
+	}
+	free(text);
+	free(s);
+	return (long)n;
+}

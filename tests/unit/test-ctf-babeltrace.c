@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* babeltrace2 as judge of our CTF traces: it reads the same events, and refuses what we refuse. */
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "formats/ctf-writer.h"
+#include "formats/trace-reader.h"
+#include "tests/lib/babeltrace.h"
+#include "tests/lib/ctf-make.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+static void test_same_events(void)
+{
+	enum { N = 3000 };
+	struct kmem_record *records = calloc(N, sizeof(*records));
+	struct kmem_record *theirs = calloc(N + 1, sizeof(*theirs));
+
+	for (unsigned int round = 0; round < 4; round++) {
+		struct scratch dir = scratch_make();
+		struct ctf_made made;
+
+		random_records(round + 30, round / 2, records, N);
+		ctf_make(&made, round % 2, records, N, 500);
+		ctf_made_put(&made, dir.path);
+		is_u64((uint64_t)babeltrace_records(dir.path, theirs, N + 1), N, "all records");
+		ok(!memcmp(records, theirs, N * sizeof(*records)), "the same, %s-endian%s",
+		   round % 2 ? "big" : "little", round / 2 ? ", illegal ones too" : "");
+		ctf_made_free(&made);
+		scratch_remove(&dir);
+	}
+	free(records);
+	free(theirs);
+}
+
+/* What users of viewers see: names for numbers, and the wall clock. */
+static void test_text(void)
+{
+	static const char *const parts[] = {
+		"[1700000000.123456889] ", /* 100 ns after the start, which was at ...789 */
+		" kmem_kmalloc: { cpu_id = 0 }, { call_site = ( \"0xffffffff81000010\"",
+		", ptr = 0x888000001000, bytes_req = 60, bytes_alloc = 64, ",
+		" cache = ( \"cache-3\" : container = 3 ), ",
+		" gfp_flags = ( \"GFP_KERNEL\" : container = ",
+	};
+	struct kmem_record record =
+		make_alloc(KMEM_TYPE_KMALLOC, 0xffff888000001000, 0xffffffff81000010, 60, 64, 1100);
+	struct scratch dir = scratch_make();
+	struct ctf_made made;
+	char *text;
+
+	record.cache = 3;
+	record.gfp_flags = 0xcc0;
+	ctf_make(&made, false, &record, 1, 0);
+	ctf_made_put(&made, dir.path);
+	is_u64((uint64_t)babeltrace_run("--clock-seconds", dir.path, &text), 0, "it is read");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (!ok(strstr(text, parts[i]), "it says '%s'", parts[i]))
+			tap_diag("%s", text);
+	free(text);
+	ctf_made_free(&made);
+	scratch_remove(&dir);
+}
+
+/* --- shapes ---------------------------------------------------------------------------------- */
+
+enum { MAGIC = 0, UUID = 4, STREAM_ID = 20, BEGIN = 24, END = 32, CONTENT = 40, SIZE = 48 };
+
+/* Where packet n begins. */
+static size_t packet_at(const struct ctf_made *made, unsigned int n)
+{
+	struct ctf_packet packet;
+	size_t at = 0;
+
+	while (n--) {
+		if (!ctf_packet_get(made->stream + at, &made->identity, &packet))
+			abort();
+		at += packet.size;
+	}
+	return at;
+}
+
+/* Add to a 64-bit number in the header of the second packet. */
+static void add_to(struct ctf_made *made, unsigned int offset, int64_t n)
+{
+	uint8_t *place = made->stream + packet_at(made, 1) + offset;
+	uint64_t value;
+
+	memcpy(&value, place, sizeof(value));
+	value = htole64(le64toh(value) + (uint64_t)n);
+	memcpy(place, &value, sizeof(value));
+}
+
+static void flip(struct ctf_made *made, size_t offset)
+{
+	made->stream[packet_at(made, 1) + offset] ^= 0x55;
+}
+
+static void keep(struct ctf_made *made)
+{
+	(void)made;
+}
+
+static void bad_magic(struct ctf_made *made)
+{
+	flip(made, MAGIC);
+}
+
+static void other_uuid(struct ctf_made *made)
+{
+	flip(made, UUID + 15);
+}
+
+static void other_metadata(struct ctf_made *made)
+{
+	char *uuid = strstr(made->metadata, "uuid = \"");
+
+	uuid[strlen("uuid = \"")] ^= 1;
+}
+
+static void unknown_stream(struct ctf_made *made)
+{
+	flip(made, STREAM_ID);
+}
+
+static void content_beyond_packet(struct ctf_made *made)
+{
+	add_to(made, CONTENT, 64);
+}
+
+static void content_within_event(struct ctf_made *made)
+{
+	add_to(made, CONTENT, -16);
+}
+
+static void content_to_end_of_byte(struct ctf_made *made)
+{
+	add_to(made, CONTENT, 2);
+}
+
+static void content_within_header(struct ctf_made *made)
+{
+	add_to(made, CONTENT, -(int64_t)made->size * 8 / 2);
+}
+
+static void size_zero(struct ctf_made *made)
+{
+	struct ctf_packet packet;
+
+	if (!ctf_packet_get(made->stream + packet_at(made, 1), &made->identity, &packet))
+		abort();
+	add_to(made, SIZE, -(int64_t)packet.size * 8);
+}
+
+static void size_in_bits(struct ctf_made *made)
+{
+	add_to(made, SIZE, 1);
+}
+
+static void size_beyond_file(struct ctf_made *made)
+{
+	add_to(made, SIZE, 1 << 20);
+}
+
+static void begin_after_end(struct ctf_made *made)
+{
+	add_to(made, BEGIN, INT64_C(1) << 40);
+}
+
+static void begin_too_early(struct ctf_made *made)
+{
+	add_to(made, BEGIN, -150);
+}
+
+static void end_before_event(struct ctf_made *made)
+{
+	add_to(made, END, -50);
+}
+
+static void unknown_event(struct ctf_made *made)
+{
+	uint8_t *id = made->stream + packet_at(made, 1) + CTF_PACKET_HEADER_SIZE;
+
+	*id = (*id & 0xe0) | 30;
+}
+
+static void cut_in_event(struct ctf_made *made)
+{
+	made->size -= 20;
+}
+
+static void cut_in_header(struct ctf_made *made)
+{
+	made->size = packet_at(made, 1) + 40;
+}
+
+static void cut_between_packets(struct ctf_made *made)
+{
+	made->size = packet_at(made, 1);
+}
+
+static void nothing_at_all(struct ctf_made *made)
+{
+	made->size = 0;
+}
+
+static void without_first_packet(struct ctf_made *made)
+{
+	size_t at = packet_at(made, 1);
+
+	memmove(made->stream, made->stream + at, made->size - at);
+	made->size -= at;
+}
+
+/* Bytes of padding behind the content of the last packet. */
+static void padding(struct ctf_made *made)
+{
+	made->stream = realloc(made->stream, made->size + 40);
+	if (!made->stream)
+		abort();
+	memset(made->stream + made->size, 0xff, 40);
+	made->size += 40;
+	add_to(made, SIZE, 40 * 8);
+}
+
+static void no_metadata(struct ctf_made *made)
+{
+	made->metadata[0] = '\0';
+}
+
+static void cut_metadata(struct ctf_made *made)
+{
+	made->metadata[strlen(made->metadata) / 2] = '\0';
+}
+
+static bool we_accept(const char *path)
+{
+	struct trace_reader *reader = NULL;
+	struct trace_stream_info info;
+	struct trace_event event;
+
+	if (trace_reader_open(path, &reader, NULL))
+		return false;
+	while (trace_reader_next(reader, &event, NULL) > 0)
+		;
+	trace_reader_stream_info(reader, 0, &info);
+	trace_reader_close(reader);
+	return info.fault == RECORD_FAULT_NONE;
+}
+
+static void make_shape(struct ctf_made *made)
+{
+	struct kmem_record records[4];
+
+	for (int i = 0; i < 4; i++)
+		records[i] = make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 0xffffffff81000010,
+				       (i + 1) * 100);
+	ctf_make(made, false, records, 4, 2);
+}
+
+static void test_shapes(void)
+{
+	static const struct {
+		const char *what;
+		void (*damage)(struct ctf_made *made);
+		bool ours, theirs; /* accepted */
+	} rows[] = {
+		{"nothing changed", keep, true, true},
+		{"padding", padding, true, true},
+		{"cut between packets", cut_between_packets, true, true},
+		{"an empty stream", nothing_at_all, true, true},
+		{"another magic number", bad_magic, false, false},
+		{"unknown stream", unknown_stream, false, false},
+		{"content beyond packet", content_beyond_packet, false, false},
+		{"content ends within an event", content_within_event, false, false},
+		{"content to the end of a byte", content_to_end_of_byte, true, true},
+		{"content ends within header", content_within_header, false, false},
+		{"packet of size 0", size_zero, false, false},
+		{"packet size in bits", size_in_bits, false, false},
+		{"packet beyond file", size_beyond_file, false, false},
+		{"begin after end", begin_after_end, false, false},
+		{"begin before the last packet's end", begin_too_early, false, false},
+		{"end before last event", end_before_event, false, false},
+		{"unknown event", unknown_event, false, false},
+		{"cut in an event", cut_in_event, false, false},
+		{"cut in a packet's header", cut_in_header, false, false},
+		{"empty metadata", no_metadata, false, false},
+		{"half the metadata", cut_metadata, false, false},
+		/* the specification says that these are the same; babeltrace2 does not look */
+		{"another uuid in a packet", other_uuid, false, true},
+		{"another uuid in the metadata", other_metadata, false, true},
+		/* that ids need a definition is no rule of CTF */
+		{"without the packet that defines ids", without_first_packet, false, true},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct scratch dir = scratch_make();
+		struct ctf_made made;
+		bool ours, theirs;
+
+		make_shape(&made);
+		rows[i].damage(&made);
+		ctf_made_put(&made, dir.path);
+		ours = we_accept(dir.path);
+		theirs = babeltrace_run("", dir.path, NULL) == 0;
+		ok(ours == rows[i].ours && theirs == rows[i].theirs, "%s: we %s, babeltrace2 %s",
+		   rows[i].what, ours ? "accept" : "refuse", theirs ? "accepts" : "refuses");
+		ctf_made_free(&made);
+		scratch_remove(&dir);
+	}
+}
+
+int main(void)
+{
+	if (!ok(!system("babeltrace2 --version >/dev/null"), "babeltrace2 is here (tests/setup)"))
+		return tap_done();
+	test_same_events();
+	test_text();
+	test_shapes();
+	return tap_done();
+}
