@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
-#include "formats/analysis.h"
-#include "formats/check.h"
 #include "formats/sidecar.h"
 #include "formats/trace-reader.h"
+#include "tests/lib/consume.h"
 
 /*
  * First byte: 0 for a sidecar, else the number of vCPUs (up to 4) that the rest is split among,
@@ -11,24 +10,6 @@
  * analysis and the checks.
  */
 enum { MAX_STREAMS = 4 };
-
-static void consume(struct trace_reader *reader)
-{
-	struct analysis *analysis = analysis_create(ANALYSIS_BY_CACHE, ANALYSIS_ALL_TYPES);
-	struct check *check = check_create(true, false);
-	const struct analysis_group *groups;
-	struct trace_event event;
-
-	while (trace_reader_next(reader, &event, NULL) > 0) {
-		if (analysis_add(analysis, &event) ||
-		    check_add(check, &event, trace_reader_cut(reader)))
-			abort();
-	}
-	check_streams(check, reader);
-	analysis_sort(analysis, ANALYSIS_SORT_FRAGMENTATION, &groups);
-	check_destroy(check);
-	analysis_destroy(analysis);
-}
 
 static void read_records(const uint8_t *data, size_t size, size_t nr_streams)
 {
@@ -48,7 +29,7 @@ static void read_records(const uint8_t *data, size_t size, size_t nr_streams)
 		    &(struct trace_memory){.streams = streams, .nr_streams = nr_streams}, &reader,
 		    NULL))
 		return;
-	consume(reader);
+	consume_trace(reader);
 	trace_reader_close(reader);
 }
 
