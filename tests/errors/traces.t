@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# report and check of what is no trace, and places where no trace can be written.
+# report, check and convert of what is no trace, and places where no trace can be written.
 use strict;
 use warnings;
 use Cwd qw(realpath);
@@ -11,20 +11,30 @@ use Test::More;
 use lib dirname(realpath($0));
 use Errors;
 
-mkdir "$work/$_" for qw(empty full other odd locked);
+mkdir "$work/$_" for qw(empty full other odd locked lttng bare);
 write_file("$work/file", "text\n");
 write_file("$work/other/notes.txt", "text\n");
 write_file("$work/full/cpu0", '');
 mkdir "$work/odd/cpu0";
-for my $verb (qw(report check)) {
-	refuses("$verb of what is not there", 1, qr{$work/none: No such file}, $verb, "$work/none");
-	refuses("$verb of a file", 1, qr{$work/file: not a trace: a trace is a directory}, $verb,
+write_file("$work/lttng/cpu0", '');
+write_file("$work/lttng/metadata", qq(/* CTF 1.8 */\nenv {\n\ttracer_name = "lttng-modules";\n};\n));
+write_file("$work/bare/cpu0", "\xc1\x1f\xfc\xc1");
+for my $verb ('report', 'check', "convert --to ctf -o $work/new") {
+	my @verb = split ' ', $verb;
+	my $name = $verb[0];
+	refuses("$name of what is not there", 1, qr{$work/none: No such file}, @verb, "$work/none");
+	refuses("$name of a file", 1, qr{$work/file: not a trace: a trace is a directory}, @verb,
 		"$work/file");
-	refuses("$verb of an empty directory", 1, qr/not a trace: .* record one with sonde run -o/,
-		$verb, "$work/empty");
-	refuses("$verb of some directory", 1, qr/not a trace/, $verb, "$work/other");
-	refuses("$verb where cpu0 is a directory", 1, qr/cpu0: not a regular file/, $verb, "$work/odd");
+	refuses("$name of an empty directory", 1, qr/not a trace: .* record one with sonde run -o/,
+		@verb, "$work/empty");
+	refuses("$name of some directory", 1, qr/not a trace/, @verb, "$work/other");
+	refuses("$name where cpu0 is a directory", 1, qr/cpu0: not a regular file/, @verb, "$work/odd");
+	refuses("$name of another tracer's trace", 1, qr/of 'lttng-modules', not of sonde; babeltrace2/,
+		@verb, "$work/lttng");
+	refuses("$name of a CTF stream alone", 1, qr/cpu0 is a CTF stream, but there is no file metadata/,
+		@verb, "$work/bare");
 }
+ok(!-e "$work/new", 'no trace directory was made for any of these');
 
 my @run = ('run', '-k', $kernel, '--force', '--trace', 'kmem', '-o');
 refuses('output directory not empty', 1, qr{$work/full: directory not empty; name a new one}, @run,

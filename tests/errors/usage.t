@@ -27,7 +27,7 @@ refuses("-m $_", 2, qr/-m takes a number from 64 to \d+, not '\Q$_\E'/, @run, '-
 	for qw(0 63 64M 99999999 1e3), '';
 refuses("--$_->[0] $_->[1]", 2, qr/--$_->[0] takes $_->[2], not '$_->[1]'/, @run, "--$_->[0]", $_->[1])
 	for ['mode', 'fast', 'trap'], ['boot', 'uefi', 'direct or bzimage'],
-	['kaslr-seed', 'x', 'a number from 0 to \d+'];
+	['format', 'lttng', 'ctf or kmemtrace'], ['kaslr-seed', 'x', 'a number from 0 to \d+'];
 refuses('command line too long', 2, qr/longer than \d+ bytes/, @run, '-p', 'x' x 5000);
 refuses('trace without a place for it', 2, qr/add -o DIR/, @run, '--trace', 'kmem');
 refuses('misspelt tracer', 1, qr/'kmen': did you mean 'kmem'\?/, @run, '--trace', 'kmen', '-o',
@@ -38,7 +38,7 @@ refuses('misspelt filter', 1, qr/'cach': did you mean 'cache'\?/, @run, '--trace
 refuses('empty filter', 1, qr/empty word: use NAME/, @run, '--trace', 'kmem:', '-o', "$work/t");
 ok(!-e "$work/t", 'no trace directory was made for any of these');
 
-for my $verb (qw(report check)) {
+for my $verb (qw(report check convert)) {
 	refuses("$verb without a trace", 2, qr/name one trace directory/, $verb);
 	refuses("$verb of two traces", 2, qr/name one trace directory/, $verb, 'a', 'b');
 	refuses("$verb with an unknown option", 2, qr/unknown option --frob/, $verb, '--frob', 'a');
@@ -46,6 +46,11 @@ for my $verb (qw(report check)) {
 refuses('report --sort of nothing known', 2, qr/--sort: unknown word 'x'/, qw(report --sort x a));
 refuses('report --by of nothing known', 2, qr/--by: unknown word 'x'/, qw(report --by x a));
 refuses('report --top of no number', 2, qr/--top: 'x' is not a number/, qw(report --top x a));
+my @convert = ('convert', 'a', '-o', "$work/t");
+refuses('convert to no format', 2, qr/add --to ctf or --to kmemtrace/, @convert);
+refuses('convert to an unknown format', 2, qr/--to takes ctf or kmemtrace, not 'x{9}'/, @convert, '--to', 'x' x 9);
+refuses('convert to a misspelt format', 2, qr/'ctff'; did you mean 'ctf'\?/, @convert, '--to', 'ctff');
+refuses('convert to no place', 2, qr/add -o OUT/, qw(convert a --to ctf));
 refuses('symbols without a kernel', 2, qr/which kernel\? -k KERNEL/, 'symbols');
 refuses('doctor with a word', 2, qr/unexpected argument 'x'/, 'doctor', 'x');
 refuses('ctl without a socket', 2, qr/which SOCKET\?/, 'ctl');

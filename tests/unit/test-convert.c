@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Traces from one format to the other and back, and the verbs on both. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "formats/cmd.h"
+#include "formats/trace-writer.h"
+#include "tests/lib/ctf-make.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum { N = 5000, VCPUS = 2, OVERRUNS = 7 };
+
+static const struct trace_info info = {
+	.mode = "trap",
+	.banner = "Linux version 6.1",
+	.page_size = 4096,
+	.started_realtime_ns = 1700000000000000000,
+	.from_first_allocation = true,
+	.gfp_names = {{0xcc0, "GFP_KERNEL"}},
+	.nr_gfp_names = 1,
+};
+
+static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
+		     uint64_t *size)
+{
+	(void)arg;
+	if (address < 0xffffffff81000000)
+		return -1;
+	*start = address & ~UINT64_C(0xff);
+	*size = 0x100;
+	snprintf(name, name_size, "function_%x", (unsigned int)*start & 0xffffff);
+	return 0;
+}
+
+static void write_source(const char *path)
+{
+	struct kmem_record *records = calloc(N, sizeof(*records));
+	struct trace_writer *writer;
+	char name[32];
+
+	random_records(11, true, records, N);
+	if (trace_writer_create(path, VCPUS, TRACE_KMEMTRACE, &info, &writer, NULL))
+		abort();
+	for (unsigned int i = 0; i < CTF_MAKE_CACHES; i++) {
+		snprintf(name, sizeof(name), "cache-%u", i);
+		trace_writer_cache_id(writer, name, i, i);
+	}
+	for (size_t i = 0; i < N; i++)
+		trace_writer_append(writer, i % VCPUS, &records[i]);
+	trace_writer_add_overruns(writer, 1, OVERRUNS);
+	if (trace_writer_finish(writer, &info, symbolize, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	free(records);
+}
+
+static void convert(const char *source, const char *format, const char *out)
+{
+	const char *const argv[] = {"convert", source, "--to", format, "-o", out, NULL};
+	struct verb_result result = verb_run(cmd_convert, argv);
+
+	is_u64((uint64_t)result.status, 0, "converted");
+	is_str(result.out, "", "nothing on standard output");
+	if (!ok(strstr(result.err, "5,000 records in") &&
+			strstr(result.err, "7 events had been lost"),
+		"says how many, and what was lost before"))
+		tap_diag("%s", result.err);
+	verb_result_deinit(&result);
+}
+
+static void same_file(const char *a, const char *b, const char *name)
+{
+	size_t size_a = 0, size_b = 0;
+	char *text_a = file_get(a, name, &size_a), *text_b = file_get(b, name, &size_b);
+
+	ok(text_a && text_b && size_a == size_b && !memcmp(text_a, text_b, size_a), "same %s",
+	   name);
+	free(text_a);
+	free(text_b);
+}
+
+/* Where in a file a record lies is what the encodings differ in. */
+static void without_offsets(char *text)
+{
+	while ((text = strstr(text, "\"offset\": "))) {
+		text += strlen("\"offset\": ");
+		memmove(text, text + strspn(text, "0123456789"),
+			strlen(text + strspn(text, "0123456789")) + 1);
+	}
+}
+
+static void same_output(int (*verb)(int, char **), const char *name, const char *a, const char *b)
+{
+	const char *argv[] = {name, "--json", a, NULL};
+	struct verb_result first = verb_run(verb, argv), second;
+
+	argv[2] = b;
+	second = verb_run(verb, argv);
+	without_offsets(first.out);
+	without_offsets(second.out);
+	ok(strlen(first.out) > 1000, "%s says something", name);
+	is_str(second.out, first.out, "and the same of both");
+	ok(first.status == second.status, "with the same status");
+	verb_result_deinit(&first);
+	verb_result_deinit(&second);
+}
+
+static void test_there_and_back(void)
+{
+	static const char *const files[] = {"cpu0",        "cpu1",           "caches0",   "caches1",
+					    "abi_version", "total_overruns", "sonde.json"};
+	struct scratch dir = scratch_make();
+	char source[128], ctf[128], back[128];
+
+	snprintf(source, sizeof(source), "%s/source", dir.path);
+	snprintf(ctf, sizeof(ctf), "%s/ctf", dir.path);
+	snprintf(back, sizeof(back), "%s/back", dir.path);
+	write_source(source);
+	convert(source, "ctf", ctf);
+	convert(ctf, "kmemtrace", back);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		same_file(source, back, files[i]);
+	same_output(cmd_report, "report", source, ctf);
+	same_output(cmd_check, "check", source, ctf);
+	scratch_remove(&dir);
+}
+
+/* What is left of a trace whose recorder died becomes one that every reader takes. */
+static void test_cut(void)
+{
+	struct scratch dir = scratch_make();
+	char source[128], ctf[128], whole[128], path[160];
+	struct verb_result result;
+
+	snprintf(source, sizeof(source), "%s/source", dir.path);
+	snprintf(ctf, sizeof(ctf), "%s/ctf", dir.path);
+	snprintf(whole, sizeof(whole), "%s/whole", dir.path);
+	write_source(source);
+	convert(source, "ctf", ctf);
+	snprintf(path, sizeof(path), "%s/cpu0", ctf);
+	if (truncate(path, 20000))
+		abort();
+	result = verb_run(cmd_convert,
+			  (const char *const[]){"convert", ctf, "-t", "ctf", "-o", whole, NULL});
+	is_u64((uint64_t)result.status, 0, "a cut trace is converted");
+	ok(strstr(result.err, "is not whole"), "and said to be cut");
+	verb_result_deinit(&result);
+	result = verb_run(cmd_check, (const char *const[]){"check", "--json", whole, NULL});
+	ok(strstr(result.out, "\"complete\": false"), "which the new trace remembers");
+	ok(strstr(result.out, "\"cut\": []"), "being whole itself");
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
+static void refuses(const char *what, int status, const char *text, const char *const *argv)
+{
+	struct verb_result result = verb_run(cmd_convert, argv);
+
+	if (!ok(result.status == status && strstr(result.err, text), "%s", what))
+		tap_diag("%s", result.err);
+	verb_result_deinit(&result);
+}
+
+static void test_refusals(void)
+{
+	struct scratch dir = scratch_make();
+	char source[128], out[128];
+
+	snprintf(source, sizeof(source), "%s/source", dir.path);
+	snprintf(out, sizeof(out), "%s/out", dir.path);
+	write_source(source);
+	refuses("output not empty", 1, "not empty",
+		(const char *const[]){"convert", source, "-t", "ctf", "-o", source, NULL});
+	refuses("unknown format", 2, "did you mean 'ctf'?",
+		(const char *const[]){"convert", source, "-t", "cft", "-o", out, NULL});
+	refuses("no format", 2, "--to ctf",
+		(const char *const[]){"convert", source, "-o", out, NULL});
+	refuses("no output", 2, "-o OUT",
+		(const char *const[]){"convert", source, "-t", "ctf", NULL});
+	refuses("no trace", 1, "No such file",
+		(const char *const[]){"convert", "/none", "-t", "ctf", "-o", out, NULL});
+	ok(access(out, F_OK) < 0, "nothing was created");
+	scratch_remove(&dir);
+}
+
+int main(void)
+{
+	test_there_and_back();
+	test_cut();
+	test_refusals();
+	return tap_done();
+}
