@@ -14,6 +14,7 @@ use lib dirname(realpath($0));
 use OracleCompare;
 use GuestConfigs;
 use GuestText;
+use GuestTrace;
 
 my $tree = realpath(dirname(realpath($0)) . '/../..');
 my $build = realpath($ENV{O} // "$tree/build");
@@ -29,7 +30,7 @@ sub slurp {
 sub callees {
 	my ($kernel, $out, $items) = @_;
 	my %site = map { $_->[1][2] => 1 } @$items;
-	my ($slide) = (slurp("$out/trace/sonde.json") // '') =~ /"virt_slide":\s*"?(-?\w+)/;
+	my ($slide) = GuestTrace::sidecar("$out/trace") =~ /"virt_slide":\s*"?(-?\w+)/;
 	open my $list, '>', "$out/sites" or die $!;
 	printf $list "%x\n", $_ for sort keys %site;
 	close $list;
@@ -67,7 +68,9 @@ sub check_row {
 		"$build/guest/initrd", $row->{cpus}, $iterations, $stext, $etext);
 	is($?, 0, "$name: guest ran") or return;
 	is(slurp("$out/status"), "0 0\n", "$name: both boots ended with power-off, status 0");
-	my $result = OracleCompare::compare("$out/oracle.txt", "$out/trace", 1);
+	system("$build/sonde convert $out/trace --to kmemtrace -o $out/records 2> $out/convert.txt");
+	is($?, 0, "$name: the trace can be converted") or diag(slurp("$out/convert.txt"));
+	my $result = OracleCompare::compare("$out/oracle.txt", "$out/records", 1);
 	diag($_) for @{$result->{faults}};
 	is($result->{cpus}, $row->{cpus}, "$name: window found on every vCPU");
 	cmp_ok($result->{events}, '>=', $row->{min_events} * $scale, "$name: $result->{events} guest events compared");

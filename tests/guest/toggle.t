@@ -15,6 +15,7 @@ use Test::More;
 
 use lib dirname(realpath($0));
 use GuestText;
+use GuestTrace;
 
 my $tests = dirname(realpath($0));
 my $tree = realpath("$tests/../..");
@@ -55,7 +56,7 @@ sub check_trace {
 	my ($trace) = @_;
 	my ($status, $text) = sonde('check', $trace);
 	is($status, 0, 'sonde check finds no error') or diag($text);
-	my $info = eval { decode_json(slurp("$trace/sonde.json")) } // {};
+	my $info = eval { decode_json(GuestTrace::sidecar($trace)) } // {};
 	ok($info->{complete}, 'the trace is complete');
 	return $info;
 }
