@@ -147,6 +147,10 @@ $(O)/tests/bench/trampoline-ns: $(O)/tests/bench/trampoline-ns.o $(TEST_LIB_OBJE
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
+$(O)/tests/bench/trace-size: $(O)/tests/bench/trace-size.o $(O)/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+
 .PHONY: bench
 bench: all $(O)/guest/initrd $(O)/tests/bench/timed
 	$(Q)O=$(abspath $(O)) tests/bench/bench
