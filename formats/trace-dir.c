@@ -223,6 +223,14 @@ static int check_without_metadata(const struct trace_dir *dir, struct error *err
 	return 0;
 }
 
+static void load_sidecar(struct trace_dir *dir)
+{
+	sidecar_load(dir->fd, &dir->sidecar, &dir->sidecar_error);
+	if (dir->ctf && dir->sidecar_error.code == ENOENT)
+		error_set(&dir->sidecar_error, ENOENT, "%s is missing: copy hidden files, too",
+			  SIDECAR_HIDDEN_NAME);
+}
+
 int trace_dir_open(const char *path, struct trace_dir *out, struct error *err)
 {
 	int ret;
@@ -243,7 +251,7 @@ int trace_dir_open(const char *path, struct trace_dir *out, struct error *err)
 		return ret;
 	}
 	qsort(out->streams, out->nr_streams, sizeof(*out->streams), compare_streams);
-	sidecar_load(out->fd, &out->sidecar, &out->sidecar_error);
+	load_sidecar(out);
 	read_number(out->fd, "abi_version", &out->abi_version);
 	out->has_overruns = read_number(out->fd, "total_overruns", &out->overrun_bytes);
 	if (add_missing(out)) {

@@ -153,6 +153,28 @@ static void test_cut(void)
 	scratch_remove(&dir);
 }
 
+/* As copying without hidden files leaves it. */
+static void test_without_sidecar(void)
+{
+	struct scratch dir = scratch_make();
+	char source[128], ctf[128], path[160];
+	struct verb_result result;
+
+	snprintf(source, sizeof(source), "%s/source", dir.path);
+	snprintf(ctf, sizeof(ctf), "%s/ctf", dir.path);
+	write_source(source);
+	convert(source, "ctf", ctf);
+	snprintf(path, sizeof(path), "%s/.sonde.json", ctf);
+	if (unlink(path))
+		abort();
+	result = verb_run(cmd_report, (const char *const[]){"report", ctf, NULL});
+	is_u64((uint64_t)result.status, 0, "a trace without its sidecar is read");
+	ok(strstr(result.out, ".sonde.json is missing: copy hidden files"), "and it is said why");
+	ok(strstr(result.out, "7 records dropped"), "the streams tell what was lost");
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
 static void refuses(const char *what, int status, const char *text, const char *const *argv)
 {
 	struct verb_result result = verb_run(cmd_convert, argv);
@@ -188,6 +210,7 @@ int main(void)
 {
 	test_there_and_back();
 	test_cut();
+	test_without_sidecar();
 	test_refusals();
 	return tap_done();
 }
