@@ -66,14 +66,12 @@ static bool is_call_frame(const struct orc_table *table, uint16_t flags)
 	return (table->type_bits == 2 && type == 0) || (table->type_bits == 3 && type == 2);
 }
 
-int orc_caller(const struct kernel *kernel, uint64_t ip_gva, uint64_t sp, uint64_t *caller_ip,
-	       uint64_t *caller_sp, struct error *err)
+int orc_frame(const struct kernel *kernel, uint64_t ip_gva, uint64_t *size, struct error *err)
 {
 	const struct orc_table *table = &kernel->known.orc;
 	const uint8_t *entry;
 	int16_t sp_offset;
 	uint16_t flags;
-	uint64_t cfa;
 
 	if (!table->n)
 		return error_set(err, ENOTSUP, "the kernel has no ORC tables");
@@ -87,7 +85,19 @@ int orc_caller(const struct kernel *kernel, uint64_t ip_gva, uint64_t sp, uint64
 	if ((flags & ORC_SP_REG_MASK) != ORC_REG_SP || !is_call_frame(table, flags) ||
 	    sp_offset < (int16_t)sizeof(uint64_t))
 		return error_set_at(err, ENOTSUP, ip_gva, "the frame is not addressed through RSP");
-	cfa = sp + (uint64_t)sp_offset;
+	*size = (uint64_t)sp_offset;
+	return 0;
+}
+
+int orc_caller(const struct kernel *kernel, uint64_t ip_gva, uint64_t sp, uint64_t *caller_ip,
+	       uint64_t *caller_sp, struct error *err)
+{
+	uint64_t size = 0, cfa;
+	int ret = orc_frame(kernel, ip_gva, &size, err);
+
+	if (ret)
+		return ret;
+	cfa = sp + size;
 	if (cfa < sp)
 		return error_set_at(err, EFAULT, sp, "not a stack address");
 	*caller_sp = cfa;

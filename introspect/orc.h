@@ -7,6 +7,13 @@
 #include "introspect/kernel.h"
 
 /*
+ * Bytes from the stack pointer right after the return to `ip_gva` to the one after that function
+ * has returned itself; the return address for that lies in the 8 bytes below. At least 8.
+ * Errors as below, but for -EFAULT: reads no guest memory.
+ */
+int orc_frame(const struct kernel *kernel, uint64_t ip_gva, uint64_t *size, struct error *err);
+
+/*
  * One step of unwinding with the kernel's ORC tables (Documentation/arch/x86/orc-unwinder.rst):
  * `ip_gva` is a return address (the call before it is looked up) and `sp` the stack pointer right
  * after the return. Gives the return address of that function's own caller, and the stack pointer

@@ -119,42 +119,19 @@ int slab_page_address(struct slab_view *view, uint64_t page, uint64_t *gva, stru
 	return rc;
 }
 
-int slab_for_each_listed_page(struct slab_view *view, uint64_t list_head, unsigned int max,
-			      int (*fn)(void *arg, uint64_t page), void *arg, struct error *err)
+bool slab_in_direct_map(struct slab_view *view, uint64_t gva)
 {
-	uint64_t link = list_head;
+	uint64_t page_offset = kernel_page_offset(view->kernel);
 
-	for (unsigned int i = 0;; i++) {
-		/* list_head.next is the first member. */
-		int rc = kernel_read(view->kernel, link, &link, sizeof(link), err);
-
-		if (rc || link == list_head)
-			return rc;
-		if (i == max)
-			return error_set_at(err, E2BIG, list_head, "more than %u pages in a list",
-					    max);
-		rc = fn(arg, link - view->lru);
-		if (rc)
-			return rc;
-	}
+	return page_offset && gva - page_offset < view->kernel->known.ram_end;
 }
 
-int slab_for_each_batched_folio(struct slab_view *view, uint64_t batch,
-				int (*fn)(void *arg, uint64_t page), void *arg, struct error *err)
+uint32_t slab_page_link(const struct slab_view *view)
 {
-	uint8_t nr;
-	int rc = kernel_read(view->kernel, batch + view->batch_nr, &nr, sizeof(nr), err);
+	return view->lru;
+}
 
-	if (!rc && nr > view->batch_capacity)
-		rc = error_set_at(err, EINVAL, batch, "%u folios in a batch of %u", nr,
-				  view->batch_capacity);
-	for (unsigned int i = 0; !rc && i < nr; i++) {
-		uint64_t folio;
-
-		rc = kernel_read(view->kernel, batch + view->batch_pages + i * sizeof(folio),
-				 &folio, sizeof(folio), err);
-		if (!rc)
-			rc = fn(arg, folio);
-	}
-	return rc;
+struct slab_batch slab_folio_batch(const struct slab_view *view)
+{
+	return (struct slab_batch){.nr = view->batch_nr, .folios = view->batch_pages};
 }

@@ -112,8 +112,6 @@ static int batch_layout(struct slab_view *view, const struct btf_types *btf, str
 
 	if (!rc)
 		rc = field_offset(btf, batch, array, size, &view->batch_pages, err);
-	if (!rc)
-		view->batch_capacity = (size - view->batch_pages) / sizeof(uint64_t);
 	return rc;
 }
 

@@ -48,13 +48,17 @@ int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct e
 /* Order of the compound page whose head is at `page`, 0 if it is a single page. */
 int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, struct error *err);
 
-/* struct list_head * linking pages through page->lru (a bulk page free): calls fn for each page,
- * at most `max`. fn returning non-zero ends it. */
-int slab_for_each_listed_page(struct slab_view *view, uint64_t list_head, unsigned int max,
-			      int (*fn)(void *arg, uint64_t page), void *arg, struct error *err);
-/* struct folio_batch *: the same. */
-int slab_for_each_batched_folio(struct slab_view *view, uint64_t batch,
-				int (*fn)(void *arg, uint64_t page), void *arg, struct error *err);
+/* Whether an address is one of the direct map; no memory is read for it but its base. */
+bool slab_in_direct_map(struct slab_view *view, uint64_t gva);
+
+/* Offset in struct page of the list_head by which pages are handed over in lists. */
+uint32_t slab_page_link(const struct slab_view *view);
+
+/* struct folio_batch: offsets of the 8-bit number of folios and of the pointers to them. */
+struct slab_batch {
+	uint32_t nr, folios;
+};
+struct slab_batch slab_folio_batch(const struct slab_view *view);
 
 /*
  * A sheaf: an array of pointers to objects of one cache. kfree_rcu() collects objects in one; after

@@ -12,7 +12,7 @@ static uint64_t count_filled(const struct kmem_tracer *t, uint64_t array, uint64
 {
 	uint64_t n = 0, page;
 
-	while (n < count && n < KMEM_BULK_MAX &&
+	while (n < (uint32_t)count && n < KMEM_BULK_MAX &&
 	       !kernel_read(t->context.kernel, array + n * 8, &page, sizeof(page), NULL) && page)
 		n++;
 	return n;
@@ -39,18 +39,43 @@ static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_en
 }
 
 void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		      struct stash_entry *call)
+		      const struct probe_hit *hit, struct stash_entry *call)
 {
-	uint64_t array = argument(entry, call, ALLOC_ROLE_ARRAY, 0);
-
 	if (serves_outer_call(t, entry, call)) {
 		count_event(&t->context.counters->nested, 1);
 		call->ignored = true;
 		return;
 	}
-	if (entry->type == KMEM_TYPE_PAGES && entry->action == ALLOC_ACTION_ALLOC_BULK && array)
-		call->already_there =
-			count_filled(t, array, argument(entry, call, ALLOC_ROLE_COUNT, 0));
+	call->already_there = hit->note;
+	call->blamed = kmem_call_site(t, entry, hit);
+}
+
+static void find_new_items(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			   const struct probe_hit *hit, struct item_source *items)
+{
+	uint64_t array = kmem_argument(entry, hit->args, ALLOC_ROLE_ARRAY, 0);
+	uint64_t list = kmem_argument(entry, hit->args, ALLOC_ROLE_LIST, 0);
+
+	/* new pages are put at the head of the list */
+	*items = (struct item_source){.from = array ? ITEMS_ARRAY : ITEMS_LISTED,
+				      .at = array ? array : list,
+				      .count = (uint32_t)hit->result,
+				      .link = slab_page_link(t->context.slab)};
+	if (!items->at)
+		items->from = ITEMS_NONE;
+}
+
+void kmem_alloc_at_trap(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			enum ring_record_kind kind, struct probe_hit *hit,
+			struct item_source *items)
+{
+	uint64_t array = kmem_argument(entry, hit->args, ALLOC_ROLE_ARRAY, 0);
+
+	if (kind == RING_RETURN)
+		find_new_items(t, entry, hit, items);
+	else if (entry->type == KMEM_TYPE_PAGES && array)
+		hit->note = count_filled(t, array,
+					 kmem_argument(entry, hit->args, ALLOC_ROLE_COUNT, 0));
 }
 
 /* One call of an allocating function that has returned. */
@@ -60,8 +85,14 @@ struct alloc_call {
 	const struct probe_hit *hit;
 	const struct stash_entry *call;
 	struct kmem_record record;
-	uint64_t left; /* of a list of pages: how many are new */
 };
+
+static void emit_alloc(struct alloc_call *a)
+{
+	uint64_t cache = argument(a->entry, a->call, ALLOC_ROLE_CACHE, a->hit->slab_cache);
+
+	kmem_emit_alloc(a->t, a->hit, cache, &a->record);
+}
 
 static void record_item(struct alloc_call *a, uint64_t item)
 {
@@ -73,53 +104,20 @@ static void record_item(struct alloc_call *a, uint64_t item)
 		return;
 	}
 	a->record.ptr = item;
-	kmem_emit_alloc(a->t, a->hit, argument(a->entry, a->call, ALLOC_ROLE_CACHE, 0), &a->record);
-}
-
-static void record_array(struct alloc_call *a, uint64_t array, uint64_t count)
-{
-	if (count > KMEM_BULK_MAX) {
-		count_event(&a->t->context.counters->lost, count - KMEM_BULK_MAX);
-		count = KMEM_BULK_MAX;
-	}
-	for (uint64_t i = a->call->already_there; i < count; i++) {
-		uint64_t item;
-
-		if (kernel_read(a->t->context.kernel, array + i * 8, &item, sizeof(item), NULL)) {
-			count_event(&a->t->context.counters->lost, count - i);
-			return;
-		}
-		record_item(a, item);
-	}
-}
-
-static int record_listed(void *arg, uint64_t page)
-{
-	struct alloc_call *a = arg;
-
-	record_item(a, page);
-	return --a->left == 0;
+	emit_alloc(a);
 }
 
 static bool record_bulk(struct alloc_call *a)
 {
-	uint64_t array = argument(a->entry, a->call, ALLOC_ROLE_ARRAY, 0);
-	uint64_t list = argument(a->entry, a->call, ALLOC_ROLE_LIST, 0);
-	uint64_t count = (uint32_t)a->hit->regs->rax;
-
-	if (array) {
-		record_array(a, array, count);
-	} else if (list && count) {
-		/* new pages are put at the head of the list */
-		a->left = count;
-		slab_for_each_listed_page(a->t->slab, list, KMEM_BULK_MAX, record_listed, a, NULL);
-	}
+	for (size_t i = 0; i < a->hit->nr_items; i++)
+		if (a->hit->first_item + i >= a->call->already_there)
+			record_item(a, a->hit->items[i]);
 	return false;
 }
 
 static bool record_single(struct alloc_call *a)
 {
-	uint64_t result = a->hit->regs->rax;
+	uint64_t result = a->hit->result;
 
 	if (result <= KMEM_ZERO_SIZE_PTR) {
 		count_event(&a->t->context.counters->null_allocs, 1);
@@ -137,7 +135,7 @@ static bool record_single(struct alloc_call *a)
 	}
 	a->record.ptr = result;
 	a->record.bytes_req = argument(a->entry, a->call, ALLOC_ROLE_SIZE, 0);
-	kmem_emit_alloc(a->t, a->hit, argument(a->entry, a->call, ALLOC_ROLE_CACHE, 0), &a->record);
+	emit_alloc(a);
 	return true;
 }
 
@@ -150,7 +148,7 @@ static struct alloc_call begin_record(const struct kmem_tracer *t, const struct 
 	a.record.type_id = (uint8_t)entry->type;
 	a.record.node = (int32_t)argument(entry, call, ALLOC_ROLE_NODE, (uint64_t)-1);
 	a.record.gfp_flags = (uint32_t)argument(entry, call, ALLOC_ROLE_GFP, 0);
-	a.record.call_site = kmem_call_site(t, entry, call->words, call->call_site, call->key);
+	a.record.call_site = call->blamed;
 	return a;
 }
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/kmem-record.h"
 
-enum { CHUNK = 64 };
-
 /* One call of a freeing function; it makes one record, or one per object. */
 struct free_call {
 	const struct kmem_tracer *t;
 	const struct alloc_entry *entry;
 	const struct probe_hit *hit;
-	uint64_t words[STASH_WORDS];
 	struct kmem_record record;
 	bool undoes;               /* `undone` is a bulk allocation that failed half-way, */
 	struct stash_entry undone; /* and what is freed here is what it had allocated */
@@ -16,7 +13,7 @@ struct free_call {
 
 static uint64_t argument(const struct free_call *call, enum alloc_role role)
 {
-	return kmem_argument(call->entry, call->words, role, 0);
+	return kmem_argument(call->entry, call->hit->args, role, 0);
 }
 
 /*
@@ -43,7 +40,7 @@ static bool undoes_bulk(struct free_call *call)
 {
 	const struct probe *probe;
 
-	if (!stash_enclosing(call->t->context.stash, call->hit->regs->rsp, &call->undone) ||
+	if (!stash_enclosing(call->t->context.stash, call->hit->key, &call->undone) ||
 	    call->undone.tracer != call->t)
 		return false;
 	probe = call->undone.probe;
@@ -67,7 +64,7 @@ static void free_object(struct free_call *call, uint64_t object)
 	if (call->undoes)
 		alloc_undone(call, object);
 	cache_ids_forget(call->t->caches, object);
-	stash_forget_inner(call->t->context.stash, call->hit->regs->rsp, object);
+	stash_forget_inner(call->t->context.stash, call->hit->key, object);
 	call->record.ptr = object;
 	kmem_emit(call->t, call->hit, &call->record);
 }
@@ -86,80 +83,29 @@ static void free_one(struct free_call *call)
 	free_object(call, argument(call, ALLOC_ROLE_OBJECT));
 }
 
-static void free_objects(struct free_call *call, uint64_t array, uint64_t count)
-{
-	uint64_t objects[CHUNK];
-
-	if (count > KMEM_BULK_MAX) {
-		count_event(&call->t->context.counters->lost, count - KMEM_BULK_MAX);
-		count = KMEM_BULK_MAX;
-	}
-	for (uint64_t i = 0; i < count; i += CHUNK) {
-		size_t n = count - i < CHUNK ? count - i : CHUNK;
-
-		if (kernel_read(call->t->context.kernel, array + i * 8, objects, n * 8, NULL)) {
-			count_event(&call->t->context.counters->lost, count - i);
-			return;
-		}
-		for (size_t j = 0; j < n; j++)
-			free_object(call, objects[j]);
-	}
-}
-
-static void free_array(struct free_call *call)
-{
-	if (!argument(call, ALLOC_ROLE_CACHE))
-		call->record.type_id = KMEM_TYPE_KMALLOC;
-	free_objects(call, argument(call, ALLOC_ROLE_ARRAY), argument(call, ALLOC_ROLE_COUNT));
-}
-
-/* After its grace period, before the callback has shown the sheaf to anybody who may allocate from
- * it. kfree_rcu() takes objects of both families. */
-static void free_sheaf(struct free_call *call, uint64_t rcu_head)
-{
-	struct slab_sheaf sheaf;
-
-	if (slab_sheaf_read(call->t->slab, rcu_head, &sheaf, NULL)) {
-		count_event(&call->t->context.counters->lost, 1);
-		return;
-	}
-	if (sheaf.is_kmalloc)
-		call->record.type_id = KMEM_TYPE_KMALLOC;
-	set_cache(call, sheaf.cache);
-	free_objects(call, sheaf.objects, sheaf.count);
-}
-
+/* kfree_bulk() has no cache. kfree_rcu() takes objects of both families; those of a sheaf all have
+ * the one that was found in the trap. */
 static void free_many_objects(struct free_call *call)
 {
-	uint64_t sheaf = argument(call, ALLOC_ROLE_SHEAF);
+	bool is_sheaf = argument(call, ALLOC_ROLE_SHEAF);
+	bool is_kmalloc = is_sheaf ? call->hit->note : !argument(call, ALLOC_ROLE_CACHE);
 
-	sheaf ? free_sheaf(call, sheaf) : free_array(call);
-}
-
-static int free_page_of_many(void *arg, uint64_t page)
-{
-	struct free_call *call = arg;
-	unsigned int order = 0;
-
-	slab_page_order(call->t->slab, page, &order, NULL);
-	kmem_emit_pages(call->t, call->hit, page, kmem_order(order), &call->record);
-	return 0;
+	if (is_kmalloc)
+		call->record.type_id = KMEM_TYPE_KMALLOC;
+	if (is_sheaf)
+		set_cache(call, call->hit->slab_cache);
+	for (size_t i = 0; i < call->hit->nr_items; i++)
+		free_object(call, call->hit->items[i]);
 }
 
 static void free_many_pages(struct free_call *call)
 {
-	uint64_t list = argument(call, ALLOC_ROLE_LIST);
-	uint64_t batch = argument(call, ALLOC_ROLE_BATCH);
-	struct slab_view *slab = call->t->slab;
-	int ret;
+	for (size_t i = 0; i < call->hit->nr_items; i++) {
+		uint64_t page = call->hit->items[i];
 
-	if (list)
-		ret = slab_for_each_listed_page(slab, list, KMEM_BULK_MAX, free_page_of_many, call,
-						NULL);
-	else
-		ret = slab_for_each_batched_folio(slab, batch, free_page_of_many, call, NULL);
-	if (ret)
-		count_event(&call->t->context.counters->lost, 1);
+		kmem_emit_pages(call->t, call->hit, page & ~(uint64_t)KMEM_PAGE_ORDER_MASK,
+				kmem_order(page & KMEM_PAGE_ORDER_MASK), &call->record);
+	}
 }
 
 static void free_page(struct free_call *call)
@@ -179,15 +125,30 @@ void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entr
 	struct free_call call = {.t = t, .entry = entry, .hit = hit};
 	bool bulk = entry->action == ALLOC_ACTION_FREE_BULK;
 
-	for (unsigned int i = 0; i < STASH_WORDS; i++)
-		call.words[i] = guest_regs_argument(hit->regs, i);
 	call.record.event_id = KMEM_EVENT_FREE;
 	call.record.type_id = (uint8_t)entry->type;
-	call.record.call_site =
-		kmem_call_site(t, entry, call.words, hit->call_site, hit->regs->rsp);
+	call.record.call_site = kmem_call_site(t, entry, hit);
 	call.undoes = entry->type == KMEM_TYPE_CACHE && undoes_bulk(&call);
 	if (entry->type == KMEM_TYPE_PAGES)
 		bulk ? free_many_pages(&call) : free_page(&call);
 	else
 		bulk ? free_many_objects(&call) : free_one(&call);
+}
+
+void kmem_free_at_trap(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		       struct probe_hit *hit, struct item_source *items)
+{
+	struct slab_sheaf sheaf;
+
+	/* after its grace period, before the callback has shown the sheaf to anybody who may
+	 * allocate from it */
+	if (slab_sheaf_read(t->context.slab, kmem_argument(entry, hit->args, ALLOC_ROLE_SHEAF, 0),
+			    &sheaf, NULL)) {
+		count_event(&t->context.counters->lost, 1);
+		return;
+	}
+	hit->slab_cache = sheaf.cache;
+	hit->note = sheaf.is_kmalloc;
+	*items = (struct item_source){
+		.from = ITEMS_ARRAY, .at = sheaf.objects, .count = sheaf.count};
 }

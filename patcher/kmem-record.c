@@ -16,11 +16,12 @@ uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[STA
 }
 
 uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *entry,
-			const uint64_t words[STASH_WORDS], uint64_t call_site, uint64_t key)
+			const struct probe_hit *hit)
 {
 	if (entry->type == KMEM_TYPE_PAGES)
-		return page_callers_resolve(t->page_callers, call_site, key);
-	return kmem_argument(entry, words, ALLOC_ROLE_CALLER, call_site);
+		return page_callers_resolve(t->page_callers, hit->call_site, hit->stack,
+					    hit->nr_stack);
+	return kmem_argument(entry, hit->args, ALLOC_ROLE_CALLER, hit->call_site);
 }
 
 bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const char *function)
@@ -49,7 +50,7 @@ void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit, struct 
 void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t page,
 		     unsigned int order, struct kmem_record *record)
 {
-	if (slab_page_address(t->slab, page, &record->ptr, NULL)) {
+	if (slab_page_address(t->context.slab, page, &record->ptr, NULL)) {
 		count_event(&t->context.counters->lost, 1);
 		return;
 	}
@@ -73,17 +74,18 @@ static int fill_from_cache(const struct kmem_tracer *t, uint64_t cache, struct k
 	return 0;
 }
 
-/* kmalloc memory: its cache follows from the object, or it is whole pages. */
-static int fill_from_object(const struct kmem_tracer *t, struct kmem_record *record)
+/* kmalloc() of more than any cache holds: the least order of pages (include/linux/slab.h). */
+static int fill_from_pages(const struct kmem_tracer *t, struct kmem_record *record)
 {
-	uint64_t cache, bytes;
+	uint64_t bytes = KMEM_PAGE_SIZE;
 
-	int ret = slab_of_object(t->slab, record->ptr, &cache, &bytes, NULL);
-
-	if (ret)
-		return ret;
-	if (cache)
-		return fill_from_cache(t, cache, record);
+	if (!slab_in_direct_map(t->context.slab, record->ptr))
+		return -ERANGE;
+	if (record->bytes_req <= KMEM_MAX_CACHE_SIZE || record->bytes_req > (uint64_t)KMEM_PAGE_SIZE
+										    << MAX_ORDER)
+		return -EINVAL;
+	while (bytes < record->bytes_req)
+		bytes *= 2;
 	record->bytes_alloc = bytes;
 	return 0;
 }
@@ -91,7 +93,7 @@ static int fill_from_object(const struct kmem_tracer *t, struct kmem_record *rec
 void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
 		     struct kmem_record *record)
 {
-	int ret = cache ? fill_from_cache(t, cache, record) : fill_from_object(t, record);
+	int ret = cache ? fill_from_cache(t, cache, record) : fill_from_pages(t, record);
 
 	/* kvmalloc() may have given vmalloc memory, which is outside the direct map */
 	if (ret == -ERANGE && !cache)

@@ -16,13 +16,13 @@ enum {
 	KMEM_ZERO_SIZE_PTR = 16,    /* what kmalloc(0) returns (include/linux/slab.h) */
 	KMEM_MAX_CACHE_SIZE = 8192, /* KMALLOC_MAX_CACHE_SIZE: larger kmalloc is whole pages */
 	KMEM_BULK_MAX = 1 << 16,    /* cap on what one bulk call of a hostile guest makes us read */
+	KMEM_PAGE_ORDER_MASK = 63,  /* struct capture_items, page_orders */
 };
 
 struct kmem_tracer {
 	struct tracer tracer;
 	struct tracer_context context;
 	uint32_t types; /* bit per enum kmem_type_id */
-	struct slab_view *slab;
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
 	struct probe *probes;
@@ -33,10 +33,10 @@ struct kmem_tracer {
 uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[STASH_WORDS],
 		       enum alloc_role role, uint64_t otherwise);
 
-/* Whom to blame: the argument that says so, the first caller outside the page allocator, or the
- * return address, whose place on the stack is `key`. */
+/* Whom to blame for what was entered: the argument that says so, the first caller outside the page
+ * allocator, or the return address. */
 uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *entry,
-			const uint64_t words[STASH_WORDS], uint64_t call_site, uint64_t key);
+			const struct probe_hit *hit);
 
 /* Whether a return address lies in a function or in a part of it (fn.cold). */
 bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const char *function);
@@ -52,8 +52,8 @@ void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit,
 void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t page,
 		     unsigned int order, struct kmem_record *record);
 
-/* Complete (sizes, cache id) and emit an allocation from `cache`, or kmalloc memory if that is 0.
- */
+/* Complete (sizes, cache id) and emit an allocation from `cache`, or of whole pages by kmalloc() if
+ * that is 0. */
 void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
 		     struct kmem_record *record);
 
@@ -61,9 +61,15 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		     const struct probe_hit *hit);
 void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		      struct stash_entry *call);
+		      const struct probe_hit *hit, struct stash_entry *call);
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct stash_entry *call);
+/* Of bulk allocations, and of sheaves; see tracer_ops.at_trap. */
+void kmem_alloc_at_trap(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			enum ring_record_kind kind, struct probe_hit *hit,
+			struct item_source *items);
+void kmem_free_at_trap(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		       struct probe_hit *hit, struct item_source *items);
 /* One object of a bulk allocation that has not returned yet. */
 void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct stash_entry *call,

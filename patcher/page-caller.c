@@ -134,17 +134,18 @@ static bool in_wrapper(const struct page_callers *c, uint64_t ip)
 	return false;
 }
 
-uint64_t page_callers_resolve(const struct page_callers *c, uint64_t call_site, uint64_t key)
+uint64_t page_callers_resolve(const struct page_callers *c, uint64_t call_site,
+			      const uint64_t *stack, size_t n)
 {
-	uint64_t sp = key + sizeof(uint64_t);
+	uint64_t used = 0, frame;
 
 	for (int depth = 0; depth < MAX_DEPTH && in_wrapper(c, call_site); depth++) {
-		uint64_t next_ip, next_sp;
-
-		if (orc_caller(c->kernel, call_site, sp, &next_ip, &next_sp, NULL))
+		if (orc_frame(c->kernel, call_site, &frame, NULL) || frame % sizeof(uint64_t))
 			break;
-		call_site = next_ip;
-		sp = next_sp;
+		used += frame / sizeof(uint64_t);
+		if (used > n)
+			break;
+		call_site = stack[used - 1];
 	}
 	return call_site;
 }

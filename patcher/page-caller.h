@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_PAGE_CALLER_H
 #define SONDE_PATCHER_PAGE_CALLER_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include "formats/error.h"
 #include "introspect/kernel.h"
@@ -16,9 +17,12 @@ int page_callers_create(const struct kernel *kernel, struct page_callers **out, 
 void page_callers_destroy(struct page_callers *callers);
 
 /*
- * The first return address that is in no wrapper: starting from `call_site`, whose place on the
- * stack is `key`. Where the unwind tables do not help it is the last one found.
+ * The first return address that is in no wrapper, starting from `call_site`; `stack` has the `n`
+ * words that lay behind it on the stack. Where they end, or the unwind tables do not help, it is
+ * the last one found. PAGE_CALLER_STACK words are enough for nearly all chains of wrappers.
  */
-uint64_t page_callers_resolve(const struct page_callers *callers, uint64_t call_site, uint64_t key);
+enum { PAGE_CALLER_STACK = 32 };
+uint64_t page_callers_resolve(const struct page_callers *callers, uint64_t call_site,
+			      const uint64_t *stack, size_t n);
 
 #endif

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What happens on a vCPU's thread when it takes a trap: see what is there, and let it go on. */
 #include "patcher/session.h"
 #include "patcher/site.h"
 
-static struct probe_hit hit_of(const struct guest_trap *trap, uint64_t call_site)
-{
-	return (struct probe_hit){.vcpu = trap->vcpu,
-				  .time_ns = trap->time_ns,
-				  .regs = &trap->regs,
-				  .call_site = call_site};
-}
+enum { MAX_ITEMS = 1 << 16 /* cap on what one bulk call of a hostile guest makes us read */ };
+
+/* A hit with the memory that it refers to. */
+struct seen_hit {
+	struct probe_hit hit;
+	struct item_source source;
+	uint64_t stack[CAPTURE_MAX_STACK];
+	uint64_t items[CAPTURE_MAX_ITEMS];
+};
 
 static uint64_t return_address(const struct trace_session *s, const struct guest_trap *trap)
 {
@@ -19,51 +22,103 @@ static uint64_t return_address(const struct trace_session *s, const struct guest
 	return address;
 }
 
-static void await_return(struct trace_session *s, const struct trap *t, const struct probe_hit *hit)
+/* Like a trampoline: not beyond the end of the page, what is above the stack may not be mapped. */
+static void see_stack(const struct trace_session *s, const struct capture *capture,
+		      struct seen_hit *seen)
 {
-	struct stash_push_result pushed;
-	struct stash_entry call = {.key = hit->regs->rsp,
-				   .tracer = t->tracer,
-				   .probe = t->probe,
-				   .call_site = hit->call_site};
+	uint64_t at = seen->hit.key + sizeof(uint64_t);
+	uint64_t left = (-at & 4095) / sizeof(uint64_t);
+	size_t n = left < capture->stack_words ? left : capture->stack_words;
 
-	for (unsigned int i = 0; i < STASH_WORDS; i++)
-		call.words[i] = guest_regs_argument(hit->regs, i);
-	t->tracer->ops->entry(t->tracer, t->probe, hit, &call);
-	if (stash_push(s->stash, &call, &pushed))
+	if (!(capture->fields & CAPTURE(FIELD_STACK)) ||
+	    kernel_read(&s->kernel, at, seen->stack, n * sizeof(uint64_t), NULL))
+		return;
+	seen->hit.stack = seen->stack;
+	seen->hit.nr_stack = n;
+}
+
+static void see_slab_cache(const struct trace_session *s, const struct capture *capture,
+			   struct probe_hit *hit)
+{
+	uint64_t bytes;
+
+	if (!(capture->fields & CAPTURE(FIELD_SLAB_CACHE)) ||
+	    slab_of_object(s->slab, hit->result, &hit->slab_cache, &bytes, NULL))
+		hit->slab_cache = 0;
+}
+
+static void begin(struct seen_hit *seen, const struct guest_trap *trap)
+{
+	seen->source = (struct item_source){0};
+	seen->hit = (struct probe_hit){
+		.vcpu = trap->vcpu, .time_ns = trap->time_ns, .key = trap->regs.rsp};
+}
+
+/* What is left of the items is not going to be read. */
+static void lose_items(struct trace_session *s, const struct item_source *source)
+{
+	count_event(&s->counters.lost, source->from == ITEMS_ARRAY ? source->count : 1);
+}
+
+/* Deliver what was seen, in as many hits as its items take. */
+static void deliver(struct trace_session *s, const struct probe_ref *ref,
+		    enum ring_record_kind kind, struct seen_hit *seen)
+{
+	struct probe_hit *hit = &seen->hit;
+
+	hit->items = seen->items;
+	do {
+		if (item_source_read(&seen->source, &s->kernel, s->slab, seen->items,
+				     CAPTURE_MAX_ITEMS, &hit->nr_items, NULL))
+			lose_items(s, &seen->source);
+		hit->more = hit->nr_items == CAPTURE_MAX_ITEMS && seen->source.count;
+		if (hit->more && hit->first_item + hit->nr_items >= MAX_ITEMS) {
+			lose_items(s, &seen->source);
+			hit->more = false;
+		}
+		session_deliver(s, ref, kind, hit);
+		hit->first_item += hit->nr_items;
+	} while (hit->more);
+}
+
+static void see_entry(struct trace_session *s, const struct trap *t, const struct guest_trap *trap)
+{
+	const uint64_t args[STASH_WORDS] = {trap->regs.rdi, trap->regs.rsi, trap->regs.rdx,
+					    trap->regs.rcx, trap->regs.r8,  trap->regs.r9};
+	const struct probe *probe = t->ref->probe;
+	struct tracer *tracer = t->ref->tracer;
+	struct seen_hit seen;
+
+	begin(&seen, trap);
+	memcpy(seen.hit.args, args, sizeof(args));
+	seen.hit.call_site = return_address(s, trap);
+	see_stack(s, &probe->entry, &seen);
+	if (item_source_init(&seen.source, &s->kernel, &probe->entry.items, args, NULL))
 		count_event(&s->counters.lost, 1);
-	count_event(&s->counters.nested, pushed.superseded);
-	count_event(&s->counters.lost, pushed.lost);
-	boot_window_note_entry(&s->boot, hit->call_site);
-}
-
-static void on_entry(struct trace_session *s, const struct trap *t, const struct guest_trap *trap)
-{
-	struct probe_hit hit = hit_of(trap, return_address(s, trap));
-
-	if (t->probe->wants_return)
-		await_return(s, t, &hit);
-	else
-		t->tracer->ops->entry(t->tracer, t->probe, &hit, NULL);
-}
-
-static void on_return(struct trace_session *s, const struct guest_trap *trap)
-{
-	uint64_t key = trap->regs.rsp;
-	struct probe_hit hit;
-	struct stash_entry call;
-	struct tracer *tracer;
-
-	if (!stash_pop(s->stash, key, &call)) {
-		count_event(&s->counters.unpaired_returns, 1);
-		return;
+	if (probe->by_trap) {
+		tracer->ops->at_trap(tracer, probe, RING_ENTRY, &seen.hit, &seen.source);
+		session_note_call(s, t->ref, &seen.hit);
 	}
-	if (call.ignored)
-		return;
-	hit = hit_of(trap, call.call_site);
-	tracer = call.tracer;
-	if (tracer->ops->ret(tracer, call.probe, &hit, &call))
-		stash_note_inner(s->stash, key, trap->regs.rax);
+	deliver(s, t->ref, RING_ENTRY, &seen);
+	if (probe->wants_return)
+		boot_window_note_entry(&s->boot, seen.hit.call_site);
+}
+
+static void see_return(struct trace_session *s, const struct capture *capture, bool by_trap,
+		       const struct guest_trap *trap)
+{
+	const struct probe_ref *ref = NULL;
+	struct seen_hit seen;
+
+	begin(&seen, trap);
+	seen.hit.result = trap->regs.rax;
+	see_slab_cache(s, capture, &seen.hit);
+	if (by_trap)
+		ref = session_noted_call(s, &seen.hit);
+	if (ref)
+		ref->tracer->ops->at_trap(ref->tracer, ref->probe, RING_RETURN, &seen.hit,
+					  &seen.source);
+	deliver(s, ref, RING_RETURN, &seen);
 }
 
 /* Do what the trapped `ret` (or jump to the return thunk) would have done. */
@@ -88,11 +143,11 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 	count_event(&s->traps_taken[trap->vcpu % TRACE_MAX_VCPUS], 1);
 	switch (t->kind) {
 	case TRAP_ENTRY:
-		on_entry(s, t, trap);
+		see_entry(s, t, trap);
 		trap->regs.rip += SITE_SIZE;
 		break;
 	case TRAP_RETURN:
-		on_return(s, trap);
+		see_return(s, &t->capture, t->by_trap, trap);
 		leave_function(s, t, trap);
 		break;
 	case TRAP_HOOK:
@@ -108,10 +163,14 @@ void session_boot_entry(void *arg, uint64_t site, const struct guest_trap *trap)
 	const struct trap *t = trap_table_find(&s->traps, site);
 
 	if (t)
-		on_entry(s, t, trap);
+		see_entry(s, t, trap);
 }
 
 void session_boot_return(void *arg, const struct guest_trap *trap)
 {
-	on_return(arg, trap);
+	/* of no slot in particular */
+	static const struct capture all = {.kind = RING_RETURN,
+					   .fields = CAPTURE(FIELD_SLAB_CACHE)};
+
+	see_return(arg, &all, true, trap);
 }

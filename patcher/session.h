@@ -3,6 +3,7 @@
 #define SONDE_PATCHER_SESSION_H
 
 #include <stdatomic.h>
+#include <string.h>
 #include "introspect/modules.h"
 #include "patcher/boot-window.h"
 #include "patcher/hooks.h"
@@ -14,7 +15,8 @@
 
 /*
  * Inside of a trace session: trace-session.c starts, stops and tells; session-traps.c is what runs
- * on the vCPUs' threads in between.
+ * on the vCPUs' threads in between, session-events.c what becomes of what they saw. Traps come
+ * first; in exitless mode trampolines take their places as soon as the guest is ready for them.
  */
 struct trace_session {
 	struct guest *guest;
@@ -31,7 +33,9 @@ struct trace_session {
 	size_t nr_tracers;
 
 	struct decoder *decoder;
+	struct slab_view *slab;
 	struct stash *stash;
+	struct stash *noted; /* arguments of calls that are seen by traps, for their returns */
 	struct trap_table traps;
 	struct site_plan plan;
 	struct hooks hooks;
@@ -44,6 +48,21 @@ struct trace_session {
 	_Atomic uint64_t traps_taken[TRACE_MAX_VCPUS];
 	struct kernel_names *names;
 };
+
+/* Hand over what was seen at a trap: now, or in order with what the rings hold. `ref` may be NULL at
+ * returns. */
+void session_deliver(struct trace_session *session, const struct probe_ref *ref,
+		     enum ring_record_kind kind, const struct probe_hit *hit);
+
+/* Give a hit to the tracer that it is for. `ref` is not used at returns. */
+void session_handle(struct trace_session *session, const struct probe_ref *ref,
+		    enum ring_record_kind kind, const struct probe_hit *hit);
+
+/* Keep the arguments of a call for its return; get them back into hit->args, NULL if there are
+ * none. */
+void session_note_call(struct trace_session *session, const struct probe_ref *ref,
+		       const struct probe_hit *hit);
+const struct probe_ref *session_noted_call(struct trace_session *session, struct probe_hit *hit);
 
 /* The trap handler (guest_trap_fn); arg is the session. */
 bool session_on_trap(void *arg, struct guest_trap *trap);

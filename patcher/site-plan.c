@@ -54,15 +54,28 @@ static int plan_entry(const struct planner *p, const struct probe *probe, struct
 				   probe->size, gva, why);
 }
 
+/* A tail-called function may be shared by several probes. */
+static bool share_return(struct trap *trap, const struct probe *probe)
+{
+	if (!trap)
+		return false;
+	trap->capture.fields |= probe->ret.fields;
+	trap->by_trap |= probe->by_trap;
+	return true;
+}
+
 static int add_return(const struct planner *p, const struct probe *probe,
 		      const struct function_exit *exit, struct error *err)
 {
-	struct trap trap = {.gva = exit->gva, .kind = TRAP_RETURN, .thunk = exit->slot.target};
+	struct trap trap = {.gva = exit->gva,
+			    .kind = TRAP_RETURN,
+			    .thunk = exit->slot.target,
+			    .capture = probe->ret,
+			    .by_trap = probe->by_trap};
 	struct patch patch = {.gva = exit->gva, .size = exit->slot.size, .function = probe->name};
 	int ret;
 
-	/* a tail-called function may be shared by several probes */
-	if (trap_table_find(p->traps, exit->gva))
+	if (share_return(trap_table_find(p->traps, exit->gva), probe))
 		return 0;
 	memcpy(patch.old_bytes, exit->bytes, patch.size);
 	memcpy(patch.new_bytes, return_trap, patch.size);
@@ -70,15 +83,15 @@ static int add_return(const struct planner *p, const struct probe *probe,
 	return ret ? ret : trap_table_put(p->traps, &trap, err);
 }
 
-static int add_probe(const struct planner *p, struct tracer *tracer, const struct probe *probe,
+static int add_probe(const struct planner *p, const struct probe_ref *ref,
 		     const struct patch *entry, const struct function *function, struct error *err)
 {
-	struct trap trap = {
-		.gva = entry->gva, .kind = TRAP_ENTRY, .tracer = tracer, .probe = probe};
+	const struct probe *probe = ref->probe;
+	struct trap trap = {.gva = entry->gva, .kind = TRAP_ENTRY, .ref = ref};
 	const struct trap *other = trap_table_find(p->traps, entry->gva);
 	int ret;
 
-	if (other && other->probe != probe)
+	if (other && other->ref->probe != probe)
 		return error_set_at(err, EBUSY, entry->gva, "two tracers want to trace %s",
 				    probe->name);
 	ret = patch_set_add(&p->plan->entries, entry, err);
@@ -90,9 +103,9 @@ static int add_probe(const struct planner *p, struct tracer *tracer, const struc
 	return ret;
 }
 
-static int plan_probe(const struct planner *p, struct tracer *tracer, const struct probe *probe,
-		      struct error *err)
+static int plan_probe(const struct planner *p, const struct probe_ref *ref, struct error *err)
 {
+	const struct probe *probe = ref->probe;
 	struct function *function = calloc(1, sizeof(*function));
 	struct error why = {0};
 	struct patch entry;
@@ -108,9 +121,33 @@ static int plan_probe(const struct planner *p, struct tracer *tracer, const stru
 	if (ret)
 		ret = refuse(p->plan, probe, &why, err);
 	else
-		ret = add_probe(p, tracer, probe, &entry, function, err);
+		ret = add_probe(p, ref, &entry, function, err);
 	free(function);
 	return ret;
+}
+
+static int list_probes(struct site_plan *plan, struct tracer *const *tracers, size_t nr_tracers,
+		       struct error *err)
+{
+	size_t total = 0, n;
+
+	for (size_t t = 0; t < nr_tracers; t++) {
+		tracers[t]->ops->probes(tracers[t], &n);
+		total += n;
+	}
+	if (total > UINT16_MAX)
+		return error_set(err, E2BIG, "%zu functions are too many", total);
+	plan->refs = calloc(total + 1, sizeof(*plan->refs));
+	if (!plan->refs)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t t = 0; t < nr_tracers; t++) {
+		const struct probe *probes = tracers[t]->ops->probes(tracers[t], &n);
+
+		for (size_t i = 0; i < n; i++, plan->nr_refs++)
+			plan->refs[plan->nr_refs] = (struct probe_ref){
+				tracers[t], &probes[i], (uint16_t)plan->nr_refs};
+	}
+	return 0;
 }
 
 int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct decoder *decoder,
@@ -118,16 +155,12 @@ int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct d
 		   struct error *err)
 {
 	struct planner planner = {plan, kernel, decoder, traps};
-	int ret = 0;
+	int ret;
 
 	*plan = (struct site_plan){0};
-	for (size_t t = 0; t < nr_tracers; t++) {
-		size_t n;
-		const struct probe *probes = tracers[t]->ops->probes(tracers[t], &n);
-
-		for (size_t i = 0; !ret && i < n; i++)
-			ret = plan_probe(&planner, tracers[t], &probes[i], err);
-	}
+	ret = list_probes(plan, tracers, nr_tracers, err);
+	for (size_t i = 0; !ret && i < plan->nr_refs; i++)
+		ret = plan_probe(&planner, &plan->refs[i], err);
 	if (!ret && !plan->entries.n && plan->nr_refused)
 		ret = error_set_at(err, ENOENT, plan->refused[0].gva,
 				   "no function can be traced: %s: %s", plan->refused[0].function,
@@ -142,6 +175,7 @@ void site_plan_deinit(struct site_plan *plan)
 	patch_set_deinit(&plan->entries);
 	patch_set_deinit(&plan->returns);
 	free(plan->refused);
+	free(plan->refs);
 	*plan = (struct site_plan){0};
 }
 
@@ -170,7 +204,7 @@ int site_plan_refresh_returns(struct site_plan *plan, const struct kernel *kerne
 {
 	for (size_t i = 0; i < plan->returns.n; i++) {
 		struct patch *p = &plan->returns.v[i];
-		struct trap trap = {.gva = p->gva, .kind = TRAP_RETURN};
+		struct trap *trap = trap_table_find(traps, p->gva);
 		struct slot slot;
 		int ret = kernel_read(kernel, p->gva, p->old_bytes, p->size, err);
 
@@ -180,10 +214,10 @@ int site_plan_refresh_returns(struct site_plan *plan, const struct kernel *kerne
 		if (slot.size != p->size)
 			return error_set_at(err, EBUSY, p->gva, "%s: return slot was rewritten",
 					    p->function);
-		trap.thunk = slot.target;
-		ret = trap_table_put(traps, &trap, err);
-		if (ret)
-			return ret;
+		if (!trap)
+			return error_set_at(err, ENOENT, p->gva, "%s: no trap is planned there",
+					    p->function);
+		trap->thunk = slot.target;
 	}
 	return 0;
 }

@@ -26,6 +26,8 @@ struct site_refusal {
 struct site_plan {
 	struct patch_set entries;
 	struct patch_set returns;
+	struct probe_ref *refs; /* of all probes, refused ones too */
+	size_t nr_refs;
 	struct site_refusal *refused;
 	size_t nr_refused;
 };

@@ -7,7 +7,7 @@
 #include "formats/error.h"
 
 /*
- * What is remembered of a function between its entry and its return, in trap mode.
+ * What is remembered of a function between its entry and its return.
  *
  * The key is the guest-virtual address of the return address on the guest's stack: the same at
  * entry and at the `ret`, unique among all live calls, whichever vCPU the task wakes up on. Calls
@@ -21,6 +21,7 @@ struct stash_entry {
 	void *tracer; /* whose entry it was */
 	const void *probe;
 	uint64_t call_site;
+	uint64_t blamed; /* the tracer's: whom the call is put down to */
 	uint64_t words[STASH_WORDS]; /* the arguments */
 	uint64_t already_there;      /* the tracer's: elements that a bulk call found filled */
 	uint64_t inner_result;       /* result of a call nested in this one, 0 = none */

@@ -27,6 +27,8 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
 		ret = stash_create(&s->stash, err);
+	if (!ret)
+		ret = stash_create(&s->noted, err);
 	if (ret)
 		trace_session_destroy(s);
 	else
@@ -40,6 +42,8 @@ static void destroy_tracers(struct trace_session *s)
 		s->tracers[i]->ops->destroy(s->tracers[i]);
 	s->nr_tracers = 0;
 	site_plan_deinit(&s->plan);
+	slab_view_destroy(s->slab);
+	s->slab = NULL;
 	trap_table_deinit(&s->traps);
 	trap_table_init(&s->traps);
 }
@@ -52,6 +56,7 @@ void trace_session_destroy(struct trace_session *s)
 	destroy_tracers(s);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
+	stash_destroy(s->noted);
 	stash_destroy(s->stash);
 	decoder_destroy(s->decoder);
 	free(s);
@@ -109,9 +114,11 @@ static int create_tracers(struct trace_session *s, struct error *err)
 					 .counters = &s->counters};
 	struct trace_spec specs[TRACE_MAX_TRACERS], spec;
 	size_t n = 0;
-	int ret = 0;
+	int ret;
 
 	destroy_tracers(s);
+	ret = slab_view_create(&s->kernel, &s->slab, err);
+	context.slab = s->slab;
 	for (size_t i = 0; !ret && i < TRACE_MAX_TRACERS && s->specs[i][0]; i++) {
 		ret = trace_spec_parse(s->specs[i], &spec, err);
 		if (!ret)

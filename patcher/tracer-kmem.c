@@ -24,6 +24,76 @@ static bool is_wanted(const struct kmem_tracer *t, const struct alloc_entry *ent
 	return t->types & 1u << entry->type;
 }
 
+static uint32_t fields_at_entry(const struct alloc_entry *entry)
+{
+	uint32_t fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE);
+
+	for (unsigned int i = 0; i < ALLOC_MAX_ARGS; i++)
+		if (entry->args[i] != ALLOC_ROLE_NONE)
+			fields |= CAPTURE(FIELD_ARG0 + i);
+	if (entry->type == KMEM_TYPE_PAGES)
+		fields |= CAPTURE(FIELD_STACK);
+	return fields;
+}
+
+static bool find_role(const struct alloc_entry *entry, enum alloc_role role, uint8_t *argument)
+{
+	for (uint8_t i = 0; i < ALLOC_MAX_ARGS; i++) {
+		*argument = i;
+		if (entry->args[i] == role)
+			return true;
+	}
+	return false;
+}
+
+/* What is freed. */
+static struct capture_items items_at_entry(const struct kmem_tracer *t,
+					   const struct alloc_entry *entry)
+{
+	struct capture_items items = {.page_orders = entry->type == KMEM_TYPE_PAGES};
+
+	if (entry->action != ALLOC_ACTION_FREE_BULK)
+		return (struct capture_items){0};
+	if (find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) &&
+	    find_role(entry, ALLOC_ROLE_COUNT, &items.count)) {
+		items.from = ITEMS_ARRAY;
+	} else if (find_role(entry, ALLOC_ROLE_LIST, &items.pointer)) {
+		items.from = ITEMS_LISTED;
+		items.link = slab_page_link(t->context.slab);
+	} else if (find_role(entry, ALLOC_ROLE_BATCH, &items.pointer)) {
+		items.from = ITEMS_COUNTED;
+		items.count_size = 1;
+		items.count_offset = slab_folio_batch(t->context.slab).nr;
+		items.words_offset = slab_folio_batch(t->context.slab).folios;
+	}
+	return items;
+}
+
+static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_point *p)
+{
+	const struct alloc_entry *entry = p->entry;
+	bool bulk = entry->action == ALLOC_ACTION_ALLOC_BULK;
+	uint8_t argument;
+	struct probe probe = {
+		.name = entry->name,
+		.function = p->address,
+		.size = p->size,
+		.site = p->site,
+		.wants_return = entry->action == ALLOC_ACTION_ALLOC || bulk,
+		.entry = {.kind = RING_ENTRY,
+			  .fields = fields_at_entry(entry),
+			  .stack_words = PAGE_CALLER_STACK,
+			  .items = items_at_entry(t, entry)},
+		.ret = {.kind = RING_RETURN, .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)},
+		.by_trap = bulk || find_role(entry, ALLOC_ROLE_SHEAF, &argument),
+		.data = entry,
+	};
+
+	if (entry->type == KMEM_TYPE_KMALLOC && entry->action == ALLOC_ACTION_ALLOC)
+		probe.ret.fields |= CAPTURE(FIELD_SLAB_CACHE);
+	return probe;
+}
+
 static int make_probes(struct kmem_tracer *t, struct error *err)
 {
 	const struct alloc_points *points = &t->context.kernel->image->alloc;
@@ -39,15 +109,7 @@ static int make_probes(struct kmem_tracer *t, struct error *err)
 		if (!p->site)
 			return error_set_at(err, ENOTSUP, p->address, "%s has no mcount site",
 					    p->entry->name);
-		t->probes[t->nr_probes++] = (struct probe){
-			.name = p->entry->name,
-			.function = p->address,
-			.size = p->size,
-			.site = p->site,
-			.wants_return = p->entry->action == ALLOC_ACTION_ALLOC ||
-					p->entry->action == ALLOC_ACTION_ALLOC_BULK,
-			.data = p->entry,
-		};
+		t->probes[t->nr_probes++] = make_probe(t, p);
 	}
 	return 0;
 }
@@ -59,7 +121,6 @@ static void kmem_destroy(struct tracer *tracer)
 	free(t->probes);
 	page_callers_destroy(t->page_callers);
 	cache_ids_destroy(t->caches);
-	slab_view_destroy(t->slab);
 	free(t);
 }
 
@@ -74,9 +135,7 @@ static int kmem_create(const struct tracer_context *context, uint32_t filters, s
 	t->tracer.ops = &tracer_kmem;
 	t->context = *context;
 	t->types = filters ? filters : (1u << KMEM_TYPE_COUNT) - 1;
-	ret = slab_view_create(context->kernel, &t->slab, err);
-	if (!ret)
-		ret = cache_ids_create(t->slab, context->writer, &t->caches, err);
+	ret = cache_ids_create(context->slab, context->writer, &t->caches, err);
 	if (!ret)
 		ret = page_callers_create(context->kernel, &t->page_callers, err);
 	if (!ret)
@@ -98,7 +157,7 @@ static void kmem_entry(struct tracer *tracer, const struct probe *probe,
 		       const struct probe_hit *hit, struct stash_entry *call)
 {
 	if (call)
-		kmem_alloc_entry(kmem_of(tracer), probe->data, call);
+		kmem_alloc_entry(kmem_of(tracer), probe->data, hit, call);
 	else
 		kmem_free_entry(kmem_of(tracer), probe->data, hit);
 }
@@ -107,6 +166,16 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 			const struct probe_hit *hit, const struct stash_entry *call)
 {
 	return kmem_alloc_return(kmem_of(tracer), probe->data, hit, call);
+}
+
+static void kmem_at_trap(struct tracer *tracer, const struct probe *probe,
+			 enum ring_record_kind kind, struct probe_hit *hit,
+			 struct item_source *items)
+{
+	if (probe->wants_return)
+		kmem_alloc_at_trap(kmem_of(tracer), probe->data, kind, hit, items);
+	else
+		kmem_free_at_trap(kmem_of(tracer), probe->data, hit, items);
 }
 
 const struct tracer_ops tracer_kmem = {
@@ -118,4 +187,5 @@ const struct tracer_ops tracer_kmem = {
 	.probes = kmem_probes,
 	.entry = kmem_entry,
 	.ret = kmem_return,
+	.at_trap = kmem_at_trap,
 };

@@ -10,6 +10,10 @@
 #include "formats/trace-writer.h"
 #include "introspect/guest.h"
 #include "introspect/kernel.h"
+#include "introspect/slab.h"
+#include "patcher/capture.h"
+#include "patcher/item-source.h"
+#include "patcher/probe-hit.h"
 #include "patcher/stash.h"
 
 /*
@@ -25,7 +29,9 @@ struct probe {
 	uint64_t size;
 	uint64_t site; /* link-time address of the mcount site */
 	bool wants_return;
-	const void *data; /* the tracer's */
+	struct capture entry, ret; /* what is to be recorded of a call */
+	bool by_trap;              /* needs tracer_ops.at_trap: always takes an exit */
+	const void *data;          /* the tracer's */
 };
 
 /* Events that are counted and not recorded; shared by all tracers of a session. */
@@ -36,17 +42,10 @@ struct trace_counters {
 /* What a tracer works with; owned by the session, valid until the tracer is destroyed. */
 struct tracer_context {
 	const struct kernel *kernel;
+	struct slab_view *slab;
 	struct trace_writer *writer;
 	struct stash *stash;
 	struct trace_counters *counters;
-};
-
-/* A probe was hit by a vCPU. */
-struct probe_hit {
-	unsigned int vcpu;
-	uint64_t time_ns;
-	const struct guest_regs *regs;
-	uint64_t call_site; /* the return address on the stack */
 };
 
 struct tracer;
@@ -61,14 +60,26 @@ struct tracer_ops {
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
-	/* Called on the vCPU's thread, several vCPUs at once. For a probe that wants its return,
-	 * `call` is what will be remembered until then (arguments filled in); else NULL. */
+	/*
+	 * entry and ret may be called by several threads at once, on behalf of different vCPUs, and
+	 * long after the vCPU was there: they read no guest memory that may have changed since.
+	 *
+	 * For a probe that wants its return, `call` is what will be remembered until then
+	 * (arguments and call site filled in); else NULL.
+	 */
 	void (*entry)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
 		      struct stash_entry *call);
-	/* Return of a call whose entry was seen; true if a result was recorded. regs->rax has it.
-	 */
+	/* Return of a call whose entry was seen; true if hit->result was recorded. */
 	bool (*ret)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
 		    const struct stash_entry *call);
+	/*
+	 * For probes that are `by_trap`, at an entry or return: on the vCPU's thread, in its trap.
+	 * Looks at the guest, may fill in hit->slab_cache and hit->note, and says which items to
+	 * read (nothing as it comes). A return whose entry was not seen is not asked about.
+	 */
+	void (*at_trap)(struct tracer *tracer, const struct probe *probe,
+			enum ring_record_kind kind, struct probe_hit *hit,
+			struct item_source *items);
 };
 
 /* A tracer's implementation embeds this first. */
@@ -79,15 +90,6 @@ struct tracer {
 static inline void count_event(_Atomic uint64_t *counter, uint64_t n)
 {
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
-
-/* The n-th register argument of the System V ABI (0..5). */
-static inline uint64_t guest_regs_argument(const struct guest_regs *regs, unsigned int n)
-{
-	const uint64_t arguments[] = {regs->rdi, regs->rsi, regs->rdx,
-				      regs->rcx, regs->r8,  regs->r9};
-
-	return arguments[n];
 }
 
 #endif

@@ -28,7 +28,7 @@ void trap_table_remove(struct trap_table *table, uint64_t gva)
 	u64_map_remove(&table->by_gva, gva);
 }
 
-const struct trap *trap_table_find(const struct trap_table *table, uint64_t gva)
+struct trap *trap_table_find(const struct trap_table *table, uint64_t gva)
 {
 	return u64_map_find(&table->by_gva, gva);
 }

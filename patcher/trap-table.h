@@ -8,9 +8,17 @@
 #include "formats/error.h"
 #include "formats/u64-map.h"
 #include "introspect/guest.h"
+#include "patcher/capture.h"
 
 struct probe;
 struct tracer;
+
+/* One probe of one tracer; `id` counts all of a session's. */
+struct probe_ref {
+	struct tracer *tracer;
+	const struct probe *probe;
+	uint16_t id;
+};
 
 /* What a vCPU that executes the OUT at `gva` means. */
 enum trap_kind {
@@ -24,9 +32,10 @@ typedef void trap_hook_fn(void *arg, const struct guest_trap *trap);
 struct trap {
 	uint64_t gva;
 	enum trap_kind kind;
-	struct tracer *tracer;     /* TRAP_ENTRY */
-	const struct probe *probe; /* TRAP_ENTRY */
-	uint64_t thunk;            /* TRAP_RETURN: gva to go to, 0 = return */
+	const struct probe_ref *ref; /* TRAP_ENTRY */
+	uint64_t thunk;              /* TRAP_RETURN: gva to go to, 0 = return */
+	struct capture capture;      /* TRAP_RETURN: what all functions that end here want */
+	bool by_trap;                /* TRAP_RETURN: one of them is (struct probe) */
 	trap_hook_fn *hook;        /* TRAP_HOOK */
 	void *hook_arg;
 	uint8_t original[GUEST_TRAP_SIZE]; /* TRAP_HOOK: what stood there */
@@ -46,5 +55,5 @@ void trap_table_deinit(struct trap_table *table);
 /* Add or replace. The pointer trap_table_find() gives is valid until the next put or remove. */
 int trap_table_put(struct trap_table *table, const struct trap *trap, struct error *err);
 void trap_table_remove(struct trap_table *table, uint64_t gva);
-const struct trap *trap_table_find(const struct trap_table *table, uint64_t gva);
+struct trap *trap_table_find(const struct trap_table *table, uint64_t gva);
 #endif

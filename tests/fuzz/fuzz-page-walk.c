@@ -41,13 +41,6 @@ static uint64_t choose_place(uint32_t word)
 	return (word >> 1) % (FAKE_RAM - WORD);
 }
 
-static int ignore(void *arg, uint64_t page)
-{
-	(void)arg;
-	(void)page;
-	return 0;
-}
-
 static void look_at(struct kernel *kernel, struct slab_view *view, struct kernel_names *names,
 		    uint64_t gva)
 {
@@ -64,8 +57,7 @@ static void look_at(struct kernel *kernel, struct slab_view *view, struct kernel
 	slab_cache_read(view, gva, &cache, NULL);
 	slab_page_order(view, gva, &order, NULL);
 	slab_page_address(view, gva, &a, NULL);
-	slab_for_each_listed_page(view, gva, 64, ignore, NULL, NULL);
-	slab_for_each_batched_folio(view, gva, ignore, NULL, NULL);
+	slab_in_direct_map(view, gva);
 	orc_caller(kernel, FAKE_LINK_TEXT + FAKE_SLIDE + (gva & 0x3fff), gva, &a, &b, NULL);
 	kernel_names_lookup(names, gva, text, sizeof(text), &a, &b);
 }

@@ -10,9 +10,15 @@ enum { JMP = 0xe9, CALL = 0xe8, SITE = 5, CACHE_NAME = 0x100 };
 static const struct alloc_entry entries[FAKE_NR_PROBES] = {
 	{"fake_kmalloc", KMEM_TYPE_KMALLOC, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_SIZE, ALLOC_ROLE_GFP}},
 	{"fake_outer", KMEM_TYPE_KMALLOC, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_SIZE, ALLOC_ROLE_GFP}},
-	{"fake_cache_alloc", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_CACHE}},
-	{"fake_tail", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_CACHE}},
-	{"fake_maybe_tail", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_CACHE}},
+	{"fake_cache_alloc",
+	 KMEM_TYPE_CACHE,
+	 ALLOC_ACTION_ALLOC,
+	 {ALLOC_ROLE_NONE, ALLOC_ROLE_CACHE}},
+	{"fake_tail", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_NONE, ALLOC_ROLE_CACHE}},
+	{"fake_maybe_tail",
+	 KMEM_TYPE_CACHE,
+	 ALLOC_ACTION_ALLOC,
+	 {ALLOC_ROLE_NONE, ALLOC_ROLE_CACHE}},
 	{"fake_kfree", KMEM_TYPE_KMALLOC, ALLOC_ACTION_FREE, {ALLOC_ROLE_OBJECT}},
 	{"fake_free_sheaf", KMEM_TYPE_CACHE, ALLOC_ACTION_FREE_BULK, {ALLOC_ROLE_SHEAF}},
 	{"fake_alloc_bulk",
@@ -186,6 +192,8 @@ void fake_session_create(struct fake_session *fs)
 	    trace_session_create(&fs->fg.guest, &fs->fg.base.image, fs->writer, &fs->session, NULL))
 		abort();
 	trace_session_kernel_at(fs->session, FAKE_SLIDE, FAKE_PHYS_TEXT);
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++)
+		fs->fg.vcpus[i].regs.rsi = fake_cache();
 	fake_session_keep_text(fs);
 }
 

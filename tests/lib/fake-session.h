@@ -15,9 +15,9 @@
  *   fake_kmalloc(size)        NULL if size is 0, else FAKE_OBJECT; one exit is a `ret`, the other a
  *                             jump to the return thunk
  *   fake_outer(size)          calls fake_kmalloc(), returns what it returned
- *   fake_cache_alloc(cache)   FAKE_OBJECT, by the return thunk
- *   fake_tail(cache)          tail-calls fake_cache_alloc()
- *   fake_maybe_tail(cache)    tail-calls it by a conditional jump if cache is 0, else as above
+ *   fake_cache_alloc(., cache)   FAKE_OBJECT, by the return thunk
+ *   fake_tail(., cache)          tail-calls fake_cache_alloc()
+ *   fake_maybe_tail(x, cache)    tail-calls it by a conditional jump if x is 0, else as above
  *   fake_kfree(object)
  *   fake_free_sheaf(rcu_head)   as rcu_free_sheaf()
  *   fake_alloc_bulk(cache, gfp, count, array)   goes through FAKE_DURING_BULK, where a test may put
@@ -85,7 +85,7 @@ void fake_session_destroy(struct fake_session *fs);
 uint64_t fake_object(void);
 uint64_t fake_cache(void);
 
-/* Call fn(argument) on a vCPU; returns as fake_guest_run(). */
+/* Call fn(argument) on a vCPU, whose RSI is fake_cache() if no test has set it; returns as fake_guest_run(). */
 int fake_session_call(struct fake_session *fs, unsigned int vcpu, uint64_t fn, uint64_t argument);
 /* The return address of that call, which records have as call site. */
 uint64_t fake_session_call_site(void);

@@ -139,59 +139,17 @@ static void test_caches(void)
 	ok(slab_cache_read(view, 0x5000, &cache, NULL) == -EFAULT, "user pointer");
 }
 
-struct seen {
-	uint64_t pages[4];
-	unsigned int n, stop_at;
-};
-
-static int see(void *arg, uint64_t page)
+static void test_places(void)
 {
-	struct seen *seen = arg;
-
-	if (seen->n < 4)
-		seen->pages[seen->n] = page;
-	return ++seen->n == seen->stop_at ? -EINTR : 0;
-}
-
-static void test_list(void)
-{
-	uint64_t head = fake_direct(LIST_GPA), first = fake_page(500) + 8,
-		 second = fake_page(900) + 8;
-	struct seen seen = {.n = 0};
-
-	fake_put64(&fake, LIST_GPA, first);
-	fake_put64(&fake, fake_page_gpa(500) + 8, second);
-	fake_put64(&fake, fake_page_gpa(900) + 8, head);
-	ok(!slab_for_each_listed_page(view, head, 2, see, &seen, NULL) && seen.n == 2, "two pages");
-	ok(seen.pages[0] == fake_page(500) && seen.pages[1] == fake_page(900), "in order");
-	seen = (struct seen){.stop_at = 1};
-	ok(slab_for_each_listed_page(view, head, 2, see, &seen, NULL) == -EINTR && seen.n == 1,
-	   "the callback ends it");
-	fake_put64(&fake, fake_page_gpa(900) + 8, first);
-	seen = (struct seen){0};
-	ok(slab_for_each_listed_page(view, head, 100, see, &seen, NULL) == -E2BIG && seen.n == 100,
-	   "a list that does not come back is cut off");
-	fake_put64(&fake, LIST_GPA, head);
-	seen = (struct seen){0};
-	ok(!slab_for_each_listed_page(view, head, 0, see, &seen, NULL) && !seen.n, "empty list");
-	fake_put64(&fake, LIST_GPA, 0xdead000000000100ull);
-	ok(slab_for_each_listed_page(view, head, 9, see, &seen, NULL) == -EFAULT, "poison");
-}
-
-static void test_batch(void)
-{
-	struct seen seen = {.n = 0};
-
-	fake.ram[LIST_GPA] = 3;
-	for (unsigned int i = 0; i < 3; i++)
-		fake_put64(&fake, LIST_GPA + 8 + i * 8, fake_page(10 + i));
-	ok(!slab_for_each_batched_folio(view, fake_direct(LIST_GPA), see, &seen, NULL) &&
-		   seen.n == 3 && seen.pages[2] == fake_page(12),
-	   "batch of three");
-	fake.ram[LIST_GPA] = 200;
-	ok(slab_for_each_batched_folio(view, fake_direct(LIST_GPA), see, &seen, NULL) == -EINVAL &&
-		   seen.n == 3,
-	   "more than fit in a batch");
+	ok(slab_in_direct_map(view, fake_direct(0)) &&
+		   slab_in_direct_map(view, fake_direct(FAKE_RAM - 1)),
+	   "RAM is in the direct map");
+	ok(!slab_in_direct_map(view, fake_direct(FAKE_RAM)) &&
+		   !slab_in_direct_map(view, FAKE_PAGE_OFFSET - 1) && !slab_in_direct_map(view, 0),
+	   "nothing else is");
+	is_u64(slab_page_link(view), 8, "pages are linked by lru");
+	is_u64(slab_folio_batch(view).nr, 0, "a batch begins with its number of folios");
+	is_u64(slab_folio_batch(view).folios, 8, "and has them behind it");
 }
 
 static void put_sheaf(uint32_t size, uint32_t cache_flags)
@@ -251,8 +209,6 @@ int main(void)
 			test_pages(f);
 			test_hostile_pages(f);
 			test_caches();
-			test_list();
-			test_batch();
 			test_sheaf(f);
 			slab_view_destroy(view);
 		}

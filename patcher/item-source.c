@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/item-source.h"
+
+/* A pointer to a struct page has room for an order. */
+enum { ORDER_MASK = 63 };
+
+static int init_counted(struct item_source *source, const struct kernel *kernel,
+			const struct capture_items *items, uint64_t at, struct error *err)
+{
+	source->from = ITEMS_ARRAY;
+	source->at = at + items->words_offset;
+	return kernel_read(kernel, at + items->count_offset, &source->count, items->count_size,
+			   err);
+}
+
+int item_source_init(struct item_source *source, const struct kernel *kernel,
+		     const struct capture_items *items, const uint64_t *args, struct error *err)
+{
+	uint64_t at = args[items->pointer];
+
+	*source = (struct item_source){.from = items->from,
+				       .at = at,
+				       .link = items->link,
+				       .page_orders = items->page_orders};
+	switch (items->from) {
+	case ITEMS_NONE:
+		break;
+	case ITEMS_ARRAY:
+		source->count = (uint32_t)args[items->count];
+		break;
+	case ITEMS_COUNTED:
+		return init_counted(source, kernel, items, at, err);
+	case ITEMS_LISTED:
+		source->count = UINT64_MAX;
+		break;
+	}
+	return 0;
+}
+
+static int read_array(struct item_source *source, const struct kernel *kernel, uint64_t *to,
+		      size_t max, size_t *n, struct error *err)
+{
+	size_t count = source->count < max ? (size_t)source->count : max;
+	int ret = count ? kernel_read(kernel, source->at, to, count * sizeof(*to), err) : 0;
+
+	if (ret)
+		return ret;
+	source->at += count * sizeof(*to);
+	source->count -= count;
+	*n = count;
+	return 0;
+}
+
+/* list_head.next is the first member. */
+static int read_list(struct item_source *source, const struct kernel *kernel, uint64_t *to,
+		     size_t max, size_t *n, struct error *err)
+{
+	if (!source->node)
+		source->node = source->at;
+	while (*n < max && source->count) {
+		int ret = kernel_read(kernel, source->node, &source->node, sizeof(source->node),
+				      err);
+
+		if (ret)
+			return ret;
+		if (source->node == source->at) {
+			source->count = 0;
+			return 0;
+		}
+		source->count--;
+		to[(*n)++] = source->node - source->link;
+	}
+	return 0;
+}
+
+static void add_orders(struct slab_view *slab, uint64_t *pages, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned int order = 0;
+
+		slab_page_order(slab, pages[i], &order, NULL);
+		pages[i] |= order & ORDER_MASK;
+	}
+}
+
+int item_source_read(struct item_source *source, const struct kernel *kernel,
+		     struct slab_view *slab, uint64_t *to, size_t max, size_t *n, struct error *err)
+{
+	int ret = 0;
+
+	*n = 0;
+	if (source->from == ITEMS_ARRAY)
+		ret = read_array(source, kernel, to, max, n, err);
+	else if (source->from == ITEMS_LISTED)
+		ret = read_list(source, kernel, to, max, n, err);
+	if (source->page_orders)
+		add_orders(slab, to, *n);
+	return ret;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/item-source.h"
+
+#include <errno.h>
+#include "tests/lib/fake-kernel.h"
+#include "tests/lib/tap.h"
+
+enum { AT = FAKE_HEAP_GPA, MAX = 4, LINK = 8 };
+
+static struct fake_kernel fake;
+static struct slab_view *slab;
+static struct item_source source;
+static uint64_t items[MAX];
+static size_t n;
+
+static int init(const struct capture_items *what, uint64_t arg0, uint64_t arg1)
+{
+	const uint64_t args[6] = {arg0, arg1};
+
+	return item_source_init(&source, &fake.kernel, what, args, NULL);
+}
+
+static int more(void)
+{
+	return item_source_read(&source, &fake.kernel, slab, items, MAX, &n, NULL);
+}
+
+static void test_array(void)
+{
+	static const struct capture_items what = {.from = ITEMS_ARRAY, .pointer = 0, .count = 1};
+
+	for (unsigned int i = 0; i < 6; i++)
+		fake_put64(&fake, AT + i * 8, 100 + i);
+	ok(!init(&what, fake_direct(AT), 6ull | 1ull << 32), "array; its count has 32 bits");
+	ok(!more() && n == MAX && items[0] == 100 && items[3] == 103,
+	   "as many as there is room for");
+	ok(!more() && n == 2 && items[1] == 105, "then the rest");
+	ok(!more() && !n, "then none");
+	init(&what, 0x1234, 3);
+	ok(more() == -EFAULT && !n && source.count == 3, "array that is not there");
+}
+
+static void test_counted(void)
+{
+	static const struct capture_items what = {
+		.from = ITEMS_COUNTED, .count_size = 1, .words_offset = 8};
+
+	fake_put64(&fake, AT, 0xffffff02);
+	ok(!init(&what, fake_direct(AT), 0) && !more() && n == 2 && items[0] == 101,
+	   "counted words in a structure");
+	ok(init(&what, 8, 0) == -EFAULT, "structure that is not there");
+}
+
+static void test_list(void)
+{
+	static const struct capture_items what = {
+		.from = ITEMS_LISTED, .link = LINK, .page_orders = true};
+	uint64_t head = fake_direct(AT), first = fake_page(500) + LINK,
+		 second = fake_page(900) + LINK;
+
+	fake_put64(&fake, AT, first);
+	fake_put64(&fake, fake_page_gpa(500) + LINK, second);
+	fake_put64(&fake, fake_page_gpa(900) + LINK, head);
+	ok(!init(&what, head, 0) && !more() && n == 2, "two pages in a list");
+	ok(items[0] == fake_page(500) && items[1] == fake_page(900), "in order, of order 0");
+	ok(!more() && !n, "and no more");
+	fake_put64(&fake, fake_page_gpa(900) + LINK, first);
+	init(&what, head, 0);
+	ok(!more() && n == MAX && !more() && n == MAX, "a list that does not come back goes on");
+	init(&what, head, 0);
+	source.count = 1;
+	ok(!more() && n == 1 && !more() && !n, "unless it is limited");
+	fake_put64(&fake, AT, head);
+	ok(!init(&what, head, 0) && !more() && !n, "empty list");
+	fake_put64(&fake, AT, 0xdead000000000100ull);
+	init(&what, head, 0);
+	ok(more() == -EFAULT && n == 1, "poison");
+}
+
+int main(void)
+{
+	if (fake_kernel_create(&fake, FAKE_6_12, 4) || slab_view_create(&fake.kernel, &slab, NULL))
+		return 1;
+	test_array();
+	test_counted();
+	test_list();
+	init(&(struct capture_items){0}, 0, 0);
+	ok(!more() && !n, "no items at all");
+	slab_view_destroy(slab);
+	fake_kernel_destroy(&fake);
+	return tap_done();
+}
