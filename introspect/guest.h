@@ -97,6 +97,9 @@ struct guest_ops {
 	int (*stop)(struct guest *guest, struct error *err);
 	int (*resume)(struct guest *guest, struct error *err);
 
+	/* Whether somebody holds the guest stopped now. Any thread; a guess once it is answered. */
+	bool (*is_stopped)(struct guest *guest);
+
 	/*
 	 * Only from a trap handler, for its own vCPU: take over *regs, execute exactly one
 	 * instruction with interrupts held off, and give the new registers back.

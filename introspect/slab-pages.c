@@ -119,6 +119,41 @@ int slab_page_address(struct slab_view *view, uint64_t page, uint64_t *gva, stru
 	return rc;
 }
 
+static void set_slab_test(const struct slab_view *view, struct slab_page_facts *out)
+{
+	out->slab_offset = view->page_type;
+	switch (view->mark) {
+	case SLAB_MARK_FLAG:
+		out->slab_offset = view->flags + view->mark_value / 32 * 4;
+		out->slab_mask = out->slab_value = 1u << view->mark_value % 32;
+		break;
+	case SLAB_MARK_TYPE_BIT:
+		out->slab_mask = view->mark_base | view->mark_value;
+		out->slab_value = view->mark_base;
+		break;
+	case SLAB_MARK_TYPE_BYTE:
+		out->slab_mask = 0xff000000;
+		out->slab_value = view->mark_value << 24;
+		break;
+	}
+}
+
+int slab_page_facts(struct slab_view *view, struct slab_page_facts *out, struct error *err)
+{
+	*out = (struct slab_page_facts){.pages = view->kernel->known.ram_end >> PAGE_SHIFT,
+					.page_size = view->page_size,
+					.compound_head = view->compound_head,
+					.slab_cache = view->slab_cache,
+					.flags = view->flags,
+					.head_bit = view->head_bit,
+					.order_size = view->order.size,
+					.order_offset = view->order.offset};
+	set_slab_test(view, out);
+	if (slab_bases(view, &out->page_offset, &out->vmemmap, err))
+		return error_set(err, EAGAIN, "the guest has not set up its memory map yet");
+	return 0;
+}
+
 bool slab_in_direct_map(struct slab_view *view, uint64_t gva)
 {
 	uint64_t page_offset = kernel_page_offset(view->kernel);

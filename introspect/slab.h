@@ -51,6 +51,26 @@ int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, 
 /* Whether an address is one of the direct map; no memory is read for it but its base. */
 bool slab_in_direct_map(struct slab_view *view, uint64_t gva);
 
+/*
+ * What code that runs in the guest needs to find the slab cache of an object, and the order of a
+ * compound page, by itself.
+ */
+struct slab_page_facts {
+	uint64_t page_offset, vmemmap; /* gvas of gpa 0 in the direct map, of its struct page */
+	uint64_t pages;                /* of RAM, up to its end */
+	uint32_t page_size;            /* sizeof(struct page) */
+	uint32_t compound_head, slab_cache; /* offsets in struct page; the latter in a head */
+	/* a head is slab memory if (32 bits at the offset & mask) == value */
+	uint32_t slab_offset, slab_mask, slab_value;
+	uint32_t flags;   /* offset */
+	uint8_t head_bit; /* of the flags: a head of a compound page */
+	uint8_t order_size;
+	uint32_t order_offset; /* from a head struct page; the low byte is the order */
+};
+
+/* -EAGAIN while the guest has not set up its memory map. */
+int slab_page_facts(struct slab_view *view, struct slab_page_facts *out, struct error *err);
+
 /* Offset in struct page of the list_head by which pages are handed over in lists. */
 uint32_t slab_page_link(const struct slab_view *view);
 
@@ -62,17 +82,18 @@ struct slab_batch slab_folio_batch(const struct slab_view *view);
 
 /*
  * A sheaf: an array of pointers to objects of one cache. kfree_rcu() collects objects in one; after
- * the grace period the struct rcu_head in it is what its callback gets (mm/slub.c).
+ * the grace period the struct rcu_head in it is what its callback gets (mm/slub.c). Distances from
+ * that rcu_head.
  */
 struct slab_sheaf {
-	uint64_t cache;   /* gva of the struct kmem_cache */
-	bool is_kmalloc;  /* the cache is one of kmalloc() */
-	uint64_t objects; /* gva of the array */
-	uint32_t count;   /* of it; as the guest has it, not checked */
+	int32_t cache;   /* to the pointer to the struct kmem_cache */
+	int32_t count;   /* to the 32-bit number of objects */
+	int32_t objects; /* to the first pointer */
 };
+/* -ENOTSUP if the kernel has no sheaves. */
+int slab_sheaf(const struct slab_view *view, struct slab_sheaf *out, struct error *err);
 
-/* -ENOTSUP if the kernel has no sheaves, -EFAULT if something of it is not mapped. */
-int slab_sheaf_read(struct slab_view *view, uint64_t rcu_head, struct slab_sheaf *out,
-		    struct error *err);
+/* Whether a struct kmem_cache, of a kernel with sheaves, is one of kmalloc(). */
+int slab_cache_is_kmalloc(struct slab_view *view, uint64_t cache, bool *out, struct error *err);
 
 #endif

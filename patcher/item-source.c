@@ -8,9 +8,9 @@ static int init_counted(struct item_source *source, const struct kernel *kernel,
 			const struct capture_items *items, uint64_t at, struct error *err)
 {
 	source->from = ITEMS_ARRAY;
-	source->at = at + items->words_offset;
-	return kernel_read(kernel, at + items->count_offset, &source->count, items->count_size,
-			   err);
+	source->at = at + (uint64_t)(int64_t)items->words_offset;
+	return kernel_read(kernel, at + (uint64_t)(int64_t)items->count_offset, &source->count,
+			   items->count_size, err);
 }
 
 int item_source_init(struct item_source *source, const struct kernel *kernel,
@@ -24,9 +24,14 @@ int item_source_init(struct item_source *source, const struct kernel *kernel,
 				       .page_orders = items->page_orders};
 	switch (items->from) {
 	case ITEMS_NONE:
+	case ITEMS_KEPT:
+	case ITEMS_RETURNED:
+		source->from = ITEMS_NONE;
 		break;
 	case ITEMS_ARRAY:
-		source->count = (uint32_t)args[items->count];
+		source->count = args[items->count];
+		if (items->count_size == sizeof(uint32_t))
+			source->count = (uint32_t)source->count;
 		break;
 	case ITEMS_COUNTED:
 		return init_counted(source, kernel, items, at, err);
@@ -58,8 +63,8 @@ static int read_list(struct item_source *source, const struct kernel *kernel, ui
 	if (!source->node)
 		source->node = source->at;
 	while (*n < max && source->count) {
-		int ret = kernel_read(kernel, source->node, &source->node, sizeof(source->node),
-				      err);
+		int ret =
+			kernel_read(kernel, source->node, &source->node, sizeof(source->node), err);
 
 		if (ret)
 			return ret;
@@ -68,7 +73,7 @@ static int read_list(struct item_source *source, const struct kernel *kernel, ui
 			return 0;
 		}
 		source->count--;
-		to[(*n)++] = source->node - source->link;
+		to[(*n)++] = source->node - (uint64_t)(int64_t)source->link;
 	}
 	return 0;
 }
@@ -81,6 +86,16 @@ static void add_orders(struct slab_view *slab, uint64_t *pages, size_t n)
 		slab_page_order(slab, pages[i], &order, NULL);
 		pages[i] |= order & ORDER_MASK;
 	}
+}
+
+uint64_t item_source_filled(const struct kernel *kernel, uint64_t at, uint64_t count)
+{
+	uint64_t n = 0, word;
+
+	while (n < count && n < CAPTURE_ITEMS_PER_CALL &&
+	       !kernel_read(kernel, at + n * sizeof(word), &word, sizeof(word), NULL) && word)
+		n++;
+	return n;
 }
 
 int item_source_read(struct item_source *source, const struct kernel *kernel,

@@ -7,17 +7,6 @@ static uint64_t argument(const struct alloc_entry *entry, const struct stash_ent
 	return kmem_argument(entry, call->words, role, otherwise);
 }
 
-/* Bulk page allocation fills the holes of an array: those at its start are not its work. */
-static uint64_t count_filled(const struct kmem_tracer *t, uint64_t array, uint64_t count)
-{
-	uint64_t n = 0, page;
-
-	while (n < (uint32_t)count && n < KMEM_BULK_MAX &&
-	       !kernel_read(t->context.kernel, array + n * 8, &page, sizeof(page), NULL) && page)
-		n++;
-	return n;
-}
-
 /*
  * kmalloc of more than any cache holds goes from one entry point to another, which would report the
  * first as its call site: the outer call is the one to record. Told apart from an allocation that
@@ -46,36 +35,7 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *ent
 		call->ignored = true;
 		return;
 	}
-	call->already_there = hit->note;
 	call->blamed = kmem_call_site(t, entry, hit);
-}
-
-static void find_new_items(const struct kmem_tracer *t, const struct alloc_entry *entry,
-			   const struct probe_hit *hit, struct item_source *items)
-{
-	uint64_t array = kmem_argument(entry, hit->args, ALLOC_ROLE_ARRAY, 0);
-	uint64_t list = kmem_argument(entry, hit->args, ALLOC_ROLE_LIST, 0);
-
-	/* new pages are put at the head of the list */
-	*items = (struct item_source){.from = array ? ITEMS_ARRAY : ITEMS_LISTED,
-				      .at = array ? array : list,
-				      .count = (uint32_t)hit->result,
-				      .link = slab_page_link(t->context.slab)};
-	if (!items->at)
-		items->from = ITEMS_NONE;
-}
-
-void kmem_alloc_at_trap(const struct kmem_tracer *t, const struct alloc_entry *entry,
-			enum ring_record_kind kind, struct probe_hit *hit,
-			struct item_source *items)
-{
-	uint64_t array = kmem_argument(entry, hit->args, ALLOC_ROLE_ARRAY, 0);
-
-	if (kind == RING_RETURN)
-		find_new_items(t, entry, hit, items);
-	else if (entry->type == KMEM_TYPE_PAGES && array)
-		hit->note = count_filled(t, array,
-					 kmem_argument(entry, hit->args, ALLOC_ROLE_COUNT, 0));
 }
 
 /* One call of an allocating function that has returned. */
@@ -109,9 +69,10 @@ static void record_item(struct alloc_call *a, uint64_t item)
 
 static bool record_bulk(struct alloc_call *a)
 {
+	if (!a->hit->kept)
+		count_event(&a->t->context.counters->lost, (uint32_t)a->hit->result);
 	for (size_t i = 0; i < a->hit->nr_items; i++)
-		if (a->hit->first_item + i >= a->call->already_there)
-			record_item(a, a->hit->items[i]);
+		record_item(a, a->hit->items[i]);
 	return false;
 }
 

@@ -83,17 +83,23 @@ static void free_one(struct free_call *call)
 	free_object(call, argument(call, ALLOC_ROLE_OBJECT));
 }
 
-/* kfree_bulk() has no cache. kfree_rcu() takes objects of both families; those of a sheaf all have
- * the one that was found in the trap. */
-static void free_many_objects(struct free_call *call)
+/* After its grace period. kfree_rcu() takes objects of both families. */
+static void set_sheaf(struct free_call *call)
 {
-	bool is_sheaf = argument(call, ALLOC_ROLE_SHEAF);
-	bool is_kmalloc = is_sheaf ? call->hit->note : !argument(call, ALLOC_ROLE_CACHE);
+	bool is_kmalloc = false;
 
+	slab_cache_is_kmalloc(call->t->context.slab, call->hit->owner, &is_kmalloc, NULL);
 	if (is_kmalloc)
 		call->record.type_id = KMEM_TYPE_KMALLOC;
-	if (is_sheaf)
-		set_cache(call, call->hit->slab_cache);
+	set_cache(call, call->hit->owner);
+}
+
+static void free_many_objects(struct free_call *call)
+{
+	if (argument(call, ALLOC_ROLE_SHEAF))
+		set_sheaf(call);
+	else if (!argument(call, ALLOC_ROLE_CACHE))
+		call->record.type_id = KMEM_TYPE_KMALLOC; /* kfree_bulk() */
 	for (size_t i = 0; i < call->hit->nr_items; i++)
 		free_object(call, call->hit->items[i]);
 }
@@ -133,22 +139,4 @@ void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entr
 		bulk ? free_many_pages(&call) : free_page(&call);
 	else
 		bulk ? free_many_objects(&call) : free_one(&call);
-}
-
-void kmem_free_at_trap(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       struct probe_hit *hit, struct item_source *items)
-{
-	struct slab_sheaf sheaf;
-
-	/* after its grace period, before the callback has shown the sheaf to anybody who may
-	 * allocate from it */
-	if (slab_sheaf_read(t->context.slab, kmem_argument(entry, hit->args, ALLOC_ROLE_SHEAF, 0),
-			    &sheaf, NULL)) {
-		count_event(&t->context.counters->lost, 1);
-		return;
-	}
-	hit->slab_cache = sheaf.cache;
-	hit->note = sheaf.is_kmalloc;
-	*items = (struct item_source){
-		.from = ITEMS_ARRAY, .at = sheaf.objects, .count = sheaf.count};
 }

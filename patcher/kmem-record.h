@@ -64,12 +64,6 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *ent
 		      const struct probe_hit *hit, struct stash_entry *call);
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct stash_entry *call);
-/* Of bulk allocations, and of sheaves; see tracer_ops.at_trap. */
-void kmem_alloc_at_trap(const struct kmem_tracer *t, const struct alloc_entry *entry,
-			enum ring_record_kind kind, struct probe_hit *hit,
-			struct item_source *items);
-void kmem_free_at_trap(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       struct probe_hit *hit, struct item_source *items);
 /* One object of a bulk allocation that has not returned yet. */
 void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct stash_entry *call,

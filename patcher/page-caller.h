@@ -21,7 +21,7 @@ void page_callers_destroy(struct page_callers *callers);
  * words that lay behind it on the stack. Where they end, or the unwind tables do not help, it is
  * the last one found. PAGE_CALLER_STACK words are enough for nearly all chains of wrappers.
  */
-enum { PAGE_CALLER_STACK = 32 };
+enum { PAGE_CALLER_STACK = 32, PAGE_CALLER_STACK_WITH_ITEMS = 18 };
 uint64_t page_callers_resolve(const struct page_callers *callers, uint64_t call_site,
 			      const uint64_t *stack, size_t n);
 

@@ -17,18 +17,17 @@ struct probe_hit {
 	uint64_t time_ns;
 	uint64_t key;               /* gva of the return address on the stack */
 	uint64_t call_site;         /* the return address; at entries */
-	uint64_t args[STASH_WORDS]; /* at entries, and at returns of probes that are `by_trap` */
+	uint64_t args[STASH_WORDS]; /* at entries */
 	uint64_t result;            /* at returns */
 	uint64_t slab_cache;        /* gva of the kmem_cache that the result belongs to, or 0 */
-	uint64_t note;              /* what tracer_ops.at_trap found */
+	uint64_t kept, owner;       /* FIELD_KEPT, FIELD_OWNER */
 
 	const uint64_t *stack; /* words from behind the return address */
 	size_t nr_stack;
-	/* Objects of a bulk operation. A return that has many comes in several hits. */
+	/* Objects of a bulk operation. One that has many comes in several hits, the same but for
+	 * these. */
 	const uint64_t *items;
 	size_t nr_items;
-	uint64_t first_item; /* how many were in the hits before */
-	bool more;           /* and there is another one of the same call */
 };
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "patcher/ring.h"
 
-enum { RING_MERGE_MAX = 64 };
+enum { RING_MERGE_MAX = 128 };
 
 /*
  * The records of all CPUs in one order, that of their time stamps.

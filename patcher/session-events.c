@@ -19,6 +19,15 @@ static void await_return(struct trace_session *s, const struct probe_ref *ref,
 	count_event(&s->counters.lost, pushed.lost);
 }
 
+/* A bulk call's return may come in several hits, each of which tells of some of its objects. */
+static bool is_last_hit(struct stash_entry *call, const struct probe_hit *hit)
+{
+	uint64_t all = hit->kept ? (uint32_t)hit->result - (hit->kept - 1) : 0;
+
+	call->items_seen += hit->nr_items;
+	return !hit->nr_items || call->items_seen >= all;
+}
+
 static void on_return(struct trace_session *s, const struct probe_hit *hit)
 {
 	struct stash_push_result pushed;
@@ -34,7 +43,7 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 	tracer = call.tracer;
 	if (tracer->ops->ret(tracer, call.probe, hit, &call))
 		stash_note_inner(s->stash, hit->key, hit->result);
-	if (hit->more && stash_push(s->stash, &call, &pushed))
+	if (!is_last_hit(&call, hit) && stash_push(s->stash, &call, &pushed))
 		count_event(&s->counters.lost, 1);
 }
 
@@ -49,29 +58,43 @@ void session_handle(struct trace_session *s, const struct probe_ref *ref,
 		ref->tracer->ops->entry(ref->tracer, ref->probe, hit, NULL);
 }
 
-void session_note_call(struct trace_session *s, const struct probe_ref *ref,
-		       const struct probe_hit *hit)
+void session_keep_array(struct trace_session *s, const struct capture_items *items,
+			const struct probe_hit *hit)
 {
 	struct stash_push_result pushed;
-	struct stash_entry call = {.key = hit->key, .probe = ref};
+	struct stash_entry call = {.key = hit->key};
+	uint64_t array = hit->args[items->pointer];
+	uint32_t count = (uint32_t)hit->args[items->count];
 
-	memcpy(call.words, hit->args, sizeof(call.words));
-	if (ref->probe->wants_return && stash_push(s->noted, &call, &pushed))
+	if (!array)
+		return;
+	call.words[0] = array;
+	if (items->skip_filled)
+		call.words[1] = item_source_filled(&s->kernel, array, count);
+	if (stash_push(s->kept, &call, &pushed))
 		count_event(&s->counters.lost, 1);
 }
 
-const struct probe_ref *session_noted_call(struct trace_session *s, struct probe_hit *hit)
+void session_kept_array(struct trace_session *s, struct probe_hit *hit, struct item_source *items)
 {
+	uint32_t count = (uint32_t)hit->result;
 	struct stash_entry call;
 
-	if (!stash_pop(s->noted, hit->key, &call))
-		return NULL;
-	memcpy(hit->args, call.words, sizeof(hit->args));
-	return call.probe;
+	if (!stash_pop(s->kept, hit->key, &call))
+		return;
+	hit->kept = 1 + call.words[1];
+	if (count > CAPTURE_ITEMS_PER_CALL || count <= call.words[1])
+		return;
+	items->from = ITEMS_ARRAY;
+	items->at = call.words[0] + call.words[1] * sizeof(uint64_t);
+	items->count = count - call.words[1];
 }
 
 void session_deliver(struct trace_session *s, const struct probe_ref *ref,
 		     enum ring_record_kind kind, const struct probe_hit *hit)
 {
-	session_handle(s, ref, kind, hit);
+	if (s->exitless)
+		exitless_put(s->exitless, ref, kind, hit);
+	else
+		session_handle(s, ref, kind, hit);
 }

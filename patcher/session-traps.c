@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What happens on a vCPU's thread when it takes a trap: see what is there, and let it go on. */
 #include "patcher/session.h"
+#include "patcher/item-source.h"
 #include "patcher/site.h"
-
-enum { MAX_ITEMS = 1 << 16 /* cap on what one bulk call of a hostile guest makes us read */ };
+#include "patcher/trap-record.h"
 
 /* A hit with the memory that it refers to. */
 struct seen_hit {
@@ -64,61 +64,66 @@ static void lose_items(struct trace_session *s, const struct item_source *source
 static void deliver(struct trace_session *s, const struct probe_ref *ref,
 		    enum ring_record_kind kind, struct seen_hit *seen)
 {
-	struct probe_hit *hit = &seen->hit;
+	size_t max = trap_record_max_items(&seen->hit), total = 0;
 
-	hit->items = seen->items;
+	seen->hit.items = seen->items;
+	if (max > CAPTURE_MAX_ITEMS)
+		max = CAPTURE_MAX_ITEMS;
 	do {
-		if (item_source_read(&seen->source, &s->kernel, s->slab, seen->items,
-				     CAPTURE_MAX_ITEMS, &hit->nr_items, NULL))
+		if (item_source_read(&seen->source, &s->kernel, s->slab, seen->items, max,
+				     &seen->hit.nr_items, NULL))
 			lose_items(s, &seen->source);
-		hit->more = hit->nr_items == CAPTURE_MAX_ITEMS && seen->source.count;
-		if (hit->more && hit->first_item + hit->nr_items >= MAX_ITEMS) {
-			lose_items(s, &seen->source);
-			hit->more = false;
-		}
-		session_deliver(s, ref, kind, hit);
-		hit->first_item += hit->nr_items;
-	} while (hit->more);
+		if (!total || seen->hit.nr_items)
+			session_deliver(s, ref, kind, &seen->hit);
+		total += seen->hit.nr_items;
+	} while (seen->hit.nr_items == max && total < CAPTURE_ITEMS_PER_CALL);
+	if (total >= CAPTURE_ITEMS_PER_CALL && seen->source.count)
+		lose_items(s, &seen->source);
+}
+
+static void see_owner(const struct trace_session *s, const struct capture *capture,
+		      struct probe_hit *hit)
+{
+	uint64_t at = hit->args[capture->items.pointer];
+
+	if ((capture->fields & CAPTURE(FIELD_OWNER)) &&
+	    kernel_read(&s->kernel, at + (uint64_t)(int64_t)capture->items.owner_offset,
+			&hit->owner, sizeof(hit->owner), NULL))
+		hit->owner = 0;
 }
 
 static void see_entry(struct trace_session *s, const struct trap *t, const struct guest_trap *trap)
 {
 	const uint64_t args[STASH_WORDS] = {trap->regs.rdi, trap->regs.rsi, trap->regs.rdx,
 					    trap->regs.rcx, trap->regs.r8,  trap->regs.r9};
-	const struct probe *probe = t->ref->probe;
-	struct tracer *tracer = t->ref->tracer;
+	const struct capture *capture = &t->ref->probe->entry;
 	struct seen_hit seen;
 
 	begin(&seen, trap);
 	memcpy(seen.hit.args, args, sizeof(args));
 	seen.hit.call_site = return_address(s, trap);
-	see_stack(s, &probe->entry, &seen);
-	if (item_source_init(&seen.source, &s->kernel, &probe->entry.items, args, NULL))
+	see_stack(s, capture, &seen);
+	see_owner(s, capture, &seen.hit);
+	if (item_source_init(&seen.source, &s->kernel, &capture->items, args, NULL))
 		count_event(&s->counters.lost, 1);
-	if (probe->by_trap) {
-		tracer->ops->at_trap(tracer, probe, RING_ENTRY, &seen.hit, &seen.source);
-		session_note_call(s, t->ref, &seen.hit);
-	}
+	if (capture->items.from == ITEMS_KEPT)
+		session_keep_array(s, &capture->items, &seen.hit);
 	deliver(s, t->ref, RING_ENTRY, &seen);
-	if (probe->wants_return)
+	if (t->ref->probe->wants_return)
 		boot_window_note_entry(&s->boot, seen.hit.call_site);
 }
 
-static void see_return(struct trace_session *s, const struct capture *capture, bool by_trap,
+static void see_return(struct trace_session *s, const struct capture *capture,
 		       const struct guest_trap *trap)
 {
-	const struct probe_ref *ref = NULL;
 	struct seen_hit seen;
 
 	begin(&seen, trap);
 	seen.hit.result = trap->regs.rax;
 	see_slab_cache(s, capture, &seen.hit);
-	if (by_trap)
-		ref = session_noted_call(s, &seen.hit);
-	if (ref)
-		ref->tracer->ops->at_trap(ref->tracer, ref->probe, RING_RETURN, &seen.hit,
-					  &seen.source);
-	deliver(s, ref, RING_RETURN, &seen);
+	if (capture->items.from == ITEMS_RETURNED)
+		session_kept_array(s, &seen.hit, &seen.source);
+	deliver(s, NULL, RING_RETURN, &seen);
 }
 
 /* Do what the trapped `ret` (or jump to the return thunk) would have done. */
@@ -139,7 +144,7 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 	const struct trap *t = trap_table_find(&s->traps, trap->regs.rip);
 
 	if (!t)
-		return false;
+		return s->exitless && exitless_on_trap(s->exitless, trap);
 	count_event(&s->traps_taken[trap->vcpu % TRACE_MAX_VCPUS], 1);
 	switch (t->kind) {
 	case TRAP_ENTRY:
@@ -147,13 +152,14 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 		trap->regs.rip += SITE_SIZE;
 		break;
 	case TRAP_RETURN:
-		see_return(s, &t->capture, t->by_trap, trap);
+		see_return(s, &t->capture, trap);
 		leave_function(s, t, trap);
 		break;
 	case TRAP_HOOK:
 		hooks_fire(&s->hooks, t, trap);
 		break;
 	}
+	session_look_again(s);
 	return true;
 }
 
@@ -170,7 +176,8 @@ void session_boot_return(void *arg, const struct guest_trap *trap)
 {
 	/* of no slot in particular */
 	static const struct capture all = {.kind = RING_RETURN,
-					   .fields = CAPTURE(FIELD_SLAB_CACHE)};
+					   .fields = CAPTURE(FIELD_SLAB_CACHE),
+					   .items = {.from = ITEMS_RETURNED}};
 
-	see_return(arg, &all, true, trap);
+	see_return(arg, &all, trap);
 }

@@ -6,8 +6,10 @@
 #include <string.h>
 #include "introspect/modules.h"
 #include "patcher/boot-window.h"
+#include "patcher/exitless.h"
 #include "patcher/hooks.h"
 #include "patcher/insn.h"
+#include "patcher/item-source.h"
 #include "patcher/stash.h"
 #include "patcher/trace-session.h"
 #include "patcher/tracer.h"
@@ -35,7 +37,7 @@ struct trace_session {
 	struct decoder *decoder;
 	struct slab_view *slab;
 	struct stash *stash;
-	struct stash *noted; /* arguments of calls that are seen by traps, for their returns */
+	struct stash *kept; /* where calls that traps have seen have their arrays */
 	struct trap_table traps;
 	struct site_plan plan;
 	struct hooks hooks;
@@ -43,14 +45,24 @@ struct trace_session {
 	struct first_error failure;
 	struct patch_outcome restored;
 
+	struct trace_options options;
+	struct exitless *exitless;  /* NULL: traps; changes with the guest stopped */
+	bool was_exitless;          /* the last start had it */
+	atomic_bool switch_pending; /* exitless mode is wanted and not tried to the end */
+	bool clocks_stale;          /* the guest may still write its TSCs */
+	_Atomic uint64_t next_look; /* ns; when to see to either again */
+	struct error no_exitless;   /* why the last start stays with traps; code 0: it does not */
+	struct exitless_vcpu_counts past[TRACE_MAX_VCPUS]; /* of earlier starts */
+	uint64_t past_doorbells;
+
 	struct trace_counters counters;
 	uint64_t in_flight;
 	_Atomic uint64_t traps_taken[TRACE_MAX_VCPUS];
 	struct kernel_names *names;
 };
 
-/* Hand over what was seen at a trap: now, or in order with what the rings hold. `ref` may be NULL at
- * returns. */
+/* Hand over what was seen at a trap: now, or in order with what the rings hold. `ref` may be NULL
+ * at returns. */
 void session_deliver(struct trace_session *session, const struct probe_ref *ref,
 		     enum ring_record_kind kind, const struct probe_hit *hit);
 
@@ -58,11 +70,23 @@ void session_deliver(struct trace_session *session, const struct probe_ref *ref,
 void session_handle(struct trace_session *session, const struct probe_ref *ref,
 		    enum ring_record_kind kind, const struct probe_hit *hit);
 
-/* Keep the arguments of a call for its return; get them back into hit->args, NULL if there are
- * none. */
-void session_note_call(struct trace_session *session, const struct probe_ref *ref,
-		       const struct probe_hit *hit);
-const struct probe_ref *session_noted_call(struct trace_session *session, struct probe_hit *hit);
+/* ITEMS_KEPT and ITEMS_RETURNED (capture.h) for traps. */
+void session_keep_array(struct trace_session *session, const struct capture_items *items,
+			const struct probe_hit *hit);
+void session_kept_array(struct trace_session *session, struct probe_hit *hit,
+			struct item_source *items);
+
+/*
+ * session-switch.c: between traps and trampolines. With the guest stopped and traps in place; 0
+ * also if exitless mode is impossible, which is noted: the traps stay.
+ */
+int session_switch(struct trace_session *session, struct error *err);
+/* After a trap was served, on the vCPU's thread: see whether the guest is ready now. */
+void session_look_again(struct trace_session *session);
+/* With the guest stopped and its text put back. -EBUSY: call it again some time. */
+int session_leave(struct trace_session *session, struct error *err);
+void session_exitless_counts(const struct trace_session *session, unsigned int vcpu,
+			     struct exitless_vcpu_counts *out);
 
 /* The trap handler (guest_trap_fn); arg is the session. */
 bool session_on_trap(void *arg, struct guest_trap *trap);

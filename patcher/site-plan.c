@@ -60,7 +60,8 @@ static bool share_return(struct trap *trap, const struct probe *probe)
 	if (!trap)
 		return false;
 	trap->capture.fields |= probe->ret.fields;
-	trap->by_trap |= probe->by_trap;
+	if (probe->ret.items.from != ITEMS_NONE)
+		trap->capture.items = probe->ret.items;
 	return true;
 }
 
@@ -70,8 +71,7 @@ static int add_return(const struct planner *p, const struct probe *probe,
 	struct trap trap = {.gva = exit->gva,
 			    .kind = TRAP_RETURN,
 			    .thunk = exit->slot.target,
-			    .capture = probe->ret,
-			    .by_trap = probe->by_trap};
+			    .capture = probe->ret};
 	struct patch patch = {.gva = exit->gva, .size = exit->slot.size, .function = probe->name};
 	int ret;
 
@@ -144,8 +144,8 @@ static int list_probes(struct site_plan *plan, struct tracer *const *tracers, si
 		const struct probe *probes = tracers[t]->ops->probes(tracers[t], &n);
 
 		for (size_t i = 0; i < n; i++, plan->nr_refs++)
-			plan->refs[plan->nr_refs] = (struct probe_ref){
-				tracers[t], &probes[i], (uint16_t)plan->nr_refs};
+			plan->refs[plan->nr_refs] =
+				(struct probe_ref){tracers[t], &probes[i], (uint16_t)plan->nr_refs};
 	}
 	return 0;
 }
@@ -168,6 +168,14 @@ int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct d
 	if (ret)
 		site_plan_deinit(plan);
 	return ret;
+}
+
+void site_plan_use_traps(struct site_plan *plan)
+{
+	for (size_t i = 0; i < plan->entries.n; i++)
+		memcpy(plan->entries.v[i].new_bytes, entry_trap, plan->entries.v[i].size);
+	for (size_t i = 0; i < plan->returns.n; i++)
+		memcpy(plan->returns.v[i].new_bytes, return_trap, plan->returns.v[i].size);
 }
 
 void site_plan_deinit(struct site_plan *plan)

@@ -39,6 +39,9 @@ int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct d
 		   struct error *err);
 void site_plan_deinit(struct site_plan *plan);
 
+/* Let the patches, none of which is applied, be traps again (trampoline-set.h makes them jumps). */
+void site_plan_use_traps(struct site_plan *plan);
+
 /* The guest has rewritten its sites (ftrace_init) or return slots (alternatives) while the set was
  * not applied: take what stands there now for the old bytes. */
 int site_plan_refresh_entries(struct site_plan *plan, const struct kernel *kernel,

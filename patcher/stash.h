@@ -21,9 +21,9 @@ struct stash_entry {
 	void *tracer; /* whose entry it was */
 	const void *probe;
 	uint64_t call_site;
-	uint64_t blamed; /* the tracer's: whom the call is put down to */
+	uint64_t blamed;             /* the tracer's: whom the call is put down to */
 	uint64_t words[STASH_WORDS]; /* the arguments */
-	uint64_t already_there;      /* the tracer's: elements that a bulk call found filled */
+	uint64_t items_seen;         /* objects of a bulk call that its returns have told of */
 	uint64_t inner_result;       /* result of a call nested in this one, 0 = none */
 	bool ignored; /* the tracer's: this call serves an outer one, which is what counts */
 };

@@ -28,7 +28,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	if (!ret)
 		ret = stash_create(&s->stash, err);
 	if (!ret)
-		ret = stash_create(&s->noted, err);
+		ret = stash_create(&s->kept, err);
 	if (ret)
 		trace_session_destroy(s);
 	else
@@ -53,13 +53,19 @@ void trace_session_destroy(struct trace_session *s)
 	if (!s)
 		return;
 	trace_session_stop(s, NULL);
+	exitless_destroy(s->exitless);
 	destroy_tracers(s);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
-	stash_destroy(s->noted);
+	stash_destroy(s->kept);
 	stash_destroy(s->stash);
 	decoder_destroy(s->decoder);
 	free(s);
+}
+
+void trace_session_set_options(struct trace_session *s, const struct trace_options *options)
+{
+	s->options = *options;
 }
 
 void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint64_t phys_text)
@@ -199,6 +205,23 @@ static int plan_and_patch(struct trace_session *s, struct error *err)
 	return ret;
 }
 
+static void want_exitless(struct trace_session *s)
+{
+	s->no_exitless = (struct error){0};
+	s->was_exitless = false;
+	atomic_store(&s->next_look, 0);
+	atomic_store(&s->switch_pending, s->options.exitless);
+}
+
+/* At once, if the guest has booted; else traps do until it is ready. */
+static int switch_if_ready(struct trace_session *s, struct error *err)
+{
+	want_exitless(s);
+	if (!s->switch_pending || boot_window_is_open(&s->kernel))
+		return 0;
+	return session_switch(s, err);
+}
+
 static int start_stopped(struct trace_session *s, struct error *err)
 {
 	bool first;
@@ -206,6 +229,8 @@ static int start_stopped(struct trace_session *s, struct error *err)
 
 	if (!ret)
 		ret = plan_and_patch(s, err);
+	if (!ret)
+		ret = switch_if_ready(s, err);
 	if (ret)
 		return ret;
 	s->enabled = true;
@@ -239,15 +264,19 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	ret = keep_specs(s, specs, err);
 	if (!ret)
 		ret = trace_session_locate(s, err);
-	if (!ret)
-		ret = create_tracers(s, err);
 	if (ret)
 		return ret;
-	prepare_boot_window(s);
 	ret = s->guest->ops->stop(s->guest, err);
 	if (ret)
 		return ret;
-	ret = start_stopped(s, err);
+	/* a stop may have left memory in a guest that was paused */
+	ret = session_leave(s, err);
+	if (!ret)
+		ret = create_tracers(s, err);
+	if (!ret) {
+		prepare_boot_window(s);
+		ret = start_stopped(s, err);
+	}
 	s->guest->ops->resume(s->guest, NULL);
 	return ret;
 }
@@ -279,7 +308,7 @@ static int take_traps_back(struct trace_session *s, struct error *err)
 int trace_session_stop(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
-	int ret;
+	int ret, left;
 
 	if (!s->enabled)
 		return error_set(err, EALREADY, "tracing is off already");
@@ -289,15 +318,35 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	ret = take_traps_back(s, err);
 	/* while a trap may still stand it needs its handler */
 	s->enabled = ret != 0;
+	left = ret ? ret : session_leave(s, err);
 	if (!ret)
 		s->in_flight += stash_clear(s->stash);
 	guest->ops->resume(guest, NULL);
-	if (!ret)
+	if (!left)
 		guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
-	return ret;
+	return left;
 }
 
 /* --- telling -------------------------------------------------------------------------------- */
+
+static void fill_rings(const struct trace_session *s, struct trace_status *out)
+{
+	struct exitless_vcpu_counts c;
+
+	out->exitless = s->exitless || (!s->enabled && s->was_exitless);
+	out->doorbells = s->past_doorbells + (s->exitless ? exitless_doorbells(s->exitless) : 0);
+	snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
+		 (int)sizeof(out->no_exitless) - 1, s->no_exitless.code ? s->no_exitless.text : "");
+	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++) {
+		session_exitless_counts(s, i, &c);
+		out->rings[i] = (struct trace_ring_status){.records = c.records,
+							   .drops = c.drops,
+							   .damaged = c.damaged,
+							   .blocked = c.blocked,
+							   .blocked_ns = c.blocked_ns};
+		out->lost += c.drops + c.damaged;
+	}
+}
 
 void trace_session_status(const struct trace_session *s, struct trace_status *out)
 {
@@ -323,6 +372,7 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		out->nr_specs++;
 	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++)
 		out->traps[i] = s->traps_taken[i];
+	fill_rings(s, out);
 }
 
 static void join_specs(const struct trace_session *s, char *to, size_t size)
@@ -338,7 +388,7 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	struct trace_status status;
 
 	trace_session_status(s, &status);
-	snprintf(info->mode, sizeof(info->mode), "trap");
+	snprintf(info->mode, sizeof(info->mode), status.exitless ? "exitless" : "trap");
 	join_specs(s, info->tracers, sizeof(info->tracers));
 	snprintf(info->banner, sizeof(info->banner), "%s", s->image->banner);
 	for (size_t i = 0; i < s->image->build_id_size; i++)

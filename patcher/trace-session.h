@@ -25,6 +25,14 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 			 struct trace_writer *writer, struct trace_session **out,
 			 struct error *err);
 
+/* How to trace; by default by traps. Before the first start. */
+struct trace_options {
+	bool exitless;       /* where the guest can have it; else, and early in boot, traps */
+	bool drop;           /* exitless: a full ring loses events; else the vCPU waits */
+	uint32_t ring_bytes; /* exitless: per vCPU, a power of two from RING_MIN_DATA on */
+};
+void trace_session_set_options(struct trace_session *session, const struct trace_options *options);
+
 /* Stops if started. NULL-safe. */
 void trace_session_destroy(struct trace_session *session);
 
@@ -48,6 +56,11 @@ int trace_session_stop(struct trace_session *session, struct error *err);
 
 enum { TRACE_MAX_TRACERS = 8, TRACE_SPEC_MAX = 64, TRACE_MAX_VCPUS = 64 };
 
+/* Exitless mode, one vCPU, since creation. */
+struct trace_ring_status {
+	uint64_t records, drops, damaged, blocked, blocked_ns;
+};
+
 struct trace_status {
 	bool enabled;
 	bool located; /* the kernel was found */
@@ -59,6 +72,10 @@ struct trace_status {
 	size_t nr_refused;
 	struct patch_outcome restored;   /* of the last stop, both sets */
 	uint64_t traps[TRACE_MAX_VCPUS]; /* per vCPU, since creation */
+	bool exitless;                   /* trampolines are in place, or were last */
+	char no_exitless[160];           /* why they are not, though wanted; "" otherwise */
+	struct trace_ring_status rings[TRACE_MAX_VCPUS];
+	uint64_t doorbells; /* of idle vCPUs */
 	uint64_t null_allocs, null_frees, nested, unpaired_returns, in_flight, lost;
 };
 void trace_session_status(const struct trace_session *session, struct trace_status *out);

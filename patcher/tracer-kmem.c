@@ -46,52 +46,111 @@ static bool find_role(const struct alloc_entry *entry, enum alloc_role role, uin
 	return false;
 }
 
-/* What is freed. */
-static struct capture_items items_at_entry(const struct kmem_tracer *t,
-					   const struct alloc_entry *entry)
+static bool set_batch(const struct slab_view *slab, struct capture_items *items)
 {
+	struct slab_batch batch = slab_folio_batch(slab);
+
+	items->from = ITEMS_COUNTED;
+	items->count_size = 1;
+	items->count_offset = (int32_t)batch.nr;
+	items->words_offset = (int32_t)batch.folios;
+	return true;
+}
+
+static bool set_sheaf(const struct slab_view *slab, struct capture_items *items)
+{
+	struct slab_sheaf sheaf;
+
+	if (slab_sheaf(slab, &sheaf, NULL))
+		return false;
+	items->from = ITEMS_COUNTED;
+	items->count_size = 4;
+	items->count_offset = sheaf.count;
+	items->words_offset = sheaf.objects;
+	items->owner_offset = sheaf.cache;
+	return true;
+}
+
+/* What is freed. */
+static struct capture_items freed_items(const struct kmem_tracer *t,
+					const struct alloc_entry *entry)
+{
+	struct slab_view *slab = t->context.slab;
 	struct capture_items items = {.page_orders = entry->type == KMEM_TYPE_PAGES};
 
-	if (entry->action != ALLOC_ACTION_FREE_BULK)
-		return (struct capture_items){0};
 	if (find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) &&
 	    find_role(entry, ALLOC_ROLE_COUNT, &items.count)) {
-		items.from = ITEMS_ARRAY;
+		items.from = ITEMS_ARRAY; /* its count is a size_t */
 	} else if (find_role(entry, ALLOC_ROLE_LIST, &items.pointer)) {
 		items.from = ITEMS_LISTED;
-		items.link = slab_page_link(t->context.slab);
+		items.link = (int32_t)slab_page_link(slab);
 	} else if (find_role(entry, ALLOC_ROLE_BATCH, &items.pointer)) {
-		items.from = ITEMS_COUNTED;
-		items.count_size = 1;
-		items.count_offset = slab_folio_batch(t->context.slab).nr;
-		items.words_offset = slab_folio_batch(t->context.slab).folios;
+		set_batch(slab, &items);
+	} else if (find_role(entry, ALLOC_ROLE_SHEAF, &items.pointer)) {
+		set_sheaf(slab, &items);
 	}
 	return items;
+}
+
+/* Bulk page allocation fills the holes of an array: those at its start are not its work. */
+static struct capture_items kept_items(const struct alloc_entry *entry)
+{
+	struct capture_items items = {.from = ITEMS_KEPT,
+				      .skip_filled = entry->type == KMEM_TYPE_PAGES};
+
+	if (!find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) ||
+	    !find_role(entry, ALLOC_ROLE_COUNT, &items.count))
+		items.from = ITEMS_NONE;
+	return items;
+}
+
+static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_entry *entry)
+{
+	struct capture capture = {.kind = RING_ENTRY,
+				  .fields = fields_at_entry(entry),
+				  .stack_words = PAGE_CALLER_STACK};
+	uint8_t argument;
+
+	if (entry->action == ALLOC_ACTION_FREE_BULK) {
+		capture.items = freed_items(t, entry);
+		capture.stack_words = PAGE_CALLER_STACK_WITH_ITEMS;
+	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
+		capture.items = kept_items(entry);
+	}
+	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
+		capture.fields |= CAPTURE(FIELD_OWNER);
+	return capture;
+}
+
+static struct capture return_capture(const struct alloc_entry *entry)
+{
+	struct capture capture = {.kind = RING_RETURN,
+				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
+
+	if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
+		capture.items.from = ITEMS_RETURNED;
+		capture.fields |= CAPTURE(FIELD_KEPT);
+	} else if (entry->type == KMEM_TYPE_KMALLOC) {
+		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
+	}
+	return capture;
 }
 
 static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_point *p)
 {
 	const struct alloc_entry *entry = p->entry;
-	bool bulk = entry->action == ALLOC_ACTION_ALLOC_BULK;
-	uint8_t argument;
-	struct probe probe = {
+
+	return (struct probe){
 		.name = entry->name,
 		.function = p->address,
 		.size = p->size,
 		.site = p->site,
-		.wants_return = entry->action == ALLOC_ACTION_ALLOC || bulk,
-		.entry = {.kind = RING_ENTRY,
-			  .fields = fields_at_entry(entry),
-			  .stack_words = PAGE_CALLER_STACK,
-			  .items = items_at_entry(t, entry)},
-		.ret = {.kind = RING_RETURN, .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)},
-		.by_trap = bulk || find_role(entry, ALLOC_ROLE_SHEAF, &argument),
+		.wants_return = entry->action == ALLOC_ACTION_ALLOC ||
+				entry->action == ALLOC_ACTION_ALLOC_BULK,
+		.entry = entry_capture(t, entry),
+		.ret = return_capture(entry),
 		.data = entry,
 	};
-
-	if (entry->type == KMEM_TYPE_KMALLOC && entry->action == ALLOC_ACTION_ALLOC)
-		probe.ret.fields |= CAPTURE(FIELD_SLAB_CACHE);
-	return probe;
 }
 
 static int make_probes(struct kmem_tracer *t, struct error *err)
@@ -168,16 +227,6 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 	return kmem_alloc_return(kmem_of(tracer), probe->data, hit, call);
 }
 
-static void kmem_at_trap(struct tracer *tracer, const struct probe *probe,
-			 enum ring_record_kind kind, struct probe_hit *hit,
-			 struct item_source *items)
-{
-	if (probe->wants_return)
-		kmem_alloc_at_trap(kmem_of(tracer), probe->data, kind, hit, items);
-	else
-		kmem_free_at_trap(kmem_of(tracer), probe->data, hit, items);
-}
-
 const struct tracer_ops tracer_kmem = {
 	.name = "kmem",
 	.help = "allocations and frees of slab memory and pages",
@@ -187,5 +236,4 @@ const struct tracer_ops tracer_kmem = {
 	.probes = kmem_probes,
 	.entry = kmem_entry,
 	.ret = kmem_return,
-	.at_trap = kmem_at_trap,
 };

@@ -12,7 +12,6 @@
 #include "introspect/kernel.h"
 #include "introspect/slab.h"
 #include "patcher/capture.h"
-#include "patcher/item-source.h"
 #include "patcher/probe-hit.h"
 #include "patcher/stash.h"
 
@@ -30,7 +29,6 @@ struct probe {
 	uint64_t site; /* link-time address of the mcount site */
 	bool wants_return;
 	struct capture entry, ret; /* what is to be recorded of a call */
-	bool by_trap;              /* needs tracer_ops.at_trap: always takes an exit */
 	const void *data;          /* the tracer's */
 };
 
@@ -72,14 +70,6 @@ struct tracer_ops {
 	/* Return of a call whose entry was seen; true if hit->result was recorded. */
 	bool (*ret)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
 		    const struct stash_entry *call);
-	/*
-	 * For probes that are `by_trap`, at an entry or return: on the vCPU's thread, in its trap.
-	 * Looks at the guest, may fill in hit->slab_cache and hit->note, and says which items to
-	 * read (nothing as it comes). A return whose entry was not seen is not asked about.
-	 */
-	void (*at_trap)(struct tracer *tracer, const struct probe *probe,
-			enum ring_record_kind kind, struct probe_hit *hit,
-			struct item_source *items);
 };
 
 /* A tracer's implementation embeds this first. */

@@ -35,8 +35,7 @@ struct trap {
 	const struct probe_ref *ref; /* TRAP_ENTRY */
 	uint64_t thunk;              /* TRAP_RETURN: gva to go to, 0 = return */
 	struct capture capture;      /* TRAP_RETURN: what all functions that end here want */
-	bool by_trap;                /* TRAP_RETURN: one of them is (struct probe) */
-	trap_hook_fn *hook;        /* TRAP_HOOK */
+	trap_hook_fn *hook;          /* TRAP_HOOK */
 	void *hook_arg;
 	uint8_t original[GUEST_TRAP_SIZE]; /* TRAP_HOOK: what stood there */
 };

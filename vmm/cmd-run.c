@@ -166,7 +166,8 @@ static int create_trace(struct run *run, struct error *err)
 					  .dir = o->output,
 					  .specs = o->traces,
 					  .encoding = o->encoding,
-					  .nr_vcpus = o->vm.nr_vcpus};
+					  .nr_vcpus = o->vm.nr_vcpus,
+					  .options = o->tracing};
 
 	if (!o->output)
 		return 0;

@@ -18,9 +18,20 @@ enum {
 	OPT_MODE,
 	OPT_MONITOR,
 	OPT_NO_CONSOLE,
+	OPT_ON_FULL,
+	OPT_SUBBUFS,
+	OPT_SUBBUF_SIZE,
 	OPT_TRACE,
 
 	DEFAULT_RAM_MIB = 512,
+
+	KIB = 1024,
+	DEFAULT_SUBBUFS = 8,
+	MAX_SUBBUFS = 1024,
+	DEFAULT_SUBBUF_KIB = 128,
+	MIN_SUBBUF_KIB = 4,
+	MAX_SUBBUF_KIB = 64 * 1024,
+	MAX_RING_BYTES = 128 << 20,
 };
 
 static const char verb[] = "run";
@@ -44,7 +55,10 @@ static const struct option long_options[] = {
 	{"mode", required_argument, NULL, OPT_MODE},
 	{"monitor", required_argument, NULL, OPT_MONITOR},
 	{"no-console", no_argument, NULL, OPT_NO_CONSOLE},
+	{"on-full", required_argument, NULL, OPT_ON_FULL},
 	{"output", required_argument, NULL, 'o'},
+	{"subbuf-size", required_argument, NULL, OPT_SUBBUF_SIZE},
+	{"subbufs", required_argument, NULL, OPT_SUBBUFS},
 	{"trace", required_argument, NULL, OPT_TRACE},
 	{NULL, 0, NULL, 0},
 };
@@ -64,7 +78,11 @@ static const char help[] =
 	"      --trace SPEC      what to trace, e.g. kmem; may be repeated\n"
 	"  -o, --output DIR      write the trace there\n"
 	"      --format FORMAT   of the trace: ctf (default) or kmemtrace\n"
-	"      --mode MODE       trap: an exit to the host for each event (default)\n"
+	"      --mode MODE       exitless: the guest's own vCPUs write the records (default,\n"
+	"                        where possible), or trap: an exit to the host for each event\n"
+	"      --on-full WHAT    exitless: block (default), the vCPU waits, or drop, and count\n"
+	"      --subbufs N       exitless: parts of each vCPU's buffer, a power of two (8)\n"
+	"      --subbuf-size KIB their size, a power of two (128)\n"
 	"      --monitor SOCKET  listen there for 'sonde ctl' and QMP clients\n"
 	"      --console FILE    the guest's serial output goes to FILE\n"
 	"      --no-console      no serial input and output\n"
@@ -113,13 +131,49 @@ static int add_trace(struct run_options *options, const char *spec)
 	return 0;
 }
 
-static int parse_mode(const char *text)
+/* A power of two. */
+static int parse_power(const char *option, const char *text, uint64_t min, uint64_t max,
+		       uint32_t *out)
 {
-	if (!strcmp(text, "trap"))
-		return 0;
-	if (!strcmp(text, "exitless"))
-		return cli_usage(verb, "--mode exitless is not available yet: use --mode trap");
-	return cli_usage(verb, "--mode takes trap, not '%s'", text);
+	uint64_t number = 0;
+	int rc = parse_number(option, text, min, max, &number);
+
+	if (!rc && number & (number - 1))
+		return cli_usage(verb, "%s takes a power of two, not '%s'", option, text);
+	*out = (uint32_t)number;
+	return rc;
+}
+
+static int parse_tracing(struct run_options *options, int option, const char *text)
+{
+	bool second;
+	int rc;
+
+	switch (option) {
+	case OPT_MODE:
+		rc = parse_choice("--mode", text, "exitless", "trap", &second);
+		options->tracing.exitless = !second;
+		return rc;
+	case OPT_ON_FULL:
+		return parse_choice("--on-full", text, "block", "drop", &options->tracing.drop);
+	case OPT_SUBBUFS:
+		return parse_power("--subbufs", text, 1, MAX_SUBBUFS, &options->subbufs);
+	default:
+		return parse_power("--subbuf-size", text, MIN_SUBBUF_KIB, MAX_SUBBUF_KIB,
+				   &options->subbuf_kib);
+	}
+}
+
+/* Trampolines see one ring; that it comes in parts is what the user counts in. */
+static int set_ring_size(struct run_options *options)
+{
+	uint64_t bytes = (uint64_t)options->subbufs * options->subbuf_kib * KIB;
+
+	if (bytes > MAX_RING_BYTES)
+		return cli_usage(verb, "--subbufs times --subbuf-size is more than %d MiB",
+				 MAX_RING_BYTES >> 20);
+	options->tracing.ring_bytes = (uint32_t)bytes;
+	return 0;
 }
 
 static int parse_value(struct run_options *options, int option, const char *text)
@@ -150,7 +204,7 @@ static int parse_value(struct run_options *options, int option, const char *text
 		options->encoding = second ? TRACE_KMEMTRACE : TRACE_CTF;
 		return rc;
 	default:
-		return parse_mode(text);
+		return parse_tracing(options, option, text);
 	}
 }
 
@@ -217,6 +271,9 @@ int run_options_parse(int argc, char **argv, struct run_options *options)
 
 	*options = (struct run_options){
 		.vm = {.ram_mib = DEFAULT_RAM_MIB, .nr_vcpus = 1, .console_stdin = true},
+		.tracing = {.exitless = true},
+		.subbufs = DEFAULT_SUBBUFS,
+		.subbuf_kib = DEFAULT_SUBBUF_KIB,
 	};
 	strcpy(options->cmdline, default_cmdline);
 	optind = 0; /* start afresh, whatever was parsed before */
@@ -237,5 +294,6 @@ int run_options_parse(int argc, char **argv, struct run_options *options)
 		return 1 + cli_usage(verb, "no kernel: give one with -k; see 'sonde run --help'");
 	if (options->nr_traces && !options->output)
 		return 1 + cli_usage(verb, "--trace needs a directory for the trace: add -o DIR");
-	return 0;
+	rc = set_ring_size(options);
+	return rc ? 1 + rc : 0;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "formats/trace-writer.h"
+#include "patcher/trace-session.h"
 #include "vmm/vm.h"
 
 enum { RUN_MAX_TRACES = 16, RUN_CMDLINE_SIZE = 4096 };
@@ -14,6 +15,8 @@ struct run_options {
 	struct vm_config vm;
 	const char *traces[RUN_MAX_TRACES]; /* --trace, not interpreted here */
 	size_t nr_traces;
+	struct trace_options tracing;
+	uint32_t subbufs, subbuf_kib;   /* tracing.ring_bytes is their product */
 	const char *output;             /* -o: the trace directory, or NULL */
 	enum trace_encoding encoding;   /* --format */
 	const char *monitor;            /* path of the socket, or NULL */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ struct run_trace {
 	const char *const *specs;
 	unsigned int nr_vcpus;
 	enum trace_encoding encoding;
+	struct trace_options options;
 	struct kernel_image *image;
 	struct trace_writer *writer;
 	struct trace_session *session; /* while the machine exists */
@@ -93,6 +95,7 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 	t->specs = config->specs;
 	t->nr_vcpus = config->nr_vcpus;
 	t->encoding = config->encoding;
+	t->options = config->options;
 	ret = load_image(config->kernel, &t->image, err);
 	if (ret)
 		run_trace_destroy(t);
@@ -160,6 +163,7 @@ static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *bo
 		ret = trace_session_create(t->guest, t->image, t->writer, &t->session, err);
 	if (ret)
 		return ret;
+	trace_session_set_options(t->session, &t->options);
 	if (boot->slide_known)
 		trace_session_kernel_at(t->session, boot->virt_slide, boot->phys_text);
 	if (!t->specs[0] || !boot->slide_known)
@@ -167,14 +171,14 @@ static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *bo
 	return start_locked(t, t->specs, err);
 }
 
-/* -EAGAIN also while the lock is taken. */
+/* -EBUSY while the lock is taken. */
 static int try_locked(struct run_trace *t, int (*fn)(struct run_trace *t, struct error *err),
 		      struct error *err)
 {
 	int ret;
 
 	if (pthread_mutex_trylock(&t->lock))
-		return -EAGAIN;
+		return -EBUSY;
 	ret = t->started ? 0 : fn(t, err);
 	if (ret && ret != -EAGAIN)
 		keep_failure(t, err);
@@ -194,7 +198,9 @@ static int start_as_asked(struct run_trace *t, struct error *err)
 
 /*
  * Until the kernel can be found in a guest that placed it itself. The start stops the guest, which
- * on a vCPU waits while the guest is paused: so that is done before the lock is taken.
+ * on a vCPU waits while the guest is paused: so that is done before the lock is taken. Who has the
+ * lock may be waiting for a stop in turn: it gets it between two tries, none of which lets the guest
+ * run on, past its first allocation perhaps.
  */
 static bool observe_look(void *arg)
 {
@@ -205,11 +211,14 @@ static bool observe_look(void *arg)
 	if (!t->specs[0])
 		return true;
 	ret = try_locked(t, look_for_kernel, &err);
-	if (ret)
-		return ret != -EAGAIN;
-	t->guest->ops->stop(t->guest, NULL);
-	ret = try_locked(t, start_as_asked, &err);
-	t->guest->ops->resume(t->guest, NULL);
+	while (!ret || ret == -EBUSY) {
+		t->guest->ops->stop(t->guest, NULL);
+		ret = try_locked(t, start_as_asked, &err);
+		t->guest->ops->resume(t->guest, NULL);
+		if (ret != -EBUSY)
+			break;
+		sched_yield();
+	}
 	return ret != -EAGAIN;
 }
 
@@ -358,11 +367,11 @@ static json_t *query_locked(const struct run_trace *t)
 
 	trace_session_status(t->session, &status);
 	vcpus = query_vcpus(t, &status, &sum);
-	result = json_pack("{s:b, s:s, s:o, s:s, s:{s:I, s:I, s:o}, s:o}", "enabled",
-			   status.enabled, "mode", "trap", "tracers", query_tracers(&status),
-			   "trace_dir", t->dir, "sites", "entry", (json_int_t)status.entry_sites,
-			   "return", (json_int_t)status.return_sites, "refused",
-			   query_refused(&status), "vcpus", vcpus);
+	result = json_pack(
+		"{s:b, s:s, s:o, s:s, s:{s:I, s:I, s:o}, s:o}", "enabled", status.enabled, "mode",
+		status.exitless ? "exitless" : "trap", "tracers", query_tracers(&status),
+		"trace_dir", t->dir, "sites", "entry", (json_int_t)status.entry_sites, "return",
+		(json_int_t)status.return_sites, "refused", query_refused(&status), "vcpus", vcpus);
 	if (!result)
 		return NULL;
 	set_address(result, "virt_slide", status.virt_slide);
@@ -403,6 +412,26 @@ const struct monitor_trace_ops *run_trace_monitor_ops(void)
 
 /* --- after the run -------------------------------------------------------------------------- */
 
+/* What exitless mode was spared and has cost, or why there was none. */
+static void tell_mode(const struct run_trace *t)
+{
+	uint64_t records = 0, blocked = 0, blocked_ns = 0, traps = 0;
+
+	for (unsigned int i = 0; i < t->nr_vcpus; i++) {
+		records += t->last.rings[i].records;
+		blocked += t->last.rings[i].blocked;
+		blocked_ns += t->last.rings[i].blocked_ns;
+		traps += t->last.traps[i];
+	}
+	if (t->last.no_exitless[0])
+		fprintf(stderr, "sonde run: traced by traps: %s\n", t->last.no_exitless);
+	else if (records)
+		fprintf(stderr,
+			"sonde run: %" PRIu64 " records without exits, %" PRIu64 " traps, %" PRIu64
+			" doorbells, full rings: %" PRIu64 " (%.3f ms)\n",
+			records, traps, t->last.doorbells, blocked, (double)blocked_ns / 1e6);
+}
+
 int run_trace_conclude(const struct run_trace *t, struct error *err)
 {
 	struct trace_writer_counts sum = {0};
@@ -417,6 +446,7 @@ int run_trace_conclude(const struct run_trace *t, struct error *err)
 		sum.overruns += c.overruns;
 	}
 	lost = sum.overruns + t->last.lost;
+	tell_mode(t);
 	fprintf(stderr, "sonde run: %" PRIu64 " allocations and %" PRIu64 " frees in %s, lost: ",
 		sum.allocs, sum.frees, t->dir);
 	lost ? fprintf(stderr, "%" PRIu64 "\n", lost) : fputs("none\n", stderr);

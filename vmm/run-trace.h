@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include "formats/error.h"
 #include "formats/trace-writer.h"
+#include "patcher/trace-session.h"
 #include "vmm/monitor-trace.h"
 #include "vmm/vm.h"
 
@@ -21,6 +22,7 @@ struct run_trace_config {
 	const char *const *specs; /* NULL-terminated; tracing starts with the guest if not empty */
 	unsigned int nr_vcpus;
 	enum trace_encoding encoding; /* of the trace directory */
+	struct trace_options options;
 };
 
 /* Analyse the kernel; errors are for the user. */

@@ -75,6 +75,11 @@ static int resume(struct guest *guest, struct error *err)
 	return 0;
 }
 
+static bool is_stopped(struct guest *guest)
+{
+	return stop_gate_requested(&vm_of(guest)->gate);
+}
+
 static int step(struct guest *guest, unsigned int index, struct guest_regs *regs, struct error *err)
 {
 	struct vcpu *vcpu = get_vcpu(guest, index, err);
@@ -147,6 +152,7 @@ const struct guest_ops vmm_guest_ops = {
 	.get_sregs = get_sregs,
 	.stop = stop,
 	.resume = resume,
+	.is_stopped = is_stopped,
 	.step = step,
 	.set_trap_handler = set_trap_handler,
 	.clock_ns = clock_ns,

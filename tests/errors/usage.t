@@ -26,7 +26,7 @@ refuses("-c $_", 2, qr/-c takes a number from 1 to 64, not '\Q$_\E'/, @run, '-c'
 refuses("-m $_", 2, qr/-m takes a number from 64 to \d+, not '\Q$_\E'/, @run, '-m', $_)
 	for qw(0 63 64M 99999999 1e3), '';
 refuses("--$_->[0] $_->[1]", 2, qr/--$_->[0] takes $_->[2], not '$_->[1]'/, @run, "--$_->[0]", $_->[1])
-	for ['mode', 'fast', 'trap'], ['boot', 'uefi', 'direct or bzimage'],
+	for ['mode', 'fast', 'exitless or trap'], ['boot', 'uefi', 'direct or bzimage'],
 	['format', 'lttng', 'ctf or kmemtrace'], ['kaslr-seed', 'x', 'a number from 0 to \d+'];
 refuses('command line too long', 2, qr/longer than \d+ bytes/, @run, '-p', 'x' x 5000);
 refuses('trace without a place for it', 2, qr/add -o DIR/, @run, '--trace', 'kmem');

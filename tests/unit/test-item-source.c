@@ -27,7 +27,8 @@ static int more(void)
 
 static void test_array(void)
 {
-	static const struct capture_items what = {.from = ITEMS_ARRAY, .pointer = 0, .count = 1};
+	static const struct capture_items what = {
+		.from = ITEMS_ARRAY, .pointer = 0, .count = 1, .count_size = 4};
 
 	for (unsigned int i = 0; i < 6; i++)
 		fake_put64(&fake, AT + i * 8, 100 + i);

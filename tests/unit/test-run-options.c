@@ -60,6 +60,17 @@ static void test_good(void)
 	ok(options.vm.no_console && !options.vm.console_stdin, "--no-console means input too");
 }
 
+static void test_rings(void)
+{
+	ok(!parse("-k b") && options.tracing.exitless && !options.tracing.drop &&
+		   options.tracing.ring_bytes == 1 << 20,
+	   "exitless, blocking, 1 MiB a vCPU by default");
+	ok(!parse("-k b --mode trap --on-full drop --subbufs 2 --subbuf-size 4") &&
+		   !options.tracing.exitless && options.tracing.drop &&
+		   options.tracing.ring_bytes == 8192,
+	   "and otherwise as asked for");
+}
+
 /* One line, exit status 2, and the message names the matter. */
 static void bad(const char *text, const char *mention)
 {
@@ -81,7 +92,10 @@ static void test_bad(void)
 	bad("-k b -m 1048577", "1048576");
 	bad("-k b --boot uefi", "'uefi'");
 	bad("-k b --mode fast", "'fast'");
-	bad("-k b --mode exitless", "not available yet");
+	bad("-k b --on-full wait", "block or drop");
+	bad("-k b --subbufs 3", "power of two");
+	bad("-k b --subbuf-size 2", "4 to");
+	bad("-k b --subbufs 1024 --subbuf-size 1024", "128 MiB");
 	bad("-k b --kaslr-seed -1", "--kaslr-seed");
 	bad("-k b --kernal b", "--kernel");
 	bad("-k b -Z", "-Z");
@@ -91,6 +105,7 @@ static void test_bad(void)
 int main(void)
 {
 	test_good();
+	test_rings();
 	test_bad();
 	return tap_done();
 }

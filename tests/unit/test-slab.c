@@ -152,36 +152,27 @@ static void test_places(void)
 	is_u64(slab_folio_batch(view).folios, 8, "and has them behind it");
 }
 
-static void put_sheaf(uint32_t size, uint32_t cache_flags)
-{
-	fake_put64(&fake, LIST_GPA + FAKE_SHEAF_CACHE, fake_direct(CACHE_GPA));
-	fake_put32(&fake, LIST_GPA + FAKE_SHEAF_SIZE, size);
-	fake_put32(&fake, CACHE_GPA + FAKE_CACHE_FLAGS, cache_flags);
-}
-
 static void test_sheaf(const struct flavour *f)
 {
-	uint64_t rcu_head = fake_direct(LIST_GPA + FAKE_SHEAF_RCU_HEAD);
 	struct slab_sheaf sheaf;
+	bool is_kmalloc = false;
 
-	put_sheaf(17, ~(1u << FAKE_KMALLOC_BIT));
 	if (f->flavour != FAKE_7_0) {
-		ok(slab_sheaf_read(view, rcu_head, &sheaf, NULL) == -ENOTSUP, "no sheaves");
+		ok(slab_sheaf(view, &sheaf, NULL) == -ENOTSUP, "no sheaves");
 		return;
 	}
-	ok(!slab_sheaf_read(view, rcu_head, &sheaf, NULL) && !sheaf.is_kmalloc &&
-		   sheaf.cache == fake_direct(CACHE_GPA),
-	   "a sheaf of a cache");
-	ok(sheaf.count == 17 && sheaf.objects == fake_direct(LIST_GPA + FAKE_SHEAF_OBJECTS),
-	   "its objects");
-	put_sheaf(0, 1u << FAKE_KMALLOC_BIT);
-	ok(!slab_sheaf_read(view, rcu_head, &sheaf, NULL) && sheaf.is_kmalloc && !sheaf.count,
-	   "an empty one of a kmalloc cache");
-	fake_put64(&fake, LIST_GPA + FAKE_SHEAF_CACHE, 0x5000);
-	ok(slab_sheaf_read(view, rcu_head, &sheaf, NULL) == -EFAULT &&
-		   slab_sheaf_read(view, 8, &sheaf, NULL) == -EFAULT &&
-		   slab_sheaf_read(view, 0, &sheaf, NULL) == -EFAULT,
-	   "a cache, a sheaf that is not there");
+	ok(!slab_sheaf(view, &sheaf, NULL) &&
+		   sheaf.cache == FAKE_SHEAF_CACHE - FAKE_SHEAF_RCU_HEAD &&
+		   sheaf.count == FAKE_SHEAF_SIZE - FAKE_SHEAF_RCU_HEAD &&
+		   sheaf.objects == FAKE_SHEAF_OBJECTS - FAKE_SHEAF_RCU_HEAD,
+	   "a sheaf, seen from its rcu_head");
+	fake_put32(&fake, CACHE_GPA + FAKE_CACHE_FLAGS, 1u << FAKE_KMALLOC_BIT);
+	ok(!slab_cache_is_kmalloc(view, fake_direct(CACHE_GPA), &is_kmalloc, NULL) && is_kmalloc,
+	   "a cache of kmalloc");
+	fake_put32(&fake, CACHE_GPA + FAKE_CACHE_FLAGS, ~(1u << FAKE_KMALLOC_BIT));
+	ok(!slab_cache_is_kmalloc(view, fake_direct(CACHE_GPA), &is_kmalloc, NULL) && !is_kmalloc,
+	   "another one");
+	ok(slab_cache_is_kmalloc(view, 0x5000, &is_kmalloc, NULL) == -EFAULT, "no cache");
 }
 
 static void test_missing(void)

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The thread that empties the rings. */
+#include <errno.h>
+#include <time.h>
+#include "patcher/exitless-internal.h"
+#include "patcher/trap-record.h"
+
+enum {
+	NS_PER_MS = 1000000,
+	BUSY_MS = 2,   /* between passes that found something */
+	QUIET_MS = 10, /* ... that did not */
+	IDLE_MS = 100, /* without any record the doorbell is armed */
+};
+
+/* A vCPU may be off its CPU in the middle of a record for as long as the host pleases; but what is
+ * not written after so long was never meant to be. */
+static const uint64_t stall_ns = 30000000000;
+
+uint64_t exitless_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void exitless_ring(struct exitless *x)
+{
+	pthread_mutex_lock(&x->lock);
+	x->rung = true;
+	pthread_cond_signal(&x->wake);
+	pthread_mutex_unlock(&x->lock);
+}
+
+struct pass {
+	struct exitless *x;
+	uint64_t records;
+};
+
+static int hand_on(void *arg, unsigned int ring, const struct ring_record *record)
+{
+	struct pass *pass = arg;
+	struct exitless *x = pass->x;
+	unsigned int vcpu = ring % x->nr_vcpus;
+	const struct probe_ref *ref;
+	enum ring_record_kind kind;
+	struct probe_hit hit;
+	uint16_t id;
+
+	if (ring < x->nr_vcpus) {
+		trampoline_set_read(&x->set, record, &kind, &ref, &hit);
+	} else {
+		trap_record_read(record, &kind, &id, &hit);
+		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->refs[id];
+	}
+	hit.vcpu = vcpu;
+	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].clock, record->tsc);
+	x->config.handle(x->config.arg, ref, kind, &hit);
+	pass->records++;
+	return 0;
+}
+
+/* The time a vCPU had to finish a record: not that in which somebody held the guest. */
+static uint64_t running_ns(struct exitless *x)
+{
+	uint64_t now = exitless_now_ns();
+
+	if (!x->guest->ops->is_stopped(x->guest))
+		x->run_ns += now - x->last_ns;
+	x->last_ns = now;
+	return x->run_ns;
+}
+
+static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
+{
+	struct ring_clock clock = {.tsc = x->guest->ops->tsc(x->guest),
+				   .margin = margin,
+				   .now_ns = running_ns(x),
+				   .stall_ns = stall};
+	struct pass pass = {x, 0};
+
+	ring_merge_pass(&x->merge, &clock, hand_on, &pass);
+	pthread_mutex_lock(&x->lock);
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].seen = x->rings[i].counts;
+	if (x->waiting)
+		pthread_cond_broadcast(&x->passed);
+	pthread_mutex_unlock(&x->lock);
+	return pass.records;
+}
+
+void exitless_drain_all(struct exitless *x)
+{
+	while (make_pass(x, 0, 0))
+		;
+	make_pass(x, 0, 0);
+}
+
+/* Sleep until rung; ms = 0: for ever. False: the end has come. */
+static bool doze(struct exitless *x, unsigned int ms)
+{
+	uint64_t at = exitless_now_ns() + (uint64_t)ms * NS_PER_MS;
+	struct timespec until = {.tv_sec = (time_t)(at / 1000000000),
+				 .tv_nsec = (long)(at % 1000000000)};
+	bool go_on;
+	int ret = 0;
+
+	pthread_mutex_lock(&x->lock);
+	while (!x->rung && !x->quit && !ret)
+		ret = ms ? pthread_cond_timedwait(&x->wake, &x->lock, &until)
+			 : pthread_cond_wait(&x->wake, &x->lock);
+	x->rung = false;
+	go_on = !x->quit;
+	pthread_mutex_unlock(&x->lock);
+	return go_on;
+}
+
+static bool arm_all(struct exitless *x)
+{
+	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
+		const struct ring *trap = trap_ring(x, i);
+
+		if (!ring_arm(&x->rings[i]) ||
+		    __atomic_load_n(&trap->header->reserve, __ATOMIC_SEQ_CST) != trap->consumed)
+			return false;
+	}
+	return true;
+}
+
+/* Nothing to do: sleep until the guest rings. A record that was on its way into a ring when that
+ * was armed makes no noise, so they are looked at twice. */
+static bool sleep_until_rung(struct exitless *x)
+{
+	bool go_on = true;
+
+	atomic_store(&x->asleep, true);
+	if (arm_all(x))
+		go_on = doze(x, 1);
+	if (go_on && arm_all(x))
+		go_on = doze(x, 0);
+	atomic_store(&x->asleep, false);
+	return go_on;
+}
+
+static void *drain(void *arg)
+{
+	struct exitless *x = arg;
+	uint64_t busy_until = exitless_now_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
+	bool go_on = true;
+
+	while (go_on) {
+		uint64_t records = make_pass(x, x->margin, stall_ns), now = exitless_now_ns();
+
+		if (records)
+			busy_until = now + (uint64_t)IDLE_MS * NS_PER_MS;
+		if (now < busy_until) {
+			go_on = doze(x, records ? BUSY_MS : QUIET_MS);
+			continue;
+		}
+		go_on = sleep_until_rung(x);
+		busy_until = exitless_now_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
+	}
+	return NULL;
+}
+
+int exitless_start_thread(struct exitless *x, struct error *err)
+{
+	int code;
+
+	x->last_ns = exitless_now_ns();
+	x->running = true;
+	code = pthread_create(&x->thread, NULL, drain, x);
+	if (!code)
+		return 0;
+	x->running = false;
+	return error_set(err, code, "cannot start the thread that drains the rings");
+}
+
+void exitless_stop_thread(struct exitless *x)
+{
+	if (!x->running)
+		return;
+	pthread_mutex_lock(&x->lock);
+	x->quit = true;
+	pthread_cond_signal(&x->wake);
+	pthread_mutex_unlock(&x->lock);
+	pthread_join(x->thread, NULL);
+	pthread_mutex_lock(&x->lock);
+	x->running = x->quit = false;
+	pthread_cond_broadcast(&x->passed);
+	pthread_mutex_unlock(&x->lock);
+}

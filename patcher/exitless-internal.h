@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_EXITLESS_INTERNAL_H
+#define SONDE_PATCHER_EXITLESS_INTERNAL_H
+
+#include "patcher/exitless.h"
+
+/* Shared by exitless.c (coming and going), exitless-drain.c (the thread) and exitless-traps.c (the
+ * vCPUs' threads). */
+struct exitless_vcpu {
+	struct tsc_clock clock;
+	_Atomic uint64_t lost; /* written by nobody's ring: traps that found no room */
+	_Atomic uint64_t blocked, blocked_ns;
+	struct ring_counts seen; /* of its ring, after the last pass; under lock */
+	uint64_t last_rip;       /* leaving: where it was seen, and how often in a row */
+	unsigned int same_rip;
+	bool outside; /* leaving: was seen outside since the text was put back */
+};
+
+struct exitless {
+	struct exitless_config config;
+	const struct kernel *kernel;
+	struct guest *guest;
+	unsigned int nr_vcpus;
+	struct guest_region scratch; /* size 0: none */
+	struct kernel_mapping mapping;
+	bool mapped;
+	struct trampoline_kernel facts;
+	struct trampoline_set set;
+	const struct probe_ref *refs; /* the plan's */
+
+	struct ring *rings;   /* the vCPUs', then those for their traps */
+	uint8_t *trap_memory; /* of the latter */
+	struct ring_merge merge;
+	struct exitless_vcpu *vcpus;
+	uint64_t margin; /* ticks */
+
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;   /* the thread: there is something to do */
+	pthread_cond_t passed; /* waiting vCPUs: the thread has made a pass */
+	bool rung, quit;       /* under lock */
+	unsigned int waiting;  /* vCPUs; under lock */
+	_Atomic bool asleep;   /* the thread waits for a ring's doorbell */
+	_Atomic uint64_t doorbells;
+	uint64_t run_ns,
+		last_ns; /* host time in which the guest was not stopped; when last looked */
+};
+
+static inline struct ring *trap_ring(struct exitless *x, unsigned int vcpu)
+{
+	return &x->rings[x->nr_vcpus + vcpu];
+}
+
+/* Host time, monotonic. */
+uint64_t exitless_now_ns(void);
+
+/* Wake the thread. */
+void exitless_ring(struct exitless *x);
+
+/* The guest is stopped and nobody inside: hand on all there is. The thread must not run. */
+void exitless_drain_all(struct exitless *x);
+
+int exitless_start_thread(struct exitless *x, struct error *err);
+void exitless_stop_thread(struct exitless *x);
+
+#endif

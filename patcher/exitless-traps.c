@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What vCPUs' threads do in exitless mode: wait for room in a ring, and write what traps saw. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include "patcher/exitless-internal.h"
+#include "patcher/trap-record.h"
+
+/* A host that cannot empty the rings must not hang the guest. */
+static const uint64_t wait_max_ns = 5000000000;
+
+static struct timespec deadline_of(uint64_t now_ns)
+{
+	uint64_t at = now_ns + wait_max_ns;
+
+	return (struct timespec){.tv_sec = (time_t)(at / 1000000000),
+				 .tv_nsec = (long)(at % 1000000000)};
+}
+
+static enum ring_room wait_for_room(struct exitless *x, struct exitless_vcpu *vcpu,
+				    const struct ring *ring)
+{
+	uint64_t start = exitless_now_ns();
+	struct timespec deadline = deadline_of(start);
+	enum ring_room room;
+	int ret = 0;
+
+	pthread_mutex_lock(&x->lock);
+	x->waiting++;
+	for (;;) {
+		room = ring_room(ring);
+		if (room != RING_FULL || ret == ETIMEDOUT || !x->running)
+			break;
+		x->rung = true;
+		pthread_cond_signal(&x->wake);
+		ret = pthread_cond_timedwait(&x->passed, &x->lock, &deadline);
+	}
+	x->waiting--;
+	pthread_mutex_unlock(&x->lock);
+	atomic_fetch_add(&vcpu->blocked_ns, exitless_now_ns() - start);
+	return room;
+}
+
+/* A record that is not written is counted by whoever would have written it. */
+bool exitless_on_trap(struct exitless *x, struct guest_trap *trap)
+{
+	const struct trampoline_place *place = trampoline_set_at(&x->set, trap->regs.rip);
+	struct exitless_vcpu *vcpu;
+	bool idle;
+
+	if (!place || trap->vcpu >= x->nr_vcpus)
+		return false;
+	vcpu = &x->vcpus[trap->vcpu];
+	idle = atomic_load(&x->asleep);
+	atomic_fetch_add(idle ? &x->doorbells : &vcpu->blocked, 1);
+	if (wait_for_room(x, vcpu, &x->rings[trap->vcpu]) == RING_ROOM) {
+		trap->regs.rip = place->retry;
+		return true;
+	}
+	atomic_fetch_add(&vcpu->lost, 1);
+	trap->regs.rip = place->skip;
+	return true;
+}
+
+/* The writer's half of ring-layout.h; this thread is the only writer of the vCPU's trap ring. */
+static struct ring_record *reserve(struct exitless *x, struct exitless_vcpu *vcpu,
+				   struct ring *ring, uint32_t size)
+{
+	struct ring_header *header = ring->header;
+	uint64_t at = header->reserve;
+
+	if (ring_room(ring) != RING_ROOM &&
+	    (x->config.full == TRAMPOLINE_DROP || wait_for_room(x, vcpu, ring) != RING_ROOM))
+		return NULL;
+	__atomic_store_n(&header->reserve, at + size, __ATOMIC_SEQ_CST);
+	return (struct ring_record *)(void *)(ring->data + (at & (ring->config.data_bytes - 1)));
+}
+
+bool exitless_put(struct exitless *x, const struct probe_ref *ref, enum ring_record_kind kind,
+		  const struct probe_hit *hit)
+{
+	struct exitless_vcpu *vcpu = &x->vcpus[hit->vcpu];
+	struct ring *ring = trap_ring(x, hit->vcpu);
+	struct ring_record *record = reserve(x, vcpu, ring, trap_record_size(hit));
+
+	if (!record) {
+		atomic_fetch_add(&vcpu->lost, 1);
+		return false;
+	}
+	record->tsc = x->guest->ops->tsc(x->guest);
+	trap_record_fill(record, ref ? ref->id : TRAP_RECORD_NO_REF, hit);
+	__atomic_store_n(&record->commit, trap_record_commit(kind, hit), __ATOMIC_SEQ_CST);
+	if (atomic_load(&x->asleep))
+		exitless_ring(x);
+	return true;
+}

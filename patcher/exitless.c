@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory of ours in the guest: how it gets there, and how it is taken away again. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+#include "introspect/percpu.h"
+#include "patcher/exitless-internal.h"
+#include "patcher/trap-record.h"
+
+enum {
+	CODE_BYTES = KERNEL_MAP_CHUNK,
+	TRAP_RING_BYTES = 256 << 10,
+	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
+	MARGIN_NS = 20000,     /* in which a reservation becomes visible */
+	MAX_CLOCK_SKEW_NS = 1000,
+	LEAVE_TRIES = 1000, /* of a millisecond */
+};
+
+/* --- finding out ----------------------------------------------------------------------------- */
+
+static int check_guest(const struct guest *guest, struct error *err)
+{
+	if (!(guest->caps & GUEST_CAP_SCRATCH))
+		return error_set(err, ENOTSUP, "this kind of guest cannot be given memory");
+	if (!guest->ops->tsc || !guest->ops->tsc_clock)
+		return error_set(err, ENOTSUP, "the guest's time stamp counter cannot be used");
+	return 0;
+}
+
+static int read_facts(struct exitless *x, struct slab_view *slab, struct error *err)
+{
+	struct slab_page_facts page;
+	int ret = percpu_cpu_number(x->kernel, &x->facts.cpu_number, err);
+
+	if (!ret)
+		ret = slab_page_facts(slab, &page, err);
+	if (ret)
+		return ret;
+	if (page.page_size != STRUCT_PAGE_SIZE)
+		return error_set(err, ENOTSUP, "struct page has %u bytes, not %d", page.page_size,
+				 STRUCT_PAGE_SIZE);
+	x->facts.page_offset = page.page_offset;
+	x->facts.vmemmap = page.vmemmap;
+	x->facts.pages = page.pages;
+	x->facts.page_compound_head = page.compound_head;
+	x->facts.page_slab_cache = page.slab_cache;
+	x->facts.page_flags = page.flags;
+	x->facts.page_head_bit = page.head_bit;
+	x->facts.page_order = page.order_offset;
+	x->facts.slab = (struct slab_test){page.slab_offset, page.slab_mask, page.slab_value};
+	return 0;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* The merge compares what the vCPUs read: they must read the same. */
+int exitless_read_clocks(struct exitless *x, struct error *err)
+{
+	const struct tsc_clock *first = &x->vcpus[0].clock;
+	struct tsc_clock clock;
+
+	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
+		int ret = x->guest->ops->tsc_clock(x->guest, i, &clock, err);
+
+		if (ret)
+			return ret;
+		x->vcpus[i].clock = clock;
+		if (distance(tsc_clock_ns(first, clock.tsc0), clock.ns0) > MAX_CLOCK_SKEW_NS)
+			return error_set(err, ENOTSUP,
+					 "the time stamp counters of vCPUs 0 and %u differ", i);
+	}
+	return 0;
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+static uint64_t rings_size(const struct exitless *x)
+{
+	return (uint64_t)x->nr_vcpus * ring_stride(x->config.ring_bytes);
+}
+
+/* What the guest may write: the rings, then the arrays that are kept for returns. */
+static uint64_t data_area(const struct exitless *x)
+{
+	uint64_t bytes = rings_size(x) + RING_KEPT_SLOTS * sizeof(struct ring_kept);
+
+	return (bytes + KERNEL_MAP_CHUNK - 1) & ~(uint64_t)(KERNEL_MAP_CHUNK - 1);
+}
+
+static int map_scratch(struct exitless *x, struct error *err)
+{
+	uint64_t data = data_area(x);
+	const struct kernel_map_part parts[] = {
+		{.offset = 0, .size = CODE_BYTES, .executable = true},
+		{.offset = CODE_BYTES, .size = data},
+	};
+	int ret;
+
+	if (data > KERNEL_MAP_MAX - CODE_BYTES)
+		return error_set(err, ENOSPC,
+				 "rings of %u vCPUs take %" PRIu64 " MiB, %d are the most",
+				 x->nr_vcpus, data >> 20, (KERNEL_MAP_MAX - CODE_BYTES) >> 20);
+	ret = x->guest->ops->scratch_add(x->guest, CODE_BYTES + data, &x->scratch, err);
+	if (ret) {
+		x->scratch.size = 0;
+		return ret;
+	}
+	ret = kernel_mapping_create(x->kernel, &x->scratch, parts, 2, &x->mapping, err);
+	x->mapped = !ret;
+	return ret;
+}
+
+/* Errors here leave something of ours in the guest, which the caller is told. */
+static int unmap_scratch(struct exitless *x, struct error *err)
+{
+	int ret = x->mapped ? kernel_mapping_remove(&x->mapping, err) : 0;
+	int removed = 0;
+
+	x->mapped = false;
+	if (x->scratch.size)
+		removed = x->guest->ops->scratch_remove(x->guest, &x->scratch, ret ? NULL : err);
+	x->scratch.size = 0;
+	return ret ? ret : removed;
+}
+
+static int make_rings(struct exitless *x, struct error *err)
+{
+	const uint32_t stride = ring_stride(x->config.ring_bytes);
+	struct ring_config config = {.data_bytes = x->config.ring_bytes,
+				     .queue_bytes = x->config.ring_bytes + RING_MAX_RECORD,
+				     .shapes = x->set.shapes,
+				     .nr_shapes = (unsigned int)x->set.n};
+	struct ring_config traps = {.data_bytes = TRAP_RING_BYTES,
+				    .queue_bytes = TRAP_RING_BYTES + RING_MAX_RECORD,
+				    .shapes = trap_record_shapes(),
+				    .nr_shapes = TRAP_RECORD_SHAPES};
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < x->nr_vcpus; i++) {
+		ret = ring_init(&x->rings[i], x->scratch.hva + CODE_BYTES + (uint64_t)i * stride,
+				&config, err);
+		if (!ret)
+			ret = ring_init(trap_ring(x, i),
+					x->trap_memory + (size_t)i * ring_stride(TRAP_RING_BYTES),
+					&traps, err);
+	}
+	return ret ? ret : ring_merge_init(&x->merge, x->rings, 2 * x->nr_vcpus, err);
+}
+
+static int make_code(struct exitless *x, struct site_plan *plan, const struct trap_table *traps,
+		     struct decoder *decoder, struct error *err)
+{
+	const struct trampoline_room room = {
+		.gva = x->mapping.gva,
+		.bytes = x->scratch.hva,
+		.size = CODE_BYTES,
+		.rings = {.gva = x->mapping.gva + CODE_BYTES,
+			  .data_bytes = x->config.ring_bytes,
+			  .cpus = x->nr_vcpus},
+		.kernel = &x->facts,
+		.kept = x->mapping.gva + CODE_BYTES + rings_size(x),
+		.full = x->config.full,
+	};
+
+	return trampoline_set_make(&x->set, plan, traps, decoder, &room, err);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void init_sync(struct exitless *x)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&x->lock, NULL);
+	pthread_cond_init(&x->wake, &monotonic);
+	pthread_cond_init(&x->passed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+static struct exitless *allocate(const struct kernel *kernel, const struct exitless_config *config)
+{
+	struct exitless *x = calloc(1, sizeof(*x));
+	unsigned int n = kernel->guest->nr_vcpus;
+
+	if (!x)
+		return NULL;
+	x->config = *config;
+	x->kernel = kernel;
+	x->guest = kernel->guest;
+	x->nr_vcpus = n;
+	init_sync(x);
+	x->vcpus = calloc(n, sizeof(*x->vcpus));
+	x->rings = calloc(2 * (size_t)n, sizeof(*x->rings));
+	x->trap_memory = calloc(n, ring_stride(TRAP_RING_BYTES));
+	if (x->vcpus && x->rings && x->trap_memory)
+		return x;
+	exitless_destroy(x);
+	return NULL;
+}
+
+/* Ticks of the guest's counter. */
+static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
+{
+	uint64_t low = clock->tsc0, high = clock->tsc0 + (ns << 8);
+
+	while (low < high) {
+		uint64_t mid = low + (high - low) / 2;
+
+		if (tsc_clock_ns(clock, mid) - clock->ns0 < ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low - clock->tsc0;
+}
+
+static int prepare(struct exitless *x, struct slab_view *slab, struct site_plan *plan,
+		   const struct trap_table *traps, struct decoder *decoder, struct error *err)
+{
+	int ret = check_guest(x->guest, err);
+
+	if (!ret)
+		ret = read_facts(x, slab, err);
+	if (!ret)
+		ret = exitless_read_clocks(x, err);
+	if (!ret)
+		ret = map_scratch(x, err);
+	if (!ret)
+		ret = make_code(x, plan, traps, decoder, err);
+	if (!ret)
+		ret = make_rings(x, err);
+	if (!ret)
+		x->margin = ticks(&x->vcpus[0].clock, MARGIN_NS);
+	return ret;
+}
+
+int exitless_create(const struct kernel *kernel, struct slab_view *slab, struct site_plan *plan,
+		    const struct trap_table *traps, struct decoder *decoder,
+		    const struct exitless_config *config, struct exitless **out, struct error *err)
+{
+	struct exitless *x = allocate(kernel, config);
+	int ret;
+
+	if (!x)
+		return error_set(err, ENOMEM, "out of memory");
+	x->refs = plan->refs;
+	ret = prepare(x, slab, plan, traps, decoder, err);
+	if (ret)
+		exitless_cancel(x);
+	else
+		*out = x;
+	return ret;
+}
+
+void exitless_cancel(struct exitless *x)
+{
+	unmap_scratch(x, NULL);
+	exitless_destroy(x);
+}
+
+int exitless_start(struct exitless *x, struct error *err)
+{
+	return exitless_start_thread(x, err);
+}
+
+void exitless_destroy(struct exitless *x)
+{
+	if (!x)
+		return;
+	exitless_stop_thread(x);
+	for (unsigned int i = 0; x->rings && i < 2 * x->nr_vcpus; i++)
+		ring_deinit(&x->rings[i]);
+	trampoline_set_deinit(&x->set);
+	pthread_cond_destroy(&x->passed);
+	pthread_cond_destroy(&x->wake);
+	pthread_mutex_destroy(&x->lock);
+	free(x->trap_memory);
+	free(x->rings);
+	free(x->vcpus);
+	free(x);
+}
+
+/* --- leaving --------------------------------------------------------------------------------- */
+
+static bool is_in_code(const struct exitless *x, uint64_t rip)
+{
+	return rip - x->mapping.gva < CODE_BYTES;
+}
+
+/* Where the stacks of NMIs and other exceptions that nothing holds off are mapped, the
+ * cpu_entry_area (Documentation/arch/x86/x86_64/mm.rst). */
+static bool is_on_exception_stack(uint64_t rsp)
+{
+	return rsp - 0xfffffe0000000000 < UINT64_C(1) << 39;
+}
+
+/*
+ * Trampolines run with interrupts off: whoever has them on, or is in user mode or has no paging
+ * yet, is outside for certain; who has them off as well, but for an NMI that came meanwhile.
+ */
+static bool is_outside(struct exitless *x, unsigned int index)
+{
+	enum { CR0_PG = 1u << 31, RFLAGS_IF = 1 << 9 };
+	struct guest_regs regs;
+	struct guest_sregs sregs;
+
+	if (x->guest->ops->get_regs(x->guest, index, &regs, NULL) ||
+	    x->guest->ops->get_sregs(x->guest, index, &sregs, NULL))
+		return false;
+	if (is_in_code(x, regs.rip))
+		return false;
+	return (regs.rflags & RFLAGS_IF) || sregs.cpl == 3 || !(sregs.cr0 & CR0_PG) ||
+	       !is_on_exception_stack(regs.rsp);
+}
+
+static bool all_outside(struct exitless *x)
+{
+	bool all = true;
+
+	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
+		struct exitless_vcpu *vcpu = &x->vcpus[i];
+
+		if (!vcpu->outside)
+			vcpu->outside = is_outside(x, i);
+		all &= vcpu->outside;
+	}
+	return all;
+}
+
+static int let_all_out(struct exitless *x, struct error *err)
+{
+	static const struct timespec moment = {.tv_nsec = 1000000};
+
+	for (int i = 0; i < LEAVE_TRIES; i++) {
+		int ret;
+
+		if (all_outside(x))
+			return 0;
+		x->guest->ops->resume(x->guest, NULL);
+		nanosleep(&moment, NULL);
+		ret = x->guest->ops->stop(x->guest, err);
+		if (ret)
+			return ret;
+	}
+	return error_set(err, EBUSY, "a vCPU does not leave our code in the guest");
+}
+
+int exitless_leave(struct exitless *x, struct error *err)
+{
+	int ret = let_all_out(x, err);
+
+	exitless_stop_thread(x);
+	exitless_drain_all(x);
+	return ret ? ret : unmap_scratch(x, err);
+}
+
+/* --- telling --------------------------------------------------------------------------------- */
+
+void exitless_counts(struct exitless *x, unsigned int vcpu, struct exitless_vcpu_counts *out)
+{
+	struct exitless_vcpu *v = &x->vcpus[vcpu];
+	struct ring_counts ring;
+
+	pthread_mutex_lock(&x->lock);
+	ring = v->seen;
+	pthread_mutex_unlock(&x->lock);
+	*out = (struct exitless_vcpu_counts){.records = ring.records,
+					     .drops = ring.drops + atomic_load(&v->lost),
+					     .damaged = ring.stalled + ring.malformed,
+					     .blocked = atomic_load(&v->blocked),
+					     .blocked_ns = atomic_load(&v->blocked_ns)};
+}
+
+uint64_t exitless_doorbells(const struct exitless *x)
+{
+	return atomic_load(&x->doorbells);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_EXITLESS_H
+#define SONDE_PATCHER_EXITLESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "introspect/kernel-map.h"
+#include "introspect/slab.h"
+#include "patcher/ring-merge.h"
+#include "patcher/trampoline-set.h"
+
+/*
+ * Exitless mode of a session: memory of ours in the guest kernel with trampolines and one ring per
+ * vCPU, and a thread that takes the records out and hands them on in the order of their time
+ * stamps. Traps that still happen are written into rings of the host's own and take the same way.
+ */
+struct exitless;
+
+/* Someone to hand a hit to, on the draining thread. `ref` is NULL at returns. */
+typedef void exitless_handle_fn(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+				const struct probe_hit *hit);
+
+struct exitless_config {
+	uint32_t ring_bytes; /* per vCPU: a power of two, RING_MIN_DATA or more */
+	enum trampoline_full full;
+	exitless_handle_fn *handle;
+	void *arg;
+};
+
+/* All since creation. */
+struct exitless_vcpu_counts {
+	uint64_t records; /* by trampolines */
+	uint64_t drops;   /* a full ring, or nobody who emptied it */
+	uint64_t damaged; /* places in its ring where the guest had something else than records */
+	uint64_t blocked; /* times it waited because its ring was full */
+	uint64_t blocked_ns;
+};
+
+/*
+ * With the guest stopped: memory, mapping, trampolines, rings; and `plan`'s patches now are jumps
+ * to the trampolines, for the caller to apply. Nothing of the guest's text is touched here.
+ *
+ * -EAGAIN early in boot: again later. Everything else means that the guest cannot have it, with the
+ * reason; `plan` has its traps then.
+ */
+int exitless_create(const struct kernel *kernel, struct slab_view *slab, struct site_plan *plan,
+		    const struct trap_table *traps, struct decoder *decoder,
+		    const struct exitless_config *config, struct exitless **out, struct error *err);
+
+/* Start draining. With the guest stopped, before it runs with the patches. */
+int exitless_start(struct exitless *x, struct error *err);
+
+/*
+ * The patches are gone from the text. With the guest stopped, which is let go for moments until no
+ * vCPU is in a trampoline any more; then everything that is in the rings is handed on and the
+ * memory taken away: `x` can be destroyed. -EBUSY if a vCPU stays inside, as that of a paused guest
+ * may: nothing has changed then but that the rings are empty; try again.
+ */
+int exitless_leave(struct exitless *x, struct error *err);
+
+/* Take the memory away at once, with the guest stopped: it has never run with the patches. */
+void exitless_cancel(struct exitless *x);
+
+/* The guest is gone, or was lost: forget everything. NULL-safe. */
+void exitless_destroy(struct exitless *x);
+
+/* A trap: of a trampoline whose ring is full, or has its doorbell armed. Waits. False: none of
+ * ours. */
+bool exitless_on_trap(struct exitless *x, struct guest_trap *trap);
+
+/* Hand on what a trap saw, in its order. On the vCPU's thread; waits for room. False: it was
+ * dropped. */
+bool exitless_put(struct exitless *x, const struct probe_ref *ref, enum ring_record_kind kind,
+		  const struct probe_hit *hit);
+
+/* The guest may have written its TSCs: read how they run again. With the guest stopped. */
+int exitless_read_clocks(struct exitless *x, struct error *err);
+
+void exitless_counts(struct exitless *x, unsigned int vcpu, struct exitless_vcpu_counts *out);
+/* How often an idle guest's next event woke the thread. */
+uint64_t exitless_doorbells(const struct exitless *x);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* From traps to trampolines, and out of them. */
+#include <errno.h>
+#include "patcher/session.h"
+
+enum { LOOK_AGAIN_NS = 10000000 };
+
+static void handle(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+		   const struct probe_hit *hit)
+{
+	session_handle(arg, ref, kind, hit);
+}
+
+static int apply(struct trace_session *s, struct error *err)
+{
+	int ret = patch_set_apply(&s->plan.returns, &s->kernel, err);
+
+	if (!ret)
+		ret = patch_set_apply(&s->plan.entries, &s->kernel, err);
+	if (ret)
+		patch_set_revert(&s->plan.returns, &s->kernel, NULL, NULL);
+	return ret;
+}
+
+static int revert(struct trace_session *s, struct error *err)
+{
+	int ret = patch_set_revert(&s->plan.entries, &s->kernel, NULL, err);
+
+	return ret ? ret : patch_set_revert(&s->plan.returns, &s->kernel, NULL, err);
+}
+
+static int put_trampolines(struct trace_session *s, struct error *err)
+{
+	const struct exitless_config config = {.ring_bytes = s->options.ring_bytes,
+					       .full = s->options.drop ? TRAMPOLINE_DROP
+								       : TRAMPOLINE_BLOCK,
+					       .handle = handle,
+					       .arg = s};
+	struct exitless *x = NULL;
+	int ret = exitless_create(&s->kernel, s->slab, &s->plan, &s->traps, s->decoder, &config, &x,
+				  err);
+
+	if (ret)
+		return ret;
+	ret = exitless_start(x, err);
+	if (!ret)
+		ret = apply(s, err);
+	if (ret) {
+		site_plan_use_traps(&s->plan);
+		exitless_cancel(x);
+		return ret;
+	}
+	s->exitless = x;
+	s->was_exitless = true;
+	return 0;
+}
+
+/* Text that cannot be put back as traps is an error; all else only means that traps stay. */
+int session_switch(struct trace_session *s, struct error *err)
+{
+	struct error why;
+	int ret = revert(s, err);
+
+	if (ret)
+		return ret;
+	ret = put_trampolines(s, &why);
+	if (!ret) {
+		s->switch_pending = false;
+		s->clocks_stale = true;
+		return 0;
+	}
+	if (ret != -EAGAIN) {
+		s->no_exitless = why;
+		s->switch_pending = false;
+	}
+	return apply(s, err);
+}
+
+/* SYSTEM_BOOTING 0, SYSTEM_SCHEDULING 1 while other CPUs are started (include/linux/kernel.h) */
+static bool has_started_cpus(const struct kernel *kernel)
+{
+	uint64_t gva = kernel_symbol(kernel, "system_state");
+	uint32_t state;
+
+	return !gva || kernel_read(kernel, gva, &state, sizeof(state), NULL) || state > 1;
+}
+
+static void look(struct trace_session *s)
+{
+	struct error err;
+
+	if (s->switch_pending) {
+		if (s->enabled && session_switch(s, &err))
+			first_error_set(&s->failure, &err);
+	} else if (s->exitless) {
+		exitless_read_clocks(s->exitless, NULL);
+		s->clocks_stale = !has_started_cpus(&s->kernel);
+	}
+}
+
+void session_look_again(struct trace_session *s)
+{
+	struct guest *guest = s->guest;
+	uint64_t now;
+
+	if (!atomic_load(&s->switch_pending) && !s->clocks_stale)
+		return;
+	now = guest->ops->clock_ns(guest);
+	if (now < atomic_load(&s->next_look) || boot_window_is_open(&s->kernel))
+		return;
+	atomic_store(&s->next_look, now + LOOK_AGAIN_NS);
+	if (guest->ops->stop(guest, NULL))
+		return;
+	look(s);
+	guest->ops->resume(guest, NULL);
+}
+
+static void keep_counts(struct trace_session *s)
+{
+	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++)
+		session_exitless_counts(s, i, &s->past[i]);
+	s->past_doorbells += exitless_doorbells(s->exitless);
+}
+
+int session_leave(struct trace_session *s, struct error *err)
+{
+	struct exitless *x = s->exitless;
+	int ret;
+
+	s->switch_pending = s->clocks_stale = false;
+	if (!x)
+		return 0;
+	ret = exitless_leave(x, err);
+	if (ret == -EBUSY)
+		return ret;
+	keep_counts(s);
+	s->exitless = NULL;
+	exitless_destroy(x);
+	return ret;
+}
+
+void session_exitless_counts(const struct trace_session *s, unsigned int vcpu,
+			     struct exitless_vcpu_counts *out)
+{
+	struct exitless_vcpu_counts now = {0};
+
+	if (s->exitless)
+		exitless_counts(s->exitless, vcpu, &now);
+	*out = s->past[vcpu];
+	out->records += now.records;
+	out->drops += now.drops;
+	out->damaged += now.damaged;
+	out->blocked += now.blocked;
+	out->blocked_ns += now.blocked_ns;
+}
