@@ -121,18 +121,34 @@ static bool is_placeholder(const char *banner, size_t length)
 	return memmem(banner, length, no_number, sizeof(no_number) - 1);
 }
 
-/* Length of a banner at `text` without its newline, 0 if it is none. */
-static size_t banner_length(const char *text, size_t size)
-{
-	static const char prefix[] = "Linux version ";
-	size_t n = sizeof(prefix) - 1;
+static const char banner_prefix[] = "Linux version ";
 
-	if (size < BANNER_MAX || memcmp(text, prefix, n))
-		return 0;
+/* Length of the banner in `text`, which begins like one, without its newline; 0 if it is none. */
+static size_t banner_length(const char text[static BANNER_MAX])
+{
+	size_t n = sizeof(banner_prefix) - 1;
+
 	while (n < BANNER_MAX - 1 && text[n] >= ' ' && text[n] <= '~')
 		n++;
 	/* The kernel's log has the line too, but not a newline and a NUL after it. */
-	return text[n] == '\n' && n < BANNER_MAX - 1 && !text[n + 1] ? n : 0;
+	return n < BANNER_MAX - 1 && text[n] == '\n' && !text[n + 1] ? n : 0;
+}
+
+/* Whether another kernel's banner is at `text`, where `size` bytes are mapped; *banner gets it. */
+static bool is_other_banner(const struct kernel_image *image, const void *text, uint64_t size,
+			    char banner[static BANNER_MAX])
+{
+	size_t length;
+
+	if (size < BANNER_MAX || memcmp(text, banner_prefix, sizeof(banner_prefix) - 1))
+		return false;
+	/* The guest may be writing there: what is judged is what is returned. */
+	memcpy(banner, text, BANNER_MAX);
+	length = banner_length(banner);
+	if (!length || is_placeholder(banner, length) || !strncmp(banner, image->banner, length))
+		return false;
+	banner[length] = '\0';
+	return true;
 }
 
 /* Whether some other kernel's banner is in one of the first gigabytes of mapped RAM. */
@@ -145,17 +161,9 @@ static bool find_other_banner(const struct kernel_image *image, const struct gue
 		uint64_t size = regions[i].size < budget ? regions[i].size : budget;
 
 		budget -= size;
-		for (uint64_t at = 0; regions[i].hva && at < size; at += BANNER_ALIGN) {
-			const char *text = (const char *)regions[i].hva + at;
-			size_t length = banner_length(text, size - at);
-
-			if (!length || is_placeholder(text, length) ||
-			    !strncmp(text, image->banner, length))
-				continue;
-			memcpy(banner, text, length);
-			banner[length] = '\0';
-			return true;
-		}
+		for (uint64_t at = 0; regions[i].hva && at < size; at += BANNER_ALIGN)
+			if (is_other_banner(image, regions[i].hva + at, size - at, banner))
+				return true;
 	}
 	return false;
 }
