@@ -55,11 +55,11 @@ static int check_page(const struct slab_view *view, uint64_t page, uint64_t vmem
 	return 0;
 }
 
-int slab_read_head(const struct slab_view *view, uint64_t page, struct page_copy *out,
-		   struct error *err)
+int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap,
+		   struct page_copy *out, struct error *err)
 {
-	uint64_t page_offset, vmemmap, pfn, link;
-	int rc = slab_bases(view, &page_offset, &vmemmap, err);
+	uint64_t pfn, link;
+	int rc = 0;
 
 	out->gva = page;
 	for (int tries = 0; !rc && tries < 2; tries++) {

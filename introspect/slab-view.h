@@ -55,9 +55,10 @@ struct page_copy {
 int slab_bases(const struct slab_view *view, uint64_t *page_offset, uint64_t *vmemmap,
 	       struct error *err);
 
-/* Read a struct page and, if it is a tail of a compound page, its head instead. */
-int slab_read_head(const struct slab_view *view, uint64_t page, struct page_copy *out,
-		   struct error *err);
+/* Read a struct page and, if it is a tail of a compound page, its head instead. `vmemmap` is from
+ * slab_bases(). */
+int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap,
+		   struct page_copy *out, struct error *err);
 
 /* Order of the compound page whose head was read. */
 int slab_head_order(const struct slab_view *view, const struct page_copy *head, unsigned int *order,

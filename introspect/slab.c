@@ -40,7 +40,7 @@ int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uin
 		return error_set_at(err, ERANGE, object, "not in the direct map");
 	rc = slab_read_head(view,
 			    vmemmap + ((object - page_offset) >> PAGE_SHIFT) * view->page_size,
-			    &head, err);
+			    vmemmap, &head, err);
 	if (rc)
 		return rc;
 	*cache = 0;
