@@ -15,11 +15,11 @@ use constant TRACEFS => '/sys/kernel/tracing';
 my $init_line = qr/sonde-guest: init\r?\n/;
 my $cmdline = 'console=ttyS0 quiet panic=-1 sonde.run="sleep 1000"';
 
+# With the defaults it comes with, but for devices that a guest would look for.
 sub qemu {
 	my ($machine, $kernel, $initrd) = @_;
-	return ('qemu-system-x86_64', '-M', "$machine,memory-backend=ram", '-accel', 'kvm',
-		'-cpu', 'host', '-smp', 1, '-m', RAM_MIB, '-object',
-		'memory-backend-memfd,id=ram,share=on,size=' . RAM_MIB . 'M',
+	return ('qemu-system-x86_64', '-M', $machine, '-accel', 'kvm',
+		'-cpu', 'host', '-smp', 1, '-m', RAM_MIB,
 		qw(-nodefaults -no-user-config -display none -serial stdio),
 		'-kernel', $kernel, '-initrd', $initrd, '-append', $cmdline);
 }

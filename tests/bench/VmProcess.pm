@@ -85,14 +85,15 @@ sub exits {
 	return 0 + slurp($files[0]);
 }
 
-# Resident bytes: all of the process but the mapping that is the guest's RAM.
+# Resident bytes: all of the process but the mapping that is the guest's RAM, which is told by its size:
+# it may be a file or not.
 sub own_memory {
 	my ($self, $ram_size) = @_;
 	my ($own, $ram_mappings, $is_ram) = (0, 0, 0);
 	for (split /\n/, slurp("/proc/$self->{pid}/smaps")) {
-		if (my ($from, $to, $path) = /^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+\s*(.*)/) {
+		if (my ($from, $to, $access) = /^([0-9a-f]+)-([0-9a-f]+) (\S+) /) {
 			no warnings "portable";    # addresses have more than 32 bits
-			$is_ram = $path =~ m{^/memfd:} && hex($to) - hex($from) == $ram_size;
+			$is_ram = $access =~ /^rw/ && hex($to) - hex($from) == $ram_size;
 			$ram_mappings += $is_ram;
 		} elsif (/^Rss:\s+(\d+) kB/ && !$is_ram) {
 			$own += $1 * 1024;
