@@ -108,11 +108,13 @@ bool kernel_in_image(const struct kernel *kernel, uint64_t gva)
 	return link >= kernel->image->text && link < kernel->image->end;
 }
 
-/* Asked each time: early in boot the answer changes. */
+/* Asked each time while the kernel has no direct map: early in boot the answer changes. */
 static unsigned int table_levels(const struct kernel *kernel)
 {
 	uint32_t shift = 0;
 
+	if (__atomic_load_n(&kernel->known.direct_map, __ATOMIC_ACQUIRE))
+		return __atomic_load_n(&kernel->known.levels, __ATOMIC_RELAXED);
 	if (kernel->known.pgdir_shift)
 		guest_phys_read(kernel->guest, image_gpa(kernel, kernel->known.pgdir_shift), &shift,
 				sizeof(shift), NULL);
@@ -180,20 +182,22 @@ uint64_t kernel_page_offset(const struct kernel *kernel)
  */
 static uint64_t direct_map(const struct kernel *kernel)
 {
-	uint64_t *known = (uint64_t *)&kernel->known.direct_map; /* a cache, not state */
-	uint64_t base = __atomic_load_n(known, __ATOMIC_RELAXED);
-	uint64_t root = image_gpa(kernel, kernel->known.init_top_pgt);
+	struct kernel_known *known = (struct kernel_known *)&kernel->known; /* a cache, not state */
+	uint64_t base = __atomic_load_n(&known->direct_map, __ATOMIC_RELAXED);
+	uint64_t root = image_gpa(kernel, known->init_top_pgt);
+	unsigned int levels;
 	struct page_walk walk;
 
-	if (base || !kernel->known.init_top_pgt)
+	if (base || !known->init_top_pgt)
 		return base;
 	base = kernel_page_offset(kernel);
+	levels = table_levels(kernel);
 	if (!base ||
-	    page_walk(kernel->guest, root, table_levels(kernel), base + kernel->phys_text, &walk,
-		      NULL) ||
+	    page_walk(kernel->guest, root, levels, base + kernel->phys_text, &walk, NULL) ||
 	    walk.gpa != kernel->phys_text)
 		return 0;
-	__atomic_store_n(known, base, __ATOMIC_RELAXED);
+	__atomic_store_n(&known->levels, levels, __ATOMIC_RELAXED);
+	__atomic_store_n(&known->direct_map, base, __ATOMIC_RELEASE);
 	return base;
 }
 

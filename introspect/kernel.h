@@ -18,8 +18,10 @@
 struct kernel_known {
 	uint64_t init_top_pgt, early_top_pgt, pgdir_shift, page_offset_base;
 	uint64_t ram_end; /* gpa after the last byte of RAM */
-	uint64_t
-		direct_map; /* gva of gpa 0 once a walk confirmed it, else 0; accessed atomically */
+	/* Accessed atomically: gva of gpa 0 once a walk confirmed it, else 0; levels of the page
+	 * tables, valid from then on. */
+	uint64_t direct_map;
+	unsigned int levels;
 	struct orc_table orc;
 };
 

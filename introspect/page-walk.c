@@ -22,30 +22,60 @@ static bool is_canonical(uint64_t gva, unsigned int levels)
 	return (uint64_t)((int64_t)(gva << unused) >> unused) == gva;
 }
 
+/* The guest's memory, asked for once in a walk: traps walk for each event. */
+struct ram {
+	struct guest *guest;
+	const struct guest_region *regions;
+	size_t n;
+};
+
+static struct ram ram_of(struct guest *guest)
+{
+	struct ram ram = {.guest = guest};
+
+	if (guest->ops->regions(guest, &ram.regions, &ram.n, NULL))
+		ram.n = 0;
+	return ram;
+}
+
+/* Host address of [gpa, gpa + size), NULL if it is not mapped RAM of one region. */
+static const void *mapped_at(const struct ram *ram, uint64_t gpa, size_t size)
+{
+	for (size_t i = 0; i < ram->n; i++) {
+		const struct guest_region *region = &ram->regions[i];
+		uint64_t offset = gpa - region->gpa;
+
+		if (offset < region->size)
+			return region->hva && size <= region->size - offset ? region->hva + offset
+									    : NULL;
+	}
+	return NULL;
+}
+
 /* A running guest changes its tables: each entry is read once, in one piece where memory is mapped.
  */
-static int read_entry(struct guest *guest, uint64_t gpa, uint64_t *entry, struct error *err)
+static int read_entry(const struct ram *ram, uint64_t gpa, uint64_t *entry, struct error *err)
 {
-	const uint64_t *mapped = guest_phys_hva(guest, gpa, sizeof(*entry));
+	const uint64_t *mapped = mapped_at(ram, gpa, sizeof(*entry));
 
 	if (mapped) {
 		*entry = __atomic_load_n(mapped, __ATOMIC_RELAXED);
 		return 0;
 	}
-	if (guest_phys_read(guest, gpa, entry, sizeof(*entry), NULL))
+	if (guest_phys_read(ram->guest, gpa, entry, sizeof(*entry), NULL))
 		return error_set_at(err, ERANGE, gpa, "page table outside guest RAM");
 	return 0;
 }
 
-static bool in_ram(struct guest *guest, uint64_t gpa)
+static bool in_ram(const struct ram *ram, uint64_t gpa)
 {
 	uint8_t byte;
 
-	return guest_phys_hva(guest, gpa, 1) || !guest_phys_read(guest, gpa, &byte, 1, NULL);
+	return mapped_at(ram, gpa, 1) || !guest_phys_read(ram->guest, gpa, &byte, 1, NULL);
 }
 
 /* The address inside the page that `entry` at `level` (1 = page table) maps. */
-static int finish(struct guest *guest, uint64_t entry, unsigned int level, uint64_t gva,
+static int finish(const struct ram *ram, uint64_t entry, unsigned int level, uint64_t gva,
 		  struct page_walk *out, struct error *err)
 {
 	uint64_t size = 1ull << (PAGE_SHIFT + TABLE_BITS * (level - 1));
@@ -58,27 +88,27 @@ static int finish(struct guest *guest, uint64_t entry, unsigned int level, uint6
 				    level);
 	out->page_size = size;
 	out->gpa = (frame & ~(size - 1)) | (gva & (size - 1));
-	if (!in_ram(guest, out->gpa))
+	if (!in_ram(ram, out->gpa))
 		return error_set_at(err, ERANGE, gva, "mapped outside guest RAM");
 	return 0;
 }
 
 /* The entry for gva in the table of `level` at `table`. */
-static int entry_for(struct guest *guest, uint64_t table, unsigned int level, uint64_t gva,
+static int entry_for(const struct ram *ram, uint64_t table, unsigned int level, uint64_t gva,
 		     uint64_t *entry, struct error *err)
 {
 	unsigned int shift = PAGE_SHIFT + TABLE_BITS * (level - 1);
 	uint64_t index = (gva >> shift) & ((1u << TABLE_BITS) - 1);
 
-	return read_entry(guest, table + index * sizeof(*entry), entry, err);
+	return read_entry(ram, table + index * sizeof(*entry), entry, err);
 }
 
-static int walk_levels(struct guest *guest, uint64_t table, unsigned int levels, uint64_t gva,
+static int walk_levels(const struct ram *ram, uint64_t table, unsigned int levels, uint64_t gva,
 		       struct page_walk *out, struct error *err)
 {
 	for (unsigned int level = levels; level; level--) {
 		uint64_t entry;
-		int rc = entry_for(guest, table, level, gva, &entry, err);
+		int rc = entry_for(ram, table, level, gva, &entry, err);
 
 		if (rc)
 			return rc;
@@ -88,7 +118,7 @@ static int walk_levels(struct guest *guest, uint64_t table, unsigned int levels,
 		out->user &= !!(entry & PTE_USER);
 		out->executable &= !(entry & PTE_NX);
 		if (level == 1 || (level <= PUD_LEVEL && (entry & PTE_LARGE)))
-			return finish(guest, entry, level, gva, out, err);
+			return finish(ram, entry, level, gva, out, err);
 		if (entry & PTE_LARGE)
 			return error_set_at(err, EINVAL, gva, "a level %u entry cannot be a page",
 					    level);
@@ -109,22 +139,24 @@ static int check_walk(unsigned int levels, uint64_t gva, struct error *err)
 int page_walk(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
 	      struct page_walk *out, struct error *err)
 {
+	struct ram ram = ram_of(guest);
 	int rc = check_walk(levels, gva, err);
 
 	*out = (struct page_walk){.writable = true, .executable = true, .user = true};
-	return rc ? rc : walk_levels(guest, root & PTE_ADDRESS, levels, gva, out, err);
+	return rc ? rc : walk_levels(&ram, root & PTE_ADDRESS, levels, gva, out, err);
 }
 
 int page_walk_table(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
 		    unsigned int level, uint64_t *table, struct error *err)
 {
+	struct ram ram = ram_of(guest);
 	int rc = check_walk(levels, gva, err);
 
 	*table = root & PTE_ADDRESS;
 	for (unsigned int at = levels; !rc && at > level; at--) {
 		uint64_t entry;
 
-		rc = entry_for(guest, *table, at, gva, &entry, err);
+		rc = entry_for(&ram, *table, at, gva, &entry, err);
 		if (!rc && (!(entry & PTE_PRESENT) || (entry & PTE_LARGE)))
 			rc = error_set_at(err, EFAULT, gva, "no page table below level %u", at);
 		if (!rc)
