@@ -39,7 +39,7 @@ static struct ram ram_of(struct guest *guest)
 }
 
 /* Host address of [gpa, gpa + size), NULL if it is not mapped RAM of one region. */
-static const void *mapped_at(const struct ram *ram, uint64_t gpa, size_t size)
+static inline const void *mapped_at(const struct ram *ram, uint64_t gpa, size_t size)
 {
 	for (size_t i = 0; i < ram->n; i++) {
 		const struct guest_region *region = &ram->regions[i];
@@ -52,18 +52,23 @@ static const void *mapped_at(const struct ram *ram, uint64_t gpa, size_t size)
 	return NULL;
 }
 
+static int read_unmapped(const struct ram *ram, uint64_t gpa, uint64_t *entry, struct error *err)
+{
+	if (guest_phys_read(ram->guest, gpa, entry, sizeof(*entry), NULL))
+		return error_set_at(err, ERANGE, gpa, "page table outside guest RAM");
+	return 0;
+}
+
 /* A running guest changes its tables: each entry is read once, in one piece where memory is mapped.
  */
-static int read_entry(const struct ram *ram, uint64_t gpa, uint64_t *entry, struct error *err)
+static inline int read_entry(const struct ram *ram, uint64_t gpa, uint64_t *entry,
+			     struct error *err)
 {
 	const uint64_t *mapped = mapped_at(ram, gpa, sizeof(*entry));
 
-	if (mapped) {
-		*entry = __atomic_load_n(mapped, __ATOMIC_RELAXED);
-		return 0;
-	}
-	if (guest_phys_read(ram->guest, gpa, entry, sizeof(*entry), NULL))
-		return error_set_at(err, ERANGE, gpa, "page table outside guest RAM");
+	if (!mapped)
+		return read_unmapped(ram, gpa, entry, err);
+	*entry = __atomic_load_n(mapped, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -94,8 +99,8 @@ static int finish(const struct ram *ram, uint64_t entry, unsigned int level, uin
 }
 
 /* The entry for gva in the table of `level` at `table`. */
-static int entry_for(const struct ram *ram, uint64_t table, unsigned int level, uint64_t gva,
-		     uint64_t *entry, struct error *err)
+static inline int entry_for(const struct ram *ram, uint64_t table, unsigned int level, uint64_t gva,
+			    uint64_t *entry, struct error *err)
 {
 	unsigned int shift = PAGE_SHIFT + TABLE_BITS * (level - 1);
 	uint64_t index = (gva >> shift) & ((1u << TABLE_BITS) - 1);
@@ -106,6 +111,8 @@ static int entry_for(const struct ram *ram, uint64_t table, unsigned int level, 
 static int walk_levels(const struct ram *ram, uint64_t table, unsigned int levels, uint64_t gva,
 		       struct page_walk *out, struct error *err)
 {
+	uint64_t all = ~0ull, any = 0; /* bits that all entries have, and those of any */
+
 	for (unsigned int level = levels; level; level--) {
 		uint64_t entry;
 		int rc = entry_for(ram, table, level, gva, &entry, err);
@@ -114,11 +121,14 @@ static int walk_levels(const struct ram *ram, uint64_t table, unsigned int level
 			return rc;
 		if (!(entry & PTE_PRESENT))
 			return error_set_at(err, EFAULT, gva, "not mapped (level %u)", level);
-		out->writable &= !!(entry & PTE_WRITABLE);
-		out->user &= !!(entry & PTE_USER);
-		out->executable &= !(entry & PTE_NX);
-		if (level == 1 || (level <= PUD_LEVEL && (entry & PTE_LARGE)))
+		all &= entry;
+		any |= entry;
+		if (level == 1 || (level <= PUD_LEVEL && (entry & PTE_LARGE))) {
+			out->writable = all & PTE_WRITABLE;
+			out->user = all & PTE_USER;
+			out->executable = !(any & PTE_NX);
 			return finish(ram, entry, level, gva, out, err);
+		}
 		if (entry & PTE_LARGE)
 			return error_set_at(err, EINVAL, gva, "a level %u entry cannot be a page",
 					    level);
@@ -142,7 +152,7 @@ int page_walk(struct guest *guest, uint64_t root, unsigned int levels, uint64_t 
 	struct ram ram = ram_of(guest);
 	int rc = check_walk(levels, gva, err);
 
-	*out = (struct page_walk){.writable = true, .executable = true, .user = true};
+	*out = (struct page_walk){0};
 	return rc ? rc : walk_levels(&ram, root & PTE_ADDRESS, levels, gva, out, err);
 }
 
