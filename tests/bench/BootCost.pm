@@ -6,11 +6,11 @@ package BootCost;
 
 use strict;
 use warnings;
+use KvmEvents;
 use Time::HiRes qw(sleep);
 use VmProcess qw(instructions_now);
 
 use constant { RAM_MIB => 256, QUIET_S => 2 };
-use constant TRACEFS => '/sys/kernel/tracing';
 
 my $init_line = qr/sonde-guest: init\r?\n/;
 my $cmdline = 'console=ttyS0 quiet panic=-1 sonde.run="sleep 1000"';
@@ -57,38 +57,14 @@ sub measure {
 	return { instructions => $instructions, exits => $exits, memory => $memory };
 }
 
-sub trace_file {
-	my ($path, $value) = @_;
-	open my $file, '>', TRACEFS . "/$path" or die "$path: $!\n";
-	print $file "$value\n";
-	close $file or die "$path: $!\n";
-}
-
-# In a boot of its own, as the trace event itself takes instructions.
-sub count_user_exits {
-	my ($name, $command) = @_;
-	my $event = 'events/kvm/kvm_userspace_exit';
-	trace_file('trace', '');
-	trace_file("$event/enable", 1);
-	my $vm = boot($name, $command);
-	trace_file("$event/enable", 0);
-	$vm->end('TERM');
-	my $count = 0;
-	for my $stats (glob TRACEFS . '/per_cpu/cpu*/stats') {
-		my $text = VmProcess::slurp($stats);
-		$count += $1 while $text =~ /^(?:entries|overrun): (\d+)/mg;
-	}
-	$count or die "$name: no $event was seen\n";
-	return $count;
-}
-
-# Rounds of all machines in turn; the first, which fills the caches, counts the exits to user space.
+# Rounds of all machines in turn, after one that fills the caches, with trace events.
 sub run {
 	my ($rounds, $kernel, $initrd) = @_;
 	my %command = commands($kernel, $initrd);
 	my %result;
 	for my $name (sort keys %command) {
-		$result{$name}{user_exits} = [count_user_exits($name, $command{$name})];
+		my $seen = KvmEvents::watch($name, sub { boot($name, $command{$name}) });
+		$result{$name}{$_} = [$seen->{$_}] for keys %$seen;
 	}
 	for my $round (1 .. $rounds) {
 		for my $name (sort keys %command) {
