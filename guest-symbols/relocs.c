@@ -55,17 +55,37 @@ struct target {
 	uint64_t slide;
 };
 
+/* Widths are constants here, as a boot has half a million of these. */
+static void add_32(uint8_t *at, uint32_t slide)
+{
+	uint32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	value += slide;
+	memcpy(at, &value, sizeof(value));
+}
+
+static void add_64(uint8_t *at, uint64_t slide)
+{
+	uint64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	value += slide;
+	memcpy(at, &value, sizeof(value));
+}
+
 static bool relocate(const struct target *target, enum reloc_kind kind, uint64_t address)
 {
 	size_t width = kind == RELOC_64 ? sizeof(uint64_t) : sizeof(uint32_t);
 	uint64_t offset = address - target->base;
-	uint64_t value = 0;
+	uint32_t slide = (uint32_t)target->slide;
 
 	if (address < target->base || target->size < width || offset > target->size - width)
 		return false;
-	memcpy(&value, target->loaded + offset, width);
-	value += kind == RELOC_INVERSE_32 ? -target->slide : target->slide;
-	memcpy(target->loaded + offset, &value, width);
+	if (kind == RELOC_64)
+		add_64(target->loaded + offset, target->slide);
+	else
+		add_32(target->loaded + offset, kind == RELOC_32 ? slide : -slide);
 	return true;
 }
 
