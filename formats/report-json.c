@@ -87,6 +87,11 @@ static int put_trace(json_t *root, const struct report *report)
 	failed |= put_count(root, "invalid_records", totals->invalid);
 	failed |= put_count(root, "null_allocs", sidecar ? sidecar->info.null_allocs : 0);
 	failed |= put_count(root, "null_frees", sidecar ? sidecar->info.null_frees : 0);
+	failed |= put_count(root, "traps", sidecar ? sidecar->info.traps : 0);
+	failed |= put_count(root, "doorbells", sidecar ? sidecar->info.doorbells : 0);
+	failed |= put_count(root, "ring_records", sidecar ? sidecar->info.ring_records : 0);
+	failed |= put_count(root, "ring_waits", sidecar ? sidecar->info.ring_waits : 0);
+	failed |= put_count(root, "ring_wait_ns", sidecar ? sidecar->info.ring_wait_ns : 0);
 	failed |= json_object_set_new(root, "guest",
 				      json_string(sidecar ? sidecar->info.banner : ""));
 	return failed |

@@ -78,6 +78,23 @@ static void print_families(FILE *out, const struct analysis_totals *totals)
 	}
 }
 
+/* An allocation is two records in rings, its entry and its return. */
+static void print_cost(FILE *out, const struct report *report)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(report->reader);
+	const struct trace_info *info = sidecar ? &sidecar->info : NULL;
+	uint64_t exits;
+
+	if (!info || !(info->traps || info->ring_records))
+		return;
+	exits = info->traps + info->doorbells + info->ring_waits;
+	fprintf(out, "%-*s%s, %s of them traps and %s full rings", LABEL, "Exits",
+		text_count(exits).s, text_count(info->traps).s, text_count(info->ring_waits).s);
+	if (info->ring_waits)
+		fprintf(out, " (%.3f ms waited)", (double)info->ring_wait_ns / 1e6);
+	fprintf(out, "; %s without any exit\n", text_number(info->ring_records, "record").s);
+}
+
 static void print_totals(FILE *out, const struct report *report)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(report->reader);
@@ -97,6 +114,7 @@ static void print_totals(FILE *out, const struct report *report)
 	if (totals->invalid)
 		fprintf(out, "%-*s%s records of unknown kind left out; see sonde check\n", LABEL,
 			"Invalid", text_count(totals->invalid).s);
+	print_cost(out, report);
 	text_print_losses(out, report->reader, LABEL);
 }
 

@@ -31,6 +31,11 @@
 	X(unpaired_returns) \
 	X(in_flight)        \
 	X(lost)             \
-	X(pauses)
+	X(pauses)           \
+	X(traps)            \
+	X(doorbells)        \
+	X(ring_records)     \
+	X(ring_waits)       \
+	X(ring_wait_ns)
 
 #endif

@@ -18,7 +18,7 @@ struct gfp_name {
  */
 struct trace_info {
 	char tool_version[32]; /* Sonde's version that recorded */
-	char mode[16];         /* "trap", later "exitless" */
+	char mode[16];         /* "trap" or "exitless" */
 	char tracers[128];     /* trace specs, comma separated: "kmem" */
 	char banner[256];      /* the guest's linux_banner, without newline */
 	char build_id[65];     /* hex; empty if the image has none */
@@ -41,6 +41,13 @@ struct trace_info {
 	uint64_t lost;             /* events known lost for any other reason */
 	bool cut;        /* converted from a trace of which the last records were missing */
 	uint64_t pauses; /* times tracing was switched off and on again: unseen events between */
+
+	/* what recording has cost the guest's vCPUs */
+	uint64_t traps;        /* exits by a trap at a traced place */
+	uint64_t doorbells;    /* exits that woke the drain thread */
+	uint64_t ring_records; /* records that vCPUs wrote into rings without an exit */
+	uint64_t ring_waits;   /* exits because a ring was full ... */
+	uint64_t ring_wait_ns; /* ... and the host time spent waiting for room, all vCPUs together */
 };
 
 #endif

@@ -403,6 +403,14 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	info->nested = status.nested;
 	info->unpaired_returns = status.unpaired_returns;
 	info->in_flight = status.in_flight;
+	info->doorbells = status.doorbells;
+	info->traps = info->ring_records = info->ring_waits = info->ring_wait_ns = 0;
+	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++) {
+		info->traps += status.traps[i];
+		info->ring_records += status.rings[i].records;
+		info->ring_waits += status.rings[i].blocked;
+		info->ring_wait_ns += status.rings[i].blocked_ns;
+	}
 	info->lost = status.lost;
 }
 

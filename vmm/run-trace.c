@@ -199,8 +199,8 @@ static int start_as_asked(struct run_trace *t, struct error *err)
 /*
  * Until the kernel can be found in a guest that placed it itself. The start stops the guest, which
  * on a vCPU waits while the guest is paused: so that is done before the lock is taken. Who has the
- * lock may be waiting for a stop in turn: it gets it between two tries, none of which lets the guest
- * run on, past its first allocation perhaps.
+ * lock may be waiting for a stop in turn: it gets it between two tries, none of which lets the
+ * guest run on, past its first allocation perhaps.
  */
 static bool observe_look(void *arg)
 {
@@ -316,6 +316,11 @@ static json_t *query_refused(const struct trace_status *status)
 	return list;
 }
 
+static void set_count(json_t *object, const char *key, uint64_t value)
+{
+	json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
 static json_t *query_vcpus(const struct run_trace *t, const struct trace_status *status,
 			   struct trace_writer_counts *sum)
 {
@@ -323,16 +328,23 @@ static json_t *query_vcpus(const struct run_trace *t, const struct trace_status 
 
 	for (unsigned int i = 0; i < t->nr_vcpus; i++) {
 		struct trace_writer_counts c;
+		json_t *vcpu;
 
 		trace_writer_counts(t->writer, i, &c);
 		sum->allocs += c.allocs;
 		sum->frees += c.frees;
 		sum->overruns += c.overruns;
-		json_array_append_new(list, json_pack("{s:i, s:I, s:I, s:I, s:I}", "index", (int)i,
-						      "allocs", (json_int_t)c.allocs, "frees",
-						      (json_int_t)c.frees, "overruns",
-						      (json_int_t)c.overruns, "traps",
-						      (json_int_t)status->traps[i]));
+		vcpu = json_pack("{s:i}", "index", (int)i);
+		set_count(vcpu, "allocs", c.allocs);
+		set_count(vcpu, "frees", c.frees);
+		set_count(vcpu, "overruns", c.overruns);
+		set_count(vcpu, "traps", status->traps[i]);
+		set_count(vcpu, "ring_records", status->rings[i].records);
+		set_count(vcpu, "ring_drops", status->rings[i].drops);
+		set_count(vcpu, "ring_damaged", status->rings[i].damaged);
+		set_count(vcpu, "ring_waits", status->rings[i].blocked);
+		set_count(vcpu, "ring_wait_ns", status->rings[i].blocked_ns);
+		json_array_append_new(list, vcpu);
 	}
 	return list;
 }
@@ -344,11 +356,6 @@ static json_t *query_tracers(const struct trace_status *status)
 	for (unsigned int i = 0; i < status->nr_specs; i++)
 		json_array_append_new(list, json_string(status->specs[i]));
 	return list;
-}
-
-static void set_count(json_t *object, const char *key, uint64_t value)
-{
-	json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
 static void set_address(json_t *object, const char *key, uint64_t address)
@@ -386,6 +393,8 @@ static json_t *query_locked(const struct run_trace *t)
 	set_count(result, "nested", status.nested);
 	set_count(result, "unpaired_returns", status.unpaired_returns);
 	set_count(result, "in_flight", status.in_flight);
+	set_count(result, "doorbells", status.doorbells);
+	json_object_set_new(result, "no_exitless", json_string(status.no_exitless));
 	return result;
 }
 
@@ -412,26 +421,6 @@ const struct monitor_trace_ops *run_trace_monitor_ops(void)
 
 /* --- after the run -------------------------------------------------------------------------- */
 
-/* What exitless mode was spared and has cost, or why there was none. */
-static void tell_mode(const struct run_trace *t)
-{
-	uint64_t records = 0, blocked = 0, blocked_ns = 0, traps = 0;
-
-	for (unsigned int i = 0; i < t->nr_vcpus; i++) {
-		records += t->last.rings[i].records;
-		blocked += t->last.rings[i].blocked;
-		blocked_ns += t->last.rings[i].blocked_ns;
-		traps += t->last.traps[i];
-	}
-	if (t->last.no_exitless[0])
-		fprintf(stderr, "sonde run: traced by traps: %s\n", t->last.no_exitless);
-	else if (records)
-		fprintf(stderr,
-			"sonde run: %" PRIu64 " records without exits, %" PRIu64 " traps, %" PRIu64
-			" doorbells, full rings: %" PRIu64 " (%.3f ms)\n",
-			records, traps, t->last.doorbells, blocked, (double)blocked_ns / 1e6);
-}
-
 int run_trace_conclude(const struct run_trace *t, struct error *err)
 {
 	struct trace_writer_counts sum = {0};
@@ -446,7 +435,8 @@ int run_trace_conclude(const struct run_trace *t, struct error *err)
 		sum.overruns += c.overruns;
 	}
 	lost = sum.overruns + t->last.lost;
-	tell_mode(t);
+	if (t->last.no_exitless[0])
+		fprintf(stderr, "sonde run: traced by traps: %s\n", t->last.no_exitless);
 	fprintf(stderr, "sonde run: %" PRIu64 " allocations and %" PRIu64 " frees in %s, lost: ",
 		sum.allocs, sum.frees, t->dir);
 	lost ? fprintf(stderr, "%" PRIu64 "\n", lost) : fputs("none\n", stderr);

@@ -65,7 +65,7 @@ sub check_row {
 	my ($stext, $etext) = GuestText::range("$build/sonde", $kernel);
 	system("$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build,
 		'--timeout', 1200 + 20 * $iterations, '--', "$tree/tests/guest/oracle-guest", $build, $out, $kernel,
-		"$build/guest/initrd", $row->{cpus}, $iterations, $stext, $etext);
+		"$build/guest/initrd", $row->{cpus}, $iterations, $stext, $etext, $row->{mode}, $row->{ring});
 	is($?, 0, "$name: guest ran") or return;
 	is(slurp("$out/status"), "0 0\n", "$name: both boots ended with power-off, status 0");
 	system("$build/sonde convert $out/trace --to kmemtrace -o $out/records 2> $out/convert.txt");
@@ -93,6 +93,7 @@ sub check_row {
 		sprintf '%s: %d events whose GFP flags the guest adjusted are kvmalloc', $name,
 		scalar @{$result->{adjusted}}) or report_items('adjusted', $result->{adjusted});
 	check_loss($name, $out);
+	check_mode($name, $out, $row);
 	check_text($name, $out, $kernel);
 	unlike(slurp("$out/console.txt") // 'no console', qr/WARNING|BUG:|Oops|Call Trace|no console/,
 		"$name: no kernel warning on the console");
@@ -105,6 +106,19 @@ sub check_loss {
 	like($query, qr/"refused":\s*\[\s*\]/, "$name: no site refused") or diag($query);
 	my $status = system("$build/sonde check $out/trace > $out/check.txt 2>&1");
 	is($status, 0, "$name: sonde check finds nothing wrong") or diag(slurp("$out/check.txt"));
+}
+
+# Traps are for early boot; of a ring that is too small each vCPU has been waiting for room.
+sub check_mode {
+	my ($name, $out, $row) = @_;
+	my $query = slurp("$out/query.json") // '';
+	like($query, qr/"mode": "$row->{mode}"/, "$name: $row->{mode} mode");
+	my %sum;
+	$sum{$1} += $2 while $query =~ /"(traps|ring_records|ring_waits)": (\d+)/g;
+	return is($sum{ring_records}, 0, "$name: every event by a trap") if $row->{mode} eq 'trap';
+	cmp_ok($sum{ring_records}, '>', 2 * $sum{traps}, "$name: $sum{ring_records} records without an exit");
+	cmp_ok($sum{ring_waits}, '>', 100, "$name: full rings made vCPUs wait") if $row->{ring} < 64;
+	diag("$name: $sum{traps} traps, $sum{ring_waits} full rings");
 }
 
 sub check_text {

@@ -134,6 +134,11 @@ static void test_keys(void)
 		"caches",
 		"symbols",
 		"pauses",
+		"traps",
+		"doorbells",
+		"ring_records",
+		"ring_waits",
+		"ring_wait_ns",
 		"cut",
 		"gfp_flags",
 	};
