@@ -200,6 +200,7 @@ int main(void)
 			test_pages(f);
 			test_hostile_pages(f);
 			test_caches();
+			test_places();
 			test_sheaf(f);
 			slab_view_destroy(view);
 		}
