@@ -48,6 +48,7 @@ struct guest_sregs {
 	uint64_t cr0, cr3, cr4, efer;
 	uint64_t gs_base, kernel_gs_base, lstar, idt_base;
 	uint8_t cpl;
+	bool halted; /* waits for an interrupt, or has not been started */
 };
 
 /*
@@ -96,6 +97,9 @@ struct guest_ops {
 	 */
 	int (*stop)(struct guest *guest, struct error *err);
 	int (*resume)(struct guest *guest, struct error *err);
+
+	/* stop, but -EBUSY at once if another thread holds the guest stopped. */
+	int (*try_stop)(struct guest *guest, struct error *err);
 
 	/* Whether somebody holds the guest stopped now. Any thread; a guess once it is answered. */
 	bool (*is_stopped)(struct guest *guest);

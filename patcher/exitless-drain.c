@@ -96,23 +96,25 @@ void exitless_drain_all(struct exitless *x)
 	make_pass(x, 0, 0);
 }
 
-/* Sleep until rung; ms = 0: for ever. False: the end has come. */
-static bool doze(struct exitless *x, unsigned int ms)
+enum doze { DOZE_OVER, DOZE_RUNG, DOZE_QUIT };
+
+/* Sleep until rung, at most `ms`; 0: for ever. */
+static enum doze doze(struct exitless *x, unsigned int ms)
 {
 	uint64_t at = exitless_now_ns() + (uint64_t)ms * NS_PER_MS;
 	struct timespec until = {.tv_sec = (time_t)(at / 1000000000),
 				 .tv_nsec = (long)(at % 1000000000)};
-	bool go_on;
+	enum doze result;
 	int ret = 0;
 
 	pthread_mutex_lock(&x->lock);
 	while (!x->rung && !x->quit && !ret)
 		ret = ms ? pthread_cond_timedwait(&x->wake, &x->lock, &until)
 			 : pthread_cond_wait(&x->wake, &x->lock);
+	result = x->quit ? DOZE_QUIT : x->rung ? DOZE_RUNG : DOZE_OVER;
 	x->rung = false;
-	go_on = !x->quit;
 	pthread_mutex_unlock(&x->lock);
-	return go_on;
+	return result;
 }
 
 static bool arm_all(struct exitless *x)
@@ -129,37 +131,64 @@ static bool arm_all(struct exitless *x)
 
 /* Nothing to do: sleep until the guest rings. A record that was on its way into a ring when that
  * was armed makes no noise, so they are looked at twice. */
-static bool sleep_until_rung(struct exitless *x)
+static enum doze sleep_until_rung(struct exitless *x)
 {
-	bool go_on = true;
+	enum doze result = DOZE_OVER;
 
 	atomic_store(&x->asleep, true);
 	if (arm_all(x))
-		go_on = doze(x, 1);
-	if (go_on && arm_all(x))
-		go_on = doze(x, 0);
+		result = doze(x, 1);
+	if (result == DOZE_OVER && arm_all(x))
+		result = doze(x, 0);
 	atomic_store(&x->asleep, false);
-	return go_on;
+	return result;
+}
+
+static bool is_leaving(struct exitless *x)
+{
+	bool leaving;
+
+	pthread_mutex_lock(&x->lock);
+	leaving = x->leaving;
+	pthread_mutex_unlock(&x->lock);
+	return leaving;
+}
+
+/* Until the guest is out of our memory, or gone. */
+static void drain_and_leave(struct exitless *x)
+{
+	bool left = false;
+
+	do {
+		make_pass(x, x->margin, stall_ns);
+		left = exitless_try_leave(x);
+	} while (!left && doze(x, 1) != DOZE_QUIT);
+	pthread_mutex_lock(&x->lock);
+	x->left = left;
+	pthread_cond_broadcast(&x->passed);
+	pthread_mutex_unlock(&x->lock);
 }
 
 static void *drain(void *arg)
 {
 	struct exitless *x = arg;
 	uint64_t busy_until = exitless_now_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
-	bool go_on = true;
+	enum doze result = DOZE_OVER;
 
-	while (go_on) {
+	while (result != DOZE_QUIT && !is_leaving(x)) {
 		uint64_t records = make_pass(x, x->margin, stall_ns), now = exitless_now_ns();
 
 		if (records)
 			busy_until = now + (uint64_t)IDLE_MS * NS_PER_MS;
 		if (now < busy_until) {
-			go_on = doze(x, records ? BUSY_MS : QUIET_MS);
+			result = doze(x, records ? BUSY_MS : QUIET_MS);
 			continue;
 		}
-		go_on = sleep_until_rung(x);
+		result = sleep_until_rung(x);
 		busy_until = exitless_now_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
 	}
+	if (result != DOZE_QUIT)
+		drain_and_leave(x);
 	return NULL;
 }
 

@@ -13,7 +13,7 @@ struct exitless_vcpu {
 	struct ring_counts seen; /* of its ring, after the last pass; under lock */
 	uint64_t last_rip;       /* leaving: where it was seen, and how often in a row */
 	unsigned int same_rip;
-	bool outside; /* leaving: was seen outside since the text was put back */
+	bool passed; /* leaving: was in user mode or halted since the text was put back */
 };
 
 struct exitless {
@@ -40,8 +40,11 @@ struct exitless {
 	pthread_cond_t wake;   /* the thread: there is something to do */
 	pthread_cond_t passed; /* waiting vCPUs: the thread has made a pass */
 	bool rung, quit;       /* under lock */
-	unsigned int waiting;  /* vCPUs; under lock */
-	_Atomic bool asleep;   /* the thread waits for a ring's doorbell */
+	bool leaving, left;    /* under lock */
+	_Atomic bool stopping; /* the thread stops the guest: nobody may wait for the thread */
+	struct error left_error;
+	unsigned int waiting; /* vCPUs; under lock */
+	_Atomic bool asleep;  /* the thread waits for a ring's doorbell */
 	_Atomic uint64_t doorbells;
 	uint64_t run_ns,
 		last_ns; /* host time in which the guest was not stopped; when last looked */
@@ -58,8 +61,14 @@ uint64_t exitless_now_ns(void);
 /* Wake the thread. */
 void exitless_ring(struct exitless *x);
 
-/* The guest is stopped and nobody inside: hand on all there is. The thread must not run. */
+/* The guest is stopped and nobody inside: hand on all there is. By the thread, or without it. */
 void exitless_drain_all(struct exitless *x);
+
+/* With the guest stopped. Errors leave something of ours in the guest. */
+int exitless_unmap(struct exitless *x, struct error *err);
+
+/* exitless-leave.c: try to take the memory away; false: not yet. */
+bool exitless_try_leave(struct exitless *x);
 
 int exitless_start_thread(struct exitless *x, struct error *err);
 void exitless_stop_thread(struct exitless *x);

@@ -29,7 +29,8 @@ static enum ring_room wait_for_room(struct exitless *x, struct exitless_vcpu *vc
 	x->waiting++;
 	for (;;) {
 		room = ring_room(ring);
-		if (room != RING_FULL || ret == ETIMEDOUT || !x->running)
+		if (room != RING_FULL || ret == ETIMEDOUT || !x->running ||
+		    atomic_load(&x->stopping))
 			break;
 		x->rung = true;
 		pthread_cond_signal(&x->wake);
@@ -53,7 +54,8 @@ bool exitless_on_trap(struct exitless *x, struct guest_trap *trap)
 	vcpu = &x->vcpus[trap->vcpu];
 	idle = atomic_load(&x->asleep);
 	atomic_fetch_add(idle ? &x->doorbells : &vcpu->blocked, 1);
-	if (wait_for_room(x, vcpu, &x->rings[trap->vcpu]) == RING_ROOM) {
+	if (wait_for_room(x, vcpu, &x->rings[trap->vcpu]) == RING_ROOM ||
+	    atomic_load(&x->stopping)) {
 		trap->regs.rip = place->retry;
 		return true;
 	}

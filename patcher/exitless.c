@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Memory of ours in the guest: how it gets there, and how it is taken away again. */
+/* Memory of ours in the guest, and how it gets there. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +14,6 @@ enum {
 	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
 	MARGIN_NS = 20000,     /* in which a reservation becomes visible */
 	MAX_CLOCK_SKEW_NS = 1000,
-	LEAVE_TRIES = 1000, /* of a millisecond */
 };
 
 /* --- finding out ----------------------------------------------------------------------------- */
@@ -114,8 +113,7 @@ static int map_scratch(struct exitless *x, struct error *err)
 	return ret;
 }
 
-/* Errors here leave something of ours in the guest, which the caller is told. */
-static int unmap_scratch(struct exitless *x, struct error *err)
+int exitless_unmap(struct exitless *x, struct error *err)
 {
 	int ret = x->mapped ? kernel_mapping_remove(&x->mapping, err) : 0;
 	int removed = 0;
@@ -260,7 +258,8 @@ int exitless_create(const struct kernel *kernel, struct slab_view *slab, struct 
 
 void exitless_cancel(struct exitless *x)
 {
-	unmap_scratch(x, NULL);
+	exitless_stop_thread(x);
+	exitless_unmap(x, NULL);
 	exitless_destroy(x);
 }
 
@@ -286,78 +285,11 @@ void exitless_destroy(struct exitless *x)
 	free(x);
 }
 
-/* --- leaving --------------------------------------------------------------------------------- */
-
-static bool is_in_code(const struct exitless *x, uint64_t rip)
+void exitless_end(struct exitless *x)
 {
-	return rip - x->mapping.gva < CODE_BYTES;
-}
-
-/* Where the stacks of NMIs and other exceptions that nothing holds off are mapped, the
- * cpu_entry_area (Documentation/arch/x86/x86_64/mm.rst). */
-static bool is_on_exception_stack(uint64_t rsp)
-{
-	return rsp - 0xfffffe0000000000 < UINT64_C(1) << 39;
-}
-
-/*
- * Trampolines run with interrupts off: whoever has them on, or is in user mode or has no paging
- * yet, is outside for certain; who has them off as well, but for an NMI that came meanwhile.
- */
-static bool is_outside(struct exitless *x, unsigned int index)
-{
-	enum { CR0_PG = 1u << 31, RFLAGS_IF = 1 << 9 };
-	struct guest_regs regs;
-	struct guest_sregs sregs;
-
-	if (x->guest->ops->get_regs(x->guest, index, &regs, NULL) ||
-	    x->guest->ops->get_sregs(x->guest, index, &sregs, NULL))
-		return false;
-	if (is_in_code(x, regs.rip))
-		return false;
-	return (regs.rflags & RFLAGS_IF) || sregs.cpl == 3 || !(sregs.cr0 & CR0_PG) ||
-	       !is_on_exception_stack(regs.rsp);
-}
-
-static bool all_outside(struct exitless *x)
-{
-	bool all = true;
-
-	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
-		struct exitless_vcpu *vcpu = &x->vcpus[i];
-
-		if (!vcpu->outside)
-			vcpu->outside = is_outside(x, i);
-		all &= vcpu->outside;
-	}
-	return all;
-}
-
-static int let_all_out(struct exitless *x, struct error *err)
-{
-	static const struct timespec moment = {.tv_nsec = 1000000};
-
-	for (int i = 0; i < LEAVE_TRIES; i++) {
-		int ret;
-
-		if (all_outside(x))
-			return 0;
-		x->guest->ops->resume(x->guest, NULL);
-		nanosleep(&moment, NULL);
-		ret = x->guest->ops->stop(x->guest, err);
-		if (ret)
-			return ret;
-	}
-	return error_set(err, EBUSY, "a vCPU does not leave our code in the guest");
-}
-
-int exitless_leave(struct exitless *x, struct error *err)
-{
-	int ret = let_all_out(x, err);
-
 	exitless_stop_thread(x);
-	exitless_drain_all(x);
-	return ret ? ret : unmap_scratch(x, err);
+	if (!x->left)
+		exitless_drain_all(x);
 }
 
 /* --- telling --------------------------------------------------------------------------------- */

@@ -50,18 +50,30 @@ int exitless_create(const struct kernel *kernel, struct slab_view *slab, struct 
 /* Start draining. With the guest stopped, before it runs with the patches. */
 int exitless_start(struct exitless *x, struct error *err);
 
-/*
- * The patches are gone from the text. With the guest stopped, which is let go for moments until no
- * vCPU is in a trampoline any more; then everything that is in the rings is handed on and the
- * memory taken away: `x` can be destroyed. -EBUSY if a vCPU stays inside, as that of a paused guest
- * may: nothing has changed then but that the rings are empty; try again.
+/* Take the memory away at once, with the guest stopped: it has never run with the patches. Frees.
  */
-int exitless_leave(struct exitless *x, struct error *err);
-
-/* Take the memory away at once, with the guest stopped: it has never run with the patches. */
 void exitless_cancel(struct exitless *x);
 
-/* The guest is gone, or was lost: forget everything. NULL-safe. */
+/*
+ * The patches are gone from the text, and the guest is stopped: from now on no vCPU can get into a
+ * trampoline, but tasks may still be in one. The thread takes the memory away as soon as none is:
+ * each vCPU was in user mode or halted since, so that no interrupt is being served in between, and
+ * no task was preempted there. It stops the guest for moments to see that; a guest that somebody
+ * else has paused can only be waited for.
+ */
+void exitless_leave(struct exitless *x);
+
+/* Whether that is done, after waiting for it up to `ms`; then everything was handed on. Not while
+ * the caller holds the guest stopped. */
+bool exitless_has_left(struct exitless *x, unsigned int ms);
+
+/* What it could not take away as it should; NULL = nothing. Once it has left. */
+const struct error *exitless_leave_error(const struct exitless *x);
+
+/* The guest will not run again, or has been left: hand on all there is, and stop draining. */
+void exitless_end(struct exitless *x);
+
+/* Frees. NULL-safe. */
 void exitless_destroy(struct exitless *x);
 
 /* A trap: of a trampoline whose ring is full, or has its doorbell armed. Waits. False: none of

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include "patcher/session.h"
 
-enum { LOOK_AGAIN_NS = 10000000 };
+enum { LOOK_AGAIN_NS = 10000000, LEAVE_MS = 10000, PAUSED_MS = 200, SLICE_MS = 10 };
 
 static void handle(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
 		   const struct probe_hit *hit)
@@ -122,21 +122,54 @@ static void keep_counts(struct trace_session *s)
 	s->past_doorbells += exitless_doorbells(s->exitless);
 }
 
-int session_leave(struct trace_session *s, struct error *err)
+void session_leave(struct trace_session *s)
+{
+	s->switch_pending = s->clocks_stale = false;
+	if (s->exitless)
+		exitless_leave(s->exitless);
+}
+
+static void forget(struct trace_session *s)
 {
 	struct exitless *x = s->exitless;
-	int ret;
+	const struct error *failure = exitless_leave_error(x);
 
-	s->switch_pending = s->clocks_stale = false;
-	if (!x)
-		return 0;
-	ret = exitless_leave(x, err);
-	if (ret == -EBUSY)
-		return ret;
+	exitless_end(x);
+	if (failure)
+		first_error_set(&s->failure, failure);
 	keep_counts(s);
 	s->exitless = NULL;
 	exitless_destroy(x);
-	return ret;
+}
+
+/* Waits only as long as the guest runs; a moment's stop may be that of the leaving itself. */
+static bool wait_to_leave(struct trace_session *s)
+{
+	unsigned int paused = 0;
+
+	for (unsigned int ms = 0; ms < LEAVE_MS && paused < PAUSED_MS; ms += SLICE_MS) {
+		if (exitless_has_left(s->exitless, SLICE_MS))
+			return true;
+		paused = s->guest->ops->is_stopped(s->guest) ? paused + SLICE_MS : 0;
+	}
+	return false;
+}
+
+int session_finish_leaving(struct trace_session *s, struct error *err)
+{
+	if (!s->exitless)
+		return 0;
+	if (!wait_to_leave(s))
+		return error_set(err, EBUSY, "the guest does not get out of memory of ours");
+	forget(s);
+	return 0;
+}
+
+void session_end(struct trace_session *s)
+{
+	s->switch_pending = s->clocks_stale = false;
+	if (s->exitless)
+		forget(s);
 }
 
 void session_exitless_counts(const struct trace_session *s, unsigned int vcpu,

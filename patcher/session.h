@@ -83,8 +83,13 @@ void session_kept_array(struct trace_session *session, struct probe_hit *hit,
 int session_switch(struct trace_session *session, struct error *err);
 /* After a trap was served, on the vCPU's thread: see whether the guest is ready now. */
 void session_look_again(struct trace_session *session);
-/* With the guest stopped and its text put back. -EBUSY: call it again some time. */
-int session_leave(struct trace_session *session, struct error *err);
+/* With the guest stopped and its text put back: leave its memory, which takes a while. */
+void session_leave(struct trace_session *session);
+/* With the guest not stopped by the caller: wait until that is done. -EBUSY if it takes too long,
+ * or somebody has paused the guest; then it goes on. */
+int session_finish_leaving(struct trace_session *session, struct error *err);
+/* The guest will not run again: nothing has to be left. */
+void session_end(struct trace_session *session);
 void session_exitless_counts(const struct trace_session *session, unsigned int vcpu,
 			     struct exitless_vcpu_counts *out);
 

@@ -53,7 +53,7 @@ void trace_session_destroy(struct trace_session *s)
 	if (!s)
 		return;
 	trace_session_stop(s, NULL);
-	exitless_destroy(s->exitless);
+	session_end(s);
 	destroy_tracers(s);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
@@ -253,6 +253,14 @@ int trace_session_locate(struct trace_session *s, struct error *err)
 	return ret;
 }
 
+/* Calls that have not returned will not be paired any more. */
+static void forget_calls(struct trace_session *s)
+{
+	s->in_flight += stash_clear(s->stash);
+	stash_clear(s->kept);
+	s->guest->ops->set_trap_handler(s->guest, NULL, NULL, NULL);
+}
+
 int trace_session_start(struct trace_session *s, const char *const *specs, struct error *err)
 {
 	int ret;
@@ -266,13 +274,15 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		ret = trace_session_locate(s, err);
 	if (ret)
 		return ret;
-	ret = s->guest->ops->stop(s->guest, err);
+	/* a stop may have left memory in a guest that was paused */
+	ret = session_finish_leaving(s, err);
+	if (!ret) {
+		forget_calls(s);
+		ret = s->guest->ops->stop(s->guest, err);
+	}
 	if (ret)
 		return ret;
-	/* a stop may have left memory in a guest that was paused */
-	ret = session_leave(s, err);
-	if (!ret)
-		ret = create_tracers(s, err);
+	ret = create_tracers(s, err);
 	if (!ret) {
 		prepare_boot_window(s);
 		ret = start_stopped(s, err);
@@ -308,7 +318,7 @@ static int take_traps_back(struct trace_session *s, struct error *err)
 int trace_session_stop(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
-	int ret, left;
+	int ret;
 
 	if (!s->enabled)
 		return error_set(err, EALREADY, "tracing is off already");
@@ -318,13 +328,29 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	ret = take_traps_back(s, err);
 	/* while a trap may still stand it needs its handler */
 	s->enabled = ret != 0;
-	left = ret ? ret : session_leave(s, err);
 	if (!ret)
-		s->in_flight += stash_clear(s->stash);
+		session_leave(s);
 	guest->ops->resume(guest, NULL);
-	if (!left)
-		guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
-	return left;
+	if (ret)
+		return ret;
+	/* else the next start does that; a paused guest cannot be waited for */
+	ret = session_finish_leaving(s, err);
+	if (!ret)
+		forget_calls(s);
+	return ret && guest->ops->is_stopped(guest) ? 0 : ret;
+}
+
+int trace_session_end(struct trace_session *s, struct error *err)
+{
+	int ret = -EALREADY;
+
+	if (s->enabled) {
+		ret = take_traps_back(s, err);
+		s->enabled = false;
+	}
+	session_end(s);
+	forget_calls(s);
+	return ret == -EALREADY ? 0 : ret;
 }
 
 /* --- telling -------------------------------------------------------------------------------- */

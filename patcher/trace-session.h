@@ -51,8 +51,15 @@ int trace_session_locate(struct trace_session *session, struct error *err);
  */
 int trace_session_start(struct trace_session *session, const char *const *specs, struct error *err);
 
-/* Put the guest's text back as it was. -EALREADY if not started. */
+/*
+ * Put the guest's text back as it was, and in exitless mode take our memory away, for which the
+ * guest has to run; from one that is paused it goes later. -EALREADY if not started. -EBUSY if the
+ * guest does not get out of our memory: its text is back, and tracing off.
+ */
 int trace_session_stop(struct trace_session *session, struct error *err);
+
+/* The same at the end, when the guest does not run any more. 0 also if not started. */
+int trace_session_end(struct trace_session *session, struct error *err);
 
 enum { TRACE_MAX_TRACERS = 8, TRACE_SPEC_MAX = 64, TRACE_MAX_VCPUS = 64 };
 

@@ -11,9 +11,8 @@
 /*
  * Code that runs in the guest in place of a trap: it writes one record into the ring of its CPU
  * (ring-layout.h), or as many as its capture's items need, and goes on to where the guest would
- * have gone. An mcount site or a return slot
- * becomes a jump to it. Nothing stays on the guest's stack, and interrupts are off inside, so that
- * a CPU stopped outside of all trampolines is not on its way through one, and no task sleeps there.
+ * have gone. An mcount site or a return slot becomes a jump to it. Nothing stays on the guest's
+ * stack. Interrupts are off inside, but at the first two instructions and the last.
  *
  * At an entry it changes RAX, R10 and R11, which the calling convention leaves free there; at a
  * return RCX, RSI, RDI, R10 and R11. Flags are kept.

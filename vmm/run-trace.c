@@ -226,10 +226,8 @@ static void finish(struct run_trace *t)
 {
 	struct trace_info info;
 	struct error err;
-	int ret;
 
-	ret = trace_session_stop(t->session, &err);
-	if (ret && ret != -EALREADY)
+	if (trace_session_end(t->session, &err))
 		keep_failure(t, &err);
 	if (trace_session_failure(t->session))
 		keep_failure(t, trace_session_failure(t->session));

@@ -107,12 +107,12 @@ static void take_ownership(struct stop_gate *gate)
 	atomic_store(&gate->requested, true);
 }
 
-void stop_gate_stop(struct stop_gate *gate)
+/* Under the lock. */
+static void stop_members(struct stop_gate *gate)
 {
-	pthread_mutex_lock(&gate->lock);
 	if (is_mine(gate)) {
 		gate->depth++;
-		goto out;
+		return;
 	}
 	take_ownership(gate);
 	for (size_t i = 0; i < gate->nr_members; i++) {
@@ -121,8 +121,25 @@ void stop_gate_stop(struct stop_gate *gate)
 	}
 	while (!all_parked(gate))
 		pthread_cond_wait(&gate->parked, &gate->lock);
-out:
+}
+
+void stop_gate_stop(struct stop_gate *gate)
+{
+	pthread_mutex_lock(&gate->lock);
+	stop_members(gate);
 	pthread_mutex_unlock(&gate->lock);
+}
+
+bool stop_gate_try_stop(struct stop_gate *gate)
+{
+	bool can;
+
+	pthread_mutex_lock(&gate->lock);
+	can = !gate->depth || is_mine(gate);
+	if (can)
+		stop_members(gate);
+	pthread_mutex_unlock(&gate->lock);
+	return can;
 }
 
 void stop_gate_resume(struct stop_gate *gate)

@@ -57,6 +57,9 @@ void stop_gate_park(struct stop_member *member);
 void stop_gate_stop(struct stop_gate *gate);
 void stop_gate_resume(struct stop_gate *gate);
 
+/* The same, but false at once if another thread owns the gate. */
+bool stop_gate_try_stop(struct stop_gate *gate);
+
 /* Whether the calling thread owns the gate. */
 bool stop_gate_is_mine(struct stop_gate *gate);
 

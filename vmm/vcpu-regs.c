@@ -38,6 +38,7 @@ void vcpu_set_regs(struct vcpu *vcpu, const struct guest_regs *regs)
 
 int vcpu_get_sregs(const struct vcpu *vcpu, struct guest_sregs *out, struct error *err)
 {
+	struct kvm_mp_state activity;
 	struct kvm_sregs sregs;
 	union {
 		struct kvm_msrs msrs;
@@ -49,6 +50,7 @@ int vcpu_get_sregs(const struct vcpu *vcpu, struct guest_sregs *out, struct erro
 	entries[0].index = (uint32_t)MSR_KERNEL_GS_BASE_NUMBER;
 	entries[1].index = (uint32_t)MSR_LSTAR_NUMBER;
 	if (ioctl(vcpu->fd, KVM_GET_SREGS, &sregs) < 0 ||
+	    ioctl(vcpu->fd, KVM_GET_MP_STATE, &activity) < 0 ||
 	    ioctl(vcpu->fd, KVM_GET_MSRS, &u.msrs) != (int)u.msrs.nmsrs)
 		return error_set(err, errno, "KVM: cannot read the registers of vCPU %u: %s",
 				 vcpu->index, strerror(errno));
@@ -62,6 +64,7 @@ int vcpu_get_sregs(const struct vcpu *vcpu, struct guest_sregs *out, struct erro
 		.lstar = entries[1].data,
 		.idt_base = sregs.idt.base,
 		.cpl = sregs.ss.dpl,
+		.halted = activity.mp_state != KVM_MP_STATE_RUNNABLE,
 	};
 	return 0;
 }

@@ -67,6 +67,13 @@ static int stop(struct guest *guest, struct error *err)
 	return 0;
 }
 
+static int try_stop(struct guest *guest, struct error *err)
+{
+	if (stop_gate_try_stop(&vm_of(guest)->gate))
+		return 0;
+	return error_set(err, EBUSY, "somebody else has stopped the guest");
+}
+
 static int resume(struct guest *guest, struct error *err)
 {
 	if (!stop_gate_is_mine(&vm_of(guest)->gate))
@@ -152,6 +159,7 @@ const struct guest_ops vmm_guest_ops = {
 	.get_sregs = get_sregs,
 	.stop = stop,
 	.resume = resume,
+	.try_stop = try_stop,
 	.is_stopped = is_stopped,
 	.step = step,
 	.set_trap_handler = set_trap_handler,

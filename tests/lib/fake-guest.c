@@ -76,6 +76,11 @@ static int set_regs(struct guest *guest, unsigned int vcpu, const struct guest_r
 	return 0;
 }
 
+static bool is_stopped(struct guest *guest)
+{
+	return ((struct fake_guest *)guest)->stopped;
+}
+
 static int stop(struct guest *guest, struct error *err)
 {
 	struct fake_guest *fg = fake_of(guest);
@@ -119,6 +124,7 @@ static const struct guest_ops ops = {
 	.get_regs = get_regs,
 	.set_regs = set_regs,
 	.stop = stop,
+	.is_stopped = is_stopped,
 	.resume = resume,
 	.set_trap_handler = set_trap_handler,
 	.clock_ns = clock_ns,
