@@ -104,6 +104,7 @@ static int choose(const struct kernel_image *image, const struct alloc_rule *fir
 		image->btf && !btf_prototype(image->btf, first->entry.name, &prototype, NULL);
 	if (!point->checked)
 		return 0;
+	point->nr_params = prototype.nr_params;
 	ret = alloc_prototype_check(&first->entry, &prototype, err);
 	for (const struct alloc_rule *rule = first + 1;
 	     ret && rule < end && same_function(rule, first); rule++) {

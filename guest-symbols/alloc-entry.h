@@ -54,6 +54,7 @@ struct alloc_point {
 	uint64_t size;    /* bytes of its body */
 	uint64_t site;    /* link-time address of its mcount site, 0 = none */
 	bool checked;     /* roles agree with the BTF prototype (false: BTF has no prototype) */
+	unsigned int nr_params; /* that it has according to BTF; 0 = not known */
 };
 
 struct alloc_points {

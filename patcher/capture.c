@@ -9,6 +9,12 @@ enum { ITEMS_BYTES = 8 * CAPTURE_MAX_ITEMS };
 static const uint32_t all_args = CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1) | CAPTURE(FIELD_ARG2) |
 				 CAPTURE(FIELD_ARG3) | CAPTURE(FIELD_ARG4) | CAPTURE(FIELD_ARG5);
 
+/* Whether the function has this argument, as far as is known. */
+static bool has_argument(const struct capture *c, unsigned int number)
+{
+	return number < CAPTURE_ARGUMENTS && (!c->parameters || number < c->parameters);
+}
+
 static int check_items(const struct capture *c, struct error *err)
 {
 	const struct capture_items *i = &c->items;
@@ -19,7 +25,7 @@ static int check_items(const struct capture *c, struct error *err)
 		return 0;
 	if (i->from > ITEMS_RETURNED || returned != (c->kind == RING_RETURN))
 		return error_set(err, EINVAL, "items of kind %d cannot be had there", i->from);
-	if (i->pointer >= CAPTURE_ARGUMENTS || i->count >= CAPTURE_ARGUMENTS)
+	if (!has_argument(c, i->pointer) || !has_argument(c, i->count))
 		return error_set(err, EINVAL, "items in no argument: %u and %u", i->pointer,
 				 i->count);
 	if ((array && i->count_size != 4 && i->count_size != 0) ||
@@ -31,12 +37,23 @@ static int check_items(const struct capture *c, struct error *err)
 	return 0;
 }
 
+static uint32_t possible_args(const struct capture *c)
+{
+	uint32_t possible = 0;
+
+	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
+		if (has_argument(c, i))
+			possible |= CAPTURE(FIELD_ARG0 + i);
+	return possible;
+}
+
 static int check(const struct capture *c, struct error *err)
 {
 	uint32_t possible = CAPTURE(FIELD_COUNT) - 1;
 
 	if (c->kind == RING_ENTRY)
-		possible &= ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE));
+		possible &= ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)) &
+			    ~(all_args & ~possible_args(c));
 	else if (c->kind == RING_RETURN)
 		possible &= ~all_args;
 	else

@@ -83,6 +83,7 @@ struct capture {
 	enum ring_record_kind kind; /* RING_ENTRY or RING_RETURN */
 	uint32_t fields;            /* CAPTURE(...) of each field that is wanted */
 	uint8_t stack_words;        /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
+	uint8_t parameters; /* at entries: how many the function has; 0 = not known, take six */
 	struct capture_items items;
 };
 

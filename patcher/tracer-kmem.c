@@ -104,9 +104,11 @@ static struct capture_items kept_items(const struct alloc_entry *entry)
 	return items;
 }
 
-static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_entry *entry)
+static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_point *p)
 {
+	const struct alloc_entry *entry = p->entry;
 	struct capture capture = {.kind = RING_ENTRY,
+				  .parameters = (uint8_t)p->nr_params,
 				  .fields = fields_at_entry(entry),
 				  .stack_words = PAGE_CALLER_STACK};
 	uint8_t argument;
@@ -126,11 +128,13 @@ static struct capture return_capture(const struct alloc_entry *entry)
 {
 	struct capture capture = {.kind = RING_RETURN,
 				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
+	uint8_t argument;
 
 	if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
 		capture.items.from = ITEMS_RETURNED;
 		capture.fields |= CAPTURE(FIELD_KEPT);
-	} else if (entry->type == KMEM_TYPE_KMALLOC) {
+	} else if (entry->type == KMEM_TYPE_KMALLOC &&
+		   !find_role(entry, ALLOC_ROLE_CACHE, &argument)) {
 		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
 	}
 	return capture;
@@ -147,7 +151,7 @@ static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_p
 		.site = p->site,
 		.wants_return = entry->action == ALLOC_ACTION_ALLOC ||
 				entry->action == ALLOC_ACTION_ALLOC_BULK,
-		.entry = entry_capture(t, entry),
+		.entry = entry_capture(t, p),
 		.ret = return_capture(entry),
 		.data = entry,
 	};

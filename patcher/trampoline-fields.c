@@ -59,6 +59,14 @@ static bool is_entry(const struct trampoline_code *c)
 	return c->spec->capture.kind == RING_ENTRY;
 }
 
+/* Whether the register of an argument, 0 to 5, must be kept. */
+static bool holds_argument(const struct trampoline_code *c, unsigned int number)
+{
+	uint8_t parameters = c->spec->capture.parameters;
+
+	return is_entry(c) && (!parameters || number < parameters);
+}
+
 enum asm_reg trampoline_scratch(const struct trampoline_code *c)
 {
 	return is_entry(c) ? ASM_RAX : ASM_RCX;
@@ -96,30 +104,23 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 	return check_kept(spec, err);
 }
 
-/*
- * RDTSC overwrites RAX and RDX. At an entry RDX may be an argument and no register is left for it;
- * at a return registers are plenty.
- */
+/* RDTSC overwrites RAX and RDX: a return's result, and what may be an entry's third argument. */
 void trampoline_emit_clock(struct trampoline_code *c)
 {
 	size_t tsc = offsetof(struct ring_record, tsc);
 	static const uint8_t rdtsc[] = {0x0f, 0x31};
 
-	if (is_entry(c)) {
-		asm_push(&c->a, ASM_RDX);
-	} else {
+	if (!is_entry(c))
 		asm_move(&c->a, ASM_RSI, ASM_RAX);
-		asm_move(&c->a, ASM_RDI, ASM_RDX);
-	}
+	if (holds_argument(c, 2))
+		asm_push(&c->a, ASM_RDX);
 	asm_bytes(&c->a, rdtsc, sizeof(rdtsc));
 	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc), ASM_RAX);
 	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc + 4), ASM_RDX);
-	if (is_entry(c)) {
+	if (holds_argument(c, 2))
 		asm_pop(&c->a, ASM_RDX);
-	} else {
+	if (!is_entry(c))
 		asm_move(&c->a, ASM_RAX, ASM_RSI);
-		asm_move(&c->a, ASM_RDX, ASM_RDI);
-	}
 }
 
 static void emit_registers(struct trampoline_code *c)
@@ -248,18 +249,16 @@ static void emit_stack_copy(struct trampoline_code *c)
 
 static void emit_stack(struct trampoline_code *c)
 {
-	static const enum asm_reg saved[] = {ASM_RCX, ASM_RSI, ASM_RDI};
-	enum { COUNT = sizeof(saved) / sizeof(saved[0]) };
+	static const unsigned int arguments[] = {0, 1, 3}; /* RDI, RSI, RCX */
+	enum { COUNT = sizeof(arguments) / sizeof(arguments[0]) };
 
-	if (!is_entry(c)) {
-		emit_stack_copy(c);
-		return;
-	}
 	for (int i = 0; i < COUNT; i++)
-		trampoline_push(c, saved[i]);
+		if (holds_argument(c, arguments[i]))
+			trampoline_push(c, trampoline_argument(arguments[i]));
 	emit_stack_copy(c);
 	for (int i = COUNT; i-- > 0;)
-		trampoline_pop(c, saved[i]);
+		if (holds_argument(c, arguments[i]))
+			trampoline_pop(c, trampoline_argument(arguments[i]));
 }
 
 void trampoline_emit_fields(struct trampoline_code *c)

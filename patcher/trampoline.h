@@ -14,8 +14,10 @@
  * have gone. An mcount site or a return slot becomes a jump to it. Nothing stays on the guest's
  * stack. Interrupts are off inside, but at the first two instructions and the last.
  *
- * At an entry it changes RAX, R10 and R11, which the calling convention leaves free there; at a
- * return RCX, RSI, RDI, R10 and R11. Flags are kept.
+ * At an entry it changes RAX, R10 and R11, which the calling convention leaves free there, and of
+ * RDX, RCX and RSI those that are known to hold no argument: a kernel with mcount sites is built
+ * without -fipa-ra, so that no caller knows better. At a return it changes RCX, RDX, RSI, RDI, R10
+ * and R11: a result of 128 bits is not for it. Flags are kept.
  */
 
 /* The rings, as the guest sees them. */

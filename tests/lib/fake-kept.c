@@ -57,9 +57,9 @@ bool fake_kept_take(struct fake_kept *b)
 
 bool fake_kept_call(struct fake_kept *b, const struct fake_function *f, unsigned int task)
 {
-	uint32_t may_change = f == &b->entry
-				      ? 1u << RAX | 1u << R10 | 1u << R11
-				      : 1u << RCX | 1u << RSI | 1u << RDI | 1u << R10 | 1u << R11;
+	uint32_t may_change = f == &b->entry ? 1u << RAX | 1u << R10 | 1u << R11
+					     : 1u << RCX | 1u << RDX | 1u << RSI | 1u << RDI |
+						       1u << R10 | 1u << R11;
 
 	b->cpu->in.reg[RSP] = (uint64_t)(uintptr_t)b->cpu->stack + FAKE_STACK - 512 - 8 * task;
 	b->cpu->target = (uint64_t)(uintptr_t)f->code;

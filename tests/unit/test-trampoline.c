@@ -101,11 +101,18 @@ static bool kept(const struct bench *b)
 {
 	static const uint32_t entry_free = 1u << RAX | 1u << R10 | 1u << R11;
 	static const uint32_t return_free =
-		1u << RCX | 1u << RSI | 1u << RDI | 1u << R10 | 1u << R11;
-	uint32_t may_change = b->spec.capture.kind == RING_ENTRY ? entry_free : return_free;
+		1u << RCX | 1u << RDX | 1u << RSI | 1u << RDI | 1u << R10 | 1u << R11;
+	const struct capture *capture = &b->spec.capture;
+	uint32_t may_change = capture->kind == RING_ENTRY ? entry_free : return_free;
 	const struct fake_cpu *cpu = b->cpu;
 	uint32_t room = (uint32_t)((uint64_t)(uintptr_t)cpu->stack + FAKE_STACK - cpu->in.reg[RSP]);
 
+	if (capture->parameters == 1)
+		may_change |= 1u << RSI;
+	if (capture->parameters && capture->parameters < 3)
+		may_change |= 1u << RDX;
+	if (capture->parameters && capture->parameters < 4)
+		may_change |= 1u << RCX;
 	return fake_cpu_kept(cpu, may_change) &&
 	       !memcmp(cpu->stack + FAKE_STACK - room, b->stack + FAKE_STACK - room, room);
 }
@@ -242,6 +249,21 @@ static void test_captures(enum ring_record_kind kind, const char *name)
 	ok(good, "%s: random fields", name);
 }
 
+/* A function with few parameters has registers to spare. */
+static void test_parameters(void)
+{
+	uint32_t all = possible_fields(RING_ENTRY);
+
+	for (uint8_t n = 1; n <= CAPTURE_ARGUMENTS + 1; n++) {
+		struct capture capture = fake_capture(RING_ENTRY, all, CAPTURE_MAX_STACK);
+
+		for (unsigned int i = n; i < CAPTURE_ARGUMENTS; i++)
+			capture.fields &= ~CAPTURE(FIELD_ARG0 + i);
+		capture.parameters = n;
+		ok(capture_works(capture), "entry: %u parameters", n);
+	}
+}
+
 /* What the fake host does at an OUT. */
 struct host {
 	struct bench *bench;
@@ -333,6 +355,13 @@ static void test_refusals(void)
 	ok(!refusal(entry, 65536, top, next), "a kernel's addresses");
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		ok(refusal(bad[i], 65536, top, next) == -EINVAL, "bad capture %u", i);
+	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++) {
+		struct capture third = fake_capture(RING_ENTRY, CAPTURE(FIELD_ARG0 + i), 0);
+
+		third.parameters = 3;
+		ok(refusal(third, 65536, top, next) == (i < 3 ? 0 : -EINVAL),
+		   "argument %u of three", i);
+	}
 	ok(refusal(entry, 65535, top, next) == -EINVAL, "a ring that is no power of two");
 	ok(refusal(entry, 2048, top, next) == -EINVAL, "a ring too small");
 	ok(refusal(entry, 1u << 30, top, next) == -ERANGE, "rings that wrap around");
@@ -346,6 +375,7 @@ int main(void)
 	test_refusals();
 	test_captures(RING_ENTRY, "entry");
 	test_captures(RING_RETURN, "return");
+	test_parameters();
 	test_full(RING_ENTRY, TRAMPOLINE_BLOCK, "entry, block");
 	test_full(RING_ENTRY, TRAMPOLINE_DROP, "entry, drop");
 	test_full(RING_RETURN, TRAMPOLINE_BLOCK, "return, block");
