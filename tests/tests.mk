@@ -152,5 +152,5 @@ $(O)/tests/bench/trace-size: $(O)/tests/bench/trace-size.o $(O)/libsonde.a
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
 .PHONY: bench
-bench: all $(O)/guest/initrd $(O)/tests/bench/timed
+bench: all $(O)/guest/initrd $(addprefix $(O)/tests/bench/,timed trace-size trampoline-ns)
 	$(Q)O=$(abspath $(O)) tests/bench/bench

@@ -63,7 +63,7 @@ sub run {
 	my %command = commands($kernel, $initrd);
 	my %result;
 	for my $name (sort keys %command) {
-		my $seen = KvmEvents::watch($name, sub { boot($name, $command{$name}) });
+		my $seen = KvmEvents::watch_boot(sub { boot($name, $command{$name}) });
 		$result{$name}{$_} = [$seen->{$_}] for keys %$seen;
 	}
 	for my $round (1 .. $rounds) {

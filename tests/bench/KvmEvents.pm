@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the host's own kvm:* trace events tell of a machine's boot. The events take instructions
-# themselves, so such a boot is good for nothing else.
+# What the host's own kvm:* trace events tell of a machine: its exits to user space, and how many
+# instructions it has spent in guest mode. The events take instructions themselves, so that time in
+# the host means nothing meanwhile.
 package KvmEvents;
 
 use strict;
@@ -20,38 +21,54 @@ sub set {
 	close $file or die "$path: $!\n";
 }
 
-# Exits to user space, and instructions in guest mode by thread. Time stamps are cut off to
-# microseconds, at either end alike, so that the error of a sum is small.
+# The TSC runs at 1 GHz, so that it counts instructions as all clocks do here, and is not rounded.
+sub start {
+	set('buffer_size_kb', BUFFER_KIB);
+	set('trace_clock', 'x86-tsc');    # empties the buffer
+	set("events/kvm/$_/enable", 1) for @events;
+}
+
+sub stop {
+	set("events/kvm/$_/enable", 0) for @events;
+	for my $stats (glob TRACEFS . '/per_cpu/cpu*/stats') {
+		VmProcess::slurp($stats) =~ /^overrun: 0$/m or die "too many trace events\n";
+	}
+}
+
+# Instructions in guest mode by thread, which may have been there already when it began.
 sub read_events {
 	my (%entered, %guest);
 	my $user_exits = 0;
 	open my $trace, '<', TRACEFS . '/trace' or die "trace: $!\n";
 	while (<$trace>) {
-		my ($thread, $seconds, $event) = /-(\d+) .* (\d+\.\d+): (kvm_\w+):/ or next;
+		my ($thread, $tsc, $event) = /-(\d+) .* (\d+): (kvm_\w+):/ or next;
 		$user_exits++ if $event eq 'kvm_userspace_exit';
-		$entered{$thread} = $seconds if $event eq 'kvm_entry';
+		$entered{$thread} = $tsc if $event eq 'kvm_entry';
 		next unless $event eq 'kvm_exit' && defined $entered{$thread};
-		$guest{$thread} += 1e9 * ($seconds - delete $entered{$thread});
+		$guest{$thread} += $tsc - delete $entered{$thread};
 	}
-	return ($user_exits, values %guest);
+	# Where a machine has run a guest of a moment before, to see how fast it is, that is not it.
+	$user_exits && %guest or die "no trace events were seen\n";
+	return { user_exits => $user_exits, guest => max(values %guest) };
 }
 
 # start() begins the boot and returns when it is over, with the machine.
-sub watch {
-	my ($name, $start) = @_;
-	set('buffer_size_kb', BUFFER_KIB);
-	set('trace', '');
-	set("events/kvm/$_/enable", 1) for @events;
-	my $vm = $start->();
-	set("events/kvm/$_/enable", 0) for @events;
+sub watch_boot {
+	my ($boot) = @_;
+	start();
+	my $vm = $boot->();
+	stop();
 	$vm->end('TERM');
-	for my $stats (glob TRACEFS . '/per_cpu/cpu*/stats') {
-		VmProcess::slurp($stats) =~ /^overrun: 0$/m or die "$name: too many trace events\n";
-	}
-	my ($user_exits, @guest) = read_events();
-	$user_exits && @guest or die "$name: no trace events were seen\n";
-	# Where a machine has run a guest of a moment before, to see how fast it is, that is not it.
-	return { user_exits => $user_exits, guest => max(@guest) };
+	return read_events();
+}
+
+# Instructions in guest mode while run() lasts.
+sub guest_instructions {
+	my ($run) = @_;
+	start();
+	$run->();
+	stop();
+	return read_events()->{guest};
 }
 
 1;

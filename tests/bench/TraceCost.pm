@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What tracing costs the guest: one workload in one guest, untraced, traced by Sonde, switched off
-# again, and traced by the guest's own kmem events.
+# What tracing costs: one workload in a guest, untraced, traced by Sonde in each mode, switched off
+# again, and traced by the guest's own events of the same kinds.
 package TraceCost;
 
 use strict;
 use warnings;
 use JSON::PP;
-use VmProcess;
+use List::Util qw(sum0);
+use Time::HiRes qw(sleep);
+use KvmEvents;
+use VmProcess qw(instructions_now);
 
-use constant { RAM_MIB => 256, ITERATIONS => 50 };
-use constant { MONITOR => "/tmp/bench.monitor", SPEC => "kmem:kmalloc,cache" };
+# A run is as long as the trace of its exits allows; a steady one tells how seldom there are any.
+use constant { RAM_MIB => 256, RUN => 200, TRAP_RUN => 40, STEADY_RUN => 1500 };
+use constant { MONITOR => "/tmp/bench.monitor", SETTLE_S => 0.5 };
+
+my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem');
 
 sub ctl { system('sonde', 'ctl', MONITOR, @_) == 0 or die "sonde ctl @_ failed\n" }
 
@@ -22,63 +28,128 @@ sub query {
 	return $answer;
 }
 
-sub timed {
-	my ($vm) = @_;
-	$vm->say('run');
-	return $vm->expect(qr/sonde-timed: (\d+)\r?\n/);
+# Exits to Sonde of which tracing is the cause.
+sub own_exits {
+	my ($answer) = @_;
+	return $answer->{doorbells} + sum0(map { $_->{traps} + $_->{ring_waits} } @{ $answer->{vcpus} });
+}
+
+sub run_workload {
+	my ($vm, $count) = @_;
+	$vm->say("run $count");
+	$vm->expect(qr/sonde-timed: \d+\r?\n/);
+}
+
+# Until the host has done its part, which it does when it likes.
+sub run_and_settle {
+	my ($vm, $count) = @_;
+	run_workload($vm, $count);
+	sleep SETTLE_S;
+}
+
+# In all the machine, and in guest mode, for which the workload runs again, so that nobody watches
+# the first time.
+sub cost {
+	my ($vm, $count) = @_;
+	my ($exits, $begin) = ($vm->exits, instructions_now());
+	run_and_settle($vm, $count);
+	return { all => instructions_now() - $begin, exits => $vm->exits - $exits, runs => $count,
+		guest => KvmEvents::guest_instructions(sub { run_and_settle($vm, $count) }) };
 }
 
 sub traced {
-	my ($vm, $figures) = @_;
-	ctl(qw(trace on), SPEC);
-	my ($events, $exits) = (query()->{events}, $vm->exits);
-	$figures->{traced} = timed($vm);
-	$figures->{trap_exits} = $vm->exits - $exits;
-	$figures->{trap_events} = query()->{events} - $events;
+	my ($vm, $count, $kinds, $mode) = @_;
+	ctl(qw(trace on), $spec{$kinds});
+	my $begin = query();
+	$begin->{mode} eq $mode or die "traced in $begin->{mode} mode: $begin->{no_exitless}\n";
+	my $cost = cost($vm, $count);
+	$cost->{events} = (query()->{events} - $begin->{events}) / 2;
+	$cost->{steady} = steady($vm) if $mode eq "exitless" && $kinds eq "slab";
 	ctl(qw(trace off));
+	return $cost;
+}
+
+# How many exits each event costs when the guest is busy for long.
+sub steady {
+	my ($vm) = @_;
+	my $begin = query();
+	run_and_settle($vm, STEADY_RUN);
+	my $end = query();
+	return { events => $end->{events} - $begin->{events},
+		exits => own_exits($end) - own_exits($begin) };
 }
 
 sub ftrace {
-	my ($vm, $figures) = @_;
-	$vm->say('events');
+	my ($vm, $kinds) = @_;
+	$vm->say("events $kinds");
 	$vm->expect(qr/sonde-loop: ready\r?\n/);
-	$figures->{ftrace} = timed($vm);
+	my $cost = cost($vm, RUN);
 	$vm->say('count');
-	$figures->{ftrace_events} = $vm->expect(qr/sonde-events: (\d+)\r?\n/);
+	$cost->{events} = $vm->expect(qr/sonde-events: (\d+)\r?\n/) / 2;
 	$vm->say('off');
 	$vm->expect(qr/sonde-loop: ready\r?\n/);
+	return $cost;
 }
 
-# A guest of its own for each round, as only before the first tracing is it truly untraced.
-sub measure {
-	my ($round, $kernel, $initrd) = @_;
-	print STDERR "bench: tracing, round $round\n";
-	my %figures;
-	my $vm = VmProcess->start(name => 'traced', errors => '/tmp/traced.stderr',
+sub boot {
+	my ($mode, $dir, $kernel, $initrd) = @_;
+	my $vm = VmProcess->start(name => $mode, errors => "/tmp/$mode.stderr",
 		command => ['sonde', 'run', '-k', $kernel, '-i', $initrd, '-m', RAM_MIB, '-c', 1,
-			'--kaslr-seed', 5, '--monitor', MONITOR, '-o', "/tmp/trace.$round", '-p',
-			'console=ttyS0 quiet panic=-1 sonde.run="guest-loop ' . ITERATIONS . '"']);
+			'--kaslr-seed', 5, '--monitor', MONITOR, '-o', $dir, '--mode', $mode, '-p',
+			'console=ttyS0 quiet panic=-1 sonde.run="guest-loop"']);
 	$vm->expect(qr/sonde-loop: ready\r?\n/);
-	timed($vm);    # fills the guest's caches
-	my $exits = $vm->exits;
-	$figures{untraced} = timed($vm);
-	$figures{untraced_exits} = $vm->exits - $exits;
-	traced($vm, \%figures);
-	$figures{off} = timed($vm);
-	ftrace($vm, \%figures);
+	return $vm;
+}
+
+sub end {
+	my ($vm) = @_;
 	$vm->say('quit');
 	$vm->end == 0 or $vm->failed('did not end well');
-	return \%figures;
+}
+
+# Only before the first tracing is a guest truly untraced, so that each round has guests of its own.
+sub measure_exitless {
+	my ($dir, @machine) = @_;
+	my $vm = boot('exitless', $dir, @machine);
+	my %cost;
+	run_workload($vm, RUN);    # fills the guest's caches
+	$cost{untraced} = cost($vm, RUN);
+	for my $kinds (qw(slab all)) {
+		$cost{"exitless_$kinds"} = traced($vm, RUN, $kinds, 'exitless');
+		$cost{off} //= cost($vm, RUN);
+		$cost{"ftrace_$kinds"} = ftrace($vm, $kinds);
+	}
+	end($vm);
+	return \%cost;
+}
+
+sub measure_trap {
+	my ($dir, @machine) = @_;
+	my $vm = boot('trap', $dir, @machine);
+	my %cost;
+	run_workload($vm, TRAP_RUN);
+	$cost{untraced_before_trap} = cost($vm, TRAP_RUN);
+	$cost{trap} = traced($vm, TRAP_RUN, 'slab', 'trap');
+	end($vm);
+	return \%cost;
+}
+
+sub sizes {
+	my ($dir) = @_;
+	my $text = qx(trace-size $dir);
+	$? == 0 or die "trace-size failed\n";
+	return decode_json($text);
 }
 
 sub run {
-	my ($rounds, $kernel, $initrd) = @_;
-	my %result;
+	my ($rounds, @machine) = @_;
+	my @rounds;
 	for my $round (1 .. $rounds) {
-		my $figures = measure($round, $kernel, $initrd);
-		push @{ $result{$_} }, 0 + $figures->{$_} for keys %$figures;
+		print STDERR "bench: tracing, round $round\n";
+		push @rounds, { %{ measure_exitless("/tmp/trace.$round", @machine) },
+			%{ measure_trap("/tmp/trap.$round", @machine) } };
 	}
-	return { %result, iterations => ITERATIONS };
+	return { rounds => \@rounds, size => sizes("/tmp/trace.1") };
 }
 
 1;

@@ -57,13 +57,16 @@ static int measure(const char *name, struct capture capture)
 	return EXIT_SUCCESS;
 }
 
+/* kmem_cache_alloc(), and kfree() */
 int main(void)
 {
-	uint32_t key = CAPTURE(FIELD_KEY), site = CAPTURE(FIELD_CALL_SITE);
-	uint32_t args = CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1);
-	int ret = measure("entry", (struct capture){RING_ENTRY, key | args, 0});
+	const uint32_t key = CAPTURE(FIELD_KEY), site = CAPTURE(FIELD_CALL_SITE);
+	const uint32_t one = CAPTURE(FIELD_ARG0), two = one | CAPTURE(FIELD_ARG1);
+	const struct capture entry = {
+		.kind = RING_ENTRY, .fields = key | site | two, .parameters = 2};
+	const struct capture leave = {.kind = RING_RETURN, .fields = key | CAPTURE(FIELD_RESULT)};
+	const struct capture release = {
+		.kind = RING_ENTRY, .fields = key | site | one, .parameters = 1};
 
-	ret |= measure("return",
-		       (struct capture){RING_RETURN, key | site | CAPTURE(FIELD_RESULT), 0});
-	return ret | measure("free", (struct capture){RING_ENTRY, site | args, 0});
+	return measure("entry", entry) | measure("return", leave) | measure("free", release);
 }
