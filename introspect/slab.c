@@ -68,16 +68,34 @@ static void read_name(const struct kernel *kernel, uint64_t name, char *out)
 			*c = '?';
 }
 
+/* They lie next to each other, and are asked for with each event. */
+static int read_sizes(const struct slab_view *view, uint64_t cache, uint32_t *taken,
+		      uint32_t *asked, struct error *err)
+{
+	const struct kernel *kernel = view->kernel;
+	uint32_t both[2];
+	int rc;
+
+	if (view->cache_object_size != view->cache_size + sizeof(both[0])) {
+		rc = kernel_read(kernel, cache + view->cache_size, taken, sizeof(*taken), err);
+		return rc ? rc
+			  : kernel_read(kernel, cache + view->cache_object_size, asked,
+					sizeof(*asked), err);
+	}
+	rc = kernel_read(kernel, cache + view->cache_size, both, sizeof(both), err);
+	if (!rc) {
+		*taken = both[0];
+		*asked = both[1];
+	}
+	return rc;
+}
+
 int slab_cache_sizes(struct slab_view *view, uint64_t cache, uint64_t *object_size, uint64_t *size,
 		     struct error *err)
 {
-	const struct kernel *kernel = view->kernel;
 	uint32_t taken, asked;
-	int rc = kernel_read(kernel, cache + view->cache_size, &taken, sizeof(taken), err);
+	int rc = read_sizes(view, cache, &taken, &asked, err);
 
-	if (!rc)
-		rc = kernel_read(kernel, cache + view->cache_object_size, &asked, sizeof(asked),
-				 err);
 	if (rc)
 		return rc;
 	if (!asked || taken < asked || taken > OBJECT_MAX)

@@ -149,15 +149,30 @@ const struct trampoline_place *trampoline_set_at(const struct trampoline_set *se
 	return number ? &set->places[*number] : NULL;
 }
 
-static uint64_t field(const struct trampoline_place *place, const struct ring_record *record,
-		      unsigned int field)
-{
-	uint64_t value = 0;
+/* The fields of one word that a hit has, and where. */
+#define IN_HIT(member) offsetof(struct probe_hit, member)
+static const uint8_t hit_offset[FIELD_COUNT] = {
+	[FIELD_KEY] = IN_HIT(key),       [FIELD_CALL_SITE] = IN_HIT(call_site),
+	[FIELD_RESULT] = IN_HIT(result), [FIELD_ARG0] = IN_HIT(args[0]),
+	[FIELD_ARG1] = IN_HIT(args[1]),  [FIELD_ARG2] = IN_HIT(args[2]),
+	[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
+	[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
+	[FIELD_KEPT] = IN_HIT(kept),     [FIELD_OWNER] = IN_HIT(owner),
+};
+static const uint32_t not_in_hit = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK);
 
-	if (place->layout.offset[field])
-		memcpy(&value, (const uint8_t *)record + place->layout.offset[field],
-		       sizeof(value));
-	return value;
+static void read_words(const struct trampoline_place *place, const struct ring_record *record,
+		       struct probe_hit *hit)
+{
+	uint32_t left = place->capture.fields & ~not_in_hit;
+
+	for (; left; left &= left - 1) {
+		int field = __builtin_ctz(left);
+
+		memcpy((uint8_t *)hit + hit_offset[field],
+		       (const uint8_t *)record + place->layout.offset[field], sizeof(uint64_t));
+	}
+	hit->key += RECORD_KEY_BIAS;
 }
 
 static const uint64_t *words_at(const struct ring_record *record, uint16_t offset)
@@ -183,17 +198,12 @@ void trampoline_set_read(const struct trampoline_set *set, const struct ring_rec
 
 	*kind = place->capture.kind;
 	*ref = place->ref;
-	*hit = (struct probe_hit){.key = field(place, record, FIELD_KEY) + RECORD_KEY_BIAS,
-				  .call_site = field(place, record, FIELD_CALL_SITE),
-				  .result = field(place, record, FIELD_RESULT),
-				  .slab_cache = field(place, record, FIELD_SLAB_CACHE),
-				  .kept = field(place, record, FIELD_KEPT),
-				  .owner = field(place, record, FIELD_OWNER)};
-	for (unsigned int i = 0; i < STASH_WORDS; i++)
-		hit->args[i] = field(place, record, FIELD_ARG0 + i);
+	*hit = (struct probe_hit){0};
+	read_words(place, record, hit);
 	if (place->layout.offset[FIELD_STACK]) {
 		hit->stack = words_at(record, place->layout.offset[FIELD_STACK]);
 		hit->nr_stack = place->capture.stack_words;
 	}
-	read_items(place, record, hit);
+	if (place->layout.items)
+		read_items(place, record, hit);
 }
