@@ -3,7 +3,13 @@
 
 #include <errno.h>
 
-enum { PAGE_SHIFT = 12, STRUCT_PAGE_SHIFT = 6, RETURN_ADDRESS = RECORD_KEY_BIAS };
+enum {
+	PAGE_SHIFT = 12,
+	PAGE_BYTES = 1 << PAGE_SHIFT,
+	LAST_WORD = PAGE_BYTES - 8,
+	STRUCT_PAGE_SHIFT = 6,
+	RETURN_ADDRESS = RECORD_KEY_BIAS
+};
 
 struct asm_mem trampoline_header_at(const struct trampoline_code *c, size_t offset)
 {
@@ -228,22 +234,27 @@ static void emit_slab_cache(struct trampoline_code *c)
 	asm_bind(&c->a, &none);
 }
 
-/* Copy up to the end of the page at most: what lies above a stack may not be mapped. */
+/* Copy up to the end of the page at most: what lies above a stack may not be mapped. That is
+ * the page of the return address, which may be its last word. */
 static void emit_stack_copy(struct trampoline_code *c)
 {
 	static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
-	struct asm_label fits = {0};
+	const int32_t words = c->spec->capture.stack_words;
+	struct asm_label fits = {0}, copy = {0};
 
 	asm_lea(&c->a, ASM_RSI, asm_at(ASM_RSP, c->pushed + RETURN_ADDRESS + 8));
 	asm_lea(&c->a, ASM_RDI, field_at(c, FIELD_STACK));
-	asm_move(&c->a, ASM_RCX, ASM_RSI);
-	asm_negate(&c->a, ASM_RCX);
-	asm_alu(&c->a, ASM_32, ASM_AND, ASM_RCX, (1 << PAGE_SHIFT) - 1);
-	asm_shift_right(&c->a, ASM_RCX, 3);
-	asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RCX, c->spec->capture.stack_words);
+	asm_lea(&c->a, ASM_RCX, asm_at(ASM_RSP, c->pushed + RETURN_ADDRESS));
+	asm_alu(&c->a, ASM_32, ASM_AND, ASM_RCX, PAGE_BYTES - 1);
+	asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RCX, LAST_WORD - 8 * words);
 	asm_jump_if(&c->a, ASM_BE, &fits);
-	asm_constant32(&c->a, ASM_RCX, c->spec->capture.stack_words);
+	asm_negate(&c->a, ASM_RCX);
+	asm_alu(&c->a, ASM_32, ASM_ADD, ASM_RCX, LAST_WORD);
+	asm_shift_right(&c->a, ASM_RCX, 3);
+	asm_jump(&c->a, &copy);
 	asm_bind(&c->a, &fits);
+	asm_constant32(&c->a, ASM_RCX, (uint32_t)words);
+	asm_bind(&c->a, &copy);
 	asm_bytes(&c->a, rep_movsq, sizeof(rep_movsq));
 }
 
