@@ -18,4 +18,11 @@ bool bzimage_probe(const uint8_t *file, size_t size);
 int bzimage_payload(const uint8_t *file, size_t size, size_t *offset, size_t *length,
 		    struct error *err);
 
+/*
+ * The checksum at the end of a bzImage (boot.rst, "The image checksum"): -EBADMSG if it is wrong.
+ * Kernels since 6.16 have none. Signing changes two fields of the PE header afterwards, which were
+ * 0. For an image that bzimage_payload() has accepted.
+ */
+int bzimage_verify(const uint8_t *file, size_t size, struct error *err);
+
 #endif

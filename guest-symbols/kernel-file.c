@@ -57,7 +57,12 @@ static int recognise_bzimage(struct kernel_file *file, struct error *err)
 	file->packed = file->file + offset;
 	file->packed_size = length;
 	ret = decompress_probe(file->packed, length, &file->unpacked_size, &file->compression, err);
-	return ret ? place_error(file, ret, err) : 0;
+	if (ret)
+		return place_error(file, ret, err);
+	/* the other formats have checksums of their own */
+	if (!strcmp(file->compression, "lz4"))
+		return bzimage_verify(file->file, file->file_size, err);
+	return 0;
 }
 
 static int recognise_elf(struct kernel_file *file, struct error *err)
