@@ -19,9 +19,14 @@ void page_callers_destroy(struct page_callers *callers);
 /*
  * The first return address that is in no wrapper, starting from `call_site`; `stack` has the `n`
  * words that lay behind it on the stack. Where they end, or the unwind tables do not help, it is
- * the last one found. PAGE_CALLER_STACK words are enough for nearly all chains of wrappers.
+ * the last one found. How many words that takes was counted on Debian's kernels while they did all
+ * kinds of work: allocations 8 to 19, a few 31, frees of one page none, those of many 10 to 20.
  */
-enum { PAGE_CALLER_STACK = 32, PAGE_CALLER_STACK_WITH_ITEMS = 18 };
+enum { 
+	PAGE_CALLER_STACK = 31,
+	PAGE_CALLER_STACK_FREE = 6,
+	PAGE_CALLER_STACK_WITH_ITEMS = 20,
+};
 uint64_t page_callers_resolve(const struct page_callers *callers, uint64_t call_site,
 			      const uint64_t *stack, size_t n);
 

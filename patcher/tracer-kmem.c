@@ -116,6 +116,8 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 	if (entry->action == ALLOC_ACTION_FREE_BULK) {
 		capture.items = freed_items(t, entry);
 		capture.stack_words = PAGE_CALLER_STACK_WITH_ITEMS;
+	} else if (entry->action == ALLOC_ACTION_FREE) {
+		capture.stack_words = PAGE_CALLER_STACK_FREE;
 	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
 		capture.items = kept_items(entry);
 	}

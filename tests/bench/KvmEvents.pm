@@ -12,7 +12,9 @@ use VmProcess;
 
 use constant { TRACEFS => '/sys/kernel/tracing', BUFFER_KIB => 32768 };
 
-my @events = qw(kvm_entry kvm_exit kvm_userspace_exit);
+# The host serves interrupts before it comes to kvm_exit.
+my @events = qw(kvm/kvm_entry kvm/kvm_exit kvm/kvm_userspace_exit irq_vectors/local_timer_entry
+	irq_vectors/reschedule_entry irq/irq_handler_entry);
 
 sub set {
 	my ($path, $value) = @_;
@@ -25,11 +27,11 @@ sub set {
 sub start {
 	set('buffer_size_kb', BUFFER_KIB);
 	set('trace_clock', 'x86-tsc');    # empties the buffer
-	set("events/kvm/$_/enable", 1) for @events;
+	set("events/$_/enable", 1) for @events;
 }
 
 sub stop {
-	set("events/kvm/$_/enable", 0) for @events;
+	set("events/$_/enable", 0) for @events;
 	for my $stats (glob TRACEFS . '/per_cpu/cpu*/stats') {
 		VmProcess::slurp($stats) =~ /^overrun: 0$/m or die "too many trace events\n";
 	}
@@ -41,11 +43,13 @@ sub read_events {
 	my $user_exits = 0;
 	open my $trace, '<', TRACEFS . '/trace' or die "trace: $!\n";
 	while (<$trace>) {
-		my ($thread, $tsc, $event) = /-(\d+) .* (\d+): (kvm_\w+):/ or next;
+		my ($thread, $tsc, $event) = /-(\d+) .*? (\d+): (\w+):/ or next;
 		$user_exits++ if $event eq 'kvm_userspace_exit';
-		$entered{$thread} = $tsc if $event eq 'kvm_entry';
-		next unless $event eq 'kvm_exit' && defined $entered{$thread};
-		$guest{$thread} += $tsc - delete $entered{$thread};
+		if ($event eq 'kvm_entry') {
+			$entered{$thread} = $tsc;
+		} elsif (defined $entered{$thread}) {
+			$guest{$thread} += $tsc - delete $entered{$thread};
+		}
 	}
 	# Where a machine has run a guest of a moment before, to see how fast it is, that is not it.
 	$user_exits && %guest or die "no trace events were seen\n";

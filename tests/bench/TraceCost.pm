@@ -13,7 +13,7 @@ use KvmEvents;
 use VmProcess qw(instructions_now);
 
 # A run is as long as the trace of its exits allows; a steady one tells how seldom there are any.
-use constant { RAM_MIB => 256, RUN => 200, TRAP_RUN => 40, STEADY_RUN => 1500 };
+use constant { RAM_MIB => 256, RUN => 100, TRAP_RUN => 10, STEADY_RUN => 1000 };
 use constant { MONITOR => "/tmp/bench.monitor", SETTLE_S => 0.5 };
 
 my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem');
@@ -114,6 +114,7 @@ sub measure_exitless {
 	my %cost;
 	run_workload($vm, RUN);    # fills the guest's caches
 	$cost{untraced} = cost($vm, RUN);
+	run_and_settle($vm, STEADY_RUN);
 	for my $kinds (qw(slab all)) {
 		$cost{"exitless_$kinds"} = traced($vm, RUN, $kinds, 'exitless');
 		$cost{off} //= cost($vm, RUN);
@@ -127,7 +128,10 @@ sub measure_trap {
 	my ($dir, @machine) = @_;
 	my $vm = boot('trap', $dir, @machine);
 	my %cost;
-	run_workload($vm, TRAP_RUN);
+	run_workload($vm, RUN);
+	cost($vm, RUN);
+	run_and_settle($vm, STEADY_RUN);
+	$cost{untraced_later} = cost($vm, RUN);
 	$cost{untraced_before_trap} = cost($vm, TRAP_RUN);
 	$cost{trap} = traced($vm, TRAP_RUN, 'slab', 'trap');
 	end($vm);
