@@ -53,8 +53,11 @@ void trap_record_fill(struct ring_record *record, uint16_t ref, const struct pro
 
 	memcpy(words.args, hit->args, sizeof(words.args));
 	memcpy(record->fields, &words, sizeof(words));
-	memcpy(record->fields + TRAP_RECORD_WORDS, hit->stack, hit->nr_stack * 8);
-	memcpy(record->fields + TRAP_RECORD_WORDS + hit->nr_stack, hit->items, hit->nr_items * 8);
+	if (hit->nr_stack)
+		memcpy(record->fields + TRAP_RECORD_WORDS, hit->stack, hit->nr_stack * 8);
+	if (hit->nr_items)
+		memcpy(record->fields + TRAP_RECORD_WORDS + hit->nr_stack, hit->items,
+		       hit->nr_items * 8);
 }
 
 uint32_t trap_record_commit(enum ring_record_kind kind, const struct probe_hit *hit)
