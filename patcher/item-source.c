@@ -68,7 +68,7 @@ static int read_list(struct item_source *source, const struct kernel *kernel, ui
 
 		if (ret)
 			return ret;
-		if (source->node == source->at) {
+		if (source->node == source->at || !source->node) {
 			source->count = 0;
 			return 0;
 		}
