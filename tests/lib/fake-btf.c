@@ -12,6 +12,7 @@ enum {
 	KIND_ENUM = 6,
 	KIND_SHIFT = 24,
 	STRINGS_MAX = 4096,
+	INTEGERS = 4,
 };
 #define BTF_KIND_FLAG (1u << 31) /* member offsets carry the bit-field size */
 
@@ -45,7 +46,7 @@ static void put_integers(struct writer *w)
 {
 	static const char *const names[] = {"u8", "u16", "u32", "u64"};
 
-	for (uint32_t i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < INTEGERS; i++) {
 		put(w, string(w, names[i]));
 		put(w, KIND_INT << KIND_SHIFT);
 		put(w, 1u << i);
@@ -58,7 +59,7 @@ static uint32_t integer_type(uint32_t size)
 	return 1 + (uint32_t)__builtin_ctz(size);
 }
 
-static void put_struct(struct writer *w, const struct fake_struct *s)
+static void put_struct(struct writer *w, const struct fake_struct *s, uint32_t id)
 {
 	uint32_t n = 0;
 
@@ -71,7 +72,7 @@ static void put_struct(struct writer *w, const struct fake_struct *s)
 		const struct fake_member *m = &s->members[i];
 
 		put(w, string(w, m->name));
-		put(w, integer_type(m->size));
+		put(w, m->size ? integer_type(m->size) : id + 1);
 		put(w, (uint32_t)m->bit_size << 24 | (m->offset * 8 + m->bit_offset));
 	}
 }
@@ -98,8 +99,8 @@ size_t fake_btf(const struct fake_struct *structs, const struct fake_enumerator 
 	size_t types_size, end;
 
 	put_integers(&w);
-	for (; structs->name; structs++)
-		put_struct(&w, structs);
+	for (uint32_t id = 1 + INTEGERS; structs->name; structs++, id++)
+		put_struct(&w, structs, id);
 	put_enum(&w, enumerators);
 	types_size = w.at - HEADER_SIZE;
 	end = w.at + w.strings_size;

@@ -8,7 +8,7 @@
 /* A small .BTF made from tables, for tests that need struct offsets without a kernel. */
 struct fake_member {
 	const char *name;             /* NULL ends a list */
-	uint32_t offset, size;        /* bytes; size 1, 2, 4 or 8 */
+	uint32_t offset, size;        /* bytes; 1, 2, 4 or 8, or 0: the struct behind its own */
 	uint8_t bit_offset, bit_size; /* bit_size 0 = not a bit-field */
 };
 

@@ -2,17 +2,25 @@
 #include "tests/lib/fake-guest.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 
 enum {
 	STACK_SIZE = 16 << 10,
 	STACKS_GPA = 12 << 20,
+	SCRATCH_GPA = 1 << 30,
+	KHZ = 1000000,
 	MAX_STEPS = 10000,
 	CALL = 0xe8,
 	HLT = 0xf4,
 };
+
+/* PG and PE; NXE, LMA and LME. */
+static const uint64_t CR0 = 0x80000001, EFER = 0xd00;
 
 static struct fake_guest *fake_of(struct guest *guest)
 {
@@ -25,8 +33,8 @@ static int regions(struct guest *guest, const struct guest_region **out, size_t 
 		   struct error *err)
 {
 	(void)err;
-	*out = &fake_of(guest)->region;
-	*n = 1;
+	*out = fake_of(guest)->regions;
+	*n = fake_of(guest)->nr_regions;
 	return 0;
 }
 
@@ -76,20 +84,40 @@ static int set_regs(struct guest *guest, unsigned int vcpu, const struct guest_r
 	return 0;
 }
 
-static bool is_stopped(struct guest *guest)
+static int get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs *out,
+		     struct error *err)
 {
-	return ((struct fake_guest *)guest)->stopped;
+	if (vcpu >= FAKE_VCPUS)
+		return error_set(err, EINVAL, "no such vCPU");
+	*out = fake_of(guest)->vcpus[vcpu].sregs;
+	return 0;
 }
 
-static int stop(struct guest *guest, struct error *err)
+static void note_stop(struct fake_guest *fg)
 {
-	struct fake_guest *fg = fake_of(guest);
-
-	(void)err;
 	fg->stopped++;
 	fg->stops++;
 	if (fg->on_stop)
 		fg->on_stop(fg);
+}
+
+static int stop(struct guest *guest, struct error *err)
+{
+	(void)err;
+	pthread_mutex_lock(&fake_of(guest)->gate);
+	note_stop(fake_of(guest));
+	return 0;
+}
+
+static int try_stop(struct guest *guest, struct error *err)
+{
+	if (pthread_mutex_trylock(&fake_of(guest)->gate))
+		return error_set(err, EBUSY, "another thread holds the guest");
+	if (fake_of(guest)->paused) {
+		pthread_mutex_unlock(&fake_of(guest)->gate);
+		return error_set(err, EBUSY, "the guest is paused");
+	}
+	note_stop(fake_of(guest));
 	return 0;
 }
 
@@ -100,7 +128,13 @@ static int resume(struct guest *guest, struct error *err)
 	if (!fg->stopped)
 		return error_set(err, EPERM, "resume without stop");
 	fg->stopped--;
+	pthread_mutex_unlock(&fg->gate);
 	return 0;
+}
+
+static bool is_stopped(struct guest *guest)
+{
+	return fake_of(guest)->stopped || fake_of(guest)->paused;
 }
 
 static int set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg, struct error *err)
@@ -116,6 +150,54 @@ static uint64_t clock_ns(struct guest *guest)
 	return ++fake_of(guest)->clock;
 }
 
+static uint64_t tsc(struct guest *guest)
+{
+	_Atomic uint64_t *last = &fake_of(guest)->last_tsc;
+	uint64_t before = atomic_load(last), next;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	do {
+		next = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+		if (next <= before)
+			next = before + 1;
+	} while (!atomic_compare_exchange_weak(last, &before, next));
+	return next;
+}
+
+static int tsc_clock(struct guest *guest, unsigned int vcpu, struct tsc_clock *out,
+		     struct error *err)
+{
+	out->ns0 = tsc(guest);
+	out->tsc0 = out->ns0 - fake_of(guest)->vcpus[vcpu].tsc_behind;
+	return tsc_clock_set_rate(out, KHZ, err);
+}
+
+static int scratch_add(struct guest *guest, size_t size, struct guest_region *out,
+		       struct error *err)
+{
+	struct fake_guest *fg = fake_of(guest);
+	void *memory;
+
+	if (fg->nr_regions > 1)
+		return error_set(err, ENOSPC, "the fake guest has one scratch region");
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return error_set(err, ENOMEM, "out of memory");
+	*out = (struct guest_region){.gpa = SCRATCH_GPA, .size = size, .hva = memory};
+	fg->regions[fg->nr_regions++] = *out;
+	return 0;
+}
+
+static int scratch_remove(struct guest *guest, const struct guest_region *scratch,
+			  struct error *err)
+{
+	(void)err;
+	munmap(scratch->hva, scratch->size);
+	fake_of(guest)->nr_regions = 1;
+	return 0;
+}
+
 static const struct guest_ops ops = {
 	.name = "fake",
 	.regions = regions,
@@ -123,32 +205,51 @@ static const struct guest_ops ops = {
 	.phys_write = phys_write,
 	.get_regs = get_regs,
 	.set_regs = set_regs,
+	.get_sregs = get_sregs,
 	.stop = stop,
-	.is_stopped = is_stopped,
 	.resume = resume,
+	.try_stop = try_stop,
+	.is_stopped = is_stopped,
 	.set_trap_handler = set_trap_handler,
 	.clock_ns = clock_ns,
+	.tsc = tsc,
+	.tsc_clock = tsc_clock,
+	.scratch_add = scratch_add,
+	.scratch_remove = scratch_remove,
 };
 
 /* --- making one ----------------------------------------------------------------------------- */
 
 int fake_guest_create(struct fake_guest *fg)
 {
+	pthread_mutexattr_t recursive;
 	int rc;
 
 	memset(fg, 0, sizeof(*fg));
+	pthread_mutexattr_init(&recursive);
+	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&fg->gate, &recursive);
+	pthread_mutexattr_destroy(&recursive);
 	rc = fake_kernel_create(&fg->base, FAKE_7_0, 4);
 	if (rc)
 		return rc;
-	fg->guest = (struct guest){
-		.ops = &ops, .caps = GUEST_CAP_PORT_TRAP | GUEST_CAP_WRITE, .nr_vcpus = FAKE_VCPUS};
-	fg->region = (struct guest_region){.size = FAKE_RAM};
+	fg->guest =
+		(struct guest){.ops = &ops,
+			       .caps = GUEST_CAP_PORT_TRAP | GUEST_CAP_WRITE | GUEST_CAP_SCRATCH,
+			       .nr_vcpus = FAKE_VCPUS};
+	fg->regions[0] = (struct guest_region){.size = FAKE_RAM};
+	fg->nr_regions = 1;
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++)
+		fg->vcpus[i].sregs = (struct guest_sregs){.cr0 = CR0, .efer = EFER, .halted = true};
 	kernel_at(&fg->kernel, &fg->guest, &fg->base.image, FAKE_SLIDE, FAKE_PHYS_TEXT);
 	return 0;
 }
 
 void fake_guest_destroy(struct fake_guest *fg)
 {
+	if (fg->nr_regions > 1)
+		munmap(fg->regions[1].hva, fg->regions[1].size);
+	pthread_mutex_destroy(&fg->gate);
 	fake_kernel_destroy(&fg->base);
 }
 

@@ -2,6 +2,7 @@
 #ifndef SONDE_TESTS_LIB_FAKE_GUEST_H
 #define SONDE_TESTS_LIB_FAKE_GUEST_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +14,8 @@
  * The fake kernel (fake-kernel.h) with code and vCPUs: a `struct guest` with traps, whose few
  * instructions are executed by fake_guest_run(), so that patches and whole trace sessions are
  * driven without KVM. Memory has no host mapping, so every access goes through the operations and
- * can be made to fail.
+ * can be made to fail; scratch memory is mapped, and gone when it is removed. Time stamp counters
+ * count nanoseconds of the host's monotonic clock, and no two readings are the same.
  *
  * Executed are: nop (90, 0f 1f 00, 0f 1f 44 00 00), mov $imm64,%rax, mov %rdi,%rax,
  * test %rdi,%rdi, jz rel8/rel32, jmp rel8/rel32, call, ret, out, and hlt, which ends the run.
@@ -23,26 +25,32 @@ enum { FAKE_VCPUS = 4 };
 /* A vCPU. Its stack is 16 KiB in the direct map. */
 struct fake_vcpu {
 	struct guest_regs regs;
-	bool zero; /* ZF */
+	struct guest_sregs sregs; /* at first those of a 64-bit kernel that waits for interrupts */
+	uint64_t tsc_behind;      /* its time stamp counter, behind the others' */
+	bool zero;                /* ZF */
 };
 
 struct fake_guest {
 	struct guest guest; /* first: the operations get it */
 	struct fake_kernel base;
-	struct kernel kernel; /* of this guest */
-	struct guest_region region;
+	struct kernel kernel;           /* of this guest */
+	struct guest_region regions[2]; /* RAM; scratch memory */
+	size_t nr_regions;
 	struct fake_vcpu vcpus[FAKE_VCPUS];
 
 	guest_trap_fn *trap_fn;
 	void *trap_arg;
-	unsigned int stopped; /* nesting depth now */
-	unsigned int stops;   /* ever */
+	pthread_mutex_t gate;         /* of the thread that holds the guest stopped */
+	_Atomic unsigned int stopped; /* nesting depth now */
+	_Atomic bool paused;          /* by somebody else */
+	_Atomic unsigned int stops;   /* ever */
 	/* Called when the guest is being stopped, before the caller goes on; may be NULL. */
 	void (*on_stop)(struct fake_guest *fg);
 	uint64_t ignored_gpa; /* no write changes this byte; 0 = none */
 	uint64_t failing_gpa; /* a write that touches this byte fails; 0 = none */
 	_Atomic uint64_t writes;
 	_Atomic uint64_t clock;
+	_Atomic uint64_t last_tsc;
 };
 
 /* 0 or -errno. `fg` must not move afterwards. */

@@ -35,6 +35,16 @@ enum {
 		  {"name", 24, 1, 0, 0},                                             \
 		  {"mem", 128, 8, 0, 0},                                             \
 		  {"kallsyms", 200, 8, 0, 0}}},                                      \
+		{"task_struct",                                                      \
+		 256,                                                                \
+		 {{"tasks", FAKE_TASK_TASKS, 8, 0, 0},                               \
+		  {"signal", FAKE_TASK_SIGNAL, 8, 0, 0},                             \
+		  {"thread_node", FAKE_TASK_THREAD_NODE, 8, 0, 0},                   \
+		  {"stack", FAKE_TASK_STACK, 8, 0, 0},                               \
+		  {"on_cpu", FAKE_TASK_ON_CPU, 4, 0, 0},                             \
+		  {"thread", FAKE_TASK_SP, 0, 0, 0}}},                               \
+		{"thread_struct", 8, {{"sp", 0, 8, 0, 0}}},                          \
+		{"signal_struct", 64, {{"thread_head", FAKE_THREAD_HEAD, 8, 0, 0}}}, \
 		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}}, \
 	{                                                                            \
 		"mod_kallsyms", 32,                                                  \

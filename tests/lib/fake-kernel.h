@@ -49,6 +49,15 @@ enum {
 	FAKE_SHEAF_OBJECTS = 32,
 	FAKE_CACHE_FLAGS = 24, /* in a struct kmem_cache */
 	FAKE_KMALLOC_BIT = 3,  /* of the flags */
+
+	/* in a struct task_struct, and in its struct signal_struct */
+	FAKE_TASK_TASKS = 16,
+	FAKE_TASK_SIGNAL = 32,
+	FAKE_TASK_THREAD_NODE = 40,
+	FAKE_TASK_STACK = 56,
+	FAKE_TASK_ON_CPU = 64,
+	FAKE_TASK_SP = 72,
+	FAKE_THREAD_HEAD = 16,
 };
 
 /* Which kernel's struct page and friends its BTF describes. */

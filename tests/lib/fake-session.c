@@ -57,6 +57,10 @@ static const struct fake_symbol symbols[] = {
 	{"fake_cache_free", FAKE_CACHE_FREE},
 	{"fake_free_bulk", FAKE_FREE_BULK},
 	{"fake_text_end", FAKE_TEXT_END},
+	{"__per_cpu_offset", FAKE_PER_CPU_OFFSET},
+	{"cpu_number", FAKE_CPU_NUMBER},
+	{"this_cpu_off", FAKE_THIS_CPU_OFF},
+	{"init_task", FAKE_INIT_TASK},
 	{"system_state", FAKE_SYSTEM_STATE},
 	{"slab_state", FAKE_SLAB_STATE},
 	{"ftrace_pages_start", FAKE_FTRACE_PAGES},
@@ -152,6 +156,20 @@ static void put_heap(struct fake_kernel *base)
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_ALTERNATIVES_PATCHED, 1);
 }
 
+/* As a kernel whose variables are not linked at 0: GS has the distance to the CPU's copy. */
+static void put_per_cpu(struct fake_guest *fg)
+{
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
+		uint64_t gpa = FAKE_PER_CPU_GPA + i * 0x1000;
+		uint64_t base = fake_direct(gpa) - fake_gva(FAKE_PER_CPU);
+
+		fake_put64(&fg->base, FAKE_PHYS_TEXT + FAKE_PER_CPU_OFFSET + i * 8, base);
+		fake_put32(&fg->base, gpa + FAKE_CPU_NUMBER - FAKE_PER_CPU, i);
+		fake_put64(&fg->base, gpa + FAKE_THIS_CPU_OFF - FAKE_PER_CPU, base);
+		fg->vcpus[i].sregs.gs_base = base;
+	}
+}
+
 static int compare(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -186,6 +204,9 @@ void fake_session_create(struct fake_session *fs)
 		abort();
 	put_code(&fs->fg);
 	put_heap(&fs->fg.base);
+	put_per_cpu(&fs->fg);
+	fake_put64(&fs->fg.base, FAKE_PHYS_TEXT + FAKE_INIT_TASK + FAKE_TASK_TASKS,
+		   fake_gva(FAKE_INIT_TASK + FAKE_TASK_TASKS));
 	set_points(&fs->fg.base.image);
 	fs->dir = scratch_make();
 	if (trace_writer_create(fs->dir.path, FAKE_VCPUS, TRACE_CTF, &info, &fs->writer, NULL) ||

@@ -59,6 +59,12 @@ enum {
 	FAKE_SLAB_STATE = 0x30004,
 	FAKE_FTRACE_PAGES = 0x30008,
 	FAKE_ALTERNATIVES_PATCHED = 0x30010,
+	FAKE_PER_CPU_OFFSET = 0x31000, /* u64 of each vCPU */
+	FAKE_PER_CPU = 0x32000,        /* the template of the per-CPU data */
+	FAKE_CPU_NUMBER = FAKE_PER_CPU,
+	FAKE_THIS_CPU_OFF = FAKE_PER_CPU + 8,
+	FAKE_INIT_TASK = 0x33000, /* the only one of its list, unless a test adds some */
+	FAKE_PER_CPU_GPA = FAKE_HEAP_GPA + 0x100000, /* a page of each vCPU */
 
 	FAKE_CACHE_GPA = FAKE_HEAP_GPA,
 	FAKE_OBJECT_GPA = FAKE_HEAP_GPA + 0x1000,
@@ -85,7 +91,8 @@ void fake_session_destroy(struct fake_session *fs);
 uint64_t fake_object(void);
 uint64_t fake_cache(void);
 
-/* Call fn(argument) on a vCPU, whose RSI is fake_cache() if no test has set it; returns as fake_guest_run(). */
+/* Call fn(argument) on a vCPU, whose RSI is fake_cache() if no test has set it; returns as
+ * fake_guest_run(). */
 int fake_session_call(struct fake_session *fs, unsigned int vcpu, uint64_t fn, uint64_t argument);
 /* The return address of that call, which records have as call site. */
 uint64_t fake_session_call_site(void);

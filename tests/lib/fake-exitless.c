@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "tests/lib/fake-exitless.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "patcher/trace-spec.h"
+
+enum { PATIENCE_MS = 20000 };
+
+static void keep_hit(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+		     const struct probe_hit *hit)
+{
+	struct fake_exitless *f = arg;
+	size_t n = atomic_load(&f->nr_hits);
+
+	pthread_mutex_lock(&f->gate);
+	if (n == FAKE_MAX_HITS)
+		abort();
+	f->hits[n] = (struct fake_hit){.ref = ref,
+				       .kind = kind,
+				       .vcpu = hit->vcpu,
+				       .time_ns = hit->time_ns,
+				       .key = hit->key};
+	atomic_store(&f->nr_hits, n + 1);
+	pthread_mutex_unlock(&f->gate);
+}
+
+static void make_plan(struct fake_exitless *f)
+{
+	const struct kernel *kernel = &f->fs.fg.kernel;
+	const struct tracer_context context = {.kernel = kernel,
+					       .slab = f->slab,
+					       .writer = f->fs.writer,
+					       .stash = f->stash,
+					       .counters = &f->counters};
+	struct trace_spec spec;
+
+	if (trace_spec_parse("kmem", &spec, NULL) ||
+	    spec.ops->create(&context, 0, &f->tracer, NULL))
+		abort();
+	trap_table_init(&f->traps);
+	if (site_plan_make(&f->plan, kernel, f->decoder, &f->tracer, 1, &f->traps, NULL))
+		abort();
+}
+
+void fake_exitless_init(struct fake_exitless *f, enum trampoline_full full)
+{
+	memset(f, 0, sizeof(*f));
+	fake_session_create(&f->fs);
+	pthread_mutex_init(&f->gate, NULL);
+	f->hits = calloc(FAKE_MAX_HITS, sizeof(*f->hits));
+	f->ram = malloc(FAKE_RAM);
+	if (!f->hits || !f->ram || decoder_create(&f->decoder, NULL) ||
+	    stash_create(&f->stash, NULL) || slab_view_create(&f->fs.fg.kernel, &f->slab, NULL))
+		abort();
+	make_plan(f);
+	f->config = (struct exitless_config){
+		.ring_bytes = FAKE_RING_BYTES, .full = full, .handle = keep_hit, .arg = f};
+}
+
+void fake_exitless_deinit(struct fake_exitless *f)
+{
+	exitless_destroy(f->x);
+	site_plan_deinit(&f->plan);
+	trap_table_deinit(&f->traps);
+	f->tracer->ops->destroy(f->tracer);
+	slab_view_destroy(f->slab);
+	stash_destroy(f->stash);
+	decoder_destroy(f->decoder);
+	free(f->ram);
+	free(f->hits);
+	pthread_mutex_destroy(&f->gate);
+	fake_session_destroy(&f->fs);
+}
+
+static void find_traps(struct fake_exitless *f)
+{
+	const struct trampoline_set *set = &f->x->set;
+
+	if (set->n > FAKE_MAX_PLACES)
+		abort();
+	for (uint64_t gva = f->x->mapping.gva; gva < f->x->mapping.gva + set->code_bytes; gva++) {
+		const struct trampoline_place *place = trampoline_set_at(set, gva);
+
+		if (place)
+			f->trap_gva[place - set->places] = gva;
+	}
+}
+
+int fake_exitless_create(struct fake_exitless *f, struct error *err)
+{
+	int ret;
+
+	memcpy(f->ram, f->fs.fg.base.ram, FAKE_RAM);
+	ret = exitless_create(&f->fs.fg.kernel, f->slab, &f->plan, &f->traps, f->decoder,
+			      &f->config, &f->x, err);
+	if (!ret)
+		find_traps(f);
+	return ret;
+}
+
+static bool are_traps(const struct patch_set *set)
+{
+	for (size_t i = 0; i < set->n; i++)
+		if (set->v[i].new_bytes[0] != 0xe6 || set->v[i].new_bytes[1] != GUEST_TRAP_PORT)
+			return false;
+	return true;
+}
+
+bool fake_exitless_is_gone(const struct fake_exitless *f)
+{
+	return !memcmp(f->ram, f->fs.fg.base.ram, FAKE_RAM) && f->fs.fg.nr_regions == 1;
+}
+
+bool fake_exitless_plans_traps(const struct fake_exitless *f)
+{
+	return are_traps(&f->plan.entries) && are_traps(&f->plan.returns);
+}
+
+uint16_t fake_exitless_place(const struct fake_exitless *f, uint64_t function)
+{
+	for (size_t i = 0; i < f->plan.entries.n; i++)
+		if (f->plan.entries.v[i].gva == fake_gva(function))
+			return (uint16_t)i;
+	abort();
+}
+
+struct ring_writer fake_exitless_writer(const struct fake_exitless *f, unsigned int vcpu)
+{
+	return ring_writer(f->x->rings[vcpu].header, f->config.ring_bytes);
+}
+
+/* The slow path. False: the record is given up. */
+static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint16_t place,
+		      struct ring_header *header)
+{
+	const struct trampoline_place *p = &f->x->set.places[place];
+	struct guest_trap trap = {.vcpu = vcpu, .regs = {.rip = f->trap_gva[place]}};
+
+	if (f->config.full == TRAMPOLINE_DROP &&
+	    !__atomic_load_n(&header->doorbell, __ATOMIC_ACQUIRE)) {
+		__atomic_store_n(&header->drops, header->drops + 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	if (!exitless_on_trap(f->x, &trap) ||
+	    (trap.regs.rip != p->retry && trap.regs.rip != p->skip))
+		abort();
+	return trap.regs.rip == p->retry;
+}
+
+bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint16_t place,
+			  uint64_t value)
+{
+	const struct trampoline_place *p = &f->x->set.places[place];
+	const struct ring_commit commit = {p->capture.kind, place, p->layout.size};
+	struct ring_writer writer = fake_exitless_writer(f, vcpu);
+	struct ring_record *record;
+
+	while (!(record = ring_writer_reserve(&writer, commit.size)))
+		if (!try_again(f, vcpu, place, writer.header))
+			return false;
+	record->tsc = f->x->guest->ops->tsc(f->x->guest);
+	ring_writer_fill(record, commit.size, value);
+	ring_writer_commit(record, commit);
+	return true;
+}
+
+void fake_nap(unsigned int ms)
+{
+	const struct timespec nap = {.tv_nsec = (long)ms * 1000000};
+
+	nanosleep(&nap, NULL);
+}
+
+bool fake_exitless_wait(const struct fake_exitless *f, size_t hits)
+{
+	for (int i = 0; i < PATIENCE_MS && atomic_load(&f->nr_hits) < hits; i++)
+		fake_nap(1);
+	return atomic_load(&f->nr_hits) == hits;
+}
+
+static bool is_idle(const struct fake_exitless *f)
+{
+	bool idle = atomic_load(&f->x->asleep);
+
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++)
+		idle &= ring_room(&f->x->rings[i]) != RING_ROOM;
+	return idle;
+}
+
+bool fake_exitless_wait_idle(const struct fake_exitless *f)
+{
+	for (int i = 0; i < PATIENCE_MS && !is_idle(f); i++)
+		fake_nap(1);
+	return is_idle(f);
+}
