@@ -54,7 +54,7 @@ static int hand_on(void *arg, unsigned int ring, const struct ring_record *recor
 		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->refs[id];
 	}
 	hit.vcpu = vcpu;
-	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].clock, record->tsc);
+	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, record->tsc);
 	x->config.handle(x->config.arg, ref, kind, &hit);
 	pass->records++;
 	return 0;
@@ -71,6 +71,15 @@ static uint64_t running_ns(struct exitless *x)
 	return x->run_ns;
 }
 
+/* They may be read anew at any time. */
+static void use_clocks(struct exitless *x)
+{
+	pthread_mutex_lock(&x->lock);
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].used_clock = x->vcpus[i].clock;
+	pthread_mutex_unlock(&x->lock);
+}
+
 static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
 {
 	struct ring_clock clock = {.tsc = x->guest->ops->tsc(x->guest),
@@ -79,6 +88,7 @@ static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
 				   .stall_ns = stall};
 	struct pass pass = {x, 0};
 
+	use_clocks(x);
 	ring_merge_pass(&x->merge, &clock, hand_on, &pass);
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)

@@ -7,9 +7,11 @@
 /* Shared by exitless.c (coming and going), exitless-drain.c (the thread) and exitless-traps.c (the
  * vCPUs' threads). */
 struct exitless_vcpu {
-	struct tsc_clock clock;
-	_Atomic uint64_t lost; /* written by nobody's ring: traps that found no room */
+	struct tsc_clock clock;      /* under lock */
+	struct tsc_clock used_clock; /* in the pass that is made */
+	_Atomic uint64_t lost;       /* written by nobody's ring: traps that found no room */
 	_Atomic uint64_t blocked, blocked_ns;
+	uint64_t cut_off;        /* records that were not complete when it ran last */
 	struct ring_counts seen; /* of its ring, after the last pass; under lock */
 	uint64_t last_rip;       /* leaving: where it was seen, and how often in a row */
 	unsigned int same_rip;
@@ -28,8 +30,9 @@ struct exitless {
 	struct trampoline_set set;
 	const struct probe_ref *refs; /* the plan's */
 
-	struct ring *rings;   /* the vCPUs', then those for their traps */
-	uint8_t *trap_memory; /* of the latter */
+	struct ring *rings;     /* the vCPUs', then those for their traps */
+	uint8_t *trap_memory;   /* of the latter */
+	struct ring_kept *kept; /* the guest's table */
 	struct ring_merge merge;
 	struct exitless_vcpu *vcpus;
 	uint64_t margin; /* ticks */

@@ -86,7 +86,7 @@ bool exitless_put(struct exitless *x, const struct probe_ref *ref, enum ring_rec
 	struct ring_record *record = reserve(x, vcpu, ring, trap_record_size(hit));
 
 	if (!record) {
-		atomic_fetch_add(&vcpu->lost, 1);
+		atomic_fetch_add(&vcpu->lost, hit->nr_items ? hit->nr_items : 1);
 		return false;
 	}
 	record->tsc = x->guest->ops->tsc(x->guest);
@@ -95,4 +95,21 @@ bool exitless_put(struct exitless *x, const struct probe_ref *ref, enum ring_rec
 	if (atomic_load(&x->asleep))
 		exitless_ring(x);
 	return true;
+}
+
+/* Other vCPUs claim and free slots meanwhile, but not one with this key: the call is on this one.
+ */
+bool exitless_take_kept(struct exitless *x, uint64_t key, uint64_t *words, uint64_t *skip)
+{
+	for (unsigned int i = 0; i < RING_KEPT_SLOTS; i++) {
+		struct ring_kept *slot = &x->kept[i];
+
+		if (__atomic_load_n(&slot->key, __ATOMIC_ACQUIRE) != key - RECORD_KEY_BIAS)
+			continue;
+		*words = __atomic_load_n(&slot->words, __ATOMIC_RELAXED);
+		*skip = __atomic_load_n(&slot->skip, __ATOMIC_RELAXED);
+		__atomic_store_n(&slot->key, 0, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
 }

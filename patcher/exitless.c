@@ -67,7 +67,9 @@ int exitless_read_clocks(struct exitless *x, struct error *err)
 
 		if (ret)
 			return ret;
+		pthread_mutex_lock(&x->lock);
 		x->vcpus[i].clock = clock;
+		pthread_mutex_unlock(&x->lock);
 		if (distance(tsc_clock_ns(first, clock.tsc0), clock.ns0) > MAX_CLOCK_SKEW_NS)
 			return error_set(err, ENOTSUP,
 					 "the time stamp counters of vCPUs 0 and %u differ", i);
@@ -138,6 +140,8 @@ static int make_rings(struct exitless *x, struct error *err)
 				    .nr_shapes = TRAP_RECORD_SHAPES};
 	int ret = 0;
 
+	x->kept = (struct ring_kept *)(void *)((uint8_t *)x->scratch.hva + CODE_BYTES +
+					       rings_size(x));
 	for (unsigned int i = 0; !ret && i < x->nr_vcpus; i++) {
 		ret = ring_init(&x->rings[i], x->scratch.hva + CODE_BYTES + (uint64_t)i * stride,
 				&config, err);
@@ -249,10 +253,12 @@ int exitless_create(const struct kernel *kernel, struct slab_view *slab, struct 
 		return error_set(err, ENOMEM, "out of memory");
 	x->refs = plan->refs;
 	ret = prepare(x, slab, plan, traps, decoder, err);
-	if (ret)
+	if (ret) {
+		site_plan_use_traps(plan);
 		exitless_cancel(x);
-	else
+	} else {
 		*out = x;
+	}
 	return ret;
 }
 
@@ -288,8 +294,14 @@ void exitless_destroy(struct exitless *x)
 void exitless_end(struct exitless *x)
 {
 	exitless_stop_thread(x);
-	if (!x->left)
-		exitless_drain_all(x);
+	if (x->left)
+		return;
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].cut_off = x->rings[i].counts.stalled;
+	exitless_drain_all(x);
+	/* not the guest's fault, nor an event that it saw */
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].cut_off = x->rings[i].counts.stalled - x->vcpus[i].cut_off;
 }
 
 /* --- telling --------------------------------------------------------------------------------- */
@@ -304,7 +316,7 @@ void exitless_counts(struct exitless *x, unsigned int vcpu, struct exitless_vcpu
 	pthread_mutex_unlock(&x->lock);
 	*out = (struct exitless_vcpu_counts){.records = ring.records,
 					     .drops = ring.drops + atomic_load(&v->lost),
-					     .damaged = ring.stalled + ring.malformed,
+					     .damaged = ring.stalled + ring.malformed - v->cut_off,
 					     .blocked = atomic_load(&v->blocked),
 					     .blocked_ns = atomic_load(&v->blocked_ns)};
 }

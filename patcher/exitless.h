@@ -85,6 +85,13 @@ bool exitless_on_trap(struct exitless *x, struct guest_trap *trap);
 bool exitless_put(struct exitless *x, const struct probe_ref *ref, enum ring_record_kind kind,
 		  const struct probe_hit *hit);
 
+/*
+ * What a call's entry trampoline has kept for its return, which is a trap: taken out of the table
+ * that trampolines share. False: nothing. `key` as in struct probe_hit; the rest is what the guest
+ * says.
+ */
+bool exitless_take_kept(struct exitless *x, uint64_t key, uint64_t *words, uint64_t *skip);
+
 /* The guest may have written its TSCs: read how they run again. With the guest stopped. */
 int exitless_read_clocks(struct exitless *x, struct error *err);
 

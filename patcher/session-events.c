@@ -75,19 +75,34 @@ void session_keep_array(struct trace_session *s, const struct capture_items *ite
 		count_event(&s->counters.lost, 1);
 }
 
+/* The words that are the call's work, and how many lie in front of them. Its entry was a trap or a
+ * trampoline. */
+static bool find_kept(struct trace_session *s, uint64_t key, uint64_t *words, uint64_t *skip)
+{
+	struct stash_entry call;
+
+	if (s->exitless && exitless_take_kept(s->exitless, key, words, skip))
+		return true;
+	if (!stash_pop(s->kept, key, &call))
+		return false;
+	*skip = call.words[1];
+	*words = call.words[0] + *skip * sizeof(uint64_t);
+	return true;
+}
+
 void session_kept_array(struct trace_session *s, struct probe_hit *hit, struct item_source *items)
 {
 	uint32_t count = (uint32_t)hit->result;
-	struct stash_entry call;
+	uint64_t words, skip;
 
-	if (!stash_pop(s->kept, hit->key, &call))
+	if (!find_kept(s, hit->key, &words, &skip))
 		return;
-	hit->kept = 1 + call.words[1];
-	if (count > CAPTURE_ITEMS_PER_CALL || count <= call.words[1])
+	hit->kept = 1 + skip;
+	if (count > CAPTURE_ITEMS_PER_CALL || count <= skip)
 		return;
 	items->from = ITEMS_ARRAY;
-	items->at = call.words[0] + call.words[1] * sizeof(uint64_t);
-	items->count = count - call.words[1];
+	items->at = words;
+	items->count = count - skip;
 }
 
 void session_deliver(struct trace_session *s, const struct probe_ref *ref,

@@ -132,13 +132,17 @@ void session_leave(struct trace_session *s)
 static void forget(struct trace_session *s)
 {
 	struct exitless *x = s->exitless;
-	const struct error *failure = exitless_leave_error(x);
+	const struct error *failure;
 
 	exitless_end(x);
+	failure = exitless_leave_error(x);
 	if (failure)
 		first_error_set(&s->failure, failure);
 	keep_counts(s);
+	/* an OUT of the guest's own may have a vCPU look at it any time */
+	s->guest->ops->stop(s->guest, NULL);
 	s->exitless = NULL;
+	s->guest->ops->resume(s->guest, NULL);
 	exitless_destroy(x);
 }
 

@@ -138,13 +138,21 @@ static void leave_function(const struct trace_session *s, const struct trap *t,
 	trap->regs.rsp += sizeof(uint64_t);
 }
 
+static bool on_trampoline_trap(struct trace_session *s, struct guest_trap *trap)
+{
+	if (!s->exitless || !exitless_on_trap(s->exitless, trap))
+		return false;
+	session_look_again(s);
+	return true;
+}
+
 bool session_on_trap(void *arg, struct guest_trap *trap)
 {
 	struct trace_session *s = arg;
 	const struct trap *t = trap_table_find(&s->traps, trap->regs.rip);
 
 	if (!t)
-		return s->exitless && exitless_on_trap(s->exitless, trap);
+		return on_trampoline_trap(s, trap);
 	count_event(&s->traps_taken[trap->vcpu % TRACE_MAX_VCPUS], 1);
 	switch (t->kind) {
 	case TRAP_ENTRY:

@@ -46,12 +46,14 @@ struct trace_session {
 	struct patch_outcome restored;
 
 	struct trace_options options;
-	struct exitless *exitless;  /* NULL: traps; changes with the guest stopped */
-	bool was_exitless;          /* the last start had it */
+	/* NULL: traps. Changes with the guest stopped, to NULL only where start and stop run. */
+	struct exitless *_Atomic exitless;
+	atomic_bool was_exitless;   /* the last start had it */
 	atomic_bool switch_pending; /* exitless mode is wanted and not tried to the end */
-	bool clocks_stale;          /* the guest may still write its TSCs */
+	atomic_bool clocks_stale;   /* the guest may still write its TSCs */
 	_Atomic uint64_t next_look; /* ns; when to see to either again */
-	struct error no_exitless;   /* why the last start stays with traps; code 0: it does not */
+	struct error no_exitless;   /* why the last start stays with traps; code 0: it does not. Not
+				     * to be read while the switch is pending. */
 	struct exitless_vcpu_counts past[TRACE_MAX_VCPUS]; /* of earlier starts */
 	uint64_t past_doorbells;
 

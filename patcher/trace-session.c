@@ -74,6 +74,30 @@ void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint6
 	s->located = true;
 }
 
+/* --- taking back ---------------------------------------------------------------------------- */
+
+static void add_outcome(struct patch_outcome *to, const struct patch_outcome *from)
+{
+	to->restored += from->restored;
+	to->unchanged += from->unchanged;
+	if (!to->foreign)
+		to->first_foreign = from->first_foreign;
+	to->foreign += from->foreign;
+}
+
+static int take_traps_back(struct trace_session *s, struct error *err)
+{
+	struct patch_outcome entries = {0}, returns = {0};
+	int ret, first;
+
+	hooks_disarm_all(&s->hooks);
+	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
+	ret = patch_set_revert(&s->plan.returns, &s->kernel, &returns, first ? NULL : err);
+	s->restored = entries;
+	add_outcome(&s->restored, &returns);
+	return first ? first : ret;
+}
+
 /* --- start ---------------------------------------------------------------------------------- */
 
 static int keep_specs(struct trace_session *s, const char *const *specs, struct error *err)
@@ -224,15 +248,21 @@ static int switch_if_ready(struct trace_session *s, struct error *err)
 
 static int start_stopped(struct trace_session *s, struct error *err)
 {
+	struct guest *guest = s->guest;
 	bool first;
 	int ret = check_moment(&s->kernel, &first, err);
 
 	if (!ret)
 		ret = plan_and_patch(s, err);
-	if (!ret)
-		ret = switch_if_ready(s, err);
 	if (ret)
 		return ret;
+	ret = switch_if_ready(s, err);
+	if (ret) {
+		s->enabled = take_traps_back(s, NULL) != 0;
+		if (!s->enabled)
+			guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
+		return ret;
+	}
 	s->enabled = true;
 	if (!s->starts++)
 		s->from_first_allocation = first;
@@ -293,28 +323,6 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 
 /* --- stop ----------------------------------------------------------------------------------- */
 
-static void add_outcome(struct patch_outcome *to, const struct patch_outcome *from)
-{
-	to->restored += from->restored;
-	to->unchanged += from->unchanged;
-	if (!to->foreign)
-		to->first_foreign = from->first_foreign;
-	to->foreign += from->foreign;
-}
-
-static int take_traps_back(struct trace_session *s, struct error *err)
-{
-	struct patch_outcome entries, returns;
-	int ret, first;
-
-	hooks_disarm_all(&s->hooks);
-	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
-	ret = patch_set_revert(&s->plan.returns, &s->kernel, &returns, first ? NULL : err);
-	s->restored = entries;
-	add_outcome(&s->restored, &returns);
-	return first ? first : ret;
-}
-
 int trace_session_stop(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
@@ -361,8 +369,9 @@ static void fill_rings(const struct trace_session *s, struct trace_status *out)
 
 	out->exitless = s->exitless || (!s->enabled && s->was_exitless);
 	out->doorbells = s->past_doorbells + (s->exitless ? exitless_doorbells(s->exitless) : 0);
-	snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
-		 (int)sizeof(out->no_exitless) - 1, s->no_exitless.code ? s->no_exitless.text : "");
+	if (!s->switch_pending && s->no_exitless.code)
+		snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
+			 (int)sizeof(out->no_exitless) - 1, s->no_exitless.text);
 	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++) {
 		session_exitless_counts(s, i, &c);
 		out->rings[i] = (struct trace_ring_status){.records = c.records,

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What a trap saw goes through a ring and comes out the same. */
+#include "patcher/trap-record.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/capture.h"
+#include "tests/lib/ring-writer.h"
+#include "tests/lib/tap.h"
+
+enum { DATA = RING_MIN_DATA, ROUNDS = 20000, SEED = 1, STALL_NS = 1000 };
+
+static _Alignas(8) uint8_t memory[RING_HEADER_BYTES + DATA + RING_MAX_RECORD];
+static struct ring ring;
+static struct ring_writer writer;
+static uint64_t stack[CAPTURE_MAX_STACK], items[RING_MAX_RECORD / 8];
+
+static uint64_t random64(void)
+{
+	return (uint64_t)random() << 42 ^ (uint64_t)random() << 21 ^ (uint64_t)random();
+}
+
+static void fill_random(uint64_t *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		words[i] = random64();
+}
+
+static struct probe_hit random_hit(size_t nr_stack)
+{
+	struct probe_hit hit = {.key = random64(),
+				.call_site = random64(),
+				.result = random64(),
+				.slab_cache = random64(),
+				.kept = random64(),
+				.owner = random64(),
+				.stack = stack,
+				.nr_stack = nr_stack,
+				.items = items};
+
+	fill_random(hit.args, STASH_WORDS);
+	fill_random(stack, CAPTURE_MAX_STACK);
+	fill_random(items, sizeof(items) / sizeof(items[0]));
+	hit.nr_items = (size_t)random() % (trap_record_max_items(&hit) + 1);
+	return hit;
+}
+
+static bool write_hit(enum ring_record_kind kind, uint16_t ref, const struct probe_hit *hit)
+{
+	struct ring_record *record = ring_writer_reserve(&writer, trap_record_size(hit));
+	struct ring_commit commit;
+
+	if (!record || !ring_commit_decode(trap_record_commit(kind, hit), &commit))
+		return false;
+	record->tsc = 1;
+	trap_record_fill(record, ref, hit);
+	ring_writer_commit(record, commit);
+	return true;
+}
+
+static bool same_words(const uint64_t *a, size_t nr_a, const uint64_t *b, size_t nr_b)
+{
+	return nr_a == nr_b && (!nr_a || !memcmp(a, b, nr_a * sizeof(*a)));
+}
+
+static bool is_same(const struct probe_hit *a, const struct probe_hit *b)
+{
+	return a->key == b->key && a->call_site == b->call_site && a->result == b->result &&
+	       a->slab_cache == b->slab_cache && a->kept == b->kept && a->owner == b->owner &&
+	       !memcmp(a->args, b->args, sizeof(a->args)) &&
+	       same_words(a->stack, a->nr_stack, b->stack, b->nr_stack) &&
+	       same_words(a->items, a->nr_items, b->items, b->nr_items);
+}
+
+/* The record written last comes out, and is that hit. */
+static bool comes_out(enum ring_record_kind kind, uint16_t ref, const struct probe_hit *hit)
+{
+	const struct ring_clock clock = {.tsc = 2, .stall_ns = STALL_NS};
+	const struct ring_record *record;
+	enum ring_record_kind kind_out;
+	struct probe_hit out;
+	uint16_t ref_out;
+	bool same;
+
+	ring_consume(&ring, &clock);
+	record = ring_queue_first(&ring.queue);
+	if (!record)
+		return false;
+	trap_record_read(record, &kind_out, &ref_out, &out);
+	same = kind_out == kind && ref_out == ref && is_same(&out, hit);
+	ring_queue_pop(&ring.queue);
+	return same;
+}
+
+static void test_any_hit(void)
+{
+	int good = 0;
+
+	srandom(SEED);
+	for (int i = 0; i < ROUNDS; i++) {
+		struct probe_hit hit = random_hit((size_t)random() % (CAPTURE_MAX_STACK + 1));
+		enum ring_record_kind kind = random() % 2 ? RING_ENTRY : RING_RETURN;
+		uint16_t ref = (uint16_t)random();
+
+		good += write_hit(kind, ref, &hit) && comes_out(kind, ref, &hit);
+	}
+	is_u64((uint64_t)good, ROUNDS, "any hit comes out as it went in");
+	is_u64(ring.counts.malformed + ring.counts.stalled, 0, "none is taken for damage");
+}
+
+static void check_size(size_t nr_stack, size_t nr_items, const char *what)
+{
+	struct probe_hit hit = random_hit(nr_stack);
+
+	hit.nr_items = nr_items;
+	ok(trap_record_size(&hit) <= RING_MAX_RECORD && write_hit(RING_ENTRY, 0, &hit) &&
+		   comes_out(RING_ENTRY, 0, &hit),
+	   "%s", what);
+}
+
+static void test_sizes(void)
+{
+	const struct probe_hit none = {0}, deep = {.nr_stack = CAPTURE_MAX_STACK};
+	const struct probe_hit large = {.nr_items = trap_record_max_items(&none)};
+
+	check_size(0, 0, "no stack and no items");
+	check_size(CAPTURE_MAX_STACK, 0, "the deepest stack");
+	ok(trap_record_max_items(&deep) > 0, "leaves room for items, or a bulk call never ends");
+	check_size(CAPTURE_MAX_STACK, trap_record_max_items(&deep), "which all fit");
+	check_size(0, trap_record_max_items(&none), "as many items as there is room for");
+	is_u64(trap_record_size(&large), RING_MAX_RECORD, "fill the largest record");
+}
+
+/* Nothing is read from where a hit has none. */
+static void test_nowhere(void)
+{
+	const struct probe_hit hit = {.key = 5};
+
+	ok(write_hit(RING_RETURN, TRAP_RECORD_NO_REF, &hit) &&
+		   comes_out(RING_RETURN, TRAP_RECORD_NO_REF, &hit),
+	   "a hit whose stack and items are NULL");
+}
+
+static void test_shapes(void)
+{
+	const struct ring_shape *shapes = trap_record_shapes();
+	unsigned int possible = 0;
+
+	for (unsigned int i = 0; i < TRAP_RECORD_SHAPES; i++)
+		possible += shapes[i].size[RING_ENTRY] != 0;
+	ok(!shapes[TRAP_RECORD_WORDS - 1].size[RING_ENTRY] &&
+		   shapes[TRAP_RECORD_WORDS].size[RING_RETURN] ==
+			   sizeof(struct ring_record) + TRAP_RECORD_WORDS * 8,
+	   "nothing is smaller than the fixed part");
+	is_u64(possible, TRAP_RECORD_SHAPES - TRAP_RECORD_WORDS, "all that is larger is a record");
+}
+
+int main(void)
+{
+	struct ring_config config = {.data_bytes = DATA,
+				     .queue_bytes = RING_MAX_RECORD,
+				     .shapes = trap_record_shapes(),
+				     .nr_shapes = TRAP_RECORD_SHAPES};
+
+	if (ring_init(&ring, memory, &config, NULL))
+		return 1;
+	writer = ring_writer(memory, DATA);
+	test_any_hit();
+	test_sizes();
+	test_nowhere();
+	test_shapes();
+	ring_deinit(&ring);
+	return tap_done();
+}
