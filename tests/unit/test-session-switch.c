@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Sessions that want exitless mode, on a fake guest: from traps to trampolines and out of them. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "patcher/exitless-internal.h"
+#include "patcher/session.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/ring-writer.h"
+#include "tests/lib/tap.h"
+
+enum {
+	ROUNDS = 50,
+	RING_BYTES = 64 << 10,
+	PMD = 2,
+	MAX_EVENTS = 8,
+	LOOK_NS = 20000000,
+	BEHIND = 500
+};
+
+static struct fake_session fs;
+static struct trace_event events[MAX_EVENTS];
+static uint8_t *ram;
+
+static void create(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+
+	fake_session_create(&fs);
+	trace_session_set_options(fs.session, &options);
+	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
+}
+
+static bool is_untouched(void)
+{
+	return !memcmp(ram, fs.fg.base.ram, FAKE_RAM) && fs.fg.nr_regions == 1;
+}
+
+static bool has_jumps(void)
+{
+	return *fake_text(&fs.fg, FAKE_KFREE) == 0xe9 && *fake_text(&fs.fg, FAKE_KMALLOC) == 0xe9;
+}
+
+static bool has_traps(void)
+{
+	return *fake_text(&fs.fg, FAKE_KFREE) == 0xe6 && *fake_text(&fs.fg, FAKE_KMALLOC) == 0xe6;
+}
+
+static uint64_t pmd_gpa(void)
+{
+	uint64_t table;
+
+	if (kernel_page_table(&fs.fg.kernel, fake_gva(0), PMD, &table, NULL))
+		abort();
+	return table;
+}
+
+static void test_start(void)
+{
+	create();
+	ok(!trace_session_start(fs.session, NULL, NULL) && fake_session_status(&fs).exitless,
+	   "a guest that has booted gets trampolines at once");
+	ok(has_jumps() && !fs.fg.stopped, "its sites are jumps, and it runs");
+	is_str(fake_session_status(&fs).no_exitless, "", "no excuse");
+	ok(trace_session_start(fs.session, NULL, NULL) == -EALREADY, "start twice");
+	ok(!trace_session_stop(fs.session, NULL) && is_untouched(), "stop: all is what it was");
+	ok(fake_session_status(&fs).exitless && !fs.fg.trap_fn, "the last start was exitless");
+	fake_session_destroy(&fs);
+}
+
+static void test_toggling(void)
+{
+	bool good = true;
+
+	create();
+	for (int i = 0; i < ROUNDS; i++) {
+		good &= !trace_session_start(fs.session, NULL, NULL) && has_jumps();
+		good &= !trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs);
+	}
+	ok(good && is_untouched(), "start and stop %d times", ROUNDS);
+	fake_session_destroy(&fs);
+}
+
+static void test_never(void)
+{
+	create();
+	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_SCRATCH;
+	ok(!trace_session_start(fs.session, NULL, NULL) && has_traps(), "no memory: traps");
+	ok(!fake_session_status(&fs).exitless &&
+		   strstr(fake_session_status(&fs).no_exitless, "memory"),
+	   "with the reason: %s", fake_session_status(&fs).no_exitless);
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 33), 2, "which work");
+	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 1, "and record");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs), "stop");
+	fake_session_destroy(&fs);
+}
+
+/* A call that begins with a trap and ends in a trampoline is one call. */
+static void test_later(void)
+{
+	uint64_t stops;
+
+	create();
+	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0x1000);
+	ok(!trace_session_start(fs.session, NULL, NULL) && has_traps(),
+	   "a kernel that has not cleared its mappings is traced by traps");
+	is_str(fake_session_status(&fs).no_exitless, "", "which needs no excuse yet");
+	fs.fg.clock += LOOK_NS;
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KFREE, fake_object()), 1, "a trap");
+	ok(has_traps() && !fs.fg.stopped, "looks again: in vain");
+	stops = fs.fg.stops;
+	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
+	is_u64(fs.fg.stops, stops, "the next one does not, so soon");
+	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0);
+	fs.fg.clock += LOOK_NS;
+	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
+	ok(has_jumps() && fake_session_status(&fs).exitless && !fs.fg.stopped,
+	   "when it is ready, the trap that sees it brings the trampolines");
+	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 3, "each trap made its record, once");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) &&
+		   fs.fg.nr_regions == 1,
+	   "stop");
+	fake_session_destroy(&fs);
+}
+
+/* As the trampoline at a function's entry, whose first argument is the fake cache. */
+static void write_entry(unsigned int vcpu, uint64_t function, uint64_t rsp)
+{
+	struct exitless *x = fs.session->exitless;
+	struct ring_writer writer = ring_writer(x->rings[vcpu].header, RING_BYTES);
+	struct ring_commit commit = {.kind = RING_ENTRY};
+	const struct record_layout *layout;
+	struct ring_record *record;
+
+	while (fs.session->plan.entries.v[commit.probe].gva != fake_gva(function))
+		commit.probe++;
+	layout = &x->set.places[commit.probe].layout;
+	commit.size = layout->size;
+	record = ring_writer_reserve(&writer, commit.size);
+	record->tsc = fs.fg.guest.ops->tsc(&fs.fg.guest);
+	record->fields[(layout->offset[FIELD_KEY] - sizeof(*record)) / 8] = rsp - RECORD_KEY_BIAS;
+	record->fields[(layout->offset[FIELD_ARG0] - sizeof(*record)) / 8] = fake_cache();
+	ring_writer_commit(record, commit);
+}
+
+/* There may be no other traps any more than those of trampolines. */
+static void test_clocks(void)
+{
+	const struct exitless *x;
+	struct guest_trap trap = {0};
+	uint64_t at;
+
+	create();
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 1);
+	ok(!trace_session_start(fs.session, NULL, NULL) && has_jumps(),
+	   "trampolines before all vCPUs are started");
+	x = fs.session->exitless;
+	fs.fg.vcpus[2].tsc_behind = BEHIND;
+	fs.fg.clock += LOOK_NS;
+	at = x->mapping.gva;
+	while (!trampoline_set_at(&x->set, at))
+		at++;
+	trap.regs.rip = at;
+	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) && !fs.fg.stopped, "a trap of a trampoline");
+	is_u64(x->vcpus[2].clock.ns0 - x->vcpus[2].clock.tsc0, BEHIND, "has the clocks read again");
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 3);
+	fs.fg.clock += LOOK_NS;
+	trap.regs.rip = at;
+	fs.fg.trap_fn(fs.fg.trap_arg, &trap);
+	ok(!fs.session->clocks_stale, "until all have started");
+	trace_session_stop(fs.session, NULL);
+	fake_session_destroy(&fs);
+}
+
+/* A trap slot, after the switch, goes through the rings; so does its order. */
+static void test_trap_among_trampolines(void)
+{
+	struct guest_trap trap;
+
+	create();
+	trace_session_start(fs.session, NULL, NULL);
+	trap = (struct guest_trap){.vcpu = 2,
+				   .regs = {.rip = fake_gva(FAKE_KFREE),
+					    .rsp = fake_stack_top(2),
+					    .rdi = fake_object()}};
+	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) && trap.regs.rip == fake_gva(FAKE_KFREE) + 5,
+	   "a trap while trampolines are in place");
+	ok(!trace_session_stop(fs.session, NULL), "stop");
+	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 1, "is recorded once");
+	ok(events[0].vcpu == 2 && events[0].record.ptr == fake_object(),
+	   "with its vCPU and object");
+	is_u64(fake_session_status(&fs).lost, 0, "none is lost");
+	fake_session_destroy(&fs);
+}
+
+/* A bulk allocation that was entered through a trampoline returns where there is only room for a
+ * trap: the array that it was given is in the guest's table. */
+static void test_bulk_returns_by_trap(void)
+{
+	uint64_t rsp = fake_stack_top(1);
+	struct guest_trap trap = {
+		.vcpu = 1, .regs = {.rip = fake_gva(FAKE_BULK_RESULT + 10), .rsp = rsp, .rax = 3}};
+	struct ring_kept *slot;
+
+	create();
+	trace_session_start(fs.session, NULL, NULL);
+	for (unsigned int i = 0; i < 3; i++)
+		fake_put64(&fs.fg.base, FAKE_ARRAY_GPA + i * 8,
+			   fake_object() + i * FAKE_CACHE_SIZE);
+	write_entry(1, FAKE_ALLOC_BULK, rsp);
+	slot = &fs.session->exitless->kept[RING_KEPT_SLOTS - 1];
+	*slot = (struct ring_kept){rsp - RECORD_KEY_BIAS, fake_direct(FAKE_ARRAY_GPA + 8), 1, 0};
+	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap), "a bulk allocation returns by a trap");
+	is_u64(slot->key, 0, "its slot is free again");
+	trace_session_stop(fs.session, NULL);
+	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 2, "its objects are recorded");
+	ok(events[0].record.ptr == fake_object() + FAKE_CACHE_SIZE &&
+		   events[1].record.ptr == fake_object() + 2 * FAKE_CACHE_SIZE,
+	   "but the one that it found there");
+	is_u64(fake_session_status(&fs).lost, 0, "none is lost");
+	fake_session_destroy(&fs);
+}
+
+static void test_paused(void)
+{
+	create();
+	trace_session_start(fs.session, NULL, NULL);
+	fs.fg.paused = true;
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
+	   "stop while the guest is paused: the text is what it was");
+	ok(fs.fg.trap_fn && fs.fg.nr_regions == 2, "memory and handler stay for it");
+	ok(trace_session_start(fs.session, NULL, NULL) == -EBUSY && !fs.fg.stopped,
+	   "nor can tracing start");
+	write_entry(1, FAKE_KMALLOC, fake_stack_top(1));
+	fs.fg.paused = false;
+	ok(!trace_session_start(fs.session, NULL, NULL) && has_jumps(), "until it runs again");
+	is_u64(fake_session_status(&fs).in_flight, 1,
+	       "a call it was about to tell of is forgotten");
+	ok(!trace_session_stop(fs.session, NULL) && is_untouched(), "stop");
+	fake_session_destroy(&fs);
+}
+
+/* The machine has ended: nobody waits for a vCPU that stays. */
+static void test_end(void)
+{
+	uint64_t stops;
+
+	create();
+	trace_session_start(fs.session, NULL, NULL);
+	fs.fg.vcpus[1].sregs.halted = false;
+	stops = fs.fg.stops;
+	ok(!trace_session_end(fs.session, NULL) && fake_session_text_same(&fs),
+	   "end with a vCPU that may be in our code");
+	ok(fs.fg.stops - stops < 10, "nobody waits for it");
+	is_u64(fake_session_status(&fs).lost, 0, "nothing is lost");
+	ok(!trace_session_end(fs.session, NULL), "end twice");
+	fake_session_destroy(&fs);
+}
+
+/* --- failures ------------------------------------------------------------------------------- */
+
+static uint64_t fail_at_stop;
+
+static void fail_kfree(struct fake_guest *fg)
+{
+	if (fg->stops == fail_at_stop)
+		fg->failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
+}
+
+/* Stops of a start: itself, two patch sets, and the two that the switch takes back. */
+static void test_text_fails(uint64_t nth_stop, bool stays_on, const char *when)
+{
+	create();
+	fail_at_stop = fs.fg.stops + nth_stop;
+	fs.fg.on_stop = fail_kfree;
+	ok(trace_session_start(fs.session, NULL, NULL) == -EIO && !fs.fg.stopped, "%s", when);
+	fs.fg.on_stop = NULL;
+	fs.fg.failing_gpa = 0;
+	ok(fake_session_status(&fs).enabled == stays_on && !fs.fg.trap_fn != stays_on,
+	   "a session with text that could not be put back counts as started, no other");
+	ok(trace_session_stop(fs.session, NULL) == (stays_on ? 0 : -EALREADY) && is_untouched(),
+	   "then nothing is left");
+	fake_session_destroy(&fs);
+}
+
+/* --- others at the same time ---------------------------------------------------------------- */
+
+static atomic_bool finished;
+
+static void *query(void *arg)
+{
+	uint64_t seen = 0;
+
+	while (!finished) {
+		struct trace_status status = fake_session_status(&fs);
+
+		seen += status.exitless;
+		if (strlen(status.no_exitless))
+			abort();
+	}
+	return seen ? arg : NULL;
+}
+
+/* The switch comes from a vCPU, whose traps nobody's lock holds off. */
+static void test_status_during_switch(void)
+{
+	pthread_t thread;
+	void *seen;
+
+	create();
+	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0x1000);
+	trace_session_start(fs.session, NULL, NULL);
+	finished = false;
+	if (pthread_create(&thread, NULL, query, &fs))
+		abort();
+	for (int i = 0; i < ROUNDS; i++) {
+		fs.fg.clock += LOOK_NS;
+		fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
+		if (i == ROUNDS / 2)
+			fake_put64(&fs.fg.base, pmd_gpa() + 8, 0);
+		if (has_jumps())
+			break;
+	}
+	while (!fake_session_status(&fs).exitless)
+		;
+	nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+	finished = true;
+	pthread_join(thread, &seen);
+	ok(seen && has_jumps(), "status readers see the switch of a vCPU");
+	trace_session_stop(fs.session, NULL);
+	fake_session_destroy(&fs);
+}
+
+int main(void)
+{
+	ram = malloc(FAKE_RAM);
+	if (!ram)
+		return 1;
+	test_start();
+	test_toggling();
+	test_never();
+	test_later();
+	test_trap_among_trampolines();
+	test_clocks();
+	test_bulk_returns_by_trap();
+	test_paused();
+	test_end();
+	test_text_fails(3, false, "the traps cannot be put");
+	test_text_fails(4, true, "the traps cannot be taken back for the switch");
+	test_status_during_switch();
+	free(ram);
+	return tap_done();
+}
