@@ -225,7 +225,9 @@ static void test_stays_inside(void)
 	ok(!leave(SOON_MS) && f.fs.fg.nr_regions == 2, "the memory stays for a vCPU that stays");
 	ok(fake_exitless_record(&f, 3, kfree, 1) && fake_exitless_wait(&f, 1),
 	   "what it writes still is handed on");
+	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
 	f.fs.fg.vcpus[3].sregs.halted = true;
+	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
 	ok(exitless_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f), "then it comes out");
 	end();
 }
