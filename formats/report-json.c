@@ -73,6 +73,8 @@ static int put_trace(json_t *root, const struct report *report)
 	trace_reader_losses(report->reader, &losses);
 	failed |= put_count(root, "lost", losses.lost);
 	failed |= put_count(root, "pauses", losses.pauses);
+	failed |= put_count(root, "yields", losses.yields);
+	failed |= put_count(root, "yielded_functions", losses.yielded_functions);
 	failed |= json_object_set_new(root, "losses_known", json_boolean(losses.known));
 	failed |= json_object_set_new(
 		root, "complete",

@@ -287,6 +287,8 @@ void trace_dir_losses(const struct trace_dir *dir, uint64_t discarded, struct tr
 		out->known = out->known || sidecar->complete;
 		out->lost = sidecar->info.lost;
 		out->pauses = sidecar->info.pauses;
+		out->yields = sidecar->info.yields;
+		out->yielded_functions = sidecar->info.yielded_functions;
 		out->unfinished = trace_dir_unfinished(dir);
 		for (size_t i = 0; i < sidecar->nr_vcpus; i++)
 			out->overruns += sidecar->vcpus[i].overruns;

@@ -41,13 +41,18 @@ struct trace_info {
 	uint64_t lost;             /* events known lost for any other reason */
 	bool cut;        /* converted from a trace of which the last records were missing */
 	uint64_t pauses; /* times tracing was switched off and on again: unseen events between */
+	uint64_t yields; /* times the guest's own ftrace changed its sites: unseen events meanwhile
+			    ... */
+	uint64_t yielded_ns;        /* ... for so long */
+	uint64_t yielded_functions; /* ... and how many functions it then kept for a time */
 
 	/* what recording has cost the guest's vCPUs */
 	uint64_t traps;        /* exits by a trap at a traced place */
 	uint64_t doorbells;    /* exits that woke the drain thread */
 	uint64_t ring_records; /* records that vCPUs wrote into rings without an exit */
 	uint64_t ring_waits;   /* exits because a ring was full ... */
-	uint64_t ring_wait_ns; /* ... and the host time spent waiting for room, all vCPUs together */
+	uint64_t
+		ring_wait_ns; /* ... and the host time spent waiting for room, all vCPUs together */
 };
 
 #endif

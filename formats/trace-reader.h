@@ -80,6 +80,8 @@ struct trace_losses {
 	uint64_t overruns; /* records dropped */
 	uint64_t lost;     /* events lost otherwise */
 	uint64_t pauses;   /* times tracing was off in between */
+	uint64_t yields;   /* times it was off while the guest's own ftrace changed its sites */
+	uint64_t yielded_functions; /* functions that the guest kept for a time */
 	bool unfinished; /* the recorder did not end in order: up to a buffer per vCPU is missing */
 };
 void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out);

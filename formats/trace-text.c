@@ -148,6 +148,9 @@ static bool print_counts(FILE *out, const struct trace_losses *losses, int inden
 		{losses->overruns, "records dropped (overruns)"},
 		{losses->lost, "events lost"},
 		{losses->pauses, "pauses, in which nothing was recorded"},
+		{losses->yields, "gaps while the guest's own ftrace changed its sites"},
+		{losses->yielded_functions,
+		 "functions yielded to the guest's own ftrace for a time"},
 	};
 	bool nothing = true;
 

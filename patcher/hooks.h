@@ -12,7 +12,8 @@
  * put back, the hook's function is called, and the vCPU executes the instruction. For places that
  * are passed once (boot phases) or where a trap cannot stay.
  *
- * Only for the time when one vCPU runs: another one could pass while the bytes are back.
+ * Only for the time when one vCPU runs, or where the guest lets one pass at a time: another one
+ * could pass while the bytes are back.
  */
 enum { HOOKS_MAX = 64 };
 

@@ -64,8 +64,11 @@ static int verify_old(const struct patch_set *set, const struct kernel *kernel, 
 
 	for (size_t i = 0; i < set->n; i++) {
 		const struct patch *p = &set->v[i];
-		int ret = kernel_read(kernel, p->gva, now, p->size, err);
+		int ret;
 
+		if (p->away)
+			continue;
+		ret = kernel_read(kernel, p->gva, now, p->size, err);
 		if (ret)
 			return ret;
 		if (memcmp(now, p->old_bytes, p->size))
@@ -100,7 +103,9 @@ static int refuse_inside(const struct patch_set *set, struct guest *guest, struc
 static void write_back(const struct patch_set *set, const struct kernel *kernel, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		kernel_write(kernel, set->v[i].gva, set->v[i].old_bytes, set->v[i].size, NULL);
+		if (!set->v[i].away)
+			kernel_write(kernel, set->v[i].gva, set->v[i].old_bytes, set->v[i].size,
+				     NULL);
 }
 
 static int write_new(const struct patch_set *set, const struct kernel *kernel, struct error *err)
@@ -109,8 +114,11 @@ static int write_new(const struct patch_set *set, const struct kernel *kernel, s
 
 	for (size_t i = 0; i < set->n; i++) {
 		const struct patch *p = &set->v[i];
-		int ret = kernel_write(kernel, p->gva, p->new_bytes, p->size, err);
+		int ret;
 
+		if (p->away)
+			continue;
+		ret = kernel_write(kernel, p->gva, p->new_bytes, p->size, err);
 		if (!ret)
 			ret = kernel_read(kernel, p->gva, now, p->size, err);
 		if (!ret && memcmp(now, p->new_bytes, p->size))
@@ -165,8 +173,11 @@ static int revert_one(const struct patch *p, const struct kernel *kernel,
 		      struct patch_outcome *outcome, struct error *err)
 {
 	uint8_t now[PATCH_MAX_SIZE];
-	int ret = kernel_read(kernel, p->gva, now, p->size, err);
+	int ret;
 
+	if (p->away)
+		return 0;
+	ret = kernel_read(kernel, p->gva, now, p->size, err);
 	if (ret)
 		return ret;
 	if (!memcmp(now, p->new_bytes, p->size)) {

@@ -19,6 +19,7 @@ struct patch {
 	uint8_t old_bytes[PATCH_MAX_SIZE];
 	uint8_t new_bytes[PATCH_MAX_SIZE];
 	const char *function; /* for messages; not owned */
+	bool away;            /* somebody else's for now: passed over in all that follows */
 };
 
 struct patch_set {

@@ -89,6 +89,8 @@ static void look(struct trace_session *s)
 {
 	struct error err;
 
+	if (s->yield.out)
+		return;
 	if (s->switch_pending) {
 		if (s->enabled && session_switch(s, &err))
 			first_error_set(&s->failure, &err);

@@ -7,6 +7,7 @@
 #include "introspect/modules.h"
 #include "patcher/boot-window.h"
 #include "patcher/exitless.h"
+#include "patcher/ftrace-yield.h"
 #include "patcher/hooks.h"
 #include "patcher/insn.h"
 #include "patcher/item-source.h"
@@ -16,9 +17,10 @@
 #include "patcher/trap-table.h"
 
 /*
- * Inside of a trace session: trace-session.c starts, stops and tells; session-traps.c is what runs
- * on the vCPUs' threads in between, session-events.c what becomes of what they saw. Traps come
- * first; in exitless mode trampolines take their places as soon as the guest is ready for them.
+ * Inside of a trace session: trace-session.c starts and stops, session-status.c tells;
+ * session-traps.c is what runs on the vCPUs' threads in between, session-events.c what becomes of
+ * what they saw. Traps come first; in exitless mode trampolines take their places as soon as the
+ * guest is ready for them.
  */
 struct trace_session {
 	struct guest *guest;
@@ -42,6 +44,8 @@ struct trace_session {
 	struct site_plan plan;
 	struct hooks hooks;
 	struct boot_window boot;
+	struct ftrace_yield yield;
+	struct site_refusal *refused; /* room to tell all refusals, by probe */
 	struct first_error failure;
 	struct patch_outcome restored;
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/gfp-names.h"
 #include "patcher/session.h"
 #include "patcher/trace-spec.h"
 
@@ -41,6 +40,9 @@ static void destroy_tracers(struct trace_session *s)
 	for (size_t i = 0; i < s->nr_tracers; i++)
 		s->tracers[i]->ops->destroy(s->tracers[i]);
 	s->nr_tracers = 0;
+	ftrace_yield_forget(&s->yield);
+	free(s->refused);
+	s->refused = NULL;
 	site_plan_deinit(&s->plan);
 	slab_view_destroy(s->slab);
 	s->slab = NULL;
@@ -91,6 +93,7 @@ static int take_traps_back(struct trace_session *s, struct error *err)
 	int ret, first;
 
 	hooks_disarm_all(&s->hooks);
+	ftrace_yield_end(&s->yield);
 	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
 	ret = patch_set_revert(&s->plan.returns, &s->kernel, &returns, first ? NULL : err);
 	s->restored = entries;
@@ -162,7 +165,7 @@ static int create_tracers(struct trace_session *s, struct error *err)
 	return ret;
 }
 
-static void prepare_boot_window(struct trace_session *s)
+static void prepare_hooks(struct trace_session *s)
 {
 	s->hooks = (struct hooks){.kernel = &s->kernel, .traps = &s->traps};
 	s->boot = (struct boot_window){.kernel = &s->kernel,
@@ -173,6 +176,10 @@ static void prepare_boot_window(struct trace_session *s)
 				       .entry = session_boot_entry,
 				       .ret = session_boot_return,
 				       .arg = s};
+	s->yield.kernel = &s->kernel;
+	s->yield.plan = &s->plan;
+	s->yield.hooks = &s->hooks;
+	s->yield.failure = &s->failure;
 }
 
 /* With the guest stopped: all patches, or none. */
@@ -181,6 +188,8 @@ static int put_traps(struct trace_session *s, struct error *err)
 	bool booting = boot_window_is_open(&s->kernel);
 	int ret = booting ? boot_window_arm(&s->boot, err) : 0;
 
+	if (!ret)
+		ret = ftrace_yield_begin(&s->yield, err);
 	if (!ret)
 		ret = patch_set_apply(&s->plan.returns, &s->kernel, err);
 	if (!ret)
@@ -221,6 +230,9 @@ static int plan_and_patch(struct trace_session *s, struct error *err)
 
 	if (ret)
 		return ret;
+	s->refused = calloc(s->plan.nr_refs + 1, sizeof(*s->refused));
+	if (!s->refused)
+		return error_set(err, ENOMEM, "out of memory");
 	ret = guest->ops->set_trap_handler(guest, session_on_trap, s, err);
 	if (!ret)
 		ret = put_traps(s, err);
@@ -252,6 +264,8 @@ static int start_stopped(struct trace_session *s, struct error *err)
 	bool first;
 	int ret = check_moment(&s->kernel, &first, err);
 
+	if (!ret)
+		ret = ftrace_yield_await(&s->kernel, err);
 	if (!ret)
 		ret = plan_and_patch(s, err);
 	if (ret)
@@ -314,7 +328,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		return ret;
 	ret = create_tracers(s, err);
 	if (!ret) {
-		prepare_boot_window(s);
+		prepare_hooks(s);
 		ret = start_stopped(s, err);
 	}
 	s->guest->ops->resume(s->guest, NULL);
@@ -359,115 +373,4 @@ int trace_session_end(struct trace_session *s, struct error *err)
 	session_end(s);
 	forget_calls(s);
 	return ret == -EALREADY ? 0 : ret;
-}
-
-/* --- telling -------------------------------------------------------------------------------- */
-
-static void fill_rings(const struct trace_session *s, struct trace_status *out)
-{
-	struct exitless_vcpu_counts c;
-
-	out->exitless = s->exitless || (!s->enabled && s->was_exitless);
-	out->doorbells = s->past_doorbells + (s->exitless ? exitless_doorbells(s->exitless) : 0);
-	if (!s->switch_pending && s->no_exitless.code)
-		snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
-			 (int)sizeof(out->no_exitless) - 1, s->no_exitless.text);
-	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++) {
-		session_exitless_counts(s, i, &c);
-		out->rings[i] = (struct trace_ring_status){.records = c.records,
-							   .drops = c.drops,
-							   .damaged = c.damaged,
-							   .blocked = c.blocked,
-							   .blocked_ns = c.blocked_ns};
-		out->lost += c.drops + c.damaged;
-	}
-}
-
-void trace_session_status(const struct trace_session *s, struct trace_status *out)
-{
-	*out = (struct trace_status){
-		.enabled = s->enabled,
-		.located = s->located,
-		.virt_slide = s->kernel.virt_slide,
-		.phys_text = s->kernel.phys_text,
-		.entry_sites = s->plan.entries.n,
-		.return_sites = s->plan.returns.n,
-		.refused = s->plan.refused,
-		.nr_refused = s->plan.nr_refused,
-		.restored = s->restored,
-		.null_allocs = s->counters.null_allocs,
-		.null_frees = s->counters.null_frees,
-		.nested = s->counters.nested,
-		.unpaired_returns = s->counters.unpaired_returns,
-		.in_flight = s->in_flight,
-		.lost = s->counters.lost,
-	};
-	memcpy(out->specs, s->specs, sizeof(out->specs));
-	while (out->nr_specs < TRACE_MAX_TRACERS && out->specs[out->nr_specs][0])
-		out->nr_specs++;
-	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++)
-		out->traps[i] = s->traps_taken[i];
-	fill_rings(s, out);
-}
-
-static void join_specs(const struct trace_session *s, char *to, size_t size)
-{
-	size_t used = 0;
-
-	for (size_t i = 0; i < TRACE_MAX_TRACERS && s->specs[i][0] && used < size; i++)
-		used += (size_t)snprintf(to + used, size - used, "%s%s", i ? "," : "", s->specs[i]);
-}
-
-void trace_session_info(const struct trace_session *s, struct trace_info *info)
-{
-	struct trace_status status;
-
-	trace_session_status(s, &status);
-	snprintf(info->mode, sizeof(info->mode), status.exitless ? "exitless" : "trap");
-	join_specs(s, info->tracers, sizeof(info->tracers));
-	snprintf(info->banner, sizeof(info->banner), "%s", s->image->banner);
-	for (size_t i = 0; i < s->image->build_id_size; i++)
-		snprintf(info->build_id + 2 * i, 3, "%02x", s->image->build_id[i]);
-	gfp_names_read(s->image, info);
-	info->virt_slide = (int64_t)s->kernel.virt_slide;
-	info->phys_base = s->kernel.phys_text;
-	info->page_size = 4096;
-	info->from_first_allocation = s->from_first_allocation;
-	info->null_allocs = status.null_allocs;
-	info->null_frees = status.null_frees;
-	info->nested = status.nested;
-	info->unpaired_returns = status.unpaired_returns;
-	info->in_flight = status.in_flight;
-	info->doorbells = status.doorbells;
-	info->traps = info->ring_records = info->ring_waits = info->ring_wait_ns = 0;
-	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++) {
-		info->traps += status.traps[i];
-		info->ring_records += status.rings[i].records;
-		info->ring_waits += status.rings[i].blocked;
-		info->ring_wait_ns += status.rings[i].blocked_ns;
-	}
-	info->lost = status.lost;
-}
-
-int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
-			    uint64_t *start, uint64_t *size)
-{
-	struct trace_session *s = session;
-
-	if (!s->located || (!s->names && kernel_names_create(&s->kernel, &s->names, NULL)))
-		return -ENOENT;
-	return kernel_names_lookup(s->names, gva, name, name_size, start, size);
-}
-
-const struct error *trace_session_failure(const struct trace_session *s)
-{
-	return first_error_get(&s->failure);
-}
-
-int trace_session_translate(const struct trace_session *s, uint64_t gva, uint64_t *gpa,
-			    struct error *err)
-{
-	if (!s->located)
-		return error_set(err, EAGAIN, "the guest's kernel has not been found yet");
-	return kernel_translate(&s->kernel, gva, gpa, err);
 }

@@ -74,9 +74,13 @@ struct trace_status {
 	uint64_t virt_slide, phys_text;
 	char specs[TRACE_MAX_TRACERS][TRACE_SPEC_MAX];
 	unsigned int nr_specs;
-	size_t entry_sites, return_sites;   /* patched now, or by the last start */
-	const struct site_refusal *refused; /* owned by the session, until the next start */
+	size_t entry_sites, return_sites; /* patched now, or by the last start */
+	const struct site_refusal
+		*refused; /* owned by the session, until the next status or start */
 	size_t nr_refused;
+	/* The guest's own ftrace changed its sites: how often, for how long nothing was traced, and
+	 * how often a function was its own afterwards; all since creation. */
+	uint64_t yields, yielded_ns, yielded_functions;
 	struct patch_outcome restored;   /* of the last stop, both sets */
 	uint64_t traps[TRACE_MAX_VCPUS]; /* per vCPU, since creation */
 	bool exitless;                   /* trampolines are in place, or were last */

@@ -392,6 +392,9 @@ static json_t *query_locked(const struct run_trace *t)
 	set_count(result, "unpaired_returns", status.unpaired_returns);
 	set_count(result, "in_flight", status.in_flight);
 	set_count(result, "doorbells", status.doorbells);
+	set_count(result, "yields", status.yields);
+	set_count(result, "yielded_ns", status.yielded_ns);
+	set_count(result, "yielded_functions", status.yielded_functions);
 	json_object_set_new(result, "no_exitless", json_string(status.no_exitless));
 	return result;
 }
@@ -435,6 +438,12 @@ int run_trace_conclude(const struct run_trace *t, struct error *err)
 	lost = sum.overruns + t->last.lost;
 	if (t->last.no_exitless[0])
 		fprintf(stderr, "sonde run: traced by traps: %s\n", t->last.no_exitless);
+	if (t->last.yields)
+		fprintf(stderr,
+			"sonde run: not traced for %" PRIu64
+			" ms: the guest's own ftrace changed its "
+			"sites, and had %" PRIu64 " functions for a time\n",
+			t->last.yielded_ns / 1000000, t->last.yielded_functions);
 	fprintf(stderr, "sonde run: %" PRIu64 " allocations and %" PRIu64 " frees in %s, lost: ",
 		sum.allocs, sum.frees, t->dir);
 	lost ? fprintf(stderr, "%" PRIu64 "\n", lost) : fputs("none\n", stderr);

@@ -33,6 +33,7 @@ static const struct sidecar sample = {
 			.null_allocs = 3,
 			.lost = UINT64_MAX,
 			.pauses = 2,
+			.yields = 7,
 			.gfp_names = {{0xcc0, "GFP_KERNEL"}, {UINT64_MAX, "__GFP\n"}},
 			.nr_gfp_names = 2,
 			.cut = true,
@@ -55,6 +56,7 @@ static void check_info(const struct trace_info *info)
 	is_u64(info->phys_base, 0x1000000, "address");
 	is_u64(info->null_allocs, 3, "count");
 	is_u64(info->pauses, 2, "pauses");
+	is_u64(info->yields, 7, "yields");
 	is_u64(info->lost, INT64_MAX, "a count beyond JSON's range is capped");
 	ok(info->from_first_allocation && info->cut, "booleans");
 	is_u64(info->nr_gfp_names, 2, "GFP names");
@@ -134,6 +136,9 @@ static void test_keys(void)
 		"caches",
 		"symbols",
 		"pauses",
+		"yields",
+		"yielded_ns",
+		"yielded_functions",
 		"traps",
 		"doorbells",
 		"ring_records",
