@@ -49,6 +49,10 @@ static const struct fake_symbol symbols[] = {
 	{"ftrace_init", FAKE_FTRACE_INIT},
 	{"alternative_instructions", FAKE_ALTERNATIVES},
 	{"__fentry__", FAKE_FENTRY},
+	{"ftrace_arch_code_modify_prepare", FAKE_PREPARE},
+	{"ftrace_arch_code_modify_post_process", FAKE_POST_PROCESS},
+	{"ftrace_run_update_code", FAKE_UPDATE},
+	{"ftrace_lock", FAKE_FTRACE_LOCK},
 	{"__x86_return_thunk", FAKE_RETURN_THUNK},
 	{"rest_init", FAKE_REST_INIT},
 	{"fake_free_sheaf", FAKE_FREE_SHEAF},
@@ -112,6 +116,14 @@ static void put_bulk(struct fake_guest *fg)
 	put(fg, put_site(fg, FAKE_FREE_SHEAF), "\xc3", 1);
 }
 
+static void put_ftrace(struct fake_guest *fg)
+{
+	put(fg, fake_branch(fg, FAKE_UPDATE, CALL, FAKE_PREPARE), "\x90\x90\x90\x90\x90", 5);
+	put(fg, fake_branch(fg, FAKE_DURING_UPDATE + 5, CALL, FAKE_POST_PROCESS), "\x90\xc3", 2);
+	put(fg, FAKE_PREPARE, "\x90\x90\xc3", 3);
+	put(fg, FAKE_POST_PROCESS, "\x90\x90\xc3", 3);
+}
+
 static void put_code(struct fake_guest *fg)
 {
 	uint8_t int3[FAKE_TEXT_END];
@@ -121,6 +133,7 @@ static void put_code(struct fake_guest *fg)
 	fake_code(fg, 0, int3, sizeof(int3));
 	put_kmalloc(fg);
 	put_bulk(fg);
+	put_ftrace(fg);
 	at = fake_branch(fg, put_site(fg, FAKE_OUTER), CALL, FAKE_KMALLOC);
 	put(fg, at, "\xc3", 1);
 	at = fake_load_rax(fg, put_site(fg, FAKE_CACHE_ALLOC), fake_object());

@@ -27,6 +27,9 @@
  *   fake_free_bulk(cache, ., count, array)
  *   ftrace_init(), alternative_instructions()   each goes through FAKE_DURING_*, where a test may
  *                             put a call, and rewrites nothing: that is the test's part
+ *   ftrace_run_update_code()   calls ftrace_arch_code_modify_prepare(), goes through
+ *                             FAKE_DURING_UPDATE likewise, calls
+ * ftrace_arch_code_modify_post_process()
  */
 enum {
 	FAKE_CALLER = 0x0800, /* where fake_session_call() calls from */
@@ -41,7 +44,11 @@ enum {
 	FAKE_ALTERNATIVES = 0x1700,
 	FAKE_DURING_ALTERNATIVES = FAKE_ALTERNATIVES + 8,
 	FAKE_FENTRY = 0x1800,
+	FAKE_PREPARE = 0x1880, /* ftrace_arch_code_modify_prepare() */
+	FAKE_POST_PROCESS = 0x18c0,
 	FAKE_RETURN_THUNK = 0x1900,
+	FAKE_UPDATE = 0x1980, /* ftrace_run_update_code() */
+	FAKE_DURING_UPDATE = FAKE_UPDATE + 5,
 	FAKE_REST_INIT = 0x1a00, /* called after alternative_instructions() */
 	FAKE_FREE_SHEAF = 0x1b00,
 	FAKE_ALLOC_BULK = 0x1c00,
@@ -65,6 +72,7 @@ enum {
 	FAKE_THIS_CPU_OFF = FAKE_PER_CPU + 8,
 	FAKE_INIT_TASK = 0x33000, /* the only one of its list, unless a test adds some */
 	FAKE_PER_CPU_GPA = FAKE_HEAP_GPA + 0x100000, /* a page of each vCPU */
+	FAKE_FTRACE_LOCK = 0x30018, /* its owner */
 
 	FAKE_CACHE_GPA = FAKE_HEAP_GPA,
 	FAKE_OBJECT_GPA = FAKE_HEAP_GPA + 0x1000,
