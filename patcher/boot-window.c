@@ -4,9 +4,6 @@
 #include <errno.h>
 #include "patcher/site.h"
 
-/* endbr64 may stand before a mcount site */
-enum { ENDBR_SIZE = 4 };
-
 bool boot_window_is_open(const struct kernel *kernel)
 {
 	uint64_t gva = kernel_symbol(kernel, "system_state");
@@ -32,34 +29,14 @@ static void arm_or_note(struct boot_window *w, uint64_t gva, trap_hook_fn *fn)
 		first_error_set(w->failure, &err);
 }
 
-/* Where a function can be hooked at its entry: behind its mcount site, which ftrace_init() checks.
- */
-static uint64_t entry_of(const struct kernel_image *image, uint64_t function)
-{
-	size_t low = 0, high = image->nr_mcount_sites;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (image->mcount_sites[mid] < function)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (low < image->nr_mcount_sites && image->mcount_sites[low] <= function + ENDBR_SIZE)
-		return image->mcount_sites[low] + SITE_SIZE;
-	return function;
-}
-
 static int arm_function(struct boot_window *w, const char *name, trap_hook_fn *fn,
 			struct error *err)
 {
-	uint64_t link = symbols_address(w->kernel->image->symbols, name);
+	uint64_t gva = hooks_place(w->kernel, name);
 
-	if (!link)
+	if (!gva)
 		return error_set(err, ENOENT, "the kernel has no %s()", name);
-	return hooks_arm(w->hooks, kernel_gva(w->kernel, entry_of(w->kernel->image, link)), fn, w,
-			 err);
+	return hooks_arm(w->hooks, gva, fn, w, err);
 }
 
 /* --- inside ftrace_init(): entries are hooked behind their sites ----------------------------- */
@@ -141,11 +118,10 @@ enum { NR_AFTER = sizeof(after_alternatives) / sizeof(after_alternatives[0]) };
 static void disarm_after_alternatives(struct boot_window *w)
 {
 	for (size_t i = 0; i < NR_AFTER; i++) {
-		uint64_t link = symbols_address(w->kernel->image->symbols, after_alternatives[i]);
+		uint64_t gva = hooks_place(w->kernel, after_alternatives[i]);
 
-		if (link)
-			hooks_disarm(w->hooks,
-				     kernel_gva(w->kernel, entry_of(w->kernel->image, link)));
+		if (gva)
+			hooks_disarm(w->hooks, gva);
 	}
 }
 

@@ -13,21 +13,9 @@ enum { AWAIT_TRIES = 500 }; /* of a millisecond */
 static void on_prepare(void *arg, const struct guest_trap *hit);
 static void on_post_process(void *arg, const struct guest_trap *hit);
 
-/* The first instruction. An ENDBR there stays as it is: the kernel looks at those, too. */
-static uint64_t function_start(const struct kernel *kernel, const char *name)
-{
-	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
-	uint64_t gva = kernel_symbol(kernel, name);
-	uint8_t bytes[sizeof(endbr)];
-
-	if (!gva || kernel_read(kernel, gva, bytes, sizeof(bytes), NULL))
-		return 0;
-	return memcmp(bytes, endbr, sizeof(endbr)) ? gva : gva + sizeof(endbr);
-}
-
 static int arm(struct ftrace_yield *y, const char *name, trap_hook_fn *fn, struct error *err)
 {
-	uint64_t gva = function_start(y->kernel, name);
+	uint64_t gva = hooks_place(y->kernel, name);
 
 	return gva ? hooks_arm(y->hooks, gva, fn, y, err) : 0;
 }

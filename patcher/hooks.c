@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include "patcher/site.h"
 
 static const uint8_t hook_trap[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
+static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 static uint64_t *find_armed(struct hooks *hooks, uint64_t gva)
 {
@@ -12,6 +14,35 @@ static uint64_t *find_armed(struct hooks *hooks, uint64_t gva)
 		if (hooks->armed[i] == gva)
 			return &hooks->armed[i];
 	return NULL;
+}
+
+static bool is_site(const struct kernel_image *image, uint64_t link)
+{
+	size_t low = 0, high = image->nr_mcount_sites;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (image->mcount_sites[mid] < link)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < image->nr_mcount_sites && image->mcount_sites[low] == link;
+}
+
+uint64_t hooks_place(const struct kernel *kernel, const char *function)
+{
+	uint64_t link = symbols_address(kernel->image->symbols, function);
+	const uint8_t *bytes = kernel_image_bytes(kernel->image, link, sizeof(endbr));
+
+	if (!link)
+		return 0;
+	if (bytes && !memcmp(bytes, endbr, sizeof(endbr)))
+		link += sizeof(endbr);
+	if (is_site(kernel->image, link))
+		link += SITE_SIZE;
+	return kernel_gva(kernel, link);
 }
 
 int hooks_arm(struct hooks *hooks, uint64_t gva, trap_hook_fn *fn, void *arg, struct error *err)

@@ -23,6 +23,12 @@ struct hooks {
 	uint64_t armed[HOOKS_MAX]; /* gva, 0 = free */
 };
 
+/*
+ * gva of the first instruction of a function that is not looked at by the kernel itself: behind an
+ * ENDBR and its mcount site. 0 if there is no such function.
+ */
+uint64_t hooks_place(const struct kernel *kernel, const char *function);
+
 /* Arm; doing it twice is once. -EBUSY if another kind of trap is there, -ENOSPC over HOOKS_MAX. */
 int hooks_arm(struct hooks *hooks, uint64_t gva, trap_hook_fn *fn, void *arg, struct error *err);
 

@@ -217,3 +217,12 @@ int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
 		*outcome = local;
 	return ret;
 }
+
+int patch_set_give(struct patch_set *set, size_t i, const struct kernel *kernel, struct error *err)
+{
+	struct patch_outcome outcome = {0};
+	int ret = set->applied ? revert_one(&set->v[i], kernel, &outcome, err) : 0;
+
+	set->v[i].away = set->v[i].away || !ret;
+	return ret;
+}

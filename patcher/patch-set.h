@@ -57,4 +57,7 @@ int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct e
 int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
 		     struct patch_outcome *outcome, struct error *err);
 
+/* With every vCPU stopped: one patch is somebody else's from now on, who gets its old bytes. */
+int patch_set_give(struct patch_set *set, size_t i, const struct kernel *kernel, struct error *err);
+
 #endif

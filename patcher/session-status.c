@@ -29,15 +29,16 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 {
 	size_t n = s->plan.nr_refused;
 
-	out->yields = s->yield.times;
+	out->yields = s->yield.times + s->kprobes.total;
 	out->yielded_ns = s->yield.out_ns;
-	out->yielded_functions = s->yield.functions;
+	out->yielded_functions = s->yield.functions + s->kprobes.total;
 	if (!s->refused)
 		return;
 	for (size_t i = 0; i < n; i++)
 		s->refused[i] = s->plan.refused[i];
 	out->refused = s->refused;
-	out->nr_refused = n + ftrace_yield_refusals(&s->yield, s->refused + n);
+	n += ftrace_yield_refusals(&s->yield, s->refused + n);
+	out->nr_refused = n + kprobe_yield_refusals(&s->kprobes, s->refused + n);
 }
 
 void trace_session_status(const struct trace_session *s, struct trace_status *out)

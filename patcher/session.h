@@ -11,6 +11,7 @@
 #include "patcher/hooks.h"
 #include "patcher/insn.h"
 #include "patcher/item-source.h"
+#include "patcher/kprobe-yield.h"
 #include "patcher/stash.h"
 #include "patcher/trace-session.h"
 #include "patcher/tracer.h"
@@ -45,7 +46,8 @@ struct trace_session {
 	struct hooks hooks;
 	struct boot_window boot;
 	struct ftrace_yield yield;
-	struct site_refusal *refused; /* room to tell all refusals, by probe */
+	struct kprobe_yield kprobes;
+	struct site_refusal *refused; /* room to tell all refusals */
 	struct first_error failure;
 	struct patch_outcome restored;
 

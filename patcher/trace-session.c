@@ -41,6 +41,7 @@ static void destroy_tracers(struct trace_session *s)
 		s->tracers[i]->ops->destroy(s->tracers[i]);
 	s->nr_tracers = 0;
 	ftrace_yield_forget(&s->yield);
+	kprobe_yield_forget(&s->kprobes);
 	free(s->refused);
 	s->refused = NULL;
 	site_plan_deinit(&s->plan);
@@ -176,10 +177,10 @@ static void prepare_hooks(struct trace_session *s)
 				       .entry = session_boot_entry,
 				       .ret = session_boot_return,
 				       .arg = s};
-	s->yield.kernel = &s->kernel;
-	s->yield.plan = &s->plan;
-	s->yield.hooks = &s->hooks;
-	s->yield.failure = &s->failure;
+	s->yield.kernel = s->kprobes.kernel = &s->kernel;
+	s->yield.plan = s->kprobes.plan = &s->plan;
+	s->yield.hooks = s->kprobes.hooks = &s->hooks;
+	s->yield.failure = s->kprobes.failure = &s->failure;
 }
 
 /* With the guest stopped: all patches, or none. */
@@ -190,6 +191,8 @@ static int put_traps(struct trace_session *s, struct error *err)
 
 	if (!ret)
 		ret = ftrace_yield_begin(&s->yield, err);
+	if (!ret)
+		ret = kprobe_yield_begin(&s->kprobes, err);
 	if (!ret)
 		ret = patch_set_apply(&s->plan.returns, &s->kernel, err);
 	if (!ret)
@@ -230,7 +233,7 @@ static int plan_and_patch(struct trace_session *s, struct error *err)
 
 	if (ret)
 		return ret;
-	s->refused = calloc(s->plan.nr_refs + 1, sizeof(*s->refused));
+	s->refused = calloc(s->plan.nr_refs + s->plan.returns.n + 1, sizeof(*s->refused));
 	if (!s->refused)
 		return error_set(err, ENOMEM, "out of memory");
 	ret = guest->ops->set_trap_handler(guest, session_on_trap, s, err);

@@ -45,6 +45,7 @@ enum {
 		  {"thread", FAKE_TASK_SP, 0, 0, 0}}},                               \
 		{"thread_struct", 8, {{"sp", 0, 8, 0, 0}}},                          \
 		{"signal_struct", 64, {{"thread_head", FAKE_THREAD_HEAD, 8, 0, 0}}}, \
+		{"kprobe", 64, {{"addr", FAKE_KPROBE_ADDR, 8, 0, 0}}},               \
 		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}}, \
 	{                                                                            \
 		"mod_kallsyms", 32,                                                  \

@@ -58,6 +58,7 @@ enum {
 	FAKE_TASK_ON_CPU = 64,
 	FAKE_TASK_SP = 72,
 	FAKE_THREAD_HEAD = 16,
+	FAKE_KPROBE_ADDR = 40, /* in a struct kprobe */
 };
 
 /* Which kernel's struct page and friends its BTF describes. */

@@ -52,6 +52,7 @@ static const struct fake_symbol symbols[] = {
 	{"ftrace_arch_code_modify_prepare", FAKE_PREPARE},
 	{"ftrace_arch_code_modify_post_process", FAKE_POST_PROCESS},
 	{"ftrace_run_update_code", FAKE_UPDATE},
+	{"arch_prepare_kprobe", FAKE_PREPARE_KPROBE},
 	{"ftrace_lock", FAKE_FTRACE_LOCK},
 	{"__x86_return_thunk", FAKE_RETURN_THUNK},
 	{"rest_init", FAKE_REST_INIT},
@@ -122,6 +123,7 @@ static void put_ftrace(struct fake_guest *fg)
 	put(fg, fake_branch(fg, FAKE_DURING_UPDATE + 5, CALL, FAKE_POST_PROCESS), "\x90\xc3", 2);
 	put(fg, FAKE_PREPARE, "\x90\x90\xc3", 3);
 	put(fg, FAKE_POST_PROCESS, "\x90\x90\xc3", 3);
+	put(fg, FAKE_PREPARE_KPROBE, "\x90\x90\xc3", 3);
 }
 
 static void put_code(struct fake_guest *fg)

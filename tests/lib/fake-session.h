@@ -27,6 +27,7 @@
  *   fake_free_bulk(cache, ., count, array)
  *   ftrace_init(), alternative_instructions()   each goes through FAKE_DURING_*, where a test may
  *                             put a call, and rewrites nothing: that is the test's part
+ *   arch_prepare_kprobe(kprobe)  does nothing
  *   ftrace_run_update_code()   calls ftrace_arch_code_modify_prepare(), goes through
  *                             FAKE_DURING_UPDATE likewise, calls
  * ftrace_arch_code_modify_post_process()
@@ -46,6 +47,7 @@ enum {
 	FAKE_FENTRY = 0x1800,
 	FAKE_PREPARE = 0x1880, /* ftrace_arch_code_modify_prepare() */
 	FAKE_POST_PROCESS = 0x18c0,
+	FAKE_PREPARE_KPROBE = 0x18e0, /* arch_prepare_kprobe() */
 	FAKE_RETURN_THUNK = 0x1900,
 	FAKE_UPDATE = 0x1980, /* ftrace_run_update_code() */
 	FAKE_DURING_UPDATE = FAKE_UPDATE + 5,
