@@ -1,0 +1,186 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# A traced guest goes on living as it pleases: its own ftrace and kprobes take the functions that we
+# trace, modules and CPUs come and go, tracing ends while tasks are off their CPU inside traced functions;
+# and its own stack traces and trace events are those of an untraced guest. GUEST='5.10 6.12' for other
+# kernels than 6.1, MODES='exitless trap' for both.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use File::Path qw(make_path remove_tree);
+use JSON::PP;
+use Test::More;
+
+my $tests = dirname(realpath($0));
+my $tree = realpath("$tests/../..");
+my $build = realpath($ENV{O} // "$tree/build");
+my $trouble = qr/^.*(?:WARNING:|BUG:|Oops|Call Trace|soft lockup|rcu.*stall|Kernel panic|ftrace fail|can't (?:open|create)|write error|not found).*$/m;
+# Behind a function's mcount site: with IBT it begins with an ENDBR of 4 bytes.
+my %offset = ('5.10' => 5, '6.1' => 5, '6.12' => 9, '7.0' => 9);
+no warnings 'portable';
+
+sub slurp {
+	open my $in, '<:raw', $_[0] or return '';
+	local $/;
+	return scalar(<$in>) // '';
+}
+
+# --- what was found -----------------------------------------------------------------------------------
+
+sub found {
+	my ($log, $what) = @_;
+	return $log =~ /^found-$what: (.*)$/mg;
+}
+
+# Allocations between two marks.
+sub allocs {
+	my ($marks, $name) = @_;
+	return ($marks->{"$name-after"}{allocs} // 0) - ($marks->{"$name-before"}{allocs} // 0);
+}
+
+sub names_of_refused {
+	my ($query) = @_;
+	return map { $_->{function} } @{$query->{sites}{refused} // []};
+}
+
+sub check_yielding {
+	my ($log, $marks, $sites, $mode) = @_;
+	is_deeply([names_of_refused($marks->{'free-before'})], [], 'nothing is refused at first');
+	for my $round (1, 2) {
+		my @taken = names_of_refused($marks->{"taken-before $round"});
+		ok(grep({ /^kmem_cache_alloc/ } @taken) && grep({ $_ eq 'kfree' } @taken),
+			"round $round: told that the guest's ftrace has functions") or diag("@taken");
+		my ($reason) = map { $_->{reason} } @{$marks->{"taken-before $round"}{sites}{refused}};
+		like($reason // '', qr/guest's own ftrace/, 'and why');
+		my %seen = map { /^$round (\S+) (\d+)/ ? ($1 => $2) : () } found($log, 'functions');
+		cmp_ok($seen{$_} // 0, '>', 100, "the guest's ftrace sees $_") for qw(kmem_cache_alloc kfree);
+	}
+	like((join "\n", found($log, 'functions')), qr{^all any \d{4}}m, "the guest's ftrace sees many functions");
+	cmp_ok(scalar names_of_refused($marks->{'all-taken'}), '>=', $marks->{up}{sites}{entry},
+		'which it has');
+	for my $round (1, 2) {
+		my %hits = map { /^$round (\w+) +(\d+) / ? ($1 => $2) : () } found($log, 'kprobe');
+		cmp_ok($hits{$_} // 0, '>', 100, "round $round: the guest's kprobe $_ was hit")
+			for qw(at_site inside);
+		is_deeply([names_of_refused($marks->{"probed $round"})], ['kfree'], 'it has kfree');
+	}
+	is_deeply([names_of_refused($marks->{'again-before'})], [], 'then it has given all of them back');
+	my ($ours) = $mode eq 'trap' ? qr/^e6e4$/ : qr/^e9/;
+	is_deeply([grep { $sites->{$_} !~ $ours } sort keys %$sites], [], 'whose sites are ours again');
+	cmp_ok(scalar keys %$sites, '>=', $marks->{up}{sites}{entry}, 'all of them');
+}
+
+sub check_exit {
+	my ($log, $marks) = @_;
+	my ($hits) = map { /^3 at_exit +(\d+) / ? $1 : () } found($log, 'kprobe');
+	cmp_ok($hits // 0, '>', 100, "the guest's kprobe at an exit was hit");
+	my ($refused) = @{$marks->{'exit-probed'}{sites}{refused} // []};
+	like($refused->{reason} // '', qr/kprobe .* exit/, 'we are told that it has the exit');
+}
+
+sub check_counts {
+	my ($marks) = @_;
+	my ($free, $taken, $again) = map { allocs($marks, $_) } qw(free taken again);
+	$taken = ($marks->{'taken-after 1'}{allocs} // 0) - ($marks->{'taken-before 1'}{allocs} // 0);
+	cmp_ok($free, '>', 500, 'the work makes allocations');
+	cmp_ok($taken, '<', 0.8 * $free, 'fewer are seen while the guest has functions');
+	cmp_ok($again, '>', 0.9 * $free, 'as many as at first when it has given them back');
+	note("allocations: $free, $taken, $again");
+	cmp_ok($marks->{end}{yields}, '>=', 10, 'the gaps are counted');
+}
+
+sub check_modules {
+	my ($log, $trace) = @_;
+	my @loaded = map { /^\d+ \d+ .* (0x[0-9a-f]+)/ ? hex $1 : () } found($log, 'module');
+	is(scalar @loaded, 3, 'a module was loaded three times');
+	is(scalar(my @unloaded = found($log, 'unloaded')), 3, 'and unloaded');
+	my $json = `\Q$build\E/sonde report --json --top 0 \Q$trace\E`;
+	my $report = eval { decode_json($json) } // {};
+	my @sites = map { hex $_->{address} } @{$report->{call_sites} // []};
+	for my $base (@loaded) {
+		ok(grep({ $_ >= $base && $_ < $base + 0x4000 } @sites), 'its allocations are in the trace')
+			or diag(sprintf '%x', $base);
+	}
+}
+
+sub check_hotplug {
+	my ($log, $marks) = @_;
+	is_deeply([found($log, 'cpus')], [1, 2, 1, 2], 'CPU 1 went off and came back, twice');
+	my ($before, $after) = map { $marks->{"cpus-$_"}{vcpus}[1] } qw(before after);
+	cmp_ok($after->{allocs} - $before->{allocs}, '>', 500, 'and is traced again');
+}
+
+sub check_eyes {
+	my ($log) = @_;
+	for my $what (qw(chain stack)) {
+		my %lines;
+		push @{$lines{$1}}, $2 while $log =~ /^found-$what: (\w+) (.*)$/mg;
+		cmp_ok(scalar @{$lines{untraced} // []}, '>=', 4, "$what: the guest has one");
+		is_deeply($lines{traced}, $lines{untraced}, "$what: it is the same with and without us");
+	}
+	like($log, qr/^found-chain: traced kmalloc\w*: call_site=\S*[1-9a-f]/m, 'a call site is in it');
+	like($log, qr/^found-chain: traced => .*setgroups/m, 'and the system call');
+}
+
+sub check_trace {
+	my ($out, $end) = @_;
+	my $text = `\Q$build\E/sonde check \Q$out\E/trace 2>&1`;
+	is($? >> 8, 0, 'sonde check finds no error') or diag($text);
+	like($text, qr/gaps while the guest's own ftrace changed its sites/, 'and tells of the gaps');
+	is($end->{$_}, 0, "$_: none") for qw(lost overruns);
+	is($end->{no_exitless} // '', '', 'nothing kept it from its mode');
+}
+
+# --- a guest -------------------------------------------------------------------------------------------
+
+sub judge {
+	my ($out, $mode) = @_;
+	my $log = slurp("$out/log") =~ s/\r//gr;
+	my $result = eval { decode_json(slurp("$out/result.json")) } // {failure => 'it never ended'};
+	my $marks = $result->{marks} // {};
+	is($result->{failure}, undef, 'it went as it should') or diag(slurp("$out/err"));
+	is($result->{status}, 0, 'sonde run ended well') or diag(slurp("$out/err"));
+	is($log =~ $trouble ? $& : undef, undef, "no trouble in the guest's log");
+	is_deeply([found($log, 'failure')], [], 'nothing failed in it');
+	is($marks->{'again-after'}{mode}, $mode, "it is in $mode mode");
+	check_yielding($log, $marks, $result->{sites} // {}, $mode);
+	check_exit($log, $marks);
+	check_counts($marks);
+	check_modules($log, "$out/trace");
+	check_hotplug($log, $marks);
+	cmp_ok($result->{in_flight} // 0, '>', 0, 'tracing ended while tasks were inside traced functions');
+	check_eyes($log);
+	check_trace($out, $marks->{end} // {});
+}
+
+sub make_initrd {
+	my ($version, $out) = @_;
+	my ($module) = glob "$build/kernels/$version/modules/kernel/drivers/block/brd.ko*" or return;
+	my $unpack = $module =~ /xz$/ ? 'xz -dc' : 'cat';
+	system("$unpack \Q$module\E >\Q$out\E/brd.ko") == 0 or die "$module: $?\n";
+	return system("$tree/tests/testbed/build-initrd", "$out/initrd", "$out/brd.ko=/lib/brd.ko",
+		"$tests/survive-inside=/bin/survive-inside") == 0;
+}
+
+sub test_guest {
+	my ($version, $mode) = @_;
+	my $out = "$build/guest/survive-$version-$mode";
+	remove_tree($out);
+	make_path($out);
+	make_initrd($version, $out) or return fail("an initramfs with this kernel's brd module");
+	system("$tree/tests/testbed/kvm-host", '--mem', 1024, '--cpus', 1, '--share', $build,
+		'--timeout', 240, '--', "$tests/survive-guest", $out,
+		"$build/kernels/$version/vmlinuz", "$out/initrd", $mode, $offset{$version});
+	is($?, 0, 'the KVM host did its job');
+	judge($out, $mode);
+}
+
+for my $version (map { s{/.*}{}r } split ' ', $ENV{GUEST} // '6.1') {
+	next unless $offset{$version};
+	for my $mode (split ' ', $ENV{MODES} // 'exitless') {
+		subtest "$version $mode" => sub { test_guest($version, $mode) };
+	}
+}
+done_testing();
