@@ -36,6 +36,7 @@ struct guest_region {
 	uint64_t gpa;
 	uint64_t size;
 	uint8_t *hva;
+	bool read_only; /* hva is only to be read: writes go through phys_write */
 };
 
 struct guest_regs {
@@ -75,7 +76,7 @@ struct guest_ops {
 	 */
 	int (*regions)(struct guest *guest, const struct guest_region **out, size_t *n,
 		       struct error *err);
-	/* Only for guests whose memory is not mapped (region hva NULL). */
+	/* Only for guests whose memory is not mapped (region hva NULL), or not for writing. */
 	int (*phys_read)(struct guest *guest, uint64_t gpa, void *to, size_t size,
 			 struct error *err);
 	int (*phys_write)(struct guest *guest, uint64_t gpa, const void *from, size_t size,
@@ -122,10 +123,13 @@ struct guest_ops {
 	 * The same clock for time stamps that vCPUs take themselves with RDTSC or RDTSCP. tsc_clock
 	 * gives a vCPU's conversion, with the guest stopped; to be asked again when the guest may
 	 * have written the register (while it boots, when it takes a CPU on or off line). -ENOTSUP
-	 * if the host has no usable TSC. tsc is what vCPU 0, after its tsc_clock, would read now;
-	 * any thread, no system call. Both NULL where there is no such thing.
+	 * if the host has no usable TSC. tsc is what vCPU 0, after its tsc_clock, would read now,
+	 * or less where that is not known for sure; any thread, no system call. Both NULL where
+	 * there is no such thing. tsc_seen (or NULL) is told a stamp that a vCPU has written, before
+	 * tsc is asked.
 	 */
 	uint64_t (*tsc)(struct guest *guest);
+	void (*tsc_seen)(struct guest *guest, uint64_t tsc);
 	int (*tsc_clock)(struct guest *guest, unsigned int vcpu, struct tsc_clock *out,
 			 struct error *err);
 
@@ -147,6 +151,7 @@ struct guest {
 	const struct guest_ops *ops;
 	uint32_t caps; /* enum guest_cap */
 	unsigned int nr_vcpus;
+	uint64_t max_scratch; /* bytes that one scratch_add can give; 0: as many as it says */
 };
 
 /* Read or write guest-physical memory; -EFAULT (with the address) if any byte is not guest RAM. */

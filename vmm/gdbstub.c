@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/gdbstub.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const char fd_name[] = "sonde-gdb", chardev[] = "sonde-gdb";
+
+static json_t *chardev_arguments(void)
+{
+	return json_pack("{s:s, s:{s:s, s:{s:{s:s, s:{s:s}}, s:b}}}", "id", chardev, "backend",
+			 "type", "socket", "data", "addr", "type", "fd", "data", "str", fd_name,
+			 "server", 0);
+}
+
+/* QEMU tells of an error in its human monitor's text only. */
+static int start_server(struct libvirt_domain *domain, struct error *err)
+{
+	char *reply;
+	int rc = libvirt_hmp(domain, "gdbserver chardev:sonde-gdb", &reply, err);
+
+	if (rc)
+		return rc;
+	if (!strstr(reply, "Waiting for gdb connection"))
+		rc = error_set(err, EREMOTEIO, "QEMU's gdbstub does not start");
+	free(reply);
+	return rc;
+}
+
+static void stop_server(struct libvirt_domain *domain)
+{
+	char *reply;
+
+	if (!libvirt_hmp(domain, "gdbserver none", &reply, NULL))
+		free(reply);
+}
+
+static int hand_over(struct libvirt_domain *domain, int fd, struct error *err)
+{
+	int rc = libvirt_qmp(domain, "getfd", json_pack("{s:s}", "fdname", fd_name), fd, NULL, err);
+
+	/* left by somebody who died in the middle of this */
+	if (!rc)
+		libvirt_qmp(domain, "chardev-remove", json_pack("{s:s}", "id", chardev), -1, NULL,
+			    NULL);
+	if (!rc)
+		rc = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
+	if (!rc)
+		rc = start_server(domain, err);
+	return rc;
+}
+
+int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct error *err)
+{
+	int pair[2], rc;
+
+	*stub = (struct gdbstub){.domain = domain, .fd = -1};
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		return error_set(err, errno, "no socket pair: %s", strerror(errno));
+	rc = hand_over(domain, pair[1], err);
+	close(pair[1]);
+	if (!rc) {
+		stub->fd = pair[0];
+		rsp_init(&stub->rsp, stub->fd);
+		rc = rsp_set_physical(&stub->rsp, true, err);
+	}
+	if (rc) {
+		stop_server(domain);
+		close(pair[0]);
+		stub->fd = -1;
+	}
+	return rc;
+}
+
+void gdbstub_close(struct gdbstub *stub)
+{
+	if (stub->fd < 0)
+		return;
+	rsp_set_physical(&stub->rsp, false, NULL);
+	stop_server(stub->domain);
+	close(stub->fd);
+	stub->fd = -1;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_GDBSTUB_H
+#define SONDE_VMM_GDBSTUB_H
+
+#include "vmm/libvirt-domain.h"
+#include "vmm/rsp.h"
+
+/*
+ * QEMU's gdbstub of a stopped domain, over a socket pair of which QEMU is passed one end through
+ * libvirt: nobody listens anywhere. Opened for the length of a stop and closed before the guest
+ * runs, so that a tracer that dies leaves nothing behind. A stub that some debugger uses is lost to
+ * it: QEMU has only one.
+ */
+struct gdbstub {
+	struct libvirt_domain *domain;
+	struct rsp rsp;
+	int fd; /* -1: closed */
+};
+
+/* The guest must be stopped: QEMU would stop it. Memory addresses are guest-physical. */
+int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct error *err);
+/* The guest stays as it is. Also of one that is not open. */
+void gdbstub_close(struct gdbstub *stub);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt-domain.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cli.h"
+#include "formats/clean-text.h"
+#include "vmm/libvirt-reply.h"
+
+static int code_of(int libvirt_code)
+{
+	switch (libvirt_code) {
+	case LIBVIRT_ERR_NO_DOMAIN:
+		return ENOENT;
+	case LIBVIRT_ERR_OPERATION_DENIED:
+	case LIBVIRT_ERR_AUTH_FAILED:
+	case LIBVIRT_ERR_AUTH_CANCELLED:
+	case LIBVIRT_ERR_AUTH_UNAVAILABLE:
+	case LIBVIRT_ERR_ACCESS_DENIED:
+		return EACCES;
+	case LIBVIRT_ERR_NO_SUPPORT:
+		return ENOTSUP;
+	default:
+		return EIO;
+	}
+}
+
+int libvirt_error(struct libvirt_domain *domain, const char *what, struct error *err)
+{
+	int code = domain->api->last_code();
+	const char *message = domain->api->last_message();
+	char text[200];
+
+	clean_text(text, sizeof(text), message ? message : "no reason given");
+	if (code == LIBVIRT_ERR_OPERATION_DENIED)
+		return error_set(err, EACCES,
+				 "%s: %s: connect to a URI that may write, without ?readonly",
+				 what, text);
+	return error_set(err, code_of(code), "%s: %s", what, text);
+}
+
+/* --- finding it ------------------------------------------------------------------------------ */
+
+static int open_connection(const char *uri, struct libvirt_domain *d, struct error *err)
+{
+	const char *type;
+
+	d->connection = d->api->connect_open(uri);
+	if (!d->connection) {
+		char what[160];
+
+		snprintf(what, sizeof(what), "cannot connect to %s",
+			 uri ? uri : "the default libvirt");
+		libvirt_error(d, what, err);
+		return err && err->code == EACCES ? -EACCES : -ENOTCONN;
+	}
+	type = d->api->connect_type(d->connection);
+	if (type && !strcasecmp(type, "QEMU"))
+		return 0;
+	return error_set(err, ENOTSUP, "that is libvirt's %s driver: only QEMU's domains can be "
+				       "traced, at qemu:///system or qemu:///session",
+			 type ? type : "unknown");
+}
+
+static bool is_number(const char *text)
+{
+	return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+/* A name may look like a number: names come first. */
+static int look_up(struct libvirt_domain *d, const char *id, struct error *err)
+{
+	uint64_t number;
+
+	d->domain = d->api->lookup_name(d->connection, id);
+	if (!d->domain && d->api->last_code() != LIBVIRT_ERR_NO_DOMAIN)
+		return libvirt_error(d, id, err);
+	if (!d->domain && strlen(id) == LIBVIRT_UUID_TEXT - 1)
+		d->domain = d->api->lookup_uuid(d->connection, id);
+	if (!d->domain && is_number(id) && !cli_parse_u64(id, 0, INT32_MAX, &number))
+		d->domain = d->api->lookup_id(d->connection, (int)number);
+	if (d->domain)
+		return 0;
+	return error_set(err, ENOENT, "there is no domain '%s' at this connection: see 'virsh list'",
+			 id);
+}
+
+static int check_started(struct libvirt_domain *d, struct error *err)
+{
+	enum libvirt_run_state state;
+	int rc = libvirt_domain_state(d, &state, err);
+
+	if (!rc && state == LIBVIRT_GONE)
+		return error_set(err, ESRCH, "domain %s is not running: start it first", d->name);
+	return rc;
+}
+
+int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *out,
+			struct error *err)
+{
+	const char *name;
+	int rc;
+
+	*out = (struct libvirt_domain){0};
+	rc = libvirt_lib_load(&out->api, err);
+	if (!rc)
+		rc = open_connection(uri, out, err);
+	if (!rc)
+		rc = look_up(out, id, err);
+	if (!rc && out->api->domain_uuid(out->domain, out->uuid))
+		rc = libvirt_error(out, id, err);
+	if (!rc) {
+		name = out->api->domain_name(out->domain);
+		snprintf(out->name, sizeof(out->name), "%s", name ? name : id);
+		rc = check_started(out, err);
+	}
+	if (rc)
+		libvirt_domain_close(out);
+	return rc;
+}
+
+void libvirt_domain_close(struct libvirt_domain *d)
+{
+	if (d->domain)
+		d->api->domain_free(d->domain);
+	if (d->connection)
+		d->api->connect_close(d->connection);
+	d->domain = NULL;
+	d->connection = NULL;
+}
+
+int libvirt_domain_state(struct libvirt_domain *d, enum libvirt_run_state *out, struct error *err)
+{
+	int state, reason;
+
+	if (d->api->domain_state(d->domain, &state, &reason, 0))
+		return libvirt_error(d, d->name, err);
+	if (state == LIBVIRT_DOMAIN_RUNNING || state == LIBVIRT_DOMAIN_BLOCKED)
+		*out = LIBVIRT_RUNS;
+	else
+		*out = state == LIBVIRT_DOMAIN_PAUSED ? LIBVIRT_PAUSED : LIBVIRT_GONE;
+	return 0;
+}
+
+/* --- monitors -------------------------------------------------------------------------------- */
+
+static int send_command(struct libvirt_domain *d, const char *text, int fd, char **reply,
+			struct error *err)
+{
+	int rc;
+
+	*reply = NULL;
+	if (fd >= 0)
+		rc = d->api->monitor_command_files(d->domain, text, 1, &fd, NULL, NULL, reply, 0);
+	else
+		rc = d->api->monitor_command(d->domain, text, reply, 0);
+	if (rc || !*reply) {
+		free(*reply);
+		return libvirt_error(d, "monitor command", err);
+	}
+	return 0;
+}
+
+int libvirt_qmp(struct libvirt_domain *d, const char *command, json_t *arguments, int fd,
+		json_t **result, struct error *err)
+{
+	json_t *request = json_pack("{s:s, s:o*}", "execute", command, "arguments", arguments);
+	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL, *reply;
+	int rc;
+
+	json_decref(request);
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	rc = send_command(d, text, fd, &reply, err);
+	free(text);
+	if (rc)
+		return rc;
+	rc = libvirt_reply_parse(reply, strlen(reply), result, err);
+	free(reply);
+	return rc ? error_prefix(err, "%s: ", command) : 0;
+}
+
+int libvirt_hmp(struct libvirt_domain *d, const char *command, char **reply, struct error *err)
+{
+	*reply = NULL;
+	if (d->api->monitor_command(d->domain, command, reply, LIBVIRT_QEMU_HMP) || !*reply) {
+		free(*reply);
+		return libvirt_error(d, command, err);
+	}
+	if (strlen(*reply) <= LIBVIRT_HMP_MAX)
+		return 0;
+	free(*reply);
+	return error_set(err, EPROTO, "%s: QEMU's reply has no end", command);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_LIBVIRT_DOMAIN_H
+#define SONDE_VMM_LIBVIRT_DOMAIN_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include "formats/error.h"
+#include "vmm/libvirt-lib.h"
+
+/*
+ * A QEMU domain of a local libvirt, and its monitors. All calls are synchronous and may come from
+ * any thread. Errors of libvirt become one line that says what to do.
+ */
+struct libvirt_domain {
+	const struct libvirt_api *api;
+	virConnectPtr connection;
+	virDomainPtr domain;
+	char name[256];
+	char uuid[LIBVIRT_UUID_TEXT];
+};
+
+/*
+ * `uri` NULL: libvirt's default. `id` is a name, a uuid or a number. The domain exists, is QEMU's
+ * and has been started. -ENOENT no such domain or no libvirt, -ESRCH not running, -EACCES not
+ * allowed, -ENOTSUP another hypervisor's domain, -ENOTCONN no connection.
+ */
+int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *out,
+			struct error *err);
+/* Also of one that was zeroed and never opened. */
+void libvirt_domain_close(struct libvirt_domain *domain);
+
+enum libvirt_run_state { LIBVIRT_RUNS, LIBVIRT_PAUSED, LIBVIRT_GONE };
+/* What libvirt believes. -errno if it cannot be asked. */
+int libvirt_domain_state(struct libvirt_domain *domain, enum libvirt_run_state *out,
+			 struct error *err);
+
+/*
+ * A QMP command, with its arguments (an object, taken over, or NULL). *result is its "return"
+ * value, to be json_decref()ed, and may be NULL if nobody wants it. `fd` >= 0 is passed along.
+ * -EPROTO for replies that are none, -EREMOTEIO with QEMU's text for its errors.
+ */
+int libvirt_qmp(struct libvirt_domain *domain, const char *command, json_t *arguments, int fd,
+		json_t **result, struct error *err);
+
+/* A command of the human monitor; *reply is to be free()d, and at most LIBVIRT_HMP_MAX bytes. */
+enum { LIBVIRT_HMP_MAX = 4 << 20 };
+int libvirt_hmp(struct libvirt_domain *domain, const char *command, char **reply,
+		struct error *err);
+
+/* Turn libvirt's last error into ours: "what: libvirt's message"; -errno by its kind. */
+int libvirt_error(struct libvirt_domain *domain, const char *what, struct error *err);
+
+#endif

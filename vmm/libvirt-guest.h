@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_LIBVIRT_GUEST_H
+#define SONDE_VMM_LIBVIRT_GUEST_H
+
+#include <stdbool.h>
+#include "introspect/guest.h"
+#include "vmm/libvirt-domain.h"
+#include "vmm/libvirt-journal.h"
+
+/*
+ * `struct guest` (introspect/guest.h) for a running libvirt domain. It is stopped through QEMU's
+ * monitor; registers are read, and memory written, through the gdbstub, which exists only while it
+ * is stopped; RAM is read without QEMU's help. It has no traps.
+ *
+ * One thread at a time stops it; regions, clock and is_stopped are for any.
+ */
+struct libvirt_guest;
+
+/*
+ * `domain` stays the caller's. Everything written to the guest's RAM is noted in `journal` first;
+ * NULL: nothing needs noting. `with_shmem` counts a plugged device among the RAM.
+ */
+int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *journal,
+			 bool with_shmem, struct libvirt_guest **out, struct error *err);
+/* Plug in scratch memory, which takes some tenths of a second of the guest's time. It must run. */
+int libvirt_guest_plug(struct libvirt_guest *guest, struct error *err);
+/* Take it out again, if it was plugged. The guest must run. Errors as libvirt_shmem_unplug(). */
+int libvirt_guest_unplug(struct libvirt_guest *guest, struct error *err);
+/* Does not unplug. NULL-safe. */
+void libvirt_guest_destroy(struct libvirt_guest *guest);
+
+struct guest *libvirt_guest(struct libvirt_guest *guest);
+/* How its memory is read, and why so. */
+const char *libvirt_guest_memory_text(const struct libvirt_guest *guest);
+
+/* It was stopped by a tracer that died: the next resume lets it run. */
+void libvirt_guest_adopt_stop(struct libvirt_guest *guest);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt-journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_JOURNAL = 256 << 20 };
+
+static int make_folder(char *path, size_t size, struct error *err)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+	snprintf(path, size, "%s/sonde", runtime && *runtime ? runtime : "/run");
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return error_set(err, errno, "cannot make %s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int lock(struct libvirt_journal *journal, struct error *err)
+{
+	if (!flock(journal->fd, LOCK_EX | LOCK_NB))
+		return 0;
+	libvirt_journal_close(journal);
+	return error_set(err, EBUSY, "another sonde is attached to this domain");
+}
+
+static int open_journal(const char *uuid, int flags, struct libvirt_journal *out, struct error *err)
+{
+	char folder[128];
+	int rc = make_folder(folder, sizeof(folder), err);
+
+	out->fd = -1;
+	if (rc)
+		return rc;
+	snprintf(out->path, sizeof(out->path), "%s/%s", folder, uuid);
+	out->fd = open(out->path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	if (out->fd < 0)
+		return error_set(err, errno, "cannot open %s: %s", out->path, strerror(errno));
+	return lock(out, err);
+}
+
+int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err)
+{
+	struct stat st;
+	int rc = open_journal(uuid, O_CREAT, out, err);
+
+	if (rc)
+		return rc;
+	if (!fstat(out->fd, &st) && !st.st_size)
+		return 0;
+	libvirt_journal_close(out);
+	return error_set(err, EEXIST,
+			 "an earlier sonde died attached to this domain: run 'sonde recover' first");
+}
+
+int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
+{
+	return open_journal(uuid, 0, out, err);
+}
+
+void libvirt_journal_close(struct libvirt_journal *journal)
+{
+	if (journal->fd >= 0)
+		close(journal->fd);
+	journal->fd = -1;
+}
+
+void libvirt_journal_remove(struct libvirt_journal *journal)
+{
+	if (journal->fd >= 0)
+		unlink(journal->path);
+	libvirt_journal_close(journal);
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static int append(struct libvirt_journal *journal, const char *line, size_t size, struct error *err)
+{
+	if (write(journal->fd, line, size) == (ssize_t)size)
+		return 0;
+	return error_set(err, EIO, "cannot write %s: nothing is done to the domain without it",
+			 journal->path);
+}
+
+static size_t put_hex(char *to, const uint8_t *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		sprintf(to + 2 * i, "%02x", bytes[i]);
+	return 2 * size;
+}
+
+int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
+			  const uint8_t *after, size_t size, struct error *err)
+{
+	char line[4 * JOURNAL_MAX_WRITE + 64];
+	size_t n;
+
+	if (size > JOURNAL_MAX_WRITE)
+		return error_set_at(err, E2BIG, gpa, "%zu bytes are too many at once", size);
+	n = (size_t)snprintf(line, sizeof(line), "write %" PRIx64 " ", gpa);
+	n += put_hex(line + n, before, size);
+	line[n++] = ' ';
+	n += put_hex(line + n, after, size);
+	line[n++] = '\n';
+	return append(journal, line, n, err);
+}
+
+int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct error *err)
+{
+	const char *line = stopped ? "stop\n" : "go\n";
+
+	return append(journal, line, strlen(line), err);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static int not_ours(struct error *err)
+{
+	return error_set(err, EPROTO, "the journal is damaged");
+}
+
+static bool get_hex(uint8_t *to, const char *hex, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (sscanf(hex + 2 * i, "%2hhx", &to[i]) != 1)
+			return false;
+	return true;
+}
+
+static struct journal_place *find_place(struct journal_contents *c, uint64_t gpa, size_t size)
+{
+	for (size_t i = 0; i < c->nr_places; i++)
+		if (c->places[i].gpa == gpa && c->places[i].size == size)
+			return &c->places[i];
+	return NULL;
+}
+
+static struct journal_place *add_place(struct journal_contents *c, uint64_t gpa, size_t size,
+				       const char *before)
+{
+	struct journal_place *p =
+		realloc(c->places, (c->nr_places + 1) * sizeof(*c->places));
+
+	if (!p)
+		return NULL;
+	c->places = p;
+	p += c->nr_places;
+	*p = (struct journal_place){.gpa = gpa, .size = size, .original = malloc(size)};
+	if (!p->original || !get_hex(p->original, before, size)) {
+		free(p->original);
+		return NULL;
+	}
+	c->nr_places++;
+	return p;
+}
+
+static int add_ours(struct journal_place *p, const char *after)
+{
+	uint8_t *ours = realloc(p->ours, (p->nr_ours + 1) * p->size);
+	uint8_t *last;
+
+	if (!ours)
+		return -ENOMEM;
+	p->ours = ours;
+	last = ours + p->nr_ours * p->size;
+	if (!get_hex(last, after, p->size))
+		return -EPROTO;
+	for (size_t i = 0; i < p->nr_ours; i++)
+		if (!memcmp(ours + i * p->size, last, p->size))
+			return 0;
+	p->nr_ours++;
+	return 0;
+}
+
+static bool is_hex(const char *text, size_t size)
+{
+	return strspn(text, "0123456789abcdef") >= size;
+}
+
+/* "GPA BEFORE AFTER" */
+static int parse_write(struct journal_contents *c, char *line, struct error *err)
+{
+	char *before = strchr(line, ' '), *after = before ? strchr(before + 1, ' ') : NULL, *end;
+	struct journal_place *place;
+	uint64_t gpa;
+	size_t size;
+
+	if (!after)
+		return not_ours(err);
+	gpa = strtoull(line, &end, 16);
+	size = (size_t)(after - before - 1) / 2;
+	before++;
+	after++;
+	if (end != before - 1 || !size || size > JOURNAL_MAX_WRITE ||
+	    strlen(after) != 2 * size || !is_hex(before, 2 * size) || !is_hex(after, 2 * size))
+		return not_ours(err);
+	place = find_place(c, gpa, size);
+	if (!place)
+		place = add_place(c, gpa, size, before);
+	if (!place || add_ours(place, after))
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+static int parse_line(struct journal_contents *c, char *line, struct error *err)
+{
+	if (!strncmp(line, "write ", 6))
+		return parse_write(c, line + 6, err);
+	if (strcmp(line, "stop") && strcmp(line, "go"))
+		return not_ours(err);
+	c->stopped = line[0] == 's';
+	return 0;
+}
+
+int journal_parse(const char *text, size_t size, struct journal_contents *out, struct error *err)
+{
+	char line[4 * JOURNAL_MAX_WRITE + 64];
+	const char *at = text, *end = text + size, *newline;
+	int rc = 0;
+
+	*out = (struct journal_contents){0};
+	for (int i = 0; !rc && (newline = memchr(at, '\n', (size_t)(end - at))); i++) {
+		size_t n = (size_t)(newline - at);
+
+		if (n >= sizeof(line) || memchr(at, 0, n) || i == JOURNAL_MAX_LINES) {
+			rc = not_ours(err);
+			break;
+		}
+		memcpy(line, at, n);
+		line[n] = '\0';
+		rc = parse_line(out, line, err);
+		at = newline + 1;
+	}
+	if (rc)
+		journal_contents_deinit(out);
+	return rc;
+}
+
+int libvirt_journal_read(const struct libvirt_journal *journal, struct journal_contents *out,
+			 struct error *err)
+{
+	struct stat st;
+	char *text;
+	int rc;
+
+	if (fstat(journal->fd, &st) || st.st_size > MAX_JOURNAL)
+		return not_ours(err);
+	text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	if (pread(journal->fd, text, (size_t)st.st_size, 0) != st.st_size)
+		rc = error_set(err, EIO, "cannot read %s", journal->path);
+	else
+		rc = journal_parse(text, (size_t)st.st_size, out, err);
+	free(text);
+	return rc;
+}
+
+void journal_contents_deinit(struct journal_contents *c)
+{
+	for (size_t i = 0; i < c->nr_places; i++) {
+		free(c->places[i].original);
+		free(c->places[i].ours);
+	}
+	free(c->places);
+	*c = (struct journal_contents){0};
+}

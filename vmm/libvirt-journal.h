@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_LIBVIRT_JOURNAL_H
+#define SONDE_VMM_LIBVIRT_JOURNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/error.h"
+#include "vmm/libvirt-lib.h"
+
+/*
+ * What an attached tracer changes in a domain, noted on disk before it does so, for whoever has to
+ * undo it: a text file of lines in $XDG_RUNTIME_DIR/sonde or /run/sonde, named by the domain's
+ * uuid and locked while its tracer lives. It is gone when nothing is left to undo.
+ */
+struct libvirt_journal {
+	int fd; /* -1: none */
+	char path[256];
+};
+
+enum { JOURNAL_MAX_WRITE = 4096, JOURNAL_MAX_LINES = 1 << 20 };
+
+/* For a new tracer. -EBUSY: another one is at work; -EEXIST: one died, `sonde recover` is needed. */
+int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err);
+/* For whoever recovers. -EBUSY as above; -ENOENT: there is none. */
+int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err);
+/* Keep the file. Also of one that is not open. */
+void libvirt_journal_close(struct libvirt_journal *journal);
+/* Everything is undone. */
+void libvirt_journal_remove(struct libvirt_journal *journal);
+
+/* About to write [gpa, gpa + size), which holds `before`, up to JOURNAL_MAX_WRITE bytes. */
+int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
+			  const uint8_t *after, size_t size, struct error *err);
+/* About to stop the running guest, or to let it go on. */
+int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct error *err);
+
+/* Everything written to one place since the beginning. */
+struct journal_place {
+	uint64_t gpa;
+	size_t size;
+	uint8_t *original;
+	uint8_t *ours; /* nr_ours times `size` bytes, any of which may stand there */
+	size_t nr_ours;
+};
+
+struct journal_contents {
+	bool stopped; /* by the tracer */
+	struct journal_place *places; /* in the order of their first write */
+	size_t nr_places;
+};
+
+/* Read it; a last line that is cut off was never acted on. -EPROTO if it is no journal. */
+int libvirt_journal_read(const struct libvirt_journal *journal, struct journal_contents *out,
+			 struct error *err);
+/* The same from text of `size` bytes. */
+int journal_parse(const char *text, size_t size, struct journal_contents *out, struct error *err);
+void journal_contents_deinit(struct journal_contents *contents);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt-memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include "vmm/libvirt-shmem.h"
+
+enum { MAX_CMDLINE = 1 << 20 };
+
+/* --- the process ----------------------------------------------------------------------------- */
+
+/* Whether a process was started with "-uuid UUID", as libvirt starts QEMU. */
+static bool has_uuid(pid_t pid, const char *uuid)
+{
+	char path[64], *text = malloc(MAX_CMDLINE + 1), *at;
+	bool found = false;
+	ssize_t n = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && text)
+		n = read(fd, text, MAX_CMDLINE);
+	if (n > 0) {
+		text[n] = '\0';
+		for (at = text; !found && at < text + n; at += strlen(at) + 1)
+			found = !strcmp(at, "-uuid") && at + 6 < text + n && !strcmp(at + 6, uuid);
+	}
+	if (fd >= 0)
+		close(fd);
+	free(text);
+	return found;
+}
+
+static int find_qemu(const char *uuid, pid_t *out, struct error *err)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	unsigned int found = 0;
+
+	while (proc && (entry = readdir(proc))) {
+		pid_t pid = (pid_t)atoi(entry->d_name);
+
+		if (pid > 0 && has_uuid(pid, uuid)) {
+			*out = pid;
+			found++;
+		}
+	}
+	if (proc)
+		closedir(proc);
+	if (found == 1)
+		return 0;
+	return error_set(err, ESRCH,
+			 found ? "several processes on this host claim to be the domain's QEMU"
+			       : "the domain's QEMU does not run on this host: run sonde there");
+}
+
+/* --- its address space ----------------------------------------------------------------------- */
+
+bool libvirt_parse_mapping(const char *line, struct libvirt_mapping *out)
+{
+	char flags[5];
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &out->start,
+		   &out->end, flags, &out->offset, &out->major, &out->minor, &out->inode) != 7)
+		return false;
+	out->shared = flags[3] == 's';
+	return out->start < out->end;
+}
+
+/* The mapping that holds all of [hva, hva + size). */
+static int find_mapping(pid_t pid, uint64_t hva, uint64_t size, struct libvirt_mapping *out,
+			struct error *err)
+{
+	char path[64], line[512];
+	bool found = false;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return error_set(err, EACCES, "QEMU's process %d cannot be looked into: %s", pid,
+				 strerror(errno));
+	while (!found && fgets(line, sizeof(line), maps))
+		found = libvirt_parse_mapping(line, out) && hva >= out->start && hva < out->end &&
+			size <= out->end - hva;
+	fclose(maps);
+	return found ? 0 : error_set(err, EPROTO, "QEMU's guest memory is not where it says");
+}
+
+/* QEMU's own descriptor of the file that is mapped there, opened again. */
+static int open_backing(pid_t pid, const struct libvirt_mapping *mapping)
+{
+	char path[64];
+	struct dirent *entry;
+	int found = -1;
+	DIR *fds;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	fds = opendir(path);
+	while (fds && found < 0 && (entry = readdir(fds))) {
+		struct stat st;
+		char name[128];
+
+		snprintf(name, sizeof(name), "/proc/%d/fd/%.20s", pid, entry->d_name);
+		if (!stat(name, &st) && S_ISREG(st.st_mode) && st.st_ino == mapping->inode &&
+		    major(st.st_dev) == mapping->major && minor(st.st_dev) == mapping->minor)
+			found = open(name, O_RDONLY | O_CLOEXEC);
+	}
+	if (fds)
+		closedir(fds);
+	return found;
+}
+
+/* NULL if there is no file to be shared. */
+static uint8_t *map_backing(pid_t pid, uint64_t hva, uint64_t size,
+			    const struct libvirt_mapping *mapping)
+{
+	uint64_t offset = mapping->offset + (hva - mapping->start);
+	struct stat st;
+	void *at = MAP_FAILED;
+	int fd = mapping->shared ? open_backing(pid, mapping) : -1;
+
+	if (fd < 0)
+		return NULL;
+	if (!fstat(fd, &st) && size <= (uint64_t)st.st_size &&
+	    offset <= (uint64_t)st.st_size - size)
+		at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+	close(fd);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+/* --- its guest's RAM ------------------------------------------------------------------------- */
+
+static int ask_ram(struct libvirt_domain *domain, struct libvirt_ram *ram, struct error *err)
+{
+	char *reply;
+	int n = libvirt_hmp(domain, "info mtree -f", &reply, err);
+
+	if (n)
+		return n;
+	n = libvirt_reply_ram(reply, strlen(reply), ram, LIBVIRT_MAX_RAM, err);
+	free(reply);
+	return n;
+}
+
+static int ask_hva(struct libvirt_domain *domain, uint64_t gpa, uint64_t *hva, struct error *err)
+{
+	char command[48], *reply;
+	int rc;
+
+	snprintf(command, sizeof(command), "gpa2hva 0x%" PRIx64, gpa);
+	rc = libvirt_hmp(domain, command, &reply, err);
+	if (rc)
+		return rc;
+	rc = libvirt_reply_hva(reply, strlen(reply), hva, err);
+	free(reply);
+	return rc;
+}
+
+static int open_mem(struct libvirt_memory *m, struct error *err)
+{
+	char path[64];
+
+	if (m->mem_fd >= 0)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/mem", m->qemu);
+	m->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (m->mem_fd < 0)
+		return error_set(err, EACCES, "QEMU's memory cannot be read: %s: run sonde as root",
+				 strerror(errno));
+	return 0;
+}
+
+static int add_region(struct libvirt_memory *m, struct libvirt_domain *domain,
+		      const struct libvirt_ram *ram, struct error *err)
+{
+	struct libvirt_mapping mapping;
+	uint64_t hva;
+	int rc = ask_hva(domain, ram->gpa, &hva, err);
+
+	if (!rc)
+		rc = find_mapping(m->qemu, hva, ram->size, &mapping, err);
+	if (rc)
+		return rc;
+	m->regions[m->nr_regions] = (struct guest_region){
+		.gpa = ram->gpa,
+		.size = ram->size,
+		.hva = map_backing(m->qemu, hva, ram->size, &mapping),
+		.read_only = true,
+	};
+	m->qemu_hva[m->nr_regions] = hva;
+	return m->regions[m->nr_regions++].hva ? 0 : open_mem(m, err);
+}
+
+static bool is_shmem(const struct libvirt_ram *ram)
+{
+	return !strcmp(ram->name, LIBVIRT_SHMEM_REGION);
+}
+
+int libvirt_memory_open(struct libvirt_memory *m, struct libvirt_domain *domain, bool with_shmem,
+			struct error *err)
+{
+	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
+	int n, rc;
+
+	*m = (struct libvirt_memory){.mem_fd = -1};
+	n = ask_ram(domain, ram, err);
+	rc = n < 0 ? n : find_qemu(domain->uuid, &m->qemu, err);
+	for (int i = 0; !rc && i < n; i++)
+		if (with_shmem || !is_shmem(&ram[i]))
+			rc = add_region(m, domain, &ram[i], err);
+	if (rc)
+		libvirt_memory_close(m);
+	else if (m->mem_fd >= 0)
+		snprintf(m->how, sizeof(m->how),
+			 "/proc/%d/mem: the domain's memory is no shared file", m->qemu);
+	else
+		snprintf(m->how, sizeof(m->how), "mapped: the backing file of QEMU process %d",
+			 m->qemu);
+	return rc;
+}
+
+void libvirt_memory_close(struct libvirt_memory *m)
+{
+	for (size_t i = 0; i < m->nr_regions; i++)
+		if (m->regions[i].hva)
+			munmap(m->regions[i].hva, m->regions[i].size);
+	if (m->mem_fd >= 0)
+		close(m->mem_fd);
+	*m = (struct libvirt_memory){.mem_fd = -1};
+}
+
+int libvirt_memory_read(struct libvirt_memory *m, uint64_t gpa, void *to, size_t size,
+			struct error *err)
+{
+	for (size_t i = 0; i < m->nr_regions; i++) {
+		uint64_t offset = gpa - m->regions[i].gpa;
+
+		if (gpa < m->regions[i].gpa || offset >= m->regions[i].size)
+			continue;
+		if (pread(m->mem_fd, to, size, (off_t)(m->qemu_hva[i] + offset)) == (ssize_t)size)
+			return 0;
+		return error_set_at(err, EIO, gpa, "QEMU's memory cannot be read any more");
+	}
+	return error_set_at(err, EFAULT, gpa, "not guest RAM");
+}

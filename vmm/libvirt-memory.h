@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_LIBVIRT_MEMORY_H
+#define SONDE_VMM_LIBVIRT_MEMORY_H
+
+#include <sys/types.h>
+#include "introspect/guest.h"
+#include "vmm/libvirt-domain.h"
+#include "vmm/libvirt-reply.h"
+
+/*
+ * A domain's RAM, to be read: its shared backing file mapped, or else the QEMU process's memory
+ * (/proc/PID/mem). Writes must go through QEMU, which has to know of them (gdbstub.h).
+ */
+enum { LIBVIRT_MAX_RAM = 32 };
+
+struct libvirt_memory {
+	struct guest_region regions[LIBVIRT_MAX_RAM + 1]; /* one more for the owner's use */
+	uint64_t qemu_hva[LIBVIRT_MAX_RAM];               /* in QEMU's address space */
+	size_t nr_regions;
+	pid_t qemu;
+	int mem_fd;    /* /proc/PID/mem, -1: not needed */
+	char how[160]; /* how it is read, and why so; for people */
+};
+
+/* `with_shmem`: also memory that some sonde has plugged in (libvirt-shmem.h). -ESRCH no such QEMU process on this host, -EACCES its memory is not ours to read. */
+int libvirt_memory_open(struct libvirt_memory *memory, struct libvirt_domain *domain,
+			bool with_shmem, struct error *err);
+void libvirt_memory_close(struct libvirt_memory *memory);
+
+/* Of regions without a mapping, the bytes of one region. */
+int libvirt_memory_read(struct libvirt_memory *memory, uint64_t gpa, void *to, size_t size,
+			struct error *err);
+
+/* A line of /proc/PID/maps (proc(5)); pure. False if it is none. */
+struct libvirt_mapping {
+	uint64_t start, end, offset, inode;
+	unsigned int major, minor;
+	bool shared;
+};
+bool libvirt_parse_mapping(const char *line, struct libvirt_mapping *out);
+
+#endif

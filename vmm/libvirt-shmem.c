@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt-shmem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "vmm/libvirt-reply.h"
+
+/* libvirt lets users name devices "ua-...", and calls their memory "shmmem-" and that. */
+static const char alias[] = "ua-sonde";
+
+enum {
+	MAX_BUS = 64,
+	POLL_MS = 50,
+	PLUG_TRIES = 100,   /* 5 s */
+	UNPLUG_TRIES = 200, /* 10 s: the guest may wait 5 s for a pressed button to be released */
+};
+
+static void wait_a_moment(void)
+{
+	const struct timespec moment = {.tv_nsec = POLL_MS * 1000000};
+
+	nanosleep(&moment, NULL);
+}
+
+int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error *err)
+{
+	char *xml = domain->api->domain_xml(domain->domain, 0);
+
+	if (!xml)
+		return libvirt_error(domain, domain->name, err);
+	*out = strstr(xml, alias);
+	free(xml);
+	return 0;
+}
+
+/* --- plugging -------------------------------------------------------------------------------- */
+
+static int attach(struct libvirt_domain *domain, const char *name, unsigned int bus,
+		  struct error *err)
+{
+	char xml[512], address[96] = "";
+
+	if (bus)
+		snprintf(address, sizeof(address),
+			 "<address type='pci' domain='0' bus='%u' slot='0' function='0'/>", bus);
+	snprintf(xml, sizeof(xml),
+		 "<shmem name='%s'><model type='ivshmem-plain'/><size unit='M'>%d</size>"
+		 "<alias name='%s'/>%s</shmem>",
+		 name, LIBVIRT_SHMEM_BYTES >> 20, alias, address);
+	if (!domain->api->attach_device(domain->domain, xml, LIBVIRT_AFFECT_LIVE))
+		return 0;
+	return libvirt_error(domain, "libvirt refuses a <shmem> device", err);
+}
+
+/* An empty root port, in XML that libvirt has written. 0: none behind `bus`. */
+static unsigned int next_root_port(const char *xml, unsigned int bus)
+{
+	char controller[80], used[24];
+
+	while (++bus < MAX_BUS) {
+		snprintf(controller, sizeof(controller),
+			 "<controller type='pci' index='%u' model='pcie-root-port'>", bus);
+		snprintf(used, sizeof(used), " bus='0x%02x' ", bus);
+		if (strstr(xml, controller) && !strstr(xml, used))
+			return bus;
+	}
+	return 0;
+}
+
+/*
+ * Where libvirt itself has a place for a conventional PCI device, or on an empty root port: it
+ * puts it there only when told so.
+ */
+static int attach_somewhere(struct libvirt_domain *domain, const char *name, struct error *err)
+{
+	unsigned int bus = 0;
+	char *xml;
+	int rc = attach(domain, name, 0, err);
+
+	if (!rc)
+		return 0;
+	xml = domain->api->domain_xml(domain->domain, 0);
+	if (!xml)
+		return libvirt_error(domain, domain->name, err);
+	while (rc && (bus = next_root_port(xml, bus)))
+		rc = attach(domain, name, bus, err);
+	free(xml);
+	if (rc)
+		error_prefix(err, "no free PCI slot: ");
+	return rc ? -ENOSPC : 0;
+}
+
+static int map_file(const char *name, struct guest_region *out, struct error *err)
+{
+	char path[128];
+	struct stat st;
+	void *at = MAP_FAILED;
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/shm/%s", name);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return error_set(err, EACCES, "cannot open the memory that QEMU shares: %s: %s",
+				 path, strerror(errno));
+	if (!fstat(fd, &st) && st.st_size == LIBVIRT_SHMEM_BYTES)
+		at = mmap(NULL, LIBVIRT_SHMEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	/* It lives as long as it is mapped, and nothing is to be left behind. */
+	unlink(path);
+	if (at == MAP_FAILED)
+		return error_set(err, EIO, "cannot map the memory that QEMU shares");
+	*out = (struct guest_region){.size = LIBVIRT_SHMEM_BYTES, .hva = at};
+	return 0;
+}
+
+int libvirt_shmem_find(struct libvirt_domain *domain, uint64_t *gpa, struct error *err)
+{
+	enum { MAX_RANGES = 64 };
+	struct libvirt_ram ranges[MAX_RANGES];
+	char *reply;
+	int n = libvirt_hmp(domain, "info mtree -f", &reply, err);
+
+	if (n)
+		return n;
+	n = libvirt_reply_ram(reply, strlen(reply), ranges, MAX_RANGES, err);
+	free(reply);
+	for (int i = 0; i < n; i++)
+		if (!strcmp(ranges[i].name, LIBVIRT_SHMEM_REGION) && ranges[i].size == LIBVIRT_SHMEM_BYTES) {
+			*gpa = ranges[i].gpa;
+			return 0;
+		}
+	return n < 0 ? n : error_set(err, EAGAIN, "the guest has not mapped the device");
+}
+
+static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct error *err)
+{
+	for (int i = 0; i < PLUG_TRIES; i++) {
+		int rc = libvirt_shmem_find(domain, gpa, err);
+
+		if (rc != -EAGAIN)
+			return rc;
+		wait_a_moment();
+	}
+	return error_set(err, ETIMEDOUT,
+			 "the guest does not take the hot-plugged device: has it ACPI, and run?");
+}
+
+int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, struct error *err)
+{
+	char name[64];
+	bool present = false;
+	int rc = libvirt_shmem_present(domain, &present, err);
+
+	if (!rc && present)
+		rc = error_set(err, EEXIST, "the domain has a device of an earlier sonde: run "
+					    "'sonde recover %s' first",
+			       domain->name);
+	if (rc)
+		return rc;
+	snprintf(name, sizeof(name), "sonde-%s", domain->uuid);
+	rc = attach_somewhere(domain, name, err);
+	if (rc)
+		return rc;
+	rc = map_file(name, out, err);
+	if (!rc)
+		rc = wait_for_gpa(domain, &out->gpa, err);
+	if (rc) {
+		libvirt_shmem_unmap(out);
+		libvirt_shmem_unplug(domain, NULL);
+	}
+	return rc;
+}
+
+void libvirt_shmem_unmap(struct guest_region *region)
+{
+	if (region->hva)
+		munmap(region->hva, LIBVIRT_SHMEM_BYTES);
+	*region = (struct guest_region){0};
+}
+
+/* --- unplugging ------------------------------------------------------------------------------ */
+
+int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
+{
+	bool present = true;
+
+	for (int i = 0; i < UNPLUG_TRIES; i++) {
+		int rc = libvirt_shmem_present(domain, &present, err);
+
+		if (rc || !present)
+			return rc;
+		/* Asked again, as a guest that was busy forgets. */
+		if (i % (UNPLUG_TRIES / 2) == 0)
+			domain->api->detach_alias(domain->domain, alias, LIBVIRT_AFFECT_LIVE);
+		wait_a_moment();
+	}
+	return error_set(err, ETIMEDOUT, "the guest does not let the hot-plugged device go yet");
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_LIBVIRT_SHMEM_H
+#define SONDE_VMM_LIBVIRT_SHMEM_H
+
+#include <stdbool.h>
+#include "introspect/guest.h"
+#include "vmm/libvirt-domain.h"
+
+/*
+ * Memory of ours in a running domain: a hot-plugged <shmem> device (QEMU's ivshmem-plain), whose
+ * second BAR the guest's PCI code maps by itself, with no driver, and whose file we map too.
+ */
+enum { LIBVIRT_SHMEM_BYTES = 2 << 20 }; /* as much as fits the window of a default root port */
+#define LIBVIRT_SHMEM_REGION "shmmem-ua-sonde" /* what QEMU calls its memory */
+
+/*
+ * The domain must run. *out is where the guest has it. -ENOSPC: no free slot that takes it;
+ * -ETIMEDOUT: the guest does not serve its PCI hot-plug; -EEXIST: a device of ours is there.
+ */
+int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, struct error *err);
+void libvirt_shmem_unmap(struct guest_region *region);
+
+/* Take it out again and wait until the guest has let it go; 0 also if there is none. -ETIMEDOUT:
+ * it will go when the guest next serves its PCI hot-plug. */
+int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err);
+
+/* Where the guest has it; -EAGAIN while it has not mapped it, or there is none. */
+int libvirt_shmem_find(struct libvirt_domain *domain, uint64_t *gpa, struct error *err);
+
+/* Whether the domain has such a device. */
+int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error *err);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_RSP_H
+#define SONDE_VMM_RSP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/error.h"
+#include "introspect/guest.h"
+
+/*
+ * A client of GDB's remote serial protocol (GDB manual, appendix E) over a connected stream socket,
+ * for a guest that somebody else has stopped: it reads registers and writes memory, sets no
+ * breakpoints and never lets the guest run. The peer is not trusted: packets and waits are bounded.
+ */
+enum {
+	RSP_MAX_PACKET = 16384, /* bytes of a packet's payload that we take */
+	RSP_MAX_WRITE = 1024,   /* bytes of memory in one packet of ours */
+	RSP_TIMEOUT_MS = 5000,
+};
+
+struct rsp {
+	int fd;
+	uint8_t buffer[4096];
+	size_t at, end; /* of what is unread in it */
+};
+
+/* `fd` stays the caller's. */
+void rsp_init(struct rsp *rsp, int fd);
+
+/*
+ * Send a packet and take the reply to it, NUL-terminated: of stop notices that come before it none
+ * is left. -ETIMEDOUT, -ECONNRESET, -EPROTO (the stream makes no sense), -EMSGSIZE.
+ */
+int rsp_request(struct rsp *rsp, const char *packet, char reply[static RSP_MAX_PACKET + 1],
+		struct error *err);
+
+/*
+ * QEMU's own (docs/system/gdb): addresses are guest-physical from here on, or virtual again, which
+ * outlives the connection.
+ */
+int rsp_set_physical(struct rsp *rsp, bool physical, struct error *err);
+/* -EFAULT where there is no memory. */
+int rsp_write(struct rsp *rsp, uint64_t address, const void *from, size_t size, struct error *err);
+int rsp_read(struct rsp *rsp, uint64_t address, void *to, size_t size, struct error *err);
+
+/* Registers of a vCPU, which QEMU calls thread vcpu + 1. */
+struct rsp_registers {
+	struct guest_regs regs;
+	struct guest_sregs sregs; /* lstar and idt_base are not told: 0 */
+};
+int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err);
+
+/* The reply to `g` of an x86-64 guest (QEMU, gdb-xml/i386-64bit.xml); pure. */
+int rsp_parse_registers(const char *hex, struct rsp_registers *out, struct error *err);
+
+#endif
