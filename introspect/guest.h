@@ -125,8 +125,8 @@ struct guest_ops {
 	 * have written the register (while it boots, when it takes a CPU on or off line). -ENOTSUP
 	 * if the host has no usable TSC. tsc is what vCPU 0, after its tsc_clock, would read now,
 	 * or less where that is not known for sure; any thread, no system call. Both NULL where
-	 * there is no such thing. tsc_seen (or NULL) is told a stamp that a vCPU has written, before
-	 * tsc is asked.
+	 * there is no such thing. tsc_seen (or NULL) is told a stamp that a vCPU has written,
+	 * before tsc is asked.
 	 */
 	uint64_t (*tsc)(struct guest *guest);
 	void (*tsc_seen)(struct guest *guest, uint64_t tsc);

@@ -80,7 +80,7 @@ static void use_clocks(struct exitless *x)
 	pthread_mutex_unlock(&x->lock);
 }
 
-static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
+static uint64_t pass_at(struct exitless *x, uint64_t margin, uint64_t stall)
 {
 	struct ring_clock clock = {.tsc = x->guest->ops->tsc(x->guest),
 				   .margin = margin,
@@ -97,6 +97,22 @@ static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
 		pthread_cond_broadcast(&x->passed);
 	pthread_mutex_unlock(&x->lock);
 	return pass.records;
+}
+
+/* A guest whose time nobody else tells: each ring's next record does. */
+static void tell_stamps(struct exitless *x)
+{
+	uint64_t tsc;
+
+	for (unsigned int i = 0; x->guest->ops->tsc_seen && i < x->nr_vcpus; i++)
+		if (ring_next_stamp(&x->rings[i], &tsc))
+			x->guest->ops->tsc_seen(x->guest, tsc);
+}
+
+static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
+{
+	tell_stamps(x);
+	return pass_at(x, margin, stall);
 }
 
 void exitless_drain_all(struct exitless *x)
@@ -190,7 +206,7 @@ static void *drain(void *arg)
 
 		if (records)
 			busy_until = now + (uint64_t)IDLE_MS * NS_PER_MS;
-		if (now < busy_until) {
+		if (now < busy_until || !(x->guest->caps & GUEST_CAP_PORT_TRAP)) {
 			result = doze(x, records ? BUSY_MS : QUIET_MS);
 			continue;
 		}

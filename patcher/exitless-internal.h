@@ -26,6 +26,7 @@ struct exitless {
 	struct guest_region scratch; /* size 0: none */
 	struct kernel_mapping mapping;
 	bool mapped;
+	uint64_t code_bytes; /* of the scratch memory; the rings are behind */
 	struct trampoline_kernel facts;
 	struct trampoline_set set;
 	const struct probe_ref *refs; /* the plan's */

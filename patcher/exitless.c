@@ -9,7 +9,7 @@
 #include "patcher/trap-record.h"
 
 enum {
-	CODE_BYTES = KERNEL_MAP_CHUNK,
+	SMALL_CODE_BYTES = 128 << 10, /* where the guest has no chunk for it */
 	TRAP_RING_BYTES = 256 << 10,
 	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
 	MARGIN_NS = 20000,     /* in which a reservation becomes visible */
@@ -85,31 +85,62 @@ static uint64_t rings_size(const struct exitless *x)
 }
 
 /* What the guest may write: the rings, then the arrays that are kept for returns. */
-static uint64_t data_area(const struct exitless *x)
+static uint64_t data_area(const struct exitless *x, uint64_t unit)
 {
 	uint64_t bytes = rings_size(x) + RING_KEPT_SLOTS * sizeof(struct ring_kept);
 
-	return (bytes + KERNEL_MAP_CHUNK - 1) & ~(uint64_t)(KERNEL_MAP_CHUNK - 1);
+	return (bytes + unit - 1) & ~(unit - 1);
+}
+
+/* Code and rings in chunks of their own; *data is what the latter take. */
+static int make_layout(struct exitless *x, uint64_t *data, struct error *err)
+{
+	x->code_bytes = KERNEL_MAP_CHUNK;
+	*data = data_area(x, KERNEL_MAP_CHUNK);
+	if (*data > KERNEL_MAP_MAX - KERNEL_MAP_CHUNK)
+		return error_set(
+			err, ENOSPC, "rings of %u vCPUs take %" PRIu64 " MiB, %d are the most",
+			x->nr_vcpus, *data >> 20, (KERNEL_MAP_MAX - KERNEL_MAP_CHUNK) >> 20);
+	return 0;
+}
+
+/* Both in one chunk, and with the page table for it; rings are as large as they can be then. */
+static int make_small_layout(struct exitless *x, uint64_t *data, struct error *err)
+{
+	uint64_t room = KERNEL_MAP_CHUNK - SMALL_CODE_BYTES - KERNEL_MAP_PAGE;
+
+	x->code_bytes = SMALL_CODE_BYTES;
+	while (data_area(x, KERNEL_MAP_PAGE) > room && x->config.ring_bytes > RING_MIN_DATA)
+		x->config.ring_bytes /= 2;
+	*data = data_area(x, KERNEL_MAP_PAGE);
+	if (*data > room)
+		return error_set(err, ENOSPC, "rings of %u vCPUs do not fit into %d MiB",
+				 x->nr_vcpus, KERNEL_MAP_CHUNK >> 20);
+	return 0;
+}
+
+static bool is_small(const struct guest *guest)
+{
+	return guest->max_scratch && guest->max_scratch < 2 * KERNEL_MAP_CHUNK;
 }
 
 static int map_scratch(struct exitless *x, struct error *err)
 {
-	uint64_t data = data_area(x);
-	const struct kernel_map_part parts[] = {
-		{.offset = 0, .size = CODE_BYTES, .executable = true},
-		{.offset = CODE_BYTES, .size = data},
-	};
-	int ret;
+	bool small = is_small(x->guest);
+	struct kernel_map_part parts[2];
+	uint64_t data;
+	int ret = small ? make_small_layout(x, &data, err) : make_layout(x, &data, err);
 
-	if (data > KERNEL_MAP_MAX - CODE_BYTES)
-		return error_set(err, ENOSPC,
-				 "rings of %u vCPUs take %" PRIu64 " MiB, %d are the most",
-				 x->nr_vcpus, data >> 20, (KERNEL_MAP_MAX - CODE_BYTES) >> 20);
-	ret = x->guest->ops->scratch_add(x->guest, CODE_BYTES + data, &x->scratch, err);
+	if (ret)
+		return ret;
+	ret = x->guest->ops->scratch_add(x->guest, small ? KERNEL_MAP_CHUNK : x->code_bytes + data,
+					 &x->scratch, err);
 	if (ret) {
 		x->scratch.size = 0;
 		return ret;
 	}
+	parts[0] = (struct kernel_map_part){.size = x->code_bytes, .executable = true};
+	parts[1] = (struct kernel_map_part){.offset = x->code_bytes, .size = data};
 	ret = kernel_mapping_create(x->kernel, &x->scratch, parts, 2, &x->mapping, err);
 	x->mapped = !ret;
 	return ret;
@@ -140,10 +171,10 @@ static int make_rings(struct exitless *x, struct error *err)
 				    .nr_shapes = TRAP_RECORD_SHAPES};
 	int ret = 0;
 
-	x->kept = (struct ring_kept *)(void *)((uint8_t *)x->scratch.hva + CODE_BYTES +
+	x->kept = (struct ring_kept *)(void *)((uint8_t *)x->scratch.hva + x->code_bytes +
 					       rings_size(x));
 	for (unsigned int i = 0; !ret && i < x->nr_vcpus; i++) {
-		ret = ring_init(&x->rings[i], x->scratch.hva + CODE_BYTES + (uint64_t)i * stride,
+		ret = ring_init(&x->rings[i], x->scratch.hva + x->code_bytes + (uint64_t)i * stride,
 				&config, err);
 		if (!ret)
 			ret = ring_init(trap_ring(x, i),
@@ -159,12 +190,12 @@ static int make_code(struct exitless *x, struct site_plan *plan, const struct tr
 	const struct trampoline_room room = {
 		.gva = x->mapping.gva,
 		.bytes = x->scratch.hva,
-		.size = CODE_BYTES,
-		.rings = {.gva = x->mapping.gva + CODE_BYTES,
+		.size = x->code_bytes,
+		.rings = {.gva = x->mapping.gva + x->code_bytes,
 			  .data_bytes = x->config.ring_bytes,
 			  .cpus = x->nr_vcpus},
 		.kernel = &x->facts,
-		.kept = x->mapping.gva + CODE_BYTES + rings_size(x),
+		.kept = x->mapping.gva + x->code_bytes + rings_size(x),
 		.full = x->config.full,
 	};
 

@@ -178,6 +178,18 @@ static enum step take_next(struct ring *ring, uint64_t end, const struct ring_cl
 	return STEP_TAKEN;
 }
 
+bool ring_next_stamp(const struct ring *ring, uint64_t *tsc)
+{
+	const struct ring_record *record =
+		(const struct ring_record *)(const void *)(ring->data +
+							   offset_of(ring, ring->consumed));
+
+	if (ring->dead || !__atomic_load_n(&record->commit, __ATOMIC_ACQUIRE))
+		return false;
+	*tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+	return true;
+}
+
 /* Whether the record that is not committed has had its time. */
 static bool is_stalled(struct ring *ring, const struct ring_clock *clock)
 {

@@ -91,6 +91,9 @@ void ring_deinit(struct ring *ring);
  */
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
 
+/* The stamp of the next record to take, as the guest wrote it; false if none is complete. */
+bool ring_next_stamp(const struct ring *ring, uint64_t *tsc);
+
 /* No later record of this ring shall have a smaller stamp than `tsc`: others' were handed on. */
 void ring_raise_floor(struct ring *ring, uint64_t tsc);
 

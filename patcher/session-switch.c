@@ -29,11 +29,17 @@ static int revert(struct trace_session *s, struct error *err)
 	return ret ? ret : patch_set_revert(&s->plan.returns, &s->kernel, NULL, err);
 }
 
+static enum trampoline_full when_full(const struct trace_session *s)
+{
+	if (s->options.drop)
+		return TRAMPOLINE_DROP;
+	return s->guest->caps & GUEST_CAP_PORT_TRAP ? TRAMPOLINE_BLOCK : TRAMPOLINE_SPIN;
+}
+
 static int put_trampolines(struct trace_session *s, struct error *err)
 {
 	const struct exitless_config config = {.ring_bytes = s->options.ring_bytes,
-					       .full = s->options.drop ? TRAMPOLINE_DROP
-								       : TRAMPOLINE_BLOCK,
+					       .full = when_full(s),
 					       .handle = handle,
 					       .arg = s};
 	struct exitless *x = NULL;
@@ -74,6 +80,20 @@ int session_switch(struct trace_session *s, struct error *err)
 		s->switch_pending = false;
 	}
 	return apply(s, err);
+}
+
+int session_start_without_traps(struct trace_session *s, struct error *err)
+{
+	int ret;
+
+	if (!s->options.exitless)
+		return error_set(err, ENOTSUP, "this kind of guest cannot be traced by traps");
+	if (boot_window_is_open(&s->kernel))
+		return error_set(err, EAGAIN, "the guest is still booting");
+	ret = site_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers, &s->traps,
+			     err);
+	s->no_exitless = (struct error){0};
+	return ret ? ret : put_trampolines(s, err);
 }
 
 /* SYSTEM_BOOTING 0, SYSTEM_SCHEDULING 1 while other CPUs are started (include/linux/kernel.h) */

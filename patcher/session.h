@@ -89,6 +89,8 @@ void session_kept_array(struct trace_session *session, struct probe_hit *hit,
  * also if exitless mode is impossible, which is noted: the traps stay.
  */
 int session_switch(struct trace_session *session, struct error *err);
+/* For guests that have no traps: trampolines or nothing. With the guest stopped. */
+int session_start_without_traps(struct trace_session *session, struct error *err);
 /* After a trap was served, on the vCPU's thread: see whether the guest is ready now. */
 void session_look_again(struct trace_session *session);
 /* With the guest stopped and its text put back: leave its memory, which takes a while. */

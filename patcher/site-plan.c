@@ -12,6 +12,8 @@ static const uint8_t entry_trap[SITE_SIZE] = {0xe6, GUEST_TRAP_PORT, 0x0f, 0x1f,
 /* out %al,$port, then INT3 that nobody executes: the handler returns for the guest. */
 static const uint8_t return_trap[SLOT_MAX_SIZE] = {0xe6, GUEST_TRAP_PORT, 0xcc, 0xcc, 0xcc};
 
+enum { JUMP_SIZE = 5 };
+
 struct planner {
 	struct site_plan *plan;
 	const struct kernel *kernel;
@@ -103,6 +105,23 @@ static int add_probe(const struct planner *p, const struct probe_ref *ref,
 	return ret;
 }
 
+/* In a guest without traps a place must have room for a jump, as nobody else puts a record there.
+ */
+static int check_trampolines(const struct planner *p, const struct probe *probe,
+			     const struct function *function, struct error *why)
+{
+	if (p->kernel->guest->caps & GUEST_CAP_PORT_TRAP)
+		return 0;
+	if (probe->by_trap || probe->entry.items.from != ITEMS_NONE)
+		return error_set_at(why, ENOTSUP, kernel_gva(p->kernel, probe->site),
+				    "it needs a trap, which this guest has not");
+	for (unsigned int i = 0; probe->wants_return && i < function->nr_exits; i++)
+		if (function->exits[i].slot.size < JUMP_SIZE)
+			return error_set_at(why, ENOTSUP, function->exits[i].gva,
+					    "its return has no room for a jump");
+	return 0;
+}
+
 static int plan_probe(const struct planner *p, const struct probe_ref *ref, struct error *err)
 {
 	const struct probe *probe = ref->probe;
@@ -118,6 +137,8 @@ static int plan_probe(const struct planner *p, const struct probe_ref *ref, stru
 		ret = function_find_exits(p->kernel, p->decoder,
 					  kernel_gva(p->kernel, probe->function), probe->size,
 					  function, &why);
+	if (!ret)
+		ret = check_trampolines(p, probe, function, &why);
 	if (ret)
 		ret = refuse(p->plan, probe, &why, err);
 	else

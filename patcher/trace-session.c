@@ -225,6 +225,11 @@ static int check_moment(const struct kernel *kernel, bool *first, struct error *
 	return 0;
 }
 
+static bool has_traps(const struct trace_session *s)
+{
+	return s->guest->caps & GUEST_CAP_PORT_TRAP;
+}
+
 static int plan_and_patch(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
@@ -269,11 +274,13 @@ static int start_stopped(struct trace_session *s, struct error *err)
 
 	if (!ret)
 		ret = ftrace_yield_await(&s->kernel, err);
-	if (!ret)
+	if (!ret && !has_traps(s))
+		ret = session_start_without_traps(s, err);
+	else if (!ret)
 		ret = plan_and_patch(s, err);
 	if (ret)
 		return ret;
-	ret = switch_if_ready(s, err);
+	ret = has_traps(s) ? switch_if_ready(s, err) : 0;
 	if (ret) {
 		s->enabled = take_traps_back(s, NULL) != 0;
 		if (!s->enabled)
@@ -305,7 +312,8 @@ static void forget_calls(struct trace_session *s)
 {
 	s->in_flight += stash_clear(s->stash);
 	stash_clear(s->kept);
-	s->guest->ops->set_trap_handler(s->guest, NULL, NULL, NULL);
+	if (has_traps(s))
+		s->guest->ops->set_trap_handler(s->guest, NULL, NULL, NULL);
 }
 
 int trace_session_start(struct trace_session *s, const char *const *specs, struct error *err)
@@ -314,8 +322,6 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 
 	if (s->enabled)
 		return error_set(err, EALREADY, "tracing is on already");
-	if (!(s->guest->caps & GUEST_CAP_PORT_TRAP))
-		return error_set(err, ENOTSUP, "this kind of guest cannot be traced by traps");
 	ret = keep_specs(s, specs, err);
 	if (!ret)
 		ret = trace_session_locate(s, err);

@@ -9,6 +9,9 @@
 #include "patcher/trampoline-items.h"
 #include "patcher/trampoline-kept.h"
 
+/* Some milliseconds, of which the host needs about two to make room; interrupts are off. */
+enum { SPIN_ROUNDS = 1 << 17 };
+
 /* R10 is the CPU's distance from CPU 0's ring, R11 the record's offset in the data. */
 static void emit_start(struct trampoline_code *c)
 {
@@ -23,10 +26,11 @@ static void emit_start(struct trampoline_code *c)
  * No LOCK: only this CPU writes `reserve`, and what can come between, an NMI, comes between whole
  * instructions. It may reserve between the check and the XADD, which RING_SLACK allows for.
  */
-static void emit_reserve(struct trampoline_code *c, struct asm_label *slow)
+static void emit_reserve(struct trampoline_code *c, struct asm_label *retry, struct asm_label *slow)
 {
 	struct asm_mem reserve = trampoline_header_at(c, offsetof(struct ring_header, reserve));
 
+	asm_bind(&c->a, retry);
 	c->out->retry = (uint16_t)c->a.size;
 	asm_load(&c->a, ASM_64, ASM_R11, reserve);
 	asm_compare_load(&c->a, ASM_R11,
@@ -65,7 +69,27 @@ static void emit_leave(struct trampoline_code *c)
 		asm_bytes(&c->a, ret_int3, sizeof(ret_int3));
 }
 
-static void emit_slow(struct trampoline_code *c, struct asm_label *skip)
+/* R11 is loaded again by the retry. */
+static void emit_spin(struct trampoline_code *c, struct asm_label *retry)
+{
+	static const uint8_t pause[] = {0xf3, 0x90};
+	enum asm_reg rounds = trampoline_scratch(c);
+	struct asm_label again = {0};
+
+	asm_constant32(&c->a, rounds, SPIN_ROUNDS);
+	c->out->trap = (uint16_t)c->a.size;
+	asm_bind(&c->a, &again);
+	asm_bytes(&c->a, pause, sizeof(pause));
+	asm_load(&c->a, ASM_64, ASM_R11,
+		 trampoline_header_at(c, offsetof(struct ring_header, reserve)));
+	asm_compare_load(&c->a, ASM_R11,
+			 trampoline_header_at(c, offsetof(struct ring_header, limit)));
+	asm_jump_if(&c->a, ASM_B, retry);
+	asm_alu(&c->a, ASM_32, ASM_ADD, rounds, -1);
+	asm_jump_if(&c->a, ASM_NE, &again);
+}
+
+static void emit_ring(struct trampoline_code *c)
 {
 	static const uint8_t out[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
 	struct asm_label drop = {0};
@@ -78,6 +102,14 @@ static void emit_slow(struct trampoline_code *c, struct asm_label *skip)
 	c->out->trap = (uint16_t)c->a.size;
 	asm_bytes(&c->a, out, sizeof(out));
 	asm_bind(&c->a, &drop);
+}
+
+static void emit_slow(struct trampoline_code *c, struct asm_label *retry, struct asm_label *skip)
+{
+	if (c->spec->full == TRAMPOLINE_SPIN)
+		emit_spin(c, retry);
+	else
+		emit_ring(c);
 	if (c->out->layout.items)
 		trampoline_items_drop(c);
 	else
@@ -87,7 +119,7 @@ static void emit_slow(struct trampoline_code *c, struct asm_label *skip)
 
 static int emit(struct trampoline_code *c, struct error *err)
 {
-	struct asm_label slow = {0}, skip = {0};
+	struct asm_label retry = {0}, slow = {0}, skip = {0};
 	bool items = c->out->layout.items;
 
 	emit_start(c);
@@ -95,7 +127,7 @@ static int emit(struct trampoline_code *c, struct error *err)
 		trampoline_keep(c);
 	if (items)
 		trampoline_items_begin(c);
-	emit_reserve(c, &slow);
+	emit_reserve(c, &retry, &slow);
 	trampoline_emit_clock(c);
 	trampoline_emit_fields(c);
 	if (items)
@@ -107,7 +139,7 @@ static int emit(struct trampoline_code *c, struct error *err)
 		trampoline_items_next(c);
 	emit_leave(c);
 	asm_bind(&c->a, &slow);
-	emit_slow(c, &skip);
+	emit_slow(c, &retry, &skip);
 	c->out->size = (uint16_t)c->a.size;
 	return assembler_finish(&c->a, err);
 }

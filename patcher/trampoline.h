@@ -50,6 +50,8 @@ struct trampoline_kernel {
 
 enum trampoline_full {
 	TRAMPOLINE_BLOCK, /* a full ring rings the host for each record */
+	TRAMPOLINE_SPIN,  /* waits a bounded time for room, and then counts it: nobody serves an
+			     `out` */
 	TRAMPOLINE_DROP,  /* counts it in the ring's `drops`; rings if `doorbell` is set */
 };
 
@@ -71,7 +73,7 @@ enum { TRAMPOLINE_MAX = 1024 };
  * `trap` is the offset of an OUT to GUEST_TRAP_PORT, reached with nothing reserved. The host makes
  * room and moves RIP to `retry`, or to `skip` if the record is to be forgotten. If it only lets the
  * guest go on, the record is counted in the ring's `drops`. All three are about one record, not
- * about the others of its call.
+ * about the others of its call. With TRAMPOLINE_SPIN `trap` is not an OUT but the start of a loop.
  */
 struct trampoline {
 	uint8_t bytes[TRAMPOLINE_MAX];

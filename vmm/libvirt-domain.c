@@ -37,8 +37,8 @@ int libvirt_error(struct libvirt_domain *domain, const char *what, struct error 
 	clean_text(text, sizeof(text), message ? message : "no reason given");
 	if (code == LIBVIRT_ERR_OPERATION_DENIED)
 		return error_set(err, EACCES,
-				 "%s: %s: connect to a URI that may write, without ?readonly",
-				 what, text);
+				 "%s: %s: connect to a URI that may write, without ?readonly", what,
+				 text);
 	return error_set(err, code_of(code), "%s: %s", what, text);
 }
 
@@ -60,8 +60,9 @@ static int open_connection(const char *uri, struct libvirt_domain *d, struct err
 	type = d->api->connect_type(d->connection);
 	if (type && !strcasecmp(type, "QEMU"))
 		return 0;
-	return error_set(err, ENOTSUP, "that is libvirt's %s driver: only QEMU's domains can be "
-				       "traced, at qemu:///system or qemu:///session",
+	return error_set(err, ENOTSUP,
+			 "that is libvirt's %s driver: only QEMU's domains can be "
+			 "traced, at qemu:///system or qemu:///session",
 			 type ? type : "unknown");
 }
 
@@ -84,8 +85,8 @@ static int look_up(struct libvirt_domain *d, const char *id, struct error *err)
 		d->domain = d->api->lookup_id(d->connection, (int)number);
 	if (d->domain)
 		return 0;
-	return error_set(err, ENOENT, "there is no domain '%s' at this connection: see 'virsh list'",
-			 id);
+	return error_set(err, ENOENT,
+			 "there is no domain '%s' at this connection: see 'virsh list'", id);
 }
 
 static int check_started(struct libvirt_domain *d, struct error *err)

@@ -142,8 +142,9 @@ static int ask_running(struct libvirt_guest *g, bool *running, struct error *err
 	status = json_string_value(json_object_get(reply, "status"));
 	*running = status && !strcmp(status, "running");
 	if (!*running && (!status || strcmp(status, "paused")))
-		rc = error_set(err, ECANCELED, "the domain is neither running nor paused: it is "
-					       "being moved, saved or ended");
+		rc = error_set(err, ECANCELED,
+			       "the domain is neither running nor paused: it is "
+			       "being moved, saved or ended");
 	json_decref(reply);
 	return rc;
 }
@@ -274,7 +275,8 @@ static bool is_zero(const uint8_t *bytes, size_t size)
 }
 
 /* What QEMU has translated of the code must be forgotten before other code comes there. The device
- * is unplugged later: until then TLBs may know the memory, and nothing in the guest refers to it. */
+ * is unplugged later: until then TLBs may know the memory, and nothing in the guest refers to it.
+ */
 static int scratch_remove(struct guest *guest, const struct guest_region *scratch,
 			  struct error *err)
 {
@@ -344,9 +346,8 @@ int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *
 
 	if (!g)
 		return error_set(err, ENOMEM, "out of memory");
-	g->guest = (struct guest){.ops = &libvirt_ops,
-				  .caps = GUEST_CAP_WRITE,
-				  .max_scratch = LIBVIRT_SHMEM_BYTES};
+	g->guest = (struct guest){
+		.ops = &libvirt_ops, .caps = GUEST_CAP_WRITE, .max_scratch = LIBVIRT_SHMEM_BYTES};
 	g->domain = domain;
 	g->journal = journal;
 	g->stub.fd = -1;

@@ -56,8 +56,9 @@ int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct
 	if (!fstat(out->fd, &st) && !st.st_size)
 		return 0;
 	libvirt_journal_close(out);
-	return error_set(err, EEXIST,
-			 "an earlier sonde died attached to this domain: run 'sonde recover' first");
+	return error_set(
+		err, EEXIST,
+		"an earlier sonde died attached to this domain: run 'sonde recover' first");
 }
 
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
@@ -145,8 +146,7 @@ static struct journal_place *find_place(struct journal_contents *c, uint64_t gpa
 static struct journal_place *add_place(struct journal_contents *c, uint64_t gpa, size_t size,
 				       const char *before)
 {
-	struct journal_place *p =
-		realloc(c->places, (c->nr_places + 1) * sizeof(*c->places));
+	struct journal_place *p = realloc(c->places, (c->nr_places + 1) * sizeof(*c->places));
 
 	if (!p)
 		return NULL;
@@ -198,8 +198,8 @@ static int parse_write(struct journal_contents *c, char *line, struct error *err
 	size = (size_t)(after - before - 1) / 2;
 	before++;
 	after++;
-	if (end != before - 1 || !size || size > JOURNAL_MAX_WRITE ||
-	    strlen(after) != 2 * size || !is_hex(before, 2 * size) || !is_hex(after, 2 * size))
+	if (end != before - 1 || !size || size > JOURNAL_MAX_WRITE || strlen(after) != 2 * size ||
+	    !is_hex(before, 2 * size) || !is_hex(after, 2 * size))
 		return not_ours(err);
 	place = find_place(c, gpa, size);
 	if (!place)

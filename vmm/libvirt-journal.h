@@ -20,7 +20,8 @@ struct libvirt_journal {
 
 enum { JOURNAL_MAX_WRITE = 4096, JOURNAL_MAX_LINES = 1 << 20 };
 
-/* For a new tracer. -EBUSY: another one is at work; -EEXIST: one died, `sonde recover` is needed. */
+/* For a new tracer. -EBUSY: another one is at work; -EEXIST: one died, `sonde recover` is needed.
+ */
 int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err);
 /* For whoever recovers. -EBUSY as above; -ENOENT: there is none. */
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err);
@@ -45,7 +46,7 @@ struct journal_place {
 };
 
 struct journal_contents {
-	bool stopped; /* by the tracer */
+	bool stopped;                 /* by the tracer */
 	struct journal_place *places; /* in the order of their first write */
 	size_t nr_places;
 };

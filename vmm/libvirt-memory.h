@@ -22,7 +22,8 @@ struct libvirt_memory {
 	char how[160]; /* how it is read, and why so; for people */
 };
 
-/* `with_shmem`: also memory that some sonde has plugged in (libvirt-shmem.h). -ESRCH no such QEMU process on this host, -EACCES its memory is not ours to read. */
+/* `with_shmem`: also memory that some sonde has plugged in (libvirt-shmem.h). -ESRCH no such QEMU
+ * process on this host, -EACCES its memory is not ours to read. */
 int libvirt_memory_open(struct libvirt_memory *memory, struct libvirt_domain *domain,
 			bool with_shmem, struct error *err);
 void libvirt_memory_close(struct libvirt_memory *memory);

@@ -12,8 +12,8 @@ enum { MAX_JSON = 4 << 20, PAGE_MASK = 4095 };
 
 static int parse_error(const json_t *reply, struct error *err)
 {
-	const char *text = json_string_value(
-		json_object_get(json_object_get(reply, "error"), "desc"));
+	const char *text =
+		json_string_value(json_object_get(json_object_get(reply, "error"), "desc"));
 	char clean[200];
 
 	if (!text)

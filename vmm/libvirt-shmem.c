@@ -132,7 +132,8 @@ int libvirt_shmem_find(struct libvirt_domain *domain, uint64_t *gpa, struct erro
 	n = libvirt_reply_ram(reply, strlen(reply), ranges, MAX_RANGES, err);
 	free(reply);
 	for (int i = 0; i < n; i++)
-		if (!strcmp(ranges[i].name, LIBVIRT_SHMEM_REGION) && ranges[i].size == LIBVIRT_SHMEM_BYTES) {
+		if (!strcmp(ranges[i].name, LIBVIRT_SHMEM_REGION) &&
+		    ranges[i].size == LIBVIRT_SHMEM_BYTES) {
 			*gpa = ranges[i].gpa;
 			return 0;
 		}
@@ -159,8 +160,9 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 	int rc = libvirt_shmem_present(domain, &present, err);
 
 	if (!rc && present)
-		rc = error_set(err, EEXIST, "the domain has a device of an earlier sonde: run "
-					    "'sonde recover %s' first",
+		rc = error_set(err, EEXIST,
+			       "the domain has a device of an earlier sonde: run "
+			       "'sonde recover %s' first",
 			       domain->name);
 	if (rc)
 		return rc;
