@@ -112,9 +112,6 @@ static int check_trampolines(const struct planner *p, const struct probe *probe,
 {
 	if (p->kernel->guest->caps & GUEST_CAP_PORT_TRAP)
 		return 0;
-	if (probe->by_trap || probe->entry.items.from != ITEMS_NONE)
-		return error_set_at(why, ENOTSUP, kernel_gva(p->kernel, probe->site),
-				    "it needs a trap, which this guest has not");
 	for (unsigned int i = 0; probe->wants_return && i < function->nr_exits; i++)
 		if (function->exits[i].slot.size < JUMP_SIZE)
 			return error_set_at(why, ENOTSUP, function->exits[i].gva,

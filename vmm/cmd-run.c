@@ -167,7 +167,9 @@ static int create_trace(struct run *run, struct error *err)
 					  .specs = o->traces,
 					  .encoding = o->encoding,
 					  .nr_vcpus = o->vm.nr_vcpus,
-					  .options = o->tracing};
+					  .options = o->tracing,
+					  .verb = verb,
+					  .clock = "kvmclock"};
 
 	if (!o->output)
 		return 0;

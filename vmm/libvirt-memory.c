@@ -202,11 +202,6 @@ static int add_region(struct libvirt_memory *m, struct libvirt_domain *domain,
 	return m->regions[m->nr_regions++].hva ? 0 : open_mem(m, err);
 }
 
-static bool is_shmem(const struct libvirt_ram *ram)
-{
-	return !strcmp(ram->name, LIBVIRT_SHMEM_REGION);
-}
-
 int libvirt_memory_open(struct libvirt_memory *m, struct libvirt_domain *domain, bool with_shmem,
 			struct error *err)
 {
@@ -217,7 +212,7 @@ int libvirt_memory_open(struct libvirt_memory *m, struct libvirt_domain *domain,
 	n = ask_ram(domain, ram, err);
 	rc = n < 0 ? n : find_qemu(domain->uuid, &m->qemu, err);
 	for (int i = 0; !rc && i < n; i++)
-		if (with_shmem || !is_shmem(&ram[i]))
+		if (with_shmem || !libvirt_shmem_is_region(ram[i].name))
 			rc = add_region(m, domain, &ram[i], err);
 	if (rc)
 		libvirt_memory_close(m);

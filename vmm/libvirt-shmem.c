@@ -3,23 +3,31 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "vmm/libvirt-reply.h"
 
-/* libvirt lets users name devices "ua-...", and calls their memory "shmmem-" and that. */
-static const char alias[] = "ua-sonde";
+/*
+ * libvirt lets users name devices "ua-...", and calls their memory "shmmem-" and that. Each name is
+ * used only once: QEMU 7.2 aborts, and the guest with it, when it meets a name of RAM again that it
+ * has not forgotten yet.
+ */
+static const char alias_start[] = "ua-sonde-", region_start[] = "shmmem-ua-sonde-";
+enum { ALIAS_DIGITS = 16, ALIAS_SIZE = sizeof(alias_start) + ALIAS_DIGITS };
 
 enum {
 	MAX_BUS = 64,
 	POLL_MS = 50,
 	PLUG_TRIES = 100,   /* 5 s */
 	UNPLUG_TRIES = 200, /* 10 s: the guest may wait 5 s for a pressed button to be released */
+	DETACH_EVERY = 20,
 };
 
 static void wait_a_moment(void)
@@ -29,20 +37,46 @@ static void wait_a_moment(void)
 	nanosleep(&moment, NULL);
 }
 
-int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error *err)
+bool libvirt_shmem_is_region(const char *name)
+{
+	return !strncmp(name, region_start, sizeof(region_start) - 1);
+}
+
+static int make_alias(char alias[static ALIAS_SIZE], struct error *err)
+{
+	uint64_t number;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return error_set(err, EIO, "no random numbers");
+	snprintf(alias, ALIAS_SIZE, "%s%016" PRIx64, alias_start, number);
+	return 0;
+}
+
+/* "" if the domain has no such device. */
+static int find_alias(struct libvirt_domain *domain, char alias[static ALIAS_SIZE],
+		      struct error *err)
 {
 	char *xml = domain->api->domain_xml(domain->domain, 0);
+	const char *at = xml ? strstr(xml, alias_start) : NULL;
 
-	if (!xml)
-		return libvirt_error(domain, domain->name, err);
-	*out = strstr(xml, alias);
+	snprintf(alias, ALIAS_SIZE, "%s", at ? at : "");
 	free(xml);
-	return 0;
+	return xml ? 0 : libvirt_error(domain, domain->name, err);
+}
+
+int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error *err)
+{
+	char alias[ALIAS_SIZE];
+	int rc = find_alias(domain, alias, err);
+
+	*out = !rc && alias[0];
+	return rc;
 }
 
 /* --- plugging -------------------------------------------------------------------------------- */
 
-static int attach(struct libvirt_domain *domain, const char *name, unsigned int bus,
+/* The file is named like the device. */
+static int attach(struct libvirt_domain *domain, const char *alias, unsigned int bus,
 		  struct error *err)
 {
 	char xml[512], address[96] = "";
@@ -53,7 +87,7 @@ static int attach(struct libvirt_domain *domain, const char *name, unsigned int 
 	snprintf(xml, sizeof(xml),
 		 "<shmem name='%s'><model type='ivshmem-plain'/><size unit='M'>%d</size>"
 		 "<alias name='%s'/>%s</shmem>",
-		 name, LIBVIRT_SHMEM_BYTES >> 20, alias, address);
+		 alias, LIBVIRT_SHMEM_BYTES >> 20, alias, address);
 	if (!domain->api->attach_device(domain->domain, xml, LIBVIRT_AFFECT_LIVE))
 		return 0;
 	return libvirt_error(domain, "libvirt refuses a <shmem> device", err);
@@ -78,11 +112,11 @@ static unsigned int next_root_port(const char *xml, unsigned int bus)
  * Where libvirt itself has a place for a conventional PCI device, or on an empty root port: it
  * puts it there only when told so.
  */
-static int attach_somewhere(struct libvirt_domain *domain, const char *name, struct error *err)
+static int attach_somewhere(struct libvirt_domain *domain, const char *alias, struct error *err)
 {
 	unsigned int bus = 0;
 	char *xml;
-	int rc = attach(domain, name, 0, err);
+	int rc = attach(domain, alias, 0, err);
 
 	if (!rc)
 		return 0;
@@ -90,7 +124,7 @@ static int attach_somewhere(struct libvirt_domain *domain, const char *name, str
 	if (!xml)
 		return libvirt_error(domain, domain->name, err);
 	while (rc && (bus = next_root_port(xml, bus)))
-		rc = attach(domain, name, bus, err);
+		rc = attach(domain, alias, bus, err);
 	free(xml);
 	if (rc)
 		error_prefix(err, "no free PCI slot: ");
@@ -132,7 +166,7 @@ int libvirt_shmem_find(struct libvirt_domain *domain, uint64_t *gpa, struct erro
 	n = libvirt_reply_ram(reply, strlen(reply), ranges, MAX_RANGES, err);
 	free(reply);
 	for (int i = 0; i < n; i++)
-		if (!strcmp(ranges[i].name, LIBVIRT_SHMEM_REGION) &&
+		if (libvirt_shmem_is_region(ranges[i].name) &&
 		    ranges[i].size == LIBVIRT_SHMEM_BYTES) {
 			*gpa = ranges[i].gpa;
 			return 0;
@@ -155,7 +189,7 @@ static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct err
 
 int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, struct error *err)
 {
-	char name[64];
+	char alias[ALIAS_SIZE];
 	bool present = false;
 	int rc = libvirt_shmem_present(domain, &present, err);
 
@@ -164,13 +198,13 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 			       "the domain has a device of an earlier sonde: run "
 			       "'sonde recover %s' first",
 			       domain->name);
+	if (!rc)
+		rc = make_alias(alias, err);
+	if (!rc)
+		rc = attach_somewhere(domain, alias, err);
 	if (rc)
 		return rc;
-	snprintf(name, sizeof(name), "sonde-%s", domain->uuid);
-	rc = attach_somewhere(domain, name, err);
-	if (rc)
-		return rc;
-	rc = map_file(name, out, err);
+	rc = map_file(alias, out, err);
 	if (!rc)
 		rc = wait_for_gpa(domain, &out->gpa, err);
 	if (rc) {
@@ -191,15 +225,15 @@ void libvirt_shmem_unmap(struct guest_region *region)
 
 int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 {
-	bool present = true;
+	char alias[ALIAS_SIZE];
 
 	for (int i = 0; i < UNPLUG_TRIES; i++) {
-		int rc = libvirt_shmem_present(domain, &present, err);
+		int rc = find_alias(domain, alias, err);
 
-		if (rc || !present)
+		if (rc || !alias[0])
 			return rc;
-		/* Asked again, as a guest that was busy forgets. */
-		if (i % (UNPLUG_TRIES / 2) == 0)
+		/* Asked again: guests that are busy forget, and so does libvirt. */
+		if (i % DETACH_EVERY == 0)
 			domain->api->detach_alias(domain->domain, alias, LIBVIRT_AFFECT_LIVE);
 		wait_a_moment();
 	}

@@ -11,7 +11,9 @@
  * second BAR the guest's PCI code maps by itself, with no driver, and whose file we map too.
  */
 enum { LIBVIRT_SHMEM_BYTES = 2 << 20 }; /* as much as fits the window of a default root port */
-#define LIBVIRT_SHMEM_REGION "shmmem-ua-sonde" /* what QEMU calls its memory */
+
+/* Whether a memory region of QEMU's (struct libvirt_ram) is of such a device. */
+bool libvirt_shmem_is_region(const char *name);
 
 /*
  * The domain must run. *out is where the guest has it. -ENOSPC: no free slot that takes it;

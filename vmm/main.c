@@ -12,6 +12,8 @@ static const struct command {
 	const char *help;
 } commands[] = {
 	{"run", cmd_run, "boot a kernel on KVM and trace it"},
+	{"attach", cmd_attach, "trace a running libvirt domain"},
+	{"recover", cmd_recover, "undo what a killed attach has left in a domain"},
 	{"ctl", cmd_ctl, "talk to a running sonde run"},
 	{"report", cmd_report, "who allocated what, from a trace"},
 	{"check", cmd_check, "verify a trace"},

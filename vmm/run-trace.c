@@ -21,15 +21,16 @@ struct run_trace {
 	unsigned int nr_vcpus;
 	enum trace_encoding encoding;
 	struct trace_options options;
+	const char *verb, *clock;
 	struct kernel_image *image;
 	struct trace_writer *writer;
 	struct trace_session *session; /* while the machine exists */
 	struct guest *guest;
 	/*
-	 * Around all use of the session while the guest runs: look comes from a vCPU's thread. The
-	 * main thread takes it and may then wait for its turn to stop the guest; a vCPU that has it
-	 * never waits for that (see observe_look()). So the main thread never waits long, paused
-	 * or not.
+	 * Around all use of the session while the guest runs: look comes from a vCPU's
+	 * thread. The main thread takes it and may then wait for its turn to stop the
+	 * guest; a vCPU that has it never waits for that (see observe_look()). So the main
+	 * thread never waits long, paused or not.
 	 */
 	pthread_mutex_t lock;
 	bool started; /* has been on at least once */
@@ -69,7 +70,7 @@ static void fill_info(const struct run_trace *t, struct trace_info *info)
 				    .pauses = t->starts ? t->starts - 1 : 0,
 				    .started_realtime_ns = t->started_realtime_ns};
 	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
-	snprintf(info->clock, sizeof(info->clock), "kvmclock");
+	snprintf(info->clock, sizeof(info->clock), "%s", t->clock);
 	if (t->session)
 		trace_session_info(t->session, info);
 	else
@@ -82,12 +83,12 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 	struct run_trace *t;
 	int ret = check_specs(config->specs, err);
 
-	if (!ret)
+	if (!ret && config->dir)
 		ret = trace_writer_prepare(config->dir, err);
 	if (ret)
 		return ret;
 	t = calloc(1, sizeof(*t));
-	if (!t || !(t->dir = strdup(config->dir))) {
+	if (!t || (config->dir && !(t->dir = strdup(config->dir)))) {
 		free(t);
 		return error_set(err, ENOMEM, "out of memory");
 	}
@@ -96,6 +97,8 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 	t->nr_vcpus = config->nr_vcpus;
 	t->encoding = config->encoding;
 	t->options = config->options;
+	t->verb = config->verb;
+	t->clock = config->clock;
 	ret = load_image(config->kernel, &t->image, err);
 	if (ret)
 		run_trace_destroy(t);
@@ -149,26 +152,41 @@ static int start_locked(struct run_trace *t, const char *const *specs, struct er
 	return ret;
 }
 
-static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *boot,
-			 struct error *err)
+static int create_session(struct run_trace *t, struct guest *guest, struct error *err)
 {
-	struct run_trace *t = arg;
 	struct trace_info info;
 	int ret;
 
-	t->guest = vm_guest(vm);
+	t->guest = guest;
 	fill_info(t, &info);
 	ret = trace_writer_create(t->dir, t->nr_vcpus, t->encoding, &info, &t->writer, err);
 	if (!ret)
 		ret = trace_session_create(t->guest, t->image, t->writer, &t->session, err);
+	if (!ret)
+		trace_session_set_options(t->session, &t->options);
+	return ret;
+}
+
+static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *boot,
+			 struct error *err)
+{
+	struct run_trace *t = arg;
+	int ret = create_session(t, vm_guest(vm), err);
+
 	if (ret)
 		return ret;
-	trace_session_set_options(t->session, &t->options);
 	if (boot->slide_known)
 		trace_session_kernel_at(t->session, boot->virt_slide, boot->phys_text);
 	if (!t->specs[0] || !boot->slide_known)
 		return 0;
 	return start_locked(t, t->specs, err);
+}
+
+int run_trace_begin(struct run_trace *t, struct guest *guest, struct error *err)
+{
+	int ret = create_session(t, guest, err);
+
+	return ret || !t->specs[0] ? ret : start_locked(t, t->specs, err);
 }
 
 /* -EBUSY while the lock is taken. */
@@ -222,6 +240,16 @@ static bool observe_look(void *arg)
 	return ret != -EAGAIN;
 }
 
+/* A clock that was not known at the start. */
+static void find_start(struct run_trace *t)
+{
+	int64_t now = (int64_t)t->guest->ops->clock_ns(t->guest);
+	int64_t since = realtime_ns() - t->started_realtime_ns;
+
+	if (t->started && !t->started_ns && now > since)
+		t->started_ns = now - since;
+}
+
 static void finish(struct run_trace *t)
 {
 	struct trace_info info;
@@ -248,6 +276,25 @@ static void observe_end(void *arg)
 	finish(t);
 	trace_session_destroy(t->session);
 	t->session = NULL;
+}
+
+void run_trace_end(struct run_trace *t)
+{
+	struct error err;
+	int ret;
+
+	if (!t->session)
+		return;
+	find_start(t);
+	ret = trace_session_stop(t->session, &err);
+	if (ret && ret != -EALREADY)
+		keep_failure(t, &err);
+	observe_end(t);
+}
+
+const struct kernel_image *run_trace_image(const struct run_trace *t)
+{
+	return t->image;
 }
 
 struct vm_observer run_trace_observer(struct run_trace *t)
@@ -422,6 +469,19 @@ const struct monitor_trace_ops *run_trace_monitor_ops(void)
 
 /* --- after the run -------------------------------------------------------------------------- */
 
+uint64_t run_trace_events(const struct run_trace *t)
+{
+	uint64_t events = 0;
+
+	for (unsigned int i = 0; t->writer && i < t->nr_vcpus; i++) {
+		struct trace_writer_counts c;
+
+		trace_writer_counts(t->writer, i, &c);
+		events += c.allocs + c.frees;
+	}
+	return events;
+}
+
 int run_trace_conclude(const struct run_trace *t, struct error *err)
 {
 	struct trace_writer_counts sum = {0};
@@ -437,14 +497,15 @@ int run_trace_conclude(const struct run_trace *t, struct error *err)
 	}
 	lost = sum.overruns + t->last.lost;
 	if (t->last.no_exitless[0])
-		fprintf(stderr, "sonde run: traced by traps: %s\n", t->last.no_exitless);
+		fprintf(stderr, "sonde %s: traced by traps: %s\n", t->verb, t->last.no_exitless);
 	if (t->last.yields)
 		fprintf(stderr,
-			"sonde run: not traced for %" PRIu64
+			"sonde %s: not traced for %" PRIu64
 			" ms: the guest's own ftrace changed its "
 			"sites, and had %" PRIu64 " functions for a time\n",
-			t->last.yielded_ns / 1000000, t->last.yielded_functions);
-	fprintf(stderr, "sonde run: %" PRIu64 " allocations and %" PRIu64 " frees in %s, lost: ",
+			t->verb, t->last.yielded_ns / 1000000, t->last.yielded_functions);
+	fprintf(stderr,
+		"sonde %s: %" PRIu64 " allocations and %" PRIu64 " frees in %s, lost: ", t->verb,
 		sum.allocs, sum.frees, t->dir);
 	lost ? fprintf(stderr, "%" PRIu64 "\n", lost) : fputs("none\n", stderr);
 	if (t->failed.code) {

@@ -18,11 +18,13 @@ struct run_trace;
 
 struct run_trace_config {
 	const char *kernel;       /* the same file that the machine boots */
-	const char *dir;          /* trace directory; must be new or empty */
+	const char *dir;          /* trace directory, new or empty; NULL: nothing will be traced */
 	const char *const *specs; /* NULL-terminated; tracing starts with the guest if not empty */
 	unsigned int nr_vcpus;
 	enum trace_encoding encoding; /* of the trace directory */
 	struct trace_options options;
+	const char *verb;  /* for messages */
+	const char *clock; /* what time stamps count */
 };
 
 /* Analyse the kernel; errors are for the user. */
@@ -34,6 +36,17 @@ void run_trace_destroy(struct run_trace *trace);
 /* To be given to vm_create() and to the monitor (with the run_trace as argument). */
 struct vm_observer run_trace_observer(struct run_trace *trace);
 const struct monitor_trace_ops *run_trace_monitor_ops(void);
+
+/*
+ * Instead of an observer, for a guest that runs already and is not a machine of ours: start
+ * tracing, and end it while the guest's memory still exists. -EAGAIN: it is still booting.
+ */
+int run_trace_begin(struct run_trace *trace, struct guest *guest, struct error *err);
+void run_trace_end(struct run_trace *trace);
+
+/* Events in the trace so far. */
+uint64_t run_trace_events(const struct run_trace *trace);
+const struct kernel_image *run_trace_image(const struct run_trace *trace);
 
 /*
  * After the run: print on stderr what was recorded and what was lost. Returns 0, or -errno with

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/attach-options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include "formats/cli.h"
+
+enum {
+	OPT_DRY_RUN = 256,
+	OPT_DURATION,
+	OPT_FORMAT,
+	OPT_MONITOR,
+	OPT_ON_FULL,
+	OPT_TRACE,
+	OPT_UNTIL_EVENTS,
+
+	MAX_DURATION_S = 365 * 86400,
+};
+
+static const char verb[] = "attach";
+
+static const struct option long_options[] = {
+	{"connect", required_argument, NULL, 'c'},
+	{"dry-run", no_argument, NULL, OPT_DRY_RUN},
+	{"duration", required_argument, NULL, OPT_DURATION},
+	{"format", required_argument, NULL, OPT_FORMAT},
+	{"help", no_argument, NULL, 'h'},
+	{"kernel", required_argument, NULL, 'k'},
+	{"monitor", required_argument, NULL, OPT_MONITOR},
+	{"on-full", required_argument, NULL, OPT_ON_FULL},
+	{"output", required_argument, NULL, 'o'},
+	{"trace", required_argument, NULL, OPT_TRACE},
+	{"until-events", required_argument, NULL, OPT_UNTIL_EVENTS},
+	{"verbose", no_argument, NULL, 'v'},
+	{NULL, 0, NULL, 0},
+};
+
+static const char help[] =
+	"usage: sonde attach [-c URI] DOMAIN -k KERNEL -o DIR [options]\n"
+	"Trace a running libvirt domain of QEMU on this host, and leave it as it was.\n"
+	"\n"
+	"  -c, --connect URI     libvirt's; qemu:///system, qemu:///session (default: libvirt's "
+	"own)\n"
+	"  DOMAIN                its name, uuid or id\n"
+	"  -k, --kernel FILE     the kernel that runs in it: bzImage or ELF vmlinux\n"
+	"      --trace SPEC      what to trace (kmem); may be repeated\n"
+	"  -o, --output DIR      write the trace there\n"
+	"      --format FORMAT   of the trace: ctf (default) or kmemtrace\n"
+	"      --on-full WHAT    block (default): a vCPU waits some milliseconds for room before "
+	"an\n"
+	"                        event is lost; or drop. Either way losses are counted\n"
+	"      --duration SEC    end after so long\n"
+	"      --until-events N  end after so many events\n"
+	"      --monitor SOCKET  listen there for 'sonde ctl' and QMP clients\n"
+	"      --dry-run         say what would be done, and change nothing\n"
+	"  -v, --verbose         say how the guest is reached\n"
+	"\n"
+	"Ctrl-C detaches. If it is killed, a watchdog puts the domain back; if that is killed "
+	"too,\n"
+	"'sonde recover DOMAIN' does.\n"
+	"Exit status: 0 done, 1 failure, 2 usage, 128+N signal N.\n";
+
+static int parse_number(const char *option, const char *text, uint64_t max, uint64_t *out)
+{
+	if (!cli_parse_u64(text, 1, max, out))
+		return 0;
+	return cli_usage(verb, "%s takes a number from 1 on, not '%s'", option, text);
+}
+
+static int parse_choice(const char *option, const char *text, const char *first, const char *second,
+			bool *is_second)
+{
+	*is_second = !strcmp(text, second);
+	if (*is_second || !strcmp(text, first))
+		return 0;
+	return cli_usage(verb, "%s takes %s or %s, not '%s'", option, first, second, text);
+}
+
+static int add_trace(struct attach_options *o, const char *spec)
+{
+	if (o->nr_traces == ATTACH_MAX_TRACES)
+		return cli_usage(verb, "more than %d --trace", ATTACH_MAX_TRACES);
+	o->traces[o->nr_traces++] = spec;
+	return 0;
+}
+
+static int unknown_option(char **argv)
+{
+	const char *names[sizeof(long_options) / sizeof(long_options[0])];
+	const char *word = argv[optind - 1], *near = NULL;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		names[i] = long_options[i].name;
+	if (!strncmp(word, "--", 2))
+		near = cli_nearest(word + 2, names);
+	if (near)
+		return cli_usage(verb, "unknown option %s: did you mean --%s?", word, near);
+	return cli_usage(verb, "unknown option %s; see 'sonde attach --help'", word);
+}
+
+static int parse_value(struct attach_options *o, int option, char **argv)
+{
+	bool second;
+	int rc;
+
+	switch (option) {
+	case OPT_TRACE:
+		return add_trace(o, optarg);
+	case OPT_DURATION:
+		return parse_number("--duration", optarg, MAX_DURATION_S, &o->duration_s);
+	case OPT_UNTIL_EVENTS:
+		return parse_number("--until-events", optarg, UINT64_MAX, &o->until_events);
+	case OPT_ON_FULL:
+		return parse_choice("--on-full", optarg, "block", "drop", &o->drop);
+	case OPT_FORMAT:
+		rc = parse_choice("--format", optarg, trace_encoding_names[TRACE_CTF],
+				  trace_encoding_names[TRACE_KMEMTRACE], &second);
+		o->encoding = second ? TRACE_KMEMTRACE : TRACE_CTF;
+		return rc;
+	case ':':
+		return cli_usage(verb, "%s needs a value", argv[optind - 1]);
+	default:
+		return unknown_option(argv);
+	}
+}
+
+static int parse_option(struct attach_options *o, int option, char **argv)
+{
+	switch (option) {
+	case 'c':
+		o->uri = optarg;
+		return 0;
+	case 'k':
+		o->kernel = optarg;
+		return 0;
+	case 'o':
+		o->output = optarg;
+		return 0;
+	case 'v':
+		o->verbose = true;
+		return 0;
+	case OPT_MONITOR:
+		o->monitor = optarg;
+		return 0;
+	case OPT_DRY_RUN:
+		o->dry_run = true;
+		return 0;
+	default:
+		return parse_value(o, option, argv);
+	}
+}
+
+static int check(const struct attach_options *o)
+{
+	if (!o->domain)
+		return cli_usage(verb, "no domain: name one; see 'virsh list'");
+	if (!o->kernel)
+		return cli_usage(verb,
+				 "no kernel: give the file of the one that runs there with -k");
+	if (!o->output && !o->dry_run)
+		return cli_usage(verb, "no directory for the trace: add -o DIR");
+	return 0;
+}
+
+int attach_options_parse(int argc, char **argv, struct attach_options *o)
+{
+	int option, rc;
+
+	*o = (struct attach_options){0};
+	optind = 0; /* start afresh, whatever was parsed before */
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":c:k:o:vh", long_options, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(help, stdout);
+			return 1 + CLI_OK;
+		}
+		rc = parse_option(o, option, argv);
+		if (rc)
+			return 1 + rc;
+	}
+	if (!o->nr_traces)
+		add_trace(o, "kmem");
+	if (optind < argc)
+		o->domain = argv[optind++];
+	if (optind < argc)
+		return 1 + cli_usage(verb, "unexpected argument '%s'", argv[optind]);
+	rc = check(o);
+	return rc ? 1 + rc : 0;
+}

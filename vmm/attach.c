@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/attach.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "introspect/kernel.h"
+#include "vmm/libvirt-recover.h"
+#include "vmm/libvirt-shmem.h"
+
+enum { RING_BYTES = 1 << 20 /* of one vCPU; smaller where they do not fit */ };
+
+/* --- before anything is changed -------------------------------------------------------------- */
+
+static int check_running(struct attach *a, struct error *err)
+{
+	enum libvirt_run_state state;
+	int rc = libvirt_domain_state(&a->domain, &state, err);
+
+	if (!rc && state != LIBVIRT_RUNS)
+		rc = error_set(err, EBUSY, "domain %s is paused: resume it first (virsh resume %s)",
+			       a->domain.name, a->domain.name);
+	return rc;
+}
+
+static int claim(struct attach *a, struct error *err)
+{
+	int rc = libvirt_journal_create(a->domain.uuid, &a->journal, err);
+
+	return rc ? rc : libvirt_watchdog_arm(&a->watchdog, a->domain.uuid, err);
+}
+
+static int create_trace(struct attach *a, struct error *err)
+{
+	const struct attach_options *o = a->options;
+	struct run_trace_config config = {
+		.kernel = o->kernel,
+		.dir = o->dry_run ? NULL : o->output,
+		.specs = o->traces,
+		.nr_vcpus = libvirt_guest(a->guest)->nr_vcpus,
+		.encoding = o->encoding,
+		.options = {.exitless = true, .drop = o->drop, .ring_bytes = RING_BYTES},
+		.verb = "attach",
+		.clock = "tsc",
+	};
+
+	return run_trace_create(&config, &a->trace, err);
+}
+
+static int find_kernel(struct attach *a, struct kernel *out, struct error *err)
+{
+	int rc = kernel_locate(libvirt_guest(a->guest), run_trace_image(a->trace), out, err);
+
+	if (rc == -EAGAIN)
+		return error_set(err, ENOENT,
+				 "the kernel of %s does not run in domain %s: another system, or "
+				 "still in its firmware or early boot",
+				 a->options->kernel, a->domain.name);
+	return rc;
+}
+
+int attach_open(struct attach *a, const struct attach_options *options, struct error *err)
+{
+	struct kernel kernel;
+	int rc = 0;
+
+	*a = (struct attach){.options = options, .watchdog = {.fd = -1}, .journal = {.fd = -1}};
+	if (!options->dry_run)
+		rc = libvirt_watchdog_start(options->uri, &a->watchdog, err);
+	if (!rc)
+		rc = libvirt_domain_open(options->uri, options->domain, &a->domain, err);
+	if (!rc)
+		rc = check_running(a, err);
+	if (!rc && !options->dry_run)
+		rc = claim(a, err);
+	if (!rc)
+		rc = libvirt_guest_create(&a->domain, &a->journal, false, &a->guest, err);
+	if (!rc)
+		rc = create_trace(a, err);
+	return rc ? rc : find_kernel(a, &kernel, err);
+}
+
+/* --- tracing --------------------------------------------------------------------------------- */
+
+int attach_begin(struct attach *a, struct error *err)
+{
+	int rc = libvirt_guest_plug(a->guest, err);
+
+	if (rc)
+		return rc;
+	a->begun = true;
+	return run_trace_begin(a->trace, libvirt_guest(a->guest), err);
+}
+
+/* Looked for in the domain itself, whatever else was said. */
+static int check_undone(struct attach *a, struct error *err)
+{
+	size_t pending = 0;
+	int rc = libvirt_journal_pending(&a->journal, libvirt_guest(a->guest), &pending, err);
+
+	if (!rc && pending)
+		rc = error_set(err, EIO, "%zu places in the guest are not as they were", pending);
+	return rc;
+}
+
+/* The domain has ended: nothing is left to be undone. */
+static bool is_gone(struct attach *a)
+{
+	enum libvirt_run_state state;
+
+	return a->domain.domain && !libvirt_domain_state(&a->domain, &state, NULL) &&
+	       state == LIBVIRT_GONE;
+}
+
+static int undo(struct attach *a, struct error *err)
+{
+	int rc = 0;
+
+	if (a->begun)
+		run_trace_end(a->trace);
+	if (a->journal.fd < 0 || is_gone(a))
+		return 0;
+	if (a->guest)
+		rc = check_undone(a, err);
+	if (!rc && a->guest)
+		rc = libvirt_guest_unplug(a->guest, err);
+	return rc;
+}
+
+int attach_end(struct attach *a, struct error *err)
+{
+	struct error why = {0};
+	int rc = undo(a, &why);
+
+	if (!rc)
+		libvirt_journal_remove(&a->journal);
+	else
+		libvirt_journal_close(&a->journal); /* the watchdog's now */
+	libvirt_guest_destroy(a->guest);
+	a->guest = NULL;
+	libvirt_domain_close(&a->domain);
+	if (libvirt_watchdog_end(&a->watchdog, !rc) || !rc)
+		return 0;
+	if (err)
+		*err = why;
+	return error_prefix(err, "run 'sonde recover': ");
+}
+
+void attach_close(struct attach *a)
+{
+	run_trace_destroy(a->trace);
+	a->trace = NULL;
+}
+
+void attach_print(struct attach *a, FILE *to)
+{
+	struct kernel kernel;
+
+	fprintf(to, "domain   %s (%s), %u vCPUs\n", a->domain.name, a->domain.uuid,
+		libvirt_guest(a->guest)->nr_vcpus);
+	fprintf(to, "memory   %s\n", libvirt_guest_memory_text(a->guest));
+	if (!find_kernel(a, &kernel, NULL))
+		fprintf(to, "kernel   %s, slide 0x%" PRIx64 "\n", run_trace_image(a->trace)->banner,
+			kernel.virt_slide);
+	fprintf(to,
+		"device   a %d MiB <shmem> (ivshmem-plain) is plugged in, and out at the end\n"
+		"patches  5 bytes at each traced function's entry and return, put back at the end\n"
+		"risks    the domain stands still for some 50 ms at the start and at the end;\n"
+		"         libvirt marks it as tainted, as for every use of its monitor\n",
+		LIBVIRT_SHMEM_BYTES >> 20);
+}

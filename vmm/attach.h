@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_ATTACH_H
+#define SONDE_VMM_ATTACH_H
+
+#include "vmm/attach-options.h"
+#include "vmm/libvirt-guest.h"
+#include "vmm/libvirt-watchdog.h"
+#include "vmm/run-trace.h"
+
+/* A domain, what traces it, and who cleans up behind it. */
+struct attach {
+	const struct attach_options *options;
+	struct libvirt_watchdog watchdog;
+	struct libvirt_domain domain;
+	struct libvirt_journal journal;
+	struct libvirt_guest *guest;
+	struct run_trace *trace;
+	bool begun; /* tracing */
+};
+
+/*
+ * Find the domain, its memory and the kernel in it; with --dry-run nothing more than that, and
+ * nothing is changed. All errors are one line for the user; attach_close() is due in any case.
+ */
+int attach_open(struct attach *attach, const struct attach_options *options, struct error *err);
+/* Give it memory and start tracing. */
+int attach_begin(struct attach *attach, struct error *err);
+
+/*
+ * End tracing and undo everything. -errno if the domain is not as it was and the watchdog could not
+ * change that either.
+ */
+int attach_end(struct attach *attach, struct error *err);
+void attach_close(struct attach *attach);
+
+/* For --dry-run and -v, on `to`. */
+void attach_print(struct attach *attach, FILE *to);
+
+#endif

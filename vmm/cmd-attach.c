@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include "formats/cli.h"
+#include "vmm/attach.h"
+#include "vmm/cmd.h"
+#include "vmm/event-loop.h"
+#include "vmm/monitor-verbs.h"
+#include "vmm/monitor.h"
+
+static const char verb[] = "attach";
+
+enum {
+	LOOK_MS = 100,   /* how often events are counted ... */
+	STATE_LOOKS = 5, /* ... of which every so many ask for the domain */
+	MS_PER_S = 1000,
+	STATUS_SIGNAL = 128,
+};
+
+enum end_reason { END_ASKED = 1, END_SIGNAL, END_DOMAIN, END_LIBVIRT };
+
+struct attaching {
+	struct attach attach;
+	struct attach_options options;
+	struct event_loop *loop;
+	struct monitor *monitor;
+	struct monitor_memory memory;
+	struct monitor_trace trace;
+	int signal_fd, signal_number;
+	uint64_t looks;
+	struct error lost; /* why libvirt cannot be asked any more */
+};
+
+/* --- what ends it ---------------------------------------------------------------------------- */
+
+static void on_signal(void *arg, int fd, uint32_t events)
+{
+	struct attaching *self = arg;
+	struct signalfd_siginfo info;
+	sigset_t all;
+
+	(void)events;
+	if (read(fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	self->signal_number = (int)info.ssi_signo;
+	/* The next one is hard, and the watchdog's business. */
+	sigfillset(&all);
+	sigprocmask(SIG_UNBLOCK, &all, NULL);
+	event_loop_quit(self->loop, END_SIGNAL);
+}
+
+static int catch_signals(struct attaching *self, struct error *err)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	self->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (self->signal_fd < 0)
+		return error_set(err, errno, "cannot watch for signals: %s", strerror(errno));
+	return event_loop_add_fd(self->loop, self->signal_fd, EPOLLIN, on_signal, self, NULL, err);
+}
+
+static void on_duration(void *arg)
+{
+	event_loop_quit(((struct attaching *)arg)->loop, END_ASKED);
+}
+
+static void look_at_domain(struct attaching *self)
+{
+	enum libvirt_run_state state;
+
+	if (libvirt_domain_state(&self->attach.domain, &state, &self->lost))
+		event_loop_quit(self->loop, END_LIBVIRT);
+	else if (state == LIBVIRT_GONE)
+		event_loop_quit(self->loop, END_DOMAIN);
+}
+
+static void on_look(void *arg)
+{
+	struct attaching *self = arg;
+	uint64_t enough = self->options.until_events;
+
+	if (enough && run_trace_events(self->attach.trace) >= enough)
+		event_loop_quit(self->loop, END_ASKED);
+	if (++self->looks % STATE_LOOKS == 0)
+		look_at_domain(self);
+}
+
+static int watch_for_end(struct attaching *self, struct error *err)
+{
+	unsigned int ms = (unsigned int)self->options.duration_s * MS_PER_S;
+	int rc = event_loop_add_timer(self->loop, LOOK_MS, on_look, self, NULL, err);
+
+	if (!rc && self->options.duration_s)
+		rc = event_loop_add_timer(self->loop, ms, on_duration, self, NULL, err);
+	return rc;
+}
+
+/* --- the run --------------------------------------------------------------------------------- */
+
+static int create_monitor(struct attaching *self, struct error *err)
+{
+	const struct monitor_trace_ops *ops = run_trace_monitor_ops();
+	int rc;
+
+	if (!self->options.monitor)
+		return 0;
+	rc = monitor_create(self->loop, self->options.monitor, &self->monitor, err);
+	if (rc)
+		return rc;
+	self->memory = (struct monitor_memory){.guest = libvirt_guest(self->attach.guest),
+					       .translate = ops->translate,
+					       .arg = self->attach.trace};
+	self->trace = (struct monitor_trace){
+		.ops = ops, .arg = self->attach.trace, .monitor = self->monitor};
+	rc = monitor_verbs_memory_register(self->monitor, &self->memory, err);
+	return rc ? rc : monitor_verbs_trace_register(self->monitor, &self->trace, err);
+}
+
+static int run(struct attaching *self, enum end_reason *reason, struct error *err)
+{
+	int rc = catch_signals(self, err);
+
+	if (!rc)
+		rc = attach_begin(&self->attach, err);
+	if (!rc)
+		rc = create_monitor(self, err);
+	if (!rc)
+		rc = watch_for_end(self, err);
+	if (!rc) {
+		if (isatty(STDERR_FILENO))
+			fprintf(stderr, "sonde attach: tracing %s; Ctrl-C ends it\n",
+				self->attach.domain.name);
+		*reason = (enum end_reason)event_loop_run(self->loop);
+	}
+	monitor_destroy(self->monitor);
+	return rc;
+}
+
+/* The last line, and the exit status. */
+static int conclude(struct attaching *self, enum end_reason reason)
+{
+	struct error err;
+
+	if (run_trace_conclude(self->attach.trace, &err) && reason != END_DOMAIN)
+		return cli_error(verb, &err);
+	switch (reason) {
+	case END_SIGNAL:
+		return STATUS_SIGNAL + self->signal_number;
+	case END_DOMAIN:
+		fprintf(stderr, "sonde attach: the domain ended, and the trace with it\n");
+		return CLI_OK;
+	case END_LIBVIRT:
+		return cli_error(verb, &self->lost);
+	default:
+		return CLI_OK;
+	}
+}
+
+static int attach_and_run(struct attaching *self)
+{
+	enum end_reason reason = END_ASKED;
+	struct error err = {0}, undone = {0};
+	int rc = attach_open(&self->attach, &self->options, &err), end;
+
+	if (!rc && (self->options.verbose || self->options.dry_run))
+		attach_print(&self->attach, self->options.dry_run ? stdout : stderr);
+	if (!rc && !self->options.dry_run)
+		rc = run(self, &reason, &err);
+	end = attach_end(&self->attach, &undone);
+	if (rc)
+		cli_error(verb, &err);
+	if (end)
+		cli_error(verb, &undone);
+	if (rc || end)
+		return CLI_FAILED;
+	return self->options.dry_run ? CLI_OK : conclude(self, reason);
+}
+
+int cmd_attach(int argc, char **argv)
+{
+	struct attaching self = {.signal_fd = -1};
+	struct error err;
+	int status = attach_options_parse(argc, argv, &self.options);
+
+	if (status)
+		return status - 1;
+	if (event_loop_create(&self.loop, &err))
+		return cli_error(verb, &err);
+	status = attach_and_run(&self);
+	attach_close(&self.attach);
+	event_loop_destroy(self.loop);
+	if (self.signal_fd >= 0)
+		close(self.signal_fd);
+	return status;
+}

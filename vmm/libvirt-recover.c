@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt-recover.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include "introspect/page-walk.h"
+#include "vmm/libvirt-guest.h"
+#include "vmm/libvirt-shmem.h"
+
+struct recovery {
+	struct libvirt_domain domain;
+	struct libvirt_journal journal;
+	struct libvirt_guest *backend;
+	struct guest *guest;
+	struct journal_contents contents;
+	struct libvirt_recovery *out;
+};
+
+static void wait_ms(unsigned int ms)
+{
+	const struct timespec moment = {.tv_nsec = (long)ms * 1000000};
+
+	nanosleep(&moment, NULL);
+}
+
+/* --- places ---------------------------------------------------------------------------------- */
+
+enum place_state { PLACE_OURS, PLACE_ORIGINAL, PLACE_FOREIGN };
+
+static int look_at(struct guest *guest, const struct journal_place *place, enum place_state *state,
+		   struct error *err)
+{
+	uint8_t now[JOURNAL_MAX_WRITE];
+	int rc = guest_phys_read(guest, place->gpa, now, place->size, err);
+
+	*state = PLACE_FOREIGN;
+	if (rc)
+		return rc;
+	if (!memcmp(now, place->original, place->size))
+		*state = PLACE_ORIGINAL;
+	for (size_t i = 0; *state == PLACE_FOREIGN && i < place->nr_ours; i++)
+		if (!memcmp(now, place->ours + i * place->size, place->size))
+			*state = PLACE_OURS;
+	return 0;
+}
+
+int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest *guest, size_t *out,
+			    struct error *err)
+{
+	struct journal_contents contents;
+	enum place_state state;
+	int rc = libvirt_journal_read(journal, &contents, err);
+
+	*out = 0;
+	for (size_t i = 0; !rc && i < contents.nr_places; i++) {
+		rc = look_at(guest, &contents.places[i], &state, err);
+		*out += !rc && state == PLACE_OURS;
+	}
+	if (!rc)
+		journal_contents_deinit(&contents);
+	return rc;
+}
+
+/* An entry of a page table that was free: what maps our memory. Text is never all zeros. */
+static bool is_mapping(const struct journal_place *place)
+{
+	static const uint8_t zeros[sizeof(uint64_t)];
+
+	return place->size == sizeof(zeros) && !memcmp(place->original, zeros, sizeof(zeros));
+}
+
+static int put_back(struct recovery *r, bool mappings, struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = r->contents.nr_places; !rc && i-- > 0;) {
+		const struct journal_place *place = &r->contents.places[i];
+		enum place_state state;
+
+		if (is_mapping(place) != mappings)
+			continue;
+		rc = look_at(r->guest, place, &state, err);
+		if (rc)
+			break;
+		r->out->foreign += state == PLACE_FOREIGN;
+		if (state != PLACE_OURS)
+			continue;
+		rc = guest_phys_write(r->guest, place->gpa, place->original, place->size, err);
+		r->out->restored += !rc;
+	}
+	return rc;
+}
+
+/* --- vCPUs ----------------------------------------------------------------------------------- */
+
+/* Intel SDM vol. 3, 2.5; the stacks of NMIs lie in the cpu_entry_area
+ * (Documentation/arch/x86/x86_64/mm.rst). */
+#define CR0_PG (1ull << 31)
+#define CR4_LA57 (1ull << 12)
+#define RFLAGS_IF (1ull << 9)
+
+static bool is_on_exception_stack(uint64_t rsp)
+{
+	return rsp - 0xfffffe0000000000 < UINT64_C(1) << 39;
+}
+
+/* Our code runs with interrupts off; an NMI may have come in the middle of it. */
+static bool is_outside(struct recovery *r, unsigned int vcpu, uint64_t shmem)
+{
+	struct guest_regs regs;
+	struct guest_sregs sregs;
+	struct page_walk walk;
+
+	if (r->guest->ops->get_regs(r->guest, vcpu, &regs, NULL) ||
+	    r->guest->ops->get_sregs(r->guest, vcpu, &sregs, NULL))
+		return false;
+	if (sregs.cpl == 3 || !(sregs.cr0 & CR0_PG))
+		return true;
+	if (!page_walk(r->guest, sregs.cr3, sregs.cr4 & CR4_LA57 ? 5 : 4, regs.rip, &walk, NULL) &&
+	    walk.gpa - shmem < LIBVIRT_SHMEM_BYTES)
+		return false;
+	return (regs.rflags & RFLAGS_IF) || !is_on_exception_stack(regs.rsp);
+}
+
+static bool all_outside(struct recovery *r, uint64_t shmem)
+{
+	for (unsigned int i = 0; i < r->guest->nr_vcpus; i++)
+		if (!is_outside(r, i, shmem))
+			return false;
+	return true;
+}
+
+/* With the guest stopped, before and after. */
+static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
+{
+	enum { TRIES = 200, WAIT_MS = 2 };
+
+	for (int i = 0; i < TRIES; i++) {
+		int rc;
+
+		if (all_outside(r, shmem))
+			return 0;
+		rc = r->guest->ops->resume(r->guest, err);
+		wait_ms(WAIT_MS);
+		if (!rc)
+			rc = r->guest->ops->stop(r->guest, err);
+		if (rc)
+			return rc;
+	}
+	return error_set(
+		err, EBUSY,
+		"a vCPU stays in our code: if the domain is paused, resume it and try again");
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static int wipe(struct recovery *r, uint64_t shmem, struct error *err)
+{
+	static const uint8_t zeros[JOURNAL_MAX_WRITE];
+	int rc = 0;
+
+	for (uint64_t at = 0; !rc && at < LIBVIRT_SHMEM_BYTES; at += sizeof(zeros))
+		rc = guest_phys_write(r->guest, shmem + at, zeros, sizeof(zeros), err);
+	return rc;
+}
+
+static int undo_stopped(struct recovery *r, struct error *err)
+{
+	uint64_t shmem = 0;
+	bool mapped = !libvirt_shmem_find(&r->domain, &shmem, NULL);
+	int rc = put_back(r, false, err);
+
+	if (!rc && mapped)
+		rc = let_all_out(r, shmem, err);
+	if (!rc)
+		rc = put_back(r, true, err);
+	if (!rc && mapped)
+		rc = wipe(r, shmem, err);
+	return rc;
+}
+
+static int undo(struct recovery *r, struct error *err)
+{
+	int rc = libvirt_journal_read(&r->journal, &r->contents, err), resumed;
+
+	if (rc)
+		return rc;
+	rc = r->guest->ops->stop(r->guest, err);
+	if (rc)
+		return rc;
+	if (r->contents.stopped) {
+		libvirt_guest_adopt_stop(r->backend);
+		r->out->resumed = true;
+	}
+	rc = undo_stopped(r, err);
+	resumed = r->guest->ops->resume(r->guest, rc ? NULL : err);
+	return rc ? rc : resumed;
+}
+
+static int open_patiently(struct recovery *r, const char *uri, const char *id, unsigned int ms,
+			  struct error *err)
+{
+	enum { STEP_MS = 100 };
+	int rc = libvirt_domain_open(uri, id, &r->domain, err);
+
+	for (unsigned int i = 0; i < ms && (rc == -ENOTCONN || rc == -EIO); i += STEP_MS) {
+		wait_ms(STEP_MS);
+		rc = libvirt_domain_open(uri, id, &r->domain, err);
+	}
+	return rc;
+}
+
+static int remove_device(struct recovery *r, struct error *err)
+{
+	enum libvirt_run_state state = LIBVIRT_GONE;
+	int rc = libvirt_shmem_present(&r->domain, &r->out->had_device, err);
+
+	if (rc || !r->out->had_device)
+		return rc;
+	rc = libvirt_domain_state(&r->domain, &state, err);
+	if (!rc && state != LIBVIRT_RUNS)
+		rc = error_set(err, EBUSY,
+			       "the domain is paused: its memory device goes when it is resumed; "
+			       "run 'sonde recover' then");
+	return rc ? rc : libvirt_shmem_unplug(&r->domain, err);
+}
+
+static int recover(struct recovery *r, struct error *err)
+{
+	int rc = libvirt_journal_adopt(r->domain.uuid, &r->journal, err);
+
+	if (rc && rc != -ENOENT)
+		return rc;
+	r->out->had_journal = !rc;
+	if (!rc)
+		rc = libvirt_guest_create(&r->domain, NULL, true, &r->backend, err);
+	else
+		rc = 0;
+	if (!rc && r->out->had_journal) {
+		r->guest = libvirt_guest(r->backend);
+		rc = undo(r, err);
+	}
+	return rc ? rc : remove_device(r, err);
+}
+
+int libvirt_recover(const char *uri, const char *id, unsigned int patience_ms,
+		    struct libvirt_recovery *out, struct error *err)
+{
+	struct recovery r = {.journal = {.fd = -1}, .out = out};
+	int rc = open_patiently(&r, uri, id, patience_ms, err);
+
+	*out = (struct libvirt_recovery){0};
+	if (rc)
+		return rc;
+	rc = recover(&r, err);
+	if (rc)
+		libvirt_journal_close(&r.journal);
+	else
+		libvirt_journal_remove(&r.journal);
+	journal_contents_deinit(&r.contents);
+	libvirt_guest_destroy(r.backend);
+	libvirt_domain_close(&r.domain);
+	return rc;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_LIBVIRT_RECOVER_H
+#define SONDE_VMM_LIBVIRT_RECOVER_H
+
+#include <stdbool.h>
+#include "formats/error.h"
+#include "vmm/libvirt-journal.h"
+
+struct guest;
+
+struct libvirt_recovery {
+	bool had_journal, had_device;
+	bool resumed; /* it was left stopped */
+	size_t restored;
+	size_t foreign; /* places that hold neither ours nor what was there before: left alone */
+};
+
+/*
+ * Undo what a dead tracer left in a domain: put back the bytes that are still ours, wait until no
+ * vCPU is in our code, take the memory away, and let the domain run if the tracer had stopped it.
+ * Tries for `patience_ms` to reach libvirt. -EBUSY: its tracer lives, or a vCPU of a domain that
+ * somebody else has paused is in our code (resume it and try again).
+ */
+int libvirt_recover(const char *uri, const char *id, unsigned int patience_ms,
+		    struct libvirt_recovery *out, struct error *err);
+
+/* How many places of the journal still hold our bytes. */
+int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest *guest, size_t *out,
+			    struct error *err);
+
+#endif
