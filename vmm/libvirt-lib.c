@@ -26,7 +26,6 @@ static const struct symbol {
 	{"virDomainGetState", offsetof(struct libvirt_api, domain_state), false},
 	{"virDomainGetXMLDesc", offsetof(struct libvirt_api, domain_xml), false},
 	{"virDomainAttachDeviceFlags", offsetof(struct libvirt_api, attach_device), false},
-	{"virDomainDetachDeviceAlias", offsetof(struct libvirt_api, detach_alias), false},
 	{"virGetLastErrorCode", offsetof(struct libvirt_api, last_code), false},
 	{"virGetLastErrorMessage", offsetof(struct libvirt_api, last_message), false},
 	{"virSetErrorFunc", offsetof(struct libvirt_api, set_error_func), false},

@@ -44,7 +44,6 @@ struct libvirt_api {
 	int (*domain_state)(virDomainPtr domain, int *state, int *reason, unsigned int flags);
 	char *(*domain_xml)(virDomainPtr domain, unsigned int flags);
 	int (*attach_device)(virDomainPtr domain, const char *xml, unsigned int flags);
-	int (*detach_alias)(virDomainPtr domain, const char *alias, unsigned int flags);
 	int (*last_code)(void);
 	const char *(*last_message)(void);
 	void (*set_error_func)(void *data, void (*fn)(void *data, void *error));

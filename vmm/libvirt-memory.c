@@ -77,9 +77,8 @@ bool libvirt_parse_mapping(const char *line, struct libvirt_mapping *out)
 	return out->start < out->end;
 }
 
-/* The mapping that holds all of [hva, hva + size). */
-static int find_mapping(pid_t pid, uint64_t hva, uint64_t size, struct libvirt_mapping *out,
-			struct error *err)
+/* The mapping that holds hva. */
+static int find_mapping(pid_t pid, uint64_t hva, struct libvirt_mapping *out, struct error *err)
 {
 	char path[64], line[512];
 	bool found = false;
@@ -91,8 +90,7 @@ static int find_mapping(pid_t pid, uint64_t hva, uint64_t size, struct libvirt_m
 		return error_set(err, EACCES, "QEMU's process %d cannot be looked into: %s", pid,
 				 strerror(errno));
 	while (!found && fgets(line, sizeof(line), maps))
-		found = libvirt_parse_mapping(line, out) && hva >= out->start && hva < out->end &&
-			size <= out->end - hva;
+		found = libvirt_parse_mapping(line, out) && hva >= out->start && hva < out->end;
 	fclose(maps);
 	return found ? 0 : error_set(err, EPROTO, "QEMU's guest memory is not where it says");
 }
@@ -144,11 +142,11 @@ static uint8_t *map_backing(pid_t pid, uint64_t hva, uint64_t size,
 static int ask_ram(struct libvirt_domain *domain, struct libvirt_ram *ram, struct error *err)
 {
 	char *reply;
-	int n = libvirt_hmp(domain, "info mtree -f", &reply, err);
+	int n = libvirt_hmp(domain, "info mtree", &reply, err);
 
 	if (n)
 		return n;
-	n = libvirt_reply_ram(reply, strlen(reply), ram, LIBVIRT_MAX_RAM, err);
+	n = libvirt_reply_ram(reply, strlen(reply), ram, err);
 	free(reply);
 	return n;
 }
@@ -181,25 +179,52 @@ static int open_mem(struct libvirt_memory *m, struct error *err)
 	return 0;
 }
 
+/* The first bytes of *ram, as far as they are one mapping, and cut from it. */
 static int add_region(struct libvirt_memory *m, struct libvirt_domain *domain,
-		      const struct libvirt_ram *ram, struct error *err)
+		      struct libvirt_ram *ram, struct error *err)
 {
+	struct guest_region *region = &m->regions[m->nr_regions];
 	struct libvirt_mapping mapping;
-	uint64_t hva;
+	uint64_t hva, size;
 	int rc = ask_hva(domain, ram->gpa, &hva, err);
 
 	if (!rc)
-		rc = find_mapping(m->qemu, hva, ram->size, &mapping, err);
+		rc = find_mapping(m->qemu, hva, &mapping, err);
+	if (!rc && m->nr_regions == LIBVIRT_MAX_REGIONS)
+		rc = error_set(err, EPROTO, "the domain's memory is in too many pieces");
 	if (rc)
 		return rc;
-	m->regions[m->nr_regions] = (struct guest_region){
-		.gpa = ram->gpa,
-		.size = ram->size,
-		.hva = map_backing(m->qemu, hva, ram->size, &mapping),
-		.read_only = true,
-	};
-	m->qemu_hva[m->nr_regions] = hva;
-	return m->regions[m->nr_regions++].hva ? 0 : open_mem(m, err);
+	size = mapping.end - hva < ram->size ? mapping.end - hva : ram->size;
+	*region = (struct guest_region){.gpa = ram->gpa,
+					.size = size,
+					.hva = map_backing(m->qemu, hva, size, &mapping),
+					.read_only = true};
+	m->qemu_hva[m->nr_regions++] = hva;
+	ram->gpa += size;
+	ram->size -= size;
+	return region->hva ? 0 : open_mem(m, err);
+}
+
+static int add_range(struct libvirt_memory *m, struct libvirt_domain *domain,
+		     const struct libvirt_ram *range, struct error *err)
+{
+	struct libvirt_ram left = *range;
+	int rc = 0;
+
+	while (!rc && left.size)
+		rc = add_region(m, domain, &left, err);
+	return rc;
+}
+
+/* It need not be there. */
+static int add_shmem(struct libvirt_memory *m, struct libvirt_domain *domain, struct error *err)
+{
+	struct libvirt_ram range;
+	int rc = libvirt_shmem_find(domain, &range, err);
+
+	if (rc == -ENOENT || rc == -EAGAIN)
+		return 0;
+	return rc ? rc : add_range(m, domain, &range, err);
 }
 
 int libvirt_memory_open(struct libvirt_memory *m, struct libvirt_domain *domain, bool with_shmem,
@@ -212,8 +237,9 @@ int libvirt_memory_open(struct libvirt_memory *m, struct libvirt_domain *domain,
 	n = ask_ram(domain, ram, err);
 	rc = n < 0 ? n : find_qemu(domain->uuid, &m->qemu, err);
 	for (int i = 0; !rc && i < n; i++)
-		if (with_shmem || !libvirt_shmem_is_region(ram[i].name))
-			rc = add_region(m, domain, &ram[i], err);
+		rc = add_range(m, domain, &ram[i], err);
+	if (!rc && with_shmem)
+		rc = add_shmem(m, domain, err);
 	if (rc)
 		libvirt_memory_close(m);
 	else if (m->mem_fd >= 0)

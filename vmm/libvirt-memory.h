@@ -11,11 +11,11 @@
  * A domain's RAM, to be read: its shared backing file mapped, or else the QEMU process's memory
  * (/proc/PID/mem). Writes must go through QEMU, which has to know of them (gdbstub.h).
  */
-enum { LIBVIRT_MAX_RAM = 32 };
+enum { LIBVIRT_MAX_REGIONS = 16 }; /* a range of RAM may be several: NUMA nodes */
 
 struct libvirt_memory {
-	struct guest_region regions[LIBVIRT_MAX_RAM + 1]; /* one more for the owner's use */
-	uint64_t qemu_hva[LIBVIRT_MAX_RAM];               /* in QEMU's address space */
+	struct guest_region regions[LIBVIRT_MAX_REGIONS + 1]; /* one more for the owner's use */
+	uint64_t qemu_hva[LIBVIRT_MAX_REGIONS];               /* in QEMU's address space */
 	size_t nr_regions;
 	pid_t qemu;
 	int mem_fd;    /* /proc/PID/mem, -1: not needed */

@@ -167,16 +167,16 @@ static int wipe(struct recovery *r, uint64_t shmem, struct error *err)
 
 static int undo_stopped(struct recovery *r, struct error *err)
 {
-	uint64_t shmem = 0;
+	struct libvirt_ram shmem = {0};
 	bool mapped = !libvirt_shmem_find(&r->domain, &shmem, NULL);
 	int rc = put_back(r, false, err);
 
 	if (!rc && mapped)
-		rc = let_all_out(r, shmem, err);
+		rc = let_all_out(r, shmem.gpa, err);
 	if (!rc)
 		rc = put_back(r, true, err);
 	if (!rc && mapped)
-		rc = wipe(r, shmem, err);
+		rc = wipe(r, shmem.gpa, err);
 	return rc;
 }
 

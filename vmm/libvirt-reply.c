@@ -42,7 +42,7 @@ int libvirt_reply_parse(const char *text, size_t size, json_t **result, struct e
 	return rc;
 }
 
-/* --- info mtree -f --------------------------------------------------------------------------- */
+/* --- info mtree ------------------------------------------------------------------------------ */
 
 struct lines {
 	const char *at, *end;
@@ -71,27 +71,26 @@ static bool is_line(const char *line, size_t length, const char *start)
 	return length >= strlen(start) && !memcmp(line, start, strlen(start));
 }
 
-/* "  START-LAST (prio N, ram): NAME[ @OFFSET][ KVM]". False: another kind of line. */
+/* "  START-LAST (prio N, KIND): alias ram-above-4g @REGION FIRST-LAST". False: another line. */
 static bool parse_range(const char *line, size_t length, struct libvirt_ram *out)
 {
 	unsigned long long first, last;
-	char text[160], kind[16];
+	char text[160];
 	int used = 0;
 
 	if (length >= sizeof(text))
 		return false;
 	memcpy(text, line, length);
 	text[length] = '\0';
-	if (sscanf(text, " %16llx-%16llx (prio %*d, %15[^)]): %63[^ @]%n", &first, &last, kind,
-		   out->name, &used) != 4 ||
-	    strcmp(kind, "ram"))
+	if (sscanf(text, " %16llx-%16llx (prio %*d, %*[^)]): alias ram-%*[a-z]-4g @%n", &first,
+		   &last, &used) != 2 ||
+	    !used || last <= first)
 		return false;
-	out->gpa = first;
-	out->size = last - first + 1;
-	return last > first;
+	*out = (struct libvirt_ram){first, last - first + 1};
+	return true;
 }
 
-static int add_range(const struct libvirt_ram *range, struct libvirt_ram *out, size_t n, size_t max,
+static int add_range(const struct libvirt_ram *range, struct libvirt_ram *out, int n,
 		     struct error *err)
 {
 	if ((range->gpa | range->size) & PAGE_MASK || range->gpa >= GPA_LIMIT ||
@@ -99,41 +98,114 @@ static int add_range(const struct libvirt_ram *range, struct libvirt_ram *out, s
 		return error_set_at(err, EPROTO, range->gpa, "QEMU's memory map is absurd");
 	if (n && out[n - 1].gpa + out[n - 1].size > range->gpa)
 		return error_set_at(err, EPROTO, range->gpa, "QEMU's memory map overlaps itself");
-	if (n == max)
-		return error_set(err, EPROTO, "QEMU's memory map has more than %zu ranges of RAM",
-				 max);
+	if (n == LIBVIRT_MAX_RAM)
+		return error_set(err, EPROTO, "QEMU's memory map has too much RAM");
 	out[n] = *range;
 	return 0;
 }
 
-int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram *out, size_t max,
+/* Without the hole from 640 KiB to 1 MiB. Returns the new number. */
+static int add_around_hole(const struct libvirt_ram *range, struct libvirt_ram *out, int n,
+			   struct error *err)
+{
+	static const uint64_t hole = 0xa0000, hole_end = 0x100000;
+	struct libvirt_ram low = *range, high = *range;
+	int rc;
+
+	if (range->gpa >= hole || range->gpa + range->size <= hole_end) {
+		rc = add_range(range, out, n, err);
+		return rc ? rc : n + 1;
+	}
+	low.size = hole - low.gpa;
+	high = (struct libvirt_ram){hole_end, range->gpa + range->size - hole_end};
+	rc = add_range(&low, out, n, err);
+	if (!rc)
+		rc = add_range(&high, out, n + 1, err);
+	return rc ? rc : n + 2;
+}
+
+int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBVIRT_MAX_RAM],
 		      struct error *err)
 {
+	static const char section[] = "address-space: ";
 	struct lines lines = {text, text + size};
 	struct libvirt_ram range;
 	bool wanted = false;
 	const char *line;
-	size_t length, n = 0;
+	size_t length;
+	int n = 0;
 
-	while (next_line(&lines, &line, &length)) {
-		int rc;
-
-		if (is_line(line, length, "FlatView #")) {
+	while (n >= 0 && next_line(&lines, &line, &length)) {
+		if (is_line(line, length, section)) {
 			if (n)
 				break;
-			wanted = false;
+			wanted = is_line(line, length, "address-space: memory");
 		}
-		if (is_line(line, length, " AS \"memory\""))
-			wanted = true;
-		if (!wanted || !parse_range(line, length, &range))
-			continue;
-		rc = add_range(&range, out, n, max, err);
-		if (rc)
-			return rc;
-		n++;
+		if (wanted && parse_range(line, length, &range))
+			n = add_around_hole(&range, out, n, err);
 	}
-	return n ? (int)n : error_set(err, EPROTO, "QEMU's memory map has no RAM");
+	return n ? n : error_set(err, EPROTO, "QEMU's memory map has no RAM of a PC");
 }
+
+/* --- query-pci ------------------------------------------------------------------------------- */
+
+/* Behind bridges too, not deeper than PCI can be. NULL if there is none. */
+static const json_t *find_device(const json_t *devices, const char *qdev_id, unsigned int depth)
+{
+	enum { MAX_DEPTH = 32 };
+	size_t i;
+	json_t *device;
+
+	json_array_foreach(devices, i, device)
+	{
+		const char *id = json_string_value(json_object_get(device, "qdev_id"));
+		const json_t *bridge = json_object_get(device, "pci_bridge"), *found;
+
+		if (id && !strcmp(id, qdev_id))
+			return device;
+		found = bridge && depth < MAX_DEPTH
+				? find_device(json_object_get(bridge, "devices"), qdev_id,
+					      depth + 1)
+				: NULL;
+		if (found)
+			return found;
+	}
+	return NULL;
+}
+
+static int read_bar(const json_t *region, struct libvirt_ram *out, struct error *err)
+{
+	uint64_t gpa = (uint64_t)json_integer_value(json_object_get(region, "address"));
+	uint64_t size = (uint64_t)json_integer_value(json_object_get(region, "size"));
+
+	if (!gpa || gpa == UINT64_MAX)
+		return error_set(err, EAGAIN, "the guest has not mapped the device");
+	if (gpa >= GPA_LIMIT || !size || size > GPA_LIMIT - gpa || (gpa & PAGE_MASK))
+		return error_set_at(err, EPROTO, gpa, "QEMU's PCI devices are absurd");
+	*out = (struct libvirt_ram){gpa, size};
+	return 0;
+}
+
+int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct libvirt_ram *out,
+		      struct error *err)
+{
+	const json_t *device = NULL;
+	json_t *entry;
+	size_t i;
+
+	json_array_foreach(reply, i, entry)
+	{
+		device = find_device(json_object_get(entry, "devices"), qdev_id, 0);
+		if (device)
+			break;
+	}
+	json_array_foreach(json_object_get(device, "regions"), i,
+			   entry) if (json_integer_value(json_object_get(entry, "bar")) ==
+				      bar) return read_bar(entry, out, err);
+	return error_set(err, ENOENT, "QEMU has no such PCI device");
+}
+
+/* --- gpa2hva --------------------------------------------------------------------------------- */
 
 int libvirt_reply_hva(const char *text, size_t size, uint64_t *hva, struct error *err)
 {

@@ -18,18 +18,27 @@
  */
 int libvirt_reply_parse(const char *text, size_t size, json_t **result, struct error *err);
 
-/* A range of RAM in the flat view of a guest's physical memory. */
+/* A range of RAM in a guest's physical memory. */
 struct libvirt_ram {
 	uint64_t gpa, size;
-	char name[64]; /* of the memory region, such as pc.ram */
 };
 
 /*
- * The RAM ranges of `info mtree -f`, those of address space "memory", in the order of their
- * addresses (QEMU, softmmu/memory.c, mtree_print_flatview): not read-only ones. Returns their
- * number; -EPROTO if there are none, more than `max`, overlapping or absurd ones.
+ * The RAM of a PC in `info mtree` (QEMU, softmmu/memory.c, mtree_print_mr; hw/i386/pc.c names it):
+ * below and above 4 GiB, without what lies under video memory and firmware. In the order of
+ * addresses, at most LIBVIRT_MAX_RAM. Not in `info mtree -f`, whose every use in QEMU 7.2 keeps
+ * the devices of the moment from ever being unplugged. Returns their number; -EPROTO if there are
+ * none, overlapping or absurd ones.
  */
-int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram *out, size_t max,
+enum { LIBVIRT_MAX_RAM = 8 };
+int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBVIRT_MAX_RAM],
+		      struct error *err);
+
+/*
+ * Where a PCI device's memory BAR is mapped, in the "return" value of query-pci: -ENOENT if there
+ * is no such device or BAR, -EAGAIN while the guest has not mapped it.
+ */
+int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct libvirt_ram *out,
 		      struct error *err);
 
 /* The address in `gpa2hva`'s reply; -EPROTO if there is none. */

@@ -19,10 +19,11 @@
  * used only once: QEMU 7.2 aborts, and the guest with it, when it meets a name of RAM again that it
  * has not forgotten yet.
  */
-static const char alias_start[] = "ua-sonde-", region_start[] = "shmmem-ua-sonde-";
+static const char alias_start[] = "ua-sonde-";
 enum { ALIAS_DIGITS = 16, ALIAS_SIZE = sizeof(alias_start) + ALIAS_DIGITS };
 
 enum {
+	MEMORY_BAR = 2, /* of ivshmem-plain (QEMU, docs/specs/ivshmem-spec) */
 	MAX_BUS = 64,
 	POLL_MS = 50,
 	PLUG_TRIES = 100,   /* 5 s */
@@ -35,11 +36,6 @@ static void wait_a_moment(void)
 	const struct timespec moment = {.tv_nsec = POLL_MS * 1000000};
 
 	nanosleep(&moment, NULL);
-}
-
-bool libvirt_shmem_is_region(const char *name)
-{
-	return !strncmp(name, region_start, sizeof(region_start) - 1);
 }
 
 static int make_alias(char alias[static ALIAS_SIZE], struct error *err)
@@ -154,31 +150,32 @@ static int map_file(const char *name, struct guest_region *out, struct error *er
 	return 0;
 }
 
-int libvirt_shmem_find(struct libvirt_domain *domain, uint64_t *gpa, struct error *err)
+int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, struct error *err)
 {
-	enum { MAX_RANGES = 64 };
-	struct libvirt_ram ranges[MAX_RANGES];
-	char *reply;
-	int n = libvirt_hmp(domain, "info mtree -f", &reply, err);
+	char alias[ALIAS_SIZE];
+	json_t *reply = NULL;
+	int rc = find_alias(domain, alias, err);
 
-	if (n)
-		return n;
-	n = libvirt_reply_ram(reply, strlen(reply), ranges, MAX_RANGES, err);
-	free(reply);
-	for (int i = 0; i < n; i++)
-		if (libvirt_shmem_is_region(ranges[i].name) &&
-		    ranges[i].size == LIBVIRT_SHMEM_BYTES) {
-			*gpa = ranges[i].gpa;
-			return 0;
-		}
-	return n < 0 ? n : error_set(err, EAGAIN, "the guest has not mapped the device");
+	if (!rc && !alias[0])
+		rc = error_set(err, ENOENT, "the domain has no memory device of ours");
+	if (!rc)
+		rc = libvirt_qmp(domain, "query-pci", NULL, -1, &reply, err);
+	if (!rc)
+		rc = libvirt_reply_bar(reply, alias, MEMORY_BAR, out, err);
+	json_decref(reply);
+	if (!rc && out->size != LIBVIRT_SHMEM_BYTES)
+		rc = error_set(err, EPROTO, "the memory device has %" PRIu64 " bytes", out->size);
+	return rc;
 }
 
 static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct error *err)
 {
-	for (int i = 0; i < PLUG_TRIES; i++) {
-		int rc = libvirt_shmem_find(domain, gpa, err);
+	struct libvirt_ram range = {0};
 
+	for (int i = 0; i < PLUG_TRIES; i++) {
+		int rc = libvirt_shmem_find(domain, &range, err);
+
+		*gpa = range.gpa;
 		if (rc != -EAGAIN)
 			return rc;
 		wait_a_moment();
@@ -223,6 +220,10 @@ void libvirt_shmem_unmap(struct guest_region *region)
 
 /* --- unplugging ------------------------------------------------------------------------------ */
 
+/*
+ * By QEMU's own command, upon whose event libvirt does the rest: it may be repeated, while
+ * libvirt 9.0 crashes when it is itself asked again to detach a device that is gone.
+ */
 int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 {
 	char alias[ALIAS_SIZE];
@@ -232,9 +233,10 @@ int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 
 		if (rc || !alias[0])
 			return rc;
-		/* Asked again: guests that are busy forget, and so does libvirt. */
+		/* Asked again: guests that are busy forget. */
 		if (i % DETACH_EVERY == 0)
-			domain->api->detach_alias(domain->domain, alias, LIBVIRT_AFFECT_LIVE);
+			libvirt_qmp(domain, "device_del", json_pack("{s:s}", "id", alias), -1, NULL,
+				    NULL);
 		wait_a_moment();
 	}
 	return error_set(err, ETIMEDOUT, "the guest does not let the hot-plugged device go yet");

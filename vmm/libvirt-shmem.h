@@ -5,15 +5,13 @@
 #include <stdbool.h>
 #include "introspect/guest.h"
 #include "vmm/libvirt-domain.h"
+#include "vmm/libvirt-reply.h"
 
 /*
  * Memory of ours in a running domain: a hot-plugged <shmem> device (QEMU's ivshmem-plain), whose
  * second BAR the guest's PCI code maps by itself, with no driver, and whose file we map too.
  */
 enum { LIBVIRT_SHMEM_BYTES = 2 << 20 }; /* as much as fits the window of a default root port */
-
-/* Whether a memory region of QEMU's (struct libvirt_ram) is of such a device. */
-bool libvirt_shmem_is_region(const char *name);
 
 /*
  * The domain must run. *out is where the guest has it. -ENOSPC: no free slot that takes it;
@@ -26,8 +24,8 @@ void libvirt_shmem_unmap(struct guest_region *region);
  * it will go when the guest next serves its PCI hot-plug. */
 int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err);
 
-/* Where the guest has it; -EAGAIN while it has not mapped it, or there is none. */
-int libvirt_shmem_find(struct libvirt_domain *domain, uint64_t *gpa, struct error *err);
+/* Where the guest has it; -EAGAIN while it has not mapped it, -ENOENT: there is none. */
+int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, struct error *err);
 
 /* Whether the domain has such a device. */
 int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error *err);
