@@ -139,6 +139,7 @@ static int run(struct attaching *self, enum end_reason *reason, struct error *er
 	if (!rc)
 		rc = watch_for_end(self, err);
 	if (!rc) {
+		run_trace_tell_refused(self->attach.trace);
 		if (isatty(STDERR_FILENO))
 			fprintf(stderr, "sonde attach: tracing %s; Ctrl-C ends it\n",
 				self->attach.domain.name);

@@ -137,8 +137,13 @@ int libvirt_domain_state(struct libvirt_domain *d, enum libvirt_run_state *out, 
 {
 	int state, reason;
 
-	if (d->api->domain_state(d->domain, &state, &reason, 0))
+	*out = LIBVIRT_GONE;
+	if (d->api->domain_state(d->domain, &state, &reason, 0)) {
+		/* transient domains vanish */
+		if (d->api->last_code() == LIBVIRT_ERR_NO_DOMAIN)
+			return 0;
 		return libvirt_error(d, d->name, err);
+	}
 	if (state == LIBVIRT_DOMAIN_RUNNING || state == LIBVIRT_DOMAIN_BLOCKED)
 		*out = LIBVIRT_RUNS;
 	else

@@ -39,6 +39,8 @@ static int open_journal(const char *uuid, int flags, struct libvirt_journal *out
 	out->fd = -1;
 	if (rc)
 		return rc;
+	if (strspn(uuid, "0123456789abcdef-") != strlen(uuid))
+		return error_set(err, EINVAL, "'%s' is no uuid", uuid);
 	snprintf(out->path, sizeof(out->path), "%s/%s", folder, uuid);
 	out->fd = open(out->path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 	if (out->fd < 0)

@@ -213,17 +213,9 @@ static int open_patiently(struct recovery *r, const char *uri, const char *id, u
 
 static int remove_device(struct recovery *r, struct error *err)
 {
-	enum libvirt_run_state state = LIBVIRT_GONE;
 	int rc = libvirt_shmem_present(&r->domain, &r->out->had_device, err);
 
-	if (rc || !r->out->had_device)
-		return rc;
-	rc = libvirt_domain_state(&r->domain, &state, err);
-	if (!rc && state != LIBVIRT_RUNS)
-		rc = error_set(err, EBUSY,
-			       "the domain is paused: its memory device goes when it is resumed; "
-			       "run 'sonde recover' then");
-	return rc ? rc : libvirt_shmem_unplug(&r->domain, err);
+	return rc || !r->out->had_device ? rc : libvirt_shmem_unplug(&r->domain, err);
 }
 
 static int recover(struct recovery *r, struct error *err)
@@ -244,6 +236,18 @@ static int recover(struct recovery *r, struct error *err)
 	return rc ? rc : remove_device(r, err);
 }
 
+/* Of a domain that has ended, nothing but the journal is left. */
+static int forget(const char *uuid, struct libvirt_recovery *out)
+{
+	struct libvirt_journal journal;
+
+	if (libvirt_journal_adopt(uuid, &journal, NULL))
+		return -ENOENT;
+	libvirt_journal_remove(&journal);
+	out->had_journal = true;
+	return 0;
+}
+
 int libvirt_recover(const char *uri, const char *id, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err)
 {
@@ -251,6 +255,9 @@ int libvirt_recover(const char *uri, const char *id, unsigned int patience_ms,
 	int rc = open_patiently(&r, uri, id, patience_ms, err);
 
 	*out = (struct libvirt_recovery){0};
+	if ((rc == -ENOENT || rc == -ESRCH) && strlen(id) == LIBVIRT_UUID_TEXT - 1 &&
+	    !forget(id, out))
+		return 0;
 	if (rc)
 		return rc;
 	rc = recover(&r, err);

@@ -220,6 +220,18 @@ void libvirt_shmem_unmap(struct guest_region *region)
 
 /* --- unplugging ------------------------------------------------------------------------------ */
 
+static int check_runs(struct libvirt_domain *domain, struct error *err)
+{
+	enum libvirt_run_state state;
+	int rc = libvirt_domain_state(domain, &state, err);
+
+	if (!rc && state != LIBVIRT_RUNS)
+		rc = error_set(err, EBUSY,
+			       "the domain is paused: its memory device goes when it has been "
+			       "resumed, by 'sonde recover'");
+	return rc;
+}
+
 /*
  * By QEMU's own command, upon whose event libvirt does the rest: it may be repeated, while
  * libvirt 9.0 crashes when it is itself asked again to detach a device that is gone.
@@ -232,6 +244,9 @@ int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 		int rc = find_alias(domain, alias, err);
 
 		if (rc || !alias[0])
+			return rc;
+		rc = check_runs(domain, err);
+		if (rc)
 			return rc;
 		/* Asked again: guests that are busy forget. */
 		if (i % DETACH_EVERY == 0)

@@ -21,7 +21,8 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 void libvirt_shmem_unmap(struct guest_region *region);
 
 /* Take it out again and wait until the guest has let it go; 0 also if there is none. -ETIMEDOUT:
- * it will go when the guest next serves its PCI hot-plug. */
+ * it will go when the guest next serves its PCI hot-plug. -EBUSY: not while the domain is paused.
+ */
 int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err);
 
 /* Where the guest has it; -EAGAIN while it has not mapped it, -ENOENT: there is none. */

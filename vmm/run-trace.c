@@ -292,6 +292,18 @@ void run_trace_end(struct run_trace *t)
 	observe_end(t);
 }
 
+void run_trace_tell_refused(const struct run_trace *t)
+{
+	struct trace_status status;
+
+	if (!t->session)
+		return;
+	trace_session_status(t->session, &status);
+	for (size_t i = 0; i < status.nr_refused; i++)
+		fprintf(stderr, "sonde %s: not traced: %s: %s\n", t->verb,
+			status.refused[i].function, status.refused[i].reason);
+}
+
 const struct kernel_image *run_trace_image(const struct run_trace *t)
 {
 	return t->image;

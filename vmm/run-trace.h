@@ -44,6 +44,9 @@ const struct monitor_trace_ops *run_trace_monitor_ops(void);
 int run_trace_begin(struct run_trace *trace, struct guest *guest, struct error *err);
 void run_trace_end(struct run_trace *trace);
 
+/* Which functions cannot be traced, and why, on stderr: after a start, before the end. */
+void run_trace_tell_refused(const struct run_trace *trace);
+
 /* Events in the trace so far. */
 uint64_t run_trace_events(const struct run_trace *trace);
 const struct kernel_image *run_trace_image(const struct run_trace *trace);
