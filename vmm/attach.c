@@ -161,8 +161,9 @@ void attach_print(struct attach *a, FILE *to)
 		libvirt_guest(a->guest)->nr_vcpus);
 	fprintf(to, "memory   %s\n", libvirt_guest_memory_text(a->guest));
 	if (!find_kernel(a, &kernel, NULL))
-		fprintf(to, "kernel   %s, slide 0x%" PRIx64 "\n", run_trace_image(a->trace)->banner,
-			kernel.virt_slide);
+		fprintf(to,
+			"kernel   %s\n         slide 0x%" PRIx64 ", guest-physical 0x%" PRIx64 "\n",
+			run_trace_image(a->trace)->banner, kernel.virt_slide, kernel.phys_text);
 	fprintf(to,
 		"device   a %d MiB <shmem> (ivshmem-plain) is plugged in, and out at the end\n"
 		"patches  5 bytes at each traced function's entry and return, put back at the end\n"

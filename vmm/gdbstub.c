@@ -43,12 +43,16 @@ static int hand_over(struct libvirt_domain *domain, int fd, struct error *err)
 {
 	int rc = libvirt_qmp(domain, "getfd", json_pack("{s:s}", "fdname", fd_name), fd, NULL, err);
 
-	/* left by somebody who died in the middle of this */
-	if (!rc)
+	if (rc)
+		return rc;
+	rc = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
+	if (rc == -EREMOTEIO) {
+		/* left by somebody who died in the middle of this, with a server or without */
+		stop_server(domain);
 		libvirt_qmp(domain, "chardev-remove", json_pack("{s:s}", "id", chardev), -1, NULL,
 			    NULL);
-	if (!rc)
 		rc = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
+	}
 	if (!rc)
 		rc = start_server(domain, err);
 	return rc;

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# A libvirt of our own, unprivileged and without systemd: virsh starts libvirtd in session mode, with
+# all its folders in a temporary one. Domains are emulated QEMU guests that boot a kernel directly.
+package Libvirt;
+
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Copy qw(copy);
+use File::Path qw(make_path);
+use File::Temp qw(tempdir);
+use Time::HiRes qw(sleep time);
+
+use constant { NOBODY => 65534, URI => 'qemu:///session' };
+
+# Why there can be none here, or ''.
+sub missing {
+	for my $program (qw(virsh libvirtd qemu-system-x86_64 setpriv)) {
+		return "no $program" unless grep { -x "$_/$program" } split(/:/, $ENV{PATH}), '/usr/sbin';
+	}
+	return '';
+}
+
+# $sonde is copied to where everybody may read it.
+sub start {
+	my ($class, $sonde) = @_;
+	my $work = tempdir('sonde-libvirt-XXXXXX', TMPDIR => 1, CLEANUP => 1);
+	my $self = bless {work => $work, pid => $$, domains => {}}, $class;
+	chmod 0755, $work;
+	make_path(map { "$work/$_" } qw(home run config data cache out));
+	copy($sonde, "$work/sonde") or die "$sonde: $!";
+	chmod 0755, "$work/sonde";
+	if ($> == 0) {
+		chown NOBODY, NOBODY, $work, map { "$work/$_" } qw(home run config data cache out);
+	}
+	return $self;
+}
+
+sub work { return $_[0]{work} }
+
+sub environment {
+	my ($self) = @_;
+	my $work = $self->{work};
+	my @user = $> == 0 ? ('setpriv', '--reuid=' . NOBODY, '--regid=' . NOBODY, '--clear-groups') : ();
+	return (@user, 'env', "HOME=$work/home", "XDG_RUNTIME_DIR=$work/run", "XDG_CONFIG_HOME=$work/config",
+		"XDG_DATA_HOME=$work/data", "XDG_CACHE_HOME=$work/cache");
+}
+
+# Start a command as libvirt's user; its output goes to OUT/NAME. Returns its process.
+sub spawn {
+	my ($self, $name, @command) = @_;
+	my $pid = fork // die "fork: $!";
+	return $pid if $pid;
+	open STDIN, '<', '/dev/null';
+	open STDOUT, '>', "$self->{work}/$name.txt" or die "$name.txt: $!";
+	open STDERR, '>&', \*STDOUT;
+	exec $self->environment, @command or die "exec: $!";
+}
+
+# Run it to its end, or kill it. Returns exit status and output.
+sub run {
+	my ($self, @command) = @_;
+	my $pid = $self->spawn('command', @command);
+	return ($self->wait_for($pid, 120), slurp("$self->{work}/command.txt"));
+}
+
+# The exit status; 128 + N on signal N, also after its time was over.
+sub wait_for {
+	my ($self, $pid, $seconds) = @_;
+	local $SIG{ALRM} = sub { kill KILL => $pid };
+	alarm $seconds;
+	waitpid $pid, 0;
+	alarm 0;
+	return $? >> 8 || ($? & 127 ? 128 + ($? & 127) : 0);
+}
+
+sub virsh {
+	my ($self, @arguments) = @_;
+	my ($status, $text) = $self->run('virsh', '-q', '-c', URI, @arguments);
+	die "virsh @arguments: $text" if $status;
+	return $text;
+}
+
+sub sonde {
+	my ($self, $verb, @arguments) = @_;
+	return ("$self->{work}/sonde", $verb, '-c', URI, @arguments);
+}
+
+sub slurp {
+	open my $in, '<:raw', $_[0] or return '';
+	local $/;
+	return scalar(<$in>) // '';
+}
+
+# --- domains
+
+# Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent.
+sub domain {
+	my ($self, $name, %option) = @_;
+	my $work = $self->{work};
+	for my $file (qw(kernel initrd)) {
+		copy($option{$file}, "$work/$name.$file") or die "$option{$file}: $!";
+		chmod 0644, "$work/$name.$file";
+	}
+	open my $serial, '>', "$work/$name.serial" or die $!;
+	chmod 0666, "$work/$name.serial";
+	my $ports = "<controller type='pci' model='pcie-root-port'/>" x 2;
+	my $root = $option{machine} eq 'q35' ? "<controller type='pci' model='pcie-root'/>$ports" : '';
+	my $backing = $option{memory} eq 'shared'
+		? "<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>" : '';
+	open my $xml, '>', "$work/$name.xml" or die $!;
+	print $xml <<"XML";
+<domain type='qemu'><name>$name</name><memory unit='MiB'>384</memory><vcpu>$option{cpus}</vcpu>$backing
+<os><type arch='x86_64' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
+<initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 panic=-1 $option{cmdline}</cmdline></os>
+<features><acpi/><apic/></features>
+<cpu mode='custom' match='exact' check='none'><model fallback='allow'>qemu64</model></cpu>
+<devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type='usb' model='none'/>$root
+<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/></serial></devices></domain>
+XML
+	close $xml;
+	$self->virsh($option{persistent} ? 'define' : 'create', "$work/$name.xml");
+	$self->{domains}{$name} = 1;
+}
+
+sub serial { return slurp("$_[0]{work}/$_[1].serial") }
+
+# Wait until the guest has printed what matches; false if it does not in time.
+sub wait_serial {
+	my ($self, $name, $pattern, $seconds) = @_;
+	my $end = time + $seconds;
+	until ($self->serial($name) =~ $pattern) {
+		return 0 if time > $end;
+		sleep 0.1;
+	}
+	return 1;
+}
+
+sub state_of {
+	my ($self, $name) = @_;
+	return $self->virsh('domstate', $name) =~ s/\s+//gr;
+}
+
+# Guest-physical memory, by QEMU itself.
+sub memory {
+	my ($self, $name, $gpa, $size) = @_;
+	my $file = "$self->{work}/out/memory";
+	my $reply = $self->virsh('qemu-monitor-command', $name, '--hmp', "pmemsave $gpa $size \"$file\"");
+	die "pmemsave: $reply" if $reply =~ /\S/;
+	my $bytes = slurp($file);
+	unlink $file;
+	return $bytes;
+}
+
+sub qemu {
+	my ($self, $name) = @_;
+	my ($pid) = slurp("$self->{work}/run/libvirt/qemu/run/$name.pid") =~ /^(\d+)/;
+	return $pid;
+}
+
+sub libvirtd {
+	my ($self) = @_;
+	return slurp("$self->{work}/run/libvirt/libvirtd.pid") =~ /^(\d+)/ ? $1 : undef;
+}
+
+sub destroy {
+	my ($self, $name) = @_;
+	$self->virsh('destroy', $name);
+	delete $self->{domains}{$name};
+}
+
+sub DESTROY {
+	my ($self) = @_;
+	return if $$ != $self->{pid};
+	local ($?, $@);
+	eval { $self->destroy($_) } for keys %{$self->{domains}};
+	for my $daemon (qw(libvirtd virtlogd)) {
+		my ($pid) = slurp("$self->{work}/run/libvirt/$daemon.pid") =~ /^(\d+)/;
+		kill TERM => $pid if $pid;
+	}
+	sleep 0.5;
+}
+
+1;
