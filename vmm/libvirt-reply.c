@@ -127,7 +127,6 @@ static int add_around_hole(const struct libvirt_ram *range, struct libvirt_ram *
 int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBVIRT_MAX_RAM],
 		      struct error *err)
 {
-	static const char section[] = "address-space: ";
 	struct lines lines = {text, text + size};
 	struct libvirt_ram range;
 	bool wanted = false;
@@ -136,11 +135,10 @@ int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBV
 	int n = 0;
 
 	while (n >= 0 && next_line(&lines, &line, &length)) {
-		if (is_line(line, length, section)) {
-			if (n)
-				break;
-			wanted = is_line(line, length, "address-space: memory");
-		}
+		if (is_line(line, length, "address-space: memory"))
+			wanted = true;
+		else if (wanted && (!length || line[0] != ' '))
+			break;
 		if (wanted && parse_range(line, length, &range))
 			n = add_around_hole(&range, out, n, err);
 	}

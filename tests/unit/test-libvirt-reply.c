@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What QEMU and /proc say about a libvirt domain. */
+#include <errno.h>
+#include <string.h>
+#include "tests/lib/tap.h"
+#include "vmm/libvirt-memory.h"
+#include "vmm/libvirt-reply.h"
+
+/* As QEMU 7.2 prints it, shortened: 6 GiB. */
+static const char mtree[] =
+	"address-space: I/O\r\n"
+	"  0000000000000000-000000000000ffff (prio 0, i/o): io\r\n"
+	"\r\n"
+	"address-space: memory\r\n"
+	"  0000000000000000-ffffffffffffffff (prio 0, i/o): system\r\n"
+	"    0000000000000000-00000000bfffffff (prio 0, ram): alias ram-below-4g @pc.ram "
+	"0000000000000000-00000000bfffffff\r\n"
+	"    00000000000c0000-00000000000c3fff (prio 1, ram): alias pam-rom @pc.ram "
+	"00000000000c0000-00000000000c3fff\r\n"
+	"    0000000100000000-00000001bfffffff (prio 0, ram): alias ram-above-4g @pc.ram "
+	"00000000c0000000-000000017fffffff\r\n"
+	"\r\n"
+	"memory-region: system\r\n"
+	"    0000000000000000-00000000bfffffff (prio 0, ram): alias ram-below-4g @pc.ram "
+	"0000000000000000-00000000bfffffff\r\n";
+
+static int parse_ram(const char *text, struct libvirt_ram *ram)
+{
+	return libvirt_reply_ram(text, strlen(text), ram, NULL);
+}
+
+static void test_ram(void)
+{
+	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
+	char cut[sizeof(mtree)];
+	bool sane = true;
+
+	is_u64((uint64_t)parse_ram(mtree, ram), 3, "three ranges of RAM");
+	ok(ram[0].gpa == 0 && ram[0].size == 0xa0000, "up to video memory");
+	ok(ram[1].gpa == 0x100000 && ram[1].size == 0xc0000000 - 0x100000, "from 1 MiB on");
+	ok(ram[2].gpa == 0x100000000 && ram[2].size == 0xc0000000, "above 4 GiB");
+	for (size_t n = 0; n < sizeof(mtree); n++) {
+		int ret;
+
+		memcpy(cut, mtree, n);
+		ret = libvirt_reply_ram(cut, n, ram, NULL);
+		sane &= ret == -EPROTO || (ret > 0 && ret <= 3);
+	}
+	ok(sane, "cut off anywhere: fewer ranges or an error");
+}
+
+static void test_absurd_ram(void)
+{
+	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
+	static const char *const bad[] = {
+		"",
+		"address-space: memory\n",
+		"address-space: other\n 0-ffff (prio 0, ram): alias ram-below-4g @pc.ram 0-ffff\n",
+		"address-space: memory\n 0-fffe (prio 0, ram): alias ram-below-4g @pc.ram 0-fffe\n",
+		"address-space: memory\n f000-1fff (prio 0, ram): alias ram-below-4g @x 0-1\n",
+		"address-space: memory\n 200000-fffffffffffff000 (prio 0, ram): alias "
+		"ram-above-4g @x 0-1\n",
+		"address-space: memory\n 200000-2fffff (prio 0, ram): alias ram-below-4g @x\n"
+		" 200000-2fffff (prio 0, ram): alias ram-above-4g @x\n",
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		is_u64((uint64_t)-parse_ram(bad[i], ram), EPROTO, "absurd RAM");
+}
+
+static void test_hva(void)
+{
+	static const char good[] =
+		"Host virtual address for 0x100000 (pc.ram) is 0x7fa7100ff000\r\n";
+	static const char bad[] = "No memory is mapped at address 0xffff0000000\r\n";
+	uint64_t hva = 0;
+
+	ok(!libvirt_reply_hva(good, strlen(good), &hva, NULL), "gpa2hva");
+	is_u64(hva, 0x7fa7100ff000, "gpa2hva: the address");
+	ok(libvirt_reply_hva(bad, strlen(bad), &hva, NULL) == -EPROTO, "gpa2hva: no memory");
+	ok(libvirt_reply_hva(good, strlen(good) - 17, &hva, NULL) == -EPROTO, "gpa2hva: cut off");
+}
+
+static void test_qmp(void)
+{
+	static const char good[] = "{\"return\": {\"status\": \"running\"}, \"id\": \"x\"}";
+	static const char bad[] =
+		"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no \\u001b\"}}";
+	json_t *result = NULL;
+	struct error err;
+
+	ok(!libvirt_reply_parse(good, strlen(good), &result, &err), "a result");
+	is_str(json_string_value(json_object_get(result, "status")), "running", "its value");
+	json_decref(result);
+	ok(libvirt_reply_parse(bad, strlen(bad), &result, &err) == -EREMOTEIO, "an error");
+	is_str(err.text, "QEMU says: no ?", "its text, without control characters");
+	ok(libvirt_reply_parse("[1]", 3, &result, &err) == -EPROTO, "neither");
+	ok(libvirt_reply_parse("{\"return\"", 9, &result, &err) == -EPROTO, "no JSON");
+}
+
+static int bar_of(const char *devices, struct libvirt_ram *out)
+{
+	json_t *reply = json_loads(devices, 0, NULL);
+	int ret = libvirt_reply_bar(reply, "ours", 2, out, NULL);
+
+	json_decref(reply);
+	return ret;
+}
+
+static void test_bar(void)
+{
+	struct libvirt_ram bar = {0};
+
+	is_u64((uint64_t)bar_of(
+		       "[{\"devices\":[{\"qdev_id\":\"\"},{\"qdev_id\":\"port\",\"pci_bridge\":"
+		       "{\"devices\":[{\"qdev_id\":\"ours\",\"regions\":[{\"bar\":0,\"address\":"
+		       "4096,"
+		       "\"size\":256},{\"bar\":2,\"address\":4271898624,\"size\":2097152}]}]}}]}]",
+		       &bar),
+	       0, "a BAR behind a bridge");
+	ok(bar.gpa == 0xfea00000 && bar.size == 2 << 20, "where it is");
+	ok(bar_of("[{\"devices\":[{\"qdev_id\":\"ours\",\"regions\":[{\"bar\":2,\"address\":-1,"
+		  "\"size\":4096}]}]}]",
+		  &bar) == -EAGAIN,
+	   "not mapped yet");
+	ok(bar_of("[{\"devices\":[{\"qdev_id\":\"ours\",\"regions\":[{\"bar\":2,\"address\":4097,"
+		  "\"size\":4096}]}]}]",
+		  &bar) == -EPROTO,
+	   "misaligned");
+	ok(bar_of("[{\"devices\":[{\"qdev_id\":\"other\"}]},7,{\"devices\":{}}]", &bar) == -ENOENT,
+	   "no such device");
+	ok(bar_of("{}", &bar) == -ENOENT, "no list of buses");
+}
+
+static void test_mapping(void)
+{
+	struct libvirt_mapping m;
+
+	ok(libvirt_parse_mapping("7fa70ffff000-7fa71ffff000 rw-s 00001000 00:01 499   /memfd:x "
+				 "(deleted)\n",
+				 &m),
+	   "a line of /proc/PID/maps");
+	ok(m.start == 0x7fa70ffff000 && m.end == 0x7fa71ffff000 && m.shared && m.offset == 0x1000 &&
+		   m.major == 0 && m.minor == 1 && m.inode == 499,
+	   "what it says");
+	ok(libvirt_parse_mapping("1000-2000 rw-p 00000000 00:00 0\n", &m) && !m.shared, "private");
+	ok(!libvirt_parse_mapping("2000-1000 rw-p 00000000 00:00 0\n", &m), "backwards");
+	ok(!libvirt_parse_mapping("VmFlags: rd\n", &m), "something else");
+}
+
+int main(void)
+{
+	test_ram();
+	test_absurd_ram();
+	test_hva();
+	test_qmp();
+	test_bar();
+	test_mapping();
+	return tap_done();
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The gdbstub's client against a peer that plays from a script. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "tests/lib/tap.h"
+#include "vmm/rsp.h"
+
+static char sent[8192]; /* what the client said */
+
+/* Let the client do `fn` with everything that the peer will ever say already in its socket. */
+static int play(const char *peer, int (*fn)(struct rsp *rsp, struct error *err), struct error *err)
+{
+	struct rsp rsp;
+	int pair[2], ret;
+	ssize_t n;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) ||
+	    write(pair[1], peer, strlen(peer)) != (ssize_t)strlen(peer))
+		abort();
+	shutdown(pair[1], SHUT_WR);
+	rsp_init(&rsp, pair[0]);
+	ret = fn(&rsp, err);
+	n = recv(pair[1], sent, sizeof(sent) - 1, MSG_DONTWAIT);
+	sent[n > 0 ? n : 0] = '\0';
+	close(pair[0]);
+	close(pair[1]);
+	return ret;
+}
+
+static uint8_t memory[4];
+
+static int read_memory(struct rsp *rsp, struct error *err)
+{
+	return rsp_read(rsp, 0x1000, memory, sizeof(memory), err);
+}
+
+static int write_memory(struct rsp *rsp, struct error *err)
+{
+	return rsp_write(rsp, 0xffffffff81000000, "\x12\xab", 2, err);
+}
+
+static int go_physical(struct rsp *rsp, struct error *err)
+{
+	return rsp_set_physical(rsp, true, err);
+}
+
+static void test_memory(void)
+{
+	struct error err;
+
+	is_u64((uint64_t)play("+$01020aff#20", read_memory, &err), 0, "read");
+	ok(!memcmp(memory, "\x01\x02\x0a\xff", 4), "read: the bytes");
+	is_str(sent, "$m1000,4#8e+", "read: the packet and the acknowledgement");
+	ok(!play("$T02thread:01;#04+$01020aff#20", read_memory, &err),
+	   "a stop notice is passed over");
+	is_str(sent, "$m1000,4#8e++", "and acknowledged");
+	ok(play("+$E14#aa", read_memory, &err) == -EFAULT, "no memory there");
+	ok(play("+$01020a#54", read_memory, &err) == -EFAULT, "too few bytes");
+	ok(play("+$01020axy#45", read_memory, &err) == -EFAULT, "no hexadecimal digits");
+	ok(!play("+$OK#9a", write_memory, &err), "write");
+	is_str(sent, "$Mffffffff81000000,2:12ab#c4+", "write: the packet");
+	ok(play("+$E14#aa", write_memory, &err) == -EFAULT, "write: refused");
+	ok(play("+$#00", go_physical, &err) == -EPROTO, "not QEMU's gdbstub");
+}
+
+static void test_damage(void)
+{
+	struct error err;
+	char *endless = malloc(RSP_MAX_PACKET + 100);
+
+	ok(play("+$01020aff#21", read_memory, &err) == -EPROTO, "a wrong checksum");
+	ok(play("+$01020a", read_memory, &err) == -ECONNRESET, "the connection ends in a packet");
+	ok(play("", read_memory, &err) == -ECONNRESET, "the connection ends");
+	memset(endless, 'a', RSP_MAX_PACKET + 99);
+	endless[0] = '$';
+	endless[RSP_MAX_PACKET + 99] = '\0';
+	ok(play(endless, read_memory, &err) == -EMSGSIZE, "a packet without end");
+	free(endless);
+}
+
+static void put(char *hex, size_t offset, size_t size, uint64_t value)
+{
+	for (size_t i = 0; i < size; i++) {
+		char digits[3];
+
+		snprintf(digits, sizeof(digits), "%02x", (unsigned int)(value >> 8 * i & 0xff));
+		memcpy(hex + 2 * (offset + i), digits, 2);
+	}
+}
+
+/* Offsets follow from QEMU's gdb-xml/i386-64bit.xml. */
+static void test_registers(void)
+{
+	enum {
+		RIP = 128,
+		RFLAGS = 136,
+		CS = 140,
+		GS_BASE = 172,
+		CR0 = 188,
+		CR3 = 204,
+		CR4 = 212,
+		EFER = 228,
+		SIZE = 236
+	};
+	struct rsp_registers r;
+	char hex[2 * SIZE + 1];
+
+	memset(hex, '0', sizeof(hex) - 1);
+	hex[sizeof(hex) - 1] = '\0';
+	put(hex, 6 * 8, 8, 0x1111); /* RBP comes before RSP */
+	put(hex, 7 * 8, 8, 0x2222);
+	put(hex, RIP, 8, 0xffffffff81000010);
+	put(hex, RFLAGS, 4, 0x246);
+	put(hex, CS, 4, 0x33);
+	put(hex, GS_BASE, 8, 0x3333);
+	put(hex, GS_BASE + 8, 8, 0xffff888000000000);
+	put(hex, CR0, 8, 0x80050033);
+	put(hex, CR3, 8, 0x2b44000);
+	put(hex, CR4, 8, 0x6b0);
+	put(hex, EFER, 8, 0xd01);
+	ok(!rsp_parse_registers(hex, &r, NULL), "registers");
+	ok(r.regs.rbp == 0x1111 && r.regs.rsp == 0x2222, "RBP and RSP");
+	ok(r.regs.rip == 0xffffffff81000010 && r.regs.rflags == 0x246, "RIP and flags");
+	ok(r.sregs.cpl == 3 && r.sregs.gs_base == 0x3333 &&
+		   r.sregs.kernel_gs_base == 0xffff888000000000,
+	   "privilege and GS bases");
+	ok(r.sregs.cr0 == 0x80050033 && r.sregs.cr3 == 0x2b44000 && r.sregs.cr4 == 0x6b0 &&
+		   r.sregs.efer == 0xd01,
+	   "control registers");
+	hex[2 * SIZE - 1] = '\0';
+	ok(rsp_parse_registers(hex, &r, NULL) == -EPROTO, "too short");
+	ok(rsp_parse_registers("E01", &r, NULL) == -EPROTO, "an error instead");
+}
+
+int main(void)
+{
+	test_memory();
+	test_damage();
+	test_registers();
+	return tap_done();
+}
