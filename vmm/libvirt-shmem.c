@@ -127,23 +127,34 @@ static int attach_somewhere(struct libvirt_domain *domain, const char *alias, st
 	return rc ? -ENOSPC : 0;
 }
 
-static int map_file(const char *name, struct guest_region *out, struct error *err)
+struct shmem_path {
+	char text[sizeof("/dev/shm/") + ALIAS_SIZE];
+};
+
+static struct shmem_path path_of(const char *alias)
 {
-	char path[128];
+	struct shmem_path path;
+
+	snprintf(path.text, sizeof(path.text), "/dev/shm/%s", alias);
+	return path;
+}
+
+static int map_file(const char *alias, struct guest_region *out, struct error *err)
+{
+	struct shmem_path path = path_of(alias);
 	struct stat st;
 	void *at = MAP_FAILED;
 	int fd;
 
-	snprintf(path, sizeof(path), "/dev/shm/%s", name);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	fd = open(path.text, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return error_set(err, EACCES, "cannot open the memory that QEMU shares: %s: %s",
-				 path, strerror(errno));
+				 path.text, strerror(errno));
 	if (!fstat(fd, &st) && st.st_size == LIBVIRT_SHMEM_BYTES)
 		at = mmap(NULL, LIBVIRT_SHMEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	/* It lives as long as it is mapped, and nothing is to be left behind. */
-	unlink(path);
+	unlink(path.text);
 	if (at == MAP_FAILED)
 		return error_set(err, EIO, "cannot map the memory that QEMU shares");
 	*out = (struct guest_region){.size = LIBVIRT_SHMEM_BYTES, .hva = at};
@@ -248,6 +259,8 @@ int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 		rc = check_runs(domain, err);
 		if (rc)
 			return rc;
+		/* Whoever plugged it in may have died before doing so. */
+		unlink(path_of(alias).text);
 		/* Asked again: guests that are busy forget. */
 		if (i % DETACH_EVERY == 0)
 			libvirt_qmp(domain, "device_del", json_pack("{s:s}", "id", alias), -1, NULL,

@@ -95,7 +95,7 @@ sub leftovers {
 	push @wrong, 'journal ' . join ' ', journals() if journals();
 	push @wrong, 'state ' . $libvirt->state_of($name) if $libvirt->state_of($name) ne 'running';
 	push @wrong, 'device' if $libvirt->virsh('dumpxml', $name) =~ /ua-sonde/;
-	push @wrong, 'shared memory' if glob '/dev/shm/ua-sonde-*';
+	push @wrong, map { "file $_" } glob '/dev/shm/ua-sonde-*';
 	push @wrong, 'text differs: ' . GuestText::differences(text_of($name), $text_before)
 		if text_of($name) ne $text_before;
 	push @wrong, 'guest makes no progress' unless lives($name);

@@ -4,9 +4,11 @@
  * that they leave registers, flags and stack as the guest's code expects them.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <x86intrin.h>
 #include "tests/lib/fake-cpu.h"
 #include "tests/lib/tap.h"
@@ -320,6 +322,64 @@ static void test_full(enum ring_record_kind kind, enum trampoline_full full, con
 	bench_deinit(&b);
 }
 
+/* A host that makes room while the trampoline waits for it. */
+static void *make_room(void *arg)
+{
+	const struct timespec moment = {.tv_nsec = 100000};
+	struct ring_header *ring = arg;
+
+	nanosleep(&moment, NULL);
+	__atomic_store_n(&ring->limit, START + 8, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* How many of `tries` calls were recorded; the others must be counted. A host that is late is one
+ * that the scheduler has forgotten. */
+static unsigned int spin_with_host(struct bench *b, unsigned int tries, bool *good)
+{
+	uint64_t drops = b->ring->drops;
+	unsigned int written = 0;
+
+	for (unsigned int i = 0; i < tries; i++) {
+		pthread_t thread;
+
+		b->ring->reserve = START;
+		b->ring->limit = START - 8;
+		if (pthread_create(&thread, NULL, make_room, b->ring))
+			abort();
+		call(b, 64, 2 + i);
+		pthread_join(thread, NULL);
+		*good &= kept(b) && (b->ring->reserve == START || recorded(b, START));
+		written += b->ring->reserve != START;
+	}
+	*good &= written + (b->ring->drops - drops) == tries;
+	return written;
+}
+
+static void test_spin(enum ring_record_kind kind, const char *name)
+{
+	enum { TRIES = 20 };
+	struct capture capture =
+		fake_capture(kind, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE), 0);
+	struct bench b;
+	struct host host = {.bench = &b};
+	bool good = true;
+
+	ok(bench_init(&b, capture, TRAMPOLINE_SPIN, FAKE_RET), "%s: generated", name);
+	fake_host_install(on_out, NULL, &host);
+	b.ring->reserve = START;
+	b.ring->limit = START - 8;
+	b.ring->doorbell = 1;
+	call(&b, 64, 1);
+	ok(kept(&b) && b.ring->reserve == START, "%s: without room it ends, and writes nothing",
+	   name);
+	is_u64(b.ring->drops, 1, "and counts");
+	ok(spin_with_host(&b, TRIES, &good) > 0, "%s: written once there is room", name);
+	ok(good, "%s: registers kept, each record written whole or counted", name);
+	is_u64(host.rings, 0, "the host is never rung");
+	bench_deinit(&b);
+}
+
 static int refusal(struct capture capture, uint32_t data_bytes, uint64_t gva, uint64_t next)
 {
 	struct trampoline_kernel kernel = kernel_figures();
@@ -380,5 +440,7 @@ int main(void)
 	test_full(RING_ENTRY, TRAMPOLINE_DROP, "entry, drop");
 	test_full(RING_RETURN, TRAMPOLINE_BLOCK, "return, block");
 	test_full(RING_RETURN, TRAMPOLINE_DROP, "return, drop");
+	test_spin(RING_ENTRY, "entry, spin");
+	test_spin(RING_RETURN, "return, spin");
 	return tap_done();
 }

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What QEMU, its gdbstub, and a journal left on disk may say: replies of QMP and HMP, packets, and
+ * lines. The first byte chooses. Besides memory errors it looks for results outside what is
+ * promised.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "vmm/libvirt-journal.h"
+#include "vmm/libvirt-memory.h"
+#include "vmm/libvirt-reply.h"
+#include "vmm/rsp.h"
+
+enum { MAX_STREAM = 32768 /* fits the socket's buffer */ };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void parse_ram(const char *text, size_t size)
+{
+	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
+	int n = libvirt_reply_ram(text, size, ram, NULL);
+
+	if (n > LIBVIRT_MAX_RAM)
+		abort();
+	for (int i = 1; i < n; i++)
+		if (ram[i - 1].gpa + ram[i - 1].size > ram[i].gpa)
+			abort();
+}
+
+static void parse_qmp(const char *text, size_t size)
+{
+	struct libvirt_ram bar;
+	json_t *result = NULL;
+
+	if (libvirt_reply_parse(text, size, &result, NULL))
+		return;
+	if (!libvirt_reply_bar(result, "x", 2, &bar, NULL) && (bar.gpa & 4095 || !bar.size))
+		abort();
+	json_decref(result);
+}
+
+static void parse_journal(const char *text, size_t size)
+{
+	struct journal_contents contents;
+
+	if (journal_parse(text, size, &contents, NULL))
+		return;
+	for (size_t i = 0; i < contents.nr_places; i++)
+		if (!contents.places[i].size || !contents.places[i].nr_ours)
+			abort();
+	journal_contents_deinit(&contents);
+}
+
+static void talk(const char *stream, size_t size)
+{
+	struct rsp_registers registers;
+	uint8_t memory[64];
+	struct rsp rsp;
+	int pair[2];
+
+	if (size > MAX_STREAM)
+		return;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) ||
+	    write(pair[1], stream, size) != (ssize_t)size)
+		abort();
+	shutdown(pair[1], SHUT_WR);
+	rsp_init(&rsp, pair[0]);
+	rsp_read(&rsp, 0, memory, sizeof(memory), NULL);
+	rsp_registers(&rsp, 0, &registers, NULL);
+	rsp_write(&rsp, 0, memory, sizeof(memory), NULL);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *text = (const char *)data + 1;
+	struct libvirt_mapping mapping;
+	char line[512];
+	uint64_t hva;
+
+	if (!size)
+		return 0;
+	snprintf(line, sizeof(line), "%.*s", (int)(size - 1), text);
+	switch (data[0] % 6) {
+	case 0:
+		parse_ram(text, size - 1);
+		break;
+	case 1:
+		parse_qmp(text, size - 1);
+		break;
+	case 2:
+		parse_journal(text, size - 1);
+		break;
+	case 3:
+		talk(text, size - 1);
+		break;
+	case 4:
+		libvirt_reply_hva(text, size - 1, &hva, NULL);
+		break;
+	default:
+		libvirt_parse_mapping(line, &mapping);
+	}
+	return 0;
+}
