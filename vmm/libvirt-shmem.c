@@ -48,6 +48,15 @@ static int make_alias(char alias[static ALIAS_SIZE], struct error *err)
 	return 0;
 }
 
+/* It becomes part of a path: nothing else than what make_alias() gives. */
+static bool is_alias(const char *text)
+{
+	size_t start = sizeof(alias_start) - 1;
+
+	return !strncmp(text, alias_start, start) &&
+	       strspn(text + start, "0123456789abcdef") == ALIAS_DIGITS;
+}
+
 /* "" if the domain has no such device. */
 static int find_alias(struct libvirt_domain *domain, char alias[static ALIAS_SIZE],
 		      struct error *err)
@@ -56,6 +65,8 @@ static int find_alias(struct libvirt_domain *domain, char alias[static ALIAS_SIZ
 	const char *at = xml ? strstr(xml, alias_start) : NULL;
 
 	snprintf(alias, ALIAS_SIZE, "%s", at ? at : "");
+	if (!is_alias(alias))
+		alias[0] = '\0';
 	free(xml);
 	return xml ? 0 : libvirt_error(domain, domain->name, err);
 }
