@@ -11,6 +11,7 @@
 #:   check-fuzz    every fuzz target for FUZZ_SECONDS (30)
 #:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
 #:   check-oracle-VERSION, check-boot, check-scratch, check-survive, check-toggle, check-testbed   parts of it
+#:   check-libvirt attaching to libvirt domains (KILLS=200 for a campaign)
 #:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
 #:   check-long    the long campaigns
 #:   bench         cost figures in the deterministic testbed, to $(O)/bench.json
@@ -112,8 +113,13 @@ check-testbed: guest-parts
 check-errors: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/errors/*.t
 
+# Domains are emulated by plain QEMU: no KVM host around them.
+.PHONY: check-libvirt
+check-libvirt: guest-parts
+	$(Q)O=$(abspath $(O)) prove -e perl tests/libvirt/attach.t
+
 # Each part is one busy core; the long ones first.
-GUEST_PARTS := check-toggle check-survive check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
+GUEST_PARTS := check-toggle check-survive check-libvirt check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
 check-guest: guest-parts
 	$(Q)$(MAKE) --no-print-directory -j2 -O $(GUEST_PARTS)
 
@@ -133,6 +139,7 @@ demo:
 # What a submission does not run: thousands of toggles, an hour of fuzzing, a million oracle events.
 check-long: guest-parts
 	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=2000 LONG=1
+	$(Q)$(MAKE) --no-print-directory check-libvirt KILLS=200 ITERATIONS_SCALE=40
 	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
 	$(Q)$(MAKE) --no-print-directory check-dump GUEST='5.10 6.1 6.12 7.0' MODELS='max qemu64'
 	$(Q)$(MAKE) --no-print-directory check-oracle-7.0/4 GUEST=7.0/4
