@@ -11,8 +11,6 @@
 #include "vmm/libvirt-memory.h"
 #include "vmm/libvirt-shmem.h"
 
-enum { MAX_VCPUS = 64 };
-
 struct libvirt_guest {
 	struct guest guest;
 	struct libvirt_domain *domain;
@@ -25,8 +23,9 @@ struct libvirt_guest {
 	_Atomic unsigned int stops; /* by the thread that holds `stopper` */
 	bool let_go;                /* the last resume lets it run */
 	struct gdbstub stub;
-	struct rsp_registers registers[MAX_VCPUS];
-	bool have_registers[MAX_VCPUS]; /* of this stop */
+	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];
+	bool have_registers[LIBVIRT_MAX_VCPUS];      /* of this stop */
+	bool halted[LIBVIRT_MAX_VCPUS], have_halted; /* likewise */
 	struct libvirt_clock clock;
 	struct tsc_clock rate; /* mult 0: not asked for yet */
 };
@@ -120,14 +119,36 @@ static int get_regs(struct guest *guest, unsigned int vcpu, struct guest_regs *o
 	return rc;
 }
 
+/* The gdbstub does not tell. */
+static int read_halted(struct libvirt_guest *g, struct error *err)
+{
+	char *reply;
+	int rc;
+
+	if (g->have_halted)
+		return 0;
+	rc = libvirt_hmp(g->domain, "info registers -a", &reply, err);
+	if (rc)
+		return rc;
+	rc = libvirt_reply_halted(reply, strlen(reply), g->halted, g->guest.nr_vcpus, err);
+	free(reply);
+	g->have_halted = !rc;
+	return rc;
+}
+
 static int get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs *out,
 		     struct error *err)
 {
-	int rc = read_registers(from_guest(guest), vcpu, err);
+	struct libvirt_guest *g = from_guest(guest);
+	int rc = read_registers(g, vcpu, err);
 
 	if (!rc)
-		*out = from_guest(guest)->registers[vcpu].sregs;
-	return rc;
+		rc = read_halted(g, err);
+	if (rc)
+		return rc;
+	*out = g->registers[vcpu].sregs;
+	out->halted = g->halted[vcpu];
+	return 0;
 }
 
 /* QEMU's RunState: only these two are left by `stop` and `cont` to what they were. */
@@ -165,23 +186,40 @@ static int stop_domain(struct libvirt_guest *g, struct error *err)
 	return rc;
 }
 
-static int stop(struct guest *guest, struct error *err)
+/* With the stopper's lock, which is kept unless this fails. */
+static int stop_locked(struct libvirt_guest *g, struct error *err)
 {
-	struct libvirt_guest *g = from_guest(guest);
 	int rc = 0;
 
-	pthread_mutex_lock(&g->stopper);
 	if (!atomic_load(&g->stops)) {
 		rc = stop_domain(g, err);
 		if (!rc)
 			libvirt_clock_freeze(&g->clock, true);
 		memset(g->have_registers, 0, sizeof(g->have_registers));
+		g->have_halted = false;
 	}
 	if (rc)
 		pthread_mutex_unlock(&g->stopper);
 	else
 		atomic_fetch_add(&g->stops, 1);
 	return rc;
+}
+
+static int stop(struct guest *guest, struct error *err)
+{
+	struct libvirt_guest *g = from_guest(guest);
+
+	pthread_mutex_lock(&g->stopper);
+	return stop_locked(g, err);
+}
+
+static int try_stop(struct guest *guest, struct error *err)
+{
+	struct libvirt_guest *g = from_guest(guest);
+
+	if (pthread_mutex_trylock(&g->stopper))
+		return error_set(err, EBUSY, "another thread holds the domain stopped");
+	return stop_locked(g, err);
 }
 
 static int let_domain_go(struct libvirt_guest *g, struct error *err)
@@ -300,6 +338,7 @@ static const struct guest_ops libvirt_ops = {
 	.get_regs = get_regs,
 	.get_sregs = get_sregs,
 	.stop = stop,
+	.try_stop = try_stop,
 	.resume = resume,
 	.is_stopped = is_stopped,
 	.clock_ns = clock_ns,
@@ -321,9 +360,9 @@ static int count_vcpus(struct libvirt_guest *g, struct error *err)
 	json_decref(reply);
 	if (rc)
 		return rc;
-	if (!n || n > MAX_VCPUS)
+	if (!n || n > LIBVIRT_MAX_VCPUS)
 		return error_set(err, ENOTSUP, "a domain of %zu vCPUs: 1 to %d can be traced", n,
-				 MAX_VCPUS);
+				 LIBVIRT_MAX_VCPUS);
 	g->guest.nr_vcpus = (unsigned int)n;
 	return 0;
 }

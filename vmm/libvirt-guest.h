@@ -16,6 +16,8 @@
  */
 struct libvirt_guest;
 
+enum { LIBVIRT_MAX_VCPUS = 64 };
+
 /*
  * `domain` stays the caller's. Everything written to the guest's RAM is noted in `journal` first;
  * NULL: nothing needs noting. `with_shmem` counts a plugged device among the RAM.

@@ -14,6 +14,7 @@ struct recovery {
 	struct libvirt_guest *backend;
 	struct guest *guest;
 	struct journal_contents contents;
+	bool outside[LIBVIRT_MAX_VCPUS]; /* once was, since the text was put back */
 	struct libvirt_recovery *out;
 };
 
@@ -105,41 +106,59 @@ static bool is_on_exception_stack(uint64_t rsp)
 	return rsp - 0xfffffe0000000000 < UINT64_C(1) << 39;
 }
 
-/* Our code runs with interrupts off; an NMI may have come in the middle of it. */
-static bool is_outside(struct recovery *r, unsigned int vcpu, uint64_t shmem)
+/*
+ * Code of ours runs with interrupts off, but for its first instruction and its last: who has been
+ * in user mode, or idle, since the text was put back is outside.
+ */
+static bool has_passed(const struct guest_sregs *sregs)
+{
+	return sregs->cpl == 3 || sregs->halted || !(sregs->cr0 & CR0_PG);
+}
+
+/* Of a vCPU that does nothing but kernel work: neither in there, nor in an NMI that came there. */
+static bool is_elsewhere(struct recovery *r, const struct guest_regs *regs,
+			 const struct guest_sregs *sregs, uint64_t shmem)
+{
+	unsigned int levels = sregs->cr4 & CR4_LA57 ? 5 : 4;
+	struct page_walk walk;
+
+	if (!page_walk(r->guest, sregs->cr3, levels, regs->rip, &walk, NULL) &&
+	    walk.gpa - shmem < LIBVIRT_SHMEM_BYTES)
+		return false;
+	return (regs->rflags & RFLAGS_IF) || !is_on_exception_stack(regs->rsp);
+}
+
+static void look_at_vcpu(struct recovery *r, unsigned int vcpu, bool hurry, uint64_t shmem)
 {
 	struct guest_regs regs;
 	struct guest_sregs sregs;
-	struct page_walk walk;
 
-	if (r->guest->ops->get_regs(r->guest, vcpu, &regs, NULL) ||
+	if (r->outside[vcpu] || r->guest->ops->get_regs(r->guest, vcpu, &regs, NULL) ||
 	    r->guest->ops->get_sregs(r->guest, vcpu, &sregs, NULL))
-		return false;
-	if (sregs.cpl == 3 || !(sregs.cr0 & CR0_PG))
-		return true;
-	if (!page_walk(r->guest, sregs.cr3, sregs.cr4 & CR4_LA57 ? 5 : 4, regs.rip, &walk, NULL) &&
-	    walk.gpa - shmem < LIBVIRT_SHMEM_BYTES)
-		return false;
-	return (regs.rflags & RFLAGS_IF) || !is_on_exception_stack(regs.rsp);
+		return;
+	r->outside[vcpu] = has_passed(&sregs) || (hurry && is_elsewhere(r, &regs, &sregs, shmem));
 }
 
-static bool all_outside(struct recovery *r, uint64_t shmem)
+static bool all_outside(struct recovery *r, bool hurry, uint64_t shmem)
 {
-	for (unsigned int i = 0; i < r->guest->nr_vcpus; i++)
-		if (!is_outside(r, i, shmem))
-			return false;
-	return true;
+	bool all = true;
+
+	for (unsigned int i = 0; i < r->guest->nr_vcpus; i++) {
+		look_at_vcpu(r, i, hurry, shmem);
+		all &= r->outside[i];
+	}
+	return all;
 }
 
 /* With the guest stopped, before and after. */
 static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
 {
-	enum { TRIES = 200, WAIT_MS = 2 };
+	enum { TRIES = 60, IN_A_HURRY = 30, WAIT_MS = 2 };
 
 	for (int i = 0; i < TRIES; i++) {
 		int rc;
 
-		if (all_outside(r, shmem))
+		if (all_outside(r, i >= IN_A_HURRY, shmem))
 			return 0;
 		rc = r->guest->ops->resume(r->guest, err);
 		wait_ms(WAIT_MS);

@@ -2,7 +2,6 @@
 #include "vmm/libvirt-reply.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include "formats/clean-text.h"
@@ -201,6 +200,27 @@ int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct 
 			   entry) if (json_integer_value(json_object_get(entry, "bar")) ==
 				      bar) return read_bar(entry, out, err);
 	return error_set(err, ENOENT, "QEMU has no such PCI device");
+}
+
+/* --- info registers -------------------------------------------------------------------------- */
+
+int libvirt_reply_halted(const char *text, size_t size, bool *halted, unsigned int n,
+			 struct error *err)
+{
+	static const char mark[] = " HLT=";
+	const char *at = text, *end = text + size;
+	char cpu[24];
+
+	for (unsigned int i = 0; i < n; i++) {
+		snprintf(cpu, sizeof(cpu), "CPU#%u", i);
+		at = memmem(at, (size_t)(end - at), cpu, strlen(cpu));
+		if (at)
+			at = memmem(at, (size_t)(end - at), mark, sizeof(mark) - 1);
+		if (!at || at + sizeof(mark) > end)
+			return error_set(err, EPROTO, "QEMU does not tell what vCPU %u does", i);
+		halted[i] = at[sizeof(mark) - 1] == '1';
+	}
+	return 0;
 }
 
 /* --- gpa2hva --------------------------------------------------------------------------------- */

@@ -79,12 +79,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *text = (const char *)data + 1;
 	struct libvirt_mapping mapping;
 	char line[512];
+	bool halted[4];
 	uint64_t hva;
 
 	if (!size)
 		return 0;
 	snprintf(line, sizeof(line), "%.*s", (int)(size - 1), text);
-	switch (data[0] % 6) {
+	switch (data[0] % 7) {
 	case 0:
 		parse_ram(text, size - 1);
 		break;
@@ -99,6 +100,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 4:
 		libvirt_reply_hva(text, size - 1, &hva, NULL);
+		break;
+	case 5:
+		libvirt_reply_halted(text, size - 1, halted, 4, NULL);
 		break;
 	default:
 		libvirt_parse_mapping(line, &mapping);
