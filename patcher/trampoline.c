@@ -10,7 +10,7 @@
 #include "patcher/trampoline-kept.h"
 
 /* Some milliseconds, of which the host needs about two to make room; interrupts are off. */
-enum { SPIN_ROUNDS = 1 << 17 };
+enum { SPIN_ROUNDS = 1 << 18 };
 
 /* R10 is the CPU's distance from CPU 0's ring, R11 the record's offset in the data. */
 static void emit_start(struct trampoline_code *c)

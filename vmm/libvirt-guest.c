@@ -21,7 +21,7 @@ struct libvirt_guest {
 	size_t nr_regions; /* atomic; of memory.regions, with the scratch memory in use */
 	pthread_mutex_t stopper;
 	_Atomic unsigned int stops; /* by the thread that holds `stopper` */
-	bool let_go;                /* the last resume lets it run */
+	atomic_bool let_go;         /* the last resume lets it run */
 	struct gdbstub stub;
 	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];
 	bool have_registers[LIBVIRT_MAX_VCPUS];      /* of this stop */
@@ -248,9 +248,12 @@ static int resume(struct guest *guest, struct error *err)
 	return rc;
 }
 
+/* By its administrator: our own stops are over soon, however long QEMU takes to make one. */
 static bool is_stopped(struct guest *guest)
 {
-	return atomic_load(&from_guest(guest)->stops);
+	struct libvirt_guest *g = from_guest(guest);
+
+	return atomic_load(&g->stops) && !atomic_load(&g->let_go);
 }
 
 /* --- time ------------------------------------------------------------------------------------ */
