@@ -92,6 +92,16 @@ int cache_ids_get(struct cache_ids *ids, uint64_t cache, struct cache_info *out,
 	return 0;
 }
 
+int cache_ids_find(struct cache_ids *ids, uint64_t cache, uint16_t *id)
+{
+	struct cache_info info;
+	int ret = find(ids, cache, &info) ? 0 : cache_ids_get(ids, cache, &info, NULL);
+
+	if (!ret)
+		*id = info.id;
+	return ret;
+}
+
 void cache_ids_forget(struct cache_ids *ids, uint64_t cache)
 {
 	bool known;

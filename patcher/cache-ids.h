@@ -25,6 +25,9 @@ void cache_ids_destroy(struct cache_ids *ids);
 /* Sizes and id of a cache; reads the guest the first time. */
 int cache_ids_get(struct cache_ids *ids, uint64_t cache, struct cache_info *out, struct error *err);
 
+/* The id alone, which does not need the guest once it is known. */
+int cache_ids_find(struct cache_ids *ids, uint64_t cache, uint16_t *id);
+
 /* The guest freed an object at this address: if it was a struct kmem_cache, it may become another.
  */
 void cache_ids_forget(struct cache_ids *ids, uint64_t cache);

@@ -63,7 +63,9 @@ static void free_object(struct free_call *call, uint64_t object)
 	/* its allocation was real, though the one who asked never saw it */
 	if (call->undoes)
 		alloc_undone(call, object);
-	cache_ids_forget(call->t->caches, object);
+	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
+	if (call->entry->type == KMEM_TYPE_CACHE)
+		cache_ids_forget(call->t->caches, object);
 	stash_forget_inner(call->t->context.stash, call->hit->key, object);
 	call->record.ptr = object;
 	kmem_emit(call->t, call->hit, &call->record);
@@ -71,10 +73,8 @@ static void free_object(struct free_call *call, uint64_t object)
 
 static void set_cache(struct free_call *call, uint64_t cache)
 {
-	struct cache_info info;
-
-	if (cache && !cache_ids_get(call->t->caches, cache, &info, NULL))
-		call->record.cache = info.id;
+	if (cache)
+		cache_ids_find(call->t->caches, cache, &call->record.cache);
 }
 
 static void free_one(struct free_call *call)

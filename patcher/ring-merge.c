@@ -62,7 +62,7 @@ static void advance(struct ring_merge *merge)
 	ring_queue_pop(&merge->rings[cpu]->queue);
 	if (!oldest(merge, cpu))
 		merge->heap[0] = merge->heap[--merge->nr_heap];
-	if (merge->nr_heap)
+	if (merge->nr_heap > 1)
 		sift_down(merge, 0);
 }
 

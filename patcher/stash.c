@@ -39,6 +39,20 @@ static struct chain *chain_of(struct stash *stash, uint64_t key)
 	return &stash->chains[((key >> STACK_SHIFT) * 0x9e3779b97f4a7c15ull) >> 54];
 }
 
+/*
+ * Whether no call is open in it, as it mostly is when an object is freed: asked without its lock.
+ * Calls on one stack come after each other, so that one that encloses another has been seen.
+ */
+static bool is_empty(struct chain *chain)
+{
+	return !__atomic_load_n(&chain->length, __ATOMIC_RELAXED);
+}
+
+static void set_length(struct chain *chain, unsigned int length)
+{
+	__atomic_store_n(&chain->length, length, __ATOMIC_RELAXED);
+}
+
 static bool same_stack(uint64_t a, uint64_t b)
 {
 	uint64_t distance = a > b ? a - b : b - a;
@@ -87,7 +101,7 @@ static void unlink_node(struct chain *chain, struct node **link)
 	*link = node->next;
 	node->next = chain->spare;
 	chain->spare = node;
-	chain->length--;
+	set_length(chain, chain->length - 1);
 }
 
 static struct node *take_node(struct chain *chain)
@@ -137,7 +151,7 @@ int stash_push(struct stash *stash, const struct stash_entry *entry,
 		node->entry = *entry;
 		node->next = chain->head;
 		chain->head = node;
-		chain->length++;
+		set_length(chain, chain->length + 1);
 	}
 	pthread_mutex_unlock(&chain->lock);
 	return node ? 0 : -ENOMEM;
@@ -177,6 +191,8 @@ bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out)
 	struct chain *chain = chain_of(stash, key);
 	const struct stash_entry *nearest;
 
+	if (is_empty(chain))
+		return false;
 	pthread_mutex_lock(&chain->lock);
 	nearest = find_enclosing(chain, key);
 	if (nearest)
@@ -190,6 +206,8 @@ void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result)
 	struct chain *chain = chain_of(stash, key);
 	struct stash_entry *nearest;
 
+	if (is_empty(chain))
+		return;
 	pthread_mutex_lock(&chain->lock);
 	nearest = find_enclosing(chain, key);
 	if (nearest)
@@ -202,6 +220,8 @@ void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object)
 	struct chain *chain = chain_of(stash, key);
 	struct stash_entry *nearest;
 
+	if (is_empty(chain))
+		return;
 	pthread_mutex_lock(&chain->lock);
 	nearest = find_enclosing(chain, key);
 	if (nearest && nearest->inner_result == object)

@@ -79,7 +79,8 @@ struct tracer {
 
 static inline void count_event(_Atomic uint64_t *counter, uint64_t n)
 {
-	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+	if (n)
+		atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
 #endif

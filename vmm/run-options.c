@@ -28,7 +28,7 @@ enum {
 	KIB = 1024,
 	DEFAULT_SUBBUFS = 8,
 	MAX_SUBBUFS = 1024,
-	DEFAULT_SUBBUF_KIB = 128,
+	DEFAULT_SUBBUF_KIB = 256,
 	MIN_SUBBUF_KIB = 4,
 	MAX_SUBBUF_KIB = 64 * 1024,
 	MAX_RING_BYTES = 128 << 20,
@@ -82,7 +82,7 @@ static const char help[] =
 	"                        where possible), or trap: an exit to the host for each event\n"
 	"      --on-full WHAT    exitless: block (default), the vCPU waits, or drop, and count\n"
 	"      --subbufs N       exitless: parts of each vCPU's buffer, a power of two (8)\n"
-	"      --subbuf-size KIB their size, a power of two (128)\n"
+	"      --subbuf-size KIB their size, a power of two (256)\n"
 	"      --monitor SOCKET  listen there for 'sonde ctl' and QMP clients\n"
 	"      --console FILE    the guest's serial output goes to FILE\n"
 	"      --no-console      no serial input and output\n"
