@@ -63,7 +63,7 @@ static void test_good(void)
 static void test_rings(void)
 {
 	ok(!parse("-k b") && options.tracing.exitless && !options.tracing.drop &&
-		   options.tracing.ring_bytes == 1 << 20,
+		   options.tracing.ring_bytes == 2 << 20,
 	   "exitless, blocking, 1 MiB a vCPU by default");
 	ok(!parse("-k b --mode trap --on-full drop --subbufs 2 --subbuf-size 4") &&
 		   !options.tracing.exitless && options.tracing.drop &&
