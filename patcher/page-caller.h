@@ -22,7 +22,7 @@ void page_callers_destroy(struct page_callers *callers);
  * the last one found. How many words that takes was counted on Debian's kernels while they did all
  * kinds of work: allocations 8 to 19, a few 31, frees of one page none, those of many 10 to 20.
  */
-enum { 
+enum {
 	PAGE_CALLER_STACK = 31,
 	PAGE_CALLER_STACK_FREE = 6,
 	PAGE_CALLER_STACK_WITH_ITEMS = 20,
