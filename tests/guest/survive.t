@@ -57,7 +57,7 @@ sub check_yielding {
 		my %seen = map { /^$round (\S+) (\d+)/ ? ($1 => $2) : () } found($log, 'functions');
 		cmp_ok($seen{$_} // 0, '>', 100, "the guest's ftrace sees $_") for qw(kmem_cache_alloc kfree);
 	}
-	like((join "\n", found($log, 'functions')), qr{^all any \d{4}}m, "the guest's ftrace sees many functions");
+	like((join "\n", found($log, 'functions')), qr{^all any \d\d}m, "the guest's ftrace sees many functions");
 	cmp_ok(scalar names_of_refused($marks->{'all-taken'}), '>=', $marks->{up}{sites}{entry},
 		'which it has');
 	for my $round (1, 2) {
@@ -108,8 +108,10 @@ sub check_modules {
 sub check_hotplug {
 	my ($log, $marks) = @_;
 	is_deeply([found($log, 'cpus')], [1, 2, 1, 2], 'CPU 1 went off and came back, twice');
-	my ($before, $after) = map { $marks->{"cpus-$_"}{vcpus}[1] } qw(before after);
-	cmp_ok($after->{allocs} - $before->{allocs}, '>', 500, 'and is traced again');
+	my ($first, $again) = map {
+		($marks->{"$_-after"}{vcpus}[1]{allocs} // 0) - ($marks->{"$_-before"}{vcpus}[1]{allocs} // 0)
+	} qw(free cpus);
+	cmp_ok($again, '>', 0.7 * $first, 'and is traced as it was before');
 }
 
 sub check_eyes {
@@ -125,12 +127,15 @@ sub check_eyes {
 }
 
 sub check_trace {
-	my ($out, $end) = @_;
+	my ($out, $marks) = @_;
 	my $text = `\Q$build\E/sonde check \Q$out\E/trace 2>&1`;
 	is($? >> 8, 0, 'sonde check finds no error') or diag($text);
 	like($text, qr/gaps while the guest's own ftrace changed its sites/, 'and tells of the gaps');
-	is($end->{$_}, 0, "$_: none") for qw(lost overruns);
-	is($end->{no_exitless} // '', '', 'nothing kept it from its mode');
+	my ($lost, $exit, $end) = map { $marks->{$_}{lost} } qw(again-after exit-free end);
+	is($lost, 0, 'nothing lost while functions came and went');
+	is($end, $exit, 'nor after the kprobe at an exit, which costs what left by it');
+	is($marks->{end}{overruns}, 0, 'no overruns');
+	is($marks->{end}{no_exitless} // '', '', 'nothing kept it from its mode');
 }
 
 # --- a guest -------------------------------------------------------------------------------------------
@@ -152,7 +157,7 @@ sub judge {
 	check_hotplug($log, $marks);
 	cmp_ok($result->{in_flight} // 0, '>', 0, 'tracing ended while tasks were inside traced functions');
 	check_eyes($log);
-	check_trace($out, $marks->{end} // {});
+	check_trace($out, $marks);
 }
 
 sub make_initrd {
@@ -160,8 +165,9 @@ sub make_initrd {
 	my ($module) = glob "$build/kernels/$version/modules/kernel/drivers/block/brd.ko*" or return;
 	my $unpack = $module =~ /xz$/ ? 'xz -dc' : 'cat';
 	system("$unpack \Q$module\E >\Q$out\E/brd.ko") == 0 or die "$module: $?\n";
-	return system("$tree/tests/testbed/build-initrd", "$out/initrd", "$out/brd.ko=/lib/brd.ko",
-		"$tests/survive-inside=/bin/survive-inside") == 0;
+	system("$tree/tests/testbed/build-initrd", "$out/initrd", "$out/brd.ko=/lib/brd.ko",
+		"$tests/survive-inside=/bin/survive-inside") == 0 or die "build-initrd: $?\n";
+	return 1;
 }
 
 sub test_guest {
@@ -169,7 +175,7 @@ sub test_guest {
 	my $out = "$build/guest/survive-$version-$mode";
 	remove_tree($out);
 	make_path($out);
-	make_initrd($version, $out) or return fail("an initramfs with this kernel's brd module");
+	make_initrd($version, $out) or return plan(skip_all => "the package of  has no brd module");
 	system("$tree/tests/testbed/kvm-host", '--mem', 1024, '--cpus', 1, '--share', $build,
 		'--timeout', 240, '--', "$tests/survive-guest", $out,
 		"$build/kernels/$version/vmlinuz", "$out/initrd", $mode, $offset{$version});
@@ -177,8 +183,8 @@ sub test_guest {
 	judge($out, $mode);
 }
 
-for my $version (map { s{/.*}{}r } split ' ', $ENV{GUEST} // '6.1') {
-	next unless $offset{$version};
+my %wanted = map { s{/.*}{}r => 1 } split ' ', $ENV{GUEST} // '6.1';
+for my $version (grep { $wanted{$_} } sort keys %offset) {
 	for my $mode (split ' ', $ENV{MODES} // 'exitless') {
 		subtest "$version $mode" => sub { test_guest($version, $mode) };
 	}
