@@ -167,7 +167,7 @@ void attach_print(struct attach *a, FILE *to)
 	fprintf(to,
 		"device   a %d MiB <shmem> (ivshmem-plain) is plugged in, and out at the end\n"
 		"patches  5 bytes at each traced function's entry and return, put back at the end\n"
-		"risks    the domain stands still for some 50 ms at the start and at the end;\n"
+		"risks    the domain stands still for a moment at the start and at the end;\n"
 		"         libvirt marks it as tainted, as for every use of its monitor\n",
 		LIBVIRT_SHMEM_BYTES >> 20);
 }
