@@ -32,11 +32,12 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 	out->yields = s->yield.times + s->kprobes.total;
 	out->yielded_ns = s->yield.out_ns;
 	out->yielded_functions = s->yield.functions + s->kprobes.total;
+	out->refused = s->refused ? s->refused : s->plan.refused;
+	out->nr_refused = n;
 	if (!s->refused)
 		return;
 	for (size_t i = 0; i < n; i++)
 		s->refused[i] = s->plan.refused[i];
-	out->refused = s->refused;
 	n += ftrace_yield_refusals(&s->yield, s->refused + n);
 	out->nr_refused = n + kprobe_yield_refusals(&s->kprobes, s->refused + n);
 }
