@@ -71,7 +71,7 @@ void vm_fail(struct vm *vm, const struct error *err);
 /* Main thread: change the status and tell the listeners. */
 void vm_set_status(struct vm *vm, enum vm_status status);
 
-/* Ask the observer whether it has seen enough; any thread. */
+/* A vCPU at a port access: ask the observer whether it has seen enough. Waits for its turn. */
 void vm_look(struct vm *vm);
 
 #endif

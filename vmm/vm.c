@@ -2,6 +2,7 @@
 #include "vmm/vm.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -46,14 +47,25 @@ int vm_listen(struct vm *vm, vm_status_fn *fn, void *arg)
 	return 0;
 }
 
-void vm_look(struct vm *vm)
+/* False: somebody else is looking. */
+static bool try_look(struct vm *vm)
 {
-	/* Whoever is looking already looks for all. */
 	if (pthread_mutex_trylock(&vm->look_lock))
-		return;
+		return false;
 	if (atomic_load(&vm->looking) && vm->observer->look(vm->observer->arg))
 		atomic_store(&vm->looking, false);
 	pthread_mutex_unlock(&vm->look_lock);
+	return true;
+}
+
+void vm_look(struct vm *vm)
+{
+	/* who else is looking may have begun too early, or be waiting for this vCPU to stop */
+	while (atomic_load(&vm->looking) && !try_look(vm)) {
+		stop_gate_stop(&vm->gate);
+		stop_gate_resume(&vm->gate);
+		sched_yield();
+	}
 }
 
 static void look_on_timer(void *arg)
@@ -61,7 +73,7 @@ static void look_on_timer(void *arg)
 	struct vm *vm = arg;
 
 	if (atomic_load(&vm->looking))
-		vm_look(vm);
+		try_look(vm);
 	if (!atomic_load(&vm->looking)) {
 		event_source_remove(vm->look_timer);
 		vm->look_timer = NULL;
