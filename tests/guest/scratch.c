@@ -31,7 +31,6 @@ enum {
 	LOG_MAX = 1 << 20,
 	SIZE = 3 * KERNEL_MAP_CHUNK,
 	CODE_SIZE = 4 * KERNEL_MAP_PAGE, /* in a mixed chunk */
-	HLT = 0xf4,
 	RFLAGS_IF = 1 << 9,
 };
 
@@ -161,13 +160,11 @@ static bool start_round(void)
 static bool is_idle(unsigned int vcpu, struct guest_regs *regs)
 {
 	struct guest_sregs sregs;
-	uint8_t before = 0;
 
 	test.guest->ops->get_regs(test.guest, vcpu, regs, NULL);
 	test.guest->ops->get_sregs(test.guest, vcpu, &sregs, NULL);
 	return sregs.cpl == 0 && (regs->rflags & RFLAGS_IF) &&
-	       kernel_in_image(&test.kernel, regs->rip) &&
-	       !kernel_read(&test.kernel, regs->rip - 1, &before, 1, NULL) && before == HLT;
+	       kernel_in_image(&test.kernel, regs->rip) && sregs.halted;
 }
 
 static struct stub_slot *slot_of(unsigned int vcpu)
