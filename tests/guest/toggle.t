@@ -139,8 +139,9 @@ sub test_bzimage {
 	my $result = load($out, 'bzimage');
 	is($result->{status}, 0, 'sonde run ended well') or diag(slurp("$out/bzimage.err"));
 	check_log($out, 'bzimage');
-	ok($result->{queries}{$_}, "query-trace answered while tracing was $_ and the guest paused")
-		for qw(off on);
+	# whether one comes before tracing starts depends on how fast the guest decompresses itself
+	ok($result->{queries}{on}, 'query-trace answered while the guest was paused');
+	note(sprintf '%d times before tracing had started', $result->{queries}{off} // 0);
 	my $info = check_trace("$out/bzimage");
 	ok($info->{from_first_allocation}, 'tracing began before the first allocation');
 	like(slurp("$out/bzimage.err"), qr/, lost: none$/m, "nothing lost");
