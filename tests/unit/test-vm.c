@@ -170,8 +170,6 @@ static void test_stop(void)
 	is_u64(counter(), before, "nothing runs between stop and resume, after a nested pair too");
 	guest->ops->get_regs(guest, 0, &regs, NULL);
 	ok(regs.rip - base_gpa < offset_of(guest_counter), "RIP is in the loop");
-	ok(regs.rip - base_gpa != 0 && base[regs.rip - base_gpa] != 0xe6,
-	   "and no OUT is half done: RIP is not on one");
 	guest->ops->resume(guest, NULL);
 	ok(wait_until_counting(), "the guest goes on");
 	is_u64((uint64_t)-guest->ops->resume(guest, NULL), EPERM, "resume without stop is refused");
