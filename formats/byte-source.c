@@ -52,3 +52,21 @@ ssize_t byte_source_fill(const struct byte_source *source, void *out, size_t siz
 	}
 	return (ssize_t)done;
 }
+
+ssize_t byte_window_peek(struct byte_window *window, const struct byte_source *source,
+			 uint64_t offset, size_t size, uint8_t **bytes)
+{
+	uint64_t skip = offset - window->offset;
+	ssize_t n;
+
+	if (skip > window->size || window->size - skip < size) {
+		n = byte_source_fill(source, window->bytes, window->capacity, offset);
+		if (n < 0)
+			return n;
+		window->offset = offset;
+		window->size = (size_t)n;
+		skip = 0;
+	}
+	*bytes = window->bytes + skip;
+	return (ssize_t)(window->size - skip);
+}

@@ -25,4 +25,19 @@ struct byte_source byte_source_memory(const void *base, uint64_t size);
  */
 ssize_t byte_source_fill(const struct byte_source *source, void *out, size_t size, uint64_t offset);
 
+/* A part of a source in memory: `bytes` are the caller's, `capacity` of them. Zero the rest. */
+struct byte_window {
+	uint8_t *bytes;
+	size_t capacity;
+	uint64_t offset; /* in the source, of what is in there */
+	size_t size;     /* how much that is */
+};
+
+/*
+ * Have at least `size` bytes (up to the capacity) from `offset` on in the window, or as many as
+ * there are; *bytes points at them until the next call. Returns how many are there, or -errno.
+ */
+ssize_t byte_window_peek(struct byte_window *window, const struct byte_source *source,
+			 uint64_t offset, size_t size, uint8_t **bytes);
+
 #endif

@@ -23,26 +23,10 @@ static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stre
 	return ctf_writer_create(&((struct ctf_encoder *)base)->trace, vcpu, out);
 }
 
-static char *make_text(struct ctf_trace *trace, const struct sidecar *sidecar)
-{
-	struct ctf_metadata metadata = {.identity = trace->identity, .sidecar = sidecar};
-	uint64_t *sites, *gfps;
-	char *text;
-
-	metadata.nr_sites = ctf_dictionary_copy(&trace->sites, &sites);
-	metadata.nr_gfps = ctf_dictionary_copy(&trace->gfps, &gfps);
-	metadata.sites = sites;
-	metadata.gfps = gfps;
-	text = ctf_metadata_text(&metadata);
-	free(sites);
-	free(gfps);
-	return text;
-}
-
 static int describe(struct trace_encoder *base, const struct sidecar *sidecar, struct error *err)
 {
 	struct ctf_trace *trace = &((struct ctf_encoder *)base)->trace;
-	char *text = make_text(trace, sidecar);
+	char *text = ctf_trace_metadata(trace, sidecar);
 	int ret;
 
 	if (!text)

@@ -19,31 +19,13 @@ struct ctf_stream {
 	uint64_t content_end;              /* bit from the packet's begin */
 	uint64_t clock, clock_end;         /* of the last event, and the latest there can be */
 	struct u64_map sites, gfps;        /* values by id */
-	uint64_t buffer_offset;
-	size_t buffer_size;
+	struct byte_window window;
 	uint8_t buffer[BUFFER];
 };
 
-/*
- * Have at least `size` bytes from the current offset on in the buffer, or as many as there are.
- * Returns how many are, or -errno.
- */
 static ssize_t peek(struct ctf_stream *s, size_t size, uint8_t **bytes)
 {
-	uint64_t skip = s->base.offset - s->buffer_offset;
-	ssize_t n;
-
-	if (skip > s->buffer_size || s->buffer_size - skip < size) {
-		n = byte_source_fill(&s->base.records, s->buffer, sizeof(s->buffer),
-				     s->base.offset);
-		if (n < 0)
-			return n;
-		s->buffer_offset = s->base.offset;
-		s->buffer_size = (size_t)n;
-		skip = 0;
-	}
-	*bytes = s->buffer + skip;
-	return (ssize_t)(s->buffer_size - skip);
+	return byte_window_peek(&s->window, &s->base.records, s->base.offset, size, bytes);
 }
 
 /* Returns 1 at the first event of the next packet, 0 at the end or with a fault set, or -errno. */
@@ -215,6 +197,7 @@ int ctf_stream_create(unsigned int vcpu, struct byte_source records,
 	if (!s)
 		return -ENOMEM;
 	s->base = (struct record_stream){.ops = &ops, .records = records, .vcpu = vcpu};
+	s->window = (struct byte_window){.bytes = s->buffer, .capacity = sizeof(s->buffer)};
 	s->identity = *identity;
 	s->on_cache = on_cache;
 	s->arg = arg;

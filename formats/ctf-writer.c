@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "formats/clean-text.h"
+#include "formats/ctf-metadata.h"
 #include "formats/ctf-record.h"
 #include "formats/file-write.h"
 #include "formats/u64-map.h"
@@ -246,4 +247,20 @@ int ctf_writer_create(struct ctf_trace *trace, unsigned int vcpu, struct stream_
 	begin_packet(w);
 	*out = &w->base;
 	return 0;
+}
+
+char *ctf_trace_metadata(struct ctf_trace *trace, const struct sidecar *sidecar)
+{
+	struct ctf_metadata metadata = {.identity = trace->identity, .sidecar = sidecar};
+	uint64_t *sites, *gfps;
+	char *text;
+
+	metadata.nr_sites = ctf_dictionary_copy(&trace->sites, &sites);
+	metadata.nr_gfps = ctf_dictionary_copy(&trace->gfps, &gfps);
+	metadata.sites = sites;
+	metadata.gfps = gfps;
+	text = ctf_metadata_text(&metadata);
+	free(sites);
+	free(gfps);
+	return text;
 }

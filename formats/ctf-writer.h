@@ -24,4 +24,8 @@ struct ctf_trace {
 /* Create the file, which must not exist; `trace` must outlive the stream. Returns 0 or -errno. */
 int ctf_writer_create(struct ctf_trace *trace, unsigned int vcpu, struct stream_writer **out);
 
+/* The text of `metadata` with the ids that are in use now, to be freed by the caller; NULL if there
+ * is no memory. */
+char *ctf_trace_metadata(struct ctf_trace *trace, const struct sidecar *sidecar);
+
 #endif

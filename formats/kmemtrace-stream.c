@@ -12,8 +12,7 @@ struct kmemtrace_stream {
 	struct record_stream base;
 	struct byte_source caches;
 	bool order_known, swap;
-	uint64_t buffer_offset;
-	size_t buffer_size;
+	struct byte_window window;
 	uint64_t ids_index;
 	size_t ids_count;
 	uint8_t buffer[BUFFER_RECORDS * KMEMTRACE_RECORD_SIZE];
@@ -21,22 +20,11 @@ struct kmemtrace_stream {
 };
 
 /* Up to 56 bytes at the current offset. Returns how many there are, or -errno. */
-static ssize_t peek(struct kmemtrace_stream *s, const uint8_t **bytes)
+static ssize_t peek(struct kmemtrace_stream *s, uint8_t **bytes)
 {
-	uint64_t skip = s->base.offset - s->buffer_offset;
-	ssize_t n;
+	ssize_t n = byte_window_peek(&s->window, &s->base.records, s->base.offset,
+				     KMEMTRACE_RECORD_SIZE, bytes);
 
-	if (skip > s->buffer_size || s->buffer_size - skip < KMEMTRACE_RECORD_SIZE) {
-		n = byte_source_fill(&s->base.records, s->buffer, sizeof(s->buffer),
-				     s->base.offset);
-		if (n < 0)
-			return n;
-		s->buffer_offset = s->base.offset;
-		s->buffer_size = (size_t)n;
-		skip = 0;
-	}
-	*bytes = s->buffer + skip;
-	n = (ssize_t)(s->buffer_size - skip);
 	return n < KMEMTRACE_RECORD_SIZE ? n : KMEMTRACE_RECORD_SIZE;
 }
 
@@ -65,7 +53,7 @@ static int peek_cache(struct kmemtrace_stream *s, uint16_t *id)
 static int next(struct record_stream *base, struct trace_event *event)
 {
 	struct kmemtrace_stream *stream = (struct kmemtrace_stream *)base;
-	const uint8_t *bytes;
+	uint8_t *bytes;
 	uint16_t cache = 0, size;
 	ssize_t n;
 	int ret;
@@ -105,6 +93,8 @@ int kmemtrace_stream_create(unsigned int vcpu, struct byte_source records,
 	if (!stream)
 		return -ENOMEM;
 	stream->base = (struct record_stream){.ops = &ops, .records = records, .vcpu = vcpu};
+	stream->window =
+		(struct byte_window){.bytes = stream->buffer, .capacity = sizeof(stream->buffer)};
 	stream->caches = caches;
 	*out = &stream->base;
 	return 0;

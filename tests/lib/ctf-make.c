@@ -47,18 +47,10 @@ static char *describe(struct ctf_trace *trace)
 					   .started_ns = 1000,
 					   .gfp_names = {{0xcc0, "GFP_KERNEL"}},
 					   .nr_gfp_names = 1}};
-	struct ctf_metadata metadata = {.identity = trace->identity, .sidecar = &sidecar};
-	uint64_t *sites, *gfps;
 	char *text;
 
 	sidecar.caches = cache_table_copy(trace->caches, &sidecar.nr_caches);
-	metadata.nr_sites = ctf_dictionary_copy(&trace->sites, &sites);
-	metadata.nr_gfps = ctf_dictionary_copy(&trace->gfps, &gfps);
-	metadata.sites = sites;
-	metadata.gfps = gfps;
-	text = ctf_metadata_text(&metadata);
-	free(sites);
-	free(gfps);
+	text = ctf_trace_metadata(trace, &sidecar);
 	free(sidecar.caches);
 	if (!text)
 		abort();
