@@ -146,7 +146,6 @@ int slab_page_facts(struct slab_view *view, struct slab_page_facts *out, struct 
 					.slab_cache = view->slab_cache,
 					.flags = view->flags,
 					.head_bit = view->head_bit,
-					.order_size = view->order.size,
 					.order_offset = view->order.offset};
 	set_slab_test(view, out);
 	if (slab_bases(view, &out->page_offset, &out->vmemmap, err))

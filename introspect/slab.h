@@ -64,7 +64,6 @@ struct slab_page_facts {
 	uint32_t slab_offset, slab_mask, slab_value;
 	uint32_t flags;   /* offset */
 	uint8_t head_bit; /* of the flags: a head of a compound page */
-	uint8_t order_size;
 	uint32_t order_offset; /* from a head struct page; the low byte is the order */
 };
 

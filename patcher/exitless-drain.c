@@ -24,6 +24,14 @@ uint64_t exitless_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns)
+{
+	uint64_t at = now_ns + ns;
+
+	return (struct timespec){.tv_sec = (time_t)(at / 1000000000),
+				 .tv_nsec = (long)(at % 1000000000)};
+}
+
 void exitless_ring(struct exitless *x)
 {
 	pthread_mutex_lock(&x->lock);
@@ -80,25 +88,6 @@ static void use_clocks(struct exitless *x)
 	pthread_mutex_unlock(&x->lock);
 }
 
-static uint64_t pass_at(struct exitless *x, uint64_t margin, uint64_t stall)
-{
-	struct ring_clock clock = {.tsc = x->guest->ops->tsc(x->guest),
-				   .margin = margin,
-				   .now_ns = running_ns(x),
-				   .stall_ns = stall};
-	struct pass pass = {x, 0};
-
-	use_clocks(x);
-	ring_merge_pass(&x->merge, &clock, hand_on, &pass);
-	pthread_mutex_lock(&x->lock);
-	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		x->vcpus[i].seen = x->rings[i].counts;
-	if (x->waiting)
-		pthread_cond_broadcast(&x->passed);
-	pthread_mutex_unlock(&x->lock);
-	return pass.records;
-}
-
 /* A guest whose time nobody else tells: each ring's next record does. */
 static void tell_stamps(struct exitless *x)
 {
@@ -111,8 +100,21 @@ static void tell_stamps(struct exitless *x)
 
 static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
 {
+	struct ring_clock clock = {.margin = margin, .stall_ns = stall};
+	struct pass pass = {x, 0};
+
 	tell_stamps(x);
-	return pass_at(x, margin, stall);
+	clock.tsc = x->guest->ops->tsc(x->guest);
+	clock.now_ns = running_ns(x);
+	use_clocks(x);
+	ring_merge_pass(&x->merge, &clock, hand_on, &pass);
+	pthread_mutex_lock(&x->lock);
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].seen = x->rings[i].counts;
+	if (x->waiting)
+		pthread_cond_broadcast(&x->passed);
+	pthread_mutex_unlock(&x->lock);
+	return pass.records;
 }
 
 void exitless_drain_all(struct exitless *x)
@@ -127,9 +129,7 @@ enum doze { DOZE_OVER, DOZE_RUNG, DOZE_QUIT };
 /* Sleep until rung, at most `ms`; 0: for ever. */
 static enum doze doze(struct exitless *x, unsigned int ms)
 {
-	uint64_t at = exitless_now_ns() + (uint64_t)ms * NS_PER_MS;
-	struct timespec until = {.tv_sec = (time_t)(at / 1000000000),
-				 .tv_nsec = (long)(at % 1000000000)};
+	struct timespec until = exitless_deadline(exitless_now_ns(), (uint64_t)ms * NS_PER_MS);
 	enum doze result;
 	int ret = 0;
 
@@ -218,7 +218,7 @@ static void *drain(void *arg)
 	return NULL;
 }
 
-int exitless_start_thread(struct exitless *x, struct error *err)
+int exitless_start(struct exitless *x, struct error *err)
 {
 	int code;
 

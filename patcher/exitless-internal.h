@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_EXITLESS_INTERNAL_H
 #define SONDE_PATCHER_EXITLESS_INTERNAL_H
 
+#include <time.h>
 #include "patcher/exitless.h"
 
 /* Shared by exitless.c (coming and going), exitless-drain.c (the thread) and exitless-traps.c (the
@@ -13,8 +14,6 @@ struct exitless_vcpu {
 	_Atomic uint64_t blocked, blocked_ns;
 	uint64_t cut_off;        /* records that were not complete when it ran last */
 	struct ring_counts seen; /* of its ring, after the last pass; under lock */
-	uint64_t last_rip;       /* leaving: where it was seen, and how often in a row */
-	unsigned int same_rip;
 	bool passed; /* leaving: was in user mode or halted since the text was put back */
 };
 
@@ -59,8 +58,9 @@ static inline struct ring *trap_ring(struct exitless *x, unsigned int vcpu)
 	return &x->rings[x->nr_vcpus + vcpu];
 }
 
-/* Host time, monotonic. */
+/* Host time, monotonic; and a point of it, `ns` after `now_ns`, to wait until. */
 uint64_t exitless_now_ns(void);
+struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns);
 
 /* Wake the thread. */
 void exitless_ring(struct exitless *x);
@@ -74,7 +74,7 @@ int exitless_unmap(struct exitless *x, struct error *err);
 /* exitless-leave.c: try to take the memory away; false: not yet. */
 bool exitless_try_leave(struct exitless *x);
 
-int exitless_start_thread(struct exitless *x, struct error *err);
+/* Does nothing if it does not run. */
 void exitless_stop_thread(struct exitless *x);
 
 #endif

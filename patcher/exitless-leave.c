@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* When nothing of the guest is in our memory any more. */
 #include <errno.h>
-#include <time.h>
 #include "introspect/task-stacks.h"
 #include "patcher/exitless-internal.h"
 
@@ -80,9 +79,7 @@ void exitless_leave(struct exitless *x)
 
 bool exitless_has_left(struct exitless *x, unsigned int ms)
 {
-	uint64_t at = exitless_now_ns() + (uint64_t)ms * 1000000;
-	struct timespec until = {.tv_sec = (time_t)(at / 1000000000),
-				 .tv_nsec = (long)(at % 1000000000)};
+	struct timespec until = exitless_deadline(exitless_now_ns(), (uint64_t)ms * 1000000);
 	bool left;
 	int ret = 0;
 

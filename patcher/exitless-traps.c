@@ -2,26 +2,17 @@
 /* What vCPUs' threads do in exitless mode: wait for room in a ring, and write what traps saw. */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include "patcher/exitless-internal.h"
 #include "patcher/trap-record.h"
 
 /* A host that cannot empty the rings must not hang the guest. */
 static const uint64_t wait_max_ns = 5000000000;
 
-static struct timespec deadline_of(uint64_t now_ns)
-{
-	uint64_t at = now_ns + wait_max_ns;
-
-	return (struct timespec){.tv_sec = (time_t)(at / 1000000000),
-				 .tv_nsec = (long)(at % 1000000000)};
-}
-
 static enum ring_room wait_for_room(struct exitless *x, struct exitless_vcpu *vcpu,
 				    const struct ring *ring)
 {
 	uint64_t start = exitless_now_ns();
-	struct timespec deadline = deadline_of(start);
+	struct timespec deadline = exitless_deadline(start, wait_max_ns);
 	enum ring_room room;
 	int ret = 0;
 

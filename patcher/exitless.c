@@ -300,11 +300,6 @@ void exitless_cancel(struct exitless *x)
 	exitless_destroy(x);
 }
 
-int exitless_start(struct exitless *x, struct error *err)
-{
-	return exitless_start_thread(x, err);
-}
-
 void exitless_destroy(struct exitless *x)
 {
 	if (!x)

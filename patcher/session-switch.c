@@ -11,7 +11,7 @@ static void handle(void *arg, const struct probe_ref *ref, enum ring_record_kind
 	session_handle(arg, ref, kind, hit);
 }
 
-static int apply(struct trace_session *s, struct error *err)
+int session_apply(struct trace_session *s, struct error *err)
 {
 	int ret = patch_set_apply(&s->plan.returns, &s->kernel, err);
 
@@ -50,7 +50,7 @@ static int put_trampolines(struct trace_session *s, struct error *err)
 		return ret;
 	ret = exitless_start(x, err);
 	if (!ret)
-		ret = apply(s, err);
+		ret = session_apply(s, err);
 	if (ret) {
 		site_plan_use_traps(&s->plan);
 		exitless_cancel(x);
@@ -79,7 +79,7 @@ int session_switch(struct trace_session *s, struct error *err)
 		s->no_exitless = why;
 		s->switch_pending = false;
 	}
-	return apply(s, err);
+	return session_apply(s, err);
 }
 
 int session_start_without_traps(struct trace_session *s, struct error *err)

@@ -84,6 +84,9 @@ void session_keep_array(struct trace_session *session, const struct capture_item
 void session_kept_array(struct trace_session *session, struct probe_hit *hit,
 			struct item_source *items);
 
+/* With the guest stopped: all patches of the plan, or none. */
+int session_apply(struct trace_session *session, struct error *err);
+
 /*
  * session-switch.c: between traps and trampolines. With the guest stopped and traps in place; 0
  * also if exitless mode is impossible, which is noted: the traps stay.

@@ -194,13 +194,9 @@ static int put_traps(struct trace_session *s, struct error *err)
 	if (!ret)
 		ret = kprobe_yield_begin(&s->kprobes, err);
 	if (!ret)
-		ret = patch_set_apply(&s->plan.returns, &s->kernel, err);
-	if (!ret)
-		ret = patch_set_apply(&s->plan.entries, &s->kernel, err);
-	if (ret) {
-		patch_set_revert(&s->plan.returns, &s->kernel, NULL, NULL);
+		ret = session_apply(s, err);
+	if (ret)
 		hooks_disarm_all(&s->hooks);
-	}
 	return ret;
 }
 
