@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,21 @@ void fake_session_destroy(struct fake_session *fs)
 	fake_guest_destroy(&fs->fg);
 }
 
+void fake_session_begin(struct fake_session *fs)
+{
+	fake_session_create(fs);
+	if (trace_session_start(fs->session, NULL, NULL))
+		abort();
+}
+
+void fake_session_end(struct fake_session *fs)
+{
+	ok(!trace_session_failure(fs->session), "no failure on the way");
+	ok(!trace_session_stop(fs->session, NULL) && fake_session_text_same(fs),
+	   "after stop the text is as the guest has it");
+	fake_session_destroy(fs);
+}
+
 int fake_session_call(struct fake_session *fs, unsigned int vcpu, uint64_t fn, uint64_t argument)
 {
 	fs->fg.vcpus[vcpu].regs.rdi = argument;
@@ -274,14 +290,14 @@ void fake_session_set_sites(struct fake_session *fs, const char *bytes)
 			fake_branch(&fs->fg, fake_functions[i], CALL, FAKE_FENTRY);
 }
 
-size_t fake_session_events(struct fake_session *fs, struct trace_event *events, size_t max)
+size_t fake_session_recorded(struct fake_session *fs)
 {
 	struct trace_reader *reader;
 	size_t n = 0;
 
 	if (trace_writer_flush(fs->writer, NULL) || trace_reader_open(fs->dir.path, &reader, NULL))
 		abort();
-	while (n < max && trace_reader_next(reader, &events[n], NULL) == 1)
+	while (n < FAKE_MAX_EVENTS && trace_reader_next(reader, &fs->events[n], NULL) == 1)
 		n++;
 	trace_reader_close(reader);
 	return n;

@@ -74,13 +74,15 @@ enum {
 	FAKE_THIS_CPU_OFF = FAKE_PER_CPU + 8,
 	FAKE_INIT_TASK = 0x33000, /* the only one of its list, unless a test adds some */
 	FAKE_PER_CPU_GPA = FAKE_HEAP_GPA + 0x100000, /* a page of each vCPU */
-	FAKE_FTRACE_LOCK = 0x30018, /* its owner */
+	FAKE_FTRACE_LOCK = 0x30018,                  /* its owner */
 
 	FAKE_CACHE_GPA = FAKE_HEAP_GPA,
 	FAKE_OBJECT_GPA = FAKE_HEAP_GPA + 0x1000,
 	FAKE_ARRAY_GPA = FAKE_HEAP_GPA + 0x2000, /* free for tests */
 	FAKE_CACHE_SIZE = 96,
 	FAKE_CACHE_OBJECT_SIZE = 80,
+
+	FAKE_MAX_EVENTS = 64,
 };
 
 /* Those with a probe, by their image offsets. */
@@ -92,11 +94,17 @@ struct fake_session {
 	struct trace_writer *writer;
 	struct trace_session *session;
 	uint8_t text[FAKE_TEXT_END]; /* as it was before tracing */
+	struct trace_event events[FAKE_MAX_EVENTS];
 };
 
 /* Aborts if the machine fails it. The kernel is booted; the session is not started. */
 void fake_session_create(struct fake_session *fs);
 void fake_session_destroy(struct fake_session *fs);
+
+/* Create one that traces. */
+void fake_session_begin(struct fake_session *fs);
+/* Check that nothing failed and that it leaves the text as it was; destroy it. */
+void fake_session_end(struct fake_session *fs);
 
 uint64_t fake_object(void);
 uint64_t fake_cache(void);
@@ -114,8 +122,8 @@ void fake_session_keep_text(struct fake_session *fs);
 /* Replace every entry site by these 5 bytes, or by `call __fentry__` if NULL. */
 void fake_session_set_sites(struct fake_session *fs, const char *bytes);
 
-/* Read back what was recorded so far; returns how many, at most max. */
-size_t fake_session_events(struct fake_session *fs, struct trace_event *events, size_t max);
+/* Read back what was recorded so far, to `events`; returns how many, at most FAKE_MAX_EVENTS. */
+size_t fake_session_recorded(struct fake_session *fs);
 
 struct trace_status fake_session_status(const struct fake_session *fs);
 

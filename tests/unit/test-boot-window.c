@@ -10,10 +10,9 @@
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
-enum { MAX_EVENTS = 16, CALL = 0xe8, JMP = 0xe9 };
+enum { CALL = 0xe8, JMP = 0xe9 };
 
 static struct fake_session fs;
-static struct trace_event events[MAX_EVENTS];
 
 static void set_state(uint64_t offset, uint32_t value)
 {
@@ -36,19 +35,6 @@ static void start(void)
 {
 	if (trace_session_start(fs.session, NULL, NULL))
 		abort();
-}
-
-static void end(void)
-{
-	ok(!trace_session_failure(fs.session), "no failure on the way");
-	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "after stop the text is what the guest made of it");
-	fake_session_destroy(&fs);
-}
-
-static size_t recorded(void)
-{
-	return fake_session_events(&fs, events, MAX_EVENTS);
 }
 
 static bool calls_fentry(uint64_t function)
@@ -83,10 +69,10 @@ static void test_before(void)
 	begin();
 	start();
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "before both: two traps");
-	is_u64(recorded(), 1, "one record");
+	is_u64(fake_session_recorded(&fs), 1, "one record");
 	trace_session_info(fs.session, &info);
 	ok(info.from_first_allocation, "the trace says that it begins with the first allocation");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_ftrace_init(void)
@@ -106,10 +92,10 @@ static void test_ftrace_init(void)
 	ok(!memcmp(fake_text(&fs.fg, FAKE_KMALLOC + 5), "\x48\x85\xff", 3),
 	   "and what is behind them is the guest's own");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call afterwards");
-	is_u64(recorded(), 1, "is recorded");
+	is_u64(fake_session_recorded(&fs), 1, "is recorded");
 	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
 		memcpy(fs.text + fake_functions[i], "\x0f\x1f\x44\0\0", 5);
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_inside_ftrace_init(void)
@@ -120,13 +106,13 @@ static void test_inside_ftrace_init(void)
 	fake_branch(&fs.fg, FAKE_DURING_FTRACE + 5, CALL, FAKE_KMALLOC);
 	memcpy(fs.text + FAKE_DURING_FTRACE, fake_text(&fs.fg, FAKE_DURING_FTRACE), 10);
 	ok(fake_session_call(&fs, 0, FAKE_FTRACE_INIT, 24) > 0, "two calls inside ftrace_init()");
-	is_u64(recorded(), 2, "are both recorded");
-	ok(events[0].record.call_site == fake_gva(FAKE_DURING_FTRACE + 5) &&
-		   events[1].record.call_site == fake_gva(FAKE_DURING_FTRACE + 10),
+	is_u64(fake_session_recorded(&fs), 2, "are both recorded");
+	ok(fs.events[0].record.call_site == fake_gva(FAKE_DURING_FTRACE + 5) &&
+		   fs.events[1].record.call_site == fake_gva(FAKE_DURING_FTRACE + 10),
 	   "with their callers");
 	is_u64(fake_session_status(&fs).lost + fake_session_status(&fs).unpaired_returns, 0,
 	       "nothing is lost");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_alternatives(void)
@@ -146,14 +132,14 @@ static void test_alternatives(void)
 	       "it turns them into `ret` and returns");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2,
 	       "a call before the next function");
-	is_u64(recorded(), 1, "is recorded");
+	is_u64(fake_session_recorded(&fs), 1, "is recorded");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_REST_INIT, 0), 1,
 	       "the next function is entered");
 	ok(*fake_text(&fs.fg, slot) == 0xe6, "then the slots are trapped again");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call afterwards");
-	ok(recorded() == 2 && fs.fg.vcpus[0].regs.rsp == fake_stack_top(0),
+	ok(fake_session_recorded(&fs) == 2 && fs.fg.vcpus[0].regs.rsp == fake_stack_top(0),
 	   "is recorded and returns without the thunk");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_inside_alternatives(void)
@@ -165,12 +151,12 @@ static void test_inside_alternatives(void)
 	memcpy(fs.text + FAKE_DURING_ALTERNATIVES, fake_text(&fs.fg, FAKE_DURING_ALTERNATIVES), 10);
 	ok(fake_session_call(&fs, 0, FAKE_ALTERNATIVES, fake_cache()) > 0,
 	   "two calls inside alternative_instructions()");
-	is_u64(recorded(), 2, "are both recorded");
-	ok(events[0].record.call_site == fake_gva(FAKE_DURING_ALTERNATIVES + 5) &&
-		   events[1].record.call_site == fake_gva(FAKE_DURING_ALTERNATIVES + 10),
+	is_u64(fake_session_recorded(&fs), 2, "are both recorded");
+	ok(fs.events[0].record.call_site == fake_gva(FAKE_DURING_ALTERNATIVES + 5) &&
+		   fs.events[1].record.call_site == fake_gva(FAKE_DURING_ALTERNATIVES + 10),
 	   "with their callers");
 	is_u64(fake_session_status(&fs).lost, 0, "nothing is lost");
-	end();
+	fake_session_end(&fs);
 }
 
 /* Tracing is switched on while the guest boots, but after one or both of them. */
@@ -185,7 +171,7 @@ static void test_late(void)
 	   "ftrace_init() is not hooked once it has run");
 	ok(memcmp(fake_text(&fs.fg, FAKE_ALTERNATIVES), fs.text + FAKE_ALTERNATIVES, 0x40) != 0,
 	   "alternative_instructions() is");
-	end();
+	fake_session_end(&fs);
 
 	begin();
 	set_state(FAKE_FTRACE_PAGES, 1);
@@ -193,7 +179,7 @@ static void test_late(void)
 	start();
 	ok(!memcmp(fake_text(&fs.fg, FAKE_ALTERNATIVES), fs.text + FAKE_ALTERNATIVES, 0x40),
 	   "nor that once it has run");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_stop_inside(void)

@@ -7,25 +7,9 @@
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
-enum { MAX_EVENTS = 16, CALL = 0xe8, TRAP = 0xe6, HLT = 0xf4, NOP = 0x90 };
+enum { CALL = 0xe8, TRAP = 0xe6, HLT = 0xf4, NOP = 0x90 };
 
 static struct fake_session fs;
-static struct trace_event events[MAX_EVENTS];
-
-static void begin(void)
-{
-	fake_session_create(&fs);
-	if (trace_session_start(fs.session, NULL, NULL))
-		abort();
-}
-
-static void end(void)
-{
-	ok(!trace_session_failure(fs.session), "no failure on the way");
-	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "after stop the text is what the guest made of it");
-	fake_session_destroy(&fs);
-}
 
 /* The guest's ftrace begins to change sites, and is about to look at them. */
 static int enter(void)
@@ -72,35 +56,30 @@ static bool all_original(void)
 	return same;
 }
 
-static size_t recorded(void)
-{
-	return fake_session_events(&fs, events, MAX_EVENTS);
-}
-
 static void test_nothing_taken(void)
 {
 	struct trace_status status;
 
-	begin();
+	fake_session_begin(&fs);
 	is_u64(nr_trapped(), FAKE_NR_PROBES, "all sites are trapped");
 	is_u64((uint64_t)enter(), 1, "the guest begins to change sites");
 	ok(all_original(), "it finds all of them as they were");
 	is_u64((uint64_t)leave(), 2, "it ends");
 	is_u64(nr_trapped(), FAKE_NR_PROBES, "all sites are trapped again");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call");
-	is_u64(recorded(), 1, "is recorded");
+	is_u64(fake_session_recorded(&fs), 1, "is recorded");
 	status = fake_session_status(&fs);
 	is_u64(status.yields, 1, "it is told that there was a gap");
 	ok(status.yielded_ns > 0, "of some time");
 	is_u64(status.yielded_functions + status.nr_refused, 0, "and that no function was taken");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_taken(void)
 {
 	struct trace_status status;
 
-	begin();
+	fake_session_begin(&fs);
 	enter();
 	take(FAKE_KMALLOC);
 	leave();
@@ -114,9 +93,9 @@ static void test_taken(void)
 		   strstr(status.refused[0].reason, "guest's own ftrace"),
 	   "with its address and why: %s", status.refused[0].reason);
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 8);
-	is_u64(recorded(), 0, "it is not traced");
+	is_u64(fake_session_recorded(&fs), 0, "it is not traced");
 	fake_session_call(&fs, 0, FAKE_CACHE_ALLOC, 0);
-	is_u64(recorded(), 1, "the others are");
+	is_u64(fake_session_recorded(&fs), 1, "the others are");
 
 	enter();
 	ok(all_original(), "the next time it finds its own call, and the others as they were");
@@ -125,16 +104,16 @@ static void test_taken(void)
 	is_u64(nr_trapped(), FAKE_NR_PROBES, "a site given back is taken again");
 	is_u64(fake_session_status(&fs).nr_refused, 0, "nothing is refused any more");
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 8);
-	is_u64(recorded(), 2, "it is traced again");
+	is_u64(fake_session_recorded(&fs), 2, "it is traced again");
 	status = fake_session_status(&fs);
 	is_u64(status.yields, 2, "two gaps");
 	is_u64(status.yielded_functions, 1, "a function was the guest's once");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_all_taken(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	enter();
 	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
 		take(fake_functions[i]);
@@ -146,13 +125,13 @@ static void test_all_taken(void)
 		give_back(fake_functions[i], "\x0f\x1f\x44\0\0");
 	leave();
 	is_u64(nr_trapped(), FAKE_NR_PROBES, "all are given back");
-	end();
+	fake_session_end(&fs);
 }
 
 /* Tracing ends while the guest has a site, and begins again. */
 static void test_stop_taken(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	enter();
 	take(FAKE_KFREE);
 	leave();
@@ -161,12 +140,12 @@ static void test_stop_taken(void)
 	is_u64(fake_session_status(&fs).restored.foreign, 0, "which nobody has to hear of");
 	ok(!trace_session_start(fs.session, NULL, NULL), "start");
 	is_u64(fake_session_status(&fs).nr_refused, 1, "the site is refused from the beginning");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_stop_inside(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	enter();
 	ok(!trace_session_stop(fs.session, NULL), "stop while the guest changes sites");
 	is_u64(fake_session_status(&fs).yields, 1, "the gap is counted");
@@ -194,7 +173,7 @@ static void test_start_inside(void)
 	fs.fg.on_stop = release_lock;
 	ok(!trace_session_start(fs.session, NULL, NULL), "a start waits until it has ended");
 	is_u64(nr_trapped(), FAKE_NR_PROBES, "and then all sites are trapped");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_endbr(void)
@@ -205,14 +184,14 @@ static void test_endbr(void)
 	ok(!trace_session_start(fs.session, NULL, NULL), "start");
 	ok(!memcmp(fake_text(&fs.fg, FAKE_PREPARE), "\xf3\x0f\x1e\xfa\xe6", 5),
 	   "an ENDBR stays where it is");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_failure(void)
 {
 	const struct error *failure;
 
-	begin();
+	fake_session_begin(&fs);
 	enter();
 	fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
 	leave();

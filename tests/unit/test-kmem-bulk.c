@@ -4,33 +4,13 @@
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
-enum { MAX_EVENTS = 64, SLAB_OBJECTS = 40 };
+enum { SLAB_OBJECTS = 40 };
 
 static struct fake_session fs;
-static struct trace_event events[MAX_EVENTS];
-
-static void begin(void)
-{
-	fake_session_create(&fs);
-	if (trace_session_start(fs.session, NULL, NULL))
-		abort();
-}
-
-static void end(void)
-{
-	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "after stop the text is what it was");
-	fake_session_destroy(&fs);
-}
-
-static size_t recorded(void)
-{
-	return fake_session_events(&fs, events, MAX_EVENTS);
-}
 
 static bool is_free(size_t i, enum kmem_type_id type, uint64_t ptr)
 {
-	const struct kmem_record *r = &events[i].record;
+	const struct kmem_record *r = &fs.events[i].record;
 
 	return r->event_id == KMEM_EVENT_FREE && r->type_id == type && r->ptr == ptr;
 }
@@ -59,33 +39,34 @@ static void test_sheaf(void)
 {
 	uint64_t rcu_head = fake_direct(FAKE_ARRAY_GPA + FAKE_SHEAF_RCU_HEAD);
 
-	begin();
+	fake_session_begin(&fs);
 	put_sheaf(3, 0);
 	is_u64((uint64_t)fake_session_call(&fs, 1, FAKE_FREE_SHEAF, rcu_head), 1, "a sheaf");
 	put_sheaf(1, 1u << FAKE_KMALLOC_BIT);
 	fake_session_call(&fs, 1, FAKE_FREE_SHEAF, rcu_head);
-	is_u64(recorded(), 4, "one record for each object");
+	is_u64(fake_session_recorded(&fs), 4, "one record for each object");
 	for (unsigned int i = 0; i < 3; i++)
-		ok(is_free(i, KMEM_TYPE_CACHE, object(i)) && events[i].record.cache,
+		ok(is_free(i, KMEM_TYPE_CACHE, object(i)) && fs.events[i].record.cache,
 		   "object %u of a cache", i);
 	ok(is_free(3, KMEM_TYPE_KMALLOC, object(0)), "an object of a kmalloc cache");
 	fake_session_call(&fs, 1, FAKE_FREE_SHEAF, 0x1234);
 	is_u64(fake_session_status(&fs).lost, 1, "a sheaf that cannot be read is lost");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_huge_sheaf(void)
 {
 	struct trace_status status;
 
-	begin();
+	fake_session_begin(&fs);
 	put_sheaf(UINT32_MAX, 0);
 	fake_session_call(&fs, 1, FAKE_FREE_SHEAF,
 			  fake_direct(FAKE_ARRAY_GPA + FAKE_SHEAF_RCU_HEAD));
 	status = fake_session_status(&fs);
-	is_u64(recorded(), SLAB_OBJECTS, "a sheaf of absurd size: what is there is recorded");
+	is_u64(fake_session_recorded(&fs), SLAB_OBJECTS,
+	       "a sheaf of absurd size: what is there is recorded");
 	is_u64(status.lost + status.null_frees, UINT32_MAX - SLAB_OBJECTS, "the rest is counted");
-	end();
+	fake_session_end(&fs);
 }
 
 /* fake_alloc_bulk(cache, gfp, 4, array) with what happens in it, 0 for nothing, and its result. */
@@ -110,7 +91,7 @@ static void alloc_bulk(uint64_t during, uint64_t result_count)
 
 static bool is_bulk_alloc(size_t i, uint64_t ptr)
 {
-	const struct kmem_record *r = &events[i].record;
+	const struct kmem_record *r = &fs.events[i].record;
 
 	return r->event_id == KMEM_EVENT_ALLOC && r->type_id == KMEM_TYPE_CACHE && r->ptr == ptr &&
 	       r->call_site == fake_session_call_site() && r->bytes_req == FAKE_CACHE_OBJECT_SIZE &&
@@ -120,41 +101,42 @@ static bool is_bulk_alloc(size_t i, uint64_t ptr)
 static void test_bulk(void)
 {
 	alloc_bulk(0, 4);
-	is_u64(recorded(), 4, "bulk allocation: one record for each object");
+	is_u64(fake_session_recorded(&fs), 4, "bulk allocation: one record for each object");
 	for (unsigned int i = 0; i < 4; i++)
 		ok(is_bulk_alloc(i, object(i)), "object %u", i);
-	end();
+	fake_session_end(&fs);
 }
 
 /* 5.10: it frees what it got one by one. */
 static void test_bulk_undone_singly(void)
 {
 	alloc_bulk(FAKE_UNDO_BULK, 0);
-	is_u64(recorded(), 2, "a bulk allocation that fails half-way, one object given back");
+	is_u64(fake_session_recorded(&fs), 2,
+	       "a bulk allocation that fails half-way, one object given back");
 	ok(is_bulk_alloc(0, object(2)), "was allocated");
 	ok(is_free(1, KMEM_TYPE_CACHE, object(2)), "and freed");
-	end();
+	fake_session_end(&fs);
 }
 
 /* 7.0, where its array is freed as a whole. */
 static void test_bulk_undone_at_once(void)
 {
 	alloc_bulk(FAKE_FREE_BULK, 0);
-	is_u64(recorded(), 8, "a bulk allocation that fails at its end");
+	is_u64(fake_session_recorded(&fs), 8, "a bulk allocation that fails at its end");
 	for (unsigned int i = 0; i < 4; i++)
 		ok(is_bulk_alloc(2 * i, object(i)) &&
 			   is_free(2 * i + 1, KMEM_TYPE_CACHE, object(i)),
 		   "object %u was allocated and freed", i);
-	end();
+	fake_session_end(&fs);
 }
 
 /* Of the same cache, but it is not the bulk allocation's own: reclaim, say. */
 static void test_bulk_with_other_free(void)
 {
 	alloc_bulk(FAKE_CACHE_FREE, 4);
-	is_u64(recorded(), 5, "a bulk allocation in which somebody frees");
+	is_u64(fake_session_recorded(&fs), 5, "a bulk allocation in which somebody frees");
 	ok(is_free(0, KMEM_TYPE_CACHE, object(2)), "that is a free like any other");
-	end();
+	fake_session_end(&fs);
 }
 
 int main(void)

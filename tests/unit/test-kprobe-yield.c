@@ -5,25 +5,9 @@
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
-enum { MAX_EVENTS = 16, SLOT = FAKE_CACHE_ALLOC + 15, SLOT_SIZE = 5, TRAP = 0xe6 };
+enum { SLOT = FAKE_CACHE_ALLOC + 15, SLOT_SIZE = 5, TRAP = 0xe6 };
 
 static struct fake_session fs;
-static struct trace_event events[MAX_EVENTS];
-
-static void begin(void)
-{
-	fake_session_create(&fs);
-	if (trace_session_start(fs.session, NULL, NULL))
-		abort();
-}
-
-static void end(void)
-{
-	ok(!trace_session_failure(fs.session), "no failure on the way");
-	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "after stop the text is what it was");
-	fake_session_destroy(&fs);
-}
 
 /* The guest registers a kprobe; returns the number of traps. */
 static int probe(uint64_t offset)
@@ -41,32 +25,32 @@ static void test_elsewhere(void)
 {
 	const uint64_t elsewhere[] = {SLOT - 5, SLOT + SLOT_SIZE, FAKE_CALLER, 0};
 
-	begin();
+	fake_session_begin(&fs);
 	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
 		is_u64((uint64_t)probe(elsewhere[i]), 2, "a kprobe elsewhere is looked at");
 	ok(is_ours(), "the exit stays ours");
 	is_u64(fake_session_status(&fs).nr_refused + fake_session_status(&fs).yields, 0,
 	       "nothing is told");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_near(uint64_t offset, const char *where)
 {
-	begin();
+	fake_session_begin(&fs);
 	ok(is_ours(), "an exit is trapped");
 	probe(offset);
 	ok(!memcmp(fake_text(&fs.fg, SLOT), fs.text + SLOT, SLOT_SIZE), "a kprobe %s: it is not",
 	   where);
 	probe(offset);
 	is_u64(fake_session_status(&fs).nr_refused, 1, "one refusal, however often");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_told(void)
 {
 	struct trace_status status;
 
-	begin();
+	fake_session_begin(&fs);
 	probe(SLOT);
 	status = fake_session_status(&fs);
 	is_u64(status.nr_refused, 1, "a refusal");
@@ -75,20 +59,19 @@ static void test_told(void)
 	   "the exit, and why: %s", status.refused[0].reason);
 	is_u64(status.yields, 1, "the trace is known not to be whole");
 	fake_session_call(&fs, 0, FAKE_CACHE_ALLOC, 0);
-	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 0,
-	       "results by this exit are not seen");
+	is_u64(fake_session_recorded(&fs), 0, "results by this exit are not seen");
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 8);
-	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 1, "those of others are");
+	is_u64(fake_session_recorded(&fs), 1, "those of others are");
 	ok(!trace_session_stop(fs.session, NULL) && !trace_session_start(fs.session, NULL, NULL),
 	   "stop and start");
 	ok(is_ours(), "the exit is looked at anew");
 	is_u64(fake_session_status(&fs).nr_refused, 0, "and nothing is refused");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_failure(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	fs.fg.failing_gpa = FAKE_PHYS_TEXT + SLOT;
 	probe(SLOT);
 	ok(trace_session_failure(fs.session), "an exit that cannot be given is an error");

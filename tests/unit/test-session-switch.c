@@ -15,14 +15,12 @@ enum {
 	ROUNDS = 50,
 	RING_BYTES = 64 << 10,
 	PMD = 2,
-	MAX_EVENTS = 8,
 	LOOK_NS = 20000000,
 	BEHIND = 500,
 	PATIENCE_MS = 20000
 };
 
 static struct fake_session fs;
-static struct trace_event events[MAX_EVENTS];
 static uint8_t *ram;
 
 static void create(void)
@@ -93,7 +91,7 @@ static void test_never(void)
 		   strstr(fake_session_status(&fs).no_exitless, "memory"),
 	   "with the reason: %s", fake_session_status(&fs).no_exitless);
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 33), 2, "which work");
-	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 1, "and record");
+	is_u64(fake_session_recorded(&fs), 1, "and record");
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs), "stop");
 	fake_session_destroy(&fs);
 }
@@ -119,7 +117,7 @@ static void test_later(void)
 	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
 	ok(has_jumps() && fake_session_status(&fs).exitless && !fs.fg.stopped,
 	   "when it is ready, the trap that sees it brings the trampolines");
-	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 3, "each trap made its record, once");
+	is_u64(fake_session_recorded(&fs), 3, "each trap made its record, once");
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) &&
 		   fs.fg.nr_regions == 1,
 	   "stop");
@@ -189,8 +187,8 @@ static void test_trap_among_trampolines(void)
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) && trap.regs.rip == fake_gva(FAKE_KFREE) + 5,
 	   "a trap while trampolines are in place");
 	ok(!trace_session_stop(fs.session, NULL), "stop");
-	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 1, "is recorded once");
-	ok(events[0].vcpu == 2 && events[0].record.ptr == fake_object(),
+	is_u64(fake_session_recorded(&fs), 1, "is recorded once");
+	ok(fs.events[0].vcpu == 2 && fs.events[0].record.ptr == fake_object(),
 	   "with its vCPU and object");
 	is_u64(fake_session_status(&fs).lost, 0, "none is lost");
 	fake_session_destroy(&fs);
@@ -216,9 +214,9 @@ static void test_bulk_returns_by_trap(void)
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap), "a bulk allocation returns by a trap");
 	is_u64(slot->key, 0, "its slot is free again");
 	trace_session_stop(fs.session, NULL);
-	is_u64(fake_session_events(&fs, events, MAX_EVENTS), 2, "its objects are recorded");
-	ok(events[0].record.ptr == fake_object() + FAKE_CACHE_SIZE &&
-		   events[1].record.ptr == fake_object() + 2 * FAKE_CACHE_SIZE,
+	is_u64(fake_session_recorded(&fs), 2, "its objects are recorded");
+	ok(fs.events[0].record.ptr == fake_object() + FAKE_CACHE_SIZE &&
+		   fs.events[1].record.ptr == fake_object() + 2 * FAKE_CACHE_SIZE,
 	   "but the one that it found there");
 	is_u64(fake_session_status(&fs).lost, 0, "none is lost");
 	fake_session_destroy(&fs);

@@ -6,29 +6,9 @@
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
-enum { MAX_EVENTS = 64, LARGE = 1 << 20 };
+enum { LARGE = 1 << 20 };
 
 static struct fake_session fs;
-static struct trace_event events[MAX_EVENTS];
-
-static void begin(void)
-{
-	fake_session_create(&fs);
-	if (trace_session_start(fs.session, NULL, NULL))
-		abort();
-}
-
-static void end(void)
-{
-	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "after stop the text is what it was");
-	fake_session_destroy(&fs);
-}
-
-static size_t recorded(void)
-{
-	return fake_session_events(&fs, events, MAX_EVENTS);
-}
 
 static uint64_t result(void)
 {
@@ -37,7 +17,7 @@ static uint64_t result(void)
 
 static bool is_alloc(size_t i, enum kmem_type_id type, uint64_t bytes_req)
 {
-	const struct kmem_record *r = &events[i].record;
+	const struct kmem_record *r = &fs.events[i].record;
 
 	return r->event_id == KMEM_EVENT_ALLOC && r->type_id == type && r->ptr == fake_object() &&
 	       r->call_site == fake_session_call_site() && r->bytes_req == bytes_req &&
@@ -59,38 +39,38 @@ static void test_start(void)
 	is_u64(status.return_sites, FAKE_NR_EXITS, "return slots, a shared one once");
 	is_u64(status.nr_refused, 0, "none refused");
 	ok(!fake_session_text_same(&fs), "the text is patched");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_kmalloc(void)
 {
-	struct kmem_record *r = &events[0].record;
+	struct kmem_record *r = &fs.events[0].record;
 
-	begin();
+	fake_session_begin(&fs);
 	fs.fg.vcpus[0].regs.rsi = 0xcc0;
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 33), 2, "one call: two traps");
 	is_u64(result(), fake_object(), "the guest gets its result");
 	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "and its stack pointer");
-	is_u64(recorded(), 1, "one record");
+	is_u64(fake_session_recorded(&fs), 1, "one record");
 	ok(is_alloc(0, KMEM_TYPE_KMALLOC, 33), "of the allocation");
 	is_u64(r->gfp_flags, 0xcc0, "gfp flags");
 	is_u64((uint64_t)(int64_t)r->node, UINT64_MAX, "no node asked for");
 	ok(r->cache != 0, "its cache");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_null(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 0), 2, "kmalloc that fails");
 	is_u64(result(), 0, "by its other exit, a `ret`");
 	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "which pops the return address");
-	is_u64(recorded(), 0, "is not recorded");
+	is_u64(fake_session_recorded(&fs), 0, "is not recorded");
 	is_u64(fake_session_status(&fs).null_allocs, 1, "but counted");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KFREE, 0), 1, "kfree(NULL)");
 	is_u64(fake_session_status(&fs).null_frees, 1, "is counted");
-	is_u64(recorded(), 0, "and not recorded");
-	end();
+	is_u64(fake_session_recorded(&fs), 0, "and not recorded");
+	fake_session_end(&fs);
 }
 
 /* The guest's mitigation is not to be skipped. */
@@ -99,64 +79,66 @@ static void test_thunk(void)
 	struct guest_trap trap = {
 		.regs = {.rip = fake_gva(FAKE_CACHE_ALLOC + 15), .rsp = fake_stack_top(0)}};
 
-	begin();
+	fake_session_begin(&fs);
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) && trap.regs.rip == fake_gva(FAKE_RETURN_THUNK) &&
 		   trap.regs.rsp == fake_stack_top(0),
 	   "a slot that jumped to the return thunk still goes there");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_free(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	is_u64((uint64_t)fake_session_call(&fs, 2, FAKE_KFREE, fake_object()), 1,
 	       "kfree: one trap");
-	is_u64(recorded(), 1, "one record");
-	ok(events[0].record.event_id == KMEM_EVENT_FREE && events[0].record.ptr == fake_object() &&
-		   events[0].vcpu == 2 && events[0].record.call_site == fake_session_call_site(),
+	is_u64(fake_session_recorded(&fs), 1, "one record");
+	ok(fs.events[0].record.event_id == KMEM_EVENT_FREE &&
+		   fs.events[0].record.ptr == fake_object() && fs.events[0].vcpu == 2 &&
+		   fs.events[0].record.call_site == fake_session_call_site(),
 	   "of the vCPU that freed");
 	is_u64(fake_session_status(&fs).traps[2], 1, "whose trap is counted");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_nested(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_OUTER, 33), 4, "a wrapper: four traps");
-	is_u64(recorded(), 1, "but one record");
-	is_u64(events[0].record.bytes_req, 33, "of the inner call");
+	is_u64(fake_session_recorded(&fs), 1, "but one record");
+	is_u64(fs.events[0].record.bytes_req, 33, "of the inner call");
 	is_u64(fake_session_status(&fs).nested, 1, "the outer one is counted as nested");
-	end();
+	fake_session_end(&fs);
 }
 
 /* Too large for a cache: whoever asked the outermost entry point is to blame. */
 static void test_large_nested(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	ok(fake_session_call(&fs, 0, FAKE_OUTER, LARGE) > 0, "a wrapper of a large kmalloc");
-	ok(recorded() == 1 && is_alloc(0, KMEM_TYPE_KMALLOC, LARGE), "is the one that is recorded");
+	ok(fake_session_recorded(&fs) == 1 && is_alloc(0, KMEM_TYPE_KMALLOC, LARGE),
+	   "is the one that is recorded");
 	is_u64(fake_session_status(&fs).nested, 1, "the inner one is counted as nested");
 	is_u64(fake_session_status(&fs).in_flight + fake_session_status(&fs).lost, 0, "not lost");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_tail_calls(void)
 {
 	struct trace_status status;
 
-	begin();
+	fake_session_begin(&fs);
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_TAIL, fake_cache()), 3, "tail call");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_MAYBE_TAIL, 0), 3, "conditional tail call");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_MAYBE_TAIL, fake_cache()), 2,
 	       "the same, not taken");
-	is_u64(recorded(), 3, "each is recorded once");
+	is_u64(fake_session_recorded(&fs), 3, "each is recorded once");
 	for (size_t i = 0; i < 3; i++)
 		ok(is_alloc(i, KMEM_TYPE_CACHE, FAKE_CACHE_OBJECT_SIZE),
 		   "with the caller of the whole");
 	status = fake_session_status(&fs);
 	is_u64(status.nested, 2, "two entries were superseded");
 	is_u64(status.lost + status.unpaired_returns, 0, "nothing is lost");
-	end();
+	fake_session_end(&fs);
 }
 
 /* Run a vCPU into the middle of kmalloc, as if it had been preempted there. */
@@ -186,14 +168,14 @@ static void test_unpaired(void)
 	ok(!trace_session_start(fs.session, NULL, NULL), "start while a task is in kmalloc");
 	is_u64((uint64_t)fake_guest_run(&fs.fg, 1), 1, "which returns");
 	is_u64(fake_session_status(&fs).unpaired_returns, 1, "counted as unpaired");
-	is_u64(recorded(), 0, "not recorded");
+	is_u64(fake_session_recorded(&fs), 0, "not recorded");
 	is_u64(fs.fg.vcpus[1].regs.rax, fake_object(), "and goes on");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_in_flight(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	fake_code(&fs.fg, FAKE_CALLER, "\x90\x90\x90\x90\x90\xf4", 6);
 	enter_kmalloc(1);
 	trap_at_entry(1);
@@ -203,19 +185,19 @@ static void test_in_flight(void)
 	is_u64((uint64_t)fake_guest_run(&fs.fg, 1), 0, "and the task returns without a trap");
 	ok(!trace_session_start(fs.session, NULL, NULL), "start again");
 	is_u64((uint64_t)fake_session_call(&fs, 1, FAKE_KMALLOC, 8), 2, "the next call");
-	is_u64(recorded(), 1, "is recorded");
+	is_u64(fake_session_recorded(&fs), 1, "is recorded");
 	is_u64(fake_session_status(&fs).lost, 0, "the forgotten one is not lost as well");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_foreign_port_write(void)
 {
-	begin();
+	fake_session_begin(&fs);
 	fake_code(&fs.fg, FAKE_CALLER, "\xe6\xe4\xf4", 3);
 	fs.fg.vcpus[0].regs.rip = fake_gva(FAKE_CALLER);
 	is_u64((uint64_t)fake_guest_run(&fs.fg, 0), 0,
 	       "an `out` of the guest's own is left to the backend");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_toggling(void)
@@ -230,7 +212,7 @@ static void test_toggling(void)
 		good &= fake_session_call(&fs, 0, FAKE_KMALLOC, 8) == 0;
 	}
 	ok(good, "start and stop 50 times");
-	is_u64(recorded(), 50, "one record each time it was on");
+	is_u64(fake_session_recorded(&fs), 50, "one record each time it was on");
 	is_u64(fake_session_status(&fs).restored.restored, FAKE_NR_PROBES + FAKE_NR_EXITS,
 	       "each stop restored every place");
 	fake_session_destroy(&fs);
@@ -248,8 +230,9 @@ static void test_filters(void)
 	ok(!trace_session_start(fs.session, pages, NULL), "only kmalloc");
 	fake_session_call(&fs, 0, FAKE_CACHE_ALLOC, fake_cache());
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 5);
-	ok(recorded() == 1 && is_alloc(0, KMEM_TYPE_KMALLOC, 5), "is what is recorded");
-	end();
+	ok(fake_session_recorded(&fs) == 1 && is_alloc(0, KMEM_TYPE_KMALLOC, 5),
+	   "is what is recorded");
+	fake_session_end(&fs);
 }
 
 static void test_refusal(void)
@@ -268,9 +251,9 @@ static void test_refusal(void)
 	is_u64(status.entry_sites, FAKE_NR_PROBES - 1, "the others are traced");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_TAIL, fake_cache()), 2,
 	       "a function that tail-calls the refused one");
-	ok(recorded() == 1 && is_alloc(0, KMEM_TYPE_CACHE, FAKE_CACHE_OBJECT_SIZE),
+	ok(fake_session_recorded(&fs) == 1 && is_alloc(0, KMEM_TYPE_CACHE, FAKE_CACHE_OBJECT_SIZE),
 	   "is recorded all the same");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_all_or_nothing(void)
@@ -285,7 +268,7 @@ static void test_all_or_nothing(void)
 	ok(fake_session_text_same(&fs) && !fs.fg.stopped, "none is left, the guest runs");
 	fs.fg.ignored_gpa = 0;
 	ok(!trace_session_start(fs.session, NULL, NULL), "then it can be started");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_hostile_registers(void)
@@ -293,7 +276,7 @@ static void test_hostile_registers(void)
 	static const uint64_t stacks[] = {
 		0, 8, UINT64_MAX, UINT64_MAX - 7, 0x00007fff00000000, 0xffffffffffff0000};
 
-	begin();
+	fake_session_begin(&fs);
 	for (size_t i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++) {
 		struct guest_trap trap = {
 			.regs = {.rip = fake_gva(FAKE_KMALLOC), .rsp = stacks[i]}};
@@ -305,8 +288,8 @@ static void test_hostile_registers(void)
 		trap.regs.rax = UINT64_MAX;
 		ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap), "and its return");
 	}
-	is_u64(recorded(), 0, "objects that cannot be are not recorded");
-	end();
+	is_u64(fake_session_recorded(&fs), 0, "objects that cannot be are not recorded");
+	fake_session_end(&fs);
 }
 
 int main(void)
