@@ -130,6 +130,12 @@ int ftrace_yield_await(const struct kernel *kernel, struct error *err)
 	return error_set(err, EAGAIN, "the guest's own ftrace is changing its sites");
 }
 
+bool ftrace_yield_is_possible(const struct kernel *kernel)
+{
+	return (kernel->guest->caps & GUEST_CAP_PORT_TRAP) &&
+	       hooks_place(kernel, "ftrace_arch_code_modify_prepare");
+}
+
 int ftrace_yield_begin(struct ftrace_yield *y, struct error *err)
 {
 	size_t n = y->plan->entries.n;
@@ -139,7 +145,8 @@ int ftrace_yield_begin(struct ftrace_yield *y, struct error *err)
 	if (!y->holders)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
-		atomic_init(&y->holders[i], SITE_NOP);
+		atomic_init(&y->holders[i],
+			    y->plan->entries.v[i].away ? SITE_CALL_OTHER : SITE_NOP);
 	y->nr_holders = n;
 	return arm(y, "ftrace_arch_code_modify_prepare", on_prepare, err);
 }

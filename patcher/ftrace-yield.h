@@ -48,6 +48,9 @@ struct ftrace_yield {
  */
 int ftrace_yield_await(const struct kernel *kernel, struct error *err);
 
+/* Whether it will be known when the guest gives a site back. */
+bool ftrace_yield_is_possible(const struct kernel *kernel);
+
 /*
  * With the guest stopped, before the plan's entries are applied: watch for changes. A kernel
  * without those functions has no ftrace; 0 then. The hooks go with hooks_disarm_all(), after which

@@ -27,7 +27,7 @@ static void fill_rings(const struct trace_session *s, struct trace_status *out)
 
 static void fill_refused(const struct trace_session *s, struct trace_status *out)
 {
-	size_t n = s->plan.nr_refused;
+	size_t n = s->plan.nr_refused, sites, exits;
 
 	out->yields = s->yield.times + s->kprobes.total;
 	out->yielded_ns = s->yield.out_ns;
@@ -38,8 +38,11 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 		return;
 	for (size_t i = 0; i < n; i++)
 		s->refused[i] = s->plan.refused[i];
-	n += ftrace_yield_refusals(&s->yield, s->refused + n);
-	out->nr_refused = n + kprobe_yield_refusals(&s->kprobes, s->refused + n);
+	sites = ftrace_yield_refusals(&s->yield, s->refused + n);
+	exits = kprobe_yield_refusals(&s->kprobes, s->refused + n + sites);
+	out->nr_refused = n + sites + exits;
+	out->entry_sites -= sites;
+	out->return_sites -= exits;
 }
 
 void trace_session_status(const struct trace_session *s, struct trace_status *out)

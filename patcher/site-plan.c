@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "patcher/ftrace-yield.h"
 #include "patcher/function.h"
 
 /* out %al,$port, then a 3-byte NOP that nobody executes: the handler goes on behind the site. */
@@ -50,7 +51,8 @@ static int plan_entry(const struct planner *p, const struct probe *probe, struct
 	if (ret)
 		return ret;
 	state = site_classify(out->old_bytes, gva, kernel_symbol(p->kernel, "__fentry__"));
-	if (state != SITE_NOP && state != SITE_CALL_FENTRY)
+	out->away = state == SITE_CALL_OTHER && ftrace_yield_is_possible(p->kernel);
+	if (!out->away && state != SITE_NOP && state != SITE_CALL_FENTRY)
 		return error_set_at(why, EBUSY, gva, "site %s", site_state_text(state));
 	return function_check_site(p->kernel, p->decoder, kernel_gva(p->kernel, probe->function),
 				   probe->size, gva, why);

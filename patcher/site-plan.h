@@ -14,8 +14,9 @@
  * return slot. Two patch sets, because the guest itself rewrites the two kinds of place at
  * different moments of its boot.
  *
- * A function whose places cannot be trapped (taken by the guest's own ftrace or kprobes, an exit
- * without room) is refused with its reason and left alone; all others are patched or none.
+ * A function whose places cannot be trapped (a kprobe, an exit without room) is refused with its
+ * reason and left alone; all others are patched or none. A site that the guest's own ftrace holds
+ * is planned as `away` where it will be known when that gives it back (ftrace-yield.h).
  */
 struct site_refusal {
 	const char *function;

@@ -140,6 +140,12 @@ static void test_stop_taken(void)
 	is_u64(fake_session_status(&fs).restored.foreign, 0, "which nobody has to hear of");
 	ok(!trace_session_start(fs.session, NULL, NULL), "start");
 	is_u64(fake_session_status(&fs).nr_refused, 1, "the site is refused from the beginning");
+	is_u64(nr_trapped(), FAKE_NR_PROBES - 1, "all others are trapped");
+	enter();
+	give_back(FAKE_KFREE, "\x0f\x1f\x44\0\0");
+	leave();
+	is_u64(nr_trapped(), FAKE_NR_PROBES, "given back, it is trapped like them");
+	is_u64(fake_session_status(&fs).nr_refused, 0, "and refused no more");
 	fake_session_end(&fs);
 }
 
