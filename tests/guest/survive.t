@@ -176,7 +176,7 @@ sub test_guest {
 	my $out = "$build/guest/survive-$version-$mode";
 	remove_tree($out);
 	make_path($out);
-	make_initrd($version, $out) or return plan(skip_all => "the package of  has no brd module");
+	make_initrd($version, $out) or return plan(skip_all => "the package of $version has no brd module");
 	system("$tree/tests/testbed/kvm-host", '--mem', 1024, '--cpus', 1, '--share', $build,
 		'--timeout', 240, '--', "$tests/survive-guest", $out,
 		"$build/kernels/$version/vmlinuz", "$out/initrd", $mode, $offset{$version});
