@@ -250,6 +250,16 @@ int kernel_read(const struct kernel *kernel, uint64_t gva, void *to, size_t size
 	return 0;
 }
 
+int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *value,
+		    struct error *err)
+{
+	uint64_t gva = kernel_symbol(kernel, name);
+
+	if (!gva)
+		return error_set(err, ENOENT, "the kernel has no %s", name);
+	return kernel_read(kernel, gva, value, sizeof(*value), err);
+}
+
 /* So that a write that runs into an unmapped page fails before its first byte is stored. */
 static int check_mapped(const struct kernel *kernel, uint64_t gva, size_t size, struct error *err)
 {

@@ -113,6 +113,10 @@ int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, si
 int kernel_read_string(const struct kernel *kernel, uint64_t gva, char *to, size_t size,
 		       struct error *err);
 
+/* The u32 variable of this name, or the low half of a longer one. -ENOENT if there is none. */
+int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *value,
+		    struct error *err);
+
 /*
  * Whether a vCPU's CR3 maps the kernel's text where we think it is: false for a vCPU in user mode
  * under KPTI, in the decompressor, or in firmware. -errno if its state cannot be read.

@@ -6,11 +6,10 @@
 
 bool boot_window_is_open(const struct kernel *kernel)
 {
-	uint64_t gva = kernel_symbol(kernel, "system_state");
 	uint32_t state;
 
 	/* SYSTEM_BOOTING is 0 and lasts until both moments are over (include/linux/kernel.h) */
-	return gva && !kernel_read(kernel, gva, &state, sizeof(state), NULL) && state == 0;
+	return !kernel_read_u32(kernel, "system_state", &state, NULL) && state == 0;
 }
 
 static uint64_t return_address_of(const struct boot_window *w, const struct guest_trap *hit)
@@ -167,10 +166,9 @@ static void on_alternatives(void *arg, const struct guest_trap *hit)
 /* Whether the kernel has left its mark of having done one of the two (or else false). */
 static bool is_marked(const struct kernel *kernel, const char *variable)
 {
-	uint64_t gva = kernel_symbol(kernel, variable);
 	uint32_t value;
 
-	return gva && !kernel_read(kernel, gva, &value, sizeof(value), NULL) && value;
+	return !kernel_read_u32(kernel, variable, &value, NULL) && value;
 }
 
 int boot_window_arm(struct boot_window *w, struct error *err)

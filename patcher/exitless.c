@@ -332,7 +332,7 @@ void exitless_end(struct exitless *x)
 
 /* --- telling --------------------------------------------------------------------------------- */
 
-void exitless_counts(struct exitless *x, unsigned int vcpu, struct exitless_vcpu_counts *out)
+void exitless_counts(struct exitless *x, unsigned int vcpu, struct ring_status *out)
 {
 	struct exitless_vcpu *v = &x->vcpus[vcpu];
 	struct ring_counts ring;
@@ -340,11 +340,11 @@ void exitless_counts(struct exitless *x, unsigned int vcpu, struct exitless_vcpu
 	pthread_mutex_lock(&x->lock);
 	ring = v->seen;
 	pthread_mutex_unlock(&x->lock);
-	*out = (struct exitless_vcpu_counts){.records = ring.records,
-					     .drops = ring.drops + atomic_load(&v->lost),
-					     .damaged = ring.stalled + ring.malformed - v->cut_off,
-					     .blocked = atomic_load(&v->blocked),
-					     .blocked_ns = atomic_load(&v->blocked_ns)};
+	*out = (struct ring_status){.records = ring.records,
+				    .drops = ring.drops + atomic_load(&v->lost),
+				    .damaged = ring.stalled + ring.malformed - v->cut_off,
+				    .blocked = atomic_load(&v->blocked),
+				    .blocked_ns = atomic_load(&v->blocked_ns)};
 }
 
 uint64_t exitless_doorbells(const struct exitless *x)

@@ -7,6 +7,7 @@
 #include "introspect/kernel-map.h"
 #include "introspect/slab.h"
 #include "patcher/ring-merge.h"
+#include "patcher/ring-status.h"
 #include "patcher/trampoline-set.h"
 
 /*
@@ -25,15 +26,6 @@ struct exitless_config {
 	enum trampoline_full full;
 	exitless_handle_fn *handle;
 	void *arg;
-};
-
-/* All since creation. */
-struct exitless_vcpu_counts {
-	uint64_t records; /* by trampolines */
-	uint64_t drops;   /* a full ring, or nobody who emptied it */
-	uint64_t damaged; /* places in its ring where the guest had something else than records */
-	uint64_t blocked; /* times it waited because its ring was full */
-	uint64_t blocked_ns;
 };
 
 /*
@@ -95,7 +87,8 @@ bool exitless_take_kept(struct exitless *x, uint64_t key, uint64_t *words, uint6
 /* The guest may have written its TSCs: read how they run again. With the guest stopped. */
 int exitless_read_clocks(struct exitless *x, struct error *err);
 
-void exitless_counts(struct exitless *x, unsigned int vcpu, struct exitless_vcpu_counts *out);
+/* Since creation. */
+void exitless_counts(struct exitless *x, unsigned int vcpu, struct ring_status *out);
 /* How often an idle guest's next event woke the thread. */
 uint64_t exitless_doorbells(const struct exitless *x);
 

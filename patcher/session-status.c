@@ -7,7 +7,6 @@
 
 static void fill_rings(const struct trace_session *s, struct trace_status *out)
 {
-	struct exitless_vcpu_counts c;
 
 	out->exitless = s->exitless || (!s->enabled && s->was_exitless);
 	out->doorbells = s->past_doorbells + (s->exitless ? exitless_doorbells(s->exitless) : 0);
@@ -15,13 +14,8 @@ static void fill_rings(const struct trace_session *s, struct trace_status *out)
 		snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
 			 (int)sizeof(out->no_exitless) - 1, s->no_exitless.text);
 	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++) {
-		session_exitless_counts(s, i, &c);
-		out->rings[i] = (struct trace_ring_status){.records = c.records,
-							   .drops = c.drops,
-							   .damaged = c.damaged,
-							   .blocked = c.blocked,
-							   .blocked_ns = c.blocked_ns};
-		out->lost += c.drops + c.damaged;
+		session_exitless_counts(s, i, &out->rings[i]);
+		out->lost += out->rings[i].drops + out->rings[i].damaged;
 	}
 }
 

@@ -99,10 +99,9 @@ int session_start_without_traps(struct trace_session *s, struct error *err)
 /* SYSTEM_BOOTING 0, SYSTEM_SCHEDULING 1 while other CPUs are started (include/linux/kernel.h) */
 static bool has_started_cpus(const struct kernel *kernel)
 {
-	uint64_t gva = kernel_symbol(kernel, "system_state");
 	uint32_t state;
 
-	return !gva || kernel_read(kernel, gva, &state, sizeof(state), NULL) || state > 1;
+	return kernel_read_u32(kernel, "system_state", &state, NULL) || state > 1;
 }
 
 static void look(struct trace_session *s)
@@ -199,9 +198,9 @@ void session_end(struct trace_session *s)
 }
 
 void session_exitless_counts(const struct trace_session *s, unsigned int vcpu,
-			     struct exitless_vcpu_counts *out)
+			     struct ring_status *out)
 {
-	struct exitless_vcpu_counts now = {0};
+	struct ring_status now = {0};
 
 	if (s->exitless)
 		exitless_counts(s->exitless, vcpu, &now);

@@ -60,7 +60,7 @@ struct trace_session {
 	_Atomic uint64_t next_look; /* ns; when to see to either again */
 	struct error no_exitless;   /* why the last start stays with traps; code 0: it does not. Not
 				     * to be read while the switch is pending. */
-	struct exitless_vcpu_counts past[TRACE_MAX_VCPUS]; /* of earlier starts */
+	struct ring_status past[TRACE_MAX_VCPUS]; /* of earlier starts */
 	uint64_t past_doorbells;
 
 	struct trace_counters counters;
@@ -104,7 +104,7 @@ int session_finish_leaving(struct trace_session *session, struct error *err);
 /* The guest will not run again: nothing has to be left. */
 void session_end(struct trace_session *session);
 void session_exitless_counts(const struct trace_session *session, unsigned int vcpu,
-			     struct exitless_vcpu_counts *out);
+			     struct ring_status *out);
 
 /* The trap handler (guest_trap_fn); arg is the session. */
 bool session_on_trap(void *arg, struct guest_trap *trap);

@@ -203,10 +203,9 @@ static int put_traps(struct trace_session *s, struct error *err)
 /* SLUB and SLAB count up from DOWN = 0 with their first allocations (mm/slab.h). */
 static bool is_before_first_allocation(const struct kernel *kernel)
 {
-	uint64_t gva = kernel_symbol(kernel, "slab_state");
 	uint32_t state;
 
-	return gva && !kernel_read(kernel, gva, &state, sizeof(state), NULL) && state == 0;
+	return !kernel_read_u32(kernel, "slab_state", &state, NULL) && state == 0;
 }
 
 /*

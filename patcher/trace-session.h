@@ -10,6 +10,7 @@
 #include "guest-symbols/kernel-image.h"
 #include "introspect/guest.h"
 #include "patcher/patch-set.h"
+#include "patcher/ring-status.h"
 #include "patcher/site-plan.h"
 
 /*
@@ -63,11 +64,6 @@ int trace_session_end(struct trace_session *session, struct error *err);
 
 enum { TRACE_MAX_TRACERS = 8, TRACE_SPEC_MAX = 64, TRACE_MAX_VCPUS = 64 };
 
-/* Exitless mode, one vCPU, since creation. */
-struct trace_ring_status {
-	uint64_t records, drops, damaged, blocked, blocked_ns;
-};
-
 struct trace_status {
 	bool enabled;
 	bool located; /* the kernel was found */
@@ -85,8 +81,8 @@ struct trace_status {
 	uint64_t traps[TRACE_MAX_VCPUS]; /* per vCPU, since creation */
 	bool exitless;                   /* trampolines are in place, or were last */
 	char no_exitless[160];           /* why they are not, though wanted; "" otherwise */
-	struct trace_ring_status rings[TRACE_MAX_VCPUS];
-	uint64_t doorbells; /* of idle vCPUs */
+	struct ring_status rings[TRACE_MAX_VCPUS]; /* exitless mode, since creation */
+	uint64_t doorbells;                        /* of idle vCPUs */
 	uint64_t null_allocs, null_frees, nested, unpaired_returns, in_flight, lost;
 };
 void trace_session_status(const struct trace_session *session, struct trace_status *out);

@@ -30,9 +30,9 @@ static void end(void)
 	fake_exitless_deinit(&f);
 }
 
-static struct exitless_vcpu_counts counts_of(unsigned int vcpu)
+static struct ring_status counts_of(unsigned int vcpu)
 {
-	struct exitless_vcpu_counts counts;
+	struct ring_status counts;
 
 	exitless_counts(f.x, vcpu, &counts);
 	return counts;

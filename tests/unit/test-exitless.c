@@ -284,7 +284,7 @@ static void test_preempted(void)
 /* The machine ends with a vCPU in the middle of a record. */
 static void test_end(void)
 {
-	struct exitless_vcpu_counts counts;
+	struct ring_status counts;
 	struct ring_writer writer;
 	uint16_t kfree;
 
