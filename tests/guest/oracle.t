@@ -55,6 +55,7 @@ sub report_items {
 
 sub check_row {
 	my ($row) = @_;
+	$row->{ring} = $ENV{RING} if $ENV{RING};
 	my $scale = $ENV{ITERATIONS_SCALE} // 1;
 	my $iterations = $row->{iterations} * $scale;
 	my $kernel = "$build/kernels/$row->{kernel}/vmlinuz";
