@@ -14,6 +14,12 @@ enum {
 	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
 	MARGIN_NS = 20000,     /* in which a reservation becomes visible */
 	MAX_CLOCK_SKEW_NS = 1000,
+	/* For a host that needs 2 ms to make room and may have to wait for a CPU. The guest's own
+	 * watchdogs complain after 10 s or more. */
+	PATIENCE_NS = 500000000,
+	/* What waits in the host for the records of a vCPU that is off its CPU in the middle of
+	 * one, where a full ring cannot make the others wait as long as it takes. */
+	SPIN_QUEUE_BYTES = 8 << 20,
 };
 
 /* --- finding out ----------------------------------------------------------------------------- */
@@ -161,8 +167,10 @@ int exitless_unmap(struct exitless *x, struct error *err)
 static int make_rings(struct exitless *x, struct error *err)
 {
 	const uint32_t stride = ring_stride(x->config.ring_bytes);
+	const bool spin = x->config.full == TRAMPOLINE_SPIN;
 	struct ring_config config = {.data_bytes = x->config.ring_bytes,
-				     .queue_bytes = x->config.ring_bytes + RING_MAX_RECORD,
+				     .queue_bytes = x->config.ring_bytes + RING_MAX_RECORD +
+						    (spin ? SPIN_QUEUE_BYTES : 0),
 				     .shapes = x->set.shapes,
 				     .nr_shapes = (unsigned int)x->set.n};
 	struct ring_config traps = {.data_bytes = TRAP_RING_BYTES,
@@ -184,6 +192,30 @@ static int make_rings(struct exitless *x, struct error *err)
 	return ret ? ret : ring_merge_init(&x->merge, x->rings, 2 * x->nr_vcpus, err);
 }
 
+/* Ticks of the guest's counter. */
+static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
+{
+	uint64_t low = clock->tsc0, high = clock->tsc0 + (ns << 8);
+
+	while (low < high) {
+		uint64_t mid = low + (high - low) / 2;
+
+		if (tsc_clock_ns(clock, mid) - clock->ns0 < ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low - clock->tsc0;
+}
+
+/* Writers compare no more than RING_PATIENCE_BITS. */
+static uint32_t patience(const struct exitless *x)
+{
+	uint64_t wanted = ticks(&x->vcpus[0].clock, PATIENCE_NS);
+
+	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
+}
+
 static int make_code(struct exitless *x, struct site_plan *plan, const struct trap_table *traps,
 		     struct decoder *decoder, struct error *err)
 {
@@ -193,7 +225,8 @@ static int make_code(struct exitless *x, struct site_plan *plan, const struct tr
 		.size = x->code_bytes,
 		.rings = {.gva = x->mapping.gva + x->code_bytes,
 			  .data_bytes = x->config.ring_bytes,
-			  .cpus = x->nr_vcpus},
+			  .cpus = x->nr_vcpus,
+			  .patience = patience(x)},
 		.kernel = &x->facts,
 		.kept = x->mapping.gva + x->code_bytes + rings_size(x),
 		.full = x->config.full,
@@ -235,22 +268,6 @@ static struct exitless *allocate(const struct kernel *kernel, const struct exitl
 		return x;
 	exitless_destroy(x);
 	return NULL;
-}
-
-/* Ticks of the guest's counter. */
-static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
-{
-	uint64_t low = clock->tsc0, high = clock->tsc0 + (ns << 8);
-
-	while (low < high) {
-		uint64_t mid = low + (high - low) / 2;
-
-		if (tsc_clock_ns(clock, mid) - clock->ns0 < ns)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low - clock->tsc0;
 }
 
 static int prepare(struct exitless *x, struct slab_view *slab, struct site_plan *plan,

@@ -38,6 +38,7 @@ enum {
 	RING_SLACK = 4 * RING_MAX_RECORD,
 	RING_MIN_DATA = 4096, /* bytes; twice the slack */
 	RING_RECORD_ALIGN = 8,
+	RING_PATIENCE_BITS = 32,
 };
 
 /* Guest-written and host-written fields lie in cache lines of their own. */
@@ -48,7 +49,15 @@ struct ring_header {
 	 * counts as many.
 	 */
 	uint64_t drops;
-	uint64_t unused1[6];
+	/*
+	 * Of CPU 0's ring, for the writers of all: who waits for room first writes until when all
+	 * may do so, in ticks of the TSC; nobody does for longer than 2^RING_PATIENCE_BITS. The
+	 * host writes 0 whenever it has looked at the rings. So writers wait for a host that is
+	 * slow, and together not longer than once for one that is gone: nobody else would end their
+	 * waiting.
+	 */
+	uint64_t wait_until;
+	uint64_t unused1[5];
 	uint64_t limit; /* reserve >= limit: slow path; written by the host only */
 	/* Host: not 0 makes the slow path ring (`out`) also in drop mode. */
 	uint32_t doorbell;

@@ -246,6 +246,11 @@ uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock)
 	return watermark > ring->floor ? watermark : ring->floor;
 }
 
+void ring_show_life(struct ring *ring)
+{
+	__atomic_store_n(&ring->header->wait_until, 0, __ATOMIC_RELEASE);
+}
+
 void ring_raise_floor(struct ring *ring, uint64_t tsc)
 {
 	if (ring->floor < tsc)

@@ -91,6 +91,9 @@ void ring_deinit(struct ring *ring);
  */
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
 
+/* To writers that wait for room: the host is there. Of CPU 0's ring, for all. */
+void ring_show_life(struct ring *ring);
+
 /* The stamp of the next record to take, as the guest wrote it; false if none is complete. */
 bool ring_next_stamp(const struct ring *ring, uint64_t *tsc);
 

@@ -111,9 +111,8 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 }
 
 /* RDTSC overwrites RAX and RDX: a return's result, and what may be an entry's third argument. */
-void trampoline_emit_clock(struct trampoline_code *c)
+static void begin_clock(struct trampoline_code *c)
 {
-	size_t tsc = offsetof(struct ring_record, tsc);
 	static const uint8_t rdtsc[] = {0x0f, 0x31};
 
 	if (!is_entry(c))
@@ -121,12 +120,45 @@ void trampoline_emit_clock(struct trampoline_code *c)
 	if (holds_argument(c, 2))
 		asm_push(&c->a, ASM_RDX);
 	asm_bytes(&c->a, rdtsc, sizeof(rdtsc));
-	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc), ASM_RAX);
-	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc + 4), ASM_RDX);
+}
+
+static void end_clock(struct trampoline_code *c)
+{
 	if (holds_argument(c, 2))
 		asm_pop(&c->a, ASM_RDX);
 	if (!is_entry(c))
 		asm_move(&c->a, ASM_RAX, ASM_RSI);
+}
+
+void trampoline_emit_clock(struct trampoline_code *c)
+{
+	size_t tsc = offsetof(struct ring_record, tsc);
+
+	begin_clock(c);
+	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc), ASM_RAX);
+	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc + 4), ASM_RDX);
+	end_clock(c);
+}
+
+/* Of CPU 0's ring, for all. */
+void trampoline_emit_patience(struct trampoline_code *c)
+{
+	uint64_t gva = c->spec->rings.gva + offsetof(struct ring_header, wait_until);
+	struct asm_mem until = {ASM_NO_REG, ASM_NO_REG, (int32_t)gva, false};
+	struct asm_label known = {0};
+
+	begin_clock(c);
+	asm_shift_left(&c->a, ASM_RDX, 32);
+	asm_add(&c->a, ASM_RAX, ASM_RDX);
+	asm_load(&c->a, ASM_64, ASM_R11, until);
+	asm_alu(&c->a, ASM_64, ASM_CMP, ASM_R11, 0);
+	asm_jump_if(&c->a, ASM_NE, &known);
+	asm_constant32(&c->a, ASM_R11, c->spec->rings.patience);
+	asm_add(&c->a, ASM_R11, ASM_RAX);
+	asm_store(&c->a, ASM_64, until, ASM_R11);
+	asm_bind(&c->a, &known);
+	asm_sub(&c->a, ASM_R11, ASM_RAX);
+	end_clock(c);
 }
 
 static void emit_registers(struct trampoline_code *c)

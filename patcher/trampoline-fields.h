@@ -39,6 +39,8 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 /* One record was given up. */
 void trampoline_emit_drop(struct trampoline_code *c);
 void trampoline_emit_clock(struct trampoline_code *c);
+/* R11 = how long writers may still wait for room, in ticks of this CPU's TSC. */
+void trampoline_emit_patience(struct trampoline_code *c);
 void trampoline_emit_fields(struct trampoline_code *c);
 
 #endif

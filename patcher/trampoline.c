@@ -9,9 +9,6 @@
 #include "patcher/trampoline-items.h"
 #include "patcher/trampoline-kept.h"
 
-/* Some milliseconds, of which the host needs about two to make room; interrupts are off. */
-enum { SPIN_ROUNDS = 1 << 18 };
-
 /* R10 is the CPU's distance from CPU 0's ring, R11 the record's offset in the data. */
 static void emit_start(struct trampoline_code *c)
 {
@@ -69,14 +66,16 @@ static void emit_leave(struct trampoline_code *c)
 		asm_bytes(&c->a, ret_int3, sizeof(ret_int3));
 }
 
-/* R11 is loaded again by the retry. */
+/*
+ * Until there is room, or the time is over that the first who waited has given to all CPUs: it is
+ * over until the host shows that it is there. A time too far away was not meant for this clock.
+ * R11 is loaded again by the retry.
+ */
 static void emit_spin(struct trampoline_code *c, struct asm_label *retry)
 {
 	static const uint8_t pause[] = {0xf3, 0x90};
-	enum asm_reg rounds = trampoline_scratch(c);
 	struct asm_label again = {0};
 
-	asm_constant32(&c->a, rounds, SPIN_ROUNDS);
 	c->out->trap = (uint16_t)c->a.size;
 	asm_bind(&c->a, &again);
 	asm_bytes(&c->a, pause, sizeof(pause));
@@ -85,8 +84,9 @@ static void emit_spin(struct trampoline_code *c, struct asm_label *retry)
 	asm_compare_load(&c->a, ASM_R11,
 			 trampoline_header_at(c, offsetof(struct ring_header, limit)));
 	asm_jump_if(&c->a, ASM_B, retry);
-	asm_alu(&c->a, ASM_32, ASM_ADD, rounds, -1);
-	asm_jump_if(&c->a, ASM_NE, &again);
+	trampoline_emit_patience(c);
+	asm_shift_right(&c->a, ASM_R11, RING_PATIENCE_BITS);
+	asm_jump_if(&c->a, ASM_E, &again);
 }
 
 static void emit_ring(struct trampoline_code *c)

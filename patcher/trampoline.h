@@ -25,6 +25,7 @@ struct trampoline_rings {
 	uint64_t gva;        /* CPU 0's header, within 2 GiB of 0 or of the top */
 	uint32_t data_bytes; /* a power of two, RING_MIN_DATA or more */
 	uint32_t cpus;
+	uint32_t patience; /* TRAMPOLINE_SPIN: ticks that a full ring is waited for */
 };
 
 /* How to tell a slab page: (32 bits at `offset` of struct page & mask) == value. */
@@ -50,8 +51,8 @@ struct trampoline_kernel {
 
 enum trampoline_full {
 	TRAMPOLINE_BLOCK, /* a full ring rings the host for each record */
-	TRAMPOLINE_SPIN,  /* waits a bounded time for room, and then counts it: nobody serves an
-			     `out` */
+	TRAMPOLINE_SPIN,  /* nobody serves an `out`: waits for room, but not for a host that is dead
+			     (ring-layout.h, wait_until), and then counts it */
 	TRAMPOLINE_DROP,  /* counts it in the ring's `drops`; rings if `doorbell` is set */
 };
 

@@ -153,7 +153,8 @@ static bool all_outside(struct recovery *r, bool hurry, uint64_t shmem)
 /* With the guest stopped, before and after. */
 static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
 {
-	enum { TRIES = 60, IN_A_HURRY = 30, WAIT_MS = 2 };
+	/* A writer that waits for room in a ring waits half a second (exitless.c). */
+	enum { TRIES = 150, IN_A_HURRY = 30, WAIT_MS = 2 };
 
 	for (int i = 0; i < TRIES; i++) {
 		int rc;

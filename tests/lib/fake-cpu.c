@@ -166,7 +166,7 @@ bool fake_function_create(struct trampoline_spec *spec, const struct fake_rings 
 	out->site_end = (uint64_t)(uintptr_t)out->code + 5;
 	spec->gva = (uint64_t)(uintptr_t)out->code + TRAMPOLINE_AT;
 	spec->rings = (struct trampoline_rings){(uint64_t)(uintptr_t)rings->memory, FAKE_DATA,
-						rings->cpus};
+						rings->cpus, FAKE_PATIENCE};
 	spec->kept = (uint64_t)(uintptr_t)rings->kept;
 	spec->unprivileged = true;
 	spec->next = spec->capture.kind == RING_RETURN && leave == FAKE_RET ? 0 : out->site_end;

@@ -231,6 +231,25 @@ static void test_dead_ring(void)
 	end();
 }
 
+/* Writers that wait for room hear from the thread with each pass. */
+static void test_life(void)
+{
+	uint64_t *until;
+	unsigned int naps;
+
+	begin(TRAMPOLINE_SPIN);
+	until = &f.x->rings[0].header->wait_until;
+	for (int i = 0; i < 3; i++) {
+		__atomic_store_n(until, 1, __ATOMIC_RELEASE);
+		fake_exitless_record(&f, 1, kfree, (uint64_t)i);
+		for (naps = 0; naps < 20000 && __atomic_load_n(until, __ATOMIC_ACQUIRE); naps++)
+			fake_nap(1);
+		ok(naps < 20000, "a pass gives writers new time");
+	}
+	leave();
+	end();
+}
+
 /* An OUT of the guest's own at some place in our code, or by a vCPU that there is not. */
 static void test_foreign_trap(void)
 {
@@ -256,6 +275,7 @@ int main(void)
 	test_doorbell(TRAMPOLINE_DROP, "drop");
 	test_scribble();
 	test_dead_ring();
+	test_life();
 	test_foreign_trap();
 	return tap_done();
 }

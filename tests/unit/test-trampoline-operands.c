@@ -141,7 +141,7 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 	struct trampoline_spec spec = {.gva = UINT64_C(0xffffffffb8200000),
 				       .capture = *capture,
 				       .probe = 0xffff,
-				       .rings = {rings, DATA, CPUS},
+				       .rings = {rings, DATA, CPUS, 0},
 				       .kept = kept,
 				       .kernel = &kernel,
 				       .next = next,

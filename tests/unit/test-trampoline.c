@@ -325,7 +325,7 @@ static void test_full(enum ring_record_kind kind, enum trampoline_full full, con
 /* A host that makes room while the trampoline waits for it. */
 static void *make_room(void *arg)
 {
-	const struct timespec moment = {.tv_nsec = 100000};
+	const struct timespec moment = {.tv_nsec = 20000000};
 	struct ring_header *ring = arg;
 
 	nanosleep(&moment, NULL);
@@ -333,27 +333,54 @@ static void *make_room(void *arg)
 	return NULL;
 }
 
-/* How many of `tries` calls were recorded; the others must be counted. A host that is late is one
- * that the scheduler has forgotten. */
-static unsigned int spin_with_host(struct bench *b, unsigned int tries, bool *good)
+/* A host that makes room late, but before the time is over: all calls must be recorded. */
+static bool spin_with_host(struct bench *b, unsigned int tries)
 {
 	uint64_t drops = b->ring->drops;
-	unsigned int written = 0;
+	bool good = true;
 
 	for (unsigned int i = 0; i < tries; i++) {
 		pthread_t thread;
 
 		b->ring->reserve = START;
 		b->ring->limit = START - 8;
+		fake_ring(&b->rings, 0)->wait_until = 0;
 		if (pthread_create(&thread, NULL, make_room, b->ring))
 			abort();
 		call(b, 64, 2 + i);
 		pthread_join(thread, NULL);
-		*good &= kept(b) && (b->ring->reserve == START || recorded(b, START));
-		written += b->ring->reserve != START;
+		good &= kept(b) && recorded(b, START);
 	}
-	*good &= written + (b->ring->drops - drops) == tries;
-	return written;
+	return good && b->ring->drops == drops;
+}
+
+/* Ticks that a call takes for which there is no room; it must be counted, and write nothing. */
+static uint64_t wait_in_vain(struct bench *b, const char *what)
+{
+	uint64_t drops = b->ring->drops;
+
+	b->ring->reserve = START;
+	b->ring->limit = START - 8;
+	call(b, 64, 1);
+	ok(kept(b) && b->ring->reserve == START && b->ring->drops == drops + 1,
+	   "%s: it ends, writes nothing, and counts", what);
+	return b->tsc_after - b->tsc_before;
+}
+
+static void test_patience(struct bench *b, const char *name)
+{
+	uint64_t *until = &fake_ring(&b->rings, 0)->wait_until;
+	uint64_t ticks = wait_in_vain(b, name), first = *until;
+
+	ok(ticks >= FAKE_PATIENCE, "%s: without room it waits as long as it should", name);
+	ok(first - b->tsc_before - FAKE_PATIENCE < FAKE_PATIENCE,
+	   "and says for the other CPUs until when");
+	ok(wait_in_vain(b, "then") < FAKE_PATIENCE && *until == first,
+	   "the next one does not wait for a host that is gone");
+	*until = __rdtsc() + (UINT64_C(1) << 40);
+	ok(wait_in_vain(b, "of another clock") < FAKE_PATIENCE, "such a time is none");
+	*until = 0;
+	ok(wait_in_vain(b, "the host was there again") >= FAKE_PATIENCE, "it waits again");
 }
 
 static void test_spin(enum ring_record_kind kind, const char *name)
@@ -363,19 +390,12 @@ static void test_spin(enum ring_record_kind kind, const char *name)
 		fake_capture(kind, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE), 0);
 	struct bench b;
 	struct host host = {.bench = &b};
-	bool good = true;
 
 	ok(bench_init(&b, capture, TRAMPOLINE_SPIN, FAKE_RET), "%s: generated", name);
 	fake_host_install(on_out, NULL, &host);
-	b.ring->reserve = START;
-	b.ring->limit = START - 8;
 	b.ring->doorbell = 1;
-	call(&b, 64, 1);
-	ok(kept(&b) && b.ring->reserve == START, "%s: without room it ends, and writes nothing",
-	   name);
-	is_u64(b.ring->drops, 1, "and counts");
-	ok(spin_with_host(&b, TRIES, &good) > 0, "%s: written once there is room", name);
-	ok(good, "%s: registers kept, each record written whole or counted", name);
+	test_patience(&b, name);
+	ok(spin_with_host(&b, TRIES), "%s: written once there is room, registers kept", name);
 	is_u64(host.rings, 0, "the host is never rung");
 	bench_deinit(&b);
 }
@@ -385,7 +405,7 @@ static int refusal(struct capture capture, uint32_t data_bytes, uint64_t gva, ui
 	struct trampoline_kernel kernel = kernel_figures();
 	struct trampoline_spec spec = {.gva = UINT64_C(0xffffffff80000000),
 				       .capture = capture,
-				       .rings = {gva, data_bytes, 4},
+				       .rings = {gva, data_bytes, 4, FAKE_PATIENCE},
 				       .kernel = &kernel,
 				       .next = next};
 	struct decoder *decoder;
