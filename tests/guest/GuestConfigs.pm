@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The rows of tests/guest/configs. GUEST='6.1 6.12/4' in the environment picks some.
+# The rows of tests/guest/configs, or of another file like it. GUEST='6.1 6.12/4' in the environment picks some.
 package GuestConfigs;
 
 use strict;
@@ -8,8 +8,10 @@ use warnings;
 use File::Basename qw(dirname);
 
 sub rows {
+	my ($file) = @_;
 	my @rows;
-	open my $in, '<', dirname(__FILE__) . '/configs' or die "configs: $!";
+	$file //= dirname(__FILE__) . '/configs';
+	open my $in, '<', $file or die "$file: $!";
 	my @columns;
 	while (<$in>) {
 		next if /^\s*(#|$)/;

@@ -11,10 +11,9 @@ use File::Path qw(make_path remove_tree);
 use Test::More;
 
 use lib dirname(realpath($0));
-use OracleCompare;
 use GuestConfigs;
 use GuestText;
-use GuestTrace;
+use OracleCheck;
 
 my $tree = realpath(dirname(realpath($0)) . '/../..');
 my $build = realpath($ENV{O} // "$tree/build");
@@ -23,34 +22,6 @@ sub slurp {
 	open my $in, '<:raw', $_[0] or return;
 	local $/;
 	return scalar <$in>;
-}
-
-# Which functions are called at the call sites of these items. Of an indirect call (by a retpoline, in
-# kernels that have them) the text does not tell: it is named after its caller.
-sub callees {
-	my ($kernel, $out, $items) = @_;
-	my %site = map { $_->[1][2] => 1 } @$items;
-	my ($slide) = GuestTrace::sidecar("$out/trace") =~ /"virt_slide":\s*"?(-?\w+)/;
-	open my $list, '>', "$out/sites" or die $!;
-	printf $list "%x\n", $_ for sort keys %site;
-	close $list;
-	my %callee;
-	for (`$build/tests/guest/call-target $kernel $slide < $out/sites`) {
-		my ($address, $name, $caller) = split;
-		$callee{$name =~ /x86_indirect_thunk|^\?$/ ? "*$caller" : $name}++;
-	}
-	return sort keys %callee;
-}
-
-sub check_called {
-	my ($what, $allowed, @callees) = @_;
-	diag("$what come from calls of: @callees") if @callees;
-	return !grep { !/$allowed/ } @callees;
-}
-
-sub report_items {
-	my ($what, $items) = @_;
-	diag("$what: cpu $_->[0] $_->[1][0]") for @$items[0 .. ($#$items < 7 ? $#$items : 7)];
 }
 
 sub check_row {
@@ -69,30 +40,8 @@ sub check_row {
 		"$build/guest/initrd", $row->{cpus}, $iterations, $stext, $etext, $row->{mode}, $row->{ring});
 	is($?, 0, "$name: guest ran") or return;
 	is(slurp("$out/status"), "0 0\n", "$name: both boots ended with power-off, status 0");
-	system("$build/sonde convert $out/trace --to kmemtrace -o $out/records 2> $out/convert.txt");
-	is($?, 0, "$name: the trace can be converted") or diag(slurp("$out/convert.txt"));
-	my $result = OracleCompare::compare("$out/oracle.txt", "$out/records", 1);
-	diag($_) for @{$result->{faults}};
-	is($result->{cpus}, $row->{cpus}, "$name: window found on every vCPU");
-	cmp_ok($result->{events}, '>=', $row->{min_events} * $scale, "$name: $result->{events} guest events compared");
-	is(@{$result->{missing}}, 0, "$name: none of them missing in ours")
-		or report_items('missing', $result->{missing});
-	is(@{$result->{disordered}}, 0, "$name: same order for every object")
-		or diag(join "\n", @{$result->{disordered}}[0 .. 3]);
-	# RCU calls back rcu_free_sheaf(): the frees of kfree_rcu() since 6.18
-	ok(check_called('extra records',
-		qr/^(kmem_cache_(free|alloc)_bulk|(__)?alloc_pages_bulk|\*rcu_do_batch$)/,
-		callees($kernel, $out, $result->{extra})),
-		sprintf '%s: the %d extra records are those of bulk operations and kfree_rcu()', $name,
-		scalar @{$result->{extra}}) or report_items('extra', $result->{extra});
-	ok(check_called('doubled guest events', qr/^__kmalloc_large_node/,
-		callees($kernel, $out, $result->{doubled})),
-		sprintf '%s: %d events that the guest gives twice are large kmalloc', $name,
-		scalar @{$result->{doubled}}) or report_items('doubled', $result->{doubled});
-	ok(check_called('events with other GFP flags', qr/^__kvmalloc_node/,
-		callees($kernel, $out, $result->{adjusted})),
-		sprintf '%s: %d events whose GFP flags the guest adjusted are kvmalloc', $name,
-		scalar @{$result->{adjusted}}) or report_items('adjusted', $result->{adjusted});
+	OracleCheck::check_events(name => $name, build => $build, kernel => $kernel, guest => "$out/oracle.txt",
+		trace => "$out/trace", out => $out, cpus => $row->{cpus}, min_events => $row->{min_events} * $scale);
 	check_loss($name, $out);
 	check_mode($name, $out, $row);
 	check_text($name, $out, $kernel);

@@ -95,7 +95,9 @@ sub slurp {
 
 # --- domains
 
-# Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent.
+# Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent; tb_cache: MiB of
+# translated code that QEMU keeps; arguments: more of them for QEMU;
+# line: the guest has a second serial line, ttyS1, for tell().
 sub domain {
 	my ($self, $name, %option) = @_;
 	my $work = $self->{work};
@@ -109,15 +111,23 @@ sub domain {
 	my $root = $option{machine} eq 'q35' ? "<controller type='pci' model='pcie-root'/>$ports" : '';
 	my $backing = $option{memory} eq 'shared'
 		? "<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>" : '';
+	my $tcg = $option{tb_cache} ? "<tcg><tb-cache unit='MiB'>$option{tb_cache}</tb-cache></tcg>" : '';
+	my $line = '';
+	if ($option{line}) {
+		$line = "<serial type='pipe'><source path='$work/$name.line'/><target port='1'/></serial>";
+		system('mkfifo', '-m', '666', "$work/$name.line.in", "$work/$name.line.out") == 0 or die "mkfifo: $?";
+	}
+	my $more = join '', map { "<qemu:arg value='$_'/>" } @{$option{arguments} // []};
 	open my $xml, '>', "$work/$name.xml" or die $!;
 	print $xml <<"XML";
-<domain type='qemu'><name>$name</name><memory unit='MiB'>384</memory><vcpu>$option{cpus}</vcpu>$backing
+<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name><memory unit='MiB'>384</memory><vcpu>$option{cpus}</vcpu>$backing
 <os><type arch='x86_64' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
 <initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 panic=-1 $option{cmdline}</cmdline></os>
-<features><acpi/><apic/></features>
+<features><acpi/><apic/>$tcg</features>
 <cpu mode='custom' match='exact' check='none'><model fallback='allow'>qemu64</model></cpu>
 <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type='usb' model='none'/>$root
-<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/></serial></devices></domain>
+<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/></serial>$line</devices>
+<qemu:commandline>$more</qemu:commandline></domain>
 XML
 	close $xml;
 	$self->virsh($option{persistent} ? 'define' : 'create', "$work/$name.xml");
@@ -135,6 +145,12 @@ sub wait_serial {
 		sleep 0.1;
 	}
 	return 1;
+}
+
+sub tell {
+	my ($self, $name, $text) = @_;
+	open my $line, '+<', "$self->{work}/$name.line.in" or die "$name.line.in: $!";
+	syswrite $line, "$text\n";
 }
 
 sub state_of {

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The checks of a comparison with the guest's own events: nothing missing, same order, and each record
+# that only one side has explained by what was called there.
+package OracleCheck;
+
+use strict;
+use warnings;
+use Test::More;
+
+use GuestTrace;
+use OracleCompare;
+
+# Which functions are called at the call sites of these items. Of an indirect call (by a retpoline, in
+# kernels that have them) the text does not tell: it is named after its caller.
+sub callees {
+	my ($check, $items) = @_;
+	my %site = map { $_->[1][2] => 1 } @$items;
+	my ($slide) = GuestTrace::sidecar($check->{trace}) =~ /"virt_slide":\s*"?(-?\w+)/;
+	open my $list, '>', "$check->{out}/sites" or die $!;
+	printf $list "%x\n", $_ for sort keys %site;
+	close $list;
+	my %callee;
+	for (`$check->{build}/tests/guest/call-target $check->{kernel} $slide < $check->{out}/sites`) {
+		my ($address, $name, $caller) = split;
+		$callee{$name =~ /x86_indirect_thunk|^\?$/ ? "*$caller" : $name}++;
+	}
+	return sort keys %callee;
+}
+
+sub report_items {
+	my ($what, $items) = @_;
+	diag("$what: cpu $_->[0] $_->[1][0]") for @$items[0 .. ($#$items < 7 ? $#$items : 7)];
+}
+
+sub check_called {
+	my ($check, $what, $items, $allowed) = @_;
+	my @callees = callees($check, $items);
+	diag("$what come from calls of: @callees") if @callees;
+	return !grep { !/$allowed/ } @callees;
+}
+
+sub check_explained {
+	my ($check, $result) = @_;
+	my $name = $check->{name};
+	# RCU calls back rcu_free_sheaf(): the frees of kfree_rcu() since 6.18
+	ok(check_called($check, 'extra records', $result->{extra},
+		qr/^(kmem_cache_(free|alloc)_bulk|(__)?alloc_pages_bulk|\*rcu_do_batch$)/),
+		sprintf '%s: the %d extra records are those of bulk operations and kfree_rcu()', $name,
+		scalar @{$result->{extra}}) or report_items('extra', $result->{extra});
+	ok(check_called($check, 'doubled guest events', $result->{doubled}, qr/^__kmalloc_large_node/),
+		sprintf '%s: %d events that the guest gives twice are large kmalloc', $name,
+		scalar @{$result->{doubled}}) or report_items('doubled', $result->{doubled});
+	ok(check_called($check, 'events with other GFP flags', $result->{adjusted}, qr/^__kvmalloc_node/),
+		sprintf '%s: %d events whose GFP flags the guest adjusted are kvmalloc', $name,
+		scalar @{$result->{adjusted}}) or report_items('adjusted', $result->{adjusted});
+}
+
+# Keys: name, of what is tested; build; kernel, the image; guest, a file of oracle-extract's; trace, a
+# directory; out, one for files of our own; cpus; min_events.
+sub check_events {
+	my (%check) = @_;
+	my $name = $check{name};
+	system("$check{build}/sonde convert $check{trace} --to kmemtrace -o $check{out}/records 2> $check{out}/convert.txt");
+	is($?, 0, "$name: the trace can be converted") or diag(`cat $check{out}/convert.txt`);
+	my $result = OracleCompare::compare($check{guest}, "$check{out}/records", 1);
+	diag($_) for @{$result->{faults}};
+	is($result->{cpus}, $check{cpus}, "$name: window found on every vCPU");
+	cmp_ok($result->{events}, '>=', $check{min_events}, "$name: $result->{events} guest events compared");
+	is(@{$result->{missing}}, 0, "$name: none of them missing in ours")
+		or report_items('missing', $result->{missing});
+	is(@{$result->{disordered}}, 0, "$name: same order for every object")
+		or diag(join "\n", @{$result->{disordered}}[0 .. 3]);
+	check_explained(\%check, $result);
+}
+
+1;

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What the tests of sonde attach share: a libvirt of their own, domains in it that work and tell that
+# they do, sonde's verbs on them, and what must be true of a domain that was left alone again.
+package AttachTest;
+
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use Exporter qw(import);
+use File::Basename qw(dirname);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use lib dirname(realpath(__FILE__)) . '/../guest';
+use GuestText;
+use Libvirt;
+
+our @EXPORT = qw($libvirt $work $build $kernel start stop build_initrd start_domain start_ticking
+	attach_command attach recover trace_dir last_trace report sidecar ticks lives journals wait_tracing
+	wait_undone 	learn_text text_of text_before leftovers is_as_before children_of log_of);
+
+my $tests = dirname(realpath(__FILE__));
+my $tree = realpath("$tests/../..");
+our $build = realpath($ENV{O} // "$tree/build");
+our $kernel = "$build/kernels/6.1/vmlinuz";
+our ($libvirt, $work);
+my (%text, $traces);
+
+$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
+
+# Skips the whole test where there is no libvirt.
+sub start {
+	my $why = Libvirt::missing();
+	plan skip_all => $why if $why;
+	$libvirt = Libvirt->start("$build/sonde");
+	$work = $libvirt->work;
+	$traces = 0;
+}
+
+END { undef $libvirt } # before its folder goes
+
+sub build_initrd {
+	my ($to, @files) = @_;
+	system("$tree/tests/testbed/build-initrd", $to, @files) == 0 or die "build-initrd: $?";
+}
+
+# --- domains
+
+# Options: those of Libvirt::domain, all with a default.
+sub start_domain {
+	my ($name, %option) = @_;
+	$libvirt->domain($name, kernel => $kernel, initrd => "$work/initrd", cpus => 1, machine => 'q35',
+		memory => 'shared', cmdline => '', %option);
+}
+
+# One that does some work all the time; its text is known afterwards.
+sub start_ticking {
+	my ($name, %option) = @_;
+	build_initrd("$work/initrd", "$tests/ticks=/etc/rc") unless -e "$work/initrd";
+	start_domain($name, %option);
+	ok($libvirt->wait_serial($name, qr/tick/, 240), "$name boots") or BAIL_OUT($libvirt->serial($name));
+	learn_text($name, $option{kernel} // $kernel);
+}
+
+sub ticks { return ($libvirt->serial($_[0]) =~ /tick (\d+)/g)[-1] // 0 }
+
+sub lives {
+	my ($name) = @_;
+	my $before = ticks($name);
+	my $end = time + 20;
+	while (time < $end) {
+		return 1 if ticks($name) > $before;
+		sleep 0.1;
+	}
+	return 0;
+}
+
+# --- sonde
+
+sub attach_command {
+	my ($name, @options) = @_;
+	$traces++;
+	return $libvirt->sonde('attach', $name, '-k', "$work/$name.kernel", '-o', trace_dir(), @options);
+}
+
+sub attach {
+	my ($name, @options) = @_;
+	return $libvirt->run(attach_command($name, @options));
+}
+
+sub recover { return $libvirt->run($libvirt->sonde('recover', @_)) }
+
+# Of the last command.
+sub trace_dir { return "$work/out/$traces" }
+
+# The one before was meant.
+sub last_trace { $traces-- }
+
+sub report {
+	my ($status, $text) = $libvirt->run("$work/sonde", 'report', '--json', trace_dir());
+	return map { $text =~ /"$_":\s*(\d+)/ ? $1 : -1 } qw(alloc_events free_events overruns);
+}
+
+sub sidecar { return Libvirt::slurp(trace_dir() . "/.sonde.json") }
+
+# Until the last command traces.
+sub wait_tracing {
+	my $end = time + 60;
+	my $traces;
+	sleep 0.1 until ($traces = sidecar() =~ /"started_realtime_ns": [1-9]/) || time > $end;
+	return $traces;
+}
+
+sub children_of {
+	my ($pid) = @_;
+	return split ' ', Libvirt::slurp("/proc/$pid/task/$pid/children");
+}
+
+# What a command that was spawned has said.
+sub log_of { return Libvirt::slurp("$work/$_[0].txt") }
+
+# --- what it leaves behind
+
+sub journals { return map { s{.*/}{}r } glob "$work/run/sonde/*" }
+
+# Until no sonde works on a domain any more: its watchdog may still.
+sub wait_undone {
+	my $end = time + 20;
+	sleep 0.05 while journals() && time < $end;
+	return !journals();
+}
+
+# Where the text lies is what --dry-run finds.
+sub learn_text {
+	my ($name, $image) = @_;
+	my ($stext, $etext) = GuestText::range("$build/sonde", $image);
+	my ($status, $said) = $libvirt->run($libvirt->sonde('attach', $name, '-k', "$work/$name.kernel", '--dry-run'));
+	is($status, 0, "$name: --dry-run: status 0") or diag($said);
+	my ($start) = map { hex } $said =~ /guest-physical 0x([0-9a-f]+)/ or BAIL_OUT($said);
+	$text{$name} = {gpa => $start + $stext, size => $etext - $stext};
+	$text{$name}{bytes} = text_of($name);
+	cmp_ok(length $text{$name}{bytes}, '>', 1 << 20, "$name: its text is known");
+}
+
+sub text_of {
+	my ($name) = @_;
+	return $libvirt->memory($name, $text{$name}{gpa}, $text{$name}{size});
+}
+
+sub text_before { return $text{$_[0]}{bytes} }
+
+# Files of sondes that others run at this time, elsewhere on the machine, go away by themselves.
+sub lasting_files {
+	my @files = glob "/dev/shm/ua-sonde-*";
+	my $end = time + 5;
+	sleep 0.1 while (@files = grep { -e } @files) && time < $end;
+	return @files;
+}
+
+# The state that everything must leave behind; as a list of what is wrong.
+sub leftovers {
+	my ($name) = @_;
+	my @wrong;
+	push @wrong, 'journal ' . join ' ', journals() if journals();
+	push @wrong, 'state ' . $libvirt->state_of($name) if $libvirt->state_of($name) ne 'running';
+	push @wrong, 'device' if $libvirt->virsh('dumpxml', $name) =~ /ua-sonde/;
+	push @wrong, map { "file $_" } lasting_files();
+	my $now = text_of($name);
+	push @wrong, 'text differs: ' . GuestText::differences($now, text_before($name)) if $now ne text_before($name);
+	push @wrong, 'guest makes no progress' unless lives($name);
+	push @wrong, 'guest complains' if $libvirt->serial($name) =~ /WARNING:|BUG:|Oops|Call Trace|soft lockup|rcu.*stall/;
+	return @wrong;
+}
+
+sub is_as_before {
+	my ($name, $what) = @_;
+	my @wrong = leftovers($name);
+	is("@wrong", '', "$what: the domain is as it was");
+}
+
+1;

@@ -1,0 +1,98 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Attach and detach, over and over, to a domain whose vCPUs are all busy: what each attachment leaves
+# in QEMU and in libvirtd, and what the guest says of it. ATTACHES (4): how often.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use List::Util qw(sum);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use lib dirname(realpath($0));
+use AttachTest;
+
+use constant {
+	TREND_FROM => 50,      # attachments; fewer tell nothing of memory
+	KIB_PER_ATTACHMENT => 4,
+};
+
+my $attaches = $ENV{ATTACHES} // 4;
+
+# How many devices of ours it still has mapped; QEMU lets the last one go a little later.
+sub still_mapped {
+	my ($pid) = @_;
+	my $end = time + 10;
+	my $n;
+	sleep 0.1 while ($n = () = Libvirt::slurp("/proc/$pid/maps") =~ /ua-sonde/g) && time < $end;
+	return $n;
+}
+
+# Descriptors, and KiB of memory of its own: the guest's is a shared file's.
+sub size_of {
+	my ($pid) = @_;
+	my $descriptors = () = glob "/proc/$pid/fd/*";
+	my ($rss) = Libvirt::slurp("/proc/$pid/status") =~ /^RssAnon:\s+(\d+)/m;
+	return {descriptors => $descriptors, rss => $rss};
+}
+
+# Of a straight line through the last three quarters, in KiB per attachment.
+sub slope {
+	my @y = @_[@_ / 4 .. $#_];
+	my ($mean_x, $mean_y) = ($#y / 2, sum(@y) / @y);
+	my $xy = sum(map { ($_ - $mean_x) * ($y[$_] - $mean_y) } 0 .. $#y);
+	return $xy / sum(map { ($_ - $mean_x)**2 } 0 .. $#y);
+}
+
+sub check_process {
+	my ($name, @sizes) = @_;
+	my ($first, $last) = @sizes[0, -1];
+	is($last->{descriptors}, $first->{descriptors},
+		"$name has $last->{descriptors} descriptors after $attaches attachments, and had $first->{descriptors}");
+	my @rss = map { $_->{rss} } @sizes;
+	diag("$name has $rss[-1] KiB of its own, and had $rss[0]");
+	SKIP: {
+		skip "$attaches attachments tell nothing of memory, ATTACHES=" . TREND_FROM . ' do', 1
+			if $attaches < TREND_FROM;
+		my $slope = slope(@rss);
+		cmp_ok($slope, '<', KIB_PER_ATTACHMENT,
+			sprintf '%s: %.2f KiB more with each of %d attachments', $name, $slope, $attaches);
+	}
+}
+
+AttachTest::start();
+open my $rc, '>', "$work/busy.rc" or die $!;
+print $rc <<'RC';
+(while true; do workload -n 100 >/dev/null; done) &
+n=0
+while true; do n=$((n + 1)); echo "tick $n" >/dev/ttyS0; usleep 500000; done
+RC
+close $rc;
+build_initrd("$work/initrd", "$work/busy.rc=/etc/rc");
+start_ticking('t', cpus => 2, tb_cache => 32);
+my (@qemu, @daemon, @failed);
+my ($events, $lost, $from) = (0, 0, time);
+attach('t', '--until-events', 1); # what libvirtd and QEMU keep for the first one
+for my $i (1 .. $attaches) {
+	my ($status, $text) = attach('t', '--until-events', 1000);
+	if ($status) {
+		push @failed, $i;
+		diag("attachment $i: $text");
+	}
+	my ($allocs, $frees, $overruns) = report();
+	$events += $allocs + $frees;
+	$lost += $overruns;
+	system('rm', '-r', trace_dir());
+	push @qemu, size_of($libvirt->qemu('t'));
+	push @daemon, size_of($libvirt->libvirtd);
+}
+is(@failed, 0, sprintf '%d attachments, %d failed, %d events traced, %.1f s each', $attaches, scalar @failed, $events,
+	(time - $from) / $attaches);
+is($lost, 0, "$lost events lost");
+is(still_mapped($libvirt->qemu('t')), 0, 'QEMU has nothing of our memory mapped');
+check_process('QEMU', @qemu);
+check_process('libvirtd', @daemon);
+is_as_before('t', "$attaches attachments");
+done_testing();

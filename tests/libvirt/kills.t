@@ -1,0 +1,150 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What is left of a domain when the tracer, libvirtd, or tracer and watchdog die by SIGKILL at random
+# moments of an attachment: nothing, by itself or, after the watchdog's death, by sonde recover.
+#
+#   KILLS (10)          of the tracer
+#   DAEMON_KILLS (2)    of libvirtd
+#   WATCHDOG_KILLS (2)  of watchdog and tracer
+#   SEED                of the moments
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use lib dirname(realpath($0));
+use AttachTest;
+
+my $seed = $ENV{SEED} // int(time) ^ $$;
+my $whole; # seconds that an undisturbed attachment takes
+
+sub measure {
+	my $from = time;
+	my ($status, $text) = attach('t', '--duration', 1);
+	$whole = time - $from;
+	is($status, 0, sprintf 'an undisturbed attachment of 1 s takes %.1f s', $whole) or diag($text);
+}
+
+# Start one and let it go on for a random time, its end included. Returns its process, and the time.
+sub start_some {
+	my ($name) = @_;
+	my $pid = $libvirt->spawn($name, attach_command('t', '--duration', 1));
+	my $after = rand $whole;
+	sleep $after;
+	return ($pid, $after);
+}
+
+# One line for each that did not end well; the domain is put in order for the next one.
+sub judge {
+	my ($what, $after, $log) = @_;
+	my @wrong = leftovers('t');
+	return 0 unless @wrong;
+	diag(sprintf '%s after %.3f s: %s; %s', $what, $after, "@wrong", log_of($log));
+	recover('t');
+	return 1;
+}
+
+# How many times what it says on stderr shows that there was something to undo.
+sub had_patches { return log_of($_[0]) =~ /put back [1-9]\d* places/ ? 1 : 0 }
+
+sub test_tracer {
+	my $count = $ENV{KILLS} // 10;
+	my ($harmed, $late, $early, $patched) = (0, 0, 0, 0);
+	for my $i (1 .. $count) {
+		my ($pid, $after) = start_some('killed');
+		$early++ unless kill KILL => $pid;
+		waitpid $pid, 0;
+		my $at = time;
+		wait_undone();
+		$late++ if time - $at > 3;
+		$patched += had_patches('killed');
+		$harmed += judge("kill $i", $after, 'killed');
+	}
+	is($harmed, 0, "$count times SIGKILL of the tracer (seed $seed), $patched of them with patches in the guest: "
+		. "$harmed domains not as they were");
+	is($late, 0, "$count times SIGKILL of the tracer: $late recoveries took more than 3 s");
+	is($early, 0, "$count times SIGKILL of the tracer: $early came too late");
+}
+
+sub test_daemon {
+	my $count = $ENV{DAEMON_KILLS} // 2;
+	my ($harmed, $failed, $patched) = (0, 0, 0);
+	for my $i (1 .. $count) {
+		my ($pid, $after) = start_some('daemon');
+		kill KILL => $libvirt->libvirtd;
+		$failed++ if $libvirt->wait_for($pid, 60);
+		wait_undone();
+		$patched += had_patches('daemon');
+		$harmed += judge("libvirtd's kill $i", $after, 'daemon');
+	}
+	is($harmed, 0, "$count times SIGKILL of libvirtd (seed $seed), $failed attachments failed of it, "
+		. "$patched were undone by the watchdog: $harmed domains not as they were");
+}
+
+# Wait until the tracer has its watchdog, and until it has begun, if it is to have.
+sub start_watched {
+	my ($name) = @_;
+	my $pid = $libvirt->spawn($name, attach_command('t'));
+	my $end = time + 30;
+	my $watchdog;
+	sleep 0.02 until (($watchdog) = children_of($pid)) || time > $end;
+	return ($pid, $watchdog);
+}
+
+sub test_recover {
+	my ($pid, $watchdog) = start_watched('orphan');
+	ok($watchdog && wait_tracing(), 'attach has a watchdog, and traces') or return;
+	sleep 0.5;
+	kill KILL => $watchdog, $pid;
+	waitpid $pid, 0;
+	is(scalar(journals()), 1, 'tracer and watchdog killed: the journal is left');
+	isnt(text_of('t'), text_before('t'), 'tracer and watchdog killed: the patches are left');
+	my ($status, $text) = attach('t', '--duration', 1);
+	like($text, qr/run 'sonde recover'/, 'attach asks for recover');
+	($status, $text) = recover('t');
+	is($status, 0, "recover: $text");
+	is_as_before('t', 'after recover');
+}
+
+sub test_watchdog {
+	my $count = $ENV{WATCHDOG_KILLS} // 2;
+	my ($harmed, $failed, $patched) = (0, 0, 0);
+	for my $i (1 .. $count) {
+		my ($pid, $watchdog) = start_watched('orphan');
+		my $after = rand $whole;
+		sleep $after;
+		kill KILL => $watchdog, $pid;
+		waitpid $pid, 0;
+		$patched++ if text_of('t') ne text_before('t');
+		my ($status, $text) = recover('t');
+		$failed++, diag("recovery $i: $text") if $status;
+		$harmed += judge("watchdog's kill $i", $after, 'orphan');
+	}
+	is($harmed + $failed, 0, "$count times SIGKILL of watchdog and tracer (seed $seed), $patched of them with patches "
+		. "in the guest, sonde recover failed $failed times: $harmed domains not as they were");
+}
+
+# The tracer does not need it as long as nothing happens.
+sub test_watchdog_only {
+	my ($pid, $watchdog) = start_watched('unwatched');
+	ok(wait_tracing(), 'watchdog to be killed: traced');
+	kill KILL => $watchdog;
+	sleep 0.5;
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, 'watchdog killed: the tracer ends as it should') or diag(log_of('unwatched'));
+	is_as_before('t', 'watchdog killed');
+}
+
+AttachTest::start();
+start_ticking('t');
+srand $seed;
+measure();
+test_tracer();
+test_recover();
+test_watchdog_only();
+test_watchdog();
+test_daemon();
+done_testing();

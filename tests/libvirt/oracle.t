@@ -1,0 +1,79 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The oracle test on libvirt domains, on each row of tests/libvirt/configs: what sonde attach recorded
+# against the guest's own trace events, one by one, pages included.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use Test::More;
+use Time::HiRes qw(time);
+
+use lib dirname(realpath($0)), dirname(realpath($0)) . '/../guest';
+use AttachTest;
+use GuestConfigs;
+use OracleCheck;
+
+use constant MEMORY_BYTES => 384 << 20;
+
+# The guest waits for us before its workload, and its oracle for ever after it.
+sub start_oracle {
+	my ($row, $iterations) = @_;
+	open my $rc, '>', "$work/oracle.rc" or die $!;
+	print $rc "echo oracle-waits >/dev/ttyS0; read -r line </dev/ttyS1\n" .
+		"sleep 1000000 | oracle -p -b 24576 workload -n $iterations\n";
+	close $rc;
+	build_initrd("$work/oracle.cpio", "$work/oracle.rc=/etc/rc");
+	start_domain('o', kernel => "$build/kernels/$row->{kernel}/vmlinuz", initrd => "$work/oracle.cpio",
+		cpus => $row->{cpus}, machine => $row->{machine}, line => 1);
+	return $libvirt->wait_serial('o', qr/oracle-waits/, 300);
+}
+
+# Its events, from its memory.
+sub save_events {
+	my ($pages) = $libvirt->serial('o') =~ /sonde-oracle: pages (0x\w+)/;
+	$libvirt->virsh('qemu-monitor-command', 'o', '--hmp', 'pmemsave 0 ' . MEMORY_BYTES . " \"$work/out/ram\"");
+	system("$build/tests/guest/oracle-extract $work/out/ram $pages > $work/guest-events") == 0
+		or die "oracle-extract: $?";
+	unlink "$work/out/ram";
+}
+
+sub trace_workload {
+	my ($row, $name, $iterations) = @_;
+	my $pid = $libvirt->spawn('oracle', attach_command('o'));
+	my $from = time;
+	ok(wait_tracing(), "$name: traced") or return;
+	$libvirt->tell('o', 'go');
+	ok($libvirt->wait_serial('o', qr/sonde-oracle: pages 0x\w+/, 240 + 10 * $iterations),
+		"$name: the workload ends") or return;
+	diag(sprintf '%s: workload of %.0f s', $name, time - $from);
+	kill INT => $pid;
+	return is($libvirt->wait_for($pid, 120), 130, "$name: Ctrl-C ends the trace");
+}
+
+sub check_row {
+	my ($row) = @_;
+	my $scale = $ENV{ITERATIONS_SCALE} // 1;
+	my $iterations = $row->{iterations} * $scale;
+	my $name = "$row->{kernel}, $row->{machine}, $row->{cpus} vCPU";
+	ok(start_oracle($row, $iterations), "$name: the guest boots") or return;
+	trace_workload($row, $name, $iterations) or diag(log_of('oracle'));
+	save_events();
+	OracleCheck::check_events(name => $name, build => $build, guest => "$work/guest-events",
+		kernel => "$build/kernels/$row->{kernel}/vmlinuz", trace => trace_dir(), out => $work,
+		cpus => $row->{cpus}, min_events => $row->{min_events} * $scale);
+	my ($allocs, $frees, $lost) = report();
+	is($lost, 0, sprintf '%s: nothing lost of %d', $name, $allocs + $frees);
+	unlike($libvirt->serial('o'), qr/WARNING:|BUG:|Oops|Call Trace|soft lockup|rcu.*stall/, "$name: guest log clean");
+	system('rm', '-r', "$work/records");
+	$libvirt->destroy('o');
+	unlink map { "$work/o.line.$_" } qw(in out);
+}
+
+AttachTest::start();
+my @rows = GuestConfigs::rows(dirname(realpath($0)) . '/configs');
+@rows = grep { $_->{when} eq 'always' || $ENV{LONG} } @rows unless $ENV{GUEST};
+plan skip_all => "no row of tests/libvirt/configs is asked for by GUEST='$ENV{GUEST}'" unless @rows;
+check_row($_) for @rows;
+done_testing();
