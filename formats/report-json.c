@@ -96,6 +96,8 @@ static int put_trace(json_t *root, const struct report *report)
 	failed |= put_count(root, "ring_wait_ns", sidecar ? sidecar->info.ring_wait_ns : 0);
 	failed |= json_object_set_new(root, "guest",
 				      json_string(sidecar ? sidecar->info.banner : ""));
+	failed |=
+		json_object_set_new(root, "ended", json_string(sidecar ? sidecar->info.ended : ""));
 	return failed |
 	       json_object_set_new(root, "mode", json_string(sidecar ? sidecar->info.mode : ""));
 }

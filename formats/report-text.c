@@ -45,6 +45,8 @@ static void print_header(FILE *out, const struct report *report)
 	if (sidecar && sidecar->info.from_first_allocation)
 		fputs(", from the first allocation on", out);
 	fputc('\n', out);
+	if (sidecar && sidecar->info.ended[0])
+		fprintf(out, "%-*s%s\n", LABEL, "Ended as", sidecar->info.ended);
 	if (trace_reader_abi_version(report->reader) > KMEMTRACE_ABI_VERSION)
 		fprintf(out,
 			"%-*skmemtrace ABI version %" PRIu64 ", of which version %d is shown\n",

@@ -12,7 +12,8 @@
 	X(tracers)         \
 	X(banner)          \
 	X(build_id)        \
-	X(clock)
+	X(clock)           \
+	X(ended)
 
 #define SIDECAR_SIGNED(X)      \
 	X(virt_slide)          \

@@ -27,8 +27,10 @@ struct trace_info {
 	char clock[32];        /* what the time stamps count: "kvmclock" */
 	int64_t started_realtime_ns; /* host CLOCK_REALTIME at the start of tracing */
 	int64_t started_ns;          /* the trace clock at the same moment */
-	bool from_first_allocation;  /* tracing began before the guest's first slab allocation */
-	uint64_t page_size;          /* 4096 */
+	char ended[80]; /* what else than its user ended tracing: "the domain was reset"; or empty
+			 */
+	bool from_first_allocation; /* tracing began before the guest's first slab allocation */
+	uint64_t page_size;         /* 4096 */
 	struct gfp_name gfp_names[GFP_NAMES_MAX]; /* in the order in which they are to be used up */
 	size_t nr_gfp_names;
 

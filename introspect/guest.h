@@ -91,6 +91,13 @@ struct guest_ops {
 			 struct error *err);
 
 	/*
+	 * Set outside[vcpu] of those that are in user mode or halted at some moment of this call,
+	 * while the guest runs; leave the others' alone. Where stopping is costly, or told to
+	 * others; else NULL. Any thread.
+	 */
+	void (*seen_outside)(struct guest *guest, bool *outside);
+
+	/*
 	 * Stop every vCPU outside guest code, with no instruction half done, and let them go again.
 	 * Nests. May be called from any thread, also from a trap handler (the calling vCPU counts
 	 * as stopped; its registers are then those in its guest_trap). Two callers at once are

@@ -10,6 +10,7 @@ enum {
 	BUSY_MS = 2,   /* between passes that found something */
 	QUIET_MS = 10, /* ... that did not */
 	IDLE_MS = 100, /* without any record the doorbell is armed */
+	LEAVE_MS = 32, /* between two tries to leave, at most */
 };
 
 /* A vCPU may be off its CPU in the middle of a record for as long as the host pleases; but what is
@@ -185,12 +186,17 @@ static bool is_leaving(struct exitless *x)
 /* Until the guest is out of our memory, or gone. */
 static void drain_and_leave(struct exitless *x)
 {
+	unsigned int ms = 1;
 	bool left = false;
 
-	do {
+	/* Each try stops the guest, of which others may be told. */
+	for (;;) {
 		make_pass(x, x->margin, stall_ns);
 		left = exitless_try_leave(x);
-	} while (!left && doze(x, 1) != DOZE_QUIT);
+		if (left || doze(x, ms) == DOZE_QUIT)
+			break;
+		ms = 2 * ms < LEAVE_MS ? 2 * ms : LEAVE_MS;
+	}
 	pthread_mutex_lock(&x->lock);
 	x->left = left;
 	pthread_cond_broadcast(&x->passed);

@@ -47,9 +47,27 @@ static void leave(struct exitless *x)
 		x->left_error.code = 0;
 }
 
+/* Whether it is worth a stop to look more closely. */
+static bool may_be_outside(struct exitless *x)
+{
+	bool passed[RING_MERGE_MAX] = {false}, all = true;
+
+	if (!x->guest->ops->seen_outside)
+		return true;
+	x->guest->ops->seen_outside(x->guest, passed);
+	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
+		x->vcpus[i].passed |= passed[i];
+		all &= x->vcpus[i].passed;
+	}
+	return all;
+}
+
 bool exitless_try_leave(struct exitless *x)
 {
 	bool left = false;
+
+	if (!may_be_outside(x))
+		return false;
 
 	/* a vCPU that waits for us in its trap could not be stopped */
 	atomic_store(&x->stopping, true);

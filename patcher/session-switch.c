@@ -153,6 +153,7 @@ void session_leave(struct trace_session *s)
 static void forget(struct trace_session *s)
 {
 	struct exitless *x = s->exitless;
+	const bool traps = s->guest->caps & GUEST_CAP_PORT_TRAP;
 	const struct error *failure;
 
 	exitless_end(x);
@@ -161,9 +162,11 @@ static void forget(struct trace_session *s)
 		first_error_set(&s->failure, failure);
 	keep_counts(s);
 	/* an OUT of the guest's own may have a vCPU look at it any time */
-	s->guest->ops->stop(s->guest, NULL);
+	if (traps)
+		s->guest->ops->stop(s->guest, NULL);
 	s->exitless = NULL;
-	s->guest->ops->resume(s->guest, NULL);
+	if (traps)
+		s->guest->ops->resume(s->guest, NULL);
 	exitless_destroy(x);
 }
 

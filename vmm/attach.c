@@ -9,7 +9,10 @@
 #include "vmm/libvirt-recover.h"
 #include "vmm/libvirt-shmem.h"
 
-enum { RING_BYTES = 1 << 20 /* of one vCPU; smaller where they do not fit */ };
+enum {
+	RING_BYTES = 1 << 20, /* of one vCPU; smaller where they do not fit */
+	EVENT_MS = 1000,
+};
 
 /* --- before anything is changed -------------------------------------------------------------- */
 
@@ -68,8 +71,12 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 	*a = (struct attach){.options = options, .watchdog = {.fd = -1}, .journal = {.fd = -1}};
 	if (!options->dry_run)
 		rc = libvirt_watchdog_start(options->uri, &a->watchdog, err);
+	if (!rc && !options->dry_run)
+		rc = libvirt_events_start(&a->events, err);
 	if (!rc)
 		rc = libvirt_domain_open(options->uri, options->domain, &a->domain, err);
+	if (!rc && !options->dry_run)
+		rc = libvirt_events_watch(&a->events, &a->domain, err);
 	if (!rc)
 		rc = check_running(a, err);
 	if (!rc && !options->dry_run)
@@ -93,6 +100,23 @@ int attach_begin(struct attach *a, struct error *err)
 	return run_trace_begin(a->trace, libvirt_guest(a->guest), err);
 }
 
+int attach_look(struct attach *a, const char **why, struct error *err)
+{
+	enum libvirt_run_state state = LIBVIRT_RUNS;
+	int rc = 0;
+
+	*why = libvirt_events_why(&a->events);
+	if (!*why)
+		rc = libvirt_domain_state(&a->domain, &state, err);
+	if (!rc && state == LIBVIRT_GONE) {
+		/* the event may be a little later than what libvirt answers */
+		const char *told = libvirt_events_wait(&a->events, EVENT_MS);
+
+		*why = told ? told : "the domain ended";
+	}
+	return rc;
+}
+
 /* Looked for in the domain itself, whatever else was said. */
 static int check_undone(struct attach *a, struct error *err)
 {
@@ -113,14 +137,21 @@ static bool is_gone(struct attach *a)
 	       state == LIBVIRT_GONE;
 }
 
+/* After a reset, what is left of our bytes lies in memory that the next guest will overwrite, and
+ * nothing of the old one can be asked: the watchdog's work. */
 static int undo(struct attach *a, struct error *err)
 {
+	const bool reset = libvirt_events_reset(&a->events);
 	int rc = 0;
 
-	if (a->begun)
+	if (a->begun && reset)
+		run_trace_abandon(a->trace);
+	else if (a->begun)
 		run_trace_end(a->trace);
 	if (a->journal.fd < 0 || is_gone(a))
 		return 0;
+	if (reset)
+		return error_set(err, ESTALE, "the domain was reset while it was traced");
 	if (a->guest)
 		rc = check_undone(a, err);
 	if (!rc && a->guest)
@@ -139,6 +170,7 @@ int attach_end(struct attach *a, struct error *err)
 		libvirt_journal_close(&a->journal); /* the watchdog's now */
 	libvirt_guest_destroy(a->guest);
 	a->guest = NULL;
+	libvirt_events_stop(&a->events);
 	libvirt_domain_close(&a->domain);
 	if (libvirt_watchdog_end(&a->watchdog, !rc) || !rc)
 		return 0;

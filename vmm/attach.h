@@ -3,6 +3,7 @@
 #define SONDE_VMM_ATTACH_H
 
 #include "vmm/attach-options.h"
+#include "vmm/libvirt-events.h"
 #include "vmm/libvirt-guest.h"
 #include "vmm/libvirt-watchdog.h"
 #include "vmm/run-trace.h"
@@ -12,6 +13,7 @@ struct attach {
 	const struct attach_options *options;
 	struct libvirt_watchdog watchdog;
 	struct libvirt_domain domain;
+	struct libvirt_events events;
 	struct libvirt_journal journal;
 	struct libvirt_guest *guest;
 	struct run_trace *trace;
@@ -25,6 +27,12 @@ struct attach {
 int attach_open(struct attach *attach, const struct attach_options *options, struct error *err);
 /* Give it memory and start tracing. */
 int attach_begin(struct attach *attach, struct error *err);
+
+/*
+ * Why tracing should end now, though its user did not say so: NULL, or "the domain was reset".
+ * -errno if libvirt cannot be asked any more.
+ */
+int attach_look(struct attach *attach, const char **why, struct error *err);
 
 /*
  * End tracing and undo everything. -errno if the domain is not as it was and the watchdog could not

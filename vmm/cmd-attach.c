@@ -33,7 +33,8 @@ struct attaching {
 	struct monitor_trace trace;
 	int signal_fd, signal_number;
 	uint64_t looks;
-	struct error lost; /* why libvirt cannot be asked any more */
+	const char *why;   /* END_DOMAIN: what became of it */
+	struct error lost; /* END_LIBVIRT: why it cannot be asked any more */
 };
 
 /* --- what ends it ---------------------------------------------------------------------------- */
@@ -78,12 +79,13 @@ static void on_duration(void *arg)
 
 static void look_at_domain(struct attaching *self)
 {
-	enum libvirt_run_state state;
-
-	if (libvirt_domain_state(&self->attach.domain, &state, &self->lost))
+	if (attach_look(&self->attach, &self->why, &self->lost)) {
+		self->why = "the connection to libvirt was lost";
 		event_loop_quit(self->loop, END_LIBVIRT);
-	else if (state == LIBVIRT_GONE)
+	} else if (self->why) {
 		event_loop_quit(self->loop, END_DOMAIN);
+	}
+	run_trace_note(self->attach.trace, self->why);
 }
 
 static void on_look(void *arg)
@@ -160,7 +162,7 @@ static int conclude(struct attaching *self, enum end_reason reason)
 	case END_SIGNAL:
 		return STATUS_SIGNAL + self->signal_number;
 	case END_DOMAIN:
-		fprintf(stderr, "sonde attach: the domain ended, and the trace with it\n");
+		fprintf(stderr, "sonde attach: %s, and the trace ended with it\n", self->why);
 		return CLI_OK;
 	case END_LIBVIRT:
 		return cli_error(verb, &self->lost);

@@ -9,6 +9,7 @@
 #include "vmm/gdbstub.h"
 #include "vmm/libvirt-clock.h"
 #include "vmm/libvirt-memory.h"
+#include "vmm/libvirt-reply.h"
 #include "vmm/libvirt-shmem.h"
 
 struct libvirt_guest {
@@ -24,8 +25,9 @@ struct libvirt_guest {
 	atomic_bool let_go;         /* the last resume lets it run */
 	struct gdbstub stub;
 	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];
-	bool have_registers[LIBVIRT_MAX_VCPUS];      /* of this stop */
-	bool halted[LIBVIRT_MAX_VCPUS], have_halted; /* likewise */
+	bool have_registers[LIBVIRT_MAX_VCPUS];              /* of this stop */
+	struct libvirt_vcpu_state states[LIBVIRT_MAX_VCPUS]; /* likewise */
+	bool have_states;
 	struct libvirt_clock clock;
 	struct tsc_clock rate; /* mult 0: not asked for yet */
 };
@@ -119,21 +121,38 @@ static int get_regs(struct guest *guest, unsigned int vcpu, struct guest_regs *o
 	return rc;
 }
 
-/* The gdbstub does not tell. */
-static int read_halted(struct libvirt_guest *g, struct error *err)
+static int ask_states(struct libvirt_guest *g, struct libvirt_vcpu_state *out, struct error *err)
 {
 	char *reply;
-	int rc;
+	int rc = libvirt_hmp(g->domain, "info registers -a", &reply, err);
 
-	if (g->have_halted)
-		return 0;
-	rc = libvirt_hmp(g->domain, "info registers -a", &reply, err);
 	if (rc)
 		return rc;
-	rc = libvirt_reply_halted(reply, strlen(reply), g->halted, g->guest.nr_vcpus, err);
+	rc = libvirt_reply_vcpus(reply, strlen(reply), out, g->guest.nr_vcpus, err);
 	free(reply);
-	g->have_halted = !rc;
 	return rc;
+}
+
+/* Of who is halted the gdbstub does not tell. */
+static int read_states(struct libvirt_guest *g, struct error *err)
+{
+	int rc = g->have_states ? 0 : ask_states(g, g->states, err);
+
+	g->have_states = !rc;
+	return rc;
+}
+
+/* QEMU looks at each vCPU in its own thread (KVM), or at what it keeps exact all the time: level
+ * and halt (emulation; registers may be old there). */
+static void seen_outside(struct guest *guest, bool *outside)
+{
+	struct libvirt_guest *g = from_guest(guest);
+	struct libvirt_vcpu_state states[LIBVIRT_MAX_VCPUS];
+
+	if (ask_states(g, states, NULL))
+		return;
+	for (unsigned int i = 0; i < guest->nr_vcpus; i++)
+		outside[i] |= states[i].user || states[i].halted;
 }
 
 static int get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs *out,
@@ -143,11 +162,11 @@ static int get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs 
 	int rc = read_registers(g, vcpu, err);
 
 	if (!rc)
-		rc = read_halted(g, err);
+		rc = read_states(g, err);
 	if (rc)
 		return rc;
 	*out = g->registers[vcpu].sregs;
-	out->halted = g->halted[vcpu];
+	out->halted = g->states[vcpu].halted;
 	return 0;
 }
 
@@ -196,7 +215,7 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 		if (!rc)
 			libvirt_clock_freeze(&g->clock, true);
 		memset(g->have_registers, 0, sizeof(g->have_registers));
-		g->have_halted = false;
+		g->have_states = false;
 	}
 	if (rc)
 		pthread_mutex_unlock(&g->stopper);
@@ -340,6 +359,7 @@ static const struct guest_ops libvirt_ops = {
 	.phys_write = phys_write,
 	.get_regs = get_regs,
 	.get_sregs = get_sregs,
+	.seen_outside = seen_outside,
 	.stop = stop,
 	.try_stop = try_stop,
 	.resume = resume,

@@ -22,6 +22,24 @@ enum {
 	LIBVIRT_AFFECT_LIVE = 1, /* virDomainModificationImpact */
 	LIBVIRT_QEMU_HMP = 1,    /* virDomainQemuMonitorCommandFlags */
 
+	LIBVIRT_EVENT_ID_LIFECYCLE = 0, /* virDomainEventID */
+	LIBVIRT_EVENT_ID_REBOOT = 1,
+
+	LIBVIRT_EVENT_SUSPENDED = 3, /* virDomainEventType */
+	LIBVIRT_EVENT_RESUMED = 4,
+	LIBVIRT_EVENT_STOPPED = 5,
+
+	LIBVIRT_SUSPENDED_FROM_SNAPSHOT = 5, /* virDomainEventSuspendedDetailType */
+	LIBVIRT_RESUMED_FROM_SNAPSHOT = 2,   /* virDomainEventResumedDetailType */
+
+	LIBVIRT_STOPPED_SHUTDOWN = 0, /* virDomainEventStoppedDetailType */
+	LIBVIRT_STOPPED_DESTROYED = 1,
+	LIBVIRT_STOPPED_CRASHED = 2,
+	LIBVIRT_STOPPED_MIGRATED = 3,
+	LIBVIRT_STOPPED_SAVED = 4,
+	LIBVIRT_STOPPED_FAILED = 5,
+	LIBVIRT_STOPPED_FROM_SNAPSHOT = 6,
+
 	LIBVIRT_ERR_NO_SUPPORT = 3, /* virErrorNumber */
 	LIBVIRT_ERR_OPERATION_DENIED = 29,
 	LIBVIRT_ERR_NO_DOMAIN = 42,
@@ -30,6 +48,9 @@ enum {
 	LIBVIRT_ERR_ACCESS_DENIED = 88,
 	LIBVIRT_ERR_AUTH_UNAVAILABLE = 94,
 };
+
+/* A callback of events, whose arguments depend on the event: cast to this, as libvirt does. */
+typedef void libvirt_event_fn(void);
 
 struct libvirt_api {
 	virConnectPtr (*connect_open)(const char *uri);
@@ -47,6 +68,14 @@ struct libvirt_api {
 	int (*last_code)(void);
 	const char *(*last_message)(void);
 	void (*set_error_func)(void *data, void (*fn)(void *data, void *error));
+	int (*event_register_default)(void);
+	int (*event_run_default)(void);
+	int (*event_add_timeout)(int ms, void (*fn)(int timer, void *arg), void *arg,
+				 void (*free_arg)(void *arg));
+	void (*event_update_timeout)(int timer, int ms);
+	int (*event_register)(virConnectPtr connection, virDomainPtr domain, int event_id,
+			      libvirt_event_fn *fn, void *arg, void (*free_arg)(void *arg));
+	int (*event_deregister)(virConnectPtr connection, int callback);
 	/* of libvirt-qemu */
 	int (*monitor_command)(virDomainPtr domain, const char *command, char **result,
 			       unsigned int flags);

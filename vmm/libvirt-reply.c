@@ -204,21 +204,29 @@ int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct 
 
 /* --- info registers -------------------------------------------------------------------------- */
 
-int libvirt_reply_halted(const char *text, size_t size, bool *halted, unsigned int n,
-			 struct error *err)
+/* The character behind the next `mark`, from where *at goes on; '\0' if there is none. */
+static char find_flag(const char **at, const char *end, const char *mark)
 {
-	static const char mark[] = " HLT=";
+	const char *found = *at ? memmem(*at, (size_t)(end - *at), mark, strlen(mark)) : NULL;
+
+	*at = found ? found + strlen(mark) : NULL;
+	return *at && *at < end ? **at : '\0';
+}
+
+int libvirt_reply_vcpus(const char *text, size_t size, struct libvirt_vcpu_state *out,
+			unsigned int n, struct error *err)
+{
 	const char *at = text, *end = text + size;
-	char cpu[24];
+	char cpu[24], level, halted;
 
 	for (unsigned int i = 0; i < n; i++) {
 		snprintf(cpu, sizeof(cpu), "CPU#%u", i);
-		at = memmem(at, (size_t)(end - at), cpu, strlen(cpu));
-		if (at)
-			at = memmem(at, (size_t)(end - at), mark, sizeof(mark) - 1);
-		if (!at || at + sizeof(mark) > end)
+		find_flag(&at, end, cpu);
+		level = find_flag(&at, end, " CPL=");
+		halted = find_flag(&at, end, " HLT=");
+		if (!level || !halted)
 			return error_set(err, EPROTO, "QEMU does not tell what vCPU %u does", i);
-		halted[i] = at[sizeof(mark) - 1] == '1';
+		out[i] = (struct libvirt_vcpu_state){.user = level == '3', .halted = halted == '1'};
 	}
 	return 0;
 }

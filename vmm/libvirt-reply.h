@@ -42,12 +42,16 @@ int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBV
 int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct libvirt_ram *out,
 		      struct error *err);
 
+struct libvirt_vcpu_state {
+	bool user, halted;
+};
+
 /*
- * Which of n vCPUs are halted, from `info registers -a` (QEMU, target/i386/cpu-dump.c); -EPROTO if
- * it does not tell of each.
+ * What n vCPUs do, from `info registers -a` (QEMU, target/i386/cpu-dump.c); -EPROTO if it does not
+ * tell of each.
  */
-int libvirt_reply_halted(const char *text, size_t size, bool *halted, unsigned int n,
-			 struct error *err);
+int libvirt_reply_vcpus(const char *text, size_t size, struct libvirt_vcpu_state *out,
+			unsigned int n, struct error *err);
 
 /* The address in `gpa2hva`'s reply; -EPROTO if there is none. */
 int libvirt_reply_hva(const char *text, size_t size, uint64_t *hva, struct error *err);

@@ -22,6 +22,7 @@ struct run_trace {
 	enum trace_encoding encoding;
 	struct trace_options options;
 	const char *verb, *clock;
+	const char *ended; /* NULL: as its user asked */
 	struct kernel_image *image;
 	struct trace_writer *writer;
 	struct trace_session *session; /* while the machine exists */
@@ -71,6 +72,7 @@ static void fill_info(const struct run_trace *t, struct trace_info *info)
 				    .started_realtime_ns = t->started_realtime_ns};
 	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
 	snprintf(info->clock, sizeof(info->clock), "%s", t->clock);
+	snprintf(info->ended, sizeof(info->ended), "%s", t->ended ? t->ended : "");
 	if (t->session)
 		trace_session_info(t->session, info);
 	else
@@ -290,6 +292,19 @@ void run_trace_end(struct run_trace *t)
 	if (ret && ret != -EALREADY)
 		keep_failure(t, &err);
 	observe_end(t);
+}
+
+/* Nothing can be put back, and nobody waits for vCPUs: the session ends as that of a guest that
+ * will not run again. */
+void run_trace_abandon(struct run_trace *t)
+{
+	find_start(t);
+	observe_end(t);
+}
+
+void run_trace_note(struct run_trace *t, const char *ended)
+{
+	t->ended = ended;
 }
 
 void run_trace_tell_refused(const struct run_trace *t)

@@ -43,6 +43,10 @@ const struct monitor_trace_ops *run_trace_monitor_ops(void);
  */
 int run_trace_begin(struct run_trace *trace, struct guest *guest, struct error *err);
 void run_trace_end(struct run_trace *trace);
+/* Likewise, but its memory does not exist any more, or is another guest's. */
+void run_trace_abandon(struct run_trace *trace);
+/* What ended it, for whoever reads the trace: before the end. The text stays the caller's. */
+void run_trace_note(struct run_trace *trace, const char *ended);
 
 /* Which functions cannot be traced, and why, on stderr: after a start, before the end. */
 void run_trace_tell_refused(const struct run_trace *trace);

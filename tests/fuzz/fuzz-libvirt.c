@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *text = (const char *)data + 1;
 	struct libvirt_mapping mapping;
 	char line[512];
-	bool halted[4];
+	struct libvirt_vcpu_state states[4];
 	uint64_t hva;
 
 	if (!size)
@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		libvirt_reply_hva(text, size - 1, &hva, NULL);
 		break;
 	case 5:
-		libvirt_reply_halted(text, size - 1, halted, 4, NULL);
+		libvirt_reply_vcpus(text, size - 1, states, 4, NULL);
 		break;
 	default:
 		libvirt_parse_mapping(line, &mapping);

@@ -126,7 +126,7 @@ sub domain {
 <features><acpi/><apic/>$tcg</features>
 <cpu mode='custom' match='exact' check='none'><model fallback='allow'>qemu64</model></cpu>
 <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type='usb' model='none'/>$root
-<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/></serial>$line</devices>
+<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/><target port='0'/></serial>$line</devices>
 <qemu:commandline>$more</qemu:commandline></domain>
 XML
 	close $xml;

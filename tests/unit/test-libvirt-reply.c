@@ -81,19 +81,20 @@ static void test_hva(void)
 	ok(libvirt_reply_hva(good, strlen(good) - 17, &hva, NULL) == -EPROTO, "gpa2hva: cut off");
 }
 
-static void test_halted(void)
+static void test_vcpus(void)
 {
 	static const char good[] =
 		"\r\nCPU#0\r\nRAX=0 RIP=1 RFL=246 CPL=0 II=0 A20=1 SMM=0 HLT=0\r\n"
-		"\r\nCPU#1\r\nRAX=0 CPL=3 II=0 A20=1 SMM=0 HLT=1\r\n";
-	bool halted[2] = {true, false};
+		"\r\nCPU#1\r\nRAX=0 CPL=0 II=0 A20=1 SMM=0 HLT=1\r\n"
+		"\r\nCPU#2\r\nRAX=0 CPL=3 II=0 A20=1 SMM=0 HLT=0\r\n";
+	struct libvirt_vcpu_state s[3];
 
-	ok(!libvirt_reply_halted(good, strlen(good), halted, 2, NULL) && !halted[0] && halted[1],
-	   "one of two is halted");
-	ok(libvirt_reply_halted(good, strlen(good), halted, 3, NULL) == -EPROTO,
-	   "there is no third");
-	ok(libvirt_reply_halted(good, strlen(good) - 3, halted, 2, NULL) == -EPROTO, "cut off");
-	ok(libvirt_reply_halted("", 0, halted, 1, NULL) == -EPROTO, "nothing told");
+	ok(!libvirt_reply_vcpus(good, strlen(good), s, 3, NULL), "what three vCPUs do");
+	ok(!s[0].halted && s[1].halted && !s[2].halted, "one is halted");
+	ok(!s[0].user && !s[1].user && s[2].user, "one is in user mode");
+	ok(libvirt_reply_vcpus(good, strlen(good), s, 4, NULL) == -EPROTO, "there is no fourth");
+	ok(libvirt_reply_vcpus(good, strlen(good) - 3, s, 3, NULL) == -EPROTO, "cut off");
+	ok(libvirt_reply_vcpus("", 0, s, 1, NULL) == -EPROTO, "nothing told");
 }
 
 static void test_qmp(void)
@@ -168,7 +169,7 @@ int main(void)
 	test_ram();
 	test_absurd_ram();
 	test_hva();
-	test_halted();
+	test_vcpus();
 	test_qmp();
 	test_bar();
 	test_mapping();

@@ -122,6 +122,7 @@ static void test_keys(void)
 		"virt_slide",
 		"phys_base",
 		"clock",
+		"ended",
 		"started_realtime_ns",
 		"started_ns",
 		"page_size",

@@ -1,0 +1,136 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What other users of libvirt see of an attachment, and what becomes of it when they migrate, save,
+# reset, shut down or destroy the domain meanwhile.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use lib dirname(realpath($0));
+use AttachTest;
+
+# What virsh tells of events while $run runs, by kind.
+sub events_of {
+	my ($name, $run) = @_;
+	my $virsh = $libvirt->spawn('events', 'stdbuf', '-oL', 'virsh', '-c', Libvirt::URI, 'event', '--domain', $name,
+		'--all', '--loop');
+	sleep 1;
+	$run->();
+	sleep 0.5;
+	kill INT => $virsh;
+	waitpid $virsh, 0;
+	my %count;
+	$count{$_}++ for log_of('events') =~ /^event '(.*?)' for domain/mg;
+	my @lifecycle = log_of('events') =~ /event 'lifecycle' for domain .*?: (\w+)/g;
+	return (\%count, @lifecycle);
+}
+
+# One pause at the start; two at the end, of which the second is repeated if a task was preempted in
+# our memory.
+sub test_seen {
+	my ($name, $what, $most) = @_;
+	my ($count, @lifecycle) = events_of($name, sub {
+		my ($status, $text) = attach($name, '--duration', 2);
+		is($status, 0, "$what: attached and detached") or diag($text);
+	});
+	is($count->{'device-added'}, 1, "$what: a device comes");
+	is($count->{'device-removed'}, 1, "$what: and goes");
+	my $pairs = @lifecycle / 2;
+	is("@lifecycle", join(' ', ('Suspended Resumed') x $pairs), "$what: the domain is suspended and resumed $pairs times");
+	cmp_ok($pairs, '>=', 3, "$what: three times at least");
+	cmp_ok($pairs, '<=', $most, "$what: $most times at most");
+	is_deeply([sort keys %$count], [qw(device-added device-removed lifecycle)], "$what: and no other events");
+}
+
+sub start_trace {
+	my ($name) = @_;
+	my $pid = $libvirt->spawn('traced', attach_command($name));
+	ok(wait_tracing(), "$name: traced");
+	sleep 0.5;
+	return $pid;
+}
+
+# The trace is whole and says why it ended.
+sub is_noted {
+	my ($pid, $why) = @_;
+	is($libvirt->wait_for($pid, 120), 0, "$why: status 0") or diag(log_of('traced'));
+	like(log_of('traced'), qr/sonde attach: $why, and the trace ended with it/, "$why: sonde says so");
+	ok(sidecar() =~ /"complete": true.*"ended": "$why"/s, "$why: the trace says so");
+	my ($status, $text) = $libvirt->run("$work/sonde", 'report', trace_dir());
+	like($text, qr/^Ended as +$why$/m, "$why: the report says so");
+	($status, $text) = $libvirt->run("$work/sonde", 'check', trace_dir());
+	is($status, 0, "$why: sonde check finds the trace whole") or diag($text);
+	my ($allocs) = report();
+	cmp_ok($allocs, '>', 0, "$why: $allocs allocations");
+	is(scalar(journals()), 0, "$why: no journal");
+}
+
+# Refused, and nothing happens to anybody.
+sub test_moved {
+	my $pid = start_trace('t');
+	for my $case (['save', 't', "$work/out/saved"], ['migrate', 't', Libvirt::URI, '--live']) {
+		my ($status, $text) = $libvirt->run('virsh', '-q', '-c', Libvirt::URI, @$case);
+		isnt($status, 0, "virsh $case->[0] while attached: refused");
+		like($text, qr/Migration is disabled|shmem/, "virsh $case->[0]: libvirt says why");
+		ok(lives('t'), "virsh $case->[0]: the guest makes progress");
+	}
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, 'not moved: the trace goes on until Ctrl-C');
+	is_as_before('t', 'not moved');
+}
+
+sub test_saved_afterwards {
+	my $ticks = ticks('t');
+	$libvirt->virsh('save', 't', "$work/out/saved");
+	$libvirt->virsh('restore', "$work/out/saved");
+	unlink "$work/out/saved";
+	ok(lives('t') && ticks('t') > $ticks, 'virsh save and restore after an attachment: the guest goes on');
+}
+
+sub test_reset {
+	my $pid = start_trace('t');
+	$libvirt->virsh('reset', 't');
+	my $boots = () = $libvirt->serial('t') =~ /sonde-guest: init/g;
+	is_noted($pid, 'the domain was reset');
+	unlike($libvirt->virsh('dumpxml', 't'), qr/ua-sonde/, 'reset: no device is left');
+	my $end = time + 240;
+	sleep 0.2 until (() = $libvirt->serial('t') =~ /sonde-guest: init/g) > $boots || time > $end;
+	ok(lives('t'), 'reset: the guest boots again, and makes progress');
+	my ($status, $text) = attach('t', '--duration', 1);
+	is($status, 0, 'reset: it can be traced again') or diag($text);
+}
+
+sub test_shut_down {
+	my $pid = start_trace('t');
+	$libvirt->tell('t', 'go');
+	is_noted($pid, 'the domain was shut down');
+	delete $libvirt->{domains}{t};
+}
+
+sub test_destroyed {
+	my $pid = start_trace('busy');
+	$libvirt->destroy('busy');
+	is_noted($pid, 'the domain was destroyed');
+}
+
+# It powers off when told.
+AttachTest::start();
+open my $rc, '>', "$work/rc" or die $!;
+print $rc "(read -r line </dev/ttyS1; poweroff -f) &\n[ \$(nproc) = 1 ] || (while true; do workload -n 100 >/dev/null; done) &\n",
+	"n=0\nwhile true; do n=\$((n + 1)); cat /proc/self/maps >/tmp/x; echo \"tick \$n\" >/dev/ttyS0; usleep 200000; done\n";
+close $rc;
+build_initrd("$work/initrd", "$work/rc=/etc/rc");
+start_ticking('t', line => 1);
+test_seen('t', 'quiet', 4);
+test_moved();
+test_saved_afterwards();
+test_reset();
+test_shut_down();
+start_ticking('busy', machine => 'pc', cpus => 4, line => 1);
+test_seen('busy', 'four busy vCPUs', 6);
+test_destroyed();
+done_testing();
