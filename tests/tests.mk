@@ -11,7 +11,7 @@
 #:   check-fuzz    every fuzz target for FUZZ_SECONDS (30)
 #:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
 #:   check-oracle-VERSION, check-boot, check-scratch, check-survive, check-toggle, check-testbed   parts of it
-#:   check-libvirt attaching to libvirt domains (KILLS=200 for a campaign)
+#:   check-libvirt attaching to libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
 #:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
 #:   check-long    the long campaigns
 #:   bench         cost figures in the deterministic testbed, to $(O)/bench.json
@@ -113,13 +113,15 @@ check-testbed: guest-parts
 check-errors: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/errors/*.t
 
-# Domains are emulated by plain QEMU: no KVM host around them.
-.PHONY: check-libvirt
-check-libvirt: guest-parts
-	$(Q)O=$(abspath $(O)) prove -e perl tests/libvirt/attach.t
+# Domains are emulated by plain QEMU: no KVM host around them, but for kvm.t.
+LIBVIRT_TARGETS := $(patsubst tests/libvirt/%.t,check-libvirt-%,$(wildcard tests/libvirt/*.t))
+.PHONY: check-libvirt $(LIBVIRT_TARGETS)
+check-libvirt: $(LIBVIRT_TARGETS)
+$(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
+	$(Q)O=$(abspath $(O)) prove -e perl tests/libvirt/$*.t
 
 # Each part is one busy core; the long ones first.
-GUEST_PARTS := check-toggle check-survive check-libvirt check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
+GUEST_PARTS := check-toggle check-survive $(LIBVIRT_TARGETS) check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
 check-guest: guest-parts
 	$(Q)$(MAKE) --no-print-directory -j2 -O $(GUEST_PARTS)
 
@@ -140,7 +142,7 @@ demo:
 # with the smallest ring.
 check-long: guest-parts
 	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=5000 LONG=1
-	$(Q)$(MAKE) --no-print-directory check-libvirt KILLS=200 ITERATIONS_SCALE=40
+	$(Q)$(MAKE) --no-print-directory check-libvirt LONG=1 KILLS=200 DAEMON_KILLS=20 WATCHDOG_KILLS=20 ATTACHES=500
 	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
 	$(Q)$(MAKE) --no-print-directory check-dump GUEST='5.10 6.1 6.12 7.0' MODELS='max qemu64'
 	$(Q)$(MAKE) --no-print-directory check-oracle-7.0/4 GUEST=7.0/4

@@ -97,9 +97,12 @@ sub trace_dir { return "$work/out/$traces" }
 # The one before was meant.
 sub last_trace { $traces-- }
 
+# Of the last trace: allocations, frees, and what was lost in whatever way.
 sub report {
 	my ($status, $text) = $libvirt->run("$work/sonde", 'report', '--json', trace_dir());
-	return map { $text =~ /"$_":\s*(\d+)/ ? $1 : -1 } qw(alloc_events free_events overruns);
+	my ($allocs, $frees, $overruns, $lost) =
+		map { $text =~ /"$_":\s*(\d+)/ ? $1 : die "report: no $_: $text" } qw(alloc_events free_events overruns lost);
+	return ($allocs, $frees, $overruns + $lost);
 }
 
 sub sidecar { return Libvirt::slurp(trace_dir() . "/.sonde.json") }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # A libvirt of our own, unprivileged and without systemd: virsh starts libvirtd in session mode, with
-# all its folders in a temporary one. Domains are emulated QEMU guests that boot a kernel directly.
+# all its folders in a temporary one. Domains are QEMU guests that boot a kernel directly, emulated unless
+# DOMAIN_TYPE=kvm.
 package Libvirt;
 
 use strict;
@@ -107,6 +108,7 @@ sub domain {
 	}
 	open my $serial, '>', "$work/$name.serial" or die $!;
 	chmod 0666, "$work/$name.serial";
+	my $type = $ENV{DOMAIN_TYPE} // 'qemu';
 	my $ports = "<controller type='pci' model='pcie-root-port'/>" x 2;
 	my $root = $option{machine} eq 'q35' ? "<controller type='pci' model='pcie-root'/>$ports" : '';
 	my $backing = $option{memory} eq 'shared'
@@ -120,7 +122,7 @@ sub domain {
 	my $more = join '', map { "<qemu:arg value='$_'/>" } @{$option{arguments} // []};
 	open my $xml, '>', "$work/$name.xml" or die $!;
 	print $xml <<"XML";
-<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name><memory unit='MiB'>384</memory><vcpu>$option{cpus}</vcpu>$backing
+<domain type='$type' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name><memory unit='MiB'>384</memory><vcpu>$option{cpus}</vcpu>$backing
 <os><type arch='x86_64' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
 <initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 panic=-1 $option{cmdline}</cmdline></os>
 <features><acpi/><apic/>$tcg</features>

@@ -62,6 +62,25 @@ sub check_process {
 	}
 }
 
+# A tracer that does not run: its rings fill, for which vCPUs wait once and for half a second. Then
+# events are lost, and counted, and the guest goes on.
+sub test_stopped {
+	my $pid = $libvirt->spawn('stopped', attach_command('t'));
+	ok(wait_tracing(), 'tracer to be stopped: traced');
+	kill STOP => $pid;
+	sleep 3;
+	my $before = ticks('t');
+	sleep 3;
+	cmp_ok(ticks('t'), '>', $before, 'tracer stopped for 6 s: the guest makes progress');
+	kill CONT => $pid;
+	sleep 0.5;
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, 'tracer goes on: it ends as it should') or diag(log_of('stopped'));
+	my ($allocs, $frees, $gone) = report();
+	cmp_ok($gone, '>', 1000, sprintf 'tracer stopped: %d events traced, %d lost and counted', $allocs + $frees, $gone);
+	is_as_before('t', 'tracer stopped');
+}
+
 AttachTest::start();
 open my $rc, '>', "$work/busy.rc" or die $!;
 print $rc <<'RC';
@@ -95,4 +114,5 @@ is(still_mapped($libvirt->qemu('t')), 0, 'QEMU has nothing of our memory mapped'
 check_process('QEMU', @qemu);
 check_process('libvirtd', @daemon);
 is_as_before('t', "$attaches attachments");
+test_stopped();
 done_testing();
