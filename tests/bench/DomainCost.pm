@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What sonde attach costs a workload in a libvirt domain: not attached, attached in each mode, and
+# detached again. The domain is emulated with -icount, so that its own clock counts its instructions;
+# what it waits for while it is stopped only a clock outside tells.
+package DomainCost;
+
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use Time::HiRes qw(sleep time);
+
+use lib dirname(realpath(__FILE__)) . '/../libvirt';
+use Libvirt;
+
+use constant { RUN => 100, BOOT_S => 300 };
+
+# By mode: options of sonde attach, and iterations, fewer where each event takes milliseconds.
+my %mode = (
+	exitless => {options => [], runs => RUN},
+	breakpoints => {options => [qw(--mode trap --max-rate 0)], runs => 1},
+);
+
+# Wait for the next line of the guest that matches; $seen is how much of the console is old.
+sub expect {
+	my ($self, $pattern, $seconds) = @_;
+	my $end = time + $seconds;
+	while (time < $end) {
+		my $new = substr $self->{libvirt}->serial('bench'), $self->{seen};
+		if ($new =~ /$pattern/) {
+			$self->{seen} += $+[0];
+			return $1;
+		}
+		sleep 0.02;
+	}
+	die "bench: the domain does not say $pattern\n";
+}
+
+sub cost {
+	my ($self, $runs) = @_;
+	my $from = time;
+	$self->{libvirt}->tell('bench', "run $runs");
+	my $ns = expect($self, qr/sonde-timed: (\d+)\r?\n/, 1200);
+	return {instructions => $ns / $runs, seconds => (time - $from) / $runs};
+}
+
+sub wait_tracing {
+	my ($self, $trace) = @_;
+	my $end = time + 60;
+	until (Libvirt::slurp("$trace/.sonde.json") =~ /"started_realtime_ns": [1-9]/) {
+		die "bench: attach: ", Libvirt::slurp($self->{libvirt}->work . '/attach.txt') if time > $end;
+		sleep 0.05;
+	}
+}
+
+sub attached {
+	my ($self, $mode) = @_;
+	my $libvirt = $self->{libvirt};
+	my $trace = $libvirt->work . '/out/' . ++$self->{traces};
+	my $pid = $libvirt->spawn('attach', $libvirt->sonde('attach', 'bench', '-k', $libvirt->work . '/bench.kernel',
+		'-o', $trace, @{$mode{$mode}{options}}));
+	wait_tracing($self, $trace);
+	my $cost = cost($self, $mode{$mode}{runs});
+	kill INT => $pid;
+	$libvirt->wait_for($pid, 120) == 130 or die 'bench: attach: ', Libvirt::slurp($libvirt->work . '/attach.txt');
+	my ($status, $text) = $libvirt->run($libvirt->work . '/sonde', 'report', '--json', $trace);
+	$text =~ /"lost": 0\b/ && $text =~ /"overruns": 0\b/ or die "bench: events were lost: $text\n";
+	return $cost;
+}
+
+sub boot {
+	my ($libvirt, $kernel, $initrd) = @_;
+	my $self = {libvirt => $libvirt, seen => 0, traces => 0};
+	$libvirt->domain('bench', kernel => $kernel, initrd => $initrd, cpus => 1, machine => 'q35', memory => 'shared',
+		cmdline => 'quiet nokaslr', line => 1, arguments => ['-icount', 'shift=0,sleep=off']);
+	expect($self, qr/sonde-loop: ready\r?\n/, BOOT_S);
+	cost($self, RUN); # fills the guest's caches
+	return $self;
+}
+
+# Of each round, by what was attached.
+sub run {
+	my ($sonde, $rounds, $kernel, $initrd) = @_;
+	my $libvirt = Libvirt->start($sonde);
+	my $self = boot($libvirt, $kernel, $initrd);
+	my @rounds;
+	for my $round (1 .. $rounds) {
+		print STDERR "bench: domain, round $round\n";
+		my %cost = (detached => cost($self, RUN));
+		$cost{$_} = attached($self, $_) for sort keys %mode;
+		$cost{again} = cost($self, RUN);
+		push @rounds, \%cost;
+	}
+	$libvirt->destroy('bench');
+	return \@rounds;
+}
+
+1;
