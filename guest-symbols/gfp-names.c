@@ -35,10 +35,11 @@ void gfp_names_read(const struct kernel_image *image, struct trace_info *info)
 		struct gfp_name *name = &info->gfp_names[info->nr_gfp_names];
 		const uint8_t *bytes = kernel_image_bytes(image, table, ENTRY_SIZE);
 		struct cursor entry = cursor_make(bytes, bytes ? ENTRY_SIZE : 0);
+		uint64_t text;
 
 		name->mask = cursor_u64(&entry);
-		if (!name->mask ||
-		    !read_name(image, cursor_u64(&entry), name->name, sizeof(name->name)))
+		text = cursor_u64(&entry) - image->bytes_slide;
+		if (!name->mask || !read_name(image, text, name->name, sizeof(name->name)))
 			return;
 		info->nr_gfp_names++;
 		table += ENTRY_SIZE;

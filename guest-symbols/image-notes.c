@@ -65,15 +65,31 @@ static bool find_build_id(struct kernel_image *image, struct cursor notes)
 	return false;
 }
 
+/* In what was read from memory no program header tells where they are. */
+static void find_between_symbols(struct kernel_image *image)
+{
+	uint64_t start = symbols_address(image->symbols, "__start_notes");
+	uint64_t stop = symbols_address(image->symbols, "__stop_notes");
+	size_t size = stop > start ? stop - start : 0;
+	const uint8_t *notes = kernel_image_bytes(image, start, size);
+
+	if (size && notes)
+		find_build_id(image, cursor_make(notes, size));
+}
+
 int image_notes_load(struct kernel_image *image, const struct elf_view *view, struct error *err)
 {
-	for (unsigned int i = 0; i < view->nr_segments; i++) {
+	bool found = false;
+
+	for (unsigned int i = 0; !found && i < view->nr_segments; i++) {
 		Elf64_Phdr phdr = elf_view_segment(view, i);
 
-		if (phdr.p_type == PT_NOTE && phdr.p_offset <= view->size &&
-		    phdr.p_filesz <= view->size - phdr.p_offset &&
-		    find_build_id(image, cursor_make(view->bytes + phdr.p_offset, phdr.p_filesz)))
-			break;
+		found = phdr.p_type == PT_NOTE && phdr.p_offset <= view->size &&
+			phdr.p_filesz <= view->size - phdr.p_offset &&
+			find_build_id(image,
+				      cursor_make(view->bytes + phdr.p_offset, phdr.p_filesz));
 	}
+	if (!found)
+		find_between_symbols(image);
 	return load_banner(image, err);
 }

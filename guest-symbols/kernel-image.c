@@ -115,7 +115,7 @@ static int load_btf(struct kernel_image *image, const struct elf_view *view, str
 	return bytes ? btf_parse(bytes, size, &image->btf, err) : 0;
 }
 
-static int load(struct kernel_image *image, const struct elf_view *view, struct error *err)
+static int load_facts(struct kernel_image *image, const struct elf_view *view, struct error *err)
 {
 	int ret = load_symbols(image, view, err);
 
@@ -125,10 +125,15 @@ static int load(struct kernel_image *image, const struct elf_view *view, struct 
 		ret = load_bytes(image, view, err);
 	if (!ret)
 		ret = image_notes_load(image, view, err);
+	return ret ? ret : load_btf(image, view, err);
+}
+
+static int load(struct kernel_image *image, const struct elf_view *view, struct error *err)
+{
+	int ret = load_facts(image, view, err);
+
 	if (!ret)
 		ret = load_sites(image, view, err);
-	if (!ret)
-		ret = load_btf(image, view, err);
 	return ret ? ret : alloc_points_resolve(image, &image->alloc, err);
 }
 
@@ -160,6 +165,25 @@ int kernel_image_load_with(const struct kernel_file *file, struct symbol_table *
 int kernel_image_load(const struct kernel_file *file, struct kernel_image **out, struct error *err)
 {
 	return kernel_image_load_with(file, NULL, out, err);
+}
+
+int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
+				    struct error *err)
+{
+	struct kernel_image *image = calloc(1, sizeof(*image));
+	struct elf_view view;
+	int ret;
+
+	if (!image)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = elf_view_init(&view, elf, size, err);
+	if (!ret)
+		ret = load_facts(image, &view, err);
+	if (ret)
+		kernel_image_destroy(image);
+	else
+		*out = image;
+	return ret;
 }
 
 void kernel_image_destroy(struct kernel_image *image)

@@ -22,7 +22,7 @@ struct kernel_image {
 	uint8_t build_id[32];
 	size_t build_id_size; /* 0 = none */
 	struct symbol_table *symbols;
-	const char *symbol_source; /* "symtab", "kallsyms", or "System.map" */
+	const char *symbol_source; /* "symtab", "kallsyms", "System.map" or "kallsyms in memory" */
 	struct btf_types *btf;     /* NULL if the image has no .BTF */
 	uint64_t *mcount_sites;    /* sorted */
 	size_t nr_mcount_sites;
@@ -31,6 +31,7 @@ struct kernel_image {
 	uint64_t text, stext, etext, end; /* _text, _stext, _etext, _end */
 	uint8_t *init_bytes; /* initial contents of [text, text + init_size) as linked */
 	size_t init_size;
+	uint64_t bytes_slide; /* that pointers within init_bytes have: 0 unless read from memory */
 	struct alloc_points alloc;
 };
 
@@ -42,6 +43,13 @@ int kernel_image_load(const struct kernel_file *file, struct kernel_image **out,
 int kernel_image_load_with(const struct kernel_file *file, struct symbol_table *symbols,
 			   struct kernel_image **out, struct error *err);
 void kernel_image_destroy(struct kernel_image *image);
+
+/*
+ * Of a kernel in an ELF file that is in memory and borrowed, everything but the lists of sites and
+ * what depends on them (running-image.h).
+ */
+int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
+				    struct error *err);
 
 /* The link-time bytes at [address, address + size), or NULL if not wholly in the image. */
 const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t address, size_t size);

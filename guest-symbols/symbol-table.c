@@ -3,10 +3,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/name-index.h"
+
+/* __START_KERNEL_map (Documentation/arch/x86/x86_64/mm.rst) */
+#define KERNEL_ADDRESSES 0xffffffff80000000
 
 struct symbol_table {
 	struct symbol *v;
@@ -192,4 +196,23 @@ const struct symbol *symbols_covering(const struct symbol_table *table, uint64_t
 		if (rank(&table->v[--i]) >= rank(best))
 			best = &table->v[i];
 	return best;
+}
+
+int symbols_rebase(struct symbol_table *table, uint64_t slide, struct error *err)
+{
+	size_t first = table->n;
+
+	/* They are sorted: kernel addresses come last, and stay in order. */
+	while (first && table->v[first - 1].address >= KERNEL_ADDRESSES)
+		first--;
+	if (first < table->n && slide > table->v[first].address - KERNEL_ADDRESSES)
+		return error_set_at(err, EBADMSG, table->v[first].address,
+				    "kernel cannot have been moved by 0x%" PRIx64, slide);
+	/* ... and what lies before the first of them reaches up to it. */
+	for (size_t i = first; i && first < table->n; i--)
+		if (table->v[i - 1].address + table->v[i - 1].size == table->v[first].address)
+			table->v[i - 1].size -= slide;
+	for (size_t i = first; i < table->n; i++)
+		table->v[i].address -= slide;
+	return 0;
 }

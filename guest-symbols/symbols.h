@@ -32,6 +32,13 @@ const struct symbol *symbols_covering(const struct symbol_table *table, uint64_t
 /* From the kallsyms tables inside a vmlinux ELF without a symbol table. */
 int symbols_from_kallsyms(const uint8_t *elf, size_t size, struct symbol_table **out,
 			  struct error *err);
+/*
+ * Move the kernel's addresses down by `slide`, but not what is no kernel address (offsets of
+ * per-CPU variables). Not while anybody uses the table. -EBADMSG, and nothing is moved, if one
+ * would not be a kernel address any more.
+ */
+int symbols_rebase(struct symbol_table *table, uint64_t slide, struct error *err);
+
 /* From an ELF .symtab (libelf). -ENOENT if it has none. */
 int symbols_from_elf(const uint8_t *elf, size_t size, struct symbol_table **out, struct error *err);
 /* From the text of a System.map. */
