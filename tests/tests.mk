@@ -66,7 +66,8 @@ check-fuzz: $(FUZZ_TARGETS)
 -include $(wildcard $(O)/fuzz/*/*.d)
 
 # Memory dumps of real kernels under plain QEMU, read by introspect/.
-$(O)/tests/introspect/dump-facts: $(O)/tests/introspect/dump-facts.o $(O)/libsonde.a
+DUMP_FACTS_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tests/introspect/*.c))
+$(O)/tests/introspect/dump-facts: $(DUMP_FACTS_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 

@@ -5,7 +5,7 @@
  * Print what introspect/ finds in a memory dump of a guest, for dump.t to compare with what the
  * guest and QEMU said. MEMORY "none" is RAM in which a decompressor has just put KERNEL. Each vCPU
  * has its control registers on the command line. Queries on standard input, one a line: translate
- * GVA, name GVA, object GVA, caches, tasks, stacks
+ * GVA, name GVA, object GVA, caches, tasks, stacks, identify VCPU
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +18,7 @@
 #include "introspect/modules.h"
 #include "introspect/orc.h"
 #include "introspect/slab.h"
+#include "tests/introspect/identity-facts.h"
 
 enum { MAX_LIST = 10000, MAX_FRAMES = 32 };
 
@@ -172,6 +173,8 @@ static void answer(const char *line)
 		for_each_task(print_task);
 	} else if (!strcmp(verb, "stacks")) {
 		for_each_task(print_stack);
+	} else if (!strcmp(verb, "identify")) {
+		print_identity(&kernel, (unsigned int)gva);
 	}
 }
 

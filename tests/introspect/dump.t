@@ -282,6 +282,21 @@ sub test_stacks {
 	cmp_ok($compared, '>', keys(%theirs) * 2 / 3, "$name: most tasks' stacks are comparable");
 }
 
+# What is read from memory with one vCPU's registers, in user mode too, is what the kernel's file says: all of it.
+sub test_identity {
+	my ($name, $vcpus, $ask) = @_;
+	for my $vcpu (0 .. $#$vcpus) {
+		my ($found, @facts) = $ask->("identify $vcpu");
+		my $what = "$name: read from memory, vCPU $vcpu in CPL $vcpus->[$vcpu]{CPL}";
+		like($found, qr/^identity \w+ \w+ known$/, "$what: slide known");
+		is(scalar(@facts), 7, "$what: all is told");
+		for (@facts) {
+			my ($compared, $different) = /(\d+) compared, (\d+) different$/;
+			ok(($compared // 0) > 0 && $different == 0, "$what: $_");
+		}
+	}
+}
+
 sub test_running {
 	my ($name, $version, $kernel, $guest) = @_;
 	my $serial = slurp($guest->{serial});
@@ -298,6 +313,7 @@ sub test_running {
 	test_modules($name, $serial, $ask);
 	test_tasks($name, $serial, $ask);
 	test_stacks($name, $serial, $ask);
+	test_identity($name, \@vcpus, $ask);
 	test_others($name, $version, $dump);
 }
 
