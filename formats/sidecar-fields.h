@@ -12,6 +12,7 @@
 	X(tracers)         \
 	X(banner)          \
 	X(build_id)        \
+	X(symbol_source)   \
 	X(clock)           \
 	X(ended)
 

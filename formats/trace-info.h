@@ -17,14 +17,15 @@ struct gfp_name {
 /* What the sidecar `sonde.json` says about a trace besides its records. Plain data, copied whole.
  */
 struct trace_info {
-	char tool_version[32]; /* Sonde's version that recorded */
-	char mode[16];         /* "trap" or "exitless" */
-	char tracers[128];     /* trace specs, comma separated: "kmem" */
-	char banner[256];      /* the guest's linux_banner, without newline */
-	char build_id[65];     /* hex; empty if the image has none */
-	int64_t virt_slide;    /* run-time minus link-time virtual address of the kernel image */
-	uint64_t phys_base;    /* guest-physical address of _text */
-	char clock[32];        /* what the time stamps count: "kvmclock" */
+	char tool_version[32];  /* Sonde's version that recorded */
+	char mode[16];          /* "trap" or "exitless" */
+	char tracers[128];      /* trace specs, comma separated: "kmem" */
+	char banner[256];       /* the guest's linux_banner, without newline */
+	char build_id[65];      /* hex; empty if the image has none */
+	char symbol_source[32]; /* "symtab", "kallsyms", "kallsyms in memory" */
+	int64_t virt_slide;     /* run-time minus link-time virtual address of the kernel image */
+	uint64_t phys_base;     /* guest-physical address of _text */
+	char clock[32];         /* what the time stamps count: "kvmclock" */
 	int64_t started_realtime_ns; /* host CLOCK_REALTIME at the start of tracing */
 	int64_t started_ns;          /* the trace clock at the same moment */
 	char ended[80]; /* what else than its user ended tracing: "the domain was reset"; or empty

@@ -137,6 +137,9 @@ static int read_chain(const struct kernel *kernel, struct sites *sites, struct e
 	ret = get_layout(kernel, &layout, err);
 	if (!ret)
 		ret = kernel_read(kernel, start, &page, sizeof(page), err);
+	if (!ret && !page)
+		ret = error_set_at(err, EAGAIN, start,
+				   "the kernel has not set up its mcount sites yet");
 	for (int i = 0; !ret && page; i++) {
 		ret = i < MAX_PAGES ? read_page(kernel, &layout, &page, sites, err)
 				    : error_set_at(err, EBADMSG, page,

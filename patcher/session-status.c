@@ -83,6 +83,9 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	snprintf(info->banner, sizeof(info->banner), "%s", s->image->banner);
 	for (size_t i = 0; i < s->image->build_id_size; i++)
 		snprintf(info->build_id + 2 * i, 3, "%02x", s->image->build_id[i]);
+	if (s->image->symbol_source)
+		snprintf(info->symbol_source, sizeof(info->symbol_source), "%s",
+			 s->image->symbol_source);
 	gfp_names_read(s->image, info);
 	info->virt_slide = (int64_t)s->kernel.virt_slide;
 	info->phys_base = s->kernel.phys_text;

@@ -339,6 +339,25 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	return ret;
 }
 
+int trace_session_plan(struct trace_session *s, const char *const *specs,
+		       const struct site_plan **out, struct error *err)
+{
+	int ret;
+
+	if (s->enabled)
+		return error_set(err, EALREADY, "tracing is on already");
+	ret = keep_specs(s, specs, err);
+	if (!ret)
+		ret = trace_session_locate(s, err);
+	if (!ret)
+		ret = create_tracers(s, err);
+	if (!ret)
+		ret = site_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
+				     &s->traps, err);
+	*out = &s->plan;
+	return ret;
+}
+
 /* --- stop ----------------------------------------------------------------------------------- */
 
 int trace_session_stop(struct trace_session *s, struct error *err)

@@ -62,6 +62,13 @@ int trace_session_stop(struct trace_session *session, struct error *err);
 /* The same at the end, when the guest does not run any more. 0 also if not started. */
 int trace_session_end(struct trace_session *session, struct error *err);
 
+/*
+ * What a start would patch, and what it would refuse, as the guest's text stands now; nothing is
+ * changed. *out is the session's until the next start. Errors as trace_session_start().
+ */
+int trace_session_plan(struct trace_session *session, const char *const *specs,
+		       const struct site_plan **out, struct error *err);
+
 enum { TRACE_MAX_TRACERS = 8, TRACE_SPEC_MAX = 64, TRACE_MAX_VCPUS = 64 };
 
 struct trace_status {

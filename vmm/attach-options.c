@@ -37,13 +37,14 @@ static const struct option long_options[] = {
 };
 
 static const char help[] =
-	"usage: sonde attach [-c URI] DOMAIN -k KERNEL -o DIR [options]\n"
+	"usage: sonde attach [-c URI] DOMAIN -o DIR [options]\n"
 	"Trace a running libvirt domain of QEMU on this host, and leave it as it was.\n"
 	"\n"
 	"  -c, --connect URI     libvirt's; qemu:///system, qemu:///session (default: libvirt's "
 	"own)\n"
 	"  DOMAIN                its name, uuid or id\n"
-	"  -k, --kernel FILE     the kernel that runs in it: bzImage or ELF vmlinux\n"
+	"  -k, --kernel FILE     the kernel that runs in it, bzImage or ELF vmlinux, instead of\n"
+	"                        reading it from the guest's memory; another build is refused\n"
 	"      --trace SPEC      what to trace (kmem); may be repeated\n"
 	"  -o, --output DIR      write the trace there\n"
 	"      --format FORMAT   of the trace: ctf (default) or kmemtrace\n"
@@ -53,8 +54,8 @@ static const char help[] =
 	"      --duration SEC    end after so long\n"
 	"      --until-events N  end after so many events\n"
 	"      --monitor SOCKET  listen there for 'sonde ctl' and QMP clients\n"
-	"      --dry-run         say what would be done, and change nothing\n"
-	"  -v, --verbose         say how the guest is reached\n"
+	"      --dry-run         list what would be changed, and change nothing\n"
+	"  -v, --verbose         say how the guest is reached, and which kernel runs there\n"
 	"\n"
 	"Ctrl-C detaches. If it is killed, a watchdog puts the domain back; if that is killed "
 	"too,\n"
@@ -155,9 +156,6 @@ static int check(const struct attach_options *o)
 {
 	if (!o->domain)
 		return cli_usage(verb, "no domain: name one; see 'virsh list'");
-	if (!o->kernel)
-		return cli_usage(verb,
-				 "no kernel: give the file of the one that runs there with -k");
 	if (!o->output && !o->dry_run)
 		return cli_usage(verb, "no directory for the trace: add -o DIR");
 	return 0;

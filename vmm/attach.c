@@ -2,12 +2,7 @@
 #include "vmm/attach.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include "introspect/kernel.h"
 #include "vmm/libvirt-recover.h"
-#include "vmm/libvirt-shmem.h"
 
 enum {
 	RING_BYTES = 1 << 20, /* of one vCPU; smaller where they do not fit */
@@ -34,11 +29,12 @@ static int claim(struct attach *a, struct error *err)
 	return rc ? rc : libvirt_watchdog_arm(&a->watchdog, a->domain.uuid, err);
 }
 
-static int create_trace(struct attach *a, struct error *err)
+static int create_trace(struct attach *a, struct kernel_image *image, struct error *err)
 {
 	const struct attach_options *o = a->options;
 	struct run_trace_config config = {
 		.kernel = o->kernel,
+		.image = image,
 		.dir = o->dry_run ? NULL : o->output,
 		.specs = o->traces,
 		.nr_vcpus = libvirt_guest(a->guest)->nr_vcpus,
@@ -51,21 +47,25 @@ static int create_trace(struct attach *a, struct error *err)
 	return run_trace_create(&config, &a->trace, err);
 }
 
-static int find_kernel(struct attach *a, struct kernel *out, struct error *err)
+/* The image from its file, or from the guest's own memory. */
+static int find_kernel(struct attach *a, struct error *err)
 {
-	int rc = kernel_locate(libvirt_guest(a->guest), run_trace_image(a->trace), out, err);
+	const char *path = a->options->kernel;
+	struct kernel_image *image = NULL;
+	int rc = 0;
 
-	if (rc == -EAGAIN)
-		return error_set(err, ENOENT,
-				 "the kernel of %s does not run in domain %s: another system, or "
-				 "still in its firmware or early boot",
-				 a->options->kernel, a->domain.name);
+	if (!path)
+		rc = attach_kernel_identify(&a->domain, a->guest, &image, &a->kernel, err);
+	if (!rc)
+		rc = create_trace(a, image, err);
+	if (!rc && path)
+		rc = attach_kernel_check(&a->domain, a->guest, run_trace_image(a->trace), path,
+					 &a->kernel, err);
 	return rc;
 }
 
 int attach_open(struct attach *a, const struct attach_options *options, struct error *err)
 {
-	struct kernel kernel;
 	int rc = 0;
 
 	*a = (struct attach){.options = options, .watchdog = {.fd = -1}, .journal = {.fd = -1}};
@@ -83,9 +83,7 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 		rc = claim(a, err);
 	if (!rc)
 		rc = libvirt_guest_create(&a->domain, &a->journal, false, &a->guest, err);
-	if (!rc)
-		rc = create_trace(a, err);
-	return rc ? rc : find_kernel(a, &kernel, err);
+	return rc ? rc : find_kernel(a, err);
 }
 
 /* --- tracing --------------------------------------------------------------------------------- */
@@ -183,23 +181,4 @@ void attach_close(struct attach *a)
 {
 	run_trace_destroy(a->trace);
 	a->trace = NULL;
-}
-
-void attach_print(struct attach *a, FILE *to)
-{
-	struct kernel kernel;
-
-	fprintf(to, "domain   %s (%s), %u vCPUs\n", a->domain.name, a->domain.uuid,
-		libvirt_guest(a->guest)->nr_vcpus);
-	fprintf(to, "memory   %s\n", libvirt_guest_memory_text(a->guest));
-	if (!find_kernel(a, &kernel, NULL))
-		fprintf(to,
-			"kernel   %s\n         slide 0x%" PRIx64 ", guest-physical 0x%" PRIx64 "\n",
-			run_trace_image(a->trace)->banner, kernel.virt_slide, kernel.phys_text);
-	fprintf(to,
-		"device   a %d MiB <shmem> (ivshmem-plain) is plugged in, and out at the end\n"
-		"patches  5 bytes at each traced function's entry and return, put back at the end\n"
-		"risks    the domain stands still for a moment at the start and at the end;\n"
-		"         libvirt marks it as tainted, as for every use of its monitor\n",
-		LIBVIRT_SHMEM_BYTES >> 20);
 }

@@ -2,6 +2,8 @@
 #ifndef SONDE_VMM_ATTACH_H
 #define SONDE_VMM_ATTACH_H
 
+#include <stdio.h>
+#include "vmm/attach-kernel.h"
 #include "vmm/attach-options.h"
 #include "vmm/libvirt-events.h"
 #include "vmm/libvirt-guest.h"
@@ -17,6 +19,7 @@ struct attach {
 	struct libvirt_journal journal;
 	struct libvirt_guest *guest;
 	struct run_trace *trace;
+	struct attach_kernel kernel;
 	bool begun; /* tracing */
 };
 
@@ -41,7 +44,10 @@ int attach_look(struct attach *attach, const char **why, struct error *err);
 int attach_end(struct attach *attach, struct error *err);
 void attach_close(struct attach *attach);
 
-/* For --dry-run and -v, on `to`. */
+/* For -v: the domain, how its memory is read, and its kernel. */
 void attach_print(struct attach *attach, FILE *to);
+
+/* For --dry-run: these, and all that would be changed. -errno if it could not be. */
+int attach_print_plan(struct attach *attach, FILE *to, struct error *err);
 
 #endif

@@ -177,8 +177,10 @@ static int attach_and_run(struct attaching *self)
 	struct error err = {0}, undone = {0};
 	int rc = attach_open(&self->attach, &self->options, &err), end;
 
-	if (!rc && (self->options.verbose || self->options.dry_run))
-		attach_print(&self->attach, self->options.dry_run ? stdout : stderr);
+	if (!rc && self->options.dry_run)
+		rc = attach_print_plan(&self->attach, stdout, &err);
+	else if (!rc && self->options.verbose)
+		attach_print(&self->attach, stderr);
 	if (!rc && !self->options.dry_run)
 		rc = run(self, &reason, &err);
 	end = attach_end(&self->attach, &undone);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "vmm/libvirt-reply.h"
+#include "vmm/libvirt-slot.h"
 
 /*
  * libvirt lets users name devices "ua-...", and calls their memory "shmmem-" and that. Each name is
@@ -24,7 +25,6 @@ enum { ALIAS_DIGITS = 16, ALIAS_SIZE = sizeof(alias_start) + ALIAS_DIGITS };
 
 enum {
 	MEMORY_BAR = 2, /* of ivshmem-plain (QEMU, docs/specs/ivshmem-spec) */
-	MAX_BUS = 64,
 	POLL_MS = 50,
 	PLUG_TRIES = 100,   /* 5 s */
 	UNPLUG_TRIES = 200, /* 10 s: the guest may wait 5 s for a pressed button to be released */
@@ -100,21 +100,6 @@ static int attach(struct libvirt_domain *domain, const char *alias, unsigned int
 	return libvirt_error(domain, "libvirt refuses a <shmem> device", err);
 }
 
-/* An empty root port, in XML that libvirt has written. 0: none behind `bus`. */
-static unsigned int next_root_port(const char *xml, unsigned int bus)
-{
-	char controller[80], used[24];
-
-	while (++bus < MAX_BUS) {
-		snprintf(controller, sizeof(controller),
-			 "<controller type='pci' index='%u' model='pcie-root-port'>", bus);
-		snprintf(used, sizeof(used), " bus='0x%02x' ", bus);
-		if (strstr(xml, controller) && !strstr(xml, used))
-			return bus;
-	}
-	return 0;
-}
-
 /*
  * Where libvirt itself has a place for a conventional PCI device, or on an empty root port: it
  * puts it there only when told so.
@@ -130,7 +115,7 @@ static int attach_somewhere(struct libvirt_domain *domain, const char *alias, st
 	xml = domain->api->domain_xml(domain->domain, 0);
 	if (!xml)
 		return libvirt_error(domain, domain->name, err);
-	while (rc && (bus = next_root_port(xml, bus)))
+	while (rc && (bus = libvirt_next_root_port(xml, bus)))
 		rc = attach(domain, alias, bus, err);
 	free(xml);
 	if (rc)
@@ -230,6 +215,26 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 		libvirt_shmem_unmap(out);
 		libvirt_shmem_unplug(domain, NULL);
 	}
+	return rc;
+}
+
+int libvirt_shmem_describe(struct libvirt_domain *domain, char *text, size_t size,
+			   struct error *err)
+{
+	bool present = false;
+	int rc = libvirt_shmem_present(domain, &present, err);
+	char *xml;
+
+	if (!rc && present)
+		rc = error_set(err, EEXIST,
+			       "an earlier sonde's device is there: run 'sonde recover'");
+	if (rc)
+		return rc;
+	xml = domain->api->domain_xml(domain->domain, 0);
+	if (!xml)
+		return libvirt_error(domain, domain->name, err);
+	rc = libvirt_slot_describe(xml, text, size, err);
+	free(xml);
 	return rc;
 }
 

@@ -20,6 +20,10 @@ enum { LIBVIRT_SHMEM_BYTES = 2 << 20 }; /* as much as fits the window of a defau
 int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, struct error *err);
 void libvirt_shmem_unmap(struct guest_region *region);
 
+/* For people: where it would be plugged in; nothing is changed. Errors as libvirt_shmem_plug(). */
+int libvirt_shmem_describe(struct libvirt_domain *domain, char *text, size_t size,
+			   struct error *err);
+
 /* Take it out again and wait until the guest has let it go; 0 also if there is none. -ETIMEDOUT:
  * it will go when the guest next serves its PCI hot-plug. -EBUSY: not while the domain is paused.
  */

@@ -87,13 +87,12 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 
 	if (!ret && config->dir)
 		ret = trace_writer_prepare(config->dir, err);
-	if (ret)
-		return ret;
-	t = calloc(1, sizeof(*t));
-	if (!t || (config->dir && !(t->dir = strdup(config->dir)))) {
-		free(t);
-		return error_set(err, ENOMEM, "out of memory");
+	t = ret ? NULL : calloc(1, sizeof(*t));
+	if (!t) {
+		kernel_image_destroy(config->image);
+		return ret ? ret : error_set(err, ENOMEM, "out of memory");
 	}
+	t->image = config->image;
 	pthread_mutex_init(&t->lock, NULL);
 	t->specs = config->specs;
 	t->nr_vcpus = config->nr_vcpus;
@@ -101,7 +100,10 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 	t->options = config->options;
 	t->verb = config->verb;
 	t->clock = config->clock;
-	ret = load_image(config->kernel, &t->image, err);
+	if (config->dir && !(t->dir = strdup(config->dir)))
+		ret = error_set(err, ENOMEM, "out of memory");
+	if (!ret && !t->image)
+		ret = load_image(config->kernel, &t->image, err);
 	if (ret)
 		run_trace_destroy(t);
 	else

@@ -17,7 +17,8 @@
 struct run_trace;
 
 struct run_trace_config {
-	const char *kernel;       /* the same file that the machine boots */
+	const char *kernel;         /* the same file that the machine boots */
+	struct kernel_image *image; /* taken over instead, also on error; NULL: read the file */
 	const char *dir;          /* trace directory, new or empty; NULL: nothing will be traced */
 	const char *const *specs; /* NULL-terminated; tracing starts with the guest if not empty */
 	unsigned int nr_vcpus;

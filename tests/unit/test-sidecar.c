@@ -25,6 +25,7 @@ static const struct sidecar sample = {
 			.tool_version = "1.2",
 			.mode = "trap",
 			.banner = "Linux version 6.1",
+			.symbol_source = "kallsyms in memory",
 			.virt_slide = -4096,
 			.phys_base = 0x1000000,
 			.started_ns = 12,
@@ -52,6 +53,7 @@ static void check_info(const struct trace_info *info)
 	is_str(info->banner, "Linux version 6.1", "banner");
 	is_str(info->mode, "trap", "mode");
 	is_str(info->build_id, "", "empty string");
+	is_str(info->symbol_source, "kallsyms in memory", "where the symbols came from");
 	ok(info->virt_slide == -4096, "signed value");
 	is_u64(info->phys_base, 0x1000000, "address");
 	is_u64(info->null_allocs, 3, "count");
@@ -119,6 +121,7 @@ static void test_keys(void)
 		"tracers",
 		"banner",
 		"build_id",
+		"symbol_source",
 		"virt_slide",
 		"phys_base",
 		"clock",

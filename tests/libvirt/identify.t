@@ -1,0 +1,112 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# sonde attach without the kernel's file: it is found in the memory of a real domain, the same is
+# planned as with the file, and what --dry-run tells is true and changes nothing.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use File::Copy qw(copy);
+use Test::More;
+
+use lib dirname(realpath($0));
+use Libvirt;
+
+my $tests = dirname(realpath($0));
+my $tree = realpath("$tests/../..");
+my $build = realpath($ENV{O} // "$tree/build");
+my $kernel = "$build/kernels/6.1/vmlinuz";
+
+my $why = Libvirt::missing();
+plan skip_all => $why if $why;
+my $libvirt = Libvirt->start("$build/sonde");
+END { undef $libvirt } # before its folder goes
+my $work = $libvirt->work;
+
+sub start_domain {
+	my ($name, %option) = @_;
+	$libvirt->domain($name, kernel => $kernel, initrd => "$work/initrd", cpus => 1, machine => 'q35',
+		memory => 'shared', cmdline => '', %option);
+}
+
+sub attach { return $libvirt->run($libvirt->sonde('attach', @_)) }
+
+# Rows of the table: gva, gpa, bytes, what becomes of them, function.
+sub rows { return map { [/^ (f\w{15}) +(\w+)  ((?:\w\w )+) *(call at entry|jump at return) +(\w+)$/] } grep {/ at (?:entry|return) /} split /\n/, $_[0] }
+
+# Everything of a domain that a change would show in.
+sub state_of {
+	my ($name) = @_;
+	return join "\n", $libvirt->state_of($name), $libvirt->virsh('dumpxml', $name), glob "$work/run/sonde/* /dev/shm/ua-sonde-*";
+}
+
+sub test_dry_run {
+	my ($name) = @_;
+	my $before = state_of($name);
+	my ($status, $text) = attach($name, '--dry-run');
+	is($status, 0, "$name: --dry-run without -k: status 0") or diag($text);
+	is(state_of($name), $before, "$name: --dry-run changes nothing");
+	my ($told) = $libvirt->serial($name) =~ /(Linux version .*?)\r?\n/;
+	like($text, qr/^kernel   \Q$told\E$/m, "$name: the kernel that the guest's log begins with");
+	like($text, qr/read from guest memory, through the page tables of vCPU \d/, "$name: says where it was found");
+	like($text, qr/\d symbols \(kallsyms in memory\), \d+ mcount sites, BTF at 0x\w+ with \d+ types/, "$name: and what was found");
+	my @rows = rows($text);
+	my @untrue = grep { $libvirt->memory($name, '0x' . $_->[1], length($_->[2]) / 3) ne pack 'H*', $_->[2] =~ s/ //gr } @rows;
+	cmp_ok(@rows, '>', 20, "$name: " . @rows . ' places are listed');
+	is(@untrue, 0, "$name: each holds the bytes that are told, says QEMU");
+	return $text;
+}
+
+sub facts { return join "\n", (grep {/slide|mcount/} split /\n/, $_[0]), map {"@$_"} rows($_[0]) }
+
+sub test_as_with_file {
+	my ($name, $text) = @_;
+	my ($status, $with) = attach($name, '--dry-run', '-k', "$work/$name.kernel");
+	is($status, 0, "$name: --dry-run with -k: status 0") or diag($with);
+	is_deeply([map {"@$_"} rows($text)], [map {"@$_"} rows($with)], "$name: the same places as with the kernel's file");
+	is(($text =~ /(slide .*)/)[0], ($with =~ /(slide .*)/)[0], "$name: the same slide");
+}
+
+sub test_traces {
+	my ($name) = @_;
+	my ($status, $text) = attach($name, '-o', "$work/out/$name", '-v', '--duration', 3);
+	is($status, 0, "$name: traced without -k") or diag($text);
+	($status, $text) = $libvirt->run("$work/sonde", 'report', '--json', "$work/out/$name");
+	my %number = $text =~ /"(\w+_events|overruns)":\s*(\d+)/g;
+	cmp_ok($number{alloc_events} // 0, '>', 200, "$name: $number{alloc_events} allocations");
+	is($number{overruns}, 0, "$name: nothing lost");
+	my @sites = $text =~ /"symbol":\s*"(.*?)"/g;
+	my @named = grep {/^[\w.]+\+0x/} @sites;
+	ok(@sites > 10 && @named == @sites, "$name: all " . @sites . ' call sites have names');
+	like(Libvirt::slurp("$work/out/$name/.sonde.json"), qr/"symbol_source":\s*"kallsyms in memory"/, "$name: the sidecar says where they come from");
+	($status, $text) = $libvirt->run("$work/sonde", 'check', "$work/out/$name");
+	is($status, 0, "$name: sonde check finds nothing") or diag($text);
+}
+
+# A boot loader's stage for ever: real mode, at the first instruction of the kernel's setup code.
+sub test_not_booted {
+	copy($kernel, "$work/stuck") or die $!;
+	open my $file, '+<:raw', "$work/stuck" or die $!;
+	seek $file, 0x200, 0;
+	print $file "\xeb\xfe";
+	close $file;
+	start_domain('stuck', kernel => "$work/stuck");
+	my ($status, $text) = attach('stuck', '-o', "$work/out/stuck");
+	is($status, 1, 'not booted: refused');
+	like($text, qr/no kernel found in domain stuck: no vCPU is in a Linux kernel: .*; if Linux has booted there, give its image with -k/, 'not booted: says so');
+	is(scalar(split /\n/, $text), 1, 'not booted: in one line') or diag($text);
+	is($libvirt->state_of('stuck'), 'running', 'not booted: goes on');
+	$libvirt->destroy('stuck');
+}
+
+system("$tree/tests/testbed/build-initrd", "$work/initrd", "$tests/ticks=/etc/rc") == 0 or die "build-initrd: $?";
+start_domain('t');
+start_domain('four', cpus => 4, machine => 'pc', memory => 'private', kernel => "$build/kernels/6.12/vmlinuz");
+test_not_booted();
+for my $name (qw(t four)) {
+	ok($libvirt->wait_serial($name, qr/tick/, 120), "$name: the guest boots") or BAIL_OUT($libvirt->serial($name));
+	test_as_with_file($name, test_dry_run($name));
+	test_traces($name);
+}
+done_testing();

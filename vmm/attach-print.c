@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <inttypes.h>
+#include <stdio.h>
+#include "guest-symbols/kernel-image.h"
+#include "patcher/trace-session.h"
+#include "vmm/attach.h"
+#include "vmm/libvirt-shmem.h"
+
+enum { HEX_ROOM = 3 * PATCH_MAX_SIZE };
+
+/* --- the domain ------------------------------------------------------------------------------ */
+
+static void print_kernel(const struct attach_kernel *found, FILE *to)
+{
+	const struct kernel_image *image = found->kernel.image;
+
+	fprintf(to, "kernel   %s\n         ", image->banner);
+	if (image->build_id_size)
+		fputs("build id ", to);
+	for (size_t i = 0; i < image->build_id_size; i++)
+		fprintf(to, "%02x", image->build_id[i]);
+	fprintf(to, "\n         slide 0x%" PRIx64 ", guest-physical 0x%" PRIx64 "\n",
+		found->kernel.virt_slide, found->kernel.phys_text);
+	fprintf(to, "         %s\n", found->how);
+	fprintf(to, "         %zu symbols (%s), %zu mcount sites, ", symbols_count(image->symbols),
+		image->symbol_source, image->nr_mcount_sites);
+	if (image->btf)
+		fprintf(to, "BTF at 0x%" PRIx64 " with %zu types\n",
+			kernel_symbol(&found->kernel, "__start_BTF"), btf_count(image->btf));
+	else
+		fputs("no BTF\n", to);
+}
+
+void attach_print(struct attach *a, FILE *to)
+{
+	fprintf(to, "domain   %s (%s), %u vCPUs\n", a->domain.name, a->domain.uuid,
+		libvirt_guest(a->guest)->nr_vcpus);
+	fprintf(to, "memory   %s\n", libvirt_guest_memory_text(a->guest));
+	print_kernel(&a->kernel, to);
+}
+
+/* --- what would be done ---------------------------------------------------------------------- */
+
+static void print_device(struct attach *a, FILE *to)
+{
+	struct error err;
+	char place[160];
+
+	if (libvirt_shmem_describe(&a->domain, place, sizeof(place), &err))
+		fprintf(to, "device   cannot be plugged in: %s\n", err.text);
+	else
+		fprintf(to,
+			"device   <shmem> 'ua-sonde-...' of %d MiB (ivshmem-plain) is plugged in\n"
+			"         %s; it is taken out at the end\n",
+			LIBVIRT_SHMEM_BYTES >> 20, place);
+}
+
+static void print_risks(FILE *to)
+{
+	fputs("risks    the domain stands still when tracing begins and when it ends: 30 to 200 ms "
+	      "were\n"
+	      "         seen; libvirt tells its users of these pauses (suspended, resumed) and of "
+	      "the\n"
+	      "         device (added, removed), and marks the domain as tainted, as for every use "
+	      "of\n"
+	      "         its monitor; in between it cannot be migrated, nor saved\n",
+	      to);
+}
+
+static void print_row(const struct kernel *kernel, const struct patch *p, const char *becomes,
+		      FILE *to)
+{
+	char hex[HEX_ROOM + 1] = "";
+	uint64_t gpa = 0;
+
+	for (unsigned int i = 0; i < p->size && i < PATCH_MAX_SIZE; i++)
+		snprintf(hex + 3 * i, 4, "%02x ", p->old_bytes[i]);
+	kernel_translate(kernel, p->gva, &gpa, NULL);
+	fprintf(to, " %016" PRIx64 "  %12" PRIx64 "  %-15s%-20s%s\n", p->gva, gpa, hex, becomes,
+		p->function);
+}
+
+static void print_places(const struct kernel *kernel, const struct site_plan *plan, FILE *to)
+{
+	fprintf(to,
+		"patches  %zu function entries and %zu returns are changed, and put back at the "
+		"end\n\n %-16s  %12s  %-15s%-20sFUNCTION\n",
+		plan->entries.n, plan->returns.n, "GUEST-VIRTUAL", "PHYSICAL", "BYTES NOW",
+		"BECOMES");
+	for (size_t i = 0; i < plan->entries.n; i++)
+		print_row(kernel, &plan->entries.v[i], "call at entry", to);
+	for (size_t i = 0; i < plan->returns.n; i++)
+		print_row(kernel, &plan->returns.v[i], "jump at return", to);
+}
+
+static void print_refused(const struct site_plan *plan, FILE *to)
+{
+	if (plan->nr_refused)
+		fputs("\n NOT TRACED                REASON\n", to);
+	for (size_t i = 0; i < plan->nr_refused; i++)
+		fprintf(to, " %-24s  %s\n", plan->refused[i].function, plan->refused[i].reason);
+}
+
+int attach_print_plan(struct attach *a, FILE *to, struct error *err)
+{
+	const struct kernel *kernel = &a->kernel.kernel;
+	const struct site_plan *plan;
+	struct trace_session *session;
+	int rc;
+
+	attach_print(a, to);
+	print_device(a, to);
+	print_risks(to);
+	rc = trace_session_create(libvirt_guest(a->guest), kernel->image, NULL, &session, err);
+	if (rc)
+		return rc;
+	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
+	rc = trace_session_plan(session, a->options->traces, &plan, err);
+	if (!rc) {
+		print_places(kernel, plan, to);
+		print_refused(plan, to);
+	}
+	trace_session_destroy(session);
+	return rc;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_LIBVIRT_SLOT_H
+#define SONDE_VMM_LIBVIRT_SLOT_H
+
+#include <stddef.h>
+#include "formats/error.h"
+
+/*
+ * Where a PCI device can be plugged into a running domain, from its XML as libvirt writes it
+ * (libvirt, docs/formatdomain.rst, "Controllers"). Pure.
+ */
+
+/* The next empty PCIe root port behind `bus` (0: the first): its bus. 0: there is none. */
+unsigned int libvirt_next_root_port(const char *xml, unsigned int bus);
+
+/* For people: where libvirt will put a conventional PCI device. -ENOSPC: nowhere. */
+int libvirt_slot_describe(const char *xml, char *text, size_t size, struct error *err);
+
+#endif
