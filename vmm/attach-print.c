@@ -63,7 +63,9 @@ static void print_risks(FILE *to)
 	      "the\n"
 	      "         device (added, removed), and marks the domain as tainted, as for every use "
 	      "of\n"
-	      "         its monitor; in between it cannot be migrated, nor saved\n",
+	      "         its monitor, this listing's too; while traced it can be neither migrated "
+	      "nor\n"
+	      "         saved\n",
 	      to);
 }
 
@@ -88,9 +90,9 @@ static void print_places(const struct kernel *kernel, const struct site_plan *pl
 		plan->entries.n, plan->returns.n, "GUEST-VIRTUAL", "PHYSICAL", "BYTES NOW",
 		"BECOMES");
 	for (size_t i = 0; i < plan->entries.n; i++)
-		print_row(kernel, &plan->entries.v[i], "call at entry", to);
+		print_row(kernel, &plan->entries.v[i], "jump, at entry", to);
 	for (size_t i = 0; i < plan->returns.n; i++)
-		print_row(kernel, &plan->returns.v[i], "jump at return", to);
+		print_row(kernel, &plan->returns.v[i], "jump, at return", to);
 }
 
 static void print_refused(const struct site_plan *plan, FILE *to)

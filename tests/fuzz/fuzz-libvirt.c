@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "vmm/libvirt-journal.h"
 #include "vmm/libvirt-memory.h"
+#include "vmm/libvirt-registers.h"
 #include "vmm/libvirt-reply.h"
 #include "vmm/rsp.h"
 
@@ -80,12 +81,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct libvirt_mapping mapping;
 	char line[512];
 	struct libvirt_vcpu_state states[4];
+	struct guest_sregs vcpus[4];
 	uint64_t hva;
 
 	if (!size)
 		return 0;
 	snprintf(line, sizeof(line), "%.*s", (int)(size - 1), text);
-	switch (data[0] % 7) {
+	switch (data[0] % 8) {
 	case 0:
 		parse_ram(text, size - 1);
 		break;
@@ -103,6 +105,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 5:
 		libvirt_reply_vcpus(text, size - 1, states, 4, NULL);
+		break;
+	case 6:
+		libvirt_parse_registers(text, size - 1, vcpus, 4, NULL);
 		break;
 	default:
 		libvirt_parse_mapping(line, &mapping);

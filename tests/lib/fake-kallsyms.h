@@ -24,4 +24,15 @@ uint64_t fake_kallsyms_address(enum fake_kallsyms_layout layout, uint32_t i);
  * `room` bytes; 0 if they do not suffice. */
 size_t fake_kallsyms(enum fake_kallsyms_layout layout, uint64_t address, uint8_t *out, size_t room);
 
+/* The same of up to FAKE_KALLSYMS_MAX symbols of one's own, more than 256, sorted by address; the
+ * first kernel address is the tables' base. */
+struct fake_kallsyms_symbol {
+	uint64_t address;
+	char name[48]; /* with the type in front */
+};
+enum { FAKE_KALLSYMS_MAX = 1024 };
+size_t fake_kallsyms_of(enum fake_kallsyms_layout layout, uint64_t address,
+			const struct fake_kallsyms_symbol *symbols, uint32_t n, uint8_t *out,
+			size_t room);
+
 #endif

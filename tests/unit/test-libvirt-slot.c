@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "tests/lib/tap.h"
+#include "vmm/libvirt-slot.h"
+
+/* As libvirt 9.0 writes them. */
+#define PORT(index, model)                                                                    \
+	"    <controller type='pci' index='" index "' model='" model "'>\n"                   \
+	"      <model name='pcie-root-port'/>\n"                                              \
+	"      <address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x0'/>\n" \
+	"    </controller>\n"
+#define DEVICE(bus, slot)                                                                      \
+	"    <interface>\n      <address type='pci' domain='0x0000' bus='" bus "' slot='" slot \
+	"' function='0x0'/>\n    </interface>\n"
+#define PCIE "    <controller type='pci' index='0' model='pcie-root'/>\n"
+#define PC "    <controller type='pci' index='0' model='pci-root'/>\n"
+
+static void test_root_ports(void)
+{
+	static const char xml[] = PCIE PORT("1", "pcie-root-port") PORT("2", "pcie-root-port")
+		PORT("3", "pcie-root-port") PORT("4", "pcie-to-pci-bridge") DEVICE("0x01", "0x00")
+			DEVICE("0x03", "0x00");
+
+	is_u64(libvirt_next_root_port(xml, 0), 2, "the first empty root port");
+	is_u64(libvirt_next_root_port(xml, 2), 0, "none behind it");
+	is_u64(libvirt_next_root_port(PC, 0), 0, "none in a pc");
+}
+
+static void is_place(const char *xml, const char *want, const char *name)
+{
+	struct error err = {0};
+	char text[160] = "";
+
+	if (libvirt_slot_describe(xml, text, sizeof(text), &err))
+		snprintf(text, sizeof(text), "error %d", err.code);
+	is_str(text, want, name);
+}
+
+static void test_places(void)
+{
+	char full[8192] = PC;
+
+	is_place(PCIE PORT("1", "pcie-root-port"), "on PCI bus 1, an empty PCIe root port",
+		 "a root port");
+	is_place(PCIE PORT("1", "pcie-root-port") DEVICE("0x01", "0x00"), "error 28",
+		 "no empty root port: ENOSPC");
+	is_place(PC, "on PCI bus 0, in a free slot", "a pc");
+	is_place(PCIE PORT("1", "pcie-root-port") PORT("2", "pcie-to-pci-bridge"),
+		 "on PCI bus 2, in a free slot", "a conventional bus comes before a root port");
+	for (unsigned int slot = 1; slot < 32; slot++)
+		snprintf(full + strlen(full), sizeof(full) - strlen(full),
+			 " bus='0x00' slot='0x%02x' ", slot);
+	is_place(full, "error 28", "a full pc: ENOSPC");
+	is_place("", "error 28", "no PCI at all: ENOSPC");
+}
+
+int main(void)
+{
+	test_root_ports();
+	test_places();
+	return tap_done();
+}
