@@ -61,6 +61,9 @@ static int find_kernel(struct attach *a, struct error *err)
 	if (!rc && path)
 		rc = attach_kernel_check(&a->domain, a->guest, run_trace_image(a->trace), path,
 					 &a->kernel, err);
+	if (!rc)
+		run_trace_kernel_at(a->trace, a->kernel.kernel.virt_slide,
+				    a->kernel.kernel.phys_text);
 	return rc;
 }
 

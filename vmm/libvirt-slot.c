@@ -39,19 +39,17 @@ static bool has_free_slot(const char *xml, unsigned int bus)
 static int conventional_bus(const char *xml)
 {
 	static const char *const models[] = {"pci-root", "pci-bridge", "pcie-to-pci-bridge"};
-	"dmi-to-pci-bridge"
-};
-char controller[80];
+	char controller[80];
 
-for (unsigned int bus = 0; bus < MAX_BUS; bus++) {
-	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-		snprintf(controller, sizeof(controller),
-			 "<controller type='pci' index='%u' model='%s'", bus, models[i]);
-		if (strstr(xml, controller) && has_free_slot(xml, bus))
-			return (int)bus;
+	for (unsigned int bus = 0; bus < MAX_BUS; bus++) {
+		for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+			snprintf(controller, sizeof(controller),
+				 "<controller type='pci' index='%u' model='%s'", bus, models[i]);
+			if (strstr(xml, controller) && has_free_slot(xml, bus))
+				return (int)bus;
+		}
 	}
-}
-return -1;
+	return -1;
 }
 
 int libvirt_slot_describe(const char *xml, char *text, size_t size, struct error *err)

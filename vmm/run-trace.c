@@ -34,6 +34,8 @@ struct run_trace {
 	 * thread never waits long, paused or not.
 	 */
 	pthread_mutex_t lock;
+	bool placed; /* it is known where the kernel runs */
+	uint64_t virt_slide, phys_text;
 	bool started; /* has been on at least once */
 	uint64_t starts;
 	int64_t started_ns, started_realtime_ns;
@@ -168,6 +170,8 @@ static int create_session(struct run_trace *t, struct guest *guest, struct error
 		ret = trace_session_create(t->guest, t->image, t->writer, &t->session, err);
 	if (!ret)
 		trace_session_set_options(t->session, &t->options);
+	if (!ret && t->placed)
+		trace_session_kernel_at(t->session, t->virt_slide, t->phys_text);
 	return ret;
 }
 
@@ -184,6 +188,13 @@ static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *bo
 	if (!t->specs[0] || !boot->slide_known)
 		return 0;
 	return start_locked(t, t->specs, err);
+}
+
+void run_trace_kernel_at(struct run_trace *t, uint64_t virt_slide, uint64_t phys_text)
+{
+	t->placed = true;
+	t->virt_slide = virt_slide;
+	t->phys_text = phys_text;
 }
 
 int run_trace_begin(struct run_trace *t, struct guest *guest, struct error *err)

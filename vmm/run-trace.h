@@ -38,6 +38,9 @@ void run_trace_destroy(struct run_trace *trace);
 struct vm_observer run_trace_observer(struct run_trace *trace);
 const struct monitor_trace_ops *run_trace_monitor_ops(void);
 
+/* Where the kernel was found: it is not searched again. Before the guest is traced. */
+void run_trace_kernel_at(struct run_trace *trace, uint64_t virt_slide, uint64_t phys_text);
+
 /*
  * Instead of an observer, for a guest that runs already and is not a machine of ours: start
  * tracing, and end it while the guest's memory still exists. -EAGAIN: it is still booting.
