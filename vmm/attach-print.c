@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <inttypes.h>
 #include <stdio.h>
+#include "formats/trace-text.h"
 #include "guest-symbols/kernel-image.h"
 #include "patcher/trace-session.h"
 #include "vmm/attach.h"
@@ -22,11 +23,13 @@ static void print_kernel(const struct attach_kernel *found, FILE *to)
 	fprintf(to, "\n         slide 0x%" PRIx64 ", guest-physical 0x%" PRIx64 "\n",
 		found->kernel.virt_slide, found->kernel.phys_text);
 	fprintf(to, "         %s\n", found->how);
-	fprintf(to, "         %zu symbols (%s), %zu mcount sites, ", symbols_count(image->symbols),
-		image->symbol_source, image->nr_mcount_sites);
+	fprintf(to, "         %s symbols (%s), %s mcount sites, ",
+		text_count(symbols_count(image->symbols)).s, image->symbol_source,
+		text_count(image->nr_mcount_sites).s);
 	if (image->btf)
-		fprintf(to, "BTF at 0x%" PRIx64 " with %zu types\n",
-			kernel_symbol(&found->kernel, "__start_BTF"), btf_count(image->btf));
+		fprintf(to, "BTF at 0x%" PRIx64 " with %s types\n",
+			kernel_symbol(&found->kernel, "__start_BTF"),
+			text_count(btf_count(image->btf)).s);
 	else
 		fputs("no BTF\n", to);
 }

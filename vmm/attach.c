@@ -80,6 +80,9 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 		rc = libvirt_domain_open(options->uri, options->domain, &a->domain, err);
 	if (!rc && !options->dry_run)
 		rc = libvirt_events_watch(&a->events, &a->domain, err);
+	/* a moment's pause of another sonde's is not to be taken for the administrator's */
+	if (!rc)
+		rc = libvirt_journal_check(a->domain.uuid, err);
 	if (!rc)
 		rc = check_running(a, err);
 	if (!rc && !options->dry_run)

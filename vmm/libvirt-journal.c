@@ -48,19 +48,36 @@ static int open_journal(const char *uuid, int flags, struct libvirt_journal *out
 	return lock(out, err);
 }
 
-int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err)
+static int check_empty(struct libvirt_journal *journal, struct error *err)
 {
 	struct stat st;
-	int rc = open_journal(uuid, O_CREAT, out, err);
 
-	if (rc)
-		return rc;
-	if (!fstat(out->fd, &st) && !st.st_size)
+	if (!fstat(journal->fd, &st) && !st.st_size)
 		return 0;
-	libvirt_journal_close(out);
+	libvirt_journal_close(journal);
 	return error_set(
 		err, EEXIST,
 		"an earlier sonde died attached to this domain: run 'sonde recover' first");
+}
+
+int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err)
+{
+	int rc = open_journal(uuid, O_CREAT, out, err);
+
+	return rc ? rc : check_empty(out, err);
+}
+
+int libvirt_journal_check(const char *uuid, struct error *err)
+{
+	struct libvirt_journal journal;
+	int rc = open_journal(uuid, 0, &journal, err);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (!rc)
+		rc = check_empty(&journal, err);
+	libvirt_journal_close(&journal);
+	return rc;
 }
 
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)

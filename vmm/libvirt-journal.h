@@ -23,6 +23,8 @@ enum { JOURNAL_MAX_WRITE = 4096, JOURNAL_MAX_LINES = 1 << 20 };
 /* For a new tracer. -EBUSY: another one is at work; -EEXIST: one died, `sonde recover` is needed.
  */
 int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err);
+/* Whether there could be a new one; nothing is changed. Errors as above. */
+int libvirt_journal_check(const char *uuid, struct error *err);
 /* For whoever recovers. -EBUSY as above; -ENOENT: there is none. */
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err);
 /* Keep the file. Also of one that is not open. */

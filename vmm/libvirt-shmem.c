@@ -191,9 +191,8 @@ static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct err
 			 "the guest does not take the hot-plugged device: has it ACPI, and run?");
 }
 
-int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, struct error *err)
+static int check_absent(struct libvirt_domain *domain, struct error *err)
 {
-	char alias[ALIAS_SIZE];
 	bool present = false;
 	int rc = libvirt_shmem_present(domain, &present, err);
 
@@ -202,6 +201,14 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 			       "the domain has a device of an earlier sonde: run "
 			       "'sonde recover %s' first",
 			       domain->name);
+	return rc;
+}
+
+int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, struct error *err)
+{
+	char alias[ALIAS_SIZE];
+	int rc = check_absent(domain, err);
+
 	if (!rc)
 		rc = make_alias(alias, err);
 	if (!rc)
@@ -221,13 +228,9 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 int libvirt_shmem_describe(struct libvirt_domain *domain, char *text, size_t size,
 			   struct error *err)
 {
-	bool present = false;
-	int rc = libvirt_shmem_present(domain, &present, err);
+	int rc = check_absent(domain, err);
 	char *xml;
 
-	if (!rc && present)
-		rc = error_set(err, EEXIST,
-			       "an earlier sonde's device is there: run 'sonde recover'");
 	if (rc)
 		return rc;
 	xml = domain->api->domain_xml(domain->domain, 0);

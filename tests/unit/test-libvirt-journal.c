@@ -15,7 +15,9 @@ static void test_file(void)
 	struct journal_contents contents;
 
 	ok(libvirt_journal_adopt(uuid, &journal, NULL) == -ENOENT, "none to adopt");
+	ok(!libvirt_journal_check(uuid, NULL), "so there could be a new one");
 	ok(!libvirt_journal_create(uuid, &journal, NULL), "create");
+	ok(libvirt_journal_check(uuid, NULL) == -EBUSY, "now there could not");
 	ok(libvirt_journal_create(uuid, &other, NULL) == -EBUSY, "a second one is refused");
 	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY, "nor may it be adopted");
 	ok(!libvirt_journal_stop(&journal, true, NULL) &&
@@ -24,6 +26,7 @@ static void test_file(void)
 	   "note");
 	libvirt_journal_close(&journal);
 	ok(libvirt_journal_create(uuid, &other, NULL) == -EEXIST, "what a dead one left is kept");
+	ok(libvirt_journal_check(uuid, NULL) == -EEXIST, "and told");
 	ok(!libvirt_journal_adopt(uuid, &journal, NULL), "and can be adopted");
 	ok(!libvirt_journal_read(&journal, &contents, NULL), "read");
 	ok(contents.stopped && contents.nr_places == 1 && contents.places[0].gpa == 0x1000 &&

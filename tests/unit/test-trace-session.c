@@ -42,6 +42,38 @@ static void test_start(void)
 	fake_session_end(&fs);
 }
 
+/* What it tells is what a start then patches. */
+static void test_plan(void)
+{
+	const struct site_plan *plan;
+	struct trace_status status;
+	unsigned int wrong = 0;
+	uint8_t now[PATCH_MAX_SIZE];
+
+	fake_session_create(&fs);
+	ok(trace_session_plan(fs.session, (const char *const[]){"nonsense", NULL}, &plan, NULL) ==
+		   -EINVAL,
+	   "no plan of nonsense");
+	ok(!trace_session_plan(fs.session, NULL, &plan, NULL), "a plan");
+	is_u64(plan->entries.n, FAKE_NR_PROBES, "has the entries");
+	is_u64(plan->returns.n, FAKE_NR_EXITS, "and the returns");
+	for (size_t i = 0; i < plan->entries.n; i++) {
+		const struct patch *p = &plan->entries.v[i];
+
+		wrong += kernel_read(&fs.fg.kernel, p->gva, now, p->size, NULL) ||
+			 memcmp(now, p->old_bytes, p->size);
+	}
+	is_u64(wrong, 0, "with the bytes that are there");
+	ok(fake_session_text_same(&fs) && !fs.fg.stopped, "nothing is changed");
+	ok(!trace_session_start(fs.session, NULL, NULL), "a start after it");
+	status = fake_session_status(&fs);
+	ok(status.entry_sites == FAKE_NR_PROBES && status.return_sites == FAKE_NR_EXITS,
+	   "patches as much");
+	ok(trace_session_plan(fs.session, NULL, &plan, NULL) == -EALREADY,
+	   "no plan while it is on");
+	fake_session_end(&fs);
+}
+
 static void test_kmalloc(void)
 {
 	struct kmem_record *r = &fs.events[0].record;
@@ -295,6 +327,7 @@ static void test_hostile_registers(void)
 int main(void)
 {
 	test_start();
+	test_plan();
 	test_kmalloc();
 	test_null();
 	test_thunk();
