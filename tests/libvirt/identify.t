@@ -33,6 +33,29 @@ sub start_domain {
 
 sub attach { return $libvirt->run($libvirt->sonde('attach', @_)) }
 
+# From the firmware on, until it has booted: either no kernel is found, and the one line says what there is and what
+# to do, or the one that runs.
+sub test_booting {
+	my ($name) = @_;
+	my $reasons = qr/no vCPU is in a Linux kernel: .*|the kernel has not set up its mcount sites yet|the kernel's memory changes while it is read/;
+	my $advice = qr/if Linux has booted there, give its image with -k|try again when it has booted/;
+	my $end = time + 120;
+	my ($refused, $found, @strange) = (0, 0);
+	until ($libvirt->serial($name) =~ /tick/ || time > $end) {
+		my ($status, $text) = attach($name, '--dry-run');
+		if ($status == 1 && $text =~ /^sonde attach: no kernel found in domain $name: (?:$reasons); $advice$/m) {
+			$refused++;
+		} elsif ($status == 0 && $text =~ /^kernel   Linux version 6\.1\./m) {
+			$found++;
+		} else {
+			push @strange, $text;
+		}
+		sleep 0.05;
+	}
+	ok(!@strange, "$name boots: $refused times no kernel, and told why; $found times found") or diag(@strange);
+	cmp_ok($refused, '>', 0, "$name boots: not found in its firmware");
+}
+
 # Rows of the table: gva, gpa, bytes, what becomes of them, function.
 sub rows {
 	my @rows = grep {/ jump, at /} split /\n/, $_[0];
@@ -113,6 +136,7 @@ sub test_not_booted {
 
 system("$tree/tests/testbed/build-initrd", "$work/initrd", "$tests/ticks=/etc/rc") == 0 or die "build-initrd: $?";
 start_domain('t');
+test_booting('t');
 start_domain('four', cpus => 4, machine => 'pc', memory => 'private', kernel => "$build/kernels/6.12/vmlinuz");
 test_not_booted();
 for my $name (qw(t four)) {
