@@ -57,7 +57,7 @@ sub start_trace {
 # The trace is whole and says why it ended.
 sub is_noted {
 	my ($pid, $why) = @_;
-	is($libvirt->wait_for($pid, 120), 0, "$why: status 0") or diag(log_of('traced'));
+	is($libvirt->wait_for($pid, 200), 0, "$why: status 0") or diag(log_of('traced'));
 	like(log_of('traced'), qr/sonde attach: $why, and the trace ended with it/, "$why: sonde says so");
 	ok(sidecar() =~ /"complete": true.*"ended": "$why"/s, "$why: the trace says so");
 	my ($status, $text) = $libvirt->run("$work/sonde", 'report', trace_dir());
