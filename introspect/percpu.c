@@ -62,12 +62,14 @@ static int find_one_of(const struct kernel *kernel, const struct candidate *cand
 		       int32_t *displacement, struct error *err)
 {
 	size_t i = 0;
+	int ret;
 
 	while (i < NR_CANDIDATES - 1 && !symbols_find(kernel->image->symbols, candidates[i].symbol))
 		i++;
-	if (!find_candidate(kernel, &candidates[i], displacement, err))
-		return 0;
-	return error_prefix(err, "no %s: ", candidates[0].symbol);
+	ret = find_candidate(kernel, &candidates[i], displacement, err);
+	if (ret)
+		error_prefix(err, "no %s: ", candidates[0].symbol);
+	return ret;
 }
 
 static int read_own(const struct kernel *kernel, uint64_t base, int32_t displacement, void *to,

@@ -180,7 +180,8 @@ int attach_end(struct attach *a, struct error *err)
 		return 0;
 	if (err)
 		*err = why;
-	return error_prefix(err, "run 'sonde recover': ");
+	error_prefix(err, "run 'sonde recover': ");
+	return -why.code;
 }
 
 void attach_close(struct attach *a)

@@ -185,7 +185,9 @@ int libvirt_qmp(struct libvirt_domain *d, const char *command, json_t *arguments
 		return rc;
 	rc = libvirt_reply_parse(reply, strlen(reply), result, err);
 	free(reply);
-	return rc ? error_prefix(err, "%s: ", command) : 0;
+	if (rc)
+		error_prefix(err, "%s: ", command);
+	return rc;
 }
 
 int libvirt_hmp(struct libvirt_domain *d, const char *command, char **reply, struct error *err)

@@ -27,7 +27,7 @@ enum {
 	MEMORY_BAR = 2, /* of ivshmem-plain (QEMU, docs/specs/ivshmem-spec) */
 	POLL_MS = 50,
 	PLUG_TRIES = 100,   /* 5 s */
-	UNPLUG_TRIES = 200, /* 10 s: the guest may wait 5 s for a pressed button to be released */
+	UNPLUG_TRIES = 1200, /* a minute: a guest that was reset has to boot first */
 	DETACH_EVERY = 20,
 };
 

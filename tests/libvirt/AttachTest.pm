@@ -18,7 +18,7 @@ use Libvirt;
 
 our @EXPORT = qw($libvirt $work $build $kernel start stop build_initrd start_domain start_ticking
 	attach_command attach recover trace_dir last_trace report sidecar ticks lives journals wait_tracing
-	wait_undone 	learn_text text_of text_before leftovers is_as_before children_of log_of);
+	wait_undone 	learn_text text_of text_before leftovers is_as_before describe children_of log_of);
 
 my $tests = dirname(realpath(__FILE__));
 my $tree = realpath("$tests/../..");
@@ -174,6 +174,15 @@ sub leftovers {
 	push @wrong, 'guest makes no progress' unless lives($name);
 	push @wrong, 'guest complains' if $libvirt->serial($name) =~ /WARNING:|BUG:|Oops|Call Trace|soft lockup|rcu.*stall/;
 	return @wrong;
+}
+
+# For whoever has to find out why.
+sub describe {
+	my ($name) = @_;
+	my $registers = eval { $libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info registers -a') } // $@;
+	diag(join '', grep { /CPU#|RIP=|HLT=|RSP=/ } split /^/, $registers);
+	my @serial = split /^/, $libvirt->serial($name);
+	diag(@serial[-10 .. -1]) if @serial >= 10;
 }
 
 sub is_as_before {

@@ -120,7 +120,6 @@ test_plain();
 test_ends();
 test_suspended();
 test_destroyed();
-test_machine('pc4', machine => 'pc', cpus => 4);
 test_machine('private', memory => 'private');
 $libvirt->virsh('undefine', 'idle');
 delete $libvirt->{domains}{idle};

@@ -57,7 +57,7 @@ sub start_trace {
 # The trace is whole and says why it ended.
 sub is_noted {
 	my ($pid, $why) = @_;
-	is($libvirt->wait_for($pid, 120), 0, "$why: status 0") or diag(log_of('traced'));
+	is($libvirt->wait_for($pid, 200), 0, "$why: status 0") or diag(log_of('traced'));
 	like(log_of('traced'), qr/sonde attach: $why, and the trace ended with it/, "$why: sonde says so");
 	ok(sidecar() =~ /"complete": true.*"ended": "$why"/s, "$why: the trace says so");
 	my ($status, $text) = $libvirt->run("$work/sonde", 'report', trace_dir());
@@ -120,7 +120,7 @@ sub test_destroyed {
 # It powers off when told.
 AttachTest::start();
 open my $rc, '>', "$work/rc" or die $!;
-print $rc "(read -r line </dev/ttyS1; poweroff -f) &\n[ \$(nproc) = 1 ] || (while true; do workload -n 100 >/dev/null; done) &\n",
+print $rc "head -c 1 /dev/random >/tmp/random\n(read -r line </dev/ttyS1; poweroff -f) &\n[ \$(nproc) = 1 ] || (while true; do workload -n 100 >/dev/null; done) &\n",
 	"n=0\nwhile true; do n=\$((n + 1)); cat /proc/self/maps >/tmp/x; echo \"tick \$n\" >/dev/ttyS0; usleep 200000; done\n";
 close $rc;
 build_initrd("$work/initrd", "$work/rc=/etc/rc");

@@ -4,7 +4,7 @@
 # What is left of a domain when the tracer, libvirtd, or tracer and watchdog die by SIGKILL at random
 # moments of an attachment: nothing, by itself or, after the watchdog's death, by sonde recover.
 #
-#   KILLS (10)          of the tracer
+#   KILLS (6)           of the tracer
 #   DAEMON_KILLS (2)    of libvirtd
 #   WATCHDOG_KILLS (2)  of watchdog and tracer
 #   SEED                of the moments
@@ -43,7 +43,9 @@ sub judge {
 	my @wrong = leftovers('t');
 	return 0 unless @wrong;
 	diag(sprintf '%s after %.3f s: %s; %s', $what, $after, "@wrong", log_of($log));
-	recover('t');
+	describe('t');
+	my ($status, $text) = recover('t');
+	diag($text);
 	return 1;
 }
 
@@ -51,7 +53,7 @@ sub judge {
 sub had_patches { return log_of($_[0]) =~ /put back [1-9]\d* places/ ? 1 : 0 }
 
 sub test_tracer {
-	my $count = $ENV{KILLS} // 10;
+	my $count = $ENV{KILLS} // 6;
 	my ($harmed, $late, $early, $patched) = (0, 0, 0, 0);
 	for my $i (1 .. $count) {
 		my ($pid, $after) = start_some('killed');

@@ -15,11 +15,10 @@ use Libvirt;
 my $tests = dirname(realpath($0));
 my $tree = realpath("$tests/../..");
 my $build = realpath($ENV{O} // "$tree/build");
-my $row = '6.1/1';
 
 my $why = Libvirt::missing();
 plan skip_all => $why if $why;
-my $inside = "chmod 666 /dev/kvm && DOMAIN_TYPE=kvm O=$build GUEST=$row ITERATIONS_SCALE=" .
+my $inside = "chmod 666 /dev/kvm && DOMAIN_TYPE=kvm O=$build ITERATIONS_SCALE=" .
 	($ENV{ITERATIONS_SCALE} // 1) . " exec perl $tests/oracle.t";
 open my $tap, '-|', "$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build, '--timeout', 1200,
 	'--', 'sh', '-c', $inside or die "kvm-host: $!";

@@ -73,7 +73,9 @@ sub check_row {
 
 AttachTest::start();
 my @rows = GuestConfigs::rows(dirname(realpath($0)) . '/configs');
-@rows = grep { $_->{when} eq 'always' || $ENV{LONG} } @rows unless $ENV{GUEST};
-plan skip_all => "no row of tests/libvirt/configs is asked for by GUEST='$ENV{GUEST}'" unless @rows;
+my $on_kvm = ($ENV{DOMAIN_TYPE} // '') eq 'kvm';
+@rows = grep { ($_->{when} eq 'kvm') == $on_kvm } @rows;
+@rows = grep { $_->{when} ne 'long' || $ENV{LONG} } @rows unless $ENV{GUEST};
+plan skip_all => 'no row of tests/libvirt/configs is asked for by GUEST=' . ($ENV{GUEST} // '') unless @rows;
 check_row($_) for @rows;
 done_testing();
