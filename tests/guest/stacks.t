@@ -15,6 +15,7 @@ use Test::More;
 my $tests = dirname(realpath($0));
 my $tree = realpath("$tests/../..");
 my $build = realpath($ENV{O} // "$tree/build");
+my $trouble = qr/BUG:|Oops|soft lockup|rcu.*stall|can't unwind|bad frame|unwind stack|not found/;
 my $allocates = qr/(?:kmem_cache_alloc|__kmalloc|kmalloc_|__alloc_pages)\w*\+/;
 
 sub slurp {
@@ -92,7 +93,7 @@ sub judge {
 	check_chain($log);
 	check_sleepers($log, $result);
 	is_deeply([$log =~ /^found-failure: (.*)$/mg], [], 'nothing failed in it');
-	my @trouble = grep { !/^found-/ } $log =~ /^.*(?:BUG:|Oops|soft lockup|rcu.*stall|can't unwind|bad frame|unwind stack|not found).*$/mg;
+	my @trouble = grep { !/^found-/ } $log =~ /^.*(?:$trouble).*$/mg;
 	is_deeply(\@trouble, [], "no trouble in the guest's log");
 	is(scalar(() = $log =~ /^found-warning: .*cut here/mg), 2, 'nor any warning but those two');
 	system("\Q$build\E/sonde check \Q$out\E/trace >/dev/null");
