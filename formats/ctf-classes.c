@@ -19,40 +19,41 @@
 #define WIDE_CACHE	{"cache", CTF_MEMBER_CACHE, 16, CTF_DECIMAL, "cache16"}
 #define WIDE_GFP	{"gfp_flags", CTF_MEMBER_GFP, 64, CTF_HEX, NULL}
 #define WIDE_NODE	{"node", CTF_MEMBER_NODE, 32, CTF_SIGNED, NULL}
+#define WIDE_ORDER	{"order", CTF_MEMBER_WIDE_ORDER, 8, CTF_DECIMAL, NULL}
 #define WIDE		WIDE_SITE, WIDE_PTR, WIDE_REQ, WIDE_ALLOC, WIDE_CACHE, WIDE_GFP, WIDE_NODE
 
 const struct ctf_event_class ctf_event_classes[CTF_NR_EVENTS] = {
-	[CTF_KMALLOC] = {"kmem_kmalloc", {SITE, PTR, REQ, ALLOC, CACHE, GFP}},
+	[CTF_KMALLOC] = {"kmalloc", {SITE, PTR, REQ, ALLOC, CACHE, GFP}},
 	[CTF_CACHE_ALLOC] = {"kmem_cache_alloc", {SITE, PTR, REQ, ALLOC, CACHE, GFP}},
-	[CTF_PAGE_ALLOC] = {"kmem_mm_page_alloc", {SITE, PTR, ORDER, GFP}},
-	[CTF_KFREE] = {"kmem_kfree", {SITE, PTR}},
+	[CTF_PAGE_ALLOC] = {"mm_page_alloc", {SITE, PTR, ORDER, GFP}},
+	[CTF_KFREE] = {"kfree", {SITE, PTR}},
 	[CTF_CACHE_FREE] = {"kmem_cache_free", {SITE, PTR, CACHE}},
-	[CTF_PAGE_FREE] = {"kmem_mm_page_free", {SITE, PTR, ORDER}},
+	[CTF_PAGE_FREE] = {"mm_page_free", {SITE, PTR, ORDER}},
 
-	[CTF_LA57 + CTF_KMALLOC] = {"kmem_kmalloc", {SITE, PTR_LA57, REQ, ALLOC, CACHE, GFP}},
+	[CTF_LA57 + CTF_KMALLOC] = {"kmalloc", {SITE, PTR_LA57, REQ, ALLOC, CACHE, GFP}},
 	[CTF_LA57 + CTF_CACHE_ALLOC] = {"kmem_cache_alloc",
 					{SITE, PTR_LA57, REQ, ALLOC, CACHE, GFP}},
-	[CTF_LA57 + CTF_PAGE_ALLOC] = {"kmem_mm_page_alloc", {SITE, PTR_LA57, ORDER, GFP}},
-	[CTF_LA57 + CTF_KFREE] = {"kmem_kfree", {SITE, PTR_LA57}},
+	[CTF_LA57 + CTF_PAGE_ALLOC] = {"mm_page_alloc", {SITE, PTR_LA57, ORDER, GFP}},
+	[CTF_LA57 + CTF_KFREE] = {"kfree", {SITE, PTR_LA57}},
 	[CTF_LA57 + CTF_CACHE_FREE] = {"kmem_cache_free", {SITE, PTR_LA57, CACHE}},
-	[CTF_LA57 + CTF_PAGE_FREE] = {"kmem_mm_page_free", {SITE, PTR_LA57, ORDER}},
+	[CTF_LA57 + CTF_PAGE_FREE] = {"mm_page_free", {SITE, PTR_LA57, ORDER}},
 
-	[CTF_WIDE + CTF_KMALLOC] = {"kmem_kmalloc", {WIDE}},
+	[CTF_WIDE + CTF_KMALLOC] = {"kmalloc", {WIDE}},
 	[CTF_WIDE + CTF_CACHE_ALLOC] = {"kmem_cache_alloc", {WIDE}},
-	[CTF_WIDE + CTF_PAGE_ALLOC] = {"kmem_mm_page_alloc", {WIDE}},
-	[CTF_WIDE + CTF_KFREE] = {"kmem_kfree", {WIDE}},
+	[CTF_WIDE + CTF_PAGE_ALLOC] = {"mm_page_alloc", {WIDE, WIDE_ORDER}},
+	[CTF_WIDE + CTF_KFREE] = {"kfree", {WIDE}},
 	[CTF_WIDE + CTF_CACHE_FREE] = {"kmem_cache_free", {WIDE}},
-	[CTF_WIDE + CTF_PAGE_FREE] = {"kmem_mm_page_free", {WIDE}},
+	[CTF_WIDE + CTF_PAGE_FREE] = {"mm_page_free", {WIDE, WIDE_ORDER}},
 
-	[CTF_NODE + CTF_KMALLOC] = {"kmem_kmalloc", {SITE, PTR, REQ, ALLOC, CACHE, GFP, NODE}},
+	[CTF_NODE + CTF_KMALLOC] = {"kmalloc", {SITE, PTR, REQ, ALLOC, CACHE, GFP, NODE}},
 	[CTF_NODE + CTF_CACHE_ALLOC] = {"kmem_cache_alloc",
 					{SITE, PTR, REQ, ALLOC, CACHE, GFP, NODE}},
-	[CTF_NODE + CTF_PAGE_ALLOC] = {"kmem_mm_page_alloc", {SITE, PTR, ORDER, GFP, NODE}},
-	[CTF_NODE_LA57 + CTF_KMALLOC] = {"kmem_kmalloc",
+	[CTF_NODE + CTF_PAGE_ALLOC] = {"mm_page_alloc", {SITE, PTR, ORDER, GFP, NODE}},
+	[CTF_NODE_LA57 + CTF_KMALLOC] = {"kmalloc",
 					 {SITE, PTR_LA57, REQ, ALLOC, CACHE, GFP, NODE}},
 	[CTF_NODE_LA57 + CTF_CACHE_ALLOC] = {"kmem_cache_alloc",
 					     {SITE, PTR_LA57, REQ, ALLOC, CACHE, GFP, NODE}},
-	[CTF_NODE_LA57 + CTF_PAGE_ALLOC] = {"kmem_mm_page_alloc",
+	[CTF_NODE_LA57 + CTF_PAGE_ALLOC] = {"mm_page_alloc",
 					    {SITE, PTR_LA57, ORDER, GFP, NODE}},
 
 	[CTF_RECORD] = {"sonde_record",

@@ -24,6 +24,14 @@ static uint64_t order_of(uint64_t bytes)
 	return bytes ? (uint64_t)__builtin_ctzll(bytes) - ORDER_SHIFT : UINT64_MAX;
 }
 
+/* The order whose pages hold as many bytes. */
+static uint64_t order_above(uint64_t bytes)
+{
+	uint64_t more = bytes ? (bytes - 1) >> ORDER_SHIFT : 0;
+
+	return more ? 64 - (uint64_t)__builtin_clzll(more) : 0;
+}
+
 /* Put a record's members where all forms look for them. */
 static void set_values(const struct kmem_record *record, const struct ctf_ids *ids,
 		       struct ctf_event *event)
@@ -36,6 +44,7 @@ static void set_values(const struct kmem_record *record, const struct ctf_ids *i
 	values[CTF_MEMBER_BYTES_REQ] = record->bytes_req;
 	values[CTF_MEMBER_BYTES_ALLOC] = record->bytes_alloc;
 	values[CTF_MEMBER_ORDER] = order_of(record->bytes_req);
+	values[CTF_MEMBER_WIDE_ORDER] = order_above(record->bytes_alloc);
 	values[CTF_MEMBER_CACHE] = record->cache;
 	values[CTF_MEMBER_GFP_ID] = ids->gfp;
 	values[CTF_MEMBER_GFP] = record->gfp_flags;

@@ -15,13 +15,16 @@
  * Every event begins at a byte with LTTng's compact header: 5 bits of event id and the low 27 bits
  * of the clock; or the id CTF_EXTENDED, then 32 bits of id and all 64 of the clock.
  *
+ * Events have the names of the kernel's own, so that analyses made for those take them: Trace
+ * Compass looks for mm_page_alloc and mm_page_free with an `order`.
+ *
  * Each kind of record has a few forms, events of one name but different ids: small ones for what is
  * usual, with pointers of 48 or 57 bits (4- or 5-level paging), with a NUMA node or without; a wide
  * one for all else. Small forms name call sites and GFP flags by ids, which definition events in
  * the same stream have explained before.
  */
 enum {
-	CTF_VERSION = 1, /* "sonde_format" in the metadata; every change of the tables raises it */
+	CTF_VERSION = 2, /* "sonde_format" in the metadata; every change of the tables raises it */
 	CTF_EXTENDED = 31,
 
 	CTF_SITE_BITS = 13,
@@ -68,6 +71,7 @@ enum ctf_member {
 	CTF_MEMBER_BYTES_REQ,
 	CTF_MEMBER_BYTES_ALLOC,
 	CTF_MEMBER_ORDER,
+	CTF_MEMBER_WIDE_ORDER, /* beside the bytes, for other readers */
 	CTF_MEMBER_CACHE,
 	CTF_MEMBER_GFP_ID,
 	CTF_MEMBER_GFP,

@@ -7,7 +7,7 @@
 enum { CR0_PG = 1u << 31 };
 
 /*
- * An interrupt may have come at the first instruction of a trampoline, or at its last, and what
+ * An interrupt may have come at the first instructions of a trampoline, and what
  * serves it looks like any other code. But it is over when the CPU is back in user mode, or idle.
  */
 static bool has_passed(const struct exitless *x, unsigned int index)

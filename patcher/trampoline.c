@@ -9,6 +9,8 @@
 #include "patcher/trampoline-items.h"
 #include "patcher/trampoline-kept.h"
 
+enum { FLAG_INTERRUPTS = 1 << 9 };
+
 /* R10 is the CPU's distance from CPU 0's ring, R11 the record's offset in the data. */
 static void emit_start(struct trampoline_code *c)
 {
@@ -54,12 +56,21 @@ static void emit_commit(struct trampoline_code *c)
 		asm_store_constant(&c->a, to, word);
 }
 
-/* RET is followed by an INT3, against speculation past it. */
+/*
+ * Not by POPF: an interrupt that came meanwhile would be served at the instruction behind it, which
+ * the guest's unwinder does not know. After STI it is served behind the jump, in the guest's own
+ * code (Intel SDM volume 2, STI). RET is followed by an INT3, against speculation past it.
+ */
 static void emit_leave(struct trampoline_code *c)
 {
-	static const uint8_t popf = 0x9d, ret_int3[] = {0xc3, 0xcc};
+	static const uint8_t sti = 0xfb, nop = 0x90, ret_int3[] = {0xc3, 0xcc};
+	struct asm_label stay_off = {0};
 
-	asm_bytes(&c->a, &popf, 1);
+	asm_pop(&c->a, ASM_R11);
+	asm_test_bits(&c->a, ASM_R11, FLAG_INTERRUPTS);
+	asm_jump_if(&c->a, ASM_E, &stay_off);
+	asm_bytes(&c->a, c->spec->unprivileged ? &nop : &sti, 1);
+	asm_bind(&c->a, &stay_off);
 	if (c->spec->next)
 		asm_jump_to(&c->a, c->spec->next);
 	else

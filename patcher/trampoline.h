@@ -12,12 +12,13 @@
  * Code that runs in the guest in place of a trap: it writes one record into the ring of its CPU
  * (ring-layout.h), or as many as its capture's items need, and goes on to where the guest would
  * have gone. An mcount site or a return slot becomes a jump to it. Nothing stays on the guest's
- * stack. Interrupts are off inside, but at the first two instructions and the last.
+ * stack. Interrupts are off inside, but at the first two instructions.
  *
  * At an entry it changes RAX, R10 and R11, which the calling convention leaves free there, and of
  * RDX, RCX and RSI those that are known to hold no argument: a kernel with mcount sites is built
  * without -fipa-ra, so that no caller knows better. At a return it changes RCX, RDX, RSI, RDI, R10
- * and R11: a result of 128 bits is not for it. Flags are kept.
+ * and R11: a result of 128 bits is not for it. Of the flags only those of arithmetic change, in
+ * which nobody is interested at either place.
  */
 
 /* The rings, as the guest sees them. */

@@ -10,7 +10,7 @@
 #:   check-errors  wrong input of every verb
 #:   check-fuzz    every fuzz target for FUZZ_SECONDS (30)
 #:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
-#:   check-oracle-VERSION, check-boot, check-scratch, check-survive, check-toggle, check-testbed   parts of it
+#:   check-oracle-VERSION, check-boot, check-scratch, check-stacks, check-survive, check-toggle, check-testbed   parts of it
 #:   check-libvirt attaching to libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
 #:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
 #:   check-long    the long campaigns
@@ -104,10 +104,10 @@ guest-parts: all kernels $(GUEST_TOOLS) $(O)/guest/initrd
 
 ORACLE_ROWS := 5.10/4 6.1/4 6.12/4 5.10/1 6.1/1 6.12/1
 ORACLE_TARGETS := $(addprefix check-oracle-,$(or $(GUEST),$(ORACLE_ROWS)))
-.PHONY: $(ORACLE_TARGETS) check-boot check-scratch check-survive check-toggle check-testbed check-errors check-guest
+.PHONY: $(ORACLE_TARGETS) check-boot check-scratch check-stacks check-survive check-toggle check-testbed check-errors check-guest
 $(ORACLE_TARGETS): check-oracle-%: guest-parts
 	$(Q)O=$(abspath $(O)) GUEST='$*' prove -e perl tests/guest/oracle.t
-check-boot check-scratch check-survive check-toggle: check-%: guest-parts
+check-boot check-scratch check-stacks check-survive check-toggle: check-%: guest-parts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/$*.t
 check-testbed: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/kvm-host.t
@@ -122,7 +122,7 @@ $(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/libvirt/$*.t
 
 # Each part is one busy core; the long ones first.
-GUEST_PARTS := check-toggle check-survive $(LIBVIRT_TARGETS) check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
+GUEST_PARTS := check-toggle check-survive check-stacks $(LIBVIRT_TARGETS) check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
 check-guest: guest-parts
 	$(Q)$(MAKE) --no-print-directory -j2 -O $(GUEST_PARTS)
 

@@ -107,7 +107,7 @@ static bool is_on_exception_stack(uint64_t rsp)
 }
 
 /*
- * Code of ours runs with interrupts off, but for its first instruction and its last: who has been
+ * Code of ours runs with interrupts off, but for its first instructions: who has been
  * in user mode, or idle, since the text was put back is outside.
  */
 static bool has_passed(const struct guest_sregs *sregs)

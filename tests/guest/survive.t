@@ -179,7 +179,7 @@ sub test_guest {
 	make_initrd($version, $out) or return plan(skip_all => "the package of $version has no brd module");
 	system("$tree/tests/testbed/kvm-host", '--mem', 1024, '--cpus', 1, '--share', $build,
 		'--timeout', 240, '--', "$tests/survive-guest", $out,
-		"$build/kernels/$version/vmlinuz", "$out/initrd", $mode, $offset{$version});
+		"$build/kernels/$version/vmlinuz", "$out/initrd", $mode, "survive-inside $offset{$version}");
 	is($?, 0, 'the KVM host did its job');
 	judge($out, $mode);
 }

@@ -49,6 +49,7 @@ enum { MAX_IDS = 1 << 13 };
 /* What was read of the event at hand, and what ids stand for. */
 struct state {
 	char name[64];
+	bool is_kind, has_bytes; /* an event of the table of kinds; it tells its size in bytes */
 	uint64_t clock;
 	struct kmem_record record;
 	uint64_t id, value; /* of a definition */
@@ -73,7 +74,7 @@ static uint64_t parse_number(const char *text)
 static void take_id(struct state *s, const uint64_t *values, uint64_t number, uint64_t *member)
 {
 	s->id = number;
-	*member = strncmp(s->name, "kmem_", 5) || number >= MAX_IDS ? number : values[number];
+	*member = s->is_kind && number < MAX_IDS ? values[number] : number;
 }
 
 /* Small forms and wide ones differ in what the number is: an id is small, an address is not. */
@@ -94,11 +95,12 @@ static void take_field(struct state *s, const char *key, const char *text)
 		s->value = number;
 	else if (!strcmp(key, "ptr"))
 		r->ptr = number;
-	else if (!strcmp(key, "bytes_req"))
+	else if (!strcmp(key, "bytes_req")) {
 		r->bytes_req = number;
-	else if (!strcmp(key, "bytes_alloc"))
+		s->has_bytes = true;
+	} else if (!strcmp(key, "bytes_alloc"))
 		r->bytes_alloc = number;
-	else if (!strcmp(key, "order"))
+	else if (!strcmp(key, "order") && !s->has_bytes)
 		r->bytes_req = r->bytes_alloc = UINT64_C(4096) << number;
 	else if (!strcmp(key, "cache"))
 		r->cache = (uint16_t)number;
@@ -118,19 +120,21 @@ static void begin_event(struct state *s, const char *name)
 		const char *name;
 		uint8_t event, type;
 	} kinds[] = {
-		{"kmem_kmalloc", KMEM_EVENT_ALLOC, KMEM_TYPE_KMALLOC},
+		{"kmalloc", KMEM_EVENT_ALLOC, KMEM_TYPE_KMALLOC},
 		{"kmem_cache_alloc", KMEM_EVENT_ALLOC, KMEM_TYPE_CACHE},
-		{"kmem_mm_page_alloc", KMEM_EVENT_ALLOC, KMEM_TYPE_PAGES},
-		{"kmem_kfree", KMEM_EVENT_FREE, KMEM_TYPE_KMALLOC},
+		{"mm_page_alloc", KMEM_EVENT_ALLOC, KMEM_TYPE_PAGES},
+		{"kfree", KMEM_EVENT_FREE, KMEM_TYPE_KMALLOC},
 		{"kmem_cache_free", KMEM_EVENT_FREE, KMEM_TYPE_CACHE},
-		{"kmem_mm_page_free", KMEM_EVENT_FREE, KMEM_TYPE_PAGES},
+		{"mm_page_free", KMEM_EVENT_FREE, KMEM_TYPE_PAGES},
 	};
 
 	snprintf(s->name, sizeof(s->name), "%s", name);
+	s->is_kind = s->has_bytes = false;
 	s->record = (struct kmem_record){.timestamp = (int64_t)s->clock};
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (strcmp(kinds[i].name, name))
 			continue;
+		s->is_kind = true;
 		s->record.event_id = kinds[i].event;
 		s->record.type_id = kinds[i].type;
 		s->record.node = kinds[i].event == KMEM_EVENT_ALLOC ? -1 : 0;
@@ -144,7 +148,7 @@ static bool end_event(struct state *s)
 		s->sites[s->id] = s->value;
 	else if (!strcmp(s->name, "sonde_gfp_flags") && s->id < MAX_IDS)
 		s->gfps[s->id] = s->value;
-	return !strncmp(s->name, "kmem_", 5) || !strcmp(s->name, "sonde_record");
+	return s->is_kind || !strcmp(s->name, "sonde_record");
 }
 
 long babeltrace_records(const char *dir, struct kmem_record *records, size_t max)

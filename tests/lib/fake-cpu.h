@@ -65,7 +65,9 @@ void fake_cpu_run(void);
 /* Random flags that kernel code may have (its direction flag is clear), and all registers but RSP.
  */
 void fake_cpu_randomise(struct fake_cpu *cpu);
-/* All registers but RSP and those in the mask, and the flags, are what they were; or a diagnostic.
+/* All flags but those of arithmetic. */
+bool fake_flags_kept(const struct fake_regs *before, const struct fake_regs *after);
+/* All registers but RSP and those in the mask, and such flags, are what they were; or a diagnostic.
  */
 bool fake_cpu_kept(const struct fake_cpu *cpu, uint32_t may_change);
 uint64_t fake_random(void);

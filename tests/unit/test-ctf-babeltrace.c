@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* babeltrace2 as judge of our CTF traces: it reads the same events, and refuses what we refuse. */
 #include <endian.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,7 +41,7 @@ static void test_text(void)
 {
 	static const char *const parts[] = {
 		"[1700000000.123456889] ", /* 100 ns after the start, which was at ...789 */
-		" kmem_kmalloc: { cpu_id = 0 }, { call_site = ( \"0xffffffff81000010\"",
+		" kmalloc: { cpu_id = 0 }, { call_site = ( \"0xffffffff81000010\"",
 		", ptr = 0x888000001000, bytes_req = 60, bytes_alloc = 64, ",
 		" cache = ( \"cache-3\" : container = 3 ), ",
 		" gfp_flags = ( \"GFP_KERNEL\" : container = ",
@@ -58,6 +60,45 @@ static void test_text(void)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (!ok(strstr(text, parts[i]), "it says '%s'", parts[i]))
 			tap_diag("%s", text);
+	free(text);
+	ctf_made_free(&made);
+	scratch_remove(&dir);
+}
+
+/* Other readers know how much a page event is about by its order, whatever form it has. */
+static void test_orders(void)
+{
+	static const struct {
+		unsigned int order;
+		uint64_t bytes;
+	} sizes[] = {{0, 4096},     {7, 4096 << 7}, {8, 4096 << 8}, {10, 4096 << 10},
+		     {2, 3 * 4096}, {0, 1},         {0, 0},         {52, UINT64_MAX}};
+	enum { N = sizeof(sizes) / sizeof(sizes[0]) };
+	struct kmem_record records[2 * N];
+	struct scratch dir = scratch_make();
+	struct ctf_made made;
+	char *text, *at;
+
+	for (unsigned int i = 0; i < N; i++) {
+		records[2 * i] = make_alloc(KMEM_TYPE_PAGES, 0xffff888000001000, 0xffffffff81000010,
+					    sizes[i].bytes, sizes[i].bytes, 1100 + i);
+		records[2 * i + 1] = records[2 * i];
+		records[2 * i + 1].event_id = KMEM_EVENT_FREE;
+	}
+	ctf_make(&made, false, records, 2 * N, 0);
+	ctf_made_put(&made, dir.path);
+	is_u64((uint64_t)babeltrace_run("", dir.path, &text), 0, "it is read");
+	at = text;
+	for (unsigned int i = 0; i < 2 * N; i++) {
+		unsigned int order = 99;
+
+		at = strstr(at, i % 2 ? " mm_page_free: " : " mm_page_alloc: ");
+		if (at && (at = strstr(at, " order = ")))
+			sscanf(at, " order = %u", &order);
+		ok(order == sizes[i / 2].order, "%s of %" PRIu64 " bytes: order %u",
+		   i % 2 ? "free" : "allocation", sizes[i / 2].bytes, order);
+		at = at ? at : text;
+	}
 	free(text);
 	ctf_made_free(&made);
 	scratch_remove(&dir);
@@ -317,6 +358,7 @@ int main(void)
 		return tap_done();
 	test_same_events();
 	test_text();
+	test_orders();
 	test_shapes();
 	return tap_done();
 }

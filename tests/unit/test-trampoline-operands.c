@@ -5,6 +5,7 @@
  */
 #include <Zydis/Zydis.h>
 #include <stdlib.h>
+#include <string.h>
 #include "introspect/guest.h"
 #include "patcher/trampoline.h"
 #include "tests/lib/tap.h"
@@ -29,7 +30,7 @@ static const struct trampoline_kernel kernel = {
 };
 
 static const ZydisMnemonic expected[] = {
-	ZYDIS_MNEMONIC_PUSHFQ, ZYDIS_MNEMONIC_POPFQ,   ZYDIS_MNEMONIC_CLI,   ZYDIS_MNEMONIC_IMUL,
+	ZYDIS_MNEMONIC_PUSHFQ, ZYDIS_MNEMONIC_STI,     ZYDIS_MNEMONIC_CLI,   ZYDIS_MNEMONIC_IMUL,
 	ZYDIS_MNEMONIC_MOV,    ZYDIS_MNEMONIC_CMP,     ZYDIS_MNEMONIC_JNB,   ZYDIS_MNEMONIC_XADD,
 	ZYDIS_MNEMONIC_AND,    ZYDIS_MNEMONIC_PUSH,    ZYDIS_MNEMONIC_POP,   ZYDIS_MNEMONIC_RDTSC,
 	ZYDIS_MNEMONIC_JMP,    ZYDIS_MNEMONIC_RET,     ZYDIS_MNEMONIC_INT3,  ZYDIS_MNEMONIC_OUT,
@@ -136,6 +137,18 @@ static bool insn_good(ZydisDecoder *decoder, const struct capture *c, const stru
 	return true;
 }
 
+/* Whether interrupts come on again at one place only, the jump or return behind which is the last.
+ */
+static bool leaves_well(const struct trampoline *t, size_t sti, uint64_t gva, uint64_t next)
+{
+	const uint8_t *last = t->bytes + sti + 1;
+	int32_t distance;
+
+	memcpy(&distance, last + 1, sizeof(distance));
+	return next ? last[0] == 0xe9 && gva + sti + 6 + (uint64_t)distance == next
+		    : last[0] == 0xc3;
+}
+
 static bool good(const struct capture *capture, enum trampoline_full full, uint64_t next)
 {
 	struct trampoline_spec spec = {.gva = UINT64_C(0xffffffffb8200000),
@@ -150,7 +163,7 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 	struct decoder *ours;
 	ZydisDecoder zydis;
 	struct trampoline t;
-	size_t size = 0;
+	size_t size = 0, stis = 0;
 	bool all = true;
 
 	ZydisDecoderInit(&zydis, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -161,9 +174,14 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 		all = false;
 	}
 	decoder_destroy(ours);
-	for (size_t at = 0; all && at < t.size; at += size)
+	for (size_t at = 0; all && at < t.size; at += size) {
 		all = insn_good(&zydis, capture, &t, at, &size);
-	return all && t.bytes[1] == 0xfa && t.bytes[t.trap] == 0xe6 &&
+		if (t.bytes[at] != 0xfb)
+			continue;
+		stis++;
+		all &= leaves_well(&t, at, spec.gva, next);
+	}
+	return all && stis == 1 && t.bytes[1] == 0xfa && t.bytes[t.trap] == 0xe6 &&
 	       t.bytes[t.trap + 1] == GUEST_TRAP_PORT;
 }
 

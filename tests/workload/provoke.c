@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Makes the guest's kernel do what shows its stacks (README.md says how):
+ *
+ *   provoke kmalloc BYTES   ask it for that much at once; that it refuses is no failure
+ *   provoke idly COMMAND... run it when nobody else wants the CPU
+ *   provoke hold CPU        want that CPU, more than others, until killed
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void check(bool pass, const char *what)
+{
+	if (pass)
+		return;
+	fprintf(stderr, "provoke: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* The kernel copies a control message into memory from kmalloc() before it looks at it. */
+static void send_control(size_t size)
+{
+	struct msghdr message = {.msg_control = malloc(size), .msg_controllen = size};
+	int ends[2];
+
+	check(message.msg_control, "memory");
+	memset(message.msg_control, 0, size);
+	check(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0, "socketpair");
+	check(sendmsg(ends[0], &message, MSG_DONTWAIT) == -1, "a bad control message");
+	check(errno == ENOBUFS || errno == EINVAL, "a bad control message");
+}
+
+static void idly(char **command)
+{
+	struct sched_param none = {0};
+
+	check(sched_setscheduler(0, SCHED_IDLE, &none) == 0, "sched_setscheduler");
+	execvp(command[0], command);
+	check(false, command[0]);
+}
+
+static void hold(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	check(setpriority(PRIO_PROCESS, 0, -20) == 0, "setpriority");
+	check(sched_setaffinity(0, sizeof(set), &set) == 0, "sched_setaffinity");
+	for (volatile unsigned int i = 0;; i++)
+		;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && strcmp(argv[1], "kmalloc") == 0)
+		send_control(strtoul(argv[2], NULL, 10));
+	else if (argc > 2 && strcmp(argv[1], "idly") == 0)
+		idly(argv + 2);
+	else if (argc == 3 && strcmp(argv[1], "hold") == 0)
+		hold(atoi(argv[2]));
+	else
+		return 2;
+	return 0;
+}
