@@ -81,7 +81,7 @@ static bool is_lossy(const struct trace_reader *reader)
 
 	trace_reader_losses(reader, &losses);
 	return losses.overruns || losses.lost || losses.pauses || losses.yields ||
-	       trace_reader_cut(reader);
+	       losses.samplings || trace_reader_cut(reader);
 }
 
 void check_print_text(FILE *out, const struct check *check, const struct trace_reader *reader)
@@ -166,14 +166,16 @@ json_t *check_json(const struct check *check, const struct trace_reader *reader)
 								   trace_reader_sidecar(reader)));
 		}
 	}
-	return json_pack("{si so so so so so so so so sb sb so so}", "version", 1, "records",
+	return json_pack("{si so so so so so so so so so so sb sb so so}", "version", 1, "records",
 			 text_json_count(count_records(reader)), "errors",
 			 text_json_count(check_count(check, CHECK_ERROR)), "notes",
 			 text_json_count(check_count(check, CHECK_NOTE)), "overruns",
 			 text_json_count(losses.overruns), "lost", text_json_count(losses.lost),
 			 "pauses", text_json_count(losses.pauses), "yields",
 			 text_json_count(losses.yields), "yielded_functions",
-			 text_json_count(losses.yielded_functions), "losses_known", losses.known,
+			 text_json_count(losses.yielded_functions), "samplings",
+			 text_json_count(losses.samplings), "unsampled_ns",
+			 text_json_count(losses.unsampled_ns), "losses_known", losses.known,
 			 "complete", !losses.unfinished && !trace_reader_cut(reader), "cut",
 			 text_json_cuts(reader), "findings", findings);
 }

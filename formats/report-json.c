@@ -75,6 +75,9 @@ static int put_trace(json_t *root, const struct report *report)
 	failed |= put_count(root, "pauses", losses.pauses);
 	failed |= put_count(root, "yields", losses.yields);
 	failed |= put_count(root, "yielded_functions", losses.yielded_functions);
+	failed |= put_count(root, "samplings", losses.samplings);
+	failed |= put_count(root, "unsampled_ns", losses.unsampled_ns);
+	failed |= put_count(root, "tracing_ns", losses.tracing_ns);
 	failed |= json_object_set_new(root, "losses_known", json_boolean(losses.known));
 	failed |= json_object_set_new(
 		root, "complete",

@@ -37,6 +37,10 @@
 	X(yields)            \
 	X(yielded_ns)        \
 	X(yielded_functions) \
+	X(max_rate)          \
+	X(samplings)         \
+	X(unsampled_ns)      \
+	X(tracing_ns)        \
 	X(traps)             \
 	X(doorbells)         \
 	X(ring_records)      \

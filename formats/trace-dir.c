@@ -289,6 +289,9 @@ void trace_dir_losses(const struct trace_dir *dir, uint64_t discarded, struct tr
 		out->pauses = sidecar->info.pauses;
 		out->yields = sidecar->info.yields;
 		out->yielded_functions = sidecar->info.yielded_functions;
+		out->samplings = sidecar->info.samplings;
+		out->unsampled_ns = sidecar->info.unsampled_ns;
+		out->tracing_ns = sidecar->info.tracing_ns;
 		out->unfinished = trace_dir_unfinished(dir);
 		for (size_t i = 0; i < sidecar->nr_vcpus; i++)
 			out->overruns += sidecar->vcpus[i].overruns;

@@ -49,6 +49,12 @@ struct trace_info {
 	uint64_t yielded_ns;        /* ... for so long */
 	uint64_t yielded_functions; /* ... and how many functions it then kept for a time */
 
+	/* traps taken away because so many calls came in a second, until it was over */
+	uint64_t max_rate;     /* calls per second; 0: no bound */
+	uint64_t samplings;    /* how often: then this is a sample ... */
+	uint64_t unsampled_ns; /* ... as nothing was seen for so long ... */
+	uint64_t tracing_ns;   /* ... of so long that tracing was on; 0: not known */
+
 	/* what recording has cost the guest's vCPUs */
 	uint64_t traps;        /* exits by a trap at a traced place */
 	uint64_t doorbells;    /* exits that woke the drain thread */

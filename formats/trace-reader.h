@@ -82,6 +82,8 @@ struct trace_losses {
 	uint64_t pauses;   /* times tracing was off in between */
 	uint64_t yields;   /* times it was off while the guest's own ftrace changed its sites */
 	uint64_t yielded_functions; /* functions that the guest kept for a time */
+	uint64_t samplings; /* times a second's rest was left out, as its --max-rate was reached */
+	uint64_t unsampled_ns, tracing_ns; /* nothing was seen for so long, of so long */
 	bool unfinished; /* the recorder did not end in order: up to a buffer per vCPU is missing */
 };
 void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out);

@@ -139,6 +139,20 @@ static bool print_cuts(FILE *out, const struct trace_reader *reader, int indent,
 	return nothing;
 }
 
+enum { NS_PER_MS = 1000000 };
+
+/* What was called meanwhile cannot be counted. `indent` negative: without the label. */
+static void print_sampling(FILE *out, const struct trace_losses *losses, int indent)
+{
+	uint64_t on = losses->tracing_ns, out_ns = losses->unsampled_ns,
+		 seen = on > out_ns ? on - out_ns : 0;
+
+	fprintf(out, "%-*sa sample: traced %s of %s ms", abs(indent), indent > 0 ? "Lost" : "",
+		text_count(seen / NS_PER_MS).s, text_count(on / NS_PER_MS).s);
+	fprintf(out, " (%.1f %%), the rest was over its --max-rate\n",
+		on ? 100.0 * (double)seen / (double)on : 0.0);
+}
+
 static bool print_counts(FILE *out, const struct trace_losses *losses, int indent)
 {
 	const struct {
@@ -159,6 +173,10 @@ static bool print_counts(FILE *out, const struct trace_losses *losses, int inden
 			continue;
 		fprintf(out, "%-*s%s %s\n", indent, nothing ? "Lost" : "",
 			text_count(lines[i].count).s, lines[i].what);
+		nothing = false;
+	}
+	if (losses->samplings) {
+		print_sampling(out, losses, nothing ? indent : -indent);
 		nothing = false;
 	}
 	if (losses->unfinished) {

@@ -10,8 +10,8 @@
 
 /*
  * A guest, whoever runs it: our own VMM (vmm/vmm-guest.c), a memory dump (introspect/dump-guest.c),
- * later a libvirt domain. Everything above this line (introspection, patching, tracing) must not
- * know which.
+ * a libvirt domain (vmm/libvirt-guest.c). Everything above this line (introspection, patching,
+ * tracing) must not know which.
  *
  * To add a backend: embed `struct guest` first in your own struct, fill `ops`, `caps` and
  * `nr_vcpus`, and implement the operations; leave out (NULL) what a missing capability excuses.
@@ -25,6 +25,7 @@ enum guest_cap {
 	GUEST_CAP_STEP = 1 << 1,    /* ops->step works */
 	GUEST_CAP_SCRATCH = 1 << 2, /* ops->scratch_add works */
 	GUEST_CAP_WRITE = 1 << 3,   /* memory can be written */
+	GUEST_CAP_BREAK = 1 << 4,   /* ops->set_break works: places with one call the handler */
 };
 
 /* The port whose OUT instruction (2 bytes: e6 PORT) is our trap. An 8-bit port no PC device
@@ -53,11 +54,12 @@ struct guest_sregs {
 };
 
 /*
- * A trap taken by a vCPU. regs.rip is the address of the OUT instruction. The handler runs on the
+ * A trap taken by a vCPU. regs.rip is the address of the OUT instruction, or of the place with a
+ * break. The handler runs on the
  * vCPU's thread, several vCPUs at once; it may read and write guest memory and must set regs.rip to
  * where the vCPU goes on. Setting it to the trap's own address executes whatever is there now (the
- * backend first completes the OUT). Other registers may be changed too. `time_ns` is the trace
- * clock.
+ * backend first completes the OUT), for which a break must be gone. Other registers may be changed
+ * too. `time_ns` is the trace clock.
  */
 struct guest_trap {
 	unsigned int vcpu;
@@ -123,6 +125,14 @@ struct guest_ops {
 	int (*set_trap_handler)(struct guest *guest, guest_trap_fn *fn, void *arg,
 				struct error *err);
 
+	/*
+	 * GUEST_CAP_BREAK: whether a vCPU that comes to execute the instruction at `gva`, which
+	 * lies at `gpa`, calls the trap handler first. The guest's text need not change, but may:
+	 * only an INT3 at gpa. With the guest stopped; what is so already stays so.
+	 */
+	int (*set_break)(struct guest *guest, uint64_t gva, uint64_t gpa, bool on,
+			 struct error *err);
+
 	/* Trace clock: ns, the guest's kvmclock where it has one. */
 	uint64_t (*clock_ns)(struct guest *guest);
 
@@ -160,6 +170,12 @@ struct guest {
 	unsigned int nr_vcpus;
 	uint64_t max_scratch; /* bytes that one scratch_add can give; 0: as many as it says */
 };
+
+/* Whether places in its text can call the trap handler, one way or the other. */
+static inline bool guest_has_traps(const struct guest *guest)
+{
+	return guest->caps & (GUEST_CAP_PORT_TRAP | GUEST_CAP_BREAK);
+}
 
 /* Read or write guest-physical memory; -EFAULT (with the address) if any byte is not guest RAM. */
 int guest_phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err);

@@ -293,6 +293,14 @@ int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, si
 	return rc;
 }
 
+int kernel_set_break(const struct kernel *kernel, uint64_t gva, bool on, struct error *err)
+{
+	uint64_t gpa;
+	int rc = kernel_translate(kernel, gva, &gpa, err);
+
+	return rc ? rc : kernel->guest->ops->set_break(kernel->guest, gva, gpa, on, err);
+}
+
 int kernel_read_string(const struct kernel *kernel, uint64_t gva, char *to, size_t size,
 		       struct error *err)
 {

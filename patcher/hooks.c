@@ -45,6 +45,30 @@ uint64_t hooks_place(const struct kernel *kernel, const char *function)
 	return kernel_gva(kernel, link);
 }
 
+static bool has_breaks(const struct hooks *hooks)
+{
+	return hooks->kernel->guest->caps & GUEST_CAP_BREAK;
+}
+
+static int put_trap(struct hooks *hooks, uint64_t gva, struct error *err)
+{
+	if (has_breaks(hooks))
+		return kernel_set_break(hooks->kernel, gva, true, err);
+	return kernel_write(hooks->kernel, gva, hook_trap, sizeof(hook_trap), err);
+}
+
+static void take_trap_back(struct hooks *hooks, const struct trap *trap)
+{
+	uint8_t now[GUEST_TRAP_SIZE];
+
+	if (has_breaks(hooks))
+		kernel_set_break(hooks->kernel, trap->gva, false, NULL);
+	else if (!kernel_read(hooks->kernel, trap->gva, now, sizeof(now), NULL) &&
+		 !memcmp(now, hook_trap, sizeof(now)))
+		kernel_write(hooks->kernel, trap->gva, trap->original, sizeof(trap->original),
+			     NULL);
+}
+
 int hooks_arm(struct hooks *hooks, uint64_t gva, trap_hook_fn *fn, void *arg, struct error *err)
 {
 	struct trap trap = {.gva = gva, .kind = TRAP_HOOK, .hook = fn, .hook_arg = arg};
@@ -62,7 +86,7 @@ int hooks_arm(struct hooks *hooks, uint64_t gva, trap_hook_fn *fn, void *arg, st
 	if (!ret)
 		ret = trap_table_put(hooks->traps, &trap, err);
 	if (!ret)
-		ret = kernel_write(hooks->kernel, gva, hook_trap, sizeof(hook_trap), err);
+		ret = put_trap(hooks, gva, err);
 	if (ret)
 		trap_table_remove(hooks->traps, gva);
 	else
@@ -74,13 +98,10 @@ void hooks_disarm(struct hooks *hooks, uint64_t gva)
 {
 	const struct trap *trap = trap_table_find(hooks->traps, gva);
 	uint64_t *slot = find_armed(hooks, gva);
-	uint8_t now[GUEST_TRAP_SIZE];
 
 	if (!slot || !trap)
 		return;
-	if (!kernel_read(hooks->kernel, gva, now, sizeof(now), NULL) &&
-	    !memcmp(now, hook_trap, sizeof(now)))
-		kernel_write(hooks->kernel, gva, trap->original, sizeof(trap->original), NULL);
+	take_trap_back(hooks, trap);
 	trap_table_remove(hooks->traps, gva);
 	*slot = 0;
 }

@@ -100,30 +100,49 @@ static int refuse_inside(const struct patch_set *set, struct guest *guest, struc
 	return 0;
 }
 
+static bool is_break(const struct patch *p, const struct kernel *kernel)
+{
+	return p->trap && (kernel->guest->caps & GUEST_CAP_BREAK);
+}
+
+static int put_bytes(const struct patch *p, const struct kernel *kernel, struct error *err)
+{
+	uint8_t now[PATCH_MAX_SIZE];
+	int ret = kernel_write(kernel, p->gva, p->new_bytes, p->size, err);
+
+	if (!ret)
+		ret = kernel_read(kernel, p->gva, now, p->size, err);
+	if (!ret && memcmp(now, p->new_bytes, p->size))
+		ret = error_set_at(err, EIO, p->gva, "%s: patch does not read back", p->function);
+	return ret;
+}
+
+static int put(const struct patch *p, const struct kernel *kernel, struct error *err)
+{
+	return is_break(p, kernel) ? kernel_set_break(kernel, p->gva, true, err)
+				   : put_bytes(p, kernel, err);
+}
+
+static void take_back(const struct patch *p, const struct kernel *kernel)
+{
+	if (is_break(p, kernel))
+		kernel_set_break(kernel, p->gva, false, NULL);
+	else
+		kernel_write(kernel, p->gva, p->old_bytes, p->size, NULL);
+}
+
 static void write_back(const struct patch_set *set, const struct kernel *kernel, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!set->v[i].away)
-			kernel_write(kernel, set->v[i].gva, set->v[i].old_bytes, set->v[i].size,
-				     NULL);
+			take_back(&set->v[i], kernel);
 }
 
 static int write_new(const struct patch_set *set, const struct kernel *kernel, struct error *err)
 {
-	uint8_t now[PATCH_MAX_SIZE];
-
 	for (size_t i = 0; i < set->n; i++) {
-		const struct patch *p = &set->v[i];
-		int ret;
+		int ret = set->v[i].away ? 0 : put(&set->v[i], kernel, err);
 
-		if (p->away)
-			continue;
-		ret = kernel_write(kernel, p->gva, p->new_bytes, p->size, err);
-		if (!ret)
-			ret = kernel_read(kernel, p->gva, now, p->size, err);
-		if (!ret && memcmp(now, p->new_bytes, p->size))
-			ret = error_set_at(err, EIO, p->gva, "%s: patch does not read back",
-					   p->function);
 		if (ret) {
 			write_back(set, kernel, i + 1);
 			return ret;
@@ -173,20 +192,23 @@ static int revert_one(const struct patch *p, const struct kernel *kernel,
 		      struct patch_outcome *outcome, struct error *err)
 {
 	uint8_t now[PATCH_MAX_SIZE];
+	bool broken = is_break(p, kernel);
 	int ret;
 
 	if (p->away)
 		return 0;
-	ret = kernel_read(kernel, p->gva, now, p->size, err);
+	ret = broken ? kernel_set_break(kernel, p->gva, false, err) : 0;
+	if (!ret)
+		ret = kernel_read(kernel, p->gva, now, p->size, err);
 	if (ret)
 		return ret;
-	if (!memcmp(now, p->new_bytes, p->size)) {
+	if (!broken && !memcmp(now, p->new_bytes, p->size)) {
 		ret = kernel_write(kernel, p->gva, p->old_bytes, p->size, err);
 		outcome->restored += !ret;
 		return ret;
 	}
 	if (!memcmp(now, p->old_bytes, p->size)) {
-		outcome->unchanged++;
+		broken ? outcome->restored++ : outcome->unchanged++;
 		return 0;
 	}
 	if (!outcome->foreign++)

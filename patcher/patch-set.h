@@ -19,7 +19,8 @@ struct patch {
 	uint8_t old_bytes[PATCH_MAX_SIZE];
 	uint8_t new_bytes[PATCH_MAX_SIZE];
 	const char *function; /* for messages; not owned */
-	bool away;            /* somebody else's for now: passed over in all that follows */
+	bool trap; /* new_bytes are one; where the guest has breaks it is one of these instead */
+	bool away; /* somebody else's for now: passed over in all that follows */
 };
 
 struct patch_set {
@@ -30,7 +31,7 @@ struct patch_set {
 
 /* What became of each patch when the set was taken back. */
 struct patch_outcome {
-	size_t restored;        /* held our bytes, now holds the old ones */
+	size_t restored;        /* held our bytes or a break, now holds the old ones */
 	size_t unchanged;       /* held the old bytes already */
 	size_t foreign;         /* held neither: somebody else's now, left alone */
 	uint64_t first_foreign; /* gva of the first of those */

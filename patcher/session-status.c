@@ -26,6 +26,8 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 	out->yields = s->yield.times + s->kprobes.total;
 	out->yielded_ns = s->yield.out_ns;
 	out->yielded_functions = s->yield.functions + s->kprobes.total;
+	sampler_tell(&s->sampler, s->guest->ops->clock_ns(s->guest), &out->samplings,
+		     &out->unsampled_ns, &out->on_ns);
 	out->refused = s->refused ? s->refused : s->plan.refused;
 	out->nr_refused = n;
 	if (!s->refused)
@@ -104,6 +106,10 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 		info->ring_waits += status.rings[i].blocked;
 		info->ring_wait_ns += status.rings[i].blocked_ns;
 	}
+	info->max_rate = s->options.max_rate;
+	info->samplings = status.samplings;
+	info->unsampled_ns = status.unsampled_ns;
+	info->tracing_ns = status.on_ns;
 	info->lost = status.lost;
 	info->yields = status.yields;
 	info->yielded_ns = status.yielded_ns;

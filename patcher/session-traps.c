@@ -150,11 +150,13 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 {
 	struct trace_session *s = arg;
 	const struct trap *t = trap_table_find(&s->traps, trap->regs.rip);
+	enum trap_kind kind;
 
 	if (!t)
 		return on_trampoline_trap(s, trap);
+	kind = t->kind;
 	count_event(&s->traps_taken[trap->vcpu % TRACE_MAX_VCPUS], 1);
-	switch (t->kind) {
+	switch (kind) {
 	case TRAP_ENTRY:
 		see_entry(s, t, trap);
 		trap->regs.rip += SITE_SIZE;
@@ -167,6 +169,7 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 		hooks_fire(&s->hooks, t, trap);
 		break;
 	}
+	session_sample(s, kind);
 	session_look_again(s);
 	return true;
 }

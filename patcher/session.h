@@ -12,6 +12,7 @@
 #include "patcher/insn.h"
 #include "patcher/item-source.h"
 #include "patcher/kprobe-yield.h"
+#include "patcher/sampler.h"
 #include "patcher/stash.h"
 #include "patcher/trace-session.h"
 #include "patcher/tracer.h"
@@ -47,6 +48,7 @@ struct trace_session {
 	struct boot_window boot;
 	struct ftrace_yield yield;
 	struct kprobe_yield kprobes;
+	struct sampler sampler;
 	struct site_refusal *refused; /* room to tell all refusals */
 	struct first_error failure;
 	struct patch_outcome restored;
@@ -105,6 +107,9 @@ int session_finish_leaving(struct trace_session *session, struct error *err);
 void session_end(struct trace_session *session);
 void session_exitless_counts(const struct trace_session *session, unsigned int vcpu,
 			     struct ring_status *out);
+
+/* session-sample.c: after a trap was served: whether there were too many of them. */
+void session_sample(struct trace_session *session, enum trap_kind kind);
 
 /* The trap handler (guest_trap_fn); arg is the session. */
 bool session_on_trap(void *arg, struct guest_trap *trap);

@@ -45,7 +45,7 @@ static int plan_entry(const struct planner *p, const struct probe *probe, struct
 	enum site_state state;
 	int ret;
 
-	*out = (struct patch){.gva = gva, .size = SITE_SIZE, .function = probe->name};
+	*out = (struct patch){.gva = gva, .size = SITE_SIZE, .function = probe->name, .trap = true};
 	memcpy(out->new_bytes, entry_trap, SITE_SIZE);
 	ret = kernel_read(p->kernel, gva, out->old_bytes, SITE_SIZE, why);
 	if (ret)
@@ -76,7 +76,8 @@ static int add_return(const struct planner *p, const struct probe *probe,
 			    .kind = TRAP_RETURN,
 			    .thunk = exit->slot.target,
 			    .capture = probe->ret};
-	struct patch patch = {.gva = exit->gva, .size = exit->slot.size, .function = probe->name};
+	struct patch patch = {
+		.gva = exit->gva, .size = exit->slot.size, .function = probe->name, .trap = true};
 	int ret;
 
 	if (share_return(trap_table_find(p->traps, exit->gva), probe))
@@ -112,7 +113,7 @@ static int add_probe(const struct planner *p, const struct probe_ref *ref,
 static int check_trampolines(const struct planner *p, const struct probe *probe,
 			     const struct function *function, struct error *why)
 {
-	if (p->kernel->guest->caps & GUEST_CAP_PORT_TRAP)
+	if (guest_has_traps(p->kernel->guest))
 		return 0;
 	for (unsigned int i = 0; probe->wants_return && i < function->nr_exits; i++)
 		if (function->exits[i].slot.size < JUMP_SIZE)
@@ -190,12 +191,18 @@ int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct d
 	return ret;
 }
 
+static void use_trap(struct patch *patch, const uint8_t *bytes)
+{
+	memcpy(patch->new_bytes, bytes, patch->size);
+	patch->trap = true;
+}
+
 void site_plan_use_traps(struct site_plan *plan)
 {
 	for (size_t i = 0; i < plan->entries.n; i++)
-		memcpy(plan->entries.v[i].new_bytes, entry_trap, plan->entries.v[i].size);
+		use_trap(&plan->entries.v[i], entry_trap);
 	for (size_t i = 0; i < plan->returns.n; i++)
-		memcpy(plan->returns.v[i].new_bytes, return_trap, plan->returns.v[i].size);
+		use_trap(&plan->returns.v[i], return_trap);
 }
 
 void site_plan_deinit(struct site_plan *plan)

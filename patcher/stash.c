@@ -229,6 +229,14 @@ void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object)
 	pthread_mutex_unlock(&chain->lock);
 }
 
+bool stash_is_open(struct stash *stash)
+{
+	for (int i = 0; i < NR_CHAINS; i++)
+		if (!is_empty(&stash->chains[i]))
+			return true;
+	return false;
+}
+
 uint64_t stash_clear(struct stash *stash)
 {
 	uint64_t open = 0;

@@ -57,6 +57,9 @@ void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result);
 /* An object was freed: what a nested call returned may now be given to the outer one itself. */
 void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object);
 
+/* Whether any call is open; a guess once it is answered. */
+bool stash_is_open(struct stash *stash);
+
 /* Forget everything; returns how many calls were open. */
 uint64_t stash_clear(struct stash *stash);
 

@@ -95,6 +95,7 @@ static int take_traps_back(struct trace_session *s, struct error *err)
 
 	hooks_disarm_all(&s->hooks);
 	ftrace_yield_end(&s->yield);
+	sampler_end(&s->sampler, s->guest->ops->clock_ns(s->guest));
 	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
 	ret = patch_set_revert(&s->plan.returns, &s->kernel, &returns, first ? NULL : err);
 	s->restored = entries;
@@ -215,14 +216,14 @@ static bool is_before_first_allocation(const struct kernel *kernel)
 static int check_moment(const struct kernel *kernel, bool *first, struct error *err)
 {
 	*first = is_before_first_allocation(kernel);
-	if (!*first && boot_window_is_open(kernel))
+	if ((!*first || (kernel->guest->caps & GUEST_CAP_BREAK)) && boot_window_is_open(kernel))
 		return error_set(err, EAGAIN, "the guest is patching its own text in early boot");
 	return 0;
 }
 
 static bool has_traps(const struct trace_session *s)
 {
-	return s->guest->caps & GUEST_CAP_PORT_TRAP;
+	return guest_has_traps(s->guest);
 }
 
 static int plan_and_patch(struct trace_session *s, struct error *err)
@@ -283,6 +284,7 @@ static int start_stopped(struct trace_session *s, struct error *err)
 		return ret;
 	}
 	s->enabled = true;
+	sampler_begin(&s->sampler, s->options.max_rate, guest->ops->clock_ns(guest));
 	if (!s->starts++)
 		s->from_first_allocation = first;
 	return 0;

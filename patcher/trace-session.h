@@ -28,6 +28,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 
 /* How to trace; by default by traps. Before the first start. */
 struct trace_options {
+	uint64_t max_rate;   /* traps: calls per second that are looked at; 0: all */
 	bool exitless;       /* where the guest can have it; else, and early in boot, traps */
 	bool drop;           /* exitless: a full ring loses events; else the vCPU waits */
 	uint32_t ring_bytes; /* exitless: per vCPU, a power of two from RING_MIN_DATA on */
@@ -59,6 +60,12 @@ int trace_session_start(struct trace_session *session, const char *const *specs,
  */
 int trace_session_stop(struct trace_session *session, struct error *err);
 
+/*
+ * With max_rate, to be called some times per second while the guest runs: when a second with too
+ * many calls is over, its traps are put back. Where traps are breaks (introspect/guest.h).
+ */
+int trace_session_tick(struct trace_session *session, struct error *err);
+
 /* The same at the end, when the guest does not run any more. 0 also if not started. */
 int trace_session_end(struct trace_session *session, struct error *err);
 
@@ -84,6 +91,9 @@ struct trace_status {
 	/* The guest's own ftrace changed its sites: how often, for how long nothing was traced, and
 	 * how often a function was its own afterwards; all since creation. */
 	uint64_t yields, yielded_ns, yielded_functions;
+	/* max_rate was reached so often, nothing was traced for so long afterwards, and tracing was
+	 * on for so long, gaps included; all since creation. */
+	uint64_t samplings, unsampled_ns, on_ns;
 	struct patch_outcome restored;   /* of the last stop, both sets */
 	uint64_t traps[TRACE_MAX_VCPUS]; /* per vCPU, since creation */
 	bool exitless;                   /* trampolines are in place, or were last */

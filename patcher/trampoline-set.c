@@ -59,6 +59,7 @@ static void set_jump(struct patch *patch, uint64_t target)
 {
 	int32_t distance = (int32_t)(target - (patch->gva + JMP_SIZE));
 
+	patch->trap = false;
 	patch->new_bytes[0] = 0xe9;
 	memcpy(patch->new_bytes + 1, &distance, sizeof(distance));
 }

@@ -10,12 +10,15 @@ enum {
 	OPT_DRY_RUN = 256,
 	OPT_DURATION,
 	OPT_FORMAT,
+	OPT_MAX_RATE,
+	OPT_MODE,
 	OPT_MONITOR,
 	OPT_ON_FULL,
 	OPT_TRACE,
 	OPT_UNTIL_EVENTS,
 
 	MAX_DURATION_S = 365 * 86400,
+	DEFAULT_MAX_RATE = 1000,
 };
 
 static const char verb[] = "attach";
@@ -27,6 +30,8 @@ static const struct option long_options[] = {
 	{"format", required_argument, NULL, OPT_FORMAT},
 	{"help", no_argument, NULL, 'h'},
 	{"kernel", required_argument, NULL, 'k'},
+	{"max-rate", required_argument, NULL, OPT_MAX_RATE},
+	{"mode", required_argument, NULL, OPT_MODE},
 	{"monitor", required_argument, NULL, OPT_MONITOR},
 	{"on-full", required_argument, NULL, OPT_ON_FULL},
 	{"output", required_argument, NULL, 'o'},
@@ -48,6 +53,13 @@ static const char help[] =
 	"      --trace SPEC      what to trace (kmem); may be repeated\n"
 	"  -o, --output DIR      write the trace there\n"
 	"      --format FORMAT   of the trace: ctf (default) or kmemtrace\n"
+	"      --mode MODE       exitless (default): the guest's vCPUs write the records into "
+	"memory\n"
+	"                        that is plugged in; or trap: by breakpoints of QEMU's gdbstub,\n"
+	"                        slow, but without a device\n"
+	"      --max-rate N      with --mode trap: look at N calls in a second at most (1000), "
+	"and\n"
+	"                        leave the rest of it untraced, which is told; 0: no bound\n"
 	"      --on-full WHAT    block (default): a vCPU waits some milliseconds for room before "
 	"an\n"
 	"                        event is lost; or drop. Either way losses are counted\n"
@@ -76,6 +88,13 @@ static int parse_choice(const char *option, const char *text, const char *first,
 	if (*is_second || !strcmp(text, first))
 		return 0;
 	return cli_usage(verb, "%s takes %s or %s, not '%s'", option, first, second, text);
+}
+
+static int parse_max_rate(struct attach_options *o, const char *text)
+{
+	if (!cli_parse_u64(text, 0, UINT32_MAX, &o->max_rate))
+		return 0;
+	return cli_usage(verb, "--max-rate takes a number, 0 for no bound, not '%s'", text);
 }
 
 static int add_trace(struct attach_options *o, const char *spec)
@@ -114,6 +133,10 @@ static int parse_value(struct attach_options *o, int option, char **argv)
 		return parse_number("--until-events", optarg, UINT64_MAX, &o->until_events);
 	case OPT_ON_FULL:
 		return parse_choice("--on-full", optarg, "block", "drop", &o->drop);
+	case OPT_MAX_RATE:
+		return parse_max_rate(o, optarg);
+	case OPT_MODE:
+		return parse_choice("--mode", optarg, "exitless", "trap", &o->trap);
 	case OPT_FORMAT:
 		rc = parse_choice("--format", optarg, trace_encoding_names[TRACE_CTF],
 				  trace_encoding_names[TRACE_KMEMTRACE], &second);
@@ -165,7 +188,7 @@ int attach_options_parse(int argc, char **argv, struct attach_options *o)
 {
 	int option, rc;
 
-	*o = (struct attach_options){0};
+	*o = (struct attach_options){.max_rate = DEFAULT_MAX_RATE};
 	optind = 0; /* start afresh, whatever was parsed before */
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, ":c:k:o:vh", long_options, NULL)) != -1) {

@@ -21,6 +21,8 @@ struct attach_options {
 	const char *monitor;   /* path of the socket, or NULL */
 	uint64_t duration_s;   /* 0: until something else ends it */
 	uint64_t until_events; /* likewise */
+	uint64_t max_rate;     /* with trap: calls per second that are looked at; 0: all */
+	bool trap;             /* breakpoints, not scratch memory */
 	bool drop, dry_run, verbose;
 };
 

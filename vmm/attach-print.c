@@ -58,6 +58,19 @@ static void print_device(struct attach *a, FILE *to)
 			LIBVIRT_SHMEM_BYTES >> 20, place);
 }
 
+static void print_breaks(const struct attach *a, FILE *to)
+{
+	fprintf(to,
+		"breaks   breakpoints of QEMU's gdbstub, which no debugger can use meanwhile; at "
+		"most\n"
+		"         %" PRIu64 " calls a second are looked at%s\n"
+		"risks    the domain stands still for 5 to 15 ms at each of them;\n"
+		"         libvirt tells its users of these pauses (suspended, resumed), and marks "
+		"the\n"
+		"         domain as tainted, as for every use of its monitor, this listing's too\n",
+		a->options->max_rate, a->options->max_rate ? "" : " (0: no bound)");
+}
+
 static void print_risks(FILE *to)
 {
 	fputs("risks    the domain stands still when tracing begins and when it ends: 30 to 200 ms "
@@ -85,17 +98,20 @@ static void print_row(const struct kernel *kernel, const struct patch *p, const 
 		p->function);
 }
 
-static void print_places(const struct kernel *kernel, const struct site_plan *plan, FILE *to)
+static void print_places(const struct kernel *kernel, const struct site_plan *plan, bool breaks,
+			 FILE *to)
 {
 	fprintf(to,
-		"patches  %zu function entries and %zu returns are changed, and put back at the "
+		"patches  %zu function entries and %zu returns %s, and put back at the "
 		"end\n\n %-16s  %12s  %-15s%-20sFUNCTION\n",
-		plan->entries.n, plan->returns.n, "GUEST-VIRTUAL", "PHYSICAL", "BYTES NOW",
-		"BECOMES");
+		plan->entries.n, plan->returns.n, breaks ? "get breakpoints" : "are changed",
+		"GUEST-VIRTUAL", "PHYSICAL", "BYTES NOW", "BECOMES");
 	for (size_t i = 0; i < plan->entries.n; i++)
-		print_row(kernel, &plan->entries.v[i], "jump, at entry", to);
+		print_row(kernel, &plan->entries.v[i],
+			  breaks ? "break, at entry" : "jump, at entry", to);
 	for (size_t i = 0; i < plan->returns.n; i++)
-		print_row(kernel, &plan->returns.v[i], "jump, at return", to);
+		print_row(kernel, &plan->returns.v[i],
+			  breaks ? "break, at return" : "jump, at return", to);
 }
 
 static void print_refused(const struct site_plan *plan, FILE *to)
@@ -114,15 +130,19 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	int rc;
 
 	attach_print(a, to);
-	print_device(a, to);
-	print_risks(to);
+	if (a->options->trap) {
+		print_breaks(a, to);
+	} else {
+		print_device(a, to);
+		print_risks(to);
+	}
 	rc = trace_session_create(libvirt_guest(a->guest), kernel->image, NULL, &session, err);
 	if (rc)
 		return rc;
 	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
 	rc = trace_session_plan(session, a->options->traces, &plan, err);
 	if (!rc) {
-		print_places(kernel, plan, to);
+		print_places(kernel, plan, a->options->trap, to);
 		print_refused(plan, to);
 	}
 	trace_session_destroy(session);

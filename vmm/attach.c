@@ -39,9 +39,12 @@ static int create_trace(struct attach *a, struct kernel_image *image, struct err
 		.specs = o->traces,
 		.nr_vcpus = libvirt_guest(a->guest)->nr_vcpus,
 		.encoding = o->encoding,
-		.options = {.exitless = true, .drop = o->drop, .ring_bytes = RING_BYTES},
+		.options = {.exitless = !o->trap,
+			    .drop = o->drop,
+			    .ring_bytes = RING_BYTES,
+			    .max_rate = o->trap ? o->max_rate : 0},
 		.verb = "attach",
-		.clock = "tsc",
+		.clock = o->trap ? "host monotonic" : "tsc",
 	};
 
 	return run_trace_create(&config, &a->trace, err);
@@ -94,9 +97,19 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 
 /* --- tracing --------------------------------------------------------------------------------- */
 
+static int plug(struct attach *a, struct error *err)
+{
+	struct error why;
+
+	if (!libvirt_guest_plug(a->guest, &why))
+		return 0;
+	return error_set(err, why.code, "%s; or use --mode trap, which is slow but needs no device",
+			 why.text);
+}
+
 int attach_begin(struct attach *a, struct error *err)
 {
-	int rc = libvirt_guest_plug(a->guest, err);
+	int rc = a->options->trap ? libvirt_guest_use_traps(a->guest, err) : plug(a, err);
 
 	if (rc)
 		return rc;
@@ -152,6 +165,8 @@ static int undo(struct attach *a, struct error *err)
 		run_trace_abandon(a->trace);
 	else if (a->begun)
 		run_trace_end(a->trace);
+	if (a->begun)
+		libvirt_guest_trap_counts(a->guest, &a->traps, NULL);
 	if (a->journal.fd < 0 || is_gone(a))
 		return 0;
 	if (reset)

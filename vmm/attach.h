@@ -20,7 +20,8 @@ struct attach {
 	struct libvirt_guest *guest;
 	struct run_trace *trace;
 	struct attach_kernel kernel;
-	bool begun; /* tracing */
+	bool begun;                       /* tracing */
+	struct libvirt_trap_counts traps; /* of a trace by breakpoints, at its end */
 };
 
 /*

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@ enum {
 	LOOK_MS = 100,   /* how often events are counted ... */
 	STATE_LOOKS = 5, /* ... of which every so many ask for the domain */
 	MS_PER_S = 1000,
+	NS_PER_MS = 1000000,
 	STATUS_SIGNAL = 128,
 };
 
@@ -32,7 +34,7 @@ struct attaching {
 	struct monitor_memory memory;
 	struct monitor_trace trace;
 	int signal_fd, signal_number;
-	uint64_t looks;
+	uint64_t looks, looks_without_traps;
 	const char *why;   /* END_DOMAIN: what became of it */
 	struct error lost; /* END_LIBVIRT: why it cannot be asked any more */
 };
@@ -88,10 +90,27 @@ static void look_at_domain(struct attaching *self)
 	run_trace_note(self->attach.trace, self->why);
 }
 
+/* Whether breakpoints are still served; if not, by the domain's end or by an error. */
+static void look_at_traps(struct attaching *self)
+{
+	struct libvirt_trap_counts counts;
+
+	run_trace_tick(self->attach.trace);
+	if (!libvirt_guest_trap_counts(self->attach.guest, &counts, &self->lost))
+		return;
+	/* libvirt may come to know of the domain's end a moment after the gdbstub */
+	look_at_domain(self);
+	if (++self->looks_without_traps == STATE_LOOKS)
+		event_loop_quit(self->loop, END_LIBVIRT);
+}
+
 static void on_look(void *arg)
 {
 	struct attaching *self = arg;
 	uint64_t enough = self->options.until_events;
+
+	if (self->options.trap)
+		look_at_traps(self);
 
 	if (enough && run_trace_events(self->attach.trace) >= enough)
 		event_loop_quit(self->loop, END_ASKED);
@@ -151,11 +170,27 @@ static int run(struct attaching *self, enum end_reason *reason, struct error *er
 	return rc;
 }
 
+/* What --mode trap has cost, on stderr. */
+static void tell_traps(const struct attaching *self)
+{
+	const struct libvirt_trap_counts *traps = &self->attach.traps;
+
+	run_trace_tell_rate(self->attach.trace);
+	if (traps->hits)
+		fprintf(stderr,
+			"sonde attach: %" PRIu64
+			" breakpoints hit; the domain stood still for %" PRIu64
+			" ms, QEMU's own part not counted\n",
+			traps->hits, traps->held_ns / NS_PER_MS);
+}
+
 /* The last line, and the exit status. */
 static int conclude(struct attaching *self, enum end_reason reason)
 {
 	struct error err;
 
+	if (self->options.trap)
+		tell_traps(self);
 	if (run_trace_conclude(self->attach.trace, &err) && reason != END_DOMAIN)
 		return cli_error(verb, &err);
 	switch (reason) {

@@ -85,6 +85,12 @@ void gdbstub_close(struct gdbstub *stub)
 		return;
 	rsp_set_physical(&stub->rsp, false, NULL);
 	stop_server(stub->domain);
-	close(stub->fd);
+	gdbstub_drop(stub);
+}
+
+void gdbstub_drop(struct gdbstub *stub)
+{
+	if (stub->fd >= 0)
+		close(stub->fd);
 	stub->fd = -1;
 }

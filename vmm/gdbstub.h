@@ -8,7 +8,8 @@
 /*
  * QEMU's gdbstub of a stopped domain, over a socket pair of which QEMU is passed one end through
  * libvirt: nobody listens anywhere. Opened for the length of a stop and closed before the guest
- * runs, so that a tracer that dies leaves nothing behind. A stub that some debugger uses is lost to
+ * runs, so that a tracer that dies leaves nothing behind; it stays open only while there are
+ * breakpoints. A stub that some debugger uses is lost to
  * it: QEMU has only one.
  */
 struct gdbstub {
@@ -21,5 +22,7 @@ struct gdbstub {
 int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct error *err);
 /* The guest stays as it is. Also of one that is not open. */
 void gdbstub_close(struct gdbstub *stub);
+/* Let go of it without a word, which would stop a guest that runs: QEMU keeps its end. */
+void gdbstub_drop(struct gdbstub *stub);
 
 #endif

@@ -1,48 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/libvirt-guest.h"
-
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include "vmm/gdbstub.h"
-#include "vmm/libvirt-clock.h"
-#include "vmm/libvirt-memory.h"
-#include "vmm/libvirt-reply.h"
+#include <time.h>
+#include "vmm/libvirt-guest-internal.h"
 #include "vmm/libvirt-shmem.h"
-
-struct libvirt_guest {
-	struct guest guest;
-	struct libvirt_domain *domain;
-	struct libvirt_journal *journal;
-	struct libvirt_memory memory;
-	struct guest_region shmem; /* size 0: none */
-	bool plugged, shmem_used;
-	size_t nr_regions; /* atomic; of memory.regions, with the scratch memory in use */
-	pthread_mutex_t stopper;
-	_Atomic unsigned int stops; /* by the thread that holds `stopper` */
-	atomic_bool let_go;         /* the last resume lets it run */
-	struct gdbstub stub;
-	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];
-	bool have_registers[LIBVIRT_MAX_VCPUS];              /* of this stop */
-	struct libvirt_vcpu_state states[LIBVIRT_MAX_VCPUS]; /* likewise */
-	bool have_states;
-	struct libvirt_clock clock;
-	struct tsc_clock rate; /* mult 0: not asked for yet */
-};
-
-static struct libvirt_guest *from_guest(struct guest *guest)
-{
-	return (struct libvirt_guest *)guest;
-}
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
 static int regions(struct guest *guest, const struct guest_region **out, size_t *n,
 		   struct error *err)
 {
-	struct libvirt_guest *g = from_guest(guest);
+	struct libvirt_guest *g = libvirt_from_guest(guest);
 
 	(void)err;
 	*out = g->memory.regions;
@@ -52,14 +21,7 @@ static int regions(struct guest *guest, const struct guest_region **out, size_t 
 
 static int phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err)
 {
-	return libvirt_memory_read(&from_guest(guest)->memory, gpa, to, size, err);
-}
-
-static int open_stub(struct libvirt_guest *g, struct error *err)
-{
-	if (!atomic_load(&g->stops))
-		return error_set(err, EBUSY, "the domain is not stopped");
-	return g->stub.fd >= 0 ? 0 : gdbstub_open(&g->stub, g->domain, err);
+	return libvirt_memory_read(&libvirt_from_guest(guest)->memory, gpa, to, size, err);
 }
 
 static int write_piece(struct libvirt_guest *g, uint64_t gpa, const uint8_t *from, size_t size,
@@ -79,9 +41,9 @@ static int write_piece(struct libvirt_guest *g, uint64_t gpa, const uint8_t *fro
 static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
 		      struct error *err)
 {
-	struct libvirt_guest *g = from_guest(guest);
+	struct libvirt_guest *g = libvirt_from_guest(guest);
 	const uint8_t *bytes = from;
-	int rc = open_stub(g, err);
+	int rc = libvirt_guest_open_stub(g, err);
 
 	while (!rc && size) {
 		size_t n = size < JOURNAL_MAX_WRITE ? size : JOURNAL_MAX_WRITE;
@@ -94,197 +56,16 @@ static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_
 	return rc;
 }
 
-/* --- vCPUs ----------------------------------------------------------------------------------- */
-
-static int read_registers(struct libvirt_guest *g, unsigned int vcpu, struct error *err)
-{
-	int rc;
-
-	if (vcpu >= g->guest.nr_vcpus)
-		return error_set(err, EINVAL, "there is no vCPU %u", vcpu);
-	if (g->have_registers[vcpu])
-		return 0;
-	rc = open_stub(g, err);
-	if (!rc)
-		rc = rsp_registers(&g->stub.rsp, vcpu, &g->registers[vcpu], err);
-	g->have_registers[vcpu] = !rc;
-	return rc;
-}
-
-static int get_regs(struct guest *guest, unsigned int vcpu, struct guest_regs *out,
-		    struct error *err)
-{
-	int rc = read_registers(from_guest(guest), vcpu, err);
-
-	if (!rc)
-		*out = from_guest(guest)->registers[vcpu].regs;
-	return rc;
-}
-
-static int ask_states(struct libvirt_guest *g, struct libvirt_vcpu_state *out, struct error *err)
-{
-	char *reply;
-	int rc = libvirt_hmp(g->domain, "info registers -a", &reply, err);
-
-	if (rc)
-		return rc;
-	rc = libvirt_reply_vcpus(reply, strlen(reply), out, g->guest.nr_vcpus, err);
-	free(reply);
-	return rc;
-}
-
-/* Of who is halted the gdbstub does not tell. */
-static int read_states(struct libvirt_guest *g, struct error *err)
-{
-	int rc = g->have_states ? 0 : ask_states(g, g->states, err);
-
-	g->have_states = !rc;
-	return rc;
-}
-
-/* QEMU looks at each vCPU in its own thread (KVM), or at what it keeps exact all the time: level
- * and halt (emulation; registers may be old there). */
-static void seen_outside(struct guest *guest, bool *outside)
-{
-	struct libvirt_guest *g = from_guest(guest);
-	struct libvirt_vcpu_state states[LIBVIRT_MAX_VCPUS];
-
-	if (ask_states(g, states, NULL))
-		return;
-	for (unsigned int i = 0; i < guest->nr_vcpus; i++)
-		outside[i] |= states[i].user || states[i].halted;
-}
-
-static int get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs *out,
-		     struct error *err)
-{
-	struct libvirt_guest *g = from_guest(guest);
-	int rc = read_registers(g, vcpu, err);
-
-	if (!rc)
-		rc = read_states(g, err);
-	if (rc)
-		return rc;
-	*out = g->registers[vcpu].sregs;
-	out->halted = g->states[vcpu].halted;
-	return 0;
-}
-
-/* QEMU's RunState: only these two are left by `stop` and `cont` to what they were. */
-static int ask_running(struct libvirt_guest *g, bool *running, struct error *err)
-{
-	json_t *reply = NULL;
-	const char *status;
-	int rc = libvirt_qmp(g->domain, "query-status", NULL, -1, &reply, err);
-
-	if (rc)
-		return rc;
-	status = json_string_value(json_object_get(reply, "status"));
-	*running = status && !strcmp(status, "running");
-	if (!*running && (!status || strcmp(status, "paused")))
-		rc = error_set(err, ECANCELED,
-			       "the domain is neither running nor paused: it is "
-			       "being moved, saved or ended");
-	json_decref(reply);
-	return rc;
-}
-
-static int stop_domain(struct libvirt_guest *g, struct error *err)
-{
-	bool running = false;
-	int rc = ask_running(g, &running, err);
-
-	if (rc || !running)
-		return rc;
-	if (g->journal)
-		rc = libvirt_journal_stop(g->journal, true, err);
-	if (!rc)
-		rc = libvirt_qmp(g->domain, "stop", NULL, -1, NULL, err);
-	if (!rc)
-		g->let_go = true;
-	return rc;
-}
-
-/* With the stopper's lock, which is kept unless this fails. */
-static int stop_locked(struct libvirt_guest *g, struct error *err)
-{
-	int rc = 0;
-
-	if (!atomic_load(&g->stops)) {
-		rc = stop_domain(g, err);
-		if (!rc)
-			libvirt_clock_freeze(&g->clock, true);
-		memset(g->have_registers, 0, sizeof(g->have_registers));
-		g->have_states = false;
-	}
-	if (rc)
-		pthread_mutex_unlock(&g->stopper);
-	else
-		atomic_fetch_add(&g->stops, 1);
-	return rc;
-}
-
-static int stop(struct guest *guest, struct error *err)
-{
-	struct libvirt_guest *g = from_guest(guest);
-
-	pthread_mutex_lock(&g->stopper);
-	return stop_locked(g, err);
-}
-
-static int try_stop(struct guest *guest, struct error *err)
-{
-	struct libvirt_guest *g = from_guest(guest);
-
-	if (pthread_mutex_trylock(&g->stopper))
-		return error_set(err, EBUSY, "another thread holds the domain stopped");
-	return stop_locked(g, err);
-}
-
-static int let_domain_go(struct libvirt_guest *g, struct error *err)
-{
-	int rc = libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);
-
-	if (!rc && g->journal)
-		rc = libvirt_journal_stop(g->journal, false, err);
-	g->let_go = rc != 0;
-	return rc;
-}
-
-static int resume(struct guest *guest, struct error *err)
-{
-	struct libvirt_guest *g = from_guest(guest);
-	int rc = 0;
-
-	if (atomic_load(&g->stops) == 1) {
-		gdbstub_close(&g->stub);
-		if (g->let_go)
-			rc = let_domain_go(g, err);
-		libvirt_clock_freeze(&g->clock, false);
-	}
-	atomic_fetch_sub(&g->stops, 1);
-	pthread_mutex_unlock(&g->stopper);
-	return rc;
-}
-
-/* By its administrator: our own stops are over soon, however long QEMU takes to make one. */
-static bool is_stopped(struct guest *guest)
-{
-	struct libvirt_guest *g = from_guest(guest);
-
-	return atomic_load(&g->stops) && !atomic_load(&g->let_go);
-}
-
 /* --- time ------------------------------------------------------------------------------------ */
 
 static uint64_t tsc(struct guest *guest)
 {
-	return libvirt_clock_tsc(&from_guest(guest)->clock);
+	return libvirt_clock_tsc(&libvirt_from_guest(guest)->clock);
 }
 
 static void tsc_seen(struct guest *guest, uint64_t stamp)
 {
-	libvirt_clock_seen(&from_guest(guest)->clock, stamp);
+	libvirt_clock_seen(&libvirt_from_guest(guest)->clock, stamp);
 }
 
 /* All vCPUs have the same: neither QEMU's emulation nor KVM lets them drift apart, unless the guest
@@ -292,7 +73,7 @@ static void tsc_seen(struct guest *guest, uint64_t stamp)
 static int get_tsc_clock(struct guest *guest, unsigned int vcpu, struct tsc_clock *out,
 			 struct error *err)
 {
-	struct libvirt_guest *g = from_guest(guest);
+	struct libvirt_guest *g = libvirt_from_guest(guest);
 	int rc = 0;
 
 	(void)vcpu;
@@ -302,10 +83,16 @@ static int get_tsc_clock(struct guest *guest, unsigned int vcpu, struct tsc_cloc
 	return rc;
 }
 
+/* Traps are stamped by us: nobody has seen the guest's counter then. */
 static uint64_t clock_ns(struct guest *guest)
 {
+	struct timespec now;
 	struct tsc_clock rate;
 
+	if (libvirt_from_guest(guest)->traps.enabled) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	}
 	if (get_tsc_clock(guest, 0, &rate, NULL))
 		return 0;
 	return tsc_clock_ns(&rate, tsc(guest));
@@ -316,7 +103,7 @@ static uint64_t clock_ns(struct guest *guest)
 static int scratch_add(struct guest *guest, size_t size, struct guest_region *out,
 		       struct error *err)
 {
-	struct libvirt_guest *g = from_guest(guest);
+	struct libvirt_guest *g = libvirt_from_guest(guest);
 
 	if (!g->plugged || g->shmem_used || size > g->shmem.size)
 		return error_set(err, ENOSPC, "there is no such memory plugged into the domain");
@@ -341,8 +128,8 @@ static int scratch_remove(struct guest *guest, const struct guest_region *scratc
 			  struct error *err)
 {
 	static const uint8_t zeros[RSP_MAX_WRITE];
-	struct libvirt_guest *g = from_guest(guest);
-	int rc = open_stub(g, err);
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	int rc = libvirt_guest_open_stub(g, err);
 
 	for (size_t at = 0; !rc && at < scratch->size; at += sizeof(zeros))
 		if (!is_zero(g->shmem.hva + at, sizeof(zeros)))
@@ -357,13 +144,15 @@ static const struct guest_ops libvirt_ops = {
 	.regions = regions,
 	.phys_read = phys_read,
 	.phys_write = phys_write,
-	.get_regs = get_regs,
-	.get_sregs = get_sregs,
-	.seen_outside = seen_outside,
-	.stop = stop,
-	.try_stop = try_stop,
-	.resume = resume,
-	.is_stopped = is_stopped,
+	.get_regs = libvirt_guest_get_regs,
+	.get_sregs = libvirt_guest_get_sregs,
+	.seen_outside = libvirt_guest_seen_outside,
+	.stop = libvirt_guest_stop,
+	.try_stop = libvirt_guest_try_stop,
+	.resume = libvirt_guest_resume,
+	.is_stopped = libvirt_guest_is_stopped,
+	.set_trap_handler = libvirt_guest_set_trap_handler,
+	.set_break = libvirt_guest_set_break,
 	.clock_ns = clock_ns,
 	.tsc = tsc,
 	.tsc_seen = tsc_seen,
@@ -414,6 +203,7 @@ int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *
 	g->journal = journal;
 	g->stub.fd = -1;
 	g->memory.mem_fd = -1;
+	libvirt_traps_init(&g->traps);
 	init_stopper(g);
 	libvirt_clock_init(&g->clock);
 	rc = count_vcpus(g, err);
@@ -431,7 +221,9 @@ void libvirt_guest_destroy(struct libvirt_guest *g)
 {
 	if (!g)
 		return;
-	gdbstub_close(&g->stub);
+	libvirt_traps_deinit(g);
+	/* a byte would stop a guest that runs */
+	g->traps.running ? gdbstub_drop(&g->stub) : gdbstub_close(&g->stub);
 	libvirt_shmem_unmap(&g->shmem);
 	libvirt_memory_close(&g->memory);
 	libvirt_clock_deinit(&g->clock);

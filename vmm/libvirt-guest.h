@@ -10,7 +10,8 @@
 /*
  * `struct guest` (introspect/guest.h) for a running libvirt domain. It is stopped through QEMU's
  * monitor; registers are read, and memory written, through the gdbstub, which exists only while it
- * is stopped; RAM is read without QEMU's help. It has no traps.
+ * is stopped; RAM is read without QEMU's help where that can be. It has traps if it is told so:
+ * breakpoints of the gdbstub, which then stays open (GUEST_CAP_BREAK; one handler at a time).
  *
  * One thread at a time stops it; regions, clock and is_stopped are for any.
  */
@@ -30,6 +31,18 @@ int libvirt_guest_plug(struct libvirt_guest *guest, struct error *err);
 int libvirt_guest_unplug(struct libvirt_guest *guest, struct error *err);
 /* Does not unplug. NULL-safe. */
 void libvirt_guest_destroy(struct libvirt_guest *guest);
+
+/* For a guest without scratch memory: have breakpoints. Once. */
+int libvirt_guest_use_traps(struct libvirt_guest *guest, struct error *err);
+struct libvirt_trap_counts {
+	uint64_t hits;
+	uint64_t held_ns; /* the guest stood still for so long while they were handled */
+};
+/* -errno, with the counts, if breakpoints are not served any more: the guest may stand still. */
+int libvirt_guest_trap_counts(struct libvirt_guest *guest, struct libvirt_trap_counts *out,
+			      struct error *err);
+/* While it is stopped: whatever breakpoints a tracer has left. */
+int libvirt_guest_forget_breaks(struct libvirt_guest *guest, struct error *err);
 
 struct guest *libvirt_guest(struct libvirt_guest *guest);
 /* How its memory is read, and why so. */

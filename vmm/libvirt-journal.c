@@ -139,6 +139,13 @@ int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct e
 	return append(journal, line, strlen(line), err);
 }
 
+int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err)
+{
+	static const char line[] = "breaks\n";
+
+	return append(journal, line, sizeof(line) - 1, err);
+}
+
 /* --- reading --------------------------------------------------------------------------------- */
 
 static int not_ours(struct error *err)
@@ -232,6 +239,10 @@ static int parse_line(struct journal_contents *c, char *line, struct error *err)
 {
 	if (!strncmp(line, "write ", 6))
 		return parse_write(c, line + 6, err);
+	if (!strcmp(line, "breaks")) {
+		c->breaks = true;
+		return 0;
+	}
 	if (strcmp(line, "stop") && strcmp(line, "go"))
 		return not_ours(err);
 	c->stopped = line[0] == 's';

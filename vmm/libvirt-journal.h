@@ -35,6 +35,8 @@ void libvirt_journal_remove(struct libvirt_journal *journal);
 /* About to write [gpa, gpa + size), which holds `before`, up to JOURNAL_MAX_WRITE bytes. */
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err);
+/* About to have breakpoints, in QEMU's gdbstub. */
+int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err);
 /* About to stop the running guest, or to let it go on. */
 int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct error *err);
 
@@ -49,6 +51,7 @@ struct journal_place {
 
 struct journal_contents {
 	bool stopped;                 /* by the tracer */
+	bool breaks;                  /* there may be breakpoints */
 	struct journal_place *places; /* in the order of their first write */
 	size_t nr_places;
 };

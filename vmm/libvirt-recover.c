@@ -189,8 +189,10 @@ static int undo_stopped(struct recovery *r, struct error *err)
 {
 	struct libvirt_ram shmem = {0};
 	bool mapped = !libvirt_shmem_find(&r->domain, &shmem, NULL);
-	int rc = put_back(r, false, err);
+	int rc = r->contents.breaks ? libvirt_guest_forget_breaks(r->backend, err) : 0;
 
+	if (!rc)
+		rc = put_back(r, false, err);
 	if (!rc && mapped)
 		rc = let_all_out(r, shmem.gpa, err);
 	if (!rc)

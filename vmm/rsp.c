@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Packets, and what is asked with them. */
-#include "vmm/rsp.h"
+/* Packets, and memory. */
+#include "vmm/rsp-internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,14 +36,14 @@ static int fill(struct rsp *rsp, struct error *err)
 }
 
 /* The next byte, or a negative errno. */
-static int take(struct rsp *rsp, struct error *err)
+int rsp_take(struct rsp *rsp, struct error *err)
 {
 	int rc = rsp->at < rsp->end ? 0 : fill(rsp, err);
 
 	return rc ? rc : rsp->buffer[rsp->at++];
 }
 
-static int give(struct rsp *rsp, const char *bytes, size_t size, struct error *err)
+int rsp_give(struct rsp *rsp, const char *bytes, size_t size, struct error *err)
 {
 	while (size) {
 		struct pollfd poll_fd = {.fd = rsp->fd, .events = POLLOUT};
@@ -62,7 +62,7 @@ static int give(struct rsp *rsp, const char *bytes, size_t size, struct error *e
 
 /* --- packets --------------------------------------------------------------------------------- */
 
-static int send_packet(struct rsp *rsp, const char *packet, struct error *err)
+int rsp_send(struct rsp *rsp, const char *packet, struct error *err)
 {
 	char text[2 * RSP_MAX_WRITE + 64];
 	uint8_t sum = 0;
@@ -73,7 +73,7 @@ static int send_packet(struct rsp *rsp, const char *packet, struct error *err)
 	n = snprintf(text, sizeof(text), "$%s#%02x", packet, sum);
 	if (n < 0 || (size_t)n >= sizeof(text))
 		return error_set(err, EMSGSIZE, "a packet for the gdbstub is too long");
-	return give(rsp, text, (size_t)n, err);
+	return rsp_give(rsp, text, (size_t)n, err);
 }
 
 static int hex_digit(int c)
@@ -91,26 +91,26 @@ static int receive_body(struct rsp *rsp, char *reply, struct error *err)
 	size_t n = 0;
 	int c, high, low;
 
-	while ((c = take(rsp, err)) >= 0 && c != '#') {
+	while ((c = rsp_take(rsp, err)) >= 0 && c != '#') {
 		if (n == RSP_MAX_PACKET)
 			return error_set(err, EMSGSIZE, "a packet of the gdbstub has no end");
 		reply[n++] = (char)c;
 		sum = (uint8_t)(sum + c);
 	}
 	reply[n] = '\0';
-	high = c < 0 ? c : take(rsp, err);
-	low = high < 0 ? high : take(rsp, err);
+	high = c < 0 ? c : rsp_take(rsp, err);
+	low = high < 0 ? high : rsp_take(rsp, err);
 	if (low < 0)
 		return low;
 	if (hex_digit(high) * 16 + hex_digit(low) != sum)
 		return error_set(err, EPROTO, "a packet of the gdbstub is damaged");
-	return give(rsp, "+", 1, err);
+	return rsp_give(rsp, "+", 1, err);
 }
 
-static int receive_packet(struct rsp *rsp, char *reply, struct error *err)
+int rsp_receive(struct rsp *rsp, char reply[static RSP_MAX_PACKET + 1], struct error *err)
 {
 	for (int i = 0; i < MAX_NOISE; i++) {
-		int c = take(rsp, err);
+		int c = rsp_take(rsp, err);
 
 		if (c < 0)
 			return c;
@@ -130,10 +130,10 @@ int rsp_request(struct rsp *rsp, const char *packet, char reply[static RSP_MAX_P
 		struct error *err)
 {
 	enum { MAX_NOTICES = 16 };
-	int rc = send_packet(rsp, packet, err);
+	int rc = rsp_send(rsp, packet, err);
 
 	for (int i = 0; !rc && i < MAX_NOTICES; i++) {
-		rc = receive_packet(rsp, reply, err);
+		rc = rsp_receive(rsp, reply, err);
 		if (!rc && !is_stop_notice(reply))
 			return 0;
 	}
@@ -142,7 +142,7 @@ int rsp_request(struct rsp *rsp, const char *packet, char reply[static RSP_MAX_P
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-static int expect_ok(struct rsp *rsp, const char *packet, struct error *err)
+int rsp_expect_ok(struct rsp *rsp, const char *packet, struct error *err)
 {
 	char reply[RSP_MAX_PACKET + 1];
 	int rc = rsp_request(rsp, packet, reply, err);
@@ -156,16 +156,16 @@ static int expect_ok(struct rsp *rsp, const char *packet, struct error *err)
 
 int rsp_set_physical(struct rsp *rsp, bool physical, struct error *err)
 {
-	return expect_ok(rsp, physical ? "Qqemu.PhyMemMode:1" : "Qqemu.PhyMemMode:0", err);
+	return rsp_expect_ok(rsp, physical ? "Qqemu.PhyMemMode:1" : "Qqemu.PhyMemMode:0", err);
 }
 
-static void to_hex(char *out, const uint8_t *bytes, size_t size)
+void rsp_to_hex(char *out, const uint8_t *bytes, size_t size)
 {
 	for (size_t i = 0; i < size; i++)
 		sprintf(out + 2 * i, "%02x", bytes[i]);
 }
 
-static bool from_hex(uint8_t *out, const char *hex, size_t size)
+bool rsp_from_hex(uint8_t *out, const char *hex, size_t size)
 {
 	for (size_t i = 0; i < size; i++) {
 		int high = hex_digit(hex[2 * i]);
@@ -188,8 +188,8 @@ int rsp_write(struct rsp *rsp, uint64_t address, const void *from, size_t size, 
 		int used = snprintf(packet, sizeof(packet), "M%" PRIx64 ",%zx:", address, n);
 		int rc;
 
-		to_hex(packet + used, bytes, n);
-		rc = expect_ok(rsp, packet, err);
+		rsp_to_hex(packet + used, bytes, n);
+		rc = rsp_expect_ok(rsp, packet, err);
 		if (rc)
 			return rc;
 		address += n;
@@ -212,74 +212,11 @@ int rsp_read(struct rsp *rsp, uint64_t address, void *to, size_t size, struct er
 		rc = rsp_request(rsp, packet, reply, err);
 		if (rc)
 			return rc;
-		if (strlen(reply) != 2 * n || !from_hex(bytes, reply, n))
+		if (strlen(reply) != 2 * n || !rsp_from_hex(bytes, reply, n))
 			return error_set_at(err, EFAULT, address, "the gdbstub cannot read there");
 		address += n;
 		bytes += n;
 		size -= n;
 	}
 	return 0;
-}
-
-int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err)
-{
-	char packet[32], reply[RSP_MAX_PACKET + 1];
-	int rc;
-
-	/* Processes of a machine are its clusters, of which x86 has one. */
-	snprintf(packet, sizeof(packet), "Hg%x", vcpu + 1);
-	rc = expect_ok(rsp, packet, err);
-	if (!rc)
-		rc = rsp_request(rsp, "g", reply, err);
-	return rc ? rc : rsp_parse_registers(reply, out, err);
-}
-
-/* --- registers ------------------------------------------------------------------------------- */
-
-struct hex_reader {
-	const char *at;
-	bool failed;
-};
-
-static uint64_t read_little(struct hex_reader *r, size_t size)
-{
-	uint8_t bytes[8] = {0};
-	uint64_t value;
-
-	if (r->failed || strnlen(r->at, 2 * size) < 2 * size || !from_hex(bytes, r->at, size)) {
-		r->failed = true;
-		return 0;
-	}
-	r->at += 2 * size;
-	memcpy(&value, bytes, sizeof(value));
-	return value;
-}
-
-int rsp_parse_registers(const char *hex, struct rsp_registers *out, struct error *err)
-{
-	enum { SEGMENTS_AFTER_CS = 5, CPL_MASK = 3 };
-	struct hex_reader r = {.at = hex};
-	struct guest_regs *g = &out->regs;
-	struct guest_sregs *s = &out->sregs;
-	uint64_t *const general[] = {&g->rax, &g->rbx, &g->rcx, &g->rdx, &g->rsi, &g->rdi,
-				     &g->rbp, &g->rsp, &g->r8,  &g->r9,  &g->r10, &g->r11,
-				     &g->r12, &g->r13, &g->r14, &g->r15, &g->rip};
-
-	*out = (struct rsp_registers){0};
-	for (size_t i = 0; i < sizeof(general) / sizeof(general[0]); i++)
-		*general[i] = read_little(&r, 8);
-	g->rflags = read_little(&r, 4);
-	s->cpl = read_little(&r, 4) & CPL_MASK;
-	for (int i = 0; i < SEGMENTS_AFTER_CS; i++)
-		read_little(&r, 4);
-	read_little(&r, 8); /* FS base */
-	s->gs_base = read_little(&r, 8);
-	s->kernel_gs_base = read_little(&r, 8);
-	s->cr0 = read_little(&r, 8);
-	read_little(&r, 8); /* CR2 */
-	s->cr3 = read_little(&r, 8);
-	s->cr4 = read_little(&r, 8);
-	read_little(&r, 8); /* CR8 */
-	s->efer = read_little(&r, 8);
-	return r.failed ? error_set(err, EPROTO, "the gdbstub tells no x86-64 registers") : 0;
 }

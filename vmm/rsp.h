@@ -10,8 +10,8 @@
 
 /*
  * A client of GDB's remote serial protocol (GDB manual, appendix E) over a connected stream socket,
- * for a guest that somebody else has stopped: it reads registers and writes memory, sets no
- * breakpoints and never lets the guest run. The peer is not trusted: packets and waits are bounded.
+ * for a guest that is stopped, unless it was let run here. The peer is not trusted: packets and
+ * waits are bounded.
  */
 enum {
 	RSP_MAX_PACKET = 16384, /* bytes of a packet's payload that we take */
@@ -51,7 +51,40 @@ struct rsp_registers {
 };
 int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err);
 
+/* Sets the general registers and RIP. */
+int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_regs *regs,
+		      struct error *err);
+
 /* The reply to `g` of an x86-64 guest (QEMU, gdb-xml/i386-64bit.xml); pure. */
 int rsp_parse_registers(const char *hex, struct rsp_registers *out, struct error *err);
+
+/*
+ * Breakpoints of software, at virtual addresses: under emulation QEMU knows them beside the code,
+ * under KVM it writes INT3, with the page tables of the chosen vCPU. A debugger that goes away
+ * leaves them. -EFAULT if QEMU cannot.
+ */
+int rsp_choose(struct rsp *rsp, unsigned int vcpu, struct error *err);
+int rsp_breakpoint(struct rsp *rsp, uint64_t gva, bool on, struct error *err);
+/* All that anybody has left. */
+int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error *err);
+
+/*
+ * Let all vCPUs run, until one is about to execute a breakpoint, rsp_interrupt(), or somebody else
+ * stops them: that is told once. Nothing else may be asked meanwhile, as any byte stops them.
+ */
+struct rsp_stop {
+	bool trap;  /* by a breakpoint */
+	bool known; /* of which vCPU */
+	unsigned int vcpu;
+};
+enum { RSP_SIGNAL_TRAP = 5 };
+int rsp_continue(struct rsp *rsp, struct error *err);
+int rsp_interrupt(struct rsp *rsp, struct error *err);
+/* -ETIMEDOUT after RSP_TIMEOUT_MS; -ECONNRESET also if the guest is gone. */
+int rsp_await_stop(struct rsp *rsp, struct rsp_stop *out, struct error *err);
+/* Whether something has been received that nobody has looked at. */
+bool rsp_has_more(const struct rsp *rsp);
+/* A stop reply (GDB manual, Stop Reply Packets); pure. */
+int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err);
 
 #endif

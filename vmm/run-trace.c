@@ -320,6 +320,16 @@ void run_trace_note(struct run_trace *t, const char *ended)
 	t->ended = ended;
 }
 
+void run_trace_tick(struct run_trace *t)
+{
+	struct error err;
+
+	pthread_mutex_lock(&t->lock);
+	if (trace_session_tick(t->session, &err))
+		keep_failure(t, &err);
+	pthread_mutex_unlock(&t->lock);
+}
+
 void run_trace_tell_refused(const struct run_trace *t)
 {
 	struct trace_status status;
@@ -472,6 +482,10 @@ static json_t *query_locked(const struct run_trace *t)
 	set_count(result, "allocs", sum.allocs);
 	set_count(result, "frees", sum.frees);
 	set_count(result, "overruns", sum.overruns);
+	set_count(result, "max_rate", t->options.max_rate);
+	set_count(result, "samplings", status.samplings);
+	set_count(result, "unsampled_ns", status.unsampled_ns);
+	set_count(result, "tracing_ns", status.on_ns);
 	set_count(result, "lost", status.lost);
 	set_count(result, "null_allocs", status.null_allocs);
 	set_count(result, "null_frees", status.null_frees);
@@ -520,6 +534,23 @@ uint64_t run_trace_events(const struct run_trace *t)
 		events += c.allocs + c.frees;
 	}
 	return events;
+}
+
+void run_trace_tell_rate(const struct run_trace *t)
+{
+	const double ns_per_s = 1e9;
+	uint64_t on = t->last.on_ns, seen = on - t->last.unsampled_ns;
+
+	if (!seen)
+		return;
+	fprintf(stderr, "sonde %s: %.1f events per second of traced time\n", t->verb,
+		(double)run_trace_events(t) * ns_per_s / (double)seen);
+	if (t->last.samplings)
+		fprintf(stderr,
+			"sonde %s: sampled: traced %" PRIu64 " of %" PRIu64
+			" ms (%.1f %%), as more than %" PRIu64 " calls came in a second\n",
+			t->verb, seen / 1000000, on / 1000000, 100.0 * (double)seen / (double)on,
+			t->options.max_rate);
 }
 
 int run_trace_conclude(const struct run_trace *t, struct error *err)

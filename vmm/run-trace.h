@@ -55,6 +55,12 @@ void run_trace_note(struct run_trace *trace, const char *ended);
 /* Which functions cannot be traced, and why, on stderr: after a start, before the end. */
 void run_trace_tell_refused(const struct run_trace *trace);
 
+/* As trace_session_tick(), some times per second; a failure is told at the end. */
+void run_trace_tick(struct run_trace *trace);
+/* After the run, of a trace by traps: how many events a second there were, and how much of the time
+ * was left out. On stderr. */
+void run_trace_tell_rate(const struct run_trace *trace);
+
 /* Events in the trace so far. */
 uint64_t run_trace_events(const struct run_trace *trace);
 const struct kernel_image *run_trace_image(const struct run_trace *trace);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Stopping a domain, and letting it run. */
+#include <errno.h>
+#include <string.h>
+#include "vmm/libvirt-guest-internal.h"
+
+int libvirt_guest_open_stub(struct libvirt_guest *g, struct error *err)
+{
+	if (!atomic_load(&g->stops))
+		return error_set(err, EBUSY, "the domain is not stopped");
+	return g->stub.fd >= 0 ? 0 : gdbstub_open(&g->stub, g->domain, err);
+}
+
+static bool parse_status(const char *text, enum libvirt_status *out)
+{
+	static const char *const names[] = {[LIBVIRT_STATUS_RUNNING] = "running",
+					    [LIBVIRT_STATUS_PAUSED] = "paused",
+					    [LIBVIRT_STATUS_DEBUG] = "debug"};
+
+	for (size_t i = 0; text && i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(text, names[i]))
+			continue;
+		*out = (enum libvirt_status)i;
+		return true;
+	}
+	return false;
+}
+
+int libvirt_guest_status(struct libvirt_guest *g, enum libvirt_status *out, struct error *err)
+{
+	json_t *reply = NULL;
+	int rc = libvirt_qmp(g->domain, "query-status", NULL, -1, &reply, err);
+
+	if (!rc && !parse_status(json_string_value(json_object_get(reply, "status")), out))
+		rc = error_set(err, ECANCELED,
+			       "the domain is neither running nor paused: it is "
+			       "being moved, saved or ended");
+	json_decref(reply);
+	return rc;
+}
+
+/* A breakpoint's stop is nobody's but that of a tracer that has died. */
+static int stop_running(struct libvirt_guest *g, struct error *err)
+{
+	enum libvirt_status status;
+	int rc = libvirt_guest_status(g, &status, err);
+
+	if (rc || status == LIBVIRT_STATUS_PAUSED)
+		return rc;
+	if (g->journal)
+		rc = libvirt_journal_stop(g->journal, true, err);
+	if (!rc && status == LIBVIRT_STATUS_RUNNING)
+		rc = libvirt_qmp(g->domain, "stop", NULL, -1, NULL, err);
+	if (!rc)
+		g->let_go = true;
+	return rc;
+}
+
+static int stop_served(struct libvirt_guest *g, struct error *err)
+{
+	bool let_go = false;
+	int rc = g->journal ? libvirt_journal_stop(g->journal, true, err) : 0;
+
+	if (!rc)
+		rc = libvirt_traps_interrupt(g, &let_go, err);
+	if (!rc)
+		g->let_go = let_go;
+	if (!rc && !let_go && g->journal)
+		rc = libvirt_journal_stop(g->journal, false, err);
+	return rc;
+}
+
+void libvirt_guest_begin_stop(struct libvirt_guest *g)
+{
+	memset(g->have_registers, 0, sizeof(g->have_registers));
+	g->have_states = false;
+	g->traps.chosen = false;
+}
+
+/* With the stopper's lock, which is kept unless this fails. */
+static int stop_locked(struct libvirt_guest *g, struct error *err)
+{
+	int rc = 0;
+
+	if (!atomic_load(&g->stops)) {
+		rc = g->traps.running ? stop_served(g, err) : stop_running(g, err);
+		if (!rc)
+			libvirt_clock_freeze(&g->clock, true);
+		libvirt_guest_begin_stop(g);
+	}
+	if (rc)
+		pthread_mutex_unlock(&g->stopper);
+	else
+		atomic_fetch_add(&g->stops, 1);
+	return rc;
+}
+
+int libvirt_guest_stop(struct guest *guest, struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+
+	pthread_mutex_lock(&g->stopper);
+	return stop_locked(g, err);
+}
+
+int libvirt_guest_try_stop(struct guest *guest, struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+
+	if (pthread_mutex_trylock(&g->stopper))
+		return error_set(err, EBUSY, "another thread holds the domain stopped");
+	return stop_locked(g, err);
+}
+
+int libvirt_guest_end_stop(struct libvirt_guest *g, struct error *err)
+{
+	int rc = 0;
+
+	if (g->traps.nr_armed)
+		return libvirt_traps_resume(g, g->let_go, err);
+	gdbstub_close(&g->stub);
+	if (g->let_go)
+		rc = libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);
+	return rc;
+}
+
+static int let_domain_go(struct libvirt_guest *g, struct error *err)
+{
+	int rc = libvirt_guest_end_stop(g, err);
+
+	if (!rc && g->let_go && g->journal)
+		rc = libvirt_journal_stop(g->journal, false, err);
+	if (!rc)
+		g->let_go = false;
+	return rc;
+}
+
+int libvirt_guest_resume(struct guest *guest, struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	int rc = 0;
+
+	if (atomic_load(&g->stops) == 1) {
+		rc = let_domain_go(g, err);
+		libvirt_clock_freeze(&g->clock, false);
+	}
+	atomic_fetch_sub(&g->stops, 1);
+	pthread_mutex_unlock(&g->stopper);
+	return rc;
+}
+
+/* By its administrator: our own stops are over soon, however long QEMU takes to make one. */
+bool libvirt_guest_is_stopped(struct guest *guest)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+
+	return atomic_load(&g->stops) && !atomic_load(&g->let_go);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Traps of a domain: breakpoints of QEMU's gdbstub, which stays open while there are any. A thread
+ * waits for the guest to stop at one, has it handled, and lets all vCPUs go on. No instruction is
+ * ever stepped over: the handler says where the vCPU goes on, behind the breakpoint. A vCPU whose
+ * breakpoint was not told, because another one or we have stopped the guest at the same moment,
+ * still stands before it, and meets it again.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "vmm/libvirt-guest-internal.h"
+
+enum {
+	LIBVIRT_MAX_BREAKS = 1024,
+	WATCH_MS = 500, /* a silent gdbstub: does the guest really run? */
+	INT3 = 0xcc,
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* --- breakpoints ----------------------------------------------------------------------------- */
+
+static struct libvirt_break *find_break(struct libvirt_traps *t, uint64_t gva)
+{
+	for (size_t i = 0; i < t->nr_breaks; i++)
+		if (t->breaks[i].gva == gva)
+			return &t->breaks[i];
+	return NULL;
+}
+
+static struct libvirt_break *get_break(struct libvirt_traps *t, uint64_t gva, struct error *err)
+{
+	struct libvirt_break *b = find_break(t, gva);
+
+	if (b)
+		return b;
+	if (!t->enabled || t->nr_breaks == LIBVIRT_MAX_BREAKS) {
+		error_set_at(err, ENOSPC, gva, "no room for another breakpoint");
+		return NULL;
+	}
+	b = &t->breaks[t->nr_breaks++];
+	*b = (struct libvirt_break){.gva = gva};
+	return b;
+}
+
+/* Of what KVM will have in the guest's memory. */
+static int note(struct libvirt_guest *g, struct libvirt_break *b, uint64_t gpa, struct error *err)
+{
+	static const uint8_t ours = INT3;
+	uint8_t before;
+	int rc;
+
+	if (b->noted || !g->journal)
+		return 0;
+	rc = guest_phys_read(&g->guest, gpa, &before, sizeof(before), err);
+	if (!rc && g->traps.nr_breaks == 1)
+		rc = libvirt_journal_breaks(g->journal, err);
+	if (!rc)
+		rc = libvirt_journal_write(g->journal, gpa, &before, &ours, sizeof(ours), err);
+	b->noted = !rc;
+	return rc;
+}
+
+/* With isolated page tables a vCPU in user mode does not see the kernel, and QEMU sees with it. */
+static int choose_vcpu(struct libvirt_guest *g, struct error *err)
+{
+	int rc = 0;
+
+	for (unsigned int i = 0; !rc && !g->traps.chosen && i < g->guest.nr_vcpus; i++) {
+		rc = libvirt_guest_read_registers(g, i, err);
+		if (rc || g->registers[i].sregs.cpl)
+			continue;
+		rc = rsp_choose(&g->stub.rsp, i, err);
+		g->traps.chosen = !rc;
+	}
+	g->traps.chosen = !rc;
+	return rc;
+}
+
+int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, bool on,
+			    struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	struct libvirt_break *b = get_break(&g->traps, gva, err);
+	int rc;
+
+	if (!b)
+		return -ENOSPC;
+	if (b->armed == on)
+		return 0;
+	rc = libvirt_guest_open_stub(g, err);
+	if (!rc && on)
+		rc = note(g, b, gpa, err);
+	if (!rc)
+		rc = choose_vcpu(g, err);
+	if (!rc)
+		rc = rsp_breakpoint(&g->stub.rsp, gva, on, err);
+	if (rc)
+		return rc;
+	b->armed = on;
+	g->traps.nr_armed += on ? 1 : (size_t)-1;
+	return 0;
+}
+
+/* --- hits ------------------------------------------------------------------------------------ */
+
+static bool stands_at_break(struct libvirt_guest *g, unsigned int vcpu)
+{
+	const struct libvirt_break *b;
+
+	if (libvirt_guest_read_registers(g, vcpu, NULL))
+		return false;
+	b = find_break(&g->traps, g->registers[vcpu].regs.rip);
+	return b && b->armed;
+}
+
+static int handle_vcpu(struct libvirt_guest *g, unsigned int vcpu, struct error *err)
+{
+	struct libvirt_traps *t = &g->traps;
+	struct guest_trap trap = {
+		.vcpu = vcpu, .time_ns = now_ns(), .regs = g->registers[vcpu].regs};
+	const struct guest_regs before = trap.regs;
+
+	t->counts.hits++;
+	if (!t->fn || !t->fn(t->arg, &trap))
+		return error_set_at(err, EPROTO, before.rip, "nobody knows of a breakpoint");
+	if (!memcmp(&before, &trap.regs, sizeof(before)))
+		return 0;
+	g->registers[vcpu].regs = trap.regs;
+	return rsp_set_registers(&g->stub.rsp, vcpu, &trap.regs, err);
+}
+
+/* The vCPU that it is told of; if that is wrong, whoever stands at one. */
+static int handle_hit(struct libvirt_guest *g, const struct rsp_stop *stop, struct error *err)
+{
+	int rc = 0;
+
+	if (stop->known && stands_at_break(g, stop->vcpu))
+		return handle_vcpu(g, stop->vcpu, err);
+	for (unsigned int i = 0; !rc && i < g->guest.nr_vcpus; i++)
+		if (stands_at_break(g, i))
+			rc = handle_vcpu(g, i, err);
+	return rc;
+}
+
+/* The guest has stopped by itself, or its administrator has stopped it: then it stays so. */
+static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
+{
+	uint64_t begin = now_ns();
+	struct error err;
+	int rc = 0, resumed;
+
+	g->traps.running = false;
+	libvirt_guest_begin_stop(g);
+	g->traps.chosen = stop->known; /* by QEMU */
+	atomic_store(&g->let_go, stop->trap);
+	atomic_store(&g->stops, 1);
+	if (stop->trap)
+		rc = handle_hit(g, stop, &err);
+	resumed = libvirt_guest_end_stop(g, rc ? NULL : &err);
+	atomic_store(&g->stops, 0);
+	g->let_go = false;
+	g->traps.counts.held_ns += now_ns() - begin;
+	if ((rc || resumed) && !g->traps.failure.code)
+		g->traps.failure = err;
+}
+
+/* --- the thread that waits for them ---------------------------------------------------------- */
+
+static bool has_news(struct libvirt_guest *g)
+{
+	struct pollfd poll_fd = {.fd = g->stub.fd, .events = POLLIN};
+
+	return g->traps.running && (rsp_has_more(&g->stub.rsp) || poll(&poll_fd, 1, 0) > 0);
+}
+
+static void look(struct libvirt_guest *g, bool silent)
+{
+	enum libvirt_status status = LIBVIRT_STATUS_RUNNING;
+	struct rsp_stop stop = {.trap = true};
+	struct error err;
+
+	if (!g->traps.running || g->traps.failure.code)
+		return;
+	if (has_news(g)) {
+		if (rsp_await_stop(&g->stub.rsp, &stop, &err))
+			g->traps.failure = err;
+		else
+			serve(g, &stop);
+	} else if (silent && !libvirt_guest_status(g, &status, NULL) &&
+		   status == LIBVIRT_STATUS_DEBUG) {
+		/* newer QEMUs tell of one stop only, though an administrator's came first */
+		serve(g, &stop);
+	}
+}
+
+static void wait_for_news(struct libvirt_guest *g, bool *silent)
+{
+	struct pollfd fds[] = {{.fd = g->traps.wake, .events = POLLIN},
+			       {.fd = -1, .events = POLLIN}};
+	uint64_t count;
+	int n;
+
+	pthread_mutex_lock(&g->stopper);
+	if (g->traps.running && !g->traps.failure.code)
+		fds[1].fd = g->stub.fd;
+	n = has_news(g) && fds[1].fd >= 0 ? 1 : 0;
+	pthread_mutex_unlock(&g->stopper);
+	*silent = false;
+	if (n)
+		return;
+	*silent = poll(fds, 2, fds[1].fd < 0 ? -1 : WATCH_MS) == 0;
+	if (fds[0].revents && read(g->traps.wake, &count, sizeof(count)) < 0)
+		return; /* somebody else's news */
+}
+
+static void *serve_all(void *arg)
+{
+	struct libvirt_guest *g = arg;
+	bool silent;
+
+	while (!atomic_load(&g->traps.ending)) {
+		wait_for_news(g, &silent);
+		pthread_mutex_lock(&g->stopper);
+		/* a stop by this thread itself is over by now */
+		look(g, silent);
+		pthread_mutex_unlock(&g->stopper);
+	}
+	return NULL;
+}
+
+static void wake(struct libvirt_traps *t)
+{
+	const uint64_t one = 1;
+
+	if (write(t->wake, &one, sizeof(one)) != (ssize_t)sizeof(one))
+		return; /* it is awake */
+}
+
+/* --- for who stops the guest ----------------------------------------------------------------- */
+
+int libvirt_traps_interrupt(struct libvirt_guest *g, bool *let_go, struct error *err)
+{
+	enum libvirt_status status;
+	struct rsp_stop stop;
+	int rc = libvirt_guest_status(g, &status, err);
+
+	if (!rc && status == LIBVIRT_STATUS_RUNNING)
+		rc = rsp_interrupt(&g->stub.rsp, err);
+	if (!rc && status != LIBVIRT_STATUS_PAUSED)
+		rc = rsp_await_stop(&g->stub.rsp, &stop, err);
+	if (rc)
+		return rc;
+	*let_go = status != LIBVIRT_STATUS_PAUSED;
+	g->traps.running = false;
+	return 0;
+}
+
+int libvirt_traps_resume(struct libvirt_guest *g, bool let_go, struct error *err)
+{
+	int rc = let_go ? rsp_continue(&g->stub.rsp, err) : 0;
+
+	g->traps.running = !rc;
+	wake(&g->traps);
+	return rc;
+}
+
+int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg,
+				   struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+
+	(void)err;
+	pthread_mutex_lock(&g->stopper);
+	g->traps.fn = fn;
+	g->traps.arg = arg;
+	pthread_mutex_unlock(&g->stopper);
+	return 0;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+void libvirt_traps_init(struct libvirt_traps *t)
+{
+	t->wake = -1;
+}
+
+int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
+{
+	struct libvirt_traps *t = &g->traps;
+
+	t->breaks = calloc(LIBVIRT_MAX_BREAKS, sizeof(*t->breaks));
+	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (!t->breaks || t->wake < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	if (pthread_create(&t->thread, NULL, serve_all, g))
+		return error_set(err, EAGAIN, "no thread to serve breakpoints");
+	t->enabled = true;
+	g->guest.caps |= GUEST_CAP_BREAK;
+	return 0;
+}
+
+void libvirt_traps_deinit(struct libvirt_guest *g)
+{
+	struct libvirt_traps *t = &g->traps;
+
+	if (t->enabled) {
+		atomic_store(&t->ending, true);
+		wake(t);
+		pthread_join(t->thread, NULL);
+	}
+	if (t->wake >= 0)
+		close(t->wake);
+	free(t->breaks);
+}
+
+int libvirt_guest_trap_counts(struct libvirt_guest *g, struct libvirt_trap_counts *out,
+			      struct error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&g->stopper);
+	*out = g->traps.counts;
+	rc = -g->traps.failure.code;
+	if (rc && err)
+		*err = g->traps.failure;
+	pthread_mutex_unlock(&g->stopper);
+	return rc;
+}
+
+int libvirt_guest_forget_breaks(struct libvirt_guest *g, struct error *err)
+{
+	int rc = libvirt_guest_open_stub(g, err);
+
+	return rc ? rc : rsp_forget_breakpoints(&g->stub.rsp, g->guest.nr_vcpus, err);
+}

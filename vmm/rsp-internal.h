@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_RSP_INTERNAL_H
+#define SONDE_VMM_RSP_INTERNAL_H
+
+#include "vmm/rsp.h"
+
+/* Packets, for what is asked with them: rsp.c memory, rsp-vcpu.c registers, breakpoints, running.
+ */
+int rsp_send(struct rsp *rsp, const char *packet, struct error *err);
+/* The next packet, acknowledged and NUL-terminated. */
+int rsp_receive(struct rsp *rsp, char reply[static RSP_MAX_PACKET + 1], struct error *err);
+/* The next byte, or a negative errno. */
+int rsp_take(struct rsp *rsp, struct error *err);
+int rsp_give(struct rsp *rsp, const char *bytes, size_t size, struct error *err);
+
+/* A request whose reply is OK; -EFAULT for its errors. */
+int rsp_expect_ok(struct rsp *rsp, const char *packet, struct error *err);
+
+void rsp_to_hex(char *out, const uint8_t *bytes, size_t size);
+/* False if there are other characters among the first 2 * size. */
+bool rsp_from_hex(uint8_t *out, const char *hex, size_t size);
+
+#endif
