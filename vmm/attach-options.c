@@ -18,7 +18,7 @@ enum {
 	OPT_UNTIL_EVENTS,
 
 	MAX_DURATION_S = 365 * 86400,
-	DEFAULT_MAX_RATE = 1000,
+	DEFAULT_MAX_RATE = 20,
 };
 
 static const char verb[] = "attach";
