@@ -9,6 +9,7 @@
 #define SIDECAR_STRINGS(X) \
 	X(tool_version)    \
 	X(mode)            \
+	X(memory)          \
 	X(tracers)         \
 	X(banner)          \
 	X(build_id)        \

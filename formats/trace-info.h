@@ -19,6 +19,7 @@ struct gfp_name {
 struct trace_info {
 	char tool_version[32];  /* Sonde's version that recorded */
 	char mode[16];          /* "trap" or "exitless" */
+	char memory[160];       /* how the guest's memory was read, and why so */
 	char tracers[128];      /* trace specs, comma separated: "kmem" */
 	char banner[256];       /* the guest's linux_banner, without newline */
 	char build_id[65];      /* hex; empty if the image has none */

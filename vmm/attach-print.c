@@ -102,10 +102,11 @@ static void print_places(const struct kernel *kernel, const struct site_plan *pl
 			 FILE *to)
 {
 	fprintf(to,
-		"patches  %zu function entries and %zu returns %s, and put back at the "
+		"patches  %zu function entries and %zu returns %s at the "
 		"end\n\n %-16s  %12s  %-15s%-20sFUNCTION\n",
-		plan->entries.n, plan->returns.n, breaks ? "get breakpoints" : "are changed",
-		"GUEST-VIRTUAL", "PHYSICAL", "BYTES NOW", "BECOMES");
+		plan->entries.n, plan->returns.n,
+		breaks ? "get breakpoints, removed" : "are changed, and put back", "GUEST-VIRTUAL",
+		"PHYSICAL", "BYTES NOW", "BECOMES");
 	for (size_t i = 0; i < plan->entries.n; i++)
 		print_row(kernel, &plan->entries.v[i],
 			  breaks ? "break, at entry" : "jump, at entry", to);
@@ -140,7 +141,10 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	if (rc)
 		return rc;
 	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
-	rc = trace_session_plan(session, a->options->traces, &plan, err);
+	rc = attach_hold(a, err);
+	if (!rc)
+		rc = attach_release(a, trace_session_plan(session, a->options->traces, &plan, err),
+				    err);
 	if (!rc) {
 		print_places(kernel, plan, a->options->trap, to);
 		print_refused(plan, to);

@@ -44,10 +44,49 @@ static int create_trace(struct attach *a, struct kernel_image *image, struct err
 			    .ring_bytes = RING_BYTES,
 			    .max_rate = o->trap ? o->max_rate : 0},
 		.verb = "attach",
+		.memory = libvirt_guest_memory_text(a->guest),
 		.clock = o->trap ? "host monotonic" : "tsc",
 	};
 
 	return run_trace_create(&config, &a->trace, err);
+}
+
+/* A guest that has to be stopped to be read is better stopped once. */
+int attach_hold(struct attach *a, struct error *err)
+{
+	struct guest *guest = libvirt_guest(a->guest);
+
+	return libvirt_guest_is_slow(a->guest) ? guest->ops->stop(guest, err) : 0;
+}
+
+int attach_release(struct attach *a, int rc, struct error *err)
+{
+	struct guest *guest = libvirt_guest(a->guest);
+	int resumed =
+		libvirt_guest_is_slow(a->guest) ? guest->ops->resume(guest, rc ? NULL : err) : 0;
+
+	return rc ? rc : resumed;
+}
+
+static int identify(struct attach *a, struct kernel_image **image, struct error *err)
+{
+	int rc = attach_hold(a, err);
+
+	if (rc)
+		return rc;
+	rc = attach_kernel_identify(&a->domain, a->guest, image, &a->kernel, err);
+	return attach_release(a, rc, err);
+}
+
+static int check_kernel(struct attach *a, const char *path, struct error *err)
+{
+	int rc = attach_hold(a, err);
+
+	if (rc)
+		return rc;
+	rc = attach_kernel_check(&a->domain, a->guest, run_trace_image(a->trace), path, &a->kernel,
+				 err);
+	return attach_release(a, rc, err);
 }
 
 /* The image from its file, or from the guest's own memory. */
@@ -55,15 +94,12 @@ static int find_kernel(struct attach *a, struct error *err)
 {
 	const char *path = a->options->kernel;
 	struct kernel_image *image = NULL;
-	int rc = 0;
+	int rc = path ? 0 : identify(a, &image, err);
 
-	if (!path)
-		rc = attach_kernel_identify(&a->domain, a->guest, &image, &a->kernel, err);
 	if (!rc)
 		rc = create_trace(a, image, err);
 	if (!rc && path)
-		rc = attach_kernel_check(&a->domain, a->guest, run_trace_image(a->trace), path,
-					 &a->kernel, err);
+		rc = check_kernel(a, path, err);
 	if (!rc)
 		run_trace_kernel_at(a->trace, a->kernel.kernel.virt_slide,
 				    a->kernel.kernel.phys_text);
@@ -114,7 +150,9 @@ int attach_begin(struct attach *a, struct error *err)
 	if (rc)
 		return rc;
 	a->begun = true;
-	return run_trace_begin(a->trace, libvirt_guest(a->guest), err);
+	rc = attach_hold(a, err);
+	return rc ? rc
+		  : attach_release(a, run_trace_begin(a->trace, libvirt_guest(a->guest), err), err);
 }
 
 int attach_look(struct attach *a, const char **why, struct error *err)
@@ -138,8 +176,13 @@ int attach_look(struct attach *a, const char **why, struct error *err)
 static int check_undone(struct attach *a, struct error *err)
 {
 	size_t pending = 0;
-	int rc = libvirt_journal_pending(&a->journal, libvirt_guest(a->guest), &pending, err);
+	int rc = attach_hold(a, err);
 
+	if (!rc)
+		rc = attach_release(a,
+				    libvirt_journal_pending(&a->journal, libvirt_guest(a->guest),
+							    &pending, err),
+				    err);
 	if (!rc && pending)
 		rc = error_set(err, EIO, "%zu places in the guest are not as they were", pending);
 	return rc;
@@ -154,6 +197,19 @@ static bool is_gone(struct attach *a)
 	       state == LIBVIRT_GONE;
 }
 
+static void end_trace(struct attach *a, bool reset)
+{
+	int held = attach_hold(a, NULL);
+
+	if (reset)
+		run_trace_abandon(a->trace);
+	else
+		run_trace_end(a->trace);
+	if (!held)
+		attach_release(a, 0, NULL);
+	libvirt_guest_trap_counts(a->guest, &a->traps, NULL);
+}
+
 /* After a reset, what is left of our bytes lies in memory that the next guest will overwrite, and
  * nothing of the old one can be asked: the watchdog's work. */
 static int undo(struct attach *a, struct error *err)
@@ -161,12 +217,8 @@ static int undo(struct attach *a, struct error *err)
 	const bool reset = libvirt_events_reset(&a->events);
 	int rc = 0;
 
-	if (a->begun && reset)
-		run_trace_abandon(a->trace);
-	else if (a->begun)
-		run_trace_end(a->trace);
 	if (a->begun)
-		libvirt_guest_trap_counts(a->guest, &a->traps, NULL);
+		end_trace(a, reset);
 	if (a->journal.fd < 0 || is_gone(a))
 		return 0;
 	if (reset)

@@ -45,6 +45,11 @@ int attach_look(struct attach *attach, const char **why, struct error *err);
 int attach_end(struct attach *attach, struct error *err);
 void attach_close(struct attach *attach);
 
+/* Around many reads of a guest that is stopped for each of them; others run on. `rc` goes before an
+ * error of the resume. */
+int attach_hold(struct attach *attach, struct error *err);
+int attach_release(struct attach *attach, int rc, struct error *err);
+
 /* For -v: the domain, how its memory is read, and its kernel. */
 void attach_print(struct attach *attach, FILE *to);
 

@@ -28,7 +28,8 @@ static void tell(const char *domain, const struct libvirt_recovery *r)
 		printf("%s: nothing to recover\n", domain);
 		return;
 	}
-	printf("%s: %zu places put back%s%s\n", domain, r->restored,
+	printf("%s: %zu places put back%s%s%s\n", domain, r->restored,
+	       r->had_breaks ? ", breakpoints removed" : "",
 	       r->had_device ? ", memory device removed" : "",
 	       r->resumed ? ", domain resumed" : "");
 	if (r->foreign)

@@ -19,9 +19,27 @@ static int regions(struct guest *guest, const struct guest_region **out, size_t 
 	return 0;
 }
 
+/* QEMU answers only while the guest is stopped. */
+static int read_by_stub(struct libvirt_guest *g, uint64_t gpa, void *to, size_t size,
+			struct error *err)
+{
+	int rc = libvirt_guest_stop(&g->guest, err), resumed;
+
+	if (rc)
+		return rc;
+	rc = libvirt_guest_open_stub(g, err);
+	if (!rc)
+		rc = rsp_read(&g->stub.rsp, gpa, to, size, err);
+	resumed = libvirt_guest_resume(&g->guest, rc ? NULL : err);
+	return rc ? rc : resumed;
+}
+
 static int phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err)
 {
-	return libvirt_memory_read(&libvirt_from_guest(guest)->memory, gpa, to, size, err);
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+
+	return g->memory.by_stub ? read_by_stub(g, gpa, to, size, err)
+				 : libvirt_memory_read(&g->memory, gpa, to, size, err);
 }
 
 static int write_piece(struct libvirt_guest *g, uint64_t gpa, const uint8_t *from, size_t size,
@@ -233,8 +251,12 @@ void libvirt_guest_destroy(struct libvirt_guest *g)
 
 int libvirt_guest_plug(struct libvirt_guest *g, struct error *err)
 {
-	int rc = libvirt_shmem_plug(g->domain, &g->shmem, err);
+	int rc;
 
+	if (g->memory.by_stub)
+		return error_set(err, EACCES, "the domain's memory can only be read %s",
+				 g->memory.how);
+	rc = libvirt_shmem_plug(g->domain, &g->shmem, err);
 	g->plugged = !rc;
 	if (!rc)
 		g->guest.caps |= GUEST_CAP_SCRATCH;
@@ -257,6 +279,11 @@ struct guest *libvirt_guest(struct libvirt_guest *g)
 const char *libvirt_guest_memory_text(const struct libvirt_guest *g)
 {
 	return g->memory.how;
+}
+
+bool libvirt_guest_is_slow(const struct libvirt_guest *g)
+{
+	return g->memory.by_stub;
 }
 
 void libvirt_guest_adopt_stop(struct libvirt_guest *g)

@@ -25,7 +25,8 @@ enum { LIBVIRT_MAX_VCPUS = 64 };
  */
 int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *journal,
 			 bool with_shmem, struct libvirt_guest **out, struct error *err);
-/* Plug in scratch memory, which takes some tenths of a second of the guest's time. It must run. */
+/* Plug in scratch memory, which takes some tenths of a second of the guest's time. It must run.
+ * -EACCES if its other memory cannot be read without stopping it. */
 int libvirt_guest_plug(struct libvirt_guest *guest, struct error *err);
 /* Take it out again, if it was plugged. The guest must run. Errors as libvirt_shmem_unplug(). */
 int libvirt_guest_unplug(struct libvirt_guest *guest, struct error *err);
@@ -45,6 +46,8 @@ int libvirt_guest_trap_counts(struct libvirt_guest *guest, struct libvirt_trap_c
 int libvirt_guest_forget_breaks(struct libvirt_guest *guest, struct error *err);
 
 struct guest *libvirt_guest(struct libvirt_guest *guest);
+/* Reading its memory stops it: best stop it around many reads. */
+bool libvirt_guest_is_slow(const struct libvirt_guest *guest);
 /* How its memory is read, and why so. */
 const char *libvirt_guest_memory_text(const struct libvirt_guest *guest);
 

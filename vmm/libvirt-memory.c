@@ -61,7 +61,8 @@ static int find_qemu(const char *uuid, pid_t *out, struct error *err)
 		return 0;
 	return error_set(err, ESRCH,
 			 found ? "several processes on this host claim to be the domain's QEMU"
-			       : "the domain's QEMU does not run on this host: run sonde there");
+			       : "the domain's QEMU is not among the processes of this host that "
+				 "can be seen");
 }
 
 /* --- its address space ----------------------------------------------------------------------- */
@@ -217,37 +218,68 @@ static int add_range(struct libvirt_memory *m, struct libvirt_domain *domain,
 }
 
 /* It need not be there. */
-static int add_shmem(struct libvirt_memory *m, struct libvirt_domain *domain, struct error *err)
+static int ask_shmem(struct libvirt_domain *domain, struct libvirt_ram *ram, int *n,
+		     struct error *err)
 {
-	struct libvirt_ram range;
-	int rc = libvirt_shmem_find(domain, &range, err);
+	int rc = libvirt_shmem_find(domain, &ram[*n], err);
 
 	if (rc == -ENOENT || rc == -EAGAIN)
 		return 0;
-	return rc ? rc : add_range(m, domain, &range, err);
+	*n += !rc;
+	return rc;
+}
+
+static int open_process(struct libvirt_memory *m, struct libvirt_domain *domain,
+			const struct libvirt_ram *ram, int n, struct error *err)
+{
+	int rc = find_qemu(domain->uuid, &m->qemu, err);
+
+	for (int i = 0; !rc && i < n; i++)
+		rc = add_range(m, domain, &ram[i], err);
+	if (!rc && m->mem_fd >= 0)
+		snprintf(m->how, sizeof(m->how),
+			 "/proc/%d/mem: the domain's memory is no shared file", m->qemu);
+	else if (!rc)
+		snprintf(m->how, sizeof(m->how), "mapped: the backing file of QEMU process %d",
+			 m->qemu);
+	return rc;
+}
+
+static void leave_to_stub(struct libvirt_memory *m, const struct libvirt_ram *ram, int n,
+			  const struct error *why)
+{
+	libvirt_memory_close(m);
+	m->by_stub = true;
+	for (int i = 0; i < n; i++)
+		m->regions[m->nr_regions++] =
+			(struct guest_region){.gpa = ram[i].gpa, .size = ram[i].size};
+	snprintf(m->how, sizeof(m->how), "by QEMU's gdbstub: %.*s", 120, why->text);
 }
 
 int libvirt_memory_open(struct libvirt_memory *m, struct libvirt_domain *domain, bool with_shmem,
 			struct error *err)
 {
-	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
+	struct libvirt_ram ram[LIBVIRT_MAX_RAM + 1];
+	struct error why;
 	int n, rc;
 
 	*m = (struct libvirt_memory){.mem_fd = -1};
 	n = ask_ram(domain, ram, err);
-	rc = n < 0 ? n : find_qemu(domain->uuid, &m->qemu, err);
-	for (int i = 0; !rc && i < n; i++)
-		rc = add_range(m, domain, &ram[i], err);
+	rc = n < 0 ? n : 0;
 	if (!rc && with_shmem)
-		rc = add_shmem(m, domain, err);
+		rc = ask_shmem(domain, ram, &n, err);
 	if (rc)
+		return rc;
+	rc = open_process(m, domain, ram, n, &why);
+	if (rc == -ESRCH || rc == -EACCES) {
+		leave_to_stub(m, ram, n, &why);
+		return 0;
+	}
+	if (rc) {
 		libvirt_memory_close(m);
-	else if (m->mem_fd >= 0)
-		snprintf(m->how, sizeof(m->how),
-			 "/proc/%d/mem: the domain's memory is no shared file", m->qemu);
-	else
-		snprintf(m->how, sizeof(m->how), "mapped: the backing file of QEMU process %d",
-			 m->qemu);
+		if (err)
+			*err = why;
+	}
 	return rc;
 }
 

@@ -9,7 +9,8 @@
 
 /*
  * A domain's RAM, to be read: its shared backing file mapped, or else the QEMU process's memory
- * (/proc/PID/mem). Writes must go through QEMU, which has to know of them (gdbstub.h).
+ * (/proc/PID/mem), or where neither is ours to read by QEMU's gdbstub, while it is stopped. Writes
+ * must go through QEMU, which has to know of them (gdbstub.h).
  */
 enum { LIBVIRT_MAX_REGIONS = 16 }; /* a range of RAM may be several: NUMA nodes */
 
@@ -19,11 +20,11 @@ struct libvirt_memory {
 	size_t nr_regions;
 	pid_t qemu;
 	int mem_fd;    /* /proc/PID/mem, -1: not needed */
+	bool by_stub;  /* regions have no mapping, and libvirt_memory_read() cannot read them */
 	char how[160]; /* how it is read, and why so; for people */
 };
 
-/* `with_shmem`: also memory that some sonde has plugged in (libvirt-shmem.h). -ESRCH no such QEMU
- * process on this host, -EACCES its memory is not ours to read. */
+/* `with_shmem`: also memory that some sonde has plugged in (libvirt-shmem.h). */
 int libvirt_memory_open(struct libvirt_memory *memory, struct libvirt_domain *domain,
 			bool with_shmem, struct error *err);
 void libvirt_memory_close(struct libvirt_memory *memory);

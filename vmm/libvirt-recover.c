@@ -215,6 +215,7 @@ static int undo(struct recovery *r, struct error *err)
 		libvirt_guest_adopt_stop(r->backend);
 		r->out->resumed = true;
 	}
+	r->out->had_breaks = r->contents.breaks;
 	rc = undo_stopped(r, err);
 	resumed = r->guest->ops->resume(r->guest, rc ? NULL : err);
 	return rc ? rc : resumed;

@@ -10,7 +10,8 @@ struct guest;
 
 struct libvirt_recovery {
 	bool had_journal, had_device;
-	bool resumed; /* it was left stopped */
+	bool had_breaks; /* breakpoints, which are gone now */
+	bool resumed;    /* it was left stopped */
 	size_t restored;
 	size_t foreign; /* places that hold neither ours nor what was there before: left alone */
 };

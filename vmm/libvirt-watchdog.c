@@ -40,7 +40,8 @@ static int recover(const char *uri, const char *uuid)
 		error_prefix(&err, "the watchdog could not undo everything, use 'sonde recover': ");
 		return cli_error("attach", &err);
 	}
-	fprintf(stderr, "sonde attach: the watchdog has put back %zu places%s\n", recovery.restored,
+	fprintf(stderr, "sonde attach: the watchdog has put back %zu places%s%s\n",
+		recovery.restored, recovery.had_breaks ? ", removed the breakpoints" : "",
 		recovery.resumed ? " and let the domain go on" : "");
 	return CLI_OK;
 }

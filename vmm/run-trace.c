@@ -21,7 +21,7 @@ struct run_trace {
 	unsigned int nr_vcpus;
 	enum trace_encoding encoding;
 	struct trace_options options;
-	const char *verb, *clock;
+	const char *verb, *clock, *memory;
 	const char *ended; /* NULL: as its user asked */
 	struct kernel_image *image;
 	struct trace_writer *writer;
@@ -73,6 +73,8 @@ static void fill_info(const struct run_trace *t, struct trace_info *info)
 				    .pauses = t->starts ? t->starts - 1 : 0,
 				    .started_realtime_ns = t->started_realtime_ns};
 	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
+	snprintf(info->memory, sizeof(info->memory), "%s",
+		 t->memory ? t->memory : "mapped: the machine is our own");
 	snprintf(info->clock, sizeof(info->clock), "%s", t->clock);
 	snprintf(info->ended, sizeof(info->ended), "%s", t->ended ? t->ended : "");
 	if (t->session)
@@ -102,6 +104,7 @@ int run_trace_create(const struct run_trace_config *config, struct run_trace **o
 	t->options = config->options;
 	t->verb = config->verb;
 	t->clock = config->clock;
+	t->memory = config->memory;
 	if (config->dir && !(t->dir = strdup(config->dir)))
 		ret = error_set(err, ENOMEM, "out of memory");
 	if (!ret && !t->image)

@@ -24,8 +24,9 @@ struct run_trace_config {
 	unsigned int nr_vcpus;
 	enum trace_encoding encoding; /* of the trace directory */
 	struct trace_options options;
-	const char *verb;  /* for messages */
-	const char *clock; /* what time stamps count */
+	const char *verb;   /* for messages */
+	const char *clock;  /* what time stamps count */
+	const char *memory; /* how the guest's memory is read, and why so; NULL: it is our own */
 };
 
 /* Analyse the kernel; errors are for the user. */

@@ -120,6 +120,7 @@ static void test_keys(void)
 		"mode",
 		"tracers",
 		"banner",
+		"memory",
 		"build_id",
 		"symbol_source",
 		"virt_slide",
