@@ -51,18 +51,29 @@ sub environment {
 # Start a command as libvirt's user; its output goes to OUT/NAME. Returns its process.
 sub spawn {
 	my ($self, $name, @command) = @_;
+	return $self->spawn_as($name, [], @command);
+}
+
+# The same behind another command, which is run as ourselves.
+sub spawn_as {
+	my ($self, $name, $before, @command) = @_;
 	my $pid = fork // die "fork: $!";
 	return $pid if $pid;
 	open STDIN, '<', '/dev/null';
 	open STDOUT, '>', "$self->{work}/$name.txt" or die "$name.txt: $!";
 	open STDERR, '>&', \*STDOUT;
-	exec $self->environment, @command or die "exec: $!";
+	exec @$before, $self->environment, @command or die "exec: $!";
 }
 
 # Run it to its end, or kill it. Returns exit status and output.
 sub run {
 	my ($self, @command) = @_;
-	my $pid = $self->spawn('command', @command);
+	return $self->run_as([], @command);
+}
+
+sub run_as {
+	my ($self, $before, @command) = @_;
+	my $pid = $self->spawn_as('command', $before, @command);
 	return ($self->wait_for($pid, 120), slurp("$self->{work}/command.txt"));
 }
 

@@ -1,0 +1,175 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# sonde attach --mode trap: breakpoints of QEMU's gdbstub instead of memory of ours. What is traced, that
+# a sample says so, and that a domain lives on without breakpoints whatever happens to the tracer.
+# KILLS (4): how often the tracer is killed; SEED: of the moments.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use lib dirname(realpath($0));
+use AttachTest;
+
+my $seed = $ENV{SEED} // int(time) ^ $$;
+
+sub trap { return attach($_[0], '--mode', 'trap', @_[1 .. $#_]) }
+
+sub count_of { return sidecar() =~ /"$_[0]": "?(\d+)/ ? $1 : -1 }
+
+sub test_plain {
+	my ($name) = @_;
+	my ($status, $text) = trap($name, '--max-rate', 0, '--duration', 4, '-v');
+	is($status, 0, "$name: status 0") or diag($text);
+	my ($allocs, $frees, $lost) = report();
+	cmp_ok($allocs, '>', 20, "$name: $allocs allocations traced");
+	cmp_ok($frees, '>', 20, "$name: $frees frees traced");
+	is($lost + count_of('lost') + count_of('samplings'), 0, "$name: nothing lost, and no sample");
+	like(sidecar(), qr/"mode": "trap"/, "$name: the sidecar says trap mode");
+	like(sidecar(), qr/"memory": "mapped: the backing file/, "$name: and how memory was read");
+	like($text, qr/[\d.]+ events per second/, "$name: the rate is told");
+	my ($hits) = $text =~ /(\d+) breakpoints hit/;
+	is($hits, count_of('traps'), "$name: and the hits, each of which was a trap of the session");
+	my ($checked, $found) = $libvirt->run("$work/sonde", 'check', trace_dir());
+	is($checked, 0, "$name: sonde check finds no error") or diag($found);
+	is_as_before($name, "$name: after tracing");
+}
+
+sub test_call_sites {
+	my ($status, $text) = $libvirt->run("$work/sonde", 'report', trace_dir());
+	like($text, qr/getname_flags|__handle_mm_fault|wp_page_copy/, 'call sites have the names of the guest\'s functions');
+	unlike($text, qr/a sample/, 'a whole trace is not called a sample');
+}
+
+# The rest of each second is left out, and that is told everywhere.
+sub test_sample {
+	my $rate = 3;
+	my ($status, $text) = trap('t', '--max-rate', $rate, '--duration', 4);
+	is($status, 0, '--max-rate: status 0') or diag($text);
+	like($text, qr/sampled: traced \d+ of \d+ ms \([\d.]+ %\)/, '--max-rate: the sample is told');
+	is(count_of('max_rate'), $rate, '--max-rate: in the sidecar');
+	cmp_ok(count_of('samplings'), '>=', 2, '--max-rate: ' . count_of('samplings') . ' seconds were left early');
+	my ($out, $on) = (count_of('unsampled_ns'), count_of('tracing_ns'));
+	ok($out > 0 && $out < $on, "--max-rate: $out of $on ns untraced");
+	# a call is two hits at most, calls that are open are waited for, up to as many again
+	my $seconds = 1 + $on / 1e9;
+	cmp_ok(count_of('traps'), '<=', 4 * $rate * $seconds + 20, '--max-rate: ' . count_of('traps') . ' hits');
+	($status, $text) = $libvirt->run("$work/sonde", 'report', trace_dir());
+	like($text, qr/a sample: traced/, '--max-rate: the report says that it is a sample');
+	($status, $text) = $libvirt->run("$work/sonde", 'check', trace_dir());
+	like($text, qr/a sample: traced/, '--max-rate: sonde check too');
+	is_as_before('t', '--max-rate');
+}
+
+# As from within a container: libvirt is there, QEMU's process is not.
+sub test_gdbstub_memory {
+	SKIP: {
+		skip 'a PID namespace takes root', 6 if $> != 0;
+		my @alone = qw(unshare --pid --fork --mount-proc);
+		my ($status, $text) = $libvirt->run_as(\@alone, attach_command('t', '--duration', 1));
+		is($status, 1, 'QEMU is not seen: exitless mode is refused');
+		like($text, qr/only be read by QEMU's gdbstub.*--mode trap/, 'QEMU is not seen: trap mode is offered');
+		($status, $text) = $libvirt->run_as(\@alone, attach_command('t', qw(--mode trap --max-rate 0 --duration 3 -v)));
+		is($status, 0, 'QEMU is not seen: traced by traps') or diag($text);
+		like($text, qr/memory +by QEMU's gdbstub: /, 'QEMU is not seen: -v says how, and why');
+		like(sidecar(), qr/"memory": "by QEMU's gdbstub: /, 'QEMU is not seen: the sidecar too');
+		my ($allocs) = report();
+		cmp_ok($allocs, '>', 10, "QEMU is not seen: $allocs allocations");
+	}
+	is_as_before('t', 'QEMU is not seen');
+}
+
+sub test_kills {
+	my ($name, $count) = @_;
+	my ($harmed, $late, $hot) = (0, 0, 0);
+	for my $i (1 .. $count) {
+		my $pid = $libvirt->spawn('killed', attach_command($name, '--mode', 'trap', '--max-rate', 0));
+		wait_tracing() if $i % 2;
+		my $after = rand 1.2;
+		sleep $after;
+		kill KILL => $pid;
+		waitpid $pid, 0;
+		my $at = time;
+		wait_undone();
+		$late++ if time - $at > 3;
+		$hot++ if log_of('killed') =~ /removed the breakpoints/;
+		my @wrong = leftovers($name);
+		next unless @wrong;
+		$harmed++;
+		diag(sprintf 'kill %d after %.3f s: %s; %s', $i, $after, "@wrong", log_of('killed'));
+		recover($name);
+	}
+	is($harmed, 0, "$name: $count times SIGKILL (seed $seed): $harmed domains not as they were");
+	is($late, 0, "$name: $count times SIGKILL: $late recoveries took more than 3 s");
+	cmp_ok($hot, '>', 0, "$name: $hot of them with breakpoints in place");
+}
+
+sub test_recover {
+	my $pid = $libvirt->spawn('orphan', attach_command('t', '--mode', 'trap', '--max-rate', 0));
+	ok(wait_tracing(), 'traced, to be killed') or return;
+	my ($watchdog) = children_of($pid);
+	sleep 0.5;
+	kill KILL => $watchdog, $pid;
+	waitpid $pid, 0;
+	is(scalar(journals()), 1, 'tracer and watchdog killed: the journal is left');
+	ok(!lives('t'), 'tracer and watchdog killed: the domain stands at a breakpoint');
+	my ($status, $text) = recover('t');
+	is($status, 0, 'recover: status 0');
+	like($text, qr/breakpoints removed/, 'recover: says what it did');
+	is_as_before('t', 'after recover');
+}
+
+# libvirt takes a domain that stands at a breakpoint for one that is paused already, and does nothing.
+sub suspend {
+	my ($name) = @_;
+	for (1 .. 20) {
+		$libvirt->virsh('suspend', $name);
+		return 1 if $libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info status') =~ /paused\s*$/;
+	}
+	return 0;
+}
+
+# Its administrator's pause is kept, and tracing goes on after it.
+sub test_suspended {
+	my $pid = $libvirt->spawn('suspended', attach_command('t', '--mode', 'trap', '--max-rate', 10));
+	ok(wait_tracing(), 'traced, to be suspended') or return;
+	sleep 0.5;
+	ok(suspend('t'), 'suspended while traced') or return;
+	my $ticks = ticks('t');
+	sleep 2;
+	is($libvirt->state_of('t'), 'paused', 'suspended while traced: stays paused');
+	is(ticks('t'), $ticks, 'suspended while traced: stands still');
+	$libvirt->virsh('resume', 't');
+	ok(lives('t'), 'resumed while traced: goes on');
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, 'resumed while traced: ends as it should') or diag(log_of('suspended'));
+	is_as_before('t', 'suspended and resumed while traced');
+}
+
+sub test_destroyed {
+	my $pid = $libvirt->spawn('destroyed', attach_command('t', '--mode', 'trap', '--max-rate', 0));
+	ok(wait_tracing(), 'traced, to be destroyed') or return;
+	sleep 1;
+	$libvirt->destroy('t');
+	is($libvirt->wait_for($pid, 60), 0, 'destroyed while traced: status 0') or diag(log_of('destroyed'));
+	is(scalar(journals()), 0, 'destroyed while traced: no journal');
+}
+
+AttachTest::start();
+srand $seed;
+start_ticking('t');
+test_plain('t');
+test_call_sites();
+test_sample();
+test_gdbstub_memory();
+test_kills('t', $ENV{KILLS} // 4);
+test_recover();
+test_suspended();
+test_destroyed();
+start_ticking('t4', cpus => 4);
+test_plain('t4');
+test_kills('t4', $ENV{KILLS} // 2);
+done_testing();
