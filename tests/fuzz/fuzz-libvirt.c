@@ -56,7 +56,8 @@ static void parse_journal(const char *text, size_t size)
 
 static void talk(const char *stream, size_t size)
 {
-	struct rsp_registers registers;
+	struct rsp_registers registers = {0};
+	struct rsp_stop stop;
 	uint8_t memory[64];
 	struct rsp rsp;
 	int pair[2];
@@ -71,6 +72,12 @@ static void talk(const char *stream, size_t size)
 	rsp_read(&rsp, 0, memory, sizeof(memory), NULL);
 	rsp_registers(&rsp, 0, &registers, NULL);
 	rsp_write(&rsp, 0, memory, sizeof(memory), NULL);
+	rsp_breakpoint(&rsp, 0, true, NULL);
+	rsp_set_registers(&rsp, 1, &registers.regs, NULL);
+	rsp_forget_breakpoints(&rsp, 2, NULL);
+	if (!rsp_continue(&rsp, NULL) && !rsp_await_stop(&rsp, &stop, NULL) && stop.known &&
+	    stop.vcpu >= UINT16_MAX)
+		abort();
 	close(pair[0]);
 	close(pair[1]);
 }

@@ -145,6 +145,13 @@ static int set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg, s
 	return 0;
 }
 
+static int set_break(struct guest *guest, uint64_t gva, uint64_t gpa, bool on, struct error *err)
+{
+	if (fake_text(fake_of(guest), gva - fake_gva(0)) != fake_of(guest)->base.ram + gpa)
+		return error_set_at(err, EINVAL, gva, "that is not where it lies");
+	return fake_breaks_set(&fake_of(guest)->breaks, gva, on, err);
+}
+
 static uint64_t clock_ns(struct guest *guest)
 {
 	return ++fake_of(guest)->clock;
@@ -211,6 +218,7 @@ static const struct guest_ops ops = {
 	.try_stop = try_stop,
 	.is_stopped = is_stopped,
 	.set_trap_handler = set_trap_handler,
+	.set_break = set_break,
 	.clock_ns = clock_ns,
 	.tsc = tsc,
 	.tsc_clock = tsc_clock,
@@ -396,17 +404,23 @@ static bool run_branch(struct fake_guest *fg, struct fake_vcpu *v, const uint8_t
 }
 
 /* Whether our handler took it. */
-static bool run_out(struct fake_guest *fg, unsigned int vcpu, uint8_t port)
+static bool run_trap(struct fake_guest *fg, unsigned int vcpu)
 {
 	struct fake_vcpu *v = &fg->vcpus[vcpu];
 	struct guest_trap trap = {.vcpu = vcpu, .time_ns = ++fg->clock, .regs = v->regs};
 
-	if (port != GUEST_TRAP_PORT || !fg->trap_fn || !fg->trap_fn(fg->trap_arg, &trap)) {
-		v->regs.rip += GUEST_TRAP_SIZE;
+	if (!fg->trap_fn || !fg->trap_fn(fg->trap_arg, &trap))
 		return false;
-	}
 	v->regs = trap.regs;
 	return true;
+}
+
+static bool run_out(struct fake_guest *fg, unsigned int vcpu, uint8_t port)
+{
+	if (port == GUEST_TRAP_PORT && run_trap(fg, vcpu))
+		return true;
+	fg->vcpus[vcpu].regs.rip += GUEST_TRAP_SIZE;
+	return false;
 }
 
 int fake_guest_run(struct fake_guest *fg, unsigned int vcpu)
@@ -421,6 +435,10 @@ int fake_guest_run(struct fake_guest *fg, unsigned int vcpu)
 
 		if (offset >= FAKE_BANNER)
 			return -1;
+		if (fake_breaks_at(&fg->breaks, v->regs.rip)) {
+			traps += run_trap(fg, vcpu);
+			continue;
+		}
 		plain = run_plain(v, at);
 		v->regs.rip += plain;
 		if (plain || run_branch(fg, v, at))

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include "introspect/guest.h"
 #include "introspect/kernel.h"
+#include "tests/lib/fake-breaks.h"
 #include "tests/lib/fake-kernel.h"
 
 /*
@@ -38,6 +39,7 @@ struct fake_guest {
 	size_t nr_regions;
 	struct fake_vcpu vcpus[FAKE_VCPUS];
 
+	struct fake_breaks breaks;
 	guest_trap_fn *trap_fn;
 	void *trap_arg;
 	pthread_mutex_t gate;         /* of the thread that holds the guest stopped */

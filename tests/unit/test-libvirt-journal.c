@@ -72,6 +72,21 @@ static void test_damage(void)
 		ok(parse(bad[i], &c) == -EPROTO, "damaged: %.*s", (int)strlen(bad[i]) - 1, bad[i]);
 }
 
+/* Breakpoints are no bytes of ours, but may be. */
+static void test_breaks(void)
+{
+	static const char text[] = "breaks\nwrite 1000 0f cc\nstop\n";
+	struct journal_contents contents;
+
+	ok(!journal_parse(text, sizeof(text) - 1, &contents, NULL) && contents.breaks &&
+		   contents.stopped && contents.nr_places == 1,
+	   "breakpoints are told");
+	journal_contents_deinit(&contents);
+	ok(!journal_parse("stop\n", 5, &contents, NULL) && !contents.breaks, "none otherwise");
+	journal_contents_deinit(&contents);
+	ok(journal_parse("breaks \n", 8, &contents, NULL) == -EPROTO, "nothing like it");
+}
+
 int main(void)
 {
 	char folder[] = "/tmp/sonde-journal-XXXXXX", sub[64];
@@ -84,5 +99,6 @@ int main(void)
 	snprintf(sub, sizeof(sub), "%s/sonde", folder);
 	rmdir(sub);
 	rmdir(folder);
+	test_breaks();
 	return tap_done();
 }

@@ -135,8 +135,108 @@ static void test_registers(void)
 	ok(rsp_parse_registers("E01", &r, NULL) == -EPROTO, "an error instead");
 }
 
+/* --- breakpoints, and letting it run --------------------------------------------------------- */
+
+static struct rsp_stop stop;
+
+static int write_registers(struct rsp *rsp, struct error *err)
+{
+	const struct guest_regs regs = {.rax = 1, .rbp = 2, .rsp = 3, .r15 = 4, .rip = 5};
+
+	return rsp_set_registers(rsp, 1, &regs, err);
+}
+
+static int put_break(struct rsp *rsp, struct error *err)
+{
+	return rsp_breakpoint(rsp, 0xffffffff81000010, true, err);
+}
+
+static int take_break(struct rsp *rsp, struct error *err)
+{
+	return rsp_breakpoint(rsp, 0xffffffff81000010, false, err);
+}
+
+static int forget(struct rsp *rsp, struct error *err)
+{
+	return rsp_forget_breakpoints(rsp, 2, err);
+}
+
+static int run(struct rsp *rsp, struct error *err)
+{
+	int rc = rsp_continue(rsp, err);
+
+	return rc ? rc : rsp_await_stop(rsp, &stop, err);
+}
+
+static void test_breakpoints(void)
+{
+	struct error err;
+
+	ok(!play("+$OK#9a", put_break, &err), "a breakpoint");
+	ok(strstr(sent, "$Z0,ffffffff81000010,1#") == sent, "its packet");
+	ok(!play("+$OK#9a", take_break, &err) && strstr(sent, "$z0,") == sent, "and back");
+	ok(play("+$E16#ac", put_break, &err) == -EFAULT, "refused");
+	ok(play("+$#00", put_break, &err) == -EPROTO, "not known");
+	ok(!play("+$OK#9a+$T05thread:01;#07+$OK#9a+$T05thread:02;#08", forget, &err),
+	   "all of each vCPU");
+	is_str(sent, "$Hc1#dc+$?#3f+$Hc2#dd+$?#3f+", "by the question of a new debugger");
+}
+
+static void test_set_registers(void)
+{
+	struct error err;
+	char *values = sent + sizeof("$Hg2#e1+$G") - 1;
+
+	ok(!play("+$OK#9a+$OK#9a", write_registers, &err), "registers are written");
+	ok(!strncmp(sent, "$Hg2#e1+$G", 10), "of the vCPU");
+	ok(!strncmp(values, "0100000000000000", 16) && !strncmp(values + 6 * 16, "02", 2) &&
+		   !strncmp(values + 7 * 16, "03", 2) && !strncmp(values + 15 * 16, "04", 2) &&
+		   !strncmp(values + 16 * 16, "0500000000000000#", 17),
+	   "in QEMU's order, up to RIP and no further");
+	ok(play("+$OK#9a+$E22#a9", write_registers, &err) == -EFAULT, "refused");
+}
+
+static void test_run(void)
+{
+	struct error err;
+
+	ok(!play("+$T05thread:02;#08", run, &err) && stop.trap && stop.known && stop.vcpu == 1,
+	   "runs to a breakpoint of the second vCPU");
+	is_str(sent, "$c#63+", "the packets");
+	ok(!play("+$T02thread:01;#04", run, &err) && !stop.trap, "is stopped by somebody");
+	ok(play("+$W00#b7", run, &err) == -ECONNRESET, "the guest ends");
+	ok(play("+", run, &err) == -ECONNRESET, "the connection ends");
+	ok(play("-", run, &err) == -EPROTO, "it is not let run");
+	ok(play("+$OK#9a", run, &err) == -EPROTO, "no stop");
+}
+
+static void test_stop_replies(void)
+{
+	static const char *const bad[] = {"",
+					  "T",
+					  "T0",
+					  "Txx",
+					  "S05",
+					  "T05thread:;",
+					  "T05thread:0;",
+					  "T05thread:-1;",
+					  "T05thread:p1.;",
+					  "T05thread:ffffffffffffffffff;"};
+	struct rsp_stop out;
+
+	ok(!rsp_parse_stop("T05thread:p01.03;", &out, NULL) && out.trap && out.vcpu == 2,
+	   "a thread of a process");
+	ok(!rsp_parse_stop("T05", &out, NULL) && out.trap && !out.known, "no thread");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(rsp_parse_stop(bad[i], &out, NULL) == -EPROTO, "'%s' is nonsense", bad[i]);
+}
+
 int main(void)
 {
+	test_breakpoints();
+	test_set_registers();
+	test_run();
+	test_stop_replies();
 	test_memory();
 	test_damage();
 	test_registers();
