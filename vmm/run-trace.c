@@ -356,6 +356,28 @@ struct vm_observer run_trace_observer(struct run_trace *t)
 		.start = observe_start, .look = observe_look, .end = observe_end, .arg = t};
 }
 
+uint64_t run_trace_events(const struct run_trace *t)
+{
+	uint64_t events = 0;
+
+	for (unsigned int i = 0; t->writer && i < t->nr_vcpus; i++) {
+		struct trace_writer_counts c;
+
+		trace_writer_counts(t->writer, i, &c);
+		events += c.allocs + c.frees;
+	}
+	return events;
+}
+
+/* Of the time that was traced. */
+static double events_per_second(const struct run_trace *t, const struct trace_status *status)
+{
+	const double ns_per_s = 1e9;
+	uint64_t seen = status->on_ns - status->unsampled_ns;
+
+	return seen ? (double)run_trace_events(t) * ns_per_s / (double)seen : 0;
+}
+
 /* --- monitor -------------------------------------------------------------------------------- */
 
 static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
@@ -485,6 +507,8 @@ static json_t *query_locked(const struct run_trace *t)
 	set_count(result, "allocs", sum.allocs);
 	set_count(result, "frees", sum.frees);
 	set_count(result, "overruns", sum.overruns);
+	json_object_set_new(result, "events_per_second",
+			    json_real(events_per_second(t, &status)));
 	set_count(result, "max_rate", t->options.max_rate);
 	set_count(result, "samplings", status.samplings);
 	set_count(result, "unsampled_ns", status.unsampled_ns);
@@ -526,28 +550,14 @@ const struct monitor_trace_ops *run_trace_monitor_ops(void)
 
 /* --- after the run -------------------------------------------------------------------------- */
 
-uint64_t run_trace_events(const struct run_trace *t)
-{
-	uint64_t events = 0;
-
-	for (unsigned int i = 0; t->writer && i < t->nr_vcpus; i++) {
-		struct trace_writer_counts c;
-
-		trace_writer_counts(t->writer, i, &c);
-		events += c.allocs + c.frees;
-	}
-	return events;
-}
-
 void run_trace_tell_rate(const struct run_trace *t)
 {
-	const double ns_per_s = 1e9;
 	uint64_t on = t->last.on_ns, seen = on - t->last.unsampled_ns;
 
 	if (!seen)
 		return;
 	fprintf(stderr, "sonde %s: %.1f events per second of traced time\n", t->verb,
-		(double)run_trace_events(t) * ns_per_s / (double)seen);
+		events_per_second(t, &t->last));
 	if (t->last.samplings)
 		fprintf(stderr,
 			"sonde %s: sampled: traced %" PRIu64 " of %" PRIu64
