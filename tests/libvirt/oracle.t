@@ -39,9 +39,15 @@ sub save_events {
 	unlink "$work/out/ram";
 }
 
+# Traps are for the whole workload, not for a sample of it.
+sub mode_options {
+	my ($row) = @_;
+	return ('--mode', $row->{mode}, $row->{mode} eq 'trap' ? ('--max-rate', 0) : ());
+}
+
 sub trace_workload {
 	my ($row, $name, $iterations) = @_;
-	my $pid = $libvirt->spawn('oracle', attach_command('o'));
+	my $pid = $libvirt->spawn('oracle', attach_command('o', mode_options($row)));
 	my $from = time;
 	ok(wait_tracing(), "$name: traced") or return;
 	$libvirt->tell('o', 'go');
@@ -56,7 +62,7 @@ sub check_row {
 	my ($row) = @_;
 	my $scale = $ENV{ITERATIONS_SCALE} // 1;
 	my $iterations = $row->{iterations} * $scale;
-	my $name = "$row->{kernel}, $row->{machine}, $row->{cpus} vCPU";
+	my $name = "$row->{kernel}, $row->{machine}, $row->{cpus} vCPU, $row->{mode}";
 	ok(start_oracle($row, $iterations), "$name: the guest boots") or return;
 	trace_workload($row, $name, $iterations) or diag(log_of('oracle'));
 	save_events();
