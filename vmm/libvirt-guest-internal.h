@@ -30,6 +30,7 @@ struct libvirt_traps {
 	guest_trap_fn *fn;
 	void *arg;
 	struct libvirt_trap_counts counts;
+	unsigned int unpaced; /* hits since libvirt was waited for */
 	struct error failure; /* no breakpoint is served any more; code 0: all is well */
 
 	pthread_t thread;

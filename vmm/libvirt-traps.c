@@ -18,6 +18,7 @@
 enum {
 	LIBVIRT_MAX_BREAKS = 1024,
 	WATCH_MS = 500, /* a silent gdbstub: does the guest really run? */
+	PACE_HITS = 8,  /* each of which makes two events that libvirt has to digest */
 	INT3 = 0xcc,
 };
 
@@ -154,6 +155,21 @@ static int handle_hit(struct libvirt_guest *g, const struct rsp_stop *stop, stru
 	return rc;
 }
 
+/*
+ * QEMU tells libvirt of each stop, and of each going on, and libvirt writes that to disk. When it
+ * lags behind, all commands wait behind the events, those of its other users too: so wait for it
+ * now and then, with a command whose answer comes behind them.
+ */
+static void keep_pace(struct libvirt_guest *g)
+{
+	enum libvirt_status status;
+
+	if (++g->traps.unpaced < PACE_HITS)
+		return;
+	g->traps.unpaced = 0;
+	libvirt_guest_status(g, &status, NULL);
+}
+
 /* The guest has stopped by itself, or its administrator has stopped it: then it stays so. */
 static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 {
@@ -168,6 +184,7 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 	atomic_store(&g->stops, 1);
 	if (stop->trap)
 		rc = handle_hit(g, stop, &err);
+	keep_pace(g);
 	resumed = libvirt_guest_end_stop(g, rc ? NULL : &err);
 	atomic_store(&g->stops, 0);
 	g->let_go = false;
