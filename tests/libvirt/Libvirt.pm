@@ -29,11 +29,14 @@ sub start {
 	my $work = tempdir('sonde-libvirt-XXXXXX', TMPDIR => 1, CLEANUP => 1);
 	my $self = bless {work => $work, pid => $$, domains => {}}, $class;
 	chmod 0755, $work;
-	make_path(map { "$work/$_" } qw(home run config data cache out));
+	# libvirt writes a domain's state there at each event, to memory on any real system
+	$self->{runtime} = tempdir('sonde-libvirt-XXXXXX', DIR => '/dev/shm', CLEANUP => 1);
+	symlink $self->{runtime}, "$work/run" or die "$work/run: $!";
+	make_path(map { "$work/$_" } qw(home config data cache out));
 	copy($sonde, "$work/sonde") or die "$sonde: $!";
 	chmod 0755, "$work/sonde";
 	if ($> == 0) {
-		chown NOBODY, NOBODY, $work, map { "$work/$_" } qw(home run config data cache out);
+		chown NOBODY, NOBODY, $work, $self->{runtime}, map { "$work/$_" } qw(home config data cache out);
 	}
 	return $self;
 }
