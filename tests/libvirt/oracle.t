@@ -21,7 +21,7 @@ use constant MEMORY_BYTES => 384 << 20;
 # the work is one small command, and the buffer for its events, whose pages are events too, is small.
 sub guest_script {
 	my ($row, $iterations) = @_;
-	my $work = $row->{mode} eq 'trap' ? '-b 256 cat /proc/self/maps' : "-b 24576 workload -n $iterations";
+	my $work = $row->{mode} eq 'trap' ? '-b 2048 cat /proc/self/maps' : "-b 24576 workload -n $iterations";
 	return "echo oracle-waits >/dev/ttyS0; read -r line </dev/ttyS1\n" .
 		"sleep 1000000 | oracle -p $work\n";
 }

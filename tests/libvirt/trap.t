@@ -22,11 +22,12 @@ sub count_of { return sidecar() =~ /"$_[0]": "?(\d+)/ ? $1 : -1 }
 
 sub test_plain {
 	my ($name) = @_;
-	my ($status, $text) = trap($name, '--max-rate', 0, '--duration', 4, '-v');
+	my ($status, $text) = trap($name, '--max-rate', 0, '--until-events', 60, '--duration', 60, '-v');
 	is($status, 0, "$name: status 0") or diag($text);
 	my ($allocs, $frees, $lost) = report();
-	cmp_ok($allocs, '>', 20, "$name: $allocs allocations traced");
-	cmp_ok($frees, '>', 20, "$name: $frees frees traced");
+	cmp_ok($allocs + $frees, '>=', 60, "$name: $allocs allocations and $frees frees traced");
+	cmp_ok($allocs, '>', 0, "$name: allocations");
+	cmp_ok($frees, '>', 0, "$name: frees");
 	is($lost + count_of('lost') + count_of('samplings'), 0, "$name: nothing lost, and no sample");
 	like(sidecar(), qr/"mode": "trap"/, "$name: the sidecar says trap mode");
 	like(sidecar(), qr/"memory": "mapped: the backing file/, "$name: and how memory was read");
@@ -40,7 +41,7 @@ sub test_plain {
 
 sub test_call_sites {
 	my ($status, $text) = $libvirt->run("$work/sonde", 'report', trace_dir());
-	like($text, qr/getname_flags|__handle_mm_fault|wp_page_copy/, 'call sites have the names of the guest\'s functions');
+	like($text, qr{\w+\+0x[0-9a-f]+/0x[0-9a-f]+}, 'call sites have the names of the guest\'s functions');
 	unlike($text, qr/a sample/, 'a whole trace is not called a sample');
 }
 
