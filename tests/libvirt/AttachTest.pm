@@ -18,7 +18,7 @@ use Libvirt;
 
 our @EXPORT = qw($libvirt $work $build $kernel start stop build_initrd start_domain start_ticking
 	attach_command attach recover trace_dir last_trace report sidecar ticks lives journals wait_tracing
-	wait_undone 	learn_text text_of text_before leftovers is_as_before describe children_of log_of);
+	wait_undone 	learn_text text_of text_before leftovers is_as_before check_seen describe children_of log_of);
 
 my $tests = dirname(realpath(__FILE__));
 my $tree = realpath("$tests/../..");
@@ -122,6 +122,41 @@ sub children_of {
 
 # What a command that was spawned has said.
 sub log_of { return Libvirt::slurp("$work/$_[0].txt") }
+
+# --- what others see of it
+
+# What virsh tells of events while $run runs, by kind.
+sub events_of {
+	my ($name, $run) = @_;
+	my $virsh = $libvirt->spawn('events', 'stdbuf', '-oL', 'virsh', '-c', Libvirt::URI, 'event', '--domain', $name,
+		'--all', '--loop');
+	sleep 2; # it does not tell when it is ready
+	$run->();
+	sleep 0.5;
+	kill INT => $virsh;
+	waitpid $virsh, 0;
+	my %count;
+	$count{$_}++ for log_of('events') =~ /^event '(.*?)' for domain/mg;
+	my @lifecycle = log_of('events') =~ /event 'lifecycle' for domain .*?: (\w+)/g;
+	return (\%count, @lifecycle);
+}
+
+# One pause at the start; two at the end, of which the second is repeated if a task was preempted in
+# our memory.
+sub check_seen {
+	my ($name, $what, $most) = @_;
+	my ($count, @lifecycle) = events_of($name, sub {
+		my ($status, $text) = attach($name, '--duration', 2);
+		is($status, 0, "$what: attached and detached") or diag($text);
+	});
+	is($count->{'device-added'}, 1, "$what: a device comes");
+	is($count->{'device-removed'}, 1, "$what: and goes");
+	my $pairs = @lifecycle / 2;
+	is("@lifecycle", join(' ', ('Suspended Resumed') x $pairs), "$what: the domain is suspended and resumed $pairs times");
+	cmp_ok($pairs, '>=', 3, "$what: three times at least");
+	cmp_ok($pairs, '<=', $most, "$what: $most times at most");
+	is_deeply([sort keys %$count], [qw(device-added device-removed lifecycle)], "$what: and no other events");
+}
 
 # --- what it leaves behind
 

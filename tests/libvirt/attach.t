@@ -87,6 +87,7 @@ sub test_destroyed {
 	sleep 1.5;
 	$libvirt->destroy('t');
 	is($libvirt->wait_for($pid, 60), 0, 'destroyed while traced: status 0') or diag(log_of('destroyed'));
+	like(log_of('destroyed'), qr/the domain was destroyed, and the trace ended with it/, 'destroyed while traced: sonde says so');
 	my ($allocs) = report();
 	cmp_ok($allocs, '>', 0, "destroyed while traced: the trace has $allocs allocations");
 	is(scalar(journals()), 0, 'destroyed while traced: no journal');

@@ -119,4 +119,5 @@ check_process('QEMU', @qemu);
 check_process('libvirtd', @daemon);
 is_as_before('t', "$attaches attachments");
 test_stopped();
+check_seen('t', 'two busy vCPUs', 6);
 done_testing();
