@@ -443,7 +443,8 @@ int libvirt_guest_plug(struct libvirt_guest *g, struct error *err)
 {
 	int rc = libvirt_shmem_plug(g->domain, &g->shmem, err);
 
-	g->plugged = !rc;
+	/* Who fails because libvirtd died does not know: it may be there. Another's it is not. */
+	g->plugged = rc != -EEXIST;
 	if (!rc)
 		g->guest.caps |= GUEST_CAP_SCRATCH;
 	return rc;
