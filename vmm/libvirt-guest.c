@@ -257,7 +257,8 @@ int libvirt_guest_plug(struct libvirt_guest *g, struct error *err)
 		return error_set(err, EACCES, "the domain's memory can only be read %s",
 				 g->memory.how);
 	rc = libvirt_shmem_plug(g->domain, &g->shmem, err);
-	g->plugged = !rc;
+	/* Who fails because libvirtd died does not know: it may be there. Another's it is not. */
+	g->plugged = rc != -EEXIST;
 	if (!rc)
 		g->guest.caps |= GUEST_CAP_SCRATCH;
 	return rc;
