@@ -108,9 +108,9 @@ static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
 	clock.tsc = x->guest->ops->tsc(x->guest);
 	clock.now_ns = running_ns(x);
 	use_clocks(x);
-	ring_show_life(&x->rings[0]);
+	ring_show_life(x->rings, x->nr_vcpus);
 	ring_merge_pass(&x->merge, &clock, hand_on, &pass);
-	ring_show_life(&x->rings[0]);
+	ring_show_life(x->rings, x->nr_vcpus);
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
 		x->vcpus[i].seen = x->rings[i].counts;

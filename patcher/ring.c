@@ -239,16 +239,21 @@ static void count_drops(struct ring *ring)
 
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock)
 {
+	const uint64_t before = ring->consumed;
 	uint64_t watermark = consume_to(ring, snapshot(ring), clock);
 
 	count_drops(ring);
 	publish_limit(ring);
+	ring->stuck = ring->consumed == before && ring_room(ring) != RING_ROOM;
 	return watermark > ring->floor ? watermark : ring->floor;
 }
 
-void ring_show_life(struct ring *ring)
+void ring_show_life(struct ring *rings, unsigned int n)
 {
-	__atomic_store_n(&ring->header->wait_until, 0, __ATOMIC_RELEASE);
+	for (unsigned int i = 0; i < n; i++)
+		if (rings[i].stuck)
+			return;
+	__atomic_store_n(&rings[0].header->wait_until, 0, __ATOMIC_RELEASE);
 }
 
 void ring_raise_floor(struct ring *ring, uint64_t tsc)

@@ -70,6 +70,7 @@ struct ring {
 	uint64_t waiting_since; /* ns */
 	uint64_t later;         /* position of a record from after the pass that saw it first */
 	bool dead;              /* read by other threads */
+	bool stuck;             /* the last pass left it without room, and as it was */
 };
 
 /*
@@ -91,8 +92,12 @@ void ring_deinit(struct ring *ring);
  */
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
 
-/* To writers that wait for room: the host is there. Of CPU 0's ring, for all. */
-void ring_show_life(struct ring *ring);
+/*
+ * To writers that wait for room: the host is there, and makes some. `rings` are those of all `n`
+ * CPUs, 0's first. Not if the last pass left a full one as it was (it is dead, or its queue is full
+ * behind another CPU's unfinished record): who waits for room in it must not wait for ever.
+ */
+void ring_show_life(struct ring *rings, unsigned int n);
 
 /* The stamp of the next record to take, as the guest wrote it; false if none is complete. */
 bool ring_next_stamp(const struct ring *ring, uint64_t *tsc);

@@ -250,6 +250,26 @@ static void test_life(void)
 	end();
 }
 
+/* ... unless one of them waits for what will not come. */
+static void test_no_life(void)
+{
+	uint64_t *until;
+
+	begin(TRAMPOLINE_SPIN);
+	until = &f.x->rings[0].header->wait_until;
+	__atomic_store_n(&f.x->rings[1].header->reserve, UINT64_C(1) << 40, __ATOMIC_RELEASE);
+	while (!counts_of(1).damaged)
+		fake_nap(1);
+	__atomic_store_n(until, 1, __ATOMIC_RELEASE);
+	for (size_t i = 1; i <= 3; i++) {
+		fake_exitless_record(&f, 0, kfree, i);
+		ok(fake_exitless_wait(&f, i), "a pass");
+	}
+	is_u64(__atomic_load_n(until, __ATOMIC_ACQUIRE), 1, "gives no new time for a dead ring");
+	leave();
+	end();
+}
+
 /* An OUT of the guest's own at some place in our code, or by a vCPU that there is not. */
 static void test_foreign_trap(void)
 {
@@ -276,6 +296,7 @@ int main(void)
 	test_scribble();
 	test_dead_ring();
 	test_life();
+	test_no_life();
 	test_foreign_trap();
 	return tap_done();
 }
