@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_JOURNAL = 256 << 20 };
+enum { MAX_JOURNAL = 256 << 20, JOURNAL_MAX_LINE = 4 * JOURNAL_MAX_WRITE + 64 };
 
 static int make_folder(char *path, size_t size, struct error *err)
 {
@@ -25,7 +25,10 @@ static int make_folder(char *path, size_t size, struct error *err)
 
 static int lock(struct libvirt_journal *journal, struct error *err)
 {
-	if (!flock(journal->fd, LOCK_EX | LOCK_NB))
+	struct stat st;
+
+	/* one that was removed between open() and here is not where others look for it */
+	if (!flock(journal->fd, LOCK_EX | LOCK_NB) && !fstat(journal->fd, &st) && st.st_nlink)
 		return 0;
 	libvirt_journal_close(journal);
 	return error_set(err, EBUSY, "another sonde is attached to this domain");
@@ -80,9 +83,28 @@ int libvirt_journal_check(const char *uuid, struct error *err)
 	return rc;
 }
 
+/* A last line without its end was never acted on, and would spoil what is written behind it. */
+static void drop_unfinished(struct libvirt_journal *journal)
+{
+	char tail[JOURNAL_MAX_LINE];
+	off_t end = lseek(journal->fd, 0, SEEK_END);
+	off_t start = end > (off_t)sizeof(tail) ? end - (off_t)sizeof(tail) : 0;
+	ssize_t n = pread(journal->fd, tail, sizeof(tail), start);
+	const char *newline = n > 0 ? memrchr(tail, '\n', (size_t)n) : NULL;
+
+	if (newline)
+		start += newline + 1 - tail;
+	if (end > 0 && (newline || !start) && start < end && ftruncate(journal->fd, start))
+		return; /* it can be read all the same */
+}
+
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
-	return open_journal(uuid, 0, out, err);
+	int rc = open_journal(uuid, 0, out, err);
+
+	if (!rc)
+		drop_unfinished(out);
+	return rc;
 }
 
 void libvirt_journal_close(struct libvirt_journal *journal)
@@ -101,10 +123,22 @@ void libvirt_journal_remove(struct libvirt_journal *journal)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
+/* A part of a line would spoil the next one. */
+static void cut_off(struct libvirt_journal *journal, ssize_t n)
+{
+	off_t end = lseek(journal->fd, 0, SEEK_END);
+
+	if (n > 0 && end >= n && ftruncate(journal->fd, end - n))
+		return; /* then it cannot be read any more, which whoever recovers is told */
+}
+
 static int append(struct libvirt_journal *journal, const char *line, size_t size, struct error *err)
 {
-	if (write(journal->fd, line, size) == (ssize_t)size)
+	ssize_t n = write(journal->fd, line, size);
+
+	if (n == (ssize_t)size)
 		return 0;
+	cut_off(journal, n);
 	return error_set(err, EIO, "cannot write %s: nothing is done to the domain without it",
 			 journal->path);
 }
@@ -119,7 +153,7 @@ static size_t put_hex(char *to, const uint8_t *bytes, size_t size)
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err)
 {
-	char line[4 * JOURNAL_MAX_WRITE + 64];
+	char line[JOURNAL_MAX_LINE];
 	size_t n;
 
 	if (size > JOURNAL_MAX_WRITE)
@@ -251,15 +285,15 @@ static int parse_line(struct journal_contents *c, char *line, struct error *err)
 
 int journal_parse(const char *text, size_t size, struct journal_contents *out, struct error *err)
 {
-	char line[4 * JOURNAL_MAX_WRITE + 64];
+	char line[JOURNAL_MAX_LINE];
 	const char *at = text, *end = text + size, *newline;
 	int rc = 0;
 
 	*out = (struct journal_contents){0};
-	for (int i = 0; !rc && (newline = memchr(at, '\n', (size_t)(end - at))); i++) {
+	while (!rc && (newline = memchr(at, '\n', (size_t)(end - at)))) {
 		size_t n = (size_t)(newline - at);
 
-		if (n >= sizeof(line) || memchr(at, 0, n) || i == JOURNAL_MAX_LINES) {
+		if (n >= sizeof(line) || memchr(at, 0, n)) {
 			rc = not_ours(err);
 			break;
 		}

@@ -18,7 +18,7 @@ struct libvirt_journal {
 	char path[256];
 };
 
-enum { JOURNAL_MAX_WRITE = 4096, JOURNAL_MAX_LINES = 1 << 20 };
+enum { JOURNAL_MAX_WRITE = 4096 };
 
 /* For a new tracer. -EBUSY: another one is at work; -EEXIST: one died, `sonde recover` is needed.
  */

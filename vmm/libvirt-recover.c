@@ -14,6 +14,7 @@ struct recovery {
 	struct libvirt_guest *backend;
 	struct guest *guest;
 	struct journal_contents contents;
+	bool held;                       /* stopped by us, or kept so */
 	bool outside[LIBVIRT_MAX_VCPUS]; /* once was, since the text was put back */
 	struct libvirt_recovery *out;
 };
@@ -49,7 +50,7 @@ static int look_at(struct guest *guest, const struct journal_place *place, enum 
 int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest *guest, size_t *out,
 			    struct error *err)
 {
-	struct journal_contents contents;
+	struct journal_contents contents = {0};
 	enum place_state state;
 	int rc = libvirt_journal_read(journal, &contents, err);
 
@@ -58,8 +59,9 @@ int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest 
 		rc = look_at(guest, &contents.places[i], &state, err);
 		*out += !rc && state == PLACE_OURS;
 	}
-	if (!rc)
-		journal_contents_deinit(&contents);
+	if (!rc && contents.stopped)
+		rc = error_set(err, EBUSY, "the domain was stopped and could not be let go on");
+	journal_contents_deinit(&contents);
 	return rc;
 }
 
@@ -150,21 +152,38 @@ static bool all_outside(struct recovery *r, bool hurry, uint64_t shmem)
 	return all;
 }
 
-/* With the guest stopped, before and after. */
+static int hold(struct recovery *r, struct error *err)
+{
+	int rc = r->guest->ops->stop(r->guest, err);
+
+	r->held = !rc;
+	return rc;
+}
+
+static int let_go(struct recovery *r, struct error *err)
+{
+	if (!r->held)
+		return 0;
+	r->held = false;
+	return r->guest->ops->resume(r->guest, err);
+}
+
+/* With the guest stopped before, and afterwards if it could be. */
 static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
 {
-	/* A writer that waits for room in a ring waits half a second (exitless.c). */
-	enum { TRIES = 150, IN_A_HURRY = 30, WAIT_MS = 2 };
+	/* A writer that waits for room in a ring waits half a second of the guest's time, which may
+	 * stand still while it is stopped (exitless.c). */
+	enum { TRIES = 400, IN_A_HURRY = 30, WAIT_MS = 2 };
 
 	for (int i = 0; i < TRIES; i++) {
 		int rc;
 
 		if (all_outside(r, i >= IN_A_HURRY, shmem))
 			return 0;
-		rc = r->guest->ops->resume(r->guest, err);
+		rc = let_go(r, err);
 		wait_ms(WAIT_MS);
 		if (!rc)
-			rc = r->guest->ops->stop(r->guest, err);
+			rc = hold(r, err);
 		if (rc)
 			return rc;
 	}
@@ -202,13 +221,26 @@ static int undo_stopped(struct recovery *r, struct error *err)
 	return rc;
 }
 
+/*
+ * Whoever recovers may die too, and the next one has to know whose pause it meets. Not worth
+ * failing for.
+ */
+static void note_stop(struct recovery *r)
+{
+	enum libvirt_run_state state;
+
+	if (!libvirt_domain_state(&r->domain, &state, NULL) && state == LIBVIRT_RUNS)
+		libvirt_journal_stop(&r->journal, true, NULL);
+}
+
 static int undo(struct recovery *r, struct error *err)
 {
 	int rc = libvirt_journal_read(&r->journal, &r->contents, err), resumed;
 
 	if (rc)
 		return rc;
-	rc = r->guest->ops->stop(r->guest, err);
+	note_stop(r);
+	rc = hold(r, err);
 	if (rc)
 		return rc;
 	if (r->contents.stopped) {
@@ -217,7 +249,9 @@ static int undo(struct recovery *r, struct error *err)
 	}
 	r->out->had_breaks = r->contents.breaks;
 	rc = undo_stopped(r, err);
-	resumed = r->guest->ops->resume(r->guest, rc ? NULL : err);
+	resumed = let_go(r, rc ? NULL : err);
+	if (!resumed)
+		libvirt_journal_stop(&r->journal, false, NULL);
 	return rc ? rc : resumed;
 }
 
@@ -234,10 +268,37 @@ static int open_patiently(struct recovery *r, const char *uri, const char *id, u
 	return rc;
 }
 
+/* Whether there is anything in it, as there is while somebody traces. */
+static int check_unused(struct recovery *r, struct error *err)
+{
+	static const uint8_t zeros[JOURNAL_MAX_WRITE];
+	uint8_t now[JOURNAL_MAX_WRITE];
+	struct libvirt_ram shmem = {0};
+	int rc = libvirt_shmem_find(&r->domain, &shmem, err);
+
+	if (rc == -EAGAIN || rc == -ENOENT)
+		return 0;
+	if (!rc)
+		rc = libvirt_guest_create(&r->domain, NULL, true, &r->backend, err);
+	for (uint64_t at = 0; !rc && at < LIBVIRT_SHMEM_BYTES; at += sizeof(now)) {
+		rc = guest_phys_read(libvirt_guest(r->backend), shmem.gpa + at, now, sizeof(now),
+				     err);
+		if (!rc && memcmp(now, zeros, sizeof(now)))
+			rc = error_set(err, EBUSY,
+				       "the domain's memory device is in use, by a sonde whose "
+				       "journal is not here: has it another XDG_RUNTIME_DIR?");
+	}
+	return rc;
+}
+
+/* Without a journal, which its tracer may have elsewhere, it is not taken from a guest that is in
+ * it. */
 static int remove_device(struct recovery *r, struct error *err)
 {
 	int rc = libvirt_shmem_present(&r->domain, &r->out->had_device, err);
 
+	if (!rc && r->out->had_device && !r->out->had_journal)
+		rc = check_unused(r, err);
 	return rc || !r->out->had_device ? rc : libvirt_shmem_unplug(&r->domain, err);
 }
 

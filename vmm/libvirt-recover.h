@@ -20,12 +20,13 @@ struct libvirt_recovery {
  * Undo what a dead tracer left in a domain: put back the bytes that are still ours, wait until no
  * vCPU is in our code, take the memory away, and let the domain run if the tracer had stopped it.
  * Tries for `patience_ms` to reach libvirt. -EBUSY: its tracer lives, or a vCPU of a domain that
- * somebody else has paused is in our code (resume it and try again).
+ * somebody else has paused is in our code (resume it and try again), or there is no journal, and
+ * yet something in the memory.
  */
 int libvirt_recover(const char *uri, const char *id, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err);
 
-/* How many places of the journal still hold our bytes. */
+/* How many places of the journal still hold our bytes. -EBUSY: the guest is still stopped by us. */
 int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest *guest, size_t *out,
 			    struct error *err);
 

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The journal of what must be undone in a domain. */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "vmm/libvirt-journal.h"
+#include "vmm/libvirt-recover.h"
 
 static const char uuid[] = "096ac222-3dde-4d48-89b6-8842d1b1d526";
 
@@ -37,6 +41,68 @@ static void test_file(void)
 	libvirt_journal_remove(&journal);
 	ok(libvirt_journal_adopt(uuid, &journal, NULL) == -ENOENT, "removed");
 	ok(libvirt_journal_adopt("../x", &journal, NULL) == -EINVAL, "no uuid");
+}
+
+/* A full disk, and a tracer that dies in the middle of a line. */
+static void test_unfinished(void)
+{
+	struct libvirt_journal journal;
+	struct journal_contents contents;
+	struct rlimit before, few = {.rlim_cur = 12};
+	int stopped;
+
+	getrlimit(RLIMIT_FSIZE, &before);
+	few.rlim_max = before.rlim_max;
+	signal(SIGXFSZ, SIG_IGN);
+	ok(!libvirt_journal_create(uuid, &journal, NULL), "create");
+	ok(!libvirt_journal_stop(&journal, true, NULL), "a line");
+	setrlimit(RLIMIT_FSIZE, &few);
+	ok(libvirt_journal_write(&journal, 0x1000, (const uint8_t *)"a", (const uint8_t *)"b", 1,
+				 NULL) == -EIO,
+	   "no room for another one");
+	setrlimit(RLIMIT_FSIZE, &before);
+	ok(!libvirt_journal_stop(&journal, false, NULL), "then there is");
+	ok(!libvirt_journal_read(&journal, &contents, NULL) && !contents.stopped &&
+		   !contents.nr_places,
+	   "and it can be read");
+	journal_contents_deinit(&contents);
+	ok(write(journal.fd, "write 10", 8) == 8, "part of a line");
+	libvirt_journal_close(&journal);
+	ok(!libvirt_journal_adopt(uuid, &journal, NULL), "adopt it");
+	stopped = libvirt_journal_stop(&journal, true, NULL);
+	ok(!stopped && !libvirt_journal_read(&journal, &contents, NULL) && contents.stopped,
+	   "what is noted behind that can be read");
+	journal_contents_deinit(&contents);
+	libvirt_journal_remove(&journal);
+}
+
+static void test_pending(void)
+{
+	struct libvirt_journal journal;
+	size_t pending = 1;
+
+	ok(!libvirt_journal_create(uuid, &journal, NULL), "create");
+	libvirt_journal_stop(&journal, true, NULL);
+	ok(libvirt_journal_pending(&journal, NULL, &pending, NULL) == -EBUSY,
+	   "a stop that is not over is something to undo");
+	libvirt_journal_stop(&journal, false, NULL);
+	ok(!libvirt_journal_pending(&journal, NULL, &pending, NULL) && !pending,
+	   "one that is over is not");
+	libvirt_journal_remove(&journal);
+}
+
+/* As a tracer by breakpoints writes it, which stops its domain each second. */
+static void test_long(void)
+{
+	enum { STOPS = 1 << 20, LINES_BYTES = 8 };
+	char *text = malloc(STOPS * LINES_BYTES);
+	struct journal_contents contents;
+
+	for (size_t i = 0; text && i < STOPS; i++)
+		memcpy(text + i * LINES_BYTES, "stop\ngo\n", LINES_BYTES);
+	ok(text && !journal_parse(text, STOPS * LINES_BYTES, &contents, NULL) && !contents.stopped,
+	   "a journal of many days");
+	free(text);
 }
 
 static int parse(const char *text, struct journal_contents *out)
@@ -94,6 +160,9 @@ int main(void)
 	if (!mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
 		abort();
 	test_file();
+	test_unfinished();
+	test_pending();
+	test_long();
 	test_contents();
 	test_damage();
 	snprintf(sub, sizeof(sub), "%s/sonde", folder);
