@@ -132,6 +132,21 @@ void libvirt_domain_close(struct libvirt_domain *d)
 	d->connection = NULL;
 }
 
+static enum libvirt_run_state run_state_of(int state)
+{
+	switch (state) {
+	case LIBVIRT_DOMAIN_RUNNING:
+	case LIBVIRT_DOMAIN_BLOCKED:
+		return LIBVIRT_RUNS;
+	case LIBVIRT_DOMAIN_PAUSED:
+	case LIBVIRT_DOMAIN_SHUTDOWN:    /* it may be started again, for a reboot */
+	case LIBVIRT_DOMAIN_PMSUSPENDED: /* it wakes up with the memory that it has */
+		return LIBVIRT_PAUSED;
+	default:
+		return LIBVIRT_GONE;
+	}
+}
+
 int libvirt_domain_state(struct libvirt_domain *d, enum libvirt_run_state *out, struct error *err)
 {
 	int state, reason;
@@ -143,10 +158,7 @@ int libvirt_domain_state(struct libvirt_domain *d, enum libvirt_run_state *out, 
 			return 0;
 		return libvirt_error(d, d->name, err);
 	}
-	if (state == LIBVIRT_DOMAIN_RUNNING || state == LIBVIRT_DOMAIN_BLOCKED)
-		*out = LIBVIRT_RUNS;
-	else
-		*out = state == LIBVIRT_DOMAIN_PAUSED ? LIBVIRT_PAUSED : LIBVIRT_GONE;
+	*out = run_state_of(state);
 	return 0;
 }
 

@@ -30,7 +30,8 @@ int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *
 void libvirt_domain_close(struct libvirt_domain *domain);
 
 enum libvirt_run_state { LIBVIRT_RUNS, LIBVIRT_PAUSED, LIBVIRT_GONE };
-/* What libvirt believes. -errno if it cannot be asked. */
+/* What libvirt believes; paused is whatever stands still but has its memory. -errno if it cannot be
+ * asked. */
 int libvirt_domain_state(struct libvirt_domain *domain, enum libvirt_run_state *out,
 			 struct error *err);
 

@@ -18,6 +18,8 @@ enum {
 	LIBVIRT_DOMAIN_RUNNING = 1, /* virDomainState */
 	LIBVIRT_DOMAIN_BLOCKED = 2,
 	LIBVIRT_DOMAIN_PAUSED = 3,
+	LIBVIRT_DOMAIN_SHUTDOWN = 4,
+	LIBVIRT_DOMAIN_PMSUSPENDED = 7,
 
 	LIBVIRT_AFFECT_LIVE = 1, /* virDomainModificationImpact */
 	LIBVIRT_QEMU_HMP = 1,    /* virDomainQemuMonitorCommandFlags */

@@ -39,12 +39,51 @@ static void is_code(struct libvirt_domain *domain, const char *reply, int code, 
 	ok(!code || -err.code == code, "the error says so: %s", err.text);
 }
 
+static int state_now; /* -1: libvirt fails */
+
+static int domain_state(virDomainPtr domain, int *state, int *reason, unsigned int flags)
+{
+	(void)domain;
+	(void)reason;
+	(void)flags;
+	*state = state_now;
+	return state_now < 0 ? -1 : 0;
+}
+
+static void is_state(struct libvirt_domain *domain, int state, enum libvirt_run_state expected,
+		     const char *what)
+{
+	enum libvirt_run_state got;
+
+	state_now = state;
+	ok(!libvirt_domain_state(domain, &got, NULL) && got == expected, "%s", what);
+}
+
+/* virDomainState, in libvirt/libvirt-domain.h. */
+static void test_states(struct libvirt_domain *domain)
+{
+	enum libvirt_run_state got;
+
+	is_state(domain, 1, LIBVIRT_RUNS, "running");
+	is_state(domain, 2, LIBVIRT_RUNS, "blocked");
+	is_state(domain, 3, LIBVIRT_PAUSED, "paused");
+	is_state(domain, 4, LIBVIRT_PAUSED, "shutting down: it is still there");
+	is_state(domain, 5, LIBVIRT_GONE, "shut off");
+	is_state(domain, 6, LIBVIRT_GONE, "crashed");
+	is_state(domain, 7, LIBVIRT_PAUSED, "suspended by itself: it will wake up");
+	state_now = -1;
+	ok(libvirt_domain_state(domain, &got, NULL) == -EACCES, "nobody tells");
+}
+
 int main(void)
 {
-	static const struct libvirt_api api = {
-		.monitor_command = command, .last_code = last_code, .last_message = last_message};
+	static const struct libvirt_api api = {.monitor_command = command,
+					       .domain_state = domain_state,
+					       .last_code = last_code,
+					       .last_message = last_message};
 	struct libvirt_domain domain = {.api = &api};
 
+	test_states(&domain);
 	is_code(&domain, "{\"return\": {}, \"id\": \"1\"}", 0, "an answer");
 	is_code(&domain, "{\"error\": {\"class\": \"GenericError\", \"desc\": \"exists\"}}",
 		-EREMOTEIO, "an error of QEMU's");
