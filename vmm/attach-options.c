@@ -17,7 +17,7 @@ enum {
 	OPT_TRACE,
 	OPT_UNTIL_EVENTS,
 
-	MAX_DURATION_S = 365 * 86400,
+	MAX_DURATION_S = 49 * 86400, /* as long as milliseconds fit an unsigned int */
 	DEFAULT_MAX_RATE = 20,
 };
 
