@@ -128,6 +128,11 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 		rc = claim(a, err);
 	if (!rc)
 		rc = libvirt_guest_create(&a->domain, &a->journal, false, &a->guest, err);
+	if (!rc && options->dry_run && libvirt_guest_is_slow(a->guest))
+		rc = error_set(err, EACCES,
+			       "for a dry run the domain would have to be stopped: its memory can "
+			       "only be read %s",
+			       libvirt_guest_memory_text(a->guest));
 	return rc ? rc : find_kernel(a, err);
 }
 
@@ -183,6 +188,8 @@ static int check_undone(struct attach *a, struct error *err)
 				    libvirt_journal_pending(&a->journal, libvirt_guest(a->guest),
 							    &pending, err),
 				    err);
+	if (!rc)
+		rc = libvirt_guest_check_breaks(a->guest, err);
 	if (!rc && pending)
 		rc = error_set(err, EIO, "%zu places in the guest are not as they were", pending);
 	return rc;

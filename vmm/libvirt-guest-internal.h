@@ -26,6 +26,7 @@ struct libvirt_traps {
 	struct libvirt_break *breaks; /* LIBVIRT_MAX_BREAKS of them */
 	size_t nr_breaks, nr_armed;
 	bool running; /* there are breakpoints, and the gdbstub was told to let the guest run */
+	bool noted;   /* in the journal: there may be breakpoints */
 	bool chosen;  /* of this stop: the vCPU whose page tables are used for breakpoints */
 	guest_trap_fn *fn;
 	void *arg;
@@ -44,7 +45,8 @@ struct libvirt_guest {
 	struct libvirt_journal *journal;
 	struct libvirt_memory memory;
 	struct guest_region shmem; /* size 0: none */
-	bool plugged, shmem_used;
+	bool plugged;              /* or it was tried to */
+	bool shmem_used;
 	size_t nr_regions; /* atomic; of memory.regions, with the scratch memory in use */
 	pthread_mutex_t stopper;
 	_Atomic unsigned int stops; /* by the thread that holds `stopper` */
@@ -102,8 +104,8 @@ int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void 
 				   struct error *err);
 int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, bool on,
 			    struct error *err);
-/* A guest that runs with breakpoints: stop it, with *let_go if it was running. */
-int libvirt_traps_interrupt(struct libvirt_guest *g, bool *let_go, struct error *err);
+/* A guest with breakpoints that was let run, of which QEMU says `status`: stop it. */
+int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status, struct error *err);
 /* With breakpoints in place: from now on they are served; and let it run. */
 int libvirt_traps_resume(struct libvirt_guest *g, bool let_go, struct error *err);
 void libvirt_traps_init(struct libvirt_traps *traps);

@@ -123,7 +123,7 @@ static int scratch_add(struct guest *guest, size_t size, struct guest_region *ou
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
 
-	if (!g->plugged || g->shmem_used || size > g->shmem.size)
+	if (!g->shmem.size || g->shmem_used || size > g->shmem.size)
 		return error_set(err, ENOSPC, "there is no such memory plugged into the domain");
 	memset(g->shmem.hva, 0, g->shmem.size);
 	*out = g->shmem;
@@ -256,9 +256,7 @@ int libvirt_guest_plug(struct libvirt_guest *g, struct error *err)
 	if (g->memory.by_stub)
 		return error_set(err, EACCES, "the domain's memory can only be read %s",
 				 g->memory.how);
-	rc = libvirt_shmem_plug(g->domain, &g->shmem, err);
-	/* Who fails because libvirtd died does not know: it may be there. Another's it is not. */
-	g->plugged = rc != -EEXIST;
+	rc = libvirt_shmem_plug(g->domain, &g->shmem, &g->plugged, err);
 	if (!rc)
 		g->guest.caps |= GUEST_CAP_SCRATCH;
 	return rc;

@@ -26,7 +26,8 @@ enum { LIBVIRT_MAX_VCPUS = 64 };
 int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *journal,
 			 bool with_shmem, struct libvirt_guest **out, struct error *err);
 /* Plug in scratch memory, which takes some tenths of a second of the guest's time. It must run.
- * -EACCES if its other memory cannot be read without stopping it. */
+ * -EACCES if its other memory cannot be read without stopping it. What an error has left goes with
+ * libvirt_guest_unplug(). */
 int libvirt_guest_plug(struct libvirt_guest *guest, struct error *err);
 /* Take it out again, if it was plugged. The guest must run. Errors as libvirt_shmem_unplug(). */
 int libvirt_guest_unplug(struct libvirt_guest *guest, struct error *err);
@@ -42,6 +43,8 @@ struct libvirt_trap_counts {
 /* -errno, with the counts, if breakpoints are not served any more: the guest may stand still. */
 int libvirt_guest_trap_counts(struct libvirt_guest *guest, struct libvirt_trap_counts *out,
 			      struct error *err);
+/* -EIO if there are still some of ours. */
+int libvirt_guest_check_breaks(struct libvirt_guest *guest, struct error *err);
 /* While it is stopped: whatever breakpoints a tracer has left. */
 int libvirt_guest_forget_breaks(struct libvirt_guest *guest, struct error *err);
 

@@ -26,7 +26,7 @@ enum { ALIAS_DIGITS = 16, ALIAS_SIZE = sizeof(alias_start) + ALIAS_DIGITS };
 enum {
 	MEMORY_BAR = 2, /* of ivshmem-plain (QEMU, docs/specs/ivshmem-spec) */
 	POLL_MS = 50,
-	PLUG_TRIES = 100,   /* 5 s */
+	PLUG_TRIES = 100,    /* 5 s */
 	UNPLUG_TRIES = 1200, /* a minute: a guest that was reset has to boot first */
 	DETACH_EVERY = 20,
 };
@@ -204,13 +204,15 @@ static int check_absent(struct libvirt_domain *domain, struct error *err)
 	return rc;
 }
 
-int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, struct error *err)
+int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, bool *tried,
+		       struct error *err)
 {
 	char alias[ALIAS_SIZE];
 	int rc = check_absent(domain, err);
 
 	if (!rc)
 		rc = make_alias(alias, err);
+	*tried = !rc;
 	if (!rc)
 		rc = attach_somewhere(domain, alias, err);
 	if (rc)
@@ -218,10 +220,8 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 	rc = map_file(alias, out, err);
 	if (!rc)
 		rc = wait_for_gpa(domain, &out->gpa, err);
-	if (rc) {
+	if (rc)
 		libvirt_shmem_unmap(out);
-		libvirt_shmem_unplug(domain, NULL);
-	}
 	return rc;
 }
 

@@ -16,8 +16,10 @@ enum { LIBVIRT_SHMEM_BYTES = 2 << 20 }; /* as much as fits the window of a defau
 /*
  * The domain must run. *out is where the guest has it. -ENOSPC: no free slot that takes it;
  * -ETIMEDOUT: the guest does not serve its PCI hot-plug; -EEXIST: a device of ours is there.
+ * *tried, also after an error: there may be one now, and libvirt_shmem_unplug() is due.
  */
-int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, struct error *err);
+int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, bool *tried,
+		       struct error *err);
 void libvirt_shmem_unmap(struct guest_region *region);
 
 /* For people: where it would be plugged in; nothing is changed. Errors as libvirt_shmem_plug(). */

@@ -58,15 +58,15 @@ static int stop_running(struct libvirt_guest *g, struct error *err)
 
 static int stop_served(struct libvirt_guest *g, struct error *err)
 {
-	bool let_go = false;
-	int rc = g->journal ? libvirt_journal_stop(g->journal, true, err) : 0;
+	enum libvirt_status status;
+	int rc = libvirt_guest_status(g, &status, err);
 
+	if (!rc && status != LIBVIRT_STATUS_PAUSED && g->journal)
+		rc = libvirt_journal_stop(g->journal, true, err);
 	if (!rc)
-		rc = libvirt_traps_interrupt(g, &let_go, err);
+		rc = libvirt_traps_interrupt(g, status, err);
 	if (!rc)
-		g->let_go = let_go;
-	if (!rc && !let_go && g->journal)
-		rc = libvirt_journal_stop(g->journal, false, err);
+		g->let_go = status != LIBVIRT_STATUS_PAUSED;
 	return rc;
 }
 

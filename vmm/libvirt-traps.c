@@ -65,8 +65,9 @@ static int note(struct libvirt_guest *g, struct libvirt_break *b, uint64_t gpa, 
 	if (b->noted || !g->journal)
 		return 0;
 	rc = guest_phys_read(&g->guest, gpa, &before, sizeof(before), err);
-	if (!rc && g->traps.nr_breaks == 1)
+	if (!rc && !g->traps.noted)
 		rc = libvirt_journal_breaks(g->journal, err);
+	g->traps.noted |= !rc;
 	if (!rc)
 		rc = libvirt_journal_write(g->journal, gpa, &before, &ours, sizeof(ours), err);
 	b->noted = !rc;
@@ -105,13 +106,15 @@ int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, boo
 		rc = note(g, b, gpa, err);
 	if (!rc)
 		rc = choose_vcpu(g, err);
-	if (!rc)
-		rc = rsp_breakpoint(&g->stub.rsp, gva, on, err);
 	if (rc)
+		return rc;
+	rc = rsp_breakpoint(&g->stub.rsp, gva, on, err);
+	/* one that was asked for may be there, unless QEMU has said no */
+	if (rc == -EFAULT || (rc && !on))
 		return rc;
 	b->armed = on;
 	g->traps.nr_armed += on ? 1 : (size_t)-1;
-	return 0;
+	return rc;
 }
 
 /* --- hits ------------------------------------------------------------------------------------ */
@@ -267,21 +270,18 @@ static void wake(struct libvirt_traps *t)
 
 /* --- for who stops the guest ----------------------------------------------------------------- */
 
-int libvirt_traps_interrupt(struct libvirt_guest *g, bool *let_go, struct error *err)
+int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status, struct error *err)
 {
-	enum libvirt_status status;
 	struct rsp_stop stop;
-	int rc = libvirt_guest_status(g, &status, err);
+	int rc = 0;
 
-	if (!rc && status == LIBVIRT_STATUS_RUNNING)
+	if (status == LIBVIRT_STATUS_RUNNING)
 		rc = rsp_interrupt(&g->stub.rsp, err);
 	if (!rc && status != LIBVIRT_STATUS_PAUSED)
 		rc = rsp_await_stop(&g->stub.rsp, &stop, err);
-	if (rc)
-		return rc;
-	*let_go = status != LIBVIRT_STATUS_PAUSED;
-	g->traps.running = false;
-	return 0;
+	if (!rc)
+		g->traps.running = false;
+	return rc;
 }
 
 int libvirt_traps_resume(struct libvirt_guest *g, bool let_go, struct error *err)
@@ -354,6 +354,16 @@ int libvirt_guest_trap_counts(struct libvirt_guest *g, struct libvirt_trap_count
 		*err = g->traps.failure;
 	pthread_mutex_unlock(&g->stopper);
 	return rc;
+}
+
+int libvirt_guest_check_breaks(struct libvirt_guest *g, struct error *err)
+{
+	size_t n;
+
+	pthread_mutex_lock(&g->stopper);
+	n = g->traps.nr_armed;
+	pthread_mutex_unlock(&g->stopper);
+	return n ? error_set(err, EIO, "%zu breakpoints in the guest could not be removed", n) : 0;
 }
 
 int libvirt_guest_forget_breaks(struct libvirt_guest *g, struct error *err)
