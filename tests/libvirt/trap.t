@@ -68,7 +68,7 @@ sub test_sample {
 # As from within a container: libvirt is there, QEMU's process is not.
 sub test_gdbstub_memory {
 	SKIP: {
-		skip 'a PID namespace takes root', 6 if $> != 0;
+		skip 'a PID namespace takes root', 8 if $> != 0;
 		my @alone = qw(unshare --pid --fork --mount-proc);
 		my ($status, $text) = $libvirt->run_as(\@alone, attach_command('t', '--duration', 1));
 		is($status, 1, 'QEMU is not seen: exitless mode is refused');
@@ -79,6 +79,9 @@ sub test_gdbstub_memory {
 		like(sidecar(), qr/"memory": "by QEMU's gdbstub: /, 'QEMU is not seen: the sidecar too');
 		my ($allocs) = report();
 		cmp_ok($allocs, '>', 10, "QEMU is not seen: $allocs allocations");
+		($status, $text) = $libvirt->run_as(\@alone, attach_command('t', '--dry-run'));
+		is($status, 1, 'QEMU is not seen: a dry run is refused');
+		like($text, qr/for a dry run the domain would have to be stopped/, 'QEMU is not seen: which says why');
 	}
 	is_as_before('t', 'QEMU is not seen');
 }
@@ -106,6 +109,18 @@ sub test_kills {
 	is($harmed, 0, "$name: $count times SIGKILL (seed $seed): $harmed domains not as they were");
 	is($late, 0, "$name: $count times SIGKILL: $late recoveries took more than 3 s");
 	cmp_ok($hot, '>', 0, "$name: $hot of them with breakpoints in place");
+}
+
+# With nobody to remove the breakpoints through, and none of them in memory, the watchdog has to know.
+sub test_daemon {
+	my $pid = $libvirt->spawn('daemon', attach_command('t', '--mode', 'trap', '--max-rate', 0));
+	ok(wait_tracing(), "traced, to lose libvirtd") or return;
+	sleep 0.5;
+	kill KILL => $libvirt->libvirtd;
+	is($libvirt->wait_for($pid, 60), 1, 'libvirtd killed while traced: status 1') or diag(log_of('daemon'));
+	like(log_of('daemon'), qr/removed the breakpoints/, 'libvirtd killed while traced: the watchdog is needed');
+	wait_undone();
+	is_as_before('t', 'libvirtd killed while traced');
 }
 
 sub test_recover {
@@ -167,6 +182,7 @@ test_call_sites();
 test_sample();
 test_gdbstub_memory();
 test_kills('t', $ENV{KILLS} // 4);
+test_daemon();
 test_recover();
 test_suspended();
 test_destroyed();
