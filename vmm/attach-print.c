@@ -67,7 +67,8 @@ static void print_breaks(const struct attach *a, FILE *to)
 		"risks    the domain stands still for 5 to 15 ms at each of them;\n"
 		"         libvirt tells its users of these pauses (suspended, resumed), and marks "
 		"the\n"
-		"         domain as tainted, as for every use of its monitor, this listing's too\n",
+		"         domain as tainted, as for every use of its monitor, this listing's too;\n"
+		"         under KVM it must be neither migrated nor saved while traced\n",
 		a->options->max_rate, a->options->max_rate ? "" : " (0: no bound)");
 }
 
