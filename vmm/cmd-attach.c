@@ -19,6 +19,7 @@ static const char verb[] = "attach";
 enum {
 	LOOK_MS = 100,   /* how often events are counted ... */
 	STATE_LOOKS = 5, /* ... of which every so many ask for the domain */
+	TRAP_LOOKS = 20, /* in which libvirt comes to know of an end that the gdbstub has seen */
 	MS_PER_S = 1000,
 	NS_PER_MS = 1000000,
 	STATUS_SIGNAL = 128,
@@ -100,7 +101,7 @@ static void look_at_traps(struct attaching *self)
 		return;
 	/* libvirt may come to know of the domain's end a moment after the gdbstub */
 	look_at_domain(self);
-	if (++self->looks_without_traps == STATE_LOOKS)
+	if (++self->looks_without_traps == TRAP_LOOKS)
 		event_loop_quit(self->loop, END_LIBVIRT);
 }
 
