@@ -111,28 +111,25 @@ static bool is_changing(const struct kernel *kernel)
 	return gva && !kernel_read(kernel, gva, &owner, sizeof(owner), NULL) && owner;
 }
 
-int ftrace_yield_await(const struct kernel *kernel, struct error *err)
+int ftrace_yield_stop(const struct kernel *kernel, struct error *err)
 {
 	static const struct timespec moment = {.tv_nsec = 1000000};
 	struct guest *guest = kernel->guest;
 
 	for (int i = 0; i < AWAIT_TRIES; i++) {
-		int ret;
+		int ret = guest->ops->stop(guest, err);
 
-		if (!is_changing(kernel))
-			return 0;
+		if (ret || !is_changing(kernel))
+			return ret;
 		guest->ops->resume(guest, NULL);
 		nanosleep(&moment, NULL);
-		ret = guest->ops->stop(guest, err);
-		if (ret)
-			return ret;
 	}
 	return error_set(err, EAGAIN, "the guest's own ftrace is changing its sites");
 }
 
 bool ftrace_yield_is_possible(const struct kernel *kernel)
 {
-	return (kernel->guest->caps & GUEST_CAP_PORT_TRAP) &&
+	return guest_has_traps(kernel->guest) &&
 	       hooks_place(kernel, "ftrace_arch_code_modify_prepare");
 }
 

@@ -42,11 +42,9 @@ struct ftrace_yield {
 	_Atomic uint64_t functions; /* times that one was the guest's afterwards */
 };
 
-/*
- * With the guest stopped, before sites are looked at: the guest is let go for moments until it is
- * not changing any. -EAGAIN if that does not end.
- */
-int ftrace_yield_await(const struct kernel *kernel, struct error *err);
+/* Stop the guest (introspect/guest.h) at a moment at which it is not changing any sites. -EAGAIN if
+ * none comes; on errors it runs. */
+int ftrace_yield_stop(const struct kernel *kernel, struct error *err);
 
 /* Whether it will be known when the guest gives a site back. */
 bool ftrace_yield_is_possible(const struct kernel *kernel);

@@ -268,8 +268,6 @@ static int start_stopped(struct trace_session *s, struct error *err)
 	bool first;
 	int ret = check_moment(&s->kernel, &first, err);
 
-	if (!ret)
-		ret = ftrace_yield_await(&s->kernel, err);
 	if (!ret && !has_traps(s))
 		ret = session_start_without_traps(s, err);
 	else if (!ret)
@@ -328,7 +326,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	ret = session_finish_leaving(s, err);
 	if (!ret) {
 		forget_calls(s);
-		ret = s->guest->ops->stop(s->guest, err);
+		ret = ftrace_yield_stop(&s->kernel, err);
 	}
 	if (ret)
 		return ret;

@@ -64,9 +64,12 @@ static int find_alias(struct libvirt_domain *domain, char alias[static ALIAS_SIZ
 	char *xml = domain->api->domain_xml(domain->domain, 0);
 	const char *at = xml ? strstr(xml, alias_start) : NULL;
 
-	snprintf(alias, ALIAS_SIZE, "%s", at ? at : "");
-	if (!is_alias(alias))
-		alias[0] = '\0';
+	alias[0] = 0;
+	for (; at && !alias[0]; at = strstr(at + 1, alias_start)) {
+		snprintf(alias, ALIAS_SIZE, "%s", at);
+		if (!is_alias(alias))
+			alias[0] = 0;
+	}
 	free(xml);
 	return xml ? 0 : libvirt_error(domain, domain->name, err);
 }
