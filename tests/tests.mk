@@ -121,10 +121,11 @@ check-libvirt: $(LIBVIRT_TARGETS)
 $(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/libvirt/$*.t
 
-# Each part is one busy core; the long ones first.
-GUEST_PARTS := check-toggle check-survive check-stacks $(LIBVIRT_TARGETS) check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
+# The long ones first. A part is one busy core, or a libvirt domain, which is half of one: three at a time
+# keep two cores busy.
+GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive $(LIBVIRT_TARGETS) check-stacks check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
 check-guest: guest-parts
-	$(Q)$(MAKE) --no-print-directory -j2 -O $(GUEST_PARTS)
+	$(Q)$(MAKE) --no-print-directory -j3 -O $(GUEST_PARTS)
 
 # The probes are evaluated when make starts: install first, then start again.
 .PHONY: check check-parts demo check-long
