@@ -54,20 +54,23 @@ sub had_patches { return log_of($_[0]) =~ /put back [1-9]\d* places/ ? 1 : 0 }
 
 sub test_tracer {
 	my $count = $ENV{KILLS} // 6;
-	my ($harmed, $late, $early, $patched) = (0, 0, 0, 0);
+	my ($harmed, $early, $patched) = (0, 0, 0);
+	my @took; # s, until all is undone: text, mapping, device
 	for my $i (1 .. $count) {
 		my ($pid, $after) = start_some('killed');
 		$early++ unless kill KILL => $pid;
 		waitpid $pid, 0;
 		my $at = time;
 		wait_undone();
-		$late++ if time - $at > 3;
+		push @took, time - $at;
 		$patched += had_patches('killed');
 		$harmed += judge("kill $i", $after, 'killed');
 	}
 	is($harmed, 0, "$count times SIGKILL of the tracer (seed $seed), $patched of them with patches in the guest: "
 		. "$harmed domains not as they were");
-	is($late, 0, "$count times SIGKILL of the tracer: $late recoveries took more than 3 s");
+	@took = sort { $a <=> $b } @took;
+	cmp_ok($took[-1], '<', 3, sprintf '%d times SIGKILL of the tracer: all undone after %.2f s (median), %.2f s (longest)',
+		$count, $took[@took / 2], $took[-1]);
 	is($early, 0, "$count times SIGKILL of the tracer: $early came too late");
 }
 
