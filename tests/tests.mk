@@ -8,7 +8,7 @@
 #:   check-layers  the folders' dependency direction
 #:   check-unit    unit tests, no KVM needed (TESTS='tests/unit/test-x.c' for some)
 #:   check-errors  wrong input of every verb
-#:   check-fuzz    every fuzz target for FUZZ_SECONDS (20)
+#:   check-fuzz    every fuzz target for FUZZ_SECONDS (12)
 #:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
 #:   check-oracle-VERSION, check-boot, check-scratch, check-stacks, check-survive, check-toggle, check-testbed   parts of it
 #:   check-libvirt attaching to libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
@@ -16,7 +16,7 @@
 #:   check-long    the long campaigns
 #:   bench         cost figures in the deterministic testbed, to $(O)/bench.json
 
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 12
 TESTS ?= $(UNIT_SOURCES)
 
 .PHONY: setup
