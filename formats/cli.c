@@ -47,7 +47,7 @@ int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 	return 0;
 }
 
-enum { WORD_MAX = 32 };
+enum { WORD_MAX = 32, MAX_OPTIONS = 64 };
 
 static size_t min3(size_t a, size_t b, size_t c)
 {
@@ -94,6 +94,31 @@ const char *cli_nearest(const char *word, const char *const *names)
 		}
 	}
 	return nearest;
+}
+
+int cli_unknown_option(const char *verb, const char *word, const struct option *options)
+{
+	const char *names[MAX_OPTIONS + 1], *near;
+	size_t n = 0;
+
+	if (strncmp(word, "--", 2))
+		return cli_usage(verb, "unknown option -%c; see 'sonde %s --help'", optopt, verb);
+	for (; options[n].name && n < MAX_OPTIONS; n++)
+		names[n] = options[n].name;
+	names[n] = NULL;
+	near = cli_nearest(word + 2, names);
+	if (!near)
+		return cli_usage(verb, "unknown option %s; see 'sonde %s --help'", word, verb);
+	return cli_usage(verb, "unknown option %s: did you mean --%s?", word, near);
+}
+
+int cli_parse_choice(const char *verb, const char *option, const char *text, const char *first,
+		     const char *second, bool *is_second)
+{
+	*is_second = !strcmp(text, second);
+	if (*is_second || !strcmp(text, first))
+		return 0;
+	return cli_usage(verb, "%s takes %s or %s, not '%s'", option, first, second, text);
 }
 
 bool cli_colour(FILE *stream)

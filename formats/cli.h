@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_CLI_H
 #define SONDE_FORMATS_CLI_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +33,16 @@ int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 /* Of `names` (NULL-terminated), the one nearest to `word` by edit distance, or NULL if none is
  * near. */
 const char *cli_nearest(const char *word, const char *const *names);
+
+/*
+ * Of what getopt_long() (its ":" mode) has just refused, `word` being the one it stopped at: name
+ * the option, and the nearest of `options` if there is one. Returns CLI_USAGE.
+ */
+int cli_unknown_option(const char *verb, const char *word, const struct option *options);
+
+/* One of two words: false for the first, true for the second. 0 or CLI_USAGE. */
+int cli_parse_choice(const char *verb, const char *option, const char *text, const char *first,
+		     const char *second, bool *is_second);
 
 /* Whether to use colour on this stream: a terminal, and NO_COLOR unset (https://no-color.org). */
 bool cli_colour(FILE *stream);

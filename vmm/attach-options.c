@@ -81,15 +81,6 @@ static int parse_number(const char *option, const char *text, uint64_t max, uint
 	return cli_usage(verb, "%s takes a number from 1 on, not '%s'", option, text);
 }
 
-static int parse_choice(const char *option, const char *text, const char *first, const char *second,
-			bool *is_second)
-{
-	*is_second = !strcmp(text, second);
-	if (*is_second || !strcmp(text, first))
-		return 0;
-	return cli_usage(verb, "%s takes %s or %s, not '%s'", option, first, second, text);
-}
-
 static int parse_max_rate(struct attach_options *o, const char *text)
 {
 	if (!cli_parse_u64(text, 0, UINT32_MAX, &o->max_rate))
@@ -105,20 +96,6 @@ static int add_trace(struct attach_options *o, const char *spec)
 	return 0;
 }
 
-static int unknown_option(char **argv)
-{
-	const char *names[sizeof(long_options) / sizeof(long_options[0])];
-	const char *word = argv[optind - 1], *near = NULL;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		names[i] = long_options[i].name;
-	if (!strncmp(word, "--", 2))
-		near = cli_nearest(word + 2, names);
-	if (near)
-		return cli_usage(verb, "unknown option %s: did you mean --%s?", word, near);
-	return cli_usage(verb, "unknown option %s; see 'sonde attach --help'", word);
-}
-
 static int parse_value(struct attach_options *o, int option, char **argv)
 {
 	bool second;
@@ -132,20 +109,20 @@ static int parse_value(struct attach_options *o, int option, char **argv)
 	case OPT_UNTIL_EVENTS:
 		return parse_number("--until-events", optarg, UINT64_MAX, &o->until_events);
 	case OPT_ON_FULL:
-		return parse_choice("--on-full", optarg, "block", "drop", &o->drop);
+		return cli_parse_choice(verb, "--on-full", optarg, "block", "drop", &o->drop);
 	case OPT_MAX_RATE:
 		return parse_max_rate(o, optarg);
 	case OPT_MODE:
-		return parse_choice("--mode", optarg, "exitless", "trap", &o->trap);
+		return cli_parse_choice(verb, "--mode", optarg, "exitless", "trap", &o->trap);
 	case OPT_FORMAT:
-		rc = parse_choice("--format", optarg, trace_encoding_names[TRACE_CTF],
-				  trace_encoding_names[TRACE_KMEMTRACE], &second);
+		rc = cli_parse_choice(verb, "--format", optarg, trace_encoding_names[TRACE_CTF],
+				      trace_encoding_names[TRACE_KMEMTRACE], &second);
 		o->encoding = second ? TRACE_KMEMTRACE : TRACE_CTF;
 		return rc;
 	case ':':
 		return cli_usage(verb, "%s needs a value", argv[optind - 1]);
 	default:
-		return unknown_option(argv);
+		return cli_unknown_option(verb, argv[optind - 1], long_options);
 	}
 }
 

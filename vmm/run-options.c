@@ -92,16 +92,6 @@ static const char help[] =
 	"Exit status: 0 power-off or quit, 3 reboot, 4 triple fault, 5 guest panic, 1 failure,\n"
 	"2 usage, 128+N signal N.\n";
 
-/* One of two words: false for the first, true for the second. 0 or the usage status. */
-static int parse_choice(const char *option, const char *text, const char *first, const char *second,
-			bool *is_second)
-{
-	*is_second = !strcmp(text, second);
-	if (*is_second || !strcmp(text, first))
-		return 0;
-	return cli_usage(verb, "%s takes %s or %s, not '%s'", option, first, second, text);
-}
-
 static int parse_number(const char *option, const char *text, uint64_t min, uint64_t max,
 			uint64_t *out)
 {
@@ -151,11 +141,12 @@ static int parse_tracing(struct run_options *options, int option, const char *te
 
 	switch (option) {
 	case OPT_MODE:
-		rc = parse_choice("--mode", text, "exitless", "trap", &second);
+		rc = cli_parse_choice(verb, "--mode", text, "exitless", "trap", &second);
 		options->tracing.exitless = !second;
 		return rc;
 	case OPT_ON_FULL:
-		return parse_choice("--on-full", text, "block", "drop", &options->tracing.drop);
+		return cli_parse_choice(verb, "--on-full", text, "block", "drop",
+					&options->tracing.drop);
 	case OPT_SUBBUFS:
 		return parse_power("--subbufs", text, 1, MAX_SUBBUFS, &options->subbufs);
 	default:
@@ -195,34 +186,17 @@ static int parse_value(struct run_options *options, int option, const char *text
 		options->vm.has_kaslr_seed = true;
 		return parse_number("--kaslr-seed", text, 0, UINT64_MAX, &options->vm.kaslr_seed);
 	case OPT_BOOT:
-		rc = parse_choice("--boot", text, "direct", "bzimage", &second);
+		rc = cli_parse_choice(verb, "--boot", text, "direct", "bzimage", &second);
 		options->vm.boot = second ? VM_BOOT_BZIMAGE : VM_BOOT_DIRECT;
 		return rc;
 	case OPT_FORMAT:
-		rc = parse_choice("--format", text, trace_encoding_names[TRACE_CTF],
-				  trace_encoding_names[TRACE_KMEMTRACE], &second);
+		rc = cli_parse_choice(verb, "--format", text, trace_encoding_names[TRACE_CTF],
+				      trace_encoding_names[TRACE_KMEMTRACE], &second);
 		options->encoding = second ? TRACE_KMEMTRACE : TRACE_CTF;
 		return rc;
 	default:
 		return parse_tracing(options, option, text);
 	}
-}
-
-static int unknown_option(char **argv)
-{
-	const char *names[sizeof(long_options) / sizeof(long_options[0])];
-	const char *word = argv[optind - 1], *near;
-	size_t i;
-
-	for (i = 0; long_options[i].name; i++)
-		names[i] = long_options[i].name;
-	names[i] = NULL;
-	if (strncmp(word, "--", 2))
-		return cli_usage(verb, "unknown option -%c; see 'sonde run --help'", optopt);
-	near = cli_nearest(word + 2, names);
-	if (!near)
-		return cli_usage(verb, "unknown option %s; see 'sonde run --help'", word);
-	return cli_usage(verb, "unknown option %s: did you mean --%s?", word, near);
 }
 
 static int parse_option(struct run_options *options, int option, char **argv)
@@ -259,7 +233,7 @@ static int parse_option(struct run_options *options, int option, char **argv)
 	case ':':
 		return cli_usage(verb, "%s needs a value", argv[optind - 1]);
 	case '?':
-		return unknown_option(argv);
+		return cli_unknown_option(verb, argv[optind - 1], long_options);
 	default:
 		return parse_value(options, option, optarg);
 	}
