@@ -137,11 +137,29 @@ static int load(struct kernel_image *image, const struct elf_view *view, struct 
 	return ret ? ret : alloc_points_resolve(image, &image->alloc, err);
 }
 
+/* Fill in an image from an ELF file in memory by `load_view`, and hand it out; it is gone on
+ * errors. */
+static int load_elf(struct kernel_image *image, const void *elf, size_t size,
+		    int (*load_view)(struct kernel_image *, const struct elf_view *,
+				     struct error *),
+		    struct kernel_image **out, struct error *err)
+{
+	struct elf_view view;
+	int ret = elf_view_init(&view, elf, size, err);
+
+	if (!ret)
+		ret = load_view(image, &view, err);
+	if (ret)
+		kernel_image_destroy(image);
+	else
+		*out = image;
+	return ret;
+}
+
 int kernel_image_load_with(const struct kernel_file *file, struct symbol_table *symbols,
 			   struct kernel_image **out, struct error *err)
 {
 	struct kernel_image *image = calloc(1, sizeof(*image));
-	struct elf_view view;
 	int ret;
 
 	if (!image) {
@@ -149,15 +167,8 @@ int kernel_image_load_with(const struct kernel_file *file, struct symbol_table *
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	image->symbols = symbols;
-	ret = elf_view_init(&view, file->vmlinux, file->vmlinux_size, err);
-	if (!ret)
-		ret = load(image, &view, err);
-	if (!ret) {
-		*out = image;
-		return 0;
-	}
-	kernel_image_destroy(image);
-	if (file->path)
+	ret = load_elf(image, file->vmlinux, file->vmlinux_size, load, out, err);
+	if (ret && file->path)
 		error_prefix(err, "%s: ", file->path);
 	return ret;
 }
@@ -171,19 +182,10 @@ int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_
 				    struct error *err)
 {
 	struct kernel_image *image = calloc(1, sizeof(*image));
-	struct elf_view view;
-	int ret;
 
 	if (!image)
 		return error_set(err, ENOMEM, "out of memory");
-	ret = elf_view_init(&view, elf, size, err);
-	if (!ret)
-		ret = load_facts(image, &view, err);
-	if (ret)
-		kernel_image_destroy(image);
-	else
-		*out = image;
-	return ret;
+	return load_elf(image, elf, size, load_facts, out, err);
 }
 
 void kernel_image_destroy(struct kernel_image *image)

@@ -9,13 +9,6 @@ static int take_away(struct trace_session *s, struct error *err)
 	return ret ? ret : patch_set_revert(&s->plan.returns, &s->kernel, NULL, err);
 }
 
-/* A return whose entry was not seen must not meet a call that was open when the traps went. */
-static void forget_open_calls(struct trace_session *s)
-{
-	s->in_flight += stash_clear(s->stash);
-	stash_clear(s->kept);
-}
-
 static uint64_t now_ns(const struct trace_session *s)
 {
 	return s->guest->ops->clock_ns(s->guest);
@@ -44,7 +37,8 @@ static int put_back(struct trace_session *s, struct error *err)
 
 	if (s->yield.out)
 		return 0;
-	forget_open_calls(s);
+	/* no return whose entry was not seen may meet a call from before the traps went */
+	session_forget_open_calls(s);
 	ret = session_apply(s, err);
 	if (!ret)
 		sampler_in(&s->sampler, now_ns(s));

@@ -7,7 +7,6 @@
 
 static void fill_rings(const struct trace_session *s, struct trace_status *out)
 {
-
 	out->exitless = s->exitless || (!s->enabled && s->was_exitless);
 	out->doorbells = s->past_doorbells + (s->exitless ? exitless_doorbells(s->exitless) : 0);
 	if (!s->switch_pending && s->no_exitless.code)
@@ -26,8 +25,6 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 	out->yields = s->yield.times + s->kprobes.total;
 	out->yielded_ns = s->yield.out_ns;
 	out->yielded_functions = s->yield.functions + s->kprobes.total;
-	sampler_tell(&s->sampler, s->guest->ops->clock_ns(s->guest), &out->samplings,
-		     &out->unsampled_ns, &out->on_ns);
 	out->refused = s->refused ? s->refused : s->plan.refused;
 	out->nr_refused = n;
 	if (!s->refused)
@@ -63,6 +60,8 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		out->nr_specs++;
 	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++)
 		out->traps[i] = s->traps_taken[i];
+	sampler_tell(&s->sampler, s->guest->ops->clock_ns(s->guest), &out->samplings,
+		     &out->unsampled_ns, &out->on_ns);
 	fill_refused(s, out);
 	fill_rings(s, out);
 }

@@ -86,6 +86,9 @@ void session_keep_array(struct trace_session *session, const struct capture_item
 void session_kept_array(struct trace_session *session, struct probe_hit *hit,
 			struct item_source *items);
 
+/* Calls that have not returned will not be paired any more. */
+void session_forget_open_calls(struct trace_session *session);
+
 /* With the guest stopped: all patches of the plan, or none. */
 int session_apply(struct trace_session *session, struct error *err);
 

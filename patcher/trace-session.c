@@ -302,24 +302,34 @@ int trace_session_locate(struct trace_session *s, struct error *err)
 	return ret;
 }
 
-/* Calls that have not returned will not be paired any more. */
-static void forget_calls(struct trace_session *s)
+void session_forget_open_calls(struct trace_session *s)
 {
 	s->in_flight += stash_clear(s->stash);
 	stash_clear(s->kept);
+}
+
+static void forget_calls(struct trace_session *s)
+{
+	session_forget_open_calls(s);
 	if (has_traps(s))
 		s->guest->ops->set_trap_handler(s->guest, NULL, NULL, NULL);
 }
 
-int trace_session_start(struct trace_session *s, const char *const *specs, struct error *err)
+/* What is to be traced, and where. */
+static int prepare(struct trace_session *s, const char *const *specs, struct error *err)
 {
 	int ret;
 
 	if (s->enabled)
 		return error_set(err, EALREADY, "tracing is on already");
 	ret = keep_specs(s, specs, err);
-	if (!ret)
-		ret = trace_session_locate(s, err);
+	return ret ? ret : trace_session_locate(s, err);
+}
+
+int trace_session_start(struct trace_session *s, const char *const *specs, struct error *err)
+{
+	int ret = prepare(s, specs, err);
+
 	if (ret)
 		return ret;
 	/* a stop may have left memory in a guest that was paused */
@@ -342,13 +352,8 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 int trace_session_plan(struct trace_session *s, const char *const *specs,
 		       const struct site_plan **out, struct error *err)
 {
-	int ret;
+	int ret = prepare(s, specs, err);
 
-	if (s->enabled)
-		return error_set(err, EALREADY, "tracing is on already");
-	ret = keep_specs(s, specs, err);
-	if (!ret)
-		ret = trace_session_locate(s, err);
 	if (!ret)
 		ret = create_tracers(s, err);
 	if (!ret)
