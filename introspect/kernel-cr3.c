@@ -3,16 +3,13 @@
 
 #include <errno.h>
 #include <time.h>
+#include "introspect/vcpu-mode.h"
 
-/* Intel SDM vol. 3, 2.2.1 and 2.5. */
-#define CR0_PG (1ull << 31)
-#define CR4_LA57 (1ull << 12)
-#define EFER_LMA (1ull << 10)
 #define POLL_NS 1000000l
 
 static bool maps_at(const struct kernel *kernel, const struct guest_sregs *sregs, uint64_t link)
 {
-	unsigned int levels = sregs->cr4 & CR4_LA57 ? 5 : 4;
+	unsigned int levels = vcpu_paging_levels(sregs);
 	struct page_walk walk;
 
 	return !page_walk(kernel->guest, sregs->cr3, levels, kernel_gva(kernel, link), &walk,
@@ -34,8 +31,7 @@ int kernel_cr3_maps_kernel(const struct kernel *kernel, unsigned int vcpu, bool 
 	rc = guest->ops->get_sregs(guest, vcpu, &sregs, err);
 	if (rc)
 		return rc;
-	*out = (sregs.cr0 & CR0_PG) && (sregs.efer & EFER_LMA) &&
-	       maps_at(kernel, &sregs, kernel->image->text) &&
+	*out = vcpu_in_long_mode(&sregs) && maps_at(kernel, &sregs, kernel->image->text) &&
 	       (!data || maps_at(kernel, &sregs, data));
 	return 0;
 }

@@ -3,11 +3,8 @@
 
 #include <errno.h>
 #include "introspect/page-walk.h"
+#include "introspect/vcpu-mode.h"
 
-/* Intel SDM vol. 3, 2.2.1 and 2.5. */
-#define CR0_PG (1ull << 31)
-#define CR4_LA57 (1ull << 12)
-#define EFER_LMA (1ull << 10)
 /* Set in the CR3 of a process in user mode (PTI_PGTABLE_SWITCH_BIT, arch/x86/entry/calling.h). */
 #define CR3_USER (1ull << 12)
 /* __START_KERNEL_map and the greatest KERNEL_IMAGE_SIZE (Documentation/arch/x86/x86_64/mm.rst). */
@@ -39,11 +36,11 @@ static struct kernel_mapping look_through(struct guest *guest, uint64_t root, un
 int kernel_mapping_find(struct guest *guest, const struct guest_sregs *sregs,
 			struct kernel_mapping *out, struct error *err)
 {
-	unsigned int levels = sregs->cr4 & CR4_LA57 ? 5 : 4;
+	unsigned int levels = vcpu_paging_levels(sregs);
 	struct kernel_mapping other;
 
 	*out = (struct kernel_mapping){0};
-	if ((sregs->cr0 & CR0_PG) && (sregs->efer & EFER_LMA)) {
+	if (vcpu_in_long_mode(sregs)) {
 		*out = look_through(guest, sregs->cr3, levels);
 		other = look_through(guest, sregs->cr3 & ~CR3_USER, levels);
 		/* Tables for user mode map a part of the kernel, or none. */

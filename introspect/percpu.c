@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-
-#define CR0_PG (1ull << 31)
-#define EFER_LMA (1ull << 10)
+#include "introspect/vcpu-mode.h"
 
 enum {
 	PID_LIMIT = 4 << 20, /* PID_MAX_LIMIT */
@@ -138,7 +136,7 @@ static int check_vcpus(const struct kernel *kernel, check_fn *check, const void 
 		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->ops->name);
 	for (unsigned int i = 0; !rc && i < guest->nr_vcpus; i++) {
 		rc = guest->ops->get_sregs(guest, i, &sregs, err);
-		if (rc || !(sregs.cr0 & CR0_PG) || !(sregs.efer & EFER_LMA))
+		if (rc || !vcpu_in_long_mode(&sregs))
 			continue;
 		any = true;
 		rc = check_vcpu(kernel, &sregs, i, check, arg, err);

@@ -2,9 +2,8 @@
 /* When nothing of the guest is in our memory any more. */
 #include <errno.h>
 #include "introspect/task-stacks.h"
+#include "introspect/vcpu-mode.h"
 #include "patcher/exitless-internal.h"
-
-enum { CR0_PG = 1u << 31 };
 
 /*
  * An interrupt may have come at the first instructions of a trampoline, and what
@@ -16,7 +15,7 @@ static bool has_passed(const struct exitless *x, unsigned int index)
 
 	if (x->guest->ops->get_sregs(x->guest, index, &sregs, NULL))
 		return false;
-	return sregs.cpl == 3 || sregs.halted || !(sregs.cr0 & CR0_PG);
+	return vcpu_is_outside(&sregs);
 }
 
 static bool all_passed(struct exitless *x)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 #include "introspect/page-walk.h"
+#include "introspect/vcpu-mode.h"
 #include "vmm/libvirt-guest.h"
 #include "vmm/libvirt-shmem.h"
 
@@ -97,10 +98,8 @@ static int put_back(struct recovery *r, bool mappings, struct error *err)
 
 /* --- vCPUs ----------------------------------------------------------------------------------- */
 
-/* Intel SDM vol. 3, 2.5; the stacks of NMIs lie in the cpu_entry_area
+/* Intel SDM vol. 1, 3.4.3; the stacks of NMIs lie in the cpu_entry_area
  * (Documentation/arch/x86/x86_64/mm.rst). */
-#define CR0_PG (1ull << 31)
-#define CR4_LA57 (1ull << 12)
 #define RFLAGS_IF (1ull << 9)
 
 static bool is_on_exception_stack(uint64_t rsp)
@@ -108,28 +107,20 @@ static bool is_on_exception_stack(uint64_t rsp)
 	return rsp - 0xfffffe0000000000 < UINT64_C(1) << 39;
 }
 
-/*
- * Code of ours runs with interrupts off, but for its first instructions: who has been
- * in user mode, or idle, since the text was put back is outside.
- */
-static bool has_passed(const struct guest_sregs *sregs)
-{
-	return sregs->cpl == 3 || sregs->halted || !(sregs->cr0 & CR0_PG);
-}
-
 /* Of a vCPU that does nothing but kernel work: neither in there, nor in an NMI that came there. */
 static bool is_elsewhere(struct recovery *r, const struct guest_regs *regs,
 			 const struct guest_sregs *sregs, uint64_t shmem)
 {
-	unsigned int levels = sregs->cr4 & CR4_LA57 ? 5 : 4;
 	struct page_walk walk;
 
-	if (!page_walk(r->guest, sregs->cr3, levels, regs->rip, &walk, NULL) &&
+	if (!page_walk(r->guest, sregs->cr3, vcpu_paging_levels(sregs), regs->rip, &walk, NULL) &&
 	    walk.gpa - shmem < LIBVIRT_SHMEM_BYTES)
 		return false;
 	return (regs->rflags & RFLAGS_IF) || !is_on_exception_stack(regs->rsp);
 }
 
+/* Code of ours runs with interrupts off, but for its first instructions: who has once been outside
+ * since the text was put back will not come there again. */
 static void look_at_vcpu(struct recovery *r, unsigned int vcpu, bool hurry, uint64_t shmem)
 {
 	struct guest_regs regs;
@@ -138,7 +129,8 @@ static void look_at_vcpu(struct recovery *r, unsigned int vcpu, bool hurry, uint
 	if (r->outside[vcpu] || r->guest->ops->get_regs(r->guest, vcpu, &regs, NULL) ||
 	    r->guest->ops->get_sregs(r->guest, vcpu, &sregs, NULL))
 		return;
-	r->outside[vcpu] = has_passed(&sregs) || (hurry && is_elsewhere(r, &regs, &sregs, shmem));
+	r->outside[vcpu] =
+		vcpu_is_outside(&sregs) || (hurry && is_elsewhere(r, &regs, &sregs, shmem));
 }
 
 static bool all_outside(struct recovery *r, bool hurry, uint64_t shmem)

@@ -7,10 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "introspect/page-walk.h"
+#include "introspect/vcpu-mode.h"
 
 enum { CHUNK = 64 * 1024, PAGE = 4096 };
-
-static const uint64_t CR4_LA57 = UINT64_C(1) << 12;
 
 /* Where the bytes to save come from: fills all of `to` or fails. */
 typedef int read_fn(const struct monitor_memory *memory, unsigned int vcpu, uint64_t at, void *to,
@@ -35,7 +34,7 @@ static int translate_by_vcpu(struct guest *guest, unsigned int vcpu, uint64_t gv
 		return ret;
 	ret = guest->ops->get_sregs(guest, vcpu, &sregs, err);
 	if (!ret)
-		ret = page_walk(guest, sregs.cr3, sregs.cr4 & CR4_LA57 ? 5 : 4, gva, &walk, err);
+		ret = page_walk(guest, sregs.cr3, vcpu_paging_levels(&sregs), gva, &walk, err);
 	if (!ret)
 		*gpa = walk.gpa;
 	if (guest->ops->resume(guest, ret ? NULL : err) < 0 && !ret)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_INTROSPECT_VCPU_MODE_H
+#define SONDE_INTROSPECT_VCPU_MODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "introspect/guest.h"
+
+/* What a vCPU's control registers tell of what it does (Intel SDM vol. 3, 2.2.1 and 2.5). */
+static inline bool vcpu_has_paging(const struct guest_sregs *sregs)
+{
+	return sregs->cr0 & UINT64_C(1) << 31;
+}
+
+static inline bool vcpu_in_long_mode(const struct guest_sregs *sregs)
+{
+	return vcpu_has_paging(sregs) && (sregs->efer & UINT64_C(1) << 10);
+}
+
+/* Of the page tables that it walks in long mode: 4, or 5. */
+static inline unsigned int vcpu_paging_levels(const struct guest_sregs *sregs)
+{
+	return sregs->cr4 & UINT64_C(1) << 12 ? 5 : 4;
+}
+
+/*
+ * In user mode, idle, or not started: no code of the kernel is under way on it, of what interrupts
+ * and NMIs began neither.
+ */
+static inline bool vcpu_is_outside(const struct guest_sregs *sregs)
+{
+	return sregs->cpl == 3 || sregs->halted || !vcpu_has_paging(sregs);
+}
+
+#endif
