@@ -125,7 +125,7 @@ $(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
 # keep two cores busy.
 GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive $(LIBVIRT_TARGETS) check-stacks check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
 check-guest: guest-parts
-	$(Q)$(MAKE) --no-print-directory -j3 -O $(GUEST_PARTS)
+	$(Q)$(MAKE) --no-print-directory -j3 -O -k $(GUEST_PARTS)
 
 # The probes are evaluated when make starts: install first, then start again.
 .PHONY: check check-parts demo check-long

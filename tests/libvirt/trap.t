@@ -73,7 +73,7 @@ sub test_gdbstub_memory {
 		my ($status, $text) = $libvirt->run_as(\@alone, attach_command('t', '--duration', 1));
 		is($status, 1, 'QEMU is not seen: exitless mode is refused');
 		like($text, qr/only be read by QEMU's gdbstub.*--mode trap/, 'QEMU is not seen: trap mode is offered');
-		($status, $text) = $libvirt->run_as(\@alone, attach_command('t', qw(--mode trap --max-rate 0 --duration 3 -v)));
+		($status, $text) = $libvirt->run_as(\@alone, attach_command('t', qw(--mode trap --max-rate 0 --until-events 20 --duration 60 -v)));
 		is($status, 0, 'QEMU is not seen: traced by traps') or diag($text);
 		like($text, qr/memory +by QEMU's gdbstub: /, 'QEMU is not seen: -v says how, and why');
 		like(sidecar(), qr/"memory": "by QEMU's gdbstub: /, 'QEMU is not seen: the sidecar too');
