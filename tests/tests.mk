@@ -6,6 +6,7 @@
 #:   demo          boot a Debian kernel, trace it, print the report
 #:   check         everything below, short, on two cores in under 15 minutes
 #:   check-layers  the folders' dependency direction
+#:   check-compare whether the oracle comparison finds what is wrong
 #:   check-unit    unit tests, no KVM needed (TESTS='tests/unit/test-x.c' for some)
 #:   check-errors  wrong input of every verb
 #:   check-fuzz    every fuzz target for FUZZ_SECONDS (12)
@@ -26,6 +27,10 @@ setup:
 .PHONY: check-layers
 check-layers:
 	$(Q)prove -e perl tests/check-layers
+
+.PHONY: check-compare
+check-compare:
+	$(Q)prove -e perl tests/guest/compare.t
 
 $(O)/tests/unit/%: $(O)/tests/unit/%.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
@@ -133,7 +138,7 @@ check:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 all unit-tests fuzz-targets kernels
 	$(Q)$(MAKE) --no-print-directory check-parts
-check-parts: check-layers check-unit check-fuzz check-guest
+check-parts: check-layers check-compare check-unit check-fuzz check-guest
 
 demo:
 	$(Q)tests/setup

@@ -69,6 +69,7 @@ sub check_events {
 	cmp_ok($result->{events}, '>=', $check{min_events}, "$name: $result->{events} guest events compared");
 	is(@{$result->{missing}}, 0, "$name: none of them missing in ours")
 		or report_items('missing', $result->{missing});
+	report_items('beside a marker for one, behind it for the other', $result->{edges}) if @{$result->{edges}};
 	is(@{$result->{disordered}}, 0, "$name: same order for every object")
 		or diag(join "\n", @{$result->{disordered}}[0 .. 3]);
 	check_explained(\%check, $result);

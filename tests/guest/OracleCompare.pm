@@ -6,6 +6,7 @@ package OracleCompare;
 
 use strict;
 use warnings;
+use List::Util qw(max min);
 
 use constant {
 	RECORD_SIZE => 56,
@@ -15,6 +16,7 @@ use constant {
 	KMALLOC => 0, CACHE => 1, PAGES => 2,
 	ZERO_SIZE_PTR => 16,
 	DIRECT_MAP_MASK => 0x3fffffff,    # guests of up to 1 GiB: KASLR moves the map by whole GiB
+	EDGE_ITEMS => 16,    # what interrupts may do beside a marker
 };
 
 my %slab_event = (
@@ -89,7 +91,8 @@ sub read_records {
 	return \%items;
 }
 
-# The items between the first begin marker and the first end marker after it, markers included.
+# The items between the first begin marker and the first end marker after it, markers included; and some
+# that lie beside them.
 sub window {
 	my ($items) = @_;
 	my ($first, $last);
@@ -100,7 +103,9 @@ sub window {
 		last;
 	}
 	return unless defined $last;
-	return [@{$items}[$first .. $last]];
+	my $before = max(0, $first - EDGE_ITEMS);
+	my $behind = min($#$items, $last + EDGE_ITEMS);
+	return ([@{$items}[$first .. $last]], [@{$items}[$before .. $first - 1, $last + 1 .. $behind]]);
 }
 
 # What is in one list more often than in the other, either way.
@@ -115,12 +120,27 @@ sub difference {
 	return ([reverse @missing], \@extra);
 }
 
-# Whether both say the same of each object in the same order. The extra items are left out.
+# An interrupt between the guest's event for a marker and our record of it, which is made when the function
+# returns, lies inside the window of one of us and beside that of the other. Takes out of @$inside what
+# the other side has beside its window, where we do not have it. Returns these items.
+sub take_edges {
+	my ($inside, $beside, $beside_other) = @_;
+	my ($only_other) = difference($beside_other, $beside);
+	my (%count, @edges, @kept);
+	$count{$_->[0]}++ for @$only_other;
+	for my $item (@$inside) {
+		push @{($count{$item->[0]} // 0) > 0 && $count{$item->[0]}-- ? \@edges : \@kept}, $item;
+	}
+	@$inside = @kept;
+	return @edges;
+}
+
+# Whether both say the same of each object in the same order. Items that only one of them has are left out.
 sub orders_differ {
-	my ($guest, $ours, $extra) = @_;
+	my ($guest, $ours, $alone) = @_;
 	my (%skip, %of, @bad);
-	$skip{$_} = 1 for @$extra;
-	push @{$of{$_->[1]}[0]}, $_->[0] for @$guest;
+	$skip{$_} = 1 for @$alone;
+	push @{$of{$_->[1]}[0]}, $_->[0] for grep { !$skip{$_} } @$guest;
 	push @{$of{$_->[1]}[1]}, $_->[0] for grep { !$skip{$_} } @$ours;
 	for my $object (sort keys %of) {
 		my ($a, $b) = map { join "\n", @{$_ // []} } @{$of{$object}}[0, 1];
@@ -174,13 +194,14 @@ sub take_adjusted {
 	return \@adjusted;
 }
 
-# Returns {cpus, events, missing, extra, doubled, adjusted, disordered}; the lists are of [cpu, item].
+# Returns {cpus, events, missing, extra, edges, doubled, adjusted, disordered}; the lists are of [cpu, item].
 sub compare {
 	my ($oracle_path, $trace_dir, $with_pages) = @_;
 	my ($guest, $ours) = (read_guest($oracle_path), read_records($trace_dir));
-	my %result = (cpus => 0, events => 0, missing => [], extra => [], doubled => [], adjusted => [], disordered => [], faults => []);
+	my %result = (cpus => 0, events => 0, missing => [], extra => [], edges => [], doubled => [], adjusted => [], disordered => [], faults => []);
 	for my $cpu (sort { $a <=> $b } keys %$guest) {
-		my ($g, $o) = (window($guest->{$cpu}), window($ours->{$cpu} // []));
+		my ($g, $g_beside) = window($guest->{$cpu});
+		my ($o, $o_beside) = window($ours->{$cpu} // []);
 		push @{$result{faults}}, "cpu $cpu: no window in the guest's events" unless $g;
 		push @{$result{faults}}, "cpu $cpu: no window in our records" unless $o;
 		next unless $g && $o;
@@ -188,12 +209,14 @@ sub compare {
 		push @{$result{doubled}}, map { [$cpu, $_] } @{take_doubled($g)};
 		my ($missing, $extra) = difference($g, $o);
 		push @{$result{adjusted}}, map { [$cpu, $_] } @{take_adjusted($missing, $extra)};
+		my @edges = (take_edges($missing, $g_beside, $o_beside), take_edges($extra, $o_beside, $g_beside));
+		push @{$result{edges}}, map { [$cpu, $_] } @edges;
 		$result{cpus}++;
 		$result{events} += @$g;
 		push @{$result{missing}}, map { [$cpu, $_] } @$missing;
 		push @{$result{extra}}, map { [$cpu, $_] } @$extra;
 		push @{$result{disordered}}, map { "cpu $cpu $_" }
-			@{orders_differ($g, $o, $extra)} unless @$missing;
+			@{orders_differ($g, $o, [@edges, @$extra])} unless @$missing;
 	}
 	return \%result;
 }
