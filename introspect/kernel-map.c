@@ -3,23 +3,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include "introspect/page-entry.h"
+#include "introspect/vcpu-mode.h"
 
 enum {
-	ENTRY_PRESENT = 1 << 0,
-	ENTRY_WRITABLE = 1 << 1,
-	ENTRY_ACCESSED = 1 << 5,
-	ENTRY_DIRTY = 1 << 6,
-	ENTRY_LARGE = 1 << 7,
-
 	PMD_LEVEL = 2,
-	TABLE_ENTRIES = 512,
 	USABLE_SLOTS = 256, /* 512 MiB */
 	PAGES_PER_CHUNK = KERNEL_MAP_CHUNK / KERNEL_MAP_PAGE,
 };
-#define ENTRY_NX (1ull << 63)
-#define ENTRY_FRAME 0x000ffffffffff000ull
-#define EFER_LMA (1ull << 10)
-#define EFER_NXE (1ull << 11)
 /* __START_KERNEL_map; the PMD table covers 1 GiB from here. */
 #define IMAGE_AREA 0xffffffff80000000ull
 
@@ -122,7 +113,7 @@ static int find_nx(struct map_job *job, struct error *err)
 
 		if (rc)
 			return rc;
-		if ((sregs.efer & EFER_LMA) && !(sregs.efer & EFER_NXE))
+		if (vcpu_in_long_mode(&sregs) && !(sregs.efer & EFER_NXE))
 			job->nx = 0;
 	}
 	return 0;

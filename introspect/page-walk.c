@@ -2,18 +2,13 @@
 #include "introspect/page-walk.h"
 
 #include <errno.h>
+#include "introspect/page-entry.h"
 
 enum {
-	PTE_PRESENT = 1 << 0,
-	PTE_WRITABLE = 1 << 1,
-	PTE_USER = 1 << 2,
-	PTE_LARGE = 1 << 7,
 	PAGE_SHIFT = 12,
 	TABLE_BITS = 9,
 	PUD_LEVEL = 3, /* the highest level whose entry may be a page */
 };
-#define PTE_NX (1ull << 63)
-#define PTE_ADDRESS 0x000ffffffffff000ull
 
 static bool is_canonical(uint64_t gva, unsigned int levels)
 {
@@ -84,7 +79,7 @@ static int finish(const struct ram *ram, uint64_t entry, unsigned int level, uin
 		  struct page_walk *out, struct error *err)
 {
 	uint64_t size = 1ull << (PAGE_SHIFT + TABLE_BITS * (level - 1));
-	uint64_t frame = entry & PTE_ADDRESS;
+	uint64_t frame = entry & ENTRY_FRAME;
 
 	/* In a large page's entry bit 12 is PAT; the other address bits below its size are
 	 * reserved. */
@@ -119,20 +114,20 @@ static int walk_levels(const struct ram *ram, uint64_t table, unsigned int level
 
 		if (rc)
 			return rc;
-		if (!(entry & PTE_PRESENT))
+		if (!(entry & ENTRY_PRESENT))
 			return error_set_at(err, EFAULT, gva, "not mapped (level %u)", level);
 		all &= entry;
 		any |= entry;
-		if (level == 1 || (level <= PUD_LEVEL && (entry & PTE_LARGE))) {
-			out->writable = all & PTE_WRITABLE;
-			out->user = all & PTE_USER;
-			out->executable = !(any & PTE_NX);
+		if (level == 1 || (level <= PUD_LEVEL && (entry & ENTRY_LARGE))) {
+			out->writable = all & ENTRY_WRITABLE;
+			out->user = all & ENTRY_USER;
+			out->executable = !(any & ENTRY_NX);
 			return finish(ram, entry, level, gva, out, err);
 		}
-		if (entry & PTE_LARGE)
+		if (entry & ENTRY_LARGE)
 			return error_set_at(err, EINVAL, gva, "a level %u entry cannot be a page",
 					    level);
-		table = entry & PTE_ADDRESS;
+		table = entry & ENTRY_FRAME;
 	}
 	return error_set_at(err, EINVAL, gva, "a page walk has at least one level");
 }
@@ -153,7 +148,7 @@ int page_walk(struct guest *guest, uint64_t root, unsigned int levels, uint64_t 
 	int rc = check_walk(levels, gva, err);
 
 	*out = (struct page_walk){0};
-	return rc ? rc : walk_levels(&ram, root & PTE_ADDRESS, levels, gva, out, err);
+	return rc ? rc : walk_levels(&ram, root & ENTRY_FRAME, levels, gva, out, err);
 }
 
 int page_walk_table(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
@@ -162,15 +157,15 @@ int page_walk_table(struct guest *guest, uint64_t root, unsigned int levels, uin
 	struct ram ram = ram_of(guest);
 	int rc = check_walk(levels, gva, err);
 
-	*table = root & PTE_ADDRESS;
+	*table = root & ENTRY_FRAME;
 	for (unsigned int at = levels; !rc && at > level; at--) {
 		uint64_t entry;
 
 		rc = entry_for(&ram, *table, at, gva, &entry, err);
-		if (!rc && (!(entry & PTE_PRESENT) || (entry & PTE_LARGE)))
+		if (!rc && (!(entry & ENTRY_PRESENT) || (entry & ENTRY_LARGE)))
 			rc = error_set_at(err, EFAULT, gva, "no page table below level %u", at);
 		if (!rc)
-			*table = entry & PTE_ADDRESS;
+			*table = entry & ENTRY_FRAME;
 	}
 	return rc;
 }

@@ -6,21 +6,31 @@
 #include <stdint.h>
 #include "introspect/guest.h"
 
-/* What a vCPU's control registers tell of what it does (Intel SDM vol. 3, 2.2.1 and 2.5). */
+/* Of the control registers and EFER (Intel SDM vol. 3, 2.2.1 and 2.5). */
+#define CR0_PE (UINT64_C(1) << 0)
+#define CR0_ET (UINT64_C(1) << 4)
+#define CR0_PG (UINT64_C(1) << 31)
+#define CR4_PAE (UINT64_C(1) << 5)
+#define CR4_LA57 (UINT64_C(1) << 12)
+#define EFER_LME (UINT64_C(1) << 8)
+#define EFER_LMA (UINT64_C(1) << 10)
+#define EFER_NXE (UINT64_C(1) << 11)
+
+/* What they tell of what a vCPU does. */
 static inline bool vcpu_has_paging(const struct guest_sregs *sregs)
 {
-	return sregs->cr0 & UINT64_C(1) << 31;
+	return sregs->cr0 & CR0_PG;
 }
 
 static inline bool vcpu_in_long_mode(const struct guest_sregs *sregs)
 {
-	return vcpu_has_paging(sregs) && (sregs->efer & UINT64_C(1) << 10);
+	return vcpu_has_paging(sregs) && (sregs->efer & EFER_LMA);
 }
 
 /* Of the page tables that it walks in long mode: 4, or 5. */
 static inline unsigned int vcpu_paging_levels(const struct guest_sregs *sregs)
 {
-	return sregs->cr4 & UINT64_C(1) << 12 ? 5 : 4;
+	return (sregs->cr4 & CR4_LA57) ? 5 : 4;
 }
 
 /*

@@ -3,14 +3,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include "introspect/page-entry.h"
 #include "vmm/acpi-tables.h"
 #include "vmm/boot-image.h"
 
 enum {
-	PAGE_PRESENT_WRITABLE = 0x3,
-	PAGE_LARGE = 0x80,
 	TABLE_SIZE = 0x1000,
-	TABLE_ENTRIES = 512,
 	NR_PD = 4,
 	LARGE_PAGE_SIZE = 0x200000,
 
@@ -34,11 +32,11 @@ static void write_page_tables(const struct guest_memory *memory)
 	uint64_t *pdpt = guest_memory_at(memory, BOOT_PDPT_GPA, TABLE_SIZE);
 	uint64_t *pd = guest_memory_at(memory, BOOT_PD_GPA, NR_PD * TABLE_SIZE);
 
-	pml4[0] = BOOT_PDPT_GPA | PAGE_PRESENT_WRITABLE;
+	pml4[0] = BOOT_PDPT_GPA | ENTRY_PRESENT | ENTRY_WRITABLE;
 	for (uint64_t i = 0; i < NR_PD; i++)
-		pdpt[i] = (BOOT_PD_GPA + i * TABLE_SIZE) | PAGE_PRESENT_WRITABLE;
+		pdpt[i] = (BOOT_PD_GPA + i * TABLE_SIZE) | ENTRY_PRESENT | ENTRY_WRITABLE;
 	for (uint64_t i = 0; i < (uint64_t)NR_PD * TABLE_ENTRIES; i++)
-		pd[i] = i * LARGE_PAGE_SIZE | PAGE_LARGE | PAGE_PRESENT_WRITABLE;
+		pd[i] = i * LARGE_PAGE_SIZE | ENTRY_LARGE | ENTRY_PRESENT | ENTRY_WRITABLE;
 }
 
 static void write_gdt(const struct guest_memory *memory)

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include "introspect/vcpu-mode.h"
 #include "vmm/cpuid.h"
 #include "vmm/vcpu.h"
 #include "vmm/vm-internal.h"
@@ -23,14 +24,8 @@ enum {
 	SEGMENT_DATA_RW = 0x3,
 	SEGMENT_TSS_BUSY = 0xb,
 
-	CR0_PE = 1 << 0,
-	CR0_ET = 1 << 4,
-	CR4_PAE = 1 << 5,
-	EFER_LME = 1 << 8,
-	EFER_LMA = 1 << 10,
 	RFLAGS_FIXED = 1 << 1,
 };
-static const uint64_t cr0_pg = 1u << 31;
 
 static int ioctl_error(const struct vcpu *vcpu, const char *what, struct error *err)
 {
@@ -118,7 +113,7 @@ static int set_boot_sregs(struct vcpu *vcpu, const struct boot_entry *entry, str
 	sregs.gdt.base = entry->gdt;
 	sregs.gdt.limit = BOOT_GDT_ENTRIES * sizeof(uint64_t) - 1;
 	sregs.idt.limit = 0;
-	sregs.cr0 = CR0_PE | CR0_ET | cr0_pg;
+	sregs.cr0 = CR0_PE | CR0_ET | CR0_PG;
 	sregs.cr3 = entry->page_table;
 	sregs.cr4 = CR4_PAE;
 	sregs.efer = EFER_LME | EFER_LMA;

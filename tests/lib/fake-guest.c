@@ -8,19 +8,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include "introspect/vcpu-mode.h"
 
 enum {
 	STACK_SIZE = 16 << 10,
 	STACKS_GPA = 12 << 20,
 	SCRATCH_GPA = 1 << 30,
 	KHZ = 1000000,
-	MAX_STEPS = 10000,
-	CALL = 0xe8,
-	HLT = 0xf4,
 };
-
-/* PG and PE; NXE, LMA and LME. */
-static const uint64_t CR0 = 0x80000001, EFER = 0xd00;
 
 static struct fake_guest *fake_of(struct guest *guest)
 {
@@ -248,7 +243,9 @@ int fake_guest_create(struct fake_guest *fg)
 	fg->regions[0] = (struct guest_region){.size = FAKE_RAM};
 	fg->nr_regions = 1;
 	for (unsigned int i = 0; i < FAKE_VCPUS; i++)
-		fg->vcpus[i].sregs = (struct guest_sregs){.cr0 = CR0, .efer = EFER, .halted = true};
+		fg->vcpus[i].sregs = (struct guest_sregs){.cr0 = CR0_PG | CR0_PE,
+							  .efer = EFER_NXE | EFER_LMA | EFER_LME,
+							  .halted = true};
 	kernel_at(&fg->kernel, &fg->guest, &fg->base.image, FAKE_SLIDE, FAKE_PHYS_TEXT);
 	return 0;
 }
@@ -332,135 +329,4 @@ uint64_t fake_load_rax(struct fake_guest *fg, uint64_t offset, uint64_t value)
 uint64_t fake_stack_top(unsigned int vcpu)
 {
 	return fake_direct(STACKS_GPA + (vcpu + 1) * STACK_SIZE) - sizeof(uint64_t);
-}
-
-/* --- execution ------------------------------------------------------------------------------ */
-
-static uint64_t pop(struct fake_guest *fg, struct fake_vcpu *v)
-{
-	uint64_t value;
-
-	memcpy(&value, fg->base.ram + (v->regs.rsp - FAKE_PAGE_OFFSET), sizeof(value));
-	v->regs.rsp += sizeof(value);
-	return value;
-}
-
-static void push(struct fake_guest *fg, struct fake_vcpu *v, uint64_t value)
-{
-	v->regs.rsp -= sizeof(value);
-	memcpy(fg->base.ram + (v->regs.rsp - FAKE_PAGE_OFFSET), &value, sizeof(value));
-}
-
-static int64_t displacement(const uint8_t *at, size_t size)
-{
-	int32_t wide;
-
-	if (size == 1)
-		return (int8_t)*at;
-	memcpy(&wide, at, sizeof(wide));
-	return wide;
-}
-
-/* An instruction that only goes on behind itself; its size, 0 if it is none of these. */
-static size_t run_plain(struct fake_vcpu *v, const uint8_t *at)
-{
-	if (at[0] == 0x90)
-		return 1;
-	if (!memcmp(at, "\x0f\x1f\x44\0\0", 5))
-		return 5;
-	if (!memcmp(at, "\x0f\x1f\0", 3))
-		return 3;
-	if (!memcmp(at, "\x48\x89\xf8", 3)) {
-		v->regs.rax = v->regs.rdi;
-		return 3;
-	}
-	if (!memcmp(at, "\x48\x85\xff", 3)) {
-		v->zero = !v->regs.rdi;
-		return 3;
-	}
-	if (!memcmp(at, "\x48\xb8", 2)) {
-		memcpy(&v->regs.rax, at + 2, sizeof(uint64_t));
-		return 10;
-	}
-	return 0;
-}
-
-/* A relative branch; false if it is none. */
-static bool run_branch(struct fake_guest *fg, struct fake_vcpu *v, const uint8_t *at)
-{
-	size_t opcode = at[0] == 0x0f ? 2 : 1;
-	size_t size = at[0] == 0x74 || at[0] == 0xeb ? 1 : 4;
-	bool conditional = at[0] == 0x74 || (at[0] == 0x0f && at[1] == 0x84);
-	uint64_t next = v->regs.rip + opcode + size;
-
-	if (!conditional && at[0] != CALL && at[0] != 0xe9 && at[0] != 0xeb)
-		return false;
-	if (at[0] == CALL)
-		push(fg, v, next);
-	v->regs.rip = next;
-	if (!conditional || v->zero)
-		v->regs.rip += (uint64_t)displacement(at + opcode, size);
-	return true;
-}
-
-/* Whether our handler took it. */
-static bool run_trap(struct fake_guest *fg, unsigned int vcpu)
-{
-	struct fake_vcpu *v = &fg->vcpus[vcpu];
-	struct guest_trap trap = {.vcpu = vcpu, .time_ns = ++fg->clock, .regs = v->regs};
-
-	if (!fg->trap_fn || !fg->trap_fn(fg->trap_arg, &trap))
-		return false;
-	v->regs = trap.regs;
-	return true;
-}
-
-static bool run_out(struct fake_guest *fg, unsigned int vcpu, uint8_t port)
-{
-	if (port == GUEST_TRAP_PORT && run_trap(fg, vcpu))
-		return true;
-	fg->vcpus[vcpu].regs.rip += GUEST_TRAP_SIZE;
-	return false;
-}
-
-int fake_guest_run(struct fake_guest *fg, unsigned int vcpu)
-{
-	struct fake_vcpu *v = &fg->vcpus[vcpu];
-	int traps = 0;
-
-	for (int i = 0; i < MAX_STEPS; i++) {
-		uint64_t offset = v->regs.rip - fake_gva(0);
-		const uint8_t *at = fake_text(fg, offset);
-		size_t plain;
-
-		if (offset >= FAKE_BANNER)
-			return -1;
-		if (fake_breaks_at(&fg->breaks, v->regs.rip)) {
-			traps += run_trap(fg, vcpu);
-			continue;
-		}
-		plain = run_plain(v, at);
-		v->regs.rip += plain;
-		if (plain || run_branch(fg, v, at))
-			continue;
-		if (at[0] == HLT)
-			return traps;
-		if (at[0] == 0xc3)
-			v->regs.rip = pop(fg, v);
-		else if (at[0] == 0xe6)
-			traps += run_out(fg, vcpu, at[1]);
-		else
-			return -1;
-	}
-	return -1;
-}
-
-int fake_guest_call(struct fake_guest *fg, unsigned int vcpu, uint64_t from, uint64_t function)
-{
-	uint64_t behind = fake_branch(fg, from, CALL, function);
-
-	fake_code(fg, behind, "\xf4", 1);
-	fg->vcpus[vcpu].regs.rip = fake_gva(from);
-	fg->vcpus[vcpu].regs.rsp = fake_stack_top(vcpu);
-	return fake_guest_run(fg, vcpu);
 }

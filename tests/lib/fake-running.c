@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
+#include "introspect/vcpu-mode.h"
 #include "tests/lib/fake-btf.h"
 
 #define TEXT (FAKE_LINK_TEXT + FAKE_SLIDE)
@@ -146,10 +146,10 @@ int fake_running_create(struct fake_running *r, enum fake_kallsyms_layout layout
 	put_sites(&r->fake);
 	put_vmcoreinfo(&r->fake);
 	rc = put_kallsyms(r, layout, put_btf(r));
-	r->sregs = (struct guest_sregs){.cr0 = 1u << 31,
+	r->sregs = (struct guest_sregs){.cr0 = CR0_PG,
 					.cr3 = FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT,
-					.cr4 = levels == 5 ? 1 << 12 : 0,
-					.efer = 1 << 10};
+					.cr4 = levels == 5 ? CR4_LA57 : 0,
+					.efer = EFER_LMA};
 	if (rc)
 		fake_running_destroy(r);
 	return rc;

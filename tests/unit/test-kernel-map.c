@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "introspect/kernel-map.h"
+#include "introspect/vcpu-mode.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"
 
@@ -18,8 +19,6 @@ enum {
 };
 #define SCRATCH_GPA 0x100000000ull
 #define IMAGE_AREA 0xffffffff80000000ull
-#define EFER_LMA (1ull << 10)
-#define EFER_NXE (1ull << 11)
 
 static struct fake_kernel fake;
 static uint8_t *bytes;
@@ -35,7 +34,7 @@ static const struct kernel_map_part mixed[] = {{0, 3 * PAGE, true},
 
 static void set_efer(uint64_t efer)
 {
-	struct guest_sregs sregs = {.efer = efer};
+	struct guest_sregs sregs = {.cr0 = CR0_PG, .efer = efer};
 	struct guest_regs regs = {0};
 
 	dump_guest_set_vcpu(fake.dump, 0, &regs, &sregs, NULL);

@@ -5,13 +5,11 @@
 #include <string.h>
 
 #include "introspect/kernel.h"
+#include "introspect/vcpu-mode.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"
 
 #define TEXT (FAKE_LINK_TEXT + FAKE_SLIDE)
-#define CR0_PG (1ull << 31)
-#define CR4_LA57 (1ull << 12)
-#define EFER_LMA (1ull << 10)
 
 static struct fake_kernel fake;
 

@@ -9,12 +9,10 @@
 #include <string.h>
 
 #include "introspect/percpu.h"
+#include "introspect/vcpu-mode.h"
 #include "tests/lib/fake-btf.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"
-
-#define CR0_PG (1ull << 31)
-#define EFER_LMA (1ull << 10)
 
 enum {
 	VCPUS = 3,
