@@ -7,12 +7,13 @@ package DomainCost;
 
 use strict;
 use warnings;
-use Cwd qw(realpath);
 use File::Basename qw(dirname);
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(time);
 
-use lib dirname(realpath(__FILE__)) . '/../libvirt';
+use lib map { dirname(__FILE__) . "/../$_" } qw(libvirt lib);
+use Files;
 use Libvirt;
+use Process;
 
 use constant { RUN => 100, BOOT_S => 300 };
 
@@ -25,16 +26,15 @@ my %mode = (
 # Wait for the next line of the guest that matches; $seen is how much of the console is old.
 sub expect {
 	my ($self, $pattern, $seconds) = @_;
-	my $end = time + $seconds;
-	while (time < $end) {
+	my $told;
+	wait_until($seconds, sub {
 		my $new = substr $self->{libvirt}->serial('bench'), $self->{seen};
-		if ($new =~ /$pattern/) {
-			$self->{seen} += $+[0];
-			return $1;
-		}
-		sleep 0.02;
-	}
-	die "bench: the domain does not say $pattern\n";
+		return 0 unless $new =~ /$pattern/;
+		$self->{seen} += $+[0];
+		$told = $1;
+		return 1;
+	}, 0.02) or die "bench: the domain does not say $pattern\n";
+	return $told;
 }
 
 sub cost {
@@ -47,11 +47,8 @@ sub cost {
 
 sub wait_tracing {
 	my ($self, $trace) = @_;
-	my $end = time + 60;
-	until (Libvirt::slurp("$trace/.sonde.json") =~ /"started_realtime_ns": [1-9]/) {
-		die "bench: attach: ", Libvirt::slurp($self->{libvirt}->work . '/attach.txt') if time > $end;
-		sleep 0.05;
-	}
+	wait_until(60, sub { slurp("$trace/.sonde.json") =~ /"started_realtime_ns": [1-9]/ })
+		or die 'bench: attach: ', slurp($self->{libvirt}->work . '/attach.txt');
 }
 
 sub attached {
@@ -63,7 +60,7 @@ sub attached {
 	wait_tracing($self, $trace);
 	my $cost = cost($self, $mode{$mode}{runs});
 	kill INT => $pid;
-	$libvirt->wait_for($pid, 120) == 130 or die 'bench: attach: ', Libvirt::slurp($libvirt->work . '/attach.txt');
+	$libvirt->wait_for($pid, 120) == 130 or die 'bench: attach: ', slurp($libvirt->work . '/attach.txt');
 	my ($status, $text) = $libvirt->run($libvirt->work . '/sonde', 'report', '--json', $trace);
 	$text =~ /"lost": 0\b/ && $text =~ /"overruns": 0\b/ or die "bench: events were lost: $text\n";
 	return $cost;

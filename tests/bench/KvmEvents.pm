@@ -7,8 +7,8 @@ package KvmEvents;
 
 use strict;
 use warnings;
+use Files;
 use List::Util qw(max);
-use VmProcess;
 
 use constant { TRACEFS => '/sys/kernel/tracing', BUFFER_KIB => 32768 };
 
@@ -18,9 +18,7 @@ my @events = qw(kvm/kvm_entry kvm/kvm_exit kvm/kvm_userspace_exit irq_vectors/lo
 
 sub set {
 	my ($path, $value) = @_;
-	open my $file, '>', TRACEFS . "/$path" or die "$path: $!\n";
-	print $file "$value\n";
-	close $file or die "$path: $!\n";
+	write_file(TRACEFS . "/$path", "$value\n");
 }
 
 # The TSC runs at 1 GHz, so that it counts instructions as all clocks do here, and is not rounded.
@@ -33,7 +31,7 @@ sub start {
 sub stop {
 	set("events/$_/enable", 0) for @events;
 	for my $stats (glob TRACEFS . '/per_cpu/cpu*/stats') {
-		VmProcess::slurp($stats) =~ /^overrun: 0$/m or die "too many trace events\n";
+		must_slurp($stats) =~ /^overrun: 0$/m or die "too many trace events\n";
 	}
 }
 

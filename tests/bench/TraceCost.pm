@@ -10,6 +10,7 @@ use JSON::PP;
 use List::Util qw(sum0);
 use Time::HiRes qw(sleep);
 use KvmEvents;
+use Process;
 use VmProcess qw(instructions_now);
 
 # A run is as long as the trace of its exits allows; a steady one tells how seldom there are any.
@@ -18,7 +19,7 @@ use constant { MONITOR => "/tmp/bench.monitor", SETTLE_S => 0.5 };
 
 my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem');
 
-sub ctl { system('sonde', 'ctl', MONITOR, @_) == 0 or die "sonde ctl @_ failed\n" }
+sub ctl { run_or_die('sonde', 'ctl', MONITOR, @_) }
 
 sub query {
 	my $text = qx(sonde ctl --json ${\MONITOR} query-trace);

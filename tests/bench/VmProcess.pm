@@ -7,23 +7,16 @@ package VmProcess;
 use strict;
 use warnings;
 use Exporter 'import';
+use Files;
 use POSIX ();
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 our @EXPORT_OK = qw(instructions_now);
 
-sub slurp {
-	my ($path) = @_;
-	open my $file, '<', $path or die "$path: $!\n";
-	local $/;
-	my $text = <$file>;
-	return $text;
-}
-
 # With -icount a nanosecond is an instruction, but idle time is skipped by advancing the clock: it
 # must come off. /proc/timer_list has it to the nanosecond (kernel/time/timer_list.c).
 sub instructions_now {
-	my $timers = slurp('/proc/timer_list');
+	my $timers = must_slurp('/proc/timer_list');
 	my $idle = 0;
 	for my $kind (qw(idle_sleeptime iowait_sleeptime)) {
 		my ($ns) = $timers =~ /\.$kind\s*:\s*(\d+) nsecs/
@@ -52,7 +45,7 @@ sub start {
 
 sub failed {
 	my ($self, $what) = @_;
-	my @errors = grep { /\S/ } split /\n/, slurp($self->{errors});
+	my @errors = grep { /\S/ } split /\n/, must_slurp($self->{errors});
 	my @console = split /\r?\n/, $self->{seen};
 	splice @console, 0, @console - 8 if @console > 8;
 	die join("\n", "$self->{name}: $what", map({ "  stderr: $_" } @errors),
@@ -82,7 +75,7 @@ sub exits {
 	my ($self) = @_;
 	my @files = glob "/sys/kernel/debug/kvm/$self->{pid}-*/exits";
 	@files == 1 or $self->failed('KVM has not exactly one machine of it');
-	return 0 + slurp($files[0]);
+	return 0 + must_slurp($files[0]);
 }
 
 # Resident bytes: all of the process but the mapping that is the guest's RAM, which is told by its size:
@@ -90,7 +83,7 @@ sub exits {
 sub own_memory {
 	my ($self, $ram_size) = @_;
 	my ($own, $ram_mappings, $is_ram) = (0, 0, 0);
-	for (split /\n/, slurp("/proc/$self->{pid}/smaps")) {
+	for (split /\n/, must_slurp("/proc/$self->{pid}/smaps")) {
 		if (my ($from, $to, $access) = /^([0-9a-f]+)-([0-9a-f]+) (\S+) /) {
 			no warnings "portable";    # addresses have more than 32 bits
 			$is_ram = $access =~ /^rw/ && hex($to) - hex($from) == $ram_size;

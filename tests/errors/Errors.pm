@@ -6,31 +6,22 @@ package Errors;
 
 use strict;
 use warnings;
-use Cwd qw(realpath);
 use Exporter qw(import);
 use File::Basename qw(dirname);
 use File::Temp qw(tempdir);
 use POSIX ();
 use Test::More;
 
+use lib dirname(__FILE__) . '/../lib';
+use Files;
+use Tree;
+
 our @EXPORT = qw($build $work $kernel refuses slurp write_file);
-our $tree = realpath(dirname(realpath(__FILE__)) . '/../..');
-our $build = realpath($ENV{O} // "$tree/build");
-our $kernel = "$build/kernels/6.1/vmlinuz";
+our @EXPORT_OK = qw(has_namespaces);
+our $kernel = kernel_image('6.1');
 our $work = tempdir('errors-XXXXXX', TMPDIR => 1, CLEANUP => 1);
 
-sub slurp {
-	open my $in, '<:raw', $_[0] or return '';
-	local $/;
-	return scalar(<$in>) // '';
-}
-
-sub write_file {
-	my ($path, $text) = @_;
-	open my $file, '>:raw', $path or die "$path: $!";
-	print $file $text;
-	close $file or die "$path: $!";
-}
+sub has_namespaces { return system('unshare -m true 2>/dev/null') == 0 }
 
 # The words after the name of the test are those after `sonde`; or the whole command if the first is
 # a reference to a list.

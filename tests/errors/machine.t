@@ -4,17 +4,14 @@
 # Machines without a usable KVM, and kernels and initrds that are none. No guest gets to run.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 
-use lib dirname(realpath($0));
-use Errors;
+use lib $FindBin::RealBin;
+use Errors qw(:DEFAULT has_namespaces);
 
 my @sonde = ("$build/sonde", 'run', '-k', $kernel);
 our $image = slurp($kernel);
-
-sub has_namespaces { return system('unshare -m true 2>/dev/null') == 0 }
 
 # /dev with nothing in it, or with a kvm that is no KVM.
 sub with_dev {

@@ -4,11 +4,10 @@
 # report, check and convert of what is no trace, and places where no trace can be written.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin;
 use Errors;
 
 mkdir "$work/$_" for qw(empty full other odd locked lttng bare);

@@ -4,11 +4,10 @@
 # Wrong words on the command line.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin;
 use Errors;
 
 my @run = ('run', '-k', $kernel);

@@ -5,24 +5,21 @@
 # tests/fuzz/corpus/NAME/ where there are any. A crash leaves its input in $O/fuzz/found/.
 use strict;
 use warnings;
-use Cwd qw(realpath);
 use File::Basename qw(basename dirname);
 use File::Path qw(make_path);
-use POSIX ();
 use File::Temp qw(tempdir);
+use FindBin;
+use POSIX ();
 use Test::More;
+
+use lib "$FindBin::RealBin/../lib";
+use Files;
 
 use constant { AT_ONCE => 2, GRACE_SECONDS => 120, INPUT_SECONDS => 20, MEMORY_MIB => 2048 };
 
 my $seconds = $ENV{FUZZ_SECONDS} // 30;
-my $corpora = dirname(realpath($0)) . '/corpus';
+my $corpora = "$FindBin::RealBin/corpus";
 my $work = tempdir('fuzz-XXXXXX', TMPDIR => 1, CLEANUP => 1);
-
-sub slurp {
-	open my $in, '<:raw', $_[0] or return '';
-	local $/;
-	return scalar(<$in>) // '';
-}
 
 # Returns its process number; the output goes to $work/NAME.log.
 sub start {

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The rows of tests/guest/configs, or of another file like it. GUEST='6.1 6.12/4' in the environment picks some.
+# Which guests a test is for: the rows of tests/guest/configs, or of another file like it, or just kernels.
+# GUEST='6.1 6.12/4' in the environment picks some.
 package GuestConfigs;
 
 use strict;
 use warnings;
 use File::Basename qw(dirname);
+
+# The kernels of GUEST, of a row's name the first part; else those given.
+sub kernels {
+	my (@default) = @_;
+	my %seen;
+	my @named = grep { !$seen{$_}++ } map { s{/.*}{}r } split ' ', $ENV{GUEST} // '';
+	return @named ? @named : @default;
+}
 
 sub rows {
 	my ($file) = @_;

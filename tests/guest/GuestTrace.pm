@@ -5,14 +5,13 @@ package GuestTrace;
 
 use strict;
 use warnings;
+use Files;
 
 # The text of the sidecar.
 sub sidecar {
 	my ($dir) = @_;
 	my ($path) = grep { -e } "$dir/.sonde.json", "$dir/sonde.json";
-	open my $in, '<:raw', $path // "$dir/.sonde.json" or die "$dir: no sidecar: $!\n";
-	local $/;
-	return scalar <$in>;
+	return must_slurp($path // "$dir/.sonde.json");
 }
 
 1;

@@ -5,53 +5,45 @@
 # tests/guest/configs; and the guest's text after tracing against that of an untraced boot.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
-use File::Path qw(make_path remove_tree);
+use FindBin;
 use Test::More;
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
 use GuestConfigs;
+use GuestLog;
 use GuestText;
 use OracleCheck;
-
-my $tree = realpath(dirname(realpath($0)) . '/../..');
-my $build = realpath($ENV{O} // "$tree/build");
-
-sub slurp {
-	open my $in, '<:raw', $_[0] or return;
-	local $/;
-	return scalar <$in>;
-}
+use Testbed;
+use Tree;
 
 sub check_row {
 	my ($row) = @_;
 	$row->{ring} = $ENV{RING} if $ENV{RING};
 	my $scale = $ENV{ITERATIONS_SCALE} // 1;
 	my $iterations = $row->{iterations} * $scale;
-	my $kernel = "$build/kernels/$row->{kernel}/vmlinuz";
+	my $kernel = kernel_image($row->{kernel});
 	my $name = "$row->{kernel}, $row->{cpus} vCPU";
 	my $out = "$build/guest/oracle-$row->{kernel}-$row->{cpus}";
-	remove_tree($out);
-	make_path($out);
-	my ($stext, $etext) = GuestText::range("$build/sonde", $kernel);
-	system("$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build,
-		'--timeout', 1200 + 20 * $iterations, '--', "$tree/tests/guest/oracle-guest", $build, $out, $kernel,
-		"$build/guest/initrd", $row->{cpus}, $iterations, $stext, $etext, $row->{mode}, $row->{ring});
-	is($?, 0, "$name: guest ran") or return;
+	empty_folder($out);
+	my $status = on_kvm_host({mem => 2048, timeout => 1200 + 20 * $iterations},
+		"$FindBin::RealBin/oracle-guest", $build, $out, $kernel, "$build/guest/initrd", $row->{cpus},
+		$iterations, GuestText::range("$build/sonde", $kernel), $row->{mode}, $row->{ring});
+	is($status, 0, "$name: guest ran") or return;
 	is(slurp("$out/status"), "0 0\n", "$name: both boots ended with power-off, status 0");
 	OracleCheck::check_events(name => $name, build => $build, kernel => $kernel, guest => "$out/oracle.txt",
 		trace => "$out/trace", out => $out, cpus => $row->{cpus}, min_events => $row->{min_events} * $scale);
 	check_loss($name, $out);
 	check_mode($name, $out, $row);
 	check_text($name, $out, $kernel);
-	unlike(slurp("$out/console.txt") // 'no console', qr/WARNING|BUG:|Oops|Call Trace|no console/,
-		"$name: no kernel warning on the console");
+	my $log = read_log("$out/console.txt");
+	isnt($log, '', "$name: there is a console log");
+	is_deeply([trouble($log, WARNINGS)], [], "$name: no trouble in it");
 }
 
 sub check_loss {
 	my ($name, $out) = @_;
-	my $query = slurp("$out/query.json") // '';
+	my $query = slurp("$out/query.json");
 	like($query, qr/"lost":\s*0\b/, "$name: nothing lost");
 	like($query, qr/"refused":\s*\[\s*\]/, "$name: no site refused") or diag($query);
 	my $status = system("$build/sonde check $out/trace > $out/check.txt 2>&1");
@@ -61,7 +53,7 @@ sub check_loss {
 # Traps are for early boot; of a ring that is too small each vCPU has been waiting for room.
 sub check_mode {
 	my ($name, $out, $row) = @_;
-	my $query = slurp("$out/query.json") // '';
+	my $query = slurp("$out/query.json");
 	like($query, qr/"mode": "$row->{mode}"/, "$name: $row->{mode} mode");
 	my %sum;
 	$sum{$1} += $2 while $query =~ /"(traps|ring_records|ring_waits)": (\d+)/g;
@@ -74,8 +66,7 @@ sub check_mode {
 sub check_text {
 	my ($name, $out, $kernel) = @_;
 	my ($traced, $plain) = map {
-		GuestText::without_pointers("$build/tests/guest/runtime-pointers", $kernel,
-			slurp("$out/$_") // '')
+		GuestText::without_pointers("$build/tests/guest/runtime-pointers", $kernel, slurp("$out/$_"))
 	} qw(text.traced text.plain);
 	ok(length $traced > 1 << 20, "$name: text saved");
 	ok($traced eq $plain, "$name: text after tracing is byte-identical to an untraced boot's")

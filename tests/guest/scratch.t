@@ -5,18 +5,17 @@
 # kernel and taken away again, per-CPU variables, the clock of time stamps that vCPUs take.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
-use File::Path qw(make_path remove_tree);
+use FindBin;
 use Test::More;
 
-my $tests = dirname(realpath($0));
-my $tree = realpath("$tests/../..");
-my $build = realpath($ENV{O} // "$tree/build");
-my $out = "$build/guest/scratch";
-my @kernels = split ' ', $ENV{GUEST} || '5.10 6.1 6.12 7.0';
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
+use GuestConfigs;
+use GuestLog;
+use Testbed;
+use Tree;
 
-my $trouble = qr/^.*(?:WARNING:|BUG:|Oops|RIP: |soft lockup|rcu.*stall|unstable|Spurious|not syncing).*$/m;
+my $out = "$build/guest/scratch";
 
 # Busy and idle by turns; the clock is read while memory comes and goes.
 my $rc = <<'END';
@@ -27,27 +26,12 @@ echo "scratch-test: told"
 while :; do sleep 10; done
 END
 
-sub slurp {
-	open my $in, '<:raw', $_[0] or return '';
-	local $/;
-	return scalar(<$in>) // '';
-}
-
-sub make_initrd {
-	open my $file, '>', "$out/rc" or die "rc: $!";
-	print $file $rc;
-	close $file or die "rc: $!";
-	system("$tree/tests/testbed/build-initrd", "$out/initrd", "$out/rc=/etc/rc") == 0
-		or die "build-initrd failed";
-}
-
 sub check_kernel {
 	my ($kernel) = @_;
-	system("$tree/tests/testbed/kvm-host", '--cpus', 1, '--share', $build, '--timeout', 260, '--',
-		"$tests/scratch-guest", $build, $out, $kernel);
-	is($?, 0, 'the KVM host did its job');
+	is(on_kvm_host({timeout => 260}, "$FindBin::RealBin/scratch-guest", $build, $out, $kernel), 0,
+		'the KVM host did its job');
 	my $tap = slurp("$out/$kernel.tap");
-	my $log = slurp("$out/$kernel.log") =~ s/\r//gr;
+	my $log = read_log("$out/$kernel.log");
 	my ($plan) = $tap =~ /^1\.\.(\d+)$/m;
 	my @lines = $tap =~ /^(?:not )?ok .*$/mg;
 	for (split /\n/, $tap) {
@@ -58,14 +42,14 @@ sub check_kernel {
 		}
 	}
 	is(scalar @lines, $plan // 'all of them', 'all checks were made');
-	is($log =~ $trouble ? $& : undef, undef, 'no trouble in the log') or diag($log);
+	my @trouble = trouble($log, WARNINGS, 'RIP: ', 'unstable', 'Spurious', 'not syncing');
+	is_deeply(\@trouble, [], 'no trouble in the log') or diag($log);
 }
 
-plan skip_all => 'GUEST names no kernel' unless @kernels;
-remove_tree($out);
-make_path($out);
-make_initrd();
-for my $kernel (@kernels) {
+empty_folder($out);
+write_file("$out/rc", $rc);
+build_initrd("$out/initrd", "$out/rc=/etc/rc");
+for my $kernel (GuestConfigs::kernels(qw(5.10 6.1 6.12 7.0))) {
 	subtest "$kernel, 2 vCPUs" => sub { check_kernel($kernel) };
 }
 done_testing();

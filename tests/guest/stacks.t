@@ -6,31 +6,18 @@
 # they do, our memory goes, and they are none the wiser. GUEST='5.10 6.12' for other kernels than 6.1.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
-use File::Path qw(make_path remove_tree);
-use JSON::PP;
+use FindBin;
 use Test::More;
 
-my $tests = dirname(realpath($0));
-my $tree = realpath("$tests/../..");
-my $build = realpath($ENV{O} // "$tree/build");
-my $trouble = qr/BUG:|Oops|soft lockup|rcu.*stall|can't unwind|bad frame|unwind stack|not found/;
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
+use GuestConfigs;
+use GuestLog;
+use MarkedGuest;
+use Testbed;
+use Tree;
+
 my $allocates = qr/(?:kmem_cache_alloc|__kmalloc|kmalloc_|__alloc_pages)\w*\+/;
-
-sub slurp {
-	open my $in, '<:raw', $_[0] or return '';
-	local $/;
-	return scalar(<$in>) // '';
-}
-
-# What a kind of line told, with and without us.
-sub found {
-	my ($log, $what) = @_;
-	my %lines;
-	push @{$lines{$1}}, $2 while $log =~ /^found-$what: (\w+) (.*)$/mg;
-	return map { $lines{$_} // [] } qw(traced untraced);
-}
 
 # The frames of a warning that its kernel vouches for, and where it was.
 sub frames {
@@ -44,7 +31,7 @@ sub frames {
 
 sub check_warning {
 	my ($log) = @_;
-	my ($traced, $untraced) = found($log, 'warning');
+	my ($traced, $untraced) = found_by_phase($log, 'warning', qw(traced untraced));
 	my ($rip, $frames, $unknown) = frames(@$traced);
 	my ($own_rip, $own_frames) = frames(@$untraced);
 	like($own_rip, qr/^__alloc_(?:frozen_)?pages/, 'the kernel warns in a function that we trace');
@@ -56,7 +43,7 @@ sub check_warning {
 
 sub check_chain {
 	my ($log) = @_;
-	my ($traced, $untraced) = found($log, 'chain');
+	my ($traced, $untraced) = found_by_phase($log, 'chain', qw(traced untraced));
 	is_deeply($traced, $untraced, "the stack of the guest's own event is the same");
 	ok(grep({ /^__alloc_(?:frozen_)?pages/ } @$traced), 'a function that we trace is in it');
 	like($traced->[-1] // '', qr/^entry_SYSCALL_64_after_hwframe/, 'and all, down to the system call');
@@ -82,19 +69,15 @@ sub check_sleepers {
 }
 
 sub judge {
-	my ($out) = @_;
-	my $log = slurp("$out/log") =~ s/\r//gr;
-	my $result = eval { decode_json(slurp("$out/result.json")) } // {failure => 'it never ended'};
-	is($result->{failure}, undef, 'it went as it should') or diag(slurp("$out/err"));
-	is($result->{status}, 0, 'sonde run ended well') or diag(slurp("$out/err"));
+	my ($out, $log, $result) = @_;
 	my ($asleep) = map { $result->{marks}{$_} } grep { /^asleep/ } keys %{$result->{marks}};
 	is($asleep->{mode}, 'exitless', 'it is in exitless mode');
 	check_warning($log);
 	check_chain($log);
 	check_sleepers($log, $result);
-	is_deeply([$log =~ /^found-failure: (.*)$/mg], [], 'nothing failed in it');
-	my @trouble = grep { !/^found-/ } $log =~ /^.*(?:$trouble).*$/mg;
-	is_deeply(\@trouble, [], "no trouble in the guest's log");
+	is_deeply([found($log, 'failure')], [], 'nothing failed in it');
+	my @trouble = trouble($log, "can't unwind", 'bad frame', 'unwind stack', 'not found');
+	is_deeply([grep { !/^found-/ } @trouble], [], "no trouble in the guest's log");
 	is(scalar(() = $log =~ /^found-warning: .*cut here/mg), 2, 'nor any warning but those two');
 	system("\Q$build\E/sonde check \Q$out\E/trace >/dev/null");
 	is($?, 0, 'sonde check finds no error');
@@ -103,19 +86,12 @@ sub judge {
 sub test_guest {
 	my ($version) = @_;
 	my $out = "$build/guest/stacks-$version";
-	remove_tree($out);
-	make_path($out);
-	system("$tree/tests/testbed/build-initrd", "$out/initrd",
-		"$tests/stacks-inside=/bin/stacks-inside") == 0 or die "build-initrd: $?\n";
-	system("$tree/tests/testbed/kvm-host", '--mem', 1024, '--cpus', 1, '--share', $build,
-		'--timeout', 240, '--', "$tests/survive-guest", $out,
-		"$build/kernels/$version/vmlinuz", "$out/initrd", 'exitless', 'stacks-inside');
-	is($?, 0, 'the KVM host did its job');
-	judge($out);
+	empty_folder($out);
+	build_initrd("$out/initrd", "$FindBin::RealBin/stacks-inside=/bin/stacks-inside");
+	judge($out, MarkedGuest::run($out, $version, 'exitless', 'stacks-inside'));
 }
 
-my %wanted = map { s{/.*}{}r => 1 } split ' ', $ENV{GUEST} // '6.1';
-for my $version (grep { $wanted{$_} } qw(5.10 6.1 6.12 7.0)) {
+for my $version (GuestConfigs::kernels('6.1')) {
 	subtest $version => sub { test_guest($version) };
 }
 done_testing();

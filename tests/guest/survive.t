@@ -7,32 +7,24 @@
 # kernels than 6.1, MODES='exitless trap' for both.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
-use File::Path qw(make_path remove_tree);
+use FindBin;
 use JSON::PP;
 use Test::More;
 
-my $tests = dirname(realpath($0));
-my $tree = realpath("$tests/../..");
-my $build = realpath($ENV{O} // "$tree/build");
-my $trouble = qr/^.*(?:WARNING:|BUG:|Oops|Call Trace|soft lockup|rcu.*stall|Kernel panic|ftrace fail|can't (?:open|create)|write error|not found).*$/m;
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
+use GuestConfigs;
+use GuestLog;
+use MarkedGuest;
+use Process;
+use Testbed;
+use Tree;
+
 # Behind a function's mcount site: with IBT it begins with an ENDBR of 4 bytes.
 my %offset = ('5.10' => 5, '6.1' => 5, '6.12' => 9, '7.0' => 9);
 no warnings 'portable';
 
-sub slurp {
-	open my $in, '<:raw', $_[0] or return '';
-	local $/;
-	return scalar(<$in>) // '';
-}
-
 # --- what was found -----------------------------------------------------------------------------------
-
-sub found {
-	my ($log, $what) = @_;
-	return $log =~ /^found-$what: (.*)$/mg;
-}
 
 # Allocations between two marks.
 sub allocs {
@@ -118,10 +110,9 @@ sub check_hotplug {
 sub check_eyes {
 	my ($log) = @_;
 	for my $what (qw(chain stack)) {
-		my %lines;
-		push @{$lines{$1}}, $2 while $log =~ /^found-$what: (\w+) (.*)$/mg;
-		cmp_ok(scalar @{$lines{untraced} // []}, '>=', 4, "$what: the guest has one");
-		is_deeply($lines{traced}, $lines{untraced}, "$what: it is the same with and without us");
+		my ($traced, $untraced) = found_by_phase($log, $what, qw(traced untraced));
+		cmp_ok(scalar @$untraced, '>=', 4, "$what: the guest has one");
+		is_deeply($traced, $untraced, "$what: it is the same with and without us");
 	}
 	like($log, qr/^found-chain: traced kmalloc\w*: call_site=\S*[1-9a-f]/m, 'a call site is in it');
 	like($log, qr/^found-chain: traced => .*setgroups/m, 'and the system call');
@@ -142,13 +133,10 @@ sub check_trace {
 # --- a guest -------------------------------------------------------------------------------------------
 
 sub judge {
-	my ($out, $mode) = @_;
-	my $log = slurp("$out/log") =~ s/\r//gr;
-	my $result = eval { decode_json(slurp("$out/result.json")) } // {failure => 'it never ended'};
+	my ($out, $mode, $log, $result) = @_;
 	my $marks = $result->{marks} // {};
-	is($result->{failure}, undef, 'it went as it should') or diag(slurp("$out/err"));
-	is($result->{status}, 0, 'sonde run ended well') or diag(slurp("$out/err"));
-	is($log =~ $trouble ? $& : undef, undef, "no trouble in the guest's log");
+	is_deeply([trouble($log, WARNINGS, 'ftrace fail', "can't (?:open|create)", 'write error', 'not found')], [],
+		"no trouble in the guest's log");
 	is_deeply([found($log, 'failure')], [], 'nothing failed in it');
 	is($marks->{'again-after'}{mode}, $mode, "it is in $mode mode");
 	check_yielding($log, $marks, $result->{sites} // {}, $mode);
@@ -165,27 +153,22 @@ sub make_initrd {
 	my ($version, $out) = @_;
 	my ($module) = glob "$build/kernels/$version/modules/kernel/drivers/block/brd.ko*" or return;
 	my $unpack = $module =~ /xz$/ ? 'xz -dc' : 'cat';
-	system("$unpack \Q$module\E >\Q$out\E/brd.ko") == 0 or die "$module: $?\n";
-	system("$tree/tests/testbed/build-initrd", "$out/initrd", "$out/brd.ko=/lib/brd.ko",
-		"$tests/survive-inside=/bin/survive-inside") == 0 or die "build-initrd: $?\n";
+	run_or_die("$unpack \Q$module\E >\Q$out\E/brd.ko");
+	build_initrd("$out/initrd", "$out/brd.ko=/lib/brd.ko",
+		"$FindBin::RealBin/survive-inside=/bin/survive-inside");
 	return 1;
 }
 
 sub test_guest {
 	my ($version, $mode) = @_;
 	my $out = "$build/guest/survive-$version-$mode";
-	remove_tree($out);
-	make_path($out);
+	my $offset = $offset{$version} // die "no offset for $version\n";
+	empty_folder($out);
 	make_initrd($version, $out) or return plan(skip_all => "the package of $version has no brd module");
-	system("$tree/tests/testbed/kvm-host", '--mem', 1024, '--cpus', 1, '--share', $build,
-		'--timeout', 240, '--', "$tests/survive-guest", $out,
-		"$build/kernels/$version/vmlinuz", "$out/initrd", $mode, "survive-inside $offset{$version}");
-	is($?, 0, 'the KVM host did its job');
-	judge($out, $mode);
+	judge($out, $mode, MarkedGuest::run($out, $version, $mode, "survive-inside $offset"));
 }
 
-my %wanted = map { s{/.*}{}r => 1 } split ' ', $ENV{GUEST} // '6.1';
-for my $version (grep { $wanted{$_} } sort keys %offset) {
+for my $version (GuestConfigs::kernels('6.1')) {
 	for my $mode (split ' ', $ENV{MODES} // 'exitless') {
 		subtest "$version $mode" => sub { test_guest($version, $mode) };
 	}

@@ -7,28 +7,21 @@
 # scenarios, SCENARIOS='plain kill' for some.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
-use File::Path qw(make_path remove_tree);
+use FindBin;
 use JSON::PP;
 use Test::More;
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
+use GuestConfigs;
+use GuestLog;
 use GuestText;
 use GuestTrace;
+use Testbed;
+use Tree;
 
-my $tests = dirname(realpath($0));
-my $tree = realpath("$tests/../..");
-my $build = realpath($ENV{O} // "$tree/build");
 my $seed = $ENV{SEED} // int rand 1 << 31;
 my $toggles = $ENV{TOGGLES} // 40;
-my $trouble = qr/^.*(?:WARNING:|BUG:|Oops|Call Trace|soft lockup|rcu.*stall|Kernel panic).*$/m;
-
-sub slurp {
-	open my $in, '<:raw', $_[0] or return '';
-	local $/;
-	return scalar(<$in>) // '';
-}
 
 # Status and all output of `sonde VERB TRACE`.
 sub sonde {
@@ -47,9 +40,9 @@ sub load {
 
 sub check_log {
 	my ($out, $name) = @_;
-	my $log = slurp("$out/$name.log");
+	my $log = read_log("$out/$name.log");
 	like($log, qr/sonde-guest: init/, 'the guest came up');
-	is($log =~ $trouble ? $& : undef, undef, 'no trouble in its log');
+	is_deeply([trouble($log, WARNINGS)], [], 'no trouble in its log');
 }
 
 sub check_trace {
@@ -75,7 +68,7 @@ sub check_text {
 	my ($version) = $out =~ /toggle-(.+)$/;
 	my ($text, $plain) = map {
 		GuestText::without_pointers("$build/tests/guest/runtime-pointers",
-			"$build/kernels/$version/vmlinuz", slurp("$out/$_.text"))
+			kernel_image($version), slurp("$out/$_.text"))
 	} $name, 'plain';
 	cmp_ok(length $plain, '>', 1 << 20, "an untraced boot's text is there");
 	ok($text eq $plain, "the text is that of an untraced boot")
@@ -182,25 +175,22 @@ my @long = (@short, qw(boot2 term bzimage));
 
 sub test_kernel {
 	my ($version, @scenarios) = @_;
-	my $kernel = "$build/kernels/$version/vmlinuz";
+	my $kernel = kernel_image($version);
 	my $out = "$build/guest/toggle-$version";
-	my $limit = 2400 + 4 * $toggles;
-	remove_tree($out);
-	make_path($out);
-	system("$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build,
-		'--timeout', $limit, '--', "$tests/toggle-guest", $out, $kernel, "$build/guest/initrd",
-		$seed, $toggles, GuestText::range("$build/sonde", $kernel), @scenarios);
-	is($?, 0, "$version: the KVM host did its job");
+	empty_folder($out);
+	my $status = on_kvm_host({mem => 2048, timeout => 2400 + 4 * $toggles}, "$FindBin::RealBin/toggle-guest",
+		$out, $kernel, "$build/guest/initrd", $seed, $toggles, GuestText::range("$build/sonde", $kernel),
+		@scenarios);
+	is($status, 0, "$version: the KVM host did its job");
 	for my $name (grep { $judge{$_} } @scenarios) {
 		subtest "$version: $name" => sub { $judge{$name}->($out, $name) };
 	}
 }
 
-my %wanted = map { s{/.*}{}r => 1 } split ' ', $ENV{GUEST} // '';
 my @scenarios = $ENV{SCENARIOS} ? split(' ', $ENV{SCENARIOS}) : $ENV{LONG} ? @long : @short;
 diag("SEED=$seed TOGGLES=$toggles");
-if (%wanted) {
-	test_kernel($_, @scenarios) for grep { $wanted{$_} } qw(5.10 6.1 6.12 7.0);
+if (my @kernels = GuestConfigs::kernels()) {
+	test_kernel($_, @scenarios) for @kernels;
 } else {
 	test_kernel('6.1', @scenarios);
 	test_kernel('6.12', 'bzimage');

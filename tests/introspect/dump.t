@@ -9,54 +9,40 @@
 
 use strict;
 use warnings;
-use Cwd qw(abs_path);
-use File::Basename qw(dirname);
 use File::Path qw(make_path);
 use File::Temp qw(tempdir);
+use FindBin;
 use IPC::Open2;
+use POSIX ();
 use Test::More;
+use Time::HiRes qw(sleep);
 
-use lib abs_path(dirname($0) . '/../lib');
+use lib "$FindBin::RealBin/../lib", "$FindBin::RealBin/../guest";
+use Files;
+use GuestConfigs;
+use Process;
 use Qmp;
+use Testbed;
+use Tree;
 
-my $tree = abs_path(dirname($0) . '/../..');
-my $out = $ENV{O} // "$tree/build";
-my $facts = $ENV{FACTS} // "$out/tests/introspect/dump-facts";
-# a row of the guest tests' GUEST='6.1/4' means its kernel
-my @versions = map { s,/.*,,r } split ' ', $ENV{GUEST} // '6.1';
+my $facts = $ENV{FACTS} // "$build/tests/introspect/dump-facts";
 my @models = split ' ', $ENV{MODELS} // 'max';
 my $work = tempdir(CLEANUP => 1);
 my $ram_mib = 256;
 my $boot_seconds = 100;
 my $monitor_seconds = 60;
 
-sub slurp {
-	my ($path) = @_;
-	open my $file, '<', $path or return '';
-	local $/;
-	return <$file> // '';
-}
-
-sub kernel_folder {
-	my ($version) = @_;
-	my $folder = `$tree/tests/testbed/fetch-kernel $version`;
-	chomp $folder;
-	return $folder;
-}
-
 sub make_initrd {
 	my ($kernel, $initrd) = @_;
 	my $root = "$work/root";
-	system('rm', '-rf', $root);
+	empty_folder($root);
 	make_path(map { "$root/$_" } qw(bin proc sys tmp dev));
 	my ($module) = glob "$kernel/modules/kernel/drivers/net/dummy.ko*";
 	if ($module) {
-		system($module =~ /xz$/ ? "xz -dc $module >$root/module.ko" : "cp $module $root/module.ko");
+		run_or_die($module =~ /xz$/ ? "xz -dc $module >$root/module.ko" : "cp $module $root/module.ko");
 	}
-	system("cp \$(command -v busybox) $root/bin/busybox && cp $tree/tests/introspect/guest-init $root/init"
-	    . " && chmod 755 $root/init && cd $root && find . | cpio -o -H newc --quiet -R 0:0 >$initrd") == 0
-	    or return 0;
-	return 1;
+	run_or_die("cp \$(command -v busybox) $root/bin/busybox && cp $FindBin::RealBin/guest-init $root/init"
+	    . " && chmod 755 $root/init && cd $root && find . | cpio -o -H newc --quiet -R 0:0 >$initrd");
 }
 
 # A running QEMU: process id, monitor socket, path of what the guest printed.
@@ -70,19 +56,9 @@ sub start_guest {
 		    '-cpu', $cpu, '-m', $ram_mib, '-serial', "file:$guest->{serial}",
 		    '-qmp', "unix:$guest->{monitor},server=on,wait=off",
 		    '-kernel', "$kernel/vmlinuz", '-initrd', "$work/initrd", '-append',
-		    'console=ttyS0 quiet panic=-1 pti=on no_hash_pointers';
-		exit 127;
+		    'console=ttyS0 quiet panic=-1 pti=on no_hash_pointers' or POSIX::_exit(127);
 	}
 	return $guest;
-}
-
-sub wait_ready {
-	my ($guest) = @_;
-	for (1 .. $boot_seconds * 5) {
-		return 1 if slurp($guest->{serial}) =~ /^\@ready/m;
-		select undef, undef, undef, 0.2;
-	}
-	return 0;
 }
 
 # What a command of QEMU's human monitor prints, as seen from one vCPU.
@@ -112,7 +88,7 @@ sub stop_in_user_mode {
 		@vcpus = registers(ask_human($qmp, 'info registers -a'));
 		last if (grep { $_->{CPL} } @vcpus) && (grep { !$_->{CPL} && $_->{HLT} } @vcpus);
 		$qmp->ask('cont');
-		select undef, undef, undef, 0.05;
+		sleep 0.05;
 	}
 	$qmp->ask('stop');
 	return @vcpus;
@@ -128,7 +104,6 @@ sub ask {
 	if (!$writer) {
 		print $to map {"$_\n"} @queries;
 		close $to;
-		require POSIX;
 		POSIX::_exit(0);
 	}
 	close $to;
@@ -321,7 +296,8 @@ sub test_guest {
 	my ($version, $cpu, $kernel) = @_;
 	my $name = "$version, $cpu";
 	my $guest = start_guest($kernel, $cpu);
-	if (ok(wait_ready($guest), "$name: the guest comes up")) {
+	my $ready = wait_until($boot_seconds, sub { slurp($guest->{serial}) =~ /^\@ready/m });
+	if (ok($ready, "$name: the guest comes up")) {
 		# no QEMU may be left behind, whatever its monitor says
 		eval { test_running($name, $version, $kernel, $guest); 1 } or fail("$name: $@");
 	} else {
@@ -335,7 +311,7 @@ sub test_guest {
 sub test_others {
 	my ($name, $version, $dump) = @_;
 	my ($other) = grep { $_ ne $version } '6.1', '6.12';
-	my @lines = ask(kernel_folder($other), $dump, []);
+	my @lines = ask(fetch_kernel($other), $dump, []);
 	like($lines[0], qr/^locate -2 .*Linux version \Q$version\E/, "$name: not taken for $other");
 }
 
@@ -353,11 +329,9 @@ sub test_unstarted {
 plan skip_all => 'no qemu-system-x86_64: install qemu-system-x86' if system('command -v qemu-system-x86_64 >/dev/null');
 plan skip_all => 'no busybox: install busybox-static' if system('command -v busybox >/dev/null');
 plan skip_all => "no $facts: make it first" if !-x $facts;
-for my $version (@versions) {
-	my $kernel = kernel_folder($version);
-	if (!ok(-r "$kernel/vmlinuz", "kernel $version") || !make_initrd($kernel, "$work/initrd")) {
-		next;
-	}
+for my $version (GuestConfigs::kernels('6.1')) {
+	my $kernel = fetch_kernel($version);
+	make_initrd($kernel, "$work/initrd");
 	test_unstarted($version, $kernel);
 	test_guest($version, $_, $kernel) for @models;
 }

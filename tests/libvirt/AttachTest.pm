@@ -6,24 +6,25 @@ package AttachTest;
 
 use strict;
 use warnings;
-use Cwd qw(realpath);
 use Exporter qw(import);
 use File::Basename qw(dirname);
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep);
 
-use lib dirname(realpath(__FILE__)) . '/../guest';
+use lib map { dirname(__FILE__) . "/../$_" } qw(guest lib);
+use Files;
+use GuestLog;
 use GuestText;
 use Libvirt;
+use Process;
+use Testbed;
+use Tree;
 
-our @EXPORT = qw($libvirt $work $build $kernel start stop build_initrd start_domain start_ticking
+our @EXPORT = qw($libvirt $work $build $kernel build_initrd start_domain start_ticking
 	attach_command attach recover trace_dir last_trace report sidecar ticks lives journals wait_tracing
-	wait_undone 	learn_text text_of text_before leftovers is_as_before check_seen describe children_of log_of);
+	wait_undone learn_text text_of text_before leftovers is_as_before check_seen describe children_of log_of);
 
-my $tests = dirname(realpath(__FILE__));
-my $tree = realpath("$tests/../..");
-our $build = realpath($ENV{O} // "$tree/build");
-our $kernel = "$build/kernels/6.1/vmlinuz";
+our $kernel = kernel_image('6.1');
 our ($libvirt, $work);
 my (%text, $traces);
 
@@ -40,11 +41,6 @@ sub start {
 
 END { undef $libvirt } # before its folder goes
 
-sub build_initrd {
-	my ($to, @files) = @_;
-	system("$tree/tests/testbed/build-initrd", $to, @files) == 0 or die "build-initrd: $?";
-}
-
 # --- domains
 
 # Options: those of Libvirt::domain, all with a default.
@@ -57,7 +53,7 @@ sub start_domain {
 # One that does some work all the time; its text is known afterwards.
 sub start_ticking {
 	my ($name, %option) = @_;
-	build_initrd("$work/initrd", "$tests/ticks=/etc/rc") unless -e "$work/initrd";
+	build_initrd("$work/initrd", "$tree/tests/libvirt/ticks=/etc/rc") unless -e "$work/initrd";
 	start_domain($name, %option);
 	ok($libvirt->wait_serial($name, qr/tick/, 240), "$name boots") or BAIL_OUT($libvirt->serial($name));
 	learn_text($name, $option{kernel} // $kernel);
@@ -68,12 +64,7 @@ sub ticks { return ($libvirt->serial($_[0]) =~ /tick (\d+)/g)[-1] // 0 }
 sub lives {
 	my ($name) = @_;
 	my $before = ticks($name);
-	my $end = time + 20;
-	while (time < $end) {
-		return 1 if ticks($name) > $before;
-		sleep 0.1;
-	}
-	return 0;
+	return wait_until(20, sub { ticks($name) > $before });
 }
 
 # --- sonde
@@ -105,23 +96,15 @@ sub report {
 	return ($allocs, $frees, $overruns + $lost);
 }
 
-sub sidecar { return Libvirt::slurp(trace_dir() . "/.sonde.json") }
+sub sidecar { return slurp(trace_dir() . "/.sonde.json") }
 
 # Until the last command traces.
 sub wait_tracing {
-	my $end = time + 60;
-	my $traces;
-	sleep 0.1 until ($traces = sidecar() =~ /"started_realtime_ns": [1-9]/) || time > $end;
-	return $traces;
-}
-
-sub children_of {
-	my ($pid) = @_;
-	return split ' ', Libvirt::slurp("/proc/$pid/task/$pid/children");
+	return wait_until(60, sub { sidecar() =~ /"started_realtime_ns": [1-9]/ });
 }
 
 # What a command that was spawned has said.
-sub log_of { return Libvirt::slurp("$work/$_[0].txt") }
+sub log_of { return slurp("$work/$_[0].txt") }
 
 # --- what others see of it
 
@@ -164,9 +147,7 @@ sub journals { return map { s{.*/}{}r } glob "$work/run/sonde/*" }
 
 # Until no sonde works on a domain any more: its watchdog may still.
 sub wait_undone {
-	my $end = time + 20;
-	sleep 0.05 while journals() && time < $end;
-	return !journals();
+	return wait_until(20, sub { !journals() }, 0.05);
 }
 
 # Where the text lies is what --dry-run finds.
@@ -191,8 +172,7 @@ sub text_before { return $text{$_[0]}{bytes} }
 # Files of sondes that others run at this time, elsewhere on the machine, go away by themselves.
 sub lasting_files {
 	my @files = glob "/dev/shm/ua-sonde-*";
-	my $end = time + 5;
-	sleep 0.1 while (@files = grep { -e } @files) && time < $end;
+	wait_until(5, sub { !(@files = grep { -e } @files) });
 	return @files;
 }
 
@@ -207,7 +187,7 @@ sub leftovers {
 	my $now = text_of($name);
 	push @wrong, 'text differs: ' . GuestText::differences($now, text_before($name)) if $now ne text_before($name);
 	push @wrong, 'guest makes no progress' unless lives($name);
-	push @wrong, 'guest complains' if $libvirt->serial($name) =~ /WARNING:|BUG:|Oops|Call Trace|soft lockup|rcu.*stall/;
+	push @wrong, map { "guest complains: $_" } trouble($libvirt->serial($name), WARNINGS);
 	return @wrong;
 }
 

@@ -7,11 +7,15 @@ package Libvirt;
 
 use strict;
 use warnings;
-use Cwd qw(realpath);
+use File::Basename qw(dirname);
 use File::Copy qw(copy);
 use File::Path qw(make_path);
 use File::Temp qw(tempdir);
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep);
+
+use lib dirname(__FILE__) . '/../lib';
+use Files;
+use Process;
 
 use constant { NOBODY => 65534, URI => 'qemu:///session' };
 
@@ -87,7 +91,7 @@ sub wait_for {
 	alarm $seconds;
 	waitpid $pid, 0;
 	alarm 0;
-	return $? >> 8 || ($? & 127 ? 128 + ($? & 127) : 0);
+	return exit_status($?);
 }
 
 sub virsh {
@@ -100,12 +104,6 @@ sub virsh {
 sub sonde {
 	my ($self, $verb, @arguments) = @_;
 	return ("$self->{work}/sonde", $verb, '-c', URI, @arguments);
-}
-
-sub slurp {
-	open my $in, '<:raw', $_[0] or return '';
-	local $/;
-	return scalar(<$in>) // '';
 }
 
 # --- domains
@@ -131,7 +129,7 @@ sub domain {
 	my $line = '';
 	if ($option{line}) {
 		$line = "<serial type='pipe'><source path='$work/$name.line'/><target port='1'/></serial>";
-		system('mkfifo', '-m', '666', "$work/$name.line.in", "$work/$name.line.out") == 0 or die "mkfifo: $?";
+		run_or_die('mkfifo', '-m', '666', "$work/$name.line.in", "$work/$name.line.out");
 	}
 	my $more = join '', map { "<qemu:arg value='$_'/>" } @{$option{arguments} // []};
 	open my $xml, '>', "$work/$name.xml" or die $!;
@@ -155,12 +153,7 @@ sub serial { return slurp("$_[0]{work}/$_[1].serial") }
 # Wait until the guest has printed what matches; false if it does not in time.
 sub wait_serial {
 	my ($self, $name, $pattern, $seconds) = @_;
-	my $end = time + $seconds;
-	until ($self->serial($name) =~ $pattern) {
-		return 0 if time > $end;
-		sleep 0.1;
-	}
-	return 1;
+	return wait_until($seconds, sub { $self->serial($name) =~ $pattern });
 }
 
 sub tell {

@@ -5,14 +5,15 @@
 # in QEMU and in libvirtd, and what the guest says of it. ATTACHES (4): how often.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use List::Util qw(sum);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin;
 use AttachTest;
+use Files;
+use Process;
 
 use constant {
 	TREND_FROM => 50,      # attachments; fewer tell nothing of memory
@@ -24,9 +25,8 @@ my $attaches = $ENV{ATTACHES} // 4;
 # How many devices of ours it still has mapped; QEMU lets the last one go a little later.
 sub still_mapped {
 	my ($pid) = @_;
-	my $end = time + 10;
 	my $n;
-	sleep 0.1 while ($n = () = Libvirt::slurp("/proc/$pid/maps") =~ /ua-sonde/g) && time < $end;
+	wait_until(10, sub { !($n = () = slurp("/proc/$pid/maps") =~ /ua-sonde/g) });
 	return $n;
 }
 
@@ -34,15 +34,14 @@ sub still_mapped {
 sub size_of {
 	my ($pid) = @_;
 	my $descriptors = () = glob "/proc/$pid/fd/*";
-	my ($rss) = Libvirt::slurp("/proc/$pid/status") =~ /^RssAnon:\s+(\d+)/m;
+	my ($rss) = slurp("/proc/$pid/status") =~ /^RssAnon:\s+(\d+)/m;
 	return {descriptors => $descriptors, rss => $rss};
 }
 
 # The same when QEMU has let go what it keeps for a moment.
 sub settled {
 	my ($pid, $descriptors) = @_;
-	my $end = time + 10;
-	sleep 0.1 while size_of($pid)->{descriptors} > $descriptors && time < $end;
+	wait_until(10, sub { size_of($pid)->{descriptors} <= $descriptors });
 	return size_of($pid);
 }
 
@@ -90,14 +89,12 @@ sub test_stopped {
 }
 
 AttachTest::start();
-open my $rc, '>', "$work/busy.rc" or die $!;
-print $rc <<'RC';
+write_file("$work/busy.rc", <<'RC');
 head -c 1 /dev/random >/tmp/random
 (while true; do workload -n 100 >/dev/null; done) &
 n=0
 while true; do n=$((n + 1)); echo "tick $n" >/dev/ttyS0; usleep 500000; done
 RC
-close $rc;
 build_initrd("$work/initrd", "$work/busy.rc=/etc/rc");
 start_ticking('t', cpus => 2, tb_cache => 32);
 my (@qemu, @daemon);

@@ -5,15 +5,18 @@
 # against the guest's own trace events, one by one, pages included.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 use Time::HiRes qw(time);
 
-use lib dirname(realpath($0)), dirname(realpath($0)) . '/../guest';
+use lib $FindBin::RealBin, map { "$FindBin::RealBin/../$_" } qw(guest lib);
 use AttachTest;
+use Files;
 use GuestConfigs;
+use GuestLog;
 use OracleCheck;
+use Process;
+use Tree;
 
 use constant MEMORY_BYTES => 384 << 20;
 
@@ -28,11 +31,9 @@ sub guest_script {
 
 sub start_oracle {
 	my ($row, $iterations) = @_;
-	open my $rc, '>', "$work/oracle.rc" or die $!;
-	print $rc guest_script($row, $iterations);
-	close $rc;
+	write_file("$work/oracle.rc", guest_script($row, $iterations));
 	build_initrd("$work/oracle.cpio", "$work/oracle.rc=/etc/rc");
-	start_domain('o', kernel => "$build/kernels/$row->{kernel}/vmlinuz", initrd => "$work/oracle.cpio",
+	start_domain('o', kernel => kernel_image($row->{kernel}), initrd => "$work/oracle.cpio",
 		cpus => $row->{cpus}, machine => $row->{machine}, line => 1);
 	return $libvirt->wait_serial('o', qr/oracle-waits/, 300);
 }
@@ -41,8 +42,7 @@ sub start_oracle {
 sub save_events {
 	my ($pages) = $libvirt->serial('o') =~ /sonde-oracle: pages (0x\w+)/;
 	$libvirt->virsh('qemu-monitor-command', 'o', '--hmp', 'pmemsave 0 ' . MEMORY_BYTES . " \"$work/out/ram\"");
-	system("$build/tests/guest/oracle-extract $work/out/ram $pages > $work/guest-events") == 0
-		or die "oracle-extract: $?";
+	run_or_die("$build/tests/guest/oracle-extract $work/out/ram $pages > $work/guest-events");
 	unlink "$work/out/ram";
 }
 
@@ -74,18 +74,18 @@ sub check_row {
 	trace_workload($row, $name, $iterations) or diag(log_of('oracle'));
 	save_events();
 	OracleCheck::check_events(name => $name, build => $build, guest => "$work/guest-events",
-		kernel => "$build/kernels/$row->{kernel}/vmlinuz", trace => trace_dir(), out => $work,
+		kernel => kernel_image($row->{kernel}), trace => trace_dir(), out => $work,
 		cpus => $row->{cpus}, min_events => $row->{min_events} * $scale);
 	my ($allocs, $frees, $lost) = report();
 	is($lost, 0, sprintf '%s: nothing lost of %d', $name, $allocs + $frees);
-	unlike($libvirt->serial('o'), qr/WARNING:|BUG:|Oops|Call Trace|soft lockup|rcu.*stall/, "$name: guest log clean");
+	is_deeply([trouble($libvirt->serial('o'), WARNINGS)], [], "$name: guest log clean");
 	system('rm', '-r', "$work/records");
 	$libvirt->destroy('o');
 	unlink map { "$work/o.line.$_" } qw(in out);
 }
 
 AttachTest::start();
-my @rows = GuestConfigs::rows(dirname(realpath($0)) . '/configs');
+my @rows = GuestConfigs::rows("$FindBin::RealBin/configs");
 my $on_kvm = ($ENV{DOMAIN_TYPE} // '') eq 'kvm';
 @rows = grep { ($_->{when} eq 'kvm') == $on_kvm } @rows;
 @rows = grep { $_->{when} ne 'long' || $ENV{LONG} } @rows unless $ENV{GUEST};

@@ -5,37 +5,29 @@
 
 use strict;
 use warnings;
-use Cwd qw(getcwd realpath);
-use File::Basename qw(dirname);
 use File::Temp qw(tempdir);
+use FindBin;
 use Test::More;
-use Time::HiRes qw(sleep time);
 
-my $tree = realpath(dirname($0) . "/../..");
+use lib "$FindBin::RealBin/../lib";
+use Files;
+use Process;
+use Tree;
+
 my $kvm_host = "$tree/tests/testbed/kvm-host";
 my $work = tempdir("kvm-host-t-XXXXXX", TMPDIR => 1, CLEANUP => 1);
 chdir $work or die "$work: $!";
 
-sub read_file {
-	open(my $file, "<", $_[0]) or return undef;
-	local $/;
-	return <$file> // "";
-}
-
 # Run with a shell script as the command; returns status, output, error output.
 sub host {
 	my ($options, $script) = @_;
-	open(my $file, ">", "$work/script") or die "$work/script: $!";
-	print $file $script;
-	close $file;
+	write_file("$work/script", $script);
 	system("\Q$kvm_host\E $options -- sh ./script <in >out 2>err");
-	return ($? >> 8, read_file("$work/out"), read_file("$work/err"));
+	return ($? >> 8, slurp("$work/out"), slurp("$work/err"));
 }
 
 sub test_streams {
-	open(my $in, ">", "$work/in");
-	print $in map { "line $_\n" } 1 .. 50000;
-	close $in;
+	write_file("$work/in", map { "line $_\n" } 1 .. 50000);
 	my ($status, $out, $err) = host("", <<'END');
 echo to-stderr >&2
 [ -c /dev/kvm ] && echo kvm
@@ -53,9 +45,9 @@ END
 	my ($head, $zs, $rest) = $out =~ /^(.*?\n)(z+)(.*)$/s;
 	is($head, "kvm\n$work\n0\n1002\n1\n2\n3\n", "KVM, directory, kvm statistics, two CPUs");
 	is(length $zs, 3_000_000, "megabytes of output");
-	ok($rest eq read_file("$work/in"), "standard input");
-	is(read_file("$work/written"), "shared\n", "file written for the build machine");
-	truncate("$work/in", 0);
+	ok($rest eq slurp("$work/in"), "standard input");
+	is(slurp("$work/written"), "shared\n", "file written for the build machine");
+	write_file("$work/in");
 }
 
 # A shell cannot undo an ignored SIGINT, so tests of Ctrl-C would be void.
@@ -69,7 +61,6 @@ $tree/tests/testbed/kvm-host --help | head -n 1
 sleep 1000 &
 exit 200
 END
-	my $build = realpath($ENV{O} // "$tree/build");
 	is($status, 200, "status does not wait for what runs in the background");
 	like($out, qr/^two  words'"\n\Q$build\E\ncaught\nread-only\nusage: kvm-host/,
 		"environment, PATH, SIGINT, read-only root, the tree");
@@ -96,11 +87,6 @@ sub test_failures {
 	is(system("\Q$kvm_host\E 2>err") >> 8, 2, "no command");
 }
 
-sub children_of {
-	my ($pid) = @_;
-	return split " ", read_file("/proc/$pid/task/$pid/children") // "";
-}
-
 sub test_killed {
 	my ($signal) = @_;
 	my $pid = fork();
@@ -109,20 +95,17 @@ sub test_killed {
 		open(STDERR, ">", "/dev/null");
 		exec $kvm_host, "--", "sleep", "100";
 	}
-	my ($qemu, $until) = (undef, time() + 30);
-	until ($qemu || time() > $until) {
-		sleep 0.1;
-		($qemu) = grep { (readlink("/proc/$_/exe") // "") =~ /qemu/ } children_of($pid);
-	}
+	my $qemu = wait_until(30, sub {
+		(grep { (readlink("/proc/$_/exe") // "") =~ /qemu/ } children_of($pid))[0]
+	});
 	kill $signal => $pid;
 	waitpid($pid, 0);
 	my $status = $?;
-	sleep 0.1 while $qemu && -e "/proc/$qemu/exe" && time() < $until;
-	ok($qemu && !-e "/proc/$qemu/exe", "QEMU ends with kvm-host on SIG$signal");
+	ok($qemu && wait_until(30, sub { !-e "/proc/$qemu/exe" }), "QEMU ends with kvm-host on SIG$signal");
 	return $status;
 }
 
-truncate("$work/in", 0) if open(my $empty, ">", "$work/in");
+write_file("$work/in");
 test_streams();
 test_environment();
 test_icount();

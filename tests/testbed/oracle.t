@@ -6,37 +6,27 @@
 
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
 use File::Temp qw(tempdir);
-use IO::Socket::UNIX;
+use FindBin;
 use Test::More;
+
+use lib "$FindBin::RealBin/../lib", "$FindBin::RealBin/../guest";
+use GuestConfigs;
+use Process;
+use Qmp;
+use Testbed;
+use Tree;
 
 use constant { CPUS => 4, MEMORY_MIB => 512, ITERATIONS => 400, TIME_LIMIT => 300 };
 use constant { BEGIN_BYTES => 4812, END_BYTES => 5212 };    # tests/workload/README.md
 
-my $tree = realpath(dirname($0) . "/../..");
-my $build = $ENV{O} // "$tree/build";
 my $work = tempdir("oracle-XXXXXX", TMPDIR => 1, CLEANUP => 1);
 
-sub run_or_die { system(@_) == 0 or die "@_: status $?\n"; }
-
 sub build_programs {
-	run_or_die("$tree/tests/testbed/build-initrd", "$work/initrd");
+	build_initrd("$work/initrd");
 	run_or_die($ENV{CC} // "gcc", qw(-std=gnu11 -D_GNU_SOURCE -O2), "-I$tree", "-o",
 		"$work/oracle-extract", "$tree/tests/workload/oracle-extract.c",
 		map { "$tree/$_" } qw(tests/lib/event-format.c tests/lib/ring-buffer.c formats/error.c));
-}
-
-# Over QMP; waits until it is done.
-sub monitor_command {
-	my ($monitor, $command) = @_;
-	print $monitor "$command\n";
-	while (<$monitor>) {
-		return if /"return"/;
-		die "$command: $_" if /"error"/;
-	}
-	die "$command: no answer\n";
 }
 
 # Boot, wait until the oracle says where its result is, save the guest's memory to $work/ram.
@@ -55,11 +45,8 @@ sub trace_guest {
 		last if ($gpa) = /sonde-oracle: pages (0x[0-9a-f]+)/;
 	}
 	if ($gpa) {
-		my $monitor = IO::Socket::UNIX->new($socket) or die "$socket: $!";
-		$monitor->autoflush(1);
-		monitor_command($monitor, '{"execute": "qmp_capabilities"}');
-		monitor_command($monitor, sprintf('{"execute": "pmemsave", "arguments": ' .
-			'{"val": 0, "size": %d, "filename": "%s"}}', MEMORY_MIB << 20, "$work/ram"));
+		Qmp->connect($socket, TIME_LIMIT)->ask("pmemsave", val => 0, size => MEMORY_MIB << 20,
+			filename => "$work/ram");
 	}
 	kill KILL => $pid;
 	close $console;
@@ -93,10 +80,8 @@ sub check_events {
 }
 
 build_programs();
-for my $name (split " ", $ENV{GUEST} // "5.10 6.1 6.12") {
-	my $kernel = `\Q$tree\E/tests/testbed/fetch-kernel \Q$name\E`;
-	chomp $kernel;
-	my $gpa = $kernel && trace_guest($kernel);
+for my $name (GuestConfigs::kernels(qw(5.10 6.1 6.12))) {
+	my $gpa = trace_guest(fetch_kernel($name));
 	ok($gpa, "$name: guest traced");
 	check_events($name, $gpa) if $gpa;
 }

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Processes, and waiting for what they do.
+package Process;
+
+use strict;
+use warnings;
+use Exporter qw(import);
+use Time::HiRes qw(sleep time);
+use Files;
+
+our @EXPORT = qw(run_or_die exit_status children_of wait_until);
+
+sub run_or_die {
+	my (@command) = @_;
+	system(@command) == 0 or die "@command: status ", exit_status($?), "\n";
+}
+
+# What a shell makes of a status of wait().
+sub exit_status {
+	my ($status) = @_;
+	return $status & 127 ? 128 + ($status & 127) : $status >> 8;
+}
+
+sub children_of {
+	my ($pid) = @_;
+	return split ' ', slurp("/proc/$pid/task/$pid/children");
+}
+
+# Look every $pause seconds (0.1) until $look returns something true, for $seconds. Returns what it
+# returned at last.
+sub wait_until {
+	my ($seconds, $look, $pause) = @_;
+	my $end = time + $seconds;
+	my $found;
+	until ($found = $look->()) {
+		last if time > $end;
+		sleep($pause // 0.1);
+	}
+	return $found;
+}
+
+1;

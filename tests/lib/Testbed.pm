@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The programs of tests/testbed.
+package Testbed;
+
+use strict;
+use warnings;
+use Exporter qw(import);
+use Process;
+use Tree;
+
+our @EXPORT = qw(on_kvm_host build_initrd fetch_kernel);
+
+# Run a command on the KVM host, with what was built writable; returns its exit status. Limits: timeout
+# in seconds, mem in MiB. It has one CPU: see "Guest tests" in tests/README.md.
+sub on_kvm_host {
+	my ($limits, @command) = @_;
+	my %limit = (mem => 1024, %$limits);
+	system("$tree/tests/testbed/kvm-host", '--cpus', 1, '--share', $build,
+		map({ ("--$_", $limit{$_}) } sort keys %limit), '--', @command);
+	return exit_status($?);
+}
+
+# Files are FILE=TARGET.
+sub build_initrd {
+	my ($to, @files) = @_;
+	run_or_die("$tree/tests/testbed/build-initrd", $to, @files);
+}
+
+# The folder of a kernel, which is fetched if it is not there.
+sub fetch_kernel {
+	my ($version) = @_;
+	chomp(my $folder = `O=\Q$build\E \Q$tree\E/tests/testbed/fetch-kernel \Q$version\E`);
+	$? == 0 or die "no kernel $version\n";
+	return $folder;
+}
+
+1;
