@@ -101,15 +101,42 @@ int cli_unknown_option(const char *verb, const char *word, const struct option *
 	const char *names[MAX_OPTIONS + 1], *near;
 	size_t n = 0;
 
-	if (strncmp(word, "--", 2))
-		return cli_usage(verb, "unknown option -%c; see 'sonde %s --help'", optopt, verb);
-	for (; options[n].name && n < MAX_OPTIONS; n++)
+	for (; n < MAX_OPTIONS && options[n].name; n++) {
+		if (optopt && options[n].val == optopt)
+			return cli_usage(verb, "--%s takes no value", options[n].name);
 		names[n] = options[n].name;
+	}
 	names[n] = NULL;
+	/* getopt_long() sets it to 0 at a long one that it does not know. */
+	if (optopt)
+		return cli_usage(verb, "unknown option -%c; see 'sonde %s --help'", optopt, verb);
 	near = cli_nearest(word + 2, names);
 	if (!near)
 		return cli_usage(verb, "unknown option %s; see 'sonde %s --help'", word, verb);
 	return cli_usage(verb, "unknown option %s: did you mean --%s?", word, near);
+}
+
+int cli_parse_options(const struct cli_syntax *syntax, int argc, char **argv, void *options)
+{
+	int option, ret = CLI_OK;
+
+	optind = 0; /* start afresh, whatever was parsed before */
+	opterr = 0;
+	while (!ret &&
+	       (option = getopt_long(argc, argv, syntax->shorts, syntax->longs, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(syntax->help, stdout);
+			return 1 + cli_flush(syntax->verb);
+		}
+		if (option == '?')
+			ret = cli_unknown_option(syntax->verb, argv[optind - 1], syntax->longs);
+		else if (option == ':')
+			ret = cli_usage(syntax->verb, "%s needs a value; see 'sonde %s --help'",
+					argv[optind - 1], syntax->verb);
+		else
+			ret = syntax->apply(options, option, optarg);
+	}
+	return ret ? 1 + ret : 0;
 }
 
 int cli_parse_choice(const char *verb, const char *option, const char *text, const char *first,
@@ -119,6 +146,16 @@ int cli_parse_choice(const char *verb, const char *option, const char *text, con
 	if (*is_second || !strcmp(text, first))
 		return 0;
 	return cli_usage(verb, "%s takes %s or %s, not '%s'", option, first, second, text);
+}
+
+int cli_flush(const char *verb)
+{
+	struct error err;
+
+	if (!fflush(stdout) && !ferror(stdout))
+		return CLI_OK;
+	error_set(&err, EIO, "cannot write to standard output");
+	return cli_error(verb, &err);
 }
 
 bool cli_colour(FILE *stream)

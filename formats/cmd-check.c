@@ -8,39 +8,34 @@
 #include "formats/cli.h"
 #include "formats/trace-text.h"
 
-static const char usage[] = "usage: sonde check [--json] DIR\n"
-			    "\n"
-			    "Look for errors in the trace DIR. Exit status 1 if there are any.\n"
-			    "\n"
-			    "  -j, --json  print JSON\n"
-			    "  -h, --help  print this\n";
+static const char verb[] = "check";
+
+static const char help[] = "usage: sonde check [--json] DIR\n"
+			   "\n"
+			   "Look for errors in the trace DIR. Exit status 1 if there are any.\n"
+			   "\n"
+			   "  -j, --json  print JSON\n"
+			   "  -h, --help  print this\n";
 
 struct options {
-	bool json, help;
+	bool json;
 };
 
-static int parse_options(int argc, char **argv, struct options *options)
-{
-	static const struct option longs[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	int c;
+static const struct option long_options[] = {
+	{"json", no_argument, NULL, 'j'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
 
-	opterr = 0;
-	optind = 0;
-	while ((c = getopt_long(argc, argv, "jh", longs, NULL)) != -1) {
-		if (c == '?')
-			return cli_usage("check", "unknown option %s; see sonde check --help",
-					 argv[optind - 1]);
-		options->json = options->json || c == 'j';
-		options->help = options->help || c == 'h';
-	}
-	if (!options->help && optind != argc - 1)
-		return cli_usage("check", "name one trace directory; see sonde check --help");
+static int apply_option(void *arg, int option, const char *value)
+{
+	(void)option;
+	(void)value;
+	((struct options *)arg)->json = true;
 	return CLI_OK;
 }
+
+static const struct cli_syntax syntax = {verb, help, ":jh", long_options, apply_option};
 
 static struct check *create_check(const struct trace_reader *reader)
 {
@@ -72,10 +67,10 @@ static int print_check(const struct options *options, const struct check *check,
 	int ret;
 
 	if (options->json) {
-		ret = text_print_json("check", check_json(check, reader));
+		ret = text_print_json(verb, check_json(check, reader));
 	} else {
 		check_print_text(stdout, check, reader);
-		ret = text_flush("check");
+		ret = cli_flush(verb);
 	}
 	return ret ? ret : check_count(check, CHECK_ERROR) ? CLI_FAILED : CLI_OK;
 }
@@ -94,7 +89,7 @@ static int check_trace(const struct options *options, const char *dir)
 		if (ret)
 			error_prefix(&err, "%s: ", dir);
 	}
-	ret = ret ? cli_error("check", &err) : print_check(options, check, reader);
+	ret = ret ? cli_error(verb, &err) : print_check(options, check, reader);
 	check_destroy(check);
 	trace_reader_close(reader);
 	return ret;
@@ -103,13 +98,11 @@ static int check_trace(const struct options *options, const char *dir)
 int cmd_check(int argc, char **argv)
 {
 	struct options options = {0};
-	int ret = parse_options(argc, argv, &options);
+	int ret = cli_parse_options(&syntax, argc, argv, &options);
 
 	if (ret)
-		return ret;
-	if (options.help) {
-		fputs(usage, stdout);
-		return text_flush("check");
-	}
+		return ret - 1;
+	if (optind != argc - 1)
+		return cli_usage(verb, "name one trace directory; see 'sonde check --help'");
 	return check_trace(&options, argv[optind]);
 }

@@ -9,7 +9,7 @@
 
 static const char verb[] = "convert";
 
-static const char usage[] =
+static const char help[] =
 	"usage: sonde convert DIR --to FORMAT -o OUT\n"
 	"\n"
 	"Write the trace DIR once more, in another format, to the new directory OUT.\n"
@@ -24,7 +24,6 @@ static const char usage[] =
 struct options {
 	const char *source, *output;
 	int encoding; /* -1: not given */
-	bool help;
 };
 
 static int set_encoding(struct options *options, const char *word)
@@ -41,53 +40,34 @@ static int set_encoding(struct options *options, const char *word)
 	return cli_usage(verb, "--to takes ctf or kmemtrace, not '%s'", word);
 }
 
-static int apply_option(struct options *options, int c, const char *word)
+static int apply_option(void *arg, int option, const char *value)
 {
-	switch (c) {
-	case 't':
-		return set_encoding(options, optarg);
-	case 'o':
-		options->output = optarg;
-		return CLI_OK;
-	case 'h':
-		options->help = true;
-		return CLI_OK;
-	case ':':
-		return cli_usage(verb, "%s needs a value; see sonde convert --help", word);
-	}
-	return cli_usage(verb, "unknown option %s; see sonde convert --help", word);
+	struct options *options = arg;
+
+	if (option == 't')
+		return set_encoding(options, value);
+	options->output = value;
+	return CLI_OK;
 }
+
+static const struct option long_options[] = {
+	{"to", required_argument, NULL, 't'},
+	{"output", required_argument, NULL, 'o'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+static const struct cli_syntax syntax = {verb, help, ":t:o:h", long_options, apply_option};
 
 static int check_options(const struct options *options, int nr_operands)
 {
 	if (nr_operands != 1)
-		return cli_usage(verb, "name one trace directory; see sonde convert --help");
+		return cli_usage(verb, "name one trace directory; see 'sonde convert --help'");
 	if (options->encoding < 0)
 		return cli_usage(verb, "convert to what? add --to ctf or --to kmemtrace");
 	if (!options->output)
 		return cli_usage(verb, "where to? add -o OUT");
 	return CLI_OK;
-}
-
-static int parse_options(int argc, char **argv, struct options *options)
-{
-	static const struct option longs[] = {
-		{"to", required_argument, NULL, 't'},
-		{"output", required_argument, NULL, 'o'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	int c, ret = CLI_OK;
-
-	opterr = 0;
-	optind = 0;
-	while (!ret && (c = getopt_long(argc, argv, ":t:o:h", longs, NULL)) != -1)
-		ret = apply_option(options, c, argv[optind - 1]);
-	if (!ret && !options->help)
-		ret = check_options(options, argc - optind);
-	if (!ret && !options->help)
-		options->source = argv[optind];
-	return ret;
 }
 
 static void print_result(const struct options *options, const struct convert_result *result)
@@ -127,13 +107,13 @@ static int convert(const struct options *options)
 int cmd_convert(int argc, char **argv)
 {
 	struct options options = {.encoding = -1};
-	int ret = parse_options(argc, argv, &options);
+	int ret = cli_parse_options(&syntax, argc, argv, &options);
 
 	if (ret)
+		return ret - 1;
+	ret = check_options(&options, argc - optind);
+	if (ret)
 		return ret;
-	if (options.help) {
-		fputs(usage, stdout);
-		return text_flush(verb);
-	}
+	options.source = argv[optind];
 	return convert(&options);
 }

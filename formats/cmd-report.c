@@ -11,7 +11,9 @@
 
 enum { DEFAULT_TOP = 25 }; /* in text: a screenful */
 
-static const char usage[] =
+static const char verb[] = "report";
+
+static const char help[] =
 	"usage: sonde report [OPTION]... DIR\n"
 	"\n"
 	"Show who allocated how much memory in the trace DIR.\n"
@@ -31,7 +33,7 @@ static const char *const type_names[] = {"kmalloc", "cache", "pages", NULL};
 
 struct options {
 	int by, sort, type;
-	bool json, has_top, help;
+	bool json, has_top;
 	uint64_t top;
 };
 
@@ -46,11 +48,10 @@ static int choose(const char *option, const char *word, const char *const *names
 	}
 	nearest = cli_nearest(word, names);
 	if (nearest)
-		cli_usage("report", "--%s: unknown word '%s'; did you mean '%s'?", option, word,
+		cli_usage(verb, "--%s: unknown word '%s'; did you mean '%s'?", option, word,
 			  nearest);
 	else
-		cli_usage("report", "--%s: unknown word '%s'; see sonde report --help", option,
-			  word);
+		cli_usage(verb, "--%s: unknown word '%s'; see 'sonde report --help'", option, word);
 	return -1;
 }
 
@@ -59,57 +60,42 @@ static int set_top(struct options *options, const char *text)
 	options->has_top = true;
 	if (!cli_parse_u64(text, 0, UINT64_MAX, &options->top))
 		return CLI_OK;
-	return cli_usage("report", "--top: '%s' is not a number", text);
+	return cli_usage(verb, "--top: '%s' is not a number", text);
 }
 
-static int apply_option(struct options *options, int c, const char *word)
+static int apply_option(void *arg, int option, const char *value)
 {
-	switch (c) {
+	struct options *options = arg;
+
+	switch (option) {
 	case 'b':
-		options->by = choose("by", optarg, by_names);
+		options->by = choose("by", value, by_names);
 		return options->by < 0 ? CLI_USAGE : CLI_OK;
 	case 's':
-		options->sort = choose("sort", optarg, sort_names);
+		options->sort = choose("sort", value, sort_names);
 		return options->sort < 0 ? CLI_USAGE : CLI_OK;
 	case 't':
-		options->type = choose("type", optarg, type_names);
+		options->type = choose("type", value, type_names);
 		return options->type < 0 ? CLI_USAGE : CLI_OK;
 	case 'n':
-		return set_top(options, optarg);
-	case 'j':
+		return set_top(options, value);
+	default:
 		options->json = true;
 		return CLI_OK;
-	case ':':
-		return cli_usage("report", "%s needs a value; see sonde report --help", word);
 	}
-	return cli_usage("report", "unknown option %s; see sonde report --help", word);
 }
 
-static int parse_options(int argc, char **argv, struct options *options)
-{
-	static const struct option longs[] = {
-		{"by", required_argument, NULL, 'b'},
-		{"sort", required_argument, NULL, 's'},
-		{"top", required_argument, NULL, 'n'},
-		{"type", required_argument, NULL, 't'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	int c, ret = CLI_OK;
+static const struct option long_options[] = {
+	{"by", required_argument, NULL, 'b'},
+	{"sort", required_argument, NULL, 's'},
+	{"top", required_argument, NULL, 'n'},
+	{"type", required_argument, NULL, 't'},
+	{"json", no_argument, NULL, 'j'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
 
-	opterr = 0;
-	optind = 0;
-	while (!ret && (c = getopt_long(argc, argv, ":b:s:n:t:jh", longs, NULL)) != -1) {
-		if (c == 'h')
-			options->help = true;
-		else
-			ret = apply_option(options, c, argv[optind - 1]);
-	}
-	if (!ret && !options->help && optind != argc - 1)
-		ret = cli_usage("report", "name one trace directory; see sonde report --help");
-	return ret;
-}
+static const struct cli_syntax syntax = {verb, help, ":b:s:n:t:jh", long_options, apply_option};
 
 static int analyse(struct trace_reader *reader, struct analysis *analysis, struct error *err)
 {
@@ -137,9 +123,9 @@ static int print_report(const struct options *options, const struct trace_reader
 		analysis_sort(analysis, (enum analysis_sort)options->sort, &report.groups);
 	report.nr_shown = top && top < report.nr_groups ? (size_t)top : report.nr_groups;
 	if (options->json)
-		return text_print_json("report", report_json(&report));
+		return text_print_json(verb, report_json(&report));
 	report_print_text(stdout, &report);
-	return text_flush("report");
+	return cli_flush(verb);
 }
 
 static int report_trace(const struct options *options, const char *dir)
@@ -156,7 +142,7 @@ static int report_trace(const struct options *options, const char *dir)
 		if (ret)
 			error_prefix(&err, "%s: ", dir);
 	}
-	ret = ret ? cli_error("report", &err) : print_report(options, reader, analysis);
+	ret = ret ? cli_error(verb, &err) : print_report(options, reader, analysis);
 	analysis_destroy(analysis);
 	trace_reader_close(reader);
 	return ret;
@@ -165,13 +151,11 @@ static int report_trace(const struct options *options, const char *dir)
 int cmd_report(int argc, char **argv)
 {
 	struct options options = {.sort = ANALYSIS_SORT_BYTES, .type = ANALYSIS_ALL_TYPES};
-	int ret = parse_options(argc, argv, &options);
+	int ret = cli_parse_options(&syntax, argc, argv, &options);
 
 	if (ret)
-		return ret;
-	if (options.help) {
-		fputs(usage, stdout);
-		return text_flush("report");
-	}
+		return ret - 1;
+	if (optind != argc - 1)
+		return cli_usage(verb, "name one trace directory; see 'sonde report --help'");
 	return report_trace(&options, argv[optind]);
 }

@@ -230,16 +230,6 @@ json_t *text_json_cuts(const struct trace_reader *reader)
 	return array;
 }
 
-int text_flush(const char *verb)
-{
-	struct error err;
-
-	if (!fflush(stdout) && !ferror(stdout))
-		return CLI_OK;
-	error_set(&err, EIO, "cannot write to standard output");
-	return cli_error(verb, &err);
-}
-
 int text_print_json(const char *verb, json_t *root)
 {
 	struct error err;
@@ -251,5 +241,5 @@ int text_print_json(const char *verb, json_t *root)
 	json_dumpf(root, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
 	putchar('\n');
 	json_decref(root);
-	return text_flush(verb);
+	return cli_flush(verb);
 }

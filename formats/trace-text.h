@@ -49,9 +49,6 @@ json_t *text_json_address(uint64_t address);
 /* An array of {"file", "records", "expected_records", "ignored_bytes"}, one for each cut stream. */
 json_t *text_json_cuts(const struct trace_reader *reader);
 
-/* Flush standard output. Returns an exit status, having told of a failure. */
-int text_flush(const char *verb);
-
 /* Print a JSON value with a newline. Consumes it. Returns an exit status; NULL is a failure. */
 int text_print_json(const char *verb, json_t *root);
 

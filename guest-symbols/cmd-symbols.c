@@ -9,7 +9,9 @@
 #include "formats/trace-text.h"
 #include "guest-symbols/symbols-print.h"
 
-static const char usage[] =
+static const char verb[] = "symbols";
+
+static const char help[] =
 	"usage: sonde symbols -k KERNEL [--system-map FILE] [--json] [NAME...]\n"
 	"\n"
 	"Show what a kernel image tells about itself, or look up symbol NAMEs in it.\n"
@@ -23,39 +25,31 @@ enum { MAX_SYSTEM_MAP = 64 << 20 };
 
 struct options {
 	const char *kernel, *system_map;
-	bool json, help;
+	bool json;
 };
 
-static int parse_options(int argc, char **argv, struct options *options)
-{
-	static const struct option longs[] = {
-		{"kernel", required_argument, NULL, 'k'},
-		{"system-map", required_argument, NULL, 'S'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	int c;
+static const struct option long_options[] = {
+	{"kernel", required_argument, NULL, 'k'},
+	{"system-map", required_argument, NULL, 'S'},
+	{"json", no_argument, NULL, 'j'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
 
-	opterr = 0;
-	optind = 0;
-	while ((c = getopt_long(argc, argv, ":k:S:jh", longs, NULL)) != -1) {
-		if (c == ':' || c == '?')
-			return cli_usage("symbols", "%s %s; see sonde symbols --help",
-					 c == ':' ? "argument missing for option"
-						  : "unknown option",
-					 argv[optind - 1]);
-		if (c == 'k')
-			options->kernel = optarg;
-		if (c == 'S')
-			options->system_map = optarg;
-		options->json = options->json || c == 'j';
-		options->help = options->help || c == 'h';
-	}
-	if (!options->help && !options->kernel)
-		return cli_usage("symbols", "which kernel? -k KERNEL; see sonde symbols --help");
+static int apply_option(void *arg, int option, const char *value)
+{
+	struct options *options = arg;
+
+	if (option == 'k')
+		options->kernel = value;
+	else if (option == 'S')
+		options->system_map = value;
+	else
+		options->json = true;
 	return CLI_OK;
 }
+
+static const struct cli_syntax syntax = {verb, help, ":k:S:jh", long_options, apply_option};
 
 static int read_map(FILE *in, struct symbol_table **out, struct error *err)
 {
@@ -111,7 +105,7 @@ static int show(const struct options *options, char *const *names)
 	int ret = load(options, &file, &image, &err);
 
 	if (ret)
-		ret = cli_error("symbols", &err);
+		ret = cli_error(verb, &err);
 	else if (options->json)
 		ret = symbols_print_json(file, image, names);
 	else
@@ -124,13 +118,11 @@ static int show(const struct options *options, char *const *names)
 int cmd_symbols(int argc, char **argv)
 {
 	struct options options = {0};
-	int ret = parse_options(argc, argv, &options);
+	int ret = cli_parse_options(&syntax, argc, argv, &options);
 
 	if (ret)
-		return ret;
-	if (options.help) {
-		fputs(usage, stdout);
-		return text_flush("symbols");
-	}
+		return ret - 1;
+	if (!options.kernel)
+		return cli_usage(verb, "which kernel? -k KERNEL; see 'sonde symbols --help'");
 	return show(&options, argv + optind);
 }

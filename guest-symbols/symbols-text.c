@@ -111,6 +111,6 @@ int symbols_print_text(const struct kernel_file *file, const struct kernel_image
 	}
 	for (; *names; names++)
 		all = print_name(image->symbols, *names) && all;
-	ret = text_flush("symbols");
+	ret = cli_flush("symbols");
 	return ret ? ret : all ? CLI_OK : CLI_FAILED;
 }

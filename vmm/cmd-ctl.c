@@ -139,34 +139,41 @@ static int run(const char *path, unsigned int timeout_ms, bool json, char *const
 	return status;
 }
 
+struct options {
+	bool json;
+	uint64_t timeout_s;
+};
+
+static const struct option long_options[] = {
+	{"help", no_argument, NULL, 'h'},
+	{"json", no_argument, NULL, 'j'},
+	{"timeout", required_argument, NULL, 't'},
+	{NULL, 0, NULL, 0},
+};
+
+static int apply_option(void *arg, int option, const char *value)
+{
+	struct options *options = arg;
+
+	if (option == 'j')
+		options->json = true;
+	else if (cli_parse_u64(value, 1, TIMEOUT_MAX_S, &options->timeout_s))
+		return cli_usage("ctl", "--timeout takes 1 to %d seconds, not '%s'", TIMEOUT_MAX_S,
+				 value);
+	return CLI_OK;
+}
+
+static const struct cli_syntax syntax = {"ctl", help_text, ":h", long_options, apply_option};
+
 int cmd_ctl(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"help", no_argument, NULL, 'h'},
-		{"json", no_argument, NULL, 'j'},
-		{"timeout", required_argument, NULL, 't'},
-		{0},
-	};
-	uint64_t timeout_s = TIMEOUT_DEFAULT_S;
-	bool json = false;
-	int option;
+	struct options options = {.timeout_s = TIMEOUT_DEFAULT_S};
+	int ret = cli_parse_options(&syntax, argc, argv, &options);
 
-	opterr = 0;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
-		if (option == 'h')
-			return fputs(help_text, stdout) < 0 ? CLI_FAILED : CLI_OK;
-		if (option == 'j')
-			json = true;
-		else if (option != 't')
-			return cli_usage("ctl", "unknown option or missing value: '%s'; see --help",
-					 argv[optind - 1]);
-		else if (cli_parse_u64(optarg, 1, TIMEOUT_MAX_S, &timeout_s))
-			return cli_usage("ctl", "--timeout takes 1 to %d seconds, not '%s'",
-					 TIMEOUT_MAX_S, optarg);
-	}
+	if (ret)
+		return ret - 1;
 	if (optind == argc)
 		return cli_usage("ctl", "which SOCKET? usage: sonde ctl SOCKET [COMMAND...]");
-	return run(argv[optind], (unsigned int)timeout_s * 1000, json, argv + optind + 1,
-		   (size_t)(argc - optind - 1));
+	return run(argv[optind], (unsigned int)options.timeout_s * 1000, options.json,
+		   argv + optind + 1, (size_t)(argc - optind - 1));
 }

@@ -10,6 +10,9 @@ static const char verb[] = "doctor";
 
 static const char help[] = "usage: sonde doctor [--json]\n"
 			   "Say whether this machine can run guests, and what to do if not.\n"
+			   "\n"
+			   "      --json  print JSON\n"
+			   "\n"
 			   "Exit status: 0 it can, 1 it cannot, 2 usage.\n";
 
 static const struct option long_options[] = {
@@ -99,24 +102,24 @@ static void print_text(const struct findings *f)
 		printf("This machine cannot run guests: %s\n", f->problem.text);
 }
 
+static int apply_option(void *json, int option, const char *value)
+{
+	(void)option;
+	(void)value;
+	*(bool *)json = true;
+	return CLI_OK;
+}
+
+static const struct cli_syntax syntax = {verb, help, "+:h", long_options, apply_option};
+
 int cmd_doctor(int argc, char **argv)
 {
 	struct findings findings = {.kvm = {.fd = -1, .vm_fd = -1}};
 	bool json = false;
-	int option;
+	int ret = cli_parse_options(&syntax, argc, argv, &json);
 
-	optind = 0; /* start afresh, whatever was parsed before */
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+h", long_options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(help, stdout);
-			return CLI_OK;
-		}
-		if (option != 'j')
-			return cli_usage(verb, "unknown option %s; see 'sonde doctor --help'",
-					 argv[optind - 1]);
-		json = true;
-	}
+	if (ret)
+		return ret - 1;
 	if (optind < argc)
 		return cli_usage(verb, "unexpected argument '%s'", argv[optind]);
 	examine(&findings);

@@ -37,24 +37,24 @@ static void tell(const char *domain, const struct libvirt_recovery *r)
 		       r->foreign);
 }
 
+static int apply_option(void *uri, int option, const char *value)
+{
+	(void)option;
+	*(const char **)uri = value;
+	return CLI_OK;
+}
+
+static const struct cli_syntax syntax = {verb, help, ":c:h", long_options, apply_option};
+
 int cmd_recover(int argc, char **argv)
 {
 	struct libvirt_recovery recovery;
 	const char *uri = NULL;
 	struct error err;
-	int option;
+	int ret = cli_parse_options(&syntax, argc, argv, &uri);
 
-	optind = 0;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":c:h", long_options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(help, stdout);
-			return CLI_OK;
-		}
-		if (option != 'c')
-			return cli_usage(verb, "see 'sonde recover --help'");
-		uri = optarg;
-	}
+	if (ret)
+		return ret - 1;
 	if (optind + 1 != argc)
 		return cli_usage(verb, "name one domain; see 'sonde recover --help'");
 	if (libvirt_recover(uri, argv[optind], 0, &recovery, &err))

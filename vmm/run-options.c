@@ -199,29 +199,31 @@ static int parse_value(struct run_options *options, int option, const char *text
 	}
 }
 
-static int parse_option(struct run_options *options, int option, char **argv)
+static int apply_option(void *arg, int option, const char *value)
 {
+	struct run_options *options = arg;
+
 	switch (option) {
 	case 'k':
-		options->vm.kernel = optarg;
+		options->vm.kernel = value;
 		return 0;
 	case 'i':
-		options->vm.initrd = optarg;
+		options->vm.initrd = value;
 		return 0;
 	case 'o':
-		options->output = optarg;
+		options->output = value;
 		return 0;
 	case 'p':
-		return set_cmdline(options, optarg, false);
+		return set_cmdline(options, value, false);
 	case OPT_APPEND:
-		return set_cmdline(options, optarg, true);
+		return set_cmdline(options, value, true);
 	case OPT_TRACE:
-		return add_trace(options, optarg);
+		return add_trace(options, value);
 	case OPT_MONITOR:
-		options->monitor = optarg;
+		options->monitor = value;
 		return 0;
 	case OPT_CONSOLE:
-		options->vm.console = optarg;
+		options->vm.console = value;
 		return 0;
 	case OPT_NO_CONSOLE:
 		options->vm.no_console = true;
@@ -230,18 +232,16 @@ static int parse_option(struct run_options *options, int option, char **argv)
 	case OPT_FORCE:
 		options->vm.force = true;
 		return 0;
-	case ':':
-		return cli_usage(verb, "%s needs a value", argv[optind - 1]);
-	case '?':
-		return cli_unknown_option(verb, argv[optind - 1], long_options);
 	default:
-		return parse_value(options, option, optarg);
+		return parse_value(options, option, value);
 	}
 }
 
+static const struct cli_syntax syntax = {verb, help, "+:k:i:p:m:c:o:h", long_options, apply_option};
+
 int run_options_parse(int argc, char **argv, struct run_options *options)
 {
-	int option, rc;
+	int rc;
 
 	*options = (struct run_options){
 		.vm = {.ram_mib = DEFAULT_RAM_MIB, .nr_vcpus = 1, .console_stdin = true},
@@ -250,17 +250,9 @@ int run_options_parse(int argc, char **argv, struct run_options *options)
 		.subbuf_kib = DEFAULT_SUBBUF_KIB,
 	};
 	strcpy(options->cmdline, default_cmdline);
-	optind = 0; /* start afresh, whatever was parsed before */
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:k:i:p:m:c:o:h", long_options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(help, stdout);
-			return 1 + CLI_OK;
-		}
-		rc = parse_option(options, option, argv);
-		if (rc)
-			return 1 + rc;
-	}
+	rc = cli_parse_options(&syntax, argc, argv, options);
+	if (rc)
+		return rc;
 	options->vm.cmdline = options->cmdline;
 	if (optind < argc)
 		return 1 + cli_usage(verb, "unexpected argument '%s'", argv[optind]);

@@ -27,6 +27,7 @@ refuses("-m $_", 2, qr/-m takes a number from 64 to \d+, not '\Q$_\E'/, @run, '-
 refuses("--$_->[0] $_->[1]", 2, qr/--$_->[0] takes $_->[2], not '$_->[1]'/, @run, "--$_->[0]", $_->[1])
 	for ['mode', 'fast', 'exitless or trap'], ['boot', 'uefi', 'direct or bzimage'],
 	['format', 'lttng', 'ctf or kmemtrace'], ['kaslr-seed', 'x', 'a number from 0 to \d+'];
+refuses('unknown letter behind an option', 2, qr{unknown option -z; see}, @run, '--force', '-zc');
 refuses('command line too long', 2, qr/longer than \d+ bytes/, @run, '-p', 'x' x 5000);
 refuses('trace without a place for it', 2, qr/add -o DIR/, @run, '--trace', 'kmem');
 refuses('misspelt tracer', 1, qr/'kmen': did you mean 'kmem'\?/, @run, '--trace', 'kmen', '-o',
@@ -41,6 +42,9 @@ for my $verb (qw(report check convert)) {
 	refuses("$verb without a trace", 2, qr/name one trace directory/, $verb);
 	refuses("$verb of two traces", 2, qr/name one trace directory/, $verb, 'a', 'b');
 	refuses("$verb with an unknown option", 2, qr/unknown option --frob/, $verb, '--frob', 'a');
+	refuses("$verb with a misspelt option", 2, qr{unknown option --hlep: did you mean --help\?}, $verb, '--hlep', 'a');
+	refuses("$verb with an unknown letter", 2, qr{unknown option -z; see}, $verb, '-z', 'a');
+	refuses("$verb with a value too many", 2, qr{--help takes no value}, $verb, '--help=x', 'a');
 }
 refuses('report --sort of nothing known', 2, qr/--sort: unknown word 'x'/, qw(report --sort x a));
 refuses('report --by of nothing known', 2, qr/--by: unknown word 'x'/, qw(report --by x a));

@@ -79,9 +79,9 @@ sub test_failures {
 	is($status, 125, "status of a kernel panic");
 	like($err, qr/kernel stopped: .*sysrq triggered crash/, "its message");
 
-	($status, $out, $err) = host("--timeout 25", "echo early; sleep 100");
+	($status, $out, $err) = host("--timeout 45", "echo early; sleep 100");
 	is("$status $out", "124 early\n", "time limit, output before it");
-	like($err, qr/^kvm-host: time limit of 25 s/, "its message");
+	like($err, qr/^kvm-host: time limit of 45 s/, "its message");
 
 	is(system("\Q$kvm_host\E --bogus -- true 2>err") >> 8, 2, "unknown option");
 	is(system("\Q$kvm_host\E 2>err") >> 8, 2, "no command");

@@ -1,0 +1,60 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Of each verb the same options are in its --help, in its man page and in its source, and the program
+# takes them, by their letters too.
+use strict;
+use warnings;
+use FindBin;
+use Test::More;
+
+use lib $FindBin::RealBin;
+use Errors;
+use Tree;
+
+# From lines that begin with "-o, --output" or with "--output": {long => letter}; --help goes without saying.
+sub options_of {
+	my %letter = map { /^\s*(?:-(\w), )?--([a-z-]+)/ ? ($2 => $1 // '') : () } @_;
+	delete $letter{help};
+	return \%letter;
+}
+
+# The tags of its OPTIONS, without roff's fonts and quotes.
+sub in_man_page {
+	my ($verb) = @_;
+	my ($path) = glob "$tree/*/man/sonde-$verb.1";
+	my ($options) = slurp($path // '') =~ /^\.SH OPTIONS\n(.*?)(?=^\.SH |\z)/ms;
+	my @tags = ($options // '') =~ /^\.T[PQ]\n\.\w+ (.*)/mg;
+	return options_of(map { s/\\f.//gr =~ s/\\-/-/gr =~ s/"//gr =~ s/ +/ /gr =~ s/ ,/,/r } @tags);
+}
+
+# The names in its struct option.
+sub in_source {
+	my ($verb) = @_;
+	my $text = join '', map { slurp($_) } glob "$tree/*/{cmd-$verb,$verb-options}.c";
+	return grep { $_ ne 'help' } $text =~ /\{"([a-z-]+)", (?:no|required)_argument,/g;
+}
+
+# What the program has against an option, with a value if the help text shows one.
+sub complaint {
+	my ($verb, $option, $help) = @_;
+	my @value = $help =~ /\Q$option\E(?:, --[a-z-]+)? [A-Z]/ ? (1) : ();
+	my $told = `\Q$build\E/sonde $verb $option @value --help 2>&1`;
+	return $told =~ /(.*(?:unknown option|needs a value|takes no value).*)/ ? $1 : undef;
+}
+
+my @verbs = map { m{/cmd-([a-z-]+)\.c$} } glob "$tree/*/cmd-*.c";
+cmp_ok(scalar @verbs, '>', 5, 'there are verbs');
+for my $verb (@verbs) {
+	my $help = `\Q$build\E/sonde $verb --help`;
+	is($?, 0, "$verb: --help");
+	my $options = options_of(split /\n/, $help);
+	my $page = in_man_page($verb);
+	is_deeply($page, $options, "$verb: the man page has the same options with the same letters")
+		or diag(explain($page, $options));
+	is_deeply([sort(in_source($verb))], [sort keys %$options], "$verb: they are those of its source");
+	for my $option (map({ "--$_" } sort keys %$options), map({ "-$_" } sort grep { $_ } values %$options)) {
+		is(complaint($verb, $option, $help), undef, "$verb: $option is taken");
+	}
+}
+done_testing();
