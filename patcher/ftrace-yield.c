@@ -2,7 +2,6 @@
 #include "patcher/ftrace-yield.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -168,11 +167,9 @@ size_t ftrace_yield_refusals(const struct ftrace_yield *y, struct site_refusal *
 		const struct patch *p = &y->plan->entries.v[i];
 		enum site_state state = atomic_load(&y->holders[i]);
 
-		if (state == SITE_NOP)
-			continue;
-		out[n] = (struct site_refusal){.function = p->function, .gva = p->gva};
-		snprintf(out[n].reason, sizeof(out[n].reason), "site %s", site_state_text(state));
-		n++;
+		if (state != SITE_NOP)
+			out[n++] =
+				site_refuse(p->function, p->gva, "site %s", site_state_text(state));
 	}
 	return n;
 }

@@ -2,7 +2,6 @@
 #include "patcher/kprobe-yield.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { JUMP_REACH = 4 }; /* of an optimised kprobe, behind its first byte */
@@ -87,12 +86,10 @@ size_t kprobe_yield_refusals(const struct kprobe_yield *y, struct site_refusal *
 	for (size_t i = 0; i < y->nr_given; i++) {
 		const struct patch *p = &y->plan->returns.v[i];
 
-		if (!atomic_load(&y->given[i]))
-			continue;
-		out[n] = (struct site_refusal){.function = p->function, .gva = p->gva};
-		snprintf(out[n].reason, sizeof(out[n].reason),
-			 "a kprobe of the guest is at this exit: no results by it");
-		n++;
+		if (atomic_load(&y->given[i]))
+			out[n++] = site_refuse(
+				p->function, p->gva,
+				"a kprobe of the guest is at this exit: no results by it");
 	}
 	return n;
 }

@@ -2,6 +2,7 @@
 #include "patcher/site-plan.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,17 @@ struct planner {
 	struct trap_table *traps;
 };
 
+struct site_refusal site_refuse(const char *function, uint64_t gva, const char *fmt, ...)
+{
+	struct site_refusal refusal = {.function = function, .gva = gva};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(refusal.reason, sizeof(refusal.reason), fmt, ap);
+	va_end(ap);
+	return refusal;
+}
+
 static int refuse(struct site_plan *plan, const struct probe *probe, const struct error *why,
 		  struct error *err)
 {
@@ -31,9 +43,7 @@ static int refuse(struct site_plan *plan, const struct probe *probe, const struc
 	if (!r)
 		return error_set(err, ENOMEM, "out of memory");
 	plan->refused = r;
-	r = &plan->refused[plan->nr_refused++];
-	*r = (struct site_refusal){.function = probe->name, .gva = why->address};
-	snprintf(r->reason, sizeof(r->reason), "%.*s", (int)sizeof(r->reason) - 1, why->text);
+	r[plan->nr_refused++] = site_refuse(probe->name, why->address, "%s", why->text);
 	return 0;
 }
 

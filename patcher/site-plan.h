@@ -24,6 +24,10 @@ struct site_refusal {
 	char reason[160];
 };
 
+/* Of a function, for a reason that is cut where there is no more room. */
+struct site_refusal site_refuse(const char *function, uint64_t gva, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
 struct site_plan {
 	struct patch_set entries;
 	struct patch_set returns;
