@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/search.h"
 #include "guest-symbols/name-index.h"
 
 /* __START_KERNEL_map (Documentation/arch/x86/x86_64/mm.rst) */
@@ -169,19 +170,14 @@ static int rank(const struct symbol *symbol)
 	return tolower((unsigned char)symbol->type) == 'w' ? 3 : 1;
 }
 
+static uint64_t address_at(const void *table, size_t i)
+{
+	return ((const struct symbol_table *)table)->v[i].address;
+}
+
 static size_t first_above(const struct symbol_table *table, uint64_t address)
 {
-	size_t low = 0, high = table->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (table->v[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return search_above(table->n, address, address_at, table);
 }
 
 const struct symbol *symbols_covering(const struct symbol_table *table, uint64_t address)

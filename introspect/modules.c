@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/search.h"
 
 enum {
 	MAX_MODULES = 1024,
@@ -257,22 +258,19 @@ void kernel_names_destroy(struct kernel_names *names)
 	free(names);
 }
 
+static uint64_t start_at(const void *names, size_t i)
+{
+	return ((const struct kernel_names *)names)->symbols[i].start;
+}
+
 static const struct module_symbol *find_module_symbol(const struct kernel_names *names,
 						      uint64_t gva)
 {
-	size_t low = 0, high = names->n;
+	size_t above = search_above(names->n, gva, start_at, names);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (names->symbols[middle].start <= gva)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || gva >= names->symbols[low - 1].end)
+	if (!above || gva >= names->symbols[above - 1].end)
 		return NULL;
-	return &names->symbols[low - 1];
+	return &names->symbols[above - 1];
 }
 
 int kernel_names_lookup(void *arg, uint64_t gva, char *name, size_t name_size, uint64_t *start,

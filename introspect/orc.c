@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "formats/search.h"
 
 /* arch/x86/include/asm/orc_types.h */
 enum {
@@ -34,8 +35,9 @@ void orc_table_init(const struct kernel_image *image, struct orc_table *out)
 		out->type_bits = type.bit_size;
 }
 
-static uint64_t entry_address(const struct orc_table *table, size_t index)
+static uint64_t entry_address(const void *orc, size_t index)
 {
+	const struct orc_table *table = orc;
 	int32_t offset;
 
 	memcpy(&offset, table->ips + index * ORC_IP_SIZE, sizeof(offset));
@@ -45,17 +47,9 @@ static uint64_t entry_address(const struct orc_table *table, size_t index)
 /* The entry for `link`: the last one that does not start after it. */
 static const uint8_t *find_entry(const struct orc_table *table, uint64_t link)
 {
-	size_t low = 0, high = table->n;
+	size_t above = search_above(table->n, link, entry_address, table);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (entry_address(table, middle) <= link)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? table->entries + (low - 1) * ORC_ENTRY_SIZE : NULL;
+	return above ? table->entries + (above - 1) * ORC_ENTRY_SIZE : NULL;
 }
 
 /* orc_entry.type of a plain call frame: 0, and 2 since the field grew to three bits (6.4). */

@@ -21,12 +21,32 @@ static int field_offset(const struct btf_types *btf, const char *structure, cons
 	return 0;
 }
 
+/* Fields of one structure, of `size` bytes, and where their offsets go. */
+struct field_wish {
+	const char *member;
+	uint32_t *offset;
+};
+
+static int field_offsets(const struct btf_types *btf, const char *structure, uint32_t size,
+			 const struct field_wish *wishes, struct error *err)
+{
+	int rc = 0;
+
+	for (; !rc && wishes->member; wishes++)
+		rc = field_offset(btf, structure, wishes->member, size, wishes->offset, err);
+	return rc;
+}
+
 static int page_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
 	uint32_t size = btf_struct_size(btf, "page");
+	const struct field_wish wishes[] = {{"flags", &view->flags},
+					    {"compound_head", &view->compound_head},
+					    {"page_type", &view->page_type},
+					    {"lru", &view->lru},
+					    {NULL, NULL}};
 	bool found;
 	int64_t head = btf_enumerator(btf, "PG_head", &found);
-	int rc;
 
 	if (size < sizeof(uint64_t) || size > PAGE_STRUCT_MAX)
 		return error_set(err, ENOENT, "BTF has no usable struct page");
@@ -34,14 +54,7 @@ static int page_layout(struct slab_view *view, const struct btf_types *btf, stru
 		return error_set(err, ENOENT, "BTF has no usable enumerator PG_head");
 	view->page_size = size;
 	view->head_bit = (uint8_t)head;
-	rc = field_offset(btf, "page", "flags", size, &view->flags, err);
-	if (!rc)
-		rc = field_offset(btf, "page", "compound_head", size, &view->compound_head, err);
-	if (!rc)
-		rc = field_offset(btf, "page", "page_type", size, &view->page_type, err);
-	if (!rc)
-		rc = field_offset(btf, "page", "lru", size, &view->lru, err);
-	return rc;
+	return field_offsets(btf, "page", size, wishes, err);
 }
 
 static int mark_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
@@ -88,17 +101,15 @@ static int order_layout(struct slab_view *view, const struct btf_types *btf, str
 static int cache_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
 	const char *owner = btf_struct_size(btf, "slab") ? "slab" : "page";
-	uint32_t size = btf_struct_size(btf, "kmem_cache");
+	const struct field_wish wishes[] = {{"size", &view->cache_size},
+					    {"object_size", &view->cache_object_size},
+					    {"name", &view->cache_name},
+					    {NULL, NULL}};
 	int rc = field_offset(btf, owner, "slab_cache", view->page_size, &view->slab_cache, err);
 
-	if (!rc)
-		rc = field_offset(btf, "kmem_cache", "size", size, &view->cache_size, err);
-	if (!rc)
-		rc = field_offset(btf, "kmem_cache", "object_size", size, &view->cache_object_size,
+	return rc ? rc
+		  : field_offsets(btf, "kmem_cache", btf_struct_size(btf, "kmem_cache"), wishes,
 				  err);
-	if (!rc)
-		rc = field_offset(btf, "kmem_cache", "name", size, &view->cache_name, err);
-	return rc;
 }
 
 /* struct folio_batch came with 5.17; before it, struct pagevec is what bulk frees take. */
@@ -107,12 +118,10 @@ static int batch_layout(struct slab_view *view, const struct btf_types *btf, str
 	bool folios = btf_struct_size(btf, "folio_batch") != 0;
 	const char *batch = folios ? "folio_batch" : "pagevec";
 	const char *array = folios ? "folios" : "pages";
-	uint32_t size = btf_struct_size(btf, batch);
-	int rc = field_offset(btf, batch, "nr", size, &view->batch_nr, err);
+	const struct field_wish wishes[] = {
+		{"nr", &view->batch_nr}, {array, &view->batch_pages}, {NULL, NULL}};
 
-	if (!rc)
-		rc = field_offset(btf, batch, array, size, &view->batch_pages, err);
-	return rc;
+	return field_offsets(btf, batch, btf_struct_size(btf, batch), wishes, err);
 }
 
 /* Sheaves came with 6.18; rcu_head is a macro for callback_head (include/linux/types.h). */
@@ -120,6 +129,11 @@ static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf
 {
 	uint32_t size = btf_struct_size(btf, "slab_sheaf");
 	uint32_t cache_size = btf_struct_size(btf, "kmem_cache");
+	const struct field_wish wishes[] = {{"callback_head", &layout->rcu_head},
+					    {"cache", &layout->cache},
+					    {"size", &layout->count},
+					    {"objects", &layout->objects},
+					    {NULL, NULL}};
 	bool found;
 	int64_t bit = btf_enumerator(btf, "_SLAB_KMALLOC", &found);
 	int rc;
@@ -130,13 +144,7 @@ static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf
 		return error_set(err, ENOENT, "BTF has no usable enumerator _SLAB_KMALLOC");
 	layout->size = size;
 	layout->kmalloc_bit = (uint8_t)bit;
-	rc = field_offset(btf, "slab_sheaf", "callback_head", size, &layout->rcu_head, err);
-	if (!rc)
-		rc = field_offset(btf, "slab_sheaf", "cache", size, &layout->cache, err);
-	if (!rc)
-		rc = field_offset(btf, "slab_sheaf", "size", size, &layout->count, err);
-	if (!rc)
-		rc = field_offset(btf, "slab_sheaf", "objects", size, &layout->objects, err);
+	rc = field_offsets(btf, "slab_sheaf", size, wishes, err);
 	if (!rc)
 		rc = field_offset(btf, "kmem_cache", "flags", cache_size, &layout->cache_flags,
 				  err);

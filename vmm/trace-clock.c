@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
+#include "vmm/kvm-msrs.h"
 
 enum {
 	/* The reading that was squeezed most tightly between two of ours is the best one. */
@@ -71,10 +72,7 @@ static int read_kvmclock(int vm_fd, struct reading *out)
 
 static int read_vcpu_tsc(int vcpu_fd, struct reading *out)
 {
-	union {
-		struct kvm_msrs msrs;
-		uint8_t room[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)];
-	} u = {.room = {0}};
+	union kvm_msr_pair u = {.room = {0}};
 
 	u.msrs.nmsrs = 1;
 	u.msrs.entries[0].index = MSR_TSC;

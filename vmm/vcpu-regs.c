@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include "vmm/kvm-msrs.h"
 #include "vmm/vcpu.h"
 #include "vmm/vm-internal.h"
 
@@ -40,10 +41,7 @@ int vcpu_get_sregs(const struct vcpu *vcpu, struct guest_sregs *out, struct erro
 {
 	struct kvm_mp_state activity;
 	struct kvm_sregs sregs;
-	union {
-		struct kvm_msrs msrs;
-		uint8_t room[sizeof(struct kvm_msrs) + 2 * sizeof(struct kvm_msr_entry)];
-	} u = {.room = {0}};
+	union kvm_msr_pair u = {.room = {0}};
 	struct kvm_msr_entry *entries = u.msrs.entries;
 
 	u.msrs.nmsrs = 2;

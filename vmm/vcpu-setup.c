@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include "introspect/vcpu-mode.h"
 #include "vmm/cpuid.h"
+#include "vmm/kvm-msrs.h"
 #include "vmm/vcpu.h"
 #include "vmm/vm-internal.h"
 
@@ -50,10 +51,7 @@ static int set_cpuid(struct vcpu *vcpu, struct kvm_cpuid2 *cpuid, struct error *
 
 static int set_msrs(struct vcpu *vcpu, struct error *err)
 {
-	union {
-		struct kvm_msrs msrs;
-		uint8_t room[sizeof(struct kvm_msrs) + 2 * sizeof(struct kvm_msr_entry)];
-	} u = {.room = {0}};
+	union kvm_msr_pair u = {.room = {0}};
 	struct kvm_msr_entry *entries = u.msrs.entries;
 
 	/* What firmware would have done: fast strings; all memory is write-back. */

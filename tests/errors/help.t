@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Of each verb the same options are in its --help, in its man page and in its source, and the program
-# takes them, by their letters too.
+# Of each verb the same options are in its --help, in its man page, in its source and in what the shell
+# completes, and the program takes them, by their letters too, and the values that the shell completes.
 use strict;
 use warnings;
 use FindBin;
@@ -43,8 +43,32 @@ sub complaint {
 	return $told =~ /(.*(?:unknown option|needs a value|takes no value).*)/ ? $1 : undef;
 }
 
+# What a command of bash prints that knows the completion.
+sub in_bash {
+	my ($command, @arguments) = @_;
+	open my $from, '-|', 'bash', '-c', "source \$0; $command", "$tree/vmm/sonde.bash-completion", @arguments
+		or die "bash: $!";
+	my $told = join '', <$from>;
+	return split ' ', $told;
+}
+
+# What it offers behind these words.
+sub completed {
+	return sort(in_bash('COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sonde; echo "${COMPREPLY[@]}"',
+		"$build/sonde", @_));
+}
+
+# Where it knows the words that an option takes, they are right.
+sub check_values {
+	my ($verb, $option) = @_;
+	for my $value (in_bash('_sonde_values "$1"', $option)) {
+		my $told = `\Q$build\E/sonde $verb $option $value --help 2>&1`;
+		is($?, 0, "$verb: $option $value is taken") or diag($told);
+	}
+}
+
 my @verbs = map { m{/cmd-([a-z-]+)\.c$} } glob "$tree/*/cmd-*.c";
-cmp_ok(scalar @verbs, '>', 5, 'there are verbs');
+is_deeply([grep { !/^-/ } completed('')], [sort @verbs], 'bash completes the verbs');
 for my $verb (@verbs) {
 	my $help = `\Q$build\E/sonde $verb --help`;
 	is($?, 0, "$verb: --help");
@@ -53,6 +77,8 @@ for my $verb (@verbs) {
 	is_deeply($page, $options, "$verb: the man page has the same options with the same letters")
 		or diag(explain($page, $options));
 	is_deeply([sort(in_source($verb))], [sort keys %$options], "$verb: they are those of its source");
+	is_deeply([completed($verb, '--')], [sort map { "--$_" } keys %$options, 'help'], "$verb: bash completes them");
+	check_values($verb, "--$_") for sort keys %$options;
 	for my $option (map({ "--$_" } sort keys %$options), map({ "-$_" } sort grep { $_ } values %$options)) {
 		is(complaint($verb, $option, $help), undef, "$verb: $option is taken");
 	}

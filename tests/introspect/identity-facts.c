@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "guest-symbols/gfp-names.h"
+#include "guest-symbols/mcount.h"
 #include "introspect/kernel-identify.h"
 
 static void print(const char *what, size_t compared, size_t different)
@@ -41,17 +42,7 @@ static void print_btf(const struct kernel_image *file, const struct kernel_image
 
 static bool has_site(const struct kernel_image *image, uint64_t link)
 {
-	size_t low = 0, high = image->nr_mcount_sites;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (image->mcount_sites[middle] < link)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < image->nr_mcount_sites && image->mcount_sites[low] == link;
+	return site_in_range(image->mcount_sites, image->nr_mcount_sites, link, link + 1);
 }
 
 /* What the file has beside those of init functions, which are freed, and nothing else. */
