@@ -5,7 +5,7 @@
 #:   setup         install missing Debian packages with apt
 #:   demo          boot a Debian kernel, trace it, print the report
 #:   check         everything below, short, on two cores in under 15 minutes
-#:   check-layers  the folders' dependency direction
+#:   check-layers  the folders' dependency direction, and their READMEs
 #:   check-compare whether the oracle comparison finds what is wrong
 #:   check-unit    unit tests, no KVM needed (TESTS='tests/unit/test-x.c' for some)
 #:   check-errors  wrong input of every verb
