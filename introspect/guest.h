@@ -60,10 +60,14 @@ struct guest_sregs {
  * where the vCPU goes on. Setting it to the trap's own address executes whatever is there now (the
  * backend first completes the OUT), for which a break must be gone. Other registers may be changed
  * too. `time_ns` is the trace clock.
+ *
+ * `gap_ns` not 0: this is no trap, but with the guest stopped and all breaks in place: for so long,
+ * until now, there were none, and it may have run. Nothing else is set (GUEST_CAP_BREAK).
  */
 struct guest_trap {
 	unsigned int vcpu;
 	uint64_t time_ns;
+	uint64_t gap_ns;
 	struct guest_regs regs;
 };
 /* Returns false if the trap is not ours: then the backend treats it as a plain port write. */

@@ -67,6 +67,14 @@ void sampler_in(struct sampler *s, uint64_t now)
 	s->calls = 0;
 }
 
+void sampler_gap(struct sampler *s, uint64_t ns)
+{
+	if (s->out)
+		return; /* counted as that */
+	s->out_ns += ns;
+	s->times++;
+}
+
 bool sampler_is_due(const struct sampler *s, uint64_t now)
 {
 	return s->out && now - s->second_ns >= second;

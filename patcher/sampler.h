@@ -36,6 +36,8 @@ bool sampler_is_over(struct sampler *sampler, bool is_call, bool any_open, uint6
 /* The traps are away, and were put back. */
 void sampler_out(struct sampler *sampler, uint64_t now_ns);
 void sampler_in(struct sampler *sampler, uint64_t now_ns);
+/* They were away for `ns` up to now, for another reason. */
+void sampler_gap(struct sampler *sampler, uint64_t ns);
 /* The counters, up to now. */
 void sampler_tell(const struct sampler *sampler, uint64_t now_ns, uint64_t *times, uint64_t *out_ns,
 		  uint64_t *on_ns);

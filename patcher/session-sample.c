@@ -30,6 +30,13 @@ void session_sample(struct trace_session *s, enum trap_kind kind)
 	guest->ops->resume(guest, NULL);
 }
 
+void session_gap(struct trace_session *s, uint64_t ns)
+{
+	/* no return whose entry was not seen may meet a call from before */
+	session_forget_open_calls(s);
+	sampler_gap(&s->sampler, ns);
+}
+
 /* While the guest's own ftrace has the sites, they are not to be put back. */
 static int put_back(struct trace_session *s, struct error *err)
 {

@@ -149,9 +149,14 @@ static bool on_trampoline_trap(struct trace_session *s, struct guest_trap *trap)
 bool session_on_trap(void *arg, struct guest_trap *trap)
 {
 	struct trace_session *s = arg;
-	const struct trap *t = trap_table_find(&s->traps, trap->regs.rip);
+	const struct trap *t;
 	enum trap_kind kind;
 
+	if (trap->gap_ns) {
+		session_gap(s, trap->gap_ns);
+		return true;
+	}
+	t = trap_table_find(&s->traps, trap->regs.rip);
 	if (!t)
 		return on_trampoline_trap(s, trap);
 	kind = t->kind;

@@ -113,6 +113,8 @@ void session_exitless_counts(const struct trace_session *session, unsigned int v
 
 /* session-sample.c: after a trap was served: whether there were too many of them. */
 void session_sample(struct trace_session *session, enum trap_kind kind);
+/* There were no traps for some time up to now. */
+void session_gap(struct trace_session *session, uint64_t ns);
 
 /* The trap handler (guest_trap_fn); arg is the session. */
 bool session_on_trap(void *arg, struct guest_trap *trap);

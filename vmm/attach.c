@@ -160,6 +160,14 @@ int attach_begin(struct attach *a, struct error *err)
 		  : attach_release(a, run_trace_begin(a->trace, libvirt_guest(a->guest), err), err);
 }
 
+int attach_see_move(struct attach *a, struct error *err)
+{
+	if (a->moving || !a->options->trap || !libvirt_events_moving(&a->events))
+		return 0;
+	a->moving = true;
+	return libvirt_guest_evacuate(a->guest, err);
+}
+
 int attach_look(struct attach *a, const char **why, struct error *err)
 {
 	enum libvirt_run_state state = LIBVIRT_RUNS;
@@ -168,6 +176,8 @@ int attach_look(struct attach *a, const char **why, struct error *err)
 	*why = libvirt_events_why(&a->events);
 	if (!*why)
 		rc = libvirt_domain_state(&a->domain, &state, err);
+	if (!rc && !*why && state == LIBVIRT_RUNS && a->moving)
+		*why = "the domain is being migrated, or saved while it runs";
 	if (!rc && state == LIBVIRT_GONE) {
 		/* the event may be a little later than what libvirt answers */
 		const char *told = libvirt_events_wait(&a->events, EVENT_MS);
@@ -225,9 +235,11 @@ static int undo(struct attach *a, struct error *err)
 	int rc = 0;
 
 	if (a->begun)
-		end_trace(a, reset);
+		end_trace(a, reset || a->moving);
 	if (a->journal.fd < 0 || is_gone(a))
 		return 0;
+	if (reset)
+		libvirt_journal_reset(&a->journal, NULL);
 	if (reset)
 		return error_set(err, ESTALE, "the domain was reset while it was traced");
 	if (a->guest)

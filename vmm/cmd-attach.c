@@ -96,6 +96,8 @@ static void look_at_traps(struct attaching *self)
 {
 	struct libvirt_trap_counts counts;
 
+	if (attach_see_move(&self->attach, &self->lost))
+		event_loop_quit(self->loop, END_LIBVIRT);
 	run_trace_tick(self->attach.trace);
 	if (!libvirt_guest_trap_counts(self->attach.guest, &counts, &self->lost))
 		return;
@@ -183,6 +185,11 @@ static void tell_traps(const struct attaching *self)
 			" breakpoints hit; the domain stood still for %" PRIu64
 			" ms, QEMU's own part not counted\n",
 			traps->hits, traps->held_ns / NS_PER_MS);
+	if (self->options.verbose && traps->loans)
+		fprintf(stderr,
+			"sonde attach: the kernel's page tables were lent %" PRIu64
+			" times to a vCPU in user mode, to reach breakpoints\n",
+			traps->loans);
 }
 
 /* The last line, and the exit status. */

@@ -63,6 +63,17 @@ static void on_reboot(virConnectPtr connection, virDomainPtr domain, void *arg)
 	set_why(e, "the domain was reset");
 }
 
+/* Each pass over the memory, of which the first comes at once. */
+static void on_iteration(virConnectPtr connection, virDomainPtr domain, int iteration, void *arg)
+{
+	struct libvirt_events *e = arg;
+
+	(void)connection;
+	(void)domain;
+	(void)iteration;
+	atomic_store(&e->moving, true);
+}
+
 /* --- the loop -------------------------------------------------------------------------------- */
 
 static void on_timer(int timer, void *arg)
@@ -99,7 +110,7 @@ int libvirt_events_start(struct libvirt_events *e, struct error *err)
 
 	if (rc)
 		return rc;
-	e->lifecycle = e->reboot = -1;
+	e->lifecycle = e->reboot = e->iteration = -1;
 	if (e->api->event_register_default())
 		return error_set(err, EIO, "libvirt's event loop cannot be had");
 	e->timer = e->api->event_add_timeout(LOOK_MS, on_timer, NULL, NULL);
@@ -117,18 +128,26 @@ int libvirt_events_watch(struct libvirt_events *e, struct libvirt_domain *domain
 	e->reboot =
 		e->api->event_register(domain->connection, domain->domain, LIBVIRT_EVENT_ID_REBOOT,
 				       (libvirt_event_fn *)on_reboot, e, NULL);
-	if (e->lifecycle < 0 || e->reboot < 0)
+	e->iteration = e->api->event_register(domain->connection, domain->domain,
+					      LIBVIRT_EVENT_ID_MIGRATION_ITERATION,
+					      (libvirt_event_fn *)on_iteration, e, NULL);
+	if (e->lifecycle < 0 || e->reboot < 0 || e->iteration < 0)
 		return libvirt_error(domain, "events of the domain", err);
 	return 0;
+}
+
+static void deregister(struct libvirt_events *e, int callback)
+{
+	if (e->domain && callback >= 0)
+		e->api->event_deregister(e->domain->connection, callback);
 }
 
 /* Deregistered while the loop still runs: a connection that is closed hangs up in it. */
 void libvirt_events_stop(struct libvirt_events *e)
 {
-	if (e->domain && e->lifecycle >= 0)
-		e->api->event_deregister(e->domain->connection, e->lifecycle);
-	if (e->domain && e->reboot >= 0)
-		e->api->event_deregister(e->domain->connection, e->reboot);
+	deregister(e, e->lifecycle);
+	deregister(e, e->reboot);
+	deregister(e, e->iteration);
 	e->domain = NULL;
 	if (!e->running)
 		return;
@@ -156,4 +175,9 @@ const char *libvirt_events_wait(const struct libvirt_events *e, unsigned int ms)
 bool libvirt_events_reset(const struct libvirt_events *e)
 {
 	return atomic_load(&e->reset);
+}
+
+bool libvirt_events_moving(const struct libvirt_events *e)
+{
+	return atomic_load(&e->moving);
 }

@@ -17,9 +17,10 @@ struct libvirt_events {
 	bool running;
 	_Atomic bool quit;
 	int timer;
-	int lifecycle, reboot;     /* callbacks */
-	_Atomic(const char *) why; /* NULL: go on */
-	_Atomic bool reset;        /* the domain runs on, as another guest */
+	int lifecycle, reboot, iteration; /* callbacks */
+	_Atomic(const char *) why;        /* NULL: go on */
+	_Atomic bool reset;               /* the domain runs on, as another guest */
+	_Atomic bool moving;              /* its memory is being written elsewhere */
 };
 
 /*
@@ -39,5 +40,7 @@ const char *libvirt_events_why(const struct libvirt_events *events);
 const char *libvirt_events_wait(const struct libvirt_events *events, unsigned int ms);
 /* Whether that was a reset: the domain still exists, the guest in it does not. */
 bool libvirt_events_reset(const struct libvirt_events *events);
+/* Whether the memory is being written elsewhere: by a migration, or for a save or a snapshot. */
+bool libvirt_events_moving(const struct libvirt_events *events);
 
 #endif

@@ -14,8 +14,11 @@
  * Inside of a libvirt guest: libvirt-guest.c is its memory and its life, libvirt-stop.c stops it
  * and lets it run, libvirt-vcpus.c reads its registers, libvirt-traps.c serves its breakpoints.
  */
+enum { LIBVIRT_MAX_BREAKS = 1024 };
+
 struct libvirt_break {
-	uint64_t gva;
+	uint64_t gva, gpa;
+	uint8_t before; /* what is there without it */
 	bool armed;
 	bool noted; /* in the journal */
 };
@@ -25,9 +28,14 @@ struct libvirt_traps {
 	bool enabled;
 	struct libvirt_break *breaks; /* LIBVIRT_MAX_BREAKS of them */
 	size_t nr_breaks, nr_armed;
-	bool running; /* there are breakpoints, and the gdbstub was told to let the guest run */
-	bool noted;   /* in the journal: there may be breakpoints */
-	bool chosen;  /* of this stop: the vCPU whose page tables are used for breakpoints */
+	bool running;   /* there are breakpoints, and the gdbstub was told to let the guest run */
+	bool noted;     /* in the journal: there may be breakpoints */
+	bool in_memory; /* as INT3: KVM */
+	bool parked;    /* those that are armed are not in QEMU: libvirt-breaks.c */
+	uint64_t parked_ns;
+	bool moving; /* by a migration: they stay out */
+	bool chosen; /* of this stop: the vCPU whose page tables are used for breakpoints ... */
+	bool sees_kernel; /* ... which can do for them */
 	guest_trap_fn *fn;
 	void *arg;
 	struct libvirt_trap_counts counts;
@@ -102,14 +110,25 @@ int libvirt_guest_read_registers(struct libvirt_guest *g, unsigned int vcpu, str
 
 int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg,
 				   struct error *err);
-int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, bool on,
-			    struct error *err);
 /* A guest with breakpoints that was let run, of which QEMU says `status`: stop it. */
 int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status, struct error *err);
 /* With breakpoints in place: from now on they are served; and let it run. */
 int libvirt_traps_resume(struct libvirt_guest *g, bool let_go, struct error *err);
+/* Breakpoints were taken out: now, and by this stop. */
+void libvirt_traps_note_parked(struct libvirt_guest *g);
 void libvirt_traps_init(struct libvirt_traps *traps);
 /* With no lock held. */
 void libvirt_traps_deinit(struct libvirt_guest *g);
+
+/* --- libvirt-breaks.c ------------------------------------------------------------------------ */
+
+int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, bool on,
+			    struct error *err);
+/* NULL if there was none at gva. */
+struct libvirt_break *libvirt_find_break(struct libvirt_traps *traps, uint64_t gva);
+/* While it is stopped: take them out of QEMU and the guest, though they stay armed; nothing is
+ * asked of libvirt. */
+int libvirt_breaks_park(struct libvirt_guest *g, struct error *err);
+int libvirt_breaks_unpark(struct libvirt_guest *g, struct error *err);
 
 #endif

@@ -39,12 +39,18 @@ int libvirt_guest_use_traps(struct libvirt_guest *guest, struct error *err);
 struct libvirt_trap_counts {
 	uint64_t hits;
 	uint64_t held_ns; /* the guest stood still for so long while they were handled */
+	uint64_t loans;   /* how often a vCPU was lent the kernel's page tables */
 };
 /* -errno, with the counts, if breakpoints are not served any more: the guest may stand still. */
 int libvirt_guest_trap_counts(struct libvirt_guest *guest, struct libvirt_trap_counts *out,
 			      struct error *err);
+/* It is being migrated while it runs: take breakpoints out for good. */
+int libvirt_guest_evacuate(struct libvirt_guest *guest, struct error *err);
 /* -EIO if there are still some of ours. */
 int libvirt_guest_check_breaks(struct libvirt_guest *guest, struct error *err);
+/* While it is stopped: give a vCPU back what a tracer has lent it other page tables for. */
+int libvirt_guest_end_loan(struct libvirt_guest *guest, const struct journal_loan *loan,
+			   struct error *err);
 /* While it is stopped: whatever breakpoints a tracer has left. */
 int libvirt_guest_forget_breaks(struct libvirt_guest *guest, struct error *err);
 

@@ -180,6 +180,29 @@ int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err)
 	return append(journal, line, sizeof(line) - 1, err);
 }
 
+int libvirt_journal_lend(struct libvirt_journal *journal, unsigned int vcpu, uint64_t cr3,
+			 uint64_t lent, struct error *err)
+{
+	char line[64];
+	int n = snprintf(line, sizeof(line), "lend %u %" PRIx64 " %" PRIx64 "\n", vcpu, cr3, lent);
+
+	return append(journal, line, (size_t)n, err);
+}
+
+int libvirt_journal_lent(struct libvirt_journal *journal, struct error *err)
+{
+	static const char line[] = "lent\n";
+
+	return append(journal, line, sizeof(line) - 1, err);
+}
+
+int libvirt_journal_reset(struct libvirt_journal *journal, struct error *err)
+{
+	static const char line[] = "reset\n";
+
+	return append(journal, line, sizeof(line) - 1, err);
+}
+
 /* --- reading --------------------------------------------------------------------------------- */
 
 static int not_ours(struct error *err)
@@ -269,18 +292,42 @@ static int parse_write(struct journal_contents *c, char *line, struct error *err
 	return 0;
 }
 
+/* "VCPU CR3 LENT" */
+static int parse_loan(struct journal_contents *c, const char *line, struct error *err)
+{
+	struct journal_loan *loan = &c->loan;
+	int n = 0;
+
+	if (sscanf(line, "%u %" SCNx64 " %" SCNx64 "%n", &loan->vcpu, &loan->cr3, &loan->lent,
+		   &n) != 3 ||
+	    line[n])
+		return not_ours(err);
+	c->lent = true;
+	return 0;
+}
+
+static int parse_word(struct journal_contents *c, const char *word, struct error *err)
+{
+	if (!strcmp(word, "stop") || !strcmp(word, "go"))
+		c->stopped = word[0] == 's';
+	else if (!strcmp(word, "breaks"))
+		c->breaks = true;
+	else if (!strcmp(word, "reset"))
+		c->reset = true;
+	else if (!strcmp(word, "lent"))
+		c->lent = false;
+	else
+		return not_ours(err);
+	return 0;
+}
+
 static int parse_line(struct journal_contents *c, char *line, struct error *err)
 {
 	if (!strncmp(line, "write ", 6))
 		return parse_write(c, line + 6, err);
-	if (!strcmp(line, "breaks")) {
-		c->breaks = true;
-		return 0;
-	}
-	if (strcmp(line, "stop") && strcmp(line, "go"))
-		return not_ours(err);
-	c->stopped = line[0] == 's';
-	return 0;
+	if (!strncmp(line, "lend ", 5))
+		return parse_loan(c, line + 5, err);
+	return parse_word(c, line, err);
 }
 
 int journal_parse(const char *text, size_t size, struct journal_contents *out, struct error *err)

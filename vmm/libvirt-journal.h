@@ -37,6 +37,12 @@ int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const u
 			  const uint8_t *after, size_t size, struct error *err);
 /* About to have breakpoints, in QEMU's gdbstub. */
 int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err);
+/* About to give a vCPU other page tables than those in its CR3; and to give them back. */
+int libvirt_journal_lend(struct libvirt_journal *journal, unsigned int vcpu, uint64_t cr3,
+			 uint64_t lent, struct error *err);
+int libvirt_journal_lent(struct libvirt_journal *journal, struct error *err);
+/* The guest is gone, another one has its memory. */
+int libvirt_journal_reset(struct libvirt_journal *journal, struct error *err);
 /* About to stop the running guest, or to let it go on. */
 int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct error *err);
 
@@ -49,9 +55,18 @@ struct journal_place {
 	size_t nr_ours;
 };
 
+/* A vCPU's page tables that are not its own. */
+struct journal_loan {
+	unsigned int vcpu;
+	uint64_t cr3, lent;
+};
+
 struct journal_contents {
-	bool stopped;                 /* by the tracer */
-	bool breaks;                  /* there may be breakpoints */
+	bool stopped; /* by the tracer */
+	bool breaks;  /* there may be breakpoints */
+	bool reset;   /* another guest has the memory now */
+	bool lent;    /* there may be this loan */
+	struct journal_loan loan;
 	struct journal_place *places; /* in the order of their first write */
 	size_t nr_places;
 };

@@ -74,6 +74,13 @@ static bool is_mapping(const struct journal_place *place)
 	return place->size == sizeof(zeros) && !memcmp(place->original, zeros, sizeof(zeros));
 }
 
+/* A breakpoint. One byte may stand anywhere in another guest's memory, in its padding for instance.
+ */
+static bool is_any_byte(const struct journal_place *place)
+{
+	return place->size == 1;
+}
+
 static int put_back(struct recovery *r, bool mappings, struct error *err)
 {
 	int rc = 0;
@@ -82,7 +89,7 @@ static int put_back(struct recovery *r, bool mappings, struct error *err)
 		const struct journal_place *place = &r->contents.places[i];
 		enum place_state state;
 
-		if (is_mapping(place) != mappings)
+		if (is_mapping(place) != mappings || (r->contents.reset && is_any_byte(place)))
 			continue;
 		rc = look_at(r->guest, place, &state, err);
 		if (rc)
@@ -200,7 +207,10 @@ static int undo_stopped(struct recovery *r, struct error *err)
 {
 	struct libvirt_ram shmem = {0};
 	bool mapped = !libvirt_shmem_find(&r->domain, &shmem, NULL);
-	int rc = r->contents.breaks ? libvirt_guest_forget_breaks(r->backend, err) : 0;
+	int rc = r->contents.lent ? libvirt_guest_end_loan(r->backend, &r->contents.loan, err) : 0;
+
+	if (!rc && r->contents.breaks)
+		rc = libvirt_guest_forget_breaks(r->backend, err);
 
 	if (!rc)
 		rc = put_back(r, false, err);

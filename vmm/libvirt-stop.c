@@ -74,7 +74,7 @@ void libvirt_guest_begin_stop(struct libvirt_guest *g)
 {
 	memset(g->have_registers, 0, sizeof(g->have_registers));
 	g->have_states = false;
-	g->traps.chosen = false;
+	g->traps.chosen = g->traps.sees_kernel = false;
 }
 
 /* With the stopper's lock, which is kept unless this fails. */
@@ -82,7 +82,9 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 {
 	int rc = 0;
 
-	if (!atomic_load(&g->stops)) {
+	if (!atomic_load(&g->stops) && g->traps.moving) {
+		rc = error_set(err, ECANCELED, "the domain is being migrated");
+	} else if (!atomic_load(&g->stops)) {
 		rc = g->traps.running ? stop_served(g, err) : stop_running(g, err);
 		if (!rc)
 			libvirt_clock_freeze(&g->clock, true);
@@ -118,6 +120,7 @@ int libvirt_guest_end_stop(struct libvirt_guest *g, struct error *err)
 
 	if (g->traps.nr_armed)
 		return libvirt_traps_resume(g, g->let_go, err);
+	g->traps.parked = false;
 	gdbstub_close(&g->stub);
 	if (g->let_go)
 		rc = libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);

@@ -16,10 +16,9 @@
 #include "vmm/libvirt-guest-internal.h"
 
 enum {
-	LIBVIRT_MAX_BREAKS = 1024,
-	WATCH_MS = 500, /* a silent gdbstub: does the guest really run? */
-	PACE_HITS = 8,  /* each of which makes two events that libvirt has to digest */
-	INT3 = 0xcc,
+	WATCH_MS = 500,  /* a silent gdbstub: does the guest really run? */
+	PARKED_MS = 100, /* does it run again? */
+	PACE_HITS = 8,   /* each of which makes two events that libvirt has to digest */
 };
 
 static uint64_t now_ns(void)
@@ -30,93 +29,6 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* --- breakpoints ----------------------------------------------------------------------------- */
-
-static struct libvirt_break *find_break(struct libvirt_traps *t, uint64_t gva)
-{
-	for (size_t i = 0; i < t->nr_breaks; i++)
-		if (t->breaks[i].gva == gva)
-			return &t->breaks[i];
-	return NULL;
-}
-
-static struct libvirt_break *get_break(struct libvirt_traps *t, uint64_t gva, struct error *err)
-{
-	struct libvirt_break *b = find_break(t, gva);
-
-	if (b)
-		return b;
-	if (!t->enabled || t->nr_breaks == LIBVIRT_MAX_BREAKS) {
-		error_set_at(err, ENOSPC, gva, "no room for another breakpoint");
-		return NULL;
-	}
-	b = &t->breaks[t->nr_breaks++];
-	*b = (struct libvirt_break){.gva = gva};
-	return b;
-}
-
-/* Of what KVM will have in the guest's memory. */
-static int note(struct libvirt_guest *g, struct libvirt_break *b, uint64_t gpa, struct error *err)
-{
-	static const uint8_t ours = INT3;
-	uint8_t before;
-	int rc;
-
-	if (b->noted || !g->journal)
-		return 0;
-	rc = guest_phys_read(&g->guest, gpa, &before, sizeof(before), err);
-	if (!rc && !g->traps.noted)
-		rc = libvirt_journal_breaks(g->journal, err);
-	g->traps.noted |= !rc;
-	if (!rc)
-		rc = libvirt_journal_write(g->journal, gpa, &before, &ours, sizeof(ours), err);
-	b->noted = !rc;
-	return rc;
-}
-
-/* With isolated page tables a vCPU in user mode does not see the kernel, and QEMU sees with it. */
-static int choose_vcpu(struct libvirt_guest *g, struct error *err)
-{
-	int rc = 0;
-
-	for (unsigned int i = 0; !rc && !g->traps.chosen && i < g->guest.nr_vcpus; i++) {
-		rc = libvirt_guest_read_registers(g, i, err);
-		if (rc || g->registers[i].sregs.cpl)
-			continue;
-		rc = rsp_choose(&g->stub.rsp, i, err);
-		g->traps.chosen = !rc;
-	}
-	g->traps.chosen = !rc;
-	return rc;
-}
-
-int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, bool on,
-			    struct error *err)
-{
-	struct libvirt_guest *g = libvirt_from_guest(guest);
-	struct libvirt_break *b = get_break(&g->traps, gva, err);
-	int rc;
-
-	if (!b)
-		return -ENOSPC;
-	if (b->armed == on)
-		return 0;
-	rc = libvirt_guest_open_stub(g, err);
-	if (!rc && on)
-		rc = note(g, b, gpa, err);
-	if (!rc)
-		rc = choose_vcpu(g, err);
-	if (rc)
-		return rc;
-	rc = rsp_breakpoint(&g->stub.rsp, gva, on, err);
-	/* one that was asked for may be there, unless QEMU has said no */
-	if (rc == -EFAULT || (rc && !on))
-		return rc;
-	b->armed = on;
-	g->traps.nr_armed += on ? 1 : (size_t)-1;
-	return rc;
-}
-
 /* --- hits ------------------------------------------------------------------------------------ */
 
 static bool stands_at_break(struct libvirt_guest *g, unsigned int vcpu)
@@ -125,7 +37,7 @@ static bool stands_at_break(struct libvirt_guest *g, unsigned int vcpu)
 
 	if (libvirt_guest_read_registers(g, vcpu, NULL))
 		return false;
-	b = find_break(&g->traps, g->registers[vcpu].regs.rip);
+	b = libvirt_find_break(&g->traps, g->registers[vcpu].regs.rip);
 	return b && b->armed;
 }
 
@@ -167,7 +79,8 @@ static void keep_pace(struct libvirt_guest *g)
 {
 	enum libvirt_status status;
 
-	if (++g->traps.unpaced < PACE_HITS)
+	/* which a migration makes wait for its end */
+	if (++g->traps.unpaced < PACE_HITS || g->traps.moving)
 		return;
 	g->traps.unpaced = 0;
 	libvirt_guest_status(g, &status, NULL);
@@ -182,18 +95,43 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 
 	g->traps.running = false;
 	libvirt_guest_begin_stop(g);
-	g->traps.chosen = stop->known; /* by QEMU */
+	/* QEMU chooses the one that it tells of */
+	g->traps.chosen = g->traps.sees_kernel = stop->known && stop->trap;
 	atomic_store(&g->let_go, stop->trap);
 	atomic_store(&g->stops, 1);
 	if (stop->trap)
 		rc = handle_hit(g, stop, &err);
-	keep_pace(g);
+	else if (g->traps.in_memory)
+		rc = libvirt_breaks_park(g, &err);
+	if (stop->trap)
+		keep_pace(g);
 	resumed = libvirt_guest_end_stop(g, rc ? NULL : &err);
 	atomic_store(&g->stops, 0);
 	g->let_go = false;
 	g->traps.counts.held_ns += now_ns() - begin;
 	if ((rc || resumed) && !g->traps.failure.code)
 		g->traps.failure = err;
+}
+
+void libvirt_traps_note_parked(struct libvirt_guest *g)
+{
+	if (!g->traps.parked)
+		g->traps.parked_ns = now_ns();
+	g->traps.parked = true;
+}
+
+/* Whoever handles hits has to know that some were missed. */
+static int put_in_again(struct libvirt_guest *g, struct error *err)
+{
+	struct libvirt_traps *t = &g->traps;
+	struct guest_trap gap = {.gap_ns = now_ns() - t->parked_ns};
+	int rc = libvirt_breaks_unpark(g, err);
+
+	if (!rc && t->fn)
+		t->fn(t->arg, &gap);
+	if (rc && err && !t->failure.code)
+		t->failure = *err;
+	return rc;
 }
 
 /* --- the thread that waits for them ---------------------------------------------------------- */
@@ -203,6 +141,18 @@ static bool has_news(struct libvirt_guest *g)
 	struct pollfd poll_fd = {.fd = g->stub.fd, .events = POLLIN};
 
 	return g->traps.running && (rsp_has_more(&g->stub.rsp) || poll(&poll_fd, 1, 0) > 0);
+}
+
+/* A stop of ours puts them in again if it finds the guest running. libvirt says whether that is
+ * worth trying, without waiting for anything. */
+static void end_park(struct libvirt_guest *g)
+{
+	enum libvirt_run_state state;
+
+	if (g->traps.moving || libvirt_domain_state(g->domain, &state, NULL) ||
+	    state != LIBVIRT_RUNS || libvirt_guest_stop(&g->guest, NULL))
+		return;
+	libvirt_guest_resume(&g->guest, NULL);
 }
 
 static void look(struct libvirt_guest *g, bool silent)
@@ -218,6 +168,8 @@ static void look(struct libvirt_guest *g, bool silent)
 			g->traps.failure = err;
 		else
 			serve(g, &stop);
+	} else if (g->traps.parked) {
+		end_park(g);
 	} else if (silent && !libvirt_guest_status(g, &status, NULL) &&
 		   status == LIBVIRT_STATUS_DEBUG) {
 		/* newer QEMUs tell of one stop only, though an administrator's came first */
@@ -230,17 +182,18 @@ static void wait_for_news(struct libvirt_guest *g, bool *silent)
 	struct pollfd fds[] = {{.fd = g->traps.wake, .events = POLLIN},
 			       {.fd = -1, .events = POLLIN}};
 	uint64_t count;
-	int n;
+	int n, ms;
 
 	pthread_mutex_lock(&g->stopper);
 	if (g->traps.running && !g->traps.failure.code)
 		fds[1].fd = g->stub.fd;
 	n = has_news(g) && fds[1].fd >= 0 ? 1 : 0;
+	ms = g->traps.parked ? PARKED_MS : WATCH_MS;
 	pthread_mutex_unlock(&g->stopper);
 	*silent = false;
 	if (n)
 		return;
-	*silent = poll(fds, 2, fds[1].fd < 0 ? -1 : WATCH_MS) == 0;
+	*silent = poll(fds, 2, fds[1].fd < 0 ? -1 : ms) == 0;
 	if (fds[0].revents && read(g->traps.wake, &count, sizeof(count)) < 0)
 		return; /* somebody else's news */
 }
@@ -286,11 +239,13 @@ int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status,
 
 int libvirt_traps_resume(struct libvirt_guest *g, bool let_go, struct error *err)
 {
-	int rc = let_go ? rsp_continue(&g->stub.rsp, err) : 0;
+	bool put_in = let_go && g->traps.parked && !g->traps.moving;
+	int in = put_in ? put_in_again(g, err) : 0;
+	int rc = let_go ? rsp_continue(&g->stub.rsp, in ? NULL : err) : 0;
 
 	g->traps.running = !rc;
 	wake(&g->traps);
-	return rc;
+	return in ? in : rc;
 }
 
 int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg,
@@ -313,10 +268,24 @@ void libvirt_traps_init(struct libvirt_traps *t)
 	t->wake = -1;
 }
 
+/* QEMU's "query-kvm": with it breakpoints are bytes in the guest. */
+static int ask_for_kvm(struct libvirt_guest *g, struct error *err)
+{
+	json_t *reply = NULL;
+	int rc = libvirt_qmp(g->domain, "query-kvm", NULL, -1, &reply, err);
+
+	g->traps.in_memory = json_is_true(json_object_get(reply, "enabled"));
+	json_decref(reply);
+	return rc;
+}
+
 int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
+	int rc = ask_for_kvm(g, err);
 
+	if (rc)
+		return rc;
 	t->breaks = calloc(LIBVIRT_MAX_BREAKS, sizeof(*t->breaks));
 	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!t->breaks || t->wake < 0)
@@ -356,12 +325,34 @@ int libvirt_guest_trap_counts(struct libvirt_guest *g, struct libvirt_trap_count
 	return rc;
 }
 
+/* Nothing is asked of libvirt, whose monitor is the migration's. */
+int libvirt_guest_evacuate(struct libvirt_guest *g, struct error *err)
+{
+	struct libvirt_traps *t = &g->traps;
+	struct rsp_stop stop;
+	int rc = 0;
+
+	pthread_mutex_lock(&g->stopper);
+	t->moving = true;
+	if (t->running && !t->parked && !t->failure.code) {
+		rc = rsp_interrupt(&g->stub.rsp, err);
+		if (!rc)
+			rc = rsp_await_stop(&g->stub.rsp, &stop, err);
+		if (!rc)
+			rc = libvirt_breaks_park(g, err);
+		if (!rc)
+			rc = rsp_continue(&g->stub.rsp, err);
+	}
+	pthread_mutex_unlock(&g->stopper);
+	return rc;
+}
+
 int libvirt_guest_check_breaks(struct libvirt_guest *g, struct error *err)
 {
 	size_t n;
 
 	pthread_mutex_lock(&g->stopper);
-	n = g->traps.nr_armed;
+	n = g->traps.parked ? 0 : g->traps.nr_armed;
 	pthread_mutex_unlock(&g->stopper);
 	return n ? error_set(err, EIO, "%zu breakpoints in the guest could not be removed", n) : 0;
 }

@@ -55,7 +55,8 @@ int rsp_parse_registers(const char *hex, struct rsp_registers *out, struct error
 	for (size_t i = 0; i < sizeof(general) / sizeof(general[0]); i++)
 		*general[i] = read_little(&r, 8);
 	g->rflags = read_little(&r, 4);
-	s->cpl = read_little(&r, 4) & CPL_MASK;
+	out->cs = (uint16_t)read_little(&r, 4);
+	s->cpl = out->cs & CPL_MASK;
 	for (int i = 0; i < SEGMENTS_AFTER_CS; i++)
 		read_little(&r, 4);
 	read_little(&r, 8); /* FS base */
@@ -90,6 +91,24 @@ int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_reg
 	packet[0] = 'G';
 	rsp_to_hex(packet + 1, (const uint8_t *)values, sizeof(values));
 	return rsp_expect_ok(rsp, packet, err);
+}
+
+/*
+ * A single register, by its place in gdb-xml/i386-64bit.xml. QEMU takes it only from those who have
+ * read of its registers.
+ */
+int rsp_set_cr3(struct rsp *rsp, unsigned int vcpu, uint64_t cr3, struct error *err)
+{
+	enum { CR3 = 29 };
+	char packet[48], reply[RSP_MAX_PACKET + 1];
+	int rc = rsp_request(rsp, "qXfer:features:read:target.xml:0,1", reply, err), n;
+
+	snprintf(packet, sizeof(packet), "Hg%x", vcpu + 1);
+	if (!rc)
+		rc = rsp_expect_ok(rsp, packet, err);
+	n = snprintf(packet, sizeof(packet), "P%x=", CR3);
+	rsp_to_hex(packet + n, (const uint8_t *)&cr3, sizeof(cr3));
+	return rc ? rc : rsp_expect_ok(rsp, packet, err);
 }
 
 /* --- breakpoints ----------------------------------------------------------------------------- */

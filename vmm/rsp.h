@@ -48,12 +48,16 @@ int rsp_read(struct rsp *rsp, uint64_t address, void *to, size_t size, struct er
 struct rsp_registers {
 	struct guest_regs regs;
 	struct guest_sregs sregs; /* lstar and idt_base are not told: 0 */
+	uint16_t cs;
 };
 int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err);
 
 /* Sets the general registers and RIP. */
 int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_regs *regs,
 		      struct error *err);
+
+/* Sets CR3 alone. Of a vCPU in 32-bit code its lower half only. */
+int rsp_set_cr3(struct rsp *rsp, unsigned int vcpu, uint64_t cr3, struct error *err);
 
 /* The reply to `g` of an x86-64 guest (QEMU, gdb-xml/i386-64bit.xml); pure. */
 int rsp_parse_registers(const char *hex, struct rsp_registers *out, struct error *err);

@@ -22,7 +22,7 @@ use Tree;
 
 our @EXPORT = qw($libvirt $work $build $kernel build_initrd start_domain start_ticking
 	attach_command attach recover trace_dir last_trace report sidecar ticks lives journals wait_tracing
-	wait_undone learn_text text_of text_before leftovers is_as_before check_seen describe children_of log_of);
+	wait_undone suspend learn_text text_of text_before leftovers is_as_before check_seen describe children_of log_of);
 
 our $kernel = kernel_image('6.1');
 our ($libvirt, $work);
@@ -105,6 +105,16 @@ sub wait_tracing {
 
 # What a command that was spawned has said.
 sub log_of { return slurp("$work/$_[0].txt") }
+
+# libvirt takes a domain that stands at a breakpoint for one that is paused already, and does nothing.
+sub suspend {
+	my ($name) = @_;
+	for (1 .. 20) {
+		$libvirt->virsh('suspend', $name);
+		return 1 if $libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info status') =~ /paused\s*$/;
+	}
+	return 0;
+}
 
 # --- what others see of it
 

@@ -81,7 +81,7 @@ sub run {
 sub run_as {
 	my ($self, $before, @command) = @_;
 	my $pid = $self->spawn_as('command', $before, @command);
-	return ($self->wait_for($pid, 120), slurp("$self->{work}/command.txt"));
+	return ($self->wait_for($pid, 300), slurp("$self->{work}/command.txt"));
 }
 
 # The exit status; 128 + N on signal N, also after its time was over.

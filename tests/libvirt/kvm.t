@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# A domain of type='kvm': libvirtd and the oracle test run in the KVM host in software, so that the
-# guest is one of real KVM, with libvirt and QEMU between it and sonde.
+# Domains of type='kvm': libvirtd, the oracle test in both modes and the one of breakpoints (kvm-traps) run
+# in the KVM host in software, so that the guests are of real KVM, with libvirt and QEMU between them and
+# sonde. PARTS='oracle.t kvm-traps': some of them.
 use strict;
 use warnings;
 use Cwd qw(realpath);
@@ -15,12 +16,15 @@ use Libvirt;
 my $tests = dirname(realpath($0));
 my $tree = realpath("$tests/../..");
 my $build = realpath($ENV{O} // "$tree/build");
+my @parts = split ' ', $ENV{PARTS} // 'oracle.t kvm-traps';
 
 my $why = Libvirt::missing();
 plan skip_all => $why if $why;
-my $inside = "chmod 666 /dev/kvm && DOMAIN_TYPE=kvm O=$build ITERATIONS_SCALE=" .
-	($ENV{ITERATIONS_SCALE} // 1) . " exec perl $tests/oracle.t";
-open my $tap, '-|', "$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build, '--timeout', 1200,
+my $settings = join ' ', 'DOMAIN_TYPE=kvm', "O=$build",
+	map { "$_=$ENV{$_}" } grep { exists $ENV{$_} } qw(ITERATIONS_SCALE KILLS SEED);
+my $inside = join '; ', 'chmod 666 /dev/kvm', 'failed=0',
+	map({ "$settings perl $tests/$_ || failed=1" } @parts), 'exit $failed';
+open my $tap, '-|', "$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build, '--timeout', 2400,
 	'--', 'sh', '-c', $inside or die "kvm-host: $!";
 my %passed;
 while (<$tap>) {
@@ -29,6 +33,9 @@ while (<$tap>) {
 	$passed{$2} = ok(!$1, "type='kvm': $2");
 }
 close $tap;
-is($?, 0, "type='kvm': the test in the KVM host has passed");
-ok(scalar(grep { /none of them missing in ours/ } keys %passed), "type='kvm': the guest's events were compared");
+is($?, 0, "type='kvm': the tests in the KVM host have passed");
+for my $mode (grep { "@parts" =~ /oracle/ } qw(exitless trap)) {
+	ok(scalar(grep { /$mode: none of them missing in ours/ } keys %passed),
+		"type='kvm': the guest's events were compared, $mode");
+}
 done_testing();

@@ -138,16 +138,6 @@ sub test_recover {
 	is_as_before('t', 'after recover');
 }
 
-# libvirt takes a domain that stands at a breakpoint for one that is paused already, and does nothing.
-sub suspend {
-	my ($name) = @_;
-	for (1 .. 20) {
-		$libvirt->virsh('suspend', $name);
-		return 1 if $libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info status') =~ /paused\s*$/;
-	}
-	return 0;
-}
-
 # Its administrator's pause is kept, and tracing goes on after it.
 sub test_suspended {
 	my $pid = $libvirt->spawn('suspended', attach_command('t', '--mode', 'trap', '--max-rate', 10));

@@ -118,6 +118,24 @@ static void test_open_call(void)
 	end();
 }
 
+/* Somebody else had stopped the guest: the breaks were away, and are back. */
+static void test_gap(void)
+{
+	struct guest_trap gap = {.gap_ns = 5000}, entry = {.regs = {.rip = fake_gva(FAKE_KMALLOC)}};
+	struct trace_status status;
+
+	begin(0);
+	entry.regs.rsp = fake_stack_top(0) - sizeof(uint64_t);
+	ok(fs.fg.trap_fn(fs.fg.trap_arg, &entry), "a call begins");
+	ok(fs.fg.trap_fn(fs.fg.trap_arg, &gap), "a gap is told");
+	is_u64(fake_session_status(&fs).in_flight, 1, "the call will not be paired any more");
+	is_u64((uint64_t)call(FAKE_KMALLOC, 10), 2, "the next one");
+	is_u64(fake_session_recorded(&fs), 1, "is a record");
+	status = fake_session_status(&fs);
+	ok(status.samplings == 1 && status.unsampled_ns == 5000, "the gap is part of the status");
+	end();
+}
+
 int main(void)
 {
 	test_calls();
@@ -125,5 +143,6 @@ int main(void)
 	test_booting();
 	test_sample();
 	test_open_call();
+	test_gap();
 	return tap_done();
 }

@@ -125,12 +125,25 @@ static void test_contents(void)
 	journal_contents_deinit(&c);
 }
 
+static void test_loan(void)
+{
+	struct journal_contents c;
+
+	ok(!parse("breaks\nlend 3 12345800 12344000\n", &c) && c.breaks && c.lent,
+	   "page tables are lent");
+	ok(c.loan.vcpu == 3 && c.loan.cr3 == 0x12345800 && c.loan.lent == 0x12344000,
+	   "to whom, and its own");
+	ok(!parse("lend 3 12345800 12344000\nlent\n", &c) && !c.lent, "and given back");
+	ok(!parse("reset\n", &c) && c.reset, "the guest is gone");
+}
+
 static void test_damage(void)
 {
 	static const char *const bad[] = {
 		"nonsense\n",       "write\n",          "write 10\n",         "write 10 aa\n",
 		"write 10 aa b\n",  "write 10 a b\n",   "write 10 aa bbcc\n", "write x aa bb\n",
 		"write 10 gg bb\n", "write 10 aa xx\n", "write 10  \n",       "go on\n",
+		"lend 3\n",         "lend 3 1 2 3\n",   "lend x 1 2\n",
 	};
 	struct journal_contents c;
 
@@ -164,6 +177,7 @@ int main(void)
 	test_pending();
 	test_long();
 	test_contents();
+	test_loan();
 	test_damage();
 	snprintf(sub, sizeof(sub), "%s/sonde", folder);
 	rmdir(sub);

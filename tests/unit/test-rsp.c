@@ -146,6 +146,11 @@ static int write_registers(struct rsp *rsp, struct error *err)
 	return rsp_set_registers(rsp, 1, &regs, err);
 }
 
+static int write_cr3(struct rsp *rsp, struct error *err)
+{
+	return rsp_set_cr3(rsp, 1, 0x12345678000, err);
+}
+
 static int put_break(struct rsp *rsp, struct error *err)
 {
 	return rsp_breakpoint(rsp, 0xffffffff81000010, true, err);
@@ -196,6 +201,16 @@ static void test_set_registers(void)
 	ok(play("+$OK#9a+$E22#a9", write_registers, &err) == -EFAULT, "refused");
 }
 
+static void test_set_cr3(void)
+{
+	struct error err;
+
+	ok(!play("+$m3c#03+$OK#9a+$OK#9a", write_cr3, &err), "CR3 is written");
+	ok(strstr(sent, "$Hg2#e1+$P1d=0080674523010000#") != NULL,
+	   "of the vCPU, that register alone");
+	ok(play("+$m3c#03+$OK#9a+$#00", write_cr3, &err) == -EPROTO, "not known");
+}
+
 static void test_run(void)
 {
 	struct error err;
@@ -235,6 +250,7 @@ int main(void)
 {
 	test_breakpoints();
 	test_set_registers();
+	test_set_cr3();
 	test_run();
 	test_stop_replies();
 	test_memory();

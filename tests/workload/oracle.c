@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * oracle [-b BUFFER_KB] [-c CLOCK] [-p] COMMAND [ARGUMENT...]
+ * oracle [-b BUFFER_KB] [-c CLOCK] [-p] -s
  *
  * Inside a guest, as root: record the kernel's own kmem trace events (-p: those of the page
  * allocator too) while COMMAND runs between "workload --marker begin" and "... end", then leave the
  * raw ring buffers in locked memory, say on standard output where they are (oracle-store.h), and
  * wait for a line on standard input. What the events mean is for oracle-extract, on the host: a
  * serial console would take minutes for this.
+ *
+ * -s: say "oracle-waits", wait for a line on standard input, and do a small piece of work between
+ * markers of its own, where each event takes long.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/workload/marker.h"
 #include "tests/workload/oracle-store.h"
 
 #define TRACING "/sys/kernel/tracing/"
@@ -193,6 +198,40 @@ static uint64_t make_tables(void)
 	return pfn_of(pagemap, table) * ORACLE_PAGE;
 }
 
+/* Some hundred events, with those of pages. */
+static void work_a_little(void)
+{
+	pid_t pid;
+	int ends[2], status;
+
+	for (int i = 0; i < 20; i++) {
+		if (pipe(ends) != 0 || write(ends[1], ends, sizeof(ends)) != sizeof(ends))
+			fail("pipe");
+		close(ends[0]);
+		close(ends[1]);
+	}
+	pid = fork();
+	if (pid == 0)
+		_exit(0);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+		fail("fork");
+}
+
+static void record_a_little(void)
+{
+	printf("oracle-waits\n");
+	while (getchar() != '\n')
+		if (feof(stdin))
+			fail("no line");
+	set_tracing("tracing_on", "1");
+	if (!put_marker(true))
+		fail("setgroups");
+	work_a_little();
+	if (!put_marker(false))
+		fail("setgroups");
+	set_tracing("tracing_on", "0");
+}
+
 static void record(char **command)
 {
 	set_tracing("tracing_on", "1");
@@ -205,23 +244,25 @@ static void record(char **command)
 int main(int argc, char **argv)
 {
 	const char *buffer_kb = "16384", *clock = "mono";
-	bool pages = false;
+	bool pages = false, little = false;
 	uint64_t gpa;
 	int option;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((option = getopt(argc, argv, "+b:c:p")) != -1) {
+	while ((option = getopt(argc, argv, "+b:c:ps")) != -1) {
 		if (option == 'b')
 			buffer_kb = optarg;
 		else if (option == 'c')
 			clock = optarg;
 		else if (option == 'p')
 			pages = true;
+		else if (option == 's')
+			little = true;
 		else
 			return 2;
 	}
-	if (optind == argc) {
-		printf("usage: oracle [-b BUFFER_KB] [-c CLOCK] [-p] COMMAND [ARGUMENT...]\n");
+	if (optind == argc && !little) {
+		printf("usage: oracle [-b BUFFER_KB] [-c CLOCK] [-p] -s|COMMAND [ARGUMENT...]\n");
 		return 2;
 	}
 	store = mmap(NULL, STORE_MAX, PROT_READ | PROT_WRITE,
@@ -238,7 +279,10 @@ int main(int argc, char **argv)
 	add_events(slab_events);
 	if (pages)
 		add_events(page_events);
-	record(argv + optind);
+	if (little)
+		record_a_little();
+	else
+		record(argv + optind);
 	store_cpus();
 	gpa = make_tables();
 	printf("sonde-oracle: pages 0x%" PRIx64 "\n", gpa);

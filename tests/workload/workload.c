@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -25,16 +24,10 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "tests/workload/marker.h"
 
 #define MAX_PROCESSES 64
 #define MAX_ITERATIONS 10000000
-
-/*
- * setgroups(n) makes the kernel kmalloc() its struct group_info: 8 bytes and 4 for each group. Both
- * sizes are served by kmalloc-8k, and nothing else asks for them.
- */
-#define BEGIN_GROUPS 1201 /* 4812 bytes */
-#define END_GROUPS 1301   /* 5212 bytes */
 
 static void check(bool pass, const char *what)
 {
@@ -198,17 +191,12 @@ static int run(unsigned int processes, unsigned long iterations)
 static int mark(const char *kind)
 {
 	bool begin = strcmp(kind, "begin") == 0;
-	static gid_t groups[END_GROUPS];
-	int cpu;
 
 	if (!begin && strcmp(kind, "end") != 0) {
 		fprintf(stderr, "workload: --marker takes begin or end, not '%s'\n", kind);
 		return 2;
 	}
-	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (pin_to(cpu))
-			check(setgroups(begin ? BEGIN_GROUPS : END_GROUPS, groups) == 0,
-			      "setgroups");
+	check(put_marker(begin), "setgroups");
 	return 0;
 }
 

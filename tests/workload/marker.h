@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_WORKLOAD_MARKER_H
+#define SONDE_TESTS_WORKLOAD_MARKER_H
+
+#include <grp.h>
+#include <sched.h>
+#include <stdbool.h>
+
+/*
+ * The edges of a window: setgroups(n) makes the kernel kmalloc() its struct group_info, 8 bytes and
+ * 4 for each group. Both sizes are served by kmalloc-8k, and nothing else asks for them.
+ */
+#define BEGIN_GROUPS 1201 /* 4812 bytes */
+#define END_GROUPS 1301   /* 5212 bytes */
+
+/* On every CPU; false with errno set. */
+static inline bool put_marker(bool begin)
+{
+	static gid_t groups[END_GROUPS];
+	cpu_set_t set;
+	int cpu;
+
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		CPU_ZERO(&set);
+		CPU_SET(cpu, &set);
+		if (sched_setaffinity(0, sizeof(set), &set) == 0 &&
+		    setgroups(begin ? BEGIN_GROUPS : END_GROUPS, groups) != 0)
+			return false;
+	}
+	return true;
+}
+
+#endif
