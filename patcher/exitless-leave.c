@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* When nothing of the guest is in our memory any more. */
 #include <errno.h>
-#include "introspect/task-stacks.h"
 #include "introspect/vcpu-mode.h"
 #include "patcher/exitless-internal.h"
 
@@ -30,12 +29,13 @@ static bool all_passed(struct exitless *x)
 	return all;
 }
 
-/* Where BTF does not tell how to find the tasks it is assumed that one may be there. */
+/* A list that cannot be followed at this moment does not say that nobody is there. */
 static bool is_task_inside(const struct exitless *x)
 {
 	bool found = true;
 
-	return task_stacks_find(x->kernel, x->mapping.gva, x->set.code_bytes, &found, NULL) ||
+	return task_stacks_find(x->guest, &x->tasks, x->mapping.gva, x->set.code_bytes, &found,
+				NULL) ||
 	       found;
 }
 
