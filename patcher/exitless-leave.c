@@ -17,6 +17,15 @@ static bool has_passed(const struct exitless *x, unsigned int index)
 	return vcpu_is_outside(&sregs);
 }
 
+/* By now it may have gone on with a task that was preempted there. */
+static bool is_inside(const struct exitless *x, unsigned int index)
+{
+	struct guest_regs regs;
+
+	return x->guest->ops->get_regs(x->guest, index, &regs, NULL) ||
+	       regs.rip - x->mapping.gva < x->set.code_bytes;
+}
+
 static bool all_passed(struct exitless *x)
 {
 	bool all = true;
@@ -24,7 +33,7 @@ static bool all_passed(struct exitless *x)
 	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
 		if (!x->vcpus[i].passed)
 			x->vcpus[i].passed = has_passed(x, i);
-		all &= x->vcpus[i].passed;
+		all &= x->vcpus[i].passed && !is_inside(x, i);
 	}
 	return all;
 }

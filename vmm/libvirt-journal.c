@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/libvirt-journal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -180,6 +181,39 @@ int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err)
 	return append(journal, line, sizeof(line) - 1, err);
 }
 
+/* What a line of tasks says, in its order. */
+enum { TASK_WIDE = 4, TASK_NARROW = 13 };
+
+static void task_numbers(struct task_stacks *t, uint64_t **wide, uint32_t **narrow)
+{
+	uint64_t *const w[TASK_WIDE] = {&t->root, &t->first, &t->cpu_bases, &t->runqueues};
+	uint32_t *const n[TASK_NARROW] = {&t->levels,  &t->cpus,       &t->tasks,     &t->signal,
+					  &t->threads, &t->thread,     &t->stack,     &t->sp,
+					  &t->on_cpu,  &t->fair_tasks, &t->fair_task, &t->rt_queues,
+					  &t->rt_task};
+
+	memcpy(wide, w, sizeof(w));
+	memcpy(narrow, n, sizeof(n));
+}
+
+int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_stacks *tasks,
+			  struct error *err)
+{
+	struct task_stacks copy = *tasks;
+	char line[32 * (TASK_WIDE + TASK_NARROW)] = "tasks";
+	size_t n = strlen(line);
+	uint64_t *wide[TASK_WIDE];
+	uint32_t *narrow[TASK_NARROW];
+
+	task_numbers(&copy, wide, narrow);
+	for (size_t i = 0; i < TASK_WIDE; i++)
+		n += (size_t)sprintf(line + n, " %" PRIx64, *wide[i]);
+	for (size_t i = 0; i < TASK_NARROW; i++)
+		n += (size_t)sprintf(line + n, " %" PRIx32, *narrow[i]);
+	line[n++] = '\n';
+	return append(journal, line, n, err);
+}
+
 /* --- reading --------------------------------------------------------------------------------- */
 
 static int not_ours(struct error *err)
@@ -269,8 +303,42 @@ static int parse_write(struct journal_contents *c, char *line, struct error *err
 	return 0;
 }
 
+/* The next number of a line, as printed above: no sign, no spaces but one before it. */
+static bool next_number(char **at, uint64_t max, uint64_t *out)
+{
+	char *end;
+
+	if (**at != ' ' || !isxdigit((unsigned char)(*at)[1]))
+		return false;
+	errno = 0;
+	*out = strtoull(*at + 1, &end, 16);
+	*at = end;
+	return !errno && *out <= max;
+}
+
+/* " ROOT FIRST ..." */
+static int parse_tasks(struct journal_contents *c, char *line, struct error *err)
+{
+	uint64_t *wide[TASK_WIDE], number;
+	uint32_t *narrow[TASK_NARROW];
+
+	task_numbers(&c->tasks, wide, narrow);
+	for (size_t i = 0; i < TASK_WIDE; i++)
+		if (!next_number(&line, UINT64_MAX, wide[i]))
+			return not_ours(err);
+	for (size_t i = 0; i < TASK_NARROW; i++) {
+		if (!next_number(&line, UINT32_MAX, &number))
+			return not_ours(err);
+		*narrow[i] = (uint32_t)number;
+	}
+	c->knows_tasks = true;
+	return *line || !task_stacks_valid(&c->tasks) ? not_ours(err) : 0;
+}
+
 static int parse_line(struct journal_contents *c, char *line, struct error *err)
 {
+	if (!strncmp(line, "tasks", 5))
+		return parse_tasks(c, line + 5, err);
 	if (!strncmp(line, "write ", 6))
 		return parse_write(c, line + 6, err);
 	if (!strcmp(line, "breaks")) {

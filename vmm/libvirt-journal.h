@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/error.h"
+#include "introspect/task-stacks.h"
 #include "vmm/libvirt-lib.h"
 
 /*
@@ -35,6 +36,9 @@ void libvirt_journal_remove(struct libvirt_journal *journal);
 /* About to write [gpa, gpa + size), which holds `before`, up to JOURNAL_MAX_WRITE bytes. */
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err);
+/* About to map memory into the guest's kernel, whose tasks are found so. */
+int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_stacks *tasks,
+			  struct error *err);
 /* About to have breakpoints, in QEMU's gdbstub. */
 int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err);
 /* About to stop the running guest, or to let it go on. */
@@ -50,8 +54,10 @@ struct journal_place {
 };
 
 struct journal_contents {
-	bool stopped;                 /* by the tracer */
-	bool breaks;                  /* there may be breakpoints */
+	bool stopped; /* by the tracer */
+	bool breaks;  /* there may be breakpoints */
+	bool knows_tasks;
+	struct task_stacks tasks;
 	struct journal_place *places; /* in the order of their first write */
 	size_t nr_places;
 };

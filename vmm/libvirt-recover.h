@@ -17,11 +17,14 @@ struct libvirt_recovery {
 };
 
 /*
- * Undo what a dead tracer left in a domain: put back the bytes that are still ours, wait until no
- * vCPU is in our code, take the memory away, and let the domain run if the tracer had stopped it.
- * Tries for `patience_ms` to reach libvirt. -EBUSY: its tracer lives, or a vCPU of a domain that
- * somebody else has paused is in our code (resume it and try again), or there is no journal, and
- * yet something in the memory.
+ * Undo what a dead tracer left in a domain: put back the bytes that are still ours, let the domain
+ * run if the tracer had stopped it, and when nothing of the guest is in our memory any more take
+ * that away. Tries for `patience_ms` to reach libvirt.
+ *
+ * -EBUSY: its tracer lives; or the guest, which has its own code back, may still be in the memory
+ * (a vCPU or a task of it, most likely because it is paused), so that this can only be taken away
+ * later: try again; or there is no journal, and yet something in the memory. -ETIMEDOUT: all is
+ * undone, but the guest does not let the device go yet.
  */
 int libvirt_recover(const char *uri, const char *id, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err);
