@@ -14,13 +14,21 @@
 
 enum { MAX_JOURNAL = 256 << 20, JOURNAL_MAX_LINE = 4 * JOURNAL_MAX_WRITE + 64 };
 
+/*
+ * Root's is the same whatever its environment, which differs between a shell, sudo and a service:
+ * or a second tracer would not be refused, and nothing found to recover.
+ */
+void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size)
+{
+	snprintf(out, size, "%s/sonde", !root && runtime && *runtime ? runtime : "/run");
+}
+
 static int make_folder(char *path, size_t size, struct error *err)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
-
-	snprintf(path, size, "%s/sonde", runtime && *runtime ? runtime : "/run");
+	libvirt_journal_folder(!geteuid(), getenv("XDG_RUNTIME_DIR"), path, size);
 	if (mkdir(path, 0700) && errno != EEXIST)
-		return error_set(err, errno, "cannot make %s: %s", path, strerror(errno));
+		return error_set(err, errno, "cannot make %s: %s%s", path, strerror(errno),
+				 geteuid() ? "; set XDG_RUNTIME_DIR to a folder of yours" : "");
 	return 0;
 }
 
@@ -32,7 +40,8 @@ static int lock(struct libvirt_journal *journal, struct error *err)
 	if (!flock(journal->fd, LOCK_EX | LOCK_NB) && !fstat(journal->fd, &st) && st.st_nlink)
 		return 0;
 	libvirt_journal_close(journal);
-	return error_set(err, EBUSY, "another sonde is attached to this domain");
+	return error_set(err, EBUSY,
+			 "another sonde is attached to this domain, or cleans up behind one");
 }
 
 static int open_journal(const char *uuid, int flags, struct libvirt_journal *out, struct error *err)

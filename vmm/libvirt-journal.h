@@ -11,8 +11,8 @@
 
 /*
  * What an attached tracer changes in a domain, noted on disk before it does so, for whoever has to
- * undo it: a text file of lines in $XDG_RUNTIME_DIR/sonde or /run/sonde, named by the domain's
- * uuid and locked while its tracer lives. It is gone when nothing is left to undo.
+ * undo it: a text file of lines, named by the domain's uuid and locked while its tracer lives. It
+ * is gone when nothing is left to undo.
  */
 struct libvirt_journal {
 	int fd; /* -1: none */
@@ -20,6 +20,9 @@ struct libvirt_journal {
 };
 
 enum { JOURNAL_MAX_WRITE = 4096 };
+
+/* Where journals are: /run/sonde for root, else $XDG_RUNTIME_DIR/sonde (which is `runtime`). */
+void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size);
 
 /* For a new tracer. -EBUSY: another one is at work; -EEXIST: one died, `sonde recover` is needed.
  */

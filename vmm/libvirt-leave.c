@@ -104,6 +104,7 @@ static int look(struct libvirt_leave *l, bool hurry, struct error *err)
 		error_prefix(err, "the guest's tasks cannot be looked through: ");
 		return -EBUSY;
 	}
+	l->met_task |= found;
 	return found ? error_set(err, EBUSY, "a task was preempted in our code, and still is") : 0;
 }
 

@@ -19,6 +19,7 @@ struct libvirt_leave {
 
 	uint64_t gva;                    /* where the kernel has it; from here on its own */
 	bool outside[LIBVIRT_MAX_VCPUS]; /* once was, since the text was put back */
+	bool met_task;                   /* a task was seen inside */
 };
 
 /*

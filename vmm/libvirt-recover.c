@@ -8,11 +8,7 @@
 #include "vmm/libvirt-leave.h"
 #include "vmm/libvirt-shmem.h"
 
-enum {
-	INSIDE_MS = 5000, /* somebody is given so long to leave our memory */
-	LOCKED_MS = 5000, /* and somebody else who recovers, to come to his end */
-	STEP_MS = 100,
-};
+enum { INSIDE_MS = 5000 /* somebody is given so long to leave our memory */ };
 
 struct recovery {
 	struct libvirt_domain domain;
@@ -150,6 +146,7 @@ static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
 	if (!r->contents.knows_tasks)
 		return error_set(err, EPROTO, "the journal is damaged: it tells of no tasks");
 	rc = libvirt_leave_wait(&leave, INSIDE_MS, &r->held, err);
+	r->out->met_task = leave.met_task;
 	if (rc == -EBUSY)
 		error_prefix(err,
 			     "the guest %s with its own code, but the memory device has to stay: ",
@@ -223,6 +220,7 @@ static int undo(struct recovery *r, struct error *err)
 static int open_patiently(struct recovery *r, const char *uri, const char *id, unsigned int ms,
 			  struct error *err)
 {
+	enum { STEP_MS = 100 };
 	int rc = libvirt_domain_open(uri, id, &r->domain, err);
 
 	for (unsigned int i = 0; i < ms && (rc == -ENOTCONN || rc == -EIO); i += STEP_MS) {
@@ -250,7 +248,7 @@ static int check_unused(struct recovery *r, struct error *err)
 		if (!rc && memcmp(now, zeros, sizeof(now)))
 			rc = error_set(err, EBUSY,
 				       "the domain's memory device is in use, by a sonde whose "
-				       "journal is not here: has it another XDG_RUNTIME_DIR?");
+				       "journal is not here: is it another user's?");
 	}
 	return rc;
 }
@@ -266,20 +264,9 @@ static int remove_device(struct recovery *r, struct error *err)
 	return rc || !r->out->had_device ? rc : libvirt_shmem_unplug(&r->domain, err);
 }
 
-static int adopt_patiently(struct recovery *r, struct error *err)
-{
-	int rc = libvirt_journal_adopt(r->domain.uuid, &r->journal, err);
-
-	for (unsigned int i = 0; i < LOCKED_MS && rc == -EBUSY; i += STEP_MS) {
-		wait_ms(STEP_MS);
-		rc = libvirt_journal_adopt(r->domain.uuid, &r->journal, err);
-	}
-	return rc;
-}
-
 static int recover(struct recovery *r, struct error *err)
 {
-	int rc = adopt_patiently(r, err);
+	int rc = libvirt_journal_adopt(r->domain.uuid, &r->journal, err);
 
 	if (rc && rc != -ENOENT)
 		return rc;

@@ -38,8 +38,10 @@ static size_t read_all(int fd, char *text, size_t size)
 
 static void tell_recovery(const struct libvirt_recovery *recovery)
 {
-	fprintf(stderr, "sonde attach: the watchdog has put back %zu places%s%s\n",
+	fprintf(stderr, "sonde attach: the watchdog has put back %zu places%s%s%s\n",
 		recovery->restored, recovery->had_breaks ? ", removed the breakpoints" : "",
+		recovery->met_task ? ", waited for a task that was preempted in the tracer's code"
+				   : "",
 		recovery->resumed ? " and let the domain go on" : "");
 }
 

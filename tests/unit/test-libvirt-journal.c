@@ -201,12 +201,33 @@ static void test_tasks(void)
 		ok(parse(bad[i], &c) == -EPROTO, "damaged: %.*s", (int)strlen(bad[i]) - 1, bad[i]);
 }
 
+static void test_folder(void)
+{
+	char folder[64];
+
+	libvirt_journal_folder(true, "/run/user/0", folder, sizeof(folder));
+	is_str(folder, "/run/sonde", "root's journals are in one place, whatever its environment");
+	libvirt_journal_folder(false, "/run/user/1000", folder, sizeof(folder));
+	is_str(folder, "/run/user/1000/sonde", "a user's in that user's folder");
+}
+
+/* Root's journals are in a folder of the machine. */
+static void become_nobody(const char *folder)
+{
+	enum { NOBODY = 65534 };
+
+	if (!geteuid() && (chown(folder, NOBODY, NOBODY) || setgid(NOBODY) || setuid(NOBODY)))
+		abort();
+}
+
 int main(void)
 {
 	char folder[] = "/tmp/sonde-journal-XXXXXX", sub[64];
 
 	if (!mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
 		abort();
+	test_folder();
+	become_nobody(folder);
 	test_file();
 	test_unfinished();
 	test_pending();
