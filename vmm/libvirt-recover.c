@@ -16,7 +16,8 @@ struct recovery {
 	struct libvirt_guest *backend;
 	struct guest *guest;
 	struct journal_contents contents;
-	bool held; /* stopped by us, or kept so */
+	bool just_died; /* the tracer */
+	bool held;      /* stopped by us, or kept so */
 	struct libvirt_recovery *out;
 };
 
@@ -195,6 +196,15 @@ static void note_stop(struct recovery *r)
 		libvirt_journal_stop(&r->journal, true, NULL);
 }
 
+/* Time enough for an administrator to let it go on, and to pause it again. */
+static bool is_paused_since(struct recovery *r)
+{
+	enum libvirt_pause pause;
+
+	return !r->just_died && !libvirt_domain_pause(&r->domain, &pause, NULL) &&
+	       pause == LIBVIRT_PAUSE_OTHERS;
+}
+
 static int undo(struct recovery *r, struct error *err)
 {
 	int rc = libvirt_journal_read(&r->journal, &r->contents, err), resumed;
@@ -205,10 +215,9 @@ static int undo(struct recovery *r, struct error *err)
 	rc = hold(r, err);
 	if (rc)
 		return rc;
-	if (r->contents.stopped) {
+	r->out->resumed = r->contents.stopped && !is_paused_since(r);
+	if (r->out->resumed)
 		libvirt_guest_adopt_stop(r->backend);
-		r->out->resumed = true;
-	}
 	r->out->had_breaks = r->contents.breaks;
 	rc = undo_stopped(r, err);
 	resumed = let_go(r, rc ? NULL : err);
@@ -294,10 +303,10 @@ static int forget(const char *uuid, struct libvirt_recovery *out)
 	return 0;
 }
 
-int libvirt_recover(const char *uri, const char *id, unsigned int patience_ms,
+int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err)
 {
-	struct recovery r = {.journal = {.fd = -1}, .out = out};
+	struct recovery r = {.journal = {.fd = -1}, .just_died = just_died, .out = out};
 	int rc = open_patiently(&r, uri, id, patience_ms, err);
 
 	*out = (struct libvirt_recovery){0};

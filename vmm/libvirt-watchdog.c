@@ -64,7 +64,7 @@ static int keep_trying(const char *uri, const char *uuid)
 		step = waited ? step * 2 : step;
 		step = step < AGAIN_MOST_S ? step : AGAIN_MOST_S;
 		sleep(step);
-		rc = libvirt_recover(uri, uuid, PATIENCE_MS, &recovery, NULL);
+		rc = libvirt_recover(uri, uuid, false, PATIENCE_MS, &recovery, NULL);
 	}
 	return rc ? CLI_FAILED : CLI_OK;
 }
@@ -73,7 +73,7 @@ static int recover(const char *uri, const char *uuid)
 {
 	struct libvirt_recovery recovery;
 	struct error err;
-	int rc = libvirt_recover(uri, uuid, PATIENCE_MS, &recovery, &err);
+	int rc = libvirt_recover(uri, uuid, true, PATIENCE_MS, &recovery, &err);
 
 	if (!rc) {
 		tell_recovery(&recovery);
