@@ -19,8 +19,7 @@ static struct {
 	bool runs; /* QEMU */
 	int state, reason;
 	bool dead;        /* libvirtd */
-	char when[8];     /* a command of ours ... */
-	const char *acts; /* ... before which all this is done */
+	const char *acts; /* before our next stop all this is done */
 } world;
 
 static void qemu_stops(int reason)
@@ -49,11 +48,9 @@ static void do_act(char act)
 		qemu_stops(BY_UNKNOWN);
 }
 
-static void before(const char *command)
+static void act_before_stop(void)
 {
-	if (!world.acts || strcmp(command, world.when))
-		return;
-	for (const char *at = world.acts; *at; at++)
+	for (const char *at = world.acts; at && *at; at++)
 		do_act(*at);
 	world.acts = NULL;
 }
@@ -71,7 +68,7 @@ static int command(virDomainPtr domain, const char *text, char **result, unsigne
 		return 0;
 	}
 	if (strstr(text, "\"stop\"")) {
-		before("stop");
+		act_before_stop();
 		qemu_stops(BY_UNKNOWN);
 	} else {
 		qemu_goes_on();
@@ -119,7 +116,6 @@ static bool runs_after(const char *at_start, const char *at_stop, const char *he
 	qemu_goes_on();
 	for (const char *at = at_start; *at; at++)
 		do_act(*at);
-	strcpy(world.when, "stop");
 	world.acts = at_stop;
 	if (libvirt_guest_stop(&g.guest, NULL))
 		abort();
