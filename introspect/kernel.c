@@ -147,18 +147,25 @@ int kernel_walk(const struct kernel *kernel, uint64_t gva, struct page_walk *out
 	return page_walk(kernel->guest, early_root, levels, gva, out, err);
 }
 
+int kernel_root(const struct kernel *kernel, uint64_t *root, uint32_t *levels, struct error *err)
+{
+	*levels = table_levels(kernel);
+	*root = image_gpa(kernel, kernel->known.init_top_pgt);
+	if (!kernel->known.init_top_pgt)
+		return error_set(err, EFAULT, "the image has no symbol init_top_pgt");
+	if (!maps_text(kernel, *root, *levels))
+		return error_set(err, EAGAIN, "the kernel's page tables are not set up yet");
+	return 0;
+}
+
 int kernel_page_table(const struct kernel *kernel, uint64_t gva, unsigned int level,
 		      uint64_t *table, struct error *err)
 {
-	unsigned int levels = table_levels(kernel);
-	uint64_t root = image_gpa(kernel, kernel->known.init_top_pgt);
+	uint32_t levels;
+	uint64_t root;
+	int rc = kernel_root(kernel, &root, &levels, err);
 
-	if (!kernel->known.init_top_pgt)
-		return error_set_at(err, EFAULT, gva, "the image has no symbol init_top_pgt");
-	if (!maps_text(kernel, root, levels))
-		return error_set_at(err, EAGAIN, gva,
-				    "the kernel's page tables are not set up yet");
-	return page_walk_table(kernel->guest, root, levels, gva, level, table, err);
+	return rc ? rc : page_walk_table(kernel->guest, root, levels, gva, level, table, err);
 }
 
 uint64_t kernel_page_offset(const struct kernel *kernel)

@@ -102,6 +102,10 @@ int kernel_walk(const struct kernel *kernel, uint64_t gva, struct page_walk *out
 int kernel_page_table(const struct kernel *kernel, uint64_t gva, unsigned int level,
 		      uint64_t *table, struct error *err);
 
+/* gpa of its top, for page_walk(), and its levels. -EAGAIN likewise, -EFAULT: the image does not
+ * tell. */
+int kernel_root(const struct kernel *kernel, uint64_t *root, uint32_t *levels, struct error *err);
+
 /* Read or write at a kernel gva; may cross pages. */
 int kernel_read(const struct kernel *kernel, uint64_t gva, void *to, size_t size,
 		struct error *err);

@@ -28,21 +28,20 @@ typedef int check_fn(const struct kernel *kernel, unsigned int vcpu, uint64_t ba
 		     struct error *err);
 
 /* As linked at 0 the symbol's address is the displacement; else GS holds the distance to it. */
-static int find_candidate(const struct kernel *kernel, const struct candidate *candidate,
-			  int32_t *displacement, struct error *err)
+int percpu_displacement(const struct kernel *kernel, const char *name, const char *member,
+			int32_t *displacement, struct error *err)
 {
-	const struct symbol *symbol = symbols_find(kernel->image->symbols, candidate->symbol);
+	const struct symbol *symbol = symbols_find(kernel->image->symbols, name);
 	struct btf_field field = {0};
 	uint64_t address;
 	int rc = 0;
 
 	if (!symbol)
-		return error_set(err, ENOENT, "the kernel has no symbol %s", candidate->symbol);
-	if (candidate->member && !kernel->image->btf)
+		return error_set(err, ENOENT, "the kernel has no symbol %s", name);
+	if (member && !kernel->image->btf)
 		return error_set(err, ENOENT, "the kernel image has no BTF");
-	if (candidate->member)
-		rc = btf_field(kernel->image->btf, candidate->symbol, candidate->member, &field,
-			       err);
+	if (member)
+		rc = btf_field(kernel->image->btf, name, member, &field, err);
 	if (rc)
 		return rc;
 	address = kernel_gva(kernel, symbol->address);
@@ -52,8 +51,14 @@ static int find_candidate(const struct kernel *kernel, const struct candidate *c
 	*displacement = (int32_t)address;
 	if ((uint64_t)*displacement != address)
 		return error_set_at(err, EPROTO, address, "per-CPU variable %s is out of reach",
-				    candidate->symbol);
+				    name);
 	return 0;
+}
+
+static int find_candidate(const struct kernel *kernel, const struct candidate *candidate,
+			  int32_t *displacement, struct error *err)
+{
+	return percpu_displacement(kernel, candidate->symbol, candidate->member, displacement, err);
 }
 
 static int find_one_of(const struct kernel *kernel, const struct candidate *candidates,

@@ -18,6 +18,10 @@
  * should there), -ENOTSUP (vCPUs are not numbered as the guest numbers its CPUs; no vCPU state).
  */
 
+/* Of a variable, or of a member of the struct that it is (else NULL); nothing is checked. */
+int percpu_displacement(const struct kernel *kernel, const char *symbol, const char *member,
+			int32_t *displacement, struct error *err);
+
 /* The 32-bit number of the CPU, which is that of the vCPU: `mov %gs:displacement, %eax`. */
 int percpu_cpu_number(const struct kernel *kernel, int32_t *displacement, struct error *err);
 

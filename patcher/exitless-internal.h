@@ -3,6 +3,7 @@
 #define SONDE_PATCHER_EXITLESS_INTERNAL_H
 
 #include <time.h>
+#include "introspect/task-stacks.h"
 #include "patcher/exitless.h"
 
 /* Shared by exitless.c (coming and going), exitless-drain.c (the thread) and exitless-traps.c (the
@@ -27,6 +28,7 @@ struct exitless {
 	bool mapped;
 	uint64_t code_bytes; /* of the scratch memory; the rings are behind */
 	struct trampoline_kernel facts;
+	struct task_stacks tasks;
 	struct trampoline_set set;
 	const struct probe_ref *refs; /* the plan's */
 

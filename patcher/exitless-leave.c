@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* When nothing of the guest is in our memory any more. */
 #include <errno.h>
-#include "introspect/task-stacks.h"
 #include "introspect/vcpu-mode.h"
 #include "patcher/exitless-internal.h"
 
@@ -18,6 +17,15 @@ static bool has_passed(const struct exitless *x, unsigned int index)
 	return vcpu_is_outside(&sregs);
 }
 
+/* By now it may have gone on with a task that was preempted there. */
+static bool is_inside(const struct exitless *x, unsigned int index)
+{
+	struct guest_regs regs;
+
+	return x->guest->ops->get_regs(x->guest, index, &regs, NULL) ||
+	       regs.rip - x->mapping.gva < x->set.code_bytes;
+}
+
 static bool all_passed(struct exitless *x)
 {
 	bool all = true;
@@ -25,17 +33,18 @@ static bool all_passed(struct exitless *x)
 	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
 		if (!x->vcpus[i].passed)
 			x->vcpus[i].passed = has_passed(x, i);
-		all &= x->vcpus[i].passed;
+		all &= x->vcpus[i].passed && !is_inside(x, i);
 	}
 	return all;
 }
 
-/* Where BTF does not tell how to find the tasks it is assumed that one may be there. */
+/* A list that cannot be followed at this moment does not say that nobody is there. */
 static bool is_task_inside(const struct exitless *x)
 {
 	bool found = true;
 
-	return task_stacks_find(x->kernel, x->mapping.gva, x->set.code_bytes, &found, NULL) ||
+	return task_stacks_find(x->guest, &x->tasks, x->mapping.gva, x->set.code_bytes, &found,
+				NULL) ||
 	       found;
 }
 

@@ -39,6 +39,8 @@ static int read_facts(struct exitless *x, struct slab_view *slab, struct error *
 	int ret = percpu_cpu_number(x->kernel, &x->facts.cpu_number, err);
 
 	if (!ret)
+		ret = task_stacks_init(x->kernel, &x->tasks, err);
+	if (!ret)
 		ret = slab_page_facts(slab, &page, err);
 	if (ret)
 		return ret;

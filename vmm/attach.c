@@ -138,10 +138,22 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 
 /* --- tracing --------------------------------------------------------------------------------- */
 
+/* Before there is anything to undo: whoever has to will not know the kernel. */
+static int note_tasks(struct attach *a, struct error *err)
+{
+	struct task_stacks tasks;
+	int rc = task_stacks_init(&a->kernel.kernel, &tasks, err);
+
+	return rc ? rc : libvirt_journal_tasks(&a->journal, &tasks, err);
+}
+
 static int plug(struct attach *a, struct error *err)
 {
 	struct error why;
+	int rc = note_tasks(a, err);
 
+	if (rc)
+		return rc;
 	if (!libvirt_guest_plug(a->guest, &why))
 		return 0;
 	return error_set(err, why.code, "%s; or use --mode trap, which is slow but needs no device",

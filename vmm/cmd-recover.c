@@ -57,7 +57,7 @@ int cmd_recover(int argc, char **argv)
 		return ret - 1;
 	if (optind + 1 != argc)
 		return cli_usage(verb, "name one domain; see 'sonde recover --help'");
-	if (libvirt_recover(uri, argv[optind], 0, &recovery, &err))
+	if (libvirt_recover(uri, argv[optind], false, 0, &recovery, &err))
 		return cli_error(verb, &err);
 	tell(argv[optind], &recovery);
 	return CLI_OK;

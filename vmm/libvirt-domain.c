@@ -147,19 +147,36 @@ static enum libvirt_run_state run_state_of(int state)
 	}
 }
 
+static int ask_state(struct libvirt_domain *d, int *state, int *reason, struct error *err)
+{
+	*state = LIBVIRT_DOMAIN_SHUTOFF;
+	if (!d->api->domain_state(d->domain, state, reason, 0))
+		return 0;
+	*state = LIBVIRT_DOMAIN_SHUTOFF;
+	/* transient domains vanish */
+	return d->api->last_code() == LIBVIRT_ERR_NO_DOMAIN ? 0 : libvirt_error(d, d->name, err);
+}
+
 int libvirt_domain_state(struct libvirt_domain *d, enum libvirt_run_state *out, struct error *err)
 {
 	int state, reason;
+	int rc = ask_state(d, &state, &reason, err);
 
-	*out = LIBVIRT_GONE;
-	if (d->api->domain_state(d->domain, &state, &reason, 0)) {
-		/* transient domains vanish */
-		if (d->api->last_code() == LIBVIRT_ERR_NO_DOMAIN)
-			return 0;
-		return libvirt_error(d, d->name, err);
-	}
 	*out = run_state_of(state);
-	return 0;
+	return rc;
+}
+
+int libvirt_domain_pause(struct libvirt_domain *d, enum libvirt_pause *out, struct error *err)
+{
+	int state, reason = LIBVIRT_PAUSED_UNKNOWN;
+	int rc = ask_state(d, &state, &reason, err);
+
+	*out = LIBVIRT_PAUSE_OTHERS;
+	if (run_state_of(state) == LIBVIRT_RUNS)
+		*out = LIBVIRT_PAUSE_NONE;
+	else if (state == LIBVIRT_DOMAIN_PAUSED && reason == LIBVIRT_PAUSED_UNKNOWN)
+		*out = LIBVIRT_PAUSE_MONITOR;
+	return rc;
 }
 
 /* --- monitors -------------------------------------------------------------------------------- */

@@ -36,6 +36,15 @@ int libvirt_domain_state(struct libvirt_domain *domain, enum libvirt_run_state *
 			 struct error *err);
 
 /*
+ * By whom it is paused: by nobody; by whoever uses a monitor, as we do, of which libvirt knows no
+ * reason; or by somebody else, for a reason of its own, such as an administrator's `virsh suspend`.
+ * Such a suspend changes nothing, the reason neither, if the domain is paused already (libvirt,
+ * qemuDomainSuspend()). -errno as above.
+ */
+enum libvirt_pause { LIBVIRT_PAUSE_NONE, LIBVIRT_PAUSE_MONITOR, LIBVIRT_PAUSE_OTHERS };
+int libvirt_domain_pause(struct libvirt_domain *domain, enum libvirt_pause *out, struct error *err);
+
+/*
  * A QMP command, with its arguments (an object, taken over, or NULL). *result is its "return"
  * value, to be json_decref()ed, and may be NULL if nobody wants it. `fd` >= 0 is passed along.
  * -EPROTO for replies that are none, -EREMOTEIO with QEMU's text for its errors.

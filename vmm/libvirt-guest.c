@@ -284,8 +284,3 @@ bool libvirt_guest_is_slow(const struct libvirt_guest *g)
 {
 	return g->memory.by_stub;
 }
-
-void libvirt_guest_adopt_stop(struct libvirt_guest *g)
-{
-	g->let_go = true;
-}

@@ -60,7 +60,7 @@ bool libvirt_guest_is_slow(const struct libvirt_guest *guest);
 /* How its memory is read, and why so. */
 const char *libvirt_guest_memory_text(const struct libvirt_guest *guest);
 
-/* It was stopped by a tracer that died: the next resume lets it run. */
+/* While it is stopped: that was a tracer that died, and the next resume lets it run. */
 void libvirt_guest_adopt_stop(struct libvirt_guest *guest);
 
 #endif

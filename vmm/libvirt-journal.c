@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/libvirt-journal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,13 +14,21 @@
 
 enum { MAX_JOURNAL = 256 << 20, JOURNAL_MAX_LINE = 4 * JOURNAL_MAX_WRITE + 64 };
 
+/*
+ * Root's is the same whatever its environment, which differs between a shell, sudo and a service:
+ * or a second tracer would not be refused, and nothing found to recover.
+ */
+void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size)
+{
+	snprintf(out, size, "%s/sonde", !root && runtime && *runtime ? runtime : "/run");
+}
+
 static int make_folder(char *path, size_t size, struct error *err)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
-
-	snprintf(path, size, "%s/sonde", runtime && *runtime ? runtime : "/run");
+	libvirt_journal_folder(!geteuid(), getenv("XDG_RUNTIME_DIR"), path, size);
 	if (mkdir(path, 0700) && errno != EEXIST)
-		return error_set(err, errno, "cannot make %s: %s", path, strerror(errno));
+		return error_set(err, errno, "cannot make %s: %s%s", path, strerror(errno),
+				 geteuid() ? "; set XDG_RUNTIME_DIR to a folder of yours" : "");
 	return 0;
 }
 
@@ -31,7 +40,8 @@ static int lock(struct libvirt_journal *journal, struct error *err)
 	if (!flock(journal->fd, LOCK_EX | LOCK_NB) && !fstat(journal->fd, &st) && st.st_nlink)
 		return 0;
 	libvirt_journal_close(journal);
-	return error_set(err, EBUSY, "another sonde is attached to this domain");
+	return error_set(err, EBUSY,
+			 "another sonde is attached to this domain, or cleans up behind one");
 }
 
 static int open_journal(const char *uuid, int flags, struct libvirt_journal *out, struct error *err)
@@ -203,6 +213,39 @@ int libvirt_journal_reset(struct libvirt_journal *journal, struct error *err)
 	return append(journal, line, sizeof(line) - 1, err);
 }
 
+/* What a line of tasks says, in its order. */
+enum { TASK_WIDE = 4, TASK_NARROW = 13 };
+
+static void task_numbers(struct task_stacks *t, uint64_t **wide, uint32_t **narrow)
+{
+	uint64_t *const w[TASK_WIDE] = {&t->root, &t->first, &t->cpu_bases, &t->runqueues};
+	uint32_t *const n[TASK_NARROW] = {&t->levels,  &t->cpus,       &t->tasks,     &t->signal,
+					  &t->threads, &t->thread,     &t->stack,     &t->sp,
+					  &t->on_cpu,  &t->fair_tasks, &t->fair_task, &t->rt_queues,
+					  &t->rt_task};
+
+	memcpy(wide, w, sizeof(w));
+	memcpy(narrow, n, sizeof(n));
+}
+
+int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_stacks *tasks,
+			  struct error *err)
+{
+	struct task_stacks copy = *tasks;
+	char line[32 * (TASK_WIDE + TASK_NARROW)] = "tasks";
+	size_t n = strlen(line);
+	uint64_t *wide[TASK_WIDE];
+	uint32_t *narrow[TASK_NARROW];
+
+	task_numbers(&copy, wide, narrow);
+	for (size_t i = 0; i < TASK_WIDE; i++)
+		n += (size_t)sprintf(line + n, " %" PRIx64, *wide[i]);
+	for (size_t i = 0; i < TASK_NARROW; i++)
+		n += (size_t)sprintf(line + n, " %" PRIx32, *narrow[i]);
+	line[n++] = '\n';
+	return append(journal, line, n, err);
+}
+
 /* --- reading --------------------------------------------------------------------------------- */
 
 static int not_ours(struct error *err)
@@ -321,8 +364,42 @@ static int parse_word(struct journal_contents *c, const char *word, struct error
 	return 0;
 }
 
+/* The next number of a line, as printed above: no sign, no spaces but one before it. */
+static bool next_number(char **at, uint64_t max, uint64_t *out)
+{
+	char *end;
+
+	if (**at != ' ' || !isxdigit((unsigned char)(*at)[1]))
+		return false;
+	errno = 0;
+	*out = strtoull(*at + 1, &end, 16);
+	*at = end;
+	return !errno && *out <= max;
+}
+
+/* " ROOT FIRST ..." */
+static int parse_tasks(struct journal_contents *c, char *line, struct error *err)
+{
+	uint64_t *wide[TASK_WIDE], number;
+	uint32_t *narrow[TASK_NARROW];
+
+	task_numbers(&c->tasks, wide, narrow);
+	for (size_t i = 0; i < TASK_WIDE; i++)
+		if (!next_number(&line, UINT64_MAX, wide[i]))
+			return not_ours(err);
+	for (size_t i = 0; i < TASK_NARROW; i++) {
+		if (!next_number(&line, UINT32_MAX, &number))
+			return not_ours(err);
+		*narrow[i] = (uint32_t)number;
+	}
+	c->knows_tasks = true;
+	return *line || !task_stacks_valid(&c->tasks) ? not_ours(err) : 0;
+}
+
 static int parse_line(struct journal_contents *c, char *line, struct error *err)
 {
+	if (!strncmp(line, "tasks", 5))
+		return parse_tasks(c, line + 5, err);
 	if (!strncmp(line, "write ", 6))
 		return parse_write(c, line + 6, err);
 	if (!strncmp(line, "lend ", 5))

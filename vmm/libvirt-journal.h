@@ -6,12 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/error.h"
+#include "introspect/task-stacks.h"
 #include "vmm/libvirt-lib.h"
 
 /*
  * What an attached tracer changes in a domain, noted on disk before it does so, for whoever has to
- * undo it: a text file of lines in $XDG_RUNTIME_DIR/sonde or /run/sonde, named by the domain's
- * uuid and locked while its tracer lives. It is gone when nothing is left to undo.
+ * undo it: a text file of lines, named by the domain's uuid and locked while its tracer lives. It
+ * is gone when nothing is left to undo.
  */
 struct libvirt_journal {
 	int fd; /* -1: none */
@@ -19,6 +20,9 @@ struct libvirt_journal {
 };
 
 enum { JOURNAL_MAX_WRITE = 4096 };
+
+/* Where journals are: /run/sonde for root, else $XDG_RUNTIME_DIR/sonde (which is `runtime`). */
+void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size);
 
 /* For a new tracer. -EBUSY: another one is at work; -EEXIST: one died, `sonde recover` is needed.
  */
@@ -35,6 +39,9 @@ void libvirt_journal_remove(struct libvirt_journal *journal);
 /* About to write [gpa, gpa + size), which holds `before`, up to JOURNAL_MAX_WRITE bytes. */
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err);
+/* About to map memory into the guest's kernel, whose tasks are found so. */
+int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_stacks *tasks,
+			  struct error *err);
 /* About to have breakpoints, in QEMU's gdbstub. */
 int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err);
 /* About to give a vCPU other page tables than those in its CR3; and to give them back. */
@@ -67,6 +74,8 @@ struct journal_contents {
 	bool reset;   /* another guest has the memory now */
 	bool lent;    /* there may be this loan */
 	struct journal_loan loan;
+	bool knows_tasks;
+	struct task_stacks tasks;
 	struct journal_place *places; /* in the order of their first write */
 	size_t nr_places;
 };

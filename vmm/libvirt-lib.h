@@ -19,7 +19,10 @@ enum {
 	LIBVIRT_DOMAIN_BLOCKED = 2,
 	LIBVIRT_DOMAIN_PAUSED = 3,
 	LIBVIRT_DOMAIN_SHUTDOWN = 4,
+	LIBVIRT_DOMAIN_SHUTOFF = 5,
 	LIBVIRT_DOMAIN_PMSUSPENDED = 7,
+
+	LIBVIRT_PAUSED_UNKNOWN = 0, /* virDomainPausedReason */
 
 	LIBVIRT_AFFECT_LIVE = 1, /* virDomainModificationImpact */
 	LIBVIRT_QEMU_HMP = 1,    /* virDomainQemuMonitorCommandFlags */

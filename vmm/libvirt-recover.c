@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
-#include "introspect/page-walk.h"
-#include "introspect/vcpu-mode.h"
 #include "vmm/libvirt-guest.h"
+#include "vmm/libvirt-leave.h"
 #include "vmm/libvirt-shmem.h"
+
+enum { INSIDE_MS = 5000 /* somebody is given so long to leave our memory */ };
 
 struct recovery {
 	struct libvirt_domain domain;
@@ -15,8 +16,8 @@ struct recovery {
 	struct libvirt_guest *backend;
 	struct guest *guest;
 	struct journal_contents contents;
-	bool held;                       /* stopped by us, or kept so */
-	bool outside[LIBVIRT_MAX_VCPUS]; /* once was, since the text was put back */
+	bool just_died; /* the tracer */
+	bool held;      /* stopped by us, or kept so */
 	struct libvirt_recovery *out;
 };
 
@@ -103,53 +104,7 @@ static int put_back(struct recovery *r, bool mappings, struct error *err)
 	return rc;
 }
 
-/* --- vCPUs ----------------------------------------------------------------------------------- */
-
-/* Intel SDM vol. 1, 3.4.3; the stacks of NMIs lie in the cpu_entry_area
- * (Documentation/arch/x86/x86_64/mm.rst). */
-#define RFLAGS_IF (1ull << 9)
-
-static bool is_on_exception_stack(uint64_t rsp)
-{
-	return rsp - 0xfffffe0000000000 < UINT64_C(1) << 39;
-}
-
-/* Of a vCPU that does nothing but kernel work: neither in there, nor in an NMI that came there. */
-static bool is_elsewhere(struct recovery *r, const struct guest_regs *regs,
-			 const struct guest_sregs *sregs, uint64_t shmem)
-{
-	struct page_walk walk;
-
-	if (!page_walk(r->guest, sregs->cr3, vcpu_paging_levels(sregs), regs->rip, &walk, NULL) &&
-	    walk.gpa - shmem < LIBVIRT_SHMEM_BYTES)
-		return false;
-	return (regs->rflags & RFLAGS_IF) || !is_on_exception_stack(regs->rsp);
-}
-
-/* Code of ours runs with interrupts off, but for its first instructions: who has once been outside
- * since the text was put back will not come there again. */
-static void look_at_vcpu(struct recovery *r, unsigned int vcpu, bool hurry, uint64_t shmem)
-{
-	struct guest_regs regs;
-	struct guest_sregs sregs;
-
-	if (r->outside[vcpu] || r->guest->ops->get_regs(r->guest, vcpu, &regs, NULL) ||
-	    r->guest->ops->get_sregs(r->guest, vcpu, &sregs, NULL))
-		return;
-	r->outside[vcpu] =
-		vcpu_is_outside(&sregs) || (hurry && is_elsewhere(r, &regs, &sregs, shmem));
-}
-
-static bool all_outside(struct recovery *r, bool hurry, uint64_t shmem)
-{
-	bool all = true;
-
-	for (unsigned int i = 0; i < r->guest->nr_vcpus; i++) {
-		look_at_vcpu(r, i, hurry, shmem);
-		all &= r->outside[i];
-	}
-	return all;
-}
+/* --- stopping it ------------------------------------------------------------------------------ */
 
 static int hold(struct recovery *r, struct error *err)
 {
@@ -167,28 +122,44 @@ static int let_go(struct recovery *r, struct error *err)
 	return r->guest->ops->resume(r->guest, err);
 }
 
+/* Whether any of our entries is in the guest's page tables. */
+static int is_mapped(struct recovery *r, bool *out, struct error *err)
+{
+	enum place_state state = PLACE_ORIGINAL;
+	int rc = 0;
+
+	*out = false;
+	for (size_t i = 0; !rc && i < r->contents.nr_places; i++) {
+		if (!is_mapping(&r->contents.places[i]))
+			continue;
+		rc = look_at(r->guest, &r->contents.places[i], &state, err);
+		*out |= state == PLACE_OURS;
+	}
+	return rc;
+}
+
 /* With the guest stopped before, and afterwards if it could be. */
 static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
 {
-	/* A writer that waits for room in a ring waits half a second of the guest's time, which may
-	 * stand still while it is stopped (exitless.c). */
-	enum { TRIES = 400, IN_A_HURRY = 30, WAIT_MS = 2 };
+	struct libvirt_leave leave = {.guest = r->guest,
+				      .tasks = &r->contents.tasks,
+				      .gpa = shmem,
+				      .paused = r->guest->ops->is_stopped(r->guest),
+				      .slow = libvirt_guest_is_slow(r->backend)};
+	bool mapped;
+	int rc = is_mapped(r, &mapped, err);
 
-	for (int i = 0; i < TRIES; i++) {
-		int rc;
-
-		if (all_outside(r, i >= IN_A_HURRY, shmem))
-			return 0;
-		rc = let_go(r, err);
-		wait_ms(WAIT_MS);
-		if (!rc)
-			rc = hold(r, err);
-		if (rc)
-			return rc;
-	}
-	return error_set(
-		err, EBUSY,
-		"a vCPU stays in our code: if the domain is paused, resume it and try again");
+	if (rc || !mapped)
+		return rc;
+	if (!r->contents.knows_tasks)
+		return error_set(err, EPROTO, "the journal is damaged: it tells of no tasks");
+	rc = libvirt_leave_wait(&leave, INSIDE_MS, &r->held, err);
+	r->out->met_task = leave.met_task;
+	if (rc == -EBUSY)
+		error_prefix(err,
+			     "the guest %s with its own code, but the memory device has to stay: ",
+			     leave.paused ? "is paused" : "runs");
+	return rc;
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -235,6 +206,15 @@ static void note_stop(struct recovery *r)
 		libvirt_journal_stop(&r->journal, true, NULL);
 }
 
+/* Time enough for an administrator to let it go on, and to pause it again. */
+static bool is_paused_since(struct recovery *r)
+{
+	enum libvirt_pause pause;
+
+	return !r->just_died && !libvirt_domain_pause(&r->domain, &pause, NULL) &&
+	       pause == LIBVIRT_PAUSE_OTHERS;
+}
+
 static int undo(struct recovery *r, struct error *err)
 {
 	int rc = libvirt_journal_read(&r->journal, &r->contents, err), resumed;
@@ -245,10 +225,9 @@ static int undo(struct recovery *r, struct error *err)
 	rc = hold(r, err);
 	if (rc)
 		return rc;
-	if (r->contents.stopped) {
+	r->out->resumed = r->contents.stopped && !is_paused_since(r);
+	if (r->out->resumed)
 		libvirt_guest_adopt_stop(r->backend);
-		r->out->resumed = true;
-	}
 	r->out->had_breaks = r->contents.breaks;
 	rc = undo_stopped(r, err);
 	resumed = let_go(r, rc ? NULL : err);
@@ -288,7 +267,7 @@ static int check_unused(struct recovery *r, struct error *err)
 		if (!rc && memcmp(now, zeros, sizeof(now)))
 			rc = error_set(err, EBUSY,
 				       "the domain's memory device is in use, by a sonde whose "
-				       "journal is not here: has it another XDG_RUNTIME_DIR?");
+				       "journal is not here: is it another user's?");
 	}
 	return rc;
 }
@@ -334,10 +313,10 @@ static int forget(const char *uuid, struct libvirt_recovery *out)
 	return 0;
 }
 
-int libvirt_recover(const char *uri, const char *id, unsigned int patience_ms,
+int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err)
 {
-	struct recovery r = {.journal = {.fd = -1}, .out = out};
+	struct recovery r = {.journal = {.fd = -1}, .just_died = just_died, .out = out};
 	int rc = open_patiently(&r, uri, id, patience_ms, err);
 
 	*out = (struct libvirt_recovery){0};

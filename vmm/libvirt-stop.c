@@ -70,6 +70,30 @@ static int stop_served(struct libvirt_guest *g, struct error *err)
 	return rc;
 }
 
+/*
+ * Its administrator may suspend the domain between our look at it and our stop, and let it go on
+ * while we hold it: both are seen by what libvirt takes it to be paused for. (Not so a suspend
+ * while we hold it: libvirt says that this is done, and does nothing.) Where libvirt does not
+ * answer, all stays as it was taken to be.
+ */
+static void look_who_paused(struct libvirt_guest *g, bool at_end)
+{
+	bool found_paused = at_end && g->found_paused;
+	enum libvirt_pause pause;
+
+	g->found_paused = false;
+	if (g->adopted || libvirt_domain_pause(g->domain, &pause, NULL))
+		return;
+	g->found_paused = pause == LIBVIRT_PAUSE_OTHERS;
+	if (found_paused && !g->found_paused)
+		g->let_go = true;
+	if (!g->let_go || !g->found_paused)
+		return;
+	g->let_go = false;
+	if (g->journal)
+		libvirt_journal_stop(g->journal, false, NULL);
+}
+
 void libvirt_guest_begin_stop(struct libvirt_guest *g)
 {
 	memset(g->have_registers, 0, sizeof(g->have_registers));
@@ -86,6 +110,8 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 		rc = error_set(err, ECANCELED, "the domain is being migrated");
 	} else if (!atomic_load(&g->stops)) {
 		rc = g->traps.running ? stop_served(g, err) : stop_running(g, err);
+		if (!rc)
+			look_who_paused(g, false);
 		if (!rc)
 			libvirt_clock_freeze(&g->clock, true);
 		libvirt_guest_begin_stop(g);
@@ -129,12 +155,15 @@ int libvirt_guest_end_stop(struct libvirt_guest *g, struct error *err)
 
 static int let_domain_go(struct libvirt_guest *g, struct error *err)
 {
-	int rc = libvirt_guest_end_stop(g, err);
+	int rc;
+
+	look_who_paused(g, true);
+	rc = libvirt_guest_end_stop(g, err);
 
 	if (!rc && g->let_go && g->journal)
 		rc = libvirt_journal_stop(g->journal, false, err);
 	if (!rc)
-		g->let_go = false;
+		g->let_go = g->adopted = false;
 	return rc;
 }
 
@@ -150,6 +179,12 @@ int libvirt_guest_resume(struct guest *guest, struct error *err)
 	atomic_fetch_sub(&g->stops, 1);
 	pthread_mutex_unlock(&g->stopper);
 	return rc;
+}
+
+/* libvirt, if it was started anew meanwhile, calls it paused by a user. */
+void libvirt_guest_adopt_stop(struct libvirt_guest *g)
+{
+	g->let_go = g->adopted = true;
 }
 
 /* By its administrator: our own stops are over soon, however long QEMU takes to make one. */

@@ -12,7 +12,12 @@
 #include "vmm/libvirt-lib.h"
 #include "vmm/libvirt-recover.h"
 
-enum { PATIENCE_MS = 10000 };
+enum {
+	PATIENCE_MS = 10000,
+	AGAIN_S = 1, /* try again after so long, then after twice that, and so on ... */
+	AGAIN_MOST_S = 30,
+	GIVE_UP_S = 600,
+};
 static const char undone_mark = 'q';
 
 /* --- in the watchdog ------------------------------------------------------------------------- */
@@ -31,19 +36,60 @@ static size_t read_all(int fd, char *text, size_t size)
 	return used;
 }
 
+static void tell_recovery(const struct libvirt_recovery *recovery)
+{
+	fprintf(stderr, "sonde attach: the watchdog has put back %zu places%s%s%s\n",
+		recovery->restored, recovery->had_breaks ? ", removed the breakpoints" : "",
+		recovery->met_task ? ", waited for a task that was preempted in the tracer's code"
+				   : "",
+		recovery->resumed ? " and let the domain go on" : "");
+}
+
+/* What time will change: somebody is still in our memory, the guest does not let the device go, or
+ * the domain is paused. */
+static bool is_worth_waiting(int rc)
+{
+	return rc == -EBUSY || rc == -ETIMEDOUT;
+}
+
+/* Nobody waits for this process any more; nor does whoever reads what the tracer says. */
+static int keep_trying(const char *uri, const char *uuid)
+{
+	struct libvirt_recovery recovery;
+	unsigned int step = AGAIN_S;
+	int rc = -EBUSY;
+
+	dup2(STDOUT_FILENO, STDERR_FILENO);
+	for (unsigned int waited = 0; waited < GIVE_UP_S && is_worth_waiting(rc); waited += step) {
+		step = waited ? step * 2 : step;
+		step = step < AGAIN_MOST_S ? step : AGAIN_MOST_S;
+		sleep(step);
+		rc = libvirt_recover(uri, uuid, false, PATIENCE_MS, &recovery, NULL);
+	}
+	return rc ? CLI_FAILED : CLI_OK;
+}
+
 static int recover(const char *uri, const char *uuid)
 {
 	struct libvirt_recovery recovery;
 	struct error err;
+	int rc = libvirt_recover(uri, uuid, true, PATIENCE_MS, &recovery, &err);
 
-	if (libvirt_recover(uri, uuid, PATIENCE_MS, &recovery, &err)) {
+	if (!rc) {
+		tell_recovery(&recovery);
+		return CLI_OK;
+	}
+	if (!is_worth_waiting(rc)) {
 		error_prefix(&err, "the watchdog could not undo everything, use 'sonde recover': ");
 		return cli_error("attach", &err);
 	}
-	fprintf(stderr, "sonde attach: the watchdog has put back %zu places%s%s\n",
-		recovery.restored, recovery.had_breaks ? ", removed the breakpoints" : "",
-		recovery.resumed ? " and let the domain go on" : "");
-	return CLI_OK;
+	error_prefix(&err,
+		     "the watchdog could not undo everything yet, and tries again for %d minutes; "
+		     "'sonde recover' does it at once: ",
+		     GIVE_UP_S / 60);
+	cli_error("attach", &err);
+	/* the tracer may live, and wait for an answer */
+	return fork() ? CLI_FAILED : keep_trying(uri, uuid);
 }
 
 /* Ctrl-C and a closing terminal are for the tracer. */

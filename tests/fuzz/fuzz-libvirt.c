@@ -51,6 +51,8 @@ static void parse_journal(const char *text, size_t size)
 	for (size_t i = 0; i < contents.nr_places; i++)
 		if (!contents.places[i].size || !contents.places[i].nr_ours)
 			abort();
+	if (contents.knows_tasks && !task_stacks_valid(&contents.tasks))
+		abort();
 	journal_contents_deinit(&contents);
 }
 

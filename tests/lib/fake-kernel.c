@@ -21,40 +21,50 @@ enum {
 	P4D, /* all kernel addresses here share the last entry above it */
 };
 
-/* The structures that do not differ between flavours. */
-#define COMMON_STRUCTS                                                               \
-	{"kmem_cache",                                                               \
-	 64,                                                                         \
-	 {{"size", 8, 4, 0, 0},                                                      \
-	  {"object_size", 12, 4, 0, 0},                                              \
-	  {"name", 16, 8, 0, 0},                                                     \
-	  {"flags", FAKE_CACHE_FLAGS, 4, 0, 0}}},                                    \
-		{"module",                                                           \
-		 256,                                                                \
-		 {{"list", 8, 8, 0, 0},                                              \
-		  {"name", 24, 1, 0, 0},                                             \
-		  {"mem", 128, 8, 0, 0},                                             \
-		  {"kallsyms", 200, 8, 0, 0}}},                                      \
-		{"task_struct",                                                      \
-		 256,                                                                \
-		 {{"tasks", FAKE_TASK_TASKS, 8, 0, 0},                               \
-		  {"signal", FAKE_TASK_SIGNAL, 8, 0, 0},                             \
-		  {"thread_node", FAKE_TASK_THREAD_NODE, 8, 0, 0},                   \
-		  {"stack", FAKE_TASK_STACK, 8, 0, 0},                               \
-		  {"on_cpu", FAKE_TASK_ON_CPU, 4, 0, 0},                             \
-		  {"thread", FAKE_TASK_SP, 0, 0, 0}}},                               \
-		{"thread_struct", 8, {{"sp", 0, 8, 0, 0}}},                          \
-		{"signal_struct", 64, {{"thread_head", FAKE_THREAD_HEAD, 8, 0, 0}}}, \
-		{"kprobe", 64, {{"addr", FAKE_KPROBE_ADDR, 8, 0, 0}}},               \
-		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}}, \
-	{                                                                            \
-		"mod_kallsyms", 32,                                                  \
-		{                                                                    \
-			{"symtab", 0, 8, 0, 0}, {"num_symtab", 8, 4, 0, 0},          \
-			{                                                            \
-				"strtab", 16, 8, 0, 0                                \
-			}                                                            \
-		}                                                                    \
+/* The structures that do not differ between flavours. The one behind task_struct is all three
+ * members of it that are structures. */
+#define COMMON_STRUCTS                                                                         \
+	{"kmem_cache",                                                                         \
+	 64,                                                                                   \
+	 {{"size", 8, 4, 0, 0},                                                                \
+	  {"object_size", 12, 4, 0, 0},                                                        \
+	  {"name", 16, 8, 0, 0},                                                               \
+	  {"flags", FAKE_CACHE_FLAGS, 4, 0, 0}}},                                              \
+		{"module",                                                                     \
+		 256,                                                                          \
+		 {{"list", 8, 8, 0, 0},                                                        \
+		  {"name", 24, 1, 0, 0},                                                       \
+		  {"mem", 128, 8, 0, 0},                                                       \
+		  {"kallsyms", 200, 8, 0, 0}}},                                                \
+		{"task_struct",                                                                \
+		 256,                                                                          \
+		 {{"tasks", FAKE_TASK_TASKS, 8, 0, 0},                                         \
+		  {"signal", FAKE_TASK_SIGNAL, 8, 0, 0},                                       \
+		  {"thread_node", FAKE_TASK_THREAD_NODE, 8, 0, 0},                             \
+		  {"stack", FAKE_TASK_STACK, 8, 0, 0},                                         \
+		  {"on_cpu", FAKE_TASK_ON_CPU, 4, 0, 0},                                       \
+		  {"thread", FAKE_TASK_SP, 0, 0, 0},                                           \
+		  {"se", FAKE_TASK_FAIR - 8, 0, 0, 0},                                         \
+		  {"rt", FAKE_TASK_RT - 16, 0, 0, 0}}},                                        \
+		{"thread_struct",                                                              \
+		 32,                                                                           \
+		 {{"sp", 0, 8, 0, 0}, {"group_node", 8, 8, 0, 0}, {"run_list", 16, 8, 0, 0}}}, \
+		{"rq",                                                                         \
+		 4096,                                                                         \
+		 {{"cfs_tasks", FAKE_RQ_FAIR, 8, 0, 0}, {"rt", FAKE_RQ_RT - 16, 0, 0, 0}}},    \
+		{"rt_rq", 2048, {{"active", 0, 0, 0, 0}}},                                     \
+		{"rt_prio_array", 2048, {{"queue", 16, 8, 0, 0}}},                             \
+		{"signal_struct", 64, {{"thread_head", FAKE_THREAD_HEAD, 8, 0, 0}}},           \
+		{"kprobe", 64, {{"addr", FAKE_KPROBE_ADDR, 8, 0, 0}}},                         \
+		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}},           \
+	{                                                                                      \
+		"mod_kallsyms", 32,                                                            \
+		{                                                                              \
+			{"symtab", 0, 8, 0, 0}, {"num_symtab", 8, 4, 0, 0},                    \
+			{                                                                      \
+				"strtab", 16, 8, 0, 0                                          \
+			}                                                                      \
+		}                                                                              \
 	}
 
 /* clang-format off */

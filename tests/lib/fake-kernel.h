@@ -57,7 +57,11 @@ enum {
 	FAKE_TASK_STACK = 56,
 	FAKE_TASK_ON_CPU = 64,
 	FAKE_TASK_SP = 72,
+	FAKE_TASK_FAIR = 80, /* se.group_node */
+	FAKE_TASK_RT = 112,  /* rt.run_list */
 	FAKE_THREAD_HEAD = 16,
+	FAKE_RQ_FAIR = 8, /* in a struct rq: cfs_tasks, rt.active.queue */
+	FAKE_RQ_RT = 40,
 	FAKE_KPROBE_ADDR = 40, /* in a struct kprobe */
 };
 

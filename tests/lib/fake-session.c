@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "tests/lib/fake-session.h"
+#include "tests/lib/fake-tasks.h"
 #include "tests/lib/tap.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "formats/trace-reader.h"
 
-enum { JMP = 0xe9, CALL = 0xe8, SITE = 5, CACHE_NAME = 0x100 };
+enum { JMP = 0xe9, CALL = 0xe8, SITE = 5, CACHE_NAME = 0x100, RT_QUEUES = 100 };
 
 static const struct alloc_entry entries[FAKE_NR_PROBES] = {
 	{"fake_kmalloc", KMEM_TYPE_KMALLOC, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_SIZE, ALLOC_ROLE_GFP}},
@@ -66,6 +67,7 @@ static const struct fake_symbol symbols[] = {
 	{"__per_cpu_offset", FAKE_PER_CPU_OFFSET},
 	{"cpu_number", FAKE_CPU_NUMBER},
 	{"this_cpu_off", FAKE_THIS_CPU_OFF},
+	{"runqueues", FAKE_RUNQUEUES},
 	{"init_task", FAKE_INIT_TASK},
 	{"system_state", FAKE_SYSTEM_STATE},
 	{"slab_state", FAKE_SLAB_STATE},
@@ -82,6 +84,16 @@ uint64_t fake_object(void)
 uint64_t fake_cache(void)
 {
 	return fake_direct(FAKE_CACHE_GPA);
+}
+
+uint64_t fake_tasks(void)
+{
+	return fake_gva(FAKE_INIT_TASK + FAKE_TASK_TASKS);
+}
+
+uint64_t fake_runqueue(unsigned int cpu)
+{
+	return fake_direct(FAKE_PER_CPU_GPA + cpu * 0x1000 + FAKE_RUNQUEUES - FAKE_PER_CPU);
 }
 
 static uint64_t put(struct fake_guest *fg, uint64_t at, const char *bytes, size_t size)
@@ -173,6 +185,15 @@ static void put_heap(struct fake_kernel *base)
 }
 
 /* As a kernel whose variables are not linked at 0: GS has the distance to the CPU's copy. */
+static void put_runqueue(struct fake_kernel *fake, unsigned int cpu)
+{
+	uint64_t rq = fake_runqueue(cpu);
+
+	fake_list_init(fake, rq + FAKE_RQ_FAIR);
+	for (uint64_t i = 0; i < RT_QUEUES; i++)
+		fake_list_init(fake, rq + FAKE_RQ_RT + i * 16);
+}
+
 static void put_per_cpu(struct fake_guest *fg)
 {
 	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
@@ -183,6 +204,7 @@ static void put_per_cpu(struct fake_guest *fg)
 		fake_put32(&fg->base, gpa + FAKE_CPU_NUMBER - FAKE_PER_CPU, i);
 		fake_put64(&fg->base, gpa + FAKE_THIS_CPU_OFF - FAKE_PER_CPU, base);
 		fg->vcpus[i].sregs.gs_base = base;
+		put_runqueue(&fg->base, i);
 	}
 }
 
@@ -221,8 +243,7 @@ void fake_session_create(struct fake_session *fs)
 	put_code(&fs->fg);
 	put_heap(&fs->fg.base);
 	put_per_cpu(&fs->fg);
-	fake_put64(&fs->fg.base, FAKE_PHYS_TEXT + FAKE_INIT_TASK + FAKE_TASK_TASKS,
-		   fake_gva(FAKE_INIT_TASK + FAKE_TASK_TASKS));
+	fake_list_init(&fs->fg.base, fake_tasks());
 	set_points(&fs->fg.base.image);
 	fs->dir = scratch_make();
 	if (trace_writer_create(fs->dir.path, FAKE_VCPUS, TRACE_CTF, &info, &fs->writer, NULL) ||

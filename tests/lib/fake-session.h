@@ -72,6 +72,7 @@ enum {
 	FAKE_PER_CPU = 0x32000,        /* the template of the per-CPU data */
 	FAKE_CPU_NUMBER = FAKE_PER_CPU,
 	FAKE_THIS_CPU_OFF = FAKE_PER_CPU + 8,
+	FAKE_RUNQUEUES = FAKE_PER_CPU + 0x400, /* a struct rq, with nobody on it */
 	FAKE_INIT_TASK = 0x33000, /* the only one of its list, unless a test adds some */
 	FAKE_PER_CPU_GPA = FAKE_HEAP_GPA + 0x100000, /* a page of each vCPU */
 	FAKE_FTRACE_LOCK = 0x30018,                  /* its owner */
@@ -107,6 +108,9 @@ void fake_session_begin(struct fake_session *fs);
 void fake_session_end(struct fake_session *fs);
 
 uint64_t fake_object(void);
+/* The list of all processes; a CPU's struct rq. */
+uint64_t fake_tasks(void);
+uint64_t fake_runqueue(unsigned int cpu);
 uint64_t fake_cache(void);
 
 /* Call fn(argument) on a vCPU, whose RSI is fake_cache() if no test has set it; returns as

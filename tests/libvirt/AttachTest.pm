@@ -22,7 +22,8 @@ use Tree;
 
 our @EXPORT = qw($libvirt $work $build $kernel build_initrd start_domain start_ticking
 	attach_command attach recover trace_dir last_trace report sidecar ticks lives journals wait_tracing
-	wait_undone suspend learn_text text_of text_before leftovers is_as_before check_seen describe children_of log_of);
+	wait_undone suspend start_some judge kill_tracer learn_text text_of text_before leftovers is_as_before
+	check_seen describe children_of log_of);
 
 our $kernel = kernel_image('6.1');
 our ($libvirt, $work);
@@ -199,6 +200,42 @@ sub leftovers {
 	push @wrong, 'guest makes no progress' unless lives($name);
 	push @wrong, map { "guest complains: $_" } trouble($libvirt->serial($name), WARNINGS);
 	return @wrong;
+}
+
+# One line for each that did not end well; the domain is put in order for the next one.
+sub judge {
+	my ($name, $what, $after, $log) = @_;
+	my @wrong = leftovers($name);
+	return 0 unless @wrong;
+	diag(sprintf '%s after %.3f s: %s; %s', $what, $after, "@wrong", log_of($log));
+	describe($name);
+	my ($status, $text) = recover($name);
+	diag($text);
+	return 1;
+}
+
+# Start a tracer and let it go on for a random part of `whole` seconds. Returns its process, and the time.
+sub start_some {
+	my ($name, $log, $whole) = @_;
+	my $pid = $libvirt->spawn($log, attach_command($name, '--duration', 1));
+	my $after = rand $whole;
+	sleep $after;
+	return ($pid, $after);
+}
+
+# SIGKILL one that was started $after seconds ago as 'killed'. Returns what is counted: whether the domain was harmed,
+# whether there were patches, and whether a task was preempted in our memory; and the seconds until all was undone.
+sub kill_tracer {
+	my ($name, $what, $pid, $after) = @_;
+	my %seen = (late => kill(KILL => $pid) ? 0 : 1);
+	waitpid $pid, 0;
+	my $at = time;
+	wait_undone();
+	$seen{took} = time - $at;
+	$seen{patched} = log_of('killed') =~ /put back [1-9]\d* places/ ? 1 : 0;
+	$seen{met} = log_of('killed') =~ /waited for a task/ ? 1 : 0;
+	$seen{harmed} = judge($name, $what, $after, 'killed');
+	return %seen;
 }
 
 # For whoever has to find out why.

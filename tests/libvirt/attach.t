@@ -78,8 +78,43 @@ sub test_suspended {
 	is($libvirt->state_of('t'), 'paused', 'suspended while traced: stays paused');
 	is(text_of('t'), text_before('t'), 'suspended while traced: the text is as it was');
 	$libvirt->virsh('resume', 't');
-	recover('t');
-	is_as_before('t', 'suspended while traced, resumed and recovered');
+	ok(wait_undone(), 'suspended while traced: resumed, the watchdog undoes the rest');
+	is_as_before('t', 'suspended while traced, and resumed');
+}
+
+# Root's sondes know of each other whatever environment they have, and other users' by the device.
+sub test_root {
+	my $uri = 'qemu+unix:///session?socket=' . ($libvirt->virsh('uri') && "$work/run/libvirt/libvirt-sock");
+	my $as_root = sub {
+		my ($name, $runtime, @command) = @_;
+		my $pid = fork // die "fork: $!";
+		return $pid if $pid;
+		$runtime ? $ENV{XDG_RUNTIME_DIR} = $runtime : delete $ENV{XDG_RUNTIME_DIR};
+		open STDOUT, '>', "$work/$name.txt" or die $!;
+		open STDERR, '>&', \*STDOUT;
+		exec "$work/sonde", shift @command, '-c', $uri, 't', @command or die "exec: $!";
+	};
+	my @output = ('-o', trace_dir() . '-root');
+	my $pid = $as_root->('root', "$work/data", 'attach', @output);
+	my $end = time + 30;
+	my $journal;
+	my $uuid = $libvirt->virsh('domuuid', 't') =~ s/\s+//gr;
+	sleep 0.2 until -s ($journal = "/run/sonde/$uuid") && text_of('t') ne text_before('t') || time > $end;
+	ok(-s $journal, "root's journal is in /run/sonde") or diag(log_of('root'));
+	for my $runtime ($work, undef) {
+		is($libvirt->wait_for($as_root->('second', $runtime, 'attach', '-o', "$work/out/no"), 60), 1, 'a second one of root:');
+		like(log_of('second'), qr/another sonde is attached/, 'is refused with ' . ($runtime ? 'another' : 'no') . ' XDG_RUNTIME_DIR');
+	}
+	my ($status, $text) = attach('t', '--duration', 1);
+	like($text, qr/has a device of an earlier sonde/, "another user's is refused for the device");
+	last_trace();
+	kill KILL => children_of($pid), $pid;
+	waitpid $pid, 0;
+	is($libvirt->wait_for($as_root->('recover', undef, 'recover'), 60), 0, "root's recover: status 0");
+	like(log_of('recover'), qr/[1-9]\d* places put back/, "root's recover finds the journal");
+	ok(!-e $journal, 'and removes it');
+	system('rm', '-r', $output[1]);
+	is_as_before('t', 'traced by root');
 }
 
 sub test_destroyed {
@@ -120,6 +155,10 @@ test_refusals();
 test_plain();
 test_ends();
 test_suspended();
+SKIP: {
+	skip 'only root sees to root', 9 if $>;
+	test_root();
+}
 test_destroyed();
 test_machine('private', memory => 'private');
 $libvirt->virsh('undefine', 'idle');

@@ -28,62 +28,36 @@ sub measure {
 	is($status, 0, sprintf 'an undisturbed attachment of 1 s takes %.1f s', $whole) or diag($text);
 }
 
-# Start one and let it go on for a random time, its end included. Returns its process, and the time.
-sub start_some {
-	my ($name) = @_;
-	my $pid = $libvirt->spawn($name, attach_command('t', '--duration', 1));
-	my $after = rand $whole;
-	sleep $after;
-	return ($pid, $after);
-}
-
-# One line for each that did not end well; the domain is put in order for the next one.
-sub judge {
-	my ($what, $after, $log) = @_;
-	my @wrong = leftovers('t');
-	return 0 unless @wrong;
-	diag(sprintf '%s after %.3f s: %s; %s', $what, $after, "@wrong", log_of($log));
-	describe('t');
-	my ($status, $text) = recover('t');
-	diag($text);
-	return 1;
-}
-
 # How many times what it says on stderr shows that there was something to undo.
 sub had_patches { return log_of($_[0]) =~ /put back [1-9]\d* places/ ? 1 : 0 }
 
 sub test_tracer {
 	my $count = $ENV{KILLS} // 6;
-	my ($harmed, $early, $patched) = (0, 0, 0);
+	my %total = map { $_ => 0 } qw(harmed late patched);
 	my @took; # s, until all is undone: text, mapping, device
 	for my $i (1 .. $count) {
-		my ($pid, $after) = start_some('killed');
-		$early++ unless kill KILL => $pid;
-		waitpid $pid, 0;
-		my $at = time;
-		wait_undone();
-		push @took, time - $at;
-		$patched += had_patches('killed');
-		$harmed += judge("kill $i", $after, 'killed');
+		my %seen = kill_tracer('t', "kill $i", start_some('t', 'killed', $whole));
+		$total{$_} += $seen{$_} for keys %total;
+		push @took, $seen{took};
 	}
-	is($harmed, 0, "$count times SIGKILL of the tracer (seed $seed), $patched of them with patches in the guest: "
-		. "$harmed domains not as they were");
+	is($total{harmed}, 0, "$count times SIGKILL of the tracer (seed $seed), $total{patched} of them with patches in "
+		. "the guest: $total{harmed} domains not as they were");
 	@took = sort { $a <=> $b } @took;
 	cmp_ok($took[-1], '<', 3, sprintf '%d times SIGKILL of the tracer: all undone after %.2f s (median), %.2f s (longest)',
 		$count, $took[@took / 2], $took[-1]);
-	is($early, 0, "$count times SIGKILL of the tracer: $early came too late");
+	is($total{late}, 0, "$count times SIGKILL of the tracer: $total{late} came too late");
 }
 
 sub test_daemon {
 	my $count = $ENV{DAEMON_KILLS} // 2;
 	my ($harmed, $failed, $patched) = (0, 0, 0);
 	for my $i (1 .. $count) {
-		my ($pid, $after) = start_some('daemon');
+		my ($pid, $after) = start_some('t', 'daemon', $whole);
 		kill KILL => $libvirt->libvirtd;
 		$failed++ if $libvirt->wait_for($pid, 60);
 		wait_undone();
 		$patched += had_patches('daemon');
-		$harmed += judge("libvirtd's kill $i", $after, 'daemon');
+		$harmed += judge('t', "libvirtd's kill $i", $after, 'daemon');
 	}
 	is($harmed, 0, "$count times SIGKILL of libvirtd (seed $seed), $failed attachments failed of it, "
 		. "$patched were undone by the watchdog: $harmed domains not as they were");
@@ -126,7 +100,7 @@ sub test_watchdog {
 		$patched++ if text_of('t') ne text_before('t');
 		my ($status, $text) = recover('t');
 		$failed++, diag("recovery $i: $text") if $status;
-		$harmed += judge("watchdog's kill $i", $after, 'orphan');
+		$harmed += judge('t', "watchdog's kill $i", $after, 'orphan');
 	}
 	is($harmed + $failed, 0, "$count times SIGKILL of watchdog and tracer (seed $seed), $patched of them with patches "
 		. "in the guest, sonde recover failed $failed times: $harmed domains not as they were");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/lib/fake-exitless.h"
+#include "tests/lib/fake-tasks.h"
 #include "tests/lib/tap.h"
 
 enum {
@@ -12,7 +13,6 @@ enum {
 	SOON_MS = 30,
 	PATIENCE_MS = 20000,
 	TASK_GPA = FAKE_HEAP_GPA + 0x180000,
-	KERNEL_CS = 0x10
 };
 
 static struct fake_exitless f;
@@ -246,23 +246,13 @@ static void test_paused(void)
 static uint64_t add_preempted_task(uint64_t ip)
 {
 	struct fake_kernel *k = &f.fs.fg.base;
-	uint64_t task = TASK_GPA, signal = TASK_GPA + 0x1000, stack = TASK_GPA + 0x4000;
-	uint64_t head = fake_direct(signal + FAKE_THREAD_HEAD);
+	uint64_t task = fake_task(k, TASK_GPA);
 
-	fake_put64(k, task + FAKE_TASK_TASKS, fake_gva(FAKE_INIT_TASK + FAKE_TASK_TASKS));
-	fake_put64(k, FAKE_PHYS_TEXT + FAKE_INIT_TASK + FAKE_TASK_TASKS,
-		   fake_direct(task + FAKE_TASK_TASKS));
-	fake_put64(k, task + FAKE_TASK_SIGNAL, fake_direct(signal));
-	fake_put64(k, signal + FAKE_THREAD_HEAD, fake_direct(task + FAKE_TASK_THREAD_NODE));
-	fake_put64(k, task + FAKE_TASK_THREAD_NODE, head);
-	fake_put64(k, task + FAKE_TASK_STACK, fake_direct(stack));
-	fake_put64(k, task + FAKE_TASK_SP, fake_direct(stack + 0x3000));
-	fake_put64(k, stack + 0x3ff8, ip);
-	fake_put64(k, stack + 0x3f00, ip);
-	fake_put64(k, stack + 0x3f08, KERNEL_CS);
-	fake_put64(k, stack + 0x2000, ip);
-	fake_put64(k, stack + 0x2008, KERNEL_CS);
-	return stack + 0x3f00;
+	fake_list_add(k, fake_tasks(), task + FAKE_TASK_TASKS);
+	fake_write64(k, fake_task_stack(k, task, 0x3ff8), ip);
+	fake_task_interrupt(k, task, 0x2000, ip);
+	fake_task_interrupt(k, task, 0x3f00, ip);
+	return fake_task_stack(k, task, 0x3f00);
 }
 
 static void test_preempted(void)
@@ -274,7 +264,7 @@ static void test_preempted(void)
 	ok(!leave(SOON_MS) && f.fs.fg.nr_regions == 2,
 	   "the memory stays for a task that was preempted in it");
 	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
-	fake_put64(&f.fs.fg.base, ip, fake_gva(FAKE_KFREE));
+	fake_write64(&f.fs.fg.base, ip, fake_gva(FAKE_KFREE));
 	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
 	ok(exitless_has_left(f.x, PATIENCE_MS) && f.fs.fg.nr_regions == 1,
 	   "not for what lies below its stack pointer, nor for other words");

@@ -40,12 +40,13 @@ static void is_code(struct libvirt_domain *domain, const char *reply, int code, 
 }
 
 static int state_now; /* -1: libvirt fails */
+static int reason_now;
 
 static int domain_state(virDomainPtr domain, int *state, int *reason, unsigned int flags)
 {
 	(void)domain;
-	(void)reason;
 	(void)flags;
+	*reason = reason_now;
 	*state = state_now;
 	return state_now < 0 ? -1 : 0;
 }
@@ -75,6 +76,32 @@ static void test_states(struct libvirt_domain *domain)
 	ok(libvirt_domain_state(domain, &got, NULL) == -EACCES, "nobody tells");
 }
 
+static void is_pause(struct libvirt_domain *domain, int state, int reason,
+		     enum libvirt_pause expected, const char *what)
+{
+	enum libvirt_pause got;
+
+	state_now = state;
+	reason_now = reason;
+	ok(!libvirt_domain_pause(domain, &got, NULL) && got == expected, "%s", what);
+}
+
+/* virDomainPausedReason */
+static void test_pauses(struct libvirt_domain *domain)
+{
+	enum libvirt_pause got;
+
+	is_pause(domain, 1, 1, LIBVIRT_PAUSE_NONE, "running is no pause");
+	is_pause(domain, 3, 0, LIBVIRT_PAUSE_MONITOR, "of an unknown reason: by a monitor's user");
+	is_pause(domain, 3, 1, LIBVIRT_PAUSE_OTHERS, "by its administrator");
+	is_pause(domain, 3, 9, LIBVIRT_PAUSE_OTHERS, "for a snapshot");
+	is_pause(domain, 7, 0, LIBVIRT_PAUSE_OTHERS, "by itself");
+	is_pause(domain, 5, 0, LIBVIRT_PAUSE_OTHERS, "what has ended is none of ours");
+	state_now = -1;
+	ok(libvirt_domain_pause(domain, &got, NULL) == -EACCES && got == LIBVIRT_PAUSE_OTHERS,
+	   "nobody tells");
+}
+
 int main(void)
 {
 	static const struct libvirt_api api = {.monitor_command = command,
@@ -84,6 +111,7 @@ int main(void)
 	struct libvirt_domain domain = {.api = &api};
 
 	test_states(&domain);
+	test_pauses(&domain);
 	is_code(&domain, "{\"return\": {}, \"id\": \"1\"}", 0, "an answer");
 	is_code(&domain, "{\"error\": {\"class\": \"GenericError\", \"desc\": \"exists\"}}",
 		-EREMOTEIO, "an error of QEMU's");

@@ -166,12 +166,81 @@ static void test_breaks(void)
 	ok(journal_parse("breaks \n", 8, &contents, NULL) == -EPROTO, "nothing like it");
 }
 
+/* As a tracer notes it, and as somebody may have damaged it. */
+static void test_tasks(void)
+{
+	static const struct task_stacks tasks = {.root = 0x2810000,
+						 .first = 0xffffffff82a1b4c0,
+						 .cpu_bases = 0xffffffff82557aa0,
+						 .runqueues = 0x32a40,
+						 .levels = 5,
+						 .cpus = 64,
+						 .tasks = 0x8a0,
+						 .signal = 0xb78,
+						 .threads = 0x10,
+						 .thread = 0xa00,
+						 .stack = 0x20,
+						 .sp = 0x1518,
+						 .on_cpu = 0x34,
+						 .fair_tasks = 0xb00,
+						 .fair_task = 0xb0,
+						 .rt_queues = 0x1f0,
+						 .rt_task = 0x1c0};
+	static const char *const bad[] = {
+		"tasks\n",
+		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1\n",
+		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1 1\n",
+		"tasks 1001 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1\n",
+		"tasks 1000 2a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1\n",
+		"tasks 1000 ffffffff82a1b4c0 0 0 6 0 1 1 1 1 1 1 1 1 1 1 1\n",
+		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 -1\n",
+		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1  1\n",
+		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 100000001\n",
+		"tasks 1000 1ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1\n",
+	};
+	struct libvirt_journal journal;
+	struct journal_contents c;
+
+	ok(!libvirt_journal_create(uuid, &journal, NULL) &&
+		   !libvirt_journal_tasks(&journal, &tasks, NULL) &&
+		   !libvirt_journal_read(&journal, &c, NULL),
+	   "note how tasks are found");
+	ok(c.knows_tasks && !memcmp(&c.tasks, &tasks, sizeof(tasks)), "and read it");
+	journal_contents_deinit(&c);
+	libvirt_journal_remove(&journal);
+	ok(!parse("stop\n", &c) && !c.knows_tasks, "a journal that does not tell");
+	journal_contents_deinit(&c);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(parse(bad[i], &c) == -EPROTO, "damaged: %.*s", (int)strlen(bad[i]) - 1, bad[i]);
+}
+
+static void test_folder(void)
+{
+	char folder[64];
+
+	libvirt_journal_folder(true, "/run/user/0", folder, sizeof(folder));
+	is_str(folder, "/run/sonde", "root's journals are in one place, whatever its environment");
+	libvirt_journal_folder(false, "/run/user/1000", folder, sizeof(folder));
+	is_str(folder, "/run/user/1000/sonde", "a user's in that user's folder");
+}
+
+/* Root's journals are in a folder of the machine. */
+static void become_nobody(const char *folder)
+{
+	enum { NOBODY = 65534 };
+
+	if (!geteuid() && (chown(folder, NOBODY, NOBODY) || setgid(NOBODY) || setuid(NOBODY)))
+		abort();
+}
+
 int main(void)
 {
 	char folder[] = "/tmp/sonde-journal-XXXXXX", sub[64];
 
 	if (!mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
 		abort();
+	test_folder();
+	become_nobody(folder);
 	test_file();
 	test_unfinished();
 	test_pending();
@@ -179,6 +248,7 @@ int main(void)
 	test_contents();
 	test_loan();
 	test_damage();
+	test_tasks();
 	snprintf(sub, sizeof(sub), "%s/sonde", folder);
 	rmdir(sub);
 	rmdir(folder);

@@ -1,0 +1,94 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# An administrator suspends and resumes a domain at random moments while sonde attaches to it and detaches, over and
+# over. What libvirt calls paused by a user stays so, and what was resumed runs.
+#
+# A suspend while sonde holds the domain stopped is none: libvirt says yes and does nothing, as it is paused already.
+# The reason that it tells then, "unknown", tells them apart.
+#
+#   SUSPENDS (12)   of the domain
+#   SEED            of the moments
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use POSIX ();
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use lib dirname(realpath($0));
+use AttachTest;
+
+my $seed = $ENV{SEED} // int(time) ^ $$;
+my $count = $ENV{SUSPENDS} // 12;
+
+sub reason { return $libvirt->virsh('domstate', 't', '--reason') =~ s/^\s+|\s+$//gr }
+
+# Attach until the file is gone; how it went is written to attached.txt.
+sub attach_forever {
+	my ($go) = @_;
+	my $pid = fork // die "fork: $!";
+	return $pid if $pid;
+	my %ended = (done => 0, refused => 0, cut => 0);
+	for (my $i = 0; -e $go; $i++) {
+		my $dir = "$work/out/cycle$i";
+		my $status = $libvirt->wait_for($libvirt->spawn('cycle', $libvirt->sonde('attach', 't', '-k', "$work/t.kernel",
+			'-o', $dir, '--until-events', 200)), 60);
+		my $text = log_of('cycle');
+		$ended{$status == 0 ? 'done' : $text =~ /is paused: resume it/ ? 'refused' : 'cut'}++;
+		if ($text =~ /sonde recover/) {
+			$libvirt->wait_for($libvirt->spawn('cycle-recover', $libvirt->sonde('recover', 't')), 100);
+		}
+		system('rm', '-rf', $dir);
+	}
+	open my $out, '>', "$work/attached.txt" or die $!;
+	print $out "$ended{done} whole, $ended{cut} cut short, $ended{refused} refused";
+	close $out;
+	POSIX::_exit(0);
+}
+
+sub wait_running {
+	my $end = time + 20;
+	my $state;
+	sleep 0.1 while ($state = reason()) !~ /^running/ && time < $end;
+	return $state =~ /^running/;
+}
+
+# Returns whether the suspend took effect, and what was wrong.
+sub suspend_once {
+	sleep rand 1.5;
+	$libvirt->virsh('suspend', 't');
+	my $reason = reason();
+	return (0) unless $reason eq 'paused (user)';
+	my $ticks = ticks('t');
+	sleep 0.2 + rand 1;
+	my $later = reason();
+	my $wrong = $later eq $reason && ticks('t') == $ticks ? '' : "suspended, then $later";
+	$libvirt->virsh('resume', 't');
+	$wrong ||= 'resumed, but ' . reason() unless wait_running();
+	return (1, $wrong || ());
+}
+
+AttachTest::start();
+start_ticking('t');
+srand $seed;
+my $go = "$work/go";
+open my $file, '>', $go or die $!;
+close $file;
+my $cycles = attach_forever($go);
+my ($effective, @wrong) = (0);
+for my $i (1 .. $count) {
+	my ($took, @why) = suspend_once();
+	$effective += $took;
+	push @wrong, map { "$i: $_" } @why;
+}
+unlink $go;
+waitpid $cycles, 0;
+is(scalar(@wrong), 0, "$count times suspended (seed $seed), $effective of them while sonde did not hold the domain; "
+	. 'attachments: ' . Libvirt::slurp("$work/attached.txt")) or diag(join "\n", @wrong);
+cmp_ok($effective, '>', 0, 'some were suspended');
+recover('t');
+ok(wait_undone(), 'nothing is left to undo');
+is_as_before('t', 'suspended and resumed');
+done_testing();

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Stopping a domain while its administrator suspends and resumes it: a model of libvirt and QEMU,
+ * with what the administrator does between any two commands of ours.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/lib/tap.h"
+#include "vmm/libvirt-guest-internal.h"
+
+/* virDomainState and its reasons */
+enum { STATE_RUNNING = 1, STATE_PAUSED = 3, BY_UNKNOWN = 0, BY_USER = 1 };
+
+/* What may happen. */
+enum { SUSPEND = 's', RESUME = 'r', STUB = 'b' /* we write, which stops QEMU */ };
+
+static struct {
+	bool runs; /* QEMU */
+	int state, reason;
+	bool dead;        /* libvirtd */
+	const char *acts; /* before our next stop all this is done */
+} world;
+
+static void qemu_stops(int reason)
+{
+	if (!world.runs)
+		return;
+	world.runs = false;
+	world.state = STATE_PAUSED;
+	world.reason = reason;
+}
+
+static void qemu_goes_on(void)
+{
+	world.runs = true;
+	world.state = STATE_RUNNING;
+}
+
+static void do_act(char act)
+{
+	if (act == RESUME && world.state == STATE_PAUSED)
+		qemu_goes_on();
+	/* of a domain that is paused libvirt does not even tell QEMU */
+	if (act == SUSPEND && world.state == STATE_RUNNING)
+		qemu_stops(BY_USER);
+	if (act == STUB)
+		qemu_stops(BY_UNKNOWN);
+}
+
+static void act_before_stop(void)
+{
+	for (const char *at = world.acts; at && *at; at++)
+		do_act(*at);
+	world.acts = NULL;
+}
+
+static int command(virDomainPtr domain, const char *text, char **result, unsigned int flags)
+{
+	(void)domain;
+	(void)flags;
+	*result = NULL;
+	if (world.dead)
+		return -1;
+	if (strstr(text, "\"query-status\"")) {
+		*result = strdup(world.runs ? "{\"return\": {\"status\": \"running\"}}"
+					    : "{\"return\": {\"status\": \"paused\"}}");
+		return 0;
+	}
+	if (strstr(text, "\"stop\"")) {
+		act_before_stop();
+		qemu_stops(BY_UNKNOWN);
+	} else {
+		qemu_goes_on();
+	}
+	*result = strdup("{\"return\": {}}");
+	return 0;
+}
+
+static int domain_state(virDomainPtr domain, int *state, int *reason, unsigned int flags)
+{
+	(void)domain;
+	(void)flags;
+	*state = world.state;
+	*reason = world.reason;
+	return world.dead ? -1 : 0;
+}
+
+static int last_code(void)
+{
+	return 1;
+}
+
+static const char *last_message(void)
+{
+	return "no";
+}
+
+static const struct libvirt_api api = {.monitor_command = command,
+				       .domain_state = domain_state,
+				       .last_code = last_code,
+				       .last_message = last_message};
+
+/*
+ * Stop a domain, hold it, let it go, while its administrator does `at_start` (before libvirt is
+ * asked, if the domain is paused then), `at_stop` (between our look and our stop) and `held`.
+ */
+static bool runs_after(const char *at_start, const char *at_stop, const char *held)
+{
+	struct libvirt_domain domain = {.api = &api};
+	struct libvirt_guest g = {.domain = &domain, .stub = {.fd = -1}};
+
+	pthread_mutex_init(&g.stopper, NULL);
+	libvirt_clock_init(&g.clock);
+	memset(&world, 0, sizeof(world));
+	qemu_goes_on();
+	for (const char *at = at_start; *at; at++)
+		do_act(*at);
+	world.acts = at_stop;
+	if (libvirt_guest_stop(&g.guest, NULL))
+		abort();
+	ok(!world.runs &&
+		   libvirt_guest_is_stopped(&g.guest) == (*at_start || world.reason == BY_USER),
+	   "it stands still, and whose pause that is is known");
+	for (; *held; held++)
+		do_act(*held);
+	if (libvirt_guest_resume(&g.guest, NULL))
+		abort();
+	libvirt_clock_deinit(&g.clock);
+	pthread_mutex_destroy(&g.stopper);
+	return world.runs;
+}
+
+static void test_own(void)
+{
+	ok(runs_after("", "", ""), "nobody but us");
+	ok(!runs_after("s", "", ""), "it was suspended before");
+	ok(!runs_after("b", "", ""), "it was stopped by another monitor's user before");
+}
+
+static void test_crossing(void)
+{
+	ok(!runs_after("", "s", ""), "suspended between our look and our stop: stays so");
+	ok(runs_after("", "sr", ""), "suspended and resumed there: runs");
+	ok(runs_after("s", "", "r"), "suspended before, resumed while we hold it: runs");
+	ok(runs_after("s", "", "rb"), "and stopped again by what we write: runs");
+	ok(!runs_after("s", "", "rs"), "and suspended again: stays so");
+	ok(runs_after("", "", "r"), "resumed while we hold it: runs");
+	ok(!runs_after("", "", "rs"), "and suspended then: stays so");
+	ok(!runs_after("", "s", "rs"), "suspended, resumed, suspended: stays so");
+	ok(runs_after("", "s", "rb"), "suspended, resumed, stopped by us: runs");
+	ok(runs_after("", "", "s"), "a suspend of what stands still is none, for libvirt");
+}
+
+/* What a dead tracer has stopped runs again, whatever libvirt calls it. */
+static void test_adopted(void)
+{
+	struct libvirt_domain domain = {.api = &api};
+	struct libvirt_guest g = {.domain = &domain, .stub = {.fd = -1}};
+
+	pthread_mutex_init(&g.stopper, NULL);
+	libvirt_clock_init(&g.clock);
+	memset(&world, 0, sizeof(world));
+	qemu_goes_on();
+	qemu_stops(BY_USER);
+	libvirt_guest_stop(&g.guest, NULL);
+	libvirt_guest_adopt_stop(&g);
+	ok(!libvirt_guest_is_stopped(&g.guest), "a stop that is adopted is ours");
+	ok(!libvirt_guest_resume(&g.guest, NULL) && world.runs, "and ends with us");
+	do_act(SUSPEND);
+	libvirt_guest_stop(&g.guest, NULL);
+	ok(!libvirt_guest_resume(&g.guest, NULL) && !world.runs, "the next one is not");
+	libvirt_clock_deinit(&g.clock);
+	pthread_mutex_destroy(&g.stopper);
+}
+
+static void test_dead(void)
+{
+	struct libvirt_domain domain = {.api = &api};
+	struct libvirt_guest g = {.domain = &domain, .stub = {.fd = -1}};
+
+	pthread_mutex_init(&g.stopper, NULL);
+	libvirt_clock_init(&g.clock);
+	memset(&world, 0, sizeof(world));
+	qemu_goes_on();
+	libvirt_guest_stop(&g.guest, NULL);
+	world.dead = true;
+	ok(libvirt_guest_resume(&g.guest, NULL) < 0, "libvirt is gone: told");
+	world.dead = false;
+	libvirt_guest_stop(&g.guest, NULL);
+	ok(!libvirt_guest_resume(&g.guest, NULL) && world.runs,
+	   "and back: what could not be let go on then is now");
+	libvirt_clock_deinit(&g.clock);
+	pthread_mutex_destroy(&g.stopper);
+}
+
+int main(void)
+{
+	test_own();
+	test_crossing();
+	test_adopted();
+	test_dead();
+	return tap_done();
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Tasks that were preempted somewhere, in lists that may be damaged. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "introspect/task-stacks.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/fake-tasks.h"
+#include "tests/lib/tap.h"
+
+#define OURS 0xffffffff95200000ull
+enum { SIZE = 2 << 20, TASKS = FAKE_HEAP_GPA + 0x180000, NR_TASKS = 3 };
+
+static struct fake_session fs;
+static struct fake_kernel *k;
+static struct task_stacks stacks;
+static uint64_t tasks[NR_TASKS]; /* processes, in the list */
+
+static void begin(void)
+{
+	fake_session_create(&fs);
+	k = &fs.fg.base;
+	if (task_stacks_init(&fs.fg.kernel, &stacks, NULL))
+		abort();
+	for (uint64_t i = 0; i < NR_TASKS; i++) {
+		tasks[i] = fake_task(k, TASKS + i * FAKE_TASK_BYTES);
+		fake_list_add(k, fake_tasks(), tasks[i] + FAKE_TASK_TASKS);
+	}
+}
+
+static void end(void)
+{
+	fake_session_destroy(&fs);
+}
+
+/* -errno, or whether there is one. */
+static int look(void)
+{
+	bool found = false;
+	int ret = task_stacks_find(&fs.fg.guest, &stacks, OURS, SIZE, &found, NULL);
+
+	return ret ? ret : found;
+}
+
+static void test_stacks(void)
+{
+	begin();
+	ok(task_stacks_valid(&stacks) && stacks.cpus == FAKE_VCPUS, "all is known of the kernel");
+	ok(look() == 0, "nobody is there");
+	fake_task_interrupt(k, tasks[2], 0x3f00, OURS + SIZE - 1);
+	ok(look() == 1, "the last task was preempted at our last byte");
+	fake_task_interrupt(k, tasks[2], 0x3f00, OURS + SIZE);
+	ok(look() == 0, "not so behind it");
+	fake_task_interrupt(k, tasks[2], 0x3f00, OURS - 1);
+	ok(look() == 0, "nor before it");
+	fake_task_interrupt(k, tasks[0], FAKE_TASK_LEFT_OFF - 16, OURS);
+	ok(look() == 0, "what lies below where a task left off is old");
+	fake_write64(k, tasks[0] + FAKE_TASK_ON_CPU, 1);
+	ok(look() == 1, "unless it runs");
+	end();
+}
+
+/* A pt_regs begins on one page of a stack and goes on on the next one. */
+static void test_pages(void)
+{
+	begin();
+	fake_write64(k, tasks[1] + FAKE_TASK_SP, fake_task_stack(k, tasks[1], 0x2ffd));
+	fake_task_interrupt(k, tasks[1], 0x2ff8, OURS);
+	ok(look() == 1, "seen across two pages, from a stack pointer that is not aligned");
+	ok(task_stacks_scan(&fs.fg.guest, &stacks, fake_task_stack(k, tasks[1], 0x2ff8), OURS,
+			    SIZE),
+	   "so it is on that stack alone");
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, fake_task_stack(k, tasks[1], 0x3000), OURS,
+			     SIZE),
+	   "but not above it");
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, 0x1000, OURS, SIZE), "a stack that is none");
+	end();
+}
+
+static void test_threads(void)
+{
+	uint64_t signal, thread;
+
+	begin();
+	signal = fake_read64(k, tasks[0] + FAKE_TASK_SIGNAL);
+	thread = fake_task(k, TASKS + NR_TASKS * FAKE_TASK_BYTES);
+	fake_task_interrupt(k, thread, 0x3800, OURS);
+	ok(look() == 0, "a task that nobody knows of");
+	fake_list_add(k, signal + FAKE_THREAD_HEAD, thread + FAKE_TASK_THREAD_NODE);
+	ok(look() == 1, "a second thread");
+	end();
+}
+
+/* Out of the list, on its last steps, and preempted there. */
+static void test_exiting(uint64_t queue, uint64_t node, const char *what)
+{
+	begin();
+	fake_list_remove(k, tasks[1] + FAKE_TASK_TASKS);
+	fake_task_interrupt(k, tasks[1], 0x3f00, OURS);
+	ok(look() == 0, "%s: a task that is in no list any more", what);
+	fake_list_add(k, fake_runqueue(FAKE_VCPUS - 1) + queue, tasks[1] + node);
+	ok(look() == 1, "%s: but ready to run", what);
+	fake_list_remove(k, tasks[1] + node);
+	ok(look() == 0, "%s: until it is over", what);
+	end();
+}
+
+/* The stack of one that has ended, and still is in the list, is gone. */
+static void test_zombie(void)
+{
+	begin();
+	fake_write64(k, tasks[1] + FAKE_TASK_STACK, 0);
+	ok(look() == 0, "a task without a stack");
+	fake_write64(k, tasks[1] + FAKE_TASK_STACK, 0xffffc90000000000);
+	ok(look() == -EFAULT, "one whose stack is not mapped");
+	end();
+}
+
+static void test_damage(void)
+{
+	uint64_t link;
+
+	begin();
+	link = tasks[1] + FAKE_TASK_TASKS;
+	fake_write64(k, link, link);
+	ok(look() == -EPROTO, "a list that leads to a task's own");
+	fake_write64(k, link, 0xdead000000000100);
+	ok(look() == -EINVAL, "one that leads nowhere");
+	end();
+	begin();
+	fake_write64(k, tasks[0] + FAKE_TASK_SIGNAL, 0);
+	ok(look() == -EFAULT, "a task without a struct signal_struct");
+	end();
+	begin();
+	fake_write64(k, fake_runqueue(0) + FAKE_RQ_FAIR, fake_runqueue(1) + FAKE_RQ_FAIR);
+	ok(look() == -EPROTO, "a runqueue that leads into another one");
+	end();
+}
+
+/* More tasks than have room in its memory. */
+static void test_long(void)
+{
+	enum { NODES = 5000, STEP = 64 };
+	uint64_t node = fake_direct(TASKS) + NR_TASKS * FAKE_TASK_BYTES;
+
+	begin();
+	for (unsigned int i = 0; i < NODES; i++)
+		fake_list_add(k, fake_runqueue(0) + FAKE_RQ_FAIR, node + i * STEP);
+	ok(look() == -E2BIG, "a runqueue without end");
+	end();
+}
+
+static void test_valid(void)
+{
+	struct task_stacks s;
+
+	begin();
+	s = stacks;
+	s.levels = 3;
+	ok(!task_stacks_valid(&s), "page tables of three levels");
+	s = stacks;
+	s.root++;
+	ok(!task_stacks_valid(&s), "a table within a page");
+	s = stacks;
+	s.first = 0x1000;
+	ok(!task_stacks_valid(&s), "a first task in user space");
+	s = stacks;
+	s.rt_task = 1 << 20;
+	ok(!task_stacks_valid(&s), "a struct task_struct of more than a MiB");
+	s = stacks;
+	s.cpus = 1 << 20;
+	ok(!task_stacks_valid(&s), "a million CPUs");
+	end();
+}
+
+int main(void)
+{
+	test_stacks();
+	test_pages();
+	test_threads();
+	test_exiting(FAKE_RQ_FAIR, FAKE_TASK_FAIR, "fair");
+	test_exiting(FAKE_RQ_RT + 99 * 16, FAKE_TASK_RT, "real-time");
+	test_zombie();
+	test_damage();
+	test_long();
+	test_valid();
+	return tap_done();
+}
