@@ -7,7 +7,7 @@
 #include "formats/clean-text.h"
 
 #define GPA_LIMIT (1ull << 52)
-enum { MAX_JSON = 4 << 20, PAGE_MASK = 4095 };
+enum { MAX_JSON = 4 << 20, PAGE_MASK = 4095, MAX_VCPUS = 1 << 16 };
 
 static int parse_error(const json_t *reply, struct error *err)
 {
@@ -202,33 +202,29 @@ int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct 
 	return error_set(err, ENOENT, "QEMU has no such PCI device");
 }
 
-/* --- info registers -------------------------------------------------------------------------- */
+/* --- vCPUs ----------------------------------------------------------------------------------- */
 
-/* The character behind the next `mark`, from where *at goes on; '\0' if there is none. */
-static char find_flag(const char **at, const char *end, const char *mark)
+size_t libvirt_reply_vcpu_slots(const json_t *reply)
 {
-	const char *found = *at ? memmem(*at, (size_t)(end - *at), mark, strlen(mark)) : NULL;
+	size_t i, slots = 0;
+	json_t *entry;
 
-	*at = found ? found + strlen(mark) : NULL;
-	return *at && *at < end ? **at : '\0';
+	json_array_foreach(reply, i, entry)
+	{
+		json_int_t n = json_integer_value(json_object_get(entry, "vcpus-count"));
+
+		if (n < 1 || n > MAX_VCPUS)
+			return 0;
+		slots += (size_t)n;
+	}
+	return slots;
 }
 
-int libvirt_reply_vcpus(const char *text, size_t size, struct libvirt_vcpu_state *out,
-			unsigned int n, struct error *err)
+const char *libvirt_reply_target(const json_t *reply)
 {
-	const char *at = text, *end = text + size;
-	char cpu[24], level, halted;
+	const char *target = json_string_value(json_object_get(json_array_get(reply, 0), "target"));
 
-	for (unsigned int i = 0; i < n; i++) {
-		snprintf(cpu, sizeof(cpu), "CPU#%u", i);
-		find_flag(&at, end, cpu);
-		level = find_flag(&at, end, " CPL=");
-		halted = find_flag(&at, end, " HLT=");
-		if (!level || !halted)
-			return error_set(err, EPROTO, "QEMU does not tell what vCPU %u does", i);
-		out[i] = (struct libvirt_vcpu_state){.user = level == '3', .halted = halted == '1'};
-	}
-	return 0;
+	return target ? target : "";
 }
 
 /* --- gpa2hva --------------------------------------------------------------------------------- */

@@ -42,16 +42,12 @@ int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBV
 int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct libvirt_ram *out,
 		      struct error *err);
 
-struct libvirt_vcpu_state {
-	bool user, halted;
-};
+/* How many vCPUs there can be, in the "return" value of query-hotpluggable-cpus; 0: absurd. */
+size_t libvirt_reply_vcpu_slots(const json_t *reply);
 
-/*
- * What n vCPUs do, from `info registers -a` (QEMU, target/i386/cpu-dump.c); -EPROTO if it does not
- * tell of each.
+/* Of which architecture vCPUs are, in the "return" value of query-cpus-fast; "" if it is not told.
  */
-int libvirt_reply_vcpus(const char *text, size_t size, struct libvirt_vcpu_state *out,
-			unsigned int n, struct error *err);
+const char *libvirt_reply_target(const json_t *reply);
 
 /* The address in `gpa2hva`'s reply; -EPROTO if there is none. */
 int libvirt_reply_hva(const char *text, size_t size, uint64_t *hva, struct error *err);

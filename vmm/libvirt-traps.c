@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
+#include "introspect/vcpu-mode.h"
 #include "vmm/libvirt-guest-internal.h"
 
 enum {
@@ -81,7 +82,7 @@ static int choose_vcpu(struct libvirt_guest *g, struct error *err)
 
 	for (unsigned int i = 0; !rc && !g->traps.chosen && i < g->guest.nr_vcpus; i++) {
 		rc = libvirt_guest_read_registers(g, i, err);
-		if (rc || g->registers[i].sregs.cpl)
+		if (rc || g->registers[i].sregs.cpl || !vcpu_has_paging(&g->registers[i].sregs))
 			continue;
 		rc = rsp_choose(&g->stub.rsp, i, err);
 		g->traps.chosen = !rc;

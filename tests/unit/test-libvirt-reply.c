@@ -81,20 +81,28 @@ static void test_hva(void)
 	ok(libvirt_reply_hva(good, strlen(good) - 17, &hva, NULL) == -EPROTO, "gpa2hva: cut off");
 }
 
+static size_t slots(const char *text)
+{
+	json_t *reply = json_loads(text, 0, NULL);
+	size_t n = libvirt_reply_vcpu_slots(reply);
+
+	json_decref(reply);
+	return n;
+}
+
 static void test_vcpus(void)
 {
-	static const char good[] =
-		"\r\nCPU#0\r\nRAX=0 RIP=1 RFL=246 CPL=0 II=0 A20=1 SMM=0 HLT=0\r\n"
-		"\r\nCPU#1\r\nRAX=0 CPL=0 II=0 A20=1 SMM=0 HLT=1\r\n"
-		"\r\nCPU#2\r\nRAX=0 CPL=3 II=0 A20=1 SMM=0 HLT=0\r\n";
-	struct libvirt_vcpu_state s[3];
+	json_t *reply = json_loads("[{\"cpu-index\":0,\"target\":\"i386\"}]", 0, NULL);
 
-	ok(!libvirt_reply_vcpus(good, strlen(good), s, 3, NULL), "what three vCPUs do");
-	ok(!s[0].halted && s[1].halted && !s[2].halted, "one is halted");
-	ok(!s[0].user && !s[1].user && s[2].user, "one is in user mode");
-	ok(libvirt_reply_vcpus(good, strlen(good), s, 4, NULL) == -EPROTO, "there is no fourth");
-	ok(libvirt_reply_vcpus(good, strlen(good) - 3, s, 3, NULL) == -EPROTO, "cut off");
-	ok(libvirt_reply_vcpus("", 0, s, 1, NULL) == -EPROTO, "nothing told");
+	ok(!strcmp(libvirt_reply_target(reply), "i386"), "the vCPUs' architecture");
+	json_decref(reply);
+	ok(!*libvirt_reply_target(NULL), "none is told");
+	is_u64(slots("[{\"vcpus-count\":1},{\"vcpus-count\":1,\"qom-path\":\"x\"}]"), 2,
+	       "two slots");
+	is_u64(slots("[{\"vcpus-count\":4}]"), 4, "four in one");
+	is_u64(slots("[{\"vcpus-count\":1},{}]"), 0, "one does not tell");
+	is_u64(slots("[{\"vcpus-count\":-1}]"), 0, "a negative number");
+	is_u64(slots("{}"), 0, "no list");
 }
 
 static void test_qmp(void)
