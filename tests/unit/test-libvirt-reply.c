@@ -49,6 +49,27 @@ static void test_ram(void)
 	ok(sane, "cut off anywhere: fewer ranges or an error");
 }
 
+/* As QEMU 7.2 prints it: two DIMMs, one more with a gap before it, and what is no memory. */
+static void test_plugged_ram(void)
+{
+	static const char dimms[] =
+		"address-space: memory\r\n"
+		"  0000000000000000-ffffffffffffffff (prio 0, i/o): system\r\n"
+		"    0000000000000000-000000000fffffff (prio 0, i/o): alias ram-below-4g @pc.ram "
+		"0000000000000000-000000000fffffff\r\n"
+		"    0000000100000000-000000026fffffff (prio 0, i/o): device-memory\r\n"
+		"      0000000100000000-0000000107ffffff (prio 0, ram): memdimm0\r\n"
+		"      0000000108000000-000000010fffffff (prio 0, ram): memdimm1\r\n"
+		"      0000000110000000-0000000110000fff (prio 0, i/o): nvdimm-acpi-io\r\n"
+		"      0000000200000000-0000000207ffffff (prio 0, ram): memdimm2\r\n"
+		"    0000000300000000-0000000300ffffff (prio 1, ram): vga.vram\r\n";
+	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
+
+	is_u64((uint64_t)parse_ram(dimms, ram), 4, "DIMMs are RAM too");
+	ok(ram[2].gpa == 0x100000000 && ram[2].size == 0x10000000, "two that meet are one range");
+	ok(ram[3].gpa == 0x200000000 && ram[3].size == 0x8000000, "one behind a gap");
+}
+
 static void test_absurd_ram(void)
 {
 	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
@@ -175,6 +196,7 @@ static void test_mapping(void)
 int main(void)
 {
 	test_ram();
+	test_plugged_ram();
 	test_absurd_ram();
 	test_hva();
 	test_vcpus();
