@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What QEMU, its gdbstub, and a journal left on disk may say: replies of QMP and HMP, packets, and
- * lines. The first byte chooses. Besides memory errors it looks for results outside what is
- * promised.
+ * What libvirt, QEMU, its gdbstub, and a journal left on disk may say: a domain's XML, replies of
+ * QMP and HMP, packets, and lines. The first byte chooses. Besides memory errors it looks for
+ * results outside what is promised.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "vmm/libvirt-memory.h"
 #include "vmm/libvirt-registers.h"
 #include "vmm/libvirt-reply.h"
+#include "vmm/libvirt-slot.h"
 #include "vmm/rsp.h"
 
 enum { MAX_STREAM = 32768 /* fits the socket's buffer */ };
@@ -43,6 +44,22 @@ static void parse_qmp(const char *text, size_t size)
 		abort();
 	libvirt_reply_target(result);
 	json_decref(result);
+}
+
+/* A domain's XML, as libvirt would write it. */
+static void look_for_slot(const char *text, size_t size)
+{
+	char *xml = strndup(text, size), where[160];
+
+	if (!xml)
+		return;
+	for (const char *at = xml; at; at = libvirt_next_shmem(at))
+		;
+	for (unsigned int bus = 0; (bus = libvirt_next_root_port(xml, bus));)
+		;
+	libvirt_slot_describe(xml, where, sizeof(where), NULL);
+	libvirt_uri_is_local(xml);
+	free(xml);
 }
 
 static void parse_journal(const char *text, size_t size)
@@ -96,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	snprintf(line, sizeof(line), "%.*s", (int)(size - 1), text);
-	switch (data[0] % 7) {
+	switch (data[0] % 8) {
 	case 0:
 		parse_ram(text, size - 1);
 		break;
@@ -115,8 +132,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 5:
 		libvirt_parse_registers(text, size - 1, vcpus, 4, NULL);
 		break;
-	default:
+	case 6:
 		libvirt_parse_mapping(line, &mapping);
+		break;
+	default:
+		look_for_slot((const char *)data + 1, size - 1);
 	}
 	return 0;
 }
