@@ -9,3 +9,16 @@ void clean_text(char *out, size_t size, const char *in)
 		out[n] = (char)(in[n] >= ' ' && in[n] <= '~' ? in[n] : '?');
 	out[n] = '\0';
 }
+
+void clean_line(char *text)
+{
+	unsigned char *at = (unsigned char *)text;
+
+	for (; *at; at++) {
+		if (*at < ' ' || *at == 0x7f)
+			*at = '?';
+		/* U+0080 to U+009F (Unicode, C1 controls) */
+		if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
+			at[0] = at[1] = '?';
+	}
+}

@@ -10,4 +10,10 @@
  */
 void clean_text(char *out, size_t size, const char *in);
 
+/*
+ * Make a line of a string that is to be shown, in place: '?' for control characters, those of UTF-8
+ * too. All else stays, as names of files and domains are in whatever script people write.
+ */
+void clean_line(char *text);
+
 #endif

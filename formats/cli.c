@@ -8,10 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "formats/clean-text.h"
+
+enum { LINE_SIZE = 1024 };
 
 int cli_error(const char *verb, const struct error *err)
 {
-	fprintf(stderr, "sonde %s: %s", verb, err->text);
+	struct error shown = *err;
+
+	clean_line(shown.text);
+	fprintf(stderr, "sonde %s: %s", verb, shown.text);
 	if (err->has_address)
 		fprintf(stderr, " (at 0x%" PRIx64 ")", err->address);
 	fputc('\n', stderr);
@@ -20,13 +26,14 @@ int cli_error(const char *verb, const struct error *err)
 
 int cli_usage(const char *verb, const char *fmt, ...)
 {
+	char text[LINE_SIZE];
 	va_list ap;
 
-	fprintf(stderr, "sonde %s: ", verb);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	clean_line(text);
+	fprintf(stderr, "sonde %s: %s\n", verb, text);
 	return CLI_USAGE;
 }
 

@@ -109,7 +109,7 @@ int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t
 	while (!rc && size) {
 		size_t n = first_piece(guest, gpa, size, &region);
 
-		if (region->hva && !region->read_only)
+		if (region->hva)
 			memcpy(region->hva + (gpa - region->gpa), in, n);
 		else
 			rc = guest->ops->phys_write(guest, gpa, in, n, err);

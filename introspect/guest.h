@@ -37,7 +37,6 @@ struct guest_region {
 	uint64_t gpa;
 	uint64_t size;
 	uint8_t *hva;
-	bool read_only; /* hva is only to be read: writes go through phys_write */
 };
 
 struct guest_regs {

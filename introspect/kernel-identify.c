@@ -12,7 +12,13 @@
 #define USUAL_LINK_TEXT 0xffffffff81000000ull
 #define KERNEL_ALIGN (2ull << 20)
 
-enum { PIECE = 2 << 20, NOTE_BYTES = 4096 /* VMCOREINFO_BYTES */ };
+enum {
+	PIECE = 2 << 20,
+	NOTE_BYTES = 4096, /* VMCOREINFO_BYTES */
+	BANNER_ALIGN = 16, /* of an array this large, by the x86-64 psABI */
+	BANNER_MAX = 256,
+	STATE_BOOTED = 2, /* above SYSTEM_BOOTING and SYSTEM_SCHEDULING (linux/kernel.h) */
+};
 
 static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, unsigned int n,
 			struct kernel_identity *out, struct error *err)
@@ -45,11 +51,21 @@ static int copy_memory(struct guest *guest, const struct kernel_mapping *mapping
 	return ret;
 }
 
+static const char banner_start[] = "Linux version ";
+
 static bool has_banner(const struct running_memory *memory)
 {
-	static const char start[] = "Linux version ";
+	return memmem(memory->bytes, memory->size, banner_start, sizeof(banner_start) - 1);
+}
 
-	return memmem(memory->bytes, memory->size, start, sizeof(start) - 1);
+/* Until then it may take neither device nor patch. A kernel that does not tell has booted. */
+static int check_booted(const struct kernel *kernel, struct error *err)
+{
+	uint32_t state;
+
+	if (kernel_read_u32(kernel, "system_state", &state, NULL) || state >= STATE_BOOTED)
+		return 0;
+	return error_set(err, EAGAIN, "the kernel is still booting");
 }
 
 static int load_image(struct guest *guest, struct kernel_identity *out, struct error *err)
@@ -114,9 +130,10 @@ static int read_rest(struct guest *guest, struct kernel_identity *out, struct er
 	for (size_t i = 0; i < nr_sites; i++)
 		sites[i] -= slide;
 	ret = running_image_finish(out->image, slide, sites, nr_sites, err);
-	if (!ret)
-		kernel_at(&out->kernel, guest, out->image, slide, out->mapping.gpa);
-	return ret;
+	if (ret)
+		return ret;
+	kernel_at(&out->kernel, guest, out->image, slide, out->mapping.gpa);
+	return check_booted(&out->kernel, err);
 }
 
 int kernel_identify(struct guest *guest, const struct guest_sregs *vcpus, unsigned int nr_vcpus,
@@ -134,5 +151,69 @@ int kernel_identify(struct guest *guest, const struct guest_sregs *vcpus, unsign
 		kernel_image_destroy(out->image);
 		out->image = NULL;
 	}
+	return ret;
+}
+
+/* --- a kernel whose file there is ------------------------------------------------------------ */
+
+/*
+ * Length of the banner at `text`, without its newline; 0 if it is none. The kernel's log has the
+ * line too, but not a newline and a NUL behind it; and since 6.1 an image has a second banner, one
+ * without a build number, that is linked in for want of a better one and never printed
+ * (init/version.c).
+ */
+static size_t banner_length(const char text[static BANNER_MAX])
+{
+	static const char no_number[] = " # ";
+	size_t n = 0;
+
+	if (memcmp(text, banner_start, sizeof(banner_start) - 1))
+		return 0;
+	while (n < BANNER_MAX - 1 && text[n] >= ' ' && text[n] <= '~')
+		n++;
+	return n < BANNER_MAX - 1 && text[n] == '\n' && !text[n + 1] &&
+			       !memmem(text, n, no_number, sizeof(no_number) - 1)
+		       ? n
+		       : 0;
+}
+
+/* What runs there instead of the image. */
+static int tell_other(const struct running_memory *memory, const struct kernel_image *image,
+		      struct error *err)
+{
+	for (size_t at = 0; at + BANNER_MAX <= memory->size; at += BANNER_ALIGN) {
+		const char *text = (const char *)memory->bytes + at;
+		size_t length = banner_length(text);
+
+		if (!length)
+			continue;
+		if (image->banner && !strncmp(text, image->banner, length))
+			return error_set(err, EAGAIN,
+					 "that version runs there, but in another build, or it has "
+					 "not set up its page tables yet");
+		return error_set(err, ESTALE, "the guest runs another kernel: %.*s", (int)length,
+				 text);
+	}
+	return error_set_at(err, ENOENT, memory->gva,
+			    "what is mapped where Linux has its kernel is not Linux");
+}
+
+int kernel_check(struct guest *guest, const struct kernel_image *image,
+		 const struct guest_sregs *vcpus, unsigned int nr_vcpus, struct kernel *out,
+		 struct error *err)
+{
+	struct kernel_identity found = {0};
+	struct running_memory memory;
+	int ret = find_mapping(guest, vcpus, nr_vcpus, &found, err);
+
+	if (ret)
+		return ret;
+	kernel_at(out, guest, image, found.mapping.gva - image->text, found.mapping.gpa);
+	if (out->confirmed)
+		return check_booted(out, err);
+	ret = copy_memory(guest, &found.mapping, &memory, err);
+	if (!ret)
+		ret = tell_other(&memory, image, err);
+	running_memory_deinit(&memory);
 	return ret;
 }

@@ -27,4 +27,12 @@ struct kernel_identity {
 int kernel_identify(struct guest *guest, const struct guest_sregs *vcpus, unsigned int nr_vcpus,
 		    struct kernel_identity *out, struct error *err);
 
+/*
+ * Whether the kernel that runs there is the one of this image, and where. -ESTALE with the banner
+ * of another one; -EAGAIN: it is still booting; -ENOENT: no vCPU has a Linux kernel mapped.
+ */
+int kernel_check(struct guest *guest, const struct kernel_image *image,
+		 const struct guest_sregs *vcpus, unsigned int nr_vcpus, struct kernel *out,
+		 struct error *err);
+
 #endif

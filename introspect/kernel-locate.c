@@ -9,12 +9,7 @@
 #define KERNEL_MAP_START 0xffffffff80000000ull
 #define KERNEL_MAP_SIZE (1ull << 30)
 
-enum {
-	MAX_COPIES = 8,
-	BANNER_ALIGN = 16, /* of an array this large, by the x86-64 psABI */
-	BANNER_MAX = 256,
-};
-#define BANNER_SCAN_LIMIT (4ull << 30)
+enum { MAX_COPIES = 8 };
 
 /* Copies of the image in RAM: the running one, and what an earlier boot may have left. */
 struct copies {
@@ -110,64 +105,6 @@ static int choose_running(const struct copies *copies, struct kernel *out, struc
 			 copies->nr_running);
 }
 
-/*
- * Since 6.1 an image has a second banner, one without a build number, that is linked in for want of
- * a better one and never printed (init/version.c).
- */
-static bool is_placeholder(const char *banner, size_t length)
-{
-	static const char no_number[] = " # ";
-
-	return memmem(banner, length, no_number, sizeof(no_number) - 1);
-}
-
-static const char banner_prefix[] = "Linux version ";
-
-/* Length of the banner in `text`, which begins like one, without its newline; 0 if it is none. */
-static size_t banner_length(const char text[static BANNER_MAX])
-{
-	size_t n = sizeof(banner_prefix) - 1;
-
-	while (n < BANNER_MAX - 1 && text[n] >= ' ' && text[n] <= '~')
-		n++;
-	/* The kernel's log has the line too, but not a newline and a NUL after it. */
-	return n < BANNER_MAX - 1 && text[n] == '\n' && !text[n + 1] ? n : 0;
-}
-
-/* Whether another kernel's banner is at `text`, where `size` bytes are mapped; *banner gets it. */
-static bool is_other_banner(const struct kernel_image *image, const void *text, uint64_t size,
-			    char banner[static BANNER_MAX])
-{
-	size_t length;
-
-	if (size < BANNER_MAX || memcmp(text, banner_prefix, sizeof(banner_prefix) - 1))
-		return false;
-	/* The guest may be writing there: what is judged is what is returned. */
-	memcpy(banner, text, BANNER_MAX);
-	length = banner_length(banner);
-	if (!length || is_placeholder(banner, length) || !strncmp(banner, image->banner, length))
-		return false;
-	banner[length] = '\0';
-	return true;
-}
-
-/* Whether some other kernel's banner is in one of the first gigabytes of mapped RAM. */
-static bool find_other_banner(const struct kernel_image *image, const struct guest_region *regions,
-			      size_t n, char banner[static BANNER_MAX])
-{
-	uint64_t budget = BANNER_SCAN_LIMIT;
-
-	for (size_t i = 0; i < n; i++) {
-		uint64_t size = regions[i].size < budget ? regions[i].size : budget;
-
-		budget -= size;
-		for (uint64_t at = 0; regions[i].hva && at < size; at += BANNER_ALIGN)
-			if (is_other_banner(image, regions[i].hva + at, size - at, banner))
-				return true;
-	}
-	return false;
-}
-
 static int check_image(const struct kernel_image *image, struct error *err)
 {
 	static const char *const needed[] = {"linux_banner", "phys_base", "init_top_pgt"};
@@ -181,9 +118,8 @@ static int check_image(const struct kernel_image *image, struct error *err)
 	return 0;
 }
 
-/* As kernel_find(); *present tells whether the image is in memory, running or not. */
-static int find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
-		bool *present, struct error *err)
+int kernel_find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
+		struct error *err)
 {
 	const struct guest_region *regions;
 	struct copies copies = {0};
@@ -195,7 +131,6 @@ static int find(struct guest *guest, const struct kernel_image *image, struct ke
 	if (rc)
 		return rc;
 	try_all_places(image, guest, regions, n, &copies);
-	*present = copies.nr_images > 0;
 	if (copies.nr_running > 1)
 		return choose_running(&copies, out, err);
 	if (copies.nr_running) {
@@ -205,27 +140,4 @@ static int find(struct guest *guest, const struct kernel_image *image, struct ke
 	if (copies.nr_images)
 		return error_set(err, EAGAIN, "the kernel is in memory and does not run yet");
 	return error_set(err, EAGAIN, "no kernel in memory yet");
-}
-
-int kernel_find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
-		struct error *err)
-{
-	bool present;
-
-	return find(guest, image, out, &present, err);
-}
-
-int kernel_locate(struct guest *guest, const struct kernel_image *image, struct kernel *out,
-		  struct error *err)
-{
-	bool present = false;
-	int rc = find(guest, image, out, &present, err);
-	const struct guest_region *regions;
-	char other[BANNER_MAX];
-	size_t n;
-
-	if (rc == -EAGAIN && !present && !guest->ops->regions(guest, &regions, &n, NULL) &&
-	    find_other_banner(image, regions, n, other))
-		return error_set(err, ENOENT, "the guest runs another kernel: %s", other);
-	return rc;
 }

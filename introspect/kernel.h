@@ -13,7 +13,7 @@
 
 /*
  * What translation and unwinding need of the image at each event, looked up once by kernel_at() and
- * kernel_locate(). Addresses are link addresses, 0 where the image has no such symbol.
+ * kernel_find(). Addresses are link addresses, 0 where the image has no such symbol.
  */
 struct kernel_known {
 	uint64_t init_top_pgt, early_top_pgt, pgdir_shift, page_offset_base;
@@ -52,14 +52,9 @@ bool kernel_confirm(struct kernel *kernel);
  * Find the image in guest memory: every 2 MiB-aligned place is tried for the banner; the virtual
  * slide follows from the kernel's own phys_base; both are confirmed by banner, build id and by
  * walking the kernel's own page tables. -EAGAIN while the guest is not that far (firmware,
- * decompressor, page tables not yet set up), -ENOENT if RAM holds another kernel (its banner is in
- * *err). Reads only; safe while the guest runs.
+ * decompressor, page tables not yet set up), or runs another kernel. Reads only; safe while the
+ * guest runs; to be polled.
  */
-int kernel_locate(struct guest *guest, const struct kernel_image *image, struct kernel *out,
-		  struct error *err);
-
-/* The same without the look for another kernel, which reads all of RAM: -EAGAIN instead. To be
- * polled. */
 int kernel_find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
 		struct error *err);
 

@@ -28,12 +28,25 @@ static bool may_change(int rc)
 	return rc == -ENOENT || rc == -EAGAIN;
 }
 
-static int identify(struct libvirt_domain *domain, struct guest *guest, struct kernel_identity *out,
-		    struct error *err)
+/* What is asked of the kernel that a domain's vCPUs show. */
+struct question {
+	const struct kernel_image *image; /* NULL: which one is it? */
+	struct kernel_identity found;
+};
+
+static int ask(struct question *q, struct guest *guest, const struct guest_sregs *vcpus,
+	       struct error *err)
+{
+	if (q->image)
+		return kernel_check(guest, q->image, vcpus, guest->nr_vcpus, &q->found.kernel, err);
+	return kernel_identify(guest, vcpus, guest->nr_vcpus, &q->found, err);
+}
+
+static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, struct guest *guest,
+			  struct error *err)
 {
 	const struct timespec moment = {.tv_nsec = TRY_MS * 1000000};
 	struct guest_sregs vcpus[LIBVIRT_MAX_VCPUS];
-	struct error why = {0};
 	int rc = -EAGAIN;
 
 	for (int i = 0; i < TRIES && may_change(rc); i++) {
@@ -42,27 +55,27 @@ static int identify(struct libvirt_domain *domain, struct guest *guest, struct k
 		rc = libvirt_read_registers(domain, vcpus, guest->nr_vcpus, err);
 		if (rc)
 			return rc;
-		rc = kernel_identify(guest, vcpus, guest->nr_vcpus, out, &why);
+		rc = ask(q, guest, vcpus, err);
 	}
-	return rc ? error_set(err, -rc, "no kernel found in domain %s: %s; %s", domain->name,
-			      why.text, advice(rc))
-		  : 0;
+	return rc;
 }
 
 int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *guest,
 			   struct kernel_image **image, struct attach_kernel *out,
 			   struct error *err)
 {
-	struct kernel_identity found;
-	int rc = identify(domain, libvirt_guest(guest), &found, err);
+	struct question q = {0};
+	struct error why = {0};
+	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), &why);
 
 	if (rc)
-		return rc;
-	*image = found.image;
-	out->kernel = found.kernel;
+		return error_set(err, -rc, "no kernel found in domain %s: %s; %s", domain->name,
+				 why.text, advice(rc));
+	*image = q.found.image;
+	out->kernel = q.found.kernel;
 	snprintf(out->how, sizeof(out->how),
-		 "read from guest memory, through the page tables of vCPU %u%s", found.vcpu,
-		 found.slide_assumed ? "; the slide is a guess (no vmcoreinfo)" : "");
+		 "read from guest memory, through the page tables of vCPU %u%s", q.found.vcpu,
+		 q.found.slide_assumed ? "; the slide is a guess (no vmcoreinfo)" : "");
 	return 0;
 }
 
@@ -70,13 +83,14 @@ int attach_kernel_check(struct libvirt_domain *domain, struct libvirt_guest *gue
 			const struct kernel_image *image, const char *path,
 			struct attach_kernel *out, struct error *err)
 {
-	int rc = kernel_locate(libvirt_guest(guest), image, &out->kernel, err);
+	struct question q = {.image = image};
+	struct error why = {0};
+	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), &why);
 
-	if (rc == -EAGAIN)
-		return error_set(err, ENOENT,
-				 "the kernel of %s does not run in domain %s: another system, or "
-				 "still in its firmware or early boot",
-				 path, domain->name);
+	if (rc)
+		return error_set(err, -rc, "domain %s does not run %.120s: %s", domain->name, path,
+				 why.text);
+	out->kernel = q.found.kernel;
 	snprintf(out->how, sizeof(out->how), "as in %.120s", path);
-	return rc;
+	return 0;
 }

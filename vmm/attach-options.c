@@ -156,7 +156,7 @@ static int check(const struct attach_options *o)
 {
 	if (!o->domain)
 		return cli_usage(verb, "no domain: name one; see 'virsh list'");
-	if (!o->output && !o->dry_run)
+	if (!o->dry_run && (!o->output || !*o->output))
 		return cli_usage(verb, "no directory for the trace: add -o DIR");
 	return 0;
 }

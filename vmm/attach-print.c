@@ -36,8 +36,14 @@ static void print_kernel(const struct attach_kernel *found, FILE *to)
 
 void attach_print(struct attach *a, FILE *to)
 {
-	fprintf(to, "domain   %s (%s), %u vCPUs\n", a->domain.name, a->domain.uuid,
-		libvirt_guest(a->guest)->nr_vcpus);
+	unsigned int vcpus = libvirt_guest_present_vcpus(a->guest);
+	unsigned int slots = libvirt_guest(a->guest)->nr_vcpus;
+
+	fprintf(to, "domain   %s (%s), %u vCPU%s", a->domain.name, a->domain.uuid, vcpus,
+		vcpus == 1 ? "" : "s");
+	if (slots > vcpus)
+		fprintf(to, ", room for %u", slots);
+	fputc('\n', to);
 	fprintf(to, "memory   %s\n", libvirt_guest_memory_text(a->guest));
 	print_kernel(&a->kernel, to);
 }

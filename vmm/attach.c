@@ -124,6 +124,8 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 		rc = libvirt_journal_check(a->domain.uuid, err);
 	if (!rc)
 		rc = check_running(a, err);
+	if (!rc)
+		rc = libvirt_domain_check_files(&a->domain, err);
 	if (!rc && !options->dry_run)
 		rc = claim(a, err);
 	if (!rc)
@@ -156,6 +158,8 @@ static int plug(struct attach *a, struct error *err)
 		return rc;
 	if (!libvirt_guest_plug(a->guest, &why))
 		return 0;
+	if (why.code == EEXIST)
+		return error_set(err, EEXIST, "%s", why.text);
 	return error_set(err, why.code, "%s; or use --mode trap, which is slow but needs no device",
 			 why.text);
 }

@@ -2,9 +2,11 @@
 #include "vmm/libvirt-domain.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "formats/cli.h"
 #include "formats/clean-text.h"
 #include "vmm/libvirt-reply.h"
@@ -36,29 +38,79 @@ int libvirt_error(struct libvirt_domain *domain, const char *what, struct error 
 	clean_text(text, sizeof(text), message ? message : "no reason given");
 	if (code == LIBVIRT_ERR_OPERATION_DENIED)
 		return error_set(err, EACCES,
-				 "%s: %s: connect to a URI that may write, without ?readonly", what,
-				 text);
+				 "%s: %s; use libvirt's socket for reading and writing, as root or "
+				 "as a member of the group libvirt",
+				 what, text);
 	return error_set(err, code_of(code), "%s: %s", what, text);
 }
 
 /* --- finding it ------------------------------------------------------------------------------ */
 
+/* Behind libvirt's own words, which end with those of strerror(). */
+static int advise_connection(const char *uri, struct error *err)
+{
+	const char *c = uri ? " -c " : "", *u = uri ? uri : "";
+	size_t used = strlen(err->text);
+	char *at = err->text + used;
+	size_t left = sizeof(err->text) - used;
+
+	if (err->code == EACCES || strstr(err->text, strerror(EACCES)))
+		snprintf(at, left, "; run as root, or as a member of the group libvirt");
+	else if (strstr(err->text, strerror(ENOENT)) || strstr(err->text, strerror(ECONNREFUSED)))
+		snprintf(at, left, "; does libvirtd run on this host?");
+	else
+		snprintf(at, left, "; does 'virsh%s%.100s list' work?", c, u);
+	return err->code == EACCES ? -EACCES : -ENOTCONN;
+}
+
+bool libvirt_uri_is_local(const char *uri)
+{
+	size_t scheme = strcspn(uri, ":"), name = strcspn(uri, "+:");
+	bool has_transport = name < scheme;
+
+	if (has_transport && strncmp(uri + name, "+unix:", 6) != 0)
+		return false;
+	return !strncmp(uri + scheme, ":///", 4);
+}
+
+static int check_local(struct libvirt_domain *d, struct error *err)
+{
+	char *uri = d->api->connect_uri(d->connection), text[160];
+	int rc = 0;
+
+	if (!uri)
+		return libvirt_error(d, "cannot tell where libvirt is", err);
+	clean_text(text, sizeof(text), uri);
+	if (!libvirt_uri_is_local(uri))
+		rc = error_set(err, ENOTSUP,
+			       "%s leads over a network: run sonde on the domain's host, at "
+			       "qemu:///system or qemu:///session",
+			       text);
+	free(uri);
+	return rc;
+}
+
 static int open_connection(const char *uri, struct libvirt_domain *d, struct error *err)
 {
+	struct error ours;
 	const char *type;
 
 	d->connection = d->api->connect_open(uri);
 	if (!d->connection) {
 		char what[160];
+		int rc;
 
 		snprintf(what, sizeof(what), "cannot connect to %s",
 			 uri ? uri : "the default libvirt");
-		libvirt_error(d, what, err);
-		return err && err->code == EACCES ? -EACCES : -ENOTCONN;
+		libvirt_error(d, what, &ours);
+		rc = advise_connection(uri, &ours);
+		if (err)
+			*err = ours;
+		return rc;
 	}
 	type = d->api->connect_type(d->connection);
 	if (type && !strcasecmp(type, "QEMU"))
-		return 0;
+		return check_local(d, err);
 	return error_set(err, ENOTSUP,
 			 "that is libvirt's %s driver: only QEMU's domains can be "
 			 "traced, at qemu:///system or qemu:///session",
@@ -217,6 +269,27 @@ int libvirt_qmp(struct libvirt_domain *d, const char *command, json_t *arguments
 	if (rc)
 		error_prefix(err, "%s: ", command);
 	return rc;
+}
+
+int libvirt_domain_check_files(struct libvirt_domain *d, struct error *err)
+{
+	static const char name[] = "sonde-check";
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), rc;
+	struct error why;
+
+	if (fd < 0)
+		return error_set(err, errno, "/dev/null: %s", strerror(errno));
+	rc = libvirt_qmp(d, "getfd", json_pack("{s:s}", "fdname", name), fd, NULL, &why);
+	close(fd);
+	if (rc == -EACCES)
+		return error_set(err, EACCES, "%s", why.text);
+	if (rc)
+		return error_set(
+			err, ENOTSUP,
+			"QEMU cannot be given a descriptor through this connection (%.160s): "
+			"connect to libvirt's own socket",
+			why.text);
+	return libvirt_qmp(d, "closefd", json_pack("{s:s}", "fdname", name), -1, NULL, err);
 }
 
 int libvirt_hmp(struct libvirt_domain *d, const char *command, char **reply, struct error *err)

@@ -22,12 +22,20 @@ struct libvirt_domain {
 /*
  * `uri` NULL: libvirt's default. `id` is a name, a uuid or a number. The domain exists, is QEMU's
  * and has been started. -ENOENT no such domain or no libvirt, -ESRCH not running, -EACCES not
- * allowed, -ENOTSUP another hypervisor's domain, -ENOTCONN no connection.
+ * allowed, -ENOTSUP another hypervisor's domain or a libvirt of another host, -ENOTCONN no
+ * connection.
  */
 int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *out,
 			struct error *err);
 /* Also of one that was zeroed and never opened. */
 void libvirt_domain_close(struct libvirt_domain *domain);
+
+/* Whether a URI's libvirt is reached without a network (libvirt, docs/uri); pure. */
+bool libvirt_uri_is_local(const char *uri);
+
+/* Whether QEMU can be given descriptors through this connection, as its gdbstub needs one: better
+ * known before the domain is stopped. Nothing is changed. */
+int libvirt_domain_check_files(struct libvirt_domain *domain, struct error *err);
 
 enum libvirt_run_state { LIBVIRT_RUNS, LIBVIRT_PAUSED, LIBVIRT_GONE };
 /* What libvirt believes; paused is whatever stands still but has its memory. -errno if it cannot be

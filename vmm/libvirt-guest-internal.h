@@ -49,6 +49,7 @@ struct libvirt_traps {
 
 struct libvirt_guest {
 	struct guest guest;
+	size_t nr_present; /* vCPUs when it was opened; guest.nr_vcpus counts slots for them */
 	struct libvirt_domain *domain;
 	struct libvirt_journal *journal;
 	struct libvirt_memory memory;
@@ -63,8 +64,8 @@ struct libvirt_guest {
 	bool adopted;               /* this stop is that of a tracer that died */
 	struct gdbstub stub;
 	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];
-	bool have_registers[LIBVIRT_MAX_VCPUS];              /* of this stop */
-	struct libvirt_vcpu_state states[LIBVIRT_MAX_VCPUS]; /* likewise */
+	bool have_registers[LIBVIRT_MAX_VCPUS];       /* of this stop */
+	struct guest_sregs states[LIBVIRT_MAX_VCPUS]; /* likewise; see libvirt-registers.h */
 	bool have_states;
 	struct libvirt_clock clock;
 	struct tsc_clock rate; /* mult 0: not asked for yet */

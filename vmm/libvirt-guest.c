@@ -181,18 +181,41 @@ static const struct guest_ops libvirt_ops = {
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static int count_vcpus(struct libvirt_guest *g, struct error *err)
+/* Those that are plugged in now. */
+static int ask_vcpus(struct libvirt_guest *g, struct error *err)
 {
 	json_t *reply = NULL;
 	int rc = libvirt_qmp(g->domain, "query-cpus-fast", NULL, -1, &reply, err);
-	size_t n = json_array_size(reply);
 
-	json_decref(reply);
 	if (rc)
 		return rc;
-	if (!n || n > LIBVIRT_MAX_VCPUS)
-		return error_set(err, ENOTSUP, "a domain of %zu vCPUs: 1 to %d can be traced", n,
-				 LIBVIRT_MAX_VCPUS);
+	g->nr_present = json_array_size(reply);
+	if (strcmp(libvirt_reply_target(reply), "x86_64"))
+		rc = error_set(err, ENOTSUP,
+			       "domain %s has %.16s vCPUs: only x86_64 guests can be traced",
+			       g->domain->name, libvirt_reply_target(reply));
+	json_decref(reply);
+	return rc;
+}
+
+/* Those that can be: one may come while the guest is traced, and the guest knows it already. */
+static int count_vcpus(struct libvirt_guest *g, struct error *err)
+{
+	json_t *reply = NULL;
+	int rc = ask_vcpus(g, err);
+	size_t n;
+
+	if (rc)
+		return rc;
+	rc = libvirt_qmp(g->domain, "query-hotpluggable-cpus", NULL, -1, &reply, err);
+	if (rc && rc != -EREMOTEIO)
+		return rc;
+	n = rc ? g->nr_present : libvirt_reply_vcpu_slots(reply);
+	json_decref(reply);
+	if (!g->nr_present || n < g->nr_present || n > LIBVIRT_MAX_VCPUS)
+		return error_set(err, ENOTSUP,
+				 "domain %s has %zu vCPUs, and room for %zu: 1 to %d can be traced",
+				 g->domain->name, g->nr_present, n, LIBVIRT_MAX_VCPUS);
 	g->guest.nr_vcpus = (unsigned int)n;
 	return 0;
 }
@@ -273,6 +296,11 @@ int libvirt_guest_unplug(struct libvirt_guest *g, struct error *err)
 struct guest *libvirt_guest(struct libvirt_guest *g)
 {
 	return &g->guest;
+}
+
+unsigned int libvirt_guest_present_vcpus(const struct libvirt_guest *g)
+{
+	return (unsigned int)g->nr_present;
 }
 
 const char *libvirt_guest_memory_text(const struct libvirt_guest *g)

@@ -57,6 +57,9 @@ int libvirt_guest_forget_breaks(struct libvirt_guest *guest, struct error *err);
 struct guest *libvirt_guest(struct libvirt_guest *guest);
 /* Reading its memory stops it: best stop it around many reads. */
 bool libvirt_guest_is_slow(const struct libvirt_guest *guest);
+/* How many of its vCPUs are there; guest->nr_vcpus counts the slots that they can be plugged into,
+ * as one may come at any time. */
+unsigned int libvirt_guest_present_vcpus(const struct libvirt_guest *guest);
 /* How its memory is read, and why so. */
 const char *libvirt_guest_memory_text(const struct libvirt_guest *guest);
 

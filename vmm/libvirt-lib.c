@@ -17,6 +17,7 @@ static const struct symbol {
 	{"virConnectOpen", offsetof(struct libvirt_api, connect_open), false},
 	{"virConnectClose", offsetof(struct libvirt_api, connect_close), false},
 	{"virConnectGetType", offsetof(struct libvirt_api, connect_type), false},
+	{"virConnectGetURI", offsetof(struct libvirt_api, connect_uri), false},
 	{"virDomainLookupByName", offsetof(struct libvirt_api, lookup_name), false},
 	{"virDomainLookupByUUIDString", offsetof(struct libvirt_api, lookup_uuid), false},
 	{"virDomainLookupByID", offsetof(struct libvirt_api, lookup_id), false},

@@ -62,6 +62,7 @@ struct libvirt_api {
 	virConnectPtr (*connect_open)(const char *uri);
 	int (*connect_close)(virConnectPtr connection);
 	const char *(*connect_type)(virConnectPtr connection);
+	char *(*connect_uri)(virConnectPtr connection); /* to be free()d */
 	virDomainPtr (*lookup_name)(virConnectPtr connection, const char *name);
 	virDomainPtr (*lookup_uuid)(virConnectPtr connection, const char *uuid);
 	virDomainPtr (*lookup_id)(virConnectPtr connection, int id);

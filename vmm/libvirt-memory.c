@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -120,22 +119,20 @@ static int open_backing(pid_t pid, const struct libvirt_mapping *mapping)
 	return found;
 }
 
-/* NULL if there is no file to be shared. */
-static uint8_t *map_backing(pid_t pid, uint64_t hva, uint64_t size,
-			    const struct libvirt_mapping *mapping)
+/* The shared file that [hva, hva + size) is, -1 if there is none that can be had. */
+static int open_shared(pid_t pid, uint64_t offset, uint64_t size,
+		       const struct libvirt_mapping *mapping)
 {
-	uint64_t offset = mapping->offset + (hva - mapping->start);
 	struct stat st;
-	void *at = MAP_FAILED;
 	int fd = mapping->shared ? open_backing(pid, mapping) : -1;
 
 	if (fd < 0)
-		return NULL;
+		return -1;
 	if (!fstat(fd, &st) && size <= (uint64_t)st.st_size &&
 	    offset <= (uint64_t)st.st_size - size)
-		at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+		return fd;
 	close(fd);
-	return at == MAP_FAILED ? NULL : at;
+	return -1;
 }
 
 /* --- its guest's RAM ------------------------------------------------------------------------- */
@@ -180,11 +177,25 @@ static int open_mem(struct libvirt_memory *m, struct error *err)
 	return 0;
 }
 
+static int open_source(struct libvirt_memory *m, uint64_t hva, uint64_t size,
+		       const struct libvirt_mapping *mapping, struct libvirt_source *out,
+		       struct error *err)
+{
+	uint64_t offset = mapping->offset + (hva - mapping->start);
+	int rc;
+
+	*out = (struct libvirt_source){open_shared(m->qemu, offset, size, mapping), offset};
+	if (out->fd >= 0)
+		return 0;
+	rc = open_mem(m, err);
+	*out = (struct libvirt_source){m->mem_fd, hva};
+	return rc;
+}
+
 /* The first bytes of *ram, as far as they are one mapping, and cut from it. */
 static int add_region(struct libvirt_memory *m, struct libvirt_domain *domain,
 		      struct libvirt_ram *ram, struct error *err)
 {
-	struct guest_region *region = &m->regions[m->nr_regions];
 	struct libvirt_mapping mapping;
 	uint64_t hva, size;
 	int rc = ask_hva(domain, ram->gpa, &hva, err);
@@ -196,14 +207,13 @@ static int add_region(struct libvirt_memory *m, struct libvirt_domain *domain,
 	if (rc)
 		return rc;
 	size = mapping.end - hva < ram->size ? mapping.end - hva : ram->size;
-	*region = (struct guest_region){.gpa = ram->gpa,
-					.size = size,
-					.hva = map_backing(m->qemu, hva, size, &mapping),
-					.read_only = true};
-	m->qemu_hva[m->nr_regions++] = hva;
+	rc = open_source(m, hva, size, &mapping, &m->sources[m->nr_regions], err);
+	if (rc)
+		return rc;
+	m->regions[m->nr_regions++] = (struct guest_region){.gpa = ram->gpa, .size = size};
 	ram->gpa += size;
 	ram->size -= size;
-	return region->hva ? 0 : open_mem(m, err);
+	return 0;
 }
 
 static int add_range(struct libvirt_memory *m, struct libvirt_domain *domain,
@@ -238,9 +248,9 @@ static int open_process(struct libvirt_memory *m, struct libvirt_domain *domain,
 		rc = add_range(m, domain, &ram[i], err);
 	if (!rc && m->mem_fd >= 0)
 		snprintf(m->how, sizeof(m->how),
-			 "/proc/%d/mem: the domain's memory is no shared file", m->qemu);
+			 "/proc/%d/mem: the domain's memory is no file that QEMU shares", m->qemu);
 	else if (!rc)
-		snprintf(m->how, sizeof(m->how), "mapped: the backing file of QEMU process %d",
+		snprintf(m->how, sizeof(m->how), "the file that QEMU process %d shares it by",
 			 m->qemu);
 	return rc;
 }
@@ -285,9 +295,9 @@ int libvirt_memory_open(struct libvirt_memory *m, struct libvirt_domain *domain,
 
 void libvirt_memory_close(struct libvirt_memory *m)
 {
-	for (size_t i = 0; i < m->nr_regions; i++)
-		if (m->regions[i].hva)
-			munmap(m->regions[i].hva, m->regions[i].size);
+	for (size_t i = 0; i < m->nr_regions && !m->by_stub; i++)
+		if (m->sources[i].fd != m->mem_fd)
+			close(m->sources[i].fd);
 	if (m->mem_fd >= 0)
 		close(m->mem_fd);
 	*m = (struct libvirt_memory){.mem_fd = -1};
@@ -297,11 +307,12 @@ int libvirt_memory_read(struct libvirt_memory *m, uint64_t gpa, void *to, size_t
 			struct error *err)
 {
 	for (size_t i = 0; i < m->nr_regions; i++) {
+		const struct libvirt_source *source = &m->sources[i];
 		uint64_t offset = gpa - m->regions[i].gpa;
 
 		if (gpa < m->regions[i].gpa || offset >= m->regions[i].size)
 			continue;
-		if (pread(m->mem_fd, to, size, (off_t)(m->qemu_hva[i] + offset)) == (ssize_t)size)
+		if (pread(source->fd, to, size, (off_t)(source->offset + offset)) == (ssize_t)size)
 			return 0;
 		return error_set_at(err, EIO, gpa, "QEMU's memory cannot be read any more");
 	}

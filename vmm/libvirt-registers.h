@@ -6,8 +6,9 @@
 #include "vmm/libvirt-domain.h"
 
 /*
- * What `info registers -a` says of n vCPUs' paging (QEMU, target/i386/cpu-dump.c): cr0, cr3, cr4,
- * efer, cpl. Pure; -EPROTO if it does not tell of each.
+ * What `info registers -a` says of vCPUs 0 to n - 1 (QEMU, target/i386/cpu-dump.c): cr0, cr3, cr4,
+ * efer, cpl, halted. One that it does not name does not exist, as slots of vCPUs may be empty: all
+ * of it is 0. Pure; -EPROTO if there is none at all, or one of which something is left out.
  */
 int libvirt_parse_registers(const char *text, size_t size, struct guest_sregs *out, unsigned int n,
 			    struct error *err);
@@ -15,5 +16,11 @@ int libvirt_parse_registers(const char *text, size_t size, struct guest_sregs *o
 /* The same of a domain, which runs on meanwhile. Errors also as libvirt_hmp(). */
 int libvirt_read_registers(struct libvirt_domain *domain, struct guest_sregs *out, unsigned int n,
 			   struct error *err);
+
+/* CR0.ET is always set (Intel SDM vol. 3, 2.5). */
+static inline bool libvirt_vcpu_exists(const struct guest_sregs *sregs)
+{
+	return sregs->cr0;
+}
 
 #endif

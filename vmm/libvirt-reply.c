@@ -7,7 +7,7 @@
 #include "formats/clean-text.h"
 
 #define GPA_LIMIT (1ull << 52)
-enum { MAX_JSON = 4 << 20, PAGE_MASK = 4095 };
+enum { MAX_JSON = 4 << 20, PAGE_MASK = 4095, MAX_VCPUS = 1 << 16 };
 
 static int parse_error(const json_t *reply, struct error *err)
 {
@@ -70,37 +70,60 @@ static bool is_line(const char *line, size_t length, const char *start)
 	return length >= strlen(start) && !memcmp(line, start, strlen(start));
 }
 
-/* "  START-LAST (prio N, KIND): alias ram-above-4g @REGION FIRST-LAST". False: another line. */
-static bool parse_range(const char *line, size_t length, struct libvirt_ram *out)
-{
+/* "  START-LAST (prio N, KIND): NAME", NAME being "alias NAME @..." of what is also elsewhere. */
+struct mtree_line {
+	size_t indent;
 	unsigned long long first, last;
+	char kind[8], name[32];
+};
+
+static bool parse_line(const char *line, size_t length, struct mtree_line *out)
+{
 	char text[160];
-	int used = 0;
 
 	if (length >= sizeof(text))
 		return false;
 	memcpy(text, line, length);
 	text[length] = '\0';
-	if (sscanf(text, " %16llx-%16llx (prio %*d, %*[^)]): alias ram-%*[a-z]-4g @%n", &first,
-		   &last, &used) != 2 ||
-	    !used || last <= first)
-		return false;
-	*out = (struct libvirt_ram){first, last - first + 1};
-	return true;
+	out->indent = strspn(text, " ");
+	return sscanf(text, " %16llx-%16llx (prio %*d, %7[^)]): %31[^@]", &out->first, &out->last,
+		      out->kind, out->name) == 4 &&
+	       out->last > out->first;
 }
 
+/*
+ * Of the machine, or plugged in: that has names of its own, and is told behind "device-memory",
+ * which it is part of. *container is how deeply that was indented, 0 outside of it.
+ */
+static bool is_ram(const struct mtree_line *line, size_t *container)
+{
+	static const char below[] = "alias ram-below-4g ", above[] = "alias ram-above-4g ";
+
+	if (*container && line->indent > *container)
+		return !strcmp(line->kind, "ram");
+	*container = strcmp(line->name, "device-memory") ? 0 : line->indent;
+	return !strcmp(line->name, below) || !strcmp(line->name, above);
+}
+
+/* Ranges that meet become one. Returns the new number. */
 static int add_range(const struct libvirt_ram *range, struct libvirt_ram *out, int n,
 		     struct error *err)
 {
+	uint64_t end = n ? out[n - 1].gpa + out[n - 1].size : 0;
+
 	if ((range->gpa | range->size) & PAGE_MASK || range->gpa >= GPA_LIMIT ||
 	    range->size > GPA_LIMIT - range->gpa)
 		return error_set_at(err, EPROTO, range->gpa, "QEMU's memory map is absurd");
-	if (n && out[n - 1].gpa + out[n - 1].size > range->gpa)
+	if (end > range->gpa)
 		return error_set_at(err, EPROTO, range->gpa, "QEMU's memory map overlaps itself");
+	if (n && end == range->gpa) {
+		out[n - 1].size += range->size;
+		return n;
+	}
 	if (n == LIBVIRT_MAX_RAM)
 		return error_set(err, EPROTO, "QEMU's memory map has too much RAM");
 	out[n] = *range;
-	return 0;
+	return n + 1;
 }
 
 /* Without the hole from 640 KiB to 1 MiB. Returns the new number. */
@@ -109,37 +132,36 @@ static int add_around_hole(const struct libvirt_ram *range, struct libvirt_ram *
 {
 	static const uint64_t hole = 0xa0000, hole_end = 0x100000;
 	struct libvirt_ram low = *range, high = *range;
-	int rc;
 
-	if (range->gpa >= hole || range->gpa + range->size <= hole_end) {
-		rc = add_range(range, out, n, err);
-		return rc ? rc : n + 1;
-	}
+	if (range->gpa >= hole || range->gpa + range->size <= hole_end)
+		return add_range(range, out, n, err);
 	low.size = hole - low.gpa;
 	high = (struct libvirt_ram){hole_end, range->gpa + range->size - hole_end};
-	rc = add_range(&low, out, n, err);
-	if (!rc)
-		rc = add_range(&high, out, n + 1, err);
-	return rc ? rc : n + 2;
+	n = add_range(&low, out, n, err);
+	return n < 0 ? n : add_range(&high, out, n, err);
 }
 
 int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBVIRT_MAX_RAM],
 		      struct error *err)
 {
 	struct lines lines = {text, text + size};
-	struct libvirt_ram range;
+	struct mtree_line parsed;
+	size_t length, container = 0;
 	bool wanted = false;
 	const char *line;
-	size_t length;
 	int n = 0;
 
 	while (n >= 0 && next_line(&lines, &line, &length)) {
+		struct libvirt_ram range;
+
 		if (is_line(line, length, "address-space: memory"))
 			wanted = true;
 		else if (wanted && (!length || line[0] != ' '))
 			break;
-		if (wanted && parse_range(line, length, &range))
-			n = add_around_hole(&range, out, n, err);
+		if (!wanted || !parse_line(line, length, &parsed) || !is_ram(&parsed, &container))
+			continue;
+		range = (struct libvirt_ram){parsed.first, parsed.last - parsed.first + 1};
+		n = add_around_hole(&range, out, n, err);
 	}
 	return n ? n : error_set(err, EPROTO, "QEMU's memory map has no RAM of a PC");
 }
@@ -202,33 +224,29 @@ int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct 
 	return error_set(err, ENOENT, "QEMU has no such PCI device");
 }
 
-/* --- info registers -------------------------------------------------------------------------- */
+/* --- vCPUs ----------------------------------------------------------------------------------- */
 
-/* The character behind the next `mark`, from where *at goes on; '\0' if there is none. */
-static char find_flag(const char **at, const char *end, const char *mark)
+size_t libvirt_reply_vcpu_slots(const json_t *reply)
 {
-	const char *found = *at ? memmem(*at, (size_t)(end - *at), mark, strlen(mark)) : NULL;
+	size_t i, slots = 0;
+	json_t *entry;
 
-	*at = found ? found + strlen(mark) : NULL;
-	return *at && *at < end ? **at : '\0';
+	json_array_foreach(reply, i, entry)
+	{
+		json_int_t n = json_integer_value(json_object_get(entry, "vcpus-count"));
+
+		if (n < 1 || n > MAX_VCPUS)
+			return 0;
+		slots += (size_t)n;
+	}
+	return slots;
 }
 
-int libvirt_reply_vcpus(const char *text, size_t size, struct libvirt_vcpu_state *out,
-			unsigned int n, struct error *err)
+const char *libvirt_reply_target(const json_t *reply)
 {
-	const char *at = text, *end = text + size;
-	char cpu[24], level, halted;
+	const char *target = json_string_value(json_object_get(json_array_get(reply, 0), "target"));
 
-	for (unsigned int i = 0; i < n; i++) {
-		snprintf(cpu, sizeof(cpu), "CPU#%u", i);
-		find_flag(&at, end, cpu);
-		level = find_flag(&at, end, " CPL=");
-		halted = find_flag(&at, end, " HLT=");
-		if (!level || !halted)
-			return error_set(err, EPROTO, "QEMU does not tell what vCPU %u does", i);
-		out[i] = (struct libvirt_vcpu_state){.user = level == '3', .halted = halted == '1'};
-	}
-	return 0;
+	return target ? target : "";
 }
 
 /* --- gpa2hva --------------------------------------------------------------------------------- */

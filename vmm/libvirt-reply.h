@@ -26,8 +26,8 @@ struct libvirt_ram {
 
 /*
  * The RAM of a PC in `info mtree` (QEMU, softmmu/memory.c, mtree_print_mr; hw/i386/pc.c names it):
- * below and above 4 GiB, without what lies under video memory and firmware. In the order of
- * addresses, at most LIBVIRT_MAX_RAM. Not in `info mtree -f`, whose every use in QEMU 7.2 keeps
+ * below and above 4 GiB, and what is plugged in (DIMMs), without what lies under video memory and
+ * firmware. In the order of addresses, at most LIBVIRT_MAX_RAM. Not in `info mtree -f`, whose every use in QEMU 7.2 keeps
  * the devices of the moment from ever being unplugged. Returns their number; -EPROTO if there are
  * none, overlapping or absurd ones.
  */
@@ -42,16 +42,12 @@ int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBV
 int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct libvirt_ram *out,
 		      struct error *err);
 
-struct libvirt_vcpu_state {
-	bool user, halted;
-};
+/* How many vCPUs there can be, in the "return" value of query-hotpluggable-cpus; 0: absurd. */
+size_t libvirt_reply_vcpu_slots(const json_t *reply);
 
-/*
- * What n vCPUs do, from `info registers -a` (QEMU, target/i386/cpu-dump.c); -EPROTO if it does not
- * tell of each.
+/* Of which architecture vCPUs are, in the "return" value of query-cpus-fast; "" if it is not told.
  */
-int libvirt_reply_vcpus(const char *text, size_t size, struct libvirt_vcpu_state *out,
-			unsigned int n, struct error *err);
+const char *libvirt_reply_target(const json_t *reply);
 
 /* The address in `gpa2hva`'s reply; -EPROTO if there is none. */
 int libvirt_reply_hva(const char *text, size_t size, uint64_t *hva, struct error *err);

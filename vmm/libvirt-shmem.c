@@ -62,10 +62,10 @@ static int find_alias(struct libvirt_domain *domain, char alias[static ALIAS_SIZ
 		      struct error *err)
 {
 	char *xml = domain->api->domain_xml(domain->domain, 0);
-	const char *at = xml ? strstr(xml, alias_start) : NULL;
+	const char *at = xml ? libvirt_next_shmem(xml) : NULL;
 
 	alias[0] = 0;
-	for (; at && !alias[0]; at = strstr(at + 1, alias_start)) {
+	for (; at && !alias[0]; at = libvirt_next_shmem(at)) {
 		snprintf(alias, ALIAS_SIZE, "%s", at);
 		if (!is_alias(alias))
 			alias[0] = 0;
@@ -190,8 +190,10 @@ static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct err
 			return rc;
 		wait_a_moment();
 	}
-	return error_set(err, ETIMEDOUT,
-			 "the guest does not take the hot-plugged device: has it ACPI, and run?");
+	return error_set(
+		err, ETIMEDOUT,
+		"the guest does not take the hot-plugged device: it needs ACPI, and a kernel "
+		"that serves PCI hot-plug");
 }
 
 static int check_absent(struct libvirt_domain *domain, struct error *err)

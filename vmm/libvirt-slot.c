@@ -6,17 +6,48 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_BUS = 64, LAST_SLOT = 31 };
+enum { MAX_BUS = 256, LAST_SLOT = 31 };
+
+const char *libvirt_next_shmem(const char *at)
+{
+	static const char start[] = "\n    <shmem name='";
+	const char *found = strstr(at, start);
+
+	return found ? found + sizeof(start) - 1 : NULL;
+}
+
+/* A device of the guest's; addresses on the host, of those passed through, have no type. */
+static bool is_used(const char *xml, unsigned int bus, int slot)
+{
+	char used[80];
+	int n = snprintf(used, sizeof(used), "<address type='pci' domain='0x0000' bus='0x%02x' ",
+			 bus);
+
+	if (slot >= 0)
+		snprintf(used + n, sizeof(used) - (size_t)n, "slot='0x%02x' ", (unsigned int)slot);
+	return strstr(xml, used);
+}
+
+/* Its port may be told not to serve hot-plug. */
+static bool can_plug(const char *controller)
+{
+	const char *end = strstr(controller, "</controller>");
+	const char *off = strstr(controller, " hotplug='off'");
+
+	return !off || !end || off > end;
+}
 
 unsigned int libvirt_next_root_port(const char *xml, unsigned int bus)
 {
-	char controller[80], used[24];
+	char start[80];
 
 	while (++bus < MAX_BUS) {
-		snprintf(controller, sizeof(controller),
+		const char *controller;
+
+		snprintf(start, sizeof(start),
 			 "<controller type='pci' index='%u' model='pcie-root-port'>", bus);
-		snprintf(used, sizeof(used), " bus='0x%02x' ", bus);
-		if (strstr(xml, controller) && !strstr(xml, used))
+		controller = strstr(xml, start);
+		if (controller && can_plug(controller) && !is_used(xml, bus, -1))
 			return bus;
 	}
 	return 0;
@@ -25,13 +56,9 @@ unsigned int libvirt_next_root_port(const char *xml, unsigned int bus)
 /* On a conventional PCI bus; slot 0 is the bridge's own. */
 static bool has_free_slot(const char *xml, unsigned int bus)
 {
-	char used[40];
-
-	for (unsigned int slot = 1; slot <= LAST_SLOT; slot++) {
-		snprintf(used, sizeof(used), " bus='0x%02x' slot='0x%02x' ", bus, slot);
-		if (!strstr(xml, used))
+	for (int slot = 1; slot <= LAST_SLOT; slot++)
+		if (!is_used(xml, bus, slot))
 			return true;
-	}
 	return false;
 }
 

@@ -1,9 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Registers of a stopped domain's vCPUs, each read once per stop. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include "vmm/libvirt-guest-internal.h"
+#include "vmm/libvirt-registers.h"
+
+/* Of who is halted, and which there are, the gdbstub does not tell. */
+static int read_states(struct libvirt_guest *g, struct error *err)
+{
+	int rc = 0;
+
+	if (!g->have_states)
+		rc = libvirt_read_registers(g->domain, g->states, g->guest.nr_vcpus, err);
+	g->have_states = !rc;
+	return rc;
+}
+
+/* A slot that no vCPU is plugged into has registers too: those of one that was never started. */
+static bool is_empty_slot(struct libvirt_guest *g, unsigned int vcpu)
+{
+	return !read_states(g, NULL) && !libvirt_vcpu_exists(&g->states[vcpu]);
+}
 
 int libvirt_guest_read_registers(struct libvirt_guest *g, unsigned int vcpu, struct error *err)
 {
@@ -16,6 +33,10 @@ int libvirt_guest_read_registers(struct libvirt_guest *g, unsigned int vcpu, str
 	rc = libvirt_guest_open_stub(g, err);
 	if (!rc)
 		rc = rsp_registers(&g->stub.rsp, vcpu, &g->registers[vcpu], err);
+	if (rc == -EFAULT && is_empty_slot(g, vcpu)) {
+		g->registers[vcpu] = (struct rsp_registers){0};
+		rc = 0;
+	}
 	g->have_registers[vcpu] = !rc;
 	return rc;
 }
@@ -31,38 +52,18 @@ int libvirt_guest_get_regs(struct guest *guest, unsigned int vcpu, struct guest_
 	return rc;
 }
 
-static int ask_states(struct libvirt_guest *g, struct libvirt_vcpu_state *out, struct error *err)
-{
-	char *reply;
-	int rc = libvirt_hmp(g->domain, "info registers -a", &reply, err);
-
-	if (rc)
-		return rc;
-	rc = libvirt_reply_vcpus(reply, strlen(reply), out, g->guest.nr_vcpus, err);
-	free(reply);
-	return rc;
-}
-
-/* Of who is halted the gdbstub does not tell. */
-static int read_states(struct libvirt_guest *g, struct error *err)
-{
-	int rc = g->have_states ? 0 : ask_states(g, g->states, err);
-
-	g->have_states = !rc;
-	return rc;
-}
-
 /* QEMU looks at each vCPU in its own thread (KVM), or at what it keeps exact all the time: level
  * and halt (emulation; registers may be old there). */
 void libvirt_guest_seen_outside(struct guest *guest, bool *outside)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
-	struct libvirt_vcpu_state states[LIBVIRT_MAX_VCPUS];
+	struct guest_sregs states[LIBVIRT_MAX_VCPUS];
 
-	if (ask_states(g, states, NULL))
+	if (libvirt_read_registers(g->domain, states, guest->nr_vcpus, NULL))
 		return;
 	for (unsigned int i = 0; i < guest->nr_vcpus; i++)
-		outside[i] |= states[i].user || states[i].halted;
+		outside[i] |=
+			states[i].cpl == 3 || states[i].halted || !libvirt_vcpu_exists(&states[i]);
 }
 
 int libvirt_guest_get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs *out,

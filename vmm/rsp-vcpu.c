@@ -142,6 +142,8 @@ int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error 
 			rc = rsp_send(rsp, "?", err);
 		if (!rc)
 			rc = rsp_receive(rsp, reply, err);
+		if (rc == -EFAULT) /* no vCPU is plugged in there */
+			rc = 0;
 	}
 	return rc;
 }

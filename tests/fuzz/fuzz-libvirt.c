@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What QEMU, its gdbstub, and a journal left on disk may say: replies of QMP and HMP, packets, and
- * lines. The first byte chooses. Besides memory errors it looks for results outside what is
- * promised.
+ * What libvirt, QEMU, its gdbstub, and a journal left on disk may say: a domain's XML, replies of
+ * QMP and HMP, packets, and lines. The first byte chooses. Besides memory errors it looks for
+ * results outside what is promised.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "vmm/libvirt-memory.h"
 #include "vmm/libvirt-registers.h"
 #include "vmm/libvirt-reply.h"
+#include "vmm/libvirt-slot.h"
 #include "vmm/rsp.h"
 
 enum { MAX_STREAM = 32768 /* fits the socket's buffer */ };
@@ -39,7 +40,26 @@ static void parse_qmp(const char *text, size_t size)
 		return;
 	if (!libvirt_reply_bar(result, "x", 2, &bar, NULL) && (bar.gpa & 4095 || !bar.size))
 		abort();
+	if (libvirt_reply_vcpu_slots(result) > size << 16)
+		abort();
+	libvirt_reply_target(result);
 	json_decref(result);
+}
+
+/* A domain's XML, as libvirt would write it. */
+static void look_for_slot(const char *text, size_t size)
+{
+	char *xml = strndup(text, size), where[160];
+
+	if (!xml)
+		return;
+	for (const char *at = xml; at; at = libvirt_next_shmem(at))
+		;
+	for (unsigned int bus = 0; (bus = libvirt_next_root_port(xml, bus));)
+		;
+	libvirt_slot_describe(xml, where, sizeof(where), NULL);
+	libvirt_uri_is_local(xml);
+	free(xml);
 }
 
 static void parse_journal(const char *text, size_t size)
@@ -89,7 +109,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *text = (const char *)data + 1;
 	struct libvirt_mapping mapping;
 	char line[512];
-	struct libvirt_vcpu_state states[4];
 	struct guest_sregs vcpus[4];
 	uint64_t hva;
 
@@ -113,13 +132,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		libvirt_reply_hva(text, size - 1, &hva, NULL);
 		break;
 	case 5:
-		libvirt_reply_vcpus(text, size - 1, states, 4, NULL);
-		break;
-	case 6:
 		libvirt_parse_registers(text, size - 1, vcpus, 4, NULL);
 		break;
-	default:
+	case 6:
 		libvirt_parse_mapping(line, &mapping);
+		break;
+	default:
+		look_for_slot((const char *)data + 1, size - 1);
 	}
 	return 0;
 }

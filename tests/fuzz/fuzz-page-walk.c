@@ -69,7 +69,7 @@ static void look(struct fake_kernel *fake, bool search, const uint8_t *data, siz
 	struct slab_view *view = NULL;
 
 	if (search)
-		kernel_locate(dump_guest(fake->dump), &fake->image, &kernel, NULL);
+		kernel_find(dump_guest(fake->dump), &fake->image, &kernel, NULL);
 	kernel_at(&kernel, dump_guest(fake->dump), &fake->image, FAKE_SLIDE, FAKE_PHYS_TEXT);
 	if (slab_view_create(&kernel, &view, NULL) || kernel_names_create(&kernel, &names, NULL))
 		abort();

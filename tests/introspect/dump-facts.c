@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "introspect/dump-guest.h"
+#include "introspect/kernel-identify.h"
 #include "introspect/kernel.h"
 #include "introspect/modules.h"
 #include "introspect/orc.h"
@@ -207,7 +208,7 @@ static int print_unstarted(const struct kernel_image *image, struct error *err)
 		if (rc)
 			return rc;
 		memcpy(ram + places[i], image->init_bytes, image->init_size);
-		rc = kernel_locate(dump_guest(dump), image, &kernel, err);
+		rc = kernel_find(dump_guest(dump), image, &kernel, err);
 		printf("unstarted %d %s\n", rc, err->text);
 		dump_guest_destroy(dump);
 		free(ram);
@@ -234,15 +235,32 @@ static int open_dump(const char *path, char **registers, unsigned int nr_vcpus,
 	return rc;
 }
 
+/* What the vCPUs' page tables tell of the kernel that runs there instead. */
+static void print_other(struct guest *guest, const struct kernel_image *image)
+{
+	enum { CHECKED_VCPUS = 16 };
+	struct guest_sregs vcpus[CHECKED_VCPUS];
+	struct error err = {0};
+	int rc = guest->nr_vcpus <= CHECKED_VCPUS ? 0 : -EINVAL;
+
+	for (unsigned int i = 0; !rc && i < guest->nr_vcpus; i++)
+		rc = guest->ops->get_sregs(guest, i, &vcpus[i], &err);
+	if (!rc)
+		rc = kernel_check(guest, image, vcpus, guest->nr_vcpus, &kernel, &err);
+	printf("check %d %s\n", rc, err.text);
+}
+
 static int print_facts(struct dump_guest *dump, const struct kernel_image *image, struct error *err)
 {
 	struct guest *guest = dump_guest(dump);
-	int rc = kernel_locate(guest, image, &kernel, err);
+	int rc = kernel_find(guest, image, &kernel, err);
 	char line[256];
 
 	printf("locate %d %s\n", rc, rc ? err->text : "");
-	if (rc)
+	if (rc) {
+		print_other(guest, image);
 		return 0;
+	}
 	printf("text %" PRIx64 " %" PRIx64 "\n", kernel_symbol(&kernel, "_text"), kernel.phys_text);
 	for (unsigned int i = 0; i < guest->nr_vcpus; i++) {
 		bool maps = false;

@@ -289,7 +289,7 @@ sub test_running {
 	test_tasks($name, $serial, $ask);
 	test_stacks($name, $serial, $ask);
 	test_identity($name, \@vcpus, $ask);
-	test_others($name, $version, $dump);
+	test_others($name, $version, $dump, \@vcpus);
 }
 
 sub test_guest {
@@ -309,10 +309,11 @@ sub test_guest {
 
 # A dump of this guest and the image of another kernel.
 sub test_others {
-	my ($name, $version, $dump) = @_;
+	my ($name, $version, $dump, $vcpus) = @_;
 	my ($other) = grep { $_ ne $version } '6.1', '6.12';
-	my @lines = ask(fetch_kernel($other), $dump, []);
-	like($lines[0], qr/^locate -2 .*Linux version \Q$version\E/, "$name: not taken for $other");
+	my @lines = ask(fetch_kernel($other), $dump, $vcpus);
+	like($lines[0], qr/^locate -11 no kernel/, "$name: $other is not found there");
+	like($lines[1], qr/^check -\d+ the guest runs another kernel: Linux version \Q$version\E/, "$name: not taken for $other");
 }
 
 sub test_unstarted {

@@ -37,7 +37,7 @@ sub attach { return $libvirt->run($libvirt->sonde('attach', @_)) }
 # to do, or the one that runs.
 sub test_booting {
 	my ($name) = @_;
-	my $reasons = qr/no vCPU is in a Linux kernel: .*|the kernel has not set up its mcount sites yet|the kernel's memory changes while it is read/;
+	my $reasons = qr/no vCPU is in a Linux kernel: .*|the kernel has not set up its mcount sites yet|the kernel is still booting|the kernel's memory changes while it is read/;
 	my $advice = qr/if Linux has booted there, give its image with -k|try again when it has booted/;
 	my $end = time + 120;
 	my ($refused, $found, @strange) = (0, 0);

@@ -15,6 +15,11 @@ static int identify(struct kernel_identity *out, struct error *err)
 	return kernel_identify(dump_guest(running.fake.dump), &running.sregs, 1, out, err);
 }
 
+static int check(const struct kernel_image *image, struct kernel *out, struct error *err)
+{
+	return kernel_check(dump_guest(running.fake.dump), image, &running.sregs, 1, out, err);
+}
+
 static void test_image(const struct kernel_image *image, enum fake_kallsyms_layout layout)
 {
 	const struct symbol *kfree = symbols_find(image->symbols, "kfree");
@@ -155,6 +160,34 @@ static void test_slide(void)
 	}
 }
 
+static void test_file(void)
+{
+	static const char other[] = "Linux version 5.4.0-other (me@there) #2 SMP\n";
+	struct kernel_image image;
+	struct kernel k;
+	struct error err = {0};
+	uint8_t *banner;
+
+	fake_running_create(&running, FAKE_KALLSYMS_6_4, 4);
+	image = running.fake.image;
+	banner = running.fake.ram + FAKE_PHYS_TEXT + FAKE_BANNER;
+	ok(!check(&image, &k, NULL) && k.virt_slide == FAKE_SLIDE && k.phys_text == FAKE_PHYS_TEXT,
+	   "the kernel of that file runs");
+	image.build_id[3] ^= 1;
+	ok(check(&image, &k, &err) == -EAGAIN, "another build of it: %s", err.text);
+	memset(banner, 0, 128);
+	ok(check(&image, &k, &err) == -ENOENT, "no banner: %s", err.text);
+	memcpy(banner + 64, other, sizeof(other) - 2);
+	banner[64 + sizeof(other) - 2] = 'x';
+	ok(check(&image, &k, &err) == -ENOENT, "a line of the kernel's log is no banner");
+	memcpy(banner + 64, other, sizeof(other));
+	ok(check(&image, &k, &err) == -ESTALE && strstr(err.text, "5.4.0-other"),
+	   "another kernel: %s", err.text);
+	running.sregs.cr0 = 0;
+	ok(check(&image, &k, &err) == -ENOENT, "no vCPU in a kernel: %s", err.text);
+	fake_running_destroy(&running);
+}
+
 int main(void)
 {
 	for (int layout = 0; layout < FAKE_KALLSYMS_LAYOUTS; layout++)
@@ -162,5 +195,6 @@ int main(void)
 	test_vcpus();
 	test_damaged();
 	test_slide();
+	test_file();
 	return tap_done();
 }

@@ -102,6 +102,27 @@ static void test_pauses(struct libvirt_domain *domain)
 	   "nobody tells");
 }
 
+static void test_uris(void)
+{
+	static const char *const local[] = {"qemu:///system", "qemu:///session?socket=/x+y://z",
+					    "qemu+unix:///system?socket=/run/libvirt/libvirt-sock",
+					    "qemu:///embed?root=/x"};
+	static const char *const remote[] = {"qemu+ssh://host/system",
+					     "qemu+ssh:///system",
+					     "qemu+tcp://localhost/system",
+					     "qemu://host/system",
+					     "qemu+libssh2://h/system",
+					     "qemu+unix://host/system",
+					     "qemu+",
+					     "qemu",
+					     ""};
+
+	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+		ok(libvirt_uri_is_local(local[i]), "of this host: %s", local[i]);
+	for (size_t i = 0; i < sizeof(remote) / sizeof(remote[0]); i++)
+		ok(!libvirt_uri_is_local(remote[i]), "of another: '%s'", remote[i]);
+}
+
 int main(void)
 {
 	static const struct libvirt_api api = {.monitor_command = command,
@@ -117,5 +138,6 @@ int main(void)
 		-EREMOTEIO, "an error of QEMU's");
 	is_code(&domain, "nonsense", -EPROTO, "no answer");
 	is_code(&domain, NULL, -EACCES, "an error of libvirt's");
+	test_uris();
 	return tap_done();
 }

@@ -49,6 +49,27 @@ static void test_ram(void)
 	ok(sane, "cut off anywhere: fewer ranges or an error");
 }
 
+/* As QEMU 7.2 prints it: two DIMMs, one more with a gap before it, and what is no memory. */
+static void test_plugged_ram(void)
+{
+	static const char dimms[] =
+		"address-space: memory\r\n"
+		"  0000000000000000-ffffffffffffffff (prio 0, i/o): system\r\n"
+		"    0000000000000000-000000000fffffff (prio 0, i/o): alias ram-below-4g @pc.ram "
+		"0000000000000000-000000000fffffff\r\n"
+		"    0000000100000000-000000026fffffff (prio 0, i/o): device-memory\r\n"
+		"      0000000100000000-0000000107ffffff (prio 0, ram): memdimm0\r\n"
+		"      0000000108000000-000000010fffffff (prio 0, ram): memdimm1\r\n"
+		"      0000000110000000-0000000110000fff (prio 0, i/o): nvdimm-acpi-io\r\n"
+		"      0000000200000000-0000000207ffffff (prio 0, ram): memdimm2\r\n"
+		"    0000000300000000-0000000300ffffff (prio 1, ram): vga.vram\r\n";
+	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
+
+	is_u64((uint64_t)parse_ram(dimms, ram), 4, "DIMMs are RAM too");
+	ok(ram[2].gpa == 0x100000000 && ram[2].size == 0x10000000, "two that meet are one range");
+	ok(ram[3].gpa == 0x200000000 && ram[3].size == 0x8000000, "one behind a gap");
+}
+
 static void test_absurd_ram(void)
 {
 	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
@@ -81,20 +102,28 @@ static void test_hva(void)
 	ok(libvirt_reply_hva(good, strlen(good) - 17, &hva, NULL) == -EPROTO, "gpa2hva: cut off");
 }
 
+static size_t slots(const char *text)
+{
+	json_t *reply = json_loads(text, 0, NULL);
+	size_t n = libvirt_reply_vcpu_slots(reply);
+
+	json_decref(reply);
+	return n;
+}
+
 static void test_vcpus(void)
 {
-	static const char good[] =
-		"\r\nCPU#0\r\nRAX=0 RIP=1 RFL=246 CPL=0 II=0 A20=1 SMM=0 HLT=0\r\n"
-		"\r\nCPU#1\r\nRAX=0 CPL=0 II=0 A20=1 SMM=0 HLT=1\r\n"
-		"\r\nCPU#2\r\nRAX=0 CPL=3 II=0 A20=1 SMM=0 HLT=0\r\n";
-	struct libvirt_vcpu_state s[3];
+	json_t *reply = json_loads("[{\"cpu-index\":0,\"target\":\"i386\"}]", 0, NULL);
 
-	ok(!libvirt_reply_vcpus(good, strlen(good), s, 3, NULL), "what three vCPUs do");
-	ok(!s[0].halted && s[1].halted && !s[2].halted, "one is halted");
-	ok(!s[0].user && !s[1].user && s[2].user, "one is in user mode");
-	ok(libvirt_reply_vcpus(good, strlen(good), s, 4, NULL) == -EPROTO, "there is no fourth");
-	ok(libvirt_reply_vcpus(good, strlen(good) - 3, s, 3, NULL) == -EPROTO, "cut off");
-	ok(libvirt_reply_vcpus("", 0, s, 1, NULL) == -EPROTO, "nothing told");
+	ok(!strcmp(libvirt_reply_target(reply), "i386"), "the vCPUs' architecture");
+	json_decref(reply);
+	ok(!*libvirt_reply_target(NULL), "none is told");
+	is_u64(slots("[{\"vcpus-count\":1},{\"vcpus-count\":1,\"qom-path\":\"x\"}]"), 2,
+	       "two slots");
+	is_u64(slots("[{\"vcpus-count\":4}]"), 4, "four in one");
+	is_u64(slots("[{\"vcpus-count\":1},{}]"), 0, "one does not tell");
+	is_u64(slots("[{\"vcpus-count\":-1}]"), 0, "a negative number");
+	is_u64(slots("{}"), 0, "no list");
 }
 
 static void test_qmp(void)
@@ -167,6 +196,7 @@ static void test_mapping(void)
 int main(void)
 {
 	test_ram();
+	test_plugged_ram();
 	test_absurd_ram();
 	test_hva();
 	test_vcpus();

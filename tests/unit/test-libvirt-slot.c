@@ -14,6 +14,13 @@
 #define DEVICE(bus, slot)                                                                      \
 	"    <interface>\n      <address type='pci' domain='0x0000' bus='" bus "' slot='" slot \
 	"' function='0x0'/>\n    </interface>\n"
+/* Without a port's own slot for hot-plug; a device of the host's. */
+#define FIXED(index)                                                             \
+	"    <controller type='pci' index='" index "' model='pcie-root-port'>\n" \
+	"      <target chassis='1' port='0x10' hotplug='off'/>\n    </controller>\n"
+#define PASSED                                                                                    \
+	"    <hostdev>\n      <source>\n        <address domain='0x0000' bus='0x01' slot='0x00' " \
+	"function='0x0'/>\n      </source>\n    </hostdev>\n"
 #define PCIE "    <controller type='pci' index='0' model='pcie-root'/>\n"
 #define PC "    <controller type='pci' index='0' model='pci-root'/>\n"
 
@@ -26,6 +33,25 @@ static void test_root_ports(void)
 	is_u64(libvirt_next_root_port(xml, 0), 2, "the first empty root port");
 	is_u64(libvirt_next_root_port(xml, 2), 0, "none behind it");
 	is_u64(libvirt_next_root_port(PC, 0), 0, "none in a pc");
+	is_u64(libvirt_next_root_port(PCIE PORT("1", "pcie-root-port") PASSED, 0), 1,
+	       "the address of a host's device is none of the guest's");
+	is_u64(libvirt_next_root_port(PCIE FIXED("1") PORT("2", "pcie-root-port"), 0), 2,
+	       "not a port without hot-plug");
+}
+
+static void test_shmem(void)
+{
+	static const char xml[] =
+		"<domain>\n  <name>ua-sonde-0 &lt;shmem name='x</name>\n"
+		"  <metadata>\n    <a:b>\n      <shmem name='no'/>\n    </a:b>\n"
+		"  </metadata>\n  <devices>\n    <shmem name='one'>\n    </shmem>\n"
+		"    <shmem name='two'>\n    </shmem>\n  </devices>\n";
+	const char *one = libvirt_next_shmem(xml), *two = one ? libvirt_next_shmem(one) : NULL;
+
+	ok(one && !strncmp(one, "one'", 4), "a device, and no look-alike");
+	ok(two && !strncmp(two, "two'", 4), "the next one");
+	ok(!two || !libvirt_next_shmem(two), "no more");
+	ok(!libvirt_next_shmem(""), "none at all");
 }
 
 static void is_place(const char *xml, const char *want, const char *name)
@@ -51,7 +77,7 @@ static void test_places(void)
 		 "on PCI bus 2, in a free slot", "a conventional bus comes before a root port");
 	for (unsigned int slot = 1; slot < 32; slot++)
 		snprintf(full + strlen(full), sizeof(full) - strlen(full),
-			 " bus='0x00' slot='0x%02x' ", slot);
+			 "<address type='pci' domain='0x0000' bus='0x00' slot='0x%02x' ", slot);
 	is_place(full, "error 28", "a full pc: ENOSPC");
 	is_place("", "error 28", "no PCI at all: ENOSPC");
 }
@@ -60,5 +86,6 @@ int main(void)
 {
 	test_root_ports();
 	test_places();
+	test_shmem();
 	return tap_done();
 }
