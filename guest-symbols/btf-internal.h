@@ -70,10 +70,4 @@ uint32_t btf_item(const struct btf_type *type, uint32_t item, uint32_t item_word
 /* First type of that name that is of kind a or b; 0 if there is none. */
 uint32_t btf_find(const struct btf_types *btf, const char *name, enum btf_kind a, enum btf_kind b);
 
-/* Step over typedefs, qualifiers and type tags. */
-uint32_t btf_strip(const struct btf_types *btf, uint32_t id);
-
-/* sizeof in bytes, 0 if unknown, void, or beyond 32 bits. */
-uint32_t btf_size(const struct btf_types *btf, uint32_t id);
-
 #endif

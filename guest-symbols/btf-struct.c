@@ -18,7 +18,7 @@ static bool is_alias(enum btf_kind kind)
 	       kind == BTF_KIND_RESTRICT || kind == BTF_KIND_TYPE_TAG;
 }
 
-uint32_t btf_strip(const struct btf_types *btf, uint32_t id)
+static uint32_t strip(const struct btf_types *btf, uint32_t id)
 {
 	struct btf_type type;
 
@@ -30,13 +30,14 @@ uint32_t btf_strip(const struct btf_types *btf, uint32_t id)
 	return 0;
 }
 
-uint32_t btf_size(const struct btf_types *btf, uint32_t id)
+/* sizeof in bytes, 0 if unknown, void, or beyond 32 bits. */
+static uint32_t size_of(const struct btf_types *btf, uint32_t id)
 {
 	struct btf_type type;
 	uint64_t elements = 1;
 
 	for (int depth = 0; depth < BTF_MAX_DEPTH; depth++) {
-		id = btf_strip(btf, id);
+		id = strip(btf, id);
 		if (!btf_type(btf, id, &type))
 			return 0;
 		if (type.kind != BTF_KIND_ARRAY)
@@ -98,7 +99,7 @@ static bool find_member(struct search *search, uint32_t id, uint64_t base, int d
 {
 	struct btf_type type;
 
-	id = btf_strip(search->btf, id);
+	id = strip(search->btf, id);
 	if (depth == BTF_MAX_DEPTH || !btf_type(search->btf, id, &type) ||
 	    (type.kind != BTF_KIND_STRUCT && type.kind != BTF_KIND_UNION))
 		return false;
@@ -118,7 +119,7 @@ static bool find_member(struct search *search, uint32_t id, uint64_t base, int d
 static void describe(const struct btf_types *btf, const struct member *member,
 		     struct btf_field *out)
 {
-	uint32_t size = btf_size(btf, member->type);
+	uint32_t size = size_of(btf, member->type);
 	uint64_t unit = member->bit_size && size ? size : 1;
 	uint64_t offset = member->bit_offset / 8 / unit * unit;
 
@@ -157,7 +158,7 @@ int btf_field(const struct btf_types *btf, const char *structure, const char *me
 
 uint32_t btf_struct_size(const struct btf_types *btf, const char *structure)
 {
-	return btf_size(btf, btf_find(btf, structure, BTF_KIND_STRUCT, BTF_KIND_UNION));
+	return size_of(btf, btf_find(btf, structure, BTF_KIND_STRUCT, BTF_KIND_UNION));
 }
 
 static int64_t enumerator_value(const struct btf_type *type, uint32_t i)

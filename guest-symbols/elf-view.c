@@ -49,7 +49,7 @@ Elf64_Phdr elf_view_segment(const struct elf_view *view, unsigned int i)
 	return phdr;
 }
 
-Elf64_Shdr elf_view_section(const struct elf_view *view, unsigned int i)
+static Elf64_Shdr section_at(const struct elf_view *view, unsigned int i)
 {
 	Elf64_Shdr shdr;
 
@@ -72,11 +72,11 @@ bool elf_view_find_section(const struct elf_view *view, const char *name, Elf64_
 
 	if (view->names_section >= view->nr_sections)
 		return false;
-	names = elf_view_section(view, view->names_section);
+	names = section_at(view, view->names_section);
 	if (!in_file(view, names.sh_offset, names.sh_size))
 		return false;
 	for (unsigned int i = 0; i < view->nr_sections; i++) {
-		*out = elf_view_section(view, i);
+		*out = section_at(view, i);
 		if (out->sh_type != SHT_NULL && out->sh_type != SHT_NOBITS &&
 		    in_file(view, out->sh_offset, out->sh_size) &&
 		    name_is(view, &names, out->sh_name, name))
@@ -103,7 +103,7 @@ size_t elf_view_end(const struct elf_view *view)
 		extend(view, phdr.p_offset, phdr.p_filesz, &end);
 	}
 	for (unsigned int i = 0; i < view->nr_sections; i++) {
-		Elf64_Shdr shdr = elf_view_section(view, i);
+		Elf64_Shdr shdr = section_at(view, i);
 
 		if (shdr.sh_type != SHT_NULL && shdr.sh_type != SHT_NOBITS)
 			extend(view, shdr.sh_offset, shdr.sh_size, &end);
@@ -111,7 +111,9 @@ size_t elf_view_end(const struct elf_view *view)
 	return end;
 }
 
-const uint8_t *elf_view_at(const struct elf_view *view, uint64_t address, size_t *left)
+/* What the file has for an address, and in *left how many bytes follow within its segment (at least
+ * 1). */
+static const uint8_t *bytes_at(const struct elf_view *view, uint64_t address, size_t *left)
 {
 	for (unsigned int i = 0; i < view->nr_segments; i++) {
 		Elf64_Phdr phdr = elf_view_segment(view, i);
@@ -129,7 +131,7 @@ const uint8_t *elf_view_at(const struct elf_view *view, uint64_t address, size_t
 const uint8_t *elf_view_range(const struct elf_view *view, uint64_t address, size_t size)
 {
 	size_t left = 0;
-	const uint8_t *bytes = elf_view_at(view, address, &left);
+	const uint8_t *bytes = bytes_at(view, address, &left);
 
 	return bytes && size <= left ? bytes : NULL;
 }

@@ -23,9 +23,8 @@ struct elf_view {
 /* -ENOEXEC if it is no x86-64 ELF executable, -EBADMSG if a header table leaves the file. */
 int elf_view_init(struct elf_view *view, const void *bytes, size_t size, struct error *err);
 
-/* Header number i; i must be below nr_segments or nr_sections. */
+/* Header number i; i must be below nr_segments. */
 Elf64_Phdr elf_view_segment(const struct elf_view *view, unsigned int i);
-Elf64_Shdr elf_view_section(const struct elf_view *view, unsigned int i);
 
 /* Section by name whose contents lie wholly in the file; false if there is none. */
 bool elf_view_find_section(const struct elf_view *view, const char *name, Elf64_Shdr *out);
@@ -33,11 +32,8 @@ bool elf_view_find_section(const struct elf_view *view, const char *name, Elf64_
 /* File offset just after the last byte that any header says belongs to the ELF, at most `size`. */
 size_t elf_view_end(const struct elf_view *view);
 
-/* The file's bytes for the link-time address, and in *left how many follow within its segment (at
- * least 1); NULL if no segment has file contents there. */
-const uint8_t *elf_view_at(const struct elf_view *view, uint64_t address, size_t *left);
-
-/* As above, for a range that must lie wholly in one segment's file contents. */
+/* The file's bytes for a range of link-time addresses that lies wholly in one segment's file
+ * contents; NULL if it does not. */
 const uint8_t *elf_view_range(const struct elf_view *view, uint64_t address, size_t size);
 
 #endif

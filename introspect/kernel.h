@@ -125,12 +125,4 @@ int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *val
 int kernel_cr3_maps_kernel(const struct kernel *kernel, unsigned int vcpu, bool *out,
 			   struct error *err);
 
-/*
- * How kernel_cr3_maps_kernel() false is waited out: stop, look, resume, until true on `vcpu` or
- * `timeout_ms` is over (-ETIMEDOUT). The guest runs again afterwards, unless the caller had stopped
- * it.
- */
-int kernel_wait_cr3(const struct kernel *kernel, unsigned int vcpu, unsigned int timeout_ms,
-		    struct error *err);
-
 #endif

@@ -11,11 +11,6 @@ static const struct tracer_ops *const tracers[] = {&tracer_kmem, NULL};
 
 enum { WORD_SIZE = 64, MAX_TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
 
-const struct tracer_ops *const *trace_spec_tracers(void)
-{
-	return tracers;
-}
-
 static int unknown(const char *what, const char *word, const char *const *known, struct error *err)
 {
 	const char *nearest = cli_nearest(word, known);

@@ -15,7 +15,4 @@ struct trace_spec {
 /* -EINVAL with the nearest known name in *err if a word is unknown. */
 int trace_spec_parse(const char *text, struct trace_spec *out, struct error *err);
 
-/* All tracers, NULL-terminated, for listings. */
-const struct tracer_ops *const *trace_spec_tracers(void);
-
 #endif

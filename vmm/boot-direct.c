@@ -34,7 +34,8 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-uint64_t boot_choose(const struct boot_image *image, unsigned int purpose, uint64_t n)
+/* A number below n (n > 0): random, or with a seed always the same for a `purpose`. */
+static uint64_t choose(const struct boot_image *image, unsigned int purpose, uint64_t n)
 {
 	uint64_t random;
 
@@ -107,7 +108,7 @@ uint64_t boot_choose_physical(const struct boot_image *image, uint64_t size)
 
 	if (!slots || !image->kaslr)
 		return slots ? boot_kernel_min : 0;
-	return boot_kernel_min + boot_choose(image, CHOOSE_PHYSICAL, slots) * boot_kernel_align;
+	return boot_kernel_min + choose(image, CHOOSE_PHYSICAL, slots) * boot_kernel_align;
 }
 
 /* From an ELF that lies elsewhere. */
@@ -143,7 +144,7 @@ static uint64_t choose_virtual(const struct boot_image *image, const struct boot
 
 	if (!image->kaslr || !image->file->relocs)
 		return 0;
-	return boot_choose(image, CHOOSE_VIRTUAL, slots) * boot_kernel_align;
+	return choose(image, CHOOSE_VIRTUAL, slots) * boot_kernel_align;
 }
 
 /* The kernel is at `phys`; slide it and say where it begins. */

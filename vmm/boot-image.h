@@ -55,9 +55,6 @@ int boot_load_initrd(struct boot_image *image, const char *path, struct error *e
  */
 uint64_t boot_slots(uint64_t first, uint64_t end, uint64_t size);
 
-/* A number below n (n > 0): random, or with a seed always the same for a `purpose`. */
-uint64_t boot_choose(const struct boot_image *image, unsigned int purpose, uint64_t n);
-
 /* A place for a kernel that needs `size` bytes: random if the image is to be randomised, else the
  * lowest; 0 if there is none. */
 uint64_t boot_choose_physical(const struct boot_image *image, uint64_t size);

@@ -148,8 +148,3 @@ void monitor_vm_destroy(struct monitor_vm *monitor)
 	monitor_destroy(monitor->monitor);
 	free(monitor);
 }
-
-struct monitor *monitor_vm_monitor(struct monitor_vm *monitor)
-{
-	return monitor->monitor;
-}

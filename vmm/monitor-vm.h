@@ -28,7 +28,4 @@ int monitor_vm_create(const char *path, struct vm *vm, struct event_loop *loop,
  */
 void monitor_vm_destroy(struct monitor_vm *monitor);
 
-/* To send further events, such as TRACE_STOPPED when tracing ends by itself. */
-struct monitor *monitor_vm_monitor(struct monitor_vm *monitor);
-
 #endif
