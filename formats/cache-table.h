@@ -22,6 +22,7 @@ struct cache_table {
 	uint16_t last_id; /* the greatest */
 };
 
+/* An empty one; what it holds is freed by cache_table_deinit(). */
 void cache_table_init(struct cache_table *table);
 void cache_table_deinit(struct cache_table *table);
 

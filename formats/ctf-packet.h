@@ -28,6 +28,7 @@ struct ctf_identity {
 	bool big_endian;
 };
 
+/* A packet's header and context, in the identity's byte order. */
 void ctf_packet_put(uint8_t out[CTF_PACKET_HEADER_SIZE], const struct ctf_identity *identity,
 		    const struct ctf_packet *packet);
 

@@ -32,6 +32,8 @@ bool ctf_event_is_record(const struct ctf_event *event);
  * (CTF_MEMBER_SITE, CTF_MEMBER_GFP) before ctf_event_to_record(). */
 bool ctf_event_has(const struct ctf_event *event, enum ctf_member member);
 
+/* The record that ctf_event_from_record() made the event of; ids of caches and types are the
+ * trace's. */
 void ctf_event_to_record(const struct ctf_event *event, struct kmem_record *record);
 
 #endif

@@ -17,6 +17,7 @@ struct report {
 	enum analysis_by by;
 };
 
+/* The table of sonde-report(1), and what stands above it. Errors are left to ferror(). */
 void report_print_text(FILE *out, const struct report *report);
 
 /* The object of sonde-report(1), owned by the caller; NULL: no memory. */

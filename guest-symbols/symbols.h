@@ -16,6 +16,7 @@ struct symbol {
 
 struct symbol_table; /* sorted by address; names indexed */
 
+/* Symbols in address order: symbols_at() for each index below the count. */
 size_t symbols_count(const struct symbol_table *table);
 const struct symbol *symbols_at(const struct symbol_table *table, size_t index);
 

@@ -64,6 +64,8 @@ int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap
 int slab_head_order(const struct slab_view *view, const struct page_copy *head, unsigned int *order,
 		    struct error *err);
 
+/* A field of what was read, at its offset in bytes, in host byte order as guest and host are x86.
+ */
 uint32_t slab_u32(const uint8_t *bytes, uint32_t offset);
 uint64_t slab_u64(const uint8_t *bytes, uint32_t offset);
 

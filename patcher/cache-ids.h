@@ -18,6 +18,7 @@ struct cache_info {
 	uint16_t id;                /* in the trace's cache table */
 };
 
+/* `slab` and `writer` must live as long. -ENOMEM. */
 int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct cache_ids **out,
 		     struct error *err);
 void cache_ids_destroy(struct cache_ids *ids);

@@ -13,6 +13,7 @@
  */
 struct page_callers;
 
+/* `kernel` must live as long. -ENOMEM. */
 int page_callers_create(const struct kernel *kernel, struct page_callers **out, struct error *err);
 void page_callers_destroy(struct page_callers *callers);
 

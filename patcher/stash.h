@@ -30,6 +30,7 @@ struct stash_entry {
 
 struct stash;
 
+/* -ENOMEM. Destroying is NULL-safe. */
 int stash_create(struct stash **out, struct error *err);
 void stash_destroy(struct stash *stash);
 

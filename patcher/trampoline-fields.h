@@ -18,6 +18,7 @@ struct trampoline_code {
 	struct asm_label chunk; /* where the next record of the same call begins */
 };
 
+/* A register to the guest's stack and back; `pushed` is kept up to date. */
 void trampoline_push(struct trampoline_code *c, enum asm_reg reg);
 void trampoline_pop(struct trampoline_code *c, enum asm_reg reg);
 

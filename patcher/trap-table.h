@@ -48,6 +48,7 @@ struct trap_table {
 	struct u64_map by_gva; /* -> struct trap */
 };
 
+/* An empty one; what it holds is freed by trap_table_deinit(). */
 void trap_table_init(struct trap_table *table);
 void trap_table_deinit(struct trap_table *table);
 

@@ -14,6 +14,7 @@
  */
 struct console_input;
 
+/* `loop` and `serial` must live as long. -ENOMEM, or what event_loop_add_fd() gives. */
 int console_input_create(struct event_loop *loop, struct serial *serial,
 			 void (*key)(void *arg, enum terminal_action action), void *arg,
 			 struct console_input **out, struct error *err);

@@ -13,6 +13,7 @@
 struct event_loop;
 struct event_source;
 
+/* -ENOMEM, or -errno where the process has no descriptors left. */
 int event_loop_create(struct event_loop **out, struct error *err);
 /* Removes (and for timers closes) all sources. NULL-safe. */
 void event_loop_destroy(struct event_loop *loop);

@@ -21,6 +21,7 @@ struct libvirt_clock {
 	uint64_t frozen_at;    /* the counter while the guest is stopped */
 };
 
+/* Of a guest of which no stamp has been seen. */
 void libvirt_clock_init(struct libvirt_clock *clock);
 void libvirt_clock_deinit(struct libvirt_clock *clock);
 

@@ -43,6 +43,7 @@ void monitor_client_send(struct monitor_client *client, json_t *message);
  */
 void monitor_client_event(struct monitor_client *client, json_t *event);
 
+/* Whether it has sent qmp_capabilities, before which it may ask nothing else. */
 bool monitor_client_negotiated(const struct monitor_client *client);
 void monitor_client_set_negotiated(struct monitor_client *client);
 

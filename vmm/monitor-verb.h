@@ -56,6 +56,7 @@ void monitor_verbs_destroy(struct monitor_verbs *verbs);
 int monitor_verbs_add(struct monitor_verbs *verbs, const struct monitor_verb *verb, void *ctx,
 		      struct error *err);
 
+/* Whether there is a verb of that name, which a client may have made up. */
 bool monitor_verbs_has(const struct monitor_verbs *verbs, const char *name);
 
 /*

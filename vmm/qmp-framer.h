@@ -21,6 +21,7 @@ struct qmp_framer {
 	bool skipping; /* until the end of a malformed line */
 };
 
+/* For messages of up to `limit` bytes; memory comes with them and goes with qmp_framer_deinit(). */
 void qmp_framer_init(struct qmp_framer *framer, size_t limit);
 void qmp_framer_deinit(struct qmp_framer *framer);
 

@@ -41,6 +41,7 @@ struct serial {
 
 extern const struct bus_ops serial_bus_ops; /* arg: struct serial */
 
+/* A UART as after a reset. `ops`, called with `arg`, must live as long. */
 void serial_init(struct serial *serial, const struct serial_ops *ops, void *arg);
 void serial_deinit(struct serial *serial);
 

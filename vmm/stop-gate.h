@@ -34,6 +34,7 @@ struct stop_gate {
 	size_t nr_members;
 };
 
+/* A gate without members, open. Deinit once no member's thread runs any more. */
 void stop_gate_init(struct stop_gate *gate);
 void stop_gate_deinit(struct stop_gate *gate);
 

@@ -107,6 +107,7 @@ int vm_start(struct vm *vm, struct error *err);
 /* Stop every vCPU for good, call the observer's end, write out the console. Idempotent. */
 void vm_finish(struct vm *vm);
 
+/* What the machine is doing, and its word in QMP. */
 enum vm_status vm_status(const struct vm *vm);     /* any thread */
 const char *vm_status_name(enum vm_status status); /* "running", "guest-panicked" ... */
 
