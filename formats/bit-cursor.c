@@ -63,7 +63,7 @@ uint64_t bit_get(struct bit_cursor *c, unsigned int bits)
 
 int64_t bit_get_signed(struct bit_cursor *c, unsigned int bits)
 {
-	uint64_t value = bit_get(c, bits), sign = UINT64_C(1) << (bits - 1);
+	uint64_t value = bit_get(c, bits), sign = bits ? UINT64_C(1) << (bits - 1) : 0;
 
 	return (int64_t)((value ^ sign) - sign);
 }
