@@ -1,67 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/ring.h"
-#include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
-
-enum { DATA = 8192, QUEUE = 16384, STALL_NS = 1000, NR_PROBES = 5, SMALL = 24, BIG = 512 };
-
-static const struct ring_shape shapes[NR_PROBES] = {
-	{.size = {[RING_ENTRY] = SMALL, [RING_RETURN] = 40}},
-	{.size = {[RING_ENTRY] = 16, [RING_RETURN] = 40}},
-	{.size = {[RING_ENTRY] = BIG}},
-	{.size = {[RING_ENTRY] = 136}},
-	{.size = {[RING_ENTRY] = 40, [RING_RETURN] = 16}, .items = {[RING_ENTRY] = 9}},
-};
-
-static const struct ring_commit small = {RING_ENTRY, 0, SMALL};
-static const struct ring_commit big = {RING_ENTRY, 2, BIG};
-
-struct fixture {
-	void *memory;
-	struct ring ring;
-	struct ring_writer writer;
-	struct ring_clock clock;
-};
-
-static void setup(struct fixture *f)
-{
-	const struct ring_config config = {DATA, QUEUE, shapes, NR_PROBES};
-
-	f->memory = malloc(ring_stride(DATA));
-	if (!f->memory || ring_init(&f->ring, f->memory, &config, NULL))
-		abort();
-	f->writer = ring_writer(f->memory, DATA);
-	f->clock = (struct ring_clock){.tsc = 1000000, .stall_ns = STALL_NS};
-}
-
-static void teardown(struct fixture *f)
-{
-	ring_deinit(&f->ring);
-	free(f->memory);
-}
-
-/* The oldest record's first field, after checking that it is whole; 0 if there is none. */
-static uint64_t pop(struct fixture *f)
-{
-	const struct ring_record *record = ring_queue_first(&f->ring.queue);
-	struct ring_commit commit;
-	uint64_t value;
-
-	if (!record)
-		return 0;
-	if (!ring_commit_decode(record->commit, &commit))
-		abort();
-	value = record->fields[0];
-	if (!ring_writer_is_filled(record, commit.size, value))
-		value = UINT64_MAX;
-	ring_queue_pop(&f->ring.queue);
-	return value;
-}
+#include "tests/unit/ring-fixture.h"
 
 static bool is_zero(const uint8_t *bytes, size_t size)
 {
@@ -367,91 +309,6 @@ static void test_drops(void)
 	teardown(&f);
 }
 
-enum { CONCURRENT = 300000 };
-
-struct producer {
-	struct fixture f;
-	bool block;
-	bool done;
-};
-
-/* Nests now and then, as an NMI does: reserved outside, complete inside first. */
-static void *produce(void *arg)
-{
-	struct producer *p = arg;
-	struct ring_writer *writer = &p->f.writer;
-	unsigned int seed = 7;
-
-	for (uint64_t i = 1; i <= CONCURRENT; i++) {
-		struct ring_commit commit = rand_r(&seed) % 8 ? small : big;
-		struct ring_record *outer = ring_writer_reserve(writer, commit.size);
-
-		while (!outer && p->block) {
-			sched_yield();
-			if (ring_room(&p->f.ring) == RING_ROOM)
-				outer = ring_writer_reserve(writer, commit.size);
-		}
-		if (!outer) {
-			writer->header->drops++;
-			if (rand_r(&seed) % 64 == 0)
-				sched_yield();
-			continue;
-		}
-		outer->tsc = i;
-		if (rand_r(&seed) % 4 == 0 && i < CONCURRENT &&
-		    ring_writer_put(writer, small, i + 1, i + 1)) {
-			ring_writer_fill(outer, commit.size, i++);
-		} else {
-			ring_writer_fill(outer, commit.size, i);
-		}
-		ring_writer_commit(outer, commit);
-	}
-	__atomic_store_n(&p->done, true, __ATOMIC_RELEASE);
-	return NULL;
-}
-
-/* Returns how many records did not come in their order or were not whole. */
-static uint64_t drain(struct fixture *f, uint64_t *last)
-{
-	uint64_t wrong = 0;
-
-	ring_consume(&f->ring, &f->clock);
-	while (ring_queue_first(&f->ring.queue)) {
-		uint64_t value = pop(f);
-
-		wrong += value <= *last || value == UINT64_MAX;
-		*last = value;
-	}
-	return wrong;
-}
-
-static void test_concurrent(bool block)
-{
-	struct producer p = {.block = block};
-	uint64_t last = 0, wrong = 0;
-	bool done = false;
-	pthread_t thread;
-
-	setup(&p.f);
-	p.f.clock.stall_ns = UINT64_MAX;
-	if (pthread_create(&thread, NULL, produce, &p))
-		abort();
-	while (!done) {
-		done = __atomic_load_n(&p.done, __ATOMIC_ACQUIRE);
-		wrong += drain(&p.f, &last);
-		sched_yield();
-	}
-	pthread_join(thread, NULL);
-	is_u64(wrong, 0, block ? "block: in order and whole" : "drop: in order and whole");
-	is_u64(p.f.ring.counts.records + p.f.ring.counts.drops, CONCURRENT,
-	       "every record was taken or counted");
-	ok(block ? !p.f.ring.counts.drops : p.f.ring.counts.records, "%lu taken, %lu dropped",
-	   p.f.ring.counts.records, p.f.ring.counts.drops);
-	is_u64(p.f.ring.counts.malformed + p.f.ring.counts.stalled + p.f.ring.counts.clamped, 0,
-	       "no damage");
-	teardown(&p.f);
-}
-
 int main(void)
 {
 	test_config();
@@ -465,7 +322,5 @@ int main(void)
 	test_stamps();
 	test_doorbell();
 	test_drops();
-	test_concurrent(true);
-	test_concurrent(false);
 	return tap_done();
 }
