@@ -152,6 +152,7 @@ check-long: guest-parts
 	$(Q)$(MAKE) --no-print-directory check-libvirt LONG=1 KILLS=200 DAEMON_KILLS=20 WATCHDOG_KILLS=20 ATTACHES=500
 	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
 	$(Q)$(MAKE) --no-print-directory check-dump GUEST='5.10 6.1 6.12 7.0' MODELS='max qemu64'
+	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/oracle.t
 	$(Q)$(MAKE) --no-print-directory check-oracle-7.0/4 GUEST=7.0/4
 	for row in 5.10/4 6.1/4 6.12/4; do $(MAKE) --no-print-directory check-oracle-$$row GUEST=$$row ITERATIONS_SCALE=28 RING=4 || exit 1; done
 	$(Q)$(MAKE) --no-print-directory check-guest ITERATIONS_SCALE=8
