@@ -104,26 +104,35 @@ static int symtab_read(const struct symtab *symtab, struct symbol_builder *build
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < symtab->nr_symbols; i++) {
+		size_t length;
 		char *to;
 
 		name = symtab_get(symtab, i, &sym);
 		if (!name)
 			continue;
+		length = strlen(name);
 		to = symbol_builder_add(builder, sym.st_value, sym.st_size,
-					type_letter(symtab, &sym), strlen(name));
-		memcpy(to, name, strlen(name));
+					type_letter(symtab, &sym), length);
+		/* Somebody may be writing to the file. */
+		if (!to)
+			return error_set(err, EBADMSG, "symbol table changes while it is read");
+		memcpy(to, name, length);
 	}
 	return 0;
 }
 
 int symbols_from_elf(const uint8_t *elf, size_t size, struct symbol_table **out, struct error *err)
 {
-	struct symbol_builder builder;
+	struct symbol_builder builder = {0};
 	struct symtab symtab = {0};
 	int ret = symtab_open(&symtab, elf, size, err);
 
 	if (!ret)
 		ret = symtab_read(&symtab, &builder, err);
 	elf_end(symtab.elf);
-	return ret ? ret : symbol_builder_finish(&builder, out, err);
+	if (ret) {
+		symbol_builder_deinit(&builder);
+		return ret;
+	}
+	return symbol_builder_finish(&builder, out, err);
 }
