@@ -123,7 +123,7 @@ static void test_errors(struct fixture *f)
 	complains(f->path, "stop", "x", "", 2, "'x' is not of the form key=value");
 	complains(f->path, "trace", "off", "", 1, "tracing is off already");
 	complains("", "", "", "", 2, "which SOCKET?");
-	complains(f->path, "--nope", "", "", 2, "'--nope'");
+	complains(f->path, "--nope", "", "", 2, "unknown option --nope; see 'sonde ctl --help'");
 	complains(f->path, "--timeout", "0", "", 2, "--timeout takes 1 to");
 	complains("/nonexistent/s", "status", "", "", 1, "there is no socket '/nonexistent/s'");
 	complains(f->dir, "status", "", "", 1, "is not a socket");
