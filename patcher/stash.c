@@ -186,47 +186,56 @@ static struct stash_entry *find_enclosing(struct chain *chain, uint64_t key)
 	return nearest;
 }
 
-bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out)
+/* The innermost open call around `key`, locked; NULL, with nothing locked, if there is none. */
+static struct stash_entry *lock_enclosing(struct stash *stash, uint64_t key)
 {
 	struct chain *chain = chain_of(stash, key);
-	const struct stash_entry *nearest;
+	struct stash_entry *nearest;
 
 	if (is_empty(chain))
-		return false;
+		return NULL;
 	pthread_mutex_lock(&chain->lock);
 	nearest = find_enclosing(chain, key);
-	if (nearest)
-		*out = *nearest;
-	pthread_mutex_unlock(&chain->lock);
+	if (!nearest)
+		pthread_mutex_unlock(&chain->lock);
 	return nearest;
+}
+
+static void unlock(struct stash *stash, uint64_t key)
+{
+	pthread_mutex_unlock(&chain_of(stash, key)->lock);
+}
+
+bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out)
+{
+	const struct stash_entry *nearest = lock_enclosing(stash, key);
+
+	if (!nearest)
+		return false;
+	*out = *nearest;
+	unlock(stash, key);
+	return true;
 }
 
 void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result)
 {
-	struct chain *chain = chain_of(stash, key);
-	struct stash_entry *nearest;
+	struct stash_entry *nearest = lock_enclosing(stash, key);
 
-	if (is_empty(chain))
+	if (!nearest)
 		return;
-	pthread_mutex_lock(&chain->lock);
-	nearest = find_enclosing(chain, key);
-	if (nearest)
-		nearest->inner_result = result;
-	pthread_mutex_unlock(&chain->lock);
+	nearest->inner_result = result;
+	unlock(stash, key);
 }
 
 void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object)
 {
-	struct chain *chain = chain_of(stash, key);
-	struct stash_entry *nearest;
+	struct stash_entry *nearest = lock_enclosing(stash, key);
 
-	if (is_empty(chain))
+	if (!nearest)
 		return;
-	pthread_mutex_lock(&chain->lock);
-	nearest = find_enclosing(chain, key);
-	if (nearest && nearest->inner_result == object)
+	if (nearest->inner_result == object)
 		nearest->inner_result = 0;
-	pthread_mutex_unlock(&chain->lock);
+	unlock(stash, key);
 }
 
 bool stash_is_open(struct stash *stash)
