@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "formats/cli.h"
@@ -96,8 +97,6 @@ static void look_at_traps(struct attaching *self)
 {
 	struct libvirt_trap_counts counts;
 
-	if (attach_see_move(&self->attach, &self->lost))
-		event_loop_quit(self->loop, END_LIBVIRT);
 	run_trace_tick(self->attach.trace);
 	if (!libvirt_guest_trap_counts(self->attach.guest, &counts, &self->lost))
 		return;
@@ -121,10 +120,25 @@ static void on_look(void *arg)
 		look_at_domain(self);
 }
 
+/* Somebody migrates or saves it: breakpoints must not go along. */
+static void on_moved(void *arg, int fd, uint32_t events)
+{
+	struct attaching *self = arg;
+	eventfd_t count;
+
+	(void)events;
+	if (!eventfd_read(fd, &count) && self->options.trap)
+		libvirt_guest_move(self->attach.guest);
+}
+
 static int watch_for_end(struct attaching *self, struct error *err)
 {
 	unsigned int ms = (unsigned int)self->options.duration_s * MS_PER_S;
 	int rc = event_loop_add_timer(self->loop, LOOK_MS, on_look, self, NULL, err);
+
+	if (!rc)
+		rc = event_loop_add_fd(self->loop, self->attach.events.moved, EPOLLIN, on_moved,
+				       self, NULL, err);
 
 	if (!rc && self->options.duration_s)
 		rc = event_loop_add_timer(self->loop, ms, on_duration, self, NULL, err);

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { LOOK_MS = 1000 };
 
@@ -71,7 +74,7 @@ static void on_iteration(virConnectPtr connection, virDomainPtr domain, int iter
 	(void)connection;
 	(void)domain;
 	(void)iteration;
-	atomic_store(&e->moving, true);
+	eventfd_write(e->moved, 1);
 }
 
 /* --- the loop -------------------------------------------------------------------------------- */
@@ -111,6 +114,9 @@ int libvirt_events_start(struct libvirt_events *e, struct error *err)
 	if (rc)
 		return rc;
 	e->lifecycle = e->reboot = e->iteration = -1;
+	e->moved = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (e->moved < 0)
+		return error_set(err, errno, "no eventfd: %s", strerror(errno));
 	if (e->api->event_register_default())
 		return error_set(err, EIO, "libvirt's event loop cannot be had");
 	e->timer = e->api->event_add_timeout(LOOK_MS, on_timer, NULL, NULL);
@@ -155,6 +161,7 @@ void libvirt_events_stop(struct libvirt_events *e)
 	e->api->event_update_timeout(e->timer, 0);
 	pthread_join(e->thread, NULL);
 	e->running = false;
+	close(e->moved);
 }
 
 const char *libvirt_events_why(const struct libvirt_events *e)
@@ -175,9 +182,4 @@ const char *libvirt_events_wait(const struct libvirt_events *e, unsigned int ms)
 bool libvirt_events_reset(const struct libvirt_events *e)
 {
 	return atomic_load(&e->reset);
-}
-
-bool libvirt_events_moving(const struct libvirt_events *e)
-{
-	return atomic_load(&e->moving);
 }
