@@ -226,6 +226,8 @@ static int undo(struct attach *a, struct error *err)
 	const bool reset = libvirt_events_reset(&a->events);
 	int rc = 0;
 
+	a->saved_breaks =
+		a->begun && libvirt_events_kept(&a->events) && libvirt_guest_holds_breaks(a->guest);
 	if (a->begun)
 		end_trace(a, reset || libvirt_guest_moves(a->guest));
 	if (a->journal.fd < 0 || is_gone(a))

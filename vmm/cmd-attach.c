@@ -206,6 +206,20 @@ static void tell_traps(const struct attaching *self)
 			traps->loans);
 }
 
+static int tell_domain(const struct attaching *self)
+{
+	struct error err;
+
+	fprintf(stderr, "sonde attach: %s, and the trace ended with it\n", self->why);
+	if (!self->attach.saved_breaks)
+		return CLI_OK;
+	error_set(&err, EIO,
+		  "its memory was taken along with breakpoints in it, where it will crash: do not "
+		  "let "
+		  "it go on from that, start it anew (virsh managedsave-remove)");
+	return cli_error(verb, &err);
+}
+
 /* The last line, and the exit status. */
 static int conclude(struct attaching *self, enum end_reason reason)
 {
@@ -219,8 +233,7 @@ static int conclude(struct attaching *self, enum end_reason reason)
 	case END_SIGNAL:
 		return STATUS_SIGNAL + self->signal_number;
 	case END_DOMAIN:
-		fprintf(stderr, "sonde attach: %s, and the trace ended with it\n", self->why);
-		return CLI_OK;
+		return tell_domain(self);
 	case END_LIBVIRT:
 		return cli_error(verb, &self->lost);
 	default:

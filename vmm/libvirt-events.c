@@ -46,6 +46,9 @@ static int on_lifecycle(virConnectPtr connection, virDomainPtr domain, int event
 
 	(void)connection;
 	(void)domain;
+	if (event == LIBVIRT_EVENT_STOPPED &&
+	    (detail == LIBVIRT_STOPPED_SAVED || detail == LIBVIRT_STOPPED_MIGRATED))
+		atomic_store(&e->kept, true);
 	if (event == LIBVIRT_EVENT_STOPPED)
 		set_why(e, why_stopped(detail));
 	if ((event == LIBVIRT_EVENT_RESUMED && detail == LIBVIRT_RESUMED_FROM_SNAPSHOT) ||
@@ -182,4 +185,9 @@ const char *libvirt_events_wait(const struct libvirt_events *e, unsigned int ms)
 bool libvirt_events_reset(const struct libvirt_events *e)
 {
 	return atomic_load(&e->reset);
+}
+
+bool libvirt_events_kept(const struct libvirt_events *e)
+{
+	return atomic_load(&e->kept);
 }

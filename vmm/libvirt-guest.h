@@ -50,6 +50,8 @@ void libvirt_guest_move(struct libvirt_guest *guest);
 bool libvirt_guest_moves(const struct libvirt_guest *guest);
 /* -EIO if there are still some of ours. */
 int libvirt_guest_check_breaks(struct libvirt_guest *guest, struct error *err);
+/* Whether they were in its memory when it was last heard of. */
+bool libvirt_guest_holds_breaks(struct libvirt_guest *guest);
 /* While it is stopped: give a vCPU back what a tracer has lent it other page tables for. */
 int libvirt_guest_end_loan(struct libvirt_guest *guest, const struct journal_loan *loan,
 			   struct error *err);

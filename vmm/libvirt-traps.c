@@ -168,8 +168,11 @@ static int evacuate(struct libvirt_guest *g, struct error *err)
 
 	if (!rc)
 		rc = rsp_await_stop(&g->stub.rsp, &stop, err);
+	libvirt_guest_begin_stop(g);
+	atomic_store(&g->stops, 1);
 	if (!rc)
 		rc = libvirt_breaks_park(g, err);
+	atomic_store(&g->stops, 0);
 	/* unless QEMU is about to complete the migration */
 	return rc || !(stop.trap || stop.interrupt) ? rc : rsp_continue(&g->stub.rsp, err);
 }
@@ -369,6 +372,16 @@ int libvirt_guest_check_breaks(struct libvirt_guest *g, struct error *err)
 	n = g->traps.parked ? 0 : g->traps.nr_armed;
 	pthread_mutex_unlock(&g->stopper);
 	return n ? error_set(err, EIO, "%zu breakpoints in the guest could not be removed", n) : 0;
+}
+
+bool libvirt_guest_holds_breaks(struct libvirt_guest *g)
+{
+	bool holds;
+
+	pthread_mutex_lock(&g->stopper);
+	holds = g->traps.in_memory && g->traps.nr_armed && !g->traps.parked;
+	pthread_mutex_unlock(&g->stopper);
+	return holds;
 }
 
 int libvirt_guest_forget_breaks(struct libvirt_guest *g, struct error *err)
