@@ -68,7 +68,7 @@ sub ticks { return ($libvirt->serial($_[0]) =~ /tick (\d+)/g)[-1] // 0 }
 sub lives {
 	my ($name) = @_;
 	my $before = ticks($name);
-	my $end = time + 20;
+	my $end = time + 60;
 	while (time < $end) {
 		return 1 if ticks($name) > $before;
 		sleep 0.1;
