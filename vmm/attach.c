@@ -176,14 +176,6 @@ int attach_begin(struct attach *a, struct error *err)
 		  : attach_release(a, run_trace_begin(a->trace, libvirt_guest(a->guest), err), err);
 }
 
-int attach_see_move(struct attach *a, struct error *err)
-{
-	if (a->moving || !a->options->trap || !libvirt_events_moving(&a->events))
-		return 0;
-	a->moving = true;
-	return libvirt_guest_evacuate(a->guest, err);
-}
-
 int attach_look(struct attach *a, const char **why, struct error *err)
 {
 	enum libvirt_run_state state = LIBVIRT_RUNS;
@@ -192,7 +184,7 @@ int attach_look(struct attach *a, const char **why, struct error *err)
 	*why = libvirt_events_why(&a->events);
 	if (!*why)
 		rc = libvirt_domain_state(&a->domain, &state, err);
-	if (!rc && !*why && state == LIBVIRT_RUNS && a->moving)
+	if (!rc && !*why && state == LIBVIRT_RUNS && libvirt_guest_moves(a->guest))
 		*why = "the domain is being migrated, or saved while it runs";
 	if (!rc && state == LIBVIRT_GONE) {
 		/* the event may be a little later than what libvirt answers */
@@ -250,8 +242,10 @@ static int undo(struct attach *a, struct error *err)
 	const bool reset = libvirt_events_reset(&a->events);
 	int rc = 0;
 
+	a->saved_breaks =
+		a->begun && libvirt_events_kept(&a->events) && libvirt_guest_holds_breaks(a->guest);
 	if (a->begun)
-		end_trace(a, reset || a->moving);
+		end_trace(a, reset || libvirt_guest_moves(a->guest));
 	if (a->journal.fd < 0 || is_gone(a))
 		return 0;
 	if (reset)

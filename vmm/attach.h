@@ -21,7 +21,7 @@ struct attach {
 	struct run_trace *trace;
 	struct attach_kernel kernel;
 	bool begun;                       /* tracing */
-	bool moving;                      /* to elsewhere, breakpoints are out */
+	bool saved_breaks;                /* it was saved or migrated with breakpoints in it */
 	struct libvirt_trap_counts traps; /* of a trace by breakpoints, at its end */
 };
 
@@ -38,9 +38,6 @@ int attach_begin(struct attach *attach, struct error *err);
  * -errno if libvirt cannot be asked any more.
  */
 int attach_look(struct attach *attach, const char **why, struct error *err);
-
-/* Some times per second: a domain that is being moved must not have breakpoints in its memory. */
-int attach_see_move(struct attach *attach, struct error *err);
 
 /*
  * End tracing and undo everything. -errno if the domain is not as it was and the watchdog could not

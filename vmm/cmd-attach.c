@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "formats/cli.h"
@@ -96,8 +97,6 @@ static void look_at_traps(struct attaching *self)
 {
 	struct libvirt_trap_counts counts;
 
-	if (attach_see_move(&self->attach, &self->lost))
-		event_loop_quit(self->loop, END_LIBVIRT);
 	run_trace_tick(self->attach.trace);
 	if (!libvirt_guest_trap_counts(self->attach.guest, &counts, &self->lost))
 		return;
@@ -121,10 +120,25 @@ static void on_look(void *arg)
 		look_at_domain(self);
 }
 
+/* Somebody migrates or saves it: breakpoints must not go along. */
+static void on_moved(void *arg, int fd, uint32_t events)
+{
+	struct attaching *self = arg;
+	eventfd_t count;
+
+	(void)events;
+	if (!eventfd_read(fd, &count) && self->options.trap)
+		libvirt_guest_move(self->attach.guest);
+}
+
 static int watch_for_end(struct attaching *self, struct error *err)
 {
 	unsigned int ms = (unsigned int)self->options.duration_s * MS_PER_S;
 	int rc = event_loop_add_timer(self->loop, LOOK_MS, on_look, self, NULL, err);
+
+	if (!rc)
+		rc = event_loop_add_fd(self->loop, self->attach.events.moved, EPOLLIN, on_moved,
+				       self, NULL, err);
 
 	if (!rc && self->options.duration_s)
 		rc = event_loop_add_timer(self->loop, ms, on_duration, self, NULL, err);
@@ -192,6 +206,20 @@ static void tell_traps(const struct attaching *self)
 			traps->loans);
 }
 
+static int tell_domain(const struct attaching *self)
+{
+	struct error err;
+
+	fprintf(stderr, "sonde attach: %s, and the trace ended with it\n", self->why);
+	if (!self->attach.saved_breaks)
+		return CLI_OK;
+	error_set(&err, EIO,
+		  "its memory was taken along with breakpoints in it, where it will crash: do not "
+		  "let "
+		  "it go on from that, start it anew (virsh managedsave-remove)");
+	return cli_error(verb, &err);
+}
+
 /* The last line, and the exit status. */
 static int conclude(struct attaching *self, enum end_reason reason)
 {
@@ -205,8 +233,7 @@ static int conclude(struct attaching *self, enum end_reason reason)
 	case END_SIGNAL:
 		return STATUS_SIGNAL + self->signal_number;
 	case END_DOMAIN:
-		fprintf(stderr, "sonde attach: %s, and the trace ended with it\n", self->why);
-		return CLI_OK;
+		return tell_domain(self);
 	case END_LIBVIRT:
 		return cli_error(verb, &self->lost);
 	default:

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { LOOK_MS = 1000 };
 
@@ -43,6 +46,9 @@ static int on_lifecycle(virConnectPtr connection, virDomainPtr domain, int event
 
 	(void)connection;
 	(void)domain;
+	if (event == LIBVIRT_EVENT_STOPPED &&
+	    (detail == LIBVIRT_STOPPED_SAVED || detail == LIBVIRT_STOPPED_MIGRATED))
+		atomic_store(&e->kept, true);
 	if (event == LIBVIRT_EVENT_STOPPED)
 		set_why(e, why_stopped(detail));
 	if ((event == LIBVIRT_EVENT_RESUMED && detail == LIBVIRT_RESUMED_FROM_SNAPSHOT) ||
@@ -71,7 +77,7 @@ static void on_iteration(virConnectPtr connection, virDomainPtr domain, int iter
 	(void)connection;
 	(void)domain;
 	(void)iteration;
-	atomic_store(&e->moving, true);
+	eventfd_write(e->moved, 1);
 }
 
 /* --- the loop -------------------------------------------------------------------------------- */
@@ -111,6 +117,9 @@ int libvirt_events_start(struct libvirt_events *e, struct error *err)
 	if (rc)
 		return rc;
 	e->lifecycle = e->reboot = e->iteration = -1;
+	e->moved = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (e->moved < 0)
+		return error_set(err, errno, "no eventfd: %s", strerror(errno));
 	if (e->api->event_register_default())
 		return error_set(err, EIO, "libvirt's event loop cannot be had");
 	e->timer = e->api->event_add_timeout(LOOK_MS, on_timer, NULL, NULL);
@@ -155,6 +164,7 @@ void libvirt_events_stop(struct libvirt_events *e)
 	e->api->event_update_timeout(e->timer, 0);
 	pthread_join(e->thread, NULL);
 	e->running = false;
+	close(e->moved);
 }
 
 const char *libvirt_events_why(const struct libvirt_events *e)
@@ -177,7 +187,7 @@ bool libvirt_events_reset(const struct libvirt_events *e)
 	return atomic_load(&e->reset);
 }
 
-bool libvirt_events_moving(const struct libvirt_events *e)
+bool libvirt_events_kept(const struct libvirt_events *e)
 {
-	return atomic_load(&e->moving);
+	return atomic_load(&e->kept);
 }

@@ -20,7 +20,9 @@ struct libvirt_events {
 	int lifecycle, reboot, iteration; /* callbacks */
 	_Atomic(const char *) why;        /* NULL: go on */
 	_Atomic bool reset;               /* the domain runs on, as another guest */
-	_Atomic bool moving;              /* its memory is being written elsewhere */
+	_Atomic bool kept;                /* it has ended, its memory lives on */
+	int moved; /* eventfd, -1 before the start: the memory is being written elsewhere, by a
+		    * migration, or for a save or a snapshot */
 };
 
 /*
@@ -40,7 +42,7 @@ const char *libvirt_events_why(const struct libvirt_events *events);
 const char *libvirt_events_wait(const struct libvirt_events *events, unsigned int ms);
 /* Whether that was a reset: the domain still exists, the guest in it does not. */
 bool libvirt_events_reset(const struct libvirt_events *events);
-/* Whether the memory is being written elsewhere: by a migration, or for a save or a snapshot. */
-bool libvirt_events_moving(const struct libvirt_events *events);
+/* Whether the domain was saved or migrated: what was in its memory is there when it goes on. */
+bool libvirt_events_kept(const struct libvirt_events *events);
 
 #endif

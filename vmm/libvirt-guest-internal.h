@@ -33,7 +33,6 @@ struct libvirt_traps {
 	bool in_memory; /* as INT3: KVM */
 	bool parked;    /* those that are armed are not in QEMU: libvirt-breaks.c */
 	uint64_t parked_ns;
-	bool moving; /* by a migration: they stay out */
 	bool chosen; /* of this stop: the vCPU whose page tables are used for breakpoints ... */
 	bool sees_kernel; /* ... which can do for them */
 	guest_trap_fn *fn;
@@ -45,6 +44,8 @@ struct libvirt_traps {
 	pthread_t thread;
 	int wake; /* eventfd: look again whether the guest runs */
 	atomic_bool ending;
+	atomic_bool moving; /* by a migration: they are to go, and to stay out */
+	bool unpaced_now;   /* libvirt should be waited for, with no lock held */
 };
 
 struct libvirt_guest {

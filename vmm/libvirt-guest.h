@@ -44,10 +44,14 @@ struct libvirt_trap_counts {
 /* -errno, with the counts, if breakpoints are not served any more: the guest may stand still. */
 int libvirt_guest_trap_counts(struct libvirt_guest *guest, struct libvirt_trap_counts *out,
 			      struct error *err);
-/* It is being migrated while it runs: take breakpoints out for good. */
-int libvirt_guest_evacuate(struct libvirt_guest *guest, struct error *err);
+/* Its memory is being written elsewhere: breakpoints are taken out for good. */
+void libvirt_guest_move(struct libvirt_guest *guest);
+/* Whether that was said. */
+bool libvirt_guest_moves(const struct libvirt_guest *guest);
 /* -EIO if there are still some of ours. */
 int libvirt_guest_check_breaks(struct libvirt_guest *guest, struct error *err);
+/* Whether they were in its memory when it was last heard of. */
+bool libvirt_guest_holds_breaks(struct libvirt_guest *guest);
 /* While it is stopped: give a vCPU back what a tracer has lent it other page tables for. */
 int libvirt_guest_end_loan(struct libvirt_guest *guest, const struct journal_loan *loan,
 			   struct error *err);

@@ -106,7 +106,7 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 {
 	int rc = 0;
 
-	if (!atomic_load(&g->stops) && g->traps.moving) {
+	if (!atomic_load(&g->stops) && atomic_load(&g->traps.moving)) {
 		rc = error_set(err, ECANCELED, "the domain is being migrated");
 	} else if (!atomic_load(&g->stops)) {
 		rc = g->traps.running ? stop_served(g, err) : stop_running(g, err);

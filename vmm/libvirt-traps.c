@@ -73,16 +73,16 @@ static int handle_hit(struct libvirt_guest *g, const struct rsp_stop *stop, stru
 /*
  * QEMU tells libvirt of each stop, and of each going on, and libvirt writes that to disk. When it
  * lags behind, all commands wait behind the events, those of its other users too: so wait for it
- * now and then, with a command whose answer comes behind them.
+ * now and then, with a command whose answer comes behind them. That may take as long as a migration
+ * or a save, so it is for a thread that holds no lock and no guest.
  */
 static void keep_pace(struct libvirt_guest *g)
 {
 	enum libvirt_status status;
 
-	/* which a migration makes wait for its end */
-	if (++g->traps.unpaced < PACE_HITS || g->traps.moving)
+	if (!g->traps.unpaced_now)
 		return;
-	g->traps.unpaced = 0;
+	g->traps.unpaced_now = false;
 	libvirt_guest_status(g, &status, NULL);
 }
 
@@ -103,8 +103,10 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 		rc = handle_hit(g, stop, &err);
 	else if (g->traps.in_memory)
 		rc = libvirt_breaks_park(g, &err);
-	if (stop->trap)
-		keep_pace(g);
+	if (stop->trap && ++g->traps.unpaced == PACE_HITS) {
+		g->traps.unpaced = 0;
+		g->traps.unpaced_now = true;
+	}
 	resumed = libvirt_guest_end_stop(g, rc ? NULL : &err);
 	atomic_store(&g->stops, 0);
 	g->let_go = false;
@@ -149,10 +151,30 @@ static void end_park(struct libvirt_guest *g)
 {
 	enum libvirt_run_state state;
 
-	if (g->traps.moving || libvirt_domain_state(g->domain, &state, NULL) ||
-	    state != LIBVIRT_RUNS || libvirt_guest_stop(&g->guest, NULL))
+	if (libvirt_domain_state(g->domain, &state, NULL) || state != LIBVIRT_RUNS ||
+	    libvirt_guest_stop(&g->guest, NULL))
 		return;
 	libvirt_guest_resume(&g->guest, NULL);
+}
+
+/*
+ * Nothing is asked of libvirt, whose monitor is the migration's. A hit at this moment is lost. A
+ * domain that was stopped to be saved has told of it before.
+ */
+static int evacuate(struct libvirt_guest *g, struct error *err)
+{
+	struct rsp_stop stop;
+	int rc = rsp_interrupt(&g->stub.rsp, err);
+
+	if (!rc)
+		rc = rsp_await_stop(&g->stub.rsp, &stop, err);
+	libvirt_guest_begin_stop(g);
+	atomic_store(&g->stops, 1);
+	if (!rc)
+		rc = libvirt_breaks_park(g, err);
+	atomic_store(&g->stops, 0);
+	/* unless QEMU is about to complete the migration */
+	return rc || !(stop.trap || stop.interrupt) ? rc : rsp_continue(&g->stub.rsp, err);
 }
 
 static void look(struct libvirt_guest *g, bool silent)
@@ -168,6 +190,9 @@ static void look(struct libvirt_guest *g, bool silent)
 			g->traps.failure = err;
 		else
 			serve(g, &stop);
+	} else if (atomic_load(&g->traps.moving)) {
+		if (!g->traps.parked && evacuate(g, &err))
+			g->traps.failure = err;
 	} else if (g->traps.parked) {
 		end_park(g);
 	} else if (silent && !libvirt_guest_status(g, &status, NULL) &&
@@ -209,6 +234,7 @@ static void *serve_all(void *arg)
 		/* a stop by this thread itself is over by now */
 		look(g, silent);
 		pthread_mutex_unlock(&g->stopper);
+		keep_pace(g);
 	}
 	return NULL;
 }
@@ -239,7 +265,7 @@ int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status,
 
 int libvirt_traps_resume(struct libvirt_guest *g, bool let_go, struct error *err)
 {
-	bool put_in = let_go && g->traps.parked && !g->traps.moving;
+	bool put_in = let_go && g->traps.parked;
 	int in = put_in ? put_in_again(g, err) : 0;
 	int rc = let_go ? rsp_continue(&g->stub.rsp, in ? NULL : err) : 0;
 
@@ -325,26 +351,17 @@ int libvirt_guest_trap_counts(struct libvirt_guest *g, struct libvirt_trap_count
 	return rc;
 }
 
-/* Nothing is asked of libvirt, whose monitor is the migration's. */
-int libvirt_guest_evacuate(struct libvirt_guest *g, struct error *err)
+void libvirt_guest_move(struct libvirt_guest *g)
 {
-	struct libvirt_traps *t = &g->traps;
-	struct rsp_stop stop;
-	int rc = 0;
-
 	pthread_mutex_lock(&g->stopper);
-	t->moving = true;
-	if (t->running && !t->parked && !t->failure.code) {
-		rc = rsp_interrupt(&g->stub.rsp, err);
-		if (!rc)
-			rc = rsp_await_stop(&g->stub.rsp, &stop, err);
-		if (!rc)
-			rc = libvirt_breaks_park(g, err);
-		if (!rc)
-			rc = rsp_continue(&g->stub.rsp, err);
-	}
+	atomic_store(&g->traps.moving, true);
+	look(g, false);
 	pthread_mutex_unlock(&g->stopper);
-	return rc;
+}
+
+bool libvirt_guest_moves(const struct libvirt_guest *g)
+{
+	return atomic_load(&g->traps.moving);
 }
 
 int libvirt_guest_check_breaks(struct libvirt_guest *g, struct error *err)
@@ -355,6 +372,16 @@ int libvirt_guest_check_breaks(struct libvirt_guest *g, struct error *err)
 	n = g->traps.parked ? 0 : g->traps.nr_armed;
 	pthread_mutex_unlock(&g->stopper);
 	return n ? error_set(err, EIO, "%zu breakpoints in the guest could not be removed", n) : 0;
+}
+
+bool libvirt_guest_holds_breaks(struct libvirt_guest *g)
+{
+	bool holds;
+
+	pthread_mutex_lock(&g->stopper);
+	holds = g->traps.in_memory && g->traps.nr_armed && !g->traps.parked;
+	pthread_mutex_unlock(&g->stopper);
+	return holds;
 }
 
 int libvirt_guest_forget_breaks(struct libvirt_guest *g, struct error *err)

@@ -185,6 +185,7 @@ int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err)
 	if (packet[0] != 'T' || strlen(packet) < 3 || !rsp_from_hex(&signal, packet + 1, 1))
 		return error_set(err, EPROTO, "the gdbstub tells nonsense of a stop");
 	out->trap = signal == RSP_SIGNAL_TRAP;
+	out->interrupt = signal == RSP_SIGNAL_INT;
 	at = strstr(packet, key);
 	if (!at)
 		return 0;

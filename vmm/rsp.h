@@ -77,11 +77,12 @@ int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error 
  * stops them: that is told once. Nothing else may be asked meanwhile, as any byte stops them.
  */
 struct rsp_stop {
-	bool trap;  /* by a breakpoint */
-	bool known; /* of which vCPU */
+	bool trap;      /* by a breakpoint */
+	bool interrupt; /* by rsp_interrupt(), or as if */
+	bool known;     /* of which vCPU */
 	unsigned int vcpu;
 };
-enum { RSP_SIGNAL_TRAP = 5 };
+enum { RSP_SIGNAL_INT = 2, RSP_SIGNAL_TRAP = 5 };
 int rsp_continue(struct rsp *rsp, struct error *err);
 int rsp_interrupt(struct rsp *rsp, struct error *err);
 /* -ETIMEDOUT after RSP_TIMEOUT_MS; -ECONNRESET also if the guest is gone. */

@@ -96,6 +96,7 @@ static void talk(const char *stream, size_t size)
 	rsp_write(&rsp, 0, memory, sizeof(memory), NULL);
 	rsp_breakpoint(&rsp, 0, true, NULL);
 	rsp_set_registers(&rsp, 1, &registers.regs, NULL);
+	rsp_set_cr3(&rsp, 1, registers.sregs.cr3, NULL);
 	rsp_forget_breakpoints(&rsp, 2, NULL);
 	if (!rsp_continue(&rsp, NULL) && !rsp_await_stop(&rsp, &stop, NULL) && stop.known &&
 	    stop.vcpu >= UINT16_MAX)

@@ -65,7 +65,7 @@ sub ticks { return ($libvirt->serial($_[0]) =~ /tick (\d+)/g)[-1] // 0 }
 sub lives {
 	my ($name) = @_;
 	my $before = ticks($name);
-	return wait_until(20, sub { ticks($name) > $before });
+	return wait_until(60, sub { ticks($name) > $before });
 }
 
 # --- sonde

@@ -219,15 +219,17 @@ static void work_a_little(void)
 
 static void record_a_little(void)
 {
+	int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+
 	printf("oracle-waits\n");
 	while (getchar() != '\n')
 		if (feof(stdin))
 			fail("no line");
 	set_tracing("tracing_on", "1");
-	if (!put_marker(true))
+	if (!put_marker(true, cpus))
 		fail("setgroups");
 	work_a_little();
-	if (!put_marker(false))
+	if (!put_marker(false, cpus))
 		fail("setgroups");
 	set_tracing("tracing_on", "0");
 }

@@ -196,7 +196,7 @@ static int mark(const char *kind)
 		fprintf(stderr, "workload: --marker takes begin or end, not '%s'\n", kind);
 		return 2;
 	}
-	check(put_marker(begin), "setgroups");
+	check(put_marker(begin, CPU_SETSIZE), "setgroups");
 	return 0;
 }
 
