@@ -5,7 +5,7 @@
 # stand at the first instruction of a trampoline for as long as others are more important, and must find it
 # there when it goes on.
 #
-#   KILLS (6)     of each kernel's tracer
+#   KILLS (3)     of each kernel's tracer
 #   KERNELS       6.12 6.1
 #   SEED          of the moments
 use strict;
@@ -19,7 +19,7 @@ use lib dirname(realpath($0));
 use AttachTest;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
-my $count = $ENV{KILLS} // 6;
+my $count = $ENV{KILLS} // 3;
 
 # For some tenths of a second.
 sub start_traced {
