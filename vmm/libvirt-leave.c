@@ -125,18 +125,17 @@ static bool all_outside(const struct libvirt_leave *l)
 static int look(struct libvirt_leave *l, bool hurry, struct error *err)
 {
 	bool found, out = true;
-	int rc;
+	int rc = task_stacks_find(l->guest, l->tasks, l->gva, LIBVIRT_SHMEM_BYTES, &found, err);
 
+	l->met_task |= found;
 	for (unsigned int i = 0; i < l->guest->nr_vcpus; i++)
 		out &= is_out(l, i, hurry);
 	if (!out)
 		return error_set(err, EBUSY, "a vCPU may still be in our code");
-	rc = task_stacks_find(l->guest, l->tasks, l->gva, LIBVIRT_SHMEM_BYTES, &found, err);
 	if (rc) {
 		error_prefix(err, "the guest's tasks cannot be looked through: ");
 		return -EBUSY;
 	}
-	l->met_task |= found;
 	return found ? error_set(err, EBUSY, "a task was preempted in our code, and still is") : 0;
 }
 
