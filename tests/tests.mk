@@ -149,7 +149,7 @@ demo:
 # with the smallest ring.
 check-long: guest-parts
 	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=5000 LONG=1
-	$(Q)$(MAKE) --no-print-directory check-libvirt LONG=1 KILLS=200 DAEMON_KILLS=20 WATCHDOG_KILLS=20 ATTACHES=500
+	$(Q)$(MAKE) --no-print-directory check-libvirt LONG=1 KILLS=200 SUSPENDS=300 DAEMON_KILLS=20 WATCHDOG_KILLS=20 ATTACHES=500
 	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
 	$(Q)$(MAKE) --no-print-directory check-dump GUEST='5.10 6.1 6.12 7.0' MODELS='max qemu64'
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/oracle.t

@@ -61,7 +61,7 @@ struct libvirt_guest {
 	pthread_mutex_t stopper;
 	_Atomic unsigned int stops; /* by the thread that holds `stopper` */
 	atomic_bool let_go;         /* the last resume lets it run */
-	bool found_paused;          /* by its administrator, when last looked in this stop */
+	bool found_paused;          /* by its administrator, when this stop began */
 	bool adopted;               /* this stop is that of a tracer that died */
 	struct gdbstub stub;
 	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];

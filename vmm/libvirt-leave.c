@@ -36,6 +36,38 @@ static void wait_ms(unsigned int ms)
 	nanosleep(&moment, NULL);
 }
 
+/* --- which guest ----------------------------------------------------------------------------- */
+
+/* Set in the CR3 of a process in user mode, whose tables lack the kernel (KPTI;
+ * PTI_PGTABLE_SWITCH_BIT, arch/x86/entry/calling.h). */
+#define CR3_USER (1ull << 12)
+
+static bool maps_first_task(struct libvirt_leave *l, uint64_t root, uint64_t gpa)
+{
+	struct page_walk walk;
+
+	return !page_walk(l->guest, root, l->tasks->levels, l->tasks->first, &walk, NULL) &&
+	       walk.gpa == gpa;
+}
+
+/* Whether any vCPU is in the kernel that was noted: not so after a reset, though its tables may
+ * still lie in memory. */
+static bool kernel_runs(struct libvirt_leave *l)
+{
+	struct guest_sregs sregs;
+	struct page_walk own;
+
+	if (page_walk(l->guest, l->tasks->root, l->tasks->levels, l->tasks->first, &own, NULL))
+		return false;
+	for (unsigned int i = 0; i < l->guest->nr_vcpus; i++)
+		if (!l->guest->ops->get_sregs(l->guest, i, &sregs, NULL) &&
+		    vcpu_in_long_mode(&sregs) && vcpu_paging_levels(&sregs) == l->tasks->levels &&
+		    (maps_first_task(l, sregs.cr3, own.gpa) ||
+		     maps_first_task(l, sregs.cr3 & ~CR3_USER, own.gpa)))
+			return true;
+	return false;
+}
+
 /* That it is mapped is known from the journal: not finding it means that something is wrong. */
 static int find_mapping(struct libvirt_leave *l, struct error *err)
 {
@@ -93,18 +125,17 @@ static bool all_outside(const struct libvirt_leave *l)
 static int look(struct libvirt_leave *l, bool hurry, struct error *err)
 {
 	bool found, out = true;
-	int rc;
+	int rc = task_stacks_find(l->guest, l->tasks, l->gva, LIBVIRT_SHMEM_BYTES, &found, err);
 
+	l->met_task |= found;
 	for (unsigned int i = 0; i < l->guest->nr_vcpus; i++)
 		out &= is_out(l, i, hurry);
 	if (!out)
 		return error_set(err, EBUSY, "a vCPU may still be in our code");
-	rc = task_stacks_find(l->guest, l->tasks, l->gva, LIBVIRT_SHMEM_BYTES, &found, err);
 	if (rc) {
 		error_prefix(err, "the guest's tasks cannot be looked through: ");
 		return -EBUSY;
 	}
-	l->met_task |= found;
 	return found ? error_set(err, EBUSY, "a task was preempted in our code, and still is") : 0;
 }
 
@@ -123,7 +154,8 @@ static bool is_promising(struct libvirt_leave *l, bool hurry)
 	       !found;
 }
 
-static void let_run(struct libvirt_leave *l, uint64_t began, uint64_t end, unsigned int *step)
+static void wait_until_promising(struct libvirt_leave *l, uint64_t began, uint64_t end,
+				 unsigned int *step)
 {
 	do {
 		wait_ms(*step);
@@ -131,29 +163,69 @@ static void let_run(struct libvirt_leave *l, uint64_t began, uint64_t end, unsig
 	} while (!is_promising(l, now_ms() - began > HURRY_MS) && now_ms() < end);
 }
 
-int libvirt_leave_wait(struct libvirt_leave *l, unsigned int patience_ms, bool *held,
-		       struct error *err)
+static int let_run(struct libvirt_leave *l, bool *held, struct error *err)
+{
+	*held = false;
+	return l->guest->ops->resume(l->guest, err);
+}
+
+static int hold(struct libvirt_leave *l, bool *held, struct error *err)
+{
+	int rc = l->guest->ops->stop(l->guest, err);
+
+	*held = !rc;
+	return rc;
+}
+
+/* Asked twice, as a vCPU may be in its firmware for a moment (SMM). */
+static int see_whether_gone(struct libvirt_leave *l, bool *gone, bool *held, struct error *err)
+{
+	int rc;
+
+	*gone = !kernel_runs(l);
+	if (!*gone || l->paused)
+		return 0;
+	rc = let_run(l, held, err);
+	if (!rc) {
+		wait_ms(LAST_WAIT_MS);
+		rc = hold(l, held, err);
+	}
+	*gone = !rc && !kernel_runs(l);
+	return rc;
+}
+
+static int wait_until_out(struct libvirt_leave *l, unsigned int patience_ms, bool *held,
+			  struct error *err)
 {
 	const uint64_t began = now_ms(), end = began + patience_ms;
 	unsigned int step = FIRST_WAIT_MS;
-	int rc = find_mapping(l, err);
 
-	*held = true;
-	if (rc)
-		return rc;
 	for (;;) {
 		/* what is paused does not show itself */
-		rc = look(l, l->paused || now_ms() - began > HURRY_MS, err);
+		int rc = look(l, l->paused || now_ms() - began > HURRY_MS, err);
+
 		if (!rc || l->paused || now_ms() >= end)
 			return rc;
-		*held = false;
-		rc = l->guest->ops->resume(l->guest, err);
+		rc = let_run(l, held, err);
+		if (!rc) {
+			wait_until_promising(l, began, end, &step);
+			rc = hold(l, held, err);
+		}
 		if (rc)
 			return rc;
-		let_run(l, began, end, &step);
-		rc = l->guest->ops->stop(l->guest, err);
-		if (rc)
-			return rc;
-		*held = true;
 	}
+}
+
+int libvirt_leave_wait(struct libvirt_leave *l, unsigned int patience_ms, bool *held,
+		       struct error *err)
+{
+	bool gone;
+	int rc;
+
+	*held = true;
+	rc = see_whether_gone(l, &gone, held, err);
+	if (rc || gone)
+		return rc;
+	rc = find_mapping(l, err);
+	return rc ? rc : wait_until_out(l, patience_ms, held, err);
 }

@@ -31,6 +31,8 @@ struct libvirt_leave {
  * what it was interrupted in, and no task was preempted there. A vCPU that does nothing but kernel
  * work has its stack looked at instead.
  *
+ * Nobody is where the kernel that was noted does not run any more: the domain was reset.
+ *
  * -EBUSY after `patience_ms`: somebody may still be there. -EPROTO: what was noted does not fit the
  * guest. Nothing is changed then, nor otherwise.
  */

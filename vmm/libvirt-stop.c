@@ -70,28 +70,50 @@ static int stop_served(struct libvirt_guest *g, struct error *err)
 	return rc;
 }
 
+/* It needs nothing of us any more: it runs, or is its administrator's. */
+static void leave_alone(struct libvirt_guest *g)
+{
+	g->let_go = false;
+	if (g->journal)
+		libvirt_journal_stop(g->journal, false, NULL);
+}
+
 /*
  * Its administrator may suspend the domain between our look at it and our stop, and let it go on
  * while we hold it: both are seen by what libvirt takes it to be paused for. (Not so a suspend
  * while we hold it: libvirt says that this is done, and does nothing.) Where libvirt does not
  * answer, all stays as it was taken to be.
  */
-static void look_who_paused(struct libvirt_guest *g, bool at_end)
+static void look_who_paused(struct libvirt_guest *g)
 {
-	bool found_paused = at_end && g->found_paused;
 	enum libvirt_pause pause;
 
-	g->found_paused = false;
+	g->found_paused =
+		!libvirt_domain_pause(g->domain, &pause, NULL) && pause == LIBVIRT_PAUSE_OTHERS;
+	if (g->let_go && g->found_paused)
+		leave_alone(g);
+}
+
+/* Likewise before it is let go on. */
+static void look_who_resumed(struct libvirt_guest *g)
+{
+	enum libvirt_status status = LIBVIRT_STATUS_PAUSED;
+	enum libvirt_pause pause;
+
 	if (g->adopted || libvirt_domain_pause(g->domain, &pause, NULL))
 		return;
-	g->found_paused = pause == LIBVIRT_PAUSE_OTHERS;
-	if (found_paused && !g->found_paused)
-		g->let_go = true;
-	if (!g->let_go || !g->found_paused)
+	if (pause == LIBVIRT_PAUSE_OTHERS) {
+		if (g->let_go)
+			leave_alone(g);
 		return;
-	g->let_go = false;
-	if (g->journal)
-		libvirt_journal_stop(g->journal, false, NULL);
+	}
+	/* it runs, or was stopped again by what we have written; or libvirt lags behind QEMU */
+	if (pause == LIBVIRT_PAUSE_NONE)
+		libvirt_guest_status(g, &status, NULL);
+	if (status != LIBVIRT_STATUS_RUNNING)
+		g->let_go = g->let_go || g->found_paused;
+	else if (g->let_go)
+		leave_alone(g);
 }
 
 void libvirt_guest_begin_stop(struct libvirt_guest *g)
@@ -111,7 +133,7 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 	} else if (!atomic_load(&g->stops)) {
 		rc = g->traps.running ? stop_served(g, err) : stop_running(g, err);
 		if (!rc)
-			look_who_paused(g, false);
+			look_who_paused(g);
 		if (!rc)
 			libvirt_clock_freeze(&g->clock, true);
 		libvirt_guest_begin_stop(g);
@@ -157,9 +179,8 @@ static int let_domain_go(struct libvirt_guest *g, struct error *err)
 {
 	int rc;
 
-	look_who_paused(g, true);
+	look_who_resumed(g);
 	rc = libvirt_guest_end_stop(g, err);
-
 	if (!rc && g->let_go && g->journal)
 		rc = libvirt_journal_stop(g->journal, false, err);
 	if (!rc)

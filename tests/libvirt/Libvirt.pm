@@ -21,7 +21,7 @@ use constant { NOBODY => 65534, URI => 'qemu:///session' };
 
 # Why there can be none here, or ''.
 sub missing {
-	for my $program (qw(virsh libvirtd qemu-system-x86_64 setpriv)) {
+	for my $program (qw(virsh libvirtd qemu-system-x86_64 qemu-img setpriv)) {
 		return "no $program" unless grep { -x "$_/$program" } split(/:/, $ENV{PATH}), '/usr/sbin';
 	}
 	return '';
@@ -108,9 +108,10 @@ sub sonde {
 
 # --- domains
 
-# Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent; tb_cache: MiB of
+# Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent: defined, and not started unless
+# it is 'started'; tb_cache: MiB of
 # translated code that QEMU keeps; arguments: more of them for QEMU;
-# line: the guest has a second serial line, ttyS1, for tell().
+# line: the guest has a second serial line, ttyS1, for tell(); disk: an empty qcow2 image (SATA, on q35).
 sub domain {
 	my ($self, $name, %option) = @_;
 	my $work = $self->{work};
@@ -131,6 +132,13 @@ sub domain {
 		$line = "<serial type='pipe'><source path='$work/$name.line'/><target port='1'/></serial>";
 		run_or_die('mkfifo', '-m', '666', "$work/$name.line.in", "$work/$name.line.out");
 	}
+	my $disk = '';
+	if ($option{disk}) {
+		my ($status, $text) = $self->run('qemu-img', 'create', '-q', '-f', 'qcow2', "$work/out/$name.qcow2", '16M');
+		die "qemu-img: $text" if $status;
+		$disk = "<disk type='file'><driver name='qemu' type='qcow2'/><source file='$work/out/$name.qcow2'/>"
+			. "<target dev='sda' bus='sata'/></disk>";
+	}
 	my $more = join '', map { "<qemu:arg value='$_'/>" } @{$option{arguments} // []};
 	open my $xml, '>', "$work/$name.xml" or die $!;
 	print $xml <<"XML";
@@ -140,11 +148,12 @@ sub domain {
 <features><acpi/><apic/>$tcg</features>
 <cpu mode='custom' match='exact' check='none'><model fallback='allow'>qemu64</model></cpu>
 <devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type='usb' model='none'/>$root
-<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/><target port='0'/></serial>$line</devices>
+<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/><target port='0'/></serial>$line$disk</devices>
 <qemu:commandline>$more</qemu:commandline></domain>
 XML
 	close $xml;
 	$self->virsh($option{persistent} ? 'define' : 'create', "$work/$name.xml");
+	$self->virsh('start', $name) if ($option{persistent} // '') eq 'started';
 	$self->{domains}{$name} = 1;
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What other users of libvirt see of an attachment, and what becomes of it when they migrate, save,
-# reset, shut down or destroy the domain meanwhile.
+# What other users of libvirt see of an attachment, and what becomes of it when they migrate, save, snapshot, dump,
+# revert, reset or shut down the domain meanwhile.
 use strict;
 use warnings;
 use Cwd qw(realpath);
@@ -39,7 +39,16 @@ sub is_noted {
 # Refused, and nothing happens to anybody.
 sub test_moved {
 	my $pid = start_trace('t');
-	for my $case (['save', 't', "$work/out/saved"], ['migrate', 't', Libvirt::URI, '--live']) {
+	my $memory = "$work/out/snapshot.memory,snapshot=external";
+	my @disk = ('--diskspec', "sda,snapshot=external,file=$work/out/snapshot.qcow2");
+	for my $case (
+		['save', 't', "$work/out/saved"],
+		['managedsave', 't'],
+		['migrate', 't', Libvirt::URI, '--live'],
+		['snapshot-create', 't'],
+		['snapshot-create-as', 't', 's', '--memspec', "file=$memory", @disk],
+		['snapshot-create-as', 't', 's', '--live', '--memspec', "file=$memory", @disk],
+	) {
 		my ($status, $text) = $libvirt->run('virsh', '-q', '-c', Libvirt::URI, @$case);
 		isnt($status, 0, "virsh $case->[0] while attached: refused");
 		like($text, qr/Migration is disabled|shmem/, "virsh $case->[0]: libvirt says why");
@@ -48,6 +57,29 @@ sub test_moved {
 	kill INT => $pid;
 	is($libvirt->wait_for($pid, 60), 130, 'not moved: the trace goes on until Ctrl-C');
 	is_as_before('t', 'not moved');
+}
+
+# What leaves the guest's memory where it is goes on beside the trace. A dump pauses the domain, for a reason of its own.
+sub test_beside {
+	my $pid = start_trace('t');
+	$libvirt->virsh('snapshot-create-as', 't', 'beside', '--disk-only', '--diskspec',
+		"sda,snapshot=external,file=$work/out/beside.qcow2");
+	ok(lives('t'), 'snapshot of the disk while attached: the guest makes progress');
+	$libvirt->virsh('dump', 't', "$work/out/core", '--memory-only');
+	ok(-s "$work/out/core" && lives('t'), 'dump while attached: the guest makes progress');
+	unlink "$work/out/core";
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, 'beside: the trace goes on until Ctrl-C') or diag(log_of('traced'));
+	is_as_before('t', 'beside a snapshot of the disk and a dump');
+}
+
+# To what was before the attachment: memory and all.
+sub test_reverted {
+	$libvirt->virsh('snapshot-create-as', 't', 'whole');
+	my $pid = start_trace('t');
+	$libvirt->virsh('snapshot-revert', 't', 'whole');
+	is_noted($pid, 'the domain was reverted to a snapshot');
+	is_as_before('t', 'reverted');
 }
 
 sub test_saved_afterwards {
@@ -85,9 +117,11 @@ print $rc "head -c 1 /dev/random >/tmp/random\n(read -r line </dev/ttyS1; powero
 	"n=0\nwhile true; do n=\$((n + 1)); cat /proc/self/maps >/tmp/x; echo \"tick \$n\" >/dev/ttyS0; usleep 200000; done\n";
 close $rc;
 build_initrd("$work/initrd", "$work/rc=/etc/rc");
-start_ticking('t', line => 1);
+start_ticking('t', line => 1, disk => 1, persistent => 'started');
 check_seen('t', 'quiet', 4);
 test_moved();
+test_beside();
+test_reverted();
 test_saved_afterwards();
 test_reset();
 test_shut_down();

@@ -5,7 +5,7 @@
 # stand at the first instruction of a trampoline for as long as others are more important, and must find it
 # there when it goes on.
 #
-#   KILLS (6)     of each kernel's tracer
+#   KILLS (3)     of each kernel's tracer
 #   KERNELS       6.12 6.1
 #   SEED          of the moments
 use strict;
@@ -19,7 +19,7 @@ use lib dirname(realpath($0));
 use AttachTest;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
-my $count = $ENV{KILLS} // 6;
+my $count = $ENV{KILLS} // 3;
 
 # For some tenths of a second.
 sub start_traced {
@@ -31,12 +31,24 @@ sub start_traced {
 	return ($pid, $after);
 }
 
+# What it notes for whoever has to look for such tasks: the runqueues of both CPUs, with their real-time queues, too.
+sub check_journal {
+	my ($name, $version) = @_;
+	my $pid = $libvirt->spawn('noted', attach_command($name));
+	ok(wait_tracing(), "$version: traced") or diag(log_of('noted'));
+	my ($journal) = map { Libvirt::slurp("$work/run/sonde/$_") } journals();
+	like($journal, qr/^tasks( [0-9a-f]+){4} [45] 2( [0-9a-f]+){9}( [1-9a-f][0-9a-f]*){2}$/m, "$version: the journal tells of its tasks");
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, "$version: the tracer leaves") or diag(log_of('noted'));
+}
+
 sub test_kernel {
 	my ($version) = @_;
 	my $name = 'preempt-' . $version =~ s/\./-/r;
 	my $image = "$build/kernels/$version/vmlinuz";
 	start_ticking($name, kernel => $image, cpus => 2, cmdline => 'preempt=full');
 	like($libvirt->serial($name), qr/Dynamic Preempt: full/, "$version: the kernel preempts its tasks");
+	check_journal($name, $version);
 	my %total = map { $_ => 0 } qw(harmed late patched met);
 	my $longest = 0;
 	for my $i (1 .. $count) {
@@ -50,20 +62,20 @@ sub test_kernel {
 	$libvirt->destroy($name);
 }
 
-# Tasks of little importance that allocate, others that take the CPU from them, and a clock that does so
-# at any time.
+# Tasks of little importance that allocate, others that take the CPU from them, and one that does so at any time and
+# keeps it for a while.
 AttachTest::start();
 open my $rc, '>', "$work/rc" or die $!;
 print $rc <<'RC';
 head -c 1 /dev/random >/tmp/random
 dmesg | grep 'Dynamic Preempt' >/dev/ttyS0
-for i in 1 2 3; do
+for i in 1 2 3 4 5 6; do
 	(while true; do nice -n 19 workload -n 100 >/dev/null; done) &
 done
 for i in 1 2; do
 	(while true; do ls /proc >/dev/null; done) &
 done
-(while true; do chrt -f 10 usleep 700; done) &
+(while true; do chrt -f 10 cat /proc/kallsyms >/dev/null; usleep 50000; done) &
 n=0
 while true; do n=$((n + 1)); echo "tick $n" >/dev/ttyS0; usleep 300000; done
 RC

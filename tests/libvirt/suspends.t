@@ -7,7 +7,7 @@
 # A suspend while sonde holds the domain stopped is none: libvirt says yes and does nothing, as it is paused already.
 # The reason that it tells then, "unknown", tells them apart.
 #
-#   SUSPENDS (12)   of the domain
+#   SUSPENDS (8)     of the domain
 #   SEED            of the moments
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ use lib dirname(realpath($0));
 use AttachTest;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
-my $count = $ENV{SUSPENDS} // 12;
+my $count = $ENV{SUSPENDS} // 8;
 
 sub reason { return $libvirt->virsh('domstate', 't', '--reason') =~ s/^\s+|\s+$//gr }
 

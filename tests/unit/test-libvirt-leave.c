@@ -42,6 +42,8 @@ static void begin(void)
 	    kernel_mapping_create(&fs.fg.kernel, &memory, &code, 1, &mapping, NULL) ||
 	    task_stacks_init(&fs.fg.kernel, &tasks, NULL))
 		abort();
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++)
+		fs.fg.vcpus[i].sregs.cr3 = tasks.root;
 	leave = (struct libvirt_leave){.guest = &fs.fg.guest, .tasks = &tasks, .gpa = memory.gpa};
 	why = (struct error){0};
 }
@@ -165,6 +167,46 @@ static void test_comes_back(void)
 	end();
 }
 
+static void set_long_mode(bool on)
+{
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++)
+		fs.fg.vcpus[i].sregs.efer = on ? 1 << 10 : 0;
+}
+
+static void come_back(struct fake_guest *fg)
+{
+	set_long_mode(fg->stops > 1);
+}
+
+/* All of the old guest may still lie in memory, but the firmware runs, or another kernel. */
+static void test_reset(void)
+{
+	begin();
+	preempt();
+	set_long_mode(false);
+	is_u64((uint64_t)-wait_for(SOON_MS), 0, "after a reset nobody is inside");
+	ok(held && fs.fg.stops == 2, "which is looked at twice");
+	end();
+	begin();
+	preempt();
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++)
+		fs.fg.vcpus[i].sregs.cr3 = FAKE_HEAP_GPA;
+	is_u64((uint64_t)-wait_for(SOON_MS), 0, "nor when another kernel runs");
+	end();
+	begin();
+	preempt();
+	set_long_mode(false);
+	fs.fg.on_stop = come_back;
+	is_u64((uint64_t)-wait_for(SOON_MS), EBUSY, "not so after a moment in the firmware");
+	end();
+	begin();
+	preempt();
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++)
+		fs.fg.vcpus[i].sregs.cr3 = i ? FAKE_HEAP_GPA : tasks.root;
+	is_u64((uint64_t)-wait_for(SOON_MS), EBUSY, "one vCPU that is in the kernel will do");
+	end();
+}
+
 static void test_damage(void)
 {
 	begin();
@@ -172,8 +214,8 @@ static void test_damage(void)
 	is_u64((uint64_t)-wait_for(SOON_MS), EPROTO, "memory that is mapped nowhere");
 	end();
 	begin();
-	tasks.root += 4096;
-	is_u64((uint64_t)-wait_for(SOON_MS), EPROTO, "page tables that are none");
+	fake_write64(&fs.fg.base, task + FAKE_TASK_SIGNAL, 0);
+	is_u64((uint64_t)-wait_for(SOON_MS), EBUSY, "a task that is none");
 	end();
 	begin();
 	fake_write64(&fs.fg.base, task + FAKE_TASK_TASKS, task + FAKE_TASK_TASKS);
@@ -189,6 +231,7 @@ int main(void)
 	test_paused();
 	test_vcpu();
 	test_comes_back();
+	test_reset();
 	test_damage();
 	return tap_done();
 }

@@ -18,8 +18,9 @@ enum { SUSPEND = 's', RESUME = 'r', STUB = 'b' /* we write, which stops QEMU */ 
 static struct {
 	bool runs; /* QEMU */
 	int state, reason;
-	bool dead;        /* libvirtd */
-	const char *acts; /* before our next stop all this is done */
+	bool dead;          /* libvirtd */
+	unsigned int conts; /* of ours */
+	const char *acts;   /* before our next stop all this is done */
 } world;
 
 static void qemu_stops(int reason)
@@ -71,6 +72,7 @@ static int command(virDomainPtr domain, const char *text, char **result, unsigne
 		act_before_stop();
 		qemu_stops(BY_UNKNOWN);
 	} else {
+		world.conts++;
 		qemu_goes_on();
 	}
 	*result = strdup("{\"return\": {}}");
@@ -145,7 +147,8 @@ static void test_crossing(void)
 	ok(runs_after("s", "", "r"), "suspended before, resumed while we hold it: runs");
 	ok(runs_after("s", "", "rb"), "and stopped again by what we write: runs");
 	ok(!runs_after("s", "", "rs"), "and suspended again: stays so");
-	ok(runs_after("", "", "r"), "resumed while we hold it: runs");
+	ok(runs_after("", "", "r") && !world.conts, "resumed while we hold it: runs, without us");
+	ok(runs_after("", "", "rb") && world.conts == 1, "and stopped again: goes on with us");
 	ok(!runs_after("", "", "rs"), "and suspended then: stays so");
 	ok(!runs_after("", "s", "rs"), "suspended, resumed, suspended: stays so");
 	ok(runs_after("", "s", "rb"), "suspended, resumed, stopped by us: runs");
