@@ -110,7 +110,9 @@ sub sonde {
 
 # Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent; tb_cache: MiB of
 # translated code that QEMU keeps; arguments: more of them for QEMU;
-# line: the guest has a second serial line, ttyS1, for tell().
+# line: the guest has a second serial line, ttyS1, for tell(); slots: for that many vCPUs; mib: RAM; max_mib: with
+# what can be plugged in; cells: <numa>'s contents; devices: more of them; ports: PCIe root ports; arch and model:
+# other ones than x86_64 and qemu64.
 sub domain {
 	my ($self, $name, %option) = @_;
 	my $work = $self->{work};
@@ -121,7 +123,12 @@ sub domain {
 	open my $serial, '>', "$work/$name.serial" or die $!;
 	chmod 0666, "$work/$name.serial";
 	my $type = $ENV{DOMAIN_TYPE} // 'qemu';
-	my $ports = "<controller type='pci' model='pcie-root-port'/>" x 2;
+	my $ports = "<controller type='pci' model='pcie-root-port'/>" x ($option{ports} // 2);
+	my ($arch, $model, $mib) = ($option{arch} // 'x86_64', $option{model} // 'qemu64', $option{mib} // 384);
+	my $emulator = '/usr/bin/qemu-system-' . ($arch eq 'i686' ? 'i386' : $arch);
+	my $room = $option{max_mib} ? "<maxMemory slots='4' unit='MiB'>$option{max_mib}</maxMemory>" : '';
+	my $cells = $option{cells} ? "<numa>$option{cells}</numa>" : '';
+	my $slots = $option{slots} // $option{cpus};
 	my $root = $option{machine} eq 'q35' ? "<controller type='pci' model='pcie-root'/>$ports" : '';
 	my $backing = $option{memory} eq 'shared'
 		? "<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>" : '';
@@ -134,13 +141,13 @@ sub domain {
 	my $more = join '', map { "<qemu:arg value='$_'/>" } @{$option{arguments} // []};
 	open my $xml, '>', "$work/$name.xml" or die $!;
 	print $xml <<"XML";
-<domain type='$type' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name><memory unit='MiB'>384</memory><vcpu>$option{cpus}</vcpu>$backing
-<os><type arch='x86_64' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
+<domain type='$type' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name>$room<memory unit='MiB'>$mib</memory><vcpu current='$option{cpus}'>$slots</vcpu>$backing
+<os><type arch='$arch' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
 <initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 panic=-1 $option{cmdline}</cmdline></os>
 <features><acpi/><apic/>$tcg</features>
-<cpu mode='custom' match='exact' check='none'><model fallback='allow'>qemu64</model></cpu>
-<devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type='usb' model='none'/>$root
-<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/><target port='0'/></serial>$line</devices>
+<cpu mode='custom' match='exact' check='none'><model fallback='allow'>$model</model>$cells</cpu>
+<devices><emulator>$emulator</emulator><controller type='usb' model='none'/>$root
+<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/><target port='0'/></serial>$line@{[$option{devices} // '']}</devices>
 <qemu:commandline>$more</qemu:commandline></domain>
 XML
 	close $xml;
