@@ -8,7 +8,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "formats/cli.h"
-#include "formats/trace-text.h"
 #include "vmm/attach.h"
 #include "vmm/cmd.h"
 #include "vmm/event-loop.h"
@@ -234,7 +233,7 @@ static int attach_and_run(struct attaching *self)
 		cli_error(verb, &undone);
 	if (rc || end)
 		return CLI_FAILED;
-	return self->options.dry_run ? text_flush(verb) : conclude(self, reason);
+	return self->options.dry_run ? cli_flush(verb) : conclude(self, reason);
 }
 
 int cmd_attach(int argc, char **argv)
