@@ -46,6 +46,7 @@ sub start {
 }
 
 sub work { return $_[0]{work} }
+sub uri { return URI }
 
 sub environment {
 	my ($self) = @_;
@@ -96,14 +97,14 @@ sub wait_for {
 
 sub virsh {
 	my ($self, @arguments) = @_;
-	my ($status, $text) = $self->run('virsh', '-q', '-c', URI, @arguments);
+	my ($status, $text) = $self->run('virsh', '-q', '-c', $self->uri, @arguments);
 	die "virsh @arguments: $text" if $status;
 	return $text;
 }
 
 sub sonde {
 	my ($self, $verb, @arguments) = @_;
-	return ("$self->{work}/sonde", $verb, '-c', URI, @arguments);
+	return ("$self->{work}/sonde", $verb, '-c', $self->uri, @arguments);
 }
 
 # --- domains
