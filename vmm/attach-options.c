@@ -2,6 +2,7 @@
 #include "vmm/attach-options.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "formats/cli.h"
@@ -78,7 +79,8 @@ static int parse_number(const char *option, const char *text, uint64_t max, uint
 {
 	if (!cli_parse_u64(text, 1, max, out))
 		return 0;
-	return cli_usage(verb, "%s takes a number from 1 on, not '%s'", option, text);
+	return cli_usage(verb, "%s takes a number from 1 to %" PRIu64 ", not '%s'", option, max,
+			 text);
 }
 
 static int parse_max_rate(struct attach_options *o, const char *text)

@@ -164,6 +164,21 @@ static int plug(struct attach *a, struct error *err)
 			 why.text);
 }
 
+/* What the patcher finds in a guest that it cannot do without exits. */
+static int begin_trace(struct attach *a, struct error *err)
+{
+	struct error why;
+	int rc = run_trace_begin(a->trace, libvirt_guest(a->guest), &why);
+
+	if (!rc)
+		return 0;
+	if (!a->options->trap && rc == -ENOTSUP)
+		return error_set(err, ENOTSUP, "%s; --mode trap can do with that", why.text);
+	if (err)
+		*err = why;
+	return rc;
+}
+
 int attach_begin(struct attach *a, struct error *err)
 {
 	int rc = a->options->trap ? libvirt_guest_use_traps(a->guest, err) : plug(a, err);
@@ -172,8 +187,9 @@ int attach_begin(struct attach *a, struct error *err)
 		return rc;
 	a->begun = true;
 	rc = attach_hold(a, err);
-	return rc ? rc
-		  : attach_release(a, run_trace_begin(a->trace, libvirt_guest(a->guest), err), err);
+	if (!rc)
+		rc = attach_release(a, begin_trace(a, err), err);
+	return rc;
 }
 
 int attach_look(struct attach *a, const char **why, struct error *err)

@@ -171,9 +171,9 @@ static int run(struct attaching *self, enum end_reason *reason, struct error *er
 	int rc = catch_signals(self, err);
 
 	if (!rc)
-		rc = attach_begin(&self->attach, err);
-	if (!rc)
 		rc = create_monitor(self, err);
+	if (!rc)
+		rc = attach_begin(&self->attach, err);
 	if (!rc)
 		rc = watch_for_end(self, err);
 	if (!rc) {
@@ -260,7 +260,7 @@ static int attach_and_run(struct attaching *self)
 		cli_error(verb, &undone);
 	if (rc || end)
 		return CLI_FAILED;
-	return self->options.dry_run ? CLI_OK : conclude(self, reason);
+	return self->options.dry_run ? cli_flush(verb) : conclude(self, reason);
 }
 
 int cmd_attach(int argc, char **argv)

@@ -67,7 +67,7 @@ static const struct monitor_arg trace_start_args[] = {
 
 static const struct monitor_verb trace_verbs[] = {
 	{.name = "trace-start",
-	 .help = "begin tracing; without specs, what sonde run was told to trace",
+	 .help = "begin tracing; without specs, what the command line told to trace",
 	 .args = trace_start_args,
 	 .run = trace_start},
 	{.name = "trace-stop",

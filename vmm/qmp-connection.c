@@ -221,8 +221,10 @@ static int explain_connect(const char *path, int code, struct error *err)
 {
 	switch (code) {
 	case ENOENT:
-		return error_set(err, code, "there is no socket '%s': start sonde run --monitor %s",
-				 path, path);
+		return error_set(
+			err, code,
+			"there is no socket '%s': start sonde run or attach with --monitor %s",
+			path, path);
 	case ECONNREFUSED:
 		return error_set(err, code,
 				 "nobody listens on '%s' (left by a run that died): start sonde "

@@ -6,6 +6,7 @@
 use strict;
 use warnings;
 use FindBin;
+use File::Temp qw(tempdir);
 use Test::More;
 
 use lib $FindBin::RealBin;
@@ -83,4 +84,16 @@ for my $verb (@verbs) {
 		is(complaint($verb, $option, $help), undef, "$verb: $option is taken");
 	}
 }
+
+# Domains of the connection that the line names.
+my $bin = tempdir('help-XXXXXX', TMPDIR => 1, CLEANUP => 1);
+open my $virsh, '>', "$bin/virsh" or die "virsh: $!";
+print $virsh '#!/bin/sh', "\n", 'case "$*" in *qemu:///session*list*) echo "my vm"; echo web2;; *list*) echo web1; echo db;; esac', "\n";
+close $virsh;
+chmod 0755, "$bin/virsh";
+$ENV{PATH} = "$bin:$ENV{PATH}";
+is_deeply([completed('attach', 'w')], ['web1'], 'bash completes domains');
+$ENV{COMP_LINE} = 'sonde recover -c qemu:///session ';
+is_deeply([completed('recover', '')], ['my\\', 'vm', 'web2'], 'those of the connection that is named');
+is_deeply([completed('recover', '-c', '')], ['qemu:///session', 'qemu:///system'], 'and connections');
 done_testing();

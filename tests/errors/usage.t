@@ -49,6 +49,11 @@ for my $verb (qw(report check convert)) {
 refuses('report --sort of nothing known', 2, qr/--sort: unknown word 'x'/, qw(report --sort x a));
 refuses('report --by of nothing known', 2, qr/--by: unknown word 'x'/, qw(report --by x a));
 refuses('report --top of no number', 2, qr/--top: 'x' is not a number/, qw(report --top x a));
+refuses("attach --$_->[0] $_->[1]", 2, qr/--$_->[0] takes a number from 1 to \d+, not '\Q$_->[1]\E'/, 'attach', 'x',
+	"--$_->[0]", $_->[1])
+	for ['duration', 0], ['duration', '1.5'], ['duration', '9' x 11], ['until-events', '-1'], ['until-events', ''];
+refuses('attach without a domain', 2, qr/no domain: name one; see 'virsh list'/, 'attach');
+refuses("attach without a place for the trace, '@$_'", 2, qr/add -o DIR/, 'attach', 'x', @$_) for [], ['-o', ''];
 my @convert = ('convert', 'a', '-o', "$work/t");
 refuses('convert to no format', 2, qr/add --to ctf or --to kmemtrace/, @convert);
 refuses('convert to an unknown format', 2, qr/--to takes ctf or kmemtrace, not 'x{9}'/, @convert, '--to', 'x' x 9);
@@ -58,7 +63,8 @@ refuses('symbols without a kernel', 2, qr/which kernel\? -k KERNEL/, 'symbols');
 refuses('doctor with a word', 2, qr/unexpected argument 'x'/, 'doctor', 'x');
 refuses('ctl without a socket', 2, qr/which SOCKET\?/, 'ctl');
 refuses('ctl with a bad time limit', 2, qr/--timeout takes/, 'ctl', '--timeout', 'soon', 'sock');
-refuses('ctl to nobody', 1, qr/no socket '.*': start sonde run --monitor/, 'ctl', "$work/none", 'status');
+refuses('ctl to nobody', 1, qr/no socket '.*': start sonde run or attach with --monitor/, 'ctl', "$work/none", 'status');
+refuses('a file with odd characters in its name', 1, qr/a\?b\?\[31mc: /, 'check', "a\nb\e[31mc");
 write_file("$work/file", '');
 refuses('ctl to a file', 1, qr/is not a socket/, 'ctl', "$work/file", 'status');
 

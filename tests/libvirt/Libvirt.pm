@@ -46,6 +46,7 @@ sub start {
 }
 
 sub work { return $_[0]{work} }
+sub uri { return URI }
 
 sub environment {
 	my ($self) = @_;
@@ -96,14 +97,14 @@ sub wait_for {
 
 sub virsh {
 	my ($self, @arguments) = @_;
-	my ($status, $text) = $self->run('virsh', '-q', '-c', URI, @arguments);
+	my ($status, $text) = $self->run('virsh', '-q', '-c', $self->uri, @arguments);
 	die "virsh @arguments: $text" if $status;
 	return $text;
 }
 
 sub sonde {
 	my ($self, $verb, @arguments) = @_;
-	return ("$self->{work}/sonde", $verb, '-c', URI, @arguments);
+	return ("$self->{work}/sonde", $verb, '-c', $self->uri, @arguments);
 }
 
 # --- domains
@@ -111,7 +112,9 @@ sub sonde {
 # Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent: defined, and not started unless
 # it is 'started'; tb_cache: MiB of
 # translated code that QEMU keeps; arguments: more of them for QEMU;
-# line: the guest has a second serial line, ttyS1, for tell(); disk: an empty qcow2 image (SATA, on q35).
+# line: the guest has a second serial line, ttyS1, for tell(); disk: an empty qcow2 image (SATA, on q35);
+# slots: for that many vCPUs; mib: RAM; max_mib: with what can be plugged in; cells: <numa>'s contents; devices:
+# more of them; ports: PCIe root ports; arch and model: other ones than x86_64 and qemu64.
 sub domain {
 	my ($self, $name, %option) = @_;
 	my $work = $self->{work};
@@ -122,7 +125,12 @@ sub domain {
 	open my $serial, '>', "$work/$name.serial" or die $!;
 	chmod 0666, "$work/$name.serial";
 	my $type = $ENV{DOMAIN_TYPE} // 'qemu';
-	my $ports = "<controller type='pci' model='pcie-root-port'/>" x 2;
+	my $ports = "<controller type='pci' model='pcie-root-port'/>" x ($option{ports} // 2);
+	my ($arch, $model, $mib) = ($option{arch} // 'x86_64', $option{model} // 'qemu64', $option{mib} // 384);
+	my $emulator = '/usr/bin/qemu-system-' . ($arch eq 'i686' ? 'i386' : $arch);
+	my $room = $option{max_mib} ? "<maxMemory slots='4' unit='MiB'>$option{max_mib}</maxMemory>" : '';
+	my $cells = $option{cells} ? "<numa>$option{cells}</numa>" : '';
+	my $slots = $option{slots} // $option{cpus};
 	my $root = $option{machine} eq 'q35' ? "<controller type='pci' model='pcie-root'/>$ports" : '';
 	my $backing = $option{memory} eq 'shared'
 		? "<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>" : '';
@@ -142,13 +150,13 @@ sub domain {
 	my $more = join '', map { "<qemu:arg value='$_'/>" } @{$option{arguments} // []};
 	open my $xml, '>', "$work/$name.xml" or die $!;
 	print $xml <<"XML";
-<domain type='$type' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name><memory unit='MiB'>384</memory><vcpu>$option{cpus}</vcpu>$backing
-<os><type arch='x86_64' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
+<domain type='$type' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name>$room<memory unit='MiB'>$mib</memory><vcpu current='$option{cpus}'>$slots</vcpu>$backing
+<os><type arch='$arch' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
 <initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 panic=-1 $option{cmdline}</cmdline></os>
 <features><acpi/><apic/>$tcg</features>
-<cpu mode='custom' match='exact' check='none'><model fallback='allow'>qemu64</model></cpu>
-<devices><emulator>/usr/bin/qemu-system-x86_64</emulator><controller type='usb' model='none'/>$root
-<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/><target port='0'/></serial>$line$disk</devices>
+<cpu mode='custom' match='exact' check='none'><model fallback='allow'>$model</model>$cells</cpu>
+<devices><emulator>$emulator</emulator><controller type='usb' model='none'/>$root
+<memballoon model='none'/><serial type='file'><source path='$work/$name.serial'/><target port='0'/></serial>$line$disk@{[$option{devices} // '']}</devices>
 <qemu:commandline>$more</qemu:commandline></domain>
 XML
 	close $xml;

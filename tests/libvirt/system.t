@@ -1,0 +1,81 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# sonde attach with the system's libvirt, as root; by whatever a domain may be called; and who may not: users of
+# the socket for reading, and those who may use none.
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use Test::More;
+
+use lib dirname(realpath($0));
+use SystemLibvirt;
+
+my $tests = dirname(realpath($0));
+my $tree = realpath("$tests/../..");
+my $build = realpath($ENV{O} // "$tree/build");
+my $read_only = 'qemu+unix:///system?socket=/run/libvirt/libvirt-sock-ro';
+
+my $why = SystemLibvirt::missing();
+plan skip_all => $why if $why;
+my $libvirt = SystemLibvirt->start("$build/sonde");
+END { undef $libvirt }
+my $work = $libvirt->work;
+
+# All that an attachment could have left.
+sub state_of_everything {
+	my ($status, $files) = $libvirt->run('sh', '-c', 'ls /run/sonde /dev/shm 2>/dev/null | grep -v "^sonde-libvirt"');
+	return $libvirt->state_of('s') . "\n" . $libvirt->virsh('dumpxml', 's') . $files;
+}
+
+sub is_refused {
+	my ($what, $pattern, @command) = @_;
+	my $before = state_of_everything();
+	my ($status, $text) = $libvirt->run(@command);
+	is($status, 1, "$what: exit status 1");
+	like($text, $pattern, "$what: says what to do");
+	is(scalar(split /\n/, $text), 1, "$what: in one line") or diag($text);
+	is(state_of_everything(), $before, "$what: nothing has changed");
+}
+
+sub test_names {
+	my $uuid = $libvirt->virsh('domuuid', 's') =~ s/\s//gr;
+	my $id = $libvirt->virsh('domid', 's') =~ s/\s//gr;
+	for my $name ('s', $uuid, $id) {
+		my ($status, $text) = $libvirt->run($libvirt->sonde('attach', $name, '--dry-run'));
+		is($status, 0, "'$name' is found") or diag($text);
+		like($text, qr/^domain   s \($uuid\), 1 vCPU$/m, "'$name' is the domain");
+	}
+}
+
+sub test_traced {
+	my $before = state_of_everything();
+	my ($status, $text) = $libvirt->run($libvirt->sonde('attach', 's', '-v', '--until-events', 500, '-o', "$work/out/s"));
+	is($status, 0, 'traced as root') or diag($text);
+	like($text, qr/^sonde attach: \d+ allocations and \d+ frees in \S+, lost: none$/m, 'nothing lost');
+	is(state_of_everything(), $before, 'the domain is as it was');
+	# -c is not needed: that is root's own default
+	($status, $text) = $libvirt->run("$work/sonde", 'attach', 's', '--dry-run');
+	is($status, 0, 'without a URI: qemu:///system') or diag($text);
+}
+
+sub test_refusals {
+	my %attach = (attach => ['-o', "$work/out/ro"], 'dry run' => ['--dry-run'], traps => ['--mode', 'trap', '-o', "$work/out/ro"]);
+	for my $what (sort keys %attach) {
+		is_refused("a connection for reading, $what", qr/read only access .*; use libvirt's socket for reading and writing, as root or as a member of the group libvirt/,
+			"$work/sonde", 'attach', '-c', $read_only, 's', @{$attach{$what}});
+	}
+	ok(!-e "$work/out/ro", 'a connection for reading: no trace directory is made');
+	is_refused('another user', qr/Permission denied; run as root, or as a member of the group libvirt/, 'setpriv', '--reuid=65534', '--regid=65534', '--clear-groups',
+		$libvirt->sonde('attach', 's', '-o', "$work/out/nobody"));
+}
+
+ok($libvirt->wait_ready, "qemu:///system serves") or BAIL_OUT(Libvirt::slurp("$work/libvirtd.txt"));
+system("$tree/tests/testbed/build-initrd", "$work/initrd", "$tests/ticks=/etc/rc") == 0 or die "build-initrd: $?";
+$libvirt->domain('s', kernel => "$build/kernels/6.1/vmlinuz", initrd => "$work/initrd", cpus => 1, machine => 'q35', memory => 'shared', cmdline => '');
+ok($libvirt->wait_serial('s', qr/tick/, 240), 'the guest boots') or BAIL_OUT($libvirt->serial('s'));
+test_names();
+test_traced();
+test_refusals();
+done_testing();
