@@ -56,7 +56,8 @@ sub start_ticking {
 	my ($name, %option) = @_;
 	build_initrd("$work/initrd", "$tree/tests/libvirt/ticks=/etc/rc") unless -e "$work/initrd";
 	start_domain($name, %option);
-	ok($libvirt->wait_serial($name, qr/tick/, 240), "$name boots") or BAIL_OUT($libvirt->serial($name));
+	$libvirt->virsh('start', $name) if $option{persistent};
+	ok($libvirt->wait_serial($name, qr{tick}, 600), "$name boots") or BAIL_OUT($libvirt->serial($name));
 	learn_text($name, $option{kernel} // $kernel);
 }
 
@@ -158,7 +159,7 @@ sub journals { return map { s{.*/}{}r } glob "$work/run/sonde/*" }
 
 # Until no sonde works on a domain any more: its watchdog may still.
 sub wait_undone {
-	return wait_until(20, sub { !journals() }, 0.05);
+	return wait_until(60, sub { !journals() }, 0.05);
 }
 
 # Where the text lies is what --dry-run finds.

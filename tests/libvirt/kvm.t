@@ -21,7 +21,7 @@ my @parts = split ' ', $ENV{PARTS} // 'oracle.t kvm-traps';
 my $why = Libvirt::missing();
 plan skip_all => $why if $why;
 my $settings = join ' ', 'DOMAIN_TYPE=kvm', "O=$build",
-	map { "$_=$ENV{$_}" } grep { exists $ENV{$_} } qw(ITERATIONS_SCALE KILLS SEED);
+	map { "$_=$ENV{$_}" } grep { exists $ENV{$_} } qw(ITERATIONS_SCALE KVM_KILLS LONG SEED);
 my $inside = join '; ', 'chmod 666 /dev/kvm', 'failed=0',
 	map({ "$settings perl $tests/$_ || failed=1" } @parts), 'exit $failed';
 open my $tap, '-|', "$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build, '--timeout', 2400,
