@@ -215,8 +215,10 @@ int attach_look(struct attach *a, const char **why, struct error *err)
 static int check_undone(struct attach *a, struct error *err)
 {
 	size_t pending = 0;
-	int rc = attach_hold(a, err);
+	int rc = libvirt_journal_check_running(&a->journal, err);
 
+	if (!rc)
+		rc = attach_hold(a, err);
 	if (!rc)
 		rc = attach_release(a,
 				    libvirt_journal_pending(&a->journal, libvirt_guest(a->guest),

@@ -61,6 +61,15 @@ int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest 
 		rc = look_at(guest, &contents.places[i], &state, err);
 		*out += !rc && state == PLACE_OURS;
 	}
+	journal_contents_deinit(&contents);
+	return rc;
+}
+
+int libvirt_journal_check_running(const struct libvirt_journal *journal, struct error *err)
+{
+	struct journal_contents contents = {0};
+	int rc = libvirt_journal_read(journal, &contents, err);
+
 	if (!rc && contents.stopped)
 		rc = error_set(err, EBUSY, "the domain was stopped and could not be let go on");
 	journal_contents_deinit(&contents);

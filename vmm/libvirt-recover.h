@@ -31,8 +31,10 @@ struct libvirt_recovery {
 int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err);
 
-/* How many places of the journal still hold our bytes. -EBUSY: the guest is still stopped by us. */
+/* How many places of the journal still hold our bytes. */
 int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest *guest, size_t *out,
 			    struct error *err);
+/* -EBUSY: the guest is still stopped by us. Not while somebody holds it, who will let it go. */
+int libvirt_journal_check_running(const struct libvirt_journal *journal, struct error *err);
 
 #endif

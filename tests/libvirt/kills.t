@@ -88,6 +88,25 @@ sub test_recover {
 	is_as_before('t', 'after recover');
 }
 
+# The administrator pauses what nobody watches any more: it stays so, with its own text.
+sub test_recover_paused {
+	my ($pid, $watchdog) = start_watched('orphan');
+	ok($watchdog && wait_tracing(), 'attach has a watchdog, and traces') or return;
+	sleep 0.5;
+	kill KILL => $watchdog, $pid;
+	waitpid $pid, 0;
+	$libvirt->virsh('suspend', 't');
+	my ($status, $text) = recover('t');
+	is($status, 1, "recover of a paused domain: not all can be done: $text");
+	like($text, qr/paused/, 'recover of a paused domain: says why');
+	is(text_of('t'), text_before('t'), 'recover of a paused domain: the text is as it was');
+	like($libvirt->virsh('domstate', 't', '--reason'), qr/^paused \(user\)/, 'recover of a paused domain: stays paused');
+	$libvirt->virsh('resume', 't');
+	($status, $text) = recover('t');
+	is($status, 0, "recover when it is resumed: $text");
+	is_as_before('t', 'paused, recovered, resumed');
+}
+
 sub test_watchdog {
 	my $count = $ENV{WATCHDOG_KILLS} // 2;
 	my ($harmed, $failed, $patched) = (0, 0, 0);
@@ -123,6 +142,7 @@ srand $seed;
 measure();
 test_tracer();
 test_recover();
+test_recover_paused();
 test_watchdog_only();
 test_watchdog();
 test_daemon();

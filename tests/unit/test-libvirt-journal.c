@@ -83,10 +83,11 @@ static void test_pending(void)
 
 	ok(!libvirt_journal_create(uuid, &journal, NULL), "create");
 	libvirt_journal_stop(&journal, true, NULL);
-	ok(libvirt_journal_pending(&journal, NULL, &pending, NULL) == -EBUSY,
+	ok(libvirt_journal_check_running(&journal, NULL) == -EBUSY,
 	   "a stop that is not over is something to undo");
 	libvirt_journal_stop(&journal, false, NULL);
-	ok(!libvirt_journal_pending(&journal, NULL, &pending, NULL) && !pending,
+	ok(!libvirt_journal_check_running(&journal, NULL) &&
+		   !libvirt_journal_pending(&journal, NULL, &pending, NULL) && !pending,
 	   "one that is over is not");
 	libvirt_journal_remove(&journal);
 }
