@@ -32,14 +32,15 @@ static bool may_change(int rc)
 struct question {
 	const struct kernel_image *image; /* NULL: which one is it? */
 	struct kernel_identity found;
+	struct error why; /* no answer, or not the right one; code 0: libvirt could not be asked */
 };
 
-static int ask(struct question *q, struct guest *guest, const struct guest_sregs *vcpus,
-	       struct error *err)
+static int ask(struct question *q, struct guest *guest, const struct guest_sregs *vcpus)
 {
 	if (q->image)
-		return kernel_check(guest, q->image, vcpus, guest->nr_vcpus, &q->found.kernel, err);
-	return kernel_identify(guest, vcpus, guest->nr_vcpus, &q->found, err);
+		return kernel_check(guest, q->image, vcpus, guest->nr_vcpus, &q->found.kernel,
+				    &q->why);
+	return kernel_identify(guest, vcpus, guest->nr_vcpus, &q->found, &q->why);
 }
 
 static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, struct guest *guest,
@@ -52,10 +53,11 @@ static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, str
 	for (int i = 0; i < TRIES && may_change(rc); i++) {
 		if (i)
 			nanosleep(&moment, NULL);
+		q->why.code = 0;
 		rc = libvirt_read_registers(domain, vcpus, guest->nr_vcpus, err);
 		if (rc)
 			return rc;
-		rc = ask(q, guest, vcpus, err);
+		rc = ask(q, guest, vcpus);
 	}
 	return rc;
 }
@@ -65,12 +67,13 @@ int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *
 			   struct error *err)
 {
 	struct question q = {0};
-	struct error why = {0};
-	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), &why);
+	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), err);
 
+	if (rc && !q.why.code)
+		return rc;
 	if (rc)
 		return error_set(err, -rc, "no kernel found in domain %s: %s; %s", domain->name,
-				 why.text, advice(rc));
+				 q.why.text, advice(rc));
 	*image = q.found.image;
 	out->kernel = q.found.kernel;
 	snprintf(out->how, sizeof(out->how),
@@ -84,12 +87,13 @@ int attach_kernel_check(struct libvirt_domain *domain, struct libvirt_guest *gue
 			struct attach_kernel *out, struct error *err)
 {
 	struct question q = {.image = image};
-	struct error why = {0};
-	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), &why);
+	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), err);
 
+	if (rc && !q.why.code)
+		return rc;
 	if (rc)
 		return error_set(err, -rc, "domain %s does not run %.120s: %s", domain->name, path,
-				 why.text);
+				 q.why.text);
 	out->kernel = q.found.kernel;
 	snprintf(out->how, sizeof(out->how), "as in %.120s", path);
 	return 0;

@@ -72,7 +72,8 @@ sub test_ends {
 
 sub test_suspended {
 	my $pid = $libvirt->spawn('suspended', attach_command('t', '--duration', 3));
-	sleep 1.5;
+	ok(wait_tracing(), 'traced');
+	sleep 0.5;
 	$libvirt->virsh('suspend', 't');
 	$libvirt->wait_for($pid, 60);
 	is($libvirt->state_of('t'), 'paused', 'suspended while traced: stays paused');
@@ -119,7 +120,8 @@ sub test_root {
 
 sub test_destroyed {
 	my $pid = $libvirt->spawn('destroyed', attach_command('t'));
-	sleep 1.5;
+	ok(wait_tracing(), 'traced');
+	sleep 0.5;
 	$libvirt->destroy('t');
 	is($libvirt->wait_for($pid, 60), 0, 'destroyed while traced: status 0') or diag(log_of('destroyed'));
 	like(log_of('destroyed'), qr/the domain was destroyed, and the trace ended with it/, 'destroyed while traced: sonde says so');
