@@ -90,69 +90,69 @@ static int parse_max_rate(struct attach_options *o, const char *text)
 	return cli_usage(verb, "--max-rate takes a number, 0 for no bound, not '%s'", text);
 }
 
-static int add_trace(struct attach_options *o, const char *spec)
-{
-	if (o->nr_traces == ATTACH_MAX_TRACES)
-		return cli_usage(verb, "more than %d --trace", ATTACH_MAX_TRACES);
-	o->traces[o->nr_traces++] = spec;
-	return 0;
-}
-
-static int parse_value(struct attach_options *o, int option, char **argv)
+static int apply_choice(struct attach_options *o, int option, const char *value)
 {
 	bool second;
 	int rc;
 
 	switch (option) {
-	case OPT_TRACE:
-		return add_trace(o, optarg);
-	case OPT_DURATION:
-		return parse_number("--duration", optarg, MAX_DURATION_S, &o->duration_s);
-	case OPT_UNTIL_EVENTS:
-		return parse_number("--until-events", optarg, UINT64_MAX, &o->until_events);
 	case OPT_ON_FULL:
-		return cli_parse_choice(verb, "--on-full", optarg, "block", "drop", &o->drop);
-	case OPT_MAX_RATE:
-		return parse_max_rate(o, optarg);
+		return cli_parse_choice(verb, "--on-full", value, "block", "drop", &o->drop);
 	case OPT_MODE:
-		return cli_parse_choice(verb, "--mode", optarg, "exitless", "trap", &o->trap);
-	case OPT_FORMAT:
-		rc = cli_parse_choice(verb, "--format", optarg, trace_encoding_names[TRACE_CTF],
+		return cli_parse_choice(verb, "--mode", value, "exitless", "trap", &o->trap);
+	default:
+		rc = cli_parse_choice(verb, "--format", value, trace_encoding_names[TRACE_CTF],
 				      trace_encoding_names[TRACE_KMEMTRACE], &second);
 		o->encoding = second ? TRACE_KMEMTRACE : TRACE_CTF;
 		return rc;
-	case ':':
-		return cli_usage(verb, "%s needs a value", argv[optind - 1]);
-	default:
-		return cli_unknown_option(verb, argv[optind - 1], long_options);
 	}
 }
 
-static int parse_option(struct attach_options *o, int option, char **argv)
+static int apply_value(struct attach_options *o, int option, const char *value)
 {
 	switch (option) {
+	case OPT_TRACE:
+		return trace_args_add(&o->traces, verb, value);
+	case OPT_DURATION:
+		return parse_number("--duration", value, MAX_DURATION_S, &o->duration_s);
+	case OPT_UNTIL_EVENTS:
+		return parse_number("--until-events", value, UINT64_MAX, &o->until_events);
+	case OPT_MAX_RATE:
+		return parse_max_rate(o, value);
+	default:
+		return apply_choice(o, option, value);
+	}
+}
+
+static int apply_option(void *options, int option, const char *value)
+{
+	struct attach_options *o = options;
+
+	switch (option) {
 	case 'c':
-		o->uri = optarg;
+		o->uri = value;
 		return 0;
 	case 'k':
-		o->kernel = optarg;
+		o->kernel = value;
 		return 0;
 	case 'o':
-		o->output = optarg;
+		o->output = value;
 		return 0;
 	case 'v':
 		o->verbose = true;
 		return 0;
 	case OPT_MONITOR:
-		o->monitor = optarg;
+		o->monitor = value;
 		return 0;
 	case OPT_DRY_RUN:
 		o->dry_run = true;
 		return 0;
 	default:
-		return parse_value(o, option, argv);
+		return apply_value(o, option, value);
 	}
 }
+
+static const struct cli_syntax syntax = {verb, help, ":c:k:o:vh", long_options, apply_option};
 
 static int check(const struct attach_options *o)
 {
@@ -165,22 +165,14 @@ static int check(const struct attach_options *o)
 
 int attach_options_parse(int argc, char **argv, struct attach_options *o)
 {
-	int option, rc;
+	int rc;
 
 	*o = (struct attach_options){.max_rate = DEFAULT_MAX_RATE};
-	optind = 0; /* start afresh, whatever was parsed before */
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":c:k:o:vh", long_options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(help, stdout);
-			return 1 + CLI_OK;
-		}
-		rc = parse_option(o, option, argv);
-		if (rc)
-			return 1 + rc;
-	}
-	if (!o->nr_traces)
-		add_trace(o, "kmem");
+	rc = cli_parse_options(&syntax, argc, argv, o);
+	if (rc)
+		return rc;
+	if (!o->traces.n)
+		trace_args_add(&o->traces, verb, "kmem");
 	if (optind < argc)
 		o->domain = argv[optind++];
 	if (optind < argc)

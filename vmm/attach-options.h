@@ -6,16 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/trace-writer.h"
-
-enum { ATTACH_MAX_TRACES = 16 };
+#include "vmm/trace-args.h"
 
 /* The command line of `sonde attach`, parsed and range-checked. Strings are argv's. */
 struct attach_options {
 	const char *uri; /* NULL: libvirt's default */
 	const char *domain;
 	const char *kernel;
-	const char *traces[ATTACH_MAX_TRACES + 1]; /* NULL-terminated; "kmem" if none was given */
-	size_t nr_traces;
+	struct trace_args traces; /* "kmem" if none was given */
 	const char *output;
 	enum trace_encoding encoding;
 	const char *monitor;   /* path of the socket, or NULL */

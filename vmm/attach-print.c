@@ -150,7 +150,7 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
 	rc = attach_hold(a, err);
 	if (!rc)
-		rc = attach_release(a, trace_session_plan(session, a->options->traces, &plan, err),
+		rc = attach_release(a, trace_session_plan(session, a->options->traces.specs, &plan, err),
 				    err);
 	if (!rc) {
 		print_places(kernel, plan, a->options->trap, to);

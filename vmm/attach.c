@@ -36,7 +36,7 @@ static int create_trace(struct attach *a, struct kernel_image *image, struct err
 		.kernel = o->kernel,
 		.image = image,
 		.dir = o->dry_run ? NULL : o->output,
-		.specs = o->traces,
+		.specs = o->traces.specs,
 		.nr_vcpus = libvirt_guest(a->guest)->nr_vcpus,
 		.encoding = o->encoding,
 		.options = {.exitless = !o->trap,

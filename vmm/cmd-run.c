@@ -164,7 +164,7 @@ static int create_trace(struct run *run, struct error *err)
 	const struct run_options *o = run->options;
 	struct run_trace_config config = {.kernel = o->vm.kernel,
 					  .dir = o->output,
-					  .specs = o->traces,
+					  .specs = o->traces.specs,
 					  .encoding = o->encoding,
 					  .nr_vcpus = o->vm.nr_vcpus,
 					  .options = o->tracing,

@@ -113,14 +113,6 @@ static int set_cmdline(struct run_options *options, const char *text, bool appen
 	return 0;
 }
 
-static int add_trace(struct run_options *options, const char *spec)
-{
-	if (options->nr_traces == RUN_MAX_TRACES)
-		return cli_usage(verb, "more than %d --trace", RUN_MAX_TRACES);
-	options->traces[options->nr_traces++] = spec;
-	return 0;
-}
-
 /* A power of two. */
 static int parse_power(const char *option, const char *text, uint64_t min, uint64_t max,
 		       uint32_t *out)
@@ -218,7 +210,7 @@ static int apply_option(void *arg, int option, const char *value)
 	case OPT_APPEND:
 		return set_cmdline(options, value, true);
 	case OPT_TRACE:
-		return add_trace(options, value);
+		return trace_args_add(&options->traces, verb, value);
 	case OPT_MONITOR:
 		options->monitor = value;
 		return 0;
@@ -258,7 +250,7 @@ int run_options_parse(int argc, char **argv, struct run_options *options)
 		return 1 + cli_usage(verb, "unexpected argument '%s'", argv[optind]);
 	if (!options->vm.kernel)
 		return 1 + cli_usage(verb, "no kernel: give one with -k; see 'sonde run --help'");
-	if (options->nr_traces && !options->output)
+	if (options->traces.n && !options->output)
 		return 1 + cli_usage(verb, "--trace needs a directory for the trace: add -o DIR");
 	rc = set_ring_size(options);
 	return rc ? 1 + rc : 0;

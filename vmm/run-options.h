@@ -6,15 +6,15 @@
 #include <stddef.h>
 #include "formats/trace-writer.h"
 #include "patcher/trace-session.h"
+#include "vmm/trace-args.h"
 #include "vmm/vm.h"
 
-enum { RUN_MAX_TRACES = 16, RUN_CMDLINE_SIZE = 4096 };
+enum { RUN_CMDLINE_SIZE = 4096 };
 
 /* The command line of `sonde run`, parsed and range-checked. Strings are argv's. */
 struct run_options {
 	struct vm_config vm;
-	const char *traces[RUN_MAX_TRACES]; /* --trace, not interpreted here */
-	size_t nr_traces;
+	struct trace_args traces;
 	struct trace_options tracing;
 	uint32_t subbufs, subbuf_kib;   /* tracing.ring_bytes is their product */
 	const char *output;             /* -o: the trace directory, or NULL */

@@ -7,7 +7,7 @@
 #include "formats/cli.h"
 #include "tests/lib/tap.h"
 
-enum { MAX_ARGS = 32 };
+enum { MAX_ARGS = 48 };
 
 static struct run_options options;
 static char message[512]; /* what was printed on stderr */
@@ -52,12 +52,36 @@ static void test_good(void)
 			       "--monitor s --boot bzimage "
 			       "--kaslr-seed 18446744073709551615 --console f --force"),
 	       0, "everything");
-	ok(options.nr_traces == 2 && options.vm.boot == VM_BOOT_BZIMAGE &&
+	ok(options.traces.n == 2 && options.vm.boot == VM_BOOT_BZIMAGE &&
 		   options.vm.kaslr_seed == UINT64_MAX && options.vm.has_kaslr_seed &&
 		   options.vm.force,
 	   "all values arrive");
 	parse("-k b --no-console");
 	ok(options.vm.no_console && !options.vm.console_stdin, "--no-console means input too");
+}
+
+/* One line, exit status 2, and the message names the matter. */
+static void bad(const char *text, const char *mention)
+{
+	int rc = parse(text);
+	const char *newline = strchr(message, '\n');
+
+	ok(rc == 1 + CLI_USAGE && newline && !newline[1] && strstr(message, mention),
+	   "sonde run %s: %.*s", text, newline ? (int)(newline - message) : 0, message);
+}
+
+/* Their list has an end, however many there are. */
+static void test_traces(void)
+{
+	char text[512] = "-k b -o out";
+
+	for (size_t i = 0; i < TRACE_ARGS_MAX; i++)
+		strcat(text, " --trace kmem");
+	ok(!parse(text) && options.traces.n == TRACE_ARGS_MAX &&
+		   !options.traces.specs[TRACE_ARGS_MAX],
+	   "%d times --trace", TRACE_ARGS_MAX);
+	strcat(text, " --trace kmem");
+	bad(text, "more than 16 --trace");
 }
 
 static void test_rings(void)
@@ -69,16 +93,6 @@ static void test_rings(void)
 		   !options.tracing.exitless && options.tracing.drop &&
 		   options.tracing.ring_bytes == 8192,
 	   "and otherwise as asked for");
-}
-
-/* One line, exit status 2, and the message names the matter. */
-static void bad(const char *text, const char *mention)
-{
-	int rc = parse(text);
-	const char *newline = strchr(message, '\n');
-
-	ok(rc == 1 + CLI_USAGE && newline && !newline[1] && strstr(message, mention),
-	   "sonde run %s: %.*s", text, newline ? (int)(newline - message) : 0, message);
 }
 
 static void test_bad(void)
@@ -105,6 +119,7 @@ static void test_bad(void)
 int main(void)
 {
 	test_good();
+	test_traces();
 	test_rings();
 	test_bad();
 	return tap_done();
