@@ -203,16 +203,27 @@ static int undo_stopped(struct recovery *r, struct error *err)
 	return rc;
 }
 
-/*
- * Whoever recovers may die too, and the next one has to know whose pause it meets. Not worth
- * failing for.
- */
-static void note_stop(struct recovery *r)
+static bool runs(struct recovery *r)
 {
 	enum libvirt_run_state state;
 
-	if (!libvirt_domain_state(&r->domain, &state, NULL) && state == LIBVIRT_RUNS)
+	return !libvirt_domain_state(&r->domain, &state, NULL) && state == LIBVIRT_RUNS;
+}
+
+/*
+ * Whoever recovers may die too, or be unable to let the domain go on, and the next one has to know
+ * whose pause it meets. Not worth failing for.
+ */
+static void note_stop(struct recovery *r)
+{
+	if (runs(r))
 		libvirt_journal_stop(&r->journal, true, NULL);
+}
+
+static void note_go(struct recovery *r)
+{
+	if (runs(r))
+		libvirt_journal_stop(&r->journal, false, NULL);
 }
 
 /* Time enough for an administrator to let it go on, and to pause it again. */
@@ -240,8 +251,7 @@ static int undo(struct recovery *r, struct error *err)
 	r->out->had_breaks = r->contents.breaks;
 	rc = undo_stopped(r, err);
 	resumed = let_go(r, rc ? NULL : err);
-	if (!resumed)
-		libvirt_journal_stop(&r->journal, false, NULL);
+	note_go(r);
 	return rc ? rc : resumed;
 }
 
