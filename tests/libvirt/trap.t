@@ -78,7 +78,7 @@ sub test_gdbstub_memory {
 		like($text, qr/memory +by QEMU's gdbstub: /, 'QEMU is not seen: -v says how, and why');
 		like(sidecar(), qr/"memory": "by QEMU's gdbstub: /, 'QEMU is not seen: the sidecar too');
 		my ($allocs) = report();
-		cmp_ok($allocs, '>', 10, "QEMU is not seen: $allocs allocations");
+		cmp_ok($allocs, '>', 0, "QEMU is not seen: $allocs allocations");
 		($status, $text) = $libvirt->run_as(\@alone, attach_command('t', '--dry-run'));
 		is($status, 1, 'QEMU is not seen: a dry run is refused');
 		like($text, qr/for a dry run the domain would have to be stopped/, 'QEMU is not seen: which says why');
