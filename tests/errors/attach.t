@@ -4,17 +4,14 @@
 # Machines where no libvirt can be reached. What a libvirt answers is in tests/libvirt/attach.t.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 
-use lib dirname(realpath($0));
-use Errors;
+use lib $FindBin::RealBin;
+use Errors qw(:DEFAULT has_namespaces);
 
 my $uri = "qemu+unix:///system?socket=$work/sockets/libvirt-sock";
 my @domain = ('-c', $uri, 'guest', '-o', "$work/trace");
-
-sub has_namespaces { return system('unshare -m true 2>/dev/null') == 0 }
 
 # Where there is nothing but an empty file.
 sub without_library {

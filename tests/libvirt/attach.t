@@ -5,13 +5,13 @@
 # traced, how it ends, and that a domain is as it was afterwards. (kills.t: when something dies.)
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Process;
 
 sub test_refusals {
 	my @cases = (
@@ -97,10 +97,9 @@ sub test_root {
 	};
 	my @output = ('-o', trace_dir() . '-root');
 	my $pid = $as_root->('root', "$work/data", 'attach', @output);
-	my $end = time + 30;
-	my $journal;
 	my $uuid = $libvirt->virsh('domuuid', 't') =~ s/\s+//gr;
-	sleep 0.2 until -s ($journal = "/run/sonde/$uuid") && text_of('t') ne text_before('t') || time > $end;
+	my $journal = "/run/sonde/$uuid";
+	wait_until(30, sub { -s $journal && text_of('t') ne text_before('t') });
 	ok(-s $journal, "root's journal is in /run/sonde") or diag(log_of('root'));
 	for my $runtime ($work, undef) {
 		is($libvirt->wait_for($as_root->('second', $runtime, 'attach', '-o', "$work/out/no"), 60), 1, 'a second one of root:');

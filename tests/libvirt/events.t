@@ -5,13 +5,13 @@
 # revert, reset or shut down the domain meanwhile.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Process;
 
 sub start_trace {
 	my ($name) = @_;
@@ -96,8 +96,7 @@ sub test_reset {
 	my $boots = () = $libvirt->serial('t') =~ /sonde-guest: init/g;
 	is_noted($pid, 'the domain was reset');
 	unlike($libvirt->virsh('dumpxml', 't'), qr/ua-sonde/, 'reset: no device is left');
-	my $end = time + 240;
-	sleep 0.2 until (() = $libvirt->serial('t') =~ /sonde-guest: init/g) > $boots || time > $end;
+	wait_until(240, sub { (() = $libvirt->serial('t') =~ /sonde-guest: init/g) > $boots });
 	ok(lives('t'), 'reset: the guest boots again, and makes progress');
 	my ($status, $text) = attach('t', '--duration', 1);
 	is($status, 0, 'reset: it can be traced again') or diag($text);

@@ -5,18 +5,17 @@
 # planned as with the file, and what --dry-run tells is true and changes nothing.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use File::Copy qw(copy);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
 use Libvirt;
+use Process;
+use Tree;
 
-my $tests = dirname(realpath($0));
-my $tree = realpath("$tests/../..");
-my $build = realpath($ENV{O} // "$tree/build");
 my $kernel = "$build/kernels/6.1/vmlinuz";
 
 my $why = Libvirt::missing();
@@ -98,14 +97,13 @@ sub test_as_with_file {
 sub test_traces {
 	my ($name) = @_;
 	my $pid = $libvirt->spawn($name, $libvirt->sonde('attach', $name, '-o', "$work/out/$name"));
-	my $end = time + 30;
-	sleep 0.1 until $libvirt->virsh('dumpxml', $name) =~ /ua-sonde/ || time > $end;
+	wait_until(30, sub { $libvirt->virsh('dumpxml', $name) =~ /ua-sonde/ });
 	my ($status, $text) = attach($name, '--dry-run');
 	is($status, 1, "$name: --dry-run while traced: status 1");
 	like($text, qr/^sonde attach: another sonde is attached to this domain/m, "$name: --dry-run while traced: says so");
 	sleep 2;
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 130, "$name: traced without -k, until SIGINT") or diag(Libvirt::slurp("$work/$name.txt"));
+	is($libvirt->wait_for($pid, 60), 130, "$name: traced without -k, until SIGINT") or diag(slurp("$work/$name.txt"));
 	($status, $text) = $libvirt->run("$work/sonde", 'report', '--json', "$work/out/$name");
 	my %number = $text =~ /"(\w+_events|overruns)":\s*(\d+)/g;
 	cmp_ok($number{alloc_events} // 0, '>', 200, "$name: $number{alloc_events} allocations");
@@ -113,7 +111,7 @@ sub test_traces {
 	my @sites = $text =~ /"symbol":\s*"(.*?)"/g;
 	my @named = grep {/^[\w.]+\+0x/} @sites;
 	ok(@sites > 10 && @named == @sites, "$name: all " . @sites . ' call sites have names');
-	like(Libvirt::slurp("$work/out/$name/.sonde.json"), qr/"symbol_source":\s*"kallsyms in memory"/, "$name: the sidecar says where they come from");
+	like(slurp("$work/out/$name/.sonde.json"), qr/"symbol_source":\s*"kallsyms in memory"/, "$name: the sidecar says where they come from");
 	($status, $text) = $libvirt->run("$work/sonde", 'check', "$work/out/$name");
 	is($status, 0, "$name: sonde check finds nothing") or diag($text);
 }
@@ -134,7 +132,7 @@ sub test_not_booted {
 	$libvirt->destroy('stuck');
 }
 
-system("$tree/tests/testbed/build-initrd", "$work/initrd", "$tests/ticks=/etc/rc") == 0 or die "build-initrd: $?";
+system("$tree/tests/testbed/build-initrd", "$work/initrd", "$FindBin::RealBin/ticks=/etc/rc") == 0 or die "build-initrd: $?";
 start_domain('t');
 test_booting('t');
 start_domain('four', cpus => 4, machine => 'pc', memory => 'private', kernel => "$build/kernels/6.12/vmlinuz");

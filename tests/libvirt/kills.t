@@ -10,13 +10,13 @@
 #   SEED                of the moments
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Process;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
 my $whole; # seconds that an undisturbed attachment takes
@@ -67,10 +67,7 @@ sub test_daemon {
 sub start_watched {
 	my ($name) = @_;
 	my $pid = $libvirt->spawn($name, attach_command('t'));
-	my $end = time + 30;
-	my $watchdog;
-	sleep 0.02 until (($watchdog) = children_of($pid)) || time > $end;
-	return ($pid, $watchdog);
+	return ($pid, wait_until(30, sub { (children_of($pid))[0] }, 0.02));
 }
 
 sub test_recover {

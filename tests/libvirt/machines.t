@@ -5,13 +5,14 @@
 # more memory than the guest has ever touched, names that look like something else; and machines that are refused.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Files;
+use Process;
 
 my $name = "big ua-sonde-0123456789abcdef";
 
@@ -64,8 +65,7 @@ sub test_plugged_memory {
 # The guest knew of the vCPU's slot before: the new one finds a ring of its own.
 sub test_plugged_vcpus {
 	my $pid = $libvirt->spawn('vcpus', $libvirt->sonde('attach', $name, '-o', "$work/out/vcpus"));
-	my $end = time + 60;
-	sleep 0.1 until Libvirt::slurp("$work/out/vcpus/.sonde.json") =~ /"started_realtime_ns": [1-9]/ || time > $end;
+	wait_until(60, sub { slurp("$work/out/vcpus/.sonde.json") =~ /"started_realtime_ns": [1-9]/ });
 	$libvirt->virsh('setvcpus', $name, 3);
 	ok($libvirt->wait_serial($name, qr/cpu2 online/, 60), 'vCPUs plugged in while traced: the guest takes them');
 	sleep 3;

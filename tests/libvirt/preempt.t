@@ -10,13 +10,13 @@
 #   SEED          of the moments
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Files;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
 my $count = $ENV{KILLS} // 3;
@@ -36,7 +36,7 @@ sub check_journal {
 	my ($name, $version) = @_;
 	my $pid = $libvirt->spawn('noted', attach_command($name));
 	ok(wait_tracing(), "$version: traced") or diag(log_of('noted'));
-	my ($journal) = map { Libvirt::slurp("$work/run/sonde/$_") } journals();
+	my ($journal) = map { slurp("$work/run/sonde/$_") } journals();
 	like($journal, qr/^tasks( [0-9a-f]+){4} [45] 2( [0-9a-f]+){9}( [1-9a-f][0-9a-f]*){2}$/m, "$version: the journal tells of its tasks");
 	kill INT => $pid;
 	is($libvirt->wait_for($pid, 60), 130, "$version: the tracer leaves") or diag(log_of('noted'));

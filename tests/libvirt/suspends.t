@@ -11,14 +11,15 @@
 #   SEED            of the moments
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use POSIX ();
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Files;
+use Process;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
 my $count = $ENV{SUSPENDS} // 8;
@@ -49,10 +50,7 @@ sub attach_forever {
 }
 
 sub wait_running {
-	my $end = time + 20;
-	my $state;
-	sleep 0.1 while ($state = reason()) !~ /^running/ && time < $end;
-	return $state =~ /^running/;
+	return wait_until(20, sub { reason() =~ /^running/ });
 }
 
 # Returns whether the suspend took effect, and what was wrong.
@@ -86,7 +84,7 @@ for my $i (1 .. $count) {
 unlink $go;
 waitpid $cycles, 0;
 is(scalar(@wrong), 0, "$count times suspended (seed $seed), $effective of them while sonde did not hold the domain; "
-	. 'attachments: ' . Libvirt::slurp("$work/attached.txt")) or diag(join "\n", @wrong);
+	. 'attachments: ' . slurp("$work/attached.txt")) or diag(join "\n", @wrong);
 cmp_ok($effective, '>', 0, 'some were suspended');
 recover('t');
 ok(wait_undone(), 'nothing is left to undo');

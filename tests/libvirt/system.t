@@ -5,16 +5,14 @@
 # the socket for reading, and those who may use none.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
 use SystemLibvirt;
+use Tree;
 
-my $tests = dirname(realpath($0));
-my $tree = realpath("$tests/../..");
-my $build = realpath($ENV{O} // "$tree/build");
 my $read_only = 'qemu+unix:///system?socket=/run/libvirt/libvirt-sock-ro';
 
 my $why = SystemLibvirt::missing();
@@ -71,8 +69,8 @@ sub test_refusals {
 		$libvirt->sonde('attach', 's', '-o', "$work/out/nobody"));
 }
 
-ok($libvirt->wait_ready, "qemu:///system serves") or BAIL_OUT(Libvirt::slurp("$work/libvirtd.txt"));
-system("$tree/tests/testbed/build-initrd", "$work/initrd", "$tests/ticks=/etc/rc") == 0 or die "build-initrd: $?";
+ok($libvirt->wait_ready, "qemu:///system serves") or BAIL_OUT(slurp("$work/libvirtd.txt"));
+system("$tree/tests/testbed/build-initrd", "$work/initrd", "$FindBin::RealBin/ticks=/etc/rc") == 0 or die "build-initrd: $?";
 $libvirt->domain('s', kernel => "$build/kernels/6.1/vmlinuz", initrd => "$work/initrd", cpus => 1, machine => 'q35', memory => 'shared', cmdline => '');
 ok($libvirt->wait_serial('s', qr/tick/, 240), 'the guest boots') or BAIL_OUT($libvirt->serial('s'));
 test_names();
