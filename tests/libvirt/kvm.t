@@ -6,16 +6,13 @@
 # sonde. PARTS='oracle.t kvm-traps': some of them.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use Libvirt;
+use Tree;
 
-my $tests = dirname(realpath($0));
-my $tree = realpath("$tests/../..");
-my $build = realpath($ENV{O} // "$tree/build");
 my @parts = split ' ', $ENV{PARTS} // 'oracle.t kvm-traps';
 
 my $why = Libvirt::missing();
@@ -23,7 +20,7 @@ plan skip_all => $why if $why;
 my $settings = join ' ', 'DOMAIN_TYPE=kvm', "O=$build",
 	map { "$_=$ENV{$_}" } grep { exists $ENV{$_} } qw(ITERATIONS_SCALE KVM_KILLS LONG SEED);
 my $inside = join '; ', 'chmod 666 /dev/kvm', 'failed=0',
-	map({ "$settings perl $tests/$_ || failed=1" } @parts), 'exit $failed';
+	map({ "$settings perl $FindBin::RealBin/$_ || failed=1" } @parts), 'exit $failed';
 open my $tap, '-|', "$tree/tests/testbed/kvm-host", '--mem', 2048, '--cpus', 1, '--share', $build, '--timeout', 2400,
 	'--', 'sh', '-c', $inside or die "kvm-host: $!";
 my %passed;

@@ -6,12 +6,11 @@
 # KILLS (4): how often the tracer is killed; SEED: of the moments.
 use strict;
 use warnings;
-use Cwd qw(realpath);
-use File::Basename qw(dirname);
+use FindBin;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-use lib dirname(realpath($0));
+use lib $FindBin::RealBin;
 use AttachTest;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
