@@ -9,7 +9,7 @@ use warnings;
 use Exporter qw(import);
 use File::Basename qw(dirname);
 use Test::More;
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 
 use lib map { dirname(__FILE__) . "/../$_" } qw(guest lib);
 use Files;
