@@ -224,13 +224,46 @@ sub start_some {
 	return ($pid, $after);
 }
 
+# What the journal tells of the guest's text: [gpa, bytes at first], of each place. What maps our memory was 0.
+sub noted_text {
+	my %first;
+	for my $journal (map { slurp("$work/run/sonde/$_") } journals()) {
+		$first{$1} //= pack 'H*', $2 while $journal =~ /^write ([0-9a-f]+) ((?!0{16} )[0-9a-f]+) /mg;
+	}
+	return map { [hex $_, $first{$_}] } keys %first;
+}
+
+# The memory that QEMU shares, to read it without stopping anything.
+sub open_memory {
+	my ($name) = @_;
+	my ($file) = grep { (readlink // '') =~ /memfd/ } glob '/proc/' . $libvirt->qemu($name) . '/fd/*';
+	open my $memory, '<:raw', $file // die "$name shares no memory" or die "$file: $!";
+	return $memory;
+}
+
+sub is_restored {
+	my ($memory, @places) = @_;
+	for my $place (@places) {
+		my ($gpa, $bytes) = @$place;
+		sysseek $memory, $gpa, 0;
+		sysread $memory, my $now, length $bytes;
+		return 0 if $now ne $bytes;
+	}
+	return 1;
+}
+
 # SIGKILL one that was started $after seconds ago as 'killed'. Returns what is counted: whether the domain was harmed,
-# whether there were patches, and whether a task was preempted in our memory; and the seconds until all was undone.
+# whether there were patches, and whether a task was preempted in our memory; and the seconds until the text was as
+# before, and until all was undone.
 sub kill_tracer {
 	my ($name, $what, $pid, $after) = @_;
+	my $memory = open_memory($name);
 	my %seen = (late => kill(KILL => $pid) ? 0 : 1);
 	waitpid $pid, 0;
 	my $at = time;
+	my @places = noted_text();
+	wait_until(60, sub { is_restored($memory, @places) }, 0.01);
+	$seen{restored} = time - $at;
 	wait_undone();
 	$seen{took} = time - $at;
 	$seen{patched} = log_of('killed') =~ /put back [1-9]\d* places/ ? 1 : 0;

@@ -31,20 +31,28 @@ sub measure {
 # How many times what it says on stderr shows that there was something to undo.
 sub had_patches { return log_of($_[0]) =~ /put back [1-9]\d* places/ ? 1 : 0 }
 
+# On a busy machine the guest, which has to give the device back, and the watchdog wait for their turn.
+sub check_times {
+	my ($count, $what, $most, @s) = @_;
+	@s = sort { $a <=> $b } @s, @s ? () : 0;
+	cmp_ok($s[-1], '<', $most, sprintf '%d times SIGKILL of the tracer: %s after %.2f s (median), %.2f s (longest)',
+		$count, $what, $s[@s / 2], $s[-1]);
+}
+
 sub test_tracer {
 	my $count = $ENV{KILLS} // 6;
 	my %total = map { $_ => 0 } qw(harmed late patched);
-	my @took; # s, until all is undone: text, mapping, device
+	my (@restored, @took); # s, until the text is as before; until all is undone, the mapping and the device too
 	for my $i (1 .. $count) {
 		my %seen = kill_tracer('t', "kill $i", start_some('t', 'killed', $whole));
 		$total{$_} += $seen{$_} for keys %total;
+		push @restored, $seen{restored} if $seen{patched};
 		push @took, $seen{took};
 	}
 	is($total{harmed}, 0, "$count times SIGKILL of the tracer (seed $seed), $total{patched} of them with patches in "
 		. "the guest: $total{harmed} domains not as they were");
-	@took = sort { $a <=> $b } @took;
-	cmp_ok($took[-1], '<', 3, sprintf '%d times SIGKILL of the tracer: all undone after %.2f s (median), %.2f s (longest)',
-		$count, $took[@took / 2], $took[-1]);
+	check_times($count, 'the text is as before', 3, @restored);
+	check_times($count, 'all is undone', 10, @took);
 	is($total{late}, 0, "$count times SIGKILL of the tracer: $total{late} came too late");
 }
 
