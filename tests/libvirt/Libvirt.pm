@@ -109,9 +109,8 @@ sub sonde {
 
 # --- domains
 
-# Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent: defined, and not started unless
-# it is 'started'; tb_cache: MiB of
-# translated code that QEMU keeps; arguments: more of them for QEMU;
+# Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent: defined, and not
+# started; tb_cache: MiB of translated code that QEMU keeps; arguments: more of them for QEMU;
 # line: the guest has a second serial line, ttyS1, for tell(); disk: an empty qcow2 image (SATA, on q35);
 # slots: for that many vCPUs; mib: RAM; max_mib: with what can be plugged in; cells: <numa>'s contents; devices:
 # more of them; ports: PCIe root ports; arch and model: other ones than x86_64 and qemu64.
@@ -161,7 +160,6 @@ sub domain {
 XML
 	close $xml;
 	$self->virsh($option{persistent} ? 'define' : 'create', "$work/$name.xml");
-	$self->virsh('start', $name) if ($option{persistent} // '') eq 'started';
 	$self->{domains}{$name} = 1;
 }
 

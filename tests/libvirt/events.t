@@ -116,7 +116,7 @@ print $rc "head -c 1 /dev/random >/tmp/random\n(read -r line </dev/ttyS1; powero
 	"n=0\nwhile true; do n=\$((n + 1)); cat /proc/self/maps >/tmp/x; echo \"tick \$n\" >/dev/ttyS0; usleep 200000; done\n";
 close $rc;
 build_initrd("$work/initrd", "$work/rc=/etc/rc");
-start_ticking('t', line => 1, disk => 1, persistent => 'started');
+start_ticking('t', line => 1, disk => 1, persistent => 1);
 check_seen('t', 'quiet', 4);
 test_moved();
 test_beside();
