@@ -228,9 +228,9 @@ sub start_some {
 sub noted_text {
 	my %first;
 	for my $journal (map { slurp("$work/run/sonde/$_") } journals()) {
-		$first{$1} //= pack 'H*', $2 while $journal =~ /^write ([0-9a-f]+) ((?!0{16} )[0-9a-f]+) /mg;
+		$first{$1} //= $2 while $journal =~ /^write ([0-9a-f]+) ([0-9a-f]+) /mg;
 	}
-	return map { [hex $_, $first{$_}] } keys %first;
+	return map { [hex $_, pack 'H*', $first{$_}] } grep { $first{$_} !~ /^0{16}$/ } keys %first;
 }
 
 # The memory that QEMU shares, to read it without stopping anything.

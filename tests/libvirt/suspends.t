@@ -84,7 +84,7 @@ for my $i (1 .. $count) {
 unlink $go;
 waitpid $cycles, 0;
 is(scalar(@wrong), 0, "$count times suspended (seed $seed), $effective of them while sonde did not hold the domain; "
-	. 'attachments: ' . slurp("$work/attached.txt")) or diag(join "\n", @wrong);
+	. 'attachments: ' . slurp("$work/attached.txt")) or diag(join "\n", @wrong, map { "$_: " . log_of($_) } qw(cycle cycle-recover));
 cmp_ok($effective, '>', 0, 'some were suspended');
 recover('t');
 ok(wait_undone(), 'nothing is left to undo');
