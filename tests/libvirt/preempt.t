@@ -6,7 +6,7 @@
 # there when it goes on.
 #
 #   KILLS (3)     of each kernel's tracer
-#   KERNELS       6.12 6.1
+#   PREEMPT_KERNELS  6.12
 #   SEED          of the moments
 use strict;
 use warnings;
@@ -82,5 +82,5 @@ RC
 close $rc;
 build_initrd("$work/initrd", "$work/rc=/etc/rc");
 srand $seed;
-test_kernel($_) for split ' ', $ENV{KERNELS} // '6.12 6.1';
+test_kernel($_) for split ' ', $ENV{PREEMPT_KERNELS} // '6.12';
 done_testing();

@@ -3,7 +3,7 @@
 #
 # sonde attach --mode trap: breakpoints of QEMU's gdbstub instead of memory of ours. What is traced, that
 # a sample says so, and that a domain lives on without breakpoints whatever happens to the tracer.
-# KILLS (4): how often the tracer is killed; SEED: of the moments.
+# KILLS (2): how often the tracer is killed; SEED: of the moments.
 use strict;
 use warnings;
 use FindBin;
@@ -171,12 +171,12 @@ test_plain('t');
 test_call_sites();
 test_sample();
 test_gdbstub_memory();
-test_kills('t', $ENV{KILLS} // 4);
+test_kills('t', $ENV{KILLS} // 2);
 test_daemon();
 test_recover();
 test_suspended();
 test_destroyed();
 start_ticking('t4', cpus => 4);
 test_plain('t4');
-test_kills('t4', $ENV{KILLS} // 2);
+test_kills('t4', $ENV{KILLS} // 1);
 done_testing();
