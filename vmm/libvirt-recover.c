@@ -235,17 +235,31 @@ static bool is_paused_since(struct recovery *r)
 	       pause == LIBVIRT_PAUSE_OTHERS;
 }
 
+/*
+ * By the tracer: it noted so, or nobody told libvirt of it. It may have died between the two: when
+ * an administrator lets a domain go on that was found paused, opening the gdbstub stops it again.
+ */
+static bool was_stopped(struct recovery *r)
+{
+	enum libvirt_pause pause;
+
+	return r->contents.stopped ||
+	       (!libvirt_domain_pause(&r->domain, &pause, NULL) && pause == LIBVIRT_PAUSE_MONITOR);
+}
+
 static int undo(struct recovery *r, struct error *err)
 {
 	int rc = libvirt_journal_read(&r->journal, &r->contents, err), resumed;
+	bool stopped;
 
 	if (rc)
 		return rc;
+	stopped = was_stopped(r);
 	note_stop(r);
 	rc = hold(r, err);
 	if (rc)
 		return rc;
-	r->out->resumed = r->contents.stopped && !is_paused_since(r);
+	r->out->resumed = stopped && !is_paused_since(r);
 	if (r->out->resumed)
 		libvirt_guest_adopt_stop(r->backend);
 	r->out->had_breaks = r->contents.breaks;

@@ -130,6 +130,19 @@ sub test_watchdog {
 		. "in the guest, sonde recover failed $failed times: $harmed domains not as they were");
 }
 
+# The journal does not tell of a stop that came after an administrator's resume; libvirt's reason does.
+sub test_unnoted_stop {
+	my ($pid, $watchdog) = start_watched('unnoted');
+	ok($watchdog && wait_tracing(), 'stopped, and not noted: traced') or return;
+	sleep 0.5;
+	kill KILL => $watchdog, $pid;
+	waitpid $pid, 0;
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'stop');
+	my ($status, $text) = recover('t');
+	is($status, 0, "stopped, and not noted: recover: $text");
+	is_as_before('t', 'stopped, and not noted');
+}
+
 # The tracer does not need it as long as nothing happens.
 sub test_watchdog_only {
 	my ($pid, $watchdog) = start_watched('unwatched');
@@ -148,6 +161,7 @@ measure();
 test_tracer();
 test_recover();
 test_recover_paused();
+test_unnoted_stop();
 test_watchdog_only();
 test_watchdog();
 test_daemon();
