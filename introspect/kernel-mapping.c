@@ -5,8 +5,6 @@
 #include "introspect/page-walk.h"
 #include "introspect/vcpu-mode.h"
 
-/* Set in the CR3 of a process in user mode (PTI_PGTABLE_SWITCH_BIT, arch/x86/entry/calling.h). */
-#define CR3_USER (1ull << 12)
 /* __START_KERNEL_map and the greatest KERNEL_IMAGE_SIZE (Documentation/arch/x86/x86_64/mm.rst). */
 #define IMAGES_START 0xffffffff80000000ull
 #define IMAGES_SIZE (1ull << 30)
@@ -42,7 +40,7 @@ int kernel_mapping_find(struct guest *guest, const struct guest_sregs *sregs,
 	*out = (struct kernel_mapping){0};
 	if (vcpu_in_long_mode(sregs)) {
 		*out = look_through(guest, sregs->cr3, levels);
-		other = look_through(guest, sregs->cr3 & ~CR3_USER, levels);
+		other = look_through(guest, vcpu_kernel_cr3(sregs->cr3), levels);
 		/* Tables for user mode map a part of the kernel, or none. */
 		if (other.size > out->size)
 			*out = other;

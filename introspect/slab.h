@@ -62,8 +62,8 @@ struct slab_page_facts {
 	uint32_t compound_head, slab_cache; /* offsets in struct page; the latter in a head */
 	/* a head is slab memory if (32 bits at the offset & mask) == value */
 	uint32_t slab_offset, slab_mask, slab_value;
-	uint32_t flags;   /* offset */
-	uint8_t head_bit; /* of the flags: a head of a compound page */
+	uint32_t flags;        /* offset */
+	uint8_t head_bit;      /* of the flags: a head of a compound page */
 	uint32_t order_offset; /* from a head struct page; the low byte is the order */
 };
 

@@ -34,6 +34,16 @@ static inline unsigned int vcpu_paging_levels(const struct guest_sregs *sregs)
 }
 
 /*
+ * The CR3 with which a process's kernel code runs, from that of its user mode, whose tables lack
+ * the kernel under page table isolation: two bits tell them apart, the second with PCIDs only
+ * (Linux, arch/x86/entry/calling.h, PTI_USER_PGTABLE_BIT and X86_CR3_PTI_PCID_USER_BIT).
+ */
+static inline uint64_t vcpu_kernel_cr3(uint64_t cr3)
+{
+	return cr3 & ~(UINT64_C(1) << 12 | UINT64_C(1) << 11);
+}
+
+/*
  * In user mode, idle, or not started: no code of the kernel is under way on it, of what interrupts
  * and NMIs began neither.
  */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The thread that empties the rings. */
 #include <errno.h>
-#include <time.h>
 #include "patcher/exitless-internal.h"
 #include "patcher/trap-record.h"
 
@@ -16,14 +15,6 @@ enum {
 /* A vCPU may be off its CPU in the middle of a record for as long as the host pleases; but what is
  * not written after so long was never meant to be. */
 static const uint64_t stall_ns = 30000000000;
-
-uint64_t exitless_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns)
 {
@@ -72,7 +63,7 @@ static int hand_on(void *arg, unsigned int ring, const struct ring_record *recor
 /* The time a vCPU had to finish a record: not that in which somebody held the guest. */
 static uint64_t running_ns(struct exitless *x)
 {
-	uint64_t now = exitless_now_ns();
+	uint64_t now = clock_monotonic_ns();
 
 	if (!x->guest->ops->is_stopped(x->guest))
 		x->run_ns += now - x->last_ns;
@@ -132,7 +123,7 @@ enum doze { DOZE_OVER, DOZE_RUNG, DOZE_QUIT };
 /* Sleep until rung, at most `ms`; 0: for ever. */
 static enum doze doze(struct exitless *x, unsigned int ms)
 {
-	struct timespec until = exitless_deadline(exitless_now_ns(), (uint64_t)ms * NS_PER_MS);
+	struct timespec until = exitless_deadline(clock_monotonic_ns(), (uint64_t)ms * NS_PER_MS);
 	enum doze result;
 	int ret = 0;
 
@@ -206,11 +197,11 @@ static void drain_and_leave(struct exitless *x)
 static void *drain(void *arg)
 {
 	struct exitless *x = arg;
-	uint64_t busy_until = exitless_now_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
+	uint64_t busy_until = clock_monotonic_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
 	enum doze result = DOZE_OVER;
 
 	while (result != DOZE_QUIT && !is_leaving(x)) {
-		uint64_t records = make_pass(x, x->margin, stall_ns), now = exitless_now_ns();
+		uint64_t records = make_pass(x, x->margin, stall_ns), now = clock_monotonic_ns();
 
 		if (records)
 			busy_until = now + (uint64_t)IDLE_MS * NS_PER_MS;
@@ -219,7 +210,7 @@ static void *drain(void *arg)
 			continue;
 		}
 		result = sleep_until_rung(x);
-		busy_until = exitless_now_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
+		busy_until = clock_monotonic_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
 	}
 	if (result != DOZE_QUIT)
 		drain_and_leave(x);
@@ -230,7 +221,7 @@ int exitless_start(struct exitless *x, struct error *err)
 {
 	int code;
 
-	x->last_ns = exitless_now_ns();
+	x->last_ns = clock_monotonic_ns();
 	x->running = true;
 	code = pthread_create(&x->thread, NULL, drain, x);
 	if (!code)

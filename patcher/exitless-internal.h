@@ -3,6 +3,7 @@
 #define SONDE_PATCHER_EXITLESS_INTERNAL_H
 
 #include <time.h>
+#include "formats/clock.h"
 #include "introspect/task-stacks.h"
 #include "patcher/exitless.h"
 
@@ -60,8 +61,7 @@ static inline struct ring *trap_ring(struct exitless *x, unsigned int vcpu)
 	return &x->rings[x->nr_vcpus + vcpu];
 }
 
-/* Host time, monotonic; and a point of it, `ns` after `now_ns`, to wait until. */
-uint64_t exitless_now_ns(void);
+/* A point of the host's monotonic time, `ns` after `now_ns`, to wait until. */
 struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns);
 
 /* Wake the thread. */

@@ -105,7 +105,7 @@ void exitless_leave(struct exitless *x)
 
 bool exitless_has_left(struct exitless *x, unsigned int ms)
 {
-	struct timespec until = exitless_deadline(exitless_now_ns(), (uint64_t)ms * 1000000);
+	struct timespec until = exitless_deadline(clock_monotonic_ns(), (uint64_t)ms * 1000000);
 	bool left;
 	int ret = 0;
 

@@ -11,7 +11,7 @@ static const uint64_t wait_max_ns = 5000000000;
 static enum ring_room wait_for_room(struct exitless *x, struct exitless_vcpu *vcpu,
 				    const struct ring *ring)
 {
-	uint64_t start = exitless_now_ns();
+	uint64_t start = clock_monotonic_ns();
 	struct timespec deadline = exitless_deadline(start, wait_max_ns);
 	enum ring_room room;
 	int ret = 0;
@@ -29,7 +29,7 @@ static enum ring_room wait_for_room(struct exitless *x, struct exitless_vcpu *vc
 	}
 	x->waiting--;
 	pthread_mutex_unlock(&x->lock);
-	atomic_fetch_add(&vcpu->blocked_ns, exitless_now_ns() - start);
+	atomic_fetch_add(&vcpu->blocked_ns, clock_monotonic_ns() - start);
 	return room;
 }
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
+#include "formats/clock.h"
 #include "introspect/kernel-identify.h"
 #include "vmm/libvirt-registers.h"
 
@@ -46,13 +46,12 @@ static int ask(struct question *q, struct guest *guest, const struct guest_sregs
 static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, struct guest *guest,
 			  struct error *err)
 {
-	const struct timespec moment = {.tv_nsec = TRY_MS * 1000000};
 	struct guest_sregs vcpus[LIBVIRT_MAX_VCPUS];
 	int rc = -EAGAIN;
 
 	for (int i = 0; i < TRIES && may_change(rc); i++) {
 		if (i)
-			nanosleep(&moment, NULL);
+			clock_wait_ms(TRY_MS);
 		q->why.code = 0;
 		rc = libvirt_read_registers(domain, vcpus, guest->nr_vcpus, err);
 		if (rc)

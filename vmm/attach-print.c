@@ -150,8 +150,8 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
 	rc = attach_hold(a, err);
 	if (!rc)
-		rc = attach_release(a, trace_session_plan(session, a->options->traces.specs, &plan, err),
-				    err);
+		rc = attach_release(
+			a, trace_session_plan(session, a->options->traces.specs, &plan, err), err);
 	if (!rc) {
 		print_places(kernel, plan, a->options->trap, to);
 		print_refused(plan, to);

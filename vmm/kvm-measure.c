@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+#include "formats/clock.h"
 
 enum {
 	CODE_GPA = 0x1000,
@@ -91,14 +91,6 @@ static bool set_state(const struct counter *counter, uint32_t loops)
 	       ioctl(counter->vcpu_fd, KVM_SET_REGS, &regs) == 0;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * KVM_NANOSECONDS + (uint64_t)now.tv_nsec;
-}
-
 /* Nanoseconds that so many rounds take, 0 if the vCPU does not get to its HLT. */
 static uint64_t time_loops(const struct counter *counter, uint32_t loops)
 {
@@ -106,14 +98,16 @@ static uint64_t time_loops(const struct counter *counter, uint32_t loops)
 
 	if (!set_state(counter, loops))
 		return 0;
-	start = now_ns();
+	start = clock_monotonic_ns();
 	for (int i = 0; i < MAX_ENTRIES; i++) {
 		int rc = ioctl(counter->vcpu_fd, KVM_RUN, 0);
 
 		if (rc < 0 && errno != EINTR)
 			return 0;
 		if (rc == 0)
-			return counter->run->exit_reason == KVM_EXIT_HLT ? now_ns() - start + 1 : 0;
+			return counter->run->exit_reason == KVM_EXIT_HLT
+				       ? clock_monotonic_ns() - start + 1
+				       : 0;
 	}
 	return 0;
 }

@@ -66,9 +66,6 @@ static int note(struct libvirt_guest *g, struct libvirt_break *b, struct error *
 
 /* --- page tables ----------------------------------------------------------------------------- */
 
-/* Isolated page tables come in pairs: the user's top table lies behind the kernel's, and has other
- * PCIDs (arch/x86/entry/calling.h, PTI_USER_PGTABLE_BIT and X86_CR3_PTI_PCID_USER_BIT). */
-#define PTI_USER_CR3_BITS (UINT64_C(1) << 12 | UINT64_C(1) << 11)
 enum { USER_CS = 0x33 }; /* of 64-bit code (arch/x86/include/asm/segment.h) */
 
 static bool shows(struct libvirt_guest *g, unsigned int vcpu, uint64_t cr3,
@@ -106,7 +103,7 @@ static bool may_lend(struct libvirt_guest *g, unsigned int vcpu, const struct li
 	const struct rsp_registers *r = &g->registers[vcpu];
 
 	*loan = (struct journal_loan){
-		.vcpu = vcpu, .cr3 = r->sregs.cr3, .lent = r->sregs.cr3 & ~PTI_USER_CR3_BITS};
+		.vcpu = vcpu, .cr3 = r->sregs.cr3, .lent = vcpu_kernel_cr3(r->sregs.cr3)};
 	return (r->cs == USER_CS || !(loan->cr3 >> 32)) && loan->lent != loan->cr3 &&
 	       shows(g, vcpu, loan->lent, b);
 }

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
+#include "formats/clock.h"
 
 enum { LOOK_MS = 1000 };
 
@@ -175,10 +175,9 @@ const char *libvirt_events_why(const struct libvirt_events *e)
 const char *libvirt_events_wait(const struct libvirt_events *e, unsigned int ms)
 {
 	enum { STEP_MS = 10 };
-	const struct timespec step = {.tv_nsec = STEP_MS * 1000000};
 
 	for (unsigned int i = 0; i < ms && !atomic_load(&e->why); i += STEP_MS)
-		nanosleep(&step, NULL);
+		clock_wait_ms(STEP_MS);
 	return atomic_load(&e->why);
 }
 

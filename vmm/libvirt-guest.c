@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "formats/clock.h"
 #include "vmm/libvirt-guest-internal.h"
 #include "vmm/libvirt-shmem.h"
 
@@ -104,13 +104,10 @@ static int get_tsc_clock(struct guest *guest, unsigned int vcpu, struct tsc_cloc
 /* Traps are stamped by us: nobody has seen the guest's counter then. */
 static uint64_t clock_ns(struct guest *guest)
 {
-	struct timespec now;
 	struct tsc_clock rate;
 
-	if (libvirt_from_guest(guest)->traps.enabled) {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	}
+	if (libvirt_from_guest(guest)->traps.enabled)
+		return clock_monotonic_ns();
 	if (get_tsc_clock(guest, 0, &rate, NULL))
 		return 0;
 	return tsc_clock_ns(&rate, tsc(guest));

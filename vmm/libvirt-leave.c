@@ -2,7 +2,7 @@
 #include "vmm/libvirt-leave.h"
 
 #include <errno.h>
-#include <time.h>
+#include "formats/clock.h"
 #include "introspect/page-walk.h"
 #include "introspect/vcpu-mode.h"
 #include "vmm/libvirt-shmem.h"
@@ -23,24 +23,10 @@ enum {
 
 static uint64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static void wait_ms(unsigned int ms)
-{
-	const struct timespec moment = {.tv_nsec = (long)ms * 1000000};
-
-	nanosleep(&moment, NULL);
+	return clock_monotonic_ns() / 1000000;
 }
 
 /* --- which guest ----------------------------------------------------------------------------- */
-
-/* Set in the CR3 of a process in user mode, whose tables lack the kernel (KPTI;
- * PTI_PGTABLE_SWITCH_BIT, arch/x86/entry/calling.h). */
-#define CR3_USER (1ull << 12)
 
 static bool maps_first_task(struct libvirt_leave *l, uint64_t root, uint64_t gpa)
 {
@@ -63,7 +49,7 @@ static bool kernel_runs(struct libvirt_leave *l)
 		if (!l->guest->ops->get_sregs(l->guest, i, &sregs, NULL) &&
 		    vcpu_in_long_mode(&sregs) && vcpu_paging_levels(&sregs) == l->tasks->levels &&
 		    (maps_first_task(l, sregs.cr3, own.gpa) ||
-		     maps_first_task(l, sregs.cr3 & ~CR3_USER, own.gpa)))
+		     maps_first_task(l, vcpu_kernel_cr3(sregs.cr3), own.gpa)))
 			return true;
 	return false;
 }
@@ -158,7 +144,7 @@ static void wait_until_promising(struct libvirt_leave *l, uint64_t began, uint64
 				 unsigned int *step)
 {
 	do {
-		wait_ms(*step);
+		clock_wait_ms(*step);
 		*step = *step * 2 < LAST_WAIT_MS ? *step * 2 : LAST_WAIT_MS;
 	} while (!is_promising(l, now_ms() - began > HURRY_MS) && now_ms() < end);
 }
@@ -187,7 +173,7 @@ static int see_whether_gone(struct libvirt_leave *l, bool *gone, bool *held, str
 		return 0;
 	rc = let_run(l, held, err);
 	if (!rc) {
-		wait_ms(LAST_WAIT_MS);
+		clock_wait_ms(LAST_WAIT_MS);
 		rc = hold(l, held, err);
 	}
 	*gone = !rc && !kernel_runs(l);

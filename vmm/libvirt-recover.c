@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
+#include "formats/clock.h"
 #include "vmm/libvirt-guest.h"
 #include "vmm/libvirt-leave.h"
 #include "vmm/libvirt-shmem.h"
@@ -20,13 +20,6 @@ struct recovery {
 	bool held;      /* stopped by us, or kept so */
 	struct libvirt_recovery *out;
 };
-
-static void wait_ms(unsigned int ms)
-{
-	const struct timespec moment = {.tv_nsec = (long)ms * 1000000};
-
-	nanosleep(&moment, NULL);
-}
 
 /* --- places ---------------------------------------------------------------------------------- */
 
@@ -191,7 +184,6 @@ static int undo_stopped(struct recovery *r, struct error *err)
 
 	if (!rc && r->contents.breaks)
 		rc = libvirt_guest_forget_breaks(r->backend, err);
-
 	if (!rc)
 		rc = put_back(r, false, err);
 	if (!rc && mapped)
@@ -276,7 +268,7 @@ static int open_patiently(struct recovery *r, const char *uri, const char *id, u
 	int rc = libvirt_domain_open(uri, id, &r->domain, err);
 
 	for (unsigned int i = 0; i < ms && (rc == -ENOTCONN || rc == -EIO); i += STEP_MS) {
-		wait_ms(STEP_MS);
+		clock_wait_ms(STEP_MS);
 		rc = libvirt_domain_open(uri, id, &r->domain, err);
 	}
 	return rc;

@@ -27,9 +27,9 @@ struct libvirt_ram {
 /*
  * The RAM of a PC in `info mtree` (QEMU, softmmu/memory.c, mtree_print_mr; hw/i386/pc.c names it):
  * below and above 4 GiB, and what is plugged in (DIMMs), without what lies under video memory and
- * firmware. In the order of addresses, at most LIBVIRT_MAX_RAM. Not in `info mtree -f`, whose every use in QEMU 7.2 keeps
- * the devices of the moment from ever being unplugged. Returns their number; -EPROTO if there are
- * none, overlapping or absurd ones.
+ * firmware. In the order of addresses, at most LIBVIRT_MAX_RAM. Not in `info mtree -f`, whose every
+ * use in QEMU 7.2 keeps the devices of the moment from ever being unplugged. Returns their number;
+ * -EPROTO if there are none, overlapping or absurd ones.
  */
 enum { LIBVIRT_MAX_RAM = 8 };
 int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBVIRT_MAX_RAM],

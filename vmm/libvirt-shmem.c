@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+#include "formats/clock.h"
 #include "vmm/libvirt-reply.h"
 #include "vmm/libvirt-slot.h"
 
@@ -30,13 +30,6 @@ enum {
 	UNPLUG_TRIES = 1200, /* a minute: a guest that was reset has to boot first */
 	DETACH_EVERY = 20,
 };
-
-static void wait_a_moment(void)
-{
-	const struct timespec moment = {.tv_nsec = POLL_MS * 1000000};
-
-	nanosleep(&moment, NULL);
-}
 
 static int make_alias(char alias[static ALIAS_SIZE], struct error *err)
 {
@@ -188,7 +181,7 @@ static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct err
 		*gpa = range.gpa;
 		if (rc != -EAGAIN)
 			return rc;
-		wait_a_moment();
+		clock_wait_ms(POLL_MS);
 	}
 	return error_set(
 		err, ETIMEDOUT,
@@ -289,7 +282,7 @@ int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 		if (i % DETACH_EVERY == 0)
 			libvirt_qmp(domain, "device_del", json_pack("{s:s}", "id", alias), -1, NULL,
 				    NULL);
-		wait_a_moment();
+		clock_wait_ms(POLL_MS);
 	}
 	return error_set(err, ETIMEDOUT, "the guest does not let the hot-plugged device go yet");
 }

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
+#include "formats/clock.h"
 #include "vmm/libvirt-guest-internal.h"
 
 enum {
@@ -20,14 +20,6 @@ enum {
 	PARKED_MS = 100, /* does it run again? */
 	PACE_HITS = 8,   /* each of which makes two events that libvirt has to digest */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* --- hits ------------------------------------------------------------------------------------ */
 
@@ -45,7 +37,7 @@ static int handle_vcpu(struct libvirt_guest *g, unsigned int vcpu, struct error 
 {
 	struct libvirt_traps *t = &g->traps;
 	struct guest_trap trap = {
-		.vcpu = vcpu, .time_ns = now_ns(), .regs = g->registers[vcpu].regs};
+		.vcpu = vcpu, .time_ns = clock_monotonic_ns(), .regs = g->registers[vcpu].regs};
 	const struct guest_regs before = trap.regs;
 
 	t->counts.hits++;
@@ -89,7 +81,7 @@ static void keep_pace(struct libvirt_guest *g)
 /* The guest has stopped by itself, or its administrator has stopped it: then it stays so. */
 static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 {
-	uint64_t begin = now_ns();
+	uint64_t begin = clock_monotonic_ns();
 	struct error err;
 	int rc = 0, resumed;
 
@@ -110,7 +102,7 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 	resumed = libvirt_guest_end_stop(g, rc ? NULL : &err);
 	atomic_store(&g->stops, 0);
 	g->let_go = false;
-	g->traps.counts.held_ns += now_ns() - begin;
+	g->traps.counts.held_ns += clock_monotonic_ns() - begin;
 	if ((rc || resumed) && !g->traps.failure.code)
 		g->traps.failure = err;
 }
@@ -118,7 +110,7 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 void libvirt_traps_note_parked(struct libvirt_guest *g)
 {
 	if (!g->traps.parked)
-		g->traps.parked_ns = now_ns();
+		g->traps.parked_ns = clock_monotonic_ns();
 	g->traps.parked = true;
 }
 
@@ -126,7 +118,7 @@ void libvirt_traps_note_parked(struct libvirt_guest *g)
 static int put_in_again(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
-	struct guest_trap gap = {.gap_ns = now_ns() - t->parked_ns};
+	struct guest_trap gap = {.gap_ns = clock_monotonic_ns() - t->parked_ns};
 	int rc = libvirt_breaks_unpark(g, err);
 
 	if (!rc && t->fn)

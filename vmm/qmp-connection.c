@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+#include "formats/clock.h"
 #include "vmm/monitor-socket.h"
 #include "vmm/qmp-framer.h"
 #include "vmm/qmp-text.h"
@@ -28,10 +28,7 @@ struct qmp_connection {
 
 static int64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	return (int64_t)(clock_monotonic_ns() / 1000000);
 }
 
 static int timed_out(const struct qmp_connection *conn, struct error *err)

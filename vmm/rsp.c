@@ -78,10 +78,10 @@ int rsp_send(struct rsp *rsp, const char *packet, struct error *err)
 
 static int hex_digit(int c)
 {
-	static const char digits[] = "0123456789abcdef";
-	const char *at = c > 0 ? memchr(digits, c | 0x20, sizeof(digits) - 1) : NULL;
-
-	return at ? (int)(at - digits) : -1;
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* From behind the '$' to the checksum. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
+#include "formats/clock.h"
 #include "introspect/vcpu-mode.h"
 
 enum {
@@ -156,11 +156,10 @@ static uint64_t tsc(struct guest *guest)
 {
 	_Atomic uint64_t *last = &fake_of(guest)->last_tsc;
 	uint64_t before = atomic_load(last), next;
-	struct timespec now;
+	uint64_t now = clock_monotonic_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	do {
-		next = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+		next = now;
 		if (next <= before)
 			next = before + 1;
 	} while (!atomic_compare_exchange_weak(last, &before, next));

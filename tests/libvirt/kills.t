@@ -78,12 +78,19 @@ sub start_watched {
 	return ($pid, wait_until(30, sub { (children_of($pid))[0] }, 0.02));
 }
 
-sub test_recover {
-	my ($pid, $watchdog) = start_watched('orphan');
-	ok($watchdog && wait_tracing(), 'attach has a watchdog, and traces') or return;
+# Kill tracer and watchdog: what they did to the guest is left there.
+sub leave_alone {
+	my ($name) = @_;
+	my ($pid, $watchdog) = start_watched($name);
+	ok($watchdog && wait_tracing(), "$name: attach has a watchdog, and traces") or return 0;
 	sleep 0.5;
 	kill KILL => $watchdog, $pid;
 	waitpid $pid, 0;
+	return 1;
+}
+
+sub test_recover {
+	leave_alone('orphan') or return;
 	is(scalar(journals()), 1, 'tracer and watchdog killed: the journal is left');
 	isnt(text_of('t'), text_before('t'), 'tracer and watchdog killed: the patches are left');
 	my ($status, $text) = attach('t', '--duration', 1);
@@ -95,11 +102,7 @@ sub test_recover {
 
 # The administrator pauses what nobody watches any more: it stays so, with its own text.
 sub test_recover_paused {
-	my ($pid, $watchdog) = start_watched('orphan');
-	ok($watchdog && wait_tracing(), 'attach has a watchdog, and traces') or return;
-	sleep 0.5;
-	kill KILL => $watchdog, $pid;
-	waitpid $pid, 0;
+	leave_alone('orphan') or return;
 	$libvirt->virsh('suspend', 't');
 	my ($status, $text) = recover('t');
 	is($status, 1, "recover of a paused domain: not all can be done: $text");
@@ -132,11 +135,7 @@ sub test_watchdog {
 
 # The journal does not tell of a stop that came after an administrator's resume; libvirt's reason does.
 sub test_unnoted_stop {
-	my ($pid, $watchdog) = start_watched('unnoted');
-	ok($watchdog && wait_tracing(), 'stopped, and not noted: traced') or return;
-	sleep 0.5;
-	kill KILL => $watchdog, $pid;
-	waitpid $pid, 0;
+	leave_alone('unnoted') or return;
 	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'stop');
 	my ($status, $text) = recover('t');
 	is($status, 0, "stopped, and not noted: recover: $text");

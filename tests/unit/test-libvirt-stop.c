@@ -103,33 +103,50 @@ static const struct libvirt_api api = {.monitor_command = command,
 				       .last_code = last_code,
 				       .last_message = last_message};
 
+struct fixture {
+	struct libvirt_domain domain;
+	struct libvirt_guest g;
+};
+
+/* A running domain. */
+static void set_up(struct fixture *f)
+{
+	*f = (struct fixture){.domain = {.api = &api},
+			      .g = {.domain = &f->domain, .stub = {.fd = -1}}};
+	pthread_mutex_init(&f->g.stopper, NULL);
+	libvirt_clock_init(&f->g.clock);
+	memset(&world, 0, sizeof(world));
+	qemu_goes_on();
+}
+
+static void tear_down(struct fixture *f)
+{
+	libvirt_clock_deinit(&f->g.clock);
+	pthread_mutex_destroy(&f->g.stopper);
+}
+
 /*
  * Stop a domain, hold it, let it go, while its administrator does `at_start` (before libvirt is
  * asked, if the domain is paused then), `at_stop` (between our look and our stop) and `held`.
  */
 static bool runs_after(const char *at_start, const char *at_stop, const char *held)
 {
-	struct libvirt_domain domain = {.api = &api};
-	struct libvirt_guest g = {.domain = &domain, .stub = {.fd = -1}};
+	struct fixture f;
 
-	pthread_mutex_init(&g.stopper, NULL);
-	libvirt_clock_init(&g.clock);
-	memset(&world, 0, sizeof(world));
-	qemu_goes_on();
+	set_up(&f);
 	for (const char *at = at_start; *at; at++)
 		do_act(*at);
 	world.acts = at_stop;
-	if (libvirt_guest_stop(&g.guest, NULL))
+	if (libvirt_guest_stop(&f.g.guest, NULL))
 		abort();
 	ok(!world.runs &&
-		   libvirt_guest_is_stopped(&g.guest) == (*at_start || world.reason == BY_USER),
+		   libvirt_guest_is_stopped(&f.g.guest) == (*at_start || world.reason == BY_USER),
 	   "it stands still, and whose pause that is is known");
 	for (; *held; held++)
 		do_act(*held);
-	if (libvirt_guest_resume(&g.guest, NULL))
+	if (libvirt_guest_resume(&f.g.guest, NULL))
 		abort();
-	libvirt_clock_deinit(&g.clock);
-	pthread_mutex_destroy(&g.stopper);
+	tear_down(&f);
 	return world.runs;
 }
 
@@ -158,43 +175,33 @@ static void test_crossing(void)
 /* What a dead tracer has stopped runs again, whatever libvirt calls it. */
 static void test_adopted(void)
 {
-	struct libvirt_domain domain = {.api = &api};
-	struct libvirt_guest g = {.domain = &domain, .stub = {.fd = -1}};
+	struct fixture f;
 
-	pthread_mutex_init(&g.stopper, NULL);
-	libvirt_clock_init(&g.clock);
-	memset(&world, 0, sizeof(world));
-	qemu_goes_on();
+	set_up(&f);
 	qemu_stops(BY_USER);
-	libvirt_guest_stop(&g.guest, NULL);
-	libvirt_guest_adopt_stop(&g);
-	ok(!libvirt_guest_is_stopped(&g.guest), "a stop that is adopted is ours");
-	ok(!libvirt_guest_resume(&g.guest, NULL) && world.runs, "and ends with us");
+	libvirt_guest_stop(&f.g.guest, NULL);
+	libvirt_guest_adopt_stop(&f.g);
+	ok(!libvirt_guest_is_stopped(&f.g.guest), "a stop that is adopted is ours");
+	ok(!libvirt_guest_resume(&f.g.guest, NULL) && world.runs, "and ends with us");
 	do_act(SUSPEND);
-	libvirt_guest_stop(&g.guest, NULL);
-	ok(!libvirt_guest_resume(&g.guest, NULL) && !world.runs, "the next one is not");
-	libvirt_clock_deinit(&g.clock);
-	pthread_mutex_destroy(&g.stopper);
+	libvirt_guest_stop(&f.g.guest, NULL);
+	ok(!libvirt_guest_resume(&f.g.guest, NULL) && !world.runs, "the next one is not");
+	tear_down(&f);
 }
 
 static void test_dead(void)
 {
-	struct libvirt_domain domain = {.api = &api};
-	struct libvirt_guest g = {.domain = &domain, .stub = {.fd = -1}};
+	struct fixture f;
 
-	pthread_mutex_init(&g.stopper, NULL);
-	libvirt_clock_init(&g.clock);
-	memset(&world, 0, sizeof(world));
-	qemu_goes_on();
-	libvirt_guest_stop(&g.guest, NULL);
+	set_up(&f);
+	libvirt_guest_stop(&f.g.guest, NULL);
 	world.dead = true;
-	ok(libvirt_guest_resume(&g.guest, NULL) < 0, "libvirt is gone: told");
+	ok(libvirt_guest_resume(&f.g.guest, NULL) < 0, "libvirt is gone: told");
 	world.dead = false;
-	libvirt_guest_stop(&g.guest, NULL);
-	ok(!libvirt_guest_resume(&g.guest, NULL) && world.runs,
+	libvirt_guest_stop(&f.g.guest, NULL);
+	ok(!libvirt_guest_resume(&f.g.guest, NULL) && world.runs,
 	   "and back: what could not be let go on then is now");
-	libvirt_clock_deinit(&g.clock);
-	pthread_mutex_destroy(&g.stopper);
+	tear_down(&f);
 }
 
 int main(void)
