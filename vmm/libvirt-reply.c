@@ -166,6 +166,17 @@ int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBV
 	return n ? n : error_set(err, EPROTO, "QEMU's memory map has no RAM of a PC");
 }
 
+size_t libvirt_reply_vcpu_memories(const char *text, size_t size)
+{
+	struct lines lines = {text, text + size};
+	const char *line;
+	size_t length, n = 0;
+
+	while (next_line(&lines, &line, &length))
+		n += is_line(line, length, "address-space: cpu-memory-");
+	return n;
+}
+
 /* --- query-pci ------------------------------------------------------------------------------- */
 
 /* Behind bridges too, not deeper than PCI can be. NULL if there is none. */

@@ -35,6 +35,10 @@ enum { LIBVIRT_MAX_RAM = 8 };
 int libvirt_reply_ram(const char *text, size_t size, struct libvirt_ram out[LIBVIRT_MAX_RAM],
 		      struct error *err);
 
+/* Of how many vCPUs `info mtree` tells memories, those unplugged included that QEMU has not
+ * forgotten. */
+size_t libvirt_reply_vcpu_memories(const char *text, size_t size);
+
 /*
  * Where a PCI device's memory BAR is mapped, in the "return" value of query-pci: -ENOENT if there
  * is no such device or BAR, -EAGAIN while the guest has not mapped it.

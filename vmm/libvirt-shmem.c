@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "formats/clock.h"
+#include "vmm/libvirt-devices.h"
 #include "vmm/libvirt-reply.h"
 #include "vmm/libvirt-slot.h"
 
@@ -189,7 +190,7 @@ static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct err
 		"that serves PCI hot-plug");
 }
 
-static int check_absent(struct libvirt_domain *domain, struct error *err)
+static int check_pluggable(struct libvirt_domain *domain, struct error *err)
 {
 	bool present = false;
 	int rc = libvirt_shmem_present(domain, &present, err);
@@ -199,14 +200,14 @@ static int check_absent(struct libvirt_domain *domain, struct error *err)
 			       "the domain has a device of an earlier sonde: run "
 			       "'sonde recover %s' first",
 			       domain->name);
-	return rc;
+	return rc ? rc : libvirt_devices_may_change(domain, err);
 }
 
 int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, bool *tried,
 		       struct error *err)
 {
 	char alias[ALIAS_SIZE];
-	int rc = check_absent(domain, err);
+	int rc = check_pluggable(domain, err);
 
 	if (!rc)
 		rc = make_alias(alias, err);
@@ -226,7 +227,7 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 int libvirt_shmem_describe(struct libvirt_domain *domain, char *text, size_t size,
 			   struct error *err)
 {
-	int rc = check_absent(domain, err);
+	int rc = check_pluggable(domain, err);
 	char *xml;
 
 	if (rc)
@@ -274,6 +275,8 @@ int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 		if (rc || !alias[0])
 			return rc;
 		rc = check_runs(domain, err);
+		if (!rc)
+			rc = libvirt_devices_may_change(domain, err);
 		if (rc)
 			return rc;
 		/* Whoever plugged it in may have died before doing so. */

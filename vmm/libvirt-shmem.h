@@ -15,7 +15,8 @@ enum { LIBVIRT_SHMEM_BYTES = 2 << 20 }; /* as much as fits the window of a defau
 
 /*
  * The domain must run. *out is where the guest has it. -ENOSPC: no free slot that takes it;
- * -ETIMEDOUT: the guest does not serve its PCI hot-plug; -EEXIST: a device of ours is there.
+ * -ETIMEDOUT: the guest does not serve its PCI hot-plug; -EEXIST: a device of ours is there;
+ * -ENOTSUP: QEMU would not survive it.
  * *tried, also after an error: there may be one now, and libvirt_shmem_unplug() is due.
  */
 int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, bool *tried,
@@ -28,7 +29,7 @@ int libvirt_shmem_describe(struct libvirt_domain *domain, char *text, size_t siz
 
 /* Take it out again and wait until the guest has let it go; 0 also if there is none. -ETIMEDOUT:
  * it will go when the guest next serves its PCI hot-plug. -EBUSY: not while the domain is paused.
- */
+ * -ENOTSUP: QEMU would not survive it, the device stays for as long as the domain runs. */
 int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err);
 
 /* Where the guest has it; -EAGAIN while it has not mapped it, -ENOENT: there is none. */

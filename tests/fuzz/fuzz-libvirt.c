@@ -24,7 +24,7 @@ static void parse_ram(const char *text, size_t size)
 	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
 	int n = libvirt_reply_ram(text, size, ram, NULL);
 
-	if (n > LIBVIRT_MAX_RAM)
+	if (n > LIBVIRT_MAX_RAM || libvirt_reply_vcpu_memories(text, size) > size)
 		abort();
 	for (int i = 1; i < n; i++)
 		if (ram[i - 1].gpa + ram[i - 1].size > ram[i].gpa)

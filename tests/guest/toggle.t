@@ -42,7 +42,7 @@ sub check_log {
 	my ($out, $name) = @_;
 	my $log = read_log("$out/$name.log");
 	like($log, qr/sonde-guest: init/, 'the guest came up');
-	is_deeply([trouble($log, WARNINGS)], [], 'no trouble in its log');
+	is_untroubled($log, 'no trouble in its log', WARNINGS);
 }
 
 sub check_trace {

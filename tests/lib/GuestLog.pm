@@ -6,12 +6,15 @@ package GuestLog;
 use strict;
 use warnings;
 use Exporter qw(import);
+use Test::More;
 use Files;
 
-our @EXPORT = qw(read_log trouble found found_by_phase WARNINGS);
+our @EXPORT = qw(read_log trouble is_untroubled found found_by_phase WARNINGS);
 
 # For trouble(), of a guest that nobody makes warn.
 use constant WARNINGS => ('WARNING:', 'Call Trace', 'Kernel panic');
+
+use constant REPORT_LINES => 50;
 
 # Without the console's carriage returns.
 sub read_log {
@@ -24,6 +27,16 @@ sub trouble {
 	my ($log, @more) = @_;
 	my $any = join '|', 'BUG:', 'Oops', 'soft lockup', 'rcu.*stall', @more;
 	return $log =~ /^(.*(?:$any).*?)\r?$/mg;
+}
+
+# A test of that; the kernel's report of the first trouble is shown, with its call trace.
+sub is_untroubled {
+	my ($log, $what, @more) = @_;
+	my @trouble = trouble($log, @more);
+	is_deeply(\@trouble, [], $what) and return 1;
+	my @lines = split /\r?\n/, substr $log, index $log, $trouble[0];
+	diag($_) for @lines[0 .. ($#lines < REPORT_LINES ? $#lines : REPORT_LINES)];
+	return 0;
 }
 
 sub found {

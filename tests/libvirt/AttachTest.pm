@@ -22,7 +22,7 @@ use Tree;
 
 our @EXPORT = qw($libvirt $work $build $kernel build_initrd start_domain start_ticking
 	attach_command attach recover trace_dir last_trace report sidecar ticks lives journals wait_tracing
-	wait_undone suspend start_some judge kill_tracer learn_text text_of text_before leftovers is_as_before
+	wait_undone suspend start_some judge kill_tracer learn_text text_of text_before is_text_as_before leftovers is_as_before
 	check_seen describe children_of log_of);
 
 our $kernel = kernel_image('6.1');
@@ -180,6 +180,13 @@ sub text_of {
 }
 
 sub text_before { return $text{$_[0]}{bytes} }
+
+sub is_text_as_before {
+	my ($name, $what) = @_;
+	my $now = text_of($name);
+	return ok($now eq text_before($name), "$what: the text is as it was")
+		|| diag(GuestText::differences($now, text_before($name)));
+}
 
 # Files of sondes that others run at this time, elsewhere on the machine, go away by themselves.
 sub lasting_files {

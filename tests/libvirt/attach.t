@@ -77,7 +77,7 @@ sub test_suspended {
 	$libvirt->virsh('suspend', 't');
 	$libvirt->wait_for($pid, 60);
 	is($libvirt->state_of('t'), 'paused', 'suspended while traced: stays paused');
-	is(text_of('t'), text_before('t'), 'suspended while traced: the text is as it was');
+	is_text_as_before('t', 'suspended while traced');
 	$libvirt->virsh('resume', 't');
 	ok(wait_undone(), 'suspended while traced: resumed, the watchdog undoes the rest');
 	is_as_before('t', 'suspended while traced, and resumed');

@@ -107,7 +107,7 @@ sub test_recover_paused {
 	my ($status, $text) = recover('t');
 	is($status, 1, "recover of a paused domain: not all can be done: $text");
 	like($text, qr/paused/, 'recover of a paused domain: says why');
-	is(text_of('t'), text_before('t'), 'recover of a paused domain: the text is as it was');
+	is_text_as_before('t', 'recover of a paused domain');
 	like($libvirt->virsh('domstate', 't', '--reason'), qr/^paused \(user\)/, 'recover of a paused domain: stays paused');
 	$libvirt->virsh('resume', 't');
 	($status, $text) = recover('t');

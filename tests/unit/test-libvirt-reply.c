@@ -70,6 +70,25 @@ static void test_plugged_ram(void)
 	ok(ram[3].gpa == 0x200000000 && ram[3].size == 0x8000000, "one behind a gap");
 }
 
+/* As QEMU 7.2 prints them after the second of two vCPUs has been unplugged, with query-cpus-fast telling one. */
+static void test_vcpu_memories(void)
+{
+	static const char text[] =
+		"address-space: VGA\r\n"
+		"  0000000000000000-ffffffffffffffff (prio 0, i/o): bus master container\r\n"
+		"\r\n"
+		"address-space: cpu-memory-0\r\n"
+		"address-space: cpu-memory-1\r\n"
+		"address-space: memory\r\n"
+		"  0000000000000000-ffffffffffffffff (prio 0, i/o): system\r\n"
+		"\r\n"
+		"address-space: cpu-smm-0\r\n"
+		"address-space: cpu-smm-1\r\n";
+
+	is_u64(libvirt_reply_vcpu_memories(text, sizeof(text) - 1), 2, "memories of two vCPUs");
+	is_u64(libvirt_reply_vcpu_memories(text, 0), 0, "of none");
+}
+
 static void test_absurd_ram(void)
 {
 	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
@@ -197,6 +216,7 @@ int main(void)
 {
 	test_ram();
 	test_plugged_ram();
+	test_vcpu_memories();
 	test_absurd_ram();
 	test_hva();
 	test_vcpus();
