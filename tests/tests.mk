@@ -9,7 +9,7 @@
 #:   check-compare whether the oracle comparison finds what is wrong
 #:   check-unit    unit tests, no KVM needed (TESTS='tests/unit/test-x.c' for some)
 #:   check-errors  wrong input of every verb
-#:   check-fuzz    every fuzz target for FUZZ_SECONDS (6)
+#:   check-fuzz    every fuzz target for FUZZ_SECONDS (4)
 #:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
 #:   check-oracle-VERSION, check-boot, check-scratch, check-stacks, check-survive, check-toggle, check-testbed   parts of it
 #:   check-libvirt attaching to libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
@@ -17,7 +17,7 @@
 #:   check-long    the long campaigns
 #:   bench         cost figures in the deterministic testbed, to $(O)/bench.json
 
-FUZZ_SECONDS ?= 6
+FUZZ_SECONDS ?= 4
 TESTS ?= $(UNIT_SOURCES)
 
 .PHONY: setup

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Tracing switched on and off while 4 vCPUs work and while they boot, ended in every way a run can
-# end, and of a guest that decompresses and places itself. TOGGLES (30) and SEED from the environment;
+# end, and of a guest that decompresses and places itself. TOGGLES (20) and SEED from the environment;
 # GUEST='5.10 6.12' for other kernels than 6.1, LONG=1 for all
 # scenarios, SCENARIOS='plain kill' for some.
 use strict;
@@ -21,7 +21,7 @@ use Testbed;
 use Tree;
 
 my $seed = $ENV{SEED} // int rand 1 << 31;
-my $toggles = $ENV{TOGGLES} // 30;
+my $toggles = $ENV{TOGGLES} // 20;
 
 # Status and all output of `sonde VERB TRACE`.
 sub sonde {

@@ -10,8 +10,9 @@ use FindBin;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-use lib $FindBin::RealBin;
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Process;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
 
@@ -133,7 +134,8 @@ sub test_recover {
 	kill KILL => $watchdog, $pid;
 	waitpid $pid, 0;
 	is(scalar(journals()), 1, 'tracer and watchdog killed: the journal is left');
-	ok(!lives('t'), 'tracer and watchdog killed: the domain stands at a breakpoint');
+	ok(wait_until(20, sub { $libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'info status') =~ /paused/ }),
+		'tracer and watchdog killed: the domain stands at a breakpoint');
 	my ($status, $text) = recover('t');
 	is($status, 0, 'recover: status 0');
 	like($text, qr/breakpoints removed/, 'recover: says what it did');
