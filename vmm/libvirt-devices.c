@@ -6,16 +6,6 @@
 #include <string.h>
 #include "vmm/libvirt-reply.h"
 
-static int is_emulated(struct libvirt_domain *domain, bool *out, struct error *err)
-{
-	json_t *reply = NULL;
-	int rc = libvirt_qmp(domain, "query-kvm", NULL, -1, &reply, err);
-
-	*out = !json_is_true(json_object_get(reply, "enabled"));
-	json_decref(reply);
-	return rc;
-}
-
 static int count_vcpus(struct libvirt_domain *domain, size_t *out, struct error *err)
 {
 	json_t *reply = NULL;
@@ -40,10 +30,10 @@ static int count_listeners(struct libvirt_domain *domain, size_t *out, struct er
 int libvirt_devices_may_change(struct libvirt_domain *domain, struct error *err)
 {
 	size_t vcpus = 0, listeners = 0;
-	bool emulated = false;
-	int rc = is_emulated(domain, &emulated, err);
+	bool kvm;
+	int rc = libvirt_domain_has_kvm(domain, &kvm, err);
 
-	if (rc || !emulated)
+	if (rc || kvm)
 		return rc;
 	rc = count_vcpus(domain, &vcpus, err);
 	if (!rc)

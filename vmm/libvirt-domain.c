@@ -304,3 +304,13 @@ int libvirt_hmp(struct libvirt_domain *d, const char *command, char **reply, str
 	free(*reply);
 	return error_set(err, EPROTO, "%s: QEMU's reply has no end", command);
 }
+
+int libvirt_domain_has_kvm(struct libvirt_domain *d, bool *out, struct error *err)
+{
+	json_t *reply = NULL;
+	int rc = libvirt_qmp(d, "query-kvm", NULL, -1, &reply, err);
+
+	*out = json_is_true(json_object_get(reply, "enabled"));
+	json_decref(reply);
+	return rc;
+}

@@ -65,6 +65,9 @@ enum { LIBVIRT_HMP_MAX = 4 << 20 };
 int libvirt_hmp(struct libvirt_domain *domain, const char *command, char **reply,
 		struct error *err);
 
+/* Whether its vCPUs run by KVM: else QEMU emulates them. */
+int libvirt_domain_has_kvm(struct libvirt_domain *domain, bool *out, struct error *err);
+
 /* Turn libvirt's last error into ours: "what: libvirt's message"; -errno by its kind. */
 int libvirt_error(struct libvirt_domain *domain, const char *what, struct error *err);
 

@@ -265,6 +265,18 @@ static int check_runs(struct libvirt_domain *domain, struct error *err)
  * By QEMU's own command, upon whose event libvirt does the rest: it may be repeated, while
  * libvirt 9.0 crashes when it is itself asked again to detach a device that is gone.
  */
+static int ask_to_unplug(struct libvirt_domain *domain, const char *alias, struct error *err)
+{
+	int rc = libvirt_devices_may_change(domain, err);
+
+	if (rc == -ENOTSUP)
+		error_prefix(err, "the memory device stays, unused, until the domain is shut "
+				  "down: ");
+	if (!rc)
+		libvirt_qmp(domain, "device_del", json_pack("{s:s}", "id", alias), -1, NULL, NULL);
+	return rc;
+}
+
 int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 {
 	char alias[ALIAS_SIZE];
@@ -275,16 +287,15 @@ int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 		if (rc || !alias[0])
 			return rc;
 		rc = check_runs(domain, err);
-		if (!rc)
-			rc = libvirt_devices_may_change(domain, err);
 		if (rc)
 			return rc;
 		/* Whoever plugged it in may have died before doing so. */
 		unlink(path_of(alias).text);
 		/* Asked again: guests that are busy forget. */
 		if (i % DETACH_EVERY == 0)
-			libvirt_qmp(domain, "device_del", json_pack("{s:s}", "id", alias), -1, NULL,
-				    NULL);
+			rc = ask_to_unplug(domain, alias, err);
+		if (rc)
+			return rc;
 		clock_wait_ms(POLL_MS);
 	}
 	return error_set(err, ETIMEDOUT, "the guest does not let the hot-plugged device go yet");

@@ -286,21 +286,11 @@ void libvirt_traps_init(struct libvirt_traps *t)
 	t->wake = -1;
 }
 
-/* QEMU's "query-kvm": with it breakpoints are bytes in the guest. */
-static int ask_for_kvm(struct libvirt_guest *g, struct error *err)
-{
-	json_t *reply = NULL;
-	int rc = libvirt_qmp(g->domain, "query-kvm", NULL, -1, &reply, err);
-
-	g->traps.in_memory = json_is_true(json_object_get(reply, "enabled"));
-	json_decref(reply);
-	return rc;
-}
-
 int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
-	int rc = ask_for_kvm(g, err);
+	/* with it breakpoints are bytes in the guest */
+	int rc = libvirt_domain_has_kvm(g->domain, &t->in_memory, err);
 
 	if (rc)
 		return rc;

@@ -114,6 +114,7 @@ sub sonde {
 # line: the guest has a second serial line, ttyS1, for tell(); disk: an empty qcow2 image (SATA, on q35);
 # slots: for that many vCPUs; mib: RAM; max_mib: with what can be plugged in; cells: <numa>'s contents; devices:
 # more of them; ports: PCIe root ports; arch and model: other ones than x86_64 and qemu64.
+# Kernels whose emulated timer does not tick in time, as on a busy host, panic, but for no_timer_check.
 sub domain {
 	my ($self, $name, %option) = @_;
 	my $work = $self->{work};
@@ -151,7 +152,7 @@ sub domain {
 	print $xml <<"XML";
 <domain type='$type' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name>$room<memory unit='MiB'>$mib</memory><vcpu current='$option{cpus}'>$slots</vcpu>$backing
 <os><type arch='$arch' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
-<initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 panic=-1 $option{cmdline}</cmdline></os>
+<initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 panic=-1 no_timer_check $option{cmdline}</cmdline></os>
 <features><acpi/><apic/>$tcg</features>
 <cpu mode='custom' match='exact' check='none'><model fallback='allow'>$model</model>$cells</cpu>
 <devices><emulator>$emulator</emulator><controller type='usb' model='none'/>$root

@@ -23,7 +23,7 @@ sub count_of { return sidecar() =~ /"$_[0]": "?(\d+)/ ? $1 : -1 }
 sub test_plain {
 	my ($name) = @_;
 	# more than one process frees at its end
-	my $events = 300;
+	my $events = 150;
 	my ($status, $text) = trap($name, '--max-rate', 0, '--until-events', $events, '--duration', 60, '-v');
 	is($status, 0, "$name: status 0") or diag($text);
 	my ($allocs, $frees, $lost) = report();
