@@ -2,6 +2,7 @@
 #include "vmm/attach.h"
 
 #include <errno.h>
+#include "vmm/gdbstub.h"
 #include "vmm/libvirt-recover.h"
 
 enum {
@@ -124,6 +125,8 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 		rc = libvirt_journal_check(a->domain.uuid, err);
 	if (!rc)
 		rc = check_running(a, err);
+	if (!rc)
+		rc = gdbstub_check_free(&a->domain, err);
 	if (!rc)
 		rc = libvirt_domain_check_files(&a->domain, err);
 	if (!rc && !options->dry_run)

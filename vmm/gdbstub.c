@@ -6,6 +6,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "formats/clock.h"
+#include "vmm/libvirt-reply.h"
+
+enum { FREE_TRIES = 20, FREE_MS = 50 };
 
 static const char fd_name[] = "sonde-gdb", chardev[] = "sonde-gdb";
 
@@ -38,22 +42,70 @@ static void stop_server(struct libvirt_domain *domain)
 		free(reply);
 }
 
+int gdbstub_check_free(struct libvirt_domain *domain, struct error *err)
+{
+	json_t *reply = NULL;
+	int rc = libvirt_qmp(domain, "query-chardev", NULL, -1, &reply, err);
+
+	if (!rc && libvirt_reply_connected(reply, chardev))
+		rc = error_set(err, EBUSY, "another user's sonde is attached to domain %s",
+			       domain->name);
+	else if (!rc && libvirt_reply_connected(reply, "gdb"))
+		rc = error_set(
+			err, EBUSY,
+			"a debugger is connected to domain %s, whose gdbstub serves one only",
+			domain->name);
+	json_decref(reply);
+	return rc;
+}
+
+/* QEMU learns of a peer's death in its own time. */
+static int wait_until_free(struct libvirt_domain *domain, struct error *err)
+{
+	int rc = gdbstub_check_free(domain, err);
+
+	for (int i = 0; i < FREE_TRIES && rc == -EBUSY; i++) {
+		clock_wait_ms(FREE_MS);
+		rc = gdbstub_check_free(domain, err);
+	}
+	return rc;
+}
+
+static void remove_chardev(struct libvirt_domain *domain)
+{
+	libvirt_qmp(domain, "chardev-remove", json_pack("{s:s}", "id", chardev), -1, NULL, NULL);
+}
+
+/* It may have been left by somebody who died in the middle of this, with a server or without. */
+static int add_chardev(struct libvirt_domain *domain, struct error *err)
+{
+	int rc = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
+
+	if (rc != -EREMOTEIO)
+		return rc;
+	rc = wait_until_free(domain, err);
+	if (rc)
+		return rc;
+	stop_server(domain);
+	remove_chardev(domain);
+	return libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
+}
+
 static int hand_over(struct libvirt_domain *domain, int fd, struct error *err)
 {
 	int rc = libvirt_qmp(domain, "getfd", json_pack("{s:s}", "fdname", fd_name), fd, NULL, err);
 
 	if (rc)
 		return rc;
-	rc = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
-	if (rc == -EREMOTEIO) {
-		/* left by somebody who died in the middle of this, with a server or without */
-		stop_server(domain);
-		libvirt_qmp(domain, "chardev-remove", json_pack("{s:s}", "id", chardev), -1, NULL,
+	rc = add_chardev(domain, err);
+	if (rc) {
+		libvirt_qmp(domain, "closefd", json_pack("{s:s}", "fdname", fd_name), -1, NULL,
 			    NULL);
-		rc = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
+		return rc;
 	}
-	if (!rc)
-		rc = start_server(domain, err);
+	rc = start_server(domain, err);
+	if (rc)
+		remove_chardev(domain);
 	return rc;
 }
 
@@ -66,15 +118,16 @@ int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct err
 		return error_set(err, errno, "no socket pair: %s", strerror(errno));
 	rc = hand_over(domain, pair[1], err);
 	close(pair[1]);
-	if (!rc) {
-		stub->fd = pair[0];
-		rsp_init(&stub->rsp, stub->fd);
-		rc = rsp_set_physical(&stub->rsp, true, err);
+	if (rc) {
+		close(pair[0]);
+		return rc;
 	}
+	stub->fd = pair[0];
+	rsp_init(&stub->rsp, stub->fd);
+	rc = rsp_set_physical(&stub->rsp, true, err);
 	if (rc) {
 		stop_server(domain);
-		close(pair[0]);
-		stub->fd = -1;
+		gdbstub_drop(stub);
 	}
 	return rc;
 }

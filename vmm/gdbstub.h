@@ -9,8 +9,7 @@
  * QEMU's gdbstub of a stopped domain, over a socket pair of which QEMU is passed one end through
  * libvirt: nobody listens anywhere. Opened for the length of a stop and closed before the guest
  * runs, so that a tracer that dies leaves nothing behind; it stays open only while there are
- * breakpoints. A stub that some debugger uses is lost to
- * it: QEMU has only one.
+ * breakpoints. QEMU has only one: a server that waits for a debugger is replaced.
  */
 struct gdbstub {
 	struct libvirt_domain *domain;
@@ -18,7 +17,11 @@ struct gdbstub {
 	int fd; /* -1: closed */
 };
 
-/* The guest must be stopped: QEMU would stop it. Memory addresses are guest-physical. */
+/* -EBUSY: a debugger is connected to it, or another sonde. */
+int gdbstub_check_free(struct libvirt_domain *domain, struct error *err);
+
+/* The guest must be stopped: QEMU would stop it. -EBUSY: another sonde has it. Memory addresses are
+ * guest-physical. */
 int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct error *err);
 /* The guest stays as it is. Also of one that is not open. */
 void gdbstub_close(struct gdbstub *stub);

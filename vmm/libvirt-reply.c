@@ -253,6 +253,24 @@ size_t libvirt_reply_vcpu_slots(const json_t *reply)
 	return slots;
 }
 
+/* Socket devices tell of a peer that is not there (QEMU, chardev/char-socket.c). */
+bool libvirt_reply_connected(const json_t *reply, const char *label)
+{
+	static const char nobody[] = "disconnected:";
+	const json_t *device;
+	size_t i;
+
+	json_array_foreach(reply, i, device)
+	{
+		const char *name = json_string_value(json_object_get(device, "label"));
+		const char *peer = json_string_value(json_object_get(device, "filename"));
+
+		if (name && peer && !strcmp(name, label))
+			return strncmp(peer, nobody, sizeof(nobody) - 1) != 0;
+	}
+	return false;
+}
+
 const char *libvirt_reply_target(const json_t *reply)
 {
 	const char *target = json_string_value(json_object_get(json_array_get(reply, 0), "target"));

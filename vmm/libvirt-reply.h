@@ -49,6 +49,10 @@ int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct 
 /* How many vCPUs there can be, in the "return" value of query-hotpluggable-cpus; 0: absurd. */
 size_t libvirt_reply_vcpu_slots(const json_t *reply);
 
+/* Whether somebody is at the other end of a character device, in the "return" value of
+ * query-chardev. */
+bool libvirt_reply_connected(const json_t *reply, const char *label);
+
 /* Of which architecture vCPUs are, in the "return" value of query-cpus-fast; "" if it is not told.
  */
 const char *libvirt_reply_target(const json_t *reply);

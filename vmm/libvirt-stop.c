@@ -179,6 +179,10 @@ static int let_domain_go(struct libvirt_guest *g, struct error *err)
 {
 	int rc;
 
+	/* What is said to the gdbstub stops a domain that was let go on meanwhile: look behind it.
+	 */
+	if (!g->traps.nr_armed)
+		gdbstub_close(&g->stub);
 	look_who_resumed(g);
 	rc = libvirt_guest_end_stop(g, err);
 	if (!rc && g->let_go && g->journal)

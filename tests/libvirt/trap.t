@@ -142,6 +142,37 @@ sub test_recover {
 	is_as_before('t', 'after recover');
 }
 
+# Whose journals are elsewhere, so that only the domain tells of it.
+sub test_other_user {
+	my $pid = $libvirt->spawn('first', attach_command('t', '--mode', 'trap', '--max-rate', 0));
+	ok(wait_tracing(), 'traced, while others come') or return;
+	for my $options (['--mode', 'trap'], [], ['--dry-run']) {
+		my ($status, $text) = $libvirt->run('env', "XDG_RUNTIME_DIR=$work/out", attach_command('t',
+			'-c', "qemu+unix:///session?socket=$work/run/libvirt/libvirt-sock", @$options));
+		is($status, 1, "another user's sonde is refused: @$options");
+		is($text, "sonde attach: another user's sonde is attached to domain t\n", 'and told why');
+	}
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, 'the first one does not notice') or diag(log_of('first'));
+	is_as_before('t', 'another user came');
+}
+
+# QEMU's gdbstub serves one debugger.
+sub test_debugger {
+	my $port = "$work/run/gdb";
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', "gdbserver unix:$port,server=on,wait=off");
+	my $gdb = $libvirt->spawn('gdb', 'socat', '-u', "UNIX:$port", 'OPEN:/dev/null');
+	sleep 0.5;
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'cont');
+	my ($status, $text) = trap('t', '--duration', 1);
+	is($status, 1, 'a debugger is connected: refused');
+	like($text, qr/a debugger is connected to domain t/, 'a debugger is connected: told why');
+	kill INT => $gdb;
+	waitpid $gdb, 0;
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'cont');
+	is_as_before('t', 'a debugger was connected');
+}
+
 # Its administrator's pause is kept, and tracing goes on after it.
 sub test_suspended {
 	my $pid = $libvirt->spawn('suspended', attach_command('t', '--mode', 'trap', '--max-rate', 10));
@@ -178,6 +209,8 @@ test_gdbstub_memory();
 test_kills('t', $ENV{KILLS} // 2);
 test_daemon();
 test_recover();
+test_other_user();
+test_debugger();
 test_suspended();
 test_destroyed();
 start_ticking('t4', cpus => 4);

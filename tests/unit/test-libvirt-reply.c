@@ -130,6 +130,22 @@ static size_t slots(const char *text)
 	return n;
 }
 
+/* As QEMU 7.2 tells of its gdbstub's. */
+static void test_connected(void)
+{
+	static const char text[] =
+		"[{\"frontend-open\":true,\"filename\":\"unix:\",\"label\":\"sonde-gdb\"},"
+		"{\"frontend-open\":true,\"filename\":\"gdb\",\"label\":\"#chr094\"},{\"label\":1},"
+		"{\"filename\":\"disconnected:tcp:127.0.0.1:4321,server=on\",\"label\":\"gdb\"}]";
+	json_t *reply = json_loads(text, 0, NULL);
+
+	ok(libvirt_reply_connected(reply, "sonde-gdb"), "somebody is connected");
+	ok(!libvirt_reply_connected(reply, "gdb"), "it listens, and nobody is there");
+	ok(!libvirt_reply_connected(reply, "none"), "there is no such device");
+	ok(!libvirt_reply_connected(NULL, "gdb"), "nor any");
+	json_decref(reply);
+}
+
 static void test_vcpus(void)
 {
 	json_t *reply = json_loads("[{\"cpu-index\":0,\"target\":\"i386\"}]", 0, NULL);
@@ -219,6 +235,7 @@ int main(void)
 	test_vcpu_memories();
 	test_absurd_ram();
 	test_hva();
+	test_connected();
 	test_vcpus();
 	test_qmp();
 	test_bar();

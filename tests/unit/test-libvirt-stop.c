@@ -4,6 +4,7 @@
  * with what the administrator does between any two commands of ours.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include "tests/lib/tap.h"
@@ -18,9 +19,10 @@ enum { SUSPEND = 's', RESUME = 'r', STUB = 'b' /* we write, which stops QEMU */ 
 static struct {
 	bool runs; /* QEMU */
 	int state, reason;
-	bool dead;          /* libvirtd */
-	unsigned int conts; /* of ours */
-	const char *acts;   /* before our next stop all this is done */
+	bool dead;           /* libvirtd */
+	unsigned int conts;  /* of ours */
+	const char *acts;    /* before our next stop all this is done */
+	const char *closing; /* and this while the gdbstub is closed */
 } world;
 
 static void qemu_stops(int reason)
@@ -49,11 +51,11 @@ static void do_act(char act)
 		qemu_stops(BY_UNKNOWN);
 }
 
-static void act_before_stop(void)
+static void do_acts(const char **acts)
 {
-	for (const char *at = world.acts; at && *at; at++)
+	for (const char *at = *acts; at && *at; at++)
 		do_act(*at);
-	world.acts = NULL;
+	*acts = NULL;
 }
 
 static int command(virDomainPtr domain, const char *text, char **result, unsigned int flags)
@@ -69,8 +71,10 @@ static int command(virDomainPtr domain, const char *text, char **result, unsigne
 		return 0;
 	}
 	if (strstr(text, "\"stop\"")) {
-		act_before_stop();
+		do_acts(&world.acts);
 		qemu_stops(BY_UNKNOWN);
+	} else if (strstr(text, "gdbserver")) {
+		do_acts(&world.closing);
 	} else {
 		world.conts++;
 		qemu_goes_on();
@@ -134,20 +138,47 @@ static bool runs_after(const char *at_start, const char *at_stop, const char *he
 	struct fixture f;
 
 	set_up(&f);
-	for (const char *at = at_start; *at; at++)
-		do_act(*at);
+	world.acts = at_start;
+	do_acts(&world.acts);
 	world.acts = at_stop;
 	if (libvirt_guest_stop(&f.g.guest, NULL))
 		abort();
 	ok(!world.runs &&
 		   libvirt_guest_is_stopped(&f.g.guest) == (*at_start || world.reason == BY_USER),
 	   "it stands still, and whose pause that is is known");
-	for (; *held; held++)
-		do_act(*held);
+	do_acts(&held);
 	if (libvirt_guest_resume(&f.g.guest, NULL))
 		abort();
 	tear_down(&f);
 	return world.runs;
+}
+
+/* The same, with `closing` done while the gdbstub is closed, behind which nothing stops QEMU. */
+static bool runs_after_stub(const char *at_start, const char *closing)
+{
+	struct fixture f;
+
+	set_up(&f);
+	world.acts = at_start;
+	do_acts(&world.acts);
+	if (libvirt_guest_stop(&f.g.guest, NULL))
+		abort();
+	f.g.stub.domain = &f.domain;
+	f.g.stub.fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	world.closing = closing;
+	if (libvirt_guest_resume(&f.g.guest, NULL) || f.g.stub.fd >= 0)
+		abort();
+	tear_down(&f);
+	return world.runs;
+}
+
+static void test_stub(void)
+{
+	ok(runs_after_stub("", "b"), "the gdbstub was open: runs");
+	ok(!runs_after_stub("s", "b"), "open, and suspended before: stays so");
+	ok(runs_after_stub("s", "rb"), "resumed before the gdbstub is closed: runs");
+	ok(runs_after_stub("s", "r"), "resumed after that: runs");
+	ok(!runs_after_stub("s", "rs"), "resumed and suspended again: stays so");
 }
 
 static void test_own(void)
@@ -208,6 +239,7 @@ int main(void)
 {
 	test_own();
 	test_crossing();
+	test_stub();
 	test_adopted();
 	test_dead();
 	return tap_done();
