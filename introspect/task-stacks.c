@@ -150,14 +150,14 @@ static int read_bytes(struct search *s, uint64_t gva, void *to, size_t size)
 }
 
 /* A pt_regs goes ip, cs, flags, sp, ss; its words may lie on two pages. */
-static int scan(struct search *s, uint64_t from, uint64_t end)
+static int scan(struct search *s, uint64_t from, uint64_t size)
 {
-	uint64_t words[WORDS], previous = 0;
+	uint64_t words[WORDS], previous = 0, at = from & ~UINT64_C(7);
 	int ret = 0;
 
-	for (uint64_t at = from & ~UINT64_C(7); !ret && at < end;) {
+	while (!ret && size >= sizeof(uint64_t)) {
 		uint64_t left = PAGE_BYTES - at % PAGE_BYTES;
-		size_t n = (size_t)(end - at < left ? end - at : left) / sizeof(uint64_t);
+		size_t n = (size_t)(size < left ? size : left) / sizeof(uint64_t);
 
 		ret = read_page(s, at, words, n * sizeof(uint64_t));
 		for (size_t i = 0; !ret && i < n; i++) {
@@ -165,7 +165,8 @@ static int scan(struct search *s, uint64_t from, uint64_t end)
 				s->found = true;
 			previous = words[i];
 		}
-		at += left;
+		at += n * sizeof(uint64_t);
+		size -= n * sizeof(uint64_t);
 	}
 	return ret;
 }
@@ -177,7 +178,7 @@ bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uin
 
 	/* how far it goes is seen where it ends: behind the stacks of interrupts nothing is mapped
 	 */
-	scan(&s, sp, sp + STACK_BYTES);
+	scan(&s, sp, STACK_BYTES);
 	return s.found;
 }
 
@@ -201,7 +202,7 @@ static int scan_task(struct search *s, uint64_t task)
 		return ret;
 	if (on_cpu || sp - stack >= STACK_BYTES)
 		sp = stack;
-	return scan(s, sp, stack + STACK_BYTES);
+	return scan(s, sp, stack + STACK_BYTES - sp);
 }
 
 /* The node behind *node, which must know it. */

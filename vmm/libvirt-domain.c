@@ -193,6 +193,7 @@ static enum libvirt_run_state run_state_of(int state)
 	case LIBVIRT_DOMAIN_PAUSED:
 	case LIBVIRT_DOMAIN_SHUTDOWN:    /* it may be started again, for a reboot */
 	case LIBVIRT_DOMAIN_PMSUSPENDED: /* it wakes up with the memory that it has */
+	case LIBVIRT_DOMAIN_CRASHED:     /* its guest; QEMU is kept, or dumped before a reset */
 		return LIBVIRT_PAUSED;
 	default:
 		return LIBVIRT_GONE;

@@ -36,22 +36,36 @@ static bool maps_first_task(struct libvirt_leave *l, uint64_t root, uint64_t gpa
 	       walk.gpa == gpa;
 }
 
+static bool is_in_kernel(struct libvirt_leave *l, const struct guest_sregs *sregs, uint64_t gpa)
+{
+	return vcpu_in_long_mode(sregs) && vcpu_paging_levels(sregs) == l->tasks->levels &&
+	       (maps_first_task(l, sregs->cr3, gpa) ||
+		maps_first_task(l, vcpu_kernel_cr3(sregs->cr3), gpa));
+}
+
+/* What tables are like is an answer; that they could not be read is none. */
+static bool is_answer(int walked)
+{
+	return walked == -EFAULT || walked == -EINVAL || walked == -ERANGE;
+}
+
 /* Whether any vCPU is in the kernel that was noted: not so after a reset, though its tables may
  * still lie in memory. */
-static bool kernel_runs(struct libvirt_leave *l)
+static int kernel_runs(struct libvirt_leave *l, bool *out, struct error *err)
 {
 	struct guest_sregs sregs;
 	struct page_walk own;
+	int rc = page_walk(l->guest, l->tasks->root, l->tasks->levels, l->tasks->first, &own, err);
 
-	if (page_walk(l->guest, l->tasks->root, l->tasks->levels, l->tasks->first, &own, NULL))
-		return false;
-	for (unsigned int i = 0; i < l->guest->nr_vcpus; i++)
-		if (!l->guest->ops->get_sregs(l->guest, i, &sregs, NULL) &&
-		    vcpu_in_long_mode(&sregs) && vcpu_paging_levels(&sregs) == l->tasks->levels &&
-		    (maps_first_task(l, sregs.cr3, own.gpa) ||
-		     maps_first_task(l, vcpu_kernel_cr3(sregs.cr3), own.gpa)))
-			return true;
-	return false;
+	*out = false;
+	if (rc)
+		return is_answer(rc) ? 0 : rc;
+	for (unsigned int i = 0; !*out && i < l->guest->nr_vcpus; i++)
+		if (l->guest->ops->get_sregs(l->guest, i, &sregs, err))
+			rc = -EBUSY;
+		else
+			*out = is_in_kernel(l, &sregs, own.gpa);
+	return *out ? 0 : rc;
 }
 
 /* That it is mapped is known from the journal: not finding it means that something is wrong. */
@@ -166,17 +180,20 @@ static int hold(struct libvirt_leave *l, bool *held, struct error *err)
 /* Asked twice, as a vCPU may be in its firmware for a moment (SMM). */
 static int see_whether_gone(struct libvirt_leave *l, bool *gone, bool *held, struct error *err)
 {
-	int rc;
+	bool runs;
+	int rc = kernel_runs(l, &runs, err);
 
-	*gone = !kernel_runs(l);
+	*gone = !rc && !runs;
 	if (!*gone || l->paused)
-		return 0;
+		return rc;
 	rc = let_run(l, held, err);
 	if (!rc) {
 		clock_wait_ms(LAST_WAIT_MS);
 		rc = hold(l, held, err);
 	}
-	*gone = !rc && !kernel_runs(l);
+	if (!rc)
+		rc = kernel_runs(l, &runs, err);
+	*gone = !rc && !runs;
 	return rc;
 }
 

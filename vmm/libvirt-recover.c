@@ -176,21 +176,32 @@ static int wipe(struct recovery *r, uint64_t shmem, struct error *err)
 	return rc;
 }
 
+/* Size 0: nobody can be in it, as the guest does not have it, or not any more. */
+static int find_shmem(struct recovery *r, struct libvirt_ram *out, struct error *err)
+{
+	int rc = libvirt_shmem_find(&r->domain, out, err);
+
+	if (rc)
+		*out = (struct libvirt_ram){0};
+	return rc == -ENOENT || rc == -EAGAIN ? 0 : rc;
+}
+
 static int undo_stopped(struct recovery *r, struct error *err)
 {
 	struct libvirt_ram shmem = {0};
-	bool mapped = !libvirt_shmem_find(&r->domain, &shmem, NULL);
 	int rc = r->contents.lent ? libvirt_guest_end_loan(r->backend, &r->contents.loan, err) : 0;
 
 	if (!rc && r->contents.breaks)
 		rc = libvirt_guest_forget_breaks(r->backend, err);
 	if (!rc)
 		rc = put_back(r, false, err);
-	if (!rc && mapped)
+	if (!rc)
+		rc = find_shmem(r, &shmem, err);
+	if (!rc && shmem.size)
 		rc = let_all_out(r, shmem.gpa, err);
 	if (!rc)
 		rc = put_back(r, true, err);
-	if (!rc && mapped)
+	if (!rc && shmem.size)
 		rc = wipe(r, shmem.gpa, err);
 	return rc;
 }

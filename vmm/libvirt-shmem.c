@@ -80,11 +80,14 @@ int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error
 /* --- plugging -------------------------------------------------------------------------------- */
 
 /* The file is named like the device. */
-static int attach(struct libvirt_domain *domain, const char *alias, unsigned int bus,
+static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], unsigned int bus,
 		  struct error *err)
 {
 	char xml[512], address[96] = "";
+	int rc = make_alias(alias, err);
 
+	if (rc)
+		return rc;
 	if (bus)
 		snprintf(address, sizeof(address),
 			 "<address type='pci' domain='0' bus='%u' slot='0' function='0'/>", bus);
@@ -101,23 +104,25 @@ static int attach(struct libvirt_domain *domain, const char *alias, unsigned int
  * Where libvirt itself has a place for a conventional PCI device, or on an empty root port: it
  * puts it there only when told so.
  */
-static int attach_somewhere(struct libvirt_domain *domain, const char *alias, struct error *err)
+static int attach_somewhere(struct libvirt_domain *domain, char alias[static ALIAS_SIZE],
+			    struct error *err)
 {
-	unsigned int bus = 0;
+	unsigned int bus = 0, ports = 0;
 	char *xml;
 	int rc = attach(domain, alias, 0, err);
 
-	if (!rc)
-		return 0;
+	if (rc != -EIO)
+		return rc;
 	xml = domain->api->domain_xml(domain->domain, 0);
 	if (!xml)
 		return libvirt_error(domain, domain->name, err);
-	while (rc && (bus = libvirt_next_root_port(xml, bus)))
+	for (; rc == -EIO && (bus = libvirt_next_root_port(xml, bus)); ports++)
 		rc = attach(domain, alias, bus, err);
 	free(xml);
-	if (rc)
-		error_prefix(err, "no free PCI slot: ");
-	return rc ? -ENOSPC : 0;
+	if (rc != -EIO || ports)
+		return rc;
+	error_prefix(err, "no free PCI slot: ");
+	return -ENOSPC;
 }
 
 struct shmem_path {
@@ -209,8 +214,6 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 	char alias[ALIAS_SIZE];
 	int rc = check_pluggable(domain, err);
 
-	if (!rc)
-		rc = make_alias(alias, err);
 	*tried = !rc;
 	if (!rc)
 		rc = attach_somewhere(domain, alias, err);

@@ -13,14 +13,23 @@ int libvirt_guest_open_stub(struct libvirt_guest *g, struct error *err)
 
 static bool parse_status(const char *text, enum libvirt_status *out)
 {
-	static const char *const names[] = {[LIBVIRT_STATUS_RUNNING] = "running",
-					    [LIBVIRT_STATUS_PAUSED] = "paused",
-					    [LIBVIRT_STATUS_DEBUG] = "debug"};
+	static const struct {
+		const char *name;
+		enum libvirt_status status;
+	} states[] = {{"running", LIBVIRT_STATUS_RUNNING},
+		      {"debug", LIBVIRT_STATUS_DEBUG},
+		      {"paused", LIBVIRT_STATUS_PAUSED},
+		      /* by a full disk or by itself, for somebody to look at it */
+		      {"io-error", LIBVIRT_STATUS_PAUSED},
+		      {"watchdog", LIBVIRT_STATUS_PAUSED},
+		      {"guest-panicked", LIBVIRT_STATUS_PAUSED},
+		      {"internal-error", LIBVIRT_STATUS_PAUSED},
+		      {"suspended", LIBVIRT_STATUS_PAUSED}};
 
-	for (size_t i = 0; text && i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(text, names[i]))
+	for (size_t i = 0; text && i < sizeof(states) / sizeof(states[0]); i++) {
+		if (strcmp(text, states[i].name))
 			continue;
-		*out = (enum libvirt_status)i;
+		*out = states[i].status;
 		return true;
 	}
 	return false;
@@ -39,6 +48,16 @@ int libvirt_guest_status(struct libvirt_guest *g, enum libvirt_status *out, stru
 	return rc;
 }
 
+/* A stop that failed is not to be taken for one of ours later. */
+static void unnote_stop(struct libvirt_guest *g)
+{
+	enum libvirt_status status;
+
+	if (g->journal && !libvirt_guest_status(g, &status, NULL) &&
+	    status == LIBVIRT_STATUS_RUNNING)
+		libvirt_journal_stop(g->journal, false, NULL);
+}
+
 /* A breakpoint's stop is nobody's but that of a tracer that has died. */
 static int stop_running(struct libvirt_guest *g, struct error *err)
 {
@@ -53,6 +72,8 @@ static int stop_running(struct libvirt_guest *g, struct error *err)
 		rc = libvirt_qmp(g->domain, "stop", NULL, -1, NULL, err);
 	if (!rc)
 		g->let_go = true;
+	else
+		unnote_stop(g);
 	return rc;
 }
 
@@ -67,6 +88,8 @@ static int stop_served(struct libvirt_guest *g, struct error *err)
 		rc = libvirt_traps_interrupt(g, status, err);
 	if (!rc)
 		g->let_go = status != LIBVIRT_STATUS_PAUSED;
+	else
+		unnote_stop(g);
 	return rc;
 }
 
@@ -90,7 +113,7 @@ static void look_who_paused(struct libvirt_guest *g)
 
 	g->found_paused =
 		!libvirt_domain_pause(g->domain, &pause, NULL) && pause == LIBVIRT_PAUSE_OTHERS;
-	if (g->let_go && g->found_paused)
+	if (g->found_paused)
 		leave_alone(g);
 }
 

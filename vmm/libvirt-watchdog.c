@@ -45,11 +45,12 @@ static void tell_recovery(const struct libvirt_recovery *recovery)
 		recovery->resumed ? " and let the domain go on" : "");
 }
 
-/* What time will change: somebody is still in our memory, the guest does not let the device go, or
- * the domain is paused. */
+/* What time will change: somebody is still in our memory, the guest does not let the device go, the
+ * domain is paused, being saved, or busy with a job of libvirt's, or libvirtd is being updated. */
 static bool is_worth_waiting(int rc)
 {
-	return rc == -EBUSY || rc == -ETIMEDOUT;
+	return rc == -EBUSY || rc == -ETIMEDOUT || rc == -ECANCELED || rc == -ENOTCONN ||
+	       rc == -EIO;
 }
 
 /* Nobody waits for this process any more; nor does whoever reads what the tracer says. */

@@ -70,7 +70,7 @@ static void test_states(struct libvirt_domain *domain)
 	is_state(domain, 3, LIBVIRT_PAUSED, "paused");
 	is_state(domain, 4, LIBVIRT_PAUSED, "shutting down: it is still there");
 	is_state(domain, 5, LIBVIRT_GONE, "shut off");
-	is_state(domain, 6, LIBVIRT_GONE, "crashed");
+	is_state(domain, 6, LIBVIRT_PAUSED, "its guest crashed: QEMU is still there");
 	is_state(domain, 7, LIBVIRT_PAUSED, "suspended by itself: it will wake up");
 	state_now = -1;
 	ok(libvirt_domain_state(domain, &got, NULL) == -EACCES, "nobody tells");
