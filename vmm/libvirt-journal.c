@@ -22,11 +22,13 @@ void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t si
 	snprintf(out, size, "%s/sonde", !root && runtime && *runtime ? runtime : "/run");
 }
 
+/* Where it can be nowhere is not where there is none: a user's goes with his last session. */
 static int make_folder(char *path, size_t size, struct error *err)
 {
 	libvirt_journal_folder(!geteuid(), getenv("XDG_RUNTIME_DIR"), path, size);
 	if (mkdir(path, 0700) && errno != EEXIST)
-		return error_set(err, errno, "cannot make %s: %s%s", path, strerror(errno),
+		return error_set(err, errno == ENOENT ? ENOTDIR : errno, "cannot make %s: %s%s",
+				 path, strerror(errno),
 				 geteuid() ? "; set XDG_RUNTIME_DIR to a folder of yours" : "");
 	return 0;
 }

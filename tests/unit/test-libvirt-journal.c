@@ -225,6 +225,23 @@ static void test_folder(void)
 	is_str(folder, "/run/user/1000/sonde", "a user's in that user's folder");
 }
 
+/* A journal that could be nowhere is not one that does not exist, which is nothing to undo. */
+static void test_no_folder(const char *runtime)
+{
+	struct libvirt_journal journal;
+	struct error err;
+
+	if (setenv("XDG_RUNTIME_DIR", "/nonexistent", 1))
+		abort();
+	ok(libvirt_journal_adopt("2a167d84", &journal, &err) == -ENOTDIR, "no folder: %s",
+	   err.text);
+	ok(libvirt_journal_check("2a167d84", NULL) == -ENOTDIR, "nor is that none to wait for");
+	if (setenv("XDG_RUNTIME_DIR", runtime, 1))
+		abort();
+	ok(libvirt_journal_adopt("2a167d84", &journal, NULL) == -ENOENT,
+	   "a folder, and no journal");
+}
+
 /* Root's journals are in a folder of the machine. */
 static void become_nobody(const char *folder)
 {
@@ -242,6 +259,7 @@ int main(void)
 		abort();
 	test_folder();
 	become_nobody(folder);
+	test_no_folder(folder);
 	test_file();
 	test_unfinished();
 	test_pending();
