@@ -84,6 +84,8 @@ static int get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs 
 {
 	if (vcpu >= FAKE_VCPUS)
 		return error_set(err, EINVAL, "no such vCPU");
+	if (fake_of(guest)->mute)
+		return error_set(err, EIO, "its registers cannot be read");
 	*out = fake_of(guest)->vcpus[vcpu].sregs;
 	return 0;
 }

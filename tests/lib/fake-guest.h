@@ -48,6 +48,7 @@ struct fake_guest {
 	_Atomic unsigned int stops;   /* ever */
 	/* Called when the guest is being stopped, before the caller goes on; may be NULL. */
 	void (*on_stop)(struct fake_guest *fg);
+	bool mute;            /* its vCPUs' control registers cannot be read */
 	uint64_t ignored_gpa; /* no write changes this byte; 0 = none */
 	uint64_t failing_gpa; /* a write that touches this byte fails; 0 = none */
 	_Atomic uint64_t writes;

@@ -207,6 +207,23 @@ static void test_reset(void)
 	end();
 }
 
+/* Not being told is not having left. */
+static void test_mute(void)
+{
+	begin();
+	preempt();
+	fs.fg.mute = true;
+	is_u64((uint64_t)-wait_for(SOON_MS), EBUSY, "which kernel runs is not known");
+	ok(says("cannot be read"), "is told: %s", why.text);
+	end();
+	begin();
+	preempt();
+	leave.paused = true;
+	fs.fg.mute = true;
+	is_u64((uint64_t)-wait_for(SOON_MS), EBUSY, "nor while it is paused");
+	end();
+}
+
 static void test_damage(void)
 {
 	begin();
@@ -232,6 +249,7 @@ int main(void)
 	test_vcpu();
 	test_comes_back();
 	test_reset();
+	test_mute();
 	test_damage();
 	return tap_done();
 }
