@@ -19,6 +19,7 @@ enum { SUSPEND = 's', RESUME = 'r', STUB = 'b' /* we write, which stops QEMU */ 
 static struct {
 	bool runs; /* QEMU */
 	int state, reason;
+	const char *status;  /* QEMU's, of one that does not run; NULL: paused */
 	bool dead;           /* libvirtd */
 	unsigned int conts;  /* of ours */
 	const char *acts;    /* before our next stop all this is done */
@@ -66,9 +67,10 @@ static int command(virDomainPtr domain, const char *text, char **result, unsigne
 	if (world.dead)
 		return -1;
 	if (strstr(text, "\"query-status\"")) {
-		*result = strdup(world.runs ? "{\"return\": {\"status\": \"running\"}}"
-					    : "{\"return\": {\"status\": \"paused\"}}");
-		return 0;
+		const char *still = world.status ? world.status : "paused";
+
+		return asprintf(result, "{\"return\": {\"status\": \"%s\"}}",
+				world.runs ? "running" : still) < 0;
 	}
 	if (strstr(text, "\"stop\"")) {
 		do_acts(&world.acts);
@@ -220,6 +222,29 @@ static void test_adopted(void)
 	tear_down(&f);
 }
 
+/* Something else than a pause, and not ours: it can be looked at and written to, and stays. */
+static void test_states(void)
+{
+	static const char *const still[] = {"io-error", "watchdog", "guest-panicked",
+					    "internal-error", "suspended"};
+	struct fixture f;
+
+	for (size_t i = 0; i < sizeof(still) / sizeof(still[0]); i++) {
+		set_up(&f);
+		qemu_stops(BY_USER);
+		world.status = still[i];
+		ok(!libvirt_guest_stop(&f.g.guest, NULL) && libvirt_guest_is_stopped(&f.g.guest) &&
+			   !libvirt_guest_resume(&f.g.guest, NULL) && !world.conts,
+		   "stands still, and stays so: %s", still[i]);
+		tear_down(&f);
+	}
+	set_up(&f);
+	qemu_stops(BY_UNKNOWN);
+	world.status = "finish-migrate";
+	ok(libvirt_guest_stop(&f.g.guest, NULL) == -ECANCELED, "it moves: not to be touched");
+	tear_down(&f);
+}
+
 static void test_dead(void)
 {
 	struct fixture f;
@@ -241,6 +266,7 @@ int main(void)
 	test_crossing();
 	test_stub();
 	test_adopted();
+	test_states();
 	test_dead();
 	return tap_done();
 }
