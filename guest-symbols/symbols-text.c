@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "formats/cli.h"
+#include "formats/hex.h"
 #include "formats/trace-text.h"
 
 const char *symbols_format_name(const struct kernel_file *file)
@@ -14,9 +15,7 @@ const char *symbols_format_name(const struct kernel_file *file)
 
 void symbols_build_id(const struct kernel_image *image, char text[BUILD_ID_TEXT])
 {
-	text[0] = '\0';
-	for (size_t i = 0; i < image->build_id_size; i++)
-		sprintf(text + 2 * i, "%02x", image->build_id[i]);
+	hex_encode(text, image->build_id, image->build_id_size);
 }
 
 const char *symbols_action_name(enum alloc_action action)

@@ -2,6 +2,7 @@
 /* What a session tells of itself. */
 #include <errno.h>
 #include <stdio.h>
+#include "formats/hex.h"
 #include "guest-symbols/gfp-names.h"
 #include "patcher/session.h"
 
@@ -82,8 +83,7 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	snprintf(info->mode, sizeof(info->mode), status.exitless ? "exitless" : "trap");
 	join_specs(s, info->tracers, sizeof(info->tracers));
 	snprintf(info->banner, sizeof(info->banner), "%s", s->image->banner);
-	for (size_t i = 0; i < s->image->build_id_size; i++)
-		snprintf(info->build_id + 2 * i, 3, "%02x", s->image->build_id[i]);
+	hex_encode(info->build_id, s->image->build_id, s->image->build_id_size);
 	if (s->image->symbol_source)
 		snprintf(info->symbol_source, sizeof(info->symbol_source), "%s",
 			 s->image->symbol_source);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <inttypes.h>
 #include <stdio.h>
+#include "formats/hex.h"
 #include "formats/trace-text.h"
 #include "guest-symbols/kernel-image.h"
 #include "patcher/trace-session.h"
@@ -14,12 +15,11 @@ enum { HEX_ROOM = 3 * PATCH_MAX_SIZE };
 static void print_kernel(const struct attach_kernel *found, FILE *to)
 {
 	const struct kernel_image *image = found->kernel.image;
+	char id[2 * sizeof(image->build_id) + 1];
+	bool known = hex_encode(id, image->build_id, image->build_id_size);
 
 	fprintf(to, "kernel   %s\n         ", image->banner);
-	if (image->build_id_size)
-		fputs("build id ", to);
-	for (size_t i = 0; i < image->build_id_size; i++)
-		fprintf(to, "%02x", image->build_id[i]);
+	fprintf(to, "%s%s", known ? "build id " : "", id);
 	fprintf(to, "\n         slide 0x%" PRIx64 ", guest-physical 0x%" PRIx64 "\n",
 		found->kernel.virt_slide, found->kernel.phys_text);
 	fprintf(to, "         %s\n", found->how);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/hex.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -25,14 +26,6 @@ struct journal_task_numbers journal_task_numbers(struct task_stacks *t)
 static int not_ours(struct error *err)
 {
 	return error_set(err, EPROTO, "the journal is damaged");
-}
-
-static bool get_hex(uint8_t *to, const char *hex, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		if (sscanf(hex + 2 * i, "%2hhx", &to[i]) != 1)
-			return false;
-	return true;
 }
 
 static struct journal_place *find_place(struct journal_contents *c, uint64_t gpa, size_t size)
@@ -53,7 +46,7 @@ static struct journal_place *add_place(struct journal_contents *c, uint64_t gpa,
 	c->places = p;
 	p += c->nr_places;
 	*p = (struct journal_place){.gpa = gpa, .size = size, .original = malloc(size)};
-	if (!p->original || !get_hex(p->original, before, size)) {
+	if (!p->original || !hex_decode(p->original, before, size)) {
 		free(p->original);
 		return NULL;
 	}
@@ -70,7 +63,7 @@ static int add_ours(struct journal_place *p, const char *after)
 		return -ENOMEM;
 	p->ours = ours;
 	last = ours + p->nr_ours * p->size;
-	if (!get_hex(last, after, p->size))
+	if (!hex_decode(last, after, p->size))
 		return -EPROTO;
 	for (size_t i = 0; i < p->nr_ours; i++)
 		if (!memcmp(ours + i * p->size, last, p->size))

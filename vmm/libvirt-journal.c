@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/hex.h"
 
 enum { MAX_JOURNAL = 256 << 20 };
 
@@ -154,13 +155,6 @@ static int append(struct libvirt_journal *journal, const char *line, size_t size
 			 journal->path);
 }
 
-static size_t put_hex(char *to, const uint8_t *bytes, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		sprintf(to + 2 * i, "%02x", bytes[i]);
-	return 2 * size;
-}
-
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err)
 {
@@ -170,9 +164,9 @@ int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const u
 	if (size > JOURNAL_MAX_WRITE)
 		return error_set_at(err, E2BIG, gpa, "%zu bytes are too many at once", size);
 	n = (size_t)snprintf(line, sizeof(line), "write %" PRIx64 " ", gpa);
-	n += put_hex(line + n, before, size);
+	n += hex_encode(line + n, before, size);
 	line[n++] = ' ';
-	n += put_hex(line + n, after, size);
+	n += hex_encode(line + n, after, size);
 	line[n++] = '\n';
 	return append(journal, line, n, err);
 }

@@ -16,8 +16,4 @@ int rsp_give(struct rsp *rsp, const char *bytes, size_t size, struct error *err)
 /* A request whose reply is OK; -EFAULT for its errors. */
 int rsp_expect_ok(struct rsp *rsp, const char *packet, struct error *err);
 
-void rsp_to_hex(char *out, const uint8_t *bytes, size_t size);
-/* False if there are other characters among the first 2 * size. */
-bool rsp_from_hex(uint8_t *out, const char *hex, size_t size);
-
 #endif

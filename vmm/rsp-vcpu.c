@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/hex.h"
 #include "vmm/rsp-internal.h"
 
 int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err)
@@ -32,7 +33,7 @@ static uint64_t read_little(struct hex_reader *r, size_t size)
 	uint8_t bytes[8] = {0};
 	uint64_t value;
 
-	if (r->failed || strnlen(r->at, 2 * size) < 2 * size || !rsp_from_hex(bytes, r->at, size)) {
+	if (r->failed || strnlen(r->at, 2 * size) < 2 * size || !hex_decode(bytes, r->at, size)) {
 		r->failed = true;
 		return 0;
 	}
@@ -89,7 +90,7 @@ int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_reg
 	if (rc)
 		return rc;
 	packet[0] = 'G';
-	rsp_to_hex(packet + 1, (const uint8_t *)values, sizeof(values));
+	hex_encode(packet + 1, values, sizeof(values));
 	return rsp_expect_ok(rsp, packet, err);
 }
 
@@ -107,7 +108,7 @@ int rsp_set_cr3(struct rsp *rsp, unsigned int vcpu, uint64_t cr3, struct error *
 	if (!rc)
 		rc = rsp_expect_ok(rsp, packet, err);
 	n = snprintf(packet, sizeof(packet), "P%x=", CR3);
-	rsp_to_hex(packet + n, (const uint8_t *)&cr3, sizeof(cr3));
+	hex_encode(packet + n, &cr3, sizeof(cr3));
 	return rc ? rc : rsp_expect_ok(rsp, packet, err);
 }
 
@@ -182,7 +183,7 @@ int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err)
 	*out = (struct rsp_stop){0};
 	if (packet[0] == 'W' || packet[0] == 'X')
 		return error_set(err, ECONNRESET, "the domain has ended");
-	if (packet[0] != 'T' || strlen(packet) < 3 || !rsp_from_hex(&signal, packet + 1, 1))
+	if (packet[0] != 'T' || strlen(packet) < 3 || !hex_decode(&signal, packet + 1, 1))
 		return error_set(err, EPROTO, "the gdbstub tells nonsense of a stop");
 	out->trap = signal == RSP_SIGNAL_TRAP;
 	out->interrupt = signal == RSP_SIGNAL_INT;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include "formats/hex.h"
 
 enum { MAX_NOISE = 64 << 10 /* bytes between a request and its reply */ };
 
@@ -76,20 +77,13 @@ int rsp_send(struct rsp *rsp, const char *packet, struct error *err)
 	return rsp_give(rsp, text, (size_t)n, err);
 }
 
-static int hex_digit(int c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* From behind the '$' to the checksum. */
 static int receive_body(struct rsp *rsp, char *reply, struct error *err)
 {
-	uint8_t sum = 0;
+	uint8_t sum = 0, told;
+	char digits[2];
 	size_t n = 0;
-	int c, high, low;
+	int c;
 
 	while ((c = rsp_take(rsp, err)) >= 0 && c != '#') {
 		if (n == RSP_MAX_PACKET)
@@ -98,11 +92,13 @@ static int receive_body(struct rsp *rsp, char *reply, struct error *err)
 		sum = (uint8_t)(sum + c);
 	}
 	reply[n] = '\0';
-	high = c < 0 ? c : rsp_take(rsp, err);
-	low = high < 0 ? high : rsp_take(rsp, err);
-	if (low < 0)
-		return low;
-	if (hex_digit(high) * 16 + hex_digit(low) != sum)
+	for (size_t i = 0; c >= 0 && i < sizeof(digits); i++) {
+		c = rsp_take(rsp, err);
+		digits[i] = (char)c;
+	}
+	if (c < 0)
+		return c;
+	if (!hex_decode(&told, digits, 1) || told != sum)
 		return error_set(err, EPROTO, "a packet of the gdbstub is damaged");
 	return rsp_give(rsp, "+", 1, err);
 }
@@ -159,25 +155,6 @@ int rsp_set_physical(struct rsp *rsp, bool physical, struct error *err)
 	return rsp_expect_ok(rsp, physical ? "Qqemu.PhyMemMode:1" : "Qqemu.PhyMemMode:0", err);
 }
 
-void rsp_to_hex(char *out, const uint8_t *bytes, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		sprintf(out + 2 * i, "%02x", bytes[i]);
-}
-
-bool rsp_from_hex(uint8_t *out, const char *hex, size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		int high = hex_digit(hex[2 * i]);
-		int low = high < 0 ? -1 : hex_digit(hex[2 * i + 1]);
-
-		if (low < 0)
-			return false;
-		out[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
-}
-
 int rsp_write(struct rsp *rsp, uint64_t address, const void *from, size_t size, struct error *err)
 {
 	char packet[2 * RSP_MAX_WRITE + 48];
@@ -188,7 +165,7 @@ int rsp_write(struct rsp *rsp, uint64_t address, const void *from, size_t size, 
 		int used = snprintf(packet, sizeof(packet), "M%" PRIx64 ",%zx:", address, n);
 		int rc;
 
-		rsp_to_hex(packet + used, bytes, n);
+		hex_encode(packet + used, bytes, n);
 		rc = rsp_expect_ok(rsp, packet, err);
 		if (rc)
 			return rc;
@@ -212,7 +189,7 @@ int rsp_read(struct rsp *rsp, uint64_t address, void *to, size_t size, struct er
 		rc = rsp_request(rsp, packet, reply, err);
 		if (rc)
 			return rc;
-		if (strlen(reply) != 2 * n || !rsp_from_hex(bytes, reply, n))
+		if (strlen(reply) != 2 * n || !hex_decode(bytes, reply, n))
 			return error_set_at(err, EFAULT, address, "the gdbstub cannot read there");
 		address += n;
 		bytes += n;
