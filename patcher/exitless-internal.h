@@ -67,7 +67,8 @@ struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns);
 /* Wake the thread. */
 void exitless_ring(struct exitless *x);
 
-/* The guest is stopped and nobody inside: hand on all there is. By the thread, or without it. */
+/* Hand on all there is at this moment; what a guest writes that still runs stays where it is. By
+ * the thread, or without it, and for the last time. */
 void exitless_drain_all(struct exitless *x);
 
 /* With the guest stopped. Errors leave something of ours in the guest. */

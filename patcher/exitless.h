@@ -62,7 +62,8 @@ bool exitless_has_left(struct exitless *x, unsigned int ms);
 /* What it could not take away as it should; NULL = nothing. Once it has left. */
 const struct error *exitless_leave_error(const struct exitless *x);
 
-/* The guest will not run again, or has been left: hand on all there is, and stop draining. */
+/* The guest will not run again, has been left, or cannot be stopped any more: hand on all there is
+ * now, and stop draining. */
 void exitless_end(struct exitless *x);
 
 /* Frees. NULL-safe. */

@@ -37,8 +37,9 @@ typedef int ring_emit_fn(void *arg, unsigned int cpu, const struct ring_record *
  * one call of `emit` to the next, in this pass or over several. A clock that goes back stands
  * still.
  *
- * After the guest has stopped, two passes with margin 0 and stall_ns 0 leave nothing in the rings,
- * if the queues are at least as large as the rings' data.
+ * With margin 0 and stall_ns 0, and all rings closed, one of any two passes hands on a record or
+ * takes one out of a ring, until all are drained: what is not committed is skipped, what is later
+ * than one pass is taken by the next, and of the full queues one is emptied.
  */
 int ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
 		    void *arg);

@@ -81,6 +81,8 @@ static uint64_t snapshot(struct ring *ring)
 {
 	uint64_t reserve = __atomic_load_n(&ring->header->reserve, __ATOMIC_ACQUIRE);
 
+	if (ring->closed)
+		return ring->end;
 	if (ring->dead)
 		return ring->consumed;
 	if (reserve - ring->consumed <= ring->config.data_bytes && reserve % RING_RECORD_ALIGN == 0)
@@ -246,6 +248,22 @@ uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock)
 	publish_limit(ring);
 	ring->stuck = ring->consumed == before && ring_room(ring) != RING_ROOM;
 	return watermark > ring->floor ? watermark : ring->floor;
+}
+
+void ring_close(struct ring *ring)
+{
+	ring->end = snapshot(ring);
+	ring->closed = true;
+}
+
+bool ring_is_drained(const struct ring *ring)
+{
+	return ring->closed && ring->consumed == ring->end && !ring_queue_first(&ring->queue);
+}
+
+bool ring_is_waiting(const struct ring *ring)
+{
+	return ring->waiting == ring->consumed;
 }
 
 void ring_show_life(struct ring *rings, unsigned int n)

@@ -71,6 +71,8 @@ struct ring {
 	uint64_t later;         /* position of a record from after the pass that saw it first */
 	bool dead;              /* read by other threads */
 	bool stuck;             /* the last pass left it without room, and as it was */
+	bool closed;
+	uint64_t end; /* closed: where the last pass stops */
 };
 
 /*
@@ -98,6 +100,16 @@ uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
  * behind another CPU's unfinished record): who waits for room in it must not wait for ever.
  */
 void ring_show_life(struct ring *rings, unsigned int n);
+
+/* From now on passes take what is reserved at this moment, and nothing behind it: however much the
+ * guest goes on writing, they come to an end. */
+void ring_close(struct ring *ring);
+
+/* Closed, and nothing is left in the ring or in its queue. */
+bool ring_is_drained(const struct ring *ring);
+
+/* Whether the last pass found a record that is reserved and not committed. */
+bool ring_is_waiting(const struct ring *ring);
 
 /* The stamp of the next record to take, as the guest wrote it; false if none is complete. */
 bool ring_next_stamp(const struct ring *ring, uint64_t *tsc);

@@ -293,6 +293,34 @@ static void test_end(void)
 	end();
 }
 
+enum { AT_END = 5, MANY = 1000 };
+
+/* A vCPU that writes as fast as its records are read. */
+static void write_another(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+			  const struct probe_hit *hit)
+{
+	(void)arg;
+	(void)ref;
+	(void)kind;
+	if (atomic_fetch_add(&f.nr_hits, 1) < MANY)
+		fake_exitless_record(&f, hit->vcpu, fake_exitless_place(&f, FAKE_KFREE), 0);
+}
+
+/* Nobody could stop the machine. */
+static void test_end_running(void)
+{
+	begin();
+	f.config.handle = write_another;
+	run();
+	exitless_stop_thread(f.x);
+	for (unsigned int i = 0; i < AT_END; i++)
+		fake_exitless_record(&f, i % 2, fake_exitless_place(&f, FAKE_KFREE), i);
+	exitless_end(f.x);
+	is_u64(f.nr_hits, AT_END,
+	       "of a guest that goes on writing it is handed on what was there at the end");
+	end();
+}
+
 int main(void)
 {
 	test_come_and_go();
@@ -307,5 +335,6 @@ int main(void)
 	test_preempted();
 	test_stays_inside();
 	test_end();
+	test_end_running();
 	return tap_done();
 }

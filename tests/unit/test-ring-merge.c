@@ -190,6 +190,40 @@ static void test_emit_fails(void)
 	teardown(f);
 }
 
+/* Each ring holds up the others in its own way, and its writer does not stop writing. */
+static void test_close(void)
+{
+	struct fixture *f = setup(4, RING_MAX_RECORD);
+	uint64_t written[4] = {0}, n = 0;
+	unsigned int passes = 0;
+	bool drained = false;
+
+	ring_writer_reserve(&f->writers[0], SMALL);
+	put(f, 1, UINT64_MAX);
+	put(f, 1, UINT64_MAX - 1);
+	for (; ring_writer_put(&f->writers[2], small, n + 1, n + 1); n++)
+		ring_writer_put(&f->writers[3], small, n + 1, n + 1);
+	pass(f);
+	f->clock.stall_ns = 0;
+	for (unsigned int cpu = 0; cpu < 4; cpu++)
+		ring_close(&f->rings[cpu]);
+	for (; !drained && passes < 1000; passes++) {
+		drained = true;
+		for (unsigned int cpu = 0; cpu < 4; cpu++) {
+			while (ring_writer_put(&f->writers[cpu], small, 999, n + 1))
+				written[cpu]++;
+			drained &= ring_is_drained(&f->rings[cpu]);
+		}
+		pass(f);
+	}
+	ok(drained, "rings that were closed are drained (after %u passes)", passes);
+	ok(written[0] && written[1] && written[2] && written[3], "though all writers went on");
+	is_u64(f->nr_out, 2 + 2 * n, "what was there when they were closed is handed on, no more");
+	is_u64(f->rings[0].counts.stalled, 1, "but for the record that was not complete");
+	is_u64(f->stamps_back, 0, "in order");
+	teardown(f);
+}
+
 static void test_clock_back(void)
 {
 	struct fixture *f = setup(2, DATA);
@@ -290,6 +324,7 @@ int main(void)
 	test_watermark();
 	test_queue_full();
 	test_emit_fails();
+	test_close();
 	test_clock_back();
 	test_limits();
 	test_concurrent(DATA);
