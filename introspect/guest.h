@@ -114,7 +114,8 @@ struct guest_ops {
 	/* stop, but -EBUSY at once if another thread holds the guest stopped. */
 	int (*try_stop)(struct guest *guest, struct error *err);
 
-	/* Whether somebody holds the guest stopped now. Any thread; a guess once it is answered. */
+	/* Whether somebody holds the guest stopped now, be it one that is not of this process. Any
+	 * thread; a guess once it is answered. Others may have to be asked: not for each event. */
 	bool (*is_stopped)(struct guest *guest);
 
 	/*

@@ -13,8 +13,8 @@ enum {
 };
 
 /* A vCPU may be off its CPU in the middle of a record for as long as the host pleases; but what is
- * not written after so long was never meant to be. */
-static const uint64_t stall_ns = 30000000000;
+ * not written after so many looks, at each of which the guest ran, was never meant to be. */
+static const uint64_t stall_looks = 30;
 
 struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns)
 {
@@ -60,13 +60,29 @@ static int hand_on(void *arg, unsigned int ring, const struct ring_record *recor
 	return 0;
 }
 
-/* The time a vCPU had to finish a record: not that in which somebody held the guest. */
+static bool is_waiting(const struct exitless *x)
+{
+	bool waiting = false;
+
+	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
+		waiting |= ring_is_waiting(&x->rings[i]);
+	return waiting;
+}
+
+/*
+ * The time a vCPU had to finish a record, of which none is that in which somebody held the guest.
+ * Whether that is so may have to be asked of somebody else: seldom, and only while one waits. Time
+ * in which nobody looked does not count, as the whole host may have stood still.
+ */
 static uint64_t running_ns(struct exitless *x)
 {
 	uint64_t now = clock_monotonic_ns();
+	bool waiting = is_waiting(x);
 
-	if (!x->guest->ops->is_stopped(x->guest))
-		x->run_ns += now - x->last_ns;
+	if (waiting && now - x->last_ns < x->look_ns)
+		return x->run_ns;
+	if (waiting && !x->guest->ops->is_stopped(x->guest))
+		x->run_ns += x->look_ns;
 	x->last_ns = now;
 	return x->run_ns;
 }
@@ -194,7 +210,7 @@ static void drain_and_leave(struct exitless *x)
 
 	/* Each try stops the guest, of which others may be told. */
 	for (;;) {
-		make_pass(x, x->margin, stall_ns);
+		make_pass(x, x->margin, stall_looks * x->look_ns);
 		left = exitless_try_leave(x);
 		if (left || doze(x, ms) == DOZE_QUIT)
 			break;
@@ -213,7 +229,8 @@ static void *drain(void *arg)
 	enum doze result = DOZE_OVER;
 
 	while (result != DOZE_QUIT && !is_leaving(x)) {
-		uint64_t records = make_pass(x, x->margin, stall_ns), now = clock_monotonic_ns();
+		uint64_t records = make_pass(x, x->margin, stall_looks * x->look_ns);
+		uint64_t now = clock_monotonic_ns();
 
 		if (records)
 			busy_until = now + (uint64_t)IDLE_MS * NS_PER_MS;

@@ -52,8 +52,9 @@ struct exitless {
 	unsigned int waiting; /* vCPUs; under lock */
 	_Atomic bool asleep;  /* the thread waits for a ring's doorbell */
 	_Atomic uint64_t doorbells;
-	uint64_t run_ns,
-		last_ns; /* host time in which the guest was not stopped; when last looked */
+	/* Host time in which the guest ran while a record waited, in steps of look_ns; when last
+	 * looked. */
+	uint64_t run_ns, look_ns, last_ns;
 };
 
 static inline struct ring *trap_ring(struct exitless *x, unsigned int vcpu)

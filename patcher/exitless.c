@@ -20,6 +20,7 @@ enum {
 	/* What waits in the host for the records of a vCPU that is off its CPU in the middle of
 	 * one, where a full ring cannot make the others wait as long as it takes. */
 	SPIN_QUEUE_BYTES = 8 << 20,
+	LOOK_NS = 1000000000, /* between two looks whether a guest with an unfinished record runs */
 };
 
 /* --- finding out ----------------------------------------------------------------------------- */
@@ -262,6 +263,7 @@ static struct exitless *allocate(const struct kernel *kernel, const struct exitl
 	x->kernel = kernel;
 	x->guest = kernel->guest;
 	x->nr_vcpus = n;
+	x->look_ns = LOOK_NS;
 	init_sync(x);
 	x->vcpus = calloc(n, sizeof(*x->vcpus));
 	x->rings = calloc(2 * (size_t)n, sizeof(*x->rings));

@@ -235,10 +235,14 @@ void libvirt_guest_adopt_stop(struct libvirt_guest *g)
 	g->let_go = g->adopted = true;
 }
 
-/* By its administrator: our own stops are over soon, however long QEMU takes to make one. */
+/* By its administrator: our own stops are over soon, however long QEMU takes to make one, and
+ * libvirt tells them apart. */
 bool libvirt_guest_is_stopped(struct guest *guest)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
+	enum libvirt_pause pause;
 
-	return atomic_load(&g->stops) && !atomic_load(&g->let_go);
+	if (atomic_load(&g->stops))
+		return !atomic_load(&g->let_go);
+	return !libvirt_domain_pause(g->domain, &pause, NULL) && pause == LIBVIRT_PAUSE_OTHERS;
 }

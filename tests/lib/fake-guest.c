@@ -131,7 +131,10 @@ static int resume(struct guest *guest, struct error *err)
 
 static bool is_stopped(struct guest *guest)
 {
-	return fake_of(guest)->stopped || fake_of(guest)->paused;
+	bool stopped = fake_of(guest)->stopped || fake_of(guest)->paused;
+
+	fake_of(guest)->looks++;
+	return stopped;
 }
 
 static int set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg, struct error *err)

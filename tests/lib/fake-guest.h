@@ -46,6 +46,7 @@ struct fake_guest {
 	_Atomic unsigned int stopped; /* nesting depth now */
 	_Atomic bool paused;          /* by somebody else */
 	_Atomic unsigned int stops;   /* ever */
+	_Atomic unsigned int looks;   /* whether it is stopped, ever */
 	/* Called when the guest is being stopped, before the caller goes on; may be NULL. */
 	void (*on_stop)(struct fake_guest *fg);
 	bool mute;            /* its vCPUs' control registers cannot be read */

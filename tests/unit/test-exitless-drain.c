@@ -9,12 +9,28 @@ enum { EVENTS = 2000, MANY = 2000, BIAS = RECORD_KEY_BIAS, DEAD = 1 << 20, PATIE
 static struct fake_exitless f;
 static uint16_t kfree;
 
-static void begin(enum trampoline_full full)
+static void prepare(enum trampoline_full full)
 {
 	fake_exitless_init(&f, full);
-	if (fake_exitless_create(&f, NULL) || exitless_start(f.x, NULL))
+	if (fake_exitless_create(&f, NULL))
 		abort();
 	kfree = fake_exitless_place(&f, FAKE_KFREE);
+}
+
+static void begin(enum trampoline_full full)
+{
+	prepare(full);
+	if (exitless_start(f.x, NULL))
+		abort();
+}
+
+/* With another time between two looks whether the guest runs. */
+static void begin_looking(uint64_t look_ns)
+{
+	prepare(TRAMPOLINE_BLOCK);
+	f.x->look_ns = look_ns;
+	if (exitless_start(f.x, NULL))
+		abort();
 }
 
 static void leave(void)
@@ -190,6 +206,74 @@ static void test_doorbell(enum trampoline_full full, const char *mode)
 	end();
 }
 
+/* --- unfinished records --------------------------------------------------------------------- */
+
+enum { SHORT_NS = 2000000, LONG_NS = 20000000, IDLE_MS = 200 };
+
+/* A vCPU begins a record. Records before it wake the thread, if it sleeps. */
+static struct ring_record *begin_record(unsigned int vcpu, size_t *before)
+{
+	struct ring_writer writer = fake_exitless_writer(&f, vcpu);
+	const uint32_t size = f.x->set.places[kfree].layout.size;
+	struct ring_record *record;
+
+	*before = 0;
+	while (!(record = ring_writer_reserve(&writer, size)))
+		*before += fake_exitless_record(&f, vcpu, kfree, 0);
+	return record;
+}
+
+static void end_record(struct ring_record *record, uint64_t value)
+{
+	const uint32_t size = f.x->set.places[kfree].layout.size;
+
+	record->tsc = f.fs.fg.guest.ops->tsc(&f.fs.fg.guest);
+	ring_writer_fill(record, size, value);
+	ring_writer_commit(record, (struct ring_commit){RING_ENTRY, kfree, size});
+}
+
+static void test_stall(void)
+{
+	size_t before;
+
+	begin_looking(SHORT_NS);
+	fake_nap(IDLE_MS);
+	is_u64(f.fs.fg.looks, 0, "nobody is asked whether the guest runs while no record waits");
+	begin_record(1, &before);
+	for (int i = 0; i < PATIENCE_MS && !counts_of(1).damaged; i++)
+		fake_nap(1);
+	is_u64(counts_of(1).damaged, 1, "a record that is never finished is given up");
+	ok(f.fs.fg.looks >= 30, "after thirty looks, at each of which the guest ran");
+	leave();
+	end();
+}
+
+/* Its administrator suspends the guest, which stands longer than that. */
+static void test_suspended(void)
+{
+	struct ring_record *record;
+	unsigned int looks;
+	size_t n;
+
+	begin_looking(LONG_NS);
+	f.fs.fg.paused = true;
+	record = begin_record(1, &n);
+	fake_exitless_record(&f, 1, kfree, 2 - BIAS);
+	while (f.fs.fg.looks < 40)
+		fake_nap(1);
+	is_u64(counts_of(1).damaged, 0, "not while the guest is suspended");
+	looks = f.fs.fg.looks;
+	f.fs.fg.paused = false;
+	while (f.fs.fg.looks < looks + 5)
+		fake_nap(1);
+	end_record(record, 1 - BIAS);
+	ok(fake_exitless_wait(&f, n + 2) && f.hits[n].key == 1 && f.hits[n + 1].key == 2,
+	   "when it goes on the record comes, and what is behind it");
+	is_u64(counts_of(1).damaged, 0, "whole");
+	leave();
+	end();
+}
+
 /* --- hostile guests ------------------------------------------------------------------------- */
 
 static void test_scribble(void)
@@ -293,6 +377,8 @@ int main(void)
 	test_trap_drop();
 	test_doorbell(TRAMPOLINE_BLOCK, "block");
 	test_doorbell(TRAMPOLINE_DROP, "drop");
+	test_stall();
+	test_suspended();
 	test_scribble();
 	test_dead_ring();
 	test_life();

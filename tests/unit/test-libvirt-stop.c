@@ -245,6 +245,29 @@ static void test_states(void)
 	tear_down(&f);
 }
 
+/* Also by whoever does not hold it. */
+static void test_is_stopped(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	ok(!libvirt_guest_is_stopped(&f.g.guest), "a domain that runs is not stopped");
+	do_act(SUSPEND);
+	ok(libvirt_guest_is_stopped(&f.g.guest), "one that is suspended is");
+	libvirt_guest_stop(&f.g.guest, NULL);
+	libvirt_guest_resume(&f.g.guest, NULL);
+	ok(libvirt_guest_is_stopped(&f.g.guest), "and stays so after a stop of ours");
+	do_act(RESUME);
+	ok(!libvirt_guest_is_stopped(&f.g.guest), "until it is resumed");
+	do_act(STUB);
+	ok(!libvirt_guest_is_stopped(&f.g.guest), "a stop that we are about to make is ours");
+	do_act(RESUME);
+	do_act(SUSPEND);
+	world.dead = true;
+	ok(!libvirt_guest_is_stopped(&f.g.guest), "nothing is known without libvirt");
+	tear_down(&f);
+}
+
 static void test_dead(void)
 {
 	struct fixture f;
@@ -267,6 +290,7 @@ int main(void)
 	test_stub();
 	test_adopted();
 	test_states();
+	test_is_stopped();
 	test_dead();
 	return tap_done();
 }
