@@ -47,16 +47,25 @@ static void on_signal(void *arg, int fd, uint32_t events)
 {
 	struct attaching *self = arg;
 	struct signalfd_siginfo info;
-	sigset_t all;
 
 	(void)events;
 	if (read(fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return;
 	self->signal_number = (int)info.ssi_signo;
-	/* The next one is hard, and the watchdog's business. */
+	event_loop_quit(self->loop, END_SIGNAL);
+}
+
+/* It ends, for whatever reason, as those wanted who have asked for it until now. The next one is
+ * hard, and the watchdog's business. */
+static void stop_catching(struct attaching *self)
+{
+	struct signalfd_siginfo info;
+	sigset_t all;
+
+	while (read(self->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		;
 	sigfillset(&all);
 	sigprocmask(SIG_UNBLOCK, &all, NULL);
-	event_loop_quit(self->loop, END_SIGNAL);
 }
 
 static int catch_signals(struct attaching *self, struct error *err)
@@ -183,6 +192,7 @@ static int run(struct attaching *self, enum end_reason *reason, struct error *er
 				self->attach.domain.name);
 		*reason = (enum end_reason)event_loop_run(self->loop);
 	}
+	stop_catching(self);
 	monitor_destroy(self->monitor);
 	return rc;
 }
