@@ -217,20 +217,22 @@ int attach_look(struct attach *a, const char **why, struct error *err)
 /* Looked for in the domain itself, whatever else was said. */
 static int check_undone(struct attach *a, struct error *err)
 {
+	struct guest *guest = libvirt_guest(a->guest);
 	size_t pending = 0;
 	int rc = libvirt_journal_check_running(&a->journal, err);
 
 	if (!rc)
 		rc = attach_hold(a, err);
 	if (!rc)
-		rc = attach_release(a,
-				    libvirt_journal_pending(&a->journal, libvirt_guest(a->guest),
-							    &pending, err),
+		rc = attach_release(a, libvirt_journal_pending(&a->journal, guest, &pending, err),
 				    err);
 	if (!rc)
 		rc = libvirt_guest_check_breaks(a->guest, err);
 	if (!rc && pending)
-		rc = error_set(err, EIO, "%zu places in the guest are not as they were", pending);
+		rc = error_set(err, EIO, "%zu places in the guest are not as they were%s", pending,
+			       guest->ops->is_stopped(guest)
+				       ? ", and stay so until it is resumed: the domain is paused"
+				       : "");
 	return rc;
 }
 

@@ -7,7 +7,7 @@ use strict;
 use warnings;
 use FindBin;
 use Test::More;
-use Time::HiRes qw(sleep);
+use Time::HiRes qw(sleep time);
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
@@ -83,6 +83,40 @@ sub test_suspended {
 	is_as_before('t', 'suspended while traced, and resumed');
 }
 
+# A vCPU in the kernel may be in the trace's memory, and shows itself nowhere else as long as the domain is suspended.
+sub suspend_in_kernel {
+	for (1 .. 50) {
+		suspend('t') or return 0;
+		my $registers = $libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'info registers');
+		return 1 if $registers =~ /CPL=0\b/ && $registers =~ /HLT=0\b/;
+		$libvirt->virsh('resume', 't');
+		sleep rand 0.1;
+	}
+	return 0;
+}
+
+sub test_suspended_inside {
+	my $pid = $libvirt->spawn('inside', attach_command('t'));
+	ok(wait_tracing(), 'traced');
+	sleep 0.5;
+	ok(suspend_in_kernel(), 'suspended with its vCPU in the kernel');
+	my $from = time;
+	kill INT => $pid;
+	my $status = $libvirt->wait_for($pid, 60);
+	cmp_ok(time - $from, '<', 8, sprintf 'suspended in the kernel: the trace ends %.1f s after SIGINT', time - $from);
+	is($status, 1, 'suspended in the kernel: status 1, as something is left');
+	like(log_of('inside'), qr/run 'sonde recover': 1 places in the guest .* the domain is paused/,
+		'suspended in the kernel: says what, and why');
+	is($libvirt->state_of('t'), 'paused', 'suspended in the kernel: stays paused');
+	is_text_as_before('t', 'suspended in the kernel');
+	my ($allocs, undef, $lost) = report();
+	cmp_ok($allocs, '>', 0, "suspended in the kernel: the trace has $allocs allocations");
+	is($lost, 0, 'suspended in the kernel: nothing lost');
+	$libvirt->virsh('resume', 't');
+	ok(wait_undone(), 'suspended in the kernel: resumed, the watchdog undoes the rest');
+	is_as_before('t', 'suspended in the kernel, and resumed');
+}
+
 # Root's sondes know of each other whatever environment they have, and other users' by the device.
 sub test_root {
 	my $uri = 'qemu+unix:///session?socket=' . ($libvirt->virsh('uri') && "$work/run/libvirt/libvirt-sock");
@@ -156,6 +190,7 @@ test_refusals();
 test_plain();
 test_ends();
 test_suspended();
+test_suspended_inside();
 SKIP: {
 	skip 'only root sees to root', 9 if $>;
 	test_root();

@@ -11,6 +11,7 @@
 use strict;
 use warnings;
 use FindBin;
+use POSIX qw(WNOHANG);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -69,6 +70,28 @@ sub test_daemon {
 	}
 	is($harmed, 0, "$count times SIGKILL of libvirtd (seed $seed), $failed attachments failed of it, "
 		. "$patched were undone by the watchdog: $harmed domains not as they were");
+}
+
+# libvirtd dies and stays away: the tracer has nothing to do but to wait for its watchdog, and who asks it to end once
+# more need not. The watchdog does its work when libvirtd is back.
+sub test_daemon_away {
+	local $ENV{LIBVIRT_AUTOSTART} = 0; # by those that are started now
+	my $pid = $libvirt->spawn('away', attach_command('t'));
+	ok(wait_tracing(), 'libvirtd is to go away: traced');
+	sleep 0.5;
+	my ($daemon, $from) = ($libvirt->libvirtd, time);
+	kill KILL => $daemon;
+	sleep 3;
+	is(waitpid($pid, WNOHANG), 0, 'libvirtd away: the tracer waits for its watchdog');
+	my $asked = time;
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 4), 130, 'libvirtd away: a signal ends that') or diag(log_of('away'));
+	cmp_ok(time - $from, '<', 9, sprintf 'libvirtd away: %.1f s after the signal, while the watchdog waits', time - $asked);
+	is(scalar(journals()), 1, 'libvirtd away: the journal is left');
+	delete $ENV{LIBVIRT_AUTOSTART};
+	$libvirt->virsh('list');
+	ok(wait_undone(), 'libvirtd back: the watchdog undoes');
+	is_as_before('t', 'libvirtd away and back');
 }
 
 # Wait until the tracer has its watchdog, and until it has begun, if it is to have.
@@ -164,4 +187,5 @@ test_unnoted_stop();
 test_watchdog_only();
 test_watchdog();
 test_daemon();
+test_daemon_away();
 done_testing();
