@@ -53,8 +53,8 @@ sub is_untouched {
 
 # Tracer and watchdog, once it traces.
 sub start_tracer {
-	my ($name) = @_;
-	my $pid = $libvirt->spawn($name, attach_command('t'));
+	my ($name, @options) = @_;
+	my $pid = $libvirt->spawn($name, attach_command('t', @options));
 	ok(wait_tracing(), "$name: traced") or BAIL_OUT(log_of($name));
 	sleep 0.5;
 	return ($pid, children_of($pid));
@@ -145,6 +145,20 @@ sub test_watchdog {
 	is($libvirt->state_of('t'), 'paused', 'watchdog: a domain that was started paused stays so');
 }
 
+# By breakpoints; asked to end, it has nothing to end.
+sub test_interrupted {
+	my ($pid) = start_tracer('interrupted', '--mode', 'trap');
+	kill STOP => $pid;
+	start_anew('6.1', '--paused');
+	kill INT => $pid;
+	kill CONT => $pid;
+	is($libvirt->wait_for($pid, 60), 0, 'interrupted: the tracer ends with status 0') or diag(log_of('interrupted'));
+	like(log_of('interrupted'), qr/sonde attach: the domain was destroyed, and the trace ended with it/,
+		'interrupted: it says why');
+	is($libvirt->state_of('t'), 'paused', 'interrupted: a domain that was started paused stays so');
+	is(scalar(journals()), 0, 'interrupted: no journal');
+}
+
 AttachTest::start();
 build_initrd("$work/initrd", "$tree/tests/libvirt/ticks=/etc/rc");
 start_domain('t', persistent => 1, cmdline => 'nokaslr');
@@ -156,4 +170,7 @@ test_recover();
 test_held_up();
 test_wrong_connection();
 test_watchdog();
+$libvirt->virsh('resume', 't');
+ok(boots(), 'resumed: the domain boots');
+test_interrupted();
 done_testing();
