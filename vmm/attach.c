@@ -126,9 +126,9 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 	if (!rc)
 		rc = libvirt_journal_check(a->domain.uuid, err);
 	if (!rc)
-		rc = check_running(a, err);
-	if (!rc)
 		rc = gdbstub_check_free(&a->domain, err);
+	if (!rc)
+		rc = check_running(a, err);
 	if (!rc)
 		rc = libvirt_domain_check_files(&a->domain, err);
 	if (!rc && !options->dry_run)
