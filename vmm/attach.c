@@ -27,6 +27,8 @@ static int claim(struct attach *a, struct error *err)
 {
 	int rc = libvirt_journal_create(a->domain.uuid, &a->journal, err);
 
+	if (!rc)
+		rc = libvirt_journal_instance(&a->journal, &a->domain.qemu.instance, err);
 	return rc ? rc : libvirt_watchdog_arm(&a->watchdog, a->domain.uuid, err);
 }
 
@@ -124,9 +126,9 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 	if (!rc)
 		rc = libvirt_journal_check(a->domain.uuid, err);
 	if (!rc)
-		rc = check_running(a, err);
-	if (!rc)
 		rc = gdbstub_check_free(&a->domain, err);
+	if (!rc)
+		rc = check_running(a, err);
 	if (!rc)
 		rc = libvirt_domain_check_files(&a->domain, err);
 	if (!rc && !options->dry_run)
@@ -195,6 +197,14 @@ int attach_begin(struct attach *a, struct error *err)
 	return rc;
 }
 
+/* The event may be a little later than what libvirt answers. */
+static const char *why_gone(struct attach *a)
+{
+	const char *told = libvirt_events_wait(&a->events, EVENT_MS);
+
+	return told ? told : "the domain ended";
+}
+
 int attach_look(struct attach *a, const char **why, struct error *err)
 {
 	enum libvirt_run_state state = LIBVIRT_RUNS;
@@ -205,12 +215,11 @@ int attach_look(struct attach *a, const char **why, struct error *err)
 		rc = libvirt_domain_state(&a->domain, &state, err);
 	if (!rc && !*why && state == LIBVIRT_RUNS && libvirt_guest_moves(a->guest))
 		*why = "the domain is being migrated, or saved while it runs";
-	if (!rc && state == LIBVIRT_GONE) {
-		/* the event may be a little later than what libvirt answers */
-		const char *told = libvirt_events_wait(&a->events, EVENT_MS);
-
-		*why = told ? told : "the domain ended";
+	if (!*why && (libvirt_process_ended(&a->domain.qemu) || (!rc && state == LIBVIRT_GONE))) {
+		*why = why_gone(a);
+		rc = 0;
 	}
+	a->why = *why;
 	return rc;
 }
 
@@ -236,20 +245,22 @@ static int check_undone(struct attach *a, struct error *err)
 	return rc;
 }
 
-/* The domain has ended: nothing is left to be undone. */
+/* The domain has ended, and may have been started again: nothing is left to be undone. */
 static bool is_gone(struct attach *a)
 {
 	enum libvirt_run_state state;
 
+	if (libvirt_process_ended(&a->domain.qemu))
+		return true;
 	return a->domain.domain && !libvirt_domain_state(&a->domain, &state, NULL) &&
 	       state == LIBVIRT_GONE;
 }
 
-static void end_trace(struct attach *a, bool reset)
+static void end_trace(struct attach *a, bool lost)
 {
 	int held = attach_hold(a, NULL);
 
-	if (reset)
+	if (lost)
 		run_trace_abandon(a->trace);
 	else
 		run_trace_end(a->trace);
@@ -262,14 +273,18 @@ static void end_trace(struct attach *a, bool reset)
  * nothing of the old one can be asked: the watchdog's work. */
 static int undo(struct attach *a, struct error *err)
 {
-	const bool reset = libvirt_events_reset(&a->events);
+	const bool reset = libvirt_events_reset(&a->events), gone = a->begun && is_gone(a);
 	int rc = 0;
 
+	if (gone && !a->why) {
+		a->why = why_gone(a);
+		run_trace_note(a->trace, a->why);
+	}
 	a->saved_breaks =
 		a->begun && libvirt_events_kept(&a->events) && libvirt_guest_holds_breaks(a->guest);
 	if (a->begun)
-		end_trace(a, reset || libvirt_guest_moves(a->guest));
-	if (a->journal.fd < 0 || is_gone(a))
+		end_trace(a, gone || reset || libvirt_guest_moves(a->guest));
+	if (a->journal.fd < 0 || gone || is_gone(a))
 		return 0;
 	if (reset)
 		libvirt_journal_reset(&a->journal, NULL);

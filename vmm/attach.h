@@ -21,6 +21,7 @@ struct attach {
 	struct run_trace *trace;
 	struct attach_kernel kernel;
 	bool begun;                       /* tracing */
+	const char *why;                  /* what became of the domain, NULL: it is still there */
 	bool saved_breaks;                /* it was saved or migrated with breakpoints in it */
 	struct libvirt_trap_counts traps; /* of a trace by breakpoints, at its end */
 };

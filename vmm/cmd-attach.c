@@ -270,6 +270,10 @@ static int attach_and_run(struct attaching *self)
 		cli_error(verb, &undone);
 	if (rc || end)
 		return CLI_FAILED;
+	if (self->attach.why && reason != END_DOMAIN) {
+		self->why = self->attach.why;
+		reason = END_DOMAIN;
+	}
 	return self->options.dry_run ? cli_flush(verb) : conclude(self, reason);
 }
 

@@ -28,6 +28,13 @@ static void tell(const char *domain, const struct libvirt_recovery *r)
 		printf("%s: nothing to recover\n", domain);
 		return;
 	}
+	if (r->ended) {
+		printf("%s: the domain that was traced has ended, nothing of it is left: the "
+		       "journal "
+		       "is removed\n",
+		       domain);
+		return;
+	}
 	printf("%s: %zu places put back%s%s%s\n", domain, r->restored,
 	       r->had_breaks ? ", breakpoints removed" : "",
 	       r->had_device ? ", memory device removed" : "",

@@ -34,11 +34,13 @@ static int start_server(struct libvirt_domain *domain, struct error *err)
 	return rc;
 }
 
+/* Not that of the domain's next start. */
 static void stop_server(struct libvirt_domain *domain)
 {
 	char *reply;
 
-	if (!libvirt_hmp(domain, "gdbserver none", &reply, NULL))
+	if (!libvirt_process_ended(&domain->qemu) &&
+	    !libvirt_hmp(domain, "gdbserver none", &reply, NULL))
 		free(reply);
 }
 

@@ -58,7 +58,7 @@ static int note(struct libvirt_guest *g, struct libvirt_break *b, struct error *
 	if (g->journal && !g->traps.noted)
 		rc = libvirt_journal_breaks(g->journal, err);
 	g->traps.noted |= !rc;
-	if (g->journal && !rc)
+	if (g->journal && !rc && g->traps.in_memory)
 		rc = libvirt_journal_write(g->journal, b->gpa, &before, &ours, sizeof(ours), err);
 	b->noted = !rc;
 	return rc;

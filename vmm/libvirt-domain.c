@@ -169,6 +169,8 @@ int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *
 		snprintf(out->name, sizeof(out->name), "%s", name ? name : id);
 		rc = check_started(out, err);
 	}
+	if (!rc)
+		libvirt_process_open(out->uuid, &out->qemu);
 	if (rc)
 		libvirt_domain_close(out);
 	return rc;
@@ -182,6 +184,7 @@ void libvirt_domain_close(struct libvirt_domain *d)
 		d->api->connect_close(d->connection);
 	d->domain = NULL;
 	d->connection = NULL;
+	libvirt_process_close(&d->qemu);
 }
 
 static enum libvirt_run_state run_state_of(int state)

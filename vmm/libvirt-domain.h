@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include "formats/error.h"
 #include "vmm/libvirt-lib.h"
+#include "vmm/libvirt-process.h"
 
 /*
  * A QEMU domain of a local libvirt, and its monitors. All calls are synchronous and may come from
@@ -17,11 +18,12 @@ struct libvirt_domain {
 	virDomainPtr domain;
 	char name[256];
 	char uuid[LIBVIRT_UUID_TEXT];
+	struct libvirt_process qemu; /* when it was opened, if that can be seen */
 };
 
 /*
  * `uri` NULL: libvirt's default. `id` is a name, a uuid or a number. The domain exists, is QEMU's
- * and has been started. -ENOENT no such domain or no libvirt, -ESRCH not running, -EACCES not
+ * and has been started. -ENOENT no such domain, -ENOPKG no libvirt, -ESRCH not running, -EACCES not
  * allowed, -ENOTSUP another hypervisor's domain or a libvirt of another host, -ENOTCONN no
  * connection.
  */

@@ -91,7 +91,8 @@ int libvirt_guest_open_stub(struct libvirt_guest *g, struct error *err);
 
 /* QEMU's RunState: what we and the administrator make, no more. */
 enum libvirt_status { LIBVIRT_STATUS_RUNNING, LIBVIRT_STATUS_PAUSED, LIBVIRT_STATUS_DEBUG };
-/* -ECANCELED in all other states: it is being moved, saved or ended. */
+/* -ECANCELED in all other states: it is being moved, saved or ended; -ESRCH if it has ended, also
+ * where it was started again. */
 int libvirt_guest_status(struct libvirt_guest *g, enum libvirt_status *out, struct error *err);
 
 /* What is known of the vCPUs is of another stop. */

@@ -162,6 +162,19 @@ static int parse_tasks(struct journal_contents *c, char *line, struct error *err
 	return *line || !task_stacks_valid(&c->tasks) ? not_ours(err) : 0;
 }
 
+/* "BOOT START" */
+static int parse_instance(struct journal_contents *c, char *line, struct error *err)
+{
+	struct libvirt_instance *out = &c->instance;
+	const size_t size = sizeof(out->boot) - 1;
+
+	if (strspn(line, "0123456789abcdef-") != size)
+		return not_ours(err);
+	memcpy(out->boot, line, size);
+	line += size;
+	return !next_number(&line, UINT64_MAX, &out->start) || *line ? not_ours(err) : 0;
+}
+
 static int parse_line(struct journal_contents *c, char *line, struct error *err)
 {
 	if (!strncmp(line, "tasks", 5))
@@ -170,6 +183,8 @@ static int parse_line(struct journal_contents *c, char *line, struct error *err)
 		return parse_write(c, line + 6, err);
 	if (!strncmp(line, "lend ", 5))
 		return parse_loan(c, line + 4, err);
+	if (!strncmp(line, "qemu ", 5))
+		return parse_instance(c, line + 5, err);
 	return parse_word(c, line, err);
 }
 

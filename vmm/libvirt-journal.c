@@ -155,6 +155,16 @@ static int append(struct libvirt_journal *journal, const char *line, size_t size
 			 journal->path);
 }
 
+int libvirt_journal_instance(struct libvirt_journal *journal,
+			     const struct libvirt_instance *instance, struct error *err)
+{
+	char line[96];
+	int n = snprintf(line, sizeof(line), "qemu %s %" PRIx64 "\n", instance->boot,
+			 instance->start);
+
+	return instance->boot[0] ? append(journal, line, (size_t)n, err) : 0;
+}
+
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err)
 {

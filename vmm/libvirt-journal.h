@@ -8,6 +8,7 @@
 #include "formats/error.h"
 #include "introspect/task-stacks.h"
 #include "vmm/libvirt-lib.h"
+#include "vmm/libvirt-process.h"
 
 /*
  * What an attached tracer changes in a domain, noted on disk before it does so, for whoever has to
@@ -36,6 +37,10 @@ void libvirt_journal_close(struct libvirt_journal *journal);
 /* Everything is undone. */
 void libvirt_journal_remove(struct libvirt_journal *journal);
 
+/* Whose domain's memory all the rest is about: first of all. Nothing is noted if that is not known.
+ */
+int libvirt_journal_instance(struct libvirt_journal *journal,
+			     const struct libvirt_instance *instance, struct error *err);
 /* About to write [gpa, gpa + size), which holds `before`, up to JOURNAL_MAX_WRITE bytes. */
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err);
@@ -69,6 +74,7 @@ struct journal_loan {
 };
 
 struct journal_contents {
+	struct libvirt_instance instance;
 	bool stopped; /* by the tracer */
 	bool breaks;  /* there may be breakpoints */
 	bool reset;   /* another guest has the memory now */

@@ -48,7 +48,7 @@ static int open_library(const char *name, void **out, struct error *err)
 	*out = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (*out)
 		return 0;
-	return error_set(err, ENOENT, "%s cannot be loaded: install libvirt's client library",
+	return error_set(err, ENOPKG, "%s cannot be loaded: install libvirt's client library",
 			 name);
 }
 

@@ -92,7 +92,7 @@ struct libvirt_api {
 				     unsigned int flags);
 };
 
-/* Load once; -ENOENT, with what to install, if it is not there. Not from two threads at once. */
+/* Load once; -ENOPKG, with what to install, if it is not there. Not from two threads at once. */
 int libvirt_lib_load(const struct libvirt_api **out, struct error *err);
 
 #endif

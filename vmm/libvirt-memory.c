@@ -13,58 +13,7 @@
 #include <unistd.h>
 #include "vmm/libvirt-shmem.h"
 
-enum { MAX_CMDLINE = 1 << 20 };
-
-/* --- the process ----------------------------------------------------------------------------- */
-
-/* Whether a process was started with "-uuid UUID", as libvirt starts QEMU. */
-static bool has_uuid(pid_t pid, const char *uuid)
-{
-	char path[64], *text = malloc(MAX_CMDLINE + 1), *at;
-	bool found = false;
-	ssize_t n = 0;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && text)
-		n = read(fd, text, MAX_CMDLINE);
-	if (n > 0) {
-		text[n] = '\0';
-		for (at = text; !found && at < text + n; at += strlen(at) + 1)
-			found = !strcmp(at, "-uuid") && at + 6 < text + n && !strcmp(at + 6, uuid);
-	}
-	if (fd >= 0)
-		close(fd);
-	free(text);
-	return found;
-}
-
-static int find_qemu(const char *uuid, pid_t *out, struct error *err)
-{
-	DIR *proc = opendir("/proc");
-	struct dirent *entry;
-	unsigned int found = 0;
-
-	while (proc && (entry = readdir(proc))) {
-		pid_t pid = (pid_t)atoi(entry->d_name);
-
-		if (pid > 0 && has_uuid(pid, uuid)) {
-			*out = pid;
-			found++;
-		}
-	}
-	if (proc)
-		closedir(proc);
-	if (found == 1)
-		return 0;
-	return error_set(err, ESRCH,
-			 found ? "several processes on this host claim to be the domain's QEMU"
-			       : "the domain's QEMU is not among the processes of this host that "
-				 "can be seen");
-}
-
-/* --- its address space ----------------------------------------------------------------------- */
+/* --- QEMU's address space -------------------------------------------------------------------- */
 
 bool libvirt_parse_mapping(const char *line, struct libvirt_mapping *out)
 {
@@ -242,7 +191,11 @@ static int ask_shmem(struct libvirt_domain *domain, struct libvirt_ram *ram, int
 static int open_process(struct libvirt_memory *m, struct libvirt_domain *domain,
 			const struct libvirt_ram *ram, int n, struct error *err)
 {
-	int rc = find_qemu(domain->uuid, &m->qemu, err);
+	int rc = 0;
+
+	m->qemu = domain->qemu.pid;
+	if (!m->qemu)
+		rc = error_set(err, ESRCH, "%s", domain->qemu.why.text);
 
 	for (int i = 0; !rc && i < n; i++)
 		rc = add_range(m, domain, &ram[i], err);

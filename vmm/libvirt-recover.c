@@ -252,12 +252,9 @@ static bool was_stopped(struct recovery *r)
 
 static int undo(struct recovery *r, struct error *err)
 {
-	int rc = libvirt_journal_read(&r->journal, &r->contents, err), resumed;
-	bool stopped;
+	bool stopped = was_stopped(r);
+	int rc, resumed;
 
-	if (rc)
-		return rc;
-	stopped = was_stopped(r);
 	note_stop(r);
 	rc = hold(r, err);
 	if (rc)
@@ -319,33 +316,49 @@ static int remove_device(struct recovery *r, struct error *err)
 	return rc || !r->out->had_device ? rc : libvirt_shmem_unplug(&r->domain, err);
 }
 
+static int undo_noted(struct recovery *r, struct error *err)
+{
+	int rc = libvirt_journal_read(&r->journal, &r->contents, err);
+
+	r->out->had_journal = true;
+	if (rc)
+		return rc;
+	r->out->ended = libvirt_instances_differ(&r->contents.instance, &r->domain.qemu.instance);
+	if (r->out->ended)
+		return 0;
+	rc = libvirt_guest_create(&r->domain, NULL, true, &r->backend, err);
+	if (rc)
+		return rc;
+	r->guest = libvirt_guest(r->backend);
+	return undo(r, err);
+}
+
 static int recover(struct recovery *r, struct error *err)
 {
 	int rc = libvirt_journal_adopt(r->domain.uuid, &r->journal, err);
 
 	if (rc && rc != -ENOENT)
 		return rc;
-	r->out->had_journal = !rc;
-	if (!rc)
-		rc = libvirt_guest_create(&r->domain, NULL, true, &r->backend, err);
-	else
-		rc = 0;
-	if (!rc && r->out->had_journal) {
-		r->guest = libvirt_guest(r->backend);
-		rc = undo(r, err);
-	}
-	return rc ? rc : remove_device(r, err);
+	rc = rc ? 0 : undo_noted(r, err);
+	return rc || r->out->ended ? rc : remove_device(r, err);
 }
 
-/* Of a domain that has ended, nothing but the journal is left. */
-static int forget(const char *uuid, struct libvirt_recovery *out)
+/* Of a domain that has ended, nothing but the journal is left. One that is not at this connection
+ * may be at another one: journals are named by uuid only. */
+static int forget(const char *uuid, int why, struct libvirt_recovery *out, struct error *err)
 {
 	struct libvirt_journal journal;
 
 	if (libvirt_journal_adopt(uuid, &journal, NULL))
-		return -ENOENT;
+		return why;
+	if (libvirt_process_runs(uuid)) {
+		libvirt_journal_close(&journal);
+		return error_set(err, EBUSY,
+				 "no such domain runs at this connection, but its QEMU does on "
+				 "this host, and there is a journal: name its connection with -c");
+	}
 	libvirt_journal_remove(&journal);
-	out->had_journal = true;
+	out->had_journal = out->ended = true;
 	return 0;
 }
 
@@ -356,12 +369,15 @@ int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned in
 	int rc = open_patiently(&r, uri, id, patience_ms, err);
 
 	*out = (struct libvirt_recovery){0};
-	if ((rc == -ENOENT || rc == -ESRCH) && strlen(id) == LIBVIRT_UUID_TEXT - 1 &&
-	    !forget(id, out))
-		return 0;
+	if ((rc == -ENOENT || rc == -ESRCH) && strlen(id) == LIBVIRT_UUID_TEXT - 1)
+		return forget(id, rc, out, err);
 	if (rc)
 		return rc;
 	rc = recover(&r, err);
+	if (rc && libvirt_process_ended(&r.domain.qemu)) {
+		out->ended = true;
+		rc = 0;
+	}
 	if (rc)
 		libvirt_journal_close(&r.journal);
 	else

@@ -4,11 +4,24 @@
 #include <string.h>
 #include "vmm/libvirt-guest-internal.h"
 
+/* What libvirt is told would be told to the next one, if it was started again. */
+static int check_same(struct libvirt_guest *g, struct error *err)
+{
+	if (!libvirt_process_ended(&g->domain->qemu))
+		return 0;
+	return error_set(err, ESRCH, "domain %s has ended", g->domain->name);
+}
+
 int libvirt_guest_open_stub(struct libvirt_guest *g, struct error *err)
 {
+	int rc;
+
 	if (!atomic_load(&g->stops))
 		return error_set(err, EBUSY, "the domain is not stopped");
-	return g->stub.fd >= 0 ? 0 : gdbstub_open(&g->stub, g->domain, err);
+	if (g->stub.fd >= 0)
+		return 0;
+	rc = check_same(g, err);
+	return rc ? rc : gdbstub_open(&g->stub, g->domain, err);
 }
 
 static bool parse_status(const char *text, enum libvirt_status *out)
@@ -40,6 +53,8 @@ int libvirt_guest_status(struct libvirt_guest *g, enum libvirt_status *out, stru
 	json_t *reply = NULL;
 	int rc = libvirt_qmp(g->domain, "query-status", NULL, -1, &reply, err);
 
+	if (!rc)
+		rc = check_same(g, err);
 	if (!rc && !parse_status(json_string_value(json_object_get(reply, "status")), out))
 		rc = error_set(err, ECANCELED,
 			       "the domain is neither running nor paused: it is "
@@ -194,6 +209,8 @@ int libvirt_guest_end_stop(struct libvirt_guest *g, struct error *err)
 	g->traps.parked = false;
 	gdbstub_close(&g->stub);
 	if (g->let_go)
+		rc = check_same(g, err);
+	if (g->let_go && !rc)
 		rc = libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);
 	return rc;
 }

@@ -38,6 +38,11 @@ static size_t read_all(int fd, char *text, size_t size)
 
 static void tell_recovery(const struct libvirt_recovery *recovery)
 {
+	if (recovery->ended) {
+		fprintf(stderr, "sonde attach: the domain that was traced has ended: the watchdog "
+				"has nothing to put back\n");
+		return;
+	}
 	fprintf(stderr, "sonde attach: the watchdog has put back %zu places%s%s%s\n",
 		recovery->restored, recovery->had_breaks ? ", removed the breakpoints" : "",
 		recovery->met_task ? ", waited for a task that was preempted in the tracer's code"

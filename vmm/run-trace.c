@@ -282,6 +282,8 @@ void run_trace_end(struct run_trace *t)
  * will not run again. */
 void run_trace_abandon(struct run_trace *t)
 {
+	if (!t->session)
+		return;
 	find_start(t);
 	observe_end(t);
 }

@@ -72,6 +72,8 @@ static void parse_journal(const char *text, size_t size)
 	for (size_t i = 0; i < contents.nr_places; i++)
 		if (!contents.places[i].size || !contents.places[i].nr_ours)
 			abort();
+	if (contents.instance.boot[0] && strlen(contents.instance.boot) != LIBVIRT_BOOT_TEXT - 1)
+		abort();
 	if (contents.knows_tasks && !task_stacks_valid(&contents.tasks))
 		abort();
 	journal_contents_deinit(&contents);
@@ -138,6 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 6:
 		libvirt_parse_mapping(line, &mapping);
+		libvirt_parse_start(line, &hva);
 		break;
 	default:
 		look_for_slot((const char *)data + 1, size - 1);

@@ -138,6 +138,36 @@ static void test_loan(void)
 	ok(!parse("reset\n", &c) && c.reset, "the guest is gone");
 }
 
+static void test_instance(void)
+{
+	static const struct libvirt_instance unknown,
+		qemu = {.boot = "3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e", .start = 0xabcdef0123};
+	static const char *const bad[] = {
+		"qemu\n",
+		"qemu 1 2\n",
+		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e\n",
+		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e 1 2\n",
+		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e -1\n",
+		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e 10000000000000000\n",
+		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9X 1\n",
+		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e0 1\n",
+	};
+	struct libvirt_journal journal;
+	struct journal_contents c;
+
+	ok(!libvirt_journal_create(uuid, &journal, NULL) &&
+		   !libvirt_journal_instance(&journal, &unknown, NULL) &&
+		   !libvirt_journal_read(&journal, &c, NULL) && !c.instance.boot[0],
+	   "a QEMU that is not known is not noted");
+	ok(!libvirt_journal_instance(&journal, &qemu, NULL) &&
+		   !libvirt_journal_read(&journal, &c, NULL),
+	   "one that is");
+	ok(!strcmp(c.instance.boot, qemu.boot) && c.instance.start == qemu.start, "and read");
+	libvirt_journal_remove(&journal);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(parse(bad[i], &c) == -EPROTO, "damaged: %.*s", (int)strlen(bad[i]) - 1, bad[i]);
+}
+
 static void test_damage(void)
 {
 	static const char *const bad[] = {
@@ -266,6 +296,7 @@ int main(void)
 	test_long();
 	test_contents();
 	test_loan();
+	test_instance();
 	test_damage();
 	test_tasks();
 	snprintf(sub, sizeof(sub), "%s/sonde", folder);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "tests/lib/tap.h"
 #include "vmm/libvirt-guest-internal.h"
 
@@ -283,6 +284,32 @@ static void test_dead(void)
 	tear_down(&f);
 }
 
+/* What libvirt calls by the same name now is another domain: nothing is said to it. */
+static void test_started_anew(void)
+{
+	struct fixture f;
+	struct error err;
+	int ended[2];
+
+	set_up(&f);
+	if (pipe(ended) || close(ended[1]))
+		abort();
+	libvirt_guest_stop(&f.g.guest, NULL);
+	qemu_goes_on();
+	qemu_stops(BY_USER);
+	/* readable, as the pidfd of a process that has ended */
+	f.domain.qemu = (struct libvirt_process){.pid = 1, .fd = ended[0]};
+	ok(libvirt_guest_open_stub(&f.g, &err) == -ESRCH, "ended while it stood: %s", err.text);
+	f.g.let_go = f.g.adopted = true;
+	ok(libvirt_guest_resume(&f.g.guest, NULL) == -ESRCH && !world.conts && !world.runs,
+	   "the next one, which its administrator has paused, stays so");
+	qemu_goes_on();
+	ok(libvirt_guest_stop(&f.g.guest, &err) == -ESRCH && world.runs, "it is not stopped: %s",
+	   err.text);
+	libvirt_process_close(&f.domain.qemu);
+	tear_down(&f);
+}
+
 int main(void)
 {
 	test_own();
@@ -292,5 +319,6 @@ int main(void)
 	test_states();
 	test_is_stopped();
 	test_dead();
+	test_started_anew();
 	return tap_done();
 }

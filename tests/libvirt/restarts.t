@@ -1,0 +1,176 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# A domain that is destroyed and started again is another guest, under the same uuid: a tracer that was held up
+# meanwhile, its watchdog and sonde recover leave that alone. Another kernel is in it, at the same place: what belongs
+# into the old one's text would be seen in its.
+use strict;
+use warnings;
+use File::Copy qw(copy);
+use FindBin;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+use lib map { "$FindBin::RealBin/$_" } '.', qw(../guest ../lib);
+use AttachTest;
+use Files;
+use GuestText;
+use Process;
+use Tree;
+
+use constant KERNEL_AT => 0x1000000; # CONFIG_PHYSICAL_START, with nokaslr
+
+my %size; # of a kernel's text and what is before it
+my ($uuid, $version);
+
+# What will be in it at its next start.
+sub use_kernel {
+	($version) = @_;
+	copy(kernel_image($version), "$work/t.kernel") or die "$work/t.kernel: $!";
+	$size{$version} //= (GuestText::range("$build/sonde", "$work/t.kernel"))[1];
+}
+
+sub start_anew {
+	my ($kernel, @options) = @_;
+	$libvirt->virsh('destroy', 't');
+	use_kernel($kernel);
+	write_file("$work/t.serial");
+	$libvirt->virsh('start', 't', @options);
+}
+
+sub boots { return $libvirt->wait_serial('t', qr{tick}, 600) }
+
+sub text { return $libvirt->memory('t', KERNEL_AT, $size{$version}) }
+
+sub is_untouched {
+	my ($before, $what) = @_;
+	my $now = text();
+	ok($now eq $before, "$what: the new guest's text is untouched") or diag(GuestText::differences($now, $before));
+	ok(lives('t'), "$what: the new guest makes progress");
+	unlike($libvirt->virsh('dumpxml', 't'), qr/ua-sonde/, "$what: no device");
+	is(scalar(journals()), 0, "$what: no journal");
+}
+
+# Tracer and watchdog, once it traces.
+sub start_tracer {
+	my ($name, @options) = @_;
+	my $pid = $libvirt->spawn($name, attach_command('t', @options));
+	ok(wait_tracing(), "$name: traced") or BAIL_OUT(log_of($name));
+	sleep 0.5;
+	return ($pid, children_of($pid));
+}
+
+# Both are killed: what they did is left.
+sub leave_alone {
+	my ($name) = @_;
+	my ($pid, $watchdog) = start_tracer($name);
+	kill KILL => $watchdog, $pid;
+	waitpid $pid, 0;
+}
+
+sub append_to_journal {
+	my ($line) = @_;
+	open my $journal, '+<', "$work/run/sonde/$uuid" or die "$work/run/sonde/$uuid: $!";
+	seek $journal, 0, 2;
+	print $journal "$line\n";
+	close $journal;
+}
+
+sub places { return scalar(() = slurp("$work/run/sonde/$uuid") =~ /^write /mg) }
+
+# Another libvirtd of the same user, which has no domains.
+sub other_connection {
+	my $folder = "$work/out/other";
+	my @other = ('env', map { "$_=$folder" } qw(HOME XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME));
+	my ($status, $text) = $libvirt->run('mkdir', '-p', $folder);
+	($status, $text) = $libvirt->run(@other, 'virsh', '-q', '-c', Libvirt::URI, 'list');
+	is($status, 0, "another libvirtd: $text");
+	return "qemu+unix:///session?socket=$folder/libvirt/libvirt-sock";
+}
+
+sub end_other { kill TERM => $1 if slurp("$work/out/other/libvirt/libvirtd.pid") =~ /^(\d+)/ }
+
+# Tracer and watchdog are dead, and the domain is still there, at its own connection.
+sub test_wrong_connection {
+	leave_alone('unasked');
+	my $uri = other_connection();
+	my $places = places();
+	my ($status, $text) = $libvirt->run("$work/sonde", 'recover', '-c', $uri, $uuid);
+	is($status, 1, 'recover at a wrong connection fails');
+	like($text, qr/its QEMU does.*with -c$/, "recover at a wrong connection: $text");
+	cmp_ok(places(), '>', 0, 'recover at a wrong connection: the journal is kept');
+	is(places(), $places, 'recover at a wrong connection: as it was');
+	end_other();
+	($status, $text) = recover('t');
+	is($status, 0, "recover at its own: $text");
+	like($text, qr/^t: [1-9]\d* places put back/, 'recover at its own: puts back what there is');
+}
+
+# As if a breakpoint had stood where the new guest has such a byte.
+sub test_recover {
+	leave_alone('orphan');
+	start_anew('6.12');
+	ok(boots(), 'recover: the domain boots anew') or BAIL_OUT($libvirt->serial('t'));
+	my $before = text();
+	append_to_journal(sprintf 'write %x 90 %s', KERNEL_AT + 0x1000, unpack 'H*', substr $before, 0x1000, 1);
+	my ($status, $text) = recover('t');
+	is($status, 0, "recover: $text");
+	like($text, qr/^t: the domain that was traced has ended/, 'recover: says that nothing is left of it');
+	is_untouched($before, 'recover');
+}
+
+sub test_held_up {
+	my ($pid) = start_tracer('held');
+	kill STOP => $pid;
+	start_anew('6.1');
+	ok(boots(), 'held up: the domain boots anew') or BAIL_OUT($libvirt->serial('t'));
+	my $before = text();
+	kill CONT => $pid;
+	is($libvirt->wait_for($pid, 60), 0, 'held up: the tracer ends with status 0') or diag(log_of('held'));
+	like(log_of('held'), qr/sonde attach: the domain was destroyed, and the trace ended with it/, 'held up: it says why');
+	is_untouched($before, 'held up');
+}
+
+# An old journal's stop is not that of a domain that is started paused.
+sub test_watchdog {
+	my ($pid, $watchdog) = start_tracer('watched');
+	kill STOP => $watchdog;
+	kill KILL => $pid;
+	waitpid $pid, 0;
+	append_to_journal('stop');
+	start_anew('6.1', '--paused');
+	kill CONT => $watchdog;
+	ok(wait_undone(), 'watchdog: the journal goes');
+	like(log_of('watched'), qr/has ended: the watchdog has nothing to put back/, 'watchdog: says so');
+	is($libvirt->state_of('t'), 'paused', 'watchdog: a domain that was started paused stays so');
+}
+
+# By breakpoints; asked to end, it has nothing to end.
+sub test_interrupted {
+	my ($pid) = start_tracer('interrupted', '--mode', 'trap');
+	kill STOP => $pid;
+	start_anew('6.1', '--paused');
+	kill INT => $pid;
+	kill CONT => $pid;
+	is($libvirt->wait_for($pid, 60), 0, 'interrupted: the tracer ends with status 0') or diag(log_of('interrupted'));
+	like(log_of('interrupted'), qr/sonde attach: the domain was destroyed, and the trace ended with it/,
+		'interrupted: it says why');
+	is($libvirt->state_of('t'), 'paused', 'interrupted: a domain that was started paused stays so');
+	is(scalar(journals()), 0, 'interrupted: no journal');
+}
+
+AttachTest::start();
+build_initrd("$work/initrd", "$tree/tests/libvirt/ticks=/etc/rc");
+start_domain('t', persistent => 1, cmdline => 'nokaslr');
+($uuid) = $libvirt->virsh('domuuid', 't') =~ /(\S+)/;
+use_kernel('6.1');
+$libvirt->virsh('start', 't');
+ok(boots(), 'the domain boots') or BAIL_OUT($libvirt->serial('t'));
+test_recover();
+test_held_up();
+test_wrong_connection();
+test_watchdog();
+$libvirt->virsh('resume', 't');
+ok(boots(), 'resumed: the domain boots');
+test_interrupted();
+done_testing();

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Telling a domain's QEMU, played by a shell with its arguments, from the one of its next start. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "tests/lib/tap.h"
+#include "vmm/libvirt-process.h"
+
+static char uuid[64]; /* of this process's own: the machine may run this test twice */
+static const char script[] = "echo; read -r line";
+
+/* Ends with its input, which is ours. */
+static pid_t start_qemu(int *input)
+{
+	int in[2], out[2];
+	pid_t pid;
+	char byte;
+
+	if (pipe(in) || pipe(out))
+		abort();
+	pid = fork();
+	if (!pid) {
+		dup2(in[0], STDIN_FILENO);
+		dup2(out[1], STDOUT_FILENO);
+		close(in[1]);
+		execl("/bin/sh", "sh", "-c", script, "sh", "-uuid", uuid, (char *)NULL);
+		_exit(127);
+	}
+	close(in[0]);
+	close(out[1]);
+	if (pid < 0 || read(out[0], &byte, 1) != 1)
+		abort();
+	close(out[0]);
+	*input = in[1];
+	return pid;
+}
+
+static void end_qemu(pid_t pid, int input)
+{
+	close(input);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void test_none(void)
+{
+	struct libvirt_process p;
+
+	libvirt_process_open(uuid, &p);
+	ok(!libvirt_process_runs(uuid), "no QEMU runs");
+	ok(!p.pid && p.fd < 0 && !p.instance.boot[0] && p.why.code == ESRCH, "nor is known: %s",
+	   p.why.text);
+	ok(!libvirt_process_ended(&p), "what is not known has not ended");
+	libvirt_process_close(&p);
+}
+
+static void test_life(struct libvirt_instance *out)
+{
+	struct libvirt_process p, again;
+	int input;
+	pid_t pid = start_qemu(&input);
+
+	libvirt_process_open(uuid, &p);
+	libvirt_process_open(uuid, &again);
+	ok(libvirt_process_runs(uuid) && p.pid == pid, "it is found by its uuid");
+	ok(p.fd >= 0 && !libvirt_process_ended(&p), "and runs");
+	ok(strlen(p.instance.boot) == LIBVIRT_BOOT_TEXT - 1 && p.instance.start,
+	   "since when is known: %s %llu", p.instance.boot, (unsigned long long)p.instance.start);
+	ok(!libvirt_instances_differ(&p.instance, &again.instance), "and the same for everybody");
+	kill(pid, SIGKILL);
+	waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT);
+	ok(libvirt_process_ended(&p) && !libvirt_process_runs(uuid), "a zombie has ended");
+	end_qemu(pid, input);
+	ok(libvirt_process_ended(&p), "what is gone, too");
+	*out = p.instance;
+	libvirt_process_close(&p);
+	libvirt_process_close(&again);
+}
+
+static void test_next(const struct libvirt_instance *before)
+{
+	static const struct libvirt_instance unknown;
+	struct libvirt_instance other_boot;
+	struct libvirt_process p, twice;
+	int input, input_too;
+	pid_t pid, too;
+
+	usleep(2 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
+	pid = start_qemu(&input);
+	libvirt_process_open(uuid, &p);
+	ok(libvirt_instances_differ(&p.instance, before), "its next start is another instance");
+	ok(!libvirt_instances_differ(&p.instance, &unknown) &&
+		   !libvirt_instances_differ(&unknown, before),
+	   "of what is not known nothing is said");
+	other_boot = p.instance;
+	other_boot.boot[0] ^= 1;
+	ok(libvirt_instances_differ(&p.instance, &other_boot), "the same time of another boot");
+	too = start_qemu(&input_too);
+	libvirt_process_open(uuid, &twice);
+	ok(!twice.pid && strstr(twice.why.text, "several"), "two of them: %s", twice.why.text);
+	ok(libvirt_process_runs(uuid), "one of them may be it");
+	libvirt_process_close(&twice);
+	libvirt_process_close(&p);
+	end_qemu(too, input_too);
+	end_qemu(pid, input);
+}
+
+static void test_start(void)
+{
+	static const char rest[] = " S 1 2 3 0 -1 5 6 7 8 9 10 11 12 13 20 0 1 0 4711 23 42 0\n";
+	static const char *const bad[] = {
+		"", "1 (x)", "1 (x) S 1 2 3 0 -1 5 6 7 8 9 10 11 12 13 20 0 1 0",
+		"1 (x) S 1 2 3 0 -1 5 6 7 8 9 10 11 12 13 20 0 1 0 -5 23",
+		"1 (x) S 1 2 3 0 -1 5 6 7 8 9 10 11 12 13 20 0 1 0 99999999999999999999 23"};
+	uint64_t start = 0;
+	char text[256];
+
+	snprintf(text, sizeof(text), "815 (qemu)%s", rest);
+	ok(libvirt_parse_start(text, &start) && start == 4711, "a line of /proc/PID/stat");
+	snprintf(text, sizeof(text), "815 (a) S 1 (b) 2%s", ")");
+	strncat(text, rest, sizeof(text) - strlen(text) - 1);
+	ok(libvirt_parse_start(text, &start) && start == 4711, "of a name that looks like it");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(!libvirt_parse_start(bad[i], &start), "none: %s", bad[i]);
+}
+
+int main(void)
+{
+	struct libvirt_instance first;
+
+	snprintf(uuid, sizeof(uuid), "0f2b1f5e-67c8-4c66-9a53-%012x", (unsigned int)getpid());
+	test_none();
+	test_life(&first);
+	test_next(&first);
+	test_start();
+	return tap_done();
+}
