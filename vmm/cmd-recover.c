@@ -29,9 +29,7 @@ static void tell(const char *domain, const struct libvirt_recovery *r)
 		return;
 	}
 	if (r->ended) {
-		printf("%s: the domain that was traced has ended, nothing of it is left: the "
-		       "journal "
-		       "is removed\n",
+		printf("%s: the domain that was traced has ended: its journal is removed\n",
 		       domain);
 		return;
 	}
