@@ -90,7 +90,7 @@ sub wait_ready {
 
 sub environment {
 	my ($self) = @_;
-	return ('nsenter', '-t', $self->{daemon}, '-m', 'env', '-u', 'XDG_RUNTIME_DIR', "HOME=$self->{work}/home");
+	return ('nsenter', '-t', $self->{daemon}, '-m', '-r', 'env', '-u', 'XDG_RUNTIME_DIR', "HOME=$self->{work}/home");
 }
 
 sub DESTROY {
