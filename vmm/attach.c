@@ -205,21 +205,20 @@ static const char *why_gone(struct attach *a)
 	return told ? told : "the domain ended";
 }
 
-int attach_look(struct attach *a, const char **why, struct error *err)
+int attach_look(struct attach *a, struct error *err)
 {
 	enum libvirt_run_state state = LIBVIRT_RUNS;
 	int rc = 0;
 
-	*why = libvirt_events_why(&a->events);
-	if (!*why)
+	a->why = libvirt_events_why(&a->events);
+	if (!a->why)
 		rc = libvirt_domain_state(&a->domain, &state, err);
-	if (!rc && !*why && state == LIBVIRT_RUNS && libvirt_guest_moves(a->guest))
-		*why = "the domain is being migrated, or saved while it runs";
-	if (!*why && (libvirt_process_ended(&a->domain.qemu) || (!rc && state == LIBVIRT_GONE))) {
-		*why = why_gone(a);
+	if (!rc && !a->why && state == LIBVIRT_RUNS && libvirt_guest_moves(a->guest))
+		a->why = "the domain is being migrated, or saved while it runs";
+	if (!a->why && (libvirt_process_ended(&a->domain.qemu) || (!rc && state == LIBVIRT_GONE))) {
+		a->why = why_gone(a);
 		rc = 0;
 	}
-	a->why = *why;
 	return rc;
 }
 

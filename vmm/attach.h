@@ -20,9 +20,9 @@ struct attach {
 	struct libvirt_guest *guest;
 	struct run_trace *trace;
 	struct attach_kernel kernel;
-	bool begun;                       /* tracing */
-	const char *why;                  /* what became of the domain, NULL: it is still there */
-	bool saved_breaks;                /* it was saved or migrated with breakpoints in it */
+	bool begun;        /* tracing */
+	const char *why;   /* what became of the domain, as "the domain was reset"; NULL: nothing */
+	bool saved_breaks; /* it was saved or migrated with breakpoints in it */
 	struct libvirt_trap_counts traps; /* of a trace by breakpoints, at its end */
 };
 
@@ -35,10 +35,10 @@ int attach_open(struct attach *attach, const struct attach_options *options, str
 int attach_begin(struct attach *attach, struct error *err);
 
 /*
- * Why tracing should end now, though its user did not say so: NULL, or "the domain was reset".
- * -errno if libvirt cannot be asked any more.
+ * Sets attach->why if tracing should end now, though its user did not say so. -errno if libvirt
+ * cannot be asked any more.
  */
-int attach_look(struct attach *attach, const char **why, struct error *err);
+int attach_look(struct attach *attach, struct error *err);
 
 /*
  * End tracing and undo everything. -errno if the domain is not as it was and the watchdog could not

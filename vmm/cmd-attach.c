@@ -37,7 +37,6 @@ struct attaching {
 	struct monitor_trace trace;
 	int signal_fd, signal_number;
 	uint64_t looks, looks_without_traps;
-	const char *why;   /* END_DOMAIN: what became of it */
 	struct error lost; /* END_LIBVIRT: why it cannot be asked any more */
 };
 
@@ -92,13 +91,16 @@ static void on_duration(void *arg)
 
 static void look_at_domain(struct attaching *self)
 {
-	if (attach_look(&self->attach, &self->why, &self->lost)) {
-		self->why = "the connection to libvirt was lost";
+	const char *note = "the connection to libvirt was lost";
+
+	if (attach_look(&self->attach, &self->lost)) {
 		event_loop_quit(self->loop, END_LIBVIRT);
-	} else if (self->why) {
-		event_loop_quit(self->loop, END_DOMAIN);
+	} else {
+		note = self->attach.why;
+		if (note)
+			event_loop_quit(self->loop, END_DOMAIN);
 	}
-	run_trace_note(self->attach.trace, self->why);
+	run_trace_note(self->attach.trace, note);
 }
 
 /* Whether breakpoints are still served; if not, by the domain's end or by an error. */
@@ -220,7 +222,7 @@ static int tell_domain(const struct attaching *self)
 {
 	struct error err;
 
-	fprintf(stderr, "sonde attach: %s, and the trace ended with it\n", self->why);
+	fprintf(stderr, "sonde attach: %s, and the trace ended with it\n", self->attach.why);
 	if (!self->attach.saved_breaks)
 		return CLI_OK;
 	error_set(&err, EIO,
@@ -270,10 +272,8 @@ static int attach_and_run(struct attaching *self)
 		cli_error(verb, &undone);
 	if (rc || end)
 		return CLI_FAILED;
-	if (self->attach.why && reason != END_DOMAIN) {
-		self->why = self->attach.why;
+	if (self->attach.why)
 		reason = END_DOMAIN;
-	}
 	return self->options.dry_run ? cli_flush(verb) : conclude(self, reason);
 }
 

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/libvirt-clock.h"
 
-#include <time.h>
 #include <x86intrin.h>
+#include "formats/clock.h"
 
 static const uint64_t window_ns = 250000000, least_ns = 50000000;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 void libvirt_clock_init(struct libvirt_clock *clock)
 {
-	*clock = (struct libvirt_clock){.host_ns0 = now_ns(), .host_tsc0 = __rdtsc()};
+	*clock = (struct libvirt_clock){.host_ns0 = clock_raw_ns(), .host_tsc0 = __rdtsc()};
 	pthread_mutex_init(&clock->lock, NULL);
 }
 
@@ -39,7 +31,7 @@ static uint64_t tsc_locked(const struct libvirt_clock *clock)
 
 static void learn(struct libvirt_clock *clock, int64_t distance)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_raw_ns();
 
 	if (!clock->known) {
 		clock->distance[0] = clock->distance[1] = distance;
@@ -89,9 +81,9 @@ int libvirt_clock_rate(struct libvirt_clock *clock, struct tsc_clock *out, struc
 	const struct timespec moment = {.tv_nsec = (long)least_ns};
 	uint64_t ticks, ns;
 
-	if (now_ns() - clock->host_ns0 < least_ns)
+	if (clock_raw_ns() - clock->host_ns0 < least_ns)
 		nanosleep(&moment, NULL);
-	ns = now_ns() - clock->host_ns0;
+	ns = clock_raw_ns() - clock->host_ns0;
 	ticks = __rdtsc() - clock->host_tsc0;
 	*out = (struct tsc_clock){0};
 	return tsc_clock_set_rate(out, (uint64_t)((unsigned __int128)ticks * 1000000 / ns), err);

@@ -21,11 +21,6 @@ enum {
 /* Intel SDM vol. 1, 3.4.3 */
 #define RFLAGS_IF (1ull << 9)
 
-static uint64_t now_ms(void)
-{
-	return clock_monotonic_ns() / 1000000;
-}
-
 /* --- which guest ----------------------------------------------------------------------------- */
 
 static bool maps_first_task(struct libvirt_leave *l, uint64_t root, uint64_t gpa)
@@ -160,7 +155,8 @@ static void wait_until_promising(struct libvirt_leave *l, uint64_t began, uint64
 	do {
 		clock_wait_ms(*step);
 		*step = *step * 2 < LAST_WAIT_MS ? *step * 2 : LAST_WAIT_MS;
-	} while (!is_promising(l, now_ms() - began > HURRY_MS) && now_ms() < end);
+	} while (!is_promising(l, clock_monotonic_ms() - began > HURRY_MS) &&
+		 clock_monotonic_ms() < end);
 }
 
 static int let_run(struct libvirt_leave *l, bool *held, struct error *err)
@@ -200,14 +196,14 @@ static int see_whether_gone(struct libvirt_leave *l, bool *gone, bool *held, str
 static int wait_until_out(struct libvirt_leave *l, unsigned int patience_ms, bool *held,
 			  struct error *err)
 {
-	const uint64_t began = now_ms(), end = began + patience_ms;
+	const uint64_t began = clock_monotonic_ms(), end = began + patience_ms;
 	unsigned int step = FIRST_WAIT_MS;
 
 	for (;;) {
 		/* what is paused does not show itself */
-		int rc = look(l, l->paused || now_ms() - began > HURRY_MS, err);
+		int rc = look(l, l->paused || clock_monotonic_ms() - began > HURRY_MS, err);
 
-		if (!rc || l->paused || now_ms() >= end)
+		if (!rc || l->paused || clock_monotonic_ms() >= end)
 			return rc;
 		rc = let_run(l, held, err);
 		if (!rc) {

@@ -28,7 +28,7 @@ struct qmp_connection {
 
 static int64_t now_ms(void)
 {
-	return (int64_t)(clock_monotonic_ns() / 1000000);
+	return (int64_t)clock_monotonic_ms();
 }
 
 static int timed_out(const struct qmp_connection *conn, struct error *err)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include "formats/hex.h"
 
 enum { MAX_NOISE = 64 << 10 /* bytes between a request and its reply */ };

@@ -6,9 +6,9 @@
 #include <linux/kvm.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
+#include "formats/clock.h"
 #include "vmm/kvm-msrs.h"
 
 enum {
@@ -26,14 +26,6 @@ static uint64_t host_tsc(void)
 	/* Not before what the caller has seen happen. */
 	_mm_lfence();
 	return __rdtsc();
-}
-
-static uint64_t raw_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-	return (uint64_t)now.tv_sec * KVM_NANOSECONDS + (uint64_t)now.tv_nsec;
 }
 
 static bool host_trusts_tsc(void)
@@ -110,8 +102,8 @@ static int read_together(read_fn *read_theirs, int fd, uint64_t (*now)(void), st
 
 static int read_clock(const struct trace_clock *clock, struct reading *out, struct error *err)
 {
-	int rc = read_together(read_kvmclock, clock->kvm->vm_fd, clock->has_tsc ? host_tsc : raw_ns,
-			       out);
+	int rc = read_together(read_kvmclock, clock->kvm->vm_fd,
+			       clock->has_tsc ? host_tsc : clock_raw_ns, out);
 
 	return rc ? error_set(err, -rc, "KVM: cannot read the guest's clock: %s", strerror(-rc))
 		  : 0;
@@ -153,7 +145,7 @@ uint64_t trace_clock_ns(const struct trace_clock *clock)
 	struct tsc_clock now;
 
 	if (!clock->has_tsc)
-		return raw_ns() + (uint64_t)clock->raw_offset_ns;
+		return clock_raw_ns() + (uint64_t)clock->raw_offset_ns;
 	now = current_clock(clock);
 	return tsc_clock_ns(&now, host_tsc());
 }

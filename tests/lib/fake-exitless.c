@@ -166,17 +166,10 @@ bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint16_t p
 	return true;
 }
 
-void fake_nap(unsigned int ms)
-{
-	const struct timespec nap = {.tv_nsec = (long)ms * 1000000};
-
-	nanosleep(&nap, NULL);
-}
-
 bool fake_exitless_wait(const struct fake_exitless *f, size_t hits)
 {
 	for (int i = 0; i < PATIENCE_MS && atomic_load(&f->nr_hits) < hits; i++)
-		fake_nap(1);
+		clock_wait_ms(1);
 	return atomic_load(&f->nr_hits) == hits;
 }
 
@@ -192,6 +185,6 @@ static bool is_idle(const struct fake_exitless *f)
 bool fake_exitless_wait_idle(const struct fake_exitless *f)
 {
 	for (int i = 0; i < PATIENCE_MS && !is_idle(f); i++)
-		fake_nap(1);
+		clock_wait_ms(1);
 	return is_idle(f);
 }

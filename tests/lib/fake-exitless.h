@@ -68,6 +68,4 @@ bool fake_exitless_wait(const struct fake_exitless *f, size_t hits);
  * record, likewise. */
 bool fake_exitless_wait_idle(const struct fake_exitless *f);
 
-void fake_nap(unsigned int ms);
-
 #endif

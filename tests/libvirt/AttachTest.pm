@@ -21,7 +21,7 @@ use Testbed;
 use Tree;
 
 our @EXPORT = qw($libvirt $work $build $kernel build_initrd start_domain start_ticking
-	attach_command attach recover trace_dir last_trace report sidecar ticks lives journals wait_tracing
+	attach_command attach recover start_tracer leave_alone trace_dir last_trace report sidecar ticks lives journals wait_tracing
 	wait_undone suspend start_some judge kill_tracer learn_text text_of text_before is_text_as_before leftovers is_as_before
 	check_seen describe children_of log_of);
 
@@ -103,6 +103,22 @@ sub sidecar { return slurp(trace_dir() . "/.sonde.json") }
 # Until the last command traces.
 sub wait_tracing {
 	return wait_until(60, sub { sidecar() =~ /"started_realtime_ns": [1-9]/ });
+}
+
+# Tracer and watchdog, when it traces.
+sub start_tracer {
+	my ($name, @options) = @_;
+	my $pid = $libvirt->spawn($name, attach_command('t', @options));
+	ok(wait_tracing() && children_of($pid), "$name: attach has a watchdog, and traces") or BAIL_OUT(log_of($name));
+	sleep 0.5;
+	return ($pid, children_of($pid));
+}
+
+# Both are killed: what they did to the guest is left there.
+sub leave_alone {
+	my ($pid, $watchdog) = start_tracer(@_);
+	kill KILL => $watchdog, $pid;
+	waitpid $pid, 0;
 }
 
 # What a command that was spawned has said.

@@ -51,23 +51,6 @@ sub is_untouched {
 	is(scalar(journals()), 0, "$what: no journal");
 }
 
-# Tracer and watchdog, once it traces.
-sub start_tracer {
-	my ($name, @options) = @_;
-	my $pid = $libvirt->spawn($name, attach_command('t', @options));
-	ok(wait_tracing(), "$name: traced") or BAIL_OUT(log_of($name));
-	sleep 0.5;
-	return ($pid, children_of($pid));
-}
-
-# Both are killed: what they did is left.
-sub leave_alone {
-	my ($name) = @_;
-	my ($pid, $watchdog) = start_tracer($name);
-	kill KILL => $watchdog, $pid;
-	waitpid $pid, 0;
-}
-
 sub append_to_journal {
 	my ($line) = @_;
 	open my $journal, '+<', "$work/run/sonde/$uuid" or die "$work/run/sonde/$uuid: $!";

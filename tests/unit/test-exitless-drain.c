@@ -140,7 +140,7 @@ static void test_block(void)
 	if (pthread_create(&thread, NULL, write_many, &f))
 		abort();
 	while (!counts_of(1).blocked)
-		fake_nap(1);
+		clock_wait_ms(1);
 	ok(f.nr_hits < MANY, "a full ring makes its vCPU wait");
 	pthread_mutex_unlock(&f.gate);
 	pthread_join(thread, &result);
@@ -237,11 +237,11 @@ static void test_stall(void)
 	size_t before;
 
 	begin_looking(SHORT_NS);
-	fake_nap(IDLE_MS);
+	clock_wait_ms(IDLE_MS);
 	is_u64(f.fs.fg.looks, 0, "nobody is asked whether the guest runs while no record waits");
 	begin_record(1, &before);
 	for (int i = 0; i < PATIENCE_MS && !counts_of(1).damaged; i++)
-		fake_nap(1);
+		clock_wait_ms(1);
 	is_u64(counts_of(1).damaged, 1, "a record that is never finished is given up");
 	ok(f.fs.fg.looks >= 30, "after thirty looks, at each of which the guest ran");
 	leave();
@@ -260,12 +260,12 @@ static void test_suspended(void)
 	record = begin_record(1, &n);
 	fake_exitless_record(&f, 1, kfree, 2 - BIAS);
 	while (f.fs.fg.looks < 40)
-		fake_nap(1);
+		clock_wait_ms(1);
 	is_u64(counts_of(1).damaged, 0, "not while the guest is suspended");
 	looks = f.fs.fg.looks;
 	f.fs.fg.paused = false;
 	while (f.fs.fg.looks < looks + 5)
-		fake_nap(1);
+		clock_wait_ms(1);
 	end_record(record, 1 - BIAS);
 	ok(fake_exitless_wait(&f, n + 2) && f.hits[n].key == 1 && f.hits[n + 1].key == 2,
 	   "when it goes on the record comes, and what is behind it");
@@ -308,7 +308,7 @@ static void test_dead_ring(void)
 	ok(fake_exitless_record(&f, 1, kfree, 2) && fake_exitless_wait(&f, 1),
 	   "others do not care");
 	while (!counts_of(0).damaged)
-		fake_nap(1);
+		clock_wait_ms(1);
 	is_u64(counts_of(0).damaged, 1, "the damage is counted, once");
 	ok(fake_exitless_wait_idle(&f), "and the thread can sleep");
 	leave();
@@ -327,7 +327,7 @@ static void test_life(void)
 		__atomic_store_n(until, 1, __ATOMIC_RELEASE);
 		fake_exitless_record(&f, 1, kfree, (uint64_t)i);
 		for (naps = 0; naps < 20000 && __atomic_load_n(until, __ATOMIC_ACQUIRE); naps++)
-			fake_nap(1);
+			clock_wait_ms(1);
 		ok(naps < 20000, "a pass gives writers new time");
 	}
 	leave();
@@ -343,7 +343,7 @@ static void test_no_life(void)
 	until = &f.x->rings[0].header->wait_until;
 	__atomic_store_n(&f.x->rings[1].header->reserve, UINT64_C(1) << 40, __ATOMIC_RELEASE);
 	while (!counts_of(1).damaged)
-		fake_nap(1);
+		clock_wait_ms(1);
 	__atomic_store_n(until, 1, __ATOMIC_RELEASE);
 	for (size_t i = 1; i <= 3; i++) {
 		fake_exitless_record(&f, 0, kfree, i);

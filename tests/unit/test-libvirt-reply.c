@@ -70,7 +70,8 @@ static void test_plugged_ram(void)
 	ok(ram[3].gpa == 0x200000000 && ram[3].size == 0x8000000, "one behind a gap");
 }
 
-/* As QEMU 7.2 prints them after the second of two vCPUs has been unplugged, with query-cpus-fast telling one. */
+/* As QEMU 7.2 prints them after the second of two vCPUs has been unplugged, with query-cpus-fast
+ * telling one. */
 static void test_vcpu_memories(void)
 {
 	static const char text[] =
