@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# make help lists the targets. Every .c file of the five source folders goes into one library;
+# make help lists the targets. Every .c file below the five source folders goes into one library;
 # vmm/main.c and the library make the program. Nothing here names a source file, so adding one is
 # adding a file.
 
@@ -35,9 +35,9 @@ CFLAGS_ALL += --coverage
 LDFLAGS_ALL += --coverage
 endif
 
-LIB_SOURCES := $(filter-out vmm/main.c,$(wildcard $(FOLDERS:%=%/*.c)))
+LIB_SOURCES := $(filter-out vmm/main.c,$(shell find $(FOLDERS) -name '*.c' | LC_ALL=C sort))
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(O)/%.o)
-UNIT_SOURCES := $(wildcard tests/unit/test-*.c)
+UNIT_SOURCES := $(shell find tests/unit -name 'test-*.c' | LC_ALL=C sort)
 UNIT_TESTS := $(UNIT_SOURCES:%.c=$(O)/%)
 TEST_LIB_SOURCES := $(wildcard tests/lib/*.c)
 TEST_LIB_OBJECTS := $(TEST_LIB_SOURCES:%.c=$(O)/%.o)
@@ -56,7 +56,7 @@ $(O)/sonde: $(O)/vmm/main.o $(O)/libsonde.a
 
 $(O)/libsonde.a: $(LIB_OBJECTS)
 	$(say) AR $@
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 $(O)/%.o: %.c $(O)/flags | probes
 	$(say) CC $@

@@ -7,7 +7,7 @@
 #:   check         everything below, short, on two cores in under 15 minutes
 #:   check-layers  the folders' dependency direction, and their READMEs
 #:   check-compare whether the oracle comparison finds what is wrong
-#:   check-unit    unit tests, no KVM needed (TESTS='tests/unit/test-x.c' for some)
+#:   check-unit    unit tests, no KVM needed (TESTS=tests/unit/FOLDER/ROOM/test-x.c for some)
 #:   check-errors  wrong input of every verb
 #:   check-fuzz    every fuzz target for FUZZ_SECONDS (4)
 #:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
@@ -56,7 +56,7 @@ $(O)/fuzz/%.o: %.c | probes
 	$(Q)mkdir -p $(@D) && $(CLANG) $(CFLAGS_ALL) $(PACKAGE_CFLAGS) $(subst sanitize=fuzzer,sanitize=fuzzer-no-link,$(FUZZ_FLAGS)) -MMD -MP -c -o $@ $<
 
 $(O)/fuzz/libsonde.a: $(patsubst %.c,$(O)/fuzz/%.o,$(LIB_SOURCES) $(TEST_LIB_SOURCES))
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 FUZZ_LIB_OBJECTS := $(TEST_LIB_SOURCES:%.c=$(O)/fuzz/%.o)
 $(O)/tests/fuzz/fuzz-%: tests/fuzz/fuzz-%.c $(FUZZ_LIB_OBJECTS) $(O)/fuzz/libsonde.a
@@ -68,7 +68,7 @@ fuzz-targets: $(FUZZ_TARGETS)
 check-fuzz: $(FUZZ_TARGETS)
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) prove -e '' tests/fuzz/run.t :: $(FUZZ_TARGETS)
 
--include $(wildcard $(O)/fuzz/*/*.d)
+-include $(shell find $(O)/fuzz -name "*.d" 2>/dev/null)
 
 # Memory dumps of real kernels under plain QEMU, read by introspect/.
 DUMP_FACTS_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tests/introspect/*.c))
