@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include "formats/check-print.h"
-#include "formats/check.h"
-#include "formats/cli.h"
-#include "formats/trace-text.h"
+#include "formats/report/check-text.h"
+#include "formats/analysis/check.h"
+#include "formats/cli/cli.h"
+#include "formats/report/trace-text.h"
 
 static const char verb[] = "check";
 

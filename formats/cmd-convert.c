@@ -3,9 +3,9 @@
 
 #include <getopt.h>
 #include <string.h>
-#include "formats/cli.h"
-#include "formats/convert.h"
-#include "formats/trace-text.h"
+#include "formats/cli/cli.h"
+#include "formats/trace/convert.h"
+#include "formats/report/trace-text.h"
 
 static const char verb[] = "convert";
 

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
-#include "formats/analysis.h"
-#include "formats/cli.h"
-#include "formats/report.h"
-#include "formats/trace-text.h"
+#include "formats/analysis/analysis.h"
+#include "formats/cli/cli.h"
+#include "formats/report/report.h"
+#include "formats/report/trace-text.h"
 
 enum { DEFAULT_TOP = 25 }; /* in text: a screenful */
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
-#include "formats/record.h"
+#include "formats/base/error.h"
+#include "formats/event/record.h"
 
 struct kernel_image;
 

@@ -2,7 +2,7 @@
 #ifndef SONDE_GUEST_SYMBOLS_ALLOC_PROTOTYPE_H
 #define SONDE_GUEST_SYMBOLS_ALLOC_PROTOTYPE_H
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "guest-symbols/alloc-entry.h"
 #include "guest-symbols/btf.h"
 

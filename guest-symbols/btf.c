@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/cursor.h"
+#include "formats/base/cursor.h"
 #include "guest-symbols/btf-internal.h"
 
 enum {

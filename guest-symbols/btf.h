@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /* The kernel's own type information, .BTF (Documentation/bpf/btf.rst). Parsed, validated, indexed.
  */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <zlib.h>
-#include "formats/cursor.h"
+#include "formats/base/cursor.h"
 
 /* Offsets of setup header fields in the file (boot.rst, "The Real-Mode Kernel Header"). */
 enum {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /* Whether the bytes begin with an x86 boot sector that has the "HdrS" setup header. */
 bool bzimage_probe(const uint8_t *file, size_t size);

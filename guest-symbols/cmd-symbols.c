@@ -5,8 +5,8 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/cli.h"
-#include "formats/trace-text.h"
+#include "formats/cli/cli.h"
+#include "formats/report/trace-text.h"
 #include "guest-symbols/symbols-print.h"
 
 static const char verb[] = "symbols";

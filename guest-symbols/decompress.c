@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
-#include "formats/cursor.h"
+#include "formats/base/cursor.h"
 
 enum { TRAILER = 4 };
 

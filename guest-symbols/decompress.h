@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /* More than ten times the largest distribution kernel; keeps a hostile size field from filling
  * memory. */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * Bounded access to an x86-64 ELF file in memory (System V gABI, chapters 4 and 5). Only the file

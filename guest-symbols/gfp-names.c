@@ -2,8 +2,8 @@
 #include "guest-symbols/gfp-names.h"
 
 #include <string.h>
-#include "formats/clean-text.h"
-#include "formats/cursor.h"
+#include "formats/base/clean-text.h"
+#include "formats/base/cursor.h"
 
 enum { ENTRY_SIZE = 16 };
 

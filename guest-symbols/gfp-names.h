@@ -2,7 +2,7 @@
 #ifndef SONDE_GUEST_SYMBOLS_GFP_NAMES_H
 #define SONDE_GUEST_SYMBOLS_GFP_NAMES_H
 
-#include "formats/trace-info.h"
+#include "formats/event/trace-info.h"
 #include "guest-symbols/kernel-image.h"
 
 /*

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/cursor.h"
+#include "formats/base/cursor.h"
 
 enum {
 	MAX_BANNER = 512,

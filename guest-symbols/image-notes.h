@@ -2,7 +2,7 @@
 #ifndef SONDE_GUEST_SYMBOLS_IMAGE_NOTES_H
 #define SONDE_GUEST_SYMBOLS_IMAGE_NOTES_H
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "guest-symbols/elf-view.h"
 #include "guest-symbols/kernel-image.h"
 

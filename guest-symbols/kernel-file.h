@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * A kernel on disk: a bzImage (Documentation/arch/x86/boot.rst) or an ELF vmlinux. Unpacking a

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "guest-symbols/alloc-entry.h"
 #include "guest-symbols/btf.h"
 #include "guest-symbols/kernel-file.h"

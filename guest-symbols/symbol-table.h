@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "guest-symbols/symbols.h"
 
 /* Collects symbols from any source and makes the table of guest-symbols/symbols.h of them. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <inttypes.h>
 #include <string.h>
-#include "formats/cli.h"
-#include "formats/trace-text.h"
+#include "formats/cli/cli.h"
+#include "formats/report/trace-text.h"
 #include "guest-symbols/symbols-print.h"
 
 static json_t *roles_json(const struct alloc_entry *entry)

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "formats/cli.h"
-#include "formats/hex.h"
-#include "formats/trace-text.h"
+#include "formats/cli/cli.h"
+#include "formats/base/hex.h"
+#include "formats/report/trace-text.h"
 
 const char *symbols_format_name(const struct kernel_file *file)
 {

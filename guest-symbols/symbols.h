@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /* Names and link-time addresses of a kernel. All names of an address are kept. */
 struct symbol {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "guest-symbols/kernel-image.h"
 #include "introspect/guest.h"
 #include "introspect/orc-table.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/search.h"
+#include "formats/base/search.h"
 
 enum {
 	MAX_MODULES = 1024,

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include "formats/search.h"
+#include "formats/base/search.h"
 
 /* arch/x86/include/asm/orc_types.h */
 enum {

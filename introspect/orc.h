@@ -3,7 +3,7 @@
 #define SONDE_INTROSPECT_ORC_H
 
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/kernel.h"
 
 /*

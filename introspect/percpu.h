@@ -3,7 +3,7 @@
 #define SONDE_INTROSPECT_PERCPU_H
 
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/kernel.h"
 
 /*

@@ -3,7 +3,7 @@
 #define SONDE_INTROSPECT_TSC_CLOCK_H
 
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * From a time stamp counter to nanoseconds of the trace clock, with kvmclock's parameters

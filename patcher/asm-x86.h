@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * An emitter for the x86-64 instructions of trampolines (Intel SDM volume 2). Errors stick:

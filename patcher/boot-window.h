@@ -3,7 +3,7 @@
 #define SONDE_PATCHER_BOOT_WINDOW_H
 
 #include <stdbool.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/kernel.h"
 #include "patcher/first-error.h"
 #include "patcher/hooks.h"

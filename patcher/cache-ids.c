@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include "formats/u64-map.h"
+#include "formats/base/u64-map.h"
 
 /* A guest has a few hundred caches; a hostile one does not get more memory than this. */
 enum { MAX_CACHES = 65535 };

@@ -3,8 +3,8 @@
 #define SONDE_PATCHER_CACHE_IDS_H
 
 #include <stdint.h>
-#include "formats/error.h"
-#include "formats/trace-writer.h"
+#include "formats/base/error.h"
+#include "formats/trace/writer.h"
 #include "introspect/slab.h"
 
 /*

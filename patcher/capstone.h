@@ -3,7 +3,7 @@
 #define PATCHER_CAPSTONE_H
 
 #include <capstone/capstone.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /* The functions of libcapstone, as its headers declare them (capstone/capstone.h). */
 struct capstone {

@@ -3,7 +3,7 @@
 #define SONDE_PATCHER_EXITLESS_INTERNAL_H
 
 #include <time.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "introspect/task-stacks.h"
 #include "patcher/exitless.h"
 

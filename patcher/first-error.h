@@ -3,7 +3,7 @@
 #define SONDE_PATCHER_FIRST_ERROR_H
 
 #include <stdatomic.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * The first thing that went wrong where nobody waits for an answer, in a trap handler for instance.

@@ -3,7 +3,7 @@
 #define SONDE_PATCHER_FUNCTION_H
 
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/kernel.h"
 #include "patcher/insn.h"
 #include "patcher/site.h"

@@ -3,7 +3,7 @@
 #define SONDE_PATCHER_HOOKS_H
 
 #include <stddef.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/kernel.h"
 #include "patcher/trap-table.h"
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * x86-64 instruction decoding: lengths and control flow. The one user of Capstone, whose 4.0

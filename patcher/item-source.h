@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/kernel.h"
 #include "introspect/slab.h"
 #include "patcher/capture.h"

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/kernel.h"
 #include "patcher/first-error.h"
 #include "patcher/hooks.h"

@@ -3,7 +3,7 @@
 #define SONDE_PATCHER_RING_QUEUE_H
 
 #include <stddef.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "patcher/ring-layout.h"
 
 /*

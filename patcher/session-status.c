@@ -2,7 +2,7 @@
 /* What a session tells of itself. */
 #include <errno.h>
 #include <stdio.h>
-#include "formats/hex.h"
+#include "formats/base/hex.h"
 #include "guest-symbols/gfp-names.h"
 #include "patcher/session.h"
 

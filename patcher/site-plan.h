@@ -2,7 +2,7 @@
 #ifndef SONDE_PATCHER_SITE_PLAN_H
 #define SONDE_PATCHER_SITE_PLAN_H
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/kernel.h"
 #include "patcher/insn.h"
 #include "patcher/patch-set.h"

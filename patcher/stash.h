@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * What is remembered of a function between its entry and its return.

@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "formats/error.h"
-#include "formats/trace-info.h"
-#include "formats/trace-writer.h"
+#include "formats/base/error.h"
+#include "formats/event/trace-info.h"
+#include "formats/trace/writer.h"
 #include "guest-symbols/kernel-image.h"
 #include "introspect/guest.h"
 #include "patcher/patch-set.h"

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "patcher/tracer-kmem.h"
 
 static const struct tracer_ops *const tracers[] = {&tracer_kmem, NULL};

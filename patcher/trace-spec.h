@@ -3,7 +3,7 @@
 #define SONDE_PATCHER_TRACE_SPEC_H
 
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "patcher/tracer.h"
 
 /* "NAME[:FILTER[,FILTER...]]", as given to --trace and trace-start: "kmem", "kmem:cache,pages". */

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
-#include "formats/trace-writer.h"
+#include "formats/base/error.h"
+#include "formats/trace/writer.h"
 #include "introspect/guest.h"
 #include "introspect/kernel.h"
 #include "introspect/slab.h"

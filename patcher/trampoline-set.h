@@ -2,8 +2,8 @@
 #ifndef SONDE_PATCHER_TRAMPOLINE_SET_H
 #define SONDE_PATCHER_TRAMPOLINE_SET_H
 
-#include "formats/error.h"
-#include "formats/u64-map.h"
+#include "formats/base/error.h"
+#include "formats/base/u64-map.h"
 #include "patcher/probe-hit.h"
 #include "patcher/ring.h"
 #include "patcher/site-plan.h"

@@ -2,7 +2,7 @@
 #ifndef SONDE_PATCHER_TRAP_RECORD_H
 #define SONDE_PATCHER_TRAP_RECORD_H
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "patcher/probe-hit.h"
 #include "patcher/ring.h"
 

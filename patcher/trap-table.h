@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
-#include "formats/u64-map.h"
+#include "formats/base/error.h"
+#include "formats/base/u64-map.h"
 #include "introspect/guest.h"
 #include "patcher/capture.h"
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * The ACPI tables of our machine (ACPI specification 6.5, chapter 5): RSDP, XSDT, FADT, FACS, MADT

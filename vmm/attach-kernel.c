@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "introspect/kernel-identify.h"
 #include "vmm/libvirt-registers.h"
 

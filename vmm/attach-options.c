@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 
 enum {
 	OPT_DRY_RUN = 256,

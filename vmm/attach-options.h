@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/trace-writer.h"
+#include "formats/trace/writer.h"
 #include "vmm/trace-args.h"
 
 /* The command line of `sonde attach`, parsed and range-checked. Strings are argv's. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <inttypes.h>
 #include <stdio.h>
-#include "formats/hex.h"
-#include "formats/trace-text.h"
+#include "formats/base/hex.h"
+#include "formats/report/trace-text.h"
 #include "guest-symbols/kernel-image.h"
 #include "patcher/trace-session.h"
 #include "vmm/attach.h"

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "vmm/memory.h"
 #include "vmm/vm.h"
 

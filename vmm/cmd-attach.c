@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "vmm/attach.h"
 #include "vmm/cmd.h"
 #include "vmm/event-loop.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "vmm/qmp-command.h"
 #include "vmm/qmp-connection.h"
 #include "vmm/qmp-show.h"

@@ -2,7 +2,7 @@
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "vmm/cmd.h"
 #include "vmm/kvm.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <getopt.h>
 #include <stdio.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "vmm/cmd.h"
 #include "vmm/libvirt-recover.h"
 

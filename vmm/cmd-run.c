@@ -7,7 +7,7 @@
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "vmm/cmd.h"
 #include "vmm/event-loop.h"
 #include "vmm/monitor-vm.h"

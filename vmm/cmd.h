@@ -2,7 +2,7 @@
 #ifndef SONDE_VMM_CMD_H
 #define SONDE_VMM_CMD_H
 
-/* Verbs of the command line; see formats/cli.h for the convention. */
+/* Verbs of the command line; see formats/cli/cli.h for the convention. */
 int cmd_run(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_ctl(int argc, char **argv);

@@ -2,7 +2,7 @@
 #ifndef SONDE_VMM_CONSOLE_INPUT_H
 #define SONDE_VMM_CONSOLE_INPUT_H
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "vmm/event-loop.h"
 #include "vmm/serial.h"
 #include "vmm/terminal.h"

@@ -3,7 +3,7 @@
 #define SONDE_VMM_EVENT_LOOP_H
 
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * The main thread's event loop (epoll): descriptors and timers with callbacks. All functions but

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "vmm/libvirt-reply.h"
 
 enum { FREE_TRIES = 20, FREE_MS = 50 };

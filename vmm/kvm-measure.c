@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 
 enum {
 	CODE_GPA = 0x1000,

@@ -2,7 +2,7 @@
 #include "vmm/libvirt-clock.h"
 
 #include <x86intrin.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 
 static const uint64_t window_ns = 250000000, least_ns = 50000000;
 

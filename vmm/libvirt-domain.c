@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/cli.h"
-#include "formats/clean-text.h"
+#include "formats/cli/cli.h"
+#include "formats/base/clean-text.h"
 #include "vmm/libvirt-reply.h"
 
 static int code_of(int libvirt_code)

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "vmm/libvirt-lib.h"
 #include "vmm/libvirt-process.h"
 

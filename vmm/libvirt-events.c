@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 
 enum { LOOK_MS = 1000 };
 

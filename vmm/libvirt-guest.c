@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "vmm/libvirt-guest-internal.h"
 #include "vmm/libvirt-shmem.h"
 

@@ -10,7 +10,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/hex.h"
+#include "formats/base/hex.h"
 
 enum { MAX_JOURNAL = 256 << 20 };
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/task-stacks.h"
 #include "vmm/libvirt-lib.h"
 #include "vmm/libvirt-process.h"

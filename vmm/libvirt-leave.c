@@ -2,7 +2,7 @@
 #include "vmm/libvirt-leave.h"
 
 #include <errno.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "introspect/page-walk.h"
 #include "introspect/vcpu-mode.h"
 #include "vmm/libvirt-shmem.h"

@@ -2,7 +2,7 @@
 #ifndef SONDE_VMM_LIBVIRT_LIB_H
 #define SONDE_VMM_LIBVIRT_LIB_H
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * The functions of libvirt that we call, loaded when they are first needed: the program runs, and

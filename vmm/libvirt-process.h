@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * The QEMU process of a domain. libvirt knows a domain by its uuid, and commands reach whichever

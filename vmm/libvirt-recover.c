@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "vmm/libvirt-guest.h"
 #include "vmm/libvirt-leave.h"
 #include "vmm/libvirt-shmem.h"

@@ -3,7 +3,7 @@
 #define SONDE_VMM_LIBVIRT_RECOVER_H
 
 #include <stdbool.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "vmm/libvirt-journal.h"
 
 struct guest;

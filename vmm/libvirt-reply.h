@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * What QEMU answers, which is not to be trusted more than the guest. Pure functions over text of

@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "vmm/libvirt-devices.h"
 #include "vmm/libvirt-reply.h"
 #include "vmm/libvirt-slot.h"

@@ -3,7 +3,7 @@
 #define SONDE_VMM_LIBVIRT_SLOT_H
 
 #include <stddef.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * Where a PCI device can be plugged into a running domain, and what has been, from its XML as

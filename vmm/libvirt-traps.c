@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "vmm/libvirt-guest-internal.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "vmm/libvirt-lib.h"
 #include "vmm/libvirt-recover.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * A process that outlives the tracer: when that ends in whatever way without having said that all

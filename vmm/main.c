@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <stdio.h>
 #include <string.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "formats/cmd.h"
 #include "guest-symbols/cmd.h"
 #include "vmm/cmd.h"

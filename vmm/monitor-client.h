@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * One connection of the monitor: bytes in, messages out, both bounded. While a client does not read

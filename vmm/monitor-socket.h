@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 #include <sys/un.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /* The listening AF_UNIX stream socket of a monitor and its place in the file system. */
 struct monitor_socket {

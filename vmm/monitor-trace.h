@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * What the monitor asks of the tracer, on the main thread. All errors are one line for the user.

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * The monitor's verbs: a table that each vmm/monitor-verbs-*.c file adds to.

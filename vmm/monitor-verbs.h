@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 #include <sys/types.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/guest.h"
 #include "vmm/monitor-trace.h"
 #include "vmm/monitor.h"

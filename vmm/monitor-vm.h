@@ -2,7 +2,7 @@
 #ifndef SONDE_VMM_MONITOR_VM_H
 #define SONDE_VMM_MONITOR_VM_H
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "vmm/monitor-trace.h"
 
 /* A monitor with every verb there is, for one virtual machine of ours. Main thread only. */

@@ -3,7 +3,7 @@
 #define SONDE_VMM_MONITOR_H
 
 #include <jansson.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "vmm/monitor-verb.h"
 
 /*

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /* What a person types to `sonde ctl`, as a QMP command. */
 struct qmp_command {

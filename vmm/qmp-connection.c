@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "vmm/monitor-socket.h"
 #include "vmm/qmp-framer.h"
 #include "vmm/qmp-text.h"

@@ -3,7 +3,7 @@
 #define SONDE_VMM_QMP_CONNECTION_H
 
 #include <jansson.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * The client's end of QMP, for `sonde ctl`. It trusts the peer as little as the monitor trusts its

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "vmm/qmp-syntax.h"
 
 /*

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 
 int qmp_request_parse(json_t *message, struct qmp_request *out, struct error *err)
 {

@@ -3,7 +3,7 @@
 #define SONDE_VMM_QMP_MESSAGE_H
 
 #include <jansson.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * The messages of the QEMU Machine Protocol (QEMU, docs/interop/qmp-spec.rst, "Protocol

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 
 enum {
 	OPT_APPEND = 256,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "patcher/trace-spec.h"
 
 /* --- life ----------------------------------------------------------------------------------- */

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "formats/error.h"
-#include "formats/trace-writer.h"
+#include "formats/base/error.h"
+#include "formats/trace/writer.h"
 #include "patcher/trace-session.h"
 #include "vmm/monitor-trace.h"
 #include "vmm/vm.h"

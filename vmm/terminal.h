@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /* The escape key, Ctrl-a, as in QEMU and screen. */
 enum { TERMINAL_ESCAPE = 0x01 };

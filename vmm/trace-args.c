@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/trace-args.h"
 
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 
 int trace_args_add(struct trace_args *args, const char *verb, const char *spec)
 {

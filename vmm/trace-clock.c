@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <x86intrin.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "vmm/kvm-msrs.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/guest.h"
 #include "vmm/boot.h"
 #include "vmm/kvm.h"

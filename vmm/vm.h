@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "introspect/guest.h"
 #include "vmm/terminal.h"
 

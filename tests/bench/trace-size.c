@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "formats/trace-reader.h"
+#include "formats/trace/reader.h"
 
 enum {
 	TRACE_ENTRY = 8, /* struct trace_entry, before every event's fields */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
 #include <string.h>
-#include "formats/ctf-metadata.h"
-#include "formats/trace-reader.h"
+#include "formats/ctf/metadata.h"
+#include "formats/trace/reader.h"
 #include "tests/lib/consume.h"
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
-#include "formats/sidecar.h"
-#include "formats/trace-reader.h"
+#include "formats/trace/sidecar.h"
+#include "formats/trace/reader.h"
 #include "tests/lib/consume.h"
 
 /*

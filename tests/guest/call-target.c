@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "guest-symbols/kernel-image.h"
 
 enum { CALL_SIZE = 5, OPCODE_CALL = 0xe8 };

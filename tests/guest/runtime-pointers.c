@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "guest-symbols/kernel-image.h"
 
 #define START "__start_runtime_ptr_"

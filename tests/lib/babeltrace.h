@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "formats/record.h"
+#include "formats/event/record.h"
 
 /* What babeltrace2, the reference reader, makes of a CTF trace. Abort without memory. */
 

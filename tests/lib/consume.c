@@ -2,8 +2,8 @@
 #include "tests/lib/consume.h"
 
 #include <stdlib.h>
-#include "formats/analysis.h"
-#include "formats/check.h"
+#include "formats/analysis/analysis.h"
+#include "formats/analysis/check.h"
 
 void consume_trace(struct trace_reader *reader)
 {

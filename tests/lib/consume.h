@@ -2,7 +2,7 @@
 #ifndef SONDE_TESTS_LIB_CONSUME_H
 #define SONDE_TESTS_LIB_CONSUME_H
 
-#include "formats/trace-reader.h"
+#include "formats/trace/reader.h"
 
 /* Read all of a trace, through the analysis and the checks; for fuzz targets. Aborts without
  * memory. */

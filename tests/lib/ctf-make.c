@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/ctf-metadata.h"
-#include "formats/ctf-writer.h"
-#include "formats/ctf.h"
+#include "formats/ctf/metadata.h"
+#include "formats/ctf/writer.h"
+#include "formats/ctf/ctf.h"
 #include "tests/lib/trace-make.h"
 
 static void add_caches(struct cache_table *caches)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 
 /*
  * The text that tracefs has in events/SYSTEM/NAME/format (Documentation/trace/events.rst, section

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "formats/clock.h"
+#include "formats/base/clock.h"
 #include "introspect/vcpu-mode.h"
 
 enum {

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "formats/trace-reader.h"
+#include "formats/trace/reader.h"
 
 enum { JMP = 0xe9, CALL = 0xe8, SITE = 5, CACHE_NAME = 0x100, RT_QUEUES = 100 };
 

@@ -2,8 +2,8 @@
 #ifndef SONDE_TESTS_LIB_FAKE_SESSION_H
 #define SONDE_TESTS_LIB_FAKE_SESSION_H
 
-#include "formats/record-stream.h"
-#include "formats/trace-writer.h"
+#include "formats/event/record-stream.h"
+#include "formats/trace/writer.h"
 #include "patcher/trace-session.h"
 #include "tests/lib/fake-guest.h"
 #include "tests/lib/trace-make.h"

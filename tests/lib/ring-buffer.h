@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "tests/lib/event-format.h"
 
 /*

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/kmemtrace.h"
-#include "formats/record-stream.h"
+#include "formats/kmemtrace/kmemtrace.h"
+#include "formats/event/record-stream.h"
 
 /* Hand-made traces for unit tests. All of these abort() when the machine fails them. */
 

@@ -26,7 +26,7 @@ sub build_programs {
 	build_initrd("$work/initrd");
 	run_or_die($ENV{CC} // "gcc", qw(-std=gnu11 -D_GNU_SOURCE -O2), "-I$tree", "-o",
 		"$work/oracle-extract", "$tree/tests/workload/oracle-extract.c",
-		map { "$tree/$_" } qw(tests/lib/event-format.c tests/lib/ring-buffer.c formats/error.c));
+		map { "$tree/$_" } qw(tests/lib/event-format.c tests/lib/ring-buffer.c formats/base/error.c));
 }
 
 # Boot, wait until the oracle says where its result is, save the guest's memory to $work/ram.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
 #include <string.h>
-#include "formats/analysis.h"
+#include "formats/analysis/analysis.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/cmd.h"
-#include "formats/trace-writer.h"
+#include "formats/trace/writer.h"
 #include "tests/lib/ctf-make.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"

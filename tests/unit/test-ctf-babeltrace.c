@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/ctf-writer.h"
-#include "formats/trace-reader.h"
+#include "formats/ctf/writer.h"
+#include "formats/trace/reader.h"
 #include "tests/lib/babeltrace.h"
 #include "tests/lib/ctf-make.h"
 #include "tests/lib/tap.h"

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/ctf-record.h"
-#include "formats/ctf-stream.h"
-#include "formats/ctf-writer.h"
+#include "formats/ctf/record.h"
+#include "formats/ctf/stream.h"
+#include "formats/ctf/writer.h"
 #include "tests/lib/ctf-make.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"

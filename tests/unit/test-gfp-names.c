@@ -2,7 +2,7 @@
 /* The names of GFP flags: from images, and how a value is spelled with them. */
 #include <stdlib.h>
 #include <string.h>
-#include "formats/gfp-flags.h"
+#include "formats/event/gfp-flags.h"
 #include "guest-symbols/gfp-names.h"
 #include "tests/lib/tap.h"
 

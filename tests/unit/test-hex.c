@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Bytes as hexadecimal digits, and back. */
 #include <string.h>
-#include "formats/hex.h"
+#include "formats/base/hex.h"
 #include "tests/lib/tap.h"
 
 static void test_all_bytes(void)

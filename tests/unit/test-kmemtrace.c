@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <string.h>
-#include "formats/kmemtrace.h"
+#include "formats/kmemtrace/kmemtrace.h"
 #include "tests/lib/tap.h"
 
 static const struct kmem_record sample = {

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/cli.h"
+#include "formats/cli/cli.h"
 #include "tests/lib/tap.h"
 
 enum { MAX_ARGS = 48 };

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/file-write.h"
-#include "formats/sidecar.h"
+#include "formats/base/file-write.h"
+#include "formats/trace/sidecar.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 

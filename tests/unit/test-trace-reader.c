@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/trace-reader.h"
+#include "formats/trace/reader.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 

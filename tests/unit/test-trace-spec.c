@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
 #include <string.h>
-#include "formats/record.h"
+#include "formats/event/record.h"
 #include "patcher/trace-spec.h"
 #include "patcher/tracer-kmem.h"
 #include "tests/lib/tap.h"

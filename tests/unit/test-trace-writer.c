@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/trace-reader.h"
-#include "formats/trace-writer.h"
+#include "formats/trace/reader.h"
+#include "formats/trace/writer.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
-#include "formats/u64-map.h"
+#include "formats/base/u64-map.h"
 #include "tests/lib/tap.h"
 
 enum { KEYS = 512, STEPS = 200000 };

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "formats/error.h"
+#include "formats/base/error.h"
 #include "tests/lib/event-format.h"
 #include "tests/lib/ring-buffer.h"
 #include "tests/workload/oracle-store.h"

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_BASE_BYTE_SOURCE_H
+#define SONDE_FORMATS_BASE_BYTE_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Where a stream's bytes come from: a file or memory. */
+struct byte_source {
+	/* As pread(2), without EINTR: bytes read, 0 at the end, -errno. */
+	ssize_t (*read)(const struct byte_source *source, void *out, size_t size, uint64_t offset);
+	int fd;
+	const uint8_t *base;
+	uint64_t size; /* known in advance; nothing behind it is read */
+};
+
+/* A regular file of which `size` bytes are of interest; fd stays the caller's. */
+struct byte_source byte_source_file(int fd, uint64_t size);
+struct byte_source byte_source_memory(const void *base, uint64_t size);
+
+/*
+ * Fill `out` from offset on, as far as the source goes. Returns the number of bytes, which is below
+ * `size` only at the end, or -errno.
+ */
+ssize_t byte_source_fill(const struct byte_source *source, void *out, size_t size, uint64_t offset);
+
+/* A part of a source in memory: `bytes` are the caller's, `capacity` of them. Zero the rest. */
+struct byte_window {
+	uint8_t *bytes;
+	size_t capacity;
+	uint64_t offset; /* in the source, of what is in there */
+	size_t size;     /* how much that is */
+};
+
+/*
+ * Have at least `size` bytes (up to the capacity) from `offset` on in the window, or as many as
+ * there are; *bytes points at them until the next call. Returns how many are there, or -errno.
+ */
+ssize_t byte_window_peek(struct byte_window *window, const struct byte_source *source,
+			 uint64_t offset, size_t size, uint8_t **bytes);
+
+#endif

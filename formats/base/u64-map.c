@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/base/u64-map.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { INITIAL_CAPACITY = 64 };
+
+void u64_map_init(struct u64_map *map, size_t value_size)
+{
+	*map = (struct u64_map){.stride = sizeof(uint64_t) + (value_size + 7) / 8 * 8};
+	/* Without entropy the map still works, it is only predictable. */
+	if (getrandom(&map->seed, sizeof(map->seed), GRND_NONBLOCK) < 0)
+		map->seed = 0;
+}
+
+void u64_map_deinit(struct u64_map *map)
+{
+	free(map->slots);
+	free(map->taken);
+	*map = (struct u64_map){.stride = map->stride, .seed = map->seed};
+}
+
+static size_t home(const struct u64_map *map, uint64_t key)
+{
+	uint64_t h = (key ^ map->seed) * 0x9e3779b97f4a7c15;
+
+	h = (h ^ (h >> 32)) * (map->seed | 1);
+	return (size_t)(h ^ (h >> 29)) & (map->capacity - 1);
+}
+
+static uint8_t *slot(const struct u64_map *map, size_t i)
+{
+	return map->slots + i * map->stride;
+}
+
+static uint64_t slot_key(const struct u64_map *map, size_t i)
+{
+	uint64_t key;
+
+	memcpy(&key, slot(map, i), sizeof(key));
+	return key;
+}
+
+/* The slot that holds key, or else the free one where it belongs. */
+static size_t locate(const struct u64_map *map, uint64_t key)
+{
+	size_t i = home(map, key);
+
+	while (map->taken[i] && slot_key(map, i) != key)
+		i = (i + 1) & (map->capacity - 1);
+	return i;
+}
+
+void *u64_map_find(const struct u64_map *map, uint64_t key)
+{
+	size_t i;
+
+	if (!map->count)
+		return NULL;
+	i = locate(map, key);
+	return map->taken[i] ? slot(map, i) + sizeof(key) : NULL;
+}
+
+static bool grow(struct u64_map *map)
+{
+	struct u64_map bigger = *map;
+
+	bigger.capacity = map->capacity ? map->capacity * 2 : INITIAL_CAPACITY;
+	bigger.slots = reallocarray(NULL, bigger.capacity, bigger.stride);
+	bigger.taken = calloc(bigger.capacity, 1);
+	if (!bigger.slots || !bigger.taken) {
+		free(bigger.slots);
+		free(bigger.taken);
+		return false;
+	}
+	for (size_t i = 0; i < map->capacity; i++) {
+		size_t to;
+
+		if (!map->taken[i])
+			continue;
+		to = locate(&bigger, slot_key(map, i));
+		bigger.taken[to] = 1;
+		memcpy(slot(&bigger, to), slot(map, i), map->stride);
+	}
+	free(map->slots);
+	free(map->taken);
+	*map = bigger;
+	return true;
+}
+
+void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_new)
+{
+	void *value = u64_map_find(map, key);
+	size_t i;
+
+	if (is_new)
+		*is_new = !value;
+	if (value)
+		return value;
+	if (map->count + 1 > map->capacity / 4 * 3 && !grow(map))
+		return NULL;
+	i = locate(map, key);
+	map->taken[i] = 1;
+	map->count++;
+	memset(slot(map, i), 0, map->stride);
+	memcpy(slot(map, i), &key, sizeof(key));
+	return slot(map, i) + sizeof(key);
+}
+
+bool u64_map_remove(struct u64_map *map, uint64_t key)
+{
+	size_t mask = map->capacity - 1;
+	size_t hole, i;
+
+	if (!u64_map_find(map, key))
+		return false;
+	hole = locate(map, key);
+	/* Close the gap, so that probing needs no tombstones. */
+	for (i = (hole + 1) & mask; map->taken[i]; i = (i + 1) & mask) {
+		size_t from_home = (i - home(map, slot_key(map, i))) & mask;
+
+		if (from_home < ((i - hole) & mask))
+			continue;
+		memcpy(slot(map, hole), slot(map, i), map->stride);
+		hole = i;
+	}
+	map->taken[hole] = 0;
+	map->count--;
+	return true;
+}
+
+void *u64_map_next(const struct u64_map *map, size_t *pos, uint64_t *key)
+{
+	while (*pos < map->capacity) {
+		size_t i = (*pos)++;
+
+		if (!map->taken[i])
+			continue;
+		*key = slot_key(map, i);
+		return slot(map, i) + sizeof(*key);
+	}
+	return NULL;
+}
+
+size_t u64_map_memory(const struct u64_map *map)
+{
+	return map->capacity * (map->stride + sizeof(*map->taken));
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_CLI_CLI_H
+#define SONDE_FORMATS_CLI_CLI_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "formats/base/error.h"
+
+/*
+ * What every verb of the command line shares: how errors are shown, exit statuses, numbers.
+ * A verb is a function `int cmd_<verb>(int argc, char **argv)` in <folder>/cmd-<verb>.c, argv[0]
+ * being the verb's name; it returns the exit status.
+ */
+enum cli_status {
+	CLI_OK = 0,
+	CLI_FAILED = 1,
+	CLI_USAGE = 2,
+};
+
+#define SONDE_VERSION "0.1.0"
+
+/* Print "sonde <verb>: <text>[ (at 0x...)]" as one line on stderr. Returns CLI_FAILED. */
+int cli_error(const char *verb, const struct error *err);
+
+/* Print "sonde <verb>: <formatted>" as one line on stderr. Returns CLI_USAGE. */
+int cli_usage(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Parse a decimal number within [min, max]. Returns 0, or -EINVAL / -ERANGE. */
+int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
+
+/* Of `names` (NULL-terminated), the one nearest to `word` by edit distance, or NULL if none is
+ * near. */
+const char *cli_nearest(const char *word, const char *const *names);
+
+/* How a verb is called. */
+struct cli_syntax {
+	const char *verb;
+	const char *help;   /* what --help prints */
+	const char *shorts; /* of getopt_long(3), beginning with ":" or "+:", with h for help */
+	const struct option *longs; /* with --help, 'h' */
+	/* Take an option with its value, NULL if it has none: 0 or CLI_USAGE, having said why. */
+	int (*apply)(void *options, int option, const char *value);
+};
+
+/*
+ * Apply each option of a command line. 0 if the verb is to go on, with its operands from
+ * argv[optind] on; else its exit status plus one: --help was printed, or one line says what is
+ * wrong.
+ */
+int cli_parse_options(const struct cli_syntax *syntax, int argc, char **argv, void *options);
+
+/*
+ * Of what getopt_long() (its ":" mode) has just refused, `word` being the one it stopped at: name
+ * the option, and the nearest of `options` if there is one. Returns CLI_USAGE.
+ */
+int cli_unknown_option(const char *verb, const char *word, const struct option *options);
+
+/* One of two words: false for the first, true for the second. 0 or CLI_USAGE. */
+int cli_parse_choice(const char *verb, const char *option, const char *text, const char *first,
+		     const char *second, bool *is_second);
+
+/* After a verb's output: CLI_OK, or CLI_FAILED if it could not be written, which it says. */
+int cli_flush(const char *verb);
+
+/* Whether to use colour on this stream: a terminal, and NO_COLOR unset (https://no-color.org). */
+bool cli_colour(FILE *stream);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/event/gfp-flags.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static size_t add(char *out, size_t size, size_t used, const char *text)
+{
+	int n;
+
+	if (used >= size)
+		return used;
+	n = snprintf(out + used, size - used, "%s%s", used ? "|" : "", text);
+	return n < 0 ? size : used + (size_t)n;
+}
+
+void gfp_flags_text(const struct trace_info *info, uint64_t flags, char *out, size_t size)
+{
+	char rest[24];
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < info->nr_gfp_names; i++) {
+		const struct gfp_name *name = &info->gfp_names[i];
+
+		if (!name->mask || (flags & name->mask) != name->mask)
+			continue;
+		used = add(out, size, used, name->name);
+		flags &= ~name->mask;
+	}
+	snprintf(rest, sizeof(rest), "0x%" PRIx64, flags);
+	if (flags)
+		add(out, size, used, rest);
+	else if (!used)
+		add(out, size, used, "none");
+}

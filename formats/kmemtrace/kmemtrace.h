@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_KMEMTRACE_KMEMTRACE_H
+#define SONDE_FORMATS_KMEMTRACE_KMEMTRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/event/record.h"
+
+/*
+ * The binary record of kmemtrace ABI version 1, as Documentation/ABI/testing/debugfs-kmemtrace and
+ * struct kmemtrace_event of the 2008 patch define it: packed, 56 bytes, in the byte order of the
+ * machine that wrote it. A record may be longer: readers skip the bytes they do not know.
+ */
+enum {
+	KMEMTRACE_ABI_VERSION = 1,
+	KMEMTRACE_RECORD_SIZE = 56,
+	KMEMTRACE_HEADER_SIZE = 4, /* as much of a record as holds its size */
+	KMEMTRACE_MAX_VCPUS = 4096,
+};
+
+/* Encode one record, little-endian. record->cache is not part of the ABI and not written. */
+void kmemtrace_encode(const struct kmem_record *record, uint8_t out[KMEMTRACE_RECORD_SIZE]);
+
+/*
+ * Tell a stream's byte order from its first record's header, which is all that identifies it: the
+ * order is the one in which the size is possible and, if both are, smaller. Sets *swap to whether
+ * the stream is big-endian. Returns false if the size is below 56 in both orders.
+ */
+bool kmemtrace_detect_order(const uint8_t header[KMEMTRACE_HEADER_SIZE], bool *swap);
+
+/* Size in bytes that a record's header announces; the record is malformed if it is below 56. */
+uint16_t kmemtrace_size(const uint8_t header[KMEMTRACE_HEADER_SIZE], bool swap);
+
+/* Decode the core of one record. The ids are not validated; record->cache is 0. */
+void kmemtrace_decode(const uint8_t in[KMEMTRACE_RECORD_SIZE], bool swap,
+		      struct kmem_record *record);
+
+#endif

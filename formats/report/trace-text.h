@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_REPORT_TRACE_TEXT_H
+#define SONDE_FORMATS_REPORT_TRACE_TEXT_H
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "formats/trace/sidecar.h"
+#include "formats/trace/reader.h"
+
+/* How the verbs show numbers, symbols and losses, in text and JSON. */
+struct text {
+	char s[640];
+};
+
+/* "1,234,567" */
+struct text text_count(uint64_t number);
+
+/* "1 object", "2,000 objects" */
+struct text text_number(uint64_t number, const char *noun);
+
+/* "999 B", "1.2 MiB": three digits or four, binary prefixes. */
+struct text text_bytes(uint64_t bytes);
+
+/* "12.345678901 s" from the trace clock's zero. */
+struct text text_time(int64_t ns);
+
+/* "fn+0x1f/0x90" where the sidecar (may be NULL) has a name for the address, else "0x...". */
+struct text text_symbol(const struct sidecar *sidecar, uint64_t address);
+
+/* "kmalloc-64" or "cache 7", or for ANALYSIS_NO_CACHE + type "(kmalloc)". */
+struct text text_cache(const struct sidecar *sidecar, uint64_t key);
+
+/* Name of an enum kmem_type_id: "kmalloc", "cache", "pages", or "?". */
+const char *text_type(unsigned int type);
+
+/*
+ * Print lines "Lost  ..." about all that is missing from a trace that was read to its end, each
+ * with the label in a column of `indent`; one that says "none" if nothing is.
+ */
+void text_print_losses(FILE *out, const struct trace_reader *reader, int indent);
+
+/* A JSON integer, capped to what JSON parsers and jansson can hold: INT64_MAX. */
+json_t *text_json_count(uint64_t number);
+
+/* A JSON string "0x...". */
+json_t *text_json_address(uint64_t address);
+
+/* An array of {"file", "records", "expected_records", "ignored_bytes"}, one for each cut stream. */
+json_t *text_json_cuts(const struct trace_reader *reader);
+
+/* Print a JSON value with a newline. Consumes it. Returns an exit status; NULL is a failure. */
+int text_print_json(const char *verb, json_t *root);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/trace/cache-table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CACHES = UINT16_MAX };
+
+void cache_table_init(struct cache_table *table)
+{
+	*table = (struct cache_table){0};
+	pthread_mutex_init(&table->lock, NULL);
+	u64_map_init(&table->by_hash, sizeof(size_t));
+	u64_map_init(&table->by_id, sizeof(size_t));
+}
+
+void cache_table_deinit(struct cache_table *table)
+{
+	for (size_t i = 0; i < table->count; i++)
+		free(table->items[i].name);
+	free(table->items);
+	u64_map_deinit(&table->by_hash);
+	u64_map_deinit(&table->by_id);
+	pthread_mutex_destroy(&table->lock);
+}
+
+/* FNV-1a. */
+static uint64_t hash_cache(const char *name, uint64_t object_size, uint64_t size)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
+	hash = (hash ^ object_size) * 0x100000001b3;
+	return (hash ^ size) * 0x100000001b3;
+}
+
+/* Append the cache under its id, which must be new. Returns 0 or -ENOMEM. */
+static int add(struct cache_table *table, const struct sidecar_cache *cache)
+{
+	struct sidecar_cache *bigger =
+		reallocarray(table->items, table->count + 1, sizeof(*bigger));
+	char *copy = bigger ? strdup(cache->name) : NULL;
+	size_t *index = copy ? u64_map_insert(&table->by_id, cache->id, NULL) : NULL;
+
+	if (bigger)
+		table->items = bigger;
+	if (!index) {
+		free(copy);
+		return -ENOMEM;
+	}
+	*index = table->count;
+	bigger[table->count] = *cache;
+	bigger[table->count++].name = copy;
+	if (cache->id > table->last_id)
+		table->last_id = cache->id;
+	return 0;
+}
+
+static bool same(const struct sidecar_cache *a, const struct sidecar_cache *b)
+{
+	return a->object_size == b->object_size && a->size == b->size && !strcmp(a->name, b->name);
+}
+
+/* The place of the equal cache in by_hash, or else where it belongs (NULL: no memory). */
+static size_t *locate(struct cache_table *table, const struct sidecar_cache *cache, uint64_t *key,
+		      bool *is_new)
+{
+	size_t *index;
+
+	/* Of two caches with one hash the second takes the next key. */
+	*key = hash_cache(cache->name, cache->object_size, cache->size);
+	for (;; ++*key) {
+		index = u64_map_insert(&table->by_hash, *key, is_new);
+		if (!index || *is_new || same(&table->items[*index], cache))
+			return index;
+	}
+}
+
+/* Returns the id, or 0. */
+static uint16_t find_or_add(struct cache_table *table, struct sidecar_cache *cache)
+{
+	bool is_new;
+	uint64_t key;
+	size_t *index = locate(table, cache, &key, &is_new);
+
+	if (!index)
+		return 0;
+	if (!is_new)
+		return table->items[*index].id;
+	*index = table->count;
+	if (table->last_id == MAX_CACHES || add(table, cache)) {
+		u64_map_remove(&table->by_hash, key);
+		return 0;
+	}
+	return cache->id;
+}
+
+uint16_t cache_table_id(struct cache_table *table, const char *name, uint64_t object_size,
+			uint64_t size)
+{
+	uint16_t id;
+
+	pthread_mutex_lock(&table->lock);
+	id = find_or_add(table, &(struct sidecar_cache){.id = (uint16_t)(table->last_id + 1),
+							.name = (char *)(uintptr_t)name,
+							.object_size = object_size,
+							.size = size});
+	pthread_mutex_unlock(&table->lock);
+	return id;
+}
+
+int cache_table_adopt(struct cache_table *table, const struct sidecar_cache *cache)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&table->lock);
+	if (!u64_map_find(&table->by_id, cache->id))
+		ret = add(table, cache);
+	pthread_mutex_unlock(&table->lock);
+	return ret;
+}
+
+bool cache_table_find(struct cache_table *table, uint16_t id, struct sidecar_cache *out)
+{
+	const size_t *index;
+
+	pthread_mutex_lock(&table->lock);
+	index = u64_map_find(&table->by_id, id);
+	if (index)
+		*out = table->items[*index];
+	pthread_mutex_unlock(&table->lock);
+	return index;
+}
+
+struct sidecar_cache *cache_table_copy(struct cache_table *table, size_t *count)
+{
+	struct sidecar_cache *copy;
+
+	pthread_mutex_lock(&table->lock);
+	*count = table->count;
+	copy = calloc(table->count + 1, sizeof(*copy));
+	if (copy && table->count)
+		memcpy(copy, table->items, table->count * sizeof(*copy));
+	pthread_mutex_unlock(&table->lock);
+	return copy;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_TRACE_READER_H
+#define SONDE_FORMATS_TRACE_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/event/record-stream.h"
+#include "formats/trace/sidecar.h"
+
+/*
+ * Reads a trace directory as one stream of events: those of each vCPU in the order of its file, the
+ * vCPUs merged by time stamp (of equal ones the lower vCPU first). Memory is bounded by the number
+ * of vCPUs. Reads both encodings: with a file `metadata` the `cpu<n>` files are CTF, of our making;
+ * without they are kmemtrace, also that of a kmemtrace kernel. Everything else in the directory is
+ * optional.
+ */
+struct trace_reader;
+
+/* Open a directory. -ENOENT and a text that says what is missing if it is not a trace. */
+int trace_reader_open(const char *dir, struct trace_reader **out, struct error *err);
+
+/* The same on memory, which must outlive the reader. There is no sidecar. */
+struct trace_memory_stream {
+	unsigned int vcpu;            /* distinct */
+	const void *records, *caches; /* caches may be NULL, and is for kmemtrace only */
+	size_t records_size, caches_size;
+};
+
+struct trace_memory {
+	const void *metadata; /* NULL: kmemtrace */
+	size_t metadata_size;
+	const struct trace_memory_stream *streams;
+	size_t nr_streams;
+};
+
+int trace_reader_open_memory(const struct trace_memory *memory, struct trace_reader **out,
+			     struct error *err);
+
+/* NULL-safe. */
+void trace_reader_close(struct trace_reader *reader);
+
+/* Returns 1 and the next event, 0 at the end, or -errno if a file cannot be read. */
+int trace_reader_next(struct trace_reader *reader, struct trace_event *event, struct error *err);
+
+/*
+ * The sidecar, or NULL if there is none or it is unusable. Lives as long as the reader. It grows by
+ * the caches that the streams of an unfinished trace name, while these are read.
+ */
+const struct sidecar *trace_reader_sidecar(const struct trace_reader *reader);
+
+/* Why there is no usable sidecar: code is ENOENT if there simply is none, 0 if there is one. */
+const struct error *trace_reader_sidecar_error(const struct trace_reader *reader);
+
+/* How one stream was read so far; final once trace_reader_next() has returned 0. */
+struct trace_stream_info {
+	unsigned int vcpu;
+	enum record_fault fault;
+	uint64_t records;   /* read */
+	uint64_t offset;    /* bytes read, where the fault is if there is one */
+	uint64_t discarded; /* records dropped in recording, if the stream itself tells */
+	uint64_t ignored;   /* bytes behind offset that could not be read; 0 without a fault */
+	uint64_t
+		expected; /* records there should be by a complete sidecar, else equal to records */
+};
+size_t trace_reader_nr_streams(const struct trace_reader *reader);
+void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
+			      struct trace_stream_info *out);
+
+/*
+ * Whether a stream has ended before its last event, as far as the reader got: from here on events
+ * are missing from the merged trace.
+ */
+bool trace_reader_cut(const struct trace_reader *reader);
+
+/* What was not recorded. */
+struct trace_losses {
+	bool known;        /* the trace says; else all of this is 0 */
+	uint64_t overruns; /* records dropped */
+	uint64_t lost;     /* events lost otherwise */
+	uint64_t pauses;   /* times tracing was off in between */
+	uint64_t yields;   /* times it was off while the guest's own ftrace changed its sites */
+	uint64_t yielded_functions; /* functions that the guest kept for a time */
+	uint64_t samplings; /* times a second's rest was left out, as its --max-rate was reached */
+	uint64_t unsampled_ns, tracing_ns; /* nothing was seen for so long, of so long */
+	bool unfinished; /* the recorder did not end in order: up to a buffer per vCPU is missing */
+};
+void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out);
+
+/* Number in the file `abi_version`, 0 if there is none. */
+uint64_t trace_reader_abi_version(const struct trace_reader *reader);
+
+#endif

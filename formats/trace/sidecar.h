@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_TRACE_SIDECAR_H
+#define SONDE_FORMATS_TRACE_SIDECAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/event/trace-info.h"
+
+/*
+ * The file `sonde.json` of a trace directory: all that its streams have no place for. The format is
+ * described in sonde-trace(5). A trace is readable without it.
+ */
+#define SIDECAR_NAME "sonde.json"
+/* Its name in a CTF trace, whose readers take every file that is not hidden for a stream. */
+#define SIDECAR_HIDDEN_NAME ".sonde.json"
+#define SIDECAR_TEMP_SUFFIX ".tmp"
+enum { SIDECAR_VERSION = 1 };
+
+struct sidecar_vcpu {
+	uint64_t allocs, frees; /* records in the stream */
+	uint64_t overruns;      /* records dropped */
+};
+
+struct sidecar_cache {
+	uint16_t id; /* >= 1 */
+	char *name;
+	uint64_t object_size, size; /* bytes: usable, and with padding and metadata */
+};
+
+struct sidecar_symbol {
+	uint64_t address;     /* lowest recorded call site in the function */
+	uint64_t start, size; /* run-time address and bytes; size 0 = unknown */
+	char *name;
+};
+
+struct sidecar {
+	struct trace_info info;
+	bool complete; /* the recorder ended in order: the counts are final */
+	struct sidecar_vcpu *vcpus;
+	size_t nr_vcpus;
+	struct sidecar_cache *caches; /* ascending by id when parsed */
+	size_t nr_caches;
+	struct sidecar_symbol *symbols; /* ascending by start when parsed */
+	size_t nr_symbols;
+};
+
+/*
+ * Write the sidecar of the trace directory open as dir_fd, under one of the names above: to a
+ * temporary file that then takes the place of the old sidecar, so that a reader sees either. Bytes
+ * outside printable ASCII in strings (they come from guests) become '?'. Returns 0 or -errno, the
+ * old sidecar then still being there.
+ */
+int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err);
+
+/*
+ * Parse the text of a sidecar: sizes and types are checked, unknown keys ignored, missing ones
+ * zero or empty, control characters in strings replaced. Returns 0 and the sidecar, to be destroyed
+ * by the caller; -EINVAL for what is not a sidecar of this version, -ENOMEM.
+ */
+int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct error *err);
+
+/* Read and parse the sidecar of a trace directory, whichever its name (hidden first). As
+ * sidecar_parse(); -ENOENT if there is none. */
+int sidecar_load(int dir_fd, struct sidecar **out, struct error *err);
+
+/* Add a cache to a parsed sidecar, unless its id is there already. Copies. Returns 0 or -ENOMEM. */
+int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache);
+
+/* NULL-safe; for what sidecar_parse() and sidecar_load() made. */
+void sidecar_destroy(struct sidecar *sidecar);
+
+/* Look up a parsed sidecar, which may be NULL. The results live as long as it; NULL: not found. */
+const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address);
+const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_t id);
+
+#endif

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/trace/writer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "formats/trace/cache-table.h"
+#include "formats/base/file-write.h"
+#include "formats/kmemtrace/kmemtrace.h"
+#include "formats/trace/sidecar.h"
+#include "formats/base/output-dir.h"
+#include "formats/trace/encoder.h"
+#include "formats/trace/symbols.h"
+#include "formats/base/u64-map.h"
+
+enum {
+	MAX_CALL_SITES = 1 << 18, /* per vCPU; a kernel has fewer: more is a guest's nonsense */
+	RECENT_SITES = 1024,
+	RESERVED_BYTES = 256 << 10,
+};
+
+const char *const trace_encoding_names[] = {
+	[TRACE_CTF] = "ctf", [TRACE_KMEMTRACE] = "kmemtrace", NULL};
+
+struct vcpu_stream {
+	pthread_mutex_t lock;
+	struct sidecar_vcpu counts;
+	struct u64_map call_sites;
+	uint64_t recent[RECENT_SITES]; /* some of call_sites, by hash; 0: none */
+	struct stream_writer *out;     /* of the encoding */
+};
+
+struct trace_writer {
+	int dir_fd;
+	pthread_mutex_t describe_lock; /* info, and the files that tell of the whole trace */
+	struct trace_info info;
+	unsigned int nr_vcpus;
+	struct vcpu_stream *streams;
+	struct cache_table caches;
+	struct trace_encoder *encoder;
+
+	pthread_mutex_t error_lock;
+	atomic_bool failed; /* error is set, and constant from now on */
+	struct error error;
+};
+
+/* Keep the first failure for trace_writer_error(). Returns ret. */
+static int keep_error(struct trace_writer *writer, int ret, const char *what, unsigned int vcpu)
+{
+	pthread_mutex_lock(&writer->error_lock);
+	if (ret && !writer->failed) {
+		error_set(&writer->error, -ret, "%s%u: cannot write: %s", what, vcpu,
+			  strerror(-ret));
+		writer->failed = true;
+	}
+	pthread_mutex_unlock(&writer->error_lock);
+	return ret;
+}
+
+static void fill_counts(struct trace_writer *writer, struct sidecar_vcpu *vcpus)
+{
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		struct vcpu_stream *stream = &writer->streams[i];
+
+		pthread_mutex_lock(&stream->lock);
+		vcpus[i] = stream->counts;
+		pthread_mutex_unlock(&stream->lock);
+	}
+}
+
+/* What the sidecar says now. Returns false without memory; else deinit_sidecar(). */
+static bool init_sidecar(struct trace_writer *writer, bool complete,
+			 const struct trace_symbols *symbols, struct sidecar *out)
+{
+	size_t nr_caches;
+	struct sidecar_cache *caches = cache_table_copy(&writer->caches, &nr_caches);
+
+	*out = (struct sidecar){
+		.info = writer->info,
+		.complete = complete,
+		.vcpus = calloc(writer->nr_vcpus, sizeof(*out->vcpus)),
+		.nr_vcpus = writer->nr_vcpus,
+		.caches = caches,
+		.nr_caches = nr_caches,
+		.symbols = symbols->items,
+		.nr_symbols = symbols->count,
+	};
+	if (out->vcpus && out->caches) {
+		fill_counts(writer, out->vcpus);
+		return true;
+	}
+	free(out->vcpus);
+	free(out->caches);
+	return false;
+}
+
+/* The symbols, and the caches' names, are not its own. */
+static void deinit_sidecar(struct sidecar *sidecar)
+{
+	free(sidecar->vcpus);
+	free(sidecar->caches);
+}
+
+enum what_to_write { WRITE_FILES = 1, WRITE_SIDECAR = 2 };
+
+/* Write all that is asked for, even if one of it fails. The first failure is told. */
+static int describe(struct trace_writer *writer, unsigned int what, bool complete,
+		    const struct trace_symbols *symbols, struct error *err)
+{
+	struct trace_encoder *encoder = writer->encoder;
+	struct sidecar sidecar;
+	int ret = 0, next;
+
+	pthread_mutex_lock(&writer->describe_lock);
+	if (!init_sidecar(writer, complete, symbols, &sidecar)) {
+		pthread_mutex_unlock(&writer->describe_lock);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	if (what & WRITE_FILES)
+		ret = encoder->ops->describe(encoder, &sidecar, err);
+	if (what & WRITE_SIDECAR) {
+		next = sidecar_write(writer->dir_fd, encoder->sidecar_name, &sidecar,
+				     ret ? NULL : err);
+		ret = ret ? ret : next;
+	}
+	deinit_sidecar(&sidecar);
+	pthread_mutex_unlock(&writer->describe_lock);
+	return ret;
+}
+
+static void set_info(struct trace_writer *writer, const struct trace_info *info)
+{
+	pthread_mutex_lock(&writer->describe_lock);
+	writer->info = *info;
+	pthread_mutex_unlock(&writer->describe_lock);
+}
+
+static int describe_unfinished(struct trace_writer *writer, unsigned int what, struct error *err)
+{
+	const struct trace_symbols none = {0};
+	char name[64];
+	int ret = describe(writer, what, false, &none, err);
+
+	if (ret || !(what & WRITE_SIDECAR))
+		return ret;
+	snprintf(name, sizeof(name), "%s%s", writer->encoder->sidecar_name, SIDECAR_TEMP_SUFFIX);
+	file_reserve(writer->dir_fd, name, RESERVED_BYTES);
+	return 0;
+}
+
+static int create_encoder(struct trace_writer *writer, enum trace_encoding encoding)
+{
+	if (encoding == TRACE_KMEMTRACE)
+		return kmemtrace_encoder_create(writer->dir_fd, &writer->encoder);
+	return ctf_encoder_create(writer->dir_fd, &writer->caches, &writer->encoder);
+}
+
+static int create_files(struct trace_writer *writer, enum trace_encoding encoding,
+			struct error *err)
+{
+	int ret = create_encoder(writer, encoding);
+
+	for (unsigned int i = 0; !ret && i < writer->nr_vcpus; i++)
+		ret = writer->encoder->ops->add_stream(writer->encoder, i, &writer->streams[i].out);
+	if (ret)
+		return error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
+	return describe_unfinished(writer, WRITE_FILES | WRITE_SIDECAR, err);
+}
+
+int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
+			  struct error *err)
+{
+	set_info(writer, info);
+	return describe_unfinished(writer, WRITE_FILES | WRITE_SIDECAR, err);
+}
+
+int trace_writer_prepare(const char *dir, struct error *err)
+{
+	int fd = output_dir_open(dir, err);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+/* A writer without files yet. Takes dir_fd over. */
+static struct trace_writer *new_writer(int dir_fd, unsigned int nr_vcpus,
+				       const struct trace_info *info)
+{
+	struct trace_writer *writer = calloc(1, sizeof(*writer));
+	struct vcpu_stream *streams = calloc(nr_vcpus, sizeof(*streams));
+
+	if (!writer || !streams) {
+		free(writer);
+		free(streams);
+		close(dir_fd);
+		return NULL;
+	}
+	*writer = (struct trace_writer){
+		.dir_fd = dir_fd, .info = *info, .nr_vcpus = nr_vcpus, .streams = streams};
+	pthread_mutex_init(&writer->error_lock, NULL);
+	pthread_mutex_init(&writer->describe_lock, NULL);
+	cache_table_init(&writer->caches);
+	for (unsigned int i = 0; i < nr_vcpus; i++) {
+		pthread_mutex_init(&streams[i].lock, NULL);
+		u64_map_init(&streams[i].call_sites, 0);
+	}
+	return writer;
+}
+
+int trace_writer_create(const char *dir, unsigned int nr_vcpus, enum trace_encoding encoding,
+			const struct trace_info *info, struct trace_writer **out, struct error *err)
+{
+	struct trace_writer *writer;
+	int ret;
+
+	if (!nr_vcpus || nr_vcpus > KMEMTRACE_MAX_VCPUS)
+		return error_set(err, EINVAL, "%s: %u streams asked for, 1 to %d are possible", dir,
+				 nr_vcpus, KMEMTRACE_MAX_VCPUS);
+	ret = output_dir_open(dir, err);
+	if (ret < 0)
+		return ret;
+	writer = new_writer(ret, nr_vcpus, info);
+	if (!writer)
+		return error_set(err, ENOMEM, "%s: out of memory", dir);
+	ret = create_files(writer, encoding, err);
+	if (ret) {
+		error_prefix(err, "%s: ", dir);
+		trace_writer_destroy(writer);
+		return ret;
+	}
+	*out = writer;
+	return 0;
+}
+
+void trace_writer_destroy(struct trace_writer *writer)
+{
+	if (!writer)
+		return;
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		struct stream_writer *out = writer->streams[i].out;
+
+		if (out)
+			out->ops->destroy(out);
+		u64_map_deinit(&writer->streams[i].call_sites);
+		pthread_mutex_destroy(&writer->streams[i].lock);
+	}
+	if (writer->encoder)
+		writer->encoder->ops->destroy(writer->encoder);
+	cache_table_deinit(&writer->caches);
+	pthread_mutex_destroy(&writer->error_lock);
+	pthread_mutex_destroy(&writer->describe_lock);
+	free(writer->streams);
+	close(writer->dir_fd);
+	free(writer);
+}
+
+static void count_overruns(struct vcpu_stream *stream, uint64_t n)
+{
+	stream->counts.overruns += n;
+	stream->out->dropped = stream->counts.overruns;
+}
+
+/* Without memory the call site merely stays without a name. */
+static void note_call_site(struct vcpu_stream *stream, uint64_t call_site)
+{
+	uint64_t *recent =
+		&stream->recent[call_site * 0x9e3779b97f4a7c15 >> 32 & (RECENT_SITES - 1)];
+
+	if ((*recent == call_site && call_site) || stream->call_sites.count >= MAX_CALL_SITES)
+		return;
+	if (u64_map_insert(&stream->call_sites, call_site, NULL))
+		*recent = call_site;
+}
+
+int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
+			const struct kmem_record *record)
+{
+	struct vcpu_stream *stream;
+	int ret;
+
+	if (vcpu >= writer->nr_vcpus)
+		return -EINVAL;
+	stream = &writer->streams[vcpu];
+	pthread_mutex_lock(&stream->lock);
+	ret = stream->out->ops->append(stream->out, record);
+	if (ret)
+		count_overruns(stream, 1);
+	else if (record->event_id == KMEM_EVENT_ALLOC)
+		stream->counts.allocs++;
+	else
+		stream->counts.frees++;
+	if (!ret)
+		note_call_site(stream, record->call_site);
+	pthread_mutex_unlock(&stream->lock);
+	return ret ? keep_error(writer, ret, "cpu", vcpu) : 0;
+}
+
+uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, uint64_t object_size,
+			       uint64_t size)
+{
+	return cache_table_id(&writer->caches, name, object_size, size);
+}
+
+int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_cache *cache)
+{
+	return cache_table_adopt(&writer->caches, cache);
+}
+
+void trace_writer_add_overruns(struct trace_writer *writer, unsigned int vcpu, uint64_t n)
+{
+	struct vcpu_stream *stream = &writer->streams[vcpu];
+
+	pthread_mutex_lock(&stream->lock);
+	count_overruns(stream, n);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+static int flush_streams(struct trace_writer *writer, struct error *err)
+{
+	int first = 0;
+
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		struct vcpu_stream *stream = &writer->streams[i];
+		int ret;
+
+		pthread_mutex_lock(&stream->lock);
+		ret = stream->out->ops->flush(stream->out);
+		pthread_mutex_unlock(&stream->lock);
+		if (ret)
+			keep_error(writer, ret, "cpu", i);
+		if (ret && !first)
+			first = error_set(err, -ret, "cpu%u: cannot write: %s", i, strerror(-ret));
+	}
+	return first;
+}
+
+int trace_writer_flush(struct trace_writer *writer, struct error *err)
+{
+	int ret = flush_streams(writer, err);
+	int next = describe_unfinished(writer, WRITE_FILES, ret ? NULL : err);
+
+	return ret ? ret : next;
+}
+
+const struct error *trace_writer_error(const struct trace_writer *writer)
+{
+	return writer->failed ? &writer->error : NULL;
+}
+
+void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
+			 struct trace_writer_counts *out)
+{
+	struct vcpu_stream *stream = &writer->streams[vcpu];
+
+	pthread_mutex_lock(&stream->lock);
+	out->allocs = stream->counts.allocs;
+	out->frees = stream->counts.frees;
+	out->overruns = stream->counts.overruns;
+	pthread_mutex_unlock(&stream->lock);
+}
+
+/* What could not be written by now never will be: count it as dropped. */
+static void drop_unwritten(struct vcpu_stream *stream)
+{
+	uint64_t allocs = 0, frees = 0;
+
+	pthread_mutex_lock(&stream->lock);
+	stream->out->ops->drop(stream->out, &allocs, &frees);
+	stream->counts.allocs -= allocs;
+	stream->counts.frees -= frees;
+	count_overruns(stream, allocs + frees);
+	pthread_mutex_unlock(&stream->lock);
+}
+
+static int collect_symbols(struct trace_writer *writer, trace_symbolize_fn *symbolize, void *arg,
+			   struct trace_symbols *symbols)
+{
+	struct u64_map all;
+	int ret = 0;
+
+	u64_map_init(&all, 0);
+	for (unsigned int i = 0; symbolize && i < writer->nr_vcpus; i++) {
+		size_t pos = 0;
+		uint64_t address;
+
+		while (!ret && u64_map_next(&writer->streams[i].call_sites, &pos, &address))
+			ret = u64_map_insert(&all, address, NULL) ? 0 : -ENOMEM;
+	}
+	if (!ret && symbolize)
+		ret = trace_symbols_init(symbols, &all, symbolize, arg);
+	u64_map_deinit(&all);
+	return ret;
+}
+
+int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
+			trace_symbolize_fn *symbolize, void *arg, struct error *err)
+{
+	struct trace_symbols symbols = {0};
+	int ret = flush_streams(writer, err);
+	int next;
+
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++)
+		drop_unwritten(&writer->streams[i]);
+	set_info(writer, info);
+	next = collect_symbols(writer, symbolize, arg, &symbols);
+	if (next && !ret)
+		ret = error_set(err, -next, "symbols: out of memory");
+	/* The first failure is the one to tell, but all that can be written is. */
+	next = describe(writer, WRITE_FILES | WRITE_SIDECAR, true, &symbols, ret ? NULL : err);
+	trace_symbols_deinit(&symbols);
+	return ret ? ret : next;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_TRACE_WRITER_H
+#define SONDE_FORMATS_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/event/record.h"
+#include "formats/trace/sidecar.h"
+#include "formats/event/trace-info.h"
+
+/*
+ * Writes a trace directory: a stream per vCPU (`cpu0`, `cpu1`, ...), the sidecar (sidecar.h), and
+ * what the encoding has beside them. sonde-trace(5) describes both encodings.
+ *
+ * The directory is readable as a trace at every moment after creation, also when the process dies.
+ */
+struct trace_writer;
+
+enum trace_encoding {
+	TRACE_CTF,       /* Common Trace Format 1.8 (formats/ctf/ctf.h) */
+	TRACE_KMEMTRACE, /* kmemtrace ABI version 1 (formats/kmemtrace/kmemtrace.h) */
+};
+
+/* Index of enum trace_encoding by what users call it ("ctf", "kmemtrace"), NULL-terminated. */
+extern const char *const trace_encoding_names[];
+
+/* Make `dir` if it is not there, and refuse one that cannot take a trace, as trace_writer_create()
+ * will; before long work is begun for it. */
+int trace_writer_prepare(const char *dir, struct error *err);
+
+/*
+ * Create `dir` (or take an existing empty one). Refuses a non-empty or unwritable directory.
+ * `info` is copied; it is written to the sidecar at once with "complete": false.
+ */
+int trace_writer_create(const char *dir, unsigned int nr_vcpus, enum trace_encoding encoding,
+			const struct trace_info *info, struct trace_writer **out,
+			struct error *err);
+
+/* NULL-safe. Does not finish: see trace_writer_finish(). */
+void trace_writer_destroy(struct trace_writer *writer);
+
+/*
+ * Append one record to vCPU `vcpu`'s stream. Thread-safe; buffered. When the disk is full or
+ * failing the record is dropped and counted as an overrun of that vCPU, and the first failure is
+ * kept for trace_writer_error(). Never blocks on anything but the disk. Returns 0 or -errno.
+ */
+int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
+			const struct kmem_record *record);
+
+/* Id (>= 1) for a slab cache, the same for the same three values; 0 if the table (65535) is full.
+ */
+uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, uint64_t object_size,
+			       uint64_t size);
+
+/*
+ * Take over a cache with its id from another trace; nothing happens if the id is taken. A trace
+ * gets its caches either so or from trace_writer_cache_id(). Returns 0 or -ENOMEM.
+ */
+int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_cache *cache);
+
+/* Count `n` records of the vCPU as dropped that never came to trace_writer_append(). */
+void trace_writer_add_overruns(struct trace_writer *writer, unsigned int vcpu, uint64_t n);
+
+/*
+ * Replace what was given at creation and rewrite what says it, still with "complete": false. For
+ * what becomes known only when tracing starts (the slide). Not while records are appended.
+ */
+int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
+			  struct error *err);
+
+/* Write out everything buffered (whole records only), and what explains it. Returns 0 or -errno.
+ */
+int trace_writer_flush(struct trace_writer *writer, struct error *err);
+
+/* The first write failure, or NULL. Valid until destroy. */
+const struct error *trace_writer_error(const struct trace_writer *writer);
+
+struct trace_writer_counts {
+	uint64_t allocs, frees; /* records accepted */
+	uint64_t overruns;      /* records dropped */
+};
+void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
+			 struct trace_writer_counts *out);
+
+/*
+ * Names a call site for the sidecar. Returns 0 and fills name (NUL-terminated), the function's
+ * start address and size, or -ENOENT.
+ */
+typedef int trace_symbolize_fn(void *arg, uint64_t address, char *name, size_t name_size,
+			       uint64_t *start, uint64_t *size);
+
+/*
+ * Flush, write the final sidecar ("complete": true, counts, the symbol of every
+ * call site that was recorded) and what else tells that. `info` replaces what was given at
+ * creation; `symbolize` may be NULL. Nobody may append meanwhile or afterwards. Records that cannot
+ * be written are counted as overruns; all else is written nevertheless. Returns 0, or -errno of the
+ * first failure.
+ */
+int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
+			trace_symbolize_fn *symbolize, void *arg, struct error *err);
+
+#endif
