@@ -7,7 +7,7 @@
 #include <string.h>
 #include "formats/cli/cli.h"
 #include "formats/report/trace-text.h"
-#include "guest-symbols/symbols-print.h"
+#include "guest-symbols/print/print.h"
 
 static const char verb[] = "symbols";
 

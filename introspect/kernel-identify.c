@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/running-image.h"
+#include "guest-symbols/image/memory-image.h"
 #include "introspect/ftrace-sites.h"
 
 /* __START_KERNEL_map, and CONFIG_PHYSICAL_START's default (arch/x86/Kconfig). */

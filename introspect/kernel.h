@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "guest-symbols/kernel-image.h"
+#include "guest-symbols/image/kernel-image.h"
 #include "introspect/guest.h"
 #include "introspect/orc-table.h"
 #include "introspect/page-walk.h"

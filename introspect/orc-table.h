@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "guest-symbols/kernel-image.h"
+#include "guest-symbols/image/kernel-image.h"
 
 /*
  * The ORC tables of an image (arch/x86/include/asm/orc_types.h, arch/x86/kernel/unwind_orc.c;

@@ -7,7 +7,7 @@
 #include "formats/base/error.h"
 #include "formats/event/trace-info.h"
 #include "formats/trace/writer.h"
-#include "guest-symbols/kernel-image.h"
+#include "guest-symbols/image/kernel-image.h"
 #include "introspect/guest.h"
 #include "patcher/patch-set.h"
 #include "patcher/ring-status.h"

@@ -2,7 +2,7 @@
 #ifndef SONDE_VMM_ATTACH_KERNEL_H
 #define SONDE_VMM_ATTACH_KERNEL_H
 
-#include "guest-symbols/kernel-image.h"
+#include "guest-symbols/image/kernel-image.h"
 #include "introspect/kernel.h"
 #include "vmm/libvirt-domain.h"
 #include "vmm/libvirt-guest.h"

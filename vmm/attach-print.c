@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "formats/base/hex.h"
 #include "formats/report/trace-text.h"
-#include "guest-symbols/kernel-image.h"
+#include "guest-symbols/image/kernel-image.h"
 #include "patcher/trace-session.h"
 #include "vmm/attach.h"
 #include "vmm/libvirt-shmem.h"

@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
-#include "guest-symbols/elf-view.h"
-#include "guest-symbols/relocs.h"
+#include "guest-symbols/file/elf-view.h"
+#include "guest-symbols/image/relocs.h"
 
 /* The window of virtual addresses for the kernel image (arch/x86/include/asm/page_64_types.h). */
 static const uint64_t kernel_map = 0xffffffff80000000;

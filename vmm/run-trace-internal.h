@@ -3,7 +3,7 @@
 #define SONDE_VMM_RUN_TRACE_INTERNAL_H
 
 #include <pthread.h>
-#include "guest-symbols/kernel-image.h"
+#include "guest-symbols/image/kernel-image.h"
 #include "vmm/run-trace.h"
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <string.h>
-#include "guest-symbols/btf.h"
+#include "guest-symbols/btf/btf.h"
 
 /*
  * The input is a type section; header and strings are ours, so that names match and lookups get

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/symbols.h"
+#include "guest-symbols/symbols/symbols.h"
 #include "tests/lib/fake-elf.h"
 #include "tests/lib/fake-kallsyms.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/kernel-image.h"
-#include "guest-symbols/relocs.h"
+#include "guest-symbols/image/kernel-image.h"
+#include "guest-symbols/image/relocs.h"
 #include "tests/lib/fake-elf.h"
 
 /*

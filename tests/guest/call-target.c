@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "formats/cli/cli.h"
-#include "guest-symbols/kernel-image.h"
+#include "guest-symbols/image/kernel-image.h"
 
 enum { CALL_SIZE = 5, OPCODE_CALL = 0xe8 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "formats/cli/cli.h"
-#include "guest-symbols/kernel-image.h"
+#include "guest-symbols/image/kernel-image.h"
 
 #define START "__start_runtime_ptr_"
 #define STOP "__stop_runtime_ptr_"

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "guest-symbols/gfp-names.h"
-#include "guest-symbols/mcount.h"
+#include "guest-symbols/kmem/gfp-names.h"
+#include "guest-symbols/image/mcount.h"
 #include "introspect/kernel-identify.h"
 
 static void print(const char *what, size_t compared, size_t different)

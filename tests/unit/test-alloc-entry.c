@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/alloc-prototype.h"
-#include "guest-symbols/kernel-image.h"
-#include "guest-symbols/mcount.h"
+#include "guest-symbols/kmem/alloc-prototype.h"
+#include "guest-symbols/image/kernel-image.h"
+#include "guest-symbols/image/mcount.h"
 #include "tests/lib/tap.h"
 
 #define TEXT 0xffffffff81000000

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <string.h>
-#include "guest-symbols/btf.h"
+#include "guest-symbols/btf/btf.h"
 #include "tests/lib/tap.h"
 
 /*

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/kernel-image.h"
+#include "guest-symbols/image/kernel-image.h"
 #include "patcher/insn.h"
 #include "tests/lib/tap.h"
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/symbols.h"
+#include "guest-symbols/symbols/symbols.h"
 #include "tests/lib/fake-elf.h"
 #include "tests/lib/fake-kallsyms.h"
 #include "tests/lib/tap.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
-#include "guest-symbols/decompress.h"
-#include "guest-symbols/kernel-file.h"
-#include "guest-symbols/relocs.h"
+#include "guest-symbols/file/decompress.h"
+#include "guest-symbols/image/kernel-file.h"
+#include "guest-symbols/image/relocs.h"
 #include "tests/lib/fake-elf.h"
 #include "tests/lib/tap.h"
 

@@ -2,7 +2,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
-#include "guest-symbols/symbols.h"
+#include "guest-symbols/symbols/symbols.h"
 #include "tests/lib/fake-elf.h"
 #include "tests/lib/tap.h"
 

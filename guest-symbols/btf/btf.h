@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_GUEST_SYMBOLS_BTF_BTF_H
+#define SONDE_GUEST_SYMBOLS_BTF_BTF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+
+/* The kernel's own type information, .BTF (Documentation/bpf/btf.rst). Parsed, validated, indexed.
+ */
+struct btf_types;
+
+/* `bytes` is copied. */
+int btf_parse(const uint8_t *bytes, size_t size, struct btf_types **out, struct error *err);
+void btf_destroy(struct btf_types *btf);
+size_t btf_count(const struct btf_types *btf);
+
+struct btf_field {
+	uint32_t offset;              /* bytes from the start of the outer struct */
+	uint32_t size;                /* bytes */
+	uint8_t bit_offset, bit_size; /* bit_size 0 = not a bit-field */
+};
+
+/*
+ * Field of a struct or union by name; looks through anonymous members; `member` may be a dotted
+ * path
+ * ("list.next"). -ENOENT with the name in *err if there is no such struct or member.
+ */
+int btf_field(const struct btf_types *btf, const char *structure, const char *member,
+	      struct btf_field *out, struct error *err);
+
+/* sizeof(struct), or 0 if unknown. */
+uint32_t btf_struct_size(const struct btf_types *btf, const char *structure);
+
+/* Value of an enumerator of any enum, 0 and true in *found. */
+int64_t btf_enumerator(const struct btf_types *btf, const char *name, bool *found);
+
+enum { BTF_MAX_PARAMS = 12 };
+struct btf_prototype {
+	unsigned int nr_params;
+	char return_type[64]; /* C-like: "void *", "struct page *", "unsigned int" */
+	struct {
+		char name[32];
+		char type[64];
+	} params[BTF_MAX_PARAMS];
+};
+
+/* Prototype of a function. -ENOENT if BTF has none (static functions may be left out). */
+int btf_prototype(const struct btf_types *btf, const char *function, struct btf_prototype *out,
+		  struct error *err);
+
+#endif

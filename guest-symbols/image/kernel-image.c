@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "guest-symbols/image/kernel-image.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "guest-symbols/image/notes.h"
+#include "guest-symbols/image/mcount.h"
+
+enum { MAX_IMAGE_SIZE = 1 << 30 /* twice the window that x86-64 maps a kernel in by default */ };
+
+/* Unless they were given, the best there are: .symtab, which has sizes, before kallsyms. */
+static int load_symbols(struct kernel_image *image, const struct elf_view *view, struct error *err)
+{
+	int ret;
+
+	if (image->symbols) {
+		image->symbol_source = "System.map";
+		return 0;
+	}
+	image->symbol_source = "symtab";
+	ret = symbols_from_elf(view->bytes, view->size, &image->symbols, err);
+	if (ret != -ENOENT)
+		return ret;
+	image->symbol_source = "kallsyms";
+	return symbols_from_kallsyms(view->bytes, view->size, &image->symbols, err);
+}
+
+static int load_bounds(struct kernel_image *image, struct error *err)
+{
+	const struct {
+		const char *name;
+		uint64_t *to;
+	} bounds[] = {
+		{"_text", &image->text},
+		{"_stext", &image->stext},
+		{"_etext", &image->etext},
+		{"_end", &image->end},
+	};
+
+	for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+		const struct symbol *symbol = symbols_find(image->symbols, bounds[i].name);
+
+		if (!symbol)
+			return error_set(err, ENOENT, "kernel has no symbol %s", bounds[i].name);
+		*bounds[i].to = symbol->address;
+	}
+	if (image->text > image->stext || image->stext > image->etext ||
+	    image->etext > image->end || image->end - image->text > MAX_IMAGE_SIZE)
+		return error_set_at(err, EBADMSG, image->text,
+				    "kernel's section symbols are unordered");
+	return 0;
+}
+
+/* Where a segment goes relative to _text. The per-CPU one is linked at 0, but loaded in between. */
+static uint64_t segment_offset(const struct elf_view *view, const Elf64_Phdr *phdr)
+{
+	return phdr->p_paddr - elf_view_segment(view, 0).p_paddr;
+}
+
+/*
+ * Copy what the file holds. The rest stays untouched, and therefore takes no memory: what the
+ * kernel calls .bss and .brk, which older kernels' files hold as zeros.
+ */
+static int load_bytes(struct kernel_image *image, const struct elf_view *view, struct error *err)
+{
+	uint64_t bss = symbols_address(image->symbols, "__bss_start");
+	uint64_t copied = bss > image->text && bss < image->end ? bss - image->text
+								: image->end - image->text;
+
+	image->init_size = image->end - image->text;
+	image->init_bytes = calloc(1, image->init_size ? image->init_size : 1);
+	if (!image->init_bytes)
+		return error_set(err, ENOMEM, "no memory for %zu bytes of kernel",
+				 image->init_size);
+	if (elf_view_segment(view, 0).p_vaddr != image->text)
+		return error_set_at(err, EBADMSG, image->text, "kernel does not begin with _text");
+	for (unsigned int i = 0; i < view->nr_segments; i++) {
+		Elf64_Phdr phdr = elf_view_segment(view, i);
+		uint64_t offset = segment_offset(view, &phdr);
+		const uint8_t *from = elf_view_range(view, phdr.p_vaddr, phdr.p_filesz);
+
+		if (phdr.p_type != PT_LOAD || !from || offset >= copied)
+			continue;
+		memcpy(image->init_bytes + offset, from,
+		       phdr.p_filesz < copied - offset ? phdr.p_filesz : copied - offset);
+	}
+	return 0;
+}
+
+static int load_sites(struct kernel_image *image, const struct elf_view *view, struct error *err)
+{
+	int ret = mcount_read(view, image->symbols, image->text, image->end, &image->mcount_sites,
+			      &image->nr_mcount_sites, err);
+
+	return ret ? ret
+		   : return_sites_read(view, image->symbols, image->text, image->end,
+				       &image->return_sites, &image->nr_return_sites, err);
+}
+
+static int load_btf(struct kernel_image *image, const struct elf_view *view, struct error *err)
+{
+	uint64_t start = symbols_address(image->symbols, "__start_BTF");
+	uint64_t stop = symbols_address(image->symbols, "__stop_BTF");
+	Elf64_Shdr section;
+	const uint8_t *bytes;
+	size_t size = stop - start;
+
+	if (elf_view_find_section(view, ".BTF", &section)) {
+		bytes = view->bytes + section.sh_offset;
+		size = section.sh_size;
+	} else {
+		bytes = stop > start ? elf_view_range(view, start, size) : NULL;
+	}
+	return bytes ? btf_parse(bytes, size, &image->btf, err) : 0;
+}
+
+static int load_facts(struct kernel_image *image, const struct elf_view *view, struct error *err)
+{
+	int ret = load_symbols(image, view, err);
+
+	if (!ret)
+		ret = load_bounds(image, err);
+	if (!ret)
+		ret = load_bytes(image, view, err);
+	if (!ret)
+		ret = image_notes_load(image, view, err);
+	return ret ? ret : load_btf(image, view, err);
+}
+
+static int load(struct kernel_image *image, const struct elf_view *view, struct error *err)
+{
+	int ret = load_facts(image, view, err);
+
+	if (!ret)
+		ret = load_sites(image, view, err);
+	return ret ? ret : alloc_points_resolve(image, &image->alloc, err);
+}
+
+/* Fill in an image from an ELF file in memory by `load_view`, and hand it out; it is gone on
+ * errors. */
+static int load_elf(struct kernel_image *image, const void *elf, size_t size,
+		    int (*load_view)(struct kernel_image *, const struct elf_view *,
+				     struct error *),
+		    struct kernel_image **out, struct error *err)
+{
+	struct elf_view view;
+	int ret = elf_view_init(&view, elf, size, err);
+
+	if (!ret)
+		ret = load_view(image, &view, err);
+	if (ret)
+		kernel_image_destroy(image);
+	else
+		*out = image;
+	return ret;
+}
+
+int kernel_image_load_with(const struct kernel_file *file, struct symbol_table *symbols,
+			   struct kernel_image **out, struct error *err)
+{
+	struct kernel_image *image = calloc(1, sizeof(*image));
+	int ret;
+
+	if (!image) {
+		symbols_destroy(symbols);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	image->symbols = symbols;
+	ret = load_elf(image, file->vmlinux, file->vmlinux_size, load, out, err);
+	if (ret && file->path)
+		error_prefix(err, "%s: ", file->path);
+	return ret;
+}
+
+int kernel_image_load(const struct kernel_file *file, struct kernel_image **out, struct error *err)
+{
+	return kernel_image_load_with(file, NULL, out, err);
+}
+
+int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
+				    struct error *err)
+{
+	struct kernel_image *image = calloc(1, sizeof(*image));
+
+	if (!image)
+		return error_set(err, ENOMEM, "out of memory");
+	return load_elf(image, elf, size, load_facts, out, err);
+}
+
+void kernel_image_destroy(struct kernel_image *image)
+{
+	if (!image)
+		return;
+	alloc_points_free(&image->alloc);
+	btf_destroy(image->btf);
+	symbols_destroy(image->symbols);
+	free(image->mcount_sites);
+	free(image->return_sites);
+	free(image->init_bytes);
+	free(image->banner);
+	free(image->release);
+	free(image);
+}
+
+const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t address, size_t size)
+{
+	uint64_t offset = address - image->text;
+
+	if (address < image->text || offset > image->init_size || size > image->init_size - offset)
+		return NULL;
+	return image->init_bytes + offset;
+}
+
+bool kernel_image_is_text(const struct kernel_image *image, uint64_t address)
+{
+	uint64_t init = symbols_address(image->symbols, "_sinittext");
+
+	return (address >= image->text && address < image->etext) ||
+	       (init && address >= init && address < symbols_address(image->symbols, "_einittext"));
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_GUEST_SYMBOLS_IMAGE_KERNEL_IMAGE_H
+#define SONDE_GUEST_SYMBOLS_IMAGE_KERNEL_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "guest-symbols/kmem/alloc-entry.h"
+#include "guest-symbols/btf/btf.h"
+#include "guest-symbols/image/kernel-file.h"
+#include "guest-symbols/symbols/symbols.h"
+
+/*
+ * What tracing needs to know of a kernel, all from its image and all at link-time addresses: a
+ * running kernel adds its slide (introspect/kernel.h). Independent of the kernel_file it came from,
+ * which may be closed.
+ */
+struct kernel_image {
+	char *banner;  /* linux_banner without the trailing newline */
+	char *release; /* "6.1.0-56-cloud-amd64" */
+	uint8_t build_id[32];
+	size_t build_id_size; /* 0 = none */
+	struct symbol_table *symbols;
+	const char *symbol_source; /* "symtab", "kallsyms", "System.map" or "kallsyms in memory" */
+	struct btf_types *btf;     /* NULL if the image has no .BTF */
+	uint64_t *mcount_sites;    /* sorted */
+	size_t nr_mcount_sites;
+	uint64_t *return_sites; /* sorted; none on kernels without return thunks */
+	size_t nr_return_sites;
+	uint64_t text, stext, etext, end; /* _text, _stext, _etext, _end */
+	uint8_t *init_bytes; /* initial contents of [text, text + init_size) as linked */
+	size_t init_size;
+	uint64_t bytes_slide; /* that pointers within init_bytes have: 0 unless read from memory */
+	struct alloc_points alloc;
+};
+
+/* Analyse. *out is owned by the caller. Errors as in the parts' headers, with context. */
+int kernel_image_load(const struct kernel_file *file, struct kernel_image **out, struct error *err);
+
+/* The same with symbols from a System.map, for a kernel that has none itself. Consumes `symbols`,
+ * also on error. */
+int kernel_image_load_with(const struct kernel_file *file, struct symbol_table *symbols,
+			   struct kernel_image **out, struct error *err);
+void kernel_image_destroy(struct kernel_image *image);
+
+/*
+ * Of a kernel in an ELF file that is in memory and borrowed, everything but the lists of sites and
+ * what depends on them (running-image.h).
+ */
+int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
+				    struct error *err);
+
+/* The link-time bytes at [address, address + size), or NULL if not wholly in the image. */
+const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t address, size_t size);
+
+/* Whether `address` is (link-time) kernel text, init text included. */
+bool kernel_image_is_text(const struct kernel_image *image, uint64_t address);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "guest-symbols/image/memory-image.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADERS_SIZE = 4096 };
+
+/* One segment, so that whoever reads a file's segments finds the memory. */
+static void write_headers(uint8_t *elf, uint64_t gva, size_t size)
+{
+	const Elf64_Ehdr ehdr = {
+		.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			    EV_CURRENT},
+		.e_type = ET_EXEC,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_ehsize = sizeof(Elf64_Ehdr),
+		.e_phoff = sizeof(Elf64_Ehdr),
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_phnum = 1,
+	};
+	const Elf64_Phdr phdr = {
+		.p_type = PT_LOAD,
+		.p_flags = PF_R | PF_W | PF_X,
+		.p_offset = HEADERS_SIZE,
+		.p_vaddr = gva,
+		.p_filesz = size,
+		.p_memsz = size,
+	};
+
+	memcpy(elf, &ehdr, sizeof(ehdr));
+	memcpy(elf + sizeof(ehdr), &phdr, sizeof(phdr));
+}
+
+int running_memory_init(struct running_memory *memory, uint64_t gva, size_t size, struct error *err)
+{
+	*memory = (struct running_memory){.gva = gva, .size = size};
+	if (size <= SIZE_MAX - HEADERS_SIZE)
+		memory->elf = calloc(1, HEADERS_SIZE + size);
+	if (!memory->elf)
+		return error_set(err, ENOMEM, "no memory for %zu bytes of kernel", size);
+	memory->bytes = memory->elf + HEADERS_SIZE;
+	write_headers(memory->elf, gva, size);
+	return 0;
+}
+
+void running_memory_deinit(struct running_memory *memory)
+{
+	free(memory->elf);
+	*memory = (struct running_memory){0};
+}
+
+int running_image_load(const struct running_memory *memory, struct kernel_image **out,
+		       struct error *err)
+{
+	int ret =
+		kernel_image_load_without_sites(memory->elf, HEADERS_SIZE + memory->size, out, err);
+
+	if (!ret)
+		(*out)->symbol_source = "kallsyms in memory";
+	return ret;
+}
+
+static int rebase(struct kernel_image *image, uint64_t slide, struct error *err)
+{
+	int ret = symbols_rebase(image->symbols, slide, err);
+
+	if (ret)
+		return ret;
+	image->text -= slide;
+	image->stext -= slide;
+	image->etext -= slide;
+	image->end -= slide;
+	image->bytes_slide = slide;
+	return 0;
+}
+
+int running_image_finish(struct kernel_image *image, uint64_t slide, uint64_t *sites,
+			 size_t nr_sites, struct error *err)
+{
+	int ret;
+
+	image->mcount_sites = sites;
+	image->nr_mcount_sites = nr_sites;
+	ret = rebase(image, slide, err);
+	return ret ? ret : alloc_points_resolve(image, &image->alloc, err);
+}
