@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include "formats/base/error.h"
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 #include "patcher/first-error.h"
 #include "patcher/hooks.h"
 #include "patcher/site-plan.h"

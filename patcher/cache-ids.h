@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/trace/writer.h"
-#include "introspect/slab.h"
+#include "introspect/slab/slab.h"
 
 /*
  * The slab caches seen so far, by the gva of their struct kmem_cache, so that a name is read

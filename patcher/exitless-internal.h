@@ -4,7 +4,7 @@
 
 #include <time.h>
 #include "formats/base/clock.h"
-#include "introspect/task-stacks.h"
+#include "introspect/tasks/stack-scan.h"
 #include "patcher/exitless.h"
 
 /* Shared by exitless.c (coming and going), exitless-drain.c (the thread) and exitless-traps.c (the

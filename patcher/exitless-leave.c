@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* When nothing of the guest is in our memory any more. */
 #include <errno.h>
-#include "introspect/vcpu-mode.h"
+#include "introspect/guest/vcpu-mode.h"
 #include "patcher/exitless-internal.h"
 
 /*

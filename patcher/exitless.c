@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
-#include "introspect/percpu.h"
+#include "introspect/tasks/percpu.h"
 #include "patcher/exitless-internal.h"
 #include "patcher/trap-record.h"
 

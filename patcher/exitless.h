@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "introspect/kernel-map.h"
-#include "introspect/slab.h"
+#include "introspect/kernel/scratch-mapping.h"
+#include "introspect/slab/slab.h"
 #include "patcher/ring-merge.h"
 #include "patcher/ring-status.h"
 #include "patcher/trampoline-set.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 #include "patcher/first-error.h"
 #include "patcher/hooks.h"
 #include "patcher/site-plan.h"
@@ -42,7 +42,7 @@ struct ftrace_yield {
 	_Atomic uint64_t functions; /* times that one was the guest's afterwards */
 };
 
-/* Stop the guest (introspect/guest.h) at a moment at which it is not changing any sites. -EAGAIN if
+/* Stop the guest (introspect/guest/guest.h) at a moment at which it is not changing any sites. -EAGAIN if
  * none comes; on errors it runs. */
 int ftrace_yield_stop(const struct kernel *kernel, struct error *err);
 

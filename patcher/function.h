@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 #include "patcher/insn.h"
 #include "patcher/site.h"
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include "formats/base/error.h"
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 #include "patcher/trap-table.h"
 
 /*

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/kernel.h"
-#include "introspect/slab.h"
+#include "introspect/kernel/kernel.h"
+#include "introspect/slab/slab.h"
 #include "patcher/capture.h"
 
 /* Where a vCPU in a trap has the objects of a bulk operation; zeroed, there are none. */

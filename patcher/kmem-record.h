@@ -2,7 +2,7 @@
 #ifndef SONDE_PATCHER_KMEM_RECORD_H
 #define SONDE_PATCHER_KMEM_RECORD_H
 
-#include "introspect/slab.h"
+#include "introspect/slab/slab.h"
 #include "patcher/cache-ids.h"
 #include "patcher/page-caller.h"
 #include "patcher/tracer.h"

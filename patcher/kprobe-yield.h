@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 #include "patcher/first-error.h"
 #include "patcher/hooks.h"
 #include "patcher/site-plan.h"

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 
 /*
  * Who asked for (or gave back) pages. The page allocator is traced at its innermost function, whose

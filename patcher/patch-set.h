@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 
 /*
  * A set of changes to guest text that is made as a whole or not at all, and taken back exactly.

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include "introspect/modules.h"
+#include "introspect/kernel/modules.h"
 #include "patcher/boot-window.h"
 #include "patcher/exitless.h"
 #include "patcher/ftrace-yield.h"

@@ -3,7 +3,7 @@
 #define SONDE_PATCHER_SITE_PLAN_H
 
 #include "formats/base/error.h"
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 #include "patcher/insn.h"
 #include "patcher/patch-set.h"
 #include "patcher/tracer.h"

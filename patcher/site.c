@@ -2,7 +2,7 @@
 #include "patcher/site.h"
 
 #include <string.h>
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 
 enum {
 	OPCODE_CALL = 0xe8,

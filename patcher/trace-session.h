@@ -8,7 +8,7 @@
 #include "formats/event/trace-info.h"
 #include "formats/trace/writer.h"
 #include "guest-symbols/image/kernel-image.h"
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "patcher/patch-set.h"
 #include "patcher/ring-status.h"
 #include "patcher/site-plan.h"
@@ -62,7 +62,7 @@ int trace_session_stop(struct trace_session *session, struct error *err);
 
 /*
  * With max_rate, to be called some times per second while the guest runs: when a second with too
- * many calls is over, its traps are put back. Where traps are breaks (introspect/guest.h).
+ * many calls is over, its traps are put back. Where traps are breaks (introspect/guest/guest.h).
  */
 int trace_session_tick(struct trace_session *session, struct error *err);
 

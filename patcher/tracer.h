@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/trace/writer.h"
-#include "introspect/guest.h"
-#include "introspect/kernel.h"
-#include "introspect/slab.h"
+#include "introspect/guest/guest.h"
+#include "introspect/kernel/kernel.h"
+#include "introspect/slab/slab.h"
 #include "patcher/capture.h"
 #include "patcher/probe-hit.h"
 #include "patcher/stash.h"

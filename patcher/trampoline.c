@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "patcher/asm-x86.h"
 #include "patcher/trampoline-fields.h"
 #include "patcher/trampoline-items.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/base/u64-map.h"
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "patcher/capture.h"
 
 struct probe;

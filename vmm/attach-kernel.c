@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include "formats/base/clock.h"
-#include "introspect/kernel-identify.h"
+#include "introspect/kernel/identify.h"
 #include "vmm/libvirt-registers.h"
 
 /* A vCPU runs on while its tables are read: a process may end, and its tables with it. */

@@ -3,7 +3,7 @@
 #define SONDE_VMM_ATTACH_KERNEL_H
 
 #include "guest-symbols/image/kernel-image.h"
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 #include "vmm/libvirt-domain.h"
 #include "vmm/libvirt-guest.h"
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include "introspect/page-entry.h"
+#include "introspect/guest/page-entry.h"
 #include "vmm/acpi-tables.h"
 #include "vmm/boot-image.h"
 

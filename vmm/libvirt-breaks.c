@@ -11,8 +11,8 @@
  */
 #include <errno.h>
 #include <string.h>
-#include "introspect/page-walk.h"
-#include "introspect/vcpu-mode.h"
+#include "introspect/guest/page-walk.h"
+#include "introspect/guest/vcpu-mode.h"
 #include "vmm/libvirt-guest-internal.h"
 
 enum { INT3 = 0xcc };

@@ -3,12 +3,12 @@
 #define SONDE_VMM_LIBVIRT_GUEST_H
 
 #include <stdbool.h>
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "vmm/libvirt-domain.h"
 #include "vmm/libvirt-journal.h"
 
 /*
- * `struct guest` (introspect/guest.h) for a running libvirt domain. It is stopped through QEMU's
+ * `struct guest` (introspect/guest/guest.h) for a running libvirt domain. It is stopped through QEMU's
  * monitor; registers are read, and memory written, through the gdbstub, which exists only while it
  * is stopped; RAM is read without QEMU's help where that can be. It has traps if it is told so:
  * breakpoints of the gdbstub, which then stays open (GUEST_CAP_BREAK; one handler at a time).

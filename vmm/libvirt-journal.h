@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/task-stacks.h"
+#include "introspect/tasks/stack-scan.h"
 #include "vmm/libvirt-lib.h"
 #include "vmm/libvirt-process.h"
 

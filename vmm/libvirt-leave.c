@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include "formats/base/clock.h"
-#include "introspect/page-walk.h"
-#include "introspect/vcpu-mode.h"
+#include "introspect/guest/page-walk.h"
+#include "introspect/guest/vcpu-mode.h"
 #include "vmm/libvirt-shmem.h"
 
 enum {

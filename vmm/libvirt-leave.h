@@ -2,7 +2,7 @@
 #ifndef SONDE_VMM_LIBVIRT_LEAVE_H
 #define SONDE_VMM_LIBVIRT_LEAVE_H
 
-#include "introspect/task-stacks.h"
+#include "introspect/tasks/stack-scan.h"
 #include "vmm/libvirt-guest.h"
 
 /*

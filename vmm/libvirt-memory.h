@@ -3,7 +3,7 @@
 #define SONDE_VMM_LIBVIRT_MEMORY_H
 
 #include <sys/types.h>
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "vmm/libvirt-domain.h"
 #include "vmm/libvirt-reply.h"
 

@@ -2,7 +2,7 @@
 #ifndef SONDE_VMM_LIBVIRT_REGISTERS_H
 #define SONDE_VMM_LIBVIRT_REGISTERS_H
 
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "vmm/libvirt-domain.h"
 
 /*

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 
 /*
  * Guest RAM: one memory file of exactly its size, so that another process can be given it. The

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "introspect/page-walk.h"
-#include "introspect/vcpu-mode.h"
+#include "introspect/guest/page-walk.h"
+#include "introspect/guest/vcpu-mode.h"
 
 enum { CHUNK = 64 * 1024, PAGE = 4096 };
 

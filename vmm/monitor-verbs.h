@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "formats/base/error.h"
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "vmm/monitor-trace.h"
 #include "vmm/monitor.h"
 

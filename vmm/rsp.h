@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 
 /*
  * A client of GDB's remote serial protocol (GDB manual, appendix E) over a connected stream socket,

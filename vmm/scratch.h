@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "vmm/kvm.h"
 #include "vmm/memory.h"
 

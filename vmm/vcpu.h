@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "formats/base/error.h"
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "vmm/boot.h"
 #include "vmm/kvm.h"
 #include "vmm/stop-gate.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "formats/base/error.h"
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "vmm/terminal.h"
 
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* `struct guest` (introspect/guest.h) for a machine of our own. */
+/* `struct guest` (introspect/guest/guest.h) for a machine of our own. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>

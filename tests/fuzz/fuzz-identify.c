@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/kernel-identify.h"
+#include "introspect/kernel/identify.h"
 #include "tests/lib/fake-running.h"
 
 enum { MAX_WORDS = 256, WORD = 8, TELLING = 0x60000 };

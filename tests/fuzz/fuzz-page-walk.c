@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "introspect/modules.h"
-#include "introspect/orc.h"
-#include "introspect/slab.h"
+#include "introspect/kernel/modules.h"
+#include "introspect/kernel/orc.h"
+#include "introspect/slab/slab.h"
 #include "tests/lib/fake-kernel.h"
 
 enum { NR_FLAVOURS = 6, MAX_WORDS = 256, MAX_LOOKS = 16, WORD = 8, SEARCH_FROM = 0xe0 };

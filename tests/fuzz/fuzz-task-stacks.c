@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/task-stacks.h"
+#include "introspect/tasks/stack-scan.h"
 #include "tests/lib/fake-tasks.h"
 
 #define OURS 0xffffffffa0000000ull

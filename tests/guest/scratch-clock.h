@@ -2,8 +2,8 @@
 #ifndef SONDE_TESTS_GUEST_SCRATCH_CLOCK_H
 #define SONDE_TESTS_GUEST_SCRATCH_CLOCK_H
 
-#include "introspect/kernel.h"
-#include "introspect/tsc-clock.h"
+#include "introspect/kernel/kernel.h"
+#include "introspect/guest/tsc-clock.h"
 
 /* The conversion of each vCPU against kvmclock as the guest itself would compute it; guest stopped.
  */

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "introspect/kernel-map.h"
-#include "introspect/percpu.h"
+#include "introspect/kernel/scratch-mapping.h"
+#include "introspect/tasks/percpu.h"
 #include "tests/guest/scratch-clock.h"
 #include "tests/guest/scratch-stub.h"
 #include "tests/lib/tap.h"

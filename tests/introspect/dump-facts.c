@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "introspect/dump-guest.h"
-#include "introspect/kernel-identify.h"
-#include "introspect/kernel.h"
-#include "introspect/modules.h"
-#include "introspect/orc.h"
-#include "introspect/slab.h"
+#include "introspect/guest/dump.h"
+#include "introspect/kernel/identify.h"
+#include "introspect/kernel/kernel.h"
+#include "introspect/kernel/modules.h"
+#include "introspect/kernel/orc.h"
+#include "introspect/slab/slab.h"
 #include "tests/introspect/identity-facts.h"
 
 enum { MAX_LIST = 10000, MAX_FRAMES = 32 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "guest-symbols/kmem/gfp-names.h"
 #include "guest-symbols/image/mcount.h"
-#include "introspect/kernel-identify.h"
+#include "introspect/kernel/identify.h"
 
 static void print(const char *what, size_t compared, size_t different)
 {

@@ -2,7 +2,7 @@
 #ifndef SONDE_TESTS_INTROSPECT_IDENTITY_FACTS_H
 #define SONDE_TESTS_INTROSPECT_IDENTITY_FACTS_H
 
-#include "introspect/kernel.h"
+#include "introspect/kernel/kernel.h"
 
 /*
  * Find the kernel of known->guest once more, with nothing but memory and one vCPU's registers, and

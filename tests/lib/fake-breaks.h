@@ -2,7 +2,7 @@
 #ifndef SONDE_TESTS_LIB_FAKE_BREAKS_H
 #define SONDE_TESTS_LIB_FAKE_BREAKS_H
 
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 
 /*
  * Breaks of a fake guest (fake-guest.h), whose text they do not change: a vCPU that comes to one

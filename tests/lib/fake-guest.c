@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "formats/base/clock.h"
-#include "introspect/vcpu-mode.h"
+#include "introspect/guest/vcpu-mode.h"
 
 enum {
 	STACK_SIZE = 16 << 10,

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "introspect/guest.h"
-#include "introspect/kernel.h"
+#include "introspect/guest/guest.h"
+#include "introspect/kernel/kernel.h"
 #include "tests/lib/fake-breaks.h"
 #include "tests/lib/fake-kernel.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 
 enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RSI = 6, RDI = 7, R10 = 10, R11 = 11 };
 enum { POINTER = 2, COUNT = 1 }; /* arguments */

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "introspect/dump-guest.h"
-#include "introspect/kernel.h"
+#include "introspect/guest/dump.h"
+#include "introspect/kernel/kernel.h"
 
 /*
  * A tiny "running kernel" in 16 MiB of RAM: an image with banner, build id, page tables, direct map

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/dump-guest.h"
+#include "introspect/guest/dump.h"
 #include "patcher/function.h"
 #include "tests/lib/tap.h"
 

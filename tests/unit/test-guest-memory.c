@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "introspect/dump-guest.h"
+#include "introspect/guest/dump.h"
 #include "tests/lib/tap.h"
 
 enum { SIZE = 0x1000, HIGH = 0x100000 };

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "introspect/kernel-identify.h"
+#include "introspect/kernel/identify.h"
 #include "tests/lib/fake-running.h"
 #include "tests/lib/tap.h"
 

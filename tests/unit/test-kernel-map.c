@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "introspect/kernel-map.h"
-#include "introspect/vcpu-mode.h"
+#include "introspect/kernel/scratch-mapping.h"
+#include "introspect/guest/vcpu-mode.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "introspect/kernel-map.h"
+#include "introspect/kernel/scratch-mapping.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/fake-tasks.h"
 #include "tests/lib/tap.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "introspect/modules.h"
+#include "introspect/kernel/modules.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "introspect/dump-guest.h"
-#include "introspect/page-walk.h"
+#include "introspect/guest/dump.h"
+#include "introspect/guest/page-walk.h"
 #include "tests/lib/tap.h"
 
 enum {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "introspect/percpu.h"
-#include "introspect/vcpu-mode.h"
+#include "introspect/tasks/percpu.h"
+#include "introspect/guest/vcpu-mode.h"
 #include "tests/lib/fake-btf.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <string.h>
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "patcher/site.h"
 #include "tests/lib/tap.h"
 

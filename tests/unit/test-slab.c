@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "introspect/slab.h"
+#include "introspect/slab/slab.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/task-stacks.h"
+#include "introspect/tasks/stack-scan.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/fake-tasks.h"
 #include "tests/lib/tap.h"

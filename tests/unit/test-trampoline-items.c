@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "tests/lib/fake-items.h"
 #include "tests/lib/tap.h"
 

@@ -6,7 +6,7 @@
 #include <Zydis/Zydis.h>
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/guest.h"
+#include "introspect/guest/guest.h"
 #include "patcher/trampoline.h"
 #include "tests/lib/tap.h"
 

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "introspect/kernel/ftrace-sites.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MAX_PAGES = 1 << 16,
+	MAX_SITES = 1 << 20,
+	MAX_RECORD = 256, /* sizeof(struct dyn_ftrace) is 16 */
+	MAX_PAGE = 256,
+	AT_ONCE = 128, /* records in one read */
+};
+
+struct layout {
+	uint32_t next, records, index, page_size; /* struct ftrace_page */
+	uint32_t ip, record_size;                 /* struct dyn_ftrace */
+};
+
+struct sites {
+	uint64_t *v;
+	size_t n, room;
+	size_t seen; /* modules' too */
+};
+
+static int get_field(const struct kernel *kernel, const char *structure, const char *member,
+		     uint32_t width, uint32_t limit, uint32_t *out, struct error *err)
+{
+	struct btf_field field;
+	int ret = btf_field(kernel->image->btf, structure, member, &field, err);
+
+	if (ret)
+		return ret;
+	if (field.size != width || field.offset > limit || width > limit - field.offset)
+		return error_set(err, ENOTSUP, "BTF has a strange %s.%s", structure, member);
+	*out = field.offset;
+	return 0;
+}
+
+static int get_layout(const struct kernel *kernel, struct layout *out, struct error *err)
+{
+	const struct btf_types *btf = kernel->image->btf;
+	int ret;
+
+	if (!btf)
+		return error_set(err, ENOTSUP, "the kernel has no BTF");
+	out->page_size = btf_struct_size(btf, "ftrace_page");
+	out->record_size = btf_struct_size(btf, "dyn_ftrace");
+	if (!out->page_size || out->page_size > MAX_PAGE || !out->record_size ||
+	    out->record_size > MAX_RECORD)
+		return error_set(err, ENOTSUP, "BTF does not describe the kernel's mcount sites");
+	ret = get_field(kernel, "ftrace_page", "next", 8, out->page_size, &out->next, err);
+	if (!ret)
+		ret = get_field(kernel, "ftrace_page", "records", 8, out->page_size, &out->records,
+				err);
+	if (!ret)
+		ret = get_field(kernel, "ftrace_page", "index", 4, out->page_size, &out->index,
+				err);
+	return ret ? ret
+		   : get_field(kernel, "dyn_ftrace", "ip", 8, out->record_size, &out->ip, err);
+}
+
+static int add_site(struct sites *sites, uint64_t link, struct error *err)
+{
+	uint64_t *v = sites->v;
+
+	if (sites->n == sites->room) {
+		sites->room = sites->room ? 2 * sites->room : 4096;
+		v = realloc(sites->v, sites->room * sizeof(*v));
+		if (!v)
+			return error_set(err, ENOMEM, "no memory for %zu sites", sites->room);
+		sites->v = v;
+	}
+	v[sites->n++] = link;
+	return 0;
+}
+
+static int read_records(const struct kernel *kernel, const struct layout *layout, uint64_t gva,
+			uint32_t nr, struct sites *sites, struct error *err)
+{
+	uint8_t records[AT_ONCE * MAX_RECORD];
+	int ret = 0;
+
+	if (nr > MAX_SITES - sites->seen)
+		return error_set_at(err, EBADMSG, gva, "the kernel has too many mcount sites");
+	sites->seen += nr;
+	for (uint32_t done = 0, n; !ret && done < nr; done += n) {
+		n = nr - done < AT_ONCE ? nr - done : AT_ONCE;
+		ret = kernel_read(kernel, gva + (uint64_t)done * layout->record_size, records,
+				  (size_t)n * layout->record_size, err);
+		for (uint32_t i = 0; !ret && i < n; i++) {
+			uint64_t ip;
+
+			memcpy(&ip, records + i * layout->record_size + layout->ip, sizeof(ip));
+			if (kernel_in_image(kernel, ip))
+				ret = add_site(sites, kernel_link(kernel, ip), err);
+		}
+	}
+	return ret;
+}
+
+static int read_page(const struct kernel *kernel, const struct layout *layout, uint64_t *page,
+		     struct sites *sites, struct error *err)
+{
+	uint8_t bytes[MAX_PAGE];
+	uint64_t records;
+	int32_t nr;
+	int ret = kernel_read(kernel, *page, bytes, layout->page_size, err);
+
+	if (ret)
+		return ret;
+	memcpy(&records, bytes + layout->records, sizeof(records));
+	memcpy(&nr, bytes + layout->index, sizeof(nr));
+	if (nr < 0)
+		return error_set_at(err, EBADMSG, *page, "the kernel's mcount sites are damaged");
+	memcpy(page, bytes + layout->next, sizeof(*page));
+	return read_records(kernel, layout, records, (uint32_t)nr, sites, err);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static int read_chain(const struct kernel *kernel, struct sites *sites, struct error *err)
+{
+	uint64_t start = kernel_symbol(kernel, "ftrace_pages_start"), page = 0;
+	struct layout layout;
+	int ret;
+
+	if (!start)
+		return error_set(err, ENOTSUP,
+				 "the kernel has no mcount sites (CONFIG_DYNAMIC_FTRACE)");
+	ret = get_layout(kernel, &layout, err);
+	if (!ret)
+		ret = kernel_read(kernel, start, &page, sizeof(page), err);
+	if (!ret && !page)
+		ret = error_set_at(err, EAGAIN, start,
+				   "the kernel has not set up its mcount sites yet");
+	for (int i = 0; !ret && page; i++) {
+		ret = i < MAX_PAGES ? read_page(kernel, &layout, &page, sites, err)
+				    : error_set_at(err, EBADMSG, page,
+						   "the chain of mcount sites has no end");
+	}
+	if (!ret && !sites->n)
+		ret = error_set(err, ENOTSUP, "the kernel's list of mcount sites is empty");
+	return ret;
+}
+
+int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err)
+{
+	struct sites sites = {0};
+	int ret = read_chain(kernel, &sites, err);
+
+	if (ret) {
+		free(sites.v);
+		return ret;
+	}
+	qsort(sites.v, sites.n, sizeof(*sites.v), compare);
+	*out = sites.v;
+	*n = sites.n;
+	return 0;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "introspect/kernel/identify.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "guest-symbols/image/memory-image.h"
+#include "introspect/kernel/ftrace-sites.h"
+
+/* __START_KERNEL_map, and CONFIG_PHYSICAL_START's default (arch/x86/Kconfig). */
+#define LINK_START 0xffffffff80000000ull
+#define USUAL_LINK_TEXT 0xffffffff81000000ull
+#define KERNEL_ALIGN (2ull << 20)
+
+enum {
+	PIECE = 2 << 20,
+	NOTE_BYTES = 4096, /* VMCOREINFO_BYTES */
+	BANNER_ALIGN = 16, /* of an array this large, by the x86-64 psABI */
+	BANNER_MAX = 256,
+	STATE_BOOTED = 2, /* above SYSTEM_BOOTING and SYSTEM_SCHEDULING (linux/kernel.h) */
+};
+
+static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, unsigned int n,
+			struct kernel_identity *out, struct error *err)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct kernel_mapping mapping;
+
+		if (kernel_mapping_find(guest, &vcpus[i], &mapping, NULL) ||
+		    mapping.size <= out->mapping.size)
+			continue;
+		out->mapping = mapping;
+		out->vcpu = i;
+	}
+	if (out->mapping.size)
+		return 0;
+	return error_set(err, ENOENT,
+			 "no vCPU is in a Linux kernel: another system, or still in its firmware "
+			 "or boot loader");
+}
+
+/* What cannot be read is a hole: nothing of it is needed if it was freed. */
+static int copy_memory(struct guest *guest, const struct kernel_mapping *mapping,
+		       struct running_memory *memory, struct error *err)
+{
+	int ret = running_memory_init(memory, mapping->gva, mapping->size, err);
+
+	for (uint64_t at = 0; !ret && at < mapping->size; at += PIECE)
+		if (guest_phys_read(guest, mapping->gpa + at, memory->bytes + at, PIECE, NULL))
+			memset(memory->bytes + at, 0, PIECE);
+	return ret;
+}
+
+static const char banner_start[] = "Linux version ";
+
+static bool has_banner(const struct running_memory *memory)
+{
+	return memmem(memory->bytes, memory->size, banner_start, sizeof(banner_start) - 1);
+}
+
+/* Until then it may take neither device nor patch. A kernel that does not tell has booted. */
+static int check_booted(const struct kernel *kernel, struct error *err)
+{
+	uint32_t state;
+
+	if (kernel_read_u32(kernel, "system_state", &state, NULL) || state >= STATE_BOOTED)
+		return 0;
+	return error_set(err, EAGAIN, "the kernel is still booting");
+}
+
+static int load_image(struct guest *guest, struct kernel_identity *out, struct error *err)
+{
+	struct running_memory memory;
+	int ret = copy_memory(guest, &out->mapping, &memory, err);
+
+	if (!ret && !has_banner(&memory))
+		ret = error_set_at(err, ENOENT, out->mapping.gva,
+				   "what is mapped where Linux has its kernel is not Linux");
+	if (!ret)
+		ret = running_image_load(&memory, &out->image, err);
+	running_memory_deinit(&memory);
+	return ret;
+}
+
+/*
+ * "KERNELOFFSET=SLIDE", which is meant for those who read crash dumps
+ * (Documentation/admin-guide/kdump/vmcoreinfo.rst). False if the kernel does not have it.
+ */
+static bool read_slide(const struct kernel *kernel, uint64_t *slide)
+{
+	static const char key[] = "\nKERNELOFFSET=";
+	uint64_t data = kernel_symbol(kernel, "vmcoreinfo_data"), gva = 0;
+	char note[NOTE_BYTES + 1] = "";
+	const char *at;
+
+	if (!data || kernel_read(kernel, data, &gva, sizeof(gva), NULL) ||
+	    kernel_read(kernel, gva, note, NOTE_BYTES, NULL))
+		return false;
+	at = strstr(note, key);
+	if (!at)
+		return false;
+	*slide = strtoull(at + sizeof(key) - 1, NULL, 16);
+	return *slide % KERNEL_ALIGN == 0 && *slide <= kernel->image->text - LINK_START;
+}
+
+static void find_slide(struct kernel_identity *out, uint64_t *slide)
+{
+	uint64_t text = out->image->text;
+
+	out->slide_assumed = !read_slide(&out->kernel, slide);
+	if (out->slide_assumed)
+		*slide = text > USUAL_LINK_TEXT ? text - USUAL_LINK_TEXT : 0;
+}
+
+/* The image still has the addresses of the running kernel: they need no slide. */
+static int read_rest(struct guest *guest, struct kernel_identity *out, struct error *err)
+{
+	uint64_t *sites = NULL, slide = 0;
+	size_t nr_sites = 0;
+	int ret;
+
+	kernel_at(&out->kernel, guest, out->image, 0, out->mapping.gpa);
+	if (!out->kernel.confirmed)
+		return error_set_at(err, EAGAIN, out->mapping.gva,
+				    "the kernel's memory changes while it is read");
+	ret = ftrace_sites_read(&out->kernel, &sites, &nr_sites, err);
+	if (ret)
+		return ret;
+	find_slide(out, &slide);
+	for (size_t i = 0; i < nr_sites; i++)
+		sites[i] -= slide;
+	ret = running_image_finish(out->image, slide, sites, nr_sites, err);
+	if (ret)
+		return ret;
+	kernel_at(&out->kernel, guest, out->image, slide, out->mapping.gpa);
+	return check_booted(&out->kernel, err);
+}
+
+int kernel_identify(struct guest *guest, const struct guest_sregs *vcpus, unsigned int nr_vcpus,
+		    struct kernel_identity *out, struct error *err)
+{
+	int ret;
+
+	*out = (struct kernel_identity){0};
+	ret = find_mapping(guest, vcpus, nr_vcpus, out, err);
+	if (!ret)
+		ret = load_image(guest, out, err);
+	if (!ret)
+		ret = read_rest(guest, out, err);
+	if (ret) {
+		kernel_image_destroy(out->image);
+		out->image = NULL;
+	}
+	return ret;
+}
+
+/* --- a kernel whose file there is ------------------------------------------------------------ */
+
+/*
+ * Length of the banner at `text`, without its newline; 0 if it is none. The kernel's log has the
+ * line too, but not a newline and a NUL behind it; and since 6.1 an image has a second banner, one
+ * without a build number, that is linked in for want of a better one and never printed
+ * (init/version.c).
+ */
+static size_t banner_length(const char text[static BANNER_MAX])
+{
+	static const char no_number[] = " # ";
+	size_t n = 0;
+
+	if (memcmp(text, banner_start, sizeof(banner_start) - 1))
+		return 0;
+	while (n < BANNER_MAX - 1 && text[n] >= ' ' && text[n] <= '~')
+		n++;
+	return n < BANNER_MAX - 1 && text[n] == '\n' && !text[n + 1] &&
+			       !memmem(text, n, no_number, sizeof(no_number) - 1)
+		       ? n
+		       : 0;
+}
+
+/* What runs there instead of the image. */
+static int tell_other(const struct running_memory *memory, const struct kernel_image *image,
+		      struct error *err)
+{
+	for (size_t at = 0; at + BANNER_MAX <= memory->size; at += BANNER_ALIGN) {
+		const char *text = (const char *)memory->bytes + at;
+		size_t length = banner_length(text);
+
+		if (!length)
+			continue;
+		if (image->banner && !strncmp(text, image->banner, length))
+			return error_set(err, EAGAIN,
+					 "that version runs there, but in another build, or it has "
+					 "not set up its page tables yet");
+		return error_set(err, ESTALE, "the guest runs another kernel: %.*s", (int)length,
+				 text);
+	}
+	return error_set_at(err, ENOENT, memory->gva,
+			    "what is mapped where Linux has its kernel is not Linux");
+}
+
+int kernel_check(struct guest *guest, const struct kernel_image *image,
+		 const struct guest_sregs *vcpus, unsigned int nr_vcpus, struct kernel *out,
+		 struct error *err)
+{
+	struct kernel_identity found = {0};
+	struct running_memory memory;
+	int ret = find_mapping(guest, vcpus, nr_vcpus, &found, err);
+
+	if (ret)
+		return ret;
+	kernel_at(out, guest, image, found.mapping.gva - image->text, found.mapping.gpa);
+	if (out->confirmed)
+		return check_booted(out, err);
+	ret = copy_memory(guest, &found.mapping, &memory, err);
+	if (!ret)
+		ret = tell_other(&memory, image, err);
+	running_memory_deinit(&memory);
+	return ret;
+}

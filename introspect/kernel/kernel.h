@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_INTROSPECT_KERNEL_KERNEL_H
+#define SONDE_INTROSPECT_KERNEL_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "guest-symbols/image/kernel-image.h"
+#include "introspect/guest/guest.h"
+#include "introspect/kernel/orc-table.h"
+#include "introspect/guest/page-walk.h"
+
+/*
+ * What translation and unwinding need of the image at each event, looked up once by kernel_at() and
+ * kernel_find(). Addresses are link addresses, 0 where the image has no such symbol.
+ */
+struct kernel_known {
+	uint64_t init_top_pgt, early_top_pgt, pgdir_shift, page_offset_base;
+	uint64_t ram_end; /* gpa after the last byte of RAM */
+	/* Accessed atomically: gva of gpa 0 once a walk confirmed it, else 0; levels of the page
+	 * tables, valid from then on. */
+	uint64_t direct_map;
+	unsigned int levels;
+	struct orc_table orc;
+};
+
+/*
+ * A kernel found in a guest's memory: image plus where it is. "Link" addresses are the image's,
+ * "guest-virtual" (gva) addresses are those of the running kernel.
+ */
+struct kernel {
+	struct guest *guest;
+	const struct kernel_image *image;
+	uint64_t virt_slide; /* gva = link + virt_slide */
+	uint64_t phys_text;  /* gpa of _text */
+	bool confirmed;      /* banner and build id were found at phys_text */
+	struct kernel_known known;
+};
+
+/*
+ * The loader chose both itself (direct boot): nothing to search, valid before the first
+ * instruction. `confirmed` tells whether memory holds the image already.
+ */
+void kernel_at(struct kernel *kernel, struct guest *guest, const struct kernel_image *image,
+	       uint64_t virt_slide, uint64_t phys_text);
+
+/* Look again for banner and build id at phys_text: sets and returns `confirmed`. */
+bool kernel_confirm(struct kernel *kernel);
+
+/*
+ * Find the image in guest memory: every 2 MiB-aligned place is tried for the banner; the virtual
+ * slide follows from the kernel's own phys_base; both are confirmed by banner, build id and by
+ * walking the kernel's own page tables. -EAGAIN while the guest is not that far (firmware,
+ * decompressor, page tables not yet set up), or runs another kernel. Reads only; safe while the
+ * guest runs; to be polled.
+ */
+int kernel_find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
+		struct error *err);
+
+static inline uint64_t kernel_gva(const struct kernel *kernel, uint64_t link)
+{
+	return link + kernel->virt_slide;
+}
+
+static inline uint64_t kernel_link(const struct kernel *kernel, uint64_t gva)
+{
+	return gva - kernel->virt_slide;
+}
+
+/* gva of a symbol, 0 if there is none. */
+uint64_t kernel_symbol(const struct kernel *kernel, const char *name);
+
+/* Whether gva lies in [_text, _end), which is mapped linearly at phys_text. */
+bool kernel_in_image(const struct kernel *kernel, uint64_t gva);
+
+/*
+ * Guest-physical address of a kernel gva: the image by arithmetic, everything else (direct map,
+ * vmemmap, vmalloc, modules) by walking the kernel's own page table (init_top_pgt), so that it does
+ * not depend on any vCPU's CR3. -EFAULT with the address if not mapped.
+ */
+int kernel_translate(const struct kernel *kernel, uint64_t gva, uint64_t *gpa, struct error *err);
+
+/* gva of gpa 0 in the direct map, as the kernel has it now (KASLR moves it once, early in boot); 0
+ * if it cannot be read. */
+uint64_t kernel_page_offset(const struct kernel *kernel);
+
+/* The walk itself, also for the image: page size and permissions of a kernel gva. Errors as
+ * page_walk(). */
+int kernel_walk(const struct kernel *kernel, uint64_t gva, struct page_walk *out,
+		struct error *err);
+
+/*
+ * gpa of the kernel's own page table of `level` (1 = page table, 2 = PMD ...) that covers gva.
+ * Errors as page_walk_table(), and -EAGAIN while init_top_pgt does not map the kernel (early boot).
+ */
+int kernel_page_table(const struct kernel *kernel, uint64_t gva, unsigned int level,
+		      uint64_t *table, struct error *err);
+
+/* gpa of its top, for page_walk(), and its levels. -EAGAIN likewise, -EFAULT: the image does not
+ * tell. */
+int kernel_root(const struct kernel *kernel, uint64_t *root, uint32_t *levels, struct error *err);
+
+/* Read or write at a kernel gva; may cross pages. */
+int kernel_read(const struct kernel *kernel, uint64_t gva, void *to, size_t size,
+		struct error *err);
+int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, size_t size,
+		 struct error *err);
+/* guest_ops.set_break at a kernel gva. */
+int kernel_set_break(const struct kernel *kernel, uint64_t gva, bool on, struct error *err);
+
+/* The string at gva, cut off at size - 1 bytes, always terminated. -EFAULT if its start is not
+ * mapped. */
+int kernel_read_string(const struct kernel *kernel, uint64_t gva, char *to, size_t size,
+		       struct error *err);
+
+/* The u32 variable of this name, or the low half of a longer one. -ENOENT if there is none. */
+int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *value,
+		    struct error *err);
+
+/*
+ * Whether a vCPU's CR3 maps the kernel's text where we think it is: false for a vCPU in user mode
+ * under KPTI, in the decompressor, or in firmware. -errno if its state cannot be read.
+ */
+int kernel_cr3_maps_kernel(const struct kernel *kernel, unsigned int vcpu, bool *out,
+			   struct error *err);
+
+#endif

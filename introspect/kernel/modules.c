@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "introspect/kernel/modules.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/search.h"
+
+enum {
+	MAX_MODULES = 1024,
+	MAX_MODULE_SYMBOLS = 1 << 17, /* in one module */
+	MAX_SYMBOLS = 1 << 20,        /* in all of them */
+	MODULE_NAME_SIZE = 56,        /* MODULE_NAME_LEN on 64-bit */
+	SYMBOL_NAME_SIZE = 512,       /* KSYM_NAME_LEN since 6.1 */
+};
+#define MAX_TEXT (256u << 20)
+
+/* Offsets in struct module and struct mod_kallsyms. */
+struct module_layout {
+	uint32_t list, name, kallsyms, text_base, text_size;
+	uint32_t symtab, num_symtab, strtab;
+};
+
+struct module_symbol {
+	uint64_t start, end;
+	char *name; /* "fn [module]", owned */
+};
+
+struct kernel_names {
+	const struct kernel *kernel;
+	struct module_symbol *symbols; /* sorted by start */
+	size_t n, room;
+};
+
+/* A module's text and its symbol table. */
+struct module_view {
+	char name[MODULE_NAME_SIZE];
+	uint64_t text, text_end, symtab, strtab;
+	uint32_t nr_symbols;
+};
+
+static bool get_offset(const struct btf_types *btf, const char *structure, const char *member,
+		       uint32_t *out)
+{
+	struct btf_field field;
+
+	if (btf_field(btf, structure, member, &field, NULL))
+		return false;
+	*out = field.offset;
+	return true;
+}
+
+/* core_layout to 6.3, then mem[MOD_TEXT]. */
+static bool get_text_layout(const struct btf_types *btf, struct module_layout *out)
+{
+	uint32_t mem, base, size, stride = btf_struct_size(btf, "module_memory");
+	bool found;
+	int64_t index = btf_enumerator(btf, "MOD_TEXT", &found);
+
+	if (!found || index < 0 || index > 15)
+		return get_offset(btf, "module", "core_layout.base", &out->text_base) &&
+		       get_offset(btf, "module", "core_layout.text_size", &out->text_size);
+	if (!get_offset(btf, "module", "mem", &mem) ||
+	    !get_offset(btf, "module_memory", "base", &base) ||
+	    !get_offset(btf, "module_memory", "size", &size))
+		return false;
+	out->text_base = mem + (uint32_t)index * stride + base;
+	out->text_size = mem + (uint32_t)index * stride + size;
+	return true;
+}
+
+static bool get_layout(const struct btf_types *btf, struct module_layout *out)
+{
+	return btf && get_text_layout(btf, out) && get_offset(btf, "module", "list", &out->list) &&
+	       get_offset(btf, "module", "name", &out->name) &&
+	       get_offset(btf, "module", "kallsyms", &out->kallsyms) &&
+	       get_offset(btf, "mod_kallsyms", "symtab", &out->symtab) &&
+	       get_offset(btf, "mod_kallsyms", "num_symtab", &out->num_symtab) &&
+	       get_offset(btf, "mod_kallsyms", "strtab", &out->strtab);
+}
+
+static int read_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out)
+{
+	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
+}
+
+static int read_u32(const struct kernel *kernel, uint64_t gva, uint32_t *out)
+{
+	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
+}
+
+static int read_module(const struct kernel *kernel, const struct module_layout *layout,
+		       uint64_t module, struct module_view *out)
+{
+	uint64_t kallsyms;
+	uint32_t text_size;
+
+	if (kernel_read_string(kernel, module + layout->name, out->name, sizeof(out->name), NULL) ||
+	    read_u64(kernel, module + layout->text_base, &out->text) ||
+	    read_u32(kernel, module + layout->text_size, &text_size) ||
+	    read_u64(kernel, module + layout->kallsyms, &kallsyms) ||
+	    read_u64(kernel, kallsyms + layout->symtab, &out->symtab) ||
+	    read_u32(kernel, kallsyms + layout->num_symtab, &out->nr_symbols) ||
+	    read_u64(kernel, kallsyms + layout->strtab, &out->strtab))
+		return -EFAULT;
+	if (text_size > MAX_TEXT || out->nr_symbols > MAX_MODULE_SYMBOLS ||
+	    out->text + text_size < out->text)
+		return -EINVAL;
+	out->text_end = out->text + text_size;
+	return 0;
+}
+
+static int grow(struct kernel_names *names)
+{
+	size_t room = names->room ? names->room * 2 : 1024;
+	struct module_symbol *bigger;
+
+	if (names->n < names->room)
+		return 0;
+	if (names->n >= MAX_SYMBOLS)
+		return -E2BIG;
+	bigger = realloc(names->symbols, room * sizeof(*bigger));
+	if (!bigger)
+		return -ENOMEM;
+	names->symbols = bigger;
+	names->room = room;
+	return 0;
+}
+
+static int add_symbol(struct kernel_names *names, const struct module_view *module,
+		      const Elf64_Sym *sym)
+{
+	char name[SYMBOL_NAME_SIZE];
+	struct module_symbol *out;
+	int rc;
+
+	if (sym->st_shndx == SHN_UNDEF || sym->st_value < module->text ||
+	    sym->st_value >= module->text_end)
+		return 0;
+	if (kernel_read_string(names->kernel, module->strtab + sym->st_name, name, sizeof(name),
+			       NULL) ||
+	    !name[0])
+		return 0;
+	rc = grow(names);
+	if (rc)
+		return rc;
+	out = &names->symbols[names->n];
+	if (asprintf(&out->name, "%s [%s]", name, module->name) < 0)
+		return -ENOMEM;
+	out->start = sym->st_value;
+	out->end = module->text_end;
+	names->n++;
+	return 0;
+}
+
+static int add_module(struct kernel_names *names, const struct module_view *module)
+{
+	for (uint32_t i = 0; i < module->nr_symbols; i++) {
+		Elf64_Sym sym;
+		int rc;
+
+		if (kernel_read(names->kernel, module->symtab + i * sizeof(sym), &sym, sizeof(sym),
+				NULL))
+			return 0;
+		rc = add_symbol(names, module, &sym);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static bool seen_before(const uint64_t *modules, size_t n, uint64_t module)
+{
+	for (size_t i = 0; i < n; i++)
+		if (modules[i] == module)
+			return true;
+	return false;
+}
+
+static int add_all_modules(struct kernel_names *names, const struct module_layout *layout,
+			   uint64_t head)
+{
+	uint64_t modules[MAX_MODULES];
+	uint64_t link = head;
+
+	for (size_t n = 0; n < MAX_MODULES; n++) {
+		struct module_view module;
+		int rc;
+
+		if (read_u64(names->kernel, link, &link) || link == head)
+			return 0;
+		modules[n] = link - layout->list;
+		if (seen_before(modules, n, modules[n]) ||
+		    read_module(names->kernel, layout, modules[n], &module))
+			return 0;
+		rc = add_module(names, &module);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct module_symbol *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+/* A function ends where the next one of its module starts. */
+static void finish(struct kernel_names *names)
+{
+	if (!names->n)
+		return;
+	qsort(names->symbols, names->n, sizeof(*names->symbols), by_start);
+	for (size_t i = names->n - 1; i--;) {
+		struct module_symbol *this = &names->symbols[i], *next = this + 1;
+
+		if (next->start == this->start)
+			this->end = next->end;
+		else if (next->start < this->end)
+			this->end = next->start;
+	}
+}
+
+int kernel_names_create(const struct kernel *kernel, struct kernel_names **out, struct error *err)
+{
+	struct kernel_names *names = calloc(1, sizeof(*names));
+	uint64_t head = kernel_symbol(kernel, "modules");
+	struct module_layout layout;
+	int rc = 0;
+
+	if (!names)
+		return error_set(err, ENOMEM, "out of memory");
+	names->kernel = kernel;
+	if (head && get_layout(kernel->image->btf, &layout))
+		rc = add_all_modules(names, &layout, head);
+	if (rc && rc != -E2BIG) {
+		kernel_names_destroy(names);
+		return error_set(err, -rc, "cannot keep the module symbols: %s", strerror(-rc));
+	}
+	finish(names);
+	*out = names;
+	return 0;
+}
+
+void kernel_names_destroy(struct kernel_names *names)
+{
+	if (!names)
+		return;
+	for (size_t i = 0; i < names->n; i++)
+		free(names->symbols[i].name);
+	free(names->symbols);
+	free(names);
+}
+
+static uint64_t start_at(const void *names, size_t i)
+{
+	return ((const struct kernel_names *)names)->symbols[i].start;
+}
+
+static const struct module_symbol *find_module_symbol(const struct kernel_names *names,
+						      uint64_t gva)
+{
+	size_t above = search_above(names->n, gva, start_at, names);
+
+	if (!above || gva >= names->symbols[above - 1].end)
+		return NULL;
+	return &names->symbols[above - 1];
+}
+
+int kernel_names_lookup(void *arg, uint64_t gva, char *name, size_t name_size, uint64_t *start,
+			uint64_t *size)
+{
+	const struct kernel_names *names = arg;
+	const struct kernel *kernel = names->kernel;
+	const struct module_symbol *found;
+	const struct symbol *symbol;
+
+	if (kernel_in_image(kernel, gva)) {
+		symbol = symbols_covering(kernel->image->symbols, kernel_link(kernel, gva));
+		if (!symbol || !kernel_image_is_text(kernel->image, kernel_link(kernel, gva)))
+			return -ENOENT;
+		snprintf(name, name_size, "%s", symbol->name);
+		*start = kernel_gva(kernel, symbol->address);
+		*size = symbol->size;
+		return 0;
+	}
+	found = find_module_symbol(names, gva);
+	if (!found)
+		return -ENOENT;
+	snprintf(name, name_size, "%s", found->name);
+	*start = found->start;
+	*size = found->end - found->start;
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_INTROSPECT_KERNEL_ORC_H
+#define SONDE_INTROSPECT_KERNEL_ORC_H
+
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "introspect/kernel/kernel.h"
+
+/*
+ * Bytes from the stack pointer right after the return to `ip_gva` to the one after that function
+ * has returned itself; the return address for that lies in the 8 bytes below. At least 8.
+ * Errors as below, but for -EFAULT: reads no guest memory.
+ */
+int orc_frame(const struct kernel *kernel, uint64_t ip_gva, uint64_t *size, struct error *err);
+
+/*
+ * One step of unwinding with the kernel's ORC tables (Documentation/arch/x86/orc-unwinder.rst):
+ * `ip_gva` is a return address (the call before it is looked up) and `sp` the stack pointer right
+ * after the return. Gives the return address of that function's own caller, and the stack pointer
+ * after it has returned there; *caller_sp is always greater than sp.
+ *
+ * -ENOENT not in the image, -ENOTSUP if the frame is not addressed through RSP (or no ORC tables),
+ * -EFAULT if the stack cannot be read. Reads guest memory only for the return address.
+ */
+int orc_caller(const struct kernel *kernel, uint64_t ip_gva, uint64_t sp, uint64_t *caller_ip,
+	       uint64_t *caller_sp, struct error *err);
+
+#endif

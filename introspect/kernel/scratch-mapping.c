@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "introspect/kernel/scratch-mapping.h"
+
+#include <errno.h>
+#include <string.h>
+#include "introspect/guest/page-entry.h"
+#include "introspect/guest/vcpu-mode.h"
+
+enum {
+	PMD_LEVEL = 2,
+	USABLE_SLOTS = 256, /* 512 MiB */
+	PAGES_PER_CHUNK = KERNEL_MAP_CHUNK / KERNEL_MAP_PAGE,
+};
+/* __START_KERNEL_map; the PMD table covers 1 GiB from here. */
+#define IMAGE_AREA 0xffffffff80000000ull
+
+/* What create() works on. */
+struct map_job {
+	const struct kernel *kernel;
+	const struct guest_region *scratch;
+	const struct kernel_map_part *parts;
+	size_t nr_parts;
+	uint64_t nx;                  /* ENTRY_NX, or 0 where the guest does not use it */
+	uint64_t pmd[TABLE_ENTRIES];  /* a copy of the table */
+	uint64_t first_own, last_own; /* slots of the kernel image */
+};
+
+static bool overlaps(const struct kernel_map_part *part, uint64_t offset, uint64_t size)
+{
+	return part->offset < offset + size && offset < part->offset + part->size;
+}
+
+static const struct kernel_map_part *find_part(const struct kernel_map_part *parts, size_t nr_parts,
+					       uint64_t offset, uint64_t size)
+{
+	for (size_t i = 0; i < nr_parts; i++)
+		if (overlaps(&parts[i], offset, size))
+			return &parts[i];
+	return NULL;
+}
+
+static bool fills(const struct kernel_map_part *part, uint64_t chunk)
+{
+	return part->offset <= chunk && chunk + KERNEL_MAP_CHUNK <= part->offset + part->size;
+}
+
+/* Whether the chunk at offset `chunk` holds parts, but not one that fills it. */
+static bool needs_table(const struct kernel_map_part *parts, size_t nr_parts, uint64_t chunk)
+{
+	const struct kernel_map_part *part = find_part(parts, nr_parts, chunk, KERNEL_MAP_CHUNK);
+
+	return part && !fills(part, chunk);
+}
+
+size_t kernel_mapping_tables_size(const struct kernel_map_part *parts, size_t nr_parts)
+{
+	size_t size = 0;
+
+	for (uint64_t chunk = 0; chunk < KERNEL_MAP_MAX; chunk += KERNEL_MAP_CHUNK)
+		if (needs_table(parts, nr_parts, chunk))
+			size += KERNEL_MAP_PAGE;
+	return size;
+}
+
+static int check_scratch(const struct guest_region *scratch, struct error *err)
+{
+	uint64_t mask = KERNEL_MAP_CHUNK - 1;
+
+	if (!scratch->size || scratch->size > KERNEL_MAP_MAX || (scratch->size & mask) ||
+	    (scratch->gpa & mask) || (scratch->gpa & ~ENTRY_FRAME))
+		return error_set_at(err, EINVAL, scratch->gpa,
+				    "%#llx bytes of scratch memory cannot be mapped there",
+				    (unsigned long long)scratch->size);
+	return 0;
+}
+
+static int check_parts(const struct map_job *job, struct error *err)
+{
+	uint64_t mask = KERNEL_MAP_PAGE - 1, limit = job->scratch->size;
+
+	if (!job->nr_parts || job->nr_parts > KERNEL_MAP_MAX_PARTS)
+		return error_set(err, EINVAL, "%zu parts: 1 to %d are possible", job->nr_parts,
+				 KERNEL_MAP_MAX_PARTS);
+	for (size_t i = 0; i < job->nr_parts; i++) {
+		const struct kernel_map_part *part = &job->parts[i];
+
+		if (!part->size || ((part->offset | part->size) & mask) || part->offset > limit ||
+		    part->size > limit - part->offset ||
+		    find_part(job->parts, i, part->offset, part->size))
+			return error_set_at(err, EINVAL, part->offset,
+					    "part %zu is misaligned, outside or overlaps", i);
+	}
+	/* Not before each of them is known to be sane. */
+	limit -= kernel_mapping_tables_size(job->parts, job->nr_parts);
+	for (size_t i = 0; i < job->nr_parts; i++)
+		if (job->parts[i].offset + job->parts[i].size > limit)
+			return error_set_at(err, EINVAL, job->parts[i].offset,
+					    "part %zu leaves no room for page tables", i);
+	return 0;
+}
+
+/* Bit 63 is reserved where a vCPU has not enabled it. */
+static int find_nx(struct map_job *job, struct error *err)
+{
+	struct guest *guest = job->kernel->guest;
+	struct guest_sregs sregs;
+
+	if (!guest->ops->get_sregs)
+		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->ops->name);
+	job->nx = ENTRY_NX;
+	for (unsigned int i = 0; i < guest->nr_vcpus; i++) {
+		int rc = guest->ops->get_sregs(guest, i, &sregs, err);
+
+		if (rc)
+			return rc;
+		if (vcpu_in_long_mode(&sregs) && !(sregs.efer & EFER_NXE))
+			job->nx = 0;
+	}
+	return 0;
+}
+
+static bool is_own(const struct map_job *job, uint64_t slot)
+{
+	return slot >= job->first_own && slot <= job->last_own;
+}
+
+/*
+ * Whether a slot still holds what the kernel was linked with: the image area mapped from end to
+ * end, of which its first code takes away the present bits, and cleanup_highmap() the rest.
+ */
+static bool is_as_linked(const struct map_job *job, uint64_t slot)
+{
+	uint64_t entry = job->pmd[slot], text = kernel_gva(job->kernel, job->kernel->image->text);
+	uint64_t linear = job->kernel->phys_text + IMAGE_AREA + slot * KERNEL_MAP_CHUNK - text;
+
+	if (!entry || is_own(job, slot))
+		return false;
+	return !(entry & ENTRY_PRESENT) || (entry & ENTRY_FRAME) == (linear & ENTRY_FRAME);
+}
+
+/* Copy the PMD table of the image area, and see where the image lies in it. */
+static int read_slots(struct map_job *job, uint64_t *table, struct error *err)
+{
+	const struct kernel_image *image = job->kernel->image;
+	uint64_t text = kernel_gva(job->kernel, image->text) - IMAGE_AREA;
+	uint64_t end = kernel_gva(job->kernel, image->end) - IMAGE_AREA;
+	uint64_t area = (uint64_t)TABLE_ENTRIES * KERNEL_MAP_CHUNK;
+	int rc;
+
+	if (text >= end || end > area)
+		return error_set_at(err, ENOTSUP, text + IMAGE_AREA,
+				    "the kernel is not where x86-64 kernels are mapped");
+	job->first_own = text / KERNEL_MAP_CHUNK;
+	job->last_own = (end - 1) / KERNEL_MAP_CHUNK;
+	rc = kernel_page_table(job->kernel, IMAGE_AREA + text, PMD_LEVEL, table, err);
+	if (!rc)
+		rc = guest_phys_read(job->kernel->guest, *table, job->pmd, sizeof(job->pmd), err);
+	for (uint64_t slot = 0; !rc && slot < USABLE_SLOTS; slot++)
+		if (is_as_linked(job, slot))
+			rc = error_set_at(err, EAGAIN, IMAGE_AREA + slot * KERNEL_MAP_CHUNK,
+					  "the kernel has not cleared its unused mappings yet");
+	return rc;
+}
+
+/* With one slot kept free on either side of the image, so that whoever runs off its end still
+ * faults.
+ */
+static bool is_free(const struct map_job *job, uint64_t slot)
+{
+	return !job->pmd[slot] && (slot + 1 < job->first_own || slot > job->last_own + 1);
+}
+
+static int find_room(const struct map_job *job, uint64_t *first, struct error *err)
+{
+	uint64_t wanted = job->scratch->size / KERNEL_MAP_CHUNK, run = 0;
+
+	for (uint64_t slot = 0; slot < USABLE_SLOTS; slot++) {
+		run = is_free(job, slot) ? run + 1 : 0;
+		if (run == wanted) {
+			*first = slot + 1 - wanted;
+			return 0;
+		}
+	}
+	return error_set(err, ENOSPC, "no %llu MiB of free addresses beside the guest's kernel",
+			 (unsigned long long)job->scratch->size >> 20);
+}
+
+/* Accessed and dirty are set so that no processor changes an entry; read-only and dirty together
+ * would mean a shadow stack. */
+static uint64_t leaf_entry(const struct map_job *job, const struct kernel_map_part *part,
+			   uint64_t offset)
+{
+	uint64_t entry = (job->scratch->gpa + offset) | ENTRY_PRESENT | ENTRY_ACCESSED;
+
+	return part->executable ? entry : entry | ENTRY_WRITABLE | ENTRY_DIRTY | job->nx;
+}
+
+static int write_table(const struct map_job *job, uint64_t chunk, uint64_t table, struct error *err)
+{
+	uint64_t entries[PAGES_PER_CHUNK] = {0};
+
+	for (uint64_t i = 0; i < PAGES_PER_CHUNK; i++) {
+		uint64_t offset = chunk + i * KERNEL_MAP_PAGE;
+		const struct kernel_map_part *part =
+			find_part(job->parts, job->nr_parts, offset, KERNEL_MAP_PAGE);
+
+		if (part)
+			entries[i] = leaf_entry(job, part, offset);
+	}
+	return guest_phys_write(job->kernel->guest, table, entries, sizeof(entries), err);
+}
+
+/* Write the page tables, and decide what goes into the slots. */
+static int make_entries(const struct map_job *job, struct kernel_mapping *out, struct error *err)
+{
+	uint64_t table = job->scratch->gpa + job->scratch->size;
+	int rc = 0;
+
+	for (uint64_t i = 0; !rc && i < out->size / KERNEL_MAP_CHUNK; i++) {
+		uint64_t chunk = i * KERNEL_MAP_CHUNK;
+		const struct kernel_map_part *part =
+			find_part(job->parts, job->nr_parts, chunk, KERNEL_MAP_CHUNK);
+
+		if (!part)
+			continue;
+		if (fills(part, chunk)) {
+			out->slots[i] = leaf_entry(job, part, chunk) | ENTRY_LARGE;
+			continue;
+		}
+		table -= KERNEL_MAP_PAGE;
+		rc = write_table(job, chunk, table, err);
+		out->slots[i] =
+			table | ENTRY_PRESENT | ENTRY_WRITABLE | ENTRY_ACCESSED | ENTRY_DIRTY;
+	}
+	return rc;
+}
+
+static int write_slot(const struct kernel_mapping *mapping, size_t slot, uint64_t entry,
+		      struct error *err)
+{
+	return guest_phys_write(mapping->kernel->guest, mapping->slots_gpa + slot * sizeof(entry),
+				&entry, sizeof(entry), err);
+}
+
+static int write_slots(const struct kernel_mapping *mapping, struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < mapping->size / KERNEL_MAP_CHUNK; i++)
+		if (mapping->slots[i])
+			rc = write_slot(mapping, i, mapping->slots[i], err);
+	return rc;
+}
+
+/* That a vCPU finds every page of a part where it should be, and may do what it should. */
+static int verify_part(const struct map_job *job, const struct kernel_mapping *mapping,
+		       const struct kernel_map_part *part, struct error *err)
+{
+	uint64_t offset = part->offset, end = part->offset + part->size;
+	struct page_walk walk;
+
+	while (offset < end) {
+		uint64_t gva = mapping->gva + offset;
+		int rc = kernel_walk(job->kernel, gva, &walk, err);
+
+		if (rc)
+			return rc;
+		if (walk.gpa != job->scratch->gpa + offset || walk.user ||
+		    walk.writable == part->executable ||
+		    walk.executable != (part->executable || !job->nx))
+			return error_set_at(err, EIO, gva, "the mapping did not come out right");
+		offset += walk.page_size - (offset & (walk.page_size - 1));
+	}
+	return 0;
+}
+
+static int verify(const struct map_job *job, const struct kernel_mapping *mapping,
+		  struct error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < job->nr_parts; i++)
+		rc = verify_part(job, mapping, &job->parts[i], err);
+	return rc;
+}
+
+static int prepare(struct map_job *job, struct kernel_mapping *out, struct error *err)
+{
+	uint64_t table = 0, first = 0;
+	int rc = check_scratch(job->scratch, err);
+
+	if (!rc)
+		rc = check_parts(job, err);
+	if (!rc)
+		rc = find_nx(job, err);
+	if (!rc)
+		rc = read_slots(job, &table, err);
+	if (!rc)
+		rc = find_room(job, &first, err);
+	if (rc)
+		return rc;
+	*out = (struct kernel_mapping){
+		.gva = IMAGE_AREA + first * KERNEL_MAP_CHUNK,
+		.size = job->scratch->size,
+		.kernel = job->kernel,
+		.slots_gpa = table + first * sizeof(uint64_t),
+	};
+	return make_entries(job, out, err);
+}
+
+int kernel_mapping_create(const struct kernel *kernel, const struct guest_region *scratch,
+			  const struct kernel_map_part *parts, size_t nr_parts,
+			  struct kernel_mapping *out, struct error *err)
+{
+	struct map_job job = {
+		.kernel = kernel, .scratch = scratch, .parts = parts, .nr_parts = nr_parts};
+	int rc = prepare(&job, out, err);
+
+	if (rc)
+		return rc;
+	rc = write_slots(out, err);
+	if (!rc)
+		rc = verify(&job, out, err);
+	if (rc)
+		kernel_mapping_remove(out, NULL);
+	return rc;
+}
+
+int kernel_mapping_remove(struct kernel_mapping *mapping, struct error *err)
+{
+	struct guest *guest = mapping->kernel->guest;
+	int rc = 0;
+
+	for (size_t i = 0; i < mapping->size / KERNEL_MAP_CHUNK; i++) {
+		uint64_t now, gva = mapping->gva + i * KERNEL_MAP_CHUNK;
+		int failed = 0;
+
+		if (!mapping->slots[i])
+			continue;
+		failed = guest_phys_read(guest, mapping->slots_gpa + i * sizeof(now), &now,
+					 sizeof(now), rc ? NULL : err);
+		if (!failed && now == mapping->slots[i])
+			failed = write_slot(mapping, i, 0, rc ? NULL : err);
+		else if (!failed)
+			failed = error_set_at(rc ? NULL : err, ESTALE, gva,
+					      "the guest has changed the mapping");
+		rc = rc ? rc : failed;
+	}
+	mapping->size = 0;
+	return rc;
+}

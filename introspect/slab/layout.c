@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "introspect/slab/layout.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One field whose offset we need; it must end within `limit` bytes. */
+static int field_offset(const struct btf_types *btf, const char *structure, const char *member,
+			uint32_t limit, uint32_t *out, struct error *err)
+{
+	struct btf_field field;
+	int rc = btf_field(btf, structure, member, &field, err);
+
+	if (rc)
+		return rc;
+	if (field.offset > limit || field.size > limit - field.offset)
+		return error_set(err, EPROTO, "BTF: %s.%s is outside the structure", structure,
+				 member);
+	*out = field.offset;
+	return 0;
+}
+
+/* Fields of one structure, of `size` bytes, and where their offsets go. */
+struct field_wish {
+	const char *member;
+	uint32_t *offset;
+};
+
+static int field_offsets(const struct btf_types *btf, const char *structure, uint32_t size,
+			 const struct field_wish *wishes, struct error *err)
+{
+	int rc = 0;
+
+	for (; !rc && wishes->member; wishes++)
+		rc = field_offset(btf, structure, wishes->member, size, wishes->offset, err);
+	return rc;
+}
+
+static int page_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	uint32_t size = btf_struct_size(btf, "page");
+	const struct field_wish wishes[] = {{"flags", &view->flags},
+					    {"compound_head", &view->compound_head},
+					    {"page_type", &view->page_type},
+					    {"lru", &view->lru},
+					    {NULL, NULL}};
+	bool found;
+	int64_t head = btf_enumerator(btf, "PG_head", &found);
+
+	if (size < sizeof(uint64_t) || size > PAGE_STRUCT_MAX)
+		return error_set(err, ENOENT, "BTF has no usable struct page");
+	if (!found || head < 0 || head > 63)
+		return error_set(err, ENOENT, "BTF has no usable enumerator PG_head");
+	view->page_size = size;
+	view->head_bit = (uint8_t)head;
+	return field_offsets(btf, "page", size, wishes, err);
+}
+
+static int mark_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	bool has_byte, has_bit, has_base;
+	int64_t byte = btf_enumerator(btf, "PGTY_slab", &has_byte);
+	int64_t bit = btf_enumerator(btf, "PG_slab", &has_bit);
+	int64_t base = btf_enumerator(btf, "PAGE_TYPE_BASE", &has_base);
+
+	if (has_byte) {
+		view->mark = SLAB_MARK_TYPE_BYTE;
+		view->mark_value = (uint32_t)byte;
+	} else if (has_bit && bit >= 0 && bit < 64) {
+		view->mark = SLAB_MARK_FLAG;
+		view->mark_value = (uint32_t)bit;
+	} else if (has_bit && has_base) {
+		view->mark = SLAB_MARK_TYPE_BIT;
+		view->mark_value = (uint32_t)bit;
+		view->mark_base = (uint32_t)base;
+	} else {
+		return error_set(err, ENOENT, "BTF has neither PG_slab nor PGTY_slab");
+	}
+	return 0;
+}
+
+/* page[1].compound_order to 6.1, folio._folio_order to 6.5, then the low byte of folio._flags_1. */
+static int order_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	uint32_t folio_size = btf_struct_size(btf, "folio");
+
+	view->order.size = sizeof(uint8_t);
+	if (!field_offset(btf, "page", "compound_order", view->page_size, &view->order.offset,
+			  NULL)) {
+		view->order.offset += view->page_size;
+		return 0;
+	}
+	if (!field_offset(btf, "folio", "_folio_order", folio_size, &view->order.offset, NULL))
+		return 0;
+	view->order.size = sizeof(uint64_t);
+	return field_offset(btf, "folio", "_flags_1", folio_size, &view->order.offset, err);
+}
+
+/* struct slab overlays struct page since 5.17. */
+static int cache_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	const char *owner = btf_struct_size(btf, "slab") ? "slab" : "page";
+	const struct field_wish wishes[] = {{"size", &view->cache_size},
+					    {"object_size", &view->cache_object_size},
+					    {"name", &view->cache_name},
+					    {NULL, NULL}};
+	int rc = field_offset(btf, owner, "slab_cache", view->page_size, &view->slab_cache, err);
+
+	return rc ? rc
+		  : field_offsets(btf, "kmem_cache", btf_struct_size(btf, "kmem_cache"), wishes,
+				  err);
+}
+
+/* struct folio_batch came with 5.17; before it, struct pagevec is what bulk frees take. */
+static int batch_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	bool folios = btf_struct_size(btf, "folio_batch") != 0;
+	const char *batch = folios ? "folio_batch" : "pagevec";
+	const char *array = folios ? "folios" : "pages";
+	const struct field_wish wishes[] = {
+		{"nr", &view->batch_nr}, {array, &view->batch_pages}, {NULL, NULL}};
+
+	return field_offsets(btf, batch, btf_struct_size(btf, batch), wishes, err);
+}
+
+/* Sheaves came with 6.18; rcu_head is a macro for callback_head (include/linux/types.h). */
+static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf, struct error *err)
+{
+	uint32_t size = btf_struct_size(btf, "slab_sheaf");
+	uint32_t cache_size = btf_struct_size(btf, "kmem_cache");
+	const struct field_wish wishes[] = {{"callback_head", &layout->rcu_head},
+					    {"cache", &layout->cache},
+					    {"size", &layout->count},
+					    {"objects", &layout->objects},
+					    {NULL, NULL}};
+	bool found;
+	int64_t bit = btf_enumerator(btf, "_SLAB_KMALLOC", &found);
+	int rc;
+
+	if (!size)
+		return 0;
+	if (!found || bit < 0 || bit > 31)
+		return error_set(err, ENOENT, "BTF has no usable enumerator _SLAB_KMALLOC");
+	layout->size = size;
+	layout->kmalloc_bit = (uint8_t)bit;
+	rc = field_offsets(btf, "slab_sheaf", size, wishes, err);
+	if (!rc)
+		rc = field_offset(btf, "kmem_cache", "flags", cache_size, &layout->cache_flags,
+				  err);
+	return rc;
+}
+
+/* Fill the offsets from BTF. -ENOENT names what is missing. */
+static int fill_layout(struct slab_view *view, struct error *err)
+{
+	const struct btf_types *btf = view->kernel->image->btf;
+	int rc;
+
+	if (!btf)
+		return error_set(err, ENOENT, "the kernel image has no BTF");
+	rc = page_layout(view, btf, err);
+	if (!rc)
+		rc = mark_layout(view, btf, err);
+	if (!rc)
+		rc = order_layout(view, btf, err);
+	if (!rc)
+		rc = cache_layout(view, btf, err);
+	if (!rc)
+		rc = batch_layout(view, btf, err);
+	if (!rc)
+		rc = sheaf_layout(&view->sheaf, btf, err);
+	return rc;
+}
+
+int slab_view_create(const struct kernel *kernel, struct slab_view **out, struct error *err)
+{
+	struct slab_view *view = calloc(1, sizeof(*view));
+	int rc;
+
+	if (!view)
+		return error_set(err, ENOMEM, "out of memory");
+	view->kernel = kernel;
+	view->vmemmap_link = symbols_address(kernel->image->symbols, "vmemmap_base");
+	rc = fill_layout(view, err);
+	if (rc) {
+		slab_view_destroy(view);
+		return rc;
+	}
+	*out = view;
+	return 0;
+}
+
+void slab_view_destroy(struct slab_view *view)
+{
+	free(view);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_INTROSPECT_SLAB_LAYOUT_H
+#define SONDE_INTROSPECT_SLAB_LAYOUT_H
+
+#include <stdint.h>
+#include "introspect/slab/slab.h"
+
+/* What slab.c (caches, objects), slab-pages.c (pages, lists) and slab-sheaf.c share. Constant once
+ * created. */
+
+/* How a struct page says that it is slab memory. */
+enum slab_mark {
+	SLAB_MARK_FLAG,      /* bit PG_slab of page.flags, to 6.9 */
+	SLAB_MARK_TYPE_BIT,  /* bit PG_slab of page.page_type is clear, 6.10 and 6.11 */
+	SLAB_MARK_TYPE_BYTE, /* the top byte of page.page_type is PGTY_slab, since 6.12 */
+};
+
+/* Where a compound page keeps its order, from its head struct page. */
+struct order_place {
+	uint32_t offset;
+	uint8_t size; /* bytes to read; the order is the low 8 bits */
+};
+
+/* struct slab_sheaf, and what a sheaf's struct kmem_cache says of its family. */
+struct sheaf_layout {
+	uint32_t size; /* 0 = this kernel has no sheaves */
+	uint32_t rcu_head, cache, count, objects;
+	uint32_t cache_flags;
+	uint8_t kmalloc_bit; /* of the flags: a cache of kmalloc() */
+};
+
+struct slab_view {
+	const struct kernel *kernel;
+	uint32_t page_size; /* sizeof(struct page) */
+	uint32_t flags, compound_head, page_type, lru;
+	uint8_t head_bit; /* PG_head */
+	enum slab_mark mark;
+	uint32_t mark_value, mark_base;
+	struct order_place order;
+	uint32_t slab_cache; /* in the head struct page */
+	uint32_t cache_size, cache_object_size, cache_name;
+	uint32_t batch_nr, batch_pages;
+	struct sheaf_layout sheaf;
+	uint64_t vmemmap_link; /* of vmemmap_base, 0 = not randomised */
+};
+
+/* A copy of a head struct page, enough of it for the fields above. */
+enum { PAGE_STRUCT_MAX = 128 };
+struct page_copy {
+	uint64_t gva;
+	uint8_t bytes[PAGE_STRUCT_MAX + sizeof(uint64_t)]; /* any field offset can be read whole */
+};
+
+/* gva of gpa 0 in the direct map, and of the struct page of pfn 0. */
+int slab_bases(const struct slab_view *view, uint64_t *page_offset, uint64_t *vmemmap,
+	       struct error *err);
+
+/* Read a struct page and, if it is a tail of a compound page, its head instead. `vmemmap` is from
+ * slab_bases(). */
+int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap,
+		   struct page_copy *out, struct error *err);
+
+/* Order of the compound page whose head was read. */
+int slab_head_order(const struct slab_view *view, const struct page_copy *head, unsigned int *order,
+		    struct error *err);
+
+/* A field of what was read, at its offset in bytes, in host byte order as guest and host are x86.
+ */
+uint32_t slab_u32(const uint8_t *bytes, uint32_t offset);
+uint64_t slab_u64(const uint8_t *bytes, uint32_t offset);
+
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <string.h>
+
+#include "introspect/slab/layout.h"
+
+enum {
+	PAGE_SHIFT = 12,
+	TAIL_BIT = 1,   /* of page.compound_head */
+	ORDER_MAX = 18, /* a 1 GiB hugetlb page; the buddy allocator ends below */
+};
+/* Documentation/arch/x86/x86_64/mm.rst: where it is without KASLR's randomised regions. */
+#define VMEMMAP_L4 0xffffea0000000000ull
+
+uint32_t slab_u32(const uint8_t *bytes, uint32_t offset)
+{
+	uint32_t v;
+
+	memcpy(&v, bytes + offset, sizeof(v));
+	return v;
+}
+
+uint64_t slab_u64(const uint8_t *bytes, uint32_t offset)
+{
+	uint64_t v;
+
+	memcpy(&v, bytes + offset, sizeof(v));
+	return v;
+}
+
+int slab_bases(const struct slab_view *view, uint64_t *page_offset, uint64_t *vmemmap,
+	       struct error *err)
+{
+	const struct kernel *kernel = view->kernel;
+
+	*page_offset = kernel_page_offset(kernel);
+	if (!*page_offset)
+		return error_set(err, EFAULT, "page_offset_base cannot be read");
+	*vmemmap = VMEMMAP_L4;
+	if (!view->vmemmap_link)
+		return 0;
+	return kernel_read(kernel, kernel_gva(kernel, view->vmemmap_link), vmemmap,
+			   sizeof(*vmemmap), err);
+}
+
+static int check_page(const struct slab_view *view, uint64_t page, uint64_t vmemmap, uint64_t *pfn,
+		      struct error *err)
+{
+	uint64_t offset = page - vmemmap;
+
+	if (page < vmemmap || offset % view->page_size ||
+	    offset / view->page_size >= view->kernel->known.ram_end >> PAGE_SHIFT)
+		return error_set_at(err, EINVAL, page, "not a struct page of RAM");
+	*pfn = offset / view->page_size;
+	return 0;
+}
+
+int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap,
+		   struct page_copy *out, struct error *err)
+{
+	uint64_t pfn, link;
+	int rc = 0;
+
+	out->gva = page;
+	for (int tries = 0; !rc && tries < 2; tries++) {
+		rc = check_page(view, out->gva, vmemmap, &pfn, err);
+		if (!rc)
+			rc = kernel_read(view->kernel, out->gva, out->bytes, view->page_size, err);
+		link = rc ? 0 : slab_u64(out->bytes, view->compound_head);
+		if (rc || !(link & TAIL_BIT))
+			return rc;
+		out->gva = link - TAIL_BIT;
+	}
+	return rc ? rc : error_set_at(err, EINVAL, page, "the head of a compound page is a tail");
+}
+
+int slab_head_order(const struct slab_view *view, const struct page_copy *head, unsigned int *order,
+		    struct error *err)
+{
+	uint64_t flags = slab_u64(head->bytes, view->flags), value = 0;
+	int rc;
+
+	*order = 0;
+	if (!(flags & (1ull << view->head_bit)))
+		return 0;
+	rc = kernel_read(view->kernel, head->gva + view->order.offset, &value, view->order.size,
+			 err);
+	if (rc)
+		return rc;
+	if ((value & 0xff) > ORDER_MAX)
+		return error_set_at(err, EINVAL, head->gva, "a compound page of order %u",
+				    (unsigned int)(value & 0xff));
+	*order = value & 0xff;
+	return 0;
+}
+
+int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, struct error *err)
+{
+	struct page_copy copy = {.gva = page};
+	int rc = kernel_read(view->kernel, page, copy.bytes, view->page_size, err);
+
+	return rc ? rc : slab_head_order(view, &copy, order, err);
+}
+
+int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct error *err)
+{
+	uint64_t page_offset, vmemmap;
+	int rc = slab_bases(view, &page_offset, &vmemmap, err);
+
+	return rc ? rc : check_page(view, page, vmemmap, pfn, err);
+}
+
+int slab_page_address(struct slab_view *view, uint64_t page, uint64_t *gva, struct error *err)
+{
+	uint64_t pfn = 0;
+	int rc = slab_page_pfn(view, page, &pfn, err);
+
+	*gva = kernel_page_offset(view->kernel) + (pfn << PAGE_SHIFT);
+	return rc;
+}
+
+static void set_slab_test(const struct slab_view *view, struct slab_page_facts *out)
+{
+	out->slab_offset = view->page_type;
+	switch (view->mark) {
+	case SLAB_MARK_FLAG:
+		out->slab_offset = view->flags + view->mark_value / 32 * 4;
+		out->slab_mask = out->slab_value = 1u << view->mark_value % 32;
+		break;
+	case SLAB_MARK_TYPE_BIT:
+		out->slab_mask = view->mark_base | view->mark_value;
+		out->slab_value = view->mark_base;
+		break;
+	case SLAB_MARK_TYPE_BYTE:
+		out->slab_mask = 0xff000000;
+		out->slab_value = view->mark_value << 24;
+		break;
+	}
+}
+
+int slab_page_facts(struct slab_view *view, struct slab_page_facts *out, struct error *err)
+{
+	*out = (struct slab_page_facts){.pages = view->kernel->known.ram_end >> PAGE_SHIFT,
+					.page_size = view->page_size,
+					.compound_head = view->compound_head,
+					.slab_cache = view->slab_cache,
+					.flags = view->flags,
+					.head_bit = view->head_bit,
+					.order_offset = view->order.offset};
+	set_slab_test(view, out);
+	if (slab_bases(view, &out->page_offset, &out->vmemmap, err))
+		return error_set(err, EAGAIN, "the guest has not set up its memory map yet");
+	return 0;
+}
+
+bool slab_in_direct_map(struct slab_view *view, uint64_t gva)
+{
+	uint64_t page_offset = kernel_page_offset(view->kernel);
+
+	return page_offset && gva - page_offset < view->kernel->known.ram_end;
+}
+
+uint32_t slab_page_link(const struct slab_view *view)
+{
+	return view->lru;
+}
+
+struct slab_batch slab_folio_batch(const struct slab_view *view)
+{
+	return (struct slab_batch){.nr = view->batch_nr, .folios = view->batch_pages};
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "introspect/slab/slab.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "introspect/slab/layout.h"
+
+enum {
+	PAGE_SHIFT = 12,
+};
+#define OBJECT_MAX (64u << 20) /* no slab is larger than the largest page order */
+
+static bool is_slab(const struct slab_view *view, const struct page_copy *head)
+{
+	uint32_t type = slab_u32(head->bytes, view->page_type);
+
+	switch (view->mark) {
+	case SLAB_MARK_FLAG:
+		return slab_u64(head->bytes, view->flags) >> view->mark_value & 1;
+	case SLAB_MARK_TYPE_BIT:
+		return (type & (view->mark_base | view->mark_value)) == view->mark_base;
+	case SLAB_MARK_TYPE_BYTE:
+		return type >> 24 == view->mark_value;
+	}
+	return false;
+}
+
+int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uint64_t *bytes,
+		   struct error *err)
+{
+	uint64_t page_offset, vmemmap;
+	struct page_copy head;
+	unsigned int order;
+	int rc = slab_bases(view, &page_offset, &vmemmap, err);
+
+	if (rc)
+		return rc;
+	if (object < page_offset || object - page_offset >= view->kernel->known.ram_end)
+		return error_set_at(err, ERANGE, object, "not in the direct map");
+	rc = slab_read_head(view,
+			    vmemmap + ((object - page_offset) >> PAGE_SHIFT) * view->page_size,
+			    vmemmap, &head, err);
+	if (rc)
+		return rc;
+	*cache = 0;
+	*bytes = 0;
+	if (is_slab(view, &head)) {
+		*cache = slab_u64(head.bytes, view->slab_cache);
+		return 0;
+	}
+	rc = slab_head_order(view, &head, &order, err);
+	if (!rc)
+		*bytes = 1ull << (PAGE_SHIFT + order);
+	return rc;
+}
+
+/* The name pointer is NULL for a while in early boot, and the name is whatever the creator passed.
+ */
+static void read_name(const struct kernel *kernel, uint64_t name, char *out)
+{
+	if (!name || kernel_read_string(kernel, name, out, SLAB_NAME_MAX, NULL) || !out[0]) {
+		strcpy(out, "?");
+		return;
+	}
+	for (char *c = out; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+}
+
+/* They lie next to each other, and are asked for with each event. */
+static int read_sizes(const struct slab_view *view, uint64_t cache, uint32_t *taken,
+		      uint32_t *asked, struct error *err)
+{
+	const struct kernel *kernel = view->kernel;
+	uint32_t both[2];
+	int rc;
+
+	if (view->cache_object_size != view->cache_size + sizeof(both[0])) {
+		rc = kernel_read(kernel, cache + view->cache_size, taken, sizeof(*taken), err);
+		return rc ? rc
+			  : kernel_read(kernel, cache + view->cache_object_size, asked,
+					sizeof(*asked), err);
+	}
+	rc = kernel_read(kernel, cache + view->cache_size, both, sizeof(both), err);
+	if (!rc) {
+		*taken = both[0];
+		*asked = both[1];
+	}
+	return rc;
+}
+
+int slab_cache_sizes(struct slab_view *view, uint64_t cache, uint64_t *object_size, uint64_t *size,
+		     struct error *err)
+{
+	uint32_t taken, asked;
+	int rc = read_sizes(view, cache, &taken, &asked, err);
+
+	if (rc)
+		return rc;
+	if (!asked || taken < asked || taken > OBJECT_MAX)
+		return error_set_at(err, EINVAL, cache, "not a struct kmem_cache (sizes %u and %u)",
+				    asked, taken);
+	*object_size = asked;
+	*size = taken;
+	return 0;
+}
+
+int slab_cache_read(struct slab_view *view, uint64_t cache, struct slab_cache *out,
+		    struct error *err)
+{
+	uint64_t name;
+	int rc = slab_cache_sizes(view, cache, &out->object_size, &out->size, err);
+
+	if (!rc)
+		rc = kernel_read(view->kernel, cache + view->cache_name, &name, sizeof(name), err);
+	if (rc)
+		return rc;
+	out->address = cache;
+	read_name(view->kernel, name, out->name);
+	return 0;
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "introspect/tasks/percpu.h"
+
+#include <errno.h>
+#include <string.h>
+#include "introspect/guest/vcpu-mode.h"
+
+enum {
+	PID_LIMIT = 4 << 20, /* PID_MAX_LIMIT */
+	COMM_SIZE_MAX = 64,
+};
+
+/* A variable, or a member of one; the first that a kernel has is taken. */
+struct candidate {
+	const char *symbol;
+	const char *member; /* of the struct of the symbol's name, NULL: the variable itself */
+};
+
+/* To 6.1, and since 6.14; in between both are together in one cache line. */
+static const struct candidate cpu_numbers[] = {{"cpu_number", NULL}, {"pcpu_hot", "cpu_number"}};
+static const struct candidate current_tasks[] = {{"current_task", NULL},
+						 {"pcpu_hot", "current_task"}};
+static const struct candidate own_offset = {"this_cpu_off", NULL};
+enum { NR_CANDIDATES = 2 };
+
+/* What is checked of each vCPU; `base` is what its GS holds in kernel mode. */
+typedef int check_fn(const struct kernel *kernel, unsigned int vcpu, uint64_t base, const void *arg,
+		     struct error *err);
+
+/* As linked at 0 the symbol's address is the displacement; else GS holds the distance to it. */
+int percpu_displacement(const struct kernel *kernel, const char *name, const char *member,
+			int32_t *displacement, struct error *err)
+{
+	const struct symbol *symbol = symbols_find(kernel->image->symbols, name);
+	struct btf_field field = {0};
+	uint64_t address;
+	int rc = 0;
+
+	if (!symbol)
+		return error_set(err, ENOENT, "the kernel has no symbol %s", name);
+	if (member && !kernel->image->btf)
+		return error_set(err, ENOENT, "the kernel image has no BTF");
+	if (member)
+		rc = btf_field(kernel->image->btf, name, member, &field, err);
+	if (rc)
+		return rc;
+	address = kernel_gva(kernel, symbol->address);
+	if (!kernel_in_image(kernel, address))
+		address = symbol->address;
+	address += field.offset;
+	*displacement = (int32_t)address;
+	if ((uint64_t)*displacement != address)
+		return error_set_at(err, EPROTO, address, "per-CPU variable %s is out of reach",
+				    name);
+	return 0;
+}
+
+static int find_candidate(const struct kernel *kernel, const struct candidate *candidate,
+			  int32_t *displacement, struct error *err)
+{
+	return percpu_displacement(kernel, candidate->symbol, candidate->member, displacement, err);
+}
+
+static int find_one_of(const struct kernel *kernel, const struct candidate *candidates,
+		       int32_t *displacement, struct error *err)
+{
+	size_t i = 0;
+	int ret;
+
+	while (i < NR_CANDIDATES - 1 && !symbols_find(kernel->image->symbols, candidates[i].symbol))
+		i++;
+	ret = find_candidate(kernel, &candidates[i], displacement, err);
+	if (ret)
+		error_prefix(err, "no %s: ", candidates[0].symbol);
+	return ret;
+}
+
+static int read_own(const struct kernel *kernel, uint64_t base, int32_t displacement, void *to,
+		    size_t size, struct error *err)
+{
+	return kernel_read(kernel, base + (uint64_t)displacement, to, size, err);
+}
+
+/*
+ * Which CPU the guest takes a vCPU for, nr_vcpus if none. Of its two GS bases, which it swaps when
+ * it enters the kernel, one is the kernel's and the other whatever user mode likes: so its own
+ * number is tried first.
+ */
+static int find_cpu(const struct kernel *kernel, const struct guest_sregs *sregs, unsigned int vcpu,
+		    unsigned int *cpu, uint64_t *base, struct error *err)
+{
+	uint64_t offsets = kernel_symbol(kernel, "__per_cpu_offset");
+	unsigned int n = kernel->guest->nr_vcpus;
+
+	if (!offsets)
+		return error_set(err, ENOENT, "the kernel has no __per_cpu_offset: it is not SMP");
+	for (unsigned int i = 0; i < n; i++) {
+		int rc;
+
+		*cpu = (vcpu + i) % n;
+		rc = kernel_read(kernel, offsets + *cpu * sizeof(*base), base, sizeof(*base), err);
+		if (rc || sregs->gs_base == *base || sregs->kernel_gs_base == *base)
+			return rc;
+	}
+	*cpu = n;
+	return 0;
+}
+
+static int check_vcpu(const struct kernel *kernel, const struct guest_sregs *sregs,
+		      unsigned int vcpu, check_fn *check, const void *arg, struct error *err)
+{
+	unsigned int cpu = 0;
+	uint64_t base = 0, own;
+	int32_t own_at;
+	int rc = find_cpu(kernel, sregs, vcpu, &cpu, &base, err);
+
+	if (!rc && cpu == kernel->guest->nr_vcpus)
+		rc = error_set(err, EAGAIN, "vCPU %u has not set up its per-CPU data yet", vcpu);
+	if (!rc)
+		rc = find_candidate(kernel, &own_offset, &own_at, err);
+	if (!rc)
+		rc = read_own(kernel, base, own_at, &own, sizeof(own), err);
+	if (!rc && own != base)
+		rc = error_set_at(err, EPROTO, base + (uint64_t)own_at,
+				  "the per-CPU data of vCPU %u is not where it should be", vcpu);
+	if (!rc && cpu != vcpu)
+		rc = error_set(err, ENOTSUP, "the guest calls vCPU %u its CPU %u", vcpu, cpu);
+	return rc ? rc : check(kernel, vcpu, base, arg, err);
+}
+
+/* Call `check` for each vCPU that has been started; there must be one. */
+static int check_vcpus(const struct kernel *kernel, check_fn *check, const void *arg,
+		       struct error *err)
+{
+	struct guest *guest = kernel->guest;
+	struct guest_sregs sregs;
+	bool any = false;
+	int rc = 0;
+
+	if (!guest->ops->get_sregs)
+		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->ops->name);
+	for (unsigned int i = 0; !rc && i < guest->nr_vcpus; i++) {
+		rc = guest->ops->get_sregs(guest, i, &sregs, err);
+		if (rc || !vcpu_in_long_mode(&sregs))
+			continue;
+		any = true;
+		rc = check_vcpu(kernel, &sregs, i, check, arg, err);
+	}
+	if (!rc && !any)
+		rc = error_set(err, EAGAIN, "no vCPU runs the kernel yet");
+	return rc;
+}
+
+static int check_number(const struct kernel *kernel, unsigned int vcpu, uint64_t base,
+			const void *arg, struct error *err)
+{
+	int32_t displacement = *(const int32_t *)arg;
+	uint32_t number;
+	int rc = read_own(kernel, base, displacement, &number, sizeof(number), err);
+
+	if (!rc && number != vcpu)
+		rc = error_set_at(err, EPROTO, base + (uint64_t)displacement,
+				  "vCPU %u finds %u for the number of its CPU", vcpu, number);
+	return rc;
+}
+
+int percpu_cpu_number(const struct kernel *kernel, int32_t *displacement, struct error *err)
+{
+	int rc = find_one_of(kernel, cpu_numbers, displacement, err);
+
+	return rc ? rc : check_vcpus(kernel, check_number, displacement, err);
+}
+
+static int task_field(const struct kernel *kernel, const char *member, uint32_t size,
+		      struct btf_field *out, struct error *err)
+{
+	int rc;
+
+	if (!kernel->image->btf)
+		return error_set(err, ENOENT, "the kernel image has no BTF");
+	rc = btf_field(kernel->image->btf, "task_struct", member, out, err);
+	if (!rc && (out->bit_size || (size && out->size != size)))
+		rc = error_set(err, ENOENT, "BTF: task_struct.%s has %u bytes, not %u", member,
+			       out->size, size);
+	return rc;
+}
+
+/* That the task found by a vCPU looks like one, and like one that runs. */
+static int check_task(const struct kernel *kernel, unsigned int vcpu, uint64_t base,
+		      const void *arg, struct error *err)
+{
+	const struct percpu_task *place = arg;
+	struct btf_field on_cpu;
+	char comm[COMM_SIZE_MAX];
+	uint32_t pid = 0, running = 1;
+	uint64_t task;
+	int rc = read_own(kernel, base, place->displacement, &task, sizeof(task), err);
+
+	if (!rc)
+		rc = kernel_read(kernel, task + place->pid, &pid, sizeof(pid), err);
+	if (!rc)
+		rc = kernel_read(kernel, task + place->comm, comm, place->comm_size, err);
+	if (!rc && !task_field(kernel, "on_cpu", sizeof(running), &on_cpu, NULL))
+		rc = kernel_read(kernel, task + on_cpu.offset, &running, sizeof(running), err);
+	if (!rc && (pid >= PID_LIMIT || !memchr(comm, '\0', place->comm_size)))
+		rc = error_set_at(err, EPROTO, task, "vCPU %u does not run a task there", vcpu);
+	if (!rc && running != 1)
+		rc = error_set_at(err, EAGAIN, task, "the task of vCPU %u is not marked as running",
+				  vcpu);
+	return rc;
+}
+
+int percpu_current_task(const struct kernel *kernel, struct percpu_task *out, struct error *err)
+{
+	struct btf_field pid, comm;
+	int rc = find_one_of(kernel, current_tasks, &out->displacement, err);
+
+	if (!rc)
+		rc = task_field(kernel, "pid", sizeof(uint32_t), &pid, err);
+	if (!rc)
+		rc = task_field(kernel, "comm", 0, &comm, err);
+	if (!rc && (!comm.size || comm.size > COMM_SIZE_MAX))
+		rc = error_set(err, ENOENT, "BTF: task_struct.comm has %u bytes", comm.size);
+	if (rc)
+		return rc;
+	out->pid = pid.offset;
+	out->comm = comm.offset;
+	out->comm_size = comm.size;
+	return check_vcpus(kernel, check_task, out, err);
+}

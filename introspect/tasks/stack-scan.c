@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "introspect/tasks/stack-scan.h"
+
+#include <errno.h>
+#include "introspect/tasks/percpu.h"
+
+enum {
+	STACK_BYTES = 16384, /* THREAD_SIZE (arch/x86/include/asm/page_64_types.h) */
+	PAGE_BYTES = 4096,
+	MAX_TASKS = 1 << 22, /* PID_MAX_LIMIT */
+	MAX_CPUS = 8192,     /* NR_CPUS */
+	MAX_OFFSET = 1 << 20,
+	RT_QUEUES = 100,   /* MAX_RT_PRIO */
+	KERNEL_CS = 0x10,  /* __KERNEL_CS */
+	LIST_HEAD = 2 * 8, /* bytes of a struct list_head: next, previous */
+	WORDS = PAGE_BYTES / sizeof(uint64_t),
+};
+#define KERNEL_HALF 0xff00000000000000ull
+#define MAX_GPA (1ull << 52)
+
+struct search {
+	struct guest *guest;
+	const struct task_stacks *stacks;
+	uint64_t start, size;
+	uint64_t steps, max_steps; /* along lists */
+	bool found;
+	struct error *err;
+};
+
+/* --- facts ----------------------------------------------------------------------------------- */
+
+struct wanted_field {
+	const char *structure, *member;
+	uint32_t *offset;
+};
+
+static int find_fields(const struct kernel *kernel, const struct wanted_field *fields, size_t n,
+		       struct error *err)
+{
+	struct btf_field field;
+	int ret = 0;
+
+	if (!kernel->image->btf)
+		return error_set(err, ENOENT, "the kernel image has no BTF");
+	for (size_t i = 0; !ret && i < n; i++) {
+		ret = btf_field(kernel->image->btf, fields[i].structure, fields[i].member, &field,
+				err);
+		*fields[i].offset = ret ? 0 : field.offset;
+	}
+	return ret;
+}
+
+static int find_lists(const struct kernel *kernel, struct task_stacks *out, struct error *err)
+{
+	const struct wanted_field fields[] = {
+		{"task_struct", "tasks", &out->tasks},
+		{"task_struct", "signal", &out->signal},
+		{"task_struct", "thread_node", &out->thread},
+		{"task_struct", "stack", &out->stack},
+		{"task_struct", "thread.sp", &out->sp},
+		{"task_struct", "on_cpu", &out->on_cpu},
+		{"signal_struct", "thread_head", &out->threads},
+	};
+
+	return find_fields(kernel, fields, sizeof(fields) / sizeof(fields[0]), err);
+}
+
+/* Where groups of real-time tasks are scheduled as one, a queue's members need not be tasks. */
+static bool has_rt_groups(const struct kernel *kernel)
+{
+	struct btf_field field;
+
+	return !btf_field(kernel->image->btf, "sched_rt_entity", "my_q", &field, NULL);
+}
+
+static void find_runqueues(const struct kernel *kernel, struct task_stacks *out)
+{
+	const struct wanted_field fair[] = {
+		{"rq", "cfs_tasks", &out->fair_tasks},
+		{"task_struct", "se.group_node", &out->fair_task},
+	};
+	const struct wanted_field rt[] = {
+		{"rq", "rt.active.queue", &out->rt_queues},
+		{"task_struct", "rt.run_list", &out->rt_task},
+	};
+	int32_t displacement;
+
+	out->cpu_bases = kernel_symbol(kernel, "__per_cpu_offset");
+	if (!out->cpu_bases ||
+	    percpu_displacement(kernel, "runqueues", NULL, &displacement, NULL) ||
+	    find_fields(kernel, fair, 2, NULL))
+		return;
+	out->runqueues = (uint64_t)displacement;
+	out->cpus = kernel->guest->nr_vcpus;
+	if (has_rt_groups(kernel) || find_fields(kernel, rt, 2, NULL))
+		out->rt_queues = out->rt_task = 0;
+}
+
+int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struct error *err)
+{
+	int ret;
+
+	*out = (struct task_stacks){.first = kernel_symbol(kernel, "init_task")};
+	if (!out->first)
+		return error_set(err, ENOENT, "the kernel has no symbol init_task");
+	ret = kernel_root(kernel, &out->root, &out->levels, err);
+	if (!ret)
+		ret = find_lists(kernel, out, err);
+	if (!ret)
+		find_runqueues(kernel, out);
+	return ret;
+}
+
+static bool is_kernel_address(uint64_t gva)
+{
+	return gva >= KERNEL_HALF;
+}
+
+bool task_stacks_valid(const struct task_stacks *s)
+{
+	const uint32_t offsets[] = {s->tasks,     s->signal,  s->threads,    s->thread,
+				    s->stack,     s->sp,      s->fair_tasks, s->fair_task,
+				    s->rt_queues, s->rt_task, s->on_cpu};
+
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
+		if (offsets[i] >= MAX_OFFSET)
+			return false;
+	return !(s->root % PAGE_BYTES) && s->root < MAX_GPA && is_kernel_address(s->first) &&
+	       (s->levels == 4 || s->levels == 5) && s->cpus <= MAX_CPUS &&
+	       (!s->cpus || is_kernel_address(s->cpu_bases));
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+static int read_page(struct search *s, uint64_t gva, void *to, size_t size)
+{
+	struct page_walk walk;
+	int ret = page_walk(s->guest, s->stacks->root, s->stacks->levels, gva, &walk, s->err);
+
+	return ret ? ret : guest_phys_read(s->guest, walk.gpa, to, size, s->err);
+}
+
+static int read_bytes(struct search *s, uint64_t gva, void *to, size_t size)
+{
+	size_t left = PAGE_BYTES - gva % PAGE_BYTES;
+	int ret = read_page(s, gva, to, size < left ? size : left);
+
+	return ret || size <= left ? ret
+				   : read_page(s, gva + left, (uint8_t *)to + left, size - left);
+}
+
+/* A pt_regs goes ip, cs, flags, sp, ss; its words may lie on two pages. */
+static int scan(struct search *s, uint64_t from, uint64_t size)
+{
+	uint64_t words[WORDS], previous = 0, at = from & ~UINT64_C(7);
+	int ret = 0;
+
+	while (!ret && size >= sizeof(uint64_t)) {
+		uint64_t left = PAGE_BYTES - at % PAGE_BYTES;
+		size_t n = (size_t)(size < left ? size : left) / sizeof(uint64_t);
+
+		ret = read_page(s, at, words, n * sizeof(uint64_t));
+		for (size_t i = 0; !ret && i < n; i++) {
+			if (previous - s->start < s->size && (uint16_t)words[i] == KERNEL_CS)
+				s->found = true;
+			previous = words[i];
+		}
+		at += n * sizeof(uint64_t);
+		size -= n * sizeof(uint64_t);
+	}
+	return ret;
+}
+
+bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uint64_t sp,
+		      uint64_t start, uint64_t size)
+{
+	struct search s = {.guest = guest, .stacks = stacks, .start = start, .size = size};
+
+	/* how far it goes is seen where it ends: behind the stacks of interrupts nothing is mapped
+	 */
+	scan(&s, sp, STACK_BYTES);
+	return s.found;
+}
+
+/* --- tasks ----------------------------------------------------------------------------------- */
+
+/* Of a task that does not run, its stack from where it left off; else all of it. */
+static int scan_task(struct search *s, uint64_t task)
+{
+	const struct task_stacks *t = s->stacks;
+	uint64_t stack = 0, sp = 0;
+	uint32_t on_cpu = 1;
+	int ret = read_bytes(s, task + t->stack, &stack, sizeof(stack));
+
+	/* a zombie's is gone */
+	if (ret || !stack)
+		return ret;
+	ret = read_bytes(s, task + t->on_cpu, &on_cpu, sizeof(on_cpu));
+	if (!ret)
+		ret = read_bytes(s, task + t->sp, &sp, sizeof(sp));
+	if (ret)
+		return ret;
+	if (on_cpu || sp - stack >= STACK_BYTES)
+		sp = stack;
+	return scan(s, sp, stack + STACK_BYTES - sp);
+}
+
+/* The node behind *node, which must know it. */
+static int step(struct search *s, uint64_t *node)
+{
+	uint64_t next = 0, back = 0;
+	int ret = read_bytes(s, *node, &next, sizeof(next));
+
+	if (!ret)
+		ret = read_bytes(s, next + LIST_HEAD / 2, &back, sizeof(back));
+	if (!ret && back != *node)
+		ret = error_set_at(s->err, EPROTO, *node, "a list of tasks is not linked");
+	if (!ret && ++s->steps > s->max_steps)
+		ret = error_set_at(s->err, E2BIG, *node, "a list of tasks without end");
+	*node = next;
+	return ret;
+}
+
+/* Each task of a list, which goes on at `offset` in each of them. */
+static int each(struct search *s, uint64_t head, uint32_t offset,
+		int (*fn)(struct search *s, uint64_t task))
+{
+	uint64_t node = head;
+	int ret;
+
+	for (;;) {
+		ret = step(s, &node);
+		if (ret || node == head)
+			return ret;
+		ret = fn(s, node - offset);
+		if (ret)
+			return ret;
+	}
+}
+
+static int scan_threads(struct search *s, uint64_t leader)
+{
+	uint64_t signal = 0;
+	int ret = read_bytes(s, leader + s->stacks->signal, &signal, sizeof(signal));
+
+	return ret ? ret : each(s, signal + s->stacks->threads, s->stacks->thread, scan_task);
+}
+
+/*
+ * A task that exits leaves the list before its last steps, and may be preempted on them: then it is
+ * ready to run, and on a runqueue.
+ */
+static int scan_runqueue(struct search *s, unsigned int cpu)
+{
+	const struct task_stacks *t = s->stacks;
+	uint64_t base = 0, rq;
+	int ret = read_bytes(s, t->cpu_bases + cpu * sizeof(base), &base, sizeof(base));
+
+	rq = base + t->runqueues;
+	if (!ret)
+		ret = each(s, rq + t->fair_tasks, t->fair_task, scan_task);
+	for (uint64_t i = 0; !ret && t->rt_queues && i < RT_QUEUES; i++)
+		ret = each(s, rq + t->rt_queues + i * LIST_HEAD, t->rt_task, scan_task);
+	return ret;
+}
+
+/* No more tasks can be than there is room for their stacks, each in up to three lists. */
+static uint64_t max_steps(struct guest *guest, const struct task_stacks *stacks)
+{
+	const struct guest_region *regions;
+	uint64_t tasks = 0;
+	size_t n = 0;
+
+	if (guest->ops->regions(guest, &regions, &n, NULL))
+		return 0;
+	for (size_t i = 0; i < n && tasks < MAX_TASKS; i++)
+		tasks += regions[i].size / STACK_BYTES;
+	return 3 * (tasks < MAX_TASKS ? tasks : MAX_TASKS) + RT_QUEUES * (uint64_t)stacks->cpus;
+}
+
+int task_stacks_find(struct guest *guest, const struct task_stacks *stacks, uint64_t start,
+		     uint64_t size, bool *found, struct error *err)
+{
+	struct search s = {.guest = guest,
+			   .stacks = stacks,
+			   .start = start,
+			   .size = size,
+			   .max_steps = max_steps(guest, stacks),
+			   .err = err};
+	/* the first one's threads are the CPUs' idle tasks, which nothing preempts */
+	int ret = each(&s, stacks->first + stacks->tasks, stacks->tasks, scan_threads);
+
+	for (unsigned int cpu = 0; !ret && cpu < stacks->cpus; cpu++)
+		ret = scan_runqueue(&s, cpu);
+	*found = s.found;
+	return ret;
+}
