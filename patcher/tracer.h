@@ -11,16 +11,16 @@
 #include "introspect/guest/guest.h"
 #include "introspect/kernel/kernel.h"
 #include "introspect/slab/slab.h"
-#include "patcher/capture.h"
-#include "patcher/probe-hit.h"
-#include "patcher/stash.h"
+#include "patcher/probe/capture.h"
+#include "patcher/probe/hit.h"
+#include "patcher/probe/call-table.h"
 
 /*
  * A tracer says which functions it wants to see and makes records of what happens there. How the
  * functions are hooked (traps, trampolines) and where the guest runs is not its business.
  *
  * To add one: write patcher/tracer-<name>.c with a `const struct tracer_ops`, and put it into the
- * table in patcher/trace-spec.c.
+ * table in patcher/tracers/registry.c.
  */
 struct probe {
 	const char *name;  /* function, for messages; lives as long as the tracer */

@@ -4,7 +4,7 @@
 #include "formats/base/hex.h"
 #include "formats/report/trace-text.h"
 #include "guest-symbols/image/kernel-image.h"
-#include "patcher/trace-session.h"
+#include "patcher/session/session.h"
 #include "vmm/attach.h"
 #include "vmm/libvirt-shmem.h"
 

@@ -8,7 +8,7 @@
 /*
  * When nothing of a guest is in memory any more that a tracer, now dead, has mapped beside its
  * kernel. Needs nothing of that tracer but what it noted: nobody drains its rings, and writers that
- * wait for room give up after half a second of the guest's time (patcher/exitless.c).
+ * wait for room give up after half a second of the guest's time (patcher/engine/ring-engine.c).
  */
 struct libvirt_leave {
 	struct guest *guest;

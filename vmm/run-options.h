@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "formats/trace/writer.h"
-#include "patcher/trace-session.h"
+#include "patcher/session/session.h"
 #include "vmm/trace-args.h"
 #include "vmm/vm.h"
 

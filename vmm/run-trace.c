@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include "formats/cli/cli.h"
-#include "patcher/trace-spec.h"
+#include "patcher/tracers/registry.h"
 
 /* --- life ----------------------------------------------------------------------------------- */
 

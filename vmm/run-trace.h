@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include "formats/base/error.h"
 #include "formats/trace/writer.h"
-#include "patcher/trace-session.h"
+#include "patcher/session/session.h"
 #include "vmm/monitor-trace.h"
 #include "vmm/vm.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "patcher/trampoline.h"
+#include "patcher/trampoline/trampoline.h"
 
 /*
  * Trampolines executed natively in user mode: the thread is the guest's CPU, GS its per-CPU area,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "patcher/trace-spec.h"
+#include "patcher/tracers/registry.h"
 
 enum { PATIENCE_MS = 20000 };
 

@@ -3,7 +3,7 @@
 #define SONDE_TESTS_LIB_FAKE_EXITLESS_H
 
 #include <pthread.h>
-#include "patcher/exitless-internal.h"
+#include "patcher/engine/ring-engine-internal.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/ring-writer.h"
 

@@ -4,7 +4,7 @@
 
 #include "formats/event/record-stream.h"
 #include "formats/trace/writer.h"
-#include "patcher/trace-session.h"
+#include "patcher/session/session.h"
 #include "tests/lib/fake-guest.h"
 #include "tests/lib/trace-make.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "patcher/ring-layout.h"
+#include "patcher/ring/layout.h"
 
 /* The guest's side of one ring, as its trampolines do it. One thread per ring. */
 struct ring_writer {

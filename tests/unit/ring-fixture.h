@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
-#include "patcher/ring.h"
+#include "patcher/ring/ring.h"
 #include "tests/lib/ring-writer.h"
 
 /* A ring with its reader and a writer that writes as trampolines do. */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/site.h"
+#include "patcher/text/site.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "introspect/guest/dump.h"
-#include "patcher/function.h"
+#include "patcher/text/function.h"
 #include "tests/lib/tap.h"
 
 enum { PHYS_TEXT = 16 << 20 };

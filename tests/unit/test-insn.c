@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/image/kernel-image.h"
-#include "patcher/insn.h"
+#include "patcher/text/insn.h"
 #include "tests/lib/tap.h"
 
 enum { DEFAULT_EVERY = 5, MAX_SHOWN = 20, FUNCTION_MAX = 1 << 20 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/item-source.h"
+#include "patcher/probe/object-iter.h"
 
 #include <errno.h>
 #include "tests/lib/fake-kernel.h"

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/patch-set.h"
+#include "patcher/text/patch-set.h"
 #include "tests/lib/fake-guest.h"
 #include "tests/lib/tap.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "patcher/exitless-internal.h"
-#include "patcher/session.h"
+#include "patcher/engine/ring-engine-internal.h"
+#include "patcher/session/internal.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <string.h>
 #include "introspect/guest/guest.h"
-#include "patcher/site.h"
+#include "patcher/text/site.h"
 #include "tests/lib/tap.h"
 
 enum { GVA = 0x81000000, FENTRY = 0x81200005 }; /* call from GVA: displacement 0x200000 */

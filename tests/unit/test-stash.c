@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include "patcher/stash.h"
+#include "patcher/probe/call-table.h"
 #include "tests/lib/tap.h"
 
 #define STACK 0xffffc90000100000ull /* 16 KiB-aligned, as a task's */

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 #include "formats/event/record.h"
-#include "patcher/trace-spec.h"
-#include "patcher/tracer-kmem.h"
+#include "patcher/tracers/registry.h"
+#include "patcher/tracers/kmem/kmem.h"
 #include "tests/lib/tap.h"
 
 struct good_row {

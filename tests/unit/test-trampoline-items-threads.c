@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/ring.h"
+#include "patcher/ring/ring.h"
 #include "tests/lib/fake-cpu.h"
 #include "tests/lib/tap.h"
 

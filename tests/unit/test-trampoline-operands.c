@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "introspect/guest/guest.h"
-#include "patcher/trampoline.h"
+#include "patcher/trampoline/trampoline.h"
 #include "tests/lib/tap.h"
 
 enum { CPUS = 8, DATA = 65536 };

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/coexist/boot-window.h"
+
+#include <errno.h>
+#include "patcher/text/site.h"
+
+bool boot_window_is_open(const struct kernel *kernel)
+{
+	uint32_t state;
+
+	/* SYSTEM_BOOTING is 0 and lasts until both moments are over (include/linux/kernel.h) */
+	return !kernel_read_u32(kernel, "system_state", &state, NULL) && state == 0;
+}
+
+static uint64_t return_address_of(const struct boot_window *w, const struct guest_trap *hit)
+{
+	uint64_t address = 0;
+
+	kernel_read(w->kernel, hit->regs.rsp, &address, sizeof(address), NULL);
+	return address;
+}
+
+static void arm_or_note(struct boot_window *w, uint64_t gva, trap_hook_fn *fn)
+{
+	struct error err;
+
+	if (hooks_arm(w->hooks, gva, fn, w, &err))
+		first_error_set(w->failure, &err);
+}
+
+static int arm_function(struct boot_window *w, const char *name, trap_hook_fn *fn,
+			struct error *err)
+{
+	uint64_t gva = hooks_place(w->kernel, name);
+
+	if (!gva)
+		return error_set(err, ENOENT, "the kernel has no %s()", name);
+	return hooks_arm(w->hooks, gva, fn, w, err);
+}
+
+/* --- inside ftrace_init(): entries are hooked behind their sites ----------------------------- */
+
+static void arm_behind_sites(struct boot_window *w);
+
+/* The call entered last has returned: its entry hook may be armed again. */
+static void on_caller_rearm(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+
+	(void)hit;
+	if (w->entries_out)
+		arm_behind_sites(w);
+}
+
+static void on_behind_site(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+
+	w->entry(w->arg, hit->regs.rip - SITE_SIZE, hit);
+	arm_or_note(w, return_address_of(w, hit), on_caller_rearm);
+}
+
+static void arm_behind_sites(struct boot_window *w)
+{
+	for (size_t i = 0; i < w->plan->entries.n; i++)
+		arm_or_note(w, w->plan->entries.v[i].gva + SITE_SIZE, on_behind_site);
+}
+
+static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+	struct error err;
+
+	(void)hit;
+	w->entries_out = false;
+	for (size_t i = 0; i < w->plan->entries.n; i++)
+		hooks_disarm(w->hooks, w->plan->entries.v[i].gva + SITE_SIZE);
+	if (site_plan_refresh_entries(w->plan, w->kernel, &err) ||
+	    patch_set_apply(&w->plan->entries, w->kernel, &err))
+		first_error_set(w->failure, &err);
+}
+
+static void on_ftrace_init(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+	struct error err;
+
+	if (patch_set_revert(&w->plan->entries, w->kernel, NULL, &err))
+		first_error_set(w->failure, &err);
+	w->entries_out = true;
+	arm_behind_sites(w);
+	arm_or_note(w, return_address_of(w, hit), on_ftrace_init_return);
+}
+
+/* --- inside alternative_instructions(): returns are hooked at the caller --------------------- */
+
+static void on_caller(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+	struct guest_trap at_return = *hit;
+
+	/* as the `ret` saw it */
+	at_return.regs.rsp -= sizeof(uint64_t);
+	w->ret(w->arg, &at_return);
+}
+
+/*
+ * Whose entry ends the time without return slots. The return address of alternative_instructions()
+ * would be nearest, but what stands there may be an alternative itself and be rewritten, hook and
+ * all (6.12: TASK_SIZE_MAX). So the functions that start_kernel() calls next, all before a second
+ * CPU runs: pid_idr_init() since 6.5, acpi_subsystem_init() before; rest_init() is always last.
+ */
+static const char *const after_alternatives[] = {"pid_idr_init", "acpi_subsystem_init",
+						 "rest_init"};
+enum { NR_AFTER = sizeof(after_alternatives) / sizeof(after_alternatives[0]) };
+
+static void disarm_after_alternatives(struct boot_window *w)
+{
+	for (size_t i = 0; i < NR_AFTER; i++) {
+		uint64_t gva = hooks_place(w->kernel, after_alternatives[i]);
+
+		if (gva)
+			hooks_disarm(w->hooks, gva);
+	}
+}
+
+static void put_returns_back(struct boot_window *w)
+{
+	struct error err;
+
+	w->returns_out = false;
+	disarm_after_alternatives(w);
+	if (site_plan_refresh_returns(w->plan, w->kernel, w->traps, &err) ||
+	    patch_set_apply(&w->plan->returns, w->kernel, &err))
+		first_error_set(w->failure, &err);
+}
+
+static void on_after_alternatives(void *arg, const struct guest_trap *hit)
+{
+	(void)hit;
+	put_returns_back(arg);
+}
+
+void boot_window_note_entry(struct boot_window *w, uint64_t return_address)
+{
+	if (w->returns_out)
+		arm_or_note(w, return_address, on_caller);
+}
+
+static void on_alternatives(void *arg, const struct guest_trap *hit)
+{
+	struct boot_window *w = arg;
+	struct error err;
+	size_t armed = 0;
+
+	(void)hit;
+	if (patch_set_revert(&w->plan->returns, w->kernel, NULL, &err))
+		first_error_set(w->failure, &err);
+	w->returns_out = true;
+	for (size_t i = 0; i < NR_AFTER; i++)
+		armed += !arm_function(w, after_alternatives[i], on_after_alternatives, &err);
+	if (!armed)
+		first_error_set(w->failure, &err);
+}
+
+/* Whether the kernel has left its mark of having done one of the two (or else false). */
+static bool is_marked(const struct kernel *kernel, const char *variable)
+{
+	uint32_t value;
+
+	return !kernel_read_u32(kernel, variable, &value, NULL) && value;
+}
+
+int boot_window_arm(struct boot_window *w, struct error *err)
+{
+	int ret = 0;
+
+	/* their text is freed after boot: no hook may stay there that is never going to be hit */
+	if (!is_marked(w->kernel, "ftrace_pages_start"))
+		ret = arm_function(w, "ftrace_init", on_ftrace_init, err);
+	if (!ret && !is_marked(w->kernel, "alternatives_patched"))
+		ret = arm_function(w, "alternative_instructions", on_alternatives, err);
+	return ret;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_COEXIST_BOOT_WINDOW_H
+#define SONDE_PATCHER_COEXIST_BOOT_WINDOW_H
+
+#include <stdbool.h>
+#include "formats/base/error.h"
+#include "introspect/kernel/kernel.h"
+#include "patcher/text/first-error.h"
+#include "patcher/text/oneshot.h"
+#include "patcher/plan/patch-plan.h"
+
+/*
+ * Tracing through the two moments of boot at which the kernel rewrites the very bytes we patch, and
+ * would warn (and disable ftrace) if it did not find its own:
+ *
+ *   ftrace_init()               turns every `call __fentry__` into a NOP
+ *   alternative_instructions()  turns every return slot into what this CPU needs
+ *
+ * Around each, the patch set concerned is taken out of the way, and its events are caught by
+ * one-shot hooks at other addresses instead: an entry at the instruction behind the site, a return
+ * at the caller. Both moments come while one vCPU runs; nothing is lost.
+ */
+struct boot_window {
+	const struct kernel *kernel;
+	struct site_plan *plan;
+	struct trap_table *traps;
+	struct hooks *hooks;
+	/* The session's handlers, called for the events that the hooks catch. */
+	void (*entry)(void *arg, uint64_t site, const struct guest_trap *hit);
+	void (*ret)(void *arg, const struct guest_trap *hit);
+	void *arg;
+	struct first_error *failure;   /* gets why a set could not be put back */
+	bool entries_out, returns_out; /* inside ftrace_init() / alternative_instructions() */
+};
+
+/* Whether the guest is still before the end of these two moments. */
+bool boot_window_is_open(const struct kernel *kernel);
+
+/* Arm the hooks on both functions (those not passed yet). The guest must be stopped or not started.
+ */
+int boot_window_arm(struct boot_window *window, struct error *err);
+
+/* Tell of an entry that was trapped: while return slots are out, its return is hooked at the
+ * caller. */
+void boot_window_note_entry(struct boot_window *window, uint64_t return_address);
+
+#endif

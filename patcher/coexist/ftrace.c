@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/coexist/ftrace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "patcher/text/site.h"
+
+enum { AWAIT_TRIES = 500 }; /* of a millisecond */
+
+static void on_prepare(void *arg, const struct guest_trap *hit);
+static void on_post_process(void *arg, const struct guest_trap *hit);
+
+static int arm(struct ftrace_yield *y, const char *name, trap_hook_fn *fn, struct error *err)
+{
+	uint64_t gva = hooks_place(y->kernel, name);
+
+	return gva ? hooks_arm(y->hooks, gva, fn, y, err) : 0;
+}
+
+static void arm_or_note(struct ftrace_yield *y, const char *name, trap_hook_fn *fn)
+{
+	struct error err;
+
+	if (arm(y, name, fn, &err))
+		first_error_set(y->failure, &err);
+}
+
+static uint64_t now_ns(const struct ftrace_yield *y)
+{
+	return y->kernel->guest->ops->clock_ns(y->kernel->guest);
+}
+
+/* --- the guest changes sites ------------------------------------------------------------------ */
+
+static void look_at(struct ftrace_yield *y, size_t i, uint64_t fentry)
+{
+	struct patch *p = &y->plan->entries.v[i];
+	uint8_t bytes[SITE_SIZE];
+	enum site_state state = SITE_UNKNOWN;
+
+	if (!kernel_read(y->kernel, p->gva, bytes, sizeof(bytes), NULL))
+		state = site_classify(bytes, p->gva, fentry);
+	p->away = state != SITE_NOP;
+	if (!p->away)
+		memcpy(p->old_bytes, bytes, sizeof(bytes));
+	else if (y->holders[i] == SITE_NOP)
+		atomic_fetch_add(&y->functions, 1);
+	atomic_store(&y->holders[i], (uint8_t)state);
+}
+
+static void stop_counting(struct ftrace_yield *y)
+{
+	if (!y->out)
+		return;
+	y->out = false;
+	atomic_fetch_add(&y->out_ns, now_ns(y) - y->since_ns);
+}
+
+static void on_post_process_return(void *arg, const struct guest_trap *hit)
+{
+	struct ftrace_yield *y = arg;
+	uint64_t fentry = kernel_symbol(y->kernel, "__fentry__");
+	struct error err;
+
+	(void)hit;
+	for (size_t i = 0; i < y->nr_holders; i++)
+		look_at(y, i, fentry);
+	if (patch_set_apply(&y->plan->entries, y->kernel, &err))
+		first_error_set(y->failure, &err);
+	stop_counting(y);
+}
+
+static void on_post_process(void *arg, const struct guest_trap *hit)
+{
+	struct ftrace_yield *y = arg;
+	uint64_t caller;
+	struct error err;
+
+	arm_or_note(y, "ftrace_arch_code_modify_prepare", on_prepare);
+	if (kernel_read(y->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
+	    hooks_arm(y->hooks, caller, on_post_process_return, y, &err))
+		first_error_set(y->failure, &err);
+}
+
+static void on_prepare(void *arg, const struct guest_trap *hit)
+{
+	struct ftrace_yield *y = arg;
+	struct error err;
+
+	(void)hit;
+	if (patch_set_revert(&y->plan->entries, y->kernel, NULL, &err))
+		first_error_set(y->failure, &err);
+	y->out = true;
+	y->since_ns = now_ns(y);
+	atomic_fetch_add(&y->times, 1);
+	arm_or_note(y, "ftrace_arch_code_modify_post_process", on_post_process);
+}
+
+/* --- a session's --------------------------------------------------------------------------------
+ */
+
+/* struct mutex begins with its owner, 0 while there is none (include/linux/mutex_types.h) */
+static bool is_changing(const struct kernel *kernel)
+{
+	uint64_t gva = kernel_symbol(kernel, "ftrace_lock");
+	uint64_t owner;
+
+	return gva && !kernel_read(kernel, gva, &owner, sizeof(owner), NULL) && owner;
+}
+
+int ftrace_yield_stop(const struct kernel *kernel, struct error *err)
+{
+	static const struct timespec moment = {.tv_nsec = 1000000};
+	struct guest *guest = kernel->guest;
+
+	for (int i = 0; i < AWAIT_TRIES; i++) {
+		int ret = guest->ops->stop(guest, err);
+
+		if (ret || !is_changing(kernel))
+			return ret;
+		guest->ops->resume(guest, NULL);
+		nanosleep(&moment, NULL);
+	}
+	return error_set(err, EAGAIN, "the guest's own ftrace is changing its sites");
+}
+
+bool ftrace_yield_is_possible(const struct kernel *kernel)
+{
+	return guest_has_traps(kernel->guest) &&
+	       hooks_place(kernel, "ftrace_arch_code_modify_prepare");
+}
+
+int ftrace_yield_begin(struct ftrace_yield *y, struct error *err)
+{
+	size_t n = y->plan->entries.n;
+
+	ftrace_yield_forget(y);
+	y->holders = calloc(n + 1, sizeof(*y->holders));
+	if (!y->holders)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		atomic_init(&y->holders[i],
+			    y->plan->entries.v[i].away ? SITE_CALL_OTHER : SITE_NOP);
+	y->nr_holders = n;
+	return arm(y, "ftrace_arch_code_modify_prepare", on_prepare, err);
+}
+
+void ftrace_yield_end(struct ftrace_yield *y)
+{
+	stop_counting(y);
+}
+
+void ftrace_yield_forget(struct ftrace_yield *y)
+{
+	free(y->holders);
+	y->holders = NULL;
+	y->nr_holders = 0;
+}
+
+size_t ftrace_yield_refusals(const struct ftrace_yield *y, struct site_refusal *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < y->nr_holders; i++) {
+		const struct patch *p = &y->plan->entries.v[i];
+		enum site_state state = atomic_load(&y->holders[i]);
+
+		if (state != SITE_NOP)
+			out[n++] =
+				site_refuse(p->function, p->gva, "site %s", site_state_text(state));
+	}
+	return n;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The thread that empties the rings. */
+#include <errno.h>
+#include "patcher/engine/ring-engine-internal.h"
+#include "patcher/engine/host-record.h"
+
+enum {
+	NS_PER_MS = 1000000,
+	BUSY_MS = 2,   /* between passes that found something */
+	QUIET_MS = 10, /* ... that did not */
+	IDLE_MS = 100, /* without any record the doorbell is armed */
+	LEAVE_MS = 32, /* between two tries to leave, at most */
+};
+
+/* A vCPU may be off its CPU in the middle of a record for as long as the host pleases; but what is
+ * not written after so many looks, at each of which the guest ran, was never meant to be. */
+static const uint64_t stall_looks = 30;
+
+struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns)
+{
+	uint64_t at = now_ns + ns;
+
+	return (struct timespec){.tv_sec = (time_t)(at / 1000000000),
+				 .tv_nsec = (long)(at % 1000000000)};
+}
+
+void exitless_ring(struct exitless *x)
+{
+	pthread_mutex_lock(&x->lock);
+	x->rung = true;
+	pthread_cond_signal(&x->wake);
+	pthread_mutex_unlock(&x->lock);
+}
+
+struct pass {
+	struct exitless *x;
+	uint64_t records;
+};
+
+static int hand_on(void *arg, unsigned int ring, const struct ring_record *record)
+{
+	struct pass *pass = arg;
+	struct exitless *x = pass->x;
+	unsigned int vcpu = ring % x->nr_vcpus;
+	const struct probe_ref *ref;
+	enum ring_record_kind kind;
+	struct probe_hit hit;
+	uint16_t id;
+
+	if (ring < x->nr_vcpus) {
+		trampoline_set_read(&x->set, record, &kind, &ref, &hit);
+	} else {
+		trap_record_read(record, &kind, &id, &hit);
+		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->refs[id];
+	}
+	hit.vcpu = vcpu;
+	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, record->tsc);
+	x->config.handle(x->config.arg, ref, kind, &hit);
+	pass->records++;
+	return 0;
+}
+
+static bool is_waiting(const struct exitless *x)
+{
+	bool waiting = false;
+
+	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
+		waiting |= ring_is_waiting(&x->rings[i]);
+	return waiting;
+}
+
+/*
+ * The time a vCPU had to finish a record, of which none is that in which somebody held the guest.
+ * Whether that is so may have to be asked of somebody else: seldom, and only while one waits. Time
+ * in which nobody looked does not count, as the whole host may have stood still.
+ */
+static uint64_t running_ns(struct exitless *x)
+{
+	uint64_t now = clock_monotonic_ns();
+	bool waiting = is_waiting(x);
+
+	if (waiting && now - x->last_ns < x->look_ns)
+		return x->run_ns;
+	if (waiting && !x->guest->ops->is_stopped(x->guest))
+		x->run_ns += x->look_ns;
+	x->last_ns = now;
+	return x->run_ns;
+}
+
+/* They may be read anew at any time. */
+static void use_clocks(struct exitless *x)
+{
+	pthread_mutex_lock(&x->lock);
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].used_clock = x->vcpus[i].clock;
+	pthread_mutex_unlock(&x->lock);
+}
+
+/* A guest whose time nobody else tells: each ring's next record does. */
+static void tell_stamps(struct exitless *x)
+{
+	uint64_t tsc;
+
+	for (unsigned int i = 0; x->guest->ops->tsc_seen && i < x->nr_vcpus; i++)
+		if (ring_next_stamp(&x->rings[i], &tsc))
+			x->guest->ops->tsc_seen(x->guest, tsc);
+}
+
+static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
+{
+	struct ring_clock clock = {.margin = margin, .stall_ns = stall};
+	struct pass pass = {x, 0};
+
+	tell_stamps(x);
+	clock.tsc = x->guest->ops->tsc(x->guest);
+	clock.now_ns = running_ns(x);
+	use_clocks(x);
+	ring_show_life(x->rings, x->nr_vcpus);
+	ring_merge_pass(&x->merge, &clock, hand_on, &pass);
+	ring_show_life(x->rings, x->nr_vcpus);
+	pthread_mutex_lock(&x->lock);
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].seen = x->rings[i].counts;
+	if (x->waiting)
+		pthread_cond_broadcast(&x->passed);
+	pthread_mutex_unlock(&x->lock);
+	return pass.records;
+}
+
+static bool is_drained(const struct exitless *x)
+{
+	bool drained = true;
+
+	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
+		drained &= ring_is_drained(&x->rings[i]);
+	return drained;
+}
+
+/* A guest that could not be stopped writes as fast as this reads. */
+void exitless_drain_all(struct exitless *x)
+{
+	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
+		ring_close(&x->rings[i]);
+	do
+		make_pass(x, 0, 0);
+	while (!is_drained(x));
+}
+
+enum doze { DOZE_OVER, DOZE_RUNG, DOZE_QUIT };
+
+/* Sleep until rung, at most `ms`; 0: for ever. */
+static enum doze doze(struct exitless *x, unsigned int ms)
+{
+	struct timespec until = exitless_deadline(clock_monotonic_ns(), (uint64_t)ms * NS_PER_MS);
+	enum doze result;
+	int ret = 0;
+
+	pthread_mutex_lock(&x->lock);
+	while (!x->rung && !x->quit && !ret)
+		ret = ms ? pthread_cond_timedwait(&x->wake, &x->lock, &until)
+			 : pthread_cond_wait(&x->wake, &x->lock);
+	result = x->quit ? DOZE_QUIT : x->rung ? DOZE_RUNG : DOZE_OVER;
+	x->rung = false;
+	pthread_mutex_unlock(&x->lock);
+	return result;
+}
+
+static bool arm_all(struct exitless *x)
+{
+	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
+		const struct ring *trap = trap_ring(x, i);
+
+		if (!ring_arm(&x->rings[i]) ||
+		    __atomic_load_n(&trap->header->reserve, __ATOMIC_SEQ_CST) != trap->consumed)
+			return false;
+	}
+	return true;
+}
+
+/* Nothing to do: sleep until the guest rings. A record that was on its way into a ring when that
+ * was armed makes no noise, so they are looked at twice. */
+static enum doze sleep_until_rung(struct exitless *x)
+{
+	enum doze result = DOZE_OVER;
+
+	atomic_store(&x->asleep, true);
+	if (arm_all(x))
+		result = doze(x, 1);
+	if (result == DOZE_OVER && arm_all(x))
+		result = doze(x, 0);
+	atomic_store(&x->asleep, false);
+	return result;
+}
+
+static bool is_leaving(struct exitless *x)
+{
+	bool leaving;
+
+	pthread_mutex_lock(&x->lock);
+	leaving = x->leaving;
+	pthread_mutex_unlock(&x->lock);
+	return leaving;
+}
+
+/* Until the guest is out of our memory, or gone. */
+static void drain_and_leave(struct exitless *x)
+{
+	unsigned int ms = 1;
+	bool left = false;
+
+	/* Each try stops the guest, of which others may be told. */
+	for (;;) {
+		make_pass(x, x->margin, stall_looks * x->look_ns);
+		left = exitless_try_leave(x);
+		if (left || doze(x, ms) == DOZE_QUIT)
+			break;
+		ms = 2 * ms < LEAVE_MS ? 2 * ms : LEAVE_MS;
+	}
+	pthread_mutex_lock(&x->lock);
+	x->left = left;
+	pthread_cond_broadcast(&x->passed);
+	pthread_mutex_unlock(&x->lock);
+}
+
+static void *drain(void *arg)
+{
+	struct exitless *x = arg;
+	uint64_t busy_until = clock_monotonic_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
+	enum doze result = DOZE_OVER;
+
+	while (result != DOZE_QUIT && !is_leaving(x)) {
+		uint64_t records = make_pass(x, x->margin, stall_looks * x->look_ns);
+		uint64_t now = clock_monotonic_ns();
+
+		if (records)
+			busy_until = now + (uint64_t)IDLE_MS * NS_PER_MS;
+		if (now < busy_until || !(x->guest->caps & GUEST_CAP_PORT_TRAP)) {
+			result = doze(x, records ? BUSY_MS : QUIET_MS);
+			continue;
+		}
+		result = sleep_until_rung(x);
+		busy_until = clock_monotonic_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
+	}
+	if (result != DOZE_QUIT)
+		drain_and_leave(x);
+	return NULL;
+}
+
+int exitless_start(struct exitless *x, struct error *err)
+{
+	int code;
+
+	x->last_ns = clock_monotonic_ns();
+	x->running = true;
+	code = pthread_create(&x->thread, NULL, drain, x);
+	if (!code)
+		return 0;
+	x->running = false;
+	return error_set(err, code, "cannot start the thread that drains the rings");
+}
+
+void exitless_stop_thread(struct exitless *x)
+{
+	if (!x->running)
+		return;
+	pthread_mutex_lock(&x->lock);
+	x->quit = true;
+	pthread_cond_signal(&x->wake);
+	pthread_mutex_unlock(&x->lock);
+	pthread_join(x->thread, NULL);
+	pthread_mutex_lock(&x->lock);
+	x->running = x->quit = false;
+	pthread_cond_broadcast(&x->passed);
+	pthread_mutex_unlock(&x->lock);
+}

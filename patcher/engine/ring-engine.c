@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory of ours in the guest, and how it gets there. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+#include "introspect/tasks/percpu.h"
+#include "patcher/engine/ring-engine-internal.h"
+#include "patcher/engine/host-record.h"
+
+enum {
+	SMALL_CODE_BYTES = 128 << 10, /* where the guest has no chunk for it */
+	TRAP_RING_BYTES = 256 << 10,
+	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
+	MARGIN_NS = 20000,     /* in which a reservation becomes visible */
+	MAX_CLOCK_SKEW_NS = 1000,
+	/* For a host that needs 2 ms to make room and may have to wait for a CPU. The guest's own
+	 * watchdogs complain after 10 s or more. */
+	PATIENCE_NS = 500000000,
+	/* What waits in the host for the records of a vCPU that is off its CPU in the middle of
+	 * one, where a full ring cannot make the others wait as long as it takes. */
+	SPIN_QUEUE_BYTES = 8 << 20,
+	LOOK_NS = 1000000000, /* between two looks whether a guest with an unfinished record runs */
+};
+
+/* --- finding out ----------------------------------------------------------------------------- */
+
+static int check_guest(const struct guest *guest, struct error *err)
+{
+	if (!(guest->caps & GUEST_CAP_SCRATCH))
+		return error_set(err, ENOTSUP, "this kind of guest cannot be given memory");
+	if (!guest->ops->tsc || !guest->ops->tsc_clock)
+		return error_set(err, ENOTSUP, "the guest's time stamp counter cannot be used");
+	return 0;
+}
+
+static int read_facts(struct exitless *x, struct slab_view *slab, struct error *err)
+{
+	struct slab_page_facts page;
+	int ret = percpu_cpu_number(x->kernel, &x->facts.cpu_number, err);
+
+	if (!ret)
+		ret = task_stacks_init(x->kernel, &x->tasks, err);
+	if (!ret)
+		ret = slab_page_facts(slab, &page, err);
+	if (ret)
+		return ret;
+	if (page.page_size != STRUCT_PAGE_SIZE)
+		return error_set(err, ENOTSUP, "struct page has %u bytes, not %d", page.page_size,
+				 STRUCT_PAGE_SIZE);
+	x->facts.page_offset = page.page_offset;
+	x->facts.vmemmap = page.vmemmap;
+	x->facts.pages = page.pages;
+	x->facts.page_compound_head = page.compound_head;
+	x->facts.page_slab_cache = page.slab_cache;
+	x->facts.page_flags = page.flags;
+	x->facts.page_head_bit = page.head_bit;
+	x->facts.page_order = page.order_offset;
+	x->facts.slab = (struct slab_test){page.slab_offset, page.slab_mask, page.slab_value};
+	return 0;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* The merge compares what the vCPUs read: they must read the same. */
+int exitless_read_clocks(struct exitless *x, struct error *err)
+{
+	const struct tsc_clock *first = &x->vcpus[0].clock;
+	struct tsc_clock clock;
+
+	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
+		int ret = x->guest->ops->tsc_clock(x->guest, i, &clock, err);
+
+		if (ret)
+			return ret;
+		pthread_mutex_lock(&x->lock);
+		x->vcpus[i].clock = clock;
+		pthread_mutex_unlock(&x->lock);
+		if (distance(tsc_clock_ns(first, clock.tsc0), clock.ns0) > MAX_CLOCK_SKEW_NS)
+			return error_set(err, ENOTSUP,
+					 "the time stamp counters of vCPUs 0 and %u differ", i);
+	}
+	return 0;
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+static uint64_t rings_size(const struct exitless *x)
+{
+	return (uint64_t)x->nr_vcpus * ring_stride(x->config.ring_bytes);
+}
+
+/* What the guest may write: the rings, then the arrays that are kept for returns. */
+static uint64_t data_area(const struct exitless *x, uint64_t unit)
+{
+	uint64_t bytes = rings_size(x) + RING_KEPT_SLOTS * sizeof(struct ring_kept);
+
+	return (bytes + unit - 1) & ~(unit - 1);
+}
+
+/* Code and rings in chunks of their own; *data is what the latter take. */
+static int make_layout(struct exitless *x, uint64_t *data, struct error *err)
+{
+	x->code_bytes = KERNEL_MAP_CHUNK;
+	*data = data_area(x, KERNEL_MAP_CHUNK);
+	if (*data > KERNEL_MAP_MAX - KERNEL_MAP_CHUNK)
+		return error_set(
+			err, ENOSPC, "rings of %u vCPUs take %" PRIu64 " MiB, %d are the most",
+			x->nr_vcpus, *data >> 20, (KERNEL_MAP_MAX - KERNEL_MAP_CHUNK) >> 20);
+	return 0;
+}
+
+/* Both in one chunk, and with the page table for it; rings are as large as they can be then. */
+static int make_small_layout(struct exitless *x, uint64_t *data, struct error *err)
+{
+	uint64_t room = KERNEL_MAP_CHUNK - SMALL_CODE_BYTES - KERNEL_MAP_PAGE;
+
+	x->code_bytes = SMALL_CODE_BYTES;
+	while (data_area(x, KERNEL_MAP_PAGE) > room && x->config.ring_bytes > RING_MIN_DATA)
+		x->config.ring_bytes /= 2;
+	*data = data_area(x, KERNEL_MAP_PAGE);
+	if (*data > room)
+		return error_set(err, ENOSPC, "rings of %u vCPUs do not fit into %d MiB",
+				 x->nr_vcpus, KERNEL_MAP_CHUNK >> 20);
+	return 0;
+}
+
+static bool is_small(const struct guest *guest)
+{
+	return guest->max_scratch && guest->max_scratch < 2 * KERNEL_MAP_CHUNK;
+}
+
+static int map_scratch(struct exitless *x, struct error *err)
+{
+	bool small = is_small(x->guest);
+	struct kernel_map_part parts[2];
+	uint64_t data;
+	int ret = small ? make_small_layout(x, &data, err) : make_layout(x, &data, err);
+
+	if (ret)
+		return ret;
+	ret = x->guest->ops->scratch_add(x->guest, small ? KERNEL_MAP_CHUNK : x->code_bytes + data,
+					 &x->scratch, err);
+	if (ret) {
+		x->scratch.size = 0;
+		return ret;
+	}
+	parts[0] = (struct kernel_map_part){.size = x->code_bytes, .executable = true};
+	parts[1] = (struct kernel_map_part){.offset = x->code_bytes, .size = data};
+	ret = kernel_mapping_create(x->kernel, &x->scratch, parts, 2, &x->mapping, err);
+	x->mapped = !ret;
+	return ret;
+}
+
+int exitless_unmap(struct exitless *x, struct error *err)
+{
+	int ret = x->mapped ? kernel_mapping_remove(&x->mapping, err) : 0;
+	int removed = 0;
+
+	x->mapped = false;
+	if (x->scratch.size)
+		removed = x->guest->ops->scratch_remove(x->guest, &x->scratch, ret ? NULL : err);
+	x->scratch.size = 0;
+	return ret ? ret : removed;
+}
+
+static int make_rings(struct exitless *x, struct error *err)
+{
+	const uint32_t stride = ring_stride(x->config.ring_bytes);
+	const bool spin = x->config.full == TRAMPOLINE_SPIN;
+	struct ring_config config = {.data_bytes = x->config.ring_bytes,
+				     .queue_bytes = x->config.ring_bytes + RING_MAX_RECORD +
+						    (spin ? SPIN_QUEUE_BYTES : 0),
+				     .shapes = x->set.shapes,
+				     .nr_shapes = (unsigned int)x->set.n};
+	struct ring_config traps = {.data_bytes = TRAP_RING_BYTES,
+				    .queue_bytes = TRAP_RING_BYTES + RING_MAX_RECORD,
+				    .shapes = trap_record_shapes(),
+				    .nr_shapes = TRAP_RECORD_SHAPES};
+	int ret = 0;
+
+	x->kept = (struct ring_kept *)(void *)((uint8_t *)x->scratch.hva + x->code_bytes +
+					       rings_size(x));
+	for (unsigned int i = 0; !ret && i < x->nr_vcpus; i++) {
+		ret = ring_init(&x->rings[i], x->scratch.hva + x->code_bytes + (uint64_t)i * stride,
+				&config, err);
+		if (!ret)
+			ret = ring_init(trap_ring(x, i),
+					x->trap_memory + (size_t)i * ring_stride(TRAP_RING_BYTES),
+					&traps, err);
+	}
+	return ret ? ret : ring_merge_init(&x->merge, x->rings, 2 * x->nr_vcpus, err);
+}
+
+/* Ticks of the guest's counter. */
+static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
+{
+	uint64_t low = clock->tsc0, high = clock->tsc0 + (ns << 8);
+
+	while (low < high) {
+		uint64_t mid = low + (high - low) / 2;
+
+		if (tsc_clock_ns(clock, mid) - clock->ns0 < ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low - clock->tsc0;
+}
+
+/* Writers compare no more than RING_PATIENCE_BITS. */
+static uint32_t patience(const struct exitless *x)
+{
+	uint64_t wanted = ticks(&x->vcpus[0].clock, PATIENCE_NS);
+
+	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
+}
+
+static int make_code(struct exitless *x, struct site_plan *plan, const struct trap_table *traps,
+		     struct decoder *decoder, struct error *err)
+{
+	const struct trampoline_room room = {
+		.gva = x->mapping.gva,
+		.bytes = x->scratch.hva,
+		.size = x->code_bytes,
+		.rings = {.gva = x->mapping.gva + x->code_bytes,
+			  .data_bytes = x->config.ring_bytes,
+			  .cpus = x->nr_vcpus,
+			  .patience = patience(x)},
+		.kernel = &x->facts,
+		.kept = x->mapping.gva + x->code_bytes + rings_size(x),
+		.full = x->config.full,
+	};
+
+	return trampoline_set_make(&x->set, plan, traps, decoder, &room, err);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void init_sync(struct exitless *x)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&x->lock, NULL);
+	pthread_cond_init(&x->wake, &monotonic);
+	pthread_cond_init(&x->passed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+static struct exitless *allocate(const struct kernel *kernel, const struct exitless_config *config)
+{
+	struct exitless *x = calloc(1, sizeof(*x));
+	unsigned int n = kernel->guest->nr_vcpus;
+
+	if (!x)
+		return NULL;
+	x->config = *config;
+	x->kernel = kernel;
+	x->guest = kernel->guest;
+	x->nr_vcpus = n;
+	x->look_ns = LOOK_NS;
+	init_sync(x);
+	x->vcpus = calloc(n, sizeof(*x->vcpus));
+	x->rings = calloc(2 * (size_t)n, sizeof(*x->rings));
+	x->trap_memory = calloc(n, ring_stride(TRAP_RING_BYTES));
+	if (x->vcpus && x->rings && x->trap_memory)
+		return x;
+	exitless_destroy(x);
+	return NULL;
+}
+
+static int prepare(struct exitless *x, struct slab_view *slab, struct site_plan *plan,
+		   const struct trap_table *traps, struct decoder *decoder, struct error *err)
+{
+	int ret = check_guest(x->guest, err);
+
+	if (!ret)
+		ret = read_facts(x, slab, err);
+	if (!ret)
+		ret = exitless_read_clocks(x, err);
+	if (!ret)
+		ret = map_scratch(x, err);
+	if (!ret)
+		ret = make_code(x, plan, traps, decoder, err);
+	if (!ret)
+		ret = make_rings(x, err);
+	if (!ret)
+		x->margin = ticks(&x->vcpus[0].clock, MARGIN_NS);
+	return ret;
+}
+
+int exitless_create(const struct kernel *kernel, struct slab_view *slab, struct site_plan *plan,
+		    const struct trap_table *traps, struct decoder *decoder,
+		    const struct exitless_config *config, struct exitless **out, struct error *err)
+{
+	struct exitless *x = allocate(kernel, config);
+	int ret;
+
+	if (!x)
+		return error_set(err, ENOMEM, "out of memory");
+	x->refs = plan->refs;
+	ret = prepare(x, slab, plan, traps, decoder, err);
+	if (ret) {
+		site_plan_use_traps(plan);
+		exitless_cancel(x);
+	} else {
+		*out = x;
+	}
+	return ret;
+}
+
+void exitless_cancel(struct exitless *x)
+{
+	exitless_stop_thread(x);
+	exitless_unmap(x, NULL);
+	exitless_destroy(x);
+}
+
+void exitless_destroy(struct exitless *x)
+{
+	if (!x)
+		return;
+	exitless_stop_thread(x);
+	for (unsigned int i = 0; x->rings && i < 2 * x->nr_vcpus; i++)
+		ring_deinit(&x->rings[i]);
+	trampoline_set_deinit(&x->set);
+	pthread_cond_destroy(&x->passed);
+	pthread_cond_destroy(&x->wake);
+	pthread_mutex_destroy(&x->lock);
+	free(x->trap_memory);
+	free(x->rings);
+	free(x->vcpus);
+	free(x);
+}
+
+void exitless_end(struct exitless *x)
+{
+	exitless_stop_thread(x);
+	if (x->left)
+		return;
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].cut_off = x->rings[i].counts.stalled;
+	exitless_drain_all(x);
+	/* not the guest's fault, nor an event that it saw */
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].cut_off = x->rings[i].counts.stalled - x->vcpus[i].cut_off;
+}
+
+/* --- telling --------------------------------------------------------------------------------- */
+
+void exitless_counts(struct exitless *x, unsigned int vcpu, struct ring_status *out)
+{
+	struct exitless_vcpu *v = &x->vcpus[vcpu];
+	struct ring_counts ring;
+
+	pthread_mutex_lock(&x->lock);
+	ring = v->seen;
+	pthread_mutex_unlock(&x->lock);
+	*out = (struct ring_status){.records = ring.records,
+				    .drops = ring.drops + atomic_load(&v->lost),
+				    .damaged = ring.stalled + ring.malformed - v->cut_off,
+				    .blocked = atomic_load(&v->blocked),
+				    .blocked_ns = atomic_load(&v->blocked_ns)};
+}
+
+uint64_t exitless_doorbells(const struct exitless *x)
+{
+	return atomic_load(&x->doorbells);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_PLAN_PATCH_PLAN_H
+#define SONDE_PATCHER_PLAN_PATCH_PLAN_H
+
+#include "formats/base/error.h"
+#include "introspect/kernel/kernel.h"
+#include "patcher/text/insn.h"
+#include "patcher/text/patch-set.h"
+#include "patcher/tracer.h"
+#include "patcher/text/trap-table.h"
+
+/*
+ * Where a session's traps go: the entry site of every probe and, for probes that want it, every
+ * return slot. Two patch sets, because the guest itself rewrites the two kinds of place at
+ * different moments of its boot.
+ *
+ * A function whose places cannot be trapped (a kprobe, an exit without room) is refused with its
+ * reason and left alone; all others are patched or none. A site that the guest's own ftrace holds
+ * is planned as `away` where it will be known when that gives it back (ftrace-yield.h).
+ */
+struct site_refusal {
+	const char *function;
+	uint64_t gva;
+	char reason[160];
+};
+
+/* Of a function, for a reason that is cut where there is no more room. */
+struct site_refusal site_refuse(const char *function, uint64_t gva, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+struct site_plan {
+	struct patch_set entries;
+	struct patch_set returns;
+	struct probe_ref *refs; /* of all probes, refused ones too */
+	size_t nr_refs;
+	struct site_refusal *refused;
+	size_t nr_refused;
+};
+
+/* Plan the probes of `tracers` from what stands in guest memory now, and register their traps.
+ * -ENOENT if every function was refused (*err has the first reason). */
+int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct decoder *decoder,
+		   struct tracer *const *tracers, size_t nr_tracers, struct trap_table *traps,
+		   struct error *err);
+void site_plan_deinit(struct site_plan *plan);
+
+/* Let the patches, none of which is applied, be traps again (trampoline-set.h makes them jumps). */
+void site_plan_use_traps(struct site_plan *plan);
+
+/* The guest has rewritten its sites (ftrace_init) or return slots (alternatives) while the set was
+ * not applied: take what stands there now for the old bytes. */
+int site_plan_refresh_entries(struct site_plan *plan, const struct kernel *kernel,
+			      struct error *err);
+int site_plan_refresh_returns(struct site_plan *plan, const struct kernel *kernel,
+			      struct trap_table *traps, struct error *err);
+
+#endif

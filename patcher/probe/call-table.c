@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/probe/call-table.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/*
+ * Calls are chained per stack: task stacks are 16 KiB and aligned to their size (THREAD_SIZE), so
+ * all calls on one share a chain, and a chain's lock orders them. Interrupt stacks are as large,
+ * but their mapping is only page-aligned, so that two of them may share a 16 KiB window, with a
+ * guard page between: only calls less than a page apart are certain to be on the same stack.
+ */
+enum {
+	STACK_SHIFT = 14,
+	SAME_STACK_DISTANCE = 4096,
+	NR_CHAINS = 1024,
+	CHAIN_MAX = 512, /* a guest that makes up stacks gets no more memory and time than this */
+};
+
+struct node {
+	struct stash_entry entry;
+	struct node *next;
+};
+
+struct chain {
+	pthread_mutex_t lock;
+	struct node *head;
+	unsigned int length; /* of the list at head */
+	struct node *spare;  /* freed nodes, kept for the next push */
+};
+
+struct stash {
+	struct chain chains[NR_CHAINS];
+};
+
+static struct chain *chain_of(struct stash *stash, uint64_t key)
+{
+	return &stash->chains[((key >> STACK_SHIFT) * 0x9e3779b97f4a7c15ull) >> 54];
+}
+
+/*
+ * Whether no call is open in it, as it mostly is when an object is freed: asked without its lock.
+ * Calls on one stack come after each other, so that one that encloses another has been seen.
+ */
+static bool is_empty(struct chain *chain)
+{
+	return !__atomic_load_n(&chain->length, __ATOMIC_RELAXED);
+}
+
+static void set_length(struct chain *chain, unsigned int length)
+{
+	__atomic_store_n(&chain->length, length, __ATOMIC_RELAXED);
+}
+
+static bool same_stack(uint64_t a, uint64_t b)
+{
+	uint64_t distance = a > b ? a - b : b - a;
+
+	return distance < SAME_STACK_DISTANCE && a >> STACK_SHIFT == b >> STACK_SHIFT;
+}
+
+int stash_create(struct stash **out, struct error *err)
+{
+	struct stash *stash = calloc(1, sizeof(*stash));
+
+	if (!stash)
+		return error_set(err, ENOMEM, "out of memory");
+	for (int i = 0; i < NR_CHAINS; i++)
+		pthread_mutex_init(&stash->chains[i].lock, NULL);
+	*out = stash;
+	return 0;
+}
+
+static void free_list(struct node *node)
+{
+	while (node) {
+		struct node *next = node->next;
+
+		free(node);
+		node = next;
+	}
+}
+
+void stash_destroy(struct stash *stash)
+{
+	if (!stash)
+		return;
+	for (int i = 0; i < NR_CHAINS; i++) {
+		free_list(stash->chains[i].head);
+		free_list(stash->chains[i].spare);
+		pthread_mutex_destroy(&stash->chains[i].lock);
+	}
+	free(stash);
+}
+
+static void unlink_node(struct chain *chain, struct node **link)
+{
+	struct node *node = *link;
+
+	*link = node->next;
+	node->next = chain->spare;
+	chain->spare = node;
+	set_length(chain, chain->length - 1);
+}
+
+static struct node *take_node(struct chain *chain)
+{
+	struct node *node = chain->spare;
+
+	if (chain->length == CHAIN_MAX)
+		return NULL;
+	if (!node)
+		return malloc(sizeof(*node));
+	chain->spare = node->next;
+	return node;
+}
+
+/* A call entered at `key` means that nothing at or below it on the same stack is live. Nothing is
+ * dropped that might be on another one. */
+static void drop_dead(struct chain *chain, uint64_t key, struct stash_push_result *result)
+{
+	struct node **link = &chain->head;
+
+	while (*link) {
+		uint64_t other = (*link)->entry.key;
+
+		if (!same_stack(other, key) || other > key) {
+			link = &(*link)->next;
+			continue;
+		}
+		if (other == key)
+			result->superseded++;
+		else
+			result->lost++;
+		unlink_node(chain, link);
+	}
+}
+
+int stash_push(struct stash *stash, const struct stash_entry *entry,
+	       struct stash_push_result *result)
+{
+	struct chain *chain = chain_of(stash, entry->key);
+	struct node *node;
+
+	*result = (struct stash_push_result){0};
+	pthread_mutex_lock(&chain->lock);
+	drop_dead(chain, entry->key, result);
+	node = take_node(chain);
+	if (node) {
+		node->entry = *entry;
+		node->next = chain->head;
+		chain->head = node;
+		set_length(chain, chain->length + 1);
+	}
+	pthread_mutex_unlock(&chain->lock);
+	return node ? 0 : -ENOMEM;
+}
+
+bool stash_pop(struct stash *stash, uint64_t key, struct stash_entry *out)
+{
+	struct chain *chain = chain_of(stash, key);
+	bool found = false;
+
+	pthread_mutex_lock(&chain->lock);
+	for (struct node **link = &chain->head; *link; link = &(*link)->next) {
+		if ((*link)->entry.key != key)
+			continue;
+		*out = (*link)->entry;
+		unlink_node(chain, link);
+		found = true;
+		break;
+	}
+	pthread_mutex_unlock(&chain->lock);
+	return found;
+}
+
+static struct stash_entry *find_enclosing(struct chain *chain, uint64_t key)
+{
+	struct stash_entry *nearest = NULL;
+
+	for (struct node *node = chain->head; node; node = node->next)
+		if (same_stack(node->entry.key, key) && node->entry.key > key &&
+		    (!nearest || node->entry.key < nearest->key))
+			nearest = &node->entry;
+	return nearest;
+}
+
+/* The innermost open call around `key`, locked; NULL, with nothing locked, if there is none. */
+static struct stash_entry *lock_enclosing(struct stash *stash, uint64_t key)
+{
+	struct chain *chain = chain_of(stash, key);
+	struct stash_entry *nearest;
+
+	if (is_empty(chain))
+		return NULL;
+	pthread_mutex_lock(&chain->lock);
+	nearest = find_enclosing(chain, key);
+	if (!nearest)
+		pthread_mutex_unlock(&chain->lock);
+	return nearest;
+}
+
+static void unlock(struct stash *stash, uint64_t key)
+{
+	pthread_mutex_unlock(&chain_of(stash, key)->lock);
+}
+
+bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out)
+{
+	const struct stash_entry *nearest = lock_enclosing(stash, key);
+
+	if (!nearest)
+		return false;
+	*out = *nearest;
+	unlock(stash, key);
+	return true;
+}
+
+void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result)
+{
+	struct stash_entry *nearest = lock_enclosing(stash, key);
+
+	if (!nearest)
+		return;
+	nearest->inner_result = result;
+	unlock(stash, key);
+}
+
+void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object)
+{
+	struct stash_entry *nearest = lock_enclosing(stash, key);
+
+	if (!nearest)
+		return;
+	if (nearest->inner_result == object)
+		nearest->inner_result = 0;
+	unlock(stash, key);
+}
+
+bool stash_is_open(struct stash *stash)
+{
+	for (int i = 0; i < NR_CHAINS; i++)
+		if (!is_empty(&stash->chains[i]))
+			return true;
+	return false;
+}
+
+uint64_t stash_clear(struct stash *stash)
+{
+	uint64_t open = 0;
+
+	for (int i = 0; i < NR_CHAINS; i++) {
+		struct chain *chain = &stash->chains[i];
+
+		pthread_mutex_lock(&chain->lock);
+		while (chain->head) {
+			unlink_node(chain, &chain->head);
+			open++;
+		}
+		pthread_mutex_unlock(&chain->lock);
+	}
+	return open;
+}

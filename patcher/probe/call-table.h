@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_PROBE_CALL_TABLE_H
+#define SONDE_PATCHER_PROBE_CALL_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+
+/*
+ * What is remembered of a function between its entry and its return.
+ *
+ * The key is the guest-virtual address of the return address on the guest's stack: the same at
+ * entry and at the `ret`, unique among all live calls, whichever vCPU the task wakes up on. Calls
+ * on the same stack nest, which tells the calls apart that serve one allocation (a wrapper and what
+ * it calls), and finds calls that never returned to us.
+ */
+enum { STASH_WORDS = 6 };
+
+struct stash_entry {
+	uint64_t key; /* gva of the return address */
+	void *tracer; /* whose entry it was */
+	const void *probe;
+	uint64_t call_site;
+	uint64_t blamed;             /* the tracer's: whom the call is put down to */
+	uint64_t words[STASH_WORDS]; /* the arguments */
+	uint64_t items_seen;         /* objects of a bulk call that its returns have told of */
+	uint64_t inner_result;       /* result of a call nested in this one, 0 = none */
+	bool ignored; /* the tracer's: this call serves an outer one, which is what counts */
+};
+
+struct stash;
+
+/* -ENOMEM. Destroying is NULL-safe. */
+int stash_create(struct stash **out, struct error *err);
+void stash_destroy(struct stash *stash);
+
+struct stash_push_result {
+	unsigned int superseded; /* calls with the same key: they tail-called this one */
+	unsigned int lost;       /* deeper calls that cannot be live any more */
+};
+
+/* Remember a call. Thread-safe. -ENOMEM (also over a cap, half a million calls) counts as lost by
+ * the caller. */
+int stash_push(struct stash *stash, const struct stash_entry *entry,
+	       struct stash_push_result *result);
+
+/* Take the call with this key out. False if it is not there: it was entered before tracing began.
+ */
+bool stash_pop(struct stash *stash, uint64_t key, struct stash_entry *out);
+
+/* The innermost call that is still open around `key` on the same stack; false if there is none. */
+bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out);
+
+/* Tell the innermost call that is still open around `key`, less than a page up the same stack, what
+ * a nested call returned. */
+void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result);
+
+/* An object was freed: what a nested call returned may now be given to the outer one itself. */
+void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object);
+
+/* Whether any call is open; a guess once it is answered. */
+bool stash_is_open(struct stash *stash);
+
+/* Forget everything; returns how many calls were open. */
+uint64_t stash_clear(struct stash *stash);
+
+#endif

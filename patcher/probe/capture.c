@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/probe/capture.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { ITEMS_BYTES = 8 * CAPTURE_MAX_ITEMS };
+
+static const uint32_t all_args = CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1) | CAPTURE(FIELD_ARG2) |
+				 CAPTURE(FIELD_ARG3) | CAPTURE(FIELD_ARG4) | CAPTURE(FIELD_ARG5);
+
+/* Whether the function has this argument, as far as is known. */
+static bool has_argument(const struct capture *c, unsigned int number)
+{
+	return number < CAPTURE_ARGUMENTS && (!c->parameters || number < c->parameters);
+}
+
+static int check_items(const struct capture *c, struct error *err)
+{
+	const struct capture_items *i = &c->items;
+	bool array = i->from == ITEMS_ARRAY, counted = i->from == ITEMS_COUNTED;
+	bool returned = i->from == ITEMS_RETURNED;
+
+	if (i->from == ITEMS_NONE)
+		return 0;
+	if (i->from > ITEMS_RETURNED || returned != (c->kind == RING_RETURN))
+		return error_set(err, EINVAL, "items of kind %d cannot be had there", i->from);
+	if (!has_argument(c, i->pointer) || !has_argument(c, i->count))
+		return error_set(err, EINVAL, "items in no argument: %u and %u", i->pointer,
+				 i->count);
+	if ((array && i->count_size != 4 && i->count_size != 0) ||
+	    (counted && i->count_size != 4 && i->count_size != 1))
+		return error_set(err, EINVAL, "a count of items cannot have %u bytes",
+				 i->count_size);
+	if (returned && i->page_orders)
+		return error_set(err, EINVAL, "orders of pages cannot be had at a return");
+	return 0;
+}
+
+static uint32_t possible_args(const struct capture *c)
+{
+	uint32_t possible = 0;
+
+	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
+		if (has_argument(c, i))
+			possible |= CAPTURE(FIELD_ARG0 + i);
+	return possible;
+}
+
+static int check(const struct capture *c, struct error *err)
+{
+	uint32_t possible = CAPTURE(FIELD_COUNT) - 1;
+
+	if (c->kind == RING_ENTRY)
+		possible &= ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)) &
+			    ~(all_args & ~possible_args(c));
+	else if (c->kind == RING_RETURN)
+		possible &= ~all_args;
+	else
+		return error_set(err, EINVAL, "no trampoline writes records of kind %d", c->kind);
+	if (c->items.from != ITEMS_RETURNED)
+		possible &= ~CAPTURE(FIELD_KEPT);
+	if (c->items.from != ITEMS_COUNTED)
+		possible &= ~CAPTURE(FIELD_OWNER);
+	if (c->fields & ~possible)
+		return error_set(err, EINVAL, "fields %#x cannot be had at a function's %s",
+				 c->fields & ~possible, c->kind == RING_ENTRY ? "entry" : "return");
+	if ((c->fields & CAPTURE(FIELD_STACK)) &&
+	    (!c->stack_words || c->stack_words > CAPTURE_MAX_STACK))
+		return error_set(err, EINVAL, "%u words of stack asked for, %d are the most",
+				 c->stack_words, CAPTURE_MAX_STACK);
+	return check_items(c, err);
+}
+
+static uint32_t field_size(const struct capture *c, enum record_field field)
+{
+	if (field == FIELD_COMM)
+		return CAPTURE_COMM_SIZE;
+	if (field == FIELD_STACK)
+		return c->stack_words * 8u;
+	return 8;
+}
+
+/* COMM takes two words; RESULT, SLAB_CACHE and KEPT are not at entries, six arguments not at
+ * returns. */
+_Static_assert(sizeof(struct ring_record) + 8 * (FIELD_STACK + 1 - 3) + 8 * CAPTURE_MAX_STACK <=
+		       RING_MAX_RECORD,
+	       "every description without items fits a record");
+_Static_assert(sizeof(struct ring_record) + 8 * (FIELD_STACK + 1 - 3) + ITEMS_BYTES <=
+		       RING_MAX_RECORD,
+	       "and with items, but for a large slice of the stack");
+_Static_assert(CAPTURE_ITEMS_PER_CALL % CAPTURE_MAX_ITEMS == 0, "a walk ends with a full record");
+
+int record_layout(const struct capture *capture, struct record_layout *out, struct error *err)
+{
+	int ret = check(capture, err);
+
+	if (ret)
+		return ret;
+	memset(out, 0, sizeof(*out));
+	out->size = sizeof(struct ring_record);
+	for (unsigned int field = 0; field < FIELD_COUNT; field++) {
+		if (!(capture->fields & CAPTURE(field)))
+			continue;
+		out->offset[field] = (uint16_t)out->size;
+		out->size += field_size(capture, field);
+	}
+	if (capture->items.from == ITEMS_NONE || capture->items.from == ITEMS_KEPT)
+		return 0;
+	if (out->size + ITEMS_BYTES > RING_MAX_RECORD)
+		return error_set(err, EINVAL, "%d items do not fit behind %u bytes of fields",
+				 CAPTURE_MAX_ITEMS, out->size);
+	out->items = (uint16_t)out->size;
+	return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/probe/object-iter.h"
+
+/* A pointer to a struct page has room for an order. */
+enum { ORDER_MASK = 63 };
+
+static int init_counted(struct item_source *source, const struct kernel *kernel,
+			const struct capture_items *items, uint64_t at, struct error *err)
+{
+	source->from = ITEMS_ARRAY;
+	source->at = at + (uint64_t)(int64_t)items->words_offset;
+	return kernel_read(kernel, at + (uint64_t)(int64_t)items->count_offset, &source->count,
+			   items->count_size, err);
+}
+
+int item_source_init(struct item_source *source, const struct kernel *kernel,
+		     const struct capture_items *items, const uint64_t *args, struct error *err)
+{
+	uint64_t at = args[items->pointer];
+
+	*source = (struct item_source){.from = items->from,
+				       .at = at,
+				       .link = items->link,
+				       .page_orders = items->page_orders};
+	switch (items->from) {
+	case ITEMS_NONE:
+	case ITEMS_KEPT:
+	case ITEMS_RETURNED:
+		source->from = ITEMS_NONE;
+		break;
+	case ITEMS_ARRAY:
+		source->count = args[items->count];
+		if (items->count_size == sizeof(uint32_t))
+			source->count = (uint32_t)source->count;
+		break;
+	case ITEMS_COUNTED:
+		return init_counted(source, kernel, items, at, err);
+	case ITEMS_LISTED:
+		source->count = UINT64_MAX;
+		break;
+	}
+	return 0;
+}
+
+static int read_array(struct item_source *source, const struct kernel *kernel, uint64_t *to,
+		      size_t max, size_t *n, struct error *err)
+{
+	size_t count = source->count < max ? (size_t)source->count : max;
+	int ret = count ? kernel_read(kernel, source->at, to, count * sizeof(*to), err) : 0;
+
+	if (ret)
+		return ret;
+	source->at += count * sizeof(*to);
+	source->count -= count;
+	*n = count;
+	return 0;
+}
+
+/* list_head.next is the first member. */
+static int read_list(struct item_source *source, const struct kernel *kernel, uint64_t *to,
+		     size_t max, size_t *n, struct error *err)
+{
+	if (!source->node)
+		source->node = source->at;
+	while (*n < max && source->count) {
+		int ret =
+			kernel_read(kernel, source->node, &source->node, sizeof(source->node), err);
+
+		if (ret)
+			return ret;
+		if (source->node == source->at || !source->node) {
+			source->count = 0;
+			return 0;
+		}
+		source->count--;
+		to[(*n)++] = source->node - (uint64_t)(int64_t)source->link;
+	}
+	return 0;
+}
+
+static void add_orders(struct slab_view *slab, uint64_t *pages, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned int order = 0;
+
+		slab_page_order(slab, pages[i], &order, NULL);
+		pages[i] |= order & ORDER_MASK;
+	}
+}
+
+uint64_t item_source_filled(const struct kernel *kernel, uint64_t at, uint64_t count)
+{
+	uint64_t n = 0, word;
+
+	while (n < count && n < CAPTURE_ITEMS_PER_CALL &&
+	       !kernel_read(kernel, at + n * sizeof(word), &word, sizeof(word), NULL) && word)
+		n++;
+	return n;
+}
+
+int item_source_read(struct item_source *source, const struct kernel *kernel,
+		     struct slab_view *slab, uint64_t *to, size_t max, size_t *n, struct error *err)
+{
+	int ret = 0;
+
+	*n = 0;
+	if (source->from == ITEMS_ARRAY)
+		ret = read_array(source, kernel, to, max, n, err);
+	else if (source->from == ITEMS_LISTED)
+		ret = read_list(source, kernel, to, max, n, err);
+	if (source->page_orders)
+		add_orders(slab, to, *n);
+	return ret;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/ring/ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Positions are multiples of 8. */
+#define NO_POSITION UINT64_MAX
+
+static int check_config(const void *memory, const struct ring_config *config, struct error *err)
+{
+	uint32_t size = config->data_bytes;
+
+	if (size < RING_MIN_DATA || size & (size - 1) || size > UINT32_C(1) << 30)
+		return error_set(err, EINVAL, "a ring cannot have %u bytes", size);
+	if ((uintptr_t)memory % RING_RECORD_ALIGN)
+		return error_set(err, EINVAL, "a ring's memory is not aligned");
+	return 0;
+}
+
+/* Gives the guest all room there is, or none. */
+static void publish_limit(struct ring *ring)
+{
+	uint64_t limit = ring->consumed + ring->config.data_bytes - RING_SLACK;
+
+	if (ring->dead)
+		limit = 0;
+	__atomic_store_n(&ring->limit, limit, __ATOMIC_RELEASE);
+	__atomic_store_n(&ring->header->limit, limit, __ATOMIC_RELEASE);
+	__atomic_store_n(&ring->header->doorbell, 0, __ATOMIC_RELEASE);
+}
+
+int ring_init(struct ring *ring, void *memory, const struct ring_config *config, struct error *err)
+{
+	int ret = check_config(memory, config, err);
+
+	*ring = (struct ring){.config = *config, .waiting = NO_POSITION, .later = NO_POSITION};
+	if (ret)
+		return ret;
+	ret = ring_queue_init(&ring->queue, config->queue_bytes, err);
+	if (ret)
+		return ret;
+	memset(memory, 0, ring_stride(config->data_bytes));
+	ring->header = memory;
+	ring->data = (uint8_t *)memory + RING_HEADER_BYTES;
+	publish_limit(ring);
+	return 0;
+}
+
+void ring_deinit(struct ring *ring)
+{
+	ring_queue_deinit(&ring->queue);
+}
+
+static uint32_t offset_of(const struct ring *ring, uint64_t position)
+{
+	return (uint32_t)position & (ring->config.data_bytes - 1);
+}
+
+/*
+ * Zero what is reserved up to `end`. Where it crosses the end of the data, the last record before
+ * it may fill the tail; where it does not, the tail may belong to a record that starts at `end`.
+ */
+static void skip_to(struct ring *ring, uint64_t end)
+{
+	uint32_t size = ring->config.data_bytes, offset = offset_of(ring, ring->consumed);
+	uint64_t length = end - ring->consumed;
+
+	ring->counts.skipped_bytes += length;
+	ring->consumed = end;
+	if (length <= size - offset) {
+		memset(ring->data + offset, 0, length);
+		return;
+	}
+	memset(ring->data + offset, 0, size - offset + RING_MAX_RECORD);
+	memset(ring->data, 0, length - (size - offset));
+}
+
+/* The end of what is reserved. A guest that wrote nonsense there has taken its own ring away. */
+static uint64_t snapshot(struct ring *ring)
+{
+	uint64_t reserve = __atomic_load_n(&ring->header->reserve, __ATOMIC_ACQUIRE);
+
+	if (ring->closed)
+		return ring->end;
+	if (ring->dead)
+		return ring->consumed;
+	if (reserve - ring->consumed <= ring->config.data_bytes && reserve % RING_RECORD_ALIGN == 0)
+		return reserve;
+	ring->counts.malformed++;
+	__atomic_store_n(&ring->dead, true, __ATOMIC_RELEASE);
+	return ring->consumed;
+}
+
+static bool is_size(const struct ring_shape *shape, const struct ring_commit *commit)
+{
+	uint32_t least = shape->size[commit->kind];
+
+	return least && commit->size >= least &&
+	       commit->size <= least + shape->items[commit->kind] * sizeof(uint64_t);
+}
+
+static bool is_record(const struct ring *ring, uint32_t word, uint64_t room,
+		      struct ring_commit *commit)
+{
+	return ring_commit_decode(word, commit) && commit->probe < ring->config.nr_shapes &&
+	       is_size(&ring->config.shapes[commit->probe], commit) && commit->size <= room;
+}
+
+static uint64_t horizon_of(const struct ring_clock *clock)
+{
+	return clock->tsc > clock->margin ? clock->tsc - clock->margin : 0;
+}
+
+/* A record from after the pass began is left for the next, by which time it cannot be any more. */
+static bool is_later(struct ring *ring, uint64_t tsc, const struct ring_clock *clock)
+{
+	bool seen_before = ring->later == ring->consumed;
+
+	if (tsc <= horizon_of(clock) || (seen_before && tsc > clock->tsc))
+		return false;
+	ring->later = ring->consumed;
+	return true;
+}
+
+static uint64_t clamp(struct ring *ring, uint64_t tsc, uint64_t horizon)
+{
+	uint64_t stamp = tsc > horizon ? horizon : tsc;
+
+	if (stamp < ring->floor)
+		stamp = ring->floor;
+	ring->counts.clamped += stamp != tsc;
+	ring->floor = stamp;
+	return stamp;
+}
+
+/* The guest may change the source while we copy: what was validated is put over the copy. */
+static void take(struct ring *ring, struct ring_record *copy, const struct ring_record *validated,
+		 uint32_t size)
+{
+	uint8_t *source = ring->data + offset_of(ring, ring->consumed);
+
+	memcpy(copy, source, size);
+	copy->commit = validated->commit;
+	copy->unused = 0;
+	copy->tsc = validated->tsc;
+	ring_queue_push(&ring->queue, size);
+	memset(source, 0, size);
+	ring->consumed += size;
+	ring->counts.records++;
+}
+
+enum step {
+	STEP_TAKEN,
+	STEP_LATER, /* nothing more before the horizon */
+	STEP_UNCOMMITTED,
+	STEP_MALFORMED,
+	STEP_QUEUE_FULL,
+};
+
+static enum step take_next(struct ring *ring, uint64_t end, const struct ring_clock *clock)
+{
+	struct ring_record *source, *room, validated;
+	struct ring_commit commit;
+
+	source = (struct ring_record *)(void *)(ring->data + offset_of(ring, ring->consumed));
+	validated.commit = __atomic_load_n(&source->commit, __ATOMIC_ACQUIRE);
+	if (!validated.commit)
+		return STEP_UNCOMMITTED;
+	if (!is_record(ring, validated.commit, end - ring->consumed, &commit))
+		return STEP_MALFORMED;
+	validated.tsc = __atomic_load_n(&source->tsc, __ATOMIC_RELAXED);
+	if (is_later(ring, validated.tsc, clock))
+		return STEP_LATER;
+	room = ring_queue_room(&ring->queue, commit.size);
+	if (!room)
+		return STEP_QUEUE_FULL;
+	validated.tsc = clamp(ring, validated.tsc, horizon_of(clock));
+	take(ring, room, &validated, commit.size);
+	return STEP_TAKEN;
+}
+
+bool ring_next_stamp(const struct ring *ring, uint64_t *tsc)
+{
+	const struct ring_record *record =
+		(const struct ring_record *)(const void *)(ring->data +
+							   offset_of(ring, ring->consumed));
+
+	if (ring->dead || !__atomic_load_n(&record->commit, __ATOMIC_ACQUIRE))
+		return false;
+	*tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Whether the record that is not committed has had its time. */
+static bool is_stalled(struct ring *ring, const struct ring_clock *clock)
+{
+	if (ring->waiting != ring->consumed) {
+		ring->waiting = ring->consumed;
+		ring->waiting_since = clock->now_ns;
+	}
+	return clock->now_ns - ring->waiting_since >= clock->stall_ns;
+}
+
+/* Take all there is up to `end`; the watermark. */
+static uint64_t consume_to(struct ring *ring, uint64_t end, const struct ring_clock *clock)
+{
+	while (ring->consumed != end) {
+		switch (take_next(ring, end, clock)) {
+		case STEP_TAKEN:
+			break;
+		case STEP_LATER:
+			return horizon_of(clock);
+		case STEP_QUEUE_FULL:
+			return ring->floor;
+		case STEP_UNCOMMITTED:
+			if (!is_stalled(ring, clock))
+				return ring->floor;
+			ring->counts.stalled++;
+			skip_to(ring, end);
+			break;
+		case STEP_MALFORMED:
+			ring->counts.malformed++;
+			skip_to(ring, end);
+			break;
+		}
+	}
+	return horizon_of(clock);
+}
+
+static void count_drops(struct ring *ring)
+{
+	uint64_t drops = __atomic_load_n(&ring->header->drops, __ATOMIC_RELAXED);
+
+	if (drops >= ring->seen_drops)
+		ring->counts.drops += drops - ring->seen_drops;
+	else
+		ring->counts.malformed++;
+	ring->seen_drops = drops;
+}
+
+uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock)
+{
+	const uint64_t before = ring->consumed;
+	uint64_t watermark = consume_to(ring, snapshot(ring), clock);
+
+	count_drops(ring);
+	publish_limit(ring);
+	ring->stuck = ring->consumed == before && ring_room(ring) != RING_ROOM;
+	return watermark > ring->floor ? watermark : ring->floor;
+}
+
+void ring_close(struct ring *ring)
+{
+	ring->end = snapshot(ring);
+	ring->closed = true;
+}
+
+bool ring_is_drained(const struct ring *ring)
+{
+	return ring->closed && ring->consumed == ring->end && !ring_queue_first(&ring->queue);
+}
+
+bool ring_is_waiting(const struct ring *ring)
+{
+	return ring->waiting == ring->consumed;
+}
+
+void ring_show_life(struct ring *rings, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (rings[i].stuck)
+			return;
+	__atomic_store_n(&rings[0].header->wait_until, 0, __ATOMIC_RELEASE);
+}
+
+void ring_raise_floor(struct ring *ring, uint64_t tsc)
+{
+	if (ring->floor < tsc)
+		ring->floor = tsc;
+}
+
+enum ring_room ring_room(const struct ring *ring)
+{
+	uint64_t reserve = __atomic_load_n(&ring->header->reserve, __ATOMIC_RELAXED);
+
+	if (__atomic_load_n(&ring->dead, __ATOMIC_ACQUIRE))
+		return RING_DEAD;
+	return reserve < __atomic_load_n(&ring->limit, __ATOMIC_ACQUIRE) ? RING_ROOM : RING_FULL;
+}
+
+bool ring_arm(struct ring *ring)
+{
+	struct ring_header *header = ring->header;
+
+	if (ring_queue_first(&ring->queue))
+		return false;
+	if (ring->dead) {
+		publish_limit(ring); /* the guest may have changed it */
+		return true;
+	}
+	__atomic_store_n(&header->doorbell, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&ring->limit, ring->consumed, __ATOMIC_RELEASE);
+	__atomic_store_n(&header->limit, ring->consumed, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&header->reserve, __ATOMIC_ACQUIRE) == ring->consumed)
+		return true;
+	publish_limit(ring);
+	return false;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_RING_RING_H
+#define SONDE_PATCHER_RING_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "patcher/ring/layout.h"
+#include "patcher/ring/queue.h"
+
+/*
+ * The host's side of one CPU's ring (ring-layout.h): takes records out of memory that the guest
+ * writes, and may scribble on, into a queue of our own, in the order of their positions.
+ *
+ * Time stamps in the queue never go back, and never lie behind the pass that took them: what
+ * the guest wrote is forced between the two, and counted. One thread works on a ring; others may
+ * call ring_room() at the same time.
+ */
+
+/* What the trampolines of one probe write, by enum ring_record_kind. */
+struct ring_shape {
+	uint16_t size[RING_KINDS]; /* bytes of such a record without items, 0 = they never do */
+	uint8_t items[RING_KINDS]; /* at most so many more words of 8 bytes */
+};
+
+struct ring_config {
+	uint32_t data_bytes;             /* a power of two, at least RING_MIN_DATA */
+	size_t queue_bytes;              /* how many bytes of records wait for the other CPUs' */
+	const struct ring_shape *shapes; /* by probe; must outlive the ring */
+	unsigned int nr_shapes;
+};
+
+/* When a pass happens. */
+struct ring_clock {
+	uint64_t tsc; /* the guest's, read before the pass */
+	/*
+	 * Ticks that a reservation may take to be seen. A CPU may read its TSC while the store of
+	 * its reservation still waits to become visible: a ring that looks empty at `tsc` is known
+	 * to be empty only some microseconds earlier. 0 is right for a stopped guest.
+	 */
+	uint64_t margin;
+	uint64_t now_ns;   /* host time, monotonic */
+	uint64_t stall_ns; /* how long a record may stay reserved and not committed */
+};
+
+/* All since ring_init(). */
+struct ring_counts {
+	uint64_t records; /* taken out */
+	uint64_t drops;   /* records, or items of them, the guest says it gave up */
+	/* Time stamps that were changed. A few are normal: an NMI's record is behind the one it
+	 * interrupted and has the earlier stamp. */
+	uint64_t clamped;
+	uint64_t stalled;       /* damage: reserved and never committed */
+	uint64_t malformed;     /* damage: what no trampoline writes */
+	uint64_t skipped_bytes; /* lost to either */
+};
+
+struct ring {
+	struct ring_header *header; /* shared with the guest */
+	uint8_t *data;              /* likewise */
+	struct ring_config config;
+	struct ring_queue queue;
+	struct ring_counts counts;
+	uint64_t consumed;      /* position of the next record to take */
+	uint64_t limit;         /* what header->limit must be; read by other threads */
+	uint64_t floor;         /* no time stamp from here on is smaller */
+	uint64_t seen_drops;    /* header->drops at the last pass */
+	uint64_t waiting;       /* position of a record that is not committed */
+	uint64_t waiting_since; /* ns */
+	uint64_t later;         /* position of a record from after the pass that saw it first */
+	bool dead;              /* read by other threads */
+	bool stuck;             /* the last pass left it without room, and as it was */
+	bool closed;
+	uint64_t end; /* closed: where the last pass stops */
+};
+
+/*
+ * Make an empty ring in `memory`, which is ring_stride(data_bytes) bytes, 8-byte aligned, and stays
+ * the caller's. Before trampolines use it. -EINVAL for sizes that cannot be, -ENOMEM.
+ */
+int ring_init(struct ring *ring, void *memory, const struct ring_config *config, struct error *err);
+void ring_deinit(struct ring *ring);
+
+/*
+ * One pass: move what is committed, not later than the clock and fits into the queue; give the
+ * room back to the guest; disarm the doorbell. Every step is bounded by the ring's size.
+ *
+ * A record that stays uncommitted for stall_ns, or is none, costs everything up to the end of what
+ * is reserved: nothing tells where the next one begins. A position that cannot be makes the ring
+ * dead: its limit becomes 0, so that every writer takes the slow path, for good.
+ *
+ * Returns the ring's watermark, in ticks: no record that a later pass takes has a smaller stamp.
+ */
+uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
+
+/*
+ * To writers that wait for room: the host is there, and makes some. `rings` are those of all `n`
+ * CPUs, 0's first. Not if the last pass left a full one as it was (it is dead, or its queue is full
+ * behind another CPU's unfinished record): who waits for room in it must not wait for ever.
+ */
+void ring_show_life(struct ring *rings, unsigned int n);
+
+/* From now on passes take what is reserved at this moment, and nothing behind it: however much the
+ * guest goes on writing, they come to an end. */
+void ring_close(struct ring *ring);
+
+/* Closed, and nothing is left in the ring or in its queue. */
+bool ring_is_drained(const struct ring *ring);
+
+/* Whether the last pass found a record that is reserved and not committed. */
+bool ring_is_waiting(const struct ring *ring);
+
+/* The stamp of the next record to take, as the guest wrote it; false if none is complete. */
+bool ring_next_stamp(const struct ring *ring, uint64_t *tsc);
+
+/* No later record of this ring shall have a smaller stamp than `tsc`: others' were handed on. */
+void ring_raise_floor(struct ring *ring, uint64_t tsc);
+
+enum ring_room {
+	RING_ROOM, /* a writer that tries again gets through */
+	RING_FULL, /* one pass or several will change that */
+	RING_DEAD, /* nothing will: let it skip the record */
+};
+
+/* For a vCPU in the slow path. Any thread. */
+enum ring_room ring_room(const struct ring *ring);
+
+/*
+ * Have the very next record ring the doorbell, in drop mode too, until the next pass.
+ * False if there is something to take or in the queue: nothing is armed then. A record whose
+ * reservation was under way may slip by unheard; look again once, after the clock's margin.
+ */
+bool ring_arm(struct ring *ring);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Traps that come too often go for a time (sampler.h). */
+#include "patcher/session/internal.h"
+
+static int take_away(struct trace_session *s, struct error *err)
+{
+	int ret = patch_set_revert(&s->plan.entries, &s->kernel, NULL, err);
+
+	return ret ? ret : patch_set_revert(&s->plan.returns, &s->kernel, NULL, err);
+}
+
+static uint64_t now_ns(const struct trace_session *s)
+{
+	return s->guest->ops->clock_ns(s->guest);
+}
+
+void session_sample(struct trace_session *s, enum trap_kind kind)
+{
+	struct guest *guest = s->guest;
+	struct error err;
+
+	if (!s->options.max_rate ||
+	    !sampler_is_over(&s->sampler, kind == TRAP_ENTRY, stash_is_open(s->stash), now_ns(s)) ||
+	    guest->ops->stop(guest, NULL))
+		return;
+	if (take_away(s, &err))
+		first_error_set(&s->failure, &err);
+	else
+		sampler_out(&s->sampler, now_ns(s));
+	guest->ops->resume(guest, NULL);
+}
+
+void session_gap(struct trace_session *s, uint64_t ns)
+{
+	/* no return whose entry was not seen may meet a call from before */
+	session_forget_open_calls(s);
+	sampler_gap(&s->sampler, ns);
+}
+
+/* While the guest's own ftrace has the sites, they are not to be put back. */
+static int put_back(struct trace_session *s, struct error *err)
+{
+	int ret;
+
+	if (s->yield.out)
+		return 0;
+	/* no return whose entry was not seen may meet a call from before the traps went */
+	session_forget_open_calls(s);
+	ret = session_apply(s, err);
+	if (!ret)
+		sampler_in(&s->sampler, now_ns(s));
+	return ret;
+}
+
+int trace_session_tick(struct trace_session *s, struct error *err)
+{
+	struct guest *guest = s->guest;
+	int ret;
+
+	if (!s->enabled || !sampler_is_due(&s->sampler, now_ns(s)))
+		return 0;
+	ret = guest->ops->stop(guest, err);
+	if (ret)
+		return ret;
+	ret = put_back(s, err);
+	guest->ops->resume(guest, NULL);
+	return ret;
+}

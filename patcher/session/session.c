@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/session/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/session/internal.h"
+#include "patcher/tracers/registry.h"
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+int trace_session_create(struct guest *guest, const struct kernel_image *image,
+			 struct trace_writer *writer, struct trace_session **out, struct error *err)
+{
+	struct trace_session *s = calloc(1, sizeof(*s));
+	int ret;
+
+	if (!s)
+		return error_set(err, ENOMEM, "out of memory");
+	s->guest = guest;
+	s->image = image;
+	s->writer = writer;
+	trap_table_init(&s->traps);
+	snprintf(s->specs[0], TRACE_SPEC_MAX, "kmem");
+	ret = decoder_create(&s->decoder, err);
+	if (!ret)
+		ret = stash_create(&s->stash, err);
+	if (!ret)
+		ret = stash_create(&s->kept, err);
+	if (ret)
+		trace_session_destroy(s);
+	else
+		*out = s;
+	return ret;
+}
+
+static void destroy_tracers(struct trace_session *s)
+{
+	for (size_t i = 0; i < s->nr_tracers; i++)
+		s->tracers[i]->ops->destroy(s->tracers[i]);
+	s->nr_tracers = 0;
+	ftrace_yield_forget(&s->yield);
+	kprobe_yield_forget(&s->kprobes);
+	free(s->refused);
+	s->refused = NULL;
+	site_plan_deinit(&s->plan);
+	slab_view_destroy(s->slab);
+	s->slab = NULL;
+	trap_table_deinit(&s->traps);
+	trap_table_init(&s->traps);
+}
+
+void trace_session_destroy(struct trace_session *s)
+{
+	if (!s)
+		return;
+	trace_session_stop(s, NULL);
+	session_end(s);
+	destroy_tracers(s);
+	trap_table_deinit(&s->traps);
+	kernel_names_destroy(s->names);
+	stash_destroy(s->kept);
+	stash_destroy(s->stash);
+	decoder_destroy(s->decoder);
+	free(s);
+}
+
+void trace_session_set_options(struct trace_session *s, const struct trace_options *options)
+{
+	s->options = *options;
+}
+
+void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint64_t phys_text)
+{
+	kernel_at(&s->kernel, s->guest, s->image, virt_slide, phys_text);
+	s->located = true;
+}
+
+/* --- taking back ---------------------------------------------------------------------------- */
+
+static void add_outcome(struct patch_outcome *to, const struct patch_outcome *from)
+{
+	to->restored += from->restored;
+	to->unchanged += from->unchanged;
+	if (!to->foreign)
+		to->first_foreign = from->first_foreign;
+	to->foreign += from->foreign;
+}
+
+static int take_traps_back(struct trace_session *s, struct error *err)
+{
+	struct patch_outcome entries = {0}, returns = {0};
+	int ret, first;
+
+	hooks_disarm_all(&s->hooks);
+	ftrace_yield_end(&s->yield);
+	sampler_end(&s->sampler, s->guest->ops->clock_ns(s->guest));
+	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
+	ret = patch_set_revert(&s->plan.returns, &s->kernel, &returns, first ? NULL : err);
+	s->restored = entries;
+	add_outcome(&s->restored, &returns);
+	return first ? first : ret;
+}
+
+/* --- start ---------------------------------------------------------------------------------- */
+
+static int keep_specs(struct trace_session *s, const char *const *specs, struct error *err)
+{
+	struct trace_spec parsed;
+	size_t n = 0;
+
+	if (!specs || !specs[0])
+		return 0;
+	for (; specs[n]; n++) {
+		int ret = trace_spec_parse(specs[n], &parsed, err);
+
+		if (ret)
+			return ret;
+		if (n == TRACE_MAX_TRACERS || strlen(specs[n]) >= TRACE_SPEC_MAX)
+			return error_set(err, E2BIG, "too many or too long trace specs");
+	}
+	memset(s->specs, 0, sizeof(s->specs));
+	for (size_t i = 0; i < n; i++)
+		snprintf(s->specs[i], TRACE_SPEC_MAX, "%s", specs[i]);
+	return 0;
+}
+
+/* Specs of the same tracer are one tracer that does what either asks for (no filter: all). */
+static void merge_spec(struct trace_spec *specs, size_t *n, const struct trace_spec *spec)
+{
+	for (size_t i = 0; i < *n; i++) {
+		if (specs[i].ops != spec->ops)
+			continue;
+		if (!specs[i].filters || !spec->filters)
+			specs[i].filters = 0;
+		else
+			specs[i].filters |= spec->filters;
+		return;
+	}
+	specs[(*n)++] = *spec;
+}
+
+static int create_tracers(struct trace_session *s, struct error *err)
+{
+	struct tracer_context context = {.kernel = &s->kernel,
+					 .writer = s->writer,
+					 .stash = s->stash,
+					 .counters = &s->counters};
+	struct trace_spec specs[TRACE_MAX_TRACERS], spec;
+	size_t n = 0;
+	int ret;
+
+	destroy_tracers(s);
+	ret = slab_view_create(&s->kernel, &s->slab, err);
+	context.slab = s->slab;
+	for (size_t i = 0; !ret && i < TRACE_MAX_TRACERS && s->specs[i][0]; i++) {
+		ret = trace_spec_parse(s->specs[i], &spec, err);
+		if (!ret)
+			merge_spec(specs, &n, &spec);
+	}
+	for (size_t i = 0; !ret && i < n; i++) {
+		ret = specs[i].ops->create(&context, specs[i].filters, &s->tracers[i], err);
+		if (!ret)
+			s->nr_tracers++;
+	}
+	return ret;
+}
+
+static void prepare_hooks(struct trace_session *s)
+{
+	s->hooks = (struct hooks){.kernel = &s->kernel, .traps = &s->traps};
+	s->boot = (struct boot_window){.kernel = &s->kernel,
+				       .plan = &s->plan,
+				       .traps = &s->traps,
+				       .hooks = &s->hooks,
+				       .failure = &s->failure,
+				       .entry = session_boot_entry,
+				       .ret = session_boot_return,
+				       .arg = s};
+	s->yield.kernel = s->kprobes.kernel = &s->kernel;
+	s->yield.plan = s->kprobes.plan = &s->plan;
+	s->yield.hooks = s->kprobes.hooks = &s->hooks;
+	s->yield.failure = s->kprobes.failure = &s->failure;
+}
+
+/* With the guest stopped: all patches, or none. */
+static int put_traps(struct trace_session *s, struct error *err)
+{
+	bool booting = boot_window_is_open(&s->kernel);
+	int ret = booting ? boot_window_arm(&s->boot, err) : 0;
+
+	if (!ret)
+		ret = ftrace_yield_begin(&s->yield, err);
+	if (!ret)
+		ret = kprobe_yield_begin(&s->kprobes, err);
+	if (!ret)
+		ret = session_apply(s, err);
+	if (ret)
+		hooks_disarm_all(&s->hooks);
+	return ret;
+}
+
+/* SLUB and SLAB count up from DOWN = 0 with their first allocations (mm/slab.h). */
+static bool is_before_first_allocation(const struct kernel *kernel)
+{
+	uint32_t state;
+
+	return !kernel_read_u32(kernel, "slab_state", &state, NULL) && state == 0;
+}
+
+/*
+ * ftrace_init() comes after the first allocation, the last rewriting of text before the end of
+ * SYSTEM_BOOTING. In between one of them may be under way, and nobody can tell.
+ */
+static int check_moment(const struct kernel *kernel, bool *first, struct error *err)
+{
+	*first = is_before_first_allocation(kernel);
+	if ((!*first || (kernel->guest->caps & GUEST_CAP_BREAK)) && boot_window_is_open(kernel))
+		return error_set(err, EAGAIN, "the guest is patching its own text in early boot");
+	return 0;
+}
+
+static bool has_traps(const struct trace_session *s)
+{
+	return guest_has_traps(s->guest);
+}
+
+static int plan_and_patch(struct trace_session *s, struct error *err)
+{
+	struct guest *guest = s->guest;
+	int ret = site_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
+				 &s->traps, err);
+
+	if (ret)
+		return ret;
+	s->refused = calloc(s->plan.nr_refs + s->plan.returns.n + 1, sizeof(*s->refused));
+	if (!s->refused)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = guest->ops->set_trap_handler(guest, session_on_trap, s, err);
+	if (!ret)
+		ret = put_traps(s, err);
+	if (ret)
+		guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
+	return ret;
+}
+
+static void want_exitless(struct trace_session *s)
+{
+	s->no_exitless = (struct error){0};
+	s->was_exitless = false;
+	atomic_store(&s->next_look, 0);
+	atomic_store(&s->switch_pending, s->options.exitless);
+}
+
+/* At once, if the guest has booted; else traps do until it is ready. */
+static int switch_if_ready(struct trace_session *s, struct error *err)
+{
+	want_exitless(s);
+	if (!s->switch_pending || boot_window_is_open(&s->kernel))
+		return 0;
+	return session_switch(s, err);
+}
+
+static int start_stopped(struct trace_session *s, struct error *err)
+{
+	struct guest *guest = s->guest;
+	bool first;
+	int ret = check_moment(&s->kernel, &first, err);
+
+	if (!ret && !has_traps(s))
+		ret = session_start_without_traps(s, err);
+	else if (!ret)
+		ret = plan_and_patch(s, err);
+	if (ret)
+		return ret;
+	ret = has_traps(s) ? switch_if_ready(s, err) : 0;
+	if (ret) {
+		s->enabled = take_traps_back(s, NULL) != 0;
+		if (!s->enabled)
+			guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
+		return ret;
+	}
+	s->enabled = true;
+	sampler_begin(&s->sampler, s->options.max_rate, guest->ops->clock_ns(guest));
+	if (!s->starts++)
+		s->from_first_allocation = first;
+	return 0;
+}
+
+int trace_session_locate(struct trace_session *s, struct error *err)
+{
+	int ret;
+
+	if (s->located)
+		return kernel_confirm(&s->kernel)
+			       ? 0
+			       : error_set_at(err, ESTALE, s->kernel.phys_text,
+					      "the kernel is not where it was loaded");
+	ret = kernel_find(s->guest, s->image, &s->kernel, err);
+	s->located = !ret;
+	return ret;
+}
+
+void session_forget_open_calls(struct trace_session *s)
+{
+	s->in_flight += stash_clear(s->stash);
+	stash_clear(s->kept);
+}
+
+static void forget_calls(struct trace_session *s)
+{
+	session_forget_open_calls(s);
+	if (has_traps(s))
+		s->guest->ops->set_trap_handler(s->guest, NULL, NULL, NULL);
+}
+
+/* What is to be traced, and where. */
+static int prepare(struct trace_session *s, const char *const *specs, struct error *err)
+{
+	int ret;
+
+	if (s->enabled)
+		return error_set(err, EALREADY, "tracing is on already");
+	ret = keep_specs(s, specs, err);
+	return ret ? ret : trace_session_locate(s, err);
+}
+
+int trace_session_start(struct trace_session *s, const char *const *specs, struct error *err)
+{
+	int ret = prepare(s, specs, err);
+
+	if (ret)
+		return ret;
+	/* a stop may have left memory in a guest that was paused */
+	ret = session_finish_leaving(s, err);
+	if (!ret) {
+		forget_calls(s);
+		ret = ftrace_yield_stop(&s->kernel, err);
+	}
+	if (ret)
+		return ret;
+	ret = create_tracers(s, err);
+	if (!ret) {
+		prepare_hooks(s);
+		ret = start_stopped(s, err);
+	}
+	s->guest->ops->resume(s->guest, NULL);
+	return ret;
+}
+
+int trace_session_plan(struct trace_session *s, const char *const *specs,
+		       const struct site_plan **out, struct error *err)
+{
+	int ret = prepare(s, specs, err);
+
+	if (!ret)
+		ret = create_tracers(s, err);
+	if (!ret)
+		ret = site_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
+				     &s->traps, err);
+	*out = &s->plan;
+	return ret;
+}
+
+/* --- stop ----------------------------------------------------------------------------------- */
+
+int trace_session_stop(struct trace_session *s, struct error *err)
+{
+	struct guest *guest = s->guest;
+	int ret;
+
+	if (!s->enabled)
+		return error_set(err, EALREADY, "tracing is off already");
+	ret = guest->ops->stop(guest, err);
+	if (ret)
+		return ret;
+	ret = take_traps_back(s, err);
+	/* while a trap may still stand it needs its handler */
+	s->enabled = ret != 0;
+	if (!ret)
+		session_leave(s);
+	guest->ops->resume(guest, NULL);
+	if (ret)
+		return ret;
+	/* else the next start does that; a paused guest cannot be waited for */
+	ret = session_finish_leaving(s, err);
+	if (!ret)
+		forget_calls(s);
+	return ret && guest->ops->is_stopped(guest) ? 0 : ret;
+}
+
+int trace_session_end(struct trace_session *s, struct error *err)
+{
+	int ret = -EALREADY;
+
+	if (s->enabled) {
+		ret = take_traps_back(s, err);
+		s->enabled = false;
+	}
+	session_end(s);
+	forget_calls(s);
+	return ret == -EALREADY ? 0 : ret;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a session tells of itself. */
+#include <errno.h>
+#include <stdio.h>
+#include "formats/base/hex.h"
+#include "guest-symbols/kmem/gfp-names.h"
+#include "patcher/session/internal.h"
+
+static void fill_rings(const struct trace_session *s, struct trace_status *out)
+{
+	out->exitless = s->exitless || (!s->enabled && s->was_exitless);
+	out->doorbells = s->past_doorbells + (s->exitless ? exitless_doorbells(s->exitless) : 0);
+	if (!s->switch_pending && s->no_exitless.code)
+		snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
+			 (int)sizeof(out->no_exitless) - 1, s->no_exitless.text);
+	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++) {
+		session_exitless_counts(s, i, &out->rings[i]);
+		out->lost += out->rings[i].drops + out->rings[i].damaged;
+	}
+}
+
+static void fill_refused(const struct trace_session *s, struct trace_status *out)
+{
+	size_t n = s->plan.nr_refused, sites, exits;
+
+	out->yields = s->yield.times + s->kprobes.total;
+	out->yielded_ns = s->yield.out_ns;
+	out->yielded_functions = s->yield.functions + s->kprobes.total;
+	out->refused = s->refused ? s->refused : s->plan.refused;
+	out->nr_refused = n;
+	if (!s->refused)
+		return;
+	for (size_t i = 0; i < n; i++)
+		s->refused[i] = s->plan.refused[i];
+	sites = ftrace_yield_refusals(&s->yield, s->refused + n);
+	exits = kprobe_yield_refusals(&s->kprobes, s->refused + n + sites);
+	out->nr_refused = n + sites + exits;
+	out->entry_sites -= sites;
+	out->return_sites -= exits;
+}
+
+void trace_session_status(const struct trace_session *s, struct trace_status *out)
+{
+	*out = (struct trace_status){
+		.enabled = s->enabled,
+		.located = s->located,
+		.virt_slide = s->kernel.virt_slide,
+		.phys_text = s->kernel.phys_text,
+		.entry_sites = s->plan.entries.n,
+		.return_sites = s->plan.returns.n,
+		.restored = s->restored,
+		.null_allocs = s->counters.null_allocs,
+		.null_frees = s->counters.null_frees,
+		.nested = s->counters.nested,
+		.unpaired_returns = s->counters.unpaired_returns,
+		.in_flight = s->in_flight,
+		.lost = s->counters.lost,
+	};
+	memcpy(out->specs, s->specs, sizeof(out->specs));
+	while (out->nr_specs < TRACE_MAX_TRACERS && out->specs[out->nr_specs][0])
+		out->nr_specs++;
+	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++)
+		out->traps[i] = s->traps_taken[i];
+	sampler_tell(&s->sampler, s->guest->ops->clock_ns(s->guest), &out->samplings,
+		     &out->unsampled_ns, &out->on_ns);
+	fill_refused(s, out);
+	fill_rings(s, out);
+}
+
+static void join_specs(const struct trace_session *s, char *to, size_t size)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < TRACE_MAX_TRACERS && s->specs[i][0] && used < size; i++)
+		used += (size_t)snprintf(to + used, size - used, "%s%s", i ? "," : "", s->specs[i]);
+}
+
+void trace_session_info(const struct trace_session *s, struct trace_info *info)
+{
+	struct trace_status status;
+
+	trace_session_status(s, &status);
+	snprintf(info->mode, sizeof(info->mode), status.exitless ? "exitless" : "trap");
+	join_specs(s, info->tracers, sizeof(info->tracers));
+	snprintf(info->banner, sizeof(info->banner), "%s", s->image->banner);
+	hex_encode(info->build_id, s->image->build_id, s->image->build_id_size);
+	if (s->image->symbol_source)
+		snprintf(info->symbol_source, sizeof(info->symbol_source), "%s",
+			 s->image->symbol_source);
+	gfp_names_read(s->image, info);
+	info->virt_slide = (int64_t)s->kernel.virt_slide;
+	info->phys_base = s->kernel.phys_text;
+	info->page_size = 4096;
+	info->from_first_allocation = s->from_first_allocation;
+	info->null_allocs = status.null_allocs;
+	info->null_frees = status.null_frees;
+	info->nested = status.nested;
+	info->unpaired_returns = status.unpaired_returns;
+	info->in_flight = status.in_flight;
+	info->doorbells = status.doorbells;
+	info->traps = info->ring_records = info->ring_waits = info->ring_wait_ns = 0;
+	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++) {
+		info->traps += status.traps[i];
+		info->ring_records += status.rings[i].records;
+		info->ring_waits += status.rings[i].blocked;
+		info->ring_wait_ns += status.rings[i].blocked_ns;
+	}
+	info->max_rate = s->options.max_rate;
+	info->samplings = status.samplings;
+	info->unsampled_ns = status.unsampled_ns;
+	info->tracing_ns = status.on_ns;
+	info->lost = status.lost;
+	info->yields = status.yields;
+	info->yielded_ns = status.yielded_ns;
+	info->yielded_functions = status.yielded_functions;
+}
+
+int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
+			    uint64_t *start, uint64_t *size)
+{
+	struct trace_session *s = session;
+
+	if (!s->located || (!s->names && kernel_names_create(&s->kernel, &s->names, NULL)))
+		return -ENOENT;
+	return kernel_names_lookup(s->names, gva, name, name_size, start, size);
+}
+
+const struct error *trace_session_failure(const struct trace_session *s)
+{
+	return first_error_get(&s->failure);
+}
+
+int trace_session_translate(const struct trace_session *s, uint64_t gva, uint64_t *gpa,
+			    struct error *err)
+{
+	if (!s->located)
+		return error_set(err, EAGAIN, "the guest's kernel has not been found yet");
+	return kernel_translate(&s->kernel, gva, gpa, err);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/text/function.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	PADDING = SLOT_MAX_SIZE, /* behind a function's end: INT3 that a trailing `ret` may use */
+	RUN_MAX = 64,            /* bytes decoded where no symbol says how many */
+};
+
+struct body {
+	uint64_t gva;
+	size_t size;       /* of the function */
+	size_t bytes_size; /* with padding */
+	uint8_t *bytes;
+};
+
+static int body_read(const struct kernel *kernel, uint64_t gva, uint64_t size, struct body *body,
+		     struct error *err)
+{
+	int ret;
+
+	if (size == 0 || size > FUNCTION_MAX_SIZE)
+		return error_set_at(err, E2BIG, gva, "function of %llu bytes is not decoded",
+				    (unsigned long long)size);
+	*body = (struct body){.gva = gva, .size = size, .bytes_size = size + PADDING};
+	body->bytes = malloc(body->bytes_size);
+	if (!body->bytes)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = kernel_read(kernel, gva, body->bytes, body->bytes_size, err);
+	if (ret)
+		free(body->bytes);
+	return ret;
+}
+
+typedef int insn_fn(void *arg, const struct body *body, const struct insn *insn, struct error *err);
+
+/* Decode linearly: compilers put no data into kernel functions. */
+static int body_for_each(const struct body *body, struct decoder *decoder, insn_fn *fn, void *arg,
+			 struct error *err)
+{
+	size_t pos = 0;
+	struct insn insn;
+	int ret;
+
+	while (pos < body->size) {
+		ret = decoder_decode(decoder, body->bytes + pos, body->size - pos, body->gva + pos,
+				     &insn, err);
+		if (!ret)
+			ret = fn(arg, body, &insn, err);
+		if (ret)
+			return ret;
+		pos += insn.size;
+	}
+	return 0;
+}
+
+struct site_check {
+	uint64_t site;
+	bool seen;
+};
+
+static bool strictly_inside(uint64_t address, uint64_t start, uint64_t size)
+{
+	return address > start && address < start + size;
+}
+
+static int check_insn(void *arg, const struct body *body, const struct insn *insn,
+		      struct error *err)
+{
+	struct site_check *check = arg;
+
+	(void)body;
+	if (insn->address == check->site && insn->size == SITE_SIZE)
+		check->seen = true;
+	if (insn->target && strictly_inside(insn->target, check->site, SITE_SIZE))
+		return error_set_at(err, EBUSY, insn->address, "a jump leads into the mcount site");
+	return 0;
+}
+
+int function_check_site(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
+			uint64_t size, uint64_t site, struct error *err)
+{
+	struct site_check check = {.site = site};
+	struct body body;
+	int ret;
+
+	ret = body_read(kernel, gva, size, &body, err);
+	if (ret)
+		return ret;
+	ret = body_for_each(&body, decoder, check_insn, &check, err);
+	free(body.bytes);
+	if (ret)
+		return ret;
+	if (!check.seen)
+		return error_set_at(err, EBUSY, site,
+				    "the mcount site is not one 5-byte instruction");
+	return 0;
+}
+
+struct exit_search {
+	const struct kernel *kernel;
+	struct decoder *decoder;
+	struct function *function;
+	unsigned int part; /* being decoded */
+};
+
+static bool in_part(const struct function_part *part, uint64_t gva)
+{
+	return gva >= part->gva && gva < part->gva + part->size;
+}
+
+static bool in_known_part(const struct function *f, uint64_t gva)
+{
+	for (unsigned int i = 0; i < f->nr_parts; i++)
+		if (in_part(&f->parts[i], gva))
+			return true;
+	return false;
+}
+
+static int add_exit(struct function *f, const struct body *body, const struct insn *insn,
+		    struct slot slot, struct error *err)
+{
+	struct function_exit *exit;
+
+	if (f->nr_exits == FUNCTION_MAX_EXITS)
+		return error_set_at(err, E2BIG, insn->address, "more than %d function exits",
+				    FUNCTION_MAX_EXITS);
+	exit = &f->exits[f->nr_exits++];
+	exit->gva = insn->address;
+	exit->slot = slot;
+	memcpy(exit->bytes, body->bytes + (insn->address - body->gva), slot.size);
+	return 0;
+}
+
+static struct slot slot_at(const struct body *body, const struct insn *insn)
+{
+	size_t pos = insn->address - body->gva;
+
+	return slot_classify(body->bytes + pos, body->bytes_size - pos, insn->address);
+}
+
+static bool is_return_thunk(const struct kernel *kernel, uint64_t gva)
+{
+	const struct symbol *s = symbols_covering(kernel->image->symbols, kernel_link(kernel, gva));
+
+	return s && strstr(s->name, "return_thunk");
+}
+
+/*
+ * Before alternatives are applied, static_cpu_has() jumps to a few instructions in .altinstr_aux,
+ * which has no symbols: they end with a jump back.
+ */
+static int part_of_run(const struct exit_search *search, uint64_t gva, struct function_part *part,
+		       struct error *err)
+{
+	uint8_t bytes[RUN_MAX];
+	struct insn insn = {0};
+	int ret = kernel_read(search->kernel, gva, bytes, sizeof(bytes), err);
+
+	*part = (struct function_part){.gva = gva};
+	while (!ret && insn.kind != INSN_JMP_REL) {
+		ret = decoder_decode(search->decoder, bytes + part->size,
+				     sizeof(bytes) - part->size, gva + part->size, &insn, err);
+		part->size += insn.size;
+	}
+	return ret;
+}
+
+static int part_at(const struct exit_search *search, const struct insn *insn,
+		   struct function_part *part, struct error *err)
+{
+	const struct kernel *kernel = search->kernel;
+	uint64_t link = kernel_link(kernel, insn->target);
+	const struct symbol *s = symbols_covering(kernel->image->symbols, link);
+
+	if (kernel_in_image(kernel, insn->target) && !kernel_image_is_text(kernel->image, link))
+		return part_of_run(search, insn->target, part, err);
+	if (!s || !kernel_image_is_text(kernel->image, s->address) || !s->size)
+		return error_set_at(err, ENOTSUP, insn->address,
+				    "a jump leaves the function for no known function");
+	if (strstr(s->name, "indirect_thunk"))
+		return error_set_at(err, ENOTSUP, insn->address,
+				    "the function ends in an indirect tail call");
+	*part = (struct function_part){kernel_gva(kernel, s->address), s->size};
+	return 0;
+}
+
+/* A jump out of the function: into another part of it, or a tail call. */
+static int follow(struct exit_search *search, const struct insn *insn, struct error *err)
+{
+	struct function *f = search->function;
+
+	if (is_return_thunk(search->kernel, insn->target))
+		return error_set_at(err, ENOTSUP, insn->address,
+				    "a return thunk is jumped to from no return slot");
+	if (in_known_part(f, insn->target))
+		return 0;
+	if (f->nr_parts == FUNCTION_MAX_PARTS)
+		return error_set_at(err, E2BIG, insn->address, "more than %d parts and tail calls",
+				    FUNCTION_MAX_PARTS);
+	return part_at(search, insn, &f->parts[f->nr_parts++], err);
+}
+
+static int find_exit(void *arg, const struct body *body, const struct insn *insn, struct error *err)
+{
+	struct exit_search *search = arg;
+	const struct function_part *own = &search->function->parts[search->part];
+	struct slot slot = slot_at(body, insn);
+
+	if (slot.state == SLOT_TRAP)
+		return error_set_at(err, EBUSY, insn->address, "a trap of another Sonde is there");
+	switch (insn->kind) {
+	case INSN_RET:
+		if (slot.state != SLOT_RET)
+			return error_set_at(err, ENOTSUP, insn->address,
+					    "a `ret` has no room for a trap");
+		return add_exit(search->function, body, insn, slot, err);
+	case INSN_JMP_REL:
+		if (slot.state == SLOT_JMP_THUNK && is_return_thunk(search->kernel, insn->target))
+			return add_exit(search->function, body, insn, slot, err);
+		return in_part(own, insn->target) ? 0 : follow(search, insn, err);
+	case INSN_JCC_REL:
+		return in_part(own, insn->target) ? 0 : follow(search, insn, err);
+	case INSN_JMP_INDIRECT:
+		return error_set_at(err, ENOTSUP, insn->address,
+				    "the function may end in an indirect jump");
+	case INSN_OTHER:
+	case INSN_CALL_REL:
+	case INSN_CALL_INDIRECT:
+	case INSN_INT3:
+		break;
+	}
+	return 0;
+}
+
+int function_find_exits(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
+			uint64_t size, struct function *out, struct error *err)
+{
+	struct exit_search search = {.kernel = kernel, .decoder = decoder, .function = out};
+
+	memset(out, 0, sizeof(*out));
+	out->parts[out->nr_parts++] = (struct function_part){gva, size};
+	for (; search.part < out->nr_parts; search.part++) {
+		struct function_part part = out->parts[search.part];
+		struct body body;
+		int ret;
+
+		ret = body_read(kernel, part.gva, part.size, &body, err);
+		if (ret)
+			return ret;
+		ret = body_for_each(&body, decoder, find_exit, &search, err);
+		free(body.bytes);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_TEXT_SITE_H
+#define SONDE_PATCHER_TEXT_SITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What stands at a place we may patch. Two kinds of place: the mcount site at a function's entry
+ * (5 bytes), and a return slot at one of its exits (5 bytes on kernels with return thunks, 2 where
+ * a `ret` is followed by the INT3 of straight-line-speculation hardening).
+ */
+enum { SITE_SIZE = 5, SLOT_MAX_SIZE = 5 };
+
+enum site_state {
+	SITE_CALL_FENTRY, /* call __fentry__: before the guest's ftrace_init() */
+	SITE_NOP,         /* one of the kernel's 5-byte NOPs */
+	SITE_CALL_OTHER,  /* the guest's ftrace or livepatch calls a trampoline */
+	SITE_JMP,         /* an optimised kprobe */
+	SITE_INT3,        /* a kprobe, or text being poked */
+	SITE_TRAP,        /* a trap of ours, left behind by an earlier tracer */
+	SITE_UNKNOWN,
+};
+
+/* Classify the 5 bytes at `gva`; `fentry` is the gva of __fentry__ (0: any call is CALL_OTHER). */
+enum site_state site_classify(const uint8_t bytes[SITE_SIZE], uint64_t gva, uint64_t fentry);
+
+/* One line for a refusal: "taken by the guest's ftrace". */
+const char *site_state_text(enum site_state state);
+
+enum slot_state {
+	SLOT_RET,       /* c3 and room for one byte of INT3 or more: size 2..5 */
+	SLOT_JMP_THUNK, /* e9 to a return thunk: size 5 */
+	SLOT_TRAP,
+	SLOT_UNKNOWN,
+};
+
+struct slot {
+	enum slot_state state;
+	uint8_t size;    /* bytes that may be overwritten */
+	uint64_t target; /* SLOT_JMP_THUNK: the thunk */
+};
+
+/* Classify what stands at a function exit; `left` bytes of the function and its padding follow. */
+struct slot slot_classify(const uint8_t *bytes, size_t left, uint64_t gva);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/kmem/record.h"
+
+static uint64_t argument(const struct alloc_entry *entry, const struct stash_entry *call,
+			 enum alloc_role role, uint64_t otherwise)
+{
+	return kmem_argument(entry, call->words, role, otherwise);
+}
+
+/*
+ * kmalloc of more than any cache holds goes from one entry point to another, which would report the
+ * first as its call site: the outer call is the one to record. Told apart from an allocation that
+ * the outer one makes for its own use by the same size, asked for from within the outer one's body.
+ */
+static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			      const struct stash_entry *call)
+{
+	uint64_t size = argument(entry, call, ALLOC_ROLE_SIZE, 0);
+	const struct probe *probe;
+	struct stash_entry outer;
+
+	if (entry->type != KMEM_TYPE_KMALLOC || size <= KMEM_MAX_CACHE_SIZE ||
+	    !stash_enclosing(t->context.stash, call->key, &outer))
+		return false;
+	probe = outer.probe;
+	return size == argument(probe->data, &outer, ALLOC_ROLE_SIZE, 0) &&
+	       kmem_is_in_body(t->context.kernel, call->call_site, probe->name);
+}
+
+void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		      const struct probe_hit *hit, struct stash_entry *call)
+{
+	if (serves_outer_call(t, entry, call)) {
+		count_event(&t->context.counters->nested, 1);
+		call->ignored = true;
+		return;
+	}
+	call->blamed = kmem_call_site(t, entry, hit);
+}
+
+/* One call of an allocating function that has returned. */
+struct alloc_call {
+	const struct kmem_tracer *t;
+	const struct alloc_entry *entry;
+	const struct probe_hit *hit;
+	const struct stash_entry *call;
+	struct kmem_record record;
+};
+
+static void emit_alloc(struct alloc_call *a)
+{
+	uint64_t cache = argument(a->entry, a->call, ALLOC_ROLE_CACHE, a->hit->slab_cache);
+
+	kmem_emit_alloc(a->t, a->hit, cache, &a->record);
+}
+
+static void record_item(struct alloc_call *a, uint64_t item)
+{
+	/* the bulk page allocator falls back to the single one, which has made its own record */
+	if (item == a->call->inner_result)
+		return;
+	if (a->entry->type == KMEM_TYPE_PAGES) {
+		kmem_emit_pages(a->t, a->hit, item, 0, &a->record);
+		return;
+	}
+	a->record.ptr = item;
+	emit_alloc(a);
+}
+
+static bool record_bulk(struct alloc_call *a)
+{
+	if (!a->hit->kept)
+		count_event(&a->t->context.counters->lost, (uint32_t)a->hit->result);
+	for (size_t i = 0; i < a->hit->nr_items; i++)
+		record_item(a, a->hit->items[i]);
+	return false;
+}
+
+static bool record_single(struct alloc_call *a)
+{
+	uint64_t result = a->hit->result;
+
+	if (result <= KMEM_ZERO_SIZE_PTR) {
+		count_event(&a->t->context.counters->null_allocs, 1);
+		return false;
+	}
+	if (result == a->call->inner_result) {
+		count_event(&a->t->context.counters->nested, 1);
+		return true;
+	}
+	if (a->entry->type == KMEM_TYPE_PAGES) {
+		uint64_t order = argument(a->entry, a->call, ALLOC_ROLE_ORDER, 0);
+
+		kmem_emit_pages(a->t, a->hit, result, kmem_order(order), &a->record);
+		return true;
+	}
+	a->record.ptr = result;
+	a->record.bytes_req = argument(a->entry, a->call, ALLOC_ROLE_SIZE, 0);
+	emit_alloc(a);
+	return true;
+}
+
+static struct alloc_call begin_record(const struct kmem_tracer *t, const struct alloc_entry *entry,
+				      const struct probe_hit *hit, const struct stash_entry *call)
+{
+	struct alloc_call a = {.t = t, .entry = entry, .hit = hit, .call = call};
+
+	a.record.event_id = KMEM_EVENT_ALLOC;
+	a.record.type_id = (uint8_t)entry->type;
+	a.record.node = (int32_t)argument(entry, call, ALLOC_ROLE_NODE, (uint64_t)-1);
+	a.record.gfp_flags = (uint32_t)argument(entry, call, ALLOC_ROLE_GFP, 0);
+	a.record.call_site = call->blamed;
+	return a;
+}
+
+void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		       const struct probe_hit *hit, const struct stash_entry *call, uint64_t object)
+{
+	struct alloc_call a = begin_record(t, entry, hit, call);
+
+	record_item(&a, object);
+}
+
+bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		       const struct probe_hit *hit, const struct stash_entry *call)
+{
+	struct alloc_call a = begin_record(t, entry, hit, call);
+
+	return entry->action == ALLOC_ACTION_ALLOC ? record_single(&a) : record_bulk(&a);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/kmem/record.h"
+
+/* One call of a freeing function; it makes one record, or one per object. */
+struct free_call {
+	const struct kmem_tracer *t;
+	const struct alloc_entry *entry;
+	const struct probe_hit *hit;
+	struct kmem_record record;
+	bool undoes;               /* `undone` is a bulk allocation that failed half-way, */
+	struct stash_entry undone; /* and what is freed here is what it had allocated */
+};
+
+static uint64_t argument(const struct free_call *call, enum alloc_role role)
+{
+	return kmem_argument(call->entry, call->hit->args, role, 0);
+}
+
+/*
+ * What the objects of a failed kmem_cache_alloc_bulk() are given back with: to 6.0
+ * __kmem_cache_free_bulk() (mm/slab_common.c), which calls kmem_cache_free() for each, then
+ * kmem_cache_free_bulk() of the same array.
+ */
+static bool gives_back(const struct free_call *call, const struct alloc_entry *bulk)
+{
+	const struct stash_entry *undone = &call->undone;
+	uint64_t cache = kmem_argument(bulk, undone->words, ALLOC_ROLE_CACHE, 0);
+	uint64_t array = kmem_argument(bulk, undone->words, ALLOC_ROLE_ARRAY, 0);
+
+	if (bulk->action != ALLOC_ACTION_ALLOC_BULK || !cache ||
+	    cache != argument(call, ALLOC_ROLE_CACHE))
+		return false;
+	if (call->entry->action == ALLOC_ACTION_FREE_BULK)
+		return array == argument(call, ALLOC_ROLE_ARRAY);
+	return kmem_is_in_body(call->t->context.kernel, call->hit->call_site,
+			       "__kmem_cache_free_bulk");
+}
+
+static bool undoes_bulk(struct free_call *call)
+{
+	const struct probe *probe;
+
+	if (!stash_enclosing(call->t->context.stash, call->hit->key, &call->undone) ||
+	    call->undone.tracer != call->t)
+		return false;
+	probe = call->undone.probe;
+	return gives_back(call, probe->data);
+}
+
+static void alloc_undone(const struct free_call *call, uint64_t object)
+{
+	const struct probe *probe = call->undone.probe;
+
+	kmem_alloc_object(call->t, probe->data, call->hit, &call->undone, object);
+}
+
+static void free_object(struct free_call *call, uint64_t object)
+{
+	if (object <= KMEM_ZERO_SIZE_PTR) {
+		count_event(&call->t->context.counters->null_frees, 1);
+		return;
+	}
+	/* its allocation was real, though the one who asked never saw it */
+	if (call->undoes)
+		alloc_undone(call, object);
+	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
+	if (call->entry->type == KMEM_TYPE_CACHE)
+		cache_ids_forget(call->t->caches, object);
+	stash_forget_inner(call->t->context.stash, call->hit->key, object);
+	call->record.ptr = object;
+	kmem_emit(call->t, call->hit, &call->record);
+}
+
+static void set_cache(struct free_call *call, uint64_t cache)
+{
+	if (cache)
+		cache_ids_find(call->t->caches, cache, &call->record.cache);
+}
+
+static void free_one(struct free_call *call)
+{
+	set_cache(call, argument(call, ALLOC_ROLE_CACHE));
+	free_object(call, argument(call, ALLOC_ROLE_OBJECT));
+}
+
+/* After its grace period. kfree_rcu() takes objects of both families. */
+static void set_sheaf(struct free_call *call)
+{
+	bool is_kmalloc = false;
+
+	slab_cache_is_kmalloc(call->t->context.slab, call->hit->owner, &is_kmalloc, NULL);
+	if (is_kmalloc)
+		call->record.type_id = KMEM_TYPE_KMALLOC;
+	set_cache(call, call->hit->owner);
+}
+
+static void free_many_objects(struct free_call *call)
+{
+	if (argument(call, ALLOC_ROLE_SHEAF))
+		set_sheaf(call);
+	else if (!argument(call, ALLOC_ROLE_CACHE))
+		call->record.type_id = KMEM_TYPE_KMALLOC; /* kfree_bulk() */
+	for (size_t i = 0; i < call->hit->nr_items; i++)
+		free_object(call, call->hit->items[i]);
+}
+
+static void free_many_pages(struct free_call *call)
+{
+	for (size_t i = 0; i < call->hit->nr_items; i++) {
+		uint64_t page = call->hit->items[i];
+
+		kmem_emit_pages(call->t, call->hit, page & ~(uint64_t)KMEM_PAGE_ORDER_MASK,
+				kmem_order(page & KMEM_PAGE_ORDER_MASK), &call->record);
+	}
+}
+
+static void free_page(struct free_call *call)
+{
+	uint64_t page = argument(call, ALLOC_ROLE_PAGE);
+
+	if (page)
+		kmem_emit_pages(call->t, call->hit, page,
+				kmem_order(argument(call, ALLOC_ROLE_ORDER)), &call->record);
+	else
+		count_event(&call->t->context.counters->null_frees, 1);
+}
+
+void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		     const struct probe_hit *hit)
+{
+	struct free_call call = {.t = t, .entry = entry, .hit = hit};
+	bool bulk = entry->action == ALLOC_ACTION_FREE_BULK;
+
+	call.record.event_id = KMEM_EVENT_FREE;
+	call.record.type_id = (uint8_t)entry->type;
+	call.record.call_site = kmem_call_site(t, entry, hit);
+	call.undoes = entry->type == KMEM_TYPE_CACHE && undoes_bulk(&call);
+	if (entry->type == KMEM_TYPE_PAGES)
+		bulk ? free_many_pages(&call) : free_page(&call);
+	else
+		bulk ? free_many_objects(&call) : free_one(&call);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/kmem/kmem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include "patcher/tracers/kmem/record.h"
+
+/* In the order of enum kmem_type_id, so that a filter bit is a type bit. */
+static const char *const filter_names[] = {"kmalloc", "cache", "pages", NULL};
+
+static struct kmem_tracer *kmem_of(struct tracer *tracer)
+{
+	return (struct kmem_tracer *)tracer;
+}
+
+static bool is_wanted(const struct kmem_tracer *t, const struct alloc_entry *entry)
+{
+	bool slab_bulk_free =
+		entry->type == KMEM_TYPE_CACHE && entry->action == ALLOC_ACTION_FREE_BULK;
+
+	/* kfree_bulk() is kmem_cache_free_bulk() without a cache */
+	if (slab_bulk_free && (t->types & 1u << KMEM_TYPE_KMALLOC))
+		return true;
+	return t->types & 1u << entry->type;
+}
+
+static uint32_t fields_at_entry(const struct alloc_entry *entry)
+{
+	uint32_t fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE);
+
+	for (unsigned int i = 0; i < ALLOC_MAX_ARGS; i++)
+		if (entry->args[i] != ALLOC_ROLE_NONE)
+			fields |= CAPTURE(FIELD_ARG0 + i);
+	if (entry->type == KMEM_TYPE_PAGES)
+		fields |= CAPTURE(FIELD_STACK);
+	return fields;
+}
+
+static bool find_role(const struct alloc_entry *entry, enum alloc_role role, uint8_t *argument)
+{
+	for (uint8_t i = 0; i < ALLOC_MAX_ARGS; i++) {
+		*argument = i;
+		if (entry->args[i] == role)
+			return true;
+	}
+	return false;
+}
+
+static bool set_batch(const struct slab_view *slab, struct capture_items *items)
+{
+	struct slab_batch batch = slab_folio_batch(slab);
+
+	items->from = ITEMS_COUNTED;
+	items->count_size = 1;
+	items->count_offset = (int32_t)batch.nr;
+	items->words_offset = (int32_t)batch.folios;
+	return true;
+}
+
+static bool set_sheaf(const struct slab_view *slab, struct capture_items *items)
+{
+	struct slab_sheaf sheaf;
+
+	if (slab_sheaf(slab, &sheaf, NULL))
+		return false;
+	items->from = ITEMS_COUNTED;
+	items->count_size = 4;
+	items->count_offset = sheaf.count;
+	items->words_offset = sheaf.objects;
+	items->owner_offset = sheaf.cache;
+	return true;
+}
+
+/* What is freed. */
+static struct capture_items freed_items(const struct kmem_tracer *t,
+					const struct alloc_entry *entry)
+{
+	struct slab_view *slab = t->context.slab;
+	struct capture_items items = {.page_orders = entry->type == KMEM_TYPE_PAGES};
+
+	if (find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) &&
+	    find_role(entry, ALLOC_ROLE_COUNT, &items.count)) {
+		items.from = ITEMS_ARRAY; /* its count is a size_t */
+	} else if (find_role(entry, ALLOC_ROLE_LIST, &items.pointer)) {
+		items.from = ITEMS_LISTED;
+		items.link = (int32_t)slab_page_link(slab);
+	} else if (find_role(entry, ALLOC_ROLE_BATCH, &items.pointer)) {
+		set_batch(slab, &items);
+	} else if (find_role(entry, ALLOC_ROLE_SHEAF, &items.pointer)) {
+		set_sheaf(slab, &items);
+	}
+	return items;
+}
+
+/* Bulk page allocation fills the holes of an array: those at its start are not its work. */
+static struct capture_items kept_items(const struct alloc_entry *entry)
+{
+	struct capture_items items = {.from = ITEMS_KEPT,
+				      .skip_filled = entry->type == KMEM_TYPE_PAGES};
+
+	if (!find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) ||
+	    !find_role(entry, ALLOC_ROLE_COUNT, &items.count))
+		items.from = ITEMS_NONE;
+	return items;
+}
+
+static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_point *p)
+{
+	const struct alloc_entry *entry = p->entry;
+	struct capture capture = {.kind = RING_ENTRY,
+				  .parameters = (uint8_t)p->nr_params,
+				  .fields = fields_at_entry(entry),
+				  .stack_words = PAGE_CALLER_STACK};
+	uint8_t argument;
+
+	if (entry->action == ALLOC_ACTION_FREE_BULK) {
+		capture.items = freed_items(t, entry);
+		capture.stack_words = PAGE_CALLER_STACK_WITH_ITEMS;
+	} else if (entry->action == ALLOC_ACTION_FREE) {
+		capture.stack_words = PAGE_CALLER_STACK_FREE;
+	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
+		capture.items = kept_items(entry);
+	}
+	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
+		capture.fields |= CAPTURE(FIELD_OWNER);
+	return capture;
+}
+
+static struct capture return_capture(const struct alloc_entry *entry)
+{
+	struct capture capture = {.kind = RING_RETURN,
+				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
+	uint8_t argument;
+
+	if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
+		capture.items.from = ITEMS_RETURNED;
+		capture.fields |= CAPTURE(FIELD_KEPT);
+	} else if (entry->type == KMEM_TYPE_KMALLOC &&
+		   !find_role(entry, ALLOC_ROLE_CACHE, &argument)) {
+		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
+	}
+	return capture;
+}
+
+static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_point *p)
+{
+	const struct alloc_entry *entry = p->entry;
+
+	return (struct probe){
+		.name = entry->name,
+		.function = p->address,
+		.size = p->size,
+		.site = p->site,
+		.wants_return = entry->action == ALLOC_ACTION_ALLOC ||
+				entry->action == ALLOC_ACTION_ALLOC_BULK,
+		.entry = entry_capture(t, p),
+		.ret = return_capture(entry),
+		.data = entry,
+	};
+}
+
+static int make_probes(struct kmem_tracer *t, struct error *err)
+{
+	const struct alloc_points *points = &t->context.kernel->image->alloc;
+
+	t->probes = calloc(points->n ? points->n : 1, sizeof(*t->probes));
+	if (!t->probes)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < points->n; i++) {
+		const struct alloc_point *p = &points->v[i];
+
+		if (!is_wanted(t, p->entry))
+			continue;
+		if (!p->site)
+			return error_set_at(err, ENOTSUP, p->address, "%s has no mcount site",
+					    p->entry->name);
+		t->probes[t->nr_probes++] = make_probe(t, p);
+	}
+	return 0;
+}
+
+static void kmem_destroy(struct tracer *tracer)
+{
+	struct kmem_tracer *t = kmem_of(tracer);
+
+	free(t->probes);
+	page_callers_destroy(t->page_callers);
+	cache_ids_destroy(t->caches);
+	free(t);
+}
+
+static int kmem_create(const struct tracer_context *context, uint32_t filters, struct tracer **out,
+		       struct error *err)
+{
+	struct kmem_tracer *t = calloc(1, sizeof(*t));
+	int ret;
+
+	if (!t)
+		return error_set(err, ENOMEM, "out of memory");
+	t->tracer.ops = &tracer_kmem;
+	t->context = *context;
+	t->types = filters ? filters : (1u << KMEM_TYPE_COUNT) - 1;
+	ret = cache_ids_create(context->slab, context->writer, &t->caches, err);
+	if (!ret)
+		ret = page_callers_create(context->kernel, &t->page_callers, err);
+	if (!ret)
+		ret = make_probes(t, err);
+	if (ret)
+		kmem_destroy(&t->tracer);
+	else
+		*out = &t->tracer;
+	return ret;
+}
+
+static const struct probe *kmem_probes(struct tracer *tracer, size_t *n)
+{
+	*n = kmem_of(tracer)->nr_probes;
+	return kmem_of(tracer)->probes;
+}
+
+static void kmem_entry(struct tracer *tracer, const struct probe *probe,
+		       const struct probe_hit *hit, struct stash_entry *call)
+{
+	if (call)
+		kmem_alloc_entry(kmem_of(tracer), probe->data, hit, call);
+	else
+		kmem_free_entry(kmem_of(tracer), probe->data, hit);
+}
+
+static bool kmem_return(struct tracer *tracer, const struct probe *probe,
+			const struct probe_hit *hit, const struct stash_entry *call)
+{
+	return kmem_alloc_return(kmem_of(tracer), probe->data, hit, call);
+}
+
+const struct tracer_ops tracer_kmem = {
+	.name = "kmem",
+	.help = "allocations and frees of slab memory and pages",
+	.filters = filter_names,
+	.create = kmem_create,
+	.destroy = kmem_destroy,
+	.probes = kmem_probes,
+	.entry = kmem_entry,
+	.ret = kmem_return,
+};

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/kmem/page-caller.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "introspect/kernel/orc.h"
+
+/* The deepest chain is get_zeroed_page -> __get_free_pages -> alloc_pages -> ..._mpol -> __alloc.
+ */
+enum { MAX_DEPTH = 8 };
+
+/* Wrappers of the page allocator over the kernel's history; those a kernel lacks do not matter. */
+static const char *const wrapper_names[] = {
+	"__alloc_pages",
+	"__alloc_pages_noprof",
+	"__alloc_frozen_pages_noprof",
+	"alloc_pages",
+	"alloc_pages_noprof",
+	"alloc_pages_current",
+	"alloc_pages_vma",
+	"alloc_pages_mpol",
+	"alloc_pages_mpol_noprof",
+	"alloc_frozen_pages_noprof",
+	"alloc_page_interleave",
+	"alloc_pages_preferred_many",
+	"alloc_pages_node_noprof",
+	"alloc_pages_exact",
+	"alloc_pages_exact_noprof",
+	"alloc_pages_exact_nid",
+	"alloc_pages_bulk_array_mempolicy",
+	"alloc_pages_bulk_mempolicy_noprof",
+	"__alloc_pages_bulk",
+	"alloc_pages_bulk_noprof",
+	"__get_free_pages",
+	"get_free_pages_noprof",
+	"get_zeroed_page",
+	"get_zeroed_page_noprof",
+	"__folio_alloc",
+	"__folio_alloc_noprof",
+	"folio_alloc",
+	"folio_alloc_noprof",
+	"folio_alloc_mpol_noprof",
+	"vma_alloc_folio",
+	"vma_alloc_folio_noprof",
+	"filemap_alloc_folio",
+	"filemap_alloc_folio_noprof",
+	"__page_cache_alloc",
+	"free_pages",
+	"__free_pages",
+	"free_pages_exact",
+	"free_the_page",
+	"free_unref_page",
+	"free_unref_page_list",
+	"free_unref_folios",
+	"__free_pages_ok",
+	"free_frozen_pages",
+	"__free_frozen_pages",
+	"___free_pages",
+	"__put_page",
+	"__put_single_page",
+	"__put_compound_page",
+	"__page_cache_release",
+	"__folio_put",
+	"__folio_put_small",
+	"__folio_put_large",
+	"free_compound_page",
+	"free_transhuge_page",
+	"free_large_folio",
+	"destroy_large_folio",
+	"release_pages",
+	"folios_put_refs",
+	"__pagevec_release",
+	"__folio_batch_release",
+};
+enum { NR_WRAPPERS = sizeof(wrapper_names) / sizeof(wrapper_names[0]) };
+
+struct range {
+	uint64_t start, end;
+};
+
+struct page_callers {
+	const struct kernel *kernel;
+	struct range wrappers[NR_WRAPPERS]; /* sorted */
+	size_t n;
+};
+
+static int by_start(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+int page_callers_create(const struct kernel *kernel, struct page_callers **out, struct error *err)
+{
+	struct page_callers *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return error_set(err, ENOMEM, "out of memory");
+	c->kernel = kernel;
+	for (size_t i = 0; i < NR_WRAPPERS; i++) {
+		const struct symbol *s = symbols_find(kernel->image->symbols, wrapper_names[i]);
+
+		if (!s)
+			continue;
+		c->wrappers[c->n].start = kernel_gva(kernel, s->address);
+		c->wrappers[c->n++].end = kernel_gva(kernel, s->address + s->size);
+	}
+	qsort(c->wrappers, c->n, sizeof(c->wrappers[0]), by_start);
+	*out = c;
+	return 0;
+}
+
+void page_callers_destroy(struct page_callers *c)
+{
+	free(c);
+}
+
+static bool in_wrapper(const struct page_callers *c, uint64_t ip)
+{
+	size_t low = 0, high = c->n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (ip < c->wrappers[mid].start)
+			high = mid;
+		else if (ip >= c->wrappers[mid].end)
+			low = mid + 1;
+		else
+			return true;
+	}
+	return false;
+}
+
+uint64_t page_callers_resolve(const struct page_callers *c, uint64_t call_site,
+			      const uint64_t *stack, size_t n)
+{
+	uint64_t used = 0, frame;
+
+	for (int depth = 0; depth < MAX_DEPTH && in_wrapper(c, call_site); depth++) {
+		if (orc_frame(c->kernel, call_site, &frame, NULL) || frame % sizeof(uint64_t))
+			break;
+		used += frame / sizeof(uint64_t);
+		if (used > n)
+			break;
+		call_site = stack[used - 1];
+	}
+	return call_site;
+}

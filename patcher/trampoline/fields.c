@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/trampoline/fields.h"
+
+#include <errno.h>
+
+enum {
+	PAGE_SHIFT = 12,
+	PAGE_BYTES = 1 << PAGE_SHIFT,
+	LAST_WORD = PAGE_BYTES - 8,
+	STRUCT_PAGE_SHIFT = 6,
+	RETURN_ADDRESS = RECORD_KEY_BIAS
+};
+
+struct asm_mem trampoline_header_at(const struct trampoline_code *c, size_t offset)
+{
+	int32_t disp = (int32_t)(c->spec->rings.gva + offset);
+
+	return (struct asm_mem){ASM_R10, ASM_NO_REG, disp, false};
+}
+
+struct asm_mem trampoline_record_at(const struct trampoline_code *c, size_t offset)
+{
+	uint64_t data = c->spec->rings.gva + RING_HEADER_BYTES;
+
+	return (struct asm_mem){ASM_R10, ASM_R11, (int32_t)(data + offset), false};
+}
+
+void trampoline_emit_drop(struct trampoline_code *c)
+{
+	asm_increment(&c->a, trampoline_header_at(c, offsetof(struct ring_header, drops)));
+}
+
+void trampoline_push(struct trampoline_code *c, enum asm_reg reg)
+{
+	asm_push(&c->a, reg);
+	c->pushed += 8;
+}
+
+void trampoline_pop(struct trampoline_code *c, enum asm_reg reg)
+{
+	asm_pop(&c->a, reg);
+	c->pushed -= 8;
+}
+
+enum asm_reg trampoline_argument(unsigned int number)
+{
+	static const enum asm_reg regs[CAPTURE_ARGUMENTS] = {ASM_RDI, ASM_RSI, ASM_RDX,
+							     ASM_RCX, ASM_R8,  ASM_R9};
+
+	return regs[number];
+}
+
+static bool wanted(const struct trampoline_spec *spec, enum record_field field)
+{
+	return spec->capture.fields & CAPTURE(field);
+}
+
+static struct asm_mem field_at(const struct trampoline_code *c, enum record_field field)
+{
+	return trampoline_record_at(c, c->out->layout.offset[field]);
+}
+
+static bool is_entry(const struct trampoline_code *c)
+{
+	return c->spec->capture.kind == RING_ENTRY;
+}
+
+/* Whether the register of an argument, 0 to 5, must be kept. */
+static bool holds_argument(const struct trampoline_code *c, unsigned int number)
+{
+	uint8_t parameters = c->spec->capture.parameters;
+
+	return is_entry(c) && (!parameters || number < parameters);
+}
+
+enum asm_reg trampoline_scratch(const struct trampoline_code *c)
+{
+	return is_entry(c) ? ASM_RAX : ASM_RCX;
+}
+
+/* Where the table of kept arrays must be addressed, it is as disp32(%r14), sign-extended. */
+static int check_kept(const struct trampoline_spec *spec, struct error *err)
+{
+	enum capture_items_from from = spec->capture.items.from;
+	uint64_t gva = spec->kept, size = RING_KEPT_SLOTS * sizeof(struct ring_kept);
+
+	if (from != ITEMS_KEPT && from != ITEMS_RETURNED)
+		return 0;
+	if (!gva || (int64_t)gva != (int32_t)gva || gva >> 63 != (gva + size - 1) >> 63 ||
+	    gva % sizeof(uint64_t))
+		return error_set_at(err, ERANGE, gva, "no place for a table of kept arrays");
+	return 0;
+}
+
+int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *err)
+{
+	const struct trampoline_kernel *k = spec->kernel;
+	uint32_t largest = k->task_pid | k->task_comm | k->page_compound_head | k->page_slab_cache |
+			   k->slab.offset | k->page_flags | k->page_order;
+
+	if (largest > INT32_MAX - CAPTURE_COMM_SIZE)
+		return error_set(err, EINVAL, "an offset in a kernel structure is absurd: %#x",
+				 largest);
+	if (k->page_head_bit > 31)
+		return error_set(err, EINVAL, "bit %u of page flags cannot be tested",
+				 k->page_head_bit);
+	if (wanted(spec, FIELD_SLAB_CACHE) && (!k->pages || k->pages > INT32_MAX))
+		return error_set(err, ERANGE, "a direct map of %#llx pages cannot be checked",
+				 (unsigned long long)k->pages);
+	return check_kept(spec, err);
+}
+
+/* RDTSC overwrites RAX and RDX: a return's result, and what may be an entry's third argument. */
+static void begin_clock(struct trampoline_code *c)
+{
+	static const uint8_t rdtsc[] = {0x0f, 0x31};
+
+	if (!is_entry(c))
+		asm_move(&c->a, ASM_RSI, ASM_RAX);
+	if (holds_argument(c, 2))
+		asm_push(&c->a, ASM_RDX);
+	asm_bytes(&c->a, rdtsc, sizeof(rdtsc));
+}
+
+static void end_clock(struct trampoline_code *c)
+{
+	if (holds_argument(c, 2))
+		asm_pop(&c->a, ASM_RDX);
+	if (!is_entry(c))
+		asm_move(&c->a, ASM_RAX, ASM_RSI);
+}
+
+void trampoline_emit_clock(struct trampoline_code *c)
+{
+	size_t tsc = offsetof(struct ring_record, tsc);
+
+	begin_clock(c);
+	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc), ASM_RAX);
+	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc + 4), ASM_RDX);
+	end_clock(c);
+}
+
+/* Of CPU 0's ring, for all. */
+void trampoline_emit_patience(struct trampoline_code *c)
+{
+	uint64_t gva = c->spec->rings.gva + offsetof(struct ring_header, wait_until);
+	struct asm_mem until = {ASM_NO_REG, ASM_NO_REG, (int32_t)gva, false};
+	struct asm_label known = {0};
+
+	begin_clock(c);
+	asm_shift_left(&c->a, ASM_RDX, 32);
+	asm_add(&c->a, ASM_RAX, ASM_RDX);
+	asm_load(&c->a, ASM_64, ASM_R11, until);
+	asm_alu(&c->a, ASM_64, ASM_CMP, ASM_R11, 0);
+	asm_jump_if(&c->a, ASM_NE, &known);
+	asm_constant32(&c->a, ASM_R11, c->spec->rings.patience);
+	asm_add(&c->a, ASM_R11, ASM_RAX);
+	asm_store(&c->a, ASM_64, until, ASM_R11);
+	asm_bind(&c->a, &known);
+	asm_sub(&c->a, ASM_R11, ASM_RAX);
+	end_clock(c);
+}
+
+static void emit_registers(struct trampoline_code *c)
+{
+	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
+		if (wanted(c->spec, FIELD_ARG0 + i))
+			asm_store(&c->a, ASM_64, field_at(c, FIELD_ARG0 + i),
+				  trampoline_argument(i));
+	if (wanted(c->spec, FIELD_RESULT))
+		asm_store(&c->a, ASM_64, field_at(c, FIELD_RESULT), ASM_RAX);
+	if (wanted(c->spec, FIELD_KEPT))
+		asm_store(&c->a, ASM_64, field_at(c, FIELD_KEPT), c->kept);
+}
+
+/* Where the flags lie. */
+static void emit_key(struct trampoline_code *c)
+{
+	if (!c->pushed) {
+		asm_store(&c->a, ASM_64, field_at(c, FIELD_KEY), ASM_RSP);
+		return;
+	}
+	asm_lea(&c->a, trampoline_scratch(c), asm_at(ASM_RSP, c->pushed));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_KEY), trampoline_scratch(c));
+}
+
+static void emit_call_site(struct trampoline_code *c)
+{
+	asm_load(&c->a, ASM_64, trampoline_scratch(c), asm_at(ASM_RSP, c->pushed + RETURN_ADDRESS));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_CALL_SITE), trampoline_scratch(c));
+}
+
+static void emit_owner(struct trampoline_code *c)
+{
+	const struct capture_items *i = &c->spec->capture.items;
+
+	asm_load(&c->a, ASM_64, trampoline_scratch(c),
+		 asm_at(trampoline_argument(i->pointer), (uint32_t)i->owner_offset));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_OWNER), trampoline_scratch(c));
+}
+
+/* What one register can bring over: the task is looked up for each word. */
+static void emit_task_word(struct trampoline_code *c, enum asm_width width, uint32_t offset,
+			   struct asm_mem to)
+{
+	struct asm_mem task = {ASM_NO_REG, ASM_NO_REG, c->spec->kernel->current_task, true};
+
+	asm_load(&c->a, ASM_64, trampoline_scratch(c), task);
+	asm_load(&c->a, width, trampoline_scratch(c), asm_at(trampoline_scratch(c), offset));
+	asm_store(&c->a, ASM_64, to, trampoline_scratch(c));
+}
+
+static void emit_comm(struct trampoline_code *c)
+{
+	for (uint32_t i = 0; i < CAPTURE_COMM_SIZE; i += 8) {
+		struct asm_mem to = field_at(c, FIELD_COMM);
+
+		to.disp += (int32_t)i;
+		emit_task_word(c, ASM_64, c->spec->kernel->task_comm + i, to);
+	}
+}
+
+/*
+ * RCX = the struct page of the object in RAX. What no slab hands out (NULL, an error, vmalloc
+ * space) is not in the direct map and goes to `none`, before anything is read.
+ */
+static void emit_page(struct trampoline_code *c, struct asm_label *none)
+{
+	const struct trampoline_kernel *k = c->spec->kernel;
+
+	asm_constant64(&c->a, ASM_RCX, -k->page_offset);
+	asm_add(&c->a, ASM_RCX, ASM_RAX);
+	asm_shift_right(&c->a, ASM_RCX, PAGE_SHIFT);
+	asm_alu(&c->a, ASM_64, ASM_CMP, ASM_RCX, (int32_t)k->pages);
+	asm_jump_if(&c->a, ASM_AE, none);
+	asm_shift_left(&c->a, ASM_RCX, STRUCT_PAGE_SHIFT);
+	asm_constant64(&c->a, ASM_RSI, k->vmemmap);
+	asm_add(&c->a, ASM_RCX, ASM_RSI);
+}
+
+/* A tail page's compound_head is its head's address plus one (include/linux/page-flags.h). */
+static void emit_head_page(struct trampoline_code *c)
+{
+	struct asm_label head = {0};
+
+	asm_load(&c->a, ASM_64, ASM_RSI, asm_at(ASM_RCX, c->spec->kernel->page_compound_head));
+	asm_test_bits(&c->a, ASM_RSI, 1);
+	asm_jump_if(&c->a, ASM_E, &head);
+	asm_lea(&c->a, ASM_RCX, asm_at(ASM_RSI, (uint32_t)-1));
+	asm_bind(&c->a, &head);
+}
+
+static void emit_slab_cache(struct trampoline_code *c)
+{
+	const struct trampoline_kernel *k = c->spec->kernel;
+	struct asm_label none = {0};
+
+	emit_page(c, &none);
+	emit_head_page(c);
+	asm_load(&c->a, ASM_32, ASM_RSI, asm_at(ASM_RCX, k->slab.offset));
+	asm_alu(&c->a, ASM_32, ASM_AND, ASM_RSI, (int32_t)k->slab.mask);
+	asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RSI, (int32_t)k->slab.value);
+	asm_jump_if(&c->a, ASM_NE, &none);
+	asm_load(&c->a, ASM_64, ASM_RCX, asm_at(ASM_RCX, k->page_slab_cache));
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_SLAB_CACHE), ASM_RCX);
+	asm_bind(&c->a, &none);
+}
+
+/* Copy up to the end of the page at most: what lies above a stack may not be mapped. That is
+ * the page of the return address, which may be its last word. */
+static void emit_stack_copy(struct trampoline_code *c)
+{
+	static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
+	const int32_t words = c->spec->capture.stack_words;
+	struct asm_label fits = {0}, copy = {0};
+
+	asm_lea(&c->a, ASM_RSI, asm_at(ASM_RSP, c->pushed + RETURN_ADDRESS + 8));
+	asm_lea(&c->a, ASM_RDI, field_at(c, FIELD_STACK));
+	asm_lea(&c->a, ASM_RCX, asm_at(ASM_RSP, c->pushed + RETURN_ADDRESS));
+	asm_alu(&c->a, ASM_32, ASM_AND, ASM_RCX, PAGE_BYTES - 1);
+	asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RCX, LAST_WORD - 8 * words);
+	asm_jump_if(&c->a, ASM_BE, &fits);
+	asm_negate(&c->a, ASM_RCX);
+	asm_alu(&c->a, ASM_32, ASM_ADD, ASM_RCX, LAST_WORD);
+	asm_shift_right(&c->a, ASM_RCX, 3);
+	asm_jump(&c->a, &copy);
+	asm_bind(&c->a, &fits);
+	asm_constant32(&c->a, ASM_RCX, (uint32_t)words);
+	asm_bind(&c->a, &copy);
+	asm_bytes(&c->a, rep_movsq, sizeof(rep_movsq));
+}
+
+static void emit_stack(struct trampoline_code *c)
+{
+	static const unsigned int arguments[] = {0, 1, 3}; /* RDI, RSI, RCX */
+	enum { COUNT = sizeof(arguments) / sizeof(arguments[0]) };
+
+	for (int i = 0; i < COUNT; i++)
+		if (holds_argument(c, arguments[i]))
+			trampoline_push(c, trampoline_argument(arguments[i]));
+	emit_stack_copy(c);
+	for (int i = COUNT; i-- > 0;)
+		if (holds_argument(c, arguments[i]))
+			trampoline_pop(c, trampoline_argument(arguments[i]));
+}
+
+void trampoline_emit_fields(struct trampoline_code *c)
+{
+	if (wanted(c->spec, FIELD_KEY))
+		emit_key(c);
+	emit_registers(c);
+	if (wanted(c->spec, FIELD_CALL_SITE))
+		emit_call_site(c);
+	if (wanted(c->spec, FIELD_OWNER))
+		emit_owner(c);
+	if (wanted(c->spec, FIELD_SLAB_CACHE))
+		emit_slab_cache(c);
+	if (wanted(c->spec, FIELD_PID))
+		emit_task_word(c, ASM_32, c->spec->kernel->task_pid, field_at(c, FIELD_PID));
+	if (wanted(c->spec, FIELD_COMM))
+		emit_comm(c);
+	if (wanted(c->spec, FIELD_STACK))
+		emit_stack(c);
+}

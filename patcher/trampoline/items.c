@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/trampoline/items.h"
+
+#include "patcher/trampoline/saved-array.h"
+
+enum { WORD_SHIFT = 3, COMMIT_SIZE_SHIFT = 16, ORDER_MASK = 63 };
+
+static const enum asm_reg
+	cursor = ASM_RBX, /* gva of the next word of an array, or of the next list_head */
+	left = ASM_R12,   /* items from there on that may still be looked at */
+	count = ASM_R13,  /* of them in this record */
+	next = ASM_R14,   /* the cursor after this record */
+	page = ASM_R15;   /* something of a struct page, while its order is found */
+
+static const enum asm_reg saved[] = {ASM_RBX, ASM_R12, ASM_R13, ASM_R14, ASM_R15};
+enum { SAVED = sizeof(saved) / sizeof(saved[0]) };
+
+static const struct capture_items *items_of(const struct trampoline_code *c)
+{
+	return &c->spec->capture.items;
+}
+
+static bool is_list(const struct trampoline_code *c)
+{
+	return items_of(c)->from == ITEMS_LISTED;
+}
+
+static void emit_array(struct trampoline_code *c)
+{
+	const struct capture_items *i = items_of(c);
+	enum asm_reg pointer = trampoline_argument(i->pointer);
+
+	if (i->from == ITEMS_COUNTED) {
+		asm_load(&c->a, ASM_32, left, asm_at(pointer, (uint32_t)i->count_offset));
+		if (i->count_size == 1)
+			asm_alu(&c->a, ASM_32, ASM_AND, left, 0xff);
+		asm_lea(&c->a, cursor, asm_at(pointer, (uint32_t)i->words_offset));
+		return;
+	}
+	asm_move(&c->a, left, trampoline_argument(i->count));
+	if (i->count_size == 4)
+		asm_alu(&c->a, ASM_32, ASM_AND, left, -1);
+	asm_move(&c->a, cursor, pointer);
+}
+
+/* Of an array; the guest may have written any count. A result that large is none at all. */
+static void emit_bound(struct trampoline_code *c)
+{
+	bool returned = items_of(c)->from == ITEMS_RETURNED;
+	struct asm_label fits = {0};
+
+	asm_alu(&c->a, ASM_64, ASM_CMP, left, CAPTURE_ITEMS_PER_CALL);
+	asm_jump_if(&c->a, ASM_BE, &fits);
+	asm_constant32(&c->a, left, returned ? 0 : CAPTURE_ITEMS_PER_CALL);
+	if (!returned)
+		trampoline_emit_drop(c);
+	asm_bind(&c->a, &fits);
+}
+
+/* What the entry has kept, less what it has skipped. */
+static void emit_returned(struct trampoline_code *c)
+{
+	struct asm_label enough = {0};
+
+	trampoline_kept_find(c, cursor, next);
+	asm_move(&c->a, left, ASM_RAX);
+	asm_alu(&c->a, ASM_32, ASM_AND, left, -1);
+	emit_bound(c);
+	asm_compare(&c->a, left, next);
+	asm_jump_if(&c->a, ASM_AE, &enough);
+	asm_move(&c->a, left, next);
+	asm_bind(&c->a, &enough);
+	asm_sub(&c->a, left, next);
+}
+
+static void emit_slice_of_array(struct trampoline_code *c)
+{
+	struct asm_label fits = {0};
+
+	asm_move(&c->a, count, left);
+	asm_alu(&c->a, ASM_32, ASM_CMP, count, CAPTURE_MAX_ITEMS);
+	asm_jump_if(&c->a, ASM_BE, &fits);
+	asm_constant32(&c->a, count, CAPTURE_MAX_ITEMS);
+	asm_bind(&c->a, &fits);
+	asm_move(&c->a, next, count);
+	asm_shift_left(&c->a, next, WORD_SHIFT);
+	asm_add(&c->a, next, cursor);
+}
+
+static void emit_jump_if_end(struct trampoline_code *c, enum asm_reg node, struct asm_label *end)
+{
+	asm_compare(&c->a, node, trampoline_argument(items_of(c)->pointer));
+	asm_jump_if(&c->a, ASM_E, end);
+	asm_alu(&c->a, ASM_64, ASM_CMP, node, 0);
+	asm_jump_if(&c->a, ASM_E, end);
+}
+
+/* The record's size must be known before it is reserved, so that a list is walked twice. */
+static void emit_slice_of_list(struct trampoline_code *c)
+{
+	struct asm_label end = {0}, more = {0};
+
+	asm_move(&c->a, next, cursor);
+	asm_constant32(&c->a, count, 0);
+	asm_bind(&c->a, &more);
+	emit_jump_if_end(c, next, &end);
+	asm_load(&c->a, ASM_64, next, asm_at(next, 0));
+	asm_alu(&c->a, ASM_32, ASM_ADD, count, 1);
+	asm_alu(&c->a, ASM_32, ASM_CMP, count, CAPTURE_MAX_ITEMS);
+	asm_jump_if(&c->a, ASM_B, &more);
+	asm_bind(&c->a, &end);
+}
+
+void trampoline_items_begin(struct trampoline_code *c)
+{
+	for (int i = 0; i < SAVED; i++)
+		trampoline_push(c, saved[i]);
+	if (is_list(c)) {
+		asm_load(&c->a, ASM_64, cursor,
+			 asm_at(trampoline_argument(items_of(c)->pointer), 0));
+		asm_constant32(&c->a, left, CAPTURE_ITEMS_PER_CALL);
+		asm_bind(&c->a, &c->chunk);
+		emit_slice_of_list(c);
+	} else {
+		if (items_of(c)->from == ITEMS_RETURNED) {
+			emit_returned(c);
+		} else {
+			emit_array(c);
+			emit_bound(c);
+		}
+		asm_bind(&c->a, &c->chunk);
+		emit_slice_of_array(c);
+	}
+}
+
+void trampoline_items_size(struct trampoline_code *c, enum asm_reg to)
+{
+	asm_move(&c->a, to, count);
+	asm_shift_left(&c->a, to, WORD_SHIFT);
+	asm_alu(&c->a, ASM_32, ASM_ADD, to, (int32_t)c->out->layout.size);
+}
+
+/* In the scratch register. */
+static void emit_load_item(struct trampoline_code *c)
+{
+	enum asm_reg item = trampoline_scratch(c);
+
+	if (is_list(c)) {
+		asm_lea(&c->a, item, asm_at(cursor, -(uint32_t)items_of(c)->link));
+		asm_load(&c->a, ASM_64, cursor, asm_at(cursor, 0));
+	} else {
+		asm_load(&c->a, ASM_64, item, asm_at(cursor, 0));
+		asm_alu(&c->a, ASM_64, ASM_ADD, cursor, 8);
+	}
+}
+
+/* A struct page has 64 bytes and is aligned to them. */
+static void emit_page_order(struct trampoline_code *c)
+{
+	const struct trampoline_kernel *k = c->spec->kernel;
+	struct asm_label single = {0};
+
+	asm_alu(&c->a, ASM_64, ASM_AND, ASM_RAX, ~ORDER_MASK);
+	asm_load(&c->a, ASM_32, page, asm_at(ASM_RAX, k->page_flags));
+	asm_test_bits(&c->a, page, UINT32_C(1) << k->page_head_bit);
+	asm_jump_if(&c->a, ASM_E, &single);
+	asm_load(&c->a, ASM_32, page, asm_at(ASM_RAX, k->page_order));
+	asm_alu(&c->a, ASM_32, ASM_AND, page, ORDER_MASK);
+	asm_add(&c->a, ASM_RAX, page);
+	asm_bind(&c->a, &single);
+}
+
+void trampoline_items_copy(struct trampoline_code *c)
+{
+	struct asm_label end = {0}, more = {0};
+
+	trampoline_push(c, count);
+	trampoline_push(c, ASM_R11);
+	asm_alu(&c->a, ASM_32, ASM_CMP, count, 0);
+	asm_jump_if(&c->a, ASM_E, &end);
+	asm_bind(&c->a, &more);
+	emit_load_item(c);
+	if (items_of(c)->page_orders)
+		emit_page_order(c);
+	asm_store(&c->a, ASM_64, trampoline_record_at(c, c->out->layout.items),
+		  trampoline_scratch(c));
+	asm_alu(&c->a, ASM_32, ASM_ADD, ASM_R11, 8);
+	asm_alu(&c->a, ASM_32, ASM_ADD, count, -1);
+	asm_jump_if(&c->a, ASM_NE, &more);
+	asm_bind(&c->a, &end);
+	trampoline_pop(c, ASM_R11);
+	trampoline_pop(c, count);
+}
+
+void trampoline_items_commit(struct trampoline_code *c, struct asm_mem to, uint32_t word)
+{
+	enum asm_reg size = trampoline_scratch(c);
+
+	asm_move(&c->a, size, count);
+	asm_shift_left(&c->a, size, COMMIT_SIZE_SHIFT);
+	asm_alu(&c->a, ASM_32, ASM_ADD, size, (int32_t)word);
+	asm_store(&c->a, ASM_32, to, size);
+}
+
+void trampoline_items_next(struct trampoline_code *c)
+{
+	struct asm_label end = {0};
+
+	asm_move(&c->a, cursor, next);
+	if (is_list(c))
+		emit_jump_if_end(c, cursor, &end);
+	asm_sub(&c->a, left, count);
+	asm_jump_if(&c->a, ASM_NE, &c->chunk);
+	if (is_list(c))
+		trampoline_emit_drop(c);
+	asm_bind(&c->a, &end);
+	for (int i = SAVED; i-- > 0;)
+		trampoline_pop(c, saved[i]);
+}
+
+/* One drop for each item, or for the call without any. */
+void trampoline_items_drop(struct trampoline_code *c)
+{
+	enum asm_reg lost = trampoline_scratch(c);
+	struct asm_label some = {0};
+
+	asm_move(&c->a, lost, count);
+	asm_alu(&c->a, ASM_32, ASM_CMP, lost, 0);
+	asm_jump_if(&c->a, ASM_NE, &some);
+	asm_constant32(&c->a, lost, 1);
+	asm_bind(&c->a, &some);
+	asm_add_to_mem(&c->a, trampoline_header_at(c, offsetof(struct ring_header, drops)), lost);
+}

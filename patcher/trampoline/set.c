@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/trampoline/set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/text/site.h"
+#include "patcher/tracer.h"
+
+enum { JMP_SIZE = 5, CODE_ALIGN = 16, INT3 = 0xcc };
+
+struct maker {
+	struct trampoline_set *set;
+	struct decoder *decoder;
+	const struct trampoline_room *room;
+};
+
+/* Writes the code of one place; *gva is where it begins. */
+static int add_code(const struct maker *m, uint16_t number, const struct capture *capture,
+		    uint64_t next, uint64_t *gva, struct error *err)
+{
+	struct trampoline_place *place = &m->set->places[number];
+	struct trampoline_spec spec = {.gva = m->room->gva + m->set->code_bytes,
+				       .capture = *capture,
+				       .probe = number,
+				       .rings = m->room->rings,
+				       .kernel = m->room->kernel,
+				       .kept = m->room->kept,
+				       .next = next,
+				       .full = m->room->full};
+	struct trampoline code;
+	uint32_t *slot;
+	int ret = trampoline_generate(&spec, m->decoder, &code, err);
+
+	if (ret)
+		return ret;
+	if (code.size > m->room->size - m->set->code_bytes)
+		return error_set(err, ENOSPC, "no room for all trampolines in %zu bytes",
+				 m->room->size);
+	slot = u64_map_insert(&m->set->by_trap, spec.gva + code.trap, NULL);
+	if (!slot)
+		return error_set(err, ENOMEM, "out of memory");
+	*slot = number;
+	memcpy(m->room->bytes + m->set->code_bytes, code.bytes, code.size);
+	m->set->code_bytes += (code.size + CODE_ALIGN - 1) & ~(size_t)(CODE_ALIGN - 1);
+	m->set->shapes[number].size[capture->kind] = (uint16_t)code.layout.size;
+	m->set->shapes[number].items[capture->kind] = code.layout.items ? CAPTURE_MAX_ITEMS : 0;
+	*place = (struct trampoline_place){.made = true,
+					   .retry = spec.gva + code.retry,
+					   .skip = spec.gva + code.skip,
+					   .capture = *capture,
+					   .layout = code.layout};
+	*gva = spec.gva;
+	m->set->made++;
+	return 0;
+}
+
+static void set_jump(struct patch *patch, uint64_t target)
+{
+	int32_t distance = (int32_t)(target - (patch->gva + JMP_SIZE));
+
+	patch->trap = false;
+	patch->new_bytes[0] = 0xe9;
+	memcpy(patch->new_bytes + 1, &distance, sizeof(distance));
+}
+
+static int make_entry(const struct maker *m, uint16_t number, const struct probe_ref *ref,
+		      struct patch *patch, struct error *err)
+{
+	uint64_t gva = 0;
+	int ret = add_code(m, number, &ref->probe->entry, patch->gva + SITE_SIZE, &gva, err);
+
+	if (ret)
+		return ret;
+	m->set->places[number].ref = ref;
+	set_jump(patch, gva);
+	return 0;
+}
+
+static int make_return(const struct maker *m, uint16_t number, const struct trap *trap,
+		       struct patch *patch, struct error *err)
+{
+	uint64_t gva = 0;
+	int ret;
+
+	if (patch->size < JMP_SIZE)
+		return 0;
+	ret = add_code(m, number, &trap->capture, trap->thunk, &gva, err);
+	if (!ret)
+		set_jump(patch, gva);
+	return ret;
+}
+
+static int make_all(const struct maker *m, struct site_plan *plan, const struct trap_table *traps,
+		    struct error *err)
+{
+	uint16_t number = 0;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < plan->entries.n; i++) {
+		const struct trap *trap = trap_table_find(traps, plan->entries.v[i].gva);
+
+		ret = make_entry(m, number++, trap->ref, &plan->entries.v[i], err);
+	}
+	for (size_t i = 0; !ret && i < plan->returns.n; i++)
+		ret = make_return(m, number++, trap_table_find(traps, plan->returns.v[i].gva),
+				  &plan->returns.v[i], err);
+	return ret;
+}
+
+int trampoline_set_make(struct trampoline_set *set, struct site_plan *plan,
+			const struct trap_table *traps, struct decoder *decoder,
+			const struct trampoline_room *room, struct error *err)
+{
+	struct maker maker = {set, decoder, room};
+	size_t n = plan->entries.n + plan->returns.n;
+	int ret;
+
+	*set = (struct trampoline_set){.n = n};
+	if (n > UINT16_MAX)
+		return error_set(err, E2BIG, "%zu places are too many for trampolines", n);
+	u64_map_init(&set->by_trap, sizeof(uint32_t));
+	set->places = calloc(n + 1, sizeof(*set->places));
+	set->shapes = calloc(n + 1, sizeof(*set->shapes));
+	if (!set->places || !set->shapes) {
+		trampoline_set_deinit(set);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	memset(room->bytes, INT3, room->size);
+	ret = make_all(&maker, plan, traps, err);
+	if (ret) {
+		site_plan_use_traps(plan);
+		trampoline_set_deinit(set);
+	}
+	return ret;
+}
+
+void trampoline_set_deinit(struct trampoline_set *set)
+{
+	free(set->places);
+	free(set->shapes);
+	u64_map_deinit(&set->by_trap);
+	*set = (struct trampoline_set){0};
+}
+
+const struct trampoline_place *trampoline_set_at(const struct trampoline_set *set, uint64_t gva)
+{
+	const uint32_t *number = u64_map_find(&set->by_trap, gva);
+
+	return number ? &set->places[*number] : NULL;
+}
+
+/* The fields of one word that a hit has, and where. */
+#define IN_HIT(member) offsetof(struct probe_hit, member)
+static const uint8_t hit_offset[FIELD_COUNT] = {
+	[FIELD_KEY] = IN_HIT(key),       [FIELD_CALL_SITE] = IN_HIT(call_site),
+	[FIELD_RESULT] = IN_HIT(result), [FIELD_ARG0] = IN_HIT(args[0]),
+	[FIELD_ARG1] = IN_HIT(args[1]),  [FIELD_ARG2] = IN_HIT(args[2]),
+	[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
+	[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
+	[FIELD_KEPT] = IN_HIT(kept),     [FIELD_OWNER] = IN_HIT(owner),
+};
+static const uint32_t not_in_hit = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK);
+
+static void read_words(const struct trampoline_place *place, const struct ring_record *record,
+		       struct probe_hit *hit)
+{
+	uint32_t left = place->capture.fields & ~not_in_hit;
+
+	for (; left; left &= left - 1) {
+		int field = __builtin_ctz(left);
+
+		memcpy((uint8_t *)hit + hit_offset[field],
+		       (const uint8_t *)record + place->layout.offset[field], sizeof(uint64_t));
+	}
+	hit->key += RECORD_KEY_BIAS;
+}
+
+static const uint64_t *words_at(const struct ring_record *record, uint16_t offset)
+{
+	return (const uint64_t *)(const void *)((const uint8_t *)record + offset);
+}
+
+static void read_items(const struct trampoline_place *place, const struct ring_record *record,
+		       struct probe_hit *hit)
+{
+	struct ring_commit commit = {.size = place->layout.size};
+
+	ring_commit_decode(record->commit, &commit);
+	hit->nr_items = record_items(&place->layout, commit.size);
+	hit->items = words_at(record, place->layout.items);
+}
+
+void trampoline_set_read(const struct trampoline_set *set, const struct ring_record *record,
+			 enum ring_record_kind *kind, const struct probe_ref **ref,
+			 struct probe_hit *hit)
+{
+	const struct trampoline_place *place = &set->places[(uint16_t)record->commit];
+
+	*kind = place->capture.kind;
+	*ref = place->ref;
+	*hit = (struct probe_hit){0};
+	read_words(place, record, hit);
+	if (place->layout.offset[FIELD_STACK]) {
+		hit->stack = words_at(record, place->layout.offset[FIELD_STACK]);
+		hit->nr_stack = place->capture.stack_words;
+	}
+	if (place->layout.items)
+		read_items(place, record, hit);
+}
