@@ -9,11 +9,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include "formats/cli/cli.h"
-#include "vmm/attach.h"
+#include "vmm/libvirt/attach/attach.h"
 #include "vmm/cmd.h"
-#include "vmm/event-loop.h"
-#include "vmm/monitor-verbs.h"
-#include "vmm/monitor.h"
+#include "vmm/loop/event-loop.h"
+#include "vmm/monitor/verbs.h"
+#include "vmm/monitor/monitor.h"
 
 static const char verb[] = "attach";
 

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/cli/cli.h"
-#include "vmm/qmp-command.h"
-#include "vmm/qmp-connection.h"
-#include "vmm/qmp-show.h"
+#include "vmm/ctl/command.h"
+#include "vmm/monitor/qmp-connection.h"
+#include "vmm/ctl/show.h"
 
 enum { TIMEOUT_DEFAULT_S = 30, TIMEOUT_MAX_S = 24 * 3600 };
 

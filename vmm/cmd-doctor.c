@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include "formats/cli/cli.h"
 #include "vmm/cmd.h"
-#include "vmm/kvm.h"
+#include "vmm/kvm/kvm.h"
 
 static const char verb[] = "doctor";
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "formats/cli/cli.h"
 #include "vmm/cmd.h"
-#include "vmm/libvirt-recover.h"
+#include "vmm/libvirt/recovery/recover.h"
 
 static const char verb[] = "recover";
 

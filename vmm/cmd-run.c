@@ -9,11 +9,11 @@
 #include <unistd.h>
 #include "formats/cli/cli.h"
 #include "vmm/cmd.h"
-#include "vmm/event-loop.h"
-#include "vmm/monitor-vm.h"
-#include "vmm/run-options.h"
-#include "vmm/run-trace.h"
-#include "vmm/vm.h"
+#include "vmm/loop/event-loop.h"
+#include "vmm/monitor/vm.h"
+#include "vmm/recorder/run-options.h"
+#include "vmm/recorder/run-trace.h"
+#include "vmm/machine/vm.h"
 
 static const char verb[] = "run";
 

@@ -9,8 +9,8 @@
 #include "introspect/guest/tsc-clock.h"
 
 /*
- * A guest, whoever runs it: our own VMM (vmm/vmm-guest.c), a memory dump (introspect/guest/dump.c),
- * a libvirt domain (vmm/libvirt-guest.c). Everything above this line (introspection, patching,
+ * A guest, whoever runs it: our own VMM (vmm/machine/guest.c), a memory dump (introspect/guest/dump.c),
+ * a libvirt domain (vmm/libvirt/backend/guest.c). Everything above this line (introspection, patching,
  * tracing) must not know which.
  *
  * To add a backend: embed `struct guest` first in your own struct, fill `ops`, `caps` and

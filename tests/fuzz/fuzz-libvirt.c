@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "vmm/libvirt-journal.h"
-#include "vmm/libvirt-memory.h"
-#include "vmm/libvirt-registers.h"
-#include "vmm/libvirt-reply.h"
-#include "vmm/libvirt-slot.h"
-#include "vmm/rsp.h"
+#include "vmm/libvirt/journal/journal.h"
+#include "vmm/libvirt/backend/memory.h"
+#include "vmm/libvirt/backend/registers.h"
+#include "vmm/libvirt/connection/reply.h"
+#include "vmm/libvirt/backend/slot.h"
+#include "vmm/libvirt/backend/rsp.h"
 
 enum { MAX_STREAM = 32768 /* fits the socket's buffer */ };
 

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "vmm/monitor-verb.h"
-#include "vmm/qmp-command.h"
-#include "vmm/qmp-framer.h"
-#include "vmm/qmp-message.h"
-#include "vmm/qmp-show.h"
+#include "vmm/monitor/verb.h"
+#include "vmm/ctl/command.h"
+#include "vmm/monitor/qmp-framer.h"
+#include "vmm/monitor/qmp-message.h"
+#include "vmm/ctl/show.h"
 
 /*
  * What a monitor's client, its server and a person may send: bytes to messages, messages to

@@ -19,8 +19,8 @@
 #include "tests/guest/scratch-clock.h"
 #include "tests/guest/scratch-stub.h"
 #include "tests/lib/tap.h"
-#include "vmm/event-loop.h"
-#include "vmm/vm.h"
+#include "vmm/loop/event-loop.h"
+#include "vmm/machine/vm.h"
 
 enum {
 	VCPUS = 2,

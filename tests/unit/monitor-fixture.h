@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
-#include "vmm/event-loop.h"
-#include "vmm/monitor-verbs.h"
-#include "vmm/monitor.h"
+#include "vmm/loop/event-loop.h"
+#include "vmm/monitor/verbs.h"
+#include "vmm/monitor/monitor.h"
 
 /* A monitor with all verbs on a machine that only pretends, its event loop on a thread. */
 enum { FIXTURE_RAM = 64 * 1024, FIXTURE_FLOOD = 4000, FIXTURE_GVA_OFFSET = 0x10000000 };

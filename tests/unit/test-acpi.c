@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/acpi-pm.h"
-#include "vmm/acpi-tables.h"
+#include "vmm/devices/acpi-pm.h"
+#include "vmm/boot/acpi-tables.h"
 
 static uint8_t *area;
 

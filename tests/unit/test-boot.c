@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/boot.h"
+#include "vmm/boot/boot.h"
 
 #include <asm/bootparam.h>
 #include <errno.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "tests/lib/tiny-kernel.h"
-#include "vmm/acpi-tables.h"
-#include "vmm/boot-image.h"
+#include "vmm/boot/acpi-tables.h"
+#include "vmm/boot/image.h"
 
 enum { MIB = 0x100000, GIB = 0x40000000 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/bus.h"
+#include "vmm/devices/bus.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/cpuid.h"
+#include "vmm/kvm/cpuid.h"
 
 #include <linux/kvm.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/event-loop.h"
+#include "vmm/loop/event-loop.h"
 
 #include <errno.h>
 #include <fcntl.h>

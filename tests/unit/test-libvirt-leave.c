@@ -9,8 +9,8 @@
 #include "tests/lib/fake-session.h"
 #include "tests/lib/fake-tasks.h"
 #include "tests/lib/tap.h"
-#include "vmm/libvirt-leave.h"
-#include "vmm/libvirt-shmem.h"
+#include "vmm/libvirt/recovery/leave.h"
+#include "vmm/libvirt/backend/shmem.h"
 
 enum {
 	TASK_GPA = FAKE_HEAP_GPA + 0x180000,

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt-process.h"
+#include "vmm/libvirt/connection/process.h"
 
 static char uuid[64]; /* of this process's own: the machine may run this test twice */
 static const char script[] = "echo; read -r line";

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt-registers.h"
+#include "vmm/libvirt/backend/registers.h"
 
 /* As QEMU 7.2 writes them, shortened. */
 static const char good[] = "\r\nCPU#0\r\nRAX=0 RBX=ffffffff9f638070\r\n"

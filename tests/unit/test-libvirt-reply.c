@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt-memory.h"
-#include "vmm/libvirt-reply.h"
+#include "vmm/libvirt/backend/memory.h"
+#include "vmm/libvirt/connection/reply.h"
 
 /* As QEMU 7.2 prints it, shortened: 6 GiB. */
 static const char mtree[] =

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt-slot.h"
+#include "vmm/libvirt/backend/slot.h"
 
 /* As libvirt 9.0 writes them. */
 #define PORT(index, model)                                                                    \

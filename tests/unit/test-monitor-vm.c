@@ -6,14 +6,14 @@
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "tests/unit/monitor-peer.h"
-#include "vmm/event-loop.h"
-#include "vmm/monitor-vm.h"
-#include "vmm/monitor.h"
-#include "vmm/qmp-connection.h"
-#include "vmm/vm.h"
+#include "vmm/loop/event-loop.h"
+#include "vmm/monitor/vm.h"
+#include "vmm/monitor/monitor.h"
+#include "vmm/monitor/qmp-connection.h"
+#include "vmm/machine/vm.h"
 
 /*
- * How the monitor is tied to the machine. No KVM here: the functions of vmm/vm.h that the monitor
+ * How the monitor is tied to the machine. No KVM here: the functions of vmm/machine/vm.h that the monitor
  * calls are defined below, with the behaviour that header promises, and take the library's place.
  */
 struct vm {

@@ -4,8 +4,8 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include "tests/unit/monitor-peer.h"
-#include "vmm/monitor-client.h"
-#include "vmm/monitor-socket.h"
+#include "vmm/monitor/client.h"
+#include "vmm/monitor/socket.h"
 
 #define ERROR_REPLY(class, desc) "{\"error\":{\"class\":\"" class "\",\"desc\":\"" desc "\"}}"
 #define GENERIC(desc) ERROR_REPLY("GenericError", desc)

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/qmp-command.h"
-#include "vmm/qmp-show.h"
+#include "vmm/ctl/command.h"
+#include "vmm/ctl/show.h"
 
 static void parses(const char *line, const char *verb, const char *args)
 {

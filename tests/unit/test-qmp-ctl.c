@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include "vmm/cmd.h"
-#include "vmm/monitor-socket.h"
+#include "vmm/monitor/socket.h"
 
 enum { OUTPUT = 8192, MAX_ARGS = 8 };
 

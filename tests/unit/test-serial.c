@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/serial.h"
+#include "vmm/devices/serial.h"
 
 #include <string.h>
 #include "tests/lib/tap.h"

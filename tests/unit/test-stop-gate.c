@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/stop-gate.h"
+#include "vmm/machine/stop-gate.h"
 
 #include <unistd.h>
 #include "tests/lib/tap.h"

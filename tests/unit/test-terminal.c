@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/terminal.h"
+#include "vmm/console/terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
-#include "vmm/panic-watch.h"
+#include "vmm/console/panic-watch.h"
 
 static struct terminal_keys keys;
 static uint8_t out[64];

@@ -3,15 +3,15 @@
  * A machine with a kernel of a few instructions: traps, steps, stops. Any /dev/kvm will do, also
  * one that could not run Linux.
  */
-#include "vmm/vm.h"
+#include "vmm/machine/vm.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "tests/lib/tiny-kernel.h"
-#include "vmm/event-loop.h"
-#include "vmm/kvm.h"
+#include "vmm/loop/event-loop.h"
+#include "vmm/kvm/kvm.h"
 
 /* Sites are 5 bytes apart. The counter is at `counter`; the loop ends when RBX is set. */
 asm(".pushsection .rodata\n"

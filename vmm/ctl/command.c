@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/ctl/command.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Copy one word down to `to`, dropping its quotes. Returns where it ended, NULL for an open quote.
+ */
+static char *take_word(char *from, char *to)
+{
+	char quote = 0;
+
+	for (; *from && (quote || !isspace((unsigned char)*from)); from++) {
+		if (quote && *from == quote)
+			quote = 0;
+		else if (!quote && (*from == '\'' || *from == '"'))
+			quote = *from;
+		else
+			*to++ = *from;
+	}
+	if (quote)
+		return NULL;
+	if (*from)
+		from++;
+	*to = 0;
+	return from;
+}
+
+int qmp_command_split(char *line, char **words, struct error *err)
+{
+	int n = 0;
+
+	for (;;) {
+		while (isspace((unsigned char)*line))
+			line++;
+		if (!*line)
+			return n;
+		if (n == QMP_COMMAND_MAX_WORDS)
+			return error_set(err, E2BIG, "more than %d words", QMP_COMMAND_MAX_WORDS);
+		words[n++] = line;
+		line = take_word(line, line);
+		if (!line)
+			return error_set(err, EINVAL, "a quote is not closed");
+	}
+}
+
+static json_t *integer(const char *text)
+{
+	const char *digits = text + (*text == '-');
+	bool hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
+	long long value;
+	char *end;
+
+	if (!isdigit((unsigned char)digits[0]))
+		return NULL;
+	errno = 0;
+	value = strtoll(text, &end, hex ? 16 : 10);
+	return *end || errno ? NULL : json_integer(value);
+}
+
+static json_t *value_of(const char *text)
+{
+	json_t *value;
+
+	if (!strcmp(text, "true"))
+		return json_true();
+	if (!strcmp(text, "false"))
+		return json_false();
+	if (*text && strchr("[{\"", *text))
+		return json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+	value = integer(text);
+	return value ? value : json_string(text);
+}
+
+static int add_pair(json_t *args, const char *word, struct error *err)
+{
+	const char *equals = strchr(word, '=');
+	char key[64];
+	json_t *value;
+
+	if (!equals || equals == word || (size_t)(equals - word) >= sizeof(key))
+		return error_set(err, EINVAL, "'%.64s' is not of the form key=value", word);
+	memcpy(key, word, (size_t)(equals - word));
+	key[equals - word] = 0;
+	if (json_object_get(args, key))
+		return error_set(err, EINVAL, "argument '%s' is given twice", key);
+	value = value_of(equals + 1);
+	if (!value)
+		return error_set(err, EINVAL, "the value of '%s' is neither JSON nor UTF-8 text",
+				 key);
+	if (json_object_set_new(args, key, value))
+		return error_set(err, EINVAL, "the key in '%.64s' is not UTF-8 text", word);
+	return 0;
+}
+
+static int parse_pairs(char *const *words, size_t n, json_t *args, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = add_pair(args, words[i], err);
+	return ret;
+}
+
+static int spec_args(char *const *specs, size_t n, json_t **out, struct error *err)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		if (!json_array_append_new(list, json_string(specs[i])))
+			continue;
+		json_decref(list);
+		return error_set(err, EINVAL, "a trace spec is not UTF-8 text");
+	}
+	*out = json_pack("{s:o}", "specs", list);
+	return 0;
+}
+
+static int parse_trace(char *const *words, size_t n, struct qmp_command *out, struct error *err)
+{
+	const char *what = n ? words[0] : "";
+
+	if (!strcmp(what, "on")) {
+		out->verb = "trace-start";
+		return n > 1 ? spec_args(words + 1, n - 1, &out->args, err) : 0;
+	}
+	if (!strcmp(what, "off"))
+		out->verb = "trace-stop";
+	else if (!strcmp(what, "status"))
+		out->verb = "query-trace";
+	if (!out->verb || n > 1)
+		return error_set(err, EINVAL,
+				 "usage: trace on [SPEC...] | trace off | trace status");
+	return 0;
+}
+
+int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, struct error *err)
+{
+	int ret;
+
+	*out = (struct qmp_command){0};
+	if (!strcmp(words[0], "trace"))
+		return parse_trace(words + 1, n - 1, out, err);
+	if (!strcmp(words[0], "status"))
+		out->verb = "query-status";
+	else if (!strcmp(words[0], "commands"))
+		out->verb = "query-commands";
+	else
+		out->verb = words[0];
+	if (n == 1)
+		return 0;
+	out->args = json_object();
+	ret = parse_pairs(words + 1, n - 1, out->args, err);
+	if (ret) {
+		json_decref(out->args);
+		out->args = NULL;
+	}
+	return ret;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/ctl/show.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include "vmm/monitor/qmp-text.h"
+
+enum { INDENT = 2 };
+
+static void show_text(FILE *out, const char *text)
+{
+	while (*text) {
+		size_t control = qmp_text_control(text);
+
+		fputc(control ? '?' : *text, out);
+		text += control ? control : 1;
+	}
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "?";
+}
+
+static long long number_at(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+static void show_scalar(FILE *out, const json_t *value)
+{
+	char *text;
+
+	if (json_is_string(value)) {
+		show_text(out, json_string_value(value));
+		return;
+	}
+	text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+	if (text)
+		fputs(text, out);
+	free(text);
+}
+
+static void show_value(FILE *out, const json_t *value, int indent);
+
+static void show_member(FILE *out, const char *label, const json_t *value, int indent)
+{
+	bool nested = json_object_size(value) || json_array_size(value);
+
+	fprintf(out, "%*s", indent, "");
+	show_text(out, label);
+	if (nested) {
+		fputs(":\n", out);
+		show_value(out, value, indent + INDENT);
+		return;
+	}
+	fputs(": ", out);
+	show_scalar(out, value);
+	fputc('\n', out);
+}
+
+/* Nesting is bounded by the framer, QMP_SYNTAX_MAX_DEPTH. */
+static void show_value(FILE *out, const json_t *value, int indent)
+{
+	const char *key;
+	json_t *item;
+	size_t i;
+
+	json_object_foreach((json_t *)value, key, item) show_member(out, key, item, indent);
+	json_array_foreach(value, i, item)
+	{
+		if (json_object_size(item) || json_array_size(item)) {
+			fprintf(out, "%*s-\n", indent, "");
+			show_value(out, item, indent + INDENT);
+		} else {
+			fprintf(out, "%*s", indent, "");
+			show_scalar(out, item);
+			fputc('\n', out);
+		}
+	}
+}
+
+static void show_status(FILE *out, const json_t *result)
+{
+	show_text(out, text_at(result, "status"));
+	fputc('\n', out);
+}
+
+static void show_args(FILE *out, const json_t *args)
+{
+	const json_t *arg;
+	size_t i;
+
+	json_array_foreach(args, i, arg)
+	{
+		bool required = json_is_true(json_object_get(arg, "required"));
+
+		fputs(required ? " " : " [", out);
+		show_text(out, text_at(arg, "name"));
+		fputc('=', out);
+		show_text(out, text_at(arg, "type"));
+		fputs(required ? "" : "]", out);
+	}
+}
+
+static void show_commands(FILE *out, const json_t *result)
+{
+	const json_t *verb;
+	size_t i;
+
+	json_array_foreach(result, i, verb)
+	{
+		show_text(out, text_at(verb, "name"));
+		show_args(out, json_object_get(verb, "args"));
+		fputs("\n        ", out);
+		show_text(out, text_at(verb, "help"));
+		fputc('\n', out);
+	}
+}
+
+static void show_sites(FILE *out, const json_t *sites)
+{
+	const json_t *refused = json_object_get(sites, "refused");
+	const json_t *site;
+	size_t i;
+
+	fprintf(out, "sites     %lld entry, %lld return, %zu refused\n", number_at(sites, "entry"),
+		number_at(sites, "return"), json_array_size(refused));
+	json_array_foreach(refused, i, site)
+	{
+		fputs("  refused ", out);
+		show_text(out, text_at(site, "function"));
+		fputs(" at ", out);
+		show_scalar(out, json_object_get(site, "address"));
+		fputs(": ", out);
+		show_text(out, text_at(site, "reason"));
+		fputc('\n', out);
+	}
+}
+
+static void show_trace_head(FILE *out, const json_t *result)
+{
+	const json_t *tracer;
+	size_t i;
+
+	fprintf(out, "tracing   %s",
+		json_is_true(json_object_get(result, "enabled")) ? "on" : "off");
+	json_array_foreach(json_object_get(result, "tracers"), i, tracer)
+	{
+		fputs(i ? "," : " ", out);
+		show_scalar(out, tracer);
+	}
+	fputs(" (", out);
+	show_text(out, text_at(result, "mode"));
+	fputs(") to ", out);
+	show_text(out, text_at(result, "trace_dir"));
+	fputc('\n', out);
+}
+
+static void show_trace(FILE *out, const json_t *result)
+{
+	const json_t *vcpu;
+	size_t i;
+
+	show_trace_head(out, result);
+	fprintf(out, "events    %lld: %lld allocations, %lld frees\n", number_at(result, "events"),
+		number_at(result, "allocs"), number_at(result, "frees"));
+	fprintf(out, "lost      %lld, overruns %lld\n", number_at(result, "lost"),
+		number_at(result, "overruns"));
+	fprintf(out,
+		"not recorded  NULL allocations %lld, NULL frees %lld, nested %lld, "
+		"unpaired returns %lld, in flight %lld\n",
+		number_at(result, "null_allocs"), number_at(result, "null_frees"),
+		number_at(result, "nested"), number_at(result, "unpaired_returns"),
+		number_at(result, "in_flight"));
+	show_sites(out, json_object_get(result, "sites"));
+	json_array_foreach(json_object_get(result, "vcpus"), i, vcpu) fprintf(
+		out, "vcpu %-4lld %lld allocations, %lld frees, %lld overruns, %lld traps\n",
+		number_at(vcpu, "index"), number_at(vcpu, "allocs"), number_at(vcpu, "frees"),
+		number_at(vcpu, "overruns"), number_at(vcpu, "traps"));
+}
+
+void qmp_show(FILE *out, const char *verb, const json_t *result)
+{
+	if (!strcmp(verb, "query-status"))
+		show_status(out, result);
+	else if (!strcmp(verb, "query-commands"))
+		show_commands(out, result);
+	else if (!strcmp(verb, "query-trace"))
+		show_trace(out, result);
+	else if (json_is_object(result) || json_is_array(result))
+		show_value(out, result, 0);
+	else
+		show_member(out, "value", result, 0);
+}

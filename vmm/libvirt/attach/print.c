@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <inttypes.h>
+#include <stdio.h>
+#include "formats/base/hex.h"
+#include "formats/report/trace-text.h"
+#include "guest-symbols/image/kernel-image.h"
+#include "patcher/session/session.h"
+#include "vmm/libvirt/attach/attach.h"
+#include "vmm/libvirt/backend/shmem.h"
+
+enum { HEX_ROOM = 3 * PATCH_MAX_SIZE };
+
+/* --- the domain ------------------------------------------------------------------------------ */
+
+static void print_kernel(const struct attach_kernel *found, FILE *to)
+{
+	const struct kernel_image *image = found->kernel.image;
+	char id[2 * sizeof(image->build_id) + 1];
+	bool known = hex_encode(id, image->build_id, image->build_id_size);
+
+	fprintf(to, "kernel   %s\n         ", image->banner);
+	fprintf(to, "%s%s", known ? "build id " : "", id);
+	fprintf(to, "\n         slide 0x%" PRIx64 ", guest-physical 0x%" PRIx64 "\n",
+		found->kernel.virt_slide, found->kernel.phys_text);
+	fprintf(to, "         %s\n", found->how);
+	fprintf(to, "         %s symbols (%s), %s mcount sites, ",
+		text_count(symbols_count(image->symbols)).s, image->symbol_source,
+		text_count(image->nr_mcount_sites).s);
+	if (image->btf)
+		fprintf(to, "BTF at 0x%" PRIx64 " with %s types\n",
+			kernel_symbol(&found->kernel, "__start_BTF"),
+			text_count(btf_count(image->btf)).s);
+	else
+		fputs("no BTF\n", to);
+}
+
+void attach_print(struct attach *a, FILE *to)
+{
+	unsigned int vcpus = libvirt_guest_present_vcpus(a->guest);
+	unsigned int slots = libvirt_guest(a->guest)->nr_vcpus;
+
+	fprintf(to, "domain   %s (%s), %u vCPU%s", a->domain.name, a->domain.uuid, vcpus,
+		vcpus == 1 ? "" : "s");
+	if (slots > vcpus)
+		fprintf(to, ", room for %u", slots);
+	fputc('\n', to);
+	fprintf(to, "memory   %s\n", libvirt_guest_memory_text(a->guest));
+	print_kernel(&a->kernel, to);
+}
+
+/* --- what would be done ---------------------------------------------------------------------- */
+
+static void print_device(struct attach *a, FILE *to)
+{
+	struct error err;
+	char place[160];
+
+	if (libvirt_shmem_describe(&a->domain, place, sizeof(place), &err))
+		fprintf(to, "device   cannot be plugged in: %s\n", err.text);
+	else
+		fprintf(to,
+			"device   <shmem> 'ua-sonde-...' of %d MiB (ivshmem-plain) is plugged in\n"
+			"         %s; it is taken out at the end\n",
+			LIBVIRT_SHMEM_BYTES >> 20, place);
+}
+
+static void print_breaks(const struct attach *a, FILE *to)
+{
+	fprintf(to,
+		"breaks   breakpoints of QEMU's gdbstub, which no debugger can use meanwhile; at "
+		"most\n"
+		"         %" PRIu64 " calls a second are looked at%s\n"
+		"risks    the domain stands still for 5 to 15 ms at each of them;\n"
+		"         libvirt tells its users of these pauses (suspended, resumed), and marks "
+		"the\n"
+		"         domain as tainted, as for every use of its monitor, this listing's too;\n"
+		"         under KVM it must be neither migrated nor saved while traced\n",
+		a->options->max_rate, a->options->max_rate ? "" : " (0: no bound)");
+}
+
+static void print_risks(FILE *to)
+{
+	fputs("risks    the domain stands still when tracing begins and when it ends: 30 to 200 ms "
+	      "were\n"
+	      "         seen; libvirt tells its users of these pauses (suspended, resumed) and of "
+	      "the\n"
+	      "         device (added, removed), and marks the domain as tainted, as for every use "
+	      "of\n"
+	      "         its monitor, this listing's too; while traced it can be neither migrated "
+	      "nor\n"
+	      "         saved\n",
+	      to);
+}
+
+static void print_row(const struct kernel *kernel, const struct patch *p, const char *becomes,
+		      FILE *to)
+{
+	char hex[HEX_ROOM + 1] = "";
+	uint64_t gpa = 0;
+
+	for (unsigned int i = 0; i < p->size && i < PATCH_MAX_SIZE; i++)
+		snprintf(hex + 3 * i, 4, "%02x ", p->old_bytes[i]);
+	kernel_translate(kernel, p->gva, &gpa, NULL);
+	fprintf(to, " %016" PRIx64 "  %12" PRIx64 "  %-15s%-20s%s\n", p->gva, gpa, hex, becomes,
+		p->function);
+}
+
+static void print_places(const struct kernel *kernel, const struct site_plan *plan, bool breaks,
+			 FILE *to)
+{
+	fprintf(to,
+		"patches  %zu function entries and %zu returns %s at the "
+		"end\n\n %-16s  %12s  %-15s%-20sFUNCTION\n",
+		plan->entries.n, plan->returns.n,
+		breaks ? "get breakpoints, removed" : "are changed, and put back", "GUEST-VIRTUAL",
+		"PHYSICAL", "BYTES NOW", "BECOMES");
+	for (size_t i = 0; i < plan->entries.n; i++)
+		print_row(kernel, &plan->entries.v[i],
+			  breaks ? "break, at entry" : "jump, at entry", to);
+	for (size_t i = 0; i < plan->returns.n; i++)
+		print_row(kernel, &plan->returns.v[i],
+			  breaks ? "break, at return" : "jump, at return", to);
+}
+
+static void print_refused(const struct site_plan *plan, FILE *to)
+{
+	if (plan->nr_refused)
+		fputs("\n NOT TRACED                REASON\n", to);
+	for (size_t i = 0; i < plan->nr_refused; i++)
+		fprintf(to, " %-24s  %s\n", plan->refused[i].function, plan->refused[i].reason);
+}
+
+int attach_print_plan(struct attach *a, FILE *to, struct error *err)
+{
+	const struct kernel *kernel = &a->kernel.kernel;
+	const struct site_plan *plan;
+	struct trace_session *session;
+	int rc;
+
+	attach_print(a, to);
+	if (a->options->trap) {
+		print_breaks(a, to);
+	} else {
+		print_device(a, to);
+		print_risks(to);
+	}
+	rc = trace_session_create(libvirt_guest(a->guest), kernel->image, NULL, &session, err);
+	if (rc)
+		return rc;
+	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
+	rc = attach_hold(a, err);
+	if (!rc)
+		rc = attach_release(
+			a, trace_session_plan(session, a->options->traces.specs, &plan, err), err);
+	if (!rc) {
+		print_places(kernel, plan, a->options->trap, to);
+		print_refused(plan, to);
+	}
+	trace_session_destroy(session);
+	return rc;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/clock.h"
+#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/shmem.h"
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+static int regions(struct guest *guest, const struct guest_region **out, size_t *n,
+		   struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+
+	(void)err;
+	*out = g->memory.regions;
+	*n = __atomic_load_n(&g->nr_regions, __ATOMIC_ACQUIRE);
+	return 0;
+}
+
+/* QEMU answers only while the guest is stopped. */
+static int read_by_stub(struct libvirt_guest *g, uint64_t gpa, void *to, size_t size,
+			struct error *err)
+{
+	int rc = libvirt_guest_stop(&g->guest, err), resumed;
+
+	if (rc)
+		return rc;
+	rc = libvirt_guest_open_stub(g, err);
+	if (!rc)
+		rc = rsp_read(&g->stub.rsp, gpa, to, size, err);
+	resumed = libvirt_guest_resume(&g->guest, rc ? NULL : err);
+	return rc ? rc : resumed;
+}
+
+static int phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+
+	return g->memory.by_stub ? read_by_stub(g, gpa, to, size, err)
+				 : libvirt_memory_read(&g->memory, gpa, to, size, err);
+}
+
+static int write_piece(struct libvirt_guest *g, uint64_t gpa, const uint8_t *from, size_t size,
+		       struct error *err)
+{
+	uint8_t before[JOURNAL_MAX_WRITE];
+	int rc = guest_phys_read(&g->guest, gpa, before, size, err);
+
+	if (rc || !memcmp(before, from, size))
+		return rc;
+	if (g->journal)
+		rc = libvirt_journal_write(g->journal, gpa, before, from, size, err);
+	return rc ? rc : rsp_write(&g->stub.rsp, gpa, from, size, err);
+}
+
+/* Through QEMU, which forgets what it has translated of code that changes. */
+static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		      struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	const uint8_t *bytes = from;
+	int rc = libvirt_guest_open_stub(g, err);
+
+	while (!rc && size) {
+		size_t n = size < JOURNAL_MAX_WRITE ? size : JOURNAL_MAX_WRITE;
+
+		rc = write_piece(g, gpa, bytes, n, err);
+		gpa += n;
+		bytes += n;
+		size -= n;
+	}
+	return rc;
+}
+
+/* --- time ------------------------------------------------------------------------------------ */
+
+static uint64_t tsc(struct guest *guest)
+{
+	return libvirt_clock_tsc(&libvirt_from_guest(guest)->clock);
+}
+
+static void tsc_seen(struct guest *guest, uint64_t stamp)
+{
+	libvirt_clock_seen(&libvirt_from_guest(guest)->clock, stamp);
+}
+
+/* All vCPUs have the same: neither QEMU's emulation nor KVM lets them drift apart, unless the guest
+ * asks for it. */
+static int get_tsc_clock(struct guest *guest, unsigned int vcpu, struct tsc_clock *out,
+			 struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	int rc = 0;
+
+	(void)vcpu;
+	if (!g->rate.mult)
+		rc = libvirt_clock_rate(&g->clock, &g->rate, err);
+	*out = g->rate;
+	return rc;
+}
+
+/* Traps are stamped by us: nobody has seen the guest's counter then. */
+static uint64_t clock_ns(struct guest *guest)
+{
+	struct tsc_clock rate;
+
+	if (libvirt_from_guest(guest)->traps.enabled)
+		return clock_monotonic_ns();
+	if (get_tsc_clock(guest, 0, &rate, NULL))
+		return 0;
+	return tsc_clock_ns(&rate, tsc(guest));
+}
+
+/* --- scratch memory -------------------------------------------------------------------------- */
+
+static int scratch_add(struct guest *guest, size_t size, struct guest_region *out,
+		       struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+
+	if (!g->shmem.size || g->shmem_used || size > g->shmem.size)
+		return error_set(err, ENOSPC, "there is no such memory plugged into the domain");
+	memset(g->shmem.hva, 0, g->shmem.size);
+	*out = g->shmem;
+	out->size = size;
+	g->shmem_used = true;
+	g->memory.regions[g->memory.nr_regions] = g->shmem;
+	__atomic_store_n(&g->nr_regions, g->memory.nr_regions + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t size)
+{
+	return !bytes[0] && !memcmp(bytes, bytes + 1, size - 1);
+}
+
+/* What QEMU has translated of the code must be forgotten before other code comes there. The device
+ * is unplugged later: until then TLBs may know the memory, and nothing in the guest refers to it.
+ */
+static int scratch_remove(struct guest *guest, const struct guest_region *scratch,
+			  struct error *err)
+{
+	static const uint8_t zeros[RSP_MAX_WRITE];
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	int rc = libvirt_guest_open_stub(g, err);
+
+	for (size_t at = 0; !rc && at < scratch->size; at += sizeof(zeros))
+		if (!is_zero(g->shmem.hva + at, sizeof(zeros)))
+			rc = rsp_write(&g->stub.rsp, scratch->gpa + at, zeros, sizeof(zeros), err);
+	__atomic_store_n(&g->nr_regions, g->memory.nr_regions, __ATOMIC_RELEASE);
+	g->shmem_used = false;
+	return rc;
+}
+
+static const struct guest_ops libvirt_ops = {
+	.name = "libvirt",
+	.regions = regions,
+	.phys_read = phys_read,
+	.phys_write = phys_write,
+	.get_regs = libvirt_guest_get_regs,
+	.get_sregs = libvirt_guest_get_sregs,
+	.seen_outside = libvirt_guest_seen_outside,
+	.stop = libvirt_guest_stop,
+	.try_stop = libvirt_guest_try_stop,
+	.resume = libvirt_guest_resume,
+	.is_stopped = libvirt_guest_is_stopped,
+	.set_trap_handler = libvirt_guest_set_trap_handler,
+	.set_break = libvirt_guest_set_break,
+	.clock_ns = clock_ns,
+	.tsc = tsc,
+	.tsc_seen = tsc_seen,
+	.tsc_clock = get_tsc_clock,
+	.scratch_add = scratch_add,
+	.scratch_remove = scratch_remove,
+};
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+/* Those that are plugged in now. */
+static int ask_vcpus(struct libvirt_guest *g, struct error *err)
+{
+	json_t *reply = NULL;
+	int rc = libvirt_qmp(g->domain, "query-cpus-fast", NULL, -1, &reply, err);
+
+	if (rc)
+		return rc;
+	g->nr_present = json_array_size(reply);
+	if (strcmp(libvirt_reply_target(reply), "x86_64"))
+		rc = error_set(err, ENOTSUP,
+			       "domain %s has %.16s vCPUs: only x86_64 guests can be traced",
+			       g->domain->name, libvirt_reply_target(reply));
+	json_decref(reply);
+	return rc;
+}
+
+/* Those that can be: one may come while the guest is traced, and the guest knows it already. */
+static int count_vcpus(struct libvirt_guest *g, struct error *err)
+{
+	json_t *reply = NULL;
+	int rc = ask_vcpus(g, err);
+	size_t n;
+
+	if (rc)
+		return rc;
+	rc = libvirt_qmp(g->domain, "query-hotpluggable-cpus", NULL, -1, &reply, err);
+	if (rc && rc != -EREMOTEIO)
+		return rc;
+	n = rc ? g->nr_present : libvirt_reply_vcpu_slots(reply);
+	json_decref(reply);
+	if (!g->nr_present || n < g->nr_present || n > LIBVIRT_MAX_VCPUS)
+		return error_set(err, ENOTSUP,
+				 "domain %s has %zu vCPUs, and room for %zu: 1 to %d can be traced",
+				 g->domain->name, g->nr_present, n, LIBVIRT_MAX_VCPUS);
+	g->guest.nr_vcpus = (unsigned int)n;
+	return 0;
+}
+
+static void init_stopper(struct libvirt_guest *g)
+{
+	pthread_mutexattr_t recursive;
+
+	pthread_mutexattr_init(&recursive);
+	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&g->stopper, &recursive);
+	pthread_mutexattr_destroy(&recursive);
+}
+
+int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *journal,
+			 bool with_shmem, struct libvirt_guest **out, struct error *err)
+{
+	struct libvirt_guest *g = calloc(1, sizeof(*g));
+	int rc;
+
+	if (!g)
+		return error_set(err, ENOMEM, "out of memory");
+	g->guest = (struct guest){
+		.ops = &libvirt_ops, .caps = GUEST_CAP_WRITE, .max_scratch = LIBVIRT_SHMEM_BYTES};
+	g->domain = domain;
+	g->journal = journal;
+	g->stub.fd = -1;
+	g->memory.mem_fd = -1;
+	libvirt_traps_init(&g->traps);
+	init_stopper(g);
+	libvirt_clock_init(&g->clock);
+	rc = count_vcpus(g, err);
+	if (!rc)
+		rc = libvirt_memory_open(&g->memory, domain, with_shmem, err);
+	g->nr_regions = g->memory.nr_regions;
+	if (rc)
+		libvirt_guest_destroy(g);
+	else
+		*out = g;
+	return rc;
+}
+
+void libvirt_guest_destroy(struct libvirt_guest *g)
+{
+	if (!g)
+		return;
+	libvirt_traps_deinit(g);
+	/* a byte would stop a guest that runs */
+	g->traps.running ? gdbstub_drop(&g->stub) : gdbstub_close(&g->stub);
+	libvirt_shmem_unmap(&g->shmem);
+	libvirt_memory_close(&g->memory);
+	libvirt_clock_deinit(&g->clock);
+	pthread_mutex_destroy(&g->stopper);
+	free(g);
+}
+
+int libvirt_guest_plug(struct libvirt_guest *g, struct error *err)
+{
+	int rc;
+
+	if (g->memory.by_stub)
+		return error_set(err, EACCES, "the domain's memory can only be read %s",
+				 g->memory.how);
+	rc = libvirt_shmem_plug(g->domain, &g->shmem, &g->plugged, err);
+	if (!rc)
+		g->guest.caps |= GUEST_CAP_SCRATCH;
+	return rc;
+}
+
+int libvirt_guest_unplug(struct libvirt_guest *g, struct error *err)
+{
+	if (!g->plugged)
+		return 0;
+	g->plugged = false;
+	return libvirt_shmem_unplug(g->domain, err);
+}
+
+struct guest *libvirt_guest(struct libvirt_guest *g)
+{
+	return &g->guest;
+}
+
+unsigned int libvirt_guest_present_vcpus(const struct libvirt_guest *g)
+{
+	return (unsigned int)g->nr_present;
+}
+
+const char *libvirt_guest_memory_text(const struct libvirt_guest *g)
+{
+	return g->memory.how;
+}
+
+bool libvirt_guest_is_slow(const struct libvirt_guest *g)
+{
+	return g->memory.by_stub;
+}

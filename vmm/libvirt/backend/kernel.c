@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt/backend/kernel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include "formats/base/clock.h"
+#include "introspect/kernel/identify.h"
+#include "vmm/libvirt/backend/registers.h"
+
+/* A vCPU runs on while its tables are read: a process may end, and its tables with it. */
+enum { TRIES = 5, TRY_MS = 20 };
+
+/* What is in memory may become a kernel; what a kernel is built without, it will not get. */
+static const char *advice(int rc)
+{
+	switch (rc) {
+	case -EAGAIN:
+		return "try again when it has booted";
+	case -ENOTSUP:
+		return "such a kernel cannot be traced";
+	default:
+		return "if Linux has booted there, give its image with -k";
+	}
+}
+
+static bool may_change(int rc)
+{
+	return rc == -ENOENT || rc == -EAGAIN;
+}
+
+/* What is asked of the kernel that a domain's vCPUs show. */
+struct question {
+	const struct kernel_image *image; /* NULL: which one is it? */
+	struct kernel_identity found;
+	struct error why; /* no answer, or not the right one; code 0: libvirt could not be asked */
+};
+
+static int ask(struct question *q, struct guest *guest, const struct guest_sregs *vcpus)
+{
+	if (q->image)
+		return kernel_check(guest, q->image, vcpus, guest->nr_vcpus, &q->found.kernel,
+				    &q->why);
+	return kernel_identify(guest, vcpus, guest->nr_vcpus, &q->found, &q->why);
+}
+
+static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, struct guest *guest,
+			  struct error *err)
+{
+	struct guest_sregs vcpus[LIBVIRT_MAX_VCPUS];
+	int rc = -EAGAIN;
+
+	for (int i = 0; i < TRIES && may_change(rc); i++) {
+		if (i)
+			clock_wait_ms(TRY_MS);
+		q->why.code = 0;
+		rc = libvirt_read_registers(domain, vcpus, guest->nr_vcpus, err);
+		if (rc)
+			return rc;
+		rc = ask(q, guest, vcpus);
+	}
+	return rc;
+}
+
+int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *guest,
+			   struct kernel_image **image, struct attach_kernel *out,
+			   struct error *err)
+{
+	struct question q = {0};
+	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), err);
+
+	if (rc && !q.why.code)
+		return rc;
+	if (rc)
+		return error_set(err, -rc, "no kernel found in domain %s: %s; %s", domain->name,
+				 q.why.text, advice(rc));
+	*image = q.found.image;
+	out->kernel = q.found.kernel;
+	snprintf(out->how, sizeof(out->how),
+		 "read from guest memory, through the page tables of vCPU %u%s", q.found.vcpu,
+		 q.found.slide_assumed ? "; the slide is a guess (no vmcoreinfo)" : "");
+	return 0;
+}
+
+int attach_kernel_check(struct libvirt_domain *domain, struct libvirt_guest *guest,
+			const struct kernel_image *image, const char *path,
+			struct attach_kernel *out, struct error *err)
+{
+	struct question q = {.image = image};
+	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), err);
+
+	if (rc && !q.why.code)
+		return rc;
+	if (rc)
+		return error_set(err, -rc, "domain %s does not run %.120s: %s", domain->name, path,
+				 q.why.text);
+	out->kernel = q.found.kernel;
+	snprintf(out->how, sizeof(out->how), "as in %.120s", path);
+	return 0;
+}

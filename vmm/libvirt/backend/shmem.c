@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt/backend/shmem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "vmm/libvirt/backend/devices.h"
+#include "vmm/libvirt/connection/reply.h"
+#include "vmm/libvirt/backend/slot.h"
+
+/*
+ * libvirt lets users name devices "ua-...", and calls their memory "shmmem-" and that. Each name is
+ * used only once: QEMU 7.2 aborts, and the guest with it, when it meets a name of RAM again that it
+ * has not forgotten yet.
+ */
+static const char alias_start[] = "ua-sonde-";
+enum { ALIAS_DIGITS = 16, ALIAS_SIZE = sizeof(alias_start) + ALIAS_DIGITS };
+
+enum {
+	MEMORY_BAR = 2, /* of ivshmem-plain (QEMU, docs/specs/ivshmem-spec) */
+	POLL_MS = 50,
+	PLUG_TRIES = 100,    /* 5 s */
+	UNPLUG_TRIES = 1200, /* a minute: a guest that was reset has to boot first */
+	DETACH_EVERY = 20,
+};
+
+static int make_alias(char alias[static ALIAS_SIZE], struct error *err)
+{
+	uint64_t number;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return error_set(err, EIO, "no random numbers");
+	snprintf(alias, ALIAS_SIZE, "%s%016" PRIx64, alias_start, number);
+	return 0;
+}
+
+/* It becomes part of a path: nothing else than what make_alias() gives. */
+static bool is_alias(const char *text)
+{
+	size_t start = sizeof(alias_start) - 1;
+
+	return !strncmp(text, alias_start, start) &&
+	       strspn(text + start, "0123456789abcdef") == ALIAS_DIGITS;
+}
+
+/* "" if the domain has no such device. */
+static int find_alias(struct libvirt_domain *domain, char alias[static ALIAS_SIZE],
+		      struct error *err)
+{
+	char *xml = domain->api->domain_xml(domain->domain, 0);
+	const char *at = xml ? libvirt_next_shmem(xml) : NULL;
+
+	alias[0] = 0;
+	for (; at && !alias[0]; at = libvirt_next_shmem(at)) {
+		snprintf(alias, ALIAS_SIZE, "%s", at);
+		if (!is_alias(alias))
+			alias[0] = 0;
+	}
+	free(xml);
+	return xml ? 0 : libvirt_error(domain, domain->name, err);
+}
+
+int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error *err)
+{
+	char alias[ALIAS_SIZE];
+	int rc = find_alias(domain, alias, err);
+
+	*out = !rc && alias[0];
+	return rc;
+}
+
+/* --- plugging -------------------------------------------------------------------------------- */
+
+/* The file is named like the device. */
+static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], unsigned int bus,
+		  struct error *err)
+{
+	char xml[512], address[96] = "";
+	int rc = make_alias(alias, err);
+
+	if (rc)
+		return rc;
+	if (bus)
+		snprintf(address, sizeof(address),
+			 "<address type='pci' domain='0' bus='%u' slot='0' function='0'/>", bus);
+	snprintf(xml, sizeof(xml),
+		 "<shmem name='%s'><model type='ivshmem-plain'/><size unit='M'>%d</size>"
+		 "<alias name='%s'/>%s</shmem>",
+		 alias, LIBVIRT_SHMEM_BYTES >> 20, alias, address);
+	if (!domain->api->attach_device(domain->domain, xml, LIBVIRT_AFFECT_LIVE))
+		return 0;
+	return libvirt_error(domain, "libvirt refuses a <shmem> device", err);
+}
+
+/*
+ * Where libvirt itself has a place for a conventional PCI device, or on an empty root port: it
+ * puts it there only when told so.
+ */
+static int attach_somewhere(struct libvirt_domain *domain, char alias[static ALIAS_SIZE],
+			    struct error *err)
+{
+	unsigned int bus = 0, ports = 0;
+	char *xml;
+	int rc = attach(domain, alias, 0, err);
+
+	if (rc != -EIO)
+		return rc;
+	xml = domain->api->domain_xml(domain->domain, 0);
+	if (!xml)
+		return libvirt_error(domain, domain->name, err);
+	for (; rc == -EIO && (bus = libvirt_next_root_port(xml, bus)); ports++)
+		rc = attach(domain, alias, bus, err);
+	free(xml);
+	if (rc != -EIO || ports)
+		return rc;
+	error_prefix(err, "no free PCI slot: ");
+	return -ENOSPC;
+}
+
+struct shmem_path {
+	char text[sizeof("/dev/shm/") + ALIAS_SIZE];
+};
+
+static struct shmem_path path_of(const char *alias)
+{
+	struct shmem_path path;
+
+	snprintf(path.text, sizeof(path.text), "/dev/shm/%s", alias);
+	return path;
+}
+
+static int map_file(const char *alias, struct guest_region *out, struct error *err)
+{
+	struct shmem_path path = path_of(alias);
+	struct stat st;
+	void *at = MAP_FAILED;
+	int fd;
+
+	fd = open(path.text, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return error_set(err, EACCES, "cannot open the memory that QEMU shares: %s: %s",
+				 path.text, strerror(errno));
+	if (!fstat(fd, &st) && st.st_size == LIBVIRT_SHMEM_BYTES)
+		at = mmap(NULL, LIBVIRT_SHMEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	/* It lives as long as it is mapped, and nothing is to be left behind. */
+	unlink(path.text);
+	if (at == MAP_FAILED)
+		return error_set(err, EIO, "cannot map the memory that QEMU shares");
+	*out = (struct guest_region){.size = LIBVIRT_SHMEM_BYTES, .hva = at};
+	return 0;
+}
+
+int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, struct error *err)
+{
+	char alias[ALIAS_SIZE];
+	json_t *reply = NULL;
+	int rc = find_alias(domain, alias, err);
+
+	if (!rc && !alias[0])
+		rc = error_set(err, ENOENT, "the domain has no memory device of ours");
+	if (!rc)
+		rc = libvirt_qmp(domain, "query-pci", NULL, -1, &reply, err);
+	if (!rc)
+		rc = libvirt_reply_bar(reply, alias, MEMORY_BAR, out, err);
+	json_decref(reply);
+	if (!rc && out->size != LIBVIRT_SHMEM_BYTES)
+		rc = error_set(err, EPROTO, "the memory device has %" PRIu64 " bytes", out->size);
+	return rc;
+}
+
+static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct error *err)
+{
+	struct libvirt_ram range = {0};
+
+	for (int i = 0; i < PLUG_TRIES; i++) {
+		int rc = libvirt_shmem_find(domain, &range, err);
+
+		*gpa = range.gpa;
+		if (rc != -EAGAIN)
+			return rc;
+		clock_wait_ms(POLL_MS);
+	}
+	return error_set(
+		err, ETIMEDOUT,
+		"the guest does not take the hot-plugged device: it needs ACPI, and a kernel "
+		"that serves PCI hot-plug");
+}
+
+static int check_pluggable(struct libvirt_domain *domain, struct error *err)
+{
+	bool present = false;
+	int rc = libvirt_shmem_present(domain, &present, err);
+
+	if (!rc && present)
+		rc = error_set(err, EEXIST,
+			       "the domain has a device of an earlier sonde: run "
+			       "'sonde recover %s' first",
+			       domain->name);
+	return rc ? rc : libvirt_devices_may_change(domain, err);
+}
+
+int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, bool *tried,
+		       struct error *err)
+{
+	char alias[ALIAS_SIZE];
+	int rc = check_pluggable(domain, err);
+
+	*tried = !rc;
+	if (!rc)
+		rc = attach_somewhere(domain, alias, err);
+	if (rc)
+		return rc;
+	rc = map_file(alias, out, err);
+	if (!rc)
+		rc = wait_for_gpa(domain, &out->gpa, err);
+	if (rc)
+		libvirt_shmem_unmap(out);
+	return rc;
+}
+
+int libvirt_shmem_describe(struct libvirt_domain *domain, char *text, size_t size,
+			   struct error *err)
+{
+	int rc = check_pluggable(domain, err);
+	char *xml;
+
+	if (rc)
+		return rc;
+	xml = domain->api->domain_xml(domain->domain, 0);
+	if (!xml)
+		return libvirt_error(domain, domain->name, err);
+	rc = libvirt_slot_describe(xml, text, size, err);
+	free(xml);
+	return rc;
+}
+
+void libvirt_shmem_unmap(struct guest_region *region)
+{
+	if (region->hva)
+		munmap(region->hva, LIBVIRT_SHMEM_BYTES);
+	*region = (struct guest_region){0};
+}
+
+/* --- unplugging ------------------------------------------------------------------------------ */
+
+static int check_runs(struct libvirt_domain *domain, struct error *err)
+{
+	enum libvirt_run_state state;
+	int rc = libvirt_domain_state(domain, &state, err);
+
+	if (!rc && state != LIBVIRT_RUNS)
+		rc = error_set(err, EBUSY,
+			       "the domain is paused: its memory device goes when it has been "
+			       "resumed, by 'sonde recover'");
+	return rc;
+}
+
+/*
+ * By QEMU's own command, upon whose event libvirt does the rest: it may be repeated, while
+ * libvirt 9.0 crashes when it is itself asked again to detach a device that is gone.
+ */
+static int ask_to_unplug(struct libvirt_domain *domain, const char *alias, struct error *err)
+{
+	int rc = libvirt_devices_may_change(domain, err);
+
+	if (rc == -ENOTSUP)
+		error_prefix(err, "the memory device stays, unused, until the domain is shut "
+				  "down: ");
+	if (!rc)
+		libvirt_qmp(domain, "device_del", json_pack("{s:s}", "id", alias), -1, NULL, NULL);
+	return rc;
+}
+
+int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
+{
+	char alias[ALIAS_SIZE];
+
+	for (int i = 0; i < UNPLUG_TRIES; i++) {
+		int rc = find_alias(domain, alias, err);
+
+		if (rc || !alias[0])
+			return rc;
+		rc = check_runs(domain, err);
+		if (rc)
+			return rc;
+		/* Whoever plugged it in may have died before doing so. */
+		unlink(path_of(alias).text);
+		/* Asked again: guests that are busy forget. */
+		if (i % DETACH_EVERY == 0)
+			rc = ask_to_unplug(domain, alias, err);
+		if (rc)
+			return rc;
+		clock_wait_ms(POLL_MS);
+	}
+	return error_set(err, ETIMEDOUT, "the guest does not let the hot-plugged device go yet");
+}

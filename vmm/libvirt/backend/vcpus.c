@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Registers of a stopped domain's vCPUs, each read once per stop. */
+#include <errno.h>
+#include <string.h>
+#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/registers.h"
+
+/* Of who is halted, and which there are, the gdbstub does not tell. */
+static int read_states(struct libvirt_guest *g, struct error *err)
+{
+	int rc = 0;
+
+	if (!g->have_states)
+		rc = libvirt_read_registers(g->domain, g->states, g->guest.nr_vcpus, err);
+	g->have_states = !rc;
+	return rc;
+}
+
+/* A slot that no vCPU is plugged into has registers too: those of one that was never started. */
+static bool is_empty_slot(struct libvirt_guest *g, unsigned int vcpu)
+{
+	return !read_states(g, NULL) && !libvirt_vcpu_exists(&g->states[vcpu]);
+}
+
+int libvirt_guest_read_registers(struct libvirt_guest *g, unsigned int vcpu, struct error *err)
+{
+	int rc;
+
+	if (vcpu >= g->guest.nr_vcpus)
+		return error_set(err, EINVAL, "there is no vCPU %u", vcpu);
+	if (g->have_registers[vcpu])
+		return 0;
+	rc = libvirt_guest_open_stub(g, err);
+	if (!rc)
+		rc = rsp_registers(&g->stub.rsp, vcpu, &g->registers[vcpu], err);
+	if (rc == -EFAULT && is_empty_slot(g, vcpu)) {
+		g->registers[vcpu] = (struct rsp_registers){0};
+		rc = 0;
+	}
+	g->have_registers[vcpu] = !rc;
+	return rc;
+}
+
+int libvirt_guest_get_regs(struct guest *guest, unsigned int vcpu, struct guest_regs *out,
+			   struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	int rc = libvirt_guest_read_registers(g, vcpu, err);
+
+	if (!rc)
+		*out = g->registers[vcpu].regs;
+	return rc;
+}
+
+/* QEMU looks at each vCPU in its own thread (KVM), or at what it keeps exact all the time: level
+ * and halt (emulation; registers may be old there). */
+void libvirt_guest_seen_outside(struct guest *guest, bool *outside)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	struct guest_sregs states[LIBVIRT_MAX_VCPUS];
+
+	if (libvirt_read_registers(g->domain, states, guest->nr_vcpus, NULL))
+		return;
+	for (unsigned int i = 0; i < guest->nr_vcpus; i++)
+		outside[i] |=
+			states[i].cpl == 3 || states[i].halted || !libvirt_vcpu_exists(&states[i]);
+}
+
+int libvirt_guest_get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs *out,
+			    struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	int rc = libvirt_guest_read_registers(g, vcpu, err);
+
+	if (!rc)
+		rc = read_states(g, err);
+	if (rc)
+		return rc;
+	*out = g->registers[vcpu].sregs;
+	out->halted = g->states[vcpu].halted;
+	return 0;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt/connection/domain.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "formats/cli/cli.h"
+#include "formats/base/clean-text.h"
+#include "vmm/libvirt/connection/reply.h"
+
+static int code_of(int libvirt_code)
+{
+	switch (libvirt_code) {
+	case LIBVIRT_ERR_NO_DOMAIN:
+		return ENOENT;
+	case LIBVIRT_ERR_OPERATION_DENIED:
+	case LIBVIRT_ERR_AUTH_FAILED:
+	case LIBVIRT_ERR_AUTH_CANCELLED:
+	case LIBVIRT_ERR_AUTH_UNAVAILABLE:
+	case LIBVIRT_ERR_ACCESS_DENIED:
+		return EACCES;
+	case LIBVIRT_ERR_NO_SUPPORT:
+		return ENOTSUP;
+	default:
+		return EIO;
+	}
+}
+
+int libvirt_error(struct libvirt_domain *domain, const char *what, struct error *err)
+{
+	int code = domain->api->last_code();
+	const char *message = domain->api->last_message();
+	char text[200];
+
+	clean_text(text, sizeof(text), message ? message : "no reason given");
+	if (code == LIBVIRT_ERR_OPERATION_DENIED)
+		return error_set(err, EACCES,
+				 "%s: %s; use libvirt's socket for reading and writing, as root or "
+				 "as a member of the group libvirt",
+				 what, text);
+	return error_set(err, code_of(code), "%s: %s", what, text);
+}
+
+/* --- finding it ------------------------------------------------------------------------------ */
+
+/* Behind libvirt's own words, which end with those of strerror(). */
+static int advise_connection(const char *uri, struct error *err)
+{
+	const char *c = uri ? " -c " : "", *u = uri ? uri : "";
+	size_t used = strlen(err->text);
+	char *at = err->text + used;
+	size_t left = sizeof(err->text) - used;
+
+	if (err->code == EACCES || strstr(err->text, strerror(EACCES)))
+		snprintf(at, left, "; run as root, or as a member of the group libvirt");
+	else if (strstr(err->text, strerror(ENOENT)) || strstr(err->text, strerror(ECONNREFUSED)))
+		snprintf(at, left, "; does libvirtd run on this host?");
+	else
+		snprintf(at, left, "; does 'virsh%s%.100s list' work?", c, u);
+	return err->code == EACCES ? -EACCES : -ENOTCONN;
+}
+
+bool libvirt_uri_is_local(const char *uri)
+{
+	size_t scheme = strcspn(uri, ":"), name = strcspn(uri, "+:");
+	bool has_transport = name < scheme;
+
+	if (has_transport && strncmp(uri + name, "+unix:", 6) != 0)
+		return false;
+	return !strncmp(uri + scheme, ":///", 4);
+}
+
+static int check_local(struct libvirt_domain *d, struct error *err)
+{
+	char *uri = d->api->connect_uri(d->connection), text[160];
+	int rc = 0;
+
+	if (!uri)
+		return libvirt_error(d, "cannot tell where libvirt is", err);
+	clean_text(text, sizeof(text), uri);
+	if (!libvirt_uri_is_local(uri))
+		rc = error_set(err, ENOTSUP,
+			       "%s leads over a network: run sonde on the domain's host, at "
+			       "qemu:///system or qemu:///session",
+			       text);
+	free(uri);
+	return rc;
+}
+
+static int open_connection(const char *uri, struct libvirt_domain *d, struct error *err)
+{
+	struct error ours;
+	const char *type;
+
+	d->connection = d->api->connect_open(uri);
+	if (!d->connection) {
+		char what[160];
+		int rc;
+
+		snprintf(what, sizeof(what), "cannot connect to %s",
+			 uri ? uri : "the default libvirt");
+		libvirt_error(d, what, &ours);
+		rc = advise_connection(uri, &ours);
+		if (err)
+			*err = ours;
+		return rc;
+	}
+	type = d->api->connect_type(d->connection);
+	if (type && !strcasecmp(type, "QEMU"))
+		return check_local(d, err);
+	return error_set(err, ENOTSUP,
+			 "that is libvirt's %s driver: only QEMU's domains can be "
+			 "traced, at qemu:///system or qemu:///session",
+			 type ? type : "unknown");
+}
+
+static bool is_number(const char *text)
+{
+	return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+/* A name may look like a number: names come first. */
+static int look_up(struct libvirt_domain *d, const char *id, struct error *err)
+{
+	uint64_t number;
+
+	d->domain = d->api->lookup_name(d->connection, id);
+	if (!d->domain && d->api->last_code() != LIBVIRT_ERR_NO_DOMAIN)
+		return libvirt_error(d, id, err);
+	if (!d->domain && strlen(id) == LIBVIRT_UUID_TEXT - 1)
+		d->domain = d->api->lookup_uuid(d->connection, id);
+	if (!d->domain && is_number(id) && !cli_parse_u64(id, 0, INT32_MAX, &number))
+		d->domain = d->api->lookup_id(d->connection, (int)number);
+	if (d->domain)
+		return 0;
+	return error_set(err, ENOENT,
+			 "there is no domain '%s' at this connection: see 'virsh list'", id);
+}
+
+static int check_started(struct libvirt_domain *d, struct error *err)
+{
+	enum libvirt_run_state state;
+	int rc = libvirt_domain_state(d, &state, err);
+
+	if (!rc && state == LIBVIRT_GONE)
+		return error_set(err, ESRCH, "domain %s is not running: start it first", d->name);
+	return rc;
+}
+
+int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *out,
+			struct error *err)
+{
+	const char *name;
+	int rc;
+
+	*out = (struct libvirt_domain){0};
+	rc = libvirt_lib_load(&out->api, err);
+	if (!rc)
+		rc = open_connection(uri, out, err);
+	if (!rc)
+		rc = look_up(out, id, err);
+	if (!rc && out->api->domain_uuid(out->domain, out->uuid))
+		rc = libvirt_error(out, id, err);
+	if (!rc) {
+		name = out->api->domain_name(out->domain);
+		snprintf(out->name, sizeof(out->name), "%s", name ? name : id);
+		rc = check_started(out, err);
+	}
+	if (!rc)
+		libvirt_process_open(out->uuid, &out->qemu);
+	if (rc)
+		libvirt_domain_close(out);
+	return rc;
+}
+
+void libvirt_domain_close(struct libvirt_domain *d)
+{
+	if (d->domain)
+		d->api->domain_free(d->domain);
+	if (d->connection)
+		d->api->connect_close(d->connection);
+	d->domain = NULL;
+	d->connection = NULL;
+	libvirt_process_close(&d->qemu);
+}
+
+static enum libvirt_run_state run_state_of(int state)
+{
+	switch (state) {
+	case LIBVIRT_DOMAIN_RUNNING:
+	case LIBVIRT_DOMAIN_BLOCKED:
+		return LIBVIRT_RUNS;
+	case LIBVIRT_DOMAIN_PAUSED:
+	case LIBVIRT_DOMAIN_SHUTDOWN:    /* it may be started again, for a reboot */
+	case LIBVIRT_DOMAIN_PMSUSPENDED: /* it wakes up with the memory that it has */
+	case LIBVIRT_DOMAIN_CRASHED:     /* its guest; QEMU is kept, or dumped before a reset */
+		return LIBVIRT_PAUSED;
+	default:
+		return LIBVIRT_GONE;
+	}
+}
+
+static int ask_state(struct libvirt_domain *d, int *state, int *reason, struct error *err)
+{
+	*state = LIBVIRT_DOMAIN_SHUTOFF;
+	if (!d->api->domain_state(d->domain, state, reason, 0))
+		return 0;
+	*state = LIBVIRT_DOMAIN_SHUTOFF;
+	/* transient domains vanish */
+	return d->api->last_code() == LIBVIRT_ERR_NO_DOMAIN ? 0 : libvirt_error(d, d->name, err);
+}
+
+int libvirt_domain_state(struct libvirt_domain *d, enum libvirt_run_state *out, struct error *err)
+{
+	int state, reason;
+	int rc = ask_state(d, &state, &reason, err);
+
+	*out = run_state_of(state);
+	return rc;
+}
+
+int libvirt_domain_pause(struct libvirt_domain *d, enum libvirt_pause *out, struct error *err)
+{
+	int state, reason = LIBVIRT_PAUSED_UNKNOWN;
+	int rc = ask_state(d, &state, &reason, err);
+
+	*out = LIBVIRT_PAUSE_OTHERS;
+	if (run_state_of(state) == LIBVIRT_RUNS)
+		*out = LIBVIRT_PAUSE_NONE;
+	else if (state == LIBVIRT_DOMAIN_PAUSED && reason == LIBVIRT_PAUSED_UNKNOWN)
+		*out = LIBVIRT_PAUSE_MONITOR;
+	return rc;
+}
+
+/* --- monitors -------------------------------------------------------------------------------- */
+
+static int send_command(struct libvirt_domain *d, const char *text, int fd, char **reply,
+			struct error *err)
+{
+	int rc;
+
+	*reply = NULL;
+	if (fd >= 0)
+		rc = d->api->monitor_command_files(d->domain, text, 1, &fd, NULL, NULL, reply, 0);
+	else
+		rc = d->api->monitor_command(d->domain, text, reply, 0);
+	if (rc || !*reply) {
+		free(*reply);
+		return libvirt_error(d, "monitor command", err);
+	}
+	return 0;
+}
+
+int libvirt_qmp(struct libvirt_domain *d, const char *command, json_t *arguments, int fd,
+		json_t **result, struct error *err)
+{
+	json_t *request = json_pack("{s:s, s:o*}", "execute", command, "arguments", arguments);
+	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL, *reply;
+	int rc;
+
+	json_decref(request);
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	rc = send_command(d, text, fd, &reply, err);
+	free(text);
+	if (rc)
+		return rc;
+	rc = libvirt_reply_parse(reply, strlen(reply), result, err);
+	free(reply);
+	if (rc)
+		error_prefix(err, "%s: ", command);
+	return rc;
+}
+
+int libvirt_domain_check_files(struct libvirt_domain *d, struct error *err)
+{
+	static const char name[] = "sonde-check";
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), rc;
+	struct error why;
+
+	if (fd < 0)
+		return error_set(err, errno, "/dev/null: %s", strerror(errno));
+	rc = libvirt_qmp(d, "getfd", json_pack("{s:s}", "fdname", name), fd, NULL, &why);
+	close(fd);
+	if (rc == -EACCES)
+		return error_set(err, EACCES, "%s", why.text);
+	if (rc)
+		return error_set(
+			err, ENOTSUP,
+			"QEMU cannot be given a descriptor through this connection (%.160s): "
+			"connect to libvirt's own socket",
+			why.text);
+	return libvirt_qmp(d, "closefd", json_pack("{s:s}", "fdname", name), -1, NULL, err);
+}
+
+int libvirt_hmp(struct libvirt_domain *d, const char *command, char **reply, struct error *err)
+{
+	*reply = NULL;
+	if (d->api->monitor_command(d->domain, command, reply, LIBVIRT_QEMU_HMP) || !*reply) {
+		free(*reply);
+		return libvirt_error(d, command, err);
+	}
+	if (strlen(*reply) <= LIBVIRT_HMP_MAX)
+		return 0;
+	free(*reply);
+	return error_set(err, EPROTO, "%s: QEMU's reply has no end", command);
+}
+
+int libvirt_domain_has_kvm(struct libvirt_domain *d, bool *out, struct error *err)
+{
+	json_t *reply = NULL;
+	int rc = libvirt_qmp(d, "query-kvm", NULL, -1, &reply, err);
+
+	*out = json_is_true(json_object_get(reply, "enabled"));
+	json_decref(reply);
+	return rc;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt/connection/events.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+
+enum { LOOK_MS = 1000 };
+
+/* The first one counts: what follows comes of it. */
+static void set_why(struct libvirt_events *e, const char *why)
+{
+	const char *none = NULL;
+
+	atomic_compare_exchange_strong(&e->why, &none, why);
+}
+
+/* --- callbacks, on the loop's thread --------------------------------------------------------- */
+
+static const char *why_stopped(int detail)
+{
+	static const char *const why[] = {
+		[LIBVIRT_STOPPED_SHUTDOWN] = "the domain was shut down",
+		[LIBVIRT_STOPPED_DESTROYED] = "the domain was destroyed",
+		[LIBVIRT_STOPPED_CRASHED] = "the domain crashed",
+		[LIBVIRT_STOPPED_MIGRATED] = "the domain was migrated to another host",
+		[LIBVIRT_STOPPED_SAVED] = "the domain was saved",
+		[LIBVIRT_STOPPED_FAILED] = "the domain's QEMU failed",
+		[LIBVIRT_STOPPED_FROM_SNAPSHOT] = "the domain was reverted to a snapshot",
+	};
+
+	if (detail >= 0 && (size_t)detail < sizeof(why) / sizeof(why[0]))
+		return why[detail];
+	return "the domain ended";
+}
+
+/* A snapshot is also loaded into a domain that goes on running. */
+static int on_lifecycle(virConnectPtr connection, virDomainPtr domain, int event, int detail,
+			void *arg)
+{
+	struct libvirt_events *e = arg;
+
+	(void)connection;
+	(void)domain;
+	if (event == LIBVIRT_EVENT_STOPPED &&
+	    (detail == LIBVIRT_STOPPED_SAVED || detail == LIBVIRT_STOPPED_MIGRATED))
+		atomic_store(&e->kept, true);
+	if (event == LIBVIRT_EVENT_STOPPED)
+		set_why(e, why_stopped(detail));
+	if ((event == LIBVIRT_EVENT_RESUMED && detail == LIBVIRT_RESUMED_FROM_SNAPSHOT) ||
+	    (event == LIBVIRT_EVENT_SUSPENDED && detail == LIBVIRT_SUSPENDED_FROM_SNAPSHOT)) {
+		atomic_store(&e->reset, true);
+		set_why(e, why_stopped(LIBVIRT_STOPPED_FROM_SNAPSHOT));
+	}
+	return 0;
+}
+
+static void on_reboot(virConnectPtr connection, virDomainPtr domain, void *arg)
+{
+	struct libvirt_events *e = arg;
+
+	(void)connection;
+	(void)domain;
+	atomic_store(&e->reset, true);
+	set_why(e, "the domain was reset");
+}
+
+/* Each pass over the memory, of which the first comes at once. */
+static void on_iteration(virConnectPtr connection, virDomainPtr domain, int iteration, void *arg)
+{
+	struct libvirt_events *e = arg;
+
+	(void)connection;
+	(void)domain;
+	(void)iteration;
+	eventfd_write(e->moved, 1);
+}
+
+/* --- the loop -------------------------------------------------------------------------------- */
+
+static void on_timer(int timer, void *arg)
+{
+	(void)timer;
+	(void)arg;
+}
+
+static void *loop(void *arg)
+{
+	struct libvirt_events *e = arg;
+
+	while (!atomic_load(&e->quit) && !e->api->event_run_default())
+		;
+	return NULL;
+}
+
+/* Signals are for the thread that waits for them: here they would end the process. */
+static int create_thread(struct libvirt_events *e)
+{
+	sigset_t all, before;
+	int code;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	code = pthread_create(&e->thread, NULL, loop, e);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return code;
+}
+
+int libvirt_events_start(struct libvirt_events *e, struct error *err)
+{
+	int code, rc = libvirt_lib_load(&e->api, err);
+
+	if (rc)
+		return rc;
+	e->lifecycle = e->reboot = e->iteration = -1;
+	e->moved = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (e->moved < 0)
+		return error_set(err, errno, "no eventfd: %s", strerror(errno));
+	if (e->api->event_register_default())
+		return error_set(err, EIO, "libvirt's event loop cannot be had");
+	e->timer = e->api->event_add_timeout(LOOK_MS, on_timer, NULL, NULL);
+	code = e->timer < 0 ? EIO : create_thread(e);
+	e->running = !code;
+	return code ? error_set(err, code, "libvirt's event loop cannot be started") : 0;
+}
+
+int libvirt_events_watch(struct libvirt_events *e, struct libvirt_domain *domain, struct error *err)
+{
+	e->domain = domain;
+	e->lifecycle = e->api->event_register(domain->connection, domain->domain,
+					      LIBVIRT_EVENT_ID_LIFECYCLE,
+					      (libvirt_event_fn *)on_lifecycle, e, NULL);
+	e->reboot =
+		e->api->event_register(domain->connection, domain->domain, LIBVIRT_EVENT_ID_REBOOT,
+				       (libvirt_event_fn *)on_reboot, e, NULL);
+	e->iteration = e->api->event_register(domain->connection, domain->domain,
+					      LIBVIRT_EVENT_ID_MIGRATION_ITERATION,
+					      (libvirt_event_fn *)on_iteration, e, NULL);
+	if (e->lifecycle < 0 || e->reboot < 0 || e->iteration < 0)
+		return libvirt_error(domain, "events of the domain", err);
+	return 0;
+}
+
+static void deregister(struct libvirt_events *e, int callback)
+{
+	if (e->domain && callback >= 0)
+		e->api->event_deregister(e->domain->connection, callback);
+}
+
+/* Deregistered while the loop still runs: a connection that is closed hangs up in it. */
+void libvirt_events_stop(struct libvirt_events *e)
+{
+	deregister(e, e->lifecycle);
+	deregister(e, e->reboot);
+	deregister(e, e->iteration);
+	e->domain = NULL;
+	if (!e->running)
+		return;
+	atomic_store(&e->quit, true);
+	e->api->event_update_timeout(e->timer, 0);
+	pthread_join(e->thread, NULL);
+	e->running = false;
+	close(e->moved);
+}
+
+const char *libvirt_events_why(const struct libvirt_events *e)
+{
+	return atomic_load(&e->why);
+}
+
+const char *libvirt_events_wait(const struct libvirt_events *e, unsigned int ms)
+{
+	enum { STEP_MS = 10 };
+
+	for (unsigned int i = 0; i < ms && !atomic_load(&e->why); i += STEP_MS)
+		clock_wait_ms(STEP_MS);
+	return atomic_load(&e->why);
+}
+
+bool libvirt_events_reset(const struct libvirt_events *e)
+{
+	return atomic_load(&e->reset);
+}
+
+bool libvirt_events_kept(const struct libvirt_events *e)
+{
+	return atomic_load(&e->kept);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt/journal/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "formats/base/hex.h"
+
+enum { MAX_JOURNAL = 256 << 20 };
+
+/*
+ * Root's is the same whatever its environment, which differs between a shell, sudo and a service:
+ * or a second tracer would not be refused, and nothing found to recover.
+ */
+void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size)
+{
+	snprintf(out, size, "%s/sonde", !root && runtime && *runtime ? runtime : "/run");
+}
+
+/* Where it can be nowhere is not where there is none: a user's goes with his last session. */
+static int make_folder(char *path, size_t size, struct error *err)
+{
+	libvirt_journal_folder(!geteuid(), getenv("XDG_RUNTIME_DIR"), path, size);
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return error_set(err, errno == ENOENT ? ENOTDIR : errno, "cannot make %s: %s%s",
+				 path, strerror(errno),
+				 geteuid() ? "; set XDG_RUNTIME_DIR to a folder of yours" : "");
+	return 0;
+}
+
+static int lock(struct libvirt_journal *journal, struct error *err)
+{
+	struct stat st;
+
+	/* one that was removed between open() and here is not where others look for it */
+	if (!flock(journal->fd, LOCK_EX | LOCK_NB) && !fstat(journal->fd, &st) && st.st_nlink)
+		return 0;
+	libvirt_journal_close(journal);
+	return error_set(err, EBUSY,
+			 "another sonde is attached to this domain, or cleans up behind one");
+}
+
+static int open_journal(const char *uuid, int flags, struct libvirt_journal *out, struct error *err)
+{
+	char folder[128];
+	int rc = make_folder(folder, sizeof(folder), err);
+
+	out->fd = -1;
+	if (rc)
+		return rc;
+	if (strspn(uuid, "0123456789abcdef-") != strlen(uuid))
+		return error_set(err, EINVAL, "'%s' is no uuid", uuid);
+	snprintf(out->path, sizeof(out->path), "%s/%s", folder, uuid);
+	out->fd = open(out->path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	if (out->fd < 0)
+		return error_set(err, errno, "cannot open %s: %s", out->path, strerror(errno));
+	return lock(out, err);
+}
+
+static int check_empty(struct libvirt_journal *journal, struct error *err)
+{
+	struct stat st;
+
+	if (!fstat(journal->fd, &st) && !st.st_size)
+		return 0;
+	libvirt_journal_close(journal);
+	return error_set(
+		err, EEXIST,
+		"an earlier sonde died attached to this domain: run 'sonde recover' first");
+}
+
+int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err)
+{
+	int rc = open_journal(uuid, O_CREAT, out, err);
+
+	return rc ? rc : check_empty(out, err);
+}
+
+int libvirt_journal_check(const char *uuid, struct error *err)
+{
+	struct libvirt_journal journal;
+	int rc = open_journal(uuid, 0, &journal, err);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (!rc)
+		rc = check_empty(&journal, err);
+	libvirt_journal_close(&journal);
+	return rc;
+}
+
+/* A last line without its end was never acted on, and would spoil what is written behind it. */
+static void drop_unfinished(struct libvirt_journal *journal)
+{
+	char tail[JOURNAL_MAX_LINE];
+	off_t end = lseek(journal->fd, 0, SEEK_END);
+	off_t start = end > (off_t)sizeof(tail) ? end - (off_t)sizeof(tail) : 0;
+	ssize_t n = pread(journal->fd, tail, sizeof(tail), start);
+	const char *newline = n > 0 ? memrchr(tail, '\n', (size_t)n) : NULL;
+
+	if (newline)
+		start += newline + 1 - tail;
+	if (end > 0 && (newline || !start) && start < end && ftruncate(journal->fd, start))
+		return; /* it can be read all the same */
+}
+
+int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
+{
+	int rc = open_journal(uuid, 0, out, err);
+
+	if (!rc)
+		drop_unfinished(out);
+	return rc;
+}
+
+void libvirt_journal_close(struct libvirt_journal *journal)
+{
+	if (journal->fd >= 0)
+		close(journal->fd);
+	journal->fd = -1;
+}
+
+void libvirt_journal_remove(struct libvirt_journal *journal)
+{
+	if (journal->fd >= 0)
+		unlink(journal->path);
+	libvirt_journal_close(journal);
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+/* A part of a line would spoil the next one. */
+static void cut_off(struct libvirt_journal *journal, ssize_t n)
+{
+	off_t end = lseek(journal->fd, 0, SEEK_END);
+
+	if (n > 0 && end >= n && ftruncate(journal->fd, end - n))
+		return; /* then it cannot be read any more, which whoever recovers is told */
+}
+
+static int append(struct libvirt_journal *journal, const char *line, size_t size, struct error *err)
+{
+	ssize_t n = write(journal->fd, line, size);
+
+	if (n == (ssize_t)size)
+		return 0;
+	cut_off(journal, n);
+	return error_set(err, EIO, "cannot write %s: nothing is done to the domain without it",
+			 journal->path);
+}
+
+int libvirt_journal_instance(struct libvirt_journal *journal,
+			     const struct libvirt_instance *instance, struct error *err)
+{
+	char line[96];
+	int n = snprintf(line, sizeof(line), "qemu %s %" PRIx64 "\n", instance->boot,
+			 instance->start);
+
+	return instance->boot[0] ? append(journal, line, (size_t)n, err) : 0;
+}
+
+int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
+			  const uint8_t *after, size_t size, struct error *err)
+{
+	char line[JOURNAL_MAX_LINE];
+	size_t n;
+
+	if (size > JOURNAL_MAX_WRITE)
+		return error_set_at(err, E2BIG, gpa, "%zu bytes are too many at once", size);
+	n = (size_t)snprintf(line, sizeof(line), "write %" PRIx64 " ", gpa);
+	n += hex_encode(line + n, before, size);
+	line[n++] = ' ';
+	n += hex_encode(line + n, after, size);
+	line[n++] = '\n';
+	return append(journal, line, n, err);
+}
+
+int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct error *err)
+{
+	const char *line = stopped ? "stop\n" : "go\n";
+
+	return append(journal, line, strlen(line), err);
+}
+
+int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err)
+{
+	static const char line[] = "breaks\n";
+
+	return append(journal, line, sizeof(line) - 1, err);
+}
+
+int libvirt_journal_lend(struct libvirt_journal *journal, unsigned int vcpu, uint64_t cr3,
+			 uint64_t lent, struct error *err)
+{
+	char line[64];
+	int n = snprintf(line, sizeof(line), "lend %x %" PRIx64 " %" PRIx64 "\n", vcpu, cr3, lent);
+
+	return append(journal, line, (size_t)n, err);
+}
+
+int libvirt_journal_lent(struct libvirt_journal *journal, struct error *err)
+{
+	static const char line[] = "lent\n";
+
+	return append(journal, line, sizeof(line) - 1, err);
+}
+
+int libvirt_journal_reset(struct libvirt_journal *journal, struct error *err)
+{
+	static const char line[] = "reset\n";
+
+	return append(journal, line, sizeof(line) - 1, err);
+}
+
+int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_stacks *tasks,
+			  struct error *err)
+{
+	struct task_stacks copy = *tasks;
+	struct journal_task_numbers numbers = journal_task_numbers(&copy);
+	char line[JOURNAL_MAX_LINE] = "tasks";
+	size_t n = strlen(line);
+
+	for (size_t i = 0; i < sizeof(numbers.wide) / sizeof(numbers.wide[0]); i++)
+		n += (size_t)sprintf(line + n, " %" PRIx64, *numbers.wide[i]);
+	for (size_t i = 0; i < sizeof(numbers.narrow) / sizeof(numbers.narrow[0]); i++)
+		n += (size_t)sprintf(line + n, " %" PRIx32, *numbers.narrow[i]);
+	line[n++] = '\n';
+	return append(journal, line, n, err);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+int libvirt_journal_read(const struct libvirt_journal *journal, struct journal_contents *out,
+			 struct error *err)
+{
+	struct stat st;
+	char *text;
+	int rc;
+
+	if (fstat(journal->fd, &st) || st.st_size > MAX_JOURNAL)
+		return error_set(err, EPROTO, "the journal is damaged");
+	text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	if (pread(journal->fd, text, (size_t)st.st_size, 0) != st.st_size)
+		rc = error_set(err, EIO, "cannot read %s", journal->path);
+	else
+		rc = journal_parse(text, (size_t)st.st_size, out, err);
+	free(text);
+	return rc;
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "vmm/machine/vm.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include "vmm/machine/vm-internal.h"
+
+enum { LOOK_INTERVAL_MS = 10 };
+
+const char *vm_status_name(enum vm_status status)
+{
+	static const char *const names[] = {
+		[VM_STATUS_PRELAUNCH] = "prelaunch",
+		[VM_STATUS_RUNNING] = "running",
+		[VM_STATUS_PAUSED] = "paused",
+		[VM_STATUS_SHUTDOWN] = "shutdown",
+		[VM_STATUS_GUEST_PANICKED] = "guest-panicked",
+		[VM_STATUS_INTERNAL_ERROR] = "internal-error",
+	};
+
+	return names[status];
+}
+
+enum vm_status vm_status(const struct vm *vm)
+{
+	return (enum vm_status)atomic_load(&vm->status);
+}
+
+void vm_set_status(struct vm *vm, enum vm_status status)
+{
+	if (vm_status(vm) == status)
+		return;
+	atomic_store(&vm->status, (int)status);
+	for (size_t i = 0; i < vm->nr_listeners; i++)
+		vm->listeners[i].fn(vm->listeners[i].arg, status);
+}
+
+int vm_listen(struct vm *vm, vm_status_fn *fn, void *arg)
+{
+	if (vm->nr_listeners == VM_MAX_LISTENERS)
+		return -ENOSPC;
+	vm->listeners[vm->nr_listeners].fn = fn;
+	vm->listeners[vm->nr_listeners++].arg = arg;
+	return 0;
+}
+
+/* False: somebody else is looking. */
+static bool try_look(struct vm *vm)
+{
+	if (pthread_mutex_trylock(&vm->look_lock))
+		return false;
+	if (atomic_load(&vm->looking) && vm->observer->look(vm->observer->arg))
+		atomic_store(&vm->looking, false);
+	pthread_mutex_unlock(&vm->look_lock);
+	return true;
+}
+
+void vm_look(struct vm *vm)
+{
+	/* who else is looking may have begun too early, or be waiting for this vCPU to stop */
+	while (atomic_load(&vm->looking) && !try_look(vm)) {
+		stop_gate_stop(&vm->gate);
+		stop_gate_resume(&vm->gate);
+		sched_yield();
+	}
+}
+
+static void look_on_timer(void *arg)
+{
+	struct vm *vm = arg;
+
+	if (atomic_load(&vm->looking))
+		try_look(vm);
+	if (!atomic_load(&vm->looking)) {
+		event_source_remove(vm->look_timer);
+		vm->look_timer = NULL;
+	}
+}
+
+static int start_observer(struct vm *vm, struct error *err)
+{
+	const struct vm_observer *observer = vm->observer;
+	int rc = 0;
+
+	if (observer && observer->start)
+		rc = observer->start(observer->arg, vm, &vm->entry.info, err);
+	if (rc == 0 && observer && observer->look) {
+		atomic_store(&vm->looking, true);
+		rc = event_loop_add_timer(vm->loop, LOOK_INTERVAL_MS, look_on_timer, vm,
+					  &vm->look_timer, err);
+	}
+	return rc;
+}
+
+int vm_start(struct vm *vm, struct error *err)
+{
+	int rc;
+
+	/* Owned until every thread is there, so that all vCPUs begin together. */
+	stop_gate_stop(&vm->gate);
+	vm->started = true;
+	rc = start_observer(vm, err);
+	for (unsigned int i = 0; rc == 0 && i < vm->nr_vcpus; i++)
+		rc = vcpu_start(&vm->vcpus[i], err);
+	if (rc == 0)
+		vm_set_status(vm, VM_STATUS_RUNNING);
+	else
+		atomic_store(&vm->ending, true);
+	stop_gate_resume(&vm->gate);
+	return rc;
+}
+
+static bool is_over(const struct vm *vm)
+{
+	return !vm->started || atomic_load(&vm->ending) || atomic_load(&vm->end);
+}
+
+int vm_pause(struct vm *vm, struct error *err)
+{
+	if (is_over(vm))
+		return error_set(err, EINVAL, "the guest is not running");
+	if (vm->paused)
+		return error_set(err, EALREADY, "the guest is paused already");
+	stop_gate_stop(&vm->gate);
+	vm->paused = true;
+	vm_set_status(vm, VM_STATUS_PAUSED);
+	return 0;
+}
+
+static void unpause(struct vm *vm)
+{
+	vm->paused = false;
+	/* Tell the guest that it was paused, or its watchdogs would see a lockup. Fails harmlessly
+	 * where the guest does not use kvmclock. */
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		ioctl(vm->vcpus[i].fd, KVM_KVMCLOCK_CTRL, 0);
+	stop_gate_resume(&vm->gate);
+}
+
+int vm_resume(struct vm *vm, struct error *err)
+{
+	if (is_over(vm))
+		return error_set(err, EINVAL, "the guest is not running");
+	if (!vm->paused)
+		return error_set(err, EALREADY, "the guest is not paused");
+	unpause(vm);
+	vm_set_status(vm,
+		      console_panic(vm->console) ? VM_STATUS_GUEST_PANICKED : VM_STATUS_RUNNING);
+	return 0;
+}
+
+void vm_request_end(struct vm *vm, enum vm_end reason)
+{
+	int none = VM_END_NONE;
+
+	atomic_compare_exchange_strong(&vm->end, &none, (int)reason);
+	event_loop_quit(vm->loop, (int)reason);
+}
+
+enum vm_end vm_end_reason(const struct vm *vm)
+{
+	enum vm_end end = (enum vm_end)atomic_load(&vm->end);
+	bool own_doing =
+		end == VM_END_POWER_OFF || end == VM_END_REBOOT || end == VM_END_TRIPLE_FAULT;
+
+	return own_doing && console_panic(vm->console) ? VM_END_PANIC : end;
+}
+
+void vm_fail(struct vm *vm, const struct error *err)
+{
+	pthread_mutex_lock(&vm->failure_lock);
+	if (!vm->failure.code)
+		vm->failure = *err;
+	pthread_mutex_unlock(&vm->failure_lock);
+	vm_request_end(vm, VM_END_FAILED);
+}
+
+const struct error *vm_failure(const struct vm *vm)
+{
+	return &vm->failure;
+}
+
+static enum vm_status final_status(const struct vm *vm)
+{
+	switch (vm_end_reason(vm)) {
+	case VM_END_PANIC:
+		return VM_STATUS_GUEST_PANICKED;
+	case VM_END_FAILED:
+		return VM_STATUS_INTERNAL_ERROR;
+	default:
+		return VM_STATUS_SHUTDOWN;
+	}
+}
+
+void vm_finish(struct vm *vm)
+{
+	if (vm->finished)
+		return;
+	vm->finished = true;
+	atomic_store(&vm->ending, true);
+	if (vm->paused)
+		unpause(vm);
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		vcpu_kick(&vm->vcpus[i]);
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		vcpu_join(&vm->vcpus[i]);
+	atomic_store(&vm->looking, false);
+	event_source_remove(vm->look_timer);
+	vm->look_timer = NULL;
+	if (vm->started && vm->observer && vm->observer->end)
+		vm->observer->end(vm->observer->arg);
+	console_flush(vm->console);
+	vm_set_status(vm, final_status(vm));
+}
+
+struct guest *vm_guest(struct vm *vm)
+{
+	return &vm->guest;
+}
+
+const char *vm_panic_reason(const struct vm *vm)
+{
+	return console_panic(vm->console);
+}
+
+uint64_t vm_console_lost(const struct vm *vm)
+{
+	return console_lost(vm->console);
+}
+
+pid_t vm_vcpu_thread_id(const struct vm *vm, unsigned int vcpu)
+{
+	return vcpu < vm->nr_vcpus ? atomic_load(&vm->vcpus[vcpu].tid) : 0;
+}
+
+uint64_t vm_exits(const struct vm *vm)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+		sum += atomic_load_explicit(&vm->vcpus[i].exits, memory_order_relaxed);
+	return sum;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_MACHINE_VM_H
+#define SONDE_VMM_MACHINE_VM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "formats/base/error.h"
+#include "introspect/guest/guest.h"
+#include "vmm/console/terminal.h"
+
+/*
+ * One virtual machine of our own VMM: KVM, memory, vCPU threads, devices and the loaded kernel.
+ * Unless said otherwise functions are for the main thread, the one that runs the event loop.
+ */
+struct vm;
+struct event_loop;
+struct vm_observer;
+
+/* What the machine is doing; names as in QMP's RunState. */
+enum vm_status {
+	VM_STATUS_PRELAUNCH,
+	VM_STATUS_RUNNING,
+	VM_STATUS_PAUSED,
+	VM_STATUS_SHUTDOWN,
+	VM_STATUS_GUEST_PANICKED,
+	VM_STATUS_INTERNAL_ERROR,
+};
+
+/* Why a run ended. */
+enum vm_end {
+	VM_END_NONE,
+	VM_END_POWER_OFF,
+	VM_END_REBOOT,
+	VM_END_TRIPLE_FAULT,
+	VM_END_PANIC,  /* and then whatever the guest does after it: reboot, power-off, triple fault
+			*/
+	VM_END_QUIT,   /* asked for: monitor or terminal */
+	VM_END_SIGNAL, /* a signal to us */
+	VM_END_FAILED, /* KVM failed under us; see vm_failure() */
+};
+
+enum vm_boot_mode {
+	VM_BOOT_DIRECT,  /* enter the vmlinux ELF, slide chosen here */
+	VM_BOOT_BZIMAGE, /* the guest decompresses and places itself */
+};
+
+enum {
+	VM_MAX_VCPUS = 64,
+	VM_MIN_RAM_MIB = 64,
+	VM_MAX_RAM_MIB = 1024 * 1024,
+};
+
+struct vm_config {
+	const char *kernel;  /* path of a bzImage or ELF vmlinux */
+	const char *initrd;  /* path or NULL */
+	const char *cmdline; /* kernel command line */
+	uint64_t ram_mib;
+	unsigned int nr_vcpus;
+	enum vm_boot_mode boot;
+	bool has_kaslr_seed;
+	uint64_t kaslr_seed; /* with it the slide is a function of seed and image */
+	bool console_stdin;  /* feed standard input to COM1 */
+	const char *console; /* COM1's output: a path, or NULL for standard output */
+	bool no_console;     /* COM1's output is dropped (still searched for a panic) */
+	bool force;          /* go on with a KVM that is not backed by hardware */
+	/* On the main thread: an escape key other than that for quitting; the first panic message.
+	 */
+	void (*on_key)(void *arg, enum terminal_action action);
+	void (*on_panic)(void *arg, const char *reason);
+	void *arg;
+};
+
+/* What is known about the kernel before its first instruction. */
+struct vm_boot_info {
+	bool slide_known;    /* false in bzImage mode: the guest chooses */
+	uint64_t virt_slide; /* gva minus link address */
+	uint64_t phys_text;  /* gpa of _text */
+};
+
+/*
+ * Someone who follows the run: tracing. Any callback may be NULL. `start` and `end` run on the main
+ * thread, `start` before the first instruction, `end` when every vCPU has stopped for good and
+ * memory is still there. `look` asks for a call on a port-I/O exit (on the vCPU's thread) and every
+ * 10 ms (main thread), never two at once, until it returns true.
+ */
+struct vm_observer {
+	int (*start)(void *arg, struct vm *vm, const struct vm_boot_info *boot, struct error *err);
+	bool (*look)(void *arg);
+	void (*end)(void *arg);
+	void *arg;
+};
+
+/*
+ * Build the machine: opens KVM, loads the kernel, creates the vCPUs; nothing runs yet. `loop`,
+ * `observer` (may be NULL) must outlive the vm; *config may go when this returns.
+ * Errors are one line for the user, by cause: KVM, kernel, initrd, memory.
+ */
+int vm_create(const struct vm_config *config, struct event_loop *loop,
+	      const struct vm_observer *observer, struct vm **out, struct error *err);
+/* After vm_finish() or instead of vm_start(). NULL-safe. */
+void vm_destroy(struct vm *vm);
+
+/* Let the vCPUs go. Calls the observer's start, whose failure is returned. */
+int vm_start(struct vm *vm, struct error *err);
+
+/* Stop every vCPU for good, call the observer's end, write out the console. Idempotent. */
+void vm_finish(struct vm *vm);
+
+/* What the machine is doing, and its word in QMP. */
+enum vm_status vm_status(const struct vm *vm);     /* any thread */
+const char *vm_status_name(enum vm_status status); /* "running", "guest-panicked" ... */
+
+/* The user's pause: nothing of the guest runs until vm_resume(). -EALREADY, or -EINVAL if the run
+ * is over. Independent of the nesting guest_ops stop and resume, which work on a paused guest too.
+ */
+int vm_pause(struct vm *vm, struct error *err);
+int vm_resume(struct vm *vm, struct error *err);
+
+/* Called on the main thread after every change of vm_status(); up to 4 listeners. */
+typedef void vm_status_fn(void *arg, enum vm_status status);
+int vm_listen(struct vm *vm, vm_status_fn *fn, void *arg);
+
+/* Any thread: end the run; the event loop returns with `reason`. The first reason wins. */
+void vm_request_end(struct vm *vm, enum vm_end reason);
+enum vm_end vm_end_reason(const struct vm *vm);
+/* What the guest said when it panicked, NULL if it did not. */
+const char *vm_panic_reason(const struct vm *vm);
+/* What failed, with VM_END_FAILED. */
+const struct error *vm_failure(const struct vm *vm);
+
+/* The guest as tracer and monitor see it: memory, registers, stop and resume, nr_vcpus. */
+struct guest *vm_guest(struct vm *vm);
+
+/* Kernel thread id of a vCPU's thread, 0 before vm_start(). */
+pid_t vm_vcpu_thread_id(const struct vm *vm, unsigned int vcpu);
+
+/* Bytes of console output that were lost. */
+uint64_t vm_console_lost(const struct vm *vm);
+
+/* Exits to this process since the start, all vCPUs. Any thread. */
+uint64_t vm_exits(const struct vm *vm);
+
+#endif

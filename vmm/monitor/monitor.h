@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_MONITOR_MONITOR_H
+#define SONDE_VMM_MONITOR_MONITOR_H
+
+#include <jansson.h>
+#include "formats/base/error.h"
+#include "vmm/monitor/verb.h"
+
+/*
+ * The monitor: a socket that speaks the QEMU Machine Protocol (QEMU, docs/interop/qmp-spec.rst)
+ * with several clients at once, each with a negotiation of its own. It knows no verbs but
+ * qmp_capabilities, query-commands and query-version; others are registered. Main thread only.
+ */
+struct monitor;
+struct event_loop;
+
+enum { MONITOR_MAX_CLIENTS = 8 };
+
+/*
+ * Listen on `path` (see monitor_socket_open() for the errors and the umask). `loop` must outlive
+ * the monitor.
+ */
+int monitor_create(struct event_loop *loop, const char *path, struct monitor **out,
+		   struct error *err);
+
+/* Sends what can be sent at once, disconnects all and removes the socket. NULL-safe. */
+void monitor_destroy(struct monitor *monitor);
+
+/* Add a verb, see monitor_verbs_add(). The table is per monitor: there is no global state. */
+int monitor_register(struct monitor *monitor, const struct monitor_verb *verb, void *ctx,
+		     struct error *err);
+
+/* Add `n` verbs with the same ctx. */
+int monitor_register_all(struct monitor *monitor, const struct monitor_verb *verbs, size_t n,
+			 void *ctx, struct error *err);
+
+/* Tell every negotiated client. `data` (an object) is taken over and may be NULL. */
+void monitor_event(struct monitor *monitor, const char *name, json_t *data);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/monitor/verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "introspect/guest/page-walk.h"
+#include "introspect/guest/vcpu-mode.h"
+
+enum { CHUNK = 64 * 1024, PAGE = 4096 };
+
+/* Where the bytes to save come from: fills all of `to` or fails. */
+typedef int read_fn(const struct monitor_memory *memory, unsigned int vcpu, uint64_t at, void *to,
+		    size_t size, struct error *err);
+
+static int read_physical(const struct monitor_memory *memory, unsigned int vcpu, uint64_t at,
+			 void *to, size_t size, struct error *err)
+{
+	(void)vcpu;
+	return guest_phys_read(memory->guest, at, to, size, err);
+}
+
+/* A vCPU's registers are only there while the guest is stopped. */
+static int translate_by_vcpu(struct guest *guest, unsigned int vcpu, uint64_t gva, uint64_t *gpa,
+			     struct error *err)
+{
+	struct guest_sregs sregs;
+	struct page_walk walk;
+	int ret = guest->ops->stop(guest, err);
+
+	if (ret)
+		return ret;
+	ret = guest->ops->get_sregs(guest, vcpu, &sregs, err);
+	if (!ret)
+		ret = page_walk(guest, sregs.cr3, vcpu_paging_levels(&sregs), gva, &walk, err);
+	if (!ret)
+		*gpa = walk.gpa;
+	if (guest->ops->resume(guest, ret ? NULL : err) < 0 && !ret)
+		ret = -EIO;
+	return ret;
+}
+
+static int read_virtual(const struct monitor_memory *memory, unsigned int vcpu, uint64_t at,
+			void *to, size_t size, struct error *err)
+{
+	while (size) {
+		size_t n = PAGE - at % PAGE;
+		uint64_t gpa = 0;
+		int ret;
+
+		n = n < size ? n : size;
+		ret = memory->translate ? memory->translate(memory->arg, at, &gpa, err)
+					: translate_by_vcpu(memory->guest, vcpu, at, &gpa, err);
+		if (!ret)
+			ret = guest_phys_read(memory->guest, gpa, to, n, err);
+		if (ret)
+			return ret;
+		at += n;
+		to = (char *)to + n;
+		size -= n;
+	}
+	return 0;
+}
+
+static int write_all(int fd, const char *from, size_t size, struct error *err)
+{
+	while (size) {
+		ssize_t n = write(fd, from, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(err, errno, "cannot write: %s", strerror(errno));
+		from += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+struct save {
+	const struct monitor_memory *memory;
+	read_fn *read;
+	unsigned int vcpu;
+	uint64_t at, size;
+};
+
+static int copy(const struct save *save, int fd, struct error *err)
+{
+	char chunk[CHUNK];
+	uint64_t done = 0;
+	int ret = 0;
+
+	while (!ret && done < save->size) {
+		uint64_t left = save->size - done;
+		size_t n = left < CHUNK ? (size_t)left : CHUNK;
+
+		ret = save->read(save->memory, save->vcpu, save->at + done, chunk, n, err);
+		if (!ret)
+			ret = write_all(fd, chunk, n, err);
+		done += n;
+	}
+	return ret;
+}
+
+/* The file holds guest secrets, hence 0600; O_NONBLOCK so that a FIFO cannot hang the main thread.
+ */
+static int save_to_file(const struct save *save, const char *filename, struct error *err)
+{
+	int fd = open(filename, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+		      0600);
+	int ret;
+
+	if (fd < 0)
+		return error_set(err, errno, "cannot open '%.200s': %s", filename, strerror(errno));
+	ret = copy(save, fd, err);
+	if (close(fd) < 0 && !ret)
+		ret = error_set(err, errno, "cannot write: %s", strerror(errno));
+	if (ret)
+		error_prefix(err, "'%.200s' is incomplete: ", filename);
+	return ret;
+}
+
+static int run_save(struct save *save, json_t *args, struct error *err)
+{
+	save->at = monitor_arg_u64(args, "val");
+	save->size = monitor_arg_u64(args, "size");
+	if (!save->size)
+		return error_set(err, EINVAL, "size is 0");
+	if (save->size - 1 > UINT64_MAX - save->at)
+		return error_set(err, EINVAL, "val + size is beyond the end of the address space");
+	return save_to_file(save, json_string_value(json_object_get(args, "filename")), err);
+}
+
+static int pmemsave(void *ctx, json_t *args, json_t **result, struct error *err)
+{
+	struct save save = {.memory = ctx, .read = read_physical};
+
+	(void)result;
+	return run_save(&save, args, err);
+}
+
+static int memsave(void *ctx, json_t *args, json_t **result, struct error *err)
+{
+	struct save save = {.memory = ctx, .read = read_virtual};
+	uint64_t vcpu = monitor_arg_u64(args, "cpu-index");
+
+	(void)result;
+	if (vcpu >= save.memory->guest->nr_vcpus)
+		return error_set(err, EINVAL, "cpu-index must be less than %u",
+				 save.memory->guest->nr_vcpus);
+	save.vcpu = (unsigned int)vcpu;
+	return run_save(&save, args, err);
+}
+
+static const struct monitor_arg pmemsave_args[] = {
+	{.name = "val", .type = MONITOR_ARG_ADDRESS, .required = true},
+	{.name = "size", .type = MONITOR_ARG_SIZE, .required = true},
+	{.name = "filename", .type = MONITOR_ARG_STRING, .required = true},
+	{0},
+};
+
+static const struct monitor_arg memsave_args[] = {
+	{.name = "val", .type = MONITOR_ARG_ADDRESS, .required = true},
+	{.name = "size", .type = MONITOR_ARG_SIZE, .required = true},
+	{.name = "filename", .type = MONITOR_ARG_STRING, .required = true},
+	{.name = "cpu-index", .type = MONITOR_ARG_SIZE},
+	{0},
+};
+
+static const struct monitor_verb memory_verbs[] = {
+	{.name = "pmemsave",
+	 .help = "save guest-physical memory to a file",
+	 .args = pmemsave_args,
+	 .run = pmemsave},
+	{.name = "memsave",
+	 .help = "save kernel virtual memory to a file",
+	 .args = memsave_args,
+	 .run = memsave},
+};
+
+int monitor_verbs_memory_register(struct monitor *monitor, const struct monitor_memory *memory,
+				  struct error *err)
+{
+	return monitor_register_all(monitor, memory_verbs,
+				    sizeof(memory_verbs) / sizeof(memory_verbs[0]), (void *)memory,
+				    err);
+}
