@@ -37,8 +37,8 @@ $(O)/tests/unit/%: $(O)/tests/unit/%.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS) $(TEST_LIBS)
 
 # Zydis is the oracle for instructions.
-$(O)/tests/unit/test-insn: TEST_LIBS := -lZydis
-$(O)/tests/unit/test-trampoline-operands: TEST_LIBS := -lZydis
+$(O)/tests/unit/patcher/text/test-insn: TEST_LIBS := -lZydis
+$(O)/tests/unit/patcher/trampoline/test-operands: TEST_LIBS := -lZydis
 
 .SECONDARY:
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "tests/unit/monitor-fixture.h"
+#include "tests/unit/vmm/monitor/monitor-fixture.h"
 
 #include <fcntl.h>
 #include <stdio_ext.h>

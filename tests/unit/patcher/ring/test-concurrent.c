@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include "tests/lib/tap.h"
-#include "tests/unit/ring-fixture.h"
+#include "tests/unit/patcher/ring/ring-fixture.h"
 
 enum { CONCURRENT = 300000 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "tests/unit/monitor-fixture.h"
+#include "tests/unit/vmm/monitor/monitor-fixture.h"
 
 #include <poll.h>
 #include <sys/stat.h>
-#include "tests/unit/monitor-peer.h"
+#include "tests/unit/vmm/monitor/monitor-peer.h"
 #include "vmm/monitor/client.h"
 #include "vmm/monitor/socket.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "tests/unit/ring-fixture.h"
+#include "tests/unit/patcher/ring/ring-fixture.h"
 
 static bool is_zero(const uint8_t *bytes, size_t size)
 {

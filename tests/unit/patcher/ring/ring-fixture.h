@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_TESTS_UNIT_RING_FIXTURE_H
-#define SONDE_TESTS_UNIT_RING_FIXTURE_H
+#ifndef SONDE_TESTS_UNIT_PATCHER_RING_RING_FIXTURE_H
+#define SONDE_TESTS_UNIT_PATCHER_RING_RING_FIXTURE_H
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_TESTS_UNIT_MONITOR_FIXTURE_H
-#define SONDE_TESTS_UNIT_MONITOR_FIXTURE_H
+#ifndef SONDE_TESTS_UNIT_VMM_MONITOR_MONITOR_FIXTURE_H
+#define SONDE_TESTS_UNIT_VMM_MONITOR_MONITOR_FIXTURE_H
 
 #include <errno.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
-#include "tests/unit/monitor-peer.h"
+#include "tests/unit/vmm/monitor/monitor-peer.h"
 #include "vmm/loop/event-loop.h"
 #include "vmm/monitor/vm.h"
 #include "vmm/monitor/monitor.h"
