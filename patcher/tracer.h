@@ -42,7 +42,7 @@ struct tracer_context {
 	const struct kernel *kernel;
 	struct slab_view *slab;
 	struct trace_writer *writer;
-	struct stash *stash;
+	struct call_table *stash;
 	struct trace_counters *counters;
 };
 
@@ -66,10 +66,10 @@ struct tracer_ops {
 	 * (arguments and call site filled in); else NULL.
 	 */
 	void (*entry)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
-		      struct stash_entry *call);
+		      struct open_call *call);
 	/* Return of a call whose entry was seen; true if hit->result was recorded. */
 	bool (*ret)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
-		    const struct stash_entry *call);
+		    const struct open_call *call);
 };
 
 /* A tracer's implementation embeds this first. */

@@ -9,8 +9,8 @@
  * The error object every library function of Sonde reports through.
  *
  * Libraries never print and never exit: they return a negative errno and describe the cause here,
- * in one line without a trailing full stop or newline. The command line (formats/cli/cli.h) is the one
- * place that turns it into text. A caller that does not care may pass NULL.
+ * in one line without a trailing full stop or newline. The command line (formats/cli/cli.h) is the
+ * one place that turns it into text. A caller that does not care may pass NULL.
  */
 struct error {
 	int code;         /* positive errno; 0 = no error */

@@ -10,8 +10,8 @@
 typedef int ctf_cache_fn(void *arg, const struct sidecar_cache *cache);
 
 /*
- * A stream of a CTF trace of ours (formats/ctf/ctf.h), in whole packets but perhaps for the last one,
- * of which all whole events are read. Returns 0 and the stream, or -ENOMEM.
+ * A stream of a CTF trace of ours (formats/ctf/ctf.h), in whole packets but perhaps for the last
+ * one, of which all whole events are read. Returns 0 and the stream, or -ENOMEM.
  */
 int ctf_stream_create(unsigned int vcpu, struct byte_source records,
 		      const struct ctf_identity *identity, ctf_cache_fn *on_cache, void *arg,

@@ -13,8 +13,8 @@
 
 /*
  * What tracing needs to know of a kernel, all from its image and all at link-time addresses: a
- * running kernel adds its slide (introspect/kernel/kernel.h). Independent of the kernel_file it came from,
- * which may be closed.
+ * running kernel adds its slide (introspect/kernel/kernel.h). Independent of the kernel_file it
+ * came from, which may be closed.
  */
 struct kernel_image {
 	char *banner;  /* linux_banner without the trailing newline */

@@ -53,8 +53,8 @@ void running_memory_deinit(struct running_memory *memory)
 	*memory = (struct running_memory){0};
 }
 
-int running_image_load(const struct running_memory *memory, struct kernel_image **out,
-		       struct error *err)
+int memory_image_load(const struct running_memory *memory, struct kernel_image **out,
+		      struct error *err)
 {
 	int ret =
 		kernel_image_load_without_sites(memory->elf, HEADERS_SIZE + memory->size, out, err);
@@ -78,8 +78,8 @@ static int rebase(struct kernel_image *image, uint64_t slide, struct error *err)
 	return 0;
 }
 
-int running_image_finish(struct kernel_image *image, uint64_t slide, uint64_t *sites,
-			 size_t nr_sites, struct error *err)
+int memory_image_finish(struct kernel_image *image, uint64_t slide, uint64_t *sites,
+			size_t nr_sites, struct error *err)
 {
 	int ret;
 

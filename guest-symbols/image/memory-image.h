@@ -28,15 +28,15 @@ void running_memory_deinit(struct running_memory *memory);
  * Analyse all but the sites. All addresses in *out, which is the caller's, are those where it runs.
  * Errors as kernel_image_load(); -ENOENT if there are no kallsyms tables, or no banner.
  */
-int running_image_load(const struct running_memory *memory, struct kernel_image **out,
-		       struct error *err);
+int memory_image_load(const struct running_memory *memory, struct kernel_image **out,
+		      struct error *err);
 
 /*
  * Turn the image's addresses into those it was linked for, given its slide, and give it its mcount
  * sites (link addresses, sorted, taken over, also on error): now it is as if loaded from a file.
  * -EBADMSG if it cannot have that slide; errors as alloc_points_resolve().
  */
-int running_image_finish(struct kernel_image *image, uint64_t slide, uint64_t *sites,
-			 size_t nr_sites, struct error *err);
+int memory_image_finish(struct kernel_image *image, uint64_t slide, uint64_t *sites,
+			size_t nr_sites, struct error *err);
 
 #endif

@@ -7,7 +7,8 @@
 #include "formats/base/error.h"
 #include "guest-symbols/symbols/symbols.h"
 
-/* Collects symbols from any source and makes the table of guest-symbols/symbols/symbols.h of them. */
+/* Collects symbols from any source and makes the table of guest-symbols/symbols/symbols.h of them.
+ */
 struct symbol_builder {
 	struct symbol *v; /* names are offsets into `names` until the table is made */
 	size_t n, room;

@@ -9,9 +9,9 @@
 #include "introspect/guest/tsc-clock.h"
 
 /*
- * A guest, whoever runs it: our own VMM (vmm/machine/guest.c), a memory dump (introspect/guest/dump.c),
- * a libvirt domain (vmm/libvirt/backend/guest.c). Everything above this line (introspection, patching,
- * tracing) must not know which.
+ * A guest, whoever runs it: our own VMM (vmm/machine/guest.c), a memory dump
+ * (introspect/guest/dump.c), a libvirt domain (vmm/libvirt/backend/guest.c). Everything above this
+ * line (introspection, patching, tracing) must not know which.
  *
  * To add a backend: embed `struct guest` first in your own struct, fill `ops`, `caps` and
  * `nr_vcpus`, and implement the operations; leave out (NULL) what a missing capability excuses.
@@ -100,7 +100,7 @@ struct guest_ops {
 	 * while the guest runs; leave the others' alone. Where stopping is costly, or told to
 	 * others; else NULL. Any thread.
 	 */
-	void (*seen_outside)(struct guest *guest, bool *outside);
+	void (*sample_idle)(struct guest *guest, bool *outside);
 
 	/*
 	 * Stop every vCPU outside guest code, with no instruction half done, and let them go again.

@@ -24,9 +24,9 @@ static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, un
 			struct kernel_identity *out, struct error *err)
 {
 	for (unsigned int i = 0; i < n; i++) {
-		struct kernel_mapping mapping;
+		struct image_range mapping;
 
-		if (kernel_mapping_find(guest, &vcpus[i], &mapping, NULL) ||
+		if (image_range_find(guest, &vcpus[i], &mapping, NULL) ||
 		    mapping.size <= out->mapping.size)
 			continue;
 		out->mapping = mapping;
@@ -40,7 +40,7 @@ static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, un
 }
 
 /* What cannot be read is a hole: nothing of it is needed if it was freed. */
-static int copy_memory(struct guest *guest, const struct kernel_mapping *mapping,
+static int copy_memory(struct guest *guest, const struct image_range *mapping,
 		       struct running_memory *memory, struct error *err)
 {
 	int ret = running_memory_init(memory, mapping->gva, mapping->size, err);
@@ -77,7 +77,7 @@ static int load_image(struct guest *guest, struct kernel_identity *out, struct e
 		ret = error_set_at(err, ENOENT, out->mapping.gva,
 				   "what is mapped where Linux has its kernel is not Linux");
 	if (!ret)
-		ret = running_image_load(&memory, &out->image, err);
+		ret = memory_image_load(&memory, &out->image, err);
 	running_memory_deinit(&memory);
 	return ret;
 }
@@ -129,7 +129,7 @@ static int read_rest(struct guest *guest, struct kernel_identity *out, struct er
 	find_slide(out, &slide);
 	for (size_t i = 0; i < nr_sites; i++)
 		sites[i] -= slide;
-	ret = running_image_finish(out->image, slide, sites, nr_sites, err);
+	ret = memory_image_finish(out->image, slide, sites, nr_sites, err);
 	if (ret)
 		return ret;
 	kernel_at(&out->kernel, guest, out->image, slide, out->mapping.gpa);

@@ -10,7 +10,7 @@
 struct kernel_identity {
 	struct kernel_image *image; /* read from guest memory; as if loaded from its file */
 	struct kernel kernel;
-	struct kernel_mapping mapping;
+	struct image_range mapping;
 	unsigned int vcpu; /* whose page tables map it */
 	/* The kernel has no vmcoreinfo to tell how far it was moved: the usual link address is
 	 * assumed. Only link addresses, which nothing here depends on, can be wrong then. */

@@ -11,9 +11,9 @@
 #define STEP (2ull << 20)
 
 /* Parts that do not follow linearly on the first one are modules or somebody else's. */
-static struct kernel_mapping look_through(struct guest *guest, uint64_t root, unsigned int levels)
+static struct image_range look_through(struct guest *guest, uint64_t root, unsigned int levels)
 {
-	struct kernel_mapping found = {0};
+	struct image_range found = {0};
 
 	for (uint64_t at = 0; at < IMAGES_SIZE; at += STEP) {
 		uint64_t gva = IMAGES_START + at;
@@ -22,7 +22,7 @@ static struct kernel_mapping look_through(struct guest *guest, uint64_t root, un
 		if (page_walk(guest, root, levels, gva, &walk, NULL))
 			continue;
 		if (!found.size)
-			found = (struct kernel_mapping){.gva = gva, .gpa = walk.gpa, .size = STEP};
+			found = (struct image_range){.gva = gva, .gpa = walk.gpa, .size = STEP};
 		else if (gva - found.gva >= KERNEL_MAPPING_MAX)
 			break;
 		else if (walk.gpa - found.gpa == gva - found.gva)
@@ -31,13 +31,13 @@ static struct kernel_mapping look_through(struct guest *guest, uint64_t root, un
 	return found;
 }
 
-int kernel_mapping_find(struct guest *guest, const struct guest_sregs *sregs,
-			struct kernel_mapping *out, struct error *err)
+int image_range_find(struct guest *guest, const struct guest_sregs *sregs, struct image_range *out,
+		     struct error *err)
 {
 	unsigned int levels = vcpu_paging_levels(sregs);
-	struct kernel_mapping other;
+	struct image_range other;
 
-	*out = (struct kernel_mapping){0};
+	*out = (struct image_range){0};
 	if (vcpu_in_long_mode(sregs)) {
 		*out = look_through(guest, sregs->cr3, levels);
 		other = look_through(guest, vcpu_kernel_cr3(sregs->cr3), levels);

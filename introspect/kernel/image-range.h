@@ -6,7 +6,7 @@
 #include "introspect/guest/guest.h"
 
 /* Where a guest's page tables map a kernel: in steps of 2 MiB, from its _text on. */
-struct kernel_mapping {
+struct image_range {
 	uint64_t gva, gpa;
 	uint64_t size; /* up to the last part of it that is mapped; what is freed lies in between */
 };
@@ -19,7 +19,7 @@ enum { KERNEL_MAPPING_MAX = 128 << 20 /* more is cut off: no kernel is that larg
  * with page table isolation (KPTI) the kernel's own table is the page before that for user mode.
  * -ENOENT if there is nothing: another system, or the firmware, or a boot loader.
  */
-int kernel_mapping_find(struct guest *guest, const struct guest_sregs *sregs,
-			struct kernel_mapping *out, struct error *err);
+int image_range_find(struct guest *guest, const struct guest_sregs *sregs, struct image_range *out,
+		     struct error *err);
 
 #endif

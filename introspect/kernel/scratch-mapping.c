@@ -18,20 +18,20 @@ enum {
 struct map_job {
 	const struct kernel *kernel;
 	const struct guest_region *scratch;
-	const struct kernel_map_part *parts;
+	const struct scratch_part *parts;
 	size_t nr_parts;
 	uint64_t nx;                  /* ENTRY_NX, or 0 where the guest does not use it */
 	uint64_t pmd[TABLE_ENTRIES];  /* a copy of the table */
 	uint64_t first_own, last_own; /* slots of the kernel image */
 };
 
-static bool overlaps(const struct kernel_map_part *part, uint64_t offset, uint64_t size)
+static bool overlaps(const struct scratch_part *part, uint64_t offset, uint64_t size)
 {
 	return part->offset < offset + size && offset < part->offset + part->size;
 }
 
-static const struct kernel_map_part *find_part(const struct kernel_map_part *parts, size_t nr_parts,
-					       uint64_t offset, uint64_t size)
+static const struct scratch_part *find_part(const struct scratch_part *parts, size_t nr_parts,
+					    uint64_t offset, uint64_t size)
 {
 	for (size_t i = 0; i < nr_parts; i++)
 		if (overlaps(&parts[i], offset, size))
@@ -39,20 +39,20 @@ static const struct kernel_map_part *find_part(const struct kernel_map_part *par
 	return NULL;
 }
 
-static bool fills(const struct kernel_map_part *part, uint64_t chunk)
+static bool fills(const struct scratch_part *part, uint64_t chunk)
 {
 	return part->offset <= chunk && chunk + KERNEL_MAP_CHUNK <= part->offset + part->size;
 }
 
 /* Whether the chunk at offset `chunk` holds parts, but not one that fills it. */
-static bool needs_table(const struct kernel_map_part *parts, size_t nr_parts, uint64_t chunk)
+static bool needs_table(const struct scratch_part *parts, size_t nr_parts, uint64_t chunk)
 {
-	const struct kernel_map_part *part = find_part(parts, nr_parts, chunk, KERNEL_MAP_CHUNK);
+	const struct scratch_part *part = find_part(parts, nr_parts, chunk, KERNEL_MAP_CHUNK);
 
 	return part && !fills(part, chunk);
 }
 
-size_t kernel_mapping_tables_size(const struct kernel_map_part *parts, size_t nr_parts)
+size_t scratch_mapping_tables_size(const struct scratch_part *parts, size_t nr_parts)
 {
 	size_t size = 0;
 
@@ -82,7 +82,7 @@ static int check_parts(const struct map_job *job, struct error *err)
 		return error_set(err, EINVAL, "%zu parts: 1 to %d are possible", job->nr_parts,
 				 KERNEL_MAP_MAX_PARTS);
 	for (size_t i = 0; i < job->nr_parts; i++) {
-		const struct kernel_map_part *part = &job->parts[i];
+		const struct scratch_part *part = &job->parts[i];
 
 		if (!part->size || ((part->offset | part->size) & mask) || part->offset > limit ||
 		    part->size > limit - part->offset ||
@@ -91,7 +91,7 @@ static int check_parts(const struct map_job *job, struct error *err)
 					    "part %zu is misaligned, outside or overlaps", i);
 	}
 	/* Not before each of them is known to be sane. */
-	limit -= kernel_mapping_tables_size(job->parts, job->nr_parts);
+	limit -= scratch_mapping_tables_size(job->parts, job->nr_parts);
 	for (size_t i = 0; i < job->nr_parts; i++)
 		if (job->parts[i].offset + job->parts[i].size > limit)
 			return error_set_at(err, EINVAL, job->parts[i].offset,
@@ -187,7 +187,7 @@ static int find_room(const struct map_job *job, uint64_t *first, struct error *e
 
 /* Accessed and dirty are set so that no processor changes an entry; read-only and dirty together
  * would mean a shadow stack. */
-static uint64_t leaf_entry(const struct map_job *job, const struct kernel_map_part *part,
+static uint64_t leaf_entry(const struct map_job *job, const struct scratch_part *part,
 			   uint64_t offset)
 {
 	uint64_t entry = (job->scratch->gpa + offset) | ENTRY_PRESENT | ENTRY_ACCESSED;
@@ -201,7 +201,7 @@ static int write_table(const struct map_job *job, uint64_t chunk, uint64_t table
 
 	for (uint64_t i = 0; i < PAGES_PER_CHUNK; i++) {
 		uint64_t offset = chunk + i * KERNEL_MAP_PAGE;
-		const struct kernel_map_part *part =
+		const struct scratch_part *part =
 			find_part(job->parts, job->nr_parts, offset, KERNEL_MAP_PAGE);
 
 		if (part)
@@ -211,14 +211,14 @@ static int write_table(const struct map_job *job, uint64_t chunk, uint64_t table
 }
 
 /* Write the page tables, and decide what goes into the slots. */
-static int make_entries(const struct map_job *job, struct kernel_mapping *out, struct error *err)
+static int make_entries(const struct map_job *job, struct scratch_mapping *out, struct error *err)
 {
 	uint64_t table = job->scratch->gpa + job->scratch->size;
 	int rc = 0;
 
 	for (uint64_t i = 0; !rc && i < out->size / KERNEL_MAP_CHUNK; i++) {
 		uint64_t chunk = i * KERNEL_MAP_CHUNK;
-		const struct kernel_map_part *part =
+		const struct scratch_part *part =
 			find_part(job->parts, job->nr_parts, chunk, KERNEL_MAP_CHUNK);
 
 		if (!part)
@@ -235,14 +235,14 @@ static int make_entries(const struct map_job *job, struct kernel_mapping *out, s
 	return rc;
 }
 
-static int write_slot(const struct kernel_mapping *mapping, size_t slot, uint64_t entry,
+static int write_slot(const struct scratch_mapping *mapping, size_t slot, uint64_t entry,
 		      struct error *err)
 {
 	return guest_phys_write(mapping->kernel->guest, mapping->slots_gpa + slot * sizeof(entry),
 				&entry, sizeof(entry), err);
 }
 
-static int write_slots(const struct kernel_mapping *mapping, struct error *err)
+static int write_slots(const struct scratch_mapping *mapping, struct error *err)
 {
 	int rc = 0;
 
@@ -253,8 +253,8 @@ static int write_slots(const struct kernel_mapping *mapping, struct error *err)
 }
 
 /* That a vCPU finds every page of a part where it should be, and may do what it should. */
-static int verify_part(const struct map_job *job, const struct kernel_mapping *mapping,
-		       const struct kernel_map_part *part, struct error *err)
+static int verify_part(const struct map_job *job, const struct scratch_mapping *mapping,
+		       const struct scratch_part *part, struct error *err)
 {
 	uint64_t offset = part->offset, end = part->offset + part->size;
 	struct page_walk walk;
@@ -274,7 +274,7 @@ static int verify_part(const struct map_job *job, const struct kernel_mapping *m
 	return 0;
 }
 
-static int verify(const struct map_job *job, const struct kernel_mapping *mapping,
+static int verify(const struct map_job *job, const struct scratch_mapping *mapping,
 		  struct error *err)
 {
 	int rc = 0;
@@ -284,7 +284,7 @@ static int verify(const struct map_job *job, const struct kernel_mapping *mappin
 	return rc;
 }
 
-static int prepare(struct map_job *job, struct kernel_mapping *out, struct error *err)
+static int prepare(struct map_job *job, struct scratch_mapping *out, struct error *err)
 {
 	uint64_t table = 0, first = 0;
 	int rc = check_scratch(job->scratch, err);
@@ -299,7 +299,7 @@ static int prepare(struct map_job *job, struct kernel_mapping *out, struct error
 		rc = find_room(job, &first, err);
 	if (rc)
 		return rc;
-	*out = (struct kernel_mapping){
+	*out = (struct scratch_mapping){
 		.gva = IMAGE_AREA + first * KERNEL_MAP_CHUNK,
 		.size = job->scratch->size,
 		.kernel = job->kernel,
@@ -308,9 +308,9 @@ static int prepare(struct map_job *job, struct kernel_mapping *out, struct error
 	return make_entries(job, out, err);
 }
 
-int kernel_mapping_create(const struct kernel *kernel, const struct guest_region *scratch,
-			  const struct kernel_map_part *parts, size_t nr_parts,
-			  struct kernel_mapping *out, struct error *err)
+int scratch_mapping_create(const struct kernel *kernel, const struct guest_region *scratch,
+			   const struct scratch_part *parts, size_t nr_parts,
+			   struct scratch_mapping *out, struct error *err)
 {
 	struct map_job job = {
 		.kernel = kernel, .scratch = scratch, .parts = parts, .nr_parts = nr_parts};
@@ -322,11 +322,11 @@ int kernel_mapping_create(const struct kernel *kernel, const struct guest_region
 	if (!rc)
 		rc = verify(&job, out, err);
 	if (rc)
-		kernel_mapping_remove(out, NULL);
+		scratch_mapping_remove(out, NULL);
 	return rc;
 }
 
-int kernel_mapping_remove(struct kernel_mapping *mapping, struct error *err)
+int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err)
 {
 	struct guest *guest = mapping->kernel->guest;
 	int rc = 0;

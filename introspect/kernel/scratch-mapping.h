@@ -26,12 +26,12 @@ enum {
 };
 
 /* A range of the scratch region, in bytes; multiples of KERNEL_MAP_PAGE. */
-struct kernel_map_part {
+struct scratch_part {
 	uint64_t offset, size;
 	bool executable; /* and read-only; else writable and not executable */
 };
 
-struct kernel_mapping {
+struct scratch_mapping {
 	uint64_t gva;  /* of the scratch region's first byte; offsets in both are the same */
 	uint64_t size; /* of the scratch region */
 	const struct kernel *kernel;
@@ -48,7 +48,7 @@ struct kernel_mapping {
  * (CONFIG_DEBUG_WX at the end of boot, kernel_page_tables in debugfs) looks for page tables in its
  * direct map, where scratch memory is not.
  */
-size_t kernel_mapping_tables_size(const struct kernel_map_part *parts, size_t nr_parts);
+size_t scratch_mapping_tables_size(const struct scratch_part *parts, size_t nr_parts);
 
 /*
  * Map the parts of `scratch` (gpa and size multiples of KERNEL_MAP_CHUNK; the rest of it stays
@@ -61,9 +61,9 @@ size_t kernel_mapping_tables_size(const struct kernel_map_part *parts, size_t nr
  * on the page tables. -ENOTSUP: a guest without vCPU state, or not at the usual place. -EIO: guest
  * memory does not hold what was written.
  */
-int kernel_mapping_create(const struct kernel *kernel, const struct guest_region *scratch,
-			  const struct kernel_map_part *parts, size_t nr_parts,
-			  struct kernel_mapping *out, struct error *err);
+int scratch_mapping_create(const struct kernel *kernel, const struct guest_region *scratch,
+			   const struct scratch_part *parts, size_t nr_parts,
+			   struct scratch_mapping *out, struct error *err);
 
 /*
  * Take it away: zeroes the entries that are still ours. -ESTALE, with the address, if others were
@@ -73,6 +73,6 @@ int kernel_mapping_create(const struct kernel *kernel, const struct guest_region
  * TLBs may still hold the mapping afterwards: call guest_ops.scratch_remove before the guest runs
  * again, which gets rid of them.
  */
-int kernel_mapping_remove(struct kernel_mapping *mapping, struct error *err);
+int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err);
 
 #endif

@@ -20,22 +20,21 @@ static uint64_t return_address_of(const struct boot_window *w, const struct gues
 	return address;
 }
 
-static void arm_or_note(struct boot_window *w, uint64_t gva, trap_hook_fn *fn)
+static void arm_or_note(struct boot_window *w, uint64_t gva, oneshot_fn *fn)
 {
 	struct error err;
 
-	if (hooks_arm(w->hooks, gva, fn, w, &err))
+	if (oneshot_arm(w->hooks, gva, fn, w, &err))
 		first_error_set(w->failure, &err);
 }
 
-static int arm_function(struct boot_window *w, const char *name, trap_hook_fn *fn,
-			struct error *err)
+static int arm_function(struct boot_window *w, const char *name, oneshot_fn *fn, struct error *err)
 {
-	uint64_t gva = hooks_place(w->kernel, name);
+	uint64_t gva = oneshot_place(w->kernel, name);
 
 	if (!gva)
 		return error_set(err, ENOENT, "the kernel has no %s()", name);
-	return hooks_arm(w->hooks, gva, fn, w, err);
+	return oneshot_arm(w->hooks, gva, fn, w, err);
 }
 
 /* --- inside ftrace_init(): entries are hooked behind their sites ----------------------------- */
@@ -74,8 +73,8 @@ static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)
 	(void)hit;
 	w->entries_out = false;
 	for (size_t i = 0; i < w->plan->entries.n; i++)
-		hooks_disarm(w->hooks, w->plan->entries.v[i].gva + SITE_SIZE);
-	if (site_plan_refresh_entries(w->plan, w->kernel, &err) ||
+		oneshot_disarm(w->hooks, w->plan->entries.v[i].gva + SITE_SIZE);
+	if (patch_plan_refresh_entries(w->plan, w->kernel, &err) ||
 	    patch_set_apply(&w->plan->entries, w->kernel, &err))
 		first_error_set(w->failure, &err);
 }
@@ -117,10 +116,10 @@ enum { NR_AFTER = sizeof(after_alternatives) / sizeof(after_alternatives[0]) };
 static void disarm_after_alternatives(struct boot_window *w)
 {
 	for (size_t i = 0; i < NR_AFTER; i++) {
-		uint64_t gva = hooks_place(w->kernel, after_alternatives[i]);
+		uint64_t gva = oneshot_place(w->kernel, after_alternatives[i]);
 
 		if (gva)
-			hooks_disarm(w->hooks, gva);
+			oneshot_disarm(w->hooks, gva);
 	}
 }
 
@@ -130,7 +129,7 @@ static void put_returns_back(struct boot_window *w)
 
 	w->returns_out = false;
 	disarm_after_alternatives(w);
-	if (site_plan_refresh_returns(w->plan, w->kernel, w->traps, &err) ||
+	if (patch_plan_refresh_returns(w->plan, w->kernel, w->traps, &err) ||
 	    patch_set_apply(&w->plan->returns, w->kernel, &err))
 		first_error_set(w->failure, &err);
 }

@@ -12,14 +12,14 @@ enum { AWAIT_TRIES = 500 }; /* of a millisecond */
 static void on_prepare(void *arg, const struct guest_trap *hit);
 static void on_post_process(void *arg, const struct guest_trap *hit);
 
-static int arm(struct ftrace_yield *y, const char *name, trap_hook_fn *fn, struct error *err)
+static int arm(struct ftrace_handoff *y, const char *name, oneshot_fn *fn, struct error *err)
 {
-	uint64_t gva = hooks_place(y->kernel, name);
+	uint64_t gva = oneshot_place(y->kernel, name);
 
-	return gva ? hooks_arm(y->hooks, gva, fn, y, err) : 0;
+	return gva ? oneshot_arm(y->hooks, gva, fn, y, err) : 0;
 }
 
-static void arm_or_note(struct ftrace_yield *y, const char *name, trap_hook_fn *fn)
+static void arm_or_note(struct ftrace_handoff *y, const char *name, oneshot_fn *fn)
 {
 	struct error err;
 
@@ -27,14 +27,14 @@ static void arm_or_note(struct ftrace_yield *y, const char *name, trap_hook_fn *
 		first_error_set(y->failure, &err);
 }
 
-static uint64_t now_ns(const struct ftrace_yield *y)
+static uint64_t now_ns(const struct ftrace_handoff *y)
 {
 	return y->kernel->guest->ops->clock_ns(y->kernel->guest);
 }
 
 /* --- the guest changes sites ------------------------------------------------------------------ */
 
-static void look_at(struct ftrace_yield *y, size_t i, uint64_t fentry)
+static void look_at(struct ftrace_handoff *y, size_t i, uint64_t fentry)
 {
 	struct patch *p = &y->plan->entries.v[i];
 	uint8_t bytes[SITE_SIZE];
@@ -42,15 +42,15 @@ static void look_at(struct ftrace_yield *y, size_t i, uint64_t fentry)
 
 	if (!kernel_read(y->kernel, p->gva, bytes, sizeof(bytes), NULL))
 		state = site_classify(bytes, p->gva, fentry);
-	p->away = state != SITE_NOP;
-	if (!p->away)
+	p->yielded = state != SITE_NOP;
+	if (!p->yielded)
 		memcpy(p->old_bytes, bytes, sizeof(bytes));
 	else if (y->holders[i] == SITE_NOP)
 		atomic_fetch_add(&y->functions, 1);
 	atomic_store(&y->holders[i], (uint8_t)state);
 }
 
-static void stop_counting(struct ftrace_yield *y)
+static void stop_counting(struct ftrace_handoff *y)
 {
 	if (!y->out)
 		return;
@@ -60,7 +60,7 @@ static void stop_counting(struct ftrace_yield *y)
 
 static void on_post_process_return(void *arg, const struct guest_trap *hit)
 {
-	struct ftrace_yield *y = arg;
+	struct ftrace_handoff *y = arg;
 	uint64_t fentry = kernel_symbol(y->kernel, "__fentry__");
 	struct error err;
 
@@ -74,19 +74,19 @@ static void on_post_process_return(void *arg, const struct guest_trap *hit)
 
 static void on_post_process(void *arg, const struct guest_trap *hit)
 {
-	struct ftrace_yield *y = arg;
+	struct ftrace_handoff *y = arg;
 	uint64_t caller;
 	struct error err;
 
 	arm_or_note(y, "ftrace_arch_code_modify_prepare", on_prepare);
 	if (kernel_read(y->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
-	    hooks_arm(y->hooks, caller, on_post_process_return, y, &err))
+	    oneshot_arm(y->hooks, caller, on_post_process_return, y, &err))
 		first_error_set(y->failure, &err);
 }
 
 static void on_prepare(void *arg, const struct guest_trap *hit)
 {
-	struct ftrace_yield *y = arg;
+	struct ftrace_handoff *y = arg;
 	struct error err;
 
 	(void)hit;
@@ -110,7 +110,7 @@ static bool is_changing(const struct kernel *kernel)
 	return gva && !kernel_read(kernel, gva, &owner, sizeof(owner), NULL) && owner;
 }
 
-int ftrace_yield_stop(const struct kernel *kernel, struct error *err)
+int ftrace_handoff_stop(const struct kernel *kernel, struct error *err)
 {
 	static const struct timespec moment = {.tv_nsec = 1000000};
 	struct guest *guest = kernel->guest;
@@ -126,40 +126,40 @@ int ftrace_yield_stop(const struct kernel *kernel, struct error *err)
 	return error_set(err, EAGAIN, "the guest's own ftrace is changing its sites");
 }
 
-bool ftrace_yield_is_possible(const struct kernel *kernel)
+bool ftrace_handoff_is_possible(const struct kernel *kernel)
 {
 	return guest_has_traps(kernel->guest) &&
-	       hooks_place(kernel, "ftrace_arch_code_modify_prepare");
+	       oneshot_place(kernel, "ftrace_arch_code_modify_prepare");
 }
 
-int ftrace_yield_begin(struct ftrace_yield *y, struct error *err)
+int ftrace_handoff_begin(struct ftrace_handoff *y, struct error *err)
 {
 	size_t n = y->plan->entries.n;
 
-	ftrace_yield_forget(y);
+	ftrace_handoff_forget(y);
 	y->holders = calloc(n + 1, sizeof(*y->holders));
 	if (!y->holders)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
 		atomic_init(&y->holders[i],
-			    y->plan->entries.v[i].away ? SITE_CALL_OTHER : SITE_NOP);
+			    y->plan->entries.v[i].yielded ? SITE_CALL_OTHER : SITE_NOP);
 	y->nr_holders = n;
 	return arm(y, "ftrace_arch_code_modify_prepare", on_prepare, err);
 }
 
-void ftrace_yield_end(struct ftrace_yield *y)
+void ftrace_handoff_end(struct ftrace_handoff *y)
 {
 	stop_counting(y);
 }
 
-void ftrace_yield_forget(struct ftrace_yield *y)
+void ftrace_handoff_forget(struct ftrace_handoff *y)
 {
 	free(y->holders);
 	y->holders = NULL;
 	y->nr_holders = 0;
 }
 
-size_t ftrace_yield_refusals(const struct ftrace_yield *y, struct site_refusal *out)
+size_t ftrace_handoff_refusals(const struct ftrace_handoff *y, struct site_refusal *out)
 {
 	size_t n = 0;
 

@@ -23,10 +23,10 @@
  * has returned, those that are NOPs again are taken again, and the others are the guest's until the
  * next time. What is called at a site in the meantime is not seen, which is counted here.
  */
-struct ftrace_yield {
+struct ftrace_handoff {
 	const struct kernel *kernel;
-	struct site_plan *plan;
-	struct hooks *hooks;
+	struct patch_plan *plan;
+	struct oneshots *hooks;
 	struct first_error *failure; /* gets why the sites could not be given or taken */
 	bool out; /* the guest is changing sites; changes with the guest stopped */
 
@@ -42,28 +42,28 @@ struct ftrace_yield {
 	_Atomic uint64_t functions; /* times that one was the guest's afterwards */
 };
 
-/* Stop the guest (introspect/guest/guest.h) at a moment at which it is not changing any sites. -EAGAIN if
- * none comes; on errors it runs. */
-int ftrace_yield_stop(const struct kernel *kernel, struct error *err);
+/* Stop the guest (introspect/guest/guest.h) at a moment at which it is not changing any sites.
+ * -EAGAIN if none comes; on errors it runs. */
+int ftrace_handoff_stop(const struct kernel *kernel, struct error *err);
 
 /* Whether it will be known when the guest gives a site back. */
-bool ftrace_yield_is_possible(const struct kernel *kernel);
+bool ftrace_handoff_is_possible(const struct kernel *kernel);
 
 /*
  * With the guest stopped, before the plan's entries are applied: watch for changes. A kernel
- * without those functions has no ftrace; 0 then. The hooks go with hooks_disarm_all(), after which
- * ftrace_yield_end() is due.
+ * without those functions has no ftrace; 0 then. The hooks go with oneshot_disarm_all(), after
+ * which ftrace_handoff_end() is due.
  */
-int ftrace_yield_begin(struct ftrace_yield *yield, struct error *err);
+int ftrace_handoff_begin(struct ftrace_handoff *yield, struct error *err);
 
 /* With the guest stopped. What was counted stays. */
-void ftrace_yield_end(struct ftrace_yield *yield);
+void ftrace_handoff_end(struct ftrace_handoff *yield);
 
 /* Before the plan goes: none of its functions is known to be the guest's. */
-void ftrace_yield_forget(struct ftrace_yield *yield);
+void ftrace_handoff_forget(struct ftrace_handoff *yield);
 
 /* The functions that are the guest's now, as refusals; returns how many, at most one for each entry
  * of the plan. Any thread. */
-size_t ftrace_yield_refusals(const struct ftrace_yield *yield, struct site_refusal *out);
+size_t ftrace_handoff_refusals(const struct ftrace_handoff *yield, struct site_refusal *out);
 
 #endif

@@ -8,16 +8,16 @@ enum { JUMP_REACH = 4 }; /* of an optimised kprobe, behind its first byte */
 
 static void on_prepare(void *arg, const struct guest_trap *hit);
 
-static int arm(struct kprobe_yield *y, struct error *err)
+static int arm(struct kprobe_handoff *y, struct error *err)
 {
-	uint64_t gva = hooks_place(y->kernel, "arch_prepare_kprobe");
+	uint64_t gva = oneshot_place(y->kernel, "arch_prepare_kprobe");
 
-	return gva ? hooks_arm(y->hooks, gva, on_prepare, y, err) : 0;
+	return gva ? oneshot_arm(y->hooks, gva, on_prepare, y, err) : 0;
 }
 
 static void on_prepare_return(void *arg, const struct guest_trap *hit)
 {
-	struct kprobe_yield *y = arg;
+	struct kprobe_handoff *y = arg;
 	struct error err;
 
 	(void)hit;
@@ -25,7 +25,7 @@ static void on_prepare_return(void *arg, const struct guest_trap *hit)
 		first_error_set(y->failure, &err);
 }
 
-static void give(struct kprobe_yield *y, size_t i)
+static void give(struct kprobe_handoff *y, size_t i)
 {
 	struct error err;
 
@@ -39,14 +39,14 @@ static void give(struct kprobe_yield *y, size_t i)
 
 static void on_prepare(void *arg, const struct guest_trap *hit)
 {
-	struct kprobe_yield *y = arg;
+	struct kprobe_handoff *y = arg;
 	uint64_t address = 0, caller;
 	struct error err;
 
 	if (kernel_read(y->kernel, hit->regs.rdi + y->addr_offset, &address, sizeof(address),
 			&err) ||
 	    kernel_read(y->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
-	    hooks_arm(y->hooks, caller, on_prepare_return, y, &err))
+	    oneshot_arm(y->hooks, caller, on_prepare_return, y, &err))
 		first_error_set(y->failure, &err);
 	for (size_t i = 0; i < y->nr_given; i++) {
 		const struct patch *p = &y->plan->returns.v[i];
@@ -56,11 +56,11 @@ static void on_prepare(void *arg, const struct guest_trap *hit)
 	}
 }
 
-int kprobe_yield_begin(struct kprobe_yield *y, struct error *err)
+int kprobe_handoff_begin(struct kprobe_handoff *y, struct error *err)
 {
 	struct btf_field field;
 
-	kprobe_yield_forget(y);
+	kprobe_handoff_forget(y);
 	if (!y->kernel->image->btf ||
 	    btf_field(y->kernel->image->btf, "kprobe", "addr", &field, NULL))
 		return 0;
@@ -72,14 +72,14 @@ int kprobe_yield_begin(struct kprobe_yield *y, struct error *err)
 	return arm(y, err);
 }
 
-void kprobe_yield_forget(struct kprobe_yield *y)
+void kprobe_handoff_forget(struct kprobe_handoff *y)
 {
 	free(y->given);
 	y->given = NULL;
 	y->nr_given = 0;
 }
 
-size_t kprobe_yield_refusals(const struct kprobe_yield *y, struct site_refusal *out)
+size_t kprobe_handoff_refusals(const struct kprobe_handoff *y, struct site_refusal *out)
 {
 	size_t n = 0;
 

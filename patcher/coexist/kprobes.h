@@ -21,10 +21,10 @@
  * bytes back, and stays the guest's until tracing starts anew. Kprobes at a function's mcount site
  * do not come here: they are ftrace's (ftrace-yield.h).
  */
-struct kprobe_yield {
+struct kprobe_handoff {
 	const struct kernel *kernel;
-	struct site_plan *plan;
-	struct hooks *hooks;
+	struct patch_plan *plan;
+	struct oneshots *hooks;
 	struct first_error *failure; /* gets why a slot could not be given */
 	uint32_t addr_offset;        /* in struct kprobe */
 
@@ -34,15 +34,15 @@ struct kprobe_yield {
 };
 
 /* With the guest stopped, before the plan's returns are applied. A kernel without kprobes, or
- * whose struct kprobe is not known, is not watched; 0 then. The hooks go with hooks_disarm_all().
+ * whose struct kprobe is not known, is not watched; 0 then. The hooks go with oneshot_disarm_all().
  */
-int kprobe_yield_begin(struct kprobe_yield *yield, struct error *err);
+int kprobe_handoff_begin(struct kprobe_handoff *yield, struct error *err);
 
 /* Before the plan goes. */
-void kprobe_yield_forget(struct kprobe_yield *yield);
+void kprobe_handoff_forget(struct kprobe_handoff *yield);
 
 /* The exits that are the guest's now, as refusals; returns how many, at most one for each return of
  * the plan. Any thread. */
-size_t kprobe_yield_refusals(const struct kprobe_yield *yield, struct site_refusal *out);
+size_t kprobe_handoff_refusals(const struct kprobe_handoff *yield, struct site_refusal *out);
 
 #endif

@@ -16,7 +16,7 @@ enum {
  * not written after so many looks, at each of which the guest ran, was never meant to be. */
 static const uint64_t stall_looks = 30;
 
-struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns)
+struct timespec ring_engine_deadline(uint64_t now_ns, uint64_t ns)
 {
 	uint64_t at = now_ns + ns;
 
@@ -24,7 +24,7 @@ struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns)
 				 .tv_nsec = (long)(at % 1000000000)};
 }
 
-void exitless_ring(struct exitless *x)
+void ring_engine_ring(struct ring_engine *x)
 {
 	pthread_mutex_lock(&x->lock);
 	x->rung = true;
@@ -33,14 +33,14 @@ void exitless_ring(struct exitless *x)
 }
 
 struct pass {
-	struct exitless *x;
+	struct ring_engine *x;
 	uint64_t records;
 };
 
-static int hand_on(void *arg, unsigned int ring, const struct ring_record *record)
+static int emit_record(void *arg, unsigned int ring, const struct ring_record *record)
 {
 	struct pass *pass = arg;
-	struct exitless *x = pass->x;
+	struct ring_engine *x = pass->x;
 	unsigned int vcpu = ring % x->nr_vcpus;
 	const struct probe_ref *ref;
 	enum ring_record_kind kind;
@@ -60,7 +60,7 @@ static int hand_on(void *arg, unsigned int ring, const struct ring_record *recor
 	return 0;
 }
 
-static bool is_waiting(const struct exitless *x)
+static bool is_waiting(const struct ring_engine *x)
 {
 	bool waiting = false;
 
@@ -74,7 +74,7 @@ static bool is_waiting(const struct exitless *x)
  * Whether that is so may have to be asked of somebody else: seldom, and only while one waits. Time
  * in which nobody looked does not count, as the whole host may have stood still.
  */
-static uint64_t running_ns(struct exitless *x)
+static uint64_t running_ns(struct ring_engine *x)
 {
 	uint64_t now = clock_monotonic_ns();
 	bool waiting = is_waiting(x);
@@ -88,7 +88,7 @@ static uint64_t running_ns(struct exitless *x)
 }
 
 /* They may be read anew at any time. */
-static void use_clocks(struct exitless *x)
+static void use_clocks(struct ring_engine *x)
 {
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
@@ -97,7 +97,7 @@ static void use_clocks(struct exitless *x)
 }
 
 /* A guest whose time nobody else tells: each ring's next record does. */
-static void tell_stamps(struct exitless *x)
+static void tell_stamps(struct ring_engine *x)
 {
 	uint64_t tsc;
 
@@ -106,7 +106,7 @@ static void tell_stamps(struct exitless *x)
 			x->guest->ops->tsc_seen(x->guest, tsc);
 }
 
-static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
+static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall)
 {
 	struct ring_clock clock = {.margin = margin, .stall_ns = stall};
 	struct pass pass = {x, 0};
@@ -116,7 +116,7 @@ static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
 	clock.now_ns = running_ns(x);
 	use_clocks(x);
 	ring_show_life(x->rings, x->nr_vcpus);
-	ring_merge_pass(&x->merge, &clock, hand_on, &pass);
+	ring_merge_pass(&x->merge, &clock, emit_record, &pass);
 	ring_show_life(x->rings, x->nr_vcpus);
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
@@ -127,7 +127,7 @@ static uint64_t make_pass(struct exitless *x, uint64_t margin, uint64_t stall)
 	return pass.records;
 }
 
-static bool is_drained(const struct exitless *x)
+static bool is_drained(const struct ring_engine *x)
 {
 	bool drained = true;
 
@@ -137,7 +137,7 @@ static bool is_drained(const struct exitless *x)
 }
 
 /* A guest that could not be stopped writes as fast as this reads. */
-void exitless_drain_all(struct exitless *x)
+void ring_engine_drain_all(struct ring_engine *x)
 {
 	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
 		ring_close(&x->rings[i]);
@@ -149,9 +149,10 @@ void exitless_drain_all(struct exitless *x)
 enum doze { DOZE_OVER, DOZE_RUNG, DOZE_QUIT };
 
 /* Sleep until rung, at most `ms`; 0: for ever. */
-static enum doze doze(struct exitless *x, unsigned int ms)
+static enum doze doze(struct ring_engine *x, unsigned int ms)
 {
-	struct timespec until = exitless_deadline(clock_monotonic_ns(), (uint64_t)ms * NS_PER_MS);
+	struct timespec until =
+		ring_engine_deadline(clock_monotonic_ns(), (uint64_t)ms * NS_PER_MS);
 	enum doze result;
 	int ret = 0;
 
@@ -165,7 +166,7 @@ static enum doze doze(struct exitless *x, unsigned int ms)
 	return result;
 }
 
-static bool arm_all(struct exitless *x)
+static bool arm_all(struct ring_engine *x)
 {
 	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
 		const struct ring *trap = trap_ring(x, i);
@@ -179,7 +180,7 @@ static bool arm_all(struct exitless *x)
 
 /* Nothing to do: sleep until the guest rings. A record that was on its way into a ring when that
  * was armed makes no noise, so they are looked at twice. */
-static enum doze sleep_until_rung(struct exitless *x)
+static enum doze sleep_until_rung(struct ring_engine *x)
 {
 	enum doze result = DOZE_OVER;
 
@@ -192,7 +193,7 @@ static enum doze sleep_until_rung(struct exitless *x)
 	return result;
 }
 
-static bool is_leaving(struct exitless *x)
+static bool is_leaving(struct ring_engine *x)
 {
 	bool leaving;
 
@@ -203,7 +204,7 @@ static bool is_leaving(struct exitless *x)
 }
 
 /* Until the guest is out of our memory, or gone. */
-static void drain_and_leave(struct exitless *x)
+static void drain_and_leave(struct ring_engine *x)
 {
 	unsigned int ms = 1;
 	bool left = false;
@@ -211,7 +212,7 @@ static void drain_and_leave(struct exitless *x)
 	/* Each try stops the guest, of which others may be told. */
 	for (;;) {
 		make_pass(x, x->margin, stall_looks * x->look_ns);
-		left = exitless_try_leave(x);
+		left = ring_engine_try_leave(x);
 		if (left || doze(x, ms) == DOZE_QUIT)
 			break;
 		ms = 2 * ms < LEAVE_MS ? 2 * ms : LEAVE_MS;
@@ -224,7 +225,7 @@ static void drain_and_leave(struct exitless *x)
 
 static void *drain(void *arg)
 {
-	struct exitless *x = arg;
+	struct ring_engine *x = arg;
 	uint64_t busy_until = clock_monotonic_ns() + (uint64_t)IDLE_MS * NS_PER_MS;
 	enum doze result = DOZE_OVER;
 
@@ -246,7 +247,7 @@ static void *drain(void *arg)
 	return NULL;
 }
 
-int exitless_start(struct exitless *x, struct error *err)
+int ring_engine_start(struct ring_engine *x, struct error *err)
 {
 	int code;
 
@@ -259,7 +260,7 @@ int exitless_start(struct exitless *x, struct error *err)
 	return error_set(err, code, "cannot start the thread that drains the rings");
 }
 
-void exitless_stop_thread(struct exitless *x)
+void ring_engine_stop_thread(struct ring_engine *x)
 {
 	if (!x->running)
 		return;

@@ -9,7 +9,7 @@
 
 /* Shared by exitless.c (coming and going), exitless-drain.c (the thread) and exitless-traps.c (the
  * vCPUs' threads). */
-struct exitless_vcpu {
+struct ring_engine_vcpu {
 	struct tsc_clock clock;      /* under lock */
 	struct tsc_clock used_clock; /* in the pass that is made */
 	_Atomic uint64_t lost;       /* written by nobody's ring: traps that found no room */
@@ -19,13 +19,13 @@ struct exitless_vcpu {
 	bool passed; /* leaving: was in user mode or halted since the text was put back */
 };
 
-struct exitless {
-	struct exitless_config config;
+struct ring_engine {
+	struct ring_engine_config config;
 	const struct kernel *kernel;
 	struct guest *guest;
 	unsigned int nr_vcpus;
 	struct guest_region scratch; /* size 0: none */
-	struct kernel_mapping mapping;
+	struct scratch_mapping mapping;
 	bool mapped;
 	uint64_t code_bytes; /* of the scratch memory; the rings are behind */
 	struct trampoline_kernel facts;
@@ -37,7 +37,7 @@ struct exitless {
 	uint8_t *trap_memory;   /* of the latter */
 	struct ring_kept *kept; /* the guest's table */
 	struct ring_merge merge;
-	struct exitless_vcpu *vcpus;
+	struct ring_engine_vcpu *vcpus;
 	uint64_t margin; /* ticks */
 
 	pthread_t thread;
@@ -57,28 +57,28 @@ struct exitless {
 	uint64_t run_ns, look_ns, last_ns;
 };
 
-static inline struct ring *trap_ring(struct exitless *x, unsigned int vcpu)
+static inline struct ring *trap_ring(struct ring_engine *x, unsigned int vcpu)
 {
 	return &x->rings[x->nr_vcpus + vcpu];
 }
 
 /* A point of the host's monotonic time, `ns` after `now_ns`, to wait until. */
-struct timespec exitless_deadline(uint64_t now_ns, uint64_t ns);
+struct timespec ring_engine_deadline(uint64_t now_ns, uint64_t ns);
 
 /* Wake the thread. */
-void exitless_ring(struct exitless *x);
+void ring_engine_ring(struct ring_engine *x);
 
 /* Hand on all there is at this moment; what a guest writes that still runs stays where it is. By
  * the thread, or without it, and for the last time. */
-void exitless_drain_all(struct exitless *x);
+void ring_engine_drain_all(struct ring_engine *x);
 
 /* With the guest stopped. Errors leave something of ours in the guest. */
-int exitless_unmap(struct exitless *x, struct error *err);
+int ring_engine_unmap(struct ring_engine *x, struct error *err);
 
 /* exitless-leave.c: try to take the memory away; false: not yet. */
-bool exitless_try_leave(struct exitless *x);
+bool ring_engine_try_leave(struct ring_engine *x);
 
 /* Does nothing if it does not run. */
-void exitless_stop_thread(struct exitless *x);
+void ring_engine_stop_thread(struct ring_engine *x);
 
 #endif

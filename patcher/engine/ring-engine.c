@@ -34,7 +34,7 @@ static int check_guest(const struct guest *guest, struct error *err)
 	return 0;
 }
 
-static int read_facts(struct exitless *x, struct slab_view *slab, struct error *err)
+static int read_facts(struct ring_engine *x, struct slab_view *slab, struct error *err)
 {
 	struct slab_page_facts page;
 	int ret = percpu_cpu_number(x->kernel, &x->facts.cpu_number, err);
@@ -66,7 +66,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 }
 
 /* The merge compares what the vCPUs read: they must read the same. */
-int exitless_read_clocks(struct exitless *x, struct error *err)
+int ring_engine_read_clocks(struct ring_engine *x, struct error *err)
 {
 	const struct tsc_clock *first = &x->vcpus[0].clock;
 	struct tsc_clock clock;
@@ -88,13 +88,13 @@ int exitless_read_clocks(struct exitless *x, struct error *err)
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-static uint64_t rings_size(const struct exitless *x)
+static uint64_t rings_size(const struct ring_engine *x)
 {
 	return (uint64_t)x->nr_vcpus * ring_stride(x->config.ring_bytes);
 }
 
 /* What the guest may write: the rings, then the arrays that are kept for returns. */
-static uint64_t data_area(const struct exitless *x, uint64_t unit)
+static uint64_t data_area(const struct ring_engine *x, uint64_t unit)
 {
 	uint64_t bytes = rings_size(x) + RING_KEPT_SLOTS * sizeof(struct ring_kept);
 
@@ -102,7 +102,7 @@ static uint64_t data_area(const struct exitless *x, uint64_t unit)
 }
 
 /* Code and rings in chunks of their own; *data is what the latter take. */
-static int make_layout(struct exitless *x, uint64_t *data, struct error *err)
+static int make_layout(struct ring_engine *x, uint64_t *data, struct error *err)
 {
 	x->code_bytes = KERNEL_MAP_CHUNK;
 	*data = data_area(x, KERNEL_MAP_CHUNK);
@@ -114,7 +114,7 @@ static int make_layout(struct exitless *x, uint64_t *data, struct error *err)
 }
 
 /* Both in one chunk, and with the page table for it; rings are as large as they can be then. */
-static int make_small_layout(struct exitless *x, uint64_t *data, struct error *err)
+static int make_small_layout(struct ring_engine *x, uint64_t *data, struct error *err)
 {
 	uint64_t room = KERNEL_MAP_CHUNK - SMALL_CODE_BYTES - KERNEL_MAP_PAGE;
 
@@ -133,10 +133,10 @@ static bool is_small(const struct guest *guest)
 	return guest->max_scratch && guest->max_scratch < 2 * KERNEL_MAP_CHUNK;
 }
 
-static int map_scratch(struct exitless *x, struct error *err)
+static int map_scratch(struct ring_engine *x, struct error *err)
 {
 	bool small = is_small(x->guest);
-	struct kernel_map_part parts[2];
+	struct scratch_part parts[2];
 	uint64_t data;
 	int ret = small ? make_small_layout(x, &data, err) : make_layout(x, &data, err);
 
@@ -148,16 +148,16 @@ static int map_scratch(struct exitless *x, struct error *err)
 		x->scratch.size = 0;
 		return ret;
 	}
-	parts[0] = (struct kernel_map_part){.size = x->code_bytes, .executable = true};
-	parts[1] = (struct kernel_map_part){.offset = x->code_bytes, .size = data};
-	ret = kernel_mapping_create(x->kernel, &x->scratch, parts, 2, &x->mapping, err);
+	parts[0] = (struct scratch_part){.size = x->code_bytes, .executable = true};
+	parts[1] = (struct scratch_part){.offset = x->code_bytes, .size = data};
+	ret = scratch_mapping_create(x->kernel, &x->scratch, parts, 2, &x->mapping, err);
 	x->mapped = !ret;
 	return ret;
 }
 
-int exitless_unmap(struct exitless *x, struct error *err)
+int ring_engine_unmap(struct ring_engine *x, struct error *err)
 {
-	int ret = x->mapped ? kernel_mapping_remove(&x->mapping, err) : 0;
+	int ret = x->mapped ? scratch_mapping_remove(&x->mapping, err) : 0;
 	int removed = 0;
 
 	x->mapped = false;
@@ -167,7 +167,7 @@ int exitless_unmap(struct exitless *x, struct error *err)
 	return ret ? ret : removed;
 }
 
-static int make_rings(struct exitless *x, struct error *err)
+static int make_rings(struct ring_engine *x, struct error *err)
 {
 	const uint32_t stride = ring_stride(x->config.ring_bytes);
 	const bool spin = x->config.full == TRAMPOLINE_SPIN;
@@ -212,14 +212,14 @@ static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
 }
 
 /* Writers compare no more than RING_PATIENCE_BITS. */
-static uint32_t patience(const struct exitless *x)
+static uint32_t patience(const struct ring_engine *x)
 {
 	uint64_t wanted = ticks(&x->vcpus[0].clock, PATIENCE_NS);
 
 	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
 }
 
-static int make_code(struct exitless *x, struct site_plan *plan, const struct trap_table *traps,
+static int make_code(struct ring_engine *x, struct patch_plan *plan, const struct trap_table *traps,
 		     struct decoder *decoder, struct error *err)
 {
 	const struct trampoline_room room = {
@@ -240,7 +240,7 @@ static int make_code(struct exitless *x, struct site_plan *plan, const struct tr
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-static void init_sync(struct exitless *x)
+static void init_sync(struct ring_engine *x)
 {
 	pthread_condattr_t monotonic;
 
@@ -252,9 +252,10 @@ static void init_sync(struct exitless *x)
 	pthread_condattr_destroy(&monotonic);
 }
 
-static struct exitless *allocate(const struct kernel *kernel, const struct exitless_config *config)
+static struct ring_engine *allocate(const struct kernel *kernel,
+				    const struct ring_engine_config *config)
 {
-	struct exitless *x = calloc(1, sizeof(*x));
+	struct ring_engine *x = calloc(1, sizeof(*x));
 	unsigned int n = kernel->guest->nr_vcpus;
 
 	if (!x)
@@ -270,11 +271,11 @@ static struct exitless *allocate(const struct kernel *kernel, const struct exitl
 	x->trap_memory = calloc(n, ring_stride(TRAP_RING_BYTES));
 	if (x->vcpus && x->rings && x->trap_memory)
 		return x;
-	exitless_destroy(x);
+	ring_engine_destroy(x);
 	return NULL;
 }
 
-static int prepare(struct exitless *x, struct slab_view *slab, struct site_plan *plan,
+static int prepare(struct ring_engine *x, struct slab_view *slab, struct patch_plan *plan,
 		   const struct trap_table *traps, struct decoder *decoder, struct error *err)
 {
 	int ret = check_guest(x->guest, err);
@@ -282,7 +283,7 @@ static int prepare(struct exitless *x, struct slab_view *slab, struct site_plan 
 	if (!ret)
 		ret = read_facts(x, slab, err);
 	if (!ret)
-		ret = exitless_read_clocks(x, err);
+		ret = ring_engine_read_clocks(x, err);
 	if (!ret)
 		ret = map_scratch(x, err);
 	if (!ret)
@@ -294,11 +295,12 @@ static int prepare(struct exitless *x, struct slab_view *slab, struct site_plan 
 	return ret;
 }
 
-int exitless_create(const struct kernel *kernel, struct slab_view *slab, struct site_plan *plan,
-		    const struct trap_table *traps, struct decoder *decoder,
-		    const struct exitless_config *config, struct exitless **out, struct error *err)
+int ring_engine_create(const struct kernel *kernel, struct slab_view *slab, struct patch_plan *plan,
+		       const struct trap_table *traps, struct decoder *decoder,
+		       const struct ring_engine_config *config, struct ring_engine **out,
+		       struct error *err)
 {
-	struct exitless *x = allocate(kernel, config);
+	struct ring_engine *x = allocate(kernel, config);
 	int ret;
 
 	if (!x)
@@ -306,26 +308,26 @@ int exitless_create(const struct kernel *kernel, struct slab_view *slab, struct 
 	x->refs = plan->refs;
 	ret = prepare(x, slab, plan, traps, decoder, err);
 	if (ret) {
-		site_plan_use_traps(plan);
-		exitless_cancel(x);
+		patch_plan_use_traps(plan);
+		ring_engine_cancel(x);
 	} else {
 		*out = x;
 	}
 	return ret;
 }
 
-void exitless_cancel(struct exitless *x)
+void ring_engine_cancel(struct ring_engine *x)
 {
-	exitless_stop_thread(x);
-	exitless_unmap(x, NULL);
-	exitless_destroy(x);
+	ring_engine_stop_thread(x);
+	ring_engine_unmap(x, NULL);
+	ring_engine_destroy(x);
 }
 
-void exitless_destroy(struct exitless *x)
+void ring_engine_destroy(struct ring_engine *x)
 {
 	if (!x)
 		return;
-	exitless_stop_thread(x);
+	ring_engine_stop_thread(x);
 	for (unsigned int i = 0; x->rings && i < 2 * x->nr_vcpus; i++)
 		ring_deinit(&x->rings[i]);
 	trampoline_set_deinit(&x->set);
@@ -338,14 +340,14 @@ void exitless_destroy(struct exitless *x)
 	free(x);
 }
 
-void exitless_end(struct exitless *x)
+void ring_engine_end(struct ring_engine *x)
 {
-	exitless_stop_thread(x);
+	ring_engine_stop_thread(x);
 	if (x->left)
 		return;
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
 		x->vcpus[i].cut_off = x->rings[i].counts.stalled;
-	exitless_drain_all(x);
+	ring_engine_drain_all(x);
 	/* not the guest's fault, nor an event that it saw */
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
 		x->vcpus[i].cut_off = x->rings[i].counts.stalled - x->vcpus[i].cut_off;
@@ -353,9 +355,9 @@ void exitless_end(struct exitless *x)
 
 /* --- telling --------------------------------------------------------------------------------- */
 
-void exitless_counts(struct exitless *x, unsigned int vcpu, struct ring_status *out)
+void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct ring_status *out)
 {
-	struct exitless_vcpu *v = &x->vcpus[vcpu];
+	struct ring_engine_vcpu *v = &x->vcpus[vcpu];
 	struct ring_counts ring;
 
 	pthread_mutex_lock(&x->lock);
@@ -368,7 +370,7 @@ void exitless_counts(struct exitless *x, unsigned int vcpu, struct ring_status *
 				    .blocked_ns = atomic_load(&v->blocked_ns)};
 }
 
-uint64_t exitless_doorbells(const struct exitless *x)
+uint64_t ring_engine_doorbells(const struct ring_engine *x)
 {
 	return atomic_load(&x->doorbells);
 }

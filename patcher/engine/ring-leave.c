@@ -8,7 +8,7 @@
  * An interrupt may have come at the first instructions of a trampoline, and what
  * serves it looks like any other code. But it is over when the CPU is back in user mode, or idle.
  */
-static bool has_passed(const struct exitless *x, unsigned int index)
+static bool has_passed(const struct ring_engine *x, unsigned int index)
 {
 	struct guest_sregs sregs;
 
@@ -18,7 +18,7 @@ static bool has_passed(const struct exitless *x, unsigned int index)
 }
 
 /* By now it may have gone on with a task that was preempted there. */
-static bool is_inside(const struct exitless *x, unsigned int index)
+static bool is_inside(const struct ring_engine *x, unsigned int index)
 {
 	struct guest_regs regs;
 
@@ -26,7 +26,7 @@ static bool is_inside(const struct exitless *x, unsigned int index)
 	       regs.rip - x->mapping.gva < x->set.code_bytes;
 }
 
-static bool all_passed(struct exitless *x)
+static bool all_passed(struct ring_engine *x)
 {
 	bool all = true;
 
@@ -39,7 +39,7 @@ static bool all_passed(struct exitless *x)
 }
 
 /* A list that cannot be followed at this moment does not say that nobody is there. */
-static bool is_task_inside(const struct exitless *x)
+static bool is_task_inside(const struct ring_engine *x)
 {
 	bool found = true;
 
@@ -48,21 +48,21 @@ static bool is_task_inside(const struct exitless *x)
 	       found;
 }
 
-static void leave(struct exitless *x)
+static void leave(struct ring_engine *x)
 {
-	exitless_drain_all(x);
-	if (!exitless_unmap(x, &x->left_error))
+	ring_engine_drain_all(x);
+	if (!ring_engine_unmap(x, &x->left_error))
 		x->left_error.code = 0;
 }
 
 /* Whether it is worth a stop to look more closely. */
-static bool may_be_outside(struct exitless *x)
+static bool may_be_outside(struct ring_engine *x)
 {
 	bool passed[RING_MERGE_MAX] = {false}, all = true;
 
-	if (!x->guest->ops->seen_outside)
+	if (!x->guest->ops->sample_idle)
 		return true;
-	x->guest->ops->seen_outside(x->guest, passed);
+	x->guest->ops->sample_idle(x->guest, passed);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
 		x->vcpus[i].passed |= passed[i];
 		all &= x->vcpus[i].passed;
@@ -70,7 +70,7 @@ static bool may_be_outside(struct exitless *x)
 	return all;
 }
 
-bool exitless_try_leave(struct exitless *x)
+bool ring_engine_try_leave(struct ring_engine *x)
 {
 	bool left = false;
 
@@ -92,7 +92,7 @@ bool exitless_try_leave(struct exitless *x)
 	return left;
 }
 
-void exitless_leave(struct exitless *x)
+void ring_engine_leave(struct ring_engine *x)
 {
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
@@ -103,9 +103,9 @@ void exitless_leave(struct exitless *x)
 	pthread_mutex_unlock(&x->lock);
 }
 
-bool exitless_has_left(struct exitless *x, unsigned int ms)
+bool ring_engine_has_left(struct ring_engine *x, unsigned int ms)
 {
-	struct timespec until = exitless_deadline(clock_monotonic_ns(), (uint64_t)ms * 1000000);
+	struct timespec until = ring_engine_deadline(clock_monotonic_ns(), (uint64_t)ms * 1000000);
 	bool left;
 	int ret = 0;
 
@@ -117,7 +117,7 @@ bool exitless_has_left(struct exitless *x, unsigned int ms)
 	return left;
 }
 
-const struct error *exitless_leave_error(const struct exitless *x)
+const struct error *ring_engine_leave_error(const struct ring_engine *x)
 {
 	return x->left_error.code ? &x->left_error : NULL;
 }

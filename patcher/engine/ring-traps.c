@@ -8,11 +8,11 @@
 /* A host that cannot empty the rings must not hang the guest. */
 static const uint64_t wait_max_ns = 5000000000;
 
-static enum ring_room wait_for_room(struct exitless *x, struct exitless_vcpu *vcpu,
+static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vcpu *vcpu,
 				    const struct ring *ring)
 {
 	uint64_t start = clock_monotonic_ns();
-	struct timespec deadline = exitless_deadline(start, wait_max_ns);
+	struct timespec deadline = ring_engine_deadline(start, wait_max_ns);
 	enum ring_room room;
 	int ret = 0;
 
@@ -34,10 +34,10 @@ static enum ring_room wait_for_room(struct exitless *x, struct exitless_vcpu *vc
 }
 
 /* A record that is not written is counted by whoever would have written it. */
-bool exitless_on_trap(struct exitless *x, struct guest_trap *trap)
+bool ring_engine_on_trap(struct ring_engine *x, struct guest_trap *trap)
 {
 	const struct trampoline_place *place = trampoline_set_at(&x->set, trap->regs.rip);
-	struct exitless_vcpu *vcpu;
+	struct ring_engine_vcpu *vcpu;
 	bool idle;
 
 	if (!place || trap->vcpu >= x->nr_vcpus)
@@ -56,7 +56,7 @@ bool exitless_on_trap(struct exitless *x, struct guest_trap *trap)
 }
 
 /* The writer's half of ring-layout.h; this thread is the only writer of the vCPU's trap ring. */
-static struct ring_record *reserve(struct exitless *x, struct exitless_vcpu *vcpu,
+static struct ring_record *reserve(struct ring_engine *x, struct ring_engine_vcpu *vcpu,
 				   struct ring *ring, uint32_t size)
 {
 	struct ring_header *header = ring->header;
@@ -69,10 +69,10 @@ static struct ring_record *reserve(struct exitless *x, struct exitless_vcpu *vcp
 	return (struct ring_record *)(void *)(ring->data + (at & (ring->config.data_bytes - 1)));
 }
 
-bool exitless_put(struct exitless *x, const struct probe_ref *ref, enum ring_record_kind kind,
-		  const struct probe_hit *hit)
+bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum ring_record_kind kind,
+		     const struct probe_hit *hit)
 {
-	struct exitless_vcpu *vcpu = &x->vcpus[hit->vcpu];
+	struct ring_engine_vcpu *vcpu = &x->vcpus[hit->vcpu];
 	struct ring *ring = trap_ring(x, hit->vcpu);
 	struct ring_record *record = reserve(x, vcpu, ring, trap_record_size(hit));
 
@@ -84,13 +84,13 @@ bool exitless_put(struct exitless *x, const struct probe_ref *ref, enum ring_rec
 	trap_record_fill(record, ref ? ref->id : TRAP_RECORD_NO_REF, hit);
 	__atomic_store_n(&record->commit, trap_record_commit(kind, hit), __ATOMIC_SEQ_CST);
 	if (atomic_load(&x->asleep))
-		exitless_ring(x);
+		ring_engine_ring(x);
 	return true;
 }
 
 /* Other vCPUs claim and free slots meanwhile, but not one with this key: the call is on this one.
  */
-bool exitless_take_kept(struct exitless *x, uint64_t key, uint64_t *words, uint64_t *skip)
+bool ring_engine_take_kept(struct ring_engine *x, uint64_t key, uint64_t *words, uint64_t *skip)
 {
 	for (unsigned int i = 0; i < RING_KEPT_SLOTS; i++) {
 		struct ring_kept *slot = &x->kept[i];

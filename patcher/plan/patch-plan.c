@@ -17,7 +17,7 @@ static const uint8_t return_trap[SLOT_MAX_SIZE] = {0xe6, GUEST_TRAP_PORT, 0xcc, 
 enum { JUMP_SIZE = 5 };
 
 struct planner {
-	struct site_plan *plan;
+	struct patch_plan *plan;
 	const struct kernel *kernel;
 	struct decoder *decoder;
 	struct trap_table *traps;
@@ -34,7 +34,7 @@ struct site_refusal site_refuse(const char *function, uint64_t gva, const char *
 	return refusal;
 }
 
-static int refuse(struct site_plan *plan, const struct probe *probe, const struct error *why,
+static int refuse(struct patch_plan *plan, const struct probe *probe, const struct error *why,
 		  struct error *err)
 {
 	struct site_refusal *r =
@@ -61,8 +61,8 @@ static int plan_entry(const struct planner *p, const struct probe *probe, struct
 	if (ret)
 		return ret;
 	state = site_classify(out->old_bytes, gva, kernel_symbol(p->kernel, "__fentry__"));
-	out->away = state == SITE_CALL_OTHER && ftrace_yield_is_possible(p->kernel);
-	if (!out->away && state != SITE_NOP && state != SITE_CALL_FENTRY)
+	out->yielded = state == SITE_CALL_OTHER && ftrace_handoff_is_possible(p->kernel);
+	if (!out->yielded && state != SITE_NOP && state != SITE_CALL_FENTRY)
 		return error_set_at(why, EBUSY, gva, "site %s", site_state_text(state));
 	return function_check_site(p->kernel, p->decoder, kernel_gva(p->kernel, probe->function),
 				   probe->size, gva, why);
@@ -157,7 +157,7 @@ static int plan_probe(const struct planner *p, const struct probe_ref *ref, stru
 	return ret;
 }
 
-static int list_probes(struct site_plan *plan, struct tracer *const *tracers, size_t nr_tracers,
+static int list_probes(struct patch_plan *plan, struct tracer *const *tracers, size_t nr_tracers,
 		       struct error *err)
 {
 	size_t total = 0, n;
@@ -181,14 +181,14 @@ static int list_probes(struct site_plan *plan, struct tracer *const *tracers, si
 	return 0;
 }
 
-int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct decoder *decoder,
-		   struct tracer *const *tracers, size_t nr_tracers, struct trap_table *traps,
-		   struct error *err)
+int patch_plan_make(struct patch_plan *plan, const struct kernel *kernel, struct decoder *decoder,
+		    struct tracer *const *tracers, size_t nr_tracers, struct trap_table *traps,
+		    struct error *err)
 {
 	struct planner planner = {plan, kernel, decoder, traps};
 	int ret;
 
-	*plan = (struct site_plan){0};
+	*plan = (struct patch_plan){0};
 	ret = list_probes(plan, tracers, nr_tracers, err);
 	for (size_t i = 0; !ret && i < plan->nr_refs; i++)
 		ret = plan_probe(&planner, &plan->refs[i], err);
@@ -197,7 +197,7 @@ int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct d
 				   "no function can be traced: %s: %s", plan->refused[0].function,
 				   plan->refused[0].reason);
 	if (ret)
-		site_plan_deinit(plan);
+		patch_plan_deinit(plan);
 	return ret;
 }
 
@@ -207,7 +207,7 @@ static void use_trap(struct patch *patch, const uint8_t *bytes)
 	patch->trap = true;
 }
 
-void site_plan_use_traps(struct site_plan *plan)
+void patch_plan_use_traps(struct patch_plan *plan)
 {
 	for (size_t i = 0; i < plan->entries.n; i++)
 		use_trap(&plan->entries.v[i], entry_trap);
@@ -215,17 +215,17 @@ void site_plan_use_traps(struct site_plan *plan)
 		use_trap(&plan->returns.v[i], return_trap);
 }
 
-void site_plan_deinit(struct site_plan *plan)
+void patch_plan_deinit(struct patch_plan *plan)
 {
 	patch_set_deinit(&plan->entries);
 	patch_set_deinit(&plan->returns);
 	free(plan->refused);
 	free(plan->refs);
-	*plan = (struct site_plan){0};
+	*plan = (struct patch_plan){0};
 }
 
-int site_plan_refresh_entries(struct site_plan *plan, const struct kernel *kernel,
-			      struct error *err)
+int patch_plan_refresh_entries(struct patch_plan *plan, const struct kernel *kernel,
+			       struct error *err)
 {
 	uint64_t fentry = kernel_symbol(kernel, "__fentry__");
 
@@ -244,8 +244,8 @@ int site_plan_refresh_entries(struct site_plan *plan, const struct kernel *kerne
 	return 0;
 }
 
-int site_plan_refresh_returns(struct site_plan *plan, const struct kernel *kernel,
-			      struct trap_table *traps, struct error *err)
+int patch_plan_refresh_returns(struct patch_plan *plan, const struct kernel *kernel,
+			       struct trap_table *traps, struct error *err)
 {
 	for (size_t i = 0; i < plan->returns.n; i++) {
 		struct patch *p = &plan->returns.v[i];

@@ -28,7 +28,7 @@ struct site_refusal {
 struct site_refusal site_refuse(const char *function, uint64_t gva, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-struct site_plan {
+struct patch_plan {
 	struct patch_set entries;
 	struct patch_set returns;
 	struct probe_ref *refs; /* of all probes, refused ones too */
@@ -39,19 +39,19 @@ struct site_plan {
 
 /* Plan the probes of `tracers` from what stands in guest memory now, and register their traps.
  * -ENOENT if every function was refused (*err has the first reason). */
-int site_plan_make(struct site_plan *plan, const struct kernel *kernel, struct decoder *decoder,
-		   struct tracer *const *tracers, size_t nr_tracers, struct trap_table *traps,
-		   struct error *err);
-void site_plan_deinit(struct site_plan *plan);
+int patch_plan_make(struct patch_plan *plan, const struct kernel *kernel, struct decoder *decoder,
+		    struct tracer *const *tracers, size_t nr_tracers, struct trap_table *traps,
+		    struct error *err);
+void patch_plan_deinit(struct patch_plan *plan);
 
 /* Let the patches, none of which is applied, be traps again (trampoline-set.h makes them jumps). */
-void site_plan_use_traps(struct site_plan *plan);
+void patch_plan_use_traps(struct patch_plan *plan);
 
 /* The guest has rewritten its sites (ftrace_init) or return slots (alternatives) while the set was
  * not applied: take what stands there now for the old bytes. */
-int site_plan_refresh_entries(struct site_plan *plan, const struct kernel *kernel,
-			      struct error *err);
-int site_plan_refresh_returns(struct site_plan *plan, const struct kernel *kernel,
-			      struct trap_table *traps, struct error *err);
+int patch_plan_refresh_entries(struct patch_plan *plan, const struct kernel *kernel,
+			       struct error *err);
+int patch_plan_refresh_returns(struct patch_plan *plan, const struct kernel *kernel,
+			       struct trap_table *traps, struct error *err);
 
 #endif

@@ -19,7 +19,7 @@ enum {
 };
 
 struct node {
-	struct stash_entry entry;
+	struct open_call entry;
 	struct node *next;
 };
 
@@ -30,11 +30,11 @@ struct chain {
 	struct node *spare;  /* freed nodes, kept for the next push */
 };
 
-struct stash {
+struct call_table {
 	struct chain chains[NR_CHAINS];
 };
 
-static struct chain *chain_of(struct stash *stash, uint64_t key)
+static struct chain *chain_of(struct call_table *stash, uint64_t key)
 {
 	return &stash->chains[((key >> STACK_SHIFT) * 0x9e3779b97f4a7c15ull) >> 54];
 }
@@ -60,9 +60,9 @@ static bool same_stack(uint64_t a, uint64_t b)
 	return distance < SAME_STACK_DISTANCE && a >> STACK_SHIFT == b >> STACK_SHIFT;
 }
 
-int stash_create(struct stash **out, struct error *err)
+int call_table_create(struct call_table **out, struct error *err)
 {
-	struct stash *stash = calloc(1, sizeof(*stash));
+	struct call_table *stash = calloc(1, sizeof(*stash));
 
 	if (!stash)
 		return error_set(err, ENOMEM, "out of memory");
@@ -82,7 +82,7 @@ static void free_list(struct node *node)
 	}
 }
 
-void stash_destroy(struct stash *stash)
+void call_table_destroy(struct call_table *stash)
 {
 	if (!stash)
 		return;
@@ -118,7 +118,7 @@ static struct node *take_node(struct chain *chain)
 
 /* A call entered at `key` means that nothing at or below it on the same stack is live. Nothing is
  * dropped that might be on another one. */
-static void drop_dead(struct chain *chain, uint64_t key, struct stash_push_result *result)
+static void drop_dead(struct chain *chain, uint64_t key, struct call_table_push_result *result)
 {
 	struct node **link = &chain->head;
 
@@ -137,13 +137,13 @@ static void drop_dead(struct chain *chain, uint64_t key, struct stash_push_resul
 	}
 }
 
-int stash_push(struct stash *stash, const struct stash_entry *entry,
-	       struct stash_push_result *result)
+int call_table_push(struct call_table *stash, const struct open_call *entry,
+		    struct call_table_push_result *result)
 {
 	struct chain *chain = chain_of(stash, entry->key);
 	struct node *node;
 
-	*result = (struct stash_push_result){0};
+	*result = (struct call_table_push_result){0};
 	pthread_mutex_lock(&chain->lock);
 	drop_dead(chain, entry->key, result);
 	node = take_node(chain);
@@ -157,7 +157,7 @@ int stash_push(struct stash *stash, const struct stash_entry *entry,
 	return node ? 0 : -ENOMEM;
 }
 
-bool stash_pop(struct stash *stash, uint64_t key, struct stash_entry *out)
+bool call_table_pop(struct call_table *stash, uint64_t key, struct open_call *out)
 {
 	struct chain *chain = chain_of(stash, key);
 	bool found = false;
@@ -175,9 +175,9 @@ bool stash_pop(struct stash *stash, uint64_t key, struct stash_entry *out)
 	return found;
 }
 
-static struct stash_entry *find_enclosing(struct chain *chain, uint64_t key)
+static struct open_call *find_enclosing(struct chain *chain, uint64_t key)
 {
-	struct stash_entry *nearest = NULL;
+	struct open_call *nearest = NULL;
 
 	for (struct node *node = chain->head; node; node = node->next)
 		if (same_stack(node->entry.key, key) && node->entry.key > key &&
@@ -187,10 +187,10 @@ static struct stash_entry *find_enclosing(struct chain *chain, uint64_t key)
 }
 
 /* The innermost open call around `key`, locked; NULL, with nothing locked, if there is none. */
-static struct stash_entry *lock_enclosing(struct stash *stash, uint64_t key)
+static struct open_call *lock_enclosing(struct call_table *stash, uint64_t key)
 {
 	struct chain *chain = chain_of(stash, key);
-	struct stash_entry *nearest;
+	struct open_call *nearest;
 
 	if (is_empty(chain))
 		return NULL;
@@ -201,14 +201,14 @@ static struct stash_entry *lock_enclosing(struct stash *stash, uint64_t key)
 	return nearest;
 }
 
-static void unlock(struct stash *stash, uint64_t key)
+static void unlock(struct call_table *stash, uint64_t key)
 {
 	pthread_mutex_unlock(&chain_of(stash, key)->lock);
 }
 
-bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out)
+bool call_table_enclosing(struct call_table *stash, uint64_t key, struct open_call *out)
 {
-	const struct stash_entry *nearest = lock_enclosing(stash, key);
+	const struct open_call *nearest = lock_enclosing(stash, key);
 
 	if (!nearest)
 		return false;
@@ -217,9 +217,9 @@ bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out)
 	return true;
 }
 
-void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result)
+void call_table_note_inner(struct call_table *stash, uint64_t key, uint64_t result)
 {
-	struct stash_entry *nearest = lock_enclosing(stash, key);
+	struct open_call *nearest = lock_enclosing(stash, key);
 
 	if (!nearest)
 		return;
@@ -227,9 +227,9 @@ void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result)
 	unlock(stash, key);
 }
 
-void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object)
+void call_table_forget_inner(struct call_table *stash, uint64_t key, uint64_t object)
 {
-	struct stash_entry *nearest = lock_enclosing(stash, key);
+	struct open_call *nearest = lock_enclosing(stash, key);
 
 	if (!nearest)
 		return;
@@ -238,7 +238,7 @@ void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object)
 	unlock(stash, key);
 }
 
-bool stash_is_open(struct stash *stash)
+bool call_table_is_open(struct call_table *stash)
 {
 	for (int i = 0; i < NR_CHAINS; i++)
 		if (!is_empty(&stash->chains[i]))
@@ -246,7 +246,7 @@ bool stash_is_open(struct stash *stash)
 	return false;
 }
 
-uint64_t stash_clear(struct stash *stash)
+uint64_t call_table_clear(struct call_table *stash)
 {
 	uint64_t open = 0;
 

@@ -16,7 +16,7 @@
  */
 enum { STASH_WORDS = 6 };
 
-struct stash_entry {
+struct open_call {
 	uint64_t key; /* gva of the return address */
 	void *tracer; /* whose entry it was */
 	const void *probe;
@@ -28,40 +28,40 @@ struct stash_entry {
 	bool ignored; /* the tracer's: this call serves an outer one, which is what counts */
 };
 
-struct stash;
+struct call_table;
 
 /* -ENOMEM. Destroying is NULL-safe. */
-int stash_create(struct stash **out, struct error *err);
-void stash_destroy(struct stash *stash);
+int call_table_create(struct call_table **out, struct error *err);
+void call_table_destroy(struct call_table *stash);
 
-struct stash_push_result {
+struct call_table_push_result {
 	unsigned int superseded; /* calls with the same key: they tail-called this one */
 	unsigned int lost;       /* deeper calls that cannot be live any more */
 };
 
 /* Remember a call. Thread-safe. -ENOMEM (also over a cap, half a million calls) counts as lost by
  * the caller. */
-int stash_push(struct stash *stash, const struct stash_entry *entry,
-	       struct stash_push_result *result);
+int call_table_push(struct call_table *stash, const struct open_call *entry,
+		    struct call_table_push_result *result);
 
 /* Take the call with this key out. False if it is not there: it was entered before tracing began.
  */
-bool stash_pop(struct stash *stash, uint64_t key, struct stash_entry *out);
+bool call_table_pop(struct call_table *stash, uint64_t key, struct open_call *out);
 
 /* The innermost call that is still open around `key` on the same stack; false if there is none. */
-bool stash_enclosing(struct stash *stash, uint64_t key, struct stash_entry *out);
+bool call_table_enclosing(struct call_table *stash, uint64_t key, struct open_call *out);
 
 /* Tell the innermost call that is still open around `key`, less than a page up the same stack, what
  * a nested call returned. */
-void stash_note_inner(struct stash *stash, uint64_t key, uint64_t result);
+void call_table_note_inner(struct call_table *stash, uint64_t key, uint64_t result);
 
 /* An object was freed: what a nested call returned may now be given to the outer one itself. */
-void stash_forget_inner(struct stash *stash, uint64_t key, uint64_t object);
+void call_table_forget_inner(struct call_table *stash, uint64_t key, uint64_t object);
 
 /* Whether any call is open; a guess once it is answered. */
-bool stash_is_open(struct stash *stash);
+bool call_table_is_open(struct call_table *stash);
 
 /* Forget everything; returns how many calls were open. */
-uint64_t stash_clear(struct stash *stash);
+uint64_t call_table_clear(struct call_table *stash);
 
 #endif

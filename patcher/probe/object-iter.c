@@ -4,7 +4,7 @@
 /* A pointer to a struct page has room for an order. */
 enum { ORDER_MASK = 63 };
 
-static int init_counted(struct item_source *source, const struct kernel *kernel,
+static int init_counted(struct object_iter *source, const struct kernel *kernel,
 			const struct capture_items *items, uint64_t at, struct error *err)
 {
 	source->from = ITEMS_ARRAY;
@@ -13,12 +13,12 @@ static int init_counted(struct item_source *source, const struct kernel *kernel,
 			   items->count_size, err);
 }
 
-int item_source_init(struct item_source *source, const struct kernel *kernel,
+int object_iter_init(struct object_iter *source, const struct kernel *kernel,
 		     const struct capture_items *items, const uint64_t *args, struct error *err)
 {
 	uint64_t at = args[items->pointer];
 
-	*source = (struct item_source){.from = items->from,
+	*source = (struct object_iter){.from = items->from,
 				       .at = at,
 				       .link = items->link,
 				       .page_orders = items->page_orders};
@@ -42,7 +42,7 @@ int item_source_init(struct item_source *source, const struct kernel *kernel,
 	return 0;
 }
 
-static int read_array(struct item_source *source, const struct kernel *kernel, uint64_t *to,
+static int read_array(struct object_iter *source, const struct kernel *kernel, uint64_t *to,
 		      size_t max, size_t *n, struct error *err)
 {
 	size_t count = source->count < max ? (size_t)source->count : max;
@@ -57,7 +57,7 @@ static int read_array(struct item_source *source, const struct kernel *kernel, u
 }
 
 /* list_head.next is the first member. */
-static int read_list(struct item_source *source, const struct kernel *kernel, uint64_t *to,
+static int read_list(struct object_iter *source, const struct kernel *kernel, uint64_t *to,
 		     size_t max, size_t *n, struct error *err)
 {
 	if (!source->node)
@@ -88,7 +88,7 @@ static void add_orders(struct slab_view *slab, uint64_t *pages, size_t n)
 	}
 }
 
-uint64_t item_source_filled(const struct kernel *kernel, uint64_t at, uint64_t count)
+uint64_t object_iter_filled(const struct kernel *kernel, uint64_t at, uint64_t count)
 {
 	uint64_t n = 0, word;
 
@@ -98,7 +98,7 @@ uint64_t item_source_filled(const struct kernel *kernel, uint64_t at, uint64_t c
 	return n;
 }
 
-int item_source_read(struct item_source *source, const struct kernel *kernel,
+int object_iter_read(struct object_iter *source, const struct kernel *kernel,
 		     struct slab_view *slab, uint64_t *to, size_t max, size_t *n, struct error *err)
 {
 	int ret = 0;

@@ -11,7 +11,7 @@
 #include "patcher/probe/capture.h"
 
 /* Where a vCPU in a trap has the objects of a bulk operation; zeroed, there are none. */
-struct item_source {
+struct object_iter {
 	enum capture_items_from from; /* ITEMS_NONE, ITEMS_ARRAY, ITEMS_LISTED */
 	uint64_t at;                  /* gva of the first word, or of the struct list_head */
 	uint64_t count;               /* of words; at most so many of a list */
@@ -23,18 +23,18 @@ struct item_source {
 /* What a capture's description of an entry means for a call with these arguments; what is kept for
  * the return is none yet. -EFAULT if a counted
  * structure cannot be read. */
-int item_source_init(struct item_source *source, const struct kernel *kernel,
+int object_iter_init(struct object_iter *source, const struct kernel *kernel,
 		     const struct capture_items *items, const uint64_t *args, struct error *err);
 
 /*
  * Read on: up to `max` items, and how many in *n; 0 at the end. `slab` is for page orders. -EFAULT
  * if the guest's pointers lead nowhere; what was read before is in `to`.
  */
-int item_source_read(struct item_source *source, const struct kernel *kernel,
+int object_iter_read(struct object_iter *source, const struct kernel *kernel,
 		     struct slab_view *slab, uint64_t *to, size_t max, size_t *n,
 		     struct error *err);
 
 /* How many of `count` words at the front are not 0. */
-uint64_t item_source_filled(const struct kernel *kernel, uint64_t at, uint64_t count);
+uint64_t object_iter_filled(const struct kernel *kernel, uint64_t at, uint64_t count);
 
 #endif

@@ -56,7 +56,7 @@ struct ring_header {
 	 * slow, and together not longer than once for one that is gone: nobody else would end their
 	 * waiting.
 	 */
-	uint64_t wait_until;
+	uint64_t spin_deadline;
 	uint64_t unused1[5];
 	uint64_t limit; /* reserve >= limit: slow path; written by the host only */
 	/* Host: not 0 makes the slow path ring (`out`) also in drop mode. */

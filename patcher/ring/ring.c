@@ -271,7 +271,7 @@ void ring_show_life(struct ring *rings, unsigned int n)
 	for (unsigned int i = 0; i < n; i++)
 		if (rings[i].stuck)
 			return;
-	__atomic_store_n(&rings[0].header->wait_until, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&rings[0].header->spin_deadline, 0, __ATOMIC_RELEASE);
 }
 
 void ring_raise_floor(struct ring *ring, uint64_t tsc)

@@ -5,22 +5,22 @@
 static void await_return(struct trace_session *s, const struct probe_ref *ref,
 			 const struct probe_hit *hit)
 {
-	struct stash_push_result pushed;
-	struct stash_entry call = {.key = hit->key,
-				   .tracer = ref->tracer,
-				   .probe = ref->probe,
-				   .call_site = hit->call_site};
+	struct call_table_push_result pushed;
+	struct open_call call = {.key = hit->key,
+				 .tracer = ref->tracer,
+				 .probe = ref->probe,
+				 .call_site = hit->call_site};
 
 	memcpy(call.words, hit->args, sizeof(call.words));
 	ref->tracer->ops->entry(ref->tracer, ref->probe, hit, &call);
-	if (stash_push(s->stash, &call, &pushed))
+	if (call_table_push(s->stash, &call, &pushed))
 		count_event(&s->counters.lost, 1);
 	count_event(&s->counters.nested, pushed.superseded);
 	count_event(&s->counters.lost, pushed.lost);
 }
 
 /* A bulk call's return may come in several hits, each of which tells of some of its objects. */
-static bool is_last_hit(struct stash_entry *call, const struct probe_hit *hit)
+static bool is_last_hit(struct open_call *call, const struct probe_hit *hit)
 {
 	uint64_t all = hit->kept ? (uint32_t)hit->result - (hit->kept - 1) : 0;
 
@@ -30,11 +30,11 @@ static bool is_last_hit(struct stash_entry *call, const struct probe_hit *hit)
 
 static void on_return(struct trace_session *s, const struct probe_hit *hit)
 {
-	struct stash_push_result pushed;
-	struct stash_entry call;
+	struct call_table_push_result pushed;
+	struct open_call call;
 	struct tracer *tracer;
 
-	if (!stash_pop(s->stash, hit->key, &call)) {
+	if (!call_table_pop(s->stash, hit->key, &call)) {
 		count_event(&s->counters.unpaired_returns, 1);
 		return;
 	}
@@ -42,13 +42,13 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 		return;
 	tracer = call.tracer;
 	if (tracer->ops->ret(tracer, call.probe, hit, &call))
-		stash_note_inner(s->stash, hit->key, hit->result);
-	if (!is_last_hit(&call, hit) && stash_push(s->stash, &call, &pushed))
+		call_table_note_inner(s->stash, hit->key, hit->result);
+	if (!is_last_hit(&call, hit) && call_table_push(s->stash, &call, &pushed))
 		count_event(&s->counters.lost, 1);
 }
 
-void session_handle(struct trace_session *s, const struct probe_ref *ref,
-		    enum ring_record_kind kind, const struct probe_hit *hit)
+void session_dispatch(struct trace_session *s, const struct probe_ref *ref,
+		      enum ring_record_kind kind, const struct probe_hit *hit)
 {
 	if (kind == RING_RETURN)
 		on_return(s, hit);
@@ -61,8 +61,8 @@ void session_handle(struct trace_session *s, const struct probe_ref *ref,
 void session_keep_array(struct trace_session *s, const struct capture_items *items,
 			const struct probe_hit *hit)
 {
-	struct stash_push_result pushed;
-	struct stash_entry call = {.key = hit->key};
+	struct call_table_push_result pushed;
+	struct open_call call = {.key = hit->key};
 	uint64_t array = hit->args[items->pointer];
 	uint32_t count = (uint32_t)hit->args[items->count];
 
@@ -70,8 +70,8 @@ void session_keep_array(struct trace_session *s, const struct capture_items *ite
 		return;
 	call.words[0] = array;
 	if (items->skip_filled)
-		call.words[1] = item_source_filled(&s->kernel, array, count);
-	if (stash_push(s->kept, &call, &pushed))
+		call.words[1] = object_iter_filled(&s->kernel, array, count);
+	if (call_table_push(s->kept, &call, &pushed))
 		count_event(&s->counters.lost, 1);
 }
 
@@ -79,18 +79,18 @@ void session_keep_array(struct trace_session *s, const struct capture_items *ite
  * trampoline. */
 static bool find_kept(struct trace_session *s, uint64_t key, uint64_t *words, uint64_t *skip)
 {
-	struct stash_entry call;
+	struct open_call call;
 
-	if (s->exitless && exitless_take_kept(s->exitless, key, words, skip))
+	if (s->exitless && ring_engine_take_kept(s->exitless, key, words, skip))
 		return true;
-	if (!stash_pop(s->kept, key, &call))
+	if (!call_table_pop(s->kept, key, &call))
 		return false;
 	*skip = call.words[1];
 	*words = call.words[0] + *skip * sizeof(uint64_t);
 	return true;
 }
 
-void session_kept_array(struct trace_session *s, struct probe_hit *hit, struct item_source *items)
+void session_kept_array(struct trace_session *s, struct probe_hit *hit, struct object_iter *items)
 {
 	uint32_t count = (uint32_t)hit->result;
 	uint64_t words, skip;
@@ -105,11 +105,11 @@ void session_kept_array(struct trace_session *s, struct probe_hit *hit, struct i
 	items->count = count - skip;
 }
 
-void session_deliver(struct trace_session *s, const struct probe_ref *ref,
-		     enum ring_record_kind kind, const struct probe_hit *hit)
+void session_submit(struct trace_session *s, const struct probe_ref *ref,
+		    enum ring_record_kind kind, const struct probe_hit *hit)
 {
 	if (s->exitless)
-		exitless_put(s->exitless, ref, kind, hit);
+		ring_engine_put(s->exitless, ref, kind, hit);
 	else
-		session_handle(s, ref, kind, hit);
+		session_dispatch(s, ref, kind, hit);
 }

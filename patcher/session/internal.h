@@ -40,14 +40,14 @@ struct trace_session {
 
 	struct decoder *decoder;
 	struct slab_view *slab;
-	struct stash *stash;
-	struct stash *kept; /* where calls that traps have seen have their arrays */
+	struct call_table *stash;
+	struct call_table *kept; /* where calls that traps have seen have their arrays */
 	struct trap_table traps;
-	struct site_plan plan;
-	struct hooks hooks;
+	struct patch_plan plan;
+	struct oneshots hooks;
 	struct boot_window boot;
-	struct ftrace_yield yield;
-	struct kprobe_yield kprobes;
+	struct ftrace_handoff yield;
+	struct kprobe_handoff kprobes;
 	struct sampler sampler;
 	struct site_refusal *refused; /* room to tell all refusals */
 	struct first_error failure;
@@ -55,7 +55,7 @@ struct trace_session {
 
 	struct trace_options options;
 	/* NULL: traps. Changes with the guest stopped, to NULL only where start and stop run. */
-	struct exitless *_Atomic exitless;
+	struct ring_engine *_Atomic exitless;
 	atomic_bool was_exitless;   /* the last start had it */
 	atomic_bool switch_pending; /* exitless mode is wanted and not tried to the end */
 	atomic_bool clocks_stale;   /* the guest may still write its TSCs */
@@ -73,18 +73,18 @@ struct trace_session {
 
 /* Hand over what was seen at a trap: now, or in order with what the rings hold. `ref` may be NULL
  * at returns. */
-void session_deliver(struct trace_session *session, const struct probe_ref *ref,
-		     enum ring_record_kind kind, const struct probe_hit *hit);
+void session_submit(struct trace_session *session, const struct probe_ref *ref,
+		    enum ring_record_kind kind, const struct probe_hit *hit);
 
 /* Give a hit to the tracer that it is for. `ref` is not used at returns. */
-void session_handle(struct trace_session *session, const struct probe_ref *ref,
-		    enum ring_record_kind kind, const struct probe_hit *hit);
+void session_dispatch(struct trace_session *session, const struct probe_ref *ref,
+		      enum ring_record_kind kind, const struct probe_hit *hit);
 
 /* ITEMS_KEPT and ITEMS_RETURNED (capture.h) for traps. */
 void session_keep_array(struct trace_session *session, const struct capture_items *items,
 			const struct probe_hit *hit);
 void session_kept_array(struct trace_session *session, struct probe_hit *hit,
-			struct item_source *items);
+			struct object_iter *items);
 
 /* Calls that have not returned will not be paired any more. */
 void session_forget_open_calls(struct trace_session *session);

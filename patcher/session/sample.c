@@ -20,7 +20,8 @@ void session_sample(struct trace_session *s, enum trap_kind kind)
 	struct error err;
 
 	if (!s->options.max_rate ||
-	    !sampler_is_over(&s->sampler, kind == TRAP_ENTRY, stash_is_open(s->stash), now_ns(s)) ||
+	    !sampler_is_over(&s->sampler, kind == TRAP_ENTRY, call_table_is_open(s->stash),
+			     now_ns(s)) ||
 	    guest->ops->stop(guest, NULL))
 		return;
 	if (take_away(s, &err))

@@ -25,9 +25,9 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	snprintf(s->specs[0], TRACE_SPEC_MAX, "kmem");
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
-		ret = stash_create(&s->stash, err);
+		ret = call_table_create(&s->stash, err);
 	if (!ret)
-		ret = stash_create(&s->kept, err);
+		ret = call_table_create(&s->kept, err);
 	if (ret)
 		trace_session_destroy(s);
 	else
@@ -40,11 +40,11 @@ static void destroy_tracers(struct trace_session *s)
 	for (size_t i = 0; i < s->nr_tracers; i++)
 		s->tracers[i]->ops->destroy(s->tracers[i]);
 	s->nr_tracers = 0;
-	ftrace_yield_forget(&s->yield);
-	kprobe_yield_forget(&s->kprobes);
+	ftrace_handoff_forget(&s->yield);
+	kprobe_handoff_forget(&s->kprobes);
 	free(s->refused);
 	s->refused = NULL;
-	site_plan_deinit(&s->plan);
+	patch_plan_deinit(&s->plan);
 	slab_view_destroy(s->slab);
 	s->slab = NULL;
 	trap_table_deinit(&s->traps);
@@ -60,8 +60,8 @@ void trace_session_destroy(struct trace_session *s)
 	destroy_tracers(s);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
-	stash_destroy(s->kept);
-	stash_destroy(s->stash);
+	call_table_destroy(s->kept);
+	call_table_destroy(s->stash);
 	decoder_destroy(s->decoder);
 	free(s);
 }
@@ -93,8 +93,8 @@ static int take_traps_back(struct trace_session *s, struct error *err)
 	struct patch_outcome entries = {0}, returns = {0};
 	int ret, first;
 
-	hooks_disarm_all(&s->hooks);
-	ftrace_yield_end(&s->yield);
+	oneshot_disarm_all(&s->hooks);
+	ftrace_handoff_end(&s->yield);
 	sampler_end(&s->sampler, s->guest->ops->clock_ns(s->guest));
 	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
 	ret = patch_set_revert(&s->plan.returns, &s->kernel, &returns, first ? NULL : err);
@@ -169,7 +169,7 @@ static int create_tracers(struct trace_session *s, struct error *err)
 
 static void prepare_hooks(struct trace_session *s)
 {
-	s->hooks = (struct hooks){.kernel = &s->kernel, .traps = &s->traps};
+	s->hooks = (struct oneshots){.kernel = &s->kernel, .traps = &s->traps};
 	s->boot = (struct boot_window){.kernel = &s->kernel,
 				       .plan = &s->plan,
 				       .traps = &s->traps,
@@ -191,13 +191,13 @@ static int put_traps(struct trace_session *s, struct error *err)
 	int ret = booting ? boot_window_arm(&s->boot, err) : 0;
 
 	if (!ret)
-		ret = ftrace_yield_begin(&s->yield, err);
+		ret = ftrace_handoff_begin(&s->yield, err);
 	if (!ret)
-		ret = kprobe_yield_begin(&s->kprobes, err);
+		ret = kprobe_handoff_begin(&s->kprobes, err);
 	if (!ret)
 		ret = session_apply(s, err);
 	if (ret)
-		hooks_disarm_all(&s->hooks);
+		oneshot_disarm_all(&s->hooks);
 	return ret;
 }
 
@@ -229,8 +229,8 @@ static bool has_traps(const struct trace_session *s)
 static int plan_and_patch(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
-	int ret = site_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
-				 &s->traps, err);
+	int ret = patch_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
+				  &s->traps, err);
 
 	if (ret)
 		return ret;
@@ -304,8 +304,8 @@ int trace_session_locate(struct trace_session *s, struct error *err)
 
 void session_forget_open_calls(struct trace_session *s)
 {
-	s->in_flight += stash_clear(s->stash);
-	stash_clear(s->kept);
+	s->in_flight += call_table_clear(s->stash);
+	call_table_clear(s->kept);
 }
 
 static void forget_calls(struct trace_session *s)
@@ -336,7 +336,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	ret = session_finish_leaving(s, err);
 	if (!ret) {
 		forget_calls(s);
-		ret = ftrace_yield_stop(&s->kernel, err);
+		ret = ftrace_handoff_stop(&s->kernel, err);
 	}
 	if (ret)
 		return ret;
@@ -350,15 +350,15 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 }
 
 int trace_session_plan(struct trace_session *s, const char *const *specs,
-		       const struct site_plan **out, struct error *err)
+		       const struct patch_plan **out, struct error *err)
 {
 	int ret = prepare(s, specs, err);
 
 	if (!ret)
 		ret = create_tracers(s, err);
 	if (!ret)
-		ret = site_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
-				     &s->traps, err);
+		ret = patch_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
+				      &s->traps, err);
 	*out = &s->plan;
 	return ret;
 }

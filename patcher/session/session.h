@@ -74,7 +74,7 @@ int trace_session_end(struct trace_session *session, struct error *err);
  * changed. *out is the session's until the next start. Errors as trace_session_start().
  */
 int trace_session_plan(struct trace_session *session, const char *const *specs,
-		       const struct site_plan **out, struct error *err);
+		       const struct patch_plan **out, struct error *err);
 
 enum { TRACE_MAX_TRACERS = 8, TRACE_SPEC_MAX = 64, TRACE_MAX_VCPUS = 64 };
 

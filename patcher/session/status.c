@@ -9,7 +9,7 @@
 static void fill_rings(const struct trace_session *s, struct trace_status *out)
 {
 	out->exitless = s->exitless || (!s->enabled && s->was_exitless);
-	out->doorbells = s->past_doorbells + (s->exitless ? exitless_doorbells(s->exitless) : 0);
+	out->doorbells = s->past_doorbells + (s->exitless ? ring_engine_doorbells(s->exitless) : 0);
 	if (!s->switch_pending && s->no_exitless.code)
 		snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
 			 (int)sizeof(out->no_exitless) - 1, s->no_exitless.text);
@@ -32,8 +32,8 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 		return;
 	for (size_t i = 0; i < n; i++)
 		s->refused[i] = s->plan.refused[i];
-	sites = ftrace_yield_refusals(&s->yield, s->refused + n);
-	exits = kprobe_yield_refusals(&s->kprobes, s->refused + n + sites);
+	sites = ftrace_handoff_refusals(&s->yield, s->refused + n);
+	exits = kprobe_handoff_refusals(&s->kprobes, s->refused + n + sites);
 	out->nr_refused = n + sites + exits;
 	out->entry_sites -= sites;
 	out->return_sites -= exits;

@@ -8,7 +8,7 @@ enum { LOOK_AGAIN_NS = 10000000, LEAVE_MS = 10000, PAUSED_MS = 200, SLICE_MS = 1
 static void handle(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
 		   const struct probe_hit *hit)
 {
-	session_handle(arg, ref, kind, hit);
+	session_dispatch(arg, ref, kind, hit);
 }
 
 int session_apply(struct trace_session *s, struct error *err)
@@ -38,22 +38,22 @@ static enum trampoline_full when_full(const struct trace_session *s)
 
 static int put_trampolines(struct trace_session *s, struct error *err)
 {
-	const struct exitless_config config = {.ring_bytes = s->options.ring_bytes,
-					       .full = when_full(s),
-					       .handle = handle,
-					       .arg = s};
-	struct exitless *x = NULL;
-	int ret = exitless_create(&s->kernel, s->slab, &s->plan, &s->traps, s->decoder, &config, &x,
-				  err);
+	const struct ring_engine_config config = {.ring_bytes = s->options.ring_bytes,
+						  .full = when_full(s),
+						  .handle = handle,
+						  .arg = s};
+	struct ring_engine *x = NULL;
+	int ret = ring_engine_create(&s->kernel, s->slab, &s->plan, &s->traps, s->decoder, &config,
+				     &x, err);
 
 	if (ret)
 		return ret;
-	ret = exitless_start(x, err);
+	ret = ring_engine_start(x, err);
 	if (!ret)
 		ret = session_apply(s, err);
 	if (ret) {
-		site_plan_use_traps(&s->plan);
-		exitless_cancel(x);
+		patch_plan_use_traps(&s->plan);
+		ring_engine_cancel(x);
 		return ret;
 	}
 	s->exitless = x;
@@ -90,8 +90,8 @@ int session_start_without_traps(struct trace_session *s, struct error *err)
 		return error_set(err, ENOTSUP, "this kind of guest cannot be traced by traps");
 	if (boot_window_is_open(&s->kernel))
 		return error_set(err, EAGAIN, "the guest is still booting");
-	ret = site_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers, &s->traps,
-			     err);
+	ret = patch_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
+			      &s->traps, err);
 	s->no_exitless = (struct error){0};
 	return ret ? ret : put_trampolines(s, err);
 }
@@ -114,7 +114,7 @@ static void look(struct trace_session *s)
 		if (s->enabled && session_switch(s, &err))
 			first_error_set(&s->failure, &err);
 	} else if (s->exitless) {
-		exitless_read_clocks(s->exitless, NULL);
+		ring_engine_read_clocks(s->exitless, NULL);
 		s->clocks_stale = !has_started_cpus(&s->kernel);
 	}
 }
@@ -140,24 +140,24 @@ static void keep_counts(struct trace_session *s)
 {
 	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++)
 		session_exitless_counts(s, i, &s->past[i]);
-	s->past_doorbells += exitless_doorbells(s->exitless);
+	s->past_doorbells += ring_engine_doorbells(s->exitless);
 }
 
 void session_leave(struct trace_session *s)
 {
 	s->switch_pending = s->clocks_stale = false;
 	if (s->exitless)
-		exitless_leave(s->exitless);
+		ring_engine_leave(s->exitless);
 }
 
 static void forget(struct trace_session *s)
 {
-	struct exitless *x = s->exitless;
+	struct ring_engine *x = s->exitless;
 	const bool traps = s->guest->caps & GUEST_CAP_PORT_TRAP;
 	const struct error *failure;
 
-	exitless_end(x);
-	failure = exitless_leave_error(x);
+	ring_engine_end(x);
+	failure = ring_engine_leave_error(x);
 	if (failure)
 		first_error_set(&s->failure, failure);
 	keep_counts(s);
@@ -167,7 +167,7 @@ static void forget(struct trace_session *s)
 	s->exitless = NULL;
 	if (traps)
 		s->guest->ops->resume(s->guest, NULL);
-	exitless_destroy(x);
+	ring_engine_destroy(x);
 }
 
 /* Waits only as long as the guest runs; a moment's stop may be that of the leaving itself. */
@@ -176,7 +176,7 @@ static bool wait_to_leave(struct trace_session *s)
 	unsigned int paused = 0;
 
 	for (unsigned int ms = 0; ms < LEAVE_MS && paused < PAUSED_MS; ms += SLICE_MS) {
-		if (exitless_has_left(s->exitless, SLICE_MS))
+		if (ring_engine_has_left(s->exitless, SLICE_MS))
 			return true;
 		paused = s->guest->ops->is_stopped(s->guest) ? paused + SLICE_MS : 0;
 	}
@@ -206,7 +206,7 @@ void session_exitless_counts(const struct trace_session *s, unsigned int vcpu,
 	struct ring_status now = {0};
 
 	if (s->exitless)
-		exitless_counts(s->exitless, vcpu, &now);
+		ring_engine_counts(s->exitless, vcpu, &now);
 	*out = s->past[vcpu];
 	out->records += now.records;
 	out->drops += now.drops;

@@ -8,7 +8,7 @@
 /* A hit with the memory that it refers to. */
 struct seen_hit {
 	struct probe_hit hit;
-	struct item_source source;
+	struct object_iter source;
 	uint64_t stack[CAPTURE_MAX_STACK];
 	uint64_t items[CAPTURE_MAX_ITEMS];
 };
@@ -49,13 +49,13 @@ static void see_slab_cache(const struct trace_session *s, const struct capture *
 
 static void begin(struct seen_hit *seen, const struct guest_trap *trap)
 {
-	seen->source = (struct item_source){0};
+	seen->source = (struct object_iter){0};
 	seen->hit = (struct probe_hit){
 		.vcpu = trap->vcpu, .time_ns = trap->time_ns, .key = trap->regs.rsp};
 }
 
 /* What is left of the items is not going to be read. */
-static void lose_items(struct trace_session *s, const struct item_source *source)
+static void lose_items(struct trace_session *s, const struct object_iter *source)
 {
 	count_event(&s->counters.lost, source->from == ITEMS_ARRAY ? source->count : 1);
 }
@@ -70,11 +70,11 @@ static void deliver(struct trace_session *s, const struct probe_ref *ref,
 	if (max > CAPTURE_MAX_ITEMS)
 		max = CAPTURE_MAX_ITEMS;
 	do {
-		if (item_source_read(&seen->source, &s->kernel, s->slab, seen->items, max,
+		if (object_iter_read(&seen->source, &s->kernel, s->slab, seen->items, max,
 				     &seen->hit.nr_items, NULL))
 			lose_items(s, &seen->source);
 		if (!total || seen->hit.nr_items)
-			session_deliver(s, ref, kind, &seen->hit);
+			session_submit(s, ref, kind, &seen->hit);
 		total += seen->hit.nr_items;
 	} while (seen->hit.nr_items == max && total < CAPTURE_ITEMS_PER_CALL);
 	if (total >= CAPTURE_ITEMS_PER_CALL && seen->source.count)
@@ -104,7 +104,7 @@ static void see_entry(struct trace_session *s, const struct trap *t, const struc
 	seen.hit.call_site = return_address(s, trap);
 	see_stack(s, capture, &seen);
 	see_owner(s, capture, &seen.hit);
-	if (item_source_init(&seen.source, &s->kernel, &capture->items, args, NULL))
+	if (object_iter_init(&seen.source, &s->kernel, &capture->items, args, NULL))
 		count_event(&s->counters.lost, 1);
 	if (capture->items.from == ITEMS_KEPT)
 		session_keep_array(s, &capture->items, &seen.hit);
@@ -140,7 +140,7 @@ static void leave_function(const struct trace_session *s, const struct trap *t,
 
 static bool on_trampoline_trap(struct trace_session *s, struct guest_trap *trap)
 {
-	if (!s->exitless || !exitless_on_trap(s->exitless, trap))
+	if (!s->exitless || !ring_engine_on_trap(s->exitless, trap))
 		return false;
 	session_look_again(s);
 	return true;
@@ -171,7 +171,7 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 		leave_function(s, t, trap);
 		break;
 	case TRAP_HOOK:
-		hooks_fire(&s->hooks, t, trap);
+		oneshot_fire(&s->hooks, t, trap);
 		break;
 	}
 	session_sample(s, kind);

@@ -8,7 +8,7 @@
 static const uint8_t hook_trap[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
 static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-static uint64_t *find_armed(struct hooks *hooks, uint64_t gva)
+static uint64_t *find_armed(struct oneshots *hooks, uint64_t gva)
 {
 	for (size_t i = 0; i < HOOKS_MAX; i++)
 		if (hooks->armed[i] == gva)
@@ -31,7 +31,7 @@ static bool is_site(const struct kernel_image *image, uint64_t link)
 	return low < image->nr_mcount_sites && image->mcount_sites[low] == link;
 }
 
-uint64_t hooks_place(const struct kernel *kernel, const char *function)
+uint64_t oneshot_place(const struct kernel *kernel, const char *function)
 {
 	uint64_t link = symbols_address(kernel->image->symbols, function);
 	const uint8_t *bytes = kernel_image_bytes(kernel->image, link, sizeof(endbr));
@@ -45,19 +45,19 @@ uint64_t hooks_place(const struct kernel *kernel, const char *function)
 	return kernel_gva(kernel, link);
 }
 
-static bool has_breaks(const struct hooks *hooks)
+static bool has_breaks(const struct oneshots *hooks)
 {
 	return hooks->kernel->guest->caps & GUEST_CAP_BREAK;
 }
 
-static int put_trap(struct hooks *hooks, uint64_t gva, struct error *err)
+static int put_trap(struct oneshots *hooks, uint64_t gva, struct error *err)
 {
 	if (has_breaks(hooks))
 		return kernel_set_break(hooks->kernel, gva, true, err);
 	return kernel_write(hooks->kernel, gva, hook_trap, sizeof(hook_trap), err);
 }
 
-static void take_trap_back(struct hooks *hooks, const struct trap *trap)
+static void take_trap_back(struct oneshots *hooks, const struct trap *trap)
 {
 	uint8_t now[GUEST_TRAP_SIZE];
 
@@ -69,7 +69,7 @@ static void take_trap_back(struct hooks *hooks, const struct trap *trap)
 			     NULL);
 }
 
-int hooks_arm(struct hooks *hooks, uint64_t gva, trap_hook_fn *fn, void *arg, struct error *err)
+int oneshot_arm(struct oneshots *hooks, uint64_t gva, oneshot_fn *fn, void *arg, struct error *err)
 {
 	struct trap trap = {.gva = gva, .kind = TRAP_HOOK, .hook = fn, .hook_arg = arg};
 	uint64_t *slot;
@@ -94,7 +94,7 @@ int hooks_arm(struct hooks *hooks, uint64_t gva, trap_hook_fn *fn, void *arg, st
 	return ret;
 }
 
-void hooks_disarm(struct hooks *hooks, uint64_t gva)
+void oneshot_disarm(struct oneshots *hooks, uint64_t gva)
 {
 	const struct trap *trap = trap_table_find(hooks->traps, gva);
 	uint64_t *slot = find_armed(hooks, gva);
@@ -106,14 +106,14 @@ void hooks_disarm(struct hooks *hooks, uint64_t gva)
 	*slot = 0;
 }
 
-void hooks_disarm_all(struct hooks *hooks)
+void oneshot_disarm_all(struct oneshots *hooks)
 {
 	for (size_t i = 0; i < HOOKS_MAX; i++)
 		if (hooks->armed[i])
-			hooks_disarm(hooks, hooks->armed[i]);
+			oneshot_disarm(hooks, hooks->armed[i]);
 }
 
-static void fire(struct hooks *hooks, uint64_t gva, const struct guest_trap *hit)
+static void fire(struct oneshots *hooks, uint64_t gva, const struct guest_trap *hit)
 {
 	const struct trap *trap = trap_table_find(hooks->traps, gva);
 	struct trap copy;
@@ -121,11 +121,11 @@ static void fire(struct hooks *hooks, uint64_t gva, const struct guest_trap *hit
 	if (!trap || trap->kind != TRAP_HOOK)
 		return;
 	copy = *trap;
-	hooks_disarm(hooks, gva);
+	oneshot_disarm(hooks, gva);
 	copy.hook(copy.hook_arg, hit);
 }
 
-void hooks_fire(struct hooks *hooks, const struct trap *trap, const struct guest_trap *hit)
+void oneshot_fire(struct oneshots *hooks, const struct trap *trap, const struct guest_trap *hit)
 {
 	struct guest *guest = hooks->kernel->guest;
 	uint64_t gva = trap->gva;

@@ -17,7 +17,7 @@
  */
 enum { HOOKS_MAX = 64 };
 
-struct hooks {
+struct oneshots {
 	const struct kernel *kernel;
 	struct trap_table *traps;
 	uint64_t armed[HOOKS_MAX]; /* gva, 0 = free */
@@ -27,17 +27,17 @@ struct hooks {
  * gva of the first instruction of a function that is not looked at by the kernel itself: behind an
  * ENDBR and its mcount site. 0 if there is no such function.
  */
-uint64_t hooks_place(const struct kernel *kernel, const char *function);
+uint64_t oneshot_place(const struct kernel *kernel, const char *function);
 
 /* Arm; doing it twice is once. -EBUSY if another kind of trap is there, -ENOSPC over HOOKS_MAX. */
-int hooks_arm(struct hooks *hooks, uint64_t gva, trap_hook_fn *fn, void *arg, struct error *err);
+int oneshot_arm(struct oneshots *hooks, uint64_t gva, oneshot_fn *fn, void *arg, struct error *err);
 
 /* Put the original bytes back, if ours still stand, and forget the trap. */
-void hooks_disarm(struct hooks *hooks, uint64_t gva);
-void hooks_disarm_all(struct hooks *hooks);
+void oneshot_disarm(struct oneshots *hooks, uint64_t gva);
+void oneshot_disarm_all(struct oneshots *hooks);
 
 /* A TRAP_HOOK was hit: with the guest stopped, disarm it and call its function. If somebody else
  * disarmed it before the guest could be stopped, the vCPU just goes on. */
-void hooks_fire(struct hooks *hooks, const struct trap *trap, const struct guest_trap *hit);
+void oneshot_fire(struct oneshots *hooks, const struct trap *trap, const struct guest_trap *hit);
 
 #endif

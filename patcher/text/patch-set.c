@@ -66,7 +66,7 @@ static int verify_old(const struct patch_set *set, const struct kernel *kernel, 
 		const struct patch *p = &set->v[i];
 		int ret;
 
-		if (p->away)
+		if (p->yielded)
 			continue;
 		ret = kernel_read(kernel, p->gva, now, p->size, err);
 		if (ret)
@@ -134,14 +134,14 @@ static void take_back(const struct patch *p, const struct kernel *kernel)
 static void write_back(const struct patch_set *set, const struct kernel *kernel, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!set->v[i].away)
+		if (!set->v[i].yielded)
 			take_back(&set->v[i], kernel);
 }
 
 static int write_new(const struct patch_set *set, const struct kernel *kernel, struct error *err)
 {
 	for (size_t i = 0; i < set->n; i++) {
-		int ret = set->v[i].away ? 0 : put(&set->v[i], kernel, err);
+		int ret = set->v[i].yielded ? 0 : put(&set->v[i], kernel, err);
 
 		if (ret) {
 			write_back(set, kernel, i + 1);
@@ -195,7 +195,7 @@ static int revert_one(const struct patch *p, const struct kernel *kernel,
 	bool broken = is_break(p, kernel);
 	int ret;
 
-	if (p->away)
+	if (p->yielded)
 		return 0;
 	ret = broken ? kernel_set_break(kernel, p->gva, false, err) : 0;
 	if (!ret)
@@ -245,6 +245,6 @@ int patch_set_give(struct patch_set *set, size_t i, const struct kernel *kernel,
 	struct patch_outcome outcome = {0};
 	int ret = set->applied ? revert_one(&set->v[i], kernel, &outcome, err) : 0;
 
-	set->v[i].away = set->v[i].away || !ret;
+	set->v[i].yielded = set->v[i].yielded || !ret;
 	return ret;
 }

@@ -19,8 +19,8 @@ struct patch {
 	uint8_t old_bytes[PATCH_MAX_SIZE];
 	uint8_t new_bytes[PATCH_MAX_SIZE];
 	const char *function; /* for messages; not owned */
-	bool trap; /* new_bytes are one; where the guest has breaks it is one of these instead */
-	bool away; /* somebody else's for now: passed over in all that follows */
+	bool trap;    /* new_bytes are one; where the guest has breaks it is one of these instead */
+	bool yielded; /* somebody else's for now: passed over in all that follows */
 };
 
 struct patch_set {

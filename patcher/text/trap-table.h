@@ -27,7 +27,7 @@ enum trap_kind {
 	TRAP_HOOK,   /* the text at this place belongs to the guest again before it goes on */
 };
 
-typedef void trap_hook_fn(void *arg, const struct guest_trap *trap);
+typedef void oneshot_fn(void *arg, const struct guest_trap *trap);
 
 struct trap {
 	uint64_t gva;
@@ -35,7 +35,7 @@ struct trap {
 	const struct probe_ref *ref; /* TRAP_ENTRY */
 	uint64_t thunk;              /* TRAP_RETURN: gva to go to, 0 = return */
 	struct capture capture;      /* TRAP_RETURN: what all functions that end here want */
-	trap_hook_fn *hook;          /* TRAP_HOOK */
+	oneshot_fn *hook;            /* TRAP_HOOK */
 	void *hook_arg;
 	uint8_t original[GUEST_TRAP_SIZE]; /* TRAP_HOOK: what stood there */
 };

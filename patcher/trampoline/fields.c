@@ -143,7 +143,7 @@ void trampoline_emit_clock(struct trampoline_code *c)
 /* Of CPU 0's ring, for all. */
 void trampoline_emit_patience(struct trampoline_code *c)
 {
-	uint64_t gva = c->spec->rings.gva + offsetof(struct ring_header, wait_until);
+	uint64_t gva = c->spec->rings.gva + offsetof(struct ring_header, spin_deadline);
 	struct asm_mem until = {ASM_NO_REG, ASM_NO_REG, (int32_t)gva, false};
 	struct asm_label known = {0};
 

@@ -91,7 +91,7 @@ static int make_return(const struct maker *m, uint16_t number, const struct trap
 	return ret;
 }
 
-static int make_all(const struct maker *m, struct site_plan *plan, const struct trap_table *traps,
+static int make_all(const struct maker *m, struct patch_plan *plan, const struct trap_table *traps,
 		    struct error *err)
 {
 	uint16_t number = 0;
@@ -108,7 +108,7 @@ static int make_all(const struct maker *m, struct site_plan *plan, const struct 
 	return ret;
 }
 
-int trampoline_set_make(struct trampoline_set *set, struct site_plan *plan,
+int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trap_table *traps, struct decoder *decoder,
 			const struct trampoline_room *room, struct error *err)
 {
@@ -129,7 +129,7 @@ int trampoline_set_make(struct trampoline_set *set, struct site_plan *plan,
 	memset(room->bytes, INT3, room->size);
 	ret = make_all(&maker, plan, traps, err);
 	if (ret) {
-		site_plan_use_traps(plan);
+		patch_plan_use_traps(plan);
 		trampoline_set_deinit(set);
 	}
 	return ret;

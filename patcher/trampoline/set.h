@@ -48,7 +48,7 @@ struct trampoline_room {
  * patch in `plan`: to be applied by the caller. -ENOSPC if there is too little room for code; what
  * trampoline_generate() says if a trampoline cannot be. `plan` keeps its traps then.
  */
-int trampoline_set_make(struct trampoline_set *set, struct site_plan *plan,
+int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trap_table *traps, struct decoder *decoder,
 			const struct trampoline_room *room, struct error *err);
 void trampoline_set_deinit(struct trampoline_set *set);

@@ -53,7 +53,7 @@ struct trampoline_kernel {
 enum trampoline_full {
 	TRAMPOLINE_BLOCK, /* a full ring rings the host for each record */
 	TRAMPOLINE_SPIN,  /* nobody serves an `out`: waits for room, but not for a host that is dead
-			     (ring-layout.h, wait_until), and then counts it */
+			     (ring-layout.h, spin_deadline), and then counts it */
 	TRAMPOLINE_DROP,  /* counts it in the ring's `drops`; rings if `doorbell` is set */
 };
 

@@ -35,7 +35,7 @@ enum {
 };
 
 /* Large pages, and page tables. */
-static const struct kernel_map_part layouts[2][2] = {
+static const struct scratch_part layouts[2][2] = {
 	{{0, KERNEL_MAP_CHUNK, true}, {KERNEL_MAP_CHUNK, KERNEL_MAP_CHUNK, false}},
 	{{KERNEL_MAP_PAGE, CODE_SIZE, true},
 	 {KERNEL_MAP_PAGE + CODE_SIZE, KERNEL_MAP_CHUNK, false}},
@@ -58,8 +58,8 @@ struct test {
 	bool failed;
 
 	struct guest_region region, other;
-	struct kernel_mapping mapping;
-	const struct kernel_map_part *parts;
+	struct scratch_mapping mapping;
+	const struct scratch_part *parts;
 	uint64_t last_gva, last_gpa;
 	bool sent[VCPUS];
 	uint64_t sent_ns[VCPUS];
@@ -125,7 +125,7 @@ static bool check_permissions(void)
 	bool right = true;
 
 	for (int i = 0; i < 2; i++) {
-		const struct kernel_map_part *part = &test.parts[i];
+		const struct scratch_part *part = &test.parts[i];
 
 		right &= may(gva + part->offset, !part->executable, part->executable) &&
 			 may(gva + part->offset + part->size - 1, !part->executable,
@@ -141,8 +141,8 @@ static bool start_round(void)
 
 	memset(test.sent, 0, sizeof(test.sent));
 	test.parts = layouts[test.round / 2 % 2];
-	if (!add_regions() || !check(kernel_mapping_create(&test.kernel, &test.region, test.parts,
-							   2, &test.mapping, &err),
+	if (!add_regions() || !check(scratch_mapping_create(&test.kernel, &test.region, test.parts,
+							    2, &test.mapping, &err),
 				     &err, "mapped"))
 		return false;
 	if (!check_permissions() ||
@@ -237,7 +237,7 @@ static void finish_round(void)
 
 	for (unsigned int i = 0; i < VCPUS; i++)
 		check_slot(i);
-	if (check(kernel_mapping_remove(&test.mapping, &err), &err, "unmapped"))
+	if (check(scratch_mapping_remove(&test.mapping, &err), &err, "unmapped"))
 		remove_regions();
 	expect(kernel_walk(&test.kernel, test.last_gva + test.parts[0].offset, &walk, NULL) ==
 		       -EFAULT,
@@ -258,14 +258,14 @@ static void get_clocks(void)
 static int try_mapping(struct error *err)
 {
 	struct guest_region region;
-	struct kernel_mapping mapping;
+	struct scratch_mapping mapping;
 	int rc = test.guest->ops->scratch_add(test.guest, SIZE, &region, err);
 
 	if (rc)
 		return rc;
-	rc = kernel_mapping_create(&test.kernel, &region, layouts[0], 2, &mapping, err);
+	rc = scratch_mapping_create(&test.kernel, &region, layouts[0], 2, &mapping, err);
 	if (!rc)
-		rc = kernel_mapping_remove(&mapping, err);
+		rc = scratch_mapping_remove(&mapping, err);
 	test.guest->ops->scratch_remove(test.guest, &region, NULL);
 	return rc;
 }

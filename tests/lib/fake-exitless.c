@@ -40,7 +40,7 @@ static void make_plan(struct fake_exitless *f)
 	    spec.ops->create(&context, 0, &f->tracer, NULL))
 		abort();
 	trap_table_init(&f->traps);
-	if (site_plan_make(&f->plan, kernel, f->decoder, &f->tracer, 1, &f->traps, NULL))
+	if (patch_plan_make(&f->plan, kernel, f->decoder, &f->tracer, 1, &f->traps, NULL))
 		abort();
 }
 
@@ -52,21 +52,22 @@ void fake_exitless_init(struct fake_exitless *f, enum trampoline_full full)
 	f->hits = calloc(FAKE_MAX_HITS, sizeof(*f->hits));
 	f->ram = malloc(FAKE_RAM);
 	if (!f->hits || !f->ram || decoder_create(&f->decoder, NULL) ||
-	    stash_create(&f->stash, NULL) || slab_view_create(&f->fs.fg.kernel, &f->slab, NULL))
+	    call_table_create(&f->stash, NULL) ||
+	    slab_view_create(&f->fs.fg.kernel, &f->slab, NULL))
 		abort();
 	make_plan(f);
-	f->config = (struct exitless_config){
+	f->config = (struct ring_engine_config){
 		.ring_bytes = FAKE_RING_BYTES, .full = full, .handle = keep_hit, .arg = f};
 }
 
 void fake_exitless_deinit(struct fake_exitless *f)
 {
-	exitless_destroy(f->x);
-	site_plan_deinit(&f->plan);
+	ring_engine_destroy(f->x);
+	patch_plan_deinit(&f->plan);
 	trap_table_deinit(&f->traps);
 	f->tracer->ops->destroy(f->tracer);
 	slab_view_destroy(f->slab);
-	stash_destroy(f->stash);
+	call_table_destroy(f->stash);
 	decoder_destroy(f->decoder);
 	free(f->ram);
 	free(f->hits);
@@ -93,8 +94,8 @@ int fake_exitless_create(struct fake_exitless *f, struct error *err)
 	int ret;
 
 	memcpy(f->ram, f->fs.fg.base.ram, FAKE_RAM);
-	ret = exitless_create(&f->fs.fg.kernel, f->slab, &f->plan, &f->traps, f->decoder,
-			      &f->config, &f->x, err);
+	ret = ring_engine_create(&f->fs.fg.kernel, f->slab, &f->plan, &f->traps, f->decoder,
+				 &f->config, &f->x, err);
 	if (!ret)
 		find_traps(f);
 	return ret;
@@ -143,7 +144,7 @@ static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint16_t place
 		__atomic_store_n(&header->drops, header->drops + 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	if (!exitless_on_trap(f->x, &trap) ||
+	if (!ring_engine_on_trap(f->x, &trap) ||
 	    (trap.regs.rip != p->retry && trap.regs.rip != p->skip))
 		abort();
 	return trap.regs.rip == p->retry;

@@ -24,27 +24,27 @@ struct fake_hit {
 struct fake_exitless {
 	struct fake_session fs;
 	struct slab_view *slab;
-	struct stash *stash;
+	struct call_table *stash;
 	struct trace_counters counters;
 	struct tracer *tracer;
 	struct decoder *decoder;
 	struct trap_table traps;
-	struct site_plan plan;
-	struct exitless_config config;
-	struct exitless *x;
+	struct patch_plan plan;
+	struct ring_engine_config config;
+	struct ring_engine *x;
 	uint64_t trap_gva[FAKE_MAX_PLACES]; /* of the slow path, by place; 0: none */
-	uint8_t *ram;                       /* as it was before exitless_create() */
+	uint8_t *ram;                       /* as it was before ring_engine_create() */
 
 	pthread_mutex_t gate; /* who has it holds up the draining thread at the next hit */
 	struct fake_hit *hits;
 	_Atomic size_t nr_hits;
 };
 
-/* Everything but exitless_create(). Aborts if the machine fails it. */
+/* Everything but ring_engine_create(). Aborts if the machine fails it. */
 void fake_exitless_init(struct fake_exitless *f, enum trampoline_full full);
 void fake_exitless_deinit(struct fake_exitless *f);
 
-/* exitless_create(); as it returns. */
+/* ring_engine_create(); as it returns. */
 int fake_exitless_create(struct fake_exitless *f, struct error *err);
 
 /* Whether guest RAM is what it was, and there is no scratch memory. */

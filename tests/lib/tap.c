@@ -27,8 +27,8 @@ bool tap_ok(bool pass, const char *file, int line, const char *fmt, ...)
 bool tap_is_u64(uint64_t got, uint64_t want, const char *file, int line, const char *name)
 {
 	if (!tap_ok(got == want, file, line, "%s", name))
-		tap_diag("got 0x%" PRIx64 " (%" PRIu64 "), want 0x%" PRIx64 " (%" PRIu64 ")", got, got,
-			 want, want);
+		tap_diag("got 0x%" PRIx64 " (%" PRIu64 "), want 0x%" PRIx64 " (%" PRIu64 ")", got,
+			 got, want, want);
 	return got == want;
 }
 

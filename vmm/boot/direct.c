@@ -14,7 +14,7 @@
 
 /* The window of virtual addresses for the kernel image (arch/x86/include/asm/page_64_types.h). */
 static const uint64_t kernel_map = 0xffffffff80000000;
-static const uint64_t kernel_map_size = 0x40000000;
+static const uint64_t scratch_size = 0x40000000;
 
 enum { CHOOSE_PHYSICAL = 1, CHOOSE_VIRTUAL = 2, MIB = 0x100000 };
 
@@ -71,9 +71,8 @@ static int check_layout(struct boot_layout *layout, uint64_t entry, struct error
 	uint64_t size = layout->end - layout->phys;
 
 	layout->entry = entry >= kernel_map ? entry - layout->virt + layout->phys : entry;
-	if (!layout->nr_segments || layout->virt < kernel_map || size > kernel_map_size ||
-	    layout->virt - kernel_map > kernel_map_size - size ||
-	    layout->entry - layout->phys >= size)
+	if (!layout->nr_segments || layout->virt < kernel_map || size > scratch_size ||
+	    layout->virt - kernel_map > scratch_size - size || layout->entry - layout->phys >= size)
 		return error_set(err, ENOEXEC, "not a Linux kernel for x86-64: odd ELF segments");
 	return 0;
 }
@@ -140,7 +139,7 @@ static int copy_kernel(const struct boot_image *image, const struct boot_layout 
 static uint64_t choose_virtual(const struct boot_image *image, const struct boot_layout *layout)
 {
 	uint64_t slots =
-		boot_slots(layout->virt, kernel_map + kernel_map_size, layout->end - layout->phys);
+		boot_slots(layout->virt, kernel_map + scratch_size, layout->end - layout->phys);
 
 	if (!image->kaslr || !image->file->relocs)
 		return 0;

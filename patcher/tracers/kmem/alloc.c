@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/tracers/kmem/record.h"
 
-static uint64_t argument(const struct alloc_entry *entry, const struct stash_entry *call,
+static uint64_t argument(const struct alloc_entry *entry, const struct open_call *call,
 			 enum alloc_role role, uint64_t otherwise)
 {
 	return kmem_argument(entry, call->words, role, otherwise);
@@ -13,14 +13,14 @@ static uint64_t argument(const struct alloc_entry *entry, const struct stash_ent
  * the outer one makes for its own use by the same size, asked for from within the outer one's body.
  */
 static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_entry *entry,
-			      const struct stash_entry *call)
+			      const struct open_call *call)
 {
 	uint64_t size = argument(entry, call, ALLOC_ROLE_SIZE, 0);
 	const struct probe *probe;
-	struct stash_entry outer;
+	struct open_call outer;
 
 	if (entry->type != KMEM_TYPE_KMALLOC || size <= KMEM_MAX_CACHE_SIZE ||
-	    !stash_enclosing(t->context.stash, call->key, &outer))
+	    !call_table_enclosing(t->context.stash, call->key, &outer))
 		return false;
 	probe = outer.probe;
 	return size == argument(probe->data, &outer, ALLOC_ROLE_SIZE, 0) &&
@@ -28,7 +28,7 @@ static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_en
 }
 
 void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		      const struct probe_hit *hit, struct stash_entry *call)
+		      const struct probe_hit *hit, struct open_call *call)
 {
 	if (serves_outer_call(t, entry, call)) {
 		count_event(&t->context.counters->nested, 1);
@@ -43,7 +43,7 @@ struct alloc_call {
 	const struct kmem_tracer *t;
 	const struct alloc_entry *entry;
 	const struct probe_hit *hit;
-	const struct stash_entry *call;
+	const struct open_call *call;
 	struct kmem_record record;
 };
 
@@ -101,7 +101,7 @@ static bool record_single(struct alloc_call *a)
 }
 
 static struct alloc_call begin_record(const struct kmem_tracer *t, const struct alloc_entry *entry,
-				      const struct probe_hit *hit, const struct stash_entry *call)
+				      const struct probe_hit *hit, const struct open_call *call)
 {
 	struct alloc_call a = {.t = t, .entry = entry, .hit = hit, .call = call};
 
@@ -114,7 +114,7 @@ static struct alloc_call begin_record(const struct kmem_tracer *t, const struct 
 }
 
 void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       const struct probe_hit *hit, const struct stash_entry *call, uint64_t object)
+		       const struct probe_hit *hit, const struct open_call *call, uint64_t object)
 {
 	struct alloc_call a = begin_record(t, entry, hit, call);
 
@@ -122,7 +122,7 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 }
 
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       const struct probe_hit *hit, const struct stash_entry *call)
+		       const struct probe_hit *hit, const struct open_call *call)
 {
 	struct alloc_call a = begin_record(t, entry, hit, call);
 

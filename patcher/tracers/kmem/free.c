@@ -7,8 +7,8 @@ struct free_call {
 	const struct alloc_entry *entry;
 	const struct probe_hit *hit;
 	struct kmem_record record;
-	bool undoes;               /* `undone` is a bulk allocation that failed half-way, */
-	struct stash_entry undone; /* and what is freed here is what it had allocated */
+	bool undoes;             /* `undone` is a bulk allocation that failed half-way, */
+	struct open_call undone; /* and what is freed here is what it had allocated */
 };
 
 static uint64_t argument(const struct free_call *call, enum alloc_role role)
@@ -23,7 +23,7 @@ static uint64_t argument(const struct free_call *call, enum alloc_role role)
  */
 static bool gives_back(const struct free_call *call, const struct alloc_entry *bulk)
 {
-	const struct stash_entry *undone = &call->undone;
+	const struct open_call *undone = &call->undone;
 	uint64_t cache = kmem_argument(bulk, undone->words, ALLOC_ROLE_CACHE, 0);
 	uint64_t array = kmem_argument(bulk, undone->words, ALLOC_ROLE_ARRAY, 0);
 
@@ -40,7 +40,7 @@ static bool undoes_bulk(struct free_call *call)
 {
 	const struct probe *probe;
 
-	if (!stash_enclosing(call->t->context.stash, call->hit->key, &call->undone) ||
+	if (!call_table_enclosing(call->t->context.stash, call->hit->key, &call->undone) ||
 	    call->undone.tracer != call->t)
 		return false;
 	probe = call->undone.probe;
@@ -66,7 +66,7 @@ static void free_object(struct free_call *call, uint64_t object)
 	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
 	if (call->entry->type == KMEM_TYPE_CACHE)
 		cache_ids_forget(call->t->caches, object);
-	stash_forget_inner(call->t->context.stash, call->hit->key, object);
+	call_table_forget_inner(call->t->context.stash, call->hit->key, object);
 	call->record.ptr = object;
 	kmem_emit(call->t, call->hit, &call->record);
 }

@@ -219,7 +219,7 @@ static const struct probe *kmem_probes(struct tracer *tracer, size_t *n)
 }
 
 static void kmem_entry(struct tracer *tracer, const struct probe *probe,
-		       const struct probe_hit *hit, struct stash_entry *call)
+		       const struct probe_hit *hit, struct open_call *call)
 {
 	if (call)
 		kmem_alloc_entry(kmem_of(tracer), probe->data, hit, call);
@@ -228,7 +228,7 @@ static void kmem_entry(struct tracer *tracer, const struct probe *probe,
 }
 
 static bool kmem_return(struct tracer *tracer, const struct probe *probe,
-			const struct probe_hit *hit, const struct stash_entry *call)
+			const struct probe_hit *hit, const struct open_call *call)
 {
 	return kmem_alloc_return(kmem_of(tracer), probe->data, hit, call);
 }

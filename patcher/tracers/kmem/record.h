@@ -61,12 +61,11 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		     const struct probe_hit *hit);
 void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		      const struct probe_hit *hit, struct stash_entry *call);
+		      const struct probe_hit *hit, struct open_call *call);
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       const struct probe_hit *hit, const struct stash_entry *call);
+		       const struct probe_hit *hit, const struct open_call *call);
 /* One object of a bulk allocation that has not returned yet. */
 void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       const struct probe_hit *hit, const struct stash_entry *call,
-		       uint64_t object);
+		       const struct probe_hit *hit, const struct open_call *call, uint64_t object);
 
 #endif

@@ -105,7 +105,7 @@ static void print_row(const struct kernel *kernel, const struct patch *p, const 
 		p->function);
 }
 
-static void print_places(const struct kernel *kernel, const struct site_plan *plan, bool breaks,
+static void print_places(const struct kernel *kernel, const struct patch_plan *plan, bool breaks,
 			 FILE *to)
 {
 	fprintf(to,
@@ -122,7 +122,7 @@ static void print_places(const struct kernel *kernel, const struct site_plan *pl
 			  breaks ? "break, at return" : "jump, at return", to);
 }
 
-static void print_refused(const struct site_plan *plan, FILE *to)
+static void print_refused(const struct patch_plan *plan, FILE *to)
 {
 	if (plan->nr_refused)
 		fputs("\n NOT TRACED                REASON\n", to);
@@ -133,7 +133,7 @@ static void print_refused(const struct site_plan *plan, FILE *to)
 int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 {
 	const struct kernel *kernel = &a->kernel.kernel;
-	const struct site_plan *plan;
+	const struct patch_plan *plan;
 	struct trace_session *session;
 	int rc;
 

@@ -62,7 +62,7 @@ int gdbstub_check_free(struct libvirt_domain *domain, struct error *err)
 }
 
 /* QEMU learns of a peer's death in its own time. */
-static int wait_until_free(struct libvirt_domain *domain, struct error *err)
+static int spin_deadline_free(struct libvirt_domain *domain, struct error *err)
 {
 	int rc = gdbstub_check_free(domain, err);
 
@@ -85,7 +85,7 @@ static int add_chardev(struct libvirt_domain *domain, struct error *err)
 
 	if (rc != -EREMOTEIO)
 		return rc;
-	rc = wait_until_free(domain, err);
+	rc = spin_deadline_free(domain, err);
 	if (rc)
 		return rc;
 	stop_server(domain);

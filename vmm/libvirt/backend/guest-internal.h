@@ -107,7 +107,7 @@ int libvirt_guest_get_regs(struct guest *guest, unsigned int vcpu, struct guest_
 int libvirt_guest_get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs *out,
 			    struct error *err);
 /* Also while it runs. */
-void libvirt_guest_seen_outside(struct guest *guest, bool *outside);
+void libvirt_guest_sample_idle(struct guest *guest, bool *outside);
 /* Those of this stop. */
 int libvirt_guest_read_registers(struct libvirt_guest *g, unsigned int vcpu, struct error *err);
 

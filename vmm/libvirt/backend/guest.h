@@ -8,10 +8,11 @@
 #include "vmm/libvirt/journal/journal.h"
 
 /*
- * `struct guest` (introspect/guest/guest.h) for a running libvirt domain. It is stopped through QEMU's
- * monitor; registers are read, and memory written, through the gdbstub, which exists only while it
- * is stopped; RAM is read without QEMU's help where that can be. It has traps if it is told so:
- * breakpoints of the gdbstub, which then stays open (GUEST_CAP_BREAK; one handler at a time).
+ * `struct guest` (introspect/guest/guest.h) for a running libvirt domain. It is stopped through
+ * QEMU's monitor; registers are read, and memory written, through the gdbstub, which exists only
+ * while it is stopped; RAM is read without QEMU's help where that can be. It has traps if it is
+ * told so: breakpoints of the gdbstub, which then stays open (GUEST_CAP_BREAK; one handler at a
+ * time).
  *
  * One thread at a time stops it; regions, clock and is_stopped are for any.
  */

@@ -54,7 +54,7 @@ int libvirt_guest_get_regs(struct guest *guest, unsigned int vcpu, struct guest_
 
 /* QEMU looks at each vCPU in its own thread (KVM), or at what it keeps exact all the time: level
  * and halt (emulation; registers may be old there). */
-void libvirt_guest_seen_outside(struct guest *guest, bool *outside)
+void libvirt_guest_sample_idle(struct guest *guest, bool *outside)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
 	struct guest_sregs states[LIBVIRT_MAX_VCPUS];

@@ -139,9 +139,9 @@ static bool is_promising(struct libvirt_leave *l, bool hurry)
 {
 	bool found = true;
 
-	if (l->guest->ops->seen_outside)
-		l->guest->ops->seen_outside(l->guest, l->outside);
-	if (l->guest->ops->seen_outside && !hurry && !all_outside(l))
+	if (l->guest->ops->sample_idle)
+		l->guest->ops->sample_idle(l->guest, l->outside);
+	if (l->guest->ops->sample_idle && !hurry && !all_outside(l))
 		return false;
 	/* lists change while they are read */
 	return l->slow ||
@@ -149,8 +149,8 @@ static bool is_promising(struct libvirt_leave *l, bool hurry)
 	       !found;
 }
 
-static void wait_until_promising(struct libvirt_leave *l, uint64_t began, uint64_t end,
-				 unsigned int *step)
+static void spin_deadline_promising(struct libvirt_leave *l, uint64_t began, uint64_t end,
+				    unsigned int *step)
 {
 	do {
 		clock_wait_ms(*step);
@@ -193,8 +193,8 @@ static int see_whether_gone(struct libvirt_leave *l, bool *gone, bool *held, str
 	return rc;
 }
 
-static int wait_until_out(struct libvirt_leave *l, unsigned int patience_ms, bool *held,
-			  struct error *err)
+static int spin_deadline_out(struct libvirt_leave *l, unsigned int patience_ms, bool *held,
+			     struct error *err)
 {
 	const uint64_t began = clock_monotonic_ms(), end = began + patience_ms;
 	unsigned int step = FIRST_WAIT_MS;
@@ -207,7 +207,7 @@ static int wait_until_out(struct libvirt_leave *l, unsigned int patience_ms, boo
 			return rc;
 		rc = let_run(l, held, err);
 		if (!rc) {
-			wait_until_promising(l, began, end, &step);
+			spin_deadline_promising(l, began, end, &step);
 			rc = hold(l, held, err);
 		}
 		if (rc)
@@ -226,5 +226,5 @@ int libvirt_leave_wait(struct libvirt_leave *l, unsigned int patience_ms, bool *
 	if (rc || gone)
 		return rc;
 	rc = find_mapping(l, err);
-	return rc ? rc : wait_until_out(l, patience_ms, held, err);
+	return rc ? rc : spin_deadline_out(l, patience_ms, held, err);
 }

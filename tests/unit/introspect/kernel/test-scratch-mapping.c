@@ -25,12 +25,12 @@ static uint8_t *bytes;
 static struct guest_region scratch;
 
 /* Code in a chunk of its own, data in two. */
-static const struct kernel_map_part whole[] = {{0, CHUNK, true}, {CHUNK, 2 * CHUNK, false}};
+static const struct scratch_part whole[] = {{0, CHUNK, true}, {CHUNK, 2 * CHUNK, false}};
 /* All kinds in one chunk, a hole, and data across a chunk's end. */
-static const struct kernel_map_part mixed[] = {{0, 3 * PAGE, true},
-					       {4 * PAGE, 2 * PAGE, false},
-					       {10 * PAGE, PAGE, true},
-					       {CHUNK - PAGE, CHUNK, false}};
+static const struct scratch_part mixed[] = {{0, 3 * PAGE, true},
+					    {4 * PAGE, 2 * PAGE, false},
+					    {10 * PAGE, PAGE, true},
+					    {CHUNK - PAGE, CHUNK, false}};
 
 static void set_efer(uint64_t efer)
 {
@@ -64,14 +64,14 @@ static bool only_image_mapped(void)
 	return true;
 }
 
-static int create(const struct kernel_map_part *parts, size_t n, struct kernel_mapping *mapping)
+static int create(const struct scratch_part *parts, size_t n, struct scratch_mapping *mapping)
 {
-	return kernel_mapping_create(&fake.kernel, &scratch, parts, n, mapping, NULL);
+	return scratch_mapping_create(&fake.kernel, &scratch, parts, n, mapping, NULL);
 }
 
 /* Whether the page at `offset` is what a part asked for; `part` NULL: not mapped. */
-static bool page_is(const struct kernel_mapping *mapping, uint64_t offset,
-		    const struct kernel_map_part *part, uint64_t page_size)
+static bool page_is(const struct scratch_mapping *mapping, uint64_t offset,
+		    const struct scratch_part *part, uint64_t page_size)
 {
 	struct page_walk walk;
 	int rc = kernel_walk(&fake.kernel, mapping->gva + offset, &walk, NULL);
@@ -85,12 +85,12 @@ static bool page_is(const struct kernel_mapping *mapping, uint64_t offset,
 
 static void test_whole_chunks(unsigned int levels)
 {
-	struct kernel_mapping mapping;
+	struct scratch_mapping mapping;
 	uint32_t word = 0;
 
 	if (!start(levels))
 		return;
-	is_u64(kernel_mapping_tables_size(whole, 2), 0, "parts that fill their chunks: no tables");
+	is_u64(scratch_mapping_tables_size(whole, 2), 0, "parts that fill their chunks: no tables");
 	ok(!create(whole, 2, &mapping), "mapped");
 	is_u64(mapping.gva % CHUNK, 0, "aligned");
 	ok(page_is(&mapping, PAGE, &whole[0], CHUNK), "the code is read-only, in a large page");
@@ -102,23 +102,23 @@ static void test_whole_chunks(unsigned int levels)
 	ok(!kernel_read(&fake.kernel, mapping.gva + CHUNK + 12, &word, 4, NULL) &&
 		   !memcmp(&word, "abcd", 4),
 	   "read through the mapping");
-	ok(!kernel_mapping_remove(&mapping, NULL) && only_image_mapped(), "removed");
+	ok(!scratch_mapping_remove(&mapping, NULL) && only_image_mapped(), "removed");
 	fake_kernel_destroy(&fake);
 }
 
 static void test_mixed_chunks(void)
 {
-	static const struct kernel_map_part at_tables[] = {{0, PAGE, true},
-							   {SCRATCH - PAGE, PAGE, false}};
-	struct kernel_mapping mapping;
+	static const struct scratch_part at_tables[] = {{0, PAGE, true},
+							{SCRATCH - PAGE, PAGE, false}};
+	struct scratch_mapping mapping;
 	bool right = true;
 
 	if (!start(5))
 		return;
-	is_u64(kernel_mapping_tables_size(mixed, 4), 2 * PAGE, "two chunks need page tables");
+	is_u64(scratch_mapping_tables_size(mixed, 4), 2 * PAGE, "two chunks need page tables");
 	ok(!create(mixed, 4, &mapping), "mapped");
 	for (uint64_t page = 0; page < 3 * CHUNK / PAGE; page++) {
-		const struct kernel_map_part *part = NULL;
+		const struct scratch_part *part = NULL;
 
 		for (size_t i = 0; i < 4; i++)
 			if (page * PAGE >= mixed[i].offset &&
@@ -128,14 +128,14 @@ static void test_mixed_chunks(void)
 	}
 	ok(right, "every page is mapped as its part asks for, and no other");
 	ok(page_is(&mapping, SCRATCH - PAGE, NULL, 0), "the page tables are not");
-	ok(!kernel_mapping_remove(&mapping, NULL) && only_image_mapped(), "removed");
+	ok(!scratch_mapping_remove(&mapping, NULL) && only_image_mapped(), "removed");
 	ok(create(at_tables, 2, &mapping) == -EINVAL, "a part where the tables go is refused");
 	fake_kernel_destroy(&fake);
 }
 
 static void test_flags(void)
 {
-	struct kernel_mapping mapping;
+	struct scratch_mapping mapping;
 	unsigned int first;
 
 	if (!start(4))
@@ -145,15 +145,15 @@ static void test_flags(void)
 	is_u64(*slot(first), SCRATCH_GPA | 0xa1, "code: present, accessed, large; not global");
 	is_u64(*slot(first + 1), (SCRATCH_GPA + CHUNK) | 0xe3 | 1ull << 63,
 	       "data: writable, dirty and NX too");
-	kernel_mapping_remove(&mapping, NULL);
+	scratch_mapping_remove(&mapping, NULL);
 	set_efer(EFER_LMA);
 	ok(!create(whole, 2, &mapping) && *slot(first + 1) == ((SCRATCH_GPA + CHUNK) | 0xe3),
 	   "a guest without NX gets no bit that is reserved there");
-	kernel_mapping_remove(&mapping, NULL);
+	scratch_mapping_remove(&mapping, NULL);
 	set_efer(0);
 	ok(!create(whole, 2, &mapping) && *slot(first + 1) >> 63,
 	   "a vCPU that waits to be started does not count");
-	kernel_mapping_remove(&mapping, NULL);
+	scratch_mapping_remove(&mapping, NULL);
 	fake_kernel_destroy(&fake);
 }
 
@@ -167,14 +167,14 @@ static void occupy_all_but(unsigned int first, unsigned int n)
 
 static void test_place(void)
 {
-	struct kernel_mapping mapping;
+	struct scratch_mapping mapping;
 
 	if (!start(4))
 		return;
 	occupy_all_but(200, 4);
 	ok(!create(whole, 2, &mapping) && mapping.gva == IMAGE_AREA + 200ull * CHUNK,
 	   "the one gap that is large enough is found");
-	kernel_mapping_remove(&mapping, NULL);
+	scratch_mapping_remove(&mapping, NULL);
 	occupy_all_but(200, 3);
 	ok(create(whole, 2, &mapping) == -ENOSPC, "no gap");
 	occupy_all_but(IMAGE_SLOT - 4, 4);
@@ -182,13 +182,13 @@ static void test_place(void)
 	occupy_all_but(IMAGE_SLOT - 5, 5);
 	ok(!create(whole, 2, &mapping) && mapping.gva == IMAGE_AREA + (IMAGE_SLOT - 5ull) * CHUNK,
 	   "one guard slot before the image");
-	kernel_mapping_remove(&mapping, NULL);
+	scratch_mapping_remove(&mapping, NULL);
 	occupy_all_but(IMAGE_SLOT + 1, 4);
 	ok(create(whole, 2, &mapping) == -ENOSPC, "no guard slot after the image");
 	occupy_all_but(IMAGE_SLOT + 1, 5);
 	ok(!create(whole, 2, &mapping) && mapping.gva == IMAGE_AREA + (IMAGE_SLOT + 2ull) * CHUNK,
 	   "one guard slot after the image");
-	kernel_mapping_remove(&mapping, NULL);
+	scratch_mapping_remove(&mapping, NULL);
 	occupy_all_but(254, 2);
 	ok(create(whole, 2, &mapping) == -ENOSPC, "slots beyond 512 MiB are not used");
 	fake_kernel_destroy(&fake);
@@ -197,13 +197,13 @@ static void test_place(void)
 static void test_not_yet(void)
 {
 	uint64_t linear = FAKE_PHYS_TEXT - (uint64_t)IMAGE_SLOT * CHUNK;
-	struct kernel_mapping mapping;
+	struct scratch_mapping mapping;
 	struct error err = {0};
 
 	if (!start(4))
 		return;
 	*slot(100) = NOT_PRESENT;
-	ok(kernel_mapping_create(&fake.kernel, &scratch, whole, 2, &mapping, &err) == -EAGAIN &&
+	ok(scratch_mapping_create(&fake.kernel, &scratch, whole, 2, &mapping, &err) == -EAGAIN &&
 		   strstr(err.text, "not cleared") && err.address == IMAGE_AREA + 100ull * CHUNK,
 	   "a slot that is not present and not zero: early boot");
 	*slot(100) = (linear + 100ull * CHUNK) | 0xe3;
@@ -211,7 +211,7 @@ static void test_not_yet(void)
 	*slot(100) = 0;
 	*slot(300) = NOT_PRESENT;
 	ok(!create(whole, 2, &mapping), "slots that are not ours to use do not matter");
-	kernel_mapping_remove(&mapping, NULL);
+	scratch_mapping_remove(&mapping, NULL);
 	fake_put64(&fake, FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT + 511 * 8, 0);
 	ok(create(whole, 2, &mapping) == -EAGAIN, "no page tables yet");
 	fake_kernel_destroy(&fake);
@@ -219,7 +219,7 @@ static void test_not_yet(void)
 
 static void test_refusals(void)
 {
-	static const struct kernel_map_part bad[][2] = {
+	static const struct scratch_part bad[][2] = {
 		{{0, PAGE, true}, {0, PAGE, false}},
 		{{0, 2 * PAGE, true}, {PAGE, PAGE, true}},
 		{{0, 0, true}, {PAGE, PAGE, false}},
@@ -228,7 +228,7 @@ static void test_refusals(void)
 		{{0, PAGE, true}, {PAGE, UINT64_MAX & ~0xfffull, false}},
 		{{0, PAGE, true}, {UINT64_MAX & ~0xfffull, 2 * PAGE, false}},
 	};
-	struct kernel_mapping mapping;
+	struct scratch_mapping mapping;
 
 	if (!start(4))
 		return;
@@ -254,7 +254,7 @@ static void test_refusals(void)
 /* The region's last chunk is not memory of the guest: found out only by the walk at the end. */
 static void test_all_or_nothing(void)
 {
-	struct kernel_mapping mapping;
+	struct scratch_mapping mapping;
 
 	if (!start(4))
 		return;
@@ -266,7 +266,7 @@ static void test_all_or_nothing(void)
 
 static void test_remove_foreign(void)
 {
-	struct kernel_mapping mapping;
+	struct scratch_mapping mapping;
 	struct error err = {0};
 	unsigned int first;
 
@@ -275,12 +275,12 @@ static void test_remove_foreign(void)
 	ok(!create(whole, 2, &mapping), "mapped");
 	first = (unsigned int)((mapping.gva - IMAGE_AREA) / CHUNK);
 	*slot(first + 1) = 0x4567000 | 1;
-	ok(kernel_mapping_remove(&mapping, &err) == -ESTALE &&
+	ok(scratch_mapping_remove(&mapping, &err) == -ESTALE &&
 		   err.address == IMAGE_AREA + (first + 1ull) * CHUNK,
 	   "an entry that is not ours any more is reported");
 	ok(*slot(first + 1) == (0x4567000 | 1) && !*slot(first) && !*slot(first + 2),
 	   "and left alone, the others are gone");
-	ok(!kernel_mapping_remove(&mapping, NULL), "removing twice does nothing");
+	ok(!scratch_mapping_remove(&mapping, NULL), "removing twice does nothing");
 	fake_kernel_destroy(&fake);
 }
 

@@ -20,7 +20,7 @@ static void prepare(enum trampoline_full full)
 static void begin(enum trampoline_full full)
 {
 	prepare(full);
-	if (exitless_start(f.x, NULL))
+	if (ring_engine_start(f.x, NULL))
 		abort();
 }
 
@@ -29,16 +29,16 @@ static void begin_looking(uint64_t look_ns)
 {
 	prepare(TRAMPOLINE_BLOCK);
 	f.x->look_ns = look_ns;
-	if (exitless_start(f.x, NULL))
+	if (ring_engine_start(f.x, NULL))
 		abort();
 }
 
 static void leave(void)
 {
 	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
-	exitless_leave(f.x);
+	ring_engine_leave(f.x);
 	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
-	ok(exitless_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f), "leave");
+	ok(ring_engine_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f), "leave");
 }
 
 static void end(void)
@@ -50,7 +50,7 @@ static struct ring_status counts_of(unsigned int vcpu)
 {
 	struct ring_status counts;
 
-	exitless_counts(f.x, vcpu, &counts);
+	ring_engine_counts(f.x, vcpu, &counts);
 	return counts;
 }
 
@@ -58,7 +58,7 @@ static bool put(unsigned int vcpu, uint64_t key)
 {
 	const struct probe_hit hit = {.vcpu = vcpu, .key = key};
 
-	return exitless_put(f.x, f.x->set.places[kfree].ref, RING_ENTRY, &hit);
+	return ring_engine_put(f.x, f.x->set.places[kfree].ref, RING_ENTRY, &hit);
 }
 
 /* --- order ---------------------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ static bool run_vcpus(void *(*fn)(void *))
 			abort();
 	}
 	for (int i = 0; i < 200; i++)
-		good &= !exitless_read_clocks(f.x, NULL);
+		good &= !ring_engine_read_clocks(f.x, NULL);
 	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
 		pthread_join(threads[i], &result);
 		good &= result != NULL;
@@ -180,7 +180,7 @@ static void test_trap_drop(void)
 	begin(TRAMPOLINE_DROP);
 	pthread_mutex_lock(&f.gate);
 	while (given_up < 5)
-		*(exitless_put(f.x, NULL, RING_RETURN, &bulk) ? &written : &given_up) += 1;
+		*(ring_engine_put(f.x, NULL, RING_RETURN, &bulk) ? &written : &given_up) += 1;
 	pthread_mutex_unlock(&f.gate);
 	leave();
 	is_u64(f.nr_hits, written, "traps' hits come as far as there was room");
@@ -195,8 +195,8 @@ static void test_doorbell(enum trampoline_full full, const char *mode)
 	begin(full);
 	ok(fake_exitless_wait_idle(&f), "%s: without events the thread goes to sleep", mode);
 	ok(fake_exitless_record(&f, 3, kfree, 7 - BIAS), "the next record rings the doorbell");
-	is_u64(exitless_doorbells(f.x), 1, "once");
-	ok(fake_exitless_record(&f, 3, kfree, 8 - BIAS) && exitless_doorbells(f.x) == 1,
+	is_u64(ring_engine_doorbells(f.x), 1, "once");
+	ok(fake_exitless_record(&f, 3, kfree, 8 - BIAS) && ring_engine_doorbells(f.x) == 1,
 	   "the one behind it does not");
 	ok(fake_exitless_wait(&f, 2) && f.hits[0].key == 7 && f.hits[1].key == 8, "both come");
 	ok(fake_exitless_wait_idle(&f) && put(0, 9) && fake_exitless_wait(&f, 3),
@@ -322,7 +322,7 @@ static void test_life(void)
 	unsigned int naps;
 
 	begin(TRAMPOLINE_SPIN);
-	until = &f.x->rings[0].header->wait_until;
+	until = &f.x->rings[0].header->spin_deadline;
 	for (int i = 0; i < 3; i++) {
 		__atomic_store_n(until, 1, __ATOMIC_RELEASE);
 		fake_exitless_record(&f, 1, kfree, (uint64_t)i);
@@ -340,7 +340,7 @@ static void test_no_life(void)
 	uint64_t *until;
 
 	begin(TRAMPOLINE_SPIN);
-	until = &f.x->rings[0].header->wait_until;
+	until = &f.x->rings[0].header->spin_deadline;
 	__atomic_store_n(&f.x->rings[1].header->reserve, UINT64_C(1) << 40, __ATOMIC_RELEASE);
 	while (!counts_of(1).damaged)
 		clock_wait_ms(1);
@@ -360,11 +360,11 @@ static void test_foreign_trap(void)
 	struct guest_trap trap = {.regs = {.rip = 0x1234}};
 
 	begin(TRAMPOLINE_BLOCK);
-	ok(!exitless_on_trap(f.x, &trap), "a trap that is nowhere");
+	ok(!ring_engine_on_trap(f.x, &trap), "a trap that is nowhere");
 	trap.regs.rip = f.x->mapping.gva;
-	ok(!exitless_on_trap(f.x, &trap), "or elsewhere in the code");
+	ok(!ring_engine_on_trap(f.x, &trap), "or elsewhere in the code");
 	trap = (struct guest_trap){.vcpu = FAKE_VCPUS, .regs = {.rip = f.trap_gva[kfree]}};
-	ok(!exitless_on_trap(f.x, &trap), "or of no vCPU, is not ours");
+	ok(!ring_engine_on_trap(f.x, &trap), "or of no vCPU, is not ours");
 	leave();
 	end();
 }

@@ -24,16 +24,16 @@ static void begin(void)
 
 static void run(void)
 {
-	if (fake_exitless_create(&f, NULL) || exitless_start(f.x, NULL))
+	if (fake_exitless_create(&f, NULL) || ring_engine_start(f.x, NULL))
 		abort();
 }
 
 static bool leave(unsigned int ms)
 {
 	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
-	exitless_leave(f.x);
+	ring_engine_leave(f.x);
 	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
-	return exitless_has_left(f.x, ms) && !exitless_leave_error(f.x);
+	return ring_engine_has_left(f.x, ms) && !ring_engine_leave_error(f.x);
 }
 
 static void begin_running(void)
@@ -49,7 +49,7 @@ static void end(void)
 
 static bool is_jump_to_code(const struct patch *patch)
 {
-	const struct exitless *x = f.x;
+	const struct ring_engine *x = f.x;
 	int32_t distance;
 
 	memcpy(&distance, patch->new_bytes + 1, sizeof(distance));
@@ -71,7 +71,7 @@ static void test_come_and_go(void)
 	ok(!kernel_read(&f.fs.fg.kernel, f.x->mapping.gva, code, sizeof(code), NULL) &&
 		   !memcmp(code, f.x->scratch.hva, sizeof(code)),
 	   "the guest sees the code");
-	ok(!exitless_start(f.x, NULL), "start");
+	ok(!ring_engine_start(f.x, NULL), "start");
 	ok(leave(PATIENCE_MS) && fake_exitless_is_gone(&f),
 	   "leave: memory and page tables are what they were");
 	end();
@@ -152,10 +152,10 @@ static void test_cancel(void)
 
 	begin();
 	for (int i = 0; i < ROUNDS; i++) {
-		good &= !fake_exitless_create(&f, NULL) && !exitless_start(f.x, NULL);
-		exitless_cancel(f.x);
+		good &= !fake_exitless_create(&f, NULL) && !ring_engine_start(f.x, NULL);
+		ring_engine_cancel(f.x);
 		f.x = NULL;
-		site_plan_use_traps(&f.plan);
+		patch_plan_use_traps(&f.plan);
 		good &= fake_exitless_is_gone(&f);
 	}
 	ok(good, "start and cancel %d times", ROUNDS);
@@ -170,10 +170,10 @@ static void test_toggling(void)
 	begin();
 	kfree = fake_exitless_place(&f, FAKE_KFREE);
 	for (int i = 0; i < ROUNDS; i++) {
-		good &= !fake_exitless_create(&f, NULL) && !exitless_start(f.x, NULL);
+		good &= !fake_exitless_create(&f, NULL) && !ring_engine_start(f.x, NULL);
 		good &= fake_exitless_record(&f, 1, kfree, (uint64_t)i);
 		good &= leave(PATIENCE_MS);
-		exitless_destroy(f.x);
+		ring_engine_destroy(f.x);
 		f.x = NULL;
 		good &= f.nr_hits == (size_t)i + 1 && fake_exitless_is_gone(&f);
 	}
@@ -228,7 +228,8 @@ static void test_stays_inside(void)
 	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
 	f.fs.fg.vcpus[3].sregs.halted = true;
 	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
-	ok(exitless_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f), "then it comes out");
+	ok(ring_engine_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f),
+	   "then it comes out");
 	end();
 }
 
@@ -238,7 +239,8 @@ static void test_paused(void)
 	f.fs.fg.paused = true;
 	ok(!leave(SOON_MS), "a paused guest cannot be left");
 	f.fs.fg.paused = false;
-	ok(exitless_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f), "until it runs again");
+	ok(ring_engine_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f),
+	   "until it runs again");
 	end();
 }
 
@@ -266,7 +268,7 @@ static void test_preempted(void)
 	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
 	fake_write64(&f.fs.fg.base, ip, fake_gva(FAKE_KFREE));
 	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
-	ok(exitless_has_left(f.x, PATIENCE_MS) && f.fs.fg.nr_regions == 1,
+	ok(ring_engine_has_left(f.x, PATIENCE_MS) && f.fs.fg.nr_regions == 1,
 	   "not for what lies below its stack pointer, nor for other words");
 	end();
 }
@@ -285,9 +287,9 @@ static void test_end(void)
 	writer = fake_exitless_writer(&f, 2);
 	ring_writer_reserve(&writer, f.x->set.places[kfree].layout.size);
 	fake_exitless_record(&f, 1, kfree, 2);
-	exitless_end(f.x);
+	ring_engine_end(f.x);
 	is_u64(f.nr_hits, 2, "at the end all whole records are handed on");
-	exitless_counts(f.x, 2, &counts);
+	ring_engine_counts(f.x, 2, &counts);
 	is_u64(counts.damaged + counts.drops, 0, "the one that was cut off is no damage");
 	is_u64(counts.records, 1, "nor a record");
 	end();
@@ -312,10 +314,10 @@ static void test_end_running(void)
 	begin();
 	f.config.handle = write_another;
 	run();
-	exitless_stop_thread(f.x);
+	ring_engine_stop_thread(f.x);
 	for (unsigned int i = 0; i < AT_END; i++)
 		fake_exitless_record(&f, i % 2, fake_exitless_place(&f, FAKE_KFREE), i);
-	exitless_end(f.x);
+	ring_engine_end(f.x);
 	is_u64(f.nr_hits, AT_END,
 	       "of a guest that goes on writing it is handed on what was there at the end");
 	end();

@@ -9,7 +9,7 @@ enum { AT = FAKE_HEAP_GPA, MAX = 4, LINK = 8 };
 
 static struct fake_kernel fake;
 static struct slab_view *slab;
-static struct item_source source;
+static struct object_iter source;
 static uint64_t items[MAX];
 static size_t n;
 
@@ -17,12 +17,12 @@ static int init(const struct capture_items *what, uint64_t arg0, uint64_t arg1)
 {
 	const uint64_t args[6] = {arg0, arg1};
 
-	return item_source_init(&source, &fake.kernel, what, args, NULL);
+	return object_iter_init(&source, &fake.kernel, what, args, NULL);
 }
 
 static int more(void)
 {
-	return item_source_read(&source, &fake.kernel, slab, items, MAX, &n, NULL);
+	return object_iter_read(&source, &fake.kernel, slab, items, MAX, &n, NULL);
 }
 
 static void test_array(void)

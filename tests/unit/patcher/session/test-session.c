@@ -45,7 +45,7 @@ static void test_start(void)
 /* What it tells is what a start then patches. */
 static void test_plan(void)
 {
-	const struct site_plan *plan;
+	const struct patch_plan *plan;
 	struct trace_status status;
 	unsigned int wrong = 0;
 	uint8_t now[PATCH_MAX_SIZE];

@@ -127,7 +127,7 @@ static void test_later(void)
 /* As the trampoline at a function's entry, whose first argument is the fake cache. */
 static void write_entry(unsigned int vcpu, uint64_t function, uint64_t rsp)
 {
-	struct exitless *x = fs.session->exitless;
+	struct ring_engine *x = fs.session->exitless;
 	struct ring_writer writer = ring_writer(x->rings[vcpu].header, RING_BYTES);
 	struct ring_commit commit = {.kind = RING_ENTRY};
 	const struct record_layout *layout;
@@ -147,7 +147,7 @@ static void write_entry(unsigned int vcpu, uint64_t function, uint64_t rsp)
 /* There may be no other traps any more than those of trampolines. */
 static void test_clocks(void)
 {
-	const struct exitless *x;
+	const struct ring_engine *x;
 	struct guest_trap trap = {0};
 	uint64_t at;
 

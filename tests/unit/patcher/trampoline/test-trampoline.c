@@ -343,7 +343,7 @@ static bool spin_with_host(struct bench *b, unsigned int tries)
 
 		b->ring->reserve = START;
 		b->ring->limit = START - 8;
-		fake_ring(&b->rings, 0)->wait_until = 0;
+		fake_ring(&b->rings, 0)->spin_deadline = 0;
 		if (pthread_create(&thread, NULL, make_room, b->ring))
 			abort();
 		call(b, 64, 2 + i);
@@ -368,7 +368,7 @@ static uint64_t wait_in_vain(struct bench *b, const char *what)
 
 static void test_patience(struct bench *b, const char *name)
 {
-	uint64_t *until = &fake_ring(&b->rings, 0)->wait_until;
+	uint64_t *until = &fake_ring(&b->rings, 0)->spin_deadline;
 	uint64_t ticks = wait_in_vain(b, name), first = *until;
 
 	ok(ticks >= FAKE_PATIENCE, "%s: without room it waits as long as it should", name);

@@ -109,7 +109,7 @@ static uint64_t counter(void)
 	return __atomic_load_n((uint64_t *)(base + offset_of(guest_counter)), __ATOMIC_SEQ_CST);
 }
 
-static bool wait_until_counting(void)
+static bool spin_deadline_counting(void)
 {
 	uint64_t before = counter();
 
@@ -145,7 +145,7 @@ static int build(void)
 
 static void test_traps(void)
 {
-	ok(wait_until_counting(), "the guest gets through all traps to its loop");
+	ok(spin_deadline_counting(), "the guest gets through all traps to its loop");
 	ok(seen_skip == 1 && seen_again == 1 && seen_step == 1 && seen_check == 1 && !seen_other,
 	   "each trap was seen once, at its own address");
 	is_u64(check_rbx, 0, "registers that a handler does not touch stay");
@@ -171,7 +171,7 @@ static void test_stop(void)
 	guest->ops->get_regs(guest, 0, &regs, NULL);
 	ok(regs.rip - base_gpa < offset_of(guest_counter), "RIP is in the loop");
 	guest->ops->resume(guest, NULL);
-	ok(wait_until_counting(), "the guest goes on");
+	ok(spin_deadline_counting(), "the guest goes on");
 	is_u64((uint64_t)-guest->ops->resume(guest, NULL), EPERM, "resume without stop is refused");
 }
 
@@ -188,7 +188,7 @@ static void test_pause(void)
 	usleep(20000);
 	is_u64(counter(), before, "a stop and resume do not end a pause");
 	is_u64((uint64_t)vm_resume(vm, NULL), 0, "resume");
-	ok(wait_until_counting(), "the guest goes on after a pause");
+	ok(spin_deadline_counting(), "the guest goes on after a pause");
 }
 
 static size_t count_regions(void)
@@ -237,7 +237,7 @@ static void test_scratch(void)
 		added &= !guest->ops->scratch_remove(guest, &scratch[i], NULL);
 	ok(added && count_regions() == before, "all removed");
 	guest->ops->resume(guest, NULL);
-	ok(wait_until_counting(), "the guest goes on after it");
+	ok(spin_deadline_counting(), "the guest goes on after it");
 }
 
 /* What a vCPU reads from its TSC, converted, is the time at which it did. */

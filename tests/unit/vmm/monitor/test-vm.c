@@ -13,8 +13,9 @@
 #include "vmm/machine/vm.h"
 
 /*
- * How the monitor is tied to the machine. No KVM here: the functions of vmm/machine/vm.h that the monitor
- * calls are defined below, with the behaviour that header promises, and take the library's place.
+ * How the monitor is tied to the machine. No KVM here: the functions of vmm/machine/vm.h that the
+ * monitor calls are defined below, with the behaviour that header promises, and take the library's
+ * place.
  */
 struct vm {
 	struct event_loop *loop;

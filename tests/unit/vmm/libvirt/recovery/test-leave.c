@@ -21,7 +21,7 @@ enum {
 };
 
 static struct fake_session fs;
-static struct kernel_mapping mapping;
+static struct scratch_mapping mapping;
 static struct task_stacks tasks;
 static struct libvirt_leave leave;
 static struct error why;
@@ -31,7 +31,7 @@ static bool held;
 /* Stopped, mapped, with a task that is elsewhere and CPUs that are idle. */
 static void begin(void)
 {
-	struct kernel_map_part code = {.size = LIBVIRT_SHMEM_BYTES, .executable = true};
+	struct scratch_part code = {.size = LIBVIRT_SHMEM_BYTES, .executable = true};
 	struct guest_region memory;
 
 	fake_session_create(&fs);
@@ -39,7 +39,7 @@ static void begin(void)
 	fake_list_add(&fs.fg.base, fake_tasks(), task + FAKE_TASK_TASKS);
 	fs.fg.guest.ops->stop(&fs.fg.guest, NULL);
 	if (fs.fg.guest.ops->scratch_add(&fs.fg.guest, LIBVIRT_SHMEM_BYTES, &memory, NULL) ||
-	    kernel_mapping_create(&fs.fg.kernel, &memory, &code, 1, &mapping, NULL) ||
+	    scratch_mapping_create(&fs.fg.kernel, &memory, &code, 1, &mapping, NULL) ||
 	    task_stacks_init(&fs.fg.kernel, &tasks, NULL))
 		abort();
 	for (unsigned int i = 0; i < FAKE_VCPUS; i++)
