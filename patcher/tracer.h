@@ -37,6 +37,13 @@ struct trace_counters {
 	_Atomic uint64_t null_allocs, null_frees, nested, unpaired_returns, lost;
 };
 
+/* What a tracer should see and cannot: a function, and why. Both live as long as the tracer. */
+struct tracer_gap {
+	const char *function;
+	uint64_t address; /* link-time address, 0 = none */
+	const char *reason;
+};
+
 /* What a tracer works with; owned by the session, valid until the tracer is destroyed. */
 struct tracer_context {
 	const struct kernel *kernel;
@@ -58,6 +65,8 @@ struct tracer_ops {
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
+	/* The gaps, likewise; NULL if the tracer has none. They are reported as refused. */
+	const struct tracer_gap *(*gaps)(struct tracer *tracer, size_t *n);
 	/*
 	 * entry and ret may be called by several threads at once, on behalf of different vCPUs, and
 	 * long after the vCPU was there: they read no guest memory that may have changed since.

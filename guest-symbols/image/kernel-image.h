@@ -6,9 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "guest-symbols/kmem/alloc-entry.h"
 #include "guest-symbols/btf/btf.h"
-#include "guest-symbols/image/kernel-file.h"
+#include "guest-symbols/file/kernel-file.h"
 #include "guest-symbols/symbols/symbols.h"
 
 /*
@@ -32,7 +31,6 @@ struct kernel_image {
 	uint8_t *init_bytes; /* initial contents of [text, text + init_size) as linked */
 	size_t init_size;
 	uint64_t bytes_slide; /* that pointers within init_bytes have: 0 unless read from memory */
-	struct alloc_points alloc;
 };
 
 /* Analyse. *out is owned by the caller. Errors as in the parts' headers, with context. */

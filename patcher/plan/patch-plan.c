@@ -34,7 +34,7 @@ struct site_refusal site_refuse(const char *function, uint64_t gva, const char *
 	return refusal;
 }
 
-static int refuse(struct patch_plan *plan, const struct probe *probe, const struct error *why,
+static int refuse(struct patch_plan *plan, const char *function, const struct error *why,
 		  struct error *err)
 {
 	struct site_refusal *r =
@@ -43,7 +43,7 @@ static int refuse(struct patch_plan *plan, const struct probe *probe, const stru
 	if (!r)
 		return error_set(err, ENOMEM, "out of memory");
 	plan->refused = r;
-	r[plan->nr_refused++] = site_refuse(probe->name, why->address, "%s", why->text);
+	r[plan->nr_refused++] = site_refuse(function, why->address, "%s", why->text);
 	return 0;
 }
 
@@ -150,7 +150,7 @@ static int plan_probe(const struct planner *p, const struct probe_ref *ref, stru
 	if (!ret)
 		ret = check_trampolines(p, probe, function, &why);
 	if (ret)
-		ret = refuse(p->plan, probe, &why, err);
+		ret = refuse(p->plan, probe->name, &why, err);
 	else
 		ret = add_probe(p, ref, &entry, function, err);
 	free(function);
@@ -181,6 +181,24 @@ static int list_probes(struct patch_plan *plan, struct tracer *const *tracers, s
 	return 0;
 }
 
+static int refuse_gaps(const struct planner *p, struct tracer *tracer, struct error *err)
+{
+	const struct tracer_gap *gaps;
+	struct error why = {0};
+	size_t n = 0;
+	int ret = 0;
+
+	gaps = tracer->ops->gaps ? tracer->ops->gaps(tracer, &n) : NULL;
+	for (size_t i = 0; !ret && i < n; i++) {
+		uint64_t address = gaps[i].address;
+
+		error_set_at(&why, ENOENT, address ? kernel_gva(p->kernel, address) : 0, "%s",
+			     gaps[i].reason);
+		ret = refuse(p->plan, gaps[i].function, &why, err);
+	}
+	return ret;
+}
+
 int patch_plan_make(struct patch_plan *plan, const struct kernel *kernel, struct decoder *decoder,
 		    struct tracer *const *tracers, size_t nr_tracers, struct trap_table *traps,
 		    struct error *err)
@@ -192,6 +210,8 @@ int patch_plan_make(struct patch_plan *plan, const struct kernel *kernel, struct
 	ret = list_probes(plan, tracers, nr_tracers, err);
 	for (size_t i = 0; !ret && i < plan->nr_refs; i++)
 		ret = plan_probe(&planner, &plan->refs[i], err);
+	for (size_t i = 0; !ret && i < nr_tracers; i++)
+		ret = refuse_gaps(&planner, tracers[i], err);
 	if (!ret && !plan->entries.n && plan->nr_refused)
 		ret = error_set_at(err, ENOENT, plan->refused[0].gva,
 				   "no function can be traced: %s: %s", plan->refused[0].function,

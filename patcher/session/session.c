@@ -234,7 +234,8 @@ static int plan_and_patch(struct trace_session *s, struct error *err)
 
 	if (ret)
 		return ret;
-	s->refused = calloc(s->plan.nr_refs + s->plan.returns.n + 1, sizeof(*s->refused));
+	s->refused = calloc(s->plan.nr_refused + s->plan.entries.n + s->plan.returns.n + 1,
+			    sizeof(*s->refused));
 	if (!s->refused)
 		return error_set(err, ENOMEM, "out of memory");
 	ret = guest->ops->set_trap_handler(guest, session_on_trap, s, err);

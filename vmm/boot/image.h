@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "guest-symbols/image/kernel-file.h"
+#include "guest-symbols/file/kernel-file.h"
 #include "vmm/boot/boot.h"
 
 /* Between the files of the loader: a kernel on its way into guest memory. */

@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_TRACERS_KMEM_RECORD_H
 #define SONDE_PATCHER_TRACERS_KMEM_RECORD_H
 
+#include "guest-symbols/kmem/allocators.h"
 #include "introspect/slab/slab.h"
 #include "patcher/tracers/kmem/cache-ids.h"
 #include "patcher/tracers/kmem/page-caller.h"
@@ -25,8 +26,11 @@ struct kmem_tracer {
 	uint32_t types; /* bit per enum kmem_type_id */
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
+	struct alloc_points points; /* what the probes' data points to */
 	struct probe *probes;
 	size_t nr_probes;
+	struct tracer_gap *gaps;
+	size_t nr_gaps;
 };
 
 /* The argument in that role, or `otherwise` if the function has none. */
