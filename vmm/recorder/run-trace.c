@@ -146,7 +146,7 @@ static int create_session(struct run_trace *t, struct guest *guest, struct error
 	return ret;
 }
 
-static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *boot,
+static int observe_start(void *arg, struct vm *vm, const struct boot_info *boot,
 			 struct error *err)
 {
 	struct run_trace *t = arg;
