@@ -13,7 +13,7 @@
 #include "vmm/libvirt/backend/registers.h"
 #include "vmm/libvirt/connection/reply.h"
 #include "vmm/libvirt/backend/slot.h"
-#include "vmm/libvirt/backend/rsp.h"
+#include "vmm/libvirt/gdb/rsp.h"
 
 enum { MAX_STREAM = 32768 /* fits the socket's buffer */ };
 

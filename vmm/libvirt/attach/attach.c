@@ -2,7 +2,7 @@
 #include "vmm/libvirt/attach/attach.h"
 
 #include <errno.h>
-#include "vmm/libvirt/backend/gdbstub.h"
+#include "vmm/libvirt/gdb/stub.h"
 #include "vmm/libvirt/recovery/recover.h"
 
 enum {

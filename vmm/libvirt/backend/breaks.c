@@ -13,7 +13,7 @@
 #include <string.h>
 #include "introspect/guest/page-walk.h"
 #include "introspect/guest/vcpu-mode.h"
-#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/internal.h"
 
 enum { INT3 = 0xcc };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/clock.h"
-#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/internal.h"
 #include "vmm/libvirt/backend/shmem.h"
 
 /* --- memory ---------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 /* Stopping a domain, and letting it run. */
 #include <errno.h>
 #include <string.h>
-#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/internal.h"
 
 /* What libvirt is told would be told to the next one, if it was started again. */
 static int check_same(struct libvirt_guest *g, struct error *err)

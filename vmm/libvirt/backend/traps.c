@@ -13,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
-#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/internal.h"
 
 enum {
 	WATCH_MS = 500,  /* a silent gdbstub: does the guest really run? */

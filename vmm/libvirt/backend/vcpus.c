@@ -2,7 +2,7 @@
 /* Registers of a stopped domain's vCPUs, each read once per stop. */
 #include <errno.h>
 #include <string.h>
-#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/internal.h"
 #include "vmm/libvirt/backend/registers.h"
 
 /* Of who is halted, and which there are, the gdbstub does not tell. */

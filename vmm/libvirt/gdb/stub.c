@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/libvirt/backend/gdbstub.h"
+#include "vmm/libvirt/gdb/stub.h"
 
 #include <errno.h>
 #include <stdlib.h>

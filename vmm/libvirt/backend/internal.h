@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_LIBVIRT_BACKEND_GUEST_INTERNAL_H
-#define SONDE_VMM_LIBVIRT_BACKEND_GUEST_INTERNAL_H
+#ifndef SONDE_VMM_LIBVIRT_BACKEND_INTERNAL_H
+#define SONDE_VMM_LIBVIRT_BACKEND_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "vmm/libvirt/backend/gdbstub.h"
+#include "vmm/libvirt/gdb/stub.h"
 #include "vmm/libvirt/backend/clock.h"
 #include "vmm/libvirt/backend/guest.h"
 #include "vmm/libvirt/backend/memory.h"

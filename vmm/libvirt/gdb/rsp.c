@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Packets, and memory. */
-#include "vmm/libvirt/backend/rsp-internal.h"
+#include "vmm/libvirt/gdb/internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

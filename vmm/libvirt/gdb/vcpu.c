@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/hex.h"
-#include "vmm/libvirt/backend/rsp-internal.h"
+#include "vmm/libvirt/gdb/internal.h"
 
 int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err)
 {

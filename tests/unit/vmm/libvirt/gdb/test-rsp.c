@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt/backend/rsp.h"
+#include "vmm/libvirt/gdb/rsp.h"
 
 static char sent[8192]; /* what the client said */
 
