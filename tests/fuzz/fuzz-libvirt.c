@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include "vmm/libvirt/journal/journal.h"
 #include "vmm/libvirt/backend/memory.h"
-#include "vmm/libvirt/backend/registers.h"
 #include "vmm/libvirt/connection/reply.h"
 #include "vmm/libvirt/backend/slot.h"
 #include "vmm/libvirt/gdb/rsp.h"
@@ -136,7 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		libvirt_reply_hva(text, size - 1, &hva, NULL);
 		break;
 	case 5:
-		libvirt_parse_registers(text, size - 1, vcpus, 4, NULL);
+		libvirt_reply_registers(text, size - 1, vcpus, 4, NULL);
 		break;
 	case 6:
 		libvirt_parse_mapping(line, &mapping);

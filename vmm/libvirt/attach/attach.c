@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include "vmm/libvirt/gdb/stub.h"
-#include "vmm/libvirt/recovery/recover.h"
+#include "vmm/libvirt/connection/monitor.h"
+#include "vmm/libvirt/recovery/places.h"
 
 enum {
 	RING_BYTES = 1 << 20, /* of one vCPU; smaller where they do not fit */

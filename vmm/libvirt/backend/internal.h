@@ -9,6 +9,7 @@
 #include "vmm/libvirt/backend/guest.h"
 #include "vmm/libvirt/backend/memory.h"
 #include "vmm/libvirt/connection/reply.h"
+#include "vmm/libvirt/connection/monitor.h"
 
 /*
  * Inside of a libvirt guest: libvirt-guest.c is its memory and its life, libvirt-stop.c stops it
@@ -124,6 +125,14 @@ void libvirt_traps_note_parked(struct libvirt_guest *g);
 void libvirt_traps_init(struct libvirt_traps *traps);
 /* With no lock held. */
 void libvirt_traps_deinit(struct libvirt_guest *g);
+
+/* --- serve.c --------------------------------------------------------------------------------- */
+
+/* The thread that serves hits, until traps.ending. */
+void *libvirt_traps_serve(void *guest);
+/* With the stopper's lock: serve what the gdbstub has said. `silent`: it has said nothing for a
+ * while. */
+void libvirt_traps_poll(struct libvirt_guest *g, bool silent);
 
 /* --- libvirt-breaks.c ------------------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Stopping a domain while its administrator suspends and resumes it: a model of libvirt and QEMU,
  * with what the administrator does between any two commands of ours.
