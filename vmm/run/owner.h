@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_MONITOR_VM_H
-#define SONDE_VMM_MONITOR_VM_H
+#ifndef SONDE_VMM_RUN_OWNER_H
+#define SONDE_VMM_RUN_OWNER_H
 
 #include "formats/base/error.h"
 #include "vmm/monitor/trace.h"

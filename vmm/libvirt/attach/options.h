@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_RECORDER_ATTACH_OPTIONS_H
-#define SONDE_VMM_RECORDER_ATTACH_OPTIONS_H
+#ifndef SONDE_VMM_LIBVIRT_ATTACH_OPTIONS_H
+#define SONDE_VMM_LIBVIRT_ATTACH_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/trace/writer.h"
-#include "vmm/recorder/trace-args.h"
+#include "vmm/recorder/options.h"
 
 /* The command line of `sonde attach`, parsed and range-checked. Strings are argv's. */
 struct attach_options {

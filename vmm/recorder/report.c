@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include "vmm/recorder/run-trace-internal.h"
+#include "vmm/recorder/internal.h"
 
 void run_trace_tell_refused(const struct run_trace *t)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/recorder/run-trace-internal.h"
+#include "vmm/recorder/internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

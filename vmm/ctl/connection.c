@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/monitor/qmp-connection.h"
+#include "vmm/ctl/connection.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "vmm/monitor/socket.h"
-#include "vmm/monitor/qmp-framer.h"
+#include "vmm/monitor/framer.h"
 #include "vmm/monitor/qmp-text.h"
 
 enum { INPUT_SIZE = 4096 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/monitor/vm.h"
+#include "vmm/run/owner.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/recorder/trace-args.h"
+#include "vmm/recorder/options.h"
 
 #include "formats/cli/cli.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_RECORDER_TRACE_ARGS_H
-#define SONDE_VMM_RECORDER_TRACE_ARGS_H
+#ifndef SONDE_VMM_RECORDER_OPTIONS_H
+#define SONDE_VMM_RECORDER_OPTIONS_H
 
 #include <stddef.h>
 

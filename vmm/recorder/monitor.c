@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include "vmm/recorder/run-trace-internal.h"
+#include "vmm/recorder/internal.h"
 
 static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
 {

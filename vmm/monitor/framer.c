@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/monitor/qmp-framer.h"
+#include "vmm/monitor/framer.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_RECORDER_RUN_TRACE_INTERNAL_H
-#define SONDE_VMM_RECORDER_RUN_TRACE_INTERNAL_H
+#ifndef SONDE_VMM_RECORDER_INTERNAL_H
+#define SONDE_VMM_RECORDER_INTERNAL_H
 
 #include <pthread.h>
 #include "guest-symbols/image/kernel-image.h"
-#include "vmm/recorder/run-trace.h"
+#include "vmm/recorder/recorder.h"
 
 /*
  * run-trace.c owns and drives it; run-trace-monitor.c serves the monitor; run-trace-tell.c says how

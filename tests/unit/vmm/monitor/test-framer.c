@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/monitor/qmp-framer.h"
-#include "vmm/monitor/qmp-message.h"
+#include "vmm/monitor/framer.h"
+#include "vmm/monitor/message.h"
 
 enum { LIMIT = 200, TRANSCRIPT = 512 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_RECORDER_RUN_TRACE_H
-#define SONDE_VMM_RECORDER_RUN_TRACE_H
+#ifndef SONDE_VMM_RECORDER_RECORDER_H
+#define SONDE_VMM_RECORDER_RECORDER_H
 
 #include <stdbool.h>
 #include <stddef.h>

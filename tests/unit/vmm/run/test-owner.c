@@ -7,9 +7,9 @@
 #include "tests/lib/tap.h"
 #include "tests/unit/vmm/monitor/monitor-peer.h"
 #include "vmm/loop/event-loop.h"
-#include "vmm/monitor/vm.h"
+#include "vmm/run/owner.h"
 #include "vmm/monitor/monitor.h"
-#include "vmm/monitor/qmp-connection.h"
+#include "vmm/ctl/connection.h"
 #include "vmm/machine/vm.h"
 
 /*

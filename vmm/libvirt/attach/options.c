@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/recorder/attach-options.h"
+#include "vmm/libvirt/attach/options.h"
 
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/recorder/run-options.h"
+#include "vmm/run/options.h"
 
 #include <fcntl.h>
 #include <string.h>

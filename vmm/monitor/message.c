@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/monitor/qmp-message.h"
+#include "vmm/monitor/message.h"
 
 #include <errno.h>
 #include <inttypes.h>

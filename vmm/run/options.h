@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_RECORDER_RUN_OPTIONS_H
-#define SONDE_VMM_RECORDER_RUN_OPTIONS_H
+#ifndef SONDE_VMM_RUN_OPTIONS_H
+#define SONDE_VMM_RUN_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include "formats/trace/writer.h"
 #include "patcher/session/session.h"
-#include "vmm/recorder/trace-args.h"
+#include "vmm/recorder/options.h"
 #include "vmm/machine/vm.h"
 
 enum { RUN_CMDLINE_SIZE = 4096 };

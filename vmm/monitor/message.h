@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_MONITOR_QMP_MESSAGE_H
-#define SONDE_VMM_MONITOR_QMP_MESSAGE_H
+#ifndef SONDE_VMM_MONITOR_MESSAGE_H
+#define SONDE_VMM_MONITOR_MESSAGE_H
 
 #include <jansson.h>
 #include "formats/base/error.h"
