@@ -10,9 +10,9 @@
 #include "formats/cli/cli.h"
 #include "vmm/cmd.h"
 #include "vmm/loop/event-loop.h"
-#include "vmm/monitor/vm.h"
-#include "vmm/recorder/run-options.h"
-#include "vmm/recorder/run-trace.h"
+#include "vmm/run/owner.h"
+#include "vmm/run/options.h"
+#include "vmm/recorder/recorder.h"
 #include "vmm/machine/vm.h"
 
 static const char verb[] = "run";
