@@ -121,7 +121,7 @@ int run_trace_start_locked(struct run_trace *t, const char *const *specs, struct
 		t->starts++;
 	if (!ret && !t->started) {
 		t->started = true;
-		t->started_ns = (int64_t)t->guest->ops->clock_ns(t->guest);
+		t->started_ns = (int64_t)t->guest->clock->now_ns(t->guest);
 		t->started_realtime_ns = realtime_ns();
 		fill_info(t, &info);
 		ret = trace_writer_set_info(t->writer, &info, err);
@@ -216,9 +216,9 @@ static bool observe_look(void *arg)
 		return true;
 	ret = try_locked(t, look_for_kernel, &err);
 	while (!ret || ret == -EBUSY) {
-		t->guest->ops->stop(t->guest, NULL);
+		t->guest->control->stop(t->guest, NULL);
 		ret = try_locked(t, start_as_asked, &err);
-		t->guest->ops->resume(t->guest, NULL);
+		t->guest->control->resume(t->guest, NULL);
 		if (ret != -EBUSY)
 			break;
 		sched_yield();
@@ -229,7 +229,7 @@ static bool observe_look(void *arg)
 /* A clock that was not known at the start. */
 static void find_start(struct run_trace *t)
 {
-	int64_t now = (int64_t)t->guest->ops->clock_ns(t->guest);
+	int64_t now = (int64_t)t->guest->clock->now_ns(t->guest);
 	int64_t since = realtime_ns() - t->started_realtime_ns;
 
 	if (t->started && !t->started_ns && now > since)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include "formats/base/clock.h"
 #include "introspect/guest/page-walk.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 #include "vmm/libvirt/backend/shmem.h"
 
 enum {
@@ -56,7 +56,7 @@ static int kernel_runs(struct libvirt_leave *l, bool *out, struct error *err)
 	if (rc)
 		return is_answer(rc) ? 0 : rc;
 	for (unsigned int i = 0; !*out && i < l->guest->nr_vcpus; i++)
-		if (l->guest->ops->get_sregs(l->guest, i, &sregs, err))
+		if (l->guest->control->get_sregs(l->guest, i, &sregs, err))
 			rc = -EBUSY;
 		else
 			*out = is_in_kernel(l, &sregs, own.gpa);
@@ -98,8 +98,8 @@ static bool is_out(struct libvirt_leave *l, unsigned int vcpu, bool hurry)
 	struct guest_regs regs;
 	struct guest_sregs sregs;
 
-	if (l->guest->ops->get_regs(l->guest, vcpu, &regs, NULL) ||
-	    l->guest->ops->get_sregs(l->guest, vcpu, &sregs, NULL))
+	if (l->guest->control->get_regs(l->guest, vcpu, &regs, NULL) ||
+	    l->guest->control->get_sregs(l->guest, vcpu, &sregs, NULL))
 		return false;
 	l->outside[vcpu] |= vcpu_is_outside(&sregs) || (hurry && is_elsewhere(l, &regs));
 	return l->outside[vcpu] && regs.rip - l->gva >= LIBVIRT_SHMEM_BYTES;
@@ -139,9 +139,9 @@ static bool is_promising(struct libvirt_leave *l, bool hurry)
 {
 	bool found = true;
 
-	if (l->guest->ops->sample_idle)
-		l->guest->ops->sample_idle(l->guest, l->outside);
-	if (l->guest->ops->sample_idle && !hurry && !all_outside(l))
+	if (l->guest->control->sample_idle)
+		l->guest->control->sample_idle(l->guest, l->outside);
+	if (l->guest->control->sample_idle && !hurry && !all_outside(l))
 		return false;
 	/* lists change while they are read */
 	return l->slow ||
@@ -162,12 +162,12 @@ static void spin_deadline_promising(struct libvirt_leave *l, uint64_t began, uin
 static int let_run(struct libvirt_leave *l, bool *held, struct error *err)
 {
 	*held = false;
-	return l->guest->ops->resume(l->guest, err);
+	return l->guest->control->resume(l->guest, err);
 }
 
 static int hold(struct libvirt_leave *l, bool *held, struct error *err)
 {
-	int rc = l->guest->ops->stop(l->guest, err);
+	int rc = l->guest->control->stop(l->guest, err);
 
 	*held = !rc;
 	return rc;

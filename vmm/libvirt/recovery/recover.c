@@ -110,7 +110,7 @@ static int put_back(struct recovery *r, bool mappings, struct error *err)
 
 static int hold(struct recovery *r, struct error *err)
 {
-	int rc = r->guest->ops->stop(r->guest, err);
+	int rc = r->guest->control->stop(r->guest, err);
 
 	r->held = !rc;
 	return rc;
@@ -121,7 +121,7 @@ static int let_go(struct recovery *r, struct error *err)
 	if (!r->held)
 		return 0;
 	r->held = false;
-	return r->guest->ops->resume(r->guest, err);
+	return r->guest->control->resume(r->guest, err);
 }
 
 /* Whether any of our entries is in the guest's page tables. */
@@ -146,7 +146,7 @@ static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
 	struct libvirt_leave leave = {.guest = r->guest,
 				      .tasks = &r->contents.tasks,
 				      .gpa = shmem,
-				      .paused = r->guest->ops->is_stopped(r->guest),
+				      .paused = r->guest->control->is_stopped(r->guest),
 				      .slow = libvirt_guest_is_slow(r->backend)};
 	bool mapped;
 	int rc = is_mapped(r, &mapped, err);
