@@ -339,7 +339,7 @@ static void on_tick(void *arg)
 }
 
 /* Before the first instruction. */
-static int on_start(void *arg, struct vm *vm, const struct vm_boot_info *boot, struct error *err)
+static int on_start(void *arg, struct vm *vm, const struct boot_info *boot, struct error *err)
 {
 	(void)arg;
 	test.guest = vm_guest(vm);
@@ -365,15 +365,15 @@ static int run(const char *kernel, const char *initrd, struct error *err)
 {
 	const struct vm_observer observer = {.start = on_start};
 	const struct vm_config config = {
-		.kernel = kernel,
-		.initrd = initrd,
-		.cmdline = "console=ttyS0 panic=-1 printk.time=1 printk.devkmsg=on quiet "
-			   "loglevel=5",
+		.boot = {.kernel = kernel,
+			 .initrd = initrd,
+			 .cmdline = "console=ttyS0 panic=-1 printk.time=1 printk.devkmsg=on quiet "
+				    "loglevel=5",
+			 .mode = BOOT_DIRECT,
+			 .has_kaslr_seed = true,
+			 .kaslr_seed = 7},
 		.ram_mib = 256,
 		.nr_vcpus = VCPUS,
-		.boot = VM_BOOT_DIRECT,
-		.has_kaslr_seed = true,
-		.kaslr_seed = 7,
 		.console = test.log_path,
 	};
 	int rc = load_image(kernel, err);

@@ -2,8 +2,9 @@
 #include "vmm/libvirt/attach/attach.h"
 
 #include <errno.h>
-#include "vmm/libvirt/backend/gdbstub.h"
-#include "vmm/libvirt/recovery/recover.h"
+#include "vmm/libvirt/gdb/stub.h"
+#include "vmm/libvirt/connection/monitor.h"
+#include "vmm/libvirt/recovery/places.h"
 
 enum {
 	RING_BYTES = 1 << 20, /* of one vCPU; smaller where they do not fit */

@@ -123,8 +123,7 @@ static int build(void)
 	const struct tiny_kernel kernel = {.code = guest_code,
 					   .size = (size_t)(guest_end - guest_code)};
 	char path[64];
-	struct vm_config config = {.kernel = path,
-				   .cmdline = "",
+	struct vm_config config = {.boot = {.kernel = path, .cmdline = ""},
 				   .ram_mib = 64,
 				   .nr_vcpus = 3,
 				   .no_console = true,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* When a guest is out of memory that a dead tracer had in it, on the fake guest. */
 #include <errno.h>
 #include <pthread.h>
