@@ -93,7 +93,7 @@ static int take_traps_back(struct trace_session *s, struct error *err)
 
 	oneshot_disarm_all(&s->hooks);
 	ftrace_handoff_end(&s->yield);
-	sampler_end(&s->sampler, s->guest->ops->clock_ns(s->guest));
+	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
 	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
 	ret = patch_set_revert(&s->plan.returns, &s->kernel, &returns, first ? NULL : err);
 	s->restored = entries;
@@ -223,11 +223,11 @@ static int plan_and_patch(struct trace_session *s, struct error *err)
 	s->refused = calloc(s->plan.nr_refs + s->plan.returns.n + 1, sizeof(*s->refused));
 	if (!s->refused)
 		return error_set(err, ENOMEM, "out of memory");
-	ret = guest->ops->set_trap_handler(guest, session_on_trap, s, err);
+	ret = guest->traps->set_handler(guest, session_on_trap, s, err);
 	if (!ret)
 		ret = put_traps(s, err);
 	if (ret)
-		guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
+		guest->traps->set_handler(guest, NULL, NULL, NULL);
 	return ret;
 }
 
@@ -264,11 +264,11 @@ static int start_stopped(struct trace_session *s, struct error *err)
 	if (ret) {
 		s->enabled = take_traps_back(s, NULL) != 0;
 		if (!s->enabled)
-			guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
+			guest->traps->set_handler(guest, NULL, NULL, NULL);
 		return ret;
 	}
 	s->enabled = true;
-	sampler_begin(&s->sampler, s->options.max_rate, guest->ops->clock_ns(guest));
+	sampler_begin(&s->sampler, s->options.max_rate, guest->clock->now_ns(guest));
 	if (!s->starts++)
 		s->from_first_allocation = first;
 	return 0;
@@ -298,7 +298,7 @@ static void forget_calls(struct trace_session *s)
 {
 	session_forget_open_calls(s);
 	if (has_traps(s))
-		s->guest->ops->set_trap_handler(s->guest, NULL, NULL, NULL);
+		s->guest->traps->set_handler(s->guest, NULL, NULL, NULL);
 }
 
 /* What is to be traced, and where. */
@@ -331,7 +331,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		prepare_hooks(s);
 		ret = start_stopped(s, err);
 	}
-	s->guest->ops->resume(s->guest, NULL);
+	s->guest->control->resume(s->guest, NULL);
 	return ret;
 }
 
@@ -357,7 +357,7 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 
 	if (!s->enabled)
 		return error_set(err, EALREADY, "tracing is off already");
-	ret = guest->ops->stop(guest, err);
+	ret = guest->control->stop(guest, err);
 	if (ret)
 		return ret;
 	ret = take_traps_back(s, err);
@@ -365,14 +365,14 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	s->enabled = ret != 0;
 	if (!ret)
 		session_leave(s);
-	guest->ops->resume(guest, NULL);
+	guest->control->resume(guest, NULL);
 	if (ret)
 		return ret;
 	/* else the next start does that; a paused guest cannot be waited for */
 	ret = session_finish_leaving(s, err);
 	if (!ret)
 		forget_calls(s);
-	return ret && guest->ops->is_stopped(guest) ? 0 : ret;
+	return ret && guest->control->is_stopped(guest) ? 0 : ret;
 }
 
 int trace_session_end(struct trace_session *s, struct error *err)

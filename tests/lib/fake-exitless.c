@@ -162,7 +162,7 @@ bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint16_t p
 	while (!(record = ring_writer_reserve(&writer, commit.size)))
 		if (!try_again(f, vcpu, place, writer.header))
 			return false;
-	record->tsc = f->x->guest->ops->tsc(f->x->guest);
+	record->tsc = f->x->guest->clock->tsc(f->x->guest);
 	ring_writer_fill(record, commit.size, value);
 	ring_writer_commit(record, commit);
 	return true;
