@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_LIBVIRT_BACKEND_GUEST_INTERNAL_H
-#define SONDE_VMM_LIBVIRT_BACKEND_GUEST_INTERNAL_H
+#ifndef SONDE_VMM_LIBVIRT_BACKEND_INTERNAL_H
+#define SONDE_VMM_LIBVIRT_BACKEND_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "vmm/libvirt/backend/gdbstub.h"
+#include "vmm/libvirt/gdb/stub.h"
 #include "vmm/libvirt/backend/clock.h"
 #include "vmm/libvirt/backend/guest.h"
 #include "vmm/libvirt/backend/memory.h"
 #include "vmm/libvirt/connection/reply.h"
+#include "vmm/libvirt/connection/monitor.h"
 
 /*
  * Inside of a libvirt guest: libvirt-guest.c is its memory and its life, libvirt-stop.c stops it
@@ -80,7 +81,7 @@ static inline struct libvirt_guest *libvirt_from_guest(struct guest *guest)
 
 /* --- libvirt-stop.c -------------------------------------------------------------------------- */
 
-/* Operations of struct guest_ops. */
+/* Operations of struct guest_control_ops. */
 int libvirt_guest_stop(struct guest *guest, struct error *err);
 int libvirt_guest_try_stop(struct guest *guest, struct error *err);
 int libvirt_guest_resume(struct guest *guest, struct error *err);
@@ -124,6 +125,14 @@ void libvirt_traps_note_parked(struct libvirt_guest *g);
 void libvirt_traps_init(struct libvirt_traps *traps);
 /* With no lock held. */
 void libvirt_traps_deinit(struct libvirt_guest *g);
+
+/* --- serve.c --------------------------------------------------------------------------------- */
+
+/* The thread that serves hits, until traps.ending. */
+void *libvirt_traps_serve(void *guest);
+/* With the stopper's lock: serve what the gdbstub has said. `silent`: it has said nothing for a
+ * while. */
+void libvirt_traps_poll(struct libvirt_guest *g, bool silent);
 
 /* --- libvirt-breaks.c ------------------------------------------------------------------------ */
 

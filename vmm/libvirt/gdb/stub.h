@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_LIBVIRT_BACKEND_GDBSTUB_H
-#define SONDE_VMM_LIBVIRT_BACKEND_GDBSTUB_H
+#ifndef SONDE_VMM_LIBVIRT_GDB_STUB_H
+#define SONDE_VMM_LIBVIRT_GDB_STUB_H
 
 #include "vmm/libvirt/connection/domain.h"
-#include "vmm/libvirt/backend/rsp.h"
+#include "vmm/libvirt/gdb/rsp.h"
 
 /*
  * QEMU's gdbstub of a stopped domain, over a socket pair of which QEMU is passed one end through

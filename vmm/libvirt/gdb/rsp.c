@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Packets, and memory. */
-#include "vmm/libvirt/backend/rsp-internal.h"
+#include "vmm/libvirt/gdb/internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,11 +23,11 @@ static int fill(struct rsp *rsp, struct error *err)
 {
 	struct pollfd poll_fd = {.fd = rsp->fd, .events = POLLIN};
 	ssize_t n;
-	int rc = poll(&poll_fd, 1, RSP_TIMEOUT_MS);
+	int ret = poll(&poll_fd, 1, RSP_TIMEOUT_MS);
 
-	if (!rc)
+	if (!ret)
 		return error_set(err, ETIMEDOUT, "QEMU's gdbstub does not answer");
-	n = rc < 0 ? -1 : recv(rsp->fd, rsp->buffer, sizeof(rsp->buffer), MSG_DONTWAIT);
+	n = ret < 0 ? -1 : recv(rsp->fd, rsp->buffer, sizeof(rsp->buffer), MSG_DONTWAIT);
 	if (n <= 0)
 		return error_set(err, ECONNRESET, "the connection to QEMU's gdbstub was lost");
 	rsp->at = 0;
@@ -38,9 +38,9 @@ static int fill(struct rsp *rsp, struct error *err)
 /* The next byte, or a negative errno. */
 int rsp_take(struct rsp *rsp, struct error *err)
 {
-	int rc = rsp->at < rsp->end ? 0 : fill(rsp, err);
+	int ret = rsp->at < rsp->end ? 0 : fill(rsp, err);
 
-	return rc ? rc : rsp->buffer[rsp->at++];
+	return ret ? ret : rsp->buffer[rsp->at++];
 }
 
 int rsp_give(struct rsp *rsp, const char *bytes, size_t size, struct error *err)
@@ -125,14 +125,14 @@ int rsp_request(struct rsp *rsp, const char *packet, char reply[static RSP_MAX_P
 		struct error *err)
 {
 	enum { MAX_NOTICES = 16 };
-	int rc = rsp_send(rsp, packet, err);
+	int ret = rsp_send(rsp, packet, err);
 
-	for (int i = 0; !rc && i < MAX_NOTICES; i++) {
-		rc = rsp_receive(rsp, reply, err);
-		if (!rc && !is_stop_notice(reply))
+	for (int i = 0; !ret && i < MAX_NOTICES; i++) {
+		ret = rsp_receive(rsp, reply, err);
+		if (!ret && !is_stop_notice(reply))
 			return 0;
 	}
-	return rc ? rc : error_set(err, EPROTO, "the gdbstub tells nothing but stops");
+	return ret ? ret : error_set(err, EPROTO, "the gdbstub tells nothing but stops");
 }
 
 /* --- requests -------------------------------------------------------------------------------- */
@@ -140,10 +140,10 @@ int rsp_request(struct rsp *rsp, const char *packet, char reply[static RSP_MAX_P
 int rsp_expect_ok(struct rsp *rsp, const char *packet, struct error *err)
 {
 	char reply[RSP_MAX_PACKET + 1];
-	int rc = rsp_request(rsp, packet, reply, err);
+	int ret = rsp_request(rsp, packet, reply, err);
 
-	if (rc || !strcmp(reply, "OK"))
-		return rc;
+	if (ret || !strcmp(reply, "OK"))
+		return ret;
 	if (reply[0] == 'E')
 		return error_set(err, EFAULT, "the gdbstub refuses %.8s: %.4s", packet, reply);
 	return error_set(err, EPROTO, "the gdbstub does not know %.24s", packet);
@@ -162,12 +162,12 @@ int rsp_write(struct rsp *rsp, uint64_t address, const void *from, size_t size, 
 	while (size) {
 		size_t n = size < RSP_MAX_WRITE ? size : RSP_MAX_WRITE;
 		int used = snprintf(packet, sizeof(packet), "M%" PRIx64 ",%zx:", address, n);
-		int rc;
+		int ret;
 
 		hex_encode(packet + used, bytes, n);
-		rc = rsp_expect_ok(rsp, packet, err);
-		if (rc)
-			return rc;
+		ret = rsp_expect_ok(rsp, packet, err);
+		if (ret)
+			return ret;
 		address += n;
 		bytes += n;
 		size -= n;
@@ -182,12 +182,12 @@ int rsp_read(struct rsp *rsp, uint64_t address, void *to, size_t size, struct er
 
 	while (size) {
 		size_t n = size < RSP_MAX_WRITE ? size : RSP_MAX_WRITE;
-		int rc;
+		int ret;
 
 		snprintf(packet, sizeof(packet), "m%" PRIx64 ",%zx", address, n);
-		rc = rsp_request(rsp, packet, reply, err);
-		if (rc)
-			return rc;
+		ret = rsp_request(rsp, packet, reply, err);
+		if (ret)
+			return ret;
 		if (strlen(reply) != 2 * n || !hex_decode(bytes, reply, n))
 			return error_set_at(err, EFAULT, address, "the gdbstub cannot read there");
 		address += n;

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt/backend/rsp.h"
+#include "vmm/libvirt/gdb/rsp.h"
 
 static char sent[8192]; /* what the client said */
 
@@ -168,9 +168,9 @@ static int forget(struct rsp *rsp, struct error *err)
 
 static int run(struct rsp *rsp, struct error *err)
 {
-	int rc = rsp_continue(rsp, err);
+	int ret = rsp_continue(rsp, err);
 
-	return rc ? rc : rsp_await_stop(rsp, &stop, err);
+	return ret ? ret : rsp_await_stop(rsp, &stop, err);
 }
 
 static void test_breakpoints(void)

@@ -6,19 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/hex.h"
-#include "vmm/libvirt/backend/rsp-internal.h"
+#include "vmm/libvirt/gdb/internal.h"
 
 int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err)
 {
 	char packet[32], reply[RSP_MAX_PACKET + 1];
-	int rc;
+	int ret;
 
 	/* Processes of a machine are its clusters, of which x86 has one. */
 	snprintf(packet, sizeof(packet), "Hg%x", vcpu + 1);
-	rc = rsp_expect_ok(rsp, packet, err);
-	if (!rc)
-		rc = rsp_request(rsp, "g", reply, err);
-	return rc ? rc : rsp_parse_registers(reply, out, err);
+	ret = rsp_expect_ok(rsp, packet, err);
+	if (!ret)
+		ret = rsp_request(rsp, "g", reply, err);
+	return ret ? ret : rsp_parse_registers(reply, out, err);
 }
 
 /* --- registers ------------------------------------------------------------------------------- */
@@ -83,12 +83,12 @@ int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_reg
 				   regs->rbp, regs->rsp, regs->r8,  regs->r9,  regs->r10, regs->r11,
 				   regs->r12, regs->r13, regs->r14, regs->r15, regs->rip};
 	char packet[2 * sizeof(values) + 2];
-	int rc;
+	int ret;
 
 	snprintf(packet, sizeof(packet), "Hg%x", vcpu + 1);
-	rc = rsp_expect_ok(rsp, packet, err);
-	if (rc)
-		return rc;
+	ret = rsp_expect_ok(rsp, packet, err);
+	if (ret)
+		return ret;
 	packet[0] = 'G';
 	hex_encode(packet + 1, values, sizeof(values));
 	return rsp_expect_ok(rsp, packet, err);
@@ -102,14 +102,14 @@ int rsp_set_cr3(struct rsp *rsp, unsigned int vcpu, uint64_t cr3, struct error *
 {
 	enum { CR3 = 29 };
 	char packet[48], reply[RSP_MAX_PACKET + 1];
-	int rc = rsp_request(rsp, "qXfer:features:read:target.xml:0,1", reply, err), n;
+	int ret = rsp_request(rsp, "qXfer:features:read:target.xml:0,1", reply, err), n;
 
 	snprintf(packet, sizeof(packet), "Hg%x", vcpu + 1);
-	if (!rc)
-		rc = rsp_expect_ok(rsp, packet, err);
+	if (!ret)
+		ret = rsp_expect_ok(rsp, packet, err);
 	n = snprintf(packet, sizeof(packet), "P%x=", CR3);
 	hex_encode(packet + n, &cr3, sizeof(cr3));
-	return rc ? rc : rsp_expect_ok(rsp, packet, err);
+	return ret ? ret : rsp_expect_ok(rsp, packet, err);
 }
 
 /* --- breakpoints ----------------------------------------------------------------------------- */
@@ -135,18 +135,18 @@ int rsp_breakpoint(struct rsp *rsp, uint64_t gva, bool on, struct error *err)
 int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error *err)
 {
 	char reply[RSP_MAX_PACKET + 1];
-	int rc = 0;
+	int ret = 0;
 
-	for (unsigned int i = 0; !rc && i < nr_vcpus; i++) {
-		rc = rsp_choose(rsp, i, err);
-		if (!rc)
-			rc = rsp_send(rsp, "?", err);
-		if (!rc)
-			rc = rsp_receive(rsp, reply, err);
-		if (rc == -EFAULT) /* no vCPU is plugged in there */
-			rc = 0;
+	for (unsigned int i = 0; !ret && i < nr_vcpus; i++) {
+		ret = rsp_choose(rsp, i, err);
+		if (!ret)
+			ret = rsp_send(rsp, "?", err);
+		if (!ret)
+			ret = rsp_receive(rsp, reply, err);
+		if (ret == -EFAULT) /* no vCPU is plugged in there */
+			ret = 0;
 	}
-	return rc;
+	return ret;
 }
 
 /* --- running --------------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error 
 /* Nothing may be sent while the guest runs, so the packet's own acknowledgement is waited for. */
 int rsp_continue(struct rsp *rsp, struct error *err)
 {
-	int rc = rsp_send(rsp, "c", err), c = rc ? rc : rsp_take(rsp, err);
+	int ret = rsp_send(rsp, "c", err), c = ret ? ret : rsp_take(rsp, err);
 
 	if (c < 0)
 		return c;
@@ -204,7 +204,7 @@ int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err)
 int rsp_await_stop(struct rsp *rsp, struct rsp_stop *out, struct error *err)
 {
 	char packet[RSP_MAX_PACKET + 1];
-	int rc = rsp_receive(rsp, packet, err);
+	int ret = rsp_receive(rsp, packet, err);
 
-	return rc ? rc : rsp_parse_stop(packet, out, err);
+	return ret ? ret : rsp_parse_stop(packet, out, err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/libvirt/backend/gdbstub.h"
+#include "vmm/libvirt/gdb/stub.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "vmm/libvirt/connection/reply.h"
+#include "vmm/libvirt/connection/monitor.h"
 
 enum { FREE_TRIES = 20, FREE_MS = 50 };
 
@@ -24,14 +25,14 @@ static json_t *chardev_arguments(void)
 static int start_server(struct libvirt_domain *domain, struct error *err)
 {
 	char *reply;
-	int rc = libvirt_hmp(domain, "gdbserver chardev:sonde-gdb", &reply, err);
+	int ret = libvirt_hmp(domain, "gdbserver chardev:sonde-gdb", &reply, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (!strstr(reply, "Waiting for gdb connection"))
-		rc = error_set(err, EREMOTEIO, "QEMU's gdbstub does not start");
+		ret = error_set(err, EREMOTEIO, "QEMU's gdbstub does not start");
 	free(reply);
-	return rc;
+	return ret;
 }
 
 /* Not that of the domain's next start. */
@@ -47,30 +48,30 @@ static void stop_server(struct libvirt_domain *domain)
 int gdbstub_check_free(struct libvirt_domain *domain, struct error *err)
 {
 	json_t *reply = NULL;
-	int rc = libvirt_qmp(domain, "query-chardev", NULL, -1, &reply, err);
+	int ret = libvirt_qmp(domain, "query-chardev", NULL, -1, &reply, err);
 
-	if (!rc && libvirt_reply_connected(reply, chardev))
-		rc = error_set(err, EBUSY, "another user's sonde is attached to domain %s",
-			       domain->name);
-	else if (!rc && libvirt_reply_connected(reply, "gdb"))
-		rc = error_set(
+	if (!ret && libvirt_reply_connected(reply, chardev))
+		ret = error_set(err, EBUSY, "another user's sonde is attached to domain %s",
+				domain->name);
+	else if (!ret && libvirt_reply_connected(reply, "gdb"))
+		ret = error_set(
 			err, EBUSY,
 			"a debugger is connected to domain %s, whose gdbstub serves one only",
 			domain->name);
 	json_decref(reply);
-	return rc;
+	return ret;
 }
 
 /* QEMU learns of a peer's death in its own time. */
 static int spin_deadline_free(struct libvirt_domain *domain, struct error *err)
 {
-	int rc = gdbstub_check_free(domain, err);
+	int ret = gdbstub_check_free(domain, err);
 
-	for (int i = 0; i < FREE_TRIES && rc == -EBUSY; i++) {
+	for (int i = 0; i < FREE_TRIES && ret == -EBUSY; i++) {
 		clock_wait_ms(FREE_MS);
-		rc = gdbstub_check_free(domain, err);
+		ret = gdbstub_check_free(domain, err);
 	}
-	return rc;
+	return ret;
 }
 
 static void remove_chardev(struct libvirt_domain *domain)
@@ -81,13 +82,13 @@ static void remove_chardev(struct libvirt_domain *domain)
 /* It may have been left by somebody who died in the middle of this, with a server or without. */
 static int add_chardev(struct libvirt_domain *domain, struct error *err)
 {
-	int rc = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
+	int ret = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
 
-	if (rc != -EREMOTEIO)
-		return rc;
-	rc = spin_deadline_free(domain, err);
-	if (rc)
-		return rc;
+	if (ret != -EREMOTEIO)
+		return ret;
+	ret = spin_deadline_free(domain, err);
+	if (ret)
+		return ret;
 	stop_server(domain);
 	remove_chardev(domain);
 	return libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
@@ -95,43 +96,44 @@ static int add_chardev(struct libvirt_domain *domain, struct error *err)
 
 static int hand_over(struct libvirt_domain *domain, int fd, struct error *err)
 {
-	int rc = libvirt_qmp(domain, "getfd", json_pack("{s:s}", "fdname", fd_name), fd, NULL, err);
+	int ret =
+		libvirt_qmp(domain, "getfd", json_pack("{s:s}", "fdname", fd_name), fd, NULL, err);
 
-	if (rc)
-		return rc;
-	rc = add_chardev(domain, err);
-	if (rc) {
+	if (ret)
+		return ret;
+	ret = add_chardev(domain, err);
+	if (ret) {
 		libvirt_qmp(domain, "closefd", json_pack("{s:s}", "fdname", fd_name), -1, NULL,
 			    NULL);
-		return rc;
+		return ret;
 	}
-	rc = start_server(domain, err);
-	if (rc)
+	ret = start_server(domain, err);
+	if (ret)
 		remove_chardev(domain);
-	return rc;
+	return ret;
 }
 
 int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct error *err)
 {
-	int pair[2], rc;
+	int pair[2], ret;
 
 	*stub = (struct gdbstub){.domain = domain, .fd = -1};
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		return error_set(err, errno, "no socket pair: %s", strerror(errno));
-	rc = hand_over(domain, pair[1], err);
+	ret = hand_over(domain, pair[1], err);
 	close(pair[1]);
-	if (rc) {
+	if (ret) {
 		close(pair[0]);
-		return rc;
+		return ret;
 	}
 	stub->fd = pair[0];
 	rsp_init(&stub->rsp, stub->fd);
-	rc = rsp_set_physical(&stub->rsp, true, err);
-	if (rc) {
+	ret = rsp_set_physical(&stub->rsp, true, err);
+	if (ret) {
 		stop_server(domain);
 		gdbstub_drop(stub);
 	}
-	return rc;
+	return ret;
 }
 
 void gdbstub_close(struct gdbstub *stub)

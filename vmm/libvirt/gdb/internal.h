@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_LIBVIRT_BACKEND_RSP_INTERNAL_H
-#define SONDE_VMM_LIBVIRT_BACKEND_RSP_INTERNAL_H
+#ifndef SONDE_VMM_LIBVIRT_GDB_INTERNAL_H
+#define SONDE_VMM_LIBVIRT_GDB_INTERNAL_H
 
-#include "vmm/libvirt/backend/rsp.h"
+#include "vmm/libvirt/gdb/rsp.h"
 
 /* Packets, for what is asked with them: rsp.c memory, rsp-vcpu.c registers, breakpoints, running.
  */

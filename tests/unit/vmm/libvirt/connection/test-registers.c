@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt/backend/registers.h"
+#include "vmm/libvirt/connection/reply.h"
 
 /* As QEMU 7.2 writes them, shortened. */
 static const char good[] = "\r\nCPU#0\r\nRAX=0 RBX=ffffffff9f638070\r\n"
@@ -18,7 +18,7 @@ int main(void)
 	struct guest_sregs vcpus[3];
 	size_t broken = 0, second = (size_t)(strstr(good, "CPU#1") - good) + 4;
 
-	ok(!libvirt_parse_registers(good, strlen(good), vcpus, 2, NULL), "two vCPUs");
+	ok(!libvirt_reply_registers(good, strlen(good), vcpus, 2, NULL), "two vCPUs");
 	is_u64(vcpus[0].cr0, 0x80050033, "CR0");
 	is_u64(vcpus[0].cr3, 0x11c12000, "CR3");
 	is_u64(vcpus[0].cr4, 0x6f0, "CR4");
@@ -27,18 +27,18 @@ int main(void)
 	is_u64(vcpus[1].cr0, 0x60000010, "the second one's CR0");
 	is_u64(vcpus[1].cpl, 3, "CPL in user mode");
 	ok(vcpus[0].halted && !vcpus[1].halted, "the first one is halted");
-	ok(!libvirt_parse_registers(good, strlen(good), vcpus, 3, NULL) &&
+	ok(!libvirt_reply_registers(good, strlen(good), vcpus, 3, NULL) &&
 		   libvirt_vcpu_exists(&vcpus[1]) && !libvirt_vcpu_exists(&vcpus[2]),
 	   "there is no third");
 	for (size_t size = 0; size < strlen(good) - 3; size++) {
-		bool failed = libvirt_parse_registers(good, size, vcpus, 2, NULL) == -EPROTO;
+		bool failed = libvirt_reply_registers(good, size, vcpus, 2, NULL) == -EPROTO;
 
 		broken += failed || (size <= second && !libvirt_vcpu_exists(&vcpus[1]));
 	}
 	is_u64(broken, strlen(good) - 3, "cut off anywhere");
-	ok(!libvirt_parse_registers(good + second - 4, strlen(good) - second + 4, vcpus, 3, NULL) &&
+	ok(!libvirt_reply_registers(good + second - 4, strlen(good) - second + 4, vcpus, 3, NULL) &&
 		   !libvirt_vcpu_exists(&vcpus[0]) && libvirt_vcpu_exists(&vcpus[1]),
 	   "an empty slot before another one");
-	ok(libvirt_parse_registers(good, second, vcpus, 0, NULL) == -EPROTO, "none is wanted");
+	ok(libvirt_reply_registers(good, second, vcpus, 0, NULL) == -EPROTO, "none is wanted");
 	return tap_done();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* From a journal's text to what is to be undone. */
+/* The lines of a journal, to be written and to be read. */
 #include "vmm/libvirt/journal/internal.h"
 
 #include <ctype.h>
@@ -13,15 +13,63 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-struct journal_task_numbers journal_task_numbers(struct task_stacks *t)
+/* What a line of tasks says, in its order: pointers into *t. */
+struct task_numbers {
+	uint64_t *wide[4];
+	uint32_t *narrow[13];
+};
+
+static struct task_numbers task_numbers(struct task_stacks *t)
 {
-	return (struct journal_task_numbers){
+	return (struct task_numbers){
 		.wide = {&t->root, &t->first, &t->cpu_bases, &t->runqueues},
 		.narrow = {&t->levels, &t->cpus, &t->tasks, &t->signal, &t->threads, &t->thread,
 			   &t->stack, &t->sp, &t->on_cpu, &t->fair_tasks, &t->fair_task,
 			   &t->rt_queues, &t->rt_task},
 	};
 }
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+size_t journal_line_instance(char line[static JOURNAL_MAX_LINE],
+			     const struct libvirt_instance *instance)
+{
+	return (size_t)sprintf(line, "qemu %s %" PRIx64 "\n", instance->boot, instance->start);
+}
+
+size_t journal_line_write(char line[static JOURNAL_MAX_LINE], uint64_t gpa, const uint8_t *before,
+			  const uint8_t *after, size_t size)
+{
+	size_t n = (size_t)sprintf(line, "write %" PRIx64 " ", gpa);
+
+	n += hex_encode(line + n, before, size);
+	line[n++] = ' ';
+	n += hex_encode(line + n, after, size);
+	line[n++] = '\n';
+	return n;
+}
+
+size_t journal_line_loan(char line[static JOURNAL_MAX_LINE], const struct journal_loan *loan)
+{
+	return (size_t)sprintf(line, "lend %x %" PRIx64 " %" PRIx64 "\n", loan->vcpu, loan->cr3,
+			       loan->lent);
+}
+
+size_t journal_line_tasks(char line[static JOURNAL_MAX_LINE], const struct task_stacks *tasks)
+{
+	struct task_stacks copy = *tasks;
+	struct task_numbers numbers = task_numbers(&copy);
+	size_t n = (size_t)sprintf(line, "tasks");
+
+	for (size_t i = 0; i < COUNT(numbers.wide); i++)
+		n += (size_t)sprintf(line + n, " %" PRIx64, *numbers.wide[i]);
+	for (size_t i = 0; i < COUNT(numbers.narrow); i++)
+		n += (size_t)sprintf(line + n, " %" PRIx32, *numbers.narrow[i]);
+	line[n++] = '\n';
+	return n;
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
 
 static int not_ours(struct error *err)
 {
@@ -147,7 +195,7 @@ static int parse_loan(struct journal_contents *c, char *line, struct error *err)
 /* " ROOT FIRST ..." */
 static int parse_tasks(struct journal_contents *c, char *line, struct error *err)
 {
-	struct journal_task_numbers numbers = journal_task_numbers(&c->tasks);
+	struct task_numbers numbers = task_numbers(&c->tasks);
 	uint64_t number;
 
 	for (size_t i = 0; i < COUNT(numbers.wide); i++)
@@ -192,24 +240,24 @@ int journal_parse(const char *text, size_t size, struct journal_contents *out, s
 {
 	char line[JOURNAL_MAX_LINE];
 	const char *at = text, *end = text + size, *newline;
-	int rc = 0;
+	int ret = 0;
 
 	*out = (struct journal_contents){0};
-	while (!rc && (newline = memchr(at, '\n', (size_t)(end - at)))) {
+	while (!ret && (newline = memchr(at, '\n', (size_t)(end - at)))) {
 		size_t n = (size_t)(newline - at);
 
 		if (n >= sizeof(line) || memchr(at, 0, n)) {
-			rc = not_ours(err);
+			ret = not_ours(err);
 			break;
 		}
 		memcpy(line, at, n);
 		line[n] = '\0';
-		rc = parse_line(out, line, err);
+		ret = parse_line(out, line, err);
 		at = newline + 1;
 	}
-	if (rc)
+	if (ret)
 		journal_contents_deinit(out);
-	return rc;
+	return ret;
 }
 
 void journal_contents_deinit(struct journal_contents *c)

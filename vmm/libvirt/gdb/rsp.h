@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_LIBVIRT_BACKEND_RSP_H
-#define SONDE_VMM_LIBVIRT_BACKEND_RSP_H
+#ifndef SONDE_VMM_LIBVIRT_GDB_RSP_H
+#define SONDE_VMM_LIBVIRT_GDB_RSP_H
 
 #include <stdbool.h>
 #include <stddef.h>
