@@ -90,8 +90,7 @@ int session_start_without_traps(struct trace_session *s, struct error *err)
 		return error_set(err, ENOTSUP, "this kind of guest cannot be traced by traps");
 	if (boot_window_is_open(&s->kernel))
 		return error_set(err, EAGAIN, "the guest is still booting");
-	ret = patch_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
-			      &s->traps, err);
+	ret = session_plan(s, err);
 	s->no_exitless = (struct error){0};
 	return ret ? ret : put_trampolines(s, err);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include "formats/cli/cli.h"
-#include "patcher/tracers/registry.h"
+#include "patcher/tracers/tracer.h"
 
 /* --- life ----------------------------------------------------------------------------------- */
 
@@ -27,11 +27,10 @@ static int load_image(const char *path, struct kernel_image **out, struct error 
 
 static int check_specs(const char *const *specs, struct error *err)
 {
-	struct trace_spec parsed;
 	int ret = 0;
 
 	for (; !ret && *specs; specs++)
-		ret = trace_spec_parse(*specs, &parsed, err);
+		ret = tracer_check_spec(*specs, err);
 	return ret;
 }
 
