@@ -61,7 +61,7 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		out->nr_specs++;
 	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++)
 		out->traps[i] = s->traps_taken[i];
-	sampler_tell(&s->sampler, s->guest->ops->clock_ns(s->guest), &out->samplings,
+	sampler_tell(&s->sampler, s->guest->clock->now_ns(s->guest), &out->samplings,
 		     &out->unsampled_ns, &out->on_ns);
 	fill_refused(s, out);
 	fill_rings(s, out);

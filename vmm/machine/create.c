@@ -138,8 +138,9 @@ int vm_create(const struct vm_config *config, struct event_loop *loop,
 		vm_destroy(vm);
 		return ret;
 	}
-	vm->guest = (struct guest){
-		.ops = &vmm_guest_ops, .caps = capabilities(vm), .nr_vcpus = vm->group.nr_vcpus};
+	vm->guest = vmm_guest;
+	vm->guest.caps = capabilities(vm);
+	vm->guest.nr_vcpus = vm->group.nr_vcpus;
 	*out = vm;
 	return 0;
 }

@@ -45,8 +45,8 @@ struct vm {
 	void *user_arg;
 };
 
-/* The operations of struct guest (guest.c). */
-extern const struct guest_ops vmm_guest_ops;
+/* The struct guest of this VMM (guest.c), to be copied; capabilities and vCPUs are still 0. */
+extern const struct guest vmm_guest;
 
 /* The device models of the registry, and the console (devices.c). Errors are for the user. */
 int vm_create_devices(struct vm *vm, const struct vm_config *config, struct error *err);

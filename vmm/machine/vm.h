@@ -96,7 +96,8 @@ enum vm_status vm_status(const struct vm *vm);     /* any thread */
 const char *vm_status_name(enum vm_status status); /* "running", "guest-panicked" ... */
 
 /* The user's pause: nothing of the guest runs until vm_resume(). -EALREADY, or -EINVAL if the run
- * is over. Independent of the nesting guest_ops stop and resume, which work on a paused guest too.
+ * is over. Independent of the nesting guest_control_ops stop and resume, which work on a paused
+ * guest too.
  */
 int vm_pause(struct vm *vm, struct error *err);
 int vm_resume(struct vm *vm, struct error *err);

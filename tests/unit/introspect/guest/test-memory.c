@@ -23,7 +23,7 @@ static void test_regions(void)
 	ok(!add(HIGH, high, DUMP_MAPPED) && !add(SIZE, next, DUMP_UNMAPPED) &&
 		   !add(0, low, DUMP_MAPPED),
 	   "three regions, added in any order");
-	ok(!dump_guest(dump)->ops->regions(dump_guest(dump), &regions, &n, NULL) && n == 3,
+	ok(!dump_guest(dump)->memory->regions(dump_guest(dump), &regions, &n, NULL) && n == 3,
 	   "count");
 	ok(regions[0].gpa == 0 && regions[1].gpa == SIZE && regions[2].gpa == HIGH, "sorted");
 	ok(!regions[1].hva, "an unmapped region has no hva");
@@ -77,11 +77,12 @@ static void test_vcpus(void)
 
 	ok(!dump_guest_set_vcpu(dump, 1, &regs, &sregs, NULL), "set a vCPU");
 	regs.rip = sregs.cr3 = 0;
-	ok(!guest->ops->get_regs(guest, 1, &regs, NULL) && regs.rip == 0x1234, "its registers");
-	ok(!guest->ops->get_sregs(guest, 1, &sregs, NULL) && sregs.cr3 == 0x5000, "system ones");
+	ok(!guest->control->get_regs(guest, 1, &regs, NULL) && regs.rip == 0x1234, "its registers");
+	ok(!guest->control->get_sregs(guest, 1, &sregs, NULL) && sregs.cr3 == 0x5000,
+	   "system ones");
 	ok(dump_guest_set_vcpu(dump, 2, &regs, &sregs, NULL) == -EINVAL &&
-		   guest->ops->get_regs(guest, 2, &regs, NULL) == -EINVAL &&
-		   guest->ops->get_sregs(guest, 2, &sregs, NULL) == -EINVAL,
+		   guest->control->get_regs(guest, 2, &regs, NULL) == -EINVAL &&
+		   guest->control->get_sregs(guest, 2, &sregs, NULL) == -EINVAL,
 	   "no such vCPU");
 }
 

@@ -10,7 +10,7 @@ static const struct guest_region *find_region(struct guest *guest, uint64_t gpa)
 	const struct guest_region *regions;
 	size_t n;
 
-	if (guest->ops->regions(guest, &regions, &n, NULL))
+	if (guest->memory->regions(guest, &regions, &n, NULL))
 		return NULL;
 	for (size_t i = 0; i < n; i++)
 		if (gpa >= regions[i].gpa && gpa - regions[i].gpa < regions[i].size)
@@ -70,7 +70,7 @@ int guest_phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, st
 		if (region->hva)
 			memcpy(out, region->hva + (gpa - region->gpa), n);
 		else
-			rc = guest->ops->phys_read(guest, gpa, out, n, err);
+			rc = guest->memory->read(guest, gpa, out, n, err);
 		if (rc)
 			return rc;
 		gpa += n;
@@ -112,7 +112,7 @@ int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t
 		if (region->hva)
 			memcpy(region->hva + (gpa - region->gpa), in, n);
 		else
-			rc = guest->ops->phys_write(guest, gpa, in, n, err);
+			rc = guest->memory->write(guest, gpa, in, n, err);
 		gpa += n;
 		in += n;
 		size -= n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "introspect/guest/tsc-clock.h"
+#include "introspect/guest/clock.h"
 
 #include <errno.h>
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "introspect/guest/tsc-clock.h"
+#include "introspect/guest/clock.h"
 #include "tests/lib/tap.h"
 
 static const uint64_t rates[] = {1000,    14318,   999999,  1000000, 1000001,  1500000,
