@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "formats/event/counters.h"
 #include "formats/trace/writer.h"
 #include "introspect/guest/guest.h"
 #include "introspect/kernel/kernel.h"
@@ -32,9 +33,9 @@ struct probe {
 	const void *data;          /* the tracer's */
 };
 
-/* Events that are counted and not recorded; shared by all tracers of a session. */
-struct trace_counters {
-	_Atomic uint64_t null_allocs, null_frees, nested, unpaired_returns, lost;
+/* Counted by a session and its tracers, from any thread. */
+struct live_counters {
+	_Atomic uint64_t v[COUNTER_COUNT]; /* by enum counter_id */
 };
 
 /* What a tracer works with; owned by the session, valid until the tracer is destroyed. */
@@ -43,7 +44,7 @@ struct tracer_context {
 	struct slab_view *slab;
 	struct trace_writer *writer;
 	struct call_table *stash;
-	struct trace_counters *counters;
+	struct live_counters *counters;
 };
 
 struct tracer;
@@ -77,10 +78,10 @@ struct tracer {
 	const struct tracer_ops *ops;
 };
 
-static inline void count_event(_Atomic uint64_t *counter, uint64_t n)
+static inline void count_event(struct live_counters *counters, enum counter_id id, uint64_t n)
 {
 	if (n)
-		atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+		atomic_fetch_add_explicit(&counters->v[id], n, memory_order_relaxed);
 }
 
 #endif
