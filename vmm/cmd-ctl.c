@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "formats/cli/cli.h"
 #include "vmm/ctl/command.h"
-#include "vmm/monitor/qmp-connection.h"
+#include "vmm/ctl/connection.h"
 #include "vmm/ctl/show.h"
 
 enum { TIMEOUT_DEFAULT_S = 30, TIMEOUT_MAX_S = 24 * 3600 };

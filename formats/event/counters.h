@@ -3,6 +3,7 @@
 #define SONDE_FORMATS_EVENT_COUNTERS_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,6 +63,17 @@ extern const struct counter counter_table[COUNTER_COUNT];
 struct trace_counters {
 	uint64_t v[COUNTER_COUNT]; /* by enum counter_id */
 };
+
+/* Counters that several threads count at once. */
+struct live_counters {
+	_Atomic uint64_t v[COUNTER_COUNT];
+};
+
+static inline void count_event(struct live_counters *counters, enum counter_id id, uint64_t n)
+{
+	if (n)
+		atomic_fetch_add_explicit(&counters->v[id], n, memory_order_relaxed);
+}
 
 /* Add all that is counted in `more`. Sums stay at UINT64_MAX rather than wrap. */
 void counters_add(struct trace_counters *sum, const struct trace_counters *more);

@@ -29,7 +29,7 @@ static int check_guest(const struct guest *guest, struct error *err)
 {
 	if (!(guest->caps & GUEST_CAP_SCRATCH))
 		return error_set(err, ENOTSUP, "this kind of guest cannot be given memory");
-	if (!guest->ops->tsc || !guest->ops->tsc_clock)
+	if (!guest->clock->tsc || !guest->clock->tsc_clock)
 		return error_set(err, ENOTSUP, "the guest's time stamp counter cannot be used");
 	return 0;
 }
@@ -72,7 +72,7 @@ int ring_engine_read_clocks(struct ring_engine *x, struct error *err)
 	struct tsc_clock clock;
 
 	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
-		int ret = x->guest->ops->tsc_clock(x->guest, i, &clock, err);
+		int ret = x->guest->clock->tsc_clock(x->guest, i, &clock, err);
 
 		if (ret)
 			return ret;
@@ -142,8 +142,8 @@ static int map_scratch(struct ring_engine *x, struct error *err)
 
 	if (ret)
 		return ret;
-	ret = x->guest->ops->scratch_add(x->guest, small ? KERNEL_MAP_CHUNK : x->code_bytes + data,
-					 &x->scratch, err);
+	ret = x->guest->scratch->add(x->guest, small ? KERNEL_MAP_CHUNK : x->code_bytes + data,
+				     &x->scratch, err);
 	if (ret) {
 		x->scratch.size = 0;
 		return ret;
@@ -162,7 +162,7 @@ int ring_engine_unmap(struct ring_engine *x, struct error *err)
 
 	x->mapped = false;
 	if (x->scratch.size)
-		removed = x->guest->ops->scratch_remove(x->guest, &x->scratch, ret ? NULL : err);
+		removed = x->guest->scratch->remove(x->guest, &x->scratch, ret ? NULL : err);
 	x->scratch.size = 0;
 	return ret ? ret : removed;
 }

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "formats/event/counters.h"
 #include "introspect/kernel/scratch-mapping.h"
 #include "introspect/slab/slab.h"
 #include "patcher/ring/merge.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* When nothing of the guest is in our memory any more. */
 #include <errno.h>
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 #include "patcher/engine/ring-engine-internal.h"
 
 /*
@@ -12,7 +12,7 @@ static bool has_passed(const struct ring_engine *x, unsigned int index)
 {
 	struct guest_sregs sregs;
 
-	if (x->guest->ops->get_sregs(x->guest, index, &sregs, NULL))
+	if (x->guest->control->get_sregs(x->guest, index, &sregs, NULL))
 		return false;
 	return vcpu_is_outside(&sregs);
 }
@@ -22,7 +22,7 @@ static bool is_inside(const struct ring_engine *x, unsigned int index)
 {
 	struct guest_regs regs;
 
-	return x->guest->ops->get_regs(x->guest, index, &regs, NULL) ||
+	return x->guest->control->get_regs(x->guest, index, &regs, NULL) ||
 	       regs.rip - x->mapping.gva < x->set.code_bytes;
 }
 
@@ -60,9 +60,9 @@ static bool may_be_outside(struct ring_engine *x)
 {
 	bool passed[RING_MERGE_MAX] = {false}, all = true;
 
-	if (!x->guest->ops->sample_idle)
+	if (!x->guest->control->sample_idle)
 		return true;
-	x->guest->ops->sample_idle(x->guest, passed);
+	x->guest->control->sample_idle(x->guest, passed);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
 		x->vcpus[i].passed |= passed[i];
 		all &= x->vcpus[i].passed;
@@ -82,11 +82,11 @@ bool ring_engine_try_leave(struct ring_engine *x)
 	pthread_mutex_lock(&x->lock);
 	pthread_cond_broadcast(&x->passed);
 	pthread_mutex_unlock(&x->lock);
-	if (!x->guest->ops->try_stop(x->guest, NULL)) {
+	if (!x->guest->control->try_stop(x->guest, NULL)) {
 		left = all_passed(x) && !is_task_inside(x);
 		if (left)
 			leave(x);
-		x->guest->ops->resume(x->guest, NULL);
+		x->guest->control->resume(x->guest, NULL);
 	}
 	atomic_store(&x->stopping, false);
 	return left;

@@ -15,7 +15,7 @@
 #include "patcher/session/sampler.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/session/session.h"
-#include "patcher/tracer.h"
+#include "patcher/tracers/tracer.h"
 #include "patcher/text/trap-table.h"
 
 /*
@@ -35,8 +35,7 @@ struct trace_session {
 	bool from_first_allocation;
 
 	char specs[TRACE_MAX_TRACERS][TRACE_SPEC_MAX];
-	struct tracer *tracers[TRACE_MAX_TRACERS];
-	size_t nr_tracers;
+	struct tracer_set tracers;
 
 	struct decoder *decoder;
 	struct slab_view *slab;
@@ -87,6 +86,9 @@ void session_kept_array(struct trace_session *session, struct probe_hit *hit,
 
 /* Calls that have not returned will not be paired any more. */
 void session_forget_open_calls(struct trace_session *session);
+
+/* Plan what the tracers want, from what stands in guest memory now. */
+int session_plan(struct trace_session *session, struct error *err);
 
 /* With the guest stopped: all patches of the plan, or none. */
 int session_apply(struct trace_session *session, struct error *err);

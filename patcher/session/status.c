@@ -62,7 +62,7 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		out->nr_specs++;
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
 		counters[id] = s->counters.v[id];
-	sampler_counts(&s->sampler, s->guest->ops->clock_ns(s->guest), &out->counters);
+	sampler_counts(&s->sampler, s->guest->clock->now_ns(s->guest), &out->counters);
 	fill_refused(s, out);
 	fill_rings(s, out);
 	counters[COUNTER_LOST] += counters[COUNTER_RING_DROPS] + counters[COUNTER_RING_DAMAGED];

@@ -94,8 +94,8 @@ static void see_owner(const struct trace_session *s, const struct capture *captu
 
 static void see_entry(struct trace_session *s, const struct trap *t, const struct guest_trap *trap)
 {
-	const uint64_t args[STASH_WORDS] = {trap->regs.rdi, trap->regs.rsi, trap->regs.rdx,
-					    trap->regs.rcx, trap->regs.r8,  trap->regs.r9};
+	const uint64_t args[CAPTURE_ARGUMENTS] = {trap->regs.rdi, trap->regs.rsi, trap->regs.rdx,
+						  trap->regs.rcx, trap->regs.r8,  trap->regs.r9};
 	const struct capture *capture = &t->ref->probe->entry;
 	struct seen_hit seen;
 

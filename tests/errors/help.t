@@ -32,7 +32,7 @@ sub in_man_page {
 # The names in its struct option.
 sub in_source {
 	my ($verb) = @_;
-	my $text = join '', map { slurp($_) } glob "$tree/*/{cmd-$verb,$verb-options}.c";
+	my $text = join '', map { slurp($_) } glob "$tree/*/cmd-$verb.c $tree/*/{,*/}$verb/options.c";
 	return grep { $_ ne 'help' } $text =~ /\{"([a-z-]+)", (?:no|required)_argument,/g;
 }
 

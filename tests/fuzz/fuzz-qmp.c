@@ -6,8 +6,8 @@
 #include <string.h>
 #include "vmm/monitor/verb.h"
 #include "vmm/ctl/command.h"
-#include "vmm/monitor/qmp-framer.h"
-#include "vmm/monitor/qmp-message.h"
+#include "vmm/monitor/framer.h"
+#include "vmm/monitor/message.h"
 #include "vmm/ctl/show.h"
 
 /*

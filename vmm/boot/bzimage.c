@@ -7,7 +7,7 @@
 
 enum {
 	SECTOR_SIZE = 512,
-	DEFAULT_SETUP_SECTS = 4, /* what 0 means, for old times' sake */
+	DEFAULT_SETUP_SECTS = 4, /* what 0 means, as in the oldest kernels */
 	LOAD_GPA = 0x100000,
 	ENTRY64_OFFSET = 0x200,
 	MIB = 0x100000,

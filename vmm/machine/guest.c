@@ -151,21 +151,27 @@ static int remove_scratch(struct guest *guest, const struct guest_region *region
 	return scratch_memory_remove(&vm_of(guest)->scratch, region, err);
 }
 
-const struct guest_ops vmm_guest_ops = {
-	.name = "kvm",
-	.regions = regions,
-	.get_regs = get_regs,
-	.set_regs = set_regs,
-	.get_sregs = get_sregs,
+static const struct guest_memory_ops memory_ops = {.regions = regions};
+static const struct guest_control_ops control_ops = {
 	.stop = stop,
 	.resume = resume,
 	.try_stop = try_stop,
 	.is_stopped = is_stopped,
+	.get_regs = get_regs,
+	.set_regs = set_regs,
+	.get_sregs = get_sregs,
 	.step = step,
-	.set_trap_handler = set_trap_handler,
-	.clock_ns = clock_ns,
-	.tsc = tsc,
-	.tsc_clock = get_tsc_clock,
-	.scratch_add = add_scratch,
-	.scratch_remove = remove_scratch,
+};
+static const struct guest_trap_ops trap_ops = {.set_handler = set_trap_handler};
+static const struct guest_clock_ops clock_ops = {
+	.now_ns = clock_ns, .tsc = tsc, .tsc_clock = get_tsc_clock};
+static const struct guest_scratch_ops scratch_ops = {.add = add_scratch, .remove = remove_scratch};
+
+const struct guest vmm_guest = {
+	.name = "kvm",
+	.memory = &memory_ops,
+	.control = &control_ops,
+	.traps = &trap_ops,
+	.clock = &clock_ops,
+	.scratch = &scratch_ops,
 };

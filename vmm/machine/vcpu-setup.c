@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 #include "vmm/kvm/cpuid.h"
 #include "vmm/kvm/msrs.h"
 #include "vmm/machine/vcpu.h"

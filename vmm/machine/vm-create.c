@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <linux/kvm.h>
 #include <stdlib.h>
-#include "vmm/boot/acpi-tables.h"
 #include "vmm/kvm/cpuid.h"
 #include "vmm/machine/vm-internal.h"
 
@@ -100,10 +99,6 @@ static int create_memory(struct vm *vm, uint64_t ram_mib, struct error *err)
 
 		rc = kvm_set_memory(&vm->kvm, i, region->gpa, region->hva, region->size, err);
 	}
-	if (!rc)
-		rc = acpi_tables_write(
-			guest_memory_at(&vm->memory, ACPI_TABLES_GPA, ACPI_TABLES_SIZE),
-			vm->nr_vcpus, err);
 	return rc;
 }
 
@@ -135,7 +130,7 @@ static int build(struct vm *vm, const struct vm_config *config, struct error *er
 	if (!rc)
 		rc = create_memory(vm, config->ram_mib, err);
 	if (!rc)
-		rc = boot_load(config, &vm->memory, &vm->entry, err);
+		rc = boot_load(&config->boot, vm->nr_vcpus, &vm->memory, &vm->entry, err);
 	if (!rc)
 		rc = create_devices(vm, config, err);
 	if (!rc)
@@ -206,8 +201,9 @@ int vm_create(const struct vm_config *config, struct event_loop *loop,
 		vm_destroy(vm);
 		return rc;
 	}
-	vm->guest = (struct guest){
-		.ops = &vmm_guest_ops, .caps = capabilities(vm), .nr_vcpus = vm->nr_vcpus};
+	vm->guest = vmm_guest;
+	vm->guest.caps = capabilities(vm);
+	vm->guest.nr_vcpus = vm->nr_vcpus;
 	*out = vm;
 	return 0;
 }

@@ -62,8 +62,8 @@ struct vm {
 	void *user_arg;
 };
 
-/* The struct guest backend's operations (vmm-guest.c). */
-extern const struct guest_ops vmm_guest_ops;
+/* The struct guest backend (guest.c), to be copied; capabilities and vCPUs are still 0. */
+extern const struct guest vmm_guest;
 
 /* A vCPU's thread: KVM failed. Ends the run with VM_END_FAILED. */
 void vm_fail(struct vm *vm, const struct error *err);

@@ -11,7 +11,7 @@
 #include "vmm/monitor/client.h"
 #include "vmm/monitor/socket.h"
 #include "vmm/monitor/verbs.h"
-#include "vmm/monitor/qmp-message.h"
+#include "vmm/monitor/message.h"
 
 enum { ACCEPT_RETRY_MS = 100 };
 

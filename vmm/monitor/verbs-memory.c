@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "introspect/guest/page-walk.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 
 enum { CHUNK = 64 * 1024, PAGE = 4096 };
 
@@ -28,16 +28,16 @@ static int translate_by_vcpu(struct guest *guest, unsigned int vcpu, uint64_t gv
 {
 	struct guest_sregs sregs;
 	struct page_walk walk;
-	int ret = guest->ops->stop(guest, err);
+	int ret = guest->control->stop(guest, err);
 
 	if (ret)
 		return ret;
-	ret = guest->ops->get_sregs(guest, vcpu, &sregs, err);
+	ret = guest->control->get_sregs(guest, vcpu, &sregs, err);
 	if (!ret)
 		ret = page_walk(guest, sregs.cr3, vcpu_paging_levels(&sregs), gva, &walk, err);
 	if (!ret)
 		*gpa = walk.gpa;
-	if (guest->ops->resume(guest, ret ? NULL : err) < 0 && !ret)
+	if (guest->control->resume(guest, ret ? NULL : err) < 0 && !ret)
 		ret = -EIO;
 	return ret;
 }

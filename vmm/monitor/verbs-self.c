@@ -2,7 +2,7 @@
 #include "vmm/monitor/verbs.h"
 
 #include <errno.h>
-#include "vmm/monitor/qmp-message.h"
+#include "vmm/monitor/message.h"
 
 /* The monitor itself keeps track of who has negotiated; here only the argument is judged. */
 static int qmp_capabilities(void *ctx, json_t *args, json_t **result, struct error *err)

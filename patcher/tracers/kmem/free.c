@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/tracers/kmem/record.h"
+#include "patcher/tracers/kmem/kmem.h"
 
 /* One call of a freeing function; it makes one record, or one per object. */
 struct free_call {
@@ -40,8 +40,8 @@ static bool undoes_bulk(struct free_call *call)
 {
 	const struct probe *probe;
 
-	if (!call_table_enclosing(call->t->context.stash, call->hit->key, &call->undone) ||
-	    call->undone.tracer != call->t)
+	if (!call_table_enclosing(call->t->context.calls, call->hit->key, &call->undone) ||
+	    call->undone.tracer != &call->t->tracer)
 		return false;
 	probe = call->undone.probe;
 	return gives_back(call, probe->data);
@@ -66,7 +66,7 @@ static void free_object(struct free_call *call, uint64_t object)
 	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
 	if (call->entry->type == KMEM_TYPE_CACHE)
 		cache_ids_forget(call->t->caches, object);
-	call_table_forget_inner(call->t->context.stash, call->hit->key, object);
+	call_table_forget_inner(call->t->context.calls, call->hit->key, object);
 	call->record.ptr = object;
 	kmem_emit(call->t, call->hit, &call->record);
 }

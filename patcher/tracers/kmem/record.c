@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/tracers/kmem/record.h"
+#include "patcher/tracers/kmem/kmem.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum { MAX_ORDER = 20 };
 
-uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[STASH_WORDS],
+uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[CAPTURE_ARGUMENTS],
 		       enum alloc_role role, uint64_t otherwise)
 {
 	for (unsigned int i = 0; i < ALLOC_MAX_ARGS; i++)

@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/libvirt/recovery/leave.h"
 
 #include <errno.h>
 #include "formats/base/clock.h"
 #include "introspect/guest/page-walk.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 #include "vmm/libvirt/backend/shmem.h"
 
 enum {
@@ -50,17 +50,17 @@ static int kernel_runs(struct libvirt_leave *l, bool *out, struct error *err)
 {
 	struct guest_sregs sregs;
 	struct page_walk own;
-	int rc = page_walk(l->guest, l->tasks->root, l->tasks->levels, l->tasks->first, &own, err);
+	int ret = page_walk(l->guest, l->tasks->root, l->tasks->levels, l->tasks->first, &own, err);
 
 	*out = false;
-	if (rc)
-		return is_answer(rc) ? 0 : rc;
+	if (ret)
+		return is_answer(ret) ? 0 : ret;
 	for (unsigned int i = 0; !*out && i < l->guest->nr_vcpus; i++)
-		if (l->guest->ops->get_sregs(l->guest, i, &sregs, err))
-			rc = -EBUSY;
+		if (l->guest->control->get_sregs(l->guest, i, &sregs, err))
+			ret = -EBUSY;
 		else
 			*out = is_in_kernel(l, &sregs, own.gpa);
-	return *out ? 0 : rc;
+	return *out ? 0 : ret;
 }
 
 /* That it is mapped is known from the journal: not finding it means that something is wrong. */
@@ -98,8 +98,8 @@ static bool is_out(struct libvirt_leave *l, unsigned int vcpu, bool hurry)
 	struct guest_regs regs;
 	struct guest_sregs sregs;
 
-	if (l->guest->ops->get_regs(l->guest, vcpu, &regs, NULL) ||
-	    l->guest->ops->get_sregs(l->guest, vcpu, &sregs, NULL))
+	if (l->guest->control->get_regs(l->guest, vcpu, &regs, NULL) ||
+	    l->guest->control->get_sregs(l->guest, vcpu, &sregs, NULL))
 		return false;
 	l->outside[vcpu] |= vcpu_is_outside(&sregs) || (hurry && is_elsewhere(l, &regs));
 	return l->outside[vcpu] && regs.rip - l->gva >= LIBVIRT_SHMEM_BYTES;
@@ -120,14 +120,14 @@ static bool all_outside(const struct libvirt_leave *l)
 static int look(struct libvirt_leave *l, bool hurry, struct error *err)
 {
 	bool found, out = true;
-	int rc = task_stacks_find(l->guest, l->tasks, l->gva, LIBVIRT_SHMEM_BYTES, &found, err);
+	int ret = task_stacks_find(l->guest, l->tasks, l->gva, LIBVIRT_SHMEM_BYTES, &found, err);
 
 	l->met_task |= found;
 	for (unsigned int i = 0; i < l->guest->nr_vcpus; i++)
 		out &= is_out(l, i, hurry);
 	if (!out)
 		return error_set(err, EBUSY, "a vCPU may still be in our code");
-	if (rc) {
+	if (ret) {
 		error_prefix(err, "the guest's tasks cannot be looked through: ");
 		return -EBUSY;
 	}
@@ -139,9 +139,9 @@ static bool is_promising(struct libvirt_leave *l, bool hurry)
 {
 	bool found = true;
 
-	if (l->guest->ops->sample_idle)
-		l->guest->ops->sample_idle(l->guest, l->outside);
-	if (l->guest->ops->sample_idle && !hurry && !all_outside(l))
+	if (l->guest->control->sample_idle)
+		l->guest->control->sample_idle(l->guest, l->outside);
+	if (l->guest->control->sample_idle && !hurry && !all_outside(l))
 		return false;
 	/* lists change while they are read */
 	return l->slow ||
@@ -162,35 +162,35 @@ static void spin_deadline_promising(struct libvirt_leave *l, uint64_t began, uin
 static int let_run(struct libvirt_leave *l, bool *held, struct error *err)
 {
 	*held = false;
-	return l->guest->ops->resume(l->guest, err);
+	return l->guest->control->resume(l->guest, err);
 }
 
 static int hold(struct libvirt_leave *l, bool *held, struct error *err)
 {
-	int rc = l->guest->ops->stop(l->guest, err);
+	int ret = l->guest->control->stop(l->guest, err);
 
-	*held = !rc;
-	return rc;
+	*held = !ret;
+	return ret;
 }
 
 /* Asked twice, as a vCPU may be in its firmware for a moment (SMM). */
 static int see_whether_gone(struct libvirt_leave *l, bool *gone, bool *held, struct error *err)
 {
 	bool runs;
-	int rc = kernel_runs(l, &runs, err);
+	int ret = kernel_runs(l, &runs, err);
 
-	*gone = !rc && !runs;
+	*gone = !ret && !runs;
 	if (!*gone || l->paused)
-		return rc;
-	rc = let_run(l, held, err);
-	if (!rc) {
+		return ret;
+	ret = let_run(l, held, err);
+	if (!ret) {
 		clock_wait_ms(LAST_WAIT_MS);
-		rc = hold(l, held, err);
+		ret = hold(l, held, err);
 	}
-	if (!rc)
-		rc = kernel_runs(l, &runs, err);
-	*gone = !rc && !runs;
-	return rc;
+	if (!ret)
+		ret = kernel_runs(l, &runs, err);
+	*gone = !ret && !runs;
+	return ret;
 }
 
 static int spin_deadline_out(struct libvirt_leave *l, unsigned int patience_ms, bool *held,
@@ -201,17 +201,17 @@ static int spin_deadline_out(struct libvirt_leave *l, unsigned int patience_ms, 
 
 	for (;;) {
 		/* what is paused does not show itself */
-		int rc = look(l, l->paused || clock_monotonic_ms() - began > HURRY_MS, err);
+		int ret = look(l, l->paused || clock_monotonic_ms() - began > HURRY_MS, err);
 
-		if (!rc || l->paused || clock_monotonic_ms() >= end)
-			return rc;
-		rc = let_run(l, held, err);
-		if (!rc) {
+		if (!ret || l->paused || clock_monotonic_ms() >= end)
+			return ret;
+		ret = let_run(l, held, err);
+		if (!ret) {
 			spin_deadline_promising(l, began, end, &step);
-			rc = hold(l, held, err);
+			ret = hold(l, held, err);
 		}
-		if (rc)
-			return rc;
+		if (ret)
+			return ret;
 	}
 }
 
@@ -219,12 +219,12 @@ int libvirt_leave_wait(struct libvirt_leave *l, unsigned int patience_ms, bool *
 		       struct error *err)
 {
 	bool gone;
-	int rc;
+	int ret;
 
 	*held = true;
-	rc = see_whether_gone(l, &gone, held, err);
-	if (rc || gone)
-		return rc;
-	rc = find_mapping(l, err);
-	return rc ? rc : spin_deadline_out(l, patience_ms, held, err);
+	ret = see_whether_gone(l, &gone, held, err);
+	if (ret || gone)
+		return ret;
+	ret = find_mapping(l, err);
+	return ret ? ret : spin_deadline_out(l, patience_ms, held, err);
 }

@@ -35,9 +35,9 @@ static void begin_looking(uint64_t look_ns)
 
 static void leave(void)
 {
-	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
+	f.fs.fg.guest.control->stop(&f.fs.fg.guest, NULL);
 	ring_engine_leave(f.x);
-	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
+	f.fs.fg.guest.control->resume(&f.fs.fg.guest, NULL);
 	ok(ring_engine_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f), "leave");
 }
 
@@ -230,7 +230,7 @@ static void end_record(struct ring_record *record, uint64_t value)
 {
 	const uint32_t size = f.x->set.places[kfree].layout.size;
 
-	record->tsc = f.fs.fg.guest.ops->tsc(&f.fs.fg.guest);
+	record->tsc = f.fs.fg.guest.clock->tsc(&f.fs.fg.guest);
 	ring_writer_fill(record, size, value);
 	ring_writer_commit(record, (struct ring_commit){RING_ENTRY, kfree, size});
 }

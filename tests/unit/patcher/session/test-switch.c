@@ -138,7 +138,7 @@ static void write_entry(unsigned int vcpu, uint64_t function, uint64_t rsp)
 	layout = &x->set.places[commit.probe].layout;
 	commit.size = layout->size;
 	record = ring_writer_reserve(&writer, commit.size);
-	record->tsc = fs.fg.guest.ops->tsc(&fs.fg.guest);
+	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
 	record->fields[(layout->offset[FIELD_KEY] - sizeof(*record)) / 8] = rsp - RECORD_KEY_BIAS;
 	record->fields[(layout->offset[FIELD_ARG0] - sizeof(*record)) / 8] = fake_cache();
 	ring_writer_commit(record, commit);

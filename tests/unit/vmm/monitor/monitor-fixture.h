@@ -182,18 +182,18 @@ static void *fixture_run(void *arg)
 
 static void fixture_fill(struct fixture *f)
 {
-	static const struct guest_ops guest_ops = {
-		.name = "fixture",
-		.regions = fixture_regions,
-		.get_sregs = fixture_sregs,
+	static const struct guest_memory_ops memory_ops = {.regions = fixture_regions};
+	static const struct guest_control_ops control_ops = {
 		.stop = fixture_guest_stop,
 		.resume = fixture_guest_resume,
+		.get_sregs = fixture_sregs,
 	};
 
 	for (size_t i = 0; i < FIXTURE_RAM; i++)
 		f->ram[i] = (uint8_t)(i * 7 + i / 251);
 	f->region = (struct guest_region){.size = FIXTURE_RAM, .hva = f->ram};
-	f->guest = (struct guest){.ops = &guest_ops, .nr_vcpus = 2};
+	f->guest = (struct guest){
+		.name = "fixture", .memory = &memory_ops, .control = &control_ops, .nr_vcpus = 2};
 	f->machine = (struct monitor_machine){
 		.status = fixture_status,
 		.pause = fixture_pause,

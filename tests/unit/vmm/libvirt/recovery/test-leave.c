@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* When a guest is out of memory that a dead tracer had in it, on the fake guest. */
 #include <errno.h>
 #include <pthread.h>
@@ -37,8 +37,8 @@ static void begin(void)
 	fake_session_create(&fs);
 	task = fake_task(&fs.fg.base, TASK_GPA);
 	fake_list_add(&fs.fg.base, fake_tasks(), task + FAKE_TASK_TASKS);
-	fs.fg.guest.ops->stop(&fs.fg.guest, NULL);
-	if (fs.fg.guest.ops->scratch_add(&fs.fg.guest, LIBVIRT_SHMEM_BYTES, &memory, NULL) ||
+	fs.fg.guest.control->stop(&fs.fg.guest, NULL);
+	if (fs.fg.guest.scratch->add(&fs.fg.guest, LIBVIRT_SHMEM_BYTES, &memory, NULL) ||
 	    scratch_mapping_create(&fs.fg.kernel, &memory, &code, 1, &mapping, NULL) ||
 	    task_stacks_init(&fs.fg.kernel, &tasks, NULL))
 		abort();
@@ -51,7 +51,7 @@ static void begin(void)
 static void end(void)
 {
 	if (held)
-		fs.fg.guest.ops->resume(&fs.fg.guest, NULL);
+		fs.fg.guest.control->resume(&fs.fg.guest, NULL);
 	fake_session_destroy(&fs);
 }
 
