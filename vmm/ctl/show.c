@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/ctl/show.h"
+#include "vmm/ctl/ctl.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/clean-text.h"
 #include "formats/base/text.h"
 #include "formats/event/counters.h"
-#include "vmm/monitor/qmp-text.h"
 
 enum { INDENT = 2 };
 
 static void show_text(FILE *out, const char *text)
 {
-	while (*text) {
-		size_t control = qmp_text_control(text);
+	char *line = strdup(text);
 
-		fputc(control ? '?' : *text, out);
-		text += control ? control : 1;
-	}
+	if (!line)
+		return;
+	clean_line(line);
+	fputs(line, out);
+	free(line);
 }
 
 static const char *text_at(const json_t *object, const char *key)

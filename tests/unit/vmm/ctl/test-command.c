@@ -4,8 +4,7 @@
 #include <string.h>
 #include "formats/event/counters.h"
 #include "tests/lib/tap.h"
-#include "vmm/ctl/command.h"
-#include "vmm/ctl/show.h"
+#include "vmm/ctl/ctl.h"
 
 static void parses(const char *line, const char *verb, const char *args)
 {
@@ -109,7 +108,7 @@ static void test_show(void)
 	shows("other", "{\"a\":1,\"b\":{\"c\":[\"x\",{\"d\":null}]},\"e\":[]}",
 	      "a: 1\nb:\n  c:\n    x\n    -\n      d: null\ne: []\n");
 	shows("other", "3", "value: 3\n");
-	shows("other", "{\"\\u001b[31m\":\"\\u009bx\\u007f\"}", "?[31m: ?x?\n");
+	shows("other", "{\"\\u001b[31m\":\"\\u009bx\\u007f\"}", "?[31m: ??x?\n");
 	shows("query-commands",
 	      "[{\"name\":\"v\",\"help\":\"do\",\"args\":[{\"name\":\"a\",\"type\":\"size\","
 	      "\"required\":true},{\"name\":\"b\",\"type\":\"string\",\"required\":false}]}]",
