@@ -33,13 +33,13 @@ static void tell(const char *domain, const struct libvirt_recovery *r)
 		       domain);
 		return;
 	}
-	printf("%s: %zu places put back%s%s%s\n", domain, r->restored,
+	printf("%s: %zu places put back%s%s%s\n", domain, r->places.restored,
 	       r->had_breaks ? ", breakpoints removed" : "",
 	       r->had_device ? ", memory device removed" : "",
 	       r->resumed ? ", domain resumed" : "");
-	if (r->foreign)
+	if (r->places.foreign)
 		printf("%s: %zu places were changed by the guest since, and left alone\n", domain,
-		       r->foreign);
+		       r->places.foreign);
 }
 
 static int apply_option(void *uri, int option, const char *value)

@@ -10,9 +10,9 @@
 #include "formats/cli/cli.h"
 #include "vmm/cmd.h"
 #include "vmm/loop/event-loop.h"
-#include "vmm/monitor/vm.h"
-#include "vmm/recorder/run-options.h"
-#include "vmm/recorder/run-trace.h"
+#include "vmm/run/owner.h"
+#include "vmm/run/options.h"
+#include "vmm/recorder/recorder.h"
 #include "vmm/machine/vm.h"
 
 static const char verb[] = "run";
@@ -162,7 +162,7 @@ static int report_end(const struct run *run)
 static int create_trace(struct run *run, struct error *err)
 {
 	const struct run_options *o = run->options;
-	struct run_trace_config config = {.kernel = o->vm.kernel,
+	struct run_trace_config config = {.kernel = o->vm.boot.kernel,
 					  .dir = o->output,
 					  .specs = o->traces.specs,
 					  .encoding = o->encoding,

@@ -44,7 +44,7 @@ void kernel_image_destroy(struct kernel_image *image);
 
 /*
  * Of a kernel in an ELF file that is in memory and borrowed, everything but the lists of sites and
- * what depends on them (running-image.h).
+ * what depends on them (memory-image.h).
  */
 int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
 				    struct error *err);

@@ -29,7 +29,7 @@ static void arm_or_note(struct ftrace_handoff *y, const char *name, oneshot_fn *
 
 static uint64_t now_ns(const struct ftrace_handoff *y)
 {
-	return y->kernel->guest->ops->clock_ns(y->kernel->guest);
+	return y->kernel->guest->clock->now_ns(y->kernel->guest);
 }
 
 /* --- the guest changes sites ------------------------------------------------------------------ */
@@ -116,11 +116,11 @@ int ftrace_handoff_stop(const struct kernel *kernel, struct error *err)
 	struct guest *guest = kernel->guest;
 
 	for (int i = 0; i < AWAIT_TRIES; i++) {
-		int ret = guest->ops->stop(guest, err);
+		int ret = guest->control->stop(guest, err);
 
 		if (ret || !is_changing(kernel))
 			return ret;
-		guest->ops->resume(guest, NULL);
+		guest->control->resume(guest, NULL);
 		nanosleep(&moment, NULL);
 	}
 	return error_set(err, EAGAIN, "the guest's own ftrace is changing its sites");

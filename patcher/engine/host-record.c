@@ -5,7 +5,7 @@
 
 /* The fixed part, in the record's fields. */
 struct trap_words {
-	uint64_t key, call_site, args[STASH_WORDS], result, slab_cache, kept, owner;
+	uint64_t key, call_site, args[CAPTURE_ARGUMENTS], result, slab_cache, kept, owner;
 	uint16_t ref, nr_stack, nr_items, unused;
 };
 

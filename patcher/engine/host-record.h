@@ -3,7 +3,7 @@
 #define SONDE_PATCHER_ENGINE_HOST_RECORD_H
 
 #include "formats/base/error.h"
-#include "patcher/probe/hit.h"
+#include "patcher/probe/probe.h"
 #include "patcher/ring/ring.h"
 
 /*

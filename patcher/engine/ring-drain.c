@@ -81,7 +81,7 @@ static uint64_t running_ns(struct ring_engine *x)
 
 	if (waiting && now - x->last_ns < x->look_ns)
 		return x->run_ns;
-	if (waiting && !x->guest->ops->is_stopped(x->guest))
+	if (waiting && !x->guest->control->is_stopped(x->guest))
 		x->run_ns += x->look_ns;
 	x->last_ns = now;
 	return x->run_ns;
@@ -101,9 +101,9 @@ static void tell_stamps(struct ring_engine *x)
 {
 	uint64_t tsc;
 
-	for (unsigned int i = 0; x->guest->ops->tsc_seen && i < x->nr_vcpus; i++)
+	for (unsigned int i = 0; x->guest->clock->tsc_seen && i < x->nr_vcpus; i++)
 		if (ring_next_stamp(&x->rings[i], &tsc))
-			x->guest->ops->tsc_seen(x->guest, tsc);
+			x->guest->clock->tsc_seen(x->guest, tsc);
 }
 
 static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall)
@@ -112,7 +112,7 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	struct pass pass = {x, 0};
 
 	tell_stamps(x);
-	clock.tsc = x->guest->ops->tsc(x->guest);
+	clock.tsc = x->guest->clock->tsc(x->guest);
 	clock.now_ns = running_ns(x);
 	use_clocks(x);
 	ring_show_life(x->rings, x->nr_vcpus);

@@ -80,7 +80,7 @@ bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum ri
 		atomic_fetch_add(&vcpu->lost, hit->nr_items ? hit->nr_items : 1);
 		return false;
 	}
-	record->tsc = x->guest->ops->tsc(x->guest);
+	record->tsc = x->guest->clock->tsc(x->guest);
 	trap_record_fill(record, ref ? ref->id : TRAP_RECORD_NO_REF, hit);
 	__atomic_store_n(&record->commit, trap_record_commit(kind, hit), __ATOMIC_SEQ_CST);
 	if (atomic_load(&x->asleep))

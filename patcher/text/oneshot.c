@@ -129,10 +129,10 @@ void oneshot_fire(struct oneshots *hooks, const struct trap *trap, const struct 
 {
 	struct guest *guest = hooks->kernel->guest;
 	uint64_t gva = trap->gva;
-	bool stopped = !guest->ops->stop(guest, NULL);
+	bool stopped = !guest->control->stop(guest, NULL);
 
 	/* while this vCPU waited for its stop, another thread may have taken the hook away */
 	fire(hooks, gva, hit);
 	if (stopped)
-		guest->ops->resume(guest, NULL);
+		guest->control->resume(guest, NULL);
 }

@@ -8,17 +8,7 @@
 #include "formats/base/error.h"
 #include "formats/base/u64-map.h"
 #include "introspect/guest/guest.h"
-#include "patcher/probe/capture.h"
-
-struct probe;
-struct tracer;
-
-/* One probe of one tracer; `id` counts all of a session's. */
-struct probe_ref {
-	struct tracer *tracer;
-	const struct probe *probe;
-	uint16_t id;
-};
+#include "patcher/probe/probe.h"
 
 /* What a vCPU that executes the OUT at `gva` means. */
 enum trap_kind {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/text/site.h"
-#include "patcher/tracer.h"
 
 enum { JMP_SIZE = 5, CODE_ALIGN = 16, INT3 = 0xcc };
 

@@ -4,7 +4,7 @@
 
 #include "formats/base/error.h"
 #include "formats/base/u64-map.h"
-#include "patcher/probe/hit.h"
+#include "patcher/probe/probe.h"
 #include "patcher/ring/ring.h"
 #include "patcher/plan/patch-plan.h"
 #include "patcher/trampoline/trampoline.h"

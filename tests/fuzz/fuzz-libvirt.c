@@ -10,10 +10,9 @@
 #include <unistd.h>
 #include "vmm/libvirt/journal/journal.h"
 #include "vmm/libvirt/backend/memory.h"
-#include "vmm/libvirt/backend/registers.h"
 #include "vmm/libvirt/connection/reply.h"
 #include "vmm/libvirt/backend/slot.h"
-#include "vmm/libvirt/backend/rsp.h"
+#include "vmm/libvirt/gdb/rsp.h"
 
 enum { MAX_STREAM = 32768 /* fits the socket's buffer */ };
 
@@ -136,7 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		libvirt_reply_hva(text, size - 1, &hva, NULL);
 		break;
 	case 5:
-		libvirt_parse_registers(text, size - 1, vcpus, 4, NULL);
+		libvirt_reply_registers(text, size - 1, vcpus, 4, NULL);
 		break;
 	case 6:
 		libvirt_parse_mapping(line, &mapping);

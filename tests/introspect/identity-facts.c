@@ -101,7 +101,7 @@ void print_identity(const struct kernel *known, unsigned int vcpu)
 	struct kernel_identity found;
 	struct guest_sregs sregs;
 	struct error err = {0};
-	int rc = guest->ops->get_sregs(guest, vcpu, &sregs, &err);
+	int rc = guest->control->get_sregs(guest, vcpu, &sregs, &err);
 
 	if (!rc)
 		rc = kernel_identify(guest, &sregs, 1, &found, &err);

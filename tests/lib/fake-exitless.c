@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "patcher/tracers/registry.h"
 
 enum { PATIENCE_MS = 20000 };
 
@@ -32,15 +31,17 @@ static void make_plan(struct fake_exitless *f)
 	const struct tracer_context context = {.kernel = kernel,
 					       .slab = f->slab,
 					       .writer = f->fs.writer,
-					       .stash = f->stash,
+					       .calls = f->stash,
 					       .counters = &f->counters};
-	struct trace_spec spec;
+	const char *const specs[] = {"kmem"};
+	struct patch_request request = {0};
 
-	if (trace_spec_parse("kmem", &spec, NULL) ||
-	    spec.ops->create(&context, 0, &f->tracer, NULL))
+	if (tracer_set_create(&f->tracers, specs, 1, &context, NULL))
 		abort();
+	request.refs = f->tracers.refs;
+	request.nr_refs = f->tracers.nr_refs;
 	trap_table_init(&f->traps);
-	if (patch_plan_make(&f->plan, kernel, f->decoder, &f->tracer, 1, &f->traps, NULL))
+	if (patch_plan_make(&f->plan, &request, kernel, f->decoder, &f->traps, NULL))
 		abort();
 }
 
@@ -65,7 +66,7 @@ void fake_exitless_deinit(struct fake_exitless *f)
 	ring_engine_destroy(f->x);
 	patch_plan_deinit(&f->plan);
 	trap_table_deinit(&f->traps);
-	f->tracer->ops->destroy(f->tracer);
+	tracer_set_destroy(&f->tracers);
 	slab_view_destroy(f->slab);
 	call_table_destroy(f->stash);
 	decoder_destroy(f->decoder);
@@ -161,7 +162,7 @@ bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint16_t p
 	while (!(record = ring_writer_reserve(&writer, commit.size)))
 		if (!try_again(f, vcpu, place, writer.header))
 			return false;
-	record->tsc = f->x->guest->ops->tsc(f->x->guest);
+	record->tsc = f->x->guest->clock->tsc(f->x->guest);
 	ring_writer_fill(record, commit.size, value);
 	ring_writer_commit(record, commit);
 	return true;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include "patcher/engine/ring-engine-internal.h"
+#include "patcher/tracers/tracer.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/ring-writer.h"
 
@@ -25,8 +26,8 @@ struct fake_exitless {
 	struct fake_session fs;
 	struct slab_view *slab;
 	struct call_table *stash;
-	struct trace_counters counters;
-	struct tracer *tracer;
+	struct live_counters counters;
+	struct tracer_set tracers;
 	struct decoder *decoder;
 	struct trap_table traps;
 	struct patch_plan plan;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 #include "tests/lib/fake-btf.h"
 
 #define TEXT (FAKE_LINK_TEXT + FAKE_SLIDE)

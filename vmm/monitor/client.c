@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "vmm/loop/event-loop.h"
-#include "vmm/monitor/qmp-framer.h"
+#include "vmm/monitor/framer.h"
 
 enum { INPUT_SIZE = 4096 };
 

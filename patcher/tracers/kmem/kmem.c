@@ -3,10 +3,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include "patcher/tracers/kmem/record.h"
 
 /* In the order of enum kmem_type_id, so that a filter bit is a type bit. */
 static const char *const filter_names[] = {"kmalloc", "cache", "pages", NULL};
+_Static_assert(sizeof(filter_names) / sizeof(filter_names[0]) == KMEM_TYPE_COUNT + 1,
+	       "each record type has a filter");
 
 static struct kmem_tracer *kmem_of(struct tracer *tracer)
 {
@@ -165,7 +166,7 @@ static void add_gaps(struct kmem_tracer *t)
 		const struct alloc_unresolved *u = &t->points.unresolved[i];
 
 		if (t->types & 1u << u->type)
-			t->gaps[t->nr_gaps++] = (struct tracer_gap){u->name, u->address, u->reason};
+			t->gaps[t->nr_gaps++] = (struct probe_gap){u->name, u->address, u->reason};
 	}
 }
 
@@ -202,8 +203,30 @@ static void kmem_destroy(struct tracer *tracer)
 	free(t);
 }
 
-static int kmem_create(const struct tracer_context *context, uint32_t filters, struct tracer **out,
-		       struct error *err)
+static int kmem_check(const char *args, struct error *err)
+{
+	uint32_t types;
+
+	return tracer_parse_words(args, filter_names, &types, err);
+}
+
+/* What any of the specs asks for; a spec without filters asks for everything. */
+static int wanted_types(const char *const *args, size_t nr_args, uint32_t *out, struct error *err)
+{
+	*out = 0;
+	for (size_t i = 0; i < nr_args; i++) {
+		uint32_t types;
+		int ret = tracer_parse_words(args[i], filter_names, &types, err);
+
+		if (ret)
+			return ret;
+		*out |= types ? types : (1u << KMEM_TYPE_COUNT) - 1;
+	}
+	return 0;
+}
+
+static int kmem_create(const struct tracer_context *context, const char *const *args,
+		       size_t nr_args, struct tracer **out, struct error *err)
 {
 	struct kmem_tracer *t = calloc(1, sizeof(*t));
 	int ret;
@@ -212,8 +235,9 @@ static int kmem_create(const struct tracer_context *context, uint32_t filters, s
 		return error_set(err, ENOMEM, "out of memory");
 	t->tracer.ops = &tracer_kmem;
 	t->context = *context;
-	t->types = filters ? filters : (1u << KMEM_TYPE_COUNT) - 1;
-	ret = cache_ids_create(context->slab, context->writer, &t->caches, err);
+	ret = wanted_types(args, nr_args, &t->types, err);
+	if (!ret)
+		ret = cache_ids_create(context->slab, context->writer, &t->caches, err);
 	if (!ret)
 		ret = page_callers_create(context->kernel, &t->page_callers, err);
 	if (!ret)
@@ -231,7 +255,7 @@ static const struct probe *kmem_probes(struct tracer *tracer, size_t *n)
 	return kmem_of(tracer)->probes;
 }
 
-static const struct tracer_gap *kmem_gaps(struct tracer *tracer, size_t *n)
+static const struct probe_gap *kmem_gaps(struct tracer *tracer, size_t *n)
 {
 	*n = kmem_of(tracer)->nr_gaps;
 	return kmem_of(tracer)->gaps;
@@ -255,7 +279,7 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 const struct tracer_ops tracer_kmem = {
 	.name = "kmem",
 	.help = "allocations and frees of slab memory and pages",
-	.filters = filter_names,
+	.check = kmem_check,
 	.create = kmem_create,
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,

@@ -4,11 +4,11 @@
 
 #include <stdio.h>
 #include "vmm/libvirt/backend/kernel.h"
-#include "vmm/recorder/attach-options.h"
+#include "vmm/libvirt/attach/options.h"
 #include "vmm/libvirt/connection/events.h"
 #include "vmm/libvirt/backend/guest.h"
 #include "vmm/libvirt/recovery/watchdog.h"
-#include "vmm/recorder/run-trace.h"
+#include "vmm/recorder/recorder.h"
 
 /* A domain, what traces it, and who cleans up behind it. */
 struct attach {

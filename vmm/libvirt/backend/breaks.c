@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <string.h>
 #include "introspect/guest/page-walk.h"
-#include "introspect/guest/vcpu-mode.h"
-#include "vmm/libvirt/backend/guest-internal.h"
+#include "introspect/guest/control.h"
+#include "vmm/libvirt/backend/internal.h"
 
 enum { INT3 = 0xcc };
 
@@ -48,20 +48,21 @@ static int note(struct libvirt_guest *g, struct libvirt_break *b, struct error *
 {
 	static const uint8_t ours = INT3;
 	uint8_t before;
-	int rc = guest_phys_read(&g->guest, b->gpa, &before, sizeof(before), err);
+	int ret = guest_phys_read(&g->guest, b->gpa, &before, sizeof(before), err);
 
-	if (!rc && b->noted && before != b->before)
-		rc = error_set_at(err, ESTALE, b->gva, "the guest changed what a breakpoint is at");
-	if (rc || b->noted)
-		return rc;
+	if (!ret && b->noted && before != b->before)
+		ret = error_set_at(err, ESTALE, b->gva,
+				   "the guest changed what a breakpoint is at");
+	if (ret || b->noted)
+		return ret;
 	b->before = before;
 	if (g->journal && !g->traps.noted)
-		rc = libvirt_journal_breaks(g->journal, err);
-	g->traps.noted |= !rc;
-	if (g->journal && !rc && g->traps.in_memory)
-		rc = libvirt_journal_write(g->journal, b->gpa, &before, &ours, sizeof(ours), err);
-	b->noted = !rc;
-	return rc;
+		ret = libvirt_journal_breaks(g->journal, err);
+	g->traps.noted |= !ret;
+	if (g->journal && !ret && g->traps.in_memory)
+		ret = libvirt_journal_write(g->journal, b->gpa, &before, &ours, sizeof(ours), err);
+	b->noted = !ret;
+	return ret;
 }
 
 /* --- page tables ----------------------------------------------------------------------------- */
@@ -83,17 +84,17 @@ static bool shows(struct libvirt_guest *g, unsigned int vcpu, uint64_t cr3,
 static int choose_vcpu(struct libvirt_guest *g, const struct libvirt_break *b, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
-	int rc = 0;
+	int ret = 0;
 
-	for (unsigned int i = 0; !rc && !t->chosen && i < g->guest.nr_vcpus; i++) {
-		rc = libvirt_guest_read_registers(g, i, err);
-		if (rc || !shows(g, i, g->registers[i].sregs.cr3, b))
+	for (unsigned int i = 0; !ret && !t->chosen && i < g->guest.nr_vcpus; i++) {
+		ret = libvirt_guest_read_registers(g, i, err);
+		if (ret || !shows(g, i, g->registers[i].sregs.cr3, b))
 			continue;
-		rc = rsp_choose(&g->stub.rsp, i, err);
-		t->chosen = t->sees_kernel = !rc;
+		ret = rsp_choose(&g->stub.rsp, i, err);
+		t->chosen = t->sees_kernel = !ret;
 	}
-	t->chosen = !rc;
-	return rc;
+	t->chosen = !ret;
+	return ret;
 }
 
 /* Of 32-bit code the gdbstub sets no more than 32 bits of CR3. */
@@ -119,22 +120,22 @@ static bool find_loan(struct libvirt_guest *g, const struct libvirt_break *b,
 
 static int give_back(struct libvirt_guest *g, const struct journal_loan *loan, struct error *err)
 {
-	int rc = rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);
+	int ret = rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);
 
-	if (!rc && g->journal)
-		rc = libvirt_journal_lent(g->journal, err);
-	return rc;
+	if (!ret && g->journal)
+		ret = libvirt_journal_lent(g->journal, err);
+	return ret;
 }
 
 int libvirt_guest_end_loan(struct libvirt_guest *g, const struct journal_loan *loan,
 			   struct error *err)
 {
-	int rc = loan->vcpu < g->guest.nr_vcpus
-			 ? libvirt_guest_read_registers(g, loan->vcpu, err)
-			 : error_set(err, EPROTO, "the journal is of another domain");
+	int ret = loan->vcpu < g->guest.nr_vcpus
+			  ? libvirt_guest_read_registers(g, loan->vcpu, err)
+			  : error_set(err, EPROTO, "the journal is of another domain");
 
-	if (rc || g->registers[loan->vcpu].sregs.cr3 != loan->lent)
-		return rc;
+	if (ret || g->registers[loan->vcpu].sregs.cr3 != loan->lent)
+		return ret;
 	return rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);
 }
 
@@ -145,31 +146,31 @@ static int tell_lent(struct libvirt_guest *g, const struct libvirt_break *b, boo
 {
 	struct rsp *rsp = &g->stub.rsp;
 	struct journal_loan loan = {0};
-	int rc = 0, back;
+	int ret = 0, back;
 
 	if (!find_loan(g, b, &loan))
 		return error_set_at(err, EAGAIN, b->gva,
 				    "the page tables of no vCPU show the kernel");
 	if (g->journal)
-		rc = libvirt_journal_lend(g->journal, loan.vcpu, loan.cr3, loan.lent, err);
-	if (rc)
-		return rc;
+		ret = libvirt_journal_lend(g->journal, &loan, err);
+	if (ret)
+		return ret;
 	g->traps.counts.loans++;
-	rc = rsp_set_cr3(rsp, loan.vcpu, loan.lent, err);
-	if (!rc)
-		rc = rsp_choose(rsp, loan.vcpu, err);
-	if (!rc)
-		rc = rsp_breakpoint(rsp, b->gva, on, err);
-	back = give_back(g, &loan, rc ? NULL : err);
-	return rc ? rc : back;
+	ret = rsp_set_cr3(rsp, loan.vcpu, loan.lent, err);
+	if (!ret)
+		ret = rsp_choose(rsp, loan.vcpu, err);
+	if (!ret)
+		ret = rsp_breakpoint(rsp, b->gva, on, err);
+	back = give_back(g, &loan, ret ? NULL : err);
+	return ret ? ret : back;
 }
 
 static int tell(struct libvirt_guest *g, const struct libvirt_break *b, bool on, struct error *err)
 {
-	int rc = choose_vcpu(g, b, err);
+	int ret = choose_vcpu(g, b, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (g->traps.in_memory && !g->traps.sees_kernel)
 		return tell_lent(g, b, on, err);
 	return rsp_breakpoint(&g->stub.rsp, b->gva, on, err);
@@ -177,14 +178,14 @@ static int tell(struct libvirt_guest *g, const struct libvirt_break *b, bool on,
 
 static int change(struct libvirt_guest *g, struct libvirt_break *b, bool on, struct error *err)
 {
-	int rc = g->traps.parked ? 0 : tell(g, b, on, err);
+	int ret = g->traps.parked ? 0 : tell(g, b, on, err);
 
 	/* one that was asked for may be there, unless QEMU or we have said no */
-	if (rc == -EFAULT || rc == -EAGAIN || (rc && !on))
-		return rc;
+	if (ret == -EFAULT || ret == -EAGAIN || (ret && !on))
+		return ret;
 	b->armed = on;
 	g->traps.nr_armed += on ? 1 : (size_t)-1;
-	return rc;
+	return ret;
 }
 
 int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, bool on,
@@ -192,7 +193,7 @@ int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, boo
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
 	struct libvirt_break *b = get_break(&g->traps, gva, gpa, err);
-	int rc;
+	int ret;
 
 	if (!b)
 		return -ENOSPC;
@@ -200,12 +201,12 @@ int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, boo
 		return 0;
 	if (b->gpa != gpa)
 		return error_set_at(err, ESTALE, gva, "a breakpoint lies elsewhere now");
-	rc = libvirt_guest_open_stub(g, err);
-	if (!rc && on)
-		rc = note(g, b, err);
-	if (!rc && on && !g->traps.nr_armed && g->traps.in_memory && !atomic_load(&g->let_go))
+	ret = libvirt_guest_open_stub(g, err);
+	if (!ret && on)
+		ret = note(g, b, err);
+	if (!ret && on && !g->traps.nr_armed && g->traps.in_memory && !atomic_load(&g->let_go))
 		libvirt_traps_note_parked(g);
-	return rc ? rc : change(g, b, on, err);
+	return ret ? ret : change(g, b, on, err);
 }
 
 /* --- parked ---------------------------------------------------------------------------------- */
@@ -214,10 +215,10 @@ int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, boo
 static int clear(struct libvirt_guest *g, const struct libvirt_break *b, struct error *err)
 {
 	uint8_t now;
-	int rc = guest_phys_read(&g->guest, b->gpa, &now, sizeof(now), err);
+	int ret = guest_phys_read(&g->guest, b->gpa, &now, sizeof(now), err);
 
-	if (rc || now != INT3 || b->before == INT3)
-		return rc;
+	if (ret || now != INT3 || b->before == INT3)
+		return ret;
 	return rsp_write(&g->stub.rsp, b->gpa, &b->before, sizeof(b->before), err);
 }
 
@@ -225,30 +226,30 @@ int libvirt_breaks_park(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
 	/* under KVM one question is for all vCPUs; somebody may be about to read the memory */
-	int rc = rsp_forget_breakpoints(&g->stub.rsp, t->in_memory ? 1 : g->guest.nr_vcpus, err);
+	int ret = rsp_forget_breakpoints(&g->stub.rsp, t->in_memory ? 1 : g->guest.nr_vcpus, err);
 
-	for (size_t i = 0; !rc && t->in_memory && i < t->nr_breaks; i++)
+	for (size_t i = 0; !ret && t->in_memory && i < t->nr_breaks; i++)
 		if (t->breaks[i].armed)
-			rc = clear(g, &t->breaks[i], err);
-	if (!rc)
+			ret = clear(g, &t->breaks[i], err);
+	if (!ret)
 		libvirt_traps_note_parked(g);
-	return rc;
+	return ret;
 }
 
 int libvirt_breaks_unpark(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < t->nr_breaks; i++) {
+	for (size_t i = 0; !ret && i < t->nr_breaks; i++) {
 		if (!t->breaks[i].armed)
 			continue;
-		rc = note(g, &t->breaks[i], err);
-		if (!rc)
-			rc = tell(g, &t->breaks[i], true, err);
+		ret = note(g, &t->breaks[i], err);
+		if (!ret)
+			ret = tell(g, &t->breaks[i], true, err);
 	}
 	t->parked = false;
-	if (rc)
+	if (ret)
 		libvirt_breaks_park(g, NULL); /* rather none than some */
-	return rc;
+	return ret;
 }

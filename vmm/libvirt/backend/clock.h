@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include "introspect/guest/tsc-clock.h"
+#include "introspect/guest/clock.h"
 
 /*
  * The time stamp counter of somebody else's vCPUs. It runs like the host's, a distance apart that

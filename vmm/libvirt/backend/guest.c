@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/clock.h"
-#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/internal.h"
 #include "vmm/libvirt/backend/shmem.h"
 
 /* --- memory ---------------------------------------------------------------------------------- */
@@ -23,15 +23,15 @@ static int regions(struct guest *guest, const struct guest_region **out, size_t 
 static int read_by_stub(struct libvirt_guest *g, uint64_t gpa, void *to, size_t size,
 			struct error *err)
 {
-	int rc = libvirt_guest_stop(&g->guest, err), resumed;
+	int ret = libvirt_guest_stop(&g->guest, err), resumed;
 
-	if (rc)
-		return rc;
-	rc = libvirt_guest_open_stub(g, err);
-	if (!rc)
-		rc = rsp_read(&g->stub.rsp, gpa, to, size, err);
-	resumed = libvirt_guest_resume(&g->guest, rc ? NULL : err);
-	return rc ? rc : resumed;
+	if (ret)
+		return ret;
+	ret = libvirt_guest_open_stub(g, err);
+	if (!ret)
+		ret = rsp_read(&g->stub.rsp, gpa, to, size, err);
+	resumed = libvirt_guest_resume(&g->guest, ret ? NULL : err);
+	return ret ? ret : resumed;
 }
 
 static int phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err)
@@ -46,13 +46,13 @@ static int write_piece(struct libvirt_guest *g, uint64_t gpa, const uint8_t *fro
 		       struct error *err)
 {
 	uint8_t before[JOURNAL_MAX_WRITE];
-	int rc = guest_phys_read(&g->guest, gpa, before, size, err);
+	int ret = guest_phys_read(&g->guest, gpa, before, size, err);
 
-	if (rc || !memcmp(before, from, size))
-		return rc;
+	if (ret || !memcmp(before, from, size))
+		return ret;
 	if (g->journal)
-		rc = libvirt_journal_write(g->journal, gpa, before, from, size, err);
-	return rc ? rc : rsp_write(&g->stub.rsp, gpa, from, size, err);
+		ret = libvirt_journal_write(g->journal, gpa, before, from, size, err);
+	return ret ? ret : rsp_write(&g->stub.rsp, gpa, from, size, err);
 }
 
 /* Through QEMU, which forgets what it has translated of code that changes. */
@@ -61,17 +61,17 @@ static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
 	const uint8_t *bytes = from;
-	int rc = libvirt_guest_open_stub(g, err);
+	int ret = libvirt_guest_open_stub(g, err);
 
-	while (!rc && size) {
+	while (!ret && size) {
 		size_t n = size < JOURNAL_MAX_WRITE ? size : JOURNAL_MAX_WRITE;
 
-		rc = write_piece(g, gpa, bytes, n, err);
+		ret = write_piece(g, gpa, bytes, n, err);
 		gpa += n;
 		bytes += n;
 		size -= n;
 	}
-	return rc;
+	return ret;
 }
 
 /* --- time ------------------------------------------------------------------------------------ */
@@ -92,13 +92,13 @@ static int get_tsc_clock(struct guest *guest, unsigned int vcpu, struct tsc_cloc
 			 struct error *err)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
-	int rc = 0;
+	int ret = 0;
 
 	(void)vcpu;
 	if (!g->rate.mult)
-		rc = libvirt_clock_rate(&g->clock, &g->rate, err);
+		ret = libvirt_clock_rate(&g->clock, &g->rate, err);
 	*out = g->rate;
-	return rc;
+	return ret;
 }
 
 /* Traps are stamped by us: nobody has seen the guest's counter then. */
@@ -144,37 +144,32 @@ static int scratch_remove(struct guest *guest, const struct guest_region *scratc
 {
 	static const uint8_t zeros[RSP_MAX_WRITE];
 	struct libvirt_guest *g = libvirt_from_guest(guest);
-	int rc = libvirt_guest_open_stub(g, err);
+	int ret = libvirt_guest_open_stub(g, err);
 
-	for (size_t at = 0; !rc && at < scratch->size; at += sizeof(zeros))
+	for (size_t at = 0; !ret && at < scratch->size; at += sizeof(zeros))
 		if (!is_zero(g->shmem.hva + at, sizeof(zeros)))
-			rc = rsp_write(&g->stub.rsp, scratch->gpa + at, zeros, sizeof(zeros), err);
+			ret = rsp_write(&g->stub.rsp, scratch->gpa + at, zeros, sizeof(zeros), err);
 	__atomic_store_n(&g->nr_regions, g->memory.nr_regions, __ATOMIC_RELEASE);
 	g->shmem_used = false;
-	return rc;
+	return ret;
 }
 
-static const struct guest_ops libvirt_ops = {
-	.name = "libvirt",
-	.regions = regions,
-	.phys_read = phys_read,
-	.phys_write = phys_write,
+static const struct guest_memory_ops memory_ops = {
+	.regions = regions, .read = phys_read, .write = phys_write};
+static const struct guest_control_ops control_ops = {
+	.stop = libvirt_guest_stop,
+	.resume = libvirt_guest_resume,
+	.try_stop = libvirt_guest_try_stop,
+	.is_stopped = libvirt_guest_is_stopped,
+	.sample_idle = libvirt_guest_sample_idle,
 	.get_regs = libvirt_guest_get_regs,
 	.get_sregs = libvirt_guest_get_sregs,
-	.sample_idle = libvirt_guest_sample_idle,
-	.stop = libvirt_guest_stop,
-	.try_stop = libvirt_guest_try_stop,
-	.resume = libvirt_guest_resume,
-	.is_stopped = libvirt_guest_is_stopped,
-	.set_trap_handler = libvirt_guest_set_trap_handler,
-	.set_break = libvirt_guest_set_break,
-	.clock_ns = clock_ns,
-	.tsc = tsc,
-	.tsc_seen = tsc_seen,
-	.tsc_clock = get_tsc_clock,
-	.scratch_add = scratch_add,
-	.scratch_remove = scratch_remove,
 };
+static const struct guest_trap_ops trap_ops = {.set_handler = libvirt_guest_set_trap_handler,
+					       .set_break = libvirt_guest_set_break};
+static const struct guest_clock_ops clock_ops = {
+	.now_ns = clock_ns, .tsc = tsc, .tsc_seen = tsc_seen, .tsc_clock = get_tsc_clock};
+static const struct guest_scratch_ops scratch_ops = {.add = scratch_add, .remove = scratch_remove};
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -182,32 +177,32 @@ static const struct guest_ops libvirt_ops = {
 static int ask_vcpus(struct libvirt_guest *g, struct error *err)
 {
 	json_t *reply = NULL;
-	int rc = libvirt_qmp(g->domain, "query-cpus-fast", NULL, -1, &reply, err);
+	int ret = libvirt_qmp(g->domain, "query-cpus-fast", NULL, -1, &reply, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	g->nr_present = json_array_size(reply);
 	if (strcmp(libvirt_reply_target(reply), "x86_64"))
-		rc = error_set(err, ENOTSUP,
-			       "domain %s has %.16s vCPUs: only x86_64 guests can be traced",
-			       g->domain->name, libvirt_reply_target(reply));
+		ret = error_set(err, ENOTSUP,
+				"domain %s has %.16s vCPUs: only x86_64 guests can be traced",
+				g->domain->name, libvirt_reply_target(reply));
 	json_decref(reply);
-	return rc;
+	return ret;
 }
 
 /* Those that can be: one may come while the guest is traced, and the guest knows it already. */
 static int count_vcpus(struct libvirt_guest *g, struct error *err)
 {
 	json_t *reply = NULL;
-	int rc = ask_vcpus(g, err);
+	int ret = ask_vcpus(g, err);
 	size_t n;
 
-	if (rc)
-		return rc;
-	rc = libvirt_qmp(g->domain, "query-hotpluggable-cpus", NULL, -1, &reply, err);
-	if (rc && rc != -EREMOTEIO)
-		return rc;
-	n = rc ? g->nr_present : libvirt_reply_vcpu_slots(reply);
+	if (ret)
+		return ret;
+	ret = libvirt_qmp(g->domain, "query-hotpluggable-cpus", NULL, -1, &reply, err);
+	if (ret && ret != -EREMOTEIO)
+		return ret;
+	n = ret ? g->nr_present : libvirt_reply_vcpu_slots(reply);
 	json_decref(reply);
 	if (!g->nr_present || n < g->nr_present || n > LIBVIRT_MAX_VCPUS)
 		return error_set(err, ENOTSUP,
@@ -231,12 +226,18 @@ int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *
 			 bool with_shmem, struct libvirt_guest **out, struct error *err)
 {
 	struct libvirt_guest *g = calloc(1, sizeof(*g));
-	int rc;
+	int ret;
 
 	if (!g)
 		return error_set(err, ENOMEM, "out of memory");
-	g->guest = (struct guest){
-		.ops = &libvirt_ops, .caps = GUEST_CAP_WRITE, .max_scratch = LIBVIRT_SHMEM_BYTES};
+	g->guest = (struct guest){.name = "libvirt",
+				  .memory = &memory_ops,
+				  .control = &control_ops,
+				  .traps = &trap_ops,
+				  .clock = &clock_ops,
+				  .scratch = &scratch_ops,
+				  .caps = GUEST_CAP_WRITE,
+				  .max_scratch = LIBVIRT_SHMEM_BYTES};
 	g->domain = domain;
 	g->journal = journal;
 	g->stub.fd = -1;
@@ -244,15 +245,15 @@ int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *
 	libvirt_traps_init(&g->traps);
 	init_stopper(g);
 	libvirt_clock_init(&g->clock);
-	rc = count_vcpus(g, err);
-	if (!rc)
-		rc = libvirt_memory_open(&g->memory, domain, with_shmem, err);
+	ret = count_vcpus(g, err);
+	if (!ret)
+		ret = libvirt_memory_open(&g->memory, domain, with_shmem, err);
 	g->nr_regions = g->memory.nr_regions;
-	if (rc)
+	if (ret)
 		libvirt_guest_destroy(g);
 	else
 		*out = g;
-	return rc;
+	return ret;
 }
 
 void libvirt_guest_destroy(struct libvirt_guest *g)
@@ -271,15 +272,15 @@ void libvirt_guest_destroy(struct libvirt_guest *g)
 
 int libvirt_guest_plug(struct libvirt_guest *g, struct error *err)
 {
-	int rc;
+	int ret;
 
 	if (g->memory.by_stub)
 		return error_set(err, EACCES, "the domain's memory can only be read %s",
 				 g->memory.how);
-	rc = libvirt_shmem_plug(g->domain, &g->shmem, &g->plugged, err);
-	if (!rc)
+	ret = libvirt_shmem_plug(g->domain, &g->shmem, &g->plugged, err);
+	if (!ret)
 		g->guest.caps |= GUEST_CAP_SCRATCH;
-	return rc;
+	return ret;
 }
 
 int libvirt_guest_unplug(struct libvirt_guest *g, struct error *err)

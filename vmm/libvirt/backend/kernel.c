@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/libvirt/backend/kernel.h"
+#include "vmm/libvirt/connection/monitor.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include "formats/base/clock.h"
 #include "introspect/kernel/identify.h"
-#include "vmm/libvirt/backend/registers.h"
 
 /* A vCPU runs on while its tables are read: a process may end, and its tables with it. */
 enum { TRIES = 5, TRY_MS = 20 };
 
 /* What is in memory may become a kernel; what a kernel is built without, it will not get. */
-static const char *advice(int rc)
+static const char *advice(int ret)
 {
-	switch (rc) {
+	switch (ret) {
 	case -EAGAIN:
 		return "try again when it has booted";
 	case -ENOTSUP:
@@ -23,9 +23,9 @@ static const char *advice(int rc)
 	}
 }
 
-static bool may_change(int rc)
+static bool may_change(int ret)
 {
-	return rc == -ENOENT || rc == -EAGAIN;
+	return ret == -ENOENT || ret == -EAGAIN;
 }
 
 /* What is asked of the kernel that a domain's vCPUs show. */
@@ -47,18 +47,18 @@ static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, str
 			  struct error *err)
 {
 	struct guest_sregs vcpus[LIBVIRT_MAX_VCPUS];
-	int rc = -EAGAIN;
+	int ret = -EAGAIN;
 
-	for (int i = 0; i < TRIES && may_change(rc); i++) {
+	for (int i = 0; i < TRIES && may_change(ret); i++) {
 		if (i)
 			clock_wait_ms(TRY_MS);
 		q->why.code = 0;
-		rc = libvirt_read_registers(domain, vcpus, guest->nr_vcpus, err);
-		if (rc)
-			return rc;
-		rc = ask(q, guest, vcpus);
+		ret = libvirt_read_registers(domain, vcpus, guest->nr_vcpus, err);
+		if (ret)
+			return ret;
+		ret = ask(q, guest, vcpus);
 	}
-	return rc;
+	return ret;
 }
 
 int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *guest,
@@ -66,13 +66,13 @@ int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *
 			   struct error *err)
 {
 	struct question q = {0};
-	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), err);
+	int ret = ask_repeatedly(&q, domain, libvirt_guest(guest), err);
 
-	if (rc && !q.why.code)
-		return rc;
-	if (rc)
-		return error_set(err, -rc, "no kernel found in domain %s: %s; %s", domain->name,
-				 q.why.text, advice(rc));
+	if (ret && !q.why.code)
+		return ret;
+	if (ret)
+		return error_set(err, -ret, "no kernel found in domain %s: %s; %s", domain->name,
+				 q.why.text, advice(ret));
 	*image = q.found.image;
 	out->kernel = q.found.kernel;
 	snprintf(out->how, sizeof(out->how),
@@ -86,12 +86,12 @@ int attach_kernel_check(struct libvirt_domain *domain, struct libvirt_guest *gue
 			struct attach_kernel *out, struct error *err)
 {
 	struct question q = {.image = image};
-	int rc = ask_repeatedly(&q, domain, libvirt_guest(guest), err);
+	int ret = ask_repeatedly(&q, domain, libvirt_guest(guest), err);
 
-	if (rc && !q.why.code)
-		return rc;
-	if (rc)
-		return error_set(err, -rc, "domain %s does not run %.120s: %s", domain->name, path,
+	if (ret && !q.why.code)
+		return ret;
+	if (ret)
+		return error_set(err, -ret, "domain %s does not run %.120s: %s", domain->name, path,
 				 q.why.text);
 	out->kernel = q.found.kernel;
 	snprintf(out->how, sizeof(out->how), "as in %.120s", path);

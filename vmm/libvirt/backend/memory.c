@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include "vmm/libvirt/backend/shmem.h"
+#include "vmm/libvirt/connection/monitor.h"
 
 /* --- QEMU's address space -------------------------------------------------------------------- */
 
@@ -101,15 +102,15 @@ static int ask_ram(struct libvirt_domain *domain, struct libvirt_ram *ram, struc
 static int ask_hva(struct libvirt_domain *domain, uint64_t gpa, uint64_t *hva, struct error *err)
 {
 	char command[48], *reply;
-	int rc;
+	int ret;
 
 	snprintf(command, sizeof(command), "gpa2hva 0x%" PRIx64, gpa);
-	rc = libvirt_hmp(domain, command, &reply, err);
-	if (rc)
-		return rc;
-	rc = libvirt_reply_hva(reply, strlen(reply), hva, err);
+	ret = libvirt_hmp(domain, command, &reply, err);
+	if (ret)
+		return ret;
+	ret = libvirt_reply_hva(reply, strlen(reply), hva, err);
 	free(reply);
-	return rc;
+	return ret;
 }
 
 static int open_mem(struct libvirt_memory *m, struct error *err)
@@ -131,14 +132,14 @@ static int open_source(struct libvirt_memory *m, uint64_t hva, uint64_t size,
 		       struct error *err)
 {
 	uint64_t offset = mapping->offset + (hva - mapping->start);
-	int rc;
+	int ret;
 
 	*out = (struct libvirt_source){open_shared(m->qemu, offset, size, mapping), offset};
 	if (out->fd >= 0)
 		return 0;
-	rc = open_mem(m, err);
+	ret = open_mem(m, err);
 	*out = (struct libvirt_source){m->mem_fd, hva};
-	return rc;
+	return ret;
 }
 
 /* The first bytes of *ram, as far as they are one mapping, and cut from it. */
@@ -147,18 +148,18 @@ static int add_region(struct libvirt_memory *m, struct libvirt_domain *domain,
 {
 	struct libvirt_mapping mapping;
 	uint64_t hva, size;
-	int rc = ask_hva(domain, ram->gpa, &hva, err);
+	int ret = ask_hva(domain, ram->gpa, &hva, err);
 
-	if (!rc)
-		rc = find_mapping(m->qemu, hva, &mapping, err);
-	if (!rc && m->nr_regions == LIBVIRT_MAX_REGIONS)
-		rc = error_set(err, EPROTO, "the domain's memory is in too many pieces");
-	if (rc)
-		return rc;
+	if (!ret)
+		ret = find_mapping(m->qemu, hva, &mapping, err);
+	if (!ret && m->nr_regions == LIBVIRT_MAX_REGIONS)
+		ret = error_set(err, EPROTO, "the domain's memory is in too many pieces");
+	if (ret)
+		return ret;
 	size = mapping.end - hva < ram->size ? mapping.end - hva : ram->size;
-	rc = open_source(m, hva, size, &mapping, &m->sources[m->nr_regions], err);
-	if (rc)
-		return rc;
+	ret = open_source(m, hva, size, &mapping, &m->sources[m->nr_regions], err);
+	if (ret)
+		return ret;
 	m->regions[m->nr_regions++] = (struct guest_region){.gpa = ram->gpa, .size = size};
 	ram->gpa += size;
 	ram->size -= size;
@@ -169,43 +170,43 @@ static int add_range(struct libvirt_memory *m, struct libvirt_domain *domain,
 		     const struct libvirt_ram *range, struct error *err)
 {
 	struct libvirt_ram left = *range;
-	int rc = 0;
+	int ret = 0;
 
-	while (!rc && left.size)
-		rc = add_region(m, domain, &left, err);
-	return rc;
+	while (!ret && left.size)
+		ret = add_region(m, domain, &left, err);
+	return ret;
 }
 
 /* It need not be there. */
 static int ask_shmem(struct libvirt_domain *domain, struct libvirt_ram *ram, int *n,
 		     struct error *err)
 {
-	int rc = libvirt_shmem_find(domain, &ram[*n], err);
+	int ret = libvirt_shmem_find(domain, &ram[*n], err);
 
-	if (rc == -ENOENT || rc == -EAGAIN)
+	if (ret == -ENOENT || ret == -EAGAIN)
 		return 0;
-	*n += !rc;
-	return rc;
+	*n += !ret;
+	return ret;
 }
 
 static int open_process(struct libvirt_memory *m, struct libvirt_domain *domain,
 			const struct libvirt_ram *ram, int n, struct error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
 	m->qemu = domain->qemu.pid;
 	if (!m->qemu)
-		rc = error_set(err, ESRCH, "%s", domain->qemu.why.text);
+		ret = error_set(err, ESRCH, "%s", domain->qemu.why.text);
 
-	for (int i = 0; !rc && i < n; i++)
-		rc = add_range(m, domain, &ram[i], err);
-	if (!rc && m->mem_fd >= 0)
+	for (int i = 0; !ret && i < n; i++)
+		ret = add_range(m, domain, &ram[i], err);
+	if (!ret && m->mem_fd >= 0)
 		snprintf(m->how, sizeof(m->how),
 			 "/proc/%d/mem: the domain's memory is no file that QEMU shares", m->qemu);
-	else if (!rc)
+	else if (!ret)
 		snprintf(m->how, sizeof(m->how), "the file that QEMU process %d shares it by",
 			 m->qemu);
-	return rc;
+	return ret;
 }
 
 static void leave_to_stub(struct libvirt_memory *m, const struct libvirt_ram *ram, int n,
@@ -224,26 +225,26 @@ int libvirt_memory_open(struct libvirt_memory *m, struct libvirt_domain *domain,
 {
 	struct libvirt_ram ram[LIBVIRT_MAX_RAM + 1];
 	struct error why;
-	int n, rc;
+	int n, ret;
 
 	*m = (struct libvirt_memory){.mem_fd = -1};
 	n = ask_ram(domain, ram, err);
-	rc = n < 0 ? n : 0;
-	if (!rc && with_shmem)
-		rc = ask_shmem(domain, ram, &n, err);
-	if (rc)
-		return rc;
-	rc = open_process(m, domain, ram, n, &why);
-	if (rc == -ESRCH || rc == -EACCES) {
+	ret = n < 0 ? n : 0;
+	if (!ret && with_shmem)
+		ret = ask_shmem(domain, ram, &n, err);
+	if (ret)
+		return ret;
+	ret = open_process(m, domain, ram, n, &why);
+	if (ret == -ESRCH || ret == -EACCES) {
 		leave_to_stub(m, ram, n, &why);
 		return 0;
 	}
-	if (rc) {
+	if (ret) {
 		libvirt_memory_close(m);
 		if (err)
 			*err = why;
 	}
-	return rc;
+	return ret;
 }
 
 void libvirt_memory_close(struct libvirt_memory *m)

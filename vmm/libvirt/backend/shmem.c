@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
-#include "vmm/libvirt/backend/devices.h"
 #include "vmm/libvirt/connection/reply.h"
 #include "vmm/libvirt/backend/slot.h"
+#include "vmm/libvirt/connection/monitor.h"
 
 /*
  * libvirt lets users name devices "ua-...", and calls their memory "shmmem-" and that. Each name is
@@ -71,10 +71,56 @@ static int find_alias(struct libvirt_domain *domain, char alias[static ALIAS_SIZ
 int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error *err)
 {
 	char alias[ALIAS_SIZE];
-	int rc = find_alias(domain, alias, err);
+	int ret = find_alias(domain, alias, err);
 
-	*out = !rc && alias[0];
-	return rc;
+	*out = !ret && alias[0];
+	return ret;
+}
+
+/* --- what QEMU survives ---------------------------------------------------------------------- */
+
+static int count_vcpus(struct libvirt_domain *domain, size_t *out, struct error *err)
+{
+	json_t *reply = NULL;
+	int ret = libvirt_qmp(domain, "query-cpus-fast", NULL, -1, &reply, err);
+
+	*out = json_array_size(reply);
+	json_decref(reply);
+	return ret;
+}
+
+static int count_listeners(struct libvirt_domain *domain, size_t *out, struct error *err)
+{
+	char *reply = NULL;
+	int ret = libvirt_hmp(domain, "info mtree", &reply, err);
+
+	if (!ret)
+		*out = libvirt_reply_vcpu_memories(reply, strlen(reply));
+	free(reply);
+	return ret;
+}
+
+/*
+ * Whether QEMU survives that a device with memory comes or goes: 0, or -ENOTSUP and why not. Of a
+ * vCPU that was unplugged from an emulated domain, QEMU 7.2 keeps what is told of changes of the
+ * memory map (softmmu/physmem.c, tcg_commit(), which uses the vCPU's freed memory), and dies.
+ */
+static int check_survives(struct libvirt_domain *domain, struct error *err)
+{
+	size_t vcpus = 0, listeners = 0;
+	bool kvm;
+	int ret = libvirt_domain_has_kvm(domain, &kvm, err);
+
+	if (ret || kvm)
+		return ret;
+	ret = count_vcpus(domain, &vcpus, err);
+	if (!ret)
+		ret = count_listeners(domain, &listeners, err);
+	if (!ret && listeners > vcpus)
+		ret = error_set(err, ENOTSUP,
+				"a vCPU was unplugged from this emulated domain: QEMU would die of "
+				"a change of its devices");
+	return ret;
 }
 
 /* --- plugging -------------------------------------------------------------------------------- */
@@ -84,10 +130,10 @@ static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], 
 		  struct error *err)
 {
 	char xml[512], address[96] = "";
-	int rc = make_alias(alias, err);
+	int ret = make_alias(alias, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (bus)
 		snprintf(address, sizeof(address),
 			 "<address type='pci' domain='0' bus='%u' slot='0' function='0'/>", bus);
@@ -109,18 +155,18 @@ static int attach_somewhere(struct libvirt_domain *domain, char alias[static ALI
 {
 	unsigned int bus = 0, ports = 0;
 	char *xml;
-	int rc = attach(domain, alias, 0, err);
+	int ret = attach(domain, alias, 0, err);
 
-	if (rc != -EIO)
-		return rc;
+	if (ret != -EIO)
+		return ret;
 	xml = domain->api->domain_xml(domain->domain, 0);
 	if (!xml)
 		return libvirt_error(domain, domain->name, err);
-	for (; rc == -EIO && (bus = libvirt_next_root_port(xml, bus)); ports++)
-		rc = attach(domain, alias, bus, err);
+	for (; ret == -EIO && (bus = libvirt_next_root_port(xml, bus)); ports++)
+		ret = attach(domain, alias, bus, err);
 	free(xml);
-	if (rc != -EIO || ports)
-		return rc;
+	if (ret != -EIO || ports)
+		return ret;
 	error_prefix(err, "no free PCI slot: ");
 	return -ENOSPC;
 }
@@ -163,18 +209,18 @@ int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, s
 {
 	char alias[ALIAS_SIZE];
 	json_t *reply = NULL;
-	int rc = find_alias(domain, alias, err);
+	int ret = find_alias(domain, alias, err);
 
-	if (!rc && !alias[0])
-		rc = error_set(err, ENOENT, "the domain has no memory device of ours");
-	if (!rc)
-		rc = libvirt_qmp(domain, "query-pci", NULL, -1, &reply, err);
-	if (!rc)
-		rc = libvirt_reply_bar(reply, alias, MEMORY_BAR, out, err);
+	if (!ret && !alias[0])
+		ret = error_set(err, ENOENT, "the domain has no memory device of ours");
+	if (!ret)
+		ret = libvirt_qmp(domain, "query-pci", NULL, -1, &reply, err);
+	if (!ret)
+		ret = libvirt_reply_bar(reply, alias, MEMORY_BAR, out, err);
 	json_decref(reply);
-	if (!rc && out->size != LIBVIRT_SHMEM_BYTES)
-		rc = error_set(err, EPROTO, "the memory device has %" PRIu64 " bytes", out->size);
-	return rc;
+	if (!ret && out->size != LIBVIRT_SHMEM_BYTES)
+		ret = error_set(err, EPROTO, "the memory device has %" PRIu64 " bytes", out->size);
+	return ret;
 }
 
 static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct error *err)
@@ -182,11 +228,11 @@ static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct err
 	struct libvirt_ram range = {0};
 
 	for (int i = 0; i < PLUG_TRIES; i++) {
-		int rc = libvirt_shmem_find(domain, &range, err);
+		int ret = libvirt_shmem_find(domain, &range, err);
 
 		*gpa = range.gpa;
-		if (rc != -EAGAIN)
-			return rc;
+		if (ret != -EAGAIN)
+			return ret;
 		clock_wait_ms(POLL_MS);
 	}
 	return error_set(
@@ -198,49 +244,49 @@ static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct err
 static int check_pluggable(struct libvirt_domain *domain, struct error *err)
 {
 	bool present = false;
-	int rc = libvirt_shmem_present(domain, &present, err);
+	int ret = libvirt_shmem_present(domain, &present, err);
 
-	if (!rc && present)
-		rc = error_set(err, EEXIST,
-			       "the domain has a device of an earlier sonde: run "
-			       "'sonde recover %s' first",
-			       domain->name);
-	return rc ? rc : libvirt_devices_may_change(domain, err);
+	if (!ret && present)
+		ret = error_set(err, EEXIST,
+				"the domain has a device of an earlier sonde: run "
+				"'sonde recover %s' first",
+				domain->name);
+	return ret ? ret : check_survives(domain, err);
 }
 
 int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, bool *tried,
 		       struct error *err)
 {
 	char alias[ALIAS_SIZE];
-	int rc = check_pluggable(domain, err);
+	int ret = check_pluggable(domain, err);
 
-	*tried = !rc;
-	if (!rc)
-		rc = attach_somewhere(domain, alias, err);
-	if (rc)
-		return rc;
-	rc = map_file(alias, out, err);
-	if (!rc)
-		rc = wait_for_gpa(domain, &out->gpa, err);
-	if (rc)
+	*tried = !ret;
+	if (!ret)
+		ret = attach_somewhere(domain, alias, err);
+	if (ret)
+		return ret;
+	ret = map_file(alias, out, err);
+	if (!ret)
+		ret = wait_for_gpa(domain, &out->gpa, err);
+	if (ret)
 		libvirt_shmem_unmap(out);
-	return rc;
+	return ret;
 }
 
 int libvirt_shmem_describe(struct libvirt_domain *domain, char *text, size_t size,
 			   struct error *err)
 {
-	int rc = check_pluggable(domain, err);
+	int ret = check_pluggable(domain, err);
 	char *xml;
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	xml = domain->api->domain_xml(domain->domain, 0);
 	if (!xml)
 		return libvirt_error(domain, domain->name, err);
-	rc = libvirt_slot_describe(xml, text, size, err);
+	ret = libvirt_slot_describe(xml, text, size, err);
 	free(xml);
-	return rc;
+	return ret;
 }
 
 void libvirt_shmem_unmap(struct guest_region *region)
@@ -255,13 +301,13 @@ void libvirt_shmem_unmap(struct guest_region *region)
 static int check_runs(struct libvirt_domain *domain, struct error *err)
 {
 	enum libvirt_run_state state;
-	int rc = libvirt_domain_state(domain, &state, err);
+	int ret = libvirt_domain_state(domain, &state, err);
 
-	if (!rc && state != LIBVIRT_RUNS)
-		rc = error_set(err, EBUSY,
-			       "the domain is paused: its memory device goes when it has been "
-			       "resumed, by 'sonde recover'");
-	return rc;
+	if (!ret && state != LIBVIRT_RUNS)
+		ret = error_set(err, EBUSY,
+				"the domain is paused: its memory device goes when it has been "
+				"resumed, by 'sonde recover'");
+	return ret;
 }
 
 /*
@@ -270,14 +316,14 @@ static int check_runs(struct libvirt_domain *domain, struct error *err)
  */
 static int ask_to_unplug(struct libvirt_domain *domain, const char *alias, struct error *err)
 {
-	int rc = libvirt_devices_may_change(domain, err);
+	int ret = check_survives(domain, err);
 
-	if (rc == -ENOTSUP)
+	if (ret == -ENOTSUP)
 		error_prefix(err, "the memory device stays, unused, until the domain is shut "
 				  "down: ");
-	if (!rc)
+	if (!ret)
 		libvirt_qmp(domain, "device_del", json_pack("{s:s}", "id", alias), -1, NULL, NULL);
-	return rc;
+	return ret;
 }
 
 int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
@@ -285,20 +331,20 @@ int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 	char alias[ALIAS_SIZE];
 
 	for (int i = 0; i < UNPLUG_TRIES; i++) {
-		int rc = find_alias(domain, alias, err);
+		int ret = find_alias(domain, alias, err);
 
-		if (rc || !alias[0])
-			return rc;
-		rc = check_runs(domain, err);
-		if (rc)
-			return rc;
+		if (ret || !alias[0])
+			return ret;
+		ret = check_runs(domain, err);
+		if (ret)
+			return ret;
 		/* Whoever plugged it in may have died before doing so. */
 		unlink(path_of(alias).text);
 		/* Asked again: guests that are busy forget. */
 		if (i % DETACH_EVERY == 0)
-			rc = ask_to_unplug(domain, alias, err);
-		if (rc)
-			return rc;
+			ret = ask_to_unplug(domain, alias, err);
+		if (ret)
+			return ret;
 		clock_wait_ms(POLL_MS);
 	}
 	return error_set(err, ETIMEDOUT, "the guest does not let the hot-plugged device go yet");

@@ -2,7 +2,7 @@
 /* Stopping a domain, and letting it run. */
 #include <errno.h>
 #include <string.h>
-#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/internal.h"
 
 /* What libvirt is told would be told to the next one, if it was started again. */
 static int check_same(struct libvirt_guest *g, struct error *err)
@@ -14,14 +14,14 @@ static int check_same(struct libvirt_guest *g, struct error *err)
 
 int libvirt_guest_open_stub(struct libvirt_guest *g, struct error *err)
 {
-	int rc;
+	int ret;
 
 	if (!atomic_load(&g->stops))
 		return error_set(err, EBUSY, "the domain is not stopped");
 	if (g->stub.fd >= 0)
 		return 0;
-	rc = check_same(g, err);
-	return rc ? rc : gdbstub_open(&g->stub, g->domain, err);
+	ret = check_same(g, err);
+	return ret ? ret : gdbstub_open(&g->stub, g->domain, err);
 }
 
 static bool parse_status(const char *text, enum libvirt_status *out)
@@ -51,16 +51,16 @@ static bool parse_status(const char *text, enum libvirt_status *out)
 int libvirt_guest_status(struct libvirt_guest *g, enum libvirt_status *out, struct error *err)
 {
 	json_t *reply = NULL;
-	int rc = libvirt_qmp(g->domain, "query-status", NULL, -1, &reply, err);
+	int ret = libvirt_qmp(g->domain, "query-status", NULL, -1, &reply, err);
 
-	if (!rc)
-		rc = check_same(g, err);
-	if (!rc && !parse_status(json_string_value(json_object_get(reply, "status")), out))
-		rc = error_set(err, ECANCELED,
-			       "the domain is neither running nor paused: it is "
-			       "being moved, saved or ended");
+	if (!ret)
+		ret = check_same(g, err);
+	if (!ret && !parse_status(json_string_value(json_object_get(reply, "status")), out))
+		ret = error_set(err, ECANCELED,
+				"the domain is neither running nor paused: it is "
+				"being moved, saved or ended");
 	json_decref(reply);
-	return rc;
+	return ret;
 }
 
 /* A stop that failed is not to be taken for one of ours later. */
@@ -77,35 +77,35 @@ static void unnote_stop(struct libvirt_guest *g)
 static int stop_running(struct libvirt_guest *g, struct error *err)
 {
 	enum libvirt_status status;
-	int rc = libvirt_guest_status(g, &status, err);
+	int ret = libvirt_guest_status(g, &status, err);
 
-	if (rc || status == LIBVIRT_STATUS_PAUSED)
-		return rc;
+	if (ret || status == LIBVIRT_STATUS_PAUSED)
+		return ret;
 	if (g->journal)
-		rc = libvirt_journal_stop(g->journal, true, err);
-	if (!rc && status == LIBVIRT_STATUS_RUNNING)
-		rc = libvirt_qmp(g->domain, "stop", NULL, -1, NULL, err);
-	if (!rc)
+		ret = libvirt_journal_stop(g->journal, true, err);
+	if (!ret && status == LIBVIRT_STATUS_RUNNING)
+		ret = libvirt_qmp(g->domain, "stop", NULL, -1, NULL, err);
+	if (!ret)
 		g->let_go = true;
 	else
 		unnote_stop(g);
-	return rc;
+	return ret;
 }
 
 static int stop_served(struct libvirt_guest *g, struct error *err)
 {
 	enum libvirt_status status;
-	int rc = libvirt_guest_status(g, &status, err);
+	int ret = libvirt_guest_status(g, &status, err);
 
-	if (!rc && status != LIBVIRT_STATUS_PAUSED && g->journal)
-		rc = libvirt_journal_stop(g->journal, true, err);
-	if (!rc)
-		rc = libvirt_traps_interrupt(g, status, err);
-	if (!rc)
+	if (!ret && status != LIBVIRT_STATUS_PAUSED && g->journal)
+		ret = libvirt_journal_stop(g->journal, true, err);
+	if (!ret)
+		ret = libvirt_traps_interrupt(g, status, err);
+	if (!ret)
 		g->let_go = status != LIBVIRT_STATUS_PAUSED;
 	else
 		unnote_stop(g);
-	return rc;
+	return ret;
 }
 
 /* It needs nothing of us any more: it runs, or is its administrator's. */
@@ -164,23 +164,23 @@ void libvirt_guest_begin_stop(struct libvirt_guest *g)
 /* With the stopper's lock, which is kept unless this fails. */
 static int stop_locked(struct libvirt_guest *g, struct error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
 	if (!atomic_load(&g->stops) && atomic_load(&g->traps.moving)) {
-		rc = error_set(err, ECANCELED, "the domain is being migrated");
+		ret = error_set(err, ECANCELED, "the domain is being migrated");
 	} else if (!atomic_load(&g->stops)) {
-		rc = g->traps.running ? stop_served(g, err) : stop_running(g, err);
-		if (!rc)
+		ret = g->traps.running ? stop_served(g, err) : stop_running(g, err);
+		if (!ret)
 			look_who_paused(g);
-		if (!rc)
+		if (!ret)
 			libvirt_clock_freeze(&g->clock, true);
 		libvirt_guest_begin_stop(g);
 	}
-	if (rc)
+	if (ret)
 		pthread_mutex_unlock(&g->stopper);
 	else
 		atomic_fetch_add(&g->stops, 1);
-	return rc;
+	return ret;
 }
 
 int libvirt_guest_stop(struct guest *guest, struct error *err)
@@ -202,48 +202,48 @@ int libvirt_guest_try_stop(struct guest *guest, struct error *err)
 
 int libvirt_guest_end_stop(struct libvirt_guest *g, struct error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
 	if (g->traps.nr_armed)
 		return libvirt_traps_resume(g, g->let_go, err);
 	g->traps.parked = false;
 	gdbstub_close(&g->stub);
 	if (g->let_go)
-		rc = check_same(g, err);
-	if (g->let_go && !rc)
-		rc = libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);
-	return rc;
+		ret = check_same(g, err);
+	if (g->let_go && !ret)
+		ret = libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);
+	return ret;
 }
 
 static int let_domain_go(struct libvirt_guest *g, struct error *err)
 {
-	int rc;
+	int ret;
 
 	/* What is said to the gdbstub stops a domain that was let go on meanwhile: look behind it.
 	 */
 	if (!g->traps.nr_armed)
 		gdbstub_close(&g->stub);
 	look_who_resumed(g);
-	rc = libvirt_guest_end_stop(g, err);
-	if (!rc && g->let_go && g->journal)
-		rc = libvirt_journal_stop(g->journal, false, err);
-	if (!rc)
+	ret = libvirt_guest_end_stop(g, err);
+	if (!ret && g->let_go && g->journal)
+		ret = libvirt_journal_stop(g->journal, false, err);
+	if (!ret)
 		g->let_go = g->adopted = false;
-	return rc;
+	return ret;
 }
 
 int libvirt_guest_resume(struct guest *guest, struct error *err)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
-	int rc = 0;
+	int ret = 0;
 
 	if (atomic_load(&g->stops) == 1) {
-		rc = let_domain_go(g, err);
+		ret = let_domain_go(g, err);
 		libvirt_clock_freeze(&g->clock, false);
 	}
 	atomic_fetch_sub(&g->stops, 1);
 	pthread_mutex_unlock(&g->stopper);
-	return rc;
+	return ret;
 }
 
 /* libvirt, if it was started anew meanwhile, calls it paused by a user. */

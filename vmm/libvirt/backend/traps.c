@@ -1,234 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * Traps of a domain: breakpoints of QEMU's gdbstub, which stays open while there are any. A thread
- * waits for the guest to stop at one, has it handled, and lets all vCPUs go on. No instruction is
- * ever stepped over: the handler says where the vCPU goes on, behind the breakpoint. A vCPU whose
- * breakpoint was not told, because another one or we have stopped the guest at the same moment,
- * still stands before it, and meets it again.
- */
+/* Traps of a domain: what others do with them. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
-#include "vmm/libvirt/backend/guest-internal.h"
-
-enum {
-	WATCH_MS = 500,  /* a silent gdbstub: does the guest really run? */
-	PARKED_MS = 100, /* does it run again? */
-	PACE_HITS = 8,   /* each of which makes two events that libvirt has to digest */
-};
-
-/* --- hits ------------------------------------------------------------------------------------ */
-
-static bool stands_at_break(struct libvirt_guest *g, unsigned int vcpu)
-{
-	const struct libvirt_break *b;
-
-	if (libvirt_guest_read_registers(g, vcpu, NULL))
-		return false;
-	b = libvirt_find_break(&g->traps, g->registers[vcpu].regs.rip);
-	return b && b->armed;
-}
-
-static int handle_vcpu(struct libvirt_guest *g, unsigned int vcpu, struct error *err)
-{
-	struct libvirt_traps *t = &g->traps;
-	struct guest_trap trap = {
-		.vcpu = vcpu, .time_ns = clock_monotonic_ns(), .regs = g->registers[vcpu].regs};
-	const struct guest_regs before = trap.regs;
-
-	t->counts.hits++;
-	if (!t->fn || !t->fn(t->arg, &trap))
-		return error_set_at(err, EPROTO, before.rip, "nobody knows of a breakpoint");
-	if (!memcmp(&before, &trap.regs, sizeof(before)))
-		return 0;
-	g->registers[vcpu].regs = trap.regs;
-	return rsp_set_registers(&g->stub.rsp, vcpu, &trap.regs, err);
-}
-
-/* The vCPU that it is told of; if that is wrong, whoever stands at one. */
-static int handle_hit(struct libvirt_guest *g, const struct rsp_stop *stop, struct error *err)
-{
-	int rc = 0;
-
-	if (stop->known && stands_at_break(g, stop->vcpu))
-		return handle_vcpu(g, stop->vcpu, err);
-	for (unsigned int i = 0; !rc && i < g->guest.nr_vcpus; i++)
-		if (stands_at_break(g, i))
-			rc = handle_vcpu(g, i, err);
-	return rc;
-}
-
-/*
- * QEMU tells libvirt of each stop, and of each going on, and libvirt writes that to disk. When it
- * lags behind, all commands wait behind the events, those of its other users too: so wait for it
- * now and then, with a command whose answer comes behind them. That may take as long as a migration
- * or a save, so it is for a thread that holds no lock and no guest.
- */
-static void keep_pace(struct libvirt_guest *g)
-{
-	enum libvirt_status status;
-
-	if (!g->traps.unpaced_now)
-		return;
-	g->traps.unpaced_now = false;
-	libvirt_guest_status(g, &status, NULL);
-}
-
-/* The guest has stopped by itself, or its administrator has stopped it: then it stays so. */
-static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
-{
-	uint64_t begin = clock_monotonic_ns();
-	struct error err;
-	int rc = 0, resumed;
-
-	g->traps.running = false;
-	libvirt_guest_begin_stop(g);
-	/* QEMU chooses the one that it tells of */
-	g->traps.chosen = g->traps.sees_kernel = stop->known && stop->trap;
-	atomic_store(&g->let_go, stop->trap);
-	atomic_store(&g->stops, 1);
-	if (stop->trap)
-		rc = handle_hit(g, stop, &err);
-	else if (g->traps.in_memory)
-		rc = libvirt_breaks_park(g, &err);
-	if (stop->trap && ++g->traps.unpaced == PACE_HITS) {
-		g->traps.unpaced = 0;
-		g->traps.unpaced_now = true;
-	}
-	resumed = libvirt_guest_end_stop(g, rc ? NULL : &err);
-	atomic_store(&g->stops, 0);
-	g->let_go = false;
-	g->traps.counts.held_ns += clock_monotonic_ns() - begin;
-	if ((rc || resumed) && !g->traps.failure.code)
-		g->traps.failure = err;
-}
+#include "vmm/libvirt/backend/internal.h"
+#include "vmm/libvirt/connection/monitor.h"
 
 void libvirt_traps_note_parked(struct libvirt_guest *g)
 {
 	if (!g->traps.parked)
 		g->traps.parked_ns = clock_monotonic_ns();
 	g->traps.parked = true;
-}
-
-/* Whoever handles hits has to know that some were missed. */
-static int put_in_again(struct libvirt_guest *g, struct error *err)
-{
-	struct libvirt_traps *t = &g->traps;
-	struct guest_trap gap = {.gap_ns = clock_monotonic_ns() - t->parked_ns};
-	int rc = libvirt_breaks_unpark(g, err);
-
-	if (!rc && t->fn)
-		t->fn(t->arg, &gap);
-	if (rc && err && !t->failure.code)
-		t->failure = *err;
-	return rc;
-}
-
-/* --- the thread that waits for them ---------------------------------------------------------- */
-
-static bool has_news(struct libvirt_guest *g)
-{
-	struct pollfd poll_fd = {.fd = g->stub.fd, .events = POLLIN};
-
-	return g->traps.running && (rsp_has_more(&g->stub.rsp) || poll(&poll_fd, 1, 0) > 0);
-}
-
-/* A stop of ours puts them in again if it finds the guest running. libvirt says whether that is
- * worth trying, without waiting for anything. */
-static void end_park(struct libvirt_guest *g)
-{
-	enum libvirt_run_state state;
-
-	if (libvirt_domain_state(g->domain, &state, NULL) || state != LIBVIRT_RUNS ||
-	    libvirt_guest_stop(&g->guest, NULL))
-		return;
-	libvirt_guest_resume(&g->guest, NULL);
-}
-
-/*
- * Nothing is asked of libvirt, whose monitor is the migration's. A hit at this moment is lost. A
- * domain that was stopped to be saved has told of it before.
- */
-static int evacuate(struct libvirt_guest *g, struct error *err)
-{
-	struct rsp_stop stop;
-	int rc = rsp_interrupt(&g->stub.rsp, err);
-
-	if (!rc)
-		rc = rsp_await_stop(&g->stub.rsp, &stop, err);
-	libvirt_guest_begin_stop(g);
-	atomic_store(&g->stops, 1);
-	if (!rc)
-		rc = libvirt_breaks_park(g, err);
-	atomic_store(&g->stops, 0);
-	/* unless QEMU is about to complete the migration */
-	return rc || !(stop.trap || stop.interrupt) ? rc : rsp_continue(&g->stub.rsp, err);
-}
-
-static void look(struct libvirt_guest *g, bool silent)
-{
-	enum libvirt_status status = LIBVIRT_STATUS_RUNNING;
-	struct rsp_stop stop = {.trap = true};
-	struct error err;
-
-	if (!g->traps.running || g->traps.failure.code)
-		return;
-	if (has_news(g)) {
-		if (rsp_await_stop(&g->stub.rsp, &stop, &err))
-			g->traps.failure = err;
-		else
-			serve(g, &stop);
-	} else if (atomic_load(&g->traps.moving)) {
-		if (!g->traps.parked && evacuate(g, &err))
-			g->traps.failure = err;
-	} else if (g->traps.parked) {
-		end_park(g);
-	} else if (silent && !libvirt_guest_status(g, &status, NULL) &&
-		   status == LIBVIRT_STATUS_DEBUG) {
-		/* newer QEMUs tell of one stop only, though an administrator's came first */
-		serve(g, &stop);
-	}
-}
-
-static void wait_for_news(struct libvirt_guest *g, bool *silent)
-{
-	struct pollfd fds[] = {{.fd = g->traps.wake, .events = POLLIN},
-			       {.fd = -1, .events = POLLIN}};
-	uint64_t count;
-	int n, ms;
-
-	pthread_mutex_lock(&g->stopper);
-	if (g->traps.running && !g->traps.failure.code)
-		fds[1].fd = g->stub.fd;
-	n = has_news(g) && fds[1].fd >= 0 ? 1 : 0;
-	ms = g->traps.parked ? PARKED_MS : WATCH_MS;
-	pthread_mutex_unlock(&g->stopper);
-	*silent = false;
-	if (n)
-		return;
-	*silent = poll(fds, 2, fds[1].fd < 0 ? -1 : ms) == 0;
-	if (fds[0].revents && read(g->traps.wake, &count, sizeof(count)) < 0)
-		return; /* somebody else's news */
-}
-
-static void *serve_all(void *arg)
-{
-	struct libvirt_guest *g = arg;
-	bool silent;
-
-	while (!atomic_load(&g->traps.ending)) {
-		wait_for_news(g, &silent);
-		pthread_mutex_lock(&g->stopper);
-		/* a stop by this thread itself is over by now */
-		look(g, silent);
-		pthread_mutex_unlock(&g->stopper);
-		keep_pace(g);
-	}
-	return NULL;
 }
 
 static void wake(struct libvirt_traps *t)
@@ -239,31 +23,45 @@ static void wake(struct libvirt_traps *t)
 		return; /* it is awake */
 }
 
+/* Whoever handles hits has to know that some were missed. */
+static int put_in_again(struct libvirt_guest *g, struct error *err)
+{
+	struct libvirt_traps *t = &g->traps;
+	struct guest_trap gap = {.gap_ns = clock_monotonic_ns() - t->parked_ns};
+	int ret = libvirt_breaks_unpark(g, err);
+
+	if (!ret && t->fn)
+		t->fn(t->arg, &gap);
+	if (ret && err && !t->failure.code)
+		t->failure = *err;
+	return ret;
+}
+
 /* --- for who stops the guest ----------------------------------------------------------------- */
 
 int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status, struct error *err)
 {
 	struct rsp_stop stop;
-	int rc = 0;
+	int ret = 0;
 
 	if (status == LIBVIRT_STATUS_RUNNING)
-		rc = rsp_interrupt(&g->stub.rsp, err);
-	if (!rc && status != LIBVIRT_STATUS_PAUSED)
-		rc = rsp_await_stop(&g->stub.rsp, &stop, err);
-	if (!rc)
+		ret = rsp_interrupt(&g->stub.rsp, err);
+	if (!ret && status != LIBVIRT_STATUS_PAUSED)
+		ret = rsp_await_stop(&g->stub.rsp, &stop, err);
+	if (!ret)
 		g->traps.running = false;
-	return rc;
+	return ret;
 }
 
 int libvirt_traps_resume(struct libvirt_guest *g, bool let_go, struct error *err)
 {
 	bool put_in = let_go && g->traps.parked;
 	int in = put_in ? put_in_again(g, err) : 0;
-	int rc = let_go ? rsp_continue(&g->stub.rsp, in ? NULL : err) : 0;
+	int ret = let_go ? rsp_continue(&g->stub.rsp, in ? NULL : err) : 0;
 
-	g->traps.running = !rc;
+	g->traps.running = !ret;
 	wake(&g->traps);
-	return in ? in : rc;
+	return in ? in : ret;
 }
 
 int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg,
@@ -290,15 +88,15 @@ int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
 	/* with it breakpoints are bytes in the guest */
-	int rc = libvirt_domain_has_kvm(g->domain, &t->in_memory, err);
+	int ret = libvirt_domain_has_kvm(g->domain, &t->in_memory, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	t->breaks = calloc(LIBVIRT_MAX_BREAKS, sizeof(*t->breaks));
 	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!t->breaks || t->wake < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	if (pthread_create(&t->thread, NULL, serve_all, g))
+	if (pthread_create(&t->thread, NULL, libvirt_traps_serve, g))
 		return error_set(err, EAGAIN, "no thread to serve breakpoints");
 	t->enabled = true;
 	g->guest.caps |= GUEST_CAP_BREAK;
@@ -322,22 +120,22 @@ void libvirt_traps_deinit(struct libvirt_guest *g)
 int libvirt_guest_trap_counts(struct libvirt_guest *g, struct libvirt_trap_counts *out,
 			      struct error *err)
 {
-	int rc;
+	int ret;
 
 	pthread_mutex_lock(&g->stopper);
 	*out = g->traps.counts;
-	rc = -g->traps.failure.code;
-	if (rc && err)
+	ret = -g->traps.failure.code;
+	if (ret && err)
 		*err = g->traps.failure;
 	pthread_mutex_unlock(&g->stopper);
-	return rc;
+	return ret;
 }
 
 void libvirt_guest_move(struct libvirt_guest *g)
 {
 	pthread_mutex_lock(&g->stopper);
 	atomic_store(&g->traps.moving, true);
-	look(g, false);
+	libvirt_traps_poll(g, false);
 	pthread_mutex_unlock(&g->stopper);
 }
 
@@ -368,7 +166,7 @@ bool libvirt_guest_holds_breaks(struct libvirt_guest *g)
 
 int libvirt_guest_forget_breaks(struct libvirt_guest *g, struct error *err)
 {
-	int rc = libvirt_guest_open_stub(g, err);
+	int ret = libvirt_guest_open_stub(g, err);
 
-	return rc ? rc : rsp_forget_breakpoints(&g->stub.rsp, g->guest.nr_vcpus, err);
+	return ret ? ret : rsp_forget_breakpoints(&g->stub.rsp, g->guest.nr_vcpus, err);
 }

@@ -2,18 +2,17 @@
 /* Registers of a stopped domain's vCPUs, each read once per stop. */
 #include <errno.h>
 #include <string.h>
-#include "vmm/libvirt/backend/guest-internal.h"
-#include "vmm/libvirt/backend/registers.h"
+#include "vmm/libvirt/backend/internal.h"
 
 /* Of who is halted, and which there are, the gdbstub does not tell. */
 static int read_states(struct libvirt_guest *g, struct error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
 	if (!g->have_states)
-		rc = libvirt_read_registers(g->domain, g->states, g->guest.nr_vcpus, err);
-	g->have_states = !rc;
-	return rc;
+		ret = libvirt_read_registers(g->domain, g->states, g->guest.nr_vcpus, err);
+	g->have_states = !ret;
+	return ret;
 }
 
 /* A slot that no vCPU is plugged into has registers too: those of one that was never started. */
@@ -24,32 +23,32 @@ static bool is_empty_slot(struct libvirt_guest *g, unsigned int vcpu)
 
 int libvirt_guest_read_registers(struct libvirt_guest *g, unsigned int vcpu, struct error *err)
 {
-	int rc;
+	int ret;
 
 	if (vcpu >= g->guest.nr_vcpus)
 		return error_set(err, EINVAL, "there is no vCPU %u", vcpu);
 	if (g->have_registers[vcpu])
 		return 0;
-	rc = libvirt_guest_open_stub(g, err);
-	if (!rc)
-		rc = rsp_registers(&g->stub.rsp, vcpu, &g->registers[vcpu], err);
-	if (rc == -EFAULT && is_empty_slot(g, vcpu)) {
+	ret = libvirt_guest_open_stub(g, err);
+	if (!ret)
+		ret = rsp_registers(&g->stub.rsp, vcpu, &g->registers[vcpu], err);
+	if (ret == -EFAULT && is_empty_slot(g, vcpu)) {
 		g->registers[vcpu] = (struct rsp_registers){0};
-		rc = 0;
+		ret = 0;
 	}
-	g->have_registers[vcpu] = !rc;
-	return rc;
+	g->have_registers[vcpu] = !ret;
+	return ret;
 }
 
 int libvirt_guest_get_regs(struct guest *guest, unsigned int vcpu, struct guest_regs *out,
 			   struct error *err)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
-	int rc = libvirt_guest_read_registers(g, vcpu, err);
+	int ret = libvirt_guest_read_registers(g, vcpu, err);
 
-	if (!rc)
+	if (!ret)
 		*out = g->registers[vcpu].regs;
-	return rc;
+	return ret;
 }
 
 /* QEMU looks at each vCPU in its own thread (KVM), or at what it keeps exact all the time: level
@@ -70,12 +69,12 @@ int libvirt_guest_get_sregs(struct guest *guest, unsigned int vcpu, struct guest
 			    struct error *err)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
-	int rc = libvirt_guest_read_registers(g, vcpu, err);
+	int ret = libvirt_guest_read_registers(g, vcpu, err);
 
-	if (!rc)
-		rc = read_states(g, err);
-	if (rc)
-		return rc;
+	if (!ret)
+		ret = read_states(g, err);
+	if (ret)
+		return ret;
 	*out = g->registers[vcpu].sregs;
 	out->halted = g->states[vcpu].halted;
 	return 0;

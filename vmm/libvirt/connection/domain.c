@@ -76,18 +76,18 @@ bool libvirt_uri_is_local(const char *uri)
 static int check_local(struct libvirt_domain *d, struct error *err)
 {
 	char *uri = d->api->connect_uri(d->connection), text[160];
-	int rc = 0;
+	int ret = 0;
 
 	if (!uri)
 		return libvirt_error(d, "cannot tell where libvirt is", err);
 	clean_text(text, sizeof(text), uri);
 	if (!libvirt_uri_is_local(uri))
-		rc = error_set(err, ENOTSUP,
-			       "%s leads over a network: run sonde on the domain's host, at "
-			       "qemu:///system or qemu:///session",
-			       text);
+		ret = error_set(err, ENOTSUP,
+				"%s leads over a network: run sonde on the domain's host, at "
+				"qemu:///system or qemu:///session",
+				text);
 	free(uri);
-	return rc;
+	return ret;
 }
 
 static int open_connection(const char *uri, struct libvirt_domain *d, struct error *err)
@@ -98,15 +98,15 @@ static int open_connection(const char *uri, struct libvirt_domain *d, struct err
 	d->connection = d->api->connect_open(uri);
 	if (!d->connection) {
 		char what[160];
-		int rc;
+		int ret;
 
 		snprintf(what, sizeof(what), "cannot connect to %s",
 			 uri ? uri : "the default libvirt");
 		libvirt_error(d, what, &ours);
-		rc = advise_connection(uri, &ours);
+		ret = advise_connection(uri, &ours);
 		if (err)
 			*err = ours;
-		return rc;
+		return ret;
 	}
 	type = d->api->connect_type(d->connection);
 	if (type && !strcasecmp(type, "QEMU"))
@@ -143,37 +143,37 @@ static int look_up(struct libvirt_domain *d, const char *id, struct error *err)
 static int check_started(struct libvirt_domain *d, struct error *err)
 {
 	enum libvirt_run_state state;
-	int rc = libvirt_domain_state(d, &state, err);
+	int ret = libvirt_domain_state(d, &state, err);
 
-	if (!rc && state == LIBVIRT_GONE)
+	if (!ret && state == LIBVIRT_GONE)
 		return error_set(err, ESRCH, "domain %s is not running: start it first", d->name);
-	return rc;
+	return ret;
 }
 
 int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *out,
 			struct error *err)
 {
 	const char *name;
-	int rc;
+	int ret;
 
 	*out = (struct libvirt_domain){0};
-	rc = libvirt_lib_load(&out->api, err);
-	if (!rc)
-		rc = open_connection(uri, out, err);
-	if (!rc)
-		rc = look_up(out, id, err);
-	if (!rc && out->api->domain_uuid(out->domain, out->uuid))
-		rc = libvirt_error(out, id, err);
-	if (!rc) {
+	ret = libvirt_lib_load(&out->api, err);
+	if (!ret)
+		ret = open_connection(uri, out, err);
+	if (!ret)
+		ret = look_up(out, id, err);
+	if (!ret && out->api->domain_uuid(out->domain, out->uuid))
+		ret = libvirt_error(out, id, err);
+	if (!ret) {
 		name = out->api->domain_name(out->domain);
 		snprintf(out->name, sizeof(out->name), "%s", name ? name : id);
-		rc = check_started(out, err);
+		ret = check_started(out, err);
 	}
-	if (!rc)
+	if (!ret)
 		libvirt_process_open(out->uuid, &out->qemu);
-	if (rc)
+	if (ret)
 		libvirt_domain_close(out);
-	return rc;
+	return ret;
 }
 
 void libvirt_domain_close(struct libvirt_domain *d)
@@ -216,105 +216,21 @@ static int ask_state(struct libvirt_domain *d, int *state, int *reason, struct e
 int libvirt_domain_state(struct libvirt_domain *d, enum libvirt_run_state *out, struct error *err)
 {
 	int state, reason;
-	int rc = ask_state(d, &state, &reason, err);
+	int ret = ask_state(d, &state, &reason, err);
 
 	*out = run_state_of(state);
-	return rc;
+	return ret;
 }
 
 int libvirt_domain_pause(struct libvirt_domain *d, enum libvirt_pause *out, struct error *err)
 {
 	int state, reason = LIBVIRT_PAUSED_UNKNOWN;
-	int rc = ask_state(d, &state, &reason, err);
+	int ret = ask_state(d, &state, &reason, err);
 
 	*out = LIBVIRT_PAUSE_OTHERS;
 	if (run_state_of(state) == LIBVIRT_RUNS)
 		*out = LIBVIRT_PAUSE_NONE;
 	else if (state == LIBVIRT_DOMAIN_PAUSED && reason == LIBVIRT_PAUSED_UNKNOWN)
 		*out = LIBVIRT_PAUSE_MONITOR;
-	return rc;
-}
-
-/* --- monitors -------------------------------------------------------------------------------- */
-
-static int send_command(struct libvirt_domain *d, const char *text, int fd, char **reply,
-			struct error *err)
-{
-	int rc;
-
-	*reply = NULL;
-	if (fd >= 0)
-		rc = d->api->monitor_command_files(d->domain, text, 1, &fd, NULL, NULL, reply, 0);
-	else
-		rc = d->api->monitor_command(d->domain, text, reply, 0);
-	if (rc || !*reply) {
-		free(*reply);
-		return libvirt_error(d, "monitor command", err);
-	}
-	return 0;
-}
-
-int libvirt_qmp(struct libvirt_domain *d, const char *command, json_t *arguments, int fd,
-		json_t **result, struct error *err)
-{
-	json_t *request = json_pack("{s:s, s:o*}", "execute", command, "arguments", arguments);
-	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL, *reply;
-	int rc;
-
-	json_decref(request);
-	if (!text)
-		return error_set(err, ENOMEM, "out of memory");
-	rc = send_command(d, text, fd, &reply, err);
-	free(text);
-	if (rc)
-		return rc;
-	rc = libvirt_reply_parse(reply, strlen(reply), result, err);
-	free(reply);
-	if (rc)
-		error_prefix(err, "%s: ", command);
-	return rc;
-}
-
-int libvirt_domain_check_files(struct libvirt_domain *d, struct error *err)
-{
-	static const char name[] = "sonde-check";
-	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), rc;
-	struct error why;
-
-	if (fd < 0)
-		return error_set(err, errno, "/dev/null: %s", strerror(errno));
-	rc = libvirt_qmp(d, "getfd", json_pack("{s:s}", "fdname", name), fd, NULL, &why);
-	close(fd);
-	if (rc == -EACCES)
-		return error_set(err, EACCES, "%s", why.text);
-	if (rc)
-		return error_set(
-			err, ENOTSUP,
-			"QEMU cannot be given a descriptor through this connection (%.160s): "
-			"connect to libvirt's own socket",
-			why.text);
-	return libvirt_qmp(d, "closefd", json_pack("{s:s}", "fdname", name), -1, NULL, err);
-}
-
-int libvirt_hmp(struct libvirt_domain *d, const char *command, char **reply, struct error *err)
-{
-	*reply = NULL;
-	if (d->api->monitor_command(d->domain, command, reply, LIBVIRT_QEMU_HMP) || !*reply) {
-		free(*reply);
-		return libvirt_error(d, command, err);
-	}
-	if (strlen(*reply) <= LIBVIRT_HMP_MAX)
-		return 0;
-	free(*reply);
-	return error_set(err, EPROTO, "%s: QEMU's reply has no end", command);
-}
-
-int libvirt_domain_has_kvm(struct libvirt_domain *d, bool *out, struct error *err)
-{
-	json_t *reply = NULL;
-	int rc = libvirt_qmp(d, "query-kvm", NULL, -1, &reply, err);
-
-	*out = json_is_true(json_object_get(reply, "enabled"));
-	json_decref(reply);
-	return rc;
+	return ret;
 }

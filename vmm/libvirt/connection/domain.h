@@ -2,7 +2,6 @@
 #ifndef SONDE_VMM_LIBVIRT_CONNECTION_DOMAIN_H
 #define SONDE_VMM_LIBVIRT_CONNECTION_DOMAIN_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include "formats/base/error.h"
 #include "vmm/libvirt/connection/lib.h"
@@ -35,10 +34,6 @@ void libvirt_domain_close(struct libvirt_domain *domain);
 /* Whether a URI's libvirt is reached without a network (libvirt, docs/uri); pure. */
 bool libvirt_uri_is_local(const char *uri);
 
-/* Whether QEMU can be given descriptors through this connection, as its gdbstub needs one: better
- * known before the domain is stopped. Nothing is changed. */
-int libvirt_domain_check_files(struct libvirt_domain *domain, struct error *err);
-
 enum libvirt_run_state { LIBVIRT_RUNS, LIBVIRT_PAUSED, LIBVIRT_GONE };
 /* What libvirt believes; paused is whatever stands still but has its memory. -errno if it cannot be
  * asked. */
@@ -53,22 +48,6 @@ int libvirt_domain_state(struct libvirt_domain *domain, enum libvirt_run_state *
  */
 enum libvirt_pause { LIBVIRT_PAUSE_NONE, LIBVIRT_PAUSE_MONITOR, LIBVIRT_PAUSE_OTHERS };
 int libvirt_domain_pause(struct libvirt_domain *domain, enum libvirt_pause *out, struct error *err);
-
-/*
- * A QMP command, with its arguments (an object, taken over, or NULL). *result is its "return"
- * value, to be json_decref()ed, and may be NULL if nobody wants it. `fd` >= 0 is passed along.
- * -EPROTO for replies that are none, -EREMOTEIO with QEMU's text for its errors.
- */
-int libvirt_qmp(struct libvirt_domain *domain, const char *command, json_t *arguments, int fd,
-		json_t **result, struct error *err);
-
-/* A command of the human monitor; *reply is to be free()d, and at most LIBVIRT_HMP_MAX bytes. */
-enum { LIBVIRT_HMP_MAX = 4 << 20 };
-int libvirt_hmp(struct libvirt_domain *domain, const char *command, char **reply,
-		struct error *err);
-
-/* Whether its vCPUs run by KVM: else QEMU emulates them. */
-int libvirt_domain_has_kvm(struct libvirt_domain *domain, bool *out, struct error *err);
 
 /* Turn libvirt's last error into ours: "what: libvirt's message"; -errno by its kind. */
 int libvirt_error(struct libvirt_domain *domain, const char *what, struct error *err);

@@ -112,10 +112,10 @@ static int create_thread(struct libvirt_events *e)
 
 int libvirt_events_start(struct libvirt_events *e, struct error *err)
 {
-	int code, rc = libvirt_lib_load(&e->api, err);
+	int code, ret = libvirt_lib_load(&e->api, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	e->lifecycle = e->reboot = e->iteration = -1;
 	e->moved = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (e->moved < 0)

@@ -62,31 +62,31 @@ static void say_nothing(void *data, void *error)
 static int load(struct libvirt_api *api, struct error *err)
 {
 	void *main_handle, *qemu_handle;
-	int rc = open_library(main_library, &main_handle, err);
+	int ret = open_library(main_library, &main_handle, err);
 
-	if (!rc)
-		rc = open_library(qemu_library, &qemu_handle, err);
-	for (size_t i = 0; !rc && i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+	if (!ret)
+		ret = open_library(qemu_library, &qemu_handle, err);
+	for (size_t i = 0; !ret && i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		const struct symbol *s = &symbols[i];
 		void *address = dlsym(s->qemu ? qemu_handle : main_handle, s->name);
 
 		if (!address)
-			rc = error_set(err, ENOSYS, "this host's libvirt is too old: no %s",
-				       s->name);
+			ret = error_set(err, ENOSYS, "this host's libvirt is too old: no %s",
+					s->name);
 		memcpy((char *)api + s->offset, &address, sizeof(address));
 	}
-	if (!rc)
+	if (!ret)
 		api->set_error_func(NULL, say_nothing);
-	return rc;
+	return ret;
 }
 
 int libvirt_lib_load(const struct libvirt_api **out, struct error *err)
 {
 	static struct libvirt_api api;
 	static bool loaded;
-	int rc = loaded ? 0 : load(&api, err);
+	int ret = loaded ? 0 : load(&api, err);
 
-	loaded = !rc;
+	loaded = !ret;
 	*out = &api;
-	return rc;
+	return ret;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "introspect/guest/guest.h"
 
 /*
  * What QEMU answers, which is not to be trusted more than the guest. Pure functions over text of
@@ -59,5 +60,19 @@ const char *libvirt_reply_target(const json_t *reply);
 
 /* The address in `gpa2hva`'s reply; -EPROTO if there is none. */
 int libvirt_reply_hva(const char *text, size_t size, uint64_t *hva, struct error *err);
+
+/*
+ * What `info registers -a` says of vCPUs 0 to n - 1 (QEMU, target/i386/cpu-dump.c): cr0, cr3, cr4,
+ * efer, cpl, halted. One that it does not name does not exist, as slots of vCPUs may be empty: all
+ * of it is 0. Pure; -EPROTO if there is none at all, or one of which something is left out.
+ */
+int libvirt_reply_registers(const char *text, size_t size, struct guest_sregs *out, unsigned int n,
+			    struct error *err);
+
+/* CR0.ET is always set (Intel SDM vol. 3, 2.5). */
+static inline bool libvirt_vcpu_exists(const struct guest_sregs *sregs)
+{
+	return sregs->cr0;
+}
 
 #endif

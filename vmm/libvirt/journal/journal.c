@@ -3,14 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/base/hex.h"
 
 enum { MAX_JOURNAL = 256 << 20 };
 
@@ -49,11 +47,11 @@ static int lock(struct libvirt_journal *journal, struct error *err)
 static int open_journal(const char *uuid, int flags, struct libvirt_journal *out, struct error *err)
 {
 	char folder[128];
-	int rc = make_folder(folder, sizeof(folder), err);
+	int ret = make_folder(folder, sizeof(folder), err);
 
 	out->fd = -1;
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (strspn(uuid, "0123456789abcdef-") != strlen(uuid))
 		return error_set(err, EINVAL, "'%s' is no uuid", uuid);
 	snprintf(out->path, sizeof(out->path), "%s/%s", folder, uuid);
@@ -77,22 +75,22 @@ static int check_empty(struct libvirt_journal *journal, struct error *err)
 
 int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
-	int rc = open_journal(uuid, O_CREAT, out, err);
+	int ret = open_journal(uuid, O_CREAT, out, err);
 
-	return rc ? rc : check_empty(out, err);
+	return ret ? ret : check_empty(out, err);
 }
 
 int libvirt_journal_check(const char *uuid, struct error *err)
 {
 	struct libvirt_journal journal;
-	int rc = open_journal(uuid, 0, &journal, err);
+	int ret = open_journal(uuid, 0, &journal, err);
 
-	if (rc == -ENOENT)
+	if (ret == -ENOENT)
 		return 0;
-	if (!rc)
-		rc = check_empty(&journal, err);
+	if (!ret)
+		ret = check_empty(&journal, err);
 	libvirt_journal_close(&journal);
-	return rc;
+	return ret;
 }
 
 /* A last line without its end was never acted on, and would spoil what is written behind it. */
@@ -112,11 +110,11 @@ static void drop_unfinished(struct libvirt_journal *journal)
 
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
-	int rc = open_journal(uuid, 0, out, err);
+	int ret = open_journal(uuid, 0, out, err);
 
-	if (!rc)
+	if (!ret)
 		drop_unfinished(out);
-	return rc;
+	return ret;
 }
 
 void libvirt_journal_close(struct libvirt_journal *journal)
@@ -158,80 +156,62 @@ static int append(struct libvirt_journal *journal, const char *line, size_t size
 int libvirt_journal_instance(struct libvirt_journal *journal,
 			     const struct libvirt_instance *instance, struct error *err)
 {
-	char line[96];
-	int n = snprintf(line, sizeof(line), "qemu %s %" PRIx64 "\n", instance->boot,
-			 instance->start);
+	char line[JOURNAL_MAX_LINE];
 
-	return instance->boot[0] ? append(journal, line, (size_t)n, err) : 0;
+	if (!instance->boot[0])
+		return 0;
+	return append(journal, line, journal_line_instance(line, instance), err);
 }
 
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err)
 {
 	char line[JOURNAL_MAX_LINE];
-	size_t n;
 
 	if (size > JOURNAL_MAX_WRITE)
 		return error_set_at(err, E2BIG, gpa, "%zu bytes are too many at once", size);
-	n = (size_t)snprintf(line, sizeof(line), "write %" PRIx64 " ", gpa);
-	n += hex_encode(line + n, before, size);
-	line[n++] = ' ';
-	n += hex_encode(line + n, after, size);
-	line[n++] = '\n';
-	return append(journal, line, n, err);
+	return append(journal, line, journal_line_write(line, gpa, before, after, size), err);
+}
+
+static int append_word(struct libvirt_journal *journal, const char *word, struct error *err)
+{
+	return append(journal, word, strlen(word), err);
 }
 
 int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct error *err)
 {
-	const char *line = stopped ? "stop\n" : "go\n";
-
-	return append(journal, line, strlen(line), err);
+	return append_word(journal, stopped ? "stop\n" : "go\n", err);
 }
 
 int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err)
 {
-	static const char line[] = "breaks\n";
-
-	return append(journal, line, sizeof(line) - 1, err);
+	return append_word(journal, "breaks\n", err);
 }
 
-int libvirt_journal_lend(struct libvirt_journal *journal, unsigned int vcpu, uint64_t cr3,
-			 uint64_t lent, struct error *err)
+int libvirt_journal_lend(struct libvirt_journal *journal, const struct journal_loan *loan,
+			 struct error *err)
 {
-	char line[64];
-	int n = snprintf(line, sizeof(line), "lend %x %" PRIx64 " %" PRIx64 "\n", vcpu, cr3, lent);
+	char line[JOURNAL_MAX_LINE];
 
-	return append(journal, line, (size_t)n, err);
+	return append(journal, line, journal_line_loan(line, loan), err);
 }
 
 int libvirt_journal_lent(struct libvirt_journal *journal, struct error *err)
 {
-	static const char line[] = "lent\n";
-
-	return append(journal, line, sizeof(line) - 1, err);
+	return append_word(journal, "lent\n", err);
 }
 
 int libvirt_journal_reset(struct libvirt_journal *journal, struct error *err)
 {
-	static const char line[] = "reset\n";
-
-	return append(journal, line, sizeof(line) - 1, err);
+	return append_word(journal, "reset\n", err);
 }
 
 int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_stacks *tasks,
 			  struct error *err)
 {
-	struct task_stacks copy = *tasks;
-	struct journal_task_numbers numbers = journal_task_numbers(&copy);
-	char line[JOURNAL_MAX_LINE] = "tasks";
-	size_t n = strlen(line);
+	char line[JOURNAL_MAX_LINE];
 
-	for (size_t i = 0; i < sizeof(numbers.wide) / sizeof(numbers.wide[0]); i++)
-		n += (size_t)sprintf(line + n, " %" PRIx64, *numbers.wide[i]);
-	for (size_t i = 0; i < sizeof(numbers.narrow) / sizeof(numbers.narrow[0]); i++)
-		n += (size_t)sprintf(line + n, " %" PRIx32, *numbers.narrow[i]);
-	line[n++] = '\n';
-	return append(journal, line, n, err);
+	return append(journal, line, journal_line_tasks(line, tasks), err);
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -241,7 +221,7 @@ int libvirt_journal_read(const struct libvirt_journal *journal, struct journal_c
 {
 	struct stat st;
 	char *text;
-	int rc;
+	int ret;
 
 	if (fstat(journal->fd, &st) || st.st_size > MAX_JOURNAL)
 		return error_set(err, EPROTO, "the journal is damaged");
@@ -249,9 +229,9 @@ int libvirt_journal_read(const struct libvirt_journal *journal, struct journal_c
 	if (!text)
 		return error_set(err, ENOMEM, "out of memory");
 	if (pread(journal->fd, text, (size_t)st.st_size, 0) != st.st_size)
-		rc = error_set(err, EIO, "cannot read %s", journal->path);
+		ret = error_set(err, EIO, "cannot read %s", journal->path);
 	else
-		rc = journal_parse(text, (size_t)st.st_size, out, err);
+		ret = journal_parse(text, (size_t)st.st_size, out, err);
 	free(text);
-	return rc;
+	return ret;
 }

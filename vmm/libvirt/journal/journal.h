@@ -50,8 +50,12 @@ int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_sta
 /* About to have breakpoints, in QEMU's gdbstub. */
 int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err);
 /* About to give a vCPU other page tables than those in its CR3; and to give them back. */
-int libvirt_journal_lend(struct libvirt_journal *journal, unsigned int vcpu, uint64_t cr3,
-			 uint64_t lent, struct error *err);
+struct journal_loan {
+	unsigned int vcpu;
+	uint64_t cr3, lent;
+};
+int libvirt_journal_lend(struct libvirt_journal *journal, const struct journal_loan *loan,
+			 struct error *err);
 int libvirt_journal_lent(struct libvirt_journal *journal, struct error *err);
 /* The guest is gone, another one has its memory. */
 int libvirt_journal_reset(struct libvirt_journal *journal, struct error *err);
@@ -65,12 +69,6 @@ struct journal_place {
 	uint8_t *original;
 	uint8_t *ours; /* nr_ours times `size` bytes, any of which may stand there */
 	size_t nr_ours;
-};
-
-/* A vCPU's page tables that are not its own. */
-struct journal_loan {
-	unsigned int vcpu;
-	uint64_t cr3, lent;
 };
 
 struct journal_contents {

@@ -4,9 +4,7 @@
 
 #include <stdbool.h>
 #include "formats/base/error.h"
-#include "vmm/libvirt/journal/journal.h"
-
-struct guest;
+#include "vmm/libvirt/recovery/places.h"
 
 struct libvirt_recovery {
 	bool had_journal, had_device;
@@ -14,8 +12,7 @@ struct libvirt_recovery {
 	bool resumed;    /* it was left stopped */
 	bool ended;      /* the domain has: all that was left of it was the journal */
 	bool met_task;   /* one was preempted in our memory, and waited for */
-	size_t restored;
-	size_t foreign; /* places that hold neither ours nor what was there before: left alone */
+	struct libvirt_restored places;
 };
 
 /*
@@ -33,11 +30,5 @@ struct libvirt_recovery {
  */
 int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err);
-
-/* How many places of the journal still hold our bytes. */
-int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest *guest, size_t *out,
-			    struct error *err);
-/* -EBUSY: the guest is still stopped by us. Not while somebody holds it, who will let it go. */
-int libvirt_journal_check_running(const struct libvirt_journal *journal, struct error *err);
 
 #endif

@@ -44,7 +44,7 @@ static void tell_recovery(const struct libvirt_recovery *recovery)
 		return;
 	}
 	fprintf(stderr, "sonde attach: the watchdog has put back %zu places%s%s%s\n",
-		recovery->restored, recovery->had_breaks ? ", removed the breakpoints" : "",
+		recovery->places.restored, recovery->had_breaks ? ", removed the breakpoints" : "",
 		recovery->met_task ? ", waited for a task that was preempted in the tracer's code"
 				   : "",
 		recovery->resumed ? " and let the domain go on" : "");
@@ -52,10 +52,10 @@ static void tell_recovery(const struct libvirt_recovery *recovery)
 
 /* What time will change: somebody is still in our memory, the guest does not let the device go, the
  * domain is paused, being saved, or busy with a job of libvirt's, or libvirtd is being updated. */
-static bool is_worth_waiting(int rc)
+static bool is_worth_waiting(int ret)
 {
-	return rc == -EBUSY || rc == -ETIMEDOUT || rc == -ECANCELED || rc == -ENOTCONN ||
-	       rc == -EIO;
+	return ret == -EBUSY || ret == -ETIMEDOUT || ret == -ECANCELED || ret == -ENOTCONN ||
+	       ret == -EIO;
 }
 
 /* Nobody waits for this process any more; nor does whoever reads what the tracer says. */
@@ -63,29 +63,29 @@ static int keep_trying(const char *uri, const char *uuid)
 {
 	struct libvirt_recovery recovery;
 	unsigned int step = AGAIN_S;
-	int rc = -EBUSY;
+	int ret = -EBUSY;
 
 	dup2(STDOUT_FILENO, STDERR_FILENO);
-	for (unsigned int waited = 0; waited < GIVE_UP_S && is_worth_waiting(rc); waited += step) {
+	for (unsigned int waited = 0; waited < GIVE_UP_S && is_worth_waiting(ret); waited += step) {
 		step = waited ? step * 2 : step;
 		step = step < AGAIN_MOST_S ? step : AGAIN_MOST_S;
 		sleep(step);
-		rc = libvirt_recover(uri, uuid, false, PATIENCE_MS, &recovery, NULL);
+		ret = libvirt_recover(uri, uuid, false, PATIENCE_MS, &recovery, NULL);
 	}
-	return rc ? CLI_FAILED : CLI_OK;
+	return ret ? CLI_FAILED : CLI_OK;
 }
 
 static int recover(const char *uri, const char *uuid)
 {
 	struct libvirt_recovery recovery;
 	struct error err;
-	int rc = libvirt_recover(uri, uuid, true, PATIENCE_MS, &recovery, &err);
+	int ret = libvirt_recover(uri, uuid, true, PATIENCE_MS, &recovery, &err);
 
-	if (!rc) {
+	if (!ret) {
 		tell_recovery(&recovery);
 		return CLI_OK;
 	}
-	if (!is_worth_waiting(rc)) {
+	if (!is_worth_waiting(ret)) {
 		error_prefix(&err, "the watchdog could not undo everything, use 'sonde recover': ");
 		return cli_error("attach", &err);
 	}

@@ -38,7 +38,7 @@ static struct probe_hit random_hit(size_t nr_stack)
 				.nr_stack = nr_stack,
 				.items = items};
 
-	fill_random(hit.args, STASH_WORDS);
+	fill_random(hit.args, CAPTURE_ARGUMENTS);
 	fill_random(stack, CAPTURE_MAX_STACK);
 	fill_random(items, sizeof(items) / sizeof(items[0]));
 	hit.nr_items = (size_t)random() % (trap_record_max_items(&hit) + 1);

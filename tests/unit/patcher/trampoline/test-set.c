@@ -177,7 +177,7 @@ static bool reads_right(uint16_t number, unsigned int nr_items)
 	       hit.slab_cache == word_at(record, offset[FIELD_SLAB_CACHE]) &&
 	       hit.kept == word_at(record, offset[FIELD_KEPT]) &&
 	       hit.owner == word_at(record, offset[FIELD_OWNER]);
-	for (unsigned int i = 0; i < STASH_WORDS; i++)
+	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
 		good &= hit.args[i] == word_at(record, offset[FIELD_ARG0 + i]);
 	for (unsigned int i = 0; i < nr_items; i++)
 		good &= hit.items[i] == word_at(record, place->layout.items + i * 8);

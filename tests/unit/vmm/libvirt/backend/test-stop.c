@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Stopping a domain while its administrator suspends and resumes it: a model of libvirt and QEMU,
  * with what the administrator does between any two commands of ours.
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt/backend/guest-internal.h"
+#include "vmm/libvirt/backend/internal.h"
 
 /* virDomainState and its reasons */
 enum { STATE_RUNNING = 1, STATE_PAUSED = 3, BY_UNKNOWN = 0, BY_USER = 1 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt/connection/domain.h"
+#include "vmm/libvirt/connection/monitor.h"
 
 static const char *answer; /* NULL: libvirt fails */
 

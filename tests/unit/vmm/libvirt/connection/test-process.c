@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Telling a domain's QEMU, played by a shell with its arguments, from the one of its next start. */
 #include <errno.h>
 #include <signal.h>

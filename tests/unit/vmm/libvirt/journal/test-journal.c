@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/journal/journal.h"
-#include "vmm/libvirt/recovery/recover.h"
+#include "vmm/libvirt/recovery/places.h"
 
 static const char uuid[] = "096ac222-3dde-4d48-89b6-8842d1b1d526";
 

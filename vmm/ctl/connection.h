@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_CTL_CONNECTION_H
+#define SONDE_VMM_CTL_CONNECTION_H
+
+#include <jansson.h>
+#include "formats/base/error.h"
+
+/*
+ * The client's end of QMP, for `sonde ctl`. It trusts the peer as little as the monitor trusts its
+ * clients: replies are bounded, each step has a deadline, and text for people has its control
+ * characters replaced.
+ */
+struct qmp_connection;
+
+enum { QMP_REPLY_MAX = 64 << 20 /* bytes */ };
+
+/*
+ * Connect to the socket `path`, read the greeting and negotiate. `timeout_ms` bounds this and each
+ * later qmp_execute(). Errors are one line with the cause: no such socket, nobody listens,
+ * permission, -ETIMEDOUT, -EPROTO (the peer speaks something else).
+ */
+int qmp_connect(const char *path, unsigned int timeout_ms, struct qmp_connection **out,
+		struct error *err);
+/* NULL-safe. */
+void qmp_disconnect(struct qmp_connection *conn);
+
+/*
+ * Run one command; `args` (an object) is taken over and may be NULL. *result is a new reference.
+ * -EREMOTEIO if the peer refused it: *err has its words, and the connection can be used further.
+ * Events that come in between are ignored.
+ */
+int qmp_execute(struct qmp_connection *conn, const char *verb, json_t *args, json_t **result,
+		struct error *err);
+
+#endif

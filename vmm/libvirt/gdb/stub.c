@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/libvirt/gdb/stub.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "vmm/libvirt/connection/reply.h"
+#include "vmm/libvirt/connection/monitor.h"
+
+enum { FREE_TRIES = 20, FREE_MS = 50 };
+
+static const char fd_name[] = "sonde-gdb", chardev[] = "sonde-gdb";
+
+static json_t *chardev_arguments(void)
+{
+	return json_pack("{s:s, s:{s:s, s:{s:{s:s, s:{s:s}}, s:b}}}", "id", chardev, "backend",
+			 "type", "socket", "data", "addr", "type", "fd", "data", "str", fd_name,
+			 "server", 0);
+}
+
+/* QEMU tells of an error in its human monitor's text only. */
+static int start_server(struct libvirt_domain *domain, struct error *err)
+{
+	char *reply;
+	int ret = libvirt_hmp(domain, "gdbserver chardev:sonde-gdb", &reply, err);
+
+	if (ret)
+		return ret;
+	if (!strstr(reply, "Waiting for gdb connection"))
+		ret = error_set(err, EREMOTEIO, "QEMU's gdbstub does not start");
+	free(reply);
+	return ret;
+}
+
+/* Not that of the domain's next start. */
+static void stop_server(struct libvirt_domain *domain)
+{
+	char *reply;
+
+	if (!libvirt_process_ended(&domain->qemu) &&
+	    !libvirt_hmp(domain, "gdbserver none", &reply, NULL))
+		free(reply);
+}
+
+int gdbstub_check_free(struct libvirt_domain *domain, struct error *err)
+{
+	json_t *reply = NULL;
+	int ret = libvirt_qmp(domain, "query-chardev", NULL, -1, &reply, err);
+
+	if (!ret && libvirt_reply_connected(reply, chardev))
+		ret = error_set(err, EBUSY, "another user's sonde is attached to domain %s",
+				domain->name);
+	else if (!ret && libvirt_reply_connected(reply, "gdb"))
+		ret = error_set(
+			err, EBUSY,
+			"a debugger is connected to domain %s, whose gdbstub serves one only",
+			domain->name);
+	json_decref(reply);
+	return ret;
+}
+
+/* QEMU learns of a peer's death in its own time. */
+static int spin_deadline_free(struct libvirt_domain *domain, struct error *err)
+{
+	int ret = gdbstub_check_free(domain, err);
+
+	for (int i = 0; i < FREE_TRIES && ret == -EBUSY; i++) {
+		clock_wait_ms(FREE_MS);
+		ret = gdbstub_check_free(domain, err);
+	}
+	return ret;
+}
+
+static void remove_chardev(struct libvirt_domain *domain)
+{
+	libvirt_qmp(domain, "chardev-remove", json_pack("{s:s}", "id", chardev), -1, NULL, NULL);
+}
+
+/* It may have been left by somebody who died in the middle of this, with a server or without. */
+static int add_chardev(struct libvirt_domain *domain, struct error *err)
+{
+	int ret = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
+
+	if (ret != -EREMOTEIO)
+		return ret;
+	ret = spin_deadline_free(domain, err);
+	if (ret)
+		return ret;
+	stop_server(domain);
+	remove_chardev(domain);
+	return libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
+}
+
+static int hand_over(struct libvirt_domain *domain, int fd, struct error *err)
+{
+	int ret =
+		libvirt_qmp(domain, "getfd", json_pack("{s:s}", "fdname", fd_name), fd, NULL, err);
+
+	if (ret)
+		return ret;
+	ret = add_chardev(domain, err);
+	if (ret) {
+		libvirt_qmp(domain, "closefd", json_pack("{s:s}", "fdname", fd_name), -1, NULL,
+			    NULL);
+		return ret;
+	}
+	ret = start_server(domain, err);
+	if (ret)
+		remove_chardev(domain);
+	return ret;
+}
+
+int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct error *err)
+{
+	int pair[2], ret;
+
+	*stub = (struct gdbstub){.domain = domain, .fd = -1};
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		return error_set(err, errno, "no socket pair: %s", strerror(errno));
+	ret = hand_over(domain, pair[1], err);
+	close(pair[1]);
+	if (ret) {
+		close(pair[0]);
+		return ret;
+	}
+	stub->fd = pair[0];
+	rsp_init(&stub->rsp, stub->fd);
+	ret = rsp_set_physical(&stub->rsp, true, err);
+	if (ret) {
+		stop_server(domain);
+		gdbstub_drop(stub);
+	}
+	return ret;
+}
+
+void gdbstub_close(struct gdbstub *stub)
+{
+	if (stub->fd < 0)
+		return;
+	rsp_set_physical(&stub->rsp, false, NULL);
+	stop_server(stub->domain);
+	gdbstub_drop(stub);
+}
+
+void gdbstub_drop(struct gdbstub *stub)
+{
+	if (stub->fd >= 0)
+		close(stub->fd);
+	stub->fd = -1;
+}

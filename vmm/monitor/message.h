@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_MONITOR_MESSAGE_H
+#define SONDE_VMM_MONITOR_MESSAGE_H
+
+#include <jansson.h>
+#include "formats/base/error.h"
+
+/*
+ * The messages of the QEMU Machine Protocol (QEMU, docs/interop/qmp-spec.rst, "Protocol
+ * Specification"). The builders return a new reference, or NULL when memory is out.
+ */
+
+#define QMP_CLASS_GENERIC "GenericError"
+#define QMP_CLASS_NOT_FOUND "CommandNotFound"
+
+/* Borrowed from the message; arguments and id are NULL if absent. */
+struct qmp_request {
+	const char *execute;
+	json_t *arguments;
+	json_t *id;
+};
+
+/* -EINVAL if it is no request; out->id is set even then if there is one, for the error reply. */
+int qmp_request_parse(json_t *message, struct qmp_request *out, struct error *err);
+
+/* What query-version returns, also part of the greeting. */
+json_t *qmp_version(void);
+json_t *qmp_greeting(void);
+
+/* `result` is taken over; NULL gives {}. `id` may be NULL. */
+json_t *qmp_return(json_t *result, json_t *id);
+json_t *qmp_error(const char *class, const char *desc, json_t *id);
+
+/* An event with the time stamp of now; `data` is taken over and may be NULL. */
+json_t *qmp_event(const char *name, json_t *data);
+
+/* One error as text with its address; bytes that are not UTF-8 become question marks. */
+json_t *qmp_error_from(const char *class, const struct error *err, json_t *id);
+
+#endif

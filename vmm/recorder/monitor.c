@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The monitor's trace verbs (monitor-trace.h). */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include "vmm/recorder/internal.h"
+
+static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
+{
+	struct run_trace *t = arg;
+	const char *list[TRACE_MAX_TRACERS + 1] = {0};
+	int ret;
+
+	if (n > TRACE_MAX_TRACERS)
+		return error_set(err, E2BIG, "at most %d trace specs", TRACE_MAX_TRACERS);
+	for (size_t i = 0; i < n; i++)
+		list[i] = specs[i];
+	pthread_mutex_lock(&t->lock);
+	ret = run_trace_start_locked(t, n ? list : NULL, err);
+	pthread_mutex_unlock(&t->lock);
+	if (ret == -EAGAIN)
+		error_prefix(err, "not yet, try again: ");
+	return ret;
+}
+
+static int monitor_stop(void *arg, struct error *err)
+{
+	struct run_trace *t = arg;
+	int ret;
+
+	pthread_mutex_lock(&t->lock);
+	ret = trace_session_stop(t->session, err);
+	pthread_mutex_unlock(&t->lock);
+	trace_writer_flush(t->writer, NULL);
+	return ret;
+}
+
+static int monitor_translate(void *arg, uint64_t gva, uint64_t *gpa, struct error *err)
+{
+	struct run_trace *t = arg;
+	int ret;
+
+	pthread_mutex_lock(&t->lock);
+	ret = trace_session_translate(t->session, gva, gpa, err);
+	pthread_mutex_unlock(&t->lock);
+	return ret;
+}
+
+static json_t *query_refused(const struct trace_status *status)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < status->nr_refused; i++) {
+		const struct site_refusal *r = &status->refused[i];
+		char address[24];
+
+		snprintf(address, sizeof(address), "0x%" PRIx64, r->gva);
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "function", r->function,
+						      "address", address, "reason", r->reason));
+	}
+	return list;
+}
+
+static void set_count(json_t *object, const char *key, uint64_t value)
+{
+	json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static json_t *query_vcpus(const struct run_trace *t, const struct trace_status *status)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < t->nr_vcpus; i++) {
+		struct trace_counters counters;
+		struct trace_writer_counts c;
+		json_t *vcpu;
+
+		trace_writer_counts(t->writer, i, &c);
+		vcpu = json_pack("{s:i}", "index", (int)i);
+		set_count(vcpu, "allocs", c.allocs);
+		set_count(vcpu, "frees", c.frees);
+		counters = status->vcpus[i];
+		counters.v[COUNTER_OVERRUNS] = c.overruns;
+		counters_put_vcpu(vcpu, &counters);
+		json_array_append_new(list, vcpu);
+	}
+	return list;
+}
+
+static json_t *query_tracers(const struct trace_status *status)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < status->nr_specs; i++)
+		json_array_append_new(list, json_string(status->specs[i]));
+	return list;
+}
+
+static void set_address(json_t *object, const char *key, uint64_t address)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, address);
+	json_object_set_new(object, key, json_string(text));
+}
+
+static json_t *query_locked(const struct run_trace *t)
+{
+	struct trace_status status;
+	const struct trace_writer_counts sum = run_trace_sum(t);
+	json_t *result, *vcpus;
+
+	trace_session_status(t->session, &status);
+	vcpus = query_vcpus(t, &status);
+	result = json_pack(
+		"{s:b, s:s, s:o, s:s, s:{s:I, s:I, s:o}, s:o}", "enabled", status.enabled, "mode",
+		status.exitless ? "exitless" : "trap", "tracers", query_tracers(&status),
+		"trace_dir", t->dir, "sites", "entry", (json_int_t)status.entry_sites, "return",
+		(json_int_t)status.return_sites, "refused", query_refused(&status), "vcpus", vcpus);
+	if (!result)
+		return NULL;
+	set_address(result, "virt_slide", status.virt_slide);
+	set_address(result, "phys_base", status.phys_text);
+	set_count(result, "events", sum.allocs + sum.frees);
+	set_count(result, "allocs", sum.allocs);
+	set_count(result, "frees", sum.frees);
+	json_object_set_new(result, "events_per_second",
+			    json_real(run_trace_events_per_second(t, &status)));
+	set_count(result, "max_rate", t->options.max_rate);
+	status.counters.v[COUNTER_OVERRUNS] = sum.overruns;
+	status.counters.v[COUNTER_PAUSES] = t->starts ? t->starts - 1 : 0;
+	counters_put(result, &status.counters);
+	json_object_set_new(result, "no_exitless", json_string(status.no_exitless));
+	return result;
+}
+
+static json_t *monitor_query(void *arg)
+{
+	struct run_trace *t = arg;
+	json_t *result;
+
+	pthread_mutex_lock(&t->lock);
+	result = query_locked(t);
+	pthread_mutex_unlock(&t->lock);
+	return result;
+}
+
+const struct monitor_trace_ops *run_trace_monitor_ops(void)
+{
+	static const struct monitor_trace_ops ops = {.start = monitor_start,
+						     .stop = monitor_stop,
+						     .query = monitor_query,
+						     .translate = monitor_translate};
+
+	return &ops;
+}
