@@ -52,6 +52,7 @@ static int read_facts(struct ring_engine *x, struct slab_view *slab, struct erro
 	x->facts.vmemmap = page.vmemmap;
 	x->facts.pages = page.pages;
 	x->facts.page_compound_head = page.compound_head;
+	x->facts.page_lowest_mask = (int32_t)page.lowest_mask;
 	x->facts.page_slab_cache = page.slab_cache;
 	x->facts.page_flags = page.flags;
 	x->facts.page_head_bit = page.head_bit;
