@@ -10,7 +10,7 @@
 #include "guest-symbols/image/kernel-image.h"
 #include "introspect/guest/guest.h"
 #include "patcher/text/patch-set.h"
-#include "patcher/ring/status.h"
+#include "patcher/ring/ring.h"
 #include "patcher/plan/patch-plan.h"
 
 /*
