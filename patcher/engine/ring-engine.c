@@ -355,7 +355,7 @@ void ring_engine_end(struct ring_engine *x)
 
 /* --- telling --------------------------------------------------------------------------------- */
 
-void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct ring_status *out)
+void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct trace_counters *sum)
 {
 	struct ring_engine_vcpu *v = &x->vcpus[vcpu];
 	struct ring_counts ring;
@@ -363,11 +363,11 @@ void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct ring_st
 	pthread_mutex_lock(&x->lock);
 	ring = v->seen;
 	pthread_mutex_unlock(&x->lock);
-	*out = (struct ring_status){.records = ring.records,
-				    .drops = ring.drops + atomic_load(&v->lost),
-				    .damaged = ring.stalled + ring.malformed - v->cut_off,
-				    .blocked = atomic_load(&v->blocked),
-				    .blocked_ns = atomic_load(&v->blocked_ns)};
+	sum->v[COUNTER_RING_RECORDS] += ring.records;
+	sum->v[COUNTER_RING_DROPS] += ring.drops + atomic_load(&v->lost);
+	sum->v[COUNTER_RING_DAMAGED] += ring.stalled + ring.malformed - v->cut_off;
+	sum->v[COUNTER_RING_WAITS] += atomic_load(&v->blocked);
+	sum->v[COUNTER_RING_WAIT_NS] += atomic_load(&v->blocked_ns);
 }
 
 uint64_t ring_engine_doorbells(const struct ring_engine *x)

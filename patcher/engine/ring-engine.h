@@ -4,9 +4,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "formats/event/counters.h"
 #include "introspect/kernel/scratch-mapping.h"
 #include "introspect/slab/slab.h"
-#include "patcher/ring/ring.h"
 #include "patcher/ring/ring.h"
 #include "patcher/trampoline/set.h"
 
@@ -90,8 +90,8 @@ bool ring_engine_take_saved_array(struct ring_engine *x, uint64_t key, uint64_t 
 /* The guest may have written its TSCs: read how they run again. With the guest stopped. */
 int ring_engine_read_clocks(struct ring_engine *x, struct error *err);
 
-/* Since creation. */
-void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct ring_status *out);
+/* Add what was counted for a vCPU since creation: the counters of rings. */
+void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct trace_counters *sum);
 /* How often an idle guest's next event woke the thread. */
 uint64_t ring_engine_doorbells(const struct ring_engine *x);
 

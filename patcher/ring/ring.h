@@ -146,15 +146,6 @@ enum ring_room ring_room(const struct ring *ring);
  */
 bool ring_arm(struct ring *ring);
 
-/* One vCPU's ring, as a session reports it. */
-struct ring_status {
-	uint64_t records; /* by trampolines */
-	uint64_t drops;   /* the ring was full, or no host emptied it */
-	uint64_t damaged; /* places in it where the guest had something else than records */
-	uint64_t blocked; /* times the vCPU waited because it was full */
-	uint64_t blocked_ns;
-};
-
 /* --- all CPUs' rings in one order (merge.c) -------------------------------------------------- */
 
 enum { RING_MERGE_MAX = 128 };

@@ -14,9 +14,9 @@ static void await_return(struct trace_session *s, const struct probe_ref *ref,
 	memcpy(call.words, hit->args, sizeof(call.words));
 	ref->tracer->ops->entry(ref->tracer, ref->probe, hit, &call);
 	if (call_table_push(s->stash, &call, &pushed))
-		count_event(&s->counters.lost, 1);
-	count_event(&s->counters.nested, pushed.superseded);
-	count_event(&s->counters.lost, pushed.lost);
+		count_event(&s->counters, COUNTER_LOST, 1);
+	count_event(&s->counters, COUNTER_NESTED, pushed.superseded);
+	count_event(&s->counters, COUNTER_LOST, pushed.lost);
 }
 
 /* A bulk call's return may come in several hits, each of which tells of some of its objects. */
@@ -35,7 +35,7 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 	struct tracer *tracer;
 
 	if (!call_table_pop(s->stash, hit->key, &call)) {
-		count_event(&s->counters.unpaired_returns, 1);
+		count_event(&s->counters, COUNTER_UNPAIRED_RETURNS, 1);
 		return;
 	}
 	if (call.ignored)
@@ -44,7 +44,7 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 	if (tracer->ops->ret(tracer, call.probe, hit, &call))
 		call_table_note_inner(s->stash, hit->key, hit->result);
 	if (!is_last_hit(&call, hit) && call_table_push(s->stash, &call, &pushed))
-		count_event(&s->counters.lost, 1);
+		count_event(&s->counters, COUNTER_LOST, 1);
 }
 
 void session_dispatch(struct trace_session *s, const struct probe_ref *ref, enum probe_point point,
@@ -72,7 +72,7 @@ void session_save_array(struct trace_session *s, const struct capture_items *ite
 	if (items->skip_filled)
 		call.words[1] = object_iter_filled(&s->kernel, array, count);
 	if (call_table_push(s->saved_arrays, &call, &pushed))
-		count_event(&s->counters.lost, 1);
+		count_event(&s->counters, COUNTER_LOST, 1);
 }
 
 /* The words that are the call's work, and how many lie in front of them. Its entry was a trap or a

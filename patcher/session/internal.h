@@ -61,11 +61,10 @@ struct trace_session {
 	_Atomic uint64_t next_look; /* ns; when to see to either again */
 	struct error no_exitless;   /* why the last start stays with traps; code 0: it does not. Not
 				     * to be read while the switch is pending. */
-	struct ring_status past[TRACE_MAX_VCPUS]; /* of earlier starts */
+	struct trace_counters past[TRACE_MAX_VCPUS]; /* of earlier starts */
 	uint64_t past_doorbells;
 
-	struct trace_counters counters;
-	uint64_t in_flight;
+	struct live_counters counters;
 	_Atomic uint64_t traps_taken[TRACE_MAX_VCPUS];
 	struct kernel_names *names;
 };
@@ -111,7 +110,7 @@ int session_finish_leaving(struct trace_session *session, struct error *err);
 /* The guest will not run again: nothing has to be left. */
 void session_end(struct trace_session *session);
 void session_exitless_counts(const struct trace_session *session, unsigned int vcpu,
-			     struct ring_status *out);
+			     struct trace_counters *out);
 
 /* session-sample.c: after a trap was served: whether there were too many of them. */
 void session_sample(struct trace_session *session, enum trap_kind kind);

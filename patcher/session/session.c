@@ -290,7 +290,7 @@ int trace_session_locate(struct trace_session *s, struct error *err)
 
 void session_forget_open_calls(struct trace_session *s)
 {
-	s->in_flight += call_table_clear(s->stash);
+	count_event(&s->counters, COUNTER_IN_FLIGHT, call_table_clear(s->stash));
 	call_table_clear(s->saved_arrays);
 }
 

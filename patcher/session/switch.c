@@ -200,16 +200,9 @@ void session_end(struct trace_session *s)
 }
 
 void session_exitless_counts(const struct trace_session *s, unsigned int vcpu,
-			     struct ring_status *out)
+			     struct trace_counters *out)
 {
-	struct ring_status now = {0};
-
-	if (s->exitless)
-		ring_engine_counts(s->exitless, vcpu, &now);
 	*out = s->past[vcpu];
-	out->records += now.records;
-	out->drops += now.drops;
-	out->damaged += now.damaged;
-	out->blocked += now.blocked;
-	out->blocked_ns += now.blocked_ns;
+	if (s->exitless)
+		ring_engine_counts(s->exitless, vcpu, out);
 }

@@ -57,7 +57,7 @@ static void begin(struct seen_hit *seen, const struct guest_trap *trap)
 /* What is left of the items is not going to be read. */
 static void lose_items(struct trace_session *s, const struct object_iter *source)
 {
-	count_event(&s->counters.lost, source->from == ITEMS_ARRAY ? source->count : 1);
+	count_event(&s->counters, COUNTER_LOST, source->from == ITEMS_ARRAY ? source->count : 1);
 }
 
 /* Deliver what was seen, in as many hits as its items take. */
@@ -105,7 +105,7 @@ static void see_entry(struct trace_session *s, const struct trap *t, const struc
 	see_stack(s, capture, &seen);
 	see_owner(s, capture, &seen.hit);
 	if (object_iter_init(&seen.source, &s->kernel, &capture->items, args, NULL))
-		count_event(&s->counters.lost, 1);
+		count_event(&s->counters, COUNTER_LOST, 1);
 	if (capture->items.from == ITEMS_SAVED)
 		session_save_array(s, &capture->items, &seen.hit);
 	deliver(s, t->ref, POINT_ENTRY, &seen);
@@ -160,7 +160,8 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 	if (!t)
 		return on_trampoline_trap(s, trap);
 	kind = t->kind;
-	count_event(&s->traps_taken[trap->vcpu % TRACE_MAX_VCPUS], 1);
+	atomic_fetch_add_explicit(&s->traps_taken[trap->vcpu % TRACE_MAX_VCPUS], 1,
+				  memory_order_relaxed);
 	switch (kind) {
 	case TRAP_ENTRY:
 		see_entry(s, t, trap);

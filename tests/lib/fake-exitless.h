@@ -26,7 +26,7 @@ struct fake_exitless {
 	struct fake_session fs;
 	struct slab_view *slab;
 	struct call_table *stash;
-	struct trace_counters counters;
+	struct live_counters counters;
 	struct tracer_set tracers;
 	struct decoder *decoder;
 	struct trap_table traps;

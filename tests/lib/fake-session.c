@@ -331,3 +331,8 @@ struct trace_status fake_session_status(const struct fake_session *fs)
 	trace_session_status(fs->session, &status);
 	return status;
 }
+
+uint64_t fake_session_count(const struct fake_session *fs, enum counter_id id)
+{
+	return fake_session_status(fs).counters.v[id];
+}

@@ -130,5 +130,6 @@ void fake_session_set_sites(struct fake_session *fs, const char *bytes);
 size_t fake_session_recorded(struct fake_session *fs);
 
 struct trace_status fake_session_status(const struct fake_session *fs);
+uint64_t fake_session_count(const struct fake_session *fs, enum counter_id id);
 
 #endif

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Entering the vmlinux directly does on the host what the kernel's own decompressor does in the
  * guest (arch/x86/boot/compressed/misc.c and kaslr.c): place, copy segments, relocate.

@@ -2,12 +2,11 @@
 #ifndef SONDE_VMM_KVM_KVM_H
 #define SONDE_VMM_KVM_KVM_H
 
+#include <linux/kvm.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-
-struct kvm_cpuid2;
 
 /*
  * /dev/kvm and one virtual machine of it (Documentation/virt/kvm/api.rst). Where the API needs
@@ -37,6 +36,12 @@ static const uint64_t kvm_private_size = 0x4000;
 int kvm_open(struct kvm *kvm, struct error *err);
 /* Closes what is open. */
 void kvm_close(struct kvm *kvm);
+
+/* A struct kvm_msrs, whose array has no size, with room for two entries. */
+union kvm_msr_pair {
+	struct kvm_msrs msrs;
+	uint8_t room[sizeof(struct kvm_msrs) + 2 * sizeof(struct kvm_msr_entry)];
+};
 
 /* A capability Sonde uses: for `sonde doctor`, and checked by kvm_check_capabilities(). */
 struct kvm_capability {

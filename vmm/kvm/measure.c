@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * How fast does a guest run here? The machine used for it has one page of memory and one vCPU in
  * real mode that counts down and halts.

@@ -190,7 +190,7 @@ static void test_trap_among_trampolines(void)
 	is_u64(fake_session_recorded(&fs), 1, "is recorded once");
 	ok(fs.events[0].vcpu == 2 && fs.events[0].record.ptr == fake_object(),
 	   "with its vCPU and object");
-	is_u64(fake_session_status(&fs).lost, 0, "none is lost");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "none is lost");
 	fake_session_destroy(&fs);
 }
 
@@ -219,7 +219,7 @@ static void test_bulk_returns_by_trap(void)
 	ok(fs.events[0].record.ptr == fake_object() + FAKE_CACHE_SIZE &&
 		   fs.events[1].record.ptr == fake_object() + 2 * FAKE_CACHE_SIZE,
 	   "but the one that it found there");
-	is_u64(fake_session_status(&fs).lost, 0, "none is lost");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "none is lost");
 	fake_session_destroy(&fs);
 }
 
@@ -236,7 +236,7 @@ static void test_paused(void)
 	write_entry(1, FAKE_KMALLOC, fake_stack_top(1));
 	fs.fg.paused = false;
 	ok(!trace_session_start(fs.session, NULL, NULL) && has_jumps(), "until it runs again");
-	is_u64(fake_session_status(&fs).in_flight, 1,
+	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 1,
 	       "a call it was about to tell of is forgotten");
 	ok(!trace_session_stop(fs.session, NULL) && is_untouched(), "stop");
 	fake_session_destroy(&fs);
@@ -254,7 +254,7 @@ static void test_end(void)
 	ok(!trace_session_end(fs.session, NULL) && fake_session_text_same(&fs),
 	   "end with a vCPU that may be in our code");
 	ok(fs.fg.stops - stops < 10, "nobody waits for it");
-	is_u64(fake_session_status(&fs).lost, 0, "nothing is lost");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "nothing is lost");
 	ok(!trace_session_end(fs.session, NULL), "end twice");
 	fake_session_destroy(&fs);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_VMM_CTL_COMMAND_H
-#define SONDE_VMM_CTL_COMMAND_H
+#ifndef SONDE_VMM_CTL_CTL_H
+#define SONDE_VMM_CTL_CTL_H
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdio.h>
 #include "formats/base/error.h"
 
 /* What a person types to `sonde ctl`, as a QMP command. */
@@ -27,5 +28,11 @@ int qmp_command_split(char *line, char **words, struct error *err);
  * words.
  */
 int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, struct error *err);
+
+/*
+ * Print what a verb returned for people; an empty object prints nothing. The value comes from the
+ * peer and may be anything: control characters are replaced, missing keys read as 0 or "?".
+ */
+void qmp_show(FILE *out, const char *verb, const json_t *result);
 
 #endif
