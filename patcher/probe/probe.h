@@ -20,6 +20,13 @@ struct probe {
 	const void *data;          /* the tracer's own */
 };
 
+/* A function that a tracer cannot see the calls of, and why; all lives as long as the tracer. */
+struct probe_gap {
+	const char *function;
+	uint64_t address; /* link-time address, 0 = none */
+	const char *reason;
+};
+
 /* A probe and its tracer. `id` is its index in the session's list of all probes. */
 struct probe_ref {
 	struct tracer *tracer;

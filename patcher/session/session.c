@@ -151,7 +151,16 @@ int session_plan(struct trace_session *s, struct error *err)
 		.ftrace_handoff = ftrace_handoff_is_possible(&s->kernel),
 	};
 
-	return patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
+	int ret = patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
+
+	for (size_t i = 0; !ret && i < s->tracers.n; i++) {
+		struct tracer *t = s->tracers.v[i];
+		size_t n = 0;
+		const struct probe_gap *gaps = t->ops->gaps ? t->ops->gaps(t, &n) : NULL;
+
+		ret = patch_plan_refuse_gaps(&s->plan, &s->kernel, gaps, n, err);
+	}
+	return ret;
 }
 
 static void prepare_oneshots(struct trace_session *s)
@@ -220,7 +229,8 @@ static int plan_and_patch(struct trace_session *s, struct error *err)
 
 	if (ret)
 		return ret;
-	s->refused = calloc(s->plan.nr_refs + s->plan.returns.n + 1, sizeof(*s->refused));
+	s->refused = calloc(s->plan.nr_refused + s->plan.entries.n + s->plan.returns.n + 1,
+			    sizeof(*s->refused));
 	if (!s->refused)
 		return error_set(err, ENOMEM, "out of memory");
 	ret = guest->traps->set_handler(guest, session_on_trap, s, err);
