@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include "formats/base/hex.h"
-#include "guest-symbols/kmem/gfp-names.h"
+#include "guest-symbols/kmem/allocators.h"
 #include "patcher/session/internal.h"
 
 static void fill_rings(const struct trace_session *s, struct trace_status *out)

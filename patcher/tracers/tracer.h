@@ -45,6 +45,8 @@ struct tracer_ops {
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
+	/* The gaps, likewise: reported as not traced. NULL for a tracer that never has any. */
+	const struct probe_gap *(*gaps)(struct tracer *tracer, size_t *n);
 	/*
 	 * Several threads may call entry and ret at once, for different vCPUs, and long after the
 	 * vCPU was there: both read no guest memory that may have changed since.
