@@ -12,7 +12,6 @@
 #include "vmm/libvirt/attach/attach.h"
 #include "vmm/cmd.h"
 #include "vmm/loop/event-loop.h"
-#include "vmm/monitor/verbs.h"
 #include "vmm/monitor/monitor.h"
 
 static const char verb[] = "attach";
@@ -33,8 +32,7 @@ struct attaching {
 	struct attach_options options;
 	struct event_loop *loop;
 	struct monitor *monitor;
-	struct monitor_memory memory;
-	struct monitor_trace trace;
+	struct monitor_target target;
 	int signal_fd, signal_number;
 	uint64_t looks, looks_without_traps;
 	struct error lost; /* END_LIBVIRT: why it cannot be asked any more */
@@ -158,23 +156,64 @@ static int watch_for_end(struct attaching *self, struct error *err)
 
 /* --- the run --------------------------------------------------------------------------------- */
 
+/* A domain that only sonde itself holds for a moment runs. */
+static const char *domain_status(void *arg)
+{
+	struct attaching *self = arg;
+	enum libvirt_run_state state;
+	enum libvirt_pause pause;
+
+	if (libvirt_domain_state(&self->attach.domain, &state, NULL))
+		return "internal-error";
+	if (state == LIBVIRT_GONE)
+		return "shutdown";
+	if (libvirt_domain_pause(&self->attach.domain, &pause, NULL))
+		return "internal-error";
+	return pause == LIBVIRT_PAUSE_OTHERS ? "paused" : "running";
+}
+
+static int refer_to_virsh(const struct attaching *self, const char *command, struct error *err)
+{
+	const char *uri = self->options.uri;
+
+	return error_set(err, ENOTSUP, "the domain is libvirt's: use 'virsh %s%s%s%s %s'",
+			 uri ? "-c " : "", uri ? uri : "", uri ? " " : "", command,
+			 self->attach.domain.name);
+}
+
+static int domain_pause(void *arg, struct error *err)
+{
+	return refer_to_virsh(arg, "suspend", err);
+}
+
+static int domain_resume(void *arg, struct error *err)
+{
+	return refer_to_virsh(arg, "resume", err);
+}
+
+static void domain_quit(void *arg)
+{
+	event_loop_quit(((struct attaching *)arg)->loop, END_ASKED);
+}
+
+static const struct monitor_guest_ops domain_ops = {
+	.status = domain_status,
+	.pause = domain_pause,
+	.resume = domain_resume,
+	.quit = domain_quit,
+};
+
 static int create_monitor(struct attaching *self, struct error *err)
 {
-	const struct monitor_trace_ops *ops = run_trace_monitor_ops();
-	int rc;
-
 	if (!self->options.monitor)
 		return 0;
-	rc = monitor_create(self->loop, self->options.monitor, &self->monitor, err);
-	if (rc)
-		return rc;
-	self->memory = (struct monitor_memory){.guest = libvirt_guest(self->attach.guest),
-					       .translate = ops->translate,
-					       .arg = self->attach.trace};
-	self->trace = (struct monitor_trace){
-		.ops = ops, .arg = self->attach.trace, .monitor = self->monitor};
-	rc = monitor_verbs_memory_register(self->monitor, &self->memory, err);
-	return rc ? rc : monitor_verbs_trace_register(self->monitor, &self->trace, err);
+	self->target = (struct monitor_target){.guest = libvirt_guest(self->attach.guest),
+					       .ops = &domain_ops,
+					       .arg = self,
+					       .trace = run_trace_monitor_ops(),
+					       .trace_arg = self->attach.trace};
+	return monitor_create(self->loop, self->options.monitor, &self->target, &self->monitor,
+			      err);
 }
 
 static int run(struct attaching *self, enum end_reason *reason, struct error *err)

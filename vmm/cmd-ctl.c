@@ -10,9 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/cli/cli.h"
-#include "vmm/ctl/command.h"
+#include "vmm/ctl/ctl.h"
 #include "vmm/ctl/connection.h"
-#include "vmm/ctl/show.h"
 
 enum { TIMEOUT_DEFAULT_S = 30, TIMEOUT_MAX_S = 24 * 3600 };
 

@@ -162,7 +162,7 @@ static int report_end(const struct run *run)
 static int create_trace(struct run *run, struct error *err)
 {
 	const struct run_options *o = run->options;
-	struct run_trace_config config = {.kernel = o->vm.kernel,
+	struct run_trace_config config = {.kernel = o->vm.boot.kernel,
 					  .dir = o->output,
 					  .specs = o->traces.specs,
 					  .encoding = o->encoding,

@@ -5,25 +5,9 @@
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "formats/base/text.h"
 #include "formats/trace/sidecar.h"
 #include "formats/trace/reader.h"
-
-/* How the verbs show numbers, symbols and losses, in text and JSON. */
-struct text {
-	char s[640];
-};
-
-/* "1,234,567" */
-struct text text_count(uint64_t number);
-
-/* "1 object", "2,000 objects" */
-struct text text_number(uint64_t number, const char *noun);
-
-/* "999 B", "1.2 MiB": three digits or four, binary prefixes. */
-struct text text_bytes(uint64_t bytes);
-
-/* "12.345678901 s" from the trace clock's zero. */
-struct text text_time(int64_t ns);
 
 /* "fn+0x1f/0x90" where the sidecar (may be NULL) has a name for the address, else "0x...". */
 struct text text_symbol(const struct sidecar *sidecar, uint64_t address);

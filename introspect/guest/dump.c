@@ -129,18 +129,16 @@ static uint64_t dump_clock_ns(struct guest *guest)
 	return 0;
 }
 
-static const struct guest_ops dump_ops = {
-	.name = "dump",
-	.regions = dump_regions,
-	.phys_read = dump_phys_read,
-	.phys_write = dump_phys_write,
+static const struct guest_memory_ops memory_ops = {
+	.regions = dump_regions, .read = dump_phys_read, .write = dump_phys_write};
+static const struct guest_control_ops control_ops = {
+	.stop = dump_stop_resume,
+	.resume = dump_stop_resume,
 	.get_regs = dump_get_regs,
 	.set_regs = dump_set_regs,
 	.get_sregs = dump_get_sregs,
-	.stop = dump_stop_resume,
-	.resume = dump_stop_resume,
-	.clock_ns = dump_clock_ns,
 };
+static const struct guest_clock_ops clock_ops = {.now_ns = dump_clock_ns};
 
 int dump_guest_create(unsigned int nr_vcpus, struct dump_guest **out, struct error *err)
 {
@@ -155,9 +153,12 @@ int dump_guest_create(unsigned int nr_vcpus, struct dump_guest **out, struct err
 		free(dump);
 		return error_set(err, ENOMEM, "out of memory");
 	}
-	dump->guest.ops = &dump_ops;
-	dump->guest.caps = GUEST_CAP_WRITE;
-	dump->guest.nr_vcpus = nr_vcpus;
+	dump->guest = (struct guest){.name = "dump",
+				     .memory = &memory_ops,
+				     .control = &control_ops,
+				     .clock = &clock_ops,
+				     .caps = GUEST_CAP_WRITE,
+				     .nr_vcpus = nr_vcpus};
 	*out = dump;
 	return 0;
 }

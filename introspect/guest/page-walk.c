@@ -28,7 +28,7 @@ static struct ram ram_of(struct guest *guest)
 {
 	struct ram ram = {.guest = guest};
 
-	if (guest->ops->regions(guest, &ram.regions, &ram.n, NULL))
+	if (guest->memory->regions(guest, &ram.regions, &ram.n, NULL))
 		ram.n = 0;
 	return ram;
 }

@@ -2,7 +2,7 @@
 #include "introspect/kernel/kernel.h"
 
 #include <errno.h>
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 
 static bool maps_at(const struct kernel *kernel, const struct guest_sregs *sregs, uint64_t link)
 {
@@ -23,9 +23,9 @@ int kernel_cr3_maps_kernel(const struct kernel *kernel, unsigned int vcpu, bool 
 	struct guest_sregs sregs;
 	int rc;
 
-	if (!guest->ops->get_sregs)
-		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->ops->name);
-	rc = guest->ops->get_sregs(guest, vcpu, &sregs, err);
+	if (!guest->control->get_sregs)
+		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->name);
+	rc = guest->control->get_sregs(guest, vcpu, &sregs, err);
 	if (rc)
 		return rc;
 	*out = vcpu_in_long_mode(&sregs) && maps_at(kernel, &sregs, kernel->image->text) &&

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include "introspect/guest/page-walk.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 
 /* __START_KERNEL_map and the greatest KERNEL_IMAGE_SIZE (Documentation/arch/x86/x86_64/mm.rst). */
 #define IMAGES_START 0xffffffff80000000ull

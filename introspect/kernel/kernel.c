@@ -22,7 +22,7 @@ static uint64_t ram_end(struct guest *guest)
 	const struct guest_region *regions;
 	size_t n;
 
-	if (guest->ops->regions(guest, &regions, &n, NULL) || !n)
+	if (guest->memory->regions(guest, &regions, &n, NULL) || !n)
 		return 0;
 	return regions[n - 1].gpa + regions[n - 1].size;
 }
@@ -305,7 +305,7 @@ int kernel_set_break(const struct kernel *kernel, uint64_t gva, bool on, struct 
 	uint64_t gpa;
 	int rc = kernel_translate(kernel, gva, &gpa, err);
 
-	return rc ? rc : kernel->guest->ops->set_break(kernel->guest, gva, gpa, on, err);
+	return rc ? rc : kernel->guest->traps->set_break(kernel->guest, gva, gpa, on, err);
 }
 
 int kernel_read_string(const struct kernel *kernel, uint64_t gva, char *to, size_t size,

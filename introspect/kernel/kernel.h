@@ -106,7 +106,7 @@ int kernel_read(const struct kernel *kernel, uint64_t gva, void *to, size_t size
 		struct error *err);
 int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, size_t size,
 		 struct error *err);
-/* guest_ops.set_break at a kernel gva. */
+/* guest_trap_ops.set_break at a kernel gva. */
 int kernel_set_break(const struct kernel *kernel, uint64_t gva, bool on, struct error *err);
 
 /* The string at gva, cut off at size - 1 bytes, always terminated. -EFAULT if its start is not

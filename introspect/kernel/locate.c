@@ -89,11 +89,11 @@ static int choose_running(const struct copies *copies, struct kernel *out, struc
 		for (unsigned int vcpu = 0; vcpu < guest->nr_vcpus; vcpu++) {
 			bool maps = false;
 
-			if (!guest->ops->stop || guest->ops->stop(guest, NULL))
+			if (!guest->control->stop || guest->control->stop(guest, NULL))
 				continue;
 			if (kernel_cr3_maps_kernel(&copies->running[i], vcpu, &maps, NULL))
 				maps = false;
-			guest->ops->resume(guest, NULL);
+			guest->control->resume(guest, NULL);
 			if (maps) {
 				*out = copies->running[i];
 				return 0;
@@ -127,7 +127,7 @@ int kernel_find(struct guest *guest, const struct kernel_image *image, struct ke
 	int rc = check_image(image, err);
 
 	if (!rc)
-		rc = guest->ops->regions(guest, &regions, &n, err);
+		rc = guest->memory->regions(guest, &regions, &n, err);
 	if (rc)
 		return rc;
 	try_all_places(image, guest, regions, n, &copies);

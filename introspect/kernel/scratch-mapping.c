@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include "introspect/guest/page-entry.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 
 enum {
 	PMD_LEVEL = 2,
@@ -105,11 +105,11 @@ static int find_nx(struct map_job *job, struct error *err)
 	struct guest *guest = job->kernel->guest;
 	struct guest_sregs sregs;
 
-	if (!guest->ops->get_sregs)
-		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->ops->name);
+	if (!guest->control->get_sregs)
+		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->name);
 	job->nx = ENTRY_NX;
 	for (unsigned int i = 0; i < guest->nr_vcpus; i++) {
-		int rc = guest->ops->get_sregs(guest, i, &sregs, err);
+		int rc = guest->control->get_sregs(guest, i, &sregs, err);
 
 		if (rc)
 			return rc;
@@ -348,4 +348,20 @@ int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err)
 	}
 	mapping->size = 0;
 	return rc;
+}
+
+int scratch_mapping_find(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gpa,
+			 uint64_t *gva, struct error *err)
+{
+	struct page_walk walk;
+
+	for (uint64_t slot = 0; slot < TABLE_ENTRIES; slot++) {
+		uint64_t at = IMAGE_AREA + slot * KERNEL_MAP_CHUNK;
+
+		if (page_walk(guest, root, levels, at, &walk, NULL) || walk.gpa != gpa)
+			continue;
+		*gva = at;
+		return 0;
+	}
+	return error_set_at(err, EPROTO, gpa, "the kernel does not map this memory any more");
 }

@@ -10,7 +10,7 @@
 #include "introspect/kernel/kernel.h"
 
 /*
- * Memory of ours (guest_ops.scratch_add) at a kernel address within reach of a call from the
+ * Memory of ours (guest_scratch_ops.add) at a kernel address within reach of a call from the
  * kernel's text and its modules: entries of the PMD table that maps the kernel image and that the
  * kernel leaves empty (level2_kernel_pgt; Documentation/arch/x86/x86_64/mm.rst). All processes
  * share that table, also with KPTI, whose user-mode tables do without it.
@@ -70,9 +70,16 @@ int scratch_mapping_create(const struct kernel *kernel, const struct guest_regio
  * found, which are left alone. The guest is stopped by the caller and no vCPU is inside or will
  * return there.
  *
- * TLBs may still hold the mapping afterwards: call guest_ops.scratch_remove before the guest runs
+ * TLBs may still hold the mapping afterwards: call guest_scratch_ops.remove before the guest runs
  * again, which gets rid of them.
  */
 int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err);
+
+/*
+ * Find a mapping that another process has made: the gva of `gpa` (a multiple of KERNEL_MAP_CHUNK)
+ * among the chunks of the kernel's image area. root and levels as for page_walk(). -EPROTO: none.
+ */
+int scratch_mapping_find(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gpa,
+			 uint64_t *gva, struct error *err);
 
 #endif

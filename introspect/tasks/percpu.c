@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 
 enum {
 	PID_LIMIT = 4 << 20, /* PID_MAX_LIMIT */
@@ -137,10 +137,10 @@ static int check_vcpus(const struct kernel *kernel, check_fn *check, const void 
 	bool any = false;
 	int rc = 0;
 
-	if (!guest->ops->get_sregs)
-		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->ops->name);
+	if (!guest->control->get_sregs)
+		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->name);
 	for (unsigned int i = 0; !rc && i < guest->nr_vcpus; i++) {
-		rc = guest->ops->get_sregs(guest, i, &sregs, err);
+		rc = guest->control->get_sregs(guest, i, &sregs, err);
 		if (rc || !vcpu_in_long_mode(&sregs))
 			continue;
 		any = true;

@@ -271,7 +271,7 @@ static uint64_t max_steps(struct guest *guest, const struct task_stacks *stacks)
 	uint64_t tasks = 0;
 	size_t n = 0;
 
-	if (guest->ops->regions(guest, &regions, &n, NULL))
+	if (guest->memory->regions(guest, &regions, &n, NULL))
 		return 0;
 	for (size_t i = 0; i < n && tasks < MAX_TASKS; i++)
 		tasks += regions[i].size / STACK_BYTES;

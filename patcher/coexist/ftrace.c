@@ -16,7 +16,7 @@ static int arm(struct ftrace_handoff *y, const char *name, oneshot_fn *fn, struc
 {
 	uint64_t gva = oneshot_place(y->kernel, name);
 
-	return gva ? oneshot_arm(y->hooks, gva, fn, y, err) : 0;
+	return gva ? oneshot_arm(y->oneshots, gva, fn, y, err) : 0;
 }
 
 static void arm_or_note(struct ftrace_handoff *y, const char *name, oneshot_fn *fn)
@@ -29,7 +29,7 @@ static void arm_or_note(struct ftrace_handoff *y, const char *name, oneshot_fn *
 
 static uint64_t now_ns(const struct ftrace_handoff *y)
 {
-	return y->kernel->guest->ops->clock_ns(y->kernel->guest);
+	return y->kernel->guest->clock->now_ns(y->kernel->guest);
 }
 
 /* --- the guest changes sites ------------------------------------------------------------------ */
@@ -80,7 +80,7 @@ static void on_post_process(void *arg, const struct guest_trap *hit)
 
 	arm_or_note(y, "ftrace_arch_code_modify_prepare", on_prepare);
 	if (kernel_read(y->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
-	    oneshot_arm(y->hooks, caller, on_post_process_return, y, &err))
+	    oneshot_arm(y->oneshots, caller, on_post_process_return, y, &err))
 		first_error_set(y->failure, &err);
 }
 
@@ -116,11 +116,11 @@ int ftrace_handoff_stop(const struct kernel *kernel, struct error *err)
 	struct guest *guest = kernel->guest;
 
 	for (int i = 0; i < AWAIT_TRIES; i++) {
-		int ret = guest->ops->stop(guest, err);
+		int ret = guest->control->stop(guest, err);
 
 		if (ret || !is_changing(kernel))
 			return ret;
-		guest->ops->resume(guest, NULL);
+		guest->control->resume(guest, NULL);
 		nanosleep(&moment, NULL);
 	}
 	return error_set(err, EAGAIN, "the guest's own ftrace is changing its sites");

@@ -43,19 +43,19 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_record *r
 	struct ring_engine *x = pass->x;
 	unsigned int vcpu = ring % x->nr_vcpus;
 	const struct probe_ref *ref;
-	enum ring_record_kind kind;
+	enum probe_point point;
 	struct probe_hit hit;
-	uint16_t id;
+	uint32_t id;
 
 	if (ring < x->nr_vcpus) {
-		trampoline_set_read(&x->set, record, &kind, &ref, &hit);
+		trampoline_set_read(&x->set, record, &point, &ref, &hit);
 	} else {
-		trap_record_read(record, &kind, &id, &hit);
+		trap_record_read(record, &point, &id, &hit);
 		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->refs[id];
 	}
 	hit.vcpu = vcpu;
 	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, record->tsc);
-	x->config.handle(x->config.arg, ref, kind, &hit);
+	x->config.handle(x->config.arg, ref, point, &hit);
 	pass->records++;
 	return 0;
 }
@@ -81,7 +81,7 @@ static uint64_t running_ns(struct ring_engine *x)
 
 	if (waiting && now - x->last_ns < x->look_ns)
 		return x->run_ns;
-	if (waiting && !x->guest->ops->is_stopped(x->guest))
+	if (waiting && !x->guest->control->is_stopped(x->guest))
 		x->run_ns += x->look_ns;
 	x->last_ns = now;
 	return x->run_ns;
@@ -101,9 +101,9 @@ static void tell_stamps(struct ring_engine *x)
 {
 	uint64_t tsc;
 
-	for (unsigned int i = 0; x->guest->ops->tsc_seen && i < x->nr_vcpus; i++)
+	for (unsigned int i = 0; x->guest->clock->tsc_seen && i < x->nr_vcpus; i++)
 		if (ring_next_stamp(&x->rings[i], &tsc))
-			x->guest->ops->tsc_seen(x->guest, tsc);
+			x->guest->clock->tsc_seen(x->guest, tsc);
 }
 
 static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall)
@@ -112,7 +112,7 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	struct pass pass = {x, 0};
 
 	tell_stamps(x);
-	clock.tsc = x->guest->ops->tsc(x->guest);
+	clock.tsc = x->guest->clock->tsc(x->guest);
 	clock.now_ns = running_ns(x);
 	use_clocks(x);
 	ring_show_life(x->rings, x->nr_vcpus);

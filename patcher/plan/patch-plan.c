@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/coexist/ftrace.h"
 #include "patcher/text/function.h"
 
 /* out %al,$port, then a 3-byte NOP that nobody executes: the handler goes on behind the site. */
@@ -18,6 +17,7 @@ enum { JUMP_SIZE = 5 };
 
 struct planner {
 	struct patch_plan *plan;
+	const struct patch_request *request;
 	const struct kernel *kernel;
 	struct decoder *decoder;
 	struct trap_table *traps;
@@ -34,7 +34,7 @@ struct site_refusal site_refuse(const char *function, uint64_t gva, const char *
 	return refusal;
 }
 
-static int refuse(struct patch_plan *plan, const struct probe *probe, const struct error *why,
+static int refuse(struct patch_plan *plan, const char *function, const struct error *why,
 		  struct error *err)
 {
 	struct site_refusal *r =
@@ -43,7 +43,7 @@ static int refuse(struct patch_plan *plan, const struct probe *probe, const stru
 	if (!r)
 		return error_set(err, ENOMEM, "out of memory");
 	plan->refused = r;
-	r[plan->nr_refused++] = site_refuse(probe->name, why->address, "%s", why->text);
+	r[plan->nr_refused++] = site_refuse(function, why->address, "%s", why->text);
 	return 0;
 }
 
@@ -61,7 +61,7 @@ static int plan_entry(const struct planner *p, const struct probe *probe, struct
 	if (ret)
 		return ret;
 	state = site_classify(out->old_bytes, gva, kernel_symbol(p->kernel, "__fentry__"));
-	out->yielded = state == SITE_CALL_OTHER && ftrace_handoff_is_possible(p->kernel);
+	out->yielded = state == SITE_CALL_OTHER && p->request->ftrace_handoff;
 	if (!out->yielded && state != SITE_NOP && state != SITE_CALL_FENTRY)
 		return error_set_at(why, EBUSY, gva, "site %s", site_state_text(state));
 	return function_check_site(p->kernel, p->decoder, kernel_gva(p->kernel, probe->function),
@@ -150,46 +150,21 @@ static int plan_probe(const struct planner *p, const struct probe_ref *ref, stru
 	if (!ret)
 		ret = check_trampolines(p, probe, function, &why);
 	if (ret)
-		ret = refuse(p->plan, probe, &why, err);
+		ret = refuse(p->plan, probe->name, &why, err);
 	else
 		ret = add_probe(p, ref, &entry, function, err);
 	free(function);
 	return ret;
 }
 
-static int list_probes(struct patch_plan *plan, struct tracer *const *tracers, size_t nr_tracers,
-		       struct error *err)
-{
-	size_t total = 0, n;
-
-	for (size_t t = 0; t < nr_tracers; t++) {
-		tracers[t]->ops->probes(tracers[t], &n);
-		total += n;
-	}
-	if (total > UINT16_MAX)
-		return error_set(err, E2BIG, "%zu functions are too many", total);
-	plan->refs = calloc(total + 1, sizeof(*plan->refs));
-	if (!plan->refs)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t t = 0; t < nr_tracers; t++) {
-		const struct probe *probes = tracers[t]->ops->probes(tracers[t], &n);
-
-		for (size_t i = 0; i < n; i++, plan->nr_refs++)
-			plan->refs[plan->nr_refs] =
-				(struct probe_ref){tracers[t], &probes[i], (uint16_t)plan->nr_refs};
-	}
-	return 0;
-}
-
-int patch_plan_make(struct patch_plan *plan, const struct kernel *kernel, struct decoder *decoder,
-		    struct tracer *const *tracers, size_t nr_tracers, struct trap_table *traps,
+int patch_plan_make(struct patch_plan *plan, const struct patch_request *request,
+		    const struct kernel *kernel, struct decoder *decoder, struct trap_table *traps,
 		    struct error *err)
 {
-	struct planner planner = {plan, kernel, decoder, traps};
-	int ret;
+	struct planner planner = {plan, request, kernel, decoder, traps};
+	int ret = 0;
 
-	*plan = (struct patch_plan){0};
-	ret = list_probes(plan, tracers, nr_tracers, err);
+	*plan = (struct patch_plan){.refs = request->refs, .nr_refs = request->nr_refs};
 	for (size_t i = 0; !ret && i < plan->nr_refs; i++)
 		ret = plan_probe(&planner, &plan->refs[i], err);
 	if (!ret && !plan->entries.n && plan->nr_refused)
@@ -198,6 +173,21 @@ int patch_plan_make(struct patch_plan *plan, const struct kernel *kernel, struct
 				   plan->refused[0].reason);
 	if (ret)
 		patch_plan_deinit(plan);
+	return ret;
+}
+
+int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,
+			   const struct probe_gap *gaps, size_t n, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < n; i++) {
+		uint64_t address = gaps[i].address ? kernel_gva(kernel, gaps[i].address) : 0;
+		struct error why;
+
+		error_set_at(&why, ENOENT, address, "%s", gaps[i].reason);
+		ret = refuse(plan, gaps[i].function, &why, err);
+	}
 	return ret;
 }
 
@@ -220,7 +210,6 @@ void patch_plan_deinit(struct patch_plan *plan)
 	patch_set_deinit(&plan->entries);
 	patch_set_deinit(&plan->returns);
 	free(plan->refused);
-	free(plan->refs);
 	*plan = (struct patch_plan){0};
 }
 

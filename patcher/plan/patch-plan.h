@@ -4,9 +4,9 @@
 
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
+#include "patcher/probe/probe.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/patch-set.h"
-#include "patcher/tracer.h"
 #include "patcher/text/trap-table.h"
 
 /*
@@ -15,8 +15,7 @@
  * different moments of its boot.
  *
  * A function whose places cannot be trapped (a kprobe, an exit without room) is refused with its
- * reason and left alone; all others are patched or none. A site that the guest's own ftrace holds
- * is planned as `away` where it will be known when that gives it back (ftrace-yield.h).
+ * reason and left alone. All other functions are patched, or none.
  */
 struct site_refusal {
 	const char *function;
@@ -31,18 +30,30 @@ struct site_refusal site_refuse(const char *function, uint64_t gva, const char *
 struct patch_plan {
 	struct patch_set entries;
 	struct patch_set returns;
-	struct probe_ref *refs; /* of all probes, refused ones too */
+	const struct probe_ref *refs; /* of all probes, refused ones too; borrowed */
 	size_t nr_refs;
 	struct site_refusal *refused;
 	size_t nr_refused;
 };
 
-/* Plan the probes of `tracers` from what stands in guest memory now, and register their traps.
- * -ENOENT if every function was refused (*err has the first reason). */
-int patch_plan_make(struct patch_plan *plan, const struct kernel *kernel, struct decoder *decoder,
-		    struct tracer *const *tracers, size_t nr_tracers, struct trap_table *traps,
+struct patch_request {
+	const struct probe_ref *refs; /* must outlive the plan and the traps */
+	size_t nr_refs;
+	/* The caller will learn when the guest's own ftrace gives a site back: a site that ftrace
+	 * holds is planned as yielded. Else its function is refused. */
+	bool ftrace_handoff;
+};
+
+/* Plan the probes from what stands in guest memory now, and register their traps. -ENOENT if every
+ * function was refused (*err has the first reason). */
+int patch_plan_make(struct patch_plan *plan, const struct patch_request *request,
+		    const struct kernel *kernel, struct decoder *decoder, struct trap_table *traps,
 		    struct error *err);
 void patch_plan_deinit(struct patch_plan *plan);
+
+/* Add a tracer's gaps to what is refused. -ENOMEM. */
+int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,
+			   const struct probe_gap *gaps, size_t n, struct error *err);
 
 /* Let the patches, none of which is applied, be traps again (trampoline-set.h makes them jumps). */
 void patch_plan_use_traps(struct patch_plan *plan);

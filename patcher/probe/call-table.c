@@ -34,9 +34,9 @@ struct call_table {
 	struct chain chains[NR_CHAINS];
 };
 
-static struct chain *chain_of(struct call_table *stash, uint64_t key)
+static struct chain *chain_of(struct call_table *table, uint64_t key)
 {
-	return &stash->chains[((key >> STACK_SHIFT) * 0x9e3779b97f4a7c15ull) >> 54];
+	return &table->chains[((key >> STACK_SHIFT) * 0x9e3779b97f4a7c15ull) >> 54];
 }
 
 /*
@@ -62,13 +62,13 @@ static bool same_stack(uint64_t a, uint64_t b)
 
 int call_table_create(struct call_table **out, struct error *err)
 {
-	struct call_table *stash = calloc(1, sizeof(*stash));
+	struct call_table *table = calloc(1, sizeof(*table));
 
-	if (!stash)
+	if (!table)
 		return error_set(err, ENOMEM, "out of memory");
 	for (int i = 0; i < NR_CHAINS; i++)
-		pthread_mutex_init(&stash->chains[i].lock, NULL);
-	*out = stash;
+		pthread_mutex_init(&table->chains[i].lock, NULL);
+	*out = table;
 	return 0;
 }
 
@@ -82,16 +82,16 @@ static void free_list(struct node *node)
 	}
 }
 
-void call_table_destroy(struct call_table *stash)
+void call_table_destroy(struct call_table *table)
 {
-	if (!stash)
+	if (!table)
 		return;
 	for (int i = 0; i < NR_CHAINS; i++) {
-		free_list(stash->chains[i].head);
-		free_list(stash->chains[i].spare);
-		pthread_mutex_destroy(&stash->chains[i].lock);
+		free_list(table->chains[i].head);
+		free_list(table->chains[i].spare);
+		pthread_mutex_destroy(&table->chains[i].lock);
 	}
-	free(stash);
+	free(table);
 }
 
 static void unlink_node(struct chain *chain, struct node **link)
@@ -137,10 +137,10 @@ static void drop_dead(struct chain *chain, uint64_t key, struct call_table_push_
 	}
 }
 
-int call_table_push(struct call_table *stash, const struct open_call *entry,
+int call_table_push(struct call_table *table, const struct open_call *entry,
 		    struct call_table_push_result *result)
 {
-	struct chain *chain = chain_of(stash, entry->key);
+	struct chain *chain = chain_of(table, entry->key);
 	struct node *node;
 
 	*result = (struct call_table_push_result){0};
@@ -157,9 +157,9 @@ int call_table_push(struct call_table *stash, const struct open_call *entry,
 	return node ? 0 : -ENOMEM;
 }
 
-bool call_table_pop(struct call_table *stash, uint64_t key, struct open_call *out)
+bool call_table_pop(struct call_table *table, uint64_t key, struct open_call *out)
 {
-	struct chain *chain = chain_of(stash, key);
+	struct chain *chain = chain_of(table, key);
 	bool found = false;
 
 	pthread_mutex_lock(&chain->lock);
@@ -187,9 +187,9 @@ static struct open_call *find_enclosing(struct chain *chain, uint64_t key)
 }
 
 /* The innermost open call around `key`, locked; NULL, with nothing locked, if there is none. */
-static struct open_call *lock_enclosing(struct call_table *stash, uint64_t key)
+static struct open_call *lock_enclosing(struct call_table *table, uint64_t key)
 {
-	struct chain *chain = chain_of(stash, key);
+	struct chain *chain = chain_of(table, key);
 	struct open_call *nearest;
 
 	if (is_empty(chain))
@@ -201,57 +201,57 @@ static struct open_call *lock_enclosing(struct call_table *stash, uint64_t key)
 	return nearest;
 }
 
-static void unlock(struct call_table *stash, uint64_t key)
+static void unlock(struct call_table *table, uint64_t key)
 {
-	pthread_mutex_unlock(&chain_of(stash, key)->lock);
+	pthread_mutex_unlock(&chain_of(table, key)->lock);
 }
 
-bool call_table_enclosing(struct call_table *stash, uint64_t key, struct open_call *out)
+bool call_table_enclosing(struct call_table *table, uint64_t key, struct open_call *out)
 {
-	const struct open_call *nearest = lock_enclosing(stash, key);
+	const struct open_call *nearest = lock_enclosing(table, key);
 
 	if (!nearest)
 		return false;
 	*out = *nearest;
-	unlock(stash, key);
+	unlock(table, key);
 	return true;
 }
 
-void call_table_note_inner(struct call_table *stash, uint64_t key, uint64_t result)
+void call_table_note_inner(struct call_table *table, uint64_t key, uint64_t result)
 {
-	struct open_call *nearest = lock_enclosing(stash, key);
+	struct open_call *nearest = lock_enclosing(table, key);
 
 	if (!nearest)
 		return;
 	nearest->inner_result = result;
-	unlock(stash, key);
+	unlock(table, key);
 }
 
-void call_table_forget_inner(struct call_table *stash, uint64_t key, uint64_t object)
+void call_table_forget_inner(struct call_table *table, uint64_t key, uint64_t object)
 {
-	struct open_call *nearest = lock_enclosing(stash, key);
+	struct open_call *nearest = lock_enclosing(table, key);
 
 	if (!nearest)
 		return;
 	if (nearest->inner_result == object)
 		nearest->inner_result = 0;
-	unlock(stash, key);
+	unlock(table, key);
 }
 
-bool call_table_is_open(struct call_table *stash)
+bool call_table_is_open(struct call_table *table)
 {
 	for (int i = 0; i < NR_CHAINS; i++)
-		if (!is_empty(&stash->chains[i]))
+		if (!is_empty(&table->chains[i]))
 			return true;
 	return false;
 }
 
-uint64_t call_table_clear(struct call_table *stash)
+uint64_t call_table_clear(struct call_table *table)
 {
 	uint64_t open = 0;
 
 	for (int i = 0; i < NR_CHAINS; i++) {
-		struct chain *chain = &stash->chains[i];
+		struct chain *chain = &table->chains[i];
 
 		pthread_mutex_lock(&chain->lock);
 		while (chain->head) {

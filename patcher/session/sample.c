@@ -11,7 +11,7 @@ static int take_away(struct trace_session *s, struct error *err)
 
 static uint64_t now_ns(const struct trace_session *s)
 {
-	return s->guest->ops->clock_ns(s->guest);
+	return s->guest->clock->now_ns(s->guest);
 }
 
 void session_sample(struct trace_session *s, enum trap_kind kind)
@@ -22,13 +22,13 @@ void session_sample(struct trace_session *s, enum trap_kind kind)
 	if (!s->options.max_rate ||
 	    !sampler_is_over(&s->sampler, kind == TRAP_ENTRY, call_table_is_open(s->stash),
 			     now_ns(s)) ||
-	    guest->ops->stop(guest, NULL))
+	    guest->control->stop(guest, NULL))
 		return;
 	if (take_away(s, &err))
 		first_error_set(&s->failure, &err);
 	else
 		sampler_out(&s->sampler, now_ns(s));
-	guest->ops->resume(guest, NULL);
+	guest->control->resume(guest, NULL);
 }
 
 void session_gap(struct trace_session *s, uint64_t ns)
@@ -60,10 +60,10 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 
 	if (!s->enabled || !sampler_is_due(&s->sampler, now_ns(s)))
 		return 0;
-	ret = guest->ops->stop(guest, err);
+	ret = guest->control->stop(guest, err);
 	if (ret)
 		return ret;
 	ret = put_back(s, err);
-	guest->ops->resume(guest, NULL);
+	guest->control->resume(guest, NULL);
 	return ret;
 }

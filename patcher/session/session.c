@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/session/internal.h"
-#include "patcher/tracers/registry.h"
+#include "patcher/tracers/tracer.h"
 
 /* --- life ----------------------------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	if (!ret)
 		ret = call_table_create(&s->stash, err);
 	if (!ret)
-		ret = call_table_create(&s->kept, err);
+		ret = call_table_create(&s->saved_arrays, err);
 	if (ret)
 		trace_session_destroy(s);
 	else
@@ -37,14 +37,12 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 
 static void destroy_tracers(struct trace_session *s)
 {
-	for (size_t i = 0; i < s->nr_tracers; i++)
-		s->tracers[i]->ops->destroy(s->tracers[i]);
-	s->nr_tracers = 0;
 	ftrace_handoff_forget(&s->yield);
 	kprobe_handoff_forget(&s->kprobes);
 	free(s->refused);
 	s->refused = NULL;
 	patch_plan_deinit(&s->plan);
+	tracer_set_destroy(&s->tracers);
 	slab_view_destroy(s->slab);
 	s->slab = NULL;
 	trap_table_deinit(&s->traps);
@@ -60,7 +58,7 @@ void trace_session_destroy(struct trace_session *s)
 	destroy_tracers(s);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
-	call_table_destroy(s->kept);
+	call_table_destroy(s->saved_arrays);
 	call_table_destroy(s->stash);
 	decoder_destroy(s->decoder);
 	free(s);
@@ -93,9 +91,9 @@ static int take_traps_back(struct trace_session *s, struct error *err)
 	struct patch_outcome entries = {0}, returns = {0};
 	int ret, first;
 
-	oneshot_disarm_all(&s->hooks);
+	oneshot_disarm_all(&s->oneshots);
 	ftrace_handoff_end(&s->yield);
-	sampler_end(&s->sampler, s->guest->ops->clock_ns(s->guest));
+	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
 	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
 	ret = patch_set_revert(&s->plan.returns, &s->kernel, &returns, first ? NULL : err);
 	s->restored = entries;
@@ -107,13 +105,12 @@ static int take_traps_back(struct trace_session *s, struct error *err)
 
 static int keep_specs(struct trace_session *s, const char *const *specs, struct error *err)
 {
-	struct trace_spec parsed;
 	size_t n = 0;
 
 	if (!specs || !specs[0])
 		return 0;
 	for (; specs[n]; n++) {
-		int ret = trace_spec_parse(specs[n], &parsed, err);
+		int ret = tracer_check_spec(specs[n], err);
 
 		if (ret)
 			return ret;
@@ -126,61 +123,60 @@ static int keep_specs(struct trace_session *s, const char *const *specs, struct 
 	return 0;
 }
 
-/* Specs of the same tracer are one tracer that does what either asks for (no filter: all). */
-static void merge_spec(struct trace_spec *specs, size_t *n, const struct trace_spec *spec)
-{
-	for (size_t i = 0; i < *n; i++) {
-		if (specs[i].ops != spec->ops)
-			continue;
-		if (!specs[i].filters || !spec->filters)
-			specs[i].filters = 0;
-		else
-			specs[i].filters |= spec->filters;
-		return;
-	}
-	specs[(*n)++] = *spec;
-}
-
 static int create_tracers(struct trace_session *s, struct error *err)
 {
 	struct tracer_context context = {.kernel = &s->kernel,
 					 .writer = s->writer,
-					 .stash = s->stash,
+					 .calls = s->stash,
 					 .counters = &s->counters};
-	struct trace_spec specs[TRACE_MAX_TRACERS], spec;
+	const char *specs[TRACE_MAX_TRACERS];
 	size_t n = 0;
 	int ret;
 
 	destroy_tracers(s);
 	ret = slab_view_create(&s->kernel, &s->slab, err);
+	if (ret)
+		return ret;
 	context.slab = s->slab;
-	for (size_t i = 0; !ret && i < TRACE_MAX_TRACERS && s->specs[i][0]; i++) {
-		ret = trace_spec_parse(s->specs[i], &spec, err);
-		if (!ret)
-			merge_spec(specs, &n, &spec);
-	}
-	for (size_t i = 0; !ret && i < n; i++) {
-		ret = specs[i].ops->create(&context, specs[i].filters, &s->tracers[i], err);
-		if (!ret)
-			s->nr_tracers++;
+	for (; n < TRACE_MAX_TRACERS && s->specs[n][0]; n++)
+		specs[n] = s->specs[n];
+	return tracer_set_create(&s->tracers, specs, n, &context, err);
+}
+
+int session_plan(struct trace_session *s, struct error *err)
+{
+	const struct patch_request request = {
+		.refs = s->tracers.refs,
+		.nr_refs = s->tracers.nr_refs,
+		.ftrace_handoff = ftrace_handoff_is_possible(&s->kernel),
+	};
+
+	int ret = patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
+
+	for (size_t i = 0; !ret && i < s->tracers.n; i++) {
+		struct tracer *t = s->tracers.v[i];
+		size_t n = 0;
+		const struct probe_gap *gaps = t->ops->gaps ? t->ops->gaps(t, &n) : NULL;
+
+		ret = patch_plan_refuse_gaps(&s->plan, &s->kernel, gaps, n, err);
 	}
 	return ret;
 }
 
-static void prepare_hooks(struct trace_session *s)
+static void prepare_oneshots(struct trace_session *s)
 {
-	s->hooks = (struct oneshots){.kernel = &s->kernel, .traps = &s->traps};
+	s->oneshots = (struct oneshots){.kernel = &s->kernel, .traps = &s->traps};
 	s->boot = (struct boot_window){.kernel = &s->kernel,
 				       .plan = &s->plan,
 				       .traps = &s->traps,
-				       .hooks = &s->hooks,
+				       .oneshots = &s->oneshots,
 				       .failure = &s->failure,
 				       .entry = session_boot_entry,
 				       .ret = session_boot_return,
 				       .arg = s};
 	s->yield.kernel = s->kprobes.kernel = &s->kernel;
 	s->yield.plan = s->kprobes.plan = &s->plan;
-	s->yield.hooks = s->kprobes.hooks = &s->hooks;
+	s->yield.oneshots = s->kprobes.oneshots = &s->oneshots;
 	s->yield.failure = s->kprobes.failure = &s->failure;
 }
 
@@ -197,7 +193,7 @@ static int put_traps(struct trace_session *s, struct error *err)
 	if (!ret)
 		ret = session_apply(s, err);
 	if (ret)
-		oneshot_disarm_all(&s->hooks);
+		oneshot_disarm_all(&s->oneshots);
 	return ret;
 }
 
@@ -229,19 +225,19 @@ static bool has_traps(const struct trace_session *s)
 static int plan_and_patch(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
-	int ret = patch_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
-				  &s->traps, err);
+	int ret = session_plan(s, err);
 
 	if (ret)
 		return ret;
-	s->refused = calloc(s->plan.nr_refs + s->plan.returns.n + 1, sizeof(*s->refused));
+	s->refused = calloc(s->plan.nr_refused + s->plan.entries.n + s->plan.returns.n + 1,
+			    sizeof(*s->refused));
 	if (!s->refused)
 		return error_set(err, ENOMEM, "out of memory");
-	ret = guest->ops->set_trap_handler(guest, session_on_trap, s, err);
+	ret = guest->traps->set_handler(guest, session_on_trap, s, err);
 	if (!ret)
 		ret = put_traps(s, err);
 	if (ret)
-		guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
+		guest->traps->set_handler(guest, NULL, NULL, NULL);
 	return ret;
 }
 
@@ -278,11 +274,11 @@ static int start_stopped(struct trace_session *s, struct error *err)
 	if (ret) {
 		s->enabled = take_traps_back(s, NULL) != 0;
 		if (!s->enabled)
-			guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
+			guest->traps->set_handler(guest, NULL, NULL, NULL);
 		return ret;
 	}
 	s->enabled = true;
-	sampler_begin(&s->sampler, s->options.max_rate, guest->ops->clock_ns(guest));
+	sampler_begin(&s->sampler, s->options.max_rate, guest->clock->now_ns(guest));
 	if (!s->starts++)
 		s->from_first_allocation = first;
 	return 0;
@@ -304,15 +300,15 @@ int trace_session_locate(struct trace_session *s, struct error *err)
 
 void session_forget_open_calls(struct trace_session *s)
 {
-	s->in_flight += call_table_clear(s->stash);
-	call_table_clear(s->kept);
+	count_event(&s->counters, COUNTER_IN_FLIGHT, call_table_clear(s->stash));
+	call_table_clear(s->saved_arrays);
 }
 
 static void forget_calls(struct trace_session *s)
 {
 	session_forget_open_calls(s);
 	if (has_traps(s))
-		s->guest->ops->set_trap_handler(s->guest, NULL, NULL, NULL);
+		s->guest->traps->set_handler(s->guest, NULL, NULL, NULL);
 }
 
 /* What is to be traced, and where. */
@@ -342,10 +338,10 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		return ret;
 	ret = create_tracers(s, err);
 	if (!ret) {
-		prepare_hooks(s);
+		prepare_oneshots(s);
 		ret = start_stopped(s, err);
 	}
-	s->guest->ops->resume(s->guest, NULL);
+	s->guest->control->resume(s->guest, NULL);
 	return ret;
 }
 
@@ -357,8 +353,7 @@ int trace_session_plan(struct trace_session *s, const char *const *specs,
 	if (!ret)
 		ret = create_tracers(s, err);
 	if (!ret)
-		ret = patch_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
-				      &s->traps, err);
+		ret = session_plan(s, err);
 	*out = &s->plan;
 	return ret;
 }
@@ -372,7 +367,7 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 
 	if (!s->enabled)
 		return error_set(err, EALREADY, "tracing is off already");
-	ret = guest->ops->stop(guest, err);
+	ret = guest->control->stop(guest, err);
 	if (ret)
 		return ret;
 	ret = take_traps_back(s, err);
@@ -380,14 +375,14 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	s->enabled = ret != 0;
 	if (!ret)
 		session_leave(s);
-	guest->ops->resume(guest, NULL);
+	guest->control->resume(guest, NULL);
 	if (ret)
 		return ret;
 	/* else the next start does that; a paused guest cannot be waited for */
 	ret = session_finish_leaving(s, err);
 	if (!ret)
 		forget_calls(s);
-	return ret && guest->ops->is_stopped(guest) ? 0 : ret;
+	return ret && guest->control->is_stopped(guest) ? 0 : ret;
 }
 
 int trace_session_end(struct trace_session *s, struct error *err)

@@ -5,10 +5,10 @@
 
 enum { LOOK_AGAIN_NS = 10000000, LEAVE_MS = 10000, PAUSED_MS = 200, SLICE_MS = 10 };
 
-static void handle(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+static void handle(void *arg, const struct probe_ref *ref, enum probe_point point,
 		   const struct probe_hit *hit)
 {
-	session_dispatch(arg, ref, kind, hit);
+	session_dispatch(arg, ref, point, hit);
 }
 
 int session_apply(struct trace_session *s, struct error *err)
@@ -90,8 +90,7 @@ int session_start_without_traps(struct trace_session *s, struct error *err)
 		return error_set(err, ENOTSUP, "this kind of guest cannot be traced by traps");
 	if (boot_window_is_open(&s->kernel))
 		return error_set(err, EAGAIN, "the guest is still booting");
-	ret = patch_plan_make(&s->plan, &s->kernel, s->decoder, s->tracers, s->nr_tracers,
-			      &s->traps, err);
+	ret = session_plan(s, err);
 	s->no_exitless = (struct error){0};
 	return ret ? ret : put_trampolines(s, err);
 }
@@ -126,14 +125,14 @@ void session_look_again(struct trace_session *s)
 
 	if (!atomic_load(&s->switch_pending) && !s->clocks_stale)
 		return;
-	now = guest->ops->clock_ns(guest);
+	now = guest->clock->now_ns(guest);
 	if (now < atomic_load(&s->next_look) || boot_window_is_open(&s->kernel))
 		return;
 	atomic_store(&s->next_look, now + LOOK_AGAIN_NS);
-	if (guest->ops->stop(guest, NULL))
+	if (guest->control->stop(guest, NULL))
 		return;
 	look(s);
-	guest->ops->resume(guest, NULL);
+	guest->control->resume(guest, NULL);
 }
 
 static void keep_counts(struct trace_session *s)
@@ -163,10 +162,10 @@ static void forget(struct trace_session *s)
 	keep_counts(s);
 	/* an OUT of the guest's own may have a vCPU look at it any time */
 	if (traps)
-		s->guest->ops->stop(s->guest, NULL);
+		s->guest->control->stop(s->guest, NULL);
 	s->exitless = NULL;
 	if (traps)
-		s->guest->ops->resume(s->guest, NULL);
+		s->guest->control->resume(s->guest, NULL);
 	ring_engine_destroy(x);
 }
 
@@ -178,7 +177,7 @@ static bool wait_to_leave(struct trace_session *s)
 	for (unsigned int ms = 0; ms < LEAVE_MS && paused < PAUSED_MS; ms += SLICE_MS) {
 		if (ring_engine_has_left(s->exitless, SLICE_MS))
 			return true;
-		paused = s->guest->ops->is_stopped(s->guest) ? paused + SLICE_MS : 0;
+		paused = s->guest->control->is_stopped(s->guest) ? paused + SLICE_MS : 0;
 	}
 	return false;
 }
@@ -201,16 +200,9 @@ void session_end(struct trace_session *s)
 }
 
 void session_exitless_counts(const struct trace_session *s, unsigned int vcpu,
-			     struct ring_status *out)
+			     struct trace_counters *out)
 {
-	struct ring_status now = {0};
-
-	if (s->exitless)
-		ring_engine_counts(s->exitless, vcpu, &now);
 	*out = s->past[vcpu];
-	out->records += now.records;
-	out->drops += now.drops;
-	out->damaged += now.damaged;
-	out->blocked += now.blocked;
-	out->blocked_ns += now.blocked_ns;
+	if (s->exitless)
+		ring_engine_counts(s->exitless, vcpu, out);
 }

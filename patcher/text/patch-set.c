@@ -84,7 +84,7 @@ static int refuse_inside(const struct patch_set *set, struct guest *guest, struc
 	struct guest_regs regs;
 
 	for (unsigned int vcpu = 0; vcpu < guest->nr_vcpus; vcpu++) {
-		int ret = guest->ops->get_regs(guest, vcpu, &regs, err);
+		int ret = guest->control->get_regs(guest, vcpu, &regs, err);
 
 		if (ret)
 			return ret;
@@ -160,12 +160,12 @@ static int stop_outside(const struct patch_set *set, struct guest *guest, struct
 	for (int i = 0; i < BUSY_TRIES && ret == -EBUSY; i++) {
 		if (i)
 			nanosleep(&wait, NULL);
-		ret = guest->ops->stop(guest, err);
+		ret = guest->control->stop(guest, err);
 		if (ret)
 			return ret;
 		ret = refuse_inside(set, guest, err);
 		if (ret)
-			guest->ops->resume(guest, NULL);
+			guest->control->resume(guest, NULL);
 	}
 	return ret;
 }
@@ -184,7 +184,7 @@ int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct e
 	if (!ret)
 		ret = write_new(set, kernel, err);
 	set->applied = !ret;
-	guest->ops->resume(guest, ret ? NULL : err);
+	guest->control->resume(guest, ret ? NULL : err);
 	return ret;
 }
 
@@ -233,7 +233,7 @@ int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
 			ret = ret ? ret : one;
 		}
 		set->applied = ret != 0;
-		guest->ops->resume(guest, NULL);
+		guest->control->resume(guest, NULL);
 	}
 	if (outcome)
 		*outcome = local;

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/tracers/registry.h"
-
+/* The tracers by name, and those that a session's specs ask for. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "formats/cli/cli.h"
-#include "patcher/tracers/kmem/kmem.h"
+#include "patcher/tracers/tracer.h"
 
-static const struct tracer_ops *const tracers[] = {&tracer_kmem, NULL};
+/* One row for each tracer: its name. */
+#define TRACERS(ROW) ROW(kmem)
 
-enum { WORD_SIZE = 64, MAX_TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
+#define DECLARATION(name) extern const struct tracer_ops tracer_##name;
+#define ADDRESS(name) &tracer_##name,
+
+TRACERS(DECLARATION)
+static const struct tracer_ops *const tracers[] = {TRACERS(ADDRESS)};
+
+enum { WORD_SIZE = 64, NR_TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
 
 static int unknown(const char *what, const char *word, const char *const *known, struct error *err)
 {
@@ -26,35 +33,10 @@ static int unknown(const char *what, const char *word, const char *const *known,
 	return error_set(err, EINVAL, "unknown %s '%s': known are %s", what, word, list);
 }
 
-static int find_tracer(const char *word, const struct tracer_ops **out, struct error *err)
+/* Copy the word up to `end`; advances *text past the word. */
+static int next_word(const char **text, char end, char word[WORD_SIZE], struct error *err)
 {
-	const char *names[MAX_TRACERS] = {0};
-
-	for (size_t i = 0; tracers[i]; i++) {
-		names[i] = tracers[i]->name;
-		if (!strcmp(word, tracers[i]->name)) {
-			*out = tracers[i];
-			return 0;
-		}
-	}
-	return unknown("tracer", word, names, err);
-}
-
-static int find_filter(const struct tracer_ops *ops, const char *word, uint32_t *out,
-		       struct error *err)
-{
-	for (size_t i = 0; ops->filters[i]; i++)
-		if (!strcmp(word, ops->filters[i])) {
-			*out |= 1u << i;
-			return 0;
-		}
-	return unknown("filter", word, ops->filters, err);
-}
-
-/* Copy the word up to one of `ends`; advances *text past the end character. */
-static int next_word(const char **text, const char *ends, char word[WORD_SIZE], struct error *err)
-{
-	size_t n = strcspn(*text, ends);
+	size_t n = strcspn(*text, (const char[]){end, '\0'});
 
 	if (n == 0 || n >= WORD_SIZE)
 		return error_set(err, EINVAL, "trace spec has %s: use NAME[:FILTER,...]",
@@ -65,19 +47,125 @@ static int next_word(const char **text, const char *ends, char word[WORD_SIZE], 
 	return 0;
 }
 
-int trace_spec_parse(const char *text, struct trace_spec *out, struct error *err)
+static int find_tracer(const char *word, size_t *out, struct error *err)
+{
+	const char *names[NR_TRACERS + 1] = {0};
+
+	for (*out = 0; *out < NR_TRACERS; (*out)++) {
+		names[*out] = tracers[*out]->name;
+		if (!strcmp(word, tracers[*out]->name))
+			return 0;
+	}
+	return unknown("tracer", word, names, err);
+}
+
+/* Which tracer a spec names, and its arguments, which are NULL without a colon. */
+static int parse_spec(const char *spec, size_t *tracer, const char **args, struct error *err)
 {
 	char word[WORD_SIZE];
-	int ret = next_word(&text, ":", word, err);
+	int ret = next_word(&spec, ':', word, err);
 
-	*out = (struct trace_spec){0};
 	if (!ret)
-		ret = find_tracer(word, &out->ops, err);
-	while (!ret && *text) {
-		text++;
-		ret = next_word(&text, ",", word, err);
-		if (!ret)
-			ret = find_filter(out->ops, word, &out->filters, err);
+		ret = find_tracer(word, tracer, err);
+	if (ret)
+		return ret;
+	*args = *spec ? spec + 1 : NULL;
+	return tracers[*tracer]->check(*args, err);
+}
+
+int tracer_check_spec(const char *spec, struct error *err)
+{
+	const char *args;
+	size_t tracer;
+
+	return parse_spec(spec, &tracer, &args, err);
+}
+
+int tracer_parse_words(const char *args, const char *const *words, uint32_t *out, struct error *err)
+{
+	char word[WORD_SIZE];
+
+	*out = 0;
+	while (args) {
+		size_t i = 0;
+		int ret = next_word(&args, ',', word, err);
+
+		if (ret)
+			return ret;
+		while (words[i] && strcmp(word, words[i]))
+			i++;
+		if (!words[i])
+			return unknown("filter", word, words, err);
+		*out |= UINT32_C(1) << i;
+		args = *args ? args + 1 : NULL;
 	}
+	return 0;
+}
+
+/* Create tracer number `tracer` if any spec names it. */
+static int create_tracer(struct tracer_set *set, size_t tracer, const char *const *specs,
+			 size_t nr_specs, const struct tracer_context *context, struct error *err)
+{
+	const char **args = calloc(nr_specs + 1, sizeof(*args)), *own;
+	size_t n = 0, named;
+	int ret = args ? 0 : error_set(err, ENOMEM, "out of memory");
+
+	for (size_t i = 0; !ret && i < nr_specs; i++) {
+		ret = parse_spec(specs[i], &named, &own, err);
+		if (!ret && named == tracer)
+			args[n++] = own;
+	}
+	if (!ret && n) {
+		ret = tracers[tracer]->create(context, args, n, &set->v[set->n], err);
+		set->n += !ret;
+	}
+	free(args);
 	return ret;
+}
+
+static int list_probes(struct tracer_set *set, struct error *err)
+{
+	size_t total = 0, n;
+
+	for (size_t t = 0; t < set->n; t++) {
+		set->v[t]->ops->probes(set->v[t], &n);
+		total += n;
+	}
+	set->refs = calloc(total + 1, sizeof(*set->refs));
+	if (!set->refs)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t t = 0; t < set->n; t++) {
+		const struct probe *probes = set->v[t]->ops->probes(set->v[t], &n);
+
+		for (size_t i = 0; i < n; i++, set->nr_refs++)
+			set->refs[set->nr_refs] =
+				(struct probe_ref){set->v[t], &probes[i], (uint32_t)set->nr_refs};
+	}
+	return 0;
+}
+
+int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t nr_specs,
+		      const struct tracer_context *context, struct error *err)
+{
+	int ret = 0;
+
+	*set = (struct tracer_set){.v = calloc(NR_TRACERS, sizeof(struct tracer *))};
+	if (!set->v)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; !ret && i < NR_TRACERS; i++)
+		ret = create_tracer(set, i, specs, nr_specs, context, err);
+	if (!ret)
+		ret = list_probes(set, err);
+	if (ret)
+		tracer_set_destroy(set);
+	return ret;
+}
+
+void tracer_set_destroy(struct tracer_set *set)
+{
+	for (size_t i = 0; i < set->n; i++)
+		set->v[i]->ops->destroy(set->v[i]);
+	free(set->refs);
+	free(set->v);
+	*set = (struct tracer_set){0};
 }

@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "vmm/monitor/verb.h"
-#include "vmm/ctl/command.h"
+#include "vmm/ctl/ctl.h"
 #include "vmm/monitor/framer.h"
 #include "vmm/monitor/message.h"
-#include "vmm/ctl/show.h"
 
 /*
  * What a monitor's client, its server and a person may send: bytes to messages, messages to
@@ -17,11 +16,10 @@
  */
 enum { LIMIT = 4096 };
 
-static int touch(void *ctx, json_t *args, json_t **result, struct error *err)
+static int touch(struct monitor_call *call, struct error *err)
 {
-	(void)ctx;
 	(void)err;
-	*result = json_integer((json_int_t)monitor_arg_u64(args, "address"));
+	call->result = json_integer((json_int_t)monitor_arg_u64(call->args, "address"));
 	return 0;
 }
 
@@ -34,8 +32,8 @@ static const struct monitor_arg verb_args[] = {
 	{0},
 };
 
-static const struct monitor_verb verb = {
-	.name = "v", .help = "fuzzed", .args = verb_args, .run = touch};
+static const struct monitor_verb verb_list[] = {
+	{.name = "v", .help = "fuzzed", .args = verb_args, .run = touch}, {0}};
 
 static void append(FILE *out, json_t *message)
 {
@@ -50,13 +48,15 @@ static void serve(const struct monitor_verbs *verbs, json_t *message, FILE *out)
 {
 	struct qmp_request request;
 	struct error err = {0};
-	json_t *result;
+	struct monitor_call call = {.verbs = verbs};
+	int ret = qmp_request_parse(message, &request, &err);
 
-	if (qmp_request_parse(message, &request, &err) ||
-	    monitor_verbs_run(verbs, request.execute, request.arguments, &result, &err))
-		append(out, qmp_error_from(QMP_CLASS_GENERIC, &err, request.id));
-	else
-		append(out, qmp_return(result, request.id));
+	if (!ret) {
+		call.args = request.arguments;
+		ret = monitor_verbs_run(request.execute, &call, &err);
+	}
+	append(out, ret ? qmp_error_from(QMP_CLASS_GENERIC, &err, request.id)
+			: qmp_return(call.result, request.id));
 	qmp_show(out, "query-status", message);
 	qmp_show(out, "query-commands", message);
 	qmp_show(out, "query-trace", message);
@@ -150,7 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	struct monitor_verbs *verbs = monitor_verbs_create();
 	char *whole, *cut;
 
-	if (monitor_verbs_add(verbs, &verb, NULL, NULL))
+	if (monitor_verbs_add(verbs, verb_list, NULL))
 		abort();
 	whole = run(verbs, data, size, size + 1);
 	cut = run(verbs, data, size, 1);

@@ -37,7 +37,7 @@ static int64_t distance(const struct tsc_clock *a, const struct tsc_clock *b, ui
 void clock_check_kvmclock(const struct kernel *kernel, const struct tsc_clock *clocks)
 {
 	uint64_t pages = kernel_symbol(kernel, "hv_clock_boot");
-	uint64_t now = kernel->guest->ops->tsc(kernel->guest);
+	uint64_t now = kernel->guest->clock->tsc(kernel->guest);
 	struct pvclock page;
 
 	for (unsigned int i = 0; i < BOOT_CPUS; i++) {

@@ -3,7 +3,7 @@
 #define SONDE_TESTS_GUEST_SCRATCH_CLOCK_H
 
 #include "introspect/kernel/kernel.h"
-#include "introspect/guest/tsc-clock.h"
+#include "introspect/guest/clock.h"
 
 /* The conversion of each vCPU against kvmclock as the guest itself would compute it; guest stopped.
  */

@@ -94,9 +94,9 @@ static bool add_regions(void)
 	struct error err;
 
 	return (test.round % 2 == 0 ||
-		check(test.guest->ops->scratch_add(test.guest, KERNEL_MAP_CHUNK, &test.other, &err),
+		check(test.guest->scratch->add(test.guest, KERNEL_MAP_CHUNK, &test.other, &err),
 		      &err, "more scratch memory")) &&
-	       check(test.guest->ops->scratch_add(test.guest, SIZE, &test.region, &err), &err,
+	       check(test.guest->scratch->add(test.guest, SIZE, &test.region, &err), &err,
 		     "scratch memory");
 }
 
@@ -104,10 +104,10 @@ static bool remove_regions(void)
 {
 	struct error err;
 
-	return check(test.guest->ops->scratch_remove(test.guest, &test.region, &err), &err,
+	return check(test.guest->scratch->remove(test.guest, &test.region, &err), &err,
 		     "scratch memory removed") &&
 	       (test.round % 2 == 0 ||
-		check(test.guest->ops->scratch_remove(test.guest, &test.other, &err), &err,
+		check(test.guest->scratch->remove(test.guest, &test.other, &err), &err,
 		      "more scratch memory removed"));
 }
 
@@ -161,8 +161,8 @@ static bool is_idle(unsigned int vcpu, struct guest_regs *regs)
 {
 	struct guest_sregs sregs;
 
-	test.guest->ops->get_regs(test.guest, vcpu, regs, NULL);
-	test.guest->ops->get_sregs(test.guest, vcpu, &sregs, NULL);
+	test.guest->control->get_regs(test.guest, vcpu, regs, NULL);
+	test.guest->control->get_sregs(test.guest, vcpu, &sregs, NULL);
 	return sregs.cpl == 0 && (regs->rflags & RFLAGS_IF) &&
 	       kernel_in_image(&test.kernel, regs->rip) && sregs.halted;
 }
@@ -190,9 +190,9 @@ static void send_vcpu(unsigned int vcpu)
 	};
 	stub_write(&stub, test.region.hva + code);
 	regs.rip = stub.gva;
-	test.guest->ops->set_regs(test.guest, vcpu, &regs, NULL);
+	test.guest->control->set_regs(test.guest, vcpu, &regs, NULL);
 	test.sent[vcpu] = true;
-	test.sent_ns[vcpu] = test.guest->ops->clock_ns(test.guest);
+	test.sent_ns[vcpu] = test.guest->clock->now_ns(test.guest);
 }
 
 /* What it left is right; the idle task has the CPU's number in its name. */
@@ -209,7 +209,7 @@ static void check_slot(unsigned int vcpu)
 	expect(slot->runs == 1 && slot->round == test.round + 1, "each vCPU came by once");
 	expect(slot->cpu == vcpu, "and knew its number");
 	expect(!strcmp(comm, want) && pid == 0, "and its task");
-	expect(ns >= test.sent_ns[vcpu] && ns <= test.guest->ops->clock_ns(test.guest),
+	expect(ns >= test.sent_ns[vcpu] && ns <= test.guest->clock->now_ns(test.guest),
 	       "and the time");
 }
 
@@ -217,7 +217,7 @@ static bool is_outside(unsigned int vcpu)
 {
 	struct guest_regs regs;
 
-	test.guest->ops->get_regs(test.guest, vcpu, &regs, NULL);
+	test.guest->control->get_regs(test.guest, vcpu, &regs, NULL);
 	return regs.rip - test.mapping.gva >= SIZE;
 }
 
@@ -250,7 +250,7 @@ static void get_clocks(void)
 	struct error err;
 
 	for (unsigned int i = 0; i < VCPUS; i++)
-		check(test.guest->ops->tsc_clock(test.guest, i, &test.clocks[i], &err), &err,
+		check(test.guest->clock->tsc_clock(test.guest, i, &test.clocks[i], &err), &err,
 		      "clock of a vCPU");
 }
 
@@ -259,14 +259,14 @@ static int try_mapping(struct error *err)
 {
 	struct guest_region region;
 	struct scratch_mapping mapping;
-	int rc = test.guest->ops->scratch_add(test.guest, SIZE, &region, err);
+	int rc = test.guest->scratch->add(test.guest, SIZE, &region, err);
 
 	if (rc)
 		return rc;
 	rc = scratch_mapping_create(&test.kernel, &region, layouts[0], 2, &mapping, err);
 	if (!rc)
 		rc = scratch_mapping_remove(&mapping, err);
-	test.guest->ops->scratch_remove(test.guest, &region, NULL);
+	test.guest->scratch->remove(test.guest, &region, NULL);
 	return rc;
 }
 
@@ -319,7 +319,7 @@ static long seconds_up(void)
 static void on_tick(void *arg)
 {
 	(void)arg;
-	test.guest->ops->stop(test.guest, NULL);
+	test.guest->control->stop(test.guest, NULL);
 	if (test.state == BOOTING) {
 		boot_tick();
 	} else if (test.state == WAITING && log_has("scratch-test: ready")) {
@@ -332,14 +332,14 @@ static void on_tick(void *arg)
 		clock_check_log(&test.kernel, test.clocks, test.log);
 		vm_request_end(test.vm, VM_END_QUIT);
 	}
-	test.guest->ops->resume(test.guest, NULL);
+	test.guest->control->resume(test.guest, NULL);
 	if (test.failed || seconds_up() > SECONDS_MAX)
 		vm_request_end(test.vm, VM_END_FAILED);
 	event_timer_arm(test.timer, test.state == RUNNING ? TICK_MS : BOOT_TICK_MS);
 }
 
 /* Before the first instruction. */
-static int on_start(void *arg, struct vm *vm, const struct vm_boot_info *boot, struct error *err)
+static int on_start(void *arg, struct vm *vm, const struct boot_info *boot, struct error *err)
 {
 	(void)arg;
 	test.guest = vm_guest(vm);
@@ -365,15 +365,15 @@ static int run(const char *kernel, const char *initrd, struct error *err)
 {
 	const struct vm_observer observer = {.start = on_start};
 	const struct vm_config config = {
-		.kernel = kernel,
-		.initrd = initrd,
-		.cmdline = "console=ttyS0 panic=-1 printk.time=1 printk.devkmsg=on quiet "
-			   "loglevel=5",
+		.boot = {.kernel = kernel,
+			 .initrd = initrd,
+			 .cmdline = "console=ttyS0 panic=-1 printk.time=1 printk.devkmsg=on quiet "
+				    "loglevel=5",
+			 .mode = BOOT_DIRECT,
+			 .has_kaslr_seed = true,
+			 .kaslr_seed = 7},
 		.ram_mib = 256,
 		.nr_vcpus = VCPUS,
-		.boot = VM_BOOT_DIRECT,
-		.has_kaslr_seed = true,
-		.kaslr_seed = 7,
 		.console = test.log_path,
 	};
 	int rc = load_image(kernel, err);

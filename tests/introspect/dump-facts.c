@@ -244,7 +244,7 @@ static void print_other(struct guest *guest, const struct kernel_image *image)
 	int rc = guest->nr_vcpus <= CHECKED_VCPUS ? 0 : -EINVAL;
 
 	for (unsigned int i = 0; !rc && i < guest->nr_vcpus; i++)
-		rc = guest->ops->get_sregs(guest, i, &vcpus[i], &err);
+		rc = guest->control->get_sregs(guest, i, &vcpus[i], &err);
 	if (!rc)
 		rc = kernel_check(guest, image, vcpus, guest->nr_vcpus, &kernel, &err);
 	printf("check %d %s\n", rc, err.text);

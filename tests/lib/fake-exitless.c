@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "patcher/tracers/registry.h"
 
 enum { PATIENCE_MS = 20000 };
 
-static void keep_hit(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+static void keep_hit(void *arg, const struct probe_ref *ref, enum probe_point point,
 		     const struct probe_hit *hit)
 {
 	struct fake_exitless *f = arg;
@@ -18,7 +17,7 @@ static void keep_hit(void *arg, const struct probe_ref *ref, enum ring_record_ki
 	if (n == FAKE_MAX_HITS)
 		abort();
 	f->hits[n] = (struct fake_hit){.ref = ref,
-				       .kind = kind,
+				       .point = point,
 				       .vcpu = hit->vcpu,
 				       .time_ns = hit->time_ns,
 				       .key = hit->key};
@@ -32,15 +31,17 @@ static void make_plan(struct fake_exitless *f)
 	const struct tracer_context context = {.kernel = kernel,
 					       .slab = f->slab,
 					       .writer = f->fs.writer,
-					       .stash = f->stash,
+					       .calls = f->stash,
 					       .counters = &f->counters};
-	struct trace_spec spec;
+	const char *const specs[] = {"kmem"};
+	struct patch_request request = {0};
 
-	if (trace_spec_parse("kmem", &spec, NULL) ||
-	    spec.ops->create(&context, 0, &f->tracer, NULL))
+	if (tracer_set_create(&f->tracers, specs, 1, &context, NULL))
 		abort();
+	request.refs = f->tracers.refs;
+	request.nr_refs = f->tracers.nr_refs;
 	trap_table_init(&f->traps);
-	if (patch_plan_make(&f->plan, kernel, f->decoder, &f->tracer, 1, &f->traps, NULL))
+	if (patch_plan_make(&f->plan, &request, kernel, f->decoder, &f->traps, NULL))
 		abort();
 }
 
@@ -65,7 +66,7 @@ void fake_exitless_deinit(struct fake_exitless *f)
 	ring_engine_destroy(f->x);
 	patch_plan_deinit(&f->plan);
 	trap_table_deinit(&f->traps);
-	f->tracer->ops->destroy(f->tracer);
+	tracer_set_destroy(&f->tracers);
 	slab_view_destroy(f->slab);
 	call_table_destroy(f->stash);
 	decoder_destroy(f->decoder);
@@ -119,11 +120,11 @@ bool fake_exitless_plans_traps(const struct fake_exitless *f)
 	return are_traps(&f->plan.entries) && are_traps(&f->plan.returns);
 }
 
-uint16_t fake_exitless_place(const struct fake_exitless *f, uint64_t function)
+uint32_t fake_exitless_place(const struct fake_exitless *f, uint64_t function)
 {
 	for (size_t i = 0; i < f->plan.entries.n; i++)
 		if (f->plan.entries.v[i].gva == fake_gva(function))
-			return (uint16_t)i;
+			return (uint32_t)i;
 	abort();
 }
 
@@ -133,7 +134,7 @@ struct ring_writer fake_exitless_writer(const struct fake_exitless *f, unsigned 
 }
 
 /* The slow path. False: the record is given up. */
-static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint16_t place,
+static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint32_t place,
 		      struct ring_header *header)
 {
 	const struct trampoline_place *p = &f->x->set.places[place];
@@ -150,20 +151,20 @@ static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint16_t place
 	return trap.regs.rip == p->retry;
 }
 
-bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint16_t place,
+bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint32_t place,
 			  uint64_t value)
 {
 	const struct trampoline_place *p = &f->x->set.places[place];
-	const struct ring_commit commit = {p->capture.kind, place, p->layout.size};
+	const struct ring_sample sample = {place, p->layout.size, 0};
 	struct ring_writer writer = fake_exitless_writer(f, vcpu);
 	struct ring_record *record;
 
-	while (!(record = ring_writer_reserve(&writer, commit.size)))
+	while (!(record = ring_writer_reserve(&writer, sample.size)))
 		if (!try_again(f, vcpu, place, writer.header))
 			return false;
-	record->tsc = f->x->guest->ops->tsc(f->x->guest);
-	ring_writer_fill(record, commit.size, value);
-	ring_writer_commit(record, commit);
+	record->tsc = f->x->guest->clock->tsc(f->x->guest);
+	ring_writer_fill(record, sample.size, value);
+	ring_writer_commit(record, sample);
 	return true;
 }
 

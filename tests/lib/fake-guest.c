@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "formats/base/clock.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 
 enum {
 	STACK_SIZE = 16 << 10,
@@ -204,26 +204,22 @@ static int scratch_remove(struct guest *guest, const struct guest_region *scratc
 	return 0;
 }
 
-static const struct guest_ops ops = {
-	.name = "fake",
-	.regions = regions,
-	.phys_read = phys_read,
-	.phys_write = phys_write,
-	.get_regs = get_regs,
-	.set_regs = set_regs,
-	.get_sregs = get_sregs,
+static const struct guest_memory_ops memory_ops = {
+	.regions = regions, .read = phys_read, .write = phys_write};
+static const struct guest_control_ops control_ops = {
 	.stop = stop,
 	.resume = resume,
 	.try_stop = try_stop,
 	.is_stopped = is_stopped,
-	.set_trap_handler = set_trap_handler,
-	.set_break = set_break,
-	.clock_ns = clock_ns,
-	.tsc = tsc,
-	.tsc_clock = tsc_clock,
-	.scratch_add = scratch_add,
-	.scratch_remove = scratch_remove,
+	.get_regs = get_regs,
+	.set_regs = set_regs,
+	.get_sregs = get_sregs,
 };
+static const struct guest_trap_ops trap_ops = {.set_handler = set_trap_handler,
+					       .set_break = set_break};
+static const struct guest_clock_ops clock_ops = {
+	.now_ns = clock_ns, .tsc = tsc, .tsc_clock = tsc_clock};
+static const struct guest_scratch_ops scratch_ops = {.add = scratch_add, .remove = scratch_remove};
 
 /* --- making one ----------------------------------------------------------------------------- */
 
@@ -241,7 +237,12 @@ int fake_guest_create(struct fake_guest *fg)
 	if (rc)
 		return rc;
 	fg->guest =
-		(struct guest){.ops = &ops,
+		(struct guest){.name = "fake",
+			       .memory = &memory_ops,
+			       .control = &control_ops,
+			       .traps = &trap_ops,
+			       .clock = &clock_ops,
+			       .scratch = &scratch_ops,
 			       .caps = GUEST_CAP_PORT_TRAP | GUEST_CAP_WRITE | GUEST_CAP_SCRATCH,
 			       .nr_vcpus = FAKE_VCPUS};
 	fg->regions[0] = (struct guest_region){.size = FAKE_RAM};

@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/boot/acpi-tables.h"
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/boot/image.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include "vmm/devices/acpi-pm.h"
+#include "vmm/devices/device.h"
 
 /* Layouts: ACPI 6.5, tables 5.3 (RSDP), 5.4 (header), 5.9 (FADT), 5.15 (FACS), 5.19 ff. (MADT). */
 struct rsdp {
@@ -122,8 +122,6 @@ enum {
 	SPACE_SYSTEM_IO = 1,
 	NO_C2_LATENCY = 101,  /* greater than 100: no C2 */
 	NO_C3_LATENCY = 1001, /* greater than 1000: no C3 */
-	LAPIC_GPA = 0xfee00000,
-	IOAPIC_GPA = 0xfec00000,
 	ISA_TIMER_IRQ = 0,
 	TIMER_GSI = 2,
 	NMI_LINT = 1,
@@ -285,9 +283,10 @@ static uint64_t write_madt(struct writer *w, unsigned int nr_vcpus)
 {
 	size_t start = begin(w);
 	struct madt madt = {.header = make_header("APIC", 5, 0),
-			    .lapic_gpa = LAPIC_GPA,
+			    .lapic_gpa = (uint32_t)memory_lapic_gpa,
 			    .flags = MADT_PCAT_COMPAT};
-	struct madt_ioapic ioapic = {.type = 1, .length = sizeof(ioapic), .gpa = IOAPIC_GPA};
+	struct madt_ioapic ioapic = {
+		.type = 1, .length = sizeof(ioapic), .gpa = (uint32_t)memory_ioapic_gpa};
 	struct madt_lapic_nmi nmi = {.type = 4,
 				     .length = sizeof(nmi),
 				     .processor_uid = MADT_ALL_PROCESSORS,

@@ -1,10 +1,12 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/boot/boot.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "introspect/guest/page-entry.h"
-#include "vmm/boot/acpi-tables.h"
 #include "vmm/boot/image.h"
 
 enum {
@@ -14,17 +16,19 @@ enum {
 
 	LOADER_UNDEFINED = 0xff,
 	VIDEO_NORMAL = 0xffff,
-	/* Offsets of boot.rst: the header begins with setup_sects; its end is told by the jump. */
+	/* Offsets of boot.rst: the header begins with setup_sects and ends where its jump goes. */
 	HEADER_OFFSET = 0x1f1,
 	HEADER_JUMP_OFFSET = 0x201,
 	HEADER_AFTER_JUMP = 0x202,
-	/* The command line a vmlinux without setup header can take: COMMAND_LINE_SIZE less its NUL.
-	 */
+	/* For a vmlinux, which has no setup header: COMMAND_LINE_SIZE less its NUL. */
 	DEFAULT_CMDLINE_MAX = 2047,
 	DEFAULT_INITRD_MAX = 0x7fffffff,
 	HEADER_MAGIC = 0x53726448, /* "HdrS" */
 	HEADER_VERSION = 0x020f,
 };
+
+static const uint64_t page_mask = 0xfff;
+static const double mib = 1048576.0;
 
 static void write_page_tables(const struct guest_memory *memory)
 {
@@ -60,7 +64,7 @@ static void write_memory_map(struct boot_image *image)
 	image->params->e820_entries = (uint8_t)n;
 }
 
-/* Take the kernel's own setup header, or make up what an ELF file lacks. */
+/* Copy the kernel's own setup header, or fill in what an ELF file lacks. */
 static int write_header(struct boot_image *image, struct error *err)
 {
 	struct setup_header *header = &image->params->hdr;
@@ -107,7 +111,79 @@ static int write_cmdline(struct boot_image *image, const char *cmdline, struct e
 	return 0;
 }
 
-/* Whether `word` stands in the command line on its own. */
+/* Straight into guest memory: the host keeps no copy. */
+static int read_all(int fd, uint8_t *to, uint64_t size, const char *path, struct error *err)
+{
+	while (size) {
+		ssize_t n = read(fd, to, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(err, errno, "%s: %s", path, strerror(errno));
+		if (n == 0)
+			return error_set(err, EIO, "%s: shrank while being read", path);
+		to += n;
+		size -= (uint64_t)n;
+	}
+	return 0;
+}
+
+/* The highest page-aligned place below ram_end and the kernel's own limit; 0 if there is none. */
+static uint64_t place_initrd(const struct boot_image *image, uint64_t size)
+{
+	uint64_t end = image->ram_end;
+	uint64_t limit = (uint64_t)image->params->hdr.initrd_addr_max + 1;
+
+	if (end > limit)
+		end = limit;
+	if (size > end)
+		return 0;
+	end = (end - size) & ~page_mask;
+	return end > boot_kernel_min ? end : 0;
+}
+
+static int read_initrd(struct boot_image *image, int fd, const char *path, struct error *err)
+{
+	struct stat st;
+	uint64_t gpa, size;
+	int ret;
+
+	if (fstat(fd, &st) < 0)
+		return error_set(err, errno, "%s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, EINVAL, "%s: the initrd is not a regular file", path);
+	size = (uint64_t)st.st_size;
+	gpa = place_initrd(image, size);
+	if (!gpa || size > UINT32_MAX)
+		return error_set(err, EFBIG,
+				 "%s: the initrd (%.1f MiB) is too large for the RAM (%.0f MiB): "
+				 "give more with -m",
+				 path, (double)size / mib, (double)image->memory->size / mib);
+	ret = read_all(fd, guest_memory_at(image->memory, gpa, size), size, path, err);
+	if (ret < 0)
+		return ret;
+	image->params->hdr.ramdisk_image = (uint32_t)gpa;
+	image->params->hdr.ramdisk_size = (uint32_t)size;
+	image->ram_end = gpa;
+	return 0;
+}
+
+/* To the top of low RAM: lowers image->ram_end to its start, sets the header. */
+static int load_initrd(struct boot_image *image, const char *path, struct error *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int ret;
+
+	if (fd < 0)
+		return error_set(err, errno, "cannot open the initrd %s: %s", path,
+				 strerror(errno));
+	ret = read_initrd(image, fd, path, err);
+	close(fd);
+	return ret;
+}
+
+/* Whether the command line has `word` as a word of its own. */
 static bool cmdline_has(const char *cmdline, const char *word)
 {
 	size_t length = strlen(word);
@@ -121,30 +197,30 @@ static bool cmdline_has(const char *cmdline, const char *word)
 	return false;
 }
 
-static int load_file(const struct vm_config *config, struct boot_image *image,
-		     struct boot_entry *entry, struct error *err)
+static int load_files(const struct boot_config *config, struct boot_image *image,
+		      struct boot_entry *entry, struct error *err)
 {
-	int rc = write_header(image, err);
+	int ret = write_header(image, err);
 
-	if (rc < 0)
-		return rc;
-	rc = write_cmdline(image, config->cmdline, err);
-	if (rc < 0)
-		return rc;
+	if (ret < 0)
+		return ret;
+	ret = write_cmdline(image, config->cmdline, err);
+	if (ret < 0)
+		return ret;
 	write_memory_map(image);
 	image->params->acpi_rsdp_addr = ACPI_TABLES_GPA;
 	if (config->initrd) {
-		rc = boot_load_initrd(image, config->initrd, err);
-		if (rc < 0)
-			return rc;
+		ret = load_initrd(image, config->initrd, err);
+		if (ret < 0)
+			return ret;
 	}
-	if (config->boot == VM_BOOT_BZIMAGE)
+	if (config->mode == BOOT_BZIMAGE)
 		return boot_load_bzimage(image, entry, err);
 	return boot_load_direct(image, entry, err);
 }
 
-int boot_load(const struct vm_config *config, const struct guest_memory *memory,
-	      struct boot_entry *entry, struct error *err)
+int boot_load(const struct boot_config *config, unsigned int nr_vcpus,
+	      const struct guest_memory *memory, struct boot_entry *entry, struct error *err)
 {
 	struct boot_image image = {
 		.memory = memory,
@@ -154,17 +230,19 @@ int boot_load(const struct vm_config *config, const struct guest_memory *memory,
 		.has_seed = config->has_kaslr_seed,
 		.seed = config->kaslr_seed,
 	};
-	struct kernel_file *file;
-	int rc = kernel_file_map(config->kernel, &file, err);
+	int ret = acpi_tables_write(guest_memory_at(memory, ACPI_TABLES_GPA, ACPI_TABLES_SIZE),
+				    nr_vcpus, err);
 
-	if (rc < 0)
-		return rc;
-	image.file = file;
+	if (ret < 0)
+		return ret;
+	ret = kernel_file_map(config->kernel, &image.file, err);
+	if (ret < 0)
+		return ret;
 	*entry = (struct boot_entry){
 		.boot_params = BOOT_PARAMS_GPA, .page_table = BOOT_PML4_GPA, .gdt = BOOT_GDT_GPA};
 	write_page_tables(memory);
 	write_gdt(memory);
-	rc = load_file(config, &image, entry, err);
-	kernel_file_close(file);
-	return rc;
+	ret = load_files(config, &image, entry, err);
+	kernel_file_close(image.file);
+	return ret;
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/boot/image.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 enum {
 	SECTOR_SIZE = 512,
-	DEFAULT_SETUP_SECTS = 4, /* what 0 means, for old times' sake */
+	DEFAULT_SETUP_SECTS = 4, /* what 0 means, as in the oldest kernels */
 	LOAD_GPA = 0x100000,
 	ENTRY64_OFFSET = 0x200,
 	MIB = 0x100000,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/ctl/command.h"
+#include "vmm/ctl/ctl.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/base/clean-text.h"
 #include "formats/base/clock.h"
 #include "vmm/monitor/socket.h"
 #include "vmm/monitor/framer.h"
-#include "vmm/monitor/qmp-text.h"
 
 enum { INPUT_SIZE = 4096 };
 
@@ -131,8 +131,7 @@ static int refused(const json_t *error, struct error *err)
 	struct error *to = err ? err : &scratch;
 
 	error_set(to, EREMOTEIO, "%s", desc ? desc : "refused without a reason");
-	for (char *c = to->text; *c; c++)
-		memset(c, '?', qmp_text_control(c));
+	clean_line(to->text);
 	return -EREMOTEIO;
 }
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "introspect/guest/tsc-clock.h"
+#include "introspect/guest/clock.h"
 #include "vmm/kvm/kvm.h"
 
 /*

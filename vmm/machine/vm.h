@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include "formats/base/error.h"
 #include "introspect/guest/guest.h"
+#include "vmm/boot/boot.h"
 #include "vmm/console/terminal.h"
 
 /*
@@ -40,11 +41,6 @@ enum vm_end {
 	VM_END_FAILED, /* KVM failed under us; see vm_failure() */
 };
 
-enum vm_boot_mode {
-	VM_BOOT_DIRECT,  /* enter the vmlinux ELF, slide chosen here */
-	VM_BOOT_BZIMAGE, /* the guest decompresses and places itself */
-};
-
 enum {
 	VM_MAX_VCPUS = 64,
 	VM_MIN_RAM_MIB = 64,
@@ -52,14 +48,9 @@ enum {
 };
 
 struct vm_config {
-	const char *kernel;  /* path of a bzImage or ELF vmlinux */
-	const char *initrd;  /* path or NULL */
-	const char *cmdline; /* kernel command line */
+	struct boot_config boot;
 	uint64_t ram_mib;
 	unsigned int nr_vcpus;
-	enum vm_boot_mode boot;
-	bool has_kaslr_seed;
-	uint64_t kaslr_seed; /* with it the slide is a function of seed and image */
 	bool console_stdin;  /* feed standard input to COM1 */
 	const char *console; /* COM1's output: a path, or NULL for standard output */
 	bool no_console;     /* COM1's output is dropped (still searched for a panic) */
@@ -71,13 +62,6 @@ struct vm_config {
 	void *arg;
 };
 
-/* What is known about the kernel before its first instruction. */
-struct vm_boot_info {
-	bool slide_known;    /* false in bzImage mode: the guest chooses */
-	uint64_t virt_slide; /* gva minus link address */
-	uint64_t phys_text;  /* gpa of _text */
-};
-
 /*
  * Someone who follows the run: tracing. Any callback may be NULL. `start` and `end` run on the main
  * thread, `start` before the first instruction, `end` when every vCPU has stopped for good and
@@ -85,7 +69,7 @@ struct vm_boot_info {
  * 10 ms (main thread), never two at once, until it returns true.
  */
 struct vm_observer {
-	int (*start)(void *arg, struct vm *vm, const struct vm_boot_info *boot, struct error *err);
+	int (*start)(void *arg, struct vm *vm, const struct boot_info *boot, struct error *err);
 	bool (*look)(void *arg);
 	void (*end)(void *arg);
 	void *arg;
@@ -112,7 +96,8 @@ enum vm_status vm_status(const struct vm *vm);     /* any thread */
 const char *vm_status_name(enum vm_status status); /* "running", "guest-panicked" ... */
 
 /* The user's pause: nothing of the guest runs until vm_resume(). -EALREADY, or -EINVAL if the run
- * is over. Independent of the nesting guest_ops stop and resume, which work on a paused guest too.
+ * is over. Independent of the nesting guest_control_ops stop and resume, which work on a paused
+ * guest too.
  */
 int vm_pause(struct vm *vm, struct error *err);
 int vm_resume(struct vm *vm, struct error *err);

@@ -11,7 +11,7 @@
 
 /*
  * All memory a guest has: its RAM, and memory of ours above it that the guest does not know of
- * (guest_ops.scratch_add). Places for the latter are fixed, in guest-physical and in host
+ * (guest_scratch_ops.add). Places for the latter are fixed, in guest-physical and in host
  * addresses, for as long as the machine exists: only the sizes in `regions` change, each in one
  * piece, so that a thread which looks an address up meanwhile may see zeros there, but never a
  * wrong place.

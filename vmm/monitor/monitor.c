@@ -10,13 +10,13 @@
 #include "vmm/loop/event-loop.h"
 #include "vmm/monitor/client.h"
 #include "vmm/monitor/socket.h"
-#include "vmm/monitor/verbs.h"
 #include "vmm/monitor/message.h"
 
 enum { ACCEPT_RETRY_MS = 100 };
 
 struct monitor {
 	struct event_loop *loop;
+	const struct monitor_target *target;
 	struct monitor_socket sock;
 	struct event_source *listener;
 	struct event_source *retry; /* timer: listen again after accept() failed */
@@ -24,28 +24,91 @@ struct monitor {
 	struct monitor_client *clients[MONITOR_MAX_CLIENTS];
 };
 
+/* --- the verbs of any monitor ---------------------------------------------------------------- */
+
+/* execute() keeps track of who has negotiated; here only the argument is judged. */
+static int qmp_capabilities(struct monitor_call *call, struct error *err)
+{
+	const json_t *first = json_array_get(json_object_get(call->args, "enable"), 0);
+
+	if (!first)
+		return 0;
+	return error_set(err, EINVAL, "there is no capability '%.64s'", json_string_value(first));
+}
+
+static int query_commands(struct monitor_call *call, struct error *err)
+{
+	(void)err;
+	call->result = monitor_verbs_describe(call->verbs, call->target);
+	return 0;
+}
+
+static int query_version(struct monitor_call *call, struct error *err)
+{
+	(void)err;
+	call->result = qmp_version();
+	return 0;
+}
+
+static const struct monitor_arg capabilities_args[] = {
+	{.name = "enable", .type = MONITOR_ARG_STRINGS},
+	{0},
+};
+
+static const struct monitor_verb own_verbs[] = {
+	{.name = "qmp_capabilities",
+	 .help = "negotiate capabilities; the first command of a connection",
+	 .args = capabilities_args,
+	 .run = qmp_capabilities},
+	{.name = "query-commands", .help = "list the commands", .run = query_commands},
+	{.name = "query-version", .help = "show Sonde's version", .run = query_version},
+	{0},
+};
+
+int monitor_register(struct monitor *monitor, const struct monitor_verb *verbs, struct error *err)
+{
+	return monitor_verbs_add(monitor->verbs, verbs, err);
+}
+
+static int register_all(struct monitor *monitor, struct error *err)
+{
+	const struct monitor_verb *const lists[] = {own_verbs, monitor_guest_verbs,
+						    monitor_memory_verbs, monitor_trace_verbs};
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < sizeof(lists) / sizeof(lists[0]); i++)
+		ret = monitor_register(monitor, lists[i], err);
+	return ret;
+}
+
+/* --- requests -------------------------------------------------------------------------------- */
+
 static json_t *execute(struct monitor *monitor, struct monitor_client *client,
 		       const struct qmp_request *request)
 {
+	struct monitor_call call = {.monitor = monitor,
+				    .target = monitor->target,
+				    .verbs = monitor->verbs,
+				    .args = request->arguments};
 	bool negotiates = !strcmp(request->execute, "qmp_capabilities");
 	struct error err = {0};
-	json_t *result;
+	int ret;
 
 	if (negotiates == monitor_client_negotiated(client))
 		return qmp_error(QMP_CLASS_NOT_FOUND,
 				 negotiates ? "capabilities are negotiated already"
 					    : "send qmp_capabilities before other commands",
 				 request->id);
-	if (!monitor_verbs_has(monitor->verbs, request->execute)) {
-		error_set(&err, ENOENT, "there is no command '%.64s'; query-commands lists them",
-			  request->execute);
-		return qmp_error_from(QMP_CLASS_NOT_FOUND, &err, request->id);
+	ret = monitor_verbs_run(request->execute, &call, &err);
+	if (ret) {
+		bool known = monitor_verbs_has(monitor->verbs, request->execute);
+
+		return qmp_error_from(known ? QMP_CLASS_GENERIC : QMP_CLASS_NOT_FOUND, &err,
+				      request->id);
 	}
-	if (monitor_verbs_run(monitor->verbs, request->execute, request->arguments, &result, &err))
-		return qmp_error_from(QMP_CLASS_GENERIC, &err, request->id);
 	if (negotiates)
 		monitor_client_set_negotiated(client);
-	return qmp_return(result, request->id);
+	return qmp_return(call.result, request->id);
 }
 
 static json_t *on_message(void *arg, struct monitor_client *client, json_t *message,
@@ -60,6 +123,8 @@ static json_t *on_message(void *arg, struct monitor_client *client, json_t *mess
 		return qmp_error_from(QMP_CLASS_GENERIC, &err, request.id);
 	return execute(arg, client, &request);
 }
+
+/* --- connections ----------------------------------------------------------------------------- */
 
 static void on_gone(void *arg, struct monitor_client *client)
 {
@@ -143,8 +208,8 @@ static int watch_listener(struct monitor *monitor, struct error *err)
 				 &monitor->listener, err);
 }
 
-int monitor_create(struct event_loop *loop, const char *path, struct monitor **out,
-		   struct error *err)
+int monitor_create(struct event_loop *loop, const char *path, const struct monitor_target *target,
+		   struct monitor **out, struct error *err)
 {
 	struct monitor *monitor = calloc(1, sizeof(*monitor));
 	int ret;
@@ -152,22 +217,27 @@ int monitor_create(struct event_loop *loop, const char *path, struct monitor **o
 	if (!monitor)
 		return error_set(err, ENOMEM, "out of memory for the monitor");
 	monitor->loop = loop;
+	monitor->target = target;
 	ret = monitor_socket_open(path, &monitor->sock, err);
-	if (ret) {
-		free(monitor);
-		return ret;
-	}
-	monitor->verbs = monitor_verbs_create();
-	if (!monitor->verbs)
-		ret = error_set(err, ENOMEM, "out of memory for the monitor");
-	if (!ret)
-		ret = monitor_verbs_self_register(monitor, monitor->verbs, err);
-	if (!ret)
-		ret = watch_listener(monitor, err);
 	if (ret)
-		monitor_destroy(monitor);
-	else
-		*out = monitor;
+		goto free_monitor;
+	monitor->verbs = monitor_verbs_create();
+	ret = monitor->verbs ? register_all(monitor, err)
+			     : error_set(err, ENOMEM, "out of memory for the monitor");
+	if (ret)
+		goto close_socket;
+	ret = watch_listener(monitor, err);
+	if (ret)
+		goto close_socket;
+	*out = monitor;
+	return 0;
+
+close_socket:
+	event_source_remove(monitor->retry);
+	monitor_verbs_destroy(monitor->verbs);
+	monitor_socket_close(&monitor->sock);
+free_monitor:
+	free(monitor);
 	return ret;
 }
 
@@ -184,26 +254,15 @@ void monitor_destroy(struct monitor *monitor)
 	free(monitor);
 }
 
-int monitor_register(struct monitor *monitor, const struct monitor_verb *verb, void *ctx,
-		     struct error *err)
-{
-	return monitor_verbs_add(monitor->verbs, verb, ctx, err);
-}
-
-int monitor_register_all(struct monitor *monitor, const struct monitor_verb *verbs, size_t n,
-			 void *ctx, struct error *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = monitor_register(monitor, &verbs[i], ctx, err);
-	return ret;
-}
-
 void monitor_event(struct monitor *monitor, const char *name, json_t *data)
 {
-	json_t *event = qmp_event(name, data);
+	json_t *event;
 
+	if (!monitor) {
+		json_decref(data);
+		return;
+	}
+	event = qmp_event(name, data);
 	for (size_t i = 0; event && i < MONITOR_MAX_CLIENTS; i++) {
 		if (monitor->clients[i])
 			monitor_client_event(monitor->clients[i], event);

@@ -8,8 +8,7 @@
 
 /*
  * The monitor: a socket that speaks the QEMU Machine Protocol (QEMU, docs/interop/qmp-spec.rst)
- * with several clients at once, each with a negotiation of its own. It knows no verbs but
- * qmp_capabilities, query-commands and query-version; others are registered. Main thread only.
+ * with several clients at once, each with a negotiation of its own. Main thread only.
  */
 struct monitor;
 struct event_loop;
@@ -17,24 +16,20 @@ struct event_loop;
 enum { MONITOR_MAX_CLIENTS = 8 };
 
 /*
- * Listen on `path` (see monitor_socket_open() for the errors and the umask). `loop` must outlive
- * the monitor.
+ * Listen on `path` (see monitor_socket_open() for the errors and the umask), with the verbs of
+ * verbs-*.c. `loop` and `target` must outlive the monitor.
  */
-int monitor_create(struct event_loop *loop, const char *path, struct monitor **out,
-		   struct error *err);
+int monitor_create(struct event_loop *loop, const char *path, const struct monitor_target *target,
+		   struct monitor **out, struct error *err);
 
 /* Sends what can be sent at once, disconnects all and removes the socket. NULL-safe. */
 void monitor_destroy(struct monitor *monitor);
 
-/* Add a verb, see monitor_verbs_add(). The table is per monitor: there is no global state. */
-int monitor_register(struct monitor *monitor, const struct monitor_verb *verb, void *ctx,
-		     struct error *err);
+/* Add more verbs (monitor_verbs_add()). The table is per monitor: there is no global state. */
+int monitor_register(struct monitor *monitor, const struct monitor_verb *verbs, struct error *err);
 
-/* Add `n` verbs with the same ctx. */
-int monitor_register_all(struct monitor *monitor, const struct monitor_verb *verbs, size_t n,
-			 void *ctx, struct error *err);
-
-/* Tell every negotiated client. `data` (an object) is taken over and may be NULL. */
+/* Send an event to every negotiated client. `data` (an object) is taken over and may be NULL.
+ * NULL-safe. */
 void monitor_event(struct monitor *monitor, const char *name, json_t *data);
 
 #endif

@@ -6,14 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct entry {
-	const struct monitor_verb *verb;
-	void *ctx;
-};
-
 /* Sorted by name. */
 struct monitor_verbs {
-	struct entry *entries;
+	const struct monitor_verb **rows;
 	size_t n;
 };
 
@@ -40,37 +35,46 @@ void monitor_verbs_destroy(struct monitor_verbs *verbs)
 {
 	if (!verbs)
 		return;
-	free(verbs->entries);
+	free(verbs->rows);
 	free(verbs);
 }
 
-static const struct entry *find(const struct monitor_verbs *verbs, const char *name)
+static const struct monitor_verb *find(const struct monitor_verbs *verbs, const char *name)
 {
 	for (size_t i = 0; i < verbs->n; i++) {
-		if (!strcmp(verbs->entries[i].verb->name, name))
-			return &verbs->entries[i];
+		if (!strcmp(verbs->rows[i]->name, name))
+			return verbs->rows[i];
 	}
 	return NULL;
 }
 
-int monitor_verbs_add(struct monitor_verbs *verbs, const struct monitor_verb *verb, void *ctx,
-		      struct error *err)
+static int add(struct monitor_verbs *verbs, const struct monitor_verb *verb, struct error *err)
 {
-	struct entry *entries;
+	const struct monitor_verb **rows;
 	size_t at = 0;
 
 	if (find(verbs, verb->name))
 		return error_set(err, EEXIST, "monitor command '%s' exists already", verb->name);
-	entries = reallocarray(verbs->entries, verbs->n + 1, sizeof(*entries));
-	if (!entries)
+	rows = reallocarray(verbs->rows, verbs->n + 1, sizeof(*rows));
+	if (!rows)
 		return error_set(err, ENOMEM, "out of memory for monitor commands");
-	while (at < verbs->n && strcmp(entries[at].verb->name, verb->name) < 0)
+	while (at < verbs->n && strcmp(rows[at]->name, verb->name) < 0)
 		at++;
-	memmove(&entries[at + 1], &entries[at], (verbs->n - at) * sizeof(*entries));
-	entries[at] = (struct entry){.verb = verb, .ctx = ctx};
-	verbs->entries = entries;
+	memmove(&rows[at + 1], &rows[at], (verbs->n - at) * sizeof(*rows));
+	rows[at] = verb;
+	verbs->rows = rows;
 	verbs->n++;
 	return 0;
+}
+
+int monitor_verbs_add(struct monitor_verbs *verbs, const struct monitor_verb *list,
+		      struct error *err)
+{
+	int ret = 0;
+
+	for (; !ret && list->name; list++)
+		ret = add(verbs, list, err);
+	return ret;
 }
 
 bool monitor_verbs_has(const struct monitor_verbs *verbs, const char *name)
@@ -157,21 +161,20 @@ static int check_args(const struct monitor_verb *verb, json_t *args, struct erro
 	return 0;
 }
 
-int monitor_verbs_run(const struct monitor_verbs *verbs, const char *name, json_t *args,
-		      json_t **result, struct error *err)
+int monitor_verbs_run(const char *name, struct monitor_call *call, struct error *err)
 {
-	const struct entry *entry = find(verbs, name);
-	json_t *given;
+	const struct monitor_verb *verb = find(call->verbs, name);
 	int ret;
 
-	*result = NULL;
-	if (!entry)
-		return error_set(err, ENOENT, "there is no command '%.64s'", name);
-	given = args ? json_incref(args) : json_object();
-	ret = check_args(entry->verb, given, err);
+	call->result = NULL;
+	if (!verb)
+		return error_set(err, ENOENT,
+				 "there is no command '%.64s'; query-commands lists them", name);
+	call->args = call->args ? json_incref(call->args) : json_object();
+	ret = check_args(verb, call->args, err);
 	if (!ret)
-		ret = entry->verb->run(entry->ctx, given, result, err);
-	json_decref(given);
+		ret = verb->run(call, err);
+	json_decref(call->args);
 	return ret;
 }
 
@@ -186,13 +189,16 @@ static json_t *describe_args(const struct monitor_verb *verb)
 	return list;
 }
 
-json_t *monitor_verbs_describe(const struct monitor_verbs *verbs)
+json_t *monitor_verbs_describe(const struct monitor_verbs *verbs,
+			       const struct monitor_target *target)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < verbs->n; i++) {
-		const struct monitor_verb *verb = verbs->entries[i].verb;
+		const struct monitor_verb *verb = verbs->rows[i];
 
+		if (verb->offered && !verb->offered(target))
+			continue;
 		json_array_append_new(list, json_pack("{s:s,s:s,s:o}", "name", verb->name, "help",
 						      verb->help, "args", describe_args(verb)));
 	}

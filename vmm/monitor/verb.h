@@ -5,14 +5,14 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "formats/base/error.h"
+#include "introspect/guest/guest.h"
 
 /*
- * The monitor's verbs: a table that each vmm/monitor-verbs-*.c file adds to.
- *
- * To add a verb: describe it and its arguments in a static struct monitor_verb next to its handler,
- * and add it in the register function of its file. Arguments are checked against the description
- * before the handler runs, and query-commands lists them; nothing else needs to know the verb.
+ * The monitor's verbs. To add one: write its function and its row in the verbs-*.c file of the
+ * thing that it acts on. Arguments are checked against the row before the function runs, and
+ * query-commands lists them; nothing else needs to know the verb.
  */
 enum monitor_arg_type {
 	MONITOR_ARG_STRING,
@@ -29,46 +29,91 @@ struct monitor_arg {
 	bool required;
 };
 
+/* How the owner of the guest runs it. Main thread only. */
+struct monitor_guest_ops {
+	const char *(*status)(void *arg); /* a name of QMP's RunState */
+	/* -EALREADY if there is nothing to do. Where `pauses` is false, the error says who can. */
+	int (*pause)(void *arg, struct error *err);
+	int (*resume)(void *arg, struct error *err);
+	bool pauses;
+	void (*quit)(void *arg); /* ends the event loop */
+	/* Host thread of a vCPU; NULL where they are not this process's. */
+	pid_t (*thread_id)(void *arg, unsigned int vcpu);
+};
+
+/* How the guest is traced. Main thread only; each error is one line for the user. */
+struct monitor_trace_ops {
+	/* Begin tracing `specs`; none: those that were given on the command line. */
+	int (*start)(void *arg, const char *const *specs, size_t n, struct error *err);
+	int (*stop)(void *arg, struct error *err);
+	/* The reply to query-trace (a new object), or NULL if memory is out. */
+	json_t *(*query)(void *arg);
+	/*
+	 * For memsave: guest-physical address of a kernel virtual address. NULL: memsave walks the
+	 * page table of a vCPU, which under KPTI may be a user process's.
+	 */
+	int (*translate)(void *arg, uint64_t gva, uint64_t *gpa, struct error *err);
+};
+
+/* What the verbs act on. */
+struct monitor_target {
+	struct guest *guest;
+	const struct monitor_guest_ops *ops;
+	void *arg;
+	const struct monitor_trace_ops *trace; /* NULL: tracing is not configured */
+	void *trace_arg;
+};
+
+struct monitor;
+struct monitor_verbs;
+
+/* One execution of a verb, on the main thread. */
+struct monitor_call {
+	struct monitor *monitor; /* for events */
+	const struct monitor_target *target;
+	const struct monitor_verbs *verbs;
+	json_t *args;   /* an object (empty if none were given) that has passed the check */
+	json_t *result; /* out: a new reference; an empty object is returned if it stays NULL */
+};
+
 struct monitor_verb {
 	const char *name;
 	const char *help;               /* one line, no full stop */
 	const struct monitor_arg *args; /* ends with a NULL name; NULL if it takes none */
-
-	/*
-	 * Runs on the main thread. `args` is an object (empty if none were given) that has passed
-	 * the check. *result is NULL on entry and may stay so (an empty object is returned), else a
-	 * new reference. Returns 0, or -errno with *err saying what the client is told.
-	 */
-	int (*run)(void *ctx, json_t *args, json_t **result, struct error *err);
+	/* Whether the verb can do anything for this target, and is listed; NULL: always. */
+	bool (*offered)(const struct monitor_target *target);
+	/* Returns 0, or -errno with *err for the client. */
+	int (*run)(struct monitor_call *call, struct error *err);
 };
 
-struct monitor_verbs;
+/* The verbs of verbs-*.c; each array ends with a NULL name. monitor_create() registers them. */
+extern const struct monitor_verb monitor_guest_verbs[], monitor_memory_verbs[],
+	monitor_trace_verbs[];
 
-/* NULL if memory is out. */
+/* A table of verbs, sorted by name. NULL if memory is out. */
 struct monitor_verbs *monitor_verbs_create(void);
 /* NULL-safe. */
 void monitor_verbs_destroy(struct monitor_verbs *verbs);
 
-/*
- * Add a verb, which must live as long as the table; `ctx` is for its handler. -EEXIST if the name
- * is taken, -ENOMEM.
+/* Add an array of verbs, which must live as long as the table. -EEXIST if a name is taken, -ENOMEM.
  */
-int monitor_verbs_add(struct monitor_verbs *verbs, const struct monitor_verb *verb, void *ctx,
+int monitor_verbs_add(struct monitor_verbs *verbs, const struct monitor_verb *list,
 		      struct error *err);
 
 /* Whether there is a verb of that name, which a client may have made up. */
 bool monitor_verbs_has(const struct monitor_verbs *verbs, const char *name);
 
 /*
- * Check `args` (NULL: none) against the verb's description, then run it. -ENOENT if there is no
+ * Check call->args (NULL: none) against the row of verb `name`, then run it. -ENOENT if there is no
  * such verb, -EINVAL if an argument is unknown, missing or of the wrong type, else what the verb
- * returns. *result is a new reference or NULL.
+ * returns. call->result is a new reference or NULL.
  */
-int monitor_verbs_run(const struct monitor_verbs *verbs, const char *name, json_t *args,
-		      json_t **result, struct error *err);
+int monitor_verbs_run(const char *name, struct monitor_call *call, struct error *err);
 
-/* [{"name":..., "help":..., "args":[{"name":..., "type":..., "required":...}]}] sorted by name. */
-json_t *monitor_verbs_describe(const struct monitor_verbs *verbs);
+/* Those that are offered: [{"name":..., "help":..., "args":[{"name":..., "type":...,
+ * "required":...}]}], sorted by name. */
+json_t *monitor_verbs_describe(const struct monitor_verbs *verbs,
+			       const struct monitor_target *target);
 
 /* The value of a SIZE or ADDRESS argument that has passed the check; 0 if absent. */
 uint64_t monitor_arg_u64(json_t *args, const char *name);

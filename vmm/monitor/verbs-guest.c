@@ -1,79 +1,75 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/monitor/verbs.h"
-
+/* The verbs that see and change how the guest runs. */
 #include <errno.h>
 #include <string.h>
+#include "vmm/monitor/verb.h"
 
-static int query_status(void *ctx, json_t *args, json_t **result, struct error *err)
+static int query_status(struct monitor_call *call, struct error *err)
 {
-	const struct monitor_machine *machine = ctx;
-	const char *status = machine->status(machine->arg);
+	const struct monitor_target *target = call->target;
+	const char *status = target->ops->status(target->arg);
 
-	(void)args;
 	(void)err;
-	*result = json_pack("{s:s,s:b}", "status", status, "running", !strcmp(status, "running"));
+	call->result =
+		json_pack("{s:s,s:b}", "status", status, "running", !strcmp(status, "running"));
 	return 0;
 }
 
-static int query_cpus_fast(void *ctx, json_t *args, json_t **result, struct error *err)
+static bool has_threads(const struct monitor_target *target)
 {
-	const struct monitor_machine *machine = ctx;
-	json_t *list = json_array();
+	return target->ops->thread_id;
+}
 
-	(void)args;
-	(void)err;
-	for (unsigned int i = 0; i < machine->guest->nr_vcpus; i++)
+static int query_cpus_fast(struct monitor_call *call, struct error *err)
+{
+	const struct monitor_target *target = call->target;
+	json_t *list;
+
+	if (!has_threads(target))
+		return error_set(err, ENOTSUP, "the vCPUs' threads belong to another process");
+	list = json_array();
+	for (unsigned int i = 0; i < target->guest->nr_vcpus; i++)
 		json_array_append_new(list, json_pack("{s:i,s:i}", "cpu-index", (int)i, "thread-id",
-						      (int)machine->thread_id(machine->arg, i)));
-	*result = list;
+						      (int)target->ops->thread_id(target->arg, i)));
+	call->result = list;
 	return 0;
 }
 
-/* As in QEMU, stopping what is stopped is no error. */
-static int stop(void *ctx, json_t *args, json_t **result, struct error *err)
+static bool pauses(const struct monitor_target *target)
 {
-	const struct monitor_machine *machine = ctx;
-	int ret = machine->pause(machine->arg, err);
+	return target->ops->pauses;
+}
 
-	(void)args;
-	(void)result;
+/* As in QEMU, stopping a stopped guest is no error. */
+static int stop(struct monitor_call *call, struct error *err)
+{
+	int ret = call->target->ops->pause(call->target->arg, err);
+
 	return ret == -EALREADY ? 0 : ret;
 }
 
-static int cont(void *ctx, json_t *args, json_t **result, struct error *err)
+static int cont(struct monitor_call *call, struct error *err)
 {
-	const struct monitor_machine *machine = ctx;
-	int ret = machine->resume(machine->arg, err);
+	int ret = call->target->ops->resume(call->target->arg, err);
 
-	(void)args;
-	(void)result;
 	return ret == -EALREADY ? 0 : ret;
 }
 
-static int quit(void *ctx, json_t *args, json_t **result, struct error *err)
+static int quit(struct monitor_call *call, struct error *err)
 {
-	const struct monitor_machine *machine = ctx;
-
-	(void)args;
-	(void)result;
 	(void)err;
-	machine->quit(machine->arg);
+	call->target->ops->quit(call->target->arg);
 	return 0;
 }
 
-static const struct monitor_verb vm_verbs[] = {
+const struct monitor_verb monitor_guest_verbs[] = {
 	{.name = "query-status", .help = "show whether the guest runs", .run = query_status},
 	{.name = "query-cpus-fast",
 	 .help = "list the vCPUs and their host threads",
+	 .offered = has_threads,
 	 .run = query_cpus_fast},
-	{.name = "stop", .help = "pause the guest", .run = stop},
-	{.name = "cont", .help = "let a paused guest go on", .run = cont},
-	{.name = "quit", .help = "end the run; a trace is finished first", .run = quit},
+	{.name = "stop", .help = "pause the guest", .offered = pauses, .run = stop},
+	{.name = "cont", .help = "let a paused guest go on", .offered = pauses, .run = cont},
+	{.name = "quit", .help = "end sonde; a trace is finished first", .run = quit},
+	{0},
 };
-
-int monitor_verbs_vm_register(struct monitor *monitor, const struct monitor_machine *machine,
-			      struct error *err)
-{
-	return monitor_register_all(monitor, vm_verbs, sizeof(vm_verbs) / sizeof(vm_verbs[0]),
-				    (void *)machine, err);
-}

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/monitor/verbs.h"
-
+/* The verbs that read guest memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "introspect/guest/control.h"
 #include "introspect/guest/page-walk.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "vmm/monitor/verb.h"
 
 enum { CHUNK = 64 * 1024, PAGE = 4096 };
 
 /* Where the bytes to save come from: fills all of `to` or fails. */
-typedef int read_fn(const struct monitor_memory *memory, unsigned int vcpu, uint64_t at, void *to,
+typedef int read_fn(const struct monitor_target *target, unsigned int vcpu, uint64_t at, void *to,
 		    size_t size, struct error *err);
 
-static int read_physical(const struct monitor_memory *memory, unsigned int vcpu, uint64_t at,
+static int read_physical(const struct monitor_target *target, unsigned int vcpu, uint64_t at,
 			 void *to, size_t size, struct error *err)
 {
 	(void)vcpu;
-	return guest_phys_read(memory->guest, at, to, size, err);
+	return guest_phys_read(target->guest, at, to, size, err);
 }
 
 /* A vCPU's registers are only there while the guest is stopped. */
@@ -28,21 +28,21 @@ static int translate_by_vcpu(struct guest *guest, unsigned int vcpu, uint64_t gv
 {
 	struct guest_sregs sregs;
 	struct page_walk walk;
-	int ret = guest->ops->stop(guest, err);
+	int ret = guest->control->stop(guest, err);
 
 	if (ret)
 		return ret;
-	ret = guest->ops->get_sregs(guest, vcpu, &sregs, err);
+	ret = guest->control->get_sregs(guest, vcpu, &sregs, err);
 	if (!ret)
 		ret = page_walk(guest, sregs.cr3, vcpu_paging_levels(&sregs), gva, &walk, err);
 	if (!ret)
 		*gpa = walk.gpa;
-	if (guest->ops->resume(guest, ret ? NULL : err) < 0 && !ret)
+	if (guest->control->resume(guest, ret ? NULL : err) < 0 && !ret)
 		ret = -EIO;
 	return ret;
 }
 
-static int read_virtual(const struct monitor_memory *memory, unsigned int vcpu, uint64_t at,
+static int read_virtual(const struct monitor_target *target, unsigned int vcpu, uint64_t at,
 			void *to, size_t size, struct error *err)
 {
 	while (size) {
@@ -51,10 +51,11 @@ static int read_virtual(const struct monitor_memory *memory, unsigned int vcpu, 
 		int ret;
 
 		n = n < size ? n : size;
-		ret = memory->translate ? memory->translate(memory->arg, at, &gpa, err)
-					: translate_by_vcpu(memory->guest, vcpu, at, &gpa, err);
+		ret = target->trace && target->trace->translate
+			      ? target->trace->translate(target->trace_arg, at, &gpa, err)
+			      : translate_by_vcpu(target->guest, vcpu, at, &gpa, err);
 		if (!ret)
-			ret = guest_phys_read(memory->guest, gpa, to, n, err);
+			ret = guest_phys_read(target->guest, gpa, to, n, err);
 		if (ret)
 			return ret;
 		at += n;
@@ -80,7 +81,7 @@ static int write_all(int fd, const char *from, size_t size, struct error *err)
 }
 
 struct save {
-	const struct monitor_memory *memory;
+	const struct monitor_target *target;
 	read_fn *read;
 	unsigned int vcpu;
 	uint64_t at, size;
@@ -96,7 +97,7 @@ static int copy(const struct save *save, int fd, struct error *err)
 		uint64_t left = save->size - done;
 		size_t n = left < CHUNK ? (size_t)left : CHUNK;
 
-		ret = save->read(save->memory, save->vcpu, save->at + done, chunk, n, err);
+		ret = save->read(save->target, save->vcpu, save->at + done, chunk, n, err);
 		if (!ret)
 			ret = write_all(fd, chunk, n, err);
 		done += n;
@@ -133,25 +134,23 @@ static int run_save(struct save *save, json_t *args, struct error *err)
 	return save_to_file(save, json_string_value(json_object_get(args, "filename")), err);
 }
 
-static int pmemsave(void *ctx, json_t *args, json_t **result, struct error *err)
+static int pmemsave(struct monitor_call *call, struct error *err)
 {
-	struct save save = {.memory = ctx, .read = read_physical};
+	struct save save = {.target = call->target, .read = read_physical};
 
-	(void)result;
-	return run_save(&save, args, err);
+	return run_save(&save, call->args, err);
 }
 
-static int memsave(void *ctx, json_t *args, json_t **result, struct error *err)
+static int memsave(struct monitor_call *call, struct error *err)
 {
-	struct save save = {.memory = ctx, .read = read_virtual};
-	uint64_t vcpu = monitor_arg_u64(args, "cpu-index");
+	struct save save = {.target = call->target, .read = read_virtual};
+	uint64_t vcpu = monitor_arg_u64(call->args, "cpu-index");
 
-	(void)result;
-	if (vcpu >= save.memory->guest->nr_vcpus)
+	if (vcpu >= call->target->guest->nr_vcpus)
 		return error_set(err, EINVAL, "cpu-index must be less than %u",
-				 save.memory->guest->nr_vcpus);
+				 call->target->guest->nr_vcpus);
 	save.vcpu = (unsigned int)vcpu;
-	return run_save(&save, args, err);
+	return run_save(&save, call->args, err);
 }
 
 static const struct monitor_arg pmemsave_args[] = {
@@ -169,7 +168,7 @@ static const struct monitor_arg memsave_args[] = {
 	{0},
 };
 
-static const struct monitor_verb memory_verbs[] = {
+const struct monitor_verb monitor_memory_verbs[] = {
 	{.name = "pmemsave",
 	 .help = "save guest-physical memory to a file",
 	 .args = pmemsave_args,
@@ -178,12 +177,5 @@ static const struct monitor_verb memory_verbs[] = {
 	 .help = "save kernel virtual memory to a file",
 	 .args = memsave_args,
 	 .run = memsave},
+	{0},
 };
-
-int monitor_verbs_memory_register(struct monitor *monitor, const struct monitor_memory *memory,
-				  struct error *err)
-{
-	return monitor_register_all(monitor, memory_verbs,
-				    sizeof(memory_verbs) / sizeof(memory_verbs[0]), (void *)memory,
-				    err);
-}

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include "formats/cli/cli.h"
-#include "patcher/tracers/registry.h"
+#include "patcher/tracers/tracer.h"
 
 /* --- life ----------------------------------------------------------------------------------- */
 
@@ -27,18 +27,17 @@ static int load_image(const char *path, struct kernel_image **out, struct error 
 
 static int check_specs(const char *const *specs, struct error *err)
 {
-	struct trace_spec parsed;
 	int ret = 0;
 
 	for (; !ret && *specs; specs++)
-		ret = trace_spec_parse(*specs, &parsed, err);
+		ret = tracer_check_spec(*specs, err);
 	return ret;
 }
 
 static void fill_info(const struct run_trace *t, struct trace_info *info)
 {
 	*info = (struct trace_info){.started_ns = t->started_ns,
-				    .pauses = t->starts ? t->starts - 1 : 0,
+				    .counters.v[COUNTER_PAUSES] = t->starts ? t->starts - 1 : 0,
 				    .started_realtime_ns = t->started_realtime_ns};
 	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
 	snprintf(info->memory, sizeof(info->memory), "%s",
@@ -121,7 +120,7 @@ int run_trace_start_locked(struct run_trace *t, const char *const *specs, struct
 		t->starts++;
 	if (!ret && !t->started) {
 		t->started = true;
-		t->started_ns = (int64_t)t->guest->ops->clock_ns(t->guest);
+		t->started_ns = (int64_t)t->guest->clock->now_ns(t->guest);
 		t->started_realtime_ns = realtime_ns();
 		fill_info(t, &info);
 		ret = trace_writer_set_info(t->writer, &info, err);
@@ -146,8 +145,7 @@ static int create_session(struct run_trace *t, struct guest *guest, struct error
 	return ret;
 }
 
-static int observe_start(void *arg, struct vm *vm, const struct vm_boot_info *boot,
-			 struct error *err)
+static int observe_start(void *arg, struct vm *vm, const struct boot_info *boot, struct error *err)
 {
 	struct run_trace *t = arg;
 	int ret = create_session(t, vm_guest(vm), err);
@@ -216,9 +214,9 @@ static bool observe_look(void *arg)
 		return true;
 	ret = try_locked(t, look_for_kernel, &err);
 	while (!ret || ret == -EBUSY) {
-		t->guest->ops->stop(t->guest, NULL);
+		t->guest->control->stop(t->guest, NULL);
 		ret = try_locked(t, start_as_asked, &err);
-		t->guest->ops->resume(t->guest, NULL);
+		t->guest->control->resume(t->guest, NULL);
 		if (ret != -EBUSY)
 			break;
 		sched_yield();
@@ -229,7 +227,7 @@ static bool observe_look(void *arg)
 /* A clock that was not known at the start. */
 static void find_start(struct run_trace *t)
 {
-	int64_t now = (int64_t)t->guest->ops->clock_ns(t->guest);
+	int64_t now = (int64_t)t->guest->clock->now_ns(t->guest);
 	int64_t since = realtime_ns() - t->started_realtime_ns;
 
 	if (t->started && !t->started_ns && now > since)
@@ -339,7 +337,8 @@ uint64_t run_trace_events(const struct run_trace *t)
 double run_trace_events_per_second(const struct run_trace *t, const struct trace_status *status)
 {
 	const double ns_per_s = 1e9;
-	uint64_t seen = status->on_ns - status->unsampled_ns;
+	const uint64_t *counters = status->counters.v;
+	uint64_t seen = counters[COUNTER_TRACING_NS] - counters[COUNTER_UNSAMPLED_NS];
 
 	return seen ? (double)run_trace_events(t) * ns_per_s / (double)seen : 0;
 }

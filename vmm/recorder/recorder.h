@@ -7,7 +7,7 @@
 #include "formats/base/error.h"
 #include "formats/trace/writer.h"
 #include "patcher/session/session.h"
-#include "vmm/monitor/trace.h"
+#include "vmm/monitor/verb.h"
 #include "vmm/machine/vm.h"
 
 /*

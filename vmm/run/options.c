@@ -175,11 +175,12 @@ static int parse_value(struct run_options *options, int option, const char *text
 			options->vm.nr_vcpus = (unsigned int)number;
 		return rc;
 	case OPT_KASLR_SEED:
-		options->vm.has_kaslr_seed = true;
-		return parse_number("--kaslr-seed", text, 0, UINT64_MAX, &options->vm.kaslr_seed);
+		options->vm.boot.has_kaslr_seed = true;
+		return parse_number("--kaslr-seed", text, 0, UINT64_MAX,
+				    &options->vm.boot.kaslr_seed);
 	case OPT_BOOT:
 		rc = cli_parse_choice(verb, "--boot", text, "direct", "bzimage", &second);
-		options->vm.boot = second ? VM_BOOT_BZIMAGE : VM_BOOT_DIRECT;
+		options->vm.boot.mode = second ? BOOT_BZIMAGE : BOOT_DIRECT;
 		return rc;
 	case OPT_FORMAT:
 		rc = cli_parse_choice(verb, "--format", text, trace_encoding_names[TRACE_CTF],
@@ -197,10 +198,10 @@ static int apply_option(void *arg, int option, const char *value)
 
 	switch (option) {
 	case 'k':
-		options->vm.kernel = value;
+		options->vm.boot.kernel = value;
 		return 0;
 	case 'i':
-		options->vm.initrd = value;
+		options->vm.boot.initrd = value;
 		return 0;
 	case 'o':
 		options->output = value;
@@ -245,10 +246,10 @@ int run_options_parse(int argc, char **argv, struct run_options *options)
 	rc = cli_parse_options(&syntax, argc, argv, options);
 	if (rc)
 		return rc;
-	options->vm.cmdline = options->cmdline;
+	options->vm.boot.cmdline = options->cmdline;
 	if (optind < argc)
 		return 1 + cli_usage(verb, "unexpected argument '%s'", argv[optind]);
-	if (!options->vm.kernel)
+	if (!options->vm.boot.kernel)
 		return 1 + cli_usage(verb, "no kernel: give one with -k; see 'sonde run --help'");
 	if (options->traces.n && !options->output)
 		return 1 + cli_usage(verb, "--trace needs a directory for the trace: add -o DIR");

@@ -20,7 +20,7 @@ struct run_options {
 	const char *output;             /* -o: the trace directory, or NULL */
 	enum trace_encoding encoding;   /* --format */
 	const char *monitor;            /* path of the socket, or NULL */
-	char cmdline[RUN_CMDLINE_SIZE]; /* vm.cmdline points here */
+	char cmdline[RUN_CMDLINE_SIZE]; /* vm.boot.cmdline points here */
 };
 
 /* Returns 0, or an exit status plus one (one line has been printed): 1 + CLI_OK after --help,

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include "vmm/monitor/verbs.h"
 #include "vmm/monitor/monitor.h"
 #include "vmm/machine/vm.h"
 
@@ -11,9 +10,7 @@ struct monitor_vm {
 	struct vm *vm;
 	enum vm_status status; /* as clients know it */
 	struct monitor *monitor;
-	struct monitor_machine machine;
-	struct monitor_memory memory;
-	struct monitor_trace trace;
+	struct monitor_target target;
 };
 
 static const char *machine_status(void *arg)
@@ -82,28 +79,14 @@ static void on_status(void *arg, enum vm_status status)
 	self->status = status;
 }
 
-static void fill(struct monitor_vm *self, const struct monitor_trace_ops *trace, void *trace_arg)
-{
-	self->machine = (struct monitor_machine){
-		.status = machine_status,
-		.pause = machine_pause,
-		.resume = machine_resume,
-		.quit = machine_quit,
-		.thread_id = machine_thread_id,
-		.arg = self->vm,
-		.guest = vm_guest(self->vm),
-	};
-	self->memory = (struct monitor_memory){
-		.guest = vm_guest(self->vm),
-		.translate = trace ? trace->translate : NULL,
-		.arg = trace_arg,
-	};
-	self->trace = (struct monitor_trace){
-		.ops = trace,
-		.arg = trace_arg,
-		.monitor = self->monitor,
-	};
-}
+static const struct monitor_guest_ops machine_ops = {
+	.status = machine_status,
+	.pause = machine_pause,
+	.resume = machine_resume,
+	.pauses = true,
+	.quit = machine_quit,
+	.thread_id = machine_thread_id,
+};
 
 int monitor_vm_create(const char *path, struct vm *vm, struct event_loop *loop,
 		      const struct monitor_trace_ops *trace, void *trace_arg,
@@ -116,23 +99,25 @@ int monitor_vm_create(const char *path, struct vm *vm, struct event_loop *loop,
 		return error_set(err, ENOMEM, "out of memory for the monitor");
 	self->vm = vm;
 	self->status = vm_status(vm);
-	ret = monitor_create(loop, path, &self->monitor, err);
-	if (ret) {
-		free(self);
-		return ret;
-	}
-	fill(self, trace, trace_arg);
-	ret = monitor_verbs_vm_register(self->monitor, &self->machine, err);
-	if (!ret)
-		ret = monitor_verbs_memory_register(self->monitor, &self->memory, err);
-	if (!ret)
-		ret = monitor_verbs_trace_register(self->monitor, &self->trace, err);
-	if (!ret && vm_listen(vm, on_status, self) < 0)
-		ret = error_set(err, ENOSPC, "the virtual machine has too many listeners");
+	self->target = (struct monitor_target){.guest = vm_guest(vm),
+					       .ops = &machine_ops,
+					       .arg = vm,
+					       .trace = trace,
+					       .trace_arg = trace_arg};
+	ret = monitor_create(loop, path, &self->target, &self->monitor, err);
 	if (ret)
-		monitor_vm_destroy(self);
-	else
-		*out = self;
+		goto free_self;
+	if (vm_listen(vm, on_status, self) < 0) {
+		ret = error_set(err, ENOSPC, "the virtual machine has too many listeners");
+		goto destroy_monitor;
+	}
+	*out = self;
+	return 0;
+
+destroy_monitor:
+	monitor_destroy(self->monitor);
+free_self:
+	free(self);
 	return ret;
 }
 

@@ -3,7 +3,7 @@
 #define SONDE_VMM_RUN_OWNER_H
 
 #include "formats/base/error.h"
-#include "vmm/monitor/trace.h"
+#include "vmm/monitor/verb.h"
 
 /* A monitor with every verb there is, for one virtual machine of ours. Main thread only. */
 struct monitor_vm;

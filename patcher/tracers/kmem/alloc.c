@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/tracers/kmem/record.h"
+#include "patcher/tracers/kmem/kmem.h"
 
 static uint64_t argument(const struct alloc_entry *entry, const struct open_call *call,
 			 enum alloc_role role, uint64_t otherwise)
@@ -20,7 +20,7 @@ static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_en
 	struct open_call outer;
 
 	if (entry->type != KMEM_TYPE_KMALLOC || size <= KMEM_MAX_CACHE_SIZE ||
-	    !call_table_enclosing(t->context.stash, call->key, &outer))
+	    !call_table_enclosing(t->context.calls, call->key, &outer))
 		return false;
 	probe = outer.probe;
 	return size == argument(probe->data, &outer, ALLOC_ROLE_SIZE, 0) &&
@@ -31,11 +31,11 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *ent
 		      const struct probe_hit *hit, struct open_call *call)
 {
 	if (serves_outer_call(t, entry, call)) {
-		count_event(&t->context.counters->nested, 1);
+		count_event(t->context.counters, COUNTER_NESTED, 1);
 		call->ignored = true;
 		return;
 	}
-	call->blamed = kmem_call_site(t, entry, hit);
+	call->attributed_site = kmem_call_site(t, entry, hit);
 }
 
 /* One call of an allocating function that has returned. */
@@ -69,8 +69,8 @@ static void record_item(struct alloc_call *a, uint64_t item)
 
 static bool record_bulk(struct alloc_call *a)
 {
-	if (!a->hit->kept)
-		count_event(&a->t->context.counters->lost, (uint32_t)a->hit->result);
+	if (!a->hit->saved)
+		count_event(a->t->context.counters, COUNTER_LOST, (uint32_t)a->hit->result);
 	for (size_t i = 0; i < a->hit->nr_items; i++)
 		record_item(a, a->hit->items[i]);
 	return false;
@@ -81,11 +81,11 @@ static bool record_single(struct alloc_call *a)
 	uint64_t result = a->hit->result;
 
 	if (result <= KMEM_ZERO_SIZE_PTR) {
-		count_event(&a->t->context.counters->null_allocs, 1);
+		count_event(a->t->context.counters, COUNTER_NULL_ALLOCS, 1);
 		return false;
 	}
 	if (result == a->call->inner_result) {
-		count_event(&a->t->context.counters->nested, 1);
+		count_event(a->t->context.counters, COUNTER_NESTED, 1);
 		return true;
 	}
 	if (a->entry->type == KMEM_TYPE_PAGES) {
@@ -109,7 +109,7 @@ static struct alloc_call begin_record(const struct kmem_tracer *t, const struct 
 	a.record.type_id = (uint8_t)entry->type;
 	a.record.node = (int32_t)argument(entry, call, ALLOC_ROLE_NODE, (uint64_t)-1);
 	a.record.gfp_flags = (uint32_t)argument(entry, call, ALLOC_ROLE_GFP, 0);
-	a.record.call_site = call->blamed;
+	a.record.call_site = call->attributed_site;
 	return a;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/tracers/kmem/record.h"
+#include "patcher/tracers/kmem/kmem.h"
 
 /* One call of a freeing function; it makes one record, or one per object. */
 struct free_call {
@@ -40,8 +40,8 @@ static bool undoes_bulk(struct free_call *call)
 {
 	const struct probe *probe;
 
-	if (!call_table_enclosing(call->t->context.stash, call->hit->key, &call->undone) ||
-	    call->undone.tracer != call->t)
+	if (!call_table_enclosing(call->t->context.calls, call->hit->key, &call->undone) ||
+	    call->undone.tracer != &call->t->tracer)
 		return false;
 	probe = call->undone.probe;
 	return gives_back(call, probe->data);
@@ -57,7 +57,7 @@ static void alloc_undone(const struct free_call *call, uint64_t object)
 static void free_object(struct free_call *call, uint64_t object)
 {
 	if (object <= KMEM_ZERO_SIZE_PTR) {
-		count_event(&call->t->context.counters->null_frees, 1);
+		count_event(call->t->context.counters, COUNTER_NULL_FREES, 1);
 		return;
 	}
 	/* its allocation was real, though the one who asked never saw it */
@@ -66,7 +66,7 @@ static void free_object(struct free_call *call, uint64_t object)
 	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
 	if (call->entry->type == KMEM_TYPE_CACHE)
 		cache_ids_forget(call->t->caches, object);
-	call_table_forget_inner(call->t->context.stash, call->hit->key, object);
+	call_table_forget_inner(call->t->context.calls, call->hit->key, object);
 	call->record.ptr = object;
 	kmem_emit(call->t, call->hit, &call->record);
 }
@@ -122,7 +122,7 @@ static void free_page(struct free_call *call)
 		kmem_emit_pages(call->t, call->hit, page,
 				kmem_order(argument(call, ALLOC_ROLE_ORDER)), &call->record);
 	else
-		count_event(&call->t->context.counters->null_frees, 1);
+		count_event(call->t->context.counters, COUNTER_NULL_FREES, 1);
 }
 
 void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,

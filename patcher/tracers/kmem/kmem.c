@@ -3,10 +3,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include "patcher/tracers/kmem/record.h"
 
 /* In the order of enum kmem_type_id, so that a filter bit is a type bit. */
 static const char *const filter_names[] = {"kmalloc", "cache", "pages", NULL};
+_Static_assert(sizeof(filter_names) / sizeof(filter_names[0]) == KMEM_TYPE_COUNT + 1,
+	       "each record type has a filter");
 
 static struct kmem_tracer *kmem_of(struct tracer *tracer)
 {
@@ -93,9 +94,9 @@ static struct capture_items freed_items(const struct kmem_tracer *t,
 }
 
 /* Bulk page allocation fills the holes of an array: those at its start are not its work. */
-static struct capture_items kept_items(const struct alloc_entry *entry)
+static struct capture_items saved_items(const struct alloc_entry *entry)
 {
-	struct capture_items items = {.from = ITEMS_KEPT,
+	struct capture_items items = {.from = ITEMS_SAVED,
 				      .skip_filled = entry->type == KMEM_TYPE_PAGES};
 
 	if (!find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) ||
@@ -106,8 +107,8 @@ static struct capture_items kept_items(const struct alloc_entry *entry)
 
 static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_point *p)
 {
-	const struct alloc_entry *entry = p->entry;
-	struct capture capture = {.kind = RING_ENTRY,
+	const struct alloc_entry *entry = &p->entry;
+	struct capture capture = {.point = POINT_ENTRY,
 				  .parameters = (uint8_t)p->nr_params,
 				  .fields = fields_at_entry(entry),
 				  .stack_words = PAGE_CALLER_STACK};
@@ -119,7 +120,7 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 	} else if (entry->action == ALLOC_ACTION_FREE) {
 		capture.stack_words = PAGE_CALLER_STACK_FREE;
 	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
-		capture.items = kept_items(entry);
+		capture.items = saved_items(entry);
 	}
 	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
 		capture.fields |= CAPTURE(FIELD_OWNER);
@@ -128,13 +129,13 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 
 static struct capture return_capture(const struct alloc_entry *entry)
 {
-	struct capture capture = {.kind = RING_RETURN,
+	struct capture capture = {.point = POINT_RETURN,
 				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
 	uint8_t argument;
 
 	if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
 		capture.items.from = ITEMS_RETURNED;
-		capture.fields |= CAPTURE(FIELD_KEPT);
+		capture.fields |= CAPTURE(FIELD_SAVED);
 	} else if (entry->type == KMEM_TYPE_KMALLOC &&
 		   !find_role(entry, ALLOC_ROLE_CACHE, &argument)) {
 		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
@@ -144,7 +145,7 @@ static struct capture return_capture(const struct alloc_entry *entry)
 
 static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_point *p)
 {
-	const struct alloc_entry *entry = p->entry;
+	const struct alloc_entry *entry = &p->entry;
 
 	return (struct probe){
 		.name = entry->name,
@@ -159,23 +160,34 @@ static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_p
 	};
 }
 
+static void add_gaps(struct kmem_tracer *t)
+{
+	for (size_t i = 0; i < t->points.nr_unresolved; i++) {
+		const struct alloc_unresolved *u = &t->points.unresolved[i];
+
+		if (t->types & 1u << u->type)
+			t->gaps[t->nr_gaps++] = (struct probe_gap){u->name, u->address, u->reason};
+	}
+}
+
 static int make_probes(struct kmem_tracer *t, struct error *err)
 {
-	const struct alloc_points *points = &t->context.kernel->image->alloc;
+	struct alloc_points *points = &t->points;
+	int ret = alloc_points_resolve(t->context.kernel->image, points, err);
 
-	t->probes = calloc(points->n ? points->n : 1, sizeof(*t->probes));
-	if (!t->probes)
+	if (ret)
+		return ret;
+	t->probes = calloc(points->n + 1, sizeof(*t->probes));
+	t->gaps = calloc(points->nr_unresolved + 1, sizeof(*t->gaps));
+	if (!t->probes || !t->gaps)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < points->n; i++) {
-		const struct alloc_point *p = &points->v[i];
-
-		if (!is_wanted(t, p->entry))
-			continue;
-		if (!p->site)
-			return error_set_at(err, ENOTSUP, p->address, "%s has no mcount site",
-					    p->entry->name);
-		t->probes[t->nr_probes++] = make_probe(t, p);
-	}
+	for (size_t i = 0; i < points->n; i++)
+		if (is_wanted(t, &points->v[i].entry))
+			t->probes[t->nr_probes++] = make_probe(t, &points->v[i]);
+	add_gaps(t);
+	if (!t->nr_probes)
+		return error_set(err, ENOENT, "no allocator can be traced: %s: %s",
+				 t->gaps[0].function, t->gaps[0].reason);
 	return 0;
 }
 
@@ -183,14 +195,38 @@ static void kmem_destroy(struct tracer *tracer)
 {
 	struct kmem_tracer *t = kmem_of(tracer);
 
+	free(t->gaps);
 	free(t->probes);
+	alloc_points_free(&t->points);
 	page_callers_destroy(t->page_callers);
 	cache_ids_destroy(t->caches);
 	free(t);
 }
 
-static int kmem_create(const struct tracer_context *context, uint32_t filters, struct tracer **out,
-		       struct error *err)
+static int kmem_check(const char *args, struct error *err)
+{
+	uint32_t types;
+
+	return tracer_parse_words(args, filter_names, &types, err);
+}
+
+/* What any of the specs asks for; a spec without filters asks for everything. */
+static int wanted_types(const char *const *args, size_t nr_args, uint32_t *out, struct error *err)
+{
+	*out = 0;
+	for (size_t i = 0; i < nr_args; i++) {
+		uint32_t types;
+		int ret = tracer_parse_words(args[i], filter_names, &types, err);
+
+		if (ret)
+			return ret;
+		*out |= types ? types : (1u << KMEM_TYPE_COUNT) - 1;
+	}
+	return 0;
+}
+
+static int kmem_create(const struct tracer_context *context, const char *const *args,
+		       size_t nr_args, struct tracer **out, struct error *err)
 {
 	struct kmem_tracer *t = calloc(1, sizeof(*t));
 	int ret;
@@ -199,8 +235,9 @@ static int kmem_create(const struct tracer_context *context, uint32_t filters, s
 		return error_set(err, ENOMEM, "out of memory");
 	t->tracer.ops = &tracer_kmem;
 	t->context = *context;
-	t->types = filters ? filters : (1u << KMEM_TYPE_COUNT) - 1;
-	ret = cache_ids_create(context->slab, context->writer, &t->caches, err);
+	ret = wanted_types(args, nr_args, &t->types, err);
+	if (!ret)
+		ret = cache_ids_create(context->slab, context->writer, &t->caches, err);
 	if (!ret)
 		ret = page_callers_create(context->kernel, &t->page_callers, err);
 	if (!ret)
@@ -216,6 +253,12 @@ static const struct probe *kmem_probes(struct tracer *tracer, size_t *n)
 {
 	*n = kmem_of(tracer)->nr_probes;
 	return kmem_of(tracer)->probes;
+}
+
+static const struct probe_gap *kmem_gaps(struct tracer *tracer, size_t *n)
+{
+	*n = kmem_of(tracer)->nr_gaps;
+	return kmem_of(tracer)->gaps;
 }
 
 static void kmem_entry(struct tracer *tracer, const struct probe *probe,
@@ -236,10 +279,11 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 const struct tracer_ops tracer_kmem = {
 	.name = "kmem",
 	.help = "allocations and frees of slab memory and pages",
-	.filters = filter_names,
+	.check = kmem_check,
 	.create = kmem_create,
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,
+	.gaps = kmem_gaps,
 	.entry = kmem_entry,
 	.ret = kmem_return,
 };

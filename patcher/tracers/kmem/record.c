@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/tracers/kmem/record.h"
+#include "patcher/tracers/kmem/kmem.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum { MAX_ORDER = 20 };
 
-uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[STASH_WORDS],
+uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[CAPTURE_ARGUMENTS],
 		       enum alloc_role role, uint64_t otherwise)
 {
 	for (unsigned int i = 0; i < ALLOC_MAX_ARGS; i++)
@@ -51,7 +51,7 @@ void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, u
 		     unsigned int order, struct kmem_record *record)
 {
 	if (slab_page_address(t->context.slab, page, &record->ptr, NULL)) {
-		count_event(&t->context.counters->lost, 1);
+		count_event(t->context.counters, COUNTER_LOST, 1);
 		return;
 	}
 	record->bytes_req = (uint64_t)KMEM_PAGE_SIZE << order;
@@ -102,5 +102,5 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	if (!ret)
 		kmem_emit(t, hit, record);
 	else
-		count_event(&t->context.counters->lost, 1);
+		count_event(t->context.counters, COUNTER_LOST, 1);
 }

@@ -60,14 +60,15 @@ int attach_hold(struct attach *a, struct error *err)
 {
 	struct guest *guest = libvirt_guest(a->guest);
 
-	return libvirt_guest_is_slow(a->guest) ? guest->ops->stop(guest, err) : 0;
+	return libvirt_guest_is_slow(a->guest) ? guest->control->stop(guest, err) : 0;
 }
 
 int attach_release(struct attach *a, int rc, struct error *err)
 {
 	struct guest *guest = libvirt_guest(a->guest);
-	int resumed =
-		libvirt_guest_is_slow(a->guest) ? guest->ops->resume(guest, rc ? NULL : err) : 0;
+	int resumed = libvirt_guest_is_slow(a->guest)
+			      ? guest->control->resume(guest, rc ? NULL : err)
+			      : 0;
 
 	return rc ? rc : resumed;
 }
@@ -239,7 +240,7 @@ static int check_undone(struct attach *a, struct error *err)
 		rc = libvirt_guest_check_breaks(a->guest, err);
 	if (!rc && pending)
 		rc = error_set(err, EIO, "%zu places in the guest are not as they were%s", pending,
-			       guest->ops->is_stopped(guest)
+			       guest->control->is_stopped(guest)
 				       ? ", and stay so until it is resumed: the domain is paused"
 				       : "");
 	return rc;

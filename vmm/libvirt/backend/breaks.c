@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 #include "introspect/guest/page-walk.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 #include "vmm/libvirt/backend/internal.h"
 
 enum { INT3 = 0xcc };

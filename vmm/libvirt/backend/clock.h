@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include "introspect/guest/tsc-clock.h"
+#include "introspect/guest/clock.h"
 
 /*
  * An estimate of the time stamp counter of vCPUs that another process runs. It runs at the rate of

@@ -156,27 +156,22 @@ static int scratch_remove(struct guest *guest, const struct guest_region *scratc
 	return ret;
 }
 
-static const struct guest_ops libvirt_ops = {
-	.name = "libvirt",
-	.regions = regions,
-	.phys_read = phys_read,
-	.phys_write = phys_write,
+static const struct guest_memory_ops memory_ops = {
+	.regions = regions, .read = phys_read, .write = phys_write};
+static const struct guest_control_ops control_ops = {
+	.stop = libvirt_guest_stop,
+	.resume = libvirt_guest_resume,
+	.try_stop = libvirt_guest_try_stop,
+	.is_stopped = libvirt_guest_is_stopped,
+	.sample_idle = libvirt_guest_sample_idle,
 	.get_regs = libvirt_guest_get_regs,
 	.get_sregs = libvirt_guest_get_sregs,
-	.sample_idle = libvirt_guest_sample_idle,
-	.stop = libvirt_guest_stop,
-	.try_stop = libvirt_guest_try_stop,
-	.resume = libvirt_guest_resume,
-	.is_stopped = libvirt_guest_is_stopped,
-	.set_trap_handler = libvirt_guest_set_trap_handler,
-	.set_break = libvirt_guest_set_break,
-	.clock_ns = clock_ns,
-	.tsc = tsc,
-	.tsc_seen = tsc_seen,
-	.tsc_clock = get_tsc_clock,
-	.scratch_add = scratch_add,
-	.scratch_remove = scratch_remove,
 };
+static const struct guest_trap_ops trap_ops = {.set_handler = libvirt_guest_set_trap_handler,
+					       .set_break = libvirt_guest_set_break};
+static const struct guest_clock_ops clock_ops = {
+	.now_ns = clock_ns, .tsc = tsc, .tsc_seen = tsc_seen, .tsc_clock = get_tsc_clock};
+static const struct guest_scratch_ops scratch_ops = {.add = scratch_add, .remove = scratch_remove};
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -238,8 +233,14 @@ int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *
 
 	if (!g)
 		return error_set(err, ENOMEM, "out of memory");
-	g->guest = (struct guest){
-		.ops = &libvirt_ops, .caps = GUEST_CAP_WRITE, .max_scratch = LIBVIRT_SHMEM_BYTES};
+	g->guest = (struct guest){.name = "libvirt",
+				  .memory = &memory_ops,
+				  .control = &control_ops,
+				  .traps = &trap_ops,
+				  .clock = &clock_ops,
+				  .scratch = &scratch_ops,
+				  .caps = GUEST_CAP_WRITE,
+				  .max_scratch = LIBVIRT_SHMEM_BYTES};
 	g->domain = domain;
 	g->journal = journal;
 	g->stub.fd = -1;

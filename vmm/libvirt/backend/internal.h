@@ -82,7 +82,7 @@ static inline struct libvirt_guest *libvirt_from_guest(struct guest *guest)
 
 /* --- stop.c ---------------------------------------------------------------------------------- */
 
-/* Operations of struct guest_ops. */
+/* Operations of struct guest_control_ops. */
 int libvirt_guest_stop(struct guest *guest, struct error *err);
 int libvirt_guest_try_stop(struct guest *guest, struct error *err);
 int libvirt_guest_resume(struct guest *guest, struct error *err);

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <string.h>
 #include "formats/base/clock.h"
+#include "introspect/tasks/quiesce.h"
 #include "vmm/libvirt/backend/guest.h"
-#include "vmm/libvirt/recovery/leave.h"
 #include "vmm/libvirt/backend/shmem.h"
 
-enum { LEAVE_MS = 5000 /* how long the guest may take to leave scratch memory */ };
+enum {
+	LEAVE_MS = 5000, /* how long the guest may take to leave scratch memory */
+	BUSY_MS = 100,   /* after that, a vCPU that stays in the kernel is judged by its stack */
+};
 
 struct recovery {
 	struct libvirt_domain domain;
@@ -25,7 +28,7 @@ struct recovery {
 
 static int hold(struct recovery *r, struct error *err)
 {
-	int ret = r->guest->ops->stop(r->guest, err);
+	int ret = r->guest->control->stop(r->guest, err);
 
 	r->held = !ret;
 	return ret;
@@ -36,17 +39,23 @@ static int release(struct recovery *r, struct error *err)
 	if (!r->held)
 		return 0;
 	r->held = false;
-	return r->guest->ops->resume(r->guest, err);
+	return r->guest->control->resume(r->guest, err);
 }
 
 /* The guest is stopped before, and afterwards too unless that fails (r->held). */
 static int empty_scratch(struct recovery *r, uint64_t shmem, struct error *err)
 {
-	struct libvirt_leave leave = {.guest = r->guest,
-				      .tasks = &r->contents.tasks,
-				      .gpa = shmem,
-				      .paused = r->guest->ops->is_stopped(r->guest),
-				      .slow = libvirt_guest_is_slow(r->backend)};
+	const struct quiesce_policy policy = {
+		.tasks = &r->contents.tasks,
+		.gpa = shmem,
+		.size = LIBVIRT_SHMEM_BYTES,
+		.noted = true,
+		.paused = r->guest->control->is_stopped(r->guest),
+		.scan_running = !libvirt_guest_is_slow(r->backend),
+		.report_tasks = true,
+		.judge_stacks_ms = BUSY_MS,
+	};
+	struct quiesce quiesce;
 	bool mapped;
 	int ret = libvirt_places_mapped(&r->contents, r->guest, &mapped, err);
 
@@ -54,13 +63,18 @@ static int empty_scratch(struct recovery *r, uint64_t shmem, struct error *err)
 		return ret;
 	if (!r->contents.knows_tasks)
 		return error_set(err, EPROTO, "the journal is damaged: it has no 'tasks' line");
-	ret = libvirt_leave_wait(&leave, LEAVE_MS, &r->held, err);
-	r->out->met_task = leave.met_task;
+	ret = quiesce_begin(&quiesce, r->guest, &policy, err);
+	if (ret)
+		return ret;
+	ret = quiesce_wait(&quiesce, LEAVE_MS, &r->held, err);
+	r->out->met_task = quiesce.met_task;
+	if (ret == -EPROTO)
+		error_prefix(err, "the journal does not fit the guest: ");
 	if (ret == -EBUSY)
 		error_prefix(
 			err,
 			"the guest has its own code back%s, but the memory device has to stay: ",
-			leave.paused ? " and is paused" : "");
+			policy.paused ? " and is paused" : "");
 	return ret;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "introspect/kernel/scratch-mapping.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"
 

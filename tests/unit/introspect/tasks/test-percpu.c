@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "introspect/tasks/percpu.h"
-#include "introspect/guest/vcpu-mode.h"
+#include "introspect/guest/control.h"
 #include "tests/lib/fake-btf.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"

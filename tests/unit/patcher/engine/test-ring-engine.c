@@ -30,9 +30,9 @@ static void run(void)
 
 static bool leave(unsigned int ms)
 {
-	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
+	f.fs.fg.guest.control->stop(&f.fs.fg.guest, NULL);
 	ring_engine_leave(f.x);
-	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
+	f.fs.fg.guest.control->resume(&f.fs.fg.guest, NULL);
 	return ring_engine_has_left(f.x, ms) && !ring_engine_leave_error(f.x);
 }
 
@@ -100,15 +100,15 @@ static uint64_t pmd_gpa(void)
 
 static void test_guests_without(void)
 {
-	struct guest_ops no_tsc;
+	struct guest_clock_ops no_tsc;
 
 	begin();
 	f.fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_SCRATCH;
 	refuse(ENOTSUP, "memory");
 	begin();
-	no_tsc = *f.fs.fg.guest.ops;
+	no_tsc = *f.fs.fg.guest.clock;
 	no_tsc.tsc = NULL;
-	f.fs.fg.guest.ops = &no_tsc;
+	f.fs.fg.guest.clock = &no_tsc;
 	refuse(ENOTSUP, "time stamp counter");
 	begin();
 	f.fs.fg.vcpus[2].tsc_behind = 5000;
@@ -225,9 +225,9 @@ static void test_stays_inside(void)
 	ok(!leave(SOON_MS) && f.fs.fg.nr_regions == 2, "the memory stays for a vCPU that stays");
 	ok(fake_exitless_record(&f, 3, kfree, 1) && fake_exitless_wait(&f, 1),
 	   "what it writes still is handed on");
-	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
+	f.fs.fg.guest.control->stop(&f.fs.fg.guest, NULL);
 	f.fs.fg.vcpus[3].sregs.halted = true;
-	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
+	f.fs.fg.guest.control->resume(&f.fs.fg.guest, NULL);
 	ok(ring_engine_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f),
 	   "then it comes out");
 	end();
@@ -265,9 +265,9 @@ static void test_preempted(void)
 	ip = add_preempted_task(f.x->mapping.gva);
 	ok(!leave(SOON_MS) && f.fs.fg.nr_regions == 2,
 	   "the memory stays for a task that was preempted in it");
-	f.fs.fg.guest.ops->stop(&f.fs.fg.guest, NULL);
+	f.fs.fg.guest.control->stop(&f.fs.fg.guest, NULL);
 	fake_write64(&f.fs.fg.base, ip, fake_gva(FAKE_KFREE));
-	f.fs.fg.guest.ops->resume(&f.fs.fg.guest, NULL);
+	f.fs.fg.guest.control->resume(&f.fs.fg.guest, NULL);
 	ok(ring_engine_has_left(f.x, PATIENCE_MS) && f.fs.fg.nr_regions == 1,
 	   "not for what lies below its stack pointer, nor for other words");
 	end();
@@ -276,7 +276,7 @@ static void test_preempted(void)
 /* The machine ends with a vCPU in the middle of a record. */
 static void test_end(void)
 {
-	struct ring_status counts;
+	struct trace_counters counts = {0};
 	struct ring_writer writer;
 	uint16_t kfree;
 
@@ -290,20 +290,21 @@ static void test_end(void)
 	ring_engine_end(f.x);
 	is_u64(f.nr_hits, 2, "at the end all whole records are handed on");
 	ring_engine_counts(f.x, 2, &counts);
-	is_u64(counts.damaged + counts.drops, 0, "the one that was cut off is no damage");
-	is_u64(counts.records, 1, "nor a record");
+	is_u64(counts.v[COUNTER_RING_DAMAGED] + counts.v[COUNTER_RING_DROPS], 0,
+	       "the one that was cut off is no damage");
+	is_u64(counts.v[COUNTER_RING_RECORDS], 1, "nor a record");
 	end();
 }
 
 enum { AT_END = 5, MANY = 1000 };
 
 /* A vCPU that writes as fast as its records are read. */
-static void write_another(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+static void write_another(void *arg, const struct probe_ref *ref, enum probe_point point,
 			  const struct probe_hit *hit)
 {
 	(void)arg;
 	(void)ref;
-	(void)kind;
+	(void)point;
 	if (atomic_fetch_add(&f.nr_hits, 1) < MANY)
 		fake_exitless_record(&f, hit->vcpu, fake_exitless_place(&f, FAKE_KFREE), 0);
 }

@@ -1,28 +1,29 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Specs as given to --trace and trace-start: which are understood, and what is said of others. */
 #include <errno.h>
 #include <string.h>
 #include "formats/event/record.h"
-#include "patcher/tracers/registry.h"
-#include "patcher/tracers/kmem/kmem.h"
+#include "patcher/tracers/tracer.h"
 #include "tests/lib/tap.h"
 
-struct good_row {
-	const char *text;
-	uint32_t filters;
+static const char *const words[] = {"kmalloc", "cache", "pages", NULL};
+
+static const struct {
+	const char *args;
+	uint32_t bits;
+} word_lists[] = {
+	{NULL, 0},
+	{"kmalloc", 1},
+	{"cache,pages", 6},
+	{"pages,kmalloc,pages", 5},
 };
 
-static const struct good_row good[] = {
-	{"kmem", 0},
-	{"kmem:kmalloc", 1 << KMEM_TYPE_KMALLOC},
-	{"kmem:cache,pages", 1 << KMEM_TYPE_CACHE | 1 << KMEM_TYPE_PAGES},
-	{"kmem:pages,kmalloc,pages", 1 << KMEM_TYPE_PAGES | 1 << KMEM_TYPE_KMALLOC},
-};
+static const char *const good[] = {"kmem", "kmem:kmalloc", "kmem:cache,pages",
+				   "kmem:pages,kmalloc,pages"};
 
-struct bad_row {
+static const struct {
 	const char *text, *says;
-};
-
-static const struct bad_row bad[] = {
+} bad[] = {
 	{"", "empty word"},
 	{":cache", "empty word"},
 	{"kmem:", "empty word"},
@@ -41,21 +42,22 @@ static const struct bad_row bad[] = {
 
 int main(void)
 {
-	struct trace_spec spec;
 	struct error err;
+	uint32_t bits;
 
+	for (size_t i = 0; i < sizeof(word_lists) / sizeof(word_lists[0]); i++)
+		ok(!tracer_parse_words(word_lists[i].args, words, &bits, &err) &&
+			   bits == word_lists[i].bits,
+		   "the words of \"%s\" are bits %#x", word_lists[i].args ? word_lists[i].args : "",
+		   word_lists[i].bits);
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		ok(!trace_spec_parse(good[i].text, &spec, &err) &&
-			   !strcmp(spec.ops->name, "kmem") && spec.filters == good[i].filters,
-		   "\"%s\"", good[i].text);
+		ok(!tracer_check_spec(good[i], &err), "\"%s\" is a spec", good[i]);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		err = (struct error){0};
-		ok(trace_spec_parse(bad[i].text, &spec, &err) == -EINVAL &&
-			   strstr(err.text, bad[i].says),
-		   "\"%s\": %s", bad[i].text, err.text);
-		ok(trace_spec_parse(bad[i].text, &spec, NULL) == -EINVAL,
-		   "without an error object");
+		ok(tracer_check_spec(bad[i].text, &err) == -EINVAL && strstr(err.text, bad[i].says),
+		   "\"%s\" is refused with \"%s\"", bad[i].text, bad[i].says);
+		ok(tracer_check_spec(bad[i].text, NULL) == -EINVAL,
+		   "\"%s\" is refused without an error object, too", bad[i].text);
 	}
-	ok(tracer_kmem.filters[KMEM_TYPE_COUNT] == NULL, "kmem has a filter for each record type");
 	return tap_done();
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A machine with a kernel of a few instructions: traps, steps, stops. Any /dev/kvm will do, also
  * one that could not run Linux.
@@ -61,7 +61,7 @@ static void do_step(struct guest_trap *trap)
 	struct error err;
 
 	memcpy(site, inc_ecx, sizeof(inc_ecx));
-	step_failed = guest->ops->step(guest, trap->vcpu, &trap->regs, &err) != 0;
+	step_failed = guest->control->step(guest, trap->vcpu, &trap->regs, &err) != 0;
 	if (step_failed)
 		tap_diag("%s", err.text);
 	stepped = trap->regs.rip - base_gpa - offset_of(guest_step);
@@ -95,8 +95,8 @@ static bool on_trap(void *arg, struct guest_trap *trap)
 		check_rcx = trap->regs.rcx;
 		check_rbx = trap->regs.rbx;
 		/* A stop from within a handler: the own vCPU counts as stopped. */
-		guest->ops->stop(guest, NULL);
-		guest->ops->resume(guest, NULL);
+		guest->control->stop(guest, NULL);
+		guest->control->resume(guest, NULL);
 		trap->regs.rip += SITE_SIZE;
 	} else {
 		seen_other++;
@@ -123,8 +123,7 @@ static int build(void)
 	const struct tiny_kernel kernel = {.code = guest_code,
 					   .size = (size_t)(guest_end - guest_code)};
 	char path[64];
-	struct vm_config config = {.kernel = path,
-				   .cmdline = "",
+	struct vm_config config = {.boot = {.kernel = path, .cmdline = ""},
 				   .ram_mib = 64,
 				   .nr_vcpus = 3,
 				   .no_console = true,
@@ -162,17 +161,19 @@ static void test_stop(void)
 	struct guest_regs regs;
 	uint64_t before;
 
-	is_u64((uint64_t)guest->ops->stop(guest, NULL), 0, "stop, two vCPUs waiting for start-up");
-	guest->ops->stop(guest, NULL);
-	guest->ops->resume(guest, NULL);
+	is_u64((uint64_t)guest->control->stop(guest, NULL), 0,
+	       "stop, two vCPUs waiting for start-up");
+	guest->control->stop(guest, NULL);
+	guest->control->resume(guest, NULL);
 	before = counter();
 	usleep(30000);
 	is_u64(counter(), before, "nothing runs between stop and resume, after a nested pair too");
-	guest->ops->get_regs(guest, 0, &regs, NULL);
+	guest->control->get_regs(guest, 0, &regs, NULL);
 	ok(regs.rip - base_gpa < offset_of(guest_counter), "RIP is in the loop");
-	guest->ops->resume(guest, NULL);
+	guest->control->resume(guest, NULL);
 	ok(spin_deadline_counting(), "the guest goes on");
-	is_u64((uint64_t)-guest->ops->resume(guest, NULL), EPERM, "resume without stop is refused");
+	is_u64((uint64_t)-guest->control->resume(guest, NULL), EPERM,
+	       "resume without stop is refused");
 }
 
 static void test_pause(void)
@@ -183,8 +184,8 @@ static void test_pause(void)
 	is_str(vm_status_name(vm_status(vm)), "paused", "status");
 	is_u64((uint64_t)-vm_pause(vm, NULL), EALREADY, "twice is refused");
 	before = counter();
-	guest->ops->stop(guest, NULL);
-	guest->ops->resume(guest, NULL);
+	guest->control->stop(guest, NULL);
+	guest->control->resume(guest, NULL);
 	usleep(20000);
 	is_u64(counter(), before, "a stop and resume do not end a pause");
 	is_u64((uint64_t)vm_resume(vm, NULL), 0, "resume");
@@ -196,7 +197,7 @@ static size_t count_regions(void)
 	const struct guest_region *regions;
 	size_t n;
 
-	guest->ops->regions(guest, &regions, &n, NULL);
+	guest->memory->regions(guest, &regions, &n, NULL);
 	return n;
 }
 
@@ -212,31 +213,31 @@ static void test_scratch(void)
 		tap_skip("scratch memory", "no physical addresses left above 4 GiB");
 		return;
 	}
-	guest->ops->stop(guest, NULL);
-	ok(guest->ops->scratch_add(guest, 4096, &scratch[0], NULL) == -EINVAL &&
-		   guest->ops->scratch_add(guest, 0, &scratch[0], NULL) == -EINVAL &&
-		   guest->ops->scratch_add(guest, (size_t)SIZE << 12, &scratch[0], NULL) == -EINVAL,
+	guest->control->stop(guest, NULL);
+	ok(guest->scratch->add(guest, 4096, &scratch[0], NULL) == -EINVAL &&
+		   guest->scratch->add(guest, 0, &scratch[0], NULL) == -EINVAL &&
+		   guest->scratch->add(guest, (size_t)SIZE << 12, &scratch[0], NULL) == -EINVAL,
 	   "wrong sizes are refused");
 	for (int i = 0; i < MAX; i++)
-		added &= !guest->ops->scratch_add(guest, SIZE, &scratch[i], NULL);
+		added &= !guest->scratch->add(guest, SIZE, &scratch[i], NULL);
 	ok(added, "four regions of scratch memory");
-	ok(guest->ops->scratch_add(guest, SIZE, &scratch[MAX], NULL) == -ENOSPC, "not five");
+	ok(guest->scratch->add(guest, SIZE, &scratch[MAX], NULL) == -ENOSPC, "not five");
 	ok(scratch[0].gpa >= 1ull << 32 && scratch[0].gpa % SIZE == 0, "above RAM, 2 MiB-aligned");
 	ok(guest_phys_hva(guest, scratch[2].gpa + SIZE - 8, 8) == scratch[2].hva + SIZE - 8 &&
 		   !guest_phys_hva(guest, scratch[2].gpa + SIZE - 8, 16),
 	   "guest-physical access reaches it and ends with it");
 	scratch[1].hva[5] = MARK;
-	ok(!guest->ops->scratch_remove(guest, &scratch[1], NULL) &&
+	ok(!guest->scratch->remove(guest, &scratch[1], NULL) &&
 		   guest_phys_read(guest, scratch[1].gpa, &word, 8, NULL) == -EFAULT,
 	   "removed");
-	is_u64((uint64_t)-guest->ops->scratch_remove(guest, &scratch[1], NULL), ENOENT, "once");
-	ok(!guest->ops->scratch_add(guest, SIZE, &scratch[MAX], NULL) &&
+	is_u64((uint64_t)-guest->scratch->remove(guest, &scratch[1], NULL), ENOENT, "once");
+	ok(!guest->scratch->add(guest, SIZE, &scratch[MAX], NULL) &&
 		   scratch[MAX].gpa == scratch[1].gpa && scratch[MAX].hva[5] == 0,
 	   "its place can be had again, with zeros");
 	for (int i = 0; i < MAX; i++)
-		added &= !guest->ops->scratch_remove(guest, &scratch[i], NULL);
+		added &= !guest->scratch->remove(guest, &scratch[i], NULL);
 	ok(added && count_regions() == before, "all removed");
-	guest->ops->resume(guest, NULL);
+	guest->control->resume(guest, NULL);
 	ok(spin_deadline_counting(), "the guest goes on after it");
 }
 
@@ -248,25 +249,25 @@ static void test_tsc_clock(void)
 	uint64_t before, stamp, after;
 	int rc;
 
-	guest->ops->stop(guest, NULL);
-	rc = guest->ops->tsc_clock(guest, 0, &clock, &err);
+	guest->control->stop(guest, NULL);
+	rc = guest->clock->tsc_clock(guest, 0, &clock, &err);
 	if (rc == -ENOTSUP) {
 		tap_skip("vCPUs' time stamps", err.text);
 	} else {
-		before = guest->ops->clock_ns(guest);
-		stamp = tsc_clock_ns(&clock, guest->ops->tsc(guest));
-		after = guest->ops->clock_ns(guest);
+		before = guest->clock->now_ns(guest);
+		stamp = tsc_clock_ns(&clock, guest->clock->tsc(guest));
+		after = guest->clock->now_ns(guest);
 		ok(!rc && before <= stamp && stamp <= after,
 		   "a TSC reading is between two of the trace clock");
 		usleep(20000);
-		ok(!guest->ops->tsc_clock(guest, 0, &again, NULL), "asked again");
+		ok(!guest->clock->tsc_clock(guest, 0, &again, NULL), "asked again");
 		stamp = tsc_clock_ns(&again, clock.tsc0) - tsc_clock_ns(&clock, clock.tsc0);
 		ok(stamp < 1000000, "it is the same clock (%llu ns ahead)",
 		   (unsigned long long)stamp);
-		ok(guest->ops->clock_ns(guest) >= after + 20000000, "and goes on");
+		ok(guest->clock->now_ns(guest) >= after + 20000000, "and goes on");
 	}
-	is_u64((uint64_t)-guest->ops->tsc_clock(guest, 3, &clock, NULL), EINVAL, "no such vCPU");
-	guest->ops->resume(guest, NULL);
+	is_u64((uint64_t)-guest->clock->tsc_clock(guest, 3, &clock, NULL), EINVAL, "no such vCPU");
+	guest->control->resume(guest, NULL);
 }
 
 static void test_end(void)
@@ -274,12 +275,12 @@ static void test_end(void)
 	struct guest_regs regs;
 	uint64_t before;
 
-	guest->ops->set_trap_handler(guest, NULL, NULL, NULL);
-	guest->ops->stop(guest, NULL);
-	guest->ops->get_regs(guest, 0, &regs, NULL);
+	guest->traps->set_handler(guest, NULL, NULL, NULL);
+	guest->control->stop(guest, NULL);
+	guest->control->get_regs(guest, 0, &regs, NULL);
 	regs.rbx = 1;
-	guest->ops->set_regs(guest, 0, &regs, NULL);
-	guest->ops->resume(guest, NULL);
+	guest->control->set_regs(guest, 0, &regs, NULL);
+	guest->control->resume(guest, NULL);
 	is_u64((uint64_t)event_loop_run(loop), VM_END_POWER_OFF, "registers set: it powers off");
 	before = counter();
 	usleep(10000);
@@ -287,7 +288,7 @@ static void test_end(void)
 	vm_finish(vm);
 	is_str(vm_status_name(vm_status(vm)), "shutdown", "status at the end");
 	is_u64((uint64_t)-vm_pause(vm, NULL), EINVAL, "there is nothing to pause any more");
-	guest->ops->get_regs(guest, 0, &regs, NULL);
+	guest->control->get_regs(guest, 0, &regs, NULL);
 	is_u64(regs.rdx, 0x604, "registers can still be read");
 }
 
@@ -305,11 +306,11 @@ int main(void)
 	if (!vm)
 		return tap_done();
 	guest = vm_guest(vm);
-	guest->ops->get_regs(guest, 0, &regs, NULL);
+	guest->control->get_regs(guest, 0, &regs, NULL);
 	base_gpa = regs.rip;
-	guest->ops->regions(guest, &regions, &n, NULL);
+	guest->memory->regions(guest, &regions, &n, NULL);
 	base = regions[0].hva + base_gpa;
-	guest->ops->set_trap_handler(guest, on_trap, NULL, NULL);
+	guest->traps->set_handler(guest, on_trap, NULL, NULL);
 	is_u64((uint64_t)vm_start(vm, NULL), 0, "started");
 	test_traps();
 	test_stop();

@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "vmm/loop/event-loop.h"
-#include "vmm/monitor/verbs.h"
 #include "vmm/monitor/monitor.h"
 
 /* A monitor with all verbs on a machine that only pretends, its event loop on a thread. */
@@ -22,9 +21,9 @@ struct fixture {
 	struct monitor *monitor;
 	pthread_t thread;
 
-	struct monitor_machine machine;
-	struct monitor_memory memory;
-	struct monitor_trace trace;
+	struct monitor_target target;
+	struct monitor_guest_ops guest_ops;
+	struct monitor_trace_ops trace_ops;
 	struct guest guest;
 	struct guest_region region;
 	uint8_t ram[FIXTURE_RAM];
@@ -149,30 +148,21 @@ static json_t *fixture_trace_query(void *arg)
 	return json_pack("{s:b,s:s}", "enabled", (int)f->tracing, "mode", f->specs);
 }
 
-static const struct monitor_trace_ops fixture_trace_ops = {
-	.start = fixture_trace_start,
-	.stop = fixture_trace_stop,
-	.query = fixture_trace_query,
-};
-
 /* More events than any socket buffer holds. */
-static int fixture_flood(void *ctx, json_t *args, json_t **result, struct error *err)
+static int fixture_flood(struct monitor_call *call, struct error *err)
 {
 	char filler[1024];
 
-	(void)args;
-	(void)result;
 	(void)err;
 	memset(filler, 'x', sizeof(filler) - 1);
 	filler[sizeof(filler) - 1] = 0;
 	for (int i = 0; i < FIXTURE_FLOOD; i++)
-		monitor_event(((struct fixture *)ctx)->monitor, "FLOOD",
-			      json_pack("{s:s}", "filler", filler));
+		monitor_event(call->monitor, "FLOOD", json_pack("{s:s}", "filler", filler));
 	return 0;
 }
 
-static const struct monitor_verb fixture_flood_verb = {
-	.name = "x-flood", .help = "send events", .run = fixture_flood};
+static const struct monitor_verb fixture_flood_verbs[] = {
+	{.name = "x-flood", .help = "send events", .run = fixture_flood}, {0}};
 
 static void *fixture_run(void *arg)
 {
@@ -182,30 +172,37 @@ static void *fixture_run(void *arg)
 
 static void fixture_fill(struct fixture *f)
 {
-	static const struct guest_ops guest_ops = {
-		.name = "fixture",
-		.regions = fixture_regions,
-		.get_sregs = fixture_sregs,
+	static const struct guest_memory_ops memory_ops = {.regions = fixture_regions};
+	static const struct guest_control_ops control_ops = {
 		.stop = fixture_guest_stop,
 		.resume = fixture_guest_resume,
+		.get_sregs = fixture_sregs,
 	};
 
 	for (size_t i = 0; i < FIXTURE_RAM; i++)
 		f->ram[i] = (uint8_t)(i * 7 + i / 251);
 	f->region = (struct guest_region){.size = FIXTURE_RAM, .hva = f->ram};
-	f->guest = (struct guest){.ops = &guest_ops, .nr_vcpus = 2};
-	f->machine = (struct monitor_machine){
+	f->guest = (struct guest){
+		.name = "fixture", .memory = &memory_ops, .control = &control_ops, .nr_vcpus = 2};
+	f->guest_ops = (struct monitor_guest_ops){
 		.status = fixture_status,
 		.pause = fixture_pause,
 		.resume = fixture_resume,
+		.pauses = true,
 		.quit = fixture_quit,
 		.thread_id = fixture_thread_id,
-		.arg = f,
-		.guest = &f->guest,
 	};
-	f->memory = (struct monitor_memory){.guest = &f->guest, .translate = fixture_translate};
-	f->trace =
-		(struct monitor_trace){.ops = &fixture_trace_ops, .arg = f, .monitor = f->monitor};
+	f->trace_ops = (struct monitor_trace_ops){
+		.start = fixture_trace_start,
+		.stop = fixture_trace_stop,
+		.query = fixture_trace_query,
+		.translate = fixture_translate,
+	};
+	f->target = (struct monitor_target){.guest = &f->guest,
+					    .ops = &f->guest_ops,
+					    .arg = f,
+					    .trace = &f->trace_ops,
+					    .trace_arg = f};
 }
 
 /* NULL, and the reason printed, if it cannot be set up. */
@@ -218,15 +215,12 @@ static struct fixture *fixture_create(void)
 	if (!mkdtemp(f->dir) || event_loop_create(&f->loop, &err))
 		return NULL;
 	snprintf(f->path, sizeof(f->path), "%s/monitor", f->dir);
-	if (monitor_create(f->loop, f->path, &f->monitor, &err)) {
+	fixture_fill(f);
+	if (monitor_create(f->loop, f->path, &f->target, &f->monitor, &err)) {
 		tap_diag("%s", err.text);
 		return NULL;
 	}
-	fixture_fill(f);
-	if (monitor_verbs_vm_register(f->monitor, &f->machine, &err) ||
-	    monitor_verbs_memory_register(f->monitor, &f->memory, &err) ||
-	    monitor_verbs_trace_register(f->monitor, &f->trace, &err) ||
-	    monitor_register(f->monitor, &fixture_flood_verb, f, &err) ||
+	if (monitor_register(f->monitor, fixture_flood_verbs, &err) ||
 	    pthread_create(&f->thread, NULL, fixture_run, f))
 		return NULL;
 	return f;

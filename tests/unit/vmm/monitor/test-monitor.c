@@ -339,7 +339,7 @@ static void test_memsave_walk(struct fixture *f)
 	struct peer peer = peer_negotiated(f->path);
 	char request[256];
 
-	f->memory.translate = NULL;
+	f->trace_ops.translate = NULL;
 	f->cr3 = 0x1000;
 	memset(f->ram + 0x1000, 0, 0x4000);
 	put_entry(f, 0x1000 + 511 * 8, 0x2003);
@@ -415,7 +415,7 @@ static void test_no_tracer(void)
 	struct peer peer = peer_negotiated(f->path);
 	const char *want = GENERIC("tracing is not configured: start sonde run with --trace or -o");
 
-	f->trace.ops = NULL;
+	f->target.trace = NULL;
 	asks(&peer, "{\"execute\":\"trace-start\"}", want);
 	asks(&peer, "{\"execute\":\"trace-stop\"}", want);
 	asks(&peer, "{\"execute\":\"query-trace\"}", want);

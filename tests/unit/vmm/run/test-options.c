@@ -41,19 +41,19 @@ static void test_good(void)
 {
 	is_u64((uint64_t)parse("-k bz"), 0, "only a kernel");
 	ok(options.vm.ram_mib == 512 && options.vm.nr_vcpus == 1 && options.vm.console_stdin &&
-		   options.vm.boot == VM_BOOT_DIRECT,
+		   options.vm.boot.mode == BOOT_DIRECT,
 	   "defaults");
-	is_str(options.vm.cmdline, "console=ttyS0 panic=-1", "default command line");
+	is_str(options.vm.boot.cmdline, "console=ttyS0 panic=-1", "default command line");
 	is_u64((uint64_t)parse("-k bz --append quiet --append ro"), 0, "append");
-	is_str(options.vm.cmdline, "console=ttyS0 panic=-1 quiet ro", "adds");
+	is_str(options.vm.boot.cmdline, "console=ttyS0 panic=-1 quiet ro", "adds");
 	parse("-k bz -p a --append b");
-	is_str(options.vm.cmdline, "a b", "-p replaces");
+	is_str(options.vm.boot.cmdline, "a b", "-p replaces");
 	is_u64((uint64_t)parse("-k b -i i -m 64 -c 64 --trace kmem --trace x -o out --mode trap "
 			       "--monitor s --boot bzimage "
 			       "--kaslr-seed 18446744073709551615 --console f --force"),
 	       0, "everything");
-	ok(options.traces.n == 2 && options.vm.boot == VM_BOOT_BZIMAGE &&
-		   options.vm.kaslr_seed == UINT64_MAX && options.vm.has_kaslr_seed &&
+	ok(options.traces.n == 2 && options.vm.boot.mode == BOOT_BZIMAGE &&
+		   options.vm.boot.kaslr_seed == UINT64_MAX && options.vm.boot.has_kaslr_seed &&
 		   options.vm.force,
 	   "all values arrive");
 	parse("-k b --no-console");

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_INTROSPECT_GUEST_CLOCK_H
+#define SONDE_INTROSPECT_GUEST_CLOCK_H
+
+#include <stdint.h>
+#include "formats/base/error.h"
+
+struct guest;
+
+/*
+ * From a time stamp counter to nanoseconds of the trace clock, with kvmclock's parameters
+ * (Documentation/virt/kvm/x86/msr.rst): ns = ns0 + ((tsc - tsc0) * mult * 2^shift) / 2^32.
+ */
+struct tsc_clock {
+	uint64_t tsc0, ns0; /* the same moment in both */
+	uint32_t mult;      /* at least 2^31 */
+	int8_t shift;       /* -31 to 31 */
+};
+
+/* mult and shift for a counter that runs at `khz`; -ERANGE below 1 MHz and above 100 GHz. */
+int tsc_clock_set_rate(struct tsc_clock *clock, uint64_t khz, struct error *err);
+
+/*
+ * `tsc` may be any value, also one from before tsc0 or one that the guest made up. The result never
+ * decreases in `tsc` within 2^63 ticks before and after tsc0. Where it would be negative or too
+ * large it is 0 or UINT64_MAX.
+ */
+uint64_t tsc_clock_ns(const struct tsc_clock *clock, uint64_t tsc);
+
+/*
+ * A backend's trace clock, and the same clock for time stamps that vCPUs take themselves with RDTSC
+ * or RDTSCP. Without usable time stamps `tsc` and `tsc_clock` are NULL.
+ */
+struct guest_clock_ops {
+	/* The trace clock, in ns: the guest's kvmclock where it has one. Any thread. */
+	uint64_t (*now_ns)(struct guest *guest);
+	/*
+	 * What vCPU 0 would read from its counter now, in terms of its tsc_clock; less where that
+	 * is not known exactly. Any thread; makes no system call.
+	 */
+	uint64_t (*tsc)(struct guest *guest);
+	/* May be NULL. A vCPU has written this stamp; called before `tsc`. */
+	void (*tsc_seen)(struct guest *guest, uint64_t tsc);
+	/*
+	 * A vCPU's conversion, with the guest stopped. It becomes stale when the guest may have
+	 * written the counter: while it boots, when it takes a CPU on or off line. -ENOTSUP if the
+	 * host has no usable TSC.
+	 */
+	int (*tsc_clock)(struct guest *guest, unsigned int vcpu, struct tsc_clock *out,
+			 struct error *err);
+};
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_INTROSPECT_GUEST_MEMORY_H
+#define SONDE_INTROSPECT_GUEST_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+
+struct guest;
+
+/* One range of guest RAM. hva is its host mapping, NULL where memory cannot be mapped. */
+struct guest_region {
+	uint64_t gpa;
+	uint64_t size;
+	uint8_t *hva;
+};
+
+/* A backend's guest-physical memory. 0 or a negative errno with *err set. Any thread. */
+struct guest_memory_ops {
+	/*
+	 * Guest RAM, sorted by gpa, then the scratch memory. The array is the guest's and stays
+	 * valid while the guest exists; only scratch memory comes and goes.
+	 */
+	int (*regions)(struct guest *guest, const struct guest_region **out, size_t *n,
+		       struct error *err);
+	/* [gpa, gpa + size) lies in one region. NULL if every region has an hva. */
+	int (*read)(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err);
+	/* Likewise. Only with GUEST_CAP_WRITE. */
+	int (*write)(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		     struct error *err);
+};
+
+/*
+ * GUEST_CAP_SCRATCH: memory that Sonde adds above guest RAM, zeroed and shared with the host. The
+ * guest reaches it only through page table entries that Sonde writes. The guest is stopped by the
+ * caller of both.
+ */
+struct guest_scratch_ops {
+	/* gpa and size are multiples of 2 MiB; size is at most 256 MiB. -ENOSPC: no place left. */
+	int (*add)(struct guest *guest, size_t size, struct guest_region *out, struct error *err);
+	/* When it has returned, no vCPU reaches the memory any more, not even through a stale TLB
+	 * entry. */
+	int (*remove)(struct guest *guest, const struct guest_region *scratch, struct error *err);
+};
+
+/* Read or write guest-physical memory, across regions. -EFAULT (with the address) if any byte is
+ * not guest RAM: then nothing was written. -EROFS without GUEST_CAP_WRITE. */
+int guest_phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err);
+int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		     struct error *err);
+
+/* Host address of [gpa, gpa + size) if it is mapped RAM of one region, else NULL. */
+void *guest_phys_hva(struct guest *guest, uint64_t gpa, size_t size);
+
+#endif

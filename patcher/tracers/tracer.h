@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_TRACERS_TRACER_H
+#define SONDE_PATCHER_TRACERS_TRACER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/event/counters.h"
+#include "formats/trace/writer.h"
+#include "introspect/kernel/kernel.h"
+#include "introspect/slab/slab.h"
+#include "patcher/probe/call-table.h"
+#include "patcher/probe/probe.h"
+
+/*
+ * A tracer says which functions it wants to see, and turns the hits at them into records. It does
+ * not know how the functions are patched (traps, trampolines), nor which backend runs the guest.
+ *
+ * To add one: write patcher/tracers/NAME.c, or a room patcher/tracers/NAME/, that defines
+ * `const struct tracer_ops tracer_NAME`, and add a row to the table in registry.c.
+ */
+
+/* What a tracer works with; owned by the session, valid until the tracer is destroyed. */
+struct tracer_context {
+	const struct kernel *kernel;
+	struct slab_view *slab;
+	struct trace_writer *writer;
+	struct call_table *calls;
+	struct live_counters *counters;
+};
+
+struct tracer_ops {
+	const char *name;
+	const char *help; /* one line */
+
+	/*
+	 * A spec is "NAME" or "NAME:ARGS". Check ARGS, which is NULL in a spec without a colon.
+	 * -EINVAL says which word is wrong, and which are known. No guest is needed.
+	 */
+	int (*check)(const char *args, struct error *err);
+	/* One tracer for all specs with its name: args[0..nr_args) are theirs, all checked. */
+	int (*create)(const struct tracer_context *context, const char *const *args, size_t nr_args,
+		      struct tracer **out, struct error *err);
+	void (*destroy)(struct tracer *tracer);
+	/* The probes, owned by the tracer, constant. */
+	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
+	/* The gaps, likewise: reported as not traced. NULL for a tracer that never has any. */
+	const struct probe_gap *(*gaps)(struct tracer *tracer, size_t *n);
+	/*
+	 * Several threads may call entry and ret at once, for different vCPUs, and long after the
+	 * vCPU was there: both read no guest memory that may have changed since.
+	 *
+	 * For a probe that wants its return, `call` is what the session remembers until then
+	 * (arguments and call site filled in); else NULL.
+	 */
+	void (*entry)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
+		      struct open_call *call);
+	/* Return of a call whose entry was seen; true if hit->result was recorded. */
+	bool (*ret)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
+		    const struct open_call *call);
+};
+
+/* A tracer's implementation embeds this first. */
+struct tracer {
+	const struct tracer_ops *ops;
+};
+
+/* The tracers of a session, and all their probes. */
+struct tracer_set {
+	struct tracer **v;
+	size_t n;
+	struct probe_ref *refs; /* by id */
+	size_t nr_refs;
+};
+
+/* -EINVAL if the tracer is unknown (*err has the nearest name) or refuses its arguments. */
+int tracer_check_spec(const char *spec, struct error *err);
+
+/* Create what `specs` ask for. -EINVAL as tracer_check_spec(), or what a tracer's create() says. */
+int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t nr_specs,
+		      const struct tracer_context *context, struct error *err);
+/* Leaves an empty set; also of one that is zeroed. */
+void tracer_set_destroy(struct tracer_set *set);
+
+/*
+ * For tracers whose arguments are a list of fixed words: bit i of *out is set if `args` names
+ * words[i] (NULL-terminated, at most 32). `args` NULL: *out is 0. -EINVAL for any other word.
+ */
+int tracer_parse_words(const char *args, const char *const *words, uint32_t *out,
+		       struct error *err);
+
+#endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <math.h>
+
+#include "introspect/guest/clock.h"
+#include "tests/lib/tap.h"
+
+static const uint64_t rates[] = {1000,    14318,   999999,  1000000, 1000001,  1500000,
+				 2000000, 2099998, 2592002, 3400017, 99999999, 100000000};
+enum { NR_RATES = sizeof(rates) / sizeof(rates[0]) };
+
+static void test_rates(void)
+{
+	struct tsc_clock clock = {.tsc0 = 12345, .ns0 = 777};
+
+	for (int i = 0; i < NR_RATES; i++) {
+		double worst = 0;
+
+		ok(!tsc_clock_set_rate(&clock, rates[i], NULL) && clock.mult >= 1u << 31,
+		   "%llu kHz: mult is normalised", (unsigned long long)rates[i]);
+		/* A second, a minute, ... up to 2 years. */
+		for (uint64_t s = 1; s < 60000000; s *= 60) {
+			uint64_t ns = tsc_clock_ns(&clock, 12345 + s * rates[i] * 1000) - 777;
+			double error = fabs((double)(int64_t)(ns - s * 1000000000)) / (double)s;
+
+			worst = error > worst ? error : worst;
+		}
+		ok(worst <= 1, "%llu kHz: within 1 ns for each second (%.2f)",
+		   (unsigned long long)rates[i], worst);
+	}
+	ok(tsc_clock_set_rate(&clock, 999, NULL) == -ERANGE &&
+		   tsc_clock_set_rate(&clock, 100000001, NULL) == -ERANGE &&
+		   tsc_clock_set_rate(&clock, 0, NULL) == -ERANGE,
+	   "impossible rates");
+}
+
+static void test_order(void)
+{
+	struct tsc_clock clock = {.tsc0 = 1ull << 40, .ns0 = 1ull << 50};
+	bool ordered = true;
+
+	for (int i = 0; i < NR_RATES; i++) {
+		uint64_t last = 0;
+
+		tsc_clock_set_rate(&clock, rates[i], NULL);
+		for (uint64_t tsc = clock.tsc0 - 5000; tsc < clock.tsc0 + 5000; tsc++) {
+			uint64_t ns = tsc_clock_ns(&clock, tsc);
+
+			ordered &= ns >= last;
+			last = ns;
+		}
+	}
+	ok(ordered, "never goes back, across tsc0 neither");
+}
+
+static void test_extremes(void)
+{
+	struct tsc_clock clock = {.tsc0 = 0, .ns0 = 1000};
+
+	tsc_clock_set_rate(&clock, 1000000, NULL);
+	is_u64(tsc_clock_ns(&clock, 0), 1000, "at tsc0");
+	is_u64(tsc_clock_ns(&clock, (uint64_t)-400), 600, "before tsc0");
+	is_u64(tsc_clock_ns(&clock, (uint64_t)-1001), 0, "before time began");
+	is_u64(tsc_clock_ns(&clock, 1ull << 63), 0, "as far back as can be");
+	is_u64(tsc_clock_ns(&clock, ~(1ull << 63)), (1ull << 63) + 999, "as far ahead");
+	clock.ns0 = UINT64_MAX - 5;
+	is_u64(tsc_clock_ns(&clock, 6), UINT64_MAX, "beyond the end");
+	tsc_clock_set_rate(&clock, 1000, NULL);
+	is_u64(tsc_clock_ns(&clock, ~(1ull << 63)), UINT64_MAX, "far beyond it");
+}
+
+int main(void)
+{
+	test_rates();
+	test_order();
+	test_extremes();
+	return tap_done();
+}

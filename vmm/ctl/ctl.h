@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_CTL_CTL_H
+#define SONDE_VMM_CTL_CTL_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+#include "formats/base/error.h"
+
+/* What a person types to `sonde ctl`, as a QMP command. */
+struct qmp_command {
+	const char *verb; /* borrowed from the words or static */
+	json_t *args;     /* new reference, or NULL */
+};
+
+enum { QMP_COMMAND_MAX_WORDS = 32 };
+
+/*
+ * Cut a line into words at white space, in place; 'single' and "double" quotes keep it together.
+ * Returns how many, -E2BIG beyond QMP_COMMAND_MAX_WORDS, or -EINVAL for an open quote.
+ */
+int qmp_command_split(char *line, char **words, struct error *err);
+
+/*
+ * The short forms (status, commands, trace on|off|status) or any verb with key=value arguments.
+ * A value is a boolean, an integer (decimal or 0x), JSON if it begins with [ { or ", else a string;
+ * so is an integer beyond 63 bits. `n` must be at least 1. -EINVAL says what is wrong with the
+ * words.
+ */
+int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, struct error *err);
+
+/*
+ * Print what a verb returned for people; an empty object prints nothing. The value comes from the
+ * peer and may be anything: control characters are replaced, missing keys read as 0 or "?".
+ */
+void qmp_show(FILE *out, const char *verb, const json_t *result);
+
+#endif
