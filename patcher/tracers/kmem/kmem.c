@@ -94,9 +94,9 @@ static struct capture_items freed_items(const struct kmem_tracer *t,
 }
 
 /* Bulk page allocation fills the holes of an array: those at its start are not its work. */
-static struct capture_items kept_items(const struct alloc_entry *entry)
+static struct capture_items saved_items(const struct alloc_entry *entry)
 {
-	struct capture_items items = {.from = ITEMS_KEPT,
+	struct capture_items items = {.from = ITEMS_SAVED,
 				      .skip_filled = entry->type == KMEM_TYPE_PAGES};
 
 	if (!find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) ||
@@ -108,7 +108,7 @@ static struct capture_items kept_items(const struct alloc_entry *entry)
 static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_point *p)
 {
 	const struct alloc_entry *entry = &p->entry;
-	struct capture capture = {.kind = RING_ENTRY,
+	struct capture capture = {.point = POINT_ENTRY,
 				  .parameters = (uint8_t)p->nr_params,
 				  .fields = fields_at_entry(entry),
 				  .stack_words = PAGE_CALLER_STACK};
@@ -120,7 +120,7 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 	} else if (entry->action == ALLOC_ACTION_FREE) {
 		capture.stack_words = PAGE_CALLER_STACK_FREE;
 	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
-		capture.items = kept_items(entry);
+		capture.items = saved_items(entry);
 	}
 	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
 		capture.fields |= CAPTURE(FIELD_OWNER);
@@ -129,13 +129,13 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 
 static struct capture return_capture(const struct alloc_entry *entry)
 {
-	struct capture capture = {.kind = RING_RETURN,
+	struct capture capture = {.point = POINT_RETURN,
 				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
 	uint8_t argument;
 
 	if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
 		capture.items.from = ITEMS_RETURNED;
-		capture.fields |= CAPTURE(FIELD_KEPT);
+		capture.fields |= CAPTURE(FIELD_SAVED);
 	} else if (entry->type == KMEM_TYPE_KMALLOC &&
 		   !find_role(entry, ALLOC_ROLE_CACHE, &argument)) {
 		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
