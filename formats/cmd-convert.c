@@ -72,13 +72,13 @@ static int check_options(const struct options *options, int nr_operands)
 
 static void print_result(const struct options *options, const struct convert_result *result)
 {
-	const struct trace_losses *losses = &result->losses;
+	uint64_t lost = counters_lost(&result->losses.counters);
 
 	fprintf(stderr, "sonde convert: %s in %s\n", text_number(result->records, "record").s,
 		options->output);
-	if (losses->overruns || losses->lost)
+	if (lost)
 		fprintf(stderr, "sonde convert: %s had been lost in recording\n",
-			text_number(losses->overruns + losses->lost, "event").s);
+			text_number(lost, "event").s);
 	if (result->cut)
 		fprintf(stderr,
 			"sonde convert: %s is not whole, the last records are missing; "

@@ -2,11 +2,11 @@
 #ifndef SONDE_PATCHER_TRACERS_TRACER_H
 #define SONDE_PATCHER_TRACERS_TRACER_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "formats/event/counters.h"
 #include "formats/trace/writer.h"
 #include "introspect/kernel/kernel.h"
 #include "introspect/slab/slab.h"
@@ -21,18 +21,13 @@
  * `const struct tracer_ops tracer_NAME`, and add a row to the table in registry.c.
  */
 
-/* Events that are counted and not recorded; shared by all tracers of a session. */
-struct trace_counters {
-	_Atomic uint64_t null_allocs, null_frees, nested, unpaired_returns, lost;
-};
-
 /* What a tracer works with; owned by the session, valid until the tracer is destroyed. */
 struct tracer_context {
 	const struct kernel *kernel;
 	struct slab_view *slab;
 	struct trace_writer *writer;
 	struct call_table *calls;
-	struct trace_counters *counters;
+	struct live_counters *counters;
 };
 
 struct tracer_ops {
@@ -50,6 +45,8 @@ struct tracer_ops {
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
+	/* The gaps, likewise: reported as not traced. NULL for a tracer that never has any. */
+	const struct probe_gap *(*gaps)(struct tracer *tracer, size_t *n);
 	/*
 	 * Several threads may call entry and ret at once, for different vCPUs, and long after the
 	 * vCPU was there: both read no guest memory that may have changed since.
@@ -92,11 +89,5 @@ void tracer_set_destroy(struct tracer_set *set);
  */
 int tracer_parse_words(const char *args, const char *const *words, uint32_t *out,
 		       struct error *err);
-
-static inline void count_event(_Atomic uint64_t *counter, uint64_t n)
-{
-	if (n)
-		atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
 
 #endif

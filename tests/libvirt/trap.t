@@ -61,9 +61,9 @@ sub test_sample {
 	my $seconds = 1 + $on / 1e9;
 	cmp_ok(count_of('traps'), '<=', 4 * $rate * $seconds + 20, '--max-rate: ' . count_of('traps') . ' hits');
 	($status, $text) = $libvirt->run("$work/sonde", 'report', trace_dir());
-	like($text, qr/a sample: traced/, '--max-rate: the report says that it is a sample');
+	like($text, qr/this is a sample/, '--max-rate: the report says that it is a sample');
 	($status, $text) = $libvirt->run("$work/sonde", 'check', trace_dir());
-	like($text, qr/a sample: traced/, '--max-rate: sonde check too');
+	like($text, qr/this is a sample/, '--max-rate: sonde check too');
 	is_as_before('t', '--max-rate');
 }
 

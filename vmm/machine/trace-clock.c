@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/machine/trace-clock.h"
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <unistd.h>
 #include <x86intrin.h>
 #include "formats/base/clock.h"
-#include "vmm/kvm/msrs.h"
 
 enum {
 	/* The reading that was squeezed most tightly between two of ours is the best one. */

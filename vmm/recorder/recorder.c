@@ -37,7 +37,7 @@ static int check_specs(const char *const *specs, struct error *err)
 static void fill_info(const struct run_trace *t, struct trace_info *info)
 {
 	*info = (struct trace_info){.started_ns = t->started_ns,
-				    .pauses = t->starts ? t->starts - 1 : 0,
+				    .counters.v[COUNTER_PAUSES] = t->starts ? t->starts - 1 : 0,
 				    .started_realtime_ns = t->started_realtime_ns};
 	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
 	snprintf(info->memory, sizeof(info->memory), "%s",
@@ -337,7 +337,8 @@ uint64_t run_trace_events(const struct run_trace *t)
 double run_trace_events_per_second(const struct run_trace *t, const struct trace_status *status)
 {
 	const double ns_per_s = 1e9;
-	uint64_t seen = status->on_ns - status->unsampled_ns;
+	const uint64_t *counters = status->counters.v;
+	uint64_t seen = counters[COUNTER_TRACING_NS] - counters[COUNTER_UNSAMPLED_NS];
 
 	return seen ? (double)run_trace_events(t) * ns_per_s / (double)seen : 0;
 }

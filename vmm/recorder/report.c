@@ -19,13 +19,14 @@ void run_trace_tell_refused(const struct run_trace *t)
 
 void run_trace_tell_rate(const struct run_trace *t)
 {
-	uint64_t on = t->last.on_ns, seen = on - t->last.unsampled_ns;
+	const uint64_t *counters = t->last.counters.v;
+	uint64_t on = counters[COUNTER_TRACING_NS], seen = on - counters[COUNTER_UNSAMPLED_NS];
 
 	if (!seen)
 		return;
 	fprintf(stderr, "sonde %s: %.1f events per second of traced time\n", t->verb,
 		run_trace_events_per_second(t, &t->last));
-	if (t->last.samplings)
+	if (counters[COUNTER_SAMPLINGS])
 		fprintf(stderr,
 			"sonde %s: sampled: traced %" PRIu64 " of %" PRIu64
 			" ms (%.1f %%), as more than %" PRIu64 " calls came in a second\n",
@@ -36,16 +37,18 @@ void run_trace_tell_rate(const struct run_trace *t)
 static void tell_counts(const struct run_trace *t)
 {
 	const struct trace_writer_counts sum = run_trace_sum(t);
-	const uint64_t lost = sum.overruns + t->last.lost;
+	const uint64_t lost = sum.overruns + counters_lost(&t->last.counters);
+	const uint64_t *counters = t->last.counters.v;
 
 	if (t->last.no_exitless[0])
 		fprintf(stderr, "sonde %s: traced by traps: %s\n", t->verb, t->last.no_exitless);
-	if (t->last.yields)
+	if (counters[COUNTER_YIELDS])
 		fprintf(stderr,
 			"sonde %s: not traced for %" PRIu64
 			" ms: the guest's own ftrace changed its "
 			"sites, and had %" PRIu64 " functions for a time\n",
-			t->verb, t->last.yielded_ns / 1000000, t->last.yielded_functions);
+			t->verb, counters[COUNTER_YIELDED_NS] / 1000000,
+			counters[COUNTER_YIELDED_FUNCTIONS]);
 	fprintf(stderr,
 		"sonde %s: %" PRIu64 " allocations and %" PRIu64 " frees in %s, lost: ", t->verb,
 		sum.allocs, sum.frees, t->dir);

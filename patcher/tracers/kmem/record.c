@@ -51,7 +51,7 @@ void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, u
 		     unsigned int order, struct kmem_record *record)
 {
 	if (slab_page_address(t->context.slab, page, &record->ptr, NULL)) {
-		count_event(&t->context.counters->lost, 1);
+		count_event(t->context.counters, COUNTER_LOST, 1);
 		return;
 	}
 	record->bytes_req = (uint64_t)KMEM_PAGE_SIZE << order;
@@ -102,5 +102,5 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	if (!ret)
 		kmem_emit(t, hit, record);
 	else
-		count_event(&t->context.counters->lost, 1);
+		count_event(t->context.counters, COUNTER_LOST, 1);
 }

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <string.h>
 #include "formats/base/clock.h"
+#include "introspect/tasks/quiesce.h"
 #include "vmm/libvirt/backend/guest.h"
-#include "vmm/libvirt/recovery/leave.h"
 #include "vmm/libvirt/backend/shmem.h"
 
-enum { INSIDE_MS = 5000 /* somebody is given so long to leave our memory */ };
+enum {
+	INSIDE_MS = 5000, /* the guest has so long to leave the trampolines */
+	BUSY_MS = 100,    /* then a vCPU that stays in the kernel is judged by its stack */
+};
 
 struct recovery {
 	struct libvirt_domain domain;
@@ -42,11 +45,17 @@ static int let_go(struct recovery *r, struct error *err)
 /* With the guest stopped before, and afterwards if it could be. */
 static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
 {
-	struct libvirt_leave leave = {.guest = r->guest,
-				      .tasks = &r->contents.tasks,
-				      .gpa = shmem,
-				      .paused = r->guest->control->is_stopped(r->guest),
-				      .slow = libvirt_guest_is_slow(r->backend)};
+	const struct quiesce_policy policy = {
+		.tasks = &r->contents.tasks,
+		.gpa = shmem,
+		.size = LIBVIRT_SHMEM_BYTES,
+		.noted = true,
+		.paused = r->guest->control->is_stopped(r->guest),
+		.scan_running = !libvirt_guest_is_slow(r->backend),
+		.report_tasks = true,
+		.judge_stacks_ms = BUSY_MS,
+	};
+	struct quiesce quiesce;
 	bool mapped;
 	int ret = libvirt_places_mapped(&r->contents, r->guest, &mapped, err);
 
@@ -54,12 +63,17 @@ static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
 		return ret;
 	if (!r->contents.knows_tasks)
 		return error_set(err, EPROTO, "the journal is damaged: it tells of no tasks");
-	ret = libvirt_leave_wait(&leave, INSIDE_MS, &r->held, err);
-	r->out->met_task = leave.met_task;
+	ret = quiesce_begin(&quiesce, r->guest, &policy, err);
+	if (ret)
+		return ret;
+	ret = quiesce_wait(&quiesce, INSIDE_MS, &r->held, err);
+	r->out->met_task = quiesce.met_task;
+	if (ret == -EPROTO)
+		error_prefix(err, "the journal does not fit the guest: ");
 	if (ret == -EBUSY)
 		error_prefix(err,
 			     "the guest %s with its own code, but the memory device has to stay: ",
-			     leave.paused ? "is paused" : "runs");
+			     policy.paused ? "is paused" : "runs");
 	return ret;
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A machine with a kernel of a few instructions: traps, steps, stops. Any /dev/kvm will do, also
  * one that could not run Linux.
