@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/event/counters.h"
+#include "formats/event/trace-info.h"
 #include "formats/trace/writer.h"
 #include "introspect/kernel/kernel.h"
-#include "introspect/slab/slab.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/probe/probe.h"
 
@@ -24,7 +24,6 @@
 /* What a tracer works with; owned by the session, valid until the tracer is destroyed. */
 struct tracer_context {
 	const struct kernel *kernel;
-	struct slab_view *slab;
 	struct trace_writer *writer;
 	struct call_table *calls;
 	struct live_counters *counters;
@@ -45,6 +44,8 @@ struct tracer_ops {
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
+	/* May be NULL. Add what a reader of this tracer's records needs from the guest's kernel. */
+	void (*describe)(const struct tracer *tracer, struct trace_info *info);
 	/*
 	 * Several threads may call entry and ret at once, for different vCPUs, and long after the
 	 * vCPU was there: both read no guest memory that may have changed since.
@@ -63,6 +64,9 @@ struct tracer_ops {
 struct tracer {
 	const struct tracer_ops *ops;
 };
+
+/* What is traced if no spec is given. */
+#define TRACER_DEFAULT_SPEC "kmem"
 
 /* The tracers of a session, and all their probes. */
 struct tracer_set {

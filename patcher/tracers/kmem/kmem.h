@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_TRACERS_KMEM_KMEM_H
 #define SONDE_PATCHER_TRACERS_KMEM_KMEM_H
 
+#include "introspect/slab/slab.h"
 #include "patcher/tracers/tracer.h"
 
 /*
@@ -19,7 +20,9 @@ enum {
 struct kmem_tracer {
 	struct tracer tracer;
 	struct tracer_context context;
-	uint32_t types; /* bit per enum kmem_type_id */
+	struct slab_view *slab;
+	struct page_lookup pages; /* of slab */
+	uint32_t types;           /* bit per enum kmem_type_id */
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
 	struct probe *probes;
