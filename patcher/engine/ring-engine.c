@@ -76,7 +76,7 @@ static uint64_t rings_size(const struct ring_engine *x)
 /* What the guest may write: the rings, then the arrays that are kept for returns. */
 static uint64_t data_area(const struct ring_engine *x, uint64_t unit)
 {
-	uint64_t bytes = rings_size(x) + RING_KEPT_SLOTS * sizeof(struct ring_kept);
+	uint64_t bytes = rings_size(x) + RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
 
 	return (bytes + unit - 1) & ~(unit - 1);
 }
@@ -155,15 +155,15 @@ static int make_rings(struct ring_engine *x, struct error *err)
 				     .queue_bytes = x->config.ring_bytes + RING_MAX_RECORD +
 						    (spin ? SPIN_QUEUE_BYTES : 0),
 				     .shapes = x->set.shapes,
-				     .nr_shapes = (unsigned int)x->set.n};
+				     .nr_shapes = x->set.n};
 	struct ring_config traps = {.data_bytes = TRAP_RING_BYTES,
 				    .queue_bytes = TRAP_RING_BYTES + RING_MAX_RECORD,
-				    .shapes = trap_record_shapes(),
+				    .shapes = trap_record_shapes,
 				    .nr_shapes = TRAP_RECORD_SHAPES};
 	int ret = 0;
 
-	x->kept = (struct ring_kept *)(void *)((uint8_t *)x->scratch.hva + x->code_bytes +
-					       rings_size(x));
+	x->saved_arrays = (struct ring_saved_array *)(void *)((uint8_t *)x->scratch.hva +
+							      x->code_bytes + rings_size(x));
 	for (unsigned int i = 0; !ret && i < x->nr_vcpus; i++) {
 		ret = ring_init(&x->rings[i], x->scratch.hva + x->code_bytes + (uint64_t)i * stride,
 				&config, err);
@@ -211,7 +211,7 @@ static int make_code(struct ring_engine *x, struct patch_plan *plan, const struc
 			  .cpus = x->nr_vcpus,
 			  .patience = patience(x)},
 		.kernel = &x->facts,
-		.kept = x->mapping.gva + x->code_bytes + rings_size(x),
+		.saved_arrays = x->mapping.gva + x->code_bytes + rings_size(x),
 		.full = x->config.full,
 	};
 

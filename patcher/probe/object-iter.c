@@ -24,7 +24,7 @@ int object_iter_init(struct object_iter *source, const struct kernel *kernel,
 				       .page_orders = items->page_orders};
 	switch (items->from) {
 	case ITEMS_NONE:
-	case ITEMS_KEPT:
+	case ITEMS_SAVED:
 	case ITEMS_RETURNED:
 		source->from = ITEMS_NONE;
 		break;

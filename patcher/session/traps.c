@@ -73,7 +73,7 @@ static void deliver(struct trace_session *s, const struct probe_ref *ref,
 				     &seen->hit.nr_items, NULL))
 			lose_items(s, &seen->source);
 		if (!total || seen->hit.nr_items)
-			session_submit(s, ref, capture->kind, &seen->hit);
+			session_submit(s, ref, capture->point, &seen->hit);
 		total += seen->hit.nr_items;
 	} while (seen->hit.nr_items == max && total < CAPTURE_ITEMS_PER_CALL);
 	if (total >= CAPTURE_ITEMS_PER_CALL && seen->source.count)
@@ -105,8 +105,8 @@ static void see_entry(struct trace_session *s, const struct trap *t, const struc
 	see_owner(s, capture, &seen.hit);
 	if (object_iter_init(&seen.source, &s->kernel, &capture->items, args, NULL))
 		count_event(&s->counters, COUNTER_LOST, 1);
-	if (capture->items.from == ITEMS_KEPT)
-		session_keep_array(s, &capture->items, &seen.hit);
+	if (capture->items.from == ITEMS_SAVED)
+		session_save_array(s, &capture->items, &seen.hit);
 	deliver(s, t->ref, capture, &seen);
 	if (t->ref->probe->wants_return)
 		boot_window_note_entry(&s->boot, seen.hit.call_site);
@@ -121,7 +121,7 @@ static void see_return(struct trace_session *s, const struct capture *capture,
 	seen.hit.result = trap->regs.rax;
 	see_slab_cache(capture, &seen.hit);
 	if (capture->items.from == ITEMS_RETURNED)
-		session_kept_array(s, &seen.hit, &seen.source);
+		session_saved_array(s, &seen.hit, &seen.source);
 	deliver(s, NULL, capture, &seen);
 }
 
@@ -170,8 +170,8 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 		see_return(s, &t->capture, trap);
 		leave_function(s, t, trap);
 		break;
-	case TRAP_HOOK:
-		oneshot_fire(&s->hooks, t, trap);
+	case TRAP_ONESHOT:
+		oneshot_fire(&s->oneshots, t, trap);
 		break;
 	}
 	session_sample(s, kind);
@@ -191,7 +191,7 @@ void session_boot_entry(void *arg, uint64_t site, const struct guest_trap *trap)
 void session_boot_return(void *arg, const struct guest_trap *trap)
 {
 	const struct trace_session *s = arg;
-	struct capture all = {.kind = RING_RETURN};
+	struct capture all = {.point = POINT_RETURN};
 
 	/* of no slot in particular */
 	for (size_t i = 0; i < s->plan.nr_refs; i++)

@@ -44,6 +44,8 @@ struct tracer_ops {
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
+	/* The gaps, likewise: reported as not traced. NULL for a tracer that never has any. */
+	const struct probe_gap *(*gaps)(struct tracer *tracer, size_t *n);
 	/* May be NULL. Add what a reader of this tracer's records needs from the guest's kernel. */
 	void (*describe)(const struct tracer *tracer, struct trace_info *info);
 	/*

@@ -22,16 +22,16 @@ struct maker {
 };
 
 /* Writes the code of one place; *gva is where it begins. */
-static int add_code(const struct maker *m, uint16_t number, const struct capture *capture,
+static int add_code(const struct maker *m, uint32_t number, const struct capture *capture,
 		    uint64_t next, uint64_t *gva, struct error *err)
 {
 	struct trampoline_place *place = &m->set->places[number];
 	struct trampoline_spec spec = {.gva = m->room->gva + m->set->code_bytes,
 				       .capture = *capture,
-				       .probe = number,
+				       .id = number,
 				       .rings = m->room->rings,
 				       .kernel = &m->kernel,
-				       .kept = m->room->kept,
+				       .saved_arrays = m->room->saved_arrays,
 				       .next = next,
 				       .full = m->room->full};
 	struct trampoline code;
@@ -49,8 +49,8 @@ static int add_code(const struct maker *m, uint16_t number, const struct capture
 	*slot = number;
 	memcpy(m->room->bytes + m->set->code_bytes, code.bytes, code.size);
 	m->set->code_bytes += (code.size + CODE_ALIGN - 1) & ~(size_t)(CODE_ALIGN - 1);
-	m->set->shapes[number].size[capture->kind] = (uint16_t)code.layout.size;
-	m->set->shapes[number].items[capture->kind] = code.layout.items ? CAPTURE_MAX_ITEMS : 0;
+	m->set->shapes[number].size = (uint16_t)code.layout.size;
+	m->set->shapes[number].items = code.layout.items ? CAPTURE_MAX_ITEMS : 0;
 	*place = (struct trampoline_place){.made = true,
 					   .retry = spec.gva + code.retry,
 					   .skip = spec.gva + code.skip,
@@ -70,7 +70,7 @@ static void set_jump(struct patch *patch, uint64_t target)
 	memcpy(patch->new_bytes + 1, &distance, sizeof(distance));
 }
 
-static int make_entry(const struct maker *m, uint16_t number, const struct probe_ref *ref,
+static int make_entry(const struct maker *m, uint32_t number, const struct probe_ref *ref,
 		      struct patch *patch, struct error *err)
 {
 	uint64_t gva = 0;
@@ -83,7 +83,7 @@ static int make_entry(const struct maker *m, uint16_t number, const struct probe
 	return 0;
 }
 
-static int make_return(const struct maker *m, uint16_t number, const struct trap *trap,
+static int make_return(const struct maker *m, uint32_t number, const struct trap *trap,
 		       struct patch *patch, struct error *err)
 {
 	uint64_t gva = 0;
@@ -100,7 +100,7 @@ static int make_return(const struct maker *m, uint16_t number, const struct trap
 static int make_all(const struct maker *m, struct patch_plan *plan, const struct trap_table *traps,
 		    struct error *err)
 {
-	uint16_t number = 0;
+	uint32_t number = 0;
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < plan->entries.n; i++) {
@@ -160,7 +160,7 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 	int ret;
 
 	*set = (struct trampoline_set){.n = n};
-	if (n > UINT16_MAX)
+	if (n >= RING_COMMITTED)
 		return error_set(err, E2BIG, "%zu places are too many for trampolines", n);
 	u64_map_init(&set->by_trap, sizeof(uint32_t));
 	set->places = calloc(n + 1, sizeof(*set->places));
@@ -203,7 +203,7 @@ static const uint8_t hit_offset[FIELD_COUNT] = {
 	[FIELD_ARG1] = IN_HIT(args[1]),  [FIELD_ARG2] = IN_HIT(args[2]),
 	[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
 	[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
-	[FIELD_KEPT] = IN_HIT(kept),     [FIELD_OWNER] = IN_HIT(owner),
+	[FIELD_SAVED] = IN_HIT(saved),   [FIELD_OWNER] = IN_HIT(owner),
 };
 static const uint32_t not_in_hit = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK);
 
@@ -226,23 +226,13 @@ static const uint64_t *words_at(const struct ring_record *record, uint16_t offse
 	return (const uint64_t *)(const void *)((const uint8_t *)record + offset);
 }
 
-static void read_items(const struct trampoline_place *place, const struct ring_record *record,
-		       struct probe_hit *hit)
-{
-	struct ring_commit commit = {.size = place->layout.size};
-
-	ring_commit_decode(record->commit, &commit);
-	hit->nr_items = record_items(&place->layout, commit.size);
-	hit->items = words_at(record, place->layout.items);
-}
-
 void trampoline_set_read(const struct trampoline_set *set, const struct ring_record *record,
-			 enum ring_record_kind *kind, const struct probe_ref **ref,
+			 enum probe_point *point, const struct probe_ref **ref,
 			 struct probe_hit *hit)
 {
-	const struct trampoline_place *place = &set->places[(uint16_t)record->commit];
+	const struct trampoline_place *place = &set->places[ring_id(record)];
 
-	*kind = place->capture.kind;
+	*point = place->capture.point;
 	*ref = place->ref;
 	*hit = (struct probe_hit){0};
 	read_words(place, record, hit);
@@ -250,6 +240,8 @@ void trampoline_set_read(const struct trampoline_set *set, const struct ring_rec
 		hit->stack = words_at(record, place->layout.offset[FIELD_STACK]);
 		hit->nr_stack = place->capture.stack_words;
 	}
-	if (place->layout.items)
-		read_items(place, record, hit);
+	if (place->layout.items) {
+		hit->items = words_at(record, place->layout.items);
+		hit->nr_items = record->items;
+	}
 }

@@ -41,7 +41,7 @@ struct trampoline_room {
 	size_t size;
 	struct trampoline_rings rings;
 	const struct trampoline_kernel *kernel;
-	uint64_t kept; /* gva; see struct trampoline_spec */
+	uint64_t saved_arrays; /* gva; see struct trampoline_spec */
 	enum trampoline_full full;
 };
 
@@ -61,7 +61,7 @@ const struct trampoline_place *trampoline_set_at(const struct trampoline_set *se
 /* A record of a trampoline of this set, validated by the set's shapes; time and vCPU are left. Its
  * stack and items point into the record. */
 void trampoline_set_read(const struct trampoline_set *set, const struct ring_record *record,
-			 enum ring_record_kind *kind, const struct probe_ref **ref,
+			 enum probe_point *point, const struct probe_ref **ref,
 			 struct probe_hit *hit);
 
 #endif

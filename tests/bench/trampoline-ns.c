@@ -41,7 +41,7 @@ static int measure(const char *name, struct capture capture)
 	struct fake_rings rings = fake_rings_create(1);
 	struct fake_cpu *cpu = fake_cpu_enter(0);
 	struct trampoline_kernel kernel = fake_cpu_kernel();
-	struct trampoline_spec spec = {.capture = capture, .probe = 1, .kernel = &kernel};
+	struct trampoline_spec spec = {.capture = capture, .id = 1, .kernel = &kernel};
 	struct fake_function f;
 	double plain;
 
@@ -63,10 +63,10 @@ int main(void)
 	const uint32_t key = CAPTURE(FIELD_KEY), site = CAPTURE(FIELD_CALL_SITE);
 	const uint32_t one = CAPTURE(FIELD_ARG0), two = one | CAPTURE(FIELD_ARG1);
 	const struct capture entry = {
-		.kind = RING_ENTRY, .fields = key | site | two, .parameters = 2};
-	const struct capture leave = {.kind = RING_RETURN, .fields = key | CAPTURE(FIELD_RESULT)};
+		.point = POINT_ENTRY, .fields = key | site | two, .parameters = 2};
+	const struct capture leave = {.point = POINT_RETURN, .fields = key | CAPTURE(FIELD_RESULT)};
 	const struct capture release = {
-		.kind = RING_ENTRY, .fields = key | site | one, .parameters = 1};
+		.point = POINT_ENTRY, .fields = key | site | one, .parameters = 1};
 
 	return measure("entry", entry) | measure("return", leave) | measure("free", release);
 }

@@ -3,8 +3,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/kmem/gfp-names.h"
+#include "guest-symbols/kmem/allocators.h"
 #include "guest-symbols/image/mcount.h"
 #include "introspect/kernel/identify.h"
 
@@ -67,16 +68,17 @@ static void print_sites(const struct kernel_image *file, const struct kernel_ima
 
 static void print_points(const struct kernel_image *file, const struct kernel_image *memory)
 {
-	size_t different = file->alloc.n != memory->alloc.n;
+	struct alloc_points a = {0}, b = {0};
+	size_t different;
 
-	for (size_t i = 0; i < file->alloc.n && i < memory->alloc.n; i++) {
-		const struct alloc_point *a = &file->alloc.v[i], *b = &memory->alloc.v[i];
-
-		different += a->entry != b->entry || a->address != b->address ||
-			     a->size != b->size || a->site != b->site || a->checked != b->checked ||
-			     a->nr_params != b->nr_params;
-	}
-	print("entry points", file->alloc.n, different);
+	if (alloc_points_resolve(file, &a, NULL) || alloc_points_resolve(memory, &b, NULL))
+		abort();
+	different = (a.n != b.n) + (a.nr_unresolved != b.nr_unresolved);
+	for (size_t i = 0; i < a.n && i < b.n; i++)
+		different += memcmp(&a.v[i], &b.v[i], sizeof(a.v[i])) != 0;
+	print("entry points", a.n, different);
+	alloc_points_free(&b);
+	alloc_points_free(&a);
 }
 
 static void print_notes(const struct kernel_image *file, const struct kernel_image *memory)

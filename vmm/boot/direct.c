@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include "guest-symbols/file/elf-view.h"
-#include "guest-symbols/image/relocs.h"
 
 /* The window of virtual addresses for the kernel image (arch/x86/include/asm/page_64_types.h). */
 static const uint64_t kernel_map = 0xffffffff80000000;
@@ -175,8 +174,8 @@ static int finish(struct boot_image *image, const struct layout *layout, uint64_
 {
 	uint64_t size = layout->end - layout->phys;
 	uint64_t slide = choose_virtual(image, layout);
-	int ret = relocs_apply(image->file, guest_memory_at(image->memory, phys, size), size,
-			       layout->virt, slide, err);
+	int ret = kernel_file_relocate(image->file, guest_memory_at(image->memory, phys, size),
+				       size, layout->virt, slide, err);
 
 	if (ret < 0)
 		return ret;

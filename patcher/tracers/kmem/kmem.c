@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include "guest-symbols/kmem/gfp-names.h"
 
 /* In the order of enum kmem_type_id, so that a filter bit is a type bit. */
 static const char *const filter_names[] = {"kmalloc", "cache", "pages", NULL};
@@ -95,9 +94,9 @@ static struct capture_items freed_items(const struct kmem_tracer *t,
 }
 
 /* Bulk page allocation fills the holes of an array: those at its start are not its work. */
-static struct capture_items kept_items(const struct alloc_entry *entry)
+static struct capture_items saved_items(const struct alloc_entry *entry)
 {
-	struct capture_items items = {.from = ITEMS_KEPT,
+	struct capture_items items = {.from = ITEMS_SAVED,
 				      .skip_filled = entry->type == KMEM_TYPE_PAGES};
 
 	if (!find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) ||
@@ -108,8 +107,8 @@ static struct capture_items kept_items(const struct alloc_entry *entry)
 
 static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_point *p)
 {
-	const struct alloc_entry *entry = p->entry;
-	struct capture capture = {.kind = RING_ENTRY,
+	const struct alloc_entry *entry = &p->entry;
+	struct capture capture = {.point = POINT_ENTRY,
 				  .pages = &t->pages,
 				  .parameters = (uint8_t)p->nr_params,
 				  .fields = fields_at_entry(entry),
@@ -122,7 +121,7 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 	} else if (entry->action == ALLOC_ACTION_FREE) {
 		capture.stack_words = PAGE_CALLER_STACK_FREE;
 	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
-		capture.items = kept_items(entry);
+		capture.items = saved_items(entry);
 	}
 	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
 		capture.fields |= CAPTURE(FIELD_OWNER);
@@ -131,14 +130,14 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 
 static struct capture return_capture(const struct kmem_tracer *t, const struct alloc_entry *entry)
 {
-	struct capture capture = {.kind = RING_RETURN,
+	struct capture capture = {.point = POINT_RETURN,
 				  .pages = &t->pages,
 				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
 	uint8_t argument;
 
 	if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
 		capture.items.from = ITEMS_RETURNED;
-		capture.fields |= CAPTURE(FIELD_KEPT);
+		capture.fields |= CAPTURE(FIELD_SAVED);
 	} else if (entry->type == KMEM_TYPE_KMALLOC &&
 		   !find_role(entry, ALLOC_ROLE_CACHE, &argument)) {
 		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
@@ -148,7 +147,7 @@ static struct capture return_capture(const struct kmem_tracer *t, const struct a
 
 static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_point *p)
 {
-	const struct alloc_entry *entry = p->entry;
+	const struct alloc_entry *entry = &p->entry;
 
 	return (struct probe){
 		.name = entry->name,
@@ -163,23 +162,34 @@ static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_p
 	};
 }
 
+static void add_gaps(struct kmem_tracer *t)
+{
+	for (size_t i = 0; i < t->points.nr_unresolved; i++) {
+		const struct alloc_unresolved *u = &t->points.unresolved[i];
+
+		if (t->types & 1u << u->type)
+			t->gaps[t->nr_gaps++] = (struct probe_gap){u->name, u->address, u->reason};
+	}
+}
+
 static int make_probes(struct kmem_tracer *t, struct error *err)
 {
-	const struct alloc_points *points = &t->context.kernel->image->alloc;
+	struct alloc_points *points = &t->points;
+	int ret = alloc_points_resolve(t->context.kernel->image, points, err);
 
-	t->probes = calloc(points->n ? points->n : 1, sizeof(*t->probes));
-	if (!t->probes)
+	if (ret)
+		return ret;
+	t->probes = calloc(points->n + 1, sizeof(*t->probes));
+	t->gaps = calloc(points->nr_unresolved + 1, sizeof(*t->gaps));
+	if (!t->probes || !t->gaps)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < points->n; i++) {
-		const struct alloc_point *p = &points->v[i];
-
-		if (!is_wanted(t, p->entry))
-			continue;
-		if (!p->site)
-			return error_set_at(err, ENOTSUP, p->address, "%s has no mcount site",
-					    p->entry->name);
-		t->probes[t->nr_probes++] = make_probe(t, p);
-	}
+	for (size_t i = 0; i < points->n; i++)
+		if (is_wanted(t, &points->v[i].entry))
+			t->probes[t->nr_probes++] = make_probe(t, &points->v[i]);
+	add_gaps(t);
+	if (!t->nr_probes)
+		return error_set(err, ENOENT, "no allocator can be traced: %s: %s",
+				 t->gaps[0].function, t->gaps[0].reason);
 	return 0;
 }
 
@@ -208,7 +218,9 @@ static void kmem_destroy(struct tracer *tracer)
 {
 	struct kmem_tracer *t = kmem_of(tracer);
 
+	free(t->gaps);
 	free(t->probes);
+	alloc_points_free(&t->points);
 	page_callers_destroy(t->page_callers);
 	cache_ids_destroy(t->caches);
 	slab_view_destroy(t->slab);
@@ -270,6 +282,12 @@ static const struct probe *kmem_probes(struct tracer *tracer, size_t *n)
 	return kmem_of(tracer)->probes;
 }
 
+static const struct probe_gap *kmem_gaps(struct tracer *tracer, size_t *n)
+{
+	*n = kmem_of(tracer)->nr_gaps;
+	return kmem_of(tracer)->gaps;
+}
+
 static void kmem_describe(const struct tracer *tracer, struct trace_info *info)
 {
 	gfp_names_read(((const struct kmem_tracer *)tracer)->context.kernel->image, info);
@@ -298,6 +316,7 @@ const struct tracer_ops tracer_kmem = {
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,
 	.describe = kmem_describe,
+	.gaps = kmem_gaps,
 	.entry = kmem_entry,
 	.ret = kmem_return,
 };

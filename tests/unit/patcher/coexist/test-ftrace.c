@@ -89,7 +89,7 @@ static void test_taken(void)
 	is_u64(nr_trapped(), FAKE_NR_PROBES - 1, "all others are trapped");
 	status = fake_session_status(&fs);
 	is_u64(status.nr_refused, 1, "one function is refused");
-	is_str(status.refused[0].function, "fake_kmalloc", "which is named");
+	is_str(status.refused[0].function, "__kmalloc", "which is named");
 	ok(status.refused[0].gva == fake_gva(FAKE_KMALLOC) &&
 		   strstr(status.refused[0].reason, "guest's own ftrace"),
 	   "with its address and why: %s", status.refused[0].reason);

@@ -54,7 +54,7 @@ static void test_told(void)
 	probe(SLOT);
 	status = fake_session_status(&fs);
 	is_u64(status.nr_refused, 1, "a refusal");
-	is_str(status.refused[0].function, "fake_cache_alloc", "its function");
+	is_str(status.refused[0].function, "kmem_cache_alloc", "its function");
 	ok(status.refused[0].gva == fake_gva(SLOT) && strstr(status.refused[0].reason, "kprobe"),
 	   "the exit, and why: %s", status.refused[0].reason);
 	is_u64(status.counters.v[COUNTER_YIELDS], 1, "the trace is known not to be whole");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "guest-symbols/image/kernel-file.h"
+#include "guest-symbols/file/kernel-file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "guest-symbols/file/bzimage.h"
-#include "guest-symbols/file/decompress.h"
 #include "guest-symbols/file/elf-view.h"
 
 /* The ELF is followed by the relocation table, if the kernel was built relocatable. */

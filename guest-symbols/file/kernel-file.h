@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_GUEST_SYMBOLS_IMAGE_KERNEL_FILE_H
-#define SONDE_GUEST_SYMBOLS_IMAGE_KERNEL_FILE_H
+#ifndef SONDE_GUEST_SYMBOLS_FILE_KERNEL_FILE_H
+#define SONDE_GUEST_SYMBOLS_FILE_KERNEL_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,5 +53,16 @@ int kernel_file_from_memory(const void *bytes, size_t size, struct kernel_file *
 
 /* Free everything, NULL-safe. */
 void kernel_file_close(struct kernel_file *file);
+
+/*
+ * Apply a virtual slide to a kernel image loaded in memory, as the kernel's own decompressor does
+ * (arch/x86/boot/compressed/misc.c, handle_relocations(); table made by arch/x86/tools/relocs.c).
+ *
+ * `loaded` is where link-time virtual address `link_base` was loaded; `size` bytes are writable.
+ * `slide` in bytes, a multiple of 2 MiB; 0 does nothing. -ENOTSUP if the file has no table,
+ * -EBADMSG if the table points outside [loaded, loaded + size).
+ */
+int kernel_file_relocate(const struct kernel_file *file, uint8_t *loaded, size_t size,
+			 uint64_t link_base, uint64_t slide, struct error *err);
 
 #endif

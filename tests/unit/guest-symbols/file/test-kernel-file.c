@@ -6,9 +6,8 @@
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
-#include "guest-symbols/file/decompress.h"
-#include "guest-symbols/image/kernel-file.h"
-#include "guest-symbols/image/relocs.h"
+#include "guest-symbols/file/bzimage.h"
+#include "guest-symbols/file/kernel-file.h"
 #include "tests/lib/fake-elf.h"
 #include "tests/lib/tap.h"
 
@@ -204,16 +203,16 @@ static void test_relocs(const uint32_t *table, size_t n, bool has_inverse)
 	struct error err = {0};
 
 	memset(image, 0x11, sizeof(image));
-	ok(!relocs_apply(&file, image, sizeof(image), ADDRESS, slide, &err), "relocates (%s)",
-	   err.text);
+	ok(!kernel_file_relocate(&file, image, sizeof(image), ADDRESS, slide, &err),
+	   "relocates (%s)", err.text);
 	is_u64(get(image, 4), 0x11111111 + slide, "32-bit");
 	is_u64(get(image + 4, 4), 0x11111111, "its neighbour is left alone");
 	is_u64(get(image + 8, 4), has_inverse ? 0x11111111 - slide : 0x11111111, "inverse 32-bit");
 	is_u64(get(image + 16, 8), 0x1111111111111111 + slide, "64-bit");
 	is_u64(get(image + 56, 8), 0x1111111111111111 + slide, "64-bit, last word");
-	ok(!relocs_apply(&file, image, sizeof(image), ADDRESS, 0, NULL), "slide 0");
+	ok(!kernel_file_relocate(&file, image, sizeof(image), ADDRESS, 0, NULL), "slide 0");
 	is_u64(get(image, 4), 0x11111111 + slide, "slide 0 does nothing");
-	is_u64(-relocs_apply(&file, image, 63, ADDRESS, slide, &err), EBADMSG,
+	is_u64(-kernel_file_relocate(&file, image, 63, ADDRESS, slide, &err), EBADMSG,
 	       "outside of the image");
 	is_u64(err.address, ADDRESS + 56, "and where");
 }
@@ -236,7 +235,8 @@ int main(void)
 	test_sizes();
 	test_relocs(older, sizeof(older) / sizeof(older[0]), true);
 	test_relocs(newer, sizeof(newer) / sizeof(newer[0]), false);
-	is_u64(-relocs_apply(&none, image, 8, ADDRESS, 1, NULL), ENOTSUP, "no table");
-	is_u64(-relocs_apply(&malformed, image, 8, ADDRESS, 1, NULL), EBADMSG, "malformed table");
+	is_u64(-kernel_file_relocate(&none, image, 8, ADDRESS, 1, NULL), ENOTSUP, "no table");
+	is_u64(-kernel_file_relocate(&malformed, image, 8, ADDRESS, 1, NULL), EBADMSG,
+	       "malformed table");
 	return tap_done();
 }

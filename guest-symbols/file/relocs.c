@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "guest-symbols/image/relocs.h"
-
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include "guest-symbols/file/kernel-file.h"
 
 enum reloc_kind {
 	RELOC_32,
@@ -89,8 +88,8 @@ static bool relocate(const struct target *target, enum reloc_kind kind, uint64_t
 	return true;
 }
 
-int relocs_apply(const struct kernel_file *file, uint8_t *loaded, size_t size, uint64_t link_base,
-		 uint64_t slide, struct error *err)
+int kernel_file_relocate(const struct kernel_file *file, uint8_t *loaded, size_t size,
+			 uint64_t link_base, uint64_t slide, struct error *err)
 {
 	struct target target = {.loaded = loaded, .size = size, .base = link_base, .slide = slide};
 	enum reloc_kind kind = RELOC_32;
