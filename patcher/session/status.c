@@ -2,7 +2,7 @@
 /* What a session tells of itself. */
 #include <errno.h>
 #include <stdio.h>
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 #include "patcher/session/internal.h"
 
 static void fill_rings(const struct trace_session *s, struct trace_status *out)

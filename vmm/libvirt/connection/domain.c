@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/cli/cli.h"
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "vmm/libvirt/connection/reply.h"
 
 static int code_of(int libvirt_code)

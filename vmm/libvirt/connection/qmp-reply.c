@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 
 #define GPA_LIMIT (1ull << 52)
 enum { MAX_JSON = 4 << 20, PAGE_MASK = 4095, MAX_VCPUS = 1 << 16 };

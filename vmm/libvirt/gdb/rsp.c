@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 
 enum { MAX_NOISE = 64 << 10 /* bytes between a request and its reply */ };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 #include "vmm/libvirt/gdb/internal.h"
 
 int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err)

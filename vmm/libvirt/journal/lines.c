@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
