@@ -33,9 +33,9 @@ struct ring_engine {
 	struct trampoline_set set;
 	const struct probe_ref *refs; /* the plan's */
 
-	struct ring *rings;     /* the vCPUs', then those for their traps */
-	uint8_t *trap_memory;   /* of the latter */
-	struct ring_kept *kept; /* the guest's table */
+	struct ring *rings;                    /* the vCPUs', then those for their traps */
+	uint8_t *trap_memory;                  /* of the latter */
+	struct ring_saved_array *saved_arrays; /* the guest's table */
 	struct ring_merge merge;
 	struct ring_engine_vcpu *vcpus;
 	uint64_t margin; /* ticks */

@@ -47,8 +47,8 @@ struct probe_hit {
 	uint64_t call_site;               /* the return address; at entries */
 	uint64_t args[CAPTURE_ARGUMENTS]; /* at entries */
 	uint64_t result;                  /* at returns */
-	uint64_t slab_cache;  /* gva of the kmem_cache that the result belongs to, or 0 */
-	uint64_t kept, owner; /* FIELD_KEPT, FIELD_OWNER */
+	uint64_t slab_cache;   /* gva of the kmem_cache that the result belongs to, or 0 */
+	uint64_t saved, owner; /* FIELD_SAVED, FIELD_OWNER */
 
 	const uint64_t *stack; /* words from behind the return address */
 	size_t nr_stack;

@@ -38,12 +38,11 @@ struct trace_session {
 	struct tracer_set tracers;
 
 	struct decoder *decoder;
-	struct slab_view *slab;
 	struct call_table *stash;
-	struct call_table *kept; /* where calls that traps have seen have their arrays */
+	struct call_table *saved_arrays; /* where calls that traps have seen have their arrays */
 	struct trap_table traps;
 	struct patch_plan plan;
-	struct oneshots hooks;
+	struct oneshots oneshots;
 	struct boot_window boot;
 	struct ftrace_handoff yield;
 	struct kprobe_handoff kprobes;
@@ -72,17 +71,17 @@ struct trace_session {
 /* Hand over what was seen at a trap: now, or in order with what the rings hold. `ref` may be NULL
  * at returns. */
 void session_submit(struct trace_session *session, const struct probe_ref *ref,
-		    enum ring_record_kind kind, const struct probe_hit *hit);
+		    enum probe_point point, const struct probe_hit *hit);
 
 /* Give a hit to the tracer that it is for. `ref` is not used at returns. */
 void session_dispatch(struct trace_session *session, const struct probe_ref *ref,
-		      enum ring_record_kind kind, const struct probe_hit *hit);
+		      enum probe_point point, const struct probe_hit *hit);
 
-/* ITEMS_KEPT and ITEMS_RETURNED (capture.h) for traps. */
-void session_keep_array(struct trace_session *session, const struct capture_items *items,
+/* ITEMS_SAVED and ITEMS_RETURNED (capture.h) for traps. */
+void session_save_array(struct trace_session *session, const struct capture_items *items,
 			const struct probe_hit *hit);
-void session_kept_array(struct trace_session *session, struct probe_hit *hit,
-			struct object_iter *items);
+void session_saved_array(struct trace_session *session, struct probe_hit *hit,
+			 struct object_iter *items);
 
 /* Calls that have not returned will not be paired any more. */
 void session_forget_open_calls(struct trace_session *session);

@@ -61,9 +61,10 @@ enum trampoline_full {
 struct trampoline_spec {
 	uint64_t gva; /* where it will run */
 	struct capture capture;
-	uint16_t probe;
+	uint32_t id; /* of its records, below RING_COMMITTED */
 	struct trampoline_rings rings;
-	uint64_t kept; /* gva of RING_KEPT_SLOTS, likewise; 0 if the capture does not need them */
+	uint64_t saved_arrays; /* gva of RING_SAVED_SLOTS, likewise; 0 if the capture does not need
+				  them */
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
 	enum trampoline_full full;

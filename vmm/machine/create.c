@@ -5,6 +5,7 @@
 #include <linux/kvm.h>
 #include <stdlib.h>
 #include "vmm/kvm/cpuid.h"
+#include "vmm/kvm/speed.h"
 #include "vmm/machine/internal.h"
 
 enum { MIB = 0x100000 };

@@ -69,7 +69,7 @@ static void record_item(struct alloc_call *a, uint64_t item)
 
 static bool record_bulk(struct alloc_call *a)
 {
-	if (!a->hit->kept)
+	if (!a->hit->saved)
 		count_event(a->t->context.counters, COUNTER_LOST, (uint32_t)a->hit->result);
 	for (size_t i = 0; i < a->hit->nr_items; i++)
 		record_item(a, a->hit->items[i]);

@@ -58,7 +58,7 @@ static bool put(unsigned int vcpu, uint64_t key)
 {
 	const struct probe_hit hit = {.vcpu = vcpu, .key = key};
 
-	return ring_engine_put(f.x, f.x->set.places[kfree].ref, RING_ENTRY, &hit);
+	return ring_engine_put(f.x, f.x->set.places[kfree].ref, POINT_ENTRY, &hit);
 }
 
 /* --- order ---------------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ static void test_order(void)
 		forward &= hit->time_ns >= last;
 		last = hit->time_ns;
 		in_turn &= hit->key == next[hit->vcpu]++;
-		whose &= hit->kind == RING_ENTRY && hit->ref == f.x->set.places[kfree].ref;
+		whose &= hit->point == POINT_ENTRY && hit->ref == f.x->set.places[kfree].ref;
 	}
 	ok(forward, "time does not go back");
 	ok(in_turn, "each vCPU's hits are in its own order, those of its traps among the others");
@@ -182,7 +182,7 @@ static void test_trap_drop(void)
 	begin(TRAMPOLINE_DROP);
 	pthread_mutex_lock(&f.gate);
 	while (given_up < 5)
-		*(ring_engine_put(f.x, NULL, RING_RETURN, &bulk) ? &written : &given_up) += 1;
+		*(ring_engine_put(f.x, NULL, POINT_RETURN, &bulk) ? &written : &given_up) += 1;
 	pthread_mutex_unlock(&f.gate);
 	leave();
 	is_u64(f.nr_hits, written, "traps' hits come as far as there was room");
@@ -232,7 +232,7 @@ static void end_record(struct ring_record *record, uint64_t value)
 
 	record->tsc = f.fs.fg.guest.clock->tsc(&f.fs.fg.guest);
 	ring_writer_fill(record, size, value);
-	ring_writer_commit(record, (struct ring_commit){RING_ENTRY, kfree, size});
+	ring_writer_commit(record, (struct ring_sample){kfree, size, 0});
 }
 
 static void test_stall(void)

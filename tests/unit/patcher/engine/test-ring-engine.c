@@ -299,12 +299,12 @@ static void test_end(void)
 enum { AT_END = 5, MANY = 1000 };
 
 /* A vCPU that writes as fast as its records are read. */
-static void write_another(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+static void write_another(void *arg, const struct probe_ref *ref, enum probe_point point,
 			  const struct probe_hit *hit)
 {
 	(void)arg;
 	(void)ref;
-	(void)kind;
+	(void)point;
 	if (atomic_fetch_add(&f.nr_hits, 1) < MANY)
 		fake_exitless_record(&f, hit->vcpu, fake_exitless_place(&f, FAKE_KFREE), 0);
 }
