@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/cli/cli.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 
 enum { LINE_SIZE = 1024 };
 
@@ -39,16 +38,12 @@ int cli_usage(const char *verb, const char *fmt, ...)
 
 int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
-	unsigned long long value;
-	char *end;
+	uint64_t value;
+	int ret = text_parse_u64(text, max, &value);
 
-	if (!isdigit((unsigned char)text[0]))
-		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*end)
-		return -EINVAL;
-	if (errno == ERANGE || value < min || value > max)
+	if (ret)
+		return ret;
+	if (value < min)
 		return -ERANGE;
 	*out = value;
 	return 0;
