@@ -323,17 +323,16 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		return ret;
 	/* a stop may have left memory in a guest that was paused */
 	ret = session_finish_leaving(s, err);
-	if (!ret) {
-		forget_calls(s);
-		ret = ftrace_handoff_stop(&s->kernel, err);
-	}
 	if (ret)
 		return ret;
+	forget_calls(s);
 	ret = create_tracers(s, err);
-	if (!ret) {
-		prepare_oneshots(s);
-		ret = start_stopped(s, err);
-	}
+	if (!ret)
+		ret = ftrace_handoff_stop(&s->kernel, err);
+	if (ret)
+		return ret;
+	prepare_oneshots(s);
+	ret = start_stopped(s, err);
 	s->guest->control->resume(s->guest, NULL);
 	return ret;
 }
