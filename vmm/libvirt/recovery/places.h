@@ -2,6 +2,7 @@
 #ifndef SONDE_VMM_LIBVIRT_RECOVERY_PLACES_H
 #define SONDE_VMM_LIBVIRT_RECOVERY_PLACES_H
 
+#include "patcher/text/patch-set.h"
 #include "vmm/libvirt/journal/journal.h"
 
 struct guest;
@@ -20,13 +21,9 @@ int libvirt_places_mapped(const struct journal_contents *contents, struct guest 
 
 /*
  * With the guest stopped: put the first bytes back where a tracer's are. `mappings`: where it
- * mapped its memory; else everywhere else. Adds to *out.
+ * mapped its memory; else everywhere else. Adds to *outcome.
  */
-struct libvirt_restored {
-	size_t restored;
-	size_t foreign; /* places that hold neither ours nor what was there before: left alone */
-};
 int libvirt_places_restore(const struct journal_contents *contents, struct guest *guest,
-			   bool mappings, struct libvirt_restored *out, struct error *err);
+			   bool mappings, struct patch_outcome *outcome, struct error *err);
 
 #endif

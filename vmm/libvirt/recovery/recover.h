@@ -12,7 +12,7 @@ struct libvirt_recovery {
 	bool resumed;    /* it was left stopped */
 	bool ended;      /* the domain has: all that was left of it was the journal */
 	bool met_task;   /* one was preempted in our memory, and waited for */
-	struct libvirt_restored places;
+	struct patch_outcome places;
 };
 
 /*
