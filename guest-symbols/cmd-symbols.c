@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/report/trace-text.h"
 #include "guest-symbols/image/kernel-image.h"

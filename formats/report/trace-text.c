@@ -119,16 +119,6 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 			losses.known ? "none" : "unknown: no total_overruns in the trace");
 }
 
-json_t *text_json_count(uint64_t number)
-{
-	return json_integer(number > INT64_MAX ? INT64_MAX : (json_int_t)number);
-}
-
-json_t *text_json_address(uint64_t address)
-{
-	return json_sprintf("0x%" PRIx64, address);
-}
-
 json_t *text_json_cuts(const struct trace_reader *reader)
 {
 	json_t *array = json_array();

@@ -24,12 +24,6 @@ const char *text_type(unsigned int type);
  */
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent);
 
-/* A JSON integer, capped to what JSON parsers and jansson can hold: INT64_MAX. */
-json_t *text_json_count(uint64_t number);
-
-/* A JSON string "0x...". */
-json_t *text_json_address(uint64_t address);
-
 /* An array of {"file", "records", "expected_records", "ignored_bytes"}, one for each cut stream. */
 json_t *text_json_cuts(const struct trace_reader *reader);
 

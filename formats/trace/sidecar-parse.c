@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "formats/kmemtrace/kmemtrace.h"
 #include "formats/trace/sidecar-fields.h"
 #include "formats/trace/sidecar.h"

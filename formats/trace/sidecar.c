@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/clean-text.h"
-#include "formats/base/file-write.h"
+#include "formats/base/text.h"
+#include "formats/base/fs.h"
 #include "formats/trace/sidecar-fields.h"
 
 static json_t *string_value(const char *text)

@@ -9,10 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/trace/cache-table.h"
-#include "formats/base/file-write.h"
+#include "formats/base/fs.h"
 #include "formats/kmemtrace/kmemtrace.h"
 #include "formats/trace/sidecar.h"
-#include "formats/base/output-dir.h"
 #include "formats/trace/encoder.h"
 #include "formats/trace/symbols.h"
 #include "formats/base/u64-map.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <string.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "formats/base/cursor.h"
 #include "guest-symbols/kmem/allocators.h"
 

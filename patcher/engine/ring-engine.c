@@ -11,8 +11,7 @@
 enum {
 	SMALL_CODE_BYTES = 128 << 10, /* where the guest has no chunk for it */
 	TRAP_RING_BYTES = 256 << 10,
-	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
-	MARGIN_NS = 20000,     /* in which a reservation becomes visible */
+	MARGIN_NS = 20000, /* in which a reservation becomes visible */
 	MAX_CLOCK_SKEW_NS = 1000,
 	/* For a host that needs 2 ms to make room and may have to wait for a CPU. The guest's own
 	 * watchdogs complain after 10 s or more. */
@@ -34,30 +33,11 @@ static int check_guest(const struct guest *guest, struct error *err)
 	return 0;
 }
 
-static int read_facts(struct ring_engine *x, struct slab_view *slab, struct error *err)
+static int read_facts(struct ring_engine *x, struct error *err)
 {
-	struct slab_page_facts page;
 	int ret = percpu_cpu_number(x->kernel, &x->facts.cpu_number, err);
 
-	if (!ret)
-		ret = task_stacks_init(x->kernel, &x->tasks, err);
-	if (!ret)
-		ret = slab_page_facts(slab, &page, err);
-	if (ret)
-		return ret;
-	if (page.page_size != STRUCT_PAGE_SIZE)
-		return error_set(err, ENOTSUP, "struct page has %u bytes, not %d", page.page_size,
-				 STRUCT_PAGE_SIZE);
-	x->facts.page_offset = page.page_offset;
-	x->facts.vmemmap = page.vmemmap;
-	x->facts.pages = page.pages;
-	x->facts.page_compound_head = page.compound_head;
-	x->facts.page_slab_cache = page.slab_cache;
-	x->facts.page_flags = page.flags;
-	x->facts.page_head_bit = page.head_bit;
-	x->facts.page_order = page.order_offset;
-	x->facts.slab = (struct slab_test){page.slab_offset, page.slab_mask, page.slab_value};
-	return 0;
+	return ret ? ret : task_stacks_init(x->kernel, &x->tasks, err);
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)
@@ -275,13 +255,13 @@ static struct ring_engine *allocate(const struct kernel *kernel,
 	return NULL;
 }
 
-static int prepare(struct ring_engine *x, struct slab_view *slab, struct patch_plan *plan,
-		   const struct trap_table *traps, struct decoder *decoder, struct error *err)
+static int prepare(struct ring_engine *x, struct patch_plan *plan, const struct trap_table *traps,
+		   struct decoder *decoder, struct error *err)
 {
 	int ret = check_guest(x->guest, err);
 
 	if (!ret)
-		ret = read_facts(x, slab, err);
+		ret = read_facts(x, err);
 	if (!ret)
 		ret = ring_engine_read_clocks(x, err);
 	if (!ret)
@@ -295,7 +275,7 @@ static int prepare(struct ring_engine *x, struct slab_view *slab, struct patch_p
 	return ret;
 }
 
-int ring_engine_create(const struct kernel *kernel, struct slab_view *slab, struct patch_plan *plan,
+int ring_engine_create(const struct kernel *kernel, struct patch_plan *plan,
 		       const struct trap_table *traps, struct decoder *decoder,
 		       const struct ring_engine_config *config, struct ring_engine **out,
 		       struct error *err)
@@ -306,7 +286,7 @@ int ring_engine_create(const struct kernel *kernel, struct slab_view *slab, stru
 	if (!x)
 		return error_set(err, ENOMEM, "out of memory");
 	x->refs = plan->refs;
-	ret = prepare(x, slab, plan, traps, decoder, err);
+	ret = prepare(x, plan, traps, decoder, err);
 	if (ret) {
 		patch_plan_use_traps(plan);
 		ring_engine_cancel(x);

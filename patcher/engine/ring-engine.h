@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include "formats/event/counters.h"
 #include "introspect/kernel/scratch-mapping.h"
-#include "introspect/slab/slab.h"
 #include "patcher/ring/ring.h"
 #include "patcher/trampoline/set.h"
 
@@ -35,7 +34,7 @@ struct ring_engine_config {
  * -EAGAIN early in boot: again later. Everything else means that the guest cannot have it, with the
  * reason; `plan` has its traps then.
  */
-int ring_engine_create(const struct kernel *kernel, struct slab_view *slab, struct patch_plan *plan,
+int ring_engine_create(const struct kernel *kernel, struct patch_plan *plan,
 		       const struct trap_table *traps, struct decoder *decoder,
 		       const struct ring_engine_config *config, struct ring_engine **out,
 		       struct error *err);

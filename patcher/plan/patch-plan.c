@@ -79,9 +79,7 @@ static bool share_return(struct trap *trap, const struct probe *probe)
 {
 	if (!trap)
 		return false;
-	trap->capture.fields |= probe->ret.fields;
-	if (probe->ret.items.from != ITEMS_NONE)
-		trap->capture.items = probe->ret.items;
+	capture_merge_return(&trap->capture, &probe->ret);
 	return true;
 }
 

@@ -73,6 +73,15 @@ static int check(const struct capture *c, struct error *err)
 	return check_items(c, err);
 }
 
+void capture_merge_return(struct capture *to, const struct capture *from)
+{
+	to->fields |= from->fields;
+	if (from->pages)
+		to->pages = from->pages;
+	if (from->items.from != ITEMS_NONE)
+		to->items = from->items;
+}
+
 static uint32_t field_size(const struct capture *c, enum record_field field)
 {
 	if (field == FIELD_COMM)

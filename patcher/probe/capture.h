@@ -84,13 +84,33 @@ struct capture_items {
 	bool page_orders; /* items are struct pages: their lowest 6 bits say the order */
 };
 
+struct slab_page_facts; /* introspect/slab/slab.h */
+
+/*
+ * How the guest's memory leads from an object or a struct page to what FIELD_SLAB_CACHE and
+ * page_orders ask for. A tracer provides it to the captures that ask. Any thread. 0 or -errno.
+ */
+struct page_lookup {
+	void *arg; /* first argument of all */
+	/* What trampolines are generated from. -EAGAIN: the guest has no memory map yet. */
+	int (*facts)(void *arg, struct slab_page_facts *out, struct error *err);
+	/* In a trap: gva of the kmem_cache of an object, or 0. */
+	int (*slab_cache)(void *arg, uint64_t object, uint64_t *cache, struct error *err);
+	/* In a trap: the order of the struct page at `page`. */
+	int (*order)(void *arg, uint64_t page, unsigned int *order, struct error *err);
+};
+
 struct capture {
 	enum probe_point point;
 	uint32_t fields;     /* CAPTURE(...) of each field that is wanted */
 	uint8_t stack_words; /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
 	uint8_t parameters;  /* at entries: how many the function has; 0 = not known, take six */
+	const struct page_lookup *pages; /* with FIELD_SLAB_CACHE or page_orders */
 	struct capture_items items;
 };
+
+/* Make `to`, which is of a return, capture what `from` does as well. */
+void capture_merge_return(struct capture *to, const struct capture *from);
 
 struct record_layout {
 	/* Bytes of the record without items, a multiple of RING_RECORD_ALIGN. */

@@ -38,7 +38,6 @@ struct trace_session {
 	struct tracer_set tracers;
 
 	struct decoder *decoder;
-	struct slab_view *slab;
 	struct call_table *stash;
 	struct call_table *saved_arrays; /* where calls that traps have seen have their arrays */
 	struct trap_table traps;

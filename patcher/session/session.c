@@ -22,7 +22,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	s->image = image;
 	s->writer = writer;
 	trap_table_init(&s->traps);
-	snprintf(s->specs[0], TRACE_SPEC_MAX, "kmem");
+	snprintf(s->specs[0], TRACE_SPEC_MAX, TRACER_DEFAULT_SPEC);
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
 		ret = call_table_create(&s->stash, err);
@@ -43,8 +43,6 @@ static void destroy_tracers(struct trace_session *s)
 	s->refused = NULL;
 	patch_plan_deinit(&s->plan);
 	tracer_set_destroy(&s->tracers);
-	slab_view_destroy(s->slab);
-	s->slab = NULL;
 	trap_table_deinit(&s->traps);
 	trap_table_init(&s->traps);
 }
@@ -117,13 +115,8 @@ static int create_tracers(struct trace_session *s, struct error *err)
 					 .counters = &s->counters};
 	const char *specs[TRACE_MAX_TRACERS];
 	size_t n = 0;
-	int ret;
 
 	destroy_tracers(s);
-	ret = slab_view_create(&s->kernel, &s->slab, err);
-	if (ret)
-		return ret;
-	context.slab = s->slab;
 	for (; n < TRACE_MAX_TRACERS && s->specs[n][0]; n++)
 		specs[n] = s->specs[n];
 	return tracer_set_create(&s->tracers, specs, n, &context, err);

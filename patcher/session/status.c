@@ -2,8 +2,7 @@
 /* What a session tells of itself. */
 #include <errno.h>
 #include <stdio.h>
-#include "formats/base/hex.h"
-#include "guest-symbols/kmem/allocators.h"
+#include "formats/base/text.h"
 #include "patcher/session/internal.h"
 
 static void fill_rings(const struct trace_session *s, struct trace_status *out)
@@ -88,7 +87,9 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	if (s->image->symbol_source)
 		snprintf(info->symbol_source, sizeof(info->symbol_source), "%s",
 			 s->image->symbol_source);
-	gfp_names_read(s->image, info);
+	for (size_t i = 0; i < s->tracers.n; i++)
+		if (s->tracers.v[i]->ops->describe)
+			s->tracers.v[i]->ops->describe(s->tracers.v[i], info);
 	info->virt_slide = (int64_t)s->kernel.virt_slide;
 	info->phys_base = s->kernel.phys_text;
 	info->page_size = 4096;

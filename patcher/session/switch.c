@@ -25,8 +25,7 @@ static int put_trampolines(struct trace_session *s, struct error *err)
 						  .handle = handle,
 						  .arg = s};
 	struct ring_engine *x = NULL;
-	int ret = ring_engine_create(&s->kernel, s->slab, &s->plan, &s->traps, s->decoder, &config,
-				     &x, err);
+	int ret = ring_engine_create(&s->kernel, &s->plan, &s->traps, s->decoder, &config, &x, err);
 
 	if (ret)
 		return ret;

@@ -37,13 +37,12 @@ static void see_stack(const struct trace_session *s, const struct capture *captu
 	seen->hit.nr_stack = n;
 }
 
-static void see_slab_cache(const struct trace_session *s, const struct capture *capture,
-			   struct probe_hit *hit)
+static void see_slab_cache(const struct capture *capture, struct probe_hit *hit)
 {
-	uint64_t bytes;
+	const struct page_lookup *pages = capture->pages;
 
 	if (!(capture->fields & CAPTURE(FIELD_SLAB_CACHE)) ||
-	    slab_of_object(s->slab, hit->result, &hit->slab_cache, &bytes, NULL))
+	    pages->slab_cache(pages->arg, hit->result, &hit->slab_cache, NULL))
 		hit->slab_cache = 0;
 }
 
@@ -61,8 +60,8 @@ static void lose_items(struct trace_session *s, const struct object_iter *source
 }
 
 /* Deliver what was seen, in as many hits as its items take. */
-static void deliver(struct trace_session *s, const struct probe_ref *ref, enum probe_point point,
-		    struct seen_hit *seen)
+static void deliver(struct trace_session *s, const struct probe_ref *ref,
+		    const struct capture *capture, struct seen_hit *seen)
 {
 	size_t max = trap_record_max_items(&seen->hit), total = 0;
 
@@ -70,11 +69,11 @@ static void deliver(struct trace_session *s, const struct probe_ref *ref, enum p
 	if (max > CAPTURE_MAX_ITEMS)
 		max = CAPTURE_MAX_ITEMS;
 	do {
-		if (object_iter_read(&seen->source, &s->kernel, s->slab, seen->items, max,
+		if (object_iter_read(&seen->source, &s->kernel, capture->pages, seen->items, max,
 				     &seen->hit.nr_items, NULL))
 			lose_items(s, &seen->source);
 		if (!total || seen->hit.nr_items)
-			session_submit(s, ref, point, &seen->hit);
+			session_submit(s, ref, capture->point, &seen->hit);
 		total += seen->hit.nr_items;
 	} while (seen->hit.nr_items == max && total < CAPTURE_ITEMS_PER_CALL);
 	if (total >= CAPTURE_ITEMS_PER_CALL && seen->source.count)
@@ -108,7 +107,7 @@ static void see_entry(struct trace_session *s, const struct trap *t, const struc
 		count_event(&s->counters, COUNTER_LOST, 1);
 	if (capture->items.from == ITEMS_SAVED)
 		session_save_array(s, &capture->items, &seen.hit);
-	deliver(s, t->ref, POINT_ENTRY, &seen);
+	deliver(s, t->ref, capture, &seen);
 	if (t->ref->probe->wants_return)
 		boot_window_note_entry(&s->boot, seen.hit.call_site);
 }
@@ -120,10 +119,10 @@ static void see_return(struct trace_session *s, const struct capture *capture,
 
 	begin(&seen, trap);
 	seen.hit.result = trap->regs.rax;
-	see_slab_cache(s, capture, &seen.hit);
+	see_slab_cache(capture, &seen.hit);
 	if (capture->items.from == ITEMS_RETURNED)
 		session_saved_array(s, &seen.hit, &seen.source);
-	deliver(s, NULL, POINT_RETURN, &seen);
+	deliver(s, NULL, capture, &seen);
 }
 
 /* Do what the trapped `ret` (or jump to the return thunk) would have done. */
@@ -191,10 +190,11 @@ void session_boot_entry(void *arg, uint64_t site, const struct guest_trap *trap)
 
 void session_boot_return(void *arg, const struct guest_trap *trap)
 {
-	/* of no slot in particular */
-	static const struct capture all = {.point = POINT_RETURN,
-					   .fields = CAPTURE(FIELD_SLAB_CACHE),
-					   .items = {.from = ITEMS_RETURNED}};
+	const struct trace_session *s = arg;
+	struct capture all = {.point = POINT_RETURN};
 
+	/* of no slot in particular */
+	for (size_t i = 0; i < s->plan.nr_refs; i++)
+		capture_merge_return(&all, &s->plan.refs[i].probe->ret);
 	see_return(arg, &all, trap);
 }

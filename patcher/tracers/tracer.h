@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/event/counters.h"
+#include "formats/event/trace-info.h"
 #include "formats/trace/writer.h"
 #include "introspect/kernel/kernel.h"
-#include "introspect/slab/slab.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/probe/probe.h"
 
@@ -24,7 +24,6 @@
 /* What a tracer works with; owned by the session, valid until the tracer is destroyed. */
 struct tracer_context {
 	const struct kernel *kernel;
-	struct slab_view *slab;
 	struct trace_writer *writer;
 	struct call_table *calls;
 	struct live_counters *counters;
@@ -47,6 +46,8 @@ struct tracer_ops {
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
 	/* The gaps, likewise: reported as not traced. NULL for a tracer that never has any. */
 	const struct probe_gap *(*gaps)(struct tracer *tracer, size_t *n);
+	/* May be NULL. Add what a reader of this tracer's records needs from the guest's kernel. */
+	void (*describe)(const struct tracer *tracer, struct trace_info *info);
 	/*
 	 * Several threads may call entry and ret at once, for different vCPUs, and long after the
 	 * vCPU was there: both read no guest memory that may have changed since.
@@ -65,6 +66,9 @@ struct tracer_ops {
 struct tracer {
 	const struct tracer_ops *ops;
 };
+
+/* What is traced if no spec is given. */
+#define TRACER_DEFAULT_SPEC "kmem"
 
 /* The tracers of a session, and all their probes. */
 struct tracer_set {

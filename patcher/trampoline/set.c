@@ -4,14 +4,21 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "introspect/slab/slab.h"
 #include "patcher/text/site.h"
 
-enum { JMP_SIZE = 5, CODE_ALIGN = 16, INT3 = 0xcc };
+enum {
+	JMP_SIZE = 5,
+	CODE_ALIGN = 16,
+	INT3 = 0xcc,
+	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
+};
 
 struct maker {
 	struct trampoline_set *set;
 	struct decoder *decoder;
 	const struct trampoline_room *room;
+	struct trampoline_kernel kernel;
 };
 
 /* Writes the code of one place; *gva is where it begins. */
@@ -23,7 +30,7 @@ static int add_code(const struct maker *m, uint32_t number, const struct capture
 				       .capture = *capture,
 				       .id = number,
 				       .rings = m->room->rings,
-				       .kernel = m->room->kernel,
+				       .kernel = &m->kernel,
 				       .saved_arrays = m->room->saved_arrays,
 				       .next = next,
 				       .full = m->room->full};
@@ -107,11 +114,49 @@ static int make_all(const struct maker *m, struct patch_plan *plan, const struct
 	return ret;
 }
 
+/* All lookups of a guest give the same facts: any will do. NULL: no capture needs them. */
+static const struct page_lookup *find_lookup(const struct patch_plan *plan)
+{
+	const struct page_lookup *found = NULL;
+
+	for (size_t i = 0; !found && i < plan->nr_refs; i++) {
+		const struct probe *probe = plan->refs[i].probe;
+
+		found = probe->entry.pages ? probe->entry.pages : probe->ret.pages;
+	}
+	return found;
+}
+
+static int find_pages(const struct patch_plan *plan, struct trampoline_kernel *out,
+		      struct error *err)
+{
+	const struct page_lookup *lookup = find_lookup(plan);
+	struct slab_page_facts page;
+	int ret = lookup ? lookup->facts(lookup->arg, &page, err) : 0;
+
+	if (ret || !lookup)
+		return ret;
+	if (page.page_size != STRUCT_PAGE_SIZE)
+		return error_set(err, ENOTSUP, "struct page has %u bytes, not %d", page.page_size,
+				 STRUCT_PAGE_SIZE);
+	out->page_offset = page.page_offset;
+	out->vmemmap = page.vmemmap;
+	out->pages = page.pages;
+	out->page_compound_head = page.compound_head;
+	out->page_lowest_mask = (int32_t)page.lowest_mask;
+	out->page_slab_cache = page.slab_cache;
+	out->page_flags = page.flags;
+	out->page_head_bit = page.head_bit;
+	out->page_order = page.order_offset;
+	out->slab = (struct slab_test){page.slab_offset, page.slab_mask, page.slab_value};
+	return 0;
+}
+
 int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trap_table *traps, struct decoder *decoder,
 			const struct trampoline_room *room, struct error *err)
 {
-	struct maker maker = {set, decoder, room};
+	struct maker maker = {set, decoder, room, *room->kernel};
 	size_t n = plan->entries.n + plan->returns.n;
 	int ret;
 
@@ -126,7 +171,9 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	memset(room->bytes, INT3, room->size);
-	ret = make_all(&maker, plan, traps, err);
+	ret = find_pages(plan, &maker.kernel, err);
+	if (!ret)
+		ret = make_all(&maker, plan, traps, err);
 	if (ret) {
 		patch_plan_use_traps(plan);
 		trampoline_set_deinit(set);

@@ -33,6 +33,8 @@ struct trampoline_set {
 	size_t made;
 };
 
+/* Of `kernel`, what the plan's captures look up in struct pages is filled in from their
+ * page_lookup (capture.h). */
 struct trampoline_room {
 	uint64_t gva;   /* of the code in the guest */
 	uint8_t *bytes; /* the same memory */
@@ -46,7 +48,7 @@ struct trampoline_room {
 /*
  * Write the code and, for every place that has some now, the jump to it as the new bytes of its
  * patch in `plan`: to be applied by the caller. -ENOSPC if there is too little room for code; what
- * trampoline_generate() says if a trampoline cannot be. `plan` keeps its traps then.
+ * trampoline_generate() or a page_lookup says. `plan` keeps its traps then.
  */
 int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trap_table *traps, struct decoder *decoder,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What one record of a trampoline costs on this CPU, in nanoseconds beyond those of the call, with
- * a reader that does nothing but make room. Interrupts stay on: `cli` needs a kernel.
+ * Measures what one record of a trampoline costs on this CPU, in nanoseconds beyond the call
+ * itself. The reader only makes room. Interrupts stay on, because `cli` cannot run in user mode.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static double now_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* The best of some rounds: the machine has other things to do. */
+/* The best of several rounds, because the machine is not idle. */
 static double ns_per_call(const uint8_t *code)
 {
 	void (*call)(uint64_t, uint64_t) = (void (*)(uint64_t, uint64_t))(uintptr_t)code;

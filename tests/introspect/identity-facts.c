@@ -46,7 +46,8 @@ static bool has_site(const struct kernel_image *image, uint64_t link)
 	return site_in_range(image->mcount_sites, image->nr_mcount_sites, link, link + 1);
 }
 
-/* What the file has beside those of init functions, which are freed, and nothing else. */
+/* The sites in memory must be those of the file, except for init functions, which are freed after
+ * boot. */
 static void print_sites(const struct kernel_image *file, const struct kernel_image *memory)
 {
 	uint64_t init = symbols_address(file->symbols, "__init_begin");

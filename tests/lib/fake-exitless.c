@@ -29,7 +29,6 @@ static void make_plan(struct fake_exitless *f)
 {
 	const struct kernel *kernel = &f->fs.fg.kernel;
 	const struct tracer_context context = {.kernel = kernel,
-					       .slab = f->slab,
 					       .writer = f->fs.writer,
 					       .calls = f->stash,
 					       .counters = &f->counters};
@@ -53,8 +52,7 @@ void fake_exitless_init(struct fake_exitless *f, enum trampoline_full full)
 	f->hits = calloc(FAKE_MAX_HITS, sizeof(*f->hits));
 	f->ram = malloc(FAKE_RAM);
 	if (!f->hits || !f->ram || decoder_create(&f->decoder, NULL) ||
-	    call_table_create(&f->stash, NULL) ||
-	    slab_view_create(&f->fs.fg.kernel, &f->slab, NULL))
+	    call_table_create(&f->stash, NULL))
 		abort();
 	make_plan(f);
 	f->config = (struct ring_engine_config){
@@ -67,7 +65,6 @@ void fake_exitless_deinit(struct fake_exitless *f)
 	patch_plan_deinit(&f->plan);
 	trap_table_deinit(&f->traps);
 	tracer_set_destroy(&f->tracers);
-	slab_view_destroy(f->slab);
 	call_table_destroy(f->stash);
 	decoder_destroy(f->decoder);
 	free(f->ram);
@@ -95,8 +92,8 @@ int fake_exitless_create(struct fake_exitless *f, struct error *err)
 	int ret;
 
 	memcpy(f->ram, f->fs.fg.base.ram, FAKE_RAM);
-	ret = ring_engine_create(&f->fs.fg.kernel, f->slab, &f->plan, &f->traps, f->decoder,
-				 &f->config, &f->x, err);
+	ret = ring_engine_create(&f->fs.fg.kernel, &f->plan, &f->traps, f->decoder, &f->config,
+				 &f->x, err);
 	if (!ret)
 		find_traps(f);
 	return ret;

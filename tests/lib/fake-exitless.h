@@ -24,7 +24,6 @@ struct fake_hit {
 
 struct fake_exitless {
 	struct fake_session fs;
-	struct slab_view *slab;
 	struct call_table *stash;
 	struct live_counters counters;
 	struct tracer_set tracers;

@@ -32,7 +32,7 @@ sub test_plain {
 	cmp_ok($frees, '>', 0, "$name: frees");
 	is($lost + count_of('lost') + count_of('samplings'), 0, "$name: nothing lost, and no sample");
 	like(sidecar(), qr/"mode": "trap"/, "$name: the sidecar says trap mode");
-	like(sidecar(), qr/"memory": "the file that QEMU process/, "$name: and how memory was read");
+	like(sidecar(), qr/"memory": "a file shared by QEMU process/, "$name: and how memory was read");
 	like($text, qr/[\d.]+ events per second/, "$name: the rate is told");
 	my ($hits) = $text =~ /(\d+) breakpoints hit/;
 	is($hits, count_of('traps'), "$name: and the hits, each of which was a trap of the session");

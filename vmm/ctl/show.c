@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/clean-text.h"
 #include "formats/base/text.h"
 #include "formats/event/counters.h"
 

@@ -88,7 +88,7 @@ static void set_sheaf(struct free_call *call)
 {
 	bool is_kmalloc = false;
 
-	slab_cache_is_kmalloc(call->t->context.slab, call->hit->owner, &is_kmalloc, NULL);
+	slab_cache_is_kmalloc(call->t->slab, call->hit->owner, &is_kmalloc, NULL);
 	if (is_kmalloc)
 		call->record.type_id = KMEM_TYPE_KMALLOC;
 	set_cache(call, call->hit->owner);

@@ -76,7 +76,7 @@ static bool set_sheaf(const struct slab_view *slab, struct capture_items *items)
 static struct capture_items freed_items(const struct kmem_tracer *t,
 					const struct alloc_entry *entry)
 {
-	struct slab_view *slab = t->context.slab;
+	struct slab_view *slab = t->slab;
 	struct capture_items items = {.page_orders = entry->type == KMEM_TYPE_PAGES};
 
 	if (find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) &&
@@ -109,6 +109,7 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 {
 	const struct alloc_entry *entry = &p->entry;
 	struct capture capture = {.point = POINT_ENTRY,
+				  .pages = &t->pages,
 				  .parameters = (uint8_t)p->nr_params,
 				  .fields = fields_at_entry(entry),
 				  .stack_words = PAGE_CALLER_STACK};
@@ -127,9 +128,10 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 	return capture;
 }
 
-static struct capture return_capture(const struct alloc_entry *entry)
+static struct capture return_capture(const struct kmem_tracer *t, const struct alloc_entry *entry)
 {
 	struct capture capture = {.point = POINT_RETURN,
+				  .pages = &t->pages,
 				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
 	uint8_t argument;
 
@@ -155,7 +157,7 @@ static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_p
 		.wants_return = entry->action == ALLOC_ACTION_ALLOC ||
 				entry->action == ALLOC_ACTION_ALLOC_BULK,
 		.entry = entry_capture(t, p),
-		.ret = return_capture(entry),
+		.ret = return_capture(t, entry),
 		.data = entry,
 	};
 }
@@ -191,6 +193,27 @@ static int make_probes(struct kmem_tracer *t, struct error *err)
 	return 0;
 }
 
+/* --- struct page_lookup --------------------------------------------------------------------- */
+
+static int page_facts(void *slab, struct slab_page_facts *out, struct error *err)
+{
+	return slab_page_facts(slab, out, err);
+}
+
+static int slab_cache_of(void *slab, uint64_t object, uint64_t *cache, struct error *err)
+{
+	uint64_t bytes;
+
+	return slab_of_object(slab, object, cache, &bytes, err);
+}
+
+static int page_order(void *slab, uint64_t page, unsigned int *order, struct error *err)
+{
+	return slab_page_order(slab, page, order, err);
+}
+
+/* --- struct tracer_ops ---------------------------------------------------------------------- */
+
 static void kmem_destroy(struct tracer *tracer)
 {
 	struct kmem_tracer *t = kmem_of(tracer);
@@ -200,6 +223,7 @@ static void kmem_destroy(struct tracer *tracer)
 	alloc_points_free(&t->points);
 	page_callers_destroy(t->page_callers);
 	cache_ids_destroy(t->caches);
+	slab_view_destroy(t->slab);
 	free(t);
 }
 
@@ -237,7 +261,10 @@ static int kmem_create(const struct tracer_context *context, const char *const *
 	t->context = *context;
 	ret = wanted_types(args, nr_args, &t->types, err);
 	if (!ret)
-		ret = cache_ids_create(context->slab, context->writer, &t->caches, err);
+		ret = slab_view_create(context->kernel, &t->slab, err);
+	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
+	if (!ret)
+		ret = cache_ids_create(t->slab, context->writer, &t->caches, err);
 	if (!ret)
 		ret = page_callers_create(context->kernel, &t->page_callers, err);
 	if (!ret)
@@ -259,6 +286,11 @@ static const struct probe_gap *kmem_gaps(struct tracer *tracer, size_t *n)
 {
 	*n = kmem_of(tracer)->nr_gaps;
 	return kmem_of(tracer)->gaps;
+}
+
+static void kmem_describe(const struct tracer *tracer, struct trace_info *info)
+{
+	gfp_names_read(((const struct kmem_tracer *)tracer)->context.kernel->image, info);
 }
 
 static void kmem_entry(struct tracer *tracer, const struct probe *probe,
@@ -283,6 +315,7 @@ const struct tracer_ops tracer_kmem = {
 	.create = kmem_create,
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,
+	.describe = kmem_describe,
 	.gaps = kmem_gaps,
 	.entry = kmem_entry,
 	.ret = kmem_return,

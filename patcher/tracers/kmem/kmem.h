@@ -3,6 +3,7 @@
 #define SONDE_PATCHER_TRACERS_KMEM_KMEM_H
 
 #include "guest-symbols/kmem/allocators.h"
+#include "introspect/slab/slab.h"
 #include "patcher/tracers/tracer.h"
 
 /*
@@ -20,7 +21,9 @@ enum {
 struct kmem_tracer {
 	struct tracer tracer;
 	struct tracer_context context;
-	uint32_t types; /* bit per enum kmem_type_id */
+	struct slab_view *slab;
+	struct page_lookup pages; /* of slab */
+	uint32_t types;           /* bit per enum kmem_type_id */
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
 	struct alloc_points points; /* the probes' data points into it */

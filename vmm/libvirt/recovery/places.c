@@ -44,12 +44,14 @@ int libvirt_journal_check_running(const struct libvirt_journal *journal, struct 
 	int ret = libvirt_journal_read(journal, &contents, err);
 
 	if (!ret && contents.stopped)
-		ret = error_set(err, EBUSY, "the domain was stopped and could not be let go on");
+		ret = error_set(err, EBUSY,
+				"the tracer stopped the domain and could not resume it");
 	journal_contents_deinit(&contents);
 	return ret;
 }
 
-/* An entry of a page table that was free: what maps our memory. Text is never all zeros. */
+/* An entry of a page table that maps scratch memory. It was free before; text is never all zeros.
+ */
 static bool is_mapping(const struct journal_place *place)
 {
 	static const uint8_t zeros[sizeof(uint64_t)];
@@ -57,8 +59,8 @@ static bool is_mapping(const struct journal_place *place)
 	return place->size == sizeof(zeros) && !memcmp(place->original, zeros, sizeof(zeros));
 }
 
-/* A breakpoint. One byte may stand anywhere in another guest's memory, in its padding for instance.
- */
+/* A breakpoint. In another guest's memory such a byte may be there by itself, in padding for
+ * instance. */
 static bool is_any_byte(const struct journal_place *place)
 {
 	return place->size == 1;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/base/file-write.h"
+#include "formats/base/fs.h"
 #include "formats/trace/sidecar.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_FORMATS_BASE_FILE_WRITE_H
-#define SONDE_FORMATS_BASE_FILE_WRITE_H
+#ifndef SONDE_FORMATS_BASE_FS_H
+#define SONDE_FORMATS_BASE_FS_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include "formats/base/error.h"
+
+/*
+ * Make a directory for a trace, or take one that is there, empty and writable. Returns a file
+ * descriptor of it, or -errno.
+ */
+int output_dir_open(const char *dir, struct error *err);
 
 /* Writing the files of a trace directory, on disks that may be full. All return 0 or -errno. */
 
