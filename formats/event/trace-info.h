@@ -7,12 +7,18 @@
 #include <stdint.h>
 #include "formats/event/counters.h"
 
-enum { GFP_NAMES_MAX = 64 };
+enum { GFP_NAMES_MAX = 64, TRACE_GAPS_MAX = 32 };
 
 /* A name that the guest's kernel has for one or several bits of its GFP flags. */
 struct gfp_name {
 	uint64_t mask;
 	char name[32];
+};
+
+/* A function whose events are not in the trace, and why. */
+struct trace_gap {
+	char function[64];
+	char reason[160];
 };
 
 /* What the sidecar `sonde.json` says about a trace besides its records. Plain data, copied whole.
@@ -37,6 +43,8 @@ struct trace_info {
 	uint64_t page_size;         /* 4096 */
 	struct gfp_name gfp_names[GFP_NAMES_MAX]; /* in the order in which they are to be used up */
 	size_t nr_gfp_names;
+	struct trace_gap gaps[TRACE_GAPS_MAX];
+	size_t nr_gaps;
 
 	uint64_t max_rate; /* calls per second from which on tracing is sampled; 0: no bound */
 	struct trace_counters counters;

@@ -112,6 +112,26 @@ static int parse_gfp_names(const json_t *root, struct trace_info *info)
 	return ret;
 }
 
+static int parse_gaps(const json_t *root, struct trace_info *info)
+{
+	const json_t *array = json_object_get(root, "gaps");
+	int ret = 0;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array) || json_array_size(array) > TRACE_GAPS_MAX)
+		return -EINVAL;
+	info->nr_gaps = json_array_size(array);
+	for (size_t i = 0; !ret && i < info->nr_gaps; i++) {
+		struct trace_gap *gap = &info->gaps[i];
+		const json_t *item = json_array_get(array, i);
+
+		ret = get_string(item, "function", gap->function, sizeof(gap->function));
+		ret = ret ? ret : get_string(item, "reason", gap->reason, sizeof(gap->reason));
+	}
+	return ret;
+}
+
 static int parse_info(const json_t *root, struct trace_info *info)
 {
 	int ret = 0;
@@ -126,6 +146,7 @@ static int parse_info(const json_t *root, struct trace_info *info)
 	SIDECAR_BOOLS(GET_BOOL)
 	ret = ret ? ret : counters_get(root, &info->counters);
 	ret = ret ? ret : parse_gfp_names(root, info);
+	ret = ret ? ret : parse_gaps(root, info);
 	return ret ? ret : get_address(root, "phys_base", &info->phys_base);
 }
 

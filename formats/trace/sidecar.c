@@ -41,6 +41,19 @@ static int put_gfp_names(json_t *root, const struct trace_info *info)
 	return failed | json_object_set_new(root, "gfp_flags", array);
 }
 
+static int put_gaps(json_t *root, const struct trace_info *info)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < info->nr_gaps; i++)
+		failed |= json_array_append_new(
+			array,
+			json_pack("{so so}", "function", string_value(info->gaps[i].function),
+				  "reason", string_value(info->gaps[i].reason)));
+	return failed | json_object_set_new(root, "gaps", array);
+}
+
 static int put_info(json_t *root, const struct trace_info *info)
 {
 	int failed = 0;
@@ -53,6 +66,7 @@ static int put_info(json_t *root, const struct trace_info *info)
 	SIDECAR_SIGNED(PUT_SIGNED)
 	SIDECAR_COUNTS(PUT_COUNT)
 	failed |= put_gfp_names(root, info);
+	failed |= put_gaps(root, info);
 	failed |= counters_put(root, &info->counters);
 	failed |= json_object_set_new(root, "phys_base", address_value(info->phys_base));
 	SIDECAR_BOOLS(PUT_BOOL)

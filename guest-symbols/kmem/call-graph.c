@@ -302,24 +302,31 @@ void call_graph_destroy(struct call_graph *g)
 
 /* --- proofs ---------------------------------------------------------------------------------- */
 
+/*
+ * Whether a function has callers, and all of them are roots or nested themselves. One without
+ * callers may be called in a way that is not seen, from a table of displacements for instance.
+ */
 static bool is_nested(struct call_graph *g, uint64_t function, const uint64_t *roots, size_t n)
 {
+	bool nested = true, called = false;
 	struct node *node;
-	bool nested;
 
 	if (is_among(function, roots, n))
 		return true;
 	node = find_node(g, function);
 	if (!node || node->anywhere || !node->complete || node->in_proof)
 		return false;
-	nested = true;
 	node->in_proof = true;
-	for (size_t i = 0; nested && i < g->nr_edges; i++)
-		if (&g->nodes[g->edges[i].callee] == node &&
-		    g->edges[i].caller->address != function)
-			nested = is_nested(g, g->edges[i].caller->address, roots, n);
+	for (size_t i = 0; nested && i < g->nr_edges; i++) {
+		uint64_t caller = g->edges[i].caller->address;
+
+		if (&g->nodes[g->edges[i].callee] != node || caller == function)
+			continue;
+		called = true;
+		nested = is_nested(g, caller, roots, n);
+	}
 	node->in_proof = false;
-	return nested;
+	return nested && called;
 }
 
 struct call_proof call_graph_prove(struct call_graph *g, uint64_t function, const uint64_t *roots,

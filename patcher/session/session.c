@@ -130,16 +130,7 @@ int session_plan(struct trace_session *s, struct error *err)
 		.ftrace_handoff = ftrace_handoff_is_possible(&s->kernel),
 	};
 
-	int ret = patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
-
-	for (size_t i = 0; !ret && i < s->tracers.n; i++) {
-		struct tracer *t = s->tracers.v[i];
-		size_t n = 0;
-		const struct probe_gap *gaps = t->ops->gaps ? t->ops->gaps(t, &n) : NULL;
-
-		ret = patch_plan_refuse_gaps(&s->plan, &s->kernel, gaps, n, err);
-	}
-	return ret;
+	return patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
 }
 
 static void prepare_oneshots(struct trace_session *s)

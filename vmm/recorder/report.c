@@ -15,6 +15,9 @@ void run_trace_tell_refused(const struct run_trace *t)
 	for (size_t i = 0; i < status.nr_refused; i++)
 		fprintf(stderr, "sonde %s: not traced: %s: %s\n", t->verb,
 			status.refused[i].function, status.refused[i].reason);
+	for (size_t i = 0; i < status.nr_gaps; i++)
+		fprintf(stderr, "sonde %s: not traced: %s: %s\n", t->verb, status.gaps[i].function,
+			status.gaps[i].reason);
 }
 
 void run_trace_tell_rate(const struct run_trace *t)
