@@ -211,6 +211,40 @@ void patch_plan_deinit(struct patch_plan *plan)
 	*plan = (struct patch_plan){0};
 }
 
+int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struct error *err)
+{
+	int ret = patch_set_apply(&plan->returns, kernel, err);
+
+	if (ret)
+		return ret;
+	ret = patch_set_apply(&plan->entries, kernel, err);
+	if (ret)
+		patch_set_revert(&plan->returns, kernel, NULL, NULL);
+	return ret;
+}
+
+static void add_outcome(struct patch_outcome *to, const struct patch_outcome *from)
+{
+	to->restored += from->restored;
+	to->unchanged += from->unchanged;
+	if (!to->foreign)
+		to->first_foreign = from->first_foreign;
+	to->foreign += from->foreign;
+}
+
+int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
+		      struct patch_outcome *outcome, struct error *err)
+{
+	struct patch_outcome entries = {0}, returns = {0};
+	int first = patch_set_revert(&plan->entries, kernel, &entries, err);
+	int ret = patch_set_revert(&plan->returns, kernel, &returns, first ? NULL : err);
+
+	add_outcome(&entries, &returns);
+	if (outcome)
+		*outcome = entries;
+	return first ? first : ret;
+}
+
 int patch_plan_refresh_entries(struct patch_plan *plan, const struct kernel *kernel,
 			       struct error *err)
 {

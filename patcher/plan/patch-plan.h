@@ -58,6 +58,13 @@ int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,
 /* Let the patches, none of which is applied, be traps again (trampoline-set.h makes them jumps). */
 void patch_plan_use_traps(struct patch_plan *plan);
 
+/* With the guest stopped: all patches, or none. Errors as patch_set_apply(). */
+int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struct error *err);
+/* With the guest stopped: put back what can be, in both sets. *outcome may be NULL. The first
+ * error of patch_set_revert(). */
+int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
+		      struct patch_outcome *outcome, struct error *err);
+
 /* The guest has rewritten its sites (ftrace_init) or return slots (alternatives) while the set was
  * not applied: take what stands there now for the old bytes. */
 int patch_plan_refresh_entries(struct patch_plan *plan, const struct kernel *kernel,
