@@ -8,8 +8,8 @@
 #include "formats/event/counters.h"
 #include "patcher/plan/patch-plan.h"
 #include "patcher/probe/probe.h"
-#include "patcher/text/first-error.h"
 #include "patcher/text/insn.h"
+#include "patcher/text/oneshot.h"
 #include "patcher/text/trap-table.h"
 
 /*

@@ -10,7 +10,7 @@
 #include "introspect/tasks/quiesce.h"
 #include "patcher/engine/engine.h"
 #include "patcher/ring/ring.h"
-#include "patcher/trampoline/set.h"
+#include "patcher/trampoline/trampoline.h"
 
 /*
  * Inside of the ring engine: ring-engine.c comes and goes, ring-memory.c makes what the guest sees

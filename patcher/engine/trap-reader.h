@@ -4,7 +4,6 @@
 
 #include "patcher/engine/engine.h"
 #include "patcher/probe/call-table.h"
-#include "patcher/text/oneshot.h"
 
 enum { TRAP_READER_VCPUS = 64 };
 

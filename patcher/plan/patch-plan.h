@@ -33,7 +33,7 @@ struct patch_plan {
 	const struct probe_ref *refs; /* of all probes, refused ones too; borrowed */
 	size_t nr_refs;
 	struct site_refusal *refused;
-	size_t nr_refused;
+	size_t nr_refused, refused_capacity;
 };
 
 struct patch_request {
@@ -51,19 +51,19 @@ int patch_plan_make(struct patch_plan *plan, const struct patch_request *request
 		    struct error *err);
 void patch_plan_deinit(struct patch_plan *plan);
 
+/* With the guest stopped: all patches, or none. Errors as patch_set_apply(). */
+int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struct error *err);
+
+/* With the guest stopped: take back whatever is applied, as patch_set_revert(). */
+int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
+		      struct patch_outcome *outcome, struct error *err);
+
 /* Add a tracer's gaps to what is refused. -ENOMEM. */
 int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,
 			   const struct probe_gap *gaps, size_t n, struct error *err);
 
 /* Let the patches, none of which is applied, be traps again (trampoline-set.h makes them jumps). */
 void patch_plan_use_traps(struct patch_plan *plan);
-
-/* With the guest stopped: all patches, or none. Errors as patch_set_apply(). */
-int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struct error *err);
-/* With the guest stopped: put back what can be, in both sets. *outcome may be NULL. The first
- * error of patch_set_revert(). */
-int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
-		      struct patch_outcome *outcome, struct error *err);
 
 /* The guest has rewritten its sites (ftrace_init) or return slots (alternatives) while the set was
  * not applied: take what stands there now for the old bytes. */

@@ -63,6 +63,7 @@ void trace_session_destroy(struct trace_session *s)
 	engine_destroy(s->ring_engine);
 	engine_destroy(s->trap_engine);
 	destroy_tracers(s);
+	oneshot_deinit(&s->oneshots);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
 	trap_reader_deinit(&s->reader);
@@ -92,6 +93,7 @@ static int take_back(struct trace_session *s, struct error *err)
 	oneshot_disarm_all(&s->oneshots);
 	ftrace_handoff_end(&s->ftrace);
 	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
+	s->restored = (struct patch_outcome){0};
 	ret = engine->ops->withdraw(engine, &s->restored, err);
 	if (!ret)
 		s->switch_pending = s->refreshing = false;
@@ -156,7 +158,8 @@ int session_plan(struct trace_session *s, struct error *err)
 
 static void prepare_oneshots(struct trace_session *s)
 {
-	s->oneshots = (struct oneshots){.kernel = &s->kernel, .traps = &s->traps};
+	oneshot_deinit(&s->oneshots);
+	oneshot_init(&s->oneshots, &s->kernel, &s->traps);
 	s->boot = (struct boot_window){.kernel = &s->kernel,
 				       .plan = &s->plan,
 				       .traps = &s->traps,
