@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/base/text.h"
 #include "formats/cmd.h"
 
 #include <errno.h>
@@ -191,7 +192,7 @@ struct options {
 
 static int set_encoding(struct options *options, const char *word)
 {
-	const char *nearest = cli_nearest(word, trace_encoding_names);
+	const char *nearest = text_nearest(word, trace_encoding_names);
 
 	for (options->encoding = 0; trace_encoding_names[options->encoding]; options->encoding++) {
 		if (!strcmp(word, trace_encoding_names[options->encoding]))

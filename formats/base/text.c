@@ -163,3 +163,62 @@ bool hex_decode(void *out, const char *hex, size_t size)
 	}
 	return true;
 }
+
+enum { WORD_MAX = 32 }; /* bytes of a word that is compared */
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+	size_t m = a < b ? a : b;
+
+	return m < c ? m : c;
+}
+
+/* Levenshtein distance; words longer than WORD_MAX are infinitely far. */
+static size_t edit_distance(const char *a, const char *b)
+{
+	size_t row[WORD_MAX + 1];
+	size_t la = strlen(a), lb = strlen(b);
+
+	if (la > WORD_MAX || lb > WORD_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= lb; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= la; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= lb; j++) {
+			size_t above = row[j];
+
+			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			diagonal = above;
+		}
+	}
+	return row[lb];
+}
+
+/* Words that begin alike are nearer to each other than their edit distance says. */
+static size_t unlikeness(const char *a, const char *b)
+{
+	size_t distance = edit_distance(a, b), alike = 0;
+
+	while (a[alike] && a[alike] == b[alike])
+		alike++;
+	return distance == SIZE_MAX ? distance : distance > alike ? distance - alike : 0;
+}
+
+const char *text_nearest(const char *word, const char *const *names)
+{
+	size_t best = strlen(word) / 2 + 1;
+	const char *nearest = NULL;
+
+	for (; *names; names++) {
+		size_t distance = unlikeness(word, *names);
+
+		if (distance <= best && (!nearest || distance < best)) {
+			best = distance;
+			nearest = *names;
+		}
+	}
+	return nearest;
+}

@@ -34,6 +34,10 @@ json_t *text_json_address(uint64_t address);
 /* A decimal number, digits only. Returns 0, or -EINVAL, or -ERANGE if it is above max. */
 int text_parse_u64(const char *text, uint64_t max, uint64_t *out);
 
+/* Of `names` (NULL-terminated), the one nearest to `word` by edit distance, or NULL if none is
+ * near. */
+const char *text_nearest(const char *word, const char *const *names);
+
 /*
  * Copy a string of foreign origin, cut to size - 1 bytes, with '?' for all that is not printable
  * ASCII: terminals obey control characters, in UTF-8 too, and what is cut must stay valid UTF-8.

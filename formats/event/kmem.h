@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "formats/event/event.h"
 
 /*
  * Events of the kmem tracer: one allocation or one free, as encoders, decoders and analyses see it.
@@ -48,6 +49,13 @@ extern const char *const kmem_type_names[];
 
 /* One of them, or "?". */
 const char *kmem_type_name(unsigned int type);
+
+/* The classes of these events, whose bytes are a struct kmem_record. */
+extern const struct event_class kmem_classes[];
+extern const size_t nr_kmem_classes;
+
+/* The class of a record; of one that is not legal the last. */
+const struct event_class *kmem_class_of(const struct kmem_record *record);
 
 enum { GFP_NAMES_MAX = 64 };
 

@@ -318,7 +318,8 @@ void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 		.offset = decoder->offset,
 		.ignored = decoder->fault ? decoder->records.size - decoder->offset : 0,
 		.lost = decoder->lost,
-		.expected = expected(reader, decoder->vcpu, decoder->index),
+		.expected = stream->ended ? expected(reader, decoder->vcpu, decoder->index)
+					  : decoder->index,
 	};
 }
 

@@ -239,14 +239,21 @@ static void emit_page(struct trampoline_code *c, struct asm_label *none)
 	asm_add(&c->a, ASM_RCX, ASM_RSI);
 }
 
-/* A tail page's compound_head is its head's address plus one (include/linux/page-flags.h). */
+/* A tail page's compound_head is its head's address plus one, or a mask that leads to the head. */
 static void emit_head_page(struct trampoline_code *c)
 {
-	struct asm_label head = {0};
+	struct asm_label head = {0}, address = {0};
 
 	asm_load(&c->a, ASM_64, ASM_RSI, asm_at(ASM_RCX, c->spec->kernel->page_compound_head));
 	asm_test_bits(&c->a, ASM_RSI, 1);
 	asm_jump_if(&c->a, ASM_E, &head);
+	if (c->spec->kernel->page_lowest_mask) {
+		asm_alu(&c->a, ASM_64, ASM_CMP, ASM_RSI, c->spec->kernel->page_lowest_mask);
+		asm_jump_if(&c->a, ASM_B, &address);
+		asm_and(&c->a, ASM_RCX, ASM_RSI);
+		asm_jump(&c->a, &head);
+	}
+	asm_bind(&c->a, &address);
 	asm_lea(&c->a, ASM_RCX, asm_at(ASM_RSI, (uint32_t)-1));
 	asm_bind(&c->a, &head);
 }

@@ -143,6 +143,7 @@ static int find_pages(const struct patch_plan *plan, struct trampoline_kernel *o
 	out->vmemmap = page.vmemmap;
 	out->pages = page.pages;
 	out->page_compound_head = page.compound_head;
+	out->page_lowest_mask = (int32_t)page.lowest_mask;
 	out->page_slab_cache = page.slab_cache;
 	out->page_flags = page.flags;
 	out->page_head_bit = page.head_bit;

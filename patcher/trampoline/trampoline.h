@@ -43,6 +43,7 @@ struct trampoline_kernel {
 	uint64_t pages;                /* that the direct map holds, of 4096 bytes */
 	uint32_t page_compound_head;   /* offsets in struct page, whose size must be 64 */
 	uint32_t page_slab_cache;
+	int32_t page_lowest_mask; /* sign-extended; struct slab_page_facts */
 	struct slab_test slab;
 	/* Items that are struct pages: a head has bit `page_head_bit` of its flags, and its order
 	 * in the low 6 bits of the byte at `page_order`, maybe in the struct page behind it. */

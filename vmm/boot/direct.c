@@ -287,10 +287,12 @@ static int load_copied(struct boot_image *image, struct boot_entry *entry, struc
 	uint64_t phys = 0;
 	int ret = kernel_file_unpack(image->file, NULL, err);
 
-	if (!ret)
-		ret = read_layout(image->file, &layout, err);
-	if (!ret)
-		ret = copy_kernel(image, &layout, &phys, err);
+	if (ret)
+		return ret;
+	ret = read_layout(image->file, &layout, err);
+	if (ret)
+		return ret;
+	ret = copy_kernel(image, &layout, &phys, err);
 	return ret ? ret : finish(image, &layout, phys, entry, err);
 }
 
@@ -300,8 +302,9 @@ static int load_in_place(struct boot_image *image, const struct room *room,
 	struct layout layout;
 	int ret = kernel_file_unpack(image->file, room->at, err);
 
-	if (!ret)
-		ret = read_layout(image->file, &layout, err);
+	if (ret)
+		return ret;
+	ret = read_layout(image->file, &layout, err);
 	if (ret)
 		return ret;
 	if (!room_fits(room, image->file, &layout)) {

@@ -225,15 +225,20 @@ int console_create(const struct console_config *config, struct event_loop *loop,
 	console->port = port;
 	pthread_mutex_init(&console->lock, NULL);
 	ret = open_output(console, err);
-	if (ret == 0)
-		ret = event_loop_add_timer(loop, 0, on_timer, console, &console->timer, err);
-	if (ret == 0 && config->input)
+	if (ret)
+		goto failed;
+	ret = event_loop_add_timer(loop, 0, on_timer, console, &console->timer, err);
+	if (ret)
+		goto failed;
+	if (config->input)
 		ret = terminal_input_create(loop, port, config->key, config->arg, &console->input,
 					    err);
-	if (ret < 0)
-		console_destroy(console);
-	else
-		*out = console;
+	if (ret)
+		goto failed;
+	*out = console;
+	return 0;
+failed:
+	console_destroy(console);
 	return ret;
 }
 

@@ -103,14 +103,18 @@ static int acpi_pm_create(struct device_host *host, void **out, struct error *er
 	pm->host = host;
 	ret = bus_add(host->ports, ACPI_PM1A_EVT_PORT, ACPI_PM1A_EVT_SIZE + ACPI_PM1A_CNT_SIZE,
 		      &pm1_ops, pm, err);
-	if (!ret)
-		ret = bus_add(host->ports, RESET_CONTROL_PORT, 1, &reset_control_ops, pm, err);
-	if (!ret)
-		ret = bus_add(host->ports, KEYBOARD_RESET_PORT, 1, &keyboard_ops, pm, err);
 	if (ret)
-		free(pm);
-	else
-		*out = pm;
+		goto failed;
+	ret = bus_add(host->ports, RESET_CONTROL_PORT, 1, &reset_control_ops, pm, err);
+	if (ret)
+		goto failed;
+	ret = bus_add(host->ports, KEYBOARD_RESET_PORT, 1, &keyboard_ops, pm, err);
+	if (ret)
+		goto failed;
+	*out = pm;
+	return 0;
+failed:
+	free(pm);
 	return ret;
 }
 

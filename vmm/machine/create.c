@@ -10,72 +10,83 @@
 
 enum { MIB = 0x100000 };
 
-static int check_kvm(struct vm *vm, bool force, struct error *err)
+static int check_kvm(struct vcpu_group *group, bool force, struct error *err)
 {
 	uint64_t per_second;
-	int ret = kvm_open(&vm->group.kvm, err);
+	int ret = kvm_open(&group->kvm, err);
 
-	if (!ret)
-		ret = kvm_check_capabilities(&vm->group.kvm, err);
-	/* The software KVM host of the tests is slow, and runs Linux. */
-	vm->group.slow_kvm = getenv("SONDE_ALLOW_SLOW_KVM");
-	if (ret || force || vm->group.slow_kvm)
+	if (ret)
 		return ret;
-	ret = kvm_measure_speed(&vm->group.kvm, KVM_MIN_SPEED, &per_second, err);
+	ret = kvm_check_capabilities(&group->kvm, err);
+	if (ret)
+		return ret;
+	/* The software KVM host of the tests is slow, and runs Linux. */
+	group->slow_kvm = getenv("SONDE_ALLOW_SLOW_KVM");
+	if (force || group->slow_kvm)
+		return 0;
+	ret = kvm_measure_speed(&group->kvm, KVM_MIN_SPEED, &per_second, err);
 	return ret ? ret : kvm_check_speed(per_second, err);
 }
 
-static int create_memory(struct vm *vm, uint64_t ram_mib, struct error *err)
+static int create_memory(struct vcpu_group *group, uint64_t ram_mib, struct error *err)
 {
-	int ret = guest_memory_init(&vm->group.memory, ram_mib * MIB, err);
+	struct guest_memory *memory = &group->memory;
+	int ret = guest_memory_init(memory, ram_mib * MIB, err);
 
-	for (unsigned int i = 0; !ret && i < vm->group.memory.nr_regions; i++) {
-		const struct guest_region *region = &vm->group.memory.regions[i];
+	for (unsigned int i = 0; !ret && i < memory->nr_regions; i++) {
+		const struct guest_region *region = &memory->regions[i];
 
-		ret = kvm_set_memory(&vm->group.kvm, i, region->gpa, region->hva, region->size,
-				     err);
+		ret = kvm_set_memory(&group->kvm, i, region->gpa, region->hva, region->size, err);
 	}
 	return ret;
 }
 
 static int create_vcpus(struct vm *vm, struct error *err)
 {
-	struct kvm_cpuid2 *cpuid = NULL;
-	int ret = 0;
+	struct vcpu_group *group = &vm->group;
+	struct kvm_cpuid2 *cpuid;
+	int ret;
 
-	for (unsigned int i = 0; !ret && i < vm->group.nr_vcpus; i++)
-		ret = vcpu_init(&vm->vcpus[i], &vm->group, i, err);
-	if (!ret)
-		ret = kvm_supported_cpuid(&vm->group.kvm, &cpuid, err);
+	for (unsigned int i = 0; i < group->nr_vcpus; i++) {
+		ret = vcpu_init(&vm->vcpus[i], group, i, err);
+		if (ret)
+			return ret;
+	}
+	ret = kvm_supported_cpuid(&group->kvm, &cpuid, err);
 	if (ret)
 		return ret;
 	cpuid_add_core_level(cpuid, KVM_CPUID_CAPACITY);
-	scratch_memory_init(&vm->scratch, &vm->group.kvm, &vm->group.memory,
-			    cpuid_phys_bits(cpuid));
-	for (unsigned int i = 0; !ret && i < vm->group.nr_vcpus; i++)
+	scratch_memory_init(&vm->scratch, &group->kvm, &group->memory, cpuid_phys_bits(cpuid));
+	for (unsigned int i = 0; !ret && i < group->nr_vcpus; i++)
 		ret = vcpu_setup(&vm->vcpus[i], cpuid, &vm->entry, err);
 	free(cpuid);
 	return ret;
 }
 
+/* On an error vm_destroy() takes down what there is. */
 static int build(struct vm *vm, const struct vm_config *config, struct error *err)
 {
-	int ret = check_kvm(vm, config->force, err);
+	struct vcpu_group *group = &vm->group;
+	int ret = check_kvm(group, config->force, err);
 
-	if (!ret)
-		ret = kvm_create_vm(&vm->group.kvm, err);
-	if (!ret)
-		ret = create_memory(vm, config->ram_mib, err);
-	if (!ret)
-		ret = boot_load(&config->boot, vm->group.nr_vcpus, &vm->group.memory, &vm->entry,
-				err);
-	if (!ret)
-		ret = vm_create_devices(vm, config, err);
-	if (!ret)
-		ret = create_vcpus(vm, err);
-	if (!ret)
-		ret = trace_clock_init(&vm->group.clock, &vm->group.kvm, vm->vcpus[0].fd, err);
-	return ret;
+	if (ret)
+		return ret;
+	ret = kvm_create_vm(&group->kvm, err);
+	if (ret)
+		return ret;
+	ret = create_memory(group, config->ram_mib, err);
+	if (ret)
+		return ret;
+	ret = boot_load(&config->boot, group->nr_vcpus, &group->memory, &vm->entry, err);
+	if (ret)
+		return ret;
+	ret = vm_create_devices(vm, config, err);
+	if (ret)
+		return ret;
+	ret = create_vcpus(vm, err);
+	if (ret)
+		return ret;
+	return trace_clock_init(&group->clock, &group->kvm, vm->vcpus[0].fd, err);
 }
 
 static bool can_step(const struct vm *vm)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The registry of device models: a row each. And what they use of the machine. */
+/* The registry of device models, a row each, and the functions of the machine that they call. */
 #include "vmm/devices/models.h"
 #include "vmm/machine/internal.h"
 

@@ -138,23 +138,33 @@ static int load_regs(struct vcpu *vcpu, const struct guest_regs *regs, struct er
 	return 0;
 }
 
+static int step_from(struct vcpu *vcpu, const struct guest_regs *regs, struct error *err)
+{
+	enum vcpu_exit exit;
+	int ret = load_regs(vcpu, regs, err);
+
+	if (ret)
+		return ret;
+	ret = set_stepping(vcpu, true, err);
+	if (ret)
+		return ret;
+	exit = run_one_instruction(vcpu);
+	ret = set_stepping(vcpu, false, err);
+	if (ret)
+		return ret;
+	return exit == VCPU_EXIT_DEBUG
+		       ? 0
+		       : error_set_at(err, EIO, regs->rip, "a single step did not end");
+}
+
 int vcpu_step(struct vcpu *vcpu, struct guest_regs *regs, struct error *err)
 {
 	struct guest_trap *trap = vcpu->trap;
-	enum vcpu_exit exit;
 	int ret;
 
 	vcpu_complete_io(vcpu);
 	vcpu->trap = NULL;
-	ret = load_regs(vcpu, regs, err);
-	if (ret == 0)
-		ret = set_stepping(vcpu, true, err);
-	if (ret == 0) {
-		exit = run_one_instruction(vcpu);
-		ret = set_stepping(vcpu, false, err);
-		if (ret == 0 && exit != VCPU_EXIT_DEBUG)
-			ret = error_set_at(err, EIO, regs->rip, "a single step did not end");
-	}
+	ret = step_from(vcpu, regs, err);
 	vcpu_get_regs(vcpu, regs);
 	vcpu->trap = trap;
 	return ret;

@@ -124,14 +124,15 @@ int vcpu_setup(struct vcpu *vcpu, struct kvm_cpuid2 *cpuid, const struct boot_en
 		.rip = entry->rip, .rsi = entry->boot_params, .rflags = RFLAGS_FIXED};
 	int ret = set_cpuid(vcpu, cpuid, err);
 
-	if (!ret)
-		ret = set_msrs(vcpu, err);
-	if (!ret)
-		ret = set_lapic(vcpu, err);
+	if (ret)
+		return ret;
+	ret = set_msrs(vcpu, err);
+	if (ret)
+		return ret;
+	ret = set_lapic(vcpu, err);
 	/* The other vCPUs wait for the first one's start-up IPI, as in a PC. */
-	if (!ret && vcpu->index == 0) {
-		ret = set_boot_sregs(vcpu, entry, err);
-		vcpu_set_regs(vcpu, &regs);
-	}
-	return ret;
+	if (ret || vcpu->index > 0)
+		return ret;
+	vcpu_set_regs(vcpu, &regs);
+	return set_boot_sregs(vcpu, entry, err);
 }

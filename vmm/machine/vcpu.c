@@ -142,7 +142,8 @@ static enum vcpu_exit handle_exit(struct vcpu *vcpu)
 		return fail(vcpu, "the processor refused to enter the guest",
 			    run->fail_entry.hardware_entry_failure_reason);
 	case KVM_EXIT_INTERNAL_ERROR:
-		return fail(vcpu, "KVM cannot emulate what the guest did", run->internal.suberror);
+		return fail(vcpu, "KVM cannot emulate the guest's instruction",
+			    run->internal.suberror);
 	default:
 		return fail(vcpu, "unexpected exit", run->exit_reason);
 	}

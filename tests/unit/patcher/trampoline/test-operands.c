@@ -23,6 +23,7 @@ static const struct trampoline_kernel kernel = {
 	.vmemmap = UINT64_C(0xffffea0000000000),
 	.pages = 0x40000,
 	.page_compound_head = 8,
+	.page_lowest_mask = INT32_MIN,
 	.page_slab_cache = 24,
 	.slab = {0x30, 0xff000000, 0xf5000000},
 	.page_flags = 0,

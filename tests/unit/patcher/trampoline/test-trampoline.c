@@ -14,9 +14,12 @@
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
 enum { PAGES = 8, HEAD = 2, TAIL = 3, NOT_SLAB = 4, ID = 0x7fffabcd, START = 64 };
+/* The second one's tail has a mask and not an address. */
+enum { HEAD_2 = 6, TAIL_2 = 7 };
 
 static const uint64_t page_offset = UINT64_C(0xffff923f40000000), cache = 0xffff923f41234500;
-static uint64_t fake_pages[PAGES][8]; /* struct page: flags, compound_head, slab_cache */
+/* struct page: flags, compound_head, slab_cache */
+static _Alignas(128) uint64_t fake_pages[PAGES][8];
 
 static struct {
 	uint64_t pad[3];
@@ -34,11 +37,14 @@ static struct trampoline_kernel kernel_figures(void)
 	k.vmemmap = (uint64_t)(uintptr_t)fake_pages;
 	k.pages = PAGES;
 	k.page_compound_head = 8;
+	k.page_lowest_mask = INT32_MIN;
 	k.page_slab_cache = 24;
 	k.slab = (struct slab_test){4, 0xff000000, 0xf5000000};
 	fake_pages[HEAD][0] = UINT64_C(0xf512345600000000);
 	fake_pages[HEAD][3] = cache;
 	fake_pages[TAIL][1] = (uint64_t)(uintptr_t)fake_pages[HEAD] + 1;
+	memcpy(fake_pages[HEAD_2], fake_pages[HEAD], sizeof(fake_pages[HEAD]));
+	fake_pages[TAIL_2][1] = UINT64_C(0xffffffffffffff81);
 	fake_pages[NOT_SLAB][0] = UINT64_C(0xf412345600000000);
 	fake_pages[NOT_SLAB][3] = cache;
 	return k;
@@ -48,7 +54,7 @@ static uint64_t expected_cache(uint64_t object)
 {
 	uint64_t page = (object - page_offset) >> 12;
 
-	return page == HEAD || page == TAIL ? cache : 0;
+	return page == HEAD || page == TAIL || page == HEAD_2 || page == TAIL_2 ? cache : 0;
 }
 
 /* One trampoline on one CPU, number 1 of 2. */
@@ -189,13 +195,15 @@ static bool recorded(const struct bench *b, uint64_t position)
 /* Laps around the ring, with records that run on into the tail, read one by one. */
 static bool good_for_laps(struct bench *b)
 {
-	static const uint64_t objects[] = {(TAIL << 12) + 0x123, HEAD << 12,
-					   NOT_SLAB << 12,       5 << 12,
-					   PAGES << 12,          (uint64_t)-1};
+	static const uint64_t objects[] = {
+		(TAIL << 12) + 0x123, HEAD << 12,   NOT_SLAB << 12, 5 << 12,
+		PAGES << 12,          (uint64_t)-1, TAIL_2 << 12,   HEAD_2 << 12};
+	enum { OBJECTS = sizeof(objects) / sizeof(objects[0]) };
 	uint32_t size = b->function.trampoline.layout.size;
 
 	for (uint64_t i = 0, position = 0; position < 3 * FAKE_DATA; i++, position += size) {
-		uint64_t object = i % 7 == 6 ? i & 16 : page_offset + objects[i % 7];
+		uint64_t which = i % (OBJECTS + 1);
+		uint64_t object = which == OBJECTS ? i & 16 : page_offset + objects[which];
 
 		call(b, (uint32_t)(fake_random() % 80) * 8, object);
 		if (!kept(b) || !recorded(b, position))
