@@ -14,7 +14,7 @@ struct run_trace {
 	char *dir;
 	const char *const *specs;
 	unsigned int nr_vcpus;
-	enum trace_encoding encoding;
+	unsigned int encoding;
 	struct trace_options options;
 	const char *verb, *clock, *memory;
 	const char *ended; /* NULL: as its user asked */

@@ -22,7 +22,7 @@ struct run_trace_config {
 	const char *dir;          /* trace directory, new or empty; NULL: nothing will be traced */
 	const char *const *specs; /* NULL-terminated; tracing starts with the guest if not empty */
 	unsigned int nr_vcpus;
-	enum trace_encoding encoding; /* of the trace directory */
+	unsigned int encoding; /* of the trace directory */
 	struct trace_options options;
 	const char *verb;   /* for messages */
 	const char *clock;  /* what time stamps count */

@@ -183,9 +183,9 @@ static int parse_value(struct run_options *options, int option, const char *text
 		options->vm.boot.mode = second ? BOOT_BZIMAGE : BOOT_DIRECT;
 		return rc;
 	case OPT_FORMAT:
-		rc = cli_parse_choice(verb, "--format", text, trace_encoding_names[TRACE_CTF],
-				      trace_encoding_names[TRACE_KMEMTRACE], &second);
-		options->encoding = second ? TRACE_KMEMTRACE : TRACE_CTF;
+		rc = cli_parse_choice(verb, "--format", text, trace_encoding_names[0],
+				      trace_encoding_names[1], &second);
+		options->encoding = second;
 		return rc;
 	default:
 		return parse_tracing(options, option, text);

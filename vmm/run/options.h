@@ -18,7 +18,7 @@ struct run_options {
 	struct trace_options tracing;
 	uint32_t subbufs, subbuf_kib;   /* tracing.ring_bytes is their product */
 	const char *output;             /* -o: the trace directory, or NULL */
-	enum trace_encoding encoding;   /* --format */
+	unsigned int encoding;          /* --format */
 	const char *monitor;            /* path of the socket, or NULL */
 	char cmdline[RUN_CMDLINE_SIZE]; /* vm.boot.cmdline points here */
 };

@@ -101,9 +101,9 @@ static int apply_choice(struct attach_options *o, int option, const char *value)
 	case OPT_MODE:
 		return cli_parse_choice(verb, "--mode", value, "exitless", "trap", &o->trap);
 	default:
-		rc = cli_parse_choice(verb, "--format", value, trace_encoding_names[TRACE_CTF],
-				      trace_encoding_names[TRACE_KMEMTRACE], &second);
-		o->encoding = second ? TRACE_KMEMTRACE : TRACE_CTF;
+		rc = cli_parse_choice(verb, "--format", value, trace_encoding_names[0],
+				      trace_encoding_names[1], &second);
+		o->encoding = second;
 		return rc;
 	}
 }

@@ -15,7 +15,7 @@ struct attach_options {
 	const char *kernel;
 	struct trace_args traces; /* "kmem" if none was given */
 	const char *output;
-	enum trace_encoding encoding;
+	unsigned int encoding;
 	const char *monitor;   /* path of the socket, or NULL */
 	uint64_t duration_s;   /* 0: until something else ends it */
 	uint64_t until_events; /* likewise */
