@@ -106,7 +106,7 @@ sub test_ended {
 	my ($out, $name, $status) = @_;
 	my $result = load($out, $name);
 	is($result->{status}, $status, "exit status $status");
-	like(slurp("$out/$name.err"), qr/^sonde run: \d+ allocations and \d+ frees in .*, lost: none$/m,
+	like(slurp("$out/$name.err"), qr/^sonde run: [\d,]+ allocations and [\d,]+ frees in .*, lost: none$/m,
 		'it says what it has recorded');
 	my $info = check_trace("$out/$name");
 	cmp_ok($info->{vcpus}[0]{allocs} // 0, '>', 1000, 'there is something in it');
@@ -145,7 +145,7 @@ sub test_full {
 	my $result = load($out, 'full');
 	my $told = slurp("$out/full.err");
 	is($result->{status}, 1, 'exit status 1');
-	my @errors = $told =~ /^sonde run: (?!guest powered off|\d+ allocations)(.*)$/mg;
+	my @errors = $told =~ /^sonde run: (?!guest powered off|[\d,]+ allocations)(.*)$/mg;
 	is(scalar @errors, 1, 'one line says why');
 	like($errors[0] // '', qr/cannot write: No space left on device/, 'the disk is full');
 	like($told, qr/^sonde run: guest powered off after/m, 'the guest ran on to its end');

@@ -51,7 +51,7 @@ sub test_traced {
 	my $before = state_of_everything();
 	my ($status, $text) = $libvirt->run($libvirt->sonde('attach', 's', '-v', '--until-events', 500, '-o', "$work/out/s"));
 	is($status, 0, 'traced as root') or diag($text);
-	like($text, qr/^sonde attach: \d+ allocations and \d+ frees in \S+, lost: none$/m, 'nothing lost');
+	like($text, qr/^sonde attach: [\d,]+ allocations and [\d,]+ frees in \S+, lost: none$/m, 'nothing lost');
 	is(state_of_everything(), $before, 'the domain is as it was');
 	# -c is not needed: that is root's own default
 	($status, $text) = $libvirt->run("$work/sonde", 'attach', 's', '--dry-run');

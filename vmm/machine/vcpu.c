@@ -107,8 +107,8 @@ static enum vcpu_exit handle_port_io(struct vcpu *vcpu)
 	    vcpu_take_trap(vcpu))
 		return VCPU_EXIT_HANDLED;
 	do_port_io(vcpu);
-	if (atomic_load_explicit(&vcpu->vm->looking, memory_order_relaxed))
-		vm_look(vcpu->vm);
+	if (atomic_load_explicit(&vcpu->vm->polling, memory_order_relaxed))
+		vm_poll(vcpu->vm);
 	return atomic_load(&vcpu->vm->end) ? VCPU_EXIT_OVER : VCPU_EXIT_HANDLED;
 }
 

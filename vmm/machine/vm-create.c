@@ -171,15 +171,15 @@ static struct vm *allocate(const struct vm_config *config)
 	vm->kvm = (struct kvm){.fd = -1, .vm_fd = -1};
 	vm->memory.fd = -1;
 	vm->scratch.fd = -1;
-	pthread_mutex_init(&vm->look_lock, NULL);
+	pthread_mutex_init(&vm->poll_lock, NULL);
 	pthread_mutex_init(&vm->failure_lock, NULL);
 	stop_gate_init(&vm->gate);
 	serial_init(&vm->serial, &com1_ops, vm);
 	return vm;
 }
 
-int vm_create(const struct vm_config *config, struct event_loop *loop,
-	      const struct vm_observer *observer, struct vm **out, struct error *err)
+int vm_create(const struct vm_config *config, struct event_loop *loop, struct vm **out,
+	      struct error *err)
 {
 	struct vm *vm;
 	int rc;
@@ -194,7 +194,6 @@ int vm_create(const struct vm_config *config, struct event_loop *loop,
 	if (!vm)
 		return error_set(err, ENOMEM, "out of memory");
 	vm->loop = loop;
-	vm->observer = observer;
 	vcpu_install_kick_signal();
 	rc = build(vm, config, err);
 	if (rc) {
@@ -212,7 +211,7 @@ void vm_destroy(struct vm *vm)
 {
 	if (!vm)
 		return;
-	event_source_remove(vm->look_timer);
+	event_source_remove(vm->poll_timer);
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
 		vcpu_deinit(&vm->vcpus[i]);
 	free(vm->vcpus);
@@ -222,7 +221,7 @@ void vm_destroy(struct vm *vm)
 	scratch_memory_deinit(&vm->scratch);
 	guest_memory_deinit(&vm->memory);
 	stop_gate_deinit(&vm->gate);
-	pthread_mutex_destroy(&vm->look_lock);
+	pthread_mutex_destroy(&vm->poll_lock);
 	pthread_mutex_destroy(&vm->failure_lock);
 	free(vm);
 }

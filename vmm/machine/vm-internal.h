@@ -37,10 +37,11 @@ struct vm {
 	unsigned int nr_vcpus;
 
 	struct event_loop *loop;
-	struct event_source *look_timer;
-	const struct vm_observer *observer;
-	pthread_mutex_t look_lock;
-	atomic_bool looking; /* the observer still wants to look */
+	vm_poll_fn *poll;
+	void *poll_arg;
+	struct event_source *poll_timer;
+	pthread_mutex_t poll_lock;
+	atomic_bool polling; /* the tracer still waits for the kernel */
 
 	_Atomic(guest_trap_fn *) trap_fn;
 	void *trap_arg;
@@ -71,7 +72,7 @@ void vm_fail(struct vm *vm, const struct error *err);
 /* Main thread: change the status and tell the listeners. */
 void vm_set_status(struct vm *vm, enum vm_status status);
 
-/* A vCPU at a port access: ask the observer whether it has seen enough. Waits for its turn. */
-void vm_look(struct vm *vm);
+/* A vCPU at a port access: poll the tracer, after waiting for its turn. */
+void vm_poll(struct vm *vm);
 
 #endif

@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include "vmm/machine/vm-internal.h"
 
-enum { LOOK_INTERVAL_MS = 10 };
+enum { POLL_INTERVAL_MS = 10 };
 
 const char *vm_status_name(enum vm_status status)
 {
@@ -47,52 +47,52 @@ int vm_listen(struct vm *vm, vm_status_fn *fn, void *arg)
 	return 0;
 }
 
-/* False: somebody else is looking. */
-static bool try_look(struct vm *vm)
+void vm_set_poll(struct vm *vm, vm_poll_fn *fn, void *arg)
 {
-	if (pthread_mutex_trylock(&vm->look_lock))
+	vm->poll = fn;
+	vm->poll_arg = arg;
+}
+
+/* False: another thread polls. */
+static bool try_poll(struct vm *vm)
+{
+	if (pthread_mutex_trylock(&vm->poll_lock))
 		return false;
-	if (atomic_load(&vm->looking) && vm->observer->look(vm->observer->arg))
-		atomic_store(&vm->looking, false);
-	pthread_mutex_unlock(&vm->look_lock);
+	if (atomic_load(&vm->polling) && vm->poll(vm->poll_arg))
+		atomic_store(&vm->polling, false);
+	pthread_mutex_unlock(&vm->poll_lock);
 	return true;
 }
 
-void vm_look(struct vm *vm)
+void vm_poll(struct vm *vm)
 {
-	/* who else is looking may have begun too early, or be waiting for this vCPU to stop */
-	while (atomic_load(&vm->looking) && !try_look(vm)) {
+	/* the thread that polls may have begun too early, or be waiting for this vCPU to stop */
+	while (atomic_load(&vm->polling) && !try_poll(vm)) {
 		stop_gate_stop(&vm->gate);
 		stop_gate_resume(&vm->gate);
 		sched_yield();
 	}
 }
 
-static void look_on_timer(void *arg)
+static void poll_on_timer(void *arg)
 {
 	struct vm *vm = arg;
 
-	if (atomic_load(&vm->looking))
-		try_look(vm);
-	if (!atomic_load(&vm->looking)) {
-		event_source_remove(vm->look_timer);
-		vm->look_timer = NULL;
+	if (atomic_load(&vm->polling))
+		try_poll(vm);
+	if (!atomic_load(&vm->polling)) {
+		event_source_remove(vm->poll_timer);
+		vm->poll_timer = NULL;
 	}
 }
 
-static int start_observer(struct vm *vm, struct error *err)
+static int start_polling(struct vm *vm, struct error *err)
 {
-	const struct vm_observer *observer = vm->observer;
-	int rc = 0;
-
-	if (observer && observer->start)
-		rc = observer->start(observer->arg, vm, &vm->entry.info, err);
-	if (rc == 0 && observer && observer->look) {
-		atomic_store(&vm->looking, true);
-		rc = event_loop_add_timer(vm->loop, LOOK_INTERVAL_MS, look_on_timer, vm,
-					  &vm->look_timer, err);
-	}
-	return rc;
+	if (!vm->poll)
+		return 0;
+	atomic_store(&vm->polling, true);
+	return event_loop_add_timer(vm->loop, POLL_INTERVAL_MS, poll_on_timer, vm, &vm->poll_timer,
+				    err);
 }
 
 int vm_start(struct vm *vm, struct error *err)
@@ -102,7 +102,7 @@ int vm_start(struct vm *vm, struct error *err)
 	/* Owned until every thread is there, so that all vCPUs begin together. */
 	stop_gate_stop(&vm->gate);
 	vm->started = true;
-	rc = start_observer(vm, err);
+	rc = start_polling(vm, err);
 	for (unsigned int i = 0; rc == 0 && i < vm->nr_vcpus; i++)
 		rc = vcpu_start(&vm->vcpus[i], err);
 	if (rc == 0)
@@ -207,13 +207,16 @@ void vm_finish(struct vm *vm)
 		vcpu_kick(&vm->vcpus[i]);
 	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
 		vcpu_join(&vm->vcpus[i]);
-	atomic_store(&vm->looking, false);
-	event_source_remove(vm->look_timer);
-	vm->look_timer = NULL;
-	if (vm->started && vm->observer && vm->observer->end)
-		vm->observer->end(vm->observer->arg);
+	atomic_store(&vm->polling, false);
+	event_source_remove(vm->poll_timer);
+	vm->poll_timer = NULL;
 	console_flush(vm->console);
 	vm_set_status(vm, final_status(vm));
+}
+
+const struct boot_info *vm_boot_info(const struct vm *vm)
+{
+	return &vm->entry.info;
 }
 
 struct guest *vm_guest(struct vm *vm)

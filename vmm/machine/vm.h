@@ -16,7 +16,6 @@
  */
 struct vm;
 struct event_loop;
-struct vm_observer;
 
 /* What the machine is doing; names as in QMP's RunState. */
 enum vm_status {
@@ -63,32 +62,30 @@ struct vm_config {
 };
 
 /*
- * Someone who follows the run: tracing. Any callback may be NULL. `start` and `end` run on the main
- * thread, `start` before the first instruction, `end` when every vCPU has stopped for good and
- * memory is still there. `look` asks for a call on a port-I/O exit (on the vCPU's thread) and every
- * 10 ms (main thread), never two at once, until it returns true.
+ * Build the machine: opens KVM, loads the kernel, creates the vCPUs; nothing runs yet. `loop` must
+ * outlive the vm; *config may go when this returns. Errors are one line for the user, by cause:
+ * KVM, kernel, initrd, memory.
  */
-struct vm_observer {
-	int (*start)(void *arg, struct vm *vm, const struct boot_info *boot, struct error *err);
-	bool (*look)(void *arg);
-	void (*end)(void *arg);
-	void *arg;
-};
-
-/*
- * Build the machine: opens KVM, loads the kernel, creates the vCPUs; nothing runs yet. `loop`,
- * `observer` (may be NULL) must outlive the vm; *config may go when this returns.
- * Errors are one line for the user, by cause: KVM, kernel, initrd, memory.
- */
-int vm_create(const struct vm_config *config, struct event_loop *loop,
-	      const struct vm_observer *observer, struct vm **out, struct error *err);
+int vm_create(const struct vm_config *config, struct event_loop *loop, struct vm **out,
+	      struct error *err);
 /* After vm_finish() or instead of vm_start(). NULL-safe. */
 void vm_destroy(struct vm *vm);
 
-/* Let the vCPUs go. Calls the observer's start, whose failure is returned. */
+/* Where the kernel was loaded; valid from vm_create() on. */
+const struct boot_info *vm_boot_info(const struct vm *vm);
+
+/*
+ * Call `fn` on each port-I/O exit (on the vCPU's thread) and every 10 ms (main thread), never twice
+ * at once, until it returns true: for a tracer that waits for the guest's kernel. Before
+ * vm_start().
+ */
+typedef bool vm_poll_fn(void *arg);
+void vm_set_poll(struct vm *vm, vm_poll_fn *fn, void *arg);
+
+/* Let the vCPUs go. */
 int vm_start(struct vm *vm, struct error *err);
 
-/* Stop every vCPU for good, call the observer's end, write out the console. Idempotent. */
+/* Stop every vCPU for good and write out the console; memory is still there. Idempotent. */
 void vm_finish(struct vm *vm);
 
 /* What the machine is doing, and its word in QMP. */
