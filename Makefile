@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# make help lists the targets. Every .c file below the five source folders goes into one library;
-# vmm/main.c and the library make the program. Nothing here names a source file, so adding one is
-# adding a file.
+# make help lists the targets. All .c files in the five source folders and their rooms are built into
+# one library, which vmm/main.c is linked with. No source file is named here, so a new one needs no
+# change here.
 
 O ?= build
 V ?= 0
@@ -62,7 +62,7 @@ $(O)/%.o: %.c $(O)/flags | probes
 	$(say) CC $@
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(PACKAGE_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# Rebuild everything when the flags change (ASAN=1 after a plain build, say).
+# Rebuild everything when the flags change, for example with ASAN=1 after a plain build.
 $(O)/flags: FORCE
 	$(Q)mkdir -p $(O)
 	$(Q)echo '$(CC) $(CFLAGS_ALL) $(CFLAGS) $(LDFLAGS_ALL)' | cmp -s - $@ || \
@@ -70,14 +70,20 @@ $(O)/flags: FORCE
 .PHONY: FORCE
 FORCE:
 
-.PHONY: install
+# DESTDIR is a staging folder for packages; it is not part of any installed path.
+BIN_DIR := $(DESTDIR)$(prefix)/bin
+MAN_DIR := $(DESTDIR)$(prefix)/share/man
+COMPLETION_DIR := $(DESTDIR)$(prefix)/share/bash-completion/completions
+MAN_PAGES := $(wildcard $(FOLDERS:%=%/man/*.1) $(FOLDERS:%=%/man/*.5))
+
+.PHONY: install uninstall
 install: all
-	install -D -m 755 $(O)/sonde $(DESTDIR)$(prefix)/bin/sonde
-	for page in $(wildcard $(FOLDERS:%=%/man/*.1) $(FOLDERS:%=%/man/*.5)); do \
-		install -D -m 644 $$page $(DESTDIR)$(prefix)/share/man/man$${page##*.}/$${page##*/} || exit 1; \
-	done
-	install -D -m 644 vmm/sonde.bash-completion \
-		$(DESTDIR)$(prefix)/share/bash-completion/completions/sonde
+	install -D -m 755 -t $(BIN_DIR) $(O)/sonde
+	$(foreach n,1 5,install -D -m 644 -t $(MAN_DIR)/man$(n) $(filter %.$(n),$(MAN_PAGES)) && ) :
+	install -D -m 644 vmm/sonde.bash-completion $(COMPLETION_DIR)/sonde
+uninstall:
+	rm -f $(BIN_DIR)/sonde $(COMPLETION_DIR)/sonde \
+		$(foreach n,1 5,$(addprefix $(MAN_DIR)/man$(n)/,$(notdir $(filter %.$(n),$(MAN_PAGES)))))
 
 .PHONY: clean
 clean:
@@ -86,14 +92,17 @@ clean:
 .PHONY: help
 help:
 	@sed -n 's/^#: //p' Makefile tests/tests.mk
+	@sed -n 's/^#= //p' Makefile
 #: targets:
 #:   all           build $(O)/sonde (default)
-#:   install       install program, man pages and completion (DESTDIR=, prefix=/usr/local)
+#:   install       install program, man pages and completion (prefix=/usr/local, DESTDIR=)
+#:   uninstall     remove what install has installed
 #:   clean         remove $(O)
-#: variables:
-#:   V=1           show the commands
-#:   O=DIR         build in DIR (default build)
-#:   ASAN=1        with AddressSanitizer and UBSan
-#:   COVERAGE=1    with gcov counters
+#= variables:
+#=   V=1           show the commands
+#=   O=DIR         build in DIR (default build)
+#=   CI=true       make warnings errors
+#=   ASAN=1        with AddressSanitizer and UBSan
+#=   COVERAGE=1    with gcov counters
 
 -include $(LIB_OBJECTS:.o=.d) $(O)/vmm/main.d $(UNIT_TESTS:=.d) $(TEST_LIB_OBJECTS:.o=.d)

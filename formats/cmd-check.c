@@ -44,8 +44,7 @@ static struct check *create_check(const struct trace_reader *reader)
 
 	trace_reader_losses(reader, &losses);
 	return check_create(sidecar && sidecar->info.from_first_allocation,
-			    losses.overruns || losses.lost || losses.pauses || losses.yields ||
-				    losses.samplings);
+			    counters_are_lossy(&losses.counters));
 }
 
 static int check_all(struct trace_reader *reader, struct check *check, struct error *err)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/base/text.h"
 #include "formats/cmd.h"
 
 #include <getopt.h>
@@ -28,7 +29,7 @@ struct options {
 
 static int set_encoding(struct options *options, const char *word)
 {
-	const char *nearest = cli_nearest(word, trace_encoding_names);
+	const char *nearest = text_nearest(word, trace_encoding_names);
 
 	for (options->encoding = 0; trace_encoding_names[options->encoding]; options->encoding++) {
 		if (!strcmp(word, trace_encoding_names[options->encoding]))
@@ -72,13 +73,13 @@ static int check_options(const struct options *options, int nr_operands)
 
 static void print_result(const struct options *options, const struct convert_result *result)
 {
-	const struct trace_losses *losses = &result->losses;
+	uint64_t lost = counters_lost(&result->losses.counters);
 
 	fprintf(stderr, "sonde convert: %s in %s\n", text_number(result->records, "record").s,
 		options->output);
-	if (losses->overruns || losses->lost)
+	if (lost)
 		fprintf(stderr, "sonde convert: %s had been lost in recording\n",
-			text_number(losses->overruns + losses->lost, "event").s);
+			text_number(lost, "event").s);
 	if (result->cut)
 		fprintf(stderr,
 			"sonde convert: %s is not whole, the last records are missing; "

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/base/text.h"
 #include "formats/cmd.h"
 
 #include <errno.h>
@@ -46,7 +47,7 @@ static int choose(const char *option, const char *word, const char *const *names
 		if (!strcmp(word, names[i]))
 			return i;
 	}
-	nearest = cli_nearest(word, names);
+	nearest = text_nearest(word, names);
 	if (nearest)
 		cli_usage(verb, "--%s: unknown word '%s'; did you mean '%s'?", option, word,
 			  nearest);

@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Everything that tests, measures or demonstrates.
+# Targets that test, measure or demonstrate.
 
 #:   setup         install missing Debian packages with apt
 #:   demo          boot a Debian kernel, trace it, print the report
-#:   check         everything below, short, on two cores in under 15 minutes
-#:   check-layers  the folders' dependency direction, and their READMEs
-#:   check-compare whether the oracle comparison finds what is wrong
-#:   check-unit    unit tests, no KVM needed (TESTS=tests/unit/FOLDER/ROOM/test-x.c for some)
+#:   check         all of the following but check-long and bench; under 15 minutes on two cores
+#:   check-layers  which room includes which, and whether READMEs name all rooms
+#:   check-docs    --help, man pages, sources and shell completion against each other
+#:   check-unit    unit tests, no KVM needed; ROOM='formats/ctf patcher' for rooms or folders,
+#:                 TESTS=tests/unit/FOLDER/ROOM/test-x.c for files
 #:   check-errors  wrong input of every verb
-#:   check-fuzz    every fuzz target for FUZZ_SECONDS (4)
-#:   check-guest   guest tests in the software KVM host (GUEST='6.1 6.12/4' for some)
-#:   check-oracle-VERSION, check-boot, check-scratch, check-stacks, check-survive, check-toggle, check-testbed   parts of it
-#:   check-libvirt attaching to libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
+#:   check-fuzz    each fuzz target for FUZZ_SECONDS (4)
+#:   check-compare whether the oracle's comparison finds errors
 #:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
-#:   check-long    the long campaigns
-#:   bench         cost figures in the deterministic testbed, to $(O)/bench.json
+#:   check-guest   guests in the software KVM host; GUEST='6.1 6.12/4' for some
+#:   check-oracle-VERSION/VCPUS, check-boot, check-scratch, check-stacks, check-survive, check-toggle,
+#:   check-testbed parts of check-guest
+#:   check-libvirt libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
+#:   check-long    campaigns of several hours; reports all failures at the end
+#:   bench         costs in the deterministic testbed, to $(O)/bench.json
 
 FUZZ_SECONDS ?= 4
-TESTS ?= $(UNIT_SOURCES)
+UNIT_TESTS_OF = $(or $(filter tests/unit/$(1)/%,$(UNIT_SOURCES)),$(error no unit tests in tests/unit/$(1)))
+TESTS ?= $(if $(ROOM),$(foreach room,$(ROOM:%/=%),$(call UNIT_TESTS_OF,$(room))),$(UNIT_SOURCES))
 
 .PHONY: setup
 setup:
@@ -27,6 +31,10 @@ setup:
 .PHONY: check-layers
 check-layers:
 	$(Q)prove -e perl tests/check-layers
+
+.PHONY: check-docs
+check-docs: all
+	$(Q)O=$(abspath $(O)) prove -e perl tests/docs
 
 .PHONY: check-compare
 check-compare:
@@ -49,7 +57,7 @@ unit-tests: $(UNIT_TESTS)
 check-unit: all kernels $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j2 -e '' $(TESTS:%.c=$(O)/%)
 
-# Fuzz targets are built from the sources, all instrumented, with clang.
+# clang builds the fuzz targets from the sources, all instrumented.
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -O1 -g
 $(O)/fuzz/%.o: %.c | probes
 	$(say) CC $@
@@ -80,7 +88,7 @@ $(O)/tests/introspect/dump-facts: $(DUMP_FACTS_OBJECTS) $(O)/libsonde.a
 check-dump: kernels $(O)/tests/introspect/dump-facts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') $(if $(MODELS),MODELS='$(MODELS)') prove -e perl tests/introspect/dump.t
 
-# Guest tests: programs that prepare or judge them, the kernels, the guests' initramfs.
+# Guest tests need these programs, the kernels and the guests' initramfs.
 GUEST_TOOLS := $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers $(O)/tests/guest/scratch
 ORACLE_OBJECTS := $(O)/tests/workload/oracle-extract.o $(O)/tests/lib/event-format.o $(O)/tests/lib/ring-buffer.o
 $(O)/tests/guest/oracle-extract: $(ORACLE_OBJECTS) $(O)/libsonde.a
@@ -119,45 +127,59 @@ check-testbed: guest-parts
 check-errors: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/errors/*.t
 
-# Domains are emulated by plain QEMU: no KVM host around them, but for kvm.t.
+# Plain QEMU emulates the domains. Only kvm.t runs in the software KVM host.
 LIBVIRT_TARGETS := $(patsubst tests/libvirt/%.t,check-libvirt-%,$(wildcard tests/libvirt/*.t))
 .PHONY: check-libvirt $(LIBVIRT_TARGETS)
 check-libvirt: $(LIBVIRT_TARGETS)
 $(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/libvirt/$*.t
 
-# The long ones first. A part is one busy core, or a libvirt domain, which is half of one: three at a time
-# keep two cores busy.
+# The longest parts first. A guest keeps one core busy, a libvirt domain half of one: three parts at a time
+# use two cores.
 GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive $(LIBVIRT_TARGETS) check-stacks check-boot check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
 check-guest: guest-parts
 	$(Q)$(MAKE) --no-print-directory -j3 -O -k $(GUEST_PARTS)
 
-# The probes are evaluated when make starts: install first, then start again.
+# make evaluates tests/probes.mk when it starts, so it starts again after the packages are installed.
 .PHONY: check check-parts demo check-long
 check:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 all unit-tests fuzz-targets kernels
 	$(Q)$(MAKE) --no-print-directory check-parts
-check-parts: check-layers check-compare check-unit check-fuzz check-guest
+check-parts: check-layers check-docs check-compare check-unit check-fuzz check-guest
 
 demo:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 all
 	$(Q)O=$(O) examples/first-trace/run
 
-# What a submission does not run: 10,000 toggles, hours of fuzzing, a million oracle events of each kernel
-# with the smallest ring.
-check-long: guest-parts
+# Campaigns that take too long for every change: 10,000 toggles, hours of fuzzing, a million oracle events
+# of each kernel with the smallest ring. A campaign that fails does not keep the next ones from running.
+LONG_ROWS := 5.10/4 6.1/4 6.12/4 5.10/1 6.12/1
+LONG_PARTS := long-toggle long-libvirt long-fuzz long-dump long-testbed long-oracle-7.0/4 $(LONG_ROWS:%=long-oracle-%) long-guest
+.PHONY: $(LONG_PARTS)
+check-long:
+	$(Q)tests/setup
+	$(Q)$(MAKE) --no-print-directory -j2 fuzz-targets guest-parts
+	$(Q)$(MAKE) --no-print-directory -k $(LONG_PARTS)
+long-toggle:
 	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=5000 LONG=1
-	$(Q)$(MAKE) --no-print-directory check-libvirt LONG=1 PREEMPT_KERNELS='6.12 6.1' KILLS=200 SUSPENDS=300 DAEMON_KILLS=20 WATCHDOG_KILLS=20 ATTACHES=500
+long-libvirt:
+	$(Q)$(MAKE) --no-print-directory -k check-libvirt LONG=1 PREEMPT_KERNELS='6.12 6.1' KILLS=200 SUSPENDS=300 DAEMON_KILLS=20 WATCHDOG_KILLS=20 ATTACHES=500
+long-fuzz:
 	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
+long-dump:
 	$(Q)$(MAKE) --no-print-directory check-dump GUEST='5.10 6.1 6.12 7.0' MODELS='max qemu64'
+long-testbed: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/oracle.t
+long-oracle-7.0/4:
 	$(Q)$(MAKE) --no-print-directory check-oracle-7.0/4 GUEST=7.0/4
-	for row in 5.10/4 6.1/4 6.12/4 5.10/1 6.12/1; do $(MAKE) --no-print-directory check-oracle-$$row GUEST=$$row ITERATIONS_SCALE=28 RING=4 || exit 1; done
+$(LONG_ROWS:%=long-oracle-%): long-oracle-%:
+	$(Q)$(MAKE) --no-print-directory check-oracle-$* GUEST=$* ITERATIONS_SCALE=28 RING=4
+long-guest:
 	$(Q)$(MAKE) --no-print-directory check-guest ITERATIONS_SCALE=8
 
-# BENCH_ROUNDS (3) is how often each figure is taken.
+# Each figure is measured BENCH_ROUNDS (3) times.
 $(O)/tests/bench/timed: tests/bench/timed.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -static -O2 -s -o $@ $<

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <stdio.h>
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
-#include "formats/report/trace-text.h"
 #include "vmm/cmd.h"
 #include "vmm/libvirt/attach/attach.h"
 #include "vmm/loop/event-loop.h"

@@ -1,15 +1,18 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include "formats/cli/cli.h"
 #include "vmm/cmd.h"
 #include "vmm/kvm/kvm.h"
+#include "vmm/kvm/speed.h"
+#include "vmm/libvirt/connection/lib.h"
 
 static const char verb[] = "doctor";
 
 static const char help[] = "usage: sonde doctor [--json]\n"
 			   "Say whether this machine can run guests, and what to do if not.\n"
+			   "Only 'sonde run' needs KVM.\n"
 			   "\n"
 			   "      --json  print JSON\n"
 			   "\n"
@@ -21,15 +24,24 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* What was found out; later steps are only tried when the earlier ones worked. */
+/* Each step about KVM is only tried when the one before has succeeded. */
 struct findings {
 	bool opened, has_capabilities, measured, fast;
 	uint64_t per_second;
 	struct error problem; /* the first one; its text says what to do */
 	struct kvm kvm;
+	bool has_libvirt;
+	struct error no_libvirt;
 };
 
-static void examine(struct findings *f)
+static void examine_libvirt(struct findings *f)
+{
+	const struct libvirt_api *api;
+
+	f->has_libvirt = libvirt_lib_load(&api, &f->no_libvirt) == 0;
+}
+
+static void examine_kvm(struct findings *f)
 {
 	f->opened = kvm_open(&f->kvm, &f->problem) == 0;
 	if (!f->opened)
@@ -64,6 +76,7 @@ static void print_json(const struct findings *f)
 			    f->measured ? json_integer((json_int_t)f->per_second) : json_null());
 	json_object_set_new(root, "capabilities", f->opened ? capabilities_json(f) : json_object());
 	json_object_set_new(root, "problem", f->fast ? json_null() : json_string(f->problem.text));
+	json_object_set_new(root, "libvirt", json_boolean(f->has_libvirt));
 	json_dumpf(root, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(root);
@@ -86,6 +99,18 @@ static void print_capabilities(const struct findings *f)
 	}
 }
 
+static void print_without_kvm(const struct findings *f)
+{
+	puts("Only 'sonde run' needs KVM. 'sonde report', 'check', 'convert' and 'symbols' work "
+	     "anywhere.");
+	if (f->has_libvirt)
+		puts("'sonde attach' and 'recover' work on the domains of libvirt, emulated ones "
+		     "too.");
+	else
+		puts("'sonde attach' and 'recover' would work with libvirt, and need no KVM "
+		     "either.");
+}
+
 static void print_text(const struct findings *f)
 {
 	printf("/dev/kvm:      %s\n", f->opened ? "yes" : "no");
@@ -96,10 +121,15 @@ static void print_text(const struct findings *f)
 		puts("capabilities:");
 		print_capabilities(f);
 	}
+	if (f->has_libvirt)
+		puts("libvirt:       yes");
+	else
+		printf("libvirt:       no: %s\n", f->no_libvirt.text);
 	if (f->fast)
 		puts("This machine can run guests.");
 	else
 		printf("This machine cannot run guests: %s\n", f->problem.text);
+	print_without_kvm(f);
 }
 
 static int apply_option(void *json, int option, const char *value)
@@ -122,7 +152,8 @@ int cmd_doctor(int argc, char **argv)
 		return ret - 1;
 	if (optind < argc)
 		return cli_usage(verb, "unexpected argument '%s'", argv[optind]);
-	examine(&findings);
+	examine_kvm(&findings);
+	examine_libvirt(&findings);
 	if (json)
 		print_json(&findings);
 	else

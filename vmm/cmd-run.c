@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "formats/base/clock.h"
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
-#include "formats/report/trace-text.h"
 #include "vmm/cmd.h"
 #include "vmm/loop/event-loop.h"
 #include "vmm/run/options.h"

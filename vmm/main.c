@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <stdio.h>
 #include <string.h>
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cmd.h"
 #include "guest-symbols/cmd.h"
@@ -15,6 +16,7 @@ static const struct command {
 	{"attach", cmd_attach, "trace a running libvirt domain"},
 	{"recover", cmd_recover, "undo what a killed attach has left in a domain"},
 	{"ctl", cmd_ctl, "talk to a running sonde run"},
+	{"events", cmd_events, "the events of a trace, as text"},
 	{"report", cmd_report, "who allocated what, from a trace"},
 	{"check", cmd_check, "verify a trace"},
 	{"convert", cmd_convert, "write a trace in another format"},
@@ -39,7 +41,7 @@ static int unknown_command(const char *word)
 
 	for (size_t i = 0; i < NR_COMMANDS; i++)
 		names[i] = commands[i].name;
-	near = cli_nearest(word, names);
+	near = text_nearest(word, names);
 	if (near)
 		fprintf(stderr, "sonde: unknown command '%s': did you mean '%s'?\n", word, near);
 	else

@@ -44,4 +44,24 @@ size_t u64_map_memory(const struct u64_map *map);
  */
 void *u64_map_next(const struct u64_map *map, size_t *pos, uint64_t *key);
 
+/*
+ * Of n numbers in ascending order, how many are at most `key`: the last of them, if any, is the
+ * one before the result. value(arg, i) is number i, 0 <= i < n.
+ */
+static inline size_t search_above(size_t n, uint64_t key,
+				  uint64_t (*value)(const void *arg, size_t i), const void *arg)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (value(arg, middle) <= key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/cli/cli.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 
 enum { LINE_SIZE = 1024 };
 
@@ -39,69 +38,18 @@ int cli_usage(const char *verb, const char *fmt, ...)
 
 int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
-	unsigned long long value;
-	char *end;
+	uint64_t value;
+	int ret = text_parse_u64(text, max, &value);
 
-	if (!isdigit((unsigned char)text[0]))
-		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*end)
-		return -EINVAL;
-	if (errno == ERANGE || value < min || value > max)
+	if (ret)
+		return ret;
+	if (value < min)
 		return -ERANGE;
 	*out = value;
 	return 0;
 }
 
-enum { WORD_MAX = 32, MAX_OPTIONS = 64 };
-
-static size_t min3(size_t a, size_t b, size_t c)
-{
-	size_t m = a < b ? a : b;
-
-	return m < c ? m : c;
-}
-
-/* Levenshtein distance; words longer than WORD_MAX are infinitely far. */
-static size_t edit_distance(const char *a, const char *b)
-{
-	size_t row[WORD_MAX + 1];
-	size_t la = strlen(a), lb = strlen(b);
-
-	if (la > WORD_MAX || lb > WORD_MAX)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= lb; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= la; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= lb; j++) {
-			size_t above = row[j];
-
-			row[j] = min3(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-			diagonal = above;
-		}
-	}
-	return row[lb];
-}
-
-const char *cli_nearest(const char *word, const char *const *names)
-{
-	size_t best = strlen(word) / 2 + 1;
-	const char *nearest = NULL;
-
-	for (; *names; names++) {
-		size_t distance = edit_distance(word, *names);
-
-		if (distance <= best && (!nearest || distance < best)) {
-			best = distance;
-			nearest = *names;
-		}
-	}
-	return nearest;
-}
+enum { MAX_OPTIONS = 64 };
 
 int cli_unknown_option(const char *verb, const char *word, const struct option *options)
 {
@@ -117,7 +65,7 @@ int cli_unknown_option(const char *verb, const char *word, const struct option *
 	/* getopt_long() sets it to 0 at a long one that it does not know. */
 	if (optopt)
 		return cli_usage(verb, "unknown option -%c; see 'sonde %s --help'", optopt, verb);
-	near = cli_nearest(word + 2, names);
+	near = text_nearest(word + 2, names);
 	if (!near)
 		return cli_usage(verb, "unknown option %s; see 'sonde %s --help'", word, verb);
 	return cli_usage(verb, "unknown option %s: did you mean --%s?", word, near);

@@ -30,10 +30,6 @@ int cli_usage(const char *verb, const char *fmt, ...) __attribute__((format(prin
 /* Parse a decimal number within [min, max]. Returns 0, or -EINVAL / -ERANGE. */
 int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 
-/* Of `names` (NULL-terminated), the one nearest to `word` by edit distance, or NULL if none is
- * near. */
-const char *cli_nearest(const char *word, const char *const *names);
-
 /* How a verb is called. */
 struct cli_syntax {
 	const char *verb;

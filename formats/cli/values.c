@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 
@@ -138,7 +139,7 @@ int cli_store_number(const char *verb, const struct cli_option *option, const ch
 
 static int refuse_choice(const char *verb, const struct cli_option *option, const char *text)
 {
-	const char *near = cli_nearest(text, option->words);
+	const char *near = text_nearest(text, option->words);
 	char list[256] = "";
 	size_t used = 0;
 

@@ -7,7 +7,7 @@
 #include "formats/ctf/metadata.h"
 #include "formats/ctf/writer.h"
 #include "formats/ctf/ctf.h"
-#include "formats/base/file-write.h"
+#include "formats/base/fs.h"
 #include "formats/trace/encoder.h"
 
 /* The trace as a whole: its identity, its ids, and the file `metadata`. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "formats/ctf/metadata.h"
 #include "formats/ctf/ctf.h"
 

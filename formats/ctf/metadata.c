@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/ctf/ctf.h"
 #include "formats/event/gfp-flags.h"

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "formats/ctf/metadata.h"
 #include "formats/ctf/record.h"
-#include "formats/base/file-write.h"
+#include "formats/base/fs.h"
 #include "formats/base/u64-map.h"
 
 /* A record, and one definition of each sort before it. */

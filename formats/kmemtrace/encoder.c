@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/base/file-write.h"
+#include "formats/base/fs.h"
 #include "formats/kmemtrace/kmemtrace.h"
 #include "formats/trace/encoder.h"
 

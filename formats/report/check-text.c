@@ -80,8 +80,7 @@ static bool is_lossy(const struct trace_reader *reader)
 	struct trace_losses losses;
 
 	trace_reader_losses(reader, &losses);
-	return losses.overruns || losses.lost || losses.pauses || losses.yields ||
-	       losses.samplings || trace_reader_cut(reader);
+	return counters_are_lossy(&losses.counters) || trace_reader_cut(reader);
 }
 
 void check_print_text(FILE *out, const struct check *check, const struct trace_reader *reader)
@@ -151,7 +150,7 @@ static json_t *finding_json(enum check_class class, enum check_severity severity
 
 json_t *check_json(const struct check *check, const struct trace_reader *reader)
 {
-	json_t *findings = json_array();
+	json_t *findings = json_array(), *root;
 	struct trace_losses losses;
 
 	trace_reader_losses(reader, &losses);
@@ -166,16 +165,14 @@ json_t *check_json(const struct check *check, const struct trace_reader *reader)
 								   trace_reader_sidecar(reader)));
 		}
 	}
-	return json_pack("{si so so so so so so so so so so sb sb so so}", "version", 1, "records",
+	root = json_pack("{si so so so sb sb so so}", "version", 1, "records",
 			 text_json_count(count_records(reader)), "errors",
 			 text_json_count(check_count(check, CHECK_ERROR)), "notes",
-			 text_json_count(check_count(check, CHECK_NOTE)), "overruns",
-			 text_json_count(losses.overruns), "lost", text_json_count(losses.lost),
-			 "pauses", text_json_count(losses.pauses), "yields",
-			 text_json_count(losses.yields), "yielded_functions",
-			 text_json_count(losses.yielded_functions), "samplings",
-			 text_json_count(losses.samplings), "unsampled_ns",
-			 text_json_count(losses.unsampled_ns), "losses_known", losses.known,
-			 "complete", !losses.unfinished && !trace_reader_cut(reader), "cut",
-			 text_json_cuts(reader), "findings", findings);
+			 text_json_count(check_count(check, CHECK_NOTE)), "losses_known",
+			 losses.known, "complete", !losses.unfinished && !trace_reader_cut(reader),
+			 "cut", text_json_cuts(reader), "findings", findings);
+	if (!root || !counters_put(root, &losses.counters))
+		return root;
+	json_decref(root);
+	return NULL;
 }

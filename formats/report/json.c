@@ -71,13 +71,6 @@ static int put_trace(json_t *root, const struct report *report)
 	int failed = 0;
 
 	trace_reader_losses(report->reader, &losses);
-	failed |= put_count(root, "lost", losses.lost);
-	failed |= put_count(root, "pauses", losses.pauses);
-	failed |= put_count(root, "yields", losses.yields);
-	failed |= put_count(root, "yielded_functions", losses.yielded_functions);
-	failed |= put_count(root, "samplings", losses.samplings);
-	failed |= put_count(root, "unsampled_ns", losses.unsampled_ns);
-	failed |= put_count(root, "tracing_ns", losses.tracing_ns);
 	failed |= json_object_set_new(root, "losses_known", json_boolean(losses.known));
 	failed |= json_object_set_new(
 		root, "complete",
@@ -90,13 +83,6 @@ static int put_trace(json_t *root, const struct report *report)
 	failed |= put_count(root, "unknown_frees", totals->unknown_frees);
 	failed |= put_count(root, "missed_frees", totals->missed_frees);
 	failed |= put_count(root, "invalid_records", totals->invalid);
-	failed |= put_count(root, "null_allocs", sidecar ? sidecar->info.null_allocs : 0);
-	failed |= put_count(root, "null_frees", sidecar ? sidecar->info.null_frees : 0);
-	failed |= put_count(root, "traps", sidecar ? sidecar->info.traps : 0);
-	failed |= put_count(root, "doorbells", sidecar ? sidecar->info.doorbells : 0);
-	failed |= put_count(root, "ring_records", sidecar ? sidecar->info.ring_records : 0);
-	failed |= put_count(root, "ring_waits", sidecar ? sidecar->info.ring_waits : 0);
-	failed |= put_count(root, "ring_wait_ns", sidecar ? sidecar->info.ring_wait_ns : 0);
 	failed |= json_object_set_new(root, "guest",
 				      json_string(sidecar ? sidecar->info.banner : ""));
 	failed |=
@@ -138,7 +124,7 @@ json_t *report_json(const struct report *report)
 
 	trace_reader_losses(report->reader, &losses);
 	failed |= put_count(root, "free_events", totals->free_events);
-	failed |= put_count(root, "overruns", losses.overruns);
+	failed |= counters_put(root, &losses.counters);
 	failed |= put_sums(root, &totals->sum);
 	failed |= put_trace(root, report);
 	failed |= json_object_set_new(root, "types", families_json(totals));

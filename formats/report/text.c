@@ -80,26 +80,20 @@ static void print_families(FILE *out, const struct analysis_totals *totals)
 	}
 }
 
-/* An allocation is two records in rings, its entry and its return. */
-static void print_cost(FILE *out, const struct report *report)
+static void print_counters(FILE *out, const struct report *report, const char *label,
+			   enum counter_kind kind)
 {
-	const struct sidecar *sidecar = trace_reader_sidecar(report->reader);
-	const struct trace_info *info = sidecar ? &sidecar->info : NULL;
-	uint64_t exits;
+	char text[COUNTER_TEXT_MAX];
+	struct trace_losses losses;
 
-	if (!info || !(info->traps || info->ring_records))
-		return;
-	exits = info->traps + info->doorbells + info->ring_waits;
-	fprintf(out, "%-*s%s, %s of them traps and %s full rings", LABEL, "Exits",
-		text_count(exits).s, text_count(info->traps).s, text_count(info->ring_waits).s);
-	if (info->ring_waits)
-		fprintf(out, " (%.3f ms waited)", (double)info->ring_wait_ns / 1e6);
-	fprintf(out, "; %s without any exit\n", text_number(info->ring_records, "record").s);
+	trace_reader_losses(report->reader, &losses);
+	counters_text(&losses.counters, kind, text, sizeof(text));
+	if (text[0])
+		fprintf(out, "%-*s%s\n", LABEL, label, text);
 }
 
 static void print_totals(FILE *out, const struct report *report)
 {
-	const struct sidecar *sidecar = trace_reader_sidecar(report->reader);
 	const struct analysis_totals *totals = report->totals;
 	const struct analysis_group *sum = &totals->sum;
 
@@ -107,16 +101,14 @@ static void print_totals(FILE *out, const struct report *report)
 		LABEL, "Allocations", text_count(sum->hits).s, text_bytes(sum->bytes_requested).s,
 		text_bytes(sum->bytes_allocated).s, analysis_fragmentation(sum));
 	print_families(out, totals);
-	if (sidecar && sidecar->info.null_allocs)
-		fprintf(out, "%-*s%s allocations that returned NULL, not in the trace\n", LABEL,
-			"Failed", text_count(sidecar->info.null_allocs).s);
 	print_freed(out, totals);
 	fprintf(out, "%-*s%s of %s at the end\n", LABEL, "Live",
 		text_number(sum->live_objects, "object").s, text_bytes(sum->live_bytes).s);
 	if (totals->invalid)
 		fprintf(out, "%-*s%s records of unknown kind left out; see sonde check\n", LABEL,
 			"Invalid", text_count(totals->invalid).s);
-	print_cost(out, report);
+	print_counters(out, report, "Left out", COUNTER_LEFT_OUT);
+	print_counters(out, report, "Recording", COUNTER_INFO);
 	text_print_losses(out, report->reader, LABEL);
 }
 

@@ -8,59 +8,6 @@
 #include "formats/analysis/analysis.h"
 #include "formats/cli/cli.h"
 
-struct text text_count(uint64_t number)
-{
-	struct text digits, out;
-	size_t n, used = 0;
-
-	snprintf(digits.s, sizeof(digits.s), "%" PRIu64, number);
-	n = strlen(digits.s);
-	for (size_t i = 0; i < n; i++) {
-		if (i && (n - i) % 3 == 0)
-			out.s[used++] = ',';
-		out.s[used++] = digits.s[i];
-	}
-	out.s[used] = '\0';
-	return out;
-}
-
-struct text text_number(uint64_t number, const char *noun)
-{
-	struct text out;
-
-	snprintf(out.s, sizeof(out.s), "%.32s %s%s", text_count(number).s, noun,
-		 number == 1 ? "" : "s");
-	return out;
-}
-
-struct text text_bytes(uint64_t bytes)
-{
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-	double value = (double)bytes;
-	struct text out;
-	size_t unit = 0;
-
-	while (value >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-		value /= 1024;
-		unit++;
-	}
-	if (unit)
-		snprintf(out.s, sizeof(out.s), "%.1f %s", value, units[unit]);
-	else
-		snprintf(out.s, sizeof(out.s), "%" PRIu64 " B", bytes);
-	return out;
-}
-
-struct text text_time(int64_t ns)
-{
-	uint64_t magnitude = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-	struct text out;
-
-	snprintf(out.s, sizeof(out.s), "%s%" PRIu64 ".%09" PRIu64 " s", ns < 0 ? "-" : "",
-		 magnitude / 1000000000, magnitude % 1000000000);
-	return out;
-}
-
 struct text text_symbol(const struct sidecar *sidecar, uint64_t address)
 {
 	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
@@ -139,44 +86,16 @@ static bool print_cuts(FILE *out, const struct trace_reader *reader, int indent,
 	return nothing;
 }
 
-enum { NS_PER_MS = 1000000 };
-
-/* What was called meanwhile cannot be counted. `indent` negative: without the label. */
-static void print_sampling(FILE *out, const struct trace_losses *losses, int indent)
-{
-	uint64_t on = losses->tracing_ns, out_ns = losses->unsampled_ns,
-		 seen = on > out_ns ? on - out_ns : 0;
-
-	fprintf(out, "%-*sa sample: traced %s of %s ms", abs(indent), indent > 0 ? "Lost" : "",
-		text_count(seen / NS_PER_MS).s, text_count(on / NS_PER_MS).s);
-	fprintf(out, " (%.1f %%), the rest was over its --max-rate\n",
-		on ? 100.0 * (double)seen / (double)on : 0.0);
-}
-
 static bool print_counts(FILE *out, const struct trace_losses *losses, int indent)
 {
-	const struct {
-		uint64_t count;
-		const char *what;
-	} lines[] = {
-		{losses->overruns, "records dropped (overruns)"},
-		{losses->lost, "events lost"},
-		{losses->pauses, "pauses, in which nothing was recorded"},
-		{losses->yields, "gaps while the guest's own ftrace changed its sites"},
-		{losses->yielded_functions,
-		 "functions yielded to the guest's own ftrace for a time"},
-	};
+	char text[COUNTER_TEXT_MAX];
 	bool nothing = true;
 
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		if (!lines[i].count)
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (!counter_is_loss(id) ||
+		    !counter_text(&losses->counters, id, text, sizeof(text)))
 			continue;
-		fprintf(out, "%-*s%s %s\n", indent, nothing ? "Lost" : "",
-			text_count(lines[i].count).s, lines[i].what);
-		nothing = false;
-	}
-	if (losses->samplings) {
-		print_sampling(out, losses, nothing ? indent : -indent);
+		fprintf(out, "%-*s%s\n", indent, nothing ? "Lost" : "", text);
 		nothing = false;
 	}
 	if (losses->unfinished) {
@@ -198,16 +117,6 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 	if (nothing)
 		fprintf(out, "%-*s%s\n", indent, "Lost",
 			losses.known ? "none" : "unknown: no total_overruns in the trace");
-}
-
-json_t *text_json_count(uint64_t number)
-{
-	return json_integer(number > INT64_MAX ? INT64_MAX : (json_int_t)number);
-}
-
-json_t *text_json_address(uint64_t address)
-{
-	return json_sprintf("0x%" PRIx64, address);
 }
 
 json_t *text_json_cuts(const struct trace_reader *reader)

@@ -5,25 +5,9 @@
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "formats/base/text.h"
 #include "formats/trace/sidecar.h"
 #include "formats/trace/reader.h"
-
-/* How the verbs show numbers, symbols and losses, in text and JSON. */
-struct text {
-	char s[640];
-};
-
-/* "1,234,567" */
-struct text text_count(uint64_t number);
-
-/* "1 object", "2,000 objects" */
-struct text text_number(uint64_t number, const char *noun);
-
-/* "999 B", "1.2 MiB": three digits or four, binary prefixes. */
-struct text text_bytes(uint64_t bytes);
-
-/* "12.345678901 s" from the trace clock's zero. */
-struct text text_time(int64_t ns);
 
 /* "fn+0x1f/0x90" where the sidecar (may be NULL) has a name for the address, else "0x...". */
 struct text text_symbol(const struct sidecar *sidecar, uint64_t address);
@@ -39,12 +23,6 @@ const char *text_type(unsigned int type);
  * with the label in a column of `indent`; one that says "none" if nothing is.
  */
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent);
-
-/* A JSON integer, capped to what JSON parsers and jansson can hold: INT64_MAX. */
-json_t *text_json_count(uint64_t number);
-
-/* A JSON string "0x...". */
-json_t *text_json_address(uint64_t address);
 
 /* An array of {"file", "records", "expected_records", "ignored_bytes"}, one for each cut stream. */
 json_t *text_json_cuts(const struct trace_reader *reader);

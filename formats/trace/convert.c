@@ -128,7 +128,7 @@ static int copy(struct conversion *c, struct convert_result *result, struct erro
 		return ret;
 	trace_reader_losses(c->reader, &result->losses);
 	result->cut = trace_reader_cut(c->reader);
-	copy_overruns(c, result->losses.overruns);
+	copy_overruns(c, result->losses.counters.v[COUNTER_OVERRUNS]);
 	info.cut = result->cut || result->losses.unfinished;
 	return trace_writer_finish(c->writer, &info, symbolize,
 				   (void *)(uintptr_t)trace_reader_sidecar(c->reader), err);

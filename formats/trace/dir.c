@@ -276,29 +276,29 @@ bool trace_dir_unfinished(const struct trace_dir *dir)
 	return dir->sidecar && (!dir->sidecar->complete || dir->sidecar->info.cut);
 }
 
+static void raise_overruns(struct trace_counters *counters, uint64_t overruns)
+{
+	if (overruns > counters->v[COUNTER_OVERRUNS])
+		counters->v[COUNTER_OVERRUNS] = overruns;
+}
+
 void trace_dir_losses(const struct trace_dir *dir, uint64_t discarded, struct trace_losses *out)
 {
 	const struct sidecar *sidecar = dir->sidecar;
 	uint64_t by_bytes = dir->overrun_bytes / KMEMTRACE_RECORD_SIZE +
 			    (dir->overrun_bytes % KMEMTRACE_RECORD_SIZE != 0);
+	uint64_t by_vcpu = 0;
 
 	*out = (struct trace_losses){.known = dir->has_overruns || dir->ctf};
 	if (sidecar) {
 		out->known = out->known || sidecar->complete;
-		out->lost = sidecar->info.lost;
-		out->pauses = sidecar->info.pauses;
-		out->yields = sidecar->info.yields;
-		out->yielded_functions = sidecar->info.yielded_functions;
-		out->samplings = sidecar->info.samplings;
-		out->unsampled_ns = sidecar->info.unsampled_ns;
-		out->tracing_ns = sidecar->info.tracing_ns;
+		out->counters = sidecar->info.counters;
 		out->unfinished = trace_dir_unfinished(dir);
 		for (size_t i = 0; i < sidecar->nr_vcpus; i++)
-			out->overruns += sidecar->vcpus[i].overruns;
+			by_vcpu += sidecar->vcpus[i].overruns;
 	}
 	/* The sidecar may be older than the other files, if it could not be written any more. */
-	if (by_bytes > out->overruns)
-		out->overruns = by_bytes;
-	if (discarded > out->overruns)
-		out->overruns = discarded;
+	raise_overruns(&out->counters, by_vcpu);
+	raise_overruns(&out->counters, by_bytes);
+	raise_overruns(&out->counters, discarded);
 }

@@ -266,7 +266,9 @@ void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 		.offset = decoder->offset,
 		.ignored = decoder->fault ? decoder->records.size - decoder->offset : 0,
 		.discarded = decoder->discarded,
-		.expected = trace_dir_expected(&reader->dir, decoder->vcpu, decoder->index),
+		.expected = stream->ended ? trace_dir_expected(&reader->dir, decoder->vcpu,
+							       decoder->index)
+					  : decoder->index,
 	};
 }
 

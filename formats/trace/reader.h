@@ -76,14 +76,8 @@ bool trace_reader_cut(const struct trace_reader *reader);
 
 /* What was not recorded. */
 struct trace_losses {
-	bool known;        /* the trace says; else all of this is 0 */
-	uint64_t overruns; /* records dropped */
-	uint64_t lost;     /* events lost otherwise */
-	uint64_t pauses;   /* times tracing was off in between */
-	uint64_t yields;   /* times it was off while the guest's own ftrace changed its sites */
-	uint64_t yielded_functions; /* functions that the guest kept for a time */
-	uint64_t samplings; /* times a second's rest was left out, as its --max-rate was reached */
-	uint64_t unsampled_ns, tracing_ns; /* nothing was seen for so long, of so long */
+	bool known; /* the trace says; else all of this is 0 */
+	struct trace_counters counters;
 	bool unfinished; /* the recorder did not end in order: up to a buffer per vCPU is missing */
 };
 void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out);

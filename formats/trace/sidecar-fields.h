@@ -26,26 +26,8 @@
 	X(from_first_allocation) \
 	X(cut)
 
-#define SIDECAR_COUNTS(X)    \
-	X(page_size)         \
-	X(null_allocs)       \
-	X(null_frees)        \
-	X(nested)            \
-	X(unpaired_returns)  \
-	X(in_flight)         \
-	X(lost)              \
-	X(pauses)            \
-	X(yields)            \
-	X(yielded_ns)        \
-	X(yielded_functions) \
-	X(max_rate)          \
-	X(samplings)         \
-	X(unsampled_ns)      \
-	X(tracing_ns)        \
-	X(traps)             \
-	X(doorbells)         \
-	X(ring_records)      \
-	X(ring_waits)        \
-	X(ring_wait_ns)
+#define SIDECAR_COUNTS(X) \
+	X(page_size)      \
+	X(max_rate)
 
 #endif

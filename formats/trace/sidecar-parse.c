@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "formats/kmemtrace/kmemtrace.h"
 #include "formats/trace/sidecar-fields.h"
 #include "formats/trace/sidecar.h"
@@ -124,6 +124,7 @@ static int parse_info(const json_t *root, struct trace_info *info)
 	SIDECAR_SIGNED(GET_SIGNED)
 	SIDECAR_COUNTS(GET_COUNT)
 	SIDECAR_BOOLS(GET_BOOL)
+	ret = ret ? ret : counters_get(root, &info->counters);
 	ret = ret ? ret : parse_gfp_names(root, info);
 	return ret ? ret : get_address(root, "phys_base", &info->phys_base);
 }

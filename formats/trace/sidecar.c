@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/clean-text.h"
-#include "formats/base/file-write.h"
+#include "formats/base/text.h"
+#include "formats/base/fs.h"
 #include "formats/trace/sidecar-fields.h"
 
 static json_t *string_value(const char *text)
@@ -53,6 +53,7 @@ static int put_info(json_t *root, const struct trace_info *info)
 	SIDECAR_SIGNED(PUT_SIGNED)
 	SIDECAR_COUNTS(PUT_COUNT)
 	failed |= put_gfp_names(root, info);
+	failed |= counters_put(root, &info->counters);
 	failed |= json_object_set_new(root, "phys_base", address_value(info->phys_base));
 	SIDECAR_BOOLS(PUT_BOOL)
 	return failed;

@@ -9,10 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/trace/cache-table.h"
-#include "formats/base/file-write.h"
+#include "formats/base/fs.h"
 #include "formats/kmemtrace/kmemtrace.h"
 #include "formats/trace/sidecar.h"
-#include "formats/base/output-dir.h"
 #include "formats/trace/encoder.h"
 #include "formats/trace/symbols.h"
 #include "formats/base/u64-map.h"
@@ -61,14 +60,18 @@ static int keep_error(struct trace_writer *writer, int ret, const char *what, un
 	return ret;
 }
 
-static void fill_counts(struct trace_writer *writer, struct sidecar_vcpu *vcpus)
+static void fill_counts(struct trace_writer *writer, struct sidecar *sidecar)
 {
+	uint64_t *overruns = &sidecar->info.counters.v[COUNTER_OVERRUNS];
+
+	*overruns = 0;
 	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
 		struct vcpu_stream *stream = &writer->streams[i];
 
 		pthread_mutex_lock(&stream->lock);
-		vcpus[i] = stream->counts;
+		sidecar->vcpus[i] = stream->counts;
 		pthread_mutex_unlock(&stream->lock);
+		*overruns += sidecar->vcpus[i].overruns;
 	}
 }
 
@@ -90,7 +93,7 @@ static bool init_sidecar(struct trace_writer *writer, bool complete,
 		.nr_symbols = symbols->count,
 	};
 	if (out->vcpus && out->caches) {
-		fill_counts(writer, out->vcpus);
+		fill_counts(writer, out);
 		return true;
 	}
 	free(out->vcpus);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 
-/* The kernel's own type information, .BTF (Documentation/bpf/btf.rst). Parsed, validated, indexed.
+/* The kernel's own type information, .BTF (Documentation/bpf/btf.rst): parsed, validated, indexed.
  */
 struct btf_types;
 
@@ -23,8 +23,7 @@ struct btf_field {
 };
 
 /*
- * Field of a struct or union by name; looks through anonymous members; `member` may be a dotted
- * path
+ * Field of a struct or union by name, also inside anonymous members; `member` may be a dotted path
  * ("list.next"). -ENOENT with the name in *err if there is no such struct or member.
  */
 int btf_field(const struct btf_types *btf, const char *structure, const char *member,
@@ -43,6 +42,7 @@ struct btf_prototype {
 	struct {
 		char name[32];
 		char type[64];
+		uint32_t size; /* bytes, 0 = unknown */
 	} params[BTF_MAX_PARAMS];
 };
 

@@ -2,8 +2,12 @@
 #include "guest-symbols/file/bzimage.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <lz4.h>
+#include <lzma.h>
 #include <string.h>
 #include <zlib.h>
+#include <zstd.h>
 #include "formats/base/cursor.h"
 
 /* Offsets of setup header fields in the file (boot.rst, "The Real-Mode Kernel Header"). */
@@ -117,4 +121,157 @@ int bzimage_payload(const uint8_t *file, size_t size, size_t *offset, size_t *le
 	*offset = setup + payload;
 	*length = bytes;
 	return 0;
+}
+
+/* --- the payload ----------------------------------------------------------------------------- */
+
+enum { TRAILER = 4 };
+
+/* The compressed bytes and where they go. Decoders must fill exactly `to_size` bytes. */
+struct job {
+	const uint8_t *from;
+	size_t from_size;
+	uint8_t *to;
+	size_t to_size;
+};
+
+static int corrupt(struct error *err, const char *what, size_t offset)
+{
+	return error_set_at(err, EBADMSG, offset, "%s payload is corrupt", what);
+}
+
+/* LZ4 "legacy frame" (lz4_Frame_format.md): magic, then blocks of at most 8 MiB of output, each
+ * preceded by its compressed size. The kernel's own tool writes several such frames at times. */
+static int decode_lz4(const struct job *job, struct error *err)
+{
+	const uint32_t magic = 0x184c2102;
+	struct cursor c = cursor_make(job->from, job->from_size);
+	size_t done = 0;
+
+	while (cursor_left(&c)) {
+		uint32_t block = cursor_u32(&c);
+		size_t room = job->to_size - done;
+		size_t at = c.pos;
+		const uint8_t *bytes;
+		int got;
+
+		if (block == magic)
+			continue;
+		bytes = cursor_bytes(&c, block);
+		if (!bytes || block > INT_MAX)
+			return corrupt(err, "LZ4", at);
+		got = LZ4_decompress_safe((const char *)bytes, (char *)job->to + done, (int)block,
+					  (int)room);
+		if (got < 0 || (!got && block > 1))
+			return corrupt(err, "LZ4", at);
+		done += (size_t)got;
+	}
+	return c.failed || done != job->to_size ? corrupt(err, "LZ4", c.pos) : 0;
+}
+
+static int decode_zstd(const struct job *job, struct error *err)
+{
+	size_t got = ZSTD_decompress(job->to, job->to_size, job->from, job->from_size);
+
+	return got == job->to_size ? 0 : corrupt(err, "zstd", 0);
+}
+
+static int decode_xz(const struct job *job, struct error *err)
+{
+	uint64_t memory = DECOMPRESS_MAX_OUTPUT;
+	size_t in = 0, out = 0;
+	lzma_ret ret = lzma_stream_buffer_decode(&memory, 0, NULL, job->from, &in, job->from_size,
+						 job->to, &out, job->to_size);
+
+	return ret == LZMA_OK && out == job->to_size ? 0 : corrupt(err, "xz", in);
+}
+
+static int decode_gzip(const struct job *job, struct error *err)
+{
+	const int gzip_only = 16 + MAX_WBITS;
+	z_stream z = {
+		.next_in = (Bytef *)job->from,
+		.avail_in = (uInt)job->from_size,
+		.next_out = job->to,
+		.avail_out = (uInt)job->to_size,
+	};
+	int ret;
+
+	if (inflateInit2(&z, gzip_only) != Z_OK)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = inflate(&z, Z_FINISH);
+	inflateEnd(&z);
+	if (ret != Z_STREAM_END || z.avail_out)
+		return corrupt(err, "gzip", z.total_in);
+	return 0;
+}
+
+static const struct format {
+	const char *name;
+	const char *magic;
+	uint8_t magic_size;
+	uint8_t trailer; /* bytes behind the compressed data that are not part of it */
+	int (*decode)(const struct job *job, struct error *err); /* NULL: known, not supported */
+} formats[] = {
+	{"lz4", "\x02\x21\x4c\x18", 4, TRAILER, decode_lz4},
+	{"zstd", "\x28\xb5\x2f\xfd", 4, TRAILER, decode_zstd},
+	{"xz", "\xfd\x37\x7aXZ\0", 6, TRAILER, decode_xz},
+	{"gzip", "\x1f\x8b\x08", 3, 0, decode_gzip},
+	{"bzip2", "BZh", 3, TRAILER, NULL},
+	{"lzo", "\x89LZO", 4, TRAILER, NULL},
+	{"lzma", "\x5d\0\0", 3, TRAILER, NULL},
+};
+
+static const struct format *find_format(const uint8_t *payload, size_t size)
+{
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+		if (size >= formats[i].magic_size + (size_t)TRAILER &&
+		    !memcmp(payload, formats[i].magic, formats[i].magic_size))
+			return &formats[i];
+	return NULL;
+}
+
+static int probe(const uint8_t *payload, size_t size, const struct format **format,
+		 size_t *out_size, struct error *err)
+{
+	uint32_t expected;
+
+	*format = find_format(payload, size);
+	if (!*format)
+		return error_set_at(err, EBADMSG, 0, "payload's compression is not recognised");
+	if (!(*format)->decode)
+		return error_set(err, ENOTSUP, "payload is compressed with %s, not supported",
+				 (*format)->name);
+	memcpy(&expected, payload + size - TRAILER, sizeof(expected));
+	if (!expected)
+		return error_set_at(err, EBADMSG, size - TRAILER, "payload says it is empty");
+	if (expected > DECOMPRESS_MAX_OUTPUT)
+		return error_set_at(err, E2BIG, size - TRAILER,
+				    "payload would decompress to %u bytes, more than %u allowed",
+				    expected, (unsigned int)DECOMPRESS_MAX_OUTPUT);
+	*out_size = expected;
+	return 0;
+}
+
+int decompress_probe(const uint8_t *payload, size_t size, size_t *out_size,
+		     const char **compression, struct error *err)
+{
+	const struct format *format;
+	int ret = probe(payload, size, &format, out_size, err);
+
+	if (!ret)
+		*compression = format->name;
+	return ret;
+}
+
+int decompress_payload(const uint8_t *payload, size_t size, uint8_t *to, struct error *err)
+{
+	struct job job = {.from = payload, .to = to};
+	const struct format *format;
+	int ret = probe(payload, size, &format, &job.to_size, err);
+
+	if (ret)
+		return ret;
+	job.from_size = size - format->trailer;
+	return format->decode(&job, err);
 }

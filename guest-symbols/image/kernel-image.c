@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "guest-symbols/image/kernel-image.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/image/notes.h"
+#include "formats/base/cursor.h"
 #include "guest-symbols/image/mcount.h"
 
-enum { MAX_IMAGE_SIZE = 1 << 30 /* twice the window that x86-64 maps a kernel in by default */ };
+enum {
+	MAX_IMAGE_SIZE = 1 << 30, /* twice the window that x86-64 maps a kernel in by default */
+	MAX_BANNER = 512,
+	MAX_RELEASE = 64, /* __NEW_UTS_LEN */
+};
 
 /* Unless they were given, the best there are: .symtab, which has sizes, before kallsyms. */
 static int load_symbols(struct kernel_image *image, const struct elf_view *view, struct error *err)
@@ -115,6 +120,88 @@ static int load_btf(struct kernel_image *image, const struct elf_view *view, str
 	return bytes ? btf_parse(bytes, size, &image->btf, err) : 0;
 }
 
+/* "Linux version 6.1.0-56-cloud-amd64 (...) ... SMP ...\n" (init/version.c) */
+static int load_banner(struct kernel_image *image, struct error *err)
+{
+	static const char prefix[] = "Linux version ";
+	uint64_t address = symbols_address(image->symbols, "linux_banner");
+	const uint8_t *bytes = kernel_image_bytes(image, address, MAX_BANNER);
+	size_t n = 0, release;
+
+	if (!bytes || memcmp(bytes, prefix, sizeof(prefix) - 1))
+		return error_set_at(err, ENOENT, address, "kernel has no banner (linux_banner)");
+	while (n < MAX_BANNER && isprint(bytes[n]))
+		n++;
+	image->banner = strndup((const char *)bytes, n);
+	if (!image->banner)
+		return error_set(err, ENOMEM, "out of memory");
+	release = strcspn(image->banner + sizeof(prefix) - 1, " ");
+	image->release = strndup(image->banner + sizeof(prefix) - 1,
+				 release < MAX_RELEASE ? release : MAX_RELEASE);
+	return image->release ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+static const uint8_t *padded(struct cursor *c, uint32_t size)
+{
+	const uint8_t *bytes = cursor_bytes(c, size);
+
+	/* The last note may lack its padding. */
+	cursor_skip(c, cursor_left(c) < -size % 4 ? cursor_left(c) : -size % 4);
+	return bytes;
+}
+
+/* System V gABI, chapter 5, "Note Section"; NT_GNU_BUILD_ID is the linker's --build-id. */
+static bool find_build_id(struct kernel_image *image, struct cursor notes)
+{
+	while (cursor_left(&notes)) {
+		uint32_t name_size = cursor_u32(&notes);
+		uint32_t size = cursor_u32(&notes);
+		uint32_t type = cursor_u32(&notes);
+		const uint8_t *name = padded(&notes, name_size);
+		const uint8_t *bytes = padded(&notes, size);
+
+		if (!name || !bytes)
+			break;
+		if (type != NT_GNU_BUILD_ID || name_size != sizeof(ELF_NOTE_GNU) ||
+		    memcmp(name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) ||
+		    size > sizeof(image->build_id))
+			continue;
+		memcpy(image->build_id, bytes, size);
+		image->build_id_size = size;
+		return true;
+	}
+	return false;
+}
+
+/* What was read from memory has no program header for them. */
+static void find_between_symbols(struct kernel_image *image)
+{
+	uint64_t start = symbols_address(image->symbols, "__start_notes");
+	uint64_t stop = symbols_address(image->symbols, "__stop_notes");
+	size_t size = stop > start ? stop - start : 0;
+	const uint8_t *notes = kernel_image_bytes(image, start, size);
+
+	if (size && notes)
+		find_build_id(image, cursor_make(notes, size));
+}
+
+static int load_notes(struct kernel_image *image, const struct elf_view *view, struct error *err)
+{
+	bool found = false;
+
+	for (unsigned int i = 0; !found && i < view->nr_segments; i++) {
+		Elf64_Phdr phdr = elf_view_segment(view, i);
+
+		found = phdr.p_type == PT_NOTE && phdr.p_offset <= view->size &&
+			phdr.p_filesz <= view->size - phdr.p_offset &&
+			find_build_id(image,
+				      cursor_make(view->bytes + phdr.p_offset, phdr.p_filesz));
+	}
+	if (!found)
+		find_between_symbols(image);
+	return load_banner(image, err);
+}
+
 static int load_facts(struct kernel_image *image, const struct elf_view *view, struct error *err)
 {
 	int ret = load_symbols(image, view, err);
@@ -124,7 +211,7 @@ static int load_facts(struct kernel_image *image, const struct elf_view *view, s
 	if (!ret)
 		ret = load_bytes(image, view, err);
 	if (!ret)
-		ret = image_notes_load(image, view, err);
+		ret = load_notes(image, view, err);
 	return ret ? ret : load_btf(image, view, err);
 }
 
@@ -132,9 +219,7 @@ static int load(struct kernel_image *image, const struct elf_view *view, struct 
 {
 	int ret = load_facts(image, view, err);
 
-	if (!ret)
-		ret = load_sites(image, view, err);
-	return ret ? ret : alloc_points_resolve(image, &image->alloc, err);
+	return ret ? ret : load_sites(image, view, err);
 }
 
 /* Fill in an image from an ELF file in memory by `load_view`, and hand it out; it is gone on
@@ -192,7 +277,6 @@ void kernel_image_destroy(struct kernel_image *image)
 {
 	if (!image)
 		return;
-	alloc_points_free(&image->alloc);
 	btf_destroy(image->btf);
 	symbols_destroy(image->symbols);
 	free(image->mcount_sites);

@@ -6,9 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "guest-symbols/kmem/alloc-entry.h"
 #include "guest-symbols/btf/btf.h"
-#include "guest-symbols/image/kernel-file.h"
+#include "guest-symbols/file/kernel-file.h"
 #include "guest-symbols/symbols/symbols.h"
 
 /*
@@ -32,7 +31,6 @@ struct kernel_image {
 	uint8_t *init_bytes; /* initial contents of [text, text + init_size) as linked */
 	size_t init_size;
 	uint64_t bytes_slide; /* that pointers within init_bytes have: 0 unless read from memory */
-	struct alloc_points alloc;
 };
 
 /* Analyse. *out is owned by the caller. Errors as in the parts' headers, with context. */
@@ -46,7 +44,7 @@ void kernel_image_destroy(struct kernel_image *image);
 
 /*
  * Of a kernel in an ELF file that is in memory and borrowed, everything but the lists of sites and
- * what depends on them (running-image.h).
+ * what depends on them (memory-image.h).
  */
 int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
 				    struct error *err);

@@ -81,10 +81,7 @@ static int rebase(struct kernel_image *image, uint64_t slide, struct error *err)
 int memory_image_finish(struct kernel_image *image, uint64_t slide, uint64_t *sites,
 			size_t nr_sites, struct error *err)
 {
-	int ret;
-
 	image->mcount_sites = sites;
 	image->nr_mcount_sites = nr_sites;
-	ret = rebase(image, slide, err);
-	return ret ? ret : alloc_points_resolve(image, &image->alloc, err);
+	return rebase(image, slide, err);
 }

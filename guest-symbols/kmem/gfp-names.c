@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "guest-symbols/kmem/gfp-names.h"
-
 #include <string.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "formats/base/cursor.h"
+#include "guest-symbols/kmem/allocators.h"
 
 enum { ENTRY_SIZE = 16 };
 

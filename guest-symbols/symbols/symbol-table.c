@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/search.h"
+#include "formats/base/u64-map.h"
 #include "guest-symbols/symbols/name-index.h"
 
 /* __START_KERNEL_map (Documentation/arch/x86/x86_64/mm.rst) */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/search.h"
+#include "formats/base/u64-map.h"
 
 enum {
 	MAX_MODULES = 1024,

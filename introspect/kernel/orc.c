@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include "formats/base/search.h"
+#include "formats/base/u64-map.h"
 
 /* arch/x86/include/asm/orc_types.h */
 enum {

@@ -349,3 +349,19 @@ int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err)
 	mapping->size = 0;
 	return rc;
 }
+
+int scratch_mapping_find(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gpa,
+			 uint64_t *gva, struct error *err)
+{
+	struct page_walk walk;
+
+	for (uint64_t slot = 0; slot < TABLE_ENTRIES; slot++) {
+		uint64_t at = IMAGE_AREA + slot * KERNEL_MAP_CHUNK;
+
+		if (page_walk(guest, root, levels, at, &walk, NULL) || walk.gpa != gpa)
+			continue;
+		*gva = at;
+		return 0;
+	}
+	return error_set_at(err, EPROTO, gpa, "the kernel does not map this memory any more");
+}

@@ -75,4 +75,11 @@ int scratch_mapping_create(const struct kernel *kernel, const struct guest_regio
  */
 int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err);
 
+/*
+ * Find a mapping that another process has made: the gva of `gpa` (a multiple of KERNEL_MAP_CHUNK)
+ * among the chunks of the kernel's image area. root and levels as for page_walk(). -EPROTO: none.
+ */
+int scratch_mapping_find(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gpa,
+			 uint64_t *gva, struct error *err);
+
 #endif

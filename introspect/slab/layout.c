@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* No struct page lies so high, and no mask of a compound page below 2^26 pages is lower. */
+#define LOWEST_MASK 0xffffffff80000000
+
 /* One field whose offset we need; it must end within `limit` bytes. */
 static int field_offset(const struct btf_types *btf, const char *structure, const char *member,
 			uint32_t limit, uint32_t *out, struct error *err)
@@ -37,16 +40,35 @@ static int field_offsets(const struct btf_types *btf, const char *structure, uin
 	return rc;
 }
 
+/*
+ * In a tail page, a word with bit 0 set leads to the head. Up to 7.0 it is compound_head, the
+ * head's address. Since 7.1 it is compound_info: that address, or a mask for the tail page's own
+ * address, depending on the kernel's configuration (include/linux/page-flags.h,
+ * set_compound_head()).
+ */
+static int head_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	if (!field_offset(btf, "page", "compound_head", view->page_size, &view->compound_head,
+			  NULL))
+		return 0;
+	view->lowest_mask = LOWEST_MASK;
+	if (!field_offset(btf, "page", "compound_info", view->page_size, &view->compound_head,
+			  NULL))
+		return 0;
+	return error_set(err, ENOENT,
+			 "BTF has no member compound_head or compound_info in struct page");
+}
+
 static int page_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
 	uint32_t size = btf_struct_size(btf, "page");
 	const struct field_wish wishes[] = {{"flags", &view->flags},
-					    {"compound_head", &view->compound_head},
 					    {"page_type", &view->page_type},
 					    {"lru", &view->lru},
 					    {NULL, NULL}};
 	bool found;
 	int64_t head = btf_enumerator(btf, "PG_head", &found);
+	int rc;
 
 	if (size < sizeof(uint64_t) || size > PAGE_STRUCT_MAX)
 		return error_set(err, ENOENT, "BTF has no usable struct page");
@@ -54,7 +76,8 @@ static int page_layout(struct slab_view *view, const struct btf_types *btf, stru
 		return error_set(err, ENOENT, "BTF has no usable enumerator PG_head");
 	view->page_size = size;
 	view->head_bit = (uint8_t)head;
-	return field_offsets(btf, "page", size, wishes, err);
+	rc = field_offsets(btf, "page", size, wishes, err);
+	return rc ? rc : head_layout(view, btf, err);
 }
 
 static int mark_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)

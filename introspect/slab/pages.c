@@ -6,7 +6,7 @@
 
 enum {
 	PAGE_SHIFT = 12,
-	TAIL_BIT = 1,   /* of page.compound_head */
+	TAIL_BIT = 1,   /* of page.compound_head or page.compound_info */
 	ORDER_MAX = 18, /* a 1 GiB hugetlb page; the buddy allocator ends below */
 };
 /* Documentation/arch/x86/x86_64/mm.rst: where it is without KASLR's randomised regions. */
@@ -55,6 +55,14 @@ static int check_page(const struct slab_view *view, uint64_t page, uint64_t vmem
 	return 0;
 }
 
+/* The head that the word of a tail page leads to. */
+static uint64_t head_of(const struct slab_view *view, uint64_t page, uint64_t link)
+{
+	if (view->lowest_mask && link >= view->lowest_mask)
+		return page & link;
+	return link - TAIL_BIT;
+}
+
 int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap,
 		   struct page_copy *out, struct error *err)
 {
@@ -69,7 +77,7 @@ int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap
 		link = rc ? 0 : slab_u64(out->bytes, view->compound_head);
 		if (rc || !(link & TAIL_BIT))
 			return rc;
-		out->gva = link - TAIL_BIT;
+		out->gva = head_of(view, out->gva, link);
 	}
 	return rc ? rc : error_set_at(err, EINVAL, page, "the head of a compound page is a tail");
 }
@@ -143,6 +151,7 @@ int slab_page_facts(struct slab_view *view, struct slab_page_facts *out, struct 
 	*out = (struct slab_page_facts){.pages = view->kernel->known.ram_end >> PAGE_SHIFT,
 					.page_size = view->page_size,
 					.compound_head = view->compound_head,
+					.lowest_mask = view->lowest_mask,
 					.slab_cache = view->slab_cache,
 					.flags = view->flags,
 					.head_bit = view->head_bit,

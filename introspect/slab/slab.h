@@ -60,6 +60,12 @@ struct slab_page_facts {
 	uint64_t pages;                /* of RAM, up to its end */
 	uint32_t page_size;            /* sizeof(struct page) */
 	uint32_t compound_head, slab_cache; /* offsets in struct page; the latter in a head */
+	/*
+	 * Bit 0 of the word at compound_head is set in a tail page. From `lowest_mask` on, it is a
+	 * mask: the tail's own address masked is the head's. Below, it is the head's address plus
+	 * one. 0: it is never a mask.
+	 */
+	uint64_t lowest_mask;
 	/* a head is slab memory if (32 bits at the offset & mask) == value */
 	uint32_t slab_offset, slab_mask, slab_value;
 	uint32_t flags;        /* offset */

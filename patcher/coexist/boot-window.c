@@ -24,7 +24,7 @@ static void arm_or_note(struct boot_window *w, uint64_t gva, oneshot_fn *fn)
 {
 	struct error err;
 
-	if (oneshot_arm(w->hooks, gva, fn, w, &err))
+	if (oneshot_arm(w->oneshots, gva, fn, w, &err))
 		first_error_set(w->failure, &err);
 }
 
@@ -34,7 +34,7 @@ static int arm_function(struct boot_window *w, const char *name, oneshot_fn *fn,
 
 	if (!gva)
 		return error_set(err, ENOENT, "the kernel has no %s()", name);
-	return oneshot_arm(w->hooks, gva, fn, w, err);
+	return oneshot_arm(w->oneshots, gva, fn, w, err);
 }
 
 /* --- inside ftrace_init(): entries are hooked behind their sites ----------------------------- */
@@ -73,7 +73,7 @@ static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)
 	(void)hit;
 	w->entries_out = false;
 	for (size_t i = 0; i < w->plan->entries.n; i++)
-		oneshot_disarm(w->hooks, w->plan->entries.v[i].gva + SITE_SIZE);
+		oneshot_disarm(w->oneshots, w->plan->entries.v[i].gva + SITE_SIZE);
 	if (patch_plan_refresh_entries(w->plan, w->kernel, &err) ||
 	    patch_set_apply(&w->plan->entries, w->kernel, &err))
 		first_error_set(w->failure, &err);
@@ -119,7 +119,7 @@ static void disarm_after_alternatives(struct boot_window *w)
 		uint64_t gva = oneshot_place(w->kernel, after_alternatives[i]);
 
 		if (gva)
-			oneshot_disarm(w->hooks, gva);
+			oneshot_disarm(w->oneshots, gva);
 	}
 }
 

@@ -24,7 +24,7 @@ struct boot_window {
 	const struct kernel *kernel;
 	struct patch_plan *plan;
 	struct trap_table *traps;
-	struct oneshots *hooks;
+	struct oneshots *oneshots;
 	/* The session's handlers, called for the events that the hooks catch. */
 	void (*entry)(void *arg, uint64_t site, const struct guest_trap *hit);
 	void (*ret)(void *arg, const struct guest_trap *hit);

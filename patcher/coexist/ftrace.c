@@ -16,7 +16,7 @@ static int arm(struct ftrace_handoff *y, const char *name, oneshot_fn *fn, struc
 {
 	uint64_t gva = oneshot_place(y->kernel, name);
 
-	return gva ? oneshot_arm(y->hooks, gva, fn, y, err) : 0;
+	return gva ? oneshot_arm(y->oneshots, gva, fn, y, err) : 0;
 }
 
 static void arm_or_note(struct ftrace_handoff *y, const char *name, oneshot_fn *fn)
@@ -80,7 +80,7 @@ static void on_post_process(void *arg, const struct guest_trap *hit)
 
 	arm_or_note(y, "ftrace_arch_code_modify_prepare", on_prepare);
 	if (kernel_read(y->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
-	    oneshot_arm(y->hooks, caller, on_post_process_return, y, &err))
+	    oneshot_arm(y->oneshots, caller, on_post_process_return, y, &err))
 		first_error_set(y->failure, &err);
 }
 

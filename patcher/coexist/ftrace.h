@@ -26,7 +26,7 @@
 struct ftrace_handoff {
 	const struct kernel *kernel;
 	struct patch_plan *plan;
-	struct oneshots *hooks;
+	struct oneshots *oneshots;
 	struct first_error *failure; /* gets why the sites could not be given or taken */
 	bool out; /* the guest is changing sites; changes with the guest stopped */
 

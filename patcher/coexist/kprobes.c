@@ -12,7 +12,7 @@ static int arm(struct kprobe_handoff *y, struct error *err)
 {
 	uint64_t gva = oneshot_place(y->kernel, "arch_prepare_kprobe");
 
-	return gva ? oneshot_arm(y->hooks, gva, on_prepare, y, err) : 0;
+	return gva ? oneshot_arm(y->oneshots, gva, on_prepare, y, err) : 0;
 }
 
 static void on_prepare_return(void *arg, const struct guest_trap *hit)
@@ -46,7 +46,7 @@ static void on_prepare(void *arg, const struct guest_trap *hit)
 	if (kernel_read(y->kernel, hit->regs.rdi + y->addr_offset, &address, sizeof(address),
 			&err) ||
 	    kernel_read(y->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
-	    oneshot_arm(y->hooks, caller, on_prepare_return, y, &err))
+	    oneshot_arm(y->oneshots, caller, on_prepare_return, y, &err))
 		first_error_set(y->failure, &err);
 	for (size_t i = 0; i < y->nr_given; i++) {
 		const struct patch *p = &y->plan->returns.v[i];

@@ -24,7 +24,7 @@
 struct kprobe_handoff {
 	const struct kernel *kernel;
 	struct patch_plan *plan;
-	struct oneshots *hooks;
+	struct oneshots *oneshots;
 	struct first_error *failure; /* gets why a slot could not be given */
 	uint32_t addr_offset;        /* in struct kprobe */
 

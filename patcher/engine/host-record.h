@@ -11,14 +11,13 @@
  * own, in memory that the guest does not know, so that the merge puts both in order.
  */
 enum {
-	TRAP_RECORD_WORDS = 13, /* ahead of stack and items */
-	TRAP_RECORD_NO_REF = 0xffff,
-	/* a record's number of words is what tells the shapes apart */
-	TRAP_RECORD_SHAPES = (RING_MAX_RECORD - sizeof(struct ring_record)) / 8 + 1,
+	TRAP_RECORD_WORDS = 13, /* ahead of stack and items, which are the record's items */
+	TRAP_RECORD_SHAPES = POINT_RETURN + 1,
 };
+#define TRAP_RECORD_NO_REF UINT32_MAX
 
-/* For ring_config.shapes, TRAP_RECORD_SHAPES of them. */
-const struct ring_shape *trap_record_shapes(void);
+/* For ring_config.shapes, by enum probe_point, TRAP_RECORD_SHAPES of them. */
+extern const struct ring_shape trap_record_shapes[TRAP_RECORD_SHAPES];
 
 /* How many items fit besides the stack that a hit has. */
 size_t trap_record_max_items(const struct probe_hit *hit);
@@ -26,12 +25,11 @@ size_t trap_record_max_items(const struct probe_hit *hit);
 /* A hit whose record is as large as this, in bytes. */
 uint32_t trap_record_size(const struct probe_hit *hit);
 
-/* Fill in all but the time and commit word; publish with trap_record_commit(). */
-void trap_record_fill(struct ring_record *record, uint16_t ref, const struct probe_hit *hit);
-uint32_t trap_record_commit(enum ring_record_kind kind, const struct probe_hit *hit);
+/* Fill in all but the time and commit word; publish with ring_commit(point). */
+void trap_record_fill(struct ring_record *record, uint32_t ref, const struct probe_hit *hit);
 
 /* The hit's stack and items point into the record. */
-void trap_record_read(const struct ring_record *record, enum ring_record_kind *kind, uint16_t *ref,
+void trap_record_read(const struct ring_record *record, enum probe_point *point, uint32_t *ref,
 		      struct probe_hit *hit);
 
 #endif

@@ -43,19 +43,19 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_record *r
 	struct ring_engine *x = pass->x;
 	unsigned int vcpu = ring % x->nr_vcpus;
 	const struct probe_ref *ref;
-	enum ring_record_kind kind;
+	enum probe_point point;
 	struct probe_hit hit;
-	uint16_t id;
+	uint32_t id;
 
 	if (ring < x->nr_vcpus) {
-		trampoline_set_read(&x->set, record, &kind, &ref, &hit);
+		trampoline_set_read(&x->set, record, &point, &ref, &hit);
 	} else {
-		trap_record_read(record, &kind, &id, &hit);
+		trap_record_read(record, &point, &id, &hit);
 		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->refs[id];
 	}
 	hit.vcpu = vcpu;
 	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, record->tsc);
-	x->config.handle(x->config.arg, ref, kind, &hit);
+	x->config.handle(x->config.arg, ref, point, &hit);
 	pass->records++;
 	return 0;
 }

@@ -4,7 +4,7 @@
 
 #include <time.h>
 #include "formats/base/clock.h"
-#include "introspect/tasks/stack-scan.h"
+#include "introspect/tasks/quiesce.h"
 #include "patcher/engine/ring-engine.h"
 
 /* Shared by exitless.c (coming and going), exitless-drain.c (the thread) and exitless-traps.c (the
@@ -16,7 +16,6 @@ struct ring_engine_vcpu {
 	_Atomic uint64_t blocked, blocked_ns;
 	uint64_t cut_off;        /* records that were not complete when it ran last */
 	struct ring_counts seen; /* of its ring, after the last pass; under lock */
-	bool passed; /* leaving: was in user mode or halted since the text was put back */
 };
 
 struct ring_engine {
@@ -30,12 +29,13 @@ struct ring_engine {
 	uint64_t code_bytes; /* of the scratch memory; the rings are behind */
 	struct trampoline_kernel facts;
 	struct task_stacks tasks;
+	struct quiesce quiesce; /* leaving */
 	struct trampoline_set set;
 	const struct probe_ref *refs; /* the plan's */
 
-	struct ring *rings;     /* the vCPUs', then those for their traps */
-	uint8_t *trap_memory;   /* of the latter */
-	struct ring_kept *kept; /* the guest's table */
+	struct ring *rings;                    /* the vCPUs', then those for their traps */
+	uint8_t *trap_memory;                  /* of the latter */
+	struct ring_saved_array *saved_arrays; /* the guest's table */
 	struct ring_merge merge;
 	struct ring_engine_vcpu *vcpus;
 	uint64_t margin; /* ticks */

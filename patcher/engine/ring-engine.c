@@ -11,8 +11,7 @@
 enum {
 	SMALL_CODE_BYTES = 128 << 10, /* where the guest has no chunk for it */
 	TRAP_RING_BYTES = 256 << 10,
-	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
-	MARGIN_NS = 20000,     /* in which a reservation becomes visible */
+	MARGIN_NS = 20000, /* in which a reservation becomes visible */
 	MAX_CLOCK_SKEW_NS = 1000,
 	/* For a host that needs 2 ms to make room and may have to wait for a CPU. The guest's own
 	 * watchdogs complain after 10 s or more. */
@@ -34,30 +33,11 @@ static int check_guest(const struct guest *guest, struct error *err)
 	return 0;
 }
 
-static int read_facts(struct ring_engine *x, struct slab_view *slab, struct error *err)
+static int read_facts(struct ring_engine *x, struct error *err)
 {
-	struct slab_page_facts page;
 	int ret = percpu_cpu_number(x->kernel, &x->facts.cpu_number, err);
 
-	if (!ret)
-		ret = task_stacks_init(x->kernel, &x->tasks, err);
-	if (!ret)
-		ret = slab_page_facts(slab, &page, err);
-	if (ret)
-		return ret;
-	if (page.page_size != STRUCT_PAGE_SIZE)
-		return error_set(err, ENOTSUP, "struct page has %u bytes, not %d", page.page_size,
-				 STRUCT_PAGE_SIZE);
-	x->facts.page_offset = page.page_offset;
-	x->facts.vmemmap = page.vmemmap;
-	x->facts.pages = page.pages;
-	x->facts.page_compound_head = page.compound_head;
-	x->facts.page_slab_cache = page.slab_cache;
-	x->facts.page_flags = page.flags;
-	x->facts.page_head_bit = page.head_bit;
-	x->facts.page_order = page.order_offset;
-	x->facts.slab = (struct slab_test){page.slab_offset, page.slab_mask, page.slab_value};
-	return 0;
+	return ret ? ret : task_stacks_init(x->kernel, &x->tasks, err);
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)
@@ -96,7 +76,7 @@ static uint64_t rings_size(const struct ring_engine *x)
 /* What the guest may write: the rings, then the arrays that are kept for returns. */
 static uint64_t data_area(const struct ring_engine *x, uint64_t unit)
 {
-	uint64_t bytes = rings_size(x) + RING_KEPT_SLOTS * sizeof(struct ring_kept);
+	uint64_t bytes = rings_size(x) + RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
 
 	return (bytes + unit - 1) & ~(unit - 1);
 }
@@ -175,15 +155,15 @@ static int make_rings(struct ring_engine *x, struct error *err)
 				     .queue_bytes = x->config.ring_bytes + RING_MAX_RECORD +
 						    (spin ? SPIN_QUEUE_BYTES : 0),
 				     .shapes = x->set.shapes,
-				     .nr_shapes = (unsigned int)x->set.n};
+				     .nr_shapes = x->set.n};
 	struct ring_config traps = {.data_bytes = TRAP_RING_BYTES,
 				    .queue_bytes = TRAP_RING_BYTES + RING_MAX_RECORD,
-				    .shapes = trap_record_shapes(),
+				    .shapes = trap_record_shapes,
 				    .nr_shapes = TRAP_RECORD_SHAPES};
 	int ret = 0;
 
-	x->kept = (struct ring_kept *)(void *)((uint8_t *)x->scratch.hva + x->code_bytes +
-					       rings_size(x));
+	x->saved_arrays = (struct ring_saved_array *)(void *)((uint8_t *)x->scratch.hva +
+							      x->code_bytes + rings_size(x));
 	for (unsigned int i = 0; !ret && i < x->nr_vcpus; i++) {
 		ret = ring_init(&x->rings[i], x->scratch.hva + x->code_bytes + (uint64_t)i * stride,
 				&config, err);
@@ -231,7 +211,7 @@ static int make_code(struct ring_engine *x, struct patch_plan *plan, const struc
 			  .cpus = x->nr_vcpus,
 			  .patience = patience(x)},
 		.kernel = &x->facts,
-		.kept = x->mapping.gva + x->code_bytes + rings_size(x),
+		.saved_arrays = x->mapping.gva + x->code_bytes + rings_size(x),
 		.full = x->config.full,
 	};
 
@@ -275,13 +255,13 @@ static struct ring_engine *allocate(const struct kernel *kernel,
 	return NULL;
 }
 
-static int prepare(struct ring_engine *x, struct slab_view *slab, struct patch_plan *plan,
-		   const struct trap_table *traps, struct decoder *decoder, struct error *err)
+static int prepare(struct ring_engine *x, struct patch_plan *plan, const struct trap_table *traps,
+		   struct decoder *decoder, struct error *err)
 {
 	int ret = check_guest(x->guest, err);
 
 	if (!ret)
-		ret = read_facts(x, slab, err);
+		ret = read_facts(x, err);
 	if (!ret)
 		ret = ring_engine_read_clocks(x, err);
 	if (!ret)
@@ -295,7 +275,7 @@ static int prepare(struct ring_engine *x, struct slab_view *slab, struct patch_p
 	return ret;
 }
 
-int ring_engine_create(const struct kernel *kernel, struct slab_view *slab, struct patch_plan *plan,
+int ring_engine_create(const struct kernel *kernel, struct patch_plan *plan,
 		       const struct trap_table *traps, struct decoder *decoder,
 		       const struct ring_engine_config *config, struct ring_engine **out,
 		       struct error *err)
@@ -306,7 +286,7 @@ int ring_engine_create(const struct kernel *kernel, struct slab_view *slab, stru
 	if (!x)
 		return error_set(err, ENOMEM, "out of memory");
 	x->refs = plan->refs;
-	ret = prepare(x, slab, plan, traps, decoder, err);
+	ret = prepare(x, plan, traps, decoder, err);
 	if (ret) {
 		patch_plan_use_traps(plan);
 		ring_engine_cancel(x);
@@ -355,7 +335,7 @@ void ring_engine_end(struct ring_engine *x)
 
 /* --- telling --------------------------------------------------------------------------------- */
 
-void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct ring_status *out)
+void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct trace_counters *sum)
 {
 	struct ring_engine_vcpu *v = &x->vcpus[vcpu];
 	struct ring_counts ring;
@@ -363,11 +343,11 @@ void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct ring_st
 	pthread_mutex_lock(&x->lock);
 	ring = v->seen;
 	pthread_mutex_unlock(&x->lock);
-	*out = (struct ring_status){.records = ring.records,
-				    .drops = ring.drops + atomic_load(&v->lost),
-				    .damaged = ring.stalled + ring.malformed - v->cut_off,
-				    .blocked = atomic_load(&v->blocked),
-				    .blocked_ns = atomic_load(&v->blocked_ns)};
+	sum->v[COUNTER_RING_RECORDS] += ring.records;
+	sum->v[COUNTER_RING_DROPS] += ring.drops + atomic_load(&v->lost);
+	sum->v[COUNTER_RING_DAMAGED] += ring.stalled + ring.malformed - v->cut_off;
+	sum->v[COUNTER_RING_WAITS] += atomic_load(&v->blocked);
+	sum->v[COUNTER_RING_WAIT_NS] += atomic_load(&v->blocked_ns);
 }
 
 uint64_t ring_engine_doorbells(const struct ring_engine *x)

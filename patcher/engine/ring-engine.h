@@ -4,10 +4,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "formats/event/counters.h"
 #include "introspect/kernel/scratch-mapping.h"
-#include "introspect/slab/slab.h"
-#include "patcher/ring/merge.h"
-#include "patcher/ring/status.h"
+#include "patcher/ring/ring.h"
 #include "patcher/trampoline/set.h"
 
 /*
@@ -18,8 +17,8 @@
 struct ring_engine;
 
 /* Someone to hand a hit to, on the draining thread. `ref` is NULL at returns. */
-typedef void ring_engine_handle_fn(void *arg, const struct probe_ref *ref,
-				   enum ring_record_kind kind, const struct probe_hit *hit);
+typedef void ring_engine_handle_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
+				   const struct probe_hit *hit);
 
 struct ring_engine_config {
 	uint32_t ring_bytes; /* per vCPU: a power of two, RING_MIN_DATA or more */
@@ -35,7 +34,7 @@ struct ring_engine_config {
  * -EAGAIN early in boot: again later. Everything else means that the guest cannot have it, with the
  * reason; `plan` has its traps then.
  */
-int ring_engine_create(const struct kernel *kernel, struct slab_view *slab, struct patch_plan *plan,
+int ring_engine_create(const struct kernel *kernel, struct patch_plan *plan,
 		       const struct trap_table *traps, struct decoder *decoder,
 		       const struct ring_engine_config *config, struct ring_engine **out,
 		       struct error *err);
@@ -76,7 +75,7 @@ bool ring_engine_on_trap(struct ring_engine *x, struct guest_trap *trap);
 
 /* Hand on what a trap saw, in its order. On the vCPU's thread; waits for room. False: it was
  * dropped. */
-bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum ring_record_kind kind,
+bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum probe_point point,
 		     const struct probe_hit *hit);
 
 /*
@@ -84,13 +83,14 @@ bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum ri
  * that trampolines share. False: nothing. `key` as in struct probe_hit; the rest is what the guest
  * says.
  */
-bool ring_engine_take_kept(struct ring_engine *x, uint64_t key, uint64_t *words, uint64_t *skip);
+bool ring_engine_take_saved_array(struct ring_engine *x, uint64_t key, uint64_t *words,
+				  uint64_t *skip);
 
 /* The guest may have written its TSCs: read how they run again. With the guest stopped. */
 int ring_engine_read_clocks(struct ring_engine *x, struct error *err);
 
-/* Since creation. */
-void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct ring_status *out);
+/* Add what was counted for a vCPU since creation: the counters of rings. */
+void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct trace_counters *sum);
 /* How often an idle guest's next event woke the thread. */
 uint64_t ring_engine_doorbells(const struct ring_engine *x);
 

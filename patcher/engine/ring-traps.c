@@ -69,7 +69,7 @@ static struct ring_record *reserve(struct ring_engine *x, struct ring_engine_vcp
 	return (struct ring_record *)(void *)(ring->data + (at & (ring->config.data_bytes - 1)));
 }
 
-bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum ring_record_kind kind,
+bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum probe_point point,
 		     const struct probe_hit *hit)
 {
 	struct ring_engine_vcpu *vcpu = &x->vcpus[hit->vcpu];
@@ -82,7 +82,7 @@ bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum ri
 	}
 	record->tsc = x->guest->clock->tsc(x->guest);
 	trap_record_fill(record, ref ? ref->id : TRAP_RECORD_NO_REF, hit);
-	__atomic_store_n(&record->commit, trap_record_commit(kind, hit), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&record->commit, ring_commit(point), __ATOMIC_SEQ_CST);
 	if (atomic_load(&x->asleep))
 		ring_engine_ring(x);
 	return true;
@@ -90,10 +90,11 @@ bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum ri
 
 /* Other vCPUs claim and free slots meanwhile, but not one with this key: the call is on this one.
  */
-bool ring_engine_take_kept(struct ring_engine *x, uint64_t key, uint64_t *words, uint64_t *skip)
+bool ring_engine_take_saved_array(struct ring_engine *x, uint64_t key, uint64_t *words,
+				  uint64_t *skip)
 {
-	for (unsigned int i = 0; i < RING_KEPT_SLOTS; i++) {
-		struct ring_kept *slot = &x->kept[i];
+	for (unsigned int i = 0; i < RING_SAVED_SLOTS; i++) {
+		struct ring_saved_array *slot = &x->saved_arrays[i];
 
 		if (__atomic_load_n(&slot->key, __ATOMIC_ACQUIRE) != key - RECORD_KEY_BIAS)
 			continue;

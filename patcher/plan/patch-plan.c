@@ -34,7 +34,7 @@ struct site_refusal site_refuse(const char *function, uint64_t gva, const char *
 	return refusal;
 }
 
-static int refuse(struct patch_plan *plan, const struct probe *probe, const struct error *why,
+static int refuse(struct patch_plan *plan, const char *function, const struct error *why,
 		  struct error *err)
 {
 	struct site_refusal *r =
@@ -43,7 +43,7 @@ static int refuse(struct patch_plan *plan, const struct probe *probe, const stru
 	if (!r)
 		return error_set(err, ENOMEM, "out of memory");
 	plan->refused = r;
-	r[plan->nr_refused++] = site_refuse(probe->name, why->address, "%s", why->text);
+	r[plan->nr_refused++] = site_refuse(function, why->address, "%s", why->text);
 	return 0;
 }
 
@@ -73,9 +73,7 @@ static bool share_return(struct trap *trap, const struct probe *probe)
 {
 	if (!trap)
 		return false;
-	trap->capture.fields |= probe->ret.fields;
-	if (probe->ret.items.from != ITEMS_NONE)
-		trap->capture.items = probe->ret.items;
+	capture_merge_return(&trap->capture, &probe->ret);
 	return true;
 }
 
@@ -150,7 +148,7 @@ static int plan_probe(const struct planner *p, const struct probe_ref *ref, stru
 	if (!ret)
 		ret = check_trampolines(p, probe, function, &why);
 	if (ret)
-		ret = refuse(p->plan, probe, &why, err);
+		ret = refuse(p->plan, probe->name, &why, err);
 	else
 		ret = add_probe(p, ref, &entry, function, err);
 	free(function);
@@ -173,6 +171,21 @@ int patch_plan_make(struct patch_plan *plan, const struct patch_request *request
 				   plan->refused[0].reason);
 	if (ret)
 		patch_plan_deinit(plan);
+	return ret;
+}
+
+int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,
+			   const struct probe_gap *gaps, size_t n, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < n; i++) {
+		uint64_t address = gaps[i].address ? kernel_gva(kernel, gaps[i].address) : 0;
+		struct error why;
+
+		error_set_at(&why, ENOENT, address, "%s", gaps[i].reason);
+		ret = refuse(plan, gaps[i].function, &why, err);
+	}
 	return ret;
 }
 

@@ -51,6 +51,10 @@ int patch_plan_make(struct patch_plan *plan, const struct patch_request *request
 		    struct error *err);
 void patch_plan_deinit(struct patch_plan *plan);
 
+/* Add a tracer's gaps to what is refused. -ENOMEM. */
+int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,
+			   const struct probe_gap *gaps, size_t n, struct error *err);
+
 /* Let the patches, none of which is applied, be traps again (trampoline-set.h makes them jumps). */
 void patch_plan_use_traps(struct patch_plan *plan);
 

@@ -23,7 +23,7 @@ static int check_items(const struct capture *c, struct error *err)
 
 	if (i->from == ITEMS_NONE)
 		return 0;
-	if (i->from > ITEMS_RETURNED || returned != (c->kind == RING_RETURN))
+	if (i->from > ITEMS_RETURNED || returned != (c->point == POINT_RETURN))
 		return error_set(err, EINVAL, "items of kind %d cannot be had there", i->from);
 	if (!has_argument(c, i->pointer) || !has_argument(c, i->count))
 		return error_set(err, EINVAL, "items in no argument: %u and %u", i->pointer,
@@ -51,25 +51,35 @@ static int check(const struct capture *c, struct error *err)
 {
 	uint32_t possible = CAPTURE(FIELD_COUNT) - 1;
 
-	if (c->kind == RING_ENTRY)
+	if (c->point == POINT_ENTRY)
 		possible &= ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)) &
 			    ~(all_args & ~possible_args(c));
-	else if (c->kind == RING_RETURN)
+	else if (c->point == POINT_RETURN)
 		possible &= ~all_args;
 	else
-		return error_set(err, EINVAL, "no trampoline writes records of kind %d", c->kind);
+		return error_set(err, EINVAL, "no trampoline writes records of kind %d", c->point);
 	if (c->items.from != ITEMS_RETURNED)
-		possible &= ~CAPTURE(FIELD_KEPT);
+		possible &= ~CAPTURE(FIELD_SAVED);
 	if (c->items.from != ITEMS_COUNTED)
 		possible &= ~CAPTURE(FIELD_OWNER);
 	if (c->fields & ~possible)
 		return error_set(err, EINVAL, "fields %#x cannot be had at a function's %s",
-				 c->fields & ~possible, c->kind == RING_ENTRY ? "entry" : "return");
+				 c->fields & ~possible,
+				 c->point == POINT_ENTRY ? "entry" : "return");
 	if ((c->fields & CAPTURE(FIELD_STACK)) &&
 	    (!c->stack_words || c->stack_words > CAPTURE_MAX_STACK))
 		return error_set(err, EINVAL, "%u words of stack asked for, %d are the most",
 				 c->stack_words, CAPTURE_MAX_STACK);
 	return check_items(c, err);
+}
+
+void capture_merge_return(struct capture *to, const struct capture *from)
+{
+	to->fields |= from->fields;
+	if (from->pages)
+		to->pages = from->pages;
+	if (from->items.from != ITEMS_NONE)
+		to->items = from->items;
 }
 
 static uint32_t field_size(const struct capture *c, enum record_field field)
@@ -105,7 +115,7 @@ int record_layout(const struct capture *capture, struct record_layout *out, stru
 		out->offset[field] = (uint16_t)out->size;
 		out->size += field_size(capture, field);
 	}
-	if (capture->items.from == ITEMS_NONE || capture->items.from == ITEMS_KEPT)
+	if (capture->items.from == ITEMS_NONE || capture->items.from == ITEMS_SAVED)
 		return 0;
 	if (out->size + ITEMS_BYTES > RING_MAX_RECORD)
 		return error_set(err, EINVAL, "%d items do not fit behind %u bytes of fields",

@@ -11,6 +11,11 @@
  * What one trampoline records, and where that lies in its records. The trampoline generator and the
  * reader of the rings both go by this description, never by each other.
  */
+enum probe_point {
+	POINT_ENTRY = 1, /* a function's entry */
+	POINT_RETURN,    /* its return */
+};
+
 enum record_field {
 	FIELD_KEY,       /* gva of the return address on the stack, minus RECORD_KEY_BIAS */
 	FIELD_CALL_SITE, /* the return address */
@@ -23,7 +28,7 @@ enum record_field {
 	FIELD_ARG5,
 	FIELD_SLAB_CACHE, /* gva of the kmem_cache the result belongs to, 0 = none; returns only */
 	/* With ITEMS_RETURNED: 0 = the entry has kept nothing, else 1 + words skipped. */
-	FIELD_KEPT,
+	FIELD_SAVED,
 	FIELD_OWNER, /* with ITEMS_COUNTED: the word at `owner_offset` of the structure */
 	FIELD_PID,   /* of the current task: the kernel's pid, a thread's, in 32 bits */
 	FIELD_COMM,  /* its name, 16 bytes */
@@ -57,7 +62,7 @@ enum capture_items_from {
 	ITEMS_LISTED,  /* argument `pointer` is a struct list_head that links structures; NULL as a
 			* link ends it, too */
 	/* At an entry: no items yet; keep argument `pointer`, if it is not NULL, for the return. */
-	ITEMS_KEPT,
+	ITEMS_SAVED,
 	/* At a return: the words that the pointer led to; the result, 32 bits, says how many. None
 	 * if that is more than CAPTURE_ITEMS_PER_CALL, which no call gets. */
 	ITEMS_RETURNED,
@@ -73,19 +78,39 @@ struct capture_items {
 	int32_t owner_offset; /* ITEMS_COUNTED, with FIELD_OWNER */
 	int32_t link;         /* ITEMS_LISTED: of the list_head in each structure, whose address
 			       * is the item */
-	/* ITEMS_KEPT: of `count` words, an int, those in front that are not 0 are no work of the
+	/* ITEMS_SAVED: of `count` words, an int, those in front that are not 0 are no work of the
 	 * call; the result counts them nevertheless. */
 	bool skip_filled;
 	bool page_orders; /* items are struct pages: their lowest 6 bits say the order */
 };
 
+struct slab_page_facts; /* introspect/slab/slab.h */
+
+/*
+ * How the guest's memory leads from an object or a struct page to what FIELD_SLAB_CACHE and
+ * page_orders ask for. A tracer provides it to the captures that ask. Any thread. 0 or -errno.
+ */
+struct page_lookup {
+	void *arg; /* first argument of all */
+	/* What trampolines are generated from. -EAGAIN: the guest has no memory map yet. */
+	int (*facts)(void *arg, struct slab_page_facts *out, struct error *err);
+	/* In a trap: gva of the kmem_cache of an object, or 0. */
+	int (*slab_cache)(void *arg, uint64_t object, uint64_t *cache, struct error *err);
+	/* In a trap: the order of the struct page at `page`. */
+	int (*order)(void *arg, uint64_t page, unsigned int *order, struct error *err);
+};
+
 struct capture {
-	enum ring_record_kind kind; /* RING_ENTRY or RING_RETURN */
-	uint32_t fields;            /* CAPTURE(...) of each field that is wanted */
-	uint8_t stack_words;        /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
-	uint8_t parameters; /* at entries: how many the function has; 0 = not known, take six */
+	enum probe_point point;
+	uint32_t fields;     /* CAPTURE(...) of each field that is wanted */
+	uint8_t stack_words; /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
+	uint8_t parameters;  /* at entries: how many the function has; 0 = not known, take six */
+	const struct page_lookup *pages; /* with FIELD_SLAB_CACHE or page_orders */
 	struct capture_items items;
 };
+
+/* Make `to`, which is of a return, capture what `from` does as well. */
+void capture_merge_return(struct capture *to, const struct capture *from);
 
 struct record_layout {
 	/* Bytes of the record without items, a multiple of RING_RECORD_ALIGN. */
@@ -96,11 +121,5 @@ struct record_layout {
 
 /* Where everything lies. -EINVAL if the description asks for what its kind of place cannot give. */
 int record_layout(const struct capture *capture, struct record_layout *out, struct error *err);
-
-/* How many items a record has, from the size that its commit word says. */
-static inline unsigned int record_items(const struct record_layout *layout, uint32_t size)
-{
-	return layout->items ? (size - layout->items) / (unsigned int)sizeof(uint64_t) : 0;
-}
 
 #endif

@@ -24,7 +24,7 @@ int object_iter_init(struct object_iter *source, const struct kernel *kernel,
 				       .page_orders = items->page_orders};
 	switch (items->from) {
 	case ITEMS_NONE:
-	case ITEMS_KEPT:
+	case ITEMS_SAVED:
 	case ITEMS_RETURNED:
 		source->from = ITEMS_NONE;
 		break;
@@ -78,12 +78,12 @@ static int read_list(struct object_iter *source, const struct kernel *kernel, ui
 	return 0;
 }
 
-static void add_orders(struct slab_view *slab, uint64_t *pages, size_t n)
+static void add_orders(const struct page_lookup *lookup, uint64_t *pages, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		unsigned int order = 0;
 
-		slab_page_order(slab, pages[i], &order, NULL);
+		lookup->order(lookup->arg, pages[i], &order, NULL);
 		pages[i] |= order & ORDER_MASK;
 	}
 }
@@ -99,7 +99,8 @@ uint64_t object_iter_filled(const struct kernel *kernel, uint64_t at, uint64_t c
 }
 
 int object_iter_read(struct object_iter *source, const struct kernel *kernel,
-		     struct slab_view *slab, uint64_t *to, size_t max, size_t *n, struct error *err)
+		     const struct page_lookup *pages, uint64_t *to, size_t max, size_t *n,
+		     struct error *err)
 {
 	int ret = 0;
 
@@ -109,6 +110,6 @@ int object_iter_read(struct object_iter *source, const struct kernel *kernel,
 	else if (source->from == ITEMS_LISTED)
 		ret = read_list(source, kernel, to, max, n, err);
 	if (source->page_orders)
-		add_orders(slab, to, *n);
+		add_orders(pages, to, *n);
 	return ret;
 }

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
-#include "introspect/slab/slab.h"
 #include "patcher/probe/capture.h"
 
 /* Where a vCPU in a trap has the objects of a bulk operation; zeroed, there are none. */
@@ -27,11 +26,11 @@ int object_iter_init(struct object_iter *source, const struct kernel *kernel,
 		     const struct capture_items *items, const uint64_t *args, struct error *err);
 
 /*
- * Read on: up to `max` items, and how many in *n; 0 at the end. `slab` is for page orders. -EFAULT
- * if the guest's pointers lead nowhere; what was read before is in `to`.
+ * Read on: up to `max` items, and how many in *n; 0 at the end. `pages` is for page orders.
+ * -EFAULT if the guest's pointers lead nowhere; what was read before is in `to`.
  */
 int object_iter_read(struct object_iter *source, const struct kernel *kernel,
-		     struct slab_view *slab, uint64_t *to, size_t max, size_t *n,
+		     const struct page_lookup *pages, uint64_t *to, size_t max, size_t *n,
 		     struct error *err);
 
 /* How many of `count` words at the front are not 0. */

@@ -20,6 +20,13 @@ struct probe {
 	const void *data;          /* the tracer's own */
 };
 
+/* A function that a tracer cannot see the calls of, and why; all lives as long as the tracer. */
+struct probe_gap {
+	const char *function;
+	uint64_t address; /* link-time address, 0 = none */
+	const char *reason;
+};
+
 /* A probe and its tracer. `id` is its index in the session's list of all probes. */
 struct probe_ref {
 	struct tracer *tracer;
@@ -40,8 +47,8 @@ struct probe_hit {
 	uint64_t call_site;               /* the return address; at entries */
 	uint64_t args[CAPTURE_ARGUMENTS]; /* at entries */
 	uint64_t result;                  /* at returns */
-	uint64_t slab_cache;  /* gva of the kmem_cache that the result belongs to, or 0 */
-	uint64_t kept, owner; /* FIELD_KEPT, FIELD_OWNER */
+	uint64_t slab_cache;   /* gva of the kmem_cache that the result belongs to, or 0 */
+	uint64_t saved, owner; /* FIELD_SAVED, FIELD_OWNER */
 
 	const uint64_t *stack; /* words from behind the return address */
 	size_t nr_stack;

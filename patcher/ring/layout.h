@@ -75,63 +75,49 @@ static inline uint32_t ring_stride(uint32_t data_bytes)
 
 /*
  * A table that all CPUs share, zeroed before trampolines use it: where a call has its array, from
- * its entry to its return. It is looked for by its key in RING_KEPT_PROBES slots, from that on
+ * its entry to its return. It is looked for by its key in RING_SAVED_TRIES slots, from that on
  * which the key hashes to, and kept in the first free one. Written by the guest only.
  */
 enum {
-	RING_KEPT_HASH_BITS = 8,
-	RING_KEPT_PROBES = 8,
-	RING_KEPT_SLOTS = (1 << RING_KEPT_HASH_BITS) + RING_KEPT_PROBES - 1,
+	RING_SAVED_HASH_BITS = 8,
+	RING_SAVED_TRIES = 8,
+	RING_SAVED_SLOTS = (1 << RING_SAVED_HASH_BITS) + RING_SAVED_TRIES - 1,
 };
 
-struct ring_kept {
+struct ring_saved_array {
 	uint64_t key;   /* as in records; 0 = free */
 	uint64_t words; /* gva of the first word of the array that is the call's work */
 	uint64_t skip;  /* how many lie in front of it */
 	uint64_t unused;
 };
 
-_Static_assert(sizeof(struct ring_kept) == 32, "fixed by trampolines");
+_Static_assert(sizeof(struct ring_saved_array) == 32, "fixed by trampolines");
 
-enum ring_record_kind {
-	RING_ENTRY = 1,  /* at a function's entry */
-	RING_RETURN = 2, /* at its return */
-	RING_KINDS,      /* 0 is none */
-};
-
-/* What precedes the 8-byte fields of every record; their order is record_layout()'s, capture.h. */
+/*
+ * What precedes the 8-byte fields of every record; record_layout() (capture.h) has their order. The
+ * reader knows for each id how many bytes of fields there are, and how many items there may be.
+ */
 struct ring_record {
-	uint32_t commit; /* 0 = not complete yet */
-	uint32_t unused; /* not written: stays what the host zeroed */
+	uint32_t commit; /* ring_commit(); 0 = not complete yet */
+	uint32_t items;  /* 8-byte words behind the fields; not written where none can be */
 	uint64_t tsc;    /* of the CPU, read after the reservation */
 	uint64_t fields[];
 };
 
 _Static_assert(sizeof(struct ring_record) == 16, "fixed by trampolines");
 
-struct ring_commit {
-	enum ring_record_kind kind;
-	uint16_t probe;
-	uint32_t size; /* bytes of the whole record, a multiple of RING_RECORD_ALIGN */
-};
+#define RING_COMMITTED (UINT32_C(1) << 31)
 
-/* Bit 31 is always set; kind in bits 24..30, size in 8-byte words in 16..23, probe in 0..15. */
-static inline uint32_t ring_commit_encode(struct ring_commit commit)
+/* The commit word of records with this id, which is below RING_COMMITTED. */
+static inline uint32_t ring_commit(uint32_t id)
 {
-	return UINT32_C(1) << 31 | (uint32_t)commit.kind << 24 |
-	       commit.size / RING_RECORD_ALIGN << 16 | commit.probe;
+	return RING_COMMITTED | id;
 }
 
-/* False if no trampoline writes such a word. Whether the size is the probe's is left to check. */
-static inline bool ring_commit_decode(uint32_t word, struct ring_commit *out)
+/* The id, of a record that is committed. */
+static inline uint32_t ring_id(const struct ring_record *record)
 {
-	uint32_t kind = word >> 24 & 0x7f;
-
-	out->kind = (enum ring_record_kind)kind;
-	out->probe = (uint16_t)word;
-	out->size = (word >> 16 & 0xff) * RING_RECORD_ALIGN;
-	return word >> 31 && kind >= RING_ENTRY && kind < RING_KINDS &&
-	       out->size >= sizeof(struct ring_record) && out->size <= RING_MAX_RECORD;
+	return record->commit & ~RING_COMMITTED;
 }
 
 #endif

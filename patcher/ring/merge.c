@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/ring/merge.h"
+#include "patcher/ring/ring.h"
 
 #include <errno.h>
 
@@ -16,7 +16,7 @@ int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int n
 
 static const struct ring_record *oldest(const struct ring_merge *merge, unsigned int cpu)
 {
-	return ring_queue_first(&merge->rings[cpu]->queue);
+	return ring_first(merge->rings[cpu]);
 }
 
 static bool is_before(const struct ring_merge *merge, unsigned int a, unsigned int b)
@@ -54,19 +54,19 @@ static void build_heap(struct ring_merge *merge)
 		sift_down(merge, i);
 }
 
-/* The record on top of the heap was handed on. */
+/* The record on top of the heap was emitted. */
 static void advance(struct ring_merge *merge)
 {
 	unsigned int cpu = merge->heap[0];
 
-	ring_queue_pop(&merge->rings[cpu]->queue);
+	ring_pop(merge->rings[cpu]);
 	if (!oldest(merge, cpu))
 		merge->heap[0] = merge->heap[--merge->nr_heap];
 	if (merge->nr_heap > 1)
 		sift_down(merge, 0);
 }
 
-/* Empty the rings into their queues and find up to when nothing older can come. */
+/* Empty the rings into their queues, and find out up to which stamp no more record can come. */
 static void consume_all(struct ring_merge *merge, const struct ring_clock *clock)
 {
 	uint64_t watermark = UINT64_MAX;

@@ -2,10 +2,63 @@
 #include "patcher/ring/ring.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Positions are multiples of 8. */
 #define NO_POSITION UINT64_MAX
+
+/* --- the queue ------------------------------------------------------------------------------- */
+
+static int queue_init(struct ring_queue *queue, size_t capacity, struct error *err)
+{
+	*queue = (struct ring_queue){.capacity = capacity};
+	if (capacity < RING_MAX_RECORD)
+		return error_set(err, EINVAL, "a queue of %zu bytes holds no record", capacity);
+	queue->bytes = malloc(capacity);
+	return queue->bytes ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+/* Room behind the newest record, or NULL. Records move at most once between two pops: afterwards
+ * the free bytes are all behind them. */
+static struct ring_record *queue_room(struct ring_queue *queue, size_t size)
+{
+	size_t used = queue->tail - queue->head;
+
+	if (size > queue->capacity - used)
+		return NULL;
+	if (size > queue->capacity - queue->tail) {
+		memmove(queue->bytes, queue->bytes + queue->head, used);
+		queue->head = 0;
+		queue->tail = used;
+	}
+	return (struct ring_record *)(void *)(queue->bytes + queue->tail);
+}
+
+static size_t record_size(const struct ring *ring, const struct ring_record *record)
+{
+	return ring->config.shapes[ring_id(record)].size + record->items * sizeof(uint64_t);
+}
+
+const struct ring_record *ring_first(const struct ring *ring)
+{
+	const struct ring_queue *queue = &ring->queue;
+
+	if (queue->head == queue->tail)
+		return NULL;
+	return (const struct ring_record *)(const void *)(queue->bytes + queue->head);
+}
+
+void ring_pop(struct ring *ring)
+{
+	struct ring_queue *queue = &ring->queue;
+
+	queue->head += record_size(ring, ring_first(ring));
+	if (queue->head == queue->tail)
+		queue->head = queue->tail = 0;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
 
 static int check_config(const void *memory, const struct ring_config *config, struct error *err)
 {
@@ -37,7 +90,7 @@ int ring_init(struct ring *ring, void *memory, const struct ring_config *config,
 	*ring = (struct ring){.config = *config, .waiting = NO_POSITION, .later = NO_POSITION};
 	if (ret)
 		return ret;
-	ret = ring_queue_init(&ring->queue, config->queue_bytes, err);
+	ret = queue_init(&ring->queue, config->queue_bytes, err);
 	if (ret)
 		return ret;
 	memset(memory, 0, ring_stride(config->data_bytes));
@@ -49,8 +102,11 @@ int ring_init(struct ring *ring, void *memory, const struct ring_config *config,
 
 void ring_deinit(struct ring *ring)
 {
-	ring_queue_deinit(&ring->queue);
+	free(ring->queue.bytes);
+	ring->queue = (struct ring_queue){0};
 }
+
+/* --- a pass ---------------------------------------------------------------------------------- */
 
 static uint32_t offset_of(const struct ring *ring, uint64_t position)
 {
@@ -92,19 +148,15 @@ static uint64_t snapshot(struct ring *ring)
 	return ring->consumed;
 }
 
-static bool is_size(const struct ring_shape *shape, const struct ring_commit *commit)
+/* Whether it is one that a trampoline writes, with `room` bytes reserved. */
+static bool is_record(const struct ring *ring, const struct ring_record *record, uint64_t room)
 {
-	uint32_t least = shape->size[commit->kind];
+	const struct ring_shape *shape;
 
-	return least && commit->size >= least &&
-	       commit->size <= least + shape->items[commit->kind] * sizeof(uint64_t);
-}
-
-static bool is_record(const struct ring *ring, uint32_t word, uint64_t room,
-		      struct ring_commit *commit)
-{
-	return ring_commit_decode(word, commit) && commit->probe < ring->config.nr_shapes &&
-	       is_size(&ring->config.shapes[commit->probe], commit) && commit->size <= room;
+	if (!(record->commit & RING_COMMITTED) || ring_id(record) >= ring->config.nr_shapes)
+		return false;
+	shape = &ring->config.shapes[ring_id(record)];
+	return shape->size && record->items <= shape->items && record_size(ring, record) <= room;
 }
 
 static uint64_t horizon_of(const struct ring_clock *clock)
@@ -136,15 +188,13 @@ static uint64_t clamp(struct ring *ring, uint64_t tsc, uint64_t horizon)
 
 /* The guest may change the source while we copy: what was validated is put over the copy. */
 static void take(struct ring *ring, struct ring_record *copy, const struct ring_record *validated,
-		 uint32_t size)
+		 size_t size)
 {
 	uint8_t *source = ring->data + offset_of(ring, ring->consumed);
 
 	memcpy(copy, source, size);
-	copy->commit = validated->commit;
-	copy->unused = 0;
-	copy->tsc = validated->tsc;
-	ring_queue_push(&ring->queue, size);
+	*copy = *validated;
+	ring->queue.tail += size;
 	memset(source, 0, size);
 	ring->consumed += size;
 	ring->counts.records++;
@@ -161,22 +211,24 @@ enum step {
 static enum step take_next(struct ring *ring, uint64_t end, const struct ring_clock *clock)
 {
 	struct ring_record *source, *room, validated;
-	struct ring_commit commit;
+	size_t size;
 
 	source = (struct ring_record *)(void *)(ring->data + offset_of(ring, ring->consumed));
 	validated.commit = __atomic_load_n(&source->commit, __ATOMIC_ACQUIRE);
 	if (!validated.commit)
 		return STEP_UNCOMMITTED;
-	if (!is_record(ring, validated.commit, end - ring->consumed, &commit))
+	validated.items = __atomic_load_n(&source->items, __ATOMIC_RELAXED);
+	if (!is_record(ring, &validated, end - ring->consumed))
 		return STEP_MALFORMED;
 	validated.tsc = __atomic_load_n(&source->tsc, __ATOMIC_RELAXED);
 	if (is_later(ring, validated.tsc, clock))
 		return STEP_LATER;
-	room = ring_queue_room(&ring->queue, commit.size);
+	size = record_size(ring, &validated);
+	room = queue_room(&ring->queue, size);
 	if (!room)
 		return STEP_QUEUE_FULL;
 	validated.tsc = clamp(ring, validated.tsc, horizon_of(clock));
-	take(ring, room, &validated, commit.size);
+	take(ring, room, &validated, size);
 	return STEP_TAKEN;
 }
 
@@ -258,7 +310,7 @@ void ring_close(struct ring *ring)
 
 bool ring_is_drained(const struct ring *ring)
 {
-	return ring->closed && ring->consumed == ring->end && !ring_queue_first(&ring->queue);
+	return ring->closed && ring->consumed == ring->end && !ring_first(ring);
 }
 
 bool ring_is_waiting(const struct ring *ring)
@@ -293,7 +345,7 @@ bool ring_arm(struct ring *ring)
 {
 	struct ring_header *header = ring->header;
 
-	if (ring_queue_first(&ring->queue))
+	if (ring_first(ring))
 		return false;
 	if (ring->dead) {
 		publish_limit(ring); /* the guest may have changed it */

@@ -7,28 +7,29 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "patcher/ring/layout.h"
-#include "patcher/ring/queue.h"
+#include "patcher/ring/ring.h"
 
 /*
- * The host's side of one CPU's ring (ring-layout.h): takes records out of memory that the guest
- * writes, and may scribble on, into a queue of our own, in the order of their positions.
+ * The host's side of the rings (layout.h). A pass takes records out of memory that the guest
+ * writes, and may damage, into queues that the guest cannot reach, and emits the records of all
+ * CPUs in the order of their time stamps.
  *
- * Time stamps in the queue never go back, and never lie behind the pass that took them: what
- * the guest wrote is forced between the two, and counted. One thread works on a ring; others may
- * call ring_room() at the same time.
+ * Time stamps in a queue never go back, and are never later than the pass that took them: a stamp
+ * outside of the two is clamped, and counted. One thread works on a ring; others may call
+ * ring_room() at the same time.
  */
 
-/* What the trampolines of one probe write, by enum ring_record_kind. */
+/* The records with one id. */
 struct ring_shape {
-	uint16_t size[RING_KINDS]; /* bytes of such a record without items, 0 = they never do */
-	uint8_t items[RING_KINDS]; /* at most so many more words of 8 bytes */
+	uint16_t size; /* bytes without items, 0 = there are no such records */
+	uint8_t items; /* the most that one may have */
 };
 
 struct ring_config {
 	uint32_t data_bytes;             /* a power of two, at least RING_MIN_DATA */
-	size_t queue_bytes;              /* how many bytes of records wait for the other CPUs' */
-	const struct ring_shape *shapes; /* by probe; must outlive the ring */
-	unsigned int nr_shapes;
+	size_t queue_bytes;              /* of records that wait for those of other CPUs */
+	const struct ring_shape *shapes; /* by id; must outlive the ring */
+	size_t nr_shapes;
 };
 
 /* When a pass happens. */
@@ -54,6 +55,13 @@ struct ring_counts {
 	uint64_t stalled;       /* damage: reserved and never committed */
 	uint64_t malformed;     /* damage: what no trampoline writes */
 	uint64_t skipped_bytes; /* lost to either */
+};
+
+/* The host's copies of a ring's records, oldest first, all of them validated. */
+struct ring_queue {
+	uint8_t *bytes;
+	size_t capacity;
+	size_t head, tail; /* offsets of the oldest record and behind the newest */
 };
 
 struct ring {
@@ -101,6 +109,11 @@ uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
  */
 void ring_show_life(struct ring *rings, unsigned int n);
 
+/* The oldest record in the queue, valid until the next pass; NULL if there is none. */
+const struct ring_record *ring_first(const struct ring *ring);
+/* Drop it; there must be one. */
+void ring_pop(struct ring *ring);
+
 /* From now on passes take what is reserved at this moment, and nothing behind it: however much the
  * guest goes on writing, they come to an end. */
 void ring_close(struct ring *ring);
@@ -132,5 +145,46 @@ enum ring_room ring_room(const struct ring *ring);
  * reservation was under way may slip by unheard; look again once, after the clock's margin.
  */
 bool ring_arm(struct ring *ring);
+
+/* --- all CPUs' rings in one order (merge.c) -------------------------------------------------- */
+
+enum { RING_MERGE_MAX = 128 };
+
+/*
+ * A pass takes what it can from every ring and emits what is not later than the smallest of the
+ * rings' watermarks: no record that is older can come any more. The rest waits in the rings'
+ * queues, which do not grow: behind a full queue records stay in their ring, which then fills, so
+ * that its writer blocks or drops. That ends by itself: if a full queue's ring has the smallest
+ * watermark, the pass emits the whole queue; if a ring with an uncommitted record has it, the time
+ * of that record is limited.
+ */
+struct ring_merge {
+	struct ring *rings[RING_MERGE_MAX]; /* by CPU */
+	unsigned int nr_rings;
+	uint64_t tsc;                      /* the latest that any pass was given */
+	uint64_t watermark;                /* every record up to it was emitted */
+	unsigned int heap[RING_MERGE_MAX]; /* CPUs with records, the oldest record on top */
+	unsigned int nr_heap;
+};
+
+/* `rings` must outlive the merge. -EINVAL for more than RING_MERGE_MAX, or none. */
+int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
+		    struct error *err);
+
+/* A record in the host's memory, valid during the call. Negative errno: the next pass emits it
+ * again. Of records with equal stamps the lower CPU's come first. */
+typedef int ring_emit_fn(void *arg, unsigned int cpu, const struct ring_record *record);
+
+/*
+ * One pass over all rings. Returns 0, or what `emit` failed with. Time stamps never go back from
+ * one call of `emit` to the next, in this pass or over several. A clock that goes back stands
+ * still.
+ *
+ * With margin 0 and stall_ns 0, and all rings closed, one of any two passes emits a record or takes
+ * one out of a ring, until all are drained: a pass skips what is not committed, takes what was
+ * later than the pass before, and empties one of the full queues.
+ */
+int ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
+		    void *arg);
 
 #endif

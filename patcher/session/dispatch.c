@@ -14,15 +14,15 @@ static void await_return(struct trace_session *s, const struct probe_ref *ref,
 	memcpy(call.words, hit->args, sizeof(call.words));
 	ref->tracer->ops->entry(ref->tracer, ref->probe, hit, &call);
 	if (call_table_push(s->stash, &call, &pushed))
-		count_event(&s->counters.lost, 1);
-	count_event(&s->counters.nested, pushed.superseded);
-	count_event(&s->counters.lost, pushed.lost);
+		count_event(&s->counters, COUNTER_LOST, 1);
+	count_event(&s->counters, COUNTER_NESTED, pushed.superseded);
+	count_event(&s->counters, COUNTER_LOST, pushed.lost);
 }
 
 /* A bulk call's return may come in several hits, each of which tells of some of its objects. */
 static bool is_last_hit(struct open_call *call, const struct probe_hit *hit)
 {
-	uint64_t all = hit->kept ? (uint32_t)hit->result - (hit->kept - 1) : 0;
+	uint64_t all = hit->saved ? (uint32_t)hit->result - (hit->saved - 1) : 0;
 
 	call->items_seen += hit->nr_items;
 	return !hit->nr_items || call->items_seen >= all;
@@ -35,7 +35,7 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 	struct tracer *tracer;
 
 	if (!call_table_pop(s->stash, hit->key, &call)) {
-		count_event(&s->counters.unpaired_returns, 1);
+		count_event(&s->counters, COUNTER_UNPAIRED_RETURNS, 1);
 		return;
 	}
 	if (call.ignored)
@@ -44,13 +44,13 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 	if (tracer->ops->ret(tracer, call.probe, hit, &call))
 		call_table_note_inner(s->stash, hit->key, hit->result);
 	if (!is_last_hit(&call, hit) && call_table_push(s->stash, &call, &pushed))
-		count_event(&s->counters.lost, 1);
+		count_event(&s->counters, COUNTER_LOST, 1);
 }
 
-void session_dispatch(struct trace_session *s, const struct probe_ref *ref,
-		      enum ring_record_kind kind, const struct probe_hit *hit)
+void session_dispatch(struct trace_session *s, const struct probe_ref *ref, enum probe_point point,
+		      const struct probe_hit *hit)
 {
-	if (kind == RING_RETURN)
+	if (point == POINT_RETURN)
 		on_return(s, hit);
 	else if (ref->probe->wants_return)
 		await_return(s, ref, hit);
@@ -58,7 +58,7 @@ void session_dispatch(struct trace_session *s, const struct probe_ref *ref,
 		ref->tracer->ops->entry(ref->tracer, ref->probe, hit, NULL);
 }
 
-void session_keep_array(struct trace_session *s, const struct capture_items *items,
+void session_save_array(struct trace_session *s, const struct capture_items *items,
 			const struct probe_hit *hit)
 {
 	struct call_table_push_result pushed;
@@ -71,33 +71,33 @@ void session_keep_array(struct trace_session *s, const struct capture_items *ite
 	call.words[0] = array;
 	if (items->skip_filled)
 		call.words[1] = object_iter_filled(&s->kernel, array, count);
-	if (call_table_push(s->kept, &call, &pushed))
-		count_event(&s->counters.lost, 1);
+	if (call_table_push(s->saved_arrays, &call, &pushed))
+		count_event(&s->counters, COUNTER_LOST, 1);
 }
 
 /* The words that are the call's work, and how many lie in front of them. Its entry was a trap or a
  * trampoline. */
-static bool find_kept(struct trace_session *s, uint64_t key, uint64_t *words, uint64_t *skip)
+static bool find_saved_array(struct trace_session *s, uint64_t key, uint64_t *words, uint64_t *skip)
 {
 	struct open_call call;
 
-	if (s->exitless && ring_engine_take_kept(s->exitless, key, words, skip))
+	if (s->exitless && ring_engine_take_saved_array(s->exitless, key, words, skip))
 		return true;
-	if (!call_table_pop(s->kept, key, &call))
+	if (!call_table_pop(s->saved_arrays, key, &call))
 		return false;
 	*skip = call.words[1];
 	*words = call.words[0] + *skip * sizeof(uint64_t);
 	return true;
 }
 
-void session_kept_array(struct trace_session *s, struct probe_hit *hit, struct object_iter *items)
+void session_saved_array(struct trace_session *s, struct probe_hit *hit, struct object_iter *items)
 {
 	uint32_t count = (uint32_t)hit->result;
 	uint64_t words, skip;
 
-	if (!find_kept(s, hit->key, &words, &skip))
+	if (!find_saved_array(s, hit->key, &words, &skip))
 		return;
-	hit->kept = 1 + skip;
+	hit->saved = 1 + skip;
 	if (count > CAPTURE_ITEMS_PER_CALL || count <= skip)
 		return;
 	items->from = ITEMS_ARRAY;
@@ -105,11 +105,11 @@ void session_kept_array(struct trace_session *s, struct probe_hit *hit, struct o
 	items->count = count - skip;
 }
 
-void session_submit(struct trace_session *s, const struct probe_ref *ref,
-		    enum ring_record_kind kind, const struct probe_hit *hit)
+void session_submit(struct trace_session *s, const struct probe_ref *ref, enum probe_point point,
+		    const struct probe_hit *hit)
 {
 	if (s->exitless)
-		ring_engine_put(s->exitless, ref, kind, hit);
+		ring_engine_put(s->exitless, ref, point, hit);
 	else
-		session_dispatch(s, ref, kind, hit);
+		session_dispatch(s, ref, point, hit);
 }

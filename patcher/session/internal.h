@@ -38,12 +38,11 @@ struct trace_session {
 	struct tracer_set tracers;
 
 	struct decoder *decoder;
-	struct slab_view *slab;
 	struct call_table *stash;
-	struct call_table *kept; /* where calls that traps have seen have their arrays */
+	struct call_table *saved_arrays; /* where calls that traps have seen have their arrays */
 	struct trap_table traps;
 	struct patch_plan plan;
-	struct oneshots hooks;
+	struct oneshots oneshots;
 	struct boot_window boot;
 	struct ftrace_handoff yield;
 	struct kprobe_handoff kprobes;
@@ -61,11 +60,10 @@ struct trace_session {
 	_Atomic uint64_t next_look; /* ns; when to see to either again */
 	struct error no_exitless;   /* why the last start stays with traps; code 0: it does not. Not
 				     * to be read while the switch is pending. */
-	struct ring_status past[TRACE_MAX_VCPUS]; /* of earlier starts */
+	struct trace_counters past[TRACE_MAX_VCPUS]; /* of earlier starts */
 	uint64_t past_doorbells;
 
-	struct trace_counters counters;
-	uint64_t in_flight;
+	struct live_counters counters;
 	_Atomic uint64_t traps_taken[TRACE_MAX_VCPUS];
 	struct kernel_names *names;
 };
@@ -73,17 +71,17 @@ struct trace_session {
 /* Hand over what was seen at a trap: now, or in order with what the rings hold. `ref` may be NULL
  * at returns. */
 void session_submit(struct trace_session *session, const struct probe_ref *ref,
-		    enum ring_record_kind kind, const struct probe_hit *hit);
+		    enum probe_point point, const struct probe_hit *hit);
 
 /* Give a hit to the tracer that it is for. `ref` is not used at returns. */
 void session_dispatch(struct trace_session *session, const struct probe_ref *ref,
-		      enum ring_record_kind kind, const struct probe_hit *hit);
+		      enum probe_point point, const struct probe_hit *hit);
 
-/* ITEMS_KEPT and ITEMS_RETURNED (capture.h) for traps. */
-void session_keep_array(struct trace_session *session, const struct capture_items *items,
+/* ITEMS_SAVED and ITEMS_RETURNED (capture.h) for traps. */
+void session_save_array(struct trace_session *session, const struct capture_items *items,
 			const struct probe_hit *hit);
-void session_kept_array(struct trace_session *session, struct probe_hit *hit,
-			struct object_iter *items);
+void session_saved_array(struct trace_session *session, struct probe_hit *hit,
+			 struct object_iter *items);
 
 /* Calls that have not returned will not be paired any more. */
 void session_forget_open_calls(struct trace_session *session);
@@ -111,7 +109,7 @@ int session_finish_leaving(struct trace_session *session, struct error *err);
 /* The guest will not run again: nothing has to be left. */
 void session_end(struct trace_session *session);
 void session_exitless_counts(const struct trace_session *session, unsigned int vcpu,
-			     struct ring_status *out);
+			     struct trace_counters *out);
 
 /* session-sample.c: after a trap was served: whether there were too many of them. */
 void session_sample(struct trace_session *session, enum trap_kind kind);

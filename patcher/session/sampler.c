@@ -31,12 +31,11 @@ void sampler_end(struct sampler *s, uint64_t now)
 	s->on_since = 0;
 }
 
-void sampler_tell(const struct sampler *s, uint64_t now, uint64_t *times, uint64_t *out_ns,
-		  uint64_t *on_ns)
+void sampler_counts(const struct sampler *s, uint64_t now, struct trace_counters *out)
 {
-	*times = s->times;
-	*out_ns = s->out_ns + (s->out ? since(s->out_since_ns, now) : 0);
-	*on_ns = s->on_ns + (s->on_since ? since(s->on_since, now) : 0);
+	out->v[COUNTER_SAMPLINGS] = s->times;
+	out->v[COUNTER_UNSAMPLED_NS] = s->out_ns + (s->out ? since(s->out_since_ns, now) : 0);
+	out->v[COUNTER_TRACING_NS] = s->on_ns + (s->on_since ? since(s->on_since, now) : 0);
 }
 
 bool sampler_is_over(struct sampler *s, bool is_call, bool any_open, uint64_t now)

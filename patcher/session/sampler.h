@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "formats/event/counters.h"
 
 /*
  * How long traps may stay: when so many calls as max_rate were seen within a second, they are to be
@@ -38,9 +39,8 @@ void sampler_out(struct sampler *sampler, uint64_t now_ns);
 void sampler_in(struct sampler *sampler, uint64_t now_ns);
 /* They were away for `ns` up to now, for another reason. */
 void sampler_gap(struct sampler *sampler, uint64_t ns);
-/* The counters, up to now. */
-void sampler_tell(const struct sampler *sampler, uint64_t now_ns, uint64_t *times, uint64_t *out_ns,
-		  uint64_t *on_ns);
+/* Fill in the sampler's counters, up to now. */
+void sampler_counts(const struct sampler *sampler, uint64_t now_ns, struct trace_counters *out);
 /* Whether it is time to put them back. */
 bool sampler_is_due(const struct sampler *sampler, uint64_t now_ns);
 

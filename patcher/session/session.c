@@ -22,12 +22,12 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	s->image = image;
 	s->writer = writer;
 	trap_table_init(&s->traps);
-	snprintf(s->specs[0], TRACE_SPEC_MAX, "kmem");
+	snprintf(s->specs[0], TRACE_SPEC_MAX, TRACER_DEFAULT_SPEC);
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
 		ret = call_table_create(&s->stash, err);
 	if (!ret)
-		ret = call_table_create(&s->kept, err);
+		ret = call_table_create(&s->saved_arrays, err);
 	if (ret)
 		trace_session_destroy(s);
 	else
@@ -43,8 +43,6 @@ static void destroy_tracers(struct trace_session *s)
 	s->refused = NULL;
 	patch_plan_deinit(&s->plan);
 	tracer_set_destroy(&s->tracers);
-	slab_view_destroy(s->slab);
-	s->slab = NULL;
 	trap_table_deinit(&s->traps);
 	trap_table_init(&s->traps);
 }
@@ -58,7 +56,7 @@ void trace_session_destroy(struct trace_session *s)
 	destroy_tracers(s);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
-	call_table_destroy(s->kept);
+	call_table_destroy(s->saved_arrays);
 	call_table_destroy(s->stash);
 	decoder_destroy(s->decoder);
 	free(s);
@@ -91,7 +89,7 @@ static int take_traps_back(struct trace_session *s, struct error *err)
 	struct patch_outcome entries = {0}, returns = {0};
 	int ret, first;
 
-	oneshot_disarm_all(&s->hooks);
+	oneshot_disarm_all(&s->oneshots);
 	ftrace_handoff_end(&s->yield);
 	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
 	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
@@ -131,13 +129,8 @@ static int create_tracers(struct trace_session *s, struct error *err)
 					 .counters = &s->counters};
 	const char *specs[TRACE_MAX_TRACERS];
 	size_t n = 0;
-	int ret;
 
 	destroy_tracers(s);
-	ret = slab_view_create(&s->kernel, &s->slab, err);
-	if (ret)
-		return ret;
-	context.slab = s->slab;
 	for (; n < TRACE_MAX_TRACERS && s->specs[n][0]; n++)
 		specs[n] = s->specs[n];
 	return tracer_set_create(&s->tracers, specs, n, &context, err);
@@ -151,23 +144,32 @@ int session_plan(struct trace_session *s, struct error *err)
 		.ftrace_handoff = ftrace_handoff_is_possible(&s->kernel),
 	};
 
-	return patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
+	int ret = patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
+
+	for (size_t i = 0; !ret && i < s->tracers.n; i++) {
+		struct tracer *t = s->tracers.v[i];
+		size_t n = 0;
+		const struct probe_gap *gaps = t->ops->gaps ? t->ops->gaps(t, &n) : NULL;
+
+		ret = patch_plan_refuse_gaps(&s->plan, &s->kernel, gaps, n, err);
+	}
+	return ret;
 }
 
-static void prepare_hooks(struct trace_session *s)
+static void prepare_oneshots(struct trace_session *s)
 {
-	s->hooks = (struct oneshots){.kernel = &s->kernel, .traps = &s->traps};
+	s->oneshots = (struct oneshots){.kernel = &s->kernel, .traps = &s->traps};
 	s->boot = (struct boot_window){.kernel = &s->kernel,
 				       .plan = &s->plan,
 				       .traps = &s->traps,
-				       .hooks = &s->hooks,
+				       .oneshots = &s->oneshots,
 				       .failure = &s->failure,
 				       .entry = session_boot_entry,
 				       .ret = session_boot_return,
 				       .arg = s};
 	s->yield.kernel = s->kprobes.kernel = &s->kernel;
 	s->yield.plan = s->kprobes.plan = &s->plan;
-	s->yield.hooks = s->kprobes.hooks = &s->hooks;
+	s->yield.oneshots = s->kprobes.oneshots = &s->oneshots;
 	s->yield.failure = s->kprobes.failure = &s->failure;
 }
 
@@ -184,7 +186,7 @@ static int put_traps(struct trace_session *s, struct error *err)
 	if (!ret)
 		ret = session_apply(s, err);
 	if (ret)
-		oneshot_disarm_all(&s->hooks);
+		oneshot_disarm_all(&s->oneshots);
 	return ret;
 }
 
@@ -220,7 +222,8 @@ static int plan_and_patch(struct trace_session *s, struct error *err)
 
 	if (ret)
 		return ret;
-	s->refused = calloc(s->plan.nr_refs + s->plan.returns.n + 1, sizeof(*s->refused));
+	s->refused = calloc(s->plan.nr_refused + s->plan.entries.n + s->plan.returns.n + 1,
+			    sizeof(*s->refused));
 	if (!s->refused)
 		return error_set(err, ENOMEM, "out of memory");
 	ret = guest->traps->set_handler(guest, session_on_trap, s, err);
@@ -290,8 +293,8 @@ int trace_session_locate(struct trace_session *s, struct error *err)
 
 void session_forget_open_calls(struct trace_session *s)
 {
-	s->in_flight += call_table_clear(s->stash);
-	call_table_clear(s->kept);
+	count_event(&s->counters, COUNTER_IN_FLIGHT, call_table_clear(s->stash));
+	call_table_clear(s->saved_arrays);
 }
 
 static void forget_calls(struct trace_session *s)
@@ -328,7 +331,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		return ret;
 	ret = create_tracers(s, err);
 	if (!ret) {
-		prepare_hooks(s);
+		prepare_oneshots(s);
 		ret = start_stopped(s, err);
 	}
 	s->guest->control->resume(s->guest, NULL);

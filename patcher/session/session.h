@@ -10,7 +10,6 @@
 #include "guest-symbols/image/kernel-image.h"
 #include "introspect/guest/guest.h"
 #include "patcher/text/patch-set.h"
-#include "patcher/ring/status.h"
 #include "patcher/plan/patch-plan.h"
 
 /*
@@ -88,23 +87,15 @@ struct trace_status {
 	const struct site_refusal
 		*refused; /* owned by the session, until the next status or start */
 	size_t nr_refused;
-	/* The guest's own ftrace changed its sites: how often, for how long nothing was traced, and
-	 * how often a function was its own afterwards; all since creation. */
-	uint64_t yields, yielded_ns, yielded_functions;
-	/* max_rate was reached so often, nothing was traced for so long afterwards, and tracing was
-	 * on for so long, gaps included; all since creation. */
-	uint64_t samplings, unsampled_ns, on_ns;
-	struct patch_outcome restored;   /* of the last stop, both sets */
-	uint64_t traps[TRACE_MAX_VCPUS]; /* per vCPU, since creation */
-	bool exitless;                   /* trampolines are in place, or were last */
-	char no_exitless[160];           /* why they are not, though wanted; "" otherwise */
-	struct ring_status rings[TRACE_MAX_VCPUS]; /* exitless mode, since creation */
-	uint64_t doorbells;                        /* of idle vCPUs */
-	uint64_t null_allocs, null_frees, nested, unpaired_returns, in_flight, lost;
+	struct patch_outcome restored;  /* of the last stop, both sets */
+	bool exitless;                  /* trampolines are in place, or were last */
+	char no_exitless[160];          /* why they are not, though wanted; "" otherwise */
+	struct trace_counters counters; /* since creation; of the writer it has none */
+	struct trace_counters vcpus[TRACE_MAX_VCPUS];
 };
 void trace_session_status(const struct trace_session *session, struct trace_status *out);
 
-/* Fill in what the session knows: tracers, banner, build id, slide, counters. */
+/* Fill in what the session knows: tracers, banner, build id, slide; and add its counters. */
 void trace_session_info(const struct trace_session *session, struct trace_info *info);
 
 /* Function names for the sidecar (trace_symbolize_fn); only while the guest's memory exists. */

@@ -2,30 +2,34 @@
 /* What a session tells of itself. */
 #include <errno.h>
 #include <stdio.h>
-#include "formats/base/hex.h"
-#include "guest-symbols/kmem/gfp-names.h"
+#include "formats/base/text.h"
 #include "patcher/session/internal.h"
 
 static void fill_rings(const struct trace_session *s, struct trace_status *out)
 {
 	out->exitless = s->exitless || (!s->enabled && s->was_exitless);
-	out->doorbells = s->past_doorbells + (s->exitless ? ring_engine_doorbells(s->exitless) : 0);
+	out->counters.v[COUNTER_DOORBELLS] =
+		s->past_doorbells + (s->exitless ? ring_engine_doorbells(s->exitless) : 0);
 	if (!s->switch_pending && s->no_exitless.code)
 		snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
 			 (int)sizeof(out->no_exitless) - 1, s->no_exitless.text);
 	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++) {
-		session_exitless_counts(s, i, &out->rings[i]);
-		out->lost += out->rings[i].drops + out->rings[i].damaged;
+		struct trace_counters *vcpu = &out->vcpus[i];
+
+		session_exitless_counts(s, i, vcpu);
+		vcpu->v[COUNTER_TRAPS] = s->traps_taken[i];
+		counters_add(&out->counters, vcpu);
 	}
 }
 
 static void fill_refused(const struct trace_session *s, struct trace_status *out)
 {
 	size_t n = s->plan.nr_refused, sites, exits;
+	uint64_t *counters = out->counters.v;
 
-	out->yields = s->yield.times + s->kprobes.total;
-	out->yielded_ns = s->yield.out_ns;
-	out->yielded_functions = s->yield.functions + s->kprobes.total;
+	counters[COUNTER_YIELDS] = s->yield.times + s->kprobes.total;
+	counters[COUNTER_YIELDED_NS] = s->yield.out_ns;
+	counters[COUNTER_YIELDED_FUNCTIONS] = s->yield.functions + s->kprobes.total;
 	out->refused = s->refused ? s->refused : s->plan.refused;
 	out->nr_refused = n;
 	if (!s->refused)
@@ -41,6 +45,8 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 
 void trace_session_status(const struct trace_session *s, struct trace_status *out)
 {
+	uint64_t *counters = out->counters.v;
+
 	*out = (struct trace_status){
 		.enabled = s->enabled,
 		.located = s->located,
@@ -49,22 +55,16 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		.entry_sites = s->plan.entries.n,
 		.return_sites = s->plan.returns.n,
 		.restored = s->restored,
-		.null_allocs = s->counters.null_allocs,
-		.null_frees = s->counters.null_frees,
-		.nested = s->counters.nested,
-		.unpaired_returns = s->counters.unpaired_returns,
-		.in_flight = s->in_flight,
-		.lost = s->counters.lost,
 	};
 	memcpy(out->specs, s->specs, sizeof(out->specs));
 	while (out->nr_specs < TRACE_MAX_TRACERS && out->specs[out->nr_specs][0])
 		out->nr_specs++;
-	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++)
-		out->traps[i] = s->traps_taken[i];
-	sampler_tell(&s->sampler, s->guest->clock->now_ns(s->guest), &out->samplings,
-		     &out->unsampled_ns, &out->on_ns);
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
+		counters[id] = s->counters.v[id];
+	sampler_counts(&s->sampler, s->guest->clock->now_ns(s->guest), &out->counters);
 	fill_refused(s, out);
 	fill_rings(s, out);
+	counters[COUNTER_LOST] += counters[COUNTER_RING_DROPS] + counters[COUNTER_RING_DAMAGED];
 }
 
 static void join_specs(const struct trace_session *s, char *to, size_t size)
@@ -87,32 +87,15 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	if (s->image->symbol_source)
 		snprintf(info->symbol_source, sizeof(info->symbol_source), "%s",
 			 s->image->symbol_source);
-	gfp_names_read(s->image, info);
+	for (size_t i = 0; i < s->tracers.n; i++)
+		if (s->tracers.v[i]->ops->describe)
+			s->tracers.v[i]->ops->describe(s->tracers.v[i], info);
 	info->virt_slide = (int64_t)s->kernel.virt_slide;
 	info->phys_base = s->kernel.phys_text;
 	info->page_size = 4096;
 	info->from_first_allocation = s->from_first_allocation;
-	info->null_allocs = status.null_allocs;
-	info->null_frees = status.null_frees;
-	info->nested = status.nested;
-	info->unpaired_returns = status.unpaired_returns;
-	info->in_flight = status.in_flight;
-	info->doorbells = status.doorbells;
-	info->traps = info->ring_records = info->ring_waits = info->ring_wait_ns = 0;
-	for (unsigned int i = 0; i < TRACE_MAX_VCPUS; i++) {
-		info->traps += status.traps[i];
-		info->ring_records += status.rings[i].records;
-		info->ring_waits += status.rings[i].blocked;
-		info->ring_wait_ns += status.rings[i].blocked_ns;
-	}
 	info->max_rate = s->options.max_rate;
-	info->samplings = status.samplings;
-	info->unsampled_ns = status.unsampled_ns;
-	info->tracing_ns = status.on_ns;
-	info->lost = status.lost;
-	info->yields = status.yields;
-	info->yielded_ns = status.yielded_ns;
-	info->yielded_functions = status.yielded_functions;
+	counters_add(&info->counters, &status.counters);
 }
 
 int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,

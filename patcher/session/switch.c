@@ -5,10 +5,10 @@
 
 enum { LOOK_AGAIN_NS = 10000000, LEAVE_MS = 10000, PAUSED_MS = 200, SLICE_MS = 10 };
 
-static void handle(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+static void handle(void *arg, const struct probe_ref *ref, enum probe_point point,
 		   const struct probe_hit *hit)
 {
-	session_dispatch(arg, ref, kind, hit);
+	session_dispatch(arg, ref, point, hit);
 }
 
 int session_apply(struct trace_session *s, struct error *err)
@@ -43,8 +43,7 @@ static int put_trampolines(struct trace_session *s, struct error *err)
 						  .handle = handle,
 						  .arg = s};
 	struct ring_engine *x = NULL;
-	int ret = ring_engine_create(&s->kernel, s->slab, &s->plan, &s->traps, s->decoder, &config,
-				     &x, err);
+	int ret = ring_engine_create(&s->kernel, &s->plan, &s->traps, s->decoder, &config, &x, err);
 
 	if (ret)
 		return ret;
@@ -200,16 +199,9 @@ void session_end(struct trace_session *s)
 }
 
 void session_exitless_counts(const struct trace_session *s, unsigned int vcpu,
-			     struct ring_status *out)
+			     struct trace_counters *out)
 {
-	struct ring_status now = {0};
-
-	if (s->exitless)
-		ring_engine_counts(s->exitless, vcpu, &now);
 	*out = s->past[vcpu];
-	out->records += now.records;
-	out->drops += now.drops;
-	out->damaged += now.damaged;
-	out->blocked += now.blocked;
-	out->blocked_ns += now.blocked_ns;
+	if (s->exitless)
+		ring_engine_counts(s->exitless, vcpu, out);
 }

@@ -37,13 +37,12 @@ static void see_stack(const struct trace_session *s, const struct capture *captu
 	seen->hit.nr_stack = n;
 }
 
-static void see_slab_cache(const struct trace_session *s, const struct capture *capture,
-			   struct probe_hit *hit)
+static void see_slab_cache(const struct capture *capture, struct probe_hit *hit)
 {
-	uint64_t bytes;
+	const struct page_lookup *pages = capture->pages;
 
 	if (!(capture->fields & CAPTURE(FIELD_SLAB_CACHE)) ||
-	    slab_of_object(s->slab, hit->result, &hit->slab_cache, &bytes, NULL))
+	    pages->slab_cache(pages->arg, hit->result, &hit->slab_cache, NULL))
 		hit->slab_cache = 0;
 }
 
@@ -57,12 +56,12 @@ static void begin(struct seen_hit *seen, const struct guest_trap *trap)
 /* What is left of the items is not going to be read. */
 static void lose_items(struct trace_session *s, const struct object_iter *source)
 {
-	count_event(&s->counters.lost, source->from == ITEMS_ARRAY ? source->count : 1);
+	count_event(&s->counters, COUNTER_LOST, source->from == ITEMS_ARRAY ? source->count : 1);
 }
 
 /* Deliver what was seen, in as many hits as its items take. */
 static void deliver(struct trace_session *s, const struct probe_ref *ref,
-		    enum ring_record_kind kind, struct seen_hit *seen)
+		    const struct capture *capture, struct seen_hit *seen)
 {
 	size_t max = trap_record_max_items(&seen->hit), total = 0;
 
@@ -70,11 +69,11 @@ static void deliver(struct trace_session *s, const struct probe_ref *ref,
 	if (max > CAPTURE_MAX_ITEMS)
 		max = CAPTURE_MAX_ITEMS;
 	do {
-		if (object_iter_read(&seen->source, &s->kernel, s->slab, seen->items, max,
+		if (object_iter_read(&seen->source, &s->kernel, capture->pages, seen->items, max,
 				     &seen->hit.nr_items, NULL))
 			lose_items(s, &seen->source);
 		if (!total || seen->hit.nr_items)
-			session_submit(s, ref, kind, &seen->hit);
+			session_submit(s, ref, capture->point, &seen->hit);
 		total += seen->hit.nr_items;
 	} while (seen->hit.nr_items == max && total < CAPTURE_ITEMS_PER_CALL);
 	if (total >= CAPTURE_ITEMS_PER_CALL && seen->source.count)
@@ -105,10 +104,10 @@ static void see_entry(struct trace_session *s, const struct trap *t, const struc
 	see_stack(s, capture, &seen);
 	see_owner(s, capture, &seen.hit);
 	if (object_iter_init(&seen.source, &s->kernel, &capture->items, args, NULL))
-		count_event(&s->counters.lost, 1);
-	if (capture->items.from == ITEMS_KEPT)
-		session_keep_array(s, &capture->items, &seen.hit);
-	deliver(s, t->ref, RING_ENTRY, &seen);
+		count_event(&s->counters, COUNTER_LOST, 1);
+	if (capture->items.from == ITEMS_SAVED)
+		session_save_array(s, &capture->items, &seen.hit);
+	deliver(s, t->ref, capture, &seen);
 	if (t->ref->probe->wants_return)
 		boot_window_note_entry(&s->boot, seen.hit.call_site);
 }
@@ -120,10 +119,10 @@ static void see_return(struct trace_session *s, const struct capture *capture,
 
 	begin(&seen, trap);
 	seen.hit.result = trap->regs.rax;
-	see_slab_cache(s, capture, &seen.hit);
+	see_slab_cache(capture, &seen.hit);
 	if (capture->items.from == ITEMS_RETURNED)
-		session_kept_array(s, &seen.hit, &seen.source);
-	deliver(s, NULL, RING_RETURN, &seen);
+		session_saved_array(s, &seen.hit, &seen.source);
+	deliver(s, NULL, capture, &seen);
 }
 
 /* Do what the trapped `ret` (or jump to the return thunk) would have done. */
@@ -160,7 +159,8 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 	if (!t)
 		return on_trampoline_trap(s, trap);
 	kind = t->kind;
-	count_event(&s->traps_taken[trap->vcpu % TRACE_MAX_VCPUS], 1);
+	atomic_fetch_add_explicit(&s->traps_taken[trap->vcpu % TRACE_MAX_VCPUS], 1,
+				  memory_order_relaxed);
 	switch (kind) {
 	case TRAP_ENTRY:
 		see_entry(s, t, trap);
@@ -170,8 +170,8 @@ bool session_on_trap(void *arg, struct guest_trap *trap)
 		see_return(s, &t->capture, trap);
 		leave_function(s, t, trap);
 		break;
-	case TRAP_HOOK:
-		oneshot_fire(&s->hooks, t, trap);
+	case TRAP_ONESHOT:
+		oneshot_fire(&s->oneshots, t, trap);
 		break;
 	}
 	session_sample(s, kind);
@@ -190,10 +190,11 @@ void session_boot_entry(void *arg, uint64_t site, const struct guest_trap *trap)
 
 void session_boot_return(void *arg, const struct guest_trap *trap)
 {
-	/* of no slot in particular */
-	static const struct capture all = {.kind = RING_RETURN,
-					   .fields = CAPTURE(FIELD_SLAB_CACHE),
-					   .items = {.from = ITEMS_RETURNED}};
+	const struct trace_session *s = arg;
+	struct capture all = {.point = POINT_RETURN};
 
+	/* of no slot in particular */
+	for (size_t i = 0; i < s->plan.nr_refs; i++)
+		capture_merge_return(&all, &s->plan.refs[i].probe->ret);
 	see_return(arg, &all, trap);
 }

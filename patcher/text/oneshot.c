@@ -5,14 +5,14 @@
 #include <string.h>
 #include "patcher/text/site.h"
 
-static const uint8_t hook_trap[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
+static const uint8_t oneshot_trap[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
 static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-static uint64_t *find_armed(struct oneshots *hooks, uint64_t gva)
+static uint64_t *find_armed(struct oneshots *oneshots, uint64_t gva)
 {
-	for (size_t i = 0; i < HOOKS_MAX; i++)
-		if (hooks->armed[i] == gva)
-			return &hooks->armed[i];
+	for (size_t i = 0; i < ONESHOTS_MAX; i++)
+		if (oneshots->armed[i] == gva)
+			return &oneshots->armed[i];
 	return NULL;
 }
 
@@ -45,94 +45,95 @@ uint64_t oneshot_place(const struct kernel *kernel, const char *function)
 	return kernel_gva(kernel, link);
 }
 
-static bool has_breaks(const struct oneshots *hooks)
+static bool has_breaks(const struct oneshots *oneshots)
 {
-	return hooks->kernel->guest->caps & GUEST_CAP_BREAK;
+	return oneshots->kernel->guest->caps & GUEST_CAP_BREAK;
 }
 
-static int put_trap(struct oneshots *hooks, uint64_t gva, struct error *err)
+static int put_trap(struct oneshots *oneshots, uint64_t gva, struct error *err)
 {
-	if (has_breaks(hooks))
-		return kernel_set_break(hooks->kernel, gva, true, err);
-	return kernel_write(hooks->kernel, gva, hook_trap, sizeof(hook_trap), err);
+	if (has_breaks(oneshots))
+		return kernel_set_break(oneshots->kernel, gva, true, err);
+	return kernel_write(oneshots->kernel, gva, oneshot_trap, sizeof(oneshot_trap), err);
 }
 
-static void take_trap_back(struct oneshots *hooks, const struct trap *trap)
+static void take_trap_back(struct oneshots *oneshots, const struct trap *trap)
 {
 	uint8_t now[GUEST_TRAP_SIZE];
 
-	if (has_breaks(hooks))
-		kernel_set_break(hooks->kernel, trap->gva, false, NULL);
-	else if (!kernel_read(hooks->kernel, trap->gva, now, sizeof(now), NULL) &&
-		 !memcmp(now, hook_trap, sizeof(now)))
-		kernel_write(hooks->kernel, trap->gva, trap->original, sizeof(trap->original),
+	if (has_breaks(oneshots))
+		kernel_set_break(oneshots->kernel, trap->gva, false, NULL);
+	else if (!kernel_read(oneshots->kernel, trap->gva, now, sizeof(now), NULL) &&
+		 !memcmp(now, oneshot_trap, sizeof(now)))
+		kernel_write(oneshots->kernel, trap->gva, trap->original, sizeof(trap->original),
 			     NULL);
 }
 
-int oneshot_arm(struct oneshots *hooks, uint64_t gva, oneshot_fn *fn, void *arg, struct error *err)
+int oneshot_arm(struct oneshots *oneshots, uint64_t gva, oneshot_fn *fn, void *arg,
+		struct error *err)
 {
-	struct trap trap = {.gva = gva, .kind = TRAP_HOOK, .hook = fn, .hook_arg = arg};
+	struct trap trap = {.gva = gva, .kind = TRAP_ONESHOT, .fn = fn, .arg = arg};
 	uint64_t *slot;
 	int ret;
 
-	if (find_armed(hooks, gva))
+	if (find_armed(oneshots, gva))
 		return 0;
-	if (trap_table_find(hooks->traps, gva))
+	if (trap_table_find(oneshots->traps, gva))
 		return error_set_at(err, EBUSY, gva, "a trap is there already");
-	slot = find_armed(hooks, 0);
+	slot = find_armed(oneshots, 0);
 	if (!slot)
 		return error_set_at(err, ENOSPC, gva, "too many one-shot traps");
-	ret = kernel_read(hooks->kernel, gva, trap.original, sizeof(trap.original), err);
+	ret = kernel_read(oneshots->kernel, gva, trap.original, sizeof(trap.original), err);
 	if (!ret)
-		ret = trap_table_put(hooks->traps, &trap, err);
+		ret = trap_table_put(oneshots->traps, &trap, err);
 	if (!ret)
-		ret = put_trap(hooks, gva, err);
+		ret = put_trap(oneshots, gva, err);
 	if (ret)
-		trap_table_remove(hooks->traps, gva);
+		trap_table_remove(oneshots->traps, gva);
 	else
 		*slot = gva;
 	return ret;
 }
 
-void oneshot_disarm(struct oneshots *hooks, uint64_t gva)
+void oneshot_disarm(struct oneshots *oneshots, uint64_t gva)
 {
-	const struct trap *trap = trap_table_find(hooks->traps, gva);
-	uint64_t *slot = find_armed(hooks, gva);
+	const struct trap *trap = trap_table_find(oneshots->traps, gva);
+	uint64_t *slot = find_armed(oneshots, gva);
 
 	if (!slot || !trap)
 		return;
-	take_trap_back(hooks, trap);
-	trap_table_remove(hooks->traps, gva);
+	take_trap_back(oneshots, trap);
+	trap_table_remove(oneshots->traps, gva);
 	*slot = 0;
 }
 
-void oneshot_disarm_all(struct oneshots *hooks)
+void oneshot_disarm_all(struct oneshots *oneshots)
 {
-	for (size_t i = 0; i < HOOKS_MAX; i++)
-		if (hooks->armed[i])
-			oneshot_disarm(hooks, hooks->armed[i]);
+	for (size_t i = 0; i < ONESHOTS_MAX; i++)
+		if (oneshots->armed[i])
+			oneshot_disarm(oneshots, oneshots->armed[i]);
 }
 
-static void fire(struct oneshots *hooks, uint64_t gva, const struct guest_trap *hit)
+static void fire(struct oneshots *oneshots, uint64_t gva, const struct guest_trap *hit)
 {
-	const struct trap *trap = trap_table_find(hooks->traps, gva);
+	const struct trap *trap = trap_table_find(oneshots->traps, gva);
 	struct trap copy;
 
-	if (!trap || trap->kind != TRAP_HOOK)
+	if (!trap || trap->kind != TRAP_ONESHOT)
 		return;
 	copy = *trap;
-	oneshot_disarm(hooks, gva);
-	copy.hook(copy.hook_arg, hit);
+	oneshot_disarm(oneshots, gva);
+	copy.fn(copy.arg, hit);
 }
 
-void oneshot_fire(struct oneshots *hooks, const struct trap *trap, const struct guest_trap *hit)
+void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, const struct guest_trap *hit)
 {
-	struct guest *guest = hooks->kernel->guest;
+	struct guest *guest = oneshots->kernel->guest;
 	uint64_t gva = trap->gva;
 	bool stopped = !guest->control->stop(guest, NULL);
 
 	/* while this vCPU waited for its stop, another thread may have taken the hook away */
-	fire(hooks, gva, hit);
+	fire(oneshots, gva, hit);
 	if (stopped)
 		guest->control->resume(guest, NULL);
 }

@@ -15,12 +15,12 @@
  * Only for the time when one vCPU runs, or where the guest lets one pass at a time: another one
  * could pass while the bytes are back.
  */
-enum { HOOKS_MAX = 64 };
+enum { ONESHOTS_MAX = 64 };
 
 struct oneshots {
 	const struct kernel *kernel;
 	struct trap_table *traps;
-	uint64_t armed[HOOKS_MAX]; /* gva, 0 = free */
+	uint64_t armed[ONESHOTS_MAX]; /* gva, 0 = free */
 };
 
 /*
@@ -29,15 +29,17 @@ struct oneshots {
  */
 uint64_t oneshot_place(const struct kernel *kernel, const char *function);
 
-/* Arm; doing it twice is once. -EBUSY if another kind of trap is there, -ENOSPC over HOOKS_MAX. */
-int oneshot_arm(struct oneshots *hooks, uint64_t gva, oneshot_fn *fn, void *arg, struct error *err);
+/* Arm; doing it twice is once. -EBUSY if another kind of trap is there, -ENOSPC over ONESHOTS_MAX.
+ */
+int oneshot_arm(struct oneshots *oneshots, uint64_t gva, oneshot_fn *fn, void *arg,
+		struct error *err);
 
 /* Put the original bytes back, if ours still stand, and forget the trap. */
-void oneshot_disarm(struct oneshots *hooks, uint64_t gva);
-void oneshot_disarm_all(struct oneshots *hooks);
+void oneshot_disarm(struct oneshots *oneshots, uint64_t gva);
+void oneshot_disarm_all(struct oneshots *oneshots);
 
-/* A TRAP_HOOK was hit: with the guest stopped, disarm it and call its function. If somebody else
+/* A TRAP_ONESHOT was hit: with the guest stopped, disarm it and call its function. If somebody else
  * disarmed it before the guest could be stopped, the vCPU just goes on. */
-void oneshot_fire(struct oneshots *hooks, const struct trap *trap, const struct guest_trap *hit);
+void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, const struct guest_trap *hit);
 
 #endif

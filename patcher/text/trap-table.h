@@ -12,9 +12,9 @@
 
 /* What a vCPU that executes the OUT at `gva` means. */
 enum trap_kind {
-	TRAP_ENTRY,  /* a probe's function was entered; go on behind the site */
-	TRAP_RETURN, /* a return slot; return for the guest, or go to the thunk that stood there */
-	TRAP_HOOK,   /* the text at this place belongs to the guest again before it goes on */
+	TRAP_ENTRY,   /* a probe's function was entered; go on behind the site */
+	TRAP_RETURN,  /* a return slot; return for the guest, or go to the thunk that stood there */
+	TRAP_ONESHOT, /* the text at this place belongs to the guest again before it goes on */
 };
 
 typedef void oneshot_fn(void *arg, const struct guest_trap *trap);
@@ -25,9 +25,9 @@ struct trap {
 	const struct probe_ref *ref; /* TRAP_ENTRY */
 	uint64_t thunk;              /* TRAP_RETURN: gva to go to, 0 = return */
 	struct capture capture;      /* TRAP_RETURN: what all functions that end here want */
-	oneshot_fn *hook;            /* TRAP_HOOK */
-	void *hook_arg;
-	uint8_t original[GUEST_TRAP_SIZE]; /* TRAP_HOOK: what stood there */
+	oneshot_fn *fn;              /* TRAP_ONESHOT */
+	void *arg;
+	uint8_t original[GUEST_TRAP_SIZE]; /* TRAP_ONESHOT: what stood there */
 };
 
 /*

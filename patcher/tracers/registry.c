@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "patcher/tracers/tracer.h"
 
@@ -20,7 +21,7 @@ enum { WORD_SIZE = 64, NR_TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
 
 static int unknown(const char *what, const char *word, const char *const *known, struct error *err)
 {
-	const char *nearest = cli_nearest(word, known);
+	const char *nearest = text_nearest(word, known);
 	char list[160] = "";
 	size_t used = 0;
 

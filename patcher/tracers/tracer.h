@@ -2,14 +2,14 @@
 #ifndef SONDE_PATCHER_TRACERS_TRACER_H
 #define SONDE_PATCHER_TRACERS_TRACER_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "formats/event/counters.h"
+#include "formats/event/trace-info.h"
 #include "formats/trace/writer.h"
 #include "introspect/kernel/kernel.h"
-#include "introspect/slab/slab.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/probe/probe.h"
 
@@ -21,18 +21,12 @@
  * `const struct tracer_ops tracer_NAME`, and add a row to the table in registry.c.
  */
 
-/* Events that are counted and not recorded; shared by all tracers of a session. */
-struct trace_counters {
-	_Atomic uint64_t null_allocs, null_frees, nested, unpaired_returns, lost;
-};
-
 /* What a tracer works with; owned by the session, valid until the tracer is destroyed. */
 struct tracer_context {
 	const struct kernel *kernel;
-	struct slab_view *slab;
 	struct trace_writer *writer;
 	struct call_table *calls;
-	struct trace_counters *counters;
+	struct live_counters *counters;
 };
 
 struct tracer_ops {
@@ -50,6 +44,10 @@ struct tracer_ops {
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
+	/* The gaps, likewise: reported as not traced. NULL for a tracer that never has any. */
+	const struct probe_gap *(*gaps)(struct tracer *tracer, size_t *n);
+	/* May be NULL. Add what a reader of this tracer's records needs from the guest's kernel. */
+	void (*describe)(const struct tracer *tracer, struct trace_info *info);
 	/*
 	 * Several threads may call entry and ret at once, for different vCPUs, and long after the
 	 * vCPU was there: both read no guest memory that may have changed since.
@@ -68,6 +66,9 @@ struct tracer_ops {
 struct tracer {
 	const struct tracer_ops *ops;
 };
+
+/* What is traced if no spec is given. */
+#define TRACER_DEFAULT_SPEC "kmem"
 
 /* The tracers of a session, and all their probes. */
 struct tracer_set {
@@ -92,11 +93,5 @@ void tracer_set_destroy(struct tracer_set *set);
  */
 int tracer_parse_words(const char *args, const char *const *words, uint32_t *out,
 		       struct error *err);
-
-static inline void count_event(_Atomic uint64_t *counter, uint64_t n)
-{
-	if (n)
-		atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
 
 #endif

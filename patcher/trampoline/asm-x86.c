@@ -222,6 +222,11 @@ void asm_sub(struct assembler *a, enum asm_reg to, enum asm_reg from)
 	op_reg(a, ASM_64, 0x29, from, to);
 }
 
+void asm_and(struct assembler *a, enum asm_reg to, enum asm_reg from)
+{
+	op_reg(a, ASM_64, 0x21, from, to);
+}
+
 void asm_compare(struct assembler *a, enum asm_reg reg, enum asm_reg with)
 {
 	op_reg(a, ASM_64, 0x39, with, reg);

@@ -97,6 +97,7 @@ void asm_alu(struct assembler *a, enum asm_width width, enum asm_alu op, enum as
 	     int32_t value);
 void asm_add(struct assembler *a, enum asm_reg to, enum asm_reg from);      /* 64 bits */
 void asm_sub(struct assembler *a, enum asm_reg to, enum asm_reg from);      /* 64 bits */
+void asm_and(struct assembler *a, enum asm_reg to, enum asm_reg from);      /* 64 bits */
 void asm_compare(struct assembler *a, enum asm_reg reg, enum asm_reg with); /* 64 bits */
 void asm_add_to_mem(struct assembler *a, struct asm_mem mem,
 		    enum asm_reg from); /* 64 bits, no LOCK */

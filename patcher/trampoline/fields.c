@@ -62,7 +62,7 @@ static struct asm_mem field_at(const struct trampoline_code *c, enum record_fiel
 
 static bool is_entry(const struct trampoline_code *c)
 {
-	return c->spec->capture.kind == RING_ENTRY;
+	return c->spec->capture.point == POINT_ENTRY;
 }
 
 /* Whether the register of an argument, 0 to 5, must be kept. */
@@ -78,17 +78,18 @@ enum asm_reg trampoline_scratch(const struct trampoline_code *c)
 	return is_entry(c) ? ASM_RAX : ASM_RCX;
 }
 
-/* Where the table of kept arrays must be addressed, it is as disp32(%r14), sign-extended. */
-static int check_kept(const struct trampoline_spec *spec, struct error *err)
+/* Where the table of saved arrays must be addressed, it is as disp32(%r14), sign-extended. */
+static int check_saved_arrays(const struct trampoline_spec *spec, struct error *err)
 {
 	enum capture_items_from from = spec->capture.items.from;
-	uint64_t gva = spec->kept, size = RING_KEPT_SLOTS * sizeof(struct ring_kept);
+	uint64_t gva = spec->saved_arrays,
+		 size = RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
 
-	if (from != ITEMS_KEPT && from != ITEMS_RETURNED)
+	if (from != ITEMS_SAVED && from != ITEMS_RETURNED)
 		return 0;
 	if (!gva || (int64_t)gva != (int32_t)gva || gva >> 63 != (gva + size - 1) >> 63 ||
 	    gva % sizeof(uint64_t))
-		return error_set_at(err, ERANGE, gva, "no place for a table of kept arrays");
+		return error_set_at(err, ERANGE, gva, "no place for the table of saved arrays");
 	return 0;
 }
 
@@ -107,7 +108,7 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 	if (wanted(spec, FIELD_SLAB_CACHE) && (!k->pages || k->pages > INT32_MAX))
 		return error_set(err, ERANGE, "a direct map of %#llx pages cannot be checked",
 				 (unsigned long long)k->pages);
-	return check_kept(spec, err);
+	return check_saved_arrays(spec, err);
 }
 
 /* RDTSC overwrites RAX and RDX: a return's result, and what may be an entry's third argument. */
@@ -169,8 +170,8 @@ static void emit_registers(struct trampoline_code *c)
 				  trampoline_argument(i));
 	if (wanted(c->spec, FIELD_RESULT))
 		asm_store(&c->a, ASM_64, field_at(c, FIELD_RESULT), ASM_RAX);
-	if (wanted(c->spec, FIELD_KEPT))
-		asm_store(&c->a, ASM_64, field_at(c, FIELD_KEPT), c->kept);
+	if (wanted(c->spec, FIELD_SAVED))
+		asm_store(&c->a, ASM_64, field_at(c, FIELD_SAVED), c->saved);
 }
 
 /* Where the flags lie. */
@@ -238,14 +239,21 @@ static void emit_page(struct trampoline_code *c, struct asm_label *none)
 	asm_add(&c->a, ASM_RCX, ASM_RSI);
 }
 
-/* A tail page's compound_head is its head's address plus one (include/linux/page-flags.h). */
+/* A tail page's compound_head is its head's address plus one, or a mask that leads to the head. */
 static void emit_head_page(struct trampoline_code *c)
 {
-	struct asm_label head = {0};
+	struct asm_label head = {0}, address = {0};
 
 	asm_load(&c->a, ASM_64, ASM_RSI, asm_at(ASM_RCX, c->spec->kernel->page_compound_head));
 	asm_test_bits(&c->a, ASM_RSI, 1);
 	asm_jump_if(&c->a, ASM_E, &head);
+	if (c->spec->kernel->page_lowest_mask) {
+		asm_alu(&c->a, ASM_64, ASM_CMP, ASM_RSI, c->spec->kernel->page_lowest_mask);
+		asm_jump_if(&c->a, ASM_B, &address);
+		asm_and(&c->a, ASM_RCX, ASM_RSI);
+		asm_jump(&c->a, &head);
+	}
+	asm_bind(&c->a, &address);
 	asm_lea(&c->a, ASM_RCX, asm_at(ASM_RSI, (uint32_t)-1));
 	asm_bind(&c->a, &head);
 }

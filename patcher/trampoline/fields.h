@@ -14,7 +14,7 @@ struct trampoline_code {
 	const struct trampoline_spec *spec;
 	struct trampoline *out;
 	uint32_t pushed;        /* bytes between the flags and the stack pointer */
-	enum asm_reg kept;      /* holds what FIELD_KEPT says */
+	enum asm_reg saved;     /* holds what FIELD_SAVED says */
 	struct asm_label chunk; /* where the next record of the same call begins */
 };
 

@@ -3,7 +3,7 @@
 
 #include "patcher/trampoline/saved-array.h"
 
-enum { WORD_SHIFT = 3, COMMIT_SIZE_SHIFT = 16, ORDER_MASK = 63 };
+enum { WORD_SHIFT = 3, ORDER_MASK = 63 };
 
 static const enum asm_reg
 	cursor = ASM_RBX, /* gva of the next word of an array, or of the next list_head */
@@ -62,7 +62,7 @@ static void emit_returned(struct trampoline_code *c)
 {
 	struct asm_label enough = {0};
 
-	trampoline_kept_find(c, cursor, next);
+	trampoline_find_saved_array(c, cursor, next);
 	asm_move(&c->a, left, ASM_RAX);
 	asm_alu(&c->a, ASM_32, ASM_AND, left, -1);
 	emit_bound(c);
@@ -192,14 +192,10 @@ void trampoline_items_copy(struct trampoline_code *c)
 	trampoline_pop(c, count);
 }
 
-void trampoline_items_commit(struct trampoline_code *c, struct asm_mem to, uint32_t word)
+void trampoline_items_count(struct trampoline_code *c)
 {
-	enum asm_reg size = trampoline_scratch(c);
-
-	asm_move(&c->a, size, count);
-	asm_shift_left(&c->a, size, COMMIT_SIZE_SHIFT);
-	asm_alu(&c->a, ASM_32, ASM_ADD, size, (int32_t)word);
-	asm_store(&c->a, ASM_32, to, size);
+	asm_store(&c->a, ASM_32, trampoline_record_at(c, offsetof(struct ring_record, items)),
+		  count);
 }
 
 void trampoline_items_next(struct trampoline_code *c)

@@ -15,8 +15,8 @@ void trampoline_items_begin(struct trampoline_code *c);
 /* to = bytes of the next record. */
 void trampoline_items_size(struct trampoline_code *c, enum asm_reg to);
 void trampoline_items_copy(struct trampoline_code *c);
-/* `word` is the commit word of a record without items. */
-void trampoline_items_commit(struct trampoline_code *c, struct asm_mem to, uint32_t word);
+/* Write how many items the record has. */
+void trampoline_items_count(struct trampoline_code *c);
 /* Written or given up: on to the next record if there are items left. */
 void trampoline_items_next(struct trampoline_code *c);
 

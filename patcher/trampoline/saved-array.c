@@ -9,11 +9,11 @@ enum { SLOT_SHIFT = 5, KEY_SHIFT = 3 };
 static const enum asm_reg key = ASM_R13, slot = ASM_R14, /* its distance from the first one */
 	tries = ASM_R11;
 
-_Static_assert(1 << SLOT_SHIFT == sizeof(struct ring_kept), "slots are found by shifting");
+_Static_assert(1 << SLOT_SHIFT == sizeof(struct ring_saved_array), "slots are found by shifting");
 
 static struct asm_mem slot_at(const struct trampoline_code *c, size_t offset)
 {
-	return asm_at(slot, (uint32_t)(c->spec->kept + offset));
+	return asm_at(slot, (uint32_t)(c->spec->saved_arrays + offset));
 }
 
 /* Stacks lie far from each other, and calls at the same depth: the hash mixes in higher bits. */
@@ -23,9 +23,9 @@ static void emit_first_slot(struct trampoline_code *c)
 	asm_move(&c->a, slot, key);
 	asm_shift_right(&c->a, slot, KEY_SHIFT);
 	asm_multiply_reg(&c->a, slot, HASH_FACTOR);
-	asm_shift_right(&c->a, slot, 32 - RING_KEPT_HASH_BITS);
+	asm_shift_right(&c->a, slot, 32 - RING_SAVED_HASH_BITS);
 	asm_shift_left(&c->a, slot, SLOT_SHIFT);
-	asm_constant32(&c->a, tries, RING_KEPT_PROBES);
+	asm_constant32(&c->a, tries, RING_SAVED_TRIES);
 }
 
 static void emit_next_slot(struct trampoline_code *c, struct asm_label *again)
@@ -66,7 +66,7 @@ static void emit_claim(struct trampoline_code *c, struct asm_label *none)
 	emit_first_slot(c);
 	asm_bind(&c->a, &again);
 	asm_constant32(&c->a, ASM_RAX, 0);
-	asm_compare_exchange(&c->a, slot_at(c, offsetof(struct ring_kept, key)), key);
+	asm_compare_exchange(&c->a, slot_at(c, offsetof(struct ring_saved_array, key)), key);
 	asm_jump_if(&c->a, ASM_E, &mine);
 	asm_compare(&c->a, ASM_RAX, key);
 	asm_jump_if(&c->a, ASM_E, &mine);
@@ -75,7 +75,7 @@ static void emit_claim(struct trampoline_code *c, struct asm_label *none)
 	asm_bind(&c->a, &mine);
 }
 
-void trampoline_keep(struct trampoline_code *c)
+void trampoline_save_array(struct trampoline_code *c)
 {
 	static const enum asm_reg saved[] = {ASM_RBX, ASM_R12, ASM_R13, ASM_R14};
 	enum { SAVED = sizeof(saved) / sizeof(saved[0]) };
@@ -91,35 +91,35 @@ void trampoline_keep(struct trampoline_code *c)
 	if (c->spec->capture.items.skip_filled)
 		emit_skip_filled(c, words, skip);
 	emit_claim(c, &none);
-	asm_store(&c->a, ASM_64, slot_at(c, offsetof(struct ring_kept, words)), words);
-	asm_store(&c->a, ASM_64, slot_at(c, offsetof(struct ring_kept, skip)), skip);
+	asm_store(&c->a, ASM_64, slot_at(c, offsetof(struct ring_saved_array, words)), words);
+	asm_store(&c->a, ASM_64, slot_at(c, offsetof(struct ring_saved_array, skip)), skip);
 	asm_bind(&c->a, &none);
 	for (int i = SAVED; i-- > 0;)
 		trampoline_pop(c, saved[i]);
 }
 
-void trampoline_kept_find(struct trampoline_code *c, enum asm_reg words, enum asm_reg skip)
+void trampoline_find_saved_array(struct trampoline_code *c, enum asm_reg words, enum asm_reg skip)
 {
 	struct asm_label again = {0}, found = {0}, end = {0};
 	enum asm_reg zero = trampoline_scratch(c);
 	struct asm_mem its_key;
 
-	c->kept = ASM_R15;
+	c->saved = ASM_R15;
 	emit_first_slot(c);
-	its_key = slot_at(c, offsetof(struct ring_kept, key));
+	its_key = slot_at(c, offsetof(struct ring_saved_array, key));
 	asm_bind(&c->a, &again);
 	asm_compare_load(&c->a, key, its_key);
 	asm_jump_if(&c->a, ASM_E, &found);
 	emit_next_slot(c, &again);
 	asm_constant32(&c->a, skip, CAPTURE_ITEMS_PER_CALL);
-	asm_constant32(&c->a, c->kept, 0);
+	asm_constant32(&c->a, c->saved, 0);
 	asm_jump(&c->a, &end);
 	asm_bind(&c->a, &found);
-	asm_load(&c->a, ASM_64, words, slot_at(c, offsetof(struct ring_kept, words)));
-	asm_load(&c->a, ASM_64, c->kept, slot_at(c, offsetof(struct ring_kept, skip)));
+	asm_load(&c->a, ASM_64, words, slot_at(c, offsetof(struct ring_saved_array, words)));
+	asm_load(&c->a, ASM_64, c->saved, slot_at(c, offsetof(struct ring_saved_array, skip)));
 	asm_constant32(&c->a, zero, 0);
 	asm_store(&c->a, ASM_64, its_key, zero);
-	asm_move(&c->a, skip, c->kept);
-	asm_alu(&c->a, ASM_64, ASM_ADD, c->kept, 1);
+	asm_move(&c->a, skip, c->saved);
+	asm_alu(&c->a, ASM_64, ASM_ADD, c->saved, 1);
 	asm_bind(&c->a, &end);
 }

@@ -4,27 +4,34 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "introspect/slab/slab.h"
 #include "patcher/text/site.h"
 
-enum { JMP_SIZE = 5, CODE_ALIGN = 16, INT3 = 0xcc };
+enum {
+	JMP_SIZE = 5,
+	CODE_ALIGN = 16,
+	INT3 = 0xcc,
+	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
+};
 
 struct maker {
 	struct trampoline_set *set;
 	struct decoder *decoder;
 	const struct trampoline_room *room;
+	struct trampoline_kernel kernel;
 };
 
 /* Writes the code of one place; *gva is where it begins. */
-static int add_code(const struct maker *m, uint16_t number, const struct capture *capture,
+static int add_code(const struct maker *m, uint32_t number, const struct capture *capture,
 		    uint64_t next, uint64_t *gva, struct error *err)
 {
 	struct trampoline_place *place = &m->set->places[number];
 	struct trampoline_spec spec = {.gva = m->room->gva + m->set->code_bytes,
 				       .capture = *capture,
-				       .probe = number,
+				       .id = number,
 				       .rings = m->room->rings,
-				       .kernel = m->room->kernel,
-				       .kept = m->room->kept,
+				       .kernel = &m->kernel,
+				       .saved_arrays = m->room->saved_arrays,
 				       .next = next,
 				       .full = m->room->full};
 	struct trampoline code;
@@ -42,8 +49,8 @@ static int add_code(const struct maker *m, uint16_t number, const struct capture
 	*slot = number;
 	memcpy(m->room->bytes + m->set->code_bytes, code.bytes, code.size);
 	m->set->code_bytes += (code.size + CODE_ALIGN - 1) & ~(size_t)(CODE_ALIGN - 1);
-	m->set->shapes[number].size[capture->kind] = (uint16_t)code.layout.size;
-	m->set->shapes[number].items[capture->kind] = code.layout.items ? CAPTURE_MAX_ITEMS : 0;
+	m->set->shapes[number].size = (uint16_t)code.layout.size;
+	m->set->shapes[number].items = code.layout.items ? CAPTURE_MAX_ITEMS : 0;
 	*place = (struct trampoline_place){.made = true,
 					   .retry = spec.gva + code.retry,
 					   .skip = spec.gva + code.skip,
@@ -63,7 +70,7 @@ static void set_jump(struct patch *patch, uint64_t target)
 	memcpy(patch->new_bytes + 1, &distance, sizeof(distance));
 }
 
-static int make_entry(const struct maker *m, uint16_t number, const struct probe_ref *ref,
+static int make_entry(const struct maker *m, uint32_t number, const struct probe_ref *ref,
 		      struct patch *patch, struct error *err)
 {
 	uint64_t gva = 0;
@@ -76,7 +83,7 @@ static int make_entry(const struct maker *m, uint16_t number, const struct probe
 	return 0;
 }
 
-static int make_return(const struct maker *m, uint16_t number, const struct trap *trap,
+static int make_return(const struct maker *m, uint32_t number, const struct trap *trap,
 		       struct patch *patch, struct error *err)
 {
 	uint64_t gva = 0;
@@ -93,7 +100,7 @@ static int make_return(const struct maker *m, uint16_t number, const struct trap
 static int make_all(const struct maker *m, struct patch_plan *plan, const struct trap_table *traps,
 		    struct error *err)
 {
-	uint16_t number = 0;
+	uint32_t number = 0;
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < plan->entries.n; i++) {
@@ -107,16 +114,54 @@ static int make_all(const struct maker *m, struct patch_plan *plan, const struct
 	return ret;
 }
 
+/* All lookups of a guest give the same facts: any will do. NULL: no capture needs them. */
+static const struct page_lookup *find_lookup(const struct patch_plan *plan)
+{
+	const struct page_lookup *found = NULL;
+
+	for (size_t i = 0; !found && i < plan->nr_refs; i++) {
+		const struct probe *probe = plan->refs[i].probe;
+
+		found = probe->entry.pages ? probe->entry.pages : probe->ret.pages;
+	}
+	return found;
+}
+
+static int find_pages(const struct patch_plan *plan, struct trampoline_kernel *out,
+		      struct error *err)
+{
+	const struct page_lookup *lookup = find_lookup(plan);
+	struct slab_page_facts page;
+	int ret = lookup ? lookup->facts(lookup->arg, &page, err) : 0;
+
+	if (ret || !lookup)
+		return ret;
+	if (page.page_size != STRUCT_PAGE_SIZE)
+		return error_set(err, ENOTSUP, "struct page has %u bytes, not %d", page.page_size,
+				 STRUCT_PAGE_SIZE);
+	out->page_offset = page.page_offset;
+	out->vmemmap = page.vmemmap;
+	out->pages = page.pages;
+	out->page_compound_head = page.compound_head;
+	out->page_lowest_mask = (int32_t)page.lowest_mask;
+	out->page_slab_cache = page.slab_cache;
+	out->page_flags = page.flags;
+	out->page_head_bit = page.head_bit;
+	out->page_order = page.order_offset;
+	out->slab = (struct slab_test){page.slab_offset, page.slab_mask, page.slab_value};
+	return 0;
+}
+
 int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trap_table *traps, struct decoder *decoder,
 			const struct trampoline_room *room, struct error *err)
 {
-	struct maker maker = {set, decoder, room};
+	struct maker maker = {set, decoder, room, *room->kernel};
 	size_t n = plan->entries.n + plan->returns.n;
 	int ret;
 
 	*set = (struct trampoline_set){.n = n};
-	if (n > UINT16_MAX)
+	if (n >= RING_COMMITTED)
 		return error_set(err, E2BIG, "%zu places are too many for trampolines", n);
 	u64_map_init(&set->by_trap, sizeof(uint32_t));
 	set->places = calloc(n + 1, sizeof(*set->places));
@@ -126,7 +171,9 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	memset(room->bytes, INT3, room->size);
-	ret = make_all(&maker, plan, traps, err);
+	ret = find_pages(plan, &maker.kernel, err);
+	if (!ret)
+		ret = make_all(&maker, plan, traps, err);
 	if (ret) {
 		patch_plan_use_traps(plan);
 		trampoline_set_deinit(set);
@@ -157,7 +204,7 @@ static const uint8_t hit_offset[FIELD_COUNT] = {
 	[FIELD_ARG1] = IN_HIT(args[1]),  [FIELD_ARG2] = IN_HIT(args[2]),
 	[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
 	[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
-	[FIELD_KEPT] = IN_HIT(kept),     [FIELD_OWNER] = IN_HIT(owner),
+	[FIELD_SAVED] = IN_HIT(saved),   [FIELD_OWNER] = IN_HIT(owner),
 };
 static const uint32_t not_in_hit = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK);
 
@@ -180,23 +227,13 @@ static const uint64_t *words_at(const struct ring_record *record, uint16_t offse
 	return (const uint64_t *)(const void *)((const uint8_t *)record + offset);
 }
 
-static void read_items(const struct trampoline_place *place, const struct ring_record *record,
-		       struct probe_hit *hit)
-{
-	struct ring_commit commit = {.size = place->layout.size};
-
-	ring_commit_decode(record->commit, &commit);
-	hit->nr_items = record_items(&place->layout, commit.size);
-	hit->items = words_at(record, place->layout.items);
-}
-
 void trampoline_set_read(const struct trampoline_set *set, const struct ring_record *record,
-			 enum ring_record_kind *kind, const struct probe_ref **ref,
+			 enum probe_point *point, const struct probe_ref **ref,
 			 struct probe_hit *hit)
 {
-	const struct trampoline_place *place = &set->places[(uint16_t)record->commit];
+	const struct trampoline_place *place = &set->places[ring_id(record)];
 
-	*kind = place->capture.kind;
+	*point = place->capture.point;
 	*ref = place->ref;
 	*hit = (struct probe_hit){0};
 	read_words(place, record, hit);
@@ -204,6 +241,8 @@ void trampoline_set_read(const struct trampoline_set *set, const struct ring_rec
 		hit->stack = words_at(record, place->layout.offset[FIELD_STACK]);
 		hit->nr_stack = place->capture.stack_words;
 	}
-	if (place->layout.items)
-		read_items(place, record, hit);
+	if (place->layout.items) {
+		hit->items = words_at(record, place->layout.items);
+		hit->nr_items = record->items;
+	}
 }

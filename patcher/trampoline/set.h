@@ -33,20 +33,22 @@ struct trampoline_set {
 	size_t made;
 };
 
+/* Of `kernel`, what the plan's captures look up in struct pages is filled in from their
+ * page_lookup (capture.h). */
 struct trampoline_room {
 	uint64_t gva;   /* of the code in the guest */
 	uint8_t *bytes; /* the same memory */
 	size_t size;
 	struct trampoline_rings rings;
 	const struct trampoline_kernel *kernel;
-	uint64_t kept; /* gva; see struct trampoline_spec */
+	uint64_t saved_arrays; /* gva; see struct trampoline_spec */
 	enum trampoline_full full;
 };
 
 /*
  * Write the code and, for every place that has some now, the jump to it as the new bytes of its
  * patch in `plan`: to be applied by the caller. -ENOSPC if there is too little room for code; what
- * trampoline_generate() says if a trampoline cannot be. `plan` keeps its traps then.
+ * trampoline_generate() or a page_lookup says. `plan` keeps its traps then.
  */
 int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trap_table *traps, struct decoder *decoder,
@@ -59,7 +61,7 @@ const struct trampoline_place *trampoline_set_at(const struct trampoline_set *se
 /* A record of a trampoline of this set, validated by the set's shapes; time and vCPU are left. Its
  * stack and items point into the record. */
 void trampoline_set_read(const struct trampoline_set *set, const struct ring_record *record,
-			 enum ring_record_kind *kind, const struct probe_ref **ref,
+			 enum probe_point *point, const struct probe_ref **ref,
 			 struct probe_hit *hit);
 
 #endif

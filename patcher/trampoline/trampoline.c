@@ -47,13 +47,10 @@ static void emit_reserve(struct trampoline_code *c, struct asm_label *retry, str
 static void emit_commit(struct trampoline_code *c)
 {
 	struct asm_mem to = trampoline_record_at(c, offsetof(struct ring_record, commit));
-	uint32_t word = ring_commit_encode(
-		(struct ring_commit){c->spec->capture.kind, c->spec->probe, c->out->layout.size});
 
 	if (c->out->layout.items)
-		trampoline_items_commit(c, to, word);
-	else
-		asm_store_constant(&c->a, to, word);
+		trampoline_items_count(c);
+	asm_store_constant(&c->a, to, ring_commit(c->spec->id));
 }
 
 /*
@@ -134,8 +131,8 @@ static int emit(struct trampoline_code *c, struct error *err)
 	bool items = c->out->layout.items;
 
 	emit_start(c);
-	if (c->spec->capture.items.from == ITEMS_KEPT)
-		trampoline_keep(c);
+	if (c->spec->capture.items.from == ITEMS_SAVED)
+		trampoline_save_array(c);
 	if (items)
 		trampoline_items_begin(c);
 	emit_reserve(c, &retry, &slow);

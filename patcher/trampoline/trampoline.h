@@ -43,6 +43,7 @@ struct trampoline_kernel {
 	uint64_t pages;                /* that the direct map holds, of 4096 bytes */
 	uint32_t page_compound_head;   /* offsets in struct page, whose size must be 64 */
 	uint32_t page_slab_cache;
+	int32_t page_lowest_mask; /* sign-extended; struct slab_page_facts */
 	struct slab_test slab;
 	/* Items that are struct pages: a head has bit `page_head_bit` of its flags, and its order
 	 * in the low 6 bits of the byte at `page_order`, maybe in the struct page behind it. */
@@ -60,9 +61,10 @@ enum trampoline_full {
 struct trampoline_spec {
 	uint64_t gva; /* where it will run */
 	struct capture capture;
-	uint16_t probe;
+	uint32_t id; /* of its records, below RING_COMMITTED */
 	struct trampoline_rings rings;
-	uint64_t kept; /* gva of RING_KEPT_SLOTS, likewise; 0 if the capture does not need them */
+	uint64_t saved_arrays; /* gva of RING_SAVED_SLOTS, likewise; 0 if the capture does not need
+				  them */
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
 	enum trampoline_full full;

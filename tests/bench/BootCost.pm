@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What it costs to boot one kernel and initrd under each machine, from the start of the process to
-# the first line of the guest's init, and what memory the process then holds for itself.
+# The cost of booting one kernel and initrd under each VMM, from the start of the process to the first line
+# of the guest's init, and the memory that the process then uses itself.
 package BootCost;
 
 use strict;
@@ -15,7 +15,7 @@ use constant { RAM_MIB => 256, QUIET_S => 2 };
 my $init_line = qr/sonde-guest: init\r?\n/;
 my $cmdline = 'console=ttyS0 quiet panic=-1 sonde.run="sleep 1000"';
 
-# With the defaults it comes with, but for devices that a guest would look for.
+# QEMU's defaults, but without devices that a guest would probe.
 sub qemu {
 	my ($machine, $kernel, $initrd) = @_;
 	return ('qemu-system-x86_64', '-M', $machine, '-accel', 'kvm',
@@ -47,7 +47,7 @@ sub measure {
 	my ($name, $command) = @_;
 	my $vm = boot($name, $command);
 	my $instructions = instructions_now() - $vm->{started};
-	# What follows in the guest's init is not part of the boot.
+	# The rest of the guest's init is not part of the boot.
 	$vm->pause;
 	my $exits = $vm->exits;
 	$vm->unpause;
@@ -57,7 +57,7 @@ sub measure {
 	return { instructions => $instructions, exits => $exits, memory => $memory };
 }
 
-# Rounds of all machines in turn, after one that fills the caches, with trace events.
+# All machines in turn, in each round. A first boot of each, with trace events, fills the caches.
 sub run {
 	my ($rounds, $kernel, $initrd) = @_;
 	my %command = commands($kernel, $initrd);

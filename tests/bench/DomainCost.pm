@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What sonde attach costs a workload in a libvirt domain: not attached, attached in each mode, and
-# detached again. The domain is emulated with -icount, so that its own clock counts its instructions;
-# what it waits for while it is stopped only a clock outside tells.
+# The cost of sonde attach for a workload in a libvirt domain: before attaching, attached in each mode, and
+# after detaching. The domain is emulated with -icount, so its own clock counts its instructions. The time
+# for which it is stopped is measured outside.
 package DomainCost;
 
 use strict;
@@ -17,24 +17,24 @@ use Process;
 
 use constant { RUN => 100, BOOT_S => 300 };
 
-# By mode: options of sonde attach, and iterations, fewer where each event takes milliseconds.
+# Per mode: options of sonde attach, and iterations; fewer if each event takes milliseconds.
 my %mode = (
 	exitless => {options => [], runs => RUN},
 	breakpoints => {options => [qw(--mode trap --max-rate 0)], runs => 1},
 );
 
-# Wait for the next line of the guest that matches; $seen is how much of the console is old.
+# Waits for the next line of the guest that matches. $self->{seen}: bytes of the console read so far.
 sub expect {
 	my ($self, $pattern, $seconds) = @_;
-	my $told;
+	my $match;
 	wait_until($seconds, sub {
 		my $new = substr $self->{libvirt}->serial('bench'), $self->{seen};
 		return 0 unless $new =~ /$pattern/;
 		$self->{seen} += $+[0];
-		$told = $1;
+		$match = $1;
 		return 1;
-	}, 0.02) or die "bench: the domain does not say $pattern\n";
-	return $told;
+	}, 0.02) or die "bench: the domain did not print $pattern\n";
+	return $match;
 }
 
 sub cost {
@@ -76,7 +76,7 @@ sub boot {
 	return $self;
 }
 
-# Of each round, by what was attached.
+# Returns the costs of each round, by mode.
 sub run {
 	my ($sonde, $rounds, $kernel, $initrd) = @_;
 	my $libvirt = Libvirt->start($sonde);

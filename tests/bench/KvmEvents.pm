@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the host's own kvm:* trace events tell of a machine: its exits to user space, and how many
-# instructions it has spent in guest mode. The events take instructions themselves, so that time in
-# the host means nothing meanwhile.
+# Counts a virtual machine's exits to user space and its instructions in guest mode, from the host's own
+# kvm:* trace events. The events take instructions themselves, so host time is not measured meanwhile.
 package KvmEvents;
 
 use strict;
@@ -12,7 +11,7 @@ use List::Util qw(max);
 
 use constant { TRACEFS => '/sys/kernel/tracing', BUFFER_KIB => 32768 };
 
-# The host serves interrupts before it comes to kvm_exit.
+# The host serves an interrupt before the kvm_exit event.
 my @events = qw(kvm/kvm_entry kvm/kvm_exit kvm/kvm_userspace_exit irq_vectors/local_timer_entry
 	irq_vectors/reschedule_entry irq/irq_handler_entry);
 
@@ -21,10 +20,10 @@ sub set {
 	write_file(TRACEFS . "/$path", "$value\n");
 }
 
-# The TSC runs at 1 GHz, so that it counts instructions as all clocks do here, and is not rounded.
+# The TSC runs at 1 GHz, so it counts instructions like all clocks here, but is not rounded.
 sub start {
 	set('buffer_size_kb', BUFFER_KIB);
-	set('trace_clock', 'x86-tsc');    # empties the buffer
+	set('trace_clock', 'x86-tsc');    # also empties the buffer
 	set("events/$_/enable", 1) for @events;
 }
 
@@ -35,7 +34,7 @@ sub stop {
 	}
 }
 
-# Instructions in guest mode by thread, which may have been there already when it began.
+# Sums up each thread's instructions in guest mode. A thread may be in guest mode when tracing starts.
 sub read_events {
 	my (%entered, %guest);
 	my $user_exits = 0;
@@ -49,12 +48,12 @@ sub read_events {
 			$guest{$thread} += $tsc - delete $entered{$thread};
 		}
 	}
-	# Where a machine has run a guest of a moment before, to see how fast it is, that is not it.
+	# sonde run first measures KVM's speed with a short guest, which is not the one to count.
 	$user_exits && %guest or die "no trace events were seen\n";
 	return { user_exits => $user_exits, guest => max(values %guest) };
 }
 
-# start() begins the boot and returns when it is over, with the machine.
+# $boot boots a machine and returns it.
 sub watch_boot {
 	my ($boot) = @_;
 	start();
@@ -64,7 +63,7 @@ sub watch_boot {
 	return read_events();
 }
 
-# Instructions in guest mode while run() lasts.
+# Instructions in guest mode during $run.
 sub guest_instructions {
 	my ($run) = @_;
 	start();

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What tracing costs: one workload in a guest, untraced, traced by Sonde in each mode, switched off
-# again, and traced by the guest's own events of the same kinds.
+# The cost of tracing: one workload in a guest, untraced, traced by Sonde in each mode, with tracing switched
+# off again, and traced with the guest's own events of the same kinds.
 package TraceCost;
 
 use strict;
@@ -13,7 +13,7 @@ use KvmEvents;
 use Process;
 use VmProcess qw(instructions_now);
 
-# A run is as long as the trace of its exits allows; a steady one tells how seldom there are any.
+# RUN is limited by the buffer of kvm:* events; STEADY_RUN is long enough to count rare exits.
 use constant { RAM_MIB => 256, RUN => 100, TRAP_RUN => 10, STEADY_RUN => 1000 };
 use constant { MONITOR => "/tmp/bench.monitor", SETTLE_S => 0.5 };
 
@@ -29,7 +29,7 @@ sub query {
 	return $answer;
 }
 
-# Exits to Sonde of which tracing is the cause.
+# Exits to Sonde that tracing causes.
 sub own_exits {
 	my ($answer) = @_;
 	return $answer->{doorbells} + sum0(map { $_->{traps} + $_->{ring_waits} } @{ $answer->{vcpus} });
@@ -41,15 +41,15 @@ sub run_workload {
 	$vm->expect(qr/sonde-timed: \d+\r?\n/);
 }
 
-# Until the host has done its part, which it does when it likes.
+# Also waits until the host has written its records, which happens asynchronously.
 sub run_and_settle {
 	my ($vm, $count) = @_;
 	run_workload($vm, $count);
 	sleep SETTLE_S;
 }
 
-# In all the machine, and in guest mode, for which the workload runs again, so that nobody watches
-# the first time.
+# Instructions of the whole host, and in guest mode. The workload runs twice, because the events that count
+# guest mode would disturb the first figure.
 sub cost {
 	my ($vm, $count) = @_;
 	my ($exits, $begin) = ($vm->exits, instructions_now());
@@ -70,7 +70,7 @@ sub traced {
 	return $cost;
 }
 
-# How many exits each event costs when the guest is busy for long.
+# Events and exits of a long run.
 sub steady {
 	my ($vm) = @_;
 	my $begin = query();
@@ -105,10 +105,10 @@ sub boot {
 sub end {
 	my ($vm) = @_;
 	$vm->say('quit');
-	$vm->end == 0 or $vm->failed('did not end well');
+	$vm->end == 0 or $vm->failed('exited with an error');
 }
 
-# Only before the first tracing is a guest truly untraced, so that each round has guests of its own.
+# A guest is untraced only before tracing was first on, so each round boots new guests.
 sub measure_exitless {
 	my ($dir, @machine) = @_;
 	my $vm = boot('exitless', $dir, @machine);

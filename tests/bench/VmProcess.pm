@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# A virtual machine monitor's process on the KVM host, watched from outside: its guest's console,
-# the exits KVM counted, the memory it holds. Also the host's clocks, which count instructions.
+# A VMM's process on the KVM host, observed from outside: its guest's console, the exits that KVM counted, its
+# memory. Also the host's clock, which counts instructions.
 package VmProcess;
 
 use strict;
@@ -13,8 +13,8 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
 
 our @EXPORT_OK = qw(instructions_now);
 
-# With -icount a nanosecond is an instruction, but idle time is skipped by advancing the clock: it
-# must come off. /proc/timer_list has it to the nanosecond (kernel/time/timer_list.c).
+# With -icount a nanosecond is an instruction, but idle time is skipped by advancing the clock, and must be
+# subtracted. /proc/timer_list has it in nanoseconds (kernel/time/timer_list.c).
 sub instructions_now {
 	my $timers = must_slurp('/proc/timer_list');
 	my $idle = 0;
@@ -52,8 +52,8 @@ sub failed {
 		map({ "  console: $_" } @console)) . "\n";
 }
 
-# Wait until the console has shown the pattern, and return what its group matched. No time limit
-# here: the clock leaps while this machine waits for 9p. kvm-host has one, of real time.
+# Waits until the console has shown the pattern, and returns what its group matched. There is no time limit
+# here, because the clock jumps while this machine waits for 9p; kvm-host limits the real time.
 sub expect {
 	my ($self, $pattern) = @_;
 	while (1) {
@@ -70,16 +70,16 @@ sub say {
 	print { $self->{to} } "$line\n" or $self->failed("cannot write to its console: $!");
 }
 
-# All exits since the machine was made, also those that KVM handled by itself.
+# All exits since the machine was created, including those that KVM handled itself.
 sub exits {
 	my ($self) = @_;
 	my @files = glob "/sys/kernel/debug/kvm/$self->{pid}-*/exits";
-	@files == 1 or $self->failed('KVM has not exactly one machine of it');
+	@files == 1 or $self->failed('KVM does not have exactly one machine of this process');
 	return 0 + must_slurp($files[0]);
 }
 
-# Resident bytes: all of the process but the mapping that is the guest's RAM, which is told by its size:
-# it may be a file or not.
+# Resident bytes of the process without the guest's RAM. That mapping is recognised by its size, as it may be a
+# file or anonymous memory.
 sub own_memory {
 	my ($self, $ram_size) = @_;
 	my ($own, $ram_mappings, $is_ram) = (0, 0, 0);
@@ -107,7 +107,7 @@ sub end {
 	return $?;
 }
 
-# A measurement that dies must not leave its machine running beside the next.
+# If a measurement dies, its machine must not run beside the next one.
 sub DESTROY {
 	my ($self) = @_;
 	local $?;

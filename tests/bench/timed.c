@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * timed COMMAND [ARGUMENT...]: inside a guest, run the command and say how long that took by the
- * guest's own clock: "sonde-timed: NANOSECONDS". Under -icount those are instructions.
+ * timed COMMAND [ARGUMENT...]: inside a guest, runs the command and prints how long it took by the
+ * guest's clock: "sonde-timed: NANOSECONDS". With -icount a nanosecond is an instruction.
  */
 #include <inttypes.h>
 #include <stdint.h>

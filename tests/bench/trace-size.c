@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How many bytes on disk the events of a trace take, and how many the same events take in ftrace's
- * ring buffer and in an LTTng trace. Prints one JSON object.
+ * Prints the bytes on disk of a trace's events, and the bytes that the same events take in ftrace's
+ * ring buffer and in an LTTng trace, as one JSON object.
  *
  * usage: trace-size DIR
  *
- * Ours are whole files. Theirs are events alone, without what they too have around them (pages or
- * packets, time extensions), computed from the fields that Linux 6.1 has in
- * include/trace/events/kmem.h and lttng-modules 2.13 for it in instrumentation/events/kmem.h.
+ * For Sonde, whole files are counted. For the others, events are counted without their pages,
+ * packets and time extensions, computed from the fields of Linux 6.1 (include/trace/events/kmem.h)
+ * and of lttng-modules 2.13 for it (instrumentation/events/kmem.h).
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -20,16 +20,16 @@
 enum {
 	TRACE_ENTRY = 8, /* struct trace_entry, before every event's fields */
 	MAX_FIELDS = 8,
-	UNNAMED = 8, /* bytes of a cache's name where it is not known, with its NUL */
+	UNNAMED = 8, /* assumed bytes of an unknown cache name, with its NUL */
 };
 
-/* Sizes of an event's fields. Those of caches' frees are followed by the cache's name. */
+/* Sizes of an event's fields. In events of kmem_cache_free the cache's name follows. */
 struct layout {
 	uint8_t ftrace[MAX_FIELDS], lttng[MAX_FIELDS];
 	bool has_name;
 };
 
-/* By event_id - 1 and type_id. In ftrace the name is a field of 4 and a string behind all. */
+/* By event_id - 1 and type_id. In ftrace the name is a field of 4 bytes and a string at the end. */
 static const struct layout layouts[2][KMEM_TYPE_COUNT] = {
 	{
 		{{8, 8, 8, 8, 8, 4}, {8, 8, 8, 8, 4, 4, 1}, false},    /* kmalloc */
@@ -48,7 +48,7 @@ static uint64_t align_up(uint64_t value, uint64_t to)
 	return (value + to - 1) / to * to;
 }
 
-/* A header of 4 bytes, the C structure, the string, to a multiple of 4. */
+/* A header of 4 bytes, the C structure and the string, rounded up to a multiple of 4. */
 static uint64_t ftrace_size(const struct layout *layout, size_t name)
 {
 	uint64_t size = TRACE_ENTRY;
@@ -58,7 +58,7 @@ static uint64_t ftrace_size(const struct layout *layout, size_t name)
 	return 4 + align_up(align_up(size, 8) + (layout->has_name ? name : 0), 4);
 }
 
-/* The compact header of 4 bytes, and the fields packed. */
+/* The compact header of 4 bytes and the packed fields. */
 static uint64_t lttng_size(const struct layout *layout, size_t name)
 {
 	uint64_t size = 4;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What one record of a trampoline costs on this CPU, in nanoseconds beyond those of the call, with
- * a reader that does nothing but make room. Interrupts stay on: `cli` needs a kernel.
+ * Measures what one record of a trampoline costs on this CPU, in nanoseconds beyond the call
+ * itself. The reader only makes room. Interrupts stay on, because `cli` cannot run in user mode.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static double now_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* The best of some rounds: the machine has other things to do. */
+/* The best of several rounds, because the machine is not idle. */
 static double ns_per_call(const uint8_t *code)
 {
 	void (*call)(uint64_t, uint64_t) = (void (*)(uint64_t, uint64_t))(uintptr_t)code;
@@ -41,7 +41,7 @@ static int measure(const char *name, struct capture capture)
 	struct fake_rings rings = fake_rings_create(1);
 	struct fake_cpu *cpu = fake_cpu_enter(0);
 	struct trampoline_kernel kernel = fake_cpu_kernel();
-	struct trampoline_spec spec = {.capture = capture, .probe = 1, .kernel = &kernel};
+	struct trampoline_spec spec = {.capture = capture, .id = 1, .kernel = &kernel};
 	struct fake_function f;
 	double plain;
 
@@ -63,10 +63,10 @@ int main(void)
 	const uint32_t key = CAPTURE(FIELD_KEY), site = CAPTURE(FIELD_CALL_SITE);
 	const uint32_t one = CAPTURE(FIELD_ARG0), two = one | CAPTURE(FIELD_ARG1);
 	const struct capture entry = {
-		.kind = RING_ENTRY, .fields = key | site | two, .parameters = 2};
-	const struct capture leave = {.kind = RING_RETURN, .fields = key | CAPTURE(FIELD_RESULT)};
+		.point = POINT_ENTRY, .fields = key | site | two, .parameters = 2};
+	const struct capture leave = {.point = POINT_RETURN, .fields = key | CAPTURE(FIELD_RESULT)};
 	const struct capture release = {
-		.kind = RING_ENTRY, .fields = key | site | one, .parameters = 1};
+		.point = POINT_ENTRY, .fields = key | site | one, .parameters = 1};
 
 	return measure("entry", entry) | measure("return", leave) | measure("free", release);
 }

@@ -64,7 +64,7 @@ refuses('convert to no format', 2, qr/add --to ctf or --to kmemtrace/, @convert)
 refuses('convert to an unknown format', 2, qr/--to takes ctf or kmemtrace, not 'x{9}'/, @convert, '--to', 'x' x 9);
 refuses('convert to a misspelt format', 2, qr/'ctff'; did you mean 'ctf'\?/, @convert, '--to', 'ctff');
 refuses('convert to no place', 2, qr/add -o OUT/, qw(convert a --to ctf));
-refuses('symbols without a kernel', 2, qr/which kernel\? -k KERNEL/, 'symbols');
+refuses('symbols without a kernel', 2, qr/no kernel given: use -k KERNEL/, 'symbols');
 refuses('doctor with a word', 2, qr/unexpected argument 'x'/, 'doctor', 'x');
 refuses('ctl without a socket', 2, qr/which SOCKET\?/, 'ctl');
 refuses('ctl with a bad time limit', 2, qr/--timeout takes/, 'ctl', '--timeout', 'soon', 'sock');

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/image/kernel-image.h"
-#include "guest-symbols/image/relocs.h"
 #include "tests/lib/fake-elf.h"
 
 /*
@@ -28,7 +27,7 @@ static void use(const struct kernel_file *file, struct symbol_table *symbols)
 	struct kernel_image *image;
 	uint8_t *memory = calloc(1, IMAGE);
 
-	relocs_apply(file, memory, IMAGE, TEXT, 0x200000, NULL);
+	kernel_file_relocate(file, memory, IMAGE, TEXT, 0x200000, NULL);
 	free(memory);
 	if (kernel_image_load_with(file, symbols, &image, NULL))
 		return;

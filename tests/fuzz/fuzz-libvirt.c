@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What libvirt, QEMU, its gdbstub, and a journal left on disk may say: a domain's XML, replies of
- * QMP and HMP, packets, and lines. The first byte chooses. Besides memory errors it looks for
- * results outside what is promised.
+ * Text of libvirt, QEMU, its gdbstub and a journal left on disk: a domain's XML, replies of
+ * QMP and HMP, packets, lines. The first byte chooses the parser. Besides memory errors it finds
+ * results that break a contract.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void parse_qmp(const char *text, size_t size)
 }
 
 /* A domain's XML, as libvirt would write it. */
-static void look_for_slot(const char *text, size_t size)
+static void parse_xml(const char *text, size_t size)
 {
 	char *xml = strndup(text, size), where[160];
 
@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		libvirt_parse_start(line, &hva);
 		break;
 	default:
-		look_for_slot((const char *)data + 1, size - 1);
+		parse_xml((const char *)data + 1, size - 1);
 	}
 	return 0;
 }

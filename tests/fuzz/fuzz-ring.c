@@ -5,15 +5,12 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/ring/merge.h"
+#include "patcher/ring/ring.h"
 #include "tests/lib/ring-writer.h"
 
-enum { NR_RINGS = 3, DATA = RING_MIN_DATA, QUEUE = 2 * RING_MAX_RECORD, NR_PROBES = 2 };
+enum { NR_RINGS = 3, DATA = RING_MIN_DATA, QUEUE = 2 * RING_MAX_RECORD, NR_IDS = 4 };
 
-static const struct ring_shape shapes[NR_PROBES] = {
-	{.size = {[RING_ENTRY] = 24, [RING_RETURN] = 136}, .items = {[RING_ENTRY] = 32}},
-	{.size = {[RING_ENTRY] = RING_MAX_RECORD, [RING_RETURN] = 40}},
-};
+static const struct ring_shape shapes[NR_IDS] = {{24, 32}, {136, 0}, {RING_MAX_RECORD, 0}, {0, 0}};
 
 struct state {
 	uint8_t *memory[NR_RINGS];
@@ -33,7 +30,7 @@ static void require(bool condition)
 
 static void create(struct state *s)
 {
-	const struct ring_config config = {DATA, QUEUE, shapes, NR_PROBES};
+	const struct ring_config config = {DATA, QUEUE, shapes, NR_IDS};
 
 	*s = (struct state){.clock = {.tsc = 1000, .margin = 10, .stall_ns = 50}};
 	for (int i = 0; i < NR_RINGS; i++) {
@@ -55,27 +52,24 @@ static void destroy(struct state *s)
 static int check_record(void *arg, unsigned int cpu, const struct ring_record *record)
 {
 	struct state *s = arg;
-	struct ring_commit commit;
-	uint32_t least, most;
+	const struct ring_shape *shape;
 
-	require(cpu < NR_RINGS);
-	require(ring_commit_decode(record->commit, &commit) && commit.probe < NR_PROBES);
-	least = shapes[commit.probe].size[commit.kind];
-	most = least + 8u * shapes[commit.probe].items[commit.kind];
-	require(least && commit.size >= least && commit.size <= most);
-	require(record->tsc >= s->last_tsc && record->tsc <= s->latest_tsc && !record->unused);
+	require(cpu < NR_RINGS && record->commit & RING_COMMITTED && ring_id(record) < NR_IDS);
+	shape = &shapes[ring_id(record)];
+	require(shape->size && record->items <= shape->items);
+	require(record->tsc >= s->last_tsc && record->tsc <= s->latest_tsc);
 	s->last_tsc = record->tsc;
 	s->nr_out[cpu]++;
 	return 0;
 }
 
-static uint64_t nr_queued(const struct ring_queue *queue)
+static uint64_t nr_queued(const struct ring *ring)
 {
-	struct ring_queue copy = *queue;
+	struct ring copy = *ring;
 	uint64_t n = 0;
 
-	for (; copy.head != copy.tail; n++)
-		ring_queue_pop(&copy);
+	for (; ring_first(&copy); n++)
+		ring_pop(&copy);
 	return n;
 }
 
@@ -85,7 +79,7 @@ static void check_ring(const struct state *s, int i, uint64_t consumed_before)
 
 	require(ring->consumed >= consumed_before && ring->consumed - consumed_before <= DATA);
 	require(ring->queue.head <= ring->queue.tail && ring->queue.tail <= QUEUE);
-	require(ring->counts.records == s->nr_out[i] + nr_queued(&ring->queue));
+	require(ring->counts.records == s->nr_out[i] + nr_queued(ring));
 	require(ring->header->limit == ring->limit && !ring->header->doorbell);
 	require(ring->limit == (ring->dead ? 0 : ring->consumed + DATA - RING_SLACK));
 	require(!ring->dead || ring->counts.malformed);
@@ -106,41 +100,41 @@ static void pass(struct state *s, uint8_t ticks, int8_t clock_step)
 		check_ring(s, i, consumed[i]);
 }
 
-static struct ring_commit pick_commit(uint8_t choice)
+static struct ring_sample pick_sample(uint8_t choice)
 {
-	static const struct ring_commit commits[] = {
-		{RING_ENTRY, 0, 24},  {RING_RETURN, 0, 136}, {RING_ENTRY, 1, RING_MAX_RECORD},
-		{RING_RETURN, 1, 40}, {RING_KINDS, 1, 16},   {RING_ENTRY, 0, 32},
-		{RING_ENTRY, 0, 280}, {RING_ENTRY, 0, 288},
+	static const struct ring_sample samples[] = {
+		{0, 24, 0},   {1, 136, 0},  {2, RING_MAX_RECORD, 0},
+		{3, 40, 0},   {4, 16, 0},   {0, 32, 1},
+		{0, 280, 32}, {0, 288, 33},
 	};
 
-	return commits[choice % (sizeof(commits) / sizeof(commits[0]))];
+	return samples[choice % (sizeof(samples) / sizeof(samples[0]))];
 }
 
 /* A record, complete or to be committed later, maybe as something else. */
 static void write_record(struct state *s, int i, uint8_t choice, uint8_t age)
 {
-	struct ring_commit commit = pick_commit(choice);
+	struct ring_sample sample = pick_sample(choice);
 	struct ring_writer writer = ring_writer(s->memory[i], DATA);
 	struct ring_record *record;
 
 	if (writer.header->reserve % RING_RECORD_ALIGN)
 		return;
-	record = ring_writer_reserve(&writer, commit.size);
+	record = ring_writer_reserve(&writer, sample.size);
 	if (!record)
 		return;
 	record->tsc = s->clock.tsc + 20 - age;
-	ring_writer_fill(record, commit.size, age);
+	ring_writer_fill(record, sample.size, age);
 	if (choice & 0x80)
 		s->pending[i] = record;
 	else
-		ring_writer_commit(record, commit);
+		ring_writer_commit(record, sample);
 }
 
 static void commit_pending(struct state *s, int i, uint8_t choice)
 {
 	if (s->pending[i])
-		ring_writer_commit(s->pending[i], pick_commit(choice));
+		ring_writer_commit(s->pending[i], pick_sample(choice));
 	s->pending[i] = NULL;
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Run the libFuzzer programs named as arguments, two at a time, FUZZ_SECONDS each, from the seeds in
-# tests/fuzz/corpus/NAME/ where there are any. A crash leaves its input in $O/fuzz/found/.
+# Runs the libFuzzer programs named as arguments, two at a time, for FUZZ_SECONDS each, with the seeds of
+# tests/fuzz/corpus/NAME/ if there are any. The input of a crash is stored in $O/fuzz/found/.
 use strict;
 use warnings;
 use File::Basename qw(basename dirname);
@@ -21,7 +21,7 @@ my $seconds = $ENV{FUZZ_SECONDS} // 30;
 my $corpora = "$FindBin::RealBin/corpus";
 my $work = tempdir('fuzz-XXXXXX', TMPDIR => 1, CLEANUP => 1);
 
-# Returns its process number; the output goes to $work/NAME.log.
+# Returns the process id. The output goes to $work/NAME.log.
 sub start {
 	my ($program) = @_;
 	my $name = basename($program);
@@ -43,14 +43,14 @@ sub judge {
 	my $name = basename($program);
 	my $log = slurp("$work/$name.log");
 	my ($runs) = $log =~ /^stat::number_of_executed_units:\s*(\d+)/m;
-	is($status, 0, sprintf '%s: %s runs', $name, $runs // 'unknown')
+	is($status, 0, sprintf '%s: no crash in %s runs', $name, $runs // 'unknown')
 		or diag(substr $log, length $log > 6000 ? -6000 : 0);
-	cmp_ok($runs // 0, '>', 0, "$name: it did run");
+	cmp_ok($runs // 0, '>', 0, "$name: the target was run at least once");
 	diag(sprintf '%s: %d runs in %d s', $name, $runs // 0, $seconds);
 }
 
 my @programs = @ARGV;
-plan skip_all => 'name the fuzz programs: make check-fuzz does' unless @programs;
+plan skip_all => 'no fuzz programs named; run make check-fuzz' unless @programs;
 my %running;
 while (@programs || %running) {
 	while (@programs && keys %running < AT_ONCE) {

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Which guests a test is for: the rows of tests/guest/configs, or of another file like it, or just kernels.
-# GUEST='6.1 6.12/4' in the environment picks some.
+# The guests that a test runs with: rows of tests/guest/configs or of a similar file, or kernels only.
+# GUEST='6.1 6.12/4' in the environment selects some.
 package GuestConfigs;
 
 use strict;
 use warnings;
 use File::Basename qw(dirname);
 
-# The kernels of GUEST, of a row's name the first part; else those given.
+# The kernels of GUEST (the part before the slash of each name), or else the default.
 sub kernels {
 	my (@default) = @_;
 	my %seen;

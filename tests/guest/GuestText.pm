@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# A guest kernel's text: where it lies in the image, and how two copies of it differ.
+# A guest kernel's text: its place in the image, and the differences between two copies.
 package GuestText;
 
 use strict;
 use warnings;
 
-# Offsets of the text's begin and end from _text.
+# Offsets of the start and the end of the text from _text.
 sub range {
 	my ($sonde, $kernel) = @_;
 	my %at;
@@ -18,8 +18,8 @@ sub range {
 	return map { $at{$_} - $at{_text} } qw(_stext _etext);
 }
 
-# The text without the pointers that the kernel wrote into it in boot: they follow its own memory
-# randomisation (see runtime-pointers.c). $tool: where that program is.
+# The text with zeros in place of the pointers that the kernel wrote into it during boot: they depend on its
+# memory randomisation (see runtime-pointers.c). $tool: path of that program.
 sub without_pointers {
 	my ($tool, $kernel, $text) = @_;
 	for my $offset (`\Q$tool\E \Q$kernel\E`) {

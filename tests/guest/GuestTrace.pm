@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Trace directories of either format, for tests that look into them.
+# Reading trace directories of either format.
 package GuestTrace;
 
 use strict;
 use warnings;
 use Files;
 
-# The text of the sidecar.
+# The sidecar's text.
 sub sidecar {
 	my ($dir) = @_;
 	my ($path) = grep { -e } "$dir/.sonde.json", "$dir/sonde.json";

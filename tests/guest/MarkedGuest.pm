@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# A traced guest that comes to marks: survive-guest on the KVM host, and what it left.
+# Runs survive-guest on the KVM host, and reads its results.
 package MarkedGuest;
 
 use strict;
@@ -13,14 +13,14 @@ use GuestLog;
 use Testbed;
 use Tree;
 
-# $out has an initrd for it. Returns the guest's log and what survive-guest has put down: see there.
+# $out has the initrd. Returns the guest's log and the content of result.json (see survive-guest).
 sub run {
 	my ($out, $version, $mode, $command) = @_;
 	is(on_kvm_host({timeout => 240}, dirname(__FILE__) . '/survive-guest', $out, kernel_image($version),
-		"$out/initrd", $mode, $command), 0, 'the KVM host did its job');
-	my $result = eval { decode_json(slurp("$out/result.json")) } // {failure => 'it never ended'};
-	is($result->{failure}, undef, 'it went as it should') or diag(slurp("$out/err"));
-	is($result->{status}, 0, 'sonde run ended well') or diag(slurp("$out/err"));
+		"$out/initrd", $mode, $command), 0, 'survive-guest ran on the KVM host');
+	my $result = eval { decode_json(slurp("$out/result.json")) } // {failure => 'survive-guest left no result'};
+	is($result->{failure}, undef, 'the guest passed all its marks') or diag(slurp("$out/err"));
+	is($result->{status}, 0, 'sonde run exits with status 0') or diag(slurp("$out/err"));
 	return (read_log("$out/log"), $result);
 }
 

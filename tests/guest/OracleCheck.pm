@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The checks of a comparison with the guest's own events: nothing missing, same order, and each record
-# that only one side has explained by what was called there.
+# The checks of a comparison with the guest's own events: no event is missing, the order is the same, and
+# each record that only one side has is explained by the function that was called there.
 package OracleCheck;
 
 use strict;
@@ -11,8 +11,8 @@ use Test::More;
 use GuestTrace;
 use OracleCompare;
 
-# Which functions are called at the call sites of these items. Of an indirect call (by a retpoline, in
-# kernels that have them) the text does not tell: it is named after its caller.
+# The functions that are called at the call sites of these items. The target of an indirect call (a retpoline
+# in some kernels) is unknown: it is named after the caller, with a star.
 sub callees {
 	my ($check, $items) = @_;
 	my %site = map { $_->[1][2] => 1 } @$items;
@@ -43,34 +43,34 @@ sub check_called {
 sub check_explained {
 	my ($check, $result) = @_;
 	my $name = $check->{name};
-	# RCU calls back rcu_free_sheaf(): the frees of kfree_rcu() since 6.18
+	# Since 6.18 kfree_rcu() frees in rcu_free_sheaf(), which RCU calls back.
 	ok(check_called($check, 'extra records', $result->{extra},
 		qr/^(kmem_cache_(free|alloc)_bulk|(__)?alloc_pages_bulk|\*rcu_do_batch$)/),
-		sprintf '%s: the %d extra records are those of bulk operations and kfree_rcu()', $name,
+		sprintf '%s: the %d extra records come from bulk operations and kfree_rcu()', $name,
 		scalar @{$result->{extra}}) or report_items('extra', $result->{extra});
 	ok(check_called($check, 'doubled guest events', $result->{doubled}, qr/^__kmalloc_large_node/),
-		sprintf '%s: %d events that the guest gives twice are large kmalloc', $name,
+		sprintf '%s: the %d events that the guest has twice are large kmalloc', $name,
 		scalar @{$result->{doubled}}) or report_items('doubled', $result->{doubled});
 	ok(check_called($check, 'events with other GFP flags', $result->{adjusted}, qr/^__kvmalloc_node/),
-		sprintf '%s: %d events whose GFP flags the guest adjusted are kvmalloc', $name,
+		sprintf '%s: the %d events whose GFP flags the guest changed are kvmalloc', $name,
 		scalar @{$result->{adjusted}}) or report_items('adjusted', $result->{adjusted});
 }
 
-# Keys: name, of what is tested; build; kernel, the image; guest, a file of oracle-extract's; trace, a
-# directory; out, one for files of our own; cpus; min_events.
+# Keys: name, for the labels; build; kernel, the image; guest, output of oracle-extract; trace, a directory;
+# out, a directory for work files; cpus; min_events.
 sub check_events {
 	my (%check) = @_;
 	my $name = $check{name};
 	system("$check{build}/sonde convert $check{trace} --to kmemtrace -o $check{out}/records 2> $check{out}/convert.txt");
-	is($?, 0, "$name: the trace can be converted") or diag(`cat $check{out}/convert.txt`);
+	is($?, 0, "$name: sonde convert converts the trace") or diag(`cat $check{out}/convert.txt`);
 	my $result = OracleCompare::compare($check{guest}, "$check{out}/records", 1);
 	diag($_) for @{$result->{faults}};
-	is($result->{cpus}, $check{cpus}, "$name: window found on every vCPU");
+	is($result->{cpus}, $check{cpus}, "$name: both markers are found on every vCPU");
 	cmp_ok($result->{events}, '>=', $check{min_events}, "$name: $result->{events} guest events compared");
-	is(@{$result->{missing}}, 0, "$name: none of them missing in ours")
+	is(@{$result->{missing}}, 0, "$name: none of them is missing in the trace")
 		or report_items('missing', $result->{missing});
-	report_items('beside a marker for one, behind it for the other', $result->{edges}) if @{$result->{edges}};
-	is(@{$result->{disordered}}, 0, "$name: same order for every object")
+	report_items('on different sides of a marker', $result->{edges}) if @{$result->{edges}};
+	is(@{$result->{disordered}}, 0, "$name: the events of each object are in the same order")
 		or diag(join "\n", @{$result->{disordered}}[0 .. 3]);
 	check_explained(\%check, $result);
 }

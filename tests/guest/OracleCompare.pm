@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Compare what the guest's own trace events say (lines of oracle-extract) with what Sonde recorded,
-# event by event and vCPU by vCPU, inside the window between the workload's two markers.
+# Compares the guest's own trace events (output of oracle-extract) with Sonde's records, event by event for
+# each vCPU, in the window between the workload's two markers.
 package OracleCompare;
 
 use strict;
@@ -16,7 +16,7 @@ use constant {
 	KMALLOC => 0, CACHE => 1, PAGES => 2,
 	ZERO_SIZE_PTR => 16,
 	DIRECT_MAP_MASK => 0x3fffffff,    # guests of up to 1 GiB: KASLR moves the map by whole GiB
-	EDGE_ITEMS => 16,    # what interrupts may do beside a marker
+	EDGE_ITEMS => 16,    # events of interrupts around a marker
 };
 
 my %slab_event = (
@@ -38,7 +38,7 @@ sub page_key {
 		map { sprintf '%x', $_ } $pfn, $bytes, $event == ALLOC ? $gfp : ();
 }
 
-# Items are [key, what the event is about, call site, marker].
+# Items are [key, object, call site, bytes requested if it can be a marker].
 sub guest_item {
 	my ($event, @field) = @_;
 	if (my $kind = $slab_event{$event}) {
@@ -91,8 +91,8 @@ sub read_records {
 	return \%items;
 }
 
-# The items between the first begin marker and the first end marker after it, markers included; and some
-# that lie beside them.
+# The items from the first begin marker to the first end marker after it, both included; and some items
+# before and after these.
 sub window {
 	my ($items) = @_;
 	my ($first, $last);
@@ -108,7 +108,7 @@ sub window {
 	return ([@{$items}[$first .. $last]], [@{$items}[$before .. $first - 1, $last + 1 .. $behind]]);
 }
 
-# What is in one list more often than in the other, either way.
+# The items that one list has more often than the other: missing in the second, extra in the second.
 sub difference {
 	my ($guest, $ours) = @_;
 	my (%count, @extra);
@@ -120,9 +120,9 @@ sub difference {
 	return ([reverse @missing], \@extra);
 }
 
-# An interrupt between the guest's event for a marker and our record of it, which is made when the function
-# returns, lies inside the window of one of us and beside that of the other. Takes out of @$inside what
-# the other side has beside its window, where we do not have it. Returns these items.
+# The guest's event for a marker comes earlier than Sonde's record, which is made when the function returns.
+# The events of an interrupt between them are inside the window of one side and outside that of the other.
+# Removes from @$inside the items that only the other side has outside its window, and returns them.
 sub take_edges {
 	my ($inside, $beside, $beside_other) = @_;
 	my ($only_other) = difference($beside_other, $beside);
@@ -135,7 +135,7 @@ sub take_edges {
 	return @edges;
 }
 
-# Whether both say the same of each object in the same order. Items that only one of them has are left out.
+# The objects whose events are in another order on the other side. Items that only one side has are left out.
 sub orders_differ {
 	my ($guest, $ours, $alone) = @_;
 	my (%skip, %of, @bad);
@@ -149,9 +149,9 @@ sub orders_differ {
 	return \@bad;
 }
 
-# Since 6.12 the guest tells twice of a kmalloc() that is too large for any cache: from
-# __kmalloc_large_node(), naming its caller in the allocator, and then from that caller. We record it
-# once. Takes these first events out of @$guest and returns them.
+# Since 6.12 the guest has two events for a kmalloc() that is too large for any cache: one in
+# __kmalloc_large_node(), whose call site is in the allocator, and one in its caller. Sonde records it once.
+# Removes the first of the two from @$guest and returns them.
 sub take_doubled {
 	my ($guest) = @_;
 	my (@doubled, @kept);
@@ -172,9 +172,9 @@ sub without_site { my @part = split ' ', $_[0][0]; splice @part, 2, 1; return "@
 
 sub without_gfp { return $_[0][0] =~ s/^(alloc .*) [0-9a-f]+$/$1/r }
 
-# kvmalloc() of more than a page changes the GFP flags it was given before it tries kmalloc(). Where both
-# are one function (7.0) the guest tells of the changed ones, we of those that the caller gave. Takes
-# such pairs out of @$missing and @$extra, gives the guest's items our key, and returns them.
+# kvmalloc() of more than a page changes the GFP flags before it tries kmalloc(). Where both are one function
+# (7.0), the guest's event has the changed flags, and Sonde's record those of the caller. Removes such pairs
+# from @$missing and @$extra, gives the guest's items the key of Sonde's, and returns them.
 sub take_adjusted {
 	my ($missing, $extra) = @_;
 	my (%ours, @adjusted, @kept);
@@ -203,7 +203,7 @@ sub compare {
 		my ($g, $g_beside) = window($guest->{$cpu});
 		my ($o, $o_beside) = window($ours->{$cpu} // []);
 		push @{$result{faults}}, "cpu $cpu: no window in the guest's events" unless $g;
-		push @{$result{faults}}, "cpu $cpu: no window in our records" unless $o;
+		push @{$result{faults}}, "cpu $cpu: no window in Sonde's records" unless $o;
 		next unless $g && $o;
 		@$o = grep { $_->[1] !~ /^page/ } @$o unless $with_pages;
 		push @{$result{doubled}}, map { [$cpu, $_] } @{take_doubled($g)};

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Boots of unmodified Debian kernels, the rows of tests/guest/boot-rows: the guest finds its CPUs and
-# memory, the kernel is not where it was linked to be, nothing in its log looks like trouble, and
-# sonde run tells how it ended.
+# Boots unmodified Debian kernels, one per row of tests/guest/boot-rows. The guest finds its CPUs and
+# memory, KASLR has moved the kernel, the guest's log has no warnings, and sonde run reports how the
+# guest ended.
 use strict;
 use warnings;
 use File::Path qw(make_path remove_tree);
@@ -44,7 +44,7 @@ sub read_rows {
 	return %wanted ? grep { $wanted{ $_->{kernel} } } @rows : @rows;
 }
 
-# Another cpio archive after the guest's own: what this guest is to do.
+# A second cpio archive, appended to the common one, with the script that this guest runs.
 sub write_rc {
 	my ($row) = @_;
 	my $root = "$out/$row->{name}.root";
@@ -62,23 +62,23 @@ sub check_place {
 	my ($row, $log) = @_;
 	my ($text) = $log =~ /^test-text: (\w+)/m;
 	my ($phys) = $log =~ /^test-phys: (\w+)/m;
-	isnt(hex($text // 0), 0, 'the kernel tells where it is');
-	isnt(hex($text // 0), LINK_TEXT, "it has a virtual slide");
-	isnt(hex($phys // 0), LINK_PHYS, "it has a physical slide");
+	isnt(hex($text // 0), 0, '/proc/kallsyms has the address of _text');
+	isnt(hex($text // 0), LINK_TEXT, 'the kernel has a virtual slide');
+	isnt(hex($phys // 0), LINK_PHYS, 'the kernel has a physical slide');
 }
 
 sub check_row {
 	my ($row) = @_;
 	my $log = read_log("$out/$row->{name}.log");
 	my $error = slurp("$out/$row->{name}.err");
-	is(slurp("$out/$row->{name}.status"), "$row->{status}\n", 'exit status') or diag($error);
-	like($error, qr/^sonde run: guest .* after [\d.]+ s, [\d,]+ exits?$/m, 'a line says how it ended');
-	like($log, qr/^test-cpus: $row->{cpus}$/m, 'all vCPUs are up');
+	is(slurp("$out/$row->{name}.status"), "$row->{status}\n", "sonde run exits with status $row->{status}") or diag($error);
+	like($error, qr/^sonde run: guest .* after [\d.]+ s, [\d,]+ exits?$/m, 'sonde run reports how the guest ended, the time and the exits');
+	like($log, qr/^test-cpus: $row->{cpus}$/m, "the guest has $row->{cpus} CPUs");
 	my ($kib) = $log =~ /^test-memory: (\d+) kB$/m;
-	cmp_ok($kib // 0, '>', $row->{mib} * 1024 * 0.93 - 60 * 1024, 'the memory is there');
+	cmp_ok($kib // 0, '>', $row->{mib} * 1024 * 0.93 - 60 * 1024, 'the guest has its memory');
 	check_place($row, $log);
-	# a panic is asked for in one row, and judged by the status
-	is_untroubled($log, 'no trouble in the log', 'WARNING:', 'unchecked MSR', 'APIC error', 'Spurious');
+	# One row panics the guest on purpose: its exit status is the check for that.
+	is_untroubled($log, "the guest's log has no kernel warnings", 'WARNING:', 'unchecked MSR', 'APIC error', 'Spurious');
 }
 
 my @rows = read_rows();
@@ -87,7 +87,7 @@ empty_folder($out);
 write_rc($_) for @rows;
 write_file("$out/jobs", map { join(' ', @$_{qw(name kernel cpus boot mib)}) . "\n" } @rows);
 is(on_kvm_host({timeout => 900}, "$tests/boot-guest", "$build/kernels", "$build/guest/initrd", $out), 0,
-	'the KVM host did its job');
+	'boot-guest ran all rows on the KVM host');
 for my $row (@rows) {
 	subtest "$row->{kernel}, $row->{cpus} vCPU, $row->{boot}, $row->{mib} MiB: $row->{command}" =>
 		sub { check_row($row) };

@@ -2,9 +2,9 @@
 /*
  * call-target KERNEL SLIDE < ADDRESSES
  *
- * For each return address (hex, one a line, as seen in a guest whose kernel slid by SLIDE) print
- * the function that the call before it calls and the one it is in: "ADDRESS NAME CALLER", with "?"
- * as NAME where it is no direct call.
+ * For each return address (hex, one per line, in a guest whose kernel has the slide SLIDE) print
+ * the target of the call before it and the function that contains it: "ADDRESS NAME CALLER". NAME
+ * is "?" if the call is not direct.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Whether OracleCompare finds what it is there for: traces of a CPU that are right, and then each wrong in
-# one way. No guest runs.
+# OracleCompare finds every kind of difference: it compares the events of one CPU with an equal trace, and
+# with traces that each differ in one way. No guest runs.
 use strict;
 use warnings;
 no warnings 'portable'; # 64-bit addresses
@@ -33,7 +33,7 @@ sub work {
 
 sub free_of { return ['kmem_cache_free', DIRECT_MAP + 0x70000 + $_[0] * 64, 0] }
 
-# Some before the window and some behind it, as the guest's and ours start and end at other times.
+# Events before and after the window: the guest's tracing and Sonde's start and end at different times.
 sub whole { return (free_of(1), free_of(2), marker(4812), work(), marker(5212), free_of(3), free_of(4)) }
 
 sub write_guest {
@@ -49,7 +49,7 @@ sub write_guest {
 	close $out;
 }
 
-sub write_ours {
+sub write_sonde {
 	my (@events) = @_;
 	open my $out, '>:raw', "$dir/cpu0" or die $!;
 	for (@events) {
@@ -62,21 +62,22 @@ sub write_ours {
 	close $out;
 }
 
-# What is found: counts of each kind.
+# The number of differences of each kind.
 sub found {
 	my ($guest, $ours) = @_;
 	write_guest(@$guest);
-	write_ours(@$ours);
+	write_sonde(@$ours);
 	my $result = OracleCompare::compare("$dir/guest", $dir, 1);
 	return {map { $_ => scalar @{$result->{$_}} } grep { @{$result->{$_}} } qw(missing extra edges disordered faults)};
 }
 
 my @all = whole();
-my $first = 3; # of the work
+my $first = 3; # index of the first event of work()
 my $result = found(\@all, \@all);
-is_deeply($result, {}, 'equal traces: nothing is found') or diag(explain($result));
+is_deeply($result, {}, 'equal traces have no differences') or diag(explain($result));
 
-# How many of the events, each for itself changed in a copy, make a comparison find what is expected.
+# Applies the change to each event, one per copy of the trace. Returns for how many the comparison finds the
+# expected differences.
 sub seen {
 	my ($change, %expected) = @_;
 	my $seen = 0;
@@ -93,35 +94,35 @@ sub test_each {
 	my $lose = sub { splice @{$_[0]}, $_[1], 1 };
 	my $double = sub { splice @{$_[0]}, $_[1], 0, $all[$_[1]] };
 	my $alter = sub { my ($kind, $pointer, @rest) = @{$all[$_[1]]}; $_[0][$_[1]] = [$kind, $pointer + 8 * 4096, @rest] };
-	is(seen($lose, missing => 1), 240, 'each of 240 events that is missing in ours is found');
-	is(seen($double, extra => 1), 240, 'each of 240 events that is in ours twice is found');
+	is(seen($lose, missing => 1), 240, 'each of 240 events that is missing in the trace is found');
+	is(seen($double, extra => 1), 240, 'each of 240 events that is in the trace twice is found');
 	is(seen($alter, missing => 1, extra => 1), 240, 'each of 240 events with another pointer is found');
 }
 
 sub test_disordered {
 	my @ours = @all;
 	@ours[$first, $first + 3] = @ours[$first + 3, $first];
-	is_deeply(found(\@all, \@ours), {disordered => 1}, 'a free before its allocation is found');
+	is_deeply(found(\@all, \@ours), {disordered => 1}, 'a free that precedes its allocation is found');
 }
 
-# An interrupt that comes within the marker's function.
+# An interrupt inside the marker's function: its events are on different sides of the marker.
 sub test_edges {
 	my @ours = @all;
 	my ($end) = grep { $all[$_][2] == 5212 } 0 .. $#all;
 	@ours[$end, $end + 1] = @ours[$end + 1, $end];
-	is_deeply(found(\@all, \@ours), {edges => 1}, 'ours before the end marker, the guest\'s behind it: the same event');
-	is_deeply(found(\@ours, \@all), {edges => 1}, 'the other way round');
+	is_deeply(found(\@all, \@ours), {edges => 1}, "an event before the end marker in the trace and after it in the guest's is an edge");
+	is_deeply(found(\@ours, \@all), {edges => 1}, "an event after the end marker in the trace and before it in the guest's is an edge");
 	@ours = @all;
 	splice @ours, $end, 0, $all[$end + 1];
-	is_deeply(found(\@all, \@ours), {extra => 1}, 'ours before the end marker and behind it: twice');
+	is_deeply(found(\@all, \@ours), {extra => 1}, 'an event that the trace has before and after the end marker is extra');
 	@ours = @all;
 	splice @ours, $end, 0, free_of(5);
-	is_deeply(found(\@all, \@ours), {extra => 1}, 'ours before the end marker and nowhere else: not the guest\'s');
+	is_deeply(found(\@all, \@ours), {extra => 1}, "an event before the end marker that the guest does not have is extra");
 }
 
 sub test_no_window {
 	my @ours = grep { $_->[2] != 5212 } @all;
-	is_deeply(found(\@all, \@ours), {faults => 1}, 'no end marker in ours is found');
+	is_deeply(found(\@all, \@ours), {faults => 1}, 'a trace without an end marker is found');
 }
 
 test_each();

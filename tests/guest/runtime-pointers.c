@@ -3,8 +3,8 @@
  * runtime-pointers KERNEL
  *
  * Since 6.11 the kernel writes some pointers into its text as constants while it boots
- * (include/asm-generic/runtime-const.h); their values follow its own memory randomisation and so
- * differ from boot to boot. Print where each stands: its offset from _stext (8 bytes each), a line.
+ * (include/asm-generic/runtime-const.h). Their values depend on its memory randomisation and differ
+ * from boot to boot. Print the offset of each from _stext, one per line; each has 8 bytes.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,8 +8,8 @@
 
 enum {
 	NS_PER_US = 1000,
-	/* Two emulated machines below, an ioctl takes some 10 us; the two clocks must agree as well
-	 * as they could be read together. */
+	/* Below two emulated machines an ioctl takes about 10 us, so the two clocks cannot be read
+	 * closer together than this. */
 	KVMCLOCK_TOLERANCE_NS = 100 * NS_PER_US,
 	RAW_TOLERANCE_NS = 20 * NS_PER_US,
 	LOG_UNIT_NS = NS_PER_US,
@@ -52,11 +52,11 @@ void clock_check_kvmclock(const struct kernel *kernel, const struct tsc_clock *c
 		theirs = (struct tsc_clock){page.tsc_timestamp, page.system_time, page.mul,
 					    page.shift};
 		ns = distance(&clocks[i], &theirs, now);
-		ok(llabs(ns) < KVMCLOCK_TOLERANCE_NS, "vCPU %u: kvmclock as the guest computes it",
-		   i);
-		tap_diag("vCPU %u: ours is %lld ns ahead of kvmclock", i, (long long)ns);
+		ok(llabs(ns) < KVMCLOCK_TOLERANCE_NS,
+		   "vCPU %u: the trace clock agrees with the guest's kvmclock", i);
+		tap_diag("vCPU %u: the trace clock is %lld ns ahead of kvmclock", i, (long long)ns);
 		ok(page.mul == clocks[i].mult && page.shift == clocks[i].shift,
-		   "vCPU %u: the same multiplication", i);
+		   "vCPU %u: the trace clock has the multiplier and shift of kvmclock", i);
 	}
 }
 
@@ -74,7 +74,7 @@ static void extend(struct range *range, int64_t value)
 	range->n++;
 }
 
-/* When the guest's log says a message was written, ns of its sched_clock; 0 if it does not. */
+/* The time stamp of a message in the guest's log, in ns of its sched_clock; 0 if there is none. */
 static uint64_t log_stamp(const char *log, unsigned int number)
 {
 	unsigned long long seconds, us;
@@ -91,8 +91,8 @@ static uint64_t log_stamp(const char *log, unsigned int number)
 }
 
 /*
- * sched_clock() began when the kernel had found kvmclock. The offset is kvm_sched_clock_offset,
- * with what sched_clock() had counted until then.
+ * sched_clock() starts when the kernel has found kvmclock: at kvm_sched_clock_offset, plus what
+ * sched_clock() had counted until then.
  */
 static int64_t sched_clock_begin(const struct kernel *kernel)
 {
@@ -124,14 +124,15 @@ void clock_check_log(const struct kernel *kernel, const struct tsc_clock *clocks
 			extend(&kmsg, (int64_t)(stamp - tsc_clock_ns(&clocks[cpu], written)) +
 					      sched_clock_begin(kernel));
 	}
-	ok(raw.n >= 4 && kmsg.n == raw.n, "the guest told its time on both vCPUs (%u, %u)", raw.n,
-	   kmsg.n);
-	ok(raw.max - raw.min < RAW_TOLERANCE_NS, "ours and its CLOCK_MONOTONIC_RAW go together");
+	ok(raw.n >= 4 && kmsg.n == raw.n,
+	   "the guest read its clocks on both vCPUs (%u times, %u messages)", raw.n, kmsg.n);
+	ok(raw.max - raw.min < RAW_TOLERANCE_NS,
+	   "the trace clock keeps its distance to CLOCK_MONOTONIC_RAW");
 	tap_diag("trace clock minus CLOCK_MONOTONIC_RAW: %lld to %lld ns", (long long)raw.min,
 		 (long long)raw.max);
-	/* The guest may have been busy elsewhere in between, but not each time. */
+	/* The guest may have been interrupted between the two readings, but not each time. */
 	ok(kmsg.min > -LOG_UNIT_NS && kmsg.min < LOG_DELAY_NS,
-	   "its log's times are ours, less where sched_clock() began");
-	tap_diag("log time minus ours, just before: %lld to %lld ns", (long long)kmsg.min,
+	   "the log's time stamps are trace clock minus the start of sched_clock()");
+	tap_diag("log time minus trace clock just before: %lld to %lld ns", (long long)kmsg.min,
 		 (long long)kmsg.max);
 }

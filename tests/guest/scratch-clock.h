@@ -9,7 +9,8 @@
  */
 void clock_check_kvmclock(const struct kernel *kernel, const struct tsc_clock *clocks);
 
-/* Against what the guest's clocks said (tests/workload/clock.c), from its console output. */
+/* The conversion against the guest's own clocks, as tests/workload/clock.c printed them in `log`.
+ */
 void clock_check_log(const struct kernel *kernel, const struct tsc_clock *clocks, const char *log);
 
 #endif

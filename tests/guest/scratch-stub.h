@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a vCPU that was sent through a stub leaves behind. */
+/* What a stub stores when a vCPU runs it. */
 struct stub_slot {
 	uint32_t runs, cpu;
 	uint64_t task, tsc, round;
@@ -15,9 +15,9 @@ struct stub_slot {
 enum { STUB_SIZE = 128 };
 
 /*
- * Code for address `gva` that fills the slot at address `slot` and goes on at `back`, as if nothing
- * had happened but for the flags. It runs with interrupts held off from its first instruction to
- * the one after its last, so that once `runs` has changed a vCPU outside will not come back.
+ * Code for address `gva` that fills the slot at address `slot` and continues at `back`; of the
+ * vCPU's state only the flags change. Interrupts are off from its first instruction to the one
+ * after its last, so a vCPU that has left the stub after `runs` changed will not come back.
  */
 struct stub {
 	uint64_t gva, slot, back;

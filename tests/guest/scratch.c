@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * scratch KERNEL INITRD LOG: boot a guest whose initramfs prints "scratch-test: ready", runs
- * tests/workload/clock.c, prints "scratch-test: told" and stays busy; its console goes to LOG. TAP.
+ * tests/workload/clock.c, prints "scratch-test: clock read" and stays busy. Its console goes to
+ * LOG. Prints TAP.
  *
- * While it boots and runs, memory of ours is mapped beside its kernel and taken away again, each
- * time with other memory at the same addresses, and each vCPU is sent through code there from where
- * it waits in the idle loop. A translation that stayed behind in a TLB would lead to memory that is
- * gone.
+ * While the guest boots and runs, scratch memory is mapped beside its kernel and unmapped again,
+ * each time with other memory at the same addresses. Each vCPU is redirected from the idle loop
+ * through code in that memory. A stale TLB entry would lead to memory that has been unmapped.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ enum {
 	VCPUS = 2,
 	ROUNDS = 20,
 	TICK_MS = 10,
-	BOOT_TICK_MS = 100, /* stopping costs an emulated guest much */
+	BOOT_TICK_MS = 100, /* stopping an emulated guest is expensive */
 	SECONDS_MAX = 200,
 	LOG_MAX = 1 << 20,
 	SIZE = 3 * KERNEL_MAP_CHUNK,
@@ -41,7 +41,7 @@ static const struct scratch_part layouts[2][2] = {
 	 {KERNEL_MAP_PAGE + CODE_SIZE, KERNEL_MAP_CHUNK, false}},
 };
 
-enum state { BOOTING, WAITING, RUNNING, TELLING };
+enum state { BOOTING, WAITING, RUNNING, READING_CLOCK };
 
 struct test {
 	struct event_loop *loop;
@@ -88,16 +88,16 @@ static bool expect(bool pass, const char *what)
 	return pass;
 }
 
-/* The same kernel addresses get other memory each time: every other round this lies in front. */
+/* In every other round a second region comes first, so that the same addresses get other memory. */
 static bool add_regions(void)
 {
 	struct error err;
 
 	return (test.round % 2 == 0 ||
 		check(test.guest->scratch->add(test.guest, KERNEL_MAP_CHUNK, &test.other, &err),
-		      &err, "more scratch memory")) &&
+		      &err, "a second region of scratch memory is added")) &&
 	       check(test.guest->scratch->add(test.guest, SIZE, &test.region, &err), &err,
-		     "scratch memory");
+		     "scratch memory is added");
 }
 
 static bool remove_regions(void)
@@ -105,10 +105,10 @@ static bool remove_regions(void)
 	struct error err;
 
 	return check(test.guest->scratch->remove(test.guest, &test.region, &err), &err,
-		     "scratch memory removed") &&
+		     "scratch memory is removed") &&
 	       (test.round % 2 == 0 ||
 		check(test.guest->scratch->remove(test.guest, &test.other, &err), &err,
-		      "more scratch memory removed"));
+		      "the second region of scratch memory is removed"));
 }
 
 static bool may(uint64_t gva, bool write, bool execute)
@@ -131,7 +131,7 @@ static bool check_permissions(void)
 			 may(gva + part->offset + part->size - 1, !part->executable,
 			     part->executable);
 	}
-	return expect(right, "code cannot be written, data cannot be executed");
+	return expect(right, "code is not writable, data is not executable");
 }
 
 /* Guest stopped. */
@@ -143,18 +143,20 @@ static bool start_round(void)
 	test.parts = layouts[test.round / 2 % 2];
 	if (!add_regions() || !check(scratch_mapping_create(&test.kernel, &test.region, test.parts,
 							    2, &test.mapping, &err),
-				     &err, "mapped"))
+				     &err, "scratch memory is mapped"))
 		return false;
 	if (!check_permissions() ||
-	    !expect(!test.round || test.mapping.gva == test.last_gva, "at the same addresses") ||
-	    !expect(!test.round || test.region.gpa != test.last_gpa, "other memory"))
+	    !expect(!test.round || test.mapping.gva == test.last_gva,
+		    "the mapping has the addresses of the last round") ||
+	    !expect(!test.round || test.region.gpa != test.last_gpa,
+		    "the mapping has other memory than in the last round"))
 		return false;
 	test.last_gva = test.mapping.gva;
 	test.last_gpa = test.region.gpa;
 	return check(percpu_cpu_number(&test.kernel, &test.cpu_number, &err), &err,
-		     "CPU number found") &&
+		     "the per-CPU variable with the CPU number is found") &&
 	       check(percpu_current_task(&test.kernel, &test.task, &err), &err,
-		     "current task found");
+		     "the per-CPU variable with the current task is found");
 }
 
 static bool is_idle(unsigned int vcpu, struct guest_regs *regs)
@@ -195,7 +197,7 @@ static void send_vcpu(unsigned int vcpu)
 	test.sent_ns[vcpu] = test.guest->clock->now_ns(test.guest);
 }
 
-/* What it left is right; the idle task has the CPU's number in its name. */
+/* Check what the stub has stored. The name of the idle task has the CPU's number. */
 static void check_slot(unsigned int vcpu)
 {
 	const struct stub_slot *slot = slot_of(vcpu);
@@ -206,11 +208,11 @@ static void check_slot(unsigned int vcpu)
 	snprintf(want, sizeof(want), "swapper/%u", vcpu);
 	kernel_read_string(&test.kernel, slot->task + test.task.comm, comm, sizeof(comm), NULL);
 	kernel_read(&test.kernel, slot->task + test.task.pid, &pid, sizeof(pid), NULL);
-	expect(slot->runs == 1 && slot->round == test.round + 1, "each vCPU came by once");
-	expect(slot->cpu == vcpu, "and knew its number");
-	expect(!strcmp(comm, want) && pid == 0, "and its task");
+	expect(slot->runs == 1 && slot->round == test.round + 1, "each vCPU runs the stub once");
+	expect(slot->cpu == vcpu, "the stub reads the number of its vCPU");
+	expect(!strcmp(comm, want) && pid == 0, "the stub reads the current task");
 	expect(ns >= test.sent_ns[vcpu] && ns <= test.guest->clock->now_ns(test.guest),
-	       "and the time");
+	       "the time stamp of the stub lies between redirection and check");
 }
 
 static bool is_outside(unsigned int vcpu)
@@ -237,11 +239,11 @@ static void finish_round(void)
 
 	for (unsigned int i = 0; i < VCPUS; i++)
 		check_slot(i);
-	if (check(scratch_mapping_remove(&test.mapping, &err), &err, "unmapped"))
+	if (check(scratch_mapping_remove(&test.mapping, &err), &err, "scratch memory is unmapped"))
 		remove_regions();
 	expect(kernel_walk(&test.kernel, test.last_gva + test.parts[0].offset, &walk, NULL) ==
 		       -EFAULT,
-	       "not mapped any more");
+	       "the address is not mapped after unmapping");
 	test.round++;
 }
 
@@ -251,7 +253,7 @@ static void get_clocks(void)
 
 	for (unsigned int i = 0; i < VCPUS; i++)
 		check(test.guest->clock->tsc_clock(test.guest, i, &test.clocks[i], &err), &err,
-		      "clock of a vCPU");
+		      "the clock of a vCPU is read");
 }
 
 /* Guest stopped; at any moment of its boot. */
@@ -289,9 +291,9 @@ static void boot_tick(void)
 	test.not_yet += rc == -EAGAIN;
 	if (rc == -EAGAIN)
 		return;
-	if (check(rc, &err, "mapped while it boots"))
-		tap_diag("could map after %u times 'not yet': the kernel %s", test.not_yet,
-			 log_has("scratch-test") ? "was up" : "was still booting");
+	if (check(rc, &err, "scratch memory is mapped while the guest boots"))
+		tap_diag("mapping was refused %u times as too early; then the kernel %s",
+			 test.not_yet, log_has("scratch-test") ? "was up" : "was still booting");
 	test.state = WAITING;
 }
 
@@ -305,7 +307,7 @@ static void round_tick(void)
 	if (all_came_by())
 		finish_round();
 	if (test.round == ROUNDS)
-		test.state = TELLING;
+		test.state = READING_CLOCK;
 }
 
 static long seconds_up(void)
@@ -328,7 +330,7 @@ static void on_tick(void *arg)
 		test.state = RUNNING;
 	} else if (test.state == RUNNING) {
 		round_tick();
-	} else if (test.state == TELLING && log_has("scratch-test: told")) {
+	} else if (test.state == READING_CLOCK && log_has("scratch-test: clock read")) {
 		clock_check_log(&test.kernel, test.clocks, test.log);
 		vm_request_end(test.vm, VM_END_QUIT);
 	}
@@ -345,7 +347,8 @@ static void try_before_first_instruction(void)
 
 	test.guest = vm_guest(test.vm);
 	kernel_at(&test.kernel, test.guest, test.image, boot->virt_slide, boot->phys_text);
-	ok(try_mapping(&err) == -EAGAIN, "before the first instruction it is too early to map");
+	ok(try_mapping(&err) == -EAGAIN,
+	   "mapping before the first instruction is refused with EAGAIN");
 	tap_diag("%s", err.text);
 }
 
@@ -404,10 +407,11 @@ int main(int argc, char **argv)
 	if (argc != 4)
 		return 2;
 	test.log_path = argv[3];
-	if (!ok(!run(argv[1], argv[2], &err), "the guest runs"))
+	if (!ok(!run(argv[1], argv[2], &err), "the guest is created and started"))
 		tap_diag("%s", err.text);
-	ok(test.round == ROUNDS, "%u of %d rounds", test.round, ROUNDS);
-	ok(test.vm && vm_end_reason(test.vm) == VM_END_QUIT, "it ran to the end of the test");
+	ok(test.round == ROUNDS, "the guest made %u of %d rounds", test.round, ROUNDS);
+	ok(test.vm && vm_end_reason(test.vm) == VM_END_QUIT,
+	   "the guest ran until the test ended it");
 	vm_destroy(test.vm);
 	event_loop_destroy(test.loop);
 	kernel_image_destroy(test.image);

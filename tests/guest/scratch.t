@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What exitless tracing stands on, in real guests with two vCPUs (scratch.c): memory mapped beside the
-# kernel and taken away again, per-CPU variables, the clock of time stamps that vCPUs take.
+# What exitless mode relies on, in guests with two vCPUs (scratch.c): memory that is mapped beside the
+# kernel and unmapped again, per-CPU variables, the conversion of time stamps.
 use strict;
 use warnings;
 use FindBin;
@@ -17,19 +17,19 @@ use Tree;
 
 my $out = "$build/guest/scratch";
 
-# Busy and idle by turns; the clock is read while memory comes and goes.
+# Alternately busy and idle; the clocks are read while memory is mapped and unmapped.
 my $rc = <<'END';
 echo "scratch-test: ready"
 (while :; do workload -n 2 >/dev/null || echo "BUG: the workload failed"; usleep 30000; done) &
 clock -n 20
-echo "scratch-test: told"
+echo "scratch-test: clock read"
 while :; do sleep 10; done
 END
 
 sub check_kernel {
 	my ($kernel) = @_;
 	is(on_kvm_host({timeout => 260}, "$FindBin::RealBin/scratch-guest", $build, $out, $kernel), 0,
-		'the KVM host did its job');
+		'scratch ran on the KVM host');
 	my $tap = slurp("$out/$kernel.tap");
 	my $log = read_log("$out/$kernel.log");
 	my ($plan) = $tap =~ /^1\.\.(\d+)$/m;
@@ -41,8 +41,8 @@ sub check_kernel {
 			/^# / && @lines && $tap !~ /^not ok/m ? note($_) : diag($_);
 		}
 	}
-	is(scalar @lines, $plan // 'all of them', 'all checks were made');
-	is_untroubled($log, 'no trouble in the log', WARNINGS, 'RIP: ', 'unstable', 'Spurious', 'not syncing');
+	is(scalar @lines, $plan // 'all of them', 'scratch made all its checks');
+	is_untroubled($log, "the guest's log has no kernel warnings", WARNINGS, 'RIP: ', 'unstable', 'Spurious', 'not syncing');
 }
 
 empty_folder($out);

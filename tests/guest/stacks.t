@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The stacks that a guest's kernel shows of functions that we trace are complete, and those of an untraced
-# guest: of a warning in one, of the guest's own trace events, of tasks that sleep in one. Tracing ends while
-# they do, our memory goes, and they are none the wiser. GUEST='5.10 6.12' for other kernels than 6.1.
+# The stack traces that a guest's kernel prints of traced functions are complete, and the same as in an
+# untraced guest: of a warning in a traced function, of the guest's own trace events, of tasks that sleep in
+# a traced function. Tracing ends and the trampolines are unmapped while such tasks sleep.
+# GUEST='5.10 6.12' for other kernels than 6.1.
 use strict;
 use warnings;
 use FindBin;
@@ -19,7 +20,7 @@ use Tree;
 
 my $allocates = qr/(?:kmem_cache_alloc|__kmalloc|kmalloc_|__alloc_pages)\w*\+/;
 
-# The frames of a warning that its kernel vouches for, and where it was.
+# Of a warning: the function that warned, the frames that the unwinder is sure of, and addresses without a symbol.
 sub frames {
 	my @lines = @_;
 	my ($rip) = map { /RIP: 0010:(\S+)/ } @lines;
@@ -34,19 +35,19 @@ sub check_warning {
 	my ($traced, $untraced) = found_by_phase($log, 'warning', qw(traced untraced));
 	my ($rip, $frames, $unknown) = frames(@$traced);
 	my ($own_rip, $own_frames) = frames(@$untraced);
-	like($own_rip, qr/^__alloc_(?:frozen_)?pages/, 'the kernel warns in a function that we trace');
-	is($rip, $own_rip, 'at the same place when traced');
-	is_deeply($frames, $own_frames, 'with the same stack');
-	is_deeply($unknown, [], 'and nothing unknown in it');
-	like($frames->[-1] // '', qr/^entry_SYSCALL_64_after_hwframe/, 'and all, down to the system call');
+	like($own_rip, qr/^__alloc_(?:frozen_)?pages/, 'the untraced kernel warns in a function that Sonde traces');
+	is($rip, $own_rip, 'the traced kernel warns at the same place');
+	is_deeply($frames, $own_frames, 'the stack of the warning is the same with tracing');
+	is_deeply($unknown, [], 'the stack of the warning has no unknown address');
+	like($frames->[-1] // '', qr/^entry_SYSCALL_64_after_hwframe/, 'the stack of the warning reaches the system call entry');
 }
 
 sub check_chain {
 	my ($log) = @_;
 	my ($traced, $untraced) = found_by_phase($log, 'chain', qw(traced untraced));
-	is_deeply($traced, $untraced, "the stack of the guest's own event is the same");
-	ok(grep({ /^__alloc_(?:frozen_)?pages/ } @$traced), 'a function that we trace is in it');
-	like($traced->[-1] // '', qr/^entry_SYSCALL_64_after_hwframe/, 'and all, down to the system call');
+	is_deeply($traced, $untraced, "the stack of the guest's trace event is the same with tracing");
+	ok(grep({ /^__alloc_(?:frozen_)?pages/ } @$traced), "the stack of the guest's trace event has a traced function");
+	like($traced->[-1] // '', qr/^entry_SYSCALL_64_after_hwframe/, "the stack of the guest's trace event reaches the system call entry");
 }
 
 sub is_complete {
@@ -59,26 +60,26 @@ sub check_sleepers {
 	my ($log, $result) = @_;
 	my @asleep = $log =~ /^found-asleep: (.*)$/mg;
 	my ($before, $after) = map { $log =~ /^found-same: $_ (.*)$/m } qw(before after);
-	cmp_ok(scalar @asleep, '>', 0, 'tasks slept in functions that we trace');
-	is_deeply([grep { !is_complete($_) } @asleep], [], 'their stacks are complete');
-	like($before, $allocates, 'one slept there');
-	cmp_ok($result->{in_flight} // 0, '>', 0, 'and we knew of it');
-	like($result->{unmapped} // '', qr/not a mapped kernel address/, 'while tracing ended and our memory went');
-	is($after, $before, 'and slept on, with the same stack');
+	cmp_ok(scalar @asleep, '>', 0, 'tasks slept in traced functions');
+	is_deeply([grep { !is_complete($_) } @asleep], [], 'the stacks of the sleeping tasks are complete');
+	like($before, $allocates, 'one task was kept asleep in a traced function');
+	cmp_ok($result->{in_flight} // 0, '>', 0, 'its call was counted as in flight');
+	like($result->{unmapped} // '', qr/not a mapped kernel address/, 'the trampolines were unmapped while the task slept');
+	is($after, $before, 'the task slept on, with the same stack');
 	note(scalar @asleep, " asleep; the last one: $before");
 }
 
 sub judge {
 	my ($out, $log, $result) = @_;
 	my ($asleep) = map { $result->{marks}{$_} } grep { /^asleep/ } keys %{$result->{marks}};
-	is($asleep->{mode}, 'exitless', 'it is in exitless mode');
+	is($asleep->{mode}, 'exitless', 'tracing was in exitless mode');
 	check_warning($log);
 	check_chain($log);
 	check_sleepers($log, $result);
-	is_deeply([found($log, 'failure')], [], 'nothing failed in it');
+	is_deeply([found($log, 'failure')], [], 'no command failed in the guest');
 	my @trouble = trouble($log, "can't unwind", 'bad frame', 'unwind stack', 'not found');
-	is_deeply([grep { !/^found-/ } @trouble], [], "no trouble in the guest's log");
-	is(scalar(() = $log =~ /^found-warning: .*cut here/mg), 2, 'nor any warning but those two');
+	is_deeply([grep { !/^found-/ } @trouble], [], "the guest's log has no kernel warnings and no unwinder errors");
+	is(scalar(() = $log =~ /^found-warning: .*cut here/mg), 2, 'the kernel gave the two provoked warnings and no other');
 	system("\Q$build\E/sonde check \Q$out\E/trace >/dev/null");
 	is($?, 0, 'sonde check finds no error');
 }

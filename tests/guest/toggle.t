@@ -1,10 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Tracing switched on and off while 4 vCPUs work and while they boot, ended in every way a run can
-# end, and of a guest that decompresses and places itself. TOGGLES (20) and SEED from the environment;
-# GUEST='5.10 6.12' for other kernels than 6.1, LONG=1 for all
-# scenarios, SCENARIOS='plain kill' for some.
+# Tracing is switched on and off while 4 vCPUs work and while they boot; a run ends in every possible way
+# while it is traced; a guest decompresses and places itself. From the environment: TOGGLES (20), SEED,
+# GUEST='5.10 6.12' for other kernels than 6.1, LONG=1 for all scenarios, SCENARIOS='plain kill' for some.
 use strict;
 use warnings;
 use FindBin;
@@ -32,8 +31,8 @@ sub sonde {
 
 sub load {
 	my ($out, $name) = @_;
-	my $result = eval { decode_json(slurp("$out/$name.json")) } // {failure => 'it never ran'};
-	is($result->{failure}, undef, 'it went as it should') or diag(slurp("$out/$name.err"));
+	my $result = eval { decode_json(slurp("$out/$name.json")) } // {failure => 'the scenario left no result'};
+	is($result->{failure}, undef, "scenario $name ran to its end") or diag(slurp("$out/$name.err"));
 	note(sprintf '%d toggles, %d rounds of work, %.0f s', map { $_ // 0 } @$result{qw(toggles ticks seconds)});
 	return $result;
 }
@@ -41,8 +40,8 @@ sub load {
 sub check_log {
 	my ($out, $name) = @_;
 	my $log = read_log("$out/$name.log");
-	like($log, qr/sonde-guest: init/, 'the guest came up');
-	is_untroubled($log, 'no trouble in its log', WARNINGS);
+	like($log, qr/sonde-guest: init/, "the guest's init started");
+	is_untroubled($log, "the guest's log has no kernel warnings", WARNINGS);
 }
 
 sub check_trace {
@@ -56,10 +55,10 @@ sub check_trace {
 
 sub check_query {
 	my ($query) = @_;
-	is($query->{lost}, 0, 'nothing lost');
-	is($query->{overruns}, 0, 'no overruns');
-	is_deeply($query->{sites}{refused}, [], 'no site refused');
-	ok(!$query->{enabled}, 'tracing is off');
+	is($query->{lost}, 0, 'no event was lost');
+	is($query->{overruns}, 0, 'no record was lost in writing the trace');
+	is_deeply($query->{sites}{refused}, [], 'no site was refused');
+	ok(!$query->{enabled}, 'tracing is off at the end');
 	note(join ', ', map { "$_ $query->{$_}" } qw(allocs frees unpaired_returns in_flight nested));
 }
 
@@ -70,15 +69,15 @@ sub check_text {
 		GuestText::without_pointers("$build/tests/guest/runtime-pointers",
 			kernel_image($version), slurp("$out/$_.text"))
 	} $name, 'plain';
-	cmp_ok(length $plain, '>', 1 << 20, "an untraced boot's text is there");
-	ok($text eq $plain, "the text is that of an untraced boot")
+	cmp_ok(length $plain, '>', 1 << 20, "the text of an untraced boot was saved");
+	ok($text eq $plain, "the text after tracing is that of an untraced boot")
 		or diag(GuestText::differences($text, $plain));
 }
 
 sub check_live {
 	my ($out, $name) = @_;
 	my $result = load($out, $name);
-	is($result->{status}, 0, 'sonde run ended well') or diag(slurp("$out/$name.err"));
+	is($result->{status}, 0, 'sonde run exits with status 0') or diag(slurp("$out/$name.err"));
 	check_log($out, $name);
 	check_query($result->{query} // {});
 	check_trace("$out/$name");
@@ -89,73 +88,73 @@ sub check_live {
 sub test_live {
 	my ($out) = @_;
 	my $result = check_live($out, 'live');
-	is($result->{toggles}, 2 * $toggles, "$toggles times on and off");
-	cmp_ok($result->{query}{allocs} // 0, '>', 10_000, 'it traced much');
+	is($result->{toggles}, 2 * $toggles, "tracing was switched on and off $toggles times");
+	cmp_ok($result->{query}{allocs} // 0, '>', 10_000, 'more than 10,000 allocations were traced');
 }
 
 sub test_boot {
 	my ($out, $name) = @_;
 	my $result = check_live($out, $name);
-	cmp_ok($result->{toggles}, '>=', 4, 'tracing went on and off while it booted');
+	cmp_ok($result->{toggles}, '>=', 4, 'tracing was switched on and off at least twice during the boot');
 	my @odd = grep { !/patching its own text in early boot/ } @{$result->{refusals} // []};
-	is_deeply(\@odd, [], "where it was told to wait, the guest was patching its own text");
-	note(scalar(@{$result->{refusals} // []}), " times it was told to wait");
+	is_deeply(\@odd, [], "trace-start was refused only while the guest patched its own text");
+	note(scalar(@{$result->{refusals} // []}), " refusals");
 }
 
 sub test_ended {
 	my ($out, $name, $status) = @_;
 	my $result = load($out, $name);
-	is($result->{status}, $status, "exit status $status");
+	is($result->{status}, $status, "sonde run exits with status $status");
 	like(slurp("$out/$name.err"), qr/^sonde run: [\d,]+ allocations and [\d,]+ frees in .*, lost: none$/m,
-		'it says what it has recorded');
+		'sonde run prints how many records it has written');
 	my $info = check_trace("$out/$name");
-	cmp_ok($info->{vcpus}[0]{allocs} // 0, '>', 1000, 'there is something in it');
+	cmp_ok($info->{vcpus}[0]{allocs} // 0, '>', 1000, 'vCPU 0 has more than 1,000 allocations');
 	my ($report) = sonde('report', "$out/$name");
-	is($report, 0, 'sonde report reads it');
+	is($report, 0, 'sonde report reads the trace');
 }
 
 sub test_killed {
 	my ($out) = @_;
 	my $result = load($out, 'kill');
-	is($result->{status}, 128 + 9, 'killed');
+	is($result->{status}, 128 + 9, 'SIGKILL ended sonde run');
 	my ($status, $text) = sonde('report', '--json', "$out/kill");
-	is($status, 0, 'sonde report reads what is there') or diag($text);
-	cmp_ok((eval { decode_json($text) } // {})->{alloc_events} // 0, '>', 1000, 'which is much');
+	is($status, 0, 'sonde report reads the trace of a killed recorder') or diag($text);
+	cmp_ok((eval { decode_json($text) } // {})->{alloc_events} // 0, '>', 1000, 'more than 1,000 allocations are in it');
 	($status, $text) = sonde('report', "$out/kill");
-	like($text, qr/^Lost .*did not end in order/m, 'and says that it is not all');
+	like($text, qr/^Lost .*did not end in order/m, 'sonde report says that the recorder did not end in order');
 	($status, $text) = sonde('check', "$out/kill");
-	like($text, qr/^Lost .*did not end in order/m, 'so does sonde check');
+	like($text, qr/^Lost .*did not end in order/m, 'sonde check says that the recorder did not end in order');
 }
 
 sub test_bzimage {
 	my ($out) = @_;
 	my $result = load($out, 'bzimage');
-	is($result->{status}, 0, 'sonde run ended well') or diag(slurp("$out/bzimage.err"));
+	is($result->{status}, 0, 'sonde run exits with status 0') or diag(slurp("$out/bzimage.err"));
 	check_log($out, 'bzimage');
-	# whether one comes before tracing starts depends on how fast the guest decompresses itself
+	# Whether a query comes before tracing starts depends on how fast the guest decompresses itself.
 	ok($result->{queries}{on}, 'query-trace answered while the guest was paused');
-	note(sprintf '%d times before tracing had started', $result->{queries}{off} // 0);
+	note(sprintf '%d queries before tracing started', $result->{queries}{off} // 0);
 	my $info = check_trace("$out/bzimage");
 	ok($info->{from_first_allocation}, 'tracing began before the first allocation');
-	like(slurp("$out/bzimage.err"), qr/, lost: none$/m, "nothing lost");
+	like(slurp("$out/bzimage.err"), qr/, lost: none$/m, 'no event was lost');
 }
 
 sub test_full {
 	my ($out) = @_;
 	my $result = load($out, 'full');
-	my $told = slurp("$out/full.err");
-	is($result->{status}, 1, 'exit status 1');
-	my @errors = $told =~ /^sonde run: (?!guest powered off|[\d,]+ allocations)(.*)$/mg;
-	is(scalar @errors, 1, 'one line says why');
-	like($errors[0] // '', qr/cannot write: No space left on device/, 'the disk is full');
-	like($told, qr/^sonde run: guest powered off after/m, 'the guest ran on to its end');
-	like(slurp("$out/full.log"), qr/^worked\r?$/m, 'and did its work');
+	my $output = slurp("$out/full.err");
+	is($result->{status}, 1, 'sonde run exits with status 1');
+	my @errors = $output =~ /^sonde run: (?!guest powered off|[\d,]+ allocations)(.*)$/mg;
+	is(scalar @errors, 1, 'sonde run prints one error');
+	like($errors[0] // '', qr/cannot write: No space left on device/, 'the error is that the disk is full');
+	like($output, qr/^sonde run: guest powered off after/m, 'the guest ran to its end on a full disk');
+	like(slurp("$out/full.log"), qr/^worked\r?$/m, 'the workload ran on a full disk');
 	check_log($out, 'full');
 	check_trace("$out/full");
 	my ($status, $text) = sonde('report', '--json', "$out/full");
 	my $report = eval { decode_json($text) } // {};
-	cmp_ok($report->{alloc_events} // 0, '>', 1000, 'the trace has what there was room for');
-	cmp_ok($report->{overruns} // 0, '>', 1000, 'and counts the rest');
+	cmp_ok($report->{alloc_events} // 0, '>', 1000, 'the trace has the records that there was room for');
+	cmp_ok($report->{overruns} // 0, '>', 1000, 'the trace counts the other records as lost');
 }
 
 my %judge = (
@@ -168,8 +167,8 @@ my %judge = (
 	full => \&test_full,
 	bzimage => \&test_bzimage,
 );
-# On one KVM host. "plain" saves the text that all others are compared with, from where the one
-# before it was placed.
+# In this order on one KVM host: "plain" saves the text that the others are compared with, at the address
+# that "live" has found.
 my @short = qw(live plain boot1 quit kill full);
 my @long = (@short, qw(boot2 term bzimage));
 
@@ -181,7 +180,7 @@ sub test_kernel {
 	my $status = on_kvm_host({mem => 2048, timeout => 2400 + 4 * $toggles}, "$FindBin::RealBin/toggle-guest",
 		$out, $kernel, "$build/guest/initrd", $seed, $toggles, GuestText::range("$build/sonde", $kernel),
 		@scenarios);
-	is($status, 0, "$version: the KVM host did its job");
+	is($status, 0, "$version: toggle-guest ran on the KVM host");
 	for my $name (grep { $judge{$_} } @scenarios) {
 		subtest "$version: $name" => sub { $judge{$name}->($out, $name) };
 	}

@@ -2,10 +2,11 @@
 /*
  * dump-facts KERNEL MEMORY [CR0 CR3 CR4 EFER]... <QUERIES
  *
- * Print what introspect/ finds in a memory dump of a guest, for dump.t to compare with what the
- * guest and QEMU said. MEMORY "none" is RAM in which a decompressor has just put KERNEL. Each vCPU
- * has its control registers on the command line. Queries on standard input, one a line: translate
- * GVA, name GVA, object GVA, caches, tasks, stacks, identify VCPU
+ * Prints what introspect/ finds in a memory dump of a guest; dump.t compares that with what the
+ * guest and QEMU print. With MEMORY "none", RAM is as a decompressor leaves it that has just
+ * written KERNEL. The command line has the control registers of each vCPU. Queries are read from
+ * standard input, one per line: translate GVA, name GVA, object GVA, caches, tasks, stacks,
+ * identify VCPU
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -88,7 +89,7 @@ static void do_object(uint64_t object)
 		printf("%" PRIx64 " %" PRIu64 "\n", object, bytes);
 }
 
-/* All caches, and of each struct kmem_cache, itself an object, which cache it comes from. */
+/* All caches, and for each struct kmem_cache, which is an object too, the cache it comes from. */
 static void do_caches(void)
 {
 	uint32_t list = offset_of("kmem_cache", "list");
@@ -121,8 +122,8 @@ static void print_task(uint64_t task, uint32_t pid)
 }
 
 /*
- * From where a sleeping task was switched away (struct inactive_task_frame). __schedule() itself
- * has a frame pointer, so its caller is found through RBP; that of a task which runs is stale.
+ * Starts where a sleeping task was switched away (struct inactive_task_frame). __schedule() has a
+ * frame pointer, so its caller is found through RBP. The frame of a running task is stale.
  */
 static void print_stack(uint64_t task, uint32_t pid)
 {
@@ -191,7 +192,7 @@ static int load_image(const char *path, struct kernel_image **image, struct erro
 	return rc;
 }
 
-/* The image as the decompressor leaves it, at two places that the tables may or may not agree with.
+/* The image as the decompressor leaves it, at two addresses. Its page tables need not map it there.
  */
 static int print_unstarted(const struct kernel_image *image, struct error *err)
 {
@@ -235,7 +236,7 @@ static int open_dump(const char *path, char **registers, unsigned int nr_vcpus,
 	return rc;
 }
 
-/* What the vCPUs' page tables tell of the kernel that runs there instead. */
+/* Which kernel runs instead, from the vCPUs' page tables. */
 static void print_other(struct guest *guest, const struct kernel_image *image)
 {
 	enum { CHECKED_VCPUS = 16 };

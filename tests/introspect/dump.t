@@ -1,11 +1,11 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Boot real kernels under plain QEMU (no KVM needed), dump their memory, and compare what introspect/
-# finds in the dump with what the guest printed about itself and with QEMU's own page walk.
+# Boots kernels under plain QEMU (no KVM needed), dumps their memory, and compares what introspect/ finds
+# in the dump with what the guest printed about itself and with QEMU's own page walk.
 #
-# GUEST='5.10 6.1 6.12 7.0' chooses kernels (default 6.1), MODELS='max qemu64' CPU models (default max: 5-level
-# page tables, which qemu64 has not). FACTS names the dump-facts program.
+# GUEST='5.10 6.1 6.12 7.0' selects kernels (default 6.1), MODELS='max qemu64' CPU models (default max, which
+# has 5-level page tables; qemu64 has 4 levels). FACTS is the path of dump-facts.
 
 use strict;
 use warnings;
@@ -45,7 +45,7 @@ sub make_initrd {
 	    . " && chmod 755 $root/init && cd $root && find . | cpio -o -H newc --quiet -R 0:0 >$initrd");
 }
 
-# A running QEMU: process id, monitor socket, path of what the guest printed.
+# A running QEMU: process id, monitor socket, file with the guest's output.
 sub start_guest {
 	my ($kernel, $cpu) = @_;
 	my $guest = {serial => "$work/serial", monitor => "$work/monitor"};
@@ -61,7 +61,7 @@ sub start_guest {
 	return $guest;
 }
 
-# What a command of QEMU's human monitor prints, as seen from one vCPU.
+# The output of a command of QEMU's human monitor, which applies to one vCPU.
 sub ask_human {
 	my ($qmp, $command, $vcpu) = @_;
 	return $qmp->ask('human-monitor-command', 'command-line' => $command,
@@ -79,7 +79,7 @@ sub registers {
 	return @vcpus;
 }
 
-# One vCPU loops in user mode, the other one sleeps in the kernel, but an interrupt may just have come to either.
+# One vCPU loops in user mode, the other is idle in the kernel. Retries if one of them serves an interrupt.
 sub stop_in_user_mode {
 	my ($qmp) = @_;
 	my @vcpus;
@@ -94,12 +94,12 @@ sub stop_in_user_mode {
 	return @vcpus;
 }
 
-# Answer of dump-facts as lines.
+# The output of dump-facts, as lines.
 sub ask {
 	my ($kernel, $dump, $vcpus, @queries) = @_;
 	my $pid = open2(my $from, my $to, $facts, "$kernel/vmlinuz", $dump,
 	    map { @$_{qw(CR0 CR3 CR4 EFER)} } @$vcpus);
-	# Answers are longer than a pipe holds: a child does the asking.
+	# A child writes the queries, because the answers may fill the pipe before all are written.
 	my $writer = fork // die "fork: $!";
 	if (!$writer) {
 		print $to map {"$_\n"} @queries;
@@ -118,7 +118,7 @@ sub lines_of {
 	return map { [split ' '] } $serial =~ /^\@$kind (.*?)\r?$/mg;
 }
 
-# At most a few differences as diagnostics.
+# Prints a few of the differences.
 sub no_differences {
 	my ($name, $count, @differences) = @_;
 	ok(!@differences && $count > 0, "$name ($count compared)") or
@@ -127,18 +127,18 @@ sub no_differences {
 
 sub test_locate {
 	my ($name, $vcpus, $serial, @facts) = @_;
-	ok((grep { $_->{CPL} } @$vcpus), "$name: a vCPU is in user mode");
+	ok((grep { $_->{CPL} } @$vcpus), "$name: one vCPU is in user mode");
 	my %symbols = map { $_->[1] => $_->[0] } lines_of($serial, 'symbol');
-	is($facts[0], 'locate 0 ', "$name: kernel found");
+	is($facts[0], 'locate 0 ', "$name: the kernel is found");
 	my ($text) = ($facts[1] // '') =~ /^text (\w+)/;
-	is($text, $symbols{_text}, "$name: virtual slide");
+	is($text, $symbols{_text}, "$name: _text has the address that the guest prints");
 	for my $i (0 .. $#$vcpus) {
 		my $want = $vcpus->[$i]{CPL} ? 'other' : 'kernel';
-		is($facts[2 + $i], "cr3 $i $want", "$name: CR3 of vCPU $i, CPL $vcpus->[$i]{CPL}");
+		is($facts[2 + $i], "cr3 $i $want", "$name: CR3 of vCPU $i in CPL $vcpus->[$i]{CPL} is classified as $want");
 	}
 }
 
-# Some addresses of every kind: image, modules, direct map.
+# Addresses of the image, of modules and of the direct map.
 sub gvas_of {
 	my ($serial) = @_;
 	my @gvas;
@@ -159,9 +159,9 @@ sub test_translate {
 	for my $i (0 .. $#gvas) {
 		my ($gpa) = $theirs[$i] =~ /^(?:gpa: 0x(\w+)|Unmapped)/ or die "gva2gpa: $theirs[$i]\n";
 		my $want = "$gvas[$i] " . ($gpa // 'error 14');
-		push @differences, "ours $ours[$i], QEMU's $want" if $ours[$i] ne $want;
+		push @differences, "introspect: $ours[$i], QEMU: $want" if $ours[$i] ne $want;
 	}
-	no_differences("$name: translations equal QEMU's", scalar @gvas, @differences);
+	no_differences("$name: addresses are translated as QEMU does", scalar @gvas, @differences);
 }
 
 sub test_caches {
@@ -177,12 +177,12 @@ sub test_caches {
 		    if !defined $object_size{$cache} || $object_size{$cache} != $object_size ||
 		    $slab_size{$cache} != $size;
 	}
-	no_differences("$name: caches equal /sys/kernel/slab", scalar @ours, @differences);
+	no_differences("$name: cache sizes are those of /sys/kernel/slab", scalar @ours, @differences);
 	my @slabinfo = lines_of($serial, 'slabinfo');
 	@differences = grep { ($sizes{$_->[0]} // 0) != $_->[1] } @slabinfo;
-	no_differences("$name: all of /proc/slabinfo is there", scalar @slabinfo,
+	no_differences("$name: all caches of /proc/slabinfo are found", scalar @slabinfo,
 	    map {"@$_"} @differences);
-	no_differences("$name: a struct kmem_cache is an object of kmem_cache", scalar @ours, @owners);
+	no_differences("$name: each struct kmem_cache is an object of the cache kmem_cache", scalar @ours, @owners);
 }
 
 sub test_objects {
@@ -197,12 +197,12 @@ sub test_objects {
 		my @pointers = sort keys %objects;
 		my @ours = $ask->(map {"object $_"} @pointers);
 		my @differences = grep { my ($p, $s) = split ' '; $s ne $objects{$p} } @ours;
-		# kfree_rcu() has no event: some of them are gone, and their page with them.
+		# kfree_rcu() has no event, so some objects are freed already, and their page may be too.
 		my $allowed = @pointers / 20;
-		no_differences("$name: sizes of live objects equal the guest's trace", scalar @pointers,
+		no_differences("$name: sizes of live objects are those of the guest's trace", scalar @pointers,
 		    @differences > $allowed ? @differences : ());
 		my @large = grep { $objects{(split)[0]} > 8192 } @ours;
-		no_differences("$name: large kmalloc", scalar @large,
+		no_differences("$name: sizes of large kmalloc objects are those of the guest's trace", scalar @large,
 		    grep { my ($p, $s) = split ' '; $s ne $objects{$p} } @large);
 	}
 }
@@ -211,7 +211,7 @@ sub test_modules {
 	my ($name, $serial, $ask) = @_;
 	my @symbols = lines_of($serial, 'module');
 	SKIP: {
-		skip "$name: no module in this kernel's package", 1 if !@symbols;
+		skip "$name: this kernel's package has no modules", 1 if !@symbols;
 		my %names;
 		$names{$_->[0]}{"$_->[1]+0x0"} = 1 for @symbols;
 		my @gvas = sort keys %names;
@@ -220,18 +220,18 @@ sub test_modules {
 			$function = "$1+0x0" if /^\w+ (\S+) \[dummy\]\+0x0\//;
 			!$names{$gva}{$function};
 		} $ask->(map {"name $_"} @gvas);
-		no_differences("$name: module functions equal /proc/kallsyms", scalar @gvas, @differences);
+		no_differences("$name: names of module functions are those of /proc/kallsyms", scalar @gvas, @differences);
 	}
 }
 
 sub test_tasks {
 	my ($name, $serial, $ask) = @_;
 	my @tasks = $ask->('tasks');
-	no_differences("$name: every task is an object of task_struct", scalar @tasks,
+	no_differences("$name: each task is an object of the cache task_struct", scalar @tasks,
 	    grep { !/ task_struct$/ } @tasks);
 }
 
-# The guest's own unwinder prints a task's stack without the scheduler's functions.
+# /proc/PID/stack omits the scheduler's functions.
 sub test_stacks {
 	my ($name, $serial, $ask) = @_;
 	my (%theirs, %ours, @differences);
@@ -246,25 +246,25 @@ sub test_stacks {
 		my @got = @{$ours{$pid} // []};
 		pop @got; # why it ends
 		shift @got while @got && $got[0] ne $want[0];
-		# Has run since, or has a frame pointer where it sleeps.
+		# The task has run since, or sleeps in a function with a frame pointer.
 		next if !@got;
 		$compared++;
 		my $n = @got < @want ? @got : @want;
-		push @differences, "pid $pid: ours @{$ours{$pid} // []}, guest's @want"
+		push @differences, "pid $pid: introspect: @{$ours{$pid} // []}, guest: @want"
 		    if "@got[0 .. $n - 1]" ne "@want[0 .. $n - 1]";
 	}
-	no_differences("$name: stacks equal /proc/PID/stack", $compared, @differences);
-	cmp_ok($compared, '>', keys(%theirs) * 2 / 3, "$name: most tasks' stacks are comparable");
+	no_differences("$name: stacks are those of /proc/PID/stack", $compared, @differences);
+	cmp_ok($compared, '>', keys(%theirs) * 2 / 3, "$name: the stacks of most tasks could be compared");
 }
 
-# What is read from memory with one vCPU's registers, in user mode too, is what the kernel's file says: all of it.
+# Facts read from memory, with the registers of one vCPU (in user mode too), are those of the kernel's file.
 sub test_identity {
 	my ($name, $vcpus, $ask) = @_;
 	for my $vcpu (0 .. $#$vcpus) {
 		my ($found, @facts) = $ask->("identify $vcpu");
 		my $what = "$name: read from memory, vCPU $vcpu in CPL $vcpus->[$vcpu]{CPL}";
-		like($found, qr/^identity \w+ \w+ known$/, "$what: slide known");
-		is(scalar(@facts), 7, "$what: all is told");
+		like($found, qr/^identity \w+ \w+ known$/, "$what: the slide comes from vmcoreinfo");
+		is(scalar(@facts), 7, "$what: there are 7 facts");
 		for (@facts) {
 			my ($compared, $different) = /(\d+) compared, (\d+) different$/;
 			ok(($compared // 0) > 0 && $different == 0, "$what: $_");
@@ -297,8 +297,8 @@ sub test_guest {
 	my $name = "$version, $cpu";
 	my $guest = start_guest($kernel, $cpu);
 	my $ready = wait_until($boot_seconds, sub { slurp($guest->{serial}) =~ /^\@ready/m });
-	if (ok($ready, "$name: the guest comes up")) {
-		# no QEMU may be left behind, whatever its monitor says
+	if (ok($ready, "$name: the guest boots")) {
+		# Errors of the monitor must not leave QEMU running.
 		eval { test_running($name, $version, $kernel, $guest); 1 } or fail("$name: $@");
 	} else {
 		diag(slurp($guest->{serial}));
@@ -312,19 +312,19 @@ sub test_others {
 	my ($name, $version, $dump, $vcpus) = @_;
 	my ($other) = grep { $_ ne $version } '6.1', '6.12';
 	my @lines = ask(fetch_kernel($other), $dump, $vcpus);
-	like($lines[0], qr/^locate -11 no kernel/, "$name: $other is not found there");
-	like($lines[1], qr/^check -\d+ the guest runs another kernel: Linux version \Q$version\E/, "$name: not taken for $other");
+	like($lines[0], qr/^locate -11 no kernel/, "$name: the kernel $other is not found in the dump");
+	like($lines[1], qr/^check -\d+ the guest runs another kernel: Linux version \Q$version\E/, "$name: the guest is not mistaken for $other");
 }
 
 sub test_unstarted {
 	my ($version, $kernel) = @_;
 	my @lines = ask($kernel, 'none', []);
 	is(scalar(grep {/^unstarted -11 .*does not run yet/} @lines), 2,
-	    "$version: decompressed, not started: try again");
+	    "$version: a kernel that was decompressed but not started gives EAGAIN");
 	open my $file, '>', "$work/empty" or die;
 	truncate $file, 32 << 20;
 	@lines = ask($kernel, "$work/empty", []);
-	like($lines[0], qr/^locate -11 no kernel/, "$version: no kernel in memory: try again");
+	like($lines[0], qr/^locate -11 no kernel/, "$version: memory without a kernel gives EAGAIN");
 }
 
 plan skip_all => 'no qemu-system-x86_64: install qemu-system-x86' if system('command -v qemu-system-x86_64 >/dev/null');

@@ -3,8 +3,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include "guest-symbols/kmem/gfp-names.h"
+#include "guest-symbols/kmem/allocators.h"
 #include "guest-symbols/image/mcount.h"
 #include "introspect/kernel/identify.h"
 
@@ -45,7 +46,8 @@ static bool has_site(const struct kernel_image *image, uint64_t link)
 	return site_in_range(image->mcount_sites, image->nr_mcount_sites, link, link + 1);
 }
 
-/* What the file has beside those of init functions, which are freed, and nothing else. */
+/* The sites in memory must be those of the file, except for init functions, which are freed after
+ * boot. */
 static void print_sites(const struct kernel_image *file, const struct kernel_image *memory)
 {
 	uint64_t init = symbols_address(file->symbols, "__init_begin");
@@ -67,16 +69,17 @@ static void print_sites(const struct kernel_image *file, const struct kernel_ima
 
 static void print_points(const struct kernel_image *file, const struct kernel_image *memory)
 {
-	size_t different = file->alloc.n != memory->alloc.n;
+	struct alloc_points a = {0}, b = {0};
+	size_t different;
 
-	for (size_t i = 0; i < file->alloc.n && i < memory->alloc.n; i++) {
-		const struct alloc_point *a = &file->alloc.v[i], *b = &memory->alloc.v[i];
-
-		different += a->entry != b->entry || a->address != b->address ||
-			     a->size != b->size || a->site != b->site || a->checked != b->checked ||
-			     a->nr_params != b->nr_params;
-	}
-	print("entry points", file->alloc.n, different);
+	if (alloc_points_resolve(file, &a, NULL) || alloc_points_resolve(memory, &b, NULL))
+		abort();
+	different = (a.n != b.n) + (a.nr_unresolved != b.nr_unresolved);
+	for (size_t i = 0; i < a.n && i < b.n; i++)
+		different += memcmp(&a.v[i], &b.v[i], sizeof(a.v[i])) != 0;
+	print("entry points", a.n, different);
+	alloc_points_free(&b);
+	alloc_points_free(&a);
 }
 
 static void print_notes(const struct kernel_image *file, const struct kernel_image *memory)

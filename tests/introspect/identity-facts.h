@@ -5,9 +5,9 @@
 #include "introspect/kernel/kernel.h"
 
 /*
- * Find the kernel of known->guest once more, with nothing but memory and one vCPU's registers, and
- * print how what was read there compares with known->image, which comes from the kernel's file:
- * "identity WHAT N compared, N different".
+ * Finds the kernel of known->guest again, from memory and the registers of one vCPU only, and
+ * compares the facts read there with known->image, which comes from the kernel's file. Prints
+ * "identity WHAT N compared, N different" for each kind of fact.
  */
 void print_identity(const struct kernel *known, unsigned int vcpu);
 

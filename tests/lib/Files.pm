@@ -10,7 +10,7 @@ use File::Path qw(make_path remove_tree);
 
 our @EXPORT = qw(slurp must_slurp write_file empty_folder);
 
-# '' of what cannot be read: a test then sees that nothing is in it.
+# Returns '' if the file cannot be read, so that the caller's test fails instead of the whole script.
 sub slurp {
 	my ($path) = @_;
 	open my $in, '<:raw', $path or return '';
@@ -32,7 +32,7 @@ sub write_file {
 	close $out or die "$path: $!\n";
 }
 
-# A new folder, whatever was there before.
+# Removes the folder with its content and creates it again.
 sub empty_folder {
 	my ($path) = @_;
 	remove_tree($path);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What guests print on their console, and leave of their own findings there: "found-WHAT: ...".
+# Guest console logs: kernel warnings, and the guest's own findings, "found-WHAT: ...".
 package GuestLog;
 
 use strict;
@@ -11,7 +11,7 @@ use Files;
 
 our @EXPORT = qw(read_log trouble is_untroubled found found_by_phase WARNINGS);
 
-# For trouble(), of a guest that nobody makes warn.
+# For trouble(), in a guest that is not made to warn.
 use constant WARNINGS => ('WARNING:', 'Call Trace', 'Kernel panic');
 
 use constant REPORT_LINES => 50;
@@ -22,14 +22,14 @@ sub read_log {
 	return slurp($path) =~ s/\r//gr;
 }
 
-# The lines that a kernel writes if something is wrong with it; patterns of what else means that.
+# The lines of a log that report a bug of the kernel. @more: further patterns of such lines.
 sub trouble {
 	my ($log, @more) = @_;
 	my $any = join '|', 'BUG:', 'Oops', 'soft lockup', 'rcu.*stall', @more;
 	return $log =~ /^(.*(?:$any).*?)\r?$/mg;
 }
 
-# A test of that; the kernel's report of the first trouble is shown, with its call trace.
+# Tests that there are none. Prints the kernel's first report, with its call trace.
 sub is_untroubled {
 	my ($log, $what, @more) = @_;
 	my @trouble = trouble($log, @more);
@@ -44,7 +44,7 @@ sub found {
 	return $log =~ /^found-$what: (.*)$/mg;
 }
 
-# Of findings that begin with a phase of the test, those of each of these, as lists.
+# Findings that begin with the name of a test phase: one list for each phase.
 sub found_by_phase {
 	my ($log, $what, @phases) = @_;
 	my %lines;

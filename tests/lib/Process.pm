@@ -16,7 +16,7 @@ sub run_or_die {
 	system(@command) == 0 or die "@command: status ", exit_status($?), "\n";
 }
 
-# What a shell makes of a status of wait().
+# A shell's $? for a status of wait().
 sub exit_status {
 	my ($status) = @_;
 	return $status & 127 ? 128 + ($status & 127) : $status >> 8;
@@ -27,13 +27,13 @@ sub children_of {
 	return split ' ', slurp("/proc/$pid/task/$pid/children");
 }
 
-# Look every $pause seconds (0.1) until $look returns something true, for $seconds. Returns what it
-# returned at last.
+# Polls $check every $pause seconds (0.1) until it returns true, for at most $seconds. Returns its last
+# result.
 sub wait_until {
-	my ($seconds, $look, $pause) = @_;
+	my ($seconds, $check, $pause) = @_;
 	my $end = time + $seconds;
 	my $found;
-	until ($found = $look->()) {
+	until ($found = $check->()) {
 		last if time > $end;
 		sleep($pause // 0.1);
 	}

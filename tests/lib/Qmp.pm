@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# A QMP client of a few lines, independent of the product's own.
+# A small QMP client that shares no code with the product's.
 package Qmp;
 
 use strict;
@@ -33,7 +33,7 @@ sub read_message {
 	return decode_json($line);
 }
 
-# The answer, {return => ...} or {error => ...}; events that come before it are dropped.
+# Returns the answer, {return => ...} or {error => ...}. Events that come before it are ignored.
 sub try {
 	my ($self, $verb, %arguments) = @_;
 	$self->{socket}->printflush(encode_json({execute => $verb, arguments => \%arguments}), "\n");

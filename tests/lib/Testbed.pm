@@ -11,8 +11,8 @@ use Tree;
 
 our @EXPORT = qw(on_kvm_host build_initrd fetch_kernel);
 
-# Run a command on the KVM host, with what was built writable; returns its exit status. Limits: timeout
-# in seconds, mem in MiB. It has one CPU: see "Guest tests" in tests/README.md.
+# Runs a command on the KVM host, where the build folder is writable. Returns the exit status. Limits:
+# timeout in seconds, mem in MiB. The host has one CPU; tests/README.md says why.
 sub on_kvm_host {
 	my ($limits, @command) = @_;
 	my %limit = (mem => 1024, %$limits);
@@ -21,13 +21,13 @@ sub on_kvm_host {
 	return exit_status($?);
 }
 
-# Files are FILE=TARGET.
+# @files: FILE=TARGET, as for build-initrd.
 sub build_initrd {
 	my ($to, @files) = @_;
 	run_or_die("$tree/tests/testbed/build-initrd", $to, @files);
 }
 
-# The folder of a kernel, which is fetched if it is not there.
+# The folder of a kernel, which is downloaded if it is not there.
 sub fetch_kernel {
 	my ($version) = @_;
 	chomp(my $folder = `O=\Q$build\E \Q$tree\E/tests/testbed/fetch-kernel \Q$version\E`);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Where things are: this source tree, and what make built of it ($O, or build/).
+# Paths: $tree, the source tree; $build, the build folder ($O, or build/).
 package Tree;
 
 use strict;
@@ -13,7 +13,7 @@ our @EXPORT = qw($tree $build kernel_image);
 our $tree = realpath(dirname(realpath(__FILE__)) . '/../..');
 our $build = realpath($ENV{O} // "$tree/build");
 
-# Of one of the kernels that make has fetched.
+# Path of the bzImage of a kernel that make has downloaded.
 sub kernel_image {
 	my ($version) = @_;
 	return "$build/kernels/$version/vmlinuz";

@@ -1,6 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/lib/fake-btf.h"
 
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Documentation/bpf/btf.rst */
@@ -8,11 +12,19 @@ enum {
 	BTF_MAGIC = 0xeb9f,
 	HEADER_SIZE = 24,
 	KIND_INT = 1,
+	KIND_PTR = 2,
 	KIND_STRUCT = 4,
 	KIND_ENUM = 6,
+	KIND_FWD = 7,
+	KIND_TYPEDEF = 8,
+	KIND_CONST = 10,
+	KIND_FUNC = 12,
+	KIND_FUNC_PROTO = 13,
 	KIND_SHIFT = 24,
-	STRINGS_MAX = 4096,
+	STRINGS_MAX = 8192,
 	INTEGERS = 4,
+	MAX_PARAMS = 12,
+	WORD = 48,
 };
 #define BTF_KIND_FLAG (1u << 31) /* member offsets carry the bit-field size */
 
@@ -21,6 +33,7 @@ struct writer {
 	size_t at, room;
 	char strings[STRINGS_MAX];
 	size_t strings_size;
+	uint32_t next_id;
 };
 
 static void put(struct writer *w, uint32_t value)
@@ -92,16 +105,96 @@ static void put_enum(struct writer *w, const struct fake_enumerator *enumerators
 	}
 }
 
-size_t fake_btf(const struct fake_struct *structs, const struct fake_enumerator *enumerators,
-		uint8_t *out, size_t room)
+/* A type of three words; returns its id. */
+static uint32_t put_type(struct writer *w, const char *name, uint32_t kind, uint32_t type)
+{
+	put(w, *name ? string(w, name) : 0);
+	put(w, kind << KIND_SHIFT);
+	put(w, type);
+	return w->next_id++;
+}
+
+static bool take_word(const char **text, const char *word)
+{
+	size_t n = strlen(word);
+
+	*text += strspn(*text, " ");
+	if (strncmp(*text, word, n) || isalnum((unsigned char)(*text)[n]) || (*text)[n] == '_')
+		return false;
+	*text += n;
+	return true;
+}
+
+static void read_word(const char **text, char word[WORD])
+{
+	int used = 0;
+
+	if (sscanf(*text, " %47[A-Za-z0-9_]%n", word, &used) != 1)
+		abort();
+	*text += used;
+}
+
+/* The type in front of `*text`, which is stepped over: its id, 0 for void. */
+static uint32_t put_named_type(struct writer *w, const char **text)
+{
+	bool is_const = take_word(text, "const"), is_struct = take_word(text, "struct");
+	bool is_unsigned = take_word(text, "unsigned");
+	uint32_t id = 0;
+	char word[WORD];
+
+	read_word(text, word);
+	if (is_struct)
+		id = put_type(w, word, KIND_FWD, 0);
+	else if (is_unsigned && !strcmp(word, "long"))
+		id = put_type(w, "long unsigned int", KIND_TYPEDEF, INTEGERS);
+	else if (is_unsigned)
+		id = put_type(w, "unsigned int", KIND_TYPEDEF, 3);
+	else if (strcmp(word, "void") != 0)
+		id = put_type(w, word, KIND_TYPEDEF, INTEGERS);
+	if (is_const)
+		id = put_type(w, "", KIND_CONST, id);
+	for (*text += strspn(*text, " "); **text == '*'; ++*text)
+		id = put_type(w, "", KIND_PTR, id);
+	return id;
+}
+
+static void put_function(struct writer *w, const char *text)
+{
+	char name[WORD], names[MAX_PARAMS][WORD];
+	uint32_t types[MAX_PARAMS], n = 0, result = put_named_type(w, &text);
+
+	read_word(&text, name);
+	if (*text++ != '(')
+		abort();
+	for (; n < MAX_PARAMS && *text != ')'; n++, text += *text == ',') {
+		types[n] = put_named_type(w, &text);
+		read_word(&text, names[n]);
+	}
+	put(w, 0);
+	put(w, KIND_FUNC_PROTO << KIND_SHIFT | n);
+	put(w, result);
+	for (uint32_t i = 0; i < n; i++) {
+		put(w, string(w, names[i]));
+		put(w, types[i]);
+	}
+	w->next_id++;
+	put_type(w, name, KIND_FUNC, w->next_id - 1);
+}
+
+size_t fake_btf_functions(const struct fake_struct *structs,
+			  const struct fake_enumerator *enumerators, const char *const *prototypes,
+			  uint8_t *out, size_t room)
 {
 	struct writer w = {.out = out, .at = HEADER_SIZE, .room = room, .strings_size = 1};
 	size_t types_size, end;
 
 	put_integers(&w);
-	for (uint32_t id = 1 + INTEGERS; structs->name; structs++, id++)
-		put_struct(&w, structs, id);
+	for (w.next_id = 1 + INTEGERS; structs->name; structs++, w.next_id++)
+		put_struct(&w, structs, w.next_id);
 	put_enum(&w, enumerators);
+	w.next_id++;
+	for (; prototypes && *prototypes; prototypes++)
+		put_function(&w, *prototypes);
 	types_size = w.at - HEADER_SIZE;
 	end = w.at + w.strings_size;
 	if (end > room)
@@ -115,4 +208,10 @@ size_t fake_btf(const struct fake_struct *structs, const struct fake_enumerator 
 	put(&w, (uint32_t)types_size);
 	put(&w, (uint32_t)w.strings_size);
 	return end;
+}
+
+size_t fake_btf(const struct fake_struct *structs, const struct fake_enumerator *enumerators,
+		uint8_t *out, size_t room)
+{
+	return fake_btf_functions(structs, enumerators, NULL, out, room);
 }

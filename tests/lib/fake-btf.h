@@ -28,4 +28,13 @@ struct fake_enumerator {
 size_t fake_btf(const struct fake_struct *structs, const struct fake_enumerator *enumerators,
 		uint8_t *out, size_t room);
 
+/*
+ * The same with functions. Each prototype is spelled as in C, with a name for every parameter:
+ * "void *kmalloc(size_t size, gfp_t flags)". Aborts where it cannot be read. `prototypes` ends
+ * with NULL.
+ */
+size_t fake_btf_functions(const struct fake_struct *structs,
+			  const struct fake_enumerator *enumerators, const char *const *prototypes,
+			  uint8_t *out, size_t room);
+
 #endif

@@ -65,9 +65,9 @@ struct fake_rings fake_rings_create(uint32_t cpus)
 	struct fake_rings r = {.cpus = cpus};
 	size_t rings = (size_t)cpus * ring_stride(FAKE_DATA);
 
-	r.size = rings + RING_KEPT_SLOTS * sizeof(*r.kept);
+	r.size = rings + RING_SAVED_SLOTS * sizeof(*r.saved_arrays);
 	r.memory = map_low(r.size, PROT_READ | PROT_WRITE);
-	r.kept = (struct ring_kept *)(void *)(r.memory + rings);
+	r.saved_arrays = (struct ring_saved_array *)(void *)(r.memory + rings);
 	for (uint32_t i = 0; i < cpus; i++)
 		fake_ring(&r, i)->limit = FAKE_DATA - RING_SLACK;
 	return r;
@@ -172,9 +172,9 @@ bool fake_function_create(struct trampoline_spec *spec, const struct fake_rings 
 	spec->gva = (uint64_t)(uintptr_t)out->code + TRAMPOLINE_AT;
 	spec->rings = (struct trampoline_rings){(uint64_t)(uintptr_t)rings->memory, FAKE_DATA,
 						rings->cpus, FAKE_PATIENCE};
-	spec->kept = (uint64_t)(uintptr_t)rings->kept;
+	spec->saved_arrays = (uint64_t)(uintptr_t)rings->saved_arrays;
 	spec->unprivileged = true;
-	spec->next = spec->capture.kind == RING_RETURN && leave == FAKE_RET ? 0 : out->site_end;
+	spec->next = spec->capture.point == POINT_RETURN && leave == FAKE_RET ? 0 : out->site_end;
 	if (decoder_create(&decoder, &err))
 		abort();
 	if (trampoline_generate(spec, decoder, &out->trampoline, &err))

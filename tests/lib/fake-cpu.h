@@ -33,7 +33,7 @@ struct fake_rings {
 	uint8_t *memory;
 	uint32_t cpus;
 	size_t size;
-	struct ring_kept *kept; /* RING_KEPT_SLOTS */
+	struct ring_saved_array *saved_arrays; /* RING_SAVED_SLOTS */
 };
 
 /* A function whose site or slot is patched to jump to its trampoline. */
@@ -44,10 +44,10 @@ struct fake_function {
 };
 
 /* A capture without items. */
-static inline struct capture fake_capture(enum ring_record_kind kind, uint32_t fields,
+static inline struct capture fake_capture(enum probe_point point, uint32_t fields,
 					  uint8_t stack_words)
 {
-	return (struct capture){.kind = kind, .fields = fields, .stack_words = stack_words};
+	return (struct capture){.point = point, .fields = fields, .stack_words = stack_words};
 }
 
 /* Rings with FAKE_DATA bytes, all empty, and a limit that leaves RING_SLACK. Aborts without memory.

@@ -7,7 +7,7 @@
 
 enum { PATIENCE_MS = 20000 };
 
-static void keep_hit(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+static void keep_hit(void *arg, const struct probe_ref *ref, enum probe_point point,
 		     const struct probe_hit *hit)
 {
 	struct fake_exitless *f = arg;
@@ -17,7 +17,7 @@ static void keep_hit(void *arg, const struct probe_ref *ref, enum ring_record_ki
 	if (n == FAKE_MAX_HITS)
 		abort();
 	f->hits[n] = (struct fake_hit){.ref = ref,
-				       .kind = kind,
+				       .point = point,
 				       .vcpu = hit->vcpu,
 				       .time_ns = hit->time_ns,
 				       .key = hit->key};
@@ -29,7 +29,6 @@ static void make_plan(struct fake_exitless *f)
 {
 	const struct kernel *kernel = &f->fs.fg.kernel;
 	const struct tracer_context context = {.kernel = kernel,
-					       .slab = f->slab,
 					       .writer = f->fs.writer,
 					       .calls = f->stash,
 					       .counters = &f->counters};
@@ -53,8 +52,7 @@ void fake_exitless_init(struct fake_exitless *f, enum trampoline_full full)
 	f->hits = calloc(FAKE_MAX_HITS, sizeof(*f->hits));
 	f->ram = malloc(FAKE_RAM);
 	if (!f->hits || !f->ram || decoder_create(&f->decoder, NULL) ||
-	    call_table_create(&f->stash, NULL) ||
-	    slab_view_create(&f->fs.fg.kernel, &f->slab, NULL))
+	    call_table_create(&f->stash, NULL))
 		abort();
 	make_plan(f);
 	f->config = (struct ring_engine_config){
@@ -67,7 +65,6 @@ void fake_exitless_deinit(struct fake_exitless *f)
 	patch_plan_deinit(&f->plan);
 	trap_table_deinit(&f->traps);
 	tracer_set_destroy(&f->tracers);
-	slab_view_destroy(f->slab);
 	call_table_destroy(f->stash);
 	decoder_destroy(f->decoder);
 	free(f->ram);
@@ -95,8 +92,8 @@ int fake_exitless_create(struct fake_exitless *f, struct error *err)
 	int ret;
 
 	memcpy(f->ram, f->fs.fg.base.ram, FAKE_RAM);
-	ret = ring_engine_create(&f->fs.fg.kernel, f->slab, &f->plan, &f->traps, f->decoder,
-				 &f->config, &f->x, err);
+	ret = ring_engine_create(&f->fs.fg.kernel, &f->plan, &f->traps, f->decoder, &f->config,
+				 &f->x, err);
 	if (!ret)
 		find_traps(f);
 	return ret;
@@ -120,11 +117,11 @@ bool fake_exitless_plans_traps(const struct fake_exitless *f)
 	return are_traps(&f->plan.entries) && are_traps(&f->plan.returns);
 }
 
-uint16_t fake_exitless_place(const struct fake_exitless *f, uint64_t function)
+uint32_t fake_exitless_place(const struct fake_exitless *f, uint64_t function)
 {
 	for (size_t i = 0; i < f->plan.entries.n; i++)
 		if (f->plan.entries.v[i].gva == fake_gva(function))
-			return (uint16_t)i;
+			return (uint32_t)i;
 	abort();
 }
 
@@ -134,7 +131,7 @@ struct ring_writer fake_exitless_writer(const struct fake_exitless *f, unsigned 
 }
 
 /* The slow path. False: the record is given up. */
-static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint16_t place,
+static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint32_t place,
 		      struct ring_header *header)
 {
 	const struct trampoline_place *p = &f->x->set.places[place];
@@ -151,20 +148,20 @@ static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint16_t place
 	return trap.regs.rip == p->retry;
 }
 
-bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint16_t place,
+bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint32_t place,
 			  uint64_t value)
 {
 	const struct trampoline_place *p = &f->x->set.places[place];
-	const struct ring_commit commit = {p->capture.kind, place, p->layout.size};
+	const struct ring_sample sample = {place, p->layout.size, 0};
 	struct ring_writer writer = fake_exitless_writer(f, vcpu);
 	struct ring_record *record;
 
-	while (!(record = ring_writer_reserve(&writer, commit.size)))
+	while (!(record = ring_writer_reserve(&writer, sample.size)))
 		if (!try_again(f, vcpu, place, writer.header))
 			return false;
 	record->tsc = f->x->guest->clock->tsc(f->x->guest);
-	ring_writer_fill(record, commit.size, value);
-	ring_writer_commit(record, commit);
+	ring_writer_fill(record, sample.size, value);
+	ring_writer_commit(record, sample);
 	return true;
 }
 

@@ -17,16 +17,15 @@ enum { FAKE_MAX_HITS = 1 << 16, FAKE_MAX_PLACES = 64, FAKE_RING_BYTES = 4096 };
 
 struct fake_hit {
 	const struct probe_ref *ref;
-	enum ring_record_kind kind;
+	enum probe_point point;
 	unsigned int vcpu;
 	uint64_t time_ns, key;
 };
 
 struct fake_exitless {
 	struct fake_session fs;
-	struct slab_view *slab;
 	struct call_table *stash;
-	struct trace_counters counters;
+	struct live_counters counters;
 	struct tracer_set tracers;
 	struct decoder *decoder;
 	struct trap_table traps;
@@ -54,12 +53,12 @@ bool fake_exitless_is_gone(const struct fake_exitless *f);
 bool fake_exitless_plans_traps(const struct fake_exitless *f);
 
 /* The place of a function's entry, by its image offset. */
-uint16_t fake_exitless_place(const struct fake_exitless *f, uint64_t function);
+uint32_t fake_exitless_place(const struct fake_exitless *f, uint64_t function);
 
 struct ring_writer fake_exitless_writer(const struct fake_exitless *f, unsigned int vcpu);
 
 /* A trampoline runs: a record whose fields are `value`. False: it was given up. */
-bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint16_t place,
+bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint32_t place,
 			  uint64_t value);
 
 /* Wait until that many hits came, 20 seconds at most. */

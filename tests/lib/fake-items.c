@@ -67,13 +67,13 @@ struct fake_items *fake_items_create(enum fake_items_how how, bool page_orders,
 	f->rings = fake_rings_create(1);
 	f->cpu = fake_cpu_enter(0);
 	f->kernel = kernel_figures();
-	f->spec = (struct trampoline_spec){.capture = {.kind = RING_ENTRY,
+	f->spec = (struct trampoline_spec){.capture = {.point = POINT_ENTRY,
 						       .fields = CAPTURE(FIELD_KEY) |
 								 CAPTURE(FIELD_CALL_SITE) | args |
 								 CAPTURE(FIELD_STACK),
 						       .stack_words = STACK_WORDS,
 						       .items = describe(how, page_orders)},
-					   .probe = FAKE_ITEMS_PROBE,
+					   .id = FAKE_ITEMS_ID,
 					   .kernel = &f->kernel,
 					   .full = full};
 	if (how == FAKE_SHEAF)
@@ -225,41 +225,41 @@ static void read_items(struct fake_items *f, const uint64_t *items, uint64_t n)
 	f->found += n;
 }
 
-static void read_record(struct fake_items *f, const uint8_t *bytes, struct ring_commit commit)
+static void read_record(struct fake_items *f, const uint8_t *bytes)
 {
 	const struct record_layout *layout = &f->function.trampoline.layout;
 	const struct ring_record *record = (const void *)bytes;
 
-	f->wrong |= !record->tsc || record->unused;
-	if (commit.probe != FAKE_ITEMS_PROBE) {
+	f->wrong |= !record->tsc;
+	if (ring_id(record) != FAKE_ITEMS_ID) {
 		f->others++;
 		return;
 	}
 	f->records++;
-	f->wrong |= commit.kind != RING_ENTRY || commit.size < layout->size ||
-		    record->tsc < f->last_tsc || !fields_good(f, bytes);
+	f->wrong |= record->tsc < f->last_tsc || !fields_good(f, bytes);
 	f->last_tsc = record->tsc;
 	if (!f->wrong)
-		read_items(f, (const void *)(bytes + layout->items),
-			   record_items(layout, commit.size));
+		read_items(f, (const void *)(bytes + layout->items), record->items);
 }
 
 void fake_items_drain(struct fake_items *f)
 {
 	struct ring_header *ring = fake_ring(&f->rings, 0);
-	struct ring_commit commit;
 
 	while (f->consumed != ring->reserve && !f->wrong) {
 		uint8_t *at = fake_ring_data(&f->rings, 0) + (f->consumed & (FAKE_DATA - 1));
+		const struct ring_record *record = (const void *)at;
+		uint32_t size = f->function.trampoline.layout.size + 8 * record->items;
 
-		if (!ring_commit_decode(*(const uint32_t *)(const void *)at, &commit) ||
-		    commit.size > ring->reserve - f->consumed) {
+		if (ring_id(record) != FAKE_ITEMS_ID)
+			size = f->other_size;
+		if (!(record->commit & RING_COMMITTED) || size > ring->reserve - f->consumed) {
 			f->wrong = true;
 			return;
 		}
-		read_record(f, at, commit);
-		memset(at, 0, commit.size);
-		f->consumed += commit.size;
+		read_record(f, at);
+		memset(at, 0, size);
+		f->consumed += size;
 	}
 	ring->limit = f->consumed + FAKE_DATA - RING_SLACK;
 }

@@ -17,7 +17,7 @@ enum fake_items_how {
 	FAKE_HOWS,
 };
 
-enum { FAKE_ITEMS_MAX = CAPTURE_ITEMS_PER_CALL + 5, FAKE_ITEMS_PROBE = 0x1234 };
+enum { FAKE_ITEMS_MAX = CAPTURE_ITEMS_PER_CALL + 5, FAKE_ITEMS_ID = 0x12345678 };
 
 struct fake_items {
 	enum fake_items_how how;
@@ -34,7 +34,8 @@ struct fake_items {
 	uint64_t count;     /* of them */
 	/* what the reader has found of the last call */
 	uint64_t consumed, records, found, missed, last_tsc;
-	uint64_t others; /* records of other probes */
+	uint32_t other_size; /* bytes of records with other ids, */
+	uint64_t others;     /* and how many there were */
 	bool wrong;
 };
 

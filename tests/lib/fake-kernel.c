@@ -78,8 +78,8 @@ static const struct fake_struct structs_5_10[] = {
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 
-#define STRUCTS_6_12                                                                             \
-	{"page", 64, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {"compound_head", 8, 8, 0, 0}, \
+#define STRUCTS_6_12(head)                                                                       \
+	{"page", 64, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {head, 8, 8, 0, 0},            \
 		      {"page_type", 48, 4, 0, 0}}},                                              \
 	{"folio", 256, {{"_flags_1", 64, 8, 0, 0}}},                                             \
 	{"slab", 64, {{"slab_cache", 8, 8, 0, 0}}},                                              \
@@ -88,16 +88,24 @@ static const struct fake_struct structs_5_10[] = {
 	COMMON_STRUCTS
 
 static const struct fake_struct structs_6_12[] = {
-	STRUCTS_6_12,
+	STRUCTS_6_12("compound_head"),
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 
+#define SHEAF                                                                                    \
+	{"slab_sheaf", 40, {{"cache", FAKE_SHEAF_CACHE, 8, 0, 0}, \
+	{"callback_head", FAKE_SHEAF_RCU_HEAD, 8, 0, 0}, \
+	{"size", FAKE_SHEAF_SIZE, 4, 0, 0}, \
+	{"objects", FAKE_SHEAF_OBJECTS, 8, 0, 0}}}
+
 static const struct fake_struct structs_7_0[] = {
-	STRUCTS_6_12,
-	{"slab_sheaf", 40, {{"cache", FAKE_SHEAF_CACHE, 8, 0, 0},
-			    {"callback_head", FAKE_SHEAF_RCU_HEAD, 8, 0, 0},
-			    {"size", FAKE_SHEAF_SIZE, 4, 0, 0},
-			    {"objects", FAKE_SHEAF_OBJECTS, 8, 0, 0}}},
+	STRUCTS_6_12("compound_head"),
+	SHEAF,
+	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
+};
+static const struct fake_struct structs_7_1[] = {
+	STRUCTS_6_12("compound_info"),
+	SHEAF,
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 /* clang-format on */
@@ -117,14 +125,32 @@ static const struct fake_enumerator enums_7_0[] = {{"PGTY_slab", 0xf5},
 						   {"_SLAB_KMALLOC", FAKE_KMALLOC_BIT},
 						   {NULL, 0}};
 
+/* Those of fake-session.h. The order of parameters is nobody's business but BTF's. */
+static const char *const prototypes[] = {
+	"void *__kmalloc(size_t size, gfp_t flags)",
+	"void *kmalloc_large(size_t size, gfp_t flags)",
+	"void *kmem_cache_alloc(gfp_t gfpflags, struct kmem_cache *s)",
+	"void *kmem_cache_alloc_lru(gfp_t gfpflags, struct kmem_cache *s)",
+	"void *kmem_cache_alloc_node(gfp_t gfpflags, struct kmem_cache *s)",
+	"void kfree(const void *x)",
+	"void rcu_free_sheaf(struct callback_head *head)",
+	"int kmem_cache_alloc_bulk(struct kmem_cache *s, gfp_t flags, size_t size, void **p)",
+	"void kmem_cache_free(struct kmem_cache *s, int a, int b, int c, void *x)",
+	"void kmem_cache_free_bulk(struct kmem_cache *s, int a, size_t size, void **p)",
+	"struct page *__alloc_pages(gfp_t gfp, unsigned int order)",
+	"void free_unref_page(struct page *page, unsigned int order)",
+	NULL,
+};
+
 static int make_btf(enum fake_flavour flavour, struct btf_types **out)
 {
 	static const struct fake_struct *const structs[] = {structs_5_10, structs_6_12,
-							    structs_6_12, structs_7_0};
+							    structs_6_12, structs_7_0, structs_7_1};
 	static const struct fake_enumerator *const enums[] = {enums_5_10, enums_6_11, enums_6_12,
-							      enums_7_0};
+							      enums_7_0, enums_7_0};
 	uint8_t bytes[8192];
-	size_t size = fake_btf(structs[flavour], enums[flavour], bytes, sizeof(bytes));
+	size_t size = fake_btf_functions(structs[flavour], enums[flavour], prototypes, bytes,
+					 sizeof(bytes));
 
 	return size ? btf_parse(bytes, size, out, NULL) : -ENOSPC;
 }

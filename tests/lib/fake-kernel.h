@@ -71,6 +71,7 @@ enum fake_flavour {
 	FAKE_6_11, /* PG_slab as a page_type bit */
 	FAKE_6_12, /* PGTY_slab, folio._flags_1, struct slab */
 	FAKE_7_0,  /* the same, and struct slab_sheaf */
+	FAKE_7_1,  /* the same, with compound_info in place of compound_head */
 };
 
 struct fake_kernel {

@@ -55,9 +55,21 @@ static const struct fake_struct structs[] = {
 };
 static const struct fake_enumerator enums[] = {{"NOTHING", 1}, {NULL, 0}};
 
+static const char *const prototypes[] = {
+	"void *__kmalloc(size_t size, gfp_t flags)",
+	"void kfree(const void *x)",
+	"void *kmem_cache_alloc(struct kmem_cache *s, gfp_t gfpflags)",
+	"void kmem_cache_free(struct kmem_cache *s, void *x)",
+	"struct page *__alloc_pages(gfp_t gfp, unsigned int order)",
+	"void free_unref_page(struct page *page, unsigned int order)",
+	"void __free_pages_ok(struct page *page, unsigned int order)",
+	NULL,
+};
+
 static size_t put_btf(struct fake_running *r)
 {
-	return fake_btf(structs, enums, r->fake.ram + FAKE_PHYS_TEXT + FAKE_BTF_AT, ROOM);
+	return fake_btf_functions(structs, enums, prototypes,
+				  r->fake.ram + FAKE_PHYS_TEXT + FAKE_BTF_AT, ROOM);
 }
 
 static void add(struct fake_kallsyms_symbol *v, uint32_t *n, uint64_t address, const char *name)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/lib/fake-session.h"
 #include "tests/lib/fake-tasks.h"
 #include "tests/lib/tap.h"
@@ -9,45 +9,19 @@
 
 enum { JMP = 0xe9, CALL = 0xe8, SITE = 5, CACHE_NAME = 0x100, RT_QUEUES = 100 };
 
-static const struct alloc_entry entries[FAKE_NR_PROBES] = {
-	{"fake_kmalloc", KMEM_TYPE_KMALLOC, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_SIZE, ALLOC_ROLE_GFP}},
-	{"fake_outer", KMEM_TYPE_KMALLOC, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_SIZE, ALLOC_ROLE_GFP}},
-	{"fake_cache_alloc",
-	 KMEM_TYPE_CACHE,
-	 ALLOC_ACTION_ALLOC,
-	 {ALLOC_ROLE_NONE, ALLOC_ROLE_CACHE}},
-	{"fake_tail", KMEM_TYPE_CACHE, ALLOC_ACTION_ALLOC, {ALLOC_ROLE_NONE, ALLOC_ROLE_CACHE}},
-	{"fake_maybe_tail",
-	 KMEM_TYPE_CACHE,
-	 ALLOC_ACTION_ALLOC,
-	 {ALLOC_ROLE_NONE, ALLOC_ROLE_CACHE}},
-	{"fake_kfree", KMEM_TYPE_KMALLOC, ALLOC_ACTION_FREE, {ALLOC_ROLE_OBJECT}},
-	{"fake_free_sheaf", KMEM_TYPE_CACHE, ALLOC_ACTION_FREE_BULK, {ALLOC_ROLE_SHEAF}},
-	{"fake_alloc_bulk",
-	 KMEM_TYPE_CACHE,
-	 ALLOC_ACTION_ALLOC_BULK,
-	 {ALLOC_ROLE_CACHE, ALLOC_ROLE_GFP, ALLOC_ROLE_COUNT, ALLOC_ROLE_ARRAY}},
-	{"fake_cache_free",
-	 KMEM_TYPE_CACHE,
-	 ALLOC_ACTION_FREE,
-	 {ALLOC_ROLE_CACHE, ALLOC_ROLE_NONE, ALLOC_ROLE_NONE, ALLOC_ROLE_NONE, ALLOC_ROLE_OBJECT}},
-	{"fake_free_bulk",
-	 KMEM_TYPE_CACHE,
-	 ALLOC_ACTION_FREE_BULK,
-	 {ALLOC_ROLE_CACHE, ALLOC_ROLE_NONE, ALLOC_ROLE_COUNT, ALLOC_ROLE_ARRAY}},
-};
 const uint64_t fake_functions[FAKE_NR_PROBES] = {
-	FAKE_KMALLOC, FAKE_OUTER,      FAKE_CACHE_ALLOC, FAKE_TAIL,       FAKE_MAYBE_TAIL,
-	FAKE_KFREE,   FAKE_FREE_SHEAF, FAKE_ALLOC_BULK,  FAKE_CACHE_FREE, FAKE_FREE_BULK};
+	FAKE_KMALLOC,    FAKE_OUTER,     FAKE_CACHE_ALLOC, FAKE_TAIL,
+	FAKE_MAYBE_TAIL, FAKE_KFREE,     FAKE_FREE_SHEAF,  FAKE_ALLOC_BULK,
+	FAKE_CACHE_FREE, FAKE_FREE_BULK, FAKE_ALLOC_PAGES, FAKE_FREE_PAGE};
 
 static const struct fake_symbol symbols[] = {
 	{"fake_caller", FAKE_CALLER},
-	{"fake_kmalloc", FAKE_KMALLOC},
-	{"fake_outer", FAKE_OUTER},
-	{"fake_cache_alloc", FAKE_CACHE_ALLOC},
-	{"fake_tail", FAKE_TAIL},
-	{"fake_maybe_tail", FAKE_MAYBE_TAIL},
-	{"fake_kfree", FAKE_KFREE},
+	{"__kmalloc", FAKE_KMALLOC},
+	{"kmalloc_large", FAKE_OUTER},
+	{"kmem_cache_alloc", FAKE_CACHE_ALLOC},
+	{"kmem_cache_alloc_lru", FAKE_TAIL},
+	{"kmem_cache_alloc_node", FAKE_MAYBE_TAIL},
+	{"kfree", FAKE_KFREE},
 	{"ftrace_init", FAKE_FTRACE_INIT},
 	{"alternative_instructions", FAKE_ALTERNATIVES},
 	{"__fentry__", FAKE_FENTRY},
@@ -58,11 +32,13 @@ static const struct fake_symbol symbols[] = {
 	{"ftrace_lock", FAKE_FTRACE_LOCK},
 	{"__x86_return_thunk", FAKE_RETURN_THUNK},
 	{"rest_init", FAKE_REST_INIT},
-	{"fake_free_sheaf", FAKE_FREE_SHEAF},
-	{"fake_alloc_bulk", FAKE_ALLOC_BULK},
+	{"rcu_free_sheaf", FAKE_FREE_SHEAF},
+	{"kmem_cache_alloc_bulk", FAKE_ALLOC_BULK},
 	{"__kmem_cache_free_bulk", FAKE_UNDO_BULK},
-	{"fake_cache_free", FAKE_CACHE_FREE},
-	{"fake_free_bulk", FAKE_FREE_BULK},
+	{"kmem_cache_free", FAKE_CACHE_FREE},
+	{"kmem_cache_free_bulk", FAKE_FREE_BULK},
+	{"__alloc_pages", FAKE_ALLOC_PAGES},
+	{"free_unref_page", FAKE_FREE_PAGE},
 	{"fake_text_end", FAKE_TEXT_END},
 	{"__per_cpu_offset", FAKE_PER_CPU_OFFSET},
 	{"cpu_number", FAKE_CPU_NUMBER},
@@ -130,6 +106,13 @@ static void put_bulk(struct fake_guest *fg)
 	put(fg, put_site(fg, FAKE_FREE_SHEAF), "\xc3", 1);
 }
 
+static void put_pages(struct fake_guest *fg)
+{
+	put(fg, fake_load_rax(fg, put_site(fg, FAKE_ALLOC_PAGES), fake_page(FAKE_OBJECT_GPA >> 12)),
+	    "\xc3", 1);
+	put(fg, put_site(fg, FAKE_FREE_PAGE), "\xc3", 1);
+}
+
 static void put_ftrace(struct fake_guest *fg)
 {
 	put(fg, fake_branch(fg, FAKE_UPDATE, CALL, FAKE_PREPARE), "\x90\x90\x90\x90\x90", 5);
@@ -148,6 +131,7 @@ static void put_code(struct fake_guest *fg)
 	fake_code(fg, 0, int3, sizeof(int3));
 	put_kmalloc(fg);
 	put_bulk(fg);
+	put_pages(fg);
 	put_ftrace(fg);
 	at = fake_branch(fg, put_site(fg, FAKE_OUTER), CALL, FAKE_KMALLOC);
 	put(fg, at, "\xc3", 1);
@@ -215,22 +199,17 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static void set_points(struct kernel_image *image)
+static void set_sites(struct kernel_image *image)
 {
-	static struct alloc_point points[FAKE_NR_PROBES];
 	static uint64_t sites[FAKE_NR_PROBES + 2];
 
-	for (size_t i = 0; i < FAKE_NR_PROBES; i++) {
+	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
 		sites[i] = FAKE_LINK_TEXT + fake_functions[i];
-		points[i] = (struct alloc_point){
-			.entry = &entries[i], .address = sites[i], .size = 0x100, .site = sites[i]};
-	}
 	sites[FAKE_NR_PROBES] = FAKE_LINK_TEXT + FAKE_FTRACE_INIT;
 	sites[FAKE_NR_PROBES + 1] = FAKE_LINK_TEXT + FAKE_ALTERNATIVES;
 	qsort(sites, FAKE_NR_PROBES + 2, sizeof(sites[0]), compare);
 	image->mcount_sites = sites;
 	image->nr_mcount_sites = FAKE_NR_PROBES + 2;
-	image->alloc = (struct alloc_points){points, FAKE_NR_PROBES};
 }
 
 void fake_session_create(struct fake_session *fs)
@@ -244,7 +223,7 @@ void fake_session_create(struct fake_session *fs)
 	put_heap(&fs->fg.base);
 	put_per_cpu(&fs->fg);
 	fake_list_init(&fs->fg.base, fake_tasks());
-	set_points(&fs->fg.base.image);
+	set_sites(&fs->fg.base.image);
 	fs->dir = scratch_make();
 	if (trace_writer_create(fs->dir.path, FAKE_VCPUS, TRACE_CTF, &info, &fs->writer, NULL) ||
 	    trace_session_create(&fs->fg.guest, &fs->fg.base.image, fs->writer, &fs->session, NULL))
@@ -330,4 +309,9 @@ struct trace_status fake_session_status(const struct fake_session *fs)
 
 	trace_session_status(fs->session, &status);
 	return status;
+}
+
+uint64_t fake_session_count(const struct fake_session *fs, enum counter_id id)
+{
+	return fake_session_status(fs).counters.v[id];
 }

@@ -12,19 +12,22 @@
  * A whole trace session of the kmem tracer on a fake guest, whose kernel has these functions (image
  * offsets). Each begins with an mcount site.
  *
- *   fake_kmalloc(size)        NULL if size is 0, else FAKE_OBJECT; one exit is a `ret`, the other a
- *                             jump to the return thunk
- *   fake_outer(size)          calls fake_kmalloc(), returns what it returned
- *   fake_cache_alloc(., cache)   FAKE_OBJECT, by the return thunk
- *   fake_tail(., cache)          tail-calls fake_cache_alloc()
- *   fake_maybe_tail(x, cache)    tail-calls it by a conditional jump if x is 0, else as above
- *   fake_kfree(object)
- *   fake_free_sheaf(rcu_head)   as rcu_free_sheaf()
- *   fake_alloc_bulk(cache, gfp, count, array)   goes through FAKE_DURING_BULK, where a test may put
- *                             a call, and returns the number at FAKE_BULK_RESULT, at first 0
- *   __kmem_cache_free_bulk()  calls fake_cache_free() with the registers it got; no site
- *   fake_cache_free(cache, ., ., ., object)
- *   fake_free_bulk(cache, ., count, array)
+ *   __kmalloc(size)         NULL if size is 0, else FAKE_OBJECT; one exit is a `ret`, the other a
+ *                           jump to the return thunk (FAKE_KMALLOC)
+ *   kmalloc_large(size)     calls __kmalloc(), returns what it returned (FAKE_OUTER)
+ *   kmem_cache_alloc(., cache)   FAKE_OBJECT, by the return thunk (FAKE_CACHE_ALLOC)
+ *   kmem_cache_alloc_lru(., cache)   tail-calls kmem_cache_alloc() (FAKE_TAIL)
+ *   kmem_cache_alloc_node(x, cache)  tail-calls it by a conditional jump if x is 0, else as above
+ *                           (FAKE_MAYBE_TAIL)
+ *   kfree(object)
+ *   rcu_free_sheaf(rcu_head)
+ *   kmem_cache_alloc_bulk(cache, gfp, count, array)   goes through FAKE_DURING_BULK, where a test
+ *                           may put a call, and returns the number at FAKE_BULK_RESULT, at first 0
+ *   __kmem_cache_free_bulk()  calls kmem_cache_free() with the registers it got; no site
+ *   kmem_cache_free(cache, ., ., ., object)
+ *   kmem_cache_free_bulk(cache, ., count, array)
+ *   __alloc_pages(gfp, order)    the struct page of FAKE_OBJECT
+ *   free_unref_page(page, order)
  *   ftrace_init(), alternative_instructions()   each goes through FAKE_DURING_*, where a test may
  *                             put a call, and rewrites nothing: that is the test's part
  *   arch_prepare_kprobe(kprobe)  does nothing
@@ -59,9 +62,11 @@ enum {
 	FAKE_UNDO_BULK = 0x1d00,
 	FAKE_CACHE_FREE = 0x1e00,
 	FAKE_FREE_BULK = 0x1f00,
-	FAKE_TEXT_END = 0x2000,
-	FAKE_NR_PROBES = 10,
-	FAKE_NR_EXITS = 6, /* of those that allocate */
+	FAKE_ALLOC_PAGES = 0x2000,
+	FAKE_FREE_PAGE = 0x2100,
+	FAKE_TEXT_END = 0x2200,
+	FAKE_NR_PROBES = 12,
+	FAKE_NR_EXITS = 7, /* of those that allocate */
 
 	/* data */
 	FAKE_SYSTEM_STATE = 0x30000, /* u32, 0 while booting */
@@ -130,5 +135,6 @@ void fake_session_set_sites(struct fake_session *fs, const char *bytes);
 size_t fake_session_recorded(struct fake_session *fs);
 
 struct trace_status fake_session_status(const struct fake_session *fs);
+uint64_t fake_session_count(const struct fake_session *fs, enum counter_id id);
 
 #endif

@@ -34,9 +34,11 @@ struct ring_record *ring_writer_reserve(struct ring_writer *writer, uint32_t siz
 	return ring_writer_reserve_unchecked(writer, size);
 }
 
-void ring_writer_commit(struct ring_record *record, struct ring_commit commit)
+void ring_writer_commit(struct ring_record *record, struct ring_sample sample)
 {
-	__atomic_store_n(&record->commit, ring_commit_encode(commit), __ATOMIC_RELEASE);
+	if (sample.items)
+		record->items = sample.items;
+	__atomic_store_n(&record->commit, ring_commit(sample.id), __ATOMIC_RELEASE);
 }
 
 static uint32_t nr_fields(uint32_t size)
@@ -58,15 +60,15 @@ bool ring_writer_is_filled(const struct ring_record *record, uint32_t size, uint
 	return true;
 }
 
-bool ring_writer_put(struct ring_writer *writer, struct ring_commit commit, uint64_t tsc,
+bool ring_writer_put(struct ring_writer *writer, struct ring_sample sample, uint64_t tsc,
 		     uint64_t value)
 {
-	struct ring_record *record = ring_writer_reserve(writer, commit.size);
+	struct ring_record *record = ring_writer_reserve(writer, sample.size);
 
 	if (!record)
 		return false;
 	record->tsc = tsc;
-	ring_writer_fill(record, commit.size, value);
-	ring_writer_commit(record, commit);
+	ring_writer_fill(record, sample.size, value);
+	ring_writer_commit(record, sample);
 	return true;
 }

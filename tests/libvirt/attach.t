@@ -173,7 +173,7 @@ sub test_machine {
 	}
 	my ($status, $text) = attach($name, '-v', '--duration', 2);
 	is($status, 0, "$what: traced") or diag($text);
-	like($text, $option{memory} // '' eq 'private' ? qr{memory +/proc/\d+/mem} : qr/memory +the file that QEMU process \d+ shares it by/, "$what: memory");
+	like($text, $option{memory} // '' eq 'private' ? qr{memory +/proc/\d+/mem} : qr/memory +a file shared by QEMU process \d+/, "$what: memory");
 	my ($allocs, $frees, $lost) = report();
 	cmp_ok($allocs, '>', 100, "$what: $allocs allocations");
 	is($lost, 0, "$what: nothing lost");

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What tests/testbed/kvm-host promises to the tests that run in it.
+# tests/testbed/kvm-host: streams, environment, exit statuses, clean-up.
 
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ my $kvm_host = "$tree/tests/testbed/kvm-host";
 my $work = tempdir("kvm-host-t-XXXXXX", TMPDIR => 1, CLEANUP => 1);
 chdir $work or die "$work: $!";
 
-# Run with a shell script as the command; returns status, output, error output.
+# Runs a shell script as the command. Returns status, standard output, standard error.
 sub host {
 	my ($options, $script) = @_;
 	write_file("$work/script", $script);
@@ -40,17 +40,17 @@ head -c 3000000 /dev/zero | tr '\0' z
 cat
 exit 3
 END
-	is($status, 3, "exit status of the command");
-	is($err, "to-stderr\n", "standard error apart, nothing added");
+	is($status, 3, "kvm-host exits with the status of the command");
+	is($err, "to-stderr\n", "standard error has the command's lines and no others");
 	my ($head, $zs, $rest) = $out =~ /^(.*?\n)(z+)(.*)$/s;
-	is($head, "kvm\n$work\n0\n1002\n1\n2\n3\n", "KVM, directory, kvm statistics, two CPUs");
-	is(length $zs, 3_000_000, "megabytes of output");
-	ok($rest eq slurp("$work/in"), "standard input");
-	is(slurp("$work/written"), "shared\n", "file written for the build machine");
+	is($head, "kvm\n$work\n0\n1002\n1\n2\n3\n", "the command sees /dev/kvm, its directory, KVM's statistics and two CPUs");
+	is(length $zs, 3_000_000, "megabytes of output arrive");
+	ok($rest eq slurp("$work/in"), "standard input reaches the command");
+	is(slurp("$work/written"), "shared\n", "a file that the command writes is on the build machine");
 	write_file("$work/in");
 }
 
-# A shell cannot undo an ignored SIGINT, so tests of Ctrl-C would be void.
+# SIGINT must not be ignored when the command starts: a shell cannot undo that, so tests of Ctrl-C would be void.
 sub test_environment {
 	$ENV{SONDE_TEST} = "two  words'\"";
 	my ($status, $out, $err) = host("--cpus 1 --share $work --share $tree", <<END);
@@ -61,9 +61,9 @@ $tree/tests/testbed/kvm-host --help | head -n 1
 sleep 1000 &
 exit 200
 END
-	is($status, 200, "status does not wait for what runs in the background");
+	is($status, 200, "kvm-host does not wait for background processes of the command");
 	like($out, qr/^two  words'"\n\Q$build\E\ncaught\nread-only\nusage: kvm-host/,
-		"environment, PATH, SIGINT, read-only root, the tree");
+		"the command has environment, PATH, SIGINT, a read-only root and the tree");
 }
 
 sub test_icount {
@@ -71,20 +71,20 @@ sub test_icount {
 cat /sys/devices/system/clocksource/clocksource0/current_clocksource; nproc
 grep -m 1 MHz /proc/cpuinfo
 END
-	like($out, qr/^tsc\n1\n.*: (1000\.\d+|999\.\d+)\n/s, "a cycle is a virtual nanosecond");
+	like($out, qr/^tsc\n1\n.*: (1000\.\d+|999\.\d+)\n/s, "with --icount a TSC cycle is a virtual nanosecond");
 }
 
 sub test_failures {
 	my ($status, $out, $err) = host("", "echo c >/proc/sysrq-trigger; sleep 100");
-	is($status, 125, "status of a kernel panic");
-	like($err, qr/kernel stopped: .*sysrq triggered crash/, "its message");
+	is($status, 125, "a kernel panic of the machine gives status 125");
+	like($err, qr/kernel stopped: .*sysrq triggered crash/, "the panic message is on standard error");
 
 	($status, $out, $err) = host("--timeout 45", "echo early; sleep 100");
-	is("$status $out", "124 early\n", "time limit, output before it");
-	like($err, qr/^kvm-host: time limit of 45 s/, "its message");
+	is("$status $out", "124 early\n", "the time limit gives status 124, after the output that came before");
+	like($err, qr/^kvm-host: time limit of 45 s/, "standard error names the time limit");
 
-	is(system("\Q$kvm_host\E --bogus -- true 2>err") >> 8, 2, "unknown option");
-	is(system("\Q$kvm_host\E 2>err") >> 8, 2, "no command");
+	is(system("\Q$kvm_host\E --bogus -- true 2>err") >> 8, 2, "an unknown option gives status 2");
+	is(system("\Q$kvm_host\E 2>err") >> 8, 2, "a missing command gives status 2");
 }
 
 sub test_killed {
@@ -110,6 +110,6 @@ test_streams();
 test_environment();
 test_icount();
 test_failures();
-is(test_killed("TERM") >> 8, 143, "status 128 + signal");
-is(test_killed("KILL"), 9, "killed");
+is(test_killed("TERM") >> 8, 143, "SIGTERM gives status 143");
+is(test_killed("KILL"), 9, "SIGKILL ends kvm-host");
 done_testing();

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The oracle by itself: guests under plain QEMU (no KVM, no Sonde) trace a workload, and what the
-# oracle leaves in their memory comes out whole. GUEST='5.10 6.1 6.12' names the kernels.
+# The oracle by itself: guests under plain QEMU (no KVM, no Sonde) trace a workload, and oracle-extract reads
+# all their events from a dump of their memory. GUEST='5.10 6.1 6.12' names the kernels.
 
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ sub build_programs {
 		map { "$tree/$_" } qw(tests/lib/event-format.c tests/lib/ring-buffer.c formats/base/error.c));
 }
 
-# Boot, wait until the oracle says where its result is, save the guest's memory to $work/ram.
+# Boots, waits until the oracle prints the address of its result, saves the guest's memory to $work/ram.
 sub trace_guest {
 	my ($vmlinuz, $socket) = ("$_[0]/vmlinuz", "$work/monitor");
 	my $command = "oracle -b 32768 -p workload -n " . ITERATIONS;
@@ -67,14 +67,14 @@ sub check_events {
 		$begin[$cpu] //= $number if $requested == BEGIN_BYTES;
 		$end[$cpu] = $number if $requested == END_BYTES;
 	}
-	ok(close $lines, "$name: nothing lost");
-	cmp_ok($total, ">=", 100_000, "$name: events");
+	ok(close $lines, "$name: no event was lost");
+	cmp_ok($total, ">=", 100_000, "$name: there are at least 100,000 events");
 	for my $event (qw(kmalloc kfree kmem_cache_alloc kmem_cache_free mm_page_alloc mm_page_free)) {
-		ok($events{$event}, "$name: $event");
+		ok($events{$event}, "$name: there are $event events");
 	}
 	for my $cpu (0 .. CPUS - 1) {
 		ok(defined $begin[$cpu] && defined $end[$cpu] && $begin[$cpu] < $end[$cpu],
-			"$name: begin and end marker on CPU $cpu");
+			"$name: CPU $cpu has a begin marker and an end marker after it");
 	}
 	note(join ", ", map { "$_ $events{$_}" } sort keys %events);
 }
@@ -82,7 +82,7 @@ sub check_events {
 build_programs();
 for my $name (GuestConfigs::kernels(qw(5.10 6.1 6.12))) {
 	my $gpa = trace_guest(fetch_kernel($name));
-	ok($gpa, "$name: guest traced");
+	ok($gpa, "$name: the guest traced the workload");
 	check_events($name, $gpa) if $gpa;
 }
 done_testing();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * clock [-n COUNT]: what the guest's clocks say at one moment, on each CPU in turn, every 200 ms:
+ * clock [-n COUNT]: reads the guest's clocks together, every 200 ms, on each CPU in turn, and
+ * prints
  *
  *   sonde-clock: CPU TSC RAW WIDTH KMSG
  *
- * RAW is CLOCK_MONOTONIC_RAW in ns, read WIDTH ns around the TSC; KMSG is the TSC just before the
- * message "sonde-kmsg: NUMBER" was given to the kernel's log.
+ * RAW is CLOCK_MONOTONIC_RAW in ns; the TSC was read within WIDTH ns of it. KMSG is the TSC just
+ * before the message "sonde-kmsg: NUMBER" was written to the kernel's log.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -37,7 +38,7 @@ static uint64_t read_raw(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* The narrowest of some. */
+/* The narrowest of several readings. */
 static struct sample take_sample(void)
 {
 	struct sample best = {.width = UINT64_MAX};

@@ -7,13 +7,14 @@
 #include <stdbool.h>
 
 /*
- * The edges of a window: setgroups(n) makes the kernel kmalloc() its struct group_info, 8 bytes and
- * 4 for each group. Both sizes are served by kmalloc-8k, and nothing else asks for them.
+ * The markers of a window: setgroups(n) makes the kernel kmalloc() a struct group_info of 8 bytes
+ * plus 4 per group. Both sizes come from kmalloc-8k, and nothing else requests them.
  */
 #define BEGIN_GROUPS 1201 /* 4812 bytes */
 #define END_GROUPS 1301   /* 5212 bytes */
 
-/* On every CPU up to `cpus`; false with errno set. Looking for a CPU makes some events, too. */
+/* On every CPU up to `cpus`. On failure returns false and sets errno. Moving to a CPU causes some
+ * events. */
 static inline bool put_marker(bool begin, int cpus)
 {
 	static gid_t groups[END_GROUPS];

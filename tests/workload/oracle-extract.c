@@ -2,9 +2,9 @@
 /*
  * oracle-extract RAMFILE GPA
  *
- * Print the events that oracle.c left in a guest. RAMFILE is guest RAM from address 0 on
- * (pmemsave), GPA what the oracle announced. README.md describes the lines. Exits with 1 if an
- * event was lost: such an oracle proves nothing.
+ * Prints the events that oracle.c stored in a guest. RAMFILE is guest RAM from address 0
+ * (pmemsave), GPA the address that the oracle printed. README.md describes the lines. Exits with
+ * status 1 if an event was lost: such events are no reference.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +30,8 @@ struct ram {
 };
 
 struct cpu_state {
-	uint64_t entries, overrun, commit_overrun, dropped; /* the kernel's figures */
-	uint64_t events;                                    /* decoded by us */
+	uint64_t entries, overrun, commit_overrun, dropped; /* counted by the kernel */
+	uint64_t events;                                    /* decoded here */
 	bool seen, lost;
 };
 
@@ -236,7 +236,7 @@ static int take_chunks(struct extract *x, struct error *err)
 	return ret;
 }
 
-/* Returns false if any CPU lost an event, or if we did. */
+/* Returns false if a CPU has lost an event, or if not all were decoded. */
 static bool print_stats(const struct extract *x)
 {
 	bool complete = true;

@@ -5,12 +5,12 @@
 #include <stdint.h>
 
 /*
- * How the oracle's result lies in guest RAM. oracle.c leaves it there and prints
- * "sonde-oracle: pages GPA"; oracle-extract.c finds it in a dump of guest RAM. The store is a byte
- * sequence scattered over pages; a chain of table pages, the first at GPA, lists them in order.
- * Host and guest are both little-endian x86-64.
+ * The format of the oracle's result in guest RAM. oracle.c stores it and prints
+ * "sonde-oracle: pages GPA"; oracle-extract.c reads it from a dump of guest RAM. The store is a
+ * byte sequence scattered over pages. A chain of table pages, the first at GPA, lists them in
+ * order. Host and guest are both little-endian x86-64.
  *
- * The sequence holds chunks: a struct oracle_chunk and `size` bytes, until the sequence ends.
+ * The sequence consists of chunks: a struct oracle_chunk and `size` bytes each.
  */
 #define ORACLE_MAGIC "SNDORCL1"
 #define ORACLE_PAGE 4096u

@@ -3,14 +3,14 @@
  * oracle [-b BUFFER_KB] [-c CLOCK] [-p] COMMAND [ARGUMENT...]
  * oracle [-b BUFFER_KB] [-c CLOCK] [-p] -s
  *
- * Inside a guest, as root: record the kernel's own kmem trace events (-p: those of the page
- * allocator too) while COMMAND runs between "workload --marker begin" and "... end", then leave the
- * raw ring buffers in locked memory, say on standard output where they are (oracle-store.h), and
- * wait for a line on standard input. What the events mean is for oracle-extract, on the host: a
- * serial console would take minutes for this.
+ * Inside a guest, as root: records the kernel's own kmem trace events (-p: those of the page
+ * allocator too) while COMMAND runs between "workload --marker begin" and "... end", copies the raw
+ * ring buffers to locked memory, prints their address (oracle-store.h), and waits for a line on
+ * standard input. oracle-extract decodes them on the host: printing the events on a serial console
+ * would take minutes.
  *
- * -s: say "oracle-waits", wait for a line on standard input, and do a small piece of work between
- * markers of its own, where each event takes long.
+ * -s, for guests in which each event takes long: prints "oracle-waits", waits for a line on
+ * standard input, and does a small piece of work between markers of its own.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 #include "tests/workload/oracle-store.h"
 
 #define TRACING "/sys/kernel/tracing/"
-#define STORE_MAX (2ull << 30) /* address space; memory is taken as it is written */
+#define STORE_MAX (2ull << 30) /* address space; memory is allocated when it is written */
 
 static const char *const slab_events[] = {"kmalloc",
 					  "kmalloc_node",
@@ -77,7 +77,7 @@ static void set_tracing(const char *path, const char *value)
 	close(fd);
 }
 
-/* One chunk with the file's next `max` bytes, fewer at its end. Returns how many. */
+/* Writes a chunk with the file's next `max` bytes, fewer at its end. Returns their number. */
 static size_t store_read(uint32_t kind, uint32_t cpu, int fd, size_t max)
 {
 	struct oracle_chunk *chunk = (void *)(store + stored);
@@ -198,7 +198,7 @@ static uint64_t make_tables(void)
 	return pfn_of(pagemap, table) * ORACLE_PAGE;
 }
 
-/* Some hundred events, with those of pages. */
+/* A few hundred events, including page events. */
 static void work_a_little(void)
 {
 	pid_t pid;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Makes the guest's kernel do what shows its stacks (README.md says how):
+ * Makes the guest's kernel print stacks, or keeps tasks asleep in an allocation (see README.md):
  *
- *   provoke kmalloc BYTES   ask it for that much at once; that it refuses is no failure
- *   provoke idly COMMAND... run it when nobody else wants the CPU
- *   provoke hold CPU        want that CPU, more than others, until killed
+ *   provoke kmalloc BYTES   makes the kernel kmalloc() that many bytes; its refusal is expected
+ *   provoke idly COMMAND... runs the command with SCHED_IDLE
+ *   provoke hold CPU        occupies the CPU with a higher priority, until killed
  */
 #include <errno.h>
 #include <sched.h>
@@ -24,7 +24,7 @@ static void check(bool pass, const char *what)
 	exit(1);
 }
 
-/* The kernel copies a control message into memory from kmalloc() before it looks at it. */
+/* The kernel copies a control message into kmalloc() memory before it parses it. */
 static void send_control(size_t size)
 {
 	struct msghdr message = {.msg_control = malloc(size), .msg_controllen = size};

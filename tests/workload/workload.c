@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The work that test guests do while they are traced (README.md says what and how much):
+ * The work that test guests do while they are traced (see README.md):
  *
  *   workload [-n ITERATIONS] [-p PROCESSES]   one process pinned to each CPU in turn
- *   workload --marker begin|end               the edges of a window, on every CPU
+ *   workload --marker begin|end               the markers of a window, on every CPU
  *
- * Deterministic: no random numbers, no clock, no dependence on what an earlier run left behind.
+ * Deterministic: uses no random numbers and no clock, and does not depend on earlier runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +92,7 @@ static void use_unix_sockets(int type)
 	close(ends[1]);
 }
 
-/* Without a loopback interface the kernel still does the first half of this work. */
+/* If there is no loopback interface, the kernel still does the first half of this work. */
 static void use_udp(void)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

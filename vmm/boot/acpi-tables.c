@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/boot/image.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include "vmm/devices/acpi-pm.h"
+#include "vmm/devices/device.h"
 
 /* Layouts: ACPI 6.5, tables 5.3 (RSDP), 5.4 (header), 5.9 (FADT), 5.15 (FACS), 5.19 ff. (MADT). */
 struct rsdp {

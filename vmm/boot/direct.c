@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Entering the vmlinux directly does on the host what the kernel's own decompressor does in the
  * guest (arch/x86/boot/compressed/misc.c and kaslr.c): place, copy segments, relocate.
@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include "guest-symbols/file/elf-view.h"
-#include "guest-symbols/image/relocs.h"
 
 /* The window of virtual addresses for the kernel image (arch/x86/include/asm/page_64_types.h). */
 static const uint64_t kernel_map = 0xffffffff80000000;
@@ -175,8 +174,8 @@ static int finish(struct boot_image *image, const struct layout *layout, uint64_
 {
 	uint64_t size = layout->end - layout->phys;
 	uint64_t slide = choose_virtual(image, layout);
-	int ret = relocs_apply(image->file, guest_memory_at(image->memory, phys, size), size,
-			       layout->virt, slide, err);
+	int ret = kernel_file_relocate(image->file, guest_memory_at(image->memory, phys, size),
+				       size, layout->virt, slide, err);
 
 	if (ret < 0)
 		return ret;
@@ -288,10 +287,12 @@ static int load_copied(struct boot_image *image, struct boot_entry *entry, struc
 	uint64_t phys = 0;
 	int ret = kernel_file_unpack(image->file, NULL, err);
 
-	if (!ret)
-		ret = read_layout(image->file, &layout, err);
-	if (!ret)
-		ret = copy_kernel(image, &layout, &phys, err);
+	if (ret)
+		return ret;
+	ret = read_layout(image->file, &layout, err);
+	if (ret)
+		return ret;
+	ret = copy_kernel(image, &layout, &phys, err);
 	return ret ? ret : finish(image, &layout, phys, entry, err);
 }
 
@@ -301,8 +302,9 @@ static int load_in_place(struct boot_image *image, const struct room *room,
 	struct layout layout;
 	int ret = kernel_file_unpack(image->file, room->at, err);
 
-	if (!ret)
-		ret = read_layout(image->file, &layout, err);
+	if (ret)
+		return ret;
+	ret = read_layout(image->file, &layout, err);
 	if (ret)
 		return ret;
 	if (!room_fits(room, image->file, &layout)) {

@@ -5,7 +5,7 @@
 #include <asm/bootparam.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "guest-symbols/image/kernel-file.h"
+#include "guest-symbols/file/kernel-file.h"
 #include "vmm/boot/boot.h"
 
 /* Within this room: a kernel on its way into guest memory, and the steps that put it there. */

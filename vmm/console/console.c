@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/console/console.h"
 
 #include <errno.h>
@@ -10,10 +10,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "vmm/console/input.h"
-#include "vmm/console/panic-watch.h"
+
+static const char panic_marker[] = "Kernel panic - not syncing: ";
 
 enum {
+	PANIC_REASON_SIZE = 160,
 	OUTPUT_SIZE = 16384,
 	OUTPUT_RESERVE = 64, /* more than a UART's FIFO */
 	OUTPUT_DELAY_MS = 2, /* how long a byte may wait for more */
@@ -21,37 +22,75 @@ enum {
 	FLUSH_TIMEOUT_MS = 2000,
 };
 
+/*
+ * Finds Linux's "Kernel panic - not syncing: REASON" in what a guest writes to its console, byte by
+ * byte, and keeps the first reason. Needs no symbols and works for any kernel.
+ */
+struct panic_watch {
+	size_t matched; /* bytes of the marker seen so far */
+	bool found;
+	bool complete; /* the reason's line has ended */
+	size_t length;
+	char reason[PANIC_REASON_SIZE]; /* printable, NUL-terminated, cut if longer */
+};
+
 struct console {
 	struct console_config config;
 	pthread_mutex_t lock; /* for everything below that vCPU threads touch */
-	struct serial *serial;
+	const struct console_port *port;
 	struct event_source *timer;
-	struct console_input *input;
+	struct terminal_input *input;
 	int fd; /* -1 = nowhere to write */
 	bool owns_fd;
-	bool uart_busy; /* console_put() said that there is no room */
+	bool port_busy; /* console_put() has returned false */
 	struct panic_watch panic;
-	bool panic_told;
+	bool panic_reported;
 	uint64_t lost;
 	size_t head, count;
 	uint8_t output[OUTPUT_SIZE]; /* ring: vCPUs append, the event loop takes */
 };
+
+static void feed_reason(struct panic_watch *watch, uint8_t byte)
+{
+	if (byte == '\r' || byte == '\n') {
+		watch->complete = true;
+		return;
+	}
+	if (watch->length + 1 < PANIC_REASON_SIZE)
+		watch->reason[watch->length++] = byte >= 0x20 && byte < 0x7f ? (char)byte : '?';
+}
+
+static void watch_for_panic(struct panic_watch *watch, uint8_t byte)
+{
+	if (watch->found) {
+		if (!watch->complete)
+			feed_reason(watch, byte);
+		return;
+	}
+	/* 'K' occurs in the marker only at its start, so a mismatch can only restart there. */
+	if (byte != (uint8_t)panic_marker[watch->matched])
+		watch->matched = 0;
+	if (byte == (uint8_t)panic_marker[watch->matched])
+		watch->matched++;
+	if (watch->matched == sizeof(panic_marker) - 1)
+		watch->found = true;
+}
 
 bool console_put(struct console *console, uint8_t byte)
 {
 	bool arm = false, room;
 
 	pthread_mutex_lock(&console->lock);
-	panic_watch_feed(&console->panic, byte);
+	watch_for_panic(&console->panic, byte);
 	if (console->fd >= 0 && console->count < OUTPUT_SIZE) {
 		arm = !console->count;
 		console->output[(console->head + console->count++) % OUTPUT_SIZE] = byte;
 	} else {
 		console->lost++;
 	}
-	arm = arm || (console->panic.complete && !console->panic_told);
+	arm = arm || (console->panic.complete && !console->panic_reported);
 	room = console->count <= OUTPUT_SIZE - OUTPUT_RESERVE;
-	console->uart_busy = !room;
+	console->port_busy = !room;
 	pthread_mutex_unlock(&console->lock);
 	if (arm)
 		event_timer_arm(console->timer, OUTPUT_DELAY_MS);
@@ -65,7 +104,7 @@ static bool is_writable(int fd, int timeout_ms)
 	return poll(&poll_fd, 1, timeout_ms) > 0;
 }
 
-/* Nobody to write to any more: count what is lost from here on. */
+/* The output has failed: what is in the ring, and all that follows, counts as lost. */
 static void give_up(struct console *console)
 {
 	console->lost += console->count;
@@ -75,8 +114,8 @@ static void give_up(struct console *console)
 	console->fd = -1;
 }
 
-/* Write the oldest bytes, as many as go at once. Called and returns with the lock held, which is
- * not held in write(). Returns whether it may be called again at once. */
+/* Write the oldest bytes, as many as can be written at once. The caller holds the lock, which is
+ * released during write(). Returns whether to call again at once. */
 static bool write_chunk(struct console *console, int timeout_ms)
 {
 	size_t n = OUTPUT_SIZE - console->head;
@@ -111,27 +150,27 @@ static void drain(struct console *console, int timeout_ms)
 	pthread_mutex_lock(&console->lock);
 	while (write_chunk(console, timeout_ms))
 		;
-	ready = console->uart_busy && console->count <= OUTPUT_SIZE / 2;
+	ready = console->port_busy && console->count <= OUTPUT_SIZE / 2;
 	if (ready)
-		console->uart_busy = false;
+		console->port_busy = false;
 	if (console->count)
 		event_timer_arm(console->timer, CONGESTED_DELAY_MS);
 	pthread_mutex_unlock(&console->lock);
 	if (ready)
-		serial_output_ready(console->serial);
+		console->port->output_ready(console->port->device);
 }
 
 static void on_timer(void *arg)
 {
 	struct console *console = arg;
-	bool tell;
+	bool report;
 
 	drain(console, 0);
 	pthread_mutex_lock(&console->lock);
-	tell = console->panic.complete && !console->panic_told;
-	console->panic_told |= tell;
+	report = console->panic.complete && !console->panic_reported;
+	console->panic_reported |= report;
 	pthread_mutex_unlock(&console->lock);
-	if (tell && console->config.panic)
+	if (report && console->config.panic)
 		console->config.panic(console->config.arg, console->panic.reason);
 }
 
@@ -140,8 +179,8 @@ void console_flush(struct console *console)
 	drain(console, FLUSH_TIMEOUT_MS);
 }
 
-/* A descriptor of our own for what can block, so that making it non-blocking affects nobody else.
- * Not for files: they would be written from their beginning. */
+/* What can block gets a descriptor of its own, so that O_NONBLOCK does not affect other processes.
+ * Not a file: it would be written from its beginning. */
 static void open_standard_output(struct console *console)
 {
 	struct stat st;
@@ -175,34 +214,39 @@ static int open_output(struct console *console, struct error *err)
 }
 
 int console_create(const struct console_config *config, struct event_loop *loop,
-		   struct serial *serial, struct console **out, struct error *err)
+		   const struct console_port *port, struct console **out, struct error *err)
 {
 	struct console *console = calloc(1, sizeof(*console));
-	int rc;
+	int ret;
 
 	if (!console)
 		return error_set(err, ENOMEM, "out of memory");
 	console->config = *config;
-	console->serial = serial;
+	console->port = port;
 	pthread_mutex_init(&console->lock, NULL);
-	rc = open_output(console, err);
-	if (rc == 0)
-		rc = event_loop_add_timer(loop, 0, on_timer, console, &console->timer, err);
-	if (rc == 0 && config->input)
-		rc = console_input_create(loop, serial, config->key, config->arg, &console->input,
-					  err);
-	if (rc < 0)
-		console_destroy(console);
-	else
-		*out = console;
-	return rc;
+	ret = open_output(console, err);
+	if (ret)
+		goto failed;
+	ret = event_loop_add_timer(loop, 0, on_timer, console, &console->timer, err);
+	if (ret)
+		goto failed;
+	if (config->input)
+		ret = terminal_input_create(loop, port, config->key, config->arg, &console->input,
+					    err);
+	if (ret)
+		goto failed;
+	*out = console;
+	return 0;
+failed:
+	console_destroy(console);
+	return ret;
 }
 
 void console_destroy(struct console *console)
 {
 	if (!console)
 		return;
-	console_input_destroy(console->input);
+	terminal_input_destroy(console->input);
 	event_source_remove(console->timer);
 	if (console->owns_fd && console->fd >= 0)
 		close(console->fd);

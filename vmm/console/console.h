@@ -5,40 +5,41 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "vmm/loop/event-loop.h"
-#include "vmm/devices/serial.h"
 #include "vmm/console/terminal.h"
+#include "vmm/devices/device.h"
+#include "vmm/loop/event-loop.h"
 
 /*
- * The host's end of COM1. Output is collected and written by the event loop in one go, so that a
- * byte costs the vCPU no system call; a reader that does not read makes the UART busy, never the
- * vCPU wait. What the guest prints is searched for a kernel panic.
+ * The host's end of the console. The event loop collects output and writes many bytes at once, so
+ * that a byte costs the vCPU no system call. If the output's reader does not read, the port becomes
+ * busy; the vCPU never waits. What the guest prints is searched for a kernel panic.
  */
 struct console;
 
 struct console_config {
 	const char *path; /* output file, or NULL for standard output */
 	bool discard;     /* no output anywhere */
-	bool input;       /* read standard input, see vmm/console/input.h */
-	/* On the event loop's thread: an escape key was typed; the guest's first panic message. */
+	bool input;       /* feed standard input to the port, see terminal.h */
+	/* On the event loop's thread: an escape key was typed; the guest's first panic message has
+	 * ended. */
 	void (*key)(void *arg, enum terminal_action action);
 	void (*panic)(void *arg, const char *reason);
 	void *arg;
 };
 
-/* `serial` gets the input and must outlive the console. */
+/* *port gets the input; *loop and *port must outlive the console. Errors are for the user. */
 int console_create(const struct console_config *config, struct event_loop *loop,
-		   struct serial *serial, struct console **out, struct error *err);
+		   const struct console_port *port, struct console **out, struct error *err);
 /* Restores the terminal. What was not flushed is lost. NULL-safe. */
 void console_destroy(struct console *console);
 
-/* Any thread: output a byte. Returns whether there is room for a UART's FIFO more. */
+/* Any thread: output a byte. Returns whether there is room for 16 more, a UART's FIFO full. */
 bool console_put(struct console *console, uint8_t byte);
 
-/* Write out everything, giving up after 2 s without progress; for when the guest has stopped. */
+/* When the guest has stopped: write all that is left. Gives up after 2 s without progress. */
 void console_flush(struct console *console);
 
-/* Bytes lost because the guest ignored a busy UART, or the output failed. */
+/* Bytes lost because the guest ignored a busy port, or the output failed. */
 uint64_t console_lost(struct console *console);
 
 /* The reason of the guest's panic, NULL if it printed none. Valid while the console is. */

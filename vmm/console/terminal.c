@@ -1,13 +1,17 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/console/terminal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <termios.h>
 #include <unistd.h>
+
+/* --- escape keys ------------------------------------------------------------------------------ */
 
 static enum terminal_action escape_action(uint8_t key)
 {
@@ -47,6 +51,8 @@ size_t terminal_keys_feed(struct terminal_keys *keys, const uint8_t *in, size_t 
 	return n;
 }
 
+/* --- raw mode --------------------------------------------------------------------------------- */
+
 static struct {
 	_Atomic bool raw;
 	int fd;
@@ -58,7 +64,7 @@ static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SI
 static void restore_and_die(int signal_number)
 {
 	terminal_leave_raw();
-	/* SA_RESETHAND put the default action back, which now makes the usual core dump. */
+	/* SA_RESETHAND has restored the default action, which makes the usual core dump. */
 	raise(signal_number);
 }
 
@@ -80,13 +86,13 @@ int terminal_enter_raw(int fd, struct error *err)
 	struct termios raw;
 
 	if (!isatty(fd) || tcgetpgrp(fd) != getpgrp())
-		return error_set(err, ENOTTY, "standard input is not a terminal of ours");
+		return error_set(err, ENOTTY, "standard input is not a terminal in the foreground");
 	if (tcgetattr(fd, &terminal.saved) < 0)
 		return error_set(err, errno, "cannot read terminal modes: %s", strerror(errno));
 	raw = terminal.saved;
 	raw.c_iflag &= ~(unsigned int)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
 	raw.c_lflag &= ~(unsigned int)(ECHO | ICANON | IEXTEN | ISIG);
-	/* Output processing stays on, so that our own messages look right between the guest's. */
+	/* Output processing stays on, so that messages of the host begin at the left margin. */
 	raw.c_cc[VMIN] = 1;
 	raw.c_cc[VTIME] = 0;
 	hook_exits();
@@ -106,4 +112,136 @@ void terminal_leave_raw(void)
 bool terminal_is_raw(void)
 {
 	return atomic_load(&terminal.raw);
+}
+
+/* --- standard input ----------------------------------------------------------------------------
+ */
+
+enum { INPUT_CHUNK = 256, RETRY_MS = 10 };
+
+/* One shot: a pipe that has hung up would keep the loop busy while the port is full. */
+static const uint32_t input_events = EPOLLIN | EPOLLONESHOT;
+
+struct terminal_input {
+	const struct console_port *port;
+	struct event_source *readable; /* NULL for files, which cannot be polled */
+	struct event_source *timer;
+	struct terminal_keys keys;
+	void (*key)(void *arg, enum terminal_action action);
+	void *arg;
+};
+
+static void deliver_keys(struct terminal_input *input, const uint8_t *bytes, size_t n)
+{
+	while (n) {
+		uint8_t out[INPUT_CHUNK];
+		enum terminal_action action;
+		size_t n_out;
+		size_t used = terminal_keys_feed(&input->keys, bytes, n, out, &n_out, &action);
+
+		input->port->receive(input->port->device, out, n_out);
+		if (action != TERMINAL_NONE && input->key)
+			input->key(input->arg, action);
+		bytes += used;
+		n -= used;
+	}
+}
+
+/* Read as much as the port has room for. Returns false at the end of input. */
+static bool read_some(struct terminal_input *input)
+{
+	uint8_t bytes[INPUT_CHUNK];
+	size_t space = input->port->input_space(input->port->device);
+	ssize_t n;
+
+	if (!space)
+		return true;
+	n = read(STDIN_FILENO, bytes, space < sizeof(bytes) ? space : sizeof(bytes));
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	if (terminal_is_raw())
+		deliver_keys(input, bytes, (size_t)n);
+	else
+		input->port->receive(input->port->device, bytes, (size_t)n);
+	return n > 0;
+}
+
+/* While the port is full, poll it. */
+static void pace(struct terminal_input *input)
+{
+	bool full = !input->port->input_space(input->port->device);
+
+	if (input->readable && !full)
+		event_loop_set_events(input->readable, input_events, NULL);
+	else
+		event_timer_arm(input->timer, RETRY_MS);
+}
+
+static void on_readable(void *arg, int fd, uint32_t events)
+{
+	struct terminal_input *input = arg;
+
+	(void)fd;
+	(void)events;
+	if (read_some(input)) {
+		pace(input);
+	} else {
+		event_source_remove(input->readable);
+		input->readable = NULL;
+	}
+}
+
+static void on_timer(void *arg)
+{
+	struct terminal_input *input = arg;
+
+	if (input->readable || read_some(input))
+		pace(input);
+}
+
+static int watch(struct terminal_input *input, struct event_loop *loop, struct error *err)
+{
+	int ret = event_loop_add_timer(loop, 0, on_timer, input, &input->timer, err);
+
+	if (ret < 0)
+		return ret;
+	ret = event_loop_add_fd(loop, STDIN_FILENO, input_events, on_readable, input,
+				&input->readable, err);
+	if (ret == -EPERM) {
+		event_timer_arm(input->timer, RETRY_MS);
+		ret = 0;
+	}
+	return ret;
+}
+
+int terminal_input_create(struct event_loop *loop, const struct console_port *port,
+			  void (*key)(void *arg, enum terminal_action action), void *arg,
+			  struct terminal_input **out, struct error *err)
+{
+	struct terminal_input *input = calloc(1, sizeof(*input));
+	int ret = 0;
+
+	if (!input)
+		return error_set(err, ENOMEM, "out of memory");
+	*input = (struct terminal_input){.port = port, .key = key, .arg = arg};
+	if (isatty(STDIN_FILENO) && terminal_enter_raw(STDIN_FILENO, NULL) < 0)
+		goto out; /* in the background: a read would stop this process */
+	if (fcntl(STDIN_FILENO, F_GETFD) >= 0)
+		ret = watch(input, loop, err);
+out:
+	if (ret < 0)
+		terminal_input_destroy(input);
+	else
+		*out = input;
+	return ret;
+}
+
+void terminal_input_destroy(struct terminal_input *input)
+{
+	if (!input)
+		return;
+	event_source_remove(input->readable);
+	event_source_remove(input->timer);
+	terminal_leave_raw();
+	free(input);
 }

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "formats/base/clock.h"
 #include "vmm/monitor/socket.h"
 #include "vmm/monitor/framer.h"

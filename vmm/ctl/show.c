@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
+#include "formats/event/counters.h"
 
 enum { INDENT = 2 };
 
@@ -29,6 +30,11 @@ static const char *text_at(const json_t *object, const char *key)
 static long long number_at(const json_t *object, const char *key)
 {
 	return json_integer_value(json_object_get(object, key));
+}
+
+static uint64_t count_at(const json_t *object, const char *key)
+{
+	return (uint64_t)number_at(object, key);
 }
 
 static void show_scalar(FILE *out, const json_t *value)
@@ -161,27 +167,64 @@ static void show_trace_head(FILE *out, const json_t *result)
 	fputc('\n', out);
 }
 
+static void show_counters(FILE *out, const json_t *result)
+{
+	struct trace_counters counters = {0};
+	char text[COUNTER_TEXT_MAX];
+	bool lost = false;
+
+	counters_get(result, &counters);
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (!counter_is_loss(id) || !counter_text(&counters, id, text, sizeof(text)))
+			continue;
+		fprintf(out, "%-10s%s\n", lost ? "" : "lost", text);
+		lost = true;
+	}
+	if (!lost)
+		fputs("lost      none\n", out);
+	counters_text(&counters, COUNTER_LEFT_OUT, text, sizeof(text));
+	if (text[0])
+		fprintf(out, "left out  %s\n", text);
+	counters_text(&counters, COUNTER_INFO, text, sizeof(text));
+	if (text[0])
+		fprintf(out, "recording %s\n", text);
+}
+
+static void show_events(FILE *out, const json_t *counts)
+{
+	fprintf(out, "%s, ", text_number(count_at(counts, "allocs"), "allocation").s);
+	fputs(text_number(count_at(counts, "frees"), "free").s, out);
+}
+
+static void show_vcpu(FILE *out, const json_t *vcpu)
+{
+	struct trace_counters counters = {0};
+	char text[COUNTER_TEXT_MAX];
+
+	counters_get(vcpu, &counters);
+	fprintf(out, "vcpu %-4s ", text_count(count_at(vcpu, "index")).s);
+	show_events(out, vcpu);
+	counters_text(&counters, COUNTER_INFO, text, sizeof(text));
+	fprintf(out, "%s%s", text[0] ? ", " : "", text);
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_is_loss(id) && counter_text(&counters, id, text, sizeof(text)))
+			fprintf(out, ", lost %s", text);
+	}
+	fputc('\n', out);
+}
+
 static void show_trace(FILE *out, const json_t *result)
 {
 	const json_t *vcpu;
 	size_t i;
 
 	show_trace_head(out, result);
-	fprintf(out, "events    %lld: %lld allocations, %lld frees\n", number_at(result, "events"),
-		number_at(result, "allocs"), number_at(result, "frees"));
-	fprintf(out, "lost      %lld, overruns %lld\n", number_at(result, "lost"),
-		number_at(result, "overruns"));
-	fprintf(out,
-		"not recorded  NULL allocations %lld, NULL frees %lld, nested %lld, "
-		"unpaired returns %lld, in flight %lld\n",
-		number_at(result, "null_allocs"), number_at(result, "null_frees"),
-		number_at(result, "nested"), number_at(result, "unpaired_returns"),
-		number_at(result, "in_flight"));
+	fprintf(out, "events    %s: ", text_count(count_at(result, "events")).s);
+	show_events(out, result);
+	fputc('\n', out);
+	show_counters(out, result);
 	show_sites(out, json_object_get(result, "sites"));
-	json_array_foreach(json_object_get(result, "vcpus"), i, vcpu) fprintf(
-		out, "vcpu %-4lld %lld allocations, %lld frees, %lld overruns, %lld traps\n",
-		number_at(vcpu, "index"), number_at(vcpu, "allocs"), number_at(vcpu, "frees"),
-		number_at(vcpu, "overruns"), number_at(vcpu, "traps"));
+	json_array_foreach(json_object_get(result, "vcpus"), i, vcpu) show_vcpu(out, vcpu);
 }
 
 void qmp_show(FILE *out, const char *verb, const json_t *result)

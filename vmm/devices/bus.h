@@ -8,13 +8,13 @@
 #include "formats/base/error.h"
 
 /*
- * Address decoding for port and for memory I/O. Devices claim ranges before the vCPUs run; lookups
- * from vCPU threads then need no lock. Devices are called from several threads.
+ * Address decoding for port and for memory I/O. Devices claim ranges before the vCPUs run, so that
+ * vCPU threads need no lock to find them. Several threads may call a device at once.
  */
 enum { BUS_MAX_RANGES = 16 };
 
 struct bus_ops {
-	/* `offset` from the range's base; fill `size` (1, 2, 4 or 8) bytes. NULL: reads as all
+	/* Fill `size` (1, 2, 4 or 8) bytes; `offset` is from the range's base. NULL: reads as all
 	 * ones. */
 	void (*read)(void *arg, uint64_t offset, uint8_t *data, unsigned int size);
 	/* NULL: writes are ignored. */
@@ -36,8 +36,8 @@ struct bus {
 int bus_add(struct bus *bus, uint64_t base, uint64_t size, const struct bus_ops *ops, void *arg,
 	    struct error *err);
 
-/* An access that is not wholly inside one range reads as all ones, and writes are dropped, as on
- * a PC's buses. Returns whether a device answered. */
+/* Unless one range contains the whole access, a read gives all ones and a write is dropped, as on a
+ * PC's buses. Returns whether a device answered. */
 bool bus_read(const struct bus *bus, uint64_t address, uint8_t *data, unsigned int size);
 bool bus_write(const struct bus *bus, uint64_t address, const uint8_t *data, unsigned int size);
 

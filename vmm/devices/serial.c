@@ -1,6 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-#include "vmm/devices/serial.h"
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/devices/models.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Register offsets; the first two change meaning with LCR's divisor latch bit. */
@@ -46,20 +49,18 @@ enum {
 	MSR_DCD = 0x80,
 };
 
-void serial_init(struct serial *serial, const struct serial_ops *ops, void *arg)
-{
-	memset(serial, 0, sizeof(*serial));
-	pthread_mutex_init(&serial->lock, NULL);
-	serial->ops = ops;
-	serial->arg = arg;
-	serial->dll = 1; /* 115200 */
-	serial->mcr = MCR_OUT2;
-}
+enum { INPUT_SIZE = 1024 };
 
-void serial_deinit(struct serial *serial)
-{
-	pthread_mutex_destroy(&serial->lock);
-}
+struct serial {
+	pthread_mutex_t lock; /* held while the host is called */
+	const struct device_host *host;
+	uint8_t ier, lcr, mcr, scr, fcr, dll, dlm;
+	bool thre_pending; /* THR-empty interrupt not yet acknowledged */
+	bool tx_busy;      /* the host takes no output now */
+	bool irq_level;
+	uint8_t input[INPUT_SIZE]; /* ring of received bytes */
+	size_t input_head, input_count;
+};
 
 static bool input_visible(const struct serial *serial)
 {
@@ -82,20 +83,20 @@ static void update_irq(struct serial *serial)
 	if (level == serial->irq_level)
 		return;
 	serial->irq_level = level;
-	serial->ops->set_irq(serial->arg, level);
+	serial->host->set_irq(serial->host->arg, COM1_IRQ, level);
 }
 
-/* Send a byte: the transmitter is empty again at once, unless the outside is congested. */
+/* Send a byte: the transmitter is empty again at once, unless the host is congested. */
 static void send(struct serial *serial, uint8_t byte)
 {
-	serial->tx_busy = !serial->ops->transmit(serial->arg, byte);
+	serial->tx_busy = !serial->host->transmit(serial->host->arg, byte);
 	serial->thre_pending = !serial->tx_busy;
 	update_irq(serial);
 }
 
 static void push_input(struct serial *serial, uint8_t byte)
 {
-	size_t tail = (serial->input_head + serial->input_count) % SERIAL_INPUT_SIZE;
+	size_t tail = (serial->input_head + serial->input_count) % INPUT_SIZE;
 
 	serial->input[tail] = byte;
 	serial->input_count++;
@@ -108,7 +109,7 @@ static uint8_t pop_input(struct serial *serial)
 	if (!input_visible(serial))
 		return 0;
 	byte = serial->input[serial->input_head];
-	serial->input_head = (serial->input_head + 1) % SERIAL_INPUT_SIZE;
+	serial->input_head = (serial->input_head + 1) % INPUT_SIZE;
 	serial->input_count--;
 	update_irq(serial);
 	return byte;
@@ -132,7 +133,7 @@ static uint8_t modem_status(const struct serial *serial)
 
 	if (!(mcr & MCR_LOOP))
 		return MSR_CTS | MSR_DSR | MSR_DCD;
-	/* Loop-back wires the outputs to the inputs; drivers detect a UART by it. */
+	/* Loop-back wires the outputs to the inputs; drivers use it to detect a UART. */
 	return (mcr & MCR_RTS ? MSR_CTS : 0) | (mcr & MCR_DTR ? MSR_DSR : 0) |
 	       (mcr & MCR_OUT1 ? MSR_RI : 0) | (mcr & MCR_OUT2 ? MSR_DCD : 0);
 }
@@ -169,7 +170,7 @@ static uint8_t read_register(struct serial *serial, uint64_t reg)
 static void write_data(struct serial *serial, uint8_t value)
 {
 	if (serial->mcr & MCR_LOOP) {
-		if (serial->input_count < SERIAL_INPUT_SIZE)
+		if (serial->input_count < INPUT_SIZE)
 			push_input(serial, value);
 		serial->thre_pending = true;
 		update_irq(serial);
@@ -241,32 +242,36 @@ static void serial_bus_write(void *arg, uint64_t offset, const uint8_t *data, un
 	pthread_mutex_unlock(&serial->lock);
 }
 
-const struct bus_ops serial_bus_ops = {.read = serial_bus_read, .write = serial_bus_write};
+static const struct bus_ops serial_bus_ops = {.read = serial_bus_read, .write = serial_bus_write};
 
-size_t serial_input_space(struct serial *serial)
+static size_t serial_input_space(void *device)
 {
+	struct serial *serial = device;
 	size_t space;
 
 	pthread_mutex_lock(&serial->lock);
-	space = SERIAL_INPUT_SIZE - serial->input_count;
+	space = INPUT_SIZE - serial->input_count;
 	pthread_mutex_unlock(&serial->lock);
 	return space;
 }
 
-size_t serial_receive(struct serial *serial, const uint8_t *bytes, size_t n)
+static size_t serial_receive(void *device, const uint8_t *bytes, size_t n)
 {
+	struct serial *serial = device;
 	size_t taken = 0;
 
 	pthread_mutex_lock(&serial->lock);
-	while (taken < n && serial->input_count < SERIAL_INPUT_SIZE)
+	while (taken < n && serial->input_count < INPUT_SIZE)
 		push_input(serial, bytes[taken++]);
 	update_irq(serial);
 	pthread_mutex_unlock(&serial->lock);
 	return taken;
 }
 
-void serial_output_ready(struct serial *serial)
+static void serial_output_ready(void *device)
 {
+	struct serial *serial = device;
+
 	pthread_mutex_lock(&serial->lock);
 	if (serial->tx_busy) {
 		serial->tx_busy = false;
@@ -275,3 +280,38 @@ void serial_output_ready(struct serial *serial)
 	}
 	pthread_mutex_unlock(&serial->lock);
 }
+
+static int serial_create(struct device_host *host, void **out, struct error *err)
+{
+	struct serial *serial = calloc(1, sizeof(*serial));
+	int ret;
+
+	if (!serial)
+		return error_set(err, ENOMEM, "out of memory");
+	serial->host = host;
+	serial->dll = 1; /* 115200 */
+	serial->mcr = MCR_OUT2;
+	ret = bus_add(host->ports, COM1_PORT, COM1_NR_PORTS, &serial_bus_ops, serial, err);
+	if (ret) {
+		free(serial);
+		return ret;
+	}
+	pthread_mutex_init(&serial->lock, NULL);
+	host->console = (struct console_port){.receive = serial_receive,
+					      .input_space = serial_input_space,
+					      .output_ready = serial_output_ready,
+					      .device = serial};
+	*out = serial;
+	return 0;
+}
+
+static void serial_destroy(void *device)
+{
+	struct serial *serial = device;
+
+	pthread_mutex_destroy(&serial->lock);
+	free(serial);
+}
+
+const struct device_ops serial_device = {
+	.name = "COM1", .create = serial_create, .destroy = serial_destroy};

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/kvm/cpuid.h"
 
 #include <asm/kvm_para.h>
@@ -53,7 +53,7 @@ static void features(struct kvm_cpuid_entry2 *e, unsigned int index, unsigned in
 		e->edx &= ~(uint32_t)EDX1_HTT;
 }
 
-/* First and second level caches are a core's own, higher ones the package's. */
+/* Caches of level 1 and 2 belong to a core, those of higher levels to the package. */
 static void cache_sharing(struct kvm_cpuid_entry2 *e, unsigned int nr_vcpus, bool intel)
 {
 	uint32_t sharing = (e->eax >> 5 & 7) > 2 ? (1u << bits_for(nr_vcpus)) - 1 : 0;
@@ -108,7 +108,7 @@ void cpuid_for_vcpu(struct kvm_cpuid2 *cpuid, unsigned int index, unsigned int n
 		else if (e->function == LEAF_TOPOLOGY)
 			topology(e, index, nr_vcpus);
 		else if (e->function == LEAF_TOPOLOGY_V2)
-			e->eax = e->ebx = e->ecx = e->edx = 0; /* "look at leaf 0xb" */
+			e->eax = e->ebx = e->ecx = e->edx = 0; /* empty: the guest uses leaf 0xb */
 		else if (e->function == leaf_amd_features)
 			amd_features(e, nr_vcpus);
 		else if (e->function == leaf_amd_sizes)
@@ -132,7 +132,7 @@ unsigned int cpuid_phys_bits(const struct kvm_cpuid2 *cpuid)
 	return DEFAULT_PHYS_BITS;
 }
 
-/* KVM may list only the first level of the topology leaf: there must be one for the cores too. */
+/* KVM may list only the first level of the topology leaf; the cores need a second one. */
 void cpuid_add_core_level(struct kvm_cpuid2 *cpuid, uint32_t capacity)
 {
 	bool has_leaf = false;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/kvm/kvm.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ enum { IDENTITY_MAP_SIZE = 0x1000 };
 
 static const struct kvm_capability capabilities[] = {
 	{"irqchip", "interrupt controllers in the kernel", KVM_CAP_IRQCHIP, 0, true, "2.6.21"},
-	{"user_memory", "guest memory of ours", KVM_CAP_USER_MEMORY, 0, true, "2.6.25"},
+	{"user_memory", "guest memory from user space", KVM_CAP_USER_MEMORY, 0, true, "2.6.25"},
 	{"set_tss_addr", "real mode on Intel", KVM_CAP_SET_TSS_ADDR, 0, true, "2.6.25"},
 	{"set_identity_map_addr", "real mode on Intel", KVM_CAP_SET_IDENTITY_MAP_ADDR, 0, true,
 	 "2.6.32"},
@@ -41,8 +41,8 @@ static int open_error(int code, struct error *err)
 	case ENODEV:
 	case ENXIO:
 		return error_set(err, code,
-				 "there is no /dev/kvm: load kvm-intel or kvm-amd, enable "
-				 "virtualisation in the firmware, or use tests/testbed/kvm-host");
+				 "there is no /dev/kvm: load kvm-intel or kvm-amd, and enable "
+				 "virtualisation in the firmware");
 	case EACCES:
 	case EPERM:
 		return error_set(err, code,

@@ -2,16 +2,15 @@
 #ifndef SONDE_VMM_KVM_KVM_H
 #define SONDE_VMM_KVM_KVM_H
 
+#include <linux/kvm.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
 
-struct kvm_cpuid2;
-
 /*
- * /dev/kvm and one virtual machine of it (Documentation/virt/kvm/api.rst). Where the API needs
- * guest-physical pages of its own it gets them below the 4 GiB line, above all RAM and devices.
+ * /dev/kvm and one of its virtual machines (Documentation/virt/kvm/api.rst). The guest-physical
+ * pages that KVM needs for itself are below the 4 GiB line, above all RAM and devices.
  */
 struct kvm {
 	int fd;          /* /dev/kvm */
@@ -22,8 +21,6 @@ struct kvm {
 enum {
 	KVM_NANOSECONDS = 1000000000,
 	KVM_CPUID_CAPACITY = 256, /* entries that kvm_supported_cpuid() leaves room for */
-	/* Slower than any processor since 2000: then KVM is not backed by hardware. */
-	KVM_MIN_SPEED = 100000000, /* instructions per second */
 };
 
 /* The kernel's private pages: one identity-map page, then three of the task state segment. */
@@ -31,19 +28,27 @@ static const uint64_t kvm_private_gpa = 0xfffbc000;
 static const uint64_t kvm_private_size = 0x4000;
 
 /*
- * Open /dev/kvm and check its version. The error says what is the matter (missing, no permission,
- * busy) and what to do.
+ * Open /dev/kvm and check its version. The error is for the user, with cause and remedy:
+ *  -ENOENT, -ENODEV, -ENXIO  there is none, or no driver behind it
+ *  -EACCES, -EPERM           this user may not open it
+ *  -EPROTO                   it is not a KVM of API version 12
  */
 int kvm_open(struct kvm *kvm, struct error *err);
 /* Closes what is open. */
 void kvm_close(struct kvm *kvm);
 
-/* A capability Sonde uses: for `sonde doctor`, and checked by kvm_check_capabilities(). */
+/* A struct kvm_msrs, whose array has no size, with room for two entries. */
+union kvm_msr_pair {
+	struct kvm_msrs msrs;
+	uint8_t room[sizeof(struct kvm_msrs) + 2 * sizeof(struct kvm_msr_entry)];
+};
+
+/* A capability that Sonde uses: `sonde doctor` lists it, kvm_check_capabilities() checks it. */
 struct kvm_capability {
 	const char *name; /* "immediate_exit" */
 	const char *use;  /* what for */
 	int cap;          /* KVM_CAP_ number */
-	int bits;         /* bits that must be set in what KVM_CHECK_EXTENSION says */
+	int bits;         /* bits that must be set in the value of KVM_CHECK_EXTENSION */
 	bool required;
 	const char *since; /* Linux version that has it */
 };
@@ -64,18 +69,7 @@ int kvm_set_memory(const struct kvm *kvm, unsigned int slot, uint64_t gpa, void 
 /* Drive a line of both PICs and the IOAPIC. Any thread. */
 void kvm_irq_line(const struct kvm *kvm, unsigned int irq, bool level);
 
-/* What KVM_GET_SUPPORTED_CPUID says; *out is the caller's to free(). */
+/* The result of KVM_GET_SUPPORTED_CPUID; the caller has to free(*out). */
 int kvm_supported_cpuid(const struct kvm *kvm, struct kvm_cpuid2 **out, struct error *err);
-
-/*
- * How many instructions per second a guest executes here, measured with a counting loop in a
- * machine of its own (2 to 20 ms). Some hosts emulate every instruction. Stops early when it is
- * certainly as fast as `enough`: all that disturbs a short measurement makes it slower.
- */
-int kvm_measure_speed(const struct kvm *kvm, uint64_t enough, uint64_t *per_second,
-		      struct error *err);
-
-/* -ENOTSUP with a one-line explanation if `per_second` is too slow to run Linux. */
-int kvm_check_speed(uint64_t per_second, struct error *err);
 
 #endif

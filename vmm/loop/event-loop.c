@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/loop/event-loop.h"
 
 #include <errno.h>
@@ -142,19 +142,19 @@ int event_loop_add_timer(struct event_loop *loop, unsigned int interval_ms, even
 	const struct itimerspec spec = {.it_interval = timespec_of_ms(interval_ms),
 					.it_value = timespec_of_ms(interval_ms)};
 	struct event_source like = {.is_timer = true, .timer_fn = fn, .arg = arg};
-	int rc;
+	int ret;
 
 	like.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (like.fd < 0 || timerfd_settime(like.fd, 0, &spec, NULL) < 0) {
-		rc = error_set(err, errno, "cannot set up a timer: %s", strerror(errno));
+		ret = error_set(err, errno, "cannot set up a timer: %s", strerror(errno));
 		if (like.fd >= 0)
 			close(like.fd);
-		return rc;
+		return ret;
 	}
-	rc = add_source(loop, &like, EPOLLIN, out, err);
-	if (rc < 0)
+	ret = add_source(loop, &like, EPOLLIN, out, err);
+	if (ret < 0)
 		close(like.fd);
-	return rc;
+	return ret;
 }
 
 void event_timer_arm(struct event_source *timer, unsigned int delay_ms)

@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-/* `struct guest` (introspect/guest/guest.h) for a machine of our own. */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* struct guest (introspect/guest/guest.h) of a machine of this VMM. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include "vmm/machine/vm-internal.h"
+#include "vmm/machine/internal.h"
 
 static struct vm *vm_of(struct guest *guest)
 {
@@ -15,7 +15,7 @@ static struct vcpu *get_vcpu(struct guest *guest, unsigned int index, struct err
 {
 	struct vm *vm = vm_of(guest);
 
-	if (index < vm->nr_vcpus)
+	if (index < vm->group.nr_vcpus)
 		return &vm->vcpus[index];
 	error_set(err, EINVAL, "there is no vCPU %u", index);
 	return NULL;
@@ -63,28 +63,28 @@ static int get_sregs(struct guest *guest, unsigned int index, struct guest_sregs
 static int stop(struct guest *guest, struct error *err)
 {
 	(void)err;
-	stop_gate_stop(&vm_of(guest)->gate);
+	stop_gate_stop(&vm_of(guest)->group.gate);
 	return 0;
 }
 
 static int try_stop(struct guest *guest, struct error *err)
 {
-	if (stop_gate_try_stop(&vm_of(guest)->gate))
+	if (stop_gate_try_stop(&vm_of(guest)->group.gate))
 		return 0;
-	return error_set(err, EBUSY, "somebody else has stopped the guest");
+	return error_set(err, EBUSY, "another thread has stopped the guest");
 }
 
 static int resume(struct guest *guest, struct error *err)
 {
-	if (!stop_gate_is_mine(&vm_of(guest)->gate))
+	if (!stop_gate_is_mine(&vm_of(guest)->group.gate))
 		return error_set(err, EPERM, "resume of a guest that this thread did not stop");
-	stop_gate_resume(&vm_of(guest)->gate);
+	stop_gate_resume(&vm_of(guest)->group.gate);
 	return 0;
 }
 
 static bool is_stopped(struct guest *guest)
 {
-	return stop_gate_requested(&vm_of(guest)->gate);
+	return stop_gate_requested(&vm_of(guest)->group.gate);
 }
 
 static int step(struct guest *guest, unsigned int index, struct guest_regs *regs, struct error *err)
@@ -96,7 +96,7 @@ static int step(struct guest *guest, unsigned int index, struct guest_regs *regs
 
 static bool is_handling(struct vm *vm)
 {
-	for (unsigned int i = 0; i < vm->nr_vcpus; i++) {
+	for (unsigned int i = 0; i < vm->group.nr_vcpus; i++) {
 		if (atomic_load(&vm->vcpus[i].in_trap))
 			return true;
 	}
@@ -106,9 +106,9 @@ static bool is_handling(struct vm *vm)
 static int set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg, struct error *err)
 {
 	struct vm *vm = vm_of(guest);
-	bool mine = stop_gate_is_mine(&vm->gate);
+	bool mine = stop_gate_is_mine(&vm->group.gate);
 
-	atomic_store(&vm->trap_fn, NULL);
+	atomic_store(&vm->group.trap_fn, NULL);
 	/* Handlers are short, but one may be waiting for the stop that the caller holds. */
 	while (is_handling(vm)) {
 		if (mine)
@@ -116,19 +116,19 @@ static int set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg, s
 					 "a trap handler waits for the caller to resume the guest");
 		sched_yield();
 	}
-	vm->trap_arg = arg;
-	atomic_store(&vm->trap_fn, fn);
+	vm->group.trap_arg = arg;
+	atomic_store(&vm->group.trap_fn, fn);
 	return 0;
 }
 
 static uint64_t clock_ns(struct guest *guest)
 {
-	return trace_clock_ns(&vm_of(guest)->clock);
+	return trace_clock_ns(&vm_of(guest)->group.clock);
 }
 
 static uint64_t tsc(struct guest *guest)
 {
-	return trace_clock_tsc(&vm_of(guest)->clock);
+	return trace_clock_tsc(&vm_of(guest)->group.clock);
 }
 
 static int get_tsc_clock(struct guest *guest, unsigned int index, struct tsc_clock *out,
@@ -137,7 +137,7 @@ static int get_tsc_clock(struct guest *guest, unsigned int index, struct tsc_clo
 	struct vcpu *vcpu = get_vcpu(guest, index, err);
 
 	return !vcpu ? -EINVAL
-		     : trace_clock_of_vcpu(&vm_of(guest)->clock, index, vcpu->fd, out, err);
+		     : trace_clock_of_vcpu(&vm_of(guest)->group.clock, index, vcpu->fd, out, err);
 }
 
 static int add_scratch(struct guest *guest, size_t size, struct guest_region *out,

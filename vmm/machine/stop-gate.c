@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/machine/stop-gate.h"
 
 #include <string.h>
 
-/* The member whose thread this is, if any. */
+/* The member that this thread is, or NULL. */
 static __thread struct stop_member *self;
 
 void stop_gate_init(struct stop_gate *gate)
@@ -97,7 +97,8 @@ static bool all_parked(const struct stop_gate *gate)
 
 static void take_ownership(struct stop_gate *gate)
 {
-	/* Waiting for one's turn must count as stopped, or two vCPUs would wait for each other. */
+	/* A member that waits for its turn counts as stopped: otherwise two vCPUs could wait for
+	 * each other. */
 	if (self && self->gate == gate)
 		set_parked(self);
 	while (gate->depth)

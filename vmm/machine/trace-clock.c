@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/machine/trace-clock.h"
 
 #include <errno.h>
@@ -9,21 +9,20 @@
 #include <unistd.h>
 #include <x86intrin.h>
 #include "formats/base/clock.h"
-#include "vmm/kvm/msrs.h"
 
 enum {
-	/* The reading that was squeezed most tightly between two of ours is the best one. */
+	/* The best sample is the one whose two readings of the host's clock are closest. */
 	CLOCK_SAMPLES = 5,
 	MSR_TSC = 0x10,
 };
 
-/* A kernel that has found its TSC unfit does not list it any more. */
+/* A kernel that has found its TSC unusable does not list it any more. */
 static const char clocksources[] =
 	"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 static uint64_t host_tsc(void)
 {
-	/* Not before what the caller has seen happen. */
+	/* After everything that the caller has observed. */
 	_mm_lfence();
 	return __rdtsc();
 }
@@ -43,10 +42,10 @@ static bool host_trusts_tsc(void)
 	return n > 0 && strstr(list, " tsc ");
 }
 
-/* One thing read from KVM, and one of our own clocks at the same time. */
+/* A value read from KVM, and a clock of the host at the same time. */
 struct reading {
-	uint64_t theirs, ours;
-	bool exact; /* KVM has said which TSC belongs to it */
+	uint64_t guest, host;
+	bool exact; /* KVM has returned the host's TSC with it */
 };
 typedef int read_fn(int fd, struct reading *out);
 
@@ -56,9 +55,9 @@ static int read_kvmclock(int vm_fd, struct reading *out)
 
 	if (ioctl(vm_fd, KVM_GET_CLOCK, &data) < 0)
 		return -errno;
-	out->theirs = data.clock;
+	out->guest = data.clock;
 	out->exact = data.flags & KVM_CLOCK_HOST_TSC;
-	out->ours = data.host_tsc;
+	out->host = data.host_tsc;
 	return 0;
 }
 
@@ -70,23 +69,23 @@ static int read_vcpu_tsc(int vcpu_fd, struct reading *out)
 	u.msrs.entries[0].index = MSR_TSC;
 	if (ioctl(vcpu_fd, KVM_GET_MSRS, &u.msrs) != 1)
 		return -EIO;
-	out->theirs = u.msrs.entries[0].data;
+	out->guest = u.msrs.entries[0].data;
 	out->exact = false;
 	return 0;
 }
 
-/* `now` is our clock; *best gets the most exact of several readings. */
-static int read_together(read_fn *read_theirs, int fd, uint64_t (*now)(void), struct reading *best)
+/* `now` reads the host's clock; *best gets the most exact of several samples. */
+static int read_together(read_fn *read_guest, int fd, uint64_t (*now)(void), struct reading *best)
 {
 	uint64_t width = UINT64_MAX;
 
 	for (int i = 0; i < CLOCK_SAMPLES; i++) {
 		struct reading reading = {0};
 		uint64_t before = now(), after;
-		int rc = read_theirs(fd, &reading);
+		int ret = read_guest(fd, &reading);
 
-		if (rc)
-			return rc;
+		if (ret)
+			return ret;
 		after = now();
 		if (reading.exact && now == host_tsc) {
 			*best = reading;
@@ -94,7 +93,7 @@ static int read_together(read_fn *read_theirs, int fd, uint64_t (*now)(void), st
 		}
 		if (after - before < width) {
 			width = after - before;
-			*best = (struct reading){reading.theirs, before + width / 2, false};
+			*best = (struct reading){reading.guest, before + width / 2, false};
 		}
 	}
 	return 0;
@@ -102,11 +101,11 @@ static int read_together(read_fn *read_theirs, int fd, uint64_t (*now)(void), st
 
 static int read_clock(const struct trace_clock *clock, struct reading *out, struct error *err)
 {
-	int rc = read_together(read_kvmclock, clock->kvm->vm_fd,
-			       clock->has_tsc ? host_tsc : clock_raw_ns, out);
+	int ret = read_together(read_kvmclock, clock->kvm->vm_fd,
+				clock->has_tsc ? host_tsc : clock_raw_ns, out);
 
-	return rc ? error_set(err, -rc, "KVM: cannot read the guest's clock: %s", strerror(-rc))
-		  : 0;
+	return ret ? error_set(err, -ret, "KVM: cannot read the guest's clock: %s", strerror(-ret))
+		   : 0;
 }
 
 int trace_clock_init(struct trace_clock *clock, const struct kvm *kvm, int vcpu_fd,
@@ -114,24 +113,24 @@ int trace_clock_init(struct trace_clock *clock, const struct kvm *kvm, int vcpu_
 {
 	int khz = ioctl(vcpu_fd, KVM_GET_TSC_KHZ, 0);
 	struct reading reading;
-	int rc;
+	int ret;
 
 	*clock = (struct trace_clock){.kvm = kvm};
 	clock->has_tsc = host_trusts_tsc() && khz > 0 &&
 			 !tsc_clock_set_rate(&clock->host, (uint64_t)khz, NULL);
-	rc = read_clock(clock, &reading, err);
-	if (rc)
-		return rc;
+	ret = read_clock(clock, &reading, err);
+	if (ret)
+		return ret;
 	if (clock->has_tsc) {
-		clock->host.tsc0 = reading.ours;
-		clock->host.ns0 = reading.theirs;
+		clock->host.tsc0 = reading.host;
+		clock->host.ns0 = reading.guest;
 	} else {
-		clock->raw_offset_ns = (int64_t)(reading.theirs - reading.ours);
+		clock->raw_offset_ns = (int64_t)(reading.guest - reading.host);
 	}
 	return 0;
 }
 
-/* One consistent copy while another thread moves the clock on. */
+/* A consistent copy, while another thread may move the clock forward. */
 static struct tsc_clock current_clock(const struct trace_clock *clock)
 {
 	struct tsc_clock copy = clock->host;
@@ -150,25 +149,25 @@ uint64_t trace_clock_ns(const struct trace_clock *clock)
 	return tsc_clock_ns(&now, host_tsc());
 }
 
-/* Only forward: stamps of the past stand. */
+/* Only forward: earlier time stamps stay valid. */
 static int follow_kvmclock(struct trace_clock *clock, struct error *err)
 {
 	struct tsc_clock now = current_clock(clock);
 	struct reading reading;
-	int rc = read_clock(clock, &reading, err);
+	int ret = read_clock(clock, &reading, err);
 	uint64_t mine;
 
-	if (rc)
-		return rc;
-	mine = tsc_clock_ns(&now, reading.ours);
-	if (reading.theirs > mine)
-		__atomic_store_n(&clock->host.ns0, now.ns0 + (reading.theirs - mine),
+	if (ret)
+		return ret;
+	mine = tsc_clock_ns(&now, reading.host);
+	if (reading.guest > mine)
+		__atomic_store_n(&clock->host.ns0, now.ns0 + (reading.guest - mine),
 				 __ATOMIC_RELAXED);
 	return 0;
 }
 
-/* What a vCPU's TSC is ahead of the host's (Documentation/virt/kvm/devices/vcpu.rst, since 5.16).
- */
+/* How far a vCPU's TSC is ahead of the host's (Documentation/virt/kvm/devices/vcpu.rst, since
+ * Linux 5.16). */
 static int read_offset(int vcpu_fd, uint64_t *offset, struct error *err)
 {
 	struct kvm_device_attr attr = {
@@ -179,7 +178,7 @@ static int read_offset(int vcpu_fd, uint64_t *offset, struct error *err)
 		return 0;
 	if (read_together(read_vcpu_tsc, vcpu_fd, host_tsc, &reading))
 		return error_set(err, EIO, "KVM: cannot read a vCPU's time stamp counter");
-	*offset = reading.theirs - reading.ours;
+	*offset = reading.guest - reading.host;
 	return 0;
 }
 
@@ -187,17 +186,17 @@ int trace_clock_of_vcpu(struct trace_clock *clock, unsigned int index, int vcpu_
 			struct tsc_clock *out, struct error *err)
 {
 	uint64_t offset;
-	int rc;
+	int ret;
 
 	if (!clock->has_tsc)
 		return error_set(err, ENOTSUP,
 				 "the host does not trust its time stamp counter, so vCPUs "
 				 "cannot take time stamps");
-	rc = read_offset(vcpu_fd, &offset, err);
-	if (!rc)
-		rc = follow_kvmclock(clock, err);
-	if (rc)
-		return rc;
+	ret = read_offset(vcpu_fd, &offset, err);
+	if (!ret)
+		ret = follow_kvmclock(clock, err);
+	if (ret)
+		return ret;
 	*out = current_clock(clock);
 	out->tsc0 += offset;
 	if (index == 0)

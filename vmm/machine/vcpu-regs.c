@@ -1,11 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A vCPU's registers, its traps, and its single steps. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include "vmm/kvm/msrs.h"
 #include "vmm/machine/vcpu.h"
-#include "vmm/machine/vm-internal.h"
 
 enum {
 	MSR_LSTAR_NUMBER = 0xc0000082,
@@ -69,27 +68,28 @@ int vcpu_get_sregs(const struct vcpu *vcpu, struct guest_sregs *out, struct erro
 
 bool vcpu_take_trap(struct vcpu *vcpu)
 {
-	struct vm *vm = vcpu->vm;
+	struct vcpu_group *group = vcpu->group;
 	struct guest_trap trap;
 	struct guest_regs before;
 	guest_trap_fn *fn;
 	bool handled;
 
 	if (atomic_load(&vcpu->in_trap))
-		return false; /* a trap stepped over by a handler is not the handler's */
-	/* The flag first: who takes the handler away then waits for us, or we see it gone. */
+		return false; /* a trap that a handler steps over is not for the handler */
+	/* The flag first: then set_trap_handler() waits for this vCPU, or this vCPU sees the
+	 * change. */
 	atomic_store(&vcpu->in_trap, true);
-	fn = atomic_load(&vm->trap_fn);
+	fn = atomic_load(&group->trap_fn);
 	if (!fn) {
 		atomic_store(&vcpu->in_trap, false);
 		return false;
 	}
 	vcpu_get_regs(vcpu, &before);
-	before.rip -= vm->trap_rip_bias;
+	before.rip -= group->trap_rip_bias;
 	trap = (struct guest_trap){
-		.vcpu = vcpu->index, .time_ns = trace_clock_ns(&vm->clock), .regs = before};
+		.vcpu = vcpu->index, .time_ns = trace_clock_ns(&group->clock), .regs = before};
 	vcpu->trap = &trap;
-	handled = fn(vm->trap_arg, &trap);
+	handled = fn(group->trap_arg, &trap);
 	vcpu->trap = NULL;
 	if (handled) {
 		/* KVM skips the OUT on the next entry if RIP is still there, so let it skip now. */
@@ -120,7 +120,7 @@ static enum vcpu_exit run_one_instruction(struct vcpu *vcpu)
 	int tries = 0;
 
 	do {
-		/* A stop that is asked for meanwhile has to wait for this one instruction. */
+		/* A stop that is requested meanwhile waits for this one instruction. */
 		__atomic_store_n(&vcpu->run->immediate_exit, 0, __ATOMIC_SEQ_CST);
 		exit = vcpu_enter(vcpu);
 	} while ((exit == VCPU_EXIT_INTERRUPTED || exit == VCPU_EXIT_HANDLED) &&
@@ -128,7 +128,7 @@ static enum vcpu_exit run_one_instruction(struct vcpu *vcpu)
 	return exit;
 }
 
-/* Not by way of the shared page: KVM takes the place to step from when stepping is switched on. */
+/* Not through the shared page: KVM reads RIP when stepping is switched on. */
 static int load_regs(struct vcpu *vcpu, const struct guest_regs *regs, struct error *err)
 {
 	if (ioctl(vcpu->fd, KVM_SET_REGS, regs) < 0)
@@ -138,24 +138,34 @@ static int load_regs(struct vcpu *vcpu, const struct guest_regs *regs, struct er
 	return 0;
 }
 
+static int step_from(struct vcpu *vcpu, const struct guest_regs *regs, struct error *err)
+{
+	enum vcpu_exit exit;
+	int ret = load_regs(vcpu, regs, err);
+
+	if (ret)
+		return ret;
+	ret = set_stepping(vcpu, true, err);
+	if (ret)
+		return ret;
+	exit = run_one_instruction(vcpu);
+	ret = set_stepping(vcpu, false, err);
+	if (ret)
+		return ret;
+	return exit == VCPU_EXIT_DEBUG
+		       ? 0
+		       : error_set_at(err, EIO, regs->rip, "a single step did not end");
+}
+
 int vcpu_step(struct vcpu *vcpu, struct guest_regs *regs, struct error *err)
 {
 	struct guest_trap *trap = vcpu->trap;
-	enum vcpu_exit exit;
-	int rc;
+	int ret;
 
 	vcpu_complete_io(vcpu);
 	vcpu->trap = NULL;
-	rc = load_regs(vcpu, regs, err);
-	if (rc == 0)
-		rc = set_stepping(vcpu, true, err);
-	if (rc == 0) {
-		exit = run_one_instruction(vcpu);
-		rc = set_stepping(vcpu, false, err);
-		if (rc == 0 && exit != VCPU_EXIT_DEBUG)
-			rc = error_set_at(err, EIO, regs->rip, "a single step did not end");
-	}
+	ret = step_from(vcpu, regs, err);
 	vcpu_get_regs(vcpu, regs);
 	vcpu->trap = trap;
-	return rc;
+	return ret;
 }

@@ -1,14 +1,12 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-/* What a vCPU looks like when it begins: CPUID, MSRs, local APIC, and the first one's registers. */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A vCPU's first state: CPUID, MSRs, local APIC, and the first vCPU's registers. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include "introspect/guest/control.h"
 #include "vmm/kvm/cpuid.h"
-#include "vmm/kvm/msrs.h"
 #include "vmm/machine/vcpu.h"
-#include "vmm/machine/vm-internal.h"
 
 enum {
 	MSR_MISC_ENABLE = 0x1a0,
@@ -37,13 +35,12 @@ static int ioctl_error(const struct vcpu *vcpu, const char *what, struct error *
 static int set_cpuid(struct vcpu *vcpu, struct kvm_cpuid2 *cpuid, struct error *err)
 {
 	const struct cpuid_options options = {
-		.tsc_deadline = kvm_extension(&vcpu->vm->kvm, KVM_CAP_TSC_DEADLINE_TIMER),
-		/* On QEMU's emulation of SVM vCPUs lose their timer tick by it, and the guest
-		   stalls. */
-		.pv_eoi = !vcpu->vm->slow_kvm,
+		.tsc_deadline = kvm_extension(&vcpu->group->kvm, KVM_CAP_TSC_DEADLINE_TIMER),
+		/* QEMU's emulation of SVM loses timer ticks with it, and the guest stalls. */
+		.pv_eoi = !vcpu->group->slow_kvm,
 	};
 
-	cpuid_for_vcpu(cpuid, vcpu->index, vcpu->vm->nr_vcpus, &options);
+	cpuid_for_vcpu(cpuid, vcpu->index, vcpu->group->nr_vcpus, &options);
 	if (ioctl(vcpu->fd, KVM_SET_CPUID2, cpuid) < 0)
 		return ioctl_error(vcpu, "CPUID", err);
 	return 0;
@@ -54,7 +51,7 @@ static int set_msrs(struct vcpu *vcpu, struct error *err)
 	union kvm_msr_pair u = {.room = {0}};
 	struct kvm_msr_entry *entries = u.msrs.entries;
 
-	/* What firmware would have done: fast strings; all memory is write-back. */
+	/* As firmware leaves them: fast strings; all memory is write-back. */
 	u.msrs.nmsrs = 2;
 	entries[0].index = MSR_MISC_ENABLE;
 	entries[0].data = MISC_ENABLE_FAST_STRING;
@@ -96,7 +93,7 @@ static struct kvm_segment flat_segment(uint16_t selector, uint8_t type, bool cod
 				    .g = 1};
 }
 
-/* The state that the 64-bit boot protocol asks for (boot.rst, "64-bit Boot Protocol"). */
+/* The state that the 64-bit boot protocol requires (boot.rst, "64-bit Boot Protocol"). */
 static int set_boot_sregs(struct vcpu *vcpu, const struct boot_entry *entry, struct error *err)
 {
 	struct kvm_segment data = flat_segment(BOOT_DATA_SELECTOR, SEGMENT_DATA_RW, false);
@@ -125,16 +122,17 @@ int vcpu_setup(struct vcpu *vcpu, struct kvm_cpuid2 *cpuid, const struct boot_en
 {
 	struct guest_regs regs = {
 		.rip = entry->rip, .rsi = entry->boot_params, .rflags = RFLAGS_FIXED};
-	int rc = set_cpuid(vcpu, cpuid, err);
+	int ret = set_cpuid(vcpu, cpuid, err);
 
-	if (!rc)
-		rc = set_msrs(vcpu, err);
-	if (!rc)
-		rc = set_lapic(vcpu, err);
-	/* The others wait for the first one's start-up IPI, as they do in a PC. */
-	if (!rc && vcpu->index == 0) {
-		rc = set_boot_sregs(vcpu, entry, err);
-		vcpu_set_regs(vcpu, &regs);
-	}
-	return rc;
+	if (ret)
+		return ret;
+	ret = set_msrs(vcpu, err);
+	if (ret)
+		return ret;
+	ret = set_lapic(vcpu, err);
+	/* The other vCPUs wait for the first one's start-up IPI, as in a PC. */
+	if (ret || vcpu->index > 0)
+		return ret;
+	vcpu_set_regs(vcpu, &regs);
+	return set_boot_sregs(vcpu, entry, err);
 }

@@ -11,17 +11,44 @@
 #include "formats/base/error.h"
 #include "introspect/guest/guest.h"
 #include "vmm/boot/boot.h"
+#include "vmm/devices/bus.h"
 #include "vmm/kvm/kvm.h"
 #include "vmm/machine/stop-gate.h"
+#include "vmm/machine/trace-clock.h"
+#include "vmm/memory/memory.h"
 
-struct vm;
+/* What the vCPUs of one machine share. The machine embeds it, and fills it before vcpu_init(). */
+struct vcpu_group {
+	struct kvm kvm;
+	bool slow_kvm; /* the environment says that KVM is the software KVM host of the tests */
+	unsigned int nr_vcpus;
+	struct guest_memory memory;
+	struct bus ports, mmio;
+	struct trace_clock clock;
+	struct stop_gate gate;
+	atomic_bool ending; /* vCPU threads leave */
+
+	_Atomic(guest_trap_fn *) trap_fn;
+	void *trap_arg;
+	uint64_t trap_rip_bias; /* how far RIP is beyond an OUT when it exits: 0, or its size */
+
+	/* Calls to the machine, with `owner`, on a vCPU's thread. */
+	struct {
+		/* After each access to a port. Returns whether this vCPU must not run again. */
+		bool (*port_io)(void *owner);
+		void (*triple_fault)(void *owner);
+		/* KVM failed. */
+		void (*fail)(void *owner, const struct error *err);
+	} on;
+	void *owner;
+};
 
 /*
  * One vCPU and its thread. Its registers are in run->s.regs.regs after every KVM_RUN; changes made
  * there with the dirty bit are loaded by the next one.
  */
 struct vcpu {
-	struct vm *vm;
+	struct vcpu_group *group;
 	unsigned int index;
 	int fd;
 	struct kvm_run *run;
@@ -36,37 +63,42 @@ struct vcpu {
 	_Atomic uint64_t exits;
 };
 
-/* Creates the KVM vCPU; no thread yet. vm->kvm and vm->gate must be ready. */
-int vcpu_init(struct vcpu *vcpu, struct vm *vm, unsigned int index, struct error *err);
+/*
+ * Create the KVM vCPU; it has no thread yet. The group's kvm and gate must be ready. On an error
+ * the caller calls vcpu_deinit() as well.
+ */
+int vcpu_init(struct vcpu *vcpu, struct vcpu_group *group, unsigned int index, struct error *err);
 /* After its thread has ended. */
 void vcpu_deinit(struct vcpu *vcpu);
 
-/* Give it CPUID, MSRs and local APIC; the first vCPU also its place to start. */
+/* Set CPUID, MSRs and local APIC; of the first vCPU also where it starts. */
 int vcpu_setup(struct vcpu *vcpu, struct kvm_cpuid2 *cpuid, const struct boot_entry *entry,
 	       struct error *err);
 
-/* Start the thread. It runs the guest until the vm is ending or this vCPU ended it. */
+/* Start the thread. It runs the guest until group->ending is set or this vCPU ends the run. */
 int vcpu_start(struct vcpu *vcpu, struct error *err);
-/* After vm->ending is set: make the thread notice, and wait for it. */
+/* Make the thread leave the guest, and see group->ending or a requested stop. Any thread. */
 void vcpu_kick(struct vcpu *vcpu);
+/* After group->ending is set and vcpu_kick(). */
 void vcpu_join(struct vcpu *vcpu);
 
-/* How far vcpu_enter() came. */
+/* How vcpu_enter() ended. */
 enum vcpu_exit {
 	VCPU_EXIT_HANDLED,
 	VCPU_EXIT_DEBUG, /* a single step is done */
 	VCPU_EXIT_INTERRUPTED,
 	VCPU_EXIT_OVER, /* this vCPU must not run again */
 };
-/* Own thread: one KVM_RUN, and what it asks for. */
+/* Own thread: one KVM_RUN, and what its exit asks for. */
 enum vcpu_exit vcpu_enter(struct vcpu *vcpu);
-/* Own thread: let KVM finish the I/O instruction that caused the last exit, so that registers are
- * final, without entering the guest. */
+/* Own thread: let KVM finish the I/O instruction of the last exit without entering the guest, so
+ * that registers are final. */
 void vcpu_complete_io(struct vcpu *vcpu);
 
-/* Own thread: an OUT to GUEST_TRAP_PORT. False if nobody wants it. */
+/* Own thread: an OUT to GUEST_TRAP_PORT. False if no handler takes it. */
 bool vcpu_take_trap(struct vcpu *vcpu);
-/* Own thread, in a trap handler: execute one instruction from *regs, see guest.h. */
+/* Own thread, in a trap handler: execute one instruction from *regs, see guest.h. -EIO if it does
+ * not end. */
 int vcpu_step(struct vcpu *vcpu, struct guest_regs *regs, struct error *err);
 
 /* Registers of a stopped vCPU, or of the caller's own. */
@@ -74,7 +106,7 @@ void vcpu_get_regs(const struct vcpu *vcpu, struct guest_regs *regs);
 void vcpu_set_regs(struct vcpu *vcpu, const struct guest_regs *regs);
 int vcpu_get_sregs(const struct vcpu *vcpu, struct guest_sregs *sregs, struct error *err);
 
-/* Once per process: the signal that kicks. */
+/* Once per process: install the handler of the signal that kicks. */
 void vcpu_install_kick_signal(void);
 
 #endif

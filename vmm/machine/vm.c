@@ -1,12 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/machine/vm.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include "vmm/machine/vm-internal.h"
+#include "vmm/machine/internal.h"
 
 enum { POLL_INTERVAL_MS = 10 };
 
@@ -53,7 +52,7 @@ void vm_set_poll(struct vm *vm, vm_poll_fn *fn, void *arg)
 	vm->poll_arg = arg;
 }
 
-/* False: another thread polls. */
+/* False if another thread polls now. */
 static bool try_poll(struct vm *vm)
 {
 	if (pthread_mutex_trylock(&vm->poll_lock))
@@ -64,12 +63,13 @@ static bool try_poll(struct vm *vm)
 	return true;
 }
 
-void vm_poll(struct vm *vm)
+/* On a vCPU's thread, until it has polled itself: the poll of another thread may have begun too
+ * early, or wait for this vCPU to stop. */
+static void poll_on_vcpu(struct vm *vm)
 {
-	/* the thread that polls may have begun too early, or be waiting for this vCPU to stop */
 	while (atomic_load(&vm->polling) && !try_poll(vm)) {
-		stop_gate_stop(&vm->gate);
-		stop_gate_resume(&vm->gate);
+		stop_gate_stop(&vm->group.gate);
+		stop_gate_resume(&vm->group.gate);
 		sched_yield();
 	}
 }
@@ -97,25 +97,25 @@ static int start_polling(struct vm *vm, struct error *err)
 
 int vm_start(struct vm *vm, struct error *err)
 {
-	int rc;
+	int ret;
 
-	/* Owned until every thread is there, so that all vCPUs begin together. */
-	stop_gate_stop(&vm->gate);
+	/* Owned until every thread exists, so that all vCPUs begin together. */
+	stop_gate_stop(&vm->group.gate);
 	vm->started = true;
-	rc = start_polling(vm, err);
-	for (unsigned int i = 0; rc == 0 && i < vm->nr_vcpus; i++)
-		rc = vcpu_start(&vm->vcpus[i], err);
-	if (rc == 0)
+	ret = start_polling(vm, err);
+	for (unsigned int i = 0; ret == 0 && i < vm->group.nr_vcpus; i++)
+		ret = vcpu_start(&vm->vcpus[i], err);
+	if (ret == 0)
 		vm_set_status(vm, VM_STATUS_RUNNING);
 	else
-		atomic_store(&vm->ending, true);
-	stop_gate_resume(&vm->gate);
-	return rc;
+		atomic_store(&vm->group.ending, true);
+	stop_gate_resume(&vm->group.gate);
+	return ret;
 }
 
 static bool is_over(const struct vm *vm)
 {
-	return !vm->started || atomic_load(&vm->ending) || atomic_load(&vm->end);
+	return !vm->started || atomic_load(&vm->group.ending) || atomic_load(&vm->end);
 }
 
 int vm_pause(struct vm *vm, struct error *err)
@@ -124,7 +124,7 @@ int vm_pause(struct vm *vm, struct error *err)
 		return error_set(err, EINVAL, "the guest is not running");
 	if (vm->paused)
 		return error_set(err, EALREADY, "the guest is paused already");
-	stop_gate_stop(&vm->gate);
+	stop_gate_stop(&vm->group.gate);
 	vm->paused = true;
 	vm_set_status(vm, VM_STATUS_PAUSED);
 	return 0;
@@ -133,11 +133,11 @@ int vm_pause(struct vm *vm, struct error *err)
 static void unpause(struct vm *vm)
 {
 	vm->paused = false;
-	/* Tell the guest that it was paused, or its watchdogs would see a lockup. Fails harmlessly
-	 * where the guest does not use kvmclock. */
-	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+	/* Without this the guest's watchdogs take the pause for a lockup. It fails, without harm,
+	 * if the guest does not use kvmclock. */
+	for (unsigned int i = 0; i < vm->group.nr_vcpus; i++)
 		ioctl(vm->vcpus[i].fd, KVM_KVMCLOCK_CTRL, 0);
-	stop_gate_resume(&vm->gate);
+	stop_gate_resume(&vm->group.gate);
 }
 
 int vm_resume(struct vm *vm, struct error *err)
@@ -163,19 +163,43 @@ void vm_request_end(struct vm *vm, enum vm_end reason)
 enum vm_end vm_end_reason(const struct vm *vm)
 {
 	enum vm_end end = (enum vm_end)atomic_load(&vm->end);
-	bool own_doing =
+	bool by_guest =
 		end == VM_END_POWER_OFF || end == VM_END_REBOOT || end == VM_END_TRIPLE_FAULT;
 
-	return own_doing && console_panic(vm->console) ? VM_END_PANIC : end;
+	return by_guest && console_panic(vm->console) ? VM_END_PANIC : end;
 }
 
-void vm_fail(struct vm *vm, const struct error *err)
+static bool on_port_io(void *owner)
 {
+	struct vm *vm = owner;
+
+	if (atomic_load_explicit(&vm->polling, memory_order_relaxed))
+		poll_on_vcpu(vm);
+	return atomic_load(&vm->end);
+}
+
+static void on_triple_fault(void *owner)
+{
+	vm_request_end(owner, VM_END_TRIPLE_FAULT);
+}
+
+static void on_failure(void *owner, const struct error *err)
+{
+	struct vm *vm = owner;
+
 	pthread_mutex_lock(&vm->failure_lock);
 	if (!vm->failure.code)
 		vm->failure = *err;
 	pthread_mutex_unlock(&vm->failure_lock);
 	vm_request_end(vm, VM_END_FAILED);
+}
+
+void vm_connect_vcpus(struct vm *vm)
+{
+	vm->group.owner = vm;
+	vm->group.on.port_io = on_port_io;
+	vm->group.on.triple_fault = on_triple_fault;
+	vm->group.on.fail = on_failure;
 }
 
 const struct error *vm_failure(const struct vm *vm)
@@ -200,12 +224,12 @@ void vm_finish(struct vm *vm)
 	if (vm->finished)
 		return;
 	vm->finished = true;
-	atomic_store(&vm->ending, true);
+	atomic_store(&vm->group.ending, true);
 	if (vm->paused)
 		unpause(vm);
-	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+	for (unsigned int i = 0; i < vm->group.nr_vcpus; i++)
 		vcpu_kick(&vm->vcpus[i]);
-	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+	for (unsigned int i = 0; i < vm->group.nr_vcpus; i++)
 		vcpu_join(&vm->vcpus[i]);
 	atomic_store(&vm->polling, false);
 	event_source_remove(vm->poll_timer);
@@ -236,14 +260,14 @@ uint64_t vm_console_lost(const struct vm *vm)
 
 pid_t vm_vcpu_thread_id(const struct vm *vm, unsigned int vcpu)
 {
-	return vcpu < vm->nr_vcpus ? atomic_load(&vm->vcpus[vcpu].tid) : 0;
+	return vcpu < vm->group.nr_vcpus ? atomic_load(&vm->vcpus[vcpu].tid) : 0;
 }
 
 uint64_t vm_exits(const struct vm *vm)
 {
 	uint64_t sum = 0;
 
-	for (unsigned int i = 0; i < vm->nr_vcpus; i++)
+	for (unsigned int i = 0; i < vm->group.nr_vcpus; i++)
 		sum += atomic_load_explicit(&vm->vcpus[i].exits, memory_order_relaxed);
 	return sum;
 }

@@ -11,11 +11,13 @@
 #include "vmm/console/terminal.h"
 
 /*
- * One virtual machine of our own VMM: KVM, memory, vCPU threads, devices and the loaded kernel.
- * Unless said otherwise functions are for the main thread, the one that runs the event loop.
+ * One virtual machine of this VMM: KVM, memory, vCPU threads, devices and the loaded kernel.
+ * Functions are for the main thread, which runs the event loop, unless their comment says
+ * otherwise.
  */
 struct vm;
 struct event_loop;
+struct vm_observer;
 
 /* What the machine is doing; names as in QMP's RunState. */
 enum vm_status {
@@ -33,11 +35,10 @@ enum vm_end {
 	VM_END_POWER_OFF,
 	VM_END_REBOOT,
 	VM_END_TRIPLE_FAULT,
-	VM_END_PANIC,  /* and then whatever the guest does after it: reboot, power-off, triple fault
-			*/
-	VM_END_QUIT,   /* asked for: monitor or terminal */
-	VM_END_SIGNAL, /* a signal to us */
-	VM_END_FAILED, /* KVM failed under us; see vm_failure() */
+	VM_END_PANIC,  /* a panic, then a reboot, power-off or triple fault */
+	VM_END_QUIT,   /* the user quit, at the monitor or the terminal */
+	VM_END_SIGNAL, /* a signal to this process */
+	VM_END_FAILED, /* KVM failed; see vm_failure() */
 };
 
 enum {
@@ -52,49 +53,50 @@ struct vm_config {
 	unsigned int nr_vcpus;
 	bool console_stdin;  /* feed standard input to COM1 */
 	const char *console; /* COM1's output: a path, or NULL for standard output */
-	bool no_console;     /* COM1's output is dropped (still searched for a panic) */
-	bool force;          /* go on with a KVM that is not backed by hardware */
-	/* On the main thread: an escape key other than that for quitting; the first panic message.
-	 */
+	bool no_console;     /* discard COM1's output, but search it for a panic */
+	bool force;          /* accept a KVM that is not backed by hardware */
+	/* On the main thread: an escape key, except the one that quits; the first panic message. */
 	void (*on_key)(void *arg, enum terminal_action action);
 	void (*on_panic)(void *arg, const char *reason);
 	void *arg;
 };
 
 /*
- * Build the machine: opens KVM, loads the kernel, creates the vCPUs; nothing runs yet. `loop` must
- * outlive the vm; *config may go when this returns. Errors are one line for the user, by cause:
- * KVM, kernel, initrd, memory.
+ * Build the machine: open KVM, load the kernel, create the vCPUs; nothing runs yet. `loop` must
+ * outlive the vm; *config need not. Errors are one line for the user:
+ *  -EINVAL   vCPUs or RAM out of range
+ *  -ENOTSUP  KVM lacks a capability, or is not backed by hardware
+ *  others    those of kvm_open(), boot_load() and console_create(), or of KVM
  */
 int vm_create(const struct vm_config *config, struct event_loop *loop, struct vm **out,
 	      struct error *err);
 /* After vm_finish() or instead of vm_start(). NULL-safe. */
 void vm_destroy(struct vm *vm);
 
-/* Where the kernel was loaded; valid from vm_create() on. */
+/* Where the kernel was loaded. Valid from vm_create() on. */
 const struct boot_info *vm_boot_info(const struct vm *vm);
 
 /*
- * Call `fn` on each port-I/O exit (on the vCPU's thread) and every 10 ms (main thread), never twice
- * at once, until it returns true: for a tracer that waits for the guest's kernel. Before
- * vm_start().
+ * Poll `fn` on each port-I/O exit (on the vCPU's thread) and every 10 ms (on the main thread),
+ * never by two threads at once, until it returns true: for a recorder that waits until the guest's
+ * kernel can be found. Before vm_start().
  */
 typedef bool vm_poll_fn(void *arg);
 void vm_set_poll(struct vm *vm, vm_poll_fn *fn, void *arg);
 
-/* Let the vCPUs go. */
+/* Let the vCPUs run. */
 int vm_start(struct vm *vm, struct error *err);
 
-/* Stop every vCPU for good and write out the console; memory is still there. Idempotent. */
+/* Stop every vCPU for good and flush the console. The guest's memory still exists. Idempotent. */
 void vm_finish(struct vm *vm);
 
 /* What the machine is doing, and its word in QMP. */
 enum vm_status vm_status(const struct vm *vm);     /* any thread */
 const char *vm_status_name(enum vm_status status); /* "running", "guest-panicked" ... */
 
-/* The user's pause: nothing of the guest runs until vm_resume(). -EALREADY, or -EINVAL if the run
- * is over. Independent of the nesting guest_control_ops stop and resume, which work on a paused
- * guest too.
+/*
+ * The user's pause: no vCPU runs until vm_resume(). -EALREADY if it is so already, -EINVAL if the
+ * run is over. Stop and resume of struct guest nest independently, and work on a paused guest too.
  */
 int vm_pause(struct vm *vm, struct error *err);
 int vm_resume(struct vm *vm, struct error *err);
@@ -103,15 +105,15 @@ int vm_resume(struct vm *vm, struct error *err);
 typedef void vm_status_fn(void *arg, enum vm_status status);
 int vm_listen(struct vm *vm, vm_status_fn *fn, void *arg);
 
-/* Any thread: end the run; the event loop returns with `reason`. The first reason wins. */
+/* Any thread: end the run; the event loop returns with `reason`. The first reason counts. */
 void vm_request_end(struct vm *vm, enum vm_end reason);
 enum vm_end vm_end_reason(const struct vm *vm);
-/* What the guest said when it panicked, NULL if it did not. */
+/* The reason in the guest's panic message, NULL if it has not panicked. */
 const char *vm_panic_reason(const struct vm *vm);
-/* What failed, with VM_END_FAILED. */
+/* The first failure, with VM_END_FAILED. */
 const struct error *vm_failure(const struct vm *vm);
 
-/* The guest as tracer and monitor see it: memory, registers, stop and resume, nr_vcpus. */
+/* The guest, as tracer and monitor use it. */
 struct guest *vm_guest(struct vm *vm);
 
 /* Kernel thread id of a vCPU's thread, 0 before vm_start(). */
@@ -120,7 +122,7 @@ pid_t vm_vcpu_thread_id(const struct vm *vm, unsigned int vcpu);
 /* Bytes of console output that were lost. */
 uint64_t vm_console_lost(const struct vm *vm);
 
-/* Exits to this process since the start, all vCPUs. Any thread. */
+/* Exits of all vCPUs to this process since the start. Any thread. */
 uint64_t vm_exits(const struct vm *vm);
 
 #endif

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Guest RAM: the memory file it is in, its regions, and the map that the guest gets of it. */
 #include "vmm/memory/memory.h"
 

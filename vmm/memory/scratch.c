@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/memory/scratch.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ void scratch_memory_deinit(struct scratch_memory *scratch)
 	scratch->nr_regions = scratch->nr_ram = 0;
 }
 
-/* Address space only: pages are taken from the host when touched. */
+/* Address space only: the host provides a page when it is first touched. */
 static int reserve(struct scratch_memory *scratch, struct error *err)
 {
 	int fd = memfd_create("sonde-scratch", MFD_CLOEXEC);
@@ -84,26 +84,29 @@ int scratch_memory_add(struct scratch_memory *scratch, uint64_t size, struct gue
 {
 	const struct guest_region *places = scratch->regions + scratch->nr_ram;
 	size_t slot = 0;
-	int rc = 0;
+	int ret = 0;
 
 	if (!size || size % SCRATCH_ALIGN || size > SCRATCH_MAX_SIZE)
-		return error_set(err, EINVAL, "%" PRIu64 " bytes of scratch memory", size);
+		return error_set(err, EINVAL,
+				 "scratch memory of %" PRIu64
+				 " bytes: not a multiple of 2 MiB up to 256 MiB",
+				 size);
 	if (!scratch->gpa)
 		return error_set(err, ENOSPC,
 				 "the guest has no physical addresses left above its RAM");
 	if (!scratch->hva)
-		rc = reserve(scratch, err);
-	if (rc)
-		return rc;
+		ret = reserve(scratch, err);
+	if (ret)
+		return ret;
 	while (slot < SCRATCH_SLOTS && places[slot].size)
 		slot++;
 	if (slot == SCRATCH_SLOTS)
 		return error_set(err, ENOSPC, "the guest has %d scratch regions already",
 				 SCRATCH_SLOTS);
-	rc = kvm_set_memory(scratch->kvm, memslot(slot), places[slot].gpa, places[slot].hva, size,
-			    err);
-	if (rc)
-		return rc;
+	ret = kvm_set_memory(scratch->kvm, memslot(slot), places[slot].gpa, places[slot].hva, size,
+			     err);
+	if (ret)
+		return ret;
 	set_size(scratch, slot, size);
 	*out = places[slot];
 	return 0;
@@ -114,17 +117,17 @@ int scratch_memory_remove(struct scratch_memory *scratch, const struct guest_reg
 {
 	const struct guest_region *places = scratch->regions + scratch->nr_ram;
 	size_t slot = 0;
-	int rc;
+	int ret;
 
 	while (slot < SCRATCH_SLOTS && !(places[slot].size && places[slot].gpa == region->gpa))
 		slot++;
 	if (slot == SCRATCH_SLOTS)
-		return error_set_at(err, ENOENT, region->gpa, "no scratch memory there");
-	rc = kvm_set_memory(scratch->kvm, memslot(slot), region->gpa, NULL, 0, err);
-	if (rc)
-		return rc;
+		return error_set_at(err, ENOENT, region->gpa, "no scratch memory at this address");
+	ret = kvm_set_memory(scratch->kvm, memslot(slot), region->gpa, NULL, 0, err);
+	if (ret)
+		return ret;
 	set_size(scratch, slot, 0);
-	/* Gives the pages back, and the next one who comes here finds zeros. */
+	/* Frees the pages; the next region here reads as zeros. */
 	if (fallocate(scratch->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		      (off_t)(slot * SCRATCH_MAX_SIZE), SCRATCH_MAX_SIZE) < 0)
 		return error_set(err, errno, "cannot clear scratch memory: %s", strerror(errno));

@@ -10,11 +10,11 @@
 #include "vmm/memory/memory.h"
 
 /*
- * All memory a guest has: its RAM, and memory of ours above it that the guest does not know of
- * (guest_scratch_ops.add). Places for the latter are fixed, in guest-physical and in host
- * addresses, for as long as the machine exists: only the sizes in `regions` change, each in one
- * piece, so that a thread which looks an address up meanwhile may see zeros there, but never a
- * wrong place.
+ * All memory of a guest: its RAM, and scratch memory above it, which the guest's kernel does not
+ * know of (struct guest_scratch_ops). The places for scratch memory are fixed while the machine
+ * exists, as guest-physical and as host addresses. Only the sizes in `regions` change, each
+ * atomically: a thread that resolves an address meanwhile may read zeros there, but never another
+ * place.
  */
 enum {
 	SCRATCH_SLOTS = 4,            /* regions at a time */
@@ -25,7 +25,7 @@ enum {
 
 struct scratch_memory {
 	const struct kvm *kvm;
-	uint64_t gpa; /* of the first place; 0: there is no room below the guest's address width */
+	uint64_t gpa; /* of the first place; 0: no room below the guest's address width */
 	int fd;       /* one memory file for all places; -1 until the first is used */
 	uint8_t *hva;
 	size_t nr_ram; /* the first of the regions */
@@ -33,7 +33,7 @@ struct scratch_memory {
 	size_t nr_regions; /* accessed atomically */
 };
 
-/* phys_bits: width of the guest's physical addresses. `kvm` must outlive it. */
+/* phys_bits: width of the guest's physical addresses. `kvm` must outlive *scratch. */
 void scratch_memory_init(struct scratch_memory *scratch, const struct kvm *kvm,
 			 const struct guest_memory *memory, unsigned int phys_bits);
 /* After the machine is gone. */
@@ -41,17 +41,21 @@ void scratch_memory_deinit(struct scratch_memory *scratch);
 
 /*
  * Zeroed memory at a free place; `size` in bytes, a multiple of SCRATCH_ALIGN up to
- * SCRATCH_MAX_SIZE. -EINVAL, -ENOSPC (all places taken, or none), or what KVM or the host says.
+ * SCRATCH_MAX_SIZE.
+ *  -EINVAL  another size
+ *  -ENOSPC  all places are taken, or there is none
+ *  others   those of KVM, memfd_create() and mmap()
  */
 int scratch_memory_add(struct scratch_memory *scratch, uint64_t size, struct guest_region *out,
 		       struct error *err);
 
 /*
- * -ENOENT if there is no such region. Its contents are gone. The region's memslot is deleted, and
- * as no vCPU may reach the memory of a deleted memslot, KVM flushes every TLB entry through which
- * one could, be it the translation of a guest-virtual or of a guest-physical address, before its
- * ioctl returns or at the latest when the vCPU enters the guest again. So a caller that has removed
- * a mapping from the guest's page tables needs no flush by the guest.
+ * Remove a region and its contents. -ENOENT if there is none at region->gpa.
+ *
+ * No vCPU can reach the memory of a deleted memslot: KVM flushes every TLB entry that leads there,
+ * of guest-virtual and of guest-physical addresses, before its ioctl returns, or at the latest when
+ * the vCPU enters the guest again. So a caller that has removed a mapping from the guest's page
+ * tables needs no flush by the guest.
  */
 int scratch_memory_remove(struct scratch_memory *scratch, const struct guest_region *region,
 			  struct error *err);

@@ -54,8 +54,11 @@ int recorder_start_locked(struct recorder *recorder, const char *const *specs, s
 /* Keep the first failure, for recorder_conclude(). */
 void recorder_fail(struct recorder *recorder, const struct error *err);
 
-/* What all vCPUs have in the trace. */
-struct trace_writer_counts recorder_counts(const struct recorder *recorder);
+/* Records of all vCPUs in the trace. */
+struct trace_writer_counts recorder_sum(const struct recorder *recorder);
+/* All counters: those of the session, and what the writer and the recorder itself count. */
+struct trace_counters recorder_counters(const struct recorder *recorder,
+					const struct trace_status *status);
 /* Events per second of the time that was traced. */
 double recorder_rate(const struct recorder *recorder, const struct trace_status *status);
 

@@ -72,6 +72,7 @@ static json_t *query_vcpus(const struct recorder *r, const struct trace_status *
 	json_t *list = json_array();
 
 	for (unsigned int i = 0; i < r->config.nr_vcpus; i++) {
+		struct trace_counters counters = status->vcpus[i];
 		struct trace_writer_counts c;
 		json_t *vcpu;
 
@@ -79,13 +80,8 @@ static json_t *query_vcpus(const struct recorder *r, const struct trace_status *
 		vcpu = json_pack("{s:i}", "index", (int)i);
 		set_count(vcpu, "allocs", c.allocs);
 		set_count(vcpu, "frees", c.frees);
-		set_count(vcpu, "overruns", c.overruns);
-		set_count(vcpu, "traps", status->traps[i]);
-		set_count(vcpu, "ring_records", status->rings[i].records);
-		set_count(vcpu, "ring_drops", status->rings[i].drops);
-		set_count(vcpu, "ring_damaged", status->rings[i].damaged);
-		set_count(vcpu, "ring_waits", status->rings[i].blocked);
-		set_count(vcpu, "ring_wait_ns", status->rings[i].blocked_ns);
+		counters.v[COUNTER_OVERRUNS] = c.overruns;
+		counters_put_vcpu(vcpu, &counters);
 		json_array_append_new(list, vcpu);
 	}
 	return list;
@@ -110,11 +106,13 @@ static void set_address(json_t *object, const char *key, uint64_t address)
 
 static json_t *query_locked(const struct recorder *r)
 {
+	const struct trace_writer_counts sum = recorder_sum(r);
+	struct trace_counters counters;
 	struct trace_status status;
-	const struct trace_writer_counts sum = recorder_counts(r);
 	json_t *result, *vcpus;
 
 	trace_session_status(r->session, &status);
+	counters = recorder_counters(r, &status);
 	vcpus = query_vcpus(r, &status);
 	result = json_pack(
 		"{s:b, s:s, s:o, s:s, s:{s:I, s:I, s:o}, s:o}", "enabled", status.enabled, "mode",
@@ -128,22 +126,9 @@ static json_t *query_locked(const struct recorder *r)
 	set_count(result, "events", sum.allocs + sum.frees);
 	set_count(result, "allocs", sum.allocs);
 	set_count(result, "frees", sum.frees);
-	set_count(result, "overruns", sum.overruns);
 	json_object_set_new(result, "events_per_second", json_real(recorder_rate(r, &status)));
 	set_count(result, "max_rate", r->options->max_rate);
-	set_count(result, "samplings", status.samplings);
-	set_count(result, "unsampled_ns", status.unsampled_ns);
-	set_count(result, "tracing_ns", status.on_ns);
-	set_count(result, "lost", status.lost);
-	set_count(result, "null_allocs", status.null_allocs);
-	set_count(result, "null_frees", status.null_frees);
-	set_count(result, "nested", status.nested);
-	set_count(result, "unpaired_returns", status.unpaired_returns);
-	set_count(result, "in_flight", status.in_flight);
-	set_count(result, "doorbells", status.doorbells);
-	set_count(result, "yields", status.yields);
-	set_count(result, "yielded_ns", status.yielded_ns);
-	set_count(result, "yielded_functions", status.yielded_functions);
+	counters_put(result, &counters);
 	json_object_set_new(result, "no_exitless", json_string(status.no_exitless));
 	return result;
 }

@@ -90,7 +90,7 @@ static int64_t realtime_ns(void)
 static void fill_info(const struct recorder *r, struct trace_info *info)
 {
 	*info = (struct trace_info){.started_ns = r->started_ns,
-				    .pauses = r->starts ? r->starts - 1 : 0,
+				    .counters.v[COUNTER_PAUSES] = r->starts ? r->starts - 1 : 0,
 				    .started_realtime_ns = r->started_realtime_ns};
 	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
 	snprintf(info->memory, sizeof(info->memory), "%s", r->config.memory);
@@ -253,7 +253,7 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 
 /* --- counts ---------------------------------------------------------------------------------- */
 
-struct trace_writer_counts recorder_counts(const struct recorder *r)
+struct trace_writer_counts recorder_sum(const struct recorder *r)
 {
 	struct trace_writer_counts sum = {0};
 
@@ -268,11 +268,21 @@ struct trace_writer_counts recorder_counts(const struct recorder *r)
 	return sum;
 }
 
+struct trace_counters recorder_counters(const struct recorder *r, const struct trace_status *status)
+{
+	struct trace_counters counters = status->counters;
+
+	counters.v[COUNTER_OVERRUNS] = recorder_sum(r).overruns;
+	counters.v[COUNTER_PAUSES] = r->starts ? r->starts - 1 : 0;
+	return counters;
+}
+
 double recorder_rate(const struct recorder *r, const struct trace_status *status)
 {
-	const struct trace_writer_counts sum = recorder_counts(r);
+	const struct trace_writer_counts sum = recorder_sum(r);
+	const uint64_t *counters = status->counters.v;
+	uint64_t seen = counters[COUNTER_TRACING_NS] - counters[COUNTER_UNSAMPLED_NS];
 	const double ns_per_s = 1e9;
-	uint64_t seen = status->on_ns - status->unsampled_ns;
 
 	return seen ? (double)(sum.allocs + sum.frees) * ns_per_s / (double)seen : 0;
 }

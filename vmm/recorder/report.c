@@ -6,12 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
-#include "formats/report/trace-text.h"
 #include "vmm/recorder/internal.h"
 
-enum { NS_PER_MS = 1000000, MS_PER_S = 1000, LINE_SIZE = 160 };
+enum { MS_PER_S = 1000, LINE_SIZE = 160 };
 
 /* --- at the start ---------------------------------------------------------------------------- */
 
@@ -54,11 +53,6 @@ void recorder_print_refused(const struct recorder *r)
 
 /* --- meanwhile ------------------------------------------------------------------------------- */
 
-static uint64_t lost_events(const struct recorder *r, const struct trace_status *status)
-{
-	return recorder_counts(r).overruns + status->lost;
-}
-
 void recorder_clear_progress(struct recorder *r)
 {
 	if (r->progress_len)
@@ -68,7 +62,8 @@ void recorder_clear_progress(struct recorder *r)
 
 void recorder_show_progress(struct recorder *r)
 {
-	const struct trace_writer_counts sum = recorder_counts(r);
+	const struct trace_writer_counts sum = recorder_sum(r);
+	struct trace_counters counters;
 	struct trace_status status;
 	char line[LINE_SIZE];
 	uint64_t lost, s = (clock_monotonic_ms() - r->run_since_ms) / MS_PER_S;
@@ -79,7 +74,8 @@ void recorder_show_progress(struct recorder *r)
 	pthread_mutex_lock(&r->lock);
 	trace_session_status(r->session, &status);
 	pthread_mutex_unlock(&r->lock);
-	lost = lost_events(r, &status);
+	counters = recorder_counters(r, &status);
+	lost = counters_lost(&counters);
 	n = snprintf(line, sizeof(line), "tracing%s: %s, %s lost, %" PRIu64 ":%02" PRIu64,
 		     status.enabled ? "" : " is off",
 		     text_number(sum.allocs + sum.frees, "event").s, text_count(lost).s, s / 60,
@@ -93,50 +89,55 @@ void recorder_show_progress(struct recorder *r)
 
 /* --- at the end ------------------------------------------------------------------------------ */
 
-/* Of a trace by traps: how fast they came, and what share of the time was traced. */
-static void print_rate(const struct recorder *r)
+/* Periods without tracing, and how fast events came in the others. */
+static void print_gaps(const struct recorder *r, const struct trace_counters *counters)
 {
-	const struct trace_status *last = &r->last;
-	uint64_t seen = last->on_ns - last->unsampled_ns;
+	const char *verb = r->config.verb;
+	char text[COUNTER_TEXT_MAX];
 
-	if (r->options->mode != RECORDER_TRAP || !seen)
-		return;
-	fprintf(stderr, "sonde %s: %.1f events per second of traced time\n", r->config.verb,
-		recorder_rate(r, last));
-	if (last->samplings)
-		fprintf(stderr,
-			"sonde %s: sampled: traced %s of %s ms (%.1f %%), as more than %s "
-			"came in a second\n",
-			r->config.verb, text_count(seen / NS_PER_MS).s,
-			text_count(last->on_ns / NS_PER_MS).s,
-			100.0 * (double)seen / (double)last->on_ns,
-			text_number(r->options->max_rate, "call").s);
+	if (r->options->mode == RECORDER_TRAP && counters->v[COUNTER_TRACING_NS])
+		fprintf(stderr, "sonde %s: %.1f events per second of traced time\n", verb,
+			recorder_rate(r, &r->last));
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_table[id].kind == COUNTER_GAP &&
+		    counter_text(counters, id, text, sizeof(text)))
+			fprintf(stderr, "sonde %s: %s\n", verb, text);
+	}
+}
+
+static void print_lost(const struct trace_counters *counters)
+{
+	const char *separator = "";
+	char text[COUNTER_TEXT_MAX];
+
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_table[id].kind == COUNTER_GAP || !counter_is_loss(id) ||
+		    !counter_text(counters, id, text, sizeof(text)))
+			continue;
+		fprintf(stderr, "%s%s", separator, text);
+		separator = ", ";
+	}
+	fputs(*separator ? "\n" : "none\n", stderr);
 }
 
 static void print_counts(const struct recorder *r)
 {
-	const struct trace_writer_counts sum = recorder_counts(r);
-	const uint64_t lost = lost_events(r, &r->last);
+	const struct trace_counters counters = recorder_counters(r, &r->last);
+	const struct trace_writer_counts sum = recorder_sum(r);
 	const char *verb = r->config.verb;
 
 	if (r->last.no_exitless[0])
 		fprintf(stderr, "sonde %s: traced by traps: %s\n", verb, r->last.no_exitless);
-	if (r->last.yields)
-		fprintf(stderr,
-			"sonde %s: not traced for %s ms, while the guest's own ftrace changed its "
-			"sites and used %s\n",
-			verb, text_count(r->last.yielded_ns / NS_PER_MS).s,
-			text_number(r->last.yielded_functions, "function").s);
-	fprintf(stderr, "sonde %s: %s and %s in %s, lost: %s\n", verb,
-		text_number(sum.allocs, "allocation").s, text_number(sum.frees, "free").s, r->dir,
-		lost ? text_count(lost).s : "none");
+	print_gaps(r, &counters);
+	fprintf(stderr, "sonde %s: %s and %s in %s, lost: ", verb,
+		text_number(sum.allocs, "allocation").s, text_number(sum.frees, "free").s, r->dir);
+	print_lost(&counters);
 }
 
 int recorder_conclude(const struct recorder *r, struct error *err)
 {
 	if (!r->dir)
 		return 0;
-	print_rate(r);
 	print_counts(r);
 	if (r->failed.code) {
 		*err = r->failed;
@@ -148,8 +149,8 @@ int recorder_conclude(const struct recorder *r, struct error *err)
 				 r->image->banner);
 	if (r->last.restored.foreign)
 		return error_set_at(err, ESTALE, r->last.restored.first_foreign,
-				    "%s changed by the guest and left alone",
-				    text_number(r->last.restored.foreign, "patched place").s);
+				    "patched places that the guest changed were left alone: %zu",
+				    r->last.restored.foreign);
 	return 0;
 }
 

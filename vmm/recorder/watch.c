@@ -130,7 +130,7 @@ static void on_limit(void *arg)
 static void on_tick(void *arg)
 {
 	struct recorder *r = arg;
-	struct trace_writer_counts sum = recorder_counts(r);
+	struct trace_writer_counts sum = recorder_sum(r);
 	uint64_t enough = r->options->until_events;
 	struct error err;
 

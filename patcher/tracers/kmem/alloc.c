@@ -31,7 +31,7 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *ent
 		      const struct probe_hit *hit, struct open_call *call)
 {
 	if (serves_outer_call(t, entry, call)) {
-		count_event(&t->context.counters->nested, 1);
+		count_event(t->context.counters, COUNTER_NESTED, 1);
 		call->ignored = true;
 		return;
 	}
@@ -69,8 +69,8 @@ static void record_item(struct alloc_call *a, uint64_t item)
 
 static bool record_bulk(struct alloc_call *a)
 {
-	if (!a->hit->kept)
-		count_event(&a->t->context.counters->lost, (uint32_t)a->hit->result);
+	if (!a->hit->saved)
+		count_event(a->t->context.counters, COUNTER_LOST, (uint32_t)a->hit->result);
 	for (size_t i = 0; i < a->hit->nr_items; i++)
 		record_item(a, a->hit->items[i]);
 	return false;
@@ -81,11 +81,11 @@ static bool record_single(struct alloc_call *a)
 	uint64_t result = a->hit->result;
 
 	if (result <= KMEM_ZERO_SIZE_PTR) {
-		count_event(&a->t->context.counters->null_allocs, 1);
+		count_event(a->t->context.counters, COUNTER_NULL_ALLOCS, 1);
 		return false;
 	}
 	if (result == a->call->inner_result) {
-		count_event(&a->t->context.counters->nested, 1);
+		count_event(a->t->context.counters, COUNTER_NESTED, 1);
 		return true;
 	}
 	if (a->entry->type == KMEM_TYPE_PAGES) {

@@ -57,7 +57,7 @@ static void alloc_undone(const struct free_call *call, uint64_t object)
 static void free_object(struct free_call *call, uint64_t object)
 {
 	if (object <= KMEM_ZERO_SIZE_PTR) {
-		count_event(&call->t->context.counters->null_frees, 1);
+		count_event(call->t->context.counters, COUNTER_NULL_FREES, 1);
 		return;
 	}
 	/* its allocation was real, though the one who asked never saw it */
@@ -88,7 +88,7 @@ static void set_sheaf(struct free_call *call)
 {
 	bool is_kmalloc = false;
 
-	slab_cache_is_kmalloc(call->t->context.slab, call->hit->owner, &is_kmalloc, NULL);
+	slab_cache_is_kmalloc(call->t->slab, call->hit->owner, &is_kmalloc, NULL);
 	if (is_kmalloc)
 		call->record.type_id = KMEM_TYPE_KMALLOC;
 	set_cache(call, call->hit->owner);
@@ -122,7 +122,7 @@ static void free_page(struct free_call *call)
 		kmem_emit_pages(call->t, call->hit, page,
 				kmem_order(argument(call, ALLOC_ROLE_ORDER)), &call->record);
 	else
-		count_event(&call->t->context.counters->null_frees, 1);
+		count_event(call->t->context.counters, COUNTER_NULL_FREES, 1);
 }
 
 void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,

@@ -76,7 +76,7 @@ static bool set_sheaf(const struct slab_view *slab, struct capture_items *items)
 static struct capture_items freed_items(const struct kmem_tracer *t,
 					const struct alloc_entry *entry)
 {
-	struct slab_view *slab = t->context.slab;
+	struct slab_view *slab = t->slab;
 	struct capture_items items = {.page_orders = entry->type == KMEM_TYPE_PAGES};
 
 	if (find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) &&
@@ -94,9 +94,9 @@ static struct capture_items freed_items(const struct kmem_tracer *t,
 }
 
 /* Bulk page allocation fills the holes of an array: those at its start are not its work. */
-static struct capture_items kept_items(const struct alloc_entry *entry)
+static struct capture_items saved_items(const struct alloc_entry *entry)
 {
-	struct capture_items items = {.from = ITEMS_KEPT,
+	struct capture_items items = {.from = ITEMS_SAVED,
 				      .skip_filled = entry->type == KMEM_TYPE_PAGES};
 
 	if (!find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) ||
@@ -107,8 +107,9 @@ static struct capture_items kept_items(const struct alloc_entry *entry)
 
 static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_point *p)
 {
-	const struct alloc_entry *entry = p->entry;
-	struct capture capture = {.kind = RING_ENTRY,
+	const struct alloc_entry *entry = &p->entry;
+	struct capture capture = {.point = POINT_ENTRY,
+				  .pages = &t->pages,
 				  .parameters = (uint8_t)p->nr_params,
 				  .fields = fields_at_entry(entry),
 				  .stack_words = PAGE_CALLER_STACK};
@@ -120,22 +121,23 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 	} else if (entry->action == ALLOC_ACTION_FREE) {
 		capture.stack_words = PAGE_CALLER_STACK_FREE;
 	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
-		capture.items = kept_items(entry);
+		capture.items = saved_items(entry);
 	}
 	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
 		capture.fields |= CAPTURE(FIELD_OWNER);
 	return capture;
 }
 
-static struct capture return_capture(const struct alloc_entry *entry)
+static struct capture return_capture(const struct kmem_tracer *t, const struct alloc_entry *entry)
 {
-	struct capture capture = {.kind = RING_RETURN,
+	struct capture capture = {.point = POINT_RETURN,
+				  .pages = &t->pages,
 				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
 	uint8_t argument;
 
 	if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
 		capture.items.from = ITEMS_RETURNED;
-		capture.fields |= CAPTURE(FIELD_KEPT);
+		capture.fields |= CAPTURE(FIELD_SAVED);
 	} else if (entry->type == KMEM_TYPE_KMALLOC &&
 		   !find_role(entry, ALLOC_ROLE_CACHE, &argument)) {
 		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
@@ -145,7 +147,7 @@ static struct capture return_capture(const struct alloc_entry *entry)
 
 static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_point *p)
 {
-	const struct alloc_entry *entry = p->entry;
+	const struct alloc_entry *entry = &p->entry;
 
 	return (struct probe){
 		.name = entry->name,
@@ -155,38 +157,73 @@ static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_p
 		.wants_return = entry->action == ALLOC_ACTION_ALLOC ||
 				entry->action == ALLOC_ACTION_ALLOC_BULK,
 		.entry = entry_capture(t, p),
-		.ret = return_capture(entry),
+		.ret = return_capture(t, entry),
 		.data = entry,
 	};
 }
 
+static void add_gaps(struct kmem_tracer *t)
+{
+	for (size_t i = 0; i < t->points.nr_unresolved; i++) {
+		const struct alloc_unresolved *u = &t->points.unresolved[i];
+
+		if (t->types & 1u << u->type)
+			t->gaps[t->nr_gaps++] = (struct probe_gap){u->name, u->address, u->reason};
+	}
+}
+
 static int make_probes(struct kmem_tracer *t, struct error *err)
 {
-	const struct alloc_points *points = &t->context.kernel->image->alloc;
+	struct alloc_points *points = &t->points;
+	int ret = alloc_points_resolve(t->context.kernel->image, points, err);
 
-	t->probes = calloc(points->n ? points->n : 1, sizeof(*t->probes));
-	if (!t->probes)
+	if (ret)
+		return ret;
+	t->probes = calloc(points->n + 1, sizeof(*t->probes));
+	t->gaps = calloc(points->nr_unresolved + 1, sizeof(*t->gaps));
+	if (!t->probes || !t->gaps)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < points->n; i++) {
-		const struct alloc_point *p = &points->v[i];
-
-		if (!is_wanted(t, p->entry))
-			continue;
-		if (!p->site)
-			return error_set_at(err, ENOTSUP, p->address, "%s has no mcount site",
-					    p->entry->name);
-		t->probes[t->nr_probes++] = make_probe(t, p);
-	}
+	for (size_t i = 0; i < points->n; i++)
+		if (is_wanted(t, &points->v[i].entry))
+			t->probes[t->nr_probes++] = make_probe(t, &points->v[i]);
+	add_gaps(t);
+	if (!t->nr_probes)
+		return error_set(err, ENOENT, "no allocator can be traced: %s: %s",
+				 t->gaps[0].function, t->gaps[0].reason);
 	return 0;
 }
+
+/* --- struct page_lookup --------------------------------------------------------------------- */
+
+static int page_facts(void *slab, struct slab_page_facts *out, struct error *err)
+{
+	return slab_page_facts(slab, out, err);
+}
+
+static int slab_cache_of(void *slab, uint64_t object, uint64_t *cache, struct error *err)
+{
+	uint64_t bytes;
+
+	return slab_of_object(slab, object, cache, &bytes, err);
+}
+
+static int page_order(void *slab, uint64_t page, unsigned int *order, struct error *err)
+{
+	return slab_page_order(slab, page, order, err);
+}
+
+/* --- struct tracer_ops ---------------------------------------------------------------------- */
 
 static void kmem_destroy(struct tracer *tracer)
 {
 	struct kmem_tracer *t = kmem_of(tracer);
 
+	free(t->gaps);
 	free(t->probes);
+	alloc_points_free(&t->points);
 	page_callers_destroy(t->page_callers);
 	cache_ids_destroy(t->caches);
+	slab_view_destroy(t->slab);
 	free(t);
 }
 
@@ -224,7 +261,10 @@ static int kmem_create(const struct tracer_context *context, const char *const *
 	t->context = *context;
 	ret = wanted_types(args, nr_args, &t->types, err);
 	if (!ret)
-		ret = cache_ids_create(context->slab, context->writer, &t->caches, err);
+		ret = slab_view_create(context->kernel, &t->slab, err);
+	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
+	if (!ret)
+		ret = cache_ids_create(t->slab, context->writer, &t->caches, err);
 	if (!ret)
 		ret = page_callers_create(context->kernel, &t->page_callers, err);
 	if (!ret)
@@ -240,6 +280,17 @@ static const struct probe *kmem_probes(struct tracer *tracer, size_t *n)
 {
 	*n = kmem_of(tracer)->nr_probes;
 	return kmem_of(tracer)->probes;
+}
+
+static const struct probe_gap *kmem_gaps(struct tracer *tracer, size_t *n)
+{
+	*n = kmem_of(tracer)->nr_gaps;
+	return kmem_of(tracer)->gaps;
+}
+
+static void kmem_describe(const struct tracer *tracer, struct trace_info *info)
+{
+	gfp_names_read(((const struct kmem_tracer *)tracer)->context.kernel->image, info);
 }
 
 static void kmem_entry(struct tracer *tracer, const struct probe *probe,
@@ -264,6 +315,8 @@ const struct tracer_ops tracer_kmem = {
 	.create = kmem_create,
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,
+	.describe = kmem_describe,
+	.gaps = kmem_gaps,
 	.entry = kmem_entry,
 	.ret = kmem_return,
 };

@@ -2,6 +2,8 @@
 #ifndef SONDE_PATCHER_TRACERS_KMEM_KMEM_H
 #define SONDE_PATCHER_TRACERS_KMEM_KMEM_H
 
+#include "guest-symbols/kmem/allocators.h"
+#include "introspect/slab/slab.h"
 #include "patcher/tracers/tracer.h"
 
 /*
@@ -19,11 +21,16 @@ enum {
 struct kmem_tracer {
 	struct tracer tracer;
 	struct tracer_context context;
-	uint32_t types; /* bit per enum kmem_type_id */
+	struct slab_view *slab;
+	struct page_lookup pages; /* of slab */
+	uint32_t types;           /* bit per enum kmem_type_id */
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
+	struct alloc_points points; /* the probes' data points into it */
 	struct probe *probes;
 	size_t nr_probes;
+	struct probe_gap *gaps;
+	size_t nr_gaps;
 };
 
 extern const struct tracer_ops tracer_kmem; /* registry.c lists it */

@@ -50,8 +50,8 @@ void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit, struct 
 void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t page,
 		     unsigned int order, struct kmem_record *record)
 {
-	if (slab_page_address(t->context.slab, page, &record->ptr, NULL)) {
-		count_event(&t->context.counters->lost, 1);
+	if (slab_page_address(t->slab, page, &record->ptr, NULL)) {
+		count_event(t->context.counters, COUNTER_LOST, 1);
 		return;
 	}
 	record->bytes_req = (uint64_t)KMEM_PAGE_SIZE << order;
@@ -79,7 +79,7 @@ static int fill_from_pages(const struct kmem_tracer *t, struct kmem_record *reco
 {
 	uint64_t bytes = KMEM_PAGE_SIZE;
 
-	if (!slab_in_direct_map(t->context.slab, record->ptr))
+	if (!slab_in_direct_map(t->slab, record->ptr))
 		return -ERANGE;
 	if (record->bytes_req <= KMEM_MAX_CACHE_SIZE || record->bytes_req > (uint64_t)KMEM_PAGE_SIZE
 										    << MAX_ORDER)
@@ -102,5 +102,5 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	if (!ret)
 		kmem_emit(t, hit, record);
 	else
-		count_event(&t->context.counters->lost, 1);
+		count_event(t->context.counters, COUNTER_LOST, 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <inttypes.h>
 #include <stdio.h>
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 #include "formats/report/trace-text.h"
 #include "guest-symbols/image/kernel-image.h"
 #include "patcher/session/session.h"

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A domain's breakpoints: which there are to be, and what is done so that QEMU has them.
+ * A domain's breakpoints: which there are, and how QEMU gets them.
  *
- * Under emulation QEMU knows them beside the guest's memory. Under KVM it writes INT3 (QEMU 7.2,
- * target/i386/kvm/kvm.c, kvm_arch_insert_sw_breakpoint()), which has two consequences. It finds the
- * place with a vCPU's page tables, and with isolated ones a vCPU in user mode does not see the
- * kernel: if that is so of all, one is lent the kernel's for the moment. And the INT3 would be part
- * of a memory that is saved: so when somebody else stops the domain they are taken out, and put in
- * again when it runs on (they are parked).
+ * Under emulation QEMU keeps them beside the guest's memory. Under KVM it writes INT3 (QEMU 7.2,
+ * target/i386/kvm/kvm.c, kvm_arch_insert_sw_breakpoint()), with two consequences.
+ *
+ * - QEMU finds the place with a vCPU's page tables. With page table isolation those of a vCPU in
+ * user mode do not map the kernel. If that holds for all vCPUs, one borrows the kernel's page
+ * tables for the moment: its CR3 is replaced and restored (a loan).
+ * - An INT3 would become part of a memory that is saved. So when another user of libvirt stops the
+ *   domain, the breakpoints are taken out, and put back when it runs again (they are parked).
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 
 enum { INT3 = 0xcc };
 
-/* --- which there are ------------------------------------------------------------------------- */
+/* --- which breakpoints there are ------------------------------------------------------------- */
 
 struct libvirt_break *libvirt_find_break(struct libvirt_traps *t, uint64_t gva)
 {
@@ -35,7 +37,8 @@ static struct libvirt_break *get_break(struct libvirt_traps *t, uint64_t gva, ui
 	if (b)
 		return b;
 	if (!t->enabled || t->nr_breaks == LIBVIRT_MAX_BREAKS) {
-		error_set_at(err, ENOSPC, gva, "no room for another breakpoint");
+		error_set_at(err, ENOSPC, gva, "no room for another breakpoint: there are %d",
+			     LIBVIRT_MAX_BREAKS);
 		return NULL;
 	}
 	b = &t->breaks[t->nr_breaks++];
@@ -43,34 +46,35 @@ static struct libvirt_break *get_break(struct libvirt_traps *t, uint64_t gva, ui
 	return b;
 }
 
-/* What will be in the guest's memory, and what was there at first, which must not have changed. */
-static int note(struct libvirt_guest *g, struct libvirt_break *b, struct error *err)
+/* Once for each breakpoint. Later the guest's own byte must still be there. */
+static int journal_break(struct libvirt_guest *g, struct libvirt_break *b, struct error *err)
 {
-	static const uint8_t ours = INT3;
+	static const uint8_t after = INT3;
 	uint8_t before;
 	int ret = guest_phys_read(&g->guest, b->gpa, &before, sizeof(before), err);
 
-	if (!ret && b->noted && before != b->before)
+	if (!ret && b->journaled && before != b->before)
 		ret = error_set_at(err, ESTALE, b->gva,
-				   "the guest changed what a breakpoint is at");
-	if (ret || b->noted)
+				   "the guest has changed the code at a breakpoint");
+	if (ret || b->journaled)
 		return ret;
 	b->before = before;
-	if (g->journal && !g->traps.noted)
+	if (g->journal && !g->traps.journaled)
 		ret = libvirt_journal_breaks(g->journal, err);
-	g->traps.noted |= !ret;
+	g->traps.journaled |= !ret;
 	if (g->journal && !ret && g->traps.in_memory)
-		ret = libvirt_journal_write(g->journal, b->gpa, &before, &ours, sizeof(ours), err);
-	b->noted = !ret;
+		ret = libvirt_journal_write(g->journal, b->gpa, &before, &after, sizeof(after),
+					    err);
+	b->journaled = !ret;
 	return ret;
 }
 
 /* --- page tables ----------------------------------------------------------------------------- */
 
-enum { USER_CS = 0x33 }; /* of 64-bit code (arch/x86/include/asm/segment.h) */
+enum { USER_CS = 0x33 }; /* __USER_CS: 64-bit code (arch/x86/include/asm/segment.h) */
 
-static bool shows(struct libvirt_guest *g, unsigned int vcpu, uint64_t cr3,
-		  const struct libvirt_break *b)
+static bool maps(struct libvirt_guest *g, unsigned int vcpu, uint64_t cr3,
+		 const struct libvirt_break *b)
 {
 	const struct guest_sregs *sregs = &g->registers[vcpu].sregs;
 	struct page_walk walk;
@@ -80,7 +84,7 @@ static bool shows(struct libvirt_guest *g, unsigned int vcpu, uint64_t cr3,
 	       walk.gpa == b->gpa;
 }
 
-/* One whose page tables show the kernel, if there is one. */
+/* A vCPU whose page tables map the kernel, if there is one. */
 static int choose_vcpu(struct libvirt_guest *g, const struct libvirt_break *b, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
@@ -88,7 +92,7 @@ static int choose_vcpu(struct libvirt_guest *g, const struct libvirt_break *b, s
 
 	for (unsigned int i = 0; !ret && !t->chosen && i < g->guest.nr_vcpus; i++) {
 		ret = libvirt_guest_read_registers(g, i, err);
-		if (ret || !shows(g, i, g->registers[i].sregs.cr3, b))
+		if (ret || !maps(g, i, g->registers[i].sregs.cr3, b))
 			continue;
 		ret = rsp_choose(&g->stub.rsp, i, err);
 		t->chosen = t->sees_kernel = !ret;
@@ -97,7 +101,7 @@ static int choose_vcpu(struct libvirt_guest *g, const struct libvirt_break *b, s
 	return ret;
 }
 
-/* Of 32-bit code the gdbstub sets no more than 32 bits of CR3. */
+/* Of a vCPU in 32-bit code the gdbstub sets only 32 bits of CR3. */
 static bool may_lend(struct libvirt_guest *g, unsigned int vcpu, const struct libvirt_break *b,
 		     struct journal_loan *loan)
 {
@@ -106,7 +110,7 @@ static bool may_lend(struct libvirt_guest *g, unsigned int vcpu, const struct li
 	*loan = (struct journal_loan){
 		.vcpu = vcpu, .cr3 = r->sregs.cr3, .lent = vcpu_kernel_cr3(r->sregs.cr3)};
 	return (r->cs == USER_CS || !(loan->cr3 >> 32)) && loan->lent != loan->cr3 &&
-	       shows(g, vcpu, loan->lent, b);
+	       maps(g, vcpu, loan->lent, b);
 }
 
 static bool find_loan(struct libvirt_guest *g, const struct libvirt_break *b,
@@ -118,7 +122,7 @@ static bool find_loan(struct libvirt_guest *g, const struct libvirt_break *b,
 	return false;
 }
 
-static int give_back(struct libvirt_guest *g, const struct journal_loan *loan, struct error *err)
+static int end_loan(struct libvirt_guest *g, const struct journal_loan *loan, struct error *err)
 {
 	int ret = rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);
 
@@ -141,16 +145,15 @@ int libvirt_guest_end_loan(struct libvirt_guest *g, const struct journal_loan *l
 
 /* --- in QEMU --------------------------------------------------------------------------------- */
 
-static int tell_lent(struct libvirt_guest *g, const struct libvirt_break *b, bool on,
-		     struct error *err)
+static int set_with_loan(struct libvirt_guest *g, const struct libvirt_break *b, bool on,
+			 struct error *err)
 {
 	struct rsp *rsp = &g->stub.rsp;
 	struct journal_loan loan = {0};
 	int ret = 0, back;
 
 	if (!find_loan(g, b, &loan))
-		return error_set_at(err, EAGAIN, b->gva,
-				    "the page tables of no vCPU show the kernel");
+		return error_set_at(err, EAGAIN, b->gva, "no vCPU's page tables map the kernel");
 	if (g->journal)
 		ret = libvirt_journal_lend(g->journal, &loan, err);
 	if (ret)
@@ -161,26 +164,27 @@ static int tell_lent(struct libvirt_guest *g, const struct libvirt_break *b, boo
 		ret = rsp_choose(rsp, loan.vcpu, err);
 	if (!ret)
 		ret = rsp_breakpoint(rsp, b->gva, on, err);
-	back = give_back(g, &loan, ret ? NULL : err);
+	back = end_loan(g, &loan, ret ? NULL : err);
 	return ret ? ret : back;
 }
 
-static int tell(struct libvirt_guest *g, const struct libvirt_break *b, bool on, struct error *err)
+static int set_in_qemu(struct libvirt_guest *g, const struct libvirt_break *b, bool on,
+		       struct error *err)
 {
 	int ret = choose_vcpu(g, b, err);
 
 	if (ret)
 		return ret;
 	if (g->traps.in_memory && !g->traps.sees_kernel)
-		return tell_lent(g, b, on, err);
+		return set_with_loan(g, b, on, err);
 	return rsp_breakpoint(&g->stub.rsp, b->gva, on, err);
 }
 
-static int change(struct libvirt_guest *g, struct libvirt_break *b, bool on, struct error *err)
+static int set_armed(struct libvirt_guest *g, struct libvirt_break *b, bool on, struct error *err)
 {
-	int ret = g->traps.parked ? 0 : tell(g, b, on, err);
+	int ret = g->traps.parked ? 0 : set_in_qemu(g, b, on, err);
 
-	/* one that was asked for may be there, unless QEMU or we have said no */
+	/* after other errors QEMU may have set it: count it as armed */
 	if (ret == -EFAULT || ret == -EAGAIN || (ret && !on))
 		return ret;
 	b->armed = on;
@@ -200,19 +204,20 @@ int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, boo
 	if (b->armed == on)
 		return 0;
 	if (b->gpa != gpa)
-		return error_set_at(err, ESTALE, gva, "a breakpoint lies elsewhere now");
+		return error_set_at(err, ESTALE, gva,
+				    "a breakpoint's guest-physical address has changed");
 	ret = libvirt_guest_open_stub(g, err);
 	if (!ret && on)
-		ret = note(g, b, err);
-	if (!ret && on && !g->traps.nr_armed && g->traps.in_memory && !atomic_load(&g->let_go))
+		ret = journal_break(g, b, err);
+	if (!ret && on && !g->traps.nr_armed && g->traps.in_memory && !atomic_load(&g->will_run))
 		libvirt_traps_note_parked(g);
-	return ret ? ret : change(g, b, on, err);
+	return ret ? ret : set_armed(g, b, on, err);
 }
 
 /* --- parked ---------------------------------------------------------------------------------- */
 
-/* QEMU forgets a breakpoint also where it could not put the byte back. */
-static int clear(struct libvirt_guest *g, const struct libvirt_break *b, struct error *err)
+/* QEMU forgets a breakpoint even if it could not put the guest's byte back. */
+static int restore_byte(struct libvirt_guest *g, const struct libvirt_break *b, struct error *err)
 {
 	uint8_t now;
 	int ret = guest_phys_read(&g->guest, b->gpa, &now, sizeof(now), err);
@@ -225,12 +230,12 @@ static int clear(struct libvirt_guest *g, const struct libvirt_break *b, struct 
 int libvirt_breaks_park(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
-	/* under KVM one question is for all vCPUs; somebody may be about to read the memory */
+	/* under KVM one '?' is enough for all vCPUs; QEMU may be about to save the memory */
 	int ret = rsp_forget_breakpoints(&g->stub.rsp, t->in_memory ? 1 : g->guest.nr_vcpus, err);
 
 	for (size_t i = 0; !ret && t->in_memory && i < t->nr_breaks; i++)
 		if (t->breaks[i].armed)
-			ret = clear(g, &t->breaks[i], err);
+			ret = restore_byte(g, &t->breaks[i], err);
 	if (!ret)
 		libvirt_traps_note_parked(g);
 	return ret;
@@ -244,12 +249,12 @@ int libvirt_breaks_unpark(struct libvirt_guest *g, struct error *err)
 	for (size_t i = 0; !ret && i < t->nr_breaks; i++) {
 		if (!t->breaks[i].armed)
 			continue;
-		ret = note(g, &t->breaks[i], err);
+		ret = journal_break(g, &t->breaks[i], err);
 		if (!ret)
-			ret = tell(g, &t->breaks[i], true, err);
+			ret = set_in_qemu(g, &t->breaks[i], true, err);
 	}
 	t->parked = false;
 	if (ret)
-		libvirt_breaks_park(g, NULL); /* rather none than some */
+		libvirt_breaks_park(g, NULL); /* all or none */
 	return ret;
 }

@@ -7,32 +7,33 @@
 #include "introspect/guest/clock.h"
 
 /*
- * The time stamp counter of somebody else's vCPUs. It runs like the host's, a distance apart that
- * nobody tells, and which changes when QEMU's emulation is paused. Each stamp that a vCPU has
- * written gives a lower bound; the best of the last moments is used. So it never says a time that
- * the vCPUs have not reached, unless the guest was paused behind our back, and then for a moment.
+ * An estimate of the time stamp counter of vCPUs that another process runs. It runs at the rate of
+ * the host's, at an unknown distance, which changes when QEMU pauses an emulated guest. Each stamp
+ * that a vCPU has written is a lower bound of the distance; the largest of the last 250 to 500 ms
+ * is used. So the estimate is never ahead of the vCPUs, except for a moment after another user of
+ * libvirt has paused the guest.
  */
 struct libvirt_clock {
 	pthread_mutex_t lock;
-	uint64_t host_tsc0, host_ns0; /* when it was made, for the rate */
+	uint64_t host_tsc0, host_ns0; /* at init, for the rate */
 	bool known, frozen;
-	int64_t distance[2];   /* guest minus host, best of this window and of the one before */
+	int64_t distance[2];   /* guest minus host: largest of this window, of the one before */
 	uint64_t window_start; /* ns */
-	uint64_t frozen_at;    /* the counter while the guest is stopped */
+	uint64_t frozen_at;    /* the estimate while the guest is stopped */
 };
 
-/* Of a guest of which no stamp has been seen. */
 void libvirt_clock_init(struct libvirt_clock *clock);
 void libvirt_clock_deinit(struct libvirt_clock *clock);
 
 /* A vCPU has written this stamp. */
 void libvirt_clock_seen(struct libvirt_clock *clock, uint64_t tsc);
-/* 0 while nothing was seen. */
+/* 0 before the first stamp. */
 uint64_t libvirt_clock_tsc(struct libvirt_clock *clock);
-/* The guest is stopped, or runs again. */
+/* The guest was stopped, or is about to run again. */
 void libvirt_clock_freeze(struct libvirt_clock *clock, bool frozen);
 
-/* Counter to nanoseconds since it was 0. Better the later it is asked. */
+/* The conversion from the counter to nanoseconds since it was 0. The later, the more precise; it
+ * waits until 50 ms after init. */
 int libvirt_clock_rate(struct libvirt_clock *clock, struct tsc_clock *out, struct error *err);
 
 #endif

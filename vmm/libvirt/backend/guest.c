@@ -19,7 +19,7 @@ static int regions(struct guest *guest, const struct guest_region **out, size_t 
 	return 0;
 }
 
-/* QEMU answers only while the guest is stopped. */
+/* The gdbstub answers only while the guest is stopped. */
 static int read_by_stub(struct libvirt_guest *g, uint64_t gpa, void *to, size_t size,
 			struct error *err)
 {
@@ -55,7 +55,7 @@ static int write_piece(struct libvirt_guest *g, uint64_t gpa, const uint8_t *fro
 	return ret ? ret : rsp_write(&g->stub.rsp, gpa, from, size, err);
 }
 
-/* Through QEMU, which forgets what it has translated of code that changes. */
+/* Through QEMU, which then drops its translations of changed code. */
 static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
 		      struct error *err)
 {
@@ -86,8 +86,8 @@ static void tsc_seen(struct guest *guest, uint64_t stamp)
 	libvirt_clock_seen(&libvirt_from_guest(guest)->clock, stamp);
 }
 
-/* All vCPUs have the same: neither QEMU's emulation nor KVM lets them drift apart, unless the guest
- * asks for it. */
+/* One for all vCPUs: neither QEMU's emulation nor KVM lets their counters drift apart, unless the
+ * guest writes them. */
 static int get_tsc_clock(struct guest *guest, unsigned int vcpu, struct tsc_clock *out,
 			 struct error *err)
 {
@@ -101,7 +101,7 @@ static int get_tsc_clock(struct guest *guest, unsigned int vcpu, struct tsc_cloc
 	return ret;
 }
 
-/* Traps are stamped by us: nobody has seen the guest's counter then. */
+/* Traps are stamped by the host: no stamp of the guest's counter is known then. */
 static uint64_t clock_ns(struct guest *guest)
 {
 	struct tsc_clock rate;
@@ -121,7 +121,8 @@ static int scratch_add(struct guest *guest, size_t size, struct guest_region *ou
 	struct libvirt_guest *g = libvirt_from_guest(guest);
 
 	if (!g->shmem.size || g->shmem_used || size > g->shmem.size)
-		return error_set(err, ENOSPC, "there is no such memory plugged into the domain");
+		return error_set(err, ENOSPC,
+				 "no scratch memory of this size is plugged into the domain");
 	memset(g->shmem.hva, 0, g->shmem.size);
 	*out = g->shmem;
 	out->size = size;
@@ -136,8 +137,9 @@ static bool is_zero(const uint8_t *bytes, size_t size)
 	return !bytes[0] && !memcmp(bytes, bytes + 1, size - 1);
 }
 
-/* What QEMU has translated of the code must be forgotten before other code comes there. The device
- * is unplugged later: until then TLBs may know the memory, and nothing in the guest refers to it.
+/* Through QEMU, so that it drops its translations before other code gets this address. The device
+ * is unplugged later. Until then TLBs may still map the memory, but nothing in the guest refers to
+ * it.
  */
 static int scratch_remove(struct guest *guest, const struct guest_region *scratch,
 			  struct error *err)
@@ -173,8 +175,8 @@ static const struct guest_scratch_ops scratch_ops = {.add = scratch_add, .remove
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* Those that are plugged in now. */
-static int ask_vcpus(struct libvirt_guest *g, struct error *err)
+/* The vCPUs that are plugged in now. */
+static int count_present(struct libvirt_guest *g, struct error *err)
 {
 	json_t *reply = NULL;
 	int ret = libvirt_qmp(g->domain, "query-cpus-fast", NULL, -1, &reply, err);
@@ -190,11 +192,12 @@ static int ask_vcpus(struct libvirt_guest *g, struct error *err)
 	return ret;
 }
 
-/* Those that can be: one may come while the guest is traced, and the guest knows it already. */
+/* The slots for vCPUs: one may be plugged in while the guest is traced, and the guest already knows
+ * all slots. */
 static int count_vcpus(struct libvirt_guest *g, struct error *err)
 {
 	json_t *reply = NULL;
-	int ret = ask_vcpus(g, err);
+	int ret = count_present(g, err);
 	size_t n;
 
 	if (ret)
@@ -206,7 +209,7 @@ static int count_vcpus(struct libvirt_guest *g, struct error *err)
 	json_decref(reply);
 	if (!g->nr_present || n < g->nr_present || n > LIBVIRT_MAX_VCPUS)
 		return error_set(err, ENOTSUP,
-				 "domain %s has %zu vCPUs, and room for %zu: 1 to %d can be traced",
+				 "domain %s has %zu vCPUs and room for %zu: 1 to %d can be traced",
 				 g->domain->name, g->nr_present, n, LIBVIRT_MAX_VCPUS);
 	g->guest.nr_vcpus = (unsigned int)n;
 	return 0;
@@ -261,7 +264,7 @@ void libvirt_guest_destroy(struct libvirt_guest *g)
 	if (!g)
 		return;
 	libvirt_traps_deinit(g);
-	/* a byte would stop a guest that runs */
+	/* closing sends bytes, which stop a running guest */
 	g->traps.running ? gdbstub_drop(&g->stub) : gdbstub_close(&g->stub);
 	libvirt_shmem_unmap(&g->shmem);
 	libvirt_memory_close(&g->memory);

@@ -8,67 +8,69 @@
 #include "vmm/libvirt/journal/journal.h"
 
 /*
- * `struct guest` (introspect/guest/guest.h) for a running libvirt domain. It is stopped through
- * QEMU's monitor; registers are read, and memory written, through the gdbstub, which exists only
- * while it is stopped; RAM is read without QEMU's help where that can be. It has traps if it is
- * told so: breakpoints of the gdbstub, which then stays open (GUEST_CAP_BREAK; one handler at a
- * time).
+ * `struct guest` (introspect/guest/guest.h) for a running libvirt domain. QEMU's monitor stops it.
+ * The gdbstub, open only while it is stopped, reads registers and writes memory. RAM is read
+ * without QEMU's help where possible. Traps are optional: they are breakpoints of the gdbstub,
+ * which then stays open (GUEST_CAP_BREAK; one handler at a time).
  *
- * One thread at a time stops it; regions, clock and is_stopped are for any.
+ * One thread at a time may stop it. regions, clock and is_stopped may be called from any thread.
  */
 struct libvirt_guest;
 
 enum { LIBVIRT_MAX_VCPUS = 64 };
 
 /*
- * `domain` stays the caller's. Everything written to the guest's RAM is noted in `journal` first;
- * NULL: nothing needs noting. `with_shmem` counts a plugged device among the RAM.
+ * `domain` has to stay open. Every write to the guest's RAM is first written to `journal`, if that
+ * is not NULL. `with_shmem`: a scratch memory device that is already plugged in counts as RAM.
  */
 int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *journal,
 			 bool with_shmem, struct libvirt_guest **out, struct error *err);
-/* Plug in scratch memory, which takes some tenths of a second of the guest's time. It must run.
- * -EACCES if its other memory cannot be read without stopping it. What an error has left goes with
- * libvirt_guest_unplug(). */
+/*
+ * Plug in scratch memory. The guest must run; it takes some tenths of a second to accept the
+ * device. After an error, libvirt_guest_unplug() is due, too. -EACCES: the guest's RAM cannot be
+ * read without stopping it. Other errors as libvirt_shmem_plug().
+ */
 int libvirt_guest_plug(struct libvirt_guest *guest, struct error *err);
-/* Take it out again, if it was plugged. The guest must run. Errors as libvirt_shmem_unplug(). */
+/* Unplug it, if it was plugged in. The guest must run. Errors as libvirt_shmem_unplug(). */
 int libvirt_guest_unplug(struct libvirt_guest *guest, struct error *err);
 /* Does not unplug. NULL-safe. */
 void libvirt_guest_destroy(struct libvirt_guest *guest);
 
-/* For a guest without scratch memory: have breakpoints. Once. */
+/* Enable breakpoints, once, for a guest without scratch memory. */
 int libvirt_guest_use_traps(struct libvirt_guest *guest, struct error *err);
 struct libvirt_trap_counts {
 	uint64_t hits;
-	uint64_t held_ns; /* the guest stood still for so long while they were handled */
-	uint64_t loans;   /* how often a vCPU was lent the kernel's page tables */
+	uint64_t held_ns; /* how long the guest was stopped for them */
+	uint64_t loans;   /* how often a vCPU borrowed the kernel's page tables */
 };
-/* -errno, with the counts, if breakpoints are not served any more: the guest may stand still. */
+/* Sets *out in any case. -errno: breakpoints are no longer served, and the guest may be stopped at
+ * one. */
 int libvirt_guest_trap_counts(struct libvirt_guest *guest, struct libvirt_trap_counts *out,
 			      struct error *err);
-/* Its memory is being written elsewhere: breakpoints are taken out for good. */
+/* QEMU begins to write the guest's memory elsewhere: remove all breakpoints for good. */
 void libvirt_guest_move(struct libvirt_guest *guest);
-/* Whether that was said. */
+/* Whether libvirt_guest_move() was called. */
 bool libvirt_guest_moves(const struct libvirt_guest *guest);
-/* -EIO if there are still some of ours. */
+/* -EIO: breakpoints are still armed. */
 int libvirt_guest_check_breaks(struct libvirt_guest *guest, struct error *err);
-/* Whether they were in its memory when it was last heard of. */
+/* Whether breakpoints were in the guest's memory at its last stop (KVM). */
 bool libvirt_guest_holds_breaks(struct libvirt_guest *guest);
-/* While it is stopped: give a vCPU back what a tracer has lent it other page tables for. */
+/* While it is stopped: restore the CR3 of a vCPU that a dead tracer has lent page tables to. */
 int libvirt_guest_end_loan(struct libvirt_guest *guest, const struct journal_loan *loan,
 			   struct error *err);
-/* While it is stopped: whatever breakpoints a tracer has left. */
+/* While it is stopped: remove the breakpoints that a dead tracer has left. */
 int libvirt_guest_forget_breaks(struct libvirt_guest *guest, struct error *err);
 
 struct guest *libvirt_guest(struct libvirt_guest *guest);
-/* Reading its memory stops it: best stop it around many reads. */
+/* Whether each read of its memory stops it; then stop it once around many reads. */
 bool libvirt_guest_is_slow(const struct libvirt_guest *guest);
-/* How many of its vCPUs are there; guest->nr_vcpus counts the slots that they can be plugged into,
- * as one may come at any time. */
+/* The number of vCPUs when it was created. guest->nr_vcpus counts vCPU slots: a vCPU may be plugged
+ * in at any time. */
 unsigned int libvirt_guest_present_vcpus(const struct libvirt_guest *guest);
-/* How its memory is read, and why so. */
+/* For users: how its memory is read, and why so. */
 const char *libvirt_guest_memory_text(const struct libvirt_guest *guest);
 
-/* While it is stopped: that was a tracer that died, and the next resume lets it run. */
+/* While it is stopped: a dead tracer has stopped it, so the last resume has to let it run. */
 void libvirt_guest_adopt_stop(struct libvirt_guest *guest);
 
 #endif

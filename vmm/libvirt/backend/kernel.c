@@ -7,10 +7,10 @@
 #include "formats/base/clock.h"
 #include "introspect/kernel/identify.h"
 
-/* A vCPU runs on while its tables are read: a process may end, and its tables with it. */
+/* The vCPUs run while page tables are read: a process may end, and its tables with it. */
 enum { TRIES = 5, TRY_MS = 20 };
 
-/* What is in memory may become a kernel; what a kernel is built without, it will not get. */
+/* A kernel may still be booting; a feature that it was built without will not appear. */
 static const char *advice(int ret)
 {
 	switch (ret) {
@@ -28,11 +28,11 @@ static bool may_change(int ret)
 	return ret == -ENOENT || ret == -EAGAIN;
 }
 
-/* What is asked of the kernel that a domain's vCPUs show. */
+/* A question about the kernel that a domain's vCPUs run. */
 struct question {
 	const struct kernel_image *image; /* NULL: which one is it? */
 	struct kernel_identity found;
-	struct error why; /* no answer, or not the right one; code 0: libvirt could not be asked */
+	struct error why; /* why there is no match; code 0: libvirt did not answer */
 };
 
 static int ask(struct question *q, struct guest *guest, const struct guest_sregs *vcpus)

@@ -7,21 +7,21 @@
 #include "vmm/libvirt/connection/domain.h"
 #include "vmm/libvirt/backend/guest.h"
 
-/* Which kernel runs in a domain, and how that was found out; for people. */
+/* The kernel that runs in a domain. */
 struct attach_kernel {
 	struct kernel kernel;
-	char how[160];
+	char how[160]; /* for users: how it was found */
 };
 
 /*
- * With nothing but the domain: *image, the caller's, is read from its memory, while it runs on.
- * Errors are one line for the user that says what to do.
+ * Find the kernel in the domain's memory, while it runs. The caller owns *image. Errors are one
+ * line for the user that says what to do.
  */
 int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *guest,
 			   struct kernel_image **image, struct attach_kernel *out,
 			   struct error *err);
 
-/* `image` comes from the file `path`: does it run there? Likewise. */
+/* Check that `image`, from the file `path`, is the kernel that runs there. Errors as above. */
 int attach_kernel_check(struct libvirt_domain *domain, struct libvirt_guest *guest,
 			const struct kernel_image *image, const char *path,
 			struct attach_kernel *out, struct error *err);

@@ -37,15 +37,16 @@ static int find_mapping(pid_t pid, uint64_t hva, struct libvirt_mapping *out, st
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	maps = fopen(path, "re");
 	if (!maps)
-		return error_set(err, EACCES, "QEMU's process %d cannot be looked into: %s", pid,
-				 strerror(errno));
+		return error_set(err, EACCES, "cannot read the mappings of QEMU process %d: %s",
+				 pid, strerror(errno));
 	while (!found && fgets(line, sizeof(line), maps))
 		found = libvirt_parse_mapping(line, out) && hva >= out->start && hva < out->end;
 	fclose(maps);
-	return found ? 0 : error_set(err, EPROTO, "QEMU's guest memory is not where it says");
+	return found ? 0
+		     : error_set(err, EPROTO, "QEMU has no mapping at the address that it reports");
 }
 
-/* QEMU's own descriptor of the file that is mapped there, opened again. */
+/* Opens the mapped file again, through QEMU's own descriptor of it. */
 static int open_backing(pid_t pid, const struct libvirt_mapping *mapping)
 {
 	char path[64];
@@ -69,7 +70,7 @@ static int open_backing(pid_t pid, const struct libvirt_mapping *mapping)
 	return found;
 }
 
-/* The shared file that [hva, hva + size) is, -1 if there is none that can be had. */
+/* The shared file behind [offset, offset + size) of the mapping; -1: none that can be opened. */
 static int open_shared(pid_t pid, uint64_t offset, uint64_t size,
 		       const struct libvirt_mapping *mapping)
 {
@@ -85,7 +86,7 @@ static int open_shared(pid_t pid, uint64_t offset, uint64_t size,
 	return -1;
 }
 
-/* --- its guest's RAM ------------------------------------------------------------------------- */
+/* --- the guest's RAM ------------------------------------------------------------------------- */
 
 static int ask_ram(struct libvirt_domain *domain, struct libvirt_ram *ram, struct error *err)
 {
@@ -122,7 +123,7 @@ static int open_mem(struct libvirt_memory *m, struct error *err)
 	snprintf(path, sizeof(path), "/proc/%d/mem", m->qemu);
 	m->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (m->mem_fd < 0)
-		return error_set(err, EACCES, "QEMU's memory cannot be read: %s: run sonde as root",
+		return error_set(err, EACCES, "cannot read QEMU's memory: %s: run sonde as root",
 				 strerror(errno));
 	return 0;
 }
@@ -142,7 +143,8 @@ static int open_source(struct libvirt_memory *m, uint64_t hva, uint64_t size,
 	return ret;
 }
 
-/* The first bytes of *ram, as far as they are one mapping, and cut from it. */
+/* Makes a region of the first part of *ram, as far as one mapping reaches, and cuts it from *ram.
+ */
 static int add_region(struct libvirt_memory *m, struct libvirt_domain *domain,
 		      struct libvirt_ram *ram, struct error *err)
 {
@@ -153,7 +155,8 @@ static int add_region(struct libvirt_memory *m, struct libvirt_domain *domain,
 	if (!ret)
 		ret = find_mapping(m->qemu, hva, &mapping, err);
 	if (!ret && m->nr_regions == LIBVIRT_MAX_REGIONS)
-		ret = error_set(err, EPROTO, "the domain's memory is in too many pieces");
+		ret = error_set(err, EPROTO, "the domain's memory has more than %d mappings",
+				LIBVIRT_MAX_REGIONS);
 	if (ret)
 		return ret;
 	size = mapping.end - hva < ram->size ? mapping.end - hva : ram->size;
@@ -177,7 +180,7 @@ static int add_range(struct libvirt_memory *m, struct libvirt_domain *domain,
 	return ret;
 }
 
-/* It need not be there. */
+/* Adds the scratch memory device, if the guest has one. */
 static int ask_shmem(struct libvirt_domain *domain, struct libvirt_ram *ram, int *n,
 		     struct error *err)
 {
@@ -202,10 +205,9 @@ static int open_process(struct libvirt_memory *m, struct libvirt_domain *domain,
 		ret = add_range(m, domain, &ram[i], err);
 	if (!ret && m->mem_fd >= 0)
 		snprintf(m->how, sizeof(m->how),
-			 "/proc/%d/mem: the domain's memory is no file that QEMU shares", m->qemu);
+			 "/proc/%d/mem: QEMU shares no file with the domain's memory", m->qemu);
 	else if (!ret)
-		snprintf(m->how, sizeof(m->how), "the file that QEMU process %d shares it by",
-			 m->qemu);
+		snprintf(m->how, sizeof(m->how), "a file shared by QEMU process %d", m->qemu);
 	return ret;
 }
 
@@ -268,7 +270,7 @@ int libvirt_memory_read(struct libvirt_memory *m, uint64_t gpa, void *to, size_t
 			continue;
 		if (pread(source->fd, to, size, (off_t)(source->offset + offset)) == (ssize_t)size)
 			return 0;
-		return error_set_at(err, EIO, gpa, "QEMU's memory cannot be read any more");
+		return error_set_at(err, EIO, gpa, "QEMU's memory is no longer readable");
 	}
 	return error_set_at(err, EFAULT, gpa, "not guest RAM");
 }

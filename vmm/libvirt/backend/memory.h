@@ -8,36 +8,38 @@
 #include "vmm/libvirt/connection/reply.h"
 
 /*
- * A domain's RAM, to be read: from its shared backing file, or else the QEMU process's memory
- * (/proc/PID/mem), or where neither is ours to read by QEMU's gdbstub, while it is stopped. It is
- * never mapped: looking at memory that the guest has not touched yet would take it from the host.
- * Writes must go through QEMU, which has to know of them (gdbstub.h).
+ * Reads a domain's RAM: from its shared backing file, else from the QEMU process's memory
+ * (/proc/PID/mem). If neither is readable, the caller has to use the gdbstub, which stops the
+ * guest. RAM is never mapped: reading a page that the guest has not touched yet through a mapping
+ * would allocate it. Writes have to go through QEMU, which has to know of changed code
+ * (gdb/stub.h).
  */
-enum { LIBVIRT_MAX_REGIONS = 64 }; /* a range of RAM may be several: NUMA nodes, DIMMs */
+enum { LIBVIRT_MAX_REGIONS = 64 }; /* a range of RAM may consist of several: NUMA nodes, DIMMs */
 
 struct libvirt_memory {
-	struct guest_region regions[LIBVIRT_MAX_REGIONS + 1]; /* one more for the owner's use */
+	struct guest_region
+		regions[LIBVIRT_MAX_REGIONS + 1]; /* room for the owner's scratch memory */
 	struct libvirt_source {
-		int fd; /* mem_fd, or a backing file of this region's own */
+		int fd; /* mem_fd, or the region's backing file */
 		uint64_t offset;
 	} sources[LIBVIRT_MAX_REGIONS];
 	size_t nr_regions;
 	pid_t qemu;
 	int mem_fd;    /* /proc/PID/mem, -1: not needed */
-	bool by_stub;  /* libvirt_memory_read() cannot read them */
-	char how[160]; /* how it is read, and why so; for people */
+	bool by_stub;  /* libvirt_memory_read() cannot be used */
+	char how[160]; /* for users: how it is read, and why so */
 };
 
-/* `with_shmem`: also memory that some sonde has plugged in (libvirt-shmem.h). */
+/* `with_shmem`: a plugged scratch memory device (shmem.h) counts as RAM. */
 int libvirt_memory_open(struct libvirt_memory *memory, struct libvirt_domain *domain,
 			bool with_shmem, struct error *err);
 void libvirt_memory_close(struct libvirt_memory *memory);
 
-/* The bytes of one region. */
+/* [gpa, gpa + size) must lie in one region. -EFAULT: not RAM. -EIO: QEMU's memory is gone. */
 int libvirt_memory_read(struct libvirt_memory *memory, uint64_t gpa, void *to, size_t size,
 			struct error *err);
 
-/* A line of /proc/PID/maps (proc(5)); pure. False if it is none. */
+/* A line of /proc/PID/maps (proc(5)). False: malformed. Pure. */
 struct libvirt_mapping {
 	uint64_t start, end, offset, inode;
 	unsigned int major, minor;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Traps of a domain: breakpoints of QEMU's gdbstub, which stays open while there are any. A thread
- * waits for the guest to stop at one, has it handled, and lets all vCPUs go on. No instruction is
- * ever stepped over: the handler says where the vCPU goes on, behind the breakpoint. A vCPU whose
- * breakpoint was not told, because another one or we have stopped the guest at the same moment,
- * still stands before it, and meets it again.
+ * Serves hits of a domain's breakpoints. The gdbstub stays open while there are any. A thread waits
+ * until the guest stops at one, calls the handler, and resumes all vCPUs. No instruction is ever
+ * stepped over: the handler sets RIP behind the breakpoint. If QEMU reports no hit for a vCPU,
+ * because another vCPU or sonde stopped the guest at the same moment, that vCPU still stands before
+ * its breakpoint, and hits it again.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,9 +14,9 @@
 #include "vmm/libvirt/backend/internal.h"
 
 enum {
-	WATCH_MS = 500,  /* a silent gdbstub: does the guest really run? */
-	PARKED_MS = 100, /* does it run again? */
-	PACE_HITS = 8,   /* each of which makes two events that libvirt has to digest */
+	WATCH_MS = 500,  /* without a stop notice: check that the guest runs */
+	PARKED_MS = 100, /* with parked breakpoints: check whether the guest runs again */
+	PACE_HITS = 8,   /* wait for libvirt after so many; each makes two events for it */
 };
 
 /* --- hits ------------------------------------------------------------------------------------ */
@@ -40,14 +40,14 @@ static int handle_vcpu(struct libvirt_guest *g, unsigned int vcpu, struct error 
 
 	t->counts.hits++;
 	if (!t->fn || !t->fn(t->arg, &trap))
-		return error_set_at(err, EPROTO, before.rip, "nobody knows of a breakpoint");
+		return error_set_at(err, EPROTO, before.rip, "no tracer handles this breakpoint");
 	if (!memcmp(&before, &trap.regs, sizeof(before)))
 		return 0;
 	g->registers[vcpu].regs = trap.regs;
 	return rsp_set_registers(&g->stub.rsp, vcpu, &trap.regs, err);
 }
 
-/* The vCPU that it is told of; if that is wrong, whoever stands at one. */
+/* The vCPU that QEMU names; if it stands at no breakpoint, every vCPU that does. */
 static int handle_hit(struct libvirt_guest *g, const struct rsp_stop *stop, struct error *err)
 {
 	int ret = 0;
@@ -61,12 +61,12 @@ static int handle_hit(struct libvirt_guest *g, const struct rsp_stop *stop, stru
 }
 
 /*
- * QEMU tells libvirt of each stop, and of each going on, and libvirt writes that to disk. When it
- * lags behind, all commands wait behind the events, those of its other users too: so wait for it
- * now and then, with a command whose answer comes behind them. That may take as long as a migration
- * or a save, so it is for a thread that holds no lock and no guest.
+ * QEMU reports each stop and resume to libvirt, which writes them to disk. If libvirt lags behind,
+ * all commands queue behind these events, those of its other users too. So wait for it from time to
+ * time, with a command, whose answer comes after them. That may take as long as a migration or a
+ * save, so the lock must not be held and the guest must run.
  */
-static void keep_pace(struct libvirt_guest *g)
+static void pace_libvirt(struct libvirt_guest *g)
 {
 	enum libvirt_status status;
 
@@ -76,7 +76,8 @@ static void keep_pace(struct libvirt_guest *g)
 	libvirt_guest_status(g, &status, NULL);
 }
 
-/* The guest has stopped by itself, or its administrator has stopped it: then it stays so. */
+/* The guest has stopped: at a breakpoint, or because its administrator has stopped it. In the
+ * latter case it stays stopped. */
 static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 {
 	uint64_t begin = clock_monotonic_ns();
@@ -85,9 +86,9 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 
 	g->traps.running = false;
 	libvirt_guest_begin_stop(g);
-	/* QEMU chooses the one that it tells of */
+	/* QEMU chooses the vCPU that it reports */
 	g->traps.chosen = g->traps.sees_kernel = stop->known && stop->trap;
-	atomic_store(&g->let_go, stop->trap);
+	atomic_store(&g->will_run, stop->trap);
 	atomic_store(&g->stops, 1);
 	if (stop->trap)
 		ret = handle_hit(g, stop, &err);
@@ -99,23 +100,23 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 	}
 	resumed = libvirt_guest_end_stop(g, ret ? NULL : &err);
 	atomic_store(&g->stops, 0);
-	g->let_go = false;
+	g->will_run = false;
 	g->traps.counts.held_ns += clock_monotonic_ns() - begin;
 	if ((ret || resumed) && !g->traps.failure.code)
 		g->traps.failure = err;
 }
 
-/* --- the thread that waits for them ---------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------ */
 
-static bool has_news(struct libvirt_guest *g)
+static bool has_stop_notice(struct libvirt_guest *g)
 {
 	struct pollfd poll_fd = {.fd = g->stub.fd, .events = POLLIN};
 
 	return g->traps.running && (rsp_has_more(&g->stub.rsp) || poll(&poll_fd, 1, 0) > 0);
 }
 
-/* A stop of ours puts them in again if it finds the guest running. libvirt says whether that is
- * worth trying, without waiting for anything. */
+/* A stop that finds the guest running puts the breakpoints back when it resumes. libvirt's state,
+ * which needs no answer of QEMU's, says whether that is worth trying. */
 static void end_park(struct libvirt_guest *g)
 {
 	enum libvirt_run_state state;
@@ -127,10 +128,10 @@ static void end_park(struct libvirt_guest *g)
 }
 
 /*
- * Nothing is asked of libvirt, whose monitor is the migration's. A hit at this moment is lost. A
- * domain that was stopped to be saved has told of it before.
+ * Without a command to libvirt, whose monitor is busy with the migration. A hit at this moment is
+ * lost. If the domain was stopped to be saved, its stop notice came before.
  */
-static int evacuate(struct libvirt_guest *g, struct error *err)
+static int park_for_move(struct libvirt_guest *g, struct error *err)
 {
 	struct rsp_stop stop;
 	int ret = rsp_interrupt(&g->stub.rsp, err);
@@ -142,7 +143,7 @@ static int evacuate(struct libvirt_guest *g, struct error *err)
 	if (!ret)
 		ret = libvirt_breaks_park(g, err);
 	atomic_store(&g->stops, 0);
-	/* unless QEMU is about to complete the migration */
+	/* another stop is QEMU's, which is about to complete the migration */
 	return ret || !(stop.trap || stop.interrupt) ? ret : rsp_continue(&g->stub.rsp, err);
 }
 
@@ -154,24 +155,24 @@ void libvirt_traps_poll(struct libvirt_guest *g, bool silent)
 
 	if (!g->traps.running || g->traps.failure.code)
 		return;
-	if (has_news(g)) {
+	if (has_stop_notice(g)) {
 		if (rsp_await_stop(&g->stub.rsp, &stop, &err))
 			g->traps.failure = err;
 		else
 			serve(g, &stop);
 	} else if (atomic_load(&g->traps.moving)) {
-		if (!g->traps.parked && evacuate(g, &err))
+		if (!g->traps.parked && park_for_move(g, &err))
 			g->traps.failure = err;
 	} else if (g->traps.parked) {
 		end_park(g);
 	} else if (silent && !libvirt_guest_status(g, &status, NULL) &&
 		   status == LIBVIRT_STATUS_DEBUG) {
-		/* newer QEMUs tell of one stop only, though an administrator's came first */
+		/* newer QEMUs send one stop notice only, that of an earlier stop */
 		serve(g, &stop);
 	}
 }
 
-static void wait_for_news(struct libvirt_guest *g, bool *silent)
+static void wait_for_hit(struct libvirt_guest *g, bool *silent)
 {
 	struct pollfd fds[] = {{.fd = g->traps.wake, .events = POLLIN},
 			       {.fd = -1, .events = POLLIN}};
@@ -181,7 +182,7 @@ static void wait_for_news(struct libvirt_guest *g, bool *silent)
 	pthread_mutex_lock(&g->stopper);
 	if (g->traps.running && !g->traps.failure.code)
 		fds[1].fd = g->stub.fd;
-	n = has_news(g) && fds[1].fd >= 0 ? 1 : 0;
+	n = has_stop_notice(g) && fds[1].fd >= 0 ? 1 : 0;
 	ms = g->traps.parked ? PARKED_MS : WATCH_MS;
 	pthread_mutex_unlock(&g->stopper);
 	*silent = false;
@@ -189,7 +190,7 @@ static void wait_for_news(struct libvirt_guest *g, bool *silent)
 		return;
 	*silent = poll(fds, 2, fds[1].fd < 0 ? -1 : ms) == 0;
 	if (fds[0].revents && read(g->traps.wake, &count, sizeof(count)) < 0)
-		return; /* somebody else's news */
+		return; /* another read has reset it */
 }
 
 void *libvirt_traps_serve(void *arg)
@@ -198,12 +199,12 @@ void *libvirt_traps_serve(void *arg)
 	bool silent;
 
 	while (!atomic_load(&g->traps.ending)) {
-		wait_for_news(g, &silent);
+		wait_for_hit(g, &silent);
 		pthread_mutex_lock(&g->stopper);
-		/* a stop by this thread itself is over by now */
+		/* the thread itself holds no stop here */
 		libvirt_traps_poll(g, silent);
 		pthread_mutex_unlock(&g->stopper);
-		keep_pace(g);
+		pace_libvirt(g);
 	}
 	return NULL;
 }

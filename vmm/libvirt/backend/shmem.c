@@ -17,9 +17,9 @@
 #include "vmm/libvirt/connection/monitor.h"
 
 /*
- * libvirt lets users name devices "ua-...", and calls their memory "shmmem-" and that. Each name is
- * used only once: QEMU 7.2 aborts, and the guest with it, when it meets a name of RAM again that it
- * has not forgotten yet.
+ * libvirt lets users name devices "ua-...", and names their memory "shmmem-ua-...". Each name is
+ * used only once: QEMU 7.2 aborts, and the guest with it, if it still knows a RAM block of that
+ * name.
  */
 static const char alias_start[] = "ua-sonde-";
 enum { ALIAS_DIGITS = 16, ALIAS_SIZE = sizeof(alias_start) + ALIAS_DIGITS };
@@ -28,7 +28,7 @@ enum {
 	MEMORY_BAR = 2, /* of ivshmem-plain (QEMU, docs/specs/ivshmem-spec) */
 	POLL_MS = 50,
 	PLUG_TRIES = 100,    /* 5 s */
-	UNPLUG_TRIES = 1200, /* a minute: a guest that was reset has to boot first */
+	UNPLUG_TRIES = 1200, /* 60 s: a guest that was reset has to boot first */
 	DETACH_EVERY = 20,
 };
 
@@ -42,7 +42,7 @@ static int make_alias(char alias[static ALIAS_SIZE], struct error *err)
 	return 0;
 }
 
-/* It becomes part of a path: nothing else than what make_alias() gives. */
+/* It becomes part of a path, so only what make_alias() makes is accepted. */
 static bool is_alias(const char *text)
 {
 	size_t start = sizeof(alias_start) - 1;
@@ -77,7 +77,7 @@ int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error
 	return ret;
 }
 
-/* --- what QEMU survives ---------------------------------------------------------------------- */
+/* --- what crashes QEMU ----------------------------------------------------------------------- */
 
 static int count_vcpus(struct libvirt_domain *domain, size_t *out, struct error *err)
 {
@@ -101,9 +101,9 @@ static int count_listeners(struct libvirt_domain *domain, size_t *out, struct er
 }
 
 /*
- * Whether QEMU survives that a device with memory comes or goes: 0, or -ENOTSUP and why not. Of a
- * vCPU that was unplugged from an emulated domain, QEMU 7.2 keeps what is told of changes of the
- * memory map (softmmu/physmem.c, tcg_commit(), which uses the vCPU's freed memory), and dies.
+ * -ENOTSUP: plugging or unplugging a device with memory would crash QEMU. After a vCPU was
+ * unplugged from an emulated domain, QEMU 7.2 still notifies that vCPU of changes of the memory map
+ * (softmmu/physmem.c, tcg_commit()), and uses its freed memory.
  */
 static int check_survives(struct libvirt_domain *domain, struct error *err)
 {
@@ -118,14 +118,14 @@ static int check_survives(struct libvirt_domain *domain, struct error *err)
 		ret = count_listeners(domain, &listeners, err);
 	if (!ret && listeners > vcpus)
 		ret = error_set(err, ENOTSUP,
-				"a vCPU was unplugged from this emulated domain: QEMU would die of "
-				"a change of its devices");
+				"a vCPU was unplugged from this emulated domain: plugging or "
+				"unplugging a device would crash QEMU");
 	return ret;
 }
 
 /* --- plugging -------------------------------------------------------------------------------- */
 
-/* The file is named like the device. */
+/* The file has the name of the device. */
 static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], unsigned int bus,
 		  struct error *err)
 {
@@ -147,8 +147,8 @@ static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], 
 }
 
 /*
- * Where libvirt itself has a place for a conventional PCI device, or on an empty root port: it
- * puts it there only when told so.
+ * First where libvirt places a conventional PCI device by itself. libvirt uses an empty root port
+ * only if the address names it.
  */
 static int attach_somewhere(struct libvirt_domain *domain, char alias[static ALIAS_SIZE],
 			    struct error *err)
@@ -197,7 +197,7 @@ static int map_file(const char *alias, struct guest_region *out, struct error *e
 	if (!fstat(fd, &st) && st.st_size == LIBVIRT_SHMEM_BYTES)
 		at = mmap(NULL, LIBVIRT_SHMEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
-	/* It lives as long as it is mapped, and nothing is to be left behind. */
+	/* the mappings keep it alive; no file is left behind */
 	unlink(path.text);
 	if (at == MAP_FAILED)
 		return error_set(err, EIO, "cannot map the memory that QEMU shares");
@@ -212,7 +212,7 @@ int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, s
 	int ret = find_alias(domain, alias, err);
 
 	if (!ret && !alias[0])
-		ret = error_set(err, ENOENT, "the domain has no memory device of ours");
+		ret = error_set(err, ENOENT, "the domain has no scratch memory device");
 	if (!ret)
 		ret = libvirt_qmp(domain, "query-pci", NULL, -1, &reply, err);
 	if (!ret)
@@ -237,8 +237,8 @@ static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct err
 	}
 	return error_set(
 		err, ETIMEDOUT,
-		"the guest does not take the hot-plugged device: it needs ACPI, and a kernel "
-		"that serves PCI hot-plug");
+		"the guest does not accept the hot-plugged device: it needs ACPI and a kernel "
+		"with PCI hot-plug");
 }
 
 static int check_pluggable(struct libvirt_domain *domain, struct error *err)
@@ -304,15 +304,16 @@ static int check_runs(struct libvirt_domain *domain, struct error *err)
 	int ret = libvirt_domain_state(domain, &state, err);
 
 	if (!ret && state != LIBVIRT_RUNS)
-		ret = error_set(err, EBUSY,
-				"the domain is paused: its memory device goes when it has been "
-				"resumed, by 'sonde recover'");
+		ret = error_set(
+			err, EBUSY,
+			"the domain is paused: to remove its memory device, resume it and run "
+			"'sonde recover'");
 	return ret;
 }
 
 /*
- * By QEMU's own command, upon whose event libvirt does the rest: it may be repeated, while
- * libvirt 9.0 crashes when it is itself asked again to detach a device that is gone.
+ * By QEMU's own command; libvirt does the rest when QEMU reports the device's end. Unlike libvirt's
+ * command it may be repeated: libvirt 9.0 crashes if it is asked to detach a device that is gone.
  */
 static int ask_to_unplug(struct libvirt_domain *domain, const char *alias, struct error *err)
 {
@@ -338,14 +339,14 @@ int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)
 		ret = check_runs(domain, err);
 		if (ret)
 			return ret;
-		/* Whoever plugged it in may have died before doing so. */
+		/* the tracer that plugged it in may have died before it unlinked the file */
 		unlink(path_of(alias).text);
-		/* Asked again: guests that are busy forget. */
+		/* repeated, because a busy guest may lose the request */
 		if (i % DETACH_EVERY == 0)
 			ret = ask_to_unplug(domain, alias, err);
 		if (ret)
 			return ret;
 		clock_wait_ms(POLL_MS);
 	}
-	return error_set(err, ETIMEDOUT, "the guest does not let the hot-plugged device go yet");
+	return error_set(err, ETIMEDOUT, "the guest has not released the hot-plugged device yet");
 }

@@ -16,7 +16,7 @@ const char *libvirt_next_shmem(const char *at)
 	return found ? found + sizeof(start) - 1 : NULL;
 }
 
-/* A device of the guest's; addresses on the host, of those passed through, have no type. */
+/* Whether a guest's device is there. Host addresses, of passed-through devices, have no type. */
 static bool is_used(const char *xml, unsigned int bus, int slot)
 {
 	char used[80];
@@ -28,7 +28,7 @@ static bool is_used(const char *xml, unsigned int bus, int slot)
 	return strstr(xml, used);
 }
 
-/* Its port may be told not to serve hot-plug. */
+/* Hot-plug may be switched off for a port. */
 static bool can_plug(const char *controller)
 {
 	const char *end = strstr(controller, "</controller>");
@@ -53,7 +53,7 @@ unsigned int libvirt_next_root_port(const char *xml, unsigned int bus)
 	return 0;
 }
 
-/* On a conventional PCI bus; slot 0 is the bridge's own. */
+/* On a conventional PCI bus; slot 0 belongs to the bridge. */
 static bool has_free_slot(const char *xml, unsigned int bus)
 {
 	for (int slot = 1; slot <= LAST_SLOT; slot++)
@@ -62,7 +62,7 @@ static bool has_free_slot(const char *xml, unsigned int bus)
 	return false;
 }
 
-/* The lowest conventional PCI bus with a free slot, -1 if there is none. */
+/* The lowest conventional PCI bus with a free slot. -1: none. */
 static int conventional_bus(const char *xml)
 {
 	static const char *const models[] = {"pci-root", "pci-bridge", "pcie-to-pci-bridge"};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Stopping a domain, and letting it run. */
+/* Stops and resumes a domain. */
 #include <errno.h>
 #include <string.h>
 #include "vmm/libvirt/backend/internal.h"
 
-/* What libvirt is told would be told to the next one, if it was started again. */
+/* Commands reach whichever QEMU the domain has now, also that of its next start. */
 static int check_same(struct libvirt_guest *g, struct error *err)
 {
 	if (!libvirt_process_ended(&g->domain->qemu))
@@ -32,7 +32,7 @@ static bool parse_status(const char *text, enum libvirt_status *out)
 	} states[] = {{"running", LIBVIRT_STATUS_RUNNING},
 		      {"debug", LIBVIRT_STATUS_DEBUG},
 		      {"paused", LIBVIRT_STATUS_PAUSED},
-		      /* by a full disk or by itself, for somebody to look at it */
+		      /* stopped by a full disk or by the guest, for the administrator */
 		      {"io-error", LIBVIRT_STATUS_PAUSED},
 		      {"watchdog", LIBVIRT_STATUS_PAUSED},
 		      {"guest-panicked", LIBVIRT_STATUS_PAUSED},
@@ -58,13 +58,13 @@ int libvirt_guest_status(struct libvirt_guest *g, enum libvirt_status *out, stru
 	if (!ret && !parse_status(json_string_value(json_object_get(reply, "status")), out))
 		ret = error_set(err, ECANCELED,
 				"the domain is neither running nor paused: it is "
-				"being moved, saved or ended");
+				"being migrated, saved or ended");
 	json_decref(reply);
 	return ret;
 }
 
-/* A stop that failed is not to be taken for one of ours later. */
-static void unnote_stop(struct libvirt_guest *g)
+/* After a stop that failed: the journal must not claim a later pause for the tracer. */
+static void cancel_stop_line(struct libvirt_guest *g)
 {
 	enum libvirt_status status;
 
@@ -73,7 +73,7 @@ static void unnote_stop(struct libvirt_guest *g)
 		libvirt_journal_stop(g->journal, false, NULL);
 }
 
-/* A breakpoint's stop is nobody's but that of a tracer that has died. */
+/* LIBVIRT_STATUS_DEBUG: stopped at a breakpoint of a tracer that has died. */
 static int stop_running(struct libvirt_guest *g, struct error *err)
 {
 	enum libvirt_status status;
@@ -86,9 +86,9 @@ static int stop_running(struct libvirt_guest *g, struct error *err)
 	if (!ret && status == LIBVIRT_STATUS_RUNNING)
 		ret = libvirt_qmp(g->domain, "stop", NULL, -1, NULL, err);
 	if (!ret)
-		g->let_go = true;
+		g->will_run = true;
 	else
-		unnote_stop(g);
+		cancel_stop_line(g);
 	return ret;
 }
 
@@ -102,38 +102,38 @@ static int stop_served(struct libvirt_guest *g, struct error *err)
 	if (!ret)
 		ret = libvirt_traps_interrupt(g, status, err);
 	if (!ret)
-		g->let_go = status != LIBVIRT_STATUS_PAUSED;
+		g->will_run = status != LIBVIRT_STATUS_PAUSED;
 	else
-		unnote_stop(g);
+		cancel_stop_line(g);
 	return ret;
 }
 
-/* It needs nothing of us any more: it runs, or is its administrator's. */
-static void leave_alone(struct libvirt_guest *g)
+/* The guest runs, or the administrator has paused it: this stop does not resume it. */
+static void disown_stop(struct libvirt_guest *g)
 {
-	g->let_go = false;
+	g->will_run = false;
 	if (g->journal)
 		libvirt_journal_stop(g->journal, false, NULL);
 }
 
 /*
- * Its administrator may suspend the domain between our look at it and our stop, and let it go on
- * while we hold it: both are seen by what libvirt takes it to be paused for. (Not so a suspend
- * while we hold it: libvirt says that this is done, and does nothing.) Where libvirt does not
- * answer, all stays as it was taken to be.
+ * The administrator may suspend the domain between query-status and this stop, and may resume it
+ * while this stop holds it. libvirt's reason for the pause shows both. (It does not show a suspend
+ * while this stop holds it: libvirt then reports success and does nothing.) If libvirt does not
+ * answer, nothing changes.
  */
-static void look_who_paused(struct libvirt_guest *g)
+static void check_pause_at_stop(struct libvirt_guest *g)
 {
 	enum libvirt_pause pause;
 
 	g->found_paused =
 		!libvirt_domain_pause(g->domain, &pause, NULL) && pause == LIBVIRT_PAUSE_OTHERS;
 	if (g->found_paused)
-		leave_alone(g);
+		disown_stop(g);
 }
 
-/* Likewise before it is let go on. */
-static void look_who_resumed(struct libvirt_guest *g)
+/* The same before the domain is resumed. */
+static void check_pause_at_resume(struct libvirt_guest *g)
 {
 	enum libvirt_status status = LIBVIRT_STATUS_PAUSED;
 	enum libvirt_pause pause;
@@ -141,17 +141,17 @@ static void look_who_resumed(struct libvirt_guest *g)
 	if (g->adopted || libvirt_domain_pause(g->domain, &pause, NULL))
 		return;
 	if (pause == LIBVIRT_PAUSE_OTHERS) {
-		if (g->let_go)
-			leave_alone(g);
+		if (g->will_run)
+			disown_stop(g);
 		return;
 	}
-	/* it runs, or was stopped again by what we have written; or libvirt lags behind QEMU */
+	/* it runs; or a byte to the gdbstub has stopped it again; or libvirt lags behind QEMU */
 	if (pause == LIBVIRT_PAUSE_NONE)
 		libvirt_guest_status(g, &status, NULL);
 	if (status != LIBVIRT_STATUS_RUNNING)
-		g->let_go = g->let_go || g->found_paused;
-	else if (g->let_go)
-		leave_alone(g);
+		g->will_run = g->will_run || g->found_paused;
+	else if (g->will_run)
+		disown_stop(g);
 }
 
 void libvirt_guest_begin_stop(struct libvirt_guest *g)
@@ -161,7 +161,7 @@ void libvirt_guest_begin_stop(struct libvirt_guest *g)
 	g->traps.chosen = g->traps.sees_kernel = false;
 }
 
-/* With the stopper's lock, which is kept unless this fails. */
+/* With the lock, which is released if this fails. */
 static int stop_locked(struct libvirt_guest *g, struct error *err)
 {
 	int ret = 0;
@@ -171,7 +171,7 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 	} else if (!atomic_load(&g->stops)) {
 		ret = g->traps.running ? stop_served(g, err) : stop_running(g, err);
 		if (!ret)
-			look_who_paused(g);
+			check_pause_at_stop(g);
 		if (!ret)
 			libvirt_clock_freeze(&g->clock, true);
 		libvirt_guest_begin_stop(g);
@@ -205,30 +205,29 @@ int libvirt_guest_end_stop(struct libvirt_guest *g, struct error *err)
 	int ret = 0;
 
 	if (g->traps.nr_armed)
-		return libvirt_traps_resume(g, g->let_go, err);
+		return libvirt_traps_resume(g, g->will_run, err);
 	g->traps.parked = false;
 	gdbstub_close(&g->stub);
-	if (g->let_go)
+	if (g->will_run)
 		ret = check_same(g, err);
-	if (g->let_go && !ret)
+	if (g->will_run && !ret)
 		ret = libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);
 	return ret;
 }
 
-static int let_domain_go(struct libvirt_guest *g, struct error *err)
+static int resume_domain(struct libvirt_guest *g, struct error *err)
 {
 	int ret;
 
-	/* What is said to the gdbstub stops a domain that was let go on meanwhile: look behind it.
-	 */
+	/* closing sends bytes, which stop a domain that was resumed meanwhile: check afterwards */
 	if (!g->traps.nr_armed)
 		gdbstub_close(&g->stub);
-	look_who_resumed(g);
+	check_pause_at_resume(g);
 	ret = libvirt_guest_end_stop(g, err);
-	if (!ret && g->let_go && g->journal)
+	if (!ret && g->will_run && g->journal)
 		ret = libvirt_journal_stop(g->journal, false, err);
 	if (!ret)
-		g->let_go = g->adopted = false;
+		g->will_run = g->adopted = false;
 	return ret;
 }
 
@@ -238,7 +237,7 @@ int libvirt_guest_resume(struct guest *guest, struct error *err)
 	int ret = 0;
 
 	if (atomic_load(&g->stops) == 1) {
-		ret = let_domain_go(g, err);
+		ret = resume_domain(g, err);
 		libvirt_clock_freeze(&g->clock, false);
 	}
 	atomic_fetch_sub(&g->stops, 1);
@@ -246,20 +245,20 @@ int libvirt_guest_resume(struct guest *guest, struct error *err)
 	return ret;
 }
 
-/* libvirt, if it was started anew meanwhile, calls it paused by a user. */
+/* A libvirtd that was restarted meanwhile reports such a pause as the administrator's. */
 void libvirt_guest_adopt_stop(struct libvirt_guest *g)
 {
-	g->let_go = g->adopted = true;
+	g->will_run = g->adopted = true;
 }
 
-/* By its administrator: our own stops are over soon, however long QEMU takes to make one, and
- * libvirt tells them apart. */
+/* Whether its administrator has paused it. Sonde's own stops do not count; libvirt's reason tells
+ * them apart. */
 bool libvirt_guest_is_stopped(struct guest *guest)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
 	enum libvirt_pause pause;
 
 	if (atomic_load(&g->stops))
-		return !atomic_load(&g->let_go);
+		return !atomic_load(&g->will_run);
 	return !libvirt_domain_pause(g->domain, &pause, NULL) && pause == LIBVIRT_PAUSE_OTHERS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Traps of a domain: what others do with them. */
+/* Traps of a domain: creation, parking, and the calls of other threads. serve.c serves hits. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -23,8 +23,8 @@ static void wake(struct libvirt_traps *t)
 		return; /* it is awake */
 }
 
-/* Whoever handles hits has to know that some were missed. */
-static int put_in_again(struct libvirt_guest *g, struct error *err)
+/* The handler is told of the time in which hits were missed. */
+static int unpark(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
 	struct guest_trap gap = {.gap_ns = clock_monotonic_ns() - t->parked_ns};
@@ -37,7 +37,7 @@ static int put_in_again(struct libvirt_guest *g, struct error *err)
 	return ret;
 }
 
-/* --- for who stops the guest ----------------------------------------------------------------- */
+/* --- stop and resume ------------------------------------------------------------------------- */
 
 int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status, struct error *err)
 {
@@ -53,11 +53,11 @@ int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status,
 	return ret;
 }
 
-int libvirt_traps_resume(struct libvirt_guest *g, bool let_go, struct error *err)
+int libvirt_traps_resume(struct libvirt_guest *g, bool will_run, struct error *err)
 {
-	bool put_in = let_go && g->traps.parked;
-	int in = put_in ? put_in_again(g, err) : 0;
-	int ret = let_go ? rsp_continue(&g->stub.rsp, in ? NULL : err) : 0;
+	bool put_in = will_run && g->traps.parked;
+	int in = put_in ? unpark(g, err) : 0;
+	int ret = will_run ? rsp_continue(&g->stub.rsp, in ? NULL : err) : 0;
 
 	g->traps.running = !ret;
 	wake(&g->traps);
@@ -87,7 +87,7 @@ void libvirt_traps_init(struct libvirt_traps *t)
 int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
-	/* with it breakpoints are bytes in the guest */
+	/* with KVM breakpoints are bytes in the guest's memory */
 	int ret = libvirt_domain_has_kvm(g->domain, &t->in_memory, err);
 
 	if (ret)
@@ -97,7 +97,7 @@ int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
 	if (!t->breaks || t->wake < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	if (pthread_create(&t->thread, NULL, libvirt_traps_serve, g))
-		return error_set(err, EAGAIN, "no thread to serve breakpoints");
+		return error_set(err, EAGAIN, "cannot start the thread that serves breakpoints");
 	t->enabled = true;
 	g->guest.caps |= GUEST_CAP_BREAK;
 	return 0;

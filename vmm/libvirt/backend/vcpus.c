@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Registers of a stopped domain's vCPUs, each read once per stop. */
+/* Registers of a stopped domain's vCPUs. Each vCPU is read once per stop. */
 #include <errno.h>
 #include <string.h>
 #include "vmm/libvirt/backend/internal.h"
 
-/* Of who is halted, and which there are, the gdbstub does not tell. */
+/* The gdbstub does not report which vCPUs are halted, nor which exist. */
 static int read_states(struct libvirt_guest *g, struct error *err)
 {
 	int ret = 0;
@@ -15,7 +15,7 @@ static int read_states(struct libvirt_guest *g, struct error *err)
 	return ret;
 }
 
-/* A slot that no vCPU is plugged into has registers too: those of one that was never started. */
+/* An empty slot is given registers, too: those of a vCPU that was never started. */
 static bool is_empty_slot(struct libvirt_guest *g, unsigned int vcpu)
 {
 	return !read_states(g, NULL) && !libvirt_vcpu_exists(&g->states[vcpu]);
@@ -51,8 +51,8 @@ int libvirt_guest_get_regs(struct guest *guest, unsigned int vcpu, struct guest_
 	return ret;
 }
 
-/* QEMU looks at each vCPU in its own thread (KVM), or at what it keeps exact all the time: level
- * and halt (emulation; registers may be old there). */
+/* Under KVM, QEMU reads each vCPU in its own thread. Under emulation registers may be outdated, but
+ * CPL and halt state are always exact. */
 void libvirt_guest_sample_idle(struct guest *guest, bool *outside)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);

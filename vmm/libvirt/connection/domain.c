@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/cli/cli.h"
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 #include "vmm/libvirt/connection/reply.h"
 
 static int code_of(int libvirt_code)
@@ -44,9 +44,9 @@ int libvirt_error(struct libvirt_domain *domain, const char *what, struct error 
 	return error_set(err, code_of(code), "%s: %s", what, text);
 }
 
-/* --- finding it ------------------------------------------------------------------------------ */
+/* --- find the domain ------------------------------------------------------------------------- */
 
-/* Behind libvirt's own words, which end with those of strerror(). */
+/* Appends advice to libvirt's message, which ends with strerror()'s text. */
 static int advise_connection(const char *uri, struct error *err)
 {
 	const char *c = uri ? " -c " : "", *u = uri ? uri : "";
@@ -79,11 +79,11 @@ static int check_local(struct libvirt_domain *d, struct error *err)
 	int ret = 0;
 
 	if (!uri)
-		return libvirt_error(d, "cannot tell where libvirt is", err);
+		return libvirt_error(d, "cannot read the connection's URI", err);
 	clean_text(text, sizeof(text), uri);
 	if (!libvirt_uri_is_local(uri))
 		ret = error_set(err, ENOTSUP,
-				"%s leads over a network: run sonde on the domain's host, at "
+				"%s leads over a network: run sonde on the domain's host, with "
 				"qemu:///system or qemu:///session",
 				text);
 	free(uri);
@@ -112,7 +112,7 @@ static int open_connection(const char *uri, struct libvirt_domain *d, struct err
 	if (type && !strcasecmp(type, "QEMU"))
 		return check_local(d, err);
 	return error_set(err, ENOTSUP,
-			 "that is libvirt's %s driver: only QEMU's domains can be "
+			 "this is libvirt's %s driver: only QEMU's domains can be "
 			 "traced, at qemu:///system or qemu:///session",
 			 type ? type : "unknown");
 }
@@ -122,7 +122,7 @@ static bool is_number(const char *text)
 	return *text && strspn(text, "0123456789") == strlen(text);
 }
 
-/* A name may look like a number: names come first. */
+/* Names first: a name may consist of digits. */
 static int look_up(struct libvirt_domain *d, const char *uri, const char *id, struct error *err)
 {
 	uint64_t number;
@@ -195,9 +195,9 @@ static enum libvirt_run_state run_state_of(int state)
 	case LIBVIRT_DOMAIN_BLOCKED:
 		return LIBVIRT_RUNS;
 	case LIBVIRT_DOMAIN_PAUSED:
-	case LIBVIRT_DOMAIN_SHUTDOWN:    /* it may be started again, for a reboot */
-	case LIBVIRT_DOMAIN_PMSUSPENDED: /* it wakes up with the memory that it has */
-	case LIBVIRT_DOMAIN_CRASHED:     /* its guest; QEMU is kept, or dumped before a reset */
+	case LIBVIRT_DOMAIN_SHUTDOWN:    /* libvirt may start it again, for a reboot */
+	case LIBVIRT_DOMAIN_PMSUSPENDED: /* it wakes up with the same memory */
+	case LIBVIRT_DOMAIN_CRASHED:     /* the guest has; QEMU is kept, or dumped before a reset */
 		return LIBVIRT_PAUSED;
 	default:
 		return LIBVIRT_GONE;
@@ -210,7 +210,7 @@ static int ask_state(struct libvirt_domain *d, int *state, int *reason, struct e
 	if (!d->api->domain_state(d->domain, state, reason, 0))
 		return 0;
 	*state = LIBVIRT_DOMAIN_SHUTOFF;
-	/* transient domains vanish */
+	/* a transient domain is gone when it ends */
 	return d->api->last_code() == LIBVIRT_ERR_NO_DOMAIN ? 0 : libvirt_error(d, d->name, err);
 }
 

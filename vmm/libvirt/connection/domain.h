@@ -8,8 +8,8 @@
 #include "vmm/libvirt/connection/process.h"
 
 /*
- * A QEMU domain of a local libvirt, and its monitors. All calls are synchronous and may come from
- * any thread. Errors of libvirt become one line that says what to do.
+ * A QEMU domain of a local libvirt. All calls are synchronous and may come from any thread. Errors
+ * of libvirt become one line that says what to do.
  */
 struct libvirt_domain {
 	const struct libvirt_api *api;
@@ -17,39 +17,41 @@ struct libvirt_domain {
 	virDomainPtr domain;
 	char name[256];
 	char uuid[LIBVIRT_UUID_TEXT];
-	struct libvirt_process qemu; /* when it was opened, if that can be seen */
+	struct libvirt_process qemu; /* at the time of libvirt_domain_open(), if visible */
 };
 
 /*
- * `uri` NULL: libvirt's default. `id` is a name, a uuid or a number. The domain exists, is QEMU's
- * and has been started. -ENOENT no such domain, -ENOPKG no libvirt, -ESRCH not running, -EACCES not
- * allowed, -ENOTSUP another hypervisor's domain or a libvirt of another host, -ENOTCONN no
- * connection.
+ * Connect to `uri` (NULL: libvirt's default) and find a started QEMU domain by its name, uuid or
+ * number.
+ *
+ * -ENOENT: no such domain. -ESRCH: it is not running. -ENOPKG: no libvirt. -ENOTCONN: no
+ * connection. -EACCES: not allowed. -ENOTSUP: another hypervisor's domain, or the libvirt of
+ * another host.
  */
 int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *out,
 			struct error *err);
-/* Also of one that was zeroed and never opened. */
+/* A domain that was zeroed and never opened may be closed, too. */
 void libvirt_domain_close(struct libvirt_domain *domain);
 
-/* Whether a URI's libvirt is reached without a network (libvirt, docs/uri); pure. */
+/* Whether a URI leads to a libvirt on this host (libvirt, docs/uri). Pure. */
 bool libvirt_uri_is_local(const char *uri);
 
 enum libvirt_run_state { LIBVIRT_RUNS, LIBVIRT_PAUSED, LIBVIRT_GONE };
-/* What libvirt believes; paused is whatever stands still but has its memory. -errno if it cannot be
- * asked. */
+/* The state that libvirt reports. LIBVIRT_PAUSED is any state in which no vCPU runs and the memory
+ * is kept. -errno: libvirt does not answer. */
 int libvirt_domain_state(struct libvirt_domain *domain, enum libvirt_run_state *out,
 			 struct error *err);
 
 /*
- * By whom it is paused: by nobody; by whoever uses a monitor, as we do, of which libvirt knows no
- * reason; or by somebody else, for a reason of its own, such as an administrator's `virsh suspend`.
- * Such a suspend changes nothing, the reason neither, if the domain is paused already (libvirt,
- * qemuDomainSuspend()). -errno as above.
+ * Who paused the domain, by the reason that libvirt reports. A pause through a QEMU monitor, which
+ * is what sonde does, has no reason (MONITOR). All other pauses have one, such as an
+ * administrator's `virsh suspend` (OTHERS). A suspend of a domain that is already paused changes
+ * neither state nor reason (libvirt, qemuDomainSuspend()). -errno: libvirt does not answer.
  */
 enum libvirt_pause { LIBVIRT_PAUSE_NONE, LIBVIRT_PAUSE_MONITOR, LIBVIRT_PAUSE_OTHERS };
 int libvirt_domain_pause(struct libvirt_domain *domain, enum libvirt_pause *out, struct error *err);
 
-/* Turn libvirt's last error into ours: "what: libvirt's message"; -errno by its kind. */
+/* Turn libvirt's last error into "what: libvirt's message". Returns -errno by its kind. */
 int libvirt_error(struct libvirt_domain *domain, const char *what, struct error *err);
 
 #endif

@@ -9,9 +9,9 @@
 #include <unistd.h>
 #include "formats/base/clock.h"
 
-enum { LOOK_MS = 1000 };
+enum { QUIT_POLL_MS = 1000 };
 
-/* The first one counts: what follows comes of it. */
+/* Keeps the first reason: later events are its consequences. */
 static void set_why(struct libvirt_events *e, const char *why)
 {
 	const char *none = NULL;
@@ -38,7 +38,7 @@ static const char *why_stopped(int detail)
 	return "the domain ended";
 }
 
-/* A snapshot is also loaded into a domain that goes on running. */
+/* libvirt can load a snapshot into a running domain, which then keeps running. */
 static int on_lifecycle(virConnectPtr connection, virDomainPtr domain, int event, int detail,
 			void *arg)
 {
@@ -69,7 +69,7 @@ static void on_reboot(virConnectPtr connection, virDomainPtr domain, void *arg)
 	set_why(e, "the domain was reset");
 }
 
-/* Each pass over the memory, of which the first comes at once. */
+/* At the start of each pass of a migration over the memory. */
 static void on_iteration(virConnectPtr connection, virDomainPtr domain, int iteration, void *arg)
 {
 	struct libvirt_events *e = arg;
@@ -97,7 +97,8 @@ static void *loop(void *arg)
 	return NULL;
 }
 
-/* Signals are for the thread that waits for them: here they would end the process. */
+/* With all signals blocked: another thread waits for them, and their default action would end the
+ * process. */
 static int create_thread(struct libvirt_events *e)
 {
 	sigset_t all, before;
@@ -121,11 +122,11 @@ int libvirt_events_start(struct libvirt_events *e, struct error *err)
 	if (e->moved < 0)
 		return error_set(err, errno, "no eventfd: %s", strerror(errno));
 	if (e->api->event_register_default())
-		return error_set(err, EIO, "libvirt's event loop cannot be had");
-	e->timer = e->api->event_add_timeout(LOOK_MS, on_timer, NULL, NULL);
+		return error_set(err, EIO, "libvirt refuses to register its event loop");
+	e->timer = e->api->event_add_timeout(QUIT_POLL_MS, on_timer, NULL, NULL);
 	code = e->timer < 0 ? EIO : create_thread(e);
 	e->running = !code;
-	return code ? error_set(err, code, "libvirt's event loop cannot be started") : 0;
+	return code ? error_set(err, code, "cannot start libvirt's event loop") : 0;
 }
 
 int libvirt_events_watch(struct libvirt_events *e, struct libvirt_domain *domain, struct error *err)
@@ -141,7 +142,7 @@ int libvirt_events_watch(struct libvirt_events *e, struct libvirt_domain *domain
 					      LIBVIRT_EVENT_ID_MIGRATION_ITERATION,
 					      (libvirt_event_fn *)on_iteration, e, NULL);
 	if (e->lifecycle < 0 || e->reboot < 0 || e->iteration < 0)
-		return libvirt_error(domain, "events of the domain", err);
+		return libvirt_error(domain, "cannot watch the domain's events", err);
 	return 0;
 }
 
@@ -151,7 +152,7 @@ static void deregister(struct libvirt_events *e, int callback)
 		e->api->event_deregister(e->domain->connection, callback);
 }
 
-/* Deregistered while the loop still runs: a connection that is closed hangs up in it. */
+/* Callbacks are deregistered while the loop still runs, because it also closes the connection. */
 void libvirt_events_stop(struct libvirt_events *e)
 {
 	deregister(e, e->lifecycle);

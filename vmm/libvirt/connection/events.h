@@ -7,42 +7,42 @@
 #include "vmm/libvirt/connection/domain.h"
 
 /*
- * Why the tracing of a domain has to end, from the events that libvirt tells of it: the guest that
- * was traced is not there any more. A thread runs libvirt's event loop.
+ * libvirt's events of a traced domain: they say when tracing has to end because the guest is gone.
+ * A thread runs libvirt's event loop.
  */
 struct libvirt_events {
 	const struct libvirt_api *api;
-	struct libvirt_domain *domain; /* NULL: not watched */
+	struct libvirt_domain *domain; /* NULL: none is watched */
 	pthread_t thread;
 	bool running;
 	_Atomic bool quit;
 	int timer;
-	int lifecycle, reboot, iteration; /* callbacks */
-	_Atomic(const char *) why;        /* NULL: go on */
-	_Atomic bool reset;               /* the domain runs on, as another guest */
-	_Atomic bool kept;                /* it has ended, its memory lives on */
-	int moved; /* eventfd, -1 before the start: the memory is being written elsewhere, by a
-		    * migration, or for a save or a snapshot */
+	int lifecycle, reboot, iteration; /* callback ids */
+	_Atomic(const char *) why;        /* why tracing has to end; NULL: it has not */
+	_Atomic bool reset;               /* the domain goes on with another guest */
+	_Atomic bool kept;                /* the domain has ended, its memory was saved or moved */
+	int moved; /* eventfd: QEMU writes the guest's memory elsewhere, for a migration, a save or
+		    * a snapshot */
 };
 
 /*
- * Start the loop, which only connections use that are opened afterwards. Once in a process, and not
- * in one whose loop would not run: libvirt closes connections that do not answer it.
+ * Start the loop, once in a process. It serves connections that are opened afterwards. A process
+ * that registers a loop has to run it: libvirtd closes connections that do not answer.
  */
 int libvirt_events_start(struct libvirt_events *events, struct error *err);
-/* From now on events of this domain are seen; it stays the caller's until libvirt_events_stop(). */
+/* Watch a domain, which has to stay open until libvirt_events_stop(). */
 int libvirt_events_watch(struct libvirt_events *events, struct libvirt_domain *domain,
 			 struct error *err);
-/* Also of what was zeroed and never started. */
+/* Events that were zeroed and never started may be stopped, too. */
 void libvirt_events_stop(struct libvirt_events *events);
 
-/* "the domain was shut down", or NULL. From any thread. */
+/* Why tracing has to end, as "the domain was shut down"; NULL: it has not. From any thread. */
 const char *libvirt_events_why(const struct libvirt_events *events);
-/* Likewise, after waiting for it up to `ms`. */
+/* The same, after waiting up to `ms` for an event. */
 const char *libvirt_events_wait(const struct libvirt_events *events, unsigned int ms);
-/* Whether that was a reset: the domain still exists, the guest in it does not. */
+/* Whether the domain was reset: it still runs, the traced guest does not. */
 bool libvirt_events_reset(const struct libvirt_events *events);
-/* Whether the domain was saved or migrated: what was in its memory is there when it goes on. */
+/* Whether the domain was saved or migrated: its memory will be used again. */
 bool libvirt_events_kept(const struct libvirt_events *events);
 
 #endif

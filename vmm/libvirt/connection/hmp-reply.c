@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Text of the human monitor. */
+/* Replies of the human monitor, which are text for people. */
 #include "vmm/libvirt/connection/reply.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ struct lines {
 	const char *at, *end;
 };
 
-/* The next line without its end, false after the last one. */
+/* The next line without its end. False after the last one. */
 static bool next_line(struct lines *lines, const char **line, size_t *length)
 {
 	const char *newline;
@@ -39,7 +39,8 @@ static bool is_line(const char *line, size_t length, const char *start)
 	return length >= strlen(start) && !memcmp(line, start, strlen(start));
 }
 
-/* "  START-LAST (prio N, KIND): NAME", NAME being "alias NAME @..." of what is also elsewhere. */
+/* "  FIRST-LAST (prio N, KIND): NAME". NAME is "alias NAME @..." for a region that has a place
+ * elsewhere, too. */
 struct mtree_line {
 	size_t indent;
 	unsigned long long first, last;
@@ -61,8 +62,9 @@ static bool parse_line(const char *line, size_t length, struct mtree_line *out)
 }
 
 /*
- * Of the machine, or plugged in: that has names of its own, and is told behind "device-memory",
- * which it is part of. *container is how deeply that was indented, 0 outside of it.
+ * The machine's own RAM has fixed names. Plugged RAM has names that the administrator chose; its
+ * lines follow "device-memory", the region that contains it. *container is the indentation of that
+ * line, 0 outside of it.
  */
 static bool is_ram(const struct mtree_line *line, size_t *container)
 {
@@ -74,7 +76,7 @@ static bool is_ram(const struct mtree_line *line, size_t *container)
 	return !strcmp(line->name, below) || !strcmp(line->name, above);
 }
 
-/* Ranges that meet become one. Returns the new number. */
+/* Joins adjacent ranges. Returns the new number. */
 static int add_range(const struct libvirt_ram *range, struct libvirt_ram *out, int n,
 		     struct error *err)
 {
@@ -82,20 +84,22 @@ static int add_range(const struct libvirt_ram *range, struct libvirt_ram *out, i
 
 	if ((range->gpa | range->size) & PAGE_MASK || range->gpa >= GPA_LIMIT ||
 	    range->size > GPA_LIMIT - range->gpa)
-		return error_set_at(err, EPROTO, range->gpa, "QEMU's memory map is absurd");
+		return error_set_at(err, EPROTO, range->gpa,
+				    "QEMU's memory map has an impossible range");
 	if (end > range->gpa)
-		return error_set_at(err, EPROTO, range->gpa, "QEMU's memory map overlaps itself");
+		return error_set_at(err, EPROTO, range->gpa,
+				    "QEMU's memory map has overlapping ranges");
 	if (n && end == range->gpa) {
 		out[n - 1].size += range->size;
 		return n;
 	}
 	if (n == LIBVIRT_MAX_RAM)
-		return error_set(err, EPROTO, "QEMU's memory map has too much RAM");
+		return error_set(err, EPROTO, "QEMU's memory map has too many ranges");
 	out[n] = *range;
 	return n + 1;
 }
 
-/* Without the hole from 640 KiB to 1 MiB. Returns the new number. */
+/* Leaves out the hole from 640 KiB to 1 MiB. Returns the new number. */
 static int add_around_hole(const struct libvirt_ram *range, struct libvirt_ram *out, int n,
 			   struct error *err)
 {
@@ -156,14 +160,14 @@ int libvirt_reply_hva(const char *text, size_t size, uint64_t *hva, struct error
 	size_t left, n;
 
 	if (!at)
-		return error_set(err, EPROTO, "QEMU does not tell where guest memory is");
+		return error_set(err, EPROTO, "no address in QEMU's reply to gpa2hva");
 	at += sizeof(marker) - 1;
 	left = size - (size_t)(at - text);
 	n = left < sizeof(digits) - 1 ? left : sizeof(digits) - 1;
 	memcpy(digits, at, n);
 	digits[n] = '\0';
 	if (sscanf(digits, "%16lx", hva) != 1 || !*hva)
-		return error_set(err, EPROTO, "QEMU does not tell where guest memory is");
+		return error_set(err, EPROTO, "no address in QEMU's reply to gpa2hva");
 	return 0;
 }
 
@@ -208,7 +212,7 @@ static const char *find_vcpu(const char *at, const char *end)
 	return found ? found : end;
 }
 
-/* The number of the vCPU whose part begins at `at`, n if it is none of the first n. */
+/* The number of the vCPU whose section begins at `at`; n if it is not below n. */
 static unsigned int number_of(const char *at, const char *end, unsigned int n)
 {
 	char digits[8] = "";
@@ -235,9 +239,9 @@ int libvirt_reply_registers(const char *text, size_t size, struct guest_sregs *o
 		if (vcpu == n)
 			continue;
 		if (!parse_vcpu(at, next, &out[vcpu]))
-			return error_set(err, EPROTO, "QEMU does not tell vCPU %u's registers",
+			return error_set(err, EPROTO, "no registers of vCPU %u in QEMU's reply",
 					 vcpu);
 		found++;
 	}
-	return found ? 0 : error_set(err, EPROTO, "QEMU tells no vCPU's registers");
+	return found ? 0 : error_set(err, EPROTO, "no vCPU's registers in QEMU's reply");
 }

@@ -52,8 +52,8 @@ static int open_library(const char *name, void **out, struct error *err)
 			 name);
 }
 
-/* libvirt would print each error on stderr besides returning it. */
-static void say_nothing(void *data, void *error)
+/* Without it, libvirt prints each error on stderr besides returning it. */
+static void ignore_error(void *data, void *error)
 {
 	(void)data;
 	(void)error;
@@ -76,7 +76,7 @@ static int load(struct libvirt_api *api, struct error *err)
 		memcpy((char *)api + s->offset, &address, sizeof(address));
 	}
 	if (!ret)
-		api->set_error_func(NULL, say_nothing);
+		api->set_error_func(NULL, ignore_error);
 	return ret;
 }
 

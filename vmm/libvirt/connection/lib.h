@@ -5,8 +5,8 @@
 #include "formats/base/error.h"
 
 /*
- * The functions of libvirt that we call, loaded when they are first needed: the program runs, and
- * is built, without libvirt. Types and numbers are those of libvirt's stable ABI
+ * The functions of libvirt that sonde calls. They are loaded at run time, so that the program is
+ * built and runs without libvirt. Types and numbers are libvirt's stable ABI
  * (libvirt/libvirt-domain.h, libvirt-qemu.h, virterror.h, all since 1.2.3 or earlier).
  */
 typedef struct _virConnect *virConnectPtr;
@@ -56,7 +56,8 @@ enum {
 	LIBVIRT_ERR_AUTH_UNAVAILABLE = 94,
 };
 
-/* A callback of events, whose arguments depend on the event: cast to this, as libvirt does. */
+/* An event callback. Its real arguments depend on the event; libvirt casts callbacks to one type,
+ * too. */
 typedef void libvirt_event_fn(void);
 
 struct libvirt_api {
@@ -84,7 +85,7 @@ struct libvirt_api {
 	int (*event_register)(virConnectPtr connection, virDomainPtr domain, int event_id,
 			      libvirt_event_fn *fn, void *arg, void (*free_arg)(void *arg));
 	int (*event_deregister)(virConnectPtr connection, int callback);
-	/* of libvirt-qemu */
+	/* from libvirt-qemu */
 	int (*monitor_command)(virDomainPtr domain, const char *command, char **result,
 			       unsigned int flags);
 	int (*monitor_command_files)(virDomainPtr domain, const char *command, unsigned int nr_in,
@@ -92,7 +93,7 @@ struct libvirt_api {
 				     unsigned int flags);
 };
 
-/* Load once; -ENOPKG, with what to install, if it is not there. Not from two threads at once. */
+/* Loads libvirt on the first call. Not thread-safe. -ENOPKG: not installed; -ENOSYS: too old. */
 int libvirt_lib_load(const struct libvirt_api **out, struct error *err);
 
 #endif

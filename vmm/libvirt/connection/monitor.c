@@ -61,8 +61,8 @@ int libvirt_domain_check_files(struct libvirt_domain *d, struct error *err)
 	if (ret)
 		return error_set(
 			err, ENOTSUP,
-			"QEMU cannot be given a descriptor through this connection (%.160s): "
-			"connect to libvirt's own socket",
+			"this connection cannot pass a descriptor to QEMU (%.160s): connect to "
+			"libvirt's own socket",
 			why.text);
 	return libvirt_qmp(d, "closefd", json_pack("{s:s}", "fdname", name), -1, NULL, err);
 }
@@ -77,7 +77,8 @@ int libvirt_hmp(struct libvirt_domain *d, const char *command, char **reply, str
 	if (strlen(*reply) <= LIBVIRT_HMP_MAX)
 		return 0;
 	free(*reply);
-	return error_set(err, EPROTO, "%s: QEMU's reply has no end", command);
+	return error_set(err, EPROTO, "%s: QEMU's reply is longer than %d MiB", command,
+			 LIBVIRT_HMP_MAX >> 20);
 }
 
 int libvirt_domain_has_kvm(struct libvirt_domain *d, bool *out, struct error *err)

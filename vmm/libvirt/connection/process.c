@@ -14,7 +14,7 @@
 
 enum { MAX_CMDLINE = 1 << 20, MAX_STAT = 2048, START_FIELD = 22 };
 
-/* --- by its command line --------------------------------------------------------------------- */
+/* --- find it --------------------------------------------------------------------------------- */
 
 static size_t read_file(const char *path, char *text, size_t size)
 {
@@ -45,7 +45,7 @@ static bool has_uuid(pid_t pid, const char *uuid)
 	return found;
 }
 
-/* How many there are; *out is the last of them. */
+/* Returns how many processes match; *out is the last of them. */
 static unsigned int search(const char *uuid, pid_t *out)
 {
 	DIR *proc = opendir("/proc");
@@ -72,9 +72,9 @@ bool libvirt_process_runs(const char *uuid)
 	return search(uuid, &pid) > 0;
 }
 
-/* --- which of its starts --------------------------------------------------------------------- */
+/* --- the instance ---------------------------------------------------------------------------- */
 
-/* The second field is a name, which may hold anything. */
+/* The second field, the command's name, may contain spaces and parentheses. */
 bool libvirt_parse_start(const char *text, uint64_t *out)
 {
 	const char *at = strrchr(text, ')');
@@ -125,7 +125,7 @@ void libvirt_process_open(const char *uuid, struct libvirt_process *out)
 	found = search(uuid, &out->pid);
 	if (found == 1)
 		out->fd = (int)syscall(SYS_pidfd_open, out->pid, 0);
-	/* before it was held its number could become another's */
+	/* check again: before pidfd_open() the PID could pass to another process */
 	if (found == 1 && has_uuid(out->pid, uuid)) {
 		read_instance(out->pid, &out->instance);
 		return;
@@ -133,8 +133,7 @@ void libvirt_process_open(const char *uuid, struct libvirt_process *out)
 	libvirt_process_close(out);
 	error_set(&out->why, ESRCH,
 		  found > 1 ? "several processes on this host claim to be the domain's QEMU"
-			    : "the domain's QEMU is not among the processes of this host that "
-			      "can be seen");
+			    : "the domain's QEMU is not among the visible processes");
 }
 
 bool libvirt_process_ended(const struct libvirt_process *p)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "formats/base/clean-text.h"
+#include "formats/base/text.h"
 
 #define GPA_LIMIT (1ull << 52)
 enum { MAX_JSON = 4 << 20, PAGE_MASK = 4095, MAX_VCPUS = 1 << 16 };
@@ -28,7 +28,7 @@ int libvirt_reply_parse(const char *text, size_t size, json_t **result, struct e
 	int ret = 0;
 
 	if (size > MAX_JSON)
-		return error_set(err, EPROTO, "QEMU's reply has no end");
+		return error_set(err, EPROTO, "QEMU's reply is longer than %d MiB", MAX_JSON >> 20);
 	reply = json_loadb(text, size, 0, &why);
 	if (!reply)
 		return error_set(err, EPROTO, "QEMU's reply is not JSON");
@@ -43,7 +43,7 @@ int libvirt_reply_parse(const char *text, size_t size, json_t **result, struct e
 
 /* --- query-pci ------------------------------------------------------------------------------- */
 
-/* Behind bridges too, not deeper than PCI can be. NULL if there is none. */
+/* Searches behind bridges too; MAX_DEPTH is more than PCI allows. NULL: no such device. */
 static const json_t *find_device(const json_t *devices, const char *qdev_id, unsigned int depth)
 {
 	enum { MAX_DEPTH = 32 };
@@ -75,7 +75,7 @@ static int read_bar(const json_t *region, struct libvirt_ram *out, struct error 
 	if (!gpa || gpa == UINT64_MAX)
 		return error_set(err, EAGAIN, "the guest has not mapped the device");
 	if (gpa >= GPA_LIMIT || !size || size > GPA_LIMIT - gpa || (gpa & PAGE_MASK))
-		return error_set_at(err, EPROTO, gpa, "QEMU's PCI devices are absurd");
+		return error_set_at(err, EPROTO, gpa, "QEMU reports an impossible PCI BAR");
 	*out = (struct libvirt_ram){gpa, size};
 	return 0;
 }
@@ -117,10 +117,10 @@ size_t libvirt_reply_vcpu_slots(const json_t *reply)
 	return slots;
 }
 
-/* Socket devices tell of a peer that is not there (QEMU, chardev/char-socket.c). */
+/* The file name of a socket device starts so while it has no peer (QEMU, chardev/char-socket.c). */
 bool libvirt_reply_connected(const json_t *reply, const char *label)
 {
-	static const char nobody[] = "disconnected:";
+	static const char no_peer[] = "disconnected:";
 	const json_t *device;
 	size_t i;
 
@@ -130,7 +130,7 @@ bool libvirt_reply_connected(const json_t *reply, const char *label)
 		const char *peer = json_string_value(json_object_get(device, "filename"));
 
 		if (name && peer && !strcmp(name, label))
-			return strncmp(peer, nobody, sizeof(nobody) - 1) != 0;
+			return strncmp(peer, no_peer, sizeof(no_peer) - 1) != 0;
 	}
 	return false;
 }

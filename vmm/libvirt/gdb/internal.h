@@ -4,16 +4,15 @@
 
 #include "vmm/libvirt/gdb/rsp.h"
 
-/* Packets, for what is asked with them: rsp.c memory, rsp-vcpu.c registers, breakpoints, running.
- */
+/* rsp.c: packets. It has the requests on memory; vcpu.c has those on vCPUs. */
 int rsp_send(struct rsp *rsp, const char *packet, struct error *err);
-/* The next packet, acknowledged and NUL-terminated. */
+/* Receives and acknowledges the next packet; NUL-terminated. */
 int rsp_receive(struct rsp *rsp, char reply[static RSP_MAX_PACKET + 1], struct error *err);
 /* The next byte, or a negative errno. */
 int rsp_take(struct rsp *rsp, struct error *err);
 int rsp_give(struct rsp *rsp, const char *bytes, size_t size, struct error *err);
 
-/* A request whose reply is OK; -EFAULT for its errors. */
+/* A request whose reply has to be OK. -EFAULT: the gdbstub refuses. */
 int rsp_expect_ok(struct rsp *rsp, const char *packet, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Packets, and memory. */
+/* Packets, and requests on memory. */
 #include "vmm/libvirt/gdb/internal.h"
 
 #include <errno.h>
@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 
-enum { MAX_NOISE = 64 << 10 /* bytes between a request and its reply */ };
+enum { MAX_NOISE = 64 << 10 /* bytes outside packets */ };
 
 void rsp_init(struct rsp *rsp, int fd)
 {
@@ -35,7 +35,6 @@ static int fill(struct rsp *rsp, struct error *err)
 	return 0;
 }
 
-/* The next byte, or a negative errno. */
 int rsp_take(struct rsp *rsp, struct error *err)
 {
 	int ret = rsp->at < rsp->end ? 0 : fill(rsp, err);
@@ -72,21 +71,21 @@ int rsp_send(struct rsp *rsp, const char *packet, struct error *err)
 		sum = (uint8_t)(sum + (uint8_t)*c);
 	n = snprintf(text, sizeof(text), "$%s#%02x", packet, sum);
 	if (n < 0 || (size_t)n >= sizeof(text))
-		return error_set(err, EMSGSIZE, "a packet for the gdbstub is too long");
+		return error_set(err, EMSGSIZE, "packet for the gdbstub is too long");
 	return rsp_give(rsp, text, (size_t)n, err);
 }
 
-/* From behind the '$' to the checksum. */
+/* The packet after its '$', checksum included. */
 static int receive_body(struct rsp *rsp, char *reply, struct error *err)
 {
-	uint8_t sum = 0, told;
+	uint8_t sum = 0, sent;
 	char digits[2];
 	size_t n = 0;
 	int c;
 
 	while ((c = rsp_take(rsp, err)) >= 0 && c != '#') {
 		if (n == RSP_MAX_PACKET)
-			return error_set(err, EMSGSIZE, "a packet of the gdbstub has no end");
+			return error_set(err, EMSGSIZE, "gdbstub packet is too long");
 		reply[n++] = (char)c;
 		sum = (uint8_t)(sum + c);
 	}
@@ -97,8 +96,8 @@ static int receive_body(struct rsp *rsp, char *reply, struct error *err)
 	}
 	if (c < 0)
 		return c;
-	if (!hex_decode(&told, digits, 1) || told != sum)
-		return error_set(err, EPROTO, "a packet of the gdbstub is damaged");
+	if (!hex_decode(&sent, digits, 1) || sent != sum)
+		return error_set(err, EPROTO, "wrong checksum in a gdbstub packet");
 	return rsp_give(rsp, "+", 1, err);
 }
 
@@ -112,10 +111,10 @@ int rsp_receive(struct rsp *rsp, char reply[static RSP_MAX_PACKET + 1], struct e
 		if (c == '$')
 			return receive_body(rsp, reply, err);
 	}
-	return error_set(err, EPROTO, "the gdbstub talks nonsense");
+	return error_set(err, EPROTO, "no packet in the gdbstub's stream");
 }
 
-/* That the guest has stopped is told whenever it does, also between a request and its reply. */
+/* QEMU sends a stop notice at any time, also between a request and its reply. */
 static bool is_stop_notice(const char *reply)
 {
 	return reply[0] == 'T' || reply[0] == 'S' || reply[0] == 'W';
@@ -132,7 +131,7 @@ int rsp_request(struct rsp *rsp, const char *packet, char reply[static RSP_MAX_P
 		if (!ret && !is_stop_notice(reply))
 			return 0;
 	}
-	return ret ? ret : error_set(err, EPROTO, "the gdbstub tells nothing but stops");
+	return ret ? ret : error_set(err, EPROTO, "the gdbstub sends only stop notices");
 }
 
 /* --- requests -------------------------------------------------------------------------------- */
@@ -146,7 +145,7 @@ int rsp_expect_ok(struct rsp *rsp, const char *packet, struct error *err)
 		return ret;
 	if (reply[0] == 'E')
 		return error_set(err, EFAULT, "the gdbstub refuses %.8s: %.4s", packet, reply);
-	return error_set(err, EPROTO, "the gdbstub does not know %.24s", packet);
+	return error_set(err, EPROTO, "malformed gdbstub reply to %.24s", packet);
 }
 
 int rsp_set_physical(struct rsp *rsp, bool physical, struct error *err)
@@ -189,7 +188,8 @@ int rsp_read(struct rsp *rsp, uint64_t address, void *to, size_t size, struct er
 		if (ret)
 			return ret;
 		if (strlen(reply) != 2 * n || !hex_decode(bytes, reply, n))
-			return error_set_at(err, EFAULT, address, "the gdbstub cannot read there");
+			return error_set_at(err, EFAULT, address,
+					    "the gdbstub cannot read this address");
 		address += n;
 		bytes += n;
 		size -= n;

@@ -9,45 +9,47 @@
 #include "introspect/guest/guest.h"
 
 /*
- * A client of GDB's remote serial protocol (GDB manual, appendix E) over a connected stream socket,
- * for a guest that is stopped, unless it was let run here. The peer is not trusted: packets and
- * waits are bounded.
+ * A client of GDB's remote serial protocol (GDB manual, appendix E) over a connected stream socket.
+ * The guest is stopped, except between rsp_continue() and rsp_await_stop(). The peer is not
+ * trusted: packets and waits are bounded.
+ *
+ * Errors of all requests: -ETIMEDOUT, -ECONNRESET, -EPROTO (malformed), -EMSGSIZE.
  */
 enum {
-	RSP_MAX_PACKET = 16384, /* bytes of a packet's payload that we take */
-	RSP_MAX_WRITE = 1024,   /* bytes of memory in one packet of ours */
+	RSP_MAX_PACKET = 16384, /* bytes of payload in a received packet */
+	RSP_MAX_WRITE = 1024,   /* bytes of memory in a sent packet */
 	RSP_TIMEOUT_MS = 5000,
 };
 
 struct rsp {
 	int fd;
 	uint8_t buffer[4096];
-	size_t at, end; /* of what is unread in it */
+	size_t at, end; /* the unread part of `buffer` */
 };
 
 /* `fd` stays the caller's. */
 void rsp_init(struct rsp *rsp, int fd);
 
 /*
- * Send a packet and take the reply to it, NUL-terminated: of stop notices that come before it none
- * is left. -ETIMEDOUT, -ECONNRESET, -EPROTO (the stream makes no sense), -EMSGSIZE.
+ * Send a packet and receive its reply, NUL-terminated. Stop notices that arrive before the reply
+ * are dropped.
  */
 int rsp_request(struct rsp *rsp, const char *packet, char reply[static RSP_MAX_PACKET + 1],
 		struct error *err);
 
 /*
- * QEMU's own (docs/system/gdb): addresses are guest-physical from here on, or virtual again, which
- * outlives the connection.
+ * QEMU's extension (docs/system/gdb): from now on, addresses of memory are guest-physical, or
+ * virtual again. The mode outlives the connection.
  */
 int rsp_set_physical(struct rsp *rsp, bool physical, struct error *err);
-/* -EFAULT where there is no memory. */
+/* -EFAULT: no memory at `address`. */
 int rsp_write(struct rsp *rsp, uint64_t address, const void *from, size_t size, struct error *err);
 int rsp_read(struct rsp *rsp, uint64_t address, void *to, size_t size, struct error *err);
 
-/* Registers of a vCPU, which QEMU calls thread vcpu + 1. */
+/* Registers of a vCPU. QEMU's thread number is vcpu + 1. -EFAULT: no such vCPU. */
 struct rsp_registers {
 	struct guest_regs regs;
-	struct guest_sregs sregs; /* lstar and idt_base are not told: 0 */
+	struct guest_sregs sregs; /* lstar and idt_base are not in the reply: 0 */
 	uint16_t cs;
 };
 int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err);
@@ -56,38 +58,39 @@ int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out,
 int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_regs *regs,
 		      struct error *err);
 
-/* Sets CR3 alone. Of a vCPU in 32-bit code its lower half only. */
+/* Sets CR3 only. QEMU sets just its lower half while the vCPU is in 32-bit code. */
 int rsp_set_cr3(struct rsp *rsp, unsigned int vcpu, uint64_t cr3, struct error *err);
 
 /* The reply to `g` of an x86-64 guest (QEMU, gdb-xml/i386-64bit.xml); pure. */
 int rsp_parse_registers(const char *hex, struct rsp_registers *out, struct error *err);
 
 /*
- * Breakpoints of software, at virtual addresses: under emulation QEMU knows them beside the code,
- * under KVM it writes INT3, with the page tables of the chosen vCPU. A debugger that goes away
- * leaves them. -EFAULT if QEMU cannot.
+ * Software breakpoints, at virtual addresses. Under emulation QEMU keeps them beside the code.
+ * Under KVM QEMU writes INT3, at the place that the chosen vCPU's page tables map. They stay when
+ * the debugger disconnects. -EFAULT: QEMU cannot set or remove it.
  */
 int rsp_choose(struct rsp *rsp, unsigned int vcpu, struct error *err);
 int rsp_breakpoint(struct rsp *rsp, uint64_t gva, bool on, struct error *err);
-/* All that anybody has left. */
+/* Removes all breakpoints, those of earlier debuggers included. */
 int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error *err);
 
 /*
- * Let all vCPUs run, until one is about to execute a breakpoint, rsp_interrupt(), or somebody else
- * stops them: that is told once. Nothing else may be asked meanwhile, as any byte stops them.
+ * Run all vCPUs until one is about to execute a breakpoint, rsp_interrupt() is called, or a user of
+ * QEMU's monitor stops them. QEMU sends one stop notice. Nothing else may be sent meanwhile: any
+ * byte stops the guest.
  */
 struct rsp_stop {
-	bool trap;      /* by a breakpoint */
-	bool interrupt; /* by rsp_interrupt(), or as if */
-	bool known;     /* of which vCPU */
+	bool trap;      /* a breakpoint was hit */
+	bool interrupt; /* rsp_interrupt(), or a received byte */
+	bool known;     /* `vcpu` is valid */
 	unsigned int vcpu;
 };
 enum { RSP_SIGNAL_INT = 2, RSP_SIGNAL_TRAP = 5 };
 int rsp_continue(struct rsp *rsp, struct error *err);
 int rsp_interrupt(struct rsp *rsp, struct error *err);
-/* -ETIMEDOUT after RSP_TIMEOUT_MS; -ECONNRESET also if the guest is gone. */
+/* -ETIMEDOUT: no stop within RSP_TIMEOUT_MS. -ECONNRESET: also if the domain has ended. */
 int rsp_await_stop(struct rsp *rsp, struct rsp_stop *out, struct error *err);
-/* Whether something has been received that nobody has looked at. */
+/* Whether received bytes are still unread; poll() does not report those. */
 bool rsp_has_more(const struct rsp *rsp);
 /* A stop reply (GDB manual, Stop Reply Packets); pure. */
 int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err);

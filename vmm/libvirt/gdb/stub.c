@@ -21,7 +21,7 @@ static json_t *chardev_arguments(void)
 			 "server", 0);
 }
 
-/* QEMU tells of an error in its human monitor's text only. */
+/* The human monitor reports an error as text only. */
 static int start_server(struct libvirt_domain *domain, struct error *err)
 {
 	char *reply;
@@ -30,12 +30,12 @@ static int start_server(struct libvirt_domain *domain, struct error *err)
 	if (ret)
 		return ret;
 	if (!strstr(reply, "Waiting for gdb connection"))
-		ret = error_set(err, EREMOTEIO, "QEMU's gdbstub does not start");
+		ret = error_set(err, EREMOTEIO, "QEMU does not start its gdbstub");
 	free(reply);
 	return ret;
 }
 
-/* Not that of the domain's next start. */
+/* Unless the command would reach the domain's next start. */
 static void stop_server(struct libvirt_domain *domain)
 {
 	char *reply;
@@ -56,14 +56,14 @@ int gdbstub_check_free(struct libvirt_domain *domain, struct error *err)
 	else if (!ret && libvirt_reply_connected(reply, "gdb"))
 		ret = error_set(
 			err, EBUSY,
-			"a debugger is connected to domain %s, whose gdbstub serves one only",
+			"a debugger is connected to domain %s, and QEMU's gdbstub serves only one",
 			domain->name);
 	json_decref(reply);
 	return ret;
 }
 
-/* QEMU learns of a peer's death in its own time. */
-static int spin_deadline_free(struct libvirt_domain *domain, struct error *err)
+/* QEMU notices a peer's death a little later. */
+static int wait_free(struct libvirt_domain *domain, struct error *err)
 {
 	int ret = gdbstub_check_free(domain, err);
 
@@ -79,14 +79,14 @@ static void remove_chardev(struct libvirt_domain *domain)
 	libvirt_qmp(domain, "chardev-remove", json_pack("{s:s}", "id", chardev), -1, NULL, NULL);
 }
 
-/* It may have been left by somebody who died in the middle of this, with a server or without. */
+/* A sonde that died here may have left its device, with or without a server. */
 static int add_chardev(struct libvirt_domain *domain, struct error *err)
 {
 	int ret = libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
 
 	if (ret != -EREMOTEIO)
 		return ret;
-	ret = spin_deadline_free(domain, err);
+	ret = wait_free(domain, err);
 	if (ret)
 		return ret;
 	stop_server(domain);

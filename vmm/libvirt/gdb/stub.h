@@ -6,10 +6,10 @@
 #include "vmm/libvirt/gdb/rsp.h"
 
 /*
- * QEMU's gdbstub of a stopped domain, over a socket pair of which QEMU is passed one end through
- * libvirt: nobody listens anywhere. Opened for the length of a stop and closed before the guest
- * runs, so that a tracer that dies leaves nothing behind; it stays open only while there are
- * breakpoints. QEMU has only one: a server that waits for a debugger is replaced.
+ * QEMU's gdbstub of a stopped domain. The connection is a socket pair, of which libvirt passes one
+ * end to QEMU; no socket listens. It is opened for the length of a stop and closed before the guest
+ * runs, so that a tracer that dies leaves nothing behind. It stays open while there are
+ * breakpoints. QEMU has one gdbstub: opening it replaces a server that waits for a debugger.
  */
 struct gdbstub {
 	struct libvirt_domain *domain;
@@ -17,15 +17,15 @@ struct gdbstub {
 	int fd; /* -1: closed */
 };
 
-/* -EBUSY: a debugger is connected to it, or another sonde. */
+/* -EBUSY: a debugger or another sonde is connected. */
 int gdbstub_check_free(struct libvirt_domain *domain, struct error *err);
 
-/* The guest must be stopped: QEMU would stop it. -EBUSY: another sonde has it. Memory addresses are
- * guest-physical. */
+/* The guest must be stopped; otherwise QEMU stops it. Addresses of memory are guest-physical.
+ * -EBUSY: another sonde is connected. */
 int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct error *err);
-/* The guest stays as it is. Also of one that is not open. */
+/* The guest stays stopped. A stub that is not open may be closed, too. */
 void gdbstub_close(struct gdbstub *stub);
-/* Let go of it without a word, which would stop a guest that runs: QEMU keeps its end. */
+/* Close only sonde's end, without sending a byte, which would stop a running guest. */
 void gdbstub_drop(struct gdbstub *stub);
 
 #endif

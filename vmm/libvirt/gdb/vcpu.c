@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Registers, breakpoints, and letting the guest run. */
+/* Requests on vCPUs: registers, breakpoints, running. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 #include "vmm/libvirt/gdb/internal.h"
 
 int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err)
@@ -13,7 +13,7 @@ int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out,
 	char packet[32], reply[RSP_MAX_PACKET + 1];
 	int ret;
 
-	/* Processes of a machine are its clusters, of which x86 has one. */
+	/* QEMU maps clusters to processes; an x86 machine has one */
 	snprintf(packet, sizeof(packet), "Hg%x", vcpu + 1);
 	ret = rsp_expect_ok(rsp, packet, err);
 	if (!ret)
@@ -69,12 +69,13 @@ int rsp_parse_registers(const char *hex, struct rsp_registers *out, struct error
 	s->cr4 = read_little(&r, 8);
 	read_little(&r, 8); /* CR8 */
 	s->efer = read_little(&r, 8);
-	return r.failed ? error_set(err, EPROTO, "the gdbstub tells no x86-64 registers") : 0;
+	return r.failed ? error_set(err, EPROTO, "malformed x86-64 registers in a gdbstub packet")
+			: 0;
 }
 
 /*
- * The general registers and RIP are the first of a `G`, and one that ends behind them sets no
- * others: segments and control registers keep out of it.
+ * A `G` packet starts with the general registers and RIP. It may end after them: segment and
+ * control registers then keep their values.
  */
 int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_regs *regs,
 		      struct error *err)
@@ -95,8 +96,8 @@ int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_reg
 }
 
 /*
- * A single register, by its place in gdb-xml/i386-64bit.xml. QEMU takes it only from those who have
- * read of its registers.
+ * The register's number is its place in gdb-xml/i386-64bit.xml. QEMU accepts `P` only after the
+ * client has read the target description.
  */
 int rsp_set_cr3(struct rsp *rsp, unsigned int vcpu, uint64_t cr3, struct error *err)
 {
@@ -130,8 +131,8 @@ int rsp_breakpoint(struct rsp *rsp, uint64_t gva, bool on, struct error *err)
 	return rsp_expect_ok(rsp, packet, err);
 }
 
-/* QEMU takes this question for a debugger's first one, and forgets what an earlier one has left;
- * under emulation only for the chosen vCPU. */
+/* QEMU takes `?` as the start of a new debugger and removes all breakpoints; under emulation, those
+ * of the chosen vCPU only. */
 int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error *err)
 {
 	char reply[RSP_MAX_PACKET + 1];
@@ -143,7 +144,7 @@ int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error 
 			ret = rsp_send(rsp, "?", err);
 		if (!ret)
 			ret = rsp_receive(rsp, reply, err);
-		if (ret == -EFAULT) /* no vCPU is plugged in there */
+		if (ret == -EFAULT) /* an empty vCPU slot */
 			ret = 0;
 	}
 	return ret;
@@ -151,14 +152,14 @@ int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error 
 
 /* --- running --------------------------------------------------------------------------------- */
 
-/* Nothing may be sent while the guest runs, so the packet's own acknowledgement is waited for. */
+/* Waits for the acknowledgement: a byte that is sent later would stop the guest. */
 int rsp_continue(struct rsp *rsp, struct error *err)
 {
 	int ret = rsp_send(rsp, "c", err), c = ret ? ret : rsp_take(rsp, err);
 
 	if (c < 0)
 		return c;
-	return c == '+' ? 0 : error_set(err, EPROTO, "the gdbstub does not let the guest run");
+	return c == '+' ? 0 : error_set(err, EPROTO, "the gdbstub does not resume the guest");
 }
 
 int rsp_interrupt(struct rsp *rsp, struct error *err)
@@ -171,7 +172,7 @@ bool rsp_has_more(const struct rsp *rsp)
 	return rsp->at < rsp->end;
 }
 
-/* "T05thread:p01.02;" or "T05thread:02;": QEMU counts from 1. */
+/* "T05thread:p01.02;" or "T05thread:02;". QEMU counts threads from 1. */
 int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err)
 {
 	static const char key[] = "thread:";
@@ -184,7 +185,7 @@ int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err)
 	if (packet[0] == 'W' || packet[0] == 'X')
 		return error_set(err, ECONNRESET, "the domain has ended");
 	if (packet[0] != 'T' || strlen(packet) < 3 || !hex_decode(&signal, packet + 1, 1))
-		return error_set(err, EPROTO, "the gdbstub tells nonsense of a stop");
+		return error_set(err, EPROTO, "malformed stop notice in a gdbstub packet");
 	out->trap = signal == RSP_SIGNAL_TRAP;
 	out->interrupt = signal == RSP_SIGNAL_INT;
 	at = strstr(packet, key);
@@ -195,7 +196,7 @@ int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err)
 		at = strchr(at, '.') + 1;
 	thread = strtoul(at, &end, 16);
 	if (end == at || !thread || thread > UINT16_MAX)
-		return error_set(err, EPROTO, "the gdbstub tells nonsense of a stop");
+		return error_set(err, EPROTO, "malformed stop notice in a gdbstub packet");
 	out->known = true;
 	out->vcpu = (unsigned int)thread - 1;
 	return 0;

@@ -13,22 +13,23 @@
 enum { MAX_JOURNAL = 256 << 20 };
 
 /*
- * Root's is the same whatever its environment, which differs between a shell, sudo and a service:
- * or a second tracer would not be refused, and nothing found to recover.
+ * Root's folder does not depend on the environment, which differs between a shell, sudo and a
+ * service. Otherwise a second tracer would not be refused, and recovery would find no journal.
  */
 void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size)
 {
 	snprintf(out, size, "%s/sonde", !root && runtime && *runtime ? runtime : "/run");
 }
 
-/* Where it can be nowhere is not where there is none: a user's goes with his last session. */
+/* ENOENT becomes ENOTDIR: a missing folder must not look like a missing journal. A user's runtime
+ * folder disappears with the last session. */
 static int make_folder(char *path, size_t size, struct error *err)
 {
 	libvirt_journal_folder(!geteuid(), getenv("XDG_RUNTIME_DIR"), path, size);
 	if (mkdir(path, 0700) && errno != EEXIST)
 		return error_set(err, errno == ENOENT ? ENOTDIR : errno, "cannot make %s: %s%s",
 				 path, strerror(errno),
-				 geteuid() ? "; set XDG_RUNTIME_DIR to a folder of yours" : "");
+				 geteuid() ? "; set XDG_RUNTIME_DIR to a folder you own" : "");
 	return 0;
 }
 
@@ -36,12 +37,11 @@ static int lock(struct libvirt_journal *journal, struct error *err)
 {
 	struct stat st;
 
-	/* one that was removed between open() and here is not where others look for it */
+	/* a file that was removed since open() locks nobody else out */
 	if (!flock(journal->fd, LOCK_EX | LOCK_NB) && !fstat(journal->fd, &st) && st.st_nlink)
 		return 0;
 	libvirt_journal_close(journal);
-	return error_set(err, EBUSY,
-			 "another sonde is attached to this domain, or cleans up behind one");
+	return error_set(err, EBUSY, "another sonde is attached to this domain, or recovers it");
 }
 
 static int open_journal(const char *uuid, int flags, struct libvirt_journal *out, struct error *err)
@@ -53,7 +53,7 @@ static int open_journal(const char *uuid, int flags, struct libvirt_journal *out
 	if (ret)
 		return ret;
 	if (strspn(uuid, "0123456789abcdef-") != strlen(uuid))
-		return error_set(err, EINVAL, "'%s' is no uuid", uuid);
+		return error_set(err, EINVAL, "'%s' is not a uuid", uuid);
 	snprintf(out->path, sizeof(out->path), "%s/%s", folder, uuid);
 	out->fd = open(out->path, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 	if (out->fd < 0)
@@ -93,7 +93,7 @@ int libvirt_journal_check(const char *uuid, struct error *err)
 	return ret;
 }
 
-/* A last line without its end was never acted on, and would spoil what is written behind it. */
+/* An unfinished last line would spoil the next one. The tracer made no change after it. */
 static void drop_unfinished(struct libvirt_journal *journal)
 {
 	char tail[JOURNAL_MAX_LINE];
@@ -105,7 +105,7 @@ static void drop_unfinished(struct libvirt_journal *journal)
 	if (newline)
 		start += newline + 1 - tail;
 	if (end > 0 && (newline || !start) && start < end && ftruncate(journal->fd, start))
-		return; /* it can be read all the same */
+		return; /* reading ignores the line, too */
 }
 
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
@@ -133,13 +133,13 @@ void libvirt_journal_remove(struct libvirt_journal *journal)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-/* A part of a line would spoil the next one. */
+/* Removes the part of a line that was written: it would spoil the next one. */
 static void cut_off(struct libvirt_journal *journal, ssize_t n)
 {
 	off_t end = lseek(journal->fd, 0, SEEK_END);
 
 	if (n > 0 && end >= n && ftruncate(journal->fd, end - n))
-		return; /* then it cannot be read any more, which whoever recovers is told */
+		return; /* the journal is damaged now, which a recovery reports */
 }
 
 static int append(struct libvirt_journal *journal, const char *line, size_t size, struct error *err)
@@ -149,7 +149,7 @@ static int append(struct libvirt_journal *journal, const char *line, size_t size
 	if (n == (ssize_t)size)
 		return 0;
 	cut_off(journal, n);
-	return error_set(err, EIO, "cannot write %s: nothing is done to the domain without it",
+	return error_set(err, EIO, "cannot write %s: the domain is not changed without it",
 			 journal->path);
 }
 

@@ -11,9 +11,9 @@
 #include "vmm/libvirt/connection/process.h"
 
 /*
- * What an attached tracer changes in a domain, noted on disk before it does so, for whoever has to
- * undo it: a text file of lines, named by the domain's uuid and locked while its tracer lives. It
- * is gone when nothing is left to undo.
+ * What an attached tracer changes in a domain, written to disk before the change, so that another
+ * process can undo it. A text file of lines, named by the domain's uuid and locked while its tracer
+ * lives. It is removed when nothing is left to undo.
  */
 struct libvirt_journal {
 	int fd; /* -1: none */
@@ -22,72 +22,81 @@ struct libvirt_journal {
 
 enum { JOURNAL_MAX_WRITE = 4096 };
 
-/* Where journals are: /run/sonde for root, else $XDG_RUNTIME_DIR/sonde (which is `runtime`). */
+/* The folder of journals: /run/sonde for root, else `runtime`/sonde, from $XDG_RUNTIME_DIR. */
 void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size);
 
-/* For a new tracer. -EBUSY: another one is at work; -EEXIST: one died, `sonde recover` is needed.
+/* For a new tracer. -EBUSY: another sonde has it. -EEXIST: a tracer died, `sonde recover` is due.
  */
 int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err);
-/* Whether there could be a new one; nothing is changed. Errors as above. */
+/* Whether libvirt_journal_create() would succeed. Errors as there. */
 int libvirt_journal_check(const char *uuid, struct error *err);
-/* For whoever recovers. -EBUSY as above; -ENOENT: there is none. */
+/* For a recovery. -EBUSY: another sonde has it. -ENOENT: there is none. */
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err);
-/* Keep the file. Also of one that is not open. */
+/* Unlock and keep the file. A journal that is not open may be closed, too. */
 void libvirt_journal_close(struct libvirt_journal *journal);
-/* Everything is undone. */
+/* When everything is undone: remove the file. */
 void libvirt_journal_remove(struct libvirt_journal *journal);
 
-/* Whose domain's memory all the rest is about: first of all. Nothing is noted if that is not known.
+/*
+ * What is written, each before it is done. -EIO: the line could not be written; the change must not
+ * be made then.
  */
+
+/* First of all: the instance of the domain that all other lines are about. Writes nothing if it is
+ * unknown. */
 int libvirt_journal_instance(struct libvirt_journal *journal,
 			     const struct libvirt_instance *instance, struct error *err);
-/* About to write [gpa, gpa + size), which holds `before`, up to JOURNAL_MAX_WRITE bytes. */
+/* A write of `after` to [gpa, gpa + size), which holds `before`; at most JOURNAL_MAX_WRITE bytes.
+ */
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err);
-/* About to map memory into the guest's kernel, whose tasks are found so. */
+/* Scratch memory is mapped into the guest's kernel; `tasks` says how to find that kernel's tasks.
+ */
 int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_stacks *tasks,
 			  struct error *err);
-/* About to have breakpoints, in QEMU's gdbstub. */
+/* Breakpoints are set in QEMU's gdbstub. */
 int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err);
-/* About to give a vCPU other page tables than those in its CR3; and to give them back. */
+/* A vCPU's CR3 is replaced for a moment by that of the kernel's page tables; and is restored. */
 struct journal_loan {
 	unsigned int vcpu;
-	uint64_t cr3, lent;
+	uint64_t cr3;  /* its own */
+	uint64_t lent; /* the kernel's */
 };
 int libvirt_journal_lend(struct libvirt_journal *journal, const struct journal_loan *loan,
 			 struct error *err);
 int libvirt_journal_lent(struct libvirt_journal *journal, struct error *err);
-/* The guest is gone, another one has its memory. */
+/* The domain was reset: its memory belongs to another guest now. */
 int libvirt_journal_reset(struct libvirt_journal *journal, struct error *err);
-/* About to stop the running guest, or to let it go on. */
+/* The running guest is stopped, or resumed. */
 int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct error *err);
 
-/* Everything written to one place since the beginning. */
+/* All writes to one place. */
 struct journal_place {
 	uint64_t gpa;
 	size_t size;
-	uint8_t *original;
-	uint8_t *ours; /* nr_ours times `size` bytes, any of which may stand there */
+	uint8_t *original; /* `size` bytes: what was there before the first write */
+	uint8_t *ours;     /* nr_ours times `size` bytes: what tracers wrote */
 	size_t nr_ours;
 };
 
 struct journal_contents {
 	struct libvirt_instance instance;
-	bool stopped; /* by the tracer */
+	bool stopped; /* the tracer has stopped the guest */
 	bool breaks;  /* there may be breakpoints */
-	bool reset;   /* another guest has the memory now */
-	bool lent;    /* there may be this loan */
+	bool reset;   /* the memory belongs to another guest */
+	bool lent;    /* `loan` may be in effect */
 	struct journal_loan loan;
-	bool knows_tasks;
+	bool knows_tasks; /* `tasks` is valid */
 	struct task_stacks tasks;
-	struct journal_place *places; /* in the order of their first write */
+	struct journal_place *places; /* in order of their first write */
 	size_t nr_places;
 };
 
-/* Read it; a last line that is cut off was never acted on. -EPROTO if it is no journal. */
+/* Read it. An unfinished last line is ignored: the tracer made no change after it. -EPROTO:
+ * damaged. */
 int libvirt_journal_read(const struct libvirt_journal *journal, struct journal_contents *out,
 			 struct error *err);
-/* The same from text of `size` bytes. */
+/* The same from `size` bytes of text. */
 int journal_parse(const char *text, size_t size, struct journal_contents *out, struct error *err);
 void journal_contents_deinit(struct journal_contents *contents);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The lines of a journal, to be written and to be read. */
+/* The lines of a journal: formatted and parsed. */
 #include "vmm/libvirt/journal/internal.h"
 
 #include <ctype.h>
@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/hex.h"
+#include "formats/base/text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What a line of tasks says, in its order: pointers into *t. */
+/* The numbers of a "tasks" line, in its order: pointers into *t. */
 struct task_numbers {
 	uint64_t *wide[4];
 	uint32_t *narrow[13];
@@ -71,7 +71,7 @@ size_t journal_line_tasks(char line[static JOURNAL_MAX_LINE], const struct task_
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-static int not_ours(struct error *err)
+static int damaged(struct error *err)
 {
 	return error_set(err, EPROTO, "the journal is damaged");
 }
@@ -134,14 +134,14 @@ static int parse_write(struct journal_contents *c, char *line, struct error *err
 	size_t size;
 
 	if (!after)
-		return not_ours(err);
+		return damaged(err);
 	gpa = strtoull(line, &end, 16);
 	size = (size_t)(after - before - 1) / 2;
 	before++;
 	after++;
 	if (end != before - 1 || !size || size > JOURNAL_MAX_WRITE || strlen(after) != 2 * size ||
 	    !is_hex(before, 2 * size) || !is_hex(after, 2 * size))
-		return not_ours(err);
+		return damaged(err);
 	place = find_place(c, gpa, size);
 	if (!place)
 		place = add_place(c, gpa, size, before);
@@ -161,11 +161,11 @@ static int parse_word(struct journal_contents *c, const char *word, struct error
 	else if (!strcmp(word, "lent"))
 		c->lent = false;
 	else
-		return not_ours(err);
+		return damaged(err);
 	return 0;
 }
 
-/* The next number of a line, as printed above: no sign, no spaces but one before it. */
+/* The next number of a line: one space, then digits without a sign. */
 static bool next_number(char **at, uint64_t max, uint64_t *out)
 {
 	char *end;
@@ -186,7 +186,7 @@ static int parse_loan(struct journal_contents *c, char *line, struct error *err)
 
 	if (!next_number(&line, UINT_MAX, &vcpu) || !next_number(&line, UINT64_MAX, &loan->cr3) ||
 	    !next_number(&line, UINT64_MAX, &loan->lent) || *line)
-		return not_ours(err);
+		return damaged(err);
 	loan->vcpu = (unsigned int)vcpu;
 	c->lent = true;
 	return 0;
@@ -200,14 +200,14 @@ static int parse_tasks(struct journal_contents *c, char *line, struct error *err
 
 	for (size_t i = 0; i < COUNT(numbers.wide); i++)
 		if (!next_number(&line, UINT64_MAX, numbers.wide[i]))
-			return not_ours(err);
+			return damaged(err);
 	for (size_t i = 0; i < COUNT(numbers.narrow); i++) {
 		if (!next_number(&line, UINT32_MAX, &number))
-			return not_ours(err);
+			return damaged(err);
 		*numbers.narrow[i] = (uint32_t)number;
 	}
 	c->knows_tasks = true;
-	return *line || !task_stacks_valid(&c->tasks) ? not_ours(err) : 0;
+	return *line || !task_stacks_valid(&c->tasks) ? damaged(err) : 0;
 }
 
 /* "BOOT START" */
@@ -217,10 +217,10 @@ static int parse_instance(struct journal_contents *c, char *line, struct error *
 	const size_t size = sizeof(out->boot) - 1;
 
 	if (strspn(line, "0123456789abcdef-") != size)
-		return not_ours(err);
+		return damaged(err);
 	memcpy(out->boot, line, size);
 	line += size;
-	return !next_number(&line, UINT64_MAX, &out->start) || *line ? not_ours(err) : 0;
+	return !next_number(&line, UINT64_MAX, &out->start) || *line ? damaged(err) : 0;
 }
 
 static int parse_line(struct journal_contents *c, char *line, struct error *err)
@@ -247,7 +247,7 @@ int journal_parse(const char *text, size_t size, struct journal_contents *out, s
 		size_t n = (size_t)(newline - at);
 
 		if (n >= sizeof(line) || memchr(at, 0, n)) {
-			ret = not_ours(err);
+			ret = damaged(err);
 			break;
 		}
 		memcpy(line, at, n);

@@ -7,8 +7,8 @@
 
 enum place_state { PLACE_OURS, PLACE_ORIGINAL, PLACE_FOREIGN };
 
-static int look_at(struct guest *guest, const struct journal_place *place, enum place_state *state,
-		   struct error *err)
+static int read_state(struct guest *guest, const struct journal_place *place,
+		      enum place_state *state, struct error *err)
 {
 	uint8_t now[JOURNAL_MAX_WRITE];
 	int ret = guest_phys_read(guest, place->gpa, now, place->size, err);
@@ -33,7 +33,7 @@ int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest 
 
 	*out = 0;
 	for (size_t i = 0; !ret && i < contents.nr_places; i++) {
-		ret = look_at(guest, &contents.places[i], &state, err);
+		ret = read_state(guest, &contents.places[i], &state, err);
 		*out += !ret && state == PLACE_OURS;
 	}
 	journal_contents_deinit(&contents);
@@ -46,12 +46,14 @@ int libvirt_journal_check_running(const struct libvirt_journal *journal, struct 
 	int ret = libvirt_journal_read(journal, &contents, err);
 
 	if (!ret && contents.stopped)
-		ret = error_set(err, EBUSY, "the domain was stopped and could not be let go on");
+		ret = error_set(err, EBUSY,
+				"the tracer stopped the domain and could not resume it");
 	journal_contents_deinit(&contents);
 	return ret;
 }
 
-/* An entry of a page table that was free: what maps our memory. Text is never all zeros. */
+/* An entry of a page table that maps scratch memory. It was free before; text is never all zeros.
+ */
 static bool is_mapping(const struct journal_place *place)
 {
 	static const uint8_t zeros[sizeof(uint64_t)];
@@ -59,8 +61,8 @@ static bool is_mapping(const struct journal_place *place)
 	return place->size == sizeof(zeros) && !memcmp(place->original, zeros, sizeof(zeros));
 }
 
-/* A breakpoint. One byte may stand anywhere in another guest's memory, in its padding for instance.
- */
+/* A breakpoint. In another guest's memory such a byte may be there by itself, in padding for
+ * instance. */
 static bool is_any_byte(const struct journal_place *place)
 {
 	return place->size == 1;
@@ -76,7 +78,7 @@ int libvirt_places_mapped(const struct journal_contents *contents, struct guest 
 	for (size_t i = 0; !ret && i < contents->nr_places; i++) {
 		if (!is_mapping(&contents->places[i]))
 			continue;
-		ret = look_at(guest, &contents->places[i], &state, err);
+		ret = read_state(guest, &contents->places[i], &state, err);
 		*out |= state == PLACE_OURS;
 	}
 	return ret;
@@ -93,7 +95,7 @@ int libvirt_places_restore(const struct journal_contents *contents, struct guest
 
 		if (is_mapping(place) != mappings || (contents->reset && is_any_byte(place)))
 			continue;
-		ret = look_at(guest, place, &state, err);
+		ret = read_state(guest, place, &state, err);
 		if (ret)
 			break;
 		out->foreign += state == PLACE_FOREIGN;

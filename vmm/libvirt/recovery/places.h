@@ -6,25 +6,27 @@
 
 struct guest;
 
-/* The places in a guest's memory that a journal names, and what is in them now. */
+/* The places in a guest's memory that a journal names. */
 
-/* How many places of the journal still hold our bytes. */
+/* The number of places that still hold a tracer's bytes. */
 int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest *guest, size_t *out,
 			    struct error *err);
-/* -EBUSY: the guest is still stopped by us. Not while somebody holds it, who will let it go. */
+/* -EBUSY: the journal says that the tracer has stopped the guest. Do not call it while the guest is
+ * held stopped. */
 int libvirt_journal_check_running(const struct libvirt_journal *journal, struct error *err);
 
-/* Whether any entry of a tracer's is in the guest's page tables. */
+/* Whether the guest's page tables still map scratch memory. */
 int libvirt_places_mapped(const struct journal_contents *contents, struct guest *guest, bool *out,
 			  struct error *err);
 
 /*
- * With the guest stopped: put the first bytes back where a tracer's are. `mappings`: where it
- * mapped its memory; else everywhere else. Adds to *out.
+ * * With the guest stopped: put the original bytes back in places that hold a tracer's. `mappings`:
+ * only entries of page tables that map scratch memory; otherwise only all other places. Adds to
+ * *out.
  */
 struct libvirt_restored {
 	size_t restored;
-	size_t foreign; /* places that hold neither ours nor what was there before: left alone */
+	size_t foreign; /* places left alone: they hold neither a tracer's bytes nor the original */
 };
 int libvirt_places_restore(const struct journal_contents *contents, struct guest *guest,
 			   bool mappings, struct libvirt_restored *out, struct error *err);

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <string.h>
 #include "formats/base/clock.h"
+#include "introspect/tasks/quiesce.h"
 #include "vmm/libvirt/backend/guest.h"
-#include "vmm/libvirt/recovery/leave.h"
 #include "vmm/libvirt/backend/shmem.h"
 
-enum { INSIDE_MS = 5000 /* somebody is given so long to leave our memory */ };
+enum {
+	LEAVE_MS = 5000, /* how long the guest may take to leave scratch memory */
+	BUSY_MS = 100,   /* after that, a vCPU that stays in the kernel is judged by its stack */
+};
 
 struct recovery {
 	struct libvirt_domain domain;
@@ -16,12 +19,12 @@ struct recovery {
 	struct libvirt_guest *backend;
 	struct guest *guest;
 	struct journal_contents contents;
-	bool just_died; /* the tracer */
-	bool held;      /* stopped by us, or kept so */
+	bool just_died; /* the tracer has */
+	bool held;      /* this recovery holds the guest stopped */
 	struct libvirt_recovery *out;
 };
 
-/* --- stopping it ------------------------------------------------------------------------------ */
+/* --- with the guest stopped ------------------------------------------------------------------ */
 
 static int hold(struct recovery *r, struct error *err)
 {
@@ -31,7 +34,7 @@ static int hold(struct recovery *r, struct error *err)
 	return ret;
 }
 
-static int let_go(struct recovery *r, struct error *err)
+static int release(struct recovery *r, struct error *err)
 {
 	if (!r->held)
 		return 0;
@@ -39,31 +42,41 @@ static int let_go(struct recovery *r, struct error *err)
 	return r->guest->control->resume(r->guest, err);
 }
 
-/* With the guest stopped before, and afterwards if it could be. */
-static int let_all_out(struct recovery *r, uint64_t shmem, struct error *err)
+/* The guest is stopped before, and afterwards too unless that fails (r->held). */
+static int empty_scratch(struct recovery *r, uint64_t shmem, struct error *err)
 {
-	struct libvirt_leave leave = {.guest = r->guest,
-				      .tasks = &r->contents.tasks,
-				      .gpa = shmem,
-				      .paused = r->guest->control->is_stopped(r->guest),
-				      .slow = libvirt_guest_is_slow(r->backend)};
+	const struct quiesce_policy policy = {
+		.tasks = &r->contents.tasks,
+		.gpa = shmem,
+		.size = LIBVIRT_SHMEM_BYTES,
+		.noted = true,
+		.paused = r->guest->control->is_stopped(r->guest),
+		.scan_running = !libvirt_guest_is_slow(r->backend),
+		.report_tasks = true,
+		.judge_stacks_ms = BUSY_MS,
+	};
+	struct quiesce quiesce;
 	bool mapped;
 	int ret = libvirt_places_mapped(&r->contents, r->guest, &mapped, err);
 
 	if (ret || !mapped)
 		return ret;
 	if (!r->contents.knows_tasks)
-		return error_set(err, EPROTO, "the journal is damaged: it tells of no tasks");
-	ret = libvirt_leave_wait(&leave, INSIDE_MS, &r->held, err);
-	r->out->met_task = leave.met_task;
+		return error_set(err, EPROTO, "the journal is damaged: it has no 'tasks' line");
+	ret = quiesce_begin(&quiesce, r->guest, &policy, err);
+	if (ret)
+		return ret;
+	ret = quiesce_wait(&quiesce, LEAVE_MS, &r->held, err);
+	r->out->met_task = quiesce.met_task;
+	if (ret == -EPROTO)
+		error_prefix(err, "the journal does not fit the guest: ");
 	if (ret == -EBUSY)
-		error_prefix(err,
-			     "the guest %s with its own code, but the memory device has to stay: ",
-			     leave.paused ? "is paused" : "runs");
+		error_prefix(
+			err,
+			"the guest has its own code back%s, but the memory device has to stay: ",
+			policy.paused ? " and is paused" : "");
 	return ret;
 }
-
-/* --- the whole ------------------------------------------------------------------------------- */
 
 static int wipe(struct recovery *r, uint64_t shmem, struct error *err)
 {
@@ -75,7 +88,7 @@ static int wipe(struct recovery *r, uint64_t shmem, struct error *err)
 	return ret;
 }
 
-/* Size 0: nobody can be in it, as the guest does not have it, or not any more. */
+/* Size 0: the guest does not have the device, so that no code of the guest can be in it. */
 static int find_shmem(struct recovery *r, struct libvirt_ram *out, struct error *err)
 {
 	int ret = libvirt_shmem_find(&r->domain, out, err);
@@ -97,7 +110,7 @@ static int undo_stopped(struct recovery *r, struct error *err)
 	if (!ret)
 		ret = find_shmem(r, &shmem, err);
 	if (!ret && shmem.size)
-		ret = let_all_out(r, shmem.gpa, err);
+		ret = empty_scratch(r, shmem.gpa, err);
 	if (!ret)
 		ret = libvirt_places_restore(&r->contents, r->guest, true, &r->out->places, err);
 	if (!ret && shmem.size)
@@ -113,8 +126,8 @@ static bool runs(struct recovery *r)
 }
 
 /*
- * Whoever recovers may die too, or be unable to let the domain go on, and the next one has to know
- * whose pause it meets. Not worth failing for.
+ * A recovery may die, too, or fail to resume the domain. The next one has to know that the pause is
+ * not the administrator's. An error here is not worth failing for.
  */
 static void note_stop(struct recovery *r)
 {
@@ -128,8 +141,8 @@ static void note_go(struct recovery *r)
 		libvirt_journal_stop(&r->journal, false, NULL);
 }
 
-/* Time enough for an administrator to let it go on, and to pause it again. */
-static bool is_paused_since(struct recovery *r)
+/* Since the tracer died, an administrator may have resumed the domain and paused it again. */
+static bool was_paused_since(struct recovery *r)
 {
 	enum libvirt_pause pause;
 
@@ -138,8 +151,9 @@ static bool is_paused_since(struct recovery *r)
 }
 
 /*
- * By the tracer: it noted so, or nobody told libvirt of it. It may have died between the two: when
- * an administrator lets a domain go on that was found paused, opening the gdbstub stops it again.
+ * Whether the tracer has stopped the domain: the journal says so, or libvirt reports a pause
+ * without a reason. The journal may lack the stop: if the administrator resumes a domain that the
+ * tracer had found paused, the tracer's next byte to the gdbstub stops it again.
  */
 static bool was_stopped(struct recovery *r)
 {
@@ -158,15 +172,17 @@ static int undo(struct recovery *r, struct error *err)
 	ret = hold(r, err);
 	if (ret)
 		return ret;
-	r->out->resumed = stopped && !is_paused_since(r);
+	r->out->resumed = stopped && !was_paused_since(r);
 	if (r->out->resumed)
 		libvirt_guest_adopt_stop(r->backend);
 	r->out->had_breaks = r->contents.breaks;
 	ret = undo_stopped(r, err);
-	resumed = let_go(r, ret ? NULL : err);
+	resumed = release(r, ret ? NULL : err);
 	note_go(r);
 	return ret ? ret : resumed;
 }
+
+/* --- the rest -------------------------------------------------------------------------------- */
 
 static int open_patiently(struct recovery *r, const char *uri, const char *id, unsigned int ms,
 			  struct error *err)
@@ -181,7 +197,7 @@ static int open_patiently(struct recovery *r, const char *uri, const char *id, u
 	return ret;
 }
 
-/* Whether there is anything in it, as there is while somebody traces. */
+/* -EBUSY: the device's memory is not empty, as while a tracer uses it. */
 static int check_unused(struct recovery *r, struct error *err)
 {
 	static const uint8_t zeros[JOURNAL_MAX_WRITE];
@@ -198,14 +214,14 @@ static int check_unused(struct recovery *r, struct error *err)
 				      err);
 		if (!ret && memcmp(now, zeros, sizeof(now)))
 			ret = error_set(err, EBUSY,
-					"the domain's memory device is in use, by a sonde whose "
+					"the domain's memory device is in use by a sonde whose "
 					"journal is not here: is it another user's?");
 	}
 	return ret;
 }
 
-/* Without a journal, which its tracer may have elsewhere, it is not taken from a guest that is in
- * it. */
+/* Without a journal the device is unplugged only if its memory is empty: its tracer may live, with
+ * a journal in another folder. */
 static int remove_device(struct recovery *r, struct error *err)
 {
 	int ret = libvirt_shmem_present(&r->domain, &r->out->had_device, err);
@@ -242,8 +258,8 @@ static int recover(struct recovery *r, struct error *err)
 	return ret || r->out->ended ? ret : remove_device(r, err);
 }
 
-/* Of a domain that has ended, nothing but the journal is left. One that is not at this connection
- * may be at another one: journals are named by uuid only. */
+/* The domain is unknown at this connection. Its journal is removed, unless the domain may run at
+ * another connection: journals are named by uuid only. */
 static int forget(const char *uuid, int why, struct libvirt_recovery *out, struct error *err)
 {
 	struct libvirt_journal journal;
@@ -254,7 +270,7 @@ static int forget(const char *uuid, int why, struct libvirt_recovery *out, struc
 		libvirt_journal_close(&journal);
 		return error_set(err, EBUSY,
 				 "no such domain runs at this connection, but its QEMU does on "
-				 "this host, and there is a journal: name its connection with -c");
+				 "this host, and it has a journal: name its connection with -c");
 	}
 	libvirt_journal_remove(&journal);
 	out->had_journal = out->ended = true;

@@ -8,25 +8,27 @@
 
 struct libvirt_recovery {
 	bool had_journal, had_device;
-	bool had_breaks; /* breakpoints, which are gone now */
-	bool resumed;    /* it was left stopped */
-	bool ended;      /* the domain has: all that was left of it was the journal */
-	bool met_task;   /* one was preempted in our memory, and waited for */
+	bool had_breaks; /* there may have been breakpoints; they are removed */
+	bool resumed;    /* the tracer had left it stopped */
+	bool ended;      /* the domain has ended; only the journal was left */
+	bool met_task;   /* a task had been preempted in scratch memory, and was waited for */
 	struct libvirt_restored places;
 };
 
 /*
- * Undo what a dead tracer left in a domain: put back the bytes that are still ours, let the domain
- * run if the tracer had stopped it, and when nothing of the guest is in our memory any more take
- * that away. Tries for `patience_ms` to reach libvirt. `just_died`: no administrator has come upon
- * the domain since. A domain that was destroyed and started again is another one: nothing is done
- * to it, and the journal goes.
+ * Undo what a dead tracer left in a domain: put back bytes that are still the tracer's, resume the
+ * domain if the tracer had stopped it, and unplug the scratch memory once no vCPU and no task is in
+ * it. Tries for `patience_ms` to reach libvirt. `just_died`: the tracer died a moment ago, so that
+ * no administrator has paused or resumed the domain since. If the domain was destroyed and started
+ * again, it is another guest: it is left alone, and the journal is removed.
  *
- * -EBUSY: its tracer lives, or somebody else recovers it; or the guest, which has its own code
- * back, may still be in the memory (a vCPU or a task of it, most likely because it is paused), so
- * that this can only be taken away later: try again; or there is no journal, and yet something in
- * the memory; or the domain is not at this connection, though its QEMU runs. -ETIMEDOUT: all is
- * undone, but the guest does not let the device go yet.
+ * -EBUSY: one of
+ *  - the tracer lives, or another process recovers the domain;
+ *  - the guest has its own code back, but a vCPU or a task may still be in scratch memory, most
+ *    likely because the domain is paused: try again;
+ *  - there is no journal, but the scratch memory is in use;
+ *  - the domain is not at this connection, but its QEMU runs.
+ * -ETIMEDOUT: all is undone, but the guest has not released the device yet.
  */
 int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err);

@@ -14,7 +14,7 @@
 
 enum {
 	PATIENCE_MS = 10000,
-	AGAIN_S = 1, /* try again after so long, then after twice that, and so on ... */
+	AGAIN_S = 1, /* the first pause between two attempts; doubles up to ... */
 	AGAIN_MOST_S = 30,
 	GIVE_UP_S = 600,
 };
@@ -22,7 +22,7 @@ static const char undone_mark = 'q';
 
 /* --- in the watchdog ------------------------------------------------------------------------- */
 
-/* What the tracer has written, until it ends. */
+/* Reads until the tracer ends. */
 static size_t read_all(int fd, char *text, size_t size)
 {
 	size_t used = 0;
@@ -36,29 +36,33 @@ static size_t read_all(int fd, char *text, size_t size)
 	return used;
 }
 
-static void tell_recovery(const struct libvirt_recovery *recovery)
+static void print_recovery(const struct libvirt_recovery *recovery)
 {
 	if (recovery->ended) {
-		fprintf(stderr, "sonde attach: the domain that was traced has ended: the watchdog "
-				"has nothing to put back\n");
+		fprintf(stderr, "sonde attach: the traced domain has ended: the watchdog has "
+				"nothing to put back\n");
 		return;
 	}
 	fprintf(stderr, "sonde attach: the watchdog has put back %zu places%s%s%s\n",
 		recovery->places.restored, recovery->had_breaks ? ", removed the breakpoints" : "",
 		recovery->met_task ? ", waited for a task that was preempted in the tracer's code"
 				   : "",
-		recovery->resumed ? " and let the domain go on" : "");
+		recovery->resumed ? ", and resumed the domain" : "");
 }
 
-/* What time will change: somebody is still in our memory, the guest does not let the device go, the
- * domain is paused, being saved, or busy with a job of libvirt's, or libvirtd is being updated. */
+/*
+ * Errors that pass by themselves: a vCPU or task is still in scratch memory, the guest has not
+ * released the device, the domain is paused, being saved or busy with a job of libvirt's, libvirtd
+ * is being restarted.
+ */
 static bool is_worth_waiting(int ret)
 {
 	return ret == -EBUSY || ret == -ETIMEDOUT || ret == -ECANCELED || ret == -ENOTCONN ||
 	       ret == -EIO;
 }
 
-/* Nobody waits for this process any more; nor does whoever reads what the tracer says. */
+/* In a process that no other waits for. It gives up stderr, as a reader of the tracer's output may
+ * wait for its end. */
 static int keep_trying(const char *uri, const char *uuid)
 {
 	struct libvirt_recovery recovery;
@@ -82,7 +86,7 @@ static int recover(const char *uri, const char *uuid)
 	int ret = libvirt_recover(uri, uuid, true, PATIENCE_MS, &recovery, &err);
 
 	if (!ret) {
-		tell_recovery(&recovery);
+		print_recovery(&recovery);
 		return CLI_OK;
 	}
 	if (!is_worth_waiting(ret)) {
@@ -94,11 +98,11 @@ static int recover(const char *uri, const char *uuid)
 		     "'sonde recover' does it at once: ",
 		     GIVE_UP_S / 60);
 	cli_error("attach", &err);
-	/* the tracer may live, and wait for an answer */
+	/* a tracer that lives waits for this process's exit status */
 	return fork() ? CLI_FAILED : keep_trying(uri, uuid);
 }
 
-/* Ctrl-C and a closing terminal are for the tracer. */
+/* Ctrl-C and a closing terminal are for the tracer alone. */
 static void become_independent(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -150,11 +154,11 @@ int libvirt_watchdog_start(const char *uri, struct libvirt_watchdog *out, struct
 	return 0;
 }
 
-static int tell(struct libvirt_watchdog *w, const void *bytes, size_t size, struct error *err)
+static int send_bytes(struct libvirt_watchdog *w, const void *bytes, size_t size, struct error *err)
 {
 	if (write(w->fd, bytes, size) == (ssize_t)size)
 		return 0;
-	return error_set(err, EPIPE, "the watchdog is gone: nothing is done to the domain");
+	return error_set(err, EPIPE, "the watchdog has died: the domain is not changed");
 }
 
 int libvirt_watchdog_arm(struct libvirt_watchdog *w, const char *uuid, struct error *err)
@@ -162,7 +166,7 @@ int libvirt_watchdog_arm(struct libvirt_watchdog *w, const char *uuid, struct er
 	char text[LIBVIRT_UUID_TEXT] = "";
 
 	snprintf(text, sizeof(text), "%s", uuid);
-	return tell(w, text, sizeof(text), err);
+	return send_bytes(w, text, sizeof(text), err);
 }
 
 bool libvirt_watchdog_end(struct libvirt_watchdog *w, bool undone)
@@ -172,7 +176,7 @@ bool libvirt_watchdog_end(struct libvirt_watchdog *w, bool undone)
 	if (w->fd < 0)
 		return true;
 	if (undone)
-		tell(w, &undone_mark, sizeof(undone_mark), NULL);
+		send_bytes(w, &undone_mark, sizeof(undone_mark), NULL);
 	close(w->fd);
 	w->fd = -1;
 	while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)

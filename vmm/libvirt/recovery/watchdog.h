@@ -7,20 +7,21 @@
 #include "formats/base/error.h"
 
 /*
- * A process that outlives the tracer: when that ends in whatever way without having said that all
- * is undone, the process recovers the domain (libvirt-recover.h). It holds the reading end of a
- * pipe whose writing end nobody else has.
+ * A process that outlives the tracer. If the tracer ends in any way without having reported that
+ * all is undone, the watchdog recovers the domain (recover.h). It holds the reading end of a pipe
+ * whose writing end only the tracer has.
  */
 struct libvirt_watchdog {
 	int fd; /* -1: none */
 	pid_t pid;
 };
 
-/* To be called before any thread is started and before libvirt is used. */
+/* Call it before any thread is started and before libvirt is used. */
 int libvirt_watchdog_start(const char *uri, struct libvirt_watchdog *out, struct error *err);
-/* From now on there may be something to undo in the domain with this uuid. */
+/* From now on there may be something to undo in the domain with this uuid. -EPIPE: the watchdog has
+ * died; the domain must not be changed. */
 int libvirt_watchdog_arm(struct libvirt_watchdog *watchdog, const char *uuid, struct error *err);
-/* The end; `undone`: there is nothing left to do. Waits for it; false if it failed to recover. */
+/* End it, and wait for it. `undone`: nothing is left to undo. False: its recovery failed. */
 bool libvirt_watchdog_end(struct libvirt_watchdog *watchdog, bool undone);
 
 #endif

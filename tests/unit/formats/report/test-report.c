@@ -111,7 +111,7 @@ static void test_text(const char *dir)
 		"3 of 4.4 KiB requested, 4.4 KiB allocated: 0.1 % internal fragmentation\n",
 		"Frees         2, 1 of them on another vCPU\n",
 		"Live          1 object of 192 B at the end\n",
-		"Lost          6 records dropped (overruns)\n",
+		"Lost          6 records: not written\n",
 		("           2       380 B       384 B     1.0           1           1       192 B "
 		 " "
 		 "d_alloc+0x10/0x100\n"),

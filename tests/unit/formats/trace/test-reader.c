@@ -243,7 +243,8 @@ static void test_lost_file(void)
 	is_u64(info.expected, 2, "with the records it had");
 	ok(trace_reader_cut(reader), "the trace is cut");
 	trace_reader_losses(reader, &losses);
-	is_u64(losses.overruns, 5, "of two overrun counts the greater, in records");
+	is_u64(losses.counters.v[COUNTER_OVERRUNS], 5,
+	       "of two overrun counts the greater, in records");
 	trace_reader_close(reader);
 	scratch_remove(&dir);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "formats/base/file-write.h"
+#include "formats/base/fs.h"
 #include "formats/trace/sidecar.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
@@ -31,13 +31,10 @@ static const struct sidecar sample = {
 			.started_ns = 12,
 			.from_first_allocation = true,
 			.page_size = 4096,
-			.null_allocs = 3,
-			.lost = UINT64_MAX,
-			.pauses = 2,
-			.yields = 7,
 			.gfp_names = {{0xcc0, "GFP_KERNEL"}, {UINT64_MAX, "__GFP\n"}},
 			.nr_gfp_names = 2,
 			.cut = true,
+			.counters.v[COUNTER_LOST] = UINT64_MAX,
 		},
 	.complete = true,
 	.vcpus = vcpus,
@@ -56,10 +53,7 @@ static void check_info(const struct trace_info *info)
 	is_str(info->symbol_source, "kallsyms in memory", "where the symbols came from");
 	ok(info->virt_slide == -4096, "signed value");
 	is_u64(info->phys_base, 0x1000000, "address");
-	is_u64(info->null_allocs, 3, "count");
-	is_u64(info->pauses, 2, "pauses");
-	is_u64(info->yields, 7, "yields");
-	is_u64(info->lost, INT64_MAX, "a count beyond JSON's range is capped");
+	is_u64(info->counters.v[COUNTER_LOST], INT64_MAX, "a count beyond JSON's range is capped");
 	ok(info->from_first_allocation && info->cut, "booleans");
 	is_u64(info->nr_gfp_names, 2, "GFP names");
 	is_u64(info->gfp_names[1].mask, UINT64_MAX, "mask");
@@ -128,29 +122,11 @@ static const char *const keys[] = {
 	"started_realtime_ns",
 	"started_ns",
 	"page_size",
-	"null_allocs",
-	"null_frees",
-	"nested",
-	"in_flight",
-	"lost",
-	"unpaired_returns",
 	"from_first_allocation",
 	"vcpus",
 	"caches",
 	"symbols",
-	"pauses",
-	"yields",
-	"yielded_ns",
-	"yielded_functions",
 	"max_rate",
-	"samplings",
-	"unsampled_ns",
-	"tracing_ns",
-	"traps",
-	"doorbells",
-	"ring_records",
-	"ring_waits",
-	"ring_wait_ns",
 	"cut",
 	"gfp_flags",
 };
@@ -167,7 +143,11 @@ static void test_keys(void)
 	root = json_loads(text, 0, NULL);
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		ok(json_object_get(root, keys[i]), "key %s", keys[i]);
-	is_u64(json_object_size(root), sizeof(keys) / sizeof(keys[0]), "and no other");
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
+		ok(json_object_get(root, counter_table[id].key), "the sidecar has the counter %s",
+		   counter_table[id].key);
+	is_u64(json_object_size(root), sizeof(keys) / sizeof(keys[0]) + COUNTER_COUNT,
+	       "and no other");
 	is_str(json_string_value(json_object_get(
 		       json_array_get(json_object_get(root, "symbols"), 1), "address")),
 	       "0xffffffff81000110", "addresses are hexadecimal strings");

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/gfp-flags.h"
-#include "guest-symbols/kmem/gfp-names.h"
+#include "guest-symbols/kmem/allocators.h"
 #include "tests/lib/tap.h"
 
 enum { BASE = 0x1000, TABLE = 0x100, NAMES = 0x400, SIZE = 0x800 };

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "guest-symbols/file/elf-view.h"
 #include "guest-symbols/image/kernel-image.h"
-#include "guest-symbols/image/relocs.h"
+#include "guest-symbols/kmem/allocators.h"
 #include "tests/lib/tap.h"
 
 /*
@@ -98,17 +98,20 @@ static void test_against_debug_symbols(void)
 
 static void test_alloc_points(const char *name, const struct kernel_image *image)
 {
-	size_t unchecked = 0, siteless = 0;
+	struct alloc_points points;
+	size_t siteless = 0;
 
-	for (size_t i = 0; i < image->alloc.n; i++) {
-		const struct alloc_point *point = &image->alloc.v[i];
-
-		unchecked += !point->checked;
-		siteless += point->site != point->address && point->site != point->address + 4;
-	}
-	ok(image->alloc.n >= 17, "%s: %zu allocator entry points", name, image->alloc.n);
-	is_u64(unchecked, 0, "not checked against BTF");
-	is_u64(siteless, 0, "without a site at their start");
+	if (alloc_points_resolve(image, &points, NULL))
+		abort();
+	for (size_t i = 0; i < points.n; i++)
+		siteless += points.v[i].site != points.v[i].address &&
+			    points.v[i].site != points.v[i].address + 4;
+	ok(points.n >= 17, "%s has allocator entry points (%zu)", name, points.n);
+	is_u64(siteless, 0, "each has its site at its start");
+	for (size_t i = 0; i < points.nr_unresolved; i++)
+		tap_diag("%s: %s", points.unresolved[i].name, points.unresolved[i].reason);
+	is_u64(points.nr_unresolved, 0, "no allocator is unresolved");
+	alloc_points_free(&points);
 }
 
 /* Each site of a function that may be traced begins a call, which is how it was compiled. */
@@ -155,11 +158,12 @@ static void test_relocations(const char *name, const struct kernel_file *file,
 
 	memcpy(copy, image->init_bytes, image->init_size);
 	memcpy(&before, copy + (table - image->text), sizeof(before));
-	ok(!relocs_apply(file, copy, image->init_size, image->text, slide, &err), "%s: slides (%s)",
-	   name, err.text);
+	ok(!kernel_file_relocate(file, copy, image->init_size, image->text, slide, &err),
+	   "%s: slides (%s)", name, err.text);
 	memcpy(&after, copy + (table - image->text), sizeof(after));
 	is_u64(after, before + slide, "sys_call_table[0]");
-	ok(!relocs_apply(file, copy, image->init_size, image->text, -slide, &err), "and back");
+	ok(!kernel_file_relocate(file, copy, image->init_size, image->text, -slide, &err),
+	   "and back");
 	ok(!memcmp(copy, image->init_bytes, image->init_size), "to what it was");
 	free(copy);
 }

@@ -26,10 +26,19 @@ static const struct flavour flavours[] = {
 	{"6.11", FAKE_6_11, 6, 8, 64, 0, 0xfdffffff},
 	{"6.12", FAKE_6_12, 6, 8, 64, 0, 0xf5000000},
 	{"7.0", FAKE_7_0, 6, 8, 64, 0, 0xf5000000},
+	{"7.1", FAKE_7_1, 6, 8, 64, 0, 0xf5000000},
 };
 
 static struct fake_kernel fake;
 static struct slab_view *view;
+
+/* What a tail page of that order has for its head: the address, or since 7.1 a mask. */
+static uint64_t head_link(const struct flavour *f, uint64_t pfn, unsigned int order)
+{
+	if (f->flavour < FAKE_7_1)
+		return fake_page(pfn) | 1;
+	return ~((FAKE_PAGE_STRUCT << order) - UINT64_C(1)) | 1;
+}
 
 /* Pages HEAP_PFN + first...: a compound page of that order, not (yet) slab memory. */
 static void make_compound(const struct flavour *f, uint64_t pfn, unsigned int order)
@@ -37,7 +46,7 @@ static void make_compound(const struct flavour *f, uint64_t pfn, unsigned int or
 	fake_put64(&fake, fake_page_gpa(pfn), order ? 1ull << f->head_bit : 0);
 	fake_put32(&fake, fake_page_gpa(pfn) + 48, (uint32_t)NOT_A_TYPE);
 	for (uint64_t i = 1; i < 1ull << order; i++)
-		fake_put64(&fake, fake_page_gpa(pfn + i) + 8, fake_page(pfn) | 1);
+		fake_put64(&fake, fake_page_gpa(pfn + i) + 8, head_link(f, pfn, order));
 	if (order)
 		fake.ram[fake_page_gpa(pfn) + f->order_at] = (uint8_t)order;
 }
@@ -157,7 +166,7 @@ static void test_sheaf(const struct flavour *f)
 	struct slab_sheaf sheaf;
 	bool is_kmalloc = false;
 
-	if (f->flavour != FAKE_7_0) {
+	if (f->flavour < FAKE_7_0) {
 		ok(slab_sheaf(view, &sheaf, NULL) == -ENOTSUP, "no sheaves");
 		return;
 	}

@@ -46,19 +46,19 @@ static void end(void)
 	fake_exitless_deinit(&f);
 }
 
-static struct ring_status counts_of(unsigned int vcpu)
+static uint64_t count_of(unsigned int vcpu, enum counter_id id)
 {
-	struct ring_status counts;
+	struct trace_counters counts = {0};
 
 	ring_engine_counts(f.x, vcpu, &counts);
-	return counts;
+	return counts.v[id];
 }
 
 static bool put(unsigned int vcpu, uint64_t key)
 {
 	const struct probe_hit hit = {.vcpu = vcpu, .key = key};
 
-	return ring_engine_put(f.x, f.x->set.places[kfree].ref, RING_ENTRY, &hit);
+	return ring_engine_put(f.x, f.x->set.places[kfree].ref, POINT_ENTRY, &hit);
 }
 
 /* --- order ---------------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ static void test_order(void)
 		forward &= hit->time_ns >= last;
 		last = hit->time_ns;
 		in_turn &= hit->key == next[hit->vcpu]++;
-		whose &= hit->kind == RING_ENTRY && hit->ref == f.x->set.places[kfree].ref;
+		whose &= hit->point == POINT_ENTRY && hit->ref == f.x->set.places[kfree].ref;
 	}
 	ok(forward, "time does not go back");
 	ok(in_turn, "each vCPU's hits are in its own order, those of its traps among the others");
@@ -139,7 +139,7 @@ static void test_block(void)
 	pthread_mutex_lock(&f.gate);
 	if (pthread_create(&thread, NULL, write_many, &f))
 		abort();
-	while (!counts_of(1).blocked)
+	while (!count_of(1, COUNTER_RING_WAITS))
 		clock_wait_ms(1);
 	ok(f.nr_hits < MANY, "a full ring makes its vCPU wait");
 	pthread_mutex_unlock(&f.gate);
@@ -147,9 +147,11 @@ static void test_block(void)
 	ok(result != NULL, "until there is room, for each of its records");
 	ok(fake_exitless_wait(&f, MANY), "and all come");
 	leave();
-	is_u64(counts_of(1).records, MANY, "records are counted");
-	is_u64(counts_of(1).drops + counts_of(1).damaged, 0, "none is lost");
-	ok(counts_of(1).blocked_ns > 0 && !counts_of(0).blocked, "the time it waited is counted");
+	is_u64(count_of(1, COUNTER_RING_RECORDS), MANY, "records are counted");
+	is_u64(count_of(1, COUNTER_RING_DROPS) + count_of(1, COUNTER_RING_DAMAGED), 0,
+	       "none is lost");
+	ok(count_of(1, COUNTER_RING_WAIT_NS) > 0 && !count_of(0, COUNTER_RING_WAITS),
+	   "the time it waited is counted");
 	end();
 }
 
@@ -165,8 +167,8 @@ static void test_drop(void)
 	pthread_mutex_unlock(&f.gate);
 	leave();
 	is_u64(f.nr_hits, written, "what was written comes");
-	is_u64(counts_of(1).drops, MANY - written, "what was not is counted");
-	is_u64(counts_of(1).blocked, 0, "nobody waited");
+	is_u64(count_of(1, COUNTER_RING_DROPS), MANY - written, "what was not is counted");
+	is_u64(count_of(1, COUNTER_RING_WAITS), 0, "nobody waited");
 	end();
 }
 
@@ -180,11 +182,12 @@ static void test_trap_drop(void)
 	begin(TRAMPOLINE_DROP);
 	pthread_mutex_lock(&f.gate);
 	while (given_up < 5)
-		*(ring_engine_put(f.x, NULL, RING_RETURN, &bulk) ? &written : &given_up) += 1;
+		*(ring_engine_put(f.x, NULL, POINT_RETURN, &bulk) ? &written : &given_up) += 1;
 	pthread_mutex_unlock(&f.gate);
 	leave();
 	is_u64(f.nr_hits, written, "traps' hits come as far as there was room");
-	is_u64(counts_of(2).drops, given_up * 3, "of the others each object is counted");
+	is_u64(count_of(2, COUNTER_RING_DROPS), given_up * 3,
+	       "of the others each object is counted");
 	end();
 }
 
@@ -202,7 +205,7 @@ static void test_doorbell(enum trampoline_full full, const char *mode)
 	ok(fake_exitless_wait_idle(&f) && put(0, 9) && fake_exitless_wait(&f, 3),
 	   "a trap wakes the thread, too");
 	leave();
-	is_u64(counts_of(3).blocked, 0, "ringing is not waiting for room");
+	is_u64(count_of(3, COUNTER_RING_WAITS), 0, "ringing is not waiting for room");
 	end();
 }
 
@@ -229,7 +232,7 @@ static void end_record(struct ring_record *record, uint64_t value)
 
 	record->tsc = f.fs.fg.guest.clock->tsc(&f.fs.fg.guest);
 	ring_writer_fill(record, size, value);
-	ring_writer_commit(record, (struct ring_commit){RING_ENTRY, kfree, size});
+	ring_writer_commit(record, (struct ring_sample){kfree, size, 0});
 }
 
 static void test_stall(void)
@@ -240,9 +243,9 @@ static void test_stall(void)
 	clock_wait_ms(IDLE_MS);
 	is_u64(f.fs.fg.looks, 0, "nobody is asked whether the guest runs while no record waits");
 	begin_record(1, &before);
-	for (int i = 0; i < PATIENCE_MS && !counts_of(1).damaged; i++)
+	for (int i = 0; i < PATIENCE_MS && !count_of(1, COUNTER_RING_DAMAGED); i++)
 		clock_wait_ms(1);
-	is_u64(counts_of(1).damaged, 1, "a record that is never finished is given up");
+	is_u64(count_of(1, COUNTER_RING_DAMAGED), 1, "a record that is never finished is given up");
 	ok(f.fs.fg.looks >= 30, "after thirty looks, at each of which the guest ran");
 	leave();
 	end();
@@ -261,7 +264,7 @@ static void test_suspended(void)
 	fake_exitless_record(&f, 1, kfree, 2 - BIAS);
 	while (f.fs.fg.looks < 40)
 		clock_wait_ms(1);
-	is_u64(counts_of(1).damaged, 0, "not while the guest is suspended");
+	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0, "not while the guest is suspended");
 	looks = f.fs.fg.looks;
 	f.fs.fg.paused = false;
 	while (f.fs.fg.looks < looks + 5)
@@ -269,7 +272,7 @@ static void test_suspended(void)
 	end_record(record, 1 - BIAS);
 	ok(fake_exitless_wait(&f, n + 2) && f.hits[n].key == 1 && f.hits[n + 1].key == 2,
 	   "when it goes on the record comes, and what is behind it");
-	is_u64(counts_of(1).damaged, 0, "whole");
+	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0, "whole");
 	leave();
 	end();
 }
@@ -289,8 +292,8 @@ static void test_scribble(void)
 	ok(fake_exitless_record(&f, 1, kfree, 1), "a vCPU scribbles, another does not");
 	ok(fake_exitless_wait(&f, 1) && f.hits[0].vcpu == 1, "whose record comes");
 	ok(fake_exitless_record(&f, 0, kfree, 2) && fake_exitless_wait(&f, 2), "so does the next");
-	is_u64(counts_of(0).damaged, 1, "the damage is counted");
-	is_u64(counts_of(0).records, 1, "and no record");
+	is_u64(count_of(0, COUNTER_RING_DAMAGED), 1, "the damage is counted");
+	is_u64(count_of(0, COUNTER_RING_RECORDS), 1, "and no record");
 	leave();
 	end();
 }
@@ -304,12 +307,12 @@ static void test_dead_ring(void)
 	writer = fake_exitless_writer(&f, 0);
 	__atomic_store_n(&writer.header->reserve, DEAD, __ATOMIC_RELEASE);
 	ok(!fake_exitless_record(&f, 0, kfree, 1), "a ring that is none: its vCPU goes on");
-	is_u64(counts_of(0).drops, 1, "without its record");
+	is_u64(count_of(0, COUNTER_RING_DROPS), 1, "without its record");
 	ok(fake_exitless_record(&f, 1, kfree, 2) && fake_exitless_wait(&f, 1),
 	   "others do not care");
-	while (!counts_of(0).damaged)
+	while (!count_of(0, COUNTER_RING_DAMAGED))
 		clock_wait_ms(1);
-	is_u64(counts_of(0).damaged, 1, "the damage is counted, once");
+	is_u64(count_of(0, COUNTER_RING_DAMAGED), 1, "the damage is counted, once");
 	ok(fake_exitless_wait_idle(&f), "and the thread can sleep");
 	leave();
 	end();
@@ -342,7 +345,7 @@ static void test_no_life(void)
 	begin(TRAMPOLINE_SPIN);
 	until = &f.x->rings[0].header->spin_deadline;
 	__atomic_store_n(&f.x->rings[1].header->reserve, UINT64_C(1) << 40, __ATOMIC_RELEASE);
-	while (!counts_of(1).damaged)
+	while (!count_of(1, COUNTER_RING_DAMAGED))
 		clock_wait_ms(1);
 	__atomic_store_n(until, 1, __ATOMIC_RELEASE);
 	for (size_t i = 1; i <= 3; i++) {

@@ -276,7 +276,7 @@ static void test_preempted(void)
 /* The machine ends with a vCPU in the middle of a record. */
 static void test_end(void)
 {
-	struct ring_status counts;
+	struct trace_counters counts = {0};
 	struct ring_writer writer;
 	uint16_t kfree;
 
@@ -290,20 +290,21 @@ static void test_end(void)
 	ring_engine_end(f.x);
 	is_u64(f.nr_hits, 2, "at the end all whole records are handed on");
 	ring_engine_counts(f.x, 2, &counts);
-	is_u64(counts.damaged + counts.drops, 0, "the one that was cut off is no damage");
-	is_u64(counts.records, 1, "nor a record");
+	is_u64(counts.v[COUNTER_RING_DAMAGED] + counts.v[COUNTER_RING_DROPS], 0,
+	       "the one that was cut off is no damage");
+	is_u64(counts.v[COUNTER_RING_RECORDS], 1, "nor a record");
 	end();
 }
 
 enum { AT_END = 5, MANY = 1000 };
 
 /* A vCPU that writes as fast as its records are read. */
-static void write_another(void *arg, const struct probe_ref *ref, enum ring_record_kind kind,
+static void write_another(void *arg, const struct probe_ref *ref, enum probe_point point,
 			  const struct probe_hit *hit)
 {
 	(void)arg;
 	(void)ref;
-	(void)kind;
+	(void)point;
 	if (atomic_fetch_add(&f.nr_hits, 1) < MANY)
 		fake_exitless_record(&f, hit->vcpu, fake_exitless_place(&f, FAKE_KFREE), 0);
 }

@@ -2,6 +2,7 @@
 #include "patcher/probe/object-iter.h"
 
 #include <errno.h>
+#include "introspect/slab/slab.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"
 
@@ -20,9 +21,16 @@ static int init(const struct capture_items *what, uint64_t arg0, uint64_t arg1)
 	return object_iter_init(&source, &fake.kernel, what, args, NULL);
 }
 
+static int page_order(void *arg, uint64_t page, unsigned int *order, struct error *err)
+{
+	return slab_page_order(arg, page, order, err);
+}
+
 static int more(void)
 {
-	return object_iter_read(&source, &fake.kernel, slab, items, MAX, &n, NULL);
+	const struct page_lookup pages = {.arg = slab, .order = page_order};
+
+	return object_iter_read(&source, &fake.kernel, &pages, items, MAX, &n, NULL);
 }
 
 static void test_array(void)

@@ -8,18 +8,14 @@
 #include "tests/lib/ring-writer.h"
 
 /* A ring with its reader and a writer that writes as trampolines do. */
-enum { DATA = 8192, QUEUE = 16384, STALL_NS = 1000, NR_PROBES = 5, SMALL = 24, BIG = 512 };
+enum { DATA = 8192, QUEUE = 16384, STALL_NS = 1000, NR_IDS = 6, SMALL = 24, BIG = 512 };
 
-static const struct ring_shape shapes[NR_PROBES] = {
-	{.size = {[RING_ENTRY] = SMALL, [RING_RETURN] = 40}},
-	{.size = {[RING_ENTRY] = 16, [RING_RETURN] = 40}},
-	{.size = {[RING_ENTRY] = BIG}},
-	{.size = {[RING_ENTRY] = 136}},
-	{.size = {[RING_ENTRY] = 40, [RING_RETURN] = 16}, .items = {[RING_ENTRY] = 9}},
-};
+/* No record has the id 5. */
+static const struct ring_shape shapes[NR_IDS] = {{SMALL, 0}, {40, 0}, {BIG, 0},
+						 {136, 0},   {40, 9}, {0, 0}};
 
-static const struct ring_commit small = {RING_ENTRY, 0, SMALL};
-static const struct ring_commit big = {RING_ENTRY, 2, BIG};
+static const struct ring_sample small = {0, SMALL, 0};
+static const struct ring_sample big = {2, BIG, 0};
 
 struct fixture {
 	void *memory;
@@ -30,7 +26,7 @@ struct fixture {
 
 static void setup(struct fixture *f)
 {
-	const struct ring_config config = {DATA, QUEUE, shapes, NR_PROBES};
+	const struct ring_config config = {DATA, QUEUE, shapes, NR_IDS};
 
 	f->memory = malloc(ring_stride(DATA));
 	if (!f->memory || ring_init(&f->ring, f->memory, &config, NULL))
@@ -48,18 +44,15 @@ static void teardown(struct fixture *f)
 /* The oldest record's first field, after checking that it is whole; 0 if there is none. */
 static uint64_t pop(struct fixture *f)
 {
-	const struct ring_record *record = ring_queue_first(&f->ring.queue);
-	struct ring_commit commit;
+	const struct ring_record *record = ring_first(&f->ring);
 	uint64_t value;
 
 	if (!record)
 		return 0;
-	if (!ring_commit_decode(record->commit, &commit))
-		abort();
 	value = record->fields[0];
-	if (!ring_writer_is_filled(record, commit.size, value))
+	if (!ring_writer_is_filled(record, shapes[ring_id(record)].size + 8 * record->items, value))
 		value = UINT64_MAX;
-	ring_queue_pop(&f->ring.queue);
+	ring_pop(&f->ring);
 	return value;
 }
 

@@ -22,13 +22,13 @@ static void *produce(void *arg)
 	unsigned int seed = 7;
 
 	for (uint64_t i = 1; i <= CONCURRENT; i++) {
-		struct ring_commit commit = rand_r(&seed) % 8 ? small : big;
-		struct ring_record *outer = ring_writer_reserve(writer, commit.size);
+		struct ring_sample sample = rand_r(&seed) % 8 ? small : big;
+		struct ring_record *outer = ring_writer_reserve(writer, sample.size);
 
 		while (!outer && p->block) {
 			sched_yield();
 			if (ring_room(&p->f.ring) == RING_ROOM)
-				outer = ring_writer_reserve(writer, commit.size);
+				outer = ring_writer_reserve(writer, sample.size);
 		}
 		if (!outer) {
 			writer->header->drops++;
@@ -39,11 +39,11 @@ static void *produce(void *arg)
 		outer->tsc = i;
 		if (rand_r(&seed) % 4 == 0 && i < CONCURRENT &&
 		    ring_writer_put(writer, small, i + 1, i + 1)) {
-			ring_writer_fill(outer, commit.size, i++);
+			ring_writer_fill(outer, sample.size, i++);
 		} else {
-			ring_writer_fill(outer, commit.size, i);
+			ring_writer_fill(outer, sample.size, i);
 		}
-		ring_writer_commit(outer, commit);
+		ring_writer_commit(outer, sample);
 	}
 	__atomic_store_n(&p->done, true, __ATOMIC_RELEASE);
 	return NULL;
@@ -55,7 +55,7 @@ static uint64_t drain(struct fixture *f, uint64_t *last)
 	uint64_t wrong = 0;
 
 	ring_consume(&f->ring, &f->clock);
-	while (ring_queue_first(&f->ring.queue)) {
+	while (ring_first(&f->ring)) {
 		uint64_t value = pop(f);
 
 		wrong += value <= *last || value == UINT64_MAX;

@@ -3,15 +3,15 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include "patcher/ring/merge.h"
+#include "patcher/ring/ring.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
 enum { DATA = RING_MIN_DATA, STALL_NS = 1000, SMALL = 24, BIG = 400, MAX_OUT = 1 << 20 };
 
-static const struct ring_shape shapes[] = {{.size = {[RING_ENTRY] = SMALL, [RING_RETURN] = BIG}}};
-static const struct ring_commit small = {RING_ENTRY, 0, SMALL};
-static const struct ring_commit big = {RING_RETURN, 0, BIG};
+static const struct ring_shape shapes[] = {{SMALL, 0}, {BIG, 0}};
+static const struct ring_sample small = {0, SMALL, 0};
+static const struct ring_sample big = {1, BIG, 0};
 
 struct fixture {
 	unsigned int nr_cpus;
@@ -47,7 +47,7 @@ static int record_out(void *arg, unsigned int cpu, const struct ring_record *rec
 
 static struct fixture *setup(unsigned int nr_cpus, size_t queue_bytes)
 {
-	const struct ring_config config = {DATA, queue_bytes, shapes, 1};
+	const struct ring_config config = {DATA, queue_bytes, shapes, 2};
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	if (!f || !(f->out = calloc(MAX_OUT, sizeof(*f->out))))
@@ -274,18 +274,18 @@ static void *produce(void *arg)
 	unsigned int seed = p->cpu + 1;
 
 	for (unsigned int i = 0; i < PER_WRITER; i++) {
-		struct ring_commit commit = rand_r(&seed) % 16 ? small : big;
+		struct ring_sample sample = rand_r(&seed) % 16 ? small : big;
 		struct ring_record *record;
 
-		while (!(record = ring_writer_reserve(&p->f->writers[p->cpu], commit.size)))
+		while (!(record = ring_writer_reserve(&p->f->writers[p->cpu], sample.size)))
 			sched_yield();
 		if (rand_r(&seed) % 256 == 0)
 			sched_yield();
 		record->tsc = __atomic_add_fetch(p->clock, 1, __ATOMIC_SEQ_CST);
 		if (rand_r(&seed) % 256 == 0)
 			sched_yield();
-		ring_writer_fill(record, commit.size, record->tsc);
-		ring_writer_commit(record, commit);
+		ring_writer_fill(record, sample.size, record->tsc);
+		ring_writer_commit(record, sample);
 	}
 	return NULL;
 }

@@ -15,7 +15,7 @@ static bool is_zero(const uint8_t *bytes, size_t size)
 
 static void test_config(void)
 {
-	struct ring_config config = {DATA + 8, QUEUE, shapes, NR_PROBES};
+	struct ring_config config = {DATA + 8, QUEUE, shapes, NR_IDS};
 	uint64_t *memory = malloc(ring_stride(DATA));
 	struct ring ring;
 
@@ -34,11 +34,11 @@ static void test_config(void)
 /* Sizes that make records end everywhere, many times around; after each pass nothing is left. */
 static void test_wrap(void)
 {
-	static const struct ring_commit kinds[] = {
-		{RING_ENTRY, 0, SMALL}, {RING_RETURN, 0, 40}, {RING_RETURN, 1, 40},
-		{RING_ENTRY, 2, BIG},   {RING_ENTRY, 3, 136}, {RING_ENTRY, 4, 40},
-		{RING_ENTRY, 4, 48},    {RING_ENTRY, 4, 112},
+	static const struct ring_sample samples[] = {
+		{0, SMALL, 0}, {1, 40, 0}, {2, BIG, 0}, {3, 136, 0},
+		{4, 40, 0},    {4, 48, 1}, {4, 112, 9},
 	};
+	enum { NR_SAMPLES = sizeof(samples) / sizeof(samples[0]) };
 	unsigned int seed = 1, wrong = 0, tails = 0;
 	uint64_t written = 0, read = 0;
 	struct fixture f;
@@ -46,13 +46,13 @@ static void test_wrap(void)
 	setup(&f);
 	for (int round = 0; round < 3000; round++) {
 		for (int n = rand_r(&seed) % 16; n > 0; n--) {
-			struct ring_commit commit = kinds[rand_r(&seed) % 8];
+			struct ring_sample sample = samples[rand_r(&seed) % NR_SAMPLES];
 
-			tails += f.writer.header->reserve % DATA + commit.size > DATA;
-			written += ring_writer_put(&f.writer, commit, written, written + 1);
+			tails += f.writer.header->reserve % DATA + sample.size > DATA;
+			written += ring_writer_put(&f.writer, sample, written, written + 1);
 		}
 		ring_consume(&f.ring, &f.clock);
-		while (ring_queue_first(&f.ring.queue))
+		while (ring_first(&f.ring))
 			wrong += pop(&f) != ++read;
 		wrong += !is_zero(f.ring.data, DATA + RING_MAX_RECORD);
 	}
@@ -105,12 +105,10 @@ static void test_nested(void)
 	ring_writer_fill(outer, SMALL, 1);
 	outer->tsc = 101;
 	is_u64(ring_consume(&f.ring, &f.clock), 0, "a record that lacks only its commit word, too");
-	outer->unused = 0xdead;
 	ring_writer_commit(outer, small);
 	is_u64(ring_consume(&f.ring, &f.clock), f.clock.tsc, "complete: up to now");
-	is_u64(ring_queue_first(&f.ring.queue)->unused, 0, "what no field is reaches nobody");
 	is_u64(pop(&f), 1, "the outer one first");
-	is_u64(ring_queue_first(&f.ring.queue)->tsc, 101, "the inner one's stamp does not go back");
+	is_u64(ring_first(&f.ring)->tsc, 101, "the inner one's stamp does not go back");
 	is_u64(pop(&f), 2, "the inner one behind it");
 	is_u64(f.ring.counts.clamped, 1, "which is counted");
 	teardown(&f);
@@ -173,7 +171,8 @@ static void test_skip_wraps(void)
 	teardown(&f);
 }
 
-static void check_malformed(const char *what, uint32_t word)
+/* A record of 136 bytes with this commit word and so many items. */
+static void check_malformed(const char *what, uint32_t commit, uint32_t items)
 {
 	struct ring_record *record;
 	struct fixture f;
@@ -181,38 +180,28 @@ static void check_malformed(const char *what, uint32_t word)
 	setup(&f);
 	ring_writer_put(&f.writer, small, 1, 1);
 	record = ring_writer_reserve(&f.writer, 136);
-	record->commit = word;
+	record->items = items;
+	record->commit = commit;
 	ring_consume(&f.ring, &f.clock);
 	ok(pop(&f) == 1 && pop(&f) == 0 && f.ring.counts.malformed == 1 &&
 		   f.ring.counts.skipped_bytes == 136,
-	   "malformed: %s", what);
+	   "%s is malformed, and skipped", what);
 	ring_writer_put(&f.writer, small, 2, 3);
 	ring_consume(&f.ring, &f.clock);
-	is_u64(pop(&f), 3, "the next record is taken");
+	ok(pop(&f) == 3, "%s does not hide the next record", what);
 	teardown(&f);
-}
-
-static void check_size(const char *what, uint16_t probe, enum ring_record_kind kind, uint32_t size)
-{
-	check_malformed(what, ring_commit_encode((struct ring_commit){kind, probe, size}));
 }
 
 static void test_malformed(void)
 {
-	check_malformed("bit 31 is not set", ring_commit_encode(small) & INT32_MAX);
-	check_malformed("no such kind",
-			ring_commit_encode((struct ring_commit){RING_KINDS, 0, SMALL}));
-	check_malformed("no such probe",
-			ring_commit_encode((struct ring_commit){RING_ENTRY, NR_PROBES, SMALL}));
-	check_malformed("a kind the probe does not write",
-			ring_commit_encode((struct ring_commit){RING_RETURN, 2, SMALL}));
-	check_size("less than the probe's size", 0, RING_ENTRY, SMALL - 8);
-	check_size("more than the probe's size", 0, RING_ENTRY, SMALL + 8);
-	check_size("less than a record without items", 4, RING_ENTRY, 32);
-	check_size("more items than the probe has", 4, RING_ENTRY, 40 + 10 * 8);
-	check_size("items in a record of a kind that has none", 4, RING_RETURN, 24);
-	check_size("no size at all", 4, RING_ENTRY, 0);
-	check_malformed("larger than what is reserved", ring_commit_encode(big));
+	check_malformed("a commit word without bit 31", 3, 0);
+	check_malformed("an id that no shape has", ring_commit(NR_IDS), 0);
+	check_malformed("the largest id", UINT32_MAX, 0);
+	check_malformed("an id of which there are no records", ring_commit(5), 0);
+	check_malformed("a record with an item where none can be", ring_commit(3), 1);
+	check_malformed("a record with more items than its shape", ring_commit(4), 10);
+	check_malformed("a record with the largest number of items", ring_commit(4), UINT32_MAX);
+	check_malformed("a record larger than what is reserved", ring_commit(2), 0);
 }
 
 static void check_dead(const char *what, uint64_t reserve)
@@ -260,14 +249,14 @@ static void test_stamps(void)
 	is_u64(pop(&f), 0, "a stamp behind the clock is left alone");
 	f.clock.tsc = 3000;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(ring_queue_first(&f.ring.queue)->tsc, 2900, "if it still is, it gets the clock's");
+	is_u64(ring_first(&f.ring)->tsc, 2900, "if it still is, it gets the clock's");
 	is_u64(pop(&f), 2, "and is taken");
 	is_u64(f.ring.counts.clamped, 1, "counted");
 	ring_raise_floor(&f.ring, 2950);
 	ring_writer_put(&f.writer, small, 2920, 3);
 	f.clock.tsc = 4000;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(ring_queue_first(&f.ring.queue)->tsc, 2950, "nothing comes before the floor");
+	is_u64(ring_first(&f.ring)->tsc, 2950, "nothing comes before the floor");
 	teardown(&f);
 }
 

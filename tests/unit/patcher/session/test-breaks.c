@@ -64,7 +64,7 @@ static void test_yield(void)
 	begin(0);
 	before = breaks();
 	ok(call(FAKE_UPDATE, 0) > 0, "the guest's ftrace changes its sites");
-	is_u64(fake_session_status(&fs).yields, 1, "which is a gap");
+	is_u64(fake_session_count(&fs, COUNTER_YIELDS), 1, "which is a gap");
 	is_u64(breaks(), before, "with all breaks back after it");
 	is_u64((uint64_t)call(FAKE_KMALLOC, 33), 2, "and tracing goes on");
 	end();
@@ -99,9 +99,11 @@ static void test_sample(void)
 	is_u64((uint64_t)call(FAKE_KMALLOC, 3), 2, "is traced again");
 	is_u64(fake_session_recorded(&fs), 3, "three records");
 	status = fake_session_status(&fs);
-	is_u64(status.samplings, 1, "told: one gap");
-	ok(status.unsampled_ns >= second && status.unsampled_ns < status.on_ns &&
-		   status.on_ns < 2 * second,
+	is_u64(status.counters.v[COUNTER_SAMPLINGS], 1, "told: one gap");
+	ok(status.counters.v[COUNTER_UNSAMPLED_NS] >= second &&
+		   status.counters.v[COUNTER_UNSAMPLED_NS] <
+			   status.counters.v[COUNTER_TRACING_NS] &&
+		   status.counters.v[COUNTER_TRACING_NS] < 2 * second,
 	   "of that second");
 	end();
 }
@@ -113,8 +115,8 @@ static void test_open_call(void)
 	is_u64((uint64_t)call(FAKE_KMALLOC, 5), 2, "one call");
 	is_u64((uint64_t)call(FAKE_OUTER, 7), 4, "a call within the last one");
 	is_u64(fake_session_recorded(&fs), 2, "is one record more");
-	is_u64(fake_session_status(&fs).samplings, 1, "then the traps go");
-	is_u64(fake_session_status(&fs).in_flight, 0, "and no call is cut");
+	is_u64(fake_session_count(&fs, COUNTER_SAMPLINGS), 1, "then the traps go");
+	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 0, "and no call is cut");
 	end();
 }
 
@@ -128,11 +130,14 @@ static void test_gap(void)
 	entry.regs.rsp = fake_stack_top(0) - sizeof(uint64_t);
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &entry), "a call begins");
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &gap), "a gap is told");
-	is_u64(fake_session_status(&fs).in_flight, 1, "the call will not be paired any more");
+	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 1,
+	       "the call will not be paired any more");
 	is_u64((uint64_t)call(FAKE_KMALLOC, 10), 2, "the next one");
 	is_u64(fake_session_recorded(&fs), 1, "is a record");
 	status = fake_session_status(&fs);
-	ok(status.samplings == 1 && status.unsampled_ns == 5000, "the gap is part of the status");
+	ok(status.counters.v[COUNTER_SAMPLINGS] == 1 &&
+		   status.counters.v[COUNTER_UNSAMPLED_NS] == 5000,
+	   "the gap is part of the status");
 	end();
 }
 

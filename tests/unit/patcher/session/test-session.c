@@ -98,9 +98,9 @@ static void test_null(void)
 	is_u64(result(), 0, "by its other exit, a `ret`");
 	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "which pops the return address");
 	is_u64(fake_session_recorded(&fs), 0, "is not recorded");
-	is_u64(fake_session_status(&fs).null_allocs, 1, "but counted");
+	is_u64(fake_session_count(&fs, COUNTER_NULL_ALLOCS), 1, "but counted");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KFREE, 0), 1, "kfree(NULL)");
-	is_u64(fake_session_status(&fs).null_frees, 1, "is counted");
+	is_u64(fake_session_count(&fs, COUNTER_NULL_FREES), 1, "is counted");
 	is_u64(fake_session_recorded(&fs), 0, "and not recorded");
 	fake_session_end(&fs);
 }
@@ -128,7 +128,7 @@ static void test_free(void)
 		   fs.events[0].record.ptr == fake_object() && fs.events[0].vcpu == 2 &&
 		   fs.events[0].record.call_site == fake_session_call_site(),
 	   "of the vCPU that freed");
-	is_u64(fake_session_status(&fs).traps[2], 1, "whose trap is counted");
+	is_u64(fake_session_status(&fs).vcpus[2].v[COUNTER_TRAPS], 1, "whose trap is counted");
 	fake_session_end(&fs);
 }
 
@@ -138,7 +138,7 @@ static void test_nested(void)
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_OUTER, 33), 4, "a wrapper: four traps");
 	is_u64(fake_session_recorded(&fs), 1, "but one record");
 	is_u64(fs.events[0].record.bytes_req, 33, "of the inner call");
-	is_u64(fake_session_status(&fs).nested, 1, "the outer one is counted as nested");
+	is_u64(fake_session_count(&fs, COUNTER_NESTED), 1, "the outer one is counted as nested");
 	fake_session_end(&fs);
 }
 
@@ -149,8 +149,9 @@ static void test_large_nested(void)
 	ok(fake_session_call(&fs, 0, FAKE_OUTER, LARGE) > 0, "a wrapper of a large kmalloc");
 	ok(fake_session_recorded(&fs) == 1 && is_alloc(0, KMEM_TYPE_KMALLOC, LARGE),
 	   "is the one that is recorded");
-	is_u64(fake_session_status(&fs).nested, 1, "the inner one is counted as nested");
-	is_u64(fake_session_status(&fs).in_flight + fake_session_status(&fs).lost, 0, "not lost");
+	is_u64(fake_session_count(&fs, COUNTER_NESTED), 1, "the inner one is counted as nested");
+	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT) + fake_session_count(&fs, COUNTER_LOST),
+	       0, "not lost");
 	fake_session_end(&fs);
 }
 
@@ -168,8 +169,9 @@ static void test_tail_calls(void)
 		ok(is_alloc(i, KMEM_TYPE_CACHE, FAKE_CACHE_OBJECT_SIZE),
 		   "with the caller of the whole");
 	status = fake_session_status(&fs);
-	is_u64(status.nested, 2, "two entries were superseded");
-	is_u64(status.lost + status.unpaired_returns, 0, "nothing is lost");
+	is_u64(status.counters.v[COUNTER_NESTED], 2, "two entries were superseded");
+	is_u64(status.counters.v[COUNTER_LOST] + status.counters.v[COUNTER_UNPAIRED_RETURNS], 0,
+	       "nothing is lost");
 	fake_session_end(&fs);
 }
 
@@ -199,7 +201,7 @@ static void test_unpaired(void)
 	fs.fg.vcpus[1].regs.rip += 5;
 	ok(!trace_session_start(fs.session, NULL, NULL), "start while a task is in kmalloc");
 	is_u64((uint64_t)fake_guest_run(&fs.fg, 1), 1, "which returns");
-	is_u64(fake_session_status(&fs).unpaired_returns, 1, "counted as unpaired");
+	is_u64(fake_session_count(&fs, COUNTER_UNPAIRED_RETURNS), 1, "counted as unpaired");
 	is_u64(fake_session_recorded(&fs), 0, "not recorded");
 	is_u64(fs.fg.vcpus[1].regs.rax, fake_object(), "and goes on");
 	fake_session_end(&fs);
@@ -212,13 +214,13 @@ static void test_in_flight(void)
 	enter_kmalloc(1);
 	trap_at_entry(1);
 	ok(!trace_session_stop(fs.session, NULL), "stop while a task is in kmalloc");
-	is_u64(fake_session_status(&fs).in_flight, 1, "which is counted");
+	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 1, "which is counted");
 	ok(fake_session_text_same(&fs), "the text is what it was");
 	is_u64((uint64_t)fake_guest_run(&fs.fg, 1), 0, "and the task returns without a trap");
 	ok(!trace_session_start(fs.session, NULL, NULL), "start again");
 	is_u64((uint64_t)fake_session_call(&fs, 1, FAKE_KMALLOC, 8), 2, "the next call");
 	is_u64(fake_session_recorded(&fs), 1, "is recorded");
-	is_u64(fake_session_status(&fs).lost, 0, "the forgotten one is not lost as well");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "the forgotten one is not lost as well");
 	fake_session_end(&fs);
 }
 

@@ -129,19 +129,19 @@ static void write_entry(unsigned int vcpu, uint64_t function, uint64_t rsp)
 {
 	struct ring_engine *x = fs.session->exitless;
 	struct ring_writer writer = ring_writer(x->rings[vcpu].header, RING_BYTES);
-	struct ring_commit commit = {.kind = RING_ENTRY};
+	struct ring_sample sample = {0};
 	const struct record_layout *layout;
 	struct ring_record *record;
 
-	while (fs.session->plan.entries.v[commit.probe].gva != fake_gva(function))
-		commit.probe++;
-	layout = &x->set.places[commit.probe].layout;
-	commit.size = layout->size;
-	record = ring_writer_reserve(&writer, commit.size);
+	while (fs.session->plan.entries.v[sample.id].gva != fake_gva(function))
+		sample.id++;
+	layout = &x->set.places[sample.id].layout;
+	sample.size = layout->size;
+	record = ring_writer_reserve(&writer, sample.size);
 	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
 	record->fields[(layout->offset[FIELD_KEY] - sizeof(*record)) / 8] = rsp - RECORD_KEY_BIAS;
 	record->fields[(layout->offset[FIELD_ARG0] - sizeof(*record)) / 8] = fake_cache();
-	ring_writer_commit(record, commit);
+	ring_writer_commit(record, sample);
 }
 
 /* There may be no other traps any more than those of trampolines. */
@@ -190,7 +190,7 @@ static void test_trap_among_trampolines(void)
 	is_u64(fake_session_recorded(&fs), 1, "is recorded once");
 	ok(fs.events[0].vcpu == 2 && fs.events[0].record.ptr == fake_object(),
 	   "with its vCPU and object");
-	is_u64(fake_session_status(&fs).lost, 0, "none is lost");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "none is lost");
 	fake_session_destroy(&fs);
 }
 
@@ -201,7 +201,7 @@ static void test_bulk_returns_by_trap(void)
 	uint64_t rsp = fake_stack_top(1);
 	struct guest_trap trap = {
 		.vcpu = 1, .regs = {.rip = fake_gva(FAKE_BULK_RESULT + 10), .rsp = rsp, .rax = 3}};
-	struct ring_kept *slot;
+	struct ring_saved_array *slot;
 
 	create();
 	trace_session_start(fs.session, NULL, NULL);
@@ -209,8 +209,9 @@ static void test_bulk_returns_by_trap(void)
 		fake_put64(&fs.fg.base, FAKE_ARRAY_GPA + i * 8,
 			   fake_object() + i * FAKE_CACHE_SIZE);
 	write_entry(1, FAKE_ALLOC_BULK, rsp);
-	slot = &fs.session->exitless->kept[RING_KEPT_SLOTS - 1];
-	*slot = (struct ring_kept){rsp - RECORD_KEY_BIAS, fake_direct(FAKE_ARRAY_GPA + 8), 1, 0};
+	slot = &fs.session->exitless->saved_arrays[RING_SAVED_SLOTS - 1];
+	*slot = (struct ring_saved_array){rsp - RECORD_KEY_BIAS, fake_direct(FAKE_ARRAY_GPA + 8), 1,
+					  0};
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap), "a bulk allocation returns by a trap");
 	is_u64(slot->key, 0, "its slot is free again");
 	trace_session_stop(fs.session, NULL);
@@ -218,7 +219,7 @@ static void test_bulk_returns_by_trap(void)
 	ok(fs.events[0].record.ptr == fake_object() + FAKE_CACHE_SIZE &&
 		   fs.events[1].record.ptr == fake_object() + 2 * FAKE_CACHE_SIZE,
 	   "but the one that it found there");
-	is_u64(fake_session_status(&fs).lost, 0, "none is lost");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "none is lost");
 	fake_session_destroy(&fs);
 }
 
@@ -235,7 +236,7 @@ static void test_paused(void)
 	write_entry(1, FAKE_KMALLOC, fake_stack_top(1));
 	fs.fg.paused = false;
 	ok(!trace_session_start(fs.session, NULL, NULL) && has_jumps(), "until it runs again");
-	is_u64(fake_session_status(&fs).in_flight, 1,
+	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 1,
 	       "a call it was about to tell of is forgotten");
 	ok(!trace_session_stop(fs.session, NULL) && is_untouched(), "stop");
 	fake_session_destroy(&fs);
@@ -253,7 +254,7 @@ static void test_end(void)
 	ok(!trace_session_end(fs.session, NULL) && fake_session_text_same(&fs),
 	   "end with a vCPU that may be in our code");
 	ok(fs.fg.stops - stops < 10, "nobody waits for it");
-	is_u64(fake_session_status(&fs).lost, 0, "nothing is lost");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "nothing is lost");
 	ok(!trace_session_end(fs.session, NULL), "end twice");
 	fake_session_destroy(&fs);
 }

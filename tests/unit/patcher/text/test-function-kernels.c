@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "guest-symbols/kmem/allocators.h"
 #include "introspect/guest/dump.h"
 #include "patcher/text/function.h"
 #include "tests/lib/tap.h"
@@ -24,13 +25,13 @@ static void test_point(const struct kernel *kernel, struct decoder *decoder,
 	struct error err = {0};
 
 	ok(p->site && !function_check_site(kernel, decoder, p->address, p->size, p->site, &err),
-	   "%s: mcount site at +%llu", p->entry->name, (unsigned long long)(p->site - p->address));
+	   "%s: mcount site at +%llu", p->entry.name, (unsigned long long)(p->site - p->address));
 	if (err.code)
 		tap_diag("%s at %llx", err.text, (unsigned long long)err.address);
-	if (!is_allocation(p->entry))
+	if (!is_allocation(&p->entry))
 		return;
 	err.code = function_find_exits(kernel, decoder, p->address, p->size, &function, &err);
-	ok(!err.code && function.nr_exits, "%s: %u parts, %u exits", p->entry->name,
+	ok(!err.code && function.nr_exits, "%s: %u parts, %u exits", p->entry.name,
 	   function.nr_parts, function.nr_exits);
 	if (err.code)
 		tap_diag("%s at %llx", err.text, (unsigned long long)err.address);
@@ -41,17 +42,19 @@ static void test_point(const struct kernel *kernel, struct decoder *decoder,
 
 static void test_image(const struct kernel_image *image, struct decoder *decoder)
 {
+	struct alloc_points points;
 	struct dump_guest *dump;
 	struct kernel kernel;
 
-	if (dump_guest_create(1, &dump, NULL))
+	if (dump_guest_create(1, &dump, NULL) || alloc_points_resolve(image, &points, NULL))
 		abort();
 	if (!dump_guest_add_buffer(dump, PHYS_TEXT, image->init_bytes, image->init_size,
 				   DUMP_MAPPED, NULL)) {
 		kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
-		for (size_t i = 0; i < image->alloc.n; i++)
-			test_point(&kernel, decoder, &image->alloc.v[i]);
+		for (size_t i = 0; i < points.n; i++)
+			test_point(&kernel, decoder, &points.v[i]);
 	}
+	alloc_points_free(&points);
 	dump_guest_destroy(dump);
 }
 

@@ -10,7 +10,7 @@ enum { AT = 0x1000, OTHER = 0x1100 };
 
 static struct fake_guest fg;
 static struct trap_table traps;
-static struct oneshots hooks;
+static struct oneshots oneshots;
 static unsigned int fired;
 static uint64_t fired_at;
 static unsigned int stopped_when_fired;
@@ -29,7 +29,7 @@ static bool on_trap(void *arg, struct guest_trap *trap)
 
 	(void)arg;
 	if (t)
-		oneshot_fire(&hooks, t, trap);
+		oneshot_fire(&oneshots, t, trap);
 	return t;
 }
 
@@ -38,7 +38,7 @@ static void begin(void)
 	if (fake_guest_create(&fg))
 		abort();
 	trap_table_init(&traps);
-	hooks = (struct oneshots){.kernel = &fg.kernel, .traps = &traps};
+	oneshots = (struct oneshots){.kernel = &fg.kernel, .traps = &traps};
 	fg.trap_fn = on_trap;
 	fired = 0;
 	fake_code(&fg, AT, "\x48\x89\xf8\x90\xf4", 5); /* mov %rdi,%rax; nop; hlt */
@@ -65,9 +65,9 @@ static bool restored(void)
 static void test_one_shot(void)
 {
 	begin();
-	ok(!oneshot_arm(&hooks, fake_gva(AT), on_hook, NULL, NULL), "arm");
+	ok(!oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, NULL), "arm");
 	ok(!memcmp(fake_text(&fg, AT), "\xe6\xe4\xf8", 3), "two bytes are ours");
-	ok(!oneshot_arm(&hooks, fake_gva(AT), on_hook, NULL, NULL), "arming twice is once");
+	ok(!oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, NULL), "arming twice is once");
 	is_u64((uint64_t)run_from(AT), 1, "a vCPU gets there: one trap");
 	ok(fired == 1 && fired_at == fake_gva(AT), "the hook is called");
 	is_u64(stopped_when_fired, 1, "with the guest stopped");
@@ -81,13 +81,13 @@ static void test_one_shot(void)
 static void test_disarm(void)
 {
 	begin();
-	oneshot_arm(&hooks, fake_gva(AT), on_hook, NULL, NULL);
-	oneshot_arm(&hooks, fake_gva(OTHER), on_hook, NULL, NULL);
-	oneshot_disarm(&hooks, fake_gva(AT));
+	oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, NULL);
+	oneshot_arm(&oneshots, fake_gva(OTHER), on_hook, NULL, NULL);
+	oneshot_disarm(&oneshots, fake_gva(AT));
 	ok(restored() && !memcmp(fake_text(&fg, OTHER), "\xe6\xe4", 2), "disarm one");
-	oneshot_disarm(&hooks, fake_gva(AT));
+	oneshot_disarm(&oneshots, fake_gva(AT));
 	memcpy(fake_text(&fg, OTHER), "\xcc\xcc", 2);
-	oneshot_disarm_all(&hooks);
+	oneshot_disarm_all(&oneshots);
 	ok(!memcmp(fake_text(&fg, OTHER), "\xcc\xcc", 2), "bytes that are no longer ours stay");
 	ok(!trap_table_find(&traps, fake_gva(OTHER)), "but the trap is forgotten");
 	end();
@@ -97,13 +97,13 @@ static void test_disarm(void)
 static void disarm_meanwhile(struct fake_guest *guest)
 {
 	guest->on_stop = NULL;
-	oneshot_disarm_all(&hooks);
+	oneshot_disarm_all(&oneshots);
 }
 
 static void test_race_with_stop(void)
 {
 	begin();
-	oneshot_arm(&hooks, fake_gva(AT), on_hook, NULL, NULL);
+	oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, NULL);
 	fg.on_stop = disarm_meanwhile;
 	is_u64((uint64_t)run_from(AT), 1, "a hook is taken away while its vCPU waits");
 	is_u64(fired, 0, "it is not called any more");
@@ -119,23 +119,23 @@ static void test_refusals(void)
 
 	begin();
 	trap_table_put(&traps, &trap, NULL);
-	ok(oneshot_arm(&hooks, fake_gva(AT), on_hook, NULL, &err) == -EBUSY && restored(),
+	ok(oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, &err) == -EBUSY && restored(),
 	   "where another kind of trap is");
 	ok(trap_table_find(&traps, fake_gva(AT))->kind == TRAP_ENTRY, "which stays");
-	ok(oneshot_arm(&hooks, 0xffffffffc0000000ull, on_hook, NULL, &err) == -EFAULT,
+	ok(oneshot_arm(&oneshots, 0xffffffffc0000000ull, on_hook, NULL, &err) == -EFAULT,
 	   "where nothing is mapped");
 	fg.failing_gpa = FAKE_PHYS_TEXT + OTHER;
-	ok(oneshot_arm(&hooks, fake_gva(OTHER), on_hook, NULL, &err) == -EIO &&
+	ok(oneshot_arm(&oneshots, fake_gva(OTHER), on_hook, NULL, &err) == -EIO &&
 		   !trap_table_find(&traps, fake_gva(OTHER)),
 	   "where it cannot be written");
-	for (uint64_t i = 0; i < HOOKS_MAX; i++)
-		good &= !oneshot_arm(&hooks, fake_gva(0x2000 + 4 * i), on_hook, NULL, NULL);
-	ok(good && oneshot_arm(&hooks, fake_gva(0x3000), on_hook, NULL, &err) == -ENOSPC,
+	for (uint64_t i = 0; i < ONESHOTS_MAX; i++)
+		good &= !oneshot_arm(&oneshots, fake_gva(0x2000 + 4 * i), on_hook, NULL, NULL);
+	ok(good && oneshot_arm(&oneshots, fake_gva(0x3000), on_hook, NULL, &err) == -ENOSPC,
 	   "one more than there may be");
-	oneshot_disarm(&hooks, fake_gva(0x2000));
-	ok(!oneshot_arm(&hooks, fake_gva(0x3000), on_hook, NULL, NULL),
+	oneshot_disarm(&oneshots, fake_gva(0x2000));
+	ok(!oneshot_arm(&oneshots, fake_gva(0x3000), on_hook, NULL, NULL),
 	   "a place that is free again");
-	oneshot_disarm_all(&hooks);
+	oneshot_disarm_all(&oneshots);
 	is_u64(traps.by_gva.count, 1, "only the other trap is left");
 	end();
 }

@@ -29,10 +29,11 @@ static void scene_init(struct scene *s, enum fake_items_how how, bool orders,
 {
 	*s = (struct scene){.outer = fake_items_create(how, orders, full)};
 	s->inner_spec = s->outer->spec;
-	s->inner_spec.capture = fake_capture(RING_ENTRY, CAPTURE(FIELD_ARG0), 0);
-	s->inner_spec.probe = INNER;
+	s->inner_spec.capture = fake_capture(POINT_ENTRY, CAPTURE(FIELD_ARG0), 0);
+	s->inner_spec.id = INNER;
 	if (!fake_function_create(&s->inner_spec, &s->outer->rings, FAKE_RET, &s->inner))
 		abort();
+	s->outer->other_size = s->inner.trampoline.layout.size;
 }
 
 static void scene_deinit(struct scene *s)

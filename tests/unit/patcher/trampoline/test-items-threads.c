@@ -11,14 +11,14 @@
 #include "tests/lib/fake-cpu.h"
 #include "tests/lib/tap.h"
 
-enum { CPUS = 3, CALLS = 3000, MOST = 100, QUEUE = 4 * FAKE_DATA, PROBE = 2, BURST = 4 };
+enum { CPUS = 3, CALLS = 3000, MOST = 100, QUEUE = 4 * FAKE_DATA, ID = 2, BURST = 4 };
 
 struct scene {
 	struct fake_rings rings;
 	struct trampoline_kernel kernel;
 	struct trampoline_spec spec;
 	struct fake_function function;
-	struct ring_shape shapes[PROBE + 1];
+	struct ring_shape shapes[ID + 1];
 	struct ring readers[CPUS];
 	uint64_t items[CPUS], last[CPUS], records[CPUS];
 	uint64_t written[CPUS];
@@ -73,12 +73,8 @@ static void take(struct scene *s, uint32_t cpu, const struct ring_record *record
 {
 	const struct record_layout *layout = &s->function.trampoline.layout;
 	const uint64_t *items = (const void *)((const uint8_t *)record + layout->items);
-	struct ring_commit commit;
-	unsigned int n;
+	unsigned int n = record->items;
 
-	if (!ring_commit_decode(record->commit, &commit))
-		abort();
-	n = record_items(layout, commit.size);
 	s->records[cpu]++;
 	s->items[cpu] += n;
 	s->wrong |= !n || items[0] <= s->last[cpu];
@@ -95,9 +91,9 @@ static void read_all(struct scene *s)
 		struct ring *ring = &s->readers[cpu];
 
 		ring_consume(ring, &clock);
-		while (ring_queue_first(&ring->queue)) {
-			take(s, cpu, ring_queue_first(&ring->queue));
-			ring_queue_pop(&ring->queue);
+		while (ring_first(ring)) {
+			take(s, cpu, ring_first(ring));
+			ring_pop(ring);
 		}
 	}
 }
@@ -122,18 +118,18 @@ static bool judge(const struct scene *s, const char *name)
 
 static void scene_init(struct scene *s, enum trampoline_full full)
 {
-	struct capture capture = fake_capture(RING_ENTRY, CAPTURE(FIELD_CALL_SITE), 0);
+	struct capture capture = fake_capture(POINT_ENTRY, CAPTURE(FIELD_CALL_SITE), 0);
 
 	capture.items = (struct capture_items){.from = ITEMS_ARRAY, .pointer = 0, .count = 1};
 	*s = (struct scene){.rings = fake_rings_create(CPUS), .kernel = fake_cpu_kernel()};
 	s->spec = (struct trampoline_spec){
-		.capture = capture, .probe = PROBE, .kernel = &s->kernel, .full = full};
+		.capture = capture, .id = ID, .kernel = &s->kernel, .full = full};
 	if (!fake_function_create(&s->spec, &s->rings, FAKE_RET, &s->function))
 		abort();
-	s->shapes[PROBE].size[RING_ENTRY] = (uint16_t)s->function.trampoline.layout.size;
-	s->shapes[PROBE].items[RING_ENTRY] = CAPTURE_MAX_ITEMS;
+	s->shapes[ID].size = (uint16_t)s->function.trampoline.layout.size;
+	s->shapes[ID].items = CAPTURE_MAX_ITEMS;
 	for (uint32_t i = 0; i < CPUS; i++) {
-		const struct ring_config config = {FAKE_DATA, QUEUE, s->shapes, PROBE + 1};
+		const struct ring_config config = {FAKE_DATA, QUEUE, s->shapes, ID + 1};
 
 		if (ring_init(&s->readers[i], fake_ring(&s->rings, i), &config, NULL))
 			abort();

@@ -207,9 +207,9 @@ static void test_empty_drop(void)
 	fake_items_destroy(f);
 }
 
-static bool refused(enum ring_record_kind kind, uint8_t stack_words, struct capture_items items)
+static bool refused(enum probe_point point, uint8_t stack_words, struct capture_items items)
 {
-	struct capture capture = {.kind = kind, .stack_words = stack_words, .items = items};
+	struct capture capture = {.point = point, .stack_words = stack_words, .items = items};
 	struct record_layout layout;
 
 	capture.fields = stack_words ? CAPTURE(FIELD_STACK) : 0;
@@ -230,11 +230,11 @@ static void test_refusals(void)
 	};
 
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(refused(RING_ENTRY, 0, bad[i]), "bad items %u", i);
-	ok(refused(RING_RETURN, 0, list), "a list at a return");
-	ok(refused(RING_RETURN, 0, (struct capture_items){.from = ITEMS_KEPT}), "kept there");
-	ok(!refused(RING_ENTRY, 30, list), "30 words of stack and 32 items fit");
-	ok(refused(RING_ENTRY, 31, list), "31 do not");
+		ok(refused(POINT_ENTRY, 0, bad[i]), "bad items %u", i);
+	ok(refused(POINT_RETURN, 0, list), "a list at a return");
+	ok(refused(POINT_RETURN, 0, (struct capture_items){.from = ITEMS_SAVED}), "kept there");
+	ok(!refused(POINT_ENTRY, 30, list), "30 words of stack and 32 items fit");
+	ok(refused(POINT_ENTRY, 31, list), "31 do not");
 }
 
 int main(void)

@@ -30,7 +30,7 @@ struct scene {
 static void scene_init(struct scene *s, struct capture outer, enum trampoline_full full)
 {
 	const struct capture inner = fake_capture(
-		RING_ENTRY, CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_STACK) | CAPTURE(FIELD_KEY), 5);
+		POINT_ENTRY, CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_STACK) | CAPTURE(FIELD_KEY), 5);
 
 	*s = (struct scene){.rings = fake_rings_create(1),
 			    .cpu = fake_cpu_enter(0),
@@ -38,10 +38,10 @@ static void scene_init(struct scene *s, struct capture outer, enum trampoline_fu
 	s->kernel.pages = 16;
 	s->cpu->current_task = (uint64_t)(uintptr_t)s;
 	s->outer_spec = (struct trampoline_spec){
-		.capture = outer, .probe = OUTER, .kernel = &s->kernel, .full = full};
+		.capture = outer, .id = OUTER, .kernel = &s->kernel, .full = full};
 	s->inner_spec = s->outer_spec;
 	s->inner_spec.capture = inner;
-	s->inner_spec.probe = INNER;
+	s->inner_spec.id = INNER;
 	if (!fake_function_create(&s->outer_spec, &s->rings, FAKE_RET, &s->outer) ||
 	    !fake_function_create(&s->inner_spec, &s->rings, FAKE_RET, &s->inner))
 		abort();
@@ -121,13 +121,14 @@ static uint64_t field(const uint8_t *record, const struct fake_function *f, enum
 	return *(const uint64_t *)(record + f->trampoline.layout.offset[which]);
 }
 
-static void look_at(const struct scene *s, const uint8_t *record, struct ring_commit commit,
-		    struct found *found)
+static void look_at(const struct scene *s, const uint8_t *record, struct found *found)
 {
-	if (commit.probe == INNER && commit.size == s->inner.trampoline.layout.size) {
+	uint32_t commit = ((const struct ring_record *)record)->commit;
+
+	if (commit == ring_commit(INNER)) {
 		found->inner++;
 		found->inner_sum += field(record, &s->inner, FIELD_ARG0);
-	} else if (commit.probe == OUTER && commit.size == s->outer.trampoline.layout.size) {
+	} else if (commit == ring_commit(OUTER)) {
 		found->outer++;
 		found->torn |= field(record, &s->outer, FIELD_KEY) != s->cpu->in.reg[RSP] - 16;
 	} else {
@@ -142,17 +143,15 @@ static struct found read_ring(const struct scene *s)
 	const struct ring_header *ring = fake_ring(&s->rings, 0);
 	const uint8_t *data = fake_ring_data(&s->rings, 0);
 	struct found found = {0};
-	struct ring_commit commit;
 	uint64_t at = s->start;
 
-	for (; at < ring->reserve && !found.torn; at += commit.size) {
+	while (at < ring->reserve && !found.torn) {
 		const uint8_t *record = data + (at & (FAKE_DATA - 1));
 
-		if (!ring_commit_decode(*(const uint32_t *)record, &commit)) {
-			found.torn = true;
-			break;
-		}
-		look_at(s, record, commit, &found);
+		look_at(s, record, &found);
+		at += ring_id((const struct ring_record *)record) == INNER
+			      ? s->inner.trampoline.layout.size
+			      : s->outer.trampoline.layout.size;
 	}
 	found.torn |= at != ring->reserve || *(const uint32_t *)(data + (at & (FAKE_DATA - 1)));
 	return found;
@@ -172,7 +171,7 @@ static bool accounted(const struct scene *s, uint64_t drops)
 static bool registers_kept(const struct scene *s)
 {
 	const struct fake_regs *in = &s->cpu->in, *out = &s->cpu->out;
-	bool entry = s->outer_spec.capture.kind == RING_ENTRY;
+	bool entry = s->outer_spec.capture.point == POINT_ENTRY;
 
 	return fake_flags_kept(in, out) && in->reg[RSP] == out->reg[RSP] &&
 	       in->reg[entry ? RDI : RAX] == out->reg[entry ? RDI : RAX] &&
@@ -242,9 +241,9 @@ static void test_cost(void)
 	uint32_t key = CAPTURE(FIELD_KEY), site = CAPTURE(FIELD_CALL_SITE);
 	uint32_t args = CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1);
 	uint32_t result = key | CAPTURE(FIELD_RESULT);
-	struct capture two = fake_capture(RING_ENTRY, key | site | args, 0);
+	struct capture two = fake_capture(POINT_ENTRY, key | site | args, 0);
 	int entry, free;
-	int ret = instructions(fake_capture(RING_RETURN, result, 0));
+	int ret = instructions(fake_capture(POINT_RETURN, result, 0));
 
 	two.parameters = 2;
 	entry = free = instructions(two);
@@ -256,12 +255,12 @@ static void test_cost(void)
 int main(void)
 {
 	const struct capture entry = fake_capture(
-		RING_ENTRY,
+		POINT_ENTRY,
 		CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE) | CAPTURE(FIELD_ARG0) |
 			CAPTURE(FIELD_ARG2) | CAPTURE(FIELD_PID) | CAPTURE(FIELD_STACK),
 		7);
 	const struct capture leave = fake_capture(
-		RING_RETURN,
+		POINT_RETURN,
 		CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE) |
 			CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK),
 		7);

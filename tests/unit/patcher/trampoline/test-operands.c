@@ -12,7 +12,8 @@
 
 enum { CPUS = 8, DATA = 65536 };
 
-static const uint64_t rings = UINT64_C(0xffffffffb8000000), kept = UINT64_C(0xffffffffb9000000);
+static const uint64_t rings = UINT64_C(0xffffffffb8000000),
+		      saved_arrays = UINT64_C(0xffffffffb9000000);
 static const struct trampoline_kernel kernel = {
 	.cpu_number = 0x1f0a4,
 	.current_task = -0x7e0ff000,
@@ -22,6 +23,7 @@ static const struct trampoline_kernel kernel = {
 	.vmemmap = UINT64_C(0xffffea0000000000),
 	.pages = 0x40000,
 	.page_compound_head = 8,
+	.page_lowest_mask = INT32_MIN,
 	.page_slab_cache = 24,
 	.slab = {0x30, 0xff000000, 0xf5000000},
 	.page_flags = 0,
@@ -87,11 +89,11 @@ static bool leads_to_items(const ZydisDecodedOperand *o)
 	       o->mem.disp.value > -4096 && o->mem.disp.value < 4096;
 }
 
-/* A slot of the table of kept arrays. */
+/* A slot of the table of saved arrays. */
 static bool in_table(const ZydisDecodedOperand *o)
 {
 	return o->mem.base == ZYDIS_REGISTER_R14 && o->mem.index == ZYDIS_REGISTER_NONE &&
-	       (uint64_t)o->mem.disp.value - kept < sizeof(struct ring_kept);
+	       (uint64_t)o->mem.disp.value - saved_arrays < sizeof(struct ring_saved_array);
 }
 
 static bool operand_good(const struct capture *c, const struct record_layout *layout,
@@ -106,7 +108,7 @@ static bool operand_good(const struct capture *c, const struct record_layout *la
 	if (z->mnemonic == ZYDIS_MNEMONIC_MOVSQ)
 		return c->fields & CAPTURE(FIELD_STACK);
 	if (in_table(o))
-		return c->items.from == ITEMS_KEPT || c->items.from == ITEMS_RETURNED;
+		return c->items.from == ITEMS_SAVED || c->items.from == ITEMS_RETURNED;
 	if (c->items.from && leads_to_items(o))
 		return true;
 	return (c->fields & follows) && kernel_structure(o);
@@ -153,9 +155,9 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 {
 	struct trampoline_spec spec = {.gva = UINT64_C(0xffffffffb8200000),
 				       .capture = *capture,
-				       .probe = 0xffff,
+				       .id = RING_COMMITTED - 1,
 				       .rings = {rings, DATA, CPUS, 0},
-				       .kept = kept,
+				       .saved_arrays = saved_arrays,
 				       .kernel = &kernel,
 				       .next = next,
 				       .full = full};
@@ -185,7 +187,7 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 	       t.bytes[t.trap + 1] == GUEST_TRAP_PORT;
 }
 
-static void test_kind(enum ring_record_kind kind, uint32_t fields, const char *name)
+static void test_kind(enum probe_point point, uint32_t fields, const char *name)
 {
 	const uint64_t thunk = UINT64_C(0xffffffff82000000);
 	bool all = true;
@@ -193,10 +195,10 @@ static void test_kind(enum ring_record_kind kind, uint32_t fields, const char *n
 	for (unsigned int f = 0; f <= FIELD_COUNT && all; f++) {
 		uint32_t some = f == FIELD_COUNT ? fields : fields & CAPTURE(f);
 		struct capture capture = {
-			.kind = kind, .fields = some, .stack_words = CAPTURE_MAX_STACK};
+			.point = point, .fields = some, .stack_words = CAPTURE_MAX_STACK};
 
 		all = good(&capture, TRAMPOLINE_BLOCK, thunk) &&
-		      good(&capture, TRAMPOLINE_DROP, kind == RING_RETURN ? 0 : thunk);
+		      good(&capture, TRAMPOLINE_DROP, point == POINT_RETURN ? 0 : thunk);
 	}
 	ok(all, "%s: only the memory and the instructions it needs", name);
 }
@@ -209,14 +211,14 @@ static void test_items(uint32_t fields)
 		{.from = ITEMS_COUNTED, .pointer = 2, .count_size = 1, .words_offset = 8},
 		{.from = ITEMS_COUNTED, .pointer = 2, .count_size = 4, .count_offset = -12},
 		{.from = ITEMS_LISTED, .pointer = 2, .link = 8, .page_orders = true},
-		{.from = ITEMS_KEPT, .pointer = 2, .count = 4, .skip_filled = true},
+		{.from = ITEMS_SAVED, .pointer = 2, .count = 4, .skip_filled = true},
 	};
 	const uint64_t next = UINT64_C(0xffffffff82000000);
 	bool none_wrong = true;
 
 	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		struct capture capture = {
-			.kind = RING_ENTRY, .fields = fields, .stack_words = 18, .items = all[i]};
+			.point = POINT_ENTRY, .fields = fields, .stack_words = 18, .items = all[i]};
 
 		if (all[i].from == ITEMS_COUNTED)
 			capture.fields |= CAPTURE(FIELD_OWNER);
@@ -224,8 +226,8 @@ static void test_items(uint32_t fields)
 			      good(&capture, TRAMPOLINE_DROP, next);
 	}
 	none_wrong &=
-		good(&(struct capture){.kind = RING_RETURN,
-				       .fields = CAPTURE(FIELD_KEPT) | CAPTURE(FIELD_SLAB_CACHE),
+		good(&(struct capture){.point = POINT_RETURN,
+				       .fields = CAPTURE(FIELD_SAVED) | CAPTURE(FIELD_SLAB_CACHE),
 				       .items = {.from = ITEMS_RETURNED}},
 		     TRAMPOLINE_BLOCK, next);
 	ok(none_wrong, "items: only the memory and the instructions they need");
@@ -233,10 +235,10 @@ static void test_items(uint32_t fields)
 
 int main(void)
 {
-	uint32_t all = (CAPTURE(FIELD_COUNT) - 1) & ~(CAPTURE(FIELD_KEPT) | CAPTURE(FIELD_OWNER));
+	uint32_t all = (CAPTURE(FIELD_COUNT) - 1) & ~(CAPTURE(FIELD_SAVED) | CAPTURE(FIELD_OWNER));
 
-	test_kind(RING_ENTRY, all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)), "entry");
+	test_kind(POINT_ENTRY, all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)), "entry");
 	test_items(all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)));
-	test_kind(RING_RETURN, all & ~(0x3fu << FIELD_ARG0), "return");
+	test_kind(POINT_RETURN, all & ~(0x3fu << FIELD_ARG0), "return");
 	return tap_done();
 }

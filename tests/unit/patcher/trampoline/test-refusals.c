@@ -26,14 +26,14 @@ static int refusal(struct capture capture, uint32_t data_bytes, uint64_t gva, ui
 
 static void test_refusals(void)
 {
-	const struct capture entry = fake_capture(RING_ENTRY, CAPTURE(FIELD_KEY), 0);
+	const struct capture entry = fake_capture(POINT_ENTRY, CAPTURE(FIELD_KEY), 0);
 	const struct capture bad[] = {
-		fake_capture(RING_ENTRY, CAPTURE(FIELD_RESULT), 0),
-		fake_capture(RING_RETURN, CAPTURE(FIELD_ARG3), 0),
-		fake_capture(RING_KINDS, CAPTURE(FIELD_KEY), 0),
-		fake_capture(RING_ENTRY, CAPTURE(FIELD_COUNT), 0),
-		fake_capture(RING_ENTRY, CAPTURE(FIELD_STACK), 0),
-		fake_capture(RING_ENTRY, CAPTURE(FIELD_STACK), 49),
+		fake_capture(POINT_ENTRY, CAPTURE(FIELD_RESULT), 0),
+		fake_capture(POINT_RETURN, CAPTURE(FIELD_ARG3), 0),
+		fake_capture(POINT_RETURN + 1, CAPTURE(FIELD_KEY), 0),
+		fake_capture(POINT_ENTRY, CAPTURE(FIELD_COUNT), 0),
+		fake_capture(POINT_ENTRY, CAPTURE(FIELD_STACK), 0),
+		fake_capture(POINT_ENTRY, CAPTURE(FIELD_STACK), 49),
 	};
 	const uint64_t top = UINT64_C(0xffffffffa0000000), next = UINT64_C(0xffffffff81000000);
 
@@ -41,7 +41,7 @@ static void test_refusals(void)
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		ok(refusal(bad[i], 65536, top, next) == -EINVAL, "bad capture %u", i);
 	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++) {
-		struct capture third = fake_capture(RING_ENTRY, CAPTURE(FIELD_ARG0 + i), 0);
+		struct capture third = fake_capture(POINT_ENTRY, CAPTURE(FIELD_ARG0 + i), 0);
 
 		third.parameters = 3;
 		ok(refusal(third, 65536, top, next) == (i < 3 ? 0 : -EINVAL),

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tests/lib/fake-kept.h"
+#include "tests/lib/fake-saved-array.h"
 #include "tests/lib/tap.h"
 
 enum { RAX = 0, RDX = 2, PAIRS = 10000 };
@@ -27,7 +27,7 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 
 struct nested {
-	struct fake_kept *b;
+	struct fake_saved_array *b;
 	volatile int steps;
 	int interrupt_at;
 	volatile bool interrupted;
@@ -48,56 +48,56 @@ static void on_step(void *arg, uint64_t rip)
 }
 
 /* Records of both, in whatever order; the outer call's items must be its own. */
-static bool both_recorded(struct fake_kept *b, const struct nested *n, const uint64_t *words)
+static bool both_recorded(struct fake_saved_array *b, const struct nested *n, const uint64_t *words)
 {
 	const struct record_layout *layout = &b->leave.trampoline.layout;
 	unsigned int outer = 0, inner = 0;
 
-	while (fake_kept_take(b)) {
+	while (fake_saved_array_take(b)) {
 		const uint64_t *items = (const void *)(b->record + layout->items);
 
-		if (b->commit.probe != FAKE_KEPT_RETURN)
+		if (fake_saved_array_record(b)->commit != ring_commit(FAKE_SAVED_ARRAY_RETURN))
 			continue;
-		if (fake_kept_field(b, &b->leave, FIELD_KEPT) != 1)
+		if (fake_saved_array_field(b, &b->leave, FIELD_SAVED) != 1)
 			return false;
-		outer += record_items(layout, b->commit.size) == 5 && !memcmp(items, words, 40);
-		inner += record_items(layout, b->commit.size) == 3 && !memcmp(items, n->words, 24);
+		outer += fake_saved_array_record(b)->items == 5 && !memcmp(items, words, 40);
+		inner += fake_saved_array_record(b)->items == 3 && !memcmp(items, n->words, 24);
 	}
-	return outer == 1 && inner == n->interrupted && !fake_kept_count(b);
+	return outer == 1 && inner == n->interrupted && !fake_saved_array_count(b);
 }
 
 static void test_nested(void)
 {
 	struct nested n = {.interrupt_at = -1};
 	uint64_t words[5];
-	struct fake_kept b;
+	struct fake_saved_array b;
 	bool good = true;
 
-	fake_kept_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
 	n.b = &b;
-	fake_host_install(fake_kept_on_out, on_step, &n);
+	fake_host_install(fake_saved_array_on_out, on_step, &n);
 	do {
-		fake_kept_fill(n.words, 3);
+		fake_saved_array_fill(n.words, 3);
 		n.steps = 0;
 		n.interrupt_at++;
 		n.interrupted = false;
 		fake_cpu_randomise(b.cpu);
 		b.cpu->in.reg[RDX] = (uint64_t)(uintptr_t)words;
 		b.cpu->in.flags |= FAKE_FLAG_TRAP;
-		good = fake_kept_call(&b, &b.entry, 9);
-		fake_kept_fill(words, 5);
+		good = fake_saved_array_call(&b, &b.entry, 9);
+		fake_saved_array_fill(words, 5);
 		fake_cpu_randomise(b.cpu);
 		b.cpu->in.reg[RAX] = 5;
 		b.cpu->in.flags |= FAKE_FLAG_TRAP;
-		good &= fake_kept_call(&b, &b.leave, 9) && both_recorded(&b, &n, words);
+		good &= fake_saved_array_call(&b, &b.leave, 9) && both_recorded(&b, &n, words);
 	} while (good && n.interrupted);
 	tap_diag("instructions of an entry that keeps and a return with 5 items: %d", n.steps);
 	ok(good && n.interrupt_at > 80, "interrupted at %d places", n.interrupt_at);
-	fake_kept_deinit(&b);
+	fake_saved_array_deinit(&b);
 }
 
 struct worker {
-	const struct fake_kept *b;
+	const struct fake_saved_array *b;
 	uint32_t cpu;
 	uint64_t wrong, missing;
 	pthread_t thread;
@@ -133,27 +133,27 @@ static void *work(void *arg)
 
 static void test_threads(void)
 {
-	struct worker workers[FAKE_KEPT_CPUS];
+	struct worker workers[FAKE_SAVED_ARRAY_CPUS];
 	uint64_t wrong = 0, missing = 0;
-	struct fake_kept b;
+	struct fake_saved_array b;
 
-	fake_kept_init(&b, false, TRAMPOLINE_BLOCK);
-	for (int i = 0; i < RING_KEPT_SLOTS; i++) /* all but one in four is taken */
-		b.rings.kept[i].key = i % 4 ? 1 : 0;
-	for (uint32_t i = 0; i < FAKE_KEPT_CPUS; i++) {
+	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
+	for (int i = 0; i < RING_SAVED_SLOTS; i++) /* all but one in four is taken */
+		b.rings.saved_arrays[i].key = i % 4 ? 1 : 0;
+	for (uint32_t i = 0; i < FAKE_SAVED_ARRAY_CPUS; i++) {
 		workers[i] = (struct worker){.b = &b, .cpu = i};
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
 			abort();
 	}
-	for (uint32_t i = 0; i < FAKE_KEPT_CPUS; i++) {
+	for (uint32_t i = 0; i < FAKE_SAVED_ARRAY_CPUS; i++) {
 		pthread_join(workers[i].thread, NULL);
 		wrong += workers[i].wrong;
 		missing += workers[i].missing;
 	}
-	tap_diag("%lu of %d calls found no place", missing, FAKE_KEPT_CPUS * PAIRS);
-	ok(!wrong && missing < FAKE_KEPT_CPUS * PAIRS / 2,
+	tap_diag("%lu of %d calls found no place", missing, FAKE_SAVED_ARRAY_CPUS * PAIRS);
+	ok(!wrong && missing < FAKE_SAVED_ARRAY_CPUS * PAIRS / 2,
 	   "several CPUs, one table: never another's array");
-	fake_kept_deinit(&b);
+	fake_saved_array_deinit(&b);
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tests/lib/fake-kept.h"
+#include "tests/lib/fake-saved-array.h"
 #include "tests/lib/tap.h"
 
 enum { MOST = 100, TASKS = 200 };
@@ -15,70 +15,75 @@ enum { MOST = 100, TASKS = 200 };
 static void test_counts(void)
 {
 	uint64_t words[MOST];
-	struct fake_kept b;
+	struct fake_saved_array b;
 	bool good = true;
 
-	fake_kept_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
 	for (uint32_t n = 0; n <= MOST && good; n++) {
-		fake_kept_fill(words, MOST);
-		good = fake_kept_enter(&b, n, words, MOST) && fake_kept_entry_recorded(&b) &&
-		       fake_kept_count(&b) == 1 &&
-		       fake_kept_leave(&b, n, n | UINT64_C(0xabc) << 32) &&
-		       fake_kept_items_recorded(&b, 1, words, n) && !fake_kept_count(&b);
+		fake_saved_array_fill(words, MOST);
+		good = fake_saved_array_enter(&b, n, words, MOST) &&
+		       fake_saved_array_entry_recorded(&b) && fake_saved_array_count(&b) == 1 &&
+		       fake_saved_array_leave(&b, n, n | UINT64_C(0xabc) << 32) &&
+		       fake_saved_array_items_recorded(&b, 1, words, n) &&
+		       !fake_saved_array_count(&b);
 	}
 	ok(good, "0 to %d items, and what was kept is free again", MOST);
-	fake_kept_enter(&b, 1, words, MOST);
-	ok(fake_kept_entry_recorded(&b) && fake_kept_leave(&b, 1, (uint64_t)-ENOMEM) &&
-		   fake_kept_items_recorded(&b, 1, words, 0),
+	fake_saved_array_enter(&b, 1, words, MOST);
+	ok(fake_saved_array_entry_recorded(&b) &&
+		   fake_saved_array_leave(&b, 1, (uint64_t)-ENOMEM) &&
+		   fake_saved_array_items_recorded(&b, 1, words, 0),
 	   "an error is no count");
-	fake_kept_enter(&b, 1, words, MOST);
-	ok(fake_kept_entry_recorded(&b) && fake_kept_leave(&b, 1, CAPTURE_ITEMS_PER_CALL + 1) &&
-		   fake_kept_items_recorded(&b, 1, words, 0),
+	fake_saved_array_enter(&b, 1, words, MOST);
+	ok(fake_saved_array_entry_recorded(&b) &&
+		   fake_saved_array_leave(&b, 1, CAPTURE_ITEMS_PER_CALL + 1) &&
+		   fake_saved_array_items_recorded(&b, 1, words, 0),
 	   "nor is what no call can get");
-	ok(fake_kept_enter(&b, 1, NULL, MOST) && fake_kept_entry_recorded(&b) &&
-		   !fake_kept_count(&b) && fake_kept_leave(&b, 1, 3) &&
-		   fake_kept_items_recorded(&b, 0, words, 0),
+	ok(fake_saved_array_enter(&b, 1, NULL, MOST) && fake_saved_array_entry_recorded(&b) &&
+		   !fake_saved_array_count(&b) && fake_saved_array_leave(&b, 1, 3) &&
+		   fake_saved_array_items_recorded(&b, 0, words, 0),
 	   "without an array there is nothing to keep");
-	ok(fake_kept_leave(&b, 2, 3) && fake_kept_items_recorded(&b, 0, words, 0),
+	ok(fake_saved_array_leave(&b, 2, 3) && fake_saved_array_items_recorded(&b, 0, words, 0),
 	   "a return without an entry");
-	fake_kept_enter(&b, 3, words, MOST);
-	ok(fake_kept_entry_recorded(&b), "an entry");
-	fake_kept_enter(&b, 3, words + 7, MOST);
-	ok(fake_kept_entry_recorded(&b) && fake_kept_count(&b) == 1 && fake_kept_leave(&b, 3, 9) &&
-		   fake_kept_items_recorded(&b, 1, words + 7, 9) && !fake_kept_count(&b),
+	fake_saved_array_enter(&b, 3, words, MOST);
+	ok(fake_saved_array_entry_recorded(&b), "an entry");
+	fake_saved_array_enter(&b, 3, words + 7, MOST);
+	ok(fake_saved_array_entry_recorded(&b) && fake_saved_array_count(&b) == 1 &&
+		   fake_saved_array_leave(&b, 3, 9) &&
+		   fake_saved_array_items_recorded(&b, 1, words + 7, 9) &&
+		   !fake_saved_array_count(&b),
 	   "an entry takes the place of one that never returned");
 	is_u64(fake_ring(&b.rings, 0)->drops, 0, "no drops");
-	fake_kept_deinit(&b);
+	fake_saved_array_deinit(&b);
 }
 
 /* `filled` words in front are not 0 at the entry. */
-static bool skips(struct fake_kept *b, uint32_t filled, uint32_t count, uint32_t result)
+static bool skips(struct fake_saved_array *b, uint32_t filled, uint32_t count, uint32_t result)
 {
 	uint64_t words[MOST + 1] = {0};
 	uint32_t skipped = filled < count ? filled : count;
 
-	fake_kept_fill(words, filled);
+	fake_saved_array_fill(words, filled);
 	words[MOST] = 1;
-	if (!fake_kept_enter(b, 5, words, count) || !fake_kept_entry_recorded(b))
+	if (!fake_saved_array_enter(b, 5, words, count) || !fake_saved_array_entry_recorded(b))
 		return false;
-	fake_kept_fill(words, MOST);
-	return fake_kept_leave(b, 5, result) &&
-	       fake_kept_items_recorded(b, skipped + 1, words + skipped,
-					result > skipped ? result - skipped : 0);
+	fake_saved_array_fill(words, MOST);
+	return fake_saved_array_leave(b, 5, result) &&
+	       fake_saved_array_items_recorded(b, skipped + 1, words + skipped,
+					       result > skipped ? result - skipped : 0);
 }
 
 static void test_filled(void)
 {
-	struct fake_kept b;
+	struct fake_saved_array b;
 	bool good = true;
 
-	fake_kept_init(&b, true, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, true, TRAMPOLINE_BLOCK);
 	for (uint32_t filled = 0; filled <= MOST && good; filled += 3)
 		for (uint32_t count = 0; count <= MOST && good; count += 11)
 			for (uint32_t result = 0; result <= count && good; result += 11)
 				good = skips(&b, filled, count, result);
 	ok(good, "words that were there before the call are none of its items");
-	fake_kept_deinit(&b);
+	fake_saved_array_deinit(&b);
 }
 
 /* Tasks that enter and return in any order. */
@@ -87,103 +92,107 @@ static void test_many(void)
 	static uint64_t words[TASKS][4];
 	bool inside[TASKS] = {false}, good = true;
 	unsigned int now = 0, most = 0;
-	struct fake_kept b;
+	struct fake_saved_array b;
 
-	fake_kept_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
 	for (int i = 0; i < 20000 && good; i++) {
 		unsigned int task = (unsigned int)(fake_random() % TASKS);
 
 		if (!inside[task] && now < 48) {
-			fake_kept_fill(words[task], 4);
-			good = fake_kept_enter(&b, task, words[task], 4) &&
-			       fake_kept_entry_recorded(&b) && fake_kept_count(&b) == ++now;
+			fake_saved_array_fill(words[task], 4);
+			good = fake_saved_array_enter(&b, task, words[task], 4) &&
+			       fake_saved_array_entry_recorded(&b) &&
+			       fake_saved_array_count(&b) == ++now;
 			inside[task] = true;
 		} else if (inside[task]) {
-			good = fake_kept_leave(&b, task, 4) &&
-			       fake_kept_items_recorded(&b, 1, words[task], 4) &&
-			       fake_kept_count(&b) == --now;
+			good = fake_saved_array_leave(&b, task, 4) &&
+			       fake_saved_array_items_recorded(&b, 1, words[task], 4) &&
+			       fake_saved_array_count(&b) == --now;
 			inside[task] = false;
 		}
 		most = now > most ? now : most;
 	}
 	ok(good && most == 48, "up to %u calls at a time, each with its own array", most);
-	fake_kept_deinit(&b);
+	fake_saved_array_deinit(&b);
 }
 
 static void test_no_place(void)
 {
-	static struct ring_kept before[RING_KEPT_SLOTS];
+	static struct ring_saved_array before[RING_SAVED_SLOTS];
 	uint64_t words[MOST];
-	struct fake_kept b;
+	struct fake_saved_array b;
 	bool good = true;
 
-	fake_kept_init(&b, false, TRAMPOLINE_BLOCK);
-	for (int i = 0; i < RING_KEPT_SLOTS; i++)
-		b.rings.kept[i] = (struct ring_kept){0x1000u + (unsigned int)i, 1, 2, 3};
-	memcpy(before, b.rings.kept, sizeof(before));
+	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
+	for (int i = 0; i < RING_SAVED_SLOTS; i++)
+		b.rings.saved_arrays[i] =
+			(struct ring_saved_array){0x1000u + (unsigned int)i, 1, 2, 3};
+	memcpy(before, b.rings.saved_arrays, sizeof(before));
 	for (unsigned int task = 0; task < TASKS && good; task++)
-		good = fake_kept_enter(&b, task, words, MOST) && fake_kept_entry_recorded(&b) &&
-		       fake_kept_leave(&b, task, 9) && fake_kept_items_recorded(&b, 0, words, 0);
-	ok(good && !memcmp(before, b.rings.kept, sizeof(before)),
+		good = fake_saved_array_enter(&b, task, words, MOST) &&
+		       fake_saved_array_entry_recorded(&b) && fake_saved_array_leave(&b, task, 9) &&
+		       fake_saved_array_items_recorded(&b, 0, words, 0);
+	ok(good && !memcmp(before, b.rings.saved_arrays, sizeof(before)),
 	   "a full table stays as it is, and the record says that nothing was kept");
-	fake_kept_deinit(&b);
+	fake_saved_array_deinit(&b);
 }
 
 /* Neither an entry's nor a return's record finds room at first. */
 static void test_full(enum trampoline_full full, const char *name)
 {
 	uint64_t words[MOST];
-	struct fake_kept b;
+	struct fake_saved_array b;
 
-	fake_kept_init(&b, false, full);
-	fake_host_install(fake_kept_on_out, NULL, &b);
+	fake_saved_array_init(&b, false, full);
+	fake_host_install(fake_saved_array_on_out, NULL, &b);
 	fake_ring(&b.rings, 0)->doorbell = 1;
-	fake_kept_fill(words, MOST);
+	fake_saved_array_fill(words, MOST);
 	b.answer = HOST_RETRY;
 	fake_ring(&b.rings, 0)->limit = 0;
-	ok(fake_kept_enter(&b, 7, words, MOST) && fake_kept_entry_recorded(&b),
+	ok(fake_saved_array_enter(&b, 7, words, MOST) && fake_saved_array_entry_recorded(&b),
 	   "%s: an entry waits", name);
 	fake_ring(&b.rings, 0)->limit = 0;
-	ok(fake_kept_leave(&b, 7, 30) && fake_kept_items_recorded(&b, 1, words, 30),
+	ok(fake_saved_array_leave(&b, 7, 30) && fake_saved_array_items_recorded(&b, 1, words, 30),
 	   "%s: a return waits", name);
 	b.answer = HOST_SKIP;
 	fake_ring(&b.rings, 0)->limit = 0;
-	fake_kept_enter(&b, 7, words, MOST);
+	fake_saved_array_enter(&b, 7, words, MOST);
 	b.answer = HOST_RETRY;
-	ok(!fake_kept_take(&b) && fake_kept_leave(&b, 7, 30) &&
-		   fake_kept_items_recorded(&b, 1, words, 30),
+	ok(!fake_saved_array_take(&b) && fake_saved_array_leave(&b, 7, 30) &&
+		   fake_saved_array_items_recorded(&b, 1, words, 30),
 	   "%s: kept, though the entry's record was skipped", name);
-	fake_kept_enter(&b, 7, words, MOST);
+	fake_saved_array_enter(&b, 7, words, MOST);
 	b.answer = HOST_NOTHING;
 	fake_ring(&b.rings, 0)->limit = 0;
-	ok(fake_kept_entry_recorded(&b), "%s: an entry", name);
+	ok(fake_saved_array_entry_recorded(&b), "%s: an entry", name);
 	fake_ring(&b.rings, 0)->limit = 0;
-	ok(fake_kept_leave(&b, 7, 40) && !fake_kept_take(&b) && !fake_kept_count(&b),
+	ok(fake_saved_array_leave(&b, 7, 40) && !fake_saved_array_take(&b) &&
+		   !fake_saved_array_count(&b),
 	   "%s: free, though not recorded", name);
 	is_u64(fake_ring(&b.rings, 0)->drops, 40, "each item is a drop");
 	is_u64(b.rung, 6, "the host was asked each time");
-	fake_kept_deinit(&b);
+	fake_saved_array_deinit(&b);
 }
 
 static void test_refusals(void)
 {
-	struct fake_kept b;
+	struct fake_saved_array b;
 	struct trampoline t;
 	struct decoder *decoder;
 
-	fake_kept_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
 	if (decoder_create(&decoder, NULL))
 		abort();
 	for (int i = 0; i < 2; i++) {
-		b.spec[i].kept = 0;
+		b.spec[i].saved_arrays = 0;
 		ok(trampoline_generate(&b.spec[i], decoder, &t, NULL) == -ERANGE, "no table");
-		b.spec[i].kept = UINT64_C(0xffff888000000000);
+		b.spec[i].saved_arrays = UINT64_C(0xffff888000000000);
 		ok(trampoline_generate(&b.spec[i], decoder, &t, NULL) == -ERANGE, "a far table");
-		b.spec[i].kept = (uint64_t)-4096;
+		b.spec[i].saved_arrays = (uint64_t)-4096;
 		ok(trampoline_generate(&b.spec[i], decoder, &t, NULL) == -ERANGE, "at the end");
 	}
 	decoder_destroy(decoder);
-	fake_kept_deinit(&b);
+	fake_saved_array_deinit(&b);
 }
 
 int main(void)

@@ -31,7 +31,7 @@ static int make(uint64_t gva, size_t size, struct error *err)
 		.size = size,
 		.rings = {.gva = gva + CODE_BYTES, .data_bytes = FAKE_RING_BYTES, .cpus = 4},
 		.kernel = &kernel,
-		.kept = gva + 2 * CODE_BYTES};
+		.saved_arrays = gva + 2 * CODE_BYTES};
 
 	return trampoline_set_make(&set, &f.plan, &f.traps, f.decoder, &room, err);
 }
@@ -120,7 +120,7 @@ static void test_small_slot(void)
 	slot->size = SMALL_SLOT;
 	ok(!make(room_gva, CODE_BYTES, NULL), "a return slot smaller than a jump");
 	ok(!set.places[f.plan.entries.n + 1].made && is_trap(slot), "keeps its trap");
-	ok(!set.shapes[f.plan.entries.n + 1].size[RING_RETURN], "no record can be of it");
+	ok(!set.shapes[f.plan.entries.n + 1].size, "no record can be of it");
 	ok(!is_trap(&f.plan.returns.v[0]), "the others have jumps");
 	end();
 }
@@ -154,28 +154,28 @@ static uint64_t word_at(const struct ring_record *record, uint32_t offset)
 	return word;
 }
 
-static bool reads_right(uint16_t number, unsigned int nr_items)
+static bool reads_right(uint32_t number, unsigned int nr_items)
 {
 	const struct trampoline_place *place = &set.places[number];
 	const uint16_t *offset = place->layout.offset;
 	uint32_t size = place->layout.size + nr_items * 8;
 	_Alignas(8) uint8_t memory[RING_MAX_RECORD];
 	struct ring_record *record = (struct ring_record *)(void *)memory;
-	enum ring_record_kind kind;
+	enum probe_point point;
 	const struct probe_ref *ref;
 	struct probe_hit hit;
 	bool good;
 
 	fill(record, size);
-	record->commit =
-		ring_commit_encode((struct ring_commit){place->capture.kind, number, size});
-	trampoline_set_read(&set, record, &kind, &ref, &hit);
-	good = kind == place->capture.kind && ref == place->ref && hit.nr_items == nr_items &&
+	record->commit = ring_commit(number);
+	record->items = nr_items;
+	trampoline_set_read(&set, record, &point, &ref, &hit);
+	good = point == place->capture.point && ref == place->ref && hit.nr_items == nr_items &&
 	       hit.key == word_at(record, offset[FIELD_KEY]) + RECORD_KEY_BIAS &&
 	       hit.call_site == word_at(record, offset[FIELD_CALL_SITE]) &&
 	       hit.result == word_at(record, offset[FIELD_RESULT]) &&
 	       hit.slab_cache == word_at(record, offset[FIELD_SLAB_CACHE]) &&
-	       hit.kept == word_at(record, offset[FIELD_KEPT]) &&
+	       hit.saved == word_at(record, offset[FIELD_SAVED]) &&
 	       hit.owner == word_at(record, offset[FIELD_OWNER]);
 	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
 		good &= hit.args[i] == word_at(record, offset[FIELD_ARG0 + i]);
@@ -193,9 +193,8 @@ static void test_records(void)
 
 	begin();
 	make(room_gva, CODE_BYTES, NULL);
-	for (uint16_t i = 0; i < set.n; i++) {
-		enum ring_record_kind kind = set.places[i].capture.kind;
-		unsigned int max = set.shapes[i].items[kind];
+	for (uint32_t i = 0; i < set.n; i++) {
+		unsigned int max = set.shapes[i].items;
 
 		if (!set.places[i].made)
 			continue;

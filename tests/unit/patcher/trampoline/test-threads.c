@@ -11,7 +11,7 @@
 #include "tests/lib/tap.h"
 
 /* A burst fills half a ring, and then the reader gets its turn. */
-enum { CPUS = 4, CALLS = 30000, BURST = 20 };
+enum { CPUS = 4, CALLS = 30000, BURST = 20, ID = 7 };
 
 struct reader {
 	uint64_t consumed, records, last, last_tsc;
@@ -77,12 +77,11 @@ static bool take(struct scene *s, uint32_t cpu)
 	uint32_t size = s->function.trampoline.layout.size;
 	uint32_t commit = __atomic_load_n((uint32_t *)at, __ATOMIC_ACQUIRE);
 	uint64_t number, tsc = ((struct ring_record *)at)->tsc;
-	struct ring_commit decoded;
 
 	if (!commit)
 		return false;
 	number = word(at, &s->function, FIELD_ARG0);
-	if (!ring_commit_decode(commit, &decoded) || decoded.size != size || number <= r->last ||
+	if (commit != ring_commit(ID) || number <= r->last ||
 	    word(at, &s->function, FIELD_ARG1) != ~number * (cpu + 1) || tsc < r->last_tsc)
 		r->wrong = true;
 	r->last = number;
@@ -139,12 +138,12 @@ static bool judge(const struct scene *s, const char *name)
 static void test_threads(enum trampoline_full full, const char *name)
 {
 	const struct capture capture = fake_capture(
-		RING_ENTRY, CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1) | CAPTURE(FIELD_STACK), 3);
+		POINT_ENTRY, CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1) | CAPTURE(FIELD_STACK), 3);
 	struct scene s = {.rings = fake_rings_create(CPUS), .kernel = fake_cpu_kernel()};
 	struct writer writers[CPUS];
 
 	s.spec = (struct trampoline_spec){
-		.capture = capture, .probe = 7, .kernel = &s.kernel, .full = full};
+		.capture = capture, .id = ID, .kernel = &s.kernel, .full = full};
 	if (!fake_function_create(&s.spec, &s.rings, FAKE_RET, &s.function))
 		abort();
 	fake_host_install(wait_for_room, NULL, &s);

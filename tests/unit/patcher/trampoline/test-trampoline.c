@@ -13,10 +13,13 @@
 #include "tests/lib/tap.h"
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
-enum { PAGES = 8, HEAD = 2, TAIL = 3, NOT_SLAB = 4, PROBE = 0xabcd, START = 64 };
+enum { PAGES = 8, HEAD = 2, TAIL = 3, NOT_SLAB = 4, ID = 0x7fffabcd, START = 64 };
+/* The second one's tail has a mask and not an address. */
+enum { HEAD_2 = 6, TAIL_2 = 7 };
 
 static const uint64_t page_offset = UINT64_C(0xffff923f40000000), cache = 0xffff923f41234500;
-static uint64_t fake_pages[PAGES][8]; /* struct page: flags, compound_head, slab_cache */
+/* struct page: flags, compound_head, slab_cache */
+static _Alignas(128) uint64_t fake_pages[PAGES][8];
 
 static struct {
 	uint64_t pad[3];
@@ -34,11 +37,14 @@ static struct trampoline_kernel kernel_figures(void)
 	k.vmemmap = (uint64_t)(uintptr_t)fake_pages;
 	k.pages = PAGES;
 	k.page_compound_head = 8;
+	k.page_lowest_mask = INT32_MIN;
 	k.page_slab_cache = 24;
 	k.slab = (struct slab_test){4, 0xff000000, 0xf5000000};
 	fake_pages[HEAD][0] = UINT64_C(0xf512345600000000);
 	fake_pages[HEAD][3] = cache;
 	fake_pages[TAIL][1] = (uint64_t)(uintptr_t)fake_pages[HEAD] + 1;
+	memcpy(fake_pages[HEAD_2], fake_pages[HEAD], sizeof(fake_pages[HEAD]));
+	fake_pages[TAIL_2][1] = UINT64_C(0xffffffffffffff81);
 	fake_pages[NOT_SLAB][0] = UINT64_C(0xf412345600000000);
 	fake_pages[NOT_SLAB][3] = cache;
 	return k;
@@ -48,7 +54,7 @@ static uint64_t expected_cache(uint64_t object)
 {
 	uint64_t page = (object - page_offset) >> 12;
 
-	return page == HEAD || page == TAIL ? cache : 0;
+	return page == HEAD || page == TAIL || page == HEAD_2 || page == TAIL_2 ? cache : 0;
 }
 
 /* One trampoline on one CPU, number 1 of 2. */
@@ -69,7 +75,7 @@ static bool bench_init(struct bench *b, struct capture capture, enum trampoline_
 	*b = (struct bench){.rings = fake_rings_create(2), .cpu = fake_cpu_enter(1)};
 	b->kernel = kernel_figures();
 	b->spec = (struct trampoline_spec){
-		.capture = capture, .probe = PROBE, .kernel = &b->kernel, .full = full};
+		.capture = capture, .id = ID, .kernel = &b->kernel, .full = full};
 	b->cpu->current_task = (uint64_t)(uintptr_t)&task;
 	b->ring = fake_ring(&b->rings, 1);
 	return fake_function_create(&b->spec, &b->rings, leave, &b->function);
@@ -104,7 +110,7 @@ static bool kept(const struct bench *b)
 	static const uint32_t return_free =
 		1u << RCX | 1u << RDX | 1u << RSI | 1u << RDI | 1u << R10 | 1u << R11;
 	const struct capture *capture = &b->spec.capture;
-	uint32_t may_change = capture->kind == RING_ENTRY ? entry_free : return_free;
+	uint32_t may_change = capture->point == POINT_ENTRY ? entry_free : return_free;
 	const struct fake_cpu *cpu = b->cpu;
 	uint32_t room = (uint32_t)((uint64_t)(uintptr_t)cpu->stack + FAKE_STACK - cpu->in.reg[RSP]);
 
@@ -180,24 +186,24 @@ static bool recorded(const struct bench *b, uint64_t position)
 	const uint8_t *data = fake_ring_data(&b->rings, 1) + (position & (FAKE_DATA - 1));
 	const struct ring_record *r = (const struct ring_record *)data;
 	const struct record_layout *layout = &b->function.trampoline.layout;
-	struct ring_commit commit;
 
-	return ring_commit_decode(r->commit, &commit) && commit.kind == b->spec.capture.kind &&
-	       commit.probe == PROBE && commit.size == layout->size && !r->unused &&
-	       r->tsc >= b->tsc_before && r->tsc <= b->tsc_after && fields_recorded(b, data) &&
+	return r->commit == ring_commit(ID) && !r->items && r->tsc >= b->tsc_before &&
+	       r->tsc <= b->tsc_after && fields_recorded(b, data) &&
 	       b->ring->reserve == position + layout->size;
 }
 
 /* Laps around the ring, with records that run on into the tail, read one by one. */
 static bool good_for_laps(struct bench *b)
 {
-	static const uint64_t objects[] = {(TAIL << 12) + 0x123, HEAD << 12,
-					   NOT_SLAB << 12,       5 << 12,
-					   PAGES << 12,          (uint64_t)-1};
+	static const uint64_t objects[] = {
+		(TAIL << 12) + 0x123, HEAD << 12,   NOT_SLAB << 12, 5 << 12,
+		PAGES << 12,          (uint64_t)-1, TAIL_2 << 12,   HEAD_2 << 12};
+	enum { OBJECTS = sizeof(objects) / sizeof(objects[0]) };
 	uint32_t size = b->function.trampoline.layout.size;
 
 	for (uint64_t i = 0, position = 0; position < 3 * FAKE_DATA; i++, position += size) {
-		uint64_t object = i % 7 == 6 ? i & 16 : page_offset + objects[i % 7];
+		uint64_t which = i % (OBJECTS + 1);
+		uint64_t object = which == OBJECTS ? i & 16 : page_offset + objects[which];
 
 		call(b, (uint32_t)(fake_random() % 80) * 8, object);
 		if (!kept(b) || !recorded(b, position))
@@ -223,29 +229,29 @@ static bool capture_works(struct capture capture)
 	return good;
 }
 
-static uint32_t possible_fields(enum ring_record_kind kind)
+static uint32_t possible_fields(enum probe_point point)
 {
 	uint32_t all = CAPTURE(FIELD_COUNT) - 1;
 
-	if (kind == RING_ENTRY)
+	if (point == POINT_ENTRY)
 		return all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE) |
-			       CAPTURE(FIELD_KEPT) | CAPTURE(FIELD_OWNER));
-	return all & ~(0x3fu << FIELD_ARG0 | CAPTURE(FIELD_KEPT) | CAPTURE(FIELD_OWNER));
+			       CAPTURE(FIELD_SAVED) | CAPTURE(FIELD_OWNER));
+	return all & ~(0x3fu << FIELD_ARG0 | CAPTURE(FIELD_SAVED) | CAPTURE(FIELD_OWNER));
 }
 
-static void test_captures(enum ring_record_kind kind, const char *name)
+static void test_captures(enum probe_point point, const char *name)
 {
-	uint32_t possible = possible_fields(kind);
+	uint32_t possible = possible_fields(point);
 	bool good = true;
 
-	ok(capture_works(fake_capture(kind, 0, 0)), "%s: nothing but a time", name);
-	ok(capture_works(fake_capture(kind, possible, CAPTURE_MAX_STACK)), "%s: all", name);
+	ok(capture_works(fake_capture(point, 0, 0)), "%s: nothing but a time", name);
+	ok(capture_works(fake_capture(point, possible, CAPTURE_MAX_STACK)), "%s: all", name);
 	for (unsigned int f = 0; f < FIELD_COUNT; f++)
 		if (possible & CAPTURE(f))
-			ok(capture_works(fake_capture(kind, CAPTURE(f), 3)), "%s: field %u alone",
+			ok(capture_works(fake_capture(point, CAPTURE(f), 3)), "%s: field %u alone",
 			   name, f);
 	for (int i = 0; i < 100 && good; i++)
-		good = capture_works(fake_capture(kind, (uint32_t)fake_random() & possible,
+		good = capture_works(fake_capture(point, (uint32_t)fake_random() & possible,
 						  (uint8_t)(1 + fake_random() % 48)));
 	ok(good, "%s: random fields", name);
 }
@@ -253,10 +259,10 @@ static void test_captures(enum ring_record_kind kind, const char *name)
 /* A function with few parameters has registers to spare. */
 static void test_parameters(void)
 {
-	uint32_t all = possible_fields(RING_ENTRY);
+	uint32_t all = possible_fields(POINT_ENTRY);
 
 	for (uint8_t n = 1; n <= CAPTURE_ARGUMENTS + 1; n++) {
-		struct capture capture = fake_capture(RING_ENTRY, all, CAPTURE_MAX_STACK);
+		struct capture capture = fake_capture(POINT_ENTRY, all, CAPTURE_MAX_STACK);
 
 		for (unsigned int i = n; i < CAPTURE_ARGUMENTS; i++)
 			capture.fields &= ~CAPTURE(FIELD_ARG0 + i);
@@ -289,10 +295,10 @@ static uint64_t on_out(void *arg, uint64_t rip)
 	return gva + t->retry;
 }
 
-static void test_full(enum ring_record_kind kind, enum trampoline_full full, const char *name)
+static void test_full(enum probe_point point, enum trampoline_full full, const char *name)
 {
 	struct capture capture =
-		fake_capture(kind, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE), 0);
+		fake_capture(point, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE), 0);
 	struct bench b;
 	struct host host = {.bench = &b};
 	bool rings = full == TRAMPOLINE_BLOCK;
@@ -382,11 +388,11 @@ static void test_patience(struct bench *b, const char *name)
 	ok(wait_in_vain(b, "the host was there again") >= FAKE_PATIENCE, "it waits again");
 }
 
-static void test_spin(enum ring_record_kind kind, const char *name)
+static void test_spin(enum probe_point point, const char *name)
 {
 	enum { TRIES = 20 };
 	struct capture capture =
-		fake_capture(kind, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE), 0);
+		fake_capture(point, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE), 0);
 	struct bench b;
 	struct host host = {.bench = &b};
 
@@ -401,14 +407,14 @@ static void test_spin(enum ring_record_kind kind, const char *name)
 
 int main(void)
 {
-	test_captures(RING_ENTRY, "entry");
-	test_captures(RING_RETURN, "return");
+	test_captures(POINT_ENTRY, "entry");
+	test_captures(POINT_RETURN, "return");
 	test_parameters();
-	test_full(RING_ENTRY, TRAMPOLINE_BLOCK, "entry, block");
-	test_full(RING_ENTRY, TRAMPOLINE_DROP, "entry, drop");
-	test_full(RING_RETURN, TRAMPOLINE_BLOCK, "return, block");
-	test_full(RING_RETURN, TRAMPOLINE_DROP, "return, drop");
-	test_spin(RING_ENTRY, "entry, spin");
-	test_spin(RING_RETURN, "return, spin");
+	test_full(POINT_ENTRY, TRAMPOLINE_BLOCK, "entry, block");
+	test_full(POINT_ENTRY, TRAMPOLINE_DROP, "entry, drop");
+	test_full(POINT_RETURN, TRAMPOLINE_BLOCK, "return, block");
+	test_full(POINT_RETURN, TRAMPOLINE_DROP, "return, drop");
+	test_spin(POINT_ENTRY, "entry, spin");
+	test_spin(POINT_RETURN, "return, spin");
 	return tap_done();
 }

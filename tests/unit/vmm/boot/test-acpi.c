@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/devices/acpi-pm.h"
 #include "vmm/boot/image.h"
+#include "vmm/devices/device.h"
 
 static uint8_t *area;
 
@@ -85,50 +85,6 @@ static void test_tables(unsigned int nr_vcpus)
 	test_madt(table_at(get(xsdt + 44, 8), "APIC"), nr_vcpus);
 }
 
-static unsigned int power_offs, resets;
-
-static void count_power_off(void *arg)
-{
-	(void)arg;
-	power_offs++;
-}
-
-static void count_reset(void *arg)
-{
-	(void)arg;
-	resets++;
-}
-
-static void out(struct bus *ports, uint16_t port, uint16_t value, unsigned int size)
-{
-	bus_write(ports, port, (const uint8_t *)&value, size);
-}
-
-static void test_power_management(void)
-{
-	struct acpi_pm pm = {.power_off = count_power_off, .reset = count_reset};
-	struct bus ports = {0};
-	uint16_t value;
-
-	is_u64((uint64_t)acpi_pm_init(&pm, &ports, NULL), 0, "ports claimed");
-	bus_read(&ports, ACPI_PM1A_CNT_PORT, (uint8_t *)&value, 2);
-	is_u64(value & 1, 1, "ACPI mode is on");
-	out(&ports, ACPI_PM1A_EVT_PORT + 2, 0x120, 2);
-	bus_read(&ports, ACPI_PM1A_EVT_PORT + 2, (uint8_t *)&value, 2);
-	is_u64(value, 0x120, "the enable register remembers");
-	out(&ports, ACPI_PM1A_CNT_PORT, 1 << 13 | 1 << 10, 2);
-	out(&ports, ACPI_PM1A_CNT_PORT, 5 << 10, 2);
-	is_u64(power_offs, 0, "not S5, or not SLP_EN: nothing");
-	out(&ports, ACPI_PM1A_CNT_PORT, 1 << 13 | 5 << 10, 2);
-	is_u64(power_offs, 1, "S5 and SLP_EN: power-off");
-	out(&ports, RESET_CONTROL_PORT, 0x02, 1);
-	out(&ports, KEYBOARD_RESET_PORT, 0xd1, 1);
-	is_u64(resets, 0, "other values do not reset");
-	out(&ports, RESET_CONTROL_PORT, 0x06, 1);
-	out(&ports, KEYBOARD_RESET_PORT, 0xfe, 1);
-	is_u64(resets, 2, "both reset ports work");
-}
-
 int main(void)
 {
 	area = malloc(ACPI_TABLES_SIZE);
@@ -136,7 +92,6 @@ int main(void)
 		return 1;
 	test_tables(1);
 	test_tables(64);
-	test_power_management();
 	free(area);
 	return tap_done();
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/event/counters.h"
 #include "tests/lib/tap.h"
 #include "vmm/ctl/ctl.h"
 
@@ -115,12 +116,29 @@ static void test_show(void)
 	shows("query-trace", trace_json,
 	      "tracing   on kmem (trap) to out\n"
 	      "events    7: 4 allocations, 3 frees\n"
-	      "lost      2, overruns 1\n"
-	      "not recorded  NULL allocations 5, NULL frees 0, nested 0, unpaired returns 0, "
-	      "in flight 0\n"
+	      "lost      1 record: not written\n"
+	      "          2 events: not captured\n"
+	      "left out  5 NULL allocations\n"
 	      "sites     10 entry, 9 return, 1 refused\n"
 	      "  refused kfree at 0x10: taken\n"
-	      "vcpu 0    4 allocations, 3 frees, 1 overruns, 8 traps\n");
+	      "vcpu 0    4 allocations, 3 frees, 8 traps, lost 1 record: not written\n");
+}
+
+static void test_show_counters(void)
+{
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		json_t *result = json_pack("{s:i}", counter_table[id].key, 76543210);
+		char *text = NULL;
+		size_t size;
+		FILE *out = open_memstream(&text, &size);
+
+		qmp_show(out, "query-trace", result);
+		fclose(out);
+		ok(strstr(text, counter_table[id].is_ns ? "76 ms" : "76,543,210"),
+		   "query-trace shows %s", counter_table[id].key);
+		free(text);
+		json_decref(result);
+	}
 }
 
 /* A peer may answer with any shape. */
@@ -131,9 +149,7 @@ static void test_show_strange(void)
 	shows("query-trace", "3",
 	      "tracing   off (?) to ?\n"
 	      "events    0: 0 allocations, 0 frees\n"
-	      "lost      0, overruns 0\n"
-	      "not recorded  NULL allocations 0, NULL frees 0, nested 0, unpaired returns 0, "
-	      "in flight 0\n"
+	      "lost      none\n"
 	      "sites     0 entry, 0 return, 0 refused\n");
 }
 
@@ -142,6 +158,7 @@ int main(void)
 	test_parse();
 	test_parse_errors();
 	test_show();
+	test_show_counters();
 	test_show_strange();
 	return tap_done();
 }

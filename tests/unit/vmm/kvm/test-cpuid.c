@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/kvm/cpuid.h"
 
 #include <linux/kvm.h>
@@ -43,13 +43,14 @@ static const struct kvm_cpuid_entry2 *find(uint32_t function, uint32_t index)
 static void test_phys_bits(void)
 {
 	setup();
-	is_u64(cpuid_phys_bits(cpuid), 48, "width of physical addresses");
+	is_u64(cpuid_phys_bits(cpuid), 48, "MAXPHYADDR is the width of physical addresses");
 	for (uint32_t i = 0; i < cpuid->nent; i++)
 		if (cpuid->entries[i].function == 0x80000008)
 			cpuid->entries[i].eax = 0x303934;
-	is_u64(cpuid_phys_bits(cpuid), 48, "less if the host's page tables reach less far");
+	is_u64(cpuid_phys_bits(cpuid), 48,
+	       "a smaller GuestPhysAddrSize is the width of physical addresses");
 	cpuid->nent = 1;
-	is_u64(cpuid_phys_bits(cpuid), 36, "a processor that does not say");
+	is_u64(cpuid_phys_bits(cpuid), 36, "a processor without leaf 0x80000008 has 36 bits");
 }
 
 static void test_smp(void)
@@ -60,21 +61,25 @@ static void test_smp(void)
 	is_u64(cpuid->nent, 11, "the core level is added once");
 	cpuid_for_vcpu(cpuid, 2, 5, &(struct cpuid_options){.pv_eoi = true});
 	cpuid_for_vcpu(cpuid, 3, 5, &(struct cpuid_options){.tsc_deadline = true, .pv_eoi = true});
-	is_u64(find(1, 0)->ebx, 0x03050800, "APIC id 3 of 5; the rest of EBX stays");
-	is_u64(find(1, 0)->ecx, 1u << 31 | 1u << 24, "hypervisor, TSC deadline timer");
-	is_u64(find(0xb, 0)->ebx, 1, "one thread per core");
-	is_u64(find(0xb, 0)->ecx, 0x100, "thread level");
-	is_u64(find(0xb, 0)->edx, 3, "x2APIC id");
-	is_u64(find(0xb, 1)->eax, 3, "three bits for five cores");
-	is_u64(find(0xb, 1)->ebx, 5, "five cores");
-	is_u64(find(0xb, 1)->ecx, 0x201, "core level");
-	is_u64(find(0x1f, 0)->ebx, 0, "the newer topology leaf refers to the older");
-	is_u64(find(4, 0)->eax, 7u << 26 | 0x121, "level 1 cache is the core's own");
-	is_u64(find(4, 3)->eax, 7u << 26 | 7 << 14 | 0x163, "level 3 cache is shared");
-	is_u64(find(4, 4)->eax, 0, "the end of the cache list stays");
-	is_u64(find(0x80000001, 0)->ecx, 0x123, "AMD: more than one core");
-	is_u64(find(0x80000008, 0)->ecx, 0x3004, "AMD: five cores, three bits");
-	is_u64(find(0x8000001e, 0)->eax, 3, "AMD: APIC id");
+	is_u64(find(1, 0)->ebx, 0x03050800,
+	       "leaf 1 has APIC id 3 and 5 vCPUs, and keeps the rest of EBX");
+	is_u64(find(1, 0)->ecx, 1u << 31 | 1u << 24,
+	       "leaf 1 has the hypervisor bit and the TSC deadline timer");
+	is_u64(find(0xb, 0)->ebx, 1, "leaf 0xb has one thread per core");
+	is_u64(find(0xb, 0)->ecx, 0x100, "the first level of leaf 0xb is that of threads");
+	is_u64(find(0xb, 0)->edx, 3, "leaf 0xb has the x2APIC id");
+	is_u64(find(0xb, 1)->eax, 3, "leaf 0xb has three bits for five cores");
+	is_u64(find(0xb, 1)->ebx, 5, "leaf 0xb has five cores");
+	is_u64(find(0xb, 1)->ecx, 0x201, "the second level of leaf 0xb is that of cores");
+	is_u64(find(0x1f, 0)->ebx, 0, "leaf 0x1f is empty, so that the guest uses leaf 0xb");
+	is_u64(find(4, 0)->eax, 7u << 26 | 0x121, "the level 1 cache belongs to one core");
+	is_u64(find(4, 3)->eax, 7u << 26 | 7 << 14 | 0x163,
+	       "the level 3 cache is shared by all cores");
+	is_u64(find(4, 4)->eax, 0, "the end of the list of caches stays");
+	is_u64(find(0x80000001, 0)->ecx, 0x123,
+	       "leaf 0x80000001 says that there is more than one core");
+	is_u64(find(0x80000008, 0)->ecx, 0x3004, "leaf 0x80000008 has five cores and three bits");
+	is_u64(find(0x8000001e, 0)->eax, 3, "leaf 0x8000001e has the APIC id");
 	is_u64(find(0x40000001, 0)->eax, 0x1000efb, "KVM's own features stay");
 }
 
@@ -82,10 +87,11 @@ static void test_single(void)
 {
 	setup();
 	cpuid_for_vcpu(cpuid, 0, 1, &(struct cpuid_options){0});
-	is_u64(find(1, 0)->edx, 0, "one vCPU: no multi-threading flag");
-	is_u64(find(1, 0)->ecx, 1u << 31, "no TSC deadline timer where KVM has none");
-	is_u64(find(0x80000001, 0)->ecx, 0x121, "AMD: one core");
-	is_u64(find(0x40000001, 0)->eax, 0x1000ebb, "without PV EOI, if so asked");
+	is_u64(find(1, 0)->edx, 0, "one vCPU has no multi-threading flag");
+	is_u64(find(1, 0)->ecx, 1u << 31, "without KVM's TSC deadline timer the guest has none");
+	is_u64(find(0x80000001, 0)->ecx, 0x121,
+	       "leaf 0x80000001 of one vCPU says that there is one core");
+	is_u64(find(0x40000001, 0)->eax, 0x1000ebb, "PV EOI is removed if it is not wanted");
 }
 
 int main(void)

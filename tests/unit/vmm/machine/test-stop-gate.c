@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/machine/stop-gate.h"
 
 #include <unistd.h>
@@ -87,7 +87,7 @@ static void start_workers(void)
 	for (int i = 0; i < NR; i++)
 		pthread_create(&workers[i].thread, NULL, run, &workers[i]);
 	usleep(10000);
-	is_u64(work_of_others(NULL), 0, "threads that start while stopped wait");
+	is_u64(work_of_others(NULL), 0, "threads that start while the gate is owned wait");
 	stop_gate_resume(&gate);
 }
 
@@ -95,15 +95,15 @@ int main(void)
 {
 	stop_gate_init(&gate);
 	start_workers();
-	ok(!stop_gate_is_mine(&gate), "not mine after resume");
+	ok(!stop_gate_is_mine(&gate), "after a resume the gate is not owned");
 	for (int i = 0; i < STOPS; i++) {
 		usleep(100);
 		stop_others(NULL);
 	}
 	while (workers[0].stops < STOPS || workers[1].stops < STOPS)
 		usleep(1000);
-	is_u64(atomic_load(&violations), 0, "nobody ran during 900 stops by three threads");
-	ok(atomic_load(&workers[2].kicks) > 0, "running threads were kicked");
+	is_u64(atomic_load(&violations), 0, "no thread runs during 900 stops by three threads");
+	ok(atomic_load(&workers[2].kicks) > 0, "threads that run are kicked");
 	atomic_store(&done, true);
 	for (int i = 0; i < NR; i++)
 		pthread_join(workers[i].thread, NULL);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A machine with a kernel of a few instructions: traps, steps, stops. Any /dev/kvm will do, also
  * one that could not run Linux.
@@ -144,16 +144,17 @@ static int build(void)
 
 static void test_traps(void)
 {
-	ok(spin_deadline_counting(), "the guest gets through all traps to its loop");
+	ok(spin_deadline_counting(), "the guest gets past all traps into its loop");
 	ok(seen_skip == 1 && seen_again == 1 && seen_step == 1 && seen_check == 1 && !seen_other,
-	   "each trap was seen once, at its own address");
-	is_u64(check_rbx, 0, "registers that a handler does not touch stay");
+	   "each trap calls the handler once, at its own address");
+	is_u64(check_rbx, 0, "registers that a handler does not change stay");
 	if (guest->caps & GUEST_CAP_STEP)
 		ok(!step_failed && check_rcx == MARK + 1 && stepped == GUEST_TRAP_SIZE,
-		   "one instruction was stepped, and not more");
+		   "a step executes one instruction");
 	else
-		tap_skip("one instruction was stepped", "this KVM has no KVM_GUESTDBG_BLOCKIRQ");
-	ok(!time_went_back && last_time, "trap times do not go back");
+		tap_skip("a step executes one instruction",
+			 "this KVM has no KVM_GUESTDBG_BLOCKIRQ");
+	ok(!time_went_back && last_time, "the times of traps do not go back");
 }
 
 static void test_stop(void)
@@ -162,33 +163,35 @@ static void test_stop(void)
 	uint64_t before;
 
 	is_u64((uint64_t)guest->control->stop(guest, NULL), 0,
-	       "stop, two vCPUs waiting for start-up");
+	       "the guest can be stopped while two vCPUs wait for start-up");
 	guest->control->stop(guest, NULL);
 	guest->control->resume(guest, NULL);
 	before = counter();
 	usleep(30000);
-	is_u64(counter(), before, "nothing runs between stop and resume, after a nested pair too");
+	is_u64(counter(), before,
+	       "no vCPU runs while the guest is stopped, nor after a nested resume");
 	guest->control->get_regs(guest, 0, &regs, NULL);
-	ok(regs.rip - base_gpa < offset_of(guest_counter), "RIP is in the loop");
+	ok(regs.rip - base_gpa < offset_of(guest_counter),
+	   "RIP of the stopped vCPU is in the loop");
 	guest->control->resume(guest, NULL);
-	ok(spin_deadline_counting(), "the guest goes on");
+	ok(spin_deadline_counting(), "the guest goes on after a resume");
 	is_u64((uint64_t)-guest->control->resume(guest, NULL), EPERM,
-	       "resume without stop is refused");
+	       "a resume without a stop is refused");
 }
 
 static void test_pause(void)
 {
 	uint64_t before;
 
-	is_u64((uint64_t)vm_pause(vm, NULL), 0, "pause");
-	is_str(vm_status_name(vm_status(vm)), "paused", "status");
-	is_u64((uint64_t)-vm_pause(vm, NULL), EALREADY, "twice is refused");
+	is_u64((uint64_t)vm_pause(vm, NULL), 0, "the guest can be paused");
+	is_str(vm_status_name(vm_status(vm)), "paused", "the status is then \"paused\"");
+	is_u64((uint64_t)-vm_pause(vm, NULL), EALREADY, "a second pause is refused");
 	before = counter();
 	guest->control->stop(guest, NULL);
 	guest->control->resume(guest, NULL);
 	usleep(20000);
 	is_u64(counter(), before, "a stop and resume do not end a pause");
-	is_u64((uint64_t)vm_resume(vm, NULL), 0, "resume");
+	is_u64((uint64_t)vm_resume(vm, NULL), 0, "the pause can be ended");
 	ok(spin_deadline_counting(), "the guest goes on after a pause");
 }
 
@@ -217,28 +220,31 @@ static void test_scratch(void)
 	ok(guest->scratch->add(guest, 4096, &scratch[0], NULL) == -EINVAL &&
 		   guest->scratch->add(guest, 0, &scratch[0], NULL) == -EINVAL &&
 		   guest->scratch->add(guest, (size_t)SIZE << 12, &scratch[0], NULL) == -EINVAL,
-	   "wrong sizes are refused");
+	   "scratch memory of a wrong size is refused");
 	for (int i = 0; i < MAX; i++)
 		added &= !guest->scratch->add(guest, SIZE, &scratch[i], NULL);
-	ok(added, "four regions of scratch memory");
-	ok(guest->scratch->add(guest, SIZE, &scratch[MAX], NULL) == -ENOSPC, "not five");
-	ok(scratch[0].gpa >= 1ull << 32 && scratch[0].gpa % SIZE == 0, "above RAM, 2 MiB-aligned");
+	ok(added, "four regions of scratch memory can be added");
+	ok(guest->scratch->add(guest, SIZE, &scratch[MAX], NULL) == -ENOSPC,
+	   "a fifth region is refused");
+	ok(scratch[0].gpa >= 1ull << 32 && scratch[0].gpa % SIZE == 0,
+	   "scratch memory is above RAM and 2 MiB-aligned");
 	ok(guest_phys_hva(guest, scratch[2].gpa + SIZE - 8, 8) == scratch[2].hva + SIZE - 8 &&
 		   !guest_phys_hva(guest, scratch[2].gpa + SIZE - 8, 16),
-	   "guest-physical access reaches it and ends with it");
+	   "guest-physical access reaches scratch memory and ends with it");
 	scratch[1].hva[5] = MARK;
 	ok(!guest->scratch->remove(guest, &scratch[1], NULL) &&
 		   guest_phys_read(guest, scratch[1].gpa, &word, 8, NULL) == -EFAULT,
-	   "removed");
-	is_u64((uint64_t)-guest->scratch->remove(guest, &scratch[1], NULL), ENOENT, "once");
+	   "removed scratch memory cannot be read any more");
+	is_u64((uint64_t)-guest->scratch->remove(guest, &scratch[1], NULL), ENOENT,
+	       "a region cannot be removed twice");
 	ok(!guest->scratch->add(guest, SIZE, &scratch[MAX], NULL) &&
 		   scratch[MAX].gpa == scratch[1].gpa && scratch[MAX].hva[5] == 0,
-	   "its place can be had again, with zeros");
+	   "the place of a removed region is used again, with zeros");
 	for (int i = 0; i < MAX; i++)
 		added &= !guest->scratch->remove(guest, &scratch[i], NULL);
-	ok(added && count_regions() == before, "all removed");
+	ok(added && count_regions() == before, "after removing all regions only RAM is left");
 	guest->control->resume(guest, NULL);
-	ok(spin_deadline_counting(), "the guest goes on after it");
+	ok(spin_deadline_counting(), "the guest goes on after scratch memory is removed");
 }
 
 /* What a vCPU reads from its TSC, converted, is the time at which it did. */
@@ -258,15 +264,17 @@ static void test_tsc_clock(void)
 		stamp = tsc_clock_ns(&clock, guest->clock->tsc(guest));
 		after = guest->clock->now_ns(guest);
 		ok(!rc && before <= stamp && stamp <= after,
-		   "a TSC reading is between two of the trace clock");
+		   "a converted TSC reading is between two readings of the trace clock");
 		usleep(20000);
-		ok(!guest->clock->tsc_clock(guest, 0, &again, NULL), "asked again");
+		ok(!guest->clock->tsc_clock(guest, 0, &again, NULL),
+		   "a conversion can be requested again");
 		stamp = tsc_clock_ns(&again, clock.tsc0) - tsc_clock_ns(&clock, clock.tsc0);
-		ok(stamp < 1000000, "it is the same clock (%llu ns ahead)",
+		ok(stamp < 1000000, "the second conversion is the same clock (%llu ns ahead)",
 		   (unsigned long long)stamp);
-		ok(guest->clock->now_ns(guest) >= after + 20000000, "and goes on");
+		ok(guest->clock->now_ns(guest) >= after + 20000000, "the trace clock goes on");
 	}
-	is_u64((uint64_t)-guest->clock->tsc_clock(guest, 3, &clock, NULL), EINVAL, "no such vCPU");
+	is_u64((uint64_t)-guest->clock->tsc_clock(guest, 3, &clock, NULL), EINVAL,
+	       "the conversion of a vCPU that does not exist is refused");
 	guest->control->resume(guest, NULL);
 }
 
@@ -281,15 +289,16 @@ static void test_end(void)
 	regs.rbx = 1;
 	guest->control->set_regs(guest, 0, &regs, NULL);
 	guest->control->resume(guest, NULL);
-	is_u64((uint64_t)event_loop_run(loop), VM_END_POWER_OFF, "registers set: it powers off");
+	is_u64((uint64_t)event_loop_run(loop), VM_END_POWER_OFF,
+	       "a guest whose registers were set powers off");
 	before = counter();
 	usleep(10000);
-	is_u64(counter(), before, "and executes nothing after that");
+	is_u64(counter(), before, "a guest that is powered off executes nothing");
 	vm_finish(vm);
-	is_str(vm_status_name(vm_status(vm)), "shutdown", "status at the end");
-	is_u64((uint64_t)-vm_pause(vm, NULL), EINVAL, "there is nothing to pause any more");
+	is_str(vm_status_name(vm_status(vm)), "shutdown", "the status at the end is \"shutdown\"");
+	is_u64((uint64_t)-vm_pause(vm, NULL), EINVAL, "a guest that has ended cannot be paused");
 	guest->control->get_regs(guest, 0, &regs, NULL);
-	is_u64(regs.rdx, 0x604, "registers can still be read");
+	is_u64(regs.rdx, 0x604, "registers can be read after the end");
 }
 
 int main(void)
@@ -302,7 +311,7 @@ int main(void)
 	if (kvm_open(&kvm, NULL) < 0)
 		return tap_skip_all("no /dev/kvm");
 	kvm_close(&kvm);
-	ok(build() == 0, "a machine");
+	ok(build() == 0, "a machine is created");
 	if (!vm)
 		return tap_done();
 	guest = vm_guest(vm);
@@ -311,7 +320,7 @@ int main(void)
 	guest->memory->regions(guest, &regions, &n, NULL);
 	base = regions[0].hva + base_gpa;
 	guest->traps->set_handler(guest, on_trap, NULL, NULL);
-	is_u64((uint64_t)vm_start(vm, NULL), 0, "started");
+	is_u64((uint64_t)vm_start(vm, NULL), 0, "the machine starts");
 	test_traps();
 	test_stop();
 	test_pause();

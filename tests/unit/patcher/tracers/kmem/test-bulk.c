@@ -50,7 +50,7 @@ static void test_sheaf(void)
 		   "object %u of a cache", i);
 	ok(is_free(3, KMEM_TYPE_KMALLOC, object(0)), "an object of a kmalloc cache");
 	fake_session_call(&fs, 1, FAKE_FREE_SHEAF, 0x1234);
-	is_u64(fake_session_status(&fs).lost, 1, "a sheaf that cannot be read is lost");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 1, "a sheaf that cannot be read is lost");
 	fake_session_end(&fs);
 }
 
@@ -65,7 +65,8 @@ static void test_huge_sheaf(void)
 	status = fake_session_status(&fs);
 	is_u64(fake_session_recorded(&fs), SLAB_OBJECTS,
 	       "a sheaf of absurd size: what is there is recorded");
-	is_u64(status.lost + status.null_frees, UINT32_MAX - SLAB_OBJECTS, "the rest is counted");
+	is_u64(status.counters.v[COUNTER_LOST] + status.counters.v[COUNTER_NULL_FREES],
+	       UINT32_MAX - SLAB_OBJECTS, "the rest is counted");
 	fake_session_end(&fs);
 }
 

@@ -14,7 +14,7 @@
 #define DEVICE(bus, slot)                                                                      \
 	"    <interface>\n      <address type='pci' domain='0x0000' bus='" bus "' slot='" slot \
 	"' function='0x0'/>\n    </interface>\n"
-/* Without a port's own slot for hot-plug; a device of the host's. */
+/* A port without hot-plug; a device that is passed through from the host. */
 #define FIXED(index)                                                             \
 	"    <controller type='pci' index='" index "' model='pcie-root-port'>\n" \
 	"      <target chassis='1' port='0x10' hotplug='off'/>\n    </controller>\n"
@@ -30,13 +30,14 @@ static void test_root_ports(void)
 		PORT("3", "pcie-root-port") PORT("4", "pcie-to-pci-bridge") DEVICE("0x01", "0x00")
 			DEVICE("0x03", "0x00");
 
-	is_u64(libvirt_next_root_port(xml, 0), 2, "the first empty root port");
-	is_u64(libvirt_next_root_port(xml, 2), 0, "none behind it");
-	is_u64(libvirt_next_root_port(PC, 0), 0, "none in a pc");
+	is_u64(libvirt_next_root_port(xml, 0), 2, "the first empty root port is found");
+	is_u64(libvirt_next_root_port(xml, 2), 0,
+	       "used ports and bridges are not empty root ports");
+	is_u64(libvirt_next_root_port(PC, 0), 0, "a pc has no root port");
 	is_u64(libvirt_next_root_port(PCIE PORT("1", "pcie-root-port") PASSED, 0), 1,
-	       "the address of a host's device is none of the guest's");
+	       "a host address of a passed-through device does not use a port");
 	is_u64(libvirt_next_root_port(PCIE FIXED("1") PORT("2", "pcie-root-port"), 0), 2,
-	       "not a port without hot-plug");
+	       "a port without hot-plug is skipped");
 }
 
 static void test_shmem(void)
@@ -48,10 +49,11 @@ static void test_shmem(void)
 		"    <shmem name='two'>\n    </shmem>\n  </devices>\n";
 	const char *one = libvirt_next_shmem(xml), *two = one ? libvirt_next_shmem(one) : NULL;
 
-	ok(one && !strncmp(one, "one'", 4), "a device, and no look-alike");
-	ok(two && !strncmp(two, "two'", 4), "the next one");
-	ok(!two || !libvirt_next_shmem(two), "no more");
-	ok(!libvirt_next_shmem(""), "none at all");
+	ok(one && !strncmp(one, "one'", 4),
+	   "the first <shmem> device is found, not text or metadata like it");
+	ok(two && !strncmp(two, "two'", 4), "the second <shmem> device is found");
+	ok(!two || !libvirt_next_shmem(two), "after the last <shmem> device there is none");
+	ok(!libvirt_next_shmem(""), "an empty text has no <shmem> device");
 }
 
 static void is_place(const char *xml, const char *want, const char *name)
@@ -69,17 +71,17 @@ static void test_places(void)
 	char full[8192] = PC;
 
 	is_place(PCIE PORT("1", "pcie-root-port"), "on PCI bus 1, an empty PCIe root port",
-		 "a root port");
+		 "an empty root port is described");
 	is_place(PCIE PORT("1", "pcie-root-port") DEVICE("0x01", "0x00"), "error 28",
-		 "no empty root port: ENOSPC");
-	is_place(PC, "on PCI bus 0, in a free slot", "a pc");
+		 "without an empty root port there is no place (ENOSPC)");
+	is_place(PC, "on PCI bus 0, in a free slot", "a free slot of a pc is described");
 	is_place(PCIE PORT("1", "pcie-root-port") PORT("2", "pcie-to-pci-bridge"),
-		 "on PCI bus 2, in a free slot", "a conventional bus comes before a root port");
+		 "on PCI bus 2, in a free slot", "a conventional bus is preferred to a root port");
 	for (unsigned int slot = 1; slot < 32; slot++)
 		snprintf(full + strlen(full), sizeof(full) - strlen(full),
 			 "<address type='pci' domain='0x0000' bus='0x00' slot='0x%02x' ", slot);
-	is_place(full, "error 28", "a full pc: ENOSPC");
-	is_place("", "error 28", "no PCI at all: ENOSPC");
+	is_place(full, "error 28", "a full pc has no place (ENOSPC)");
+	is_place("", "error 28", "a domain without PCI has no place (ENOSPC)");
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Stopping a domain while its administrator suspends and resumes it: a model of libvirt and QEMU,
- * with what the administrator does between any two commands of ours.
+ * Stops of a domain while its administrator suspends and resumes it: a model of libvirt and QEMU,
+ * in which the administrator acts between any two commands of sonde.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,17 +14,16 @@
 /* virDomainState and its reasons */
 enum { STATE_RUNNING = 1, STATE_PAUSED = 3, BY_UNKNOWN = 0, BY_USER = 1 };
 
-/* What may happen. */
-enum { SUSPEND = 's', RESUME = 'r', STUB = 'b' /* we write, which stops QEMU */ };
+enum { SUSPEND = 's', RESUME = 'r', STUB = 'b' /* sonde sends a byte, which stops QEMU */ };
 
 static struct {
-	bool runs; /* QEMU */
-	int state, reason;
-	const char *status;  /* QEMU's, of one that does not run; NULL: paused */
-	bool dead;           /* libvirtd */
-	unsigned int conts;  /* of ours */
-	const char *acts;    /* before our next stop all this is done */
-	const char *closing; /* and this while the gdbstub is closed */
+	bool runs;           /* QEMU does */
+	int state, reason;   /* libvirt's */
+	const char *status;  /* QEMU's while it does not run; NULL: paused */
+	bool dead;           /* libvirtd is */
+	unsigned int conts;  /* by sonde */
+	const char *acts;    /* happen before sonde's next stop */
+	const char *closing; /* happen while the gdbstub is closed */
 } world;
 
 static void qemu_stops(int reason)
@@ -46,7 +45,7 @@ static void do_act(char act)
 {
 	if (act == RESUME && world.state == STATE_PAUSED)
 		qemu_goes_on();
-	/* of a domain that is paused libvirt does not even tell QEMU */
+	/* libvirt sends QEMU nothing if the domain is paused already */
 	if (act == SUSPEND && world.state == STATE_RUNNING)
 		qemu_stops(BY_USER);
 	if (act == STUB)
@@ -133,8 +132,8 @@ static void tear_down(struct fixture *f)
 }
 
 /*
- * Stop a domain, hold it, let it go, while its administrator does `at_start` (before libvirt is
- * asked, if the domain is paused then), `at_stop` (between our look and our stop) and `held`.
+ * Whether a domain runs after a stop and a resume. The administrator does `at_start` before,
+ * `at_stop` between query-status and stop, and `held` while it is stopped.
  */
 static bool runs_after(const char *at_start, const char *at_stop, const char *held)
 {
@@ -148,7 +147,9 @@ static bool runs_after(const char *at_start, const char *at_stop, const char *he
 		abort();
 	ok(!world.runs &&
 		   libvirt_guest_is_stopped(&f.g.guest) == (*at_start || world.reason == BY_USER),
-	   "it stands still, and whose pause that is is known");
+	   "'%s', '%s' then stop: the guest is stopped, and is_stopped() is the administrator's "
+	   "pause",
+	   at_start, at_stop ? at_stop : "");
 	do_acts(&held);
 	if (libvirt_guest_resume(&f.g.guest, NULL))
 		abort();
@@ -156,7 +157,7 @@ static bool runs_after(const char *at_start, const char *at_stop, const char *he
 	return world.runs;
 }
 
-/* The same, with `closing` done while the gdbstub is closed, behind which nothing stops QEMU. */
+/* The same with an open gdbstub; `closing` happens while sonde closes it. */
 static bool runs_after_stub(const char *at_start, const char *closing)
 {
 	struct fixture f;
@@ -177,36 +178,43 @@ static bool runs_after_stub(const char *at_start, const char *closing)
 
 static void test_stub(void)
 {
-	ok(runs_after_stub("", "b"), "the gdbstub was open: runs");
-	ok(!runs_after_stub("s", "b"), "open, and suspended before: stays so");
-	ok(runs_after_stub("s", "rb"), "resumed before the gdbstub is closed: runs");
-	ok(runs_after_stub("s", "r"), "resumed after that: runs");
-	ok(!runs_after_stub("s", "rs"), "resumed and suspended again: stays so");
+	ok(runs_after_stub("", "b"), "a domain whose gdbstub was open runs after the resume");
+	ok(!runs_after_stub("s", "b"), "a domain suspended before the stop stays suspended");
+	ok(runs_after_stub("s", "rb"),
+	   "a domain resumed while the gdbstub is closed, and stopped by that, runs");
+	ok(runs_after_stub("s", "r"), "a domain resumed after the gdbstub was closed runs");
+	ok(!runs_after_stub("s", "rs"),
+	   "a domain resumed and suspended while the gdbstub is closed stays suspended");
 }
 
 static void test_own(void)
 {
-	ok(runs_after("", "", ""), "nobody but us");
-	ok(!runs_after("s", "", ""), "it was suspended before");
-	ok(!runs_after("b", "", ""), "it was stopped by another monitor's user before");
+	ok(runs_after("", "", ""), "a domain that no other user pauses runs after the resume");
+	ok(!runs_after("s", "", ""), "a domain suspended before the stop stays suspended");
+	ok(!runs_after("b", "", ""), "a domain that a monitor's user had stopped stays stopped");
 }
 
 static void test_crossing(void)
 {
-	ok(!runs_after("", "s", ""), "suspended between our look and our stop: stays so");
-	ok(runs_after("", "sr", ""), "suspended and resumed there: runs");
-	ok(runs_after("s", "", "r"), "suspended before, resumed while we hold it: runs");
-	ok(runs_after("s", "", "rb"), "and stopped again by what we write: runs");
-	ok(!runs_after("s", "", "rs"), "and suspended again: stays so");
-	ok(runs_after("", "", "r") && !world.conts, "resumed while we hold it: runs, without us");
-	ok(runs_after("", "", "rb") && world.conts == 1, "and stopped again: goes on with us");
-	ok(!runs_after("", "", "rs"), "and suspended then: stays so");
-	ok(!runs_after("", "s", "rs"), "suspended, resumed, suspended: stays so");
-	ok(runs_after("", "s", "rb"), "suspended, resumed, stopped by us: runs");
-	ok(runs_after("", "", "s"), "a suspend of what stands still is none, for libvirt");
+	ok(!runs_after("", "s", ""), "suspended between query and stop: stays suspended");
+	ok(runs_after("", "sr", ""), "suspended and resumed between query and stop: runs");
+	ok(runs_after("s", "", "r"), "suspended before, resumed while held: runs");
+	ok(runs_after("s", "", "rb"),
+	   "suspended before, resumed while held, stopped by a byte: runs");
+	ok(!runs_after("s", "", "rs"),
+	   "suspended before, resumed and suspended while held: stays suspended");
+	ok(runs_after("", "", "r") && !world.conts, "resumed while held: runs without a cont");
+	ok(runs_after("", "", "rb") && world.conts == 1,
+	   "resumed while held, stopped by a byte: runs after one cont");
+	ok(!runs_after("", "", "rs"), "resumed and suspended while held: stays suspended");
+	ok(!runs_after("", "s", "rs"),
+	   "suspended between query and stop, resumed and suspended while held: stays suspended");
+	ok(runs_after("", "s", "rb"),
+	   "suspended between query and stop, resumed while held, stopped by a byte: runs");
+	ok(runs_after("", "", "s"), "a suspend of a held domain is ignored by libvirt: runs");
 }
 
-/* What a dead tracer has stopped runs again, whatever libvirt calls it. */
+/* A domain that a dead tracer has stopped runs again, whatever reason libvirt reports. */
 static void test_adopted(void)
 {
 	struct fixture f;
@@ -215,15 +223,16 @@ static void test_adopted(void)
 	qemu_stops(BY_USER);
 	libvirt_guest_stop(&f.g.guest, NULL);
 	libvirt_guest_adopt_stop(&f.g);
-	ok(!libvirt_guest_is_stopped(&f.g.guest), "a stop that is adopted is ours");
-	ok(!libvirt_guest_resume(&f.g.guest, NULL) && world.runs, "and ends with us");
+	ok(!libvirt_guest_is_stopped(&f.g.guest), "an adopted stop is not the administrator's");
+	ok(!libvirt_guest_resume(&f.g.guest, NULL) && world.runs, "an adopted stop is resumed");
 	do_act(SUSPEND);
 	libvirt_guest_stop(&f.g.guest, NULL);
-	ok(!libvirt_guest_resume(&f.g.guest, NULL) && !world.runs, "the next one is not");
+	ok(!libvirt_guest_resume(&f.g.guest, NULL) && !world.runs,
+	   "a suspend after an adopted stop stays");
 	tear_down(&f);
 }
 
-/* Something else than a pause, and not ours: it can be looked at and written to, and stays. */
+/* Other states in which the guest stands still: it can be read and written, and is not resumed. */
 static void test_states(void)
 {
 	static const char *const still[] = {"io-error", "watchdog", "guest-panicked",
@@ -236,17 +245,18 @@ static void test_states(void)
 		world.status = still[i];
 		ok(!libvirt_guest_stop(&f.g.guest, NULL) && libvirt_guest_is_stopped(&f.g.guest) &&
 			   !libvirt_guest_resume(&f.g.guest, NULL) && !world.conts,
-		   "stands still, and stays so: %s", still[i]);
+		   "a domain in state '%s' is held and not resumed", still[i]);
 		tear_down(&f);
 	}
 	set_up(&f);
 	qemu_stops(BY_UNKNOWN);
 	world.status = "finish-migrate";
-	ok(libvirt_guest_stop(&f.g.guest, NULL) == -ECANCELED, "it moves: not to be touched");
+	ok(libvirt_guest_stop(&f.g.guest, NULL) == -ECANCELED,
+	   "a domain that migrates is not stopped");
 	tear_down(&f);
 }
 
-/* Also by whoever does not hold it. */
+/* is_stopped() while no stop is held. */
 static void test_is_stopped(void)
 {
 	struct fixture f;
@@ -254,18 +264,20 @@ static void test_is_stopped(void)
 	set_up(&f);
 	ok(!libvirt_guest_is_stopped(&f.g.guest), "a domain that runs is not stopped");
 	do_act(SUSPEND);
-	ok(libvirt_guest_is_stopped(&f.g.guest), "one that is suspended is");
+	ok(libvirt_guest_is_stopped(&f.g.guest), "a domain that is suspended is stopped");
 	libvirt_guest_stop(&f.g.guest, NULL);
 	libvirt_guest_resume(&f.g.guest, NULL);
-	ok(libvirt_guest_is_stopped(&f.g.guest), "and stays so after a stop of ours");
+	ok(libvirt_guest_is_stopped(&f.g.guest),
+	   "a suspended domain is stopped after sonde's own stop, too");
 	do_act(RESUME);
-	ok(!libvirt_guest_is_stopped(&f.g.guest), "until it is resumed");
+	ok(!libvirt_guest_is_stopped(&f.g.guest), "a domain that was resumed is not stopped");
 	do_act(STUB);
-	ok(!libvirt_guest_is_stopped(&f.g.guest), "a stop that we are about to make is ours");
+	ok(!libvirt_guest_is_stopped(&f.g.guest),
+	   "a pause without a reason is sonde's: not stopped");
 	do_act(RESUME);
 	do_act(SUSPEND);
 	world.dead = true;
-	ok(!libvirt_guest_is_stopped(&f.g.guest), "nothing is known without libvirt");
+	ok(!libvirt_guest_is_stopped(&f.g.guest), "without libvirt a domain counts as not stopped");
 	tear_down(&f);
 }
 
@@ -276,15 +288,15 @@ static void test_dead(void)
 	set_up(&f);
 	libvirt_guest_stop(&f.g.guest, NULL);
 	world.dead = true;
-	ok(libvirt_guest_resume(&f.g.guest, NULL) < 0, "libvirt is gone: told");
+	ok(libvirt_guest_resume(&f.g.guest, NULL) < 0, "a resume without libvirtd fails");
 	world.dead = false;
 	libvirt_guest_stop(&f.g.guest, NULL);
 	ok(!libvirt_guest_resume(&f.g.guest, NULL) && world.runs,
-	   "and back: what could not be let go on then is now");
+	   "a domain that could not be resumed is resumed when libvirtd is back");
 	tear_down(&f);
 }
 
-/* What libvirt calls by the same name now is another domain: nothing is said to it. */
+/* libvirt has started the domain again, under the same name: no command may reach it. */
 static void test_started_anew(void)
 {
 	struct fixture f;
@@ -299,13 +311,14 @@ static void test_started_anew(void)
 	qemu_stops(BY_USER);
 	/* readable, as the pidfd of a process that has ended */
 	f.domain.qemu = (struct libvirt_process){.pid = 1, .fd = ended[0]};
-	ok(libvirt_guest_open_stub(&f.g, &err) == -ESRCH, "ended while it stood: %s", err.text);
-	f.g.let_go = f.g.adopted = true;
+	ok(libvirt_guest_open_stub(&f.g, &err) == -ESRCH,
+	   "the gdbstub of a domain that has ended is not opened: %s", err.text);
+	f.g.will_run = f.g.adopted = true;
 	ok(libvirt_guest_resume(&f.g.guest, NULL) == -ESRCH && !world.conts && !world.runs,
-	   "the next one, which its administrator has paused, stays so");
+	   "the domain's next start, which its administrator has paused, is not resumed");
 	qemu_goes_on();
-	ok(libvirt_guest_stop(&f.g.guest, &err) == -ESRCH && world.runs, "it is not stopped: %s",
-	   err.text);
+	ok(libvirt_guest_stop(&f.g.guest, &err) == -ESRCH && world.runs,
+	   "the domain's next start is not stopped: %s", err.text);
 	libvirt_process_close(&f.domain.qemu);
 	tear_down(&f);
 }

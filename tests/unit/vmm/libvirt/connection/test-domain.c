@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Monitor commands through a libvirt that is not there. */
+/* Errors, states and pauses of a domain, and URIs, with a fake libvirt. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +27,16 @@ static const char *last_message(void)
 	return "no";
 }
 
-/* Callers tell errors apart by their codes, whether or not they want the text. */
+/* Callers distinguish errors by code, with or without asking for the text. */
 static void is_code(struct libvirt_domain *domain, const char *reply, int code, const char *what)
 {
 	struct error err = {0};
 
 	answer = reply;
-	ok(libvirt_qmp(domain, "x", NULL, -1, NULL, &err) == code, "%s", what);
-	ok(libvirt_qmp(domain, "x", NULL, -1, NULL, NULL) == code, "%s, whose text nobody wants",
-	   what);
-	ok(!code || -err.code == code, "the error says so: %s", err.text);
+	ok(libvirt_qmp(domain, "x", NULL, -1, NULL, &err) == code, "%s: returns %d", what, code);
+	ok(libvirt_qmp(domain, "x", NULL, -1, NULL, NULL) == code,
+	   "%s: returns %d without an error object, too", what, code);
+	ok(!code || -err.code == code, "%s: the error has that code: %s", what, err.text);
 }
 
 static int state_now; /* -1: libvirt fails */
@@ -57,7 +57,7 @@ static void is_state(struct libvirt_domain *domain, int state, enum libvirt_run_
 	enum libvirt_run_state got;
 
 	state_now = state;
-	ok(!libvirt_domain_state(domain, &got, NULL) && got == expected, "%s", what);
+	ok(!libvirt_domain_state(domain, &got, NULL) && got == expected, "a domain that %s", what);
 }
 
 /* virDomainState, in libvirt/libvirt-domain.h. */
@@ -65,15 +65,16 @@ static void test_states(struct libvirt_domain *domain)
 {
 	enum libvirt_run_state got;
 
-	is_state(domain, 1, LIBVIRT_RUNS, "running");
-	is_state(domain, 2, LIBVIRT_RUNS, "blocked");
-	is_state(domain, 3, LIBVIRT_PAUSED, "paused");
-	is_state(domain, 4, LIBVIRT_PAUSED, "shutting down: it is still there");
-	is_state(domain, 5, LIBVIRT_GONE, "shut off");
-	is_state(domain, 6, LIBVIRT_PAUSED, "its guest crashed: QEMU is still there");
-	is_state(domain, 7, LIBVIRT_PAUSED, "suspended by itself: it will wake up");
+	is_state(domain, 1, LIBVIRT_RUNS, "is running runs");
+	is_state(domain, 2, LIBVIRT_RUNS, "is blocked runs");
+	is_state(domain, 3, LIBVIRT_PAUSED, "is paused is paused");
+	is_state(domain, 4, LIBVIRT_PAUSED, "is being shut down is paused");
+	is_state(domain, 5, LIBVIRT_GONE, "is shut off is gone");
+	is_state(domain, 6, LIBVIRT_PAUSED, "has crashed is paused: QEMU still exists");
+	is_state(domain, 7, LIBVIRT_PAUSED, "suspended itself is paused: it can wake up");
 	state_now = -1;
-	ok(libvirt_domain_state(domain, &got, NULL) == -EACCES, "nobody tells");
+	ok(libvirt_domain_state(domain, &got, NULL) == -EACCES,
+	   "an error of libvirt's is returned instead of a state");
 }
 
 static void is_pause(struct libvirt_domain *domain, int state, int reason,
@@ -83,7 +84,7 @@ static void is_pause(struct libvirt_domain *domain, int state, int reason,
 
 	state_now = state;
 	reason_now = reason;
-	ok(!libvirt_domain_pause(domain, &got, NULL) && got == expected, "%s", what);
+	ok(!libvirt_domain_pause(domain, &got, NULL) && got == expected, "pause: %s", what);
 }
 
 /* virDomainPausedReason */
@@ -91,15 +92,15 @@ static void test_pauses(struct libvirt_domain *domain)
 {
 	enum libvirt_pause got;
 
-	is_pause(domain, 1, 1, LIBVIRT_PAUSE_NONE, "running is no pause");
-	is_pause(domain, 3, 0, LIBVIRT_PAUSE_MONITOR, "of an unknown reason: by a monitor's user");
-	is_pause(domain, 3, 1, LIBVIRT_PAUSE_OTHERS, "by its administrator");
-	is_pause(domain, 3, 9, LIBVIRT_PAUSE_OTHERS, "for a snapshot");
-	is_pause(domain, 7, 0, LIBVIRT_PAUSE_OTHERS, "by itself");
-	is_pause(domain, 5, 0, LIBVIRT_PAUSE_OTHERS, "what has ended is none of ours");
+	is_pause(domain, 1, 1, LIBVIRT_PAUSE_NONE, "a running domain has none");
+	is_pause(domain, 3, 0, LIBVIRT_PAUSE_MONITOR, "the reason 'unknown' is a monitor's user");
+	is_pause(domain, 3, 1, LIBVIRT_PAUSE_OTHERS, "the reason 'user' is the administrator");
+	is_pause(domain, 3, 9, LIBVIRT_PAUSE_OTHERS, "the reason 'snapshot' is not sonde");
+	is_pause(domain, 7, 0, LIBVIRT_PAUSE_OTHERS, "a guest that suspended itself is not sonde");
+	is_pause(domain, 5, 0, LIBVIRT_PAUSE_OTHERS, "a domain that has ended is not sonde");
 	state_now = -1;
 	ok(libvirt_domain_pause(domain, &got, NULL) == -EACCES && got == LIBVIRT_PAUSE_OTHERS,
-	   "nobody tells");
+	   "pause: an error of libvirt's is returned, and counts as not sonde");
 }
 
 static void test_uris(void)
@@ -118,9 +119,9 @@ static void test_uris(void)
 					     ""};
 
 	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-		ok(libvirt_uri_is_local(local[i]), "of this host: %s", local[i]);
+		ok(libvirt_uri_is_local(local[i]), "'%s' is on this host", local[i]);
 	for (size_t i = 0; i < sizeof(remote) / sizeof(remote[0]); i++)
-		ok(!libvirt_uri_is_local(remote[i]), "of another: '%s'", remote[i]);
+		ok(!libvirt_uri_is_local(remote[i]), "'%s' may be on another host", remote[i]);
 }
 
 int main(void)
@@ -133,11 +134,11 @@ int main(void)
 
 	test_states(&domain);
 	test_pauses(&domain);
-	is_code(&domain, "{\"return\": {}, \"id\": \"1\"}", 0, "an answer");
+	is_code(&domain, "{\"return\": {}, \"id\": \"1\"}", 0, "a QMP result");
 	is_code(&domain, "{\"error\": {\"class\": \"GenericError\", \"desc\": \"exists\"}}",
-		-EREMOTEIO, "an error of QEMU's");
-	is_code(&domain, "nonsense", -EPROTO, "no answer");
-	is_code(&domain, NULL, -EACCES, "an error of libvirt's");
+		-EREMOTEIO, "QEMU's error");
+	is_code(&domain, "nonsense", -EPROTO, "a reply that is not JSON");
+	is_code(&domain, NULL, -EACCES, "libvirt's error");
 	test_uris();
 	return tap_done();
 }

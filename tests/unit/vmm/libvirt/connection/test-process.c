@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Telling a domain's QEMU, played by a shell with its arguments, from the one of its next start. */
+/* Instances of a domain's QEMU. A shell with QEMU's arguments plays its part. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/connection/process.h"
 
-static char uuid[64]; /* of this process's own: the machine may run this test twice */
+static char uuid[64]; /* made of the PID: this test may run twice at a time */
 static const char script[] = "echo; read -r line";
 
-/* Ends with its input, which is ours. */
+/* It ends when *input is closed. */
 static pid_t start_qemu(int *input)
 {
 	int in[2], out[2];
@@ -50,10 +50,10 @@ static void test_none(void)
 	struct libvirt_process p;
 
 	libvirt_process_open(uuid, &p);
-	ok(!libvirt_process_runs(uuid), "no QEMU runs");
-	ok(!p.pid && p.fd < 0 && !p.instance.boot[0] && p.why.code == ESRCH, "nor is known: %s",
-	   p.why.text);
-	ok(!libvirt_process_ended(&p), "what is not known has not ended");
+	ok(!libvirt_process_runs(uuid), "a uuid that no process has does not run");
+	ok(!p.pid && p.fd < 0 && !p.instance.boot[0] && p.why.code == ESRCH,
+	   "a process that is not found is unknown, with a reason: %s", p.why.text);
+	ok(!libvirt_process_ended(&p), "an unknown process has not ended");
 	libvirt_process_close(&p);
 }
 
@@ -65,16 +65,19 @@ static void test_life(struct libvirt_instance *out)
 
 	libvirt_process_open(uuid, &p);
 	libvirt_process_open(uuid, &again);
-	ok(libvirt_process_runs(uuid) && p.pid == pid, "it is found by its uuid");
-	ok(p.fd >= 0 && !libvirt_process_ended(&p), "and runs");
+	ok(libvirt_process_runs(uuid) && p.pid == pid, "QEMU is found by its uuid");
+	ok(p.fd >= 0 && !libvirt_process_ended(&p), "a QEMU that runs has not ended");
 	ok(strlen(p.instance.boot) == LIBVIRT_BOOT_TEXT - 1 && p.instance.start,
-	   "since when is known: %s %llu", p.instance.boot, (unsigned long long)p.instance.start);
-	ok(!libvirt_instances_differ(&p.instance, &again.instance), "and the same for everybody");
+	   "QEMU's instance has a boot and a start: %s %llu", p.instance.boot,
+	   (unsigned long long)p.instance.start);
+	ok(!libvirt_instances_differ(&p.instance, &again.instance),
+	   "two handles of one QEMU have the same instance");
 	kill(pid, SIGKILL);
 	waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT);
-	ok(libvirt_process_ended(&p) && !libvirt_process_runs(uuid), "a zombie has ended");
+	ok(libvirt_process_ended(&p) && !libvirt_process_runs(uuid),
+	   "a QEMU that is a zombie has ended");
 	end_qemu(pid, input);
-	ok(libvirt_process_ended(&p), "what is gone, too");
+	ok(libvirt_process_ended(&p), "a QEMU that was reaped has ended");
 	*out = p.instance;
 	libvirt_process_close(&p);
 	libvirt_process_close(&again);
@@ -91,17 +94,19 @@ static void test_next(const struct libvirt_instance *before)
 	usleep(2 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
 	pid = start_qemu(&input);
 	libvirt_process_open(uuid, &p);
-	ok(libvirt_instances_differ(&p.instance, before), "its next start is another instance");
+	ok(libvirt_instances_differ(&p.instance, before), "QEMU's next start is another instance");
 	ok(!libvirt_instances_differ(&p.instance, &unknown) &&
 		   !libvirt_instances_differ(&unknown, before),
-	   "of what is not known nothing is said");
+	   "an unknown instance differs from none");
 	other_boot = p.instance;
 	other_boot.boot[0] ^= 1;
-	ok(libvirt_instances_differ(&p.instance, &other_boot), "the same time of another boot");
+	ok(libvirt_instances_differ(&p.instance, &other_boot),
+	   "the same start time after another boot is another instance");
 	too = start_qemu(&input_too);
 	libvirt_process_open(uuid, &twice);
-	ok(!twice.pid && strstr(twice.why.text, "several"), "two of them: %s", twice.why.text);
-	ok(libvirt_process_runs(uuid), "one of them may be it");
+	ok(!twice.pid && strstr(twice.why.text, "several"),
+	   "of two candidates neither is taken: %s", twice.why.text);
+	ok(libvirt_process_runs(uuid), "two candidates count as running");
 	libvirt_process_close(&twice);
 	libvirt_process_close(&p);
 	end_qemu(too, input_too);
@@ -119,12 +124,15 @@ static void test_start(void)
 	char text[256];
 
 	snprintf(text, sizeof(text), "815 (qemu)%s", rest);
-	ok(libvirt_parse_start(text, &start) && start == 4711, "a line of /proc/PID/stat");
+	ok(libvirt_parse_start(text, &start) && start == 4711,
+	   "the start time of a /proc/PID/stat is read");
 	snprintf(text, sizeof(text), "815 (a) S 1 (b) 2%s", ")");
 	strncat(text, rest, sizeof(text) - strlen(text) - 1);
-	ok(libvirt_parse_start(text, &start) && start == 4711, "of a name that looks like it");
+	ok(libvirt_parse_start(text, &start) && start == 4711,
+	   "a command name with spaces and parentheses does not shift the fields");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(!libvirt_parse_start(bad[i], &start), "none: %s", bad[i]);
+		ok(!libvirt_parse_start(bad[i], &start),
+		   "a malformed /proc/PID/stat is refused: '%s'", bad[i]);
 }
 
 int main(void)

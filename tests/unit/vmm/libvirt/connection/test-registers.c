@@ -18,27 +18,30 @@ int main(void)
 	struct guest_sregs vcpus[3];
 	size_t broken = 0, second = (size_t)(strstr(good, "CPU#1") - good) + 4;
 
-	ok(!libvirt_reply_registers(good, strlen(good), vcpus, 2, NULL), "two vCPUs");
-	is_u64(vcpus[0].cr0, 0x80050033, "CR0");
-	is_u64(vcpus[0].cr3, 0x11c12000, "CR3");
-	is_u64(vcpus[0].cr4, 0x6f0, "CR4");
-	is_u64(vcpus[0].efer, 0xd01, "EFER");
-	is_u64(vcpus[0].cpl, 0, "CPL in the kernel");
-	is_u64(vcpus[1].cr0, 0x60000010, "the second one's CR0");
-	is_u64(vcpus[1].cpl, 3, "CPL in user mode");
-	ok(vcpus[0].halted && !vcpus[1].halted, "the first one is halted");
+	ok(!libvirt_reply_registers(good, strlen(good), vcpus, 2, NULL),
+	   "info registers: two vCPUs are read");
+	is_u64(vcpus[0].cr0, 0x80050033, "vCPU 0: CR0");
+	is_u64(vcpus[0].cr3, 0x11c12000, "vCPU 0: CR3");
+	is_u64(vcpus[0].cr4, 0x6f0, "vCPU 0: CR4");
+	is_u64(vcpus[0].efer, 0xd01, "vCPU 0: EFER");
+	is_u64(vcpus[0].cpl, 0, "vCPU 0: CPL is 0 in the kernel");
+	is_u64(vcpus[1].cr0, 0x60000010, "vCPU 1: CR0");
+	is_u64(vcpus[1].cpl, 3, "vCPU 1: CPL is 3 in user mode");
+	ok(vcpus[0].halted && !vcpus[1].halted, "only vCPU 0 is halted");
 	ok(!libvirt_reply_registers(good, strlen(good), vcpus, 3, NULL) &&
 		   libvirt_vcpu_exists(&vcpus[1]) && !libvirt_vcpu_exists(&vcpus[2]),
-	   "there is no third");
+	   "a vCPU that is not listed does not exist");
 	for (size_t size = 0; size < strlen(good) - 3; size++) {
 		bool failed = libvirt_reply_registers(good, size, vcpus, 2, NULL) == -EPROTO;
 
 		broken += failed || (size <= second && !libvirt_vcpu_exists(&vcpus[1]));
 	}
-	is_u64(broken, strlen(good) - 3, "cut off anywhere");
+	is_u64(broken, strlen(good) - 3,
+	       "a text that is cut off anywhere is refused, or lacks vCPU 1");
 	ok(!libvirt_reply_registers(good + second - 4, strlen(good) - second + 4, vcpus, 3, NULL) &&
 		   !libvirt_vcpu_exists(&vcpus[0]) && libvirt_vcpu_exists(&vcpus[1]),
-	   "an empty slot before another one");
-	ok(libvirt_reply_registers(good, second, vcpus, 0, NULL) == -EPROTO, "none is wanted");
+	   "an empty slot below a vCPU does not exist");
+	ok(libvirt_reply_registers(good, second, vcpus, 0, NULL) == -EPROTO,
+	   "a text without any of the vCPUs asked for is refused");
 	return tap_done();
 }

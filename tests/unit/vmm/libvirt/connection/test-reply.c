@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What QEMU and /proc say about a libvirt domain. */
+/* QEMU's replies about a libvirt domain. */
 #include <errno.h>
 #include <string.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt/backend/memory.h"
 #include "vmm/libvirt/connection/reply.h"
 
 /* As QEMU 7.2 prints it, shortened: 6 GiB. */
@@ -35,10 +34,13 @@ static void test_ram(void)
 	char cut[sizeof(mtree)];
 	bool sane = true;
 
-	is_u64((uint64_t)parse_ram(mtree, ram), 3, "three ranges of RAM");
-	ok(ram[0].gpa == 0 && ram[0].size == 0xa0000, "up to video memory");
-	ok(ram[1].gpa == 0x100000 && ram[1].size == 0xc0000000 - 0x100000, "from 1 MiB on");
-	ok(ram[2].gpa == 0x100000000 && ram[2].size == 0xc0000000, "above 4 GiB");
+	is_u64((uint64_t)parse_ram(mtree, ram), 3, "info mtree: three ranges of RAM are found");
+	ok(ram[0].gpa == 0 && ram[0].size == 0xa0000,
+	   "the first range of RAM ends at video memory");
+	ok(ram[1].gpa == 0x100000 && ram[1].size == 0xc0000000 - 0x100000,
+	   "the second range of RAM begins at 1 MiB");
+	ok(ram[2].gpa == 0x100000000 && ram[2].size == 0xc0000000,
+	   "the third range of RAM begins at 4 GiB");
 	for (size_t n = 0; n < sizeof(mtree); n++) {
 		int ret;
 
@@ -46,10 +48,10 @@ static void test_ram(void)
 		ret = libvirt_reply_ram(cut, n, ram, NULL);
 		sane &= ret == -EPROTO || (ret > 0 && ret <= 3);
 	}
-	ok(sane, "cut off anywhere: fewer ranges or an error");
+	ok(sane, "an info mtree that is cut off anywhere has fewer ranges or is refused");
 }
 
-/* As QEMU 7.2 prints it: two DIMMs, one more with a gap before it, and what is no memory. */
+/* As QEMU 7.2 prints it: two adjacent DIMMs, a third behind a gap, and regions that are not RAM. */
 static void test_plugged_ram(void)
 {
 	static const char dimms[] =
@@ -65,13 +67,14 @@ static void test_plugged_ram(void)
 		"    0000000300000000-0000000300ffffff (prio 1, ram): vga.vram\r\n";
 	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
 
-	is_u64((uint64_t)parse_ram(dimms, ram), 4, "DIMMs are RAM too");
-	ok(ram[2].gpa == 0x100000000 && ram[2].size == 0x10000000, "two that meet are one range");
-	ok(ram[3].gpa == 0x200000000 && ram[3].size == 0x8000000, "one behind a gap");
+	is_u64((uint64_t)parse_ram(dimms, ram), 4, "DIMMs are RAM, too");
+	ok(ram[2].gpa == 0x100000000 && ram[2].size == 0x10000000,
+	   "two adjacent DIMMs are one range");
+	ok(ram[3].gpa == 0x200000000 && ram[3].size == 0x8000000,
+	   "a DIMM behind a gap is a range of its own");
 }
 
-/* As QEMU 7.2 prints them after the second of two vCPUs has been unplugged, with query-cpus-fast
- * telling one. */
+/* As QEMU 7.2 prints them after one of two vCPUs was unplugged; query-cpus-fast lists one then. */
 static void test_vcpu_memories(void)
 {
 	static const char text[] =
@@ -86,27 +89,36 @@ static void test_vcpu_memories(void)
 		"address-space: cpu-smm-0\r\n"
 		"address-space: cpu-smm-1\r\n";
 
-	is_u64(libvirt_reply_vcpu_memories(text, sizeof(text) - 1), 2, "memories of two vCPUs");
-	is_u64(libvirt_reply_vcpu_memories(text, 0), 0, "of none");
+	is_u64(libvirt_reply_vcpu_memories(text, sizeof(text) - 1), 2,
+	       "two vCPU address spaces are counted");
+	is_u64(libvirt_reply_vcpu_memories(text, 0), 0, "an empty text has no vCPU address space");
 }
 
-static void test_absurd_ram(void)
+static void test_bad_ram(void)
 {
 	struct libvirt_ram ram[LIBVIRT_MAX_RAM];
-	static const char *const bad[] = {
-		"",
-		"address-space: memory\n",
-		"address-space: other\n 0-ffff (prio 0, ram): alias ram-below-4g @pc.ram 0-ffff\n",
-		"address-space: memory\n 0-fffe (prio 0, ram): alias ram-below-4g @pc.ram 0-fffe\n",
-		"address-space: memory\n f000-1fff (prio 0, ram): alias ram-below-4g @x 0-1\n",
-		"address-space: memory\n 200000-fffffffffffff000 (prio 0, ram): alias "
-		"ram-above-4g @x 0-1\n",
-		"address-space: memory\n 200000-2fffff (prio 0, ram): alias ram-below-4g @x\n"
-		" 200000-2fffff (prio 0, ram): alias ram-above-4g @x\n",
+	static const struct {
+		const char *what, *text;
+	} bad[] = {
+		{"empty", ""},
+		{"without RAM", "address-space: memory\n"},
+		{"of another address space", "address-space: other\n 0-ffff (prio 0, ram): alias "
+					     "ram-below-4g @pc.ram 0-ffff\n"},
+		{"with a range that is not aligned", "address-space: memory\n 0-fffe (prio 0, "
+						     "ram): alias ram-below-4g @pc.ram 0-fffe\n"},
+		{"with a range that ends before it begins",
+		 "address-space: memory\n f000-1fff (prio 0, ram): alias ram-below-4g @x 0-1\n"},
+		{"with a range beyond 52 bits",
+		 "address-space: memory\n 200000-fffffffffffff000 (prio 0, ram): alias "
+		 "ram-above-4g @x 0-1\n"},
+		{"with overlapping ranges",
+		 "address-space: memory\n 200000-2fffff (prio 0, ram): alias ram-below-4g @x\n"
+		 " 200000-2fffff (prio 0, ram): alias ram-above-4g @x\n"},
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		is_u64((uint64_t)-parse_ram(bad[i], ram), EPROTO, "absurd RAM");
+		ok(parse_ram(bad[i].text, ram) == -EPROTO, "an info mtree %s is refused",
+		   bad[i].what);
 }
 
 static void test_hva(void)
@@ -116,10 +128,12 @@ static void test_hva(void)
 	static const char bad[] = "No memory is mapped at address 0xffff0000000\r\n";
 	uint64_t hva = 0;
 
-	ok(!libvirt_reply_hva(good, strlen(good), &hva, NULL), "gpa2hva");
-	is_u64(hva, 0x7fa7100ff000, "gpa2hva: the address");
-	ok(libvirt_reply_hva(bad, strlen(bad), &hva, NULL) == -EPROTO, "gpa2hva: no memory");
-	ok(libvirt_reply_hva(good, strlen(good) - 17, &hva, NULL) == -EPROTO, "gpa2hva: cut off");
+	ok(!libvirt_reply_hva(good, strlen(good), &hva, NULL), "gpa2hva: a good reply is taken");
+	is_u64(hva, 0x7fa7100ff000, "gpa2hva: the address is read");
+	ok(libvirt_reply_hva(bad, strlen(bad), &hva, NULL) == -EPROTO,
+	   "gpa2hva: 'no memory' is refused");
+	ok(libvirt_reply_hva(good, strlen(good) - 17, &hva, NULL) == -EPROTO,
+	   "gpa2hva: a reply that is cut off is refused");
 }
 
 static size_t slots(const char *text)
@@ -131,7 +145,7 @@ static size_t slots(const char *text)
 	return n;
 }
 
-/* As QEMU 7.2 tells of its gdbstub's. */
+/* As QEMU 7.2 reports a gdbstub's devices. */
 static void test_connected(void)
 {
 	static const char text[] =
@@ -140,10 +154,14 @@ static void test_connected(void)
 		"{\"filename\":\"disconnected:tcp:127.0.0.1:4321,server=on\",\"label\":\"gdb\"}]";
 	json_t *reply = json_loads(text, 0, NULL);
 
-	ok(libvirt_reply_connected(reply, "sonde-gdb"), "somebody is connected");
-	ok(!libvirt_reply_connected(reply, "gdb"), "it listens, and nobody is there");
-	ok(!libvirt_reply_connected(reply, "none"), "there is no such device");
-	ok(!libvirt_reply_connected(NULL, "gdb"), "nor any");
+	ok(libvirt_reply_connected(reply, "sonde-gdb"),
+	   "query-chardev: a device with a peer is connected");
+	ok(!libvirt_reply_connected(reply, "gdb"),
+	   "query-chardev: a device that listens without a peer is not connected");
+	ok(!libvirt_reply_connected(reply, "none"),
+	   "query-chardev: an unknown device is not connected");
+	ok(!libvirt_reply_connected(NULL, "gdb"),
+	   "query-chardev: without a reply none is connected");
 	json_decref(reply);
 }
 
@@ -151,15 +169,20 @@ static void test_vcpus(void)
 {
 	json_t *reply = json_loads("[{\"cpu-index\":0,\"target\":\"i386\"}]", 0, NULL);
 
-	ok(!strcmp(libvirt_reply_target(reply), "i386"), "the vCPUs' architecture");
+	ok(!strcmp(libvirt_reply_target(reply), "i386"),
+	   "query-cpus-fast: the vCPUs' architecture is read");
 	json_decref(reply);
-	ok(!*libvirt_reply_target(NULL), "none is told");
+	ok(!*libvirt_reply_target(NULL),
+	   "query-cpus-fast: without a reply the architecture is unknown");
 	is_u64(slots("[{\"vcpus-count\":1},{\"vcpus-count\":1,\"qom-path\":\"x\"}]"), 2,
-	       "two slots");
-	is_u64(slots("[{\"vcpus-count\":4}]"), 4, "four in one");
-	is_u64(slots("[{\"vcpus-count\":1},{}]"), 0, "one does not tell");
-	is_u64(slots("[{\"vcpus-count\":-1}]"), 0, "a negative number");
-	is_u64(slots("{}"), 0, "no list");
+	       "query-hotpluggable-cpus: two entries of one vCPU are two slots");
+	is_u64(slots("[{\"vcpus-count\":4}]"), 4,
+	       "query-hotpluggable-cpus: an entry of four vCPUs is four slots");
+	is_u64(slots("[{\"vcpus-count\":1},{}]"), 0,
+	       "query-hotpluggable-cpus: an entry without a count is refused");
+	is_u64(slots("[{\"vcpus-count\":-1}]"), 0,
+	       "query-hotpluggable-cpus: a negative count is refused");
+	is_u64(slots("{}"), 0, "query-hotpluggable-cpus: a reply that is not a list is refused");
 }
 
 static void test_qmp(void)
@@ -170,13 +193,17 @@ static void test_qmp(void)
 	json_t *result = NULL;
 	struct error err;
 
-	ok(!libvirt_reply_parse(good, strlen(good), &result, &err), "a result");
-	is_str(json_string_value(json_object_get(result, "status")), "running", "its value");
+	ok(!libvirt_reply_parse(good, strlen(good), &result, &err), "a QMP result is taken");
+	is_str(json_string_value(json_object_get(result, "status")), "running",
+	       "a QMP result has the value of 'return'");
 	json_decref(result);
-	ok(libvirt_reply_parse(bad, strlen(bad), &result, &err) == -EREMOTEIO, "an error");
-	is_str(err.text, "QEMU says: no ?", "its text, without control characters");
-	ok(libvirt_reply_parse("[1]", 3, &result, &err) == -EPROTO, "neither");
-	ok(libvirt_reply_parse("{\"return\"", 9, &result, &err) == -EPROTO, "no JSON");
+	ok(libvirt_reply_parse(bad, strlen(bad), &result, &err) == -EREMOTEIO,
+	   "a QMP error is returned");
+	is_str(err.text, "QEMU says: no ?", "a QMP error's text loses its control characters");
+	ok(libvirt_reply_parse("[1]", 3, &result, &err) == -EPROTO,
+	   "a QMP reply that is neither result nor error is refused");
+	ok(libvirt_reply_parse("{\"return\"", 9, &result, &err) == -EPROTO,
+	   "a QMP reply that is not JSON is refused");
 }
 
 static int bar_of(const char *devices, struct libvirt_ram *out)
@@ -198,35 +225,20 @@ static void test_bar(void)
 		       "4096,"
 		       "\"size\":256},{\"bar\":2,\"address\":4271898624,\"size\":2097152}]}]}}]}]",
 		       &bar),
-	       0, "a BAR behind a bridge");
-	ok(bar.gpa == 0xfea00000 && bar.size == 2 << 20, "where it is");
+	       0, "query-pci: a BAR behind a bridge is found");
+	ok(bar.gpa == 0xfea00000 && bar.size == 2 << 20,
+	   "query-pci: its address and size are read");
 	ok(bar_of("[{\"devices\":[{\"qdev_id\":\"ours\",\"regions\":[{\"bar\":2,\"address\":-1,"
 		  "\"size\":4096}]}]}]",
 		  &bar) == -EAGAIN,
-	   "not mapped yet");
+	   "query-pci: a BAR that the guest has not mapped is -EAGAIN");
 	ok(bar_of("[{\"devices\":[{\"qdev_id\":\"ours\",\"regions\":[{\"bar\":2,\"address\":4097,"
 		  "\"size\":4096}]}]}]",
 		  &bar) == -EPROTO,
-	   "misaligned");
+	   "query-pci: a misaligned BAR is refused");
 	ok(bar_of("[{\"devices\":[{\"qdev_id\":\"other\"}]},7,{\"devices\":{}}]", &bar) == -ENOENT,
-	   "no such device");
-	ok(bar_of("{}", &bar) == -ENOENT, "no list of buses");
-}
-
-static void test_mapping(void)
-{
-	struct libvirt_mapping m;
-
-	ok(libvirt_parse_mapping("7fa70ffff000-7fa71ffff000 rw-s 00001000 00:01 499   /memfd:x "
-				 "(deleted)\n",
-				 &m),
-	   "a line of /proc/PID/maps");
-	ok(m.start == 0x7fa70ffff000 && m.end == 0x7fa71ffff000 && m.shared && m.offset == 0x1000 &&
-		   m.major == 0 && m.minor == 1 && m.inode == 499,
-	   "what it says");
-	ok(libvirt_parse_mapping("1000-2000 rw-p 00000000 00:00 0\n", &m) && !m.shared, "private");
-	ok(!libvirt_parse_mapping("2000-1000 rw-p 00000000 00:00 0\n", &m), "backwards");
-	ok(!libvirt_parse_mapping("VmFlags: rd\n", &m), "something else");
+	   "query-pci: an unknown device is -ENOENT");
+	ok(bar_of("{}", &bar) == -ENOENT, "query-pci: a reply that is not a list is -ENOENT");
 }
 
 int main(void)
@@ -234,12 +246,11 @@ int main(void)
 	test_ram();
 	test_plugged_ram();
 	test_vcpu_memories();
-	test_absurd_ram();
+	test_bad_ram();
 	test_hva();
 	test_connected();
 	test_vcpus();
 	test_qmp();
 	test_bar();
-	test_mapping();
 	return tap_done();
 }

@@ -8,9 +8,9 @@
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/gdb/rsp.h"
 
-static char sent[8192]; /* what the client said */
+static char sent[8192]; /* by the client */
 
-/* Let the client do `fn` with everything that the peer will ever say already in its socket. */
+/* Run `fn` on a client whose socket already holds everything that the peer sends. */
 static int play(const char *peer, int (*fn)(struct rsp *rsp, struct error *err), struct error *err)
 {
 	struct rsp rsp;
@@ -51,19 +51,21 @@ static void test_memory(void)
 {
 	struct error err;
 
-	is_u64((uint64_t)play("+$01020aff#20", read_memory, &err), 0, "read");
-	ok(!memcmp(memory, "\x01\x02\x0a\xff", 4), "read: the bytes");
-	is_str(sent, "$m1000,4#8e+", "read: the packet and the acknowledgement");
+	is_u64((uint64_t)play("+$01020aff#20", read_memory, &err), 0, "memory is read");
+	ok(!memcmp(memory, "\x01\x02\x0a\xff", 4), "memory that is read has the peer's bytes");
+	is_str(sent, "$m1000,4#8e+", "a read sends one packet and one acknowledgement");
 	ok(!play("$T02thread:01;#04+$01020aff#20", read_memory, &err),
-	   "a stop notice is passed over");
-	is_str(sent, "$m1000,4#8e++", "and acknowledged");
-	ok(play("+$E14#aa", read_memory, &err) == -EFAULT, "no memory there");
-	ok(play("+$01020a#54", read_memory, &err) == -EFAULT, "too few bytes");
-	ok(play("+$01020axy#45", read_memory, &err) == -EFAULT, "no hexadecimal digits");
-	ok(!play("+$OK#9a", write_memory, &err), "write");
-	is_str(sent, "$Mffffffff81000000,2:12ab#c4+", "write: the packet");
-	ok(play("+$E14#aa", write_memory, &err) == -EFAULT, "write: refused");
-	ok(play("+$#00", go_physical, &err) == -EPROTO, "not QEMU's gdbstub");
+	   "a stop notice before a reply is skipped");
+	is_str(sent, "$m1000,4#8e++", "a stop notice before a reply is acknowledged");
+	ok(play("+$E14#aa", read_memory, &err) == -EFAULT, "an error reply to a read is -EFAULT");
+	ok(play("+$01020a#54", read_memory, &err) == -EFAULT, "a read of too few bytes is -EFAULT");
+	ok(play("+$01020axy#45", read_memory, &err) == -EFAULT,
+	   "a read of other than hexadecimal digits is -EFAULT");
+	ok(!play("+$OK#9a", write_memory, &err), "memory is written");
+	is_str(sent, "$Mffffffff81000000,2:12ab#c4+", "a write sends address, size and bytes");
+	ok(play("+$E14#aa", write_memory, &err) == -EFAULT, "an error reply to a write is -EFAULT");
+	ok(play("+$#00", go_physical, &err) == -EPROTO,
+	   "a gdbstub without physical addresses is refused");
 }
 
 static void test_damage(void)
@@ -71,13 +73,14 @@ static void test_damage(void)
 	struct error err;
 	char *endless = malloc(RSP_MAX_PACKET + 100);
 
-	ok(play("+$01020aff#21", read_memory, &err) == -EPROTO, "a wrong checksum");
-	ok(play("+$01020a", read_memory, &err) == -ECONNRESET, "the connection ends in a packet");
-	ok(play("", read_memory, &err) == -ECONNRESET, "the connection ends");
+	ok(play("+$01020aff#21", read_memory, &err) == -EPROTO, "a wrong checksum is refused");
+	ok(play("+$01020a", read_memory, &err) == -ECONNRESET,
+	   "a connection that ends in a packet is -ECONNRESET");
+	ok(play("", read_memory, &err) == -ECONNRESET, "a connection that ends is -ECONNRESET");
 	memset(endless, 'a', RSP_MAX_PACKET + 99);
 	endless[0] = '$';
 	endless[RSP_MAX_PACKET + 99] = '\0';
-	ok(play(endless, read_memory, &err) == -EMSGSIZE, "a packet without end");
+	ok(play(endless, read_memory, &err) == -EMSGSIZE, "a packet that is too long is refused");
 	free(endless);
 }
 
@@ -121,21 +124,23 @@ static void test_registers(void)
 	put(hex, CR3, 8, 0x2b44000);
 	put(hex, CR4, 8, 0x6b0);
 	put(hex, EFER, 8, 0xd01);
-	ok(!rsp_parse_registers(hex, &r, NULL), "registers");
-	ok(r.regs.rbp == 0x1111 && r.regs.rsp == 0x2222, "RBP and RSP");
-	ok(r.regs.rip == 0xffffffff81000010 && r.regs.rflags == 0x246, "RIP and flags");
+	ok(!rsp_parse_registers(hex, &r, NULL), "a reply with registers is taken");
+	ok(r.regs.rbp == 0x1111 && r.regs.rsp == 0x2222, "registers: RBP comes before RSP");
+	ok(r.regs.rip == 0xffffffff81000010 && r.regs.rflags == 0x246,
+	   "registers: RIP and flags are read");
 	ok(r.sregs.cpl == 3 && r.sregs.gs_base == 0x3333 &&
 		   r.sregs.kernel_gs_base == 0xffff888000000000,
-	   "privilege and GS bases");
+	   "registers: privilege level and GS bases are read");
 	ok(r.sregs.cr0 == 0x80050033 && r.sregs.cr3 == 0x2b44000 && r.sregs.cr4 == 0x6b0 &&
 		   r.sregs.efer == 0xd01,
-	   "control registers");
+	   "registers: control registers and EFER are read");
 	hex[2 * SIZE - 1] = '\0';
-	ok(rsp_parse_registers(hex, &r, NULL) == -EPROTO, "too short");
-	ok(rsp_parse_registers("E01", &r, NULL) == -EPROTO, "an error instead");
+	ok(rsp_parse_registers(hex, &r, NULL) == -EPROTO, "registers that are cut off are refused");
+	ok(rsp_parse_registers("E01", &r, NULL) == -EPROTO,
+	   "an error instead of registers is refused");
 }
 
-/* --- breakpoints, and letting it run --------------------------------------------------------- */
+/* --- breakpoints and running ----------------------------------------------------------------- */
 
 static struct rsp_stop stop;
 
@@ -177,14 +182,16 @@ static void test_breakpoints(void)
 {
 	struct error err;
 
-	ok(!play("+$OK#9a", put_break, &err), "a breakpoint");
-	ok(strstr(sent, "$Z0,ffffffff81000010,1#") == sent, "its packet");
-	ok(!play("+$OK#9a", take_break, &err) && strstr(sent, "$z0,") == sent, "and back");
-	ok(play("+$E16#ac", put_break, &err) == -EFAULT, "refused");
-	ok(play("+$#00", put_break, &err) == -EPROTO, "not known");
+	ok(!play("+$OK#9a", put_break, &err), "a breakpoint is set");
+	ok(strstr(sent, "$Z0,ffffffff81000010,1#") == sent, "a breakpoint is set with Z0");
+	ok(!play("+$OK#9a", take_break, &err) && strstr(sent, "$z0,") == sent,
+	   "a breakpoint is removed with z0");
+	ok(play("+$E16#ac", put_break, &err) == -EFAULT, "a refused breakpoint is -EFAULT");
+	ok(play("+$#00", put_break, &err) == -EPROTO, "a gdbstub without breakpoints is refused");
 	ok(!play("+$OK#9a+$T05thread:01;#07+$OK#9a+$T05thread:02;#08", forget, &err),
-	   "all of each vCPU");
-	is_str(sent, "$Hc1#dc+$?#3f+$Hc2#dd+$?#3f+", "by the question of a new debugger");
+	   "the breakpoints of all vCPUs are removed");
+	is_str(sent, "$Hc1#dc+$?#3f+$Hc2#dd+$?#3f+",
+	       "breakpoints are removed by a '?' to each vCPU");
 }
 
 static void test_set_registers(void)
@@ -193,12 +200,13 @@ static void test_set_registers(void)
 	char *values = sent + sizeof("$Hg2#e1+$G") - 1;
 
 	ok(!play("+$OK#9a+$OK#9a", write_registers, &err), "registers are written");
-	ok(!strncmp(sent, "$Hg2#e1+$G", 10), "of the vCPU");
+	ok(!strncmp(sent, "$Hg2#e1+$G", 10), "registers are written to the chosen vCPU");
 	ok(!strncmp(values, "0100000000000000", 16) && !strncmp(values + 6 * 16, "02", 2) &&
 		   !strncmp(values + 7 * 16, "03", 2) && !strncmp(values + 15 * 16, "04", 2) &&
 		   !strncmp(values + 16 * 16, "0500000000000000#", 17),
-	   "in QEMU's order, up to RIP and no further");
-	ok(play("+$OK#9a+$E22#a9", write_registers, &err) == -EFAULT, "refused");
+	   "registers are written in QEMU's order, up to RIP");
+	ok(play("+$OK#9a+$E22#a9", write_registers, &err) == -EFAULT,
+	   "refused registers are -EFAULT");
 }
 
 static void test_set_cr3(void)
@@ -207,8 +215,9 @@ static void test_set_cr3(void)
 
 	ok(!play("+$m3c#03+$OK#9a+$OK#9a", write_cr3, &err), "CR3 is written");
 	ok(strstr(sent, "$Hg2#e1+$P1d=0080674523010000#") != NULL,
-	   "of the vCPU, that register alone");
-	ok(play("+$m3c#03+$OK#9a+$#00", write_cr3, &err) == -EPROTO, "not known");
+	   "CR3 is written to the chosen vCPU, and nothing else");
+	ok(play("+$m3c#03+$OK#9a+$#00", write_cr3, &err) == -EPROTO,
+	   "a gdbstub that cannot write CR3 is refused");
 }
 
 static void test_run(void)
@@ -216,13 +225,15 @@ static void test_run(void)
 	struct error err;
 
 	ok(!play("+$T05thread:02;#08", run, &err) && stop.trap && stop.known && stop.vcpu == 1,
-	   "runs to a breakpoint of the second vCPU");
-	is_str(sent, "$c#63+", "the packets");
-	ok(!play("+$T02thread:01;#04", run, &err) && !stop.trap, "is stopped by somebody");
-	ok(play("+$W00#b7", run, &err) == -ECONNRESET, "the guest ends");
-	ok(play("+", run, &err) == -ECONNRESET, "the connection ends");
-	ok(play("-", run, &err) == -EPROTO, "it is not let run");
-	ok(play("+$OK#9a", run, &err) == -EPROTO, "no stop");
+	   "a running guest stops at a breakpoint of vCPU 1");
+	is_str(sent, "$c#63+", "running a guest sends one packet and acknowledges the stop");
+	ok(!play("+$T02thread:01;#04", run, &err) && !stop.trap,
+	   "a guest that is interrupted has hit no breakpoint");
+	ok(play("+$W00#b7", run, &err) == -ECONNRESET, "a guest that ends is -ECONNRESET");
+	ok(play("+", run, &err) == -ECONNRESET,
+	   "a connection that ends while the guest runs is -ECONNRESET");
+	ok(play("-", run, &err) == -EPROTO, "a gdbstub that does not resume the guest is refused");
+	ok(play("+$OK#9a", run, &err) == -EPROTO, "a reply that is not a stop notice is refused");
 }
 
 static void test_stop_replies(void)
@@ -240,10 +251,12 @@ static void test_stop_replies(void)
 	struct rsp_stop out;
 
 	ok(!rsp_parse_stop("T05thread:p01.03;", &out, NULL) && out.trap && out.vcpu == 2,
-	   "a thread of a process");
-	ok(!rsp_parse_stop("T05", &out, NULL) && out.trap && !out.known, "no thread");
+	   "a stop notice with process and thread names the vCPU");
+	ok(!rsp_parse_stop("T05", &out, NULL) && out.trap && !out.known,
+	   "a stop notice without a thread names no vCPU");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(rsp_parse_stop(bad[i], &out, NULL) == -EPROTO, "'%s' is nonsense", bad[i]);
+		ok(rsp_parse_stop(bad[i], &out, NULL) == -EPROTO,
+		   "a malformed stop notice is refused: '%s'", bad[i]);
 }
 
 int main(void)

@@ -18,32 +18,37 @@ static void test_file(void)
 	struct libvirt_journal journal, other;
 	struct journal_contents contents;
 
-	ok(libvirt_journal_adopt(uuid, &journal, NULL) == -ENOENT, "none to adopt");
-	ok(!libvirt_journal_check(uuid, NULL), "so there could be a new one");
-	ok(!libvirt_journal_create(uuid, &journal, NULL), "create");
-	ok(libvirt_journal_check(uuid, NULL) == -EBUSY, "now there could not");
-	ok(libvirt_journal_create(uuid, &other, NULL) == -EBUSY, "a second one is refused");
-	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY, "nor may it be adopted");
+	ok(libvirt_journal_adopt(uuid, &journal, NULL) == -ENOENT,
+	   "without a journal there is none to adopt");
+	ok(!libvirt_journal_check(uuid, NULL), "without a journal the check passes");
+	ok(!libvirt_journal_create(uuid, &journal, NULL), "a journal is created");
+	ok(libvirt_journal_check(uuid, NULL) == -EBUSY, "the check fails while a tracer has it");
+	ok(libvirt_journal_create(uuid, &other, NULL) == -EBUSY, "a second tracer is refused");
+	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY,
+	   "a living tracer's journal cannot be adopted");
 	ok(!libvirt_journal_stop(&journal, true, NULL) &&
 		   !libvirt_journal_write(&journal, 0x1000, (const uint8_t *)"\x0f\x1f",
 					  (const uint8_t *)"\xe9\x01", 2, NULL),
-	   "note");
+	   "lines are written");
 	libvirt_journal_close(&journal);
-	ok(libvirt_journal_create(uuid, &other, NULL) == -EEXIST, "what a dead one left is kept");
-	ok(libvirt_journal_check(uuid, NULL) == -EEXIST, "and told");
-	ok(!libvirt_journal_adopt(uuid, &journal, NULL), "and can be adopted");
-	ok(!libvirt_journal_read(&journal, &contents, NULL), "read");
+	ok(libvirt_journal_create(uuid, &other, NULL) == -EEXIST,
+	   "a dead tracer's journal is not overwritten");
+	ok(libvirt_journal_check(uuid, NULL) == -EEXIST,
+	   "the check fails for a dead tracer's journal");
+	ok(!libvirt_journal_adopt(uuid, &journal, NULL), "a dead tracer's journal is adopted");
+	ok(!libvirt_journal_read(&journal, &contents, NULL), "an adopted journal is read");
 	ok(contents.stopped && contents.nr_places == 1 && contents.places[0].gpa == 0x1000 &&
 		   contents.places[0].size == 2 &&
 		   !memcmp(contents.places[0].original, "\x0f\x1f", 2),
-	   "what was noted");
+	   "an adopted journal has the stop and the write");
 	journal_contents_deinit(&contents);
 	libvirt_journal_remove(&journal);
-	ok(libvirt_journal_adopt(uuid, &journal, NULL) == -ENOENT, "removed");
-	ok(libvirt_journal_adopt("../x", &journal, NULL) == -EINVAL, "no uuid");
+	ok(libvirt_journal_adopt(uuid, &journal, NULL) == -ENOENT, "a removed journal is gone");
+	ok(libvirt_journal_adopt("../x", &journal, NULL) == -EINVAL,
+	   "a name that is not a uuid is refused");
 }
 
-/* A full disk, and a tracer that dies in the middle of a line. */
+/* A full disk, and a tracer that dies while it writes a line. */
 static void test_unfinished(void)
 {
 	struct libvirt_journal journal;
@@ -54,24 +59,25 @@ static void test_unfinished(void)
 	getrlimit(RLIMIT_FSIZE, &before);
 	few.rlim_max = before.rlim_max;
 	signal(SIGXFSZ, SIG_IGN);
-	ok(!libvirt_journal_create(uuid, &journal, NULL), "create");
-	ok(!libvirt_journal_stop(&journal, true, NULL), "a line");
+	ok(!libvirt_journal_create(uuid, &journal, NULL), "full disk: a journal is created");
+	ok(!libvirt_journal_stop(&journal, true, NULL), "full disk: a line that fits is written");
 	setrlimit(RLIMIT_FSIZE, &few);
 	ok(libvirt_journal_write(&journal, 0x1000, (const uint8_t *)"a", (const uint8_t *)"b", 1,
 				 NULL) == -EIO,
-	   "no room for another one");
+	   "full disk: a line that does not fit is an error");
 	setrlimit(RLIMIT_FSIZE, &before);
-	ok(!libvirt_journal_stop(&journal, false, NULL), "then there is");
+	ok(!libvirt_journal_stop(&journal, false, NULL),
+	   "full disk: a line is written when there is room again");
 	ok(!libvirt_journal_read(&journal, &contents, NULL) && !contents.stopped &&
 		   !contents.nr_places,
-	   "and it can be read");
+	   "full disk: the journal has no part of the line that did not fit");
 	journal_contents_deinit(&contents);
-	ok(write(journal.fd, "write 10", 8) == 8, "part of a line");
+	ok(write(journal.fd, "write 10", 8) == 8, "unfinished line: its part is written");
 	libvirt_journal_close(&journal);
-	ok(!libvirt_journal_adopt(uuid, &journal, NULL), "adopt it");
+	ok(!libvirt_journal_adopt(uuid, &journal, NULL), "unfinished line: the journal is adopted");
 	stopped = libvirt_journal_stop(&journal, true, NULL);
 	ok(!stopped && !libvirt_journal_read(&journal, &contents, NULL) && contents.stopped,
-	   "what is noted behind that can be read");
+	   "unfinished line: the next line can be read");
 	journal_contents_deinit(&contents);
 	libvirt_journal_remove(&journal);
 }
@@ -81,18 +87,18 @@ static void test_pending(void)
 	struct libvirt_journal journal;
 	size_t pending = 1;
 
-	ok(!libvirt_journal_create(uuid, &journal, NULL), "create");
+	ok(!libvirt_journal_create(uuid, &journal, NULL), "a journal is created for stops");
 	libvirt_journal_stop(&journal, true, NULL);
 	ok(libvirt_journal_check_running(&journal, NULL) == -EBUSY,
-	   "a stop that is not over is something to undo");
+	   "a stop without a resume is something to undo");
 	libvirt_journal_stop(&journal, false, NULL);
 	ok(!libvirt_journal_check_running(&journal, NULL) &&
 		   !libvirt_journal_pending(&journal, NULL, &pending, NULL) && !pending,
-	   "one that is over is not");
+	   "a stop with a resume is nothing to undo");
 	libvirt_journal_remove(&journal);
 }
 
-/* As a tracer by breakpoints writes it, which stops its domain each second. */
+/* As in trap mode, which stops its domain each second. */
 static void test_long(void)
 {
 	enum { STOPS = 1 << 20, LINES_BYTES = 8 };
@@ -102,7 +108,7 @@ static void test_long(void)
 	for (size_t i = 0; text && i < STOPS; i++)
 		memcpy(text + i * LINES_BYTES, "stop\ngo\n", LINES_BYTES);
 	ok(text && !journal_parse(text, STOPS * LINES_BYTES, &contents, NULL) && !contents.stopped,
-	   "a journal of many days");
+	   "a journal of a million stops is read");
 	free(text);
 }
 
@@ -111,18 +117,26 @@ static int parse(const char *text, struct journal_contents *out)
 	return journal_parse(text, strlen(text), out, NULL);
 }
 
+static void is_damaged(const char *text)
+{
+	struct journal_contents c;
+
+	ok(parse(text, &c) == -EPROTO, "a damaged line is refused: '%.*s'", (int)strlen(text) - 1,
+	   text);
+}
+
 static void test_contents(void)
 {
 	struct journal_contents c;
 
 	ok(!parse("stop\nwrite 10 aa bb\nwrite 20 00 11\ngo\nwrite 10 bb aa\nwrite 10 aa cc\nwri",
 		  &c),
-	   "a journal that was cut off");
-	ok(!c.stopped, "the guest was let go");
-	is_u64(c.nr_places, 2, "two places");
-	ok(c.places[0].original[0] == 0xaa, "the first bytes are the original ones");
+	   "a journal with an unfinished last line is read");
+	ok(!c.stopped, "after 'go' the guest is not stopped");
+	is_u64(c.nr_places, 2, "writes to two addresses are two places");
+	ok(c.places[0].original[0] == 0xaa, "a place's original is that of its first write");
 	ok(c.places[0].nr_ours == 3 && !memcmp(c.places[0].ours, "\xbb\xaa\xcc", 3),
-	   "all that was ever written is ours");
+	   "a place keeps the bytes of all writes");
 	journal_contents_deinit(&c);
 }
 
@@ -131,11 +145,12 @@ static void test_loan(void)
 	struct journal_contents c;
 
 	ok(!parse("breaks\nlend 3 12345800 12344000\n", &c) && c.breaks && c.lent,
-	   "page tables are lent");
+	   "'lend': a loan is in effect");
 	ok(c.loan.vcpu == 3 && c.loan.cr3 == 0x12345800 && c.loan.lent == 0x12344000,
-	   "to whom, and its own");
-	ok(!parse("lend 3 12345800 12344000\nlent\n", &c) && !c.lent, "and given back");
-	ok(!parse("reset\n", &c) && c.reset, "the guest is gone");
+	   "'lend': vCPU, its own CR3 and the lent one are read");
+	ok(!parse("lend 3 12345800 12344000\nlent\n", &c) && !c.lent,
+	   "'lent': the loan is no longer in effect");
+	ok(!parse("reset\n", &c) && c.reset, "'reset' is read");
 }
 
 static void test_instance(void)
@@ -158,14 +173,15 @@ static void test_instance(void)
 	ok(!libvirt_journal_create(uuid, &journal, NULL) &&
 		   !libvirt_journal_instance(&journal, &unknown, NULL) &&
 		   !libvirt_journal_read(&journal, &c, NULL) && !c.instance.boot[0],
-	   "a QEMU that is not known is not noted");
+	   "an unknown instance is not written");
 	ok(!libvirt_journal_instance(&journal, &qemu, NULL) &&
 		   !libvirt_journal_read(&journal, &c, NULL),
-	   "one that is");
-	ok(!strcmp(c.instance.boot, qemu.boot) && c.instance.start == qemu.start, "and read");
+	   "an instance is written");
+	ok(!strcmp(c.instance.boot, qemu.boot) && c.instance.start == qemu.start,
+	   "an instance that was written is read");
 	libvirt_journal_remove(&journal);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(parse(bad[i], &c) == -EPROTO, "damaged: %.*s", (int)strlen(bad[i]) - 1, bad[i]);
+		is_damaged(bad[i]);
 }
 
 static void test_damage(void)
@@ -176,13 +192,12 @@ static void test_damage(void)
 		"write 10 gg bb\n", "write 10 aa xx\n", "write 10  \n",       "go on\n",
 		"lend 3\n",         "lend 3 1 2 3\n",   "lend x 1 2\n",
 	};
-	struct journal_contents c;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(parse(bad[i], &c) == -EPROTO, "damaged: %.*s", (int)strlen(bad[i]) - 1, bad[i]);
+		is_damaged(bad[i]);
 }
 
-/* Breakpoints are no bytes of ours, but may be. */
+/* A breakpoint may be a byte in the guest (KVM), or be known to QEMU only. */
 static void test_breaks(void)
 {
 	static const char text[] = "breaks\nwrite 1000 0f cc\nstop\n";
@@ -190,14 +205,14 @@ static void test_breaks(void)
 
 	ok(!journal_parse(text, sizeof(text) - 1, &contents, NULL) && contents.breaks &&
 		   contents.stopped && contents.nr_places == 1,
-	   "breakpoints are told");
+	   "'breaks' is read");
 	journal_contents_deinit(&contents);
-	ok(!journal_parse("stop\n", 5, &contents, NULL) && !contents.breaks, "none otherwise");
+	ok(!journal_parse("stop\n", 5, &contents, NULL) && !contents.breaks,
+	   "a journal without 'breaks' has no breakpoints");
 	journal_contents_deinit(&contents);
-	ok(journal_parse("breaks \n", 8, &contents, NULL) == -EPROTO, "nothing like it");
+	is_damaged("breaks \n");
 }
 
-/* As a tracer notes it, and as somebody may have damaged it. */
 static void test_tasks(void)
 {
 	static const struct task_stacks tasks = {.root = 0x2810000,
@@ -235,14 +250,15 @@ static void test_tasks(void)
 	ok(!libvirt_journal_create(uuid, &journal, NULL) &&
 		   !libvirt_journal_tasks(&journal, &tasks, NULL) &&
 		   !libvirt_journal_read(&journal, &c, NULL),
-	   "note how tasks are found");
-	ok(c.knows_tasks && !memcmp(&c.tasks, &tasks, sizeof(tasks)), "and read it");
+	   "'tasks' is written");
+	ok(c.knows_tasks && !memcmp(&c.tasks, &tasks, sizeof(tasks)),
+	   "'tasks' is read as it was written");
 	journal_contents_deinit(&c);
 	libvirt_journal_remove(&journal);
-	ok(!parse("stop\n", &c) && !c.knows_tasks, "a journal that does not tell");
+	ok(!parse("stop\n", &c) && !c.knows_tasks, "a journal without 'tasks' knows none");
 	journal_contents_deinit(&c);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(parse(bad[i], &c) == -EPROTO, "damaged: %.*s", (int)strlen(bad[i]) - 1, bad[i]);
+		is_damaged(bad[i]);
 }
 
 static void test_folder(void)
@@ -250,12 +266,13 @@ static void test_folder(void)
 	char folder[64];
 
 	libvirt_journal_folder(true, "/run/user/0", folder, sizeof(folder));
-	is_str(folder, "/run/sonde", "root's journals are in one place, whatever its environment");
+	is_str(folder, "/run/sonde", "root's journals do not depend on the environment");
 	libvirt_journal_folder(false, "/run/user/1000", folder, sizeof(folder));
-	is_str(folder, "/run/user/1000/sonde", "a user's in that user's folder");
+	is_str(folder, "/run/user/1000/sonde", "a user's journals are in the runtime folder");
 }
 
-/* A journal that could be nowhere is not one that does not exist, which is nothing to undo. */
+/* A missing folder must not look like a missing journal, which means that there is nothing to undo.
+ */
 static void test_no_folder(const char *runtime)
 {
 	struct libvirt_journal journal;
@@ -263,16 +280,16 @@ static void test_no_folder(const char *runtime)
 
 	if (setenv("XDG_RUNTIME_DIR", "/nonexistent", 1))
 		abort();
-	ok(libvirt_journal_adopt("2a167d84", &journal, &err) == -ENOTDIR, "no folder: %s",
-	   err.text);
-	ok(libvirt_journal_check("2a167d84", NULL) == -ENOTDIR, "nor is that none to wait for");
+	ok(libvirt_journal_adopt("2a167d84", &journal, &err) == -ENOTDIR,
+	   "without a folder a journal cannot be adopted: %s", err.text);
+	ok(libvirt_journal_check("2a167d84", NULL) == -ENOTDIR, "without a folder the check fails");
 	if (setenv("XDG_RUNTIME_DIR", runtime, 1))
 		abort();
 	ok(libvirt_journal_adopt("2a167d84", &journal, NULL) == -ENOENT,
-	   "a folder, and no journal");
+	   "in an empty folder there is no journal to adopt");
 }
 
-/* Root's journals are in a folder of the machine. */
+/* As root, the journals would be in /run. */
 static void become_nobody(const char *folder)
 {
 	enum { NOBODY = 65534 };

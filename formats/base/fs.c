@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/base/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int check_empty(int dir_fd, const char *dir, struct error *err)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	bool empty = true;
+
+	if (!entries) {
+		int code = errno;
+
+		if (fd >= 0)
+			close(fd);
+		return error_set(err, code, "%s: %s", dir, strerror(code));
+	}
+	while (empty && (entry = readdir(entries)))
+		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	closedir(entries);
+	if (!empty)
+		return error_set(err, ENOTEMPTY, "%s: directory not empty; name a new one", dir);
+	return 0;
+}
+
+int output_dir_open(const char *dir, struct error *err)
+{
+	int fd, ret;
+
+	if (mkdir(dir, 0777) && errno != EEXIST)
+		return error_set(err, errno, "%s: cannot create directory: %s", dir,
+				 strerror(errno));
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, errno, "%s: %s", dir, strerror(errno));
+	ret = check_empty(fd, dir, err);
+	if (!ret && faccessat(fd, ".", W_OK | X_OK, 0))
+		ret = error_set(err, errno, "%s: cannot write there: %s", dir, strerror(errno));
+	if (ret) {
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+int file_write_at(int fd, const void *bytes, size_t size, uint64_t offset, size_t *done)
+{
+	*done = 0;
+	while (*done < size) {
+		ssize_t n = pwrite(fd, (const uint8_t *)bytes + *done, size - *done,
+				   (off_t)(offset + *done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		*done += (size_t)n;
+	}
+	return 0;
+}
+
+static int open_temp(int dir_fd, const char *temp_name)
+{
+	return openat(dir_fd, temp_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+/* The temporary file may hold reserved space behind the bytes. */
+static int write_whole(int fd, const void *bytes, size_t size)
+{
+	size_t done;
+	int ret = file_write_at(fd, bytes, size, 0, &done);
+
+	if (!ret && ftruncate(fd, (off_t)size))
+		ret = -errno;
+	if (!ret && fdatasync(fd) && errno != EINVAL)
+		ret = -errno;
+	return ret;
+}
+
+int file_replace(int dir_fd, const char *name, const char *temp_name, const void *bytes,
+		 size_t size)
+{
+	int fd = open_temp(dir_fd, temp_name);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = write_whole(fd, bytes, size);
+	if (close(fd) && !ret)
+		ret = -errno;
+	if (!ret && renameat(dir_fd, temp_name, dir_fd, name))
+		ret = -errno;
+	if (ret)
+		unlinkat(dir_fd, temp_name, 0);
+	return ret;
+}
+
+void file_reserve(int dir_fd, const char *temp_name, size_t bytes)
+{
+	int fd = open_temp(dir_fd, temp_name);
+
+	if (fd < 0)
+		return;
+	if (posix_fallocate(fd, 0, (off_t)bytes))
+		unlinkat(dir_fd, temp_name, 0);
+	close(fd);
+}

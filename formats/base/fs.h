@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_BASE_FS_H
+#define SONDE_FORMATS_BASE_FS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+
+/*
+ * Make a directory for a trace, or take one that is there, empty and writable. Returns a file
+ * descriptor of it, or -errno.
+ */
+int output_dir_open(const char *dir, struct error *err);
+
+/* Writing the files of a trace directory, on disks that may be full. All return 0 or -errno. */
+
+/* Write all of `bytes` at `offset`; *done tells how many got there, also on failure. */
+int file_write_at(int fd, const void *bytes, size_t size, uint64_t offset, size_t *done);
+
+/*
+ * Put a file with this content in place of `name` (or make it): written as `temp_name`, which then
+ * takes its name, so that a reader sees either.
+ */
+int file_replace(int dir_fd, const char *name, const char *temp_name, const void *bytes,
+		 size_t size);
+
+/*
+ * Reserve `bytes` of disk for the next file_replace() through `temp_name`, so that a trace that
+ * filled its disk can still say so. Best effort.
+ */
+void file_reserve(int dir_fd, const char *temp_name, size_t bytes);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_BASE_TEXT_H
+#define SONDE_FORMATS_BASE_TEXT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Numbers as users read them. All functions return a struct by value, for use within printf(). */
+struct text {
+	char s[640];
+};
+
+/* "1,234,567" */
+struct text text_count(uint64_t number);
+
+/* "1 object", "2,000 objects" */
+struct text text_number(uint64_t number, const char *noun);
+
+/* "999 B", "1.2 MiB": three digits or four, binary prefixes. */
+struct text text_bytes(uint64_t bytes);
+
+/* "12.345678901 s" from the trace clock's zero. */
+struct text text_time(int64_t ns);
+
+/* "1,234 ms", below 10 ms "1.234 ms" */
+struct text text_ms(uint64_t ns);
+
+/* The same as JSON: an integer, capped to INT64_MAX, the most that jansson holds; and "0x...". */
+json_t *text_json_count(uint64_t number);
+json_t *text_json_address(uint64_t address);
+
+/* A decimal number, digits only. Returns 0, or -EINVAL, or -ERANGE if it is above max. */
+int text_parse_u64(const char *text, uint64_t max, uint64_t *out);
+
+/* Of `names` (NULL-terminated), the one nearest to `word` by edit distance, or NULL if none is
+ * near. */
+const char *text_nearest(const char *word, const char *const *names);
+
+/*
+ * Copy a string of foreign origin, cut to size - 1 bytes, with '?' for all that is not printable
+ * ASCII: terminals obey control characters, in UTF-8 too, and what is cut must stay valid UTF-8.
+ */
+void clean_text(char *out, size_t size, const char *in);
+
+/*
+ * Make a line of a string that is to be shown, in place: '?' for control characters, those of UTF-8
+ * too. All else stays, as names of files and domains are in whatever script people write.
+ */
+void clean_line(char *text);
+
+/* Two lower-case digits for each byte, the first byte first, and a NUL. Returns the number of
+ * digits. */
+size_t hex_encode(char *out, const void *bytes, size_t size);
+
+/* The same back, in either case; false if the first 2 * size characters are not all digits. */
+bool hex_decode(void *out, const char *hex, size_t size);
+
+#endif

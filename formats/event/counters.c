@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/event/counters.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "formats/base/text.h"
+
+const struct counter counter_table[COUNTER_COUNT] = {
+	/* clang-format off */
+	[COUNTER_OVERRUNS] = {"overruns", "record", "not written", COUNTER_LOSS, .per_vcpu = true},
+	[COUNTER_RING_DROPS] = {"ring_drops", "event", "ring full", COUNTER_PART, .per_vcpu = true},
+	[COUNTER_RING_DAMAGED] = {"ring_damaged", "event", "ring damaged",
+				  COUNTER_PART, .per_vcpu = true},
+	[COUNTER_LOST] = {"lost", "event", "not captured", COUNTER_LOSS},
+	[COUNTER_PAUSES] = {"pauses", "gap", "tracing was switched off", COUNTER_GAP},
+	[COUNTER_YIELDS] = {"yields", "gap", "the guest's own ftrace or kprobes changed traced functions",
+			    COUNTER_GAP},
+	[COUNTER_YIELDED_NS] = {"yielded_ns", NULL, NULL, COUNTER_DETAIL, .is_ns = true},
+	[COUNTER_YIELDED_FUNCTIONS] = {"yielded_functions", "yielded function", NULL, COUNTER_DETAIL},
+	[COUNTER_SAMPLINGS] = {"samplings", "gap",
+			       "this is a sample, as more calls came than --max-rate", COUNTER_GAP},
+	[COUNTER_UNSAMPLED_NS] = {"unsampled_ns", NULL, NULL, COUNTER_DETAIL, .is_ns = true},
+	[COUNTER_NULL_ALLOCS] = {"null_allocs", "NULL allocation", NULL, COUNTER_LEFT_OUT},
+	[COUNTER_NULL_FREES] = {"null_frees", "NULL free", NULL, COUNTER_LEFT_OUT},
+	[COUNTER_NESTED] = {"nested", "nested call", NULL, COUNTER_LEFT_OUT},
+	[COUNTER_UNPAIRED_RETURNS] = {"unpaired_returns", "unpaired return", NULL, COUNTER_LEFT_OUT},
+	[COUNTER_IN_FLIGHT] = {"in_flight", "unfinished call", NULL, COUNTER_LEFT_OUT},
+	[COUNTER_TRACING_NS] = {"tracing_ns", "of tracing", NULL, COUNTER_INFO, .is_ns = true},
+	[COUNTER_TRAPS] = {"traps", "trap", NULL, COUNTER_INFO, .per_vcpu = true},
+	[COUNTER_DOORBELLS] = {"doorbells", "doorbell", NULL, COUNTER_INFO},
+	[COUNTER_RING_RECORDS] = {"ring_records", "exitless record", NULL, COUNTER_INFO,
+				  .per_vcpu = true},
+	[COUNTER_RING_WAITS] = {"ring_waits", "full-ring wait", NULL, COUNTER_INFO,
+				.per_vcpu = true},
+	[COUNTER_RING_WAIT_NS] = {"ring_wait_ns", NULL, NULL, COUNTER_DETAIL, .is_ns = true,
+				  .per_vcpu = true},
+	/* clang-format on */
+};
+
+static uint64_t add_capped(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+void counters_add(struct trace_counters *sum, const struct trace_counters *more)
+{
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
+		sum->v[id] = add_capped(sum->v[id], more->v[id]);
+}
+
+uint64_t counters_lost(const struct trace_counters *counters)
+{
+	uint64_t lost = 0;
+
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_table[id].kind == COUNTER_LOSS)
+			lost = add_capped(lost, counters->v[id]);
+	}
+	return lost;
+}
+
+bool counter_is_loss(enum counter_id id)
+{
+	enum counter_kind kind = counter_table[id].kind;
+
+	return kind == COUNTER_LOSS || kind == COUNTER_PART || kind == COUNTER_GAP;
+}
+
+bool counters_are_lossy(const struct trace_counters *counters)
+{
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_is_loss(id) && counters->v[id])
+			return true;
+	}
+	return false;
+}
+
+/* --- text ----------------------------------------------------------------------------------- */
+
+struct line {
+	char *out;
+	size_t size, used;
+};
+
+static void add(struct line *line, const char *text)
+{
+	size_t length = strlen(text);
+
+	if (line->used + length >= line->size)
+		length = line->size - line->used - 1;
+	memcpy(line->out + line->used, text, length);
+	line->used += length;
+	line->out[line->used] = '\0';
+}
+
+/* The time of a gap, in comparison with the time that tracing was on where that is known. */
+static void add_time(struct line *line, uint64_t ns, uint64_t tracing_ns)
+{
+	char percent[32];
+
+	if (!tracing_ns) {
+		add(line, text_ms(ns).s);
+		return;
+	}
+	snprintf(percent, sizeof(percent), ", %.1f %%", 100.0 * (double)ns / (double)tracing_ns);
+	add(line, text_ms(ns).s);
+	add(line, " of ");
+	add(line, text_ms(tracing_ns).s);
+	add(line, percent);
+}
+
+/* The details of row `id`, in parentheses. */
+static void add_details(struct line *line, const struct trace_counters *counters,
+			enum counter_id id)
+{
+	bool is_gap = counter_table[id].kind == COUNTER_GAP, any = false;
+
+	while (++id < COUNTER_COUNT && counter_table[id].kind == COUNTER_DETAIL) {
+		if (!counters->v[id])
+			continue;
+		add(line, any ? ", " : " (");
+		any = true;
+		if (counter_table[id].is_ns)
+			add_time(line, counters->v[id],
+				 is_gap ? counters->v[COUNTER_TRACING_NS] : 0);
+		else
+			add(line, text_number(counters->v[id], counter_table[id].label).s);
+	}
+	if (any)
+		add(line, ")");
+}
+
+/* A loss without the parts that have rows of their own, which stand right above it. */
+static uint64_t without_parts(const struct trace_counters *counters, enum counter_id id)
+{
+	uint64_t rest = counters->v[id];
+
+	if (counter_table[id].kind != COUNTER_LOSS)
+		return rest;
+	while (id-- > 0 && counter_table[id].kind == COUNTER_PART)
+		rest -= counters->v[id] < rest ? counters->v[id] : rest;
+	return rest;
+}
+
+static bool is_said(const struct trace_counters *counters, enum counter_id id, uint64_t value)
+{
+	bool said = value;
+
+	if (counter_table[id].kind == COUNTER_DETAIL)
+		return false;
+	while (++id < COUNTER_COUNT && counter_table[id].kind == COUNTER_DETAIL)
+		said = said || counters->v[id];
+	return said;
+}
+
+bool counter_text(const struct trace_counters *counters, enum counter_id id, char *out, size_t size)
+{
+	const struct counter *counter = &counter_table[id];
+	struct line line = {out, size, 0};
+	uint64_t value = without_parts(counters, id);
+
+	if (!is_said(counters, id, value))
+		return false;
+	if (counter->is_ns) {
+		add(&line, text_ms(value).s);
+		add(&line, " ");
+		add(&line, counter->label);
+	} else {
+		add(&line, text_number(value, counter->label).s);
+	}
+	add_details(&line, counters, id);
+	if (counter->cause) {
+		add(&line, ": ");
+		add(&line, counter->cause);
+	}
+	return true;
+}
+
+void counters_text(const struct trace_counters *counters, enum counter_kind kind, char *out,
+		   size_t size)
+{
+	struct line line = {out, size, 0};
+	char text[COUNTER_TEXT_MAX];
+
+	out[0] = '\0';
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_table[id].kind != kind ||
+		    !counter_text(counters, id, text, sizeof(text)))
+			continue;
+		add(&line, line.used ? ", " : "");
+		add(&line, text);
+	}
+}
+
+/* --- JSON ----------------------------------------------------------------------------------- */
+
+static int put(json_t *object, const struct trace_counters *counters, enum counter_id id)
+{
+	uint64_t value = counters->v[id];
+
+	return json_object_set_new(object, counter_table[id].key,
+				   json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value));
+}
+
+int counters_put(json_t *object, const struct trace_counters *counters)
+{
+	int failed = 0;
+
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
+		failed |= put(object, counters, id);
+	return failed;
+}
+
+int counters_put_vcpu(json_t *object, const struct trace_counters *counters)
+{
+	int failed = 0;
+
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_table[id].per_vcpu)
+			failed |= put(object, counters, id);
+	}
+	return failed;
+}
+
+int counters_get(const json_t *object, struct trace_counters *counters)
+{
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		const json_t *value = json_object_get(object, counter_table[id].key);
+
+		if (!value)
+			continue;
+		if (!json_is_integer(value) || json_integer_value(value) < 0)
+			return -EINVAL;
+		counters->v[id] = (uint64_t)json_integer_value(value);
+	}
+	return 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/event/event.h"
+
+#include <string.h>
+
+const struct event_field *event_field_find(const struct event_class *class, const char *name)
+{
+	for (size_t i = 0; i < class->nr_fields; i++)
+		if (!strcmp(class->fields[i].name, name))
+			return &class->fields[i];
+	return NULL;
+}
+
+static uint64_t load(const void *at, uint8_t size)
+{
+	uint8_t one;
+	uint16_t two;
+	uint32_t four;
+	uint64_t eight;
+
+	switch (size) {
+	case sizeof(one):
+		memcpy(&one, at, sizeof(one));
+		return one;
+	case sizeof(two):
+		memcpy(&two, at, sizeof(two));
+		return two;
+	case sizeof(four):
+		memcpy(&four, at, sizeof(four));
+		return four;
+	default:
+		memcpy(&eight, at, sizeof(eight));
+		return eight;
+	}
+}
+
+uint64_t event_field_value(const struct event_field *field, const void *bytes)
+{
+	uint64_t value = load((const uint8_t *)bytes + field->at, field->size);
+	unsigned int unused = 64 - 8 * field->size;
+
+	if (field->type != EVENT_INT)
+		return value;
+	return (uint64_t)((int64_t)(value << unused) >> unused);
+}

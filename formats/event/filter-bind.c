@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A parsed filter for the events of one class. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/text.h"
+#include "formats/event/filter-internal.h"
+
+enum { TEXT_MAX = 512, NAMES_MAX = 64 };
+
+struct bound_term {
+	const struct event_field *field; /* NULL: the vCPU */
+	enum filter_op op;
+	bool by_text; /* compare `text` instead of `value` */
+	const char *text;
+	uint64_t value;
+};
+
+struct event_predicate {
+	const struct event_filter *filter;
+	const struct event_names *names;
+	struct bound_term terms[EVENT_FILTER_MAX_TERMS];
+};
+
+static bool is_vcpu(const char *name)
+{
+	return !strcmp(name, "vcpu") || !strcmp(name, "cpu") || !strcmp(name, "CPU");
+}
+
+static int fail(const struct filter_term *term, unsigned int at, const char *what,
+		struct error *err)
+{
+	return error_set(err, EINVAL, "filter, character %u: '%s' %s", at,
+			 at == term->field_at ? term->field : term->text, what);
+}
+
+static int no_field(const struct filter_term *term, const struct event_class *class,
+		    struct error *err)
+{
+	const char *names[NAMES_MAX + 2];
+	const char *nearest;
+	size_t n = 0;
+
+	for (; n < class->nr_fields && n < NAMES_MAX; n++)
+		names[n] = class->fields[n].name;
+	names[n++] = "vcpu";
+	names[n] = NULL;
+	nearest = text_nearest(term->field, names);
+	return error_set(err, ENOENT, "filter, character %u: %s has no field '%s'%s%s%s",
+			 term->field_at, class->name, term->field,
+			 nearest ? "; did you mean '" : "", nearest ? nearest : "",
+			 nearest ? "'?" : "");
+}
+
+static bool has_text(const struct event_field *field)
+{
+	return field && (field->type == EVENT_CODE || field->type == EVENT_FLAGS ||
+			 field->type == EVENT_DICTIONARY);
+}
+
+/* A value that is a word: the text of a field that has one, or bits by name. */
+static int bind_word(const struct filter_term *term, const struct event_names *names,
+		     struct bound_term *out, struct error *err)
+{
+	if (term->op == FILTER_AND) {
+		if (out->field && out->field->type == EVENT_FLAGS && names->flag &&
+		    !names->flag(names->arg, out->field, term->text, &out->value))
+			return 0;
+		return fail(term, term->value_at, "is neither a number nor a flag of the field",
+			    err);
+	}
+	if (term->op != FILTER_EQ && term->op != FILTER_NE && term->op != FILTER_GLOB)
+		return fail(term, term->value_at, "is not a number", err);
+	if (!has_text(out->field) || !names->text)
+		return fail(term, term->value_at, "is not a number, which the field is", err);
+	out->by_text = true;
+	return 0;
+}
+
+static int bind_term(const struct filter_term *term, const struct event_class *class,
+		     const struct event_names *names, struct bound_term *out, struct error *err)
+{
+	*out = (struct bound_term){.op = term->op, .text = term->text, .value = term->number};
+	if (!is_vcpu(term->field)) {
+		out->field = event_field_find(class, term->field);
+		if (!out->field)
+			return no_field(term, class, err);
+	}
+	if (term->is_number && term->op != FILTER_GLOB)
+		return 0;
+	return bind_word(term, names, out, err);
+}
+
+int event_filter_bind(const struct event_filter *filter, const struct event_class *class,
+		      const struct event_names *names, struct event_predicate **out,
+		      struct error *err)
+{
+	struct event_predicate *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return error_set(err, ENOMEM, "out of memory");
+	*p = (struct event_predicate){.filter = filter, .names = names};
+	for (unsigned int i = 0; i < filter->nr_terms; i++) {
+		int ret = bind_term(&filter->terms[i], class, names, &p->terms[i], err);
+
+		if (ret) {
+			free(p);
+			return ret;
+		}
+	}
+	*out = p;
+	return 0;
+}
+
+void event_predicate_destroy(struct event_predicate *predicate)
+{
+	free(predicate);
+}
+
+/* A code address matches by its function alone, too. */
+static bool text_matches(const struct bound_term *term, const struct event_names *names,
+			 uint64_t value)
+{
+	char text[TEXT_MAX];
+	char *offset;
+	bool found;
+
+	names->text(names->arg, term->field, value, text, sizeof(text));
+	if (term->op == FILTER_GLOB)
+		found = !fnmatch(term->text, text, 0);
+	else
+		found = !strcmp(term->text, text);
+	offset = term->field->type == EVENT_CODE ? strchr(text, '+') : NULL;
+	if (offset && !found) {
+		*offset = '\0';
+		found = !strcmp(term->text, text);
+	}
+	return term->op == FILTER_NE ? !found : found;
+}
+
+static bool number_matches(const struct bound_term *term, uint64_t value)
+{
+	bool is_signed = term->field && term->field->type == EVENT_INT;
+	bool less = is_signed ? (int64_t)value < (int64_t)term->value : value < term->value;
+
+	switch (term->op) {
+	case FILTER_EQ:
+		return value == term->value;
+	case FILTER_NE:
+		return value != term->value;
+	case FILTER_LT:
+		return less;
+	case FILTER_LE:
+		return less || value == term->value;
+	case FILTER_GT:
+		return !less && value != term->value;
+	case FILTER_GE:
+		return !less;
+	case FILTER_AND:
+		return value & term->value;
+	case FILTER_GLOB:
+		break;
+	}
+	return false;
+}
+
+static bool term_matches(const struct event_predicate *p, const struct bound_term *term,
+			 const struct event *event)
+{
+	uint64_t value = term->field ? event_field_value(term->field, event->bytes) : event->vcpu;
+
+	return term->by_text ? text_matches(term, p->names, value) : number_matches(term, value);
+}
+
+static bool node_matches(const struct event_predicate *p, unsigned int index,
+			 const struct event *event)
+{
+	const struct filter_node *node = &p->filter->nodes[index];
+
+	switch (node->kind) {
+	case FILTER_TERM:
+		return term_matches(p, &p->terms[node->left], event);
+	case FILTER_NOT:
+		return !node_matches(p, node->left, event);
+	case FILTER_BOTH:
+		return node_matches(p, node->left, event) && node_matches(p, node->right, event);
+	case FILTER_EITHER:
+		return node_matches(p, node->left, event) || node_matches(p, node->right, event);
+	}
+	return false;
+}
+
+bool event_predicate_matches(const struct event_predicate *predicate, const struct event *event)
+{
+	return node_matches(predicate, predicate->filter->root, event);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_EVENT_FILTER_INTERNAL_H
+#define SONDE_FORMATS_EVENT_FILTER_INTERNAL_H
+
+#include "formats/event/filter.h"
+
+/* What filter.c parses and filter-bind.c binds. */
+enum filter_op {
+	FILTER_EQ,
+	FILTER_NE,
+	FILTER_LT,
+	FILTER_LE,
+	FILTER_GT,
+	FILTER_GE,
+	FILTER_AND,
+	FILTER_GLOB
+};
+
+enum { FILTER_WORD_MAX = 128, FILTER_MAX_NODES = 4 * EVENT_FILTER_MAX_TERMS };
+
+struct filter_term {
+	char field[FILTER_WORD_MAX], text[FILTER_WORD_MAX];
+	unsigned int field_at, value_at; /* characters from the start, from 1 */
+	enum filter_op op;
+	bool is_number, is_negative;
+	uint64_t number; /* in two's complement where is_negative */
+};
+
+enum filter_node_kind { FILTER_TERM, FILTER_NOT, FILTER_BOTH, FILTER_EITHER };
+
+struct filter_node {
+	enum filter_node_kind kind;
+	unsigned int left, right; /* nodes; of a term `left` is its index in terms */
+};
+
+struct event_filter {
+	struct filter_term terms[EVENT_FILTER_MAX_TERMS];
+	struct filter_node nodes[FILTER_MAX_NODES];
+	unsigned int nr_terms, nr_nodes, root;
+};
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_EVENT_FILTER_H
+#define SONDE_FORMATS_EVENT_FILTER_H
+
+#include <stdbool.h>
+#include "formats/base/error.h"
+#include "formats/event/event.h"
+
+/*
+ * Filters on the fields of events, in the grammar of ftrace (Documentation/trace/events.rst, 5.1):
+ *
+ *	FIELD OP VALUE, joined by && and ||, negated by !, grouped by parentheses
+ *
+ * OP is == != < <= > >= & or ~. VALUE is a number (decimal, 0x, 0; with a sign) or a string, which
+ * needs quotes if it has blanks or one of ()&|!<>=~ in it. ~ compares the field's text with a glob
+ * (* ? [a-z]); == and != compare it with the text where VALUE is a string. A code address has the
+ * text "symbol" and "symbol+0x1f", flags "GFP_KERNEL|__GFP_ZERO". & with a string takes its bits
+ * by name. Every class has the field `vcpu`, also written `cpu` and `CPU`.
+ */
+struct event_filter;
+
+enum {
+	EVENT_FILTER_MAX = 4096,     /* bytes of text */
+	EVENT_FILTER_MAX_TERMS = 64, /* predicates */
+	EVENT_FILTER_MAX_DEPTH = 32, /* of parentheses and negations */
+};
+
+/* -EINVAL: *err says at which character, from 1, and what is wrong there. -ENOMEM. */
+int event_filter_parse(const char *text, struct event_filter **out, struct error *err);
+/* NULL-safe. */
+void event_filter_destroy(struct event_filter *filter);
+
+/* How values become text, and names become values; the functions may be NULL. */
+struct event_names {
+	void *arg;
+	/* Text of a field's value. */
+	void (*text)(void *arg, const struct event_field *field, uint64_t value, char *out,
+		     size_t size);
+	/* Bits of a flag by name: 0, or -ENOENT. */
+	int (*flag)(void *arg, const struct event_field *field, const char *name, uint64_t *value);
+};
+
+/* A filter made ready for the events of one class. */
+struct event_predicate;
+
+/*
+ * Bind a filter to a class. `filter`, `class` and `names` must outlive the result. -ENOENT if the
+ * class lacks a field (*err names the nearest one), -EINVAL if a value is of no use for its field
+ * or operator, -ENOMEM.
+ */
+int event_filter_bind(const struct event_filter *filter, const struct event_class *class,
+		      const struct event_names *names, struct event_predicate **out,
+		      struct error *err);
+/* NULL-safe. */
+void event_predicate_destroy(struct event_predicate *predicate);
+
+bool event_predicate_matches(const struct event_predicate *predicate, const struct event *event);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/u64-map.h"
+#include "formats/event/gfp-flags.h"
+#include "formats/report/event-text-internal.h"
+#include "formats/report/trace-text.h"
+
+enum { MAX_TEXTS = 1 << 20 }; /* of one sort; a trace of nonsense gets no more memory */
+
+int event_texts_create(const struct sidecar *sidecar, struct event_texts **out, struct error *err)
+{
+	struct event_texts *texts = calloc(1, sizeof(*texts));
+
+	if (!texts)
+		return error_set(err, ENOMEM, "out of memory");
+	texts->sidecar = sidecar;
+	texts->names = (struct event_names){texts, event_texts_filter_text, event_texts_flag};
+	for (size_t i = 0; i < EVENT_TEXT_SORTS; i++)
+		u64_map_init(&texts->known[i], sizeof(char *));
+	*out = texts;
+	return 0;
+}
+
+static void free_texts(struct u64_map *map)
+{
+	size_t pos = 0;
+	uint64_t key;
+	char **text;
+
+	while ((text = u64_map_next(map, &pos, &key)))
+		free(*text);
+	u64_map_deinit(map);
+}
+
+void event_texts_destroy(struct event_texts *texts)
+{
+	if (!texts)
+		return;
+	for (size_t i = 0; i < EVENT_TEXT_SORTS; i++)
+		free_texts(&texts->known[i]);
+	free(texts);
+}
+
+const struct event_names *event_texts_names(struct event_texts *texts)
+{
+	return &texts->names;
+}
+
+static struct text make_text(const struct event_texts *texts, enum event_text_sort sort,
+			     uint64_t value)
+{
+	const struct sidecar *sidecar = texts->sidecar;
+	struct text out;
+
+	if (sort == EVENT_TEXT_CODE)
+		return text_symbol(sidecar, value);
+	if (sort == EVENT_TEXT_CACHE) {
+		const struct sidecar_cache *cache = sidecar_cache(sidecar, (uint16_t)value);
+
+		snprintf(out.s, sizeof(out.s), "%s", cache ? cache->name : "-");
+		if (value && !cache)
+			snprintf(out.s, sizeof(out.s), "%" PRIu64, value);
+		return out;
+	}
+	if (sidecar)
+		gfp_flags_text(&sidecar->info, value, out.s, sizeof(out.s));
+	else
+		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, value);
+	return out;
+}
+
+const char *event_text_of(struct event_texts *texts, enum event_text_sort sort, uint64_t value)
+{
+	struct u64_map *known = &texts->known[sort];
+	char **place = u64_map_find(known, value), *text;
+
+	if (place)
+		return *place;
+	texts->last = make_text(texts, sort, value);
+	text = known->count < MAX_TEXTS ? strdup(texts->last.s) : NULL;
+	place = text ? u64_map_insert(known, value, NULL) : NULL;
+	if (!place) {
+		free(text);
+		return texts->last.s;
+	}
+	return *place = text;
+}
+
+static enum event_text_sort sort_of(const struct event_field *field)
+{
+	if (field->type == EVENT_CODE)
+		return EVENT_TEXT_CODE;
+	return field->type == EVENT_FLAGS ? EVENT_TEXT_FLAGS : EVENT_TEXT_CACHE;
+}
+
+/* Filters see "symbol+0x1f", without the function's size. */
+void event_texts_filter_text(void *arg, const struct event_field *field, uint64_t value, char *out,
+			     size_t size)
+{
+	enum event_text_sort sort = sort_of(field);
+	char *slash;
+
+	snprintf(out, size, "%s", event_text_of(arg, sort, value));
+	slash = sort == EVENT_TEXT_CODE ? strrchr(out, '/') : NULL;
+	if (slash)
+		*slash = '\0';
+}
+
+int event_texts_flag(void *arg, const struct event_field *field, const char *name, uint64_t *value)
+{
+	const struct event_texts *texts = arg;
+	const struct trace_info *info = texts->sidecar ? &texts->sidecar->info : NULL;
+
+	(void)field;
+	for (size_t i = 0; info && i < info->nr_gfp_names; i++) {
+		if (!strcmp(info->gfp_names[i].name, name)) {
+			*value = info->gfp_names[i].mask;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_REPORT_EVENT_TEXT_H
+#define SONDE_FORMATS_REPORT_EVENT_TEXT_H
+
+#include "formats/base/error.h"
+#include "formats/event/filter.h"
+#include "formats/trace/sidecar.h"
+
+/*
+ * The values of events as text: code addresses as symbols, caches and flags by name, as the sidecar
+ * has them. Each text is made once. Not thread-safe.
+ */
+struct event_texts;
+
+/* `sidecar` may be NULL; it must outlive the result. It may grow meanwhile. */
+int event_texts_create(const struct sidecar *sidecar, struct event_texts **out, struct error *err);
+/* NULL-safe. */
+void event_texts_destroy(struct event_texts *texts);
+
+/* For filters (formats/event/filter.h); lives as long as `texts`. */
+const struct event_names *event_texts_names(struct event_texts *texts);
+
+/*
+ * Prints events, a line each, to a file descriptor: as text
+ *
+ *	[vCPU] seconds system:name: field=value field=value ...
+ *
+ * or as JSON objects. Buffers: event_printer_flush() at the end.
+ */
+struct event_printer;
+
+int event_printer_create(int fd, bool json, struct event_texts *texts, struct event_printer **out,
+			 struct error *err);
+/* NULL-safe. */
+void event_printer_destroy(struct event_printer *printer);
+
+/* Return 0, or -errno if it cannot be written. */
+int event_printer_put(struct event_printer *printer, const struct event *event);
+int event_printer_flush(struct event_printer *printer);
+
+#endif

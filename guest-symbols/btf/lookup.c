@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "guest-symbols/btf/btf-internal.h"
+
+enum {
+	MEMBER_WORDS = 3, /* name, type, offset */
+	ENUM_WORDS = 2,   /* name, value */
+	ENUM64_WORDS = 3, /* name, low, high */
+	PARAM_WORDS = 2,  /* name, type */
+	/* Members that one lookup may visit: hostile types could nest anonymous ones endlessly. */
+	SEARCH_BUDGET = 1 << 16,
+};
+
+static bool is_alias(enum btf_kind kind)
+{
+	return kind == BTF_KIND_TYPEDEF || kind == BTF_KIND_CONST || kind == BTF_KIND_VOLATILE ||
+	       kind == BTF_KIND_RESTRICT || kind == BTF_KIND_TYPE_TAG;
+}
+
+static uint32_t strip(const struct btf_types *btf, uint32_t id)
+{
+	struct btf_type type;
+
+	for (int depth = 0; depth < BTF_MAX_DEPTH; depth++) {
+		if (!btf_type(btf, id, &type) || !is_alias(type.kind))
+			return id;
+		id = type.size_or_type;
+	}
+	return 0;
+}
+
+/* sizeof in bytes, 0 if unknown, void, or beyond 32 bits. */
+static uint32_t size_of(const struct btf_types *btf, uint32_t id)
+{
+	struct btf_type type;
+	uint64_t elements = 1;
+
+	for (int depth = 0; depth < BTF_MAX_DEPTH; depth++) {
+		id = strip(btf, id);
+		if (!btf_type(btf, id, &type))
+			return 0;
+		if (type.kind != BTF_KIND_ARRAY)
+			break;
+		elements *= btf_item(&type, 0, 0, 2);
+		if (elements > UINT32_MAX)
+			return 0;
+		id = btf_item(&type, 0, 0, 0);
+	}
+	switch (type.kind) {
+	case BTF_KIND_PTR:
+		elements *= BTF_POINTER_SIZE;
+		break;
+	case BTF_KIND_INT:
+	case BTF_KIND_STRUCT:
+	case BTF_KIND_UNION:
+	case BTF_KIND_ENUM:
+	case BTF_KIND_ENUM64:
+	case BTF_KIND_FLOAT:
+		if (__builtin_mul_overflow(elements, type.size_or_type, &elements))
+			return 0;
+		break;
+	default:
+		return 0;
+	}
+	return elements > UINT32_MAX ? 0 : (uint32_t)elements;
+}
+
+struct member {
+	const char *name;
+	uint32_t type;
+	uint64_t bit_offset; /* from the start of the outermost struct */
+	uint8_t bit_size;
+};
+
+static struct member member_at(const struct btf_types *btf, const struct btf_type *type, uint32_t i,
+			       uint64_t base)
+{
+	uint32_t offset = btf_item(type, i, MEMBER_WORDS, 2);
+
+	return (struct member){
+		.name = btf_string(btf, btf_item(type, i, MEMBER_WORDS, 0)),
+		.type = btf_item(type, i, MEMBER_WORDS, 1),
+		/* With the flag set the top byte is the width of a bit-field. */
+		.bit_offset = base + (type->kind_flag ? offset & 0xffffff : offset),
+		.bit_size = type->kind_flag ? (uint8_t)(offset >> 24) : 0,
+	};
+}
+
+struct search {
+	const struct btf_types *btf;
+	const char *name;
+	size_t length;
+	int budget;
+};
+
+static bool find_member(struct search *search, uint32_t id, uint64_t base, int depth,
+			struct member *out)
+{
+	struct btf_type type;
+
+	id = strip(search->btf, id);
+	if (depth == BTF_MAX_DEPTH || !btf_type(search->btf, id, &type) ||
+	    (type.kind != BTF_KIND_STRUCT && type.kind != BTF_KIND_UNION))
+		return false;
+	for (uint32_t i = 0; i < type.vlen && search->budget-- > 0; i++) {
+		*out = member_at(search->btf, &type, i, base);
+		if (!*out->name) {
+			if (find_member(search, out->type, out->bit_offset, depth + 1, out))
+				return true;
+		} else if (!strncmp(out->name, search->name, search->length) &&
+			   !out->name[search->length]) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void describe(const struct btf_types *btf, const struct member *member,
+		     struct btf_field *out)
+{
+	uint32_t size = size_of(btf, member->type);
+	uint64_t unit = member->bit_size && size ? size : 1;
+	uint64_t offset = member->bit_offset / 8 / unit * unit;
+
+	*out = (struct btf_field){
+		.offset = (uint32_t)offset,
+		.size = size,
+		.bit_offset = (uint8_t)(member->bit_offset - offset * 8),
+		.bit_size = member->bit_size,
+	};
+}
+
+int btf_field(const struct btf_types *btf, const char *structure, const char *member,
+	      struct btf_field *out, struct error *err)
+{
+	uint32_t id = btf_find(btf, structure, BTF_KIND_STRUCT, BTF_KIND_UNION);
+	struct search search = {.btf = btf, .budget = SEARCH_BUDGET};
+	struct member found = {.type = id};
+	const char *p = member;
+
+	if (!id)
+		return error_set(err, ENOENT, "BTF has no struct %s", structure);
+	do {
+		search.name = p;
+		search.length = strcspn(p, ".");
+		if (!find_member(&search, found.type, found.bit_offset, 0, &found))
+			return error_set(err, ENOENT, "BTF has no member %s in struct %s", member,
+					 structure);
+		p += search.length;
+	} while (*p++ == '.');
+	if (found.bit_offset / 8 > UINT32_MAX)
+		return error_set(err, EBADMSG, "BTF member %s.%s is out of range", structure,
+				 member);
+	describe(btf, &found, out);
+	return 0;
+}
+
+uint32_t btf_struct_size(const struct btf_types *btf, const char *structure)
+{
+	return size_of(btf, btf_find(btf, structure, BTF_KIND_STRUCT, BTF_KIND_UNION));
+}
+
+static int64_t enumerator_value(const struct btf_type *type, uint32_t i)
+{
+	uint32_t low;
+
+	if (type->kind == BTF_KIND_ENUM64)
+		return (int64_t)((uint64_t)btf_item(type, i, ENUM64_WORDS, 2) << 32 |
+				 btf_item(type, i, ENUM64_WORDS, 1));
+	low = btf_item(type, i, ENUM_WORDS, 1);
+	return type->kind_flag ? (int32_t)low : (int64_t)low;
+}
+
+int64_t btf_enumerator(const struct btf_types *btf, const char *name, bool *found)
+{
+	struct btf_type type;
+
+	*found = true;
+	for (uint32_t id = 1; btf_type(btf, id, &type); id++) {
+		uint32_t words = type.kind == BTF_KIND_ENUM64 ? ENUM64_WORDS : ENUM_WORDS;
+
+		if (type.kind != BTF_KIND_ENUM && type.kind != BTF_KIND_ENUM64)
+			continue;
+		for (uint32_t i = 0; i < type.vlen; i++)
+			if (!strcmp(btf_string(btf, btf_item(&type, i, words, 0)), name))
+				return enumerator_value(&type, i);
+	}
+	*found = false;
+	return 0;
+}
+
+static const char *keyword(const struct btf_type *type)
+{
+	switch (type->kind) {
+	case BTF_KIND_STRUCT:
+		return "struct ";
+	case BTF_KIND_UNION:
+		return "union ";
+	case BTF_KIND_FWD:
+		return type->kind_flag ? "union " : "struct ";
+	case BTF_KIND_ENUM:
+	case BTF_KIND_ENUM64:
+		return "enum ";
+	case BTF_KIND_CONST:
+		return "const ";
+	case BTF_KIND_VOLATILE:
+		return "volatile ";
+	default:
+		return "";
+	}
+}
+
+static void append(char *text, size_t size, const char *more)
+{
+	size_t used = strlen(text);
+
+	snprintf(text + used, size - used, "%s", more);
+}
+
+/*
+ * Spell a type as C does, qualifiers of what is pointed to in front, one star for each pointer.
+ * What C cannot spell that way (a pointer to a function or an array) gets "(*)" or "[]".
+ */
+static void spell(const struct btf_types *btf, uint32_t id, char *text, size_t size)
+{
+	char stars[BTF_MAX_DEPTH + 2] = "";
+	struct btf_type type = {.name = "void"};
+
+	text[0] = '\0';
+	for (int depth = 0; depth < BTF_MAX_DEPTH && btf_type(btf, id, &type); depth++) {
+		bool qualifier = type.kind == BTF_KIND_CONST || type.kind == BTF_KIND_VOLATILE;
+
+		if (type.kind == BTF_KIND_PTR) {
+			/* Qualifiers seen so far are those of the pointer itself. */
+			text[0] = '\0';
+			memmove(stars + 1, stars, strlen(stars) + 1);
+			stars[0] = '*';
+		} else if (qualifier) {
+			append(text, size, keyword(&type));
+		} else if (type.kind != BTF_KIND_RESTRICT && type.kind != BTF_KIND_TYPE_TAG) {
+			break;
+		}
+		id = type.size_or_type;
+	}
+	if (!btf_type(btf, id, &type))
+		type = (struct btf_type){.name = "void"};
+	append(text, size, keyword(&type));
+	if (type.kind == BTF_KIND_FUNC_PROTO || type.kind == BTF_KIND_ARRAY)
+		append(text, size, type.kind == BTF_KIND_ARRAY ? "[]" : "(*)()");
+	else
+		append(text, size, *type.name ? type.name : "?");
+	if (stars[0])
+		append(text, size, " ");
+	append(text, size, stars);
+}
+
+int btf_prototype(const struct btf_types *btf, const char *function, struct btf_prototype *out,
+		  struct error *err)
+{
+	uint32_t id = btf_find(btf, function, BTF_KIND_FUNC, BTF_KIND_FUNC);
+	struct btf_type func, proto;
+
+	*out = (struct btf_prototype){0};
+	if (!btf_type(btf, id, &func))
+		return error_set(err, ENOENT, "BTF has no function %s", function);
+	if (!btf_type(btf, func.size_or_type, &proto) || proto.kind != BTF_KIND_FUNC_PROTO)
+		return error_set(err, EBADMSG, "BTF's function %s has no prototype", function);
+	if (proto.vlen > BTF_MAX_PARAMS)
+		return error_set(err, E2BIG, "BTF's function %s has %u parameters", function,
+				 proto.vlen);
+	spell(btf, proto.size_or_type, out->return_type, sizeof(out->return_type));
+	out->nr_params = proto.vlen;
+	for (uint32_t i = 0; i < proto.vlen; i++) {
+		uint32_t type = btf_item(&proto, i, PARAM_WORDS, 1);
+
+		snprintf(out->params[i].name, sizeof(out->params[i].name), "%s",
+			 btf_string(btf, btf_item(&proto, i, PARAM_WORDS, 0)));
+		spell(btf, type, out->params[i].type, sizeof(out->params[i].type));
+		out->params[i].size = size_of(btf, type);
+	}
+	return 0;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_GUEST_SYMBOLS_KMEM_ALLOCATORS_H
+#define SONDE_GUEST_SYMBOLS_KMEM_ALLOCATORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/event/record.h"
+#include "formats/event/trace-info.h"
+#include "guest-symbols/btf/btf.h"
+#include "guest-symbols/image/kernel-image.h"
+
+/*
+ * A kernel's memory allocators: the functions through which memory is allocated and freed, found on
+ * demand in an image that is loaded. An image without them is none the worse for everything else.
+ */
+
+/* Which of the six register arguments (RDI, RSI, RDX, RCX, R8, R9) plays which role. */
+enum { ALLOC_MAX_ARGS = 6 };
+enum alloc_role {
+	ALLOC_ROLE_NONE,
+	ALLOC_ROLE_CACHE, /* struct kmem_cache *; may be NULL in bulk frees (then kmalloc memory) */
+	ALLOC_ROLE_SIZE,  /* bytes asked for */
+	ALLOC_ROLE_GFP,   /* gfp_t */
+	ALLOC_ROLE_NODE,  /* NUMA node */
+	ALLOC_ROLE_CALLER, /* unsigned long: the call site to report instead of the return address
+			    */
+	ALLOC_ROLE_OBJECT, /* pointer being freed */
+	ALLOC_ROLE_PAGE,   /* struct page * or struct folio * being freed */
+	ALLOC_ROLE_ORDER,  /* page order */
+	ALLOC_ROLE_COUNT,  /* number of objects of a bulk operation */
+	ALLOC_ROLE_ARRAY,  /* void ** of a bulk operation, or struct page ** */
+	ALLOC_ROLE_LIST,   /* struct list_head * of pages (bulk page free or alloc) */
+	ALLOC_ROLE_BATCH,  /* struct folio_batch * being freed */
+	ALLOC_ROLE_SHEAF,  /* struct rcu_head * of a struct slab_sheaf: its objects[0..size) are
+			      freed */
+	ALLOC_NR_ROLES,
+};
+
+/* What an entry point does and where its result is. */
+enum alloc_action {
+	ALLOC_ACTION_ALLOC,      /* returns the object (or struct page * / folio *) */
+	ALLOC_ACTION_FREE,       /* frees its OBJECT or PAGE argument; traced at entry only */
+	ALLOC_ACTION_ALLOC_BULK, /* returns a count; objects in ARRAY[0..count) at return */
+	ALLOC_ACTION_FREE_BULK,  /* frees ARRAY[0..COUNT) or the pages on LIST or in BATCH, at entry
+				  */
+};
+
+struct alloc_entry {
+	const char *name; /* function name */
+	enum kmem_type_id type;
+	enum alloc_action action;
+	enum alloc_role args[ALLOC_MAX_ARGS];
+};
+
+/* An entry point that this kernel has. */
+struct alloc_point {
+	struct alloc_entry entry;
+	uint64_t address;       /* link-time address of the function */
+	uint64_t size;          /* bytes of its body */
+	uint64_t site;          /* link-time address of its mcount site */
+	unsigned int nr_params; /* according to BTF */
+};
+
+/* A function, or a whole family of them, that could not be made an entry point. */
+struct alloc_unresolved {
+	const char *name; /* of the function, or of the family: static */
+	enum kmem_type_id type;
+	bool frees;
+	uint64_t address; /* link-time address of the function; 0 for a family */
+	char reason[128]; /* "BTF shows no parameter that is the size" */
+};
+
+struct alloc_points {
+	struct alloc_point *v; /* all have an mcount site */
+	size_t n;
+	struct alloc_unresolved *unresolved;
+	size_t nr_unresolved;
+};
+
+/*
+ * Resolve the allocators of an image, which must live as long as *out. Fails only for want of
+ * memory (-ENOMEM): what the kernel lacks, and what BTF does not prove, is in out->unresolved.
+ */
+int alloc_points_resolve(const struct kernel_image *image, struct alloc_points *out,
+			 struct error *err);
+void alloc_points_free(struct alloc_points *points);
+
+/* "cache", "size", ...; "kmalloc allocation", "page free", ... */
+const char *alloc_role_name(enum alloc_role role);
+const char *alloc_family_name(enum kmem_type_id type, bool frees);
+
+/*
+ * Derive entry->args, which parameter plays which role, from a prototype's names and types; the
+ * order of parameters does not matter, and those without a role are ignored. -EPROTO if a role
+ * that the entry's action needs has no parameter or several, or if the result is not what the
+ * action needs.
+ */
+int alloc_roles_derive(struct alloc_entry *entry, const struct btf_prototype *prototype,
+		       struct error *err);
+
+/*
+ * The names of the kernel's GFP flags, from the table by which its own trace events print them:
+ * gfpflag_names (mm/debug.c), an array of struct trace_print_flags {unsigned long mask; const char
+ * *name} that ends with a mask of 0. Combinations such as GFP_KERNEL come before single flags.
+ * Fills info->gfp_names and info->nr_gfp_names; none if the image has no such table.
+ */
+void gfp_names_read(const struct kernel_image *image, struct trace_info *info);
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "guest-symbols/image/mcount.h"
+#include "guest-symbols/kmem/allocators.h"
+
+enum {
+	/* A site is the first instruction, or the second after endbr64; not much padding either. */
+	MAX_SITE_DISTANCE = 16,
+	NEAR_BRANCH = 5, /* bytes of call rel32 and jmp rel32 */
+	MAX_OUTER = 3,
+};
+
+/* A function that is an entry point, unless that would count an object through two of them. */
+struct rule {
+	const char *name;
+	enum kmem_type_id type;
+	enum alloc_action action;
+	const char *covered_by;           /* not if this function, of an earlier rule, was taken */
+	const char *nested_in[MAX_OUTER]; /* not if one of these calls it itself */
+	const char *unless_calls;         /* not if it calls this function itself */
+	bool if_traceable;                /* not if it has no mcount site */
+};
+
+/*
+ * Principle: the functions taken are those that emit the guest's own trace events kmem:kmalloc,
+ * kfree, kmem_cache_alloc, kmem_cache_free, mm_page_alloc and mm_page_free, so that records and
+ * events agree one to one; and the bulk and lock-free operations, which have no event of their own.
+ * Read from mm/slub.c, mm/slab_common.c and mm/page_alloc.c of Linux 5.10 to 7.3, and checked
+ * against the functions that call the tracepoints in Debian's builds.
+ *
+ * Some nest nevertheless, with the same object and in this order: __kmalloc*() in the functions for
+ * large sizes, and bulk page allocation, when it falls back, in the single one. The tracer
+ * recognises these by the result.
+ */
+#define RULE(function, family, what, ...)                                                      \
+	{                                                                                      \
+		.name = (function), .type = KMEM_TYPE_##family, .action = ALLOC_ACTION_##what, \
+		__VA_ARGS__                                                                    \
+	}
+
+static const struct rule rules[] = {
+	/* kmalloc, up to Linux 6.0 */
+	RULE("kmem_cache_alloc_trace", KMALLOC, ALLOC),
+	RULE("kmem_cache_alloc_node_trace", KMALLOC, ALLOC),
+	RULE("kmalloc_order_trace", KMALLOC, ALLOC),
+	RULE("kmalloc_order", KMALLOC, ALLOC, .covered_by = "kmalloc_order_trace"),
+	RULE("__kmalloc_track_caller", KMALLOC, ALLOC),
+	/* up to 6.9 */
+	RULE("__kmalloc", KMALLOC, ALLOC),
+	RULE("__kmalloc_node", KMALLOC, ALLOC),
+	RULE("__kmalloc_node_track_caller", KMALLOC, ALLOC),
+	/* from 6.1 to 6.9 */
+	RULE("kmalloc_trace", KMALLOC, ALLOC),
+	RULE("kmalloc_node_trace", KMALLOC, ALLOC),
+	RULE("kmalloc_large", KMALLOC, ALLOC),
+	RULE("kmalloc_large_node", KMALLOC, ALLOC, .nested_in = {"__kmalloc_node"}),
+	/* 6.10 */
+	RULE("kmalloc_trace_noprof", KMALLOC, ALLOC),
+	RULE("kmalloc_node_trace_noprof", KMALLOC, ALLOC),
+	RULE("kmalloc_large_noprof", KMALLOC, ALLOC),
+	RULE("kmalloc_large_node_noprof", KMALLOC, ALLOC),
+	RULE("kmalloc_node_track_caller_noprof", KMALLOC, ALLOC),
+	/* from 6.11 */
+	RULE("__kmalloc_cache_noprof", KMALLOC, ALLOC),
+	RULE("__kmalloc_cache_node_noprof", KMALLOC, ALLOC),
+	RULE("__kmalloc_large_noprof", KMALLOC, ALLOC),
+	RULE("__kmalloc_large_node_noprof", KMALLOC, ALLOC),
+	RULE("__kmalloc_noprof", KMALLOC, ALLOC),
+	RULE("__kmalloc_node_noprof", KMALLOC, ALLOC),
+	RULE("__kmalloc_node_track_caller_noprof", KMALLOC, ALLOC),
+	/* Only where it does the work itself. Its result may come from vmalloc. */
+	RULE("__kvmalloc_node_noprof", KMALLOC, ALLOC, .unless_calls = "__kmalloc_node_noprof"),
+	/* from 6.18; from 7.2 */
+	RULE("kmalloc_nolock_noprof", KMALLOC, ALLOC),
+	RULE("_kmalloc_nolock_noprof", KMALLOC, ALLOC),
+	RULE("__kmalloc_flags_noprof", KMALLOC, ALLOC),
+
+	RULE("kfree", KMALLOC, FREE),
+	RULE("kfree_nolock", KMALLOC, FREE),
+
+	RULE("kmem_cache_alloc", CACHE, ALLOC),
+	RULE("kmem_cache_alloc_lru", CACHE, ALLOC),
+	RULE("kmem_cache_alloc_node", CACHE, ALLOC),
+	RULE("kmem_cache_alloc_bulk", CACHE, ALLOC_BULK),
+	/* from 6.10 */
+	RULE("kmem_cache_alloc_noprof", CACHE, ALLOC),
+	RULE("kmem_cache_alloc_lru_noprof", CACHE, ALLOC),
+	RULE("kmem_cache_alloc_node_noprof", CACHE, ALLOC),
+	RULE("kmem_cache_alloc_bulk_noprof", CACHE, ALLOC_BULK),
+	RULE("kmem_cache_alloc_from_sheaf_noprof", CACHE, ALLOC),
+
+	RULE("kmem_cache_free", CACHE, FREE),
+	RULE("kmem_cache_free_bulk", CACHE, FREE_BULK),
+	/* kfree_rcu() from 6.18 on collects objects in sheaves */
+	RULE("rcu_free_sheaf", CACHE, FREE_BULK),
+	RULE("rcu_free_sheaf_nobarn", CACHE, FREE_BULK),
+
+	RULE("__alloc_pages_nodemask", PAGES, ALLOC),
+	RULE("__alloc_pages", PAGES, ALLOC, .covered_by = "__alloc_pages_nodemask"),
+	RULE("__alloc_frozen_pages_noprof", PAGES, ALLOC),
+	RULE("__alloc_pages_noprof", PAGES, ALLOC, .covered_by = "__alloc_frozen_pages_noprof"),
+	RULE("alloc_frozen_pages_nolock_noprof", PAGES, ALLOC),
+	/* 6.16 and 6.17 */
+	RULE("alloc_pages_nolock_noprof", PAGES, ALLOC,
+	     .covered_by = "alloc_frozen_pages_nolock_noprof"),
+	RULE("__alloc_pages_bulk", PAGES, ALLOC_BULK),
+	RULE("alloc_pages_bulk_noprof", PAGES, ALLOC_BULK),
+
+	RULE("free_unref_page", PAGES, FREE),
+	RULE("free_unref_page_list", PAGES, FREE_BULK),
+	/* from 6.9 */
+	RULE("free_unref_folios", PAGES, FREE_BULK),
+	/* Out of line only for callers in other files, such as compaction.c; in 6.12 without a
+	   site. */
+	RULE("free_pages_prepare", PAGES, FREE, .if_traceable = true),
+	/* from 6.14 */
+	RULE("__free_frozen_pages", PAGES, FREE),
+	RULE("free_frozen_pages", PAGES, FREE, .covered_by = "__free_frozen_pages"),
+	/* Where it is nested, its other caller of note is taken for it. */
+	RULE("__free_pages_ok", PAGES, FREE,
+	     .nested_in = {"free_unref_page", "__free_frozen_pages", "free_frozen_pages"}),
+	RULE("__free_pages_core", PAGES, FREE, .covered_by = "__free_pages_ok"),
+};
+
+enum { NR_RULES = sizeof(rules) / sizeof(rules[0]), NR_FAMILIES = 2 * KMEM_TYPE_COUNT };
+
+static const struct symbol *find_function(const struct kernel_image *image, const char *name)
+{
+	const struct symbol *symbol = symbols_find(image->symbols, name);
+
+	return symbol && strchr("tTwW", symbol->type) ? symbol : NULL;
+}
+
+static bool is_near_branch(const uint8_t *p)
+{
+	bool conditional = p[0] == 0x0f && (p[1] & 0xf0) == 0x80;
+
+	return conditional || p[0] == 0xe8 || p[0] == 0xe9;
+}
+
+/*
+ * Whether one function's body has a near branch to another. It is not disassembled, since a
+ * 32-bit displacement that happens to hit the exact address is as good as impossible.
+ */
+static bool calls(const struct kernel_image *image, const char *from, const char *to)
+{
+	const struct symbol *caller = find_function(image, from);
+	const struct symbol *callee = find_function(image, to);
+	const uint8_t *body;
+
+	if (!caller || !callee || caller->size <= NEAR_BRANCH)
+		return false;
+	body = kernel_image_bytes(image, caller->address, caller->size);
+	for (size_t i = 0; body && i < caller->size - NEAR_BRANCH; i++) {
+		size_t end = i + NEAR_BRANCH + (body[i] == 0x0f);
+		int32_t displacement;
+
+		if (!is_near_branch(body + i) || end > caller->size)
+			continue;
+		memcpy(&displacement, body + end - sizeof(displacement), sizeof(displacement));
+		if (caller->address + end + (uint64_t)(int64_t)displacement == callee->address)
+			return true;
+	}
+	return false;
+}
+
+static bool taken(const struct alloc_points *points, const char *name)
+{
+	for (size_t i = 0; i < points->n; i++)
+		if (!strcmp(points->v[i].entry.name, name))
+			return true;
+	return false;
+}
+
+static bool address_taken(const struct alloc_points *points, uint64_t address)
+{
+	for (size_t i = 0; i < points->n; i++)
+		if (points->v[i].address == address)
+			return true;
+	return false;
+}
+
+/* Whether what the rule's function does is counted elsewhere. */
+static bool redundant(const struct kernel_image *image, const struct rule *rule,
+		      const struct alloc_points *points)
+{
+	if (rule->covered_by && taken(points, rule->covered_by))
+		return true;
+	for (unsigned int i = 0; i < MAX_OUTER && rule->nested_in[i]; i++)
+		if (calls(image, rule->nested_in[i], rule->name))
+			return true;
+	return rule->unless_calls && calls(image, rule->name, rule->unless_calls);
+}
+
+static bool is_free(enum alloc_action action)
+{
+	return action == ALLOC_ACTION_FREE || action == ALLOC_ACTION_FREE_BULK;
+}
+
+static void add_unresolved(struct alloc_points *points, const struct rule *rule, uint64_t address,
+			   const struct error *why)
+{
+	struct alloc_unresolved *u = &points->unresolved[points->nr_unresolved++];
+
+	*u = (struct alloc_unresolved){.name = rule->name,
+				       .type = rule->type,
+				       .frees = is_free(rule->action),
+				       .address = address};
+	snprintf(u->reason, sizeof(u->reason), "%.*s", (int)sizeof(u->reason) - 1, why->text);
+}
+
+static int find_site(const struct kernel_image *image, struct alloc_point *point, struct error *err)
+{
+	uint64_t reach = point->size < MAX_SITE_DISTANCE ? point->size : MAX_SITE_DISTANCE;
+
+	point->site = site_in_range(image->mcount_sites, image->nr_mcount_sites, point->address,
+				    point->address + reach);
+	return point->site ? 0 : error_set(err, ENOTSUP, "it has no mcount site");
+}
+
+static int find_roles(const struct kernel_image *image, struct alloc_point *point,
+		      struct error *err)
+{
+	struct btf_prototype prototype;
+	int ret;
+
+	if (!image->btf)
+		return error_set(err, ENOENT, "the kernel image has no BTF");
+	ret = btf_prototype(image->btf, point->entry.name, &prototype, err);
+	if (ret)
+		return ret;
+	point->nr_params = prototype.nr_params;
+	return alloc_roles_derive(&point->entry, &prototype, err);
+}
+
+static void apply_rule(const struct kernel_image *image, const struct rule *rule,
+		       struct alloc_points *points)
+{
+	const struct symbol *symbol = find_function(image, rule->name);
+	struct alloc_point *point = &points->v[points->n];
+	struct error why;
+	int ret;
+
+	if (!symbol || address_taken(points, symbol->address) || redundant(image, rule, points))
+		return;
+	*point = (struct alloc_point){
+		.entry = {.name = rule->name, .type = rule->type, .action = rule->action},
+		.address = symbol->address,
+		.size = symbol->size,
+	};
+	ret = find_site(image, point, &why);
+	if (ret && rule->if_traceable)
+		return;
+	if (!ret)
+		ret = find_roles(image, point, &why);
+	if (ret)
+		add_unresolved(points, rule, symbol->address, &why);
+	else
+		points->n++;
+}
+
+const char *alloc_family_name(enum kmem_type_id type, bool frees)
+{
+	static const char *const names[KMEM_TYPE_COUNT][2] = {
+		[KMEM_TYPE_KMALLOC] = {"kmalloc allocation", "kmalloc free"},
+		[KMEM_TYPE_CACHE] = {"kmem_cache allocation", "kmem_cache free"},
+		[KMEM_TYPE_PAGES] = {"page allocation", "page free"},
+	};
+
+	return names[type][frees];
+}
+
+static bool has_family(const struct alloc_points *points, enum kmem_type_id type, bool frees)
+{
+	for (size_t i = 0; i < points->n; i++)
+		if (points->v[i].entry.type == type && is_free(points->v[i].entry.action) == frees)
+			return true;
+	for (size_t i = 0; i < points->nr_unresolved; i++)
+		if (points->unresolved[i].type == type && points->unresolved[i].frees == frees)
+			return true;
+	return false;
+}
+
+static void add_missing_families(struct alloc_points *points)
+{
+	for (unsigned int i = 0; i < NR_FAMILIES; i++) {
+		enum kmem_type_id type = i / 2;
+		bool frees = i % 2;
+
+		if (!has_family(points, type, frees))
+			points->unresolved[points->nr_unresolved++] = (struct alloc_unresolved){
+				.name = alloc_family_name(type, frees),
+				.type = type,
+				.frees = frees,
+				.reason = "the kernel has no such function that is known",
+			};
+	}
+}
+
+int alloc_points_resolve(const struct kernel_image *image, struct alloc_points *out,
+			 struct error *err)
+{
+	*out = (struct alloc_points){
+		.v = calloc(NR_RULES, sizeof(*out->v)),
+		.unresolved = calloc(NR_RULES + NR_FAMILIES, sizeof(*out->unresolved)),
+	};
+	if (!out->v || !out->unresolved) {
+		alloc_points_free(out);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	for (size_t i = 0; i < NR_RULES; i++)
+		apply_rule(image, &rules[i], out);
+	add_missing_families(out);
+	return 0;
+}
+
+void alloc_points_free(struct alloc_points *points)
+{
+	free(points->unresolved);
+	free(points->v);
+	*points = (struct alloc_points){0};
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/event/filter.h"
+#include "tests/lib/tap.h"
+
+struct sample {
+	uint64_t call_site;
+	uint64_t bytes;
+	int32_t node;
+	uint32_t flags;
+	uint16_t cache;
+};
+
+#define FIELD(name, type)                                                                      \
+	{                                                                                      \
+#name, type, sizeof(((struct sample *)0)->name), offsetof(struct sample, name) \
+	}
+
+static const struct event_field fields[] = {
+	FIELD(call_site, EVENT_CODE), FIELD(bytes, EVENT_UINT),       FIELD(node, EVENT_INT),
+	FIELD(flags, EVENT_FLAGS),    FIELD(cache, EVENT_DICTIONARY),
+};
+static const struct event_class class = {"test", "sample", fields,
+					 sizeof(fields) / sizeof(fields[0])};
+static const struct sample sample = {
+	.call_site = 0x1010, .bytes = 192, .node = -1, .flags = 0xcc0, .cache = 3};
+
+static void text_of(void *arg, const struct event_field *field, uint64_t value, char *out,
+		    size_t size)
+{
+	(void)arg;
+	if (field->type == EVENT_CODE)
+		snprintf(out, size, "ext4_write+0x%" PRIx64, value - 0x1000);
+	else
+		snprintf(out, size, field->type == EVENT_FLAGS ? "GFP_KERNEL" : "kmalloc-192");
+}
+
+static int flag_of(void *arg, const struct event_field *field, const char *name, uint64_t *value)
+{
+	(void)arg;
+	(void)field;
+	*value = 0x400;
+	return strcmp(name, "__GFP_IO") ? -ENOENT : 0;
+}
+
+static const struct event_names names = {NULL, text_of, flag_of};
+
+/* 1, 0, or a negative errno. */
+static int match(const char *text, struct error *err)
+{
+	const struct event event = {.class = &class, .vcpu = 2, .bytes = &sample};
+	struct event_filter *filter;
+	struct event_predicate *predicate;
+	int ret = event_filter_parse(text, &filter, err);
+
+	if (ret)
+		return ret;
+	ret = event_filter_bind(filter, &class, &names, &predicate, err);
+	if (!ret) {
+		ret = event_predicate_matches(predicate, &event);
+		event_predicate_destroy(predicate);
+	}
+	event_filter_destroy(filter);
+	return ret;
+}
+
+static void test_matches(void)
+{
+	static const struct {
+		const char *filter;
+		int matches;
+	} rows[] = {
+		{"bytes == 192", 1},
+		{"bytes != 192", 0},
+		{"bytes<192", 0},
+		{"bytes <= 0xc0", 1},
+		{"bytes > 191", 1},
+		{"bytes >= 193", 0},
+		{"bytes & 0x80", 1},
+		{"bytes & 0x3f", 0},
+		{"node == -1", 1},
+		{"node < 0", 1},
+		{"node > -2", 1},
+		{"vcpu == 2 && cpu == 2 && CPU < 3", 1},
+		{"bytes > 4096 || node == -1", 1},
+		{"bytes > 4096 && node == -1", 0},
+		{"bytes > 4096 && node == 7 || vcpu == 2", 1},
+		{"bytes > 4096 && (node == 7 || vcpu == 2)", 0},
+		{"!(bytes > 4096)", 1},
+		{"! bytes > 4096", 1},
+		{"!!(bytes == 192)", 1},
+		{"call_site ~ \"ext4_*\"", 1},
+		{"call_site ~ ext4_*", 1},
+		{"call_site ~ 'xfs_*'", 0},
+		{"call_site == ext4_write", 1},
+		{"call_site == ext4_write+0x10", 1},
+		{"call_site != ext4_write", 0},
+		{"call_site == 0x1010", 1},
+		{"cache == kmalloc-192", 1},
+		{"cache ~ \"kmalloc-*\" && bytes >= 100", 1},
+		{"cache == 3", 1},
+		{"flags & __GFP_IO", 1},
+		{"flags == GFP_KERNEL", 1},
+		{"  bytes  ==  192  ", 1},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct error err = {0};
+		int ret = match(rows[i].filter, &err);
+
+		ok(ret == rows[i].matches, "'%s' %s%s%s", rows[i].filter,
+		   rows[i].matches ? "matches" : "does not match", err.code ? ": " : "", err.text);
+	}
+}
+
+static void test_errors(void)
+{
+	static const struct {
+		const char *filter;
+		int code;
+		const char *text;
+	} rows[] = {
+		{"", EINVAL, "filter, character 1: a field's name is missing"},
+		{"bytes", EINVAL,
+		 "filter, character 6: an operator is missing: == != < <= > >= & ~"},
+		{"bytes ==", EINVAL, "filter, character 9: a number or a string is missing"},
+		{"bytes == 1 node == 2", EINVAL, "filter, character 12: && or || is missing"},
+		{"(bytes == 1", EINVAL, "filter, character 12: ')' is missing"},
+		{"bytes == 1)", EINVAL, "filter, character 11: && or || is missing"},
+		{"call_site ~ \"ext4", EINVAL,
+		 "filter, character 13: the string has no closing quote"},
+		{"bytes == 1 &&", EINVAL, "filter, character 14: a field's name is missing"},
+		{"byts == 1", ENOENT,
+		 "filter, character 1: sample has no field 'byts'; did you mean 'bytes'?"},
+		{"vcpu == 1 && zzzzzzzz == 1", ENOENT,
+		 "filter, character 14: sample has no field 'zzzzzzzz'"},
+		{"bytes == many", EINVAL,
+		 "filter, character 10: 'many' is not a number, which the field is"},
+		{"call_site < ext4_write", EINVAL,
+		 "filter, character 13: 'ext4_write' is not a number"},
+		{"flags & __GFP_NONE", EINVAL,
+		 "filter, character 9: '__GFP_NONE' is neither a number nor a flag of the field"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct error err = {0};
+		char name[128];
+
+		snprintf(name, sizeof(name), "'%s' is refused", rows[i].filter);
+		is_u64((uint64_t)-match(rows[i].filter, &err), (uint64_t)rows[i].code, name);
+		is_str(err.text, rows[i].text, "the error says where and why");
+	}
+}
+
+static char *repeated(const char *part, unsigned int times, const char *rest)
+{
+	char *text = calloc(times + 1, strlen(part) + strlen(rest) + 1);
+
+	if (!text)
+		abort();
+	while (times--)
+		strcat(text, part);
+	return strcat(text, rest);
+}
+
+static void test_caps(void)
+{
+	struct error err = {0};
+	char *deep = repeated("(", EVENT_FILTER_MAX_DEPTH + 1, "bytes == 1");
+	char *terms = repeated("bytes == 1 && ", EVENT_FILTER_MAX_TERMS, "bytes == 1");
+	char *most = repeated("bytes == 192 && ", EVENT_FILTER_MAX_TERMS - 1, "bytes == 192");
+	char *word = repeated("b", 1000, " == 1");
+
+	is_u64((uint64_t)-match(deep, &err), EINVAL, "too deep a filter is refused");
+	is_u64((uint64_t)-match(terms, &err), EINVAL, "too many predicates are refused");
+	is_u64((uint64_t)match(most, &err), 1, "as many as allowed are taken");
+	is_u64((uint64_t)-match(word, &err), EINVAL, "too long a name is refused");
+	free(deep);
+	free(terms);
+	free(most);
+	free(word);
+}
+
+int main(void)
+{
+	test_matches();
+	test_errors();
+	test_caps();
+	return tap_done();
+}

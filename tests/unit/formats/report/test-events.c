@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cmd.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+static const char sidecar[] =
+	"{\"version\":1,\"complete\":true,\"vcpus\":[{\"allocs\":2,\"frees\":1},{\"frees\":1}],"
+	"\"gfp_flags\":[{\"name\":\"GFP_KERNEL\",\"mask\":\"0xcc0\"},"
+	"{\"name\":\"__GFP_ZERO\",\"mask\":\"0x100\"}],"
+	"\"caches\":[{\"id\":1,\"name\":\"a\\\"b\",\"object_size\":190,\"size\":192}],"
+	"\"symbols\":[{\"name\":\"d_alloc\",\"start\":\"0x1000\",\"size\":256}]}";
+
+#define ALLOC                                                                                  \
+	"[000]     1.000000000 kmem:kmem_cache_alloc: call_site=d_alloc+0x10/0x100 ptr=0x100 " \
+	"bytes_req=190 bytes_alloc=192 cache=a\"b gfp_flags=GFP_KERNEL|__GFP_ZERO node=-1\n"
+#define PAGES                                                                                   \
+	"[000]     2.500000001 kmem:mm_page_alloc: call_site=0x2000 ptr=0x3000 bytes_req=4096 " \
+	"gfp_flags=none node=-1\n"
+#define PAGES_FREE \
+	"[000]     4.000000000 kmem:mm_page_free: call_site=0x2000 ptr=0x3000 bytes_req=0\n"
+#define CACHE_FREE \
+	"[001]     3.000000000 kmem:kmem_cache_free: call_site=0x5000 ptr=0x100 cache=-\n"
+
+static void put_trace(const char *dir)
+{
+	static const uint8_t cache_ids[] = {1, 0, 0, 0, 0, 0};
+	struct kmem_record first[] = {
+		make_alloc(KMEM_TYPE_CACHE, 0x100, 0x1010, 190, 192, 1000000000),
+		make_alloc(KMEM_TYPE_PAGES, 0x3000, 0x2000, 4096, 4096, 2500000001),
+		make_free(KMEM_TYPE_PAGES, 0x3000, 0x2000, 4000000000),
+	};
+	const struct kmem_record second[] = {make_free(KMEM_TYPE_CACHE, 0x100, 0x5000, 3000000000)};
+
+	first[0].gfp_flags = 0xdc0;
+	first[1].gfp_flags = 0;
+	stream_put(dir, 0, first, 3);
+	stream_put(dir, 1, second, 1);
+	file_put(dir, "caches0", cache_ids, sizeof(cache_ids));
+	file_put(dir, "sonde.json", sidecar, strlen(sidecar));
+}
+
+static void prints(const char *dir, const char *option, const char *value, const char *out)
+{
+	const char *argv[] = {"events", dir, option, value, NULL};
+	struct verb_result result = verb_run(cmd_events, argv);
+	char name[128];
+
+	snprintf(name, sizeof(name), "events %s %s", option ? option : "", value ? value : "");
+	is_str(result.out, out, name);
+	is_u64((uint64_t)result.status, 0, "it succeeds");
+	verb_result_deinit(&result);
+}
+
+static void test_selection(const char *dir)
+{
+	prints(dir, NULL, NULL, ALLOC PAGES CACHE_FREE PAGES_FREE);
+	prints(dir, "--event", "mm_page_*", PAGES PAGES_FREE);
+	prints(dir, "--event", "kmem:kmem_cache_free", CACHE_FREE);
+	prints(dir, "--vcpu", "1", CACHE_FREE);
+	prints(dir, "--vcpu", "0,2-7", ALLOC PAGES PAGES_FREE);
+	prints(dir, "--time", "2.500000001,4", PAGES CACHE_FREE);
+	prints(dir, "--time", ",2", ALLOC);
+	prints(dir, "--time", "3.5,", PAGES_FREE);
+	prints(dir, "--filter", "bytes_req > 1000", PAGES);
+	prints(dir, "--filter", "call_site ~ \"d_*\" && gfp_flags & __GFP_ZERO", ALLOC);
+	prints(dir, "--filter", "cache == 'a\"b'", ALLOC);
+	prints(dir, "--filter", "vcpu == 1 || ptr == 0x3000", PAGES CACHE_FREE PAGES_FREE);
+}
+
+static void test_json(const char *dir)
+{
+	const char *argv[] = {"events", "--json", "--event", "kmem_cache_alloc", dir, NULL};
+	struct verb_result result = verb_run(cmd_events, argv);
+	json_t *root = json_loads(result.out, 0, NULL);
+	const char *event = "", *site = "", *symbol = "", *cache = "", *flags = "";
+	json_int_t ns = 0, vcpu = -1, requested = 0, node = 0;
+
+	ok(root && !json_unpack(root, "{s:I s:I s:s s:s s:s s:I s:s s:s s:I}", "ns", &ns, "vcpu",
+				&vcpu, "event", &event, "call_site", &site, "call_site_symbol",
+				&symbol, "bytes_req", &requested, "cache", &cache, "gfp_flags",
+				&flags, "node", &node),
+	   "a JSON line has all fields");
+	ok(ns == 1000000000 && vcpu == 0 && requested == 190 && node == -1,
+	   "numbers are those of the record");
+	is_str(event, "kmem:kmem_cache_alloc", "the event's name");
+	is_str(site, "0x1010", "an address is a string");
+	is_str(symbol, "d_alloc+0x10/0x100", "a code address has its symbol, too");
+	is_str(cache, "a\"b", "a name with a quote is escaped");
+	is_str(flags, "GFP_KERNEL|__GFP_ZERO", "flags have names");
+	json_decref(root);
+	verb_result_deinit(&result);
+}
+
+static void refuses(const char *dir, const char *option, const char *value, const char *line)
+{
+	const char *argv[] = {"events", dir, option, value, NULL};
+	struct verb_result result = verb_run(cmd_events, argv);
+
+	is_str(result.err, line, "one line says what is wrong");
+	is_u64((uint64_t)result.status, 2, "a wrong option is a usage error");
+	is_str(result.out, "", "nothing is printed");
+	verb_result_deinit(&result);
+}
+
+static void test_refusals(const char *dir)
+{
+	refuses(dir, "--filter", "byts_req > 1",
+		"sonde events: filter, character 1: kmalloc has no field 'byts_req'; did you mean "
+		"'bytes_req'?\n");
+	refuses(dir, "--filter",
+		"ptr ==", "sonde events: filter, character 7: a number or a string is missing\n");
+	refuses(dir, "--event", "none", "sonde events: --event: no event has the name 'none'\n");
+	refuses(dir, "--vcpu", "1-", "sonde events: --vcpu: '1-' is not a list such as 0,2-3\n");
+	refuses(dir, "--time", "5",
+		"sonde events: --time: '5' is not a range of seconds such as 5,10 or 2.5,\n");
+	refuses(dir, "--time", "5,4",
+		"sonde events: --time: '5,4' is not a range of seconds such as 5,10 or 2.5,\n");
+}
+
+int main(void)
+{
+	struct scratch scratch = scratch_make();
+
+	put_trace(scratch.path);
+	test_selection(scratch.path);
+	test_json(scratch.path);
+	test_refusals(scratch.path);
+	scratch_remove(&scratch);
+	return tap_done();
+}
