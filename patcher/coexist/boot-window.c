@@ -39,30 +39,39 @@ static int arm_function(struct boot_window *w, const char *name, oneshot_fn *fn,
 
 /* --- inside ftrace_init(): entries are hooked behind their sites ----------------------------- */
 
-static void arm_behind_sites(struct boot_window *w);
+static void on_behind_site(void *arg, const struct guest_trap *hit);
 
-/* The call entered last has returned: its entry hook may be armed again. */
+static void arm_behind_sites(struct boot_window *w)
+{
+	for (size_t i = 0; i < w->plan->entries.n; i++)
+		arm_or_note(w, w->plan->entries.v[i].gva + SITE_SIZE, on_behind_site);
+}
+
+/* The call entered last has returned: its function's one-shot may be armed again. */
 static void on_caller_rearm(void *arg, const struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
+	size_t n = w->nr_fired;
 
 	(void)hit;
-	if (w->entries_out)
+	w->nr_fired = 0;
+	if (!w->entries_out)
+		return;
+	if (n > BOOT_WINDOW_FIRED)
 		arm_behind_sites(w);
+	for (size_t i = 0; n <= BOOT_WINDOW_FIRED && i < n; i++)
+		arm_or_note(w, w->fired[i], on_behind_site);
 }
 
 static void on_behind_site(void *arg, const struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
 
+	if (w->nr_fired < BOOT_WINDOW_FIRED)
+		w->fired[w->nr_fired] = hit->regs.rip;
+	w->nr_fired++;
 	w->entry(w->arg, hit->regs.rip - SITE_SIZE, hit);
 	arm_or_note(w, return_address_of(w, hit), on_caller_rearm);
-}
-
-static void arm_behind_sites(struct boot_window *w)
-{
-	for (size_t i = 0; i < w->plan->entries.n; i++)
-		arm_or_note(w, w->plan->entries.v[i].gva + SITE_SIZE, on_behind_site);
 }
 
 static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)

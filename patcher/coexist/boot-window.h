@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
-#include "patcher/text/first-error.h"
 #include "patcher/text/oneshot.h"
 #include "patcher/plan/patch-plan.h"
 
@@ -20,6 +19,8 @@
  * one-shot hooks at other addresses instead: an entry at the instruction behind the site, a return
  * at the caller. Both moments come while one vCPU runs; nothing is lost.
  */
+enum { BOOT_WINDOW_FIRED = 64 };
+
 struct boot_window {
 	const struct kernel *kernel;
 	struct patch_plan *plan;
@@ -31,6 +32,10 @@ struct boot_window {
 	void *arg;
 	struct first_error *failure;   /* gets why a set could not be put back */
 	bool entries_out, returns_out; /* inside ftrace_init() / alternative_instructions() */
+	/* Sites whose one-shot has fired, to be armed again when a call returns. If there are more
+	 * than have room here, all sites are gone through. */
+	uint64_t fired[BOOT_WINDOW_FIRED];
+	size_t nr_fired;
 };
 
 /* Whether the guest is still before the end of these two moments. */

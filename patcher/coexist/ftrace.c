@@ -34,20 +34,23 @@ static uint64_t now_ns(const struct ftrace_handoff *y)
 
 /* --- the guest changes sites ------------------------------------------------------------------ */
 
-static void look_at(struct ftrace_handoff *y, size_t i, uint64_t fentry)
+/* A site that is a NOP again is ours, all others are the guest's. */
+static int take_or_yield(void *arg, struct patch *p, const uint8_t *now, struct error *err)
 {
-	struct patch *p = &y->plan->entries.v[i];
-	uint8_t bytes[SITE_SIZE];
+	struct ftrace_handoff *y = arg;
+	size_t i = (size_t)(p - y->plan->entries.v);
 	enum site_state state = SITE_UNKNOWN;
 
-	if (!kernel_read(y->kernel, p->gva, bytes, sizeof(bytes), NULL))
-		state = site_classify(bytes, p->gva, fentry);
+	(void)err;
+	if (now)
+		state = site_classify(now, p->gva, kernel_symbol(y->kernel, "__fentry__"));
 	p->yielded = state != SITE_NOP;
 	if (!p->yielded)
-		memcpy(p->old_bytes, bytes, sizeof(bytes));
+		memcpy(p->old_bytes, now, SITE_SIZE);
 	else if (y->holders[i] == SITE_NOP)
 		atomic_fetch_add(&y->functions, 1);
 	atomic_store(&y->holders[i], (uint8_t)state);
+	return 0;
 }
 
 static void stop_counting(struct ftrace_handoff *y)
@@ -61,12 +64,10 @@ static void stop_counting(struct ftrace_handoff *y)
 static void on_post_process_return(void *arg, const struct guest_trap *hit)
 {
 	struct ftrace_handoff *y = arg;
-	uint64_t fentry = kernel_symbol(y->kernel, "__fentry__");
 	struct error err;
 
 	(void)hit;
-	for (size_t i = 0; i < y->nr_holders; i++)
-		look_at(y, i, fentry);
+	patch_set_read(&y->plan->entries, y->kernel, take_or_yield, y, NULL);
 	if (patch_set_apply(&y->plan->entries, y->kernel, &err))
 		first_error_set(y->failure, &err);
 	stop_counting(y);

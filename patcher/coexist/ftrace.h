@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
-#include "patcher/text/first-error.h"
 #include "patcher/text/oneshot.h"
 #include "patcher/plan/patch-plan.h"
 

@@ -29,12 +29,24 @@ static void give(struct kprobe_handoff *y, size_t i)
 {
 	struct error err;
 
-	if (patch_set_give(&y->plan->returns, i, y->kernel, &err)) {
+	if (patch_set_yield(&y->plan->returns, i, y->kernel, &err)) {
 		first_error_set(y->failure, &err);
 		return;
 	}
 	if (!atomic_exchange(&y->given[i], true))
 		atomic_fetch_add(&y->total, 1);
+}
+
+/* The exits that a kprobe at this address, or its jump, may overwrite. */
+static void give_reached(struct kprobe_handoff *y, uint64_t address)
+{
+	const struct patch_set *set = &y->plan->returns;
+
+	for (size_t i = patch_set_find(set, address); i < y->nr_given; i++) {
+		if (set->v[i].gva > address + JUMP_REACH)
+			break;
+		give(y, i);
+	}
 }
 
 static void on_prepare(void *arg, const struct guest_trap *hit)
@@ -48,12 +60,7 @@ static void on_prepare(void *arg, const struct guest_trap *hit)
 	    kernel_read(y->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
 	    oneshot_arm(y->oneshots, caller, on_prepare_return, y, &err))
 		first_error_set(y->failure, &err);
-	for (size_t i = 0; i < y->nr_given; i++) {
-		const struct patch *p = &y->plan->returns.v[i];
-
-		if (address - (p->gva - JUMP_REACH) < (uint64_t)p->size + JUMP_REACH)
-			give(y, i);
-	}
+	give_reached(y, address);
 }
 
 int kprobe_handoff_begin(struct kprobe_handoff *y, struct error *err)

@@ -7,7 +7,7 @@
 #include "formats/event/counters.h"
 #include "introspect/kernel/scratch-mapping.h"
 #include "patcher/ring/ring.h"
-#include "patcher/trampoline/set.h"
+#include "patcher/trampoline/trampoline.h"
 
 /*
  * Exitless mode of a session: memory of ours in the guest kernel with trampolines and one ring per

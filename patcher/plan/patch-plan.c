@@ -21,6 +21,8 @@ struct planner {
 	const struct kernel *kernel;
 	struct decoder *decoder;
 	struct trap_table *traps;
+	uint64_t fentry;           /* gva of __fentry__() */
+	struct function *function; /* the exits of the one being planned */
 };
 
 struct site_refusal site_refuse(const char *function, uint64_t gva, const char *fmt, ...)
@@ -37,12 +39,16 @@ struct site_refusal site_refuse(const char *function, uint64_t gva, const char *
 static int refuse(struct patch_plan *plan, const char *function, const struct error *why,
 		  struct error *err)
 {
-	struct site_refusal *r =
-		realloc(plan->refused, (plan->nr_refused + 1) * sizeof(*plan->refused));
+	size_t capacity = plan->refused_capacity ? 2 * plan->refused_capacity : 16;
+	struct site_refusal *r = plan->refused;
 
-	if (!r)
-		return error_set(err, ENOMEM, "out of memory");
-	plan->refused = r;
+	if (plan->nr_refused == plan->refused_capacity) {
+		r = realloc(r, capacity * sizeof(*r));
+		if (!r)
+			return error_set(err, ENOMEM, "out of memory");
+		plan->refused = r;
+		plan->refused_capacity = capacity;
+	}
 	r[plan->nr_refused++] = site_refuse(function, why->address, "%s", why->text);
 	return 0;
 }
@@ -60,7 +66,7 @@ static int plan_entry(const struct planner *p, const struct probe *probe, struct
 	ret = kernel_read(p->kernel, gva, out->old_bytes, SITE_SIZE, why);
 	if (ret)
 		return ret;
-	state = site_classify(out->old_bytes, gva, kernel_symbol(p->kernel, "__fentry__"));
+	state = site_classify(out->old_bytes, gva, p->fentry);
 	out->yielded = state == SITE_CALL_OTHER && p->request->ftrace_handoff;
 	if (!out->yielded && state != SITE_NOP && state != SITE_CALL_FENTRY)
 		return error_set_at(why, EBUSY, gva, "site %s", site_state_text(state));
@@ -97,7 +103,7 @@ static int add_return(const struct planner *p, const struct probe *probe,
 }
 
 static int add_probe(const struct planner *p, const struct probe_ref *ref,
-		     const struct patch *entry, const struct function *function, struct error *err)
+		     const struct patch *entry, struct error *err)
 {
 	const struct probe *probe = ref->probe;
 	struct trap trap = {.gva = entry->gva, .kind = TRAP_ENTRY, .ref = ref};
@@ -108,63 +114,89 @@ static int add_probe(const struct planner *p, const struct probe_ref *ref,
 		return error_set_at(err, EBUSY, entry->gva, "two tracers want to trace %s",
 				    probe->name);
 	ret = patch_set_add(&p->plan->entries, entry, err);
-
 	if (!ret)
 		ret = trap_table_put(p->traps, &trap, err);
-	for (unsigned int i = 0; !ret && i < function->nr_exits; i++)
-		ret = add_return(p, probe, &function->exits[i], err);
+	for (unsigned int i = 0; !ret && i < p->function->nr_exits; i++)
+		ret = add_return(p, probe, &p->function->exits[i], err);
 	return ret;
 }
 
-/* In a guest without traps a place must have room for a jump, as nobody else puts a record there.
+/* In a guest without traps only a trampoline can write a record: each exit needs room for a jump.
  */
-static int check_trampolines(const struct planner *p, const struct probe *probe,
-			     const struct function *function, struct error *why)
+static int check_trampolines(const struct planner *p, struct error *why)
 {
+	const struct function *f = p->function;
+
 	if (guest_has_traps(p->kernel->guest))
 		return 0;
-	for (unsigned int i = 0; probe->wants_return && i < function->nr_exits; i++)
-		if (function->exits[i].slot.size < JUMP_SIZE)
-			return error_set_at(why, ENOTSUP, function->exits[i].gva,
+	for (unsigned int i = 0; i < f->nr_exits; i++)
+		if (f->exits[i].slot.size < JUMP_SIZE)
+			return error_set_at(why, ENOTSUP, f->exits[i].gva,
 					    "its return has no room for a jump");
 	return 0;
 }
 
-static int plan_probe(const struct planner *p, const struct probe_ref *ref, struct error *err)
+/* Where the probe's function is to be patched: *entry and p->function. A negative errno with *why
+ * set means that the probe is refused. */
+static int plan_places(const struct planner *p, const struct probe *probe, struct patch *entry,
+		       struct error *why)
 {
-	const struct probe *probe = ref->probe;
-	struct function *function = calloc(1, sizeof(*function));
-	struct error why = {0};
-	struct patch entry;
-	int ret;
+	int ret = plan_entry(p, probe, entry, why);
 
-	if (!function)
-		return error_set(err, ENOMEM, "out of memory");
-	ret = plan_entry(p, probe, &entry, &why);
-	if (!ret && probe->wants_return)
-		ret = function_find_exits(p->kernel, p->decoder,
-					  kernel_gva(p->kernel, probe->function), probe->size,
-					  function, &why);
-	if (!ret)
-		ret = check_trampolines(p, probe, function, &why);
-	if (ret)
-		ret = refuse(p->plan, probe->name, &why, err);
-	else
-		ret = add_probe(p, ref, &entry, function, err);
-	free(function);
+	p->function->nr_exits = 0;
+	if (ret || !probe->wants_return)
+		return ret;
+	ret = function_find_exits(p->kernel, p->decoder, kernel_gva(p->kernel, probe->function),
+				  probe->size, p->function, why);
+	return ret ? ret : check_trampolines(p, why);
+}
+
+static int plan_probes(const struct planner *p, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < p->plan->nr_refs; i++) {
+		const struct probe_ref *ref = &p->plan->refs[i];
+		struct error why = {0};
+		struct patch entry;
+
+		if (plan_places(p, ref->probe, &entry, &why))
+			ret = refuse(p->plan, ref->probe->name, &why, err);
+		else
+			ret = add_probe(p, ref, &entry, err);
+	}
 	return ret;
+}
+
+static int sort_sets(struct patch_plan *plan, struct error *err)
+{
+	int ret = patch_set_sort(&plan->entries, err);
+
+	return ret ? ret : patch_set_sort(&plan->returns, err);
 }
 
 int patch_plan_make(struct patch_plan *plan, const struct patch_request *request,
 		    const struct kernel *kernel, struct decoder *decoder, struct trap_table *traps,
 		    struct error *err)
 {
-	struct planner planner = {plan, request, kernel, decoder, traps};
-	int ret = 0;
+	struct planner planner = {
+		.plan = plan,
+		.request = request,
+		.kernel = kernel,
+		.decoder = decoder,
+		.traps = traps,
+		.fentry = kernel_symbol(kernel, "__fentry__"),
+		.function = malloc(sizeof(*planner.function)),
+	};
+	int ret;
 
 	*plan = (struct patch_plan){.refs = request->refs, .nr_refs = request->nr_refs};
-	for (size_t i = 0; !ret && i < plan->nr_refs; i++)
-		ret = plan_probe(&planner, &plan->refs[i], err);
+	if (!planner.function)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = plan_probes(&planner, err);
+	free(planner.function);
+	if (!ret)
+		ret = sort_sets(plan, err);
 	if (!ret && !plan->entries.n && plan->nr_refused)
 		ret = error_set_at(err, ENOENT, plan->refused[0].gva,
 				   "no function can be traced: %s: %s", plan->refused[0].function,
@@ -211,45 +243,81 @@ void patch_plan_deinit(struct patch_plan *plan)
 	*plan = (struct patch_plan){0};
 }
 
+int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struct error *err)
+{
+	int ret = patch_set_apply(&plan->returns, kernel, err);
+
+	if (ret)
+		return ret;
+	ret = patch_set_apply(&plan->entries, kernel, err);
+	if (ret)
+		patch_set_revert(&plan->returns, kernel, NULL, NULL);
+	return ret;
+}
+
+int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
+		      struct patch_outcome *outcome, struct error *err)
+{
+	int entries = patch_set_revert(&plan->entries, kernel, outcome, err);
+	int returns = patch_set_revert(&plan->returns, kernel, outcome, entries ? NULL : err);
+
+	return entries ? entries : returns;
+}
+
+/* --- what the guest has rewritten ------------------------------------------------------------ */
+
+struct refresh {
+	struct trap_table *traps;
+	uint64_t fentry;
+};
+
+static int refresh_entry(void *arg, struct patch *p, const uint8_t *now, struct error *err)
+{
+	const struct refresh *r = arg;
+	enum site_state state;
+
+	if (!now)
+		return -EFAULT;
+	state = site_classify(now, p->gva, r->fentry);
+	if (state != SITE_NOP && state != SITE_CALL_FENTRY)
+		return error_set_at(err, EBUSY, p->gva, "%s: site %s", p->function,
+				    site_state_text(state));
+	memcpy(p->old_bytes, now, p->size);
+	return 0;
+}
+
 int patch_plan_refresh_entries(struct patch_plan *plan, const struct kernel *kernel,
 			       struct error *err)
 {
-	uint64_t fentry = kernel_symbol(kernel, "__fentry__");
+	struct refresh r = {.fentry = kernel_symbol(kernel, "__fentry__")};
 
-	for (size_t i = 0; i < plan->entries.n; i++) {
-		struct patch *p = &plan->entries.v[i];
-		enum site_state state;
-		int ret = kernel_read(kernel, p->gva, p->old_bytes, p->size, err);
+	return patch_set_read(&plan->entries, kernel, refresh_entry, &r, err);
+}
 
-		if (ret)
-			return ret;
-		state = site_classify(p->old_bytes, p->gva, fentry);
-		if (state != SITE_NOP && state != SITE_CALL_FENTRY)
-			return error_set_at(err, EBUSY, p->gva, "%s: site %s", p->function,
-					    site_state_text(state));
-	}
+static int refresh_return(void *arg, struct patch *p, const uint8_t *now, struct error *err)
+{
+	const struct refresh *r = arg;
+	struct trap *trap = trap_table_find(r->traps, p->gva);
+	struct slot slot;
+
+	if (!now)
+		return -EFAULT;
+	slot = slot_classify(now, p->size, p->gva);
+	if (slot.size != p->size)
+		return error_set_at(err, EBUSY, p->gva, "%s: return slot was rewritten",
+				    p->function);
+	if (!trap)
+		return error_set_at(err, ENOENT, p->gva, "%s: no trap is planned there",
+				    p->function);
+	memcpy(p->old_bytes, now, p->size);
+	trap->thunk = slot.target;
 	return 0;
 }
 
 int patch_plan_refresh_returns(struct patch_plan *plan, const struct kernel *kernel,
 			       struct trap_table *traps, struct error *err)
 {
-	for (size_t i = 0; i < plan->returns.n; i++) {
-		struct patch *p = &plan->returns.v[i];
-		struct trap *trap = trap_table_find(traps, p->gva);
-		struct slot slot;
-		int ret = kernel_read(kernel, p->gva, p->old_bytes, p->size, err);
+	struct refresh r = {.traps = traps};
 
-		if (ret)
-			return ret;
-		slot = slot_classify(p->old_bytes, p->size, p->gva);
-		if (slot.size != p->size)
-			return error_set_at(err, EBUSY, p->gva, "%s: return slot was rewritten",
-					    p->function);
-		if (!trap)
-			return error_set_at(err, ENOENT, p->gva, "%s: no trap is planned there",
-					    p->function);
-		trap->thunk = slot.target;
-	}
-	return 0;
+	return patch_set_read(&plan->returns, kernel, refresh_return, &r, err);
 }

@@ -33,7 +33,7 @@ struct patch_plan {
 	const struct probe_ref *refs; /* of all probes, refused ones too; borrowed */
 	size_t nr_refs;
 	struct site_refusal *refused;
-	size_t nr_refused;
+	size_t nr_refused, refused_capacity;
 };
 
 struct patch_request {
@@ -50,6 +50,13 @@ int patch_plan_make(struct patch_plan *plan, const struct patch_request *request
 		    const struct kernel *kernel, struct decoder *decoder, struct trap_table *traps,
 		    struct error *err);
 void patch_plan_deinit(struct patch_plan *plan);
+
+/* With the guest stopped: all patches, or none. Errors as patch_set_apply(). */
+int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struct error *err);
+
+/* With the guest stopped: take back whatever is applied, as patch_set_revert(). */
+int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
+		      struct patch_outcome *outcome, struct error *err);
 
 /* Add a tracer's gaps to what is refused. -ENOMEM. */
 int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,

@@ -89,9 +89,6 @@ void session_forget_open_calls(struct trace_session *session);
 /* Plan what the tracers want, from what stands in guest memory now. */
 int session_plan(struct trace_session *session, struct error *err);
 
-/* With the guest stopped: all patches of the plan, or none. */
-int session_apply(struct trace_session *session, struct error *err);
-
 /*
  * session-switch.c: between traps and trampolines. With the guest stopped and traps in place; 0
  * also if exitless mode is impossible, which is noted: the traps stay.

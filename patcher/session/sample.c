@@ -2,13 +2,6 @@
 /* Traps that come too often go for a time (sampler.h). */
 #include "patcher/session/internal.h"
 
-static int take_away(struct trace_session *s, struct error *err)
-{
-	int ret = patch_set_revert(&s->plan.entries, &s->kernel, NULL, err);
-
-	return ret ? ret : patch_set_revert(&s->plan.returns, &s->kernel, NULL, err);
-}
-
 static uint64_t now_ns(const struct trace_session *s)
 {
 	return s->guest->clock->now_ns(s->guest);
@@ -24,7 +17,7 @@ void session_sample(struct trace_session *s, enum trap_kind kind)
 			     now_ns(s)) ||
 	    guest->control->stop(guest, NULL))
 		return;
-	if (take_away(s, &err))
+	if (patch_plan_revert(&s->plan, &s->kernel, NULL, &err))
 		first_error_set(&s->failure, &err);
 	else
 		sampler_out(&s->sampler, now_ns(s));
@@ -47,7 +40,7 @@ static int put_back(struct trace_session *s, struct error *err)
 		return 0;
 	/* no return whose entry was not seen may meet a call from before the traps went */
 	session_forget_open_calls(s);
-	ret = session_apply(s, err);
+	ret = patch_plan_apply(&s->plan, &s->kernel, err);
 	if (!ret)
 		sampler_in(&s->sampler, now_ns(s));
 	return ret;

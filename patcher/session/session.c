@@ -54,6 +54,7 @@ void trace_session_destroy(struct trace_session *s)
 	trace_session_stop(s, NULL);
 	session_end(s);
 	destroy_tracers(s);
+	oneshot_deinit(&s->oneshots);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
 	call_table_destroy(s->saved_arrays);
@@ -75,28 +76,13 @@ void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint6
 
 /* --- taking back ---------------------------------------------------------------------------- */
 
-static void add_outcome(struct patch_outcome *to, const struct patch_outcome *from)
-{
-	to->restored += from->restored;
-	to->unchanged += from->unchanged;
-	if (!to->foreign)
-		to->first_foreign = from->first_foreign;
-	to->foreign += from->foreign;
-}
-
 static int take_traps_back(struct trace_session *s, struct error *err)
 {
-	struct patch_outcome entries = {0}, returns = {0};
-	int ret, first;
-
 	oneshot_disarm_all(&s->oneshots);
 	ftrace_handoff_end(&s->yield);
 	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
-	first = patch_set_revert(&s->plan.entries, &s->kernel, &entries, err);
-	ret = patch_set_revert(&s->plan.returns, &s->kernel, &returns, first ? NULL : err);
-	s->restored = entries;
-	add_outcome(&s->restored, &returns);
-	return first ? first : ret;
+	s->restored = (struct patch_outcome){0};
+	return patch_plan_revert(&s->plan, &s->kernel, &s->restored, err);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -158,7 +144,8 @@ int session_plan(struct trace_session *s, struct error *err)
 
 static void prepare_oneshots(struct trace_session *s)
 {
-	s->oneshots = (struct oneshots){.kernel = &s->kernel, .traps = &s->traps};
+	oneshot_deinit(&s->oneshots);
+	oneshot_init(&s->oneshots, &s->kernel, &s->traps);
 	s->boot = (struct boot_window){.kernel = &s->kernel,
 				       .plan = &s->plan,
 				       .traps = &s->traps,
@@ -184,7 +171,7 @@ static int put_traps(struct trace_session *s, struct error *err)
 	if (!ret)
 		ret = kprobe_handoff_begin(&s->kprobes, err);
 	if (!ret)
-		ret = session_apply(s, err);
+		ret = patch_plan_apply(&s->plan, &s->kernel, err);
 	if (ret)
 		oneshot_disarm_all(&s->oneshots);
 	return ret;

@@ -11,24 +11,6 @@ static void handle(void *arg, const struct probe_ref *ref, enum probe_point poin
 	session_dispatch(arg, ref, point, hit);
 }
 
-int session_apply(struct trace_session *s, struct error *err)
-{
-	int ret = patch_set_apply(&s->plan.returns, &s->kernel, err);
-
-	if (!ret)
-		ret = patch_set_apply(&s->plan.entries, &s->kernel, err);
-	if (ret)
-		patch_set_revert(&s->plan.returns, &s->kernel, NULL, NULL);
-	return ret;
-}
-
-static int revert(struct trace_session *s, struct error *err)
-{
-	int ret = patch_set_revert(&s->plan.entries, &s->kernel, NULL, err);
-
-	return ret ? ret : patch_set_revert(&s->plan.returns, &s->kernel, NULL, err);
-}
-
 static enum trampoline_full when_full(const struct trace_session *s)
 {
 	if (s->options.drop)
@@ -49,7 +31,7 @@ static int put_trampolines(struct trace_session *s, struct error *err)
 		return ret;
 	ret = ring_engine_start(x, err);
 	if (!ret)
-		ret = session_apply(s, err);
+		ret = patch_plan_apply(&s->plan, &s->kernel, err);
 	if (ret) {
 		patch_plan_use_traps(&s->plan);
 		ring_engine_cancel(x);
@@ -64,7 +46,7 @@ static int put_trampolines(struct trace_session *s, struct error *err)
 int session_switch(struct trace_session *s, struct error *err)
 {
 	struct error why;
-	int ret = revert(s, err);
+	int ret = patch_plan_revert(&s->plan, &s->kernel, NULL, err);
 
 	if (ret)
 		return ret;
@@ -78,7 +60,7 @@ int session_switch(struct trace_session *s, struct error *err)
 		s->no_exitless = why;
 		s->switch_pending = false;
 	}
-	return session_apply(s, err);
+	return patch_plan_apply(&s->plan, &s->kernel, err);
 }
 
 int session_start_without_traps(struct trace_session *s, struct error *err)

@@ -3,17 +3,21 @@
 
 #include <errno.h>
 #include <string.h>
+#include "patcher/text/patch-set.h"
 #include "patcher/text/site.h"
 
 static const uint8_t oneshot_trap[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
 static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-static uint64_t *find_armed(struct oneshots *oneshots, uint64_t gva)
+void oneshot_init(struct oneshots *oneshots, const struct kernel *kernel, struct trap_table *traps)
 {
-	for (size_t i = 0; i < ONESHOTS_MAX; i++)
-		if (oneshots->armed[i] == gva)
-			return &oneshots->armed[i];
-	return NULL;
+	*oneshots = (struct oneshots){.kernel = kernel, .traps = traps};
+	u64_map_init(&oneshots->armed, 0);
+}
+
+void oneshot_deinit(struct oneshots *oneshots)
+{
+	u64_map_deinit(&oneshots->armed);
 }
 
 static bool is_site(const struct kernel_image *image, uint64_t link)
@@ -57,61 +61,90 @@ static int put_trap(struct oneshots *oneshots, uint64_t gva, struct error *err)
 	return kernel_write(oneshots->kernel, gva, oneshot_trap, sizeof(oneshot_trap), err);
 }
 
+static int write_text(void *kernel, uint64_t gva, const uint8_t *bytes, size_t size,
+		      struct error *err)
+{
+	return kernel_write(kernel, gva, bytes, size, err);
+}
+
 static void take_trap_back(struct oneshots *oneshots, const struct trap *trap)
 {
+	const struct patch_place place = {trap->gva, GUEST_TRAP_SIZE, trap->original, oneshot_trap,
+					  1};
+	struct patch_outcome outcome = {0};
 	uint8_t now[GUEST_TRAP_SIZE];
 
 	if (has_breaks(oneshots))
 		kernel_set_break(oneshots->kernel, trap->gva, false, NULL);
-	else if (!kernel_read(oneshots->kernel, trap->gva, now, sizeof(now), NULL) &&
-		 !memcmp(now, oneshot_trap, sizeof(now)))
-		kernel_write(oneshots->kernel, trap->gva, trap->original, sizeof(trap->original),
-			     NULL);
+	else if (!kernel_read(oneshots->kernel, trap->gva, now, sizeof(now), NULL))
+		patch_place_restore(&place, now, write_text, (void *)oneshots->kernel, &outcome,
+				    NULL);
+}
+
+/* What stands there, and the trap in the table. */
+static int add_trap(struct oneshots *oneshots, struct trap *trap, struct error *err)
+{
+	int ret = kernel_read(oneshots->kernel, trap->gva, trap->original, sizeof(trap->original),
+			      err);
+
+	return ret ? ret : trap_table_put(oneshots->traps, trap, err);
 }
 
 int oneshot_arm(struct oneshots *oneshots, uint64_t gva, oneshot_fn *fn, void *arg,
 		struct error *err)
 {
 	struct trap trap = {.gva = gva, .kind = TRAP_ONESHOT, .fn = fn, .arg = arg};
-	uint64_t *slot;
 	int ret;
 
-	if (find_armed(oneshots, gva))
+	if (u64_map_find(&oneshots->armed, gva))
 		return 0;
 	if (trap_table_find(oneshots->traps, gva))
 		return error_set_at(err, EBUSY, gva, "a trap is there already");
-	slot = find_armed(oneshots, 0);
-	if (!slot)
+	if (oneshots->armed.count == ONESHOTS_MAX)
 		return error_set_at(err, ENOSPC, gva, "too many one-shot traps");
-	ret = kernel_read(oneshots->kernel, gva, trap.original, sizeof(trap.original), err);
-	if (!ret)
-		ret = trap_table_put(oneshots->traps, &trap, err);
-	if (!ret)
-		ret = put_trap(oneshots, gva, err);
+	if (!u64_map_insert(&oneshots->armed, gva, NULL))
+		return error_set(err, ENOMEM, "out of memory");
+	ret = add_trap(oneshots, &trap, err);
 	if (ret)
-		trap_table_remove(oneshots->traps, gva);
-	else
-		*slot = gva;
+		goto forget;
+	ret = put_trap(oneshots, gva, err);
+	if (ret)
+		goto remove_trap;
+	return 0;
+
+remove_trap:
+	trap_table_remove(oneshots->traps, gva);
+forget:
+	u64_map_remove(&oneshots->armed, gva);
 	return ret;
+}
+
+static void disarm(struct oneshots *oneshots, uint64_t gva)
+{
+	const struct trap *trap = trap_table_find(oneshots->traps, gva);
+
+	if (!trap)
+		return;
+	take_trap_back(oneshots, trap);
+	trap_table_remove(oneshots->traps, gva);
 }
 
 void oneshot_disarm(struct oneshots *oneshots, uint64_t gva)
 {
-	const struct trap *trap = trap_table_find(oneshots->traps, gva);
-	uint64_t *slot = find_armed(oneshots, gva);
-
-	if (!slot || !trap)
-		return;
-	take_trap_back(oneshots, trap);
-	trap_table_remove(oneshots->traps, gva);
-	*slot = 0;
+	if (u64_map_remove(&oneshots->armed, gva))
+		disarm(oneshots, gva);
 }
 
 void oneshot_disarm_all(struct oneshots *oneshots)
 {
-	for (size_t i = 0; i < ONESHOTS_MAX; i++)
-		if (oneshots->armed[i])
-			oneshot_disarm(oneshots, oneshots->armed[i]);
+	struct u64_map armed = oneshots->armed;
+	uint64_t gva;
+	size_t pos = 0;
+
+	u64_map_init(&oneshots->armed, 0);
+	while (u64_map_next(&armed, &pos, &gva))
+		disarm(oneshots, gva);
+	u64_map_deinit(&armed);
 }
 
 static void fire(struct oneshots *oneshots, uint64_t gva, const struct guest_trap *hit)
@@ -132,8 +165,27 @@ void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, const stru
 	uint64_t gva = trap->gva;
 	bool stopped = !guest->control->stop(guest, NULL);
 
-	/* while this vCPU waited for its stop, another thread may have taken the hook away */
+	/* while this vCPU waited for its stop, another thread may have disarmed it */
 	fire(oneshots, gva, hit);
 	if (stopped)
 		guest->control->resume(guest, NULL);
+}
+
+enum first_error_state { FIRST_ERROR_NONE, FIRST_ERROR_WRITING, FIRST_ERROR_SET };
+
+void first_error_set(struct first_error *first, const struct error *err)
+{
+	int none = FIRST_ERROR_NONE;
+
+	if (!atomic_compare_exchange_strong(&first->state, &none, FIRST_ERROR_WRITING))
+		return;
+	first->error = *err;
+	atomic_store_explicit(&first->state, FIRST_ERROR_SET, memory_order_release);
+}
+
+const struct error *first_error_get(const struct first_error *first)
+{
+	int state = atomic_load_explicit(&first->state, memory_order_acquire);
+
+	return state == FIRST_ERROR_SET ? &first->error : NULL;
 }

@@ -9,7 +9,9 @@
 #include "introspect/kernel/kernel.h"
 
 /*
- * A set of changes to guest text that is made as a whole or not at all, and taken back exactly.
+ * A set of changes to guest text that is made as a whole or not at all, and taken back exactly. It
+ * may be large (each function of a kernel): patches are sorted by address, and guest memory is read
+ * and written page by page.
  */
 enum { PATCH_MAX_SIZE = 8 };
 
@@ -19,29 +21,47 @@ struct patch {
 	uint8_t old_bytes[PATCH_MAX_SIZE];
 	uint8_t new_bytes[PATCH_MAX_SIZE];
 	const char *function; /* for messages; not owned */
-	bool trap;    /* new_bytes are one; where the guest has breaks it is one of these instead */
-	bool yielded; /* somebody else's for now: passed over in all that follows */
+	bool trap;    /* new_bytes are a trap; a guest with breaks gets one of these instead */
+	bool yielded; /* the guest's own for now: apply and revert pass it over */
 };
 
 struct patch_set {
 	struct patch *v;
 	size_t n, capacity;
+	bool sorted; /* by gva, and no patch overlaps another */
 	bool applied;
 };
 
-/* What became of each patch when the set was taken back. */
+/* Per-patch outcome of a revert. */
 struct patch_outcome {
-	size_t restored;        /* held our bytes or a break, now holds the old ones */
+	size_t restored;        /* held our bytes or a break, now holds the old bytes */
 	size_t unchanged;       /* held the old bytes already */
-	size_t foreign;         /* held neither: somebody else's now, left alone */
-	uint64_t first_foreign; /* gva of the first of those */
+	size_t foreign;         /* held neither: the guest's own now, left alone */
+	size_t failed;          /* could not be read or written */
+	uint64_t first_foreign; /* address of the first of `foreign` */
 };
 
-/* Adding the same place with the same bytes twice is one patch. -EBUSY if it overlaps another one,
- * -EINVAL if it has no or too many bytes.
- */
+/* Append. -EINVAL if it has no or too many bytes, -ENOMEM. */
 int patch_set_add(struct patch_set *set, const struct patch *patch, struct error *err);
+
+/*
+ * Sort by address; patches of the same place with the same bytes become one. -EBUSY if two others
+ * overlap. What follows sorts as well; indices and `n` are final from then on.
+ */
+int patch_set_sort(struct patch_set *set, struct error *err);
+
 void patch_set_deinit(struct patch_set *set);
+
+/* Index of the first patch that ends behind `gva`, set->n if none does. The set is sorted. */
+size_t patch_set_find(const struct patch_set *set, uint64_t gva);
+
+/*
+ * Call `fn` for each patch of a sorted set, yielded ones too, with the bytes that stand there now;
+ * with NULL, and *err set, where they cannot be read. Stops at the first error that `fn` returns.
+ */
+typedef int patch_bytes_fn(void *arg, struct patch *patch, const uint8_t *now, struct error *err);
+int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_bytes_fn *fn,
+		   void *arg, struct error *err);
 
 /*
  * With every vCPU stopped: verify all old bytes, refuse if a vCPU is strictly inside a patch, write
@@ -52,13 +72,36 @@ int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct e
 
 /*
  * With every vCPU stopped: put the old bytes back wherever ours still stand. A set that is not
- * applied has nothing to take back; one that could not be taken back wholly stays applied, to be
- * tried again. *outcome may be NULL.
+ * applied has nothing to take back; one of which patches failed stays applied, so that a later
+ * call tries them again. What became of the patches is added to *outcome, which may be NULL.
  */
 int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
 		     struct patch_outcome *outcome, struct error *err);
 
-/* With every vCPU stopped: one patch is somebody else's from now on, who gets its old bytes. */
-int patch_set_give(struct patch_set *set, size_t i, const struct kernel *kernel, struct error *err);
+/* With every vCPU stopped: patch `i` is the guest's own from now on, which gets its old bytes. */
+int patch_set_yield(struct patch_set *set, size_t i, const struct kernel *kernel,
+		    struct error *err);
+
+/* --- one place that was written -------------------------------------------------------------- */
+
+struct patch_place {
+	uint64_t address;
+	size_t size;
+	const uint8_t *original;
+	const uint8_t *ours; /* nr_ours times `size` bytes, any of which may stand there */
+	size_t nr_ours;
+};
+
+enum patch_place_state { PATCH_PLACE_OURS, PATCH_PLACE_ORIGINAL, PATCH_PLACE_FOREIGN };
+
+/* `now` are the place's bytes. */
+enum patch_place_state patch_place_state(const struct patch_place *place, const uint8_t *now);
+
+/* Write the original bytes if `now` are ours, and count what was found. Returns what `write`
+ * returns. */
+typedef int patch_write_fn(void *arg, uint64_t address, const uint8_t *bytes, size_t size,
+			   struct error *err);
+int patch_place_restore(const struct patch_place *place, const uint8_t *now, patch_write_fn *write,
+			void *arg, struct patch_outcome *outcome, struct error *err);
 
 #endif

@@ -36,6 +36,7 @@ static int regions(struct guest *guest, const struct guest_region **out, size_t 
 static int phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err)
 {
 	(void)err;
+	fake_of(guest)->reads++;
 	memcpy(to, fake_of(guest)->base.ram + gpa, size);
 	return 0;
 }

@@ -49,10 +49,10 @@ struct fake_guest {
 	_Atomic unsigned int looks;   /* whether it is stopped, ever */
 	/* Called when the guest is being stopped, before the caller goes on; may be NULL. */
 	void (*on_stop)(struct fake_guest *fg);
-	bool mute;            /* its vCPUs' control registers cannot be read */
-	uint64_t ignored_gpa; /* no write changes this byte; 0 = none */
-	uint64_t failing_gpa; /* a write that touches this byte fails; 0 = none */
-	_Atomic uint64_t writes;
+	bool mute;                      /* its vCPUs' control registers cannot be read */
+	uint64_t ignored_gpa;           /* no write changes this byte; 0 = none */
+	uint64_t failing_gpa;           /* a write that touches this byte fails; 0 = none */
+	_Atomic uint64_t reads, writes; /* of guest memory, ever */
 	_Atomic uint64_t clock;
 	_Atomic uint64_t last_tsc;
 };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the tests of sonde attach share: a libvirt of their own, domains in it that work and tell that
-# they do, sonde's verbs on them, and what must be true of a domain that was left alone again.
+# For the tests of sonde attach: a libvirt of their own, domains in it that do some work and print a
+# sign of life, sonde's verbs on them, and the checks of a domain that sonde has left.
 package AttachTest;
 
 use strict;
@@ -40,7 +40,7 @@ sub start {
 	$traces = 0;
 }
 
-END { undef $libvirt } # before its folder goes
+END { undef $libvirt } # before its folder is removed
 
 # --- domains
 
@@ -51,7 +51,7 @@ sub start_domain {
 		memory => 'shared', cmdline => '', %option);
 }
 
-# One that does some work all the time; its text is known afterwards.
+# A domain that does some work all the time. Its text is learned.
 sub start_ticking {
 	my ($name, %option) = @_;
 	build_initrd("$work/initrd", "$tree/tests/libvirt/ticks=/etc/rc") unless -e "$work/initrd";
@@ -84,13 +84,13 @@ sub attach {
 
 sub recover { return $libvirt->run($libvirt->sonde('recover', @_)) }
 
-# Of the last command.
+# The trace of the last attach command.
 sub trace_dir { return "$work/out/$traces" }
 
-# The one before was meant.
+# Go back to the trace of the attach command before the last one.
 sub last_trace { $traces-- }
 
-# Of the last trace: allocations, frees, and what was lost in whatever way.
+# Allocations, frees and lost events of the last trace.
 sub report {
 	my ($status, $text) = $libvirt->run("$work/sonde", 'report', '--json', trace_dir());
 	my ($allocs, $frees, $overruns, $lost) =
@@ -100,31 +100,31 @@ sub report {
 
 sub sidecar { return slurp(trace_dir() . "/.sonde.json") }
 
-# Until the last command traces.
+# Wait until the last attach command traces.
 sub wait_tracing {
 	return wait_until(60, sub { sidecar() =~ /"started_realtime_ns": [1-9]/ });
 }
 
-# Tracer and watchdog, when it traces.
+# Returns the PIDs of tracer and watchdog once it traces.
 sub start_tracer {
 	my ($name, @options) = @_;
 	my $pid = $libvirt->spawn($name, attach_command('t', @options));
-	ok(wait_tracing() && children_of($pid), "$name: attach has a watchdog, and traces") or BAIL_OUT(log_of($name));
+	ok(wait_tracing() && children_of($pid), "$name: attach traces and has a watchdog") or BAIL_OUT(log_of($name));
 	sleep 0.5;
 	return ($pid, children_of($pid));
 }
 
-# Both are killed: what they did to the guest is left there.
+# Kill tracer and watchdog, so that nothing is undone.
 sub leave_alone {
 	my ($pid, $watchdog) = start_tracer(@_);
 	kill KILL => $watchdog, $pid;
 	waitpid $pid, 0;
 }
 
-# What a command that was spawned has said.
+# The output of a spawned command.
 sub log_of { return slurp("$work/$_[0].txt") }
 
-# libvirt takes a domain that stands at a breakpoint for one that is paused already, and does nothing.
+# Repeated: libvirt takes a domain that stands at a breakpoint for paused, and does nothing.
 sub suspend {
 	my ($name) = @_;
 	for (1 .. 20) {
@@ -134,14 +134,14 @@ sub suspend {
 	return 0;
 }
 
-# --- what others see of it
+# --- what other users of libvirt see
 
-# What virsh tells of events while $run runs, by kind.
+# The events that virsh prints while $run runs: counts by kind, and the lifecycle events in order.
 sub events_of {
 	my ($name, $run) = @_;
 	my $virsh = $libvirt->spawn('events', 'stdbuf', '-oL', 'virsh', '-c', Libvirt::URI, 'event', '--domain', $name,
 		'--all', '--loop');
-	sleep 2; # it does not tell when it is ready
+	sleep 2; # it does not report that it is ready
 	$run->();
 	sleep 0.5;
 	kill INT => $virsh;
@@ -152,42 +152,42 @@ sub events_of {
 	return (\%count, @lifecycle);
 }
 
-# One pause at the start; two at the end, of which the second is repeated if a task was preempted in
-# our memory.
+# One pause at the start, two at the end. The second one is repeated if a task was preempted in scratch
+# memory.
 sub check_seen {
 	my ($name, $what, $most) = @_;
 	my ($count, @lifecycle) = events_of($name, sub {
 		my ($status, $text) = attach($name, '--duration', 2);
-		is($status, 0, "$what: attached and detached") or diag($text);
+		is($status, 0, "$what: attach has status 0") or diag($text);
 	});
-	is($count->{'device-added'}, 1, "$what: a device comes");
-	is($count->{'device-removed'}, 1, "$what: and goes");
+	is($count->{'device-added'}, 1, "$what: libvirt reports one device added");
+	is($count->{'device-removed'}, 1, "$what: libvirt reports one device removed");
 	my $pairs = @lifecycle / 2;
-	is("@lifecycle", join(' ', ('Suspended Resumed') x $pairs), "$what: the domain is suspended and resumed $pairs times");
-	cmp_ok($pairs, '>=', 3, "$what: three times at least");
-	cmp_ok($pairs, '<=', $most, "$what: $most times at most");
-	is_deeply([sort keys %$count], [qw(device-added device-removed lifecycle)], "$what: and no other events");
+	is("@lifecycle", join(' ', ('Suspended Resumed') x $pairs), "$what: every suspend is followed by a resume");
+	cmp_ok($pairs, '>=', 3, "$what: the domain is suspended at least 3 times: $pairs");
+	cmp_ok($pairs, '<=', $most, "$what: the domain is suspended at most $most times: $pairs");
+	is_deeply([sort keys %$count], [qw(device-added device-removed lifecycle)], "$what: libvirt reports no other events");
 }
 
-# --- what it leaves behind
+# --- what is left behind
 
 sub journals { return map { s{.*/}{}r } glob "$work/run/sonde/*" }
 
-# Until no sonde works on a domain any more: its watchdog may still.
+# Wait until the watchdog has undone everything, too.
 sub wait_undone {
 	return wait_until(60, sub { !journals() }, 0.05);
 }
 
-# Where the text lies is what --dry-run finds.
+# --dry-run finds where the text lies.
 sub learn_text {
 	my ($name, $image) = @_;
 	my ($stext, $etext) = GuestText::range("$build/sonde", $image);
 	my ($status, $said) = $libvirt->run($libvirt->sonde('attach', $name, '-k', "$work/$name.kernel", '--dry-run'));
-	is($status, 0, "$name: --dry-run: status 0") or diag($said);
+	is($status, 0, "$name: --dry-run has status 0") or diag($said);
 	my ($start) = map { hex } $said =~ /guest-physical 0x([0-9a-f]+)/ or BAIL_OUT($said);
 	$text{$name} = {gpa => $start + $stext, size => $etext - $stext};
 	$text{$name}{bytes} = text_of($name);
-	cmp_ok(length $text{$name}{bytes}, '>', 1 << 20, "$name: its text is known");
+	cmp_ok(length $text{$name}{bytes}, '>', 1 << 20, "$name: its text is read");
 }
 
 sub text_of {
@@ -200,18 +200,18 @@ sub text_before { return $text{$_[0]}{bytes} }
 sub is_text_as_before {
 	my ($name, $what) = @_;
 	my $now = text_of($name);
-	return ok($now eq text_before($name), "$what: the text is as it was")
+	return ok($now eq text_before($name), "$what: the guest's text is as before")
 		|| diag(GuestText::differences($now, text_before($name)));
 }
 
-# Files of sondes that others run at this time, elsewhere on the machine, go away by themselves.
+# Other tests on this machine may have such files for a moment.
 sub lasting_files {
 	my @files = glob "/dev/shm/ua-sonde-*";
 	wait_until(5, sub { !(@files = grep { -e } @files) });
 	return @files;
 }
 
-# The state that everything must leave behind; as a list of what is wrong.
+# What is wrong with a domain that sonde has left.
 sub leftovers {
 	my ($name) = @_;
 	my @wrong;
@@ -226,7 +226,7 @@ sub leftovers {
 	return @wrong;
 }
 
-# One line for each that did not end well; the domain is put in order for the next one.
+# Whether the domain was harmed. Says how, and recovers it for the next round.
 sub judge {
 	my ($name, $what, $after, $log) = @_;
 	my @wrong = leftovers($name);
@@ -238,7 +238,7 @@ sub judge {
 	return 1;
 }
 
-# Start a tracer and let it go on for a random part of `whole` seconds. Returns its process, and the time.
+# Start a tracer and let it run for a random part of `whole` seconds. Returns its PID and the time.
 sub start_some {
 	my ($name, $log, $whole) = @_;
 	my $pid = $libvirt->spawn($log, attach_command($name, '--duration', 1));
@@ -247,7 +247,7 @@ sub start_some {
 	return ($pid, $after);
 }
 
-# What the journal tells of the guest's text: [gpa, bytes at first], of each place. What maps our memory was 0.
+# The places in the guest's text that the journal names: [gpa, original bytes]. Entries of page tables were 0 before.
 sub noted_text {
 	my %first;
 	for my $journal (map { slurp("$work/run/sonde/$_") } journals()) {
@@ -256,7 +256,7 @@ sub noted_text {
 	return map { [hex $_, pack 'H*', $first{$_}] } grep { $first{$_} !~ /^0{16}$/ } keys %first;
 }
 
-# The memory that QEMU shares, to read it without stopping anything.
+# Open the file of the guest's RAM, to read it without stopping the guest.
 sub open_memory {
 	my ($name) = @_;
 	my ($file) = grep { (readlink // '') =~ /memfd/ } glob '/proc/' . $libvirt->qemu($name) . '/fd/*';
@@ -275,9 +275,9 @@ sub is_restored {
 	return 1;
 }
 
-# SIGKILL one that was started $after seconds ago as 'killed'. Returns what is counted: whether the domain was harmed,
-# whether there were patches, and whether a task was preempted in our memory; and the seconds until the text was as
-# before, and until all was undone.
+# SIGKILL the tracer that was started $after seconds ago as 'killed'. Returns counts: late (the tracer had ended), harmed
+# (the domain is not as before), patched (there were patches), met (a task was preempted in scratch memory); and
+# seconds: restored (until the text was as before), took (until all was undone).
 sub kill_tracer {
 	my ($name, $what, $pid, $after) = @_;
 	my $memory = open_memory($name);
@@ -295,7 +295,7 @@ sub kill_tracer {
 	return %seen;
 }
 
-# For whoever has to find out why.
+# Print the vCPUs and the end of the console, for debugging.
 sub describe {
 	my ($name) = @_;
 	my $registers = eval { $libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info registers -a') } // $@;
@@ -307,7 +307,7 @@ sub describe {
 sub is_as_before {
 	my ($name, $what) = @_;
 	my @wrong = leftovers($name);
-	is("@wrong", '', "$what: the domain is as it was");
+	is("@wrong", '', "$what: the domain is as before");
 }
 
 1;

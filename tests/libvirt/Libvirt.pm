@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# A libvirt of our own, unprivileged and without systemd: virsh starts libvirtd in session mode, with
-# all its folders in a temporary one. Domains are QEMU guests that boot a kernel directly, emulated unless
+# A libvirt for one test, unprivileged and without systemd: virsh starts libvirtd in session mode, with all
+# its folders in a temporary one. Domains are QEMU guests that boot a kernel directly, emulated unless
 # DOMAIN_TYPE=kvm.
 package Libvirt;
 
@@ -19,7 +19,7 @@ use Process;
 
 use constant { NOBODY => 65534, URI => 'qemu:///session' };
 
-# Why there can be none here, or ''.
+# Why this machine cannot run it, or ''.
 sub missing {
 	for my $program (qw(virsh libvirtd qemu-system-x86_64 qemu-img setpriv)) {
 		return "no $program" unless grep { -x "$_/$program" } split(/:/, $ENV{PATH}), '/usr/sbin';
@@ -27,13 +27,13 @@ sub missing {
 	return '';
 }
 
-# $sonde is copied to where everybody may read it.
+# $sonde is copied to a folder that all users may read.
 sub start {
 	my ($class, $sonde) = @_;
 	my $work = tempdir('sonde-libvirt-XXXXXX', TMPDIR => 1, CLEANUP => 1);
 	my $self = bless {work => $work, pid => $$, domains => {}}, $class;
 	chmod 0755, $work;
-	# libvirt writes a domain's state there at each event, to memory on any real system
+	# libvirt writes a domain's state there at each event; on a real system /run is in memory, too
 	$self->{runtime} = tempdir('sonde-libvirt-XXXXXX', DIR => '/dev/shm', CLEANUP => 1);
 	symlink $self->{runtime}, "$work/run" or die "$work/run: $!";
 	make_path(map { "$work/$_" } qw(home config data cache out));
@@ -56,13 +56,13 @@ sub environment {
 		"XDG_DATA_HOME=$work/data", "XDG_CACHE_HOME=$work/cache");
 }
 
-# Start a command as libvirt's user; its output goes to OUT/NAME. Returns its process.
+# Start a command as libvirt's user; its output goes to NAME.txt. Returns its PID.
 sub spawn {
 	my ($self, $name, @command) = @_;
 	return $self->spawn_as($name, [], @command);
 }
 
-# The same behind another command, which is run as ourselves.
+# The same through another command, @$before, which runs as the test's own user.
 sub spawn_as {
 	my ($self, $name, $before, @command) = @_;
 	my $pid = fork // die "fork: $!";
@@ -73,7 +73,7 @@ sub spawn_as {
 	exec @$before, $self->environment, @command or die "exec: $!";
 }
 
-# Run it to its end, or kill it. Returns exit status and output.
+# Run a command, for 300 s at most. Returns exit status and output.
 sub run {
 	my ($self, @command) = @_;
 	return $self->run_as([], @command);
@@ -85,7 +85,7 @@ sub run_as {
 	return ($self->wait_for($pid, 300), slurp("$self->{work}/command.txt"));
 }
 
-# The exit status; 128 + N on signal N, also after its time was over.
+# Wait, and kill it after $seconds. Returns the exit status; 128 + N on signal N.
 sub wait_for {
 	my ($self, $pid, $seconds) = @_;
 	local $SIG{ALRM} = sub { kill KILL => $pid };
@@ -109,12 +109,13 @@ sub sonde {
 
 # --- domains
 
-# Options: kernel, initrd, cpus, machine, memory ('shared' or 'private'), persistent: defined, and not
-# started; tb_cache: MiB of translated code that QEMU keeps; arguments: more of them for QEMU;
-# line: the guest has a second serial line, ttyS1, for tell(); disk: an empty qcow2 image (SATA, on q35);
-# slots: for that many vCPUs; mib: RAM; max_mib: with what can be plugged in; cells: <numa>'s contents; devices:
-# more of them; ports: PCIe root ports; arch and model: other ones than x86_64 and qemu64.
-# Kernels whose emulated timer does not tick in time, as on a busy host, panic, but for no_timer_check.
+# Options: kernel, initrd, cpus, machine, memory ('shared' or 'private');
+# persistent: define it and do not start it; tb_cache: MiB of translated code that QEMU keeps;
+# arguments: more arguments of QEMU; line: a second serial line, ttyS1, for tell();
+# disk: an empty qcow2 image (SATA, on q35); slots: vCPU slots; mib: RAM; max_mib: RAM with pluggable RAM;
+# cells: the contents of <numa>; devices: more devices; ports: PCIe root ports;
+# arch, model: instead of x86_64 and qemu64.
+# Without no_timer_check a kernel panics if its emulated timer is late, as on a busy host.
 sub domain {
 	my ($self, $name, %option) = @_;
 	my $work = $self->{work};
@@ -166,7 +167,7 @@ XML
 
 sub serial { return slurp("$_[0]{work}/$_[1].serial") }
 
-# Wait until the guest has printed what matches; false if it does not in time.
+# Wait until the guest has printed a match. False: it has not in time.
 sub wait_serial {
 	my ($self, $name, $pattern, $seconds) = @_;
 	return wait_until($seconds, sub { $self->serial($name) =~ $pattern });
@@ -183,7 +184,7 @@ sub state_of {
 	return $self->virsh('domstate', $name) =~ s/\s+//gr;
 }
 
-# Guest-physical memory, by QEMU itself.
+# Guest-physical memory, read by QEMU.
 sub memory {
 	my ($self, $name, $gpa, $size) = @_;
 	my $file = "$self->{work}/out/memory";

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The system's libvirt, qemu:///system, with root's rights and the usual sockets, in a mount namespace where all of its
-# folders are its own: whatever libvirt the machine has is not touched. Without systemd.
+# A system libvirt, qemu:///system, with root's rights and the usual sockets, without systemd. It runs in a mount
+# namespace with folders of its own, so that the machine's libvirt is not touched.
 package SystemLibvirt;
 
 use strict;
@@ -46,7 +46,7 @@ sub write_file {
 	close $file or die "$path: $!";
 }
 
-# Debian's packages make this user; its libvirtd asks for it whatever its configuration says.
+# Debian's packages create this user. Debian's libvirtd needs it, whatever its configuration says.
 sub add_user {
 	my ($work, $file, $line) = @_;
 	my $text = Libvirt::slurp("/etc/$file");
@@ -79,7 +79,7 @@ sub start {
 	return $self;
 }
 
-# Before its daemon serves the driver of QEMU it may refuse.
+# libvirtd refuses connections until its QEMU driver is ready.
 sub wait_ready {
 	my ($self) = @_;
 	my $end = time + 30;

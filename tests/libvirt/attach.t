@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # sonde attach and sonde recover with a real libvirtd and real domains: what is refused, what is
-# traced, how it ends, and that a domain is as it was afterwards. (kills.t: when something dies.)
+# traced, how a trace ends, and that the domain is as before afterwards. (kills.t: a process dies.)
 use strict;
 use warnings;
 use FindBin;
@@ -25,17 +25,17 @@ sub test_refusals {
 	for my $case (@cases) {
 		my ($name, $pattern, @command) = @$case;
 		my ($status, $text) = $libvirt->run(@command);
-		is($status, 1, "$name: exit status 1") or diag($text);
-		like($text, $pattern, "$name: says so");
-		is(scalar(split /\n/, $text), 1, "$name: in one line") or diag($text);
+		is($status, 1, "$name: attach has status 1") or diag($text);
+		like($text, $pattern, "$name: the error names the cause");
+		is(scalar(split /\n/, $text), 1, "$name: the error is one line") or diag($text);
 	}
 	$libvirt->virsh('suspend', 't');
 	my ($status, $text) = attach('t', '--duration', 1);
-	like($text, qr/t is paused: resume it/, 'paused: refused');
-	is($libvirt->state_of('t'), 'paused', 'paused: stays paused');
+	like($text, qr/t is paused: resume it/, 'a paused domain is refused');
+	is($libvirt->state_of('t'), 'paused', 'a paused domain that is refused stays paused');
 	$libvirt->virsh('resume', 't');
 	($status, $text) = recover('t');
-	is($text, "t: nothing to recover\n", 'recover: nothing to do');
+	is($text, "t: nothing to recover\n", 'recover finds nothing to do');
 }
 
 sub test_plain {
@@ -46,44 +46,44 @@ sub test_plain {
 	my ($status, $text) = attach('t', '--duration', 1);
 	like($text, qr/another sonde is attached/, 'a second tracer is refused');
 	($status, $text) = $libvirt->run("$work/sonde", 'ctl', '--json', "$work/run/m", 'query-trace');
-	like($text, qr/"mode":\s*"exitless"/, 'the monitor tells of exitless mode') or diag($text);
+	like($text, qr/"mode":\s*"exitless"/, 'the monitor reports exitless mode') or diag($text);
 	($status, $text) = recover('t');
-	like($text, qr/another sonde is attached/, 'recover leaves a living tracer alone');
-	is($libvirt->wait_for($pid, 60), 0, 'attach: status 0') or diag(log_of('first'));
+	like($text, qr/another sonde is attached/, 'recover of a domain that is being traced is refused');
+	is($libvirt->wait_for($pid, 60), 0, 'attach has status 0') or diag(log_of('first'));
 	last_trace();
 	my ($allocs, $frees, $lost) = report();
-	cmp_ok($allocs, '>', 500, "$allocs allocations and $frees frees traced");
-	is($lost, 0, 'nothing lost');
+	cmp_ok($allocs, '>', 500, "more than 500 allocations are traced: $allocs, and $frees frees");
+	is($lost, 0, 'no event is lost');
 	is_as_before('t', 'after tracing');
 	is(scalar(() = glob "/proc/$qemu/fd/*"), $descriptors, 'QEMU has as many descriptors as before');
 }
 
 sub test_ends {
 	my ($status, $text) = attach('t', '--until-events', 3000);
-	is($status, 0, '--until-events: status 0') or diag($text);
+	is($status, 0, 'attach --until-events has status 0') or diag($text);
 	my ($allocs, $frees) = report();
-	cmp_ok($allocs + $frees, '>=', 3000, '--until-events: ' . ($allocs + $frees) . ' events');
+	cmp_ok($allocs + $frees, '>=', 3000, '--until-events 3000 traces at least that many: ' . ($allocs + $frees));
 	my $pid = $libvirt->spawn('signal', attach_command('t'));
 	sleep 2;
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 130, 'SIGINT: status 130');
+	is($libvirt->wait_for($pid, 60), 130, 'SIGINT: attach has status 130');
 	is_as_before('t', 'after SIGINT');
 }
 
 sub test_suspended {
 	my $pid = $libvirt->spawn('suspended', attach_command('t', '--duration', 3));
-	ok(wait_tracing(), 'traced');
+	ok(wait_tracing(), 'to be suspended: attach traces');
 	sleep 0.5;
 	$libvirt->virsh('suspend', 't');
 	$libvirt->wait_for($pid, 60);
-	is($libvirt->state_of('t'), 'paused', 'suspended while traced: stays paused');
+	is($libvirt->state_of('t'), 'paused', 'suspended while traced: the domain stays paused');
 	is_text_as_before('t', 'suspended while traced');
 	$libvirt->virsh('resume', 't');
-	ok(wait_undone(), 'suspended while traced: resumed, the watchdog undoes the rest');
+	ok(wait_undone(), 'suspended while traced: the watchdog undoes the rest once it is resumed');
 	is_as_before('t', 'suspended while traced, and resumed');
 }
 
-# A vCPU in the kernel may be in the trace's memory, and shows itself nowhere else as long as the domain is suspended.
+# A vCPU in the kernel may be in scratch memory. While the domain is suspended it cannot be seen elsewhere.
 sub suspend_in_kernel {
 	for (1 .. 50) {
 		suspend('t') or return 0;
@@ -97,27 +97,27 @@ sub suspend_in_kernel {
 
 sub test_suspended_inside {
 	my $pid = $libvirt->spawn('inside', attach_command('t'));
-	ok(wait_tracing(), 'traced');
+	ok(wait_tracing(), 'to be suspended in the kernel: attach traces');
 	sleep 0.5;
-	ok(suspend_in_kernel(), 'suspended with its vCPU in the kernel');
+	ok(suspend_in_kernel(), 'the domain is suspended with its vCPU in the kernel');
 	my $from = time;
 	kill INT => $pid;
 	my $status = $libvirt->wait_for($pid, 60);
 	cmp_ok(time - $from, '<', 8, sprintf 'suspended in the kernel: the trace ends %.1f s after SIGINT', time - $from);
-	is($status, 1, 'suspended in the kernel: status 1, as something is left');
+	is($status, 1, 'suspended in the kernel: attach has status 1, because something is left');
 	like(log_of('inside'), qr/run 'sonde recover': 1 places in the guest .* the domain is paused/,
-		'suspended in the kernel: says what, and why');
-	is($libvirt->state_of('t'), 'paused', 'suspended in the kernel: stays paused');
+		'suspended in the kernel: the error names what is left, and why');
+	is($libvirt->state_of('t'), 'paused', 'suspended in the kernel: the domain stays paused');
 	is_text_as_before('t', 'suspended in the kernel');
 	my ($allocs, undef, $lost) = report();
 	cmp_ok($allocs, '>', 0, "suspended in the kernel: the trace has $allocs allocations");
-	is($lost, 0, 'suspended in the kernel: nothing lost');
+	is($lost, 0, 'suspended in the kernel: no event is lost');
 	$libvirt->virsh('resume', 't');
-	ok(wait_undone(), 'suspended in the kernel: resumed, the watchdog undoes the rest');
+	ok(wait_undone(), 'suspended in the kernel: the watchdog undoes the rest once it is resumed');
 	is_as_before('t', 'suspended in the kernel, and resumed');
 }
 
-# Root's sondes know of each other whatever environment they have, and other users' by the device.
+# Root's tracers find each other in any environment. Another user's is found by its device.
 sub test_root {
 	my $uri = 'qemu+unix:///session?socket=' . ($libvirt->virsh('uri') && "$work/run/libvirt/libvirt-sock");
 	my $as_root = sub {
@@ -134,33 +134,35 @@ sub test_root {
 	my $uuid = $libvirt->virsh('domuuid', 't') =~ s/\s+//gr;
 	my $journal = "/run/sonde/$uuid";
 	wait_until(30, sub { -s $journal && text_of('t') ne text_before('t') });
-	ok(-s $journal, "root's journal is in /run/sonde") or diag(log_of('root'));
+	ok(-s $journal, "root: the journal is in /run/sonde") or diag(log_of('root'));
 	for my $runtime ($work, undef) {
-		is($libvirt->wait_for($as_root->('second', $runtime, 'attach', '-o', "$work/out/no"), 60), 1, 'a second one of root:');
-		like(log_of('second'), qr/another sonde is attached/, 'is refused with ' . ($runtime ? 'another' : 'no') . ' XDG_RUNTIME_DIR');
+		my $which = ($runtime ? 'another' : 'no') . ' XDG_RUNTIME_DIR';
+		is($libvirt->wait_for($as_root->('second', $runtime, 'attach', '-o', "$work/out/no"), 60), 1,
+			"root: a second attach with $which has status 1");
+		like(log_of('second'), qr/another sonde is attached/, "root: a second attach with $which finds the first");
 	}
 	my ($status, $text) = attach('t', '--duration', 1);
-	like($text, qr/has a device of an earlier sonde/, "another user's is refused for the device");
+	like($text, qr/has a device of an earlier sonde/, "root: another user's attach is refused because of the device");
 	last_trace();
 	kill KILL => children_of($pid), $pid;
 	waitpid $pid, 0;
-	is($libvirt->wait_for($as_root->('recover', undef, 'recover'), 60), 0, "root's recover: status 0");
-	like(log_of('recover'), qr/[1-9]\d* places put back/, "root's recover finds the journal");
-	ok(!-e $journal, 'and removes it');
+	is($libvirt->wait_for($as_root->('recover', undef, 'recover'), 60), 0, 'root: recover has status 0');
+	like(log_of('recover'), qr/[1-9]\d* places put back/, 'root: recover puts places back');
+	ok(!-e $journal, 'root: recover removes the journal');
 	system('rm', '-r', $output[1]);
 	is_as_before('t', 'traced by root');
 }
 
 sub test_destroyed {
 	my $pid = $libvirt->spawn('destroyed', attach_command('t'));
-	ok(wait_tracing(), 'traced');
+	ok(wait_tracing(), 'to be destroyed: attach traces');
 	sleep 0.5;
 	$libvirt->destroy('t');
-	is($libvirt->wait_for($pid, 60), 0, 'destroyed while traced: status 0') or diag(log_of('destroyed'));
-	like(log_of('destroyed'), qr/the domain was destroyed, and the trace ended with it/, 'destroyed while traced: sonde says so');
+	is($libvirt->wait_for($pid, 60), 0, 'destroyed while traced: attach has status 0') or diag(log_of('destroyed'));
+	like(log_of('destroyed'), qr/the domain was destroyed, and the trace ended with it/, 'destroyed while traced: attach says so');
 	my ($allocs) = report();
 	cmp_ok($allocs, '>', 0, "destroyed while traced: the trace has $allocs allocations");
-	is(scalar(journals()), 0, 'destroyed while traced: no journal');
+	is(scalar(journals()), 0, 'destroyed while traced: no journal is left');
 }
 
 sub test_machine {
@@ -172,18 +174,18 @@ sub test_machine {
 		return;
 	}
 	my ($status, $text) = attach($name, '-v', '--duration', 2);
-	is($status, 0, "$what: traced") or diag($text);
-	like($text, $option{memory} // '' eq 'private' ? qr{memory +/proc/\d+/mem} : qr/memory +a file shared by QEMU process \d+/, "$what: memory");
+	is($status, 0, "$what: attach has status 0") or diag($text);
+	like($text, $option{memory} // '' eq 'private' ? qr{memory +/proc/\d+/mem} : qr/memory +a file shared by QEMU process \d+/, "$what: -v says how memory is read");
 	my ($allocs, $frees, $lost) = report();
-	cmp_ok($allocs, '>', 100, "$what: $allocs allocations");
-	is($lost, 0, "$what: nothing lost");
+	cmp_ok($allocs, '>', 100, "$what: more than 100 allocations are traced: $allocs");
+	is($lost, 0, "$what: no event is lost");
 	ok(lives($name), "$what: the guest makes progress");
 	$libvirt->destroy($name);
 }
 
 AttachTest::start();
 start_ticking('t');
-is(scalar(journals()), 0, '--dry-run: no journal');
+is(scalar(journals()), 0, '--dry-run leaves no journal');
 start_domain('idle', persistent => 1);
 system('cp', "$build/kernels/5.10/vmlinuz", "$work/other.kernel");
 test_refusals();
@@ -192,7 +194,7 @@ test_ends();
 test_suspended();
 test_suspended_inside();
 SKIP: {
-	skip 'only root sees to root', 9 if $>;
+	skip 'needs root', 9 if $>;
 	test_root();
 }
 test_destroyed();

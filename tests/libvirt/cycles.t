@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Attach and detach, over and over, to a domain whose vCPUs are all busy: what each attachment leaves
-# in QEMU and in libvirtd, and what the guest says of it. ATTACHES (4): how often.
+# Attach and detach repeatedly, to a domain whose vCPUs are all busy: what each attachment leaves in
+# QEMU and in libvirtd, and that the guest's log stays clean. ATTACHES (4): how often.
 use strict;
 use warnings;
 use FindBin;
@@ -16,13 +16,13 @@ use Files;
 use Process;
 
 use constant {
-	TREND_FROM => 50,      # attachments; fewer tell nothing of memory
+	TREND_FROM => 50,      # attachments; fewer show no trend of memory
 	KIB_PER_ATTACHMENT => 4,
 };
 
 my $attaches = $ENV{ATTACHES} // 4;
 
-# How many devices of ours it still has mapped; QEMU lets the last one go a little later.
+# The number of scratch devices that QEMU still maps. QEMU unmaps the last one a little later.
 sub still_mapped {
 	my ($pid) = @_;
 	my $n;
@@ -30,7 +30,7 @@ sub still_mapped {
 	return $n;
 }
 
-# Descriptors, and KiB of memory of its own: the guest's is a shared file's.
+# Descriptors, and KiB of anonymous memory; the guest's memory is a shared file.
 sub size_of {
 	my ($pid) = @_;
 	my $descriptors = () = glob "/proc/$pid/fd/*";
@@ -38,14 +38,14 @@ sub size_of {
 	return {descriptors => $descriptors, rss => $rss};
 }
 
-# The same when QEMU has let go what it keeps for a moment.
+# The same once QEMU has closed what it keeps open for a moment.
 sub settled {
 	my ($pid, $descriptors) = @_;
 	wait_until(10, sub { size_of($pid)->{descriptors} <= $descriptors });
 	return size_of($pid);
 }
 
-# Of a straight line through the last three quarters, in KiB per attachment.
+# The slope of a line through the last three quarters, in KiB per attachment.
 sub slope {
 	my @y = @_[@_ / 4 .. $#_];
 	my ($mean_x, $mean_y) = ($#y / 2, sum(@y) / @y);
@@ -57,23 +57,23 @@ sub check_process {
 	my ($name, @sizes) = @_;
 	my ($first, $last) = @sizes[0, -1];
 	is($last->{descriptors}, $first->{descriptors},
-		"$name has $last->{descriptors} descriptors after $attaches attachments, and had $first->{descriptors}");
+		"$name has as many descriptors after $attaches attachments as before: $first->{descriptors}");
 	my @rss = map { $_->{rss} } @sizes;
-	diag("$name has $rss[-1] KiB of its own, and had $rss[0]");
+	diag("$name has $rss[-1] KiB of anonymous memory, and had $rss[0]");
 	SKIP: {
-		skip "$attaches attachments tell nothing of memory, ATTACHES=" . TREND_FROM . ' do', 1
+		skip "$attaches attachments show no trend of memory; use ATTACHES=" . TREND_FROM, 1
 			if $attaches < TREND_FROM;
 		my $slope = slope(@rss);
 		cmp_ok($slope, '<', KIB_PER_ATTACHMENT,
-			sprintf '%s: %.2f KiB more with each of %d attachments', $name, $slope, $attaches);
+			sprintf '%s grows by less than %d KiB per attachment: %.2f', $name, KIB_PER_ATTACHMENT, $slope);
 	}
 }
 
-# A tracer that does not run: its rings fill, for which vCPUs wait once and for half a second. Then
-# events are lost, and counted, and the guest goes on.
+# A tracer that does not run: its rings fill. The vCPUs wait once, for half a second. After that events
+# are lost and counted, and the guest runs on.
 sub test_stopped {
 	my $pid = $libvirt->spawn('stopped', attach_command('t'));
-	ok(wait_tracing(), 'tracer to be stopped: traced');
+	ok(wait_tracing(), 'tracer to be stopped: attach traces');
 	kill STOP => $pid;
 	sleep 3;
 	my $before = ticks('t');
@@ -82,9 +82,9 @@ sub test_stopped {
 	kill CONT => $pid;
 	sleep 0.5;
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 130, 'tracer goes on: it ends as it should') or diag(log_of('stopped'));
+	is($libvirt->wait_for($pid, 60), 130, 'tracer continued: SIGINT ends it with status 130') or diag(log_of('stopped'));
 	my ($allocs, $frees, $gone) = report();
-	cmp_ok($gone, '>', 1000, sprintf 'tracer stopped: %d events traced, %d lost and counted', $allocs + $frees, $gone);
+	cmp_ok($gone, '>', 1000, sprintf 'tracer stopped: lost events are counted: %d traced, %d lost', $allocs + $frees, $gone);
 	is_as_before('t', 'tracer stopped');
 }
 
@@ -118,14 +118,14 @@ for my $i (1 .. $attaches) {
 	push @daemon, size_of($libvirt->libvirtd);
 	$done++;
 }
-is($done, $attaches, sprintf '%d attachments of %d, %d events traced, %.1f s each', $done, $attaches, $events,
+is($done, $attaches, sprintf 'all attachments succeed: %d of %d, %d events, %.1f s each', $done, $attaches, $events,
 	(time - $from) / ($done || 1));
-is($lost, 0, "$lost events lost");
-is(still_mapped($libvirt->qemu('t')), 0, 'QEMU has nothing of our memory mapped');
+is($lost, 0, 'no event is lost in any attachment');
+is(still_mapped($libvirt->qemu('t')), 0, 'QEMU maps no scratch memory any more');
 push @qemu, settled($libvirt->qemu('t'), $qemu[0]{descriptors});
 check_process('QEMU', @qemu);
 check_process('libvirtd', @daemon);
-is_as_before('t', "$attaches attachments");
+is_as_before('t', "after $attaches attachments");
 test_stopped();
 check_seen('t', 'two busy vCPUs', 6);
 done_testing();

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# sonde attach without the kernel's file: it is found in the memory of a real domain, the same is
-# planned as with the file, and what --dry-run tells is true and changes nothing.
+# sonde attach without the kernel's file: the kernel is found in the memory of a real domain, the plan is
+# the same as with the file, and what --dry-run prints is true and changes nothing.
 use strict;
 use warnings;
 use FindBin;
@@ -21,7 +21,7 @@ my $kernel = "$build/kernels/6.1/vmlinuz";
 my $why = Libvirt::missing();
 plan skip_all => $why if $why;
 my $libvirt = Libvirt->start("$build/sonde");
-END { undef $libvirt } # before its folder goes
+END { undef $libvirt } # before its folder is removed
 my $work = $libvirt->work;
 
 sub start_domain {
@@ -32,8 +32,8 @@ sub start_domain {
 
 sub attach { return $libvirt->run($libvirt->sonde('attach', @_)) }
 
-# From the firmware on, until it has booted: either no kernel is found, and the one line says what there is and what
-# to do, or the one that runs.
+# From the firmware on, until the guest has booted: either the kernel is found, or the one line says why not and what to
+# do.
 sub test_booting {
 	my ($name) = @_;
 	my $reasons = qr/no vCPU is in a Linux kernel: .*|the kernel has not set up its mcount sites yet|the kernel is still booting|the kernel's memory changes while it is read/;
@@ -51,17 +51,17 @@ sub test_booting {
 		}
 		sleep 0.05;
 	}
-	ok(!@strange, "$name boots: $refused times no kernel, and told why; $found times found") or diag(@strange);
-	cmp_ok($refused, '>', 0, "$name boots: not found in its firmware");
+	ok(!@strange, "$name boots: the kernel is found ($found times), or the error says why not ($refused times)") or diag(@strange);
+	cmp_ok($refused, '>', 0, "$name boots: no kernel is found in its firmware");
 }
 
-# Rows of the table: gva, gpa, bytes, what becomes of them, function.
+# Rows of the table: gva, gpa, bytes, replacement, function.
 sub rows {
 	my @rows = grep {/ jump, at /} split /\n/, $_[0];
 	return map { [/^ (f\w{15}) +(\w+)  ((?:\w\w )+) *(jump, at (?:entry|return)) +(\w+)$/] } @rows;
 }
 
-# Everything of a domain that a change would show in.
+# Everything in which a change of the domain would show.
 sub state_of {
 	my ($name) = @_;
 	return join "\n", $libvirt->state_of($name), $libvirt->virsh('dumpxml', $name), glob "$work/run/sonde/* /dev/shm/ua-sonde-*";
@@ -71,16 +71,16 @@ sub test_dry_run {
 	my ($name) = @_;
 	my $before = state_of($name);
 	my ($status, $text) = attach($name, '--dry-run');
-	is($status, 0, "$name: --dry-run without -k: status 0") or diag($text);
+	is($status, 0, "$name: --dry-run without -k has status 0") or diag($text);
 	is(state_of($name), $before, "$name: --dry-run changes nothing");
-	my ($told) = $libvirt->serial($name) =~ /(Linux version .*?)\r?\n/;
-	like($text, qr/^kernel   \Q$told\E$/m, "$name: the kernel that the guest's log begins with");
-	like($text, qr/read from guest memory, through the page tables of vCPU \d/, "$name: says where it was found");
-	like($text, qr/ [\d,]{6,} symbols \(kallsyms in memory\), [\d,]{6,} mcount sites, BTF at 0x\w+ with [\d,]{6,} types/, "$name: and what was found");
+	my ($banner) = $libvirt->serial($name) =~ /(Linux version .*?)\r?\n/;
+	like($text, qr/^kernel   \Q$banner\E$/m, "$name: --dry-run names the kernel of the guest's log");
+	like($text, qr/read from guest memory, through the page tables of vCPU \d/, "$name: --dry-run says where the kernel was found");
+	like($text, qr/ [\d,]{6,} symbols \(kallsyms in memory\), [\d,]{6,} mcount sites, BTF at 0x\w+ with [\d,]{6,} types/, "$name: --dry-run counts symbols, sites and types");
 	my @rows = rows($text);
 	my @untrue = grep { $libvirt->memory($name, '0x' . $_->[1], length($_->[2]) / 3) ne pack 'H*', $_->[2] =~ s/ //gr } @rows;
-	cmp_ok(@rows, '>', 20, "$name: " . @rows . ' places are listed');
-	is(@untrue, 0, "$name: each holds the bytes that are told, says QEMU");
+	cmp_ok(@rows, '>', 20, "$name: --dry-run lists more than 20 places: " . @rows);
+	is(@untrue, 0, "$name: each place holds the listed bytes, according to QEMU");
 	note($text);
 	return $text;
 }
@@ -88,35 +88,35 @@ sub test_dry_run {
 sub test_as_with_file {
 	my ($name, $text) = @_;
 	my ($status, $with) = attach($name, '--dry-run', '-k', "$work/$name.kernel");
-	is($status, 0, "$name: --dry-run with -k: status 0") or diag($with);
-	is_deeply([map {"@$_"} rows($text)], [map {"@$_"} rows($with)], "$name: the same places as with the kernel's file");
-	is(($text =~ /(slide .*)/)[0], ($with =~ /(slide .*)/)[0], "$name: the same slide");
+	is($status, 0, "$name: --dry-run with -k has status 0") or diag($with);
+	is_deeply([map {"@$_"} rows($text)], [map {"@$_"} rows($with)], "$name: with and without the kernel's file the places are the same");
+	is(($text =~ /(slide .*)/)[0], ($with =~ /(slide .*)/)[0], "$name: with and without the kernel's file the slide is the same");
 }
 
-# Meanwhile, a dry run says that the domain is taken.
+# Also: a dry run of a domain that is being traced is refused.
 sub test_traces {
 	my ($name) = @_;
 	my $pid = $libvirt->spawn($name, $libvirt->sonde('attach', $name, '-o', "$work/out/$name"));
 	wait_until(30, sub { $libvirt->virsh('dumpxml', $name) =~ /ua-sonde/ });
 	my ($status, $text) = attach($name, '--dry-run');
-	is($status, 1, "$name: --dry-run while traced: status 1");
-	like($text, qr/^sonde attach: another sonde is attached to this domain/m, "$name: --dry-run while traced: says so");
+	is($status, 1, "$name: --dry-run while traced has status 1");
+	like($text, qr/^sonde attach: another sonde is attached to this domain/m, "$name: --dry-run while traced says why");
 	sleep 2;
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 130, "$name: traced without -k, until SIGINT") or diag(slurp("$work/$name.txt"));
+	is($libvirt->wait_for($pid, 60), 130, "$name: attach without -k traces until SIGINT") or diag(slurp("$work/$name.txt"));
 	($status, $text) = $libvirt->run("$work/sonde", 'report', '--json', "$work/out/$name");
 	my %number = $text =~ /"(\w+_events|overruns)":\s*(\d+)/g;
-	cmp_ok($number{alloc_events} // 0, '>', 200, "$name: $number{alloc_events} allocations");
-	is($number{overruns}, 0, "$name: nothing lost");
+	cmp_ok($number{alloc_events} // 0, '>', 200, "$name: more than 200 allocations are traced: $number{alloc_events}");
+	is($number{overruns}, 0, "$name: no event is lost");
 	my @sites = $text =~ /"symbol":\s*"(.*?)"/g;
 	my @named = grep {/^[\w.]+\+0x/} @sites;
 	ok(@sites > 10 && @named == @sites, "$name: all " . @sites . ' call sites have names');
-	like(slurp("$work/out/$name/.sonde.json"), qr/"symbol_source":\s*"kallsyms in memory"/, "$name: the sidecar says where they come from");
+	like(slurp("$work/out/$name/.sonde.json"), qr/"symbol_source":\s*"kallsyms in memory"/, "$name: the sidecar says where the symbols come from");
 	($status, $text) = $libvirt->run("$work/sonde", 'check', "$work/out/$name");
-	is($status, 0, "$name: sonde check finds nothing") or diag($text);
+	is($status, 0, "$name: sonde check finds no error") or diag($text);
 }
 
-# A boot loader's stage for ever: real mode, at the first instruction of the kernel's setup code.
+# The guest loops in real mode, at the first instruction of the kernel's setup code.
 sub test_not_booted {
 	copy($kernel, "$work/stuck") or die $!;
 	open my $file, '+<:raw', "$work/stuck" or die $!;
@@ -125,10 +125,10 @@ sub test_not_booted {
 	close $file;
 	start_domain('stuck', kernel => "$work/stuck");
 	my ($status, $text) = attach('stuck', '-o', "$work/out/stuck");
-	is($status, 1, 'not booted: refused');
-	like($text, qr/no kernel found in domain stuck: no vCPU is in a Linux kernel: .*; if Linux has booted there, give its image with -k/, 'not booted: says so');
-	is(scalar(split /\n/, $text), 1, 'not booted: in one line') or diag($text);
-	is($libvirt->state_of('stuck'), 'running', 'not booted: goes on');
+	is($status, 1, 'a guest that has not booted is refused');
+	like($text, qr/no kernel found in domain stuck: no vCPU is in a Linux kernel: .*; if Linux has booted there, give its image with -k/, 'a guest that has not booted: the error says so and what to do');
+	is(scalar(split /\n/, $text), 1, 'a guest that has not booted: the error is one line') or diag($text);
+	is($libvirt->state_of('stuck'), 'running', 'a guest that has not booted runs on');
 	$libvirt->destroy('stuck');
 }
 

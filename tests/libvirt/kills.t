@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What is left of a domain when the tracer, libvirtd, or tracer and watchdog die by SIGKILL at random
-# moments of an attachment: nothing, by itself or, after the watchdog's death, by sonde recover.
+# SIGKILL of the tracer, of libvirtd, or of tracer and watchdog at random moments of an attachment: the
+# domain is as before, by the watchdog or, after the watchdog's death, by sonde recover.
 #
 #   KILLS (6)           of the tracer
 #   DAEMON_KILLS (2)    of libvirtd
@@ -26,35 +26,35 @@ sub measure {
 	my $from = time;
 	my ($status, $text) = attach('t', '--duration', 1);
 	$whole = time - $from;
-	is($status, 0, sprintf 'an undisturbed attachment of 1 s takes %.1f s', $whole) or diag($text);
+	is($status, 0, sprintf 'an undisturbed attachment of 1 s has status 0, after %.1f s', $whole) or diag($text);
 }
 
-# How many times what it says on stderr shows that there was something to undo.
+# Whether the watchdog had something to undo, by its message.
 sub had_patches { return log_of($_[0]) =~ /put back [1-9]\d* places/ ? 1 : 0 }
 
-# On a busy machine the guest, which has to give the device back, and the watchdog wait for their turn.
+# On a busy machine both the watchdog and the guest, which has to release the device, wait for a CPU.
 sub check_times {
 	my ($count, $what, $most, @s) = @_;
 	@s = sort { $a <=> $b } @s, @s ? () : 0;
-	cmp_ok($s[-1], '<', $most, sprintf '%d times SIGKILL of the tracer: %s after %.2f s (median), %.2f s (longest)',
-		$count, $what, $s[@s / 2], $s[-1]);
+	cmp_ok($s[-1], '<', $most, sprintf 'SIGKILL of the tracer, %d times: %s within %d s: %.2f s (median), %.2f s (longest)',
+		$count, $what, $most, $s[@s / 2], $s[-1]);
 }
 
 sub test_tracer {
 	my $count = $ENV{KILLS} // 6;
 	my %total = map { $_ => 0 } qw(harmed late patched);
-	my (@restored, @took); # s, until the text is as before; until all is undone, the mapping and the device too
+	my (@restored, @took); # s, until the text is as before; until mapping and device are gone, too
 	for my $i (1 .. $count) {
 		my %seen = kill_tracer('t', "kill $i", start_some('t', 'killed', $whole));
 		$total{$_} += $seen{$_} for keys %total;
 		push @restored, $seen{restored} if $seen{patched};
 		push @took, $seen{took};
 	}
-	is($total{harmed}, 0, "$count times SIGKILL of the tracer (seed $seed), $total{patched} of them with patches in "
-		. "the guest: $total{harmed} domains not as they were");
+	is($total{harmed}, 0, "SIGKILL of the tracer, $count times (seed $seed), $total{patched} with patches in the guest: "
+		. 'the domain is as before');
 	check_times($count, 'the text is as before', 3, @restored);
 	check_times($count, 'all is undone', 10, @took);
-	is($total{late}, 0, "$count times SIGKILL of the tracer: $total{late} came too late");
+	is($total{late}, 0, "SIGKILL of the tracer, $count times: none comes after its end");
 }
 
 sub test_daemon {
@@ -68,16 +68,16 @@ sub test_daemon {
 		$patched += had_patches('daemon');
 		$harmed += judge('t', "libvirtd's kill $i", $after, 'daemon');
 	}
-	is($harmed, 0, "$count times SIGKILL of libvirtd (seed $seed), $failed attachments failed of it, "
-		. "$patched were undone by the watchdog: $harmed domains not as they were");
+	is($harmed, 0, "SIGKILL of libvirtd, $count times (seed $seed), $failed attachments failed, $patched undone by the "
+		. 'watchdog: the domain is as before');
 }
 
-# libvirtd dies and stays away: the tracer has nothing to do but to wait for its watchdog, and who asks it to end once
-# more need not. The watchdog does its work when libvirtd is back.
+# libvirtd dies and stays away: the tracer waits for its watchdog, unless the user asks it again to end. The watchdog
+# does its work when libvirtd is back.
 sub test_daemon_away {
-	local $ENV{LIBVIRT_AUTOSTART} = 0; # by those that are started now
+	local $ENV{LIBVIRT_AUTOSTART} = 0; # sonde does not start a libvirtd itself
 	my $pid = $libvirt->spawn('away', attach_command('t'));
-	ok(wait_tracing(), 'libvirtd is to go away: traced');
+	ok(wait_tracing(), 'libvirtd to be killed: attach traces');
 	sleep 0.5;
 	my ($daemon, $from) = ($libvirt->libvirtd, time);
 	kill KILL => $daemon;
@@ -85,16 +85,16 @@ sub test_daemon_away {
 	is(waitpid($pid, WNOHANG), 0, 'libvirtd away: the tracer waits for its watchdog');
 	my $asked = time;
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 4), 130, 'libvirtd away: a signal ends that') or diag(log_of('away'));
-	cmp_ok(time - $from, '<', 9, sprintf 'libvirtd away: %.1f s after the signal, while the watchdog waits', time - $asked);
+	is($libvirt->wait_for($pid, 4), 130, 'libvirtd away: SIGINT ends the wait with status 130') or diag(log_of('away'));
+	cmp_ok(time - $from, '<', 9, sprintf 'libvirtd away: the tracer ends before its watchdog does: %.1f s after SIGINT', time - $asked);
 	is(scalar(journals()), 1, 'libvirtd away: the journal is left');
 	delete $ENV{LIBVIRT_AUTOSTART};
 	$libvirt->virsh('list');
-	ok(wait_undone(), 'libvirtd back: the watchdog undoes');
+	ok(wait_undone(), 'libvirtd back: the watchdog undoes everything');
 	is_as_before('t', 'libvirtd away and back');
 }
 
-# Wait until the tracer has its watchdog.
+# Start a tracer and wait until it has its watchdog.
 sub start_watched {
 	my ($name) = @_;
 	my $pid = $libvirt->spawn($name, attach_command('t'));
@@ -106,24 +106,24 @@ sub test_recover {
 	is(scalar(journals()), 1, 'tracer and watchdog killed: the journal is left');
 	isnt(text_of('t'), text_before('t'), 'tracer and watchdog killed: the patches are left');
 	my ($status, $text) = attach('t', '--duration', 1);
-	like($text, qr/run 'sonde recover'/, 'attach asks for recover');
+	like($text, qr/run 'sonde recover'/, 'tracer and watchdog killed: a new attach asks for recover');
 	($status, $text) = recover('t');
-	is($status, 0, "recover: $text");
+	is($status, 0, "tracer and watchdog killed: recover has status 0: $text");
 	is_as_before('t', 'after recover');
 }
 
-# The administrator pauses what nobody watches any more: it stays so, with its own text.
+# The administrator pauses a domain whose tracer and watchdog are dead: it stays paused, with its own text.
 sub test_recover_paused {
 	leave_alone('orphan');
 	$libvirt->virsh('suspend', 't');
 	my ($status, $text) = recover('t');
-	is($status, 1, "recover of a paused domain: not all can be done: $text");
-	like($text, qr/paused/, 'recover of a paused domain: says why');
+	is($status, 1, "recover of a paused domain has status 1, because something is left: $text");
+	like($text, qr/paused/, 'recover of a paused domain says why something is left');
 	is_text_as_before('t', 'recover of a paused domain');
-	like($libvirt->virsh('domstate', 't', '--reason'), qr/^paused \(user\)/, 'recover of a paused domain: stays paused');
+	like($libvirt->virsh('domstate', 't', '--reason'), qr/^paused \(user\)/, 'recover of a paused domain leaves it paused');
 	$libvirt->virsh('resume', 't');
 	($status, $text) = recover('t');
-	is($status, 0, "recover when it is resumed: $text");
+	is($status, 0, "recover after the resume has status 0: $text");
 	is_as_before('t', 'paused, recovered, resumed');
 }
 
@@ -141,26 +141,26 @@ sub test_watchdog {
 		$failed++, diag("recovery $i: $text") if $status;
 		$harmed += judge('t', "watchdog's kill $i", $after, 'orphan');
 	}
-	is($harmed + $failed, 0, "$count times SIGKILL of watchdog and tracer (seed $seed), $patched of them with patches "
-		. "in the guest, sonde recover failed $failed times: $harmed domains not as they were");
+	is($harmed + $failed, 0, "SIGKILL of watchdog and tracer, $count times (seed $seed), $patched with patches in the "
+		. 'guest: sonde recover succeeds and the domain is as before');
 }
 
-# The journal does not tell of a stop that came after an administrator's resume; libvirt's reason does.
+# The journal lacks a stop that followed an administrator's resume. libvirt's reason shows it.
 sub test_unnoted_stop {
 	leave_alone('unnoted');
 	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'stop');
 	my ($status, $text) = recover('t');
-	is($status, 0, "stopped, and not noted: recover: $text");
-	is_as_before('t', 'stopped, and not noted');
+	is($status, 0, "a stop that the journal lacks: recover has status 0: $text");
+	is_as_before('t', 'a stop that the journal lacks');
 }
 
-# The tracer does not need it as long as nothing happens.
+# A tracer that ends in order does not need its watchdog.
 sub test_watchdog_only {
 	my ($pid, $watchdog) = start_tracer('unwatched');
 	kill KILL => $watchdog;
 	sleep 0.5;
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 130, 'watchdog killed: the tracer ends as it should') or diag(log_of('unwatched'));
+	is($libvirt->wait_for($pid, 60), 130, 'watchdog killed: SIGINT ends the tracer with status 130') or diag(log_of('unwatched'));
 	is_as_before('t', 'watchdog killed');
 }
 

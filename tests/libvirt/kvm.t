@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Domains of type='kvm': libvirtd, the oracle test in both modes and, if LONG=1, the one of breakpoints
-# (kvm-traps) run in the KVM host in software, so that the guests are of real KVM, with libvirt and QEMU
-# between them and sonde. PARTS='kvm-traps': some of them.
+# Domains of type='kvm': libvirtd, the oracle test in both modes and, if LONG=1, the test of breakpoints
+# (kvm-traps) run in the software KVM host. So the guests run under real KVM, with libvirt and QEMU
+# between them and sonde. PARTS='kvm-traps' selects parts.
 use strict;
 use warnings;
 use FindBin;
@@ -30,9 +30,9 @@ while (<$tap>) {
 	$passed{$2} = ok(!$1, "type='kvm': $2");
 }
 close $tap;
-is($?, 0, "type='kvm': the tests in the KVM host have passed");
+is($?, 0, "type='kvm': the tests in the KVM host pass");
 for my $mode (grep { "@parts" =~ /oracle/ } qw(exitless trap)) {
 	ok(scalar(grep { /$mode: none of them missing in ours/ } keys %passed),
-		"type='kvm': the guest's events were compared, $mode");
+		"type='kvm', $mode: sonde's events are compared with the guest's");
 }
 done_testing();

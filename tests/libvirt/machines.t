@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Domains that are put together in other ways: several NUMA nodes, memory and vCPUs that are plugged in,
-# more memory than the guest has ever touched, names that look like something else; and machines that are refused.
+# Other machines: several NUMA nodes, memory and vCPUs that are plugged in, more memory than the guest has
+# touched, a misleading name; and machines that are refused.
 use strict;
 use warnings;
 use FindBin;
@@ -16,7 +16,7 @@ use Process;
 
 my $name = "big ua-sonde-0123456789abcdef";
 
-# Of the host's memory, what the domain's files take.
+# The host memory that the domain's files take, in blocks of 512 bytes.
 sub blocks_of {
 	my $qemu = $libvirt->qemu($name);
 	my $blocks = 0;
@@ -26,73 +26,73 @@ sub blocks_of {
 	return $blocks;
 }
 
-# Refused in one line, and nothing has happened to it.
+# Attach is refused in one line, and the domain is not changed.
 sub is_refused {
 	my ($what, $domain, $pattern, @options) = @_;
 	my ($status, $text) = $libvirt->run($libvirt->sonde('attach', $domain, '-o', "$work/out/refused", @options));
-	is($status, 1, "$what: exit status 1");
-	like($text, $pattern, "$what: says so");
-	is(scalar(split /\n/, $text), 1, "$what: in one line") or diag($text);
+	is($status, 1, "$what: attach has status 1");
+	like($text, $pattern, "$what: the error names the cause");
+	is(scalar(split /\n/, $text), 1, "$what: the error is one line") or diag($text);
 	is($libvirt->state_of($domain), 'running', "$what: the domain runs on");
-	is(scalar(journals()), 0, "$what: no journal");
-	unlike($libvirt->virsh('dumpxml', $domain), qr/<shmem/, "$what: no device");
+	is(scalar(journals()), 0, "$what: no journal is left");
+	unlike($libvirt->virsh('dumpxml', $domain), qr/<shmem/, "$what: no device is left");
 }
 
-# What the guest has not touched is not taken from the host, whatever is looked for in it.
+# Searching the guest's memory does not allocate pages that the guest has not touched.
 sub test_untouched {
 	my $before = blocks_of();
-	cmp_ok($before, '<', 2 << 20, "untouched: the guest has touched little of its memory: $before blocks");
+	cmp_ok($before, '<', 2 << 20, "untouched memory: the guest has touched less than 1 GiB: $before blocks");
 	my ($status, $text) = $libvirt->run($libvirt->sonde('attach', $name, '--dry-run', '-v'));
-	is($status, 0, 'untouched: a kernel is found') or diag($text);
-	like($text, qr/1 vCPU, room for 3$/m, 'vCPUs: those that can be are counted');
-	is_refused('untouched, another kernel', $name, qr/the guest runs another kernel: Linux version 6\.1/, '-k', "$work/other.kernel");
-	# some is the guest's own, which goes on working
-	cmp_ok(blocks_of() - $before, '<', 16 << 11, 'untouched: nor is more of it touched afterwards');
+	is($status, 0, 'untouched memory: the kernel is found') or diag($text);
+	like($text, qr/1 vCPU, room for 3$/m, 'vCPU slots are counted');
+	is_refused('another kernel', $name, qr/the guest runs another kernel: Linux version 6\.1/, '-k', "$work/other.kernel");
+	# the running guest itself touches some
+	cmp_ok(blocks_of() - $before, '<', 16 << 11, 'untouched memory: searching it allocates less than 16 MiB');
 }
 
-# Their kernel has its page tables, stacks and objects in memory that was plugged in.
+# The guest's kernel has page tables, stacks and objects in memory that was plugged in.
 sub test_plugged_memory {
 	my ($status, $text) = $libvirt->run($libvirt->sonde('attach', $name, '--duration', 1, '-o', "$work/out/dimm"));
-	is($status, 0, 'memory that was plugged in: traced') or diag($text);
-	like($text, qr/lost: none/, 'memory that was plugged in: nothing lost');
+	is($status, 0, 'plugged memory: attach has status 0') or diag($text);
+	like($text, qr/lost: none/, 'plugged memory: no event is lost');
 	my ($start) = $libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info mtree') =~ /^ +(\w+)-\w+ .*: memdimm0/m;
 	no warnings qw(portable);
 	my $block = hex($start) >> 27; # of 128 MiB each
-	like($libvirt->serial($name), qr/^memory$block online/m, "memory that was plugged in: the guest uses it (block $block)");
-	ok(lives($name), 'memory that was plugged in: the guest makes progress');
+	like($libvirt->serial($name), qr/^memory$block online/m, "plugged memory: the guest uses it (block $block)");
+	ok(lives($name), 'plugged memory: the guest makes progress');
 }
 
-# The guest knew of the vCPU's slot before: the new one finds a ring of its own.
+# A vCPU that is plugged in while traced has a ring, because its slot existed.
 sub test_plugged_vcpus {
 	my $pid = $libvirt->spawn('vcpus', $libvirt->sonde('attach', $name, '-o', "$work/out/vcpus"));
 	wait_until(60, sub { slurp("$work/out/vcpus/.sonde.json") =~ /"started_realtime_ns": [1-9]/ });
 	$libvirt->virsh('setvcpus', $name, 3);
-	ok($libvirt->wait_serial($name, qr/cpu2 online/, 60), 'vCPUs plugged in while traced: the guest takes them');
+	ok($libvirt->wait_serial($name, qr/cpu2 online/, 60), 'vCPUs plugged in while traced: the guest uses them');
 	sleep 3;
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 130, 'vCPUs plugged in while traced: the trace goes on until Ctrl-C') or diag(log_of('vcpus'));
+	is($libvirt->wait_for($pid, 60), 130, 'vCPUs plugged in while traced: the trace goes on until SIGINT') or diag(log_of('vcpus'));
 	my ($status, $text) = $libvirt->run("$work/sonde", 'check', '--json', "$work/out/vcpus");
-	is($status, 0, 'vCPUs plugged in while traced: the trace is right') or diag($text);
+	is($status, 0, 'vCPUs plugged in while traced: sonde check finds no error') or diag($text);
 	($status, $text) = $libvirt->run('babeltrace2', "$work/out/vcpus");
 	my %events;
 	$events{$_}++ for $text =~ /cpu_id = (\d+)/g;
 	ok($events{$_}, "vCPUs plugged in while traced: CPU $_ has " . ($events{$_} // 0) . ' events') for 0 .. 2;
 	ok(lives($name), 'vCPUs plugged in while traced: the guest makes progress');
-	unlike($libvirt->serial($name), qr/WARNING:|BUG:|Oops|Call Trace/, 'vCPUs plugged in while traced: no complaint');
+	unlike($libvirt->serial($name), qr/WARNING:|BUG:|Oops|Call Trace/, "vCPUs plugged in while traced: the guest's log is clean");
 	unlike($libvirt->virsh('dumpxml', $name), qr/<shmem/, 'vCPUs plugged in while traced: no device is left');
 }
 
-# Of an unplug libvirt 9.0 says that it timed out, though QEMU has done it.
+# libvirt 9.0 reports a timeout of an unplug that QEMU has done.
 sub set_vcpus {
 	my ($domain, $count, $what) = @_;
 	$libvirt->run('virsh', '-c', $libvirt->uri, 'setvcpus', $domain, $count);
 	ok(wait_until(60, sub {
 		my @vcpus = $libvirt->virsh('qemu-monitor-command', $domain, '--hmp', 'info cpus') =~ /CPU #/g;
 		return @vcpus == $count;
-	}), "$what: QEMU has $count");
+	}), "$what: QEMU has $count vCPUs");
 }
 
-# QEMU 7.2 would die of the device's end: it stays, and no other one comes.
+# Unplugging the device would crash QEMU 7.2: it stays, and no other one is plugged in.
 sub test_unplugged_vcpu {
 	my $what = 'a vCPU unplugged';
 	start_domain('spare', slots => 2);
@@ -101,31 +101,31 @@ sub test_unplugged_vcpu {
 	ok($libvirt->wait_serial('spare', qr/cpu1 online/, 60), 'a vCPU plugged in: the guest uses it');
 	learn_text('spare', $kernel);
 	my $pid = $libvirt->spawn('spare', attach_command('spare'));
-	ok(wait_tracing(), "$what: traced") or diag(log_of('spare'));
+	ok(wait_tracing(), "$what: attach traces before") or diag(log_of('spare'));
 	set_vcpus('spare', 1, $what);
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 1, "$what: not all could be undone");
-	like(log_of('spare'), qr/a vCPU was unplugged/, "$what: says why");
+	is($libvirt->wait_for($pid, 60), 1, "$what: attach has status 1, because something is left");
+	like(log_of('spare'), qr/a vCPU was unplugged/, "$what: attach says why something is left");
 	ok(lives('spare'), "$what: the guest makes progress");
-	# The kernel itself patches one place or two of its own (static keys) when a CPU goes.
-	cmp_ok((text_of('spare') ^ text_before('spare')) =~ tr/\0//c, '<', 16, "$what: the text is as it was");
+	# the kernel itself patches a few bytes of its text (static keys) when a CPU goes
+	cmp_ok((text_of('spare') ^ text_before('spare')) =~ tr/\0//c, '<', 16, "$what: the guest's text is as before");
 	my ($status, $text) = recover('spare');
-	is($status, 1, "$what: recover");
+	is($status, 1, "$what: recover has status 1");
 	like($text, qr/a vCPU was unplugged from this emulated domain/, "$what: recover says why");
 	($status, $text) = attach('spare', '--duration', 1);
-	is($status, 1, "$what: attach");
-	like($text, qr/run 'sonde recover'/, "$what: attach says what is left");
+	is($status, 1, "$what: a new attach has status 1");
+	like($text, qr/run 'sonde recover'/, "$what: a new attach asks for recover");
 	ok(lives('spare'), "$what: the guest makes progress afterwards");
 	my ($uuid) = $libvirt->virsh('domuuid', 'spare') =~ /(\S+)/;
 	$libvirt->destroy('spare');
 	($status, $text) = recover($uuid);
-	is($status, 0, "$what: nothing is left when the domain has ended") or diag($text);
-	is(scalar(journals()), 0, "$what: nor a journal");
+	is($status, 0, "$what: recover by uuid has status 0 when the domain has ended") or diag($text);
+	is(scalar(journals()), 0, "$what: no journal is left when the domain has ended");
 }
 
 sub test_look_alike {
 	my ($status, $text) = recover($name);
-	is($text, "$name: nothing to recover\n", "a name like a device's: there is no device");
+	is($text, "$name: nothing to recover\n", "a domain's name like a device's is not taken for a device");
 }
 
 sub test_refusals {
@@ -140,7 +140,7 @@ sub test_no_port {
 	start_ticking('narrow', ports => 0);
 	is_refused('no free port', 'narrow', qr/no free PCI slot: .*; or use --mode trap/);
 	my ($status, $text) = $libvirt->run($libvirt->sonde('attach', 'narrow', '--dry-run'));
-	like($text, qr/^device   cannot be plugged in: no free PCI slot: the domain needs an empty pcie-root-port/m, 'no free port: a dry run says so');
+	like($text, qr/^device   cannot be plugged in: no free PCI slot: the domain needs an empty pcie-root-port/m, 'no free port: --dry-run says so');
 	$libvirt->destroy('narrow');
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The oracle test on libvirt domains, on each row of tests/libvirt/configs: what sonde attach recorded
-# against the guest's own trace events, one by one, pages included.
+# The oracle test on libvirt domains, for each row of tests/libvirt/configs: compares what sonde attach
+# recorded with the guest's own trace events, one by one, pages included.
 use strict;
 use warnings;
 use FindBin;
@@ -20,9 +20,9 @@ use Tree;
 
 use constant MEMORY_BYTES => 384 << 20;
 
-# The guest waits for us before its workload, and its oracle for ever after it. Traps are slow: with them
-# the work is one small command, or with 0 iterations the oracle's own, and the buffer for its events,
-# whose pages are events too, is small.
+# The guest waits for a line before its workload; its oracle waits forever after it. Traps are slow: with
+# them the work is one small command, or with 0 iterations the oracle's own. The oracle's buffer is small
+# then, because its pages are events, too.
 sub guest_script {
 	my ($row, $iterations) = @_;
 	return "oracle -p -b 256 -s </dev/ttyS1 >/dev/ttyS0\n" unless $iterations;
@@ -40,7 +40,7 @@ sub start_oracle {
 	return $libvirt->wait_serial('o', qr/oracle-waits/, 300);
 }
 
-# Its events, from its memory.
+# Read the oracle's events from the guest's memory.
 sub save_events {
 	my ($pages) = $libvirt->serial('o') =~ /sonde-oracle: pages (0x\w+)/;
 	$libvirt->virsh('qemu-monitor-command', 'o', '--hmp', 'pmemsave 0 ' . MEMORY_BYTES . " \"$work/out/ram\"");
@@ -48,7 +48,7 @@ sub save_events {
 	unlink "$work/out/ram";
 }
 
-# Traps are for the whole workload, not for a sample of it.
+# In trap mode the whole workload is traced, not a sample.
 sub mode_options {
 	my ($row) = @_;
 	return ('--mode', $row->{mode}, $row->{mode} eq 'trap' ? ('--max-rate', 0) : ());
@@ -58,13 +58,13 @@ sub trace_workload {
 	my ($row, $name, $iterations) = @_;
 	my $pid = $libvirt->spawn('oracle', attach_command('o', mode_options($row)));
 	my $from = time;
-	ok(wait_tracing(), "$name: traced") or return;
+	ok(wait_tracing(), "$name: attach traces") or return;
 	$libvirt->tell('o', 'go');
 	ok($libvirt->wait_serial('o', qr/sonde-oracle: pages 0x\w+/, $row->{mode} eq 'trap' ? 900 : 240 + 10 * $iterations),
 		"$name: the workload ends") or return;
 	diag(sprintf '%s: workload of %.0f s', $name, time - $from);
 	kill INT => $pid;
-	return is($libvirt->wait_for($pid, 120), 130, "$name: Ctrl-C ends the trace");
+	return is($libvirt->wait_for($pid, 120), 130, "$name: SIGINT ends attach with status 130");
 }
 
 sub check_row {
@@ -79,8 +79,8 @@ sub check_row {
 		kernel => kernel_image($row->{kernel}), trace => trace_dir(), out => $work,
 		cpus => $row->{cpus}, min_events => $row->{min_events} * $scale);
 	my ($allocs, $frees, $lost) = report();
-	is($lost, 0, sprintf '%s: nothing lost of %d', $name, $allocs + $frees);
-	is_untroubled($libvirt->serial('o'), "$name: guest log clean", WARNINGS);
+	is($lost, 0, sprintf '%s: of %d events none is lost', $name, $allocs + $frees);
+	is_untroubled($libvirt->serial('o'), "$name: the guest's log is clean", WARNINGS);
 	system('rm', '-r', "$work/records");
 	$libvirt->destroy('o');
 	unlink map { "$work/o.line.$_" } qw(in out);
@@ -91,6 +91,6 @@ my @rows = GuestConfigs::rows("$FindBin::RealBin/configs");
 my $on_kvm = ($ENV{DOMAIN_TYPE} // '') eq 'kvm';
 @rows = grep { ($_->{when} eq 'kvm') == $on_kvm } @rows;
 @rows = grep { $_->{when} ne 'long' || $ENV{LONG} } @rows unless $ENV{GUEST};
-plan skip_all => 'no row of tests/libvirt/configs is asked for by GUEST=' . ($ENV{GUEST} // '') unless @rows;
+plan skip_all => 'no row of tests/libvirt/configs matches GUEST=' . ($ENV{GUEST} // '') unless @rows;
 check_row($_) for @rows;
 done_testing();

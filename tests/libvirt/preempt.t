@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# SIGKILLs of the tracer of a guest whose kernel takes the CPU from its tasks anywhere (preempt=full): a task may
-# stand at the first instruction of a trampoline for as long as others are more important, and must find it
-# there when it goes on.
+# SIGKILL of the tracer of a guest whose kernel preempts its tasks anywhere (preempt=full). A task may stand at the
+# first instruction of a trampoline as long as tasks of higher priority run. The trampoline must still be there
+# when the task continues.
 #
 #   KILLS (3)     of each kernel's tracer
 #   PREEMPT_KERNELS  6.12
@@ -21,7 +21,7 @@ use Files;
 my $seed = $ENV{SEED} // int(time) ^ $$;
 my $count = $ENV{KILLS} // 3;
 
-# For some tenths of a second.
+# Start a tracer and let it trace for up to half a second.
 sub start_traced {
 	my ($name) = @_;
 	my $pid = $libvirt->spawn('killed', attach_command($name));
@@ -31,15 +31,15 @@ sub start_traced {
 	return ($pid, $after);
 }
 
-# What it notes for whoever has to look for such tasks: the runqueues of both CPUs, with their real-time queues, too.
+# The journal says how to find such tasks: the runqueues of both CPUs, real-time queues included.
 sub check_journal {
 	my ($name, $version) = @_;
 	my $pid = $libvirt->spawn('noted', attach_command($name));
-	ok(wait_tracing(), "$version: traced") or diag(log_of('noted'));
+	ok(wait_tracing(), "$version: attach traces") or diag(log_of('noted'));
 	my ($journal) = map { slurp("$work/run/sonde/$_") } journals();
-	like($journal, qr/^tasks( [0-9a-f]+){4} [45] 2( [0-9a-f]+){9}( [1-9a-f][0-9a-f]*){2}$/m, "$version: the journal tells of its tasks");
+	like($journal, qr/^tasks( [0-9a-f]+){4} [45] 2( [0-9a-f]+){9}( [1-9a-f][0-9a-f]*){2}$/m, "$version: the journal has a 'tasks' line");
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 130, "$version: the tracer leaves") or diag(log_of('noted'));
+	is($libvirt->wait_for($pid, 60), 130, "$version: SIGINT ends attach with status 130") or diag(log_of('noted'));
 }
 
 sub test_kernel {
@@ -56,14 +56,13 @@ sub test_kernel {
 		$total{$_} += $seen{$_} for keys %total;
 		$longest = $seen{took} if $seen{took} > $longest;
 	}
-	is($total{harmed}, 0, "$version: $count times SIGKILL of the tracer (seed $seed), $total{patched} of them with patches "
-		. "in the guest, $total{met} with a task that was preempted in our memory: $total{harmed} domains not as they were");
-	cmp_ok($longest, '<', 20, sprintf '%s: all undone after %.2f s at most', $version, $longest);
+	is($total{harmed}, 0, "$version: SIGKILL of the tracer, $count times (seed $seed), $total{patched} with patches in the "
+		. "guest, $total{met} with a task preempted in scratch memory: the domain is as before");
+	cmp_ok($longest, '<', 20, sprintf '%s: all is undone within 20 s: %.2f s', $version, $longest);
 	$libvirt->destroy($name);
 }
 
-# Tasks of little importance that allocate, others that take the CPU from them, and one that does so at any time and
-# keeps it for a while.
+# Tasks of low priority that allocate, others that preempt them, and a real-time task that preempts all for a while.
 AttachTest::start();
 open my $rc, '>', "$work/rc" or die $!;
 print $rc <<'RC';

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# A domain that is destroyed and started again is another guest, under the same uuid: a tracer that was held up
-# meanwhile, its watchdog and sonde recover leave that alone. Another kernel is in it, at the same place: what belongs
-# into the old one's text would be seen in its.
+# A domain that is destroyed and started again is another guest with the same uuid. A tracer that was stopped meanwhile,
+# its watchdog and sonde recover leave it alone. It boots another kernel at the same address, so that bytes of the old
+# one's text would be noticed.
 use strict;
 use warnings;
 use File::Copy qw(copy);
@@ -20,10 +20,10 @@ use Tree;
 
 use constant KERNEL_AT => 0x1000000; # CONFIG_PHYSICAL_START, with nokaslr
 
-my %size; # of a kernel's text and what is before it
+my %size; # of a kernel's text, and what lies before it
 my ($uuid, $version);
 
-# What will be in it at its next start.
+# The kernel of the domain's next start.
 sub use_kernel {
 	($version) = @_;
 	copy(kernel_image($version), "$work/t.kernel") or die "$work/t.kernel: $!";
@@ -47,8 +47,8 @@ sub is_untouched {
 	my $now = text();
 	ok($now eq $before, "$what: the new guest's text is untouched") or diag(GuestText::differences($now, $before));
 	ok(lives('t'), "$what: the new guest makes progress");
-	unlike($libvirt->virsh('dumpxml', 't'), qr/ua-sonde/, "$what: no device");
-	is(scalar(journals()), 0, "$what: no journal");
+	unlike($libvirt->virsh('dumpxml', 't'), qr/ua-sonde/, "$what: no device is left");
+	is(scalar(journals()), 0, "$what: no journal is left");
 }
 
 sub append_to_journal {
@@ -61,60 +61,60 @@ sub append_to_journal {
 
 sub places { return scalar(() = slurp("$work/run/sonde/$uuid") =~ /^write /mg) }
 
-# Another libvirtd of the same user, which has no domains.
+# Another libvirtd of the same user, without domains.
 sub other_connection {
 	my $folder = "$work/out/other";
 	my @other = ('env', map { "$_=$folder" } qw(HOME XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME));
 	my ($status, $text) = $libvirt->run('mkdir', '-p', $folder);
 	($status, $text) = $libvirt->run(@other, 'virsh', '-q', '-c', Libvirt::URI, 'list');
-	is($status, 0, "another libvirtd: $text");
+	is($status, 0, "another libvirtd runs: $text");
 	return "qemu+unix:///session?socket=$folder/libvirt/libvirt-sock";
 }
 
 sub end_other { kill TERM => $1 if slurp("$work/out/other/libvirt/libvirtd.pid") =~ /^(\d+)/ }
 
-# Tracer and watchdog are dead, and the domain is still there, at its own connection.
+# Tracer and watchdog are dead; the domain runs at its own connection.
 sub test_wrong_connection {
 	leave_alone('unasked');
 	my $uri = other_connection();
 	my $places = places();
 	my ($status, $text) = $libvirt->run("$work/sonde", 'recover', '-c', $uri, $uuid);
-	is($status, 1, 'recover at a wrong connection fails');
-	like($text, qr/its QEMU does.*with -c$/, "recover at a wrong connection: $text");
-	cmp_ok(places(), '>', 0, 'recover at a wrong connection: the journal is kept');
-	is(places(), $places, 'recover at a wrong connection: as it was');
+	is($status, 1, 'recover at a wrong connection has status 1');
+	like($text, qr/its QEMU does.*with -c$/, "recover at a wrong connection asks for -c: $text");
+	cmp_ok(places(), '>', 0, 'recover at a wrong connection keeps the journal');
+	is(places(), $places, 'recover at a wrong connection does not change the journal');
 	end_other();
 	($status, $text) = recover('t');
-	is($status, 0, "recover at its own: $text");
-	like($text, qr/^t: [1-9]\d* places put back/, 'recover at its own: puts back what there is');
+	is($status, 0, "recover at the right connection has status 0: $text");
+	like($text, qr/^t: [1-9]\d* places put back/, 'recover at the right connection puts places back');
 }
 
-# As if a breakpoint had stood where the new guest has such a byte.
+# The journal gets a breakpoint where the new guest has that byte by itself.
 sub test_recover {
 	leave_alone('orphan');
 	start_anew('6.12');
-	ok(boots(), 'recover: the domain boots anew') or BAIL_OUT($libvirt->serial('t'));
+	ok(boots(), 'recover: the domain boots again') or BAIL_OUT($libvirt->serial('t'));
 	my $before = text();
 	append_to_journal(sprintf 'write %x 90 %s', KERNEL_AT + 0x1000, unpack 'H*', substr $before, 0x1000, 1);
 	my ($status, $text) = recover('t');
-	is($status, 0, "recover: $text");
-	like($text, qr/^t: the domain that was traced has ended/, 'recover: says that nothing is left of it');
-	is_untouched($before, 'recover');
+	is($status, 0, "recover after a restart has status 0: $text");
+	like($text, qr/^t: the domain that was traced has ended/, 'recover after a restart says that the traced domain has ended');
+	is_untouched($before, 'recover after a restart');
 }
 
 sub test_held_up {
 	my ($pid) = start_tracer('held');
 	kill STOP => $pid;
 	start_anew('6.1');
-	ok(boots(), 'held up: the domain boots anew') or BAIL_OUT($libvirt->serial('t'));
+	ok(boots(), 'stopped tracer: the domain boots again') or BAIL_OUT($libvirt->serial('t'));
 	my $before = text();
 	kill CONT => $pid;
-	is($libvirt->wait_for($pid, 60), 0, 'held up: the tracer ends with status 0') or diag(log_of('held'));
-	like(log_of('held'), qr/sonde attach: the domain was destroyed, and the trace ended with it/, 'held up: it says why');
-	is_untouched($before, 'held up');
+	is($libvirt->wait_for($pid, 60), 0, 'stopped tracer: it ends with status 0 when continued') or diag(log_of('held'));
+	like(log_of('held'), qr/sonde attach: the domain was destroyed, and the trace ended with it/, 'stopped tracer: it says why it ends');
+	is_untouched($before, 'stopped tracer');
 }
 
-# An old journal's stop is not that of a domain that is started paused.
+# A stop in an old journal does not make the watchdog resume a domain that was started paused.
 sub test_watchdog {
 	my ($pid, $watchdog) = start_tracer('watched');
 	kill STOP => $watchdog;
@@ -123,23 +123,23 @@ sub test_watchdog {
 	append_to_journal('stop');
 	start_anew('6.1', '--paused');
 	kill CONT => $watchdog;
-	ok(wait_undone(), 'watchdog: the journal goes');
-	like(log_of('watched'), qr/has ended: the watchdog has nothing to put back/, 'watchdog: says so');
-	is($libvirt->state_of('t'), 'paused', 'watchdog: a domain that was started paused stays so');
+	ok(wait_undone(), 'watchdog after a restart: the journal is removed');
+	like(log_of('watched'), qr/has ended: the watchdog has nothing to put back/, 'watchdog after a restart: it says that there is nothing to put back');
+	is($libvirt->state_of('t'), 'paused', 'watchdog after a restart: a domain that was started paused stays paused');
 }
 
-# By breakpoints; asked to end, it has nothing to end.
+# In trap mode, with a SIGINT when the traced domain has ended.
 sub test_interrupted {
 	my ($pid) = start_tracer('interrupted', '--mode', 'trap');
 	kill STOP => $pid;
 	start_anew('6.1', '--paused');
 	kill INT => $pid;
 	kill CONT => $pid;
-	is($libvirt->wait_for($pid, 60), 0, 'interrupted: the tracer ends with status 0') or diag(log_of('interrupted'));
+	is($libvirt->wait_for($pid, 60), 0, 'SIGINT after a restart: the tracer ends with status 0') or diag(log_of('interrupted'));
 	like(log_of('interrupted'), qr/sonde attach: the domain was destroyed, and the trace ended with it/,
-		'interrupted: it says why');
-	is($libvirt->state_of('t'), 'paused', 'interrupted: a domain that was started paused stays so');
-	is(scalar(journals()), 0, 'interrupted: no journal');
+		'SIGINT after a restart: the tracer says why it ends');
+	is($libvirt->state_of('t'), 'paused', 'SIGINT after a restart: a domain that was started paused stays paused');
+	is(scalar(journals()), 0, 'SIGINT after a restart: no journal is left');
 }
 
 AttachTest::start();
@@ -154,6 +154,6 @@ test_held_up();
 test_wrong_connection();
 test_watchdog();
 $libvirt->virsh('resume', 't');
-ok(boots(), 'resumed: the domain boots');
+ok(boots(), 'the domain that was started paused boots when resumed');
 test_interrupted();
 done_testing();

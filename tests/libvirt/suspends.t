@@ -1,11 +1,11 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# An administrator suspends and resumes a domain at random moments while sonde attaches to it and detaches, over and
-# over. What libvirt calls paused by a user stays so, and what was resumed runs.
+# An administrator suspends and resumes a domain at random moments while sonde attaches and detaches repeatedly. A
+# domain that libvirt reports as "paused (user)" stays paused; a domain that was resumed runs.
 #
-# A suspend while sonde holds the domain stopped is none: libvirt says yes and does nothing, as it is paused already.
-# The reason that it tells then, "unknown", tells them apart.
+# A suspend while sonde holds the domain stopped has no effect: libvirt reports success and does nothing, because the
+# domain is paused already. Its reason is "unknown" then.
 #
 #   SUSPENDS (8)     of the domain
 #   SEED            of the moments
@@ -26,7 +26,7 @@ my $count = $ENV{SUSPENDS} // 8;
 
 sub reason { return $libvirt->virsh('domstate', 't', '--reason') =~ s/^\s+|\s+$//gr }
 
-# Attach until the file is gone; how it went is written to attached.txt.
+# Attach repeatedly until the file $go is gone. Writes the outcomes to attached.txt.
 sub attach_forever {
 	my ($go) = @_;
 	my $pid = fork // die "fork: $!";
@@ -44,7 +44,7 @@ sub attach_forever {
 		system('rm', '-rf', $dir);
 	}
 	open my $out, '>', "$work/attached.txt" or die $!;
-	print $out "$ended{done} whole, $ended{cut} cut short, $ended{refused} refused";
+	print $out "$ended{done} complete, $ended{cut} ended early, $ended{refused} refused";
 	close $out;
 	POSIX::_exit(0);
 }
@@ -53,7 +53,7 @@ sub wait_running {
 	return wait_until(20, sub { reason() =~ /^running/ });
 }
 
-# Returns whether the suspend took effect, and what was wrong.
+# Returns whether the suspend had an effect, and what went wrong.
 sub suspend_once {
 	sleep rand 1.5;
 	$libvirt->virsh('suspend', 't');
@@ -83,10 +83,10 @@ for my $i (1 .. $count) {
 }
 unlink $go;
 waitpid $cycles, 0;
-is(scalar(@wrong), 0, "$count times suspended (seed $seed), $effective of them while sonde did not hold the domain; "
-	. 'attachments: ' . slurp("$work/attached.txt")) or diag(join "\n", @wrong, map { "$_: " . log_of($_) } qw(cycle cycle-recover));
-cmp_ok($effective, '>', 0, 'some were suspended');
+is(scalar(@wrong), 0, "suspended $count times (seed $seed), $effective with effect: a suspended domain stays paused and a "
+	. 'resumed one runs; attachments: ' . slurp("$work/attached.txt")) or diag(join "\n", @wrong, map { "$_: " . log_of($_) } qw(cycle cycle-recover));
+cmp_ok($effective, '>', 0, 'at least one suspend has an effect');
 recover('t');
-ok(wait_undone(), 'nothing is left to undo');
-is_as_before('t', 'suspended and resumed');
+ok(wait_undone(), 'after the suspends nothing is left to undo');
+is_as_before('t', 'after the suspends');
 done_testing();

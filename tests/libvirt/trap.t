@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# sonde attach --mode trap: breakpoints of QEMU's gdbstub instead of memory of ours. What is traced, that
-# a sample says so, and that a domain lives on without breakpoints whatever happens to the tracer.
+# sonde attach --mode trap: breakpoints of QEMU's gdbstub instead of scratch memory. What is traced, that a
+# sample is reported as one, and that the domain runs on without breakpoints whatever happens to the tracer.
 # KILLS (2): how often the tracer is killed; SEED: of the moments.
 use strict;
 use warnings;
@@ -22,20 +22,20 @@ sub count_of { return sidecar() =~ /"$_[0]": "?(\d+)/ ? $1 : -1 }
 
 sub test_plain {
 	my ($name) = @_;
-	# more than one process frees at its end
+	# enough for the end of a process, which frees a lot
 	my $events = 150;
 	my ($status, $text) = trap($name, '--max-rate', 0, '--until-events', $events, '--duration', 60, '-v');
-	is($status, 0, "$name: status 0") or diag($text);
+	is($status, 0, "$name: attach has status 0") or diag($text);
 	my ($allocs, $frees, $lost) = report();
-	cmp_ok($allocs + $frees, '>=', $events, "$name: $allocs allocations and $frees frees traced");
-	cmp_ok($allocs, '>', 0, "$name: allocations");
-	cmp_ok($frees, '>', 0, "$name: frees");
-	is($lost + count_of('lost') + count_of('samplings'), 0, "$name: nothing lost, and no sample");
+	cmp_ok($allocs + $frees, '>=', $events, "$name: at least $events events are traced");
+	cmp_ok($allocs, '>', 0, "$name: allocations are traced: $allocs");
+	cmp_ok($frees, '>', 0, "$name: frees are traced: $frees");
+	is($lost + count_of('lost') + count_of('samplings'), 0, "$name: no event is lost or left out");
 	like(sidecar(), qr/"mode": "trap"/, "$name: the sidecar says trap mode");
-	like(sidecar(), qr/"memory": "a file shared by QEMU process/, "$name: and how memory was read");
-	like($text, qr/[\d.]+ events per second/, "$name: the rate is told");
+	like(sidecar(), qr/"memory": "a file shared by QEMU process/, "$name: the sidecar says how memory was read");
+	like($text, qr/[\d.]+ events per second/, "$name: -v prints the rate");
 	my ($hits) = map { tr/,//dr } $text =~ /([\d,]+) breakpoints? hit/;
-	is($hits, count_of('traps'), "$name: and the hits, each of which was a trap of the session");
+	is($hits, count_of('traps'), "$name: -v prints as many hits as the sidecar has traps");
 	my ($checked, $found) = $libvirt->run("$work/sonde", 'check', trace_dir());
 	is($checked, 0, "$name: sonde check finds no error") or diag($found);
 	is_as_before($name, "$name: after tracing");
@@ -47,46 +47,46 @@ sub test_call_sites {
 	unlike($text, qr/a sample/, 'a whole trace is not called a sample');
 }
 
-# The rest of each second is left out, and that is told everywhere.
+# The rest of each second is left out, and every output says so.
 sub test_sample {
 	my $rate = 3;
 	my ($status, $text) = trap('t', '--max-rate', $rate, '--duration', 4);
-	is($status, 0, '--max-rate: status 0') or diag($text);
-	like($text, qr/\d gaps? \([\d,.]+ ms of [\d,]+ ms, [\d.]+ %\): this is a sample/, '--max-rate: the sample is told');
-	is(count_of('max_rate'), $rate, '--max-rate: in the sidecar');
-	cmp_ok(count_of('samplings'), '>=', 2, '--max-rate: ' . count_of('samplings') . ' seconds were left early');
+	is($status, 0, '--max-rate: attach has status 0') or diag($text);
+	like($text, qr/\d gaps? \([\d,.]+ ms of [\d,]+ ms, [\d.]+ %\): this is a sample/, '--max-rate: attach reports the sample');
+	is(count_of('max_rate'), $rate, '--max-rate: the sidecar has the rate');
+	cmp_ok(count_of('samplings'), '>=', 2, '--max-rate: at least 2 seconds end early: ' . count_of('samplings'));
 	my ($out, $on) = (count_of('unsampled_ns'), count_of('tracing_ns'));
-	ok($out > 0 && $out < $on, "--max-rate: $out of $on ns untraced");
-	# a call is two hits at most, calls that are open are waited for, up to as many again
+	ok($out > 0 && $out < $on, "--max-rate: part of the time is not traced: $out of $on ns");
+	# a call is at most two hits; open calls are waited for, up to as many again
 	my $seconds = 1 + $on / 1e9;
-	cmp_ok(count_of('traps'), '<=', 4 * $rate * $seconds + 20, '--max-rate: ' . count_of('traps') . ' hits');
+	cmp_ok(count_of('traps'), '<=', 4 * $rate * $seconds + 20, '--max-rate: the number of hits is bounded: ' . count_of('traps'));
 	($status, $text) = $libvirt->run("$work/sonde", 'report', trace_dir());
-	like($text, qr/this is a sample/, '--max-rate: the report says that it is a sample');
+	like($text, qr/this is a sample/, '--max-rate: sonde report says that it is a sample');
 	($status, $text) = $libvirt->run("$work/sonde", 'check', trace_dir());
-	like($text, qr/this is a sample/, '--max-rate: sonde check too');
+	like($text, qr/this is a sample/, '--max-rate: sonde check says that it is a sample');
 	is_as_before('t', '--max-rate');
 }
 
-# As from within a container: libvirt is there, QEMU's process is not.
+# As from within a container: libvirt answers, QEMU's process is not visible.
 sub test_gdbstub_memory {
 	SKIP: {
 		skip 'a PID namespace takes root', 9 if $> != 0;
 		my @alone = qw(unshare --pid --fork --mount-proc);
 		my ($status, $text) = $libvirt->run_as(\@alone, attach_command('t', '--duration', 1));
-		is($status, 1, 'QEMU is not seen: exitless mode is refused');
-		like($text, qr/only be read by QEMU's gdbstub.*--mode trap/, 'QEMU is not seen: trap mode is offered');
+		is($status, 1, 'QEMU not visible: exitless mode is refused');
+		like($text, qr/only be read by QEMU's gdbstub.*--mode trap/, 'QEMU not visible: the error offers trap mode');
 		($status, $text) = $libvirt->run_as(\@alone, attach_command('t', qw(--mode trap --max-rate 0 --until-events 20 --duration 60 -v)));
-		is($status, 0, 'QEMU is not seen: traced by traps') or diag($text);
-		like($text, qr/memory +by QEMU's gdbstub: /, 'QEMU is not seen: -v says how, and why');
-		like(sidecar(), qr/"memory": "by QEMU's gdbstub: /, 'QEMU is not seen: the sidecar too');
-		unlike($text, qr/watchdog/, 'QEMU is not seen: the tracer itself undoes what it did');
+		is($status, 0, 'QEMU not visible: attach in trap mode has status 0') or diag($text);
+		like($text, qr/memory +by QEMU's gdbstub: /, 'QEMU not visible: -v says how memory is read, and why');
+		like(sidecar(), qr/"memory": "by QEMU's gdbstub: /, 'QEMU not visible: the sidecar says how memory is read');
+		unlike($text, qr/watchdog/, 'QEMU not visible: the tracer undoes everything without its watchdog');
 		my ($allocs, $frees) = report();
-		cmp_ok($allocs + $frees, '>', 10, "QEMU is not seen: $allocs allocations and $frees frees");
+		cmp_ok($allocs + $frees, '>', 10, "QEMU not visible: more than 10 events are traced: $allocs allocations, $frees frees");
 		($status, $text) = $libvirt->run_as(\@alone, attach_command('t', '--dry-run'));
-		is($status, 1, 'QEMU is not seen: a dry run is refused');
-		like($text, qr/a dry run would have to stop the domain/, 'QEMU is not seen: which says why');
+		is($status, 1, 'QEMU not visible: --dry-run is refused');
+		like($text, qr/a dry run would have to stop the domain/, 'QEMU not visible: --dry-run says why');
 	}
-	is_as_before('t', 'QEMU is not seen');
+	is_as_before('t', 'QEMU not visible');
 }
 
 sub test_kills {
@@ -109,19 +109,19 @@ sub test_kills {
 		diag(sprintf 'kill %d after %.3f s: %s; %s', $i, $after, "@wrong", log_of('killed'));
 		recover($name);
 	}
-	is($harmed, 0, "$name: $count times SIGKILL (seed $seed): $harmed domains not as they were");
-	is($late, 0, "$name: $count times SIGKILL: $late recoveries took more than 3 s");
-	cmp_ok($hot, '>', 0, "$name: $hot of them with breakpoints in place");
+	is($harmed, 0, "$name: SIGKILL of the tracer, $count times (seed $seed): the domain is as before");
+	is($late, 0, "$name: SIGKILL of the tracer, $count times: all is undone within 3 s");
+	cmp_ok($hot, '>', 0, "$name: SIGKILL of the tracer: breakpoints were in place $hot times");
 }
 
-# With nobody to remove the breakpoints through, and none of them in memory, the watchdog has to know.
+# Without libvirtd the tracer cannot remove its breakpoints. None is in memory, so only the journal tells the watchdog.
 sub test_daemon {
 	my $pid = $libvirt->spawn('daemon', attach_command('t', '--mode', 'trap', '--max-rate', 0));
-	ok(wait_tracing(), "traced, to lose libvirtd") or return;
+	ok(wait_tracing(), 'libvirtd to be killed: attach traces') or return;
 	sleep 0.5;
 	kill KILL => $libvirt->libvirtd;
-	is($libvirt->wait_for($pid, 60), 1, 'libvirtd killed while traced: status 1') or diag(log_of('daemon'));
-	like(log_of('daemon'), qr/removed the breakpoints/, 'libvirtd killed while traced: the watchdog is needed');
+	is($libvirt->wait_for($pid, 60), 1, 'libvirtd killed while traced: attach has status 1') or diag(log_of('daemon'));
+	like(log_of('daemon'), qr/removed the breakpoints/, 'libvirtd killed while traced: the watchdog removes the breakpoints');
 	wait_undone();
 	is_as_before('t', 'libvirtd killed while traced');
 }
@@ -132,24 +132,24 @@ sub test_recover {
 	ok(wait_until(20, sub { $libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'info status') =~ /paused/ }),
 		'tracer and watchdog killed: the domain stands at a breakpoint');
 	my ($status, $text) = recover('t');
-	is($status, 0, 'recover: status 0');
-	like($text, qr/breakpoints removed/, 'recover: says what it did');
+	is($status, 0, 'recover has status 0');
+	like($text, qr/breakpoints removed/, 'recover says that it has removed breakpoints');
 	is_as_before('t', 'after recover');
 }
 
-# Whose journals are elsewhere, so that only the domain tells of it.
+# Another user's journals are in another folder: only the domain shows that it is traced.
 sub test_other_user {
 	my $pid = $libvirt->spawn('first', attach_command('t', '--mode', 'trap', '--max-rate', 0));
-	ok(wait_tracing(), 'traced, while others come') or return;
+	ok(wait_tracing(), "before another user's attach: attach traces") or return;
 	for my $options (['--mode', 'trap'], [], ['--dry-run']) {
 		my ($status, $text) = $libvirt->run('env', "XDG_RUNTIME_DIR=$work/out", attach_command('t',
 			'-c', "qemu+unix:///session?socket=$work/run/libvirt/libvirt-sock", @$options));
-		is($status, 1, "another user's sonde is refused: @$options");
-		is($text, "sonde attach: another user's sonde is attached to domain t\n", 'and told why');
+		is($status, 1, "another user's attach is refused: @$options");
+		is($text, "sonde attach: another user's sonde is attached to domain t\n", "another user's attach says why: @$options");
 	}
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 130, 'the first one does not notice') or diag(log_of('first'));
-	is_as_before('t', 'another user came');
+	is($libvirt->wait_for($pid, 60), 130, "after another user's attach SIGINT ends the first with status 130") or diag(log_of('first'));
+	is_as_before('t', "after another user's attach");
 }
 
 # QEMU's gdbstub serves one debugger.
@@ -160,38 +160,38 @@ sub test_debugger {
 	sleep 0.5;
 	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'cont');
 	my ($status, $text) = trap('t', '--duration', 1);
-	is($status, 1, 'a debugger is connected: refused');
-	like($text, qr/a debugger is connected to domain t/, 'a debugger is connected: told why');
+	is($status, 1, 'a domain with a debugger is refused');
+	like($text, qr/a debugger is connected to domain t/, 'a domain with a debugger: the error says so');
 	kill INT => $gdb;
 	waitpid $gdb, 0;
 	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'cont');
-	is_as_before('t', 'a debugger was connected');
+	is_as_before('t', 'after a debugger was connected');
 }
 
-# Its administrator's pause is kept, and tracing goes on after it.
+# The administrator's pause is kept, and tracing continues after it.
 sub test_suspended {
 	my $pid = $libvirt->spawn('suspended', attach_command('t', '--mode', 'trap', '--max-rate', 10));
-	ok(wait_tracing(), 'traced, to be suspended') or return;
+	ok(wait_tracing(), 'to be suspended: attach traces') or return;
 	sleep 0.5;
-	ok(suspend('t'), 'suspended while traced') or return;
+	ok(suspend('t'), 'the domain is suspended while traced') or return;
 	my $ticks = ticks('t');
 	sleep 2;
-	is($libvirt->state_of('t'), 'paused', 'suspended while traced: stays paused');
-	is(ticks('t'), $ticks, 'suspended while traced: stands still');
+	is($libvirt->state_of('t'), 'paused', 'suspended while traced: the domain stays paused');
+	is(ticks('t'), $ticks, 'suspended while traced: the guest stands still');
 	$libvirt->virsh('resume', 't');
-	ok(lives('t'), 'resumed while traced: goes on');
+	ok(lives('t'), 'resumed while traced: the guest makes progress');
 	kill INT => $pid;
-	is($libvirt->wait_for($pid, 60), 130, 'resumed while traced: ends as it should') or diag(log_of('suspended'));
+	is($libvirt->wait_for($pid, 60), 130, 'resumed while traced: SIGINT ends attach with status 130') or diag(log_of('suspended'));
 	is_as_before('t', 'suspended and resumed while traced');
 }
 
 sub test_destroyed {
 	my $pid = $libvirt->spawn('destroyed', attach_command('t', '--mode', 'trap', '--max-rate', 0));
-	ok(wait_tracing(), 'traced, to be destroyed') or return;
+	ok(wait_tracing(), 'to be destroyed: attach traces') or return;
 	sleep 1;
 	$libvirt->destroy('t');
-	is($libvirt->wait_for($pid, 60), 0, 'destroyed while traced: status 0') or diag(log_of('destroyed'));
-	is(scalar(journals()), 0, 'destroyed while traced: no journal');
+	is($libvirt->wait_for($pid, 60), 0, 'destroyed while traced: attach has status 0') or diag(log_of('destroyed'));
+	is(scalar(journals()), 0, 'destroyed while traced: no journal is left');
 }
 
 AttachTest::start();

@@ -23,7 +23,7 @@ static void wake(struct libvirt_traps *t)
 		return; /* it is awake */
 }
 
-/* The handler is told of the time in which hits were missed. */
+/* The handler gets the time in which hits were missed. */
 static int unpark(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;

@@ -37,7 +37,7 @@ static int lock(struct libvirt_journal *journal, struct error *err)
 {
 	struct stat st;
 
-	/* a file that was removed since open() locks nobody else out */
+	/* the lock of a file that was removed since open() excludes no other process */
 	if (!flock(journal->fd, LOCK_EX | LOCK_NB) && !fstat(journal->fd, &st) && st.st_nlink)
 		return 0;
 	libvirt_journal_close(journal);

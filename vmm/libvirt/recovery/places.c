@@ -5,36 +5,34 @@
 #include <string.h>
 #include "introspect/guest/guest.h"
 
-enum place_state { PLACE_OURS, PLACE_ORIGINAL, PLACE_FOREIGN };
-
-static int read_state(struct guest *guest, const struct journal_place *place,
-		      enum place_state *state, struct error *err)
+static struct patch_place patch_place(const struct journal_place *place)
 {
+	return (struct patch_place){place->gpa, place->size, place->original, place->ours,
+				    place->nr_ours};
+}
+
+static int is_ours(struct guest *guest, const struct journal_place *place, bool *out,
+		   struct error *err)
+{
+	const struct patch_place patch = patch_place(place);
 	uint8_t now[JOURNAL_MAX_WRITE];
 	int ret = guest_phys_read(guest, place->gpa, now, place->size, err);
 
-	*state = PLACE_FOREIGN;
-	if (ret)
-		return ret;
-	if (!memcmp(now, place->original, place->size))
-		*state = PLACE_ORIGINAL;
-	for (size_t i = 0; *state == PLACE_FOREIGN && i < place->nr_ours; i++)
-		if (!memcmp(now, place->ours + i * place->size, place->size))
-			*state = PLACE_OURS;
-	return 0;
+	*out = !ret && patch_place_state(&patch, now) == PATCH_PLACE_OURS;
+	return ret;
 }
 
 int libvirt_journal_pending(const struct libvirt_journal *journal, struct guest *guest, size_t *out,
 			    struct error *err)
 {
 	struct journal_contents contents = {0};
-	enum place_state state;
 	int ret = libvirt_journal_read(journal, &contents, err);
+	bool ours;
 
 	*out = 0;
 	for (size_t i = 0; !ret && i < contents.nr_places; i++) {
-		ret = read_state(guest, &contents.places[i], &state, err);
-		*out += !ret && state == PLACE_OURS;
+		ret = is_ours(guest, &contents.places[i], &ours, err);
+		*out += ours;
 	}
 	journal_contents_deinit(&contents);
 	return ret;
@@ -71,38 +69,46 @@ static bool is_any_byte(const struct journal_place *place)
 int libvirt_places_mapped(const struct journal_contents *contents, struct guest *guest, bool *out,
 			  struct error *err)
 {
-	enum place_state state = PLACE_ORIGINAL;
 	int ret = 0;
 
 	*out = false;
 	for (size_t i = 0; !ret && i < contents->nr_places; i++) {
+		bool ours;
+
 		if (!is_mapping(&contents->places[i]))
 			continue;
-		ret = read_state(guest, &contents->places[i], &state, err);
-		*out |= state == PLACE_OURS;
+		ret = is_ours(guest, &contents->places[i], &ours, err);
+		*out |= ours;
 	}
 	return ret;
 }
 
+static int write_phys(void *guest, uint64_t gpa, const uint8_t *bytes, size_t size,
+		      struct error *err)
+{
+	return guest_phys_write(guest, gpa, bytes, size, err);
+}
+
+static int restore(struct guest *guest, const struct journal_place *place,
+		   struct patch_outcome *outcome, struct error *err)
+{
+	const struct patch_place patch = patch_place(place);
+	uint8_t now[JOURNAL_MAX_WRITE];
+	int ret = guest_phys_read(guest, place->gpa, now, place->size, err);
+
+	return ret ? ret : patch_place_restore(&patch, now, write_phys, guest, outcome, err);
+}
+
 int libvirt_places_restore(const struct journal_contents *contents, struct guest *guest,
-			   bool mappings, struct libvirt_restored *out, struct error *err)
+			   bool mappings, struct patch_outcome *outcome, struct error *err)
 {
 	int ret = 0;
 
 	for (size_t i = contents->nr_places; !ret && i-- > 0;) {
 		const struct journal_place *place = &contents->places[i];
-		enum place_state state;
 
-		if (is_mapping(place) != mappings || (contents->reset && is_any_byte(place)))
-			continue;
-		ret = read_state(guest, place, &state, err);
-		if (ret)
-			break;
-		out->foreign += state == PLACE_FOREIGN;
-		if (state != PLACE_OURS)
-			continue;
-		ret = guest_phys_write(guest, place->gpa, place->original, place->size, err);
-		out->restored += !ret;
+		if (is_mapping(place) == mappings && !(contents->reset && is_any_byte(place)))
+			ret = restore(guest, place, outcome, err);
 	}
 	return ret;
 }

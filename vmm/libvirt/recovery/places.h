@@ -2,6 +2,7 @@
 #ifndef SONDE_VMM_LIBVIRT_RECOVERY_PLACES_H
 #define SONDE_VMM_LIBVIRT_RECOVERY_PLACES_H
 
+#include "patcher/text/patch-set.h"
 #include "vmm/libvirt/journal/journal.h"
 
 struct guest;
@@ -20,15 +21,11 @@ int libvirt_places_mapped(const struct journal_contents *contents, struct guest 
 			  struct error *err);
 
 /*
- * * With the guest stopped: put the original bytes back in places that hold a tracer's. `mappings`:
+ * With the guest stopped: put the original bytes back in places that hold a tracer's. `mappings`:
  * only entries of page tables that map scratch memory; otherwise only all other places. Adds to
- * *out.
+ * *outcome.
  */
-struct libvirt_restored {
-	size_t restored;
-	size_t foreign; /* places left alone: they hold neither a tracer's bytes nor the original */
-};
 int libvirt_places_restore(const struct journal_contents *contents, struct guest *guest,
-			   bool mappings, struct libvirt_restored *out, struct error *err);
+			   bool mappings, struct patch_outcome *outcome, struct error *err);
 
 #endif

@@ -12,7 +12,7 @@ struct libvirt_recovery {
 	bool resumed;    /* the tracer had left it stopped */
 	bool ended;      /* the domain has ended; only the journal was left */
 	bool met_task;   /* a task had been preempted in scratch memory, and was waited for */
-	struct libvirt_restored places;
+	struct patch_outcome places;
 };
 
 /*

@@ -6,7 +6,7 @@
 #include "tests/lib/fake-guest.h"
 #include "tests/lib/tap.h"
 
-enum { AT = 0x1000, OTHER = 0x1100 };
+enum { AT = 0x1000, OTHER = 0x1100, PLACES = 0x40000 };
 
 static struct fake_guest fg;
 static struct trap_table traps;
@@ -38,7 +38,7 @@ static void begin(void)
 	if (fake_guest_create(&fg))
 		abort();
 	trap_table_init(&traps);
-	oneshots = (struct oneshots){.kernel = &fg.kernel, .traps = &traps};
+	oneshot_init(&oneshots, &fg.kernel, &traps);
 	fg.trap_fn = on_trap;
 	fired = 0;
 	fake_code(&fg, AT, "\x48\x89\xf8\x90\xf4", 5); /* mov %rdi,%rax; nop; hlt */
@@ -47,6 +47,7 @@ static void begin(void)
 
 static void end(void)
 {
+	oneshot_deinit(&oneshots);
 	trap_table_deinit(&traps);
 	fake_guest_destroy(&fg);
 }
@@ -129,11 +130,11 @@ static void test_refusals(void)
 		   !trap_table_find(&traps, fake_gva(OTHER)),
 	   "where it cannot be written");
 	for (uint64_t i = 0; i < ONESHOTS_MAX; i++)
-		good &= !oneshot_arm(&oneshots, fake_gva(0x2000 + 4 * i), on_hook, NULL, NULL);
-	ok(good && oneshot_arm(&oneshots, fake_gva(0x3000), on_hook, NULL, &err) == -ENOSPC,
+		good &= !oneshot_arm(&oneshots, fake_gva(PLACES + 4 * i), on_hook, NULL, NULL);
+	ok(good && oneshot_arm(&oneshots, fake_gva(0x2000), on_hook, NULL, &err) == -ENOSPC,
 	   "one more than there may be");
-	oneshot_disarm(&oneshots, fake_gva(0x2000));
-	ok(!oneshot_arm(&oneshots, fake_gva(0x3000), on_hook, NULL, NULL),
+	oneshot_disarm(&oneshots, fake_gva(PLACES));
+	ok(!oneshot_arm(&oneshots, fake_gva(0x2000), on_hook, NULL, NULL),
 	   "a place that is free again");
 	oneshot_disarm_all(&oneshots);
 	is_u64(traps.by_gva.count, 1, "only the other trap is left");

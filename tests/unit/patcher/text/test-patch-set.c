@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Patch sets in a fake guest: made and taken back as a whole, or not at all. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,20 +62,21 @@ static uint64_t count_patched(void)
 
 static void test_apply_and_revert(void)
 {
-	struct patch_outcome outcome;
+	struct patch_outcome outcome = {0}, none = {0};
 
 	setup();
-	ok(!patch_set_apply(&set, &fg.kernel, NULL) && set.applied, "apply");
-	is_u64(count_patched(), NR, "all are written");
-	ok(fg.stops == 1 && !fg.stopped, "with one stop, and the guest runs again");
-	ok(!patch_set_apply(&set, &fg.kernel, NULL) && fg.stops == 1, "applying twice is once");
-	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL) && !set.applied, "revert");
-	ok(untouched(), "the text is what it was, byte for byte");
-	is_u64(outcome.restored, NR, "all restored");
-	ok(fg.stops == 2 && !fg.stopped, "with one more stop");
-	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL) && !outcome.restored &&
-		   fg.stops == 2,
-	   "reverting twice is once");
+	ok(!patch_set_apply(&set, &fg.kernel, NULL) && set.applied, "a set is applied");
+	is_u64(count_patched(), NR, "an applied set has all its patches written");
+	ok(fg.stops == 1 && !fg.stopped, "applying stops the guest once, and lets it run again");
+	ok(!patch_set_apply(&set, &fg.kernel, NULL) && fg.stops == 1,
+	   "applying an applied set does nothing");
+	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL) && !set.applied,
+	   "a set is reverted");
+	ok(untouched(), "after a revert the text is what it was, byte for byte");
+	is_u64(outcome.restored, NR, "a revert counts what it restored");
+	ok(fg.stops == 2 && !fg.stopped, "reverting stops the guest once");
+	ok(!patch_set_revert(&set, &fg.kernel, &none, NULL) && !none.restored && fg.stops == 2,
+	   "reverting a set that is not applied does nothing");
 	teardown();
 }
 
@@ -87,10 +89,11 @@ static void test_mismatch(void)
 		fake_text(&fg, AT + i * APART)[SIZE - 1] ^= 1;
 		memcpy(before, fake_text(&fg, 0), sizeof(before));
 		ok(patch_set_apply(&set, &fg.kernel, &err) == -ESTALE && !set.applied,
-		   "patch %d has other old bytes", (int)i);
-		is_u64(err.address, fake_gva(AT + i * APART), "the error says which");
-		is_u64(fg.writes, 0, "nothing was written");
-		ok(untouched() && !fg.stopped, "the text is untouched, the guest runs");
+		   "a set whose patch %d has other old bytes is refused", (int)i);
+		ok(err.address == fake_gva(AT + i * APART),
+		   "the refusal has the address of patch %d", (int)i);
+		is_u64(fg.writes, 0, "a refused set is not written in part");
+		ok(untouched() && !fg.stopped, "after a refusal the guest runs");
 		teardown();
 	}
 }
@@ -113,12 +116,14 @@ static void test_rip(void)
 
 		setup();
 		fg.vcpus[FAKE_VCPUS - 1].regs.rip = fake_gva(rows[i].rip);
-		ok(patch_set_apply(&set, &fg.kernel, &err) == rows[i].ret, "last vCPU at +%#x: %s",
-		   (unsigned int)rows[i].rip, rows[i].ret ? "refused" : "allowed");
+		ok(patch_set_apply(&set, &fg.kernel, &err) == rows[i].ret,
+		   "a vCPU at text+%#x: the set is %s", (unsigned int)rows[i].rip,
+		   rows[i].ret ? "refused" : "applied");
 		ok(rows[i].ret ? untouched() && err.address == fake_gva(rows[i].rip)
 			       : count_patched() == NR,
-		   "and done accordingly");
-		ok(!fg.stopped, "the guest runs");
+		   "text+%#x: the text is %s", (unsigned int)rows[i].rip,
+		   rows[i].ret ? "untouched" : "patched");
+		ok(!fg.stopped, "text+%#x: the guest runs afterwards", (unsigned int)rows[i].rip);
 		teardown();
 	}
 }
@@ -135,15 +140,17 @@ static void test_rip_leaves(void)
 	setup();
 	fg.vcpus[1].regs.rip = fake_gva(AT + 2);
 	fg.on_stop = leave_at_third_stop;
-	ok(!patch_set_apply(&set, &fg.kernel, NULL), "a vCPU inside is given time to leave");
-	is_u64(fg.stops, 3, "for as long as it takes");
+	ok(!patch_set_apply(&set, &fg.kernel, NULL),
+	   "a vCPU inside a patch is given time to leave");
+	is_u64(fg.stops, 3, "the guest is stopped again until the vCPU has left");
 	fg.on_stop = NULL;
 	fg.vcpus[1].regs.rip = fake_gva(AT + 2);
 	ok(patch_set_revert(&set, &fg.kernel, NULL, NULL) == -EBUSY && set.applied &&
 		   count_patched() == NR,
-	   "nor is a patch taken away below a vCPU");
+	   "a patch is not taken away below a vCPU");
 	fg.vcpus[1].regs.rip = fake_gva(AT);
-	ok(!patch_set_revert(&set, &fg.kernel, NULL, NULL) && untouched(), "until it has left");
+	ok(!patch_set_revert(&set, &fg.kernel, NULL, NULL) && untouched(),
+	   "a patch is taken away when the vCPU has left it");
 	teardown();
 }
 
@@ -156,13 +163,14 @@ static void test_write_failures(void)
 		setup();
 		fg.ignored_gpa = gpa + 1;
 		ok(patch_set_apply(&set, &fg.kernel, &err) == -EIO && !set.applied,
-		   "write %d does not read back", (int)i);
-		is_u64(err.address, fake_gva(AT + i * APART), "the error says where");
-		ok(untouched() && !fg.stopped, "all is rolled back");
+		   "a set whose patch %d does not read back is not applied", (int)i);
+		is_u64(err.address, fake_gva(AT + i * APART),
+		       "the error has the address of the patch that does not read back");
+		ok(untouched() && !fg.stopped, "all patches written before are put back");
 		fg.ignored_gpa = 0;
 		fg.failing_gpa = gpa;
 		ok(patch_set_apply(&set, &fg.kernel, NULL) == -EIO && !set.applied && untouched(),
-		   "write %d fails", (int)i);
+		   "a set whose write %d fails leaves the text untouched", (int)i);
 		teardown();
 	}
 }
@@ -176,43 +184,58 @@ static void test_unmapped(void)
 	p.gva = 0xffffffffc0000000ull;
 	ok(!patch_set_add(&set, &p, NULL) && patch_set_apply(&set, &fg.kernel, &err) == -EFAULT &&
 		   untouched(),
-	   "a patch where nothing is mapped");
+	   "a patch where nothing is mapped is refused");
 	teardown();
 }
 
 static void test_outcomes(void)
 {
 	static const uint8_t theirs[SIZE] = {0xe8, 1, 2, 3, 4};
-	struct patch_outcome outcome;
+	struct patch_outcome outcome = {0};
 
 	setup();
 	patch_set_apply(&set, &fg.kernel, NULL);
 	memcpy(fake_text(&fg, AT), old_bytes, SIZE);
 	memcpy(fake_text(&fg, AT + APART), theirs, SIZE);
-	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL), "revert what others changed");
-	is_u64(outcome.restored, 1, "ours is restored");
-	is_u64(outcome.unchanged, 1, "one had its old bytes already");
-	is_u64(outcome.foreign, 1, "one is somebody else's");
-	is_u64(outcome.first_foreign, fake_gva(AT + APART), "and said which");
-	ok(!memcmp(fake_text(&fg, AT + APART), theirs, SIZE), "which is left alone");
+	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL),
+	   "a set of which the guest changed patches is reverted");
+	is_u64(outcome.restored, 1, "the patch that the guest left alone is restored");
+	is_u64(outcome.unchanged, 1,
+	       "a patch that has its old bytes already is counted as unchanged");
+	is_u64(outcome.foreign, 1, "a patch with other bytes is counted as foreign");
+	is_u64(outcome.first_foreign, fake_gva(AT + APART),
+	       "the outcome has the first foreign address");
+	ok(!memcmp(fake_text(&fg, AT + APART), theirs, SIZE), "foreign bytes are left alone");
 	memcpy(fake_text(&fg, AT + APART), old_bytes, SIZE);
-	ok(untouched(), "all else is as before");
+	ok(untouched(), "a revert changes nothing besides the patches");
 	teardown();
 }
 
 static void test_revert_failure(void)
 {
-	struct patch_outcome outcome;
+	struct patch_outcome outcome = {0};
 
 	setup();
 	patch_set_apply(&set, &fg.kernel, NULL);
 	fg.failing_gpa = FAKE_PHYS_TEXT + AT;
-	ok(patch_set_revert(&set, &fg.kernel, &outcome, NULL) == -EIO && outcome.restored == NR - 1,
-	   "one place cannot be restored: the others are, and it is not counted");
+	ok(patch_set_revert(&set, &fg.kernel, &outcome, NULL) == -EIO &&
+		   outcome.restored == NR - 1 && outcome.failed == 1,
+	   "if one patch cannot be restored, the others are");
 	fg.failing_gpa = 0;
 	ok(set.applied && !patch_set_revert(&set, &fg.kernel, NULL, NULL) && untouched(),
-	   "reverting again does the rest");
+	   "a second revert restores what the first one could not");
 	teardown();
+}
+
+static int sorted_with(struct patch p, struct error *err)
+{
+	int ret;
+
+	setup();
+	ret = patch_set_add(&set, &p, NULL);
+	if (!ret)
+		ret = patch_set_sort(&set, err);
+	return ret;
 }
 
 static void test_add(void)
@@ -220,42 +243,165 @@ static void test_add(void)
 	struct patch p = patch_at(AT);
 	struct error err = {0};
 
-	setup();
-	ok(!patch_set_add(&set, &p, NULL) && set.n == NR, "the same patch twice is one");
+	ok(!sorted_with(p, NULL) && set.n == NR, "the same patch twice is one");
+	teardown();
 	p.new_bytes[2] = 0x90;
-	ok(patch_set_add(&set, &p, NULL) == -EBUSY, "the same place with other bytes is refused");
+	ok(sorted_with(p, NULL) == -EBUSY, "the same place with other bytes is refused");
+	teardown();
 	p = patch_at(AT + SIZE - 1);
-	ok(patch_set_add(&set, &p, &err) == -EBUSY && err.address == p.gva, "overlap at its end");
-	p = patch_at(AT - SIZE + 1);
-	ok(patch_set_add(&set, &p, NULL) == -EBUSY && set.n == NR, "overlap at its begin");
-	p = patch_at(AT + SIZE);
-	ok(!patch_set_add(&set, &p, NULL) && set.n == NR + 1, "a neighbour is none");
-	p.gva += SIZE;
+	ok(sorted_with(p, &err) == -EBUSY && err.address == p.gva,
+	   "a patch that overlaps another one's end is refused");
+	teardown();
+	ok(sorted_with(patch_at(AT - SIZE + 1), NULL) == -EBUSY,
+	   "a patch that overlaps another one's begin is refused");
+	ok(patch_set_apply(&set, &fg.kernel, NULL) == -EBUSY && !fg.stops,
+	   "a set with an overlap is not applied");
+	teardown();
+	ok(!sorted_with(patch_at(AT + SIZE), NULL) && set.n == NR + 1,
+	   "a patch right behind another one is no overlap");
 	p.size = 0;
-	ok(patch_set_add(&set, &p, NULL) == -EINVAL, "no bytes");
+	ok(patch_set_add(&set, &p, NULL) == -EINVAL, "a patch without bytes is refused");
 	p.size = PATCH_MAX_SIZE + 1;
-	ok(patch_set_add(&set, &p, NULL) == -EINVAL, "too many bytes");
+	ok(patch_set_add(&set, &p, NULL) == -EINVAL, "a patch of too many bytes is refused");
 	teardown();
 }
 
-static void test_many(void)
+static void test_find(void)
 {
-	enum { MANY = 1000 };
+	setup();
+	patch_set_sort(&set, NULL);
+	is_u64(patch_set_find(&set, fake_gva(0)), 0, "the first patch is behind all before it");
+	is_u64(patch_set_find(&set, fake_gva(AT + SIZE - 1)), 0, "a patch holds its last byte");
+	is_u64(patch_set_find(&set, fake_gva(AT + SIZE)), 1, "behind a patch comes the next one");
+	is_u64(patch_set_find(&set, fake_gva(AT + NR * APART)), NR, "no patch is behind the last");
+	teardown();
+}
 
+/* In any order, next to each other, and across the ends of pages. */
+static void fill(unsigned int n, uint64_t apart)
+{
 	if (fake_guest_create(&fg))
 		abort();
-	for (uint64_t i = 0; i < MANY; i++) {
-		struct patch p = patch_at(AT + i * 8);
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t at = AT + i * 7919 % n * apart;
+		struct patch p = patch_at(at);
 
-		fake_code(&fg, AT + i * 8, old_bytes, SIZE);
+		fake_code(&fg, at, old_bytes, SIZE);
 		if (patch_set_add(&set, &p, NULL))
 			abort();
 	}
 	memcpy(before, fake_text(&fg, 0), sizeof(before));
-	ok(!patch_set_apply(&set, &fg.kernel, NULL) && fg.stops == 1 && !untouched() &&
-		   !patch_set_revert(&set, &fg.kernel, NULL, NULL) && untouched(),
-	   "a thousand patches");
+}
+
+static void test_pages(bool mapped)
+{
+	enum { MANY = 1000, PAGES = MANY * SIZE / 4096 + 1, ACROSS = MANY * SIZE / 4096 };
+	const char *how = mapped ? "mapped" : "not mapped";
+	uint8_t *hva;
+
+	fill(MANY, SIZE);
+	hva = fg.regions[0].hva;
+	fg.regions[0].hva = mapped ? fg.base.ram : NULL;
+	ok(!patch_set_apply(&set, &fg.kernel, NULL) && !untouched() && fg.stops == 1,
+	   "a thousand patches are applied, memory %s", how);
+	ok(fg.reads <= 2 * (PAGES + 3 * ACROSS), "their bytes are read page by page, memory %s",
+	   how);
+	ok(mapped ? !fg.writes : fg.writes >= MANY && fg.writes <= MANY + PAGES,
+	   "a backend sees each patch as one write, memory %s", how);
+	ok(!patch_set_revert(&set, &fg.kernel, NULL, NULL) && untouched(),
+	   "a thousand patches are reverted, memory %s", how);
+	fg.regions[0].hva = hva;
 	teardown();
+}
+
+/* What the guest writes between two patches meanwhile is not undone. */
+static void test_between(void)
+{
+	setup();
+	patch_set_apply(&set, &fg.kernel, NULL);
+	fake_text(&fg, AT + SIZE)[0] ^= 0xff;
+	patch_set_revert(&set, &fg.kernel, NULL, NULL);
+	fake_text(&fg, AT + SIZE)[0] ^= 0xff;
+	ok(untouched(), "bytes between patches are never written");
+	teardown();
+}
+
+static void test_yield(void)
+{
+	static const uint8_t theirs[SIZE] = {0xe8, 1, 2, 3, 4};
+	struct patch_outcome outcome = {0};
+
+	setup();
+	patch_set_apply(&set, &fg.kernel, NULL);
+	ok(!patch_set_yield(&set, 1, &fg.kernel, NULL) && count_patched() == NR - 1,
+	   "a patch that is yielded gets its old bytes");
+	memcpy(fake_text(&fg, AT + APART), theirs, SIZE);
+	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL) && outcome.restored == NR - 1 &&
+		   !outcome.foreign && !memcmp(fake_text(&fg, AT + APART), theirs, SIZE),
+	   "a revert passes a yielded patch over");
+	ok(!patch_set_apply(&set, &fg.kernel, NULL) && count_patched() == NR - 1,
+	   "an apply passes a yielded patch over");
+	teardown();
+}
+
+static int note_bytes(void *arg, struct patch *patch, const uint8_t *now, struct error *err)
+{
+	unsigned int *n = arg;
+
+	(void)err;
+	*n += now ? !memcmp(now, patch->old_bytes, SIZE) : 100;
+	return *n == 200 ? -ECANCELED : 0;
+}
+
+static void test_read(void)
+{
+	struct patch p = patch_at(AT);
+	unsigned int n = 0;
+
+	setup();
+	p.gva = 0xffffffffc0000000ull;
+	patch_set_add(&set, &p, NULL);
+	patch_set_sort(&set, NULL);
+	set.v[1].yielded = true;
+	ok(!patch_set_read(&set, &fg.kernel, note_bytes, &n, NULL) && n == NR + 100,
+	   "each patch's bytes are read, or known to be unreadable");
+	n = 200 - 2;
+	ok(patch_set_read(&set, &fg.kernel, note_bytes, &n, NULL) == -ECANCELED && n == 200,
+	   "reading stops at the caller's first error");
+	teardown();
+}
+
+static int write_place(void *arg, uint64_t address, const uint8_t *bytes, size_t size,
+		       struct error *err)
+{
+	if (address != 0x1234)
+		return error_set(err, EIO, "elsewhere");
+	memcpy(arg, bytes, size);
+	return 0;
+}
+
+static void test_place(void)
+{
+	static const uint8_t original[2] = {1, 2}, ours[6] = {3, 3, 4, 4, 5, 5};
+	struct patch_place place = {0x1234, 2, original, ours, 3};
+	struct patch_outcome outcome = {0};
+	uint8_t now[2] = {5, 5};
+
+	ok(!patch_place_restore(&place, now, write_place, now, &outcome, NULL) &&
+		   !memcmp(now, original, 2) && outcome.restored == 1,
+	   "a place with any of our bytes is restored");
+	ok(!patch_place_restore(&place, now, write_place, now, &outcome, NULL) &&
+		   outcome.unchanged == 1,
+	   "a place with its original bytes is unchanged");
+	now[0] = 9;
+	ok(!patch_place_restore(&place, now, write_place, now, &outcome, NULL) && now[0] == 9 &&
+		   outcome.foreign == 1 && outcome.first_foreign == 0x1234,
+	   "a place with other bytes is foreign");
+	place.address++;
+	memcpy(now, ours, 2);
+	ok(patch_place_restore(&place, now, write_place, now, &outcome, NULL) == -EIO &&
+		   outcome.failed == 1,
+	   "a place that cannot be written has failed");
 }
 
 int main(void)
@@ -269,6 +415,12 @@ int main(void)
 	test_outcomes();
 	test_revert_failure();
 	test_add();
-	test_many();
+	test_find();
+	test_pages(false);
+	test_pages(true);
+	test_between();
+	test_yield();
+	test_read();
+	test_place();
 	return tap_done();
 }

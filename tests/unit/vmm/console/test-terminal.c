@@ -288,7 +288,7 @@ static void test_terminal(void)
 
 	if (child == 0) {
 		own_a_terminal(outcome);
-		_exit(0);
+		exit(0);
 	}
 	waitpid(child, NULL, 0);
 	ok(outcome->was_raw, "a terminal is in raw mode while it is read");

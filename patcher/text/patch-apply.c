@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Patch sets in guest memory: made, taken back, read. */
+#include "patcher/text/patch-set.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+/* How often and how long to let the guest run on when a vCPU is inside a patch. */
+enum { BUSY_TRIES = 100, BUSY_WAIT_NS = 200000 };
+
+enum { PAGE_BYTES = 4096 };
+
+/* --- pages ----------------------------------------------------------------------------------- */
+
+/* Patches next to each other that lie in one page, or a single one on two pages. */
+struct page_run {
+	size_t begin, end; /* v[begin..end) */
+	uint64_t gva;      /* from the first byte of the first patch */
+	size_t size;       /* to the last of the last */
+	uint8_t bytes[PAGE_BYTES];
+};
+
+static bool is_break(const struct patch *p, const struct kernel *kernel)
+{
+	return p->trap && (kernel->guest->caps & GUEST_CAP_BREAK);
+}
+
+static uint64_t page_of(uint64_t gva)
+{
+	return gva / PAGE_BYTES;
+}
+
+static uint64_t last_byte(const struct patch *p)
+{
+	return p->gva + p->size - 1;
+}
+
+/* The run that begins at run->end; false if there is none before `end`. */
+static bool next_run(const struct patch_set *set, size_t end, struct page_run *run)
+{
+	if (run->end >= end)
+		return false;
+	run->begin = run->end++;
+	run->gva = set->v[run->begin].gva;
+	while (run->end < end && page_of(last_byte(&set->v[run->end])) == page_of(run->gva))
+		run->end++;
+	run->size = (size_t)(last_byte(&set->v[run->end - 1]) + 1 - run->gva);
+	return true;
+}
+
+static const uint8_t *in_run(const struct page_run *run, const struct patch *p)
+{
+	return run->bytes + (p->gva - run->gva);
+}
+
+/* How many of its patches are not yielded; with bytes_only, how many that are no breaks. */
+static size_t nr_ours(const struct patch_set *set, const struct page_run *run,
+		      const struct kernel *kernel, bool bytes_only)
+{
+	size_t n = 0;
+
+	for (size_t i = run->begin; i < run->end; i++)
+		n += !set->v[i].yielded && !(bytes_only && is_break(&set->v[i], kernel));
+	return n;
+}
+
+static int read_run(struct page_run *run, const struct kernel *kernel, struct error *err)
+{
+	return kernel_read(kernel, run->gva, run->bytes, run->size, err);
+}
+
+int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_bytes_fn *fn,
+		   void *arg, struct error *err)
+{
+	struct page_run run = {0};
+	int ret = 0;
+
+	while (!ret && next_run(set, set->n, &run)) {
+		int unread = read_run(&run, kernel, err);
+
+		for (size_t i = run.begin; !ret && i < run.end; i++)
+			ret = fn(arg, &set->v[i], unread ? NULL : in_run(&run, &set->v[i]), err);
+	}
+	return ret;
+}
+
+/* Where a run is written. */
+struct run_writer {
+	const struct page_run *run;
+	const struct kernel *kernel;
+	uint8_t *hva; /* of the run; NULL where memory is not mapped */
+};
+
+/*
+ * A page that is mapped is looked up once. Else each patch is a write of its own: a backend that
+ * notes what it writes, for whoever has to undo it, must not note bytes between patches, which the
+ * guest may change.
+ */
+static struct run_writer write_run(const struct page_run *run, const struct kernel *kernel)
+{
+	bool one_page = page_of(run->gva) == page_of(run->gva + run->size - 1);
+	struct run_writer w = {run, kernel, NULL};
+	uint64_t gpa;
+
+	if (one_page && (kernel->guest->caps & GUEST_CAP_WRITE) &&
+	    !kernel_translate(kernel, run->gva, &gpa, NULL))
+		w.hva = guest_phys_hva(kernel->guest, gpa, run->size);
+	return w;
+}
+
+static int write_bytes(void *arg, uint64_t gva, const uint8_t *bytes, size_t size,
+		       struct error *err)
+{
+	const struct run_writer *w = arg;
+
+	if (!w->hva)
+		return kernel_write(w->kernel, gva, bytes, size, err);
+	memcpy(w->hva + (gva - w->run->gva), bytes, size);
+	return 0;
+}
+
+/* --- undoing --------------------------------------------------------------------------------- */
+
+/* What is undone: patches [begin, end) of a set that was applied, or only in part. */
+struct undo {
+	const struct patch_set *set;
+	const struct kernel *kernel;
+	bool unverified; /* put the old bytes back whatever stands there */
+	struct patch_outcome *outcome;
+};
+
+/* Without its break the place holds the old bytes, or the guest's own. */
+static void count_break(const struct undo *u, const struct page_run *run, const struct patch *p)
+{
+	if (!memcmp(in_run(run, p), p->old_bytes, p->size))
+		u->outcome->restored++;
+	else if (!u->outcome->foreign++)
+		u->outcome->first_foreign = p->gva;
+}
+
+static int undo_patch(const struct undo *u, struct run_writer *w, const struct patch *p,
+		      struct error *err)
+{
+	const struct patch_place place = {p->gva, p->size, p->old_bytes, p->new_bytes, 1};
+
+	if (u->unverified)
+		return is_break(p, u->kernel) ? 0
+					      : write_bytes(w, p->gva, p->old_bytes, p->size, err);
+	if (!is_break(p, u->kernel))
+		return patch_place_restore(&place, in_run(w->run, p), write_bytes, w, u->outcome,
+					   err);
+	count_break(u, w->run, p);
+	return 0;
+}
+
+static int remove_breaks(const struct undo *u, const struct page_run *run, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = run->begin; i < run->end; i++) {
+		const struct patch *p = &u->set->v[i];
+		int one = 0;
+
+		if (!p->yielded && is_break(p, u->kernel))
+			one = kernel_set_break(u->kernel, p->gva, false, ret ? NULL : err);
+		ret = ret ? ret : one;
+	}
+	return ret;
+}
+
+static int undo_run(const struct undo *u, struct page_run *run, struct error *err)
+{
+	size_t n = nr_ours(u->set, run, u->kernel, false);
+	struct run_writer w;
+	int ret = remove_breaks(u, run, err);
+
+	if (!ret && n && !u->unverified)
+		ret = read_run(run, u->kernel, err);
+	if (ret && !u->unverified) {
+		u->outcome->failed += n;
+		return ret;
+	}
+	w = write_run(run, u->kernel);
+	for (size_t i = run->begin; i < run->end; i++) {
+		int one = 0;
+
+		if (!u->set->v[i].yielded)
+			one = undo_patch(u, &w, &u->set->v[i], ret ? NULL : err);
+		ret = ret ? ret : one;
+	}
+	return ret;
+}
+
+/* All that can be undone is; the first error. */
+static int undo(const struct undo *u, size_t begin, size_t end, struct error *err)
+{
+	struct page_run run = {.end = begin};
+	int ret = 0;
+
+	while (next_run(u->set, end, &run)) {
+		int one = undo_run(u, &run, ret ? NULL : err);
+
+		ret = ret ? ret : one;
+	}
+	return ret;
+}
+
+/* --- doing ----------------------------------------------------------------------------------- */
+
+static int verify_old(const struct patch_set *set, const struct kernel *kernel, struct error *err)
+{
+	struct page_run run = {0};
+
+	while (next_run(set, set->n, &run)) {
+		int ret = nr_ours(set, &run, kernel, false) ? read_run(&run, kernel, err) : 0;
+
+		if (ret)
+			return ret;
+		for (size_t i = run.begin; i < run.end; i++) {
+			const struct patch *p = &set->v[i];
+
+			if (!p->yielded && memcmp(in_run(&run, p), p->old_bytes, p->size))
+				return error_set_at(err, ESTALE, p->gva,
+						    "%s: the guest changed the bytes to be patched",
+						    p->function);
+		}
+	}
+	return 0;
+}
+
+static int read_back(const struct patch_set *set, struct page_run *run, const struct kernel *kernel,
+		     struct error *err)
+{
+	int ret = nr_ours(set, run, kernel, true) ? read_run(run, kernel, err) : 0;
+
+	for (size_t i = run->begin; !ret && i < run->end; i++) {
+		const struct patch *p = &set->v[i];
+
+		if (!p->yielded && !is_break(p, kernel) &&
+		    memcmp(in_run(run, p), p->new_bytes, p->size))
+			ret = error_set_at(err, EIO, p->gva, "%s: patch does not read back",
+					   p->function);
+	}
+	return ret;
+}
+
+static int write_new_run(const struct patch_set *set, struct page_run *run,
+			 const struct kernel *kernel, struct error *err)
+{
+	struct run_writer w = write_run(run, kernel);
+
+	for (size_t i = run->begin; i < run->end; i++) {
+		const struct patch *p = &set->v[i];
+		int ret = 0;
+
+		if (!p->yielded)
+			ret = is_break(p, kernel)
+				      ? kernel_set_break(kernel, p->gva, true, err)
+				      : write_bytes(&w, p->gva, p->new_bytes, p->size, err);
+		if (ret)
+			return ret;
+	}
+	return read_back(set, run, kernel, err);
+}
+
+/* All, or none: the guest has not run since the old bytes were verified. */
+static int write_new(const struct patch_set *set, const struct kernel *kernel, struct error *err)
+{
+	struct patch_outcome outcome = {0};
+	const struct undo u = {set, kernel, true, &outcome};
+	struct page_run run = {0};
+	int ret = 0;
+
+	while (!ret && next_run(set, set->n, &run))
+		ret = write_new_run(set, &run, kernel, err);
+	if (ret)
+		undo(&u, 0, run.end, NULL);
+	return ret;
+}
+
+static int refuse_inside(const struct patch_set *set, struct guest *guest, struct error *err)
+{
+	struct guest_regs regs;
+
+	for (unsigned int vcpu = 0; vcpu < guest->nr_vcpus; vcpu++) {
+		int ret = guest->control->get_regs(guest, vcpu, &regs, err);
+		size_t i;
+
+		if (ret)
+			return ret;
+		i = patch_set_find(set, regs.rip);
+		if (i < set->n && set->v[i].gva < regs.rip)
+			return error_set_at(err, EBUSY, regs.rip, "vCPU %u is inside a patch of %s",
+					    vcpu, set->v[i].function);
+	}
+	return 0;
+}
+
+/* Stop the guest with no vCPU inside a patch: a vCPU there is given some time to leave. */
+static int stop_outside(const struct patch_set *set, struct guest *guest, struct error *err)
+{
+	struct timespec wait = {.tv_nsec = BUSY_WAIT_NS};
+	int ret = -EBUSY;
+
+	for (int i = 0; i < BUSY_TRIES && ret == -EBUSY; i++) {
+		if (i)
+			nanosleep(&wait, NULL);
+		ret = guest->control->stop(guest, err);
+		if (ret)
+			return ret;
+		ret = refuse_inside(set, guest, err);
+		if (ret)
+			guest->control->resume(guest, NULL);
+	}
+	return ret;
+}
+
+int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct error *err)
+{
+	struct guest *guest = kernel->guest;
+	int ret;
+
+	if (set->applied)
+		return 0;
+	ret = patch_set_sort(set, err);
+	if (!ret)
+		ret = stop_outside(set, guest, err);
+	if (ret)
+		return ret;
+	ret = verify_old(set, kernel, err);
+	if (!ret)
+		ret = write_new(set, kernel, err);
+	set->applied = !ret;
+	guest->control->resume(guest, ret ? NULL : err);
+	return ret;
+}
+
+int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
+		     struct patch_outcome *outcome, struct error *err)
+{
+	struct guest *guest = kernel->guest;
+	struct patch_outcome unused = {0};
+	const struct undo u = {set, kernel, false, outcome ? outcome : &unused};
+	int ret;
+
+	if (!set->applied)
+		return 0;
+	ret = stop_outside(set, guest, err);
+	if (ret)
+		return ret;
+	ret = undo(&u, 0, set->n, err);
+	set->applied = ret != 0;
+	guest->control->resume(guest, NULL);
+	return ret;
+}
+
+int patch_set_yield(struct patch_set *set, size_t i, const struct kernel *kernel, struct error *err)
+{
+	struct patch_outcome outcome = {0};
+	const struct undo u = {set, kernel, false, &outcome};
+	int ret = set->applied ? undo(&u, i, i + 1, err) : 0;
+
+	set->v[i].yielded = set->v[i].yielded || !ret;
+	return ret;
+}
