@@ -91,7 +91,7 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 		if (s->tracers.v[i]->ops->describe)
 			s->tracers.v[i]->ops->describe(s->tracers.v[i], info);
 	info->virt_slide = (int64_t)s->kernel.virt_slide;
-	info->phys_base = s->kernel.phys_text;
+	info->text_gpa = s->kernel.phys_text;
 	info->page_size = 4096;
 	info->from_first_allocation = s->from_first_allocation;
 	info->max_rate = s->options.max_rate;

@@ -128,8 +128,7 @@ static int create_session(struct recorder *r, struct error *err)
 	int ret;
 
 	fill_info(r, &info);
-	ret = trace_writer_create(r->dir, r->config.nr_vcpus, (enum trace_encoding)o->encoding,
-				  &info, &r->writer, err);
+	ret = trace_writer_create(r->dir, r->config.nr_vcpus, o->encoding, &info, &r->writer, err);
 	if (!ret)
 		ret = trace_session_create(r->guest, r->image, r->writer, &r->session, err);
 	if (ret)

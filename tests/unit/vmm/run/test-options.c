@@ -72,7 +72,7 @@ static void test_recorder(void)
 	ok(r->nr_specs == 2 && !strcmp(r->specs[1], "kmem:cache") && !r->specs[2],
 	   "the specs arrive in order");
 	ok(r->mode == RECORDER_TRAP && r->on_full == RECORDER_DROP &&
-		   r->encoding == TRACE_KMEMTRACE && r->verbose,
+		   !strcmp(trace_encoding_names[r->encoding], "kmemtrace") && r->verbose,
 	   "the choices arrive");
 	ok(r->subbufs == 2 && r->subbuf_bytes == 4096 && r->max_rate == 50 &&
 		   r->duration_ms == 500 && r->until_events == 1000,

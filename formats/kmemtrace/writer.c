@@ -9,7 +9,6 @@
 #include <unistd.h>
 #include "formats/base/fs.h"
 #include "formats/kmemtrace/kmemtrace.h"
-#include "formats/trace/encoder.h"
 
 /* --- one vCPU: the files cpu<n> and caches<n>, written in whole records ----------------------- */
 
@@ -81,7 +80,7 @@ static int append(struct stream_writer *base, const struct kmem_record *record)
 	return 0;
 }
 
-static void drop(struct stream_writer *base, uint64_t *allocs, uint64_t *frees)
+static void discard(struct stream_writer *base, uint64_t *allocs, uint64_t *frees)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
 
@@ -109,7 +108,7 @@ static void destroy_stream(struct stream_writer *base)
 }
 
 static const struct stream_writer_ops stream_ops = {
-	.append = append, .flush = flush, .drop = drop, .destroy = destroy_stream};
+	.append = append, .flush = flush, .discard = discard, .destroy = destroy_stream};
 
 /* --- the trace: abi_version and total_overruns ------------------------------------------------ */
 
@@ -186,16 +185,21 @@ static void destroy(struct trace_encoder *base)
 	free(base);
 }
 
-int kmemtrace_encoder_create(int dir_fd, struct trace_encoder **out)
+static int create(int dir_fd, struct cache_table *caches, struct trace_encoder **out)
 {
-	static const struct trace_encoder_ops ops = {
-		.add_stream = add_stream, .describe = describe, .destroy = destroy};
 	struct kmemtrace_encoder *encoder = calloc(1, sizeof(*encoder));
 
+	(void)caches;
 	if (!encoder)
 		return -ENOMEM;
-	encoder->base = (struct trace_encoder){.ops = &ops, .sidecar_name = SIDECAR_NAME};
+	encoder->base.ops = &kmemtrace_encoder;
 	encoder->dir_fd = dir_fd;
 	*out = &encoder->base;
 	return 0;
 }
+
+const struct encoder_ops kmemtrace_encoder = {.sidecar_name = SIDECAR_NAME,
+					      .create = create,
+					      .add_stream = add_stream,
+					      .describe = describe,
+					      .destroy = destroy};

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/ctf/stream.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/ctf/record.h"
 #include "formats/base/u64-map.h"
+#include "formats/ctf/ctf.h"
 
-enum { BUFFER = 16 << 10 };
+enum { BUFFER = 16 << 10, MAX_METADATA = 64 << 20 };
+
+struct ctf_decoder {
+	struct trace_decoder base;
+	struct decoder_input input;
+	struct ctf_identity identity;
+};
+
+/* --- one vCPU: whole packets, but perhaps for the last one, of which all whole events are read -
+ */
 
 struct ctf_stream {
 	struct record_stream base;
-	struct ctf_identity identity;
-	ctf_cache_fn *on_cache;
-	void *arg;
+	const struct ctf_decoder *decoder;
 	bool in_packet;
 	uint64_t packet_begin, packet_end; /* bytes in the file */
 	uint64_t content_end;              /* bit from the packet's begin */
@@ -40,7 +45,7 @@ static int begin_packet(struct ctf_stream *s)
 		return (int)n;
 	if (n < CTF_PACKET_HEADER_SIZE)
 		return record_stream_stop(&s->base, RECORD_FAULT_TRUNCATED);
-	if (!ctf_packet_get(bytes, &s->identity, &packet) || packet.begin < s->clock)
+	if (!ctf_packet_get(bytes, &s->decoder->identity, &packet) || packet.begin < s->clock)
 		return record_stream_stop(&s->base, RECORD_FAULT_PACKET);
 	s->in_packet = true;
 	s->packet_begin = s->base.offset;
@@ -48,7 +53,7 @@ static int begin_packet(struct ctf_stream *s)
 	s->content_end = packet.content;
 	s->clock = packet.begin;
 	s->clock_end = packet.end;
-	s->base.discarded = packet.discarded;
+	s->base.lost = packet.lost;
 	s->base.offset += CTF_PACKET_HEADER_SIZE;
 	return 1;
 }
@@ -75,20 +80,21 @@ static int define(struct u64_map *map, uint64_t id, uint64_t value)
 /* A definition. Returns 0 or -errno. */
 static int learn(struct ctf_stream *s, struct ctf_event *event)
 {
+	const struct decoder_input *input = &s->decoder->input;
 	const uint64_t *values = event->values;
 
 	if (event->id == CTF_DEFINE_SITE)
 		return define(&s->sites, values[CTF_MEMBER_SITE_ID], values[CTF_MEMBER_SITE]);
 	if (event->id == CTF_DEFINE_GFP)
 		return define(&s->gfps, values[CTF_MEMBER_GFP_ID], values[CTF_MEMBER_GFP]);
-	if (!values[CTF_MEMBER_CACHE] || !s->on_cache)
+	if (!values[CTF_MEMBER_CACHE])
 		return 0;
-	return s->on_cache(s->arg, &(struct sidecar_cache){
-					   .id = (uint16_t)values[CTF_MEMBER_CACHE],
-					   .name = event->name,
-					   .object_size = values[CTF_MEMBER_OBJECT_SIZE],
-					   .size = values[CTF_MEMBER_SIZE],
-				   });
+	return input->add_cache(input->arg, &(struct sidecar_cache){
+						    .id = (uint16_t)values[CTF_MEMBER_CACHE],
+						    .name = event->name,
+						    .object_size = values[CTF_MEMBER_OBJECT_SIZE],
+						    .size = values[CTF_MEMBER_SIZE],
+					    });
 }
 
 /* Put in values what the event has ids of. Returns false if one is undefined. */
@@ -136,7 +142,7 @@ static int next_event(struct ctf_stream *s, struct bit_cursor *c, struct ctf_eve
 	ssize_t n;
 	int ret;
 
-	*c = (struct bit_cursor){.big_endian = s->identity.big_endian};
+	*c = (struct bit_cursor){.big_endian = s->decoder->identity.big_endian};
 	n = peek(s, CTF_MAX_EVENT, &c->bytes);
 	if (n < 0)
 		return (int)n;
@@ -178,7 +184,7 @@ static int next(struct record_stream *base, struct trace_event *out)
 	}
 }
 
-static void destroy(struct record_stream *base)
+static void destroy_stream(struct record_stream *base)
 {
 	struct ctf_stream *s = (struct ctf_stream *)base;
 
@@ -187,22 +193,85 @@ static void destroy(struct record_stream *base)
 	free(s);
 }
 
-int ctf_stream_create(unsigned int vcpu, struct byte_source records,
-		      const struct ctf_identity *identity, ctf_cache_fn *on_cache, void *arg,
-		      struct record_stream **out)
+static int add_stream(struct trace_decoder *base, unsigned int vcpu, struct record_stream **out,
+		      struct error *err)
 {
-	static const struct record_stream_ops ops = {.next = next, .destroy = destroy};
-	struct ctf_stream *s = calloc(1, sizeof(*s));
+	static const struct record_stream_ops ops = {.next = next, .destroy = destroy_stream};
+	const struct ctf_decoder *decoder = (const struct ctf_decoder *)base;
+	struct byte_source records;
+	struct ctf_stream *s;
+	int ret = trace_files_stream(decoder->input.files, "cpu", vcpu, &records, err);
 
+	if (ret)
+		return ret;
+	s = calloc(1, sizeof(*s));
 	if (!s)
-		return -ENOMEM;
+		return error_set(err, ENOMEM, "out of memory");
 	s->base = (struct record_stream){.ops = &ops, .records = records, .vcpu = vcpu};
 	s->window = (struct byte_window){.bytes = s->buffer, .capacity = sizeof(s->buffer)};
-	s->identity = *identity;
-	s->on_cache = on_cache;
-	s->arg = arg;
+	s->decoder = decoder;
 	u64_map_init(&s->sites, sizeof(uint64_t));
 	u64_map_init(&s->gfps, sizeof(uint64_t));
 	*out = &s->base;
 	return 0;
 }
+
+/* --- the trace ------------------------------------------------------------------------------- */
+
+/* A stream that begins like CTF cannot be read without its metadata. Returns 0 if there is none. */
+static int refuse_orphans(struct trace_files *files, struct error *err)
+{
+	size_t nr_vcpus;
+	const unsigned int *vcpus = trace_files_vcpus(files, &nr_vcpus);
+
+	for (size_t i = 0; i < nr_vcpus; i++) {
+		struct byte_source source;
+		uint32_t magic = 0;
+		int ret;
+
+		ret = trace_files_stream(files, "cpu", vcpus[i], &source, err);
+		if (ret)
+			return ret;
+		if (byte_source_fill(&source, &magic, sizeof(magic), 0) == sizeof(magic) &&
+		    (magic == CTF_MAGIC || magic == __builtin_bswap32(CTF_MAGIC)))
+			return error_set(err, ENOENT,
+					 "cpu%u is a CTF stream, but there is no file %s", vcpus[i],
+					 CTF_METADATA_NAME);
+	}
+	return 0;
+}
+
+static void destroy(struct trace_decoder *base)
+{
+	free(base);
+}
+
+static int open_trace(const struct decoder_input *input, struct trace_decoder **out,
+		      struct error *err)
+{
+	struct ctf_decoder *decoder;
+	char *text;
+	size_t size;
+	int ret =
+		trace_files_load(input->files, CTF_METADATA_NAME, MAX_METADATA, &text, &size, err);
+
+	if (ret)
+		return ret == -ENOENT ? refuse_orphans(input->files, err) : ret;
+	decoder = calloc(1, sizeof(*decoder));
+	ret = decoder ? ctf_metadata_parse(text, size, &decoder->identity, err)
+		      : error_set(err, ENOMEM, "out of memory");
+	free(text);
+	if (ret) {
+		free(decoder);
+		return ret;
+	}
+	decoder->base = (struct trace_decoder){.ops = &ctf_decoder, .losses_known = true};
+	decoder->input = *input;
+	*out = &decoder->base;
+	return 1;
+}
+
+const struct decoder_ops ctf_decoder = {.sidecar_name = SIDECAR_HIDDEN_NAME,
+					.open = open_trace,
+					.add_stream = add_stream,
+					.destroy = destroy};

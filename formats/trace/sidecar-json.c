@@ -1,22 +1,178 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The sidecar as JSON, written and parsed. */
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "formats/base/text.h"
-#include "formats/kmemtrace/kmemtrace.h"
-#include "formats/trace/sidecar-fields.h"
+#include "formats/event/record-stream.h"
 #include "formats/trace/sidecar.h"
 
-enum {
-	MAX_FILE = 64 << 20,
-	MAX_CACHES = UINT16_MAX,
-	MAX_SYMBOLS = 1 << 20,
-	MAX_NAME = 512,
+enum { MAX_CACHES = UINT16_MAX, MAX_SYMBOLS = 1 << 20, MAX_NAME = 512 };
+
+/* --- the members of struct trace_info -------------------------------------------------------- */
+
+enum field_type { STRING, SIGNED, COUNT, ADDRESS, BOOL };
+
+struct field {
+	const char *key;
+	enum field_type type;
+	size_t offset, size;
 };
+
+#define MEMBER(member) offsetof(struct trace_info, member), sizeof(((struct trace_info *)0)->member)
+/* clang-format off */
+#define FIELD(member, type) {#member, type, MEMBER(member)}
+/* clang-format on */
+
+static const struct field fields[] = {
+	FIELD(tool_version, STRING),
+	FIELD(mode, STRING),
+	FIELD(memory, STRING),
+	FIELD(tracers, STRING),
+	FIELD(banner, STRING),
+	FIELD(build_id, STRING),
+	FIELD(symbol_source, STRING),
+	FIELD(clock, STRING),
+	FIELD(ended, STRING),
+	FIELD(virt_slide, SIGNED),
+	FIELD(started_realtime_ns, SIGNED),
+	FIELD(started_ns, SIGNED),
+	FIELD(page_size, COUNT),
+	FIELD(max_rate, COUNT),
+	{"phys_base", ADDRESS, MEMBER(text_gpa)},
+	FIELD(from_first_allocation, BOOL),
+	FIELD(cut, BOOL),
+};
+
+enum { NR_FIELDS = sizeof(fields) / sizeof(fields[0]) };
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static json_t *string_value(const char *text)
+{
+	char clean[MAX_NAME];
+
+	clean_text(clean, sizeof(clean), text);
+	return json_string_nocheck(clean);
+}
+
+static json_t *field_value(const struct field *field, const struct trace_info *info)
+{
+	const char *at = (const char *)info + field->offset;
+
+	switch (field->type) {
+	case STRING:
+		return string_value(at);
+	case SIGNED:
+		return json_integer(*(const int64_t *)(const void *)at);
+	case COUNT:
+		return text_json_count(*(const uint64_t *)(const void *)at);
+	case ADDRESS:
+		return text_json_address(*(const uint64_t *)(const void *)at);
+	case BOOL:
+		break;
+	}
+	return json_boolean(*(const bool *)at);
+}
+
+static int put_gfp_names(json_t *root, const struct trace_info *info)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < info->nr_gfp_names; i++)
+		failed |= json_array_append_new(
+			array, json_pack("{so so}", "name", string_value(info->gfp_names[i].name),
+					 "mask", text_json_address(info->gfp_names[i].mask)));
+	return failed | json_object_set_new(root, "gfp_flags", array);
+}
+
+static int put_info(json_t *root, const struct trace_info *info)
+{
+	int failed = put_gfp_names(root, info);
+
+	for (size_t i = 0; i < NR_FIELDS; i++)
+		failed |= json_object_set_new(root, fields[i].key, field_value(&fields[i], info));
+	return failed | counters_put(root, &info->counters);
+}
+
+static int put_vcpus(json_t *array, const struct sidecar *sidecar)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sidecar->nr_vcpus; i++) {
+		const struct sidecar_vcpu *vcpu = &sidecar->vcpus[i];
+
+		failed |= json_array_append_new(
+			array, json_pack("{so so so}", "allocs", text_json_count(vcpu->allocs),
+					 "frees", text_json_count(vcpu->frees), "overruns",
+					 text_json_count(vcpu->overruns)));
+	}
+	return failed;
+}
+
+static int put_caches(json_t *array, const struct sidecar *sidecar)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sidecar->nr_caches; i++) {
+		const struct sidecar_cache *cache = &sidecar->caches[i];
+
+		failed |= json_array_append_new(
+			array, json_pack("{si so so so}", "id", (int)cache->id, "name",
+					 string_value(cache->name), "object_size",
+					 text_json_count(cache->object_size), "size",
+					 text_json_count(cache->size)));
+	}
+	return failed;
+}
+
+static int put_symbols(json_t *array, const struct sidecar *sidecar)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sidecar->nr_symbols; i++) {
+		const struct sidecar_symbol *symbol = &sidecar->symbols[i];
+
+		failed |= json_array_append_new(array,
+						json_pack("{so so so so}", "address",
+							  text_json_address(symbol->address),
+							  "name", string_value(symbol->name),
+							  "start", text_json_address(symbol->start),
+							  "size", text_json_count(symbol->size)));
+	}
+	return failed;
+}
+
+static json_t *to_json(const struct sidecar *sidecar)
+{
+	json_t *vcpus = json_array(), *caches = json_array(), *symbols = json_array();
+	int failed = put_vcpus(vcpus, sidecar);
+	json_t *root;
+
+	failed |= put_caches(caches, sidecar);
+	failed |= put_symbols(symbols, sidecar);
+	root = json_pack("{si sb so so so}", "version", SIDECAR_VERSION, "complete",
+			 sidecar->complete, "vcpus", vcpus, "caches", caches, "symbols", symbols);
+	failed |= put_info(root, &sidecar->info);
+	if (failed) {
+		json_decref(root);
+		return NULL;
+	}
+	return root;
+}
+
+char *sidecar_text(const struct sidecar *sidecar)
+{
+	json_t *root = to_json(sidecar);
+	char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+
+	json_decref(root);
+	return text;
+}
+
+/* --- parsing --------------------------------------------------------------------------------- */
 
 /* The getters: an absent key leaves *out alone; one of the wrong type or range is an error. */
 static int get_string(const json_t *object, const char *key, char *out, size_t size)
@@ -112,21 +268,32 @@ static int parse_gfp_names(const json_t *root, struct trace_info *info)
 	return ret;
 }
 
+static int get_field(const json_t *root, const struct field *field, struct trace_info *info)
+{
+	char *at = (char *)info + field->offset;
+
+	switch (field->type) {
+	case STRING:
+		return get_string(root, field->key, at, field->size);
+	case SIGNED:
+		return get_signed(root, field->key, (int64_t *)(void *)at);
+	case COUNT:
+		return get_count(root, field->key, (uint64_t *)(void *)at);
+	case ADDRESS:
+		return get_address(root, field->key, (uint64_t *)(void *)at);
+	case BOOL:
+		break;
+	}
+	return get_bool(root, field->key, (bool *)at);
+}
+
 static int parse_info(const json_t *root, struct trace_info *info)
 {
-	int ret = 0;
+	int ret = counters_get(root, &info->counters);
 
-#define GET_STRING(key) ret = ret ? ret : get_string(root, #key, info->key, sizeof(info->key));
-#define GET_SIGNED(key) ret = ret ? ret : get_signed(root, #key, &info->key);
-#define GET_BOOL(key) ret = ret ? ret : get_bool(root, #key, &info->key);
-#define GET_COUNT(key) ret = ret ? ret : get_count(root, #key, &info->key);
-	SIDECAR_STRINGS(GET_STRING)
-	SIDECAR_SIGNED(GET_SIGNED)
-	SIDECAR_COUNTS(GET_COUNT)
-	SIDECAR_BOOLS(GET_BOOL)
-	ret = ret ? ret : counters_get(root, &info->counters);
-	ret = ret ? ret : parse_gfp_names(root, info);
-	return ret ? ret : get_address(root, "phys_base", &info->phys_base);
+	for (size_t i = 0; !ret && i < NR_FIELDS; i++)
+		ret = get_field(root, &fields[i], info);
+	return ret ? ret : parse_gfp_names(root, info);
 }
 
 /*
@@ -154,7 +321,7 @@ static int begin_array(const json_t *root, const char *key, size_t item_size, si
 static int parse_vcpus(const json_t *root, struct sidecar *sidecar)
 {
 	const json_t *array;
-	int ret = begin_array(root, "vcpus", sizeof(*sidecar->vcpus), KMEMTRACE_MAX_VCPUS,
+	int ret = begin_array(root, "vcpus", sizeof(*sidecar->vcpus), TRACE_MAX_STREAMS,
 			      &sidecar->vcpus, &sidecar->nr_vcpus, &array);
 
 	for (size_t i = 0; !ret && i < sidecar->nr_vcpus; i++) {
@@ -261,7 +428,7 @@ int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct er
 	json_t *root;
 	int ret;
 
-	if (size > MAX_FILE)
+	if (size > SIDECAR_MAX_SIZE)
 		return error_set(err, EINVAL, "%s: larger than 64 MiB", SIDECAR_NAME);
 	root = json_loadb(text, size, 0, &where);
 	if (!root)
@@ -277,112 +444,4 @@ int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct er
 	}
 	*out = sidecar;
 	return 0;
-}
-
-/* Read a whole regular file of bounded size. */
-static int read_all(int fd, char **text, size_t *size)
-{
-	struct stat st;
-	size_t done = 0;
-	ssize_t n = 1;
-
-	if (fstat(fd, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size > MAX_FILE)
-		return -EINVAL;
-	*text = malloc((size_t)st.st_size + 1);
-	if (!*text)
-		return -ENOMEM;
-	while (done < (size_t)st.st_size && n > 0) {
-		n = pread(fd, *text + done, (size_t)st.st_size - done, (off_t)done);
-		if (n > 0)
-			done += (size_t)n;
-	}
-	*size = done;
-	return n < 0 ? -errno : 0;
-}
-
-int sidecar_load(int dir_fd, struct sidecar **out, struct error *err)
-{
-	int fd = openat(dir_fd, SIDECAR_HIDDEN_NAME, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	char *text = NULL;
-	size_t size = 0;
-	int ret;
-
-	if (fd < 0)
-		fd = openat(dir_fd, SIDECAR_NAME, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, errno, "%s: %s", SIDECAR_NAME, strerror(errno));
-	ret = read_all(fd, &text, &size);
-	close(fd);
-	ret = ret ? error_set(err, -ret, "%s: %s", SIDECAR_NAME, strerror(-ret))
-		  : sidecar_parse(text, size, out, err);
-	free(text);
-	return ret;
-}
-
-int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache)
-{
-	size_t place = sidecar->nr_caches;
-	struct sidecar_cache *bigger;
-	char *name;
-
-	if (sidecar_cache(sidecar, cache->id))
-		return 0;
-	while (place && sidecar->caches[place - 1].id > cache->id)
-		place--;
-	bigger = reallocarray(sidecar->caches, sidecar->nr_caches + 1, sizeof(*bigger));
-	if (!bigger)
-		return -ENOMEM;
-	sidecar->caches = bigger;
-	name = strdup(cache->name);
-	if (!name)
-		return -ENOMEM;
-	memmove(bigger + place + 1, bigger + place, (sidecar->nr_caches - place) * sizeof(*bigger));
-	bigger[place] = *cache;
-	bigger[place].name = name;
-	sidecar->nr_caches++;
-	return 0;
-}
-
-void sidecar_destroy(struct sidecar *sidecar)
-{
-	if (!sidecar)
-		return;
-	for (size_t i = 0; i < sidecar->nr_caches; i++)
-		free(sidecar->caches[i].name);
-	for (size_t i = 0; i < sidecar->nr_symbols; i++)
-		free(sidecar->symbols[i].name);
-	free(sidecar->vcpus);
-	free(sidecar->caches);
-	free(sidecar->symbols);
-	free(sidecar);
-}
-
-const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address)
-{
-	size_t low = 0, high = sidecar ? sidecar->nr_symbols : 0;
-	const struct sidecar_symbol *symbol;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (sidecar->symbols[mid].start <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (!low)
-		return NULL;
-	symbol = &sidecar->symbols[low - 1];
-	return address == symbol->address || address - symbol->start < symbol->size ? symbol : NULL;
-}
-
-const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_t id)
-{
-	struct sidecar_cache key = {.id = id};
-
-	if (!sidecar || !sidecar->nr_caches)
-		return NULL;
-	return bsearch(&key, sidecar->caches, sidecar->nr_caches, sizeof(key), compare_caches);
 }
