@@ -13,7 +13,7 @@ enum {
 };
 
 /* Events about allocations that callers of the allocator ask for, and not its own housekeeping. */
-static const struct event {
+static const struct kmem_event {
 	const char *name; /* with the trace system */
 	enum kmem_type_id type;
 	bool frees;
@@ -41,7 +41,7 @@ static const struct symbol *find_tracepoint(const struct kernel_image *image, co
 }
 
 static int add_emitter(struct alloc_points *points, const struct kernel_image *image,
-		       const struct event *event, uint64_t code, struct error *err)
+		       const struct kmem_event *event, uint64_t code, struct error *err)
 {
 	const struct symbol *function = call_graph_function(image, code);
 
