@@ -344,7 +344,7 @@ void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct trace_c
 	ring = v->seen;
 	pthread_mutex_unlock(&x->lock);
 	sum->v[COUNTER_RING_RECORDS] += ring.records;
-	sum->v[COUNTER_RING_DROPS] += ring.drops + atomic_load(&v->lost);
+	sum->v[COUNTER_RING_DROPS] += ring.lost + atomic_load(&v->lost);
 	sum->v[COUNTER_RING_DAMAGED] += ring.stalled + ring.malformed - v->cut_off;
 	sum->v[COUNTER_RING_WAITS] += atomic_load(&v->blocked);
 	sum->v[COUNTER_RING_WAIT_NS] += atomic_load(&v->blocked_ns);

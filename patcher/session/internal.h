@@ -8,15 +8,14 @@
 #include "patcher/coexist/boot-window.h"
 #include "patcher/engine/ring-engine.h"
 #include "patcher/coexist/ftrace.h"
-#include "patcher/text/oneshot.h"
+#include "patcher/text/traps.h"
 #include "patcher/text/insn.h"
-#include "patcher/probe/object-iter.h"
+#include "patcher/probe/probe.h"
 #include "patcher/coexist/kprobes.h"
 #include "patcher/session/sampler.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/session/session.h"
 #include "patcher/tracers/tracer.h"
-#include "patcher/text/trap-table.h"
 
 /*
  * Inside of a trace session: trace-session.c starts and stops, session-status.c tells;
@@ -77,7 +76,7 @@ void session_submit(struct trace_session *session, const struct probe_ref *ref,
 void session_dispatch(struct trace_session *session, const struct probe_ref *ref,
 		      enum probe_point point, const struct probe_hit *hit);
 
-/* ITEMS_SAVED and ITEMS_RETURNED (capture.h) for traps. */
+/* ITEMS_SAVED and ITEMS_RETURNED (probe.h) for traps. */
 void session_save_array(struct trace_session *session, const struct capture_items *items,
 			const struct probe_hit *hit);
 void session_saved_array(struct trace_session *session, struct probe_hit *hit,

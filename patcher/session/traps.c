@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What happens on a vCPU's thread when it takes a trap: see what is there, and let it go on. */
 #include "patcher/session/internal.h"
-#include "patcher/probe/object-iter.h"
+#include "patcher/probe/probe.h"
 #include "patcher/text/site.h"
 #include "patcher/engine/host-record.h"
 

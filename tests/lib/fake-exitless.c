@@ -139,7 +139,7 @@ static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint32_t place
 
 	if (f->config.full == TRAMPOLINE_DROP &&
 	    !__atomic_load_n(&header->doorbell, __ATOMIC_ACQUIRE)) {
-		__atomic_store_n(&header->drops, header->drops + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&header->lost, header->lost + 1, __ATOMIC_RELAXED);
 		return false;
 	}
 	if (!ring_engine_on_trap(f->x, &trap) ||
