@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/cli/cli.h"
-#include "formats/event/kmem-classes.h"
+#include "formats/event/kmem.h"
 #include "formats/report/event-text.h"
 #include "formats/report/trace-text.h"
 

@@ -185,7 +185,7 @@ static void print_points(const struct alloc_points *points)
 	for (size_t i = 0; i < points->n; i++) {
 		const struct alloc_point *p = &points->v[i];
 
-		printf("%-7s  %-10s  %-*s  0x%" PRIx64 "  0x%" PRIx64 " ", text_type(p->entry.type),
+		printf("%-7s  %-10s  %-*s  0x%" PRIx64 "  0x%" PRIx64 " ", kmem_type_name(p->entry.type),
 		       action_name(p->entry.action), width, p->entry.name, p->address, p->site);
 		print_roles(&p->entry);
 	}
@@ -196,7 +196,7 @@ static void print_unresolved(const struct alloc_points *points)
 	if (points->nr_unresolved)
 		printf("\nUnresolved allocators\n");
 	for (size_t i = 0; i < points->nr_unresolved; i++)
-		printf("%-7s  %s: %s\n", text_type(points->unresolved[i].type),
+		printf("%-7s  %s: %s\n", kmem_type_name(points->unresolved[i].type),
 		       points->unresolved[i].name, points->unresolved[i].reason);
 }
 
@@ -256,7 +256,7 @@ static json_t *points_json(const struct alloc_points *points)
 
 		json_array_append_new(
 			array, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o, s:b, s:o}", "family",
-					 text_type(p->entry.type), "action",
+					 kmem_type_name(p->entry.type), "action",
 					 action_name(p->entry.action), "function", p->entry.name,
 					 "address", text_json_address(p->address), "size",
 					 (json_int_t)p->size, "site", text_json_address(p->site),
@@ -273,7 +273,7 @@ static json_t *unresolved_json(const struct alloc_points *points)
 		const struct alloc_unresolved *u = &points->unresolved[i];
 
 		json_array_append_new(
-			array, json_pack("{s:s, s:s, s:o, s:s}", "family", text_type(u->type),
+			array, json_pack("{s:s, s:s, s:o, s:s}", "family", kmem_type_name(u->type),
 					 "name", u->name, "address",
 					 u->address ? text_json_address(u->address) : json_null(),
 					 "reason", u->reason));

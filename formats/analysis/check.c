@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include "formats/kmemtrace/kmemtrace.h"
 #include "formats/base/u64-map.h"
 
 enum {
@@ -30,8 +29,8 @@ struct check {
 	bool from_first, lossy;
 	bool uncertain; /* for the event under way */
 	struct address_space slab, pages;
-	bool has_time[KMEMTRACE_MAX_VCPUS];
-	int64_t last_time[KMEMTRACE_MAX_VCPUS];
+	bool has_time[TRACE_MAX_STREAMS];
+	int64_t last_time[TRACE_MAX_STREAMS];
 	struct check_finding findings[CHECK_CLASS_COUNT][CHECK_SEVERITY_COUNT];
 };
 
@@ -177,8 +176,8 @@ static void check_free(struct check *check, const struct trace_event *event)
 
 static void check_time(struct check *check, const struct trace_event *event)
 {
-	int64_t *last = &check->last_time[event->vcpu % KMEMTRACE_MAX_VCPUS];
-	bool *has_time = &check->has_time[event->vcpu % KMEMTRACE_MAX_VCPUS];
+	int64_t *last = &check->last_time[event->vcpu % TRACE_MAX_STREAMS];
+	bool *has_time = &check->has_time[event->vcpu % TRACE_MAX_STREAMS];
 
 	if (*has_time && event->record.timestamp < *last)
 		found_error(check, CHECK_TIME_ORDER, event);

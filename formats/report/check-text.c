@@ -40,12 +40,12 @@ static void print_example(FILE *out, enum check_class class, const struct check_
 		event->offset);
 	if (!check_class_is_stream(class)) {
 		fprintf(out, " at %s: %s %s 0x%" PRIx64, text_time(record->timestamp).s,
-			text_type(record->type_id),
+			kmem_type_name(record->type_id),
 			record->event_id == KMEM_EVENT_ALLOC  ? "alloc of"
 			: record->event_id == KMEM_EVENT_FREE ? "free of"
 							      : "?",
 			record->ptr);
-		fprintf(out, " by %s", text_symbol(sidecar, record->call_site).s);
+		fprintf(out, " by %s", sidecar_symbol_text(sidecar, record->call_site).s);
 	}
 	if (class == CHECK_EVENT_ID || class == CHECK_TYPE_ID)
 		fprintf(out, ", ids %u and %u", record->event_id, record->type_id);
@@ -54,7 +54,7 @@ static void print_example(FILE *out, enum check_class class, const struct check_
 			record->bytes_req);
 	if (example->has_allocation)
 		fprintf(out, ", allocated by %s",
-			text_symbol(sidecar, example->allocation_call_site).s);
+			sidecar_symbol_text(sidecar, example->allocation_call_site).s);
 	fputc('\n', out);
 }
 
@@ -124,7 +124,7 @@ static json_t *example_json(enum check_class class, const struct check_example *
 			 "event_id", (int)record->event_id, "type_id", (int)record->type_id,
 			 "address", text_json_address(record->ptr), "call_site",
 			 text_json_address(record->call_site), "symbol",
-			 text_symbol(sidecar, record->call_site).s, "bytes_requested",
+			 sidecar_symbol_text(sidecar, record->call_site).s, "bytes_requested",
 			 text_json_count(record->bytes_req), "bytes_allocated",
 			 text_json_count(record->bytes_alloc));
 	json_object_update(item, rest);

@@ -30,7 +30,7 @@ static json_t *key_object(const struct report *report, uint64_t key)
 	switch (report->by) {
 	case ANALYSIS_BY_CALLSITE:
 		return json_pack("{so ss}", "address", text_json_address(key), "symbol",
-				 text_symbol(sidecar, key).s);
+				 sidecar_symbol_text(sidecar, key).s);
 	case ANALYSIS_BY_CACHE:
 		cache = key < ANALYSIS_NO_CACHE ? sidecar_cache(sidecar, (uint16_t)key) : NULL;
 		return json_pack("{ss so so}", "name", text_cache(sidecar, key).s, "object_size",
@@ -101,7 +101,7 @@ static json_t *families_json(const struct analysis_totals *totals)
 
 		failed |= put_count(family, "hits", totals->by_type[type].hits);
 		failed |= put_sums(family, &totals->by_type[type]);
-		failed |= json_object_set_new(object, text_type(type), family);
+		failed |= json_object_set_new(object, kmem_type_name(type), family);
 	}
 	if (!failed)
 		return object;

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include "formats/cli/cli.h"
-#include "formats/kmemtrace/kmemtrace.h"
 #include "formats/report/trace-text.h"
 
 enum { LABEL = 14 };
@@ -47,11 +46,8 @@ static void print_header(FILE *out, const struct report *report)
 	fputc('\n', out);
 	if (sidecar && sidecar->info.ended[0])
 		fprintf(out, "%-*s%s\n", LABEL, "Ended as", sidecar->info.ended);
-	if (trace_reader_abi_version(report->reader) > KMEMTRACE_ABI_VERSION)
-		fprintf(out,
-			"%-*skmemtrace ABI version %" PRIu64 ", of which version %d is shown\n",
-			LABEL, "Format", trace_reader_abi_version(report->reader),
-			KMEMTRACE_ABI_VERSION);
+	if (trace_reader_note(report->reader)[0])
+		fprintf(out, "%-*s%s\n", LABEL, "Format", trace_reader_note(report->reader));
 }
 
 static void print_freed(FILE *out, const struct analysis_totals *totals)
@@ -73,7 +69,7 @@ static void print_families(FILE *out, const struct analysis_totals *totals)
 		if (!family->hits)
 			continue;
 		fprintf(out, "  %-*s%s of %s, %.1f %% fragmentation; live %s of %s%s\n", LABEL - 2,
-			text_type(type), text_count(family->hits).s,
+			kmem_type_name(type), text_count(family->hits).s,
 			text_bytes(family->bytes_allocated).s, analysis_fragmentation(family),
 			text_count(family->live_objects).s, text_bytes(family->live_bytes).s,
 			type == KMEM_TYPE_PAGES ? ", slabs included" : "");
@@ -125,7 +121,7 @@ static struct text group_name(const struct report *report, uint64_t key)
 
 	switch (report->by) {
 	case ANALYSIS_BY_CALLSITE:
-		return text_symbol(sidecar, key);
+		return sidecar_symbol_text(sidecar, key);
 	case ANALYSIS_BY_CACHE:
 		return text_cache(sidecar, key);
 	case ANALYSIS_BY_SIZE:
@@ -133,7 +129,7 @@ static struct text group_name(const struct report *report, uint64_t key)
 	case ANALYSIS_BY_POINTER:
 		break;
 	}
-	return text_symbol(NULL, key);
+	return sidecar_symbol_text(NULL, key);
 }
 
 static void print_table(FILE *out, const struct report *report)

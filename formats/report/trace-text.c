@@ -8,26 +8,6 @@
 #include "formats/analysis/analysis.h"
 #include "formats/cli/cli.h"
 
-struct text text_symbol(const struct sidecar *sidecar, uint64_t address)
-{
-	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
-	struct text out;
-
-	if (symbol)
-		snprintf(out.s, sizeof(out.s), "%s+0x%" PRIx64 "/0x%" PRIx64, symbol->name,
-			 address - symbol->start, symbol->size);
-	else
-		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
-	return out;
-}
-
-const char *text_type(unsigned int type)
-{
-	static const char *const names[KMEM_TYPE_COUNT] = {"kmalloc", "cache", "pages"};
-
-	return type < KMEM_TYPE_COUNT ? names[type] : "?";
-}
-
 struct text text_cache(const struct sidecar *sidecar, uint64_t key)
 {
 	const struct sidecar_cache *cache =
@@ -40,7 +20,7 @@ struct text text_cache(const struct sidecar *sidecar, uint64_t key)
 		snprintf(out.s, sizeof(out.s), "cache %" PRIu64, key);
 	else
 		snprintf(out.s, sizeof(out.s), "(%s)",
-			 text_type((unsigned int)(key - ANALYSIS_NO_CACHE)));
+			 kmem_type_name((unsigned int)(key - ANALYSIS_NO_CACHE)));
 	return out;
 }
 

@@ -9,14 +9,8 @@
 #include "formats/trace/sidecar.h"
 #include "formats/trace/reader.h"
 
-/* "fn+0x1f/0x90" where the sidecar (may be NULL) has a name for the address, else "0x...". */
-struct text text_symbol(const struct sidecar *sidecar, uint64_t address);
-
 /* "kmalloc-64" or "cache 7", or for ANALYSIS_NO_CACHE + type "(kmalloc)". */
 struct text text_cache(const struct sidecar *sidecar, uint64_t key);
-
-/* Name of an enum kmem_type_id: "kmalloc", "cache", "pages", or "?". */
-const char *text_type(unsigned int type);
 
 /*
  * Print lines "Lost  ..." about all that is missing from a trace that was read to its end, each

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "formats/event/record.h"
+#include "formats/event/kmem.h"
 #include "formats/event/trace-info.h"
 #include "guest-symbols/btf/btf.h"
 #include "guest-symbols/image/kernel-image.h"

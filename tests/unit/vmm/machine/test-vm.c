@@ -137,7 +137,7 @@ static int build(void)
 		return -1;
 	rc = event_loop_create(&loop, &err);
 	if (!rc)
-		rc = vm_create(&config, loop, NULL, &vm, &err);
+		rc = vm_create(&config, loop, &vm, &err);
 	unlink(path);
 	if (rc)
 		tap_diag("%s", err.text);
