@@ -35,7 +35,7 @@ static void test_usage(void)
 	is_u64((uint64_t)doctor("--help"), CLI_OK, "--help succeeds");
 	ok(says("usage: sonde doctor"), "--help prints the usage");
 	is_u64((uint64_t)doctor("now"), CLI_USAGE, "an argument is a usage error");
-	ok(strstr(output.err, "unexpected argument 'now'"), "the argument is named");
+	ok(strstr(output.err, "unexpected argument 'now'"), "the usage error names the argument");
 }
 
 static void test_text(void)
@@ -44,7 +44,8 @@ static void test_text(void)
 
 	ok(usable == says("This machine can run guests."),
 	   "the exit status says whether this machine can run guests");
-	ok(usable != says("This machine cannot run guests: "), "so does the text");
+	ok(usable != says("This machine cannot run guests: "),
+	   "the text says whether this machine can run guests");
 	ok(says("libvirt:       yes\n") != says("libvirt:       no: "),
 	   "the text says whether libvirt is there");
 	ok(says("Only 'sonde run' needs KVM."), "the text says what works without KVM");
@@ -64,8 +65,8 @@ static void test_lacking(void)
 	is_u64((uint64_t)doctor(""), CLI_FAILED,
 	       "a KVM without a required capability cannot run guests");
 	ok(says("irqchip                no ") && says(", required)"),
-	   "the capability is marked as required");
-	ok(says("this KVM lacks irqchip"), "the problem is that the capability is missing");
+	   "a missing capability is marked as required");
+	ok(says("this KVM lacks irqchip"), "the problem names the missing capability");
 	ioctl_hook = NULL;
 }
 
@@ -80,11 +81,11 @@ static void test_json(void)
 	   "--json prints an object of version 1");
 	for (size_t i = 0; i < 3; i++)
 		n += json_is_boolean(json_object_get(root, booleans[i]));
-	is_u64(n, 3, "it says whether guests can run, and whether there are KVM and libvirt");
+	is_u64(n, 3, "the JSON says whether guests can run, and whether there are KVM and libvirt");
 	ok(json_is_true(json_object_get(root, "usable")) == usable,
-	   "it agrees with the exit status");
+	   "the JSON agrees with the exit status");
 	ok(json_is_null(json_object_get(root, "problem")) == usable,
-	   "it has a problem unless guests can run");
+	   "the JSON has a problem unless guests can run");
 	json_decref(root);
 }
 

@@ -2,6 +2,7 @@
 /* How a run ends, and what its user sees: toy guests on a real /dev/kvm. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include "tests/lib/tap.h"
 #include "tests/unit/vmm/machine/toy.h"
@@ -88,16 +89,18 @@ static void test_panic(void)
 		return;
 	ok(vm_vcpu_thread_id(toy.vm, 1) > 0 && vm_vcpu_thread_id(toy.vm, 2) == 0,
 	   "each vCPU has a thread, and others have none");
-	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_REBOOT, "its reset ends the event loop");
+	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_REBOOT,
+	       "the guest's reset ends the event loop");
 	vm_finish(toy.vm);
 	is_u64(vm_end_reason(toy.vm), VM_END_PANIC, "a reset after a panic counts as the panic");
 	is_str(vm_panic_reason(toy.vm), "toy", "the reason of the panic is kept");
 	is_str(vm_status_name(vm_status(toy.vm)), "guest-panicked", "the last status is the panic");
 	ok(nr_seen >= 2 && seen[0] == VM_STATUS_RUNNING &&
 		   seen[nr_seen - 1] == VM_STATUS_GUEST_PANICKED,
-	   "the listener is called for each status");
+	   "the listener is called with the first and the last status");
 	ok(read(fd, text, sizeof(text) - 1) > 0, "the console file has been written");
-	is_str(text, "Kernel panic - not syncing: toy\r\n", "it has what the guest has printed");
+	is_str(text, "Kernel panic - not syncing: toy\r\n",
+	       "the console file has what the guest has printed");
 	is_u64(vm_console_lost(toy.vm), 0, "no output is lost");
 	ok(vm_exits(toy.vm) >= strlen(text), "each byte of output is an exit");
 	close(fd);

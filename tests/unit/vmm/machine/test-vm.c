@@ -206,11 +206,12 @@ static void test_try_stop(void)
 {
 	is_u64((uint64_t)guest->control->try_stop(guest, NULL), 0,
 	       "the guest can be stopped if no other thread holds it");
-	ok(guest->control->is_stopped(guest), "the guest is then known to be stopped");
+	ok(guest->control->is_stopped(guest),
+	   "a guest that try_stop has stopped is known to be stopped");
 	is_u64((uint64_t)-try_in_thread(), EBUSY, "another thread is told that the guest is held");
 	guest->control->resume(guest, NULL);
 	ok(!guest->control->is_stopped(guest), "after the resume the guest is known to run");
-	is_u64((uint64_t)try_in_thread(), 0, "another thread can stop it then");
+	is_u64((uint64_t)try_in_thread(), 0, "another thread can stop a guest that runs");
 }
 
 static void test_special_registers(void)
