@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What a trap saw goes through a ring and comes out the same. */
 #include "patcher/engine/host-record.h"
 
