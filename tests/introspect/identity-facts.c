@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/introspect/identity-facts.h"
 
 #include <inttypes.h>
@@ -102,12 +102,12 @@ void print_identity(const struct kernel *known, unsigned int vcpu)
 	struct kernel_identity found;
 	struct guest_sregs sregs;
 	struct error err = {0};
-	int rc = guest->control->get_sregs(guest, vcpu, &sregs, &err);
+	int ret = guest->control->get_sregs(guest, vcpu, &sregs, &err);
 
-	if (!rc)
-		rc = kernel_identify(guest, &sregs, 1, &found, &err);
-	if (rc) {
-		printf("identity error %d %s\n", rc, err.text);
+	if (!ret)
+		ret = kernel_identify(guest, &sregs, 1, &found, &err);
+	if (ret) {
+		printf("identity error %d %s\n", ret, err.text);
 		return;
 	}
 	printf("identity %" PRIx64 " %" PRIx64 " %s\n", found.kernel.virt_slide,
