@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "tests/lib/tap.h"
 #include "tests/unit/vmm/machine/toy.h"
 
@@ -79,6 +80,16 @@ static bool start(const uint8_t *code, const uint8_t *end, const struct vm_confi
 
 static const struct vm_config quiet = {.nr_vcpus = 1, .no_console = true};
 
+/* A vCPU's thread stores its id when it first runs. */
+static bool has_thread(unsigned int vcpu)
+{
+	enum { TRIES = 1000, TRY_US = 1000 };
+
+	for (int i = 0; i < TRIES && !vm_vcpu_thread_id(toy.vm, vcpu); i++)
+		usleep(TRY_US);
+	return vm_vcpu_thread_id(toy.vm, vcpu) > 0;
+}
+
 static void test_panic(void)
 {
 	char path[] = "/tmp/test-end-XXXXXX", text[80] = "";
@@ -87,7 +98,7 @@ static void test_panic(void)
 
 	if (!ok(start(panic_code, panic_end, &config), "a guest that panics starts"))
 		return;
-	ok(vm_vcpu_thread_id(toy.vm, 1) > 0 && vm_vcpu_thread_id(toy.vm, 2) == 0,
+	ok(has_thread(1) && vm_vcpu_thread_id(toy.vm, 2) == 0,
 	   "each vCPU has a thread, and others have none");
 	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_REBOOT,
 	       "the guest's reset ends the event loop");
