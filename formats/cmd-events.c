@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/cli/cli.h"
-#include "formats/event/kmem-classes.h"
+#include "formats/event/kmem.h"
 #include "formats/report/event-text.h"
 #include "formats/report/trace-text.h"
 
@@ -191,8 +191,7 @@ static int print_events(struct listing *l, struct error *err)
 	int ret;
 
 	while ((ret = trace_reader_next(l->reader, &in, err)) > 0) {
-		const struct event event = {kmem_class_of(&in.record), in.vcpu, in.record.timestamp,
-					    &in.record};
+		const struct event event = {in.class, in.vcpu, in.record.timestamp, &in.record};
 
 		if (event.ns >= l->options->to_ns)
 			break;

@@ -94,7 +94,7 @@ static int load_map(const char *path, struct symbol_table **out, struct error *e
 struct subject {
 	struct kernel_file *file;
 	struct kernel_image *image;
-	struct alloc_points points;
+	const struct alloc_points *points;
 };
 
 static int load(const struct options *options, struct subject *s, struct error *err)
@@ -108,12 +108,11 @@ static int load(const struct options *options, struct subject *s, struct error *
 		ret = load_map(options->system_map, &symbols, err);
 	if (!ret)
 		ret = kernel_image_load_with(s->file, symbols, &s->image, err);
-	return ret ? ret : alloc_points_resolve(s->image, &s->points, err);
+	return ret ? ret : alloc_points_of(s->image, &s->points, err);
 }
 
 static void unload(struct subject *s)
 {
-	alloc_points_free(&s->points);
 	kernel_image_destroy(s->image);
 	kernel_file_close(s->file);
 }
@@ -185,7 +184,7 @@ static void print_points(const struct alloc_points *points)
 	for (size_t i = 0; i < points->n; i++) {
 		const struct alloc_point *p = &points->v[i];
 
-		printf("%-7s  %-10s  %-*s  0x%" PRIx64 "  0x%" PRIx64 " ", text_type(p->entry.type),
+		printf("%-7s  %-10s  %-*s  0x%" PRIx64 "  0x%" PRIx64 " ", kmem_type_name(p->entry.type),
 		       action_name(p->entry.action), width, p->entry.name, p->address, p->site);
 		print_roles(&p->entry);
 	}
@@ -196,8 +195,41 @@ static void print_unresolved(const struct alloc_points *points)
 	if (points->nr_unresolved)
 		printf("\nUnresolved allocators\n");
 	for (size_t i = 0; i < points->nr_unresolved; i++)
-		printf("%-7s  %s: %s\n", text_type(points->unresolved[i].type),
+		printf("%-7s  %s: %s\n", kmem_type_name(points->unresolved[i].type),
 		       points->unresolved[i].name, points->unresolved[i].reason);
+}
+
+static const char *cover_name(enum alloc_cover cover)
+{
+	static const char *const names[] = {
+		[ALLOC_COVER_PROBE] = "traced",
+		[ALLOC_COVER_NESTED] = "nested",
+		[ALLOC_COVER_UNUSED] = "unused",
+		[ALLOC_COVER_NONE] = "not covered",
+	};
+
+	return names[cover];
+}
+
+static void print_coverage(const struct alloc_points *points)
+{
+	size_t covered = 0;
+
+	if (points->unproven[0]) {
+		printf("\nCoverage      not known: %s\n", points->unproven);
+		return;
+	}
+	for (size_t i = 0; i < points->nr_emitters; i++)
+		covered += points->emitters[i].cover != ALLOC_COVER_NONE;
+	printf("\nCoverage      %zu of %zu functions that emit kmem events\n", covered,
+	       points->nr_emitters);
+	for (size_t i = 0; i < points->nr_emitters; i++) {
+		const struct alloc_emitter *e = &points->emitters[i];
+
+		if (e->cover != ALLOC_COVER_PROBE)
+			printf("%-11s  %s (%s)%s%s\n", cover_name(e->cover), e->function, e->event,
+			       *e->reason ? ": " : "", e->reason);
+	}
 }
 
 /* As nm(1) prints them. */
@@ -225,9 +257,10 @@ static bool print_text(const struct subject *s, char *const *names)
 
 	if (!*names) {
 		print_facts(s);
-		print_points(&s->points);
-		print_unresolved(&s->points);
-		all = !s->points.nr_unresolved;
+		print_points(s->points);
+		print_unresolved(s->points);
+		print_coverage(s->points);
+		all = !s->points->nr_unresolved;
 	}
 	for (; *names; names++)
 		all = print_name(s->image->symbols, *names) && all;
@@ -256,7 +289,7 @@ static json_t *points_json(const struct alloc_points *points)
 
 		json_array_append_new(
 			array, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o, s:b, s:o}", "family",
-					 text_type(p->entry.type), "action",
+					 kmem_type_name(p->entry.type), "action",
 					 action_name(p->entry.action), "function", p->entry.name,
 					 "address", text_json_address(p->address), "size",
 					 (json_int_t)p->size, "site", text_json_address(p->site),
@@ -273,10 +306,25 @@ static json_t *unresolved_json(const struct alloc_points *points)
 		const struct alloc_unresolved *u = &points->unresolved[i];
 
 		json_array_append_new(
-			array, json_pack("{s:s, s:s, s:o, s:s}", "family", text_type(u->type),
+			array, json_pack("{s:s, s:s, s:o, s:s}", "family", kmem_type_name(u->type),
 					 "name", u->name, "address",
 					 u->address ? text_json_address(u->address) : json_null(),
 					 "reason", u->reason));
+	}
+	return array;
+}
+
+static json_t *coverage_json(const struct alloc_points *points)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < points->nr_emitters; i++) {
+		const struct alloc_emitter *e = &points->emitters[i];
+
+		json_array_append_new(array, json_pack("{s:s, s:s, s:o, s:s, s:s}", "function",
+						       e->function, "event", e->event, "address",
+						       text_json_address(e->address), "cover",
+						       cover_name(e->cover), "reason", e->reason));
 	}
 	return array;
 }
@@ -303,7 +351,7 @@ static json_t *name_json(const struct symbol_table *table, const char *name, boo
 static bool print_json(const struct subject *s, char *const *names, int *ret)
 {
 	const struct kernel_image *image = s->image;
-	bool all = *names || !s->points.nr_unresolved;
+	bool all = *names || !s->points->nr_unresolved;
 	json_t *looked_up = json_array(), *root;
 	char id[BUILD_ID_TEXT];
 
@@ -320,8 +368,10 @@ static bool print_json(const struct subject *s, char *const *names, int *ret)
 			 (json_int_t)(image->btf ? btf_count(image->btf) : 0), "mcount_sites",
 			 (json_int_t)image->nr_mcount_sites, "return_sites",
 			 (json_int_t)image->nr_return_sites);
-	json_object_set_new(root, "entry_points", points_json(&s->points));
-	json_object_set_new(root, "unresolved", unresolved_json(&s->points));
+	json_object_set_new(root, "entry_points", points_json(s->points));
+	json_object_set_new(root, "unresolved", unresolved_json(s->points));
+	json_object_set_new(root, "unproven", json_string(s->points->unproven));
+	json_object_set_new(root, "coverage", coverage_json(s->points));
 	json_object_set_new(root, "names", looked_up);
 	*ret = text_print_json(verb, root);
 	return all;

@@ -2,125 +2,48 @@
 #ifndef SONDE_FORMATS_CTF_CTF_H
 #define SONDE_FORMATS_CTF_CTF_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/base/bit-cursor.h"
+#include "formats/base/error.h"
+#include "formats/ctf/codec.h"
+#include "formats/trace/decoder.h"
+#include "formats/trace/encoder.h"
 
 /*
- * Sonde's trace in the Common Trace Format 1.8 (https://diamon.org/ctf/, specification 1.8.3): what
- * an event and a packet consist of, the one description that metadata, encoder and decoder share.
- * sonde-trace(5) describes it for users.
- *
- * Every event begins at a byte with LTTng's compact header: 5 bits of event id and the low 27 bits
- * of the clock; or the id CTF_EXTENDED, then 32 bits of id and all 64 of the clock.
- *
- * Events have the names of the kernel's own, so that analyses made for those take them: Trace
- * Compass looks for mm_page_alloc and mm_page_free with an `order`.
- *
- * Each kind of record has a few forms, events of one name but different ids: small ones for what is
- * usual, with pointers of 48 or 57 bits (4- or 5-level paging), with a NUMA node or without; a wide
- * one for all else. Small forms name call sites and GFP flags by ids, which definition events in
- * the same stream have explained before.
+ * Traces in the Common Trace Format 1.8: a file `metadata` that describes them, and one file of
+ * packets per vCPU. What ids stand for is defined in each stream, before the first event that uses
+ * them: a stream that was cut off explains all that is left of it.
  */
-enum {
-	CTF_VERSION = 2, /* "sonde_format" in the metadata; every change of the tables raises it */
-	CTF_EXTENDED = 31,
+extern const struct encoder_ops ctf_encoder;
+extern const struct decoder_ops ctf_decoder;
 
-	CTF_SITE_BITS = 13,
-	CTF_GFP_BITS = 8,
-	CTF_SMALL_CACHE_BITS = 9,
-	CTF_SIZE_BITS = 13, /* of an object in a small form */
-	CTF_ORDER_BITS = 3,
-	CTF_NODE_BITS = 8,
-	CTF_NAME_MAX = 255, /* bytes of a cache's name, without the NUL */
-
-	CTF_MAX_FIELDS = 10,
-	CTF_HEADER_SIZE = 4, /* bytes of an event's header */
-	CTF_EXTENDED_HEADER_SIZE = 13,
-	CTF_MAX_EVENT = CTF_EXTENDED_HEADER_SIZE + 18 + CTF_NAME_MAX + 1,
-};
-
-enum ctf_event_id {
-	/* the kinds, in the order of type_id: allocations, then frees */
-	CTF_KMALLOC,
-	CTF_CACHE_ALLOC,
-	CTF_PAGE_ALLOC,
-	CTF_KFREE,
-	CTF_CACHE_FREE,
-	CTF_PAGE_FREE,
-	CTF_NR_KINDS,
-	/* and the same with other fields: add one of these to a kind */
-	CTF_LA57 = CTF_NR_KINDS,
-	CTF_WIDE = 2 * CTF_NR_KINDS,
-	CTF_NODE = 3 * CTF_NR_KINDS, /* allocations only */
-	CTF_NODE_LA57 = CTF_NODE + CTF_NR_KINDS / 2,
-
-	CTF_RECORD = 4 * CTF_NR_KINDS, /* what is no legal record, or is not of this time */
-	CTF_DEFINE_SITE,
-	CTF_DEFINE_CACHE,
-	CTF_DEFINE_GFP,
-	CTF_NR_EVENTS,
-};
-
-/* What fields of events stand for. */
-enum ctf_member {
-	CTF_MEMBER_SITE_ID,
-	CTF_MEMBER_SITE,
-	CTF_MEMBER_PTR,
-	CTF_MEMBER_BYTES_REQ,
-	CTF_MEMBER_BYTES_ALLOC,
-	CTF_MEMBER_ORDER,
-	CTF_MEMBER_WIDE_ORDER, /* beside the bytes, for other readers */
-	CTF_MEMBER_CACHE,
-	CTF_MEMBER_GFP_ID,
-	CTF_MEMBER_GFP,
-	CTF_MEMBER_NODE,
-	CTF_MEMBER_EVENT,
-	CTF_MEMBER_TYPE,
-	CTF_MEMBER_TIMESTAMP,
-	CTF_MEMBER_OBJECT_SIZE,
-	CTF_MEMBER_SIZE,
-	CTF_MEMBER_NAME, /* the only string; always last */
-	CTF_NR_MEMBERS,
-};
-
-enum ctf_display { CTF_DECIMAL, CTF_SIGNED, CTF_HEX, CTF_SIGNED_HEX };
-
-struct ctf_field {
-	const char *name; /* NULL ends the list */
-	enum ctf_member member;
-	uint8_t bits; /* 0: a string */
-	enum ctf_display display;
-	const char *enumeration; /* name of its enum in the metadata, or NULL */
-};
-
-struct ctf_event_class {
-	const char *name;
-	struct ctf_field fields[CTF_MAX_FIELDS + 1];
-};
-
-extern const struct ctf_event_class ctf_event_classes[CTF_NR_EVENTS];
-
-struct ctf_event {
-	uint32_t id;                     /* enum ctf_event_id */
-	uint64_t clock;                  /* ns */
-	uint64_t values[CTF_NR_MEMBERS]; /* signed ones sign-extended */
-	char name[CTF_NAME_MAX + 1];
-};
+/* As ctf_encoder.create, for a trace with this identity: of the other byte order, for instance. */
+int ctf_encoder_create(int dir_fd, struct cache_table *caches, const struct ctf_identity *identity,
+		       struct trace_encoder **out);
 
 /*
- * Append an event at the next byte boundary; `clock` is that of the event before, and not later.
- * Needs CTF_MAX_EVENT bytes. Leaves the cursor at the event's last bit: a packet's content must not
- * go further.
+ * The file `metadata`: the trace's description in TSDL (CTF specification 1.8.3, section 7), as
+ * plain text. It spells out the tables of schema.h for other readers; the ids of call sites, caches
+ * and GFP flags that are known so far become enumerations, so that viewers show names.
  */
-void ctf_event_put(struct bit_cursor *out, uint64_t clock, const struct ctf_event *event);
+#define CTF_METADATA_NAME "metadata"
+
+struct ctf_metadata {
+	struct ctf_identity identity;
+	const struct sidecar *sidecar; /* its info, caches and symbols are used */
+	const uint64_t *sites, *gfps;  /* element i has id i + 1 */
+	size_t nr_sites, nr_gfps;
+};
+
+/* The text, to be freed, NUL-terminated; NULL without memory. */
+char *ctf_metadata_text(const struct ctf_metadata *metadata);
 
 /*
- * Decode the event at the next byte boundary. `clock` is that of the event before, or of the
- * packet's begin. Returns 0; -EINVAL for what is not an event of this format; -ENODATA if the
- * cursor's end comes first, the cursor then having failed.
+ * Recognise a metadata text and find the trace's identity in it. -EINVAL and the reason if it
+ * describes a trace that this program cannot read: of another tracer or another version, or
+ * damaged.
  */
-int ctf_event_get(struct bit_cursor *in, uint64_t clock, struct ctf_event *event);
+int ctf_metadata_parse(const void *text, size_t size, struct ctf_identity *identity,
+		       struct error *err);
 
 #endif

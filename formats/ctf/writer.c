@@ -1,28 +1,102 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/ctf/writer.h"
-
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
-#include "formats/base/text.h"
-#include "formats/ctf/metadata.h"
-#include "formats/ctf/record.h"
 #include "formats/base/fs.h"
+#include "formats/base/text.h"
 #include "formats/base/u64-map.h"
+#include "formats/ctf/ctf.h"
 
-/* A record, and one definition of each sort before it. */
-enum { MAX_APPEND = 4 * CTF_MAX_EVENT };
+/* --- ids ------------------------------------------------------------------------------------- */
+
+/*
+ * Numbers 64-bit values in the order in which they first come, from 1 on, for all streams of a
+ * trace together. Thread-safe.
+ */
+struct dictionary {
+	pthread_mutex_t lock;
+	struct u64_map ids; /* unsigned int by value */
+	size_t max;
+};
+
+static void dictionary_init(struct dictionary *dictionary, size_t max)
+{
+	pthread_mutex_init(&dictionary->lock, NULL);
+	u64_map_init(&dictionary->ids, sizeof(unsigned int));
+	dictionary->max = max;
+}
+
+static void dictionary_deinit(struct dictionary *dictionary)
+{
+	u64_map_deinit(&dictionary->ids);
+	pthread_mutex_destroy(&dictionary->lock);
+}
+
+/* The id of the value; 0 if there are no more ids, or there is no memory. */
+static unsigned int dictionary_id(struct dictionary *dictionary, uint64_t value)
+{
+	unsigned int *id, result = 0;
+
+	pthread_mutex_lock(&dictionary->lock);
+	if (dictionary->ids.count < dictionary->max)
+		id = u64_map_insert(&dictionary->ids, value, NULL);
+	else
+		id = u64_map_find(&dictionary->ids, value);
+	if (id && !*id)
+		*id = (unsigned int)dictionary->ids.count;
+	if (id)
+		result = *id;
+	pthread_mutex_unlock(&dictionary->lock);
+	return result;
+}
+
+/*
+ * A copy: values[i] has id i + 1. To be freed. Returns their number, 0 and *values NULL without
+ * memory.
+ */
+static size_t dictionary_copy(struct dictionary *dictionary, uint64_t **values)
+{
+	const unsigned int *id;
+	size_t n, pos = 0;
+	uint64_t value;
+
+	pthread_mutex_lock(&dictionary->lock);
+	n = dictionary->ids.count;
+	*values = calloc(n + 1, sizeof(**values));
+	while (*values && (id = u64_map_next(&dictionary->ids, &pos, &value)))
+		(*values)[*id - 1] = value;
+	pthread_mutex_unlock(&dictionary->lock);
+	return *values ? n : 0;
+}
+
+/* --- one vCPU: records are gathered into packets, each as long as its content ----------------- */
+
+/* MAX_APPEND: a record, and one definition of each sort before it. */
+enum { PACKET_MAX = 64 << 10, MAX_APPEND = 4 * CTF_MAX_EVENT };
+
+/* The trace as a whole. */
+struct ctf_encoder {
+	struct trace_encoder base;
+	int dir_fd;
+	struct ctf_identity identity;
+	struct dictionary sites, gfps;
+	struct cache_table *caches;
+};
 
 struct ctf_writer {
 	struct stream_writer base;
-	struct ctf_trace *trace;
+	struct ctf_encoder *encoder;
 	unsigned int vcpu;
 	int fd;
 	uint64_t file_size; /* whole packets */
 	uint64_t sequence;  /* of the next packet */
-	uint64_t noted;     /* dropped records that a packet has told of */
+	uint64_t noted;     /* lost records, as of the last packet */
 	uint64_t begin, clock;
 	uint64_t allocs, frees;     /* in the packet */
 	struct bit_cursor packet;   /* behind its last event */
@@ -30,7 +104,7 @@ struct ctf_writer {
 	uint64_t last_gfp;          /* a value with an id, and that; 0: none yet */
 	unsigned int last_gfp_id;
 	uint8_t caches[(UINT16_MAX + 1) / 8]; /* bit set of those */
-	uint8_t bytes[CTF_PACKET_MAX];
+	uint8_t bytes[PACKET_MAX];
 };
 
 static void begin_packet(struct ctf_writer *w)
@@ -52,13 +126,13 @@ static int write_packet(struct ctf_writer *w)
 		.content = w->packet.pos,
 		.size = bit_bytes(&w->packet),
 		.sequence = w->sequence,
-		.discarded = w->base.dropped,
+		.lost = w->base.lost,
 		.cpu = w->vcpu,
 	};
 	size_t done;
 	int ret;
 
-	ctf_packet_put(w->bytes, &w->trace->identity, &header);
+	ctf_packet_put(w->bytes, &w->encoder->identity, &header);
 	ret = file_write_at(w->fd, w->bytes, header.size, w->file_size, &done);
 	if (ret) {
 		if (ftruncate(w->fd, (off_t)w->file_size))
@@ -67,7 +141,7 @@ static int write_packet(struct ctf_writer *w)
 	}
 	w->file_size += header.size;
 	w->sequence++;
-	w->noted = header.discarded;
+	w->noted = header.lost;
 	begin_packet(w);
 	return 0;
 }
@@ -76,7 +150,7 @@ static int flush(struct stream_writer *base)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
 
-	return is_empty(w) && w->noted == base->dropped ? 0 : write_packet(w);
+	return is_empty(w) && w->noted == base->lost ? 0 : write_packet(w);
 }
 
 static void put_event(struct ctf_writer *w, const struct ctf_event *event)
@@ -88,7 +162,7 @@ static void put_event(struct ctf_writer *w, const struct ctf_event *event)
 /* A sort of values that have ids. */
 struct id_space {
 	struct u64_map *known; /* ids defined in the stream, by value */
-	struct ctf_dictionary *all;
+	struct dictionary *all;
 	enum ctf_event_id definition;
 	enum ctf_member id, value; /* members of the definition */
 };
@@ -97,7 +171,7 @@ struct id_space {
 static unsigned int define_value(struct ctf_writer *w, const struct id_space *space, uint64_t value,
 				 uint64_t clock)
 {
-	unsigned int *place = NULL, id = ctf_dictionary_id(space->all, value);
+	unsigned int *place = NULL, id = dictionary_id(space->all, value);
 	struct ctf_event definition = {.id = space->definition, .clock = clock};
 
 	if (id)
@@ -113,7 +187,7 @@ static unsigned int define_value(struct ctf_writer *w, const struct id_space *sp
 
 static unsigned int site_id(struct ctf_writer *w, uint64_t site, uint64_t clock)
 {
-	const struct id_space space = {&w->sites, &w->trace->sites, CTF_DEFINE_SITE,
+	const struct id_space space = {&w->sites, &w->encoder->sites, CTF_DEFINE_SITE,
 				       CTF_MEMBER_SITE_ID, CTF_MEMBER_SITE};
 	const unsigned int *id = u64_map_find(&w->sites, site);
 
@@ -122,8 +196,8 @@ static unsigned int site_id(struct ctf_writer *w, uint64_t site, uint64_t clock)
 
 static unsigned int gfp_id(struct ctf_writer *w, uint64_t flags, uint64_t clock)
 {
-	const struct id_space space = {&w->gfps, &w->trace->gfps, CTF_DEFINE_GFP, CTF_MEMBER_GFP_ID,
-				       CTF_MEMBER_GFP};
+	const struct id_space space = {&w->gfps, &w->encoder->gfps, CTF_DEFINE_GFP,
+				       CTF_MEMBER_GFP_ID, CTF_MEMBER_GFP};
 	const unsigned int *id;
 
 	if (flags == w->last_gfp)
@@ -140,7 +214,7 @@ static void define_cache(struct ctf_writer *w, uint16_t id, uint64_t clock)
 	struct sidecar_cache cache;
 
 	w->caches[id / 8] |= (uint8_t)(1u << id % 8);
-	if (!cache_table_find(w->trace->caches, id, &cache))
+	if (!cache_table_find(w->encoder->caches, id, &cache))
 		return;
 	definition.values[CTF_MEMBER_CACHE] = id;
 	definition.values[CTF_MEMBER_OBJECT_SIZE] = cache.object_size;
@@ -174,7 +248,7 @@ static int append(struct stream_writer *base, const struct kmem_record *record)
 	uint64_t clock = w->clock;
 	int ret = 0;
 
-	if (w->packet.pos > (CTF_PACKET_MAX - MAX_APPEND) * 8)
+	if (w->packet.pos > (PACKET_MAX - MAX_APPEND) * 8)
 		ret = write_packet(w);
 	if (ret)
 		return ret;
@@ -192,23 +266,23 @@ static int append(struct stream_writer *base, const struct kmem_record *record)
 	return 0;
 }
 
-static void drop(struct stream_writer *base, uint64_t *allocs, uint64_t *frees)
+static void discard(struct stream_writer *base, uint64_t *allocs, uint64_t *frees)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
-	uint64_t dropped = w->allocs + w->frees;
+	uint64_t lost = w->allocs + w->frees;
 
-	if (!dropped)
+	if (!lost)
 		return;
 	*allocs += w->allocs;
 	*frees += w->frees;
 	begin_packet(w);
-	/* If there is room for an empty packet that tells it, so much the better. */
-	base->dropped += dropped;
+	/* An empty packet says so, if there is room for it. */
+	base->lost += lost;
 	write_packet(w);
-	base->dropped -= dropped;
+	base->lost -= lost;
 }
 
-static void destroy(struct stream_writer *base)
+static void destroy_stream(struct stream_writer *base)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
 
@@ -219,17 +293,18 @@ static void destroy(struct stream_writer *base)
 	free(w);
 }
 
-int ctf_writer_create(struct ctf_trace *trace, unsigned int vcpu, struct stream_writer **out)
+static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stream_writer **out)
 {
 	static const struct stream_writer_ops ops = {
-		.append = append, .flush = flush, .drop = drop, .destroy = destroy};
+		.append = append, .flush = flush, .discard = discard, .destroy = destroy_stream};
+	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
 	struct ctf_writer *w = calloc(1, sizeof(*w));
 	char name[32];
 
 	if (!w)
 		return -ENOMEM;
 	snprintf(name, sizeof(name), "cpu%u", vcpu);
-	w->fd = openat(trace->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	w->fd = openat(encoder->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (w->fd < 0) {
 		int ret = -errno;
 
@@ -237,11 +312,11 @@ int ctf_writer_create(struct ctf_trace *trace, unsigned int vcpu, struct stream_
 		return ret;
 	}
 	w->base.ops = &ops;
-	w->trace = trace;
+	w->encoder = encoder;
 	w->vcpu = vcpu;
 	w->packet = (struct bit_cursor){.bytes = w->bytes,
-					.end = CTF_PACKET_MAX * 8,
-					.big_endian = trace->identity.big_endian};
+					.end = PACKET_MAX * 8,
+					.big_endian = encoder->identity.big_endian};
 	u64_map_init(&w->sites, sizeof(unsigned int));
 	u64_map_init(&w->gfps, sizeof(unsigned int));
 	begin_packet(w);
@@ -249,14 +324,16 @@ int ctf_writer_create(struct ctf_trace *trace, unsigned int vcpu, struct stream_
 	return 0;
 }
 
-char *ctf_trace_metadata(struct ctf_trace *trace, const struct sidecar *sidecar)
+/* --- the trace: its identity, its ids, and the file `metadata` -------------------------------- */
+
+static char *metadata_text(struct ctf_encoder *encoder, const struct sidecar *sidecar)
 {
-	struct ctf_metadata metadata = {.identity = trace->identity, .sidecar = sidecar};
+	struct ctf_metadata metadata = {.identity = encoder->identity, .sidecar = sidecar};
 	uint64_t *sites, *gfps;
 	char *text;
 
-	metadata.nr_sites = ctf_dictionary_copy(&trace->sites, &sites);
-	metadata.nr_gfps = ctf_dictionary_copy(&trace->gfps, &gfps);
+	metadata.nr_sites = dictionary_copy(&encoder->sites, &sites);
+	metadata.nr_gfps = dictionary_copy(&encoder->gfps, &gfps);
 	metadata.sites = sites;
 	metadata.gfps = gfps;
 	text = ctf_metadata_text(&metadata);
@@ -264,3 +341,63 @@ char *ctf_trace_metadata(struct ctf_trace *trace, const struct sidecar *sidecar)
 	free(gfps);
 	return text;
 }
+
+#define METADATA_TEMP_NAME ".metadata.tmp"
+
+static int describe(struct trace_encoder *base, const struct sidecar *sidecar, struct error *err)
+{
+	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
+	char *text = metadata_text(encoder, sidecar);
+	int ret;
+
+	if (!text)
+		return error_set(err, ENOMEM, "%s: out of memory", CTF_METADATA_NAME);
+	ret = file_replace(encoder->dir_fd, CTF_METADATA_NAME, METADATA_TEMP_NAME, text,
+			   strlen(text));
+	free(text);
+	return ret ? error_set(err, -ret, "%s: %s", CTF_METADATA_NAME, strerror(-ret)) : 0;
+}
+
+static void destroy(struct trace_encoder *base)
+{
+	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
+
+	dictionary_deinit(&encoder->sites);
+	dictionary_deinit(&encoder->gfps);
+	free(encoder);
+}
+
+int ctf_encoder_create(int dir_fd, struct cache_table *caches, const struct ctf_identity *identity,
+		       struct trace_encoder **out)
+{
+	struct ctf_encoder *encoder = calloc(1, sizeof(*encoder));
+
+	if (!encoder)
+		return -ENOMEM;
+	encoder->base.ops = &ctf_encoder;
+	encoder->dir_fd = dir_fd;
+	encoder->caches = caches;
+	encoder->identity = *identity;
+	dictionary_init(&encoder->sites, (1u << CTF_SITE_BITS) - 1);
+	dictionary_init(&encoder->gfps, (1u << CTF_GFP_BITS) - 1);
+	*out = &encoder->base;
+	return 0;
+}
+
+/* With a random UUID, RFC 4122 section 4.4. */
+static int create(int dir_fd, struct cache_table *caches, struct trace_encoder **out)
+{
+	struct ctf_identity identity = {.big_endian = __BYTE_ORDER == __BIG_ENDIAN};
+
+	if (getrandom(identity.uuid, CTF_UUID_SIZE, 0) != CTF_UUID_SIZE)
+		return -errno;
+	identity.uuid[6] = (uint8_t)((identity.uuid[6] & 0x0f) | 0x40);
+	identity.uuid[8] = (uint8_t)((identity.uuid[8] & 0x3f) | 0x80);
+	return ctf_encoder_create(dir_fd, caches, &identity, out);
+}
+
+const struct encoder_ops ctf_encoder = {.sidecar_name = SIDECAR_HIDDEN_NAME,
+					.create = create,
+					.add_stream = add_stream,
+					.describe = describe,
+					.destroy = destroy};

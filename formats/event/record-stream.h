@@ -4,13 +4,15 @@
 
 #include <stdint.h>
 #include "formats/base/byte-source.h"
-#include "formats/event/record.h"
+#include "formats/event/kmem.h"
 
 /*
  * Decodes one vCPU's records, one after the other, through a buffer of fixed size. Nothing in the
  * data is trusted. Each encoding implements this; to add one, embed struct record_stream at the
  * start of a structure of yours and have next() keep the members below up to date.
  */
+enum { TRACE_MAX_STREAMS = 4096 }; /* of a trace */
+
 enum record_fault {
 	RECORD_FAULT_NONE = 0,
 	RECORD_FAULT_TRUNCATED, /* the file ends within a record or packet */
@@ -20,6 +22,7 @@ enum record_fault {
 };
 
 struct trace_event {
+	const struct event_class *class; /* of the record; an example of a whole stream has none */
 	struct kmem_record record;
 	unsigned int vcpu;
 	uint64_t index;  /* of the record in its stream, from 0 */
@@ -38,7 +41,7 @@ struct record_stream {
 	unsigned int vcpu;
 	enum record_fault fault;
 	uint64_t offset, index; /* of the next record, or of the end or the fault */
-	uint64_t discarded;     /* records that the stream itself tells were dropped, so far */
+	uint64_t lost;          /* records that the stream itself says were lost, so far */
 };
 
 /*

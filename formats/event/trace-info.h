@@ -6,17 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/event/counters.h"
+#include "formats/event/kmem.h"
 
-enum { GFP_NAMES_MAX = 64 };
+enum { TRACE_GAPS_MAX = 32 };
 
-/* A name that the guest's kernel has for one or several bits of its GFP flags. */
-struct gfp_name {
-	uint64_t mask;
-	char name[32];
+/* A function whose events are not in the trace, and why. */
+struct trace_gap {
+	char function[64];
+	char reason[160];
 };
 
-/* What the sidecar `sonde.json` says about a trace besides its records. Plain data, copied whole.
- */
+/* What the sidecar says about a trace as a whole. Plain data, copied whole. */
 struct trace_info {
 	char tool_version[32];  /* Sonde's version that recorded */
 	char mode[16];          /* "trap" or "exitless" */
@@ -26,7 +26,7 @@ struct trace_info {
 	char build_id[65];      /* hex; empty if the image has none */
 	char symbol_source[32]; /* "symtab", "kallsyms", "kallsyms in memory" */
 	int64_t virt_slide;     /* run-time minus link-time virtual address of the kernel image */
-	uint64_t phys_base;     /* guest-physical address of _text */
+	uint64_t text_gpa;      /* guest-physical address of _text */
 	char clock[32];         /* what the time stamps count: "kvmclock" */
 	int64_t started_realtime_ns; /* host CLOCK_REALTIME at the start of tracing */
 	int64_t started_ns;          /* the trace clock at the same moment */
@@ -37,6 +37,8 @@ struct trace_info {
 	uint64_t page_size;         /* 4096 */
 	struct gfp_name gfp_names[GFP_NAMES_MAX]; /* in the order in which they are to be used up */
 	size_t nr_gfp_names;
+	struct trace_gap gaps[TRACE_GAPS_MAX];
+	size_t nr_gaps;
 
 	uint64_t max_rate; /* calls per second from which on tracing is sampled; 0: no bound */
 	struct trace_counters counters;

@@ -5,7 +5,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/event/record.h"
+#include "formats/event/kmem.h"
+#include "formats/trace/decoder.h"
+#include "formats/trace/encoder.h"
+
+/*
+ * Traces as a kmemtrace kernel of 2008 gives them: a file of records per vCPU, `abi_version` and
+ * `total_overruns`. Beside them stands `caches<n>`: a little-endian u16 cache id for each record.
+ */
+extern const struct encoder_ops kmemtrace_encoder;
+extern const struct decoder_ops kmemtrace_decoder;
 
 /*
  * The binary record of kmemtrace ABI version 1, as Documentation/ABI/testing/debugfs-kmemtrace and
@@ -16,7 +25,6 @@ enum {
 	KMEMTRACE_ABI_VERSION = 1,
 	KMEMTRACE_RECORD_SIZE = 56,
 	KMEMTRACE_HEADER_SIZE = 4, /* as much of a record as holds its size */
-	KMEMTRACE_MAX_VCPUS = 4096,
 };
 
 /* Encode one record, little-endian. record->cache is not part of the ABI and not written. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/u64-map.h"
-#include "formats/event/gfp-flags.h"
+#include "formats/event/kmem.h"
 #include "formats/report/event-text-internal.h"
 #include "formats/report/trace-text.h"
 
@@ -56,7 +56,7 @@ static struct text make_text(const struct event_texts *texts, enum event_text_so
 	struct text out;
 
 	if (sort == EVENT_TEXT_CODE)
-		return text_symbol(sidecar, value);
+		return sidecar_symbol_text(sidecar, value);
 	if (sort == EVENT_TEXT_CACHE) {
 		const struct sidecar_cache *cache = sidecar_cache(sidecar, (uint16_t)value);
 
@@ -66,7 +66,8 @@ static struct text make_text(const struct event_texts *texts, enum event_text_so
 		return out;
 	}
 	if (sidecar)
-		gfp_flags_text(&sidecar->info, value, out.s, sizeof(out.s));
+		gfp_flags_text(sidecar->info.gfp_names, sidecar->info.nr_gfp_names, value, out.s,
+			       sizeof(out.s));
 	else
 		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, value);
 	return out;

@@ -3,22 +3,22 @@
 #define SONDE_FORMATS_TRACE_ENCODER_H
 
 #include <stdint.h>
-#include "formats/trace/cache-table.h"
 #include "formats/base/error.h"
-#include "formats/event/record.h"
+#include "formats/event/kmem.h"
+#include "formats/trace/cache-table.h"
 #include "formats/trace/sidecar.h"
 
 /*
  * What the trace writer needs of an encoding: all files of a trace directory but the sidecar. To
- * add one, embed the two structures at the start of yours, fill in all operations, and name it in
- * trace-writer.h.
+ * add an encoder, embed the two structures at the start of two of its own, fill in all operations,
+ * and add a row to formats/encodings.c.
  *
  * One vCPU's stream; calls on one stream never overlap. Its files are a valid trace whenever no
  * call is under way: what the disk refuses stays buffered, and the files are cut back.
  */
 struct stream_writer {
 	const struct stream_writer_ops *ops;
-	uint64_t dropped; /* records of this vCPU that were refused or dropped, kept by the user */
+	uint64_t lost; /* records of this vCPU that could not be written; the writer counts them */
 };
 
 struct stream_writer_ops {
@@ -26,26 +26,29 @@ struct stream_writer_ops {
 	int (*append)(struct stream_writer *stream, const struct kmem_record *record);
 	/* Write what is buffered. Returns 0, or -errno with the unwritten still buffered. */
 	int (*flush)(struct stream_writer *stream);
-	/* Drop what is buffered, adding the number of allocations and frees to the counts. */
-	void (*drop)(struct stream_writer *stream, uint64_t *allocs, uint64_t *frees);
+	/* Forget what is buffered. Adds the number of its allocations and frees to the counts. */
+	void (*discard)(struct stream_writer *stream, uint64_t *allocs, uint64_t *frees);
 	/* Close, without writing anything. */
 	void (*destroy)(struct stream_writer *stream);
 };
 
 /* The whole trace. */
 struct trace_encoder {
-	const struct trace_encoder_ops *ops;
-	const char *sidecar_name; /* of its sidecar file */
+	const struct encoder_ops *ops;
 };
 
-struct trace_encoder_ops {
+struct encoder_ops {
+	const char *sidecar_name; /* under which the encoding's readers pass over the sidecar */
+
+	/* dir_fd and caches must outlive the encoder. Returns 0 or -errno. */
+	int (*create)(int dir_fd, struct cache_table *caches, struct trace_encoder **out);
 	/* Create the files of a vCPU, which must not exist. Returns 0 or -errno. */
 	int (*add_stream)(struct trace_encoder *encoder, unsigned int vcpu,
 			  struct stream_writer **out);
 	/*
-	 * Write, or write again, the files that say something of all streams. Called once before
-	 * any stream is added, and whenever what the sidecar says has changed, also while records
-	 * are appended. Returns 0 or -errno, the old files then still being valid.
+	 * Write, or write again, the files that describe all streams. The writer calls it once
+	 * before it adds a stream, and whenever what the sidecar says has changed, also while
+	 * records are appended. Returns 0, or -errno with the old files still valid.
 	 */
 	int (*describe)(struct trace_encoder *encoder, const struct sidecar *sidecar,
 			struct error *err);
@@ -53,8 +56,9 @@ struct trace_encoder_ops {
 	void (*destroy)(struct trace_encoder *encoder);
 };
 
-/* Both keep dir_fd, and `caches`, which must outlive them. Return 0 or -errno. */
-int kmemtrace_encoder_create(int dir_fd, struct trace_encoder **out);
-int ctf_encoder_create(int dir_fd, struct cache_table *caches, struct trace_encoder **out);
+/* All encoders, and what users call them; NULL-terminated. The first one is the default. In
+ * formats/encodings.c. */
+extern const struct encoder_ops *const trace_encoders[];
+extern const char *const trace_encoding_names[];
 
 #endif

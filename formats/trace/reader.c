@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/ctf/metadata.h"
-#include "formats/ctf/stream.h"
-#include "formats/kmemtrace/stream.h"
-#include "formats/trace/dir.h"
+#include "formats/trace/decoder.h"
 
 struct merge_stream {
 	struct record_stream *decoder;
@@ -18,7 +15,10 @@ struct merge_stream {
 };
 
 struct trace_reader {
-	struct trace_dir dir;          /* dir.fd is -1 when reading memory */
+	struct trace_files *files;
+	struct trace_decoder *decoder;
+	struct sidecar *sidecar; /* or NULL, sidecar_error saying why */
+	struct error sidecar_error;
 	struct merge_stream **streams; /* by vCPU */
 	size_t nr_streams;
 	struct merge_stream **heap; /* those not ended, the earliest head first */
@@ -28,102 +28,141 @@ struct trace_reader {
 	bool cut;
 };
 
-static int new_reader(size_t nr_streams, struct trace_reader **out)
-{
-	struct trace_reader *reader = calloc(1, sizeof(*reader));
+/* --- opening --------------------------------------------------------------------------------- */
 
-	if (!reader)
-		return -ENOMEM;
-	trace_dir_init(&reader->dir);
-	*out = reader;
-	reader->streams = calloc(nr_streams + 1, sizeof(struct merge_stream *));
-	reader->heap = calloc(nr_streams + 1, sizeof(struct merge_stream *));
-	return reader->streams && reader->heap ? 0 : -ENOMEM;
+/* What the sidecar says of a vCPU; NULL if it says nothing for certain. */
+static const struct sidecar_vcpu *final_counts(const struct trace_reader *reader, unsigned int vcpu)
+{
+	const struct sidecar *sidecar = reader->sidecar;
+
+	return sidecar && sidecar->complete && vcpu < sidecar->nr_vcpus ? &sidecar->vcpus[vcpu]
+									: NULL;
+}
+
+/* Records that a vCPU's stream should have; `otherwise` if the trace does not say for certain. */
+static uint64_t expected(const struct trace_reader *reader, unsigned int vcpu, uint64_t otherwise)
+{
+	const struct sidecar_vcpu *counts = final_counts(reader, vcpu);
+
+	return counts ? counts->allocs + counts->frees : otherwise;
 }
 
 static int add_cache(void *arg, const struct sidecar_cache *cache)
 {
 	struct trace_reader *reader = arg;
 
-	return reader->dir.sidecar ? sidecar_add_cache(reader->dir.sidecar, cache) : 0;
+	return reader->sidecar ? sidecar_add_cache(reader->sidecar, cache) : 0;
 }
 
-static int add_stream(struct trace_reader *reader, unsigned int vcpu, struct byte_source records,
-		      struct byte_source caches)
+static int find_decoder(struct trace_reader *reader, struct error *err)
+{
+	const struct decoder_input input = {reader->files, add_cache, reader};
+
+	for (size_t i = 0; trace_decoders[i]; i++) {
+		int ret = trace_decoders[i]->open(&input, &reader->decoder, err);
+
+		if (ret)
+			return ret < 0 ? ret : 0;
+	}
+	return error_set(err, EINVAL, "not a trace: its encoding is unknown");
+}
+
+static void load_sidecar(struct trace_reader *reader)
+{
+	const char *name = reader->decoder->ops->sidecar_name;
+
+	if (sidecar_load(reader->files, &reader->sidecar, &reader->sidecar_error) == -ENOENT &&
+	    name[0] == '.')
+		error_set(&reader->sidecar_error, ENOENT, "%s is missing: copy hidden files, too",
+			  name);
+}
+
+static int add_stream(struct trace_reader *reader, unsigned int vcpu, struct error *err)
 {
 	struct merge_stream *stream = calloc(1, sizeof(*stream));
 
 	if (!stream)
-		return -ENOMEM;
+		return error_set(err, ENOMEM, "out of memory");
 	reader->streams[reader->nr_streams++] = stream;
-	if (reader->dir.ctf)
-		return ctf_stream_create(vcpu, records, &reader->dir.identity, add_cache, reader,
-					 &stream->decoder);
-	return kmemtrace_stream_create(vcpu, records, caches, &stream->decoder);
+	return reader->decoder->ops->add_stream(reader->decoder, vcpu, &stream->decoder, err);
 }
 
-static int failed_open(struct trace_reader *reader, int ret, struct error *err)
+/*
+ * A stream for each file, and for each vCPU whose file should be there: a file that is gone reads
+ * as an empty one, so that its loss is noticed as any other cut.
+ */
+static int add_streams(struct trace_reader *reader, struct error *err)
 {
-	trace_reader_close(reader);
-	return ret == -ENOMEM ? error_set(err, ENOMEM, "out of memory") : ret;
+	size_t nr_files, file = 0, nr_vcpus = reader->sidecar ? reader->sidecar->nr_vcpus : 0;
+	const unsigned int *files = trace_files_vcpus(reader->files, &nr_files);
+	int ret = 0;
+
+	if (nr_files && files[nr_files - 1] >= TRACE_MAX_STREAMS)
+		return error_set(err, EINVAL, "cpu%u: more than %d vCPUs are not supported",
+				 files[nr_files - 1], TRACE_MAX_STREAMS);
+	reader->streams = calloc(nr_files + nr_vcpus, sizeof(struct merge_stream *));
+	reader->heap = calloc(nr_files + nr_vcpus, sizeof(struct merge_stream *));
+	if (!reader->streams || !reader->heap)
+		return error_set(err, ENOMEM, "out of memory");
+	for (unsigned int vcpu = 0; !ret && (file < nr_files || vcpu < nr_vcpus); vcpu++) {
+		bool exists = file < nr_files && files[file] == vcpu;
+
+		while (file < nr_files && files[file] == vcpu)
+			file++;
+		if (exists || expected(reader, vcpu, 0))
+			ret = add_stream(reader, vcpu, err);
+	}
+	return ret;
+}
+
+/* Takes the files over. */
+static int open_files(struct trace_files *files, struct trace_reader **out, struct error *err)
+{
+	struct trace_reader *reader = calloc(1, sizeof(*reader));
+	size_t nr_streams;
+	int ret;
+
+	if (!reader) {
+		trace_files_close(files);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	reader->files = files;
+	trace_files_vcpus(files, &nr_streams);
+	ret = nr_streams ? find_decoder(reader, err)
+			 : error_set(err, ENOENT,
+				     "not a trace: it has no file cpu0; record one with 'sonde run "
+				     "-o' or 'sonde attach -o'");
+	if (!ret) {
+		load_sidecar(reader);
+		ret = add_streams(reader, err);
+	}
+	if (ret) {
+		trace_reader_close(reader);
+		return ret;
+	}
+	*out = reader;
+	return 0;
 }
 
 int trace_reader_open(const char *dir, struct trace_reader **out, struct error *err)
 {
-	struct trace_reader *reader = NULL;
-	struct trace_dir files;
-	int ret = trace_dir_open(dir, &files, err);
+	struct trace_files *files;
+	int ret = trace_files_open(dir, &files, err);
 
+	if (!ret)
+		ret = open_files(files, out, err);
 	if (ret)
-		return ret;
-	ret = new_reader(files.nr_streams, &reader);
-	if (!reader) {
-		trace_dir_close(&files);
-		return failed_open(NULL, ret, err);
-	}
-	reader->dir = files;
-	for (size_t i = 0; !ret && i < files.nr_streams; i++) {
-		const struct trace_dir_stream *stream = &files.streams[i];
-
-		ret = add_stream(reader, stream->vcpu,
-				 byte_source_file(stream->records_fd, stream->records_size),
-				 byte_source_file(stream->caches_fd, stream->caches_size));
-	}
-	if (ret)
-		return failed_open(reader, ret, err);
-	*out = reader;
-	return 0;
-}
-
-static int add_memory(struct trace_reader *reader, const struct trace_memory_stream *streams,
-		      size_t nr_streams)
-{
-	int ret = 0;
-
-	for (size_t i = 0; !ret && i < nr_streams; i++)
-		ret = add_stream(reader, streams[i].vcpu,
-				 byte_source_memory(streams[i].records, streams[i].records_size),
-				 byte_source_memory(streams[i].caches, streams[i].caches_size));
+		error_prefix(err, "%s: ", dir);
 	return ret;
 }
 
-int trace_reader_open_memory(const struct trace_memory *memory, struct trace_reader **out,
-			     struct error *err)
+int trace_reader_open_memory(const struct trace_memory_file *memory, size_t nr_files,
+			     struct trace_reader **out, struct error *err)
 {
-	struct trace_reader *reader = NULL;
-	int ret = new_reader(memory->nr_streams, &reader);
+	struct trace_files *files;
+	int ret = trace_files_open_memory(memory, nr_files, &files, err);
 
-	if (!ret && memory->metadata) {
-		reader->dir.ctf = true;
-		ret = ctf_metadata_parse(memory->metadata, memory->metadata_size,
-					 &reader->dir.identity, err);
-	}
-	if (!ret)
-		ret = add_memory(reader, memory->streams, memory->nr_streams);
-	if (ret)
-		return failed_open(reader, ret, err);
-	*out = reader;
-	return 0;
+	return ret ? ret : open_files(files, out, err);
 }
 
 void trace_reader_close(struct trace_reader *reader)
@@ -136,9 +175,14 @@ void trace_reader_close(struct trace_reader *reader)
 	}
 	free(reader->streams);
 	free(reader->heap);
-	trace_dir_close(&reader->dir);
+	if (reader->decoder)
+		reader->decoder->ops->destroy(reader->decoder);
+	sidecar_destroy(reader->sidecar);
+	trace_files_close(reader->files);
 	free(reader);
 }
+
+/* --- merging --------------------------------------------------------------------------------- */
 
 static bool before(const struct merge_stream *a, const struct merge_stream *b)
 {
@@ -165,12 +209,18 @@ static void sift_down(struct trace_reader *reader, size_t i)
 	}
 }
 
+/* Whether the trace says that its last records are missing. */
+static bool is_unfinished(const struct trace_reader *reader)
+{
+	return reader->sidecar && (!reader->sidecar->complete || reader->sidecar->info.cut);
+}
+
 static bool ended_short(const struct trace_reader *reader, const struct merge_stream *stream)
 {
 	const struct record_stream *decoder = stream->decoder;
 
-	return decoder->fault || trace_dir_unfinished(&reader->dir) ||
-	       trace_dir_expected(&reader->dir, decoder->vcpu, decoder->index) > decoder->index;
+	return decoder->fault || is_unfinished(reader) ||
+	       expected(reader, decoder->vcpu, decoder->index) > decoder->index;
 }
 
 /* Load a stream's next event into its head. Returns 1, 0 at its end, -errno. */
@@ -238,14 +288,16 @@ int trace_reader_next(struct trace_reader *reader, struct trace_event *event, st
 	return 1;
 }
 
+/* --- what is known of the trace -------------------------------------------------------------- */
+
 const struct sidecar *trace_reader_sidecar(const struct trace_reader *reader)
 {
-	return reader->dir.sidecar;
+	return reader->sidecar;
 }
 
 const struct error *trace_reader_sidecar_error(const struct trace_reader *reader)
 {
-	return &reader->dir.sidecar_error;
+	return &reader->sidecar_error;
 }
 
 size_t trace_reader_nr_streams(const struct trace_reader *reader)
@@ -265,9 +317,8 @@ void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 		.records = decoder->index,
 		.offset = decoder->offset,
 		.ignored = decoder->fault ? decoder->records.size - decoder->offset : 0,
-		.discarded = decoder->discarded,
-		.expected = stream->ended ? trace_dir_expected(&reader->dir, decoder->vcpu,
-							       decoder->index)
+		.lost = decoder->lost,
+		.expected = stream->ended ? expected(reader, decoder->vcpu, decoder->index)
 					  : decoder->index,
 	};
 }
@@ -277,16 +328,35 @@ bool trace_reader_cut(const struct trace_reader *reader)
 	return reader->cut;
 }
 
-void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out)
+static void raise_overruns(struct trace_counters *counters, uint64_t overruns)
 {
-	uint64_t discarded = 0;
-
-	for (size_t i = 0; i < reader->nr_streams; i++)
-		discarded += reader->streams[i]->decoder->discarded;
-	trace_dir_losses(&reader->dir, discarded, out);
+	if (overruns > counters->v[COUNTER_OVERRUNS])
+		counters->v[COUNTER_OVERRUNS] = overruns;
 }
 
-uint64_t trace_reader_abi_version(const struct trace_reader *reader)
+/* The files may disagree, if one of them could not be written any more: the greatest count is the
+ * latest. */
+void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out)
 {
-	return reader->dir.abi_version;
+	const struct sidecar *sidecar = reader->sidecar;
+	uint64_t by_stream = 0, by_vcpu = 0;
+
+	*out = (struct trace_losses){.known = reader->decoder->losses_known};
+	if (sidecar) {
+		out->known = out->known || sidecar->complete;
+		out->counters = sidecar->info.counters;
+		out->unfinished = is_unfinished(reader);
+	}
+	for (size_t i = 0; sidecar && i < sidecar->nr_vcpus; i++)
+		by_vcpu += sidecar->vcpus[i].overruns;
+	for (size_t i = 0; i < reader->nr_streams; i++)
+		by_stream += reader->streams[i]->decoder->lost;
+	raise_overruns(&out->counters, by_vcpu);
+	raise_overruns(&out->counters, by_stream);
+	raise_overruns(&out->counters, reader->decoder->overruns);
+}
+
+const char *trace_reader_note(const struct trace_reader *reader)
+{
+	return reader->decoder->note;
 }

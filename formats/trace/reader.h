@@ -7,36 +7,22 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/event/record-stream.h"
+#include "formats/trace/files.h"
 #include "formats/trace/sidecar.h"
 
 /*
- * Reads a trace directory as one stream of events: those of each vCPU in the order of its file, the
- * vCPUs merged by time stamp (of equal ones the lower vCPU first). Memory is bounded by the number
- * of vCPUs. Reads both encodings: with a file `metadata` the `cpu<n>` files are CTF, of our making;
- * without they are kmemtrace, also that of a kmemtrace kernel. Everything else in the directory is
- * optional.
+ * Reads a trace as one stream of events: those of each vCPU in the order of its file, the vCPUs
+ * merged by time stamp (of equal ones the lower vCPU first). Memory is bounded by the number of
+ * vCPUs. The encoding is any of trace_decoders. Everything but the files `cpu<n>` is optional.
  */
 struct trace_reader;
 
 /* Open a directory. -ENOENT and a text that says what is missing if it is not a trace. */
 int trace_reader_open(const char *dir, struct trace_reader **out, struct error *err);
 
-/* The same on memory, which must outlive the reader. There is no sidecar. */
-struct trace_memory_stream {
-	unsigned int vcpu;            /* distinct */
-	const void *records, *caches; /* caches may be NULL, and is for kmemtrace only */
-	size_t records_size, caches_size;
-};
-
-struct trace_memory {
-	const void *metadata; /* NULL: kmemtrace */
-	size_t metadata_size;
-	const struct trace_memory_stream *streams;
-	size_t nr_streams;
-};
-
-int trace_reader_open_memory(const struct trace_memory *memory, struct trace_reader **out,
-			     struct error *err);
+/* The same on files in memory, which must outlive the reader. */
+int trace_reader_open_memory(const struct trace_memory_file *files, size_t nr_files,
+			     struct trace_reader **out, struct error *err);
 
 /* NULL-safe. */
 void trace_reader_close(struct trace_reader *reader);
@@ -57,10 +43,10 @@ const struct error *trace_reader_sidecar_error(const struct trace_reader *reader
 struct trace_stream_info {
 	unsigned int vcpu;
 	enum record_fault fault;
-	uint64_t records;   /* read */
-	uint64_t offset;    /* bytes read, where the fault is if there is one */
-	uint64_t discarded; /* records dropped in recording, if the stream itself tells */
-	uint64_t ignored;   /* bytes behind offset that could not be read; 0 without a fault */
+	uint64_t records; /* read */
+	uint64_t offset;  /* bytes read, where the fault is if there is one */
+	uint64_t lost;    /* records lost in recording, if the stream itself says so */
+	uint64_t ignored; /* bytes behind offset that could not be read; 0 without a fault */
 	uint64_t
 		expected; /* records there should be by a complete sidecar, else equal to records */
 };
@@ -82,7 +68,7 @@ struct trace_losses {
 };
 void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out);
 
-/* Number in the file `abi_version`, 0 if there is none. */
-uint64_t trace_reader_abi_version(const struct trace_reader *reader);
+/* What a user should know of the trace's encoding, or "". */
+const char *trace_reader_note(const struct trace_reader *reader);
 
 #endif

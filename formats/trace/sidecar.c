@@ -3,135 +3,17 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/text.h"
 #include "formats/base/fs.h"
-#include "formats/trace/sidecar-fields.h"
-
-static json_t *string_value(const char *text)
-{
-	char clean[512];
-
-	clean_text(clean, sizeof(clean), text);
-	return json_string_nocheck(clean);
-}
-
-static json_t *count_value(uint64_t value)
-{
-	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
-}
-
-static json_t *address_value(uint64_t address)
-{
-	return json_sprintf("0x%" PRIx64, address);
-}
-
-static int put_gfp_names(json_t *root, const struct trace_info *info)
-{
-	json_t *array = json_array();
-	int failed = 0;
-
-	for (size_t i = 0; i < info->nr_gfp_names; i++)
-		failed |= json_array_append_new(
-			array, json_pack("{so so}", "name", string_value(info->gfp_names[i].name),
-					 "mask", address_value(info->gfp_names[i].mask)));
-	return failed | json_object_set_new(root, "gfp_flags", array);
-}
-
-static int put_info(json_t *root, const struct trace_info *info)
-{
-	int failed = 0;
-
-#define PUT_STRING(key) failed |= json_object_set_new(root, #key, string_value(info->key));
-#define PUT_SIGNED(key) failed |= json_object_set_new(root, #key, json_integer(info->key));
-#define PUT_BOOL(key) failed |= json_object_set_new(root, #key, json_boolean(info->key));
-#define PUT_COUNT(key) failed |= json_object_set_new(root, #key, count_value(info->key));
-	SIDECAR_STRINGS(PUT_STRING)
-	SIDECAR_SIGNED(PUT_SIGNED)
-	SIDECAR_COUNTS(PUT_COUNT)
-	failed |= put_gfp_names(root, info);
-	failed |= counters_put(root, &info->counters);
-	failed |= json_object_set_new(root, "phys_base", address_value(info->phys_base));
-	SIDECAR_BOOLS(PUT_BOOL)
-	return failed;
-}
-
-static int put_vcpus(json_t *array, const struct sidecar *sidecar)
-{
-	int failed = 0;
-
-	for (size_t i = 0; i < sidecar->nr_vcpus; i++) {
-		const struct sidecar_vcpu *vcpu = &sidecar->vcpus[i];
-
-		failed |= json_array_append_new(
-			array, json_pack("{so so so}", "allocs", count_value(vcpu->allocs), "frees",
-					 count_value(vcpu->frees), "overruns",
-					 count_value(vcpu->overruns)));
-	}
-	return failed;
-}
-
-static int put_caches(json_t *array, const struct sidecar *sidecar)
-{
-	int failed = 0;
-
-	for (size_t i = 0; i < sidecar->nr_caches; i++) {
-		const struct sidecar_cache *cache = &sidecar->caches[i];
-
-		failed |= json_array_append_new(
-			array, json_pack("{si so so so}", "id", (int)cache->id, "name",
-					 string_value(cache->name), "object_size",
-					 count_value(cache->object_size), "size",
-					 count_value(cache->size)));
-	}
-	return failed;
-}
-
-static int put_symbols(json_t *array, const struct sidecar *sidecar)
-{
-	int failed = 0;
-
-	for (size_t i = 0; i < sidecar->nr_symbols; i++) {
-		const struct sidecar_symbol *symbol = &sidecar->symbols[i];
-
-		failed |= json_array_append_new(
-			array,
-			json_pack("{so so so so}", "address", address_value(symbol->address),
-				  "name", string_value(symbol->name), "start",
-				  address_value(symbol->start), "size", count_value(symbol->size)));
-	}
-	return failed;
-}
-
-static json_t *to_json(const struct sidecar *sidecar)
-{
-	json_t *vcpus = json_array(), *caches = json_array(), *symbols = json_array();
-	int failed = put_vcpus(vcpus, sidecar);
-	json_t *root;
-
-	failed |= put_caches(caches, sidecar);
-	failed |= put_symbols(symbols, sidecar);
-	root = json_pack("{si sb so so so}", "version", SIDECAR_VERSION, "complete",
-			 sidecar->complete, "vcpus", vcpus, "caches", caches, "symbols", symbols);
-	failed |= put_info(root, &sidecar->info);
-	if (failed) {
-		json_decref(root);
-		return NULL;
-	}
-	return root;
-}
+#include "formats/base/u64-map.h"
 
 int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err)
 {
-	json_t *root = to_json(sidecar);
-	char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
-	char temp_name[64];
+	char temp_name[64], *text = sidecar_text(sidecar);
 	int ret;
 
-	json_decref(root);
 	if (!text)
 		return error_set(err, ENOMEM, "%s: out of memory", name);
 	snprintf(temp_name, sizeof(temp_name), "%s%s", name, SIDECAR_TEMP_SUFFIX);
@@ -140,4 +22,105 @@ int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, s
 	if (ret)
 		return error_set(err, -ret, "%s: %s", name, strerror(-ret));
 	return 0;
+}
+
+int sidecar_load(struct trace_files *files, struct sidecar **out, struct error *err)
+{
+	struct error hidden = {0};
+	char *text;
+	size_t size;
+	int ret = trace_files_load(files, SIDECAR_HIDDEN_NAME, SIDECAR_MAX_SIZE, &text, &size,
+				   &hidden);
+
+	if (ret == -ENOENT)
+		ret = trace_files_load(files, SIDECAR_NAME, SIDECAR_MAX_SIZE, &text, &size, err);
+	else if (ret)
+		error_set(err, hidden.code, "%s", hidden.text);
+	if (ret)
+		return ret;
+	ret = sidecar_parse(text, size, out, err);
+	free(text);
+	return ret;
+}
+
+int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache)
+{
+	size_t place = sidecar->nr_caches;
+	struct sidecar_cache *bigger;
+	char *name;
+
+	if (sidecar_cache(sidecar, cache->id))
+		return 0;
+	while (place && sidecar->caches[place - 1].id > cache->id)
+		place--;
+	bigger = reallocarray(sidecar->caches, sidecar->nr_caches + 1, sizeof(*bigger));
+	if (!bigger)
+		return -ENOMEM;
+	sidecar->caches = bigger;
+	name = strdup(cache->name);
+	if (!name)
+		return -ENOMEM;
+	memmove(bigger + place + 1, bigger + place, (sidecar->nr_caches - place) * sizeof(*bigger));
+	bigger[place] = *cache;
+	bigger[place].name = name;
+	sidecar->nr_caches++;
+	return 0;
+}
+
+void sidecar_destroy(struct sidecar *sidecar)
+{
+	if (!sidecar)
+		return;
+	for (size_t i = 0; i < sidecar->nr_caches; i++)
+		free(sidecar->caches[i].name);
+	for (size_t i = 0; i < sidecar->nr_symbols; i++)
+		free(sidecar->symbols[i].name);
+	free(sidecar->vcpus);
+	free(sidecar->caches);
+	free(sidecar->symbols);
+	free(sidecar);
+}
+
+static uint64_t symbol_start(const void *symbols, size_t i)
+{
+	return ((const struct sidecar_symbol *)symbols)[i].start;
+}
+
+const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address)
+{
+	size_t above =
+		sidecar ? search_above(sidecar->nr_symbols, address, symbol_start, sidecar->symbols)
+			: 0;
+	const struct sidecar_symbol *symbol;
+
+	if (!above)
+		return NULL;
+	symbol = &sidecar->symbols[above - 1];
+	return address == symbol->address || address - symbol->start < symbol->size ? symbol : NULL;
+}
+
+struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address)
+{
+	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
+	struct text out;
+
+	if (symbol)
+		snprintf(out.s, sizeof(out.s), "%s+0x%" PRIx64 "/0x%" PRIx64, symbol->name,
+			 address - symbol->start, symbol->size);
+	else
+		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
+	return out;
+}
+
+static uint64_t cache_id(const void *caches, size_t i)
+{
+	return ((const struct sidecar_cache *)caches)[i].id;
+}
+
+const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_t id)
+{
+	size_t above =
+		sidecar ? search_above(sidecar->nr_caches, id, cache_id, sidecar->caches) : 0;
+
+	return above && sidecar->caches[above - 1].id == id ? &sidecar->caches[above - 1] : NULL;
 }

@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "formats/base/text.h"
 #include "formats/event/trace-info.h"
+#include "formats/trace/files.h"
 
 /*
  * The file `sonde.json` of a trace directory: all that its streams have no place for. The format is
@@ -16,11 +18,11 @@
 /* Its name in a CTF trace, whose readers take every file that is not hidden for a stream. */
 #define SIDECAR_HIDDEN_NAME ".sonde.json"
 #define SIDECAR_TEMP_SUFFIX ".tmp"
-enum { SIDECAR_VERSION = 1 };
+enum { SIDECAR_VERSION = 1, SIDECAR_MAX_SIZE = 64 << 20 /* bytes */ };
 
 struct sidecar_vcpu {
 	uint64_t allocs, frees; /* records in the stream */
-	uint64_t overruns;      /* records dropped */
+	uint64_t overruns;      /* records lost, as they could not be written */
 };
 
 struct sidecar_cache {
@@ -54,6 +56,9 @@ struct sidecar {
  */
 int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err);
 
+/* Its text, to be freed; NULL without memory. */
+char *sidecar_text(const struct sidecar *sidecar);
+
 /*
  * Parse the text of a sidecar: sizes and types are checked, unknown keys ignored, missing ones
  * zero or empty, control characters in strings replaced. Returns 0 and the sidecar, to be destroyed
@@ -61,9 +66,9 @@ int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, s
  */
 int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct error *err);
 
-/* Read and parse the sidecar of a trace directory, whichever its name (hidden first). As
- * sidecar_parse(); -ENOENT if there is none. */
-int sidecar_load(int dir_fd, struct sidecar **out, struct error *err);
+/* Load and parse the sidecar of a trace under either name, hidden first. Errors as of
+ * trace_files_load() and sidecar_parse(); -ENOENT if there is none. */
+int sidecar_load(struct trace_files *files, struct sidecar **out, struct error *err);
 
 /* Add a cache to a parsed sidecar, unless its id is there already. Copies. Returns 0 or -ENOMEM. */
 int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache);
@@ -74,5 +79,8 @@ void sidecar_destroy(struct sidecar *sidecar);
 /* Look up a parsed sidecar, which may be NULL. The results live as long as it; NULL: not found. */
 const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address);
 const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_t id);
+
+/* "fn+0x1f/0x90" where the sidecar (may be NULL) has a name for the address, else "0x...". */
+struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address);
 
 #endif

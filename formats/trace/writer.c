@@ -8,29 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/trace/cache-table.h"
 #include "formats/base/fs.h"
-#include "formats/kmemtrace/kmemtrace.h"
-#include "formats/trace/sidecar.h"
+#include "formats/event/record-stream.h"
+#include "formats/trace/cache-table.h"
+#include "formats/trace/call-sites.h"
 #include "formats/trace/encoder.h"
-#include "formats/trace/symbols.h"
-#include "formats/base/u64-map.h"
+#include "formats/trace/sidecar.h"
 
-enum {
-	MAX_CALL_SITES = 1 << 18, /* per vCPU; a kernel has fewer: more is a guest's nonsense */
-	RECENT_SITES = 1024,
-	RESERVED_BYTES = 256 << 10,
-};
-
-const char *const trace_encoding_names[] = {
-	[TRACE_CTF] = "ctf", [TRACE_KMEMTRACE] = "kmemtrace", NULL};
+enum { RESERVED_BYTES = 256 << 10 };
 
 struct vcpu_stream {
 	pthread_mutex_t lock;
 	struct sidecar_vcpu counts;
-	struct u64_map call_sites;
-	uint64_t recent[RECENT_SITES]; /* some of call_sites, by hash; 0: none */
-	struct stream_writer *out;     /* of the encoding */
+	struct call_sites call_sites;
+	struct stream_writer *out; /* of the encoding */
 };
 
 struct trace_writer {
@@ -101,7 +92,7 @@ static bool init_sidecar(struct trace_writer *writer, bool complete,
 	return false;
 }
 
-/* The symbols, and the caches' names, are not its own. */
+/* The symbols, and the caches' names, belong to others. */
 static void deinit_sidecar(struct sidecar *sidecar)
 {
 	free(sidecar->vcpus);
@@ -126,7 +117,7 @@ static int describe(struct trace_writer *writer, unsigned int what, bool complet
 	if (what & WRITE_FILES)
 		ret = encoder->ops->describe(encoder, &sidecar, err);
 	if (what & WRITE_SIDECAR) {
-		next = sidecar_write(writer->dir_fd, encoder->sidecar_name, &sidecar,
+		next = sidecar_write(writer->dir_fd, encoder->ops->sidecar_name, &sidecar,
 				     ret ? NULL : err);
 		ret = ret ? ret : next;
 	}
@@ -150,22 +141,16 @@ static int describe_unfinished(struct trace_writer *writer, unsigned int what, s
 
 	if (ret || !(what & WRITE_SIDECAR))
 		return ret;
-	snprintf(name, sizeof(name), "%s%s", writer->encoder->sidecar_name, SIDECAR_TEMP_SUFFIX);
+	snprintf(name, sizeof(name), "%s%s", writer->encoder->ops->sidecar_name,
+		 SIDECAR_TEMP_SUFFIX);
 	file_reserve(writer->dir_fd, name, RESERVED_BYTES);
 	return 0;
 }
 
-static int create_encoder(struct trace_writer *writer, enum trace_encoding encoding)
+static int create_files(struct trace_writer *writer, unsigned int encoding, struct error *err)
 {
-	if (encoding == TRACE_KMEMTRACE)
-		return kmemtrace_encoder_create(writer->dir_fd, &writer->encoder);
-	return ctf_encoder_create(writer->dir_fd, &writer->caches, &writer->encoder);
-}
-
-static int create_files(struct trace_writer *writer, enum trace_encoding encoding,
-			struct error *err)
-{
-	int ret = create_encoder(writer, encoding);
+	int ret =
+		trace_encoders[encoding]->create(writer->dir_fd, &writer->caches, &writer->encoder);
 
 	for (unsigned int i = 0; !ret && i < writer->nr_vcpus; i++)
 		ret = writer->encoder->ops->add_stream(writer->encoder, i, &writer->streams[i].out);
@@ -211,20 +196,20 @@ static struct trace_writer *new_writer(int dir_fd, unsigned int nr_vcpus,
 	cache_table_init(&writer->caches);
 	for (unsigned int i = 0; i < nr_vcpus; i++) {
 		pthread_mutex_init(&streams[i].lock, NULL);
-		u64_map_init(&streams[i].call_sites, 0);
+		call_sites_init(&streams[i].call_sites);
 	}
 	return writer;
 }
 
-int trace_writer_create(const char *dir, unsigned int nr_vcpus, enum trace_encoding encoding,
+int trace_writer_create(const char *dir, unsigned int nr_vcpus, unsigned int encoding,
 			const struct trace_info *info, struct trace_writer **out, struct error *err)
 {
 	struct trace_writer *writer;
 	int ret;
 
-	if (!nr_vcpus || nr_vcpus > KMEMTRACE_MAX_VCPUS)
+	if (!nr_vcpus || nr_vcpus > TRACE_MAX_STREAMS)
 		return error_set(err, EINVAL, "%s: %u streams asked for, 1 to %d are possible", dir,
-				 nr_vcpus, KMEMTRACE_MAX_VCPUS);
+				 nr_vcpus, TRACE_MAX_STREAMS);
 	ret = output_dir_open(dir, err);
 	if (ret < 0)
 		return ret;
@@ -250,7 +235,7 @@ void trace_writer_destroy(struct trace_writer *writer)
 
 		if (out)
 			out->ops->destroy(out);
-		u64_map_deinit(&writer->streams[i].call_sites);
+		call_sites_deinit(&writer->streams[i].call_sites);
 		pthread_mutex_destroy(&writer->streams[i].lock);
 	}
 	if (writer->encoder)
@@ -266,19 +251,7 @@ void trace_writer_destroy(struct trace_writer *writer)
 static void count_overruns(struct vcpu_stream *stream, uint64_t n)
 {
 	stream->counts.overruns += n;
-	stream->out->dropped = stream->counts.overruns;
-}
-
-/* Without memory the call site merely stays without a name. */
-static void note_call_site(struct vcpu_stream *stream, uint64_t call_site)
-{
-	uint64_t *recent =
-		&stream->recent[call_site * 0x9e3779b97f4a7c15 >> 32 & (RECENT_SITES - 1)];
-
-	if ((*recent == call_site && call_site) || stream->call_sites.count >= MAX_CALL_SITES)
-		return;
-	if (u64_map_insert(&stream->call_sites, call_site, NULL))
-		*recent = call_site;
+	stream->out->lost = stream->counts.overruns;
 }
 
 int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
@@ -299,7 +272,7 @@ int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 	else
 		stream->counts.frees++;
 	if (!ret)
-		note_call_site(stream, record->call_site);
+		call_sites_note(&stream->call_sites, record->call_site);
 	pthread_mutex_unlock(&stream->lock);
 	return ret ? keep_error(writer, ret, "cpu", vcpu) : 0;
 }
@@ -368,13 +341,13 @@ void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
 	pthread_mutex_unlock(&stream->lock);
 }
 
-/* What could not be written by now never will be: count it as dropped. */
-static void drop_unwritten(struct vcpu_stream *stream)
+/* What could not be written by now never will be: it is lost. */
+static void discard_unwritten(struct vcpu_stream *stream)
 {
 	uint64_t allocs = 0, frees = 0;
 
 	pthread_mutex_lock(&stream->lock);
-	stream->out->ops->drop(stream->out, &allocs, &frees);
+	stream->out->ops->discard(stream->out, &allocs, &frees);
 	stream->counts.allocs -= allocs;
 	stream->counts.frees -= frees;
 	count_overruns(stream, allocs + frees);
@@ -388,13 +361,8 @@ static int collect_symbols(struct trace_writer *writer, trace_symbolize_fn *symb
 	int ret = 0;
 
 	u64_map_init(&all, 0);
-	for (unsigned int i = 0; symbolize && i < writer->nr_vcpus; i++) {
-		size_t pos = 0;
-		uint64_t address;
-
-		while (!ret && u64_map_next(&writer->streams[i].call_sites, &pos, &address))
-			ret = u64_map_insert(&all, address, NULL) ? 0 : -ENOMEM;
-	}
+	for (unsigned int i = 0; symbolize && !ret && i < writer->nr_vcpus; i++)
+		ret = call_sites_collect(&writer->streams[i].call_sites, &all);
 	if (!ret && symbolize)
 		ret = trace_symbols_init(symbols, &all, symbolize, arg);
 	u64_map_deinit(&all);
@@ -409,7 +377,7 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_info *in
 	int next;
 
 	for (unsigned int i = 0; i < writer->nr_vcpus; i++)
-		drop_unwritten(&writer->streams[i]);
+		discard_unwritten(&writer->streams[i]);
 	set_info(writer, info);
 	next = collect_symbols(writer, symbolize, arg, &symbols);
 	if (next && !ret)

@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "formats/event/record.h"
-#include "formats/trace/sidecar.h"
+#include "formats/event/kmem.h"
 #include "formats/event/trace-info.h"
+#include "formats/trace/call-sites.h"
+#include "formats/trace/encoder.h"
+#include "formats/trace/sidecar.h"
 
 /*
  * Writes a trace directory: a stream per vCPU (`cpu0`, `cpu1`, ...), the sidecar (sidecar.h), and
@@ -18,23 +20,15 @@
  */
 struct trace_writer;
 
-enum trace_encoding {
-	TRACE_CTF,       /* Common Trace Format 1.8 (formats/ctf/ctf.h) */
-	TRACE_KMEMTRACE, /* kmemtrace ABI version 1 (formats/kmemtrace/kmemtrace.h) */
-};
-
-/* Index of enum trace_encoding by what users call it ("ctf", "kmemtrace"), NULL-terminated. */
-extern const char *const trace_encoding_names[];
-
-/* Make `dir` if it is not there, and refuse one that cannot take a trace, as trace_writer_create()
- * will; before long work is begun for it. */
+/* Check early whether trace_writer_create() will take `dir`, and make it if it is not there. */
 int trace_writer_prepare(const char *dir, struct error *err);
 
 /*
  * Create `dir` (or take an existing empty one). Refuses a non-empty or unwritable directory.
- * `info` is copied; it is written to the sidecar at once with "complete": false.
+ * `encoding` is an index of trace_encoders. `info` is copied, and written to the sidecar at once
+ * with "complete": false.
  */
-int trace_writer_create(const char *dir, unsigned int nr_vcpus, enum trace_encoding encoding,
+int trace_writer_create(const char *dir, unsigned int nr_vcpus, unsigned int encoding,
 			const struct trace_info *info, struct trace_writer **out,
 			struct error *err);
 
@@ -43,7 +37,7 @@ void trace_writer_destroy(struct trace_writer *writer);
 
 /*
  * Append one record to vCPU `vcpu`'s stream. Thread-safe; buffered. When the disk is full or
- * failing the record is dropped and counted as an overrun of that vCPU, and the first failure is
+ * failing the record is lost and counted as an overrun of that vCPU, and the first failure is
  * kept for trace_writer_error(). Never blocks on anything but the disk. Returns 0 or -errno.
  */
 int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
@@ -60,7 +54,7 @@ uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, ui
  */
 int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_cache *cache);
 
-/* Count `n` records of the vCPU as dropped that never came to trace_writer_append(). */
+/* Count `n` records of the vCPU as lost that trace_writer_append() never got. */
 void trace_writer_add_overruns(struct trace_writer *writer, unsigned int vcpu, uint64_t n);
 
 /*
@@ -79,17 +73,10 @@ const struct error *trace_writer_error(const struct trace_writer *writer);
 
 struct trace_writer_counts {
 	uint64_t allocs, frees; /* records accepted */
-	uint64_t overruns;      /* records dropped */
+	uint64_t overruns;      /* records lost */
 };
 void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
 			 struct trace_writer_counts *out);
-
-/*
- * Names a call site for the sidecar. Returns 0 and fills name (NUL-terminated), the function's
- * start address and size, or -ENOENT.
- */
-typedef int trace_symbolize_fn(void *arg, uint64_t address, char *name, size_t name_size,
-			       uint64_t *start, uint64_t *size);
 
 /*
  * Flush, write the final sidecar ("complete": true, counts, the symbol of every

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/guest/dump.h"
 
 #include <errno.h>
@@ -198,11 +198,11 @@ static int check_new_region(const struct dump_guest *dump, uint64_t gpa, size_t 
 static int add_region(struct dump_guest *dump, const struct guest_region *region, bool is_file,
 		      enum dump_access access, struct error *err)
 {
-	int rc = check_new_region(dump, region->gpa, region->size, err);
+	int ret = check_new_region(dump, region->gpa, region->size, err);
 	size_t at = dump->nr_regions;
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	for (; at && dump->regions[at - 1].gpa > region->gpa; at--) {
 		dump->regions[at] = dump->regions[at - 1];
 		dump->bytes[at] = dump->bytes[at - 1];
@@ -230,15 +230,15 @@ static int map_file(const char *path, struct guest_region *region, struct error 
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
 	void *bytes;
-	int rc = 0;
+	int ret = 0;
 
 	if (fd < 0 || fstat(fd, &st)) {
-		rc = error_set(err, errno, "%s: %s", path, strerror(errno));
+		ret = error_set(err, errno, "%s: %s", path, strerror(errno));
 		goto out;
 	}
 	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED) {
-		rc = error_set(err, errno, "cannot map %s: %s", path, strerror(errno));
+		ret = error_set(err, errno, "cannot map %s: %s", path, strerror(errno));
 		goto out;
 	}
 	region->hva = bytes;
@@ -246,21 +246,21 @@ static int map_file(const char *path, struct guest_region *region, struct error 
 out:
 	if (fd >= 0)
 		close(fd);
-	return rc;
+	return ret;
 }
 
 int dump_guest_add_file(struct dump_guest *dump, uint64_t gpa, const char *path,
 			enum dump_access access, struct error *err)
 {
 	struct guest_region region = {.gpa = gpa};
-	int rc = map_file(path, &region, err);
+	int ret = map_file(path, &region, err);
 
-	if (rc)
-		return rc;
-	rc = add_region(dump, &region, true, access, err);
-	if (rc)
+	if (ret)
+		return ret;
+	ret = add_region(dump, &region, true, access, err);
+	if (ret)
 		munmap(region.hva, region.size);
-	return rc;
+	return ret;
 }
 
 int dump_guest_set_vcpu(struct dump_guest *dump, unsigned int vcpu, const struct guest_regs *regs,

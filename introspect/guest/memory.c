@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/guest/guest.h"
 
 #include <errno.h>
@@ -63,16 +63,16 @@ int guest_phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, st
 	}
 	while (size) {
 		size_t n = first_piece(guest, gpa, size, &region);
-		int rc = 0;
+		int ret = 0;
 
 		if (!n)
 			return error_set_at(err, EFAULT, gpa, "not guest RAM");
 		if (region->hva)
 			memcpy(out, region->hva + (gpa - region->gpa), n);
 		else
-			rc = guest->memory->read(guest, gpa, out, n, err);
-		if (rc)
-			return rc;
+			ret = guest->memory->read(guest, gpa, out, n, err);
+		if (ret)
+			return ret;
 		gpa += n;
 		out += n;
 		size -= n;
@@ -101,21 +101,21 @@ int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t
 {
 	const struct guest_region *region;
 	const uint8_t *in = from;
-	int rc;
+	int ret;
 
 	if (!(guest->caps & GUEST_CAP_WRITE))
 		return error_set_at(err, EROFS, gpa, "the memory of this guest is read-only");
-	rc = check_range(guest, gpa, size, err);
-	while (!rc && size) {
+	ret = check_range(guest, gpa, size, err);
+	while (!ret && size) {
 		size_t n = first_piece(guest, gpa, size, &region);
 
 		if (region->hva)
 			memcpy(region->hva + (gpa - region->gpa), in, n);
 		else
-			rc = guest->memory->write(guest, gpa, in, n, err);
+			ret = guest->memory->write(guest, gpa, in, n, err);
 		gpa += n;
 		in += n;
 		size -= n;
 	}
-	return rc;
+	return ret;
 }

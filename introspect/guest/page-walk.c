@@ -1,8 +1,7 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/guest/page-walk.h"
 
 #include <errno.h>
-#include "introspect/guest/page-entry.h"
 
 enum {
 	PAGE_SHIFT = 12,
@@ -110,10 +109,10 @@ static int walk_levels(const struct ram *ram, uint64_t table, unsigned int level
 
 	for (unsigned int level = levels; level; level--) {
 		uint64_t entry;
-		int rc = entry_for(ram, table, level, gva, &entry, err);
+		int ret = entry_for(ram, table, level, gva, &entry, err);
 
-		if (rc)
-			return rc;
+		if (ret)
+			return ret;
 		if (!(entry & ENTRY_PRESENT))
 			return error_set_at(err, EFAULT, gva, "not mapped (level %u)", level);
 		all &= entry;
@@ -145,27 +144,27 @@ int page_walk(struct guest *guest, uint64_t root, unsigned int levels, uint64_t 
 	      struct page_walk *out, struct error *err)
 {
 	struct ram ram = ram_of(guest);
-	int rc = check_walk(levels, gva, err);
+	int ret = check_walk(levels, gva, err);
 
 	*out = (struct page_walk){0};
-	return rc ? rc : walk_levels(&ram, root & ENTRY_FRAME, levels, gva, out, err);
+	return ret ? ret : walk_levels(&ram, root & ENTRY_FRAME, levels, gva, out, err);
 }
 
 int page_walk_table(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
 		    unsigned int level, uint64_t *table, struct error *err)
 {
 	struct ram ram = ram_of(guest);
-	int rc = check_walk(levels, gva, err);
+	int ret = check_walk(levels, gva, err);
 
 	*table = root & ENTRY_FRAME;
-	for (unsigned int at = levels; !rc && at > level; at--) {
+	for (unsigned int at = levels; !ret && at > level; at--) {
 		uint64_t entry;
 
-		rc = entry_for(&ram, *table, at, gva, &entry, err);
-		if (!rc && (!(entry & ENTRY_PRESENT) || (entry & ENTRY_LARGE)))
-			rc = error_set_at(err, EFAULT, gva, "no page table below level %u", at);
-		if (!rc)
+		ret = entry_for(&ram, *table, at, gva, &entry, err);
+		if (!ret && (!(entry & ENTRY_PRESENT) || (entry & ENTRY_LARGE)))
+			ret = error_set_at(err, EFAULT, gva, "no page table below level %u", at);
+		if (!ret)
 			*table = entry & ENTRY_FRAME;
 	}
-	return rc;
+	return ret;
 }

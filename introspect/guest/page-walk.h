@@ -7,6 +7,20 @@
 #include "formats/base/error.h"
 #include "introspect/guest/guest.h"
 
+/* An entry of an x86-64 page table of any level (Intel SDM vol. 3, 4.5.4, tables 4-15 to 4-20). */
+enum {
+	ENTRY_PRESENT = 1 << 0,
+	ENTRY_WRITABLE = 1 << 1,
+	ENTRY_USER = 1 << 2,
+	ENTRY_ACCESSED = 1 << 5,
+	ENTRY_DIRTY = 1 << 6,
+	ENTRY_LARGE = 1 << 7, /* above level 1: a page, not another table */
+
+	TABLE_ENTRIES = 512,
+};
+#define ENTRY_NX (UINT64_C(1) << 63)
+#define ENTRY_FRAME UINT64_C(0x000ffffffffff000)
+
 /*
  * x86-64 page walk (Intel SDM vol. 3, 4.5; AMD APM vol. 2, 5.3) over untrusted tables: 4 or 5
  * levels, pages of 4 KiB, 2 MiB and 1 GiB. Exactly `levels` table reads at most; every table and

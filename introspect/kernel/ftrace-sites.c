@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "introspect/kernel/ftrace-sites.h"
+#include "introspect/kernel/identify.h"
 
 #include <errno.h>
 #include <stdlib.h>

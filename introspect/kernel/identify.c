@@ -5,20 +5,66 @@
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/image/memory-image.h"
-#include "introspect/kernel/ftrace-sites.h"
 
 /* __START_KERNEL_map, and CONFIG_PHYSICAL_START's default (arch/x86/Kconfig). */
 #define LINK_START 0xffffffff80000000ull
 #define USUAL_LINK_TEXT 0xffffffff81000000ull
 #define KERNEL_ALIGN (2ull << 20)
+/* The greatest KERNEL_IMAGE_SIZE (Documentation/arch/x86/x86_64/mm.rst). */
+#define IMAGES_SIZE (1ull << 30)
 
 enum {
 	PIECE = 2 << 20,
-	NOTE_BYTES = 4096, /* VMCOREINFO_BYTES */
-	BANNER_ALIGN = 16, /* of an array this large, by the x86-64 psABI */
+	IMAGE_MAX = 128 << 20, /* more is cut off: no kernel is that large */
+	NOTE_BYTES = 4096,     /* VMCOREINFO_BYTES */
+	BANNER_ALIGN = 16,     /* of an array this large, by the x86-64 psABI */
 	BANNER_MAX = 256,
 	STATE_BOOTED = 2, /* above SYSTEM_BOOTING and SYSTEM_SCHEDULING (linux/kernel.h) */
 };
+
+/* Pieces that do not follow the first one linearly are modules, or belong to others. */
+static struct image_range range_in_tables(struct guest *guest, uint64_t root, unsigned int levels)
+{
+	struct image_range found = {0};
+
+	for (uint64_t at = 0; at < IMAGES_SIZE; at += PIECE) {
+		uint64_t gva = LINK_START + at;
+		struct page_walk walk;
+
+		if (page_walk(guest, root, levels, gva, &walk, NULL))
+			continue;
+		if (!found.size)
+			found = (struct image_range){.gva = gva, .gpa = walk.gpa, .size = PIECE};
+		else if (gva - found.gva >= IMAGE_MAX)
+			break;
+		else if (walk.gpa - found.gpa == gva - found.gva)
+			found.size = gva - found.gva + PIECE;
+	}
+	return found;
+}
+
+/*
+ * Search the tables of a vCPU in this state for what lies linearly in the range that x86-64 Linux
+ * keeps for its image (Documentation/arch/x86/x86_64/mm.rst). The vCPU may be in user mode: under
+ * page table isolation the kernel's own table is the page before that for user mode. False: another
+ * system, the firmware, or a boot loader.
+ */
+static bool find_range(struct guest *guest, const struct guest_sregs *sregs,
+		       struct image_range *out)
+{
+	unsigned int levels = vcpu_paging_levels(sregs);
+	struct image_range other;
+
+	*out = (struct image_range){0};
+	if (vcpu_in_long_mode(sregs)) {
+		*out = range_in_tables(guest, sregs->cr3, levels);
+		other = range_in_tables(guest, vcpu_kernel_cr3(sregs->cr3), levels);
+		/* Tables for user mode map a part of the kernel, or none. */
+		if (other.size > out->size)
+			*out = other;
+	}
+	return out->size;
+}
 
 static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, unsigned int n,
 			struct kernel_identity *out, struct error *err)
@@ -26,8 +72,7 @@ static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, un
 	for (unsigned int i = 0; i < n; i++) {
 		struct image_range mapping;
 
-		if (image_range_find(guest, &vcpus[i], &mapping, NULL) ||
-		    mapping.size <= out->mapping.size)
+		if (!find_range(guest, &vcpus[i], &mapping) || mapping.size <= out->mapping.size)
 			continue;
 		out->mapping = mapping;
 		out->vcpu = i;

@@ -3,8 +3,25 @@
 #define SONDE_INTROSPECT_KERNEL_IDENTIFY_H
 
 #include <stdbool.h>
-#include "introspect/kernel/image-range.h"
+#include <stddef.h>
+#include <stdint.h>
 #include "introspect/kernel/kernel.h"
+
+/* Where a guest's page tables map a kernel: in steps of 2 MiB, from its _text on. */
+struct image_range {
+	uint64_t gva, gpa;
+	uint64_t size; /* up to the last part of it that is mapped; what is freed lies in between */
+};
+
+/*
+ * The mcount sites of a running kernel as its own ftrace keeps them, when the list in the image has
+ * been freed: the chain of struct ftrace_page from ftrace_pages_start (kernel/trace/ftrace.c).
+ * Those of init functions are gone; those of modules are left out. *out: sorted link addresses, to
+ * be free()d. -ENOTSUP if the kernel
+ * has none or BTF does not describe them; -EAGAIN in early boot; -EBADMSG if the chain
+ * is damaged.
+ */
+int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err);
 
 /* A running kernel of which nothing was known, and how it was found. */
 struct kernel_identity {

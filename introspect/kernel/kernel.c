@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/kernel/kernel.h"
 
 #include <errno.h>
@@ -135,15 +135,15 @@ int kernel_walk(const struct kernel *kernel, uint64_t gva, struct page_walk *out
 	unsigned int levels = table_levels(kernel);
 	uint64_t root = image_gpa(kernel, kernel->known.init_top_pgt);
 	uint64_t early_root = image_gpa(kernel, kernel->known.early_top_pgt);
-	int rc;
+	int ret;
 
 	if (!kernel->known.init_top_pgt)
 		return error_set_at(err, EFAULT, gva, "the image has no symbol init_top_pgt");
-	rc = page_walk(kernel->guest, root, levels, gva, out, err);
+	ret = page_walk(kernel->guest, root, levels, gva, out, err);
 	/* early_top_pgt is what the CPU uses first, and freed memory after boot. */
-	if (!rc || !kernel->known.early_top_pgt || maps_text(kernel, root, levels) ||
+	if (!ret || !kernel->known.early_top_pgt || maps_text(kernel, root, levels) ||
 	    !maps_text(kernel, early_root, levels))
-		return rc;
+		return ret;
 	return page_walk(kernel->guest, early_root, levels, gva, out, err);
 }
 
@@ -163,9 +163,9 @@ int kernel_page_table(const struct kernel *kernel, uint64_t gva, unsigned int le
 {
 	uint32_t levels;
 	uint64_t root;
-	int rc = kernel_root(kernel, &root, &levels, err);
+	int ret = kernel_root(kernel, &root, &levels, err);
 
-	return rc ? rc : page_walk_table(kernel->guest, root, levels, gva, level, table, err);
+	return ret ? ret : page_walk_table(kernel->guest, root, levels, gva, level, table, err);
 }
 
 uint64_t kernel_page_offset(const struct kernel *kernel)
@@ -244,12 +244,12 @@ int kernel_read(const struct kernel *kernel, uint64_t gva, void *to, size_t size
 	while (size) {
 		size_t n = page_piece(gva, size);
 		uint64_t gpa;
-		int rc = kernel_translate(kernel, gva, &gpa, err);
+		int ret = kernel_translate(kernel, gva, &gpa, err);
 
-		if (!rc)
-			rc = guest_phys_read(kernel->guest, gpa, out, n, err);
-		if (rc)
-			return rc;
+		if (!ret)
+			ret = guest_phys_read(kernel->guest, gpa, out, n, err);
+		if (ret)
+			return ret;
 		gva += n;
 		out += n;
 		size -= n;
@@ -270,42 +270,42 @@ int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *val
 /* So that a write that runs into an unmapped page fails before its first byte is stored. */
 static int check_mapped(const struct kernel *kernel, uint64_t gva, size_t size, struct error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t done = 0; !rc && done < size; done += page_piece(gva + done, size - done)) {
+	for (size_t done = 0; !ret && done < size; done += page_piece(gva + done, size - done)) {
 		uint64_t gpa;
 
-		rc = kernel_translate(kernel, gva + done, &gpa, err);
+		ret = kernel_translate(kernel, gva + done, &gpa, err);
 	}
-	return rc;
+	return ret;
 }
 
 int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, size_t size,
 		 struct error *err)
 {
 	const uint8_t *in = from;
-	int rc = check_mapped(kernel, gva, size, err);
+	int ret = check_mapped(kernel, gva, size, err);
 
-	while (!rc && size) {
+	while (!ret && size) {
 		size_t n = page_piece(gva, size);
 		uint64_t gpa;
 
-		rc = kernel_translate(kernel, gva, &gpa, err);
-		if (!rc)
-			rc = guest_phys_write(kernel->guest, gpa, in, n, err);
+		ret = kernel_translate(kernel, gva, &gpa, err);
+		if (!ret)
+			ret = guest_phys_write(kernel->guest, gpa, in, n, err);
 		gva += n;
 		in += n;
 		size -= n;
 	}
-	return rc;
+	return ret;
 }
 
 int kernel_set_break(const struct kernel *kernel, uint64_t gva, bool on, struct error *err)
 {
 	uint64_t gpa;
-	int rc = kernel_translate(kernel, gva, &gpa, err);
+	int ret = kernel_translate(kernel, gva, &gpa, err);
 
-	return rc ? rc : kernel->guest->traps->set_break(kernel->guest, gva, gpa, on, err);
+	return ret ? ret : kernel->guest->traps->set_break(kernel->guest, gva, gpa, on, err);
 }
 
 int kernel_read_string(const struct kernel *kernel, uint64_t gva, char *to, size_t size,
@@ -318,16 +318,45 @@ int kernel_read_string(const struct kernel *kernel, uint64_t gva, char *to, size
 	to[0] = '\0';
 	while (done < size - 1) {
 		size_t n = page_piece(gva + done, size - 1 - done);
-		int rc = kernel_read(kernel, gva + done, to + done, n, done ? NULL : err);
+		int ret = kernel_read(kernel, gva + done, to + done, n, done ? NULL : err);
 
-		if (rc) {
+		if (ret) {
 			to[done] = '\0';
-			return done ? 0 : rc;
+			return done ? 0 : ret;
 		}
 		if (memchr(to + done, '\0', n))
 			break;
 		done += n;
 	}
 	to[size - 1] = '\0';
+	return 0;
+}
+
+static bool maps_at(const struct kernel *kernel, const struct guest_sregs *sregs, uint64_t link)
+{
+	unsigned int levels = vcpu_paging_levels(sregs);
+	struct page_walk walk;
+
+	return !page_walk(kernel->guest, sregs->cr3, levels, kernel_gva(kernel, link), &walk,
+			  NULL) &&
+	       walk.gpa == kernel->phys_text + (link - kernel->image->text);
+}
+
+int kernel_cr3_maps_kernel(const struct kernel *kernel, unsigned int vcpu, bool *out,
+			   struct error *err)
+{
+	struct guest *guest = kernel->guest;
+	/* The tables for user mode may map text (pti_clone_kernel_text()), but never data. */
+	uint64_t data = symbols_address(kernel->image->symbols, "phys_base");
+	struct guest_sregs sregs;
+	int ret;
+
+	if (!guest->control->get_sregs)
+		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->name);
+	ret = guest->control->get_sregs(guest, vcpu, &sregs, err);
+	if (ret)
+		return ret;
+	*out = vcpu_in_long_mode(&sregs) && maps_at(kernel, &sregs, kernel->image->text) &&
+	       (!data || maps_at(kernel, &sregs, data));
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include "formats/base/error.h"
 #include "guest-symbols/image/kernel-image.h"
 #include "introspect/guest/guest.h"
-#include "introspect/kernel/orc-table.h"
+#include "introspect/kernel/orc.h"
 #include "introspect/guest/page-walk.h"
 
 /*

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/kernel/kernel.h"
 
 #include <errno.h>
@@ -124,12 +124,12 @@ int kernel_find(struct guest *guest, const struct kernel_image *image, struct ke
 	const struct guest_region *regions;
 	struct copies copies = {0};
 	size_t n;
-	int rc = check_image(image, err);
+	int ret = check_image(image, err);
 
-	if (!rc)
-		rc = guest->memory->regions(guest, &regions, &n, err);
-	if (rc)
-		return rc;
+	if (!ret)
+		ret = guest->memory->regions(guest, &regions, &n, err);
+	if (ret)
+		return ret;
 	try_all_places(image, guest, regions, n, &copies);
 	if (copies.nr_running > 1)
 		return choose_running(&copies, out, err);

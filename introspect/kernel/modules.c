@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/kernel/modules.h"
 
 #include <elf.h>
@@ -134,7 +134,7 @@ static int add_symbol(struct kernel_names *names, const struct module_view *modu
 {
 	char name[SYMBOL_NAME_SIZE];
 	struct module_symbol *out;
-	int rc;
+	int ret;
 
 	if (sym->st_shndx == SHN_UNDEF || sym->st_value < module->text ||
 	    sym->st_value >= module->text_end)
@@ -143,9 +143,9 @@ static int add_symbol(struct kernel_names *names, const struct module_view *modu
 			       NULL) ||
 	    !name[0])
 		return 0;
-	rc = grow(names);
-	if (rc)
-		return rc;
+	ret = grow(names);
+	if (ret)
+		return ret;
 	out = &names->symbols[names->n];
 	if (asprintf(&out->name, "%s [%s]", name, module->name) < 0)
 		return -ENOMEM;
@@ -159,14 +159,14 @@ static int add_module(struct kernel_names *names, const struct module_view *modu
 {
 	for (uint32_t i = 0; i < module->nr_symbols; i++) {
 		Elf64_Sym sym;
-		int rc;
+		int ret;
 
 		if (kernel_read(names->kernel, module->symtab + i * sizeof(sym), &sym, sizeof(sym),
 				NULL))
 			return 0;
-		rc = add_symbol(names, module, &sym);
-		if (rc)
-			return rc;
+		ret = add_symbol(names, module, &sym);
+		if (ret)
+			return ret;
 	}
 	return 0;
 }
@@ -187,7 +187,7 @@ static int add_all_modules(struct kernel_names *names, const struct module_layou
 
 	for (size_t n = 0; n < MAX_MODULES; n++) {
 		struct module_view module;
-		int rc;
+		int ret;
 
 		if (read_u64(names->kernel, link, &link) || link == head)
 			return 0;
@@ -195,9 +195,9 @@ static int add_all_modules(struct kernel_names *names, const struct module_layou
 		if (seen_before(modules, n, modules[n]) ||
 		    read_module(names->kernel, layout, modules[n], &module))
 			return 0;
-		rc = add_module(names, &module);
-		if (rc)
-			return rc;
+		ret = add_module(names, &module);
+		if (ret)
+			return ret;
 	}
 	return 0;
 }
@@ -232,16 +232,16 @@ int kernel_names_create(const struct kernel *kernel, struct kernel_names **out, 
 	struct kernel_names *names = calloc(1, sizeof(*names));
 	uint64_t head = kernel_symbol(kernel, "modules");
 	struct module_layout layout;
-	int rc = 0;
+	int ret = 0;
 
 	if (!names)
 		return error_set(err, ENOMEM, "out of memory");
 	names->kernel = kernel;
 	if (head && get_layout(kernel->image->btf, &layout))
-		rc = add_all_modules(names, &layout, head);
-	if (rc && rc != -E2BIG) {
+		ret = add_all_modules(names, &layout, head);
+	if (ret && ret != -E2BIG) {
 		kernel_names_destroy(names);
-		return error_set(err, -rc, "cannot keep the module symbols: %s", strerror(-rc));
+		return error_set(err, -ret, "cannot keep the module symbols: %s", strerror(-ret));
 	}
 	finish(names);
 	*out = names;

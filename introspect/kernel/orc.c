@@ -1,9 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/kernel/orc.h"
 
 #include <errno.h>
 #include <string.h>
 #include "formats/base/u64-map.h"
+#include "introspect/kernel/kernel.h"
 
 /* arch/x86/include/asm/orc_types.h */
 enum {

@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/kernel/scratch-mapping.h"
 
 #include <errno.h>
 #include <string.h>
-#include "introspect/guest/page-entry.h"
+#include "introspect/guest/page-walk.h"
 #include "introspect/guest/control.h"
 
 enum {
@@ -109,10 +109,10 @@ static int find_nx(struct map_job *job, struct error *err)
 		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->name);
 	job->nx = ENTRY_NX;
 	for (unsigned int i = 0; i < guest->nr_vcpus; i++) {
-		int rc = guest->control->get_sregs(guest, i, &sregs, err);
+		int ret = guest->control->get_sregs(guest, i, &sregs, err);
 
-		if (rc)
-			return rc;
+		if (ret)
+			return ret;
 		if (vcpu_in_long_mode(&sregs) && !(sregs.efer & EFER_NXE))
 			job->nx = 0;
 	}
@@ -145,21 +145,21 @@ static int read_slots(struct map_job *job, uint64_t *table, struct error *err)
 	uint64_t text = kernel_gva(job->kernel, image->text) - IMAGE_AREA;
 	uint64_t end = kernel_gva(job->kernel, image->end) - IMAGE_AREA;
 	uint64_t area = (uint64_t)TABLE_ENTRIES * KERNEL_MAP_CHUNK;
-	int rc;
+	int ret;
 
 	if (text >= end || end > area)
 		return error_set_at(err, ENOTSUP, text + IMAGE_AREA,
 				    "the kernel is not where x86-64 kernels are mapped");
 	job->first_own = text / KERNEL_MAP_CHUNK;
 	job->last_own = (end - 1) / KERNEL_MAP_CHUNK;
-	rc = kernel_page_table(job->kernel, IMAGE_AREA + text, PMD_LEVEL, table, err);
-	if (!rc)
-		rc = guest_phys_read(job->kernel->guest, *table, job->pmd, sizeof(job->pmd), err);
-	for (uint64_t slot = 0; !rc && slot < USABLE_SLOTS; slot++)
+	ret = kernel_page_table(job->kernel, IMAGE_AREA + text, PMD_LEVEL, table, err);
+	if (!ret)
+		ret = guest_phys_read(job->kernel->guest, *table, job->pmd, sizeof(job->pmd), err);
+	for (uint64_t slot = 0; !ret && slot < USABLE_SLOTS; slot++)
 		if (is_as_linked(job, slot))
-			rc = error_set_at(err, EAGAIN, IMAGE_AREA + slot * KERNEL_MAP_CHUNK,
-					  "the kernel has not cleared its unused mappings yet");
-	return rc;
+			ret = error_set_at(err, EAGAIN, IMAGE_AREA + slot * KERNEL_MAP_CHUNK,
+					   "the kernel has not cleared its unused mappings yet");
+	return ret;
 }
 
 /* With one slot kept free on either side of the image, so that whoever runs off its end still
@@ -214,9 +214,9 @@ static int write_table(const struct map_job *job, uint64_t chunk, uint64_t table
 static int make_entries(const struct map_job *job, struct scratch_mapping *out, struct error *err)
 {
 	uint64_t table = job->scratch->gpa + job->scratch->size;
-	int rc = 0;
+	int ret = 0;
 
-	for (uint64_t i = 0; !rc && i < out->size / KERNEL_MAP_CHUNK; i++) {
+	for (uint64_t i = 0; !ret && i < out->size / KERNEL_MAP_CHUNK; i++) {
 		uint64_t chunk = i * KERNEL_MAP_CHUNK;
 		const struct scratch_part *part =
 			find_part(job->parts, job->nr_parts, chunk, KERNEL_MAP_CHUNK);
@@ -228,11 +228,11 @@ static int make_entries(const struct map_job *job, struct scratch_mapping *out, 
 			continue;
 		}
 		table -= KERNEL_MAP_PAGE;
-		rc = write_table(job, chunk, table, err);
+		ret = write_table(job, chunk, table, err);
 		out->slots[i] =
 			table | ENTRY_PRESENT | ENTRY_WRITABLE | ENTRY_ACCESSED | ENTRY_DIRTY;
 	}
-	return rc;
+	return ret;
 }
 
 static int write_slot(const struct scratch_mapping *mapping, size_t slot, uint64_t entry,
@@ -244,12 +244,12 @@ static int write_slot(const struct scratch_mapping *mapping, size_t slot, uint64
 
 static int write_slots(const struct scratch_mapping *mapping, struct error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < mapping->size / KERNEL_MAP_CHUNK; i++)
+	for (size_t i = 0; !ret && i < mapping->size / KERNEL_MAP_CHUNK; i++)
 		if (mapping->slots[i])
-			rc = write_slot(mapping, i, mapping->slots[i], err);
-	return rc;
+			ret = write_slot(mapping, i, mapping->slots[i], err);
+	return ret;
 }
 
 /* That a vCPU finds every page of a part where it should be, and may do what it should. */
@@ -261,10 +261,10 @@ static int verify_part(const struct map_job *job, const struct scratch_mapping *
 
 	while (offset < end) {
 		uint64_t gva = mapping->gva + offset;
-		int rc = kernel_walk(job->kernel, gva, &walk, err);
+		int ret = kernel_walk(job->kernel, gva, &walk, err);
 
-		if (rc)
-			return rc;
+		if (ret)
+			return ret;
 		if (walk.gpa != job->scratch->gpa + offset || walk.user ||
 		    walk.writable == part->executable ||
 		    walk.executable != (part->executable || !job->nx))
@@ -277,28 +277,28 @@ static int verify_part(const struct map_job *job, const struct scratch_mapping *
 static int verify(const struct map_job *job, const struct scratch_mapping *mapping,
 		  struct error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
-	for (size_t i = 0; !rc && i < job->nr_parts; i++)
-		rc = verify_part(job, mapping, &job->parts[i], err);
-	return rc;
+	for (size_t i = 0; !ret && i < job->nr_parts; i++)
+		ret = verify_part(job, mapping, &job->parts[i], err);
+	return ret;
 }
 
 static int prepare(struct map_job *job, struct scratch_mapping *out, struct error *err)
 {
 	uint64_t table = 0, first = 0;
-	int rc = check_scratch(job->scratch, err);
+	int ret = check_scratch(job->scratch, err);
 
-	if (!rc)
-		rc = check_parts(job, err);
-	if (!rc)
-		rc = find_nx(job, err);
-	if (!rc)
-		rc = read_slots(job, &table, err);
-	if (!rc)
-		rc = find_room(job, &first, err);
-	if (rc)
-		return rc;
+	if (!ret)
+		ret = check_parts(job, err);
+	if (!ret)
+		ret = find_nx(job, err);
+	if (!ret)
+		ret = read_slots(job, &table, err);
+	if (!ret)
+		ret = find_room(job, &first, err);
+	if (ret)
+		return ret;
 	*out = (struct scratch_mapping){
 		.gva = IMAGE_AREA + first * KERNEL_MAP_CHUNK,
 		.size = job->scratch->size,
@@ -314,22 +314,22 @@ int scratch_mapping_create(const struct kernel *kernel, const struct guest_regio
 {
 	struct map_job job = {
 		.kernel = kernel, .scratch = scratch, .parts = parts, .nr_parts = nr_parts};
-	int rc = prepare(&job, out, err);
+	int ret = prepare(&job, out, err);
 
-	if (rc)
-		return rc;
-	rc = write_slots(out, err);
-	if (!rc)
-		rc = verify(&job, out, err);
-	if (rc)
+	if (ret)
+		return ret;
+	ret = write_slots(out, err);
+	if (!ret)
+		ret = verify(&job, out, err);
+	if (ret)
 		scratch_mapping_remove(out, NULL);
-	return rc;
+	return ret;
 }
 
 int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err)
 {
 	struct guest *guest = mapping->kernel->guest;
-	int rc = 0;
+	int ret = 0;
 
 	for (size_t i = 0; i < mapping->size / KERNEL_MAP_CHUNK; i++) {
 		uint64_t now, gva = mapping->gva + i * KERNEL_MAP_CHUNK;
@@ -338,16 +338,16 @@ int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err)
 		if (!mapping->slots[i])
 			continue;
 		failed = guest_phys_read(guest, mapping->slots_gpa + i * sizeof(now), &now,
-					 sizeof(now), rc ? NULL : err);
+					 sizeof(now), ret ? NULL : err);
 		if (!failed && now == mapping->slots[i])
-			failed = write_slot(mapping, i, 0, rc ? NULL : err);
+			failed = write_slot(mapping, i, 0, ret ? NULL : err);
 		else if (!failed)
-			failed = error_set_at(rc ? NULL : err, ESTALE, gva,
+			failed = error_set_at(ret ? NULL : err, ESTALE, gva,
 					      "the guest has changed the mapping");
-		rc = rc ? rc : failed;
+		ret = ret ? ret : failed;
 	}
 	mapping->size = 0;
-	return rc;
+	return ret;
 }
 
 int scratch_mapping_find(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gpa,

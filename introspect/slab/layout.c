@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/slab/layout.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@ static int field_offset(const struct btf_types *btf, const char *structure, cons
 			uint32_t limit, uint32_t *out, struct error *err)
 {
 	struct btf_field field;
-	int rc = btf_field(btf, structure, member, &field, err);
+	int ret = btf_field(btf, structure, member, &field, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (field.offset > limit || field.size > limit - field.offset)
 		return error_set(err, EPROTO, "BTF: %s.%s is outside the structure", structure,
 				 member);
@@ -33,11 +33,11 @@ struct field_wish {
 static int field_offsets(const struct btf_types *btf, const char *structure, uint32_t size,
 			 const struct field_wish *wishes, struct error *err)
 {
-	int rc = 0;
+	int ret = 0;
 
-	for (; !rc && wishes->member; wishes++)
-		rc = field_offset(btf, structure, wishes->member, size, wishes->offset, err);
-	return rc;
+	for (; !ret && wishes->member; wishes++)
+		ret = field_offset(btf, structure, wishes->member, size, wishes->offset, err);
+	return ret;
 }
 
 /*
@@ -68,7 +68,7 @@ static int page_layout(struct slab_view *view, const struct btf_types *btf, stru
 					    {NULL, NULL}};
 	bool found;
 	int64_t head = btf_enumerator(btf, "PG_head", &found);
-	int rc;
+	int ret;
 
 	if (size < sizeof(uint64_t) || size > PAGE_STRUCT_MAX)
 		return error_set(err, ENOENT, "BTF has no usable struct page");
@@ -76,8 +76,8 @@ static int page_layout(struct slab_view *view, const struct btf_types *btf, stru
 		return error_set(err, ENOENT, "BTF has no usable enumerator PG_head");
 	view->page_size = size;
 	view->head_bit = (uint8_t)head;
-	rc = field_offsets(btf, "page", size, wishes, err);
-	return rc ? rc : head_layout(view, btf, err);
+	ret = field_offsets(btf, "page", size, wishes, err);
+	return ret ? ret : head_layout(view, btf, err);
 }
 
 static int mark_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
@@ -128,11 +128,11 @@ static int cache_layout(struct slab_view *view, const struct btf_types *btf, str
 					    {"object_size", &view->cache_object_size},
 					    {"name", &view->cache_name},
 					    {NULL, NULL}};
-	int rc = field_offset(btf, owner, "slab_cache", view->page_size, &view->slab_cache, err);
+	int ret = field_offset(btf, owner, "slab_cache", view->page_size, &view->slab_cache, err);
 
-	return rc ? rc
-		  : field_offsets(btf, "kmem_cache", btf_struct_size(btf, "kmem_cache"), wishes,
-				  err);
+	return ret ? ret
+		   : field_offsets(btf, "kmem_cache", btf_struct_size(btf, "kmem_cache"), wishes,
+				   err);
 }
 
 /* struct folio_batch came with 5.17; before it, struct pagevec is what bulk frees take. */
@@ -159,7 +159,7 @@ static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf
 					    {NULL, NULL}};
 	bool found;
 	int64_t bit = btf_enumerator(btf, "_SLAB_KMALLOC", &found);
-	int rc;
+	int ret;
 
 	if (!size)
 		return 0;
@@ -167,48 +167,48 @@ static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf
 		return error_set(err, ENOENT, "BTF has no usable enumerator _SLAB_KMALLOC");
 	layout->size = size;
 	layout->kmalloc_bit = (uint8_t)bit;
-	rc = field_offsets(btf, "slab_sheaf", size, wishes, err);
-	if (!rc)
-		rc = field_offset(btf, "kmem_cache", "flags", cache_size, &layout->cache_flags,
-				  err);
-	return rc;
+	ret = field_offsets(btf, "slab_sheaf", size, wishes, err);
+	if (!ret)
+		ret = field_offset(btf, "kmem_cache", "flags", cache_size, &layout->cache_flags,
+				   err);
+	return ret;
 }
 
 /* Fill the offsets from BTF. -ENOENT names what is missing. */
 static int fill_layout(struct slab_view *view, struct error *err)
 {
 	const struct btf_types *btf = view->kernel->image->btf;
-	int rc;
+	int ret;
 
 	if (!btf)
 		return error_set(err, ENOENT, "the kernel image has no BTF");
-	rc = page_layout(view, btf, err);
-	if (!rc)
-		rc = mark_layout(view, btf, err);
-	if (!rc)
-		rc = order_layout(view, btf, err);
-	if (!rc)
-		rc = cache_layout(view, btf, err);
-	if (!rc)
-		rc = batch_layout(view, btf, err);
-	if (!rc)
-		rc = sheaf_layout(&view->sheaf, btf, err);
-	return rc;
+	ret = page_layout(view, btf, err);
+	if (!ret)
+		ret = mark_layout(view, btf, err);
+	if (!ret)
+		ret = order_layout(view, btf, err);
+	if (!ret)
+		ret = cache_layout(view, btf, err);
+	if (!ret)
+		ret = batch_layout(view, btf, err);
+	if (!ret)
+		ret = sheaf_layout(&view->sheaf, btf, err);
+	return ret;
 }
 
 int slab_view_create(const struct kernel *kernel, struct slab_view **out, struct error *err)
 {
 	struct slab_view *view = calloc(1, sizeof(*view));
-	int rc;
+	int ret;
 
 	if (!view)
 		return error_set(err, ENOMEM, "out of memory");
 	view->kernel = kernel;
 	view->vmemmap_link = symbols_address(kernel->image->symbols, "vmemmap_base");
-	rc = fill_layout(view, err);
-	if (rc) {
+	ret = fill_layout(view, err);
+	if (ret) {
 		slab_view_destroy(view);
-		return rc;
+		return ret;
 	}
 	*out = view;
 	return 0;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <string.h>
 
@@ -67,34 +67,34 @@ int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap
 		   struct page_copy *out, struct error *err)
 {
 	uint64_t pfn, link;
-	int rc = 0;
+	int ret = 0;
 
 	out->gva = page;
-	for (int tries = 0; !rc && tries < 2; tries++) {
-		rc = check_page(view, out->gva, vmemmap, &pfn, err);
-		if (!rc)
-			rc = kernel_read(view->kernel, out->gva, out->bytes, view->page_size, err);
-		link = rc ? 0 : slab_u64(out->bytes, view->compound_head);
-		if (rc || !(link & TAIL_BIT))
-			return rc;
+	for (int tries = 0; !ret && tries < 2; tries++) {
+		ret = check_page(view, out->gva, vmemmap, &pfn, err);
+		if (!ret)
+			ret = kernel_read(view->kernel, out->gva, out->bytes, view->page_size, err);
+		link = ret ? 0 : slab_u64(out->bytes, view->compound_head);
+		if (ret || !(link & TAIL_BIT))
+			return ret;
 		out->gva = head_of(view, out->gva, link);
 	}
-	return rc ? rc : error_set_at(err, EINVAL, page, "the head of a compound page is a tail");
+	return ret ? ret : error_set_at(err, EINVAL, page, "the head of a compound page is a tail");
 }
 
 int slab_head_order(const struct slab_view *view, const struct page_copy *head, unsigned int *order,
 		    struct error *err)
 {
 	uint64_t flags = slab_u64(head->bytes, view->flags), value = 0;
-	int rc;
+	int ret;
 
 	*order = 0;
 	if (!(flags & (1ull << view->head_bit)))
 		return 0;
-	rc = kernel_read(view->kernel, head->gva + view->order.offset, &value, view->order.size,
-			 err);
-	if (rc)
-		return rc;
+	ret = kernel_read(view->kernel, head->gva + view->order.offset, &value, view->order.size,
+			  err);
+	if (ret)
+		return ret;
 	if ((value & 0xff) > ORDER_MAX)
 		return error_set_at(err, EINVAL, head->gva, "a compound page of order %u",
 				    (unsigned int)(value & 0xff));
@@ -105,26 +105,26 @@ int slab_head_order(const struct slab_view *view, const struct page_copy *head, 
 int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, struct error *err)
 {
 	struct page_copy copy = {.gva = page};
-	int rc = kernel_read(view->kernel, page, copy.bytes, view->page_size, err);
+	int ret = kernel_read(view->kernel, page, copy.bytes, view->page_size, err);
 
-	return rc ? rc : slab_head_order(view, &copy, order, err);
+	return ret ? ret : slab_head_order(view, &copy, order, err);
 }
 
 int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct error *err)
 {
 	uint64_t page_offset, vmemmap;
-	int rc = slab_bases(view, &page_offset, &vmemmap, err);
+	int ret = slab_bases(view, &page_offset, &vmemmap, err);
 
-	return rc ? rc : check_page(view, page, vmemmap, pfn, err);
+	return ret ? ret : check_page(view, page, vmemmap, pfn, err);
 }
 
 int slab_page_address(struct slab_view *view, uint64_t page, uint64_t *gva, struct error *err)
 {
 	uint64_t pfn = 0;
-	int rc = slab_page_pfn(view, page, &pfn, err);
+	int ret = slab_page_pfn(view, page, &pfn, err);
 
 	*gva = kernel_page_offset(view->kernel) + (pfn << PAGE_SHIFT);
-	return rc;
+	return ret;
 }
 
 static void set_slab_test(const struct slab_view *view, struct slab_page_facts *out)

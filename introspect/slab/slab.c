@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/slab/slab.h"
 
 #include <errno.h>
@@ -32,27 +32,27 @@ int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uin
 	uint64_t page_offset, vmemmap;
 	struct page_copy head;
 	unsigned int order;
-	int rc = slab_bases(view, &page_offset, &vmemmap, err);
+	int ret = slab_bases(view, &page_offset, &vmemmap, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (object < page_offset || object - page_offset >= view->kernel->known.ram_end)
 		return error_set_at(err, ERANGE, object, "not in the direct map");
-	rc = slab_read_head(view,
-			    vmemmap + ((object - page_offset) >> PAGE_SHIFT) * view->page_size,
-			    vmemmap, &head, err);
-	if (rc)
-		return rc;
+	ret = slab_read_head(view,
+			     vmemmap + ((object - page_offset) >> PAGE_SHIFT) * view->page_size,
+			     vmemmap, &head, err);
+	if (ret)
+		return ret;
 	*cache = 0;
 	*bytes = 0;
 	if (is_slab(view, &head)) {
 		*cache = slab_u64(head.bytes, view->slab_cache);
 		return 0;
 	}
-	rc = slab_head_order(view, &head, &order, err);
-	if (!rc)
+	ret = slab_head_order(view, &head, &order, err);
+	if (!ret)
 		*bytes = 1ull << (PAGE_SHIFT + order);
-	return rc;
+	return ret;
 }
 
 /* The name pointer is NULL for a while in early boot, and the name is whatever the creator passed.
@@ -74,30 +74,30 @@ static int read_sizes(const struct slab_view *view, uint64_t cache, uint32_t *ta
 {
 	const struct kernel *kernel = view->kernel;
 	uint32_t both[2];
-	int rc;
+	int ret;
 
 	if (view->cache_object_size != view->cache_size + sizeof(both[0])) {
-		rc = kernel_read(kernel, cache + view->cache_size, taken, sizeof(*taken), err);
-		return rc ? rc
-			  : kernel_read(kernel, cache + view->cache_object_size, asked,
-					sizeof(*asked), err);
+		ret = kernel_read(kernel, cache + view->cache_size, taken, sizeof(*taken), err);
+		return ret ? ret
+			   : kernel_read(kernel, cache + view->cache_object_size, asked,
+					 sizeof(*asked), err);
 	}
-	rc = kernel_read(kernel, cache + view->cache_size, both, sizeof(both), err);
-	if (!rc) {
+	ret = kernel_read(kernel, cache + view->cache_size, both, sizeof(both), err);
+	if (!ret) {
 		*taken = both[0];
 		*asked = both[1];
 	}
-	return rc;
+	return ret;
 }
 
 int slab_cache_sizes(struct slab_view *view, uint64_t cache, uint64_t *object_size, uint64_t *size,
 		     struct error *err)
 {
 	uint32_t taken, asked;
-	int rc = read_sizes(view, cache, &taken, &asked, err);
+	int ret = read_sizes(view, cache, &taken, &asked, err);
 
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	if (!asked || taken < asked || taken > OBJECT_MAX)
 		return error_set_at(err, EINVAL, cache, "not a struct kmem_cache (sizes %u and %u)",
 				    asked, taken);
@@ -110,13 +110,38 @@ int slab_cache_read(struct slab_view *view, uint64_t cache, struct slab_cache *o
 		    struct error *err)
 {
 	uint64_t name;
-	int rc = slab_cache_sizes(view, cache, &out->object_size, &out->size, err);
+	int ret = slab_cache_sizes(view, cache, &out->object_size, &out->size, err);
 
-	if (!rc)
-		rc = kernel_read(view->kernel, cache + view->cache_name, &name, sizeof(name), err);
-	if (rc)
-		return rc;
+	if (!ret)
+		ret = kernel_read(view->kernel, cache + view->cache_name, &name, sizeof(name), err);
+	if (ret)
+		return ret;
 	out->address = cache;
 	read_name(view->kernel, name, out->name);
 	return 0;
+}
+
+/* --- sheaves --------------------------------------------------------------------------------- */
+
+int slab_sheaf(const struct slab_view *view, struct slab_sheaf *out, struct error *err)
+{
+	const struct sheaf_layout *layout = &view->sheaf;
+	int32_t rcu_head = (int32_t)layout->rcu_head;
+
+	if (!layout->size)
+		return error_set(err, ENOTSUP, "BTF has no struct slab_sheaf");
+	out->cache = (int32_t)layout->cache - rcu_head;
+	out->count = (int32_t)layout->count - rcu_head;
+	out->objects = (int32_t)layout->objects - rcu_head;
+	return 0;
+}
+
+int slab_cache_is_kmalloc(struct slab_view *view, uint64_t cache, bool *out, struct error *err)
+{
+	uint32_t flags = 0;
+	int ret = kernel_read(view->kernel, cache + view->sheaf.cache_flags, &flags, sizeof(flags),
+			      err);
+
+	*out = flags >> view->sheaf.kmalloc_bit & 1;
+	return ret;
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "introspect/tasks/percpu.h"
 
 #include <errno.h>
@@ -34,16 +34,16 @@ int percpu_displacement(const struct kernel *kernel, const char *name, const cha
 	const struct symbol *symbol = symbols_find(kernel->image->symbols, name);
 	struct btf_field field = {0};
 	uint64_t address;
-	int rc = 0;
+	int ret = 0;
 
 	if (!symbol)
 		return error_set(err, ENOENT, "the kernel has no symbol %s", name);
 	if (member && !kernel->image->btf)
 		return error_set(err, ENOENT, "the kernel image has no BTF");
 	if (member)
-		rc = btf_field(kernel->image->btf, name, member, &field, err);
-	if (rc)
-		return rc;
+		ret = btf_field(kernel->image->btf, name, member, &field, err);
+	if (ret)
+		return ret;
 	address = kernel_gva(kernel, symbol->address);
 	if (!kernel_in_image(kernel, address))
 		address = symbol->address;
@@ -95,12 +95,12 @@ static int find_cpu(const struct kernel *kernel, const struct guest_sregs *sregs
 	if (!offsets)
 		return error_set(err, ENOENT, "the kernel has no __per_cpu_offset: it is not SMP");
 	for (unsigned int i = 0; i < n; i++) {
-		int rc;
+		int ret;
 
 		*cpu = (vcpu + i) % n;
-		rc = kernel_read(kernel, offsets + *cpu * sizeof(*base), base, sizeof(*base), err);
-		if (rc || sregs->gs_base == *base || sregs->kernel_gs_base == *base)
-			return rc;
+		ret = kernel_read(kernel, offsets + *cpu * sizeof(*base), base, sizeof(*base), err);
+		if (ret || sregs->gs_base == *base || sregs->kernel_gs_base == *base)
+			return ret;
 	}
 	*cpu = n;
 	return 0;
@@ -112,20 +112,20 @@ static int check_vcpu(const struct kernel *kernel, const struct guest_sregs *sre
 	unsigned int cpu = 0;
 	uint64_t base = 0, own;
 	int32_t own_at;
-	int rc = find_cpu(kernel, sregs, vcpu, &cpu, &base, err);
+	int ret = find_cpu(kernel, sregs, vcpu, &cpu, &base, err);
 
-	if (!rc && cpu == kernel->guest->nr_vcpus)
-		rc = error_set(err, EAGAIN, "vCPU %u has not set up its per-CPU data yet", vcpu);
-	if (!rc)
-		rc = find_candidate(kernel, &own_offset, &own_at, err);
-	if (!rc)
-		rc = read_own(kernel, base, own_at, &own, sizeof(own), err);
-	if (!rc && own != base)
-		rc = error_set_at(err, EPROTO, base + (uint64_t)own_at,
-				  "the per-CPU data of vCPU %u is not where it should be", vcpu);
-	if (!rc && cpu != vcpu)
-		rc = error_set(err, ENOTSUP, "the guest calls vCPU %u its CPU %u", vcpu, cpu);
-	return rc ? rc : check(kernel, vcpu, base, arg, err);
+	if (!ret && cpu == kernel->guest->nr_vcpus)
+		ret = error_set(err, EAGAIN, "vCPU %u has not set up its per-CPU data yet", vcpu);
+	if (!ret)
+		ret = find_candidate(kernel, &own_offset, &own_at, err);
+	if (!ret)
+		ret = read_own(kernel, base, own_at, &own, sizeof(own), err);
+	if (!ret && own != base)
+		ret = error_set_at(err, EPROTO, base + (uint64_t)own_at,
+				   "the per-CPU data of vCPU %u is not where it should be", vcpu);
+	if (!ret && cpu != vcpu)
+		ret = error_set(err, ENOTSUP, "the guest calls vCPU %u its CPU %u", vcpu, cpu);
+	return ret ? ret : check(kernel, vcpu, base, arg, err);
 }
 
 /* Call `check` for each vCPU that has been started; there must be one. */
@@ -135,20 +135,20 @@ static int check_vcpus(const struct kernel *kernel, check_fn *check, const void 
 	struct guest *guest = kernel->guest;
 	struct guest_sregs sregs;
 	bool any = false;
-	int rc = 0;
+	int ret = 0;
 
 	if (!guest->control->get_sregs)
 		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->name);
-	for (unsigned int i = 0; !rc && i < guest->nr_vcpus; i++) {
-		rc = guest->control->get_sregs(guest, i, &sregs, err);
-		if (rc || !vcpu_in_long_mode(&sregs))
+	for (unsigned int i = 0; !ret && i < guest->nr_vcpus; i++) {
+		ret = guest->control->get_sregs(guest, i, &sregs, err);
+		if (ret || !vcpu_in_long_mode(&sregs))
 			continue;
 		any = true;
-		rc = check_vcpu(kernel, &sregs, i, check, arg, err);
+		ret = check_vcpu(kernel, &sregs, i, check, arg, err);
 	}
-	if (!rc && !any)
-		rc = error_set(err, EAGAIN, "no vCPU runs the kernel yet");
-	return rc;
+	if (!ret && !any)
+		ret = error_set(err, EAGAIN, "no vCPU runs the kernel yet");
+	return ret;
 }
 
 static int check_number(const struct kernel *kernel, unsigned int vcpu, uint64_t base,
@@ -156,33 +156,33 @@ static int check_number(const struct kernel *kernel, unsigned int vcpu, uint64_t
 {
 	int32_t displacement = *(const int32_t *)arg;
 	uint32_t number;
-	int rc = read_own(kernel, base, displacement, &number, sizeof(number), err);
+	int ret = read_own(kernel, base, displacement, &number, sizeof(number), err);
 
-	if (!rc && number != vcpu)
-		rc = error_set_at(err, EPROTO, base + (uint64_t)displacement,
-				  "vCPU %u finds %u for the number of its CPU", vcpu, number);
-	return rc;
+	if (!ret && number != vcpu)
+		ret = error_set_at(err, EPROTO, base + (uint64_t)displacement,
+				   "vCPU %u finds %u for the number of its CPU", vcpu, number);
+	return ret;
 }
 
 int percpu_cpu_number(const struct kernel *kernel, int32_t *displacement, struct error *err)
 {
-	int rc = find_one_of(kernel, cpu_numbers, displacement, err);
+	int ret = find_one_of(kernel, cpu_numbers, displacement, err);
 
-	return rc ? rc : check_vcpus(kernel, check_number, displacement, err);
+	return ret ? ret : check_vcpus(kernel, check_number, displacement, err);
 }
 
 static int task_field(const struct kernel *kernel, const char *member, uint32_t size,
 		      struct btf_field *out, struct error *err)
 {
-	int rc;
+	int ret;
 
 	if (!kernel->image->btf)
 		return error_set(err, ENOENT, "the kernel image has no BTF");
-	rc = btf_field(kernel->image->btf, "task_struct", member, out, err);
-	if (!rc && (out->bit_size || (size && out->size != size)))
-		rc = error_set(err, ENOENT, "BTF: task_struct.%s has %u bytes, not %u", member,
-			       out->size, size);
-	return rc;
+	ret = btf_field(kernel->image->btf, "task_struct", member, out, err);
+	if (!ret && (out->bit_size || (size && out->size != size)))
+		ret = error_set(err, ENOENT, "BTF: task_struct.%s has %u bytes, not %u", member,
+				out->size, size);
+	return ret;
 }
 
 /* That the task found by a vCPU looks like one, and like one that runs. */
@@ -194,35 +194,35 @@ static int check_task(const struct kernel *kernel, unsigned int vcpu, uint64_t b
 	char comm[COMM_SIZE_MAX];
 	uint32_t pid = 0, running = 1;
 	uint64_t task;
-	int rc = read_own(kernel, base, place->displacement, &task, sizeof(task), err);
+	int ret = read_own(kernel, base, place->displacement, &task, sizeof(task), err);
 
-	if (!rc)
-		rc = kernel_read(kernel, task + place->pid, &pid, sizeof(pid), err);
-	if (!rc)
-		rc = kernel_read(kernel, task + place->comm, comm, place->comm_size, err);
-	if (!rc && !task_field(kernel, "on_cpu", sizeof(running), &on_cpu, NULL))
-		rc = kernel_read(kernel, task + on_cpu.offset, &running, sizeof(running), err);
-	if (!rc && (pid >= PID_LIMIT || !memchr(comm, '\0', place->comm_size)))
-		rc = error_set_at(err, EPROTO, task, "vCPU %u does not run a task there", vcpu);
-	if (!rc && running != 1)
-		rc = error_set_at(err, EAGAIN, task, "the task of vCPU %u is not marked as running",
-				  vcpu);
-	return rc;
+	if (!ret)
+		ret = kernel_read(kernel, task + place->pid, &pid, sizeof(pid), err);
+	if (!ret)
+		ret = kernel_read(kernel, task + place->comm, comm, place->comm_size, err);
+	if (!ret && !task_field(kernel, "on_cpu", sizeof(running), &on_cpu, NULL))
+		ret = kernel_read(kernel, task + on_cpu.offset, &running, sizeof(running), err);
+	if (!ret && (pid >= PID_LIMIT || !memchr(comm, '\0', place->comm_size)))
+		ret = error_set_at(err, EPROTO, task, "vCPU %u does not run a task there", vcpu);
+	if (!ret && running != 1)
+		ret = error_set_at(err, EAGAIN, task,
+				   "the task of vCPU %u is not marked as running", vcpu);
+	return ret;
 }
 
 int percpu_current_task(const struct kernel *kernel, struct percpu_task *out, struct error *err)
 {
 	struct btf_field pid, comm;
-	int rc = find_one_of(kernel, current_tasks, &out->displacement, err);
+	int ret = find_one_of(kernel, current_tasks, &out->displacement, err);
 
-	if (!rc)
-		rc = task_field(kernel, "pid", sizeof(uint32_t), &pid, err);
-	if (!rc)
-		rc = task_field(kernel, "comm", 0, &comm, err);
-	if (!rc && (!comm.size || comm.size > COMM_SIZE_MAX))
-		rc = error_set(err, ENOENT, "BTF: task_struct.comm has %u bytes", comm.size);
-	if (rc)
-		return rc;
+	if (!ret)
+		ret = task_field(kernel, "pid", sizeof(uint32_t), &pid, err);
+	if (!ret)
+		ret = task_field(kernel, "comm", 0, &comm, err);
+	if (!ret && (!comm.size || comm.size > COMM_SIZE_MAX))
+		ret = error_set(err, ENOENT, "BTF: task_struct.comm has %u bytes", comm.size);
+	if (ret)
+		return ret;
 	out->pid = pid.offset;
 	out->comm = comm.offset;
 	out->comm_size = comm.size;

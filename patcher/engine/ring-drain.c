@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The thread that empties the rings. */
+/* The thread that empties the rings, and takes the memory away when the guest has left it. */
 #include <errno.h>
-#include "patcher/engine/ring-engine-internal.h"
 #include "patcher/engine/host-record.h"
+#include "patcher/engine/ring-internal.h"
 
 enum {
 	NS_PER_MS = 1000000,
@@ -12,9 +12,9 @@ enum {
 	LEAVE_MS = 32, /* between two tries to leave, at most */
 };
 
-/* A vCPU may be off its CPU in the middle of a record for as long as the host pleases; but what is
- * not written after so many looks, at each of which the guest ran, was never meant to be. */
-static const uint64_t stall_looks = 30;
+/* The host may keep a vCPU off its CPU in the middle of a record for any time. A record that is
+ * unfinished after this many polls, at each of which the guest ran, is given up. */
+static const uint64_t stall_polls = 30;
 
 struct timespec ring_engine_deadline(uint64_t now_ns, uint64_t ns)
 {
@@ -24,7 +24,7 @@ struct timespec ring_engine_deadline(uint64_t now_ns, uint64_t ns)
 				 .tv_nsec = (long)(at % 1000000000)};
 }
 
-void ring_engine_ring(struct ring_engine *x)
+void ring_engine_wake(struct ring_engine *x)
 {
 	pthread_mutex_lock(&x->lock);
 	x->rung = true;
@@ -51,16 +51,16 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_record *r
 		trampoline_set_read(&x->set, record, &point, &ref, &hit);
 	} else {
 		trap_record_read(record, &point, &id, &hit);
-		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->refs[id];
+		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->config.plan->refs[id];
 	}
 	hit.vcpu = vcpu;
 	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, record->tsc);
-	x->config.handle(x->config.arg, ref, point, &hit);
+	x->config.emit(x->config.arg, ref, point, &hit);
 	pass->records++;
 	return 0;
 }
 
-static bool is_waiting(const struct ring_engine *x)
+static bool is_unfinished(const struct ring_engine *x)
 {
 	bool waiting = false;
 
@@ -70,24 +70,25 @@ static bool is_waiting(const struct ring_engine *x)
 }
 
 /*
- * The time a vCPU had to finish a record, of which none is that in which somebody held the guest.
- * Whether that is so may have to be asked of somebody else: seldom, and only while one waits. Time
- * in which nobody looked does not count, as the whole host may have stood still.
+ * The time that vCPUs had to finish a record: without the time in which the guest was held stopped.
+ * Polling that may cost a call to another process, so it is done seldom, and only while a record is
+ * unfinished. Time between two polls that are too far apart does not count, as the whole host may
+ * have stood still.
  */
 static uint64_t running_ns(struct ring_engine *x)
 {
 	uint64_t now = clock_monotonic_ns();
-	bool waiting = is_waiting(x);
+	bool waiting = is_unfinished(x);
 
-	if (waiting && now - x->last_ns < x->look_ns)
+	if (waiting && now - x->polled_ns < x->poll_ns)
 		return x->run_ns;
 	if (waiting && !x->guest->control->is_stopped(x->guest))
-		x->run_ns += x->look_ns;
-	x->last_ns = now;
+		x->run_ns += x->poll_ns;
+	x->polled_ns = now;
 	return x->run_ns;
 }
 
-/* They may be read anew at any time. */
+/* Another thread may read the clocks again at any time. */
 static void use_clocks(struct ring_engine *x)
 {
 	pthread_mutex_lock(&x->lock);
@@ -96,8 +97,8 @@ static void use_clocks(struct ring_engine *x)
 	pthread_mutex_unlock(&x->lock);
 }
 
-/* A guest whose time nobody else tells: each ring's next record does. */
-static void tell_stamps(struct ring_engine *x)
+/* A backend without a clock of its own learns the guest's time from the records. */
+static void show_stamps(struct ring_engine *x)
 {
 	uint64_t tsc;
 
@@ -111,7 +112,7 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	struct ring_clock clock = {.margin = margin, .stall_ns = stall};
 	struct pass pass = {x, 0};
 
-	tell_stamps(x);
+	show_stamps(x);
 	clock.tsc = x->guest->clock->tsc(x->guest);
 	clock.now_ns = running_ns(x);
 	use_clocks(x);
@@ -136,7 +137,7 @@ static bool is_drained(const struct ring_engine *x)
 	return drained;
 }
 
-/* A guest that could not be stopped writes as fast as this reads. */
+/* Rings are closed first: a guest that could not be stopped may write as fast as this reads. */
 void ring_engine_drain_all(struct ring_engine *x)
 {
 	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
@@ -148,7 +149,7 @@ void ring_engine_drain_all(struct ring_engine *x)
 
 enum doze { DOZE_OVER, DOZE_RUNG, DOZE_QUIT };
 
-/* Sleep until rung, at most `ms`; 0: for ever. */
+/* Sleep until the thread is woken, at most `ms`; 0: without limit. */
 static enum doze doze(struct ring_engine *x, unsigned int ms)
 {
 	struct timespec until =
@@ -178,8 +179,8 @@ static bool arm_all(struct ring_engine *x)
 	return true;
 }
 
-/* Nothing to do: sleep until the guest rings. A record that was on its way into a ring when that
- * was armed makes no noise, so they are looked at twice. */
+/* Sleep until the guest rings a doorbell. A record that was on its way into a ring while that was
+ * armed rings nothing, so all are armed twice. */
 static enum doze sleep_until_rung(struct ring_engine *x)
 {
 	enum doze result = DOZE_OVER;
@@ -203,16 +204,62 @@ static bool is_leaving(struct ring_engine *x)
 	return leaving;
 }
 
-/* Until the guest is out of our memory, or gone. */
+/* --- leaving ---------------------------------------------------------------------------------- */
+
+static void leave(struct ring_engine *x)
+{
+	struct error err;
+
+	ring_engine_drain_all(x);
+	if (ring_engine_remove_memory(x, &err))
+		first_error_set(x->config.failure, &err);
+}
+
+static bool try_leave(struct ring_engine *x)
+{
+	bool left = false;
+
+	if (!quiesce_is_promising(&x->quiesce))
+		return false;
+	/* a vCPU that waits in its trap for the thread could not be stopped */
+	atomic_store(&x->stopping, true);
+	pthread_mutex_lock(&x->lock);
+	pthread_cond_broadcast(&x->passed);
+	pthread_mutex_unlock(&x->lock);
+	if (!x->guest->control->try_stop(x->guest, NULL)) {
+		left = !quiesce_check(&x->quiesce, NULL);
+		if (left)
+			leave(x);
+		x->guest->control->resume(x->guest, NULL);
+	}
+	atomic_store(&x->stopping, false);
+	return left;
+}
+
+bool ring_engine_has_left(struct ring_engine *x, unsigned int ms)
+{
+	struct timespec until = ring_engine_deadline(clock_monotonic_ns(), (uint64_t)ms * 1000000);
+	bool left;
+	int ret = 0;
+
+	pthread_mutex_lock(&x->lock);
+	while (!x->left && !ret)
+		ret = pthread_cond_timedwait(&x->passed, &x->lock, &until);
+	left = x->left;
+	pthread_mutex_unlock(&x->lock);
+	return left;
+}
+
+/* Until the guest has left the memory, or has ended. */
 static void drain_and_leave(struct ring_engine *x)
 {
 	unsigned int ms = 1;
 	bool left = false;
 
-	/* Each try stops the guest, of which others may be told. */
+	/* each try stops the guest, which may be announced to others */
 	for (;;) {
-		make_pass(x, x->margin, stall_looks * x->look_ns);
-		left = ring_engine_try_leave(x);
+		make_pass(x, x->margin, stall_polls * x->poll_ns);
+		left = try_leave(x);
 		if (left || doze(x, ms) == DOZE_QUIT)
 			break;
 		ms = 2 * ms < LEAVE_MS ? 2 * ms : LEAVE_MS;
@@ -230,7 +277,7 @@ static void *drain(void *arg)
 	enum doze result = DOZE_OVER;
 
 	while (result != DOZE_QUIT && !is_leaving(x)) {
-		uint64_t records = make_pass(x, x->margin, stall_looks * x->look_ns);
+		uint64_t records = make_pass(x, x->margin, stall_polls * x->poll_ns);
 		uint64_t now = clock_monotonic_ns();
 
 		if (records)
@@ -247,11 +294,11 @@ static void *drain(void *arg)
 	return NULL;
 }
 
-int ring_engine_start(struct ring_engine *x, struct error *err)
+int ring_engine_start_thread(struct ring_engine *x, struct error *err)
 {
 	int code;
 
-	x->last_ns = clock_monotonic_ns();
+	x->polled_ns = clock_monotonic_ns();
 	x->running = true;
 	code = pthread_create(&x->thread, NULL, drain, x);
 	if (!code)

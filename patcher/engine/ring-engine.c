@@ -1,224 +1,218 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Memory of ours in the guest, and how it gets there. */
+/* The ring engine comes into a guest, and leaves it again. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
-#include "introspect/tasks/percpu.h"
-#include "patcher/engine/ring-engine-internal.h"
-#include "patcher/engine/host-record.h"
+#include "patcher/engine/ring-internal.h"
 
 enum {
-	SMALL_CODE_BYTES = 128 << 10, /* where the guest has no chunk for it */
-	TRAP_RING_BYTES = 256 << 10,
-	MARGIN_NS = 20000, /* in which a reservation becomes visible */
-	MAX_CLOCK_SKEW_NS = 1000,
-	/* For a host that needs 2 ms to make room and may have to wait for a CPU. The guest's own
-	 * watchdogs complain after 10 s or more. */
-	PATIENCE_NS = 500000000,
-	/* What waits in the host for the records of a vCPU that is off its CPU in the middle of
-	 * one, where a full ring cannot make the others wait as long as it takes. */
-	SPIN_QUEUE_BYTES = 8 << 20,
-	LOOK_NS = 1000000000, /* between two looks whether a guest with an unfinished record runs */
+	POLL_NS = 1000000000, /* between two polls whether a guest with an unfinished record runs */
+	LEAVE_MS = 10000,     /* the guest has so long to leave the trampolines ... */
+	PAUSED_MS = 200,      /* ... unless it is held stopped for so long */
+	SLICE_MS = 10,
 };
 
-/* --- finding out ----------------------------------------------------------------------------- */
+/* --- coming ---------------------------------------------------------------------------------- */
 
-static int check_guest(const struct guest *guest, struct error *err)
+static void reset(struct ring_engine *x)
 {
-	if (!(guest->caps & GUEST_CAP_SCRATCH))
-		return error_set(err, ENOTSUP, "this kind of guest cannot be given memory");
-	if (!guest->clock->tsc || !guest->clock->tsc_clock)
-		return error_set(err, ENOTSUP, "the guest's time stamp counter cannot be used");
-	return 0;
+	x->rung = x->leaving = x->left = false;
+	x->run_ns = 0;
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		x->vcpus[i].cut_off = 0;
 }
 
-static int read_facts(struct ring_engine *x, struct error *err)
+static int install(struct engine *engine, struct error *err)
 {
-	int ret = percpu_cpu_number(x->kernel, &x->facts.cpu_number, err);
+	struct ring_engine *x = ring_engine_of(engine);
+	int ret;
 
-	return ret ? ret : task_stacks_init(x->kernel, &x->tasks, err);
-}
-
-static uint64_t distance(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : b - a;
-}
-
-/* The merge compares what the vCPUs read: they must read the same. */
-int ring_engine_read_clocks(struct ring_engine *x, struct error *err)
-{
-	const struct tsc_clock *first = &x->vcpus[0].clock;
-	struct tsc_clock clock;
-
-	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
-		int ret = x->guest->clock->tsc_clock(x->guest, i, &clock, err);
-
-		if (ret)
-			return ret;
-		pthread_mutex_lock(&x->lock);
-		x->vcpus[i].clock = clock;
-		pthread_mutex_unlock(&x->lock);
-		if (distance(tsc_clock_ns(first, clock.tsc0), clock.ns0) > MAX_CLOCK_SKEW_NS)
-			return error_set(err, ENOTSUP,
-					 "the time stamp counters of vCPUs 0 and %u differ", i);
-	}
-	return 0;
-}
-
-/* --- memory ---------------------------------------------------------------------------------- */
-
-static uint64_t rings_size(const struct ring_engine *x)
-{
-	return (uint64_t)x->nr_vcpus * ring_stride(x->config.ring_bytes);
-}
-
-/* What the guest may write: the rings, then the arrays that are kept for returns. */
-static uint64_t data_area(const struct ring_engine *x, uint64_t unit)
-{
-	uint64_t bytes = rings_size(x) + RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
-
-	return (bytes + unit - 1) & ~(unit - 1);
-}
-
-/* Code and rings in chunks of their own; *data is what the latter take. */
-static int make_layout(struct ring_engine *x, uint64_t *data, struct error *err)
-{
-	x->code_bytes = KERNEL_MAP_CHUNK;
-	*data = data_area(x, KERNEL_MAP_CHUNK);
-	if (*data > KERNEL_MAP_MAX - KERNEL_MAP_CHUNK)
-		return error_set(
-			err, ENOSPC, "rings of %u vCPUs take %" PRIu64 " MiB, %d are the most",
-			x->nr_vcpus, *data >> 20, (KERNEL_MAP_MAX - KERNEL_MAP_CHUNK) >> 20);
-	return 0;
-}
-
-/* Both in one chunk, and with the page table for it; rings are as large as they can be then. */
-static int make_small_layout(struct ring_engine *x, uint64_t *data, struct error *err)
-{
-	uint64_t room = KERNEL_MAP_CHUNK - SMALL_CODE_BYTES - KERNEL_MAP_PAGE;
-
-	x->code_bytes = SMALL_CODE_BYTES;
-	while (data_area(x, KERNEL_MAP_PAGE) > room && x->config.ring_bytes > RING_MIN_DATA)
-		x->config.ring_bytes /= 2;
-	*data = data_area(x, KERNEL_MAP_PAGE);
-	if (*data > room)
-		return error_set(err, ENOSPC, "rings of %u vCPUs do not fit into %d MiB",
-				 x->nr_vcpus, KERNEL_MAP_CHUNK >> 20);
-	return 0;
-}
-
-static bool is_small(const struct guest *guest)
-{
-	return guest->max_scratch && guest->max_scratch < 2 * KERNEL_MAP_CHUNK;
-}
-
-static int map_scratch(struct ring_engine *x, struct error *err)
-{
-	bool small = is_small(x->guest);
-	struct scratch_part parts[2];
-	uint64_t data;
-	int ret = small ? make_small_layout(x, &data, err) : make_layout(x, &data, err);
-
+	reset(x);
+	ret = ring_engine_make_memory(x, err);
 	if (ret)
-		return ret;
-	ret = x->guest->scratch->add(x->guest, small ? KERNEL_MAP_CHUNK : x->code_bytes + data,
-				     &x->scratch, err);
-	if (ret) {
-		x->scratch.size = 0;
-		return ret;
-	}
-	parts[0] = (struct scratch_part){.size = x->code_bytes, .executable = true};
-	parts[1] = (struct scratch_part){.offset = x->code_bytes, .size = data};
-	ret = scratch_mapping_create(x->kernel, &x->scratch, parts, 2, &x->mapping, err);
-	x->mapped = !ret;
+		goto remove;
+	ret = ring_engine_start_thread(x, err);
+	if (ret)
+		goto use_traps;
+	ret = patch_plan_apply(x->config.plan, x->kernel, err);
+	if (ret)
+		goto stop;
+	x->installed = true;
+	return 0;
+stop:
+	ring_engine_stop_thread(x);
+use_traps:
+	patch_plan_use_traps(x->config.plan);
+remove:
+	ring_engine_remove_memory(x, NULL);
+	ring_engine_free_memory(x);
 	return ret;
 }
 
-int ring_engine_unmap(struct ring_engine *x, struct error *err)
+/* SYSTEM_BOOTING 0, SYSTEM_SCHEDULING 1 while other CPUs are started (include/linux/kernel.h) */
+static bool has_started_cpus(const struct kernel *kernel)
 {
-	int ret = x->mapped ? scratch_mapping_remove(&x->mapping, err) : 0;
-	int removed = 0;
+	uint32_t state;
 
-	x->mapped = false;
-	if (x->scratch.size)
-		removed = x->guest->scratch->remove(x->guest, &x->scratch, ret ? NULL : err);
-	x->scratch.size = 0;
-	return ret ? ret : removed;
+	return kernel_read_u32(kernel, "system_state", &state, NULL) || state > 1;
 }
 
-static int make_rings(struct ring_engine *x, struct error *err)
+static bool refresh(struct engine *engine)
 {
-	const uint32_t stride = ring_stride(x->config.ring_bytes);
-	const bool spin = x->config.full == TRAMPOLINE_SPIN;
-	struct ring_config config = {.data_bytes = x->config.ring_bytes,
-				     .queue_bytes = x->config.ring_bytes + RING_MAX_RECORD +
-						    (spin ? SPIN_QUEUE_BYTES : 0),
-				     .shapes = x->set.shapes,
-				     .nr_shapes = x->set.n};
-	struct ring_config traps = {.data_bytes = TRAP_RING_BYTES,
-				    .queue_bytes = TRAP_RING_BYTES + RING_MAX_RECORD,
-				    .shapes = trap_record_shapes,
-				    .nr_shapes = TRAP_RECORD_SHAPES};
-	int ret = 0;
+	struct ring_engine *x = ring_engine_of(engine);
 
-	x->saved_arrays = (struct ring_saved_array *)(void *)((uint8_t *)x->scratch.hva +
-							      x->code_bytes + rings_size(x));
-	for (unsigned int i = 0; !ret && i < x->nr_vcpus; i++) {
-		ret = ring_init(&x->rings[i], x->scratch.hva + x->code_bytes + (uint64_t)i * stride,
-				&config, err);
-		if (!ret)
-			ret = ring_init(trap_ring(x, i),
-					x->trap_memory + (size_t)i * ring_stride(TRAP_RING_BYTES),
-					&traps, err);
+	ring_engine_read_clocks(x, NULL);
+	return !has_started_cpus(x->kernel);
+}
+
+/* --- going ----------------------------------------------------------------------------------- */
+
+/* The thread takes the memory away when the guest has left it. */
+static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct error *err)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+	const struct quiesce_policy policy = {
+		.tasks = &x->tasks, .gva = x->mapping.gva, .size = x->set.code_bytes};
+	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&x->lock);
+	/* a merge of rings has room for no more vCPUs than this */
+	quiesce_begin(&x->quiesce, x->guest, &policy, NULL);
+	x->leaving = true;
+	x->rung = true;
+	pthread_cond_signal(&x->wake);
+	pthread_mutex_unlock(&x->lock);
+	return 0;
+}
+
+/* A moment's stop may be one of the leaving itself. */
+static bool wait_until_left(struct ring_engine *x)
+{
+	unsigned int paused = 0;
+
+	for (unsigned int ms = 0; ms < LEAVE_MS && paused < PAUSED_MS; ms += SLICE_MS) {
+		if (ring_engine_has_left(x, SLICE_MS))
+			return true;
+		paused = x->guest->control->is_stopped(x->guest) ? paused + SLICE_MS : 0;
 	}
-	return ret ? ret : ring_merge_init(&x->merge, x->rings, 2 * x->nr_vcpus, err);
+	return false;
 }
 
-/* Ticks of the guest's counter. */
-static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
+static void add_counts(struct ring_counts *to, const struct ring_counts *from)
 {
-	uint64_t low = clock->tsc0, high = clock->tsc0 + (ns << 8);
+	to->records += from->records;
+	to->lost += from->lost;
+	to->clamped += from->clamped;
+	to->stalled += from->stalled;
+	to->malformed += from->malformed;
+	to->skipped_bytes += from->skipped_bytes;
+}
 
-	while (low < high) {
-		uint64_t mid = low + (high - low) / 2;
+static void keep_counts(struct ring_engine *x)
+{
+	pthread_mutex_lock(&x->lock);
+	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
+		struct ring_engine_vcpu *v = &x->vcpus[i];
 
-		if (tsc_clock_ns(clock, mid) - clock->ns0 < ns)
-			low = mid + 1;
-		else
-			high = mid;
+		add_counts(&v->past, &v->seen);
+		v->past.stalled -= v->cut_off;
+		v->seen = (struct ring_counts){0};
 	}
-	return low - clock->tsc0;
+	pthread_mutex_unlock(&x->lock);
 }
 
-/* Writers compare no more than RING_PATIENCE_BITS. */
-static uint32_t patience(const struct ring_engine *x)
+/* Without the thread. A vCPU may ask any time whether an OUT of the guest is a trampoline's. */
+static void tear_down(struct ring_engine *x)
 {
-	uint64_t wanted = ticks(&x->vcpus[0].clock, PATIENCE_NS);
+	const bool traps = x->guest->caps & GUEST_CAP_PORT_TRAP;
 
-	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
+	keep_counts(x);
+	if (traps)
+		x->guest->control->stop(x->guest, NULL);
+	ring_engine_free_memory(x);
+	x->installed = false;
+	if (traps)
+		x->guest->control->resume(x->guest, NULL);
 }
 
-static int make_code(struct ring_engine *x, struct patch_plan *plan, const struct trap_table *traps,
-		     struct decoder *decoder, struct error *err)
+static int finish(struct engine *engine, struct error *err)
 {
-	const struct trampoline_room room = {
-		.gva = x->mapping.gva,
-		.bytes = x->scratch.hva,
-		.size = x->code_bytes,
-		.rings = {.gva = x->mapping.gva + x->code_bytes,
-			  .data_bytes = x->config.ring_bytes,
-			  .cpus = x->nr_vcpus,
-			  .patience = patience(x)},
-		.kernel = &x->facts,
-		.saved_arrays = x->mapping.gva + x->code_bytes + rings_size(x),
-		.full = x->config.full,
-	};
+	struct ring_engine *x = ring_engine_of(engine);
 
-	return trampoline_set_make(&x->set, plan, traps, decoder, &room, err);
+	if (!x->installed)
+		return 0;
+	if (!wait_until_left(x))
+		return error_set(err, EBUSY, "the guest is still inside the trampolines");
+	ring_engine_stop_thread(x);
+	tear_down(x);
+	return 0;
+}
+
+static void end(struct engine *engine)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+
+	if (!x->installed)
+		return;
+	ring_engine_stop_thread(x);
+	if (!x->left) {
+		for (unsigned int i = 0; i < x->nr_vcpus; i++)
+			x->vcpus[i].cut_off = x->rings[i].counts.stalled;
+		ring_engine_drain_all(x);
+		/* records that the guest's end has cut off are neither damage nor events */
+		for (unsigned int i = 0; i < x->nr_vcpus; i++)
+			x->vcpus[i].cut_off = x->rings[i].counts.stalled - x->vcpus[i].cut_off;
+	}
+	tear_down(x);
+}
+
+static void count(struct engine *engine, unsigned int vcpu, struct trace_counters *sum)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+	struct ring_engine_vcpu *v = &x->vcpus[vcpu];
+	struct ring_counts ring;
+
+	pthread_mutex_lock(&x->lock);
+	ring = v->past;
+	add_counts(&ring, &v->seen);
+	pthread_mutex_unlock(&x->lock);
+	sum->v[COUNTER_RING_RECORDS] += ring.records;
+	sum->v[COUNTER_RING_DROPS] += ring.lost + atomic_load(&v->lost);
+	sum->v[COUNTER_RING_DAMAGED] += ring.stalled + ring.malformed;
+	sum->v[COUNTER_RING_WAITS] += atomic_load(&v->waits);
+	sum->v[COUNTER_RING_WAIT_NS] += atomic_load(&v->wait_ns);
+	sum->v[COUNTER_DOORBELLS] += atomic_load(&v->doorbells);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
+
+static void destroy(struct engine *engine)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+
+	ring_engine_stop_thread(x);
+	ring_engine_free_memory(x);
+	pthread_cond_destroy(&x->passed);
+	pthread_cond_destroy(&x->wake);
+	pthread_mutex_destroy(&x->lock);
+	free(x->vcpus);
+	free(x);
+}
+
+static const struct engine_ops ring_ops = {
+	.name = "exitless",
+	.install = install,
+	.on_trap = ring_engine_on_trap,
+	.submit = ring_engine_submit,
+	.take_saved_array = ring_engine_take_saved_array,
+	.refresh = refresh,
+	.withdraw = withdraw,
+	.finish = finish,
+	.end = end,
+	.counts = count,
+	.destroy = destroy,
+};
 
 static void init_sync(struct ring_engine *x)
 {
@@ -232,125 +226,24 @@ static void init_sync(struct ring_engine *x)
 	pthread_condattr_destroy(&monotonic);
 }
 
-static struct ring_engine *allocate(const struct kernel *kernel,
-				    const struct ring_engine_config *config)
+int ring_engine_create(const struct engine_config *config, struct engine **out, struct error *err)
 {
 	struct ring_engine *x = calloc(1, sizeof(*x));
-	unsigned int n = kernel->guest->nr_vcpus;
-
-	if (!x)
-		return NULL;
-	x->config = *config;
-	x->kernel = kernel;
-	x->guest = kernel->guest;
-	x->nr_vcpus = n;
-	x->look_ns = LOOK_NS;
-	init_sync(x);
-	x->vcpus = calloc(n, sizeof(*x->vcpus));
-	x->rings = calloc(2 * (size_t)n, sizeof(*x->rings));
-	x->trap_memory = calloc(n, ring_stride(TRAP_RING_BYTES));
-	if (x->vcpus && x->rings && x->trap_memory)
-		return x;
-	ring_engine_destroy(x);
-	return NULL;
-}
-
-static int prepare(struct ring_engine *x, struct patch_plan *plan, const struct trap_table *traps,
-		   struct decoder *decoder, struct error *err)
-{
-	int ret = check_guest(x->guest, err);
-
-	if (!ret)
-		ret = read_facts(x, err);
-	if (!ret)
-		ret = ring_engine_read_clocks(x, err);
-	if (!ret)
-		ret = map_scratch(x, err);
-	if (!ret)
-		ret = make_code(x, plan, traps, decoder, err);
-	if (!ret)
-		ret = make_rings(x, err);
-	if (!ret)
-		x->margin = ticks(&x->vcpus[0].clock, MARGIN_NS);
-	return ret;
-}
-
-int ring_engine_create(const struct kernel *kernel, struct patch_plan *plan,
-		       const struct trap_table *traps, struct decoder *decoder,
-		       const struct ring_engine_config *config, struct ring_engine **out,
-		       struct error *err)
-{
-	struct ring_engine *x = allocate(kernel, config);
-	int ret;
 
 	if (!x)
 		return error_set(err, ENOMEM, "out of memory");
-	x->refs = plan->refs;
-	ret = prepare(x, plan, traps, decoder, err);
-	if (ret) {
-		patch_plan_use_traps(plan);
-		ring_engine_cancel(x);
-	} else {
-		*out = x;
+	x->engine.ops = &ring_ops;
+	x->config = *config;
+	x->kernel = config->kernel;
+	x->guest = config->kernel->guest;
+	x->nr_vcpus = x->guest->nr_vcpus;
+	x->poll_ns = POLL_NS;
+	init_sync(x);
+	x->vcpus = calloc(x->nr_vcpus, sizeof(*x->vcpus));
+	if (!x->vcpus) {
+		destroy(&x->engine);
+		return error_set(err, ENOMEM, "out of memory");
 	}
-	return ret;
-}
-
-void ring_engine_cancel(struct ring_engine *x)
-{
-	ring_engine_stop_thread(x);
-	ring_engine_unmap(x, NULL);
-	ring_engine_destroy(x);
-}
-
-void ring_engine_destroy(struct ring_engine *x)
-{
-	if (!x)
-		return;
-	ring_engine_stop_thread(x);
-	for (unsigned int i = 0; x->rings && i < 2 * x->nr_vcpus; i++)
-		ring_deinit(&x->rings[i]);
-	trampoline_set_deinit(&x->set);
-	pthread_cond_destroy(&x->passed);
-	pthread_cond_destroy(&x->wake);
-	pthread_mutex_destroy(&x->lock);
-	free(x->trap_memory);
-	free(x->rings);
-	free(x->vcpus);
-	free(x);
-}
-
-void ring_engine_end(struct ring_engine *x)
-{
-	ring_engine_stop_thread(x);
-	if (x->left)
-		return;
-	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		x->vcpus[i].cut_off = x->rings[i].counts.stalled;
-	ring_engine_drain_all(x);
-	/* not the guest's fault, nor an event that it saw */
-	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		x->vcpus[i].cut_off = x->rings[i].counts.stalled - x->vcpus[i].cut_off;
-}
-
-/* --- telling --------------------------------------------------------------------------------- */
-
-void ring_engine_counts(struct ring_engine *x, unsigned int vcpu, struct trace_counters *sum)
-{
-	struct ring_engine_vcpu *v = &x->vcpus[vcpu];
-	struct ring_counts ring;
-
-	pthread_mutex_lock(&x->lock);
-	ring = v->seen;
-	pthread_mutex_unlock(&x->lock);
-	sum->v[COUNTER_RING_RECORDS] += ring.records;
-	sum->v[COUNTER_RING_DROPS] += ring.drops + atomic_load(&v->lost);
-	sum->v[COUNTER_RING_DAMAGED] += ring.stalled + ring.malformed - v->cut_off;
-	sum->v[COUNTER_RING_WAITS] += atomic_load(&v->blocked);
-	sum->v[COUNTER_RING_WAIT_NS] += atomic_load(&v->blocked_ns);
-}
-
-uint64_t ring_engine_doorbells(const struct ring_engine *x)
-{
-	return atomic_load(&x->doorbells);
+	*out = &x->engine;
+	return 0;
 }

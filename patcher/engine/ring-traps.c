@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What vCPUs' threads do in exitless mode: wait for room in a ring, and write what traps saw. */
+/* What vCPUs' threads do: wait for room in a ring, and write the hits of traps. */
 #include <errno.h>
 #include <string.h>
-#include "patcher/engine/ring-engine-internal.h"
 #include "patcher/engine/host-record.h"
+#include "patcher/engine/ring-internal.h"
+#include "patcher/engine/trap-reader.h"
 
 /* A host that cannot empty the rings must not hang the guest. */
 static const uint64_t wait_max_ns = 5000000000;
@@ -29,30 +30,38 @@ static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vc
 	}
 	x->waiting--;
 	pthread_mutex_unlock(&x->lock);
-	atomic_fetch_add(&vcpu->blocked_ns, clock_monotonic_ns() - start);
+	atomic_fetch_add(&vcpu->wait_ns, clock_monotonic_ns() - start);
 	return room;
 }
 
-/* A record that is not written is counted by whoever would have written it. */
-bool ring_engine_on_trap(struct ring_engine *x, struct guest_trap *trap)
+/* The slow path of a trampoline. A record that is skipped is counted here. */
+static enum engine_trap on_slow_path(struct ring_engine *x, struct guest_trap *trap)
 {
 	const struct trampoline_place *place = trampoline_set_at(&x->set, trap->regs.rip);
 	struct ring_engine_vcpu *vcpu;
 	bool idle;
 
 	if (!place || trap->vcpu >= x->nr_vcpus)
-		return false;
+		return ENGINE_TRAP_FOREIGN;
 	vcpu = &x->vcpus[trap->vcpu];
 	idle = atomic_load(&x->asleep);
-	atomic_fetch_add(idle ? &x->doorbells : &vcpu->blocked, 1);
+	atomic_fetch_add(idle ? &vcpu->doorbells : &vcpu->waits, 1);
 	if (wait_for_room(x, vcpu, &x->rings[trap->vcpu]) == RING_ROOM ||
 	    atomic_load(&x->stopping)) {
 		trap->regs.rip = place->retry;
-		return true;
+		return ENGINE_TRAP_OTHER;
 	}
 	atomic_fetch_add(&vcpu->lost, 1);
 	trap->regs.rip = place->skip;
-	return true;
+	return ENGINE_TRAP_OTHER;
+}
+
+enum engine_trap ring_engine_on_trap(struct engine *engine, struct guest_trap *trap)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+	enum engine_trap taken = trap_reader_take(x->config.reader, engine, trap);
+
+	return taken == ENGINE_TRAP_FOREIGN ? on_slow_path(x, trap) : taken;
 }
 
 /* The writer's half of ring-layout.h; this thread is the only writer of the vCPU's trap ring. */
@@ -63,36 +72,37 @@ static struct ring_record *reserve(struct ring_engine *x, struct ring_engine_vcp
 	uint64_t at = header->reserve;
 
 	if (ring_room(ring) != RING_ROOM &&
-	    (x->config.full == TRAMPOLINE_DROP || wait_for_room(x, vcpu, ring) != RING_ROOM))
+	    (x->full == TRAMPOLINE_DROP || wait_for_room(x, vcpu, ring) != RING_ROOM))
 		return NULL;
 	__atomic_store_n(&header->reserve, at + size, __ATOMIC_SEQ_CST);
 	return (struct ring_record *)(void *)(ring->data + (at & (ring->config.data_bytes - 1)));
 }
 
-bool ring_engine_put(struct ring_engine *x, const struct probe_ref *ref, enum probe_point point,
-		     const struct probe_hit *hit)
+void ring_engine_submit(struct engine *engine, const struct probe_ref *ref, enum probe_point point,
+			const struct probe_hit *hit)
 {
+	struct ring_engine *x = ring_engine_of(engine);
 	struct ring_engine_vcpu *vcpu = &x->vcpus[hit->vcpu];
 	struct ring *ring = trap_ring(x, hit->vcpu);
 	struct ring_record *record = reserve(x, vcpu, ring, trap_record_size(hit));
 
 	if (!record) {
 		atomic_fetch_add(&vcpu->lost, hit->nr_items ? hit->nr_items : 1);
-		return false;
+		return;
 	}
 	record->tsc = x->guest->clock->tsc(x->guest);
 	trap_record_fill(record, ref ? ref->id : TRAP_RECORD_NO_REF, hit);
 	__atomic_store_n(&record->commit, ring_commit(point), __ATOMIC_SEQ_CST);
 	if (atomic_load(&x->asleep))
-		ring_engine_ring(x);
-	return true;
+		ring_engine_wake(x);
 }
 
-/* Other vCPUs claim and free slots meanwhile, but not one with this key: the call is on this one.
- */
-bool ring_engine_take_saved_array(struct ring_engine *x, uint64_t key, uint64_t *words,
+/* Other vCPUs claim and free slots meanwhile, but none with this key: its call is on this vCPU. */
+bool ring_engine_take_saved_array(struct engine *engine, uint64_t key, uint64_t *words,
 				  uint64_t *skip)
 {
+	struct ring_engine *x = ring_engine_of(engine);
+
 	for (unsigned int i = 0; i < RING_SAVED_SLOTS; i++) {
 		struct ring_saved_array *slot = &x->saved_arrays[i];
 

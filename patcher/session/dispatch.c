@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What was seen of the guest becomes calls of the tracers. */
+/* Hits become calls of the tracers, and vCPUs in traps are served. */
 #include "patcher/session/internal.h"
 
 static void await_return(struct trace_session *s, const struct probe_ref *ref,
@@ -13,13 +13,14 @@ static void await_return(struct trace_session *s, const struct probe_ref *ref,
 
 	memcpy(call.words, hit->args, sizeof(call.words));
 	ref->tracer->ops->entry(ref->tracer, ref->probe, hit, &call);
-	if (call_table_push(s->stash, &call, &pushed))
+	if (call_table_push(s->calls, &call, &pushed))
 		count_event(&s->counters, COUNTER_LOST, 1);
 	count_event(&s->counters, COUNTER_NESTED, pushed.superseded);
 	count_event(&s->counters, COUNTER_LOST, pushed.lost);
+	boot_window_note_entry(&s->boot, hit->call_site);
 }
 
-/* A bulk call's return may come in several hits, each of which tells of some of its objects. */
+/* A bulk call's return may come in several hits, each with some of its objects. */
 static bool is_last_hit(struct open_call *call, const struct probe_hit *hit)
 {
 	uint64_t all = hit->saved ? (uint32_t)hit->result - (hit->saved - 1) : 0;
@@ -34,7 +35,7 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 	struct open_call call;
 	struct tracer *tracer;
 
-	if (!call_table_pop(s->stash, hit->key, &call)) {
+	if (!call_table_pop(s->calls, hit->key, &call)) {
 		count_event(&s->counters, COUNTER_UNPAIRED_RETURNS, 1);
 		return;
 	}
@@ -42,14 +43,16 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 		return;
 	tracer = call.tracer;
 	if (tracer->ops->ret(tracer, call.probe, hit, &call))
-		call_table_note_inner(s->stash, hit->key, hit->result);
-	if (!is_last_hit(&call, hit) && call_table_push(s->stash, &call, &pushed))
+		call_table_note_inner(s->calls, hit->key, hit->result);
+	if (!is_last_hit(&call, hit) && call_table_push(s->calls, &call, &pushed))
 		count_event(&s->counters, COUNTER_LOST, 1);
 }
 
-void session_dispatch(struct trace_session *s, const struct probe_ref *ref, enum probe_point point,
-		      const struct probe_hit *hit)
+void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point,
+		  const struct probe_hit *hit)
 {
+	struct trace_session *s = arg;
+
 	if (point == POINT_RETURN)
 		on_return(s, hit);
 	else if (ref->probe->wants_return)
@@ -58,58 +61,42 @@ void session_dispatch(struct trace_session *s, const struct probe_ref *ref, enum
 		ref->tracer->ops->entry(ref->tracer, ref->probe, hit, NULL);
 }
 
-void session_save_array(struct trace_session *s, const struct capture_items *items,
-			const struct probe_hit *hit)
+void session_forget_open_calls(struct trace_session *s)
 {
-	struct call_table_push_result pushed;
-	struct open_call call = {.key = hit->key};
-	uint64_t array = hit->args[items->pointer];
-	uint32_t count = (uint32_t)hit->args[items->count];
-
-	if (!array)
-		return;
-	call.words[0] = array;
-	if (items->skip_filled)
-		call.words[1] = object_iter_filled(&s->kernel, array, count);
-	if (call_table_push(s->saved_arrays, &call, &pushed))
-		count_event(&s->counters, COUNTER_LOST, 1);
+	count_event(&s->counters, COUNTER_IN_FLIGHT, call_table_clear(s->calls));
+	trap_reader_forget(&s->reader);
 }
 
-/* The words that are the call's work, and how many lie in front of them. Its entry was a trap or a
- * trampoline. */
-static bool find_saved_array(struct trace_session *s, uint64_t key, uint64_t *words, uint64_t *skip)
-{
-	struct open_call call;
+/* --- on vCPUs' threads ------------------------------------------------------------------------ */
 
-	if (s->exitless && ring_engine_take_saved_array(s->exitless, key, words, skip))
+bool session_on_trap(void *arg, struct guest_trap *trap)
+{
+	struct trace_session *s = arg;
+	struct engine *engine = s->engine;
+	enum engine_trap taken;
+
+	if (trap->gap_ns) {
+		session_gap(s, trap->gap_ns);
 		return true;
-	if (!call_table_pop(s->saved_arrays, key, &call))
+	}
+	taken = engine->ops->on_trap(engine, trap);
+	if (taken == ENGINE_TRAP_FOREIGN)
 		return false;
-	*skip = call.words[1];
-	*words = call.words[0] + *skip * sizeof(uint64_t);
+	session_sample(s, taken == ENGINE_TRAP_CALL);
+	session_poll(s);
 	return true;
 }
 
-void session_saved_array(struct trace_session *s, struct probe_hit *hit, struct object_iter *items)
+void session_boot_entry(void *arg, uint64_t site, const struct guest_trap *trap)
 {
-	uint32_t count = (uint32_t)hit->result;
-	uint64_t words, skip;
+	struct trace_session *s = arg;
 
-	if (!find_saved_array(s, hit->key, &words, &skip))
-		return;
-	hit->saved = 1 + skip;
-	if (count > CAPTURE_ITEMS_PER_CALL || count <= skip)
-		return;
-	items->from = ITEMS_ARRAY;
-	items->at = words;
-	items->count = count - skip;
+	trap_reader_entry(&s->reader, s->engine, site, trap);
 }
 
-void session_submit(struct trace_session *s, const struct probe_ref *ref, enum probe_point point,
-		    const struct probe_hit *hit)
+void session_boot_return(void *arg, const struct guest_trap *trap)
 {
-	if (s->exitless)
-		ring_engine_put(s->exitless, ref, point, hit);
-	else
-		session_dispatch(s, ref, point, hit);
+	struct trace_session *s = arg;
+
+	trap_reader_return(&s->reader, s->engine, trap);
 }

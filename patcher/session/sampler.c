@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/session/sampler.h"
+/* Traps that come too often are taken away for a time. */
+#include "patcher/session/internal.h"
 
 static const uint64_t second = 1000000000;
 
@@ -38,7 +39,9 @@ void sampler_counts(const struct sampler *s, uint64_t now, struct trace_counters
 	out->v[COUNTER_TRACING_NS] = s->on_ns + (s->on_since ? since(s->on_since, now) : 0);
 }
 
-bool sampler_is_over(struct sampler *s, bool is_call, bool any_open, uint64_t now)
+/* A call was seen. True if the traps have to go: at once, or better when none of the calls seen is
+ * still open, up to as many calls again. */
+static bool is_over(struct sampler *s, bool is_call, bool any_open, uint64_t now)
 {
 	if (!s->max_rate)
 		return false;
@@ -50,7 +53,7 @@ bool sampler_is_over(struct sampler *s, bool is_call, bool any_open, uint64_t no
 	return s->calls >= s->max_rate && (!any_open || s->calls / 2 >= s->max_rate);
 }
 
-void sampler_out(struct sampler *s, uint64_t now)
+static void note_out(struct sampler *s, uint64_t now)
 {
 	if (s->out)
 		return;
@@ -59,22 +62,83 @@ void sampler_out(struct sampler *s, uint64_t now)
 	s->times++;
 }
 
-void sampler_in(struct sampler *s, uint64_t now)
+static void note_in(struct sampler *s, uint64_t now)
 {
 	stop_counting(s, now);
 	s->second_ns = now;
 	s->calls = 0;
 }
 
-void sampler_gap(struct sampler *s, uint64_t ns)
+static void note_gap(struct sampler *s, uint64_t ns)
 {
 	if (s->out)
-		return; /* counted as that */
+		return; /* is part of that gap */
 	s->out_ns += ns;
 	s->times++;
 }
 
-bool sampler_is_due(const struct sampler *s, uint64_t now)
+/* Whether it is time to put the traps back. */
+static bool is_due(const struct sampler *s, uint64_t now)
 {
 	return s->out && now - s->second_ns >= second;
+}
+
+/* --- in a session ---------------------------------------------------------------------------- */
+
+static uint64_t now_ns(const struct trace_session *s)
+{
+	return s->guest->clock->now_ns(s->guest);
+}
+
+void session_sample(struct trace_session *s, bool is_call)
+{
+	struct guest *guest = s->guest;
+	struct error err;
+
+	if (!s->options.max_rate ||
+	    !is_over(&s->sampler, is_call, call_table_is_open(s->calls), now_ns(s)) ||
+	    guest->control->stop(guest, NULL))
+		return;
+	if (patch_plan_revert(&s->plan, &s->kernel, NULL, &err))
+		first_error_set(&s->failure, &err);
+	else
+		note_out(&s->sampler, now_ns(s));
+	guest->control->resume(guest, NULL);
+}
+
+void session_gap(struct trace_session *s, uint64_t ns)
+{
+	/* a return whose entry was not seen must not meet a call from before */
+	session_forget_open_calls(s);
+	note_gap(&s->sampler, ns);
+}
+
+/* While the guest's own ftrace holds the sites, no trap is put back. */
+static int put_back(struct trace_session *s, struct error *err)
+{
+	int ret;
+
+	if (s->ftrace.out)
+		return 0;
+	/* a return whose entry was not seen must not meet a call from before the traps went */
+	session_forget_open_calls(s);
+	ret = patch_plan_apply(&s->plan, &s->kernel, err);
+	if (!ret)
+		note_in(&s->sampler, now_ns(s));
+	return ret;
+}
+
+int trace_session_tick(struct trace_session *s, struct error *err)
+{
+	struct guest *guest = s->guest;
+	int ret;
+
+	if (!s->enabled || !is_due(&s->sampler, now_ns(s)))
+		return 0;
+	ret = guest->control->stop(guest, err);
+	if (ret)
+		return ret;
+	ret = put_back(s, err);
+	guest->control->resume(guest, NULL);
+	return ret;
 }

@@ -21,13 +21,20 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	s->guest = guest;
 	s->image = image;
 	s->writer = writer;
+	s->reader = (struct trap_reader){.kernel = &s->kernel,
+					 .plan = &s->plan,
+					 .traps = &s->traps,
+					 .oneshots = &s->oneshots,
+					 .counters = &s->counters};
 	trap_table_init(&s->traps);
 	snprintf(s->specs[0], TRACE_SPEC_MAX, TRACER_DEFAULT_SPEC);
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
-		ret = call_table_create(&s->stash, err);
+		ret = call_table_create(&s->calls, err);
 	if (!ret)
-		ret = call_table_create(&s->saved_arrays, err);
+		ret = trap_reader_init(&s->reader, err);
+	if (!ret)
+		ret = session_create_engines(s, err);
 	if (ret)
 		trace_session_destroy(s);
 	else
@@ -37,7 +44,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 
 static void destroy_tracers(struct trace_session *s)
 {
-	ftrace_handoff_forget(&s->yield);
+	ftrace_handoff_forget(&s->ftrace);
 	kprobe_handoff_forget(&s->kprobes);
 	free(s->refused);
 	s->refused = NULL;
@@ -52,13 +59,15 @@ void trace_session_destroy(struct trace_session *s)
 	if (!s)
 		return;
 	trace_session_stop(s, NULL);
-	session_end(s);
+	session_end_engine(s);
+	engine_destroy(s->ring_engine);
+	engine_destroy(s->trap_engine);
 	destroy_tracers(s);
 	oneshot_deinit(&s->oneshots);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
-	call_table_destroy(s->saved_arrays);
-	call_table_destroy(s->stash);
+	trap_reader_deinit(&s->reader);
+	call_table_destroy(s->calls);
 	decoder_destroy(s->decoder);
 	free(s);
 }
@@ -76,13 +85,19 @@ void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint6
 
 /* --- taking back ---------------------------------------------------------------------------- */
 
-static int take_traps_back(struct trace_session *s, struct error *err)
+static int take_back(struct trace_session *s, struct error *err)
 {
+	struct engine *engine = s->engine;
+	int ret;
+
 	oneshot_disarm_all(&s->oneshots);
-	ftrace_handoff_end(&s->yield);
+	ftrace_handoff_end(&s->ftrace);
 	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
 	s->restored = (struct patch_outcome){0};
-	return patch_plan_revert(&s->plan, &s->kernel, &s->restored, err);
+	ret = engine->ops->withdraw(engine, &s->restored, err);
+	if (!ret)
+		s->switch_pending = s->refreshing = false;
+	return ret;
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -111,7 +126,7 @@ static int create_tracers(struct trace_session *s, struct error *err)
 {
 	struct tracer_context context = {.kernel = &s->kernel,
 					 .writer = s->writer,
-					 .calls = s->stash,
+					 .calls = s->calls,
 					 .counters = &s->counters};
 	const char *specs[TRACE_MAX_TRACERS];
 	size_t n = 0;
@@ -130,16 +145,7 @@ int session_plan(struct trace_session *s, struct error *err)
 		.ftrace_handoff = ftrace_handoff_is_possible(&s->kernel),
 	};
 
-	int ret = patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
-
-	for (size_t i = 0; !ret && i < s->tracers.n; i++) {
-		struct tracer *t = s->tracers.v[i];
-		size_t n = 0;
-		const struct probe_gap *gaps = t->ops->gaps ? t->ops->gaps(t, &n) : NULL;
-
-		ret = patch_plan_refuse_gaps(&s->plan, &s->kernel, gaps, n, err);
-	}
-	return ret;
+	return patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
 }
 
 static void prepare_oneshots(struct trace_session *s)
@@ -154,10 +160,10 @@ static void prepare_oneshots(struct trace_session *s)
 				       .entry = session_boot_entry,
 				       .ret = session_boot_return,
 				       .arg = s};
-	s->yield.kernel = s->kprobes.kernel = &s->kernel;
-	s->yield.plan = s->kprobes.plan = &s->plan;
-	s->yield.oneshots = s->kprobes.oneshots = &s->oneshots;
-	s->yield.failure = s->kprobes.failure = &s->failure;
+	s->ftrace.kernel = s->kprobes.kernel = &s->kernel;
+	s->ftrace.plan = s->kprobes.plan = &s->plan;
+	s->ftrace.oneshots = s->kprobes.oneshots = &s->oneshots;
+	s->ftrace.failure = s->kprobes.failure = &s->failure;
 }
 
 /* With the guest stopped: all patches, or none. */
@@ -167,11 +173,11 @@ static int put_traps(struct trace_session *s, struct error *err)
 	int ret = booting ? boot_window_arm(&s->boot, err) : 0;
 
 	if (!ret)
-		ret = ftrace_handoff_begin(&s->yield, err);
+		ret = ftrace_handoff_begin(&s->ftrace, err);
 	if (!ret)
 		ret = kprobe_handoff_begin(&s->kprobes, err);
 	if (!ret)
-		ret = patch_plan_apply(&s->plan, &s->kernel, err);
+		ret = s->trap_engine->ops->install(s->trap_engine, err);
 	if (ret)
 		oneshot_disarm_all(&s->oneshots);
 	return ret;
@@ -221,18 +227,18 @@ static int plan_and_patch(struct trace_session *s, struct error *err)
 	return ret;
 }
 
-static void want_exitless(struct trace_session *s)
+static void want_rings(struct trace_session *s)
 {
-	s->no_exitless = (struct error){0};
-	s->was_exitless = false;
-	atomic_store(&s->next_look, 0);
+	s->no_rings = (struct error){0};
+	s->had_rings = false;
+	atomic_store(&s->next_poll, 0);
 	atomic_store(&s->switch_pending, s->options.exitless);
 }
 
 /* At once, if the guest has booted; else traps do until it is ready. */
 static int switch_if_ready(struct trace_session *s, struct error *err)
 {
-	want_exitless(s);
+	want_rings(s);
 	if (!s->switch_pending || boot_window_is_open(&s->kernel))
 		return 0;
 	return session_switch(s, err);
@@ -252,7 +258,7 @@ static int start_stopped(struct trace_session *s, struct error *err)
 		return ret;
 	ret = has_traps(s) ? switch_if_ready(s, err) : 0;
 	if (ret) {
-		s->enabled = take_traps_back(s, NULL) != 0;
+		s->enabled = take_back(s, NULL) != 0;
 		if (!s->enabled)
 			guest->traps->set_handler(guest, NULL, NULL, NULL);
 		return ret;
@@ -276,12 +282,6 @@ int trace_session_locate(struct trace_session *s, struct error *err)
 	ret = kernel_find(s->guest, s->image, &s->kernel, err);
 	s->located = !ret;
 	return ret;
-}
-
-void session_forget_open_calls(struct trace_session *s)
-{
-	count_event(&s->counters, COUNTER_IN_FLIGHT, call_table_clear(s->stash));
-	call_table_clear(s->saved_arrays);
 }
 
 static void forget_calls(struct trace_session *s)
@@ -308,19 +308,20 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 
 	if (ret)
 		return ret;
-	/* a stop may have left memory in a guest that was paused */
-	ret = session_finish_leaving(s, err);
-	if (!ret) {
-		forget_calls(s);
-		ret = ftrace_handoff_stop(&s->kernel, err);
-	}
+	ret = session_create_engines(s, err);
+	/* a stop may have left trampolines in a guest that was paused */
+	if (!ret)
+		ret = session_finish(s, err);
 	if (ret)
 		return ret;
+	forget_calls(s);
 	ret = create_tracers(s, err);
-	if (!ret) {
-		prepare_oneshots(s);
-		ret = start_stopped(s, err);
-	}
+	if (!ret)
+		ret = ftrace_handoff_stop(&s->kernel, err);
+	if (ret)
+		return ret;
+	prepare_oneshots(s);
+	ret = start_stopped(s, err);
 	s->guest->control->resume(s->guest, NULL);
 	return ret;
 }
@@ -350,16 +351,14 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	ret = guest->control->stop(guest, err);
 	if (ret)
 		return ret;
-	ret = take_traps_back(s, err);
+	ret = take_back(s, err);
 	/* while a trap may still stand it needs its handler */
 	s->enabled = ret != 0;
-	if (!ret)
-		session_leave(s);
 	guest->control->resume(guest, NULL);
 	if (ret)
 		return ret;
-	/* else the next start does that; a paused guest cannot be waited for */
-	ret = session_finish_leaving(s, err);
+	/* a paused guest cannot be waited for: then the next start does this */
+	ret = session_finish(s, err);
 	if (!ret)
 		forget_calls(s);
 	return ret && guest->control->is_stopped(guest) ? 0 : ret;
@@ -370,10 +369,10 @@ int trace_session_end(struct trace_session *s, struct error *err)
 	int ret = -EALREADY;
 
 	if (s->enabled) {
-		ret = take_traps_back(s, err);
+		ret = take_back(s, err);
 		s->enabled = false;
 	}
-	session_end(s);
+	session_end_engine(s);
 	forget_calls(s);
 	return ret == -EALREADY ? 0 : ret;
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a session tells of itself. */
+/* What a session reports of itself. */
 #include <errno.h>
 #include <stdio.h>
 #include "formats/base/text.h"
 #include "patcher/session/internal.h"
 
-static void fill_rings(const struct trace_session *s, struct trace_status *out)
+static void fill_engines(const struct trace_session *s, struct trace_status *out)
 {
-	out->exitless = s->exitless || (!s->enabled && s->was_exitless);
-	out->counters.v[COUNTER_DOORBELLS] =
-		s->past_doorbells + (s->exitless ? ring_engine_doorbells(s->exitless) : 0);
-	if (!s->switch_pending && s->no_exitless.code)
-		snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
-			 (int)sizeof(out->no_exitless) - 1, s->no_exitless.text);
-	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++) {
-		struct trace_counters *vcpu = &out->vcpus[i];
+	struct engine *const engines[] = {s->trap_engine, s->ring_engine};
 
-		session_exitless_counts(s, i, vcpu);
-		vcpu->v[COUNTER_TRAPS] = s->traps_taken[i];
-		counters_add(&out->counters, vcpu);
+	out->exitless =
+		(s->ring_engine && s->engine == s->ring_engine) || (!s->enabled && s->had_rings);
+	if (!s->switch_pending && s->no_rings.code)
+		snprintf(out->no_exitless, sizeof(out->no_exitless), "%.*s",
+			 (int)sizeof(out->no_exitless) - 1, s->no_rings.text);
+	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++) {
+		for (size_t e = 0; e < sizeof(engines) / sizeof(engines[0]); e++)
+			if (engines[e])
+				engines[e]->ops->counts(engines[e], i, &out->vcpus[i]);
+		counters_add(&out->counters, &out->vcpus[i]);
 	}
 }
 
@@ -27,16 +27,16 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 	size_t n = s->plan.nr_refused, sites, exits;
 	uint64_t *counters = out->counters.v;
 
-	counters[COUNTER_YIELDS] = s->yield.times + s->kprobes.total;
-	counters[COUNTER_YIELDED_NS] = s->yield.out_ns;
-	counters[COUNTER_YIELDED_FUNCTIONS] = s->yield.functions + s->kprobes.total;
+	counters[COUNTER_YIELDS] = s->ftrace.times + s->kprobes.total;
+	counters[COUNTER_YIELDED_NS] = s->ftrace.out_ns;
+	counters[COUNTER_YIELDED_FUNCTIONS] = s->ftrace.functions + s->kprobes.total;
 	out->refused = s->refused ? s->refused : s->plan.refused;
 	out->nr_refused = n;
 	if (!s->refused)
 		return;
 	for (size_t i = 0; i < n; i++)
 		s->refused[i] = s->plan.refused[i];
-	sites = ftrace_handoff_refusals(&s->yield, s->refused + n);
+	sites = ftrace_handoff_refusals(&s->ftrace, s->refused + n);
 	exits = kprobe_handoff_refusals(&s->kprobes, s->refused + n + sites);
 	out->nr_refused = n + sites + exits;
 	out->entry_sites -= sites;
@@ -55,6 +55,8 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		.entry_sites = s->plan.entries.n,
 		.return_sites = s->plan.returns.n,
 		.restored = s->restored,
+		.gaps = s->tracers.gaps,
+		.nr_gaps = s->tracers.nr_gaps,
 	};
 	memcpy(out->specs, s->specs, sizeof(out->specs));
 	while (out->nr_specs < TRACE_MAX_TRACERS && out->specs[out->nr_specs][0])
@@ -63,7 +65,7 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		counters[id] = s->counters.v[id];
 	sampler_counts(&s->sampler, s->guest->clock->now_ns(s->guest), &out->counters);
 	fill_refused(s, out);
-	fill_rings(s, out);
+	fill_engines(s, out);
 	counters[COUNTER_LOST] += counters[COUNTER_RING_DROPS] + counters[COUNTER_RING_DAMAGED];
 }
 
@@ -75,12 +77,26 @@ static void join_specs(const struct trace_session *s, char *to, size_t size)
 		used += (size_t)snprintf(to + used, size - used, "%s%s", i ? "," : "", s->specs[i]);
 }
 
+static void fill_gaps(const struct trace_session *s, struct trace_info *info)
+{
+	const struct tracer_set *set = &s->tracers;
+
+	info->nr_gaps = 0;
+	for (size_t i = 0; i < set->nr_gaps && i < TRACE_GAPS_MAX; i++) {
+		struct trace_gap *gap = &info->gaps[info->nr_gaps++];
+
+		snprintf(gap->function, sizeof(gap->function), "%s", set->gaps[i].function);
+		snprintf(gap->reason, sizeof(gap->reason), "%s", set->gaps[i].reason);
+	}
+}
+
 void trace_session_info(const struct trace_session *s, struct trace_info *info)
 {
 	struct trace_status status;
 
 	trace_session_status(s, &status);
-	snprintf(info->mode, sizeof(info->mode), status.exitless ? "exitless" : "trap");
+	snprintf(info->mode, sizeof(info->mode), "%s",
+		 (status.exitless ? s->ring_engine : s->trap_engine)->ops->name);
 	join_specs(s, info->tracers, sizeof(info->tracers));
 	snprintf(info->banner, sizeof(info->banner), "%s", s->image->banner);
 	hex_encode(info->build_id, s->image->build_id, s->image->build_id_size);
@@ -91,10 +107,11 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 		if (s->tracers.v[i]->ops->describe)
 			s->tracers.v[i]->ops->describe(s->tracers.v[i], info);
 	info->virt_slide = (int64_t)s->kernel.virt_slide;
-	info->phys_base = s->kernel.phys_text;
+	info->text_gpa = s->kernel.phys_text;
 	info->page_size = 4096;
 	info->from_first_allocation = s->from_first_allocation;
 	info->max_rate = s->options.max_rate;
+	fill_gaps(s, info);
 	counters_add(&info->counters, &status.counters);
 }
 

@@ -1,66 +1,65 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* From traps to trampolines, and out of them. */
+/* Which engine a session has: traps first, rings as soon as the guest is ready for them. */
 #include <errno.h>
 #include "patcher/session/internal.h"
 
-enum { LOOK_AGAIN_NS = 10000000, LEAVE_MS = 10000, PAUSED_MS = 200, SLICE_MS = 10 };
+enum { POLL_NS = 10000000 /* between two tries to install or refresh rings */ };
 
-static void handle(void *arg, const struct probe_ref *ref, enum probe_point point,
-		   const struct probe_hit *hit)
+int session_create_engines(struct trace_session *s, struct error *err)
 {
-	session_dispatch(arg, ref, point, hit);
+	const struct engine_config config = {.kernel = &s->kernel,
+					     .plan = &s->plan,
+					     .traps = &s->traps,
+					     .decoder = s->decoder,
+					     .reader = &s->reader,
+					     .failure = &s->failure,
+					     .emit = session_emit,
+					     .arg = s,
+					     .ring_bytes = s->options.ring_bytes,
+					     .drop = s->options.drop};
+	int ret = 0;
+
+	if (!s->trap_engine)
+		ret = trap_engine_create(&config, &s->trap_engine, err);
+	if (!ret && s->options.exitless && !s->ring_engine)
+		ret = ring_engine_create(&config, &s->ring_engine, err);
+	if (!ret && !s->engine)
+		s->engine = s->trap_engine;
+	return ret;
 }
 
-static enum trampoline_full when_full(const struct trace_session *s)
+static int install_rings(struct trace_session *s, struct error *err)
 {
-	if (s->options.drop)
-		return TRAMPOLINE_DROP;
-	return s->guest->caps & GUEST_CAP_PORT_TRAP ? TRAMPOLINE_BLOCK : TRAMPOLINE_SPIN;
-}
-
-static int put_trampolines(struct trace_session *s, struct error *err)
-{
-	const struct ring_engine_config config = {.ring_bytes = s->options.ring_bytes,
-						  .full = when_full(s),
-						  .handle = handle,
-						  .arg = s};
-	struct ring_engine *x = NULL;
-	int ret = ring_engine_create(&s->kernel, &s->plan, &s->traps, s->decoder, &config, &x, err);
+	int ret = s->ring_engine->ops->install(s->ring_engine, err);
 
 	if (ret)
 		return ret;
-	ret = ring_engine_start(x, err);
-	if (!ret)
-		ret = patch_plan_apply(&s->plan, &s->kernel, err);
-	if (ret) {
-		patch_plan_use_traps(&s->plan);
-		ring_engine_cancel(x);
-		return ret;
-	}
-	s->exitless = x;
-	s->was_exitless = true;
+	s->engine = s->ring_engine;
+	s->had_rings = true;
 	return 0;
 }
 
-/* Text that cannot be put back as traps is an error; all else only means that traps stay. */
+/* Text that cannot be restored, or that takes no traps again, is an error. All else means that the
+ * traps stay. */
 int session_switch(struct trace_session *s, struct error *err)
 {
+	struct engine *traps = s->trap_engine;
 	struct error why;
-	int ret = patch_plan_revert(&s->plan, &s->kernel, NULL, err);
+	int ret = traps->ops->withdraw(traps, NULL, err);
 
 	if (ret)
 		return ret;
-	ret = put_trampolines(s, &why);
+	ret = install_rings(s, &why);
 	if (!ret) {
 		s->switch_pending = false;
-		s->clocks_stale = true;
+		s->refreshing = true;
 		return 0;
 	}
 	if (ret != -EAGAIN) {
-		s->no_exitless = why;
+		s->no_rings = why;
 		s->switch_pending = false;
 	}
-	return patch_plan_apply(&s->plan, &s->kernel, err);
+	return traps->ops->install(traps, err);
 }
 
 int session_start_without_traps(struct trace_session *s, struct error *err)
@@ -72,118 +71,58 @@ int session_start_without_traps(struct trace_session *s, struct error *err)
 	if (boot_window_is_open(&s->kernel))
 		return error_set(err, EAGAIN, "the guest is still booting");
 	ret = session_plan(s, err);
-	s->no_exitless = (struct error){0};
-	return ret ? ret : put_trampolines(s, err);
+	s->no_rings = (struct error){0};
+	return ret ? ret : install_rings(s, err);
 }
 
-/* SYSTEM_BOOTING 0, SYSTEM_SCHEDULING 1 while other CPUs are started (include/linux/kernel.h) */
-static bool has_started_cpus(const struct kernel *kernel)
+/* With the guest stopped. */
+static void poll_engine(struct trace_session *s)
 {
-	uint32_t state;
-
-	return kernel_read_u32(kernel, "system_state", &state, NULL) || state > 1;
-}
-
-static void look(struct trace_session *s)
-{
+	struct engine *engine = s->engine;
 	struct error err;
 
-	if (s->yield.out)
+	if (s->ftrace.out)
 		return;
-	if (s->switch_pending) {
-		if (s->enabled && session_switch(s, &err))
-			first_error_set(&s->failure, &err);
-	} else if (s->exitless) {
-		ring_engine_read_clocks(s->exitless, NULL);
-		s->clocks_stale = !has_started_cpus(&s->kernel);
-	}
+	if (!s->switch_pending)
+		s->refreshing = engine->ops->refresh(engine);
+	else if (s->enabled && session_switch(s, &err))
+		first_error_set(&s->failure, &err);
 }
 
-void session_look_again(struct trace_session *s)
+void session_poll(struct trace_session *s)
 {
 	struct guest *guest = s->guest;
 	uint64_t now;
 
-	if (!atomic_load(&s->switch_pending) && !s->clocks_stale)
+	if (!atomic_load(&s->switch_pending) && !s->refreshing)
 		return;
 	now = guest->clock->now_ns(guest);
-	if (now < atomic_load(&s->next_look) || boot_window_is_open(&s->kernel))
+	if (now < atomic_load(&s->next_poll) || boot_window_is_open(&s->kernel))
 		return;
-	atomic_store(&s->next_look, now + LOOK_AGAIN_NS);
+	atomic_store(&s->next_poll, now + POLL_NS);
 	if (guest->control->stop(guest, NULL))
 		return;
-	look(s);
+	poll_engine(s);
 	guest->control->resume(guest, NULL);
 }
 
-static void keep_counts(struct trace_session *s)
+int session_finish(struct trace_session *s, struct error *err)
 {
-	for (unsigned int i = 0; i < s->guest->nr_vcpus && i < TRACE_MAX_VCPUS; i++)
-		session_exitless_counts(s, i, &s->past[i]);
-	s->past_doorbells += ring_engine_doorbells(s->exitless);
+	struct engine *engine = s->engine;
+	int ret = engine->ops->finish(engine, err);
+
+	if (!ret)
+		s->engine = s->trap_engine;
+	return ret;
 }
 
-void session_leave(struct trace_session *s)
+void session_end_engine(struct trace_session *s)
 {
-	s->switch_pending = s->clocks_stale = false;
-	if (s->exitless)
-		ring_engine_leave(s->exitless);
-}
+	struct engine *engine = s->engine;
 
-static void forget(struct trace_session *s)
-{
-	struct ring_engine *x = s->exitless;
-	const bool traps = s->guest->caps & GUEST_CAP_PORT_TRAP;
-	const struct error *failure;
-
-	ring_engine_end(x);
-	failure = ring_engine_leave_error(x);
-	if (failure)
-		first_error_set(&s->failure, failure);
-	keep_counts(s);
-	/* an OUT of the guest's own may have a vCPU look at it any time */
-	if (traps)
-		s->guest->control->stop(s->guest, NULL);
-	s->exitless = NULL;
-	if (traps)
-		s->guest->control->resume(s->guest, NULL);
-	ring_engine_destroy(x);
-}
-
-/* Waits only as long as the guest runs; a moment's stop may be that of the leaving itself. */
-static bool wait_to_leave(struct trace_session *s)
-{
-	unsigned int paused = 0;
-
-	for (unsigned int ms = 0; ms < LEAVE_MS && paused < PAUSED_MS; ms += SLICE_MS) {
-		if (ring_engine_has_left(s->exitless, SLICE_MS))
-			return true;
-		paused = s->guest->control->is_stopped(s->guest) ? paused + SLICE_MS : 0;
-	}
-	return false;
-}
-
-int session_finish_leaving(struct trace_session *s, struct error *err)
-{
-	if (!s->exitless)
-		return 0;
-	if (!wait_to_leave(s))
-		return error_set(err, EBUSY, "the guest does not get out of memory of ours");
-	forget(s);
-	return 0;
-}
-
-void session_end(struct trace_session *s)
-{
-	s->switch_pending = s->clocks_stale = false;
-	if (s->exitless)
-		forget(s);
-}
-
-void session_exitless_counts(const struct trace_session *s, unsigned int vcpu,
-			     struct trace_counters *out)
-{
-	*out = s->past[vcpu];
-	if (s->exitless)
-		ring_engine_counts(s->exitless, vcpu, out);
+	s->switch_pending = s->refreshing = false;
+	if (!engine)
+		return;
+	engine->ops->end(engine);
+	s->engine = s->trap_engine;
 }

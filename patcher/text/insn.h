@@ -7,8 +7,8 @@
 #include "formats/base/error.h"
 
 /*
- * x86-64 instruction decoding: lengths and control flow. The one user of Capstone, whose 4.0
- * release misses some instructions of the kernel; see insn-size.h.
+ * x86-64 instruction decoding: lengths and control flow. The one user of Capstone; it also knows
+ * the instructions of the kernel that Capstone 4.0.2 does not.
  */
 enum insn_kind {
 	INSN_OTHER,

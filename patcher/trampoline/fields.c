@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/trampoline/fields.h"
+/* The parts that fill in a reserved record. */
+#include "patcher/trampoline/code.h"
 
 #include <errno.h>
 
@@ -25,9 +26,9 @@ struct asm_mem trampoline_record_at(const struct trampoline_code *c, size_t offs
 	return (struct asm_mem){ASM_R10, ASM_R11, (int32_t)(data + offset), false};
 }
 
-void trampoline_emit_drop(struct trampoline_code *c)
+void trampoline_emit_lost(struct trampoline_code *c)
 {
-	asm_increment(&c->a, trampoline_header_at(c, offsetof(struct ring_header, drops)));
+	asm_increment(&c->a, trampoline_header_at(c, offsetof(struct ring_header, lost)));
 }
 
 void trampoline_push(struct trampoline_code *c, enum asm_reg reg)
@@ -65,7 +66,7 @@ static bool is_entry(const struct trampoline_code *c)
 	return c->spec->capture.point == POINT_ENTRY;
 }
 
-/* Whether the register of an argument, 0 to 5, must be kept. */
+/* Whether the register of an argument, 0 to 5, must be preserved. */
 static bool holds_argument(const struct trampoline_code *c, unsigned int number)
 {
 	uint8_t parameters = c->spec->capture.parameters;
@@ -78,7 +79,7 @@ enum asm_reg trampoline_scratch(const struct trampoline_code *c)
 	return is_entry(c) ? ASM_RAX : ASM_RCX;
 }
 
-/* Where the table of saved arrays must be addressed, it is as disp32(%r14), sign-extended. */
+/* The table of saved arrays is addressed as disp32(%r14), sign-extended. */
 static int check_saved_arrays(const struct trampoline_spec *spec, struct error *err)
 {
 	enum capture_items_from from = spec->capture.items.from;
@@ -100,7 +101,7 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 			   k->slab.offset | k->page_flags | k->page_order;
 
 	if (largest > INT32_MAX - CAPTURE_COMM_SIZE)
-		return error_set(err, EINVAL, "an offset in a kernel structure is absurd: %#x",
+		return error_set(err, EINVAL, "an offset in a kernel structure is too large: %#x",
 				 largest);
 	if (k->page_head_bit > 31)
 		return error_set(err, EINVAL, "bit %u of page flags cannot be tested",
@@ -141,7 +142,7 @@ void trampoline_emit_clock(struct trampoline_code *c)
 	end_clock(c);
 }
 
-/* Of CPU 0's ring, for all. */
+/* The deadline is in CPU 0's ring, for all CPUs. */
 void trampoline_emit_patience(struct trampoline_code *c)
 {
 	uint64_t gva = c->spec->rings.gva + offsetof(struct ring_header, spin_deadline);
@@ -200,7 +201,7 @@ static void emit_owner(struct trampoline_code *c)
 	asm_store(&c->a, ASM_64, field_at(c, FIELD_OWNER), trampoline_scratch(c));
 }
 
-/* What one register can bring over: the task is looked up for each word. */
+/* One register is free: the task is looked up for each word. */
 static void emit_task_word(struct trampoline_code *c, enum asm_width width, uint32_t offset,
 			   struct asm_mem to)
 {
@@ -222,8 +223,8 @@ static void emit_comm(struct trampoline_code *c)
 }
 
 /*
- * RCX = the struct page of the object in RAX. What no slab hands out (NULL, an error, vmalloc
- * space) is not in the direct map and goes to `none`, before anything is read.
+ * RCX = the struct page of the object in RAX. What no slab allocates (NULL, an error, vmalloc
+ * space) is not in the direct map: the code jumps to `none` before it reads anything.
  */
 static void emit_page(struct trampoline_code *c, struct asm_label *none)
 {

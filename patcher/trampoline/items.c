@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/trampoline/items.h"
-
-#include "patcher/trampoline/saved-array.h"
+/* The loop of a trampoline whose call is about many objects. */
+#include "patcher/trampoline/code.h"
 
 enum { WORD_SHIFT = 3, ORDER_MASK = 63 };
 
 static const enum asm_reg
 	cursor = ASM_RBX, /* gva of the next word of an array, or of the next list_head */
-	left = ASM_R12,   /* items from there on that may still be looked at */
+	left = ASM_R12,   /* items from there on that may still be read */
 	count = ASM_R13,  /* of them in this record */
 	next = ASM_R14,   /* the cursor after this record */
 	page = ASM_R15;   /* something of a struct page, while its order is found */
@@ -43,7 +42,7 @@ static void emit_array(struct trampoline_code *c)
 	asm_move(&c->a, cursor, pointer);
 }
 
-/* Of an array; the guest may have written any count. A result that large is none at all. */
+/* Of an array; the guest may have written any count. A result that is too large means no items. */
 static void emit_bound(struct trampoline_code *c)
 {
 	bool returned = items_of(c)->from == ITEMS_RETURNED;
@@ -53,11 +52,11 @@ static void emit_bound(struct trampoline_code *c)
 	asm_jump_if(&c->a, ASM_BE, &fits);
 	asm_constant32(&c->a, left, returned ? 0 : CAPTURE_ITEMS_PER_CALL);
 	if (!returned)
-		trampoline_emit_drop(c);
+		trampoline_emit_lost(c);
 	asm_bind(&c->a, &fits);
 }
 
-/* What the entry has kept, less what it has skipped. */
+/* The array that the entry saved, behind the words that it skipped. */
 static void emit_returned(struct trampoline_code *c)
 {
 	struct asm_label enough = {0};
@@ -95,7 +94,7 @@ static void emit_jump_if_end(struct trampoline_code *c, enum asm_reg node, struc
 	asm_jump_if(&c->a, ASM_E, end);
 }
 
-/* The record's size must be known before it is reserved, so that a list is walked twice. */
+/* The size must be known before the reservation, so that a list is walked twice. */
 static void emit_slice_of_list(struct trampoline_code *c)
 {
 	struct asm_label end = {0}, more = {0};
@@ -208,14 +207,14 @@ void trampoline_items_next(struct trampoline_code *c)
 	asm_sub(&c->a, left, count);
 	asm_jump_if(&c->a, ASM_NE, &c->chunk);
 	if (is_list(c))
-		trampoline_emit_drop(c);
+		trampoline_emit_lost(c);
 	asm_bind(&c->a, &end);
 	for (int i = SAVED; i-- > 0;)
 		trampoline_pop(c, saved[i]);
 }
 
 /* One drop for each item, or for the call without any. */
-void trampoline_items_drop(struct trampoline_code *c)
+void trampoline_items_lost(struct trampoline_code *c)
 {
 	enum asm_reg lost = trampoline_scratch(c);
 	struct asm_label some = {0};
@@ -225,5 +224,5 @@ void trampoline_items_drop(struct trampoline_code *c)
 	asm_jump_if(&c->a, ASM_NE, &some);
 	asm_constant32(&c->a, lost, 1);
 	asm_bind(&c->a, &some);
-	asm_add_to_mem(&c->a, trampoline_header_at(c, offsetof(struct ring_header, drops)), lost);
+	asm_add_to_mem(&c->a, trampoline_header_at(c, offsetof(struct ring_header, lost)), lost);
 }

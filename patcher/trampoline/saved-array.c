@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/trampoline/saved-array.h"
+/* The parts that save an array at a call's entry and find it at its return. */
+#include "patcher/trampoline/code.h"
 
 enum { SLOT_SHIFT = 5, KEY_SHIFT = 3 };
 
@@ -16,7 +17,7 @@ static struct asm_mem slot_at(const struct trampoline_code *c, size_t offset)
 	return asm_at(slot, (uint32_t)(c->spec->saved_arrays + offset));
 }
 
-/* Stacks lie far from each other, and calls at the same depth: the hash mixes in higher bits. */
+/* Keys differ in their high bits: stacks lie far apart, and calls are at similar depths. */
 static void emit_first_slot(struct trampoline_code *c)
 {
 	asm_lea(&c->a, key, asm_at(ASM_RSP, c->pushed));
@@ -35,7 +36,7 @@ static void emit_next_slot(struct trampoline_code *c, struct asm_label *again)
 	asm_jump_if(&c->a, ASM_NE, again);
 }
 
-/* Moves `words` on to the first that is 0, and counts those before. */
+/* words = the first word that is 0, skip = how many lie before it. */
 static void emit_skip_filled(struct trampoline_code *c, enum asm_reg words, enum asm_reg skip)
 {
 	enum asm_reg count = trampoline_argument(c->spec->capture.items.count), word = ASM_R11;
@@ -57,8 +58,8 @@ static void emit_skip_filled(struct trampoline_code *c, enum asm_reg words, enum
 	asm_bind(&c->a, &end);
 }
 
-/* Other CPUs may want the same slot. One with the own key was left behind by a call that has no
- * return, and is as good as free. */
+/* Other CPUs may claim the same slot. A slot with the own key is free: a call without a return left
+ * it. */
 static void emit_claim(struct trampoline_code *c, struct asm_label *none)
 {
 	struct asm_label again = {0}, mine = {0};

@@ -4,10 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include "introspect/guest/guest.h"
-#include "patcher/trampoline/asm-x86.h"
-#include "patcher/trampoline/fields.h"
-#include "patcher/trampoline/items.h"
-#include "patcher/trampoline/saved-array.h"
+#include "patcher/trampoline/code.h"
 
 enum { FLAG_INTERRUPTS = 1 << 9 };
 
@@ -54,8 +51,8 @@ static void emit_commit(struct trampoline_code *c)
 }
 
 /*
- * Not by POPF: an interrupt that came meanwhile would be served at the instruction behind it, which
- * the guest's unwinder does not know. After STI it is served behind the jump, in the guest's own
+ * Not by POPF: the CPU would take an interrupt that is pending at the instruction behind it, which
+ * the guest's unwinder does not know. After STI it takes it behind the jump, in the guest's own
  * code (Intel SDM volume 2, STI). RET is followed by an INT3, against speculation past it.
  */
 static void emit_leave(struct trampoline_code *c)
@@ -75,9 +72,9 @@ static void emit_leave(struct trampoline_code *c)
 }
 
 /*
- * Until there is room, or the time is over that the first who waited has given to all CPUs: it is
- * over until the host shows that it is there. A time too far away was not meant for this clock.
- * R11 is loaded again by the retry.
+ * Until there is room, or the deadline has passed that the first waiting writer set for all CPUs.
+ * A deadline that has passed stays so until the host clears it. One that is too far away was meant
+ * for another clock, and has passed, too. R11 is loaded again by the retry.
  */
 static void emit_spin(struct trampoline_code *c, struct asm_label *retry)
 {
@@ -119,9 +116,9 @@ static void emit_slow(struct trampoline_code *c, struct asm_label *retry, struct
 	else
 		emit_ring(c);
 	if (c->out->layout.items)
-		trampoline_items_drop(c);
+		trampoline_items_lost(c);
 	else
-		trampoline_emit_drop(c);
+		trampoline_emit_lost(c);
 	asm_jump(&c->a, skip);
 }
 
@@ -156,12 +153,12 @@ struct boundaries {
 	bool starts[TRAMPOLINE_MAX];
 };
 
-static int not_ours(const struct insn *insn, const char *what, struct error *err)
+static int bad_code(const struct insn *insn, const char *what, struct error *err)
 {
 	return error_set_at(err, EILSEQ, insn->address, "generated trampoline: %s", what);
 }
 
-/* Where a conditional or internal jump goes is checked once all instructions are known. */
+/* Targets of jumps are checked when all instructions are known. */
 static int check_insns(const struct trampoline_spec *spec, struct decoder *decoder,
 		       const struct trampoline *t, struct boundaries *b, struct error *err)
 {
@@ -176,13 +173,14 @@ static int check_insns(const struct trampoline_spec *spec, struct decoder *decod
 			return ret;
 		if (insn.kind == INSN_CALL_REL || insn.kind == INSN_CALL_INDIRECT ||
 		    insn.kind == INSN_JMP_INDIRECT || (insn.kind == INSN_RET && spec->next))
-			return not_ours(&insn, "it leaves by a way it must not", err);
+			return bad_code(&insn, "it leaves by an instruction that it must not have",
+					err);
 		b->starts[at] = true;
 	}
 	if (insn.kind != INSN_JMP_REL)
-		return not_ours(&insn, "it runs off its end", err);
+		return bad_code(&insn, "it runs off its end", err);
 	if (!b->starts[t->trap] || !b->starts[t->retry] || !b->starts[t->skip])
-		return not_ours(&insn, "the host would resume it inside an instruction", err);
+		return bad_code(&insn, "the host would resume it inside an instruction", err);
 	return 0;
 }
 
@@ -203,7 +201,7 @@ static int check_targets(const struct trampoline_spec *spec, struct decoder *dec
 		if (insn.kind == INSN_JMP_REL && spec->next && insn.target == spec->next)
 			continue;
 		if (to >= t->size || !b->starts[to])
-			return not_ours(&insn, "it jumps to where no instruction is", err);
+			return bad_code(&insn, "a jump leads into an instruction", err);
 	}
 	return 0;
 }
@@ -214,7 +212,7 @@ static int check_rings(const struct trampoline_rings *r, struct error *err)
 	uint64_t total;
 
 	if (r->data_bytes < RING_MIN_DATA || (r->data_bytes & (r->data_bytes - 1)) || !r->cpus)
-		return error_set(err, EINVAL, "rings of %u bytes for %u CPUs cannot be",
+		return error_set(err, EINVAL, "rings of %u bytes for %u CPUs are not possible",
 				 r->data_bytes, r->cpus);
 	if (r->data_bytes > INT32_MAX / 2)
 		return error_set(err, ERANGE, "rings of %u bytes are too large", r->data_bytes);

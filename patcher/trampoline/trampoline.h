@@ -5,23 +5,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "patcher/probe/capture.h"
+#include "formats/base/u64-map.h"
+#include "patcher/plan/patch-plan.h"
+#include "patcher/probe/probe.h"
+#include "patcher/ring/ring.h"
 #include "patcher/text/insn.h"
+#include "patcher/text/traps.h"
 
 /*
  * Code that runs in the guest in place of a trap: it writes one record into the ring of its CPU
- * (ring-layout.h), or as many as its capture's items need, and goes on to where the guest would
- * have gone. An mcount site or a return slot becomes a jump to it. Nothing stays on the guest's
- * stack. Interrupts are off inside, but at the first two instructions.
+ * (patcher/ring/layout.h), or as many as its capture's items need, and goes on to where the guest
+ * would have gone. An mcount site or a return slot becomes a jump to it. It leaves nothing on the
+ * guest's stack. Interrupts are off inside, but for the first two instructions.
  *
  * At an entry it changes RAX, R10 and R11, which the calling convention leaves free there, and of
- * RDX, RCX and RSI those that are known to hold no argument: a kernel with mcount sites is built
- * without -fipa-ra, so that no caller knows better. At a return it changes RCX, RDX, RSI, RDI, R10
- * and R11: a result of 128 bits is not for it. Of the flags only those of arithmetic change, in
- * which nobody is interested at either place.
+ * RDX, RCX and RSI those that hold no argument according to the capture. No caller relies on more:
+ * a kernel with mcount sites is built without -fipa-ra. At a return it changes RCX, RDX, RSI, RDI,
+ * R10 and R11, so that it is not for results of 128 bits. Of the flags only those of arithmetic
+ * change, which hold nothing at either point.
  */
 
-/* The rings, as the guest sees them. */
+/* The rings, at the guest's addresses. */
 struct trampoline_rings {
 	uint64_t gva;        /* CPU 0's header, within 2 GiB of 0 or of the top */
 	uint32_t data_bytes; /* a power of two, RING_MIN_DATA or more */
@@ -29,7 +33,7 @@ struct trampoline_rings {
 	uint32_t patience; /* TRAMPOLINE_SPIN: ticks that a full ring is waited for */
 };
 
-/* How to tell a slab page: (32 bits at `offset` of struct page & mask) == value. */
+/* How to recognise a slab page: (32 bits at `offset` of struct page & mask) == value. */
 struct slab_test {
 	uint32_t offset, mask, value;
 };
@@ -42,8 +46,8 @@ struct trampoline_kernel {
 	uint64_t page_offset, vmemmap; /* gvas: of physical address 0, and of its struct page */
 	uint64_t pages;                /* that the direct map holds, of 4096 bytes */
 	uint32_t page_compound_head;   /* offsets in struct page, whose size must be 64 */
+	int32_t page_lowest_mask;      /* sign-extended; struct slab_page_facts */
 	uint32_t page_slab_cache;
-	int32_t page_lowest_mask; /* sign-extended; struct slab_page_facts */
 	struct slab_test slab;
 	/* Items that are struct pages: a head has bit `page_head_bit` of its flags, and its order
 	 * in the low 6 bits of the byte at `page_order`, maybe in the struct page behind it. */
@@ -51,20 +55,22 @@ struct trampoline_kernel {
 	uint8_t page_head_bit; /* below 32 */
 };
 
+/* What a writer does when its ring is full. */
 enum trampoline_full {
-	TRAMPOLINE_BLOCK, /* a full ring rings the host for each record */
-	TRAMPOLINE_SPIN,  /* nobody serves an `out`: waits for room, but not for a host that is dead
-			     (ring-layout.h, spin_deadline), and then counts it */
-	TRAMPOLINE_DROP,  /* counts it in the ring's `drops`; rings if `doorbell` is set */
+	TRAMPOLINE_BLOCK, /* rings the host for each record, which makes room */
+	TRAMPOLINE_SPIN,  /* waits for room, where no host serves an OUT, until spin_deadline of
+			     layout.h; then the record is lost */
+	TRAMPOLINE_DROP,  /* the record is lost; rings if `doorbell` is set */
 };
+
+/* --- one trampoline -------------------------------------------------------------------------- */
 
 struct trampoline_spec {
 	uint64_t gva; /* where it will run */
 	struct capture capture;
 	uint32_t id; /* of its records, below RING_COMMITTED */
 	struct trampoline_rings rings;
-	uint64_t saved_arrays; /* gva of RING_SAVED_SLOTS, likewise; 0 if the capture does not need
-				  them */
+	uint64_t saved_arrays; /* gva of RING_SAVED_SLOTS, within 2 GiB likewise; 0 if not needed */
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
 	enum trampoline_full full;
@@ -75,9 +81,9 @@ enum { TRAMPOLINE_MAX = 1024 };
 
 /*
  * `trap` is the offset of an OUT to GUEST_TRAP_PORT, reached with nothing reserved. The host makes
- * room and moves RIP to `retry`, or to `skip` if the record is to be forgotten. If it only lets the
- * guest go on, the record is counted in the ring's `drops`. All three are about one record, not
- * about the others of its call. With TRAMPOLINE_SPIN `trap` is not an OUT but the start of a loop.
+ * room and moves RIP to `retry`, or to `skip` if the record is to be lost. If it only lets the vCPU
+ * go on, the trampoline counts the record as lost. All three are about one record, not about the
+ * others of its call. With TRAMPOLINE_SPIN `trap` is not an OUT but the start of a loop.
  */
 struct trampoline {
 	uint8_t bytes[TRAMPOLINE_MAX];
@@ -88,10 +94,66 @@ struct trampoline {
 
 /*
  * Generate one trampoline and check it with the decoder: whole instructions, every branch to one of
- * them or to `next`. -EINVAL for a capture or rings that cannot be, -ERANGE if something is too far
- * away, -EILSEQ if the code generated is not what it should be.
+ * them or to `next`. Errors:
+ *   -EINVAL  the capture or the rings cannot be
+ *   -ERANGE  an address is too far away
+ *   -EILSEQ  the generated code is wrong
  */
 int trampoline_generate(const struct trampoline_spec *spec, struct decoder *decoder,
 			struct trampoline *out, struct error *err);
+
+/* --- the trampolines of a plan (set.c) ------------------------------------------------------- */
+
+/*
+ * One for each place of the plan that has room for a jump; smaller places keep their trap. A
+ * place's number is the id of its records: it counts the plan's entries, then its returns.
+ */
+struct trampoline_place {
+	bool made;
+	const struct probe_ref *ref; /* entries */
+	uint64_t retry, skip;        /* gvas; see struct trampoline */
+	struct capture capture;
+	struct record_layout layout;
+};
+
+struct trampoline_set {
+	struct trampoline_place *places;
+	struct ring_shape *shapes; /* by place */
+	size_t n;
+	struct u64_map by_trap; /* gva of the slow path's OUT -> uint32_t place */
+	size_t code_bytes;
+	size_t made;
+};
+
+/* Where the code goes. What captures look up in struct pages comes from their page_lookup
+ * (probe.h), not from `kernel`. */
+struct trampoline_room {
+	uint64_t gva;   /* of the code in the guest */
+	uint8_t *bytes; /* the same memory in the host */
+	size_t size;
+	struct trampoline_rings rings;
+	const struct trampoline_kernel *kernel;
+	uint64_t saved_arrays; /* gva; see struct trampoline_spec */
+	enum trampoline_full full;
+};
+
+/*
+ * Write the code and, for each place that has some now, the jump to it as the new bytes of its
+ * patch in `plan`, for the caller to apply. -ENOSPC if there is too little room for code, else
+ * what trampoline_generate() or a page_lookup says; `plan` keeps its traps then.
+ */
+int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
+			const struct trap_table *traps, struct decoder *decoder,
+			const struct trampoline_room *room, struct error *err);
+void trampoline_set_deinit(struct trampoline_set *set);
+
+/* The place whose slow path has its OUT at `gva`, or NULL. */
+const struct trampoline_place *trampoline_set_at(const struct trampoline_set *set, uint64_t gva);
+
+/* A record with one of this set's shapes as a hit, without time and vCPU. The hit's stack and items
+ * point into the record. */
+void trampoline_set_read(const struct trampoline_set *set, const struct ring_record *record,
+			 enum probe_point *point, const struct probe_ref **ref,
+			 struct probe_hit *hit);
 
 #endif

@@ -22,20 +22,20 @@ refuses('no kernel', 2, qr/no kernel: give one with -k/, 'run');
 refuses('unexpected word', 2, qr/unexpected argument 'word'/, @run, 'word');
 refuses("-c $_", 2, qr/-c takes a number from 1 to 64, not '\Q$_\E'/, @run, '-c', $_)
 	for qw(0 65 -1 two 18446744073709551617), '';
-refuses("-m $_", 2, qr/-m takes a number from 64 to \d+, not '\Q$_\E'/, @run, '-m', $_)
-	for qw(0 63 64M 99999999 1e3), '';
+refuses("-m $_", 2, qr/-m takes a size from 64M to 1T, such as .*, not '\Q$_\E'/, @run, '-m', $_)
+	for qw(0 63 63M 2T 99999999 1e3 4X), '';
 refuses("--$_->[0] $_->[1]", 2, qr/--$_->[0] takes $_->[2], not '$_->[1]'/, @run, "--$_->[0]", $_->[1])
 	for ['mode', 'fast', 'exitless or trap'], ['boot', 'uefi', 'direct or bzimage'],
 	['format', 'lttng', 'ctf or kmemtrace'], ['kaslr-seed', 'x', 'a number from 0 to \d+'];
 refuses('unknown letter behind an option', 2, qr{unknown option -z; see}, @run, '--force', '-zc');
 refuses('command line too long', 2, qr/longer than \d+ bytes/, @run, '-p', 'x' x 5000);
 refuses('trace without a place for it', 2, qr/add -o DIR/, @run, '--trace', 'kmem');
-refuses('misspelt tracer', 1, qr/'kmen': did you mean 'kmem'\?/, @run, '--trace', 'kmen', '-o',
+refuses('misspelt tracer', 2, qr/'kmen': did you mean 'kmem'\?/, @run, '--trace', 'kmen', '-o',
 	"$work/t");
-refuses('unknown tracer', 1, qr/'network': known are kmem/, @run, '--trace', 'network', '-o', "$work/t");
-refuses('misspelt filter', 1, qr/'cach': did you mean 'cache'\?/, @run, '--trace', 'kmem:cach', '-o',
+refuses('unknown tracer', 2, qr/'network': known are kmem/, @run, '--trace', 'network', '-o', "$work/t");
+refuses('misspelt filter', 2, qr/'cach': did you mean 'cache'\?/, @run, '--trace', 'kmem:cach', '-o',
 	"$work/t");
-refuses('empty filter', 1, qr/empty word: use NAME/, @run, '--trace', 'kmem:', '-o', "$work/t");
+refuses('empty filter', 2, qr/empty word: use NAME/, @run, '--trace', 'kmem:', '-o', "$work/t");
 ok(!-e "$work/t", 'no trace directory was made for any of these');
 
 for my $verb (qw(report check convert)) {
@@ -49,10 +49,15 @@ for my $verb (qw(report check convert)) {
 refuses('report --sort of nothing known', 2, qr/--sort: unknown word 'x'/, qw(report --sort x a));
 refuses('report --by of nothing known', 2, qr/--by: unknown word 'x'/, qw(report --by x a));
 refuses('report --top of no number', 2, qr/--top: 'x' is not a number/, qw(report --top x a));
-refuses("attach --$_->[0] $_->[1]", 2, qr/--$_->[0] takes a number from 1 to \d+, not '\Q$_->[1]\E'/, 'attach', 'x',
-	"--$_->[0]", $_->[1])
-	for ['duration', 0], ['duration', '1.5'], ['duration', '9' x 11], ['until-events', '-1'], ['until-events', ''];
+refuses("$_->[0] --duration $_->[1]", 2, qr/--duration takes a time from 1ms to 1176h, .*, not '\Q$_->[1]\E'/, @$_[0, 2 .. $#$_],
+	'--duration', $_->[1])
+	for map { ['attach', $_, 'x'], ['run', $_, '-k', $kernel] } 0, '1d', '9' x 11, '';
+refuses("attach --until-events $_", 2, qr/--until-events takes a number from 1 to \d+, not '$_'/, 'attach', 'x',
+	'--until-events', $_)
+	for '-1', '';
+refuses('attach to an unknown tracer', 2, qr/'network': known are kmem/, 'attach', 'x', '-o', "$work/t", '--trace', 'network');
 refuses('attach without a domain', 2, qr/no domain: name one; see 'virsh list'/, 'attach');
+refuses('attach without a domain at a connection', 2, qr{see 'virsh -c qemu:///session list'}, 'attach', '-c', 'qemu:///session');
 refuses("attach without a place for the trace, '@$_'", 2, qr/add -o DIR/, 'attach', 'x', @$_) for [], ['-o', ''];
 my @convert = ('convert', 'a', '-o', "$work/t");
 refuses('convert to no format', 2, qr/add --to ctf or --to kmemtrace/, @convert);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
 #include <string.h>
-#include "formats/ctf/metadata.h"
+#include "formats/ctf/ctf.h"
 #include "formats/trace/reader.h"
 #include "tests/lib/consume.h"
 
@@ -27,14 +27,12 @@ static char *metadata(bool big_endian)
 
 static void read_stream(const uint8_t *bytes, size_t size, bool big_endian)
 {
-	struct trace_memory_stream stream = {.records = bytes, .records_size = size};
-	struct trace_memory memory = {.metadata = metadata(big_endian),
-				      .metadata_size = strlen(metadata(big_endian)),
-				      .streams = &stream,
-				      .nr_streams = 1};
+	const struct trace_memory_file files[] = {
+		{"metadata", metadata(big_endian), strlen(metadata(big_endian))},
+		{"cpu0", bytes, size}};
 	struct trace_reader *reader;
 
-	if (trace_reader_open_memory(&memory, &reader, NULL))
+	if (trace_reader_open_memory(files, 2, &reader, NULL))
 		abort();
 	consume_trace(reader);
 	trace_reader_close(reader);
@@ -43,7 +41,7 @@ static void read_stream(const uint8_t *bytes, size_t size, bool big_endian)
 static void spoil(struct ctf_packet *packet, uint8_t how)
 {
 	uint64_t *const numbers[] = {&packet->begin, &packet->end,      &packet->content,
-				     &packet->size,  &packet->sequence, &packet->discarded};
+				     &packet->size,  &packet->sequence, &packet->lost};
 
 	if (how % 16 < sizeof(numbers) / sizeof(numbers[0]))
 		*numbers[how % 16] += (uint64_t)(how / 16) - 8;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Hostile guest memory: a tiny kernel (tests/lib/fake-kernel.h) whose memory the input overwrites
  * word by word, and then everything that reads a guest: walks, search, slab pages, lists, modules,

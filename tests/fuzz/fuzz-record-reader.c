@@ -13,21 +13,17 @@ enum { MAX_STREAMS = 4 };
 
 static void read_records(const uint8_t *data, size_t size, size_t nr_streams)
 {
-	struct trace_memory_stream streams[MAX_STREAMS];
+	static const char *const names[][MAX_STREAMS] = {
+		{"cpu0", "cpu1", "cpu2", "cpu3"}, {"caches0", "caches1", "caches2", "caches3"}};
+	struct trace_memory_file files[2 * MAX_STREAMS];
 	struct trace_reader *reader;
 	size_t part = size / nr_streams;
 
-	for (size_t i = 0; i < nr_streams; i++)
-		streams[i] = (struct trace_memory_stream){
-			.vcpu = (unsigned int)i,
-			.records = data + i * part,
-			.records_size = part,
-			.caches = data,
-			.caches_size = size / 64,
-		};
-	if (trace_reader_open_memory(
-		    &(struct trace_memory){.streams = streams, .nr_streams = nr_streams}, &reader,
-		    NULL))
+	for (size_t i = 0; i < nr_streams; i++) {
+		files[2 * i] = (struct trace_memory_file){names[0][i], data + i * part, part};
+		files[2 * i + 1] = (struct trace_memory_file){names[1][i], data, size / 64};
+	}
+	if (trace_reader_open_memory(files, 2 * nr_streams, &reader, NULL))
 		return;
 	consume_trace(reader);
 	trace_reader_close(reader);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Lists of tasks in hostile guest memory, with what a journal may have said of the kernel: a tiny
  * kernel (tests/lib/fake-kernel.h) with three processes, which the input changes.

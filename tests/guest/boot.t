@@ -72,7 +72,7 @@ sub check_row {
 	my $log = read_log("$out/$row->{name}.log");
 	my $error = slurp("$out/$row->{name}.err");
 	is(slurp("$out/$row->{name}.status"), "$row->{status}\n", "sonde run exits with status $row->{status}") or diag($error);
-	like($error, qr/^sonde run: guest .* after [\d.]+ s, \d+ exits$/m, 'sonde run reports how the guest ended, the time and the exits');
+	like($error, qr/^sonde run: guest .* after [\d.]+ s, [\d,]+ exits?$/m, 'sonde run reports how the guest ended, the time and the exits');
 	like($log, qr/^test-cpus: $row->{cpus}$/m, "the guest has $row->{cpus} CPUs");
 	my ($kib) = $log =~ /^test-memory: (\d+) kB$/m;
 	cmp_ok($kib // 0, '>', $row->{mib} * 1024 * 0.93 - 60 * 1024, 'the guest has its memory');

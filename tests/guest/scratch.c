@@ -340,16 +340,16 @@ static void on_tick(void *arg)
 	event_timer_arm(test.timer, test.state == RUNNING ? TICK_MS : BOOT_TICK_MS);
 }
 
-/* Before the first instruction. */
-static int on_start(void *arg, struct vm *vm, const struct boot_info *boot, struct error *err)
+static void try_before_first_instruction(void)
 {
-	(void)arg;
-	test.guest = vm_guest(vm);
+	const struct boot_info *boot = vm_boot_info(test.vm);
+	struct error err;
+
+	test.guest = vm_guest(test.vm);
 	kernel_at(&test.kernel, test.guest, test.image, boot->virt_slide, boot->phys_text);
-	ok(try_mapping(err) == -EAGAIN,
+	ok(try_mapping(&err) == -EAGAIN,
 	   "mapping before the first instruction is refused with EAGAIN");
-	tap_diag("%s", err->text);
-	return 0;
+	tap_diag("%s", err.text);
 }
 
 static int load_image(const char *path, struct error *err)
@@ -366,7 +366,6 @@ static int load_image(const char *path, struct error *err)
 
 static int run(const char *kernel, const char *initrd, struct error *err)
 {
-	const struct vm_observer observer = {.start = on_start};
 	const struct vm_config config = {
 		.boot = {.kernel = kernel,
 			 .initrd = initrd,
@@ -384,7 +383,9 @@ static int run(const char *kernel, const char *initrd, struct error *err)
 	if (!rc)
 		rc = event_loop_create(&test.loop, err);
 	if (!rc)
-		rc = vm_create(&config, test.loop, &observer, &test.vm, err);
+		rc = vm_create(&config, test.loop, &test.vm, err);
+	if (!rc)
+		try_before_first_instruction();
 	if (!rc)
 		rc = event_loop_add_timer(test.loop, 0, on_tick, NULL, &test.timer, err);
 	if (!rc)

@@ -105,7 +105,7 @@ sub test_ended {
 	my ($out, $name, $status) = @_;
 	my $result = load($out, $name);
 	is($result->{status}, $status, "sonde run exits with status $status");
-	like(slurp("$out/$name.err"), qr/^sonde run: \d+ allocations and \d+ frees in .*, lost: none$/m,
+	like(slurp("$out/$name.err"), qr/^sonde run: [\d,]+ allocations and [\d,]+ frees in .*, lost: none$/m,
 		'sonde run prints how many records it has written');
 	my $info = check_trace("$out/$name");
 	cmp_ok($info->{vcpus}[0]{allocs} // 0, '>', 1000, 'vCPU 0 has more than 1,000 allocations');
@@ -144,7 +144,7 @@ sub test_full {
 	my $result = load($out, 'full');
 	my $output = slurp("$out/full.err");
 	is($result->{status}, 1, 'sonde run exits with status 1');
-	my @errors = $output =~ /^sonde run: (?!guest powered off|\d+ allocations)(.*)$/mg;
+	my @errors = $output =~ /^sonde run: (?!guest powered off|[\d,]+ allocations)(.*)$/mg;
 	is(scalar @errors, 1, 'sonde run prints one error');
 	like($errors[0] // '', qr/cannot write: No space left on device/, 'the error is that the disk is full');
 	like($output, qr/^sonde run: guest powered off after/m, 'the guest ran to its end on a full disk');

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * dump-facts KERNEL MEMORY [CR0 CR3 CR4 EFER]... <QUERIES
  *
@@ -183,13 +183,13 @@ static void answer(const char *line)
 static int load_image(const char *path, struct kernel_image **image, struct error *err)
 {
 	struct kernel_file *file;
-	int rc = kernel_file_open(path, &file, err);
+	int ret = kernel_file_open(path, &file, err);
 
-	if (rc)
-		return rc;
-	rc = kernel_image_load(file, image, err);
+	if (ret)
+		return ret;
+	ret = kernel_image_load(file, image, err);
 	kernel_file_close(file);
-	return rc;
+	return ret;
 }
 
 /* The image as the decompressor leaves it, at two addresses. Its page tables need not map it there.
@@ -202,15 +202,15 @@ static int print_unstarted(const struct kernel_image *image, struct error *err)
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		uint8_t *ram = calloc(1, RAM);
 		struct dump_guest *dump;
-		int rc = dump_guest_create(1, &dump, err);
+		int ret = dump_guest_create(1, &dump, err);
 
-		if (!rc)
-			rc = dump_guest_add_buffer(dump, 0, ram, RAM, DUMP_MAPPED, err);
-		if (rc)
-			return rc;
+		if (!ret)
+			ret = dump_guest_add_buffer(dump, 0, ram, RAM, DUMP_MAPPED, err);
+		if (ret)
+			return ret;
 		memcpy(ram + places[i], image->init_bytes, image->init_size);
-		rc = kernel_find(dump_guest(dump), image, &kernel, err);
-		printf("unstarted %d %s\n", rc, err->text);
+		ret = kernel_find(dump_guest(dump), image, &kernel, err);
+		printf("unstarted %d %s\n", ret, err->text);
 		dump_guest_destroy(dump);
 		free(ram);
 	}
@@ -221,19 +221,19 @@ static int open_dump(const char *path, char **registers, unsigned int nr_vcpus,
 		     struct dump_guest **dump, struct error *err)
 {
 	const struct guest_regs regs = {0};
-	int rc = dump_guest_create(nr_vcpus, dump, err);
+	int ret = dump_guest_create(nr_vcpus, dump, err);
 
-	if (!rc)
-		rc = dump_guest_add_file(*dump, 0, path, DUMP_MAPPED, err);
-	for (unsigned int i = 0; !rc && i < nr_vcpus; i++) {
+	if (!ret)
+		ret = dump_guest_add_file(*dump, 0, path, DUMP_MAPPED, err);
+	for (unsigned int i = 0; !ret && i < nr_vcpus; i++) {
 		struct guest_sregs sregs = {.cr0 = strtoull(registers[4 * i], NULL, 16),
 					    .cr3 = strtoull(registers[4 * i + 1], NULL, 16),
 					    .cr4 = strtoull(registers[4 * i + 2], NULL, 16),
 					    .efer = strtoull(registers[4 * i + 3], NULL, 16)};
 
-		rc = dump_guest_set_vcpu(*dump, i, &regs, &sregs, err);
+		ret = dump_guest_set_vcpu(*dump, i, &regs, &sregs, err);
 	}
-	return rc;
+	return ret;
 }
 
 /* Which kernel runs instead, from the vCPUs' page tables. */
@@ -242,23 +242,23 @@ static void print_other(struct guest *guest, const struct kernel_image *image)
 	enum { CHECKED_VCPUS = 16 };
 	struct guest_sregs vcpus[CHECKED_VCPUS];
 	struct error err = {0};
-	int rc = guest->nr_vcpus <= CHECKED_VCPUS ? 0 : -EINVAL;
+	int ret = guest->nr_vcpus <= CHECKED_VCPUS ? 0 : -EINVAL;
 
-	for (unsigned int i = 0; !rc && i < guest->nr_vcpus; i++)
-		rc = guest->control->get_sregs(guest, i, &vcpus[i], &err);
-	if (!rc)
-		rc = kernel_check(guest, image, vcpus, guest->nr_vcpus, &kernel, &err);
-	printf("check %d %s\n", rc, err.text);
+	for (unsigned int i = 0; !ret && i < guest->nr_vcpus; i++)
+		ret = guest->control->get_sregs(guest, i, &vcpus[i], &err);
+	if (!ret)
+		ret = kernel_check(guest, image, vcpus, guest->nr_vcpus, &kernel, &err);
+	printf("check %d %s\n", ret, err.text);
 }
 
 static int print_facts(struct dump_guest *dump, const struct kernel_image *image, struct error *err)
 {
 	struct guest *guest = dump_guest(dump);
-	int rc = kernel_find(guest, image, &kernel, err);
+	int ret = kernel_find(guest, image, &kernel, err);
 	char line[256];
 
-	printf("locate %d %s\n", rc, rc ? err->text : "");
-	if (rc) {
+	printf("locate %d %s\n", ret, ret ? err->text : "");
+	if (ret) {
 		print_other(guest, image);
 		return 0;
 	}
@@ -266,17 +266,17 @@ static int print_facts(struct dump_guest *dump, const struct kernel_image *image
 	for (unsigned int i = 0; i < guest->nr_vcpus; i++) {
 		bool maps = false;
 
-		rc = kernel_cr3_maps_kernel(&kernel, i, &maps, err);
-		printf("cr3 %u %s\n", i, rc ? err->text : maps ? "kernel" : "other");
+		ret = kernel_cr3_maps_kernel(&kernel, i, &maps, err);
+		printf("cr3 %u %s\n", i, ret ? err->text : maps ? "kernel" : "other");
 	}
-	rc = kernel_names_create(&kernel, &names, err);
-	if (!rc)
-		rc = slab_view_create(&kernel, &view, err);
-	while (!rc && fgets(line, sizeof(line), stdin))
+	ret = kernel_names_create(&kernel, &names, err);
+	if (!ret)
+		ret = slab_view_create(&kernel, &view, err);
+	while (!ret && fgets(line, sizeof(line), stdin))
 		answer(line);
 	slab_view_destroy(view);
 	kernel_names_destroy(names);
-	return rc;
+	return ret;
 }
 
 int main(int argc, char **argv)
@@ -284,20 +284,20 @@ int main(int argc, char **argv)
 	struct kernel_image *image = NULL;
 	struct dump_guest *dump = NULL;
 	struct error err = {0};
-	int rc;
+	int ret;
 
 	if (argc < 3 || (argc - 3) % 4)
 		return 2;
-	rc = load_image(argv[1], &image, &err);
-	if (!rc && !strcmp(argv[2], "none"))
-		rc = print_unstarted(image, &err);
-	else if (!rc)
-		rc = open_dump(argv[2], argv + 3, (unsigned int)(argc - 3) / 4, &dump, &err);
+	ret = load_image(argv[1], &image, &err);
+	if (!ret && !strcmp(argv[2], "none"))
+		ret = print_unstarted(image, &err);
+	else if (!ret)
+		ret = open_dump(argv[2], argv + 3, (unsigned int)(argc - 3) / 4, &dump, &err);
 	if (dump)
-		rc = rc ? rc : print_facts(dump, image, &err);
-	if (rc)
+		ret = ret ? ret : print_facts(dump, image, &err);
+	if (ret)
 		fprintf(stderr, "dump-facts: %s\n", err.text);
 	dump_guest_destroy(dump);
 	kernel_image_destroy(image);
-	return rc ? 1 : 0;
+	return ret ? 1 : 0;
 }

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "formats/event/record.h"
+#include "formats/event/kmem.h"
 
 /* What babeltrace2, the reference reader, makes of a CTF trace. Abort without memory. */
 

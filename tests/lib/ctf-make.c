@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/ctf/metadata.h"
-#include "formats/ctf/writer.h"
 #include "formats/ctf/ctf.h"
 #include "tests/lib/trace-make.h"
 
@@ -22,12 +20,12 @@ static void add_caches(struct cache_table *caches)
 	}
 }
 
-static void write_stream(struct ctf_trace *trace, const struct kmem_record *records, size_t n,
+static void write_stream(struct trace_encoder *encoder, const struct kmem_record *records, size_t n,
 			 size_t per_packet)
 {
 	struct stream_writer *w;
 
-	if (ctf_writer_create(trace, 0, &w))
+	if (encoder->ops->add_stream(encoder, 0, &w))
 		abort();
 	for (size_t i = 0; i < n; i++) {
 		if (w->ops->append(w, &records[i]))
@@ -40,45 +38,43 @@ static void write_stream(struct ctf_trace *trace, const struct kmem_record *reco
 	w->ops->destroy(w);
 }
 
-static char *describe(struct ctf_trace *trace)
+static void describe(struct trace_encoder *encoder, struct cache_table *caches)
 {
-	struct sidecar sidecar = {.info = {.banner = "Linux \"\\ version",
+	struct sidecar sidecar = {.info = {.tool_version = "1.2.3",
+					   .banner = "Linux \"\\ version",
 					   .started_realtime_ns = 1700000000123456789,
 					   .started_ns = 1000,
 					   .gfp_names = {{0xcc0, "GFP_KERNEL"}},
 					   .nr_gfp_names = 1}};
-	char *text;
 
-	sidecar.caches = cache_table_copy(trace->caches, &sidecar.nr_caches);
-	text = ctf_trace_metadata(trace, &sidecar);
-	free(sidecar.caches);
-	if (!text)
+	sidecar.caches = cache_table_copy(caches, &sidecar.nr_caches);
+	if (encoder->ops->describe(encoder, &sidecar, NULL))
 		abort();
-	return text;
+	free(sidecar.caches);
 }
 
 void ctf_make(struct ctf_made *made, bool big_endian, const struct kmem_record *records, size_t n,
 	      size_t per_packet)
 {
 	struct scratch dir = scratch_make();
+	int dir_fd = open(dir.path, O_RDONLY | O_DIRECTORY);
+	struct trace_encoder *encoder;
 	struct cache_table caches;
-	struct ctf_trace trace = {.caches = &caches, .identity.big_endian = big_endian};
 
+	made->identity.big_endian = big_endian;
 	for (uint8_t i = 0; i < CTF_UUID_SIZE; i++)
-		trace.identity.uuid[i] = (uint8_t)(i * 17);
-	trace.dir_fd = open(dir.path, O_RDONLY | O_DIRECTORY);
+		made->identity.uuid[i] = (uint8_t)(i * 17);
 	cache_table_init(&caches);
 	add_caches(&caches);
-	ctf_dictionary_init(&trace.sites, (1u << CTF_SITE_BITS) - 1);
-	ctf_dictionary_init(&trace.gfps, (1u << CTF_GFP_BITS) - 1);
-	write_stream(&trace, records, n, per_packet);
-	made->identity = trace.identity;
-	made->metadata = describe(&trace);
+	if (ctf_encoder_create(dir_fd, &caches, &made->identity, &encoder))
+		abort();
+	write_stream(encoder, records, n, per_packet);
+	describe(encoder, &caches);
+	made->metadata = file_get(dir.path, CTF_METADATA_NAME, NULL);
 	made->stream = (uint8_t *)file_get(dir.path, "cpu0", &made->size);
-	ctf_dictionary_deinit(&trace.sites);
-	ctf_dictionary_deinit(&trace.gfps);
+	encoder->ops->destroy(encoder);
 	cache_table_deinit(&caches);
-	close(trace.dir_fd);
+	close(dir_fd);
 	scratch_remove(&dir);
 }
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/ctf/packet.h"
-#include "formats/event/record.h"
+#include "formats/ctf/codec.h"
+#include "formats/event/kmem.h"
 
 /* CTF traces of one vCPU for unit tests, also in the other byte order. All abort() on failure. */
 enum { CTF_MAKE_CACHES = 40 }; /* ids 1 to this are named "cache-1" and so on */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/lib/fake-exitless.h"
 
 #include <stdlib.h>
@@ -55,13 +55,31 @@ void fake_exitless_init(struct fake_exitless *f, enum trampoline_full full)
 	    call_table_create(&f->stash, NULL))
 		abort();
 	make_plan(f);
-	f->config = (struct ring_engine_config){
-		.ring_bytes = FAKE_RING_BYTES, .full = full, .handle = keep_hit, .arg = f};
+	f->reader = (struct trap_reader){.kernel = &f->fs.fg.kernel,
+					 .plan = &f->plan,
+					 .traps = &f->traps,
+					 .oneshots = &f->oneshots,
+					 .counters = &f->counters};
+	if (trap_reader_init(&f->reader, NULL))
+		abort();
+	f->config = (struct engine_config){.kernel = &f->fs.fg.kernel,
+					   .plan = &f->plan,
+					   .traps = &f->traps,
+					   .decoder = f->decoder,
+					   .reader = &f->reader,
+					   .failure = &f->failure,
+					   .emit = keep_hit,
+					   .arg = f,
+					   .ring_bytes = FAKE_RING_BYTES,
+					   .drop = full == TRAMPOLINE_DROP};
+	if (full == TRAMPOLINE_SPIN)
+		f->fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
 }
 
 void fake_exitless_deinit(struct fake_exitless *f)
 {
-	ring_engine_destroy(f->x);
+	engine_destroy(f->engine);
+	trap_reader_deinit(&f->reader);
 	patch_plan_deinit(&f->plan);
 	trap_table_deinit(&f->traps);
 	tracer_set_destroy(&f->tracers);
@@ -87,16 +105,45 @@ static void find_traps(struct fake_exitless *f)
 	}
 }
 
-int fake_exitless_create(struct fake_exitless *f, struct error *err)
+void fake_exitless_create(struct fake_exitless *f)
 {
+	if (f->engine)
+		return;
+	if (ring_engine_create(&f->config, &f->engine, NULL))
+		abort();
+	f->x = ring_engine_of(f->engine);
+}
+
+int fake_exitless_install(struct fake_exitless *f, struct error *err)
+{
+	struct guest *guest = &f->fs.fg.guest;
 	int ret;
 
+	fake_exitless_create(f);
 	memcpy(f->ram, f->fs.fg.base.ram, FAKE_RAM);
-	ret = ring_engine_create(&f->fs.fg.kernel, &f->plan, &f->traps, f->decoder, &f->config,
-				 &f->x, err);
+	guest->control->stop(guest, NULL);
+	ret = f->engine->ops->install(f->engine, err);
+	guest->control->resume(guest, NULL);
 	if (!ret)
 		find_traps(f);
 	return ret;
+}
+
+bool fake_exitless_finish(struct fake_exitless *f, unsigned int ms)
+{
+	return ring_engine_has_left(f->x, ms) && !f->engine->ops->finish(f->engine, NULL) &&
+	       !first_error_get(&f->failure);
+}
+
+bool fake_exitless_leave(struct fake_exitless *f, unsigned int ms)
+{
+	struct guest *guest = &f->fs.fg.guest;
+
+	guest->control->stop(guest, NULL);
+	if (f->engine->ops->withdraw(f->engine, NULL, NULL))
+		abort();
+	guest->control->resume(guest, NULL);
+	return fake_exitless_finish(f, ms);
 }
 
 static bool are_traps(const struct patch_set *set)
@@ -137,12 +184,12 @@ static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint32_t place
 	const struct trampoline_place *p = &f->x->set.places[place];
 	struct guest_trap trap = {.vcpu = vcpu, .regs = {.rip = f->trap_gva[place]}};
 
-	if (f->config.full == TRAMPOLINE_DROP &&
+	if (f->x->full == TRAMPOLINE_DROP &&
 	    !__atomic_load_n(&header->doorbell, __ATOMIC_ACQUIRE)) {
-		__atomic_store_n(&header->drops, header->drops + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&header->lost, header->lost + 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	if (!ring_engine_on_trap(f->x, &trap) ||
+	if (f->engine->ops->on_trap(f->engine, &trap) != ENGINE_TRAP_OTHER ||
 	    (trap.regs.rip != p->retry && trap.regs.rip != p->skip))
 		abort();
 	return trap.regs.rip == p->retry;

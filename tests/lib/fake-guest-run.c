@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The few instructions that vCPUs of a fake guest execute. */
 #include <string.h>
 #include "tests/lib/fake-guest.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/lib/fake-guest.h"
 
 #include <errno.h>
@@ -227,16 +227,16 @@ static const struct guest_scratch_ops scratch_ops = {.add = scratch_add, .remove
 int fake_guest_create(struct fake_guest *fg)
 {
 	pthread_mutexattr_t recursive;
-	int rc;
+	int ret;
 
 	memset(fg, 0, sizeof(*fg));
 	pthread_mutexattr_init(&recursive);
 	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&fg->gate, &recursive);
 	pthread_mutexattr_destroy(&recursive);
-	rc = fake_kernel_create(&fg->base, FAKE_7_0, 4);
-	if (rc)
-		return rc;
+	ret = fake_kernel_create(&fg->base, FAKE_7_0, 4);
+	if (ret)
+		return ret;
 	fg->guest =
 		(struct guest){.name = "fake",
 			       .memory = &memory_ops,
@@ -275,7 +275,7 @@ int fake_guest_add_symbols(struct fake_guest *fg, const struct fake_symbol *symb
 	char *text = NULL;
 	size_t size = 0;
 	FILE *map = open_memstream(&text, &size);
-	int rc;
+	int ret;
 
 	if (!map)
 		return -ENOMEM;
@@ -288,10 +288,10 @@ int fake_guest_add_symbols(struct fake_guest *fg, const struct fake_symbol *symb
 		print_symbol(map, FAKE_LINK_TEXT + symbols->offset,
 			     symbols->offset < FAKE_BANNER ? 'T' : 'D', symbols->name);
 	fclose(map);
-	rc = symbols_from_system_map(text, size, &table, NULL);
+	ret = symbols_from_system_map(text, size, &table, NULL);
 	free(text);
-	if (rc)
-		return rc;
+	if (ret)
+		return ret;
 	symbols_destroy(old);
 	fg->base.image.symbols = table;
 	return 0;

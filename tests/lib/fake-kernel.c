@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/lib/fake-kernel.h"
 
 #include <errno.h>
@@ -207,12 +207,12 @@ static void make_orc(uint8_t *image, enum fake_flavour flavour)
 
 static int make_image(struct kernel_image *image, enum fake_flavour flavour)
 {
-	int rc = make_symbols(&image->symbols);
+	int ret = make_symbols(&image->symbols);
 
-	if (!rc)
-		rc = make_btf(flavour, &image->btf);
-	if (rc)
-		return rc;
+	if (!ret)
+		ret = make_btf(flavour, &image->btf);
+	if (ret)
+		return ret;
 	image->banner = strdup("Linux version 6.66.0-fake (test@sonde) #1 SMP");
 	image->init_bytes = calloc(1, FAKE_IMAGE_SIZE);
 	if (!image->banner || !image->init_bytes)
@@ -290,22 +290,22 @@ static void make_memory(struct fake_kernel *fake)
 
 int fake_kernel_create(struct fake_kernel *fake, enum fake_flavour flavour, unsigned int levels)
 {
-	int rc;
+	int ret;
 
 	memset(fake, 0, sizeof(*fake));
 	fake->levels = levels;
-	rc = make_image(&fake->image, flavour);
-	if (!rc)
-		rc = dump_guest_create(1, &fake->dump, NULL);
-	if (!rc) {
+	ret = make_image(&fake->image, flavour);
+	if (!ret)
+		ret = dump_guest_create(1, &fake->dump, NULL);
+	if (!ret) {
 		fake->ram = calloc(1, FAKE_RAM);
-		rc = fake->ram ? 0 : -ENOMEM;
+		ret = fake->ram ? 0 : -ENOMEM;
 	}
-	if (!rc)
-		rc = dump_guest_add_buffer(fake->dump, 0, fake->ram, FAKE_RAM, DUMP_MAPPED, NULL);
-	if (rc) {
+	if (!ret)
+		ret = dump_guest_add_buffer(fake->dump, 0, fake->ram, FAKE_RAM, DUMP_MAPPED, NULL);
+	if (ret) {
 		fake_kernel_destroy(fake);
-		return rc;
+		return ret;
 	}
 	make_memory(fake);
 	kernel_at(&fake->kernel, dump_guest(fake->dump), &fake->image, FAKE_SLIDE, FAKE_PHYS_TEXT);
@@ -314,6 +314,7 @@ int fake_kernel_create(struct fake_kernel *fake, enum fake_flavour flavour, unsi
 
 void fake_kernel_destroy(struct fake_kernel *fake)
 {
+	kernel_image_forget(&fake->image);
 	symbols_destroy(fake->image.symbols);
 	btf_destroy(fake->image.btf);
 	free(fake->image.banner);

@@ -225,7 +225,7 @@ void fake_session_create(struct fake_session *fs)
 	fake_list_init(&fs->fg.base, fake_tasks());
 	set_sites(&fs->fg.base.image);
 	fs->dir = scratch_make();
-	if (trace_writer_create(fs->dir.path, FAKE_VCPUS, TRACE_CTF, &info, &fs->writer, NULL) ||
+	if (trace_writer_create(fs->dir.path, FAKE_VCPUS, 0, &info, &fs->writer, NULL) ||
 	    trace_session_create(&fs->fg.guest, &fs->fg.base.image, fs->writer, &fs->session, NULL))
 		abort();
 	trace_session_kernel_at(fs->session, FAKE_SLIDE, FAKE_PHYS_TEXT);

@@ -51,7 +51,7 @@ sub test_traced {
 	my $before = state_of_everything();
 	my ($status, $text) = $libvirt->run($libvirt->sonde('attach', 's', '-v', '--until-events', 500, '-o', "$work/out/s"));
 	is($status, 0, 'attach as root has status 0') or diag($text);
-	like($text, qr/^sonde attach: \d+ allocations and \d+ frees in \S+, lost: none$/m, 'attach as root: no event is lost');
+	like($text, qr/^sonde attach: [\d,]+ allocations and [\d,]+ frees in \S+, lost: none$/m, 'attach as root: no event is lost');
 	is(state_of_everything(), $before, 'attach as root: the domain is as before');
 	($status, $text) = $libvirt->run("$work/sonde", 'attach', 's', '--dry-run');
 	is($status, 0, "root's default URI is qemu:///system") or diag($text);

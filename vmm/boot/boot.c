@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "introspect/guest/page-entry.h"
+#include "introspect/guest/page-walk.h"
 #include "vmm/boot/image.h"
 
 enum {

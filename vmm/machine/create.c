@@ -127,8 +127,8 @@ static struct vm *allocate(const struct vm_config *config)
 	return vm;
 }
 
-int vm_create(const struct vm_config *config, struct event_loop *loop,
-	      const struct vm_observer *observer, struct vm **out, struct error *err)
+int vm_create(const struct vm_config *config, struct event_loop *loop, struct vm **out,
+	      struct error *err)
 {
 	struct vm *vm;
 	int ret;
@@ -143,7 +143,6 @@ int vm_create(const struct vm_config *config, struct event_loop *loop,
 	if (!vm)
 		return error_set(err, ENOMEM, "out of memory");
 	vm->loop = loop;
-	vm->observer = observer;
 	vcpu_install_kick_signal();
 	ret = build(vm, config, err);
 	if (ret) {

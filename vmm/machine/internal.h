@@ -25,10 +25,11 @@ struct vm {
 	struct boot_entry entry;
 
 	struct event_loop *loop;
-	const struct vm_observer *observer;
+	vm_poll_fn *poll; /* NULL: nothing is polled */
+	void *poll_arg;
 	struct event_source *poll_timer;
 	pthread_mutex_t poll_lock;
-	atomic_bool polling; /* observer->look has not returned true yet */
+	atomic_bool polling; /* `poll` has not returned true yet */
 
 	_Atomic int status; /* enum vm_status */
 	_Atomic int end;    /* enum vm_end */

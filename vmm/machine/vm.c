@@ -46,12 +46,18 @@ int vm_listen(struct vm *vm, vm_status_fn *fn, void *arg)
 	return 0;
 }
 
-/* False if another thread polls the observer now. */
+void vm_set_poll(struct vm *vm, vm_poll_fn *fn, void *arg)
+{
+	vm->poll = fn;
+	vm->poll_arg = arg;
+}
+
+/* False if another thread polls now. */
 static bool try_poll(struct vm *vm)
 {
 	if (pthread_mutex_trylock(&vm->poll_lock))
 		return false;
-	if (atomic_load(&vm->polling) && vm->observer->look(vm->observer->arg))
+	if (atomic_load(&vm->polling) && vm->poll(vm->poll_arg))
 		atomic_store(&vm->polling, false);
 	pthread_mutex_unlock(&vm->poll_lock);
 	return true;
@@ -59,7 +65,7 @@ static bool try_poll(struct vm *vm)
 
 /* On a vCPU's thread, until it has polled itself: the poll of another thread may have begun too
  * early, or wait for this vCPU to stop. */
-static void poll_observer(struct vm *vm)
+static void poll_on_vcpu(struct vm *vm)
 {
 	while (atomic_load(&vm->polling) && !try_poll(vm)) {
 		stop_gate_stop(&vm->group.gate);
@@ -80,19 +86,13 @@ static void poll_on_timer(void *arg)
 	}
 }
 
-static int start_observer(struct vm *vm, struct error *err)
+static int start_polling(struct vm *vm, struct error *err)
 {
-	const struct vm_observer *observer = vm->observer;
-	int ret = 0;
-
-	if (observer && observer->start)
-		ret = observer->start(observer->arg, vm, &vm->entry.info, err);
-	if (ret == 0 && observer && observer->look) {
-		atomic_store(&vm->polling, true);
-		ret = event_loop_add_timer(vm->loop, POLL_INTERVAL_MS, poll_on_timer, vm,
-					   &vm->poll_timer, err);
-	}
-	return ret;
+	if (!vm->poll)
+		return 0;
+	atomic_store(&vm->polling, true);
+	return event_loop_add_timer(vm->loop, POLL_INTERVAL_MS, poll_on_timer, vm, &vm->poll_timer,
+				    err);
 }
 
 int vm_start(struct vm *vm, struct error *err)
@@ -102,7 +102,7 @@ int vm_start(struct vm *vm, struct error *err)
 	/* Owned until every thread exists, so that all vCPUs begin together. */
 	stop_gate_stop(&vm->group.gate);
 	vm->started = true;
-	ret = start_observer(vm, err);
+	ret = start_polling(vm, err);
 	for (unsigned int i = 0; ret == 0 && i < vm->group.nr_vcpus; i++)
 		ret = vcpu_start(&vm->vcpus[i], err);
 	if (ret == 0)
@@ -174,7 +174,7 @@ static bool on_port_io(void *owner)
 	struct vm *vm = owner;
 
 	if (atomic_load_explicit(&vm->polling, memory_order_relaxed))
-		poll_observer(vm);
+		poll_on_vcpu(vm);
 	return atomic_load(&vm->end);
 }
 
@@ -234,10 +234,13 @@ void vm_finish(struct vm *vm)
 	atomic_store(&vm->polling, false);
 	event_source_remove(vm->poll_timer);
 	vm->poll_timer = NULL;
-	if (vm->started && vm->observer && vm->observer->end)
-		vm->observer->end(vm->observer->arg);
 	console_flush(vm->console);
 	vm_set_status(vm, final_status(vm));
+}
+
+const struct boot_info *vm_boot_info(const struct vm *vm)
+{
+	return &vm->entry.info;
 }
 
 struct guest *vm_guest(struct vm *vm)

@@ -62,34 +62,32 @@ struct vm_config {
 };
 
 /*
- * Follows the run: the recorder. Any callback may be NULL. `start` and `end` run on the main
- * thread: `start` before the first instruction, `end` when every vCPU has stopped for good and the
- * guest's memory still exists. `look` is polled on each port-I/O exit (on the vCPU's thread) and
- * every 10 ms (on the main thread), never by two threads at once, until it returns true.
- */
-struct vm_observer {
-	int (*start)(void *arg, struct vm *vm, const struct boot_info *boot, struct error *err);
-	bool (*look)(void *arg);
-	void (*end)(void *arg);
-	void *arg;
-};
-
-/*
- * Build the machine: open KVM, load the kernel, create the vCPUs; nothing runs yet. `loop` and
- * `observer` (may be NULL) must outlive the vm; *config need not. Errors are one line for the user:
+ * Build the machine: open KVM, load the kernel, create the vCPUs; nothing runs yet. `loop` must
+ * outlive the vm; *config need not. Errors are one line for the user:
  *  -EINVAL   vCPUs or RAM out of range
  *  -ENOTSUP  KVM lacks a capability, or is not backed by hardware
  *  others    those of kvm_open(), boot_load() and console_create(), or of KVM
  */
-int vm_create(const struct vm_config *config, struct event_loop *loop,
-	      const struct vm_observer *observer, struct vm **out, struct error *err);
+int vm_create(const struct vm_config *config, struct event_loop *loop, struct vm **out,
+	      struct error *err);
 /* After vm_finish() or instead of vm_start(). NULL-safe. */
 void vm_destroy(struct vm *vm);
 
-/* Call the observer's start, whose failure is returned, and let the vCPUs run. */
+/* Where the kernel was loaded. Valid from vm_create() on. */
+const struct boot_info *vm_boot_info(const struct vm *vm);
+
+/*
+ * Poll `fn` on each port-I/O exit (on the vCPU's thread) and every 10 ms (on the main thread),
+ * never by two threads at once, until it returns true: for a recorder that waits until the guest's
+ * kernel can be found. Before vm_start().
+ */
+typedef bool vm_poll_fn(void *arg);
+void vm_set_poll(struct vm *vm, vm_poll_fn *fn, void *arg);
+
+/* Let the vCPUs run. */
 int vm_start(struct vm *vm, struct error *err);
 
-/* Stop every vCPU for good, call the observer's end, flush the console. Idempotent. */
+/* Stop every vCPU for good and flush the console. The guest's memory still exists. Idempotent. */
 void vm_finish(struct vm *vm);
 
 /* What the machine is doing, and its word in QMP. */

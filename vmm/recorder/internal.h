@@ -3,48 +3,70 @@
 #define SONDE_VMM_RECORDER_INTERNAL_H
 
 #include <pthread.h>
-#include "guest-symbols/image/kernel-image.h"
+#include <signal.h>
+#include "formats/trace/writer.h"
+#include "patcher/session/session.h"
+#include "vmm/monitor/monitor.h"
 #include "vmm/recorder/recorder.h"
 
-/*
- * run-trace.c owns and drives it; run-trace-monitor.c serves the monitor; run-trace-tell.c says how
- * it went.
- */
-struct run_trace {
-	char *dir;
-	const char *const *specs;
-	unsigned int nr_vcpus;
-	enum trace_encoding encoding;
-	struct trace_options options;
-	const char *verb, *clock, *memory;
-	const char *ended; /* NULL: as its user asked */
+/* recorder.c owns the trace, watch.c what ends it, monitor.c serves clients, report.c prints. */
+struct recorder {
+	struct recorder_config config;
+	const struct recorder_options *options;
+	const char *dir; /* of the trace; NULL: none */
 	struct kernel_image *image;
-	struct trace_writer *writer;
-	struct trace_session *session; /* while the machine exists */
 	struct guest *guest;
+
+	struct trace_writer *writer;
+	struct trace_session *session; /* from begin to end */
 	/*
-	 * Around all use of the session while the guest runs: look comes from a vCPU's
-	 * thread. The main thread takes it and may then wait for its turn to stop the
-	 * guest; a vCPU that has it never waits for that (see observe_look()). So the main
-	 * thread never waits long, paused or not.
+	 * Around all use of the session while the guest runs, as recorder_poll() comes from a
+	 * vCPU's thread. The main thread takes it and may then wait for its turn to stop the guest;
+	 * a vCPU that has it never waits for that. So the main thread never waits long, paused or
+	 * not.
 	 */
 	pthread_mutex_t lock;
-	bool placed; /* it is known where the kernel runs */
-	uint64_t virt_slide, phys_text;
-	bool started; /* has been on at least once */
-	uint64_t starts;
+	bool located; /* it is known where the kernel runs */
+	uint64_t virt_slide, text_gpa;
+	uint64_t starts; /* how often tracing was switched on */
 	int64_t started_ns, started_realtime_ns;
-	struct error failed;      /* the first thing that went wrong; code 0 = nothing */
+	const char *ended;        /* what ended the trace; NULL: its user */
+	struct error failed;      /* the first thing that went wrong; code 0: nothing */
 	struct trace_status last; /* of the session, taken before it went */
+
+	/* What ends it. */
+	const struct monitor_guest_ops *ops;
+	void *arg;
+	struct event_source *signals, *ticks, *limit;
+	int signal_fd, signal_number;
+	sigset_t old_signals;
+	bool let_through; /* signals kill the process from now on */
+	uint64_t nr_ticks, run_since_ms;
+	size_t progress_len; /* characters on the terminal */
+
+	struct monitor_target target;
+	struct monitor *monitor;
 };
 
-/* With the lock held: start tracing `specs` (NULL: those of last time). Errors as
+/* With the lock held: start tracing `specs` (NULL: those of the last start). Errors as
  * trace_session_start(). */
-int run_trace_start_locked(struct run_trace *t, const char *const *specs, struct error *err);
+int recorder_start_locked(struct recorder *recorder, const char *const *specs, struct error *err);
+/* Keep the first failure, for recorder_conclude(). */
+void recorder_fail(struct recorder *recorder, const struct error *err);
 
-/* What all vCPUs have in the trace. */
-struct trace_writer_counts run_trace_sum(const struct run_trace *t);
-/* Of the time that was traced. */
-double run_trace_events_per_second(const struct run_trace *t, const struct trace_status *status);
+/* Records of all vCPUs in the trace. */
+struct trace_writer_counts recorder_sum(const struct recorder *recorder);
+/* All counters: those of the session, and what the writer and the recorder itself count. */
+struct trace_counters recorder_counters(const struct recorder *recorder,
+					const struct trace_status *status);
+/* Events per second of the time that was traced. */
+double recorder_rate(const struct recorder *recorder, const struct trace_status *status);
+
+/* Start the monitor if the command line asks for one. */
+int recorder_listen(struct recorder *recorder, struct error *err);
+
+/* The line that shows the counts on a terminal: write it anew, and take it away. */
+void recorder_show_progress(struct recorder *recorder);
+void recorder_clear_progress(struct recorder *recorder);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The monitor's trace verbs (monitor-trace.h). */
+/* The monitor of a recorder: what its trace verbs do, and what they return. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
 {
-	struct run_trace *t = arg;
+	struct recorder *r = arg;
 	const char *list[TRACE_MAX_TRACERS + 1] = {0};
 	int ret;
 
@@ -15,9 +15,9 @@ static int monitor_start(void *arg, const char *const *specs, size_t n, struct e
 		return error_set(err, E2BIG, "at most %d trace specs", TRACE_MAX_TRACERS);
 	for (size_t i = 0; i < n; i++)
 		list[i] = specs[i];
-	pthread_mutex_lock(&t->lock);
-	ret = run_trace_start_locked(t, n ? list : NULL, err);
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_lock(&r->lock);
+	ret = recorder_start_locked(r, n ? list : NULL, err);
+	pthread_mutex_unlock(&r->lock);
 	if (ret == -EAGAIN)
 		error_prefix(err, "not yet, try again: ");
 	return ret;
@@ -25,24 +25,24 @@ static int monitor_start(void *arg, const char *const *specs, size_t n, struct e
 
 static int monitor_stop(void *arg, struct error *err)
 {
-	struct run_trace *t = arg;
+	struct recorder *r = arg;
 	int ret;
 
-	pthread_mutex_lock(&t->lock);
-	ret = trace_session_stop(t->session, err);
-	pthread_mutex_unlock(&t->lock);
-	trace_writer_flush(t->writer, NULL);
+	pthread_mutex_lock(&r->lock);
+	ret = trace_session_stop(r->session, err);
+	pthread_mutex_unlock(&r->lock);
+	trace_writer_flush(r->writer, NULL);
 	return ret;
 }
 
 static int monitor_translate(void *arg, uint64_t gva, uint64_t *gpa, struct error *err)
 {
-	struct run_trace *t = arg;
+	struct recorder *r = arg;
 	int ret;
 
-	pthread_mutex_lock(&t->lock);
-	ret = trace_session_translate(t->session, gva, gpa, err);
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_lock(&r->lock);
+	ret = trace_session_translate(r->session, gva, gpa, err);
+	pthread_mutex_unlock(&r->lock);
 	return ret;
 }
 
@@ -51,13 +51,25 @@ static json_t *query_refused(const struct trace_status *status)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < status->nr_refused; i++) {
-		const struct site_refusal *r = &status->refused[i];
+		const struct site_refusal *refusal = &status->refused[i];
 		char address[24];
 
-		snprintf(address, sizeof(address), "0x%" PRIx64, r->gva);
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "function", r->function,
-						      "address", address, "reason", r->reason));
+		snprintf(address, sizeof(address), "0x%" PRIx64, refusal->gva);
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:s}", "function", refusal->function,
+						"address", address, "reason", refusal->reason));
 	}
+	return list;
+}
+
+static json_t *query_gaps(const struct trace_status *status)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < status->nr_gaps; i++)
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s}", "function", status->gaps[i].function,
+						"reason", status->gaps[i].reason));
 	return list;
 }
 
@@ -66,20 +78,19 @@ static void set_count(json_t *object, const char *key, uint64_t value)
 	json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
-static json_t *query_vcpus(const struct run_trace *t, const struct trace_status *status)
+static json_t *query_vcpus(const struct recorder *r, const struct trace_status *status)
 {
 	json_t *list = json_array();
 
-	for (unsigned int i = 0; i < t->nr_vcpus; i++) {
-		struct trace_counters counters;
+	for (unsigned int i = 0; i < r->config.nr_vcpus; i++) {
+		struct trace_counters counters = status->vcpus[i];
 		struct trace_writer_counts c;
 		json_t *vcpu;
 
-		trace_writer_counts(t->writer, i, &c);
+		trace_writer_counts(r->writer, i, &c);
 		vcpu = json_pack("{s:i}", "index", (int)i);
 		set_count(vcpu, "allocs", c.allocs);
 		set_count(vcpu, "frees", c.frees);
-		counters = status->vcpus[i];
 		counters.v[COUNTER_OVERRUNS] = c.overruns;
 		counters_put_vcpu(vcpu, &counters);
 		json_array_append_new(list, vcpu);
@@ -104,53 +115,65 @@ static void set_address(json_t *object, const char *key, uint64_t address)
 	json_object_set_new(object, key, json_string(text));
 }
 
-static json_t *query_locked(const struct run_trace *t)
+static json_t *query_locked(const struct recorder *r)
 {
+	const struct trace_writer_counts sum = recorder_sum(r);
+	struct trace_counters counters;
 	struct trace_status status;
-	const struct trace_writer_counts sum = run_trace_sum(t);
 	json_t *result, *vcpus;
 
-	trace_session_status(t->session, &status);
-	vcpus = query_vcpus(t, &status);
+	trace_session_status(r->session, &status);
+	counters = recorder_counters(r, &status);
+	vcpus = query_vcpus(r, &status);
 	result = json_pack(
 		"{s:b, s:s, s:o, s:s, s:{s:I, s:I, s:o}, s:o}", "enabled", status.enabled, "mode",
 		status.exitless ? "exitless" : "trap", "tracers", query_tracers(&status),
-		"trace_dir", t->dir, "sites", "entry", (json_int_t)status.entry_sites, "return",
+		"trace_dir", r->dir, "sites", "entry", (json_int_t)status.entry_sites, "return",
 		(json_int_t)status.return_sites, "refused", query_refused(&status), "vcpus", vcpus);
 	if (!result)
 		return NULL;
+	json_object_set_new(result, "gaps", query_gaps(&status));
 	set_address(result, "virt_slide", status.virt_slide);
 	set_address(result, "phys_base", status.phys_text);
 	set_count(result, "events", sum.allocs + sum.frees);
 	set_count(result, "allocs", sum.allocs);
 	set_count(result, "frees", sum.frees);
-	json_object_set_new(result, "events_per_second",
-			    json_real(run_trace_events_per_second(t, &status)));
-	set_count(result, "max_rate", t->options.max_rate);
-	status.counters.v[COUNTER_OVERRUNS] = sum.overruns;
-	status.counters.v[COUNTER_PAUSES] = t->starts ? t->starts - 1 : 0;
-	counters_put(result, &status.counters);
+	json_object_set_new(result, "events_per_second", json_real(recorder_rate(r, &status)));
+	set_count(result, "max_rate", r->options->max_rate);
+	counters_put(result, &counters);
 	json_object_set_new(result, "no_exitless", json_string(status.no_exitless));
 	return result;
 }
 
 static json_t *monitor_query(void *arg)
 {
-	struct run_trace *t = arg;
+	struct recorder *r = arg;
 	json_t *result;
 
-	pthread_mutex_lock(&t->lock);
-	result = query_locked(t);
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_lock(&r->lock);
+	result = query_locked(r);
+	pthread_mutex_unlock(&r->lock);
 	return result;
 }
 
-const struct monitor_trace_ops *run_trace_monitor_ops(void)
-{
-	static const struct monitor_trace_ops ops = {.start = monitor_start,
-						     .stop = monitor_stop,
-						     .query = monitor_query,
-						     .translate = monitor_translate};
+static const struct monitor_trace_ops trace_ops = {.start = monitor_start,
+						   .stop = monitor_stop,
+						   .query = monitor_query,
+						   .translate = monitor_translate};
 
-	return &ops;
+int recorder_listen(struct recorder *r, struct error *err)
+{
+	if (!r->options->monitor)
+		return 0;
+	r->target = (struct monitor_target){.guest = r->guest,
+					    .ops = r->ops,
+					    .arg = r->arg,
+					    .trace = r->dir ? &trace_ops : NULL,
+					    .trace_arg = r};
+	return monitor_create(r->config.loop, r->options->monitor, &r->target, &r->monitor, err);
+}
+
+void recorder_event(struct recorder *r, const char *name, json_t *data)
+{
+	monitor_event(r->monitor, name, data);
 }

@@ -1,12 +1,161 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/recorder/options.h"
 
+#include <stdio.h>
+#include <string.h>
 #include "formats/cli/cli.h"
+#include "formats/trace/writer.h"
+#include "patcher/tracers/tracer.h"
 
-int trace_args_add(struct trace_args *args, const char *verb, const char *spec)
+enum {
+	KIB = 1 << 10,
+	MIB = 1 << 20,
+	DEFAULT_SUBBUFS = 8,
+	MAX_SUBBUFS = 1024,
+	DEFAULT_SUBBUF_BYTES = 256 * KIB,
+	MIN_SUBBUF_BYTES = 4 * KIB,
+	MAX_SUBBUF_BYTES = 64 * MIB,
+	MAX_RING_BYTES = 128 * MIB,
+	MAX_DURATION_MS = 1176 * 3600 * 1000U, /* 49 days: milliseconds in an unsigned int */
+};
+
+/* A spec is checked when it is read: before a guest is started, or a domain connected to. */
+static int store_spec(const char *verb, const struct cli_option *option, const char *text,
+		      void *field)
 {
-	if (args->n == TRACE_ARGS_MAX)
-		return cli_usage(verb, "more than %d --trace", TRACE_ARGS_MAX);
-	args->specs[args->n++] = spec;
+	struct recorder_options *options = field;
+	struct error err;
+
+	(void)option;
+	if (options->nr_specs == RECORDER_MAX_SPECS)
+		return cli_usage(verb, "more than %d --trace", RECORDER_MAX_SPECS);
+	if (tracer_check_spec(text, &err))
+		return cli_usage(verb, "%s", err.text);
+	options->specs[options->nr_specs++] = text;
+	return 0;
+}
+
+static int check_power(const char *verb, const struct cli_option *option, const char *text,
+		       uint64_t value)
+{
+	if (!(value & (value - 1)))
+		return 0;
+	return cli_usage(verb, "%s takes a power of two, not '%s'", cli_label(option).text, text);
+}
+
+static int store_power(const char *verb, const struct cli_option *option, const char *text,
+		       void *field)
+{
+	int ret = cli_store_number(verb, option, text, field);
+
+	return ret ? ret : check_power(verb, option, text, *(uint64_t *)field);
+}
+
+static int store_power_size(const char *verb, const struct cli_option *option, const char *text,
+			    void *field)
+{
+	int ret = cli_store_size(verb, option, text, field);
+
+	return ret ? ret : check_power(verb, option, text, *(uint64_t *)field);
+}
+
+static const char *const mode_words[] = {"exitless", "trap", NULL};
+static const char *const on_full_words[] = {"block", "drop", NULL};
+
+#define FIELD(name) .offset = offsetof(struct recorder_options, name)
+
+const struct cli_option recorder_option_table[] = {
+	{.name = "trace",
+	 .value = "SPEC",
+	 .help = "what to trace: kmem, or parts of it: kmem:cache,pages;\nmay be repeated",
+	 .store = store_spec},
+	{.name = "output",
+	 .letter = 'o',
+	 .value = "DIR",
+	 .help = "write the trace there",
+	 .store = cli_store_text,
+	 FIELD(output)},
+	{.name = "format",
+	 .value = "FORMAT",
+	 .help = "of the trace: ctf (default) or kmemtrace",
+	 .store = cli_store_choice,
+	 FIELD(encoding),
+	 .words = trace_encoding_names},
+	{.name = "mode",
+	 .value = "MODE",
+	 .help = "exitless (default): the guest's own vCPUs write the\n"
+		 "records; trap: an exit to the host, or a breakpoint,\n"
+		 "at each entry of a traced function and each return",
+	 .store = cli_store_choice,
+	 FIELD(mode),
+	 .words = mode_words},
+	{.name = "max-rate",
+	 .value = "N",
+	 .help = "with --mode trap: trace at most N calls per second; the\n"
+		 "skipped time is reported; 0: no bound",
+	 .store = cli_store_number,
+	 FIELD(max_rate),
+	 .max = UINT32_MAX},
+	{.name = "on-full",
+	 .value = "WHAT",
+	 .help = "exitless, when a vCPU's ring is full: block (default),\n"
+		 "the vCPU waits; or drop, the event is lost",
+	 .store = cli_store_choice,
+	 FIELD(on_full),
+	 .words = on_full_words},
+	{.name = "subbufs",
+	 .value = "N",
+	 .help = "exitless: parts of each vCPU's ring, a power of two (8)",
+	 .store = store_power,
+	 FIELD(subbufs),
+	 .min = 1,
+	 .max = MAX_SUBBUFS},
+	{.name = "subbuf-size",
+	 .value = "SIZE",
+	 .help = "their size, a power of two (256K)",
+	 .store = store_power_size,
+	 FIELD(subbuf_bytes),
+	 .min = MIN_SUBBUF_BYTES,
+	 .max = MAX_SUBBUF_BYTES,
+	 .unit = KIB},
+	{.name = "duration",
+	 .value = "TIME",
+	 .help = "end after this time: 10 or 10s, 0.5, 500ms, 2m, 1h",
+	 .store = cli_store_time,
+	 FIELD(duration_ms),
+	 .min = 1,
+	 .max = MAX_DURATION_MS},
+	{.name = "until-events",
+	 .value = "N",
+	 .help = "end when the trace has N events",
+	 .store = cli_store_number,
+	 FIELD(until_events),
+	 .min = 1},
+	{.name = "monitor",
+	 .value = "SOCKET",
+	 .help = "listen there for 'sonde ctl' and QMP clients",
+	 .store = cli_store_text,
+	 FIELD(monitor)},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .help = "print which kernel runs, and how the guest is reached",
+	 .store = cli_store_flag,
+	 FIELD(verbose)},
+	{0},
+};
+
+void recorder_options_init(struct recorder_options *options)
+{
+	*options = (struct recorder_options){.subbufs = DEFAULT_SUBBUFS,
+					     .subbuf_bytes = DEFAULT_SUBBUF_BYTES};
+}
+
+int recorder_options_check(const struct recorder_options *options, const char *verb)
+{
+	if (options->subbufs * options->subbuf_bytes > MAX_RING_BYTES)
+		return cli_usage(verb, "--subbufs times --subbuf-size is more than %d MiB",
+				 MAX_RING_BYTES / MIB);
+	if (options->output && !*options->output)
+		return cli_usage(verb, "no directory for the trace: add -o DIR");
 	return 0;
 }

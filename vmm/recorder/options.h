@@ -2,17 +2,39 @@
 #ifndef SONDE_VMM_RECORDER_OPTIONS_H
 #define SONDE_VMM_RECORDER_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include "formats/cli/options.h"
 
-enum { TRACE_ARGS_MAX = 16 };
+enum { RECORDER_MAX_SPECS = 16 };
 
-/* What --trace was given, in order: argv's strings, not interpreted here. */
-struct trace_args {
-	const char *specs[TRACE_ARGS_MAX + 1]; /* NULL-terminated */
-	size_t n;
+enum recorder_mode { RECORDER_EXITLESS, RECORDER_TRAP };
+enum recorder_on_full { RECORDER_BLOCK, RECORDER_DROP };
+
+/* The options that every verb has which traces. Strings are argv's. */
+struct recorder_options {
+	const char *specs[RECORDER_MAX_SPECS + 1]; /* NULL-terminated; each names a tracer */
+	size_t nr_specs;
+	const char *output;             /* the trace directory, or NULL: no trace */
+	unsigned int encoding;          /* enum trace_encoding */
+	unsigned int mode;              /* enum recorder_mode */
+	unsigned int on_full;           /* enum recorder_on_full */
+	uint64_t subbufs, subbuf_bytes; /* powers of two; a vCPU's ring is their product */
+	uint64_t max_rate;              /* RECORDER_TRAP: calls traced per second; 0: no bound */
+	uint64_t duration_ms;           /* 0: no limit */
+	uint64_t until_events;          /* 0: no limit */
+	const char *monitor;            /* path of the socket, or NULL */
+	bool verbose;
 };
 
-/* One more. 0 or CLI_USAGE, having said that there are too many. */
-int trace_args_add(struct trace_args *args, const char *verb, const char *spec);
+/* The table of these options; its offsets are those of struct recorder_options. */
+extern const struct cli_option recorder_option_table[];
+
+/* The defaults, before the command line is parsed. */
+void recorder_options_init(struct recorder_options *options);
+
+/* Check after parsing what concerns several options. 0 or CLI_USAGE, with one line printed. */
+int recorder_options_check(const struct recorder_options *options, const char *verb);
 
 #endif

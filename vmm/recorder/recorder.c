@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/recorder/internal.h"
+#include "vmm/recorder/recorder.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "formats/base/clock.h"
 #include "formats/cli/cli.h"
-#include "patcher/tracers/tracer.h"
+#include "vmm/recorder/internal.h"
 
 /* --- life ----------------------------------------------------------------------------------- */
 
@@ -25,198 +24,177 @@ static int load_image(const char *path, struct kernel_image **out, struct error 
 	return ret;
 }
 
-static int check_specs(const char *const *specs, struct error *err)
+int recorder_create(const struct recorder_config *config, struct recorder **out, struct error *err)
 {
+	struct recorder *r = calloc(1, sizeof(*r));
 	int ret = 0;
 
-	for (; !ret && *specs; specs++)
-		ret = tracer_check_spec(*specs, err);
-	return ret;
-}
-
-static void fill_info(const struct run_trace *t, struct trace_info *info)
-{
-	*info = (struct trace_info){.started_ns = t->started_ns,
-				    .counters.v[COUNTER_PAUSES] = t->starts ? t->starts - 1 : 0,
-				    .started_realtime_ns = t->started_realtime_ns};
-	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
-	snprintf(info->memory, sizeof(info->memory), "%s",
-		 t->memory ? t->memory : "mapped: the machine is our own");
-	snprintf(info->clock, sizeof(info->clock), "%s", t->clock);
-	snprintf(info->ended, sizeof(info->ended), "%s", t->ended ? t->ended : "");
-	if (t->session)
-		trace_session_info(t->session, info);
-	else
-		snprintf(info->banner, sizeof(info->banner), "%s", t->image->banner);
-}
-
-int run_trace_create(const struct run_trace_config *config, struct run_trace **out,
-		     struct error *err)
-{
-	struct run_trace *t;
-	int ret = check_specs(config->specs, err);
-
-	if (!ret && config->dir)
-		ret = trace_writer_prepare(config->dir, err);
-	t = ret ? NULL : calloc(1, sizeof(*t));
-	if (!t) {
+	if (!r) {
 		kernel_image_destroy(config->image);
-		return ret ? ret : error_set(err, ENOMEM, "out of memory");
+		return error_set(err, ENOMEM, "out of memory");
 	}
-	t->image = config->image;
-	pthread_mutex_init(&t->lock, NULL);
-	t->specs = config->specs;
-	t->nr_vcpus = config->nr_vcpus;
-	t->encoding = config->encoding;
-	t->options = config->options;
-	t->verb = config->verb;
-	t->clock = config->clock;
-	t->memory = config->memory;
-	if (config->dir && !(t->dir = strdup(config->dir)))
-		ret = error_set(err, ENOMEM, "out of memory");
-	if (!ret && !t->image)
-		ret = load_image(config->kernel, &t->image, err);
+	r->config = *config;
+	r->options = config->options;
+	r->image = config->image;
+	r->dir = config->no_trace ? NULL : config->options->output;
+	r->signal_fd = -1;
+	pthread_mutex_init(&r->lock, NULL);
+	if (r->dir)
+		ret = trace_writer_prepare(r->dir, err);
+	if (!ret && !r->image && config->kernel)
+		ret = load_image(config->kernel, &r->image, err);
 	if (ret)
-		run_trace_destroy(t);
+		recorder_destroy(r);
 	else
-		*out = t;
+		*out = r;
 	return ret;
 }
 
-void run_trace_destroy(struct run_trace *t)
+void recorder_destroy(struct recorder *r)
 {
-	if (!t)
+	if (!r)
 		return;
-	trace_session_destroy(t->session);
-	trace_writer_destroy(t->writer);
-	kernel_image_destroy(t->image);
-	pthread_mutex_destroy(&t->lock);
-	free(t->dir);
-	free(t);
+	recorder_close(r);
+	trace_session_destroy(r->session);
+	trace_writer_destroy(r->writer);
+	kernel_image_destroy(r->image);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
 }
 
-static void keep_failure(struct run_trace *t, const struct error *err)
+const struct kernel_image *recorder_image(const struct recorder *r)
 {
-	if (!t->failed.code)
-		t->failed = *err;
+	return r->image;
 }
 
-/* --- start and stop ------------------------------------------------------------------------- */
+void recorder_kernel_at(struct recorder *r, uint64_t virt_slide, uint64_t text_gpa)
+{
+	r->located = true;
+	r->virt_slide = virt_slide;
+	r->text_gpa = text_gpa;
+}
+
+void recorder_fail(struct recorder *r, const struct error *err)
+{
+	if (!r->failed.code)
+		r->failed = *err;
+}
+
+/* --- start ----------------------------------------------------------------------------------- */
 
 static int64_t realtime_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+	return (int64_t)clock_ns_of(CLOCK_REALTIME);
 }
 
-int run_trace_start_locked(struct run_trace *t, const char *const *specs, struct error *err)
+static void fill_info(const struct recorder *r, struct trace_info *info)
+{
+	*info = (struct trace_info){.started_ns = r->started_ns,
+				    .counters.v[COUNTER_PAUSES] = r->starts ? r->starts - 1 : 0,
+				    .started_realtime_ns = r->started_realtime_ns};
+	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
+	snprintf(info->memory, sizeof(info->memory), "%s", r->config.memory);
+	snprintf(info->clock, sizeof(info->clock), "%s", r->config.clock);
+	snprintf(info->ended, sizeof(info->ended), "%s", r->ended ? r->ended : "");
+	if (r->session)
+		trace_session_info(r->session, info);
+	else
+		snprintf(info->banner, sizeof(info->banner), "%s", r->image->banner);
+}
+
+int recorder_start_locked(struct recorder *r, const char *const *specs, struct error *err)
 {
 	struct trace_info info;
-	int ret = trace_session_start(t->session, specs, err);
+	int ret = trace_session_start(r->session, specs, err);
 
-	if (!ret)
-		t->starts++;
-	if (!ret && !t->started) {
-		t->started = true;
-		t->started_ns = (int64_t)t->guest->clock->now_ns(t->guest);
-		t->started_realtime_ns = realtime_ns();
-		fill_info(t, &info);
-		ret = trace_writer_set_info(t->writer, &info, err);
-	}
-	return ret;
+	if (ret || r->starts++)
+		return ret;
+	r->started_ns = (int64_t)r->guest->clock->now_ns(r->guest);
+	r->started_realtime_ns = realtime_ns();
+	fill_info(r, &info);
+	return trace_writer_set_info(r->writer, &info, err);
 }
 
-static int create_session(struct run_trace *t, struct guest *guest, struct error *err)
+static int create_session(struct recorder *r, struct error *err)
 {
+	const struct recorder_options *o = r->options;
+	const struct trace_options options = {
+		.exitless = o->mode == RECORDER_EXITLESS,
+		.drop = o->on_full == RECORDER_DROP,
+		.ring_bytes = (uint32_t)(o->subbufs * o->subbuf_bytes),
+		.max_rate = o->mode == RECORDER_TRAP ? o->max_rate : 0,
+	};
 	struct trace_info info;
 	int ret;
 
-	t->guest = guest;
-	fill_info(t, &info);
-	ret = trace_writer_create(t->dir, t->nr_vcpus, t->encoding, &info, &t->writer, err);
+	fill_info(r, &info);
+	ret = trace_writer_create(r->dir, r->config.nr_vcpus, o->encoding, &info, &r->writer, err);
 	if (!ret)
-		ret = trace_session_create(t->guest, t->image, t->writer, &t->session, err);
-	if (!ret)
-		trace_session_set_options(t->session, &t->options);
-	if (!ret && t->placed)
-		trace_session_kernel_at(t->session, t->virt_slide, t->phys_text);
-	return ret;
-}
-
-static int observe_start(void *arg, struct vm *vm, const struct boot_info *boot, struct error *err)
-{
-	struct run_trace *t = arg;
-	int ret = create_session(t, vm_guest(vm), err);
-
+		ret = trace_session_create(r->guest, r->image, r->writer, &r->session, err);
 	if (ret)
 		return ret;
-	if (boot->slide_known)
-		trace_session_kernel_at(t->session, boot->virt_slide, boot->phys_text);
-	if (!t->specs[0] || !boot->slide_known)
+	trace_session_set_options(r->session, &options);
+	if (r->located)
+		trace_session_kernel_at(r->session, r->virt_slide, r->text_gpa);
+	return 0;
+}
+
+int recorder_begin(struct recorder *r, struct guest *guest, struct error *err)
+{
+	int ret;
+
+	r->guest = guest;
+	if (!r->dir)
 		return 0;
-	return run_trace_start_locked(t, t->specs, err);
-}
-
-void run_trace_kernel_at(struct run_trace *t, uint64_t virt_slide, uint64_t phys_text)
-{
-	t->placed = true;
-	t->virt_slide = virt_slide;
-	t->phys_text = phys_text;
-}
-
-int run_trace_begin(struct run_trace *t, struct guest *guest, struct error *err)
-{
-	int ret = create_session(t, guest, err);
-
-	return ret || !t->specs[0] ? ret : run_trace_start_locked(t, t->specs, err);
+	ret = create_session(r, err);
+	if (ret || !r->options->specs[0] || !r->located)
+		return ret;
+	return recorder_start_locked(r, r->options->specs, err);
 }
 
 /* -EBUSY while the lock is taken. */
-static int try_locked(struct run_trace *t, int (*fn)(struct run_trace *t, struct error *err),
+static int try_locked(struct recorder *r, int (*fn)(struct recorder *r, struct error *err),
 		      struct error *err)
 {
 	int ret;
 
-	if (pthread_mutex_trylock(&t->lock))
+	if (pthread_mutex_trylock(&r->lock))
 		return -EBUSY;
-	ret = t->started ? 0 : fn(t, err);
+	ret = r->starts ? 0 : fn(r, err);
 	if (ret && ret != -EAGAIN)
-		keep_failure(t, err);
-	pthread_mutex_unlock(&t->lock);
+		recorder_fail(r, err);
+	pthread_mutex_unlock(&r->lock);
 	return ret;
 }
 
-static int look_for_kernel(struct run_trace *t, struct error *err)
+static int locate_kernel(struct recorder *r, struct error *err)
 {
-	return trace_session_locate(t->session, err);
+	return trace_session_locate(r->session, err);
 }
 
-static int start_as_asked(struct run_trace *t, struct error *err)
+static int start_as_asked(struct recorder *r, struct error *err)
 {
-	return run_trace_start_locked(t, t->specs, err);
+	return recorder_start_locked(r, r->options->specs, err);
 }
 
 /*
- * Until the kernel can be found in a guest that placed it itself. The start stops the guest, which
- * on a vCPU waits while the guest is paused: so that is done before the lock is taken. Who has the
- * lock may be waiting for a stop in turn: it gets it between two tries, none of which lets the
- * guest run on, past its first allocation perhaps.
+ * The start stops the guest, for which a vCPU waits while the guest is paused: so the guest is
+ * stopped before the lock is taken. The thread that has the lock may be waiting to stop the guest
+ * in turn. It gets its turn between two tries, and neither lets the guest run on, past its first
+ * allocation perhaps.
  */
-static bool observe_look(void *arg)
+bool recorder_poll(struct recorder *r)
 {
-	struct run_trace *t = arg;
 	struct error err;
 	int ret;
 
-	if (!t->specs[0])
+	if (!r->session || !r->options->specs[0])
 		return true;
-	ret = try_locked(t, look_for_kernel, &err);
+	ret = try_locked(r, locate_kernel, &err);
 	while (!ret || ret == -EBUSY) {
-		t->guest->control->stop(t->guest, NULL);
-		ret = try_locked(t, start_as_asked, &err);
-		t->guest->control->resume(t->guest, NULL);
+		r->guest->control->stop(r->guest, NULL);
+		ret = try_locked(r, start_as_asked, &err);
+		r->guest->control->resume(r->guest, NULL);
 		if (ret != -EBUSY)
 			break;
 		sched_yield();
@@ -224,102 +202,64 @@ static bool observe_look(void *arg)
 	return ret != -EAGAIN;
 }
 
-/* A clock that was not known at the start. */
-static void find_start(struct run_trace *t)
-{
-	int64_t now = (int64_t)t->guest->clock->now_ns(t->guest);
-	int64_t since = realtime_ns() - t->started_realtime_ns;
+/* --- end ------------------------------------------------------------------------------------- */
 
-	if (t->started && !t->started_ns && now > since)
-		t->started_ns = now - since;
+/* The guest's clock may not have been known at the start. */
+static void find_start(struct recorder *r)
+{
+	int64_t now = (int64_t)r->guest->clock->now_ns(r->guest);
+	int64_t since = realtime_ns() - r->started_realtime_ns;
+
+	if (r->starts && !r->started_ns && now > since)
+		r->started_ns = now - since;
 }
 
-static void finish(struct run_trace *t)
+static void finish(struct recorder *r)
 {
 	struct trace_info info;
 	struct error err;
 
-	if (trace_session_end(t->session, &err))
-		keep_failure(t, &err);
-	if (trace_session_failure(t->session))
-		keep_failure(t, trace_session_failure(t->session));
-	fill_info(t, &info);
-	if (trace_writer_finish(t->writer, &info, trace_session_symbolize, t->session, &err))
-		keep_failure(t, &err);
-	if (trace_writer_error(t->writer))
-		keep_failure(t, trace_writer_error(t->writer));
-	trace_session_status(t->session, &t->last);
+	if (trace_session_end(r->session, &err))
+		recorder_fail(r, &err);
+	if (trace_session_failure(r->session))
+		recorder_fail(r, trace_session_failure(r->session));
+	fill_info(r, &info);
+	if (trace_writer_finish(r->writer, &info, trace_session_symbolize, r->session, &err))
+		recorder_fail(r, &err);
+	if (trace_writer_error(r->writer))
+		recorder_fail(r, trace_writer_error(r->writer));
+	trace_session_status(r->session, &r->last);
 }
 
-static void observe_end(void *arg)
-{
-	struct run_trace *t = arg;
-
-	if (!t->session)
-		return;
-	finish(t);
-	trace_session_destroy(t->session);
-	t->session = NULL;
-}
-
-void run_trace_end(struct run_trace *t)
+void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why)
 {
 	struct error err;
 	int ret;
 
-	if (!t->session)
+	if (!r->session)
 		return;
-	find_start(t);
-	ret = trace_session_stop(t->session, &err);
-	if (ret && ret != -EALREADY)
-		keep_failure(t, &err);
-	observe_end(t);
+	r->ended = why;
+	find_start(r);
+	if (leave == RECORDER_GUEST_RUNS) {
+		ret = trace_session_stop(r->session, &err);
+		if (ret && ret != -EALREADY)
+			recorder_fail(r, &err);
+	}
+	finish(r);
+	trace_session_destroy(r->session);
+	r->session = NULL;
 }
 
-/* Nothing can be put back, and nobody waits for vCPUs: the session ends as that of a guest that
- * will not run again. */
-void run_trace_abandon(struct run_trace *t)
-{
-	if (!t->session)
-		return;
-	find_start(t);
-	observe_end(t);
-}
+/* --- counts ---------------------------------------------------------------------------------- */
 
-void run_trace_note(struct run_trace *t, const char *ended)
-{
-	t->ended = ended;
-}
-
-void run_trace_tick(struct run_trace *t)
-{
-	struct error err;
-
-	pthread_mutex_lock(&t->lock);
-	if (trace_session_tick(t->session, &err))
-		keep_failure(t, &err);
-	pthread_mutex_unlock(&t->lock);
-}
-
-const struct kernel_image *run_trace_image(const struct run_trace *t)
-{
-	return t->image;
-}
-
-struct vm_observer run_trace_observer(struct run_trace *t)
-{
-	return (struct vm_observer){
-		.start = observe_start, .look = observe_look, .end = observe_end, .arg = t};
-}
-
-struct trace_writer_counts run_trace_sum(const struct run_trace *t)
+struct trace_writer_counts recorder_sum(const struct recorder *r)
 {
 	struct trace_writer_counts sum = {0};
 
-	for (unsigned int i = 0; t->writer && i < t->nr_vcpus; i++) {
+	for (unsigned int i = 0; r->writer && i < r->config.nr_vcpus; i++) {
 		struct trace_writer_counts c;
 
-		trace_writer_counts(t->writer, i, &c);
+		trace_writer_counts(r->writer, i, &c);
 		sum.allocs += c.allocs;
 		sum.frees += c.frees;
 		sum.overruns += c.overruns;
@@ -327,18 +267,21 @@ struct trace_writer_counts run_trace_sum(const struct run_trace *t)
 	return sum;
 }
 
-uint64_t run_trace_events(const struct run_trace *t)
+struct trace_counters recorder_counters(const struct recorder *r, const struct trace_status *status)
 {
-	struct trace_writer_counts sum = run_trace_sum(t);
+	struct trace_counters counters = status->counters;
 
-	return sum.allocs + sum.frees;
+	counters.v[COUNTER_OVERRUNS] = recorder_sum(r).overruns;
+	counters.v[COUNTER_PAUSES] = r->starts ? r->starts - 1 : 0;
+	return counters;
 }
 
-double run_trace_events_per_second(const struct run_trace *t, const struct trace_status *status)
+double recorder_rate(const struct recorder *r, const struct trace_status *status)
 {
-	const double ns_per_s = 1e9;
+	const struct trace_writer_counts sum = recorder_sum(r);
 	const uint64_t *counters = status->counters.v;
 	uint64_t seen = counters[COUNTER_TRACING_NS] - counters[COUNTER_UNSAMPLED_NS];
+	const double ns_per_s = 1e9;
 
-	return seen ? (double)run_trace_events(t) * ns_per_s / (double)seen : 0;
+	return seen ? (double)(sum.allocs + sum.frees) * ns_per_s / (double)seen : 0;
 }

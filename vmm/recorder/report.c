@@ -1,74 +1,182 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the user is told: who cannot be traced, how it went. */
+/* What the user sees of a recorder: how it goes, and how it went. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "formats/base/text.h"
+#include "formats/cli/cli.h"
 #include "vmm/recorder/internal.h"
 
-void run_trace_tell_refused(const struct run_trace *t)
+enum { MS_PER_S = 1000, LINE_SIZE = 160 };
+
+/* --- at the start ---------------------------------------------------------------------------- */
+
+void recorder_print_kernel(const struct recorder *r, const char *how, FILE *to)
+{
+	const struct kernel_image *image = r->image;
+	char id[2 * sizeof(image->build_id) + 1];
+	bool known = hex_encode(id, image->build_id, image->build_id_size);
+
+	fprintf(to, "kernel   %s\n", image->banner);
+	if (known)
+		fprintf(to, "         build id %s\n", id);
+	if (r->located)
+		fprintf(to, "         slide 0x%" PRIx64 ", guest-physical 0x%" PRIx64 "\n",
+			r->virt_slide, r->text_gpa);
+	if (how)
+		fprintf(to, "         %s\n", how);
+	fprintf(to, "         %s symbols (%s), %s mcount sites, ",
+		text_count(symbols_count(image->symbols)).s, image->symbol_source,
+		text_count(image->nr_mcount_sites).s);
+	if (image->btf)
+		fprintf(to, "BTF at 0x%" PRIx64 " with %s types\n",
+			symbols_address(image->symbols, "__start_BTF") + r->virt_slide,
+			text_count(btf_count(image->btf)).s);
+	else
+		fputs("no BTF\n", to);
+}
+
+void recorder_print_refused(const struct recorder *r)
 {
 	struct trace_status status;
 
-	if (!t->session)
+	if (!r->session)
 		return;
-	trace_session_status(t->session, &status);
+	trace_session_status(r->session, &status);
 	for (size_t i = 0; i < status.nr_refused; i++)
-		fprintf(stderr, "sonde %s: not traced: %s: %s\n", t->verb,
+		fprintf(stderr, "sonde %s: not traced: %s: %s\n", r->config.verb,
 			status.refused[i].function, status.refused[i].reason);
+	for (size_t i = 0; i < status.nr_gaps; i++)
+		fprintf(stderr, "sonde %s: not traced: %s: %s\n", r->config.verb,
+			status.gaps[i].function, status.gaps[i].reason);
 }
 
-void run_trace_tell_rate(const struct run_trace *t)
-{
-	const uint64_t *counters = t->last.counters.v;
-	uint64_t on = counters[COUNTER_TRACING_NS], seen = on - counters[COUNTER_UNSAMPLED_NS];
+/* --- meanwhile ------------------------------------------------------------------------------- */
 
-	if (!seen)
+void recorder_clear_progress(struct recorder *r)
+{
+	if (r->progress_len)
+		fprintf(stderr, "\r%*s\r", (int)r->progress_len, "");
+	r->progress_len = 0;
+}
+
+void recorder_show_progress(struct recorder *r)
+{
+	const struct trace_writer_counts sum = recorder_sum(r);
+	struct trace_counters counters;
+	struct trace_status status;
+	char line[LINE_SIZE];
+	uint64_t lost, s = (clock_monotonic_ms() - r->run_since_ms) / MS_PER_S;
+	int n;
+
+	if (!r->config.progress || !isatty(STDERR_FILENO))
 		return;
-	fprintf(stderr, "sonde %s: %.1f events per second of traced time\n", t->verb,
-		run_trace_events_per_second(t, &t->last));
-	if (counters[COUNTER_SAMPLINGS])
-		fprintf(stderr,
-			"sonde %s: sampled: traced %" PRIu64 " of %" PRIu64
-			" ms (%.1f %%), as more than %" PRIu64 " calls came in a second\n",
-			t->verb, seen / 1000000, on / 1000000, 100.0 * (double)seen / (double)on,
-			t->options.max_rate);
+	pthread_mutex_lock(&r->lock);
+	trace_session_status(r->session, &status);
+	pthread_mutex_unlock(&r->lock);
+	counters = recorder_counters(r, &status);
+	lost = counters_lost(&counters);
+	n = snprintf(line, sizeof(line), "tracing%s: %s, %s lost, %" PRIu64 ":%02" PRIu64,
+		     status.enabled ? "" : " is off",
+		     text_number(sum.allocs + sum.frees, "event").s, text_count(lost).s, s / 60,
+		     s % 60);
+	fprintf(stderr, "\r%s%s%s%*s", lost && cli_colour(stderr) ? "\33[31m" : "", line,
+		lost && cli_colour(stderr) ? "\33[m" : "",
+		n < (int)r->progress_len ? (int)r->progress_len - n : 0, "");
+	fflush(stderr);
+	r->progress_len = (size_t)n;
 }
 
-static void tell_counts(const struct run_trace *t)
-{
-	const struct trace_writer_counts sum = run_trace_sum(t);
-	const uint64_t lost = sum.overruns + counters_lost(&t->last.counters);
-	const uint64_t *counters = t->last.counters.v;
+/* --- at the end ------------------------------------------------------------------------------ */
 
-	if (t->last.no_exitless[0])
-		fprintf(stderr, "sonde %s: traced by traps: %s\n", t->verb, t->last.no_exitless);
-	if (counters[COUNTER_YIELDS])
-		fprintf(stderr,
-			"sonde %s: not traced for %" PRIu64
-			" ms: the guest's own ftrace changed its "
-			"sites, and had %" PRIu64 " functions for a time\n",
-			t->verb, counters[COUNTER_YIELDED_NS] / 1000000,
-			counters[COUNTER_YIELDED_FUNCTIONS]);
-	fprintf(stderr,
-		"sonde %s: %" PRIu64 " allocations and %" PRIu64 " frees in %s, lost: ", t->verb,
-		sum.allocs, sum.frees, t->dir);
-	lost ? fprintf(stderr, "%" PRIu64 "\n", lost) : fputs("none\n", stderr);
-}
-
-int run_trace_conclude(const struct run_trace *t, struct error *err)
+/* Periods without tracing, and how fast events came in the others. */
+static void print_gaps(const struct recorder *r, const struct trace_counters *counters)
 {
-	tell_counts(t);
-	if (t->failed.code) {
-		*err = t->failed;
-		return -t->failed.code;
+	const char *verb = r->config.verb;
+	char text[COUNTER_TEXT_MAX];
+
+	if (r->options->mode == RECORDER_TRAP && counters->v[COUNTER_TRACING_NS])
+		fprintf(stderr, "sonde %s: %.1f events per second of traced time\n", verb,
+			recorder_rate(r, &r->last));
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_table[id].kind == COUNTER_GAP &&
+		    counter_text(counters, id, text, sizeof(text)))
+			fprintf(stderr, "sonde %s: %s\n", verb, text);
 	}
-	if (t->specs[0] && !t->started)
+}
+
+static void print_lost(const struct trace_counters *counters)
+{
+	const char *separator = "";
+	char text[COUNTER_TEXT_MAX];
+
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_table[id].kind == COUNTER_GAP || !counter_is_loss(id) ||
+		    !counter_text(counters, id, text, sizeof(text)))
+			continue;
+		fprintf(stderr, "%s%s", separator, text);
+		separator = ", ";
+	}
+	fputs(*separator ? "\n" : "none\n", stderr);
+}
+
+static void print_counts(const struct recorder *r)
+{
+	const struct trace_counters counters = recorder_counters(r, &r->last);
+	const struct trace_writer_counts sum = recorder_sum(r);
+	const char *verb = r->config.verb;
+
+	if (r->last.no_exitless[0])
+		fprintf(stderr, "sonde %s: traced by traps: %s\n", verb, r->last.no_exitless);
+	print_gaps(r, &counters);
+	fprintf(stderr, "sonde %s: %s and %s in %s, lost: ", verb,
+		text_number(sum.allocs, "allocation").s, text_number(sum.frees, "free").s, r->dir);
+	print_lost(&counters);
+}
+
+int recorder_conclude(const struct recorder *r, struct error *err)
+{
+	if (!r->dir)
+		return 0;
+	print_counts(r);
+	if (r->failed.code) {
+		*err = r->failed;
+		return -r->failed.code;
+	}
+	if (r->options->specs[0] && !r->starts)
 		return error_set(err, ENOENT,
 				 "tracing never started: the kernel of %s was not seen running",
-				 t->image->banner);
-	if (t->last.restored.foreign)
-		return error_set_at(err, ESTALE, t->last.restored.first_foreign,
-				    "%zu patched places were changed by the guest and left alone",
-				    t->last.restored.foreign);
+				 r->image->banner);
+	if (r->last.restored.foreign)
+		return error_set_at(err, ESTALE, r->last.restored.first_foreign,
+				    "patched places that the guest changed were left alone: %zu",
+				    r->last.restored.foreign);
 	return 0;
+}
+
+/* In quotes where a shell needs them. */
+void recorder_print_next(const struct recorder *r)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "/._-+:,@%=";
+	const char *dir = r->dir;
+	bool quote;
+
+	if (!dir || !r->starts)
+		return;
+	quote = dir[strspn(dir, plain)] || *dir == '-';
+
+	fputs("next: sonde report ", stderr);
+	if (quote)
+		fputc('\'', stderr);
+	for (; *dir; dir++) {
+		if (*dir == '\'')
+			fputs("'\\''", stderr);
+		else
+			fputc(*dir, stderr);
+	}
+	fputs(quote ? "'\n" : "\n", stderr);
 }

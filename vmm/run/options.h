@@ -2,24 +2,17 @@
 #ifndef SONDE_VMM_RUN_OPTIONS_H
 #define SONDE_VMM_RUN_OPTIONS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include "formats/trace/writer.h"
-#include "patcher/session/session.h"
-#include "vmm/recorder/options.h"
+#include <stdint.h>
 #include "vmm/machine/vm.h"
+#include "vmm/recorder/options.h"
 
 enum { RUN_CMDLINE_SIZE = 4096 };
 
 /* The command line of `sonde run`, parsed and range-checked. Strings are argv's. */
 struct run_options {
 	struct vm_config vm;
-	struct trace_args traces;
-	struct trace_options tracing;
-	uint32_t subbufs, subbuf_kib;   /* tracing.ring_bytes is their product */
-	const char *output;             /* -o: the trace directory, or NULL */
-	enum trace_encoding encoding;   /* --format */
-	const char *monitor;            /* path of the socket, or NULL */
+	struct recorder_options recorder;
+	uint64_t ram_bytes, nr_vcpus;   /* as given; vm has them, too */
 	char cmdline[RUN_CMDLINE_SIZE]; /* vm.boot.cmdline points here */
 };
 

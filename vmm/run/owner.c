@@ -2,41 +2,51 @@
 #include "vmm/run/owner.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include "vmm/monitor/monitor.h"
-#include "vmm/machine/vm.h"
 
-struct monitor_vm {
-	struct vm *vm;
-	enum vm_status status; /* as clients know it */
-	struct monitor *monitor;
-	struct monitor_target target;
+static const char *owner_status(void *arg)
+{
+	const struct run_owner *owner = arg;
+
+	return vm_status_name(vm_status(owner->vm));
+}
+
+static int owner_pause(void *arg, struct error *err)
+{
+	const struct run_owner *owner = arg;
+
+	return vm_pause(owner->vm, err);
+}
+
+static int owner_resume(void *arg, struct error *err)
+{
+	const struct run_owner *owner = arg;
+
+	return vm_resume(owner->vm, err);
+}
+
+static void owner_quit(void *arg)
+{
+	const struct run_owner *owner = arg;
+	bool by_signal = recorder_signal(owner->recorder);
+
+	vm_request_end(owner->vm, by_signal ? VM_END_SIGNAL : VM_END_QUIT);
+}
+
+static pid_t owner_thread_id(void *arg, unsigned int vcpu)
+{
+	const struct run_owner *owner = arg;
+
+	return vm_vcpu_thread_id(owner->vm, vcpu);
+}
+
+const struct monitor_guest_ops run_owner_ops = {
+	.status = owner_status,
+	.pause = owner_pause,
+	.resume = owner_resume,
+	.pauses = true,
+	.quit = owner_quit,
+	.thread_id = owner_thread_id,
 };
-
-static const char *machine_status(void *arg)
-{
-	return vm_status_name(vm_status(arg));
-}
-
-static int machine_pause(void *arg, struct error *err)
-{
-	return vm_pause(arg, err);
-}
-
-static int machine_resume(void *arg, struct error *err)
-{
-	return vm_resume(arg, err);
-}
-
-static void machine_quit(void *arg)
-{
-	vm_request_end(arg, VM_END_QUIT);
-}
-
-static pid_t machine_thread_id(void *arg, unsigned int vcpu)
-{
-	return vm_vcpu_thread_id(arg, vcpu);
-}
 
 /* The words of QEMU's ShutdownCause (qapi/run-state.json). */
 static const char *shutdown_cause(enum vm_end end)
@@ -58,78 +68,35 @@ static const char *shutdown_cause(enum vm_end end)
 	}
 }
 
-static json_t *shutdown_data(enum vm_end end)
-{
-	const char *cause = shutdown_cause(end);
-
-	return json_pack("{s:b,s:s}", "guest", cause[0] == 'g', "reason", cause);
-}
-
 static void on_status(void *arg, enum vm_status status)
 {
-	struct monitor_vm *self = arg;
+	struct run_owner *owner = arg;
+	struct recorder *recorder = owner->recorder;
 
 	if (status == VM_STATUS_PAUSED)
-		monitor_event(self->monitor, "STOP", NULL);
+		recorder_event(recorder, "STOP", NULL);
 	else if (status == VM_STATUS_RUNNING ||
-		 (status == VM_STATUS_GUEST_PANICKED && self->status == VM_STATUS_PAUSED))
-		monitor_event(self->monitor, "RESUME", NULL);
+		 (status == VM_STATUS_GUEST_PANICKED && owner->status == VM_STATUS_PAUSED))
+		recorder_event(recorder, "RESUME", NULL);
 	else if (status == VM_STATUS_GUEST_PANICKED)
-		monitor_event(self->monitor, "GUEST_PANICKED", json_pack("{s:s}", "action", "run"));
-	self->status = status;
+		recorder_event(recorder, "GUEST_PANICKED", json_pack("{s:s}", "action", "run"));
+	owner->status = status;
 }
 
-static const struct monitor_guest_ops machine_ops = {
-	.status = machine_status,
-	.pause = machine_pause,
-	.resume = machine_resume,
-	.pauses = true,
-	.quit = machine_quit,
-	.thread_id = machine_thread_id,
-};
-
-int monitor_vm_create(const char *path, struct vm *vm, struct event_loop *loop,
-		      const struct monitor_trace_ops *trace, void *trace_arg,
-		      struct monitor_vm **out, struct error *err)
+int run_owner_listen(struct run_owner *owner, struct error *err)
 {
-	struct monitor_vm *self = calloc(1, sizeof(*self));
-	int ret;
-
-	if (!self)
-		return error_set(err, ENOMEM, "out of memory for the monitor");
-	self->vm = vm;
-	self->status = vm_status(vm);
-	self->target = (struct monitor_target){.guest = vm_guest(vm),
-					       .ops = &machine_ops,
-					       .arg = vm,
-					       .trace = trace,
-					       .trace_arg = trace_arg};
-	ret = monitor_create(loop, path, &self->target, &self->monitor, err);
-	if (ret)
-		goto free_self;
-	if (vm_listen(vm, on_status, self) < 0) {
-		ret = error_set(err, ENOSPC, "the virtual machine has too many listeners");
-		goto destroy_monitor;
-	}
-	*out = self;
+	owner->status = vm_status(owner->vm);
+	if (vm_listen(owner->vm, on_status, owner) < 0)
+		return error_set(err, ENOSPC, "the virtual machine has too many listeners");
 	return 0;
-
-destroy_monitor:
-	monitor_destroy(self->monitor);
-free_self:
-	free(self);
-	return ret;
 }
 
-void monitor_vm_destroy(struct monitor_vm *monitor)
+void run_owner_shutdown(struct run_owner *owner)
 {
-	enum vm_end end;
+	enum vm_end end = vm_end_reason(owner->vm);
+	const char *cause = shutdown_cause(end);
 
-	if (!monitor)
-		return;
-	end = vm_end_reason(monitor->vm);
 	if (end != VM_END_NONE)
-		monitor_event(monitor->monitor, "SHUTDOWN", shutdown_data(end));
-	monitor_destroy(monitor->monitor);
-	free(monitor);
+		recorder_event(owner->recorder, "SHUTDOWN",
+			       json_pack("{s:b,s:s}", "guest", cause[0] == 'g', "reason", cause));
 }

@@ -2,30 +2,24 @@
 #ifndef SONDE_VMM_RUN_OWNER_H
 #define SONDE_VMM_RUN_OWNER_H
 
-#include "formats/base/error.h"
-#include "vmm/monitor/verb.h"
+#include "vmm/machine/vm.h"
+#include "vmm/recorder/recorder.h"
 
-/* A monitor with every verb there is, for one virtual machine of ours. Main thread only. */
-struct monitor_vm;
-struct monitor;
-struct event_loop;
-struct vm;
+/* A machine of this process as its recorder and the monitor's clients see it. Main thread only. */
+struct run_owner {
+	struct vm *vm;
+	struct recorder *recorder;
+	enum vm_status status; /* as clients know it */
+};
 
-/*
- * Listen on `path` and tell clients of status changes (STOP, RESUME, GUEST_PANICKED, SHUTDOWN).
- * `trace` may be NULL: then the trace verbs say that tracing is not configured. `trace` and
- * `trace_arg` must live as long as the monitor. Errors as monitor_create(). Call it before
- * vm_start(): it changes the umask for a moment.
- */
-int monitor_vm_create(const char *path, struct vm *vm, struct event_loop *loop,
-		      const struct monitor_trace_ops *trace, void *trace_arg,
-		      struct monitor_vm **out, struct error *err);
+/* Their argument is the struct run_owner. */
+extern const struct monitor_guest_ops run_owner_ops;
 
-/*
- * Between vm_finish() and vm_destroy(): clients are told SHUTDOWN, with the reason, as the last
- * thing when a trace is complete, and the vm must not change its status any more, as it has no way
- * to forget a listener. NULL-safe.
- */
-void monitor_vm_destroy(struct monitor_vm *monitor);
+/* From now on send clients the changes of the machine's status: STOP, RESUME, GUEST_PANICKED. */
+int run_owner_listen(struct run_owner *owner, struct error *err);
+
+/* Send clients SHUTDOWN, with the reason, if the run has ended: the last event, when the trace is
+ * complete. After vm_finish() and recorder_end(). */
+void run_owner_shutdown(struct run_owner *owner);
 
 #endif

@@ -2,57 +2,62 @@
 #include "vmm/libvirt/attach/attach.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include "vmm/libvirt/gdb/stub.h"
 #include "vmm/libvirt/connection/monitor.h"
 #include "vmm/libvirt/recovery/places.h"
 
-enum {
-	RING_BYTES = 1 << 20, /* of one vCPU; smaller where they do not fit */
-	EVENT_MS = 1000,
-};
+enum { EVENT_MS = 1000 };
+
+struct attach_hint attach_virsh(const struct attach *a, const char *command)
+{
+	const char *uri = a->options->uri;
+	struct attach_hint hint;
+
+	snprintf(hint.text, sizeof(hint.text), "virsh%s%s %s %s", uri ? " -c " : "", uri ? uri : "",
+		 command, a->domain.name);
+	return hint;
+}
 
 /* --- before anything is changed -------------------------------------------------------------- */
 
 static int check_running(struct attach *a, struct error *err)
 {
 	enum libvirt_run_state state;
-	int rc = libvirt_domain_state(&a->domain, &state, err);
+	int ret = libvirt_domain_state(&a->domain, &state, err);
 
-	if (!rc && state != LIBVIRT_RUNS)
-		rc = error_set(err, EBUSY, "domain %s is paused: resume it first (virsh resume %s)",
-			       a->domain.name, a->domain.name);
-	return rc;
+	if (ret || state == LIBVIRT_RUNS)
+		return ret;
+	return error_set(err, EBUSY, "domain %s is paused: resume it first (%s)", a->domain.name,
+			 attach_virsh(a, "resume").text);
 }
 
 static int claim(struct attach *a, struct error *err)
 {
-	int rc = libvirt_journal_create(a->domain.uuid, &a->journal, err);
+	int ret = libvirt_journal_create(a->domain.uuid, &a->journal, err);
 
-	if (!rc)
-		rc = libvirt_journal_instance(&a->journal, &a->domain.qemu.instance, err);
-	return rc ? rc : libvirt_watchdog_arm(&a->watchdog, a->domain.uuid, err);
+	if (!ret)
+		ret = libvirt_journal_instance(&a->journal, &a->domain.qemu.instance, err);
+	return ret ? ret : libvirt_watchdog_arm(&a->watchdog, a->domain.uuid, err);
 }
 
-static int create_trace(struct attach *a, struct kernel_image *image, struct error *err)
+static int create_recorder(struct attach *a, struct kernel_image *image, struct error *err)
 {
 	const struct attach_options *o = a->options;
-	struct run_trace_config config = {
-		.kernel = o->kernel,
-		.image = image,
-		.dir = o->dry_run ? NULL : o->output,
-		.specs = o->traces.specs,
-		.nr_vcpus = libvirt_guest(a->guest)->nr_vcpus,
-		.encoding = o->encoding,
-		.options = {.exitless = !o->trap,
-			    .drop = o->drop,
-			    .ring_bytes = RING_BYTES,
-			    .max_rate = o->trap ? o->max_rate : 0},
+	const struct recorder_config config = {
 		.verb = "attach",
+		.options = &o->recorder,
+		.loop = a->loop,
+		.image = image,
+		.kernel = o->kernel,
+		.nr_vcpus = libvirt_guest(a->guest)->nr_vcpus,
+		.clock = o->recorder.mode == RECORDER_TRAP ? "host monotonic" : "tsc",
 		.memory = libvirt_guest_memory_text(a->guest),
-		.clock = o->trap ? "host monotonic" : "tsc",
+		.progress = true,
+		.no_trace = o->dry_run,
 	};
 
-	return run_trace_create(&config, &a->trace, err);
+	return recorder_create(&config, &a->recorder, err);
 }
 
 /* A guest that has to be stopped to be read is better stopped once. */
@@ -63,35 +68,35 @@ int attach_hold(struct attach *a, struct error *err)
 	return libvirt_guest_is_slow(a->guest) ? guest->control->stop(guest, err) : 0;
 }
 
-int attach_release(struct attach *a, int rc, struct error *err)
+int attach_release(struct attach *a, int ret, struct error *err)
 {
 	struct guest *guest = libvirt_guest(a->guest);
 	int resumed = libvirt_guest_is_slow(a->guest)
-			      ? guest->control->resume(guest, rc ? NULL : err)
+			      ? guest->control->resume(guest, ret ? NULL : err)
 			      : 0;
 
-	return rc ? rc : resumed;
+	return ret ? ret : resumed;
 }
 
 static int identify(struct attach *a, struct kernel_image **image, struct error *err)
 {
-	int rc = attach_hold(a, err);
+	int ret = attach_hold(a, err);
 
-	if (rc)
-		return rc;
-	rc = attach_kernel_identify(&a->domain, a->guest, image, &a->kernel, err);
-	return attach_release(a, rc, err);
+	if (ret)
+		return ret;
+	ret = attach_kernel_identify(&a->domain, a->guest, image, &a->kernel, err);
+	return attach_release(a, ret, err);
 }
 
 static int check_kernel(struct attach *a, const char *path, struct error *err)
 {
-	int rc = attach_hold(a, err);
+	int ret = attach_hold(a, err);
 
-	if (rc)
-		return rc;
-	rc = attach_kernel_check(&a->domain, a->guest, run_trace_image(a->trace), path, &a->kernel,
-				 err);
-	return attach_release(a, rc, err);
+	if (ret)
+		return ret;
+	ret = attach_kernel_check(&a->domain, a->guest, recorder_image(a->recorder), path,
+				  &a->kernel, err);
+	return attach_release(a, ret, err);
 }
 
 /* The image from its file, or from the guest's own memory. */
@@ -99,129 +104,83 @@ static int find_kernel(struct attach *a, struct error *err)
 {
 	const char *path = a->options->kernel;
 	struct kernel_image *image = NULL;
-	int rc = path ? 0 : identify(a, &image, err);
+	int ret = path ? 0 : identify(a, &image, err);
 
-	if (!rc)
-		rc = create_trace(a, image, err);
-	if (!rc && path)
-		rc = check_kernel(a, path, err);
-	if (!rc)
-		run_trace_kernel_at(a->trace, a->kernel.kernel.virt_slide,
-				    a->kernel.kernel.phys_text);
-	return rc;
+	if (ret)
+		return ret;
+	ret = create_recorder(a, image, err);
+	if (!ret && path)
+		ret = check_kernel(a, path, err);
+	if (!ret)
+		recorder_kernel_at(a->recorder, a->kernel.kernel.virt_slide,
+				   a->kernel.kernel.phys_text);
+	return ret;
 }
 
-int attach_open(struct attach *a, const struct attach_options *options, struct error *err)
+/* The watchdog is a process of its own: it starts before there are threads. */
+static int connect_domain(struct attach *a, struct error *err)
 {
-	int rc = 0;
+	const struct attach_options *o = a->options;
+	int ret;
 
-	*a = (struct attach){.options = options, .watchdog = {.fd = -1}, .journal = {.fd = -1}};
-	if (!options->dry_run)
-		rc = libvirt_watchdog_start(options->uri, &a->watchdog, err);
-	if (!rc && !options->dry_run)
-		rc = libvirt_events_start(&a->events, err);
-	if (!rc)
-		rc = libvirt_domain_open(options->uri, options->domain, &a->domain, err);
-	if (!rc && !options->dry_run)
-		rc = libvirt_events_watch(&a->events, &a->domain, err);
-	/* a moment's pause of another sonde's is not to be taken for the administrator's */
-	if (!rc)
-		rc = libvirt_journal_check(a->domain.uuid, err);
-	if (!rc)
-		rc = gdbstub_check_free(&a->domain, err);
-	if (!rc)
-		rc = check_running(a, err);
-	if (!rc)
-		rc = libvirt_domain_check_files(&a->domain, err);
-	if (!rc && !options->dry_run)
-		rc = claim(a, err);
-	if (!rc)
-		rc = libvirt_guest_create(&a->domain, &a->journal, false, &a->guest, err);
-	if (!rc && options->dry_run && libvirt_guest_is_slow(a->guest))
-		rc = error_set(err, EACCES,
-			       "for a dry run the domain would have to be stopped: its memory can "
-			       "only be read %s",
-			       libvirt_guest_memory_text(a->guest));
-	return rc ? rc : find_kernel(a, err);
+	if (o->dry_run)
+		return libvirt_domain_open(o->uri, o->domain, &a->domain, err);
+	ret = libvirt_watchdog_start(o->uri, &a->watchdog, err);
+	if (!ret)
+		ret = libvirt_events_start(&a->events, err);
+	if (!ret)
+		ret = libvirt_domain_open(o->uri, o->domain, &a->domain, err);
+	return ret ? ret : libvirt_events_watch(&a->events, &a->domain, err);
 }
 
-/* --- tracing --------------------------------------------------------------------------------- */
-
-/* Before there is anything to undo: whoever has to will not know the kernel. */
-static int note_tasks(struct attach *a, struct error *err)
+static int check_domain(struct attach *a, struct error *err)
 {
-	struct task_stacks tasks;
-	int rc = task_stacks_init(&a->kernel.kernel, &tasks, err);
+	/* another sonde may pause the domain for a moment, which is not its administrator's pause
+	 */
+	int ret = libvirt_journal_check(a->domain.uuid, err);
 
-	return rc ? rc : libvirt_journal_tasks(&a->journal, &tasks, err);
+	if (!ret)
+		ret = gdbstub_check_free(&a->domain, err);
+	if (!ret)
+		ret = check_running(a, err);
+	return ret ? ret : libvirt_domain_check_files(&a->domain, err);
 }
 
-static int plug(struct attach *a, struct error *err)
+int attach_open(struct attach *a, const struct attach_options *options, struct event_loop *loop,
+		struct error *err)
 {
-	struct error why;
-	int rc = note_tasks(a, err);
+	int ret;
 
-	if (rc)
-		return rc;
-	if (!libvirt_guest_plug(a->guest, &why))
-		return 0;
-	if (why.code == EEXIST)
-		return error_set(err, EEXIST, "%s", why.text);
-	return error_set(err, why.code, "%s; or use --mode trap, which is slow but needs no device",
-			 why.text);
+	*a = (struct attach){.options = options,
+			     .loop = loop,
+			     .reason = ATTACH_ASKED,
+			     .watchdog = {.fd = -1},
+			     .journal = {.fd = -1}};
+	ret = connect_domain(a, err);
+	if (!ret)
+		ret = check_domain(a, err);
+	if (!ret && !options->dry_run)
+		ret = claim(a, err);
+	if (!ret)
+		ret = libvirt_guest_create(&a->domain, &a->journal, false, &a->guest, err);
+	if (ret)
+		return ret;
+	if (options->dry_run && libvirt_guest_is_slow(a->guest))
+		return error_set(err, EACCES,
+				 "a dry run would have to stop the domain: its memory can only be "
+				 "read %s",
+				 libvirt_guest_memory_text(a->guest));
+	return find_kernel(a, err);
 }
 
-/* What the patcher finds in a guest that it cannot do without exits. */
-static int begin_trace(struct attach *a, struct error *err)
-{
-	struct error why;
-	int rc = run_trace_begin(a->trace, libvirt_guest(a->guest), &why);
-
-	if (!rc)
-		return 0;
-	if (!a->options->trap && rc == -ENOTSUP)
-		return error_set(err, ENOTSUP, "%s; --mode trap can do with that", why.text);
-	if (err)
-		*err = why;
-	return rc;
-}
-
-int attach_begin(struct attach *a, struct error *err)
-{
-	int rc = a->options->trap ? libvirt_guest_use_traps(a->guest, err) : plug(a, err);
-
-	if (rc)
-		return rc;
-	a->begun = true;
-	rc = attach_hold(a, err);
-	if (!rc)
-		rc = attach_release(a, begin_trace(a, err), err);
-	return rc;
-}
+/* --- the end --------------------------------------------------------------------------------- */
 
 /* The event may be a little later than what libvirt answers. */
-static const char *why_gone(struct attach *a)
+const char *attach_why_gone(struct attach *a)
 {
 	const char *told = libvirt_events_wait(&a->events, EVENT_MS);
 
 	return told ? told : "the domain ended";
-}
-
-int attach_look(struct attach *a, struct error *err)
-{
-	enum libvirt_run_state state = LIBVIRT_RUNS;
-	int rc = 0;
-
-	a->why = libvirt_events_why(&a->events);
-	if (!a->why)
-		rc = libvirt_domain_state(&a->domain, &state, err);
-	if (!rc && !a->why && state == LIBVIRT_RUNS && libvirt_guest_moves(a->guest))
-		a->why = "the domain is being migrated, or saved while it runs";
-	if (!a->why && (libvirt_process_ended(&a->domain.qemu) || (!rc && state == LIBVIRT_GONE))) {
-		a->why = why_gone(a);
-		rc = 0;
-	}
-	return rc;
 }
 
 /* Looked for in the domain itself, whatever else was said. */
@@ -229,21 +188,21 @@ static int check_undone(struct attach *a, struct error *err)
 {
 	struct guest *guest = libvirt_guest(a->guest);
 	size_t pending = 0;
-	int rc = libvirt_journal_check_running(&a->journal, err);
+	int ret = libvirt_journal_check_running(&a->journal, err);
 
-	if (!rc)
-		rc = attach_hold(a, err);
-	if (!rc)
-		rc = attach_release(a, libvirt_journal_pending(&a->journal, guest, &pending, err),
-				    err);
-	if (!rc)
-		rc = libvirt_guest_check_breaks(a->guest, err);
-	if (!rc && pending)
-		rc = error_set(err, EIO, "%zu places in the guest are not as they were%s", pending,
-			       guest->control->is_stopped(guest)
-				       ? ", and stay so until it is resumed: the domain is paused"
-				       : "");
-	return rc;
+	if (!ret)
+		ret = attach_hold(a, err);
+	if (!ret)
+		ret = attach_release(a, libvirt_journal_pending(&a->journal, guest, &pending, err),
+				     err);
+	if (!ret)
+		ret = libvirt_guest_check_breaks(a->guest, err);
+	if (!ret && pending)
+		ret = error_set(err, EIO, "%zu places in the guest are not as they were%s", pending,
+				guest->control->is_stopped(guest)
+					? ", and stay so until it is resumed: the domain is paused"
+					: "");
+	return ret;
 }
 
 /* The domain has ended, and may have been started again: nothing is left to be undone. */
@@ -257,14 +216,14 @@ static bool is_gone(struct attach *a)
 	       state == LIBVIRT_GONE;
 }
 
-static void end_trace(struct attach *a, bool lost)
+static void end_trace(struct attach *a, bool over)
 {
+	const char *why = a->why;
 	int held = attach_hold(a, NULL);
 
-	if (lost)
-		run_trace_abandon(a->trace);
-	else
-		run_trace_end(a->trace);
+	if (!why && a->disconnected)
+		why = "the connection to libvirt was lost";
+	recorder_end(a->recorder, over ? RECORDER_GUEST_OVER : RECORDER_GUEST_RUNS, why);
 	if (!held)
 		attach_release(a, 0, NULL);
 	libvirt_guest_trap_counts(a->guest, &a->traps, NULL);
@@ -275,12 +234,10 @@ static void end_trace(struct attach *a, bool lost)
 static int undo(struct attach *a, struct error *err)
 {
 	const bool reset = libvirt_events_reset(&a->events), gone = a->begun && is_gone(a);
-	int rc = 0;
+	int ret = 0;
 
-	if (gone && !a->why) {
-		a->why = why_gone(a);
-		run_trace_note(a->trace, a->why);
-	}
+	if (gone && !a->why)
+		a->why = attach_why_gone(a);
 	a->saved_breaks =
 		a->begun && libvirt_events_kept(&a->events) && libvirt_guest_holds_breaks(a->guest);
 	if (a->begun)
@@ -292,18 +249,18 @@ static int undo(struct attach *a, struct error *err)
 	if (reset)
 		return error_set(err, ESTALE, "the domain was reset while it was traced");
 	if (a->guest)
-		rc = check_undone(a, err);
-	if (!rc && a->guest)
-		rc = libvirt_guest_unplug(a->guest, err);
-	return rc;
+		ret = check_undone(a, err);
+	if (!ret && a->guest)
+		ret = libvirt_guest_unplug(a->guest, err);
+	return ret;
 }
 
 int attach_end(struct attach *a, struct error *err)
 {
 	struct error why = {0};
-	int rc = undo(a, &why);
+	int ret = undo(a, &why);
 
-	if (!rc)
+	if (!ret)
 		libvirt_journal_remove(&a->journal);
 	else
 		libvirt_journal_close(&a->journal); /* the watchdog's now */
@@ -311,7 +268,7 @@ int attach_end(struct attach *a, struct error *err)
 	a->guest = NULL;
 	libvirt_events_stop(&a->events);
 	libvirt_domain_close(&a->domain);
-	if (libvirt_watchdog_end(&a->watchdog, !rc) || !rc)
+	if (libvirt_watchdog_end(&a->watchdog, !ret) || !ret)
 		return 0;
 	if (err)
 		*err = why;
@@ -321,6 +278,6 @@ int attach_end(struct attach *a, struct error *err)
 
 void attach_close(struct attach *a)
 {
-	run_trace_destroy(a->trace);
-	a->trace = NULL;
+	recorder_destroy(a->recorder);
+	a->recorder = NULL;
 }

@@ -3,42 +3,53 @@
 #define SONDE_VMM_LIBVIRT_ATTACH_ATTACH_H
 
 #include <stdio.h>
-#include "vmm/libvirt/backend/kernel.h"
 #include "vmm/libvirt/attach/options.h"
-#include "vmm/libvirt/connection/events.h"
 #include "vmm/libvirt/backend/guest.h"
+#include "vmm/libvirt/backend/kernel.h"
+#include "vmm/libvirt/connection/events.h"
 #include "vmm/libvirt/recovery/watchdog.h"
 #include "vmm/recorder/recorder.h"
 
-/* A domain, what traces it, and who cleans up behind it. */
+/* Why the event loop has ended. */
+enum attach_reason {
+	ATTACH_ASKED = 1, /* by a limit, a signal, or the monitor */
+	ATTACH_DOMAIN,    /* the domain has ended, or is another guest; attach->why */
+	ATTACH_LIBVIRT,   /* libvirt or the gdbstub cannot be asked any more; attach->lost */
+};
+
+/* A domain, what traces it, and the process that cleans up behind a tracer that dies. */
 struct attach {
 	const struct attach_options *options;
+	struct event_loop *loop;
 	struct libvirt_watchdog watchdog;
 	struct libvirt_domain domain;
 	struct libvirt_events events;
 	struct libvirt_journal journal;
 	struct libvirt_guest *guest;
-	struct run_trace *trace;
+	struct recorder *recorder;
 	struct attach_kernel kernel;
-	bool begun;        /* tracing */
-	const char *why;   /* what became of the domain, as "the domain was reset"; NULL: nothing */
-	bool saved_breaks; /* it was saved or migrated with breakpoints in it */
+	bool begun; /* tracing */
+
+	enum attach_reason reason;
+	const char *why;   /* what happened to the domain: "the domain was reset"; NULL: nothing */
+	struct error lost; /* ATTACH_LIBVIRT */
+	bool disconnected; /* libvirt does not answer */
+	uint64_t checks, checks_without_traps;
+
+	bool saved_breaks; /* the domain was saved or migrated with breakpoints in it */
 	struct libvirt_trap_counts traps; /* of a trace by breakpoints, at its end */
 };
 
 /*
  * Find the domain, its memory and the kernel in it; with --dry-run nothing more than that, and
- * nothing is changed. All errors are one line for the user; attach_close() is due in any case.
+ * nothing is changed. All errors are one line for the user; attach_end() and attach_close() are due
+ * in any case.
  */
-int attach_open(struct attach *attach, const struct attach_options *options, struct error *err);
-/* Give it memory and start tracing. */
-int attach_begin(struct attach *attach, struct error *err);
+int attach_open(struct attach *attach, const struct attach_options *options,
+		struct event_loop *loop, struct error *err);
 
-/*
- * Sets attach->why if tracing should end now, though its user did not say so. -errno if libvirt
- * cannot be asked any more.
- */
-int attach_look(struct attach *attach, struct error *err);
+/* Trace until something ends it: sets attach->reason. -errno if tracing could not begin. */
+int attach_run(struct attach *attach, struct error *err);
 
 /*
  * End tracing and undo everything. -errno if the domain is not as it was and the watchdog could not
@@ -47,10 +58,19 @@ int attach_look(struct attach *attach, struct error *err);
 int attach_end(struct attach *attach, struct error *err);
 void attach_close(struct attach *attach);
 
-/* Around many reads of a guest that is stopped for each of them; others run on. `rc` goes before an
- * error of the resume. */
+/* Why the domain is not there any more, in words; waits a moment for libvirt's event. */
+const char *attach_why_gone(struct attach *attach);
+
+/* Around many reads of a guest that is stopped for each of them; others run on. `ret`, an error
+ * from in between, is returned before one of the resume. */
 int attach_hold(struct attach *attach, struct error *err);
-int attach_release(struct attach *attach, int rc, struct error *err);
+int attach_release(struct attach *attach, int ret, struct error *err);
+
+/* "virsh -c URI COMMAND DOMAIN", for messages. */
+struct attach_hint {
+	char text[320];
+};
+struct attach_hint attach_virsh(const struct attach *attach, const char *command);
 
 /* For -v: the domain, how its memory is read, and its kernel. */
 void attach_print(struct attach *attach, FILE *to);

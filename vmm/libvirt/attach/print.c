@@ -12,28 +12,6 @@ enum { HEX_ROOM = 3 * PATCH_MAX_SIZE };
 
 /* --- the domain ------------------------------------------------------------------------------ */
 
-static void print_kernel(const struct attach_kernel *found, FILE *to)
-{
-	const struct kernel_image *image = found->kernel.image;
-	char id[2 * sizeof(image->build_id) + 1];
-	bool known = hex_encode(id, image->build_id, image->build_id_size);
-
-	fprintf(to, "kernel   %s\n         ", image->banner);
-	fprintf(to, "%s%s", known ? "build id " : "", id);
-	fprintf(to, "\n         slide 0x%" PRIx64 ", guest-physical 0x%" PRIx64 "\n",
-		found->kernel.virt_slide, found->kernel.phys_text);
-	fprintf(to, "         %s\n", found->how);
-	fprintf(to, "         %s symbols (%s), %s mcount sites, ",
-		text_count(symbols_count(image->symbols)).s, image->symbol_source,
-		text_count(image->nr_mcount_sites).s);
-	if (image->btf)
-		fprintf(to, "BTF at 0x%" PRIx64 " with %s types\n",
-			kernel_symbol(&found->kernel, "__start_BTF"),
-			text_count(btf_count(image->btf)).s);
-	else
-		fputs("no BTF\n", to);
-}
-
 void attach_print(struct attach *a, FILE *to)
 {
 	unsigned int vcpus = libvirt_guest_present_vcpus(a->guest);
@@ -45,7 +23,7 @@ void attach_print(struct attach *a, FILE *to)
 		fprintf(to, ", room for %u", slots);
 	fputc('\n', to);
 	fprintf(to, "memory   %s\n", libvirt_guest_memory_text(a->guest));
-	print_kernel(&a->kernel, to);
+	recorder_print_kernel(a->recorder, a->kernel.how, to);
 }
 
 /* --- what would be done ---------------------------------------------------------------------- */
@@ -75,7 +53,8 @@ static void print_breaks(const struct attach *a, FILE *to)
 		"the\n"
 		"         domain as tainted, as for every use of its monitor, this listing's too;\n"
 		"         under KVM it must be neither migrated nor saved while traced\n",
-		a->options->max_rate, a->options->max_rate ? "" : " (0: no bound)");
+		a->options->recorder.max_rate,
+		a->options->recorder.max_rate ? "" : " (0: no bound)");
 }
 
 static void print_risks(FILE *to)
@@ -122,12 +101,15 @@ static void print_places(const struct kernel *kernel, const struct patch_plan *p
 			  breaks ? "break, at return" : "jump, at return", to);
 }
 
-static void print_refused(const struct patch_plan *plan, FILE *to)
+static void print_refused(const struct patch_plan *plan, const struct trace_status *status,
+			  FILE *to)
 {
-	if (plan->nr_refused)
+	if (plan->nr_refused || status->nr_gaps)
 		fputs("\n NOT TRACED                REASON\n", to);
 	for (size_t i = 0; i < plan->nr_refused; i++)
 		fprintf(to, " %-24s  %s\n", plan->refused[i].function, plan->refused[i].reason);
+	for (size_t i = 0; i < status->nr_gaps; i++)
+		fprintf(to, " %-24s  %s\n", status->gaps[i].function, status->gaps[i].reason);
 }
 
 int attach_print_plan(struct attach *a, FILE *to, struct error *err)
@@ -135,27 +117,30 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	const struct kernel *kernel = &a->kernel.kernel;
 	const struct patch_plan *plan;
 	struct trace_session *session;
-	int rc;
+	struct trace_status status;
+	int ret;
 
 	attach_print(a, to);
-	if (a->options->trap) {
+	if (a->options->recorder.mode == RECORDER_TRAP) {
 		print_breaks(a, to);
 	} else {
 		print_device(a, to);
 		print_risks(to);
 	}
-	rc = trace_session_create(libvirt_guest(a->guest), kernel->image, NULL, &session, err);
-	if (rc)
-		return rc;
+	ret = trace_session_create(libvirt_guest(a->guest), kernel->image, NULL, &session, err);
+	if (ret)
+		return ret;
 	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
-	rc = attach_hold(a, err);
-	if (!rc)
-		rc = attach_release(
-			a, trace_session_plan(session, a->options->traces.specs, &plan, err), err);
-	if (!rc) {
-		print_places(kernel, plan, a->options->trap, to);
-		print_refused(plan, to);
+	ret = attach_hold(a, err);
+	if (!ret)
+		ret = attach_release(
+			a, trace_session_plan(session, a->options->recorder.specs, &plan, err),
+			err);
+	if (!ret) {
+		print_places(kernel, plan, a->options->recorder.mode == RECORDER_TRAP, to);
+		trace_session_status(session, &status);
+		print_refused(plan, &status, to);
 	}
 	trace_session_destroy(session);
-	return rc;
+	return ret;
 }

@@ -123,7 +123,7 @@ static bool is_number(const char *text)
 }
 
 /* Names first: a name may consist of digits. */
-static int look_up(struct libvirt_domain *d, const char *id, struct error *err)
+static int look_up(struct libvirt_domain *d, const char *uri, const char *id, struct error *err)
 {
 	uint64_t number;
 
@@ -137,7 +137,8 @@ static int look_up(struct libvirt_domain *d, const char *id, struct error *err)
 	if (d->domain)
 		return 0;
 	return error_set(err, ENOENT,
-			 "there is no domain '%s' at this connection: see 'virsh list'", id);
+			 "there is no domain '%s' at this connection: see 'virsh%s%s list'", id,
+			 uri ? " -c " : "", uri ? uri : "");
 }
 
 static int check_started(struct libvirt_domain *d, struct error *err)
@@ -186,7 +187,7 @@ int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *
 	if (!ret)
 		ret = open_connection(uri, out, err);
 	if (!ret)
-		ret = look_up(out, id, err);
+		ret = look_up(out, uri, id, err);
 	if (!ret && out->api->domain_uuid(out->domain, out->uuid))
 		ret = libvirt_error(out, id, err);
 	if (!ret) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/ctf/writer.h"
+#include "formats/ctf/ctf.h"
 #include "formats/trace/reader.h"
 #include "tests/lib/babeltrace.h"
 #include "tests/lib/ctf-make.h"

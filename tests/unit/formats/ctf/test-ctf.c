@@ -3,9 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/ctf/record.h"
-#include "formats/ctf/stream.h"
-#include "formats/ctf/writer.h"
+#include "formats/ctf/ctf.h"
+#include "formats/trace/reader.h"
 #include "tests/lib/ctf-make.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
@@ -61,20 +60,49 @@ static void test_bits_round_trip(void)
 
 /* --- whole streams --------------------------------------------------------------------------- */
 
-static struct record_stream *open_stream(const struct ctf_made *made, size_t size)
-{
+/* A decoder of one stream, and what it reads. */
+struct opened {
+	struct trace_memory_file memory[2];
+	struct trace_files *files;
+	struct trace_decoder *decoder;
 	struct record_stream *stream;
+};
 
-	if (ctf_stream_create(0, byte_source_memory(made->stream, size), &made->identity, NULL,
-			      NULL, &stream))
+static int ignore_cache(void *arg, const struct sidecar_cache *cache)
+{
+	(void)arg;
+	(void)cache;
+	return 0;
+}
+
+static struct record_stream *open_stream(struct opened *o, const struct ctf_made *made, size_t size)
+{
+	struct decoder_input input = {.add_cache = ignore_cache};
+
+	o->memory[0] =
+		(struct trace_memory_file){"metadata", made->metadata, strlen(made->metadata)};
+	o->memory[1] = (struct trace_memory_file){"cpu0", made->stream, size};
+	if (trace_files_open_memory(o->memory, 2, &o->files, NULL))
 		abort();
-	return stream;
+	input.files = o->files;
+	if (ctf_decoder.open(&input, &o->decoder, NULL) != 1 ||
+	    ctf_decoder.add_stream(o->decoder, 0, &o->stream, NULL))
+		abort();
+	return o->stream;
+}
+
+static void close_stream(struct opened *o)
+{
+	record_stream_destroy(o->stream);
+	ctf_decoder.destroy(o->decoder);
+	trace_files_close(o->files);
 }
 
 /* How many of the n records come back as they were, up to the first that does not. */
 static size_t count_same(const struct ctf_made *made, const struct kmem_record *records, size_t n)
 {
-	struct record_stream *stream = open_stream(made, made->size);
+	struct opened opened;
+	struct record_stream *stream = open_stream(&opened, made, made->size);
 	struct trace_event event;
 	size_t i = 0;
 
@@ -83,7 +111,7 @@ static size_t count_same(const struct ctf_made *made, const struct kmem_record *
 		i++;
 	if (i == n && (record_stream_next(stream, &event) || stream->fault))
 		i = n + 1;
-	record_stream_destroy(stream);
+	close_stream(&opened);
 	return i;
 }
 
@@ -154,15 +182,16 @@ static void test_sizes(void)
 		struct kmem_record both[2] = {rows[i].record, rows[i].record};
 		struct record_stream *stream;
 		struct trace_event event;
+		struct opened opened;
 		struct ctf_made made;
 
 		ctf_make(&made, false, both, 2, 0);
-		stream = open_stream(&made, made.size);
+		stream = open_stream(&opened, &made, made.size);
 		record_stream_next(stream, &event);
 		record_stream_next(stream, &event);
 		ok(stream->offset - event.offset == rows[i].size, "%s: %zu bytes", rows[i].what,
 		   rows[i].size);
-		record_stream_destroy(stream);
+		close_stream(&opened);
 		ctf_made_free(&made);
 	}
 }
@@ -171,13 +200,14 @@ static void test_sizes(void)
 
 static size_t read_ends(const struct ctf_made *made, size_t *ends, size_t max)
 {
-	struct record_stream *stream = open_stream(made, made->size);
+	struct opened opened;
+	struct record_stream *stream = open_stream(&opened, made, made->size);
 	struct trace_event event;
 	size_t n = 0;
 
 	while (n < max && record_stream_next(stream, &event) == 1)
 		ends[n++] = stream->offset;
-	record_stream_destroy(stream);
+	close_stream(&opened);
 	return n;
 }
 
@@ -198,7 +228,8 @@ static bool is_packet_end(const struct ctf_made *made, size_t at)
 
 static bool reads_prefix(const struct ctf_made *made, size_t size, size_t want, bool whole)
 {
-	struct record_stream *stream = open_stream(made, size);
+	struct opened opened;
+	struct record_stream *stream = open_stream(&opened, made, size);
 	struct trace_event event;
 	bool right;
 
@@ -206,7 +237,7 @@ static bool reads_prefix(const struct ctf_made *made, size_t size, size_t want, 
 		;
 	right = stream->index == want &&
 		stream->fault == (whole ? RECORD_FAULT_NONE : RECORD_FAULT_TRUNCATED);
-	record_stream_destroy(stream);
+	close_stream(&opened);
 	return right;
 }
 
@@ -235,7 +266,8 @@ static void test_truncation(void)
 /* What reading all ends with, after how many records. */
 static enum record_fault fault_of(const struct ctf_made *made, uint64_t *records)
 {
-	struct record_stream *stream = open_stream(made, made->size);
+	struct opened opened;
+	struct record_stream *stream = open_stream(&opened, made, made->size);
 	enum record_fault fault;
 	struct trace_event event;
 
@@ -243,7 +275,7 @@ static enum record_fault fault_of(const struct ctf_made *made, uint64_t *records
 		;
 	*records = stream->index;
 	fault = stream->fault;
-	record_stream_destroy(stream);
+	close_stream(&opened);
 	return fault;
 }
 

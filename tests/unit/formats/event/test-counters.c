@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "formats/cmd.h"
@@ -31,21 +32,30 @@ static struct scratch make_trace(enum counter_id id)
 	return dir;
 }
 
+static int load(const char *dir, struct sidecar **out, struct error *err)
+{
+	struct trace_files *files;
+	int ret;
+
+	if (trace_files_open(dir, &files, NULL))
+		abort();
+	ret = sidecar_load(files, out, err);
+	trace_files_close(files);
+	return ret;
+}
+
 static void check_sidecar(const char *dir, enum counter_id id)
 {
-	int fd = open(dir, O_RDONLY | O_DIRECTORY);
 	struct sidecar *sidecar = NULL;
 	uint64_t others = 0;
 
-	if (ok(!sidecar_load(fd, &sidecar, NULL), "the sidecar with %s is read",
-	       counter_table[id].key)) {
+	if (ok(!load(dir, &sidecar, NULL), "the sidecar with %s is read", counter_table[id].key)) {
 		for (enum counter_id i = 0; i < COUNTER_COUNT; i++)
 			others += i == id ? 0 : sidecar->info.counters.v[i];
 		ok(sidecar->info.counters.v[id] == VALUE && !others,
 		   "%s, and no other counter, is read from a sidecar", counter_table[id].key);
 	}
 	sidecar_destroy(sidecar);
-	close(fd);
 }
 
 static void check_verb(const char *dir, int (*verb)(int, char **), const char *name,

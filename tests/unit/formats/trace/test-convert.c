@@ -37,10 +37,13 @@ static void write_source(const char *path)
 {
 	struct kmem_record *records = calloc(N, sizeof(*records));
 	struct trace_writer *writer;
+	unsigned int encoding = 0;
 	char name[32];
 
 	random_records(11, true, records, N);
-	if (trace_writer_create(path, VCPUS, TRACE_KMEMTRACE, &info, &writer, NULL))
+	while (strcmp(trace_encoding_names[encoding], "kmemtrace"))
+		encoding++;
+	if (trace_writer_create(path, VCPUS, encoding, &info, &writer, NULL))
 		abort();
 	for (unsigned int i = 0; i < CTF_MAKE_CACHES; i++) {
 		snprintf(name, sizeof(name), "cache-%u", i);

@@ -104,11 +104,11 @@ static void test_many(void)
 
 static struct trace_reader *open_bytes(const void *bytes, size_t size)
 {
-	const struct trace_memory_stream stream = {.records = bytes, .records_size = size};
-	const struct trace_memory memory = {.streams = &stream, .nr_streams = 1};
+	static struct trace_memory_file file;
 	struct trace_reader *reader = NULL;
 
-	if (trace_reader_open_memory(&memory, &reader, NULL))
+	file = (struct trace_memory_file){"cpu0", bytes, size};
+	if (trace_reader_open_memory(&file, 1, &reader, NULL))
 		abort();
 	return reader;
 }

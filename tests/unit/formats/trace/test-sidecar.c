@@ -27,12 +27,14 @@ static const struct sidecar sample = {
 			.banner = "Linux version 6.1",
 			.symbol_source = "kallsyms in memory",
 			.virt_slide = -4096,
-			.phys_base = 0x1000000,
+			.text_gpa = 0x1000000,
 			.started_ns = 12,
 			.from_first_allocation = true,
 			.page_size = 4096,
 			.gfp_names = {{0xcc0, "GFP_KERNEL"}, {UINT64_MAX, "__GFP\n"}},
 			.nr_gfp_names = 2,
+			.gaps = {{"f", "called by g"}, {"h\n", "unknown"}},
+			.nr_gaps = 2,
 			.cut = true,
 			.counters.v[COUNTER_LOST] = UINT64_MAX,
 		},
@@ -45,6 +47,18 @@ static const struct sidecar sample = {
 	.nr_symbols = 2,
 };
 
+static int load(const char *dir, struct sidecar **out, struct error *err)
+{
+	struct trace_files *files;
+	int ret;
+
+	if (trace_files_open(dir, &files, NULL))
+		abort();
+	ret = sidecar_load(files, out, err);
+	trace_files_close(files);
+	return ret;
+}
+
 static void check_info(const struct trace_info *info)
 {
 	is_str(info->banner, "Linux version 6.1", "banner");
@@ -52,12 +66,15 @@ static void check_info(const struct trace_info *info)
 	is_str(info->build_id, "", "empty string");
 	is_str(info->symbol_source, "kallsyms in memory", "where the symbols came from");
 	ok(info->virt_slide == -4096, "signed value");
-	is_u64(info->phys_base, 0x1000000, "address");
+	is_u64(info->text_gpa, 0x1000000, "address");
 	is_u64(info->counters.v[COUNTER_LOST], INT64_MAX, "a count beyond JSON's range is capped");
 	ok(info->from_first_allocation && info->cut, "booleans");
 	is_u64(info->nr_gfp_names, 2, "GFP names");
 	is_u64(info->gfp_names[1].mask, UINT64_MAX, "mask");
 	is_str(info->gfp_names[1].name, "__GFP?", "and name, clean");
+	is_u64(info->nr_gaps, 2, "all gaps are read back");
+	is_str(info->gaps[0].reason, "called by g", "a gap has its reason");
+	is_str(info->gaps[1].function, "h?", "a gap's function is printable");
 }
 
 static void check_lookup(const struct sidecar *s)
@@ -87,14 +104,14 @@ static void test_round_trip(void)
 	size_t size = 0;
 	char *text;
 
-	ok(sidecar_load(fd, &loaded, &err) == -ENOENT, "none there yet");
+	ok(load(dir.path, &loaded, &err) == -ENOENT, "none there yet");
 	file_reserve(fd, temp_name, 64 << 10);
 	ok(!sidecar_write(fd, SIDECAR_NAME, &sample, &err), "written");
 	ok(faccessat(fd, temp_name, F_OK, 0) < 0, "no temporary file is left");
 	text = file_get(dir.path, SIDECAR_NAME, &size);
 	ok(text && strlen(text) == size, "no reserved space is left behind the text");
 	free(text);
-	if (ok(!sidecar_load(fd, &loaded, &err), "loaded")) {
+	if (ok(!load(dir.path, &loaded, &err), "loaded")) {
 		check_info(&loaded->info);
 		is_u64(loaded->nr_vcpus, 2, "vCPUs");
 		is_u64(loaded->vcpus[1].overruns, 9, "overruns");
@@ -129,6 +146,7 @@ static const char *const keys[] = {
 	"max_rate",
 	"cut",
 	"gfp_flags",
+	"gaps",
 };
 
 static void test_keys(void)
@@ -203,7 +221,7 @@ static void test_not_a_file(void)
 	struct sidecar *sidecar = NULL;
 
 	ok(!mkfifoat(fd, SIDECAR_NAME, 0600), "a FIFO");
-	ok(sidecar_load(fd, &sidecar, NULL) == -EINVAL, "is refused at once");
+	ok(load(dir.path, &sidecar, NULL) == -EINVAL, "is refused at once");
 	close(fd);
 	scratch_remove(&dir);
 }

@@ -2,7 +2,7 @@
 /* The names of GFP flags: from images, and how a value is spelled with them. */
 #include <stdlib.h>
 #include <string.h>
-#include "formats/event/gfp-flags.h"
+#include "formats/event/kmem.h"
 #include "guest-symbols/kmem/allocators.h"
 #include "tests/lib/tap.h"
 
@@ -68,17 +68,17 @@ static void test_text(void)
 	};
 	char text[64], small[12];
 
-	gfp_flags_text(&info, 0xcc0, text, sizeof(text));
+	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0xcc0, text, sizeof(text));
 	is_str(text, "GFP_KERNEL", "a combination");
-	gfp_flags_text(&info, 0xc40, text, sizeof(text));
+	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0xc40, text, sizeof(text));
 	is_str(text, "RECLAIM|__GFP_IO", "two");
-	gfp_flags_text(&info, 0x100000cc0, text, sizeof(text));
+	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0x100000cc0, text, sizeof(text));
 	is_str(text, "GFP_KERNEL|0x100000000", "bits without a name");
-	gfp_flags_text(&info, 0x80, text, sizeof(text));
+	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0x80, text, sizeof(text));
 	is_str(text, "0x80", "nothing but those");
-	gfp_flags_text(&info, 0, text, sizeof(text));
+	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0, text, sizeof(text));
 	is_str(text, "none", "no flags");
-	gfp_flags_text(&info, 0x100000cc0, small, sizeof(small));
+	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0x100000cc0, small, sizeof(small));
 	is_str(small, "GFP_KERNEL|", "cut, not overrun");
 }
 
@@ -99,9 +99,9 @@ static void test_kernel(const char *directory, const char *version)
 	}
 	gfp_names_read(image, &info);
 	ok(info.nr_gfp_names > 20, "%s: %zu names", version, info.nr_gfp_names);
-	gfp_flags_text(&info, 0xdc0, text, sizeof(text));
+	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0xdc0, text, sizeof(text));
 	is_str(text, "GFP_KERNEL|__GFP_ZERO", version);
-	gfp_flags_text(&info, 0x400cc0, text, sizeof(text));
+	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0x400cc0, text, sizeof(text));
 	is_str(text, "GFP_KERNEL_ACCOUNT", version);
 	kernel_image_destroy(image);
 	kernel_file_close(file);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Scratch memory mapped beside the fake kernel, with its page tables as a real kernel has them. */
 #include <errno.h>
 #include <stdlib.h>
@@ -74,11 +74,11 @@ static bool page_is(const struct scratch_mapping *mapping, uint64_t offset,
 		    const struct scratch_part *part, uint64_t page_size)
 {
 	struct page_walk walk;
-	int rc = kernel_walk(&fake.kernel, mapping->gva + offset, &walk, NULL);
+	int ret = kernel_walk(&fake.kernel, mapping->gva + offset, &walk, NULL);
 
 	if (!part)
-		return rc == -EFAULT;
-	return !rc && walk.gpa == SCRATCH_GPA + offset && walk.page_size == page_size &&
+		return ret == -EFAULT;
+	return !ret && walk.gpa == SCRATCH_GPA + offset && walk.page_size == page_size &&
 	       walk.executable == part->executable && walk.writable != part->executable &&
 	       !walk.user;
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Per-CPU variables of a fake kernel, in each layout that kernels have had, and those of real
  * kernels as their images have them before the first instruction ($KERNELS_DIR).
@@ -175,22 +175,22 @@ static int find_number(const char *want)
 {
 	struct error err = {0};
 	int32_t number;
-	int rc = percpu_cpu_number(&kernel, &number, &err);
+	int ret = percpu_cpu_number(&kernel, &number, &err);
 
-	if (rc && !strstr(err.text, want))
+	if (ret && !strstr(err.text, want))
 		tap_diag("%s", err.text);
-	return rc && !strstr(err.text, want) ? 1 : rc;
+	return ret && !strstr(err.text, want) ? 1 : ret;
 }
 
 static int find_task(const char *want)
 {
 	struct percpu_task task;
 	struct error err = {0};
-	int rc = percpu_current_task(&kernel, &task, &err);
+	int ret = percpu_current_task(&kernel, &task, &err);
 
-	if (rc && !strstr(err.text, want))
+	if (ret && !strstr(err.text, want))
 		tap_diag("%s", err.text);
-	return rc && !strstr(err.text, want) ? 1 : rc;
+	return ret && !strstr(err.text, want) ? 1 : ret;
 }
 
 static void test_vcpus(void)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Tasks that were preempted somewhere, in lists that may be damaged. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What a trap saw goes through a ring and comes out the same. */
 #include "patcher/engine/host-record.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/probe/capture.h"
+#include "patcher/probe/probe.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 

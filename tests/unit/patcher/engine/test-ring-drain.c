@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-/* Records on their way from vCPUs to whoever wants them, with a thread for each vCPU. */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Records on their way from vCPUs to the emitted hits, with a thread for each vCPU. */
 #include <stdlib.h>
 #include "tests/lib/fake-exitless.h"
 #include "tests/lib/tap.h"
@@ -7,38 +7,29 @@
 enum { EVENTS = 2000, MANY = 2000, BIAS = RECORD_KEY_BIAS, DEAD = 1 << 20, PATIENCE_MS = 20000 };
 
 static struct fake_exitless f;
-static uint16_t kfree;
+static uint32_t kfree;
 
-static void prepare(enum trampoline_full full)
+/* `poll_ns`: between two polls whether the guest runs; 0: as usual. */
+static void begin_polling(enum trampoline_full full, uint64_t poll_ns)
 {
 	fake_exitless_init(&f, full);
-	if (fake_exitless_create(&f, NULL))
+	fake_exitless_create(&f);
+	if (poll_ns)
+		f.x->poll_ns = poll_ns;
+	if (fake_exitless_install(&f, NULL))
 		abort();
 	kfree = fake_exitless_place(&f, FAKE_KFREE);
 }
 
 static void begin(enum trampoline_full full)
 {
-	prepare(full);
-	if (ring_engine_start(f.x, NULL))
-		abort();
-}
-
-/* With another time between two looks whether the guest runs. */
-static void begin_looking(uint64_t look_ns)
-{
-	prepare(TRAMPOLINE_BLOCK);
-	f.x->look_ns = look_ns;
-	if (ring_engine_start(f.x, NULL))
-		abort();
+	begin_polling(full, 0);
 }
 
 static void leave(void)
 {
-	f.fs.fg.guest.control->stop(&f.fs.fg.guest, NULL);
-	ring_engine_leave(f.x);
-	f.fs.fg.guest.control->resume(&f.fs.fg.guest, NULL);
-	ok(ring_engine_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f), "leave");
+	ok(fake_exitless_leave(&f, PATIENCE_MS) && fake_exitless_is_gone(&f),
+	   "the engine leaves nothing in the guest");
 }
 
 static void end(void)
@@ -50,15 +41,16 @@ static uint64_t count_of(unsigned int vcpu, enum counter_id id)
 {
 	struct trace_counters counts = {0};
 
-	ring_engine_counts(f.x, vcpu, &counts);
+	f.engine->ops->counts(f.engine, vcpu, &counts);
 	return counts.v[id];
 }
 
-static bool put(unsigned int vcpu, uint64_t key)
+/* A vCPU has made a hit in a trap. */
+static void submit(unsigned int vcpu, uint64_t key)
 {
 	const struct probe_hit hit = {.vcpu = vcpu, .key = key};
 
-	return ring_engine_put(f.x, f.x->set.places[kfree].ref, POINT_ENTRY, &hit);
+	f.engine->ops->submit(f.engine, f.x->set.places[kfree].ref, POINT_ENTRY, &hit);
 }
 
 /* --- order ---------------------------------------------------------------------------------- */
@@ -70,7 +62,10 @@ static void *both_ways(void *arg)
 	bool good = true;
 
 	for (uint64_t i = 0; i < EVENTS; i++)
-		good &= i % 2 ? put(vcpu, i) : fake_exitless_record(&f, vcpu, kfree, i - BIAS);
+		if (i % 2)
+			submit(vcpu, i);
+		else
+			good &= fake_exitless_record(&f, vcpu, kfree, i - BIAS);
 	return good ? arg : NULL;
 }
 
@@ -87,7 +82,7 @@ static bool run_vcpus(void *(*fn)(void *))
 			abort();
 	}
 	for (int i = 0; i < 200; i++)
-		good &= !ring_engine_read_clocks(f.x, NULL);
+		good &= !f.engine->ops->refresh(f.engine);
 	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
 		pthread_join(threads[i], &result);
 		good &= result != NULL;
@@ -101,8 +96,8 @@ static void test_order(void)
 	bool forward = true, in_turn = true, whose = true;
 
 	begin(TRAMPOLINE_BLOCK);
-	ok(run_vcpus(both_ways), "four vCPUs write and trap, and clocks are read meanwhile");
-	ok(fake_exitless_wait(&f, FAKE_VCPUS * EVENTS), "every hit comes");
+	ok(run_vcpus(both_ways), "four vCPUs write and trap while the clocks are read again");
+	ok(fake_exitless_wait(&f, FAKE_VCPUS * EVENTS), "every hit is emitted");
 	for (size_t i = 0; i < f.nr_hits; i++) {
 		const struct fake_hit *hit = &f.hits[i];
 
@@ -111,11 +106,11 @@ static void test_order(void)
 		in_turn &= hit->key == next[hit->vcpu]++;
 		whose &= hit->point == POINT_ENTRY && hit->ref == f.x->set.places[kfree].ref;
 	}
-	ok(forward, "time does not go back");
-	ok(in_turn, "each vCPU's hits are in its own order, those of its traps among the others");
-	ok(whose, "and of the function that was entered");
+	ok(forward, "hits are emitted in the order of their time stamps");
+	ok(in_turn, "each vCPU's hits are in its own order, traps and trampolines mixed");
+	ok(whose, "each hit is of the function that was entered");
 	leave();
-	is_u64(f.nr_hits, FAKE_VCPUS * EVENTS, "none comes twice");
+	is_u64(f.nr_hits, FAKE_VCPUS * EVENTS, "no hit is emitted twice");
 	end();
 }
 
@@ -144,14 +139,14 @@ static void test_block(void)
 	ok(f.nr_hits < MANY, "a full ring makes its vCPU wait");
 	pthread_mutex_unlock(&f.gate);
 	pthread_join(thread, &result);
-	ok(result != NULL, "until there is room, for each of its records");
-	ok(fake_exitless_wait(&f, MANY), "and all come");
+	ok(result != NULL, "the vCPU writes all of its records in the end");
+	ok(fake_exitless_wait(&f, MANY), "all records of a vCPU that waited are emitted");
 	leave();
 	is_u64(count_of(1, COUNTER_RING_RECORDS), MANY, "records are counted");
 	is_u64(count_of(1, COUNTER_RING_DROPS) + count_of(1, COUNTER_RING_DAMAGED), 0,
-	       "none is lost");
+	       "waiting loses no record");
 	ok(count_of(1, COUNTER_RING_WAIT_NS) > 0 && !count_of(0, COUNTER_RING_WAITS),
-	   "the time it waited is counted");
+	   "the time that a vCPU waited is counted");
 	end();
 }
 
@@ -163,31 +158,35 @@ static void test_drop(void)
 	pthread_mutex_lock(&f.gate);
 	for (uint64_t i = 0; i < MANY; i++)
 		written += fake_exitless_record(&f, 1, kfree, i);
-	ok(written < MANY, "in drop mode a vCPU goes on when its ring is full");
+	ok(written < MANY, "in drop mode a vCPU does not wait for room");
 	pthread_mutex_unlock(&f.gate);
 	leave();
-	is_u64(f.nr_hits, written, "what was written comes");
-	is_u64(count_of(1, COUNTER_RING_DROPS), MANY - written, "what was not is counted");
-	is_u64(count_of(1, COUNTER_RING_WAITS), 0, "nobody waited");
+	is_u64(f.nr_hits, written, "in drop mode, written records are emitted");
+	is_u64(count_of(1, COUNTER_RING_DROPS), MANY - written,
+	       "in drop mode, other records are counted as lost");
+	is_u64(count_of(1, COUNTER_RING_WAITS), 0, "in drop mode no wait is counted");
 	end();
 }
 
-/* More than its ring can hold, while nothing is taken out of it. */
+enum { LOST = 5 };
+
+/* More hits than the ring for traps can hold, while nothing is taken out of it. */
 static void test_trap_drop(void)
 {
 	const uint64_t items[3] = {1, 2, 3};
 	const struct probe_hit bulk = {.vcpu = 2, .items = items, .nr_items = 3};
-	uint64_t written = 0, given_up = 0;
+	uint64_t submitted = 0;
 
 	begin(TRAMPOLINE_DROP);
 	pthread_mutex_lock(&f.gate);
-	while (given_up < 5)
-		*(ring_engine_put(f.x, NULL, POINT_RETURN, &bulk) ? &written : &given_up) += 1;
+	for (; count_of(2, COUNTER_RING_DROPS) < LOST * 3; submitted++)
+		f.engine->ops->submit(f.engine, NULL, POINT_RETURN, &bulk);
 	pthread_mutex_unlock(&f.gate);
 	leave();
-	is_u64(f.nr_hits, written, "traps' hits come as far as there was room");
-	is_u64(count_of(2, COUNTER_RING_DROPS), given_up * 3,
-	       "of the others each object is counted");
+	is_u64(f.nr_hits, submitted - LOST,
+	       "in drop mode, hits of traps are emitted while there is room");
+	is_u64(count_of(2, COUNTER_RING_DROPS), LOST * 3,
+	       "each object of a hit without room is counted as lost");
 	end();
 }
 
@@ -196,16 +195,18 @@ static void test_trap_drop(void)
 static void test_doorbell(enum trampoline_full full, const char *mode)
 {
 	begin(full);
-	ok(fake_exitless_wait_idle(&f), "%s: without events the thread goes to sleep", mode);
-	ok(fake_exitless_record(&f, 3, kfree, 7 - BIAS), "the next record rings the doorbell");
-	is_u64(ring_engine_doorbells(f.x), 1, "once");
-	ok(fake_exitless_record(&f, 3, kfree, 8 - BIAS) && ring_engine_doorbells(f.x) == 1,
-	   "the one behind it does not");
-	ok(fake_exitless_wait(&f, 2) && f.hits[0].key == 7 && f.hits[1].key == 8, "both come");
-	ok(fake_exitless_wait_idle(&f) && put(0, 9) && fake_exitless_wait(&f, 3),
-	   "a trap wakes the thread, too");
+	ok(fake_exitless_wait_idle(&f), "%s: without events the thread sleeps", mode);
+	ok(fake_exitless_record(&f, 3, kfree, 7 - BIAS), "%s: a record is written", mode);
+	is_u64(count_of(3, COUNTER_DOORBELLS), 1, "the first record rings the doorbell once");
+	ok(fake_exitless_record(&f, 3, kfree, 8 - BIAS) && count_of(3, COUNTER_DOORBELLS) == 1,
+	   "%s: the record behind it does not ring", mode);
+	ok(fake_exitless_wait(&f, 2) && f.hits[0].key == 7 && f.hits[1].key == 8,
+	   "%s: both records are emitted", mode);
+	ok(fake_exitless_wait_idle(&f), "%s: the thread sleeps again", mode);
+	submit(0, 9);
+	ok(fake_exitless_wait(&f, 3), "%s: a hit of a trap wakes the thread", mode);
 	leave();
-	is_u64(count_of(3, COUNTER_RING_WAITS), 0, "ringing is not waiting for room");
+	is_u64(count_of(3, COUNTER_RING_WAITS), 0, "a doorbell is not counted as a wait for room");
 	end();
 }
 
@@ -239,40 +240,42 @@ static void test_stall(void)
 {
 	size_t before;
 
-	begin_looking(SHORT_NS);
+	begin_polling(TRAMPOLINE_BLOCK, SHORT_NS);
 	clock_wait_ms(IDLE_MS);
-	is_u64(f.fs.fg.looks, 0, "nobody is asked whether the guest runs while no record waits");
+	is_u64(f.fs.fg.looks, 0, "the run state is not polled while no record is unfinished");
 	begin_record(1, &before);
 	for (int i = 0; i < PATIENCE_MS && !count_of(1, COUNTER_RING_DAMAGED); i++)
 		clock_wait_ms(1);
 	is_u64(count_of(1, COUNTER_RING_DAMAGED), 1, "a record that is never finished is given up");
-	ok(f.fs.fg.looks >= 30, "after thirty looks, at each of which the guest ran");
+	ok(f.fs.fg.looks >= 30, "thirty polls find the guest running before a record is given up");
 	leave();
 	end();
 }
 
-/* Its administrator suspends the guest, which stands longer than that. */
+/* The administrator suspends the guest for longer than that. */
 static void test_suspended(void)
 {
 	struct ring_record *record;
 	unsigned int looks;
 	size_t n;
 
-	begin_looking(LONG_NS);
+	begin_polling(TRAMPOLINE_BLOCK, LONG_NS);
 	f.fs.fg.paused = true;
 	record = begin_record(1, &n);
 	fake_exitless_record(&f, 1, kfree, 2 - BIAS);
 	while (f.fs.fg.looks < 40)
 		clock_wait_ms(1);
-	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0, "not while the guest is suspended");
+	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0,
+	       "no record is given up while the guest is suspended");
 	looks = f.fs.fg.looks;
 	f.fs.fg.paused = false;
 	while (f.fs.fg.looks < looks + 5)
 		clock_wait_ms(1);
 	end_record(record, 1 - BIAS);
 	ok(fake_exitless_wait(&f, n + 2) && f.hits[n].key == 1 && f.hits[n + 1].key == 2,
-	   "when it goes on the record comes, and what is behind it");
-	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0, "whole");
+	   "when the guest runs again, the record and the one behind it are emitted");
+	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0,
+	       "a record that a suspend delays is not damaged");
 	leave();
 	end();
 }
@@ -289,11 +292,14 @@ static void test_scribble(void)
 	record = ring_writer_reserve(&writer, 64);
 	record->tsc = UINT64_MAX;
 	__atomic_store_n(&record->commit, 0xdeadbeef, __ATOMIC_RELEASE);
-	ok(fake_exitless_record(&f, 1, kfree, 1), "a vCPU scribbles, another does not");
-	ok(fake_exitless_wait(&f, 1) && f.hits[0].vcpu == 1, "whose record comes");
-	ok(fake_exitless_record(&f, 0, kfree, 2) && fake_exitless_wait(&f, 2), "so does the next");
+	ok(fake_exitless_record(&f, 1, kfree, 1),
+	   "a vCPU writes a record while another damages its ring");
+	ok(fake_exitless_wait(&f, 1) && f.hits[0].vcpu == 1,
+	   "the record of the other vCPU is emitted");
+	ok(fake_exitless_record(&f, 0, kfree, 2) && fake_exitless_wait(&f, 2),
+	   "the next record in the damaged ring is emitted");
 	is_u64(count_of(0, COUNTER_RING_DAMAGED), 1, "the damage is counted");
-	is_u64(count_of(0, COUNTER_RING_RECORDS), 1, "and no record");
+	is_u64(count_of(0, COUNTER_RING_RECORDS), 1, "damage is not counted as a record");
 	leave();
 	end();
 }
@@ -306,19 +312,21 @@ static void test_dead_ring(void)
 	begin(TRAMPOLINE_BLOCK);
 	writer = fake_exitless_writer(&f, 0);
 	__atomic_store_n(&writer.header->reserve, DEAD, __ATOMIC_RELEASE);
-	ok(!fake_exitless_record(&f, 0, kfree, 1), "a ring that is none: its vCPU goes on");
-	is_u64(count_of(0, COUNTER_RING_DROPS), 1, "without its record");
+	ok(!fake_exitless_record(&f, 0, kfree, 1),
+	   "with an impossible position in its ring, a vCPU gives up its record");
+	is_u64(count_of(0, COUNTER_RING_DROPS), 1,
+	       "the record that is given up is counted as lost");
 	ok(fake_exitless_record(&f, 1, kfree, 2) && fake_exitless_wait(&f, 1),
-	   "others do not care");
+	   "other vCPUs are not affected by a dead ring");
 	while (!count_of(0, COUNTER_RING_DAMAGED))
 		clock_wait_ms(1);
-	is_u64(count_of(0, COUNTER_RING_DAMAGED), 1, "the damage is counted, once");
-	ok(fake_exitless_wait_idle(&f), "and the thread can sleep");
+	is_u64(count_of(0, COUNTER_RING_DAMAGED), 1, "a dead ring is counted as damage once");
+	ok(fake_exitless_wait_idle(&f), "the thread sleeps in spite of a dead ring");
 	leave();
 	end();
 }
 
-/* Writers that wait for room hear from the thread with each pass. */
+/* With each pass the thread tells writers that wait for room that it is alive. */
 static void test_life(void)
 {
 	uint64_t *until;
@@ -331,13 +339,13 @@ static void test_life(void)
 		fake_exitless_record(&f, 1, kfree, (uint64_t)i);
 		for (naps = 0; naps < 20000 && __atomic_load_n(until, __ATOMIC_ACQUIRE); naps++)
 			clock_wait_ms(1);
-		ok(naps < 20000, "a pass gives writers new time");
+		ok(naps < 20000, "a pass gives waiting writers new time");
 	}
 	leave();
 	end();
 }
 
-/* ... unless one of them waits for what will not come. */
+/* ... unless one of them waits for room in a ring that gets none. */
 static void test_no_life(void)
 {
 	uint64_t *until;
@@ -350,24 +358,30 @@ static void test_no_life(void)
 	__atomic_store_n(until, 1, __ATOMIC_RELEASE);
 	for (size_t i = 1; i <= 3; i++) {
 		fake_exitless_record(&f, 0, kfree, i);
-		ok(fake_exitless_wait(&f, i), "a pass");
+		ok(fake_exitless_wait(&f, i), "a pass is made");
 	}
-	is_u64(__atomic_load_n(until, __ATOMIC_ACQUIRE), 1, "gives no new time for a dead ring");
+	is_u64(__atomic_load_n(until, __ATOMIC_ACQUIRE), 1,
+	       "passes give no new time while a ring is dead");
 	leave();
 	end();
 }
 
-/* An OUT of the guest's own at some place in our code, or by a vCPU that there is not. */
+/* An OUT of the guest's own. */
+static bool is_foreign(struct guest_trap *trap)
+{
+	return f.engine->ops->on_trap(f.engine, trap) == ENGINE_TRAP_FOREIGN;
+}
+
 static void test_foreign_trap(void)
 {
 	struct guest_trap trap = {.regs = {.rip = 0x1234}};
 
 	begin(TRAMPOLINE_BLOCK);
-	ok(!ring_engine_on_trap(f.x, &trap), "a trap that is nowhere");
+	ok(is_foreign(&trap), "a trap outside of the code is foreign");
 	trap.regs.rip = f.x->mapping.gva;
-	ok(!ring_engine_on_trap(f.x, &trap), "or elsewhere in the code");
+	ok(is_foreign(&trap), "a trap in the code at no slow path is foreign");
 	trap = (struct guest_trap){.vcpu = FAKE_VCPUS, .regs = {.rip = f.trap_gva[kfree]}};
-	ok(!ring_engine_on_trap(f.x, &trap), "or of no vCPU, is not ours");
+	ok(is_foreign(&trap), "a trap of an unknown vCPU is foreign");
 	leave();
 	end();
 }

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-/* Exitless mode comes into a guest, and leaves it again. */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The ring engine comes into a guest, and leaves it again. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +24,8 @@ static void begin(void)
 
 static void run(void)
 {
-	if (fake_exitless_create(&f, NULL) || ring_engine_start(f.x, NULL))
+	if (fake_exitless_install(&f, NULL))
 		abort();
-}
-
-static bool leave(unsigned int ms)
-{
-	f.fs.fg.guest.control->stop(&f.fs.fg.guest, NULL);
-	ring_engine_leave(f.x);
-	f.fs.fg.guest.control->resume(&f.fs.fg.guest, NULL);
-	return ring_engine_has_left(f.x, ms) && !ring_engine_leave_error(f.x);
 }
 
 static void begin_running(void)
@@ -47,14 +39,35 @@ static void end(void)
 	fake_exitless_deinit(&f);
 }
 
+static void stop(void)
+{
+	f.fs.fg.guest.control->stop(&f.fs.fg.guest, NULL);
+}
+
+static void resume(void)
+{
+	f.fs.fg.guest.control->resume(&f.fs.fg.guest, NULL);
+}
+
+static uint64_t count_of(unsigned int vcpu, enum counter_id id)
+{
+	struct trace_counters counts = {0};
+
+	f.engine->ops->counts(f.engine, vcpu, &counts);
+	return counts.v[id];
+}
+
+/* Whether guest text has a jump into the code at this patch. */
 static bool is_jump_to_code(const struct patch *patch)
 {
-	const struct ring_engine *x = f.x;
+	uint8_t bytes[5];
 	int32_t distance;
 
-	memcpy(&distance, patch->new_bytes + 1, sizeof(distance));
-	return patch->new_bytes[0] == 0xe9 &&
-	       patch->gva + 5 + (uint64_t)(int64_t)distance - x->mapping.gva < x->set.code_bytes;
+	if (kernel_read(&f.fs.fg.kernel, patch->gva, bytes, sizeof(bytes), NULL))
+		return false;
+	memcpy(&distance, bytes + 1, sizeof(distance));
+	return bytes[0] == 0xe9 && patch->gva + 5 + (uint64_t)(int64_t)distance - f.x->mapping.gva <
+					   f.x->set.code_bytes;
 }
 
 static void test_come_and_go(void)
@@ -63,32 +76,33 @@ static void test_come_and_go(void)
 	bool jumps = true;
 
 	begin();
-	ok(!fake_exitless_create(&f, NULL), "create");
+	fake_exitless_create(&f);
+	ok(!f.engine->ops->finish(f.engine, NULL), "an engine that is not installed is finished");
+	ok(!fake_exitless_install(&f, NULL), "the engine is installed");
 	for (size_t i = 0; i < f.plan.entries.n; i++)
 		jumps &= is_jump_to_code(&f.plan.entries.v[i]);
-	ok(jumps && !memcmp(f.fs.text, f.fs.fg.base.ram + FAKE_PHYS_TEXT, sizeof(f.fs.text)),
-	   "entries are planned as jumps, the text is not touched");
+	ok(jumps, "every entry site is a jump into its code");
 	ok(!kernel_read(&f.fs.fg.kernel, f.x->mapping.gva, code, sizeof(code), NULL) &&
 		   !memcmp(code, f.x->scratch.hva, sizeof(code)),
 	   "the guest sees the code");
-	ok(!ring_engine_start(f.x, NULL), "start");
-	ok(leave(PATIENCE_MS) && fake_exitless_is_gone(&f),
-	   "leave: memory and page tables are what they were");
+	ok(fake_exitless_leave(&f, PATIENCE_MS) && fake_exitless_is_gone(&f),
+	   "after leaving, text, memory and page tables are what they were");
 	end();
 }
 
 static void refuse(int code, const char *why)
 {
 	struct error err = {0};
-	int ret = fake_exitless_create(&f, &err);
+	int ret = fake_exitless_install(&f, &err);
 
-	is_u64((uint64_t)-ret, (uint64_t)code, err.text);
-	ok(err.code == code && strstr(err.text, why), "with its reason: %s", why);
-	ok(fake_exitless_is_gone(&f) && fake_exitless_plans_traps(&f), "and nothing is left");
+	ok(ret == -code, "install is refused: %s", err.text);
+	ok(err.code == code && strstr(err.text, why), "the reason has the words '%s'", why);
+	ok(fake_exitless_is_gone(&f) && fake_exitless_plans_traps(&f),
+	   "a refused install leaves nothing, and the plan has traps");
 	end();
 }
 
-/* The entry that maps the kernel's text; its neighbours are for us. */
+/* gpa of the table that maps the kernel's text; its free entries are for scratch memory. */
 static uint64_t pmd_gpa(void)
 {
 	uint64_t table;
@@ -129,8 +143,9 @@ static void test_no_room(void)
 	begin();
 	f.fs.fg.nr_regions = 2;
 	f.fs.fg.regions[1] = (struct guest_region){.gpa = UINT64_C(1) << 40};
-	is_u64((uint64_t)-fake_exitless_create(&f, NULL), ENOSPC, "no place for scratch memory");
-	ok(fake_exitless_plans_traps(&f), "the plan has its traps");
+	is_u64((uint64_t)-fake_exitless_install(&f, NULL), ENOSPC,
+	       "without a place for scratch memory, install is refused");
+	ok(fake_exitless_plans_traps(&f), "without a place for scratch memory, the plan has traps");
 	f.fs.fg.nr_regions = 1;
 	end();
 }
@@ -145,39 +160,29 @@ static void test_mapping_fails(void)
 	refuse(EIO, "fake write");
 }
 
-/* Never seen by the guest: goes at once, also from under the thread. */
-static void test_cancel(void)
+/* The thread runs by then, and code and rings are mapped. */
+static void test_text_fails(void)
 {
-	bool good = true;
-
 	begin();
-	for (int i = 0; i < ROUNDS; i++) {
-		good &= !fake_exitless_create(&f, NULL) && !ring_engine_start(f.x, NULL);
-		ring_engine_cancel(f.x);
-		f.x = NULL;
-		patch_plan_use_traps(&f.plan);
-		good &= fake_exitless_is_gone(&f);
-	}
-	ok(good, "start and cancel %d times", ROUNDS);
-	end();
+	f.fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
+	refuse(EIO, "fake write");
 }
 
 static void test_toggling(void)
 {
 	bool good = true;
-	uint16_t kfree;
+	uint32_t kfree;
 
 	begin();
 	kfree = fake_exitless_place(&f, FAKE_KFREE);
 	for (int i = 0; i < ROUNDS; i++) {
-		good &= !fake_exitless_create(&f, NULL) && !ring_engine_start(f.x, NULL);
+		good &= !fake_exitless_install(&f, NULL);
 		good &= fake_exitless_record(&f, 1, kfree, (uint64_t)i);
-		good &= leave(PATIENCE_MS);
-		ring_engine_destroy(f.x);
-		f.x = NULL;
+		good &= fake_exitless_leave(&f, PATIENCE_MS);
 		good &= f.nr_hits == (size_t)i + 1 && fake_exitless_is_gone(&f);
 	}
-	ok(good, "come and go %d times, with a record each time that leaving hands on", ROUNDS);
+	ok(good, "install and leave %d times: each time the last record is emitted", ROUNDS);
+	is_u64(count_of(1, COUNTER_RING_RECORDS), ROUNDS, "counts go on over installations");
 	end();
 }
 
@@ -189,62 +194,68 @@ static void come_out(struct fake_guest *fg)
 		fg->vcpus[1].sregs.halted = true;
 }
 
-/* A vCPU in the kernel may have been interrupted in our code, wherever it is now. */
-static void test_who_is_inside(void)
+/* A vCPU in the kernel may have been interrupted in the code, wherever it is now. */
+static void test_waits_for_vcpu(void)
 {
 	begin_running();
 	f.fs.fg.vcpus[1].sregs.halted = false;
 	stops_until_out = 5;
 	f.fs.fg.on_stop = come_out;
-	ok(leave(PATIENCE_MS) && fake_exitless_is_gone(&f), "leave with a vCPU in the kernel");
-	is_u64(stops_until_out, 0, "not before it is idle");
+	ok(fake_exitless_leave(&f, PATIENCE_MS) && fake_exitless_is_gone(&f),
+	   "the engine leaves a guest with a vCPU in the kernel");
+	is_u64(stops_until_out, 0, "it does not leave before that vCPU is idle");
 	end();
 }
 
-static void test_who_is_outside(void)
+static void test_does_not_wait(void)
 {
 	begin_running();
 	f.fs.fg.vcpus[1].sregs.halted = false;
 	f.fs.fg.vcpus[1].sregs.cpl = 3;
-	ok(leave(PATIENCE_MS), "nobody waits for a vCPU in user mode");
+	ok(fake_exitless_leave(&f, PATIENCE_MS), "a vCPU in user mode is not waited for");
 	end();
 	begin_running();
 	f.fs.fg.vcpus[1].sregs.halted = false;
 	f.fs.fg.vcpus[1].sregs.cr0 = 0;
-	ok(leave(PATIENCE_MS), "nor for one that was not started");
+	ok(fake_exitless_leave(&f, PATIENCE_MS), "a vCPU that was not started is not waited for");
 	end();
 }
 
 static void test_stays_inside(void)
 {
-	uint16_t kfree;
+	uint32_t kfree;
 
 	begin_running();
 	kfree = fake_exitless_place(&f, FAKE_KFREE);
 	f.fs.fg.vcpus[3].sregs.halted = false;
-	ok(!leave(SOON_MS) && f.fs.fg.nr_regions == 2, "the memory stays for a vCPU that stays");
+	ok(!fake_exitless_leave(&f, SOON_MS) && f.fs.fg.nr_regions == 2,
+	   "the memory stays while a vCPU may be inside");
 	ok(fake_exitless_record(&f, 3, kfree, 1) && fake_exitless_wait(&f, 1),
-	   "what it writes still is handed on");
-	f.fs.fg.guest.control->stop(&f.fs.fg.guest, NULL);
+	   "what that vCPU writes is emitted");
+	stop();
 	f.fs.fg.vcpus[3].sregs.halted = true;
-	f.fs.fg.guest.control->resume(&f.fs.fg.guest, NULL);
-	ok(ring_engine_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f),
-	   "then it comes out");
+	resume();
+	ok(fake_exitless_finish(&f, PATIENCE_MS) && fake_exitless_is_gone(&f),
+	   "when that vCPU is outside, the memory goes");
 	end();
 }
 
 static void test_paused(void)
 {
+	struct error err = {0};
+
 	begin_running();
 	f.fs.fg.paused = true;
-	ok(!leave(SOON_MS), "a paused guest cannot be left");
+	ok(!fake_exitless_leave(&f, SOON_MS), "the engine cannot leave a paused guest");
+	ok(f.engine->ops->finish(f.engine, &err) == -EBUSY && strstr(err.text, "trampolines"),
+	   "finish gives up: %s", err.text);
 	f.fs.fg.paused = false;
-	ok(ring_engine_has_left(f.x, PATIENCE_MS) && fake_exitless_is_gone(&f),
-	   "until it runs again");
+	ok(fake_exitless_finish(&f, PATIENCE_MS) && fake_exitless_is_gone(&f),
+	   "when the guest runs again, the engine leaves");
 	end();
 }
 
-/* A second task, which does not run and has `ip` of our code in a pt_regs on its stack. */
+/* A second task, which does not run and has `ip` in a pt_regs on its stack. */
 static uint64_t add_preempted_task(uint64_t ip)
 {
 	struct fake_kernel *k = &f.fs.fg.base;
@@ -263,22 +274,26 @@ static void test_preempted(void)
 
 	begin_running();
 	ip = add_preempted_task(f.x->mapping.gva);
-	ok(!leave(SOON_MS) && f.fs.fg.nr_regions == 2,
-	   "the memory stays for a task that was preempted in it");
-	f.fs.fg.guest.control->stop(&f.fs.fg.guest, NULL);
+	ok(!fake_exitless_leave(&f, SOON_MS) && f.fs.fg.nr_regions == 2,
+	   "the memory stays for a task that was preempted inside");
+	stop();
 	fake_write64(&f.fs.fg.base, ip, fake_gva(FAKE_KFREE));
-	f.fs.fg.guest.control->resume(&f.fs.fg.guest, NULL);
-	ok(ring_engine_has_left(f.x, PATIENCE_MS) && f.fs.fg.nr_regions == 1,
-	   "not for what lies below its stack pointer, nor for other words");
+	resume();
+	ok(fake_exitless_finish(&f, PATIENCE_MS) && f.fs.fg.nr_regions == 1,
+	   "it does not stay for words below a task's stack pointer, nor for others");
 	end();
 }
 
-/* The machine ends with a vCPU in the middle of a record. */
+static void end_engine(void)
+{
+	f.engine->ops->end(f.engine);
+}
+
+/* The guest ends with a vCPU in the middle of a record. */
 static void test_end(void)
 {
-	struct trace_counters counts = {0};
 	struct ring_writer writer;
-	uint16_t kfree;
+	uint32_t kfree;
 
 	begin_running();
 	kfree = fake_exitless_place(&f, FAKE_KFREE);
@@ -287,12 +302,11 @@ static void test_end(void)
 	writer = fake_exitless_writer(&f, 2);
 	ring_writer_reserve(&writer, f.x->set.places[kfree].layout.size);
 	fake_exitless_record(&f, 1, kfree, 2);
-	ring_engine_end(f.x);
-	is_u64(f.nr_hits, 2, "at the end all whole records are handed on");
-	ring_engine_counts(f.x, 2, &counts);
-	is_u64(counts.v[COUNTER_RING_DAMAGED] + counts.v[COUNTER_RING_DROPS], 0,
-	       "the one that was cut off is no damage");
-	is_u64(counts.v[COUNTER_RING_RECORDS], 1, "nor a record");
+	end_engine();
+	is_u64(f.nr_hits, 2, "at the guest's end all whole records are emitted");
+	is_u64(count_of(2, COUNTER_RING_DAMAGED) + count_of(2, COUNTER_RING_DROPS), 0,
+	       "a record that the guest's end cuts off is not lost");
+	is_u64(count_of(2, COUNTER_RING_RECORDS), 1, "a record that is cut off is not counted");
 	end();
 }
 
@@ -309,18 +323,18 @@ static void write_another(void *arg, const struct probe_ref *ref, enum probe_poi
 		fake_exitless_record(&f, hit->vcpu, fake_exitless_place(&f, FAKE_KFREE), 0);
 }
 
-/* Nobody could stop the machine. */
+/* A guest that could not be stopped. */
 static void test_end_running(void)
 {
 	begin();
-	f.config.handle = write_another;
+	f.config.emit = write_another;
 	run();
 	ring_engine_stop_thread(f.x);
 	for (unsigned int i = 0; i < AT_END; i++)
 		fake_exitless_record(&f, i % 2, fake_exitless_place(&f, FAKE_KFREE), i);
-	ring_engine_end(f.x);
+	end_engine();
 	is_u64(f.nr_hits, AT_END,
-	       "of a guest that goes on writing it is handed on what was there at the end");
+	       "of a guest that goes on writing, what was there at the end is emitted");
 	end();
 }
 
@@ -330,10 +344,10 @@ int main(void)
 	test_guests_without();
 	test_no_room();
 	test_mapping_fails();
-	test_cancel();
+	test_text_fails();
 	test_toggling();
-	test_who_is_inside();
-	test_who_is_outside();
+	test_waits_for_vcpu();
+	test_does_not_wait();
 	test_paused();
 	test_preempted();
 	test_stays_inside();

@@ -9,7 +9,7 @@
 #include <time.h>
 #include "patcher/plan/patch-plan.h"
 #include "patcher/text/site.h"
-#include "patcher/trampoline/set.h"
+#include "patcher/trampoline/trampoline.h"
 #include "tests/lib/fake-guest.h"
 #include "tests/lib/tap.h"
 

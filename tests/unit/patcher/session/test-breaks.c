@@ -39,34 +39,37 @@ static int call(uint64_t function, uint64_t argument)
 static void test_calls(void)
 {
 	begin(0);
-	ok(fake_session_text_same(&fs), "the text is not touched");
-	ok(breaks() >= FAKE_NR_PROBES + FAKE_NR_EXITS, "there are breaks instead");
-	is_u64((uint64_t)call(FAKE_KMALLOC, 33), 2, "an allocation: two traps");
-	is_u64(fs.fg.vcpus[0].regs.rax, fake_object(), "the guest gets its result");
-	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "and its stack pointer");
-	is_u64((uint64_t)call(FAKE_KFREE, fake_object()), 1, "a free: one trap");
-	is_u64(fake_session_recorded(&fs), 2, "two records");
-	is_u64(fs.events[0].record.bytes_req, 33, "of the size asked for");
-	is_u64(fs.events[0].record.call_site, fake_session_call_site(), "and its call site");
-	ok(!trace_session_stop(fs.session, NULL) && !breaks(), "after stop there are none");
+	ok(fake_session_text_same(&fs), "breakpoints do not change the text");
+	ok(breaks() >= FAKE_NR_PROBES + FAKE_NR_EXITS, "each place has a breakpoint");
+	is_u64((uint64_t)call(FAKE_KMALLOC, 33), 2, "an allocation is two traps");
+	is_u64(fs.fg.vcpus[0].regs.rax, fake_object(), "the guest gets the allocation's result");
+	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "the guest gets its stack pointer back");
+	is_u64((uint64_t)call(FAKE_KFREE, fake_object()), 1, "a free is one trap");
+	is_u64(fake_session_recorded(&fs), 2, "an allocation and a free are two records");
+	is_u64(fs.events[0].record.bytes_req, 33, "the record has the size asked for");
+	is_u64(fs.events[0].record.call_site, fake_session_call_site(),
+	       "the record has the call site");
+	ok(!trace_session_stop(fs.session, NULL) && !breaks(),
+	   "after a stop there are no breakpoints");
 	is_u64(fake_session_status(&fs).restored.restored, FAKE_NR_PROBES + FAKE_NR_EXITS,
-	       "each taken back once");
-	ok(!trace_session_start(fs.session, NULL, NULL), "and start again");
+	       "a stop counts each breakpoint once");
+	ok(!trace_session_start(fs.session, NULL, NULL), "tracing starts again");
 	end();
-	is_u64(breaks(), 0, "and stop again");
+	is_u64(breaks(), 0, "after the second stop there are no breakpoints");
 }
 
-/* What the guest's own ftrace changes it gets without a break, as it gets it without a trap. */
+/* The guest's own ftrace gets sites without breakpoints, as it gets them without traps. */
 static void test_yield(void)
 {
 	unsigned int before;
 
 	begin(0);
 	before = breaks();
-	ok(call(FAKE_UPDATE, 0) > 0, "the guest's ftrace changes its sites");
-	is_u64(fake_session_count(&fs, COUNTER_YIELDS), 1, "which is a gap");
-	is_u64(breaks(), before, "with all breaks back after it");
-	is_u64((uint64_t)call(FAKE_KMALLOC, 33), 2, "and tracing goes on");
+	ok(call(FAKE_UPDATE, 0) > 0, "the guest's ftrace meets traps when it changes its sites");
+	is_u64(fake_session_count(&fs, COUNTER_YIELDS), 1,
+	       "a change by the guest's ftrace is counted as a gap");
+	is_u64(breaks(), before, "all breakpoints are back after the change");
+	is_u64((uint64_t)call(FAKE_KMALLOC, 33), 2, "a call is traced after the change");
 	end();
 }
 
@@ -78,7 +81,7 @@ static void test_booting(void)
 	fs.fg.guest.caps = GUEST_CAP_WRITE | GUEST_CAP_BREAK;
 	memcpy(fake_text(&fs.fg, FAKE_SYSTEM_STATE), &booting, sizeof(booting));
 	ok(trace_session_start(fs.session, NULL, NULL) == -EAGAIN && !breaks(),
-	   "a guest that still boots is waited for");
+	   "a guest that still boots gets no breakpoints");
 	fake_session_destroy(&fs);
 }
 
@@ -88,39 +91,44 @@ static void test_sample(void)
 	unsigned int hooks;
 
 	begin(2);
-	is_u64((uint64_t)(call(FAKE_KMALLOC, 1) + call(FAKE_KFREE, fake_object())), 3, "two calls");
+	is_u64((uint64_t)(call(FAKE_KMALLOC, 1) + call(FAKE_KFREE, fake_object())), 3,
+	       "two calls are three traps");
 	hooks = breaks();
-	ok(hooks && hooks < FAKE_NR_PROBES, "are the second's last: only hooks are left");
-	is_u64((uint64_t)call(FAKE_KMALLOC, 2), 0, "the third is not seen");
+	ok(hooks && hooks < FAKE_NR_PROBES,
+	   "when the bound is reached, only one-shot breakpoints are left");
+	is_u64((uint64_t)call(FAKE_KMALLOC, 2), 0, "a call after the bound is not seen");
 	ok(!trace_session_tick(fs.session, NULL) && breaks() == hooks,
-	   "not before the second ends");
+	   "breakpoints do not come back before the second ends");
 	fs.fg.clock += second;
-	ok(!trace_session_tick(fs.session, NULL), "the next second");
-	is_u64((uint64_t)call(FAKE_KMALLOC, 3), 2, "is traced again");
-	is_u64(fake_session_recorded(&fs), 3, "three records");
+	ok(!trace_session_tick(fs.session, NULL), "a tick in the next second succeeds");
+	is_u64((uint64_t)call(FAKE_KMALLOC, 3), 2, "a call in the next second is traced");
+	is_u64(fake_session_recorded(&fs), 3, "the calls within the bound are recorded");
 	status = fake_session_status(&fs);
-	is_u64(status.counters.v[COUNTER_SAMPLINGS], 1, "told: one gap");
+	is_u64(status.counters.v[COUNTER_SAMPLINGS], 1,
+	       "the time without breakpoints is counted as one gap");
 	ok(status.counters.v[COUNTER_UNSAMPLED_NS] >= second &&
 		   status.counters.v[COUNTER_UNSAMPLED_NS] <
 			   status.counters.v[COUNTER_TRACING_NS] &&
 		   status.counters.v[COUNTER_TRACING_NS] < 2 * second,
-	   "of that second");
+	   "the gap lasts to the end of the second");
 	end();
 }
 
-/* A call that is open when the bound is reached is seen to its end, its calls included. */
+/* ... with the calls that it makes. */
 static void test_open_call(void)
 {
 	begin(2);
-	is_u64((uint64_t)call(FAKE_KMALLOC, 5), 2, "one call");
-	is_u64((uint64_t)call(FAKE_OUTER, 7), 4, "a call within the last one");
-	is_u64(fake_session_recorded(&fs), 2, "is one record more");
-	is_u64(fake_session_count(&fs, COUNTER_SAMPLINGS), 1, "then the traps go");
-	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 0, "and no call is cut");
+	is_u64((uint64_t)call(FAKE_KMALLOC, 5), 2, "a call is two traps");
+	is_u64((uint64_t)call(FAKE_OUTER, 7), 4,
+	       "a call that is open when the bound is reached is seen to its end");
+	is_u64(fake_session_recorded(&fs), 2, "the two calls are two records");
+	is_u64(fake_session_count(&fs, COUNTER_SAMPLINGS), 1,
+	       "the traps are taken away after the open call");
+	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 0, "no call is cut off");
 	end();
 }
 
-/* Somebody else had stopped the guest: the breaks were away, and are back. */
+/* Another process had stopped the guest: the breakpoints were away, and are back. */
 static void test_gap(void)
 {
 	struct guest_trap gap = {.gap_ns = 5000}, entry = {.regs = {.rip = fake_gva(FAKE_KMALLOC)}};
@@ -128,16 +136,16 @@ static void test_gap(void)
 
 	begin(0);
 	entry.regs.rsp = fake_stack_top(0) - sizeof(uint64_t);
-	ok(fs.fg.trap_fn(fs.fg.trap_arg, &entry), "a call begins");
-	ok(fs.fg.trap_fn(fs.fg.trap_arg, &gap), "a gap is told");
+	ok(fs.fg.trap_fn(fs.fg.trap_arg, &entry), "a call is entered");
+	ok(fs.fg.trap_fn(fs.fg.trap_arg, &gap), "a gap notice is handled");
 	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 1,
-	       "the call will not be paired any more");
-	is_u64((uint64_t)call(FAKE_KMALLOC, 10), 2, "the next one");
-	is_u64(fake_session_recorded(&fs), 1, "is a record");
+	       "a call that is open in a gap is counted as unfinished");
+	is_u64((uint64_t)call(FAKE_KMALLOC, 10), 2, "the next call is two traps");
+	is_u64(fake_session_recorded(&fs), 1, "the next call is recorded");
 	status = fake_session_status(&fs);
 	ok(status.counters.v[COUNTER_SAMPLINGS] == 1 &&
 		   status.counters.v[COUNTER_UNSAMPLED_NS] == 5000,
-	   "the gap is part of the status");
+	   "the gap is counted with its length");
 	end();
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Whole sessions on a fake guest whose functions are executed instruction by instruction. */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,20 +29,26 @@ static void test_start(void)
 	struct trace_status status;
 
 	fake_session_create(&fs);
-	ok(trace_session_stop(fs.session, NULL) == -EALREADY, "stop before start");
-	ok(!trace_session_start(fs.session, NULL, NULL) && !fs.fg.stopped, "start");
-	ok(trace_session_start(fs.session, NULL, NULL) == -EALREADY, "start twice");
+	ok(trace_session_stop(fs.session, NULL) == -EALREADY,
+	   "a stop before the first start is refused");
+	ok(!trace_session_start(fs.session, NULL, NULL) && !fs.fg.stopped,
+	   "tracing starts, and the guest runs");
+	ok(trace_session_start(fs.session, NULL, NULL) == -EALREADY, "a second start is refused");
 	status = fake_session_status(&fs);
-	ok(status.enabled && status.located && status.nr_specs == 1, "status: on");
+	ok(status.enabled && status.located && status.nr_specs == 1,
+	   "the status says that tracing is on");
 	is_str(status.specs[0], "kmem", "the tracer is kmem if none is named");
-	is_u64(status.entry_sites, FAKE_NR_PROBES, "entry sites");
-	is_u64(status.return_sites, FAKE_NR_EXITS, "return slots, a shared one once");
-	is_u64(status.nr_refused, 0, "none refused");
+	is_u64(status.entry_sites, FAKE_NR_PROBES, "all entry sites are counted");
+	is_u64(status.return_sites, FAKE_NR_EXITS,
+	       "a return slot that two functions share is counted once");
+	is_u64(status.nr_refused, 0, "no function is refused");
+	ok(status.nr_gaps == 1 && strstr(status.gaps[0].reason, "no jump table"),
+	   "a kernel without a jump table is said not to be proven complete");
 	ok(!fake_session_text_same(&fs), "the text is patched");
 	fake_session_end(&fs);
 }
 
-/* What it tells is what a start then patches. */
+/* A plan is what a start then patches. */
 static void test_plan(void)
 {
 	const struct patch_plan *plan;
@@ -53,24 +59,24 @@ static void test_plan(void)
 	fake_session_create(&fs);
 	ok(trace_session_plan(fs.session, (const char *const[]){"nonsense", NULL}, &plan, NULL) ==
 		   -EINVAL,
-	   "no plan of nonsense");
-	ok(!trace_session_plan(fs.session, NULL, &plan, NULL), "a plan");
-	is_u64(plan->entries.n, FAKE_NR_PROBES, "has the entries");
-	is_u64(plan->returns.n, FAKE_NR_EXITS, "and the returns");
+	   "a plan for an unknown tracer is refused");
+	ok(!trace_session_plan(fs.session, NULL, &plan, NULL), "a plan is made");
+	is_u64(plan->entries.n, FAKE_NR_PROBES, "the plan has the entries");
+	is_u64(plan->returns.n, FAKE_NR_EXITS, "the plan has the returns");
 	for (size_t i = 0; i < plan->entries.n; i++) {
 		const struct patch *p = &plan->entries.v[i];
 
 		wrong += kernel_read(&fs.fg.kernel, p->gva, now, p->size, NULL) ||
 			 memcmp(now, p->old_bytes, p->size);
 	}
-	is_u64(wrong, 0, "with the bytes that are there");
-	ok(fake_session_text_same(&fs) && !fs.fg.stopped, "nothing is changed");
-	ok(!trace_session_start(fs.session, NULL, NULL), "a start after it");
+	is_u64(wrong, 0, "the plan has the bytes that are there");
+	ok(fake_session_text_same(&fs) && !fs.fg.stopped, "a plan changes nothing");
+	ok(!trace_session_start(fs.session, NULL, NULL), "tracing starts after a plan");
 	status = fake_session_status(&fs);
 	ok(status.entry_sites == FAKE_NR_PROBES && status.return_sites == FAKE_NR_EXITS,
-	   "patches as much");
+	   "a start patches what the plan says");
 	ok(trace_session_plan(fs.session, NULL, &plan, NULL) == -EALREADY,
-	   "no plan while it is on");
+	   "a plan is refused while tracing is on");
 	fake_session_end(&fs);
 }
 
@@ -80,32 +86,35 @@ static void test_kmalloc(void)
 
 	fake_session_begin(&fs);
 	fs.fg.vcpus[0].regs.rsi = 0xcc0;
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 33), 2, "one call: two traps");
-	is_u64(result(), fake_object(), "the guest gets its result");
-	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "and its stack pointer");
-	is_u64(fake_session_recorded(&fs), 1, "one record");
-	ok(is_alloc(0, KMEM_TYPE_KMALLOC, 33), "of the allocation");
-	is_u64(r->gfp_flags, 0xcc0, "gfp flags");
-	is_u64((uint64_t)(int64_t)r->node, UINT64_MAX, "no node asked for");
-	ok(r->cache != 0, "its cache");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 33), 2,
+	       "an allocation is two traps");
+	is_u64(result(), fake_object(), "the guest gets the allocation's result");
+	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "the guest gets its stack pointer back");
+	is_u64(fake_session_recorded(&fs), 1, "a call is one record");
+	ok(is_alloc(0, KMEM_TYPE_KMALLOC, 33), "the record is of the allocation");
+	is_u64(r->gfp_flags, 0xcc0, "the record has the GFP flags");
+	is_u64((uint64_t)(int64_t)r->node, UINT64_MAX,
+	       "the record says that no node was asked for");
+	ok(r->cache != 0, "the record has a cache");
 	fake_session_end(&fs);
 }
 
 static void test_null(void)
 {
 	fake_session_begin(&fs);
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 0), 2, "kmalloc that fails");
-	is_u64(result(), 0, "by its other exit, a `ret`");
-	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "which pops the return address");
-	is_u64(fake_session_recorded(&fs), 0, "is not recorded");
-	is_u64(fake_session_count(&fs, COUNTER_NULL_ALLOCS), 1, "but counted");
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KFREE, 0), 1, "kfree(NULL)");
-	is_u64(fake_session_count(&fs, COUNTER_NULL_FREES), 1, "is counted");
-	is_u64(fake_session_recorded(&fs), 0, "and not recorded");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 0), 2,
+	       "a kmalloc that fails is two traps");
+	is_u64(result(), 0, "a kmalloc that fails returns NULL by its other exit");
+	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "that exit pops the return address");
+	is_u64(fake_session_recorded(&fs), 0, "a kmalloc that fails is not recorded");
+	is_u64(fake_session_count(&fs, COUNTER_NULL_ALLOCS), 1, "a kmalloc that fails is counted");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KFREE, 0), 1, "kfree(NULL) is one trap");
+	is_u64(fake_session_count(&fs, COUNTER_NULL_FREES), 1, "kfree(NULL) is counted");
+	is_u64(fake_session_recorded(&fs), 0, "kfree(NULL) is not recorded");
 	fake_session_end(&fs);
 }
 
-/* The guest's mitigation is not to be skipped. */
+/* The guest's mitigation must not be skipped. */
 static void test_thunk(void)
 {
 	struct guest_trap trap = {
@@ -114,7 +123,7 @@ static void test_thunk(void)
 	fake_session_begin(&fs);
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) && trap.regs.rip == fake_gva(FAKE_RETURN_THUNK) &&
 		   trap.regs.rsp == fake_stack_top(0),
-	   "a slot that jumped to the return thunk still goes there");
+	   "a trapped jump to the return thunk still goes there");
 	fake_session_end(&fs);
 }
 
@@ -122,36 +131,40 @@ static void test_free(void)
 {
 	fake_session_begin(&fs);
 	is_u64((uint64_t)fake_session_call(&fs, 2, FAKE_KFREE, fake_object()), 1,
-	       "kfree: one trap");
-	is_u64(fake_session_recorded(&fs), 1, "one record");
+	       "kfree is one trap");
+	is_u64(fake_session_recorded(&fs), 1, "a call is one record");
 	ok(fs.events[0].record.event_id == KMEM_EVENT_FREE &&
 		   fs.events[0].record.ptr == fake_object() && fs.events[0].vcpu == 2 &&
 		   fs.events[0].record.call_site == fake_session_call_site(),
-	   "of the vCPU that freed");
-	is_u64(fake_session_status(&fs).vcpus[2].v[COUNTER_TRAPS], 1, "whose trap is counted");
+	   "a free is recorded on the freeing vCPU, with its call site");
+	is_u64(fake_session_status(&fs).vcpus[2].v[COUNTER_TRAPS], 1,
+	       "a trap is counted on its vCPU");
 	fake_session_end(&fs);
 }
 
 static void test_nested(void)
 {
 	fake_session_begin(&fs);
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_OUTER, 33), 4, "a wrapper: four traps");
-	is_u64(fake_session_recorded(&fs), 1, "but one record");
-	is_u64(fs.events[0].record.bytes_req, 33, "of the inner call");
-	is_u64(fake_session_count(&fs, COUNTER_NESTED), 1, "the outer one is counted as nested");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_OUTER, 33), 4,
+	       "a wrapper and what it calls are four traps");
+	is_u64(fake_session_recorded(&fs), 1, "a wrapper and what it calls are one record");
+	is_u64(fs.events[0].record.bytes_req, 33, "that record is of the inner call");
+	is_u64(fake_session_count(&fs, COUNTER_NESTED), 1, "the outer call is counted as nested");
 	fake_session_end(&fs);
 }
 
-/* Too large for a cache: whoever asked the outermost entry point is to blame. */
+/* Too large for a cache: the caller of the outermost entry point is recorded. */
 static void test_large_nested(void)
 {
 	fake_session_begin(&fs);
-	ok(fake_session_call(&fs, 0, FAKE_OUTER, LARGE) > 0, "a wrapper of a large kmalloc");
+	ok(fake_session_call(&fs, 0, FAKE_OUTER, LARGE) > 0,
+	   "a wrapper of a large kmalloc is traced");
 	ok(fake_session_recorded(&fs) == 1 && is_alloc(0, KMEM_TYPE_KMALLOC, LARGE),
-	   "is the one that is recorded");
-	is_u64(fake_session_count(&fs, COUNTER_NESTED), 1, "the inner one is counted as nested");
+	   "of a large kmalloc the outer call is recorded");
+	is_u64(fake_session_count(&fs, COUNTER_NESTED), 1,
+	       "of a large kmalloc the inner call is counted as nested");
 	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT) + fake_session_count(&fs, COUNTER_LOST),
-	       0, "not lost");
+	       0, "no nested call is lost or unfinished");
 	fake_session_end(&fs);
 }
 
@@ -160,18 +173,20 @@ static void test_tail_calls(void)
 	struct trace_status status;
 
 	fake_session_begin(&fs);
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_TAIL, fake_cache()), 3, "tail call");
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_MAYBE_TAIL, 0), 3, "conditional tail call");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_TAIL, fake_cache()), 3,
+	       "a tail call is three traps");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_MAYBE_TAIL, 0), 3,
+	       "a conditional tail call is three traps");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_MAYBE_TAIL, fake_cache()), 2,
-	       "the same, not taken");
-	is_u64(fake_session_recorded(&fs), 3, "each is recorded once");
+	       "a conditional tail call that is not taken is two traps");
+	is_u64(fake_session_recorded(&fs), 3, "each call is recorded once");
 	for (size_t i = 0; i < 3; i++)
 		ok(is_alloc(i, KMEM_TYPE_CACHE, FAKE_CACHE_OBJECT_SIZE),
-		   "with the caller of the whole");
+		   "a tail call's record has the outer caller");
 	status = fake_session_status(&fs);
-	is_u64(status.counters.v[COUNTER_NESTED], 2, "two entries were superseded");
+	is_u64(status.counters.v[COUNTER_NESTED], 2, "a superseded entry is counted as nested");
 	is_u64(status.counters.v[COUNTER_LOST] + status.counters.v[COUNTER_UNPAIRED_RETURNS], 0,
-	       "nothing is lost");
+	       "tail calls lose nothing");
 	fake_session_end(&fs);
 }
 
@@ -199,11 +214,13 @@ static void test_unpaired(void)
 	fake_code(&fs.fg, FAKE_CALLER, "\x90\x90\x90\x90\x90\xf4", 6);
 	enter_kmalloc(1);
 	fs.fg.vcpus[1].regs.rip += 5;
-	ok(!trace_session_start(fs.session, NULL, NULL), "start while a task is in kmalloc");
-	is_u64((uint64_t)fake_guest_run(&fs.fg, 1), 1, "which returns");
-	is_u64(fake_session_count(&fs, COUNTER_UNPAIRED_RETURNS), 1, "counted as unpaired");
-	is_u64(fake_session_recorded(&fs), 0, "not recorded");
-	is_u64(fs.fg.vcpus[1].regs.rax, fake_object(), "and goes on");
+	ok(!trace_session_start(fs.session, NULL, NULL),
+	   "tracing starts while a task is in kmalloc");
+	is_u64((uint64_t)fake_guest_run(&fs.fg, 1), 1, "that task's return is a trap");
+	is_u64(fake_session_count(&fs, COUNTER_UNPAIRED_RETURNS), 1,
+	       "a return without its entry is counted as unpaired");
+	is_u64(fake_session_recorded(&fs), 0, "a return without its entry is not recorded");
+	is_u64(fs.fg.vcpus[1].regs.rax, fake_object(), "that task gets its result");
 	fake_session_end(&fs);
 }
 
@@ -213,14 +230,17 @@ static void test_in_flight(void)
 	fake_code(&fs.fg, FAKE_CALLER, "\x90\x90\x90\x90\x90\xf4", 6);
 	enter_kmalloc(1);
 	trap_at_entry(1);
-	ok(!trace_session_stop(fs.session, NULL), "stop while a task is in kmalloc");
-	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 1, "which is counted");
+	ok(!trace_session_stop(fs.session, NULL), "tracing stops while a task is in kmalloc");
+	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 1,
+	       "a call without its return is counted as unfinished");
 	ok(fake_session_text_same(&fs), "the text is what it was");
-	is_u64((uint64_t)fake_guest_run(&fs.fg, 1), 0, "and the task returns without a trap");
-	ok(!trace_session_start(fs.session, NULL, NULL), "start again");
-	is_u64((uint64_t)fake_session_call(&fs, 1, FAKE_KMALLOC, 8), 2, "the next call");
-	is_u64(fake_session_recorded(&fs), 1, "is recorded");
-	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "the forgotten one is not lost as well");
+	is_u64((uint64_t)fake_guest_run(&fs.fg, 1), 0, "that task returns without a trap");
+	ok(!trace_session_start(fs.session, NULL, NULL), "tracing starts again");
+	is_u64((uint64_t)fake_session_call(&fs, 1, FAKE_KMALLOC, 8), 2,
+	       "the next call is two traps");
+	is_u64(fake_session_recorded(&fs), 1, "the next call is recorded");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0,
+	       "an unfinished call is not counted as lost");
 	fake_session_end(&fs);
 }
 
@@ -230,7 +250,7 @@ static void test_foreign_port_write(void)
 	fake_code(&fs.fg, FAKE_CALLER, "\xe6\xe4\xf4", 3);
 	fs.fg.vcpus[0].regs.rip = fake_gva(FAKE_CALLER);
 	is_u64((uint64_t)fake_guest_run(&fs.fg, 0), 0,
-	       "an `out` of the guest's own is left to the backend");
+	       "an OUT of the guest's own is left to the backend");
 	fake_session_end(&fs);
 }
 
@@ -245,10 +265,10 @@ static void test_toggling(void)
 		good &= !trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs);
 		good &= fake_session_call(&fs, 0, FAKE_KMALLOC, 8) == 0;
 	}
-	ok(good, "start and stop 50 times");
-	is_u64(fake_session_recorded(&fs), 50, "one record each time it was on");
+	ok(good, "50 starts and stops each trace and restore the text");
+	is_u64(fake_session_recorded(&fs), 50, "each of them recorded one call");
 	is_u64(fake_session_status(&fs).restored.restored, FAKE_NR_PROBES + FAKE_NR_EXITS,
-	       "each stop restored every place");
+	       "the last stop restored every place");
 	fake_session_destroy(&fs);
 }
 
@@ -259,13 +279,14 @@ static void test_filters(void)
 
 	fake_session_create(&fs);
 	ok(trace_session_start(fs.session, bad, &err) == -EINVAL && strstr(err.text, "'kmem'"),
-	   "unknown spec: %s", err.text);
-	ok(fake_session_text_same(&fs) && !fake_session_status(&fs).enabled, "nothing happened");
-	ok(!trace_session_start(fs.session, pages, NULL), "only kmalloc");
+	   "an unknown tracer is refused with the nearest name: %s", err.text);
+	ok(fake_session_text_same(&fs) && !fake_session_status(&fs).enabled,
+	   "a refused start changes nothing");
+	ok(!trace_session_start(fs.session, pages, NULL), "tracing starts with a filter");
 	fake_session_call(&fs, 0, FAKE_CACHE_ALLOC, fake_cache());
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 5);
 	ok(fake_session_recorded(&fs) == 1 && is_alloc(0, KMEM_TYPE_KMALLOC, 5),
-	   "is what is recorded");
+	   "only what the filter names is recorded");
 	fake_session_end(&fs);
 }
 
@@ -277,16 +298,17 @@ static void test_refusal(void)
 	fake_code(&fs.fg, FAKE_CALLER - 0x100, "\xc3", 1); /* its trampoline */
 	fake_branch(&fs.fg, FAKE_CACHE_ALLOC, 0xe8, FAKE_CALLER - 0x100);
 	fake_session_keep_text(&fs);
-	ok(!trace_session_start(fs.session, NULL, NULL), "a site that ftrace has taken");
+	ok(!trace_session_start(fs.session, NULL, NULL),
+	   "tracing starts while ftrace holds a site");
 	status = fake_session_status(&fs);
 	ok(status.nr_refused == 1 && strstr(status.refused[0].reason, "ftrace") &&
 		   status.refused[0].gva == fake_gva(FAKE_CACHE_ALLOC),
-	   "is refused with its reason");
-	is_u64(status.entry_sites, FAKE_NR_PROBES - 1, "the others are traced");
+	   "a site that ftrace holds is refused with its reason");
+	is_u64(status.entry_sites, FAKE_NR_PROBES - 1, "all other sites are patched");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_TAIL, fake_cache()), 2,
-	       "a function that tail-calls the refused one");
+	       "a function that tail-calls the refused one is two traps");
 	ok(fake_session_recorded(&fs) == 1 && is_alloc(0, KMEM_TYPE_CACHE, FAKE_CACHE_OBJECT_SIZE),
-	   "is recorded all the same");
+	   "a call that ends in the refused function is recorded");
 	fake_session_end(&fs);
 }
 
@@ -298,10 +320,11 @@ static void test_all_or_nothing(void)
 	fs.fg.ignored_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
 	ok(trace_session_start(fs.session, NULL, &err) == -EIO &&
 		   err.address == fake_gva(FAKE_KFREE),
-	   "the last patch fails: %s", err.text);
-	ok(fake_session_text_same(&fs) && !fs.fg.stopped, "none is left, the guest runs");
+	   "a start fails if one patch fails: %s", err.text);
+	ok(fake_session_text_same(&fs) && !fs.fg.stopped,
+	   "a failed start leaves no patch, and the guest runs");
 	fs.fg.ignored_gpa = 0;
-	ok(!trace_session_start(fs.session, NULL, NULL), "then it can be started");
+	ok(!trace_session_start(fs.session, NULL, NULL), "tracing starts when the patch succeeds");
 	fake_session_end(&fs);
 }
 
@@ -317,12 +340,12 @@ static void test_hostile_registers(void)
 
 		ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) &&
 			   trap.regs.rip == fake_gva(FAKE_KMALLOC + 5),
-		   "entry with RSP %llx", (unsigned long long)stacks[i]);
+		   "an entry with RSP %llx is handled", (unsigned long long)stacks[i]);
 		trap.regs.rip = fake_gva(FAKE_KMALLOC + 20);
 		trap.regs.rax = UINT64_MAX;
-		ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap), "and its return");
+		ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap), "a return with that RSP is handled");
 	}
-	is_u64(fake_session_recorded(&fs), 0, "objects that cannot be are not recorded");
+	is_u64(fake_session_recorded(&fs), 0, "impossible objects are not recorded");
 	fake_session_end(&fs);
 }
 

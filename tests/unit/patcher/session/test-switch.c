@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-/* Sessions that want exitless mode, on a fake guest: from traps to trampolines and out of them. */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Sessions on a fake guest that go from traps to trampolines, and leave them. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "patcher/engine/ring-engine-internal.h"
+#include "patcher/engine/ring-internal.h"
 #include "patcher/session/internal.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/ring-writer.h"
@@ -15,7 +15,7 @@ enum {
 	ROUNDS = 50,
 	RING_BYTES = 64 << 10,
 	PMD = 2,
-	LOOK_NS = 20000000,
+	POLL_NS = 20000000,
 	BEHIND = 500,
 	PATIENCE_MS = 20000
 };
@@ -30,6 +30,11 @@ static void create(void)
 	fake_session_create(&fs);
 	trace_session_set_options(fs.session, &options);
 	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
+}
+
+static struct ring_engine *rings(void)
+{
+	return ring_engine_of(fs.session->ring_engine);
 }
 
 static bool is_untouched(void)
@@ -61,11 +66,14 @@ static void test_start(void)
 	create();
 	ok(!trace_session_start(fs.session, NULL, NULL) && fake_session_status(&fs).exitless,
 	   "a guest that has booted gets trampolines at once");
-	ok(has_jumps() && !fs.fg.stopped, "its sites are jumps, and it runs");
-	is_str(fake_session_status(&fs).no_exitless, "", "no excuse");
-	ok(trace_session_start(fs.session, NULL, NULL) == -EALREADY, "start twice");
-	ok(!trace_session_stop(fs.session, NULL) && is_untouched(), "stop: all is what it was");
-	ok(fake_session_status(&fs).exitless && !fs.fg.trap_fn, "the last start was exitless");
+	ok(has_jumps() && !fs.fg.stopped, "the sites are jumps, and the guest runs");
+	is_str(fake_session_status(&fs).no_exitless, "",
+	       "a session with trampolines gives no reason for traps");
+	ok(trace_session_start(fs.session, NULL, NULL) == -EALREADY, "a second start is refused");
+	ok(!trace_session_stop(fs.session, NULL) && is_untouched(),
+	   "after a stop guest memory is what it was");
+	ok(fake_session_status(&fs).exitless && !fs.fg.trap_fn,
+	   "a stopped session reports that the last start had trampolines");
 	fake_session_destroy(&fs);
 }
 
@@ -78,7 +86,7 @@ static void test_toggling(void)
 		good &= !trace_session_start(fs.session, NULL, NULL) && has_jumps();
 		good &= !trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs);
 	}
-	ok(good && is_untouched(), "start and stop %d times", ROUNDS);
+	ok(good && is_untouched(), "after %d starts and stops guest memory is what it was", ROUNDS);
 	fake_session_destroy(&fs);
 }
 
@@ -86,13 +94,16 @@ static void test_never(void)
 {
 	create();
 	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_SCRATCH;
-	ok(!trace_session_start(fs.session, NULL, NULL) && has_traps(), "no memory: traps");
+	ok(!trace_session_start(fs.session, NULL, NULL) && has_traps(),
+	   "a guest without scratch memory gets traps");
 	ok(!fake_session_status(&fs).exitless &&
 		   strstr(fake_session_status(&fs).no_exitless, "memory"),
-	   "with the reason: %s", fake_session_status(&fs).no_exitless);
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 33), 2, "which work");
-	is_u64(fake_session_recorded(&fs), 1, "and record");
-	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs), "stop");
+	   "the session gives the reason: %s", fake_session_status(&fs).no_exitless);
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 33), 2,
+	       "these traps catch a call");
+	is_u64(fake_session_recorded(&fs), 1, "these traps record a call");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
+	   "after a stop the text is what it was");
 	fake_session_destroy(&fs);
 }
 
@@ -105,19 +116,21 @@ static void test_later(void)
 	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0x1000);
 	ok(!trace_session_start(fs.session, NULL, NULL) && has_traps(),
 	   "a kernel that has not cleared its mappings is traced by traps");
-	is_str(fake_session_status(&fs).no_exitless, "", "which needs no excuse yet");
-	fs.fg.clock += LOOK_NS;
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KFREE, fake_object()), 1, "a trap");
-	ok(has_traps() && !fs.fg.stopped, "looks again: in vain");
+	is_str(fake_session_status(&fs).no_exitless, "",
+	       "no reason is given while trampolines may still come");
+	fs.fg.clock += POLL_NS;
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KFREE, fake_object()), 1,
+	       "a free is one trap");
+	ok(has_traps() && !fs.fg.stopped, "a trap polls the guest, which is not ready");
 	stops = fs.fg.stops;
 	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
-	is_u64(fs.fg.stops, stops, "the next one does not, so soon");
+	is_u64(fs.fg.stops, stops, "the next trap comes too soon to poll the guest");
 	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0);
-	fs.fg.clock += LOOK_NS;
+	fs.fg.clock += POLL_NS;
 	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
 	ok(has_jumps() && fake_session_status(&fs).exitless && !fs.fg.stopped,
-	   "when it is ready, the trap that sees it brings the trampolines");
-	is_u64(fake_session_recorded(&fs), 3, "each trap made its record, once");
+	   "when the guest is ready, the trap that polls it switches to trampolines");
+	is_u64(fake_session_recorded(&fs), 3, "each trap made one record");
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) &&
 		   fs.fg.nr_regions == 1,
 	   "stop");
@@ -127,7 +140,7 @@ static void test_later(void)
 /* As the trampoline at a function's entry, whose first argument is the fake cache. */
 static void write_entry(unsigned int vcpu, uint64_t function, uint64_t rsp)
 {
-	struct ring_engine *x = fs.session->exitless;
+	struct ring_engine *x = rings();
 	struct ring_writer writer = ring_writer(x->rings[vcpu].header, RING_BYTES);
 	struct ring_sample sample = {0};
 	const struct record_layout *layout;
@@ -144,7 +157,7 @@ static void write_entry(unsigned int vcpu, uint64_t function, uint64_t rsp)
 	ring_writer_commit(record, sample);
 }
 
-/* There may be no other traps any more than those of trampolines. */
+/* The only traps that are left may be those of trampolines. */
 static void test_clocks(void)
 {
 	const struct ring_engine *x;
@@ -154,26 +167,27 @@ static void test_clocks(void)
 	create();
 	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 1);
 	ok(!trace_session_start(fs.session, NULL, NULL) && has_jumps(),
-	   "trampolines before all vCPUs are started");
-	x = fs.session->exitless;
+	   "trampolines are installed before all vCPUs are started");
+	x = rings();
 	fs.fg.vcpus[2].tsc_behind = BEHIND;
-	fs.fg.clock += LOOK_NS;
+	fs.fg.clock += POLL_NS;
 	at = x->mapping.gva;
 	while (!trampoline_set_at(&x->set, at))
 		at++;
 	trap.regs.rip = at;
-	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) && !fs.fg.stopped, "a trap of a trampoline");
-	is_u64(x->vcpus[2].clock.ns0 - x->vcpus[2].clock.tsc0, BEHIND, "has the clocks read again");
+	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) && !fs.fg.stopped, "a trampoline traps");
+	is_u64(x->vcpus[2].clock.ns0 - x->vcpus[2].clock.tsc0, BEHIND,
+	       "a trampoline's trap has the clocks read again");
 	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 3);
-	fs.fg.clock += LOOK_NS;
+	fs.fg.clock += POLL_NS;
 	trap.regs.rip = at;
 	fs.fg.trap_fn(fs.fg.trap_arg, &trap);
-	ok(!fs.session->clocks_stale, "until all have started");
+	ok(!fs.session->refreshing, "clocks are not read again when all vCPUs have started");
 	trace_session_stop(fs.session, NULL);
 	fake_session_destroy(&fs);
 }
 
-/* A trap slot, after the switch, goes through the rings; so does its order. */
+/* After the switch a hit of a trap goes through a ring, in its order. */
 static void test_trap_among_trampolines(void)
 {
 	struct guest_trap trap;
@@ -185,12 +199,12 @@ static void test_trap_among_trampolines(void)
 					    .rsp = fake_stack_top(2),
 					    .rdi = fake_object()}};
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) && trap.regs.rip == fake_gva(FAKE_KFREE) + 5,
-	   "a trap while trampolines are in place");
+	   "a trap is served while trampolines are in place");
 	ok(!trace_session_stop(fs.session, NULL), "stop");
-	is_u64(fake_session_recorded(&fs), 1, "is recorded once");
+	is_u64(fake_session_recorded(&fs), 1, "a trap among trampolines is recorded once");
 	ok(fs.events[0].vcpu == 2 && fs.events[0].record.ptr == fake_object(),
-	   "with its vCPU and object");
-	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "none is lost");
+	   "the record of a trap among trampolines has its vCPU and object");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "nothing is lost");
 	fake_session_destroy(&fs);
 }
 
@@ -209,17 +223,17 @@ static void test_bulk_returns_by_trap(void)
 		fake_put64(&fs.fg.base, FAKE_ARRAY_GPA + i * 8,
 			   fake_object() + i * FAKE_CACHE_SIZE);
 	write_entry(1, FAKE_ALLOC_BULK, rsp);
-	slot = &fs.session->exitless->saved_arrays[RING_SAVED_SLOTS - 1];
+	slot = &rings()->saved_arrays[RING_SAVED_SLOTS - 1];
 	*slot = (struct ring_saved_array){rsp - RECORD_KEY_BIAS, fake_direct(FAKE_ARRAY_GPA + 8), 1,
 					  0};
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap), "a bulk allocation returns by a trap");
-	is_u64(slot->key, 0, "its slot is free again");
+	is_u64(slot->key, 0, "the slot of its saved array is free again");
 	trace_session_stop(fs.session, NULL);
-	is_u64(fake_session_recorded(&fs), 2, "its objects are recorded");
+	is_u64(fake_session_recorded(&fs), 2, "two objects of the bulk allocation are recorded");
 	ok(fs.events[0].record.ptr == fake_object() + FAKE_CACHE_SIZE &&
 		   fs.events[1].record.ptr == fake_object() + 2 * FAKE_CACHE_SIZE,
-	   "but the one that it found there");
-	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "none is lost");
+	   "the object that was in the array before is not recorded");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "nothing is lost");
 	fake_session_destroy(&fs);
 }
 
@@ -229,20 +243,22 @@ static void test_paused(void)
 	trace_session_start(fs.session, NULL, NULL);
 	fs.fg.paused = true;
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "stop while the guest is paused: the text is what it was");
-	ok(fs.fg.trap_fn && fs.fg.nr_regions == 2, "memory and handler stay for it");
+	   "stopping a paused guest restores its text");
+	ok(fs.fg.trap_fn && fs.fg.nr_regions == 2,
+	   "the memory and the trap handler stay while the guest is paused");
 	ok(trace_session_start(fs.session, NULL, NULL) == -EBUSY && !fs.fg.stopped,
-	   "nor can tracing start");
+	   "tracing cannot start while the guest is paused");
 	write_entry(1, FAKE_KMALLOC, fake_stack_top(1));
 	fs.fg.paused = false;
-	ok(!trace_session_start(fs.session, NULL, NULL) && has_jumps(), "until it runs again");
+	ok(!trace_session_start(fs.session, NULL, NULL) && has_jumps(),
+	   "tracing starts when the guest runs again");
 	is_u64(fake_session_count(&fs, COUNTER_IN_FLIGHT), 1,
-	       "a call it was about to tell of is forgotten");
+	       "a call in the old rings is counted as unfinished");
 	ok(!trace_session_stop(fs.session, NULL) && is_untouched(), "stop");
 	fake_session_destroy(&fs);
 }
 
-/* The machine has ended: nobody waits for a vCPU that stays. */
+/* The machine has ended: a vCPU that stays inside is not waited for. */
 static void test_end(void)
 {
 	uint64_t stops;
@@ -252,10 +268,10 @@ static void test_end(void)
 	fs.fg.vcpus[1].sregs.halted = false;
 	stops = fs.fg.stops;
 	ok(!trace_session_end(fs.session, NULL) && fake_session_text_same(&fs),
-	   "end with a vCPU that may be in our code");
-	ok(fs.fg.stops - stops < 10, "nobody waits for it");
+	   "the end restores the text with a vCPU inside the trampolines");
+	ok(fs.fg.stops - stops < 10, "the end does not wait for that vCPU");
 	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "nothing is lost");
-	ok(!trace_session_end(fs.session, NULL), "end twice");
+	ok(!trace_session_end(fs.session, NULL), "a second end succeeds");
 	fake_session_destroy(&fs);
 }
 
@@ -279,9 +295,9 @@ static void test_text_fails(uint64_t nth_stop, bool stays_on, const char *when)
 	fs.fg.on_stop = NULL;
 	fs.fg.failing_gpa = 0;
 	ok(fake_session_status(&fs).enabled == stays_on && !fs.fg.trap_fn != stays_on,
-	   "a session with text that could not be put back counts as started, no other");
+	   "only a session whose text could not be restored counts as started");
 	ok(trace_session_stop(fs.session, NULL) == (stays_on ? 0 : -EALREADY) && is_untouched(),
-	   "then nothing is left");
+	   "after the failure is over, a stop leaves nothing");
 	fake_session_destroy(&fs);
 }
 
@@ -302,7 +318,7 @@ static void *query(void *arg)
 	return arg;
 }
 
-/* The switch comes from a vCPU, whose traps nobody's lock holds off. */
+/* A vCPU makes the switch, and holds no lock that readers of the status take. */
 static void test_status_during_switch(void)
 {
 	pthread_t thread;
@@ -314,7 +330,7 @@ static void test_status_during_switch(void)
 	if (pthread_create(&thread, NULL, query, &fs))
 		abort();
 	for (int i = 0; i < ROUNDS; i++) {
-		fs.fg.clock += LOOK_NS;
+		fs.fg.clock += POLL_NS;
 		fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
 		if (i == ROUNDS / 2)
 			fake_put64(&fs.fg.base, pmd_gpa() + 8, 0);
@@ -325,7 +341,7 @@ static void test_status_during_switch(void)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	finished = true;
 	pthread_join(thread, NULL);
-	ok(seen && has_jumps(), "status readers see the switch of a vCPU");
+	ok(seen && has_jumps(), "a status reader sees the switch that a vCPU makes");
 	trace_session_stop(fs.session, NULL);
 	fake_session_destroy(&fs);
 }
@@ -344,8 +360,8 @@ int main(void)
 	test_bulk_returns_by_trap();
 	test_paused();
 	test_end();
-	test_text_fails(3, false, "the traps cannot be put");
-	test_text_fails(4, true, "the traps cannot be taken back for the switch");
+	test_text_fails(3, false, "a start fails where traps cannot be written");
+	test_text_fails(4, true, "a start fails where traps cannot be removed for the switch");
 	test_status_during_switch();
 	free(ram);
 	return tap_done();

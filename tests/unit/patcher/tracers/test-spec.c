@@ -2,7 +2,7 @@
 /* Specs as given to --trace and trace-start: which are understood, and what is said of others. */
 #include <errno.h>
 #include <string.h>
-#include "formats/event/record.h"
+#include "formats/event/kmem.h"
 #include "patcher/tracers/tracer.h"
 #include "tests/lib/tap.h"
 

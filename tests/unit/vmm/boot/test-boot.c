@@ -20,7 +20,7 @@ struct machine {
 	struct boot_entry entry;
 	struct error err;
 	const struct boot_params *params;
-	int rc;
+	int ret;
 };
 
 static void boot(struct machine *machine, const struct tiny_kernel *tiny, uint64_t mib,
@@ -37,7 +37,7 @@ static void boot(struct machine *machine, const struct tiny_kernel *tiny, uint64
 		config.cmdline = "console=ttyS0";
 	if (guest_memory_init(&machine->memory, mib * MIB, &machine->err) < 0)
 		abort();
-	machine->rc = boot_load(&config, 2, &machine->memory, &machine->entry, &machine->err);
+	machine->ret = boot_load(&config, 2, &machine->memory, &machine->entry, &machine->err);
 	machine->params = guest_memory_at(&machine->memory, BOOT_PARAMS_GPA, 4096);
 	unlink(path);
 }
@@ -95,7 +95,7 @@ static void test_memory_map(void)
 
 		boot(&m, &kernel, sizes[i], &(struct boot_config){0});
 		missing = sizes[i] * MIB - usable(m.params);
-		ok(m.rc == 0 && map_is_sane(m.params),
+		ok(m.ret == 0 && map_is_sane(m.params),
 		   "%d MiB: the memory map is sorted and leaves the hole free", (int)sizes[i]);
 		is_u64(missing, MIB - 0x9fc00, "all RAM is usable but the end of the first MiB");
 		is_u64(m.memory.nr_regions, sizes[i] > 3072 ? 2 : 1,
@@ -123,7 +123,7 @@ static void test_direct(void)
 	const uint64_t *table;
 
 	boot(&m, &kernel, 64, &(struct boot_config){.cmdline = "a nokaslr b"});
-	is_u64((uint64_t)-m.rc, 0, "a vmlinux is loaded");
+	is_u64((uint64_t)-m.ret, 0, "a vmlinux is loaded");
 	is_u64(m.entry.rip, tiny_kernel_phys,
 	       "with nokaslr the kernel is where it is linked to run");
 	ok(m.entry.info.slide_known && !m.entry.info.virt_slide,
@@ -204,13 +204,17 @@ static void test_initrd(void)
 	guest_memory_deinit(&m.memory);
 	truncate(path, 60 * MIB);
 	boot(&m, &kernel, 64, &config);
-	is_u64((uint64_t)-m.rc, EFBIG, "an initrd too large for the RAM is refused");
+	is_u64((uint64_t)-m.ret, EFBIG, "an initrd too large for the RAM is refused");
 	ok(strstr(m.err.text, "60.0 MiB") && strstr(m.err.text, "64 MiB"),
 	   "the refusal names both sizes: %s", m.err.text);
 	guest_memory_deinit(&m.memory);
 	unlink(path);
 	boot(&m, &kernel, 64, &config);
-	is_u64((uint64_t)-m.rc, ENOENT, "an initrd that does not exist is refused");
+	is_u64((uint64_t)-m.ret, ENOENT, "an initrd that does not exist is refused");
+	guest_memory_deinit(&m.memory);
+	config.initrd = "/tmp";
+	boot(&m, &kernel, 64, &config);
+	is_u64((uint64_t)-m.ret, EINVAL, "a directory is refused as an initrd");
 	guest_memory_deinit(&m.memory);
 }
 
@@ -222,23 +226,23 @@ static void test_refusals(void)
 
 	big.memory_size = 60 * MIB;
 	boot(&m, &big, 64, &(struct boot_config){0});
-	is_u64((uint64_t)-m.rc, ENOMEM, "a kernel larger than the RAM is refused");
+	is_u64((uint64_t)-m.ret, ENOMEM, "a kernel larger than the RAM is refused");
 	guest_memory_deinit(&m.memory);
 	vast.memory_size = UINT64_MAX - 5;
 	boot(&m, &vast, 64, &(struct boot_config){0});
-	is_u64((uint64_t)-m.rc, EBADMSG, "a segment whose end wraps around is refused");
+	is_u64((uint64_t)-m.ret, EBADMSG, "a segment whose end wraps around is refused");
 	guest_memory_deinit(&m.memory);
 	cut.cut = 1;
 	boot(&m, &cut, 64, &(struct boot_config){0});
-	is_u64((uint64_t)-m.rc, EBADMSG, "a truncated segment is refused");
+	is_u64((uint64_t)-m.ret, EBADMSG, "a truncated segment is refused");
 	guest_memory_deinit(&m.memory);
 	boot(&m, &kernel, 64, &(struct boot_config){.mode = BOOT_BZIMAGE});
-	is_u64((uint64_t)-m.rc, ENOEXEC, "a vmlinux is refused as a bzImage");
+	is_u64((uint64_t)-m.ret, ENOEXEC, "a vmlinux is refused as a bzImage");
 	guest_memory_deinit(&m.memory);
 	memset(long_line, 'x', sizeof(long_line) - 1);
 	long_line[sizeof(long_line) - 1] = 0;
 	boot(&m, &kernel, 64, &(struct boot_config){.cmdline = long_line});
-	is_u64((uint64_t)-m.rc, E2BIG, "a command line too long for the kernel is refused");
+	is_u64((uint64_t)-m.ret, E2BIG, "a command line too long for the kernel is refused");
 	guest_memory_deinit(&m.memory);
 }
 

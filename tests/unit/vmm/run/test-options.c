@@ -1,126 +1,142 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "vmm/run/options.h"
 
-#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "formats/cli/cli.h"
+#include "formats/trace/writer.h"
+#include "tests/lib/capture.h"
 #include "tests/lib/tap.h"
 
-enum { MAX_ARGS = 48 };
-
 static struct run_options options;
-static char message[512]; /* what was printed on stderr */
+static struct capture capture;
 
-/* Split at single spaces and parse. */
 static int parse(const char *text)
 {
-	static char words[8192];
-	char *argv[MAX_ARGS] = {"run"};
-	int argc = 1, fds[2], saved = dup(STDERR_FILENO), rc;
-	ssize_t n;
+	static struct capture_words line; /* options has strings of it */
+	int ret;
 
-	snprintf(words, sizeof(words), "%s", text);
-	for (char *word = strtok(words, " "); word && argc < MAX_ARGS; word = strtok(NULL, " "))
-		argv[argc++] = word;
-	if (pipe(fds) < 0)
-		return -1;
-	dup2(fds[1], STDERR_FILENO);
-	close(fds[1]);
-	rc = run_options_parse(argc, argv, &options);
-	fflush(stderr);
-	dup2(saved, STDERR_FILENO);
-	close(saved);
-	n = read(fds[0], message, sizeof(message) - 1);
-	message[n > 0 ? n : 0] = 0;
-	close(fds[0]);
-	return rc;
+	capture_split(&line, "run", text);
+	capture_begin(&capture, "");
+	ret = run_options_parse(line.argc, line.argv, &options);
+	capture_end(&capture);
+	return ret;
 }
 
-static void test_good(void)
+static void test_defaults(void)
 {
-	is_u64((uint64_t)parse("-k bz"), 0, "only a kernel");
+	is_u64((uint64_t)parse("-k bz"), 0, "a kernel is all that is needed");
 	ok(options.vm.ram_mib == 512 && options.vm.nr_vcpus == 1 && options.vm.console_stdin &&
 		   options.vm.boot.mode == BOOT_DIRECT,
-	   "defaults");
-	is_str(options.vm.boot.cmdline, "console=ttyS0 panic=-1", "default command line");
-	is_u64((uint64_t)parse("-k bz --append quiet --append ro"), 0, "append");
-	is_str(options.vm.boot.cmdline, "console=ttyS0 panic=-1 quiet ro", "adds");
+	   "the machine has 512 MiB, one vCPU and a console by default");
+	is_str(options.vm.boot.cmdline, "console=ttyS0 panic=-1",
+	       "the default command line has a console, and ends at a panic");
+	ok(options.recorder.mode == RECORDER_EXITLESS &&
+		   options.recorder.on_full == RECORDER_BLOCK &&
+		   options.recorder.subbufs * options.recorder.subbuf_bytes == 2 << 20,
+	   "tracing is exitless and blocking by default, with rings of 2 MiB");
+	ok(!options.recorder.max_rate && !options.recorder.duration_ms &&
+		   !options.recorder.until_events && !options.recorder.nr_specs,
+	   "there are no limits and no tracers by default");
+}
+
+static void test_machine(void)
+{
+	is_u64((uint64_t)parse("-k bz --append quiet --append ro"), 0, "--append may be repeated");
+	is_str(options.vm.boot.cmdline, "console=ttyS0 panic=-1 quiet ro",
+	       "--append adds to the command line");
 	parse("-k bz -p a --append b");
-	is_str(options.vm.boot.cmdline, "a b", "-p replaces");
-	is_u64((uint64_t)parse("-k b -i i -m 64 -c 64 --trace kmem --trace x -o out --mode trap "
-			       "--monitor s --boot bzimage "
-			       "--kaslr-seed 18446744073709551615 --console f --force"),
-	       0, "everything");
-	ok(options.traces.n == 2 && options.vm.boot.mode == BOOT_BZIMAGE &&
-		   options.vm.boot.kaslr_seed == UINT64_MAX && options.vm.boot.has_kaslr_seed &&
-		   options.vm.force,
-	   "all values arrive");
+	is_str(options.vm.boot.cmdline, "a b", "-p replaces the command line");
+	is_u64((uint64_t)parse("-k b -i i -m 64 -c 64 --boot bzimage --console f --force "
+			       "--kaslr-seed 18446744073709551615"),
+	       0, "all options of the machine are accepted");
+	ok(options.vm.boot.mode == BOOT_BZIMAGE && options.vm.boot.kaslr_seed == UINT64_MAX &&
+		   options.vm.boot.has_kaslr_seed && options.vm.force && options.vm.ram_mib == 64 &&
+		   options.vm.nr_vcpus == 64,
+	   "all values of the machine arrive");
+	parse("-k b -m 4G");
+	is_u64(options.vm.ram_mib, 4096, "-m 4G is 4096 MiB");
 	parse("-k b --no-console");
-	ok(options.vm.no_console && !options.vm.console_stdin, "--no-console means input too");
+	ok(options.vm.no_console && !options.vm.console_stdin, "--no-console means input, too");
+}
+
+static void test_recorder(void)
+{
+	const struct recorder_options *r = &options.recorder;
+
+	is_u64((uint64_t)parse(
+		       "-k b --trace kmem --trace kmem:cache -o out --mode trap --monitor s "
+		       "--format kmemtrace --on-full drop --subbufs 2 --subbuf-size 4 "
+		       "--max-rate 50 --duration 0.5 --until-events 1000 -v"),
+	       0, "all options of tracing are accepted");
+	ok(r->nr_specs == 2 && !strcmp(r->specs[1], "kmem:cache") && !r->specs[2],
+	   "the specs arrive in order");
+	ok(r->mode == RECORDER_TRAP && r->on_full == RECORDER_DROP &&
+		   !strcmp(trace_encoding_names[r->encoding], "kmemtrace") && r->verbose,
+	   "the choices arrive");
+	ok(r->subbufs == 2 && r->subbuf_bytes == 4096 && r->max_rate == 50 &&
+		   r->duration_ms == 500 && r->until_events == 1000,
+	   "the numbers arrive");
+	parse("-k b --subbuf-size 256K --duration 1m");
+	ok(r->subbuf_bytes == 256 << 10 && r->duration_ms == 60000, "units are understood");
 }
 
 /* One line, exit status 2, and the message names the matter. */
-static void bad(const char *text, const char *mention)
+static void refuses(const char *text, const char *mention)
 {
-	int rc = parse(text);
-	const char *newline = strchr(message, '\n');
+	const char *newline;
+	int ret = parse(text);
 
-	ok(rc == 1 + CLI_USAGE && newline && !newline[1] && strstr(message, mention),
-	   "sonde run %s: %.*s", text, newline ? (int)(newline - message) : 0, message);
+	newline = strchr(capture.err, '\n');
+	ok(ret == 1 + CLI_USAGE && newline && !newline[1] && strstr(capture.err, mention),
+	   "'sonde run %.60s' is refused with '%s'", text, mention);
 }
 
-/* Their list has an end, however many there are. */
-static void test_traces(void)
+static void test_many_specs(void)
 {
 	char text[512] = "-k b -o out";
 
-	for (size_t i = 0; i < TRACE_ARGS_MAX; i++)
+	for (size_t i = 0; i < RECORDER_MAX_SPECS; i++)
 		strcat(text, " --trace kmem");
-	ok(!parse(text) && options.traces.n == TRACE_ARGS_MAX &&
-		   !options.traces.specs[TRACE_ARGS_MAX],
-	   "%d times --trace", TRACE_ARGS_MAX);
+	ok(!parse(text) && options.recorder.nr_specs == RECORDER_MAX_SPECS &&
+		   !options.recorder.specs[RECORDER_MAX_SPECS],
+	   "%d times --trace are accepted", RECORDER_MAX_SPECS);
 	strcat(text, " --trace kmem");
-	bad(text, "more than 16 --trace");
+	refuses(text, "more than 16 --trace");
 }
 
-static void test_rings(void)
+static void test_refusals(void)
 {
-	ok(!parse("-k b") && options.tracing.exitless && !options.tracing.drop &&
-		   options.tracing.ring_bytes == 2 << 20,
-	   "exitless, blocking, 1 MiB a vCPU by default");
-	ok(!parse("-k b --mode trap --on-full drop --subbufs 2 --subbuf-size 4") &&
-		   !options.tracing.exitless && options.tracing.drop &&
-		   options.tracing.ring_bytes == 8192,
-	   "and otherwise as asked for");
-}
-
-static void test_bad(void)
-{
-	bad("", "-k");
-	bad("-k", "needs a value");
-	bad("-k b -c 0", "1 to 64");
-	bad("-k b -c 65", "1 to 64");
-	bad("-k b -c x", "'x'");
-	bad("-k b -m 63", "64");
-	bad("-k b -m 1048577", "1048576");
-	bad("-k b --boot uefi", "'uefi'");
-	bad("-k b --mode fast", "'fast'");
-	bad("-k b --on-full wait", "block or drop");
-	bad("-k b --subbufs 3", "power of two");
-	bad("-k b --subbuf-size 2", "4 to");
-	bad("-k b --subbufs 1024 --subbuf-size 1024", "128 MiB");
-	bad("-k b --kaslr-seed -1", "--kaslr-seed");
-	bad("-k b --kernal b", "--kernel");
-	bad("-k b -Z", "-Z");
-	bad("-k b stray", "'stray'");
+	refuses("", "-k");
+	refuses("-k", "needs a value");
+	refuses("-k b -c 0", "1 to 64");
+	refuses("-k b -c 65", "1 to 64");
+	refuses("-k b -c x", "'x'");
+	refuses("-k b -m 63", "from 64M to 1T");
+	refuses("-k b -m 1048577", "from 64M to 1T");
+	refuses("-k b -m 100000K", "whole MiB");
+	refuses("-k b --boot uefi", "'uefi'");
+	refuses("-k b --mode fast", "'fast'");
+	refuses("-k b --on-full wait", "block or drop");
+	refuses("-k b --subbufs 3", "power of two");
+	refuses("-k b --subbuf-size 12K", "power of two");
+	refuses("-k b --subbuf-size 2", "from 4K to 64M");
+	refuses("-k b --subbufs 1024 --subbuf-size 1024", "128 MiB");
+	refuses("-k b --kaslr-seed -1", "--kaslr-seed");
+	refuses("-k b --trace bogus -o out", "unknown tracer 'bogus': known are kmem");
+	refuses("-k b --trace kmem", "add -o DIR");
+	refuses("-k b --until-events 5", "add -o DIR");
+	refuses("-k b --kernal b", "--kernel");
+	refuses("-k b -Z", "-Z");
+	refuses("-k b stray", "'stray'");
 }
 
 int main(void)
 {
-	test_good();
-	test_traces();
-	test_rings();
-	test_bad();
+	test_defaults();
+	test_machine();
+	test_recorder();
+	test_many_specs();
+	test_refusals();
 	return tap_done();
 }

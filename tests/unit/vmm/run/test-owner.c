@@ -8,14 +8,12 @@
 #include "tests/unit/vmm/monitor/monitor-peer.h"
 #include "vmm/loop/event-loop.h"
 #include "vmm/run/owner.h"
-#include "vmm/monitor/monitor.h"
 #include "vmm/ctl/connection.h"
-#include "vmm/machine/vm.h"
 
 /*
- * How the monitor is tied to the machine. No KVM here: the functions of vmm/machine/vm.h that the
- * monitor calls are defined below, with the behaviour that header promises, and take the library's
- * place.
+ * The machine as the recorder and the monitor's clients see it. No KVM here: the functions of
+ * vmm/machine/vm.h that are called are defined below, with the behaviour which that header
+ * promises, and take the library's place.
  */
 struct vm {
 	struct event_loop *loop;
@@ -137,24 +135,33 @@ static void talk(struct vm *vm, const char *path, const struct peer *watcher)
 	qmp_disconnect(conn);
 }
 
-/* A monitor on a machine that runs. */
+/* A machine that runs, with a recorder that traces nothing. */
 struct life {
 	char dir[32], path[64];
 	struct vm vm;
-	struct monitor_vm *monitor;
+	struct recorder_options options;
+	struct run_owner owner;
 	pthread_t thread;
 	struct peer watcher;
 };
 
 static void life_begin(struct life *life)
 {
+	struct recorder_config config = {.verb = "test", .options = &life->options};
+	struct error err;
+
 	*life = (struct life){.dir = "/tmp/sonde-monitor-XXXXXX", .vm = {.guest = {.nr_vcpus = 1}}};
 	if (!mkdtemp(life->dir) || event_loop_create(&life->vm.loop, NULL))
 		exit(1);
 	snprintf(life->path, sizeof(life->path), "%s/s", life->dir);
-	if (!ok(!monitor_vm_create(life->path, &life->vm, life->vm.loop, NULL, NULL, &life->monitor,
-				   NULL),
-		"create"))
+	life->options.monitor = life->path;
+	life->owner.vm = &life->vm;
+	config.loop = life->vm.loop;
+	if (!ok(!recorder_create(&config, &life->owner.recorder, &err) &&
+			!recorder_watch(life->owner.recorder, &life->vm.guest, &run_owner_ops,
+					&life->owner, &err) &&
+			!run_owner_listen(&life->owner, &err),
+		"a recorder serves the monitor of a machine"))
 		exit(1);
 	set_status(&life->vm, VM_STATUS_RUNNING);
 	pthread_create(&life->thread, NULL, run_loop, life->vm.loop);
@@ -165,12 +172,14 @@ static void life_end(struct life *life, enum vm_status status, const char *data)
 {
 	pthread_join(life->thread, NULL);
 	set_status(&life->vm, status);
-	monitor_vm_destroy(life->monitor);
+	run_owner_shutdown(&life->owner);
+	recorder_close(life->owner.recorder);
 	if (status == VM_STATUS_GUEST_PANICKED)
 		hears(&life->watcher, "\"event\":\"GUEST_PANICKED\"", "\"action\":\"run\"");
 	hears(&life->watcher, "\"event\":\"SHUTDOWN\"", data);
 	is_str(hear(&life->watcher), "", "the last event");
 	peer_close(&life->watcher);
+	recorder_destroy(life->owner.recorder);
 	event_loop_destroy(life->vm.loop);
 	ok(!rmdir(life->dir), "the socket is gone");
 }

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_CLI_OPTIONS_H
+#define SONDE_FORMATS_CLI_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The options of a verb as tables: one row holds an option's name, its help text, and how its value
+ * is parsed and where it is stored. getopt_long(3)'s arrays and the text of --help follow from the
+ * rows. To add an option, add a row; several verbs can share a table.
+ */
+struct cli_option;
+
+/* Parse `text` (NULL if the option takes no value) into `field`. 0, or CLI_USAGE with one line
+ * printed that says why not. */
+typedef int cli_store_fn(const char *verb, const struct cli_option *option, const char *text,
+			 void *field);
+
+struct cli_option {
+	const char *name;  /* the long form without "--"; NULL ends a table */
+	char letter;       /* the short form; 0: none */
+	const char *value; /* what --help calls the value; NULL: the option takes none */
+	const char *help;  /* '\n' begins another line */
+	cli_store_fn *store;
+	size_t offset;            /* of the field in the struct of the table */
+	const char *const *words; /* of cli_store_choice(), NULL-terminated */
+	uint64_t min, max;        /* of numbers, sizes (bytes) and times (ms); max 0: no bound */
+	uint64_t unit;            /* of a size without a unit, bytes */
+};
+
+/* A table of options whose fields are in a struct at `offset` of the verb's own. */
+struct cli_table {
+	const struct cli_option *options; /* NULL ends an array of tables */
+	size_t offset;
+};
+
+struct cli_verb {
+	const char *name;
+	const char *usage; /* what --help prints before the options */
+	const struct cli_table *tables;
+	const char *notes; /* and after them; or NULL */
+};
+
+/*
+ * Parse a verb's command line into `target`, its own struct, which holds the defaults. 0 if the
+ * verb is to go on, with its operands from argv[optind] on. Else its exit status plus one: --help
+ * was printed, or one line says what is wrong.
+ */
+int cli_parse(const struct cli_verb *verb, int argc, char **argv, void *target);
+
+/* An option as messages name it: "-m" or "--duration". */
+struct cli_label {
+	char text[64];
+};
+struct cli_label cli_label(const struct cli_option *option);
+
+/* How values are stored: the field's type is on the right. */
+cli_store_fn cli_store_text;   /* const char *: argv's */
+cli_store_fn cli_store_flag;   /* bool: true */
+cli_store_fn cli_store_number; /* uint64_t */
+cli_store_fn cli_store_choice; /* unsigned int: the index among `words` */
+cli_store_fn cli_store_size;   /* uint64_t, bytes: "64", "256K", "1.5G", "4GiB" */
+cli_store_fn cli_store_time;   /* uint64_t, milliseconds: "2", "0.5", "500ms", "2s", "1m", "1h" */
+
+#endif

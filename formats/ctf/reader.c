@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/u64-map.h"
+#include "formats/ctf/ctf.h"
+
+enum { BUFFER = 16 << 10, MAX_METADATA = 64 << 20 };
+
+struct ctf_decoder {
+	struct trace_decoder base;
+	struct decoder_input input;
+	struct ctf_identity identity;
+};
+
+/* --- one vCPU: whole packets, but perhaps for the last one, of which all whole events are read -
+ */
+
+struct ctf_stream {
+	struct record_stream base;
+	const struct ctf_decoder *decoder;
+	bool in_packet;
+	uint64_t packet_begin, packet_end; /* bytes in the file */
+	uint64_t content_end;              /* bit from the packet's begin */
+	uint64_t clock, clock_end;         /* of the last event, and the latest there can be */
+	struct u64_map sites, gfps;        /* values by id */
+	struct byte_window window;
+	uint8_t buffer[BUFFER];
+};
+
+static ssize_t peek(struct ctf_stream *s, size_t size, uint8_t **bytes)
+{
+	return byte_window_peek(&s->window, &s->base.records, s->base.offset, size, bytes);
+}
+
+/* Returns 1 at the first event of the next packet, 0 at the end or with a fault set, or -errno. */
+static int begin_packet(struct ctf_stream *s)
+{
+	struct ctf_packet packet;
+	uint8_t *bytes;
+	ssize_t n;
+
+	n = peek(s, CTF_PACKET_HEADER_SIZE, &bytes);
+	if (n <= 0)
+		return (int)n;
+	if (n < CTF_PACKET_HEADER_SIZE)
+		return record_stream_stop(&s->base, RECORD_FAULT_TRUNCATED);
+	if (!ctf_packet_get(bytes, &s->decoder->identity, &packet) || packet.begin < s->clock)
+		return record_stream_stop(&s->base, RECORD_FAULT_PACKET);
+	s->in_packet = true;
+	s->packet_begin = s->base.offset;
+	s->packet_end = s->base.offset + packet.size;
+	s->content_end = packet.content;
+	s->clock = packet.begin;
+	s->clock_end = packet.end;
+	s->base.lost = packet.lost;
+	s->base.offset += CTF_PACKET_HEADER_SIZE;
+	return 1;
+}
+
+static int end_packet(struct ctf_stream *s)
+{
+	s->in_packet = false;
+	if (s->packet_end > s->base.records.size)
+		return record_stream_stop(&s->base, RECORD_FAULT_TRUNCATED);
+	s->base.offset = s->packet_end;
+	return 1;
+}
+
+static int define(struct u64_map *map, uint64_t id, uint64_t value)
+{
+	uint64_t *place = u64_map_insert(map, id, NULL);
+
+	if (!place)
+		return -ENOMEM;
+	*place = value;
+	return 0;
+}
+
+/* A definition. Returns 0 or -errno. */
+static int learn(struct ctf_stream *s, struct ctf_event *event)
+{
+	const struct decoder_input *input = &s->decoder->input;
+	const uint64_t *values = event->values;
+
+	if (event->id == CTF_DEFINE_SITE)
+		return define(&s->sites, values[CTF_MEMBER_SITE_ID], values[CTF_MEMBER_SITE]);
+	if (event->id == CTF_DEFINE_GFP)
+		return define(&s->gfps, values[CTF_MEMBER_GFP_ID], values[CTF_MEMBER_GFP]);
+	if (!values[CTF_MEMBER_CACHE])
+		return 0;
+	return input->add_cache(input->arg, &(struct sidecar_cache){
+						    .id = (uint16_t)values[CTF_MEMBER_CACHE],
+						    .name = event->name,
+						    .object_size = values[CTF_MEMBER_OBJECT_SIZE],
+						    .size = values[CTF_MEMBER_SIZE],
+					    });
+}
+
+/* Put in values what the event has ids of. Returns false if one is undefined. */
+static bool resolve(const struct ctf_stream *s, struct ctf_event *event)
+{
+	uint64_t *values = event->values;
+	const uint64_t *value;
+
+	if (ctf_event_has(event, CTF_MEMBER_SITE_ID)) {
+		value = u64_map_find(&s->sites, values[CTF_MEMBER_SITE_ID]);
+		if (!value)
+			return false;
+		values[CTF_MEMBER_SITE] = *value;
+	}
+	if (ctf_event_has(event, CTF_MEMBER_GFP_ID) && values[CTF_MEMBER_GFP_ID]) {
+		value = u64_map_find(&s->gfps, values[CTF_MEMBER_GFP_ID]);
+		if (!value)
+			return false;
+		values[CTF_MEMBER_GFP] = *value;
+	}
+	return true;
+}
+
+/* Bits of the packet's content that are left at the current offset. */
+static uint64_t content_left(const struct ctf_stream *s)
+{
+	uint64_t at = (s->base.offset - s->packet_begin) * 8;
+
+	return at < s->content_end ? s->content_end - at : 0;
+}
+
+static bool is_valid(const struct ctf_stream *s, struct ctf_event *event)
+{
+	return event->clock >= s->clock && event->clock <= s->clock_end &&
+	       (!ctf_event_is_record(event) || resolve(s, event));
+}
+
+/*
+ * The next event in the packet. Returns 1, with the cursor behind it; 0 with a fault set; -errno.
+ */
+static int next_event(struct ctf_stream *s, struct bit_cursor *c, struct ctf_event *event)
+{
+	uint64_t left = content_left(s);
+	bool cut;
+	ssize_t n;
+	int ret;
+
+	*c = (struct bit_cursor){.big_endian = s->decoder->identity.big_endian};
+	n = peek(s, CTF_MAX_EVENT, &c->bytes);
+	if (n < 0)
+		return (int)n;
+	cut = (uint64_t)n * 8 < left;
+	c->end = cut ? (size_t)n * 8 : (size_t)left;
+	ret = ctf_event_get(c, s->clock, event);
+	if (ret == -ENODATA && cut)
+		return record_stream_stop(&s->base, RECORD_FAULT_TRUNCATED);
+	if (ret || !is_valid(s, event))
+		return record_stream_stop(&s->base, RECORD_FAULT_EVENT);
+	s->clock = event->clock;
+	return 1;
+}
+
+static int next(struct record_stream *base, struct trace_event *out)
+{
+	struct ctf_stream *s = (struct ctf_stream *)base;
+	struct ctf_event event;
+	struct bit_cursor c;
+	int ret;
+
+	for (;;) {
+		while (!s->in_packet || !content_left(s)) {
+			ret = s->in_packet ? end_packet(s) : begin_packet(s);
+			if (ret <= 0)
+				return ret;
+		}
+		ret = next_event(s, &c, &event);
+		if (ret <= 0)
+			return ret;
+		if (ctf_event_is_record(&event)) {
+			ctf_event_to_record(&event, &out->record);
+			return record_stream_take(base, out, bit_bytes(&c));
+		}
+		ret = learn(s, &event);
+		if (ret)
+			return ret;
+		base->offset += bit_bytes(&c);
+	}
+}
+
+static void destroy_stream(struct record_stream *base)
+{
+	struct ctf_stream *s = (struct ctf_stream *)base;
+
+	u64_map_deinit(&s->sites);
+	u64_map_deinit(&s->gfps);
+	free(s);
+}
+
+static int add_stream(struct trace_decoder *base, unsigned int vcpu, struct record_stream **out,
+		      struct error *err)
+{
+	static const struct record_stream_ops ops = {.next = next, .destroy = destroy_stream};
+	const struct ctf_decoder *decoder = (const struct ctf_decoder *)base;
+	struct byte_source records;
+	struct ctf_stream *s;
+	int ret = trace_files_stream(decoder->input.files, "cpu", vcpu, &records, err);
+
+	if (ret)
+		return ret;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return error_set(err, ENOMEM, "out of memory");
+	s->base = (struct record_stream){.ops = &ops, .records = records, .vcpu = vcpu};
+	s->window = (struct byte_window){.bytes = s->buffer, .capacity = sizeof(s->buffer)};
+	s->decoder = decoder;
+	u64_map_init(&s->sites, sizeof(uint64_t));
+	u64_map_init(&s->gfps, sizeof(uint64_t));
+	*out = &s->base;
+	return 0;
+}
+
+/* --- the trace ------------------------------------------------------------------------------- */
+
+/* A stream that begins like CTF cannot be read without its metadata. Returns 0 if there is none. */
+static int refuse_orphans(struct trace_files *files, struct error *err)
+{
+	size_t nr_vcpus;
+	const unsigned int *vcpus = trace_files_vcpus(files, &nr_vcpus);
+
+	for (size_t i = 0; i < nr_vcpus; i++) {
+		struct byte_source source;
+		uint32_t magic = 0;
+		int ret;
+
+		ret = trace_files_stream(files, "cpu", vcpus[i], &source, err);
+		if (ret)
+			return ret;
+		if (byte_source_fill(&source, &magic, sizeof(magic), 0) == sizeof(magic) &&
+		    (magic == CTF_MAGIC || magic == __builtin_bswap32(CTF_MAGIC)))
+			return error_set(err, ENOENT,
+					 "cpu%u is a CTF stream, but there is no file %s", vcpus[i],
+					 CTF_METADATA_NAME);
+	}
+	return 0;
+}
+
+static void destroy(struct trace_decoder *base)
+{
+	free(base);
+}
+
+static int open_trace(const struct decoder_input *input, struct trace_decoder **out,
+		      struct error *err)
+{
+	struct ctf_decoder *decoder;
+	char *text;
+	size_t size;
+	int ret =
+		trace_files_load(input->files, CTF_METADATA_NAME, MAX_METADATA, &text, &size, err);
+
+	if (ret)
+		return ret == -ENOENT ? refuse_orphans(input->files, err) : ret;
+	decoder = calloc(1, sizeof(*decoder));
+	ret = decoder ? ctf_metadata_parse(text, size, &decoder->identity, err)
+		      : error_set(err, ENOMEM, "out of memory");
+	free(text);
+	if (ret) {
+		free(decoder);
+		return ret;
+	}
+	decoder->base = (struct trace_decoder){.ops = &ctf_decoder, .losses_known = true};
+	decoder->input = *input;
+	*out = &decoder->base;
+	return 1;
+}
+
+const struct decoder_ops ctf_decoder = {.sidecar_name = SIDECAR_HIDDEN_NAME,
+					.open = open_trace,
+					.add_stream = add_stream,
+					.destroy = destroy};

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_EVENT_KMEM_H
+#define SONDE_FORMATS_EVENT_KMEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/event/event.h"
+
+/*
+ * Events of the kmem tracer: one allocation or one free, as encoders, decoders and analyses see it.
+ * Ids and meaning: kmemtrace ABI version 1 (Documentation/ABI/testing/debugfs-kmemtrace, 2008).
+ */
+enum kmem_event_id {
+	KMEM_EVENT_NULL = 0, /* illegal in a trace */
+	KMEM_EVENT_ALLOC = 1,
+	KMEM_EVENT_FREE = 2,
+};
+
+enum kmem_type_id {
+	KMEM_TYPE_KMALLOC = 0, /* kmalloc() / kfree() */
+	KMEM_TYPE_CACHE = 1,   /* kmem_cache_alloc() / kmem_cache_free() */
+	KMEM_TYPE_PAGES = 2,   /* __get_free_pages() and friends */
+	KMEM_TYPE_COUNT,
+};
+
+struct kmem_record {
+	uint8_t event_id; /* enum kmem_event_id */
+	uint8_t type_id;  /* enum kmem_type_id */
+	uint16_t cache;   /* id in the sidecar's cache table, 0 = unknown or none; not in the ABI */
+	int32_t node;     /* requested NUMA node of an allocation, -1 = any; 0 in a free */
+	uint64_t call_site;
+	uint64_t ptr;
+	uint64_t bytes_req;   /* allocations: bytes asked for. Page frees: bytes freed. Else 0 */
+	uint64_t bytes_alloc; /* as above, bytes taken */
+	uint64_t gfp_flags;   /* allocations only, the guest kernel's own bit values */
+	int64_t timestamp;    /* ns, guest kvmclock; monotonic per vCPU */
+};
+
+/* Whether the ids of event and type are known. A decoder hands out others, too. */
+static inline bool kmem_record_is_legal(const struct kmem_record *record)
+{
+	return (record->event_id == KMEM_EVENT_ALLOC || record->event_id == KMEM_EVENT_FREE) &&
+	       record->type_id < KMEM_TYPE_COUNT;
+}
+
+/* Names of the enum kmem_type_id, NULL-terminated. */
+extern const char *const kmem_type_names[];
+
+/* One of them, or "?". */
+const char *kmem_type_name(unsigned int type);
+
+/* The classes of these events, whose bytes are a struct kmem_record. */
+extern const struct event_class kmem_classes[];
+extern const size_t nr_kmem_classes;
+
+/* The class of a record; of one that is not legal the last. */
+const struct event_class *kmem_class_of(const struct kmem_record *record);
+
+enum { GFP_NAMES_MAX = 64 };
+
+/* The kernel's name of one or several bits of its GFP flags. */
+struct gfp_name {
+	uint64_t mask;
+	char name[32];
+};
+
+/*
+ * GFP flags as the guest's own trace events print them: the names, in their order, whose bits are
+ * all set and not yet named, as in "GFP_KERNEL|__GFP_ZERO"; then bits without a name in hex. No
+ * flags are "none".
+ */
+void gfp_flags_text(const struct gfp_name *names, size_t nr_names, uint64_t flags, char *out,
+		    size_t size);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_TRACE_FILES_H
+#define SONDE_FORMATS_TRACE_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/byte-source.h"
+#include "formats/base/error.h"
+
+/* The files of a trace, by name: those of a directory, or of memory. None of them is trusted. */
+struct trace_files;
+
+struct trace_memory_file {
+	const char *name;
+	const void *bytes;
+	size_t size;
+};
+
+/* Returns 0; -errno if the directory cannot be read. */
+int trace_files_open(const char *dir, struct trace_files **out, struct error *err);
+
+/* The array and all it points at must outlive *out. Returns 0 or -ENOMEM. */
+int trace_files_open_memory(const struct trace_memory_file *files, size_t nr_files,
+			    struct trace_files **out, struct error *err);
+
+/* NULL-safe. Ends the byte sources that were made of the files. */
+void trace_files_close(struct trace_files *files);
+
+/* The numbers n of the files "cpu<n>", ascending, valid until close. */
+const unsigned int *trace_files_vcpus(const struct trace_files *files, size_t *nr_vcpus);
+
+/*
+ * A source that reads a file, of the size that the file has now. Returns 0; with *out empty
+ * -ENOENT, -EINVAL for what is no regular file (a FIFO or device must not block the reader),
+ * -errno.
+ */
+int trace_files_source(struct trace_files *files, const char *name, struct byte_source *out,
+		       struct error *err);
+
+/* The same for the file PREFIX<vcpu>. One that is missing reads as an empty one. */
+int trace_files_stream(struct trace_files *files, const char *prefix, unsigned int vcpu,
+		       struct byte_source *out, struct error *err);
+
+/* A whole file of at most `max` bytes, NUL-terminated and to be freed. Errors as above, -EFBIG. */
+int trace_files_load(struct trace_files *files, const char *name, size_t max, char **text,
+		     size_t *size, struct error *err);
+
+#endif

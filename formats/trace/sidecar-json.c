@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The sidecar as JSON, written and parsed. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/text.h"
+#include "formats/event/record-stream.h"
+#include "formats/trace/sidecar.h"
+
+enum { MAX_CACHES = UINT16_MAX, MAX_SYMBOLS = 1 << 20, MAX_NAME = 512 };
+
+/* --- the members of struct trace_info -------------------------------------------------------- */
+
+enum field_type { STRING, SIGNED, COUNT, ADDRESS, BOOL };
+
+struct field {
+	const char *key;
+	enum field_type type;
+	size_t offset, size;
+};
+
+#define MEMBER(member) offsetof(struct trace_info, member), sizeof(((struct trace_info *)0)->member)
+/* clang-format off */
+#define FIELD(member, type) {#member, type, MEMBER(member)}
+/* clang-format on */
+
+static const struct field fields[] = {
+	FIELD(tool_version, STRING),
+	FIELD(mode, STRING),
+	FIELD(memory, STRING),
+	FIELD(tracers, STRING),
+	FIELD(banner, STRING),
+	FIELD(build_id, STRING),
+	FIELD(symbol_source, STRING),
+	FIELD(clock, STRING),
+	FIELD(ended, STRING),
+	FIELD(virt_slide, SIGNED),
+	FIELD(started_realtime_ns, SIGNED),
+	FIELD(started_ns, SIGNED),
+	FIELD(page_size, COUNT),
+	FIELD(max_rate, COUNT),
+	{"phys_base", ADDRESS, MEMBER(text_gpa)},
+	FIELD(from_first_allocation, BOOL),
+	FIELD(cut, BOOL),
+};
+
+enum { NR_FIELDS = sizeof(fields) / sizeof(fields[0]) };
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static json_t *string_value(const char *text)
+{
+	char clean[MAX_NAME];
+
+	clean_text(clean, sizeof(clean), text);
+	return json_string_nocheck(clean);
+}
+
+static json_t *field_value(const struct field *field, const struct trace_info *info)
+{
+	const char *at = (const char *)info + field->offset;
+
+	switch (field->type) {
+	case STRING:
+		return string_value(at);
+	case SIGNED:
+		return json_integer(*(const int64_t *)(const void *)at);
+	case COUNT:
+		return text_json_count(*(const uint64_t *)(const void *)at);
+	case ADDRESS:
+		return text_json_address(*(const uint64_t *)(const void *)at);
+	case BOOL:
+		break;
+	}
+	return json_boolean(*(const bool *)at);
+}
+
+static int put_gfp_names(json_t *root, const struct trace_info *info)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < info->nr_gfp_names; i++)
+		failed |= json_array_append_new(
+			array, json_pack("{so so}", "name", string_value(info->gfp_names[i].name),
+					 "mask", text_json_address(info->gfp_names[i].mask)));
+	return failed | json_object_set_new(root, "gfp_flags", array);
+}
+
+static int put_gaps(json_t *root, const struct trace_info *info)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < info->nr_gaps; i++)
+		failed |= json_array_append_new(
+			array,
+			json_pack("{so so}", "function", string_value(info->gaps[i].function),
+				  "reason", string_value(info->gaps[i].reason)));
+	return failed | json_object_set_new(root, "gaps", array);
+}
+
+static int put_info(json_t *root, const struct trace_info *info)
+{
+	int failed = put_gfp_names(root, info) | put_gaps(root, info);
+
+	for (size_t i = 0; i < NR_FIELDS; i++)
+		failed |= json_object_set_new(root, fields[i].key, field_value(&fields[i], info));
+	return failed | counters_put(root, &info->counters);
+}
+
+static int put_vcpus(json_t *array, const struct sidecar *sidecar)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sidecar->nr_vcpus; i++) {
+		const struct sidecar_vcpu *vcpu = &sidecar->vcpus[i];
+
+		failed |= json_array_append_new(
+			array, json_pack("{so so so}", "allocs", text_json_count(vcpu->allocs),
+					 "frees", text_json_count(vcpu->frees), "overruns",
+					 text_json_count(vcpu->overruns)));
+	}
+	return failed;
+}
+
+static int put_caches(json_t *array, const struct sidecar *sidecar)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sidecar->nr_caches; i++) {
+		const struct sidecar_cache *cache = &sidecar->caches[i];
+
+		failed |= json_array_append_new(
+			array, json_pack("{si so so so}", "id", (int)cache->id, "name",
+					 string_value(cache->name), "object_size",
+					 text_json_count(cache->object_size), "size",
+					 text_json_count(cache->size)));
+	}
+	return failed;
+}
+
+static int put_symbols(json_t *array, const struct sidecar *sidecar)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sidecar->nr_symbols; i++) {
+		const struct sidecar_symbol *symbol = &sidecar->symbols[i];
+
+		failed |= json_array_append_new(array,
+						json_pack("{so so so so}", "address",
+							  text_json_address(symbol->address),
+							  "name", string_value(symbol->name),
+							  "start", text_json_address(symbol->start),
+							  "size", text_json_count(symbol->size)));
+	}
+	return failed;
+}
+
+static json_t *to_json(const struct sidecar *sidecar)
+{
+	json_t *vcpus = json_array(), *caches = json_array(), *symbols = json_array();
+	int failed = put_vcpus(vcpus, sidecar);
+	json_t *root;
+
+	failed |= put_caches(caches, sidecar);
+	failed |= put_symbols(symbols, sidecar);
+	root = json_pack("{si sb so so so}", "version", SIDECAR_VERSION, "complete",
+			 sidecar->complete, "vcpus", vcpus, "caches", caches, "symbols", symbols);
+	failed |= put_info(root, &sidecar->info);
+	if (failed) {
+		json_decref(root);
+		return NULL;
+	}
+	return root;
+}
+
+char *sidecar_text(const struct sidecar *sidecar)
+{
+	json_t *root = to_json(sidecar);
+	char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+
+	json_decref(root);
+	return text;
+}
+
+/* --- parsing --------------------------------------------------------------------------------- */
+
+/* The getters: an absent key leaves *out alone; one of the wrong type or range is an error. */
+static int get_string(const json_t *object, const char *key, char *out, size_t size)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!value)
+		return 0;
+	if (!json_is_string(value))
+		return -EINVAL;
+	clean_text(out, size, json_string_value(value));
+	return 0;
+}
+
+static int get_name(const json_t *object, char **out)
+{
+	char name[MAX_NAME] = "";
+
+	if (get_string(object, "name", name, sizeof(name)))
+		return -EINVAL;
+	*out = strdup(name);
+	return *out ? 0 : -ENOMEM;
+}
+
+static int get_signed(const json_t *object, const char *key, int64_t *out)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!value)
+		return 0;
+	if (!json_is_integer(value))
+		return -EINVAL;
+	*out = json_integer_value(value);
+	return 0;
+}
+
+static int get_count(const json_t *object, const char *key, uint64_t *out)
+{
+	int64_t value = 0;
+
+	if (get_signed(object, key, &value) || value < 0)
+		return -EINVAL;
+	*out = (uint64_t)value;
+	return 0;
+}
+
+static int get_bool(const json_t *object, const char *key, bool *out)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!value)
+		return 0;
+	if (!json_is_boolean(value))
+		return -EINVAL;
+	*out = json_is_true(value);
+	return 0;
+}
+
+static int get_address(const json_t *object, const char *key, uint64_t *out)
+{
+	const json_t *value = json_object_get(object, key);
+	const char *text = json_string_value(value);
+	size_t length;
+
+	if (!value)
+		return 0;
+	if (!text || strncmp(text, "0x", 2))
+		return -EINVAL;
+	length = strlen(text + 2);
+	if (!length || length > 16 || strspn(text + 2, "0123456789abcdefABCDEF") != length)
+		return -EINVAL;
+	*out = strtoull(text + 2, NULL, 16);
+	return 0;
+}
+
+static int parse_gfp_names(const json_t *root, struct trace_info *info)
+{
+	const json_t *array = json_object_get(root, "gfp_flags");
+	int ret = 0;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array) || json_array_size(array) > GFP_NAMES_MAX)
+		return -EINVAL;
+	info->nr_gfp_names = json_array_size(array);
+	for (size_t i = 0; !ret && i < info->nr_gfp_names; i++) {
+		struct gfp_name *name = &info->gfp_names[i];
+		const json_t *item = json_array_get(array, i);
+
+		ret = get_string(item, "name", name->name, sizeof(name->name));
+		ret = ret ? ret : get_address(item, "mask", &name->mask);
+	}
+	return ret;
+}
+
+static int parse_gaps(const json_t *root, struct trace_info *info)
+{
+	const json_t *array = json_object_get(root, "gaps");
+	int ret = 0;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array) || json_array_size(array) > TRACE_GAPS_MAX)
+		return -EINVAL;
+	info->nr_gaps = json_array_size(array);
+	for (size_t i = 0; !ret && i < info->nr_gaps; i++) {
+		struct trace_gap *gap = &info->gaps[i];
+		const json_t *item = json_array_get(array, i);
+
+		ret = get_string(item, "function", gap->function, sizeof(gap->function));
+		ret = ret ? ret : get_string(item, "reason", gap->reason, sizeof(gap->reason));
+	}
+	return ret;
+}
+
+static int get_field(const json_t *root, const struct field *field, struct trace_info *info)
+{
+	char *at = (char *)info + field->offset;
+
+	switch (field->type) {
+	case STRING:
+		return get_string(root, field->key, at, field->size);
+	case SIGNED:
+		return get_signed(root, field->key, (int64_t *)(void *)at);
+	case COUNT:
+		return get_count(root, field->key, (uint64_t *)(void *)at);
+	case ADDRESS:
+		return get_address(root, field->key, (uint64_t *)(void *)at);
+	case BOOL:
+		break;
+	}
+	return get_bool(root, field->key, (bool *)at);
+}
+
+static int parse_info(const json_t *root, struct trace_info *info)
+{
+	int ret = counters_get(root, &info->counters);
+
+	for (size_t i = 0; !ret && i < NR_FIELDS; i++)
+		ret = get_field(root, &fields[i], info);
+	ret = ret ? ret : parse_gaps(root, info);
+	return ret ? ret : parse_gfp_names(root, info);
+}
+
+/*
+ * Allocate *items for the array `key` (absent: empty), and set *nr at once to what is allocated,
+ * so that destroying a half-parsed sidecar is safe.
+ */
+static int begin_array(const json_t *root, const char *key, size_t item_size, size_t max,
+		       void *items, size_t *nr, const json_t **array)
+{
+	void *memory;
+
+	*array = json_object_get(root, key);
+	if (!*array)
+		return 0;
+	if (!json_is_array(*array) || json_array_size(*array) > max)
+		return -EINVAL;
+	memory = calloc(json_array_size(*array) + 1, item_size);
+	if (!memory)
+		return -ENOMEM;
+	memcpy(items, &memory, sizeof(memory));
+	*nr = json_array_size(*array);
+	return 0;
+}
+
+static int parse_vcpus(const json_t *root, struct sidecar *sidecar)
+{
+	const json_t *array;
+	int ret = begin_array(root, "vcpus", sizeof(*sidecar->vcpus), TRACE_MAX_STREAMS,
+			      &sidecar->vcpus, &sidecar->nr_vcpus, &array);
+
+	for (size_t i = 0; !ret && i < sidecar->nr_vcpus; i++) {
+		const json_t *item = json_array_get(array, i);
+		struct sidecar_vcpu *vcpu = &sidecar->vcpus[i];
+
+		ret = json_is_object(item) ? get_count(item, "allocs", &vcpu->allocs) : -EINVAL;
+		ret = ret ? ret : get_count(item, "frees", &vcpu->frees);
+		ret = ret ? ret : get_count(item, "overruns", &vcpu->overruns);
+	}
+	return ret;
+}
+
+static int parse_cache(const json_t *item, struct sidecar_cache *cache)
+{
+	int64_t id = 0;
+	int ret = json_is_object(item) ? get_name(item, &cache->name) : -EINVAL;
+
+	ret = ret ? ret : get_signed(item, "id", &id);
+	ret = ret ? ret : get_count(item, "object_size", &cache->object_size);
+	ret = ret ? ret : get_count(item, "size", &cache->size);
+	if (!ret && (id < 1 || id > UINT16_MAX))
+		ret = -EINVAL;
+	cache->id = (uint16_t)id;
+	return ret;
+}
+
+static int parse_symbol(const json_t *item, struct sidecar_symbol *symbol)
+{
+	int ret = json_is_object(item) ? get_name(item, &symbol->name) : -EINVAL;
+
+	ret = ret ? ret : get_address(item, "address", &symbol->address);
+	ret = ret ? ret : get_address(item, "start", &symbol->start);
+	return ret ? ret : get_count(item, "size", &symbol->size);
+}
+
+static int compare_caches(const void *a, const void *b)
+{
+	const struct sidecar_cache *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+static int parse_caches(const json_t *root, struct sidecar *sidecar)
+{
+	const json_t *array;
+	int ret = begin_array(root, "caches", sizeof(*sidecar->caches), MAX_CACHES,
+			      &sidecar->caches, &sidecar->nr_caches, &array);
+
+	for (size_t i = 0; !ret && i < sidecar->nr_caches; i++)
+		ret = parse_cache(json_array_get(array, i), &sidecar->caches[i]);
+	if (!ret && sidecar->nr_caches)
+		qsort(sidecar->caches, sidecar->nr_caches, sizeof(*sidecar->caches),
+		      compare_caches);
+	return ret;
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct sidecar_symbol *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static int parse_symbols(const json_t *root, struct sidecar *sidecar)
+{
+	const json_t *array;
+	int ret = begin_array(root, "symbols", sizeof(*sidecar->symbols), MAX_SYMBOLS,
+			      &sidecar->symbols, &sidecar->nr_symbols, &array);
+
+	for (size_t i = 0; !ret && i < sidecar->nr_symbols; i++)
+		ret = parse_symbol(json_array_get(array, i), &sidecar->symbols[i]);
+	if (!ret && sidecar->nr_symbols)
+		qsort(sidecar->symbols, sidecar->nr_symbols, sizeof(*sidecar->symbols),
+		      compare_symbols);
+	return ret;
+}
+
+static int parse_root(const json_t *root, struct sidecar *sidecar, struct error *err)
+{
+	static int (*const parts[])(const json_t *, struct sidecar *) = {parse_vcpus, parse_caches,
+									 parse_symbols};
+	int64_t version = 0;
+	int ret = get_signed(root, "version", &version);
+
+	if (ret || version != SIDECAR_VERSION)
+		return error_set(err, EINVAL, "%s: not of version %d", SIDECAR_NAME,
+				 SIDECAR_VERSION);
+	ret = parse_info(root, &sidecar->info);
+	ret = ret ? ret : get_bool(root, "complete", &sidecar->complete);
+	for (size_t i = 0; !ret && i < sizeof(parts) / sizeof(parts[0]); i++)
+		ret = parts[i](root, sidecar);
+	if (ret)
+		return error_set(err, -ret, "%s: %s", SIDECAR_NAME,
+				 ret == -ENOMEM ? "out of memory"
+						: "value of a wrong type or range");
+	return 0;
+}
+
+int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct error *err)
+{
+	json_error_t where;
+	struct sidecar *sidecar;
+	json_t *root;
+	int ret;
+
+	if (size > SIDECAR_MAX_SIZE)
+		return error_set(err, EINVAL, "%s: larger than 64 MiB", SIDECAR_NAME);
+	root = json_loadb(text, size, 0, &where);
+	if (!root)
+		return error_set(err, EINVAL, "%s: not valid JSON in line %d", SIDECAR_NAME,
+				 where.line);
+	sidecar = calloc(1, sizeof(*sidecar));
+	ret = sidecar ? parse_root(root, sidecar, err)
+		      : error_set(err, ENOMEM, "%s: out of memory", SIDECAR_NAME);
+	json_decref(root);
+	if (ret) {
+		sidecar_destroy(sidecar);
+		return ret;
+	}
+	*out = sidecar;
+	return 0;
+}

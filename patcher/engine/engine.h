@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_ENGINE_ENGINE_H
+#define SONDE_PATCHER_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/event/counters.h"
+#include "patcher/plan/patch-plan.h"
+#include "patcher/probe/probe.h"
+#include "patcher/text/insn.h"
+#include "patcher/text/traps.h"
+
+/*
+ * How hits at the places of a plan get from the guest to the tracers. Two engines:
+ *
+ *   traps   each place is a trap: the vCPU exits, and its thread makes the hit
+ *   rings   each place with room is a jump to a trampoline, which writes a record into a ring of
+ *           its vCPU; a thread of the engine empties the rings. All other places stay traps.
+ *
+ * A session starts with traps where the guest has them, and moves to rings as soon as the guest is
+ * ready, in the middle of calls. Both engines exist side by side; one is installed at a time.
+ *
+ * To add one: embed struct engine first, implement the operations, and declare what creates it
+ * below.
+ */
+struct engine {
+	const struct engine_ops *ops;
+};
+
+/* Takes a hit to its tracer. `ref` is NULL at returns. On any thread; several at once with traps,
+ * in the order of their time stamps with rings. */
+typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
+			    const struct probe_hit *hit);
+
+struct trap_reader;
+
+/* What an engine works with: borrowed while it exists. */
+struct engine_config {
+	const struct kernel *kernel;
+	struct patch_plan *plan;
+	const struct trap_table *traps;
+	struct decoder *decoder;
+	struct trap_reader *reader; /* of the places that are traps */
+	struct first_error *failure;
+	engine_emit_fn *emit;
+	void *arg;
+	/* rings: */
+	uint32_t ring_bytes; /* per vCPU: a power of two, RING_MIN_DATA or more */
+	bool drop;           /* a full ring loses events; else the vCPU waits */
+};
+
+/* What a trap was. */
+enum engine_trap {
+	ENGINE_TRAP_FOREIGN, /* not the engine's */
+	ENGINE_TRAP_CALL,    /* a function was entered */
+	ENGINE_TRAP_OTHER,
+};
+
+struct engine_ops {
+	const char *name; /* the mode, in traces and replies */
+
+	/*
+	 * The guest is stopped, and no patch of the plan is applied. Lead all patches to this
+	 * engine, and apply them. After an error none is applied, nothing of the engine is left in
+	 * the guest, and the plan's patches are traps. -EAGAIN: the guest still boots.
+	 */
+	int (*install)(struct engine *engine, struct error *err);
+
+	/* On a vCPU's thread: serve its trap, and set where it continues. May wait for room. */
+	enum engine_trap (*on_trap)(struct engine *engine, struct guest_trap *trap);
+
+	/* On a vCPU's thread: a hit that the trap reader has made. It is emitted now, or in order
+	 * with what trampolines write. May wait for room. */
+	void (*submit)(struct engine *engine, const struct probe_ref *ref, enum probe_point point,
+		       const struct probe_hit *hit);
+	/*
+	 * A call returns by a trap: take out what its entry has saved of its array (ITEMS_SAVED),
+	 * by the key of struct probe_hit. False: nothing. The rest is what the guest says.
+	 */
+	bool (*take_saved_array)(struct engine *engine, uint64_t key, uint64_t *words,
+				 uint64_t *skip);
+
+	/* The guest is stopped: read again what it may have changed while it started CPUs (its
+	 * time stamp counters). False: no longer necessary. */
+	bool (*refresh)(struct engine *engine);
+
+	/*
+	 * The guest is stopped: put its own text back. An error leaves the engine installed, to be
+	 * tried again. After 0 no vCPU gets into the engine's code any more; some may still be in
+	 * it until finish(). *outcome may be NULL.
+	 */
+	int (*withdraw)(struct engine *engine, struct patch_outcome *outcome, struct error *err);
+	/*
+	 * The guest runs, or is paused by others: wait until it has left the engine's code, emit
+	 * what is left, and take everything away. -EBUSY, some seconds later, or at once in a
+	 * paused guest: call again. 0 also if it was not installed.
+	 */
+	int (*finish)(struct engine *engine, struct error *err);
+	/* The guest will not run again, or cannot be stopped any more: emit what is there. */
+	void (*end)(struct engine *engine);
+
+	/* Add what was counted for a vCPU since creation. Any thread. */
+	void (*counts)(struct engine *engine, unsigned int vcpu, struct trace_counters *sum);
+
+	/* Frees. Not installed, or the guest will not run again. */
+	void (*destroy)(struct engine *engine);
+};
+
+/* -ENOMEM. Destroying is NULL-safe. */
+int trap_engine_create(const struct engine_config *config, struct engine **out, struct error *err);
+int ring_engine_create(const struct engine_config *config, struct engine **out, struct error *err);
+void engine_destroy(struct engine *engine);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_ENGINE_RING_INTERNAL_H
+#define SONDE_PATCHER_ENGINE_RING_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#include "formats/base/clock.h"
+#include "introspect/kernel/scratch-mapping.h"
+#include "introspect/tasks/quiesce.h"
+#include "patcher/engine/engine.h"
+#include "patcher/ring/ring.h"
+#include "patcher/trampoline/trampoline.h"
+
+/*
+ * Inside of the ring engine: ring-engine.c comes and goes, ring-memory.c makes what the guest sees
+ * of it, ring-drain.c is its thread, ring-traps.c is what vCPUs' threads do. Only these and their
+ * tests include this.
+ */
+struct ring_engine_vcpu {
+	struct tsc_clock clock;      /* under lock */
+	struct tsc_clock used_clock; /* in the pass that is made */
+	uint64_t cut_off;            /* its records that were not complete when the guest ended */
+	struct ring_counts seen;     /* of its ring, after the last pass; under lock */
+
+	/* since creation */
+	struct ring_counts past; /* of earlier installations; under lock */
+	_Atomic uint64_t lost;   /* events that found no room, and are in no ring's counts */
+	_Atomic uint64_t waits, wait_ns;
+	_Atomic uint64_t doorbells;
+};
+
+struct ring_engine {
+	struct engine engine;
+	struct engine_config config;
+	const struct kernel *kernel;
+	struct guest *guest;
+	unsigned int nr_vcpus;
+	struct ring_engine_vcpu *vcpus;
+
+	/* From install() to finish(). */
+	bool installed;
+	uint32_t ring_bytes;
+	enum trampoline_full full;
+	struct guest_region scratch; /* size 0: none */
+	struct scratch_mapping mapping;
+	bool mapped;
+	uint64_t code_bytes; /* of the scratch memory; the rings are behind */
+	struct trampoline_kernel facts;
+	struct task_stacks tasks;
+	struct trampoline_set set;
+	struct ring *rings;                    /* the vCPUs', then those for their traps */
+	uint8_t *trap_memory;                  /* of the latter */
+	struct ring_saved_array *saved_arrays; /* the guest's table */
+	struct ring_merge merge;
+	uint64_t margin; /* ticks */
+
+	/* The thread. */
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;    /* to the thread: there is something to do */
+	pthread_cond_t passed;  /* to waiting vCPUs: the thread has made a pass */
+	bool rung, quit;        /* under lock */
+	bool leaving, left;     /* under lock */
+	struct quiesce quiesce; /* while leaving */
+	_Atomic bool stopping;  /* the thread stops the guest: no vCPU may wait for the thread */
+	unsigned int waiting;   /* vCPUs; under lock */
+	_Atomic bool asleep;    /* the thread waits for a ring's doorbell */
+	/* Host time in which the guest ran while a record was unfinished, in steps of poll_ns; and
+	 * when that was polled last. */
+	uint64_t run_ns, poll_ns, polled_ns;
+};
+
+static inline struct ring_engine *ring_engine_of(struct engine *engine)
+{
+	return (struct ring_engine *)engine;
+}
+
+static inline struct ring *trap_ring(struct ring_engine *x, unsigned int vcpu)
+{
+	return &x->rings[x->nr_vcpus + vcpu];
+}
+
+/* --- ring-memory.c, all with the guest stopped ------------------------------------------------ */
+
+/* Read how the vCPUs' time stamp counters run. -ENOTSUP if they differ. */
+int ring_engine_read_clocks(struct ring_engine *x, struct error *err);
+/* Memory in the guest, trampolines in it, rings; the plan's patches become jumps. After an error
+ * the plan has its traps, and ring_engine_remove_memory() and ring_engine_free_memory() are due. */
+int ring_engine_make_memory(struct ring_engine *x, struct error *err);
+/* Unmap the memory and take it out of the guest. An error leaves something in the guest. */
+int ring_engine_remove_memory(struct ring_engine *x, struct error *err);
+/* Free the host's part. */
+void ring_engine_free_memory(struct ring_engine *x);
+
+/* --- ring-drain.c ----------------------------------------------------------------------------- */
+
+int ring_engine_start_thread(struct ring_engine *x, struct error *err);
+/* Waits until it has ended. Does nothing if it does not run. */
+void ring_engine_stop_thread(struct ring_engine *x);
+/* Wake it. */
+void ring_engine_wake(struct ring_engine *x);
+/* Emit all records that are there now, and none that the guest writes later. By the thread, or
+ * without it. */
+void ring_engine_drain_all(struct ring_engine *x);
+/* Whether the thread has taken the memory away, after waiting for it up to `ms`. */
+bool ring_engine_has_left(struct ring_engine *x, unsigned int ms);
+/* The time on the monotonic clock, `ns` after `now_ns`. */
+struct timespec ring_engine_deadline(uint64_t now_ns, uint64_t ns);
+
+/* --- ring-traps.c: operations of struct engine_ops -------------------------------------------- */
+
+enum engine_trap ring_engine_on_trap(struct engine *engine, struct guest_trap *trap);
+void ring_engine_submit(struct engine *engine, const struct probe_ref *ref, enum probe_point point,
+			const struct probe_hit *hit);
+bool ring_engine_take_saved_array(struct engine *engine, uint64_t key, uint64_t *words,
+				  uint64_t *skip);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the guest sees of the ring engine: memory, mapping, trampolines, rings. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include "introspect/tasks/percpu.h"
+#include "patcher/engine/host-record.h"
+#include "patcher/engine/ring-internal.h"
+
+enum {
+	SMALL_CODE_BYTES = 128 << 10, /* where the guest has no chunk for it */
+	TRAP_RING_BYTES = 256 << 10,
+	MARGIN_NS = 20000, /* until a reservation is visible to the host */
+	MAX_CLOCK_SKEW_NS = 1000,
+	/* For a host that needs 2 ms to make room and may have to wait for a CPU. The guest's own
+	 * watchdogs complain after 10 s or more. */
+	PATIENCE_NS = 500000000,
+	/* Host queue for records behind one that a vCPU has not finished, because the host does
+	 * not run it. Where writers spin they cannot be made to wait that long. */
+	SPIN_QUEUE_BYTES = 8 << 20,
+};
+
+/* --- facts ----------------------------------------------------------------------------------- */
+
+static int check_guest(const struct guest *guest, struct error *err)
+{
+	if (!(guest->caps & GUEST_CAP_SCRATCH))
+		return error_set(err, ENOTSUP, "this kind of guest cannot be given memory");
+	if (!guest->clock->tsc || !guest->clock->tsc_clock)
+		return error_set(err, ENOTSUP, "the guest's time stamp counter cannot be used");
+	return 0;
+}
+
+static int read_facts(struct ring_engine *x, struct error *err)
+{
+	int ret = percpu_cpu_number(x->kernel, &x->facts.cpu_number, err);
+
+	return ret ? ret : task_stacks_init(x->kernel, &x->tasks, err);
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* The merge compares what the vCPUs read: they must read the same. */
+int ring_engine_read_clocks(struct ring_engine *x, struct error *err)
+{
+	const struct tsc_clock *first = &x->vcpus[0].clock;
+	struct tsc_clock clock;
+
+	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
+		int ret = x->guest->clock->tsc_clock(x->guest, i, &clock, err);
+
+		if (ret)
+			return ret;
+		pthread_mutex_lock(&x->lock);
+		x->vcpus[i].clock = clock;
+		pthread_mutex_unlock(&x->lock);
+		if (distance(tsc_clock_ns(first, clock.tsc0), clock.ns0) > MAX_CLOCK_SKEW_NS)
+			return error_set(err, ENOTSUP,
+					 "the time stamp counters of vCPUs 0 and %u differ", i);
+	}
+	return 0;
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+static uint64_t rings_size(const struct ring_engine *x)
+{
+	return (uint64_t)x->nr_vcpus * ring_stride(x->ring_bytes);
+}
+
+/* What the guest may write: the rings, then the arrays that are kept for returns. */
+static uint64_t data_area(const struct ring_engine *x, uint64_t unit)
+{
+	uint64_t bytes = rings_size(x) + RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
+
+	return (bytes + unit - 1) & ~(unit - 1);
+}
+
+/* Code and rings in chunks of their own; *data is what the latter take. */
+static int make_layout(struct ring_engine *x, uint64_t *data, struct error *err)
+{
+	x->code_bytes = KERNEL_MAP_CHUNK;
+	*data = data_area(x, KERNEL_MAP_CHUNK);
+	if (*data > KERNEL_MAP_MAX - KERNEL_MAP_CHUNK)
+		return error_set(
+			err, ENOSPC, "rings of %u vCPUs take %" PRIu64 " MiB, %d are the most",
+			x->nr_vcpus, *data >> 20, (KERNEL_MAP_MAX - KERNEL_MAP_CHUNK) >> 20);
+	return 0;
+}
+
+/* Both in one chunk, and with the page table for it; rings are as large as they can be then. */
+static int make_small_layout(struct ring_engine *x, uint64_t *data, struct error *err)
+{
+	uint64_t room = KERNEL_MAP_CHUNK - SMALL_CODE_BYTES - KERNEL_MAP_PAGE;
+
+	x->code_bytes = SMALL_CODE_BYTES;
+	while (data_area(x, KERNEL_MAP_PAGE) > room && x->ring_bytes > RING_MIN_DATA)
+		x->ring_bytes /= 2;
+	*data = data_area(x, KERNEL_MAP_PAGE);
+	if (*data > room)
+		return error_set(err, ENOSPC, "rings of %u vCPUs do not fit into %d MiB",
+				 x->nr_vcpus, KERNEL_MAP_CHUNK >> 20);
+	return 0;
+}
+
+static bool is_small(const struct guest *guest)
+{
+	return guest->max_scratch && guest->max_scratch < 2 * KERNEL_MAP_CHUNK;
+}
+
+static int map_scratch(struct ring_engine *x, struct error *err)
+{
+	bool small = is_small(x->guest);
+	struct scratch_part parts[2];
+	uint64_t data;
+	int ret = small ? make_small_layout(x, &data, err) : make_layout(x, &data, err);
+
+	if (ret)
+		return ret;
+	ret = x->guest->scratch->add(x->guest, small ? KERNEL_MAP_CHUNK : x->code_bytes + data,
+				     &x->scratch, err);
+	if (ret) {
+		x->scratch.size = 0;
+		return ret;
+	}
+	parts[0] = (struct scratch_part){.size = x->code_bytes, .executable = true};
+	parts[1] = (struct scratch_part){.offset = x->code_bytes, .size = data};
+	ret = scratch_mapping_create(x->kernel, &x->scratch, parts, 2, &x->mapping, err);
+	x->mapped = !ret;
+	return ret;
+}
+
+int ring_engine_remove_memory(struct ring_engine *x, struct error *err)
+{
+	int ret = x->mapped ? scratch_mapping_remove(&x->mapping, err) : 0;
+	int removed = 0;
+
+	x->mapped = false;
+	if (x->scratch.size)
+		removed = x->guest->scratch->remove(x->guest, &x->scratch, ret ? NULL : err);
+	x->scratch.size = 0;
+	return ret ? ret : removed;
+}
+
+static int make_rings(struct ring_engine *x, struct error *err)
+{
+	const uint32_t stride = ring_stride(x->ring_bytes);
+	const bool spin = x->full == TRAMPOLINE_SPIN;
+	struct ring_config config = {.data_bytes = x->ring_bytes,
+				     .queue_bytes = x->ring_bytes + RING_MAX_RECORD +
+						    (spin ? SPIN_QUEUE_BYTES : 0),
+				     .shapes = x->set.shapes,
+				     .nr_shapes = x->set.n};
+	struct ring_config traps = {.data_bytes = TRAP_RING_BYTES,
+				    .queue_bytes = TRAP_RING_BYTES + RING_MAX_RECORD,
+				    .shapes = trap_record_shapes,
+				    .nr_shapes = TRAP_RECORD_SHAPES};
+	int ret = 0;
+
+	x->rings = calloc(2 * (size_t)x->nr_vcpus, sizeof(*x->rings));
+	x->trap_memory = calloc(x->nr_vcpus, ring_stride(TRAP_RING_BYTES));
+	if (!x->rings || !x->trap_memory)
+		return error_set(err, ENOMEM, "out of memory");
+	x->saved_arrays = (struct ring_saved_array *)(void *)((uint8_t *)x->scratch.hva +
+							      x->code_bytes + rings_size(x));
+	for (unsigned int i = 0; !ret && i < x->nr_vcpus; i++) {
+		ret = ring_init(&x->rings[i], x->scratch.hva + x->code_bytes + (uint64_t)i * stride,
+				&config, err);
+		if (!ret)
+			ret = ring_init(trap_ring(x, i),
+					x->trap_memory + (size_t)i * ring_stride(TRAP_RING_BYTES),
+					&traps, err);
+	}
+	return ret ? ret : ring_merge_init(&x->merge, x->rings, 2 * x->nr_vcpus, err);
+}
+
+/* Ticks of the guest's counter. */
+static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
+{
+	uint64_t low = clock->tsc0, high = clock->tsc0 + (ns << 8);
+
+	while (low < high) {
+		uint64_t mid = low + (high - low) / 2;
+
+		if (tsc_clock_ns(clock, mid) - clock->ns0 < ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low - clock->tsc0;
+}
+
+/* Writers compare no more than RING_PATIENCE_BITS. */
+static uint32_t patience(const struct ring_engine *x)
+{
+	uint64_t wanted = ticks(&x->vcpus[0].clock, PATIENCE_NS);
+
+	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
+}
+
+static int make_code(struct ring_engine *x, struct error *err)
+{
+	const struct trampoline_room room = {
+		.gva = x->mapping.gva,
+		.bytes = x->scratch.hva,
+		.size = x->code_bytes,
+		.rings = {.gva = x->mapping.gva + x->code_bytes,
+			  .data_bytes = x->ring_bytes,
+			  .cpus = x->nr_vcpus,
+			  .patience = patience(x)},
+		.kernel = &x->facts,
+		.saved_arrays = x->mapping.gva + x->code_bytes + rings_size(x),
+		.full = x->full,
+	};
+
+	return trampoline_set_make(&x->set, x->config.plan, x->config.traps, x->config.decoder,
+				   &room, err);
+}
+
+/* --- all of it ------------------------------------------------------------------------------- */
+
+static enum trampoline_full when_full(const struct ring_engine *x)
+{
+	if (x->config.drop)
+		return TRAMPOLINE_DROP;
+	return x->guest->caps & GUEST_CAP_PORT_TRAP ? TRAMPOLINE_BLOCK : TRAMPOLINE_SPIN;
+}
+
+int ring_engine_make_memory(struct ring_engine *x, struct error *err)
+{
+	int ret = check_guest(x->guest, err);
+
+	x->ring_bytes = x->config.ring_bytes;
+	x->full = when_full(x);
+	if (!ret)
+		ret = read_facts(x, err);
+	if (!ret)
+		ret = ring_engine_read_clocks(x, err);
+	if (!ret)
+		ret = map_scratch(x, err);
+	if (!ret)
+		ret = make_code(x, err);
+	if (!ret)
+		ret = make_rings(x, err);
+	if (ret) {
+		patch_plan_use_traps(x->config.plan);
+		return ret;
+	}
+	x->margin = ticks(&x->vcpus[0].clock, MARGIN_NS);
+	return 0;
+}
+
+void ring_engine_free_memory(struct ring_engine *x)
+{
+	for (unsigned int i = 0; x->rings && i < 2 * x->nr_vcpus; i++)
+		ring_deinit(&x->rings[i]);
+	trampoline_set_deinit(&x->set);
+	free(x->trap_memory);
+	free(x->rings);
+	x->trap_memory = NULL;
+	x->rings = NULL;
+	x->saved_arrays = NULL;
+}

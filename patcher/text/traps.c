@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/text/traps.h"
+
+#include <errno.h>
+#include <string.h>
+#include "patcher/text/patch-set.h"
+#include "patcher/text/site.h"
+
+/* --- the table ------------------------------------------------------------------------------- */
+
+void trap_table_init(struct trap_table *table)
+{
+	u64_map_init(&table->by_gva, sizeof(struct trap));
+}
+
+void trap_table_deinit(struct trap_table *table)
+{
+	u64_map_deinit(&table->by_gva);
+}
+
+int trap_table_put(struct trap_table *table, const struct trap *trap, struct error *err)
+{
+	struct trap *slot = u64_map_insert(&table->by_gva, trap->gva, NULL);
+
+	if (!slot)
+		return error_set(err, ENOMEM, "out of memory");
+	*slot = *trap;
+	return 0;
+}
+
+void trap_table_remove(struct trap_table *table, uint64_t gva)
+{
+	u64_map_remove(&table->by_gva, gva);
+}
+
+struct trap *trap_table_find(const struct trap_table *table, uint64_t gva)
+{
+	return u64_map_find(&table->by_gva, gva);
+}
+
+/* --- one-shot traps -------------------------------------------------------------------------- */
+
+static const uint8_t oneshot_trap[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
+static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+void oneshot_init(struct oneshots *oneshots, const struct kernel *kernel, struct trap_table *traps)
+{
+	*oneshots = (struct oneshots){.kernel = kernel, .traps = traps};
+	u64_map_init(&oneshots->armed, 0);
+}
+
+void oneshot_deinit(struct oneshots *oneshots)
+{
+	u64_map_deinit(&oneshots->armed);
+}
+
+static bool is_site(const struct kernel_image *image, uint64_t link)
+{
+	size_t low = 0, high = image->nr_mcount_sites;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (image->mcount_sites[mid] < link)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < image->nr_mcount_sites && image->mcount_sites[low] == link;
+}
+
+uint64_t oneshot_place(const struct kernel *kernel, const char *function)
+{
+	uint64_t link = symbols_address(kernel->image->symbols, function);
+	const uint8_t *bytes = kernel_image_bytes(kernel->image, link, sizeof(endbr));
+
+	if (!link)
+		return 0;
+	if (bytes && !memcmp(bytes, endbr, sizeof(endbr)))
+		link += sizeof(endbr);
+	if (is_site(kernel->image, link))
+		link += SITE_SIZE;
+	return kernel_gva(kernel, link);
+}
+
+static bool has_breaks(const struct oneshots *oneshots)
+{
+	return oneshots->kernel->guest->caps & GUEST_CAP_BREAK;
+}
+
+static int put_trap(struct oneshots *oneshots, uint64_t gva, struct error *err)
+{
+	if (has_breaks(oneshots))
+		return kernel_set_break(oneshots->kernel, gva, true, err);
+	return kernel_write(oneshots->kernel, gva, oneshot_trap, sizeof(oneshot_trap), err);
+}
+
+static int write_text(void *kernel, uint64_t gva, const uint8_t *bytes, size_t size,
+		      struct error *err)
+{
+	return kernel_write(kernel, gva, bytes, size, err);
+}
+
+static void take_trap_back(struct oneshots *oneshots, const struct trap *trap)
+{
+	const struct patch_place place = {trap->gva, GUEST_TRAP_SIZE, trap->original, oneshot_trap,
+					  1};
+	struct patch_outcome outcome = {0};
+	uint8_t now[GUEST_TRAP_SIZE];
+
+	if (has_breaks(oneshots))
+		kernel_set_break(oneshots->kernel, trap->gva, false, NULL);
+	else if (!kernel_read(oneshots->kernel, trap->gva, now, sizeof(now), NULL))
+		patch_place_restore(&place, now, write_text, (void *)oneshots->kernel, &outcome,
+				    NULL);
+}
+
+/* What stands there, and the trap in the table. */
+static int add_trap(struct oneshots *oneshots, struct trap *trap, struct error *err)
+{
+	int ret = kernel_read(oneshots->kernel, trap->gva, trap->original, sizeof(trap->original),
+			      err);
+
+	return ret ? ret : trap_table_put(oneshots->traps, trap, err);
+}
+
+int oneshot_arm(struct oneshots *oneshots, uint64_t gva, oneshot_fn *fn, void *arg,
+		struct error *err)
+{
+	struct trap trap = {.gva = gva, .kind = TRAP_ONESHOT, .fn = fn, .arg = arg};
+	int ret;
+
+	if (u64_map_find(&oneshots->armed, gva))
+		return 0;
+	if (trap_table_find(oneshots->traps, gva))
+		return error_set_at(err, EBUSY, gva, "a trap is there already");
+	if (oneshots->armed.count == ONESHOTS_MAX)
+		return error_set_at(err, ENOSPC, gva, "too many one-shot traps");
+	if (!u64_map_insert(&oneshots->armed, gva, NULL))
+		return error_set(err, ENOMEM, "out of memory");
+	ret = add_trap(oneshots, &trap, err);
+	if (ret)
+		goto forget;
+	ret = put_trap(oneshots, gva, err);
+	if (ret)
+		goto remove_trap;
+	return 0;
+
+remove_trap:
+	trap_table_remove(oneshots->traps, gva);
+forget:
+	u64_map_remove(&oneshots->armed, gva);
+	return ret;
+}
+
+static void disarm(struct oneshots *oneshots, uint64_t gva)
+{
+	const struct trap *trap = trap_table_find(oneshots->traps, gva);
+
+	if (!trap)
+		return;
+	take_trap_back(oneshots, trap);
+	trap_table_remove(oneshots->traps, gva);
+}
+
+void oneshot_disarm(struct oneshots *oneshots, uint64_t gva)
+{
+	if (u64_map_remove(&oneshots->armed, gva))
+		disarm(oneshots, gva);
+}
+
+void oneshot_disarm_all(struct oneshots *oneshots)
+{
+	struct u64_map armed = oneshots->armed;
+	uint64_t gva;
+	size_t pos = 0;
+
+	u64_map_init(&oneshots->armed, 0);
+	while (u64_map_next(&armed, &pos, &gva))
+		disarm(oneshots, gva);
+	u64_map_deinit(&armed);
+}
+
+static void fire(struct oneshots *oneshots, uint64_t gva, const struct guest_trap *hit)
+{
+	const struct trap *trap = trap_table_find(oneshots->traps, gva);
+	struct trap copy;
+
+	if (!trap || trap->kind != TRAP_ONESHOT)
+		return;
+	copy = *trap;
+	oneshot_disarm(oneshots, gva);
+	copy.fn(copy.arg, hit);
+}
+
+void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, const struct guest_trap *hit)
+{
+	struct guest *guest = oneshots->kernel->guest;
+	uint64_t gva = trap->gva;
+	bool stopped = !guest->control->stop(guest, NULL);
+
+	/* while this vCPU waited for its stop, another thread may have disarmed it */
+	fire(oneshots, gva, hit);
+	if (stopped)
+		guest->control->resume(guest, NULL);
+}
+
+/* --- the first error ------------------------------------------------------------------------- */
+
+enum first_error_state { FIRST_ERROR_NONE, FIRST_ERROR_WRITING, FIRST_ERROR_SET };
+
+void first_error_set(struct first_error *first, const struct error *err)
+{
+	int none = FIRST_ERROR_NONE;
+
+	if (!atomic_compare_exchange_strong(&first->state, &none, FIRST_ERROR_WRITING))
+		return;
+	first->error = *err;
+	atomic_store_explicit(&first->state, FIRST_ERROR_SET, memory_order_release);
+}
+
+const struct error *first_error_get(const struct first_error *first)
+{
+	int state = atomic_load_explicit(&first->state, memory_order_acquire);
+
+	return state == FIRST_ERROR_SET ? &first->error : NULL;
+}

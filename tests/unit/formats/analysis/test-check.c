@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/analysis/check.h"
+#include "formats/cmd.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+#define KMALLOC KMEM_TYPE_KMALLOC
+#define CACHE KMEM_TYPE_CACHE
+#define PAGES KMEM_TYPE_PAGES
+
+enum { MAX_RECORDS = 6, P = 0x4000, Q = 0x8000, SITE = 0x1000 };
+
+#define ALLOC(type, ptr, req, alloc, time)                                              \
+	{                                                                               \
+		KMEM_EVENT_ALLOC, (type), 0, -1, SITE, (ptr), (req), (alloc), 0, (time) \
+	}
+#define FREE(type, ptr, time)                                               \
+	{                                                                   \
+		KMEM_EVENT_FREE, (type), 0, 0, SITE, (ptr), 0, 0, 0, (time) \
+	}
+
+enum trust { WHOLE, LATE, LOSSY }; /* from the first allocation; from later on; with losses */
+
+/* One vCPU's records and the only finding there must be (count 0: none at all). */
+static const struct {
+	const char *what;
+	enum trust trust;
+	struct kmem_record records[MAX_RECORDS];
+	const char *class;
+	enum check_severity severity;
+	uint64_t count;
+} rows[] = {
+	{"a good life",
+	 WHOLE,
+	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(KMALLOC, P, 2), ALLOC(CACHE, P, 8, 8, 3)},
+	 NULL,
+	 0,
+	 0},
+	{"pages and a slab object at one address",
+	 WHOLE,
+	 {ALLOC(PAGES, P, 4096, 4096, 1), ALLOC(CACHE, P, 8, 8, 2), FREE(CACHE, P, 3),
+	  FREE(PAGES, P, 4)},
+	 NULL,
+	 0,
+	 0},
+	{"event id", WHOLE, {{3, KMALLOC, 0, 0, SITE, P, 8, 8, 0, 1}}, "event-id", CHECK_ERROR, 1},
+	{"type id", WHOLE, {ALLOC(3, P, 8, 8, 1)}, "type-id", CHECK_ERROR, 1},
+	{"NULL allocated and freed",
+	 WHOLE,
+	 {ALLOC(KMALLOC, 0, 8, 8, 1), FREE(KMALLOC, 0, 2)},
+	 "null-pointer",
+	 CHECK_ERROR,
+	 2},
+	{"zero bytes", WHOLE, {ALLOC(KMALLOC, P, 0, 8, 1)}, "zero-bytes", CHECK_ERROR, 1},
+	{"fewer than requested",
+	 WHOLE,
+	 {ALLOC(KMALLOC, P, 9, 8, 1)},
+	 "too-few-bytes",
+	 CHECK_ERROR,
+	 1},
+	{"time going backwards",
+	 WHOLE,
+	 {ALLOC(KMALLOC, P, 8, 8, 5), FREE(KMALLOC, P, 4)},
+	 "time-order",
+	 CHECK_ERROR,
+	 1},
+	{"equal times", WHOLE, {ALLOC(KMALLOC, P, 8, 8, 5), FREE(KMALLOC, P, 5)}, NULL, 0, 0},
+	{"allocated twice",
+	 WHOLE,
+	 {ALLOC(KMALLOC, P, 8, 8, 1), ALLOC(CACHE, P, 8, 8, 2)},
+	 "alloc-live",
+	 CHECK_ERROR,
+	 1},
+	{"allocated twice, late start",
+	 LATE,
+	 {ALLOC(KMALLOC, P, 8, 8, 1), ALLOC(KMALLOC, P, 8, 8, 2)},
+	 "alloc-live",
+	 CHECK_ERROR,
+	 1},
+	{"allocated twice, with losses",
+	 LOSSY,
+	 {ALLOC(KMALLOC, P, 8, 8, 1), ALLOC(KMALLOC, P, 8, 8, 2)},
+	 "alloc-live",
+	 CHECK_NOTE,
+	 1},
+	{"freed twice",
+	 WHOLE,
+	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(KMALLOC, P, 2), FREE(KMALLOC, P, 3)},
+	 "free-twice",
+	 CHECK_ERROR,
+	 1},
+	{"freed twice, late start",
+	 LATE,
+	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(KMALLOC, P, 2), FREE(KMALLOC, P, 3)},
+	 "free-twice",
+	 CHECK_ERROR,
+	 1},
+	{"freed twice, with losses",
+	 LOSSY,
+	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(KMALLOC, P, 2), FREE(KMALLOC, P, 3)},
+	 "free-twice",
+	 CHECK_NOTE,
+	 1},
+	{"never allocated", WHOLE, {FREE(CACHE, P, 1)}, "free-unknown", CHECK_ERROR, 1},
+	{"allocated before a late start", LATE, {FREE(CACHE, P, 1)}, "free-earlier", CHECK_NOTE, 1},
+	{"boot memory given to the page allocator",
+	 WHOLE,
+	 {FREE(PAGES, P, 1)},
+	 "free-earlier",
+	 CHECK_NOTE,
+	 1},
+	{"pages freed twice",
+	 WHOLE,
+	 {ALLOC(PAGES, P, 4096, 4096, 1), FREE(PAGES, P, 2), FREE(PAGES, P, 3)},
+	 "free-twice",
+	 CHECK_ERROR,
+	 1},
+	{"a block of pages split, its second page freed once before",
+	 WHOLE,
+	 {ALLOC(PAGES, P + 4096, 4096, 4096, 1), FREE(PAGES, P + 4096, 2),
+	  ALLOC(PAGES, P, 8192, 8192, 3), FREE(PAGES, P, 4), FREE(PAGES, P + 4096, 5)},
+	 "free-earlier",
+	 CHECK_NOTE,
+	 1},
+	{"kfree() of a cache's object",
+	 WHOLE,
+	 {ALLOC(CACHE, P, 8, 8, 1), FREE(KMALLOC, P, 2)},
+	 "family",
+	 CHECK_NOTE,
+	 1},
+	{"kmem_cache_free() of a kmalloc()",
+	 WHOLE,
+	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(CACHE, P, 2)},
+	 "family",
+	 CHECK_ERROR,
+	 1},
+	{"kfree() of pages",
+	 WHOLE,
+	 {ALLOC(PAGES, P, 4096, 4096, 1), FREE(KMALLOC, P, 2)},
+	 "family",
+	 CHECK_ERROR,
+	 1},
+};
+
+static uint64_t count_all(const struct checker *checker)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; check_table[i]; i++) {
+		for (size_t class = 0; check_table[i]->classes[class].id; class ++)
+			sum += checker_finding(checker, i, class, CHECK_NOTE)->count +
+			       checker_finding(checker, i, class, CHECK_ERROR)->count;
+	}
+	return sum;
+}
+
+static const struct check_finding *finding(const struct checker *checker, const char *id,
+					   enum check_severity severity)
+{
+	for (size_t i = 0; check_table[i]; i++) {
+		for (size_t class = 0; check_table[i]->classes[class].id; class ++) {
+			if (!strcmp(check_table[i]->classes[class].id, id))
+				return checker_finding(checker, i, class, severity);
+		}
+	}
+	abort();
+}
+
+static void test_classes(void)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct checker *checker =
+			checker_create(rows[i].trust != LATE, rows[i].trust == LOSSY);
+		uint64_t count = 0;
+
+		for (unsigned int r = 0; r < MAX_RECORDS && rows[i].records[r].timestamp; r++) {
+			struct trace_event event = {.record = rows[i].records[r], .index = r};
+
+			checker_event(checker, &event, false);
+		}
+		if (rows[i].class)
+			count = finding(checker, rows[i].class, rows[i].severity)->count;
+		if (!ok(count == rows[i].count && count_all(checker) == rows[i].count, "%s",
+			rows[i].what))
+			tap_diag("%u of it, %u in all", (unsigned int)count,
+				 (unsigned int)count_all(checker));
+		checker_destroy(checker);
+	}
+}
+
+static void test_examples(void)
+{
+	struct checker *checker = checker_create(true, false);
+	const struct check_finding *live = finding(checker, "alloc-live", CHECK_ERROR);
+
+	for (unsigned int i = 0; i < 20; i++) {
+		struct trace_event event = {
+			.record = make_alloc(KMALLOC, P, SITE + i, 8, 8, i), .vcpu = 2, .index = i};
+
+		checker_event(checker, &event, false);
+	}
+	is_u64(live->count, 19, "all are counted");
+	is_u64(live->nr_examples, CHECK_MAX_EXAMPLES, "the first are kept");
+	is_u64(live->examples[1].event.index, 2, "in order");
+	is_u64(live->examples[1].allocation_call_site, SITE + 1, "with who allocated before");
+	checker_destroy(checker);
+}
+
+static const char whole_sidecar[] =
+	"{\"version\":1,\"complete\":true,\"from_first_allocation\":true,"
+	"\"vcpus\":[{\"allocs\":2,\"frees\":1},{\"allocs\":1,\"frees\":2}],"
+	"\"symbols\":[{\"name\":\"do_it\",\"start\":\"0x0ff0\",\"size\":32}]}";
+
+/* Two vCPUs that hand objects to each other: no finding as long as all is there. */
+static void put_pair(const char *dir)
+{
+	const struct kmem_record first[] = {ALLOC(KMALLOC, P, 8, 8, 10), ALLOC(CACHE, Q, 8, 8, 30),
+					    FREE(KMALLOC, P, 60)};
+	const struct kmem_record second[] = {FREE(KMALLOC, P, 20), FREE(CACHE, Q, 40),
+					     ALLOC(KMALLOC, P, 8, 8, 50)};
+
+	stream_put(dir, 0, first, 3);
+	stream_put(dir, 1, second, 3);
+	file_put(dir, "sonde.json", whole_sidecar, strlen(whole_sidecar));
+	file_put(dir, "total_overruns", "0\n", 2);
+}
+
+static int check_status(const char *dir, char **out)
+{
+	const char *argv[] = {"check", dir, NULL};
+	struct verb_result result = verb_run(cmd_check, argv);
+	int status = result.status;
+
+	if (out) {
+		*out = result.out;
+		result.out = NULL;
+	}
+	verb_result_deinit(&result);
+	return status;
+}
+
+/* Either file cut at any byte: never an error, and always told. */
+static void test_cuts(void)
+{
+	struct scratch dir = scratch_make();
+	unsigned int errors = 0, silent = 0;
+
+	for (int file = 0; file < 2; file++) {
+		for (size_t size = 0; size < 3 * KMEMTRACE_RECORD_SIZE; size += 4) {
+			const char *name = file ? "cpu1" : "cpu0";
+			char *bytes, *out;
+
+			put_pair(dir.path);
+			bytes = file_get(dir.path, name, NULL);
+			file_put(dir.path, name, bytes, size);
+			free(bytes);
+			errors += check_status(dir.path, &out) != 0;
+			silent += !strstr(out, "note: stream cut off");
+			free(out);
+		}
+	}
+	is_u64(errors, 0, "a cut trace has no errors");
+	is_u64(silent, 0, "but a note");
+	scratch_remove(&dir);
+}
+
+static void test_verb(void)
+{
+	struct scratch dir = scratch_make();
+	const struct kmem_record bad[] = {FREE(KMALLOC, P, 20), FREE(CACHE, Q, 40),
+					  ALLOC(KMALLOC, P, 9, 8, 50)};
+	char *out;
+
+	put_pair(dir.path);
+	is_u64((uint64_t)check_status(dir.path, &out), 0, "status of a good trace");
+	ok(strstr(out, "Lost") && strstr(out, "none"), "which says that nothing is lost");
+	free(out);
+	stream_put(dir.path, 1, bad, 3);
+	is_u64((uint64_t)check_status(dir.path, &out), 1, "status of a bad one");
+	ok(strstr(out, "error: fewer bytes allocated than requested: 1\n"), "the class");
+	ok(strstr(out, "cpu1 record 2 (byte 112) at 0.000000050 s"), "the place");
+	ok(strstr(out, "alloc of 0x4000 by do_it+0x10/0x20, 8 of 9 bytes"), "the record");
+	free(out);
+	stream_put(dir.path, 1, bad, 1);
+	file_put(dir.path, "total_overruns", "112\n", 4);
+	is_u64((uint64_t)check_status(dir.path, &out), 0, "losses excuse");
+	ok(strstr(out, "2 records: not written"), "and are told");
+	free(out);
+	scratch_remove(&dir);
+}
+
+static void test_json(void)
+{
+	struct scratch dir = scratch_make();
+	const char *argv[] = {"check", "--json", dir.path, NULL};
+	const struct kmem_record bad[] = {FREE(KMALLOC, P, 45), FREE(CACHE, Q, 41),
+					  ALLOC(KMALLOC, P, 8, 8, 50)};
+	struct verb_result result;
+	const char *class = NULL, *file = NULL, *symbol = NULL;
+	json_int_t errors = -1, record = -1;
+	json_t *root;
+
+	put_pair(dir.path);
+	stream_put(dir.path, 1, bad, 3);
+	result = verb_run(cmd_check, argv);
+	root = json_loads(result.out, 0, NULL);
+	is_u64((uint64_t)result.status, 1, "status with --json");
+	ok(!json_unpack(root, "{s:I s:[{s:s s:[{s:s s:I s:s}]}]}", "errors", &errors, "findings",
+			"class", &class, "examples", "file", &file, "record", &record, "symbol",
+			&symbol),
+	   "keys");
+	is_u64((uint64_t)errors, 1, "one error");
+	is_str(class, "time-order", "its class");
+	is_str(file, "cpu1", "its file");
+	is_u64((uint64_t)record, 1, "its record");
+	is_str(symbol, "do_it+0x10/0x20", "its call site");
+	json_decref(root);
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
+static void test_usage(void)
+{
+	static const struct {
+		const char *argv[4];
+		int status;
+		bool out, err;
+		const char *what;
+	} calls[] = {
+		{{"check", "--help"}, 0, true, false, "--help"},
+		{{"check"}, 2, false, true, "no directory"},
+		{{"check", "a", "b"}, 2, false, true, "two directories"},
+		{{"check", "--nonsense", "a"}, 2, false, true, "unknown option"},
+		{{"check", "/nonexistent"}, 1, false, true, "no such directory"},
+		{{"check", "/dev/null"}, 1, false, true, "not a directory"},
+		{{"check", "/proc"}, 1, false, true, "not a trace"},
+	};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct verb_result result = verb_run(cmd_check, calls[i].argv);
+		const char *line_end = strchr(result.err, '\n');
+
+		is_u64((uint64_t)result.status, (uint64_t)calls[i].status, calls[i].what);
+		ok(!!result.out[0] == calls[i].out && !!result.err[0] == calls[i].err &&
+			   (!line_end || !line_end[1]),
+		   "its output");
+		verb_result_deinit(&result);
+	}
+}
+
+int main(void)
+{
+	test_classes();
+	test_examples();
+	test_cuts();
+	test_verb();
+	test_json();
+	test_usage();
+	return tap_done();
+}

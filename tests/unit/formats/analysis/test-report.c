@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cmd.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+static const char sidecar[] =
+	"{\"version\":1,\"complete\":true,\"mode\":\"trap\",\"from_first_allocation\":true,"
+	"\"banner\":\"Linux version 6.1.0-test (x@y) #1\",\"null_allocs\":4,"
+	"\"vcpus\":[{\"allocs\":3,\"frees\":1},{\"frees\":1,\"overruns\":6}],"
+	"\"caches\":[{\"id\":1,\"name\":\"dentry\",\"object_size\":190,\"size\":192}],"
+	"\"symbols\":[{\"name\":\"d_alloc\",\"start\":\"0x1000\",\"size\":256}]}";
+
+/* d_alloc: two dentries of 190/192, one freed elsewhere; 0x2000: a page of its own. */
+static void put_trace(const char *dir)
+{
+	static const uint8_t cache_ids[] = {1, 0, 1, 0};
+	const struct kmem_record first[] = {
+		make_alloc(KMEM_TYPE_CACHE, 0x100, 0x1010, 190, 192, 1000000000),
+		make_alloc(KMEM_TYPE_CACHE, 0x200, 0x1010, 190, 192, 2000000000),
+		make_alloc(KMEM_TYPE_PAGES, 0x3000, 0x2000, 4096, 4096, 3000000000),
+		make_free(KMEM_TYPE_PAGES, 0x3000, 0x2000, 4000000000),
+	};
+	const struct kmem_record second[] = {make_free(KMEM_TYPE_CACHE, 0x100, 0x5000, 4500000000)};
+
+	stream_put(dir, 0, first, 4);
+	stream_put(dir, 1, second, 1);
+	file_put(dir, "caches0", cache_ids, sizeof(cache_ids));
+	file_put(dir, "sonde.json", sidecar, strlen(sidecar));
+}
+
+static json_t *report(const char *dir, const char *option, const char *value)
+{
+	const char *argv[] = {"report", "--json", dir, option, value, NULL};
+	struct verb_result result = verb_run(cmd_report, argv);
+	json_t *root = json_loads(result.out, 0, NULL);
+
+	ok(result.status == 0 && root, "--json %s %s", option ? option : "", value ? value : "");
+	verb_result_deinit(&result);
+	return root;
+}
+
+/* Every key that design.md, section 6, promises, with its value. */
+static void test_json(const char *dir)
+{
+	json_t *root = report(dir, NULL, NULL);
+	const char *address = NULL, *symbol = NULL;
+	json_int_t n[15] = {0};
+	double percent = -1, site_percent = -1;
+
+	ok(!json_unpack(root, "{s:I s:I s:I s:I s:I s:I s:F s:I s:I s:I}", "version", &n[0],
+			"alloc_events", &n[1], "free_events", &n[2], "overruns", &n[3],
+			"bytes_requested", &n[4], "bytes_allocated", &n[5], "fragmentation_percent",
+			&percent, "cross_cpu_frees", &n[6], "live_objects", &n[7], "live_bytes",
+			&n[8]),
+	   "keys of the totals");
+	ok(n[0] == 1 && n[1] == 3 && n[2] == 2 && n[3] == 6, "events and overruns");
+	ok(n[4] == 4476 && n[5] == 4480 && percent == 0.09, "bytes, two decimals of percent");
+	ok(n[6] == 1 && n[7] == 1 && n[8] == 192, "lives");
+	is_u64(json_array_size(json_object_get(root, "call_sites")), 2, "call sites");
+	ok(!json_unpack(json_array_get(json_object_get(root, "call_sites"), 1),
+			"{s:s s:s s:I s:I s:I s:F s:I s:I s:I}", "address", &address, "symbol",
+			&symbol, "hits", &n[0], "bytes_requested", &n[1], "bytes_allocated", &n[2],
+			"fragmentation_percent", &site_percent, "cross_cpu_frees", &n[3],
+			"live_objects", &n[4], "live_bytes", &n[5]),
+	   "keys of a call site");
+	is_str(address, "0x1010", "address");
+	is_str(symbol, "d_alloc+0x10/0x100", "symbol");
+	ok(n[0] == 2 && n[1] == 380 && n[2] == 384 && site_percent == 1.04, "its sums");
+	is_u64((uint64_t)json_integer_value(json_object_get(root, "null_allocs")), 4, "NULLs");
+	json_decref(root);
+}
+
+static void test_options(const char *dir)
+{
+	static const struct {
+		const char *option, *value, *list;
+		size_t count;
+		const char *key, *first;
+	} rows[] = {
+		{"--by", "cache", "caches", 2, "name", "(pages)"},
+		{"--by", "size", "sizes", 2, NULL, NULL},
+		{"--by", "pointer", "pointers", 3, "address", "0x3000"},
+		{"--sort", "hits", "call_sites", 2, "address", "0x1010"},
+		{"--sort", "live", "call_sites", 2, "address", "0x1010"},
+		{"--top", "1", "call_sites", 1, "address", "0x2000"},
+		{"--top", "0", "call_sites", 2, "address", "0x2000"},
+		{"--type", "cache", "call_sites", 1, "address", "0x1010"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *root = report(dir, rows[i].option, rows[i].value);
+		const json_t *list = json_object_get(root, rows[i].list);
+
+		is_u64(json_array_size(list), rows[i].count, "groups");
+		if (rows[i].key)
+			is_str(json_string_value(
+				       json_object_get(json_array_get(list, 0), rows[i].key)),
+			       rows[i].first, "the first");
+		json_decref(root);
+	}
+}
+
+static void test_text(const char *dir)
+{
+	static const char *const wanted[] = {
+		"Linux version 6.1.0-test\n",
+		"5 records of 2 vCPUs in 3.500 s, trap mode, from the first allocation on\n",
+		"3 of 4.4 KiB requested, 4.4 KiB allocated: 0.1 % internal fragmentation\n",
+		"Frees         2, 1 of them on another vCPU\n",
+		"Live          1 object of 192 B at the end\n",
+		"Lost          6 records: not written\n",
+		("           2       380 B       384 B     1.0           1           1       192 B "
+		 " "
+		 "d_alloc+0x10/0x100\n"),
+	};
+	const char *argv[] = {"report", dir, NULL};
+	struct verb_result result = verb_run(cmd_report, argv);
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		ok(strstr(result.out, wanted[i]), "text: %.*s", (int)strcspn(wanted[i], "\n"),
+		   wanted[i]);
+	ok(!strchr(result.out, '\033'), "no colour in a file");
+	verb_result_deinit(&result);
+}
+
+/* A directory of a kmemtrace kernel has records only; a broken sidecar is no better. */
+static void test_no_sidecar(const char *dir)
+{
+	const char *argv[] = {"report", dir, NULL};
+	struct verb_result result;
+
+	file_put(dir, "sonde.json", "{", 1);
+	result = verb_run(cmd_report, argv);
+	is_u64((uint64_t)result.status, 0, "a broken sidecar does not prevent a report");
+	ok(strstr(result.out, "not valid JSON"), "is told");
+	ok(strstr(result.out, "  0x1010\n"), "call sites are addresses");
+	ok(strstr(result.out, "Lost          unknown"), "and what is lost is not known");
+	verb_result_deinit(&result);
+}
+
+static void test_cut(const char *dir)
+{
+	const char *argv[] = {"report", dir, NULL};
+	struct verb_result result;
+	size_t size;
+	char *bytes = file_get(dir, "cpu0", &size);
+
+	file_put(dir, "cpu0", bytes, size - 16);
+	result = verb_run(cmd_report, argv);
+	is_u64((uint64_t)result.status, 0, "a cut trace is reported");
+	ok(strstr(result.out, "cpu0: ends within a record: the last 40 bytes, from byte 168"),
+	   "with what was ignored");
+	verb_result_deinit(&result);
+	free(bytes);
+}
+
+static void test_usage(void)
+{
+	static const struct {
+		const char *argv[5];
+		int status;
+		const char *err, *what;
+	} calls[] = {
+		{{"report", "--help"}, 0, NULL, "--help"},
+		{{"report"}, 2, "name one trace", "no directory"},
+		{{"report", "--bogus", "x"}, 2, "--bogus", "unknown option"},
+		{{"report", "x", "--top"}, 2, "--top needs a value", "missing value"},
+		{{"report", "--top", "-1", "x"}, 2, "not a number", "not a number"},
+		{{"report", "--by", "type", "x"},
+		 2,
+		 "--by takes callsite, cache, size or pointer, not 'type'",
+		 "unknown word"},
+		{{"report", "--sort", "", "x"},
+		 2,
+		 "--sort takes hits, bytes, requested, fragmentation, cross-cpu or live, not ''",
+		 "empty word"},
+		{{"report", "-a", "leaks", "x"},
+		 2,
+		 "--analysis takes kmem or check, not 'leaks'",
+		 "unknown analysis"},
+		{{"report", "-acheck", "-bsize", "x"}, 2, "takes no --by", "option of another"},
+		{{"report", "/nonexistent"}, 1, "No such file", "no such directory"},
+	};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct verb_result result = verb_run(cmd_report, calls[i].argv);
+		const char *line_end = strchr(result.err, '\n');
+
+		is_u64((uint64_t)result.status, (uint64_t)calls[i].status, calls[i].what);
+		if (calls[i].err)
+			ok(strstr(result.err, calls[i].err) && line_end && !line_end[1] &&
+				   !result.out[0],
+			   "one line: %.60s", calls[i].err);
+		else
+			ok(strstr(result.out, "usage: sonde report") && !result.err[0], "usage");
+		verb_result_deinit(&result);
+	}
+}
+
+int main(void)
+{
+	struct scratch dir = scratch_make();
+
+	put_trace(dir.path);
+	test_json(dir.path);
+	test_options(dir.path);
+	test_text(dir.path);
+	test_no_sidecar(dir.path);
+	test_cut(dir.path);
+	test_usage();
+	scratch_remove(&dir);
+	return tap_done();
+}

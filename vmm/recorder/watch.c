@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What ends a run: signals and limits; and the line that shows how it goes. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "vmm/loop/event-loop.h"
+#include "vmm/recorder/internal.h"
+
+enum {
+	TICK_MS = 100,
+	PROGRESS_TICKS = 5,
+	/* timeout(1), for one, sends a signal to the process and to its group: both are the first
+	 */
+	SECOND_SIGNAL_MS = 200,
+};
+
+/* --- signals --------------------------------------------------------------------------------- */
+
+static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { NR_END_SIGNALS = sizeof(end_signals) / sizeof(end_signals[0]) };
+
+/* For the handler of the second signal: a process has one recorder that watches. */
+static uint64_t first_signal_ms;
+static void (*before_death)(void);
+
+static void die_of_second(int number)
+{
+	if (first_signal_ms && clock_monotonic_ms() - first_signal_ms < SECOND_SIGNAL_MS)
+		return;
+	if (before_death)
+		before_death();
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+static void let_signals_through(struct recorder *r)
+{
+	struct sigaction hard = {.sa_handler = die_of_second, .sa_flags = SA_RESTART};
+	struct signalfd_siginfo info;
+
+	if (r->signal_fd < 0 || r->let_through)
+		return;
+	r->let_through = true;
+	/* those that came so far asked for the end that is under way */
+	while (read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		;
+	sigemptyset(&hard.sa_mask);
+	for (int i = 0; i < NR_END_SIGNALS; i++) {
+		sigaction(end_signals[i], &hard, NULL);
+		sigdelset(&r->old_signals, end_signals[i]);
+	}
+	sigprocmask(SIG_SETMASK, &r->old_signals, NULL);
+}
+
+static void on_signal(void *arg, int fd, uint32_t events)
+{
+	struct recorder *r = arg;
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	r->signal_number = (int)info.ssi_signo;
+	first_signal_ms = clock_monotonic_ms();
+	let_signals_through(r);
+	r->ops->quit(r->arg);
+}
+
+static int catch_signals(struct recorder *r, struct error *err)
+{
+	sigset_t signals;
+
+	before_death = r->config.before_death;
+	first_signal_ms = 0;
+	sigemptyset(&signals);
+	for (int i = 0; i < NR_END_SIGNALS; i++)
+		sigaddset(&signals, end_signals[i]);
+	sigprocmask(SIG_BLOCK, &signals, &r->old_signals);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	r->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (r->signal_fd < 0)
+		return error_set(err, errno, "cannot watch for signals: %s", strerror(errno));
+	return event_loop_add_fd(r->config.loop, r->signal_fd, EPOLLIN, on_signal, r, &r->signals,
+				 err);
+}
+
+int recorder_watch(struct recorder *r, struct guest *guest, const struct monitor_guest_ops *ops,
+		   void *arg, struct error *err)
+{
+	int ret;
+
+	r->guest = guest;
+	r->ops = ops;
+	r->arg = arg;
+	ret = catch_signals(r, err);
+	return ret ? ret : recorder_listen(r, err);
+}
+
+void recorder_close(struct recorder *r)
+{
+	let_signals_through(r);
+	monitor_destroy(r->monitor);
+	event_source_remove(r->signals);
+	if (r->signal_fd >= 0)
+		close(r->signal_fd);
+	r->monitor = NULL;
+	r->signals = NULL;
+	r->signal_fd = -1;
+}
+
+int recorder_signal(const struct recorder *r)
+{
+	return r->signal_number;
+}
+
+/* --- limits ---------------------------------------------------------------------------------- */
+
+static void on_limit(void *arg)
+{
+	struct recorder *r = arg;
+
+	r->ops->quit(r->arg);
+}
+
+static void on_tick(void *arg)
+{
+	struct recorder *r = arg;
+	struct trace_writer_counts sum = recorder_sum(r);
+	uint64_t enough = r->options->until_events;
+	struct error err;
+
+	pthread_mutex_lock(&r->lock);
+	if (r->session && trace_session_tick(r->session, &err))
+		recorder_fail(r, &err);
+	pthread_mutex_unlock(&r->lock);
+	if (enough && sum.allocs + sum.frees >= enough)
+		r->ops->quit(r->arg);
+	else if (r->nr_ticks++ % PROGRESS_TICKS == 0)
+		recorder_show_progress(r);
+}
+
+static int start_timers(struct recorder *r, struct error *err)
+{
+	int ret = 0;
+
+	if (r->session)
+		ret = event_loop_add_timer(r->config.loop, TICK_MS, on_tick, r, &r->ticks, err);
+	if (!ret && r->options->duration_ms)
+		ret = event_loop_add_timer(r->config.loop, (unsigned int)r->options->duration_ms,
+					   on_limit, r, &r->limit, err);
+	return ret;
+}
+
+int recorder_run(struct recorder *r, int *reason, struct error *err)
+{
+	int ret = start_timers(r, err);
+
+	r->run_since_ms = clock_monotonic_ms();
+	if (!ret)
+		*reason = event_loop_run(r->config.loop);
+	let_signals_through(r);
+	event_source_remove(r->ticks);
+	event_source_remove(r->limit);
+	r->ticks = r->limit = NULL;
+	recorder_clear_progress(r);
+	return ret;
+}
