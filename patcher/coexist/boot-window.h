@@ -41,6 +41,10 @@ struct boot_window {
 /* Whether the guest is still before the end of these two moments. */
 bool boot_window_is_open(const struct kernel *kernel);
 
+/* Whether tracing can start now; *first: before the guest's first allocation. -EAGAIN: the guest may
+ * be rewriting its text. */
+int boot_window_check_start(const struct kernel *kernel, bool *first, struct error *err);
+
 /* Arm the hooks on both functions (those not passed yet). The guest must be stopped or not started.
  */
 int boot_window_arm(struct boot_window *window, struct error *err);
