@@ -191,8 +191,7 @@ static int print_events(struct listing *l, struct error *err)
 	int ret;
 
 	while ((ret = trace_reader_next(l->reader, &in, err)) > 0) {
-		const struct event event = {kmem_class_of(&in.record), in.vcpu, in.record.timestamp,
-					    &in.record};
+		const struct event event = {in.class, in.vcpu, in.record.timestamp, &in.record};
 
 		if (event.ns >= l->options->to_ns)
 			break;

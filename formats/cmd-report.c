@@ -2,13 +2,12 @@
 #include "formats/base/text.h"
 #include "formats/cmd.h"
 
-#include <errno.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
-#include "formats/report/report.h"
-#include "formats/report/trace-text.h"
 
 enum { DEFAULT_TOP = 25 }; /* in text: a screenful */
 
@@ -19,42 +18,20 @@ static const char help[] =
 	"\n"
 	"Show who allocated how much memory in the trace DIR.\n"
 	"\n"
-	"  -b, --by WHAT     group by callsite (default), cache, size or pointer\n"
-	"  -s, --sort KEY    order by bytes (default: allocated ones), requested, hits,\n"
-	"                    fragmentation, cross-cpu or live\n"
-	"  -n, --top N       show the first N groups; 0: all. Default: 25, with --json all\n"
-	"  -t, --type TYPE   only objects of kmalloc, cache or pages\n"
-	"  -j, --json        print JSON\n"
-	"  -h, --help        print this\n";
-
-static const char *const by_names[] = {"callsite", "cache", "size", "pointer", NULL};
-static const char *const sort_names[] = {"hits",      "bytes", "requested", "fragmentation",
-					 "cross-cpu", "live",  NULL};
-static const char *const type_names[] = {"kmalloc", "cache", "pages", NULL};
+	"  -a, --analysis NAME  show kmem (default), or check: what sonde check finds\n"
+	"  -b, --by WHAT        group by callsite (default), cache, size or pointer\n"
+	"  -s, --sort KEY       order by bytes (default: allocated ones), requested, hits,\n"
+	"                       fragmentation, cross-cpu or live\n"
+	"  -n, --top N          show the first N groups; 0: all. Default: 25, with --json all\n"
+	"  -t, --type TYPE      only objects of kmalloc, cache or pages\n"
+	"  -j, --json           print JSON\n"
+	"  -h, --help           print this\n";
 
 struct options {
-	int by, sort, type;
+	const char *analysis, *words[ANALYSIS_NR_OPTIONS]; /* NULL: not given */
 	bool json, has_top;
 	uint64_t top;
 };
-
-/* Index of a word in names; -1 after telling the user. */
-static int choose(const char *option, const char *word, const char *const *names)
-{
-	const char *nearest;
-
-	for (int i = 0; names[i]; i++) {
-		if (!strcmp(word, names[i]))
-			return i;
-	}
-	nearest = text_nearest(word, names);
-	if (nearest)
-		cli_usage(verb, "--%s: unknown word '%s'; did you mean '%s'?", option, word,
-			  nearest);
-	else
-		cli_usage(verb, "--%s: unknown word '%s'; see 'sonde report --help'", option, word);
-	return -1;
-}
 
 static int set_top(struct options *options, const char *text)
 {
@@ -69,15 +46,18 @@ static int apply_option(void *arg, int option, const char *value)
 	struct options *options = arg;
 
 	switch (option) {
+	case 'a':
+		options->analysis = value;
+		return CLI_OK;
 	case 'b':
-		options->by = choose("by", value, by_names);
-		return options->by < 0 ? CLI_USAGE : CLI_OK;
+		options->words[ANALYSIS_BY] = value;
+		return CLI_OK;
 	case 's':
-		options->sort = choose("sort", value, sort_names);
-		return options->sort < 0 ? CLI_USAGE : CLI_OK;
+		options->words[ANALYSIS_SORT] = value;
+		return CLI_OK;
 	case 't':
-		options->type = choose("type", value, type_names);
-		return options->type < 0 ? CLI_USAGE : CLI_OK;
+		options->words[ANALYSIS_TYPE] = value;
+		return CLI_OK;
 	case 'n':
 		return set_top(options, value);
 	default:
@@ -87,76 +67,79 @@ static int apply_option(void *arg, int option, const char *value)
 }
 
 static const struct option long_options[] = {
-	{"by", required_argument, NULL, 'b'},
-	{"sort", required_argument, NULL, 's'},
-	{"top", required_argument, NULL, 'n'},
-	{"type", required_argument, NULL, 't'},
-	{"json", no_argument, NULL, 'j'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+	{"analysis", required_argument, NULL, 'a'}, {"by", required_argument, NULL, 'b'},
+	{"sort", required_argument, NULL, 's'},     {"top", required_argument, NULL, 'n'},
+	{"type", required_argument, NULL, 't'},     {"json", no_argument, NULL, 'j'},
+	{"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
 };
 
-static const struct cli_syntax syntax = {verb, help, ":b:s:n:t:jh", long_options, apply_option};
+static const struct cli_syntax syntax = {verb, help, ":a:b:s:n:t:jh", long_options, apply_option};
 
-static int analyse(struct trace_reader *reader, struct analysis *analysis, struct error *err)
+/* "callsite, cache, size or pointer" */
+static struct text list_words(const char *const *words)
 {
-	struct trace_event event;
-	int ret;
+	struct text list = {""};
+	size_t used = 0;
 
-	while ((ret = trace_reader_next(reader, &event, err)) > 0) {
-		if (analysis_add(analysis, &event))
-			return error_set(err, ENOMEM, "out of memory");
-	}
-	return ret;
+	for (size_t i = 0; words[i] && used < sizeof(list.s); i++)
+		used += (size_t)snprintf(list.s + used, sizeof(list.s) - used, "%s%s",
+					 !i             ? ""
+					 : words[i + 1] ? ", "
+							: " or ",
+					 words[i]);
+	return list;
 }
 
-static int print_report(const struct options *options, const struct trace_reader *reader,
-			struct analysis *analysis)
+/* The index of a word in `words`; -1 after printing why there is none. */
+static int choose(const char *option, const char *word, const char *const *words)
 {
-	struct report report = {
-		.reader = reader,
-		.totals = analysis_totals(analysis),
-		.by = (enum analysis_by)options->by,
-	};
-	uint64_t top = options->has_top ? options->top : options->json ? 0 : DEFAULT_TOP;
-
-	report.nr_groups =
-		analysis_sort(analysis, (enum analysis_sort)options->sort, &report.groups);
-	report.nr_shown = top && top < report.nr_groups ? (size_t)top : report.nr_groups;
-	if (options->json)
-		return text_print_json(verb, report_json(&report));
-	report_print_text(stdout, &report);
-	return cli_flush(verb);
+	for (int i = 0; words && words[i]; i++) {
+		if (!strcmp(word, words[i]))
+			return i;
+	}
+	if (words)
+		cli_usage(verb, "--%s takes %s, not '%s'", option, list_words(words).s, word);
+	else
+		cli_usage(verb, "this analysis takes no --%s", option);
+	return -1;
 }
 
-static int report_trace(const struct options *options, const char *dir)
+static int choose_all(const struct options *options, const struct analysis_ops **ops,
+		      struct analysis_config *config)
 {
-	struct trace_reader *reader = NULL;
-	struct analysis *analysis = NULL;
-	struct error err;
-	int ret = trace_reader_open(dir, &reader, &err);
+	static const char *const names[ANALYSIS_NR_OPTIONS] = {
+		[ANALYSIS_BY] = "by", [ANALYSIS_SORT] = "sort", [ANALYSIS_TYPE] = "type"};
+	int analysis = 0;
 
-	if (!ret) {
-		analysis = analysis_create((enum analysis_by)options->by, options->type);
-		ret = analysis ? analyse(reader, analysis, &err)
-			       : error_set(&err, ENOMEM, "out of memory");
-		if (ret)
-			error_prefix(&err, "%s: ", dir);
+	if (options->analysis)
+		analysis = choose("analysis", options->analysis, analysis_names);
+	if (analysis < 0)
+		return CLI_USAGE;
+	*ops = analysis_table[analysis];
+	for (size_t i = 0; i < ANALYSIS_NR_OPTIONS; i++) {
+		config->choice[i] = -1;
+		if (!options->words[i])
+			continue;
+		config->choice[i] = choose(names[i], options->words[i], (*ops)->words[i]);
+		if (config->choice[i] < 0)
+			return CLI_USAGE;
 	}
-	ret = ret ? cli_error(verb, &err) : print_report(options, reader, analysis);
-	analysis_destroy(analysis);
-	trace_reader_close(reader);
-	return ret;
+	return CLI_OK;
 }
 
 int cmd_report(int argc, char **argv)
 {
-	struct options options = {.sort = ANALYSIS_SORT_BYTES, .type = ANALYSIS_ALL_TYPES};
+	struct options options = {0};
+	const struct analysis_ops *ops;
+	struct analysis_config config;
 	int ret = cli_parse_options(&syntax, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
+	if (choose_all(&options, &ops, &config))
+		return CLI_USAGE;
 	if (optind != argc - 1)
 		return cli_usage(verb, "name one trace directory; see 'sonde report --help'");
-	return report_trace(&options, argv[optind]);
+	config.top = options.has_top ? options.top : options.json ? 0 : DEFAULT_TOP;
+	return analysis_show(verb, ops, &config, argv[optind], options.json);
 }

@@ -2,82 +2,77 @@
 #ifndef SONDE_FORMATS_ANALYSIS_ANALYSIS_H
 #define SONDE_FORMATS_ANALYSIS_ANALYSIS_H
 
+#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include "formats/event/record-stream.h"
+#include <stdio.h>
+#include "formats/base/error.h"
+#include "formats/event/event.h"
+#include "formats/trace/reader.h"
 
 /*
- * Who allocates what: adds up events, one at a time, in the order of their time stamps. Memory
- * grows with the number of objects live at a time and the number of groups, not with the trace.
+ * An analysis reads all events of a trace once and shows what it found, as text or JSON.
+ *
+ * To add one: a file NAME.c that defines `const struct analysis_ops NAME_analysis`, and a row in
+ * registry.c. `sonde report --analysis NAME` then runs it.
  */
-enum analysis_by {
-	ANALYSIS_BY_CALLSITE, /* key: the call site's address */
-	ANALYSIS_BY_CACHE,    /* key: the cache's id; ANALYSIS_NO_CACHE + type if it has none */
-	ANALYSIS_BY_SIZE,     /* key: bytes requested */
-	ANALYSIS_BY_POINTER,  /* key: the object's address */
-};
-enum { ANALYSIS_NO_CACHE = 1 << 16 };
+enum analysis_option { ANALYSIS_BY, ANALYSIS_SORT, ANALYSIS_TYPE, ANALYSIS_NR_OPTIONS };
 
-enum analysis_sort {
-	ANALYSIS_SORT_HITS,
-	ANALYSIS_SORT_BYTES, /* allocated */
-	ANALYSIS_SORT_REQUESTED,
-	ANALYSIS_SORT_FRAGMENTATION,
-	ANALYSIS_SORT_CROSS_CPU,
-	ANALYSIS_SORT_LIVE, /* bytes */
+struct analysis_config {
+	const struct trace_reader *reader; /* outlives the analysis */
+	int choice[ANALYSIS_NR_OPTIONS];   /* index into the words of the option; -1: not given */
+	size_t top;                        /* rows to show; 0: all */
 };
 
-/* Sums stay at UINT64_MAX rather than wrap: only a forged trace gets there. */
-struct analysis_group {
-	uint64_t key;
-	uint64_t hits;            /* allocations */
-	uint64_t bytes_requested; /* by them */
-	uint64_t bytes_allocated;
-	uint64_t cross_cpu_frees; /* of objects allocated here, on another vCPU than the allocation
-				   */
-	uint64_t live_objects;    /* not freed by the end of the trace */
-	uint64_t live_bytes;      /* allocated bytes of these */
+/* An analysis at work. Its own data begins with it. */
+struct analysis {
+	const struct analysis_ops *ops;
+	struct analysis_config config;
 };
 
-struct analysis_totals {
-	struct analysis_group sum; /* over all groups; sum.hits = allocations */
-	struct analysis_group by_type[KMEM_TYPE_COUNT]; /* parts of it; pages hold slabs too */
-	uint64_t free_events;
-	uint64_t unknown_frees; /* of objects whose allocation is not in the trace */
-	uint64_t missed_frees; /* allocations at the address of a live object, now taken as freed */
-	uint64_t invalid;      /* records with an unknown event or type id, left out */
-	uint64_t records;
-	uint64_t peak_live_objects;
-	int64_t first_ns, last_ns; /* smallest and greatest time stamp; 0 without records */
+struct analysis_ops {
+	const char *const *words[ANALYSIS_NR_OPTIONS]; /* NULL-terminated; NULL: takes no word */
+
+	/* Whether events of this class are to come. */
+	bool (*wants)(const struct event_class *class);
+	/* All zeroed but for the analysis's own data. Returns 0 or -errno. */
+	int (*create)(const struct analysis_config *config, struct analysis **out,
+		      struct error *err);
+	/* In merged order. Returns 0 or -ENOMEM. */
+	int (*event)(struct analysis *analysis, const struct trace_event *event);
+	/* After the last event. NULL: nothing to do. */
+	void (*finish)(struct analysis *analysis);
+	/* Errors of the stream are left to ferror(). */
+	void (*print_text)(const struct analysis *analysis, FILE *out);
+	/* The object that --json prints, owned by the caller; NULL: no memory. */
+	json_t *(*print_json)(const struct analysis *analysis);
+	/* Whether the verb is to fail because of what was found. NULL: never. */
+	bool (*failed)(const struct analysis *analysis);
+	void (*destroy)(struct analysis *analysis);
 };
 
-enum { ANALYSIS_ALL_TYPES = -1 };
+/* All analyses and their names, the default first; NULL-terminated. In registry.c. */
+extern const struct analysis_ops *const analysis_table[];
+extern const char *const analysis_names[];
 
-struct analysis;
+/* By name, or NULL. */
+const struct analysis_ops *analysis_find(const char *name);
 
-/* `type`: only objects of this enum kmem_type_id, or ANALYSIS_ALL_TYPES. NULL: no memory. */
-struct analysis *analysis_create(enum analysis_by by, int type);
-
+/* Returns 0 and an analysis for analysis_destroy(), or -errno. */
+int analysis_create(const struct analysis_ops *ops, const struct analysis_config *config,
+		    struct analysis **out, struct error *err);
 /* NULL-safe. */
 void analysis_destroy(struct analysis *analysis);
 
-/* Returns 0 or -ENOMEM. */
-int analysis_add(struct analysis *analysis, const struct trace_event *event);
-
-/* Valid until the next analysis_add() or destroy. */
-const struct analysis_totals *analysis_totals(const struct analysis *analysis);
+/* Read a fresh reader to its end, for n analyses at once. Returns 0 or -errno. */
+int analysis_run(struct trace_reader *reader, struct analysis *const *analyses, size_t n,
+		 struct error *err);
 
 /*
- * Order the groups, greatest first (equal ones by bytes, hits, key). Returns their number; *groups
- * belongs to the analysis, which must not be added to any more.
+ * What a verb does: run one analysis of the trace `dir` and print it, or one line that says what
+ * went wrong. config->reader is filled in. Returns an exit status.
  */
-size_t analysis_sort(struct analysis *analysis, enum analysis_sort sort,
-		     const struct analysis_group **groups);
-
-/* Bytes of memory it holds. */
-size_t analysis_memory(const struct analysis *analysis);
-
-/* Internal fragmentation in percent of the bytes allocated: 0 to 100. */
-double analysis_fragmentation(const struct analysis_group *group);
+int analysis_show(const char *verb, const struct analysis_ops *ops,
+		  const struct analysis_config *config, const char *dir, bool json);
 
 #endif

@@ -2,62 +2,99 @@
 #include "formats/analysis/check.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
-#include "formats/base/u64-map.h"
+#include "formats/analysis/analysis.h"
+#include "formats/cli/cli.h"
+#include "formats/report/trace-text.h"
 
-enum {
-	FREED_SLOTS = 1 << 16,
-	PAGE_SIZE = 4096,
-	MAX_BLOCK_PAGES = 1024, /* of the page allocator: order 10 */
+enum { LABEL = 10, MAX_CHECKS = 64 };
+
+/* --- running all checks ---------------------------------------------------------------------- */
+
+struct checker {
+	struct check_context context;
+	struct check *checks[MAX_CHECKS]; /* by index of check_table */
 };
 
-struct live_object {
-	uint64_t call_site;
-	uint8_t type;
-};
-
-/*
- * Slab objects or page blocks: those that are live, and in a table of fixed size (each address
- * has one slot, the later one stays) those freed last.
- */
-struct address_space {
-	struct u64_map live;
-	uint64_t freed[FREED_SLOTS];
-};
-
-struct check {
-	bool from_first, lossy;
-	bool uncertain; /* for the event under way */
-	struct address_space slab, pages;
-	bool has_time[TRACE_MAX_STREAMS];
-	int64_t last_time[TRACE_MAX_STREAMS];
-	struct check_finding findings[CHECK_CLASS_COUNT][CHECK_SEVERITY_COUNT];
-};
-
-struct check *check_create(bool from_first, bool lossy)
+static size_t count_classes(const struct check_ops *ops)
 {
-	struct check *check = calloc(1, sizeof(*check));
+	size_t n = 0;
 
-	if (!check)
+	while (ops->classes[n].id)
+		n++;
+	return n;
+}
+
+static int create_check(struct checker *checker, size_t i)
+{
+	const struct check_ops *ops = check_table[i];
+	struct check *check;
+
+	if (ops->create(&check))
+		return -ENOMEM;
+	checker->checks[i] = check;
+	check->ops = ops;
+	check->context = &checker->context;
+	check->findings = calloc(count_classes(ops), sizeof(*check->findings));
+	return check->findings ? 0 : -ENOMEM;
+}
+
+struct checker *checker_create(bool from_first, bool lossy)
+{
+	struct checker *checker = calloc(1, sizeof(*checker));
+
+	if (!checker)
 		return NULL;
-	check->from_first = from_first;
-	check->lossy = lossy;
-	u64_map_init(&check->slab.live, sizeof(struct live_object));
-	u64_map_init(&check->pages.live, sizeof(struct live_object));
-	return check;
+	checker->context = (struct check_context){.from_first = from_first, .lossy = lossy};
+	for (size_t i = 0; check_table[i]; i++) {
+		if (i == MAX_CHECKS || create_check(checker, i)) {
+			checker_destroy(checker);
+			return NULL;
+		}
+	}
+	return checker;
 }
 
-void check_destroy(struct check *check)
+void checker_destroy(struct checker *checker)
 {
-	if (!check)
+	if (!checker)
 		return;
-	u64_map_deinit(&check->slab.live);
-	u64_map_deinit(&check->pages.live);
-	free(check);
+	for (size_t i = 0; i < MAX_CHECKS && checker->checks[i]; i++) {
+		free(checker->checks[i]->findings);
+		checker->checks[i]->ops->destroy(checker->checks[i]);
+	}
+	free(checker);
 }
 
-static void found(struct check *check, enum check_class class, enum check_severity severity,
-		  const struct trace_event *event, const struct live_object *object)
+int checker_event(struct checker *checker, const struct trace_event *event, bool cut)
+{
+	int ret = 0;
+
+	checker->context.uncertain = checker->context.lossy || cut;
+	for (size_t i = 0; !ret && check_table[i]; i++) {
+		if (check_table[i]->event)
+			ret = check_table[i]->event(checker->checks[i], event);
+	}
+	return ret;
+}
+
+void checker_finish(struct checker *checker, const struct trace_reader *reader)
+{
+	for (size_t i = 0; check_table[i]; i++) {
+		if (check_table[i]->finish)
+			check_table[i]->finish(checker->checks[i], reader);
+	}
+}
+
+const struct check_finding *checker_finding(const struct checker *checker, size_t check,
+					    size_t class, enum check_severity severity)
+{
+	return &checker->checks[check]->findings[class][severity];
+}
+
+static void found(struct check *check, unsigned int class, enum check_severity severity,
+		  const struct trace_event *event, const uint64_t *allocation)
 {
 	struct check_finding *finding = &check->findings[class][severity];
 	struct check_example *example;
@@ -67,212 +104,289 @@ static void found(struct check *check, enum check_class class, enum check_severi
 		return;
 	example = &finding->examples[finding->nr_examples++];
 	example->event = *event;
-	example->has_allocation = object;
-	if (object)
-		example->allocation_call_site = object->call_site;
+	example->has_allocation = allocation;
+	if (allocation)
+		example->allocation_call_site = *allocation;
 }
 
-static void found_error(struct check *check, enum check_class class,
-			const struct trace_event *event)
+void check_error(struct check *check, unsigned int class, const struct trace_event *event)
 {
 	found(check, class, CHECK_ERROR, event, NULL);
 }
 
-/* An error about an object's life. */
-static void found_life(struct check *check, enum check_class class, const struct trace_event *event,
-		       const struct live_object *object)
+void check_note(struct check *check, unsigned int class, const struct trace_event *event,
+		const uint64_t *allocation)
 {
-	found(check, class, check->uncertain ? CHECK_NOTE : CHECK_ERROR, event, object);
+	found(check, class, CHECK_NOTE, event, allocation);
 }
 
-static uint64_t *freed_slot(struct address_space *space, uint64_t ptr)
+void check_doubt(struct check *check, unsigned int class, const struct trace_event *event,
+		 const uint64_t *allocation)
 {
-	return &space->freed[(ptr * 0x9e3779b97f4a7c15) >> 48];
+	found(check, class, check->context->uncertain ? CHECK_NOTE : CHECK_ERROR, event,
+	      allocation);
 }
 
-static void forget_freed(struct address_space *space, uint64_t ptr)
-{
-	uint64_t *slot = freed_slot(space, ptr);
+/* --- the analysis ---------------------------------------------------------------------------- */
 
-	if (*slot == ptr)
-		*slot = 0;
-}
-
-/* A block of pages may be split and freed in pieces, each of which then is freed once. */
-static void forget_freed_pages(struct address_space *space, const struct kmem_record *record)
-{
-	for (uint64_t i = 0; i < MAX_BLOCK_PAGES && i * PAGE_SIZE < record->bytes_alloc; i++)
-		forget_freed(space, record->ptr + i * PAGE_SIZE);
-}
-
-static int check_alloc(struct check *check, const struct trace_event *event)
-{
-	const struct kmem_record *record = &event->record;
-	bool is_pages = record->type_id == KMEM_TYPE_PAGES;
-	struct address_space *space = is_pages ? &check->pages : &check->slab;
-	struct live_object *object;
-	bool is_new;
-
-	if (!record->bytes_req)
-		found_error(check, CHECK_ZERO_BYTES, event);
-	if (record->bytes_alloc < record->bytes_req)
-		found_error(check, CHECK_TOO_FEW_BYTES, event);
-	object = u64_map_insert(&space->live, record->ptr, &is_new);
-	if (!object)
-		return -ENOMEM;
-	if (!is_new)
-		found_life(check, CHECK_ALLOC_LIVE, event, object);
-	*object = (struct live_object){record->call_site, record->type_id};
-	if (is_pages)
-		forget_freed_pages(space, record);
-	return 0;
-}
-
-static void check_family(struct check *check, const struct trace_event *event,
-			 const struct live_object *object)
-{
-	if (object->type == event->record.type_id)
-		return;
-	/* Linux has allowed kfree() of any slab object since 6.4. */
-	if (object->type == KMEM_TYPE_CACHE && event->record.type_id == KMEM_TYPE_KMALLOC)
-		found(check, CHECK_FAMILY, CHECK_NOTE, event, object);
-	else
-		found_life(check, CHECK_FAMILY, event, object);
-}
-
-static void free_of_unknown(struct check *check, const struct trace_event *event,
-			    struct address_space *space)
-{
-	uint64_t ptr = event->record.ptr;
-	bool is_pages = space == &check->pages;
-	const struct live_object *block = is_pages ? NULL : u64_map_find(&check->pages.live, ptr);
-
-	if (block)
-		check_family(check, event, block);
-	else if (*freed_slot(space, ptr) == ptr)
-		found_life(check, CHECK_FREE_TWICE, event, NULL);
-	else if (is_pages || !check->from_first)
-		/* The page allocator gets its first pages from memblock, by freeing them. */
-		found(check, CHECK_FREE_EARLIER, CHECK_NOTE, event, NULL);
-	else
-		found_life(check, CHECK_FREE_UNKNOWN, event, NULL);
-}
-
-static void check_free(struct check *check, const struct trace_event *event)
-{
-	const struct kmem_record *record = &event->record;
-	struct address_space *space =
-		record->type_id == KMEM_TYPE_PAGES ? &check->pages : &check->slab;
-	const struct live_object *object = u64_map_find(&space->live, record->ptr);
-
-	if (!object) {
-		free_of_unknown(check, event, space);
-		return;
-	}
-	check_family(check, event, object);
-	u64_map_remove(&space->live, record->ptr);
-	*freed_slot(space, record->ptr) = record->ptr;
-}
-
-static void check_time(struct check *check, const struct trace_event *event)
-{
-	int64_t *last = &check->last_time[event->vcpu % TRACE_MAX_STREAMS];
-	bool *has_time = &check->has_time[event->vcpu % TRACE_MAX_STREAMS];
-
-	if (*has_time && event->record.timestamp < *last)
-		found_error(check, CHECK_TIME_ORDER, event);
-	*has_time = true;
-	*last = event->record.timestamp;
-}
-
-int check_add(struct check *check, const struct trace_event *event, bool cut)
-{
-	const struct kmem_record *record = &event->record;
-	bool bad_event =
-		record->event_id != KMEM_EVENT_ALLOC && record->event_id != KMEM_EVENT_FREE;
-	bool bad_type = record->type_id >= KMEM_TYPE_COUNT;
-
-	check->uncertain = check->lossy || cut;
-	check_time(check, event);
-	if (bad_event)
-		found_error(check, CHECK_EVENT_ID, event);
-	if (bad_type)
-		found_error(check, CHECK_TYPE_ID, event);
-	if (!record->ptr)
-		found_error(check, CHECK_NULL_POINTER, event);
-	if (bad_event || bad_type || !record->ptr)
-		return 0;
-	if (record->event_id == KMEM_EVENT_ALLOC)
-		return check_alloc(check, event);
-	check_free(check, event);
-	return 0;
-}
-
-void check_streams(struct check *check, const struct trace_reader *reader)
-{
-	static const enum check_class faults[] = {
-		[RECORD_FAULT_SIZE] = CHECK_RECORD_SIZE,
-		[RECORD_FAULT_PACKET] = CHECK_PACKET,
-		[RECORD_FAULT_EVENT] = CHECK_EVENT,
-	};
-
-	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
-		struct trace_stream_info info;
-		struct trace_event event = {0};
-
-		trace_reader_stream_info(reader, i, &info);
-		event.vcpu = info.vcpu;
-		event.index = info.records;
-		event.offset = info.offset;
-		if (info.fault && info.fault != RECORD_FAULT_TRUNCATED)
-			found_error(check, faults[info.fault], &event);
-		else if (info.fault || info.records < info.expected)
-			found(check, CHECK_CUT, CHECK_NOTE, &event, NULL);
-		else if (info.records > info.expected)
-			found_error(check, CHECK_EXTRA_RECORDS, &event);
-	}
-}
-
-const struct check_finding *check_finding(const struct check *check, enum check_class class,
-					  enum check_severity severity)
-{
-	return &check->findings[class][severity];
-}
-
-static const struct {
-	const char *id, *text;
-} classes[CHECK_CLASS_COUNT] = {
-	[CHECK_EVENT_ID] = {"event-id", "unknown event id"},
-	[CHECK_TYPE_ID] = {"type-id", "unknown type id"},
-	[CHECK_NULL_POINTER] = {"null-pointer", "NULL pointer"},
-	[CHECK_ZERO_BYTES] = {"zero-bytes", "allocation of zero bytes"},
-	[CHECK_TOO_FEW_BYTES] = {"too-few-bytes", "fewer bytes allocated than requested"},
-	[CHECK_TIME_ORDER] = {"time-order", "time stamp before the previous one of the vCPU"},
-	[CHECK_ALLOC_LIVE] = {"alloc-live", "allocation of an address that is live"},
-	[CHECK_FREE_TWICE] = {"free-twice", "free of an address that is free already"},
-	[CHECK_FREE_UNKNOWN] = {"free-unknown", "free of an address that was never allocated"},
-	[CHECK_FAMILY] = {"family", "freed by another family than it was allocated from"},
-	[CHECK_FREE_EARLIER] = {"free-earlier", "free of memory allocated before tracing began"},
-	[CHECK_RECORD_SIZE] = {"record-size",
-			       "record of impossible size; the rest of the file is not readable"},
-	[CHECK_PACKET] = {"packet",
-			  "packet with a wrong header; the rest of the file is not readable"},
-	[CHECK_EVENT] = {"event", "impossible event; the rest of the file is not readable"},
-	[CHECK_EXTRA_RECORDS] = {"extra-records", "more records than sonde.json tells"},
-	[CHECK_CUT] = {"cut", "stream cut off, read up to there"},
+struct check_analysis {
+	struct analysis base;
+	struct checker *checker;
+	uint64_t counts[CHECK_SEVERITY_COUNT];
 };
 
-const char *check_class_id(enum check_class class)
+static bool wants(const struct event_class *class)
 {
-	return classes[class].id;
+	(void)class;
+	return true;
 }
 
-const char *check_class_text(enum check_class class)
+static int create(const struct analysis_config *config, struct analysis **out, struct error *err)
 {
-	return classes[class].text;
+	const struct sidecar *sidecar = trace_reader_sidecar(config->reader);
+	struct check_analysis *analysis = calloc(1, sizeof(*analysis));
+	struct trace_losses losses;
+
+	if (!analysis)
+		return error_set(err, ENOMEM, "out of memory");
+	trace_reader_losses(config->reader, &losses);
+	analysis->checker = checker_create(sidecar && sidecar->info.from_first_allocation,
+					   counters_are_lossy(&losses.counters));
+	if (!analysis->checker) {
+		free(analysis);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	*out = &analysis->base;
+	return 0;
 }
 
-bool check_class_is_stream(enum check_class class)
+static void destroy(struct analysis *base)
 {
-	return class >= CHECK_RECORD_SIZE && class <= CHECK_CUT;
+	struct check_analysis *analysis = (struct check_analysis *)base;
+
+	checker_destroy(analysis->checker);
+	free(analysis);
 }
+
+static int event(struct analysis *base, const struct trace_event *event)
+{
+	return checker_event(((struct check_analysis *)base)->checker, event,
+			     trace_reader_cut(base->config.reader));
+}
+
+/* Call a function for all findings, in the order of the table. */
+typedef void finding_fn(void *arg, const struct check_ops *ops, const struct check_class *class,
+			enum check_severity severity, const struct check_finding *finding);
+
+static void each_finding(const struct check_analysis *analysis, finding_fn *fn, void *arg)
+{
+	for (size_t i = 0; check_table[i]; i++) {
+		const struct check_ops *ops = check_table[i];
+		size_t n = CHECK_SEVERITY_COUNT * count_classes(ops);
+
+		for (size_t j = 0; j < n; j++) {
+			enum check_severity severity = j % CHECK_SEVERITY_COUNT;
+			size_t class = j / CHECK_SEVERITY_COUNT;
+			const struct check_finding *finding =
+				checker_finding(analysis->checker, i, class, severity);
+
+			if (finding->count)
+				fn(arg, ops, &ops->classes[class], severity, finding);
+		}
+	}
+}
+
+static void add_count(void *arg, const struct check_ops *ops, const struct check_class *class,
+		      enum check_severity severity, const struct check_finding *finding)
+{
+	(void)ops;
+	(void)class;
+	((uint64_t *)arg)[severity] += finding->count;
+}
+
+static void finish(struct analysis *base)
+{
+	struct check_analysis *analysis = (struct check_analysis *)base;
+
+	checker_finish(analysis->checker, base->config.reader);
+	each_finding(analysis, add_count, analysis->counts);
+}
+
+static bool failed(const struct analysis *base)
+{
+	return ((const struct check_analysis *)base)->counts[CHECK_ERROR];
+}
+
+static uint64_t count_records(const struct trace_reader *reader)
+{
+	struct trace_stream_info info;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
+		trace_reader_stream_info(reader, i, &info);
+		sum += info.records;
+	}
+	return sum;
+}
+
+static const char *const severities[] = {[CHECK_NOTE] = "note", [CHECK_ERROR] = "error"};
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+/* What is printed: the findings of one severity. */
+struct printing {
+	FILE *out;
+	const struct sidecar *sidecar;
+	enum check_severity severity;
+};
+
+static void print_example(const struct printing *p, const struct check_ops *ops,
+			  const struct check_class *class, const struct check_example *example)
+{
+	const struct trace_event *event = &example->event;
+	const struct kmem_record *record = &event->record;
+
+	fprintf(p->out, "    cpu%u record %s (byte %s)", event->vcpu, text_count(event->index).s,
+		text_count(event->offset).s);
+	if (!ops->is_about_streams) {
+		fprintf(p->out, " at %s: %s %s 0x%" PRIx64, text_time(record->timestamp).s,
+			kmem_type_name(record->type_id),
+			record->event_id == KMEM_EVENT_ALLOC  ? "alloc of"
+			: record->event_id == KMEM_EVENT_FREE ? "free of"
+							      : "?",
+			record->ptr);
+		fprintf(p->out, " by %s", sidecar_symbol_text(p->sidecar, record->call_site).s);
+	}
+	if (class->print_details)
+		class->print_details(p->out, example);
+	if (example->has_allocation)
+		fprintf(p->out, ", allocated by %s",
+			sidecar_symbol_text(p->sidecar, example->allocation_call_site).s);
+	fputc('\n', p->out);
+}
+
+static void print_finding(void *arg, const struct check_ops *ops, const struct check_class *class,
+			  enum check_severity severity, const struct check_finding *finding)
+{
+	const struct printing *p = arg;
+	const char *colour = severity == CHECK_ERROR ? "\033[31m" : "\033[33m";
+	bool coloured = cli_colour(p->out);
+
+	if (severity != p->severity)
+		return;
+	fprintf(p->out, "%s%s%s: %s: %s\n", coloured ? colour : "", severities[severity],
+		coloured ? "\033[0m" : "", class->text, text_count(finding->count).s);
+	for (unsigned int i = 0; i < finding->nr_examples; i++)
+		print_example(p, ops, class, &finding->examples[i]);
+	if (finding->count > finding->nr_examples)
+		fprintf(p->out, "    and %s more\n",
+			text_count(finding->count - finding->nr_examples).s);
+}
+
+static bool is_lossy(const struct trace_reader *reader)
+{
+	struct trace_losses losses;
+
+	trace_reader_losses(reader, &losses);
+	return counters_are_lossy(&losses.counters) || trace_reader_cut(reader);
+}
+
+static void print_text(const struct analysis *base, FILE *out)
+{
+	const struct check_analysis *analysis = (const struct check_analysis *)base;
+	const struct trace_reader *reader = base->config.reader;
+	struct printing p = {.out = out, .sidecar = trace_reader_sidecar(reader)};
+
+	fprintf(out, "%-*s%s of %s\n", LABEL, "Checked",
+		text_number(count_records(reader), "record").s,
+		text_number(trace_reader_nr_streams(reader), "vCPU").s);
+	text_print_losses(out, reader, LABEL);
+	if (!p.sidecar)
+		fprintf(out, "%-*sfrees of unknown objects pass: %s\n", LABEL, "Limits",
+			trace_reader_sidecar_error(reader)->text);
+	if (is_lossy(reader))
+		fprintf(out,
+			"%-*sas events are missing, doubts about objects' lives are only notes\n",
+			LABEL, "Limits");
+	for (p.severity = CHECK_SEVERITY_COUNT; p.severity-- > 0;)
+		each_finding(analysis, print_finding, &p);
+	fprintf(out, "%-*s%s, %s\n", LABEL, "Result",
+		text_number(analysis->counts[CHECK_ERROR], "error").s,
+		text_number(analysis->counts[CHECK_NOTE], "note").s);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+struct listing {
+	json_t *findings;
+	const struct sidecar *sidecar;
+};
+
+static json_t *example_json(const struct check_ops *ops, const struct check_example *example,
+			    const struct sidecar *sidecar)
+{
+	const struct trace_event *event = &example->event;
+	const struct kmem_record *record = &event->record;
+	json_t *item =
+		json_pack("{so so so}", "file", json_sprintf("cpu%u", event->vcpu), "record",
+			  text_json_count(event->index), "offset", text_json_count(event->offset));
+	json_t *rest = NULL;
+
+	if (ops->is_about_streams)
+		return item;
+	rest = json_pack("{sI si si so so ss so so}", "time_ns", (json_int_t)record->timestamp,
+			 "event_id", (int)record->event_id, "type_id", (int)record->type_id,
+			 "address", text_json_address(record->ptr), "call_site",
+			 text_json_address(record->call_site), "symbol",
+			 sidecar_symbol_text(sidecar, record->call_site).s, "bytes_requested",
+			 text_json_count(record->bytes_req), "bytes_allocated",
+			 text_json_count(record->bytes_alloc));
+	json_object_update(item, rest);
+	json_decref(rest);
+	if (example->has_allocation)
+		json_object_set_new(item, "allocation_call_site",
+				    text_json_address(example->allocation_call_site));
+	return item;
+}
+
+static void list_finding(void *arg, const struct check_ops *ops, const struct check_class *class,
+			 enum check_severity severity, const struct check_finding *finding)
+{
+	const struct listing *listing = arg;
+	json_t *examples = json_array();
+
+	for (unsigned int i = 0; i < finding->nr_examples; i++)
+		json_array_append_new(examples,
+				      example_json(ops, &finding->examples[i], listing->sidecar));
+	json_array_append_new(listing->findings,
+			      json_pack("{ss ss ss so so}", "class", class->id, "severity",
+					severities[severity], "text", class->text, "count",
+					text_json_count(finding->count), "examples", examples));
+}
+
+static json_t *print_json(const struct analysis *base)
+{
+	const struct check_analysis *analysis = (const struct check_analysis *)base;
+	const struct trace_reader *reader = base->config.reader;
+	struct listing listing = {json_array(), trace_reader_sidecar(reader)};
+	json_t *root;
+
+	each_finding(analysis, list_finding, &listing);
+	root = json_pack(
+		"{si so so so so}", "version", 1, "records", text_json_count(count_records(reader)),
+		"errors", text_json_count(analysis->counts[CHECK_ERROR]), "notes",
+		text_json_count(analysis->counts[CHECK_NOTE]), "findings", listing.findings);
+	if (!root || !text_json_losses(root, reader))
+		return root;
+	json_decref(root);
+	return NULL;
+}
+
+const struct analysis_ops check_analysis = {.wants = wants,
+					    .create = create,
+					    .event = event,
+					    .finish = finish,
+					    .print_text = print_text,
+					    .print_json = print_json,
+					    .failed = failed,
+					    .destroy = destroy};

@@ -4,49 +4,23 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "formats/event/record-stream.h"
 #include "formats/trace/reader.h"
 
 /*
- * Looks for what cannot be true in a trace: records that the kmemtrace ABI forbids, and objects'
- * lives that make no sense. Takes events in merged order. Memory grows with the number of objects
- * live at a time.
+ * Checks look for what cannot be true in a trace. `sonde check` runs all of them, and shows their
+ * findings: how many, and the first ones as examples.
+ *
+ * To add a check: a file check-NAME.c that defines `const struct check_ops check_NAME`, and a row
+ * in registry.c.
  */
-enum check_class {
-	CHECK_EVENT_ID,
-	CHECK_TYPE_ID,
-	CHECK_NULL_POINTER,
-	CHECK_ZERO_BYTES,
-	CHECK_TOO_FEW_BYTES,
-	CHECK_TIME_ORDER,
-	CHECK_ALLOC_LIVE,
-	CHECK_FREE_TWICE,
-	CHECK_FREE_UNKNOWN,
-	CHECK_FAMILY,
-	CHECK_FREE_EARLIER,
-	/* about a stream: */
-	CHECK_RECORD_SIZE,
-	CHECK_PACKET,
-	CHECK_EVENT,
-	CHECK_EXTRA_RECORDS,
-	CHECK_CUT,
-	CHECK_CLASS_COUNT,
-};
-
-/*
- * Of a class about objects' lives (allocated twice, freed twice, ...) an item is an error where the
- * trace is whole, and a note where events before it are missing, as these may explain it.
- */
-enum check_severity {
-	CHECK_NOTE,
-	CHECK_ERROR,
-	CHECK_SEVERITY_COUNT,
-};
+enum check_severity { CHECK_NOTE, CHECK_ERROR, CHECK_SEVERITY_COUNT };
 
 enum { CHECK_MAX_EXAMPLES = 5 };
 
 struct check_example {
-	struct trace_event event; /* of a class about a stream: vcpu, index and offset only */
+	struct trace_event event; /* of a check about streams: vcpu, index and offset only */
 	bool has_allocation;      /* the object's allocation is known: */
 	uint64_t allocation_call_site;
 };
@@ -57,32 +31,73 @@ struct check_finding {
 	struct check_example examples[CHECK_MAX_EXAMPLES];
 };
 
-struct check;
+/* A class of findings. */
+struct check_class {
+	const char *id;   /* stable: "free-twice"; NULL ends an array */
+	const char *text; /* "free of an address that is free already" */
+	/* What text output adds to an example: ", 8 of 9 bytes". Or NULL. */
+	void (*print_details)(FILE *out, const struct check_example *example);
+};
+
+/* What all checks know of the trace. */
+struct check_context {
+	bool from_first; /* it has the guest's first slab allocation, so every object's allocation
+			  */
+	bool lossy;      /* events are missing, it is not known where */
+	bool uncertain;  /* before the event under way events may be missing */
+};
+
+/* A check at work. A check's own data begins with it. */
+struct check {
+	const struct check_ops *ops;
+	const struct check_context *context;
+	struct check_finding (*findings)[CHECK_SEVERITY_COUNT]; /* by class */
+};
+
+struct check_ops {
+	const struct check_class *classes;
+	bool is_about_streams;             /* and not about events */
+	int (*create)(struct check **out); /* zeroed but for the check's own data; -ENOMEM */
+	/* In merged order. Returns 0 or -ENOMEM. NULL: nothing to do. */
+	int (*event)(struct check *check, const struct trace_event *event);
+	/* After the last event. NULL: nothing to do. */
+	void (*finish)(struct check *check, const struct trace_reader *reader);
+	void (*destroy)(struct check *check);
+};
+
+/* For checks: note a finding of a class, given by its index in ops->classes. */
+void check_error(struct check *check, unsigned int class, const struct trace_event *event);
 
 /*
- * from_first: the trace has the guest's very first slab allocation, so every object was allocated
- * in it. lossy: records are missing, it is not known where. NULL: no memory.
+ * The same about an object's life; `allocation` is the call site of its allocation, or NULL. A
+ * doubt is an error where the trace is whole up to here, and a note where missing events may
+ * explain it.
  */
-struct check *check_create(bool from_first, bool lossy);
+void check_note(struct check *check, unsigned int class, const struct trace_event *event,
+		const uint64_t *allocation);
+void check_doubt(struct check *check, unsigned int class, const struct trace_event *event,
+		 const uint64_t *allocation);
 
+/* --- all checks ------------------------------------------------------------------------------ */
+
+/* In the order of output; NULL-terminated. In registry.c. */
+extern const struct check_ops *const check_table[];
+
+struct checker;
+
+/* The flags are those of struct check_context. NULL: no memory. */
+struct checker *checker_create(bool from_first, bool lossy);
 /* NULL-safe. */
-void check_destroy(struct check *check);
+void checker_destroy(struct checker *checker);
 
-/* Check one event; `cut`: a stream has ended too early before it. Returns 0 or -ENOMEM. */
-int check_add(struct check *check, const struct trace_event *event, bool cut);
+/* `cut`: a stream has ended too early before this event. Returns 0 or -ENOMEM. */
+int checker_event(struct checker *checker, const struct trace_event *event, bool cut);
 
-/* After the last event: what is wrong with the reader's streams themselves. */
-void check_streams(struct check *check, const struct trace_reader *reader);
+/* After the last event of the reader. */
+void checker_finish(struct checker *checker, const struct trace_reader *reader);
 
-/* Valid until destroy. */
-const struct check_finding *check_finding(const struct check *check, enum check_class class,
-					  enum check_severity severity);
-
-/* Stable identifier ("free-twice") and one line of text ("free of an address that ..."). */
-const char *check_class_id(enum check_class class);
-const char *check_class_text(enum check_class class);
-
-/* Whether items are about a whole stream, so that their examples have no record. */
-bool check_class_is_stream(enum check_class class);
+/* Findings of the n-th check's class. Valid until destroy. */
+const struct check_finding *checker_finding(const struct checker *checker, size_t check,
+					    size_t class, enum check_severity severity);
 
 #endif

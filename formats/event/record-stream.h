@@ -22,6 +22,7 @@ enum record_fault {
 };
 
 struct trace_event {
+	const struct event_class *class; /* of the record; an example of a whole stream has none */
 	struct kmem_record record;
 	unsigned int vcpu;
 	uint64_t index;  /* of the record in its stream, from 0 */

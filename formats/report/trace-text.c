@@ -5,23 +5,66 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/analysis/analysis.h"
 #include "formats/cli/cli.h"
 
-struct text text_cache(const struct sidecar *sidecar, uint64_t key)
+/* "Linux version 6.1.0-37-amd64 (debian-kernel@...) (gcc ...": what is before the parenthesis. */
+static void print_guest(FILE *out, const struct sidecar *sidecar, int indent)
 {
-	const struct sidecar_cache *cache =
-		key < ANALYSIS_NO_CACHE ? sidecar_cache(sidecar, (uint16_t)key) : NULL;
-	struct text out;
+	const char *banner = sidecar->info.banner;
+	size_t length = strcspn(banner, "(");
 
-	if (cache)
-		snprintf(out.s, sizeof(out.s), "%s", cache->name);
-	else if (key < ANALYSIS_NO_CACHE)
-		snprintf(out.s, sizeof(out.s), "cache %" PRIu64, key);
+	while (length && banner[length - 1] == ' ')
+		length--;
+	fprintf(out, "%-*s%.*s", indent, "Guest", (int)length, length ? banner : "");
+	if (!length)
+		fputs("unknown", out);
+	if (sidecar->info.build_id[0])
+		fprintf(out, ", build id %.16s", sidecar->info.build_id);
+	fputc('\n', out);
+}
+
+void text_print_head(FILE *out, const struct trace_reader *reader, uint64_t records,
+		     uint64_t duration_ns, int indent)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(reader);
+
+	if (sidecar)
+		print_guest(out, sidecar, indent);
 	else
-		snprintf(out.s, sizeof(out.s), "(%s)",
-			 kmem_type_name((unsigned int)(key - ANALYSIS_NO_CACHE)));
-	return out;
+		fprintf(out, "%-*sunknown, and no symbols: %s\n", indent, "Guest",
+			trace_reader_sidecar_error(reader)->text);
+	fprintf(out, "%-*s%s of %s in %" PRIu64 ".%03" PRIu64 " s", indent, "Trace",
+		text_number(records, "record").s,
+		text_number(trace_reader_nr_streams(reader), "vCPU").s, duration_ns / 1000000000,
+		duration_ns / 1000000 % 1000);
+	if (sidecar && sidecar->info.mode[0])
+		fprintf(out, ", %s mode", sidecar->info.mode);
+	if (sidecar && sidecar->info.from_first_allocation)
+		fputs(", from the first allocation on", out);
+	fputc('\n', out);
+	if (sidecar && sidecar->info.ended[0])
+		fprintf(out, "%-*s%s\n", indent, "Ended as", sidecar->info.ended);
+	if (trace_reader_note(reader)[0])
+		fprintf(out, "%-*s%s\n", indent, "Format", trace_reader_note(reader));
+}
+
+static void print_counters(FILE *out, const struct trace_losses *losses, const char *label,
+			   enum counter_kind kind, int indent)
+{
+	char text[COUNTER_TEXT_MAX];
+
+	counters_text(&losses->counters, kind, text, sizeof(text));
+	if (text[0])
+		fprintf(out, "%-*s%s\n", indent, label, text);
+}
+
+void text_print_recording(FILE *out, const struct trace_reader *reader, int indent)
+{
+	struct trace_losses losses;
+
+	trace_reader_losses(reader, &losses);
+	print_counters(out, &losses, "Left out", COUNTER_LEFT_OUT, indent);
+	print_counters(out, &losses, "Recording", COUNTER_INFO, indent);
 }
 
 static bool is_cut(const struct trace_stream_info *info)
@@ -96,10 +139,10 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 	nothing = print_cuts(out, reader, indent, nothing);
 	if (nothing)
 		fprintf(out, "%-*s%s\n", indent, "Lost",
-			losses.known ? "none" : "unknown: no total_overruns in the trace");
+			losses.known ? "none" : "unknown: the trace does not say");
 }
 
-json_t *text_json_cuts(const struct trace_reader *reader)
+static json_t *cuts_json(const struct trace_reader *reader)
 {
 	json_t *array = json_array();
 	struct trace_stream_info info;
@@ -117,6 +160,19 @@ json_t *text_json_cuts(const struct trace_reader *reader)
 						text_json_count(info.ignored)));
 	}
 	return array;
+}
+
+int text_json_losses(json_t *root, const struct trace_reader *reader)
+{
+	struct trace_losses losses;
+	int failed;
+
+	trace_reader_losses(reader, &losses);
+	failed = counters_put(root, &losses.counters);
+	failed |= json_object_set_new(root, "losses_known", json_boolean(losses.known));
+	failed |= json_object_set_new(
+		root, "complete", json_boolean(!losses.unfinished && !trace_reader_cut(reader)));
+	return failed | json_object_set_new(root, "cut", cuts_json(reader));
 }
 
 int text_print_json(const char *verb, json_t *root)

@@ -9,8 +9,14 @@
 #include "formats/trace/sidecar.h"
 #include "formats/trace/reader.h"
 
-/* "kmalloc-64" or "cache 7", or for ANALYSIS_NO_CACHE + type "(kmalloc)". */
-struct text text_cache(const struct sidecar *sidecar, uint64_t key);
+/* How a trace as a whole is shown. All print lines with a label in a column of `indent`. */
+
+/* "Guest" and "Trace", and where there is something to say, "Ended as" and "Format". */
+void text_print_head(FILE *out, const struct trace_reader *reader, uint64_t records,
+		     uint64_t duration_ns, int indent);
+
+/* "Left out" and "Recording": the counters that are about no loss. */
+void text_print_recording(FILE *out, const struct trace_reader *reader, int indent);
 
 /*
  * Print lines "Lost  ..." about all that is missing from a trace that was read to its end, each
@@ -18,8 +24,9 @@ struct text text_cache(const struct sidecar *sidecar, uint64_t key);
  */
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent);
 
-/* An array of {"file", "records", "expected_records", "ignored_bytes"}, one for each cut stream. */
-json_t *text_json_cuts(const struct trace_reader *reader);
+/* Add all counters, "losses_known", "complete" and "cut" to an object. Returns 0, or -1 without
+ * memory. */
+int text_json_losses(json_t *root, const struct trace_reader *reader);
 
 /* Print a JSON value with a newline. Consumes it. Returns an exit status; NULL is a failure. */
 int text_print_json(const char *verb, json_t *root);

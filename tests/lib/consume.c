@@ -3,22 +3,26 @@
 
 #include <stdlib.h>
 #include "formats/analysis/analysis.h"
-#include "formats/analysis/check.h"
+
+enum { MAX_ANALYSES = 16 };
 
 void consume_trace(struct trace_reader *reader)
 {
-	struct analysis *analysis = analysis_create(ANALYSIS_BY_CACHE, ANALYSIS_ALL_TYPES);
-	struct check *check = check_create(true, false);
-	const struct analysis_group *groups;
-	struct trace_event event;
+	const struct analysis_config config = {.reader = reader, .choice = {1, 3, -1}, .top = 10};
+	struct analysis *analyses[MAX_ANALYSES];
+	size_t n = 0;
+	FILE *out = fopen("/dev/null", "w");
 
-	while (trace_reader_next(reader, &event, NULL) > 0) {
-		if (analysis_add(analysis, &event) ||
-		    check_add(check, &event, trace_reader_cut(reader)))
+	for (; analysis_table[n] && n < MAX_ANALYSES; n++) {
+		if (analysis_create(analysis_table[n], &config, &analyses[n], NULL))
 			abort();
 	}
-	check_streams(check, reader);
-	analysis_sort(analysis, ANALYSIS_SORT_FRAGMENTATION, &groups);
-	check_destroy(check);
-	analysis_destroy(analysis);
+	if (!out || analysis_run(reader, analyses, n, NULL))
+		abort();
+	for (size_t i = 0; i < n; i++) {
+		analyses[i]->ops->print_text(analyses[i], out);
+		json_decref(analyses[i]->ops->print_json(analyses[i]));
+		analysis_destroy(analyses[i]);
+	}
+	fclose(out);
 }

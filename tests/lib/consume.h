@@ -4,8 +4,8 @@
 
 #include "formats/trace/reader.h"
 
-/* Read all of a trace, through the analysis and the checks; for fuzz targets. Aborts without
- * memory. */
+/* Read all of a trace, through all analyses, and print what they found nowhere; for fuzz targets.
+ * Aborts without memory. */
 void consume_trace(struct trace_reader *reader);
 
 #endif

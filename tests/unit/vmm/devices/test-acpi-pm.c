@@ -41,7 +41,8 @@ static void test_registers(void)
 	is_u64(in(ACPI_PM1A_EVT_PORT, 2), 0, "the status register has no event");
 	out(ACPI_PM1A_EVT_PORT + 2, 0x120, 2);
 	is_u64(in(ACPI_PM1A_EVT_PORT + 2, 2), 0x120, "the enable register keeps what is written");
-	is_u64(in(ACPI_PM1A_EVT_PORT + 3, 1), 0x01, "its high byte can be read alone");
+	is_u64(in(ACPI_PM1A_EVT_PORT + 3, 1), 0x01,
+	       "the enable register's high byte can be read alone");
 	out(ACPI_PM1A_EVT_PORT + 2, 0xff, 1);
 	is_u64(in(ACPI_PM1A_EVT_PORT + 2, 2), 0x120, "a write of one byte is ignored");
 	is_u64(in(KEYBOARD_RESET_PORT, 1), 0, "the 8042's input buffer is empty");

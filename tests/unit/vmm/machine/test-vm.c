@@ -6,6 +6,8 @@
 #include "vmm/machine/vm.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
@@ -36,7 +38,7 @@ asm(".pushsection .rodata\n"
     "guest_end:\n"
     "	.popsection\n");
 extern const uint8_t guest_code[], guest_skip[], guest_again[], guest_step[], guest_check[],
-	guest_counter[], guest_end[];
+	guest_loop[], guest_counter[], guest_end[];
 
 enum { SITE_SIZE = 5, MARK = 41 };
 
@@ -109,7 +111,7 @@ static uint64_t counter(void)
 	return __atomic_load_n((uint64_t *)(base + offset_of(guest_counter)), __ATOMIC_SEQ_CST);
 }
 
-static bool spin_deadline_counting(void)
+static bool wait_until_counting(void)
 {
 	uint64_t before = counter();
 
@@ -144,7 +146,7 @@ static int build(void)
 
 static void test_traps(void)
 {
-	ok(spin_deadline_counting(), "the guest gets past all traps into its loop");
+	ok(wait_until_counting(), "the guest gets past all traps into its loop");
 	ok(seen_skip == 1 && seen_again == 1 && seen_step == 1 && seen_check == 1 && !seen_other,
 	   "each trap calls the handler once, at its own address");
 	is_u64(check_rbx, 0, "registers that a handler does not change stay");
@@ -174,9 +176,58 @@ static void test_stop(void)
 	ok(regs.rip - base_gpa < offset_of(guest_counter),
 	   "RIP of the stopped vCPU is in the loop");
 	guest->control->resume(guest, NULL);
-	ok(spin_deadline_counting(), "the guest goes on after a resume");
+	ok(wait_until_counting(), "the guest goes on after a resume");
 	is_u64((uint64_t)-guest->control->resume(guest, NULL), EPERM,
 	       "a resume without a stop is refused");
+}
+
+static void *stop_elsewhere(void *arg)
+{
+	struct error err = {0};
+	int *ret = arg;
+
+	*ret = guest->control->try_stop(guest, &err);
+	if (!*ret)
+		guest->control->resume(guest, NULL);
+	return NULL;
+}
+
+static int try_in_thread(void)
+{
+	pthread_t thread;
+	int ret = 0;
+
+	pthread_create(&thread, NULL, stop_elsewhere, &ret);
+	pthread_join(thread, NULL);
+	return ret;
+}
+
+static void test_try_stop(void)
+{
+	is_u64((uint64_t)guest->control->try_stop(guest, NULL), 0,
+	       "the guest can be stopped if no other thread holds it");
+	ok(guest->control->is_stopped(guest),
+	   "a guest that try_stop has stopped is known to be stopped");
+	is_u64((uint64_t)-try_in_thread(), EBUSY, "another thread is told that the guest is held");
+	guest->control->resume(guest, NULL);
+	ok(!guest->control->is_stopped(guest), "after the resume the guest is known to run");
+	is_u64((uint64_t)try_in_thread(), 0, "another thread can stop a guest that runs");
+}
+
+static void test_special_registers(void)
+{
+	struct guest_sregs first, second;
+
+	guest->control->stop(guest, NULL);
+	is_u64((uint64_t)guest->control->get_sregs(guest, 0, &first, NULL), 0,
+	       "special registers can be read");
+	ok(first.cr0 >> 31 == 1 && first.cr3 == BOOT_PML4_GPA && first.cr4 & 0x20 && !first.cpl,
+	   "the first vCPU is in long mode, on the boot page tables");
+	guest->control->get_sregs(guest, 1, &second, NULL);
+	ok(!first.halted && second.halted, "the second vCPU waits for its start-up");
+	is_u64((uint64_t)-guest->control->get_sregs(guest, 3, &second, NULL), EINVAL,
+	       "a vCPU that does not exist has no special registers");
+	guest->control->resume(guest, NULL);
 }
 
 static void test_pause(void)
@@ -192,7 +243,7 @@ static void test_pause(void)
 	usleep(20000);
 	is_u64(counter(), before, "a stop and resume do not end a pause");
 	is_u64((uint64_t)vm_resume(vm, NULL), 0, "the pause can be ended");
-	ok(spin_deadline_counting(), "the guest goes on after a pause");
+	ok(wait_until_counting(), "the guest goes on after a pause");
 }
 
 static size_t count_regions(void)
@@ -244,7 +295,7 @@ static void test_scratch(void)
 		added &= !guest->scratch->remove(guest, &scratch[i], NULL);
 	ok(added && count_regions() == before, "after removing all regions only RAM is left");
 	guest->control->resume(guest, NULL);
-	ok(spin_deadline_counting(), "the guest goes on after scratch memory is removed");
+	ok(wait_until_counting(), "the guest goes on after scratch memory is removed");
 }
 
 /* What a vCPU reads from its TSC, converted, is the time at which it did. */
@@ -276,6 +327,44 @@ static void test_tsc_clock(void)
 	is_u64((uint64_t)-guest->clock->tsc_clock(guest, 3, &clock, NULL), EINVAL,
 	       "the conversion of a vCPU that does not exist is refused");
 	guest->control->resume(guest, NULL);
+}
+
+/* A handler that wants to stop the guest, which the main thread holds. */
+static atomic_bool handler_entered;
+
+static bool stopping_handler(void *arg, struct guest_trap *trap)
+{
+	(void)arg;
+	atomic_store(&handler_entered, true);
+	while (!guest->control->is_stopped(guest))
+		usleep(100);
+	guest->control->stop(guest, NULL);
+	guest->control->resume(guest, NULL);
+	trap->regs.rip = base_gpa + offset_of(guest_loop);
+	return true;
+}
+
+static void test_removing_handler(void)
+{
+	struct guest_regs regs;
+	int held, free;
+
+	guest->control->stop(guest, NULL);
+	guest->traps->set_handler(guest, stopping_handler, NULL, NULL);
+	memcpy(base + offset_of(guest_again), (uint8_t[]){0xe6, GUEST_TRAP_PORT}, 2);
+	guest->control->get_regs(guest, 0, &regs, NULL);
+	regs.rip = base_gpa + offset_of(guest_again);
+	guest->control->set_regs(guest, 0, &regs, NULL);
+	guest->control->resume(guest, NULL);
+	while (!atomic_load(&handler_entered))
+		usleep(100);
+	guest->control->stop(guest, NULL);
+	held = guest->traps->set_handler(guest, NULL, NULL, NULL);
+	guest->control->resume(guest, NULL);
+	free = guest->traps->set_handler(guest, NULL, NULL, NULL);
+	is_u64((uint64_t)-held, EDEADLK, "removing a handler that waits for the caller is refused");
+	is_u64((uint64_t)free, 0, "after the resume the handler can be removed");
+	ok(wait_until_counting(), "the guest goes on without the handler");
 }
 
 static void test_end(void)
@@ -323,9 +412,12 @@ int main(void)
 	is_u64((uint64_t)vm_start(vm, NULL), 0, "the machine starts");
 	test_traps();
 	test_stop();
+	test_try_stop();
+	test_special_registers();
 	test_pause();
 	test_scratch();
 	test_tsc_clock();
+	test_removing_handler();
 	test_end();
 	vm_destroy(vm);
 	event_loop_destroy(loop);

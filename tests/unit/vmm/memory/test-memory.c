@@ -23,7 +23,7 @@ static void test_file(void)
 	uint8_t byte = 0;
 
 	is_u64((uint64_t)guest_memory_init(&memory, 128 * MIB, NULL), 0, "RAM is created");
-	is_u64(file_size(&memory), 128 * MIB, "its file has exactly its size");
+	is_u64(file_size(&memory), 128 * MIB, "the file of RAM has exactly its size");
 	*(uint8_t *)guest_memory_at(&memory, 5 * MIB, 1) = 0x5a;
 	ok(pread(memory.fd, &byte, 1, 5 * MIB) == 1 && byte == 0x5a,
 	   "what is written to RAM is in the file");

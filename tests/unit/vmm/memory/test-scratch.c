@@ -81,7 +81,7 @@ static void test_failures(void)
 	is_u64(scratch.nr_regions, 2, "a region that KVM has not deleted is still listed");
 	failing = false;
 	ok(!scratch_memory_add(&scratch, SIZE, &b, NULL) && b.gpa != a.gpa,
-	   "its place is not used again");
+	   "the place of a region that KVM has not deleted is not used again");
 	scratch_memory_deinit(&scratch);
 }
 

@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
 #include <string.h>
-#include "formats/analysis/analysis.h"
+#include "formats/analysis/kmem-sums.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
 enum { SITE_A = 0x1000, SITE_B = 0x2000, FREER = 0x3000 };
 
-static void feed(struct analysis *analysis, unsigned int vcpu, struct kmem_record record)
+static void feed(struct kmem_sums *sums, unsigned int vcpu, struct kmem_record record)
 {
 	struct trace_event event = {.record = record, .vcpu = vcpu};
 
-	if (analysis_add(analysis, &event))
+	if (kmem_sums_add(sums, &event))
 		abort();
 }
 
-static void alloc_in_cache(struct analysis *analysis, uint16_t cache, uint64_t ptr,
-			   int64_t timestamp)
+static void alloc_in_cache(struct kmem_sums *sums, uint16_t cache, uint64_t ptr, int64_t timestamp)
 {
 	struct kmem_record record = make_alloc(KMEM_TYPE_CACHE, ptr, SITE_B, 190, 192, timestamp);
 
 	record.cache = cache;
-	feed(analysis, 1, record);
+	feed(sums, 1, record);
 }
 
 /*
  * Site A: kmallocs of 30/32 and 100/128 bytes on vCPU 0, the first freed on vCPU 1, and 2 pages,
  * freed. Site B: a cache's objects of 190/192, of which one stays. A free of something older.
  */
-static void feed_sample(struct analysis *a)
+static void feed_sample(struct kmem_sums *a)
 {
 	feed(a, 0, make_alloc(KMEM_TYPE_KMALLOC, 0x100, SITE_A, 30, 32, 1000));
 	feed(a, 0, make_alloc(KMEM_TYPE_KMALLOC, 0x200, SITE_A, 100, 128, 1010));
@@ -43,8 +42,8 @@ static void feed_sample(struct analysis *a)
 
 static void test_totals(void)
 {
-	struct analysis *a = analysis_create(ANALYSIS_BY_CALLSITE, ANALYSIS_ALL_TYPES);
-	const struct analysis_totals *totals = analysis_totals(a);
+	struct kmem_sums *a = kmem_sums_create(KMEM_BY_CALLSITE, KMEM_ALL_TYPES);
+	const struct kmem_totals *totals = kmem_sums_totals(a);
 
 	feed_sample(a);
 	is_u64(totals->records, 9, "records");
@@ -63,63 +62,62 @@ static void test_totals(void)
 	is_u64(totals->by_type[KMEM_TYPE_PAGES].live_objects, 0, "live pages");
 	is_u64(totals->by_type[KMEM_TYPE_PAGES].bytes_allocated, 8192, "bytes of pages");
 	ok(totals->first_ns == 1000 && totals->last_ns == 1080, "duration");
-	analysis_destroy(a);
+	kmem_sums_destroy(a);
 }
 
 static void test_call_sites(void)
 {
-	struct analysis *a = analysis_create(ANALYSIS_BY_CALLSITE, ANALYSIS_ALL_TYPES);
-	const struct analysis_group *groups;
+	struct kmem_sums *a = kmem_sums_create(KMEM_BY_CALLSITE, KMEM_ALL_TYPES);
+	const struct kmem_group *groups;
 
 	feed_sample(a);
-	is_u64(analysis_sort(a, ANALYSIS_SORT_BYTES, &groups), 2, "two call sites");
+	is_u64(kmem_sums_sort(a, KMEM_SORT_BYTES, &groups), 2, "two call sites");
 	is_u64(groups[0].key, SITE_A, "by bytes");
 	is_u64(groups[0].hits, 3, "hits");
 	is_u64(groups[0].cross_cpu_frees, 1, "a cross-CPU free belongs to who allocated");
 	is_u64(groups[0].live_bytes, 128, "live bytes");
 	is_u64(groups[1].live_objects, 1, "live objects");
-	ok(analysis_fragmentation(&groups[1]) > 1.04 && analysis_fragmentation(&groups[1]) < 1.05,
+	ok(kmem_fragmentation(&groups[1]) > 1.04 && kmem_fragmentation(&groups[1]) < 1.05,
 	   "fragmentation is what of the allocated was not asked for: 4 of 384 bytes");
-	analysis_sort(a, ANALYSIS_SORT_LIVE, &groups);
+	kmem_sums_sort(a, KMEM_SORT_LIVE, &groups);
 	is_u64(groups[0].key, SITE_B, "by live bytes");
-	analysis_sort(a, ANALYSIS_SORT_HITS, &groups);
+	kmem_sums_sort(a, KMEM_SORT_HITS, &groups);
 	is_u64(groups[0].key, SITE_A, "by hits");
-	analysis_sort(a, ANALYSIS_SORT_CROSS_CPU, &groups);
+	kmem_sums_sort(a, KMEM_SORT_CROSS_CPU, &groups);
 	is_u64(groups[0].key, SITE_A, "by cross-CPU frees");
-	analysis_sort(a, ANALYSIS_SORT_FRAGMENTATION, &groups);
+	kmem_sums_sort(a, KMEM_SORT_FRAGMENTATION, &groups);
 	is_u64(groups[0].key, SITE_B, "by fragmentation");
-	analysis_destroy(a);
+	kmem_sums_destroy(a);
 }
 
 static void test_groups(void)
 {
 	static const struct {
-		enum analysis_by by;
+		enum kmem_by by;
 		size_t groups;
 		uint64_t first;
 		const char *what;
 	} rows[] = {
-		{ANALYSIS_BY_CACHE, 3, ANALYSIS_NO_CACHE + KMEM_TYPE_PAGES, "by cache"},
-		{ANALYSIS_BY_SIZE, 4, 8192, "by size"},
-		{ANALYSIS_BY_POINTER, 4, 0x2000, "by pointer"},
+		{KMEM_BY_CACHE, 3, KMEM_NO_CACHE + KMEM_TYPE_PAGES, "by cache"},
+		{KMEM_BY_SIZE, 4, 8192, "by size"},
+		{KMEM_BY_POINTER, 4, 0x2000, "by pointer"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct analysis *a = analysis_create(rows[i].by, ANALYSIS_ALL_TYPES);
-		const struct analysis_group *groups;
+		struct kmem_sums *a = kmem_sums_create(rows[i].by, KMEM_ALL_TYPES);
+		const struct kmem_group *groups;
 
 		feed_sample(a);
-		is_u64(analysis_sort(a, ANALYSIS_SORT_BYTES, &groups), rows[i].groups,
-		       rows[i].what);
+		is_u64(kmem_sums_sort(a, KMEM_SORT_BYTES, &groups), rows[i].groups, rows[i].what);
 		is_u64(groups[0].key, rows[i].first, "its first group");
-		analysis_destroy(a);
+		kmem_sums_destroy(a);
 	}
 }
 
 static void test_type_filter(void)
 {
-	struct analysis *a = analysis_create(ANALYSIS_BY_CALLSITE, KMEM_TYPE_CACHE);
-	const struct analysis_totals *totals = analysis_totals(a);
+	struct kmem_sums *a = kmem_sums_create(KMEM_BY_CALLSITE, KMEM_TYPE_CACHE);
+	const struct kmem_totals *totals = kmem_sums_totals(a);
 
 	feed_sample(a);
 	feed(a, 0, make_free(KMEM_TYPE_KMALLOC, 0x3000, FREER, 1090));
@@ -129,13 +127,13 @@ static void test_type_filter(void)
 	feed(a, 0, make_alloc(KMEM_TYPE_CACHE, 0x100, SITE_A, 8, 8, 1100));
 	feed(a, 0, make_alloc(KMEM_TYPE_KMALLOC, 0x100, SITE_A, 8, 8, 1110));
 	is_u64(totals->sum.live_objects, 0, "another type's allocation ends a life");
-	analysis_destroy(a);
+	kmem_sums_destroy(a);
 }
 
 static void test_odd_records(void)
 {
-	struct analysis *a = analysis_create(ANALYSIS_BY_CALLSITE, ANALYSIS_ALL_TYPES);
-	const struct analysis_totals *totals = analysis_totals(a);
+	struct kmem_sums *a = kmem_sums_create(KMEM_BY_CALLSITE, KMEM_ALL_TYPES);
+	const struct kmem_totals *totals = kmem_sums_totals(a);
 	struct kmem_record bad = make_alloc(9, 0x100, SITE_A, 8, 8, 1);
 
 	feed(a, 0, bad);
@@ -149,15 +147,15 @@ static void test_odd_records(void)
 	is_u64(totals->sum.live_bytes, 16, "is live once");
 	feed(a, 0, make_alloc(KMEM_TYPE_KMALLOC, 0x200, SITE_A, UINT64_MAX, UINT64_MAX, 4));
 	is_u64(totals->sum.bytes_allocated, UINT64_MAX, "sums do not wrap");
-	analysis_destroy(a);
+	kmem_sums_destroy(a);
 }
 
 /* Memory grows with live objects, not with the trace. */
 static void test_memory(void)
 {
 	enum { ROUNDS = 1000000, LIVE = 10 };
-	struct analysis *a = analysis_create(ANALYSIS_BY_CALLSITE, ANALYSIS_ALL_TYPES);
-	const struct analysis_totals *totals = analysis_totals(a);
+	struct kmem_sums *a = kmem_sums_create(KMEM_BY_CALLSITE, KMEM_ALL_TYPES);
+	const struct kmem_totals *totals = kmem_sums_totals(a);
 
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		uint64_t ptr = 0xffff888000000000 + i * 64;
@@ -169,8 +167,8 @@ static void test_memory(void)
 	}
 	is_u64(totals->records, 2 * ROUNDS - LIVE, "two million records");
 	is_u64(totals->peak_live_objects, LIVE + 1, "no more objects held than live");
-	ok(analysis_memory(a) < 64 << 10, "in %zu bytes", analysis_memory(a));
-	analysis_destroy(a);
+	ok(kmem_sums_memory(a) < 64 << 10, "in %zu bytes", kmem_sums_memory(a));
+	kmem_sums_destroy(a);
 }
 
 int main(void)

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How a run ends, and what its user sees: toy guests on a real /dev/kvm. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include "tests/lib/tap.h"
+#include "tests/unit/vmm/machine/toy.h"
+
+/* Print a text, then reset; reset by the 8042; a triple fault; memory I/O, then power off; a loop.
+ */
+asm(".pushsection .rodata\n"
+    "panic_code:	lea panic_text(%rip), %rsi\n"
+    "	mov $0x3f8, %edx\n"
+    "1:	movb (%rsi), %al\n"
+    "	test %al, %al\n"
+    "	jz 2f\n"
+    "	out %al, %dx\n"
+    "	inc %rsi\n"
+    "	jmp 1b\n"
+    "2:	mov $0xcf9, %edx\n"
+    "	mov $6, %al\n"
+    "	out %al, %dx\n"
+    "3:	jmp 3b\n"
+    "panic_text:	.asciz \"Kernel panic - not syncing: toy\\r\\n\"\n"
+    "panic_end:\n"
+    "reboot_code:	mov $0xfe, %al\n	out %al, $0x64\n1:	jmp 1b\nreboot_end:\n"
+    "fault_code:	lidt 1f(%rip)\n	ud2\n1:	.fill 10, 1, 0\nfault_end:\n"
+    "mmio_code:	mov $0xd0000000, %eax\n"
+    "	movl $1, (%rax)\n"
+    "	xor %ebx, %ebx\n"
+    "	mov (%rax), %ebx\n"
+    "	mov $0x3fd, %edx\n"
+    "	in %dx, %al\n"
+    "	mov %al, %cl\n"
+    "	mov $0x604, %edx\n"
+    "	mov $0x3400, %eax\n"
+    "	out %ax, %dx\n"
+    "1:	jmp 1b\n"
+    "mmio_end:\n"
+    "loop_code:	out %al, $0x80\n	jmp loop_code\nloop_end:\n"
+    ".popsection\n");
+extern const uint8_t panic_code[], panic_end[], reboot_code[], reboot_end[], fault_code[],
+	fault_end[], mmio_code[], mmio_end[], loop_code[], loop_end[];
+
+static struct toy toy;
+static char panic_reason[80];
+static enum vm_status seen[8];
+static size_t nr_seen;
+
+static void on_panic(void *arg, const char *reason)
+{
+	(void)arg;
+	strncpy(panic_reason, reason, sizeof(panic_reason) - 1);
+}
+
+static void on_status(void *arg, enum vm_status status)
+{
+	(void)arg;
+	if (nr_seen < sizeof(seen) / sizeof(seen[0]))
+		seen[nr_seen++] = status;
+}
+
+static bool start(const uint8_t *code, const uint8_t *end, const struct vm_config *like)
+{
+	struct error err = {0};
+	int ret;
+
+	nr_seen = 0;
+	ret = toy_create(&toy, code, end, like, &err);
+	if (!ret)
+		ret = vm_listen(toy.vm, on_status, NULL);
+	if (!ret)
+		ret = vm_start(toy.vm, &err);
+	if (ret)
+		tap_diag("%s", err.text);
+	return !ret;
+}
+
+static const struct vm_config quiet = {.nr_vcpus = 1, .no_console = true};
+
+static void test_panic(void)
+{
+	char path[] = "/tmp/test-end-XXXXXX", text[80] = "";
+	struct vm_config config = {.nr_vcpus = 2, .console = path, .on_panic = on_panic};
+	int fd = mkstemp(path);
+
+	if (!ok(start(panic_code, panic_end, &config), "a guest that panics starts"))
+		return;
+	ok(vm_vcpu_thread_id(toy.vm, 1) > 0 && vm_vcpu_thread_id(toy.vm, 2) == 0,
+	   "each vCPU has a thread, and others have none");
+	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_REBOOT,
+	       "the guest's reset ends the event loop");
+	vm_finish(toy.vm);
+	is_u64(vm_end_reason(toy.vm), VM_END_PANIC, "a reset after a panic counts as the panic");
+	is_str(vm_panic_reason(toy.vm), "toy", "the reason of the panic is kept");
+	is_str(vm_status_name(vm_status(toy.vm)), "guest-panicked", "the last status is the panic");
+	ok(nr_seen >= 2 && seen[0] == VM_STATUS_RUNNING &&
+		   seen[nr_seen - 1] == VM_STATUS_GUEST_PANICKED,
+	   "the listener is called with the first and the last status");
+	ok(read(fd, text, sizeof(text) - 1) > 0, "the console file has been written");
+	is_str(text, "Kernel panic - not syncing: toy\r\n",
+	       "the console file has what the guest has printed");
+	is_u64(vm_console_lost(toy.vm), 0, "no output is lost");
+	ok(vm_exits(toy.vm) >= strlen(text), "each byte of output is an exit");
+	close(fd);
+	unlink(path);
+	toy_destroy(&toy);
+}
+
+static void test_reboot(void)
+{
+	start(reboot_code, reboot_end, &quiet);
+	event_loop_run(toy.loop);
+	vm_finish(toy.vm);
+	is_u64(vm_end_reason(toy.vm), VM_END_REBOOT, "a pulse of the 8042 is a reboot");
+	is_str(vm_status_name(vm_status(toy.vm)), "shutdown", "a guest that reboots is shut down");
+	ok(!vm_panic_reason(toy.vm), "a guest that has printed nothing has not panicked");
+	toy_destroy(&toy);
+}
+
+static void test_triple_fault(void)
+{
+	start(fault_code, fault_end, &quiet);
+	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_TRIPLE_FAULT,
+	       "an exception without an IDT ends in a triple fault");
+	toy_destroy(&toy);
+}
+
+static void test_io(void)
+{
+	struct guest_regs regs;
+
+	start(mmio_code, mmio_end, &quiet);
+	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_POWER_OFF,
+	       "a guest gets past its I/O and powers off");
+	vm_finish(toy.vm);
+	toy.guest->control->get_regs(toy.guest, 0, &regs, NULL);
+	is_u64(regs.rbx, 0xffffffff, "memory without a device reads as ones");
+	is_u64(regs.rcx & 0xff, 0x60, "a register of the UART can be read");
+	toy_destroy(&toy);
+}
+
+static void quit(void *arg)
+{
+	(void)arg;
+	vm_request_end(toy.vm, VM_END_QUIT);
+	vm_request_end(toy.vm, VM_END_SIGNAL);
+}
+
+static void test_quit(void)
+{
+	struct event_source *timer;
+
+	start(loop_code, loop_end, &quiet);
+	event_loop_add_timer(toy.loop, 0, quit, NULL, &timer, NULL);
+	event_timer_arm(timer, 20);
+	event_loop_run(toy.loop);
+	is_u64((uint64_t)-vm_resume(toy.vm, NULL), EINVAL,
+	       "a run that has ended cannot be resumed");
+	vm_finish(toy.vm);
+	vm_finish(toy.vm);
+	is_u64(vm_end_reason(toy.vm), VM_END_QUIT, "the first reason for an end counts");
+	toy_destroy(&toy);
+}
+
+static void test_end_while_paused(void)
+{
+	start(loop_code, loop_end, &quiet);
+	is_u64((uint64_t)-vm_resume(toy.vm, NULL), EALREADY, "a guest that runs cannot be resumed");
+	vm_pause(toy.vm, NULL);
+	vm_request_end(toy.vm, VM_END_QUIT);
+	vm_finish(toy.vm);
+	is_str(vm_status_name(vm_status(toy.vm)), "shutdown", "a paused guest can be ended");
+	toy_destroy(&toy);
+}
+
+static void test_refusals(void)
+{
+	static const struct vm_config none = {.nr_vcpus = 0}, many = {.nr_vcpus = 65};
+	struct vm_config small = {.nr_vcpus = 1, .ram_mib = 63};
+	struct error err;
+
+	ok(toy_create(&toy, loop_code, loop_end, &none, &err) == -EINVAL &&
+		   strstr(err.text, "0 vCPUs"),
+	   "a machine without vCPUs is refused");
+	toy_destroy(&toy);
+	ok(toy_create(&toy, loop_code, loop_end, &many, &err) == -EINVAL &&
+		   strstr(err.text, "65 vCPUs"),
+	   "a machine of 65 vCPUs is refused");
+	toy_destroy(&toy);
+	event_loop_create(&toy.loop, NULL);
+	ok(vm_create(&small, toy.loop, &toy.vm, &err) == -EINVAL && strstr(err.text, "63 MiB"),
+	   "a machine of 63 MiB is refused");
+	toy_destroy(&toy);
+	toy_create(&toy, loop_code, loop_end, &quiet, NULL);
+	for (int i = 0; i < 4; i++)
+		vm_listen(toy.vm, on_status, NULL);
+	is_u64((uint64_t)-vm_listen(toy.vm, on_status, NULL), ENOSPC,
+	       "a fifth listener is refused");
+	is_u64((uint64_t)-vm_pause(toy.vm, NULL), EINVAL,
+	       "a machine that has not started cannot be paused");
+	toy_destroy(&toy);
+}
+
+/* --- polling -----------------------------------------------------------------------------------
+ */
+
+static atomic_uint polls;
+static unsigned int wanted_polls;
+
+static bool poll_until(void *arg)
+{
+	(void)arg;
+	return atomic_fetch_add(&polls, 1) + 1 >= wanted_polls;
+}
+
+static bool poll_for(const uint8_t *code, const uint8_t *end, unsigned int n)
+{
+	atomic_store(&polls, 0);
+	wanted_polls = n;
+	if (toy_create(&toy, code, end, &quiet, NULL))
+		return false;
+	vm_set_poll(toy.vm, poll_until, NULL);
+	return !vm_start(toy.vm, NULL);
+}
+
+static void test_polling(void)
+{
+	struct event_source *timer;
+
+	poll_for(loop_code, loop_end, 10);
+	event_loop_add_timer(toy.loop, 0, quit, NULL, &timer, NULL);
+	event_timer_arm(timer, 60);
+	event_loop_run(toy.loop);
+	vm_finish(toy.vm);
+	is_u64(polls, 10,
+	       "a guest that accesses ports is polled until the poll says that it is done");
+	toy_destroy(&toy);
+}
+
+int main(void)
+{
+	if (!toy_has_kvm())
+		return tap_skip_all("no /dev/kvm");
+	test_panic();
+	test_reboot();
+	test_triple_fault();
+	test_io();
+	test_quit();
+	test_end_while_paused();
+	test_refusals();
+	test_polling();
+	return tap_done();
+}
