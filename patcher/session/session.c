@@ -144,16 +144,8 @@ int session_plan(struct trace_session *s, struct error *err)
 		.nr_refs = s->tracers.nr_refs,
 		.ftrace_handoff = ftrace_handoff_is_possible(&s->kernel),
 	};
-	int ret = patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
 
-	for (size_t i = 0; !ret && i < s->tracers.n; i++) {
-		struct tracer *t = s->tracers.v[i];
-		size_t n = 0;
-		const struct probe_gap *gaps = t->ops->gaps ? t->ops->gaps(t, &n) : NULL;
-
-		ret = patch_plan_refuse_gaps(&s->plan, &s->kernel, gaps, n, err);
-	}
-	return ret;
+	return patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
 }
 
 static void prepare_oneshots(struct trace_session *s)
@@ -303,14 +295,13 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	if (ret)
 		return ret;
 	forget_calls(s);
-	ret = ftrace_handoff_stop(&s->kernel, err);
+	ret = create_tracers(s, err);
+	if (!ret)
+		ret = ftrace_handoff_stop(&s->kernel, err);
 	if (ret)
 		return ret;
-	ret = create_tracers(s, err);
-	if (!ret) {
-		prepare_oneshots(s);
-		ret = start_stopped(s, err);
-	}
+	prepare_oneshots(s);
+	ret = start_stopped(s, err);
 	s->guest->control->resume(s->guest, NULL);
 	return ret;
 }

@@ -87,6 +87,8 @@ struct trace_status {
 	const struct site_refusal
 		*refused; /* owned by the session, until the next status or start */
 	size_t nr_refused;
+	const struct probe_gap *gaps; /* what the tracers cannot see, likewise owned */
+	size_t nr_gaps;
 	struct patch_outcome restored; /* by the last stop */
 	bool exitless;                 /* trampolines are in place, or were during the last start */
 	char no_exitless[160];         /* why not, though wanted; else "" */

@@ -148,6 +148,21 @@ static void show_sites(FILE *out, const json_t *sites)
 	}
 }
 
+static void show_gaps(FILE *out, const json_t *gaps)
+{
+	const json_t *gap;
+	size_t i;
+
+	json_array_foreach(gaps, i, gap)
+	{
+		fputs("  not traced ", out);
+		show_text(out, text_at(gap, "function"));
+		fputs(": ", out);
+		show_text(out, text_at(gap, "reason"));
+		fputc('\n', out);
+	}
+}
+
 static void show_trace_head(FILE *out, const json_t *result)
 {
 	const json_t *tracer;
@@ -224,6 +239,7 @@ static void show_trace(FILE *out, const json_t *result)
 	fputc('\n', out);
 	show_counters(out, result);
 	show_sites(out, json_object_get(result, "sites"));
+	show_gaps(out, json_object_get(result, "gaps"));
 	json_array_foreach(json_object_get(result, "vcpus"), i, vcpu) show_vcpu(out, vcpu);
 }
 

@@ -26,7 +26,7 @@ struct kmem_tracer {
 	uint32_t types;           /* bit per enum kmem_type_id */
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
-	struct alloc_points points; /* the probes' data points into it */
+	const struct alloc_points *points; /* the image's; the probes' data points into it */
 	struct probe *probes;
 	size_t nr_probes;
 	struct probe_gap *gaps;

@@ -42,19 +42,18 @@ static void test_point(const struct kernel *kernel, struct decoder *decoder,
 
 static void test_image(const struct kernel_image *image, struct decoder *decoder)
 {
-	struct alloc_points points;
+	const struct alloc_points *points;
 	struct dump_guest *dump;
 	struct kernel kernel;
 
-	if (dump_guest_create(1, &dump, NULL) || alloc_points_resolve(image, &points, NULL))
+	if (dump_guest_create(1, &dump, NULL) || alloc_points_of(image, &points, NULL))
 		abort();
 	if (!dump_guest_add_buffer(dump, PHYS_TEXT, image->init_bytes, image->init_size,
 				   DUMP_MAPPED, NULL)) {
 		kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
-		for (size_t i = 0; i < points.n; i++)
-			test_point(&kernel, decoder, &points.v[i]);
+		for (size_t i = 0; i < points->n; i++)
+			test_point(&kernel, decoder, &points->v[i]);
 	}
-	alloc_points_free(&points);
 	dump_guest_destroy(dump);
 }
 
