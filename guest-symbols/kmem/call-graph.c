@@ -171,7 +171,7 @@ static void see_pointer(const struct search *s, uint64_t value)
 			s->graph->nodes[i].anywhere = by_pointer;
 }
 
-/* Every position may be an operand: neither an address nor a distance is hit by accident. */
+/* Every position may be an operand. Hardly any other bytes are that very address or distance. */
 static int search_text(const struct search *s, uint64_t start, uint64_t stop, struct error *err)
 {
 	const struct kernel_image *image = s->graph->image;
@@ -196,7 +196,7 @@ static bool is_short_jump(const uint8_t *p)
 	return p[0] == 0xeb || (p[0] & 0xf0) == 0x70;
 }
 
-/* A jump of two bytes, from a function nearby. What may be one counts. */
+/* Jumps of two bytes, from functions nearby. Two bytes that may be one count. */
 static int search_short(const struct search *s, size_t node, struct error *err)
 {
 	struct call_graph *g = s->graph;
@@ -266,7 +266,7 @@ static bool is_among(uint64_t address, const uint64_t *list, size_t n)
 	return false;
 }
 
-/* Callers that matter become nodes. What anything may call is not proven anyway. */
+/* Callers become nodes, but for those in `known` and those of a function that fails anyway. */
 static void add_callers(struct call_graph *g, size_t first_edge, const uint64_t *known, size_t n)
 {
 	for (size_t i = first_edge; i < g->nr_edges; i++) {

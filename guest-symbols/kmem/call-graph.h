@@ -9,9 +9,9 @@
 #include "guest-symbols/image/kernel-image.h"
 
 /*
- * The callers of some functions of a kernel, as far as it takes to prove that all calls come through
- * functions that are known. Instructions are not decoded: whatever may be a reference counts as one.
- * So a proof may fail where it need not, but it does not succeed where it must not.
+ * The callers of some functions of a kernel, as far as it takes to prove that all calls come
+ * through functions that are known. Instructions are not decoded: whatever may be a reference
+ * counts as one. So a proof may fail where it need not, but it does not succeed where it must not.
  */
 struct call_graph;
 
