@@ -28,8 +28,8 @@ struct engine {
 	const struct engine_ops *ops;
 };
 
-/* Takes a hit to its tracer. `ref` is NULL at returns. On any thread; several at once with traps,
- * in the order of their time stamps with rings. */
+/* Takes a hit to its tracer. `ref` is NULL at returns. On any thread, one at a time; with rings in
+ * the order of the time stamps. */
 typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
 			    const struct probe_hit *hit);
 

@@ -80,13 +80,14 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 /* --- the slab caches seen so far ------------------------------------------------------------- */
 
 /*
- * Caches by the gva of their struct kmem_cache, so that a name is read once per cache and not once
- * per event. Thread-safe.
+ * Caches by the gva of their struct kmem_cache, so that a name is read once per cache, and sizes
+ * once per batch of hits.
  */
 struct cache_ids;
 
 struct cache_info {
 	uint64_t object_size, size; /* bytes */
+	uint64_t batch;             /* of the hit for which the sizes were read last */
 	uint16_t id;                /* in the trace's cache table */
 };
 
@@ -95,8 +96,9 @@ int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct
 		     struct error *err);
 void cache_ids_destroy(struct cache_ids *ids);
 
-/* Sizes and id of a cache; reads the guest the first time. */
-int cache_ids_get(struct cache_ids *ids, uint64_t cache, struct cache_info *out, struct error *err);
+/* Sizes and id of a cache, for a hit of this batch (probe.h). */
+int cache_ids_get(struct cache_ids *ids, uint64_t cache, uint64_t batch, struct cache_info *out,
+		  struct error *err);
 
 /* The id alone, which does not need the guest once it is known. */
 int cache_ids_find(struct cache_ids *ids, uint64_t cache, uint16_t *id);

@@ -59,11 +59,12 @@ void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	kmem_emit(t, hit, record);
 }
 
-static int fill_from_cache(const struct kmem_tracer *t, uint64_t cache, struct kmem_record *record)
+static int fill_from_cache(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
+			   struct kmem_record *record)
 {
 	struct cache_info info;
 
-	int ret = cache_ids_get(t->caches, cache, &info, NULL);
+	int ret = cache_ids_get(t->caches, cache, hit->batch, &info, NULL);
 
 	if (ret)
 		return ret;
@@ -93,7 +94,7 @@ static int fill_from_pages(const struct kmem_tracer *t, struct kmem_record *reco
 void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
 		     struct kmem_record *record)
 {
-	int ret = cache ? fill_from_cache(t, cache, record) : fill_from_pages(t, record);
+	int ret = cache ? fill_from_cache(t, hit, cache, record) : fill_from_pages(t, record);
 
 	/* kvmalloc() may have given vmalloc memory, which is outside the direct map */
 	if (ret == -ERANGE && !cache)
