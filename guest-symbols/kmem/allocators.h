@@ -52,6 +52,8 @@ struct alloc_entry {
 	enum kmem_type_id type;
 	enum alloc_action action;
 	enum alloc_role args[ALLOC_MAX_ARGS];
+	uint8_t argument[ALLOC_NR_ROLES]; /* the same the other way round: 1 + its index, 0 = none
+					   */
 };
 
 /* An entry point that this kernel has. */

@@ -148,15 +148,17 @@ static uint64_t snapshot(struct ring *ring)
 	return ring->consumed;
 }
 
-/* Whether a trampoline writes such a record; `room` bytes are reserved. */
-static bool is_record(const struct ring *ring, const struct ring_record *record, uint64_t room)
+/* Bytes of a record that a trampoline may have written; 0 if none writes such a record. */
+static size_t valid_size(const struct ring *ring, const struct ring_record *record)
 {
 	const struct ring_shape *shape;
 
 	if (!(record->commit & RING_COMMITTED) || ring_id(record) >= ring->config.nr_shapes)
-		return false;
+		return 0;
 	shape = &ring->config.shapes[ring_id(record)];
-	return shape->size && record->items <= shape->items && record_size(ring, record) <= room;
+	if (!shape->size || record->items > shape->items)
+		return 0;
+	return shape->size + record->items * sizeof(uint64_t);
 }
 
 static uint64_t horizon_of(const struct ring_clock *clock)
@@ -225,19 +227,18 @@ static enum step add_next(struct ring *ring, struct run *run, uint64_t end,
 	struct ring_record head;
 	size_t size;
 
-	if (run->n == RUN_MAX || (run->n && position / ring->config.data_bytes !=
-						    ring->consumed / ring->config.data_bytes))
+	if (run->n == RUN_MAX || ((position ^ ring->consumed) & ring->config.data_bytes))
 		return STEP_RUN_FULL;
 	head.commit = __atomic_load_n(&source->commit, __ATOMIC_ACQUIRE);
 	if (!head.commit)
 		return STEP_UNCOMMITTED;
 	head.items = __atomic_load_n(&source->items, __ATOMIC_RELAXED);
-	if (!is_record(ring, &head, end - position))
+	size = valid_size(ring, &head);
+	if (!size || size > end - position)
 		return STEP_MALFORMED;
 	head.tsc = __atomic_load_n(&source->tsc, __ATOMIC_RELAXED);
 	if (is_later(ring, position, head.tsc, clock))
 		return STEP_LATER;
-	size = record_size(ring, &head);
 	if (run->bytes + size > queue_left(&ring->queue))
 		return STEP_QUEUE_FULL;
 	run->records[run->n].commit = head.commit;

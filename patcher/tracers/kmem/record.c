@@ -9,10 +9,9 @@ enum { MAX_ORDER = 20 };
 uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[CAPTURE_ARGUMENTS],
 		       enum alloc_role role, uint64_t otherwise)
 {
-	for (unsigned int i = 0; i < ALLOC_MAX_ARGS; i++)
-		if (entry->args[i] == role)
-			return words[i];
-	return otherwise;
+	uint8_t argument = entry->argument[role];
+
+	return argument ? words[argument - 1] : otherwise;
 }
 
 uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *entry,
