@@ -42,7 +42,7 @@ sub test_plain {
 	my $qemu = $libvirt->qemu('t');
 	my $descriptors = () = glob "/proc/$qemu/fd/*";
 	my $pid = $libvirt->spawn('first', attach_command('t', '--duration', 4, '--monitor', "$work/run/m"));
-	sleep 2;
+	ok(wait_tracing(), 'attach traces');
 	my ($status, $text) = attach('t', '--duration', 1);
 	like($text, qr/another sonde is attached/, 'a second tracer is refused');
 	($status, $text) = $libvirt->run("$work/sonde", 'ctl', '--json', "$work/run/m", 'query-trace');
@@ -58,13 +58,25 @@ sub test_plain {
 	is(scalar(() = glob "/proc/$qemu/fd/*"), $descriptors, 'QEMU has as many descriptors as before');
 }
 
+# Any process may have QEMU's arguments; libvirt's pid file names the right one.
+sub test_decoy {
+	my ($uuid) = $libvirt->virsh('domuuid', 't') =~ /(\S+)/;
+	my $decoy = $libvirt->spawn('decoy', decoy_command($uuid));
+	my ($status, $text) = attach('t', '-v', '--duration', 1);
+	is($status, 0, "beside a process with QEMU's arguments attach has status 0") or diag($text);
+	my ($qemu) = $text =~ /memory +a file shared by QEMU process (\d+)/;
+	is($qemu, $libvirt->qemu('t'), "beside a process with QEMU's arguments attach reads QEMU's memory") or diag($text);
+	kill KILL => $decoy;
+	waitpid $decoy, 0;
+}
+
 sub test_ends {
 	my ($status, $text) = attach('t', '--until-events', 3000);
 	is($status, 0, 'attach --until-events has status 0') or diag($text);
 	my ($allocs, $frees) = report();
 	cmp_ok($allocs + $frees, '>=', 3000, '--until-events 3000 traces at least that many: ' . ($allocs + $frees));
 	my $pid = $libvirt->spawn('signal', attach_command('t'));
-	sleep 2;
+	ok(wait_tracing(), 'SIGINT: attach traces before');
 	kill INT => $pid;
 	is($libvirt->wait_for($pid, 60), 130, 'SIGINT: attach has status 130');
 	is_as_before('t', 'after SIGINT');
@@ -190,6 +202,7 @@ start_domain('idle', persistent => 1);
 system('cp', "$build/kernels/5.10/vmlinuz", "$work/other.kernel");
 test_refusals();
 test_plain();
+test_decoy();
 test_ends();
 test_suspended();
 test_suspended_inside();
