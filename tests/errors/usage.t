@@ -14,6 +14,9 @@ my @run = ('run', '-k', $kernel);
 
 refuses('misspelt verb', 2, qr/'rum': did you mean 'run'\?/, 'rum');
 refuses('unknown verb', 2, qr/'zzzzzz'; see 'sonde --help'/, 'zzzzzz');
+refuses('help of an unknown verb', 2, qr/'zzzzzz'; see 'sonde --help'/, 'help', 'zzzzzz');
+is(`\Q$build\E/sonde help $_`, `\Q$build\E/sonde $_ --help`, "sonde help $_ prints what sonde $_ --help prints") for qw(run ctl);
+is(`\Q$build\E/sonde -V`, `\Q$build\E/sonde --version`, 'sonde -V prints the version');
 refuses('misspelt option', 2, qr/--trase: did you mean --trace\?/, @run, '--trase', 'kmem');
 refuses('unknown long option', 2, qr/--qqqqqqqqqq; see 'sonde run --help'/, @run, '--qqqqqqqqqq');
 refuses('unknown short option', 2, qr/-z; see 'sonde run --help'/, @run, '-z');
