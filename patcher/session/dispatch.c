@@ -31,9 +31,7 @@ static uint64_t items_seen(const struct open_call *call, const struct probe_hit 
 /* A bulk call's return may come in several hits, each with some of its objects. */
 static bool is_last_hit(const struct open_call *call, const struct probe_hit *hit)
 {
-	uint64_t all = hit->saved ? (uint32_t)hit->result - (hit->saved - 1) : 0;
-
-	return !hit->nr_items || items_seen(call, hit) >= all;
+	return !hit->nr_items || items_seen(call, hit) >= probe_hit_all_items(hit);
 }
 
 static void await_next_hit(struct trace_session *s, const struct open_call *popped,
