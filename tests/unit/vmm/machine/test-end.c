@@ -123,6 +123,8 @@ static void test_panic(void)
 
 	if (!ok(start(panic_code, panic_end, &config), "a guest that panics starts"))
 		return;
+	for (int i = 0; i < 5000 && !vm_vcpu_thread_id(toy.vm, 1); i++)
+		usleep(1000);
 	ok(vm_vcpu_thread_id(toy.vm, 1) > 0 && vm_vcpu_thread_id(toy.vm, 2) == 0,
 	   "each vCPU has a thread, and others have none");
 	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_REBOOT,
