@@ -8,7 +8,7 @@ bool boot_window_is_open(const struct kernel *kernel)
 {
 	uint32_t state;
 
-	/* SYSTEM_BOOTING is 0 and lasts until both moments are over (include/linux/kernel.h) */
+	/* SYSTEM_BOOTING, 0, lasts until both moments are over (include/linux/kernel.h) */
 	return !kernel_read_u32(kernel, "system_state", &state, NULL) && state == 0;
 }
 
@@ -20,7 +20,7 @@ static uint64_t return_address_of(const struct boot_window *w, const struct gues
 	return address;
 }
 
-static void arm_or_note(struct boot_window *w, uint64_t gva, oneshot_fn *fn)
+static void arm_or_report(struct boot_window *w, uint64_t gva, oneshot_fn *fn)
 {
 	struct error err;
 
@@ -37,14 +37,14 @@ static int arm_function(struct boot_window *w, const char *name, oneshot_fn *fn,
 	return oneshot_arm(w->oneshots, gva, fn, w, err);
 }
 
-/* --- inside ftrace_init(): entries are hooked behind their sites ----------------------------- */
+/* --- inside ftrace_init(): one-shots behind the sites ---------------------------------------- */
 
 static void on_behind_site(void *arg, const struct guest_trap *hit);
 
 static void arm_behind_sites(struct boot_window *w)
 {
 	for (size_t i = 0; i < w->plan->entries.n; i++)
-		arm_or_note(w, w->plan->entries.v[i].gva + SITE_SIZE, on_behind_site);
+		arm_or_report(w, w->plan->entries.v[i].gva + SITE_SIZE, on_behind_site);
 }
 
 /* The call entered last has returned: its function's one-shot may be armed again. */
@@ -60,7 +60,7 @@ static void on_caller_rearm(void *arg, const struct guest_trap *hit)
 	if (n > BOOT_WINDOW_FIRED)
 		arm_behind_sites(w);
 	for (size_t i = 0; n <= BOOT_WINDOW_FIRED && i < n; i++)
-		arm_or_note(w, w->fired[i], on_behind_site);
+		arm_or_report(w, w->fired[i], on_behind_site);
 }
 
 static void on_behind_site(void *arg, const struct guest_trap *hit)
@@ -71,7 +71,7 @@ static void on_behind_site(void *arg, const struct guest_trap *hit)
 		w->fired[w->nr_fired] = hit->regs.rip;
 	w->nr_fired++;
 	w->entry(w->arg, hit->regs.rip - SITE_SIZE, hit);
-	arm_or_note(w, return_address_of(w, hit), on_caller_rearm);
+	arm_or_report(w, return_address_of(w, hit), on_caller_rearm);
 }
 
 static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)
@@ -97,26 +97,27 @@ static void on_ftrace_init(void *arg, const struct guest_trap *hit)
 		first_error_set(w->failure, &err);
 	w->entries_out = true;
 	arm_behind_sites(w);
-	arm_or_note(w, return_address_of(w, hit), on_ftrace_init_return);
+	arm_or_report(w, return_address_of(w, hit), on_ftrace_init_return);
 }
 
-/* --- inside alternative_instructions(): returns are hooked at the caller --------------------- */
+/* --- inside alternative_instructions(): one-shots at the callers ----------------------------- */
 
 static void on_caller(void *arg, const struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
 	struct guest_trap at_return = *hit;
 
-	/* as the `ret` saw it */
+	/* as it was at the `ret` */
 	at_return.regs.rsp -= sizeof(uint64_t);
 	w->ret(w->arg, &at_return);
 }
 
 /*
- * Whose entry ends the time without return slots. The return address of alternative_instructions()
- * would be nearest, but what stands there may be an alternative itself and be rewritten, hook and
- * all (6.12: TASK_SIZE_MAX). So the functions that start_kernel() calls next, all before a second
- * CPU runs: pid_idr_init() since 6.5, acpi_subsystem_init() before; rest_init() is always last.
+ * The return slots are patched again when one of these is entered. The return address of
+ * alternative_instructions() would come first, but the instruction there may be an alternative
+ * itself, which is rewritten with the one-shot in it (6.12: TASK_SIZE_MAX). These are the functions
+ * that start_kernel() calls next, all before a second CPU runs: pid_idr_init() since 6.5,
+ * acpi_subsystem_init() before; rest_init() is always last.
  */
 static const char *const after_alternatives[] = {"pid_idr_init", "acpi_subsystem_init",
 						 "rest_init"};
@@ -152,7 +153,7 @@ static void on_after_alternatives(void *arg, const struct guest_trap *hit)
 void boot_window_note_entry(struct boot_window *w, uint64_t return_address)
 {
 	if (w->returns_out)
-		arm_or_note(w, return_address, on_caller);
+		arm_or_report(w, return_address, on_caller);
 }
 
 static void on_alternatives(void *arg, const struct guest_trap *hit)
@@ -171,7 +172,7 @@ static void on_alternatives(void *arg, const struct guest_trap *hit)
 		first_error_set(w->failure, &err);
 }
 
-/* Whether the kernel has left its mark of having done one of the two (or else false). */
+/* Whether this variable of the kernel is set; false if it cannot be read. */
 static bool is_marked(const struct kernel *kernel, const char *variable)
 {
 	uint32_t value;
@@ -183,7 +184,7 @@ int boot_window_arm(struct boot_window *w, struct error *err)
 {
 	int ret = 0;
 
-	/* their text is freed after boot: no hook may stay there that is never going to be hit */
+	/* their text is freed after boot: no trap may stay there that no vCPU will hit */
 	if (!is_marked(w->kernel, "ftrace_pages_start"))
 		ret = arm_function(w, "ftrace_init", on_ftrace_init, err);
 	if (!ret && !is_marked(w->kernel, "alternatives_patched"))

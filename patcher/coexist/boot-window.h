@@ -5,19 +5,19 @@
 #include <stdbool.h>
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
-#include "patcher/text/oneshot.h"
+#include "patcher/text/traps.h"
 #include "patcher/plan/patch-plan.h"
 
 /*
- * Tracing through the two moments of boot at which the kernel rewrites the very bytes we patch, and
- * would warn (and disable ftrace) if it did not find its own:
+ * Tracing through the two moments of boot at which the kernel rewrites the bytes that patches
+ * cover. If it does not find its own bytes there it warns, and disables ftrace:
  *
  *   ftrace_init()               turns every `call __fentry__` into a NOP
  *   alternative_instructions()  turns every return slot into what this CPU needs
  *
- * Around each, the patch set concerned is taken out of the way, and its events are caught by
- * one-shot hooks at other addresses instead: an entry at the instruction behind the site, a return
- * at the caller. Both moments come while one vCPU runs; nothing is lost.
+ * Around each, the patch set concerned is reverted, and one-shot traps at other addresses catch its
+ * events: an entry at the instruction behind the site, a return at the caller. Both moments come
+ * while one vCPU runs, so that no event is lost.
  */
 enum { BOOT_WINDOW_FIRED = 64 };
 
@@ -26,27 +26,27 @@ struct boot_window {
 	struct patch_plan *plan;
 	struct trap_table *traps;
 	struct oneshots *oneshots;
-	/* The session's handlers, called for the events that the hooks catch. */
+	/* The session's handlers, called for the events that the one-shots catch. */
 	void (*entry)(void *arg, uint64_t site, const struct guest_trap *hit);
 	void (*ret)(void *arg, const struct guest_trap *hit);
 	void *arg;
-	struct first_error *failure;   /* gets why a set could not be put back */
+	struct first_error *failure;   /* set if a patch set could not be applied again */
 	bool entries_out, returns_out; /* inside ftrace_init() / alternative_instructions() */
-	/* Sites whose one-shot has fired, to be armed again when a call returns. If there are more
-	 * than have room here, all sites are gone through. */
+	/* gvas behind sites whose one-shot has fired, to be armed again when a call returns. If
+	 * they are more than fit, all sites are armed. */
 	uint64_t fired[BOOT_WINDOW_FIRED];
 	size_t nr_fired;
 };
 
-/* Whether the guest is still before the end of these two moments. */
+/* Whether the guest has not passed both moments yet. */
 bool boot_window_is_open(const struct kernel *kernel);
 
-/* Arm the hooks on both functions (those not passed yet). The guest must be stopped or not started.
+/* Arm the one-shots on both functions (those not passed yet). With the guest stopped or not
+ * started.
  */
 int boot_window_arm(struct boot_window *window, struct error *err);
 
-/* Tell of an entry that was trapped: while return slots are out, its return is hooked at the
- * caller. */
+/* An entry was trapped: while return slots are reverted, arm a one-shot for its return. */
 void boot_window_note_entry(struct boot_window *window, uint64_t return_address);
 
 #endif

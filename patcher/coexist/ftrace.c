@@ -12,95 +12,94 @@ enum { AWAIT_TRIES = 500 }; /* of a millisecond */
 static void on_prepare(void *arg, const struct guest_trap *hit);
 static void on_post_process(void *arg, const struct guest_trap *hit);
 
-static int arm(struct ftrace_handoff *y, const char *name, oneshot_fn *fn, struct error *err)
+static int arm(struct ftrace_handoff *h, const char *name, oneshot_fn *fn, struct error *err)
 {
-	uint64_t gva = oneshot_place(y->kernel, name);
+	uint64_t gva = oneshot_place(h->kernel, name);
 
-	return gva ? oneshot_arm(y->oneshots, gva, fn, y, err) : 0;
+	return gva ? oneshot_arm(h->oneshots, gva, fn, h, err) : 0;
 }
 
-static void arm_or_note(struct ftrace_handoff *y, const char *name, oneshot_fn *fn)
+static void arm_or_report(struct ftrace_handoff *h, const char *name, oneshot_fn *fn)
 {
 	struct error err;
 
-	if (arm(y, name, fn, &err))
-		first_error_set(y->failure, &err);
+	if (arm(h, name, fn, &err))
+		first_error_set(h->failure, &err);
 }
 
-static uint64_t now_ns(const struct ftrace_handoff *y)
+static uint64_t now_ns(const struct ftrace_handoff *h)
 {
-	return y->kernel->guest->clock->now_ns(y->kernel->guest);
+	return h->kernel->guest->clock->now_ns(h->kernel->guest);
 }
 
 /* --- the guest changes sites ------------------------------------------------------------------ */
 
-/* A site that is a NOP again is ours, all others are the guest's. */
+/* A site that is a NOP is patched again, all others are yielded. */
 static int take_or_yield(void *arg, struct patch *p, const uint8_t *now, struct error *err)
 {
-	struct ftrace_handoff *y = arg;
-	size_t i = (size_t)(p - y->plan->entries.v);
+	struct ftrace_handoff *h = arg;
+	size_t i = (size_t)(p - h->plan->entries.v);
 	enum site_state state = SITE_UNKNOWN;
 
 	(void)err;
 	if (now)
-		state = site_classify(now, p->gva, kernel_symbol(y->kernel, "__fentry__"));
+		state = site_classify(now, p->gva, kernel_symbol(h->kernel, "__fentry__"));
 	p->yielded = state != SITE_NOP;
 	if (!p->yielded)
 		memcpy(p->old_bytes, now, SITE_SIZE);
-	else if (y->holders[i] == SITE_NOP)
-		atomic_fetch_add(&y->functions, 1);
-	atomic_store(&y->holders[i], (uint8_t)state);
+	else if (h->holders[i] == SITE_NOP)
+		atomic_fetch_add(&h->functions, 1);
+	atomic_store(&h->holders[i], (uint8_t)state);
 	return 0;
 }
 
-static void stop_counting(struct ftrace_handoff *y)
+static void stop_counting(struct ftrace_handoff *h)
 {
-	if (!y->out)
+	if (!h->out)
 		return;
-	y->out = false;
-	atomic_fetch_add(&y->out_ns, now_ns(y) - y->since_ns);
+	h->out = false;
+	atomic_fetch_add(&h->out_ns, now_ns(h) - h->since_ns);
 }
 
 static void on_post_process_return(void *arg, const struct guest_trap *hit)
 {
-	struct ftrace_handoff *y = arg;
+	struct ftrace_handoff *h = arg;
 	struct error err;
 
 	(void)hit;
-	patch_set_read(&y->plan->entries, y->kernel, take_or_yield, y, NULL);
-	if (patch_set_apply(&y->plan->entries, y->kernel, &err))
-		first_error_set(y->failure, &err);
-	stop_counting(y);
+	patch_set_read(&h->plan->entries, h->kernel, take_or_yield, h, NULL);
+	if (patch_set_apply(&h->plan->entries, h->kernel, &err))
+		first_error_set(h->failure, &err);
+	stop_counting(h);
 }
 
 static void on_post_process(void *arg, const struct guest_trap *hit)
 {
-	struct ftrace_handoff *y = arg;
+	struct ftrace_handoff *h = arg;
 	uint64_t caller;
 	struct error err;
 
-	arm_or_note(y, "ftrace_arch_code_modify_prepare", on_prepare);
-	if (kernel_read(y->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
-	    oneshot_arm(y->oneshots, caller, on_post_process_return, y, &err))
-		first_error_set(y->failure, &err);
+	arm_or_report(h, "ftrace_arch_code_modify_prepare", on_prepare);
+	if (kernel_read(h->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
+	    oneshot_arm(h->oneshots, caller, on_post_process_return, h, &err))
+		first_error_set(h->failure, &err);
 }
 
 static void on_prepare(void *arg, const struct guest_trap *hit)
 {
-	struct ftrace_handoff *y = arg;
+	struct ftrace_handoff *h = arg;
 	struct error err;
 
 	(void)hit;
-	if (patch_set_revert(&y->plan->entries, y->kernel, NULL, &err))
-		first_error_set(y->failure, &err);
-	y->out = true;
-	y->since_ns = now_ns(y);
-	atomic_fetch_add(&y->times, 1);
-	arm_or_note(y, "ftrace_arch_code_modify_post_process", on_post_process);
+	if (patch_set_revert(&h->plan->entries, h->kernel, NULL, &err))
+		first_error_set(h->failure, &err);
+	h->out = true;
+	h->since_ns = now_ns(h);
+	atomic_fetch_add(&h->times, 1);
+	arm_or_report(h, "ftrace_arch_code_modify_post_process", on_post_process);
 }
 
-/* --- a session's --------------------------------------------------------------------------------
- */
+/* --- for a session --------------------------------------------------------------------------- */
 
 /* struct mutex begins with its owner, 0 while there is none (include/linux/mutex_types.h) */
 static bool is_changing(const struct kernel *kernel)
@@ -133,40 +132,40 @@ bool ftrace_handoff_is_possible(const struct kernel *kernel)
 	       oneshot_place(kernel, "ftrace_arch_code_modify_prepare");
 }
 
-int ftrace_handoff_begin(struct ftrace_handoff *y, struct error *err)
+int ftrace_handoff_begin(struct ftrace_handoff *h, struct error *err)
 {
-	size_t n = y->plan->entries.n;
+	size_t n = h->plan->entries.n;
 
-	ftrace_handoff_forget(y);
-	y->holders = calloc(n + 1, sizeof(*y->holders));
-	if (!y->holders)
+	ftrace_handoff_forget(h);
+	h->holders = calloc(n + 1, sizeof(*h->holders));
+	if (!h->holders)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
-		atomic_init(&y->holders[i],
-			    y->plan->entries.v[i].yielded ? SITE_CALL_OTHER : SITE_NOP);
-	y->nr_holders = n;
-	return arm(y, "ftrace_arch_code_modify_prepare", on_prepare, err);
+		atomic_init(&h->holders[i],
+			    h->plan->entries.v[i].yielded ? SITE_CALL_OTHER : SITE_NOP);
+	h->nr_holders = n;
+	return arm(h, "ftrace_arch_code_modify_prepare", on_prepare, err);
 }
 
-void ftrace_handoff_end(struct ftrace_handoff *y)
+void ftrace_handoff_end(struct ftrace_handoff *h)
 {
-	stop_counting(y);
+	stop_counting(h);
 }
 
-void ftrace_handoff_forget(struct ftrace_handoff *y)
+void ftrace_handoff_forget(struct ftrace_handoff *h)
 {
-	free(y->holders);
-	y->holders = NULL;
-	y->nr_holders = 0;
+	free(h->holders);
+	h->holders = NULL;
+	h->nr_holders = 0;
 }
 
-size_t ftrace_handoff_refusals(const struct ftrace_handoff *y, struct site_refusal *out)
+size_t ftrace_handoff_refusals(const struct ftrace_handoff *h, struct site_refusal *out)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < y->nr_holders; i++) {
-		const struct patch *p = &y->plan->entries.v[i];
-		enum site_state state = atomic_load(&y->holders[i]);
+	for (size_t i = 0; i < h->nr_holders; i++) {
+		const struct patch *p = &h->plan->entries.v[i];
+		enum site_state state = atomic_load(&h->holders[i]);
 
 		if (state != SITE_NOP)
 			out[n++] =

@@ -7,30 +7,29 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
-#include "patcher/text/oneshot.h"
+#include "patcher/text/traps.h"
 #include "patcher/plan/patch-plan.h"
 
 /*
  * The guest has its own users of mcount sites: the function tracer, kprobes at a function's entry,
- * BPF trampolines, livepatch. They look at what stands at a site before they change it, and give up
- * with a warning if it is not what they left there.
+ * BPF trampolines, livepatch. Each checks the bytes at a site before it changes them, and gives up
+ * with a warning if they are not its own.
  *
  * On x86 all of them change sites between ftrace_arch_code_modify_prepare() and
  * ftrace_arch_code_modify_post_process() (arch/x86/kernel/ftrace.c), and hold ftrace_lock from
- * before the one until after the other has returned (kernel/trace/ftrace.c): one vCPU at a time,
- * which is what hooks need. At the first, all entry sites get their old bytes back; when the second
- * has returned, those that are NOPs again are taken again, and the others are the guest's until the
- * next time. What is called at a site in the meantime is not seen, which is counted here.
+ * before the one until after the other has returned (kernel/trace/ftrace.c). So one vCPU passes at
+ * a time, as one-shot traps need it. When the first is entered, all entry sites get their old bytes
+ * back. When the second has returned, sites that are NOPs are patched again; the others are yielded
+ * to the guest until the next time. Calls in between are not seen; their time is counted here.
  */
 struct ftrace_handoff {
 	const struct kernel *kernel;
 	struct patch_plan *plan;
 	struct oneshots *oneshots;
-	struct first_error *failure; /* gets why the sites could not be given or taken */
+	struct first_error *failure; /* set if the sites could not be reverted or patched */
 	bool out; /* the guest is changing sites; changes with the guest stopped */
 
-	/* Of each of the plan's entries: enum site_state of what stands there instead of our patch,
-	 * SITE_NOP if that does. */
+	/* By the plan's entries: enum site_state of a site that is yielded, else SITE_NOP. */
 	_Atomic uint8_t *holders;
 	size_t nr_holders;
 
@@ -38,31 +37,31 @@ struct ftrace_handoff {
 	uint64_t since_ns;
 	_Atomic uint64_t times;     /* that the guest has changed sites */
 	_Atomic uint64_t out_ns;    /* in which no function was traced */
-	_Atomic uint64_t functions; /* times that one was the guest's afterwards */
+	_Atomic uint64_t functions; /* times that a site was yielded afterwards */
 };
 
-/* Stop the guest (introspect/guest/guest.h) at a moment at which it is not changing any sites.
- * -EAGAIN if none comes; on errors it runs. */
+/* Stop the guest while it is not changing any sites. -EAGAIN if it does not finish within half a
+ * second; on errors the guest runs. */
 int ftrace_handoff_stop(const struct kernel *kernel, struct error *err);
 
-/* Whether it will be known when the guest gives a site back. */
+/* Whether a traced guest shows when it gives a site back. */
 bool ftrace_handoff_is_possible(const struct kernel *kernel);
 
 /*
- * With the guest stopped, before the plan's entries are applied: watch for changes. A kernel
- * without those functions has no ftrace; 0 then. The hooks go with oneshot_disarm_all(), after
- * which ftrace_handoff_end() is due.
+ * With the guest stopped, before the plan's entries are applied: watch for changes. Returns 0 for a
+ * kernel without those functions, too: it has no ftrace. oneshot_disarm_all() ends the watch; call
+ * ftrace_handoff_end() after it.
  */
-int ftrace_handoff_begin(struct ftrace_handoff *yield, struct error *err);
+int ftrace_handoff_begin(struct ftrace_handoff *handoff, struct error *err);
 
-/* With the guest stopped. What was counted stays. */
-void ftrace_handoff_end(struct ftrace_handoff *yield);
+/* With the guest stopped. Keeps the counters. */
+void ftrace_handoff_end(struct ftrace_handoff *handoff);
 
-/* Before the plan goes: none of its functions is known to be the guest's. */
-void ftrace_handoff_forget(struct ftrace_handoff *yield);
+/* Before the plan is destroyed. */
+void ftrace_handoff_forget(struct ftrace_handoff *handoff);
 
-/* The functions that are the guest's now, as refusals; returns how many, at most one for each entry
- * of the plan. Any thread. */
-size_t ftrace_handoff_refusals(const struct ftrace_handoff *yield, struct site_refusal *out);
+/* The sites that are yielded now, as refusals; returns how many, at most one for each entry of the
+ * plan. Any thread. */
+size_t ftrace_handoff_refusals(const struct ftrace_handoff *handoff, struct site_refusal *out);
 
 #endif

@@ -9,8 +9,7 @@
 #include "patcher/plan/patch-plan.h"
 #include "patcher/probe/probe.h"
 #include "patcher/text/insn.h"
-#include "patcher/text/oneshot.h"
-#include "patcher/text/trap-table.h"
+#include "patcher/text/traps.h"
 
 /*
  * How hits at the places of a plan get from the guest to the tracers. Two engines:

@@ -102,7 +102,7 @@ static bool wait_until_left(struct ring_engine *x)
 static void add_counts(struct ring_counts *to, const struct ring_counts *from)
 {
 	to->records += from->records;
-	to->drops += from->drops;
+	to->lost += from->lost;
 	to->clamped += from->clamped;
 	to->stalled += from->stalled;
 	to->malformed += from->malformed;
@@ -178,7 +178,7 @@ static void count(struct engine *engine, unsigned int vcpu, struct trace_counter
 	add_counts(&ring, &v->seen);
 	pthread_mutex_unlock(&x->lock);
 	sum->v[COUNTER_RING_RECORDS] += ring.records;
-	sum->v[COUNTER_RING_DROPS] += ring.drops + atomic_load(&v->lost);
+	sum->v[COUNTER_RING_DROPS] += ring.lost + atomic_load(&v->lost);
 	sum->v[COUNTER_RING_DAMAGED] += ring.stalled + ring.malformed;
 	sum->v[COUNTER_RING_WAITS] += atomic_load(&v->waits);
 	sum->v[COUNTER_RING_WAIT_NS] += atomic_load(&v->wait_ns);

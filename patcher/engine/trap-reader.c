@@ -3,7 +3,7 @@
 
 #include <string.h>
 #include "patcher/engine/host-record.h"
-#include "patcher/probe/object-iter.h"
+#include "patcher/probe/probe.h"
 #include "patcher/text/site.h"
 
 /* A hit with the memory that it refers to. */

@@ -8,9 +8,9 @@
 #include <string.h>
 #include "patcher/text/function.h"
 
-/* out %al,$port, then a 3-byte NOP that nobody executes: the handler goes on behind the site. */
+/* out %al,$port, and a 3-byte NOP that no vCPU executes: the handler moves it behind the site. */
 static const uint8_t entry_trap[SITE_SIZE] = {0xe6, GUEST_TRAP_PORT, 0x0f, 0x1f, 0x00};
-/* out %al,$port, then INT3 that nobody executes: the handler returns for the guest. */
+/* out %al,$port, and INT3 that no vCPU executes: the handler returns for it. */
 static const uint8_t return_trap[SLOT_MAX_SIZE] = {0xe6, GUEST_TRAP_PORT, 0xcc, 0xcc, 0xcc};
 
 enum { JUMP_SIZE = 5 };
@@ -53,7 +53,7 @@ static int refuse(struct patch_plan *plan, const char *function, const struct er
 	return 0;
 }
 
-/* The patch of an entry site. A negative errno with *why set means that the probe is refused. */
+/* The patch of an entry site. A negative errno, with *why set: the probe is refused. */
 static int plan_entry(const struct planner *p, const struct probe *probe, struct patch *out,
 		      struct error *why)
 {

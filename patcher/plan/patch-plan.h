@@ -7,15 +7,15 @@
 #include "patcher/probe/probe.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/patch-set.h"
-#include "patcher/text/trap-table.h"
+#include "patcher/text/traps.h"
 
 /*
- * Where a session's traps go: the entry site of every probe and, for probes that want it, every
- * return slot. Two patch sets, because the guest itself rewrites the two kinds of place at
- * different moments of its boot.
+ * Where a session patches the guest: at the entry site of every probe and, for probes that want it,
+ * at every return slot. There are two patch sets, because the guest itself rewrites the two kinds
+ * of place at different moments of its boot.
  *
- * A function whose places cannot be trapped (a kprobe, an exit without room) is refused with its
- * reason and left alone. All other functions are patched, or none.
+ * A function that cannot be patched (a kprobe holds its site, an exit has no room) is refused with
+ * a reason and left alone. All other functions are patched, or none.
  */
 struct site_refusal {
 	const char *function;
@@ -23,7 +23,7 @@ struct site_refusal {
 	char reason[160];
 };
 
-/* Of a function, for a reason that is cut where there is no more room. */
+/* A reason that is too long is cut. */
 struct site_refusal site_refuse(const char *function, uint64_t gva, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -39,8 +39,8 @@ struct patch_plan {
 struct patch_request {
 	const struct probe_ref *refs; /* must outlive the plan and the traps */
 	size_t nr_refs;
-	/* The caller will learn when the guest's own ftrace gives a site back: a site that ftrace
-	 * holds is planned as yielded. Else its function is refused. */
+	/* Whether the caller will know when the guest's own ftrace gives a site back. Then a site
+	 * that ftrace holds is planned as yielded; else its function is refused. */
 	bool ftrace_handoff;
 };
 
@@ -62,11 +62,12 @@ int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
 int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,
 			   const struct probe_gap *gaps, size_t n, struct error *err);
 
-/* Let the patches, none of which is applied, be traps again (trampoline-set.h makes them jumps). */
+/* Make all patches traps again, after trampoline_set_make() made them jumps. None is applied. */
 void patch_plan_use_traps(struct patch_plan *plan);
 
 /* The guest has rewritten its sites (ftrace_init) or return slots (alternatives) while the set was
- * not applied: take what stands there now for the old bytes. */
+ * not applied: the old bytes are those that stand there now. -EBUSY if they are not what the guest
+ * writes there. */
 int patch_plan_refresh_entries(struct patch_plan *plan, const struct kernel *kernel,
 			       struct error *err);
 int patch_plan_refresh_returns(struct patch_plan *plan, const struct kernel *kernel,

@@ -15,7 +15,7 @@ enum {
 	STACK_SHIFT = 14,
 	SAME_STACK_DISTANCE = 4096,
 	NR_CHAINS = 1024,
-	CHAIN_MAX = 512, /* a guest that makes up stacks gets no more memory and time than this */
+	CHAIN_MAX = 512, /* a guest that forges stacks costs no more memory and time than this */
 };
 
 struct node {
@@ -40,8 +40,8 @@ static struct chain *chain_of(struct call_table *table, uint64_t key)
 }
 
 /*
- * Whether no call is open in it, as it mostly is when an object is freed: asked without its lock.
- * Calls on one stack come after each other, so that one that encloses another has been seen.
+ * Whether no call is open in it, without its lock: mostly so when an object is freed. Calls on one
+ * stack are added one after the other, so that an enclosing call is visible here.
  */
 static bool is_empty(struct chain *chain)
 {
@@ -116,8 +116,8 @@ static struct node *take_node(struct chain *chain)
 	return node;
 }
 
-/* A call entered at `key` means that nothing at or below it on the same stack is live. Nothing is
- * dropped that might be on another one. */
+/* A call entered at `key`: no call at or below it on the same stack is live. Calls that may be on
+ * another stack stay. */
 static void drop_dead(struct chain *chain, uint64_t key, struct call_table_push_result *result)
 {
 	struct node **link = &chain->head;

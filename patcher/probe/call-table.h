@@ -8,12 +8,12 @@
 #include "patcher/probe/probe.h"
 
 /*
- * What is remembered of a function between its entry and its return.
+ * Calls between their entry and their return.
  *
- * The key is the guest-virtual address of the return address on the guest's stack: the same at
- * entry and at the `ret`, unique among all live calls, whichever vCPU the task wakes up on. Calls
- * on the same stack nest, which tells the calls apart that serve one allocation (a wrapper and what
- * it calls), and finds calls that never returned to us.
+ * The key is the gva of the return address on the guest's stack: the same at the entry and at the
+ * `ret`, unique among all live calls, whichever vCPU the task runs on. Calls on the same stack
+ * nest. So a call that serves another one (a wrapper and what it calls) is known, and so is a call
+ * whose return was never seen.
  */
 struct open_call {
 	uint64_t key;          /* gva of the return address */
@@ -22,9 +22,9 @@ struct open_call {
 	uint64_t call_site;
 	uint64_t attributed_site;          /* the tracer's: the call site to report */
 	uint64_t words[CAPTURE_ARGUMENTS]; /* the arguments */
-	uint64_t items_seen;   /* objects of a bulk call that its returns have told of */
-	uint64_t inner_result; /* result of a call nested in this one, 0 = none */
-	bool ignored; /* the tracer's: this call serves an outer one, which is what counts */
+	uint64_t items_seen;               /* objects in the hits of a bulk call's return */
+	uint64_t inner_result;             /* result of a call nested in this one, 0 = none */
+	bool ignored; /* the tracer's: this call serves an outer one, which is the one to record */
 };
 
 struct call_table;
@@ -38,29 +38,28 @@ struct call_table_push_result {
 	unsigned int lost;       /* deeper calls that cannot be live any more */
 };
 
-/* Remember a call. Thread-safe. -ENOMEM (also over a cap, half a million calls) counts as lost by
- * the caller. */
+/* Add a call. Thread-safe. -ENOMEM, also over a cap of half a million calls: the caller counts it
+ * as lost. */
 int call_table_push(struct call_table *table, const struct open_call *entry,
 		    struct call_table_push_result *result);
 
-/* Take the call with this key out. False if it is not there: it was entered before tracing began.
- */
+/* Take the call with this key out. False if there is none: it was entered before tracing began. */
 bool call_table_pop(struct call_table *table, uint64_t key, struct open_call *out);
 
 /* The innermost call that is still open around `key` on the same stack; false if there is none. */
 bool call_table_enclosing(struct call_table *table, uint64_t key, struct open_call *out);
 
-/* Tell the innermost call that is still open around `key`, less than a page up the same stack, what
- * a nested call returned. */
+/* Set inner_result of the innermost call that is still open around `key`, less than a page up the
+ * same stack. */
 void call_table_note_inner(struct call_table *table, uint64_t key, uint64_t result);
 
-/* An object was freed: what a nested call returned may now be given to the outer one itself. */
+/* An object was freed: if a nested call returned it, the outer call itself may now get it. */
 void call_table_forget_inner(struct call_table *table, uint64_t key, uint64_t object);
 
-/* Whether any call is open; a guess once it is answered. */
+/* Whether any call is open (racy). */
 bool call_table_is_open(struct call_table *table);
 
-/* Forget everything; returns how many calls were open. */
+/* Remove all calls; returns how many were open. */
 uint64_t call_table_clear(struct call_table *table);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/probe/capture.h"
+#include "patcher/probe/probe.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,10 +9,15 @@ enum { ITEMS_BYTES = 8 * CAPTURE_MAX_ITEMS };
 static const uint32_t all_args = CAPTURE(FIELD_ARG0) | CAPTURE(FIELD_ARG1) | CAPTURE(FIELD_ARG2) |
 				 CAPTURE(FIELD_ARG3) | CAPTURE(FIELD_ARG4) | CAPTURE(FIELD_ARG5);
 
-/* Whether the function has this argument, as far as is known. */
+/* Whether the function has this argument, or may have it. */
 static bool has_argument(const struct capture *c, unsigned int number)
 {
 	return number < CAPTURE_ARGUMENTS && (!c->parameters || number < c->parameters);
+}
+
+static const char *point_name(const struct capture *c)
+{
+	return c->point == POINT_ENTRY ? "entry" : "return";
 }
 
 static int check_items(const struct capture *c, struct error *err)
@@ -24,16 +29,17 @@ static int check_items(const struct capture *c, struct error *err)
 	if (i->from == ITEMS_NONE)
 		return 0;
 	if (i->from > ITEMS_RETURNED || returned != (c->point == POINT_RETURN))
-		return error_set(err, EINVAL, "items of kind %d cannot be had there", i->from);
+		return error_set(err, EINVAL, "a function's %s has no items of kind %d",
+				 point_name(c), i->from);
 	if (!has_argument(c, i->pointer) || !has_argument(c, i->count))
-		return error_set(err, EINVAL, "items in no argument: %u and %u", i->pointer,
-				 i->count);
+		return error_set(err, EINVAL, "the function has no arguments %u and %u for items",
+				 i->pointer, i->count);
 	if ((array && i->count_size != 4 && i->count_size != 0) ||
 	    (counted && i->count_size != 4 && i->count_size != 1))
 		return error_set(err, EINVAL, "a count of items cannot have %u bytes",
 				 i->count_size);
 	if (returned && i->page_orders)
-		return error_set(err, EINVAL, "orders of pages cannot be had at a return");
+		return error_set(err, EINVAL, "a function's return has no orders of pages");
 	return 0;
 }
 
@@ -57,18 +63,18 @@ static int check(const struct capture *c, struct error *err)
 	else if (c->point == POINT_RETURN)
 		possible &= ~all_args;
 	else
-		return error_set(err, EINVAL, "no trampoline writes records of kind %d", c->point);
+		return error_set(err, EINVAL, "no trampoline is for point %d of a function",
+				 c->point);
 	if (c->items.from != ITEMS_RETURNED)
 		possible &= ~CAPTURE(FIELD_SAVED);
 	if (c->items.from != ITEMS_COUNTED)
 		possible &= ~CAPTURE(FIELD_OWNER);
 	if (c->fields & ~possible)
-		return error_set(err, EINVAL, "fields %#x cannot be had at a function's %s",
-				 c->fields & ~possible,
-				 c->point == POINT_ENTRY ? "entry" : "return");
+		return error_set(err, EINVAL, "a function's %s has no fields %#x", point_name(c),
+				 c->fields & ~possible);
 	if ((c->fields & CAPTURE(FIELD_STACK)) &&
 	    (!c->stack_words || c->stack_words > CAPTURE_MAX_STACK))
-		return error_set(err, EINVAL, "%u words of stack asked for, %d are the most",
+		return error_set(err, EINVAL, "%u words of stack are too many or none: at most %d",
 				 c->stack_words, CAPTURE_MAX_STACK);
 	return check_items(c, err);
 }

@@ -1,79 +1,78 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/probe/object-iter.h"
+#include "patcher/probe/probe.h"
 
 /* A pointer to a struct page has room for an order. */
 enum { ORDER_MASK = 63 };
 
-static int init_counted(struct object_iter *source, const struct kernel *kernel,
+static int init_counted(struct object_iter *iter, const struct kernel *kernel,
 			const struct capture_items *items, uint64_t at, struct error *err)
 {
-	source->from = ITEMS_ARRAY;
-	source->at = at + (uint64_t)(int64_t)items->words_offset;
-	return kernel_read(kernel, at + (uint64_t)(int64_t)items->count_offset, &source->count,
+	iter->from = ITEMS_ARRAY;
+	iter->at = at + (uint64_t)(int64_t)items->words_offset;
+	return kernel_read(kernel, at + (uint64_t)(int64_t)items->count_offset, &iter->count,
 			   items->count_size, err);
 }
 
-int object_iter_init(struct object_iter *source, const struct kernel *kernel,
+int object_iter_init(struct object_iter *iter, const struct kernel *kernel,
 		     const struct capture_items *items, const uint64_t *args, struct error *err)
 {
 	uint64_t at = args[items->pointer];
 
-	*source = (struct object_iter){.from = items->from,
-				       .at = at,
-				       .link = items->link,
-				       .page_orders = items->page_orders};
+	*iter = (struct object_iter){.from = items->from,
+				     .at = at,
+				     .link = items->link,
+				     .page_orders = items->page_orders};
 	switch (items->from) {
 	case ITEMS_NONE:
 	case ITEMS_SAVED:
 	case ITEMS_RETURNED:
-		source->from = ITEMS_NONE;
+		iter->from = ITEMS_NONE;
 		break;
 	case ITEMS_ARRAY:
-		source->count = args[items->count];
+		iter->count = args[items->count];
 		if (items->count_size == sizeof(uint32_t))
-			source->count = (uint32_t)source->count;
+			iter->count = (uint32_t)iter->count;
 		break;
 	case ITEMS_COUNTED:
-		return init_counted(source, kernel, items, at, err);
+		return init_counted(iter, kernel, items, at, err);
 	case ITEMS_LISTED:
-		source->count = UINT64_MAX;
+		iter->count = UINT64_MAX;
 		break;
 	}
 	return 0;
 }
 
-static int read_array(struct object_iter *source, const struct kernel *kernel, uint64_t *to,
+static int read_array(struct object_iter *iter, const struct kernel *kernel, uint64_t *to,
 		      size_t max, size_t *n, struct error *err)
 {
-	size_t count = source->count < max ? (size_t)source->count : max;
-	int ret = count ? kernel_read(kernel, source->at, to, count * sizeof(*to), err) : 0;
+	size_t count = iter->count < max ? (size_t)iter->count : max;
+	int ret = count ? kernel_read(kernel, iter->at, to, count * sizeof(*to), err) : 0;
 
 	if (ret)
 		return ret;
-	source->at += count * sizeof(*to);
-	source->count -= count;
+	iter->at += count * sizeof(*to);
+	iter->count -= count;
 	*n = count;
 	return 0;
 }
 
 /* list_head.next is the first member. */
-static int read_list(struct object_iter *source, const struct kernel *kernel, uint64_t *to,
+static int read_list(struct object_iter *iter, const struct kernel *kernel, uint64_t *to,
 		     size_t max, size_t *n, struct error *err)
 {
-	if (!source->node)
-		source->node = source->at;
-	while (*n < max && source->count) {
-		int ret =
-			kernel_read(kernel, source->node, &source->node, sizeof(source->node), err);
+	if (!iter->node)
+		iter->node = iter->at;
+	while (*n < max && iter->count) {
+		int ret = kernel_read(kernel, iter->node, &iter->node, sizeof(iter->node), err);
 
 		if (ret)
 			return ret;
-		if (source->node == source->at || !source->node) {
-			source->count = 0;
+		if (iter->node == iter->at || !iter->node) {
+			iter->count = 0;
 			return 0;
 		}
-		source->count--;
-		to[(*n)++] = source->node - (uint64_t)(int64_t)source->link;
+		iter->count--;
+		to[(*n)++] = iter->node - (uint64_t)(int64_t)iter->link;
 	}
 	return 0;
 }
@@ -98,18 +97,18 @@ uint64_t object_iter_filled(const struct kernel *kernel, uint64_t at, uint64_t c
 	return n;
 }
 
-int object_iter_read(struct object_iter *source, const struct kernel *kernel,
+int object_iter_read(struct object_iter *iter, const struct kernel *kernel,
 		     const struct page_lookup *pages, uint64_t *to, size_t max, size_t *n,
 		     struct error *err)
 {
 	int ret = 0;
 
 	*n = 0;
-	if (source->from == ITEMS_ARRAY)
-		ret = read_array(source, kernel, to, max, n, err);
-	else if (source->from == ITEMS_LISTED)
-		ret = read_list(source, kernel, to, max, n, err);
-	if (source->page_orders)
+	if (iter->from == ITEMS_ARRAY)
+		ret = read_array(iter, kernel, to, max, n, err);
+	else if (iter->from == ITEMS_LISTED)
+		ret = read_list(iter, kernel, to, max, n, err);
+	if (iter->page_orders)
 		add_orders(pages, to, *n);
 	return ret;
 }

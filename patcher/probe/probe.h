@@ -5,22 +5,125 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "patcher/probe/capture.h"
+#include "formats/base/error.h"
+#include "introspect/kernel/kernel.h"
+#include "patcher/ring/layout.h"
+
+/*
+ * What a tracer wants to know of a function's calls (struct probe, struct capture), and what is
+ * known of one (struct probe_hit). Traps, the generator of trampolines and the reader of their
+ * records all go by the capture, so that a hit from a trap looks like a hit from a trampoline.
+ */
+enum probe_point {
+	POINT_ENTRY = 1, /* a function's entry */
+	POINT_RETURN,    /* its return */
+};
+
+enum record_field {
+	FIELD_KEY,       /* gva of the return address on the stack, minus RECORD_KEY_BIAS */
+	FIELD_CALL_SITE, /* the return address */
+	FIELD_RESULT,    /* RAX; returns only */
+	FIELD_ARG0,      /* RDI, RSI, RDX, RCX, R8, R9; entries only */
+	FIELD_ARG1,
+	FIELD_ARG2,
+	FIELD_ARG3,
+	FIELD_ARG4,
+	FIELD_ARG5,
+	FIELD_SLAB_CACHE, /* gva of the kmem_cache of the result, 0 = none; returns only */
+	FIELD_SAVED,      /* with ITEMS_RETURNED: 0 = no array was saved, else 1 + words skipped */
+	FIELD_OWNER,      /* with ITEMS_COUNTED: the word at `owner_offset` of the structure */
+	FIELD_PID,        /* of the current task: the kernel's pid, a thread's, in 32 bits */
+	FIELD_COMM,       /* its name, 16 bytes */
+	FIELD_STACK,      /* `stack_words` words from behind the return address; 0 from the end of
+			   * their page on */
+	FIELD_COUNT,
+};
+
+enum {
+	RECORD_KEY_BIAS = 8, /* the trampoline's flags lie below the return address */
+	CAPTURE_ARGUMENTS = 6,
+	CAPTURE_MAX_STACK = 48,
+	CAPTURE_MAX_ITEMS = 32, /* in a record */
+	CAPTURE_ITEMS_PER_CALL = 65536,
+	CAPTURE_COMM_SIZE = 16, /* TASK_COMM_LEN of Linux, include/linux/sched.h */
+};
+
+#define CAPTURE(field) (1u << (field))
+
+/*
+ * A call about many objects has items: words that lie behind the fields of its record, up to
+ * CAPTURE_MAX_ITEMS. More items go into further records with the same fields, as if the function
+ * had been called several times; a call without items has one record. Items beyond
+ * CAPTURE_ITEMS_PER_CALL are not read; they count as one lost event. Arguments are 0 (RDI) to 5.
+ */
+enum capture_items_from {
+	ITEMS_NONE,
+	ITEMS_ARRAY,    /* argument `pointer` points to words, argument `count` is their number */
+	ITEMS_COUNTED,  /* argument `pointer` points to a structure with a count and words in it */
+	ITEMS_LISTED,   /* argument `pointer` is a struct list_head that links structures; a NULL
+			 * link ends the list, too */
+	ITEMS_SAVED,    /* at an entry: no items; save argument `pointer`, if it is not NULL, for
+			 * the return */
+	ITEMS_RETURNED, /* at a return: the words that the saved pointer leads to; the result, 32
+			 * bits, is their number. No items if that is more than
+			 * CAPTURE_ITEMS_PER_CALL, which no call gets */
+};
+
+struct capture_items {
+	enum capture_items_from from;
+	uint8_t pointer, count;
+	uint8_t count_size;   /* bytes: 1 or 4 with ITEMS_COUNTED; with ITEMS_ARRAY 4 for an int,
+			       * else 0 */
+	int32_t count_offset; /* ITEMS_COUNTED: from `pointer`, which may lie inside */
+	int32_t words_offset; /* ITEMS_COUNTED: of the first word */
+	int32_t owner_offset; /* ITEMS_COUNTED, with FIELD_OWNER */
+	int32_t link;         /* ITEMS_LISTED: of the list_head in each structure, whose address
+			       * is the item */
+	bool skip_filled;     /* ITEMS_SAVED: of `count` words, an int, those in front that are not
+			       * 0 are not the call's work, but its result counts them */
+	bool page_orders;     /* items are struct pages: their lowest 6 bits are the order */
+};
+
+struct slab_page_facts; /* introspect/slab/slab.h */
+
+/*
+ * How guest memory leads from an object or a struct page to what FIELD_SLAB_CACHE and page_orders
+ * ask for. A tracer provides it to the captures that ask. Any thread. 0 or -errno.
+ */
+struct page_lookup {
+	void *arg; /* first argument of all */
+	/* What trampolines are generated from. -EAGAIN: the guest has no memory map yet. */
+	int (*facts)(void *arg, struct slab_page_facts *out, struct error *err);
+	/* In a trap: gva of the kmem_cache of an object, or 0. */
+	int (*slab_cache)(void *arg, uint64_t object, uint64_t *cache, struct error *err);
+	/* In a trap: the order of the struct page at `page`. */
+	int (*order)(void *arg, uint64_t page, unsigned int *order, struct error *err);
+};
+
+/* What to record at a point. */
+struct capture {
+	enum probe_point point;
+	uint32_t fields;     /* CAPTURE(...) of each field that is wanted */
+	uint8_t stack_words; /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
+	uint8_t parameters;  /* at entries: how many the function has; 0 = unknown, take six */
+	const struct page_lookup *pages; /* with FIELD_SLAB_CACHE or page_orders */
+	struct capture_items items;
+};
 
 struct tracer; /* patcher/tracers/tracer.h */
 
-/* What a tracer wants to know of the calls of one function. */
+/* One function of one tracer. */
 struct probe {
 	const char *name;  /* the function's, for messages; lives as long as the tracer */
 	uint64_t function; /* link-time address */
 	uint64_t size;     /* bytes of the function */
 	uint64_t site;     /* link-time address of the mcount site */
 	bool wants_return;
-	struct capture entry, ret; /* what to record of a call */
-	const void *data;          /* the tracer's own */
+	struct capture entry, ret;
+	const void *data; /* the tracer's own */
 };
 
-/* A function that a tracer cannot see the calls of, and why; all lives as long as the tracer. */
+/* A function whose calls a tracer cannot see, and why; all lives as long as the tracer. */
 struct probe_gap {
 	const char *function;
 	uint64_t address; /* link-time address, 0 = none */
@@ -35,10 +138,9 @@ struct probe_ref {
 };
 
 /*
- * One event at a probe: a call of its function was entered, or returned. It holds what the probe's
- * capture asks for (capture.h); all else is 0. A hit from a trap looks like a hit from a
- * trampoline. The guest may be far ahead when a tracer handles it, so that a tracer must not read
- * from the guest what is not in here.
+ * One event at a probe: a call of its function was entered, or returned. It holds what the capture
+ * asks for; all else is 0. The guest may be far ahead when a tracer handles it: a tracer must not
+ * read from the guest what is not in here.
  */
 struct probe_hit {
 	unsigned int vcpu;
@@ -47,8 +149,8 @@ struct probe_hit {
 	uint64_t call_site;               /* the return address; at entries */
 	uint64_t args[CAPTURE_ARGUMENTS]; /* at entries */
 	uint64_t result;                  /* at returns */
-	uint64_t slab_cache;   /* gva of the kmem_cache that the result belongs to, or 0 */
-	uint64_t saved, owner; /* FIELD_SAVED, FIELD_OWNER */
+	uint64_t slab_cache;              /* gva of the kmem_cache of the result, or 0 */
+	uint64_t saved, owner;            /* FIELD_SAVED, FIELD_OWNER */
 
 	const uint64_t *stack; /* words from behind the return address */
 	size_t nr_stack;
@@ -57,5 +159,47 @@ struct probe_hit {
 	const uint64_t *items;
 	size_t nr_items;
 };
+
+/* --- captures (capture.c) -------------------------------------------------------------------- */
+
+/* Make `to`, which is of a return, capture what `from` does as well. */
+void capture_merge_return(struct capture *to, const struct capture *from);
+
+struct record_layout {
+	uint32_t size;                /* bytes without items, a multiple of RING_RECORD_ALIGN */
+	uint16_t offset[FIELD_COUNT]; /* bytes from the record's start; 0 = not recorded */
+	uint16_t items;               /* likewise: of the first item */
+};
+
+/* Where each field lies. -EINVAL if the capture asks for what its point does not have. */
+int record_layout(const struct capture *capture, struct record_layout *out, struct error *err);
+
+/* --- items of a vCPU in a trap (object-iter.c) ----------------------------------------------- */
+
+/* Zeroed, there are none. */
+struct object_iter {
+	enum capture_items_from from; /* ITEMS_NONE, ITEMS_ARRAY, ITEMS_LISTED */
+	uint64_t at;                  /* gva of the first word, or of the struct list_head */
+	uint64_t count;               /* of words; of a list at most so many */
+	int32_t link;                 /* offset of the list_head in each */
+	bool page_orders;             /* as in struct capture_items */
+	uint64_t node;                /* of a list: the current node, 0 = not begun */
+};
+
+/* The items of a call with these arguments; ITEMS_SAVED has none at its entry. -EFAULT if a counted
+ * structure cannot be read. */
+int object_iter_init(struct object_iter *iter, const struct kernel *kernel,
+		     const struct capture_items *items, const uint64_t *args, struct error *err);
+
+/*
+ * The next items: up to `max`, *n of them; 0 at the end. `pages` is for page orders. -EFAULT if the
+ * guest's pointers lead nowhere; `to` has what was read before.
+ */
+int object_iter_read(struct object_iter *iter, const struct kernel *kernel,
+		     const struct page_lookup *pages, uint64_t *to, size_t max, size_t *n,
+		     struct error *err);
+
+/* How many of `count` words at the front are not 0. */
+uint64_t object_iter_filled(const struct kernel *kernel, uint64_t at, uint64_t count);
 
 #endif

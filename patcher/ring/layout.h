@@ -7,34 +7,33 @@
 #include <stdint.h>
 
 /*
- * The memory that trampolines in the guest write and the host reads: one ring per CPU, one behind
- * the other, `stride` bytes apart:
+ * The memory that trampolines in the guest write and the host reads: one ring per CPU, each
+ * ring_stride() bytes behind the one before:
  *
  *	header (RING_HEADER_BYTES) | data (a power of two) | tail (RING_MAX_RECORD)
  *
  * Positions count bytes since the ring was made and never wrap; position & (data_bytes - 1) is the
  * offset into the data. A record that starts before the end of the data runs on into the tail, so
- * that records are always contiguous; the next one starts at its position & mask as ever.
+ * that records are always contiguous; the next one starts at its position & mask nevertheless.
  *
  * Writer, with interrupts off on its own CPU (only an NMI can come between):
- *	if (reserve >= limit) take the slow path: `out` to the host, or count in drops;
+ *	if (reserve >= limit) take the slow path: `out` to the host, or count in `lost`;
  *	position = xadd(reserve, size); read the TSC; write the fields; write the commit word last.
  * Host: copies records whose commit word is not 0, zeroes them, and then raises `limit` to at most
  * consumed + data_bytes - RING_SLACK. A lower limit makes an earlier record ring the doorbell: with
  * limit = reserve it is the very next one.
  *
- * The order of positions is that of reservations: the record of an NMI can lie behind the one it
- * interrupted and have the earlier time. The processor may run RDTSC a little ahead of the stores
- * before it and shows those a little later to others, together less than a microsecond: a host that
- * reads the TSC and then `reserve` must allow for that.
+ * Positions are in the order of reservations: the record of an NMI can lie behind the one it
+ * interrupted and have the earlier time. The CPU may execute RDTSC a little before the stores ahead
+ * of it, and other CPUs see these stores a little later; both together take less than a
+ * microsecond. A host that reads the TSC and then `reserve` must allow for that.
  *
- * Everything in here can be forged by the guest.
+ * The guest can forge everything in here.
  */
 enum {
 	RING_HEADER_BYTES = 128,
 	RING_MAX_RECORD = 512, /* bytes */
-	/* A writer checks before it reserves: one for the writer itself, three for what may nest.
-	 */
+	/* A writer checks before it reserves: room for its own record, and for three nested ones */
 	RING_SLACK = 4 * RING_MAX_RECORD,
 	RING_MIN_DATA = 4096, /* bytes; twice the slack */
 	RING_RECORD_ALIGN = 8,
@@ -45,21 +44,21 @@ enum {
 struct ring_header {
 	uint64_t reserve; /* position of the next record; written by the guest only */
 	/*
-	 * Records given up in drop mode, or because nobody served the `out`. One about many objects
-	 * counts as many.
+	 * Records lost: the ring was full in drop mode, or no host served the `out`. A record about
+	 * many objects counts as many.
 	 */
-	uint64_t drops;
+	uint64_t lost;
 	/*
-	 * Of CPU 0's ring, for the writers of all: who waits for room first writes until when all
-	 * may do so, in ticks of the TSC; nobody does for longer than 2^RING_PATIENCE_BITS. The
-	 * host writes 0 whenever it has looked at the rings. So writers wait for a host that is
-	 * slow, and together not longer than once for one that is gone: nobody else would end their
-	 * waiting.
+	 * In CPU 0's ring, for the writers of all CPUs: until when they may wait for room, in ticks
+	 * of the TSC. The first writer that waits sets it; none waits longer than
+	 * 2^RING_PATIENCE_BITS. The host clears it in each pass. So writers wait as long as a slow
+	 * host needs; if the host has died, all of them together wait only once, as nothing else
+	 * would end it.
 	 */
 	uint64_t spin_deadline;
 	uint64_t unused1[5];
 	uint64_t limit; /* reserve >= limit: slow path; written by the host only */
-	/* Host: not 0 makes the slow path ring (`out`) also in drop mode. */
+	/* Written by the host: not 0 makes the slow path ring (`out`) in drop mode, too. */
 	uint32_t doorbell;
 	uint32_t unused2[13];
 };
@@ -74,9 +73,10 @@ static inline uint32_t ring_stride(uint32_t data_bytes)
 }
 
 /*
- * A table that all CPUs share, zeroed before trampolines use it: where a call has its array, from
- * its entry to its return. It is looked for by its key in RING_SAVED_TRIES slots, from that on
- * which the key hashes to, and kept in the first free one. Written by the guest only.
+ * A table that all CPUs share, zeroed before trampolines use it: the array of a call, from its
+ * entry to its return. A key's slot is one of RING_SAVED_TRIES, from the one on that the key hashes
+ * to; the entry takes the first free one. Written by the guest, and by the host when it takes an
+ * entry out for a return that is a trap.
  */
 enum {
 	RING_SAVED_HASH_BITS = 8,
@@ -94,7 +94,7 @@ struct ring_saved_array {
 _Static_assert(sizeof(struct ring_saved_array) == 32, "fixed by trampolines");
 
 /*
- * What precedes the 8-byte fields of every record; record_layout() (capture.h) has their order. The
+ * What precedes the 8-byte fields of every record; record_layout() (probe.h) has their order. The
  * reader knows for each id how many bytes of fields there are, and how many items there may be.
  */
 struct ring_record {

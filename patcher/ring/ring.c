@@ -71,7 +71,7 @@ static int check_config(const void *memory, const struct ring_config *config, st
 	return 0;
 }
 
-/* Gives the guest all room there is, or none. */
+/* Give the guest all room there is, or none if the ring is dead. */
 static void publish_limit(struct ring *ring)
 {
 	uint64_t limit = ring->consumed + ring->config.data_bytes - RING_SLACK;
@@ -132,7 +132,7 @@ static void skip_to(struct ring *ring, uint64_t end)
 	memset(ring->data, 0, length - (size - offset));
 }
 
-/* The end of what is reserved. A guest that wrote nonsense there has taken its own ring away. */
+/* The end of what is reserved. An impossible value makes the ring dead. */
 static uint64_t snapshot(struct ring *ring)
 {
 	uint64_t reserve = __atomic_load_n(&ring->header->reserve, __ATOMIC_ACQUIRE);
@@ -148,7 +148,7 @@ static uint64_t snapshot(struct ring *ring)
 	return ring->consumed;
 }
 
-/* Whether it is one that a trampoline writes, with `room` bytes reserved. */
+/* Whether a trampoline writes such a record; `room` bytes are reserved. */
 static bool is_record(const struct ring *ring, const struct ring_record *record, uint64_t room)
 {
 	const struct ring_shape *shape;
@@ -164,7 +164,7 @@ static uint64_t horizon_of(const struct ring_clock *clock)
 	return clock->tsc > clock->margin ? clock->tsc - clock->margin : 0;
 }
 
-/* A record from after the pass began is left for the next, by which time it cannot be any more. */
+/* A record from after the pass began is left for the next pass, which is later than it. */
 static bool is_later(struct ring *ring, uint64_t tsc, const struct ring_clock *clock)
 {
 	bool seen_before = ring->later == ring->consumed;
@@ -186,7 +186,7 @@ static uint64_t clamp(struct ring *ring, uint64_t tsc, uint64_t horizon)
 	return stamp;
 }
 
-/* The guest may change the source while we copy: what was validated is put over the copy. */
+/* The guest may change the source meanwhile: the copy gets the header that was validated. */
 static void take(struct ring *ring, struct ring_record *copy, const struct ring_record *validated,
 		 size_t size)
 {
@@ -244,7 +244,7 @@ bool ring_next_stamp(const struct ring *ring, uint64_t *tsc)
 	return true;
 }
 
-/* Whether the record that is not committed has had its time. */
+/* Whether the record has been uncommitted for stall_ns. */
 static bool is_stalled(struct ring *ring, const struct ring_clock *clock)
 {
 	if (ring->waiting != ring->consumed) {
@@ -254,7 +254,7 @@ static bool is_stalled(struct ring *ring, const struct ring_clock *clock)
 	return clock->now_ns - ring->waiting_since >= clock->stall_ns;
 }
 
-/* Take all there is up to `end`; the watermark. */
+/* Take all there is up to `end`; returns the watermark. */
 static uint64_t consume_to(struct ring *ring, uint64_t end, const struct ring_clock *clock)
 {
 	while (ring->consumed != end) {
@@ -280,15 +280,15 @@ static uint64_t consume_to(struct ring *ring, uint64_t end, const struct ring_cl
 	return horizon_of(clock);
 }
 
-static void count_drops(struct ring *ring)
+static void count_lost(struct ring *ring)
 {
-	uint64_t drops = __atomic_load_n(&ring->header->drops, __ATOMIC_RELAXED);
+	uint64_t lost = __atomic_load_n(&ring->header->lost, __ATOMIC_RELAXED);
 
-	if (drops >= ring->seen_drops)
-		ring->counts.drops += drops - ring->seen_drops;
+	if (lost >= ring->seen_lost)
+		ring->counts.lost += lost - ring->seen_lost;
 	else
 		ring->counts.malformed++;
-	ring->seen_drops = drops;
+	ring->seen_lost = lost;
 }
 
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock)
@@ -296,7 +296,7 @@ uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock)
 	const uint64_t before = ring->consumed;
 	uint64_t watermark = consume_to(ring, snapshot(ring), clock);
 
-	count_drops(ring);
+	count_lost(ring);
 	publish_limit(ring);
 	ring->stuck = ring->consumed == before && ring_room(ring) != RING_ROOM;
 	return watermark > ring->floor ? watermark : ring->floor;

@@ -36,25 +36,25 @@ struct ring_config {
 struct ring_clock {
 	uint64_t tsc; /* the guest's, read before the pass */
 	/*
-	 * Ticks that a reservation may take to be seen. A CPU may read its TSC while the store of
-	 * its reservation still waits to become visible: a ring that looks empty at `tsc` is known
-	 * to be empty only some microseconds earlier. 0 is right for a stopped guest.
+	 * Ticks until a reservation is visible. A CPU may read its TSC while the store of its
+	 * reservation is not visible yet: a ring that appears empty at `tsc` is known to be empty
+	 * only some microseconds earlier. 0 for a stopped guest.
 	 */
 	uint64_t margin;
 	uint64_t now_ns;   /* host time, monotonic */
 	uint64_t stall_ns; /* how long a record may stay reserved and not committed */
 };
 
-/* All since ring_init(). */
+/* All since ring_init(). Records that are damaged are lost; how many is not known. */
 struct ring_counts {
 	uint64_t records; /* taken out */
-	uint64_t drops;   /* records, or items of them, the guest says it gave up */
+	uint64_t lost;    /* records, or items of them, that the guest counted as lost */
 	/* Time stamps that were changed. A few are normal: an NMI's record is behind the one it
 	 * interrupted and has the earlier stamp. */
 	uint64_t clamped;
 	uint64_t stalled;       /* damage: reserved and never committed */
 	uint64_t malformed;     /* damage: what no trampoline writes */
-	uint64_t skipped_bytes; /* lost to either */
+	uint64_t skipped_bytes; /* by either */
 };
 
 /* The host's copies of a ring's records, oldest first, all of them validated. */
@@ -73,39 +73,40 @@ struct ring {
 	uint64_t consumed;      /* position of the next record to take */
 	uint64_t limit;         /* what header->limit must be; read by other threads */
 	uint64_t floor;         /* no time stamp from here on is smaller */
-	uint64_t seen_drops;    /* header->drops at the last pass */
+	uint64_t seen_lost;     /* header->lost at the last pass */
 	uint64_t waiting;       /* position of a record that is not committed */
 	uint64_t waiting_since; /* ns */
 	uint64_t later;         /* position of a record from after the pass that saw it first */
 	bool dead;              /* read by other threads */
-	bool stuck;             /* the last pass left it without room, and as it was */
+	bool stuck;             /* the last pass took nothing out, and left no room */
 	bool closed;
 	uint64_t end; /* closed: where the last pass stops */
 };
 
 /*
- * Make an empty ring in `memory`, which is ring_stride(data_bytes) bytes, 8-byte aligned, and stays
- * the caller's. Before trampolines use it. -EINVAL for sizes that cannot be, -ENOMEM.
+ * Make an empty ring in `memory`, before trampolines use it: ring_stride(data_bytes) bytes, 8-byte
+ * aligned, borrowed. -EINVAL for impossible sizes, -ENOMEM.
  */
 int ring_init(struct ring *ring, void *memory, const struct ring_config *config, struct error *err);
 void ring_deinit(struct ring *ring);
 
 /*
- * One pass: move what is committed, not later than the clock and fits into the queue; give the
+ * One pass: move what is committed, not later than the clock, and fits into the queue; give the
  * room back to the guest; disarm the doorbell. Every step is bounded by the ring's size.
  *
- * A record that stays uncommitted for stall_ns, or is none, costs everything up to the end of what
- * is reserved: nothing tells where the next one begins. A position that cannot be makes the ring
- * dead: its limit becomes 0, so that every writer takes the slow path, for good.
+ * If a record stays uncommitted for stall_ns, or is malformed, everything up to the end of what is
+ * reserved is lost: where the next record begins is not known. An impossible position makes the
+ * ring dead: its limit becomes 0, so that every writer takes the slow path from then on.
  *
  * Returns the ring's watermark, in ticks: no record that a later pass takes has a smaller stamp.
  */
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
 
 /*
- * To writers that wait for room: the host is there, and makes some. `rings` are those of all `n`
- * CPUs, 0's first. Not if the last pass left a full one as it was (it is dead, or its queue is full
- * behind another CPU's unfinished record): who waits for room in it must not wait for ever.
+ * Clear spin_deadline: writers that wait for room may go on waiting, as the host makes some.
+ * `rings` are those of all `n` CPUs, 0's first. Does nothing if the last pass took nothing out of a
+ * full ring (it is dead, or its queue is full behind another CPU's unfinished record): a writer
+ * that waits for room in it must not wait for ever.
  */
 void ring_show_life(struct ring *rings, unsigned int n);
 
@@ -114,8 +115,8 @@ const struct ring_record *ring_first(const struct ring *ring);
 /* Drop it; there must be one. */
 void ring_pop(struct ring *ring);
 
-/* From now on passes take what is reserved at this moment, and nothing behind it: however much the
- * guest goes on writing, they come to an end. */
+/* From now on passes take what is reserved at this moment, and nothing behind it: they come to an
+ * end though the guest goes on writing. */
 void ring_close(struct ring *ring);
 
 /* Closed, and nothing is left in the ring or in its queue. */
@@ -127,22 +128,23 @@ bool ring_is_waiting(const struct ring *ring);
 /* The stamp of the next record to take, as the guest wrote it; false if none is complete. */
 bool ring_next_stamp(const struct ring *ring, uint64_t *tsc);
 
-/* No later record of this ring shall have a smaller stamp than `tsc`: others' were handed on. */
+/* No later record of this ring shall have a smaller stamp than `tsc`: other rings' records up to it
+ * were emitted. */
 void ring_raise_floor(struct ring *ring, uint64_t tsc);
 
 enum ring_room {
-	RING_ROOM, /* a writer that tries again gets through */
-	RING_FULL, /* one pass or several will change that */
-	RING_DEAD, /* nothing will: let it skip the record */
+	RING_ROOM, /* a writer that tries again succeeds */
+	RING_FULL, /* until after a pass or several */
+	RING_DEAD, /* for ever: the writer has to skip its record */
 };
 
 /* For a vCPU in the slow path. Any thread. */
 enum ring_room ring_room(const struct ring *ring);
 
 /*
- * Have the very next record ring the doorbell, in drop mode too, until the next pass.
- * False if there is something to take or in the queue: nothing is armed then. A record whose
- * reservation was under way may slip by unheard; look again once, after the clock's margin.
+ * Have the very next record ring the doorbell, in drop mode too, until the next pass. Returns
+ * false, and arms nothing, if there is something to take or in the queue. A record whose
+ * reservation was not visible yet does not ring: call this again once, after the clock's margin.
  */
 bool ring_arm(struct ring *ring);
 
@@ -154,9 +156,9 @@ enum { RING_MERGE_MAX = 128 };
  * A pass takes what it can from every ring and emits what is not later than the smallest of the
  * rings' watermarks: no record that is older can come any more. The rest waits in the rings'
  * queues, which do not grow: behind a full queue records stay in their ring, which then fills, so
- * that its writer blocks or drops. That ends by itself: if a full queue's ring has the smallest
- * watermark, the pass emits the whole queue; if a ring with an uncommitted record has it, the time
- * of that record is limited.
+ * that its writer blocks or loses records. That ends by itself: if a full queue's ring has the
+ * smallest watermark, the pass emits the whole queue; if a ring with an uncommitted record has it,
+ * the time of that record is limited.
  */
 struct ring_merge {
 	struct ring *rings[RING_MERGE_MAX]; /* by CPU */

@@ -13,8 +13,7 @@
 #include "patcher/probe/call-table.h"
 #include "patcher/session/session.h"
 #include "patcher/text/insn.h"
-#include "patcher/text/oneshot.h"
-#include "patcher/text/trap-table.h"
+#include "patcher/text/traps.h"
 #include "patcher/tracers/tracer.h"
 
 /*

@@ -7,7 +7,7 @@
 
 enum {
 	PADDING = SLOT_MAX_SIZE, /* behind a function's end: INT3 that a trailing `ret` may use */
-	RUN_MAX = 64,            /* bytes decoded where no symbol says how many */
+	RUN_MAX = 64,            /* bytes decoded where no symbol has a size */
 };
 
 struct body {
@@ -180,7 +180,7 @@ static int part_at(const struct exit_search *search, const struct insn *insn,
 		return part_of_run(search, insn->target, part, err);
 	if (!s || !kernel_image_is_text(kernel->image, s->address) || !s->size)
 		return error_set_at(err, ENOTSUP, insn->address,
-				    "a jump leaves the function for no known function");
+				    "a jump leads to no known function");
 	if (strstr(s->name, "indirect_thunk"))
 		return error_set_at(err, ENOTSUP, insn->address,
 				    "the function ends in an indirect tail call");
@@ -195,7 +195,7 @@ static int follow(struct exit_search *search, const struct insn *insn, struct er
 
 	if (is_return_thunk(search->kernel, insn->target))
 		return error_set_at(err, ENOTSUP, insn->address,
-				    "a return thunk is jumped to from no return slot");
+				    "a jump to a return thunk is no return slot");
 	if (in_known_part(f, insn->target))
 		return 0;
 	if (f->nr_parts == FUNCTION_MAX_PARTS)

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * What stands at a place we may patch. Two kinds of place: the mcount site at a function's entry
- * (5 bytes), and a return slot at one of its exits (5 bytes on kernels with return thunks, 2 where
- * a `ret` is followed by the INT3 of straight-line-speculation hardening).
+ * The bytes at a place that may be patched. There are two kinds: the mcount site at a function's
+ * entry (5 bytes), and a return slot at one of its exits (5 bytes on kernels with return thunks, 2
+ * where a `ret` is followed by the INT3 of straight-line-speculation hardening).
  */
 enum { SITE_SIZE = 5, SLOT_MAX_SIZE = 5 };
 
@@ -18,7 +18,7 @@ enum site_state {
 	SITE_CALL_OTHER,  /* the guest's ftrace or livepatch calls a trampoline */
 	SITE_JMP,         /* an optimised kprobe */
 	SITE_INT3,        /* a kprobe, or text being poked */
-	SITE_TRAP,        /* a trap of ours, left behind by an earlier tracer */
+	SITE_TRAP,        /* a trap that another tracer left behind */
 	SITE_UNKNOWN,
 };
 

@@ -41,7 +41,7 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 /* --- fields of a reserved record (fields.c) -------------------------------------------------- */
 
 /* One record is lost: ring full. */
-void trampoline_emit_drop(struct trampoline_code *c);
+void trampoline_emit_lost(struct trampoline_code *c);
 void trampoline_emit_clock(struct trampoline_code *c);
 /* R11 = how long writers may still wait for room, in ticks of this CPU's TSC. */
 void trampoline_emit_patience(struct trampoline_code *c);
@@ -65,7 +65,7 @@ void trampoline_items_count(struct trampoline_code *c);
 /* The record is written or lost: on to the next one if there are items left. */
 void trampoline_items_next(struct trampoline_code *c);
 /* In the slow path: this record's items are lost. */
-void trampoline_items_drop(struct trampoline_code *c);
+void trampoline_items_lost(struct trampoline_code *c);
 
 /* --- arrays saved from a call's entry to its return (saved-array.c) -------------------------- */
 

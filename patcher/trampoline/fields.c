@@ -26,9 +26,9 @@ struct asm_mem trampoline_record_at(const struct trampoline_code *c, size_t offs
 	return (struct asm_mem){ASM_R10, ASM_R11, (int32_t)(data + offset), false};
 }
 
-void trampoline_emit_drop(struct trampoline_code *c)
+void trampoline_emit_lost(struct trampoline_code *c)
 {
-	asm_increment(&c->a, trampoline_header_at(c, offsetof(struct ring_header, drops)));
+	asm_increment(&c->a, trampoline_header_at(c, offsetof(struct ring_header, lost)));
 }
 
 void trampoline_push(struct trampoline_code *c, enum asm_reg reg)

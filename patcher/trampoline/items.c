@@ -52,7 +52,7 @@ static void emit_bound(struct trampoline_code *c)
 	asm_jump_if(&c->a, ASM_BE, &fits);
 	asm_constant32(&c->a, left, returned ? 0 : CAPTURE_ITEMS_PER_CALL);
 	if (!returned)
-		trampoline_emit_drop(c);
+		trampoline_emit_lost(c);
 	asm_bind(&c->a, &fits);
 }
 
@@ -207,14 +207,14 @@ void trampoline_items_next(struct trampoline_code *c)
 	asm_sub(&c->a, left, count);
 	asm_jump_if(&c->a, ASM_NE, &c->chunk);
 	if (is_list(c))
-		trampoline_emit_drop(c);
+		trampoline_emit_lost(c);
 	asm_bind(&c->a, &end);
 	for (int i = SAVED; i-- > 0;)
 		trampoline_pop(c, saved[i]);
 }
 
 /* One drop for each item, or for the call without any. */
-void trampoline_items_drop(struct trampoline_code *c)
+void trampoline_items_lost(struct trampoline_code *c)
 {
 	enum asm_reg lost = trampoline_scratch(c);
 	struct asm_label some = {0};
@@ -224,5 +224,5 @@ void trampoline_items_drop(struct trampoline_code *c)
 	asm_jump_if(&c->a, ASM_NE, &some);
 	asm_constant32(&c->a, lost, 1);
 	asm_bind(&c->a, &some);
-	asm_add_to_mem(&c->a, trampoline_header_at(c, offsetof(struct ring_header, drops)), lost);
+	asm_add_to_mem(&c->a, trampoline_header_at(c, offsetof(struct ring_header, lost)), lost);
 }

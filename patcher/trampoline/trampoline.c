@@ -116,9 +116,9 @@ static void emit_slow(struct trampoline_code *c, struct asm_label *retry, struct
 	else
 		emit_ring(c);
 	if (c->out->layout.items)
-		trampoline_items_drop(c);
+		trampoline_items_lost(c);
 	else
-		trampoline_emit_drop(c);
+		trampoline_emit_lost(c);
 	asm_jump(&c->a, skip);
 }
 

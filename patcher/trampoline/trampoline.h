@@ -10,7 +10,7 @@
 #include "patcher/probe/probe.h"
 #include "patcher/ring/ring.h"
 #include "patcher/text/insn.h"
-#include "patcher/text/trap-table.h"
+#include "patcher/text/traps.h"
 
 /*
  * Code that runs in the guest in place of a trap: it writes one record into the ring of its CPU
@@ -126,7 +126,7 @@ struct trampoline_set {
 };
 
 /* Where the code goes. What captures look up in struct pages comes from their page_lookup
- * (capture.h), not from `kernel`. */
+ * (probe.h), not from `kernel`. */
 struct trampoline_room {
 	uint64_t gva;   /* of the code in the guest */
 	uint8_t *bytes; /* the same memory in the host */

@@ -142,7 +142,7 @@ static void commit_pending(struct state *s, int i, uint8_t choice)
 static void scribble(struct state *s, int i, const uint8_t *bytes)
 {
 	static const size_t fields[] = {offsetof(struct ring_header, reserve),
-					offsetof(struct ring_header, drops),
+					offsetof(struct ring_header, lost),
 					offsetof(struct ring_header, limit)};
 	size_t offset = ((size_t)bytes[0] << 8 | bytes[1]) % ring_stride(DATA);
 	uint64_t value;

@@ -186,7 +186,7 @@ static bool try_again(struct fake_exitless *f, unsigned int vcpu, uint32_t place
 
 	if (f->x->full == TRAMPOLINE_DROP &&
 	    !__atomic_load_n(&header->doorbell, __ATOMIC_ACQUIRE)) {
-		__atomic_store_n(&header->drops, header->drops + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&header->lost, header->lost + 1, __ATOMIC_RELAXED);
 		return false;
 	}
 	if (f->engine->ops->on_trap(f->engine, &trap) != ENGINE_TRAP_OTHER ||

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/text/oneshot.h"
+#include "patcher/text/traps.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 

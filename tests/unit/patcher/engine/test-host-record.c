@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/probe/capture.h"
+#include "patcher/probe/probe.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/probe/object-iter.h"
+#include "patcher/probe/probe.h"
 
 #include <errno.h>
 #include "introspect/slab/slab.h"

@@ -31,7 +31,7 @@ static void *produce(void *arg)
 				outer = ring_writer_reserve(writer, sample.size);
 		}
 		if (!outer) {
-			writer->header->drops++;
+			writer->header->lost++;
 			if (rand_r(&seed) % 64 == 0)
 				sched_yield();
 			continue;
@@ -82,10 +82,10 @@ static void test_concurrent(bool block)
 	}
 	pthread_join(thread, NULL);
 	is_u64(wrong, 0, block ? "block: in order and whole" : "drop: in order and whole");
-	is_u64(p.f.ring.counts.records + p.f.ring.counts.drops, CONCURRENT,
+	is_u64(p.f.ring.counts.records + p.f.ring.counts.lost, CONCURRENT,
 	       "every record was taken or counted");
-	ok(block ? !p.f.ring.counts.drops : p.f.ring.counts.records, "%lu taken, %lu dropped",
-	   p.f.ring.counts.records, p.f.ring.counts.drops);
+	ok(block ? !p.f.ring.counts.lost : p.f.ring.counts.records, "%lu taken, %lu dropped",
+	   p.f.ring.counts.records, p.f.ring.counts.lost);
 	is_u64(p.f.ring.counts.malformed + p.f.ring.counts.stalled + p.f.ring.counts.clamped, 0,
 	       "no damage");
 	teardown(&p.f);

@@ -286,14 +286,14 @@ static void test_drops(void)
 	struct fixture f;
 
 	setup(&f);
-	f.writer.header->drops = 5;
+	f.writer.header->lost = 5;
 	ring_consume(&f.ring, &f.clock);
-	f.writer.header->drops = 7;
+	f.writer.header->lost = 7;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(f.ring.counts.drops, 7, "drops are counted once");
-	f.writer.header->drops = 6;
+	is_u64(f.ring.counts.lost, 7, "lost are counted once");
+	f.writer.header->lost = 6;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(f.ring.counts.drops, 7, "and do not go back");
+	is_u64(f.ring.counts.lost, 7, "and do not go back");
 	is_u64(f.ring.counts.malformed, 1, "which is damage");
 	teardown(&f);
 }

@@ -84,7 +84,7 @@ static void run(struct scene *s, uint64_t items, int interrupt_at, uint64_t room
 	fake_items_prepare(s->outer, items, items);
 	s->start = ring->reserve = s->outer->consumed = 3 * FAKE_DATA - 8;
 	ring->limit = s->start + room;
-	ring->drops = 0;
+	ring->lost = 0;
 	s->interrupt_at = interrupt_at;
 	s->steps = 0;
 	s->inner_calls = 0;
@@ -101,7 +101,7 @@ static bool accounted(const struct scene *s)
 	uint64_t lost = f->count - f->found + s->inner_calls - f->others;
 
 	return fake_items_good(f) && f->found <= f->count && f->others <= s->inner_calls &&
-	       fake_ring(&f->rings, 0)->drops == lost && (!lost || f->spec.full == TRAMPOLINE_DROP);
+	       fake_ring(&f->rings, 0)->lost == lost && (!lost || f->spec.full == TRAMPOLINE_DROP);
 }
 
 static bool every_instruction(struct scene *s, uint64_t room, uint64_t *interrupted)

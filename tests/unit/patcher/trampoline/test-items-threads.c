@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Several CPUs write records of different sizes at once, and ring.c takes them out: every item
- * arrives in order and once, or is counted as dropped.
+ * arrives in order and once, or is counted as lost.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -100,20 +100,20 @@ static void read_all(struct scene *s)
 
 static bool judge(const struct scene *s, const char *name)
 {
-	uint64_t drops = 0, items = 0, records = 0;
+	uint64_t lost = 0, items = 0, records = 0;
 	bool good = !s->wrong;
 
 	for (uint32_t cpu = 0; cpu < CPUS; cpu++) {
 		const struct ring_counts *c = &s->readers[cpu].counts;
 
-		drops += c->drops;
+		lost += c->lost;
 		items += s->items[cpu];
 		records += s->records[cpu];
-		good &= s->items[cpu] + c->drops == s->written[cpu] && !c->malformed &&
+		good &= s->items[cpu] + c->lost == s->written[cpu] && !c->malformed &&
 			!c->stalled && !c->clamped && c->records == s->records[cpu];
 	}
-	tap_diag("%s: %lu items in %lu records, %lu items dropped", name, items, records, drops);
-	return good && items && (s->spec.full == TRAMPOLINE_DROP || !drops);
+	tap_diag("%s: %lu items in %lu records, %lu items lost", name, items, records, lost);
+	return good && items && (s->spec.full == TRAMPOLINE_DROP || !lost);
 }
 
 static void scene_init(struct scene *s, enum trampoline_full full)

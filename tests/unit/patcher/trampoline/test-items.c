@@ -18,14 +18,14 @@ static uint64_t records_for(uint64_t items)
 	return items ? (items + CAPTURE_MAX_ITEMS - 1) / CAPTURE_MAX_ITEMS : 1;
 }
 
-static bool complete(const struct fake_items *f, uint64_t drops)
+static bool complete(const struct fake_items *f, uint64_t lost)
 {
 	bool good = fake_items_good(f) && f->found == f->count && !f->missed &&
-		    f->records == records_for(f->count) && fake_ring(&f->rings, 0)->drops == drops;
+		    f->records == records_for(f->count) && fake_ring(&f->rings, 0)->lost == lost;
 
 	if (!good)
-		tap_diag("%s of %lu: %lu found in %lu records, %lu drops", names[f->how], f->count,
-			 f->found, f->records, fake_ring(&f->rings, 0)->drops);
+		tap_diag("%s of %lu: %lu found in %lu records, %lu lost", names[f->how], f->count,
+			 f->found, f->records, fake_ring(&f->rings, 0)->lost);
 	return good;
 }
 
@@ -80,7 +80,7 @@ static void test_many(struct fake_items *f, uint64_t count, uint64_t said, bool 
 		      const char *name)
 {
 	struct host host = {.f = f};
-	uint64_t drops = fake_ring(&f->rings, 0)->drops;
+	uint64_t lost = fake_ring(&f->rings, 0)->lost;
 	bool bounded = said > CAPTURE_ITEMS_PER_CALL || cyclic;
 
 	fake_host_install(on_out, NULL, &host);
@@ -91,7 +91,7 @@ static void test_many(struct fake_items *f, uint64_t count, uint64_t said, bool 
 		f->count = CAPTURE_ITEMS_PER_CALL;
 	fake_items_call(f, 0);
 	fake_items_drain(f);
-	ok(complete(f, drops + bounded) && !host.wrong && host.rings > 100, "%s: %s", names[f->how],
+	ok(complete(f, lost + bounded) && !host.wrong && host.rings > 100, "%s: %s", names[f->how],
 	   name);
 }
 
@@ -144,21 +144,21 @@ static void full_call(struct host *host, uint64_t after)
 
 	host->rings = 0;
 	fake_items_prepare(f, 100, 100);
-	fake_ring(&f->rings, 0)->drops = 0;
+	fake_ring(&f->rings, 0)->lost = 0;
 	fake_ring(&f->rings, 0)->limit = f->consumed + after * full_record;
 	fake_items_call(f, 0);
 	fake_items_drain(f);
 }
 
-static bool as_expected(const struct host *host, uint64_t found, uint64_t drops, unsigned int rings)
+static bool as_expected(const struct host *host, uint64_t found, uint64_t lost, unsigned int rings)
 {
 	const struct fake_items *f = host->f;
-	uint64_t counted = fake_ring(&f->rings, 0)->drops;
-	bool good = fake_items_good(f) && !host->wrong && f->found == found && counted == drops &&
+	uint64_t counted = fake_ring(&f->rings, 0)->lost;
+	bool good = fake_items_good(f) && !host->wrong && f->found == found && counted == lost &&
 		    host->rings == rings;
 
 	if (!good)
-		tap_diag("%lu found, %lu drops, %u times rung", f->found, counted, host->rings);
+		tap_diag("%lu found, %lu lost, %u times rung", f->found, counted, host->rings);
 	return good;
 }
 
@@ -203,7 +203,7 @@ static void test_empty_drop(void)
 	fake_ring(&f->rings, 0)->limit = 0;
 	fake_items_call(f, 0);
 	ok(fake_items_good(f), "a call about nothing finds no room");
-	is_u64(fake_ring(&f->rings, 0)->drops, 1, "and counts once");
+	is_u64(fake_ring(&f->rings, 0)->lost, 1, "and counts once");
 	fake_items_destroy(f);
 }
 

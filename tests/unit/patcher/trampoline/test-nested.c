@@ -158,12 +158,12 @@ static struct found read_ring(const struct scene *s)
 }
 
 /* All calls are accounted for: written whole and once, or counted. */
-static bool accounted(const struct scene *s, uint64_t drops)
+static bool accounted(const struct scene *s, uint64_t lost)
 {
 	struct found f = read_ring(s);
 	uint64_t calls = s->inner_calls;
 
-	if (f.torn || f.outer > 1 || f.inner > calls || drops != 1 + calls - f.outer - f.inner)
+	if (f.torn || f.outer > 1 || f.inner > calls || lost != 1 + calls - f.outer - f.inner)
 		return false;
 	return f.inner < calls || f.inner_sum == calls * (calls + 1) / 2;
 }
@@ -189,7 +189,7 @@ static bool every_instruction(struct scene *s, uint64_t room, int *interrupted)
 		run(s, at, 3 * FAKE_DATA - 8, room);
 		if (!s->inner_calls)
 			break;
-		if (!registers_kept(s) || !accounted(s, ring->drops) || (blocks && ring->drops) ||
+		if (!registers_kept(s) || !accounted(s, ring->lost) || (blocks && ring->lost) ||
 		    ring->reserve > ring->limit + 2 * RING_MAX_RECORD) {
 			tap_diag("interrupted at instruction %d, room %lu", at, room);
 			return false;
@@ -217,7 +217,7 @@ static void test_nested(struct capture capture, enum trampoline_full full, const
 		   !memcmp(s.published, fake_ring_data(&s.rings, 0), sizeof(s.published)),
 	   "%s: complete once it is published", name);
 	run(&s, EVERY, 0, FAKE_DATA - RING_SLACK);
-	ok(s.inner_calls > 20 && registers_kept(&s) && accounted(&s, fake_ring(&s.rings, 0)->drops),
+	ok(s.inner_calls > 20 && registers_kept(&s) && accounted(&s, fake_ring(&s.rings, 0)->lost),
 	   "%s: interrupted everywhere at once", name);
 	scene_deinit(&s);
 }

@@ -52,7 +52,7 @@ static void test_counts(void)
 		   fake_saved_array_items_recorded(&b, 1, words + 7, 9) &&
 		   !fake_saved_array_count(&b),
 	   "an entry takes the place of one that never returned");
-	is_u64(fake_ring(&b.rings, 0)->drops, 0, "no drops");
+	is_u64(fake_ring(&b.rings, 0)->lost, 0, "no lost");
 	fake_saved_array_deinit(&b);
 }
 
@@ -169,7 +169,7 @@ static void test_full(enum trampoline_full full, const char *name)
 	ok(fake_saved_array_leave(&b, 7, 40) && !fake_saved_array_take(&b) &&
 		   !fake_saved_array_count(&b),
 	   "%s: free, though not recorded", name);
-	is_u64(fake_ring(&b.rings, 0)->drops, 40, "each item is a drop");
+	is_u64(fake_ring(&b.rings, 0)->lost, 40, "each item is a drop");
 	is_u64(b.rung, 6, "the host was asked each time");
 	fake_saved_array_deinit(&b);
 }

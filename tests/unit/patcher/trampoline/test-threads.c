@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Several CPUs write at once while a reader goes round their rings: every record arrives complete,
- * in order and once, or is counted as dropped.
+ * in order and once, or is counted as lost.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -97,7 +97,7 @@ static bool finished(const struct scene *s, uint32_t cpu)
 {
 	const struct ring_header *ring = fake_ring(&s->rings, cpu);
 
-	return s->readers[cpu].records + __atomic_load_n(&ring->drops, __ATOMIC_ACQUIRE) >= CALLS;
+	return s->readers[cpu].records + __atomic_load_n(&ring->lost, __ATOMIC_ACQUIRE) >= CALLS;
 }
 
 static void read_records(struct scene *s)
@@ -120,19 +120,19 @@ static void read_records(struct scene *s)
 
 static bool judge(const struct scene *s, const char *name)
 {
-	uint64_t drops = 0;
+	uint64_t lost = 0;
 	bool good = true;
 
 	for (uint32_t cpu = 0; cpu < CPUS; cpu++) {
 		const struct ring_header *ring = fake_ring(&s->rings, cpu);
 		const struct reader *r = &s->readers[cpu];
 
-		drops += ring->drops;
-		good &= !r->wrong && r->records + ring->drops == CALLS &&
+		lost += ring->lost;
+		good &= !r->wrong && r->records + ring->lost == CALLS &&
 			r->consumed == ring->reserve;
 	}
-	tap_diag("%s: %lu of %d records dropped", name, drops, CPUS * CALLS);
-	return good && (s->spec.full == TRAMPOLINE_DROP || !drops);
+	tap_diag("%s: %lu of %d records lost", name, lost, CPUS * CALLS);
+	return good && (s->spec.full == TRAMPOLINE_DROP || !lost);
 }
 
 static void test_threads(enum trampoline_full full, const char *name)

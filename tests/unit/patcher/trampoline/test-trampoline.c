@@ -211,7 +211,7 @@ static bool good_for_laps(struct bench *b)
 		memset(fake_ring_data(&b->rings, 1) + (position & (FAKE_DATA - 1)), 0, size);
 		b->ring->limit = position + size + FAKE_DATA - RING_SLACK;
 	}
-	return !fake_ring(&b->rings, 0)->reserve && !b->ring->drops;
+	return !fake_ring(&b->rings, 0)->reserve && !b->ring->lost;
 }
 
 static bool capture_works(struct capture capture)
@@ -311,7 +311,7 @@ static void test_full(enum probe_point point, enum trampoline_full full, const c
 	call(&b, 64, 1);
 	ok(kept(&b) && b.ring->reserve == START, "%s: a full ring stays as it is", name);
 	is_u64(host.rings, rings, "rings the host only in block mode");
-	is_u64(b.ring->drops, !rings, "and counts only in drop mode");
+	is_u64(b.ring->lost, !rings, "and counts only in drop mode");
 	b.ring->doorbell = 1;
 	call(&b, 64, 2);
 	is_u64(host.rings, rings + 1u, "rings when the doorbell is set");
@@ -319,7 +319,7 @@ static void test_full(enum probe_point point, enum trampoline_full full, const c
 	host.answer = HOST_NOTHING;
 	call(&b, 64, 3);
 	ok(kept(&b) && b.ring->reserve == START, "%s: unserved, it writes nothing", name);
-	is_u64(b.ring->drops, !rings + 1u, "and counts");
+	is_u64(b.ring->lost, !rings + 1u, "and counts");
 	host.answer = HOST_RETRY;
 	call(&b, 64, 4);
 	ok(kept(&b) && recorded(&b, START), "%s: written once there is room", name);
@@ -341,7 +341,7 @@ static void *make_room(void *arg)
 /* A host that makes room late, but before the time is over: all calls must be recorded. */
 static bool spin_with_host(struct bench *b, unsigned int tries)
 {
-	uint64_t drops = b->ring->drops;
+	uint64_t lost = b->ring->lost;
 	bool good = true;
 
 	for (unsigned int i = 0; i < tries; i++) {
@@ -356,18 +356,18 @@ static bool spin_with_host(struct bench *b, unsigned int tries)
 		pthread_join(thread, NULL);
 		good &= kept(b) && recorded(b, START);
 	}
-	return good && b->ring->drops == drops;
+	return good && b->ring->lost == lost;
 }
 
 /* Ticks that a call takes for which there is no room; it must be counted, and write nothing. */
 static uint64_t wait_in_vain(struct bench *b, const char *what)
 {
-	uint64_t drops = b->ring->drops;
+	uint64_t lost = b->ring->lost;
 
 	b->ring->reserve = START;
 	b->ring->limit = START - 8;
 	call(b, 64, 1);
-	ok(kept(b) && b->ring->reserve == START && b->ring->drops == drops + 1,
+	ok(kept(b) && b->ring->reserve == START && b->ring->lost == lost + 1,
 	   "%s: it ends, writes nothing, and counts", what);
 	return b->tsc_after - b->tsc_before;
 }

@@ -1,10 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/text/oneshot.h"
+#include "patcher/text/traps.h"
 
 #include <errno.h>
 #include <string.h>
 #include "patcher/text/patch-set.h"
 #include "patcher/text/site.h"
+
+/* --- the table ------------------------------------------------------------------------------- */
+
+void trap_table_init(struct trap_table *table)
+{
+	u64_map_init(&table->by_gva, sizeof(struct trap));
+}
+
+void trap_table_deinit(struct trap_table *table)
+{
+	u64_map_deinit(&table->by_gva);
+}
+
+int trap_table_put(struct trap_table *table, const struct trap *trap, struct error *err)
+{
+	struct trap *slot = u64_map_insert(&table->by_gva, trap->gva, NULL);
+
+	if (!slot)
+		return error_set(err, ENOMEM, "out of memory");
+	*slot = *trap;
+	return 0;
+}
+
+void trap_table_remove(struct trap_table *table, uint64_t gva)
+{
+	u64_map_remove(&table->by_gva, gva);
+}
+
+struct trap *trap_table_find(const struct trap_table *table, uint64_t gva)
+{
+	return u64_map_find(&table->by_gva, gva);
+}
+
+/* --- one-shot traps -------------------------------------------------------------------------- */
 
 static const uint8_t oneshot_trap[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
 static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -170,6 +204,8 @@ void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, const stru
 	if (stopped)
 		guest->control->resume(guest, NULL);
 }
+
+/* --- the first error ------------------------------------------------------------------------- */
 
 enum first_error_state { FIRST_ERROR_NONE, FIRST_ERROR_WRITING, FIRST_ERROR_SET };
 
