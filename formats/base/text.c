@@ -75,6 +75,20 @@ struct text text_ms(uint64_t ns)
 	return out;
 }
 
+struct text text_words(const char *const *words)
+{
+	struct text out = {""};
+	size_t used = 0;
+
+	for (size_t i = 0; words[i] && used < sizeof(out.s); i++)
+		used += (size_t)snprintf(out.s + used, sizeof(out.s) - used, "%s%s",
+					 !i             ? ""
+					 : words[i + 1] ? ", "
+							: " or ",
+					 words[i]);
+	return out;
+}
+
 json_t *text_json_count(uint64_t number)
 {
 	return json_integer(number > INT64_MAX ? INT64_MAX : (json_int_t)number);

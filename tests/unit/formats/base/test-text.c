@@ -21,6 +21,16 @@ static void test_numbers(void)
 	is_str(text_ms(12345678901).s, "12,345 ms", "longer ones have none");
 }
 
+static void test_words(void)
+{
+	static const char *const words[] = {"a", "b", "c", NULL};
+
+	is_str(text_words(words).s, "a, b or c", "three words are listed with a comma and 'or'");
+	is_str(text_words(words + 1).s, "b or c", "two words are joined by 'or'");
+	is_str(text_words(words + 2).s, "c", "one word stands alone");
+	is_str(text_words(words + 3).s, "", "no words are an empty list");
+}
+
 static void test_json(void)
 {
 	json_t *most = text_json_count(UINT64_MAX), *address = text_json_address(0xabc);
@@ -99,6 +109,7 @@ static void test_digits(void)
 int main(void)
 {
 	test_numbers();
+	test_words();
 	test_json();
 	test_parse();
 	test_clean();
