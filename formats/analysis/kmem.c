@@ -115,7 +115,7 @@ static void print_freed(FILE *out, const struct kmem_totals *totals)
 	fputc('\n', out);
 }
 
-/* The families apart: pages are also what slabs are made of, so that a sum counts those twice. */
+/* Each family apart: slabs are made of pages, so a sum over all counts their bytes twice. */
 static void print_families(FILE *out, const struct kmem_totals *totals)
 {
 	for (uint8_t type = 0; type < KMEM_TYPE_COUNT; type++) {
@@ -144,8 +144,8 @@ static void print_totals(FILE *out, const struct kmem_analysis *a)
 	fprintf(out, "%-*s%s of %s at the end\n", LABEL, "Live",
 		text_number(sum->live_objects, "object").s, text_bytes(sum->live_bytes).s);
 	if (totals->invalid)
-		fprintf(out, "%-*s%s of unknown kind left out; see sonde check\n", LABEL,
-			"Invalid", text_number(totals->invalid, "record").s);
+		fprintf(out, "%-*s%s of unknown kind left out; see sonde check\n", LABEL, "Invalid",
+			text_number(totals->invalid, "record").s);
 	text_print_recording(out, a->base.config.reader, LABEL);
 	text_print_losses(out, a->base.config.reader, LABEL);
 }
@@ -216,7 +216,7 @@ static int put_count(json_t *object, const char *key, uint64_t value)
 
 static int put_sums(json_t *object, const struct kmem_group *group)
 {
-	/* Two decimals: what is behind them is noise. */
+	/* Two decimals; more would be noise. */
 	double percent = (double)(int)(kmem_fragmentation(group) * 100 + 0.5) / 100;
 	int failed = put_count(object, "bytes_requested", group->bytes_requested);
 

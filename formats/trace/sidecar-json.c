@@ -174,7 +174,7 @@ char *sidecar_text(const struct sidecar *sidecar)
 
 /* --- parsing --------------------------------------------------------------------------------- */
 
-/* The getters: an absent key leaves *out alone; one of the wrong type or range is an error. */
+/* Getters. An absent key leaves *out alone; one of a wrong type or range is -EINVAL. */
 static int get_string(const json_t *object, const char *key, char *out, size_t size)
 {
 	const json_t *value = json_object_get(object, key);
@@ -297,8 +297,8 @@ static int parse_info(const json_t *root, struct trace_info *info)
 }
 
 /*
- * Allocate *items for the array `key` (absent: empty), and set *nr at once to what is allocated,
- * so that destroying a half-parsed sidecar is safe.
+ * Allocate *items for the array `key` (absent: empty). Sets *nr at once to what is allocated, so
+ * that a half-parsed sidecar can be destroyed.
  */
 static int begin_array(const json_t *root, const char *key, size_t item_size, size_t max,
 		       void *items, size_t *nr, const json_t **array)
