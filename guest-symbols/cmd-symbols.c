@@ -94,7 +94,7 @@ static int load_map(const char *path, struct symbol_table **out, struct error *e
 struct subject {
 	struct kernel_file *file;
 	struct kernel_image *image;
-	struct alloc_points points;
+	const struct alloc_points *points;
 };
 
 static int load(const struct options *options, struct subject *s, struct error *err)
@@ -108,12 +108,11 @@ static int load(const struct options *options, struct subject *s, struct error *
 		ret = load_map(options->system_map, &symbols, err);
 	if (!ret)
 		ret = kernel_image_load_with(s->file, symbols, &s->image, err);
-	return ret ? ret : alloc_points_resolve(s->image, &s->points, err);
+	return ret ? ret : alloc_points_of(s->image, &s->points, err);
 }
 
 static void unload(struct subject *s)
 {
-	alloc_points_free(&s->points);
 	kernel_image_destroy(s->image);
 	kernel_file_close(s->file);
 }
@@ -200,6 +199,39 @@ static void print_unresolved(const struct alloc_points *points)
 		       points->unresolved[i].name, points->unresolved[i].reason);
 }
 
+static const char *cover_name(enum alloc_cover cover)
+{
+	static const char *const names[] = {
+		[ALLOC_COVER_PROBE] = "traced",
+		[ALLOC_COVER_NESTED] = "nested",
+		[ALLOC_COVER_UNUSED] = "unused",
+		[ALLOC_COVER_NONE] = "not covered",
+	};
+
+	return names[cover];
+}
+
+static void print_coverage(const struct alloc_points *points)
+{
+	size_t covered = 0;
+
+	if (points->unproven[0]) {
+		printf("\nCoverage      not known: %s\n", points->unproven);
+		return;
+	}
+	for (size_t i = 0; i < points->nr_emitters; i++)
+		covered += points->emitters[i].cover != ALLOC_COVER_NONE;
+	printf("\nCoverage      %zu of %zu functions that emit kmem events\n", covered,
+	       points->nr_emitters);
+	for (size_t i = 0; i < points->nr_emitters; i++) {
+		const struct alloc_emitter *e = &points->emitters[i];
+
+		if (e->cover != ALLOC_COVER_PROBE)
+			printf("%-11s  %s (%s)%s%s\n", cover_name(e->cover), e->function, e->event,
+			       *e->reason ? ": " : "", e->reason);
+	}
+}
+
 /* As nm(1) prints them. */
 static bool print_name(const struct symbol_table *table, const char *name)
 {
@@ -225,9 +257,10 @@ static bool print_text(const struct subject *s, char *const *names)
 
 	if (!*names) {
 		print_facts(s);
-		print_points(&s->points);
-		print_unresolved(&s->points);
-		all = !s->points.nr_unresolved;
+		print_points(s->points);
+		print_unresolved(s->points);
+		print_coverage(s->points);
+		all = !s->points->nr_unresolved;
 	}
 	for (; *names; names++)
 		all = print_name(s->image->symbols, *names) && all;
@@ -281,6 +314,21 @@ static json_t *unresolved_json(const struct alloc_points *points)
 	return array;
 }
 
+static json_t *coverage_json(const struct alloc_points *points)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < points->nr_emitters; i++) {
+		const struct alloc_emitter *e = &points->emitters[i];
+
+		json_array_append_new(array, json_pack("{s:s, s:s, s:o, s:s, s:s}", "function",
+						       e->function, "event", e->event, "address",
+						       text_json_address(e->address), "cover",
+						       cover_name(e->cover), "reason", e->reason));
+	}
+	return array;
+}
+
 /* A NAME that is not UTF-8 cannot be shown in JSON: it is left out, and no kernel has it. */
 static json_t *name_json(const struct symbol_table *table, const char *name, bool *all)
 {
@@ -303,7 +351,7 @@ static json_t *name_json(const struct symbol_table *table, const char *name, boo
 static bool print_json(const struct subject *s, char *const *names, int *ret)
 {
 	const struct kernel_image *image = s->image;
-	bool all = *names || !s->points.nr_unresolved;
+	bool all = *names || !s->points->nr_unresolved;
 	json_t *looked_up = json_array(), *root;
 	char id[BUILD_ID_TEXT];
 
@@ -320,8 +368,10 @@ static bool print_json(const struct subject *s, char *const *names, int *ret)
 			 (json_int_t)(image->btf ? btf_count(image->btf) : 0), "mcount_sites",
 			 (json_int_t)image->nr_mcount_sites, "return_sites",
 			 (json_int_t)image->nr_return_sites);
-	json_object_set_new(root, "entry_points", points_json(&s->points));
-	json_object_set_new(root, "unresolved", unresolved_json(&s->points));
+	json_object_set_new(root, "entry_points", points_json(s->points));
+	json_object_set_new(root, "unresolved", unresolved_json(s->points));
+	json_object_set_new(root, "unproven", json_string(s->points->unproven));
+	json_object_set_new(root, "coverage", coverage_json(s->points));
 	json_object_set_new(root, "names", looked_up);
 	*ret = text_print_json(verb, root);
 	return all;

@@ -8,6 +8,14 @@
 #include "formats/event/counters.h"
 #include "formats/event/kmem.h"
 
+enum { TRACE_GAPS_MAX = 32 };
+
+/* A function whose events are not in the trace, and why. */
+struct trace_gap {
+	char function[64];
+	char reason[160];
+};
+
 /* What the sidecar says about a trace as a whole. Plain data, copied whole. */
 struct trace_info {
 	char tool_version[32];  /* Sonde's version that recorded */
@@ -28,6 +36,8 @@ struct trace_info {
 	uint64_t page_size;         /* 4096 */
 	struct gfp_name gfp_names[GFP_NAMES_MAX]; /* in the order in which flags are named */
 	size_t nr_gfp_names;
+	struct trace_gap gaps[TRACE_GAPS_MAX];
+	size_t nr_gaps;
 
 	uint64_t max_rate; /* calls per second from which on tracing is sampled; 0: no bound */
 	struct trace_counters counters;

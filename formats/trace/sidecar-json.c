@@ -88,9 +88,22 @@ static int put_gfp_names(json_t *root, const struct trace_info *info)
 	return failed | json_object_set_new(root, "gfp_flags", array);
 }
 
+static int put_gaps(json_t *root, const struct trace_info *info)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < info->nr_gaps; i++)
+		failed |= json_array_append_new(
+			array,
+			json_pack("{so so}", "function", string_value(info->gaps[i].function),
+				  "reason", string_value(info->gaps[i].reason)));
+	return failed | json_object_set_new(root, "gaps", array);
+}
+
 static int put_info(json_t *root, const struct trace_info *info)
 {
-	int failed = put_gfp_names(root, info);
+	int failed = put_gfp_names(root, info) | put_gaps(root, info);
 
 	for (size_t i = 0; i < NR_FIELDS; i++)
 		failed |= json_object_set_new(root, fields[i].key, field_value(&fields[i], info));
@@ -268,6 +281,26 @@ static int parse_gfp_names(const json_t *root, struct trace_info *info)
 	return ret;
 }
 
+static int parse_gaps(const json_t *root, struct trace_info *info)
+{
+	const json_t *array = json_object_get(root, "gaps");
+	int ret = 0;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array) || json_array_size(array) > TRACE_GAPS_MAX)
+		return -EINVAL;
+	info->nr_gaps = json_array_size(array);
+	for (size_t i = 0; !ret && i < info->nr_gaps; i++) {
+		struct trace_gap *gap = &info->gaps[i];
+		const json_t *item = json_array_get(array, i);
+
+		ret = get_string(item, "function", gap->function, sizeof(gap->function));
+		ret = ret ? ret : get_string(item, "reason", gap->reason, sizeof(gap->reason));
+	}
+	return ret;
+}
+
 static int get_field(const json_t *root, const struct field *field, struct trace_info *info)
 {
 	char *at = (char *)info + field->offset;
@@ -293,6 +326,7 @@ static int parse_info(const json_t *root, struct trace_info *info)
 
 	for (size_t i = 0; !ret && i < NR_FIELDS; i++)
 		ret = get_field(root, &fields[i], info);
+	ret = ret ? ret : parse_gaps(root, info);
 	return ret ? ret : parse_gfp_names(root, info);
 }
 

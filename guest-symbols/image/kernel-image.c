@@ -273,10 +273,52 @@ int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_
 	return load_elf(image, elf, size, load_facts, out, err);
 }
 
+struct derived_fact {
+	const struct image_fact *fact;
+	void *value;
+	struct derived_fact *next;
+};
+
+int kernel_image_derive(const struct kernel_image *image, const struct image_fact *fact,
+			const void **out, struct error *err)
+{
+	struct derived_fact **list = &((struct kernel_image *)image)->derived, *d;
+	int ret;
+
+	for (d = *list; d && d->fact != fact;)
+		d = d->next;
+	if (!d) {
+		d = malloc(sizeof(*d));
+		if (!d)
+			return error_set(err, ENOMEM, "out of memory");
+		*d = (struct derived_fact){.fact = fact, .next = *list};
+		ret = fact->derive(image, &d->value, err);
+		if (ret) {
+			free(d);
+			return ret;
+		}
+		*list = d;
+	}
+	*out = d->value;
+	return 0;
+}
+
+void kernel_image_forget(struct kernel_image *image)
+{
+	while (image->derived) {
+		struct derived_fact *d = image->derived;
+
+		image->derived = d->next;
+		d->fact->destroy(d->value);
+		free(d);
+	}
+}
+
 void kernel_image_destroy(struct kernel_image *image)
 {
 	if (!image)
 		return;
+	kernel_image_forget(image);
 	btf_destroy(image->btf);
 	symbols_destroy(image->symbols);
 	free(image->mcount_sites);

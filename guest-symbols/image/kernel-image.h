@@ -31,6 +31,7 @@ struct kernel_image {
 	uint8_t *init_bytes; /* initial contents of [text, text + init_size) as linked */
 	size_t init_size;
 	uint64_t bytes_slide; /* that pointers within init_bytes have: 0 unless read from memory */
+	struct derived_fact *derived; /* kernel_image_derive() */
 };
 
 /* Analyse. *out is owned by the caller. Errors as in the parts' headers, with context. */
@@ -54,5 +55,20 @@ const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t add
 
 /* Whether `address` is (link-time) kernel text, init text included. */
 bool kernel_image_is_text(const struct kernel_image *image, uint64_t address);
+
+/*
+ * Facts that others derive from an image, each at most once, since images do not change. *out is
+ * the image's until it is destroyed. Errors are those of `derive`, which sets its *out on success
+ * only. One thread at a time.
+ */
+struct image_fact {
+	int (*derive)(const struct kernel_image *image, void **out, struct error *err);
+	void (*destroy)(void *fact);
+};
+int kernel_image_derive(const struct kernel_image *image, const struct image_fact *fact,
+			const void **out, struct error *err);
+
+/* Destroy the facts alone, of an image that was made by hand. */
+void kernel_image_forget(struct kernel_image *image);
 
 #endif

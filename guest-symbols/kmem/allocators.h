@@ -72,12 +72,38 @@ struct alloc_unresolved {
 	char reason[128]; /* "BTF shows no parameter that is the size" */
 };
 
+/* How a function that emits the kernel's own trace events about allocations is covered. */
+enum alloc_cover {
+	ALLOC_COVER_PROBE,  /* it is an entry point */
+	ALLOC_COVER_NESTED, /* only entry points of its family call it, or what only they call */
+	ALLOC_COVER_UNUSED, /* nothing in the kernel calls it */
+	ALLOC_COVER_NONE,   /* its events may be missed */
+};
+
+struct alloc_emitter {
+	const char *function; /* the image's */
+	const char *event;    /* "kmem:mm_page_free"; static */
+	uint64_t address;     /* link-time address of the function */
+	enum kmem_type_id type;
+	bool frees;
+	enum alloc_cover cover;
+	char reason[160]; /* of ALLOC_COVER_NONE: "called by make_alloc_exact, which is not traced"
+			   */
+};
+
 struct alloc_points {
 	struct alloc_point *v; /* all have an mcount site */
 	size_t n;
 	struct alloc_unresolved *unresolved;
 	size_t nr_unresolved;
+	struct alloc_emitter *emitters; /* by address */
+	size_t nr_emitters;
+	char unproven[128]; /* why it is not known which functions emit events; "" if it is */
 };
+
+/* The allocators of an image, resolved and proven once: the image's. -ENOMEM. */
+int alloc_points_of(const struct kernel_image *image, const struct alloc_points **out,
+		    struct error *err);
 
 /*
  * Resolve the allocators of an image, which must live as long as *out. Fails only for want of
@@ -86,6 +112,20 @@ struct alloc_points {
 int alloc_points_resolve(const struct kernel_image *image, struct alloc_points *out,
 			 struct error *err);
 void alloc_points_free(struct alloc_points *points);
+
+/*
+ * Find the functions that emit an event kmem:kmalloc, kfree, kmem_cache_alloc, kmem_cache_free,
+ * mm_page_alloc or mm_page_free, and prove for each that the entry points cover it, from the
+ * image's jump table and its direct branches. A function that allocates, is not covered, and whose
+ * parameters BTF proves, becomes an entry point. -ENOMEM.
+ */
+int alloc_points_prove(const struct kernel_image *image, struct alloc_points *points,
+		       struct error *err);
+
+/* Make an entry point of a function, given entry.name, type and action: its site and its roles.
+ * -ENOTSUP without a site; -ENOENT without a prototype; errors as alloc_roles_derive(). */
+int alloc_point_init(const struct kernel_image *image, const struct symbol *function,
+		     struct alloc_point *point, struct error *err);
 
 /* "cache", "size", ...; "kmalloc allocation", "page free", ... */
 const char *alloc_role_name(enum alloc_role role);

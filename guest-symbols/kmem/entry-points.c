@@ -76,7 +76,6 @@ static const struct rule rules[] = {
 	/* from 6.18; from 7.2 */
 	RULE("kmalloc_nolock_noprof", KMALLOC, ALLOC),
 	RULE("_kmalloc_nolock_noprof", KMALLOC, ALLOC),
-	RULE("__kmalloc_flags_noprof", KMALLOC, ALLOC),
 
 	RULE("kfree", KMALLOC, FREE),
 	RULE("kfree_nolock", KMALLOC, FREE),
@@ -103,9 +102,6 @@ static const struct rule rules[] = {
 	RULE("__alloc_frozen_pages_noprof", PAGES, ALLOC),
 	RULE("__alloc_pages_noprof", PAGES, ALLOC, .covered_by = "__alloc_frozen_pages_noprof"),
 	RULE("alloc_frozen_pages_nolock_noprof", PAGES, ALLOC),
-	/* 6.16 and 6.17 */
-	RULE("alloc_pages_nolock_noprof", PAGES, ALLOC,
-	     .covered_by = "alloc_frozen_pages_nolock_noprof"),
 	RULE("__alloc_pages_bulk", PAGES, ALLOC_BULK),
 	RULE("alloc_pages_bulk_noprof", PAGES, ALLOC_BULK),
 
@@ -236,30 +232,32 @@ static int find_roles(const struct kernel_image *image, struct alloc_point *poin
 	return alloc_roles_derive(&point->entry, &prototype, err);
 }
 
+int alloc_point_init(const struct kernel_image *image, const struct symbol *function,
+		     struct alloc_point *point, struct error *err)
+{
+	int ret;
+
+	point->address = function->address;
+	point->size = function->size;
+	ret = find_site(image, point, err);
+	return ret ? ret : find_roles(image, point, err);
+}
+
 static void apply_rule(const struct kernel_image *image, const struct rule *rule,
 		       struct alloc_points *points)
 {
 	const struct symbol *symbol = find_function(image, rule->name);
 	struct alloc_point *point = &points->v[points->n];
 	struct error why;
-	int ret;
 
 	if (!symbol || address_taken(points, symbol->address) || redundant(image, rule, points))
 		return;
 	*point = (struct alloc_point){
-		.entry = {.name = rule->name, .type = rule->type, .action = rule->action},
-		.address = symbol->address,
-		.size = symbol->size,
-	};
-	ret = find_site(image, point, &why);
-	if (ret && rule->if_traceable)
-		return;
-	if (!ret)
-		ret = find_roles(image, point, &why);
-	if (ret)
-		add_unresolved(points, rule, symbol->address, &why);
-	else
+		.entry = {.name = rule->name, .type = rule->type, .action = rule->action}};
+	if (!alloc_point_init(image, symbol, point, &why))
 		points->n++;
+	else if (point->site || !rule->if_traceable)
+		add_unresolved(points, rule, symbol->address, &why);
 }
 
 const char *alloc_family_name(enum kmem_type_id type, bool frees)
@@ -317,8 +315,49 @@ int alloc_points_resolve(const struct kernel_image *image, struct alloc_points *
 	return 0;
 }
 
+static int derive(const struct kernel_image *image, void **out, struct error *err)
+{
+	struct alloc_points *points = malloc(sizeof(*points));
+	int ret;
+
+	if (!points)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = alloc_points_resolve(image, points, err);
+	if (ret)
+		goto free_memory;
+	ret = alloc_points_prove(image, points, err);
+	if (ret)
+		goto free_points;
+	*out = points;
+	return 0;
+free_points:
+	alloc_points_free(points);
+free_memory:
+	free(points);
+	return ret;
+}
+
+static void destroy(void *points)
+{
+	alloc_points_free(points);
+	free(points);
+}
+
+int alloc_points_of(const struct kernel_image *image, const struct alloc_points **out,
+		    struct error *err)
+{
+	static const struct image_fact fact = {derive, destroy};
+	const void *points;
+	int ret = kernel_image_derive(image, &fact, &points, err);
+
+	if (!ret)
+		*out = points;
+	return ret;
+}
+
 void alloc_points_free(struct alloc_points *points)
 {
+	free(points->emitters);
 	free(points->unresolved);
 	free(points->v);
 	*points = (struct alloc_points){0};

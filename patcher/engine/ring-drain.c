@@ -6,10 +6,10 @@
 
 enum {
 	NS_PER_MS = 1000000,
-	BUSY_MS = 2,   /* between passes that found something */
-	QUIET_MS = 10, /* ... that did not */
-	IDLE_MS = 100, /* without any record the doorbell is armed */
-	LEAVE_MS = 32, /* between two tries to leave, at most */
+	BUSY_MS = 2,   /* between passes, after one with records */
+	QUIET_MS = 10, /* ... after one without */
+	IDLE_MS = 100, /* without records, until the doorbells are armed */
+	LEAVE_MS = 32, /* the most between two tries to leave */
 };
 
 /* The host may keep a vCPU off its CPU in the middle of a record for any time. A record that is

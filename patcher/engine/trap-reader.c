@@ -49,8 +49,8 @@ static void save_array(struct trap_reader *r, const struct capture_items *items,
 		count_event(r->counters, COUNTER_LOST, 1);
 }
 
-/* The words that are the call's work, and how many lie in front of them. The call's entry was a
- * trap or a trampoline. */
+/* The words that the call fills in, and how many lie in front of them. The call's entry was a
+ * trampoline or a trap. */
 static bool find_array(struct trap_reader *r, struct engine *engine, uint64_t key, uint64_t *words,
 		       uint64_t *skip)
 {
@@ -133,13 +133,13 @@ static void begin(struct seen_hit *seen, const struct guest_trap *trap)
 		.vcpu = trap->vcpu, .time_ns = trap->time_ns, .key = trap->regs.rsp};
 }
 
-/* What is left of the objects is not read. */
+/* The rest of the objects is not read. */
 static void lose_objects(struct trap_reader *r, const struct object_iter *objects)
 {
 	count_event(r->counters, COUNTER_LOST, objects->from == ITEMS_ARRAY ? objects->count : 1);
 }
 
-/* Submit what was seen, in as many hits as its objects take. */
+/* Submit a hit, or as many as its objects need. */
 static void submit(struct trap_reader *r, struct engine *engine, const struct probe_ref *ref,
 		   const struct capture *capture, struct seen_hit *seen)
 {
@@ -206,7 +206,7 @@ void trap_reader_return(struct trap_reader *r, struct engine *engine, const stru
 {
 	struct capture all = {.point = POINT_RETURN};
 
-	/* of no slot in particular */
+	/* the slot is not known: what any of them captures */
 	for (size_t i = 0; i < r->plan->nr_refs; i++)
 		capture_merge_return(&all, &r->plan->refs[i].probe->ret);
 	see_return(r, engine, &all, trap);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Hits become calls of the tracers, and vCPUs in traps are served. */
+/* Takes hits to their tracers, and serves vCPUs in traps. */
 #include "patcher/session/internal.h"
 
 static void await_return(struct trace_session *s, const struct probe_ref *ref,

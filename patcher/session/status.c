@@ -55,6 +55,8 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		.entry_sites = s->plan.entries.n,
 		.return_sites = s->plan.returns.n,
 		.restored = s->restored,
+		.gaps = s->tracers.gaps,
+		.nr_gaps = s->tracers.nr_gaps,
 	};
 	memcpy(out->specs, s->specs, sizeof(out->specs));
 	while (out->nr_specs < TRACE_MAX_TRACERS && out->specs[out->nr_specs][0])
@@ -73,6 +75,19 @@ static void join_specs(const struct trace_session *s, char *to, size_t size)
 
 	for (size_t i = 0; i < TRACE_MAX_TRACERS && s->specs[i][0] && used < size; i++)
 		used += (size_t)snprintf(to + used, size - used, "%s%s", i ? "," : "", s->specs[i]);
+}
+
+static void fill_gaps(const struct trace_session *s, struct trace_info *info)
+{
+	const struct tracer_set *set = &s->tracers;
+
+	info->nr_gaps = 0;
+	for (size_t i = 0; i < set->nr_gaps && i < TRACE_GAPS_MAX; i++) {
+		struct trace_gap *gap = &info->gaps[info->nr_gaps++];
+
+		snprintf(gap->function, sizeof(gap->function), "%s", set->gaps[i].function);
+		snprintf(gap->reason, sizeof(gap->reason), "%s", set->gaps[i].reason);
+	}
 }
 
 void trace_session_info(const struct trace_session *s, struct trace_info *info)
@@ -96,6 +111,7 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	info->page_size = 4096;
 	info->from_first_allocation = s->from_first_allocation;
 	info->max_rate = s->options.max_rate;
+	fill_gaps(s, info);
 	counters_add(&info->counters, &status.counters);
 }
 

@@ -94,8 +94,8 @@ struct run_writer {
 
 /*
  * A page that is mapped is looked up once. Else each patch is a write of its own: a backend that
- * notes what it writes, for whoever has to undo it, must not note bytes between patches, which the
- * guest may change.
+ * keeps a journal of what it writes must not have bytes between patches in it, which the guest may
+ * change.
  */
 static struct run_writer write_run(const struct page_run *run, const struct kernel *kernel)
 {

@@ -34,9 +34,9 @@ struct patch_set {
 
 /* Per-patch outcome of a revert. */
 struct patch_outcome {
-	size_t restored;        /* held our bytes or a break, now holds the old bytes */
+	size_t restored;        /* held the new bytes or a break, now holds the old bytes */
 	size_t unchanged;       /* held the old bytes already */
-	size_t foreign;         /* held neither: the guest's own now, left alone */
+	size_t foreign;         /* held neither: left alone */
 	size_t failed;          /* could not be read or written */
 	uint64_t first_foreign; /* address of the first of `foreign` */
 };
@@ -71,9 +71,9 @@ int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_byt
 int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct error *err);
 
 /*
- * With every vCPU stopped: put the old bytes back wherever ours still stand. A set that is not
- * applied has nothing to take back; one of which patches failed stays applied, so that a later
- * call tries them again. What became of the patches is added to *outcome, which may be NULL.
+ * With every vCPU stopped: put the old bytes back wherever the new ones still stand. A set that is
+ * not applied has nothing to take back; one of which patches failed stays applied, so that a later
+ * call tries them again. Adds to *outcome, which may be NULL.
  */
 int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
 		     struct patch_outcome *outcome, struct error *err);
@@ -88,7 +88,7 @@ struct patch_place {
 	uint64_t address;
 	size_t size;
 	const uint8_t *original;
-	const uint8_t *ours; /* nr_ours times `size` bytes, any of which may stand there */
+	const uint8_t *ours; /* that the tracer wrote: nr_ours times `size` bytes, any of them */
 	size_t nr_ours;
 };
 
@@ -97,8 +97,8 @@ enum patch_place_state { PATCH_PLACE_OURS, PATCH_PLACE_ORIGINAL, PATCH_PLACE_FOR
 /* `now` are the place's bytes. */
 enum patch_place_state patch_place_state(const struct patch_place *place, const uint8_t *now);
 
-/* Write the original bytes if `now` are ours, and count what was found. Returns what `write`
- * returns. */
+/* Write the original bytes if the state is PATCH_PLACE_OURS, and count in *outcome. Returns what
+ * `write` returns. */
 typedef int patch_write_fn(void *arg, uint64_t address, const uint8_t *bytes, size_t size,
 			   struct error *err);
 int patch_place_restore(const struct patch_place *place, const uint8_t *now, patch_write_fn *write,

@@ -145,6 +145,27 @@ static int list_probes(struct tracer_set *set, struct error *err)
 	return 0;
 }
 
+static int list_gaps(struct tracer_set *set, struct error *err)
+{
+	for (size_t t = 0; t < set->n; t++) {
+		const struct tracer_ops *ops = set->v[t]->ops;
+		const struct probe_gap *gaps;
+		struct probe_gap *all;
+		size_t n;
+
+		if (!ops->gaps)
+			continue;
+		gaps = ops->gaps(set->v[t], &n);
+		all = reallocarray(set->gaps, set->nr_gaps + n + 1, sizeof(*all));
+		if (!all)
+			return error_set(err, ENOMEM, "out of memory");
+		set->gaps = all;
+		memcpy(all + set->nr_gaps, gaps, n * sizeof(*all));
+		set->nr_gaps += n;
+	}
+	return 0;
+}
+
 int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t nr_specs,
 		      const struct tracer_context *context, struct error *err)
 {
@@ -157,6 +178,8 @@ int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t n
 		ret = create_tracer(set, i, specs, nr_specs, context, err);
 	if (!ret)
 		ret = list_probes(set, err);
+	if (!ret)
+		ret = list_gaps(set, err);
 	if (ret)
 		tracer_set_destroy(set);
 	return ret;
@@ -166,6 +189,7 @@ void tracer_set_destroy(struct tracer_set *set)
 {
 	for (size_t i = 0; i < set->n; i++)
 		set->v[i]->ops->destroy(set->v[i]);
+	free(set->gaps);
 	free(set->refs);
 	free(set->v);
 	*set = (struct tracer_set){0};

@@ -44,7 +44,7 @@ struct tracer_ops {
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
-	/* The gaps, likewise: reported as not traced. NULL for a tracer that never has any. */
+	/* The gaps, likewise, which the user is warned of. NULL for a tracer without any. */
 	const struct probe_gap *(*gaps)(struct tracer *tracer, size_t *n);
 	/* May be NULL. Add what a reader of this tracer's records needs from the guest's kernel. */
 	void (*describe)(const struct tracer *tracer, struct trace_info *info);
@@ -70,12 +70,14 @@ struct tracer {
 /* What is traced if no spec is given. */
 #define TRACER_DEFAULT_SPEC "kmem"
 
-/* The tracers of a session, and all their probes. */
+/* The tracers of a session, with all their probes and gaps. */
 struct tracer_set {
 	struct tracer **v;
 	size_t n;
 	struct probe_ref *refs; /* by id */
 	size_t nr_refs;
+	struct probe_gap *gaps; /* of all of them */
+	size_t nr_gaps;
 };
 
 /* -EINVAL if the tracer is unknown (*err has the nearest name) or refuses its arguments. */

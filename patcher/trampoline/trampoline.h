@@ -125,8 +125,8 @@ struct trampoline_set {
 	size_t made;
 };
 
-/* Where the code goes. What captures look up in struct pages comes from their page_lookup
- * (probe.h), not from `kernel`. */
+/* Where the code goes. The figures of struct page come from the captures' page_lookup (probe.h),
+ * not from `kernel`. */
 struct trampoline_room {
 	uint64_t gva;   /* of the code in the guest */
 	uint8_t *bytes; /* the same memory in the host */

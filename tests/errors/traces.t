@@ -24,7 +24,7 @@ for my $verb ('report', 'check', "convert --to ctf -o $work/new") {
 	refuses("$name of what is not there", 1, qr{$work/none: No such file}, @verb, "$work/none");
 	refuses("$name of a file", 1, qr{$work/file: not a trace: a trace is a directory}, @verb,
 		"$work/file");
-	refuses("$name of an empty directory", 1, qr/not a trace: .* record one with sonde run -o/,
+	refuses("$name of an empty directory", 1, qr/not a trace: .* record one with 'sonde run -o'/,
 		@verb, "$work/empty");
 	refuses("$name of some directory", 1, qr/not a trace/, @verb, "$work/other");
 	refuses("$name where cpu0 is a directory", 1, qr/cpu0: not a regular file/, @verb, "$work/odd");

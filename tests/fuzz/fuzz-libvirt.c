@@ -42,7 +42,7 @@ static void parse_qmp(const char *text, size_t size)
 	if (libvirt_reply_vcpu_slots(result) > size << 16)
 		abort();
 	libvirt_reply_target(result);
-	libvirt_reply_connected(result, "gdb");
+	libvirt_reply_chardev(result, "gdb");
 	json_decref(result);
 }
 

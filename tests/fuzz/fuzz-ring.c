@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Three rings whose memory is scribbled on between the steps of writers, passes and doorbells. The
- * input is a list of steps of four bytes each.
+ * Three rings whose memory is damaged between the steps of writers, passes and doorbells. The input
+ * is a list of steps of four bytes each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void destroy(struct state *s)
 	}
 }
 
-/* Whatever the guest wrote, this is what a consumer of records may rely on. */
+/* What holds for each record that is emitted, whatever the guest wrote. */
 static int check_record(void *arg, unsigned int cpu, const struct ring_record *record)
 {
 	struct state *s = arg;
@@ -175,8 +175,8 @@ static bool is_drained(const struct state *s)
 	return drained;
 }
 
-/* Whatever is in the rings, and though writers go on, the end comes: one of any two passes takes or
- * hands on one record at least, of 24 bytes or more. */
+/* Whatever is in the rings, and though writers go on, draining ends: one of any two passes takes or
+ * emits one record at least, of 24 bytes or more. */
 static void drain(struct state *s)
 {
 	unsigned int most = 2 * 2 * NR_RINGS * (DATA + QUEUE) / 24 + 2;

@@ -67,19 +67,30 @@ static void print_sites(const struct kernel_image *file, const struct kernel_ima
 	print("sites", n, different + (memory->nr_mcount_sites != n));
 }
 
+static bool point_differs(const struct alloc_point *a, const struct alloc_point *b)
+{
+	return strcmp(a->entry.name, b->entry.name) != 0 || a->entry.type != b->entry.type ||
+	       a->entry.action != b->entry.action ||
+	       memcmp(a->entry.args, b->entry.args, sizeof(a->entry.args)) != 0 ||
+	       a->address != b->address || a->size != b->size || a->site != b->site ||
+	       a->nr_params != b->nr_params;
+}
+
 static void print_points(const struct kernel_image *file, const struct kernel_image *memory)
 {
-	struct alloc_points a = {0}, b = {0};
+	const struct alloc_points *a, *b;
 	size_t different;
 
-	if (alloc_points_resolve(file, &a, NULL) || alloc_points_resolve(memory, &b, NULL))
+	if (alloc_points_of(file, &a, NULL) || alloc_points_of(memory, &b, NULL))
 		abort();
-	different = (a.n != b.n) + (a.nr_unresolved != b.nr_unresolved);
-	for (size_t i = 0; i < a.n && i < b.n; i++)
-		different += memcmp(&a.v[i], &b.v[i], sizeof(a.v[i])) != 0;
-	print("entry points", a.n, different);
-	alloc_points_free(&b);
-	alloc_points_free(&a);
+	different = a->n != b->n || a->nr_unresolved != b->nr_unresolved ||
+		    a->nr_emitters != b->nr_emitters;
+	for (size_t i = 0; i < a->n && i < b->n; i++)
+		different += point_differs(&a->v[i], &b->v[i]);
+	for (size_t i = 0; i < a->nr_emitters && i < b->nr_emitters; i++)
+		different += a->emitters[i].address != b->emitters[i].address ||
+			     a->emitters[i].cover != b->emitters[i].cover;
+	print("entry points", a->n, different);
 }
 
 static void print_notes(const struct kernel_image *file, const struct kernel_image *memory)

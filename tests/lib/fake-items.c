@@ -101,7 +101,7 @@ static uint64_t *link_of(const struct fake_items *f, uint64_t i)
 	return (uint64_t *)(void *)(f->pages + i * ITEM_SIZE + LRU);
 }
 
-/* A struct page: a head with some order, or a single one with nonsense where the order would be. */
+/* A struct page: a head with some order, or a single one with noise where the order would be. */
 static uint64_t make_page(struct fake_items *f, uint64_t i)
 {
 	uint8_t *page = f->pages + i * ITEM_SIZE;
@@ -215,7 +215,7 @@ static uint64_t left(const struct fake_items *f)
 	return n < CAPTURE_MAX_ITEMS ? n : CAPTURE_MAX_ITEMS;
 }
 
-/* A record given up leaves its items out. */
+/* The items of a record that is lost are missing. */
 static void read_items(struct fake_items *f, const uint64_t *items, uint64_t n)
 {
 	while (n && left(f) && f->expected[f->found + f->missed] != items[0])

@@ -314,6 +314,7 @@ int fake_kernel_create(struct fake_kernel *fake, enum fake_flavour flavour, unsi
 
 void fake_kernel_destroy(struct fake_kernel *fake)
 {
+	kernel_image_forget(&fake->image);
 	symbols_destroy(fake->image.symbols);
 	btf_destroy(fake->image.btf);
 	free(fake->image.banner);

@@ -6,9 +6,8 @@
 #include "tests/lib/fake-kernel.h"
 
 /*
- * A fake kernel (fake-kernel.h) that also has in its memory what tells which one it is: kallsyms
- * tables, BTF, a build id, ftrace's list of sites, and vmcoreinfo. Fixed places for tests to
- * damage.
+ * A fake kernel (fake-kernel.h) that can be identified from its memory: it has kallsyms tables,
+ * BTF, a build id, ftrace's list of sites, and vmcoreinfo, at fixed places for tests to damage.
  */
 enum {
 	/* offsets in the image */

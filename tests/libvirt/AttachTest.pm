@@ -21,7 +21,7 @@ use Testbed;
 use Tree;
 
 our @EXPORT = qw($libvirt $work $build $kernel build_initrd start_domain start_ticking
-	attach_command attach recover start_tracer leave_alone trace_dir last_trace report sidecar ticks lives journals wait_tracing
+	attach_command attach recover decoy_command start_tracer leave_alone trace_dir last_trace report sidecar ticks lives journals wait_tracing
 	wait_undone suspend start_some judge kill_tracer learn_text text_of text_before is_text_as_before leftovers is_as_before
 	check_seen describe children_of log_of);
 
@@ -83,6 +83,9 @@ sub attach {
 }
 
 sub recover { return $libvirt->run($libvirt->sonde('recover', @_)) }
+
+# A process with the arguments by which libvirt starts a domain's QEMU.
+sub decoy_command { return ('sh', '-c', 'sleep 300; true', 'sh', '-uuid', $_[0]) }
 
 # The trace of the last attach command.
 sub trace_dir { return "$work/out/$traces" }

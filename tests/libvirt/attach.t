@@ -42,7 +42,7 @@ sub test_plain {
 	my $qemu = $libvirt->qemu('t');
 	my $descriptors = () = glob "/proc/$qemu/fd/*";
 	my $pid = $libvirt->spawn('first', attach_command('t', '--duration', 4, '--monitor', "$work/run/m"));
-	sleep 2;
+	ok(wait_tracing(), 'attach traces');
 	my ($status, $text) = attach('t', '--duration', 1);
 	like($text, qr/another sonde is attached/, 'a second tracer is refused');
 	($status, $text) = $libvirt->run("$work/sonde", 'ctl', '--json', "$work/run/m", 'query-trace');
@@ -58,13 +58,44 @@ sub test_plain {
 	is(scalar(() = glob "/proc/$qemu/fd/*"), $descriptors, 'QEMU has as many descriptors as before');
 }
 
+sub test_monitor {
+	my $pid = $libvirt->spawn('monitored', attach_command('t', '--monitor', "$work/run/m"));
+	ok(wait_tracing(), 'with a monitor: attach traces');
+	my $ctl = sub { return join ' ', $libvirt->run("$work/sonde", 'ctl', "$work/run/m", @_) };
+	is($ctl->('status'), "0 running\n", 'ctl status prints that the domain runs');
+	is($ctl->('stop'), "1 sonde ctl: libvirt owns the domain: use 'virsh -c qemu:///session suspend t'\n",
+		'ctl stop prints what pauses the domain');
+	unlike($ctl->('help'), qr/^  (?:stop|cont) /m, 'ctl help lists neither stop nor cont');
+	like($ctl->('trace', 'off'), qr/^0 tracing is off: [\d,]+ events in \S+, 0 lost$/, 'ctl trace off prints what the trace has');
+	like($ctl->('trace', 'on'), qr/^0 tracing kmem: [1-9]\d* functions/, 'ctl trace on prints what is traced');
+	$libvirt->virsh('suspend', 't');
+	is($ctl->('status'), "0 paused\n", 'ctl status prints that the domain is paused');
+	$libvirt->virsh('resume', 't');
+	is($ctl->('quit'), '0 ', 'ctl quit succeeds');
+	is($libvirt->wait_for($pid, 60), 0, 'ctl quit ends attach with status 0') or diag(log_of('monitored'));
+	like(log_of('monitored'), qr/^next: sonde report \S+$/m, 'the last line names the next command');
+	is_as_before('t', 'after ctl quit');
+}
+
+# Any process may have QEMU's arguments; libvirt's pid file names the right one.
+sub test_decoy {
+	my ($uuid) = $libvirt->virsh('domuuid', 't') =~ /(\S+)/;
+	my $decoy = $libvirt->spawn('decoy', decoy_command($uuid));
+	my ($status, $text) = attach('t', '-v', '--duration', 1);
+	is($status, 0, "beside a process with QEMU's arguments attach has status 0") or diag($text);
+	my ($qemu) = $text =~ /memory +a file shared by QEMU process (\d+)/;
+	is($qemu, $libvirt->qemu('t'), "beside a process with QEMU's arguments attach reads QEMU's memory") or diag($text);
+	kill KILL => $decoy;
+	waitpid $decoy, 0;
+}
+
 sub test_ends {
 	my ($status, $text) = attach('t', '--until-events', 3000);
 	is($status, 0, 'attach --until-events has status 0') or diag($text);
 	my ($allocs, $frees) = report();
 	cmp_ok($allocs + $frees, '>=', 3000, '--until-events 3000 traces at least that many: ' . ($allocs + $frees));
 	my $pid = $libvirt->spawn('signal', attach_command('t'));
-	sleep 2;
+	ok(wait_tracing(), 'SIGINT: attach traces before');
 	kill INT => $pid;
 	is($libvirt->wait_for($pid, 60), 130, 'SIGINT: attach has status 130');
 	is_as_before('t', 'after SIGINT');
@@ -147,7 +178,7 @@ sub test_root {
 	kill KILL => children_of($pid), $pid;
 	waitpid $pid, 0;
 	is($libvirt->wait_for($as_root->('recover', undef, 'recover'), 60), 0, 'root: recover has status 0');
-	like(log_of('recover'), qr/[1-9]\d* places put back/, 'root: recover puts places back');
+	like(log_of('recover'), qr/[1-9]\d* places? put back/, 'root: recover puts places back');
 	ok(!-e $journal, 'root: recover removes the journal');
 	system('rm', '-r', $output[1]);
 	is_as_before('t', 'traced by root');
@@ -190,6 +221,8 @@ start_domain('idle', persistent => 1);
 system('cp', "$build/kernels/5.10/vmlinuz", "$work/other.kernel");
 test_refusals();
 test_plain();
+test_monitor();
+test_decoy();
 test_ends();
 test_suspended();
 test_suspended_inside();

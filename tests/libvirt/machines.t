@@ -118,7 +118,10 @@ sub test_unplugged_vcpu {
 	ok(lives('spare'), "$what: the guest makes progress afterwards");
 	my ($uuid) = $libvirt->virsh('domuuid', 'spare') =~ /(\S+)/;
 	$libvirt->destroy('spare');
+	my $decoy = $libvirt->spawn('decoy', decoy_command($uuid));
 	($status, $text) = recover($uuid);
+	kill KILL => $decoy;
+	waitpid $decoy, 0;
 	is($status, 0, "$what: recover by uuid has status 0 when the domain has ended") or diag($text);
 	is(scalar(journals()), 0, "$what: no journal is left when the domain has ended");
 }

@@ -165,7 +165,34 @@ sub test_debugger {
 	kill INT => $gdb;
 	waitpid $gdb, 0;
 	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'cont');
+	for my $mode (['--mode', 'trap'], []) {
+		($status, $text) = attach('t', '--duration', 1, @$mode);
+		is($status, 1, "a domain whose gdbstub listens is refused: @$mode");
+		like($text, qr/QEMU's gdbstub waits for a debugger: close it first \(virsh qemu-monitor-command t --hmp 'gdbserver none'\)/,
+			"a domain whose gdbstub listens: the error says what to do: @$mode");
+	}
+	ok(-S $port && $libvirt->virsh('qemu-monitor-command', 't', '{"execute":"query-chardev"}') =~ /"label":"gdb"/,
+		"an administrator's listening gdbstub is left alone");
+	test_late_listener($port);
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'gdbserver none');
 	is_as_before('t', 'after a debugger was connected');
+}
+
+# The administrator opens the gdbstub while an exitless trace runs: it is left alone, and the rest undone when it is closed.
+sub test_late_listener {
+	my ($port) = @_;
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'gdbserver none');
+	my $pid = $libvirt->spawn('late', attach_command('t'));
+	ok(wait_tracing(), 'gdbstub to be opened by the administrator: attach traces') or return;
+	sleep 0.5;
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', "gdbserver unix:$port,server=on,wait=off");
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 1, 'gdbstub opened while traced: attach has status 1, because something is left');
+	like(log_of('late'), qr/QEMU's gdbstub waits for a debugger/, 'gdbstub opened while traced: attach says why');
+	is($libvirt->state_of('t'), 'running', 'gdbstub opened while traced: the domain runs');
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'gdbserver none');
+	ok(wait_undone(), 'gdbstub closed: the watchdog undoes the rest');
+	is_as_before('t', 'gdbstub opened while traced');
 }
 
 # The administrator's pause is kept, and tracing continues after it.

@@ -114,8 +114,7 @@ bool terminal_is_raw(void)
 	return atomic_load(&terminal.raw);
 }
 
-/* --- standard input ----------------------------------------------------------------------------
- */
+/* --- standard input --------------------------------------------------------------------------- */
 
 enum { INPUT_CHUNK = 256, RETRY_MS = 10 };
 

@@ -22,17 +22,26 @@ enum { QMP_COMMAND_MAX_WORDS = 32 };
 int qmp_command_split(char *line, char **words, struct error *err);
 
 /*
- * The short forms (status, commands, trace on|off|status) or any verb with key=value arguments.
+ * A short form (status, commands, help, trace on|off|status) or any verb with key=value arguments.
  * A value is a boolean, an integer (decimal or 0x), JSON if it begins with [ { or ", else a string;
  * so is an integer beyond 63 bits. `n` must be at least 1. -EINVAL says what is wrong with the
  * words.
  */
 int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, struct error *err);
 
+/* What is typed for a verb that has a short form: "trace on [SPEC...]". NULL if it has none. */
+const char *qmp_command_short(const char *verb);
+
 /*
  * Print what a verb returned for people; an empty object prints nothing. The value comes from the
  * peer and may be anything: control characters are replaced, missing keys read as 0 or "?".
  */
 void qmp_show(FILE *out, const char *verb, const json_t *result);
+
+/* The same of query-commands, as one line for each command: what can be typed here. */
+void qmp_show_help(FILE *out, const json_t *commands);
+
+/* After trace-start or trace-stop: what query-trace returns, in one line. */
+void qmp_show_switch(FILE *out, const json_t *trace);
 
 #endif

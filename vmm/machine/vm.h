@@ -116,7 +116,7 @@ const struct error *vm_failure(const struct vm *vm);
 /* The guest, as tracer and monitor use it. */
 struct guest *vm_guest(struct vm *vm);
 
-/* Kernel thread id of a vCPU's thread, 0 before vm_start(). */
+/* Kernel thread id of a vCPU's thread, 0 before the thread has started to run. */
 pid_t vm_vcpu_thread_id(const struct vm *vm, unsigned int vcpu);
 
 /* Bytes of console output that were lost. */

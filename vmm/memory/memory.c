@@ -187,8 +187,7 @@ static int create_file(uint64_t size)
 	return -code;
 }
 
-/* --- RAM ---------------------------------------------------------------------------------------
- */
+/* --- RAM -------------------------------------------------------------------------------------- */
 
 int guest_memory_init(struct guest_memory *memory, uint64_t size, struct error *err)
 {

@@ -62,6 +62,17 @@ static json_t *query_refused(const struct trace_status *status)
 	return list;
 }
 
+static json_t *query_gaps(const struct trace_status *status)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < status->nr_gaps; i++)
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s}", "function", status->gaps[i].function,
+						"reason", status->gaps[i].reason));
+	return list;
+}
+
 static void set_count(json_t *object, const char *key, uint64_t value)
 {
 	json_object_set_new(object, key, json_integer((json_int_t)value));
@@ -121,6 +132,7 @@ static json_t *query_locked(const struct recorder *r)
 		(json_int_t)status.return_sites, "refused", query_refused(&status), "vcpus", vcpus);
 	if (!result)
 		return NULL;
+	json_object_set_new(result, "gaps", query_gaps(&status));
 	set_address(result, "virt_slide", status.virt_slide);
 	set_address(result, "phys_base", status.phys_text);
 	set_count(result, "events", sum.allocs + sum.frees);

@@ -49,6 +49,9 @@ void recorder_print_refused(const struct recorder *r)
 	for (size_t i = 0; i < status.nr_refused; i++)
 		fprintf(stderr, "sonde %s: not traced: %s: %s\n", r->config.verb,
 			status.refused[i].function, status.refused[i].reason);
+	for (size_t i = 0; i < status.nr_gaps; i++)
+		fprintf(stderr, "sonde %s: not traced: %s: %s\n", r->config.verb,
+			status.gaps[i].function, status.gaps[i].reason);
 }
 
 /* --- meanwhile ------------------------------------------------------------------------------- */

@@ -9,8 +9,9 @@ static uint64_t argument(const struct alloc_entry *entry, const struct open_call
 
 /*
  * kmalloc of more than any cache holds goes from one entry point to another, which would report the
- * first as its call site: the outer call is the one to record. Told apart from an allocation that
- * the outer one makes for its own use by the same size, asked for from within the outer one's body.
+ * first as its call site: the outer call is the one to record. An allocation that the outer call
+ * makes for its own use differs from it: its size is another one, or its call site is not in the
+ * outer function's body.
  */
 static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_entry *entry,
 			      const struct open_call *call)
@@ -56,7 +57,7 @@ static void emit_alloc(struct alloc_call *a)
 
 static void record_item(struct alloc_call *a, uint64_t item)
 {
-	/* the bulk page allocator falls back to the single one, which has made its own record */
+	/* the bulk page allocator falls back to the single one, whose call has its own record */
 	if (item == a->call->inner_result)
 		return;
 	if (a->entry->type == KMEM_TYPE_PAGES) {

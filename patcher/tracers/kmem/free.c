@@ -60,7 +60,7 @@ static void free_object(struct free_call *call, uint64_t object)
 		count_event(call->t->context.counters, COUNTER_NULL_FREES, 1);
 		return;
 	}
-	/* its allocation was real, though the one who asked never saw it */
+	/* its allocation was real, though the caller of the bulk allocation never got it */
 	if (call->undoes)
 		alloc_undone(call, object);
 	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */

@@ -162,31 +162,51 @@ static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_p
 	};
 }
 
-static void add_gaps(struct kmem_tracer *t)
+static void add_gap(struct kmem_tracer *t, enum kmem_type_id type, struct probe_gap gap)
 {
-	for (size_t i = 0; i < t->points.nr_unresolved; i++) {
-		const struct alloc_unresolved *u = &t->points.unresolved[i];
+	if (t->types & 1u << type)
+		t->gaps[t->nr_gaps++] = gap;
+}
 
-		if (t->types & 1u << u->type)
-			t->gaps[t->nr_gaps++] = (struct probe_gap){u->name, u->address, u->reason};
+static int make_gaps(struct kmem_tracer *t, struct error *err)
+{
+	const struct alloc_points *points = t->points;
+
+	t->gaps = calloc(points->nr_unresolved + points->nr_emitters + 1, sizeof(*t->gaps));
+	if (!t->gaps)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < points->nr_unresolved; i++) {
+		const struct alloc_unresolved *u = &points->unresolved[i];
+
+		add_gap(t, u->type, (struct probe_gap){u->name, u->address, u->reason});
 	}
+	for (size_t i = 0; i < points->nr_emitters; i++) {
+		const struct alloc_emitter *e = &points->emitters[i];
+
+		if (e->cover == ALLOC_COVER_NONE)
+			add_gap(t, e->type, (struct probe_gap){e->function, e->address, e->reason});
+	}
+	if (points->unproven[0])
+		t->gaps[t->nr_gaps++] = (struct probe_gap){"other functions", 0, points->unproven};
+	return 0;
 }
 
 static int make_probes(struct kmem_tracer *t, struct error *err)
 {
-	struct alloc_points *points = &t->points;
-	int ret = alloc_points_resolve(t->context.kernel->image, points, err);
+	const struct alloc_points *points;
+	int ret = alloc_points_of(t->context.kernel->image, &t->points, err);
 
+	if (!ret)
+		ret = make_gaps(t, err);
 	if (ret)
 		return ret;
+	points = t->points;
 	t->probes = calloc(points->n + 1, sizeof(*t->probes));
-	t->gaps = calloc(points->nr_unresolved + 1, sizeof(*t->gaps));
-	if (!t->probes || !t->gaps)
+	if (!t->probes)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < points->n; i++)
 		if (is_wanted(t, &points->v[i].entry))
 			t->probes[t->nr_probes++] = make_probe(t, &points->v[i]);
-	add_gaps(t);
 	if (!t->nr_probes)
 		return error_set(err, ENOENT, "no allocator can be traced: %s: %s",
 				 t->gaps[0].function, t->gaps[0].reason);
@@ -220,7 +240,6 @@ static void kmem_destroy(struct tracer *tracer)
 
 	free(t->gaps);
 	free(t->probes);
-	alloc_points_free(&t->points);
 	page_callers_destroy(t->page_callers);
 	cache_ids_destroy(t->caches);
 	slab_view_destroy(t->slab);

@@ -8,8 +8,8 @@
 
 /*
  * Inside of the kmem tracer: every allocation and free of slab memory and pages becomes a record.
- * kmem.c makes its probes; alloc.c and free.c know what each kind of entry point means; record.c,
- * cache-ids.c and page-caller.c complete the records.
+ * kmem.c makes its probes; alloc.c and free.c know what each kind of entry point means; record.c
+ * and page-caller.c complete the records.
  */
 enum {
 	KMEM_PAGE_SIZE = 4096,
@@ -26,7 +26,7 @@ struct kmem_tracer {
 	uint32_t types;           /* bit per enum kmem_type_id */
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
-	struct alloc_points points; /* the probes' data points into it */
+	const struct alloc_points *points; /* the image's; the probes' data points into it */
 	struct probe *probes;
 	size_t nr_probes;
 	struct probe_gap *gaps;
@@ -85,20 +85,12 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
  */
 struct cache_ids;
 
-struct cache_info {
-	uint64_t object_size, size; /* bytes */
-	uint16_t id;                /* in the trace's cache table */
-};
-
 /* `slab` and `writer` are borrowed. -ENOMEM. */
 int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct cache_ids **out,
 		     struct error *err);
 void cache_ids_destroy(struct cache_ids *ids);
 
-/* Sizes and id of a cache; reads the guest the first time. */
-int cache_ids_get(struct cache_ids *ids, uint64_t cache, struct cache_info *out, struct error *err);
-
-/* The id alone, which does not need the guest once it is known. */
+/* The id of a cache in the trace's cache table; reads the guest the first time. */
 int cache_ids_find(struct cache_ids *ids, uint64_t cache, uint16_t *id);
 
 /* The guest freed an object at this address: a struct kmem_cache there may become another one. */

@@ -1,8 +1,133 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What completes a record: the call site, sizes, the cache. */
 #include "patcher/tracers/kmem/kmem.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include "formats/base/u64-map.h"
+
+/* --- the slab caches seen so far ------------------------------------------------------------- */
+
+/* A guest has a few hundred caches; a hostile one gets no more memory than this. */
+enum { MAX_CACHES = 65535 };
+
+struct cache_info {
+	uint64_t object_size, size; /* bytes */
+	uint16_t id;                /* in the trace's cache table */
+};
+
+struct cache_ids {
+	struct slab_view *slab;
+	struct trace_writer *writer;
+	pthread_rwlock_t lock;
+	struct u64_map by_address; /* -> struct cache_info */
+};
+
+int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct cache_ids **out,
+		     struct error *err)
+{
+	struct cache_ids *ids = calloc(1, sizeof(*ids));
+
+	if (!ids)
+		return error_set(err, ENOMEM, "out of memory");
+	ids->slab = slab;
+	ids->writer = writer;
+	pthread_rwlock_init(&ids->lock, NULL);
+	u64_map_init(&ids->by_address, sizeof(struct cache_info));
+	*out = ids;
+	return 0;
+}
+
+void cache_ids_destroy(struct cache_ids *ids)
+{
+	if (!ids)
+		return;
+	u64_map_deinit(&ids->by_address);
+	pthread_rwlock_destroy(&ids->lock);
+	free(ids);
+}
+
+static bool find(struct cache_ids *ids, uint64_t cache, struct cache_info *out)
+{
+	const struct cache_info *known;
+
+	pthread_rwlock_rdlock(&ids->lock);
+	known = u64_map_find(&ids->by_address, cache);
+	if (known)
+		*out = *known;
+	pthread_rwlock_unlock(&ids->lock);
+	return known;
+}
+
+static void remember(struct cache_ids *ids, uint64_t cache, const struct cache_info *info)
+{
+	struct cache_info *slot = NULL;
+
+	pthread_rwlock_wrlock(&ids->lock);
+	if (ids->by_address.count < MAX_CACHES)
+		slot = u64_map_insert(&ids->by_address, cache, NULL);
+	if (slot)
+		*slot = *info;
+	pthread_rwlock_unlock(&ids->lock);
+}
+
+/* Merging a new cache into an old one raises the old one's object size. */
+static bool sizes_are(struct slab_view *slab, uint64_t cache, const struct cache_info *known)
+{
+	uint64_t object_size, size;
+
+	return !slab_cache_sizes(slab, cache, &object_size, &size, NULL) &&
+	       object_size == known->object_size && size == known->size;
+}
+
+/* Sizes and id of a cache; reads the guest the first time. */
+static int cache_ids_get(struct cache_ids *ids, uint64_t cache, struct cache_info *out,
+			 struct error *err)
+{
+	struct slab_cache read;
+	int ret;
+
+	if (find(ids, cache, out) && sizes_are(ids->slab, cache, out))
+		return 0;
+	ret = slab_cache_read(ids->slab, cache, &read, err);
+	if (ret)
+		return ret;
+	*out = (struct cache_info){.object_size = read.object_size, .size = read.size};
+	/* In early boot a cache has its sizes before its name: it is read again the next time. */
+	if (read.name[0] == '?' || read.name[0] == '\0')
+		return 0;
+	out->id = trace_writer_cache_id(ids->writer, read.name, read.object_size, read.size);
+	remember(ids, cache, out);
+	return 0;
+}
+
+int cache_ids_find(struct cache_ids *ids, uint64_t cache, uint16_t *id)
+{
+	struct cache_info info;
+	int ret = find(ids, cache, &info) ? 0 : cache_ids_get(ids, cache, &info, NULL);
+
+	if (!ret)
+		*id = info.id;
+	return ret;
+}
+
+void cache_ids_forget(struct cache_ids *ids, uint64_t cache)
+{
+	bool known;
+
+	pthread_rwlock_rdlock(&ids->lock);
+	known = u64_map_find(&ids->by_address, cache);
+	pthread_rwlock_unlock(&ids->lock);
+	if (!known)
+		return;
+	pthread_rwlock_wrlock(&ids->lock);
+	u64_map_remove(&ids->by_address, cache);
+	pthread_rwlock_unlock(&ids->lock);
+}
+
+/* --- records --------------------------------------------------------------------------------- */
 
 enum { MAX_ORDER = 20 };
 
@@ -98,7 +223,7 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	/* kvmalloc() may have given vmalloc memory, which is outside the direct map */
 	if (ret == -ERANGE && !cache)
 		return;
-	/* a record without sizes would be a lie */
+	/* a record without sizes would be wrong */
 	if (!ret)
 		kmem_emit(t, hit, record);
 	else

@@ -101,12 +101,15 @@ static void print_places(const struct kernel *kernel, const struct patch_plan *p
 			  breaks ? "break, at return" : "jump, at return", to);
 }
 
-static void print_refused(const struct patch_plan *plan, FILE *to)
+static void print_refused(const struct patch_plan *plan, const struct trace_status *status,
+			  FILE *to)
 {
-	if (plan->nr_refused)
+	if (plan->nr_refused || status->nr_gaps)
 		fputs("\n NOT TRACED                REASON\n", to);
 	for (size_t i = 0; i < plan->nr_refused; i++)
 		fprintf(to, " %-24s  %s\n", plan->refused[i].function, plan->refused[i].reason);
+	for (size_t i = 0; i < status->nr_gaps; i++)
+		fprintf(to, " %-24s  %s\n", status->gaps[i].function, status->gaps[i].reason);
 }
 
 int attach_print_plan(struct attach *a, FILE *to, struct error *err)
@@ -114,6 +117,7 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	const struct kernel *kernel = &a->kernel.kernel;
 	const struct patch_plan *plan;
 	struct trace_session *session;
+	struct trace_status status;
 	int ret;
 
 	attach_print(a, to);
@@ -134,7 +138,8 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 			err);
 	if (!ret) {
 		print_places(kernel, plan, a->options->recorder.mode == RECORDER_TRAP, to);
-		print_refused(plan, to);
+		trace_session_status(session, &status);
+		print_refused(plan, &status, to);
 	}
 	trace_session_destroy(session);
 	return ret;

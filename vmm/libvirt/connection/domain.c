@@ -151,6 +151,31 @@ static int check_started(struct libvirt_domain *d, struct error *err)
 	return ret;
 }
 
+/* As libvirt's own rule for a session: glib's g_get_user_runtime_dir(). */
+static void session_folder(char *out, size_t size)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR"), *cache = getenv("XDG_CACHE_HOME"),
+		   *home = getenv("HOME");
+
+	if (runtime && *runtime)
+		snprintf(out, size, "%s", runtime);
+	else if (cache && *cache)
+		snprintf(out, size, "%s", cache);
+	else
+		snprintf(out, size, "%s/.cache", home ? home : "");
+}
+
+static void find_qemu(struct libvirt_domain *d)
+{
+	char folder[256], path[1024] = "", *uri = d->api->connect_uri(d->connection);
+
+	session_folder(folder, sizeof(folder));
+	if (uri)
+		libvirt_pid_file(uri, d->name, folder, path, sizeof(path));
+	free(uri);
+	libvirt_process_open(d->uuid, path, &d->qemu);
+}
+
 int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *out,
 			struct error *err)
 {
@@ -171,7 +196,7 @@ int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *
 		ret = check_started(out, err);
 	}
 	if (!ret)
-		libvirt_process_open(out->uuid, &out->qemu);
+		find_qemu(out);
 	if (ret)
 		libvirt_domain_close(out);
 	return ret;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,8 +46,98 @@ static bool has_uuid(pid_t pid, const char *uuid)
 	return found;
 }
 
-/* Returns how many processes match; *out is the last of them. */
-static unsigned int search(const char *uuid, pid_t *out)
+/* The folder of the socket that a URI names, decoded; "": it names none. */
+static void socket_folder(const char *uri, char *out, size_t size)
+{
+	static const char key[] = "socket=";
+	const char *at = strchr(uri, '?');
+	size_t n = 0;
+
+	*out = '\0';
+	while (at && strncmp(at + 1, key, sizeof(key) - 1))
+		at = strchr(at + 1, '&');
+	if (!at)
+		return;
+	for (at += sizeof(key); *at && *at != '&' && n < size - 1; at++) {
+		unsigned int byte;
+
+		if (*at == '%' && sscanf(at + 1, "%2x", &byte) == 1 &&
+		    isxdigit((unsigned char)at[2])) {
+			out[n++] = (char)byte;
+			at += 2;
+		} else {
+			out[n++] = *at;
+		}
+	}
+	out[n] = '\0';
+	if (strrchr(out, '/'))
+		*strrchr(out, '/') = '\0';
+}
+
+static bool has_path(const char *uri, const char *path)
+{
+	const char *at = strstr(uri, ":///");
+	size_t n = strlen(path);
+
+	return at && !strncmp(at + 4, path, n) && (!at[4 + n] || at[4 + n] == '?');
+}
+
+/* libvirt, src/qemu/qemu_conf.c: stateDir */
+void libvirt_pid_file(const char *uri, const char *name, const char *runtime, char *out,
+		      size_t size)
+{
+	char folder[256];
+
+	*out = '\0';
+	socket_folder(uri, folder, sizeof(folder));
+	if (has_path(uri, "system"))
+		snprintf(out, size, "%s/qemu/%s.pid", *folder ? folder : "/run/libvirt", name);
+	else if (has_path(uri, "session") && *folder)
+		snprintf(out, size, "%s/qemu/run/%s.pid", folder, name);
+	else if (has_path(uri, "session") && *runtime)
+		snprintf(out, size, "%s/libvirt/qemu/run/%s.pid", runtime, name);
+}
+
+/* False for a program that runs with another user's rights: that user has chosen its arguments. */
+static bool owner_of(pid_t pid, uid_t *out)
+{
+	static const char key[] = "\nUid:";
+	char path[64], text[MAX_STAT];
+	unsigned int real, effective, saved;
+	const char *at;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	read_file(path, text, sizeof(text));
+	at = strstr(text, key);
+	if (!at || sscanf(at + sizeof(key) - 1, "%u %u %u", &real, &effective, &saved) != 3)
+		return false;
+	*out = real;
+	return real == effective && real == saved;
+}
+
+/* Root may read a session's file, whose user must not lead it to another user's process. */
+static pid_t read_pid_file(const char *path, const char *uuid)
+{
+	int fd = *path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+	char text[16] = "";
+	struct stat st;
+	uid_t owner;
+	pid_t pid = 0;
+
+	if (fd < 0)
+		return 0;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && read(fd, text, sizeof(text) - 1) > 0)
+		pid = (pid_t)atoi(text);
+	close(fd);
+	if (pid <= 0 || !owner_of(pid, &owner) || (st.st_uid && st.st_uid != owner))
+		return 0;
+	return has_uuid(pid, uuid) ? pid : 0;
+}
+
+typedef bool visit_fn(const void *arg, pid_t pid);
+
+/* Returns how many processes with this uuid fn() accepts; *out is the last of them. */
+static unsigned int search(const char *uuid, visit_fn *fn, const void *arg, pid_t *out)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
@@ -55,21 +146,22 @@ static unsigned int search(const char *uuid, pid_t *out)
 	while (proc && (entry = readdir(proc))) {
 		pid_t pid = (pid_t)atoi(entry->d_name);
 
-		if (pid > 0 && has_uuid(pid, uuid)) {
-			*out = pid;
-			found++;
-		}
+		if (pid <= 0 || !has_uuid(pid, uuid) || !fn(arg, pid))
+			continue;
+		*out = pid;
+		found++;
 	}
 	if (proc)
 		closedir(proc);
 	return found;
 }
 
-bool libvirt_process_runs(const char *uuid)
+static bool is_trusted(const void *arg, pid_t pid)
 {
-	pid_t pid;
+	uid_t owner;
 
-	return search(uuid, &pid) > 0;
+	(void)arg;
+	return owner_of(pid, &owner) && (!owner || owner == geteuid());
 }
 
 /* --- the instance ---------------------------------------------------------------------------- */
@@ -108,6 +200,21 @@ bool libvirt_instances_differ(const struct libvirt_instance *a, const struct lib
 	return a->boot[0] && b->boot[0] && (strcmp(a->boot, b->boot) || a->start != b->start);
 }
 
+static bool is_instance(const void *arg, pid_t pid)
+{
+	struct libvirt_instance now = {0};
+
+	read_instance(pid, &now);
+	return !libvirt_instances_differ(arg, &now);
+}
+
+bool libvirt_instance_runs(const char *uuid, const struct libvirt_instance *instance)
+{
+	pid_t pid;
+
+	return search(uuid, is_instance, instance, &pid) > 0;
+}
+
 /* --- life ------------------------------------------------------------------------------------ */
 
 void libvirt_process_close(struct libvirt_process *p)
@@ -117,12 +224,14 @@ void libvirt_process_close(struct libvirt_process *p)
 	*p = (struct libvirt_process){.fd = -1};
 }
 
-void libvirt_process_open(const char *uuid, struct libvirt_process *out)
+void libvirt_process_open(const char *uuid, const char *pid_file, struct libvirt_process *out)
 {
-	unsigned int found;
+	unsigned int found = 1;
 
 	*out = (struct libvirt_process){.fd = -1};
-	found = search(uuid, &out->pid);
+	out->pid = read_pid_file(pid_file, uuid);
+	if (!out->pid)
+		found = search(uuid, is_trusted, NULL, &out->pid);
 	if (found == 1)
 		out->fd = (int)syscall(SYS_pidfd_open, out->pid, 0);
 	/* check again: before pidfd_open() the PID could pass to another process */

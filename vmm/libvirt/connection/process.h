@@ -3,6 +3,7 @@
 #define SONDE_VMM_LIBVIRT_CONNECTION_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include "formats/base/error.h"
@@ -32,15 +33,28 @@ struct libvirt_process {
 	struct error why; /* the reason if pid is unknown */
 };
 
-/* Find it among the visible processes. libvirt_process_close() is due in any case. */
-void libvirt_process_open(const char *uuid, struct libvirt_process *out);
+/*
+ * libvirt's pid file of a domain: "/run/libvirt/qemu/NAME.pid" or that of a session. `uri` is the
+ * connection's, `runtime` the folder that a session has its own in ($XDG_RUNTIME_DIR, or the user's
+ * cache). "": unknown. Pure.
+ */
+void libvirt_pid_file(const char *uri, const char *name, const char *runtime, char *out,
+		      size_t size);
+
+/*
+ * Find a domain's QEMU: the process in `pid_file`, or else among the visible processes of root and
+ * of this user. Other local users may run processes with any arguments, so those do not count.
+ * libvirt_process_close() is due in any case.
+ */
+void libvirt_process_open(const char *uuid, const char *pid_file, struct libvirt_process *out);
 /* A process that was zeroed and never opened may be closed, too. */
 void libvirt_process_close(struct libvirt_process *process);
 /* False if the process is unknown. From any thread. */
 bool libvirt_process_ended(const struct libvirt_process *process);
 
-/* Whether a visible process was started as this domain's QEMU. */
-bool libvirt_process_runs(const char *uuid);
+/* Whether a visible process is this instance of the domain's QEMU. If the instance is unknown, any
+ * process with the domain's uuid counts. */
+bool libvirt_instance_runs(const char *uuid, const struct libvirt_instance *instance);
 
 /* The start time in the text of a /proc/PID/stat (proc(5)). False: malformed. Pure. */
 bool libvirt_parse_start(const char *text, uint64_t *out);

@@ -118,7 +118,7 @@ size_t libvirt_reply_vcpu_slots(const json_t *reply)
 }
 
 /* The file name of a socket device starts so while it has no peer (QEMU, chardev/char-socket.c). */
-bool libvirt_reply_connected(const json_t *reply, const char *label)
+enum libvirt_chardev libvirt_reply_chardev(const json_t *reply, const char *label)
 {
 	static const char no_peer[] = "disconnected:";
 	const json_t *device;
@@ -130,9 +130,11 @@ bool libvirt_reply_connected(const json_t *reply, const char *label)
 		const char *peer = json_string_value(json_object_get(device, "filename"));
 
 		if (name && peer && !strcmp(name, label))
-			return strncmp(peer, no_peer, sizeof(no_peer) - 1) != 0;
+			return strncmp(peer, no_peer, sizeof(no_peer) - 1)
+				       ? LIBVIRT_CHARDEV_CONNECTED
+				       : LIBVIRT_CHARDEV_LISTENS;
 	}
-	return false;
+	return LIBVIRT_CHARDEV_NONE;
 }
 
 const char *libvirt_reply_target(const json_t *reply)

@@ -55,9 +55,13 @@ int libvirt_reply_bar(const json_t *reply, const char *qdev_id, int bar, struct 
  */
 size_t libvirt_reply_vcpu_slots(const json_t *reply);
 
-/* Whether a peer is connected to a character device; `reply` is the "return" value of
- * query-chardev. */
-bool libvirt_reply_connected(const json_t *reply, const char *label);
+/* The state of a character device; `reply` is the "return" value of query-chardev. */
+enum libvirt_chardev {
+	LIBVIRT_CHARDEV_NONE,      /* no such device */
+	LIBVIRT_CHARDEV_LISTENS,   /* it has no peer */
+	LIBVIRT_CHARDEV_CONNECTED, /* it has a peer */
+};
+enum libvirt_chardev libvirt_reply_chardev(const json_t *reply, const char *label);
 
 /* The architecture of the vCPUs, as "x86_64"; `reply` is the "return" value of query-cpus-fast.
  * "": unknown. */

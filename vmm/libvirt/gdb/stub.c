@@ -45,21 +45,42 @@ static void stop_server(struct libvirt_domain *domain)
 		free(reply);
 }
 
-int gdbstub_check_free(struct libvirt_domain *domain, struct error *err)
+/* An administrator's server has the label "gdb". */
+static int check_no_server(struct libvirt_domain *domain, const json_t *devices, struct error *err)
+{
+	switch (libvirt_reply_chardev(devices, "gdb")) {
+	case LIBVIRT_CHARDEV_CONNECTED:
+		return error_set(err, EBUSY,
+				 "a debugger is connected to domain %s, and QEMU's gdbstub serves "
+				 "only one",
+				 domain->name);
+	case LIBVIRT_CHARDEV_LISTENS:
+		return error_set(err, EBUSY,
+				 "QEMU's gdbstub waits for a debugger: close it first (virsh "
+				 "qemu-monitor-command %.100s --hmp 'gdbserver none')",
+				 domain->name);
+	default:
+		return 0;
+	}
+}
+
+static int check_devices(struct libvirt_domain *domain, bool ours, struct error *err)
 {
 	json_t *reply = NULL;
 	int ret = libvirt_qmp(domain, "query-chardev", NULL, -1, &reply, err);
 
-	if (!ret && libvirt_reply_connected(reply, chardev))
+	if (!ret && ours && libvirt_reply_chardev(reply, chardev) == LIBVIRT_CHARDEV_CONNECTED)
 		ret = error_set(err, EBUSY, "another user's sonde is attached to domain %s",
 				domain->name);
-	else if (!ret && libvirt_reply_connected(reply, "gdb"))
-		ret = error_set(
-			err, EBUSY,
-			"a debugger is connected to domain %s, and QEMU's gdbstub serves only one",
-			domain->name);
+	else if (!ret)
+		ret = check_no_server(domain, reply, err);
 	json_decref(reply);
 	return ret;
+}
+
+int gdbstub_check_free(struct libvirt_domain *domain, struct error *err)
+{
+	return check_devices(domain, true, err);
 }
 
 /* QEMU notices a peer's death a little later. */
@@ -96,9 +117,11 @@ static int add_chardev(struct libvirt_domain *domain, struct error *err)
 
 static int hand_over(struct libvirt_domain *domain, int fd, struct error *err)
 {
-	int ret =
-		libvirt_qmp(domain, "getfd", json_pack("{s:s}", "fdname", fd_name), fd, NULL, err);
+	int ret = check_devices(domain, false, err);
 
+	if (!ret)
+		ret = libvirt_qmp(domain, "getfd", json_pack("{s:s}", "fdname", fd_name), fd, NULL,
+				  err);
 	if (ret)
 		return ret;
 	ret = add_chardev(domain, err);

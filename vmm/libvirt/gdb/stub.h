@@ -9,7 +9,7 @@
  * QEMU's gdbstub of a stopped domain. The connection is a socket pair, of which libvirt passes one
  * end to QEMU; no socket listens. It is opened for the length of a stop and closed before the guest
  * runs, so that a tracer that dies leaves nothing behind. It stays open while there are
- * breakpoints. QEMU has one gdbstub: opening it replaces a server that waits for a debugger.
+ * breakpoints. QEMU has one gdbstub: an administrator's is never replaced, even without a debugger.
  */
 struct gdbstub {
 	struct libvirt_domain *domain;
@@ -17,11 +17,11 @@ struct gdbstub {
 	int fd; /* -1: closed */
 };
 
-/* -EBUSY: a debugger or another sonde is connected. */
+/* -EBUSY: the gdbstub listens for a debugger, or a debugger or another sonde is connected. */
 int gdbstub_check_free(struct libvirt_domain *domain, struct error *err);
 
 /* The guest must be stopped; otherwise QEMU stops it. Addresses of memory are guest-physical.
- * -EBUSY: another sonde is connected. */
+ * -EBUSY: as above. */
 int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct error *err);
 /* The guest stays stopped. A stub that is not open may be closed, too. */
 void gdbstub_close(struct gdbstub *stub);

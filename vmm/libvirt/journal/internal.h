@@ -4,6 +4,10 @@
 
 #include "vmm/libvirt/journal/journal.h"
 
+/* file.c: add a line. -EIO as in journal.h. */
+int journal_append(struct libvirt_journal *journal, const char *line, size_t size,
+		   struct error *err);
+
 /* lines.c: the lines of a journal. Each returns the line's length, with its newline. */
 enum { JOURNAL_MAX_LINE = 4 * JOURNAL_MAX_WRITE + 64 };
 
@@ -13,5 +17,15 @@ size_t journal_line_write(char line[static JOURNAL_MAX_LINE], uint64_t gpa, cons
 			  const uint8_t *after, size_t size);
 size_t journal_line_loan(char line[static JOURNAL_MAX_LINE], const struct journal_loan *loan);
 size_t journal_line_tasks(char line[static JOURNAL_MAX_LINE], const struct task_stacks *tasks);
+
+/* The numbers of a "tasks" line, in its order: pointers into *tasks. */
+struct journal_task_numbers {
+	uint64_t *wide[4];
+	uint32_t *narrow[13];
+};
+struct journal_task_numbers journal_task_numbers(struct task_stacks *tasks);
+
+/* All lines of a journal with these contents. -EIO. */
+int journal_write_contents(int fd, const struct journal_contents *contents);
 
 #endif

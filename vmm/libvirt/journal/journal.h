@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "formats/base/error.h"
 #include "introspect/tasks/stack-scan.h"
 #include "vmm/libvirt/connection/lib.h"
@@ -16,7 +17,10 @@
  * lives. It is removed when nothing is left to undo.
  */
 struct libvirt_journal {
-	int fd; /* -1: none */
+	int fd;           /* -1: none */
+	int folder;       /* unless fd is -1 */
+	off_t compact_at; /* it is rewritten beyond this size */
+	char name[LIBVIRT_UUID_TEXT];
 	char path[256];
 };
 
@@ -24,6 +28,11 @@ enum { JOURNAL_MAX_WRITE = 4096 };
 
 /* The folder of journals: /run/sonde for root, else `runtime`/sonde, from $XDG_RUNTIME_DIR. */
 void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size);
+
+/*
+ * The folder and the file must belong to this user, and be closed to others (-EPERM). -ENOTDIR:
+ * there is no folder.
+ */
 
 /* For a new tracer. -EBUSY: another sonde has it. -EEXIST: a tracer died, `sonde recover` is due.
  */

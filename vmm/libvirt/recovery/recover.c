@@ -263,10 +263,16 @@ static int recover(struct recovery *r, struct error *err)
 static int forget(const char *uuid, int why, struct libvirt_recovery *out, struct error *err)
 {
 	struct libvirt_journal journal;
+	struct journal_contents contents = {0};
+	bool runs;
 
 	if (libvirt_journal_adopt(uuid, &journal, NULL))
 		return why;
-	if (libvirt_process_runs(uuid)) {
+	/* a damaged journal's instance is unknown */
+	libvirt_journal_read(&journal, &contents, NULL);
+	runs = libvirt_instance_runs(uuid, &contents.instance);
+	journal_contents_deinit(&contents);
+	if (runs) {
 		libvirt_journal_close(&journal);
 		return error_set(err, EBUSY,
 				 "no such domain runs at this connection, but its QEMU does on "

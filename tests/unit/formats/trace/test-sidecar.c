@@ -33,6 +33,8 @@ static const struct sidecar sample = {
 			.page_size = 4096,
 			.gfp_names = {{0xcc0, "GFP_KERNEL"}, {UINT64_MAX, "__GFP\n"}},
 			.nr_gfp_names = 2,
+			.gaps = {{"f", "called by g"}, {"h\n", "unknown"}},
+			.nr_gaps = 2,
 			.cut = true,
 			.counters.v[COUNTER_LOST] = UINT64_MAX,
 		},
@@ -70,6 +72,9 @@ static void check_info(const struct trace_info *info)
 	is_u64(info->nr_gfp_names, 2, "all GFP names are read back");
 	is_u64(info->gfp_names[1].mask, UINT64_MAX, "the mask of a GFP name is read back");
 	is_str(info->gfp_names[1].name, "__GFP?", "control characters in a GFP name are replaced");
+	is_u64(info->nr_gaps, 2, "all gaps are read back");
+	is_str(info->gaps[0].reason, "called by g", "a gap has its reason");
+	is_str(info->gaps[1].function, "h?", "a gap's function is printable");
 }
 
 static void check_lookup(const struct sidecar *s)
@@ -146,6 +151,7 @@ static const char *const keys[] = {
 	"max_rate",
 	"cut",
 	"gfp_flags",
+	"gaps",
 };
 
 static void test_keys(void)

@@ -98,20 +98,19 @@ static void test_against_debug_symbols(void)
 
 static void test_alloc_points(const char *name, const struct kernel_image *image)
 {
-	struct alloc_points points;
+	const struct alloc_points *points;
 	size_t siteless = 0;
 
-	if (alloc_points_resolve(image, &points, NULL))
+	if (alloc_points_of(image, &points, NULL))
 		abort();
-	for (size_t i = 0; i < points.n; i++)
-		siteless += points.v[i].site != points.v[i].address &&
-			    points.v[i].site != points.v[i].address + 4;
-	ok(points.n >= 17, "%s has allocator entry points (%zu)", name, points.n);
+	for (size_t i = 0; i < points->n; i++)
+		siteless += points->v[i].site != points->v[i].address &&
+			    points->v[i].site != points->v[i].address + 4;
+	ok(points->n >= 17, "%s has allocator entry points (%zu)", name, points->n);
 	is_u64(siteless, 0, "each has its site at its start");
-	for (size_t i = 0; i < points.nr_unresolved; i++)
-		tap_diag("%s: %s", points.unresolved[i].name, points.unresolved[i].reason);
-	is_u64(points.nr_unresolved, 0, "no allocator is unresolved");
-	alloc_points_free(&points);
+	for (size_t i = 0; i < points->nr_unresolved; i++)
+		tap_diag("%s: %s", points->unresolved[i].name, points->unresolved[i].reason);
+	is_u64(points->nr_unresolved, 0, "no allocator is unresolved");
 }
 
 /* Each site of a function that may be traced begins a call, which is how it was compiled. */

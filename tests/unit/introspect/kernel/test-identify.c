@@ -117,7 +117,7 @@ static void test_damaged(void)
 		 FAKE_PHYS_TEXT + FAKE_FTRACE_START, 0, EAGAIN},
 		{"ftrace's list lies nowhere", "not a mapped kernel address",
 		 FAKE_PHYS_TEXT + FAKE_FTRACE_START, 0xffff800000000000, EFAULT},
-		{"ftrace's list has no end", "has no end", FAKE_FTRACE_PAGES + FAKE_FTRACE_NEXT,
+		{"ftrace's list has no end", "endless", FAKE_FTRACE_PAGES + FAKE_FTRACE_NEXT,
 		 FAKE_PAGE_OFFSET + FAKE_FTRACE_PAGES, EBADMSG},
 		{"a negative number of records", "damaged", FAKE_FTRACE_PAGES + FAKE_FTRACE_INDEX,
 		 0xffffffff, EBADMSG},

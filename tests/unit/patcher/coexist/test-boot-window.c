@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A session that begins before the guest's ftrace_init() and alternative_instructions(): what they
- * find, and that nothing is missed inside them.
+ * A session that begins before the guest's ftrace_init() and alternative_instructions(): what these
+ * find, and that no event inside them is lost.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -68,10 +68,12 @@ static void test_before(void)
 
 	begin();
 	start();
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "before both: two traps");
-	is_u64(fake_session_recorded(&fs), 1, "one record");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2,
+	       "a call before ftrace_init() hits two traps");
+	is_u64(fake_session_recorded(&fs), 1, "a call before ftrace_init() is recorded");
 	trace_session_info(fs.session, &info);
-	ok(info.from_first_allocation, "the trace says that it begins with the first allocation");
+	ok(info.from_first_allocation,
+	   "the trace's info says that it begins with the first allocation");
 	fake_session_end(&fs);
 }
 
@@ -82,17 +84,22 @@ static void test_ftrace_init(void)
 	begin();
 	start();
 	is_u64((uint64_t)run_until(FAKE_FTRACE_INIT, FAKE_DURING_FTRACE), 1,
-	       "ftrace_init() begins");
+	       "a vCPU hits one trap when it enters ftrace_init()");
 	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
 		original &= calls_fentry(fake_functions[i]);
-	ok(original, "it finds every site as it was linked");
+	ok(original, "ftrace_init() finds every site as it was linked");
 	fake_session_set_sites(&fs, "\x0f\x1f\x44\0\0");
-	is_u64((uint64_t)go_on(FAKE_DURING_FTRACE), 1, "it turns them into NOPs and returns");
-	ok(*fake_text(&fs.fg, FAKE_KMALLOC) == 0xe6, "then the sites are trapped again");
+	is_u64((uint64_t)go_on(FAKE_DURING_FTRACE), 1,
+	       "a vCPU hits one trap when ftrace_init() returns");
+	ok(*fake_text(&fs.fg, FAKE_KMALLOC) == 0xe6,
+	   "after ftrace_init() the sites are trapped again");
 	ok(!memcmp(fake_text(&fs.fg, FAKE_KMALLOC + 5), "\x48\x85\xff", 3),
-	   "and what is behind them is the guest's own");
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call afterwards");
-	is_u64(fake_session_recorded(&fs), 1, "is recorded");
+	   "after ftrace_init() no trap is behind the sites");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2,
+	       "a call after the moment hits two traps");
+	is_u64(fake_session_recorded(&fs), 1,
+	       "a call after ftrace_init(), or before the function that ends alternatives, is "
+	       "recorded");
 	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
 		memcpy(fs.text + fake_functions[i], "\x0f\x1f\x44\0\0", 5);
 	fake_session_end(&fs);
@@ -105,14 +112,15 @@ static void test_inside_ftrace_init(void)
 	fake_branch(&fs.fg, FAKE_DURING_FTRACE, CALL, FAKE_KMALLOC);
 	fake_branch(&fs.fg, FAKE_DURING_FTRACE + 5, CALL, FAKE_KMALLOC);
 	memcpy(fs.text + FAKE_DURING_FTRACE, fake_text(&fs.fg, FAKE_DURING_FTRACE), 10);
-	ok(fake_session_call(&fs, 0, FAKE_FTRACE_INIT, 24) > 0, "two calls inside ftrace_init()");
-	is_u64(fake_session_recorded(&fs), 2, "are both recorded");
+	ok(fake_session_call(&fs, 0, FAKE_FTRACE_INIT, 24) > 0,
+	   "calls inside ftrace_init() hit traps");
+	is_u64(fake_session_recorded(&fs), 2, "both calls inside are recorded");
 	ok(fs.events[0].record.call_site == fake_gva(FAKE_DURING_FTRACE + 5) &&
 		   fs.events[1].record.call_site == fake_gva(FAKE_DURING_FTRACE + 10),
-	   "with their callers");
+	   "both calls inside are recorded with their call sites");
 	is_u64(fake_session_count(&fs, COUNTER_LOST) +
 		       fake_session_count(&fs, COUNTER_UNPAIRED_RETURNS),
-	       0, "nothing is lost");
+	       0, "no event inside is lost");
 	fake_session_end(&fs);
 }
 
@@ -123,23 +131,28 @@ static void test_alternatives(void)
 	begin();
 	start();
 	is_u64((uint64_t)run_until(FAKE_ALTERNATIVES, FAKE_DURING_ALTERNATIVES), 1,
-	       "alternative_instructions() begins");
+	       "a vCPU hits one trap when it enters alternative_instructions()");
 	ok(!memcmp(fake_text(&fs.fg, slot), fs.text + slot, 5),
-	   "it finds every return slot as it was linked");
-	ok(*fake_text(&fs.fg, FAKE_KMALLOC) == 0xe6, "entries are still trapped");
+	   "alternative_instructions() finds every return slot as it was linked");
+	ok(*fake_text(&fs.fg, FAKE_KMALLOC) == 0xe6,
+	   "inside alternative_instructions() entries are trapped");
 	fake_code(&fs.fg, slot, "\xc3\xcc\xcc\xcc\xcc", 5);
 	memcpy(fs.text + slot, "\xc3\xcc\xcc\xcc\xcc", 5);
 	is_u64((uint64_t)go_on(FAKE_DURING_ALTERNATIVES), 0,
-	       "it turns them into `ret` and returns");
+	       "a vCPU hits no trap when alternative_instructions() returns");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2,
-	       "a call before the next function");
-	is_u64(fake_session_recorded(&fs), 1, "is recorded");
+	       "a call before the next function of start_kernel() hits two traps");
+	is_u64(fake_session_recorded(&fs), 1,
+	       "a call after ftrace_init(), or before the function that ends alternatives, is "
+	       "recorded");
 	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_REST_INIT, 0), 1,
-	       "the next function is entered");
-	ok(*fake_text(&fs.fg, slot) == 0xe6, "then the slots are trapped again");
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call afterwards");
+	       "a vCPU hits one trap when it enters the next function");
+	ok(*fake_text(&fs.fg, slot) == 0xe6,
+	   "after the next function's entry the slots are trapped again");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2,
+	       "a call after the moment hits two traps");
 	ok(fake_session_recorded(&fs) == 2 && fs.fg.vcpus[0].regs.rsp == fake_stack_top(0),
-	   "is recorded and returns without the thunk");
+	   "a call after alternatives is recorded, and returns without the thunk");
 	fake_session_end(&fs);
 }
 
@@ -151,12 +164,12 @@ static void test_inside_alternatives(void)
 	fake_branch(&fs.fg, FAKE_DURING_ALTERNATIVES + 5, CALL, FAKE_TAIL);
 	memcpy(fs.text + FAKE_DURING_ALTERNATIVES, fake_text(&fs.fg, FAKE_DURING_ALTERNATIVES), 10);
 	ok(fake_session_call(&fs, 0, FAKE_ALTERNATIVES, fake_cache()) > 0,
-	   "two calls inside alternative_instructions()");
-	is_u64(fake_session_recorded(&fs), 2, "are both recorded");
+	   "calls inside alternative_instructions() hit traps");
+	is_u64(fake_session_recorded(&fs), 2, "both calls inside are recorded");
 	ok(fs.events[0].record.call_site == fake_gva(FAKE_DURING_ALTERNATIVES + 5) &&
 		   fs.events[1].record.call_site == fake_gva(FAKE_DURING_ALTERNATIVES + 10),
-	   "with their callers");
-	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "nothing is lost");
+	   "both calls inside are recorded with their call sites");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "no event inside is lost");
 	fake_session_end(&fs);
 }
 
@@ -169,9 +182,9 @@ static void test_late(void)
 	fake_session_keep_text(&fs);
 	start();
 	ok(!memcmp(fake_text(&fs.fg, FAKE_FTRACE_INIT), fs.text + FAKE_FTRACE_INIT, 0x40),
-	   "ftrace_init() is not hooked once it has run");
+	   "ftrace_init() gets no one-shot trap once it has run");
 	ok(memcmp(fake_text(&fs.fg, FAKE_ALTERNATIVES), fs.text + FAKE_ALTERNATIVES, 0x40) != 0,
-	   "alternative_instructions() is");
+	   "alternative_instructions() gets a one-shot trap until it has run");
 	fake_session_end(&fs);
 
 	begin();
@@ -179,7 +192,7 @@ static void test_late(void)
 	set_state(FAKE_ALTERNATIVES_PATCHED, 1);
 	start();
 	ok(!memcmp(fake_text(&fs.fg, FAKE_ALTERNATIVES), fs.text + FAKE_ALTERNATIVES, 0x40),
-	   "nor that once it has run");
+	   "alternative_instructions() gets no one-shot trap once it has run");
 	fake_session_end(&fs);
 }
 
@@ -188,13 +201,15 @@ static void test_stop_inside(void)
 	begin();
 	start();
 	run_until(FAKE_FTRACE_INIT, FAKE_DURING_FTRACE);
-	ok(!trace_session_stop(fs.session, NULL), "stop inside ftrace_init()");
-	is_u64((uint64_t)go_on(FAKE_DURING_FTRACE), 0, "which finishes without a trap");
-	ok(fake_session_text_same(&fs), "the text is what it was");
+	ok(!trace_session_stop(fs.session, NULL), "a session stops inside ftrace_init()");
+	is_u64((uint64_t)go_on(FAKE_DURING_FTRACE), 0,
+	       "ftrace_init() ends without a trap after the stop");
+	ok(fake_session_text_same(&fs),
+	   "after a stop inside ftrace_init() the text is the guest's own");
 	fake_session_destroy(&fs);
 }
 
-/* Nobody waits for a hook's answer: what went wrong is kept until somebody asks. */
+/* A one-shot's function has no caller to return an error to: the session keeps it. */
 static void test_failure(void)
 {
 	const struct error *failure;
@@ -205,13 +220,14 @@ static void test_failure(void)
 	fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
 	go_on(FAKE_DURING_FTRACE);
 	failure = trace_session_failure(fs.session);
-	ok(failure && failure->code, "the traps cannot be put back: %s", failure->text);
+	ok(failure && failure->code,
+	   "traps that cannot be put back are a failure of the session: %s", failure->text);
 	fs.fg.failing_gpa = 0;
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "stop leaves the guest's text");
+	   "a stop after that failure leaves the guest's text");
 	start();
 	ok(trace_session_failure(fs.session) == failure && failure->code,
-	   "another start does not mend what is missing in the trace");
+	   "another start keeps the failure: the trace stays incomplete");
 	trace_session_stop(fs.session, NULL);
 	fake_session_destroy(&fs);
 }
@@ -221,12 +237,13 @@ static void test_first_error(void)
 	static struct first_error first;
 	struct error err;
 
-	ok(!first_error_get(&first), "no error yet");
+	ok(!first_error_get(&first), "a zeroed first_error has no error");
 	error_set(&err, EIO, "one");
 	first_error_set(&first, &err);
 	error_set(&err, ENOMEM, "two");
 	first_error_set(&first, &err);
-	is_str(first_error_get(&first)->text, "one", "the first one stays");
+	is_str(first_error_get(&first)->text, "one",
+	       "the first error stays when a second one comes");
 }
 
 int main(void)

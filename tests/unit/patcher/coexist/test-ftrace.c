@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
-/* Sessions whose guest changes its own mcount sites: what it finds, and what is taken again. */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Sessions whose guest changes its own mcount sites: what ftrace finds, and what is patched again.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ enum { CALL = 0xe8, TRAP = 0xe6, HLT = 0xf4, NOP = 0x90 };
 
 static struct fake_session fs;
 
-/* The guest's ftrace begins to change sites, and is about to look at them. */
+/* The guest's ftrace begins to change sites, and is about to read them. */
 static int enter(void)
 {
 	fake_text(&fs.fg, FAKE_DURING_UPDATE)[0] = HLT;
@@ -24,7 +25,7 @@ static int leave(void)
 	return fake_guest_run(&fs.fg, 1);
 }
 
-/* It calls something at that site from now on, or no more. */
+/* ftrace calls something at that site from now on, or no longer. */
 static void take(uint64_t site)
 {
 	fake_branch(&fs.fg, site, CALL, FAKE_RETURN_THUNK);
@@ -61,18 +62,21 @@ static void test_nothing_taken(void)
 	struct trace_status status;
 
 	fake_session_begin(&fs);
-	is_u64(nr_trapped(), FAKE_NR_PROBES, "all sites are trapped");
-	is_u64((uint64_t)enter(), 1, "the guest begins to change sites");
-	ok(all_original(), "it finds all of them as they were");
-	is_u64((uint64_t)leave(), 2, "it ends");
-	is_u64(nr_trapped(), FAKE_NR_PROBES, "all sites are trapped again");
-	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2, "a call");
-	is_u64(fake_session_recorded(&fs), 1, "is recorded");
+	is_u64(nr_trapped(), FAKE_NR_PROBES,
+	       "before ftrace changes sites, all of them are trapped");
+	is_u64((uint64_t)enter(), 1,
+	       "the guest's ftrace meets one trap when it begins to change sites");
+	ok(all_original(), "while ftrace changes sites, all have their original bytes");
+	is_u64((uint64_t)leave(), 2, "ftrace meets two traps when it ends");
+	is_u64(nr_trapped(), FAKE_NR_PROBES, "after ftrace has ended, all sites are trapped again");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 8), 2,
+	       "a call after the hand-off hits two traps");
+	is_u64(fake_session_recorded(&fs), 1, "a call after the hand-off is recorded");
 	status = fake_session_status(&fs);
-	is_u64(status.counters.v[COUNTER_YIELDS], 1, "it is told that there was a gap");
-	ok(status.counters.v[COUNTER_YIELDED_NS] > 0, "of some time");
+	is_u64(status.counters.v[COUNTER_YIELDS], 1, "a hand-off is counted as a gap");
+	ok(status.counters.v[COUNTER_YIELDED_NS] > 0, "a hand-off's gap has a duration");
 	is_u64(status.counters.v[COUNTER_YIELDED_FUNCTIONS] + status.nr_refused, 0,
-	       "and that no function was taken");
+	       "no function is refused if ftrace has taken none");
 	fake_session_end(&fs);
 }
 
@@ -85,30 +89,34 @@ static void test_taken(void)
 	take(FAKE_KMALLOC);
 	leave();
 	ok(!memcmp(fake_text(&fs.fg, FAKE_KMALLOC), fs.text + FAKE_KMALLOC, SITE_SIZE),
-	   "a site that the guest has taken stays its own");
-	is_u64(nr_trapped(), FAKE_NR_PROBES - 1, "all others are trapped");
+	   "a site that ftrace has taken is left to it");
+	is_u64(nr_trapped(), FAKE_NR_PROBES - 1, "all sites but the yielded one are trapped");
 	status = fake_session_status(&fs);
-	is_u64(status.nr_refused, 1, "one function is refused");
-	is_str(status.refused[0].function, "__kmalloc", "which is named");
+	is_u64(status.nr_refused, 1, "a yielded site is reported as one refusal");
+	is_str(status.refused[0].function, "__kmalloc", "the refusal names the function");
 	ok(status.refused[0].gva == fake_gva(FAKE_KMALLOC) &&
 		   strstr(status.refused[0].reason, "guest's own ftrace"),
-	   "with its address and why: %s", status.refused[0].reason);
+	   "the refusal has the address and the reason: %s", status.refused[0].reason);
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 8);
-	is_u64(fake_session_recorded(&fs), 0, "it is not traced");
+	is_u64(fake_session_recorded(&fs), 0, "a call of a yielded function is not recorded");
 	fake_session_call(&fs, 0, FAKE_CACHE_ALLOC, 0);
-	is_u64(fake_session_recorded(&fs), 1, "the others are");
+	is_u64(fake_session_recorded(&fs), 1, "calls of other functions are recorded");
 
 	enter();
-	ok(all_original(), "the next time it finds its own call, and the others as they were");
+	ok(all_original(),
+	   "at the next change ftrace finds its own call, and the original bytes elsewhere");
 	give_back(FAKE_KMALLOC, "\x66\x66\x66\x66\x90");
 	leave();
-	is_u64(nr_trapped(), FAKE_NR_PROBES, "a site given back is taken again");
-	is_u64(fake_session_status(&fs).nr_refused, 0, "nothing is refused any more");
+	is_u64(nr_trapped(), FAKE_NR_PROBES, "a site that ftrace gives back is trapped again");
+	is_u64(fake_session_status(&fs).nr_refused, 0,
+	       "a site that was given back is no longer refused");
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 8);
-	is_u64(fake_session_recorded(&fs), 2, "it is traced again");
+	is_u64(fake_session_recorded(&fs), 2,
+	       "calls of a function that was given back are recorded");
 	status = fake_session_status(&fs);
-	is_u64(status.counters.v[COUNTER_YIELDS], 2, "two gaps");
-	is_u64(status.counters.v[COUNTER_YIELDED_FUNCTIONS], 1, "a function was the guest's once");
+	is_u64(status.counters.v[COUNTER_YIELDS], 2, "two changes of ftrace are two gaps");
+	is_u64(status.counters.v[COUNTER_YIELDED_FUNCTIONS], 1,
+	       "a site that ftrace took once is counted once");
 	fake_session_end(&fs);
 }
 
@@ -119,13 +127,14 @@ static void test_all_taken(void)
 	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
 		take(fake_functions[i]);
 	leave();
-	is_u64(nr_trapped(), 0, "all are taken");
-	is_u64(fake_session_status(&fs).nr_refused, FAKE_NR_PROBES, "and refused");
+	is_u64(nr_trapped(), 0, "if ftrace takes all sites, none is trapped");
+	is_u64(fake_session_status(&fs).nr_refused, FAKE_NR_PROBES,
+	       "if ftrace takes all sites, all are refused");
 	enter();
 	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
 		give_back(fake_functions[i], "\x0f\x1f\x44\0\0");
 	leave();
-	is_u64(nr_trapped(), FAKE_NR_PROBES, "all are given back");
+	is_u64(nr_trapped(), FAKE_NR_PROBES, "if ftrace gives all sites back, all are trapped");
 	fake_session_end(&fs);
 }
 
@@ -137,16 +146,19 @@ static void test_stop_taken(void)
 	take(FAKE_KFREE);
 	leave();
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "stop leaves the guest its site");
-	is_u64(fake_session_status(&fs).restored.foreign, 0, "which nobody has to hear of");
-	ok(!trace_session_start(fs.session, NULL, NULL), "start");
-	is_u64(fake_session_status(&fs).nr_refused, 1, "the site is refused from the beginning");
-	is_u64(nr_trapped(), FAKE_NR_PROBES - 1, "all others are trapped");
+	   "a stop leaves a site to ftrace that it has taken");
+	is_u64(fake_session_status(&fs).restored.foreign, 0,
+	       "a yielded site is not counted as foreign at the stop");
+	ok(!trace_session_start(fs.session, NULL, NULL), "a session starts");
+	is_u64(fake_session_status(&fs).nr_refused, 1, "a start refuses a site that ftrace holds");
+	is_u64(nr_trapped(), FAKE_NR_PROBES - 1, "all sites but the yielded one are trapped");
 	enter();
 	give_back(FAKE_KFREE, "\x0f\x1f\x44\0\0");
 	leave();
-	is_u64(nr_trapped(), FAKE_NR_PROBES, "given back, it is trapped like them");
-	is_u64(fake_session_status(&fs).nr_refused, 0, "and refused no more");
+	is_u64(nr_trapped(), FAKE_NR_PROBES,
+	       "a site held since the start is trapped once it is given back");
+	is_u64(fake_session_status(&fs).nr_refused, 0,
+	       "a site held since the start is no longer refused once it is given back");
 	fake_session_end(&fs);
 }
 
@@ -154,10 +166,12 @@ static void test_stop_inside(void)
 {
 	fake_session_begin(&fs);
 	enter();
-	ok(!trace_session_stop(fs.session, NULL), "stop while the guest changes sites");
-	is_u64(fake_session_count(&fs, COUNTER_YIELDS), 1, "the gap is counted");
-	is_u64((uint64_t)leave(), 0, "which goes on without a trap");
-	ok(fake_session_text_same(&fs), "and leaves its own text");
+	ok(!trace_session_stop(fs.session, NULL), "a session stops while ftrace changes sites");
+	is_u64(fake_session_count(&fs, COUNTER_YIELDS), 1,
+	       "a stop while ftrace changes sites counts the gap");
+	is_u64((uint64_t)leave(), 0, "ftrace ends without a trap after the stop");
+	ok(fake_session_text_same(&fs),
+	   "after a stop inside the change the text is the guest's own");
 	fake_session_destroy(&fs);
 }
 
@@ -174,12 +188,12 @@ static void test_start_inside(void)
 	fake_session_create(&fs);
 	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_FTRACE_LOCK, 1);
 	ok(trace_session_start(fs.session, NULL, &err) == -EAGAIN && fake_session_text_same(&fs),
-	   "no start while the guest changes sites: %s", err.text);
-	ok(!fs.fg.stopped, "the guest runs on");
+	   "a start while ftrace changes sites is refused: %s", err.text);
+	ok(!fs.fg.stopped, "after a refused start the guest runs");
 	fs.fg.stops = 0;
 	fs.fg.on_stop = release_lock;
-	ok(!trace_session_start(fs.session, NULL, NULL), "a start waits until it has ended");
-	is_u64(nr_trapped(), FAKE_NR_PROBES, "and then all sites are trapped");
+	ok(!trace_session_start(fs.session, NULL, NULL), "a start waits until ftrace has ended");
+	is_u64(nr_trapped(), FAKE_NR_PROBES, "a start that waited traps all sites");
 	fake_session_end(&fs);
 }
 
@@ -188,9 +202,9 @@ static void test_endbr(void)
 	fake_session_create(&fs);
 	fake_code(&fs.fg, FAKE_PREPARE, "\xf3\x0f\x1e\xfa\x90\x90\xc3", 7);
 	fake_session_keep_text(&fs);
-	ok(!trace_session_start(fs.session, NULL, NULL), "start");
+	ok(!trace_session_start(fs.session, NULL, NULL), "a session starts");
 	ok(!memcmp(fake_text(&fs.fg, FAKE_PREPARE), "\xf3\x0f\x1e\xfa\xe6", 5),
-	   "an ENDBR stays where it is");
+	   "a one-shot trap is put behind an ENDBR");
 	fake_session_end(&fs);
 }
 
@@ -203,11 +217,12 @@ static void test_failure(void)
 	fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
 	leave();
 	failure = trace_session_failure(fs.session);
-	ok(failure && failure->code, "sites cannot be taken again: %s",
+	ok(failure && failure->code,
+	   "an error while sites are patched again is a failure of the session: %s",
 	   failure ? failure->text : "");
 	fs.fg.failing_gpa = 0;
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "stop leaves the guest's text");
+	   "a stop after that failure leaves the guest's text");
 	fake_session_destroy(&fs);
 }
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The guest puts kprobes at and near the exits of traced functions. */
 #include <stdlib.h>
 #include <string.h>
@@ -27,45 +27,45 @@ static void test_elsewhere(void)
 
 	fake_session_begin(&fs);
 	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
-		is_u64((uint64_t)probe(elsewhere[i]), 2, "a kprobe elsewhere is looked at");
-	ok(is_ours(), "the exit stays ours");
+		is_u64((uint64_t)probe(elsewhere[i]), 2, "a kprobe anywhere meets two traps");
+	ok(is_ours(), "kprobes elsewhere leave an exit trapped");
 	is_u64(fake_session_status(&fs).nr_refused + fake_session_count(&fs, COUNTER_YIELDS), 0,
-	       "nothing is told");
+	       "kprobes elsewhere cause no refusal and no gap");
 	fake_session_end(&fs);
 }
 
 static void test_near(uint64_t offset, const char *where)
 {
 	fake_session_begin(&fs);
-	ok(is_ours(), "an exit is trapped");
+	ok(is_ours(), "an exit without kprobes is trapped");
 	probe(offset);
-	ok(!memcmp(fake_text(&fs.fg, SLOT), fs.text + SLOT, SLOT_SIZE), "a kprobe %s: it is not",
-	   where);
+	ok(!memcmp(fake_text(&fs.fg, SLOT), fs.text + SLOT, SLOT_SIZE),
+	   "a kprobe %s: the exit has its original bytes", where);
 	probe(offset);
-	is_u64(fake_session_status(&fs).nr_refused, 1, "one refusal, however often");
+	is_u64(fake_session_status(&fs).nr_refused, 1, "two kprobes at one exit are one refusal");
 	fake_session_end(&fs);
 }
 
-static void test_told(void)
+static void test_report(void)
 {
 	struct trace_status status;
 
 	fake_session_begin(&fs);
 	probe(SLOT);
 	status = fake_session_status(&fs);
-	is_u64(status.nr_refused, 1, "a refusal");
-	is_str(status.refused[0].function, "kmem_cache_alloc", "its function");
+	is_u64(status.nr_refused, 1, "a yielded exit is one refusal");
+	is_str(status.refused[0].function, "kmem_cache_alloc", "the refusal names the function");
 	ok(status.refused[0].gva == fake_gva(SLOT) && strstr(status.refused[0].reason, "kprobe"),
-	   "the exit, and why: %s", status.refused[0].reason);
-	is_u64(status.counters.v[COUNTER_YIELDS], 1, "the trace is known not to be whole");
+	   "the refusal has the exit's address and the reason: %s", status.refused[0].reason);
+	is_u64(status.counters.v[COUNTER_YIELDS], 1, "a yielded exit is counted");
 	fake_session_call(&fs, 0, FAKE_CACHE_ALLOC, 0);
-	is_u64(fake_session_recorded(&fs), 0, "results by this exit are not seen");
+	is_u64(fake_session_recorded(&fs), 0, "results by a yielded exit are not recorded");
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 8);
-	is_u64(fake_session_recorded(&fs), 1, "those of others are");
+	is_u64(fake_session_recorded(&fs), 1, "results by other exits are recorded");
 	ok(!trace_session_stop(fs.session, NULL) && !trace_session_start(fs.session, NULL, NULL),
-	   "stop and start");
-	ok(is_ours(), "the exit is looked at anew");
-	is_u64(fake_session_status(&fs).nr_refused, 0, "and nothing is refused");
+	   "a session stops and starts again");
+	ok(is_ours(), "a new start traps an exit that no kprobe holds any more");
+	is_u64(fake_session_status(&fs).nr_refused, 0, "a new start refuses nothing");
 	fake_session_end(&fs);
 }
 
@@ -74,10 +74,11 @@ static void test_failure(void)
 	fake_session_begin(&fs);
 	fs.fg.failing_gpa = FAKE_PHYS_TEXT + SLOT;
 	probe(SLOT);
-	ok(trace_session_failure(fs.session), "an exit that cannot be given is an error");
+	ok(trace_session_failure(fs.session),
+	   "an exit that cannot be yielded is a failure of the session");
 	fs.fg.failing_gpa = 0;
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "stop leaves the guest's text");
+	   "a stop after that failure leaves the guest's text");
 	fake_session_destroy(&fs);
 }
 
@@ -87,7 +88,7 @@ int main(void)
 	test_near(SLOT, "at an exit");
 	test_near(SLOT + SLOT_SIZE - 1, "in its last byte");
 	test_near(SLOT - 4, "whose jump would reach it");
-	test_told();
+	test_report();
 	test_failure();
 	return tap_done();
 }

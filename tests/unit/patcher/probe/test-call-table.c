@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 #define STACK 0xffffc90000100000ull /* 16 KiB-aligned, as a task's */
 enum { STACK_SIZE = 16384, PAGE = 4096 };
 
-static struct call_table *stash;
+static struct call_table *table;
 
 static struct call_table_push_result push(uint64_t key, uint64_t word)
 {
 	struct open_call entry = {.key = key, .words = {word}};
 	struct call_table_push_result result;
 
-	if (call_table_push(stash, &entry, &result))
+	if (call_table_push(table, &entry, &result))
 		abort();
 	return result;
 }
@@ -25,14 +25,14 @@ static uint64_t pop(uint64_t key)
 {
 	struct open_call entry;
 
-	return call_table_pop(stash, key, &entry) ? entry.words[0] : 0;
+	return call_table_pop(table, key, &entry) ? entry.words[0] : 0;
 }
 
 static uint64_t pop_inner(uint64_t key)
 {
 	struct open_call entry;
 
-	return call_table_pop(stash, key, &entry) ? entry.inner_result : UINT64_MAX;
+	return call_table_pop(table, key, &entry) ? entry.inner_result : UINT64_MAX;
 }
 
 static void test_nesting(void)
@@ -42,11 +42,11 @@ static void test_nesting(void)
 	push(outer, 1);
 	push(inner, 2);
 	push(innermost, 3);
-	is_u64(pop(innermost), 3, "the innermost call returns first");
-	is_u64(pop(innermost), 0, "and only once");
-	is_u64(pop(inner), 2, "then the one around it");
-	is_u64(pop(outer), 1, "then the outermost");
-	is_u64(call_table_clear(stash), 0, "nothing is left");
+	is_u64(pop(innermost), 3, "the innermost of nested calls is taken out by its key");
+	is_u64(pop(innermost), 0, "a call is taken out once");
+	is_u64(pop(inner), 2, "the call around the innermost one is taken out by its key");
+	is_u64(pop(outer), 1, "the outermost call is taken out by its key");
+	is_u64(call_table_clear(table), 0, "after all returns no call is open");
 }
 
 static void test_superseded(void)
@@ -56,10 +56,10 @@ static void test_superseded(void)
 
 	push(key, 1);
 	result = push(key, 2);
-	is_u64(result.superseded, 1, "the same key: the first call tail-called the second");
-	is_u64(result.lost, 0, "which is no loss");
-	is_u64(pop(key), 2, "its return is the second call's");
-	is_u64(pop(key), 0, "the first one is gone");
+	is_u64(result.superseded, 1, "a call with the key of an open one supersedes it");
+	is_u64(result.lost, 0, "a superseded call is not lost");
+	is_u64(pop(key), 2, "a return goes to the call that superseded the other");
+	is_u64(pop(key), 0, "a superseded call is no longer there");
 }
 
 static void test_dead(void)
@@ -71,11 +71,11 @@ static void test_dead(void)
 	push(STACK + 0x3d00, 2);
 	push(other, 3);
 	result = push(STACK + 0x3f00, 4);
-	is_u64(result.lost, 2, "deeper calls never returned to us");
-	is_u64(result.superseded, 0, "and were not superseded");
-	is_u64(pop(STACK + 0x3e00) + pop(STACK + 0x3d00), 0, "they are dropped");
-	is_u64(pop(other), 3, "another stack's call is not");
-	is_u64(pop(STACK + 0x3f00), 4, "nor the new one");
+	is_u64(result.lost, 2, "a call above open ones on a stack finds these lost");
+	is_u64(result.superseded, 0, "lost calls are not superseded");
+	is_u64(pop(STACK + 0x3e00) + pop(STACK + 0x3d00), 0, "lost calls are no longer there");
+	is_u64(pop(other), 3, "a call on another stack stays");
+	is_u64(pop(STACK + 0x3f00), 4, "the new call is there");
 }
 
 /* Interrupt stacks are only page-aligned, with a guard page between them. */
@@ -85,9 +85,9 @@ static void test_shared_window(void)
 
 	push(lower, 1);
 	is_u64(push(upper, 2).lost, 0, "a call beyond a guard page is on another stack");
-	call_table_note_inner(stash, lower - 64, 77);
-	is_u64(pop_inner(upper), 0, "which knows nothing of what is nested there");
-	is_u64(pop_inner(lower), 77, "but the call on the same stack does");
+	call_table_note_inner(table, lower - 64, 77);
+	is_u64(pop_inner(upper), 0, "a result is not noted in a call on another stack");
+	is_u64(pop_inner(lower), 77, "a result is noted in the call on the same stack");
 }
 
 static void test_inner(void)
@@ -96,15 +96,16 @@ static void test_inner(void)
 
 	push(far, 1);
 	push(near, 2);
-	call_table_note_inner(stash, self, 42);
-	is_u64(pop_inner(near), 42, "the nearest call around is told");
-	is_u64(pop_inner(far), 0, "no other");
+	call_table_note_inner(table, self, 42);
+	is_u64(pop_inner(near), 42, "a result is noted in the nearest enclosing call");
+	is_u64(pop_inner(far), 0, "a result is not noted in calls farther out");
 	push(self, 3);
-	call_table_note_inner(stash, self, 43);
-	is_u64(pop_inner(self), 0, "a call is not around itself");
+	call_table_note_inner(table, self, 43);
+	is_u64(pop_inner(self), 0, "a result is not noted in the call itself");
 	push(STACK + STACK_SIZE + 8, 4);
-	call_table_note_inner(stash, STACK + STACK_SIZE - 8, 44);
-	is_u64(pop_inner(STACK + STACK_SIZE + 8), 0, "the next stack's calls are not around it");
+	call_table_note_inner(table, STACK + STACK_SIZE - 8, 44);
+	is_u64(pop_inner(STACK + STACK_SIZE + 8), 0,
+	       "a result is not noted in a call on the next stack");
 }
 
 static void test_many(void)
@@ -119,11 +120,11 @@ static void test_many(void)
 		for (uint64_t j = DEPTH; j-- > 0;)
 			wrong += pop(STACK + i * 2 * STACK_SIZE + 0x3f00 - j * 0x100) !=
 				 i * DEPTH + j + 1;
-	is_u64(wrong, 0, "15000 open calls on 5000 stacks, all found");
+	is_u64(wrong, 0, "15000 open calls on 5000 stacks are all found");
 	for (uint64_t i = 0; i < STACKS; i++)
 		push(STACK + i * 2 * STACK_SIZE, 1);
-	is_u64(call_table_clear(stash), STACKS, "clear tells how many were open");
-	is_u64(pop(STACK), 0, "and forgets them");
+	is_u64(call_table_clear(table), STACKS, "clearing returns how many calls were open");
+	is_u64(pop(STACK), 0, "clearing removes the calls");
 }
 
 static void test_enclosing(void)
@@ -131,16 +132,17 @@ static void test_enclosing(void)
 	uint64_t far = STACK + 0x3f00, near = STACK + 0x3e00, inner = STACK + 0x3d00;
 	struct open_call entry;
 
-	ok(!call_table_enclosing(stash, inner, &entry), "no call is open around the first one");
+	ok(!call_table_enclosing(table, inner, &entry), "the outermost call has no enclosing one");
 	push(far, 1);
 	push(near, 2);
-	ok(call_table_enclosing(stash, inner, &entry) && entry.words[0] == 2,
-	   "the innermost one is");
-	ok(call_table_enclosing(stash, near, &entry) && entry.words[0] == 1,
-	   "a call not around itself");
-	ok(!call_table_enclosing(stash, far, &entry), "nor one that is deeper");
-	ok(!call_table_enclosing(stash, STACK - 8, &entry), "nor one on another stack");
-	is_u64(call_table_clear(stash), 2, "asking takes nothing out");
+	ok(call_table_enclosing(table, inner, &entry) && entry.words[0] == 2,
+	   "the innermost enclosing call is found");
+	ok(call_table_enclosing(table, near, &entry) && entry.words[0] == 1,
+	   "a call does not enclose itself");
+	ok(!call_table_enclosing(table, far, &entry), "a deeper call does not enclose");
+	ok(!call_table_enclosing(table, STACK - 8, &entry),
+	   "a call on another stack does not enclose");
+	is_u64(call_table_clear(table), 2, "looking for an enclosing call takes none out");
 }
 
 /* A guest can make up any number of calls; it must not take the host's memory with them. */
@@ -153,14 +155,14 @@ static void test_cap(void)
 
 	for (uint64_t i = 1; i <= CALLS; i++) {
 		entry.key = STACK + STACK_SIZE - 8 * i;
-		refused += call_table_push(stash, &entry, &result) == -ENOMEM;
+		refused += call_table_push(table, &entry, &result) == -ENOMEM;
 	}
-	open = call_table_clear(stash);
-	ok(refused && open >= 256, "2000 calls on one stack: %llu are kept",
+	open = call_table_clear(table);
+	ok(refused && open >= 256, "of 2000 calls on one stack %llu are accepted",
 	   (unsigned long long)open);
-	is_u64(open + refused, CALLS, "what is refused is not kept");
-	ok(!call_table_push(stash, &entry, &result), "after clear there is room again");
-	call_table_clear(stash);
+	is_u64(open + refused, CALLS, "a refused call is not added");
+	ok(!call_table_push(table, &entry, &result), "after clearing there is room again");
+	call_table_clear(table);
 }
 
 enum { THREADS = 4, ROUNDS = 20000 };
@@ -176,7 +178,7 @@ static void *call_and_return(void *arg)
 
 		push(key, i + 1);
 		push(key - 0x80, i + 2);
-		call_table_note_inner(stash, key - 0x80, i);
+		call_table_note_inner(table, key - 0x80, i);
 		wrong += pop(key - 0x80) != i + 2;
 		wrong += pop_inner(key) != i;
 	}
@@ -197,25 +199,25 @@ static void test_threads(void)
 		pthread_join(threads[i], &result);
 		wrong += (uintptr_t)result;
 	}
-	is_u64(wrong, 0, "four vCPUs at once, every call paired with its own return");
-	is_u64(call_table_clear(stash), 0, "and none left");
+	is_u64(wrong, 0, "calls of four threads at once are each paired with their own return");
+	is_u64(call_table_clear(table), 0, "after concurrent calls none is left");
 }
 
 int main(void)
 {
-	if (call_table_create(&stash, NULL))
+	if (call_table_create(&table, NULL))
 		return 1;
 	test_nesting();
 	test_superseded();
 	test_dead();
 	test_shared_window();
 	test_inner();
-	call_table_clear(stash);
+	call_table_clear(table);
 	test_enclosing();
 	test_many();
 	test_cap();
 	test_threads();
-	call_table_destroy(stash);
+	call_table_destroy(table);
 	call_table_destroy(NULL);
 	return tap_done();
 }

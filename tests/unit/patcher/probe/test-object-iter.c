@@ -40,13 +40,14 @@ static void test_array(void)
 
 	for (unsigned int i = 0; i < 6; i++)
 		fake_put64(&fake, AT + i * 8, 100 + i);
-	ok(!init(&what, fake_direct(AT), 6ull | 1ull << 32), "array; its count has 32 bits");
+	ok(!init(&what, fake_direct(AT), 6ull | 1ull << 32),
+	   "an array's int count is taken from 32 bits");
 	ok(!more() && n == MAX && items[0] == 100 && items[3] == 103,
-	   "as many as there is room for");
-	ok(!more() && n == 2 && items[1] == 105, "then the rest");
-	ok(!more() && !n, "then none");
+	   "a read returns as many items as there is room for");
+	ok(!more() && n == 2 && items[1] == 105, "a second read returns the rest");
+	ok(!more() && !n, "a read at the end returns none");
 	init(&what, 0x1234, 3);
-	ok(more() == -EFAULT && !n && source.count == 3, "array that is not there");
+	ok(more() == -EFAULT && !n && source.count == 3, "an array that is not mapped is an error");
 }
 
 static void test_counted(void)
@@ -56,8 +57,8 @@ static void test_counted(void)
 
 	fake_put64(&fake, AT, 0xffffff02);
 	ok(!init(&what, fake_direct(AT), 0) && !more() && n == 2 && items[0] == 101,
-	   "counted words in a structure");
-	ok(init(&what, 8, 0) == -EFAULT, "structure that is not there");
+	   "words in a structure are counted by it");
+	ok(init(&what, 8, 0) == -EFAULT, "a structure that is not mapped is an error");
 }
 
 static void test_list(void)
@@ -70,20 +71,22 @@ static void test_list(void)
 	fake_put64(&fake, AT, first);
 	fake_put64(&fake, fake_page_gpa(500) + LINK, second);
 	fake_put64(&fake, fake_page_gpa(900) + LINK, head);
-	ok(!init(&what, head, 0) && !more() && n == 2, "two pages in a list");
-	ok(items[0] == fake_page(500) && items[1] == fake_page(900), "in order, of order 0");
-	ok(!more() && !n, "and no more");
+	ok(!init(&what, head, 0) && !more() && n == 2, "two pages in a list are read");
+	ok(items[0] == fake_page(500) && items[1] == fake_page(900),
+	   "pages of a list are read in order, of order 0");
+	ok(!more() && !n, "a list ends at its head");
 	fake_put64(&fake, fake_page_gpa(900) + LINK, first);
 	init(&what, head, 0);
-	ok(!more() && n == MAX && !more() && n == MAX, "a list that does not come back goes on");
+	ok(!more() && n == MAX && !more() && n == MAX, "a cyclic list goes on");
 	init(&what, head, 0);
 	source.count = 1;
-	ok(!more() && n == 1 && !more() && !n, "unless it is limited");
+	ok(!more() && n == 1 && !more() && !n, "a cyclic list ends at its limit");
 	fake_put64(&fake, AT, head);
-	ok(!init(&what, head, 0) && !more() && !n, "empty list");
+	ok(!init(&what, head, 0) && !more() && !n, "an empty list has no items");
 	fake_put64(&fake, AT, 0xdead000000000100ull);
 	init(&what, head, 0);
-	ok(more() == -EFAULT && n == 1, "poison");
+	ok(more() == -EFAULT && n == 1,
+	   "a list with a poisoned link is an error, after the items before it");
 }
 
 int main(void)
@@ -94,7 +97,7 @@ int main(void)
 	test_counted();
 	test_list();
 	init(&(struct capture_items){0}, 0, 0);
-	ok(!more() && !n, "no items at all");
+	ok(!more() && !n, "a capture without items has none");
 	slab_view_destroy(slab);
 	fake_kernel_destroy(&fake);
 	return tap_done();

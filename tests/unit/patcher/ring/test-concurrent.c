@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A writer on a thread of its own, in both ways of meeting a full ring. */
 #include <pthread.h>
 #include <sched.h>
@@ -81,13 +81,15 @@ static void test_concurrent(bool block)
 		sched_yield();
 	}
 	pthread_join(thread, NULL);
-	is_u64(wrong, 0, block ? "block: in order and whole" : "drop: in order and whole");
+	is_u64(wrong, 0,
+	       block ? "blocking writer: records are in order and whole"
+		     : "dropping writer: records are in order and whole");
 	is_u64(p.f.ring.counts.records + p.f.ring.counts.lost, CONCURRENT,
-	       "every record was taken or counted");
-	ok(block ? !p.f.ring.counts.lost : p.f.ring.counts.records, "%lu taken, %lu dropped",
+	       "every record was taken or counted as lost");
+	ok(block ? !p.f.ring.counts.lost : p.f.ring.counts.records, "%lu records taken, %lu lost",
 	   p.f.ring.counts.records, p.f.ring.counts.lost);
 	is_u64(p.f.ring.counts.malformed + p.f.ring.counts.stalled + p.f.ring.counts.clamped, 0,
-	       "no damage");
+	       "no record is taken for damage");
 	teardown(&p.f);
 }
 

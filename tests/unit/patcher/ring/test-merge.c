@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,7 +20,7 @@ struct fixture {
 	struct ring_writer writers[RING_MERGE_MAX];
 	struct ring_merge merge;
 	struct ring_clock clock;
-	/* What was handed on. */
+	/* What was emitted. */
 	uint64_t nr_out, stamps_back, last;
 	struct {
 		uint64_t tsc, value;
@@ -97,10 +97,10 @@ static void test_order(void)
 			if (cpus[i] == cpu)
 				put(f, cpu, 10 * i + 1);
 	pass(f);
-	is_u64(f->nr_out, 7, "all that is older than the pass is handed on");
+	is_u64(f->nr_out, 7, "a pass emits all records older than itself");
 	for (unsigned int i = 0; i < 7; i++)
 		wrong += f->out[i].cpu != cpus[i] || f->out[i].tsc != 10 * i + 1;
-	is_u64(wrong, 0, "in the order of their time stamps");
+	is_u64(wrong, 0, "records are emitted in the order of their stamps");
 	for (unsigned int cpu = 3; cpu-- > 0;) {
 		put(f, cpu, 1000);
 		put(f, cpu, 1000);
@@ -108,7 +108,7 @@ static void test_order(void)
 	pass(f);
 	for (unsigned int i = 0; i < 6; i++)
 		wrong += f->out[7 + i].cpu != i / 2;
-	is_u64(wrong, 0, "of equal ones the lower CPU's come first");
+	is_u64(wrong, 0, "of records with equal stamps the lower CPU's come first");
 	teardown(f);
 }
 
@@ -123,26 +123,27 @@ static void test_watermark(void)
 	put(f, 1, 50);
 	put(f, 1, 150);
 	pass(f);
-	is_u64(f->nr_out, 2, "what is older than the incomplete record is handed on");
-	is_u64(f->last, 100, "up to the last record before it");
+	is_u64(f->nr_out, 2, "a pass emits what is older than an uncommitted record");
+	is_u64(f->last, 100, "a pass emits up to the last record before the uncommitted one");
 	pending->tsc = 120;
 	ring_writer_commit(pending, small);
 	pass(f);
-	is_u64(f->nr_out, 4, "complete: the rest");
-	is_u64(f->out[2].tsc, 120, "the late one in its place");
+	is_u64(f->nr_out, 4, "once the record is committed a pass emits the rest");
+	is_u64(f->out[2].tsc, 120, "a record that was committed late is emitted in its order");
 	f->clock.tsc = 2000;
 	ring_writer_reserve(&f->writers[0], SMALL);
 	put(f, 1, 1500);
 	f->clock.now_ns = 1;
 	pass(f);
-	is_u64(f->nr_out, 4, "one that is never completed");
+	is_u64(f->nr_out, 4, "an uncommitted record holds up other rings' later records");
 	f->clock.now_ns += STALL_NS;
 	pass(f);
-	is_u64(f->nr_out, 5, "does not hold the others for longer than the limit");
+	is_u64(f->nr_out, 5,
+	       "an uncommitted record holds other rings up no longer than the time limit");
 	put(f, 0, 1400);
 	pass(f);
-	is_u64(f->last, 2000, "a stamp from before what was handed on is moved behind it");
-	is_u64(f->rings[0].counts.clamped, 1, "and counted");
+	is_u64(f->last, 2000, "a stamp from before what was emitted is clamped");
+	is_u64(f->rings[0].counts.clamped, 1, "a clamped stamp is counted");
 	is_u64(f->stamps_back, 0, "stamps never go back");
 	teardown(f);
 }
@@ -159,20 +160,20 @@ static void test_queue_full(void)
 			written++;
 		pass(f);
 	}
-	is_u64(f->nr_out, 0, "nothing is handed on before the incomplete record");
+	is_u64(f->nr_out, 0, "no record is emitted before an older uncommitted one");
 	ok(written * SMALL <= DATA - RING_SLACK + RING_MAX_RECORD + SMALL,
-	   "%lu records are in the ring and the queue, then its writer has to wait", written);
-	ok(ring_room(&f->rings[1]) == RING_FULL, "the ring says so");
+	   "%lu records fill the ring and the queue, then the writer has to wait", written);
+	ok(ring_room(&f->rings[1]) == RING_FULL, "a ring behind a full queue is full");
 	pending->tsc = 1;
 	pending->fields[0] = 0;
 	ring_writer_commit(pending, small);
 	for (int i = 0; i < 100 && f->nr_out < written + 1; i++)
 		pass(f);
-	is_u64(f->nr_out, written + 1, "all come, a queue at a time");
+	is_u64(f->nr_out, written + 1, "all records are emitted, a queue at a time");
 	for (uint64_t i = 0; i <= written; i++)
 		wrong += f->out[i].value != i;
-	is_u64(wrong, 0, "in order");
-	is_u64(f->stamps_back, 0, "with the stamps");
+	is_u64(wrong, 0, "records are emitted in order");
+	is_u64(f->stamps_back, 0, "stamps do not go back over several passes");
 	teardown(f);
 }
 
@@ -183,10 +184,10 @@ static void test_emit_fails(void)
 	put(f, 0, 1);
 	put(f, 1, 2);
 	f->fail_with = -ENOSPC;
-	is_u64((uint64_t)-pass(f), ENOSPC, "the error comes back");
+	is_u64((uint64_t)-pass(f), ENOSPC, "a pass returns the error of the caller's function");
 	f->fail_with = 0;
-	is_u64((uint64_t)pass(f), 0, "the next pass");
-	is_u64(f->nr_out, 2, "hands on what failed, once");
+	is_u64((uint64_t)pass(f), 0, "a pass after an error succeeds");
+	is_u64(f->nr_out, 2, "a record whose emission failed is emitted once more");
 	teardown(f);
 }
 
@@ -217,10 +218,12 @@ static void test_close(void)
 		pass(f);
 	}
 	ok(drained, "rings that were closed are drained (after %u passes)", passes);
-	ok(written[0] && written[1] && written[2] && written[3], "though all writers went on");
-	is_u64(f->nr_out, 2 + 2 * n, "what was there when they were closed is handed on, no more");
-	is_u64(f->rings[0].counts.stalled, 1, "but for the record that was not complete");
-	is_u64(f->stamps_back, 0, "in order");
+	ok(written[0] && written[1] && written[2] && written[3],
+	   "all writers went on writing meanwhile");
+	is_u64(f->nr_out, 2 + 2 * n,
+	       "what was reserved when the rings were closed is emitted, and nothing else");
+	is_u64(f->rings[0].counts.stalled, 1, "an uncommitted record in a closed ring is skipped");
+	is_u64(f->stamps_back, 0, "records are emitted in order");
 	teardown(f);
 }
 
@@ -234,8 +237,8 @@ static void test_clock_back(void)
 	put(f, 1, 5);
 	put(f, 0, 950);
 	pass(f);
-	is_u64(f->nr_out, 3, "a clock that goes back holds nothing up");
-	is_u64(f->stamps_back, 0, "nor takes stamps back");
+	is_u64(f->nr_out, 3, "a clock that goes back holds no record up");
+	is_u64(f->stamps_back, 0, "a clock that goes back takes no stamp back");
 	teardown(f);
 }
 
@@ -244,16 +247,17 @@ static void test_limits(void)
 	struct fixture *f = setup(RING_MERGE_MAX, DATA);
 	struct ring_merge merge;
 
-	ok(ring_merge_init(&merge, f->rings, 0, NULL) == -EINVAL, "no rings");
-	ok(ring_merge_init(&merge, f->rings, RING_MERGE_MAX + 1, NULL) == -EINVAL, "too many");
+	ok(ring_merge_init(&merge, f->rings, 0, NULL) == -EINVAL, "no rings are refused");
+	ok(ring_merge_init(&merge, f->rings, RING_MERGE_MAX + 1, NULL) == -EINVAL,
+	   "too many rings are refused");
 	for (uint64_t i = 0; i < 640; i++)
 		put(f, (unsigned int)(i * 37 % RING_MERGE_MAX), i + 1);
 	pass(f);
-	is_u64(f->nr_out, 640, "the most rings there can be");
+	is_u64(f->nr_out, 640, "records of the maximal number of rings are emitted");
 	for (uint64_t i = 0, wrong = 0; i < 640; i++) {
 		wrong += f->out[i].tsc != i + 1;
 		if (i == 639)
-			is_u64(wrong, 0, "in order");
+			is_u64(wrong, 0, "records are emitted in order");
 	}
 	teardown(f);
 }
@@ -313,8 +317,9 @@ static void test_concurrent(size_t queue_bytes)
 	}
 	for (uint64_t i = 0; i < f->nr_out; i++)
 		wrong += f->out[i].tsc != i + 1 || f->out[i].value != i + 1;
-	is_u64(wrong, 0, "handed on exactly in the order of all stamps, none missing or twice");
-	is_u64(changed, 0, "and no stamp had to be changed");
+	is_u64(wrong, 0,
+	       "concurrent writers' records are emitted in the order of all stamps, each once");
+	is_u64(changed, 0, "no concurrent writer's stamp is changed");
 	teardown(f);
 }
 

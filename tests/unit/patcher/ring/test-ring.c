@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +21,17 @@ static void test_config(void)
 
 	if (!memory)
 		abort();
-	ok(ring_init(&ring, memory, &config, NULL) == -EINVAL, "a size that is no power of two");
+	ok(ring_init(&ring, memory, &config, NULL) == -EINVAL,
+	   "a size that is no power of two is refused");
 	config.data_bytes = RING_MIN_DATA / 2;
-	ok(ring_init(&ring, memory, &config, NULL) == -EINVAL, "data smaller than the slack");
+	ok(ring_init(&ring, memory, &config, NULL) == -EINVAL,
+	   "data smaller than the slack is refused");
 	config.data_bytes = DATA;
-	ok(ring_init(&ring, (char *)memory + 4, &config, NULL) == -EINVAL, "unaligned memory");
+	ok(ring_init(&ring, (char *)memory + 4, &config, NULL) == -EINVAL,
+	   "unaligned memory is refused");
 	config.queue_bytes = RING_MAX_RECORD - 8;
-	ok(ring_init(&ring, memory, &config, NULL) == -EINVAL, "a queue smaller than a record");
+	ok(ring_init(&ring, memory, &config, NULL) == -EINVAL,
+	   "a queue smaller than a record is refused");
 	free(memory);
 }
 
@@ -56,11 +60,11 @@ static void test_wrap(void)
 			wrong += pop(&f) != ++read;
 		wrong += !is_zero(f.ring.data, DATA + RING_MAX_RECORD);
 	}
-	is_u64(wrong, 0, "records come out in order and unchanged, and leave zeroes");
-	is_u64(read, written, "all of them");
-	ok(tails > 20, "%u records ended in the tail", tails);
+	is_u64(wrong, 0, "records are taken out in order and unchanged, and leave zeroes");
+	is_u64(read, written, "all records that were written are taken out");
+	ok(tails > 20, "%u records that ended in the tail are among them", tails);
 	is_u64(f.ring.counts.clamped + f.ring.counts.malformed + f.ring.counts.stalled, 0,
-	       "no damage");
+	       "no record is taken for damage");
 	teardown(&f);
 }
 
@@ -73,7 +77,7 @@ static void test_full(void)
 	ok(ring_room(&f.ring) == RING_ROOM, "an empty ring has room");
 	while (ring_writer_put(&f.writer, small, written, written + 1))
 		written++;
-	ok(ring_room(&f.ring) == RING_FULL, "a writer at the limit has none");
+	ok(ring_room(&f.ring) == RING_FULL, "a ring at its limit is full");
 	for (int i = 0; i < 4; i++) {
 		struct ring_record *record = ring_writer_reserve_unchecked(&f.writer, BIG);
 
@@ -81,13 +85,13 @@ static void test_full(void)
 		ring_writer_fill(record, BIG, ++written);
 		ring_writer_commit(record, big);
 	}
-	ok(f.writer.header->reserve <= DATA, "four more that had passed the check fit");
+	ok(f.writer.header->reserve <= DATA, "four nested records fit behind the limit");
 	ring_consume(&f.ring, &f.clock);
 	ok(ring_room(&f.ring) == RING_ROOM, "a pass makes room");
 	for (uint64_t i = 1; i <= written; i++)
 		if (pop(&f) != i)
 			abort();
-	is_u64(f.ring.counts.records, written, "nothing was overwritten");
+	is_u64(f.ring.counts.records, written, "no record was overwritten");
 	teardown(&f);
 }
 
@@ -101,16 +105,18 @@ static void test_nested(void)
 	outer = ring_writer_reserve(&f.writer, SMALL);
 	ring_writer_put(&f.writer, small, 100, 2);
 	is_u64(ring_consume(&f.ring, &f.clock), 0, "an uncommitted record holds the watermark");
-	is_u64(pop(&f), 0, "and what is behind it");
+	is_u64(pop(&f), 0, "an uncommitted record holds the records behind it");
 	ring_writer_fill(outer, SMALL, 1);
 	outer->tsc = 101;
-	is_u64(ring_consume(&f.ring, &f.clock), 0, "a record that lacks only its commit word, too");
+	is_u64(ring_consume(&f.ring, &f.clock), 0,
+	       "a record that lacks only its commit word holds the watermark");
 	ring_writer_commit(outer, small);
-	is_u64(ring_consume(&f.ring, &f.clock), f.clock.tsc, "complete: up to now");
-	is_u64(pop(&f), 1, "the outer one first");
-	is_u64(ring_first(&f.ring)->tsc, 101, "the inner one's stamp does not go back");
-	is_u64(pop(&f), 2, "the inner one behind it");
-	is_u64(f.ring.counts.clamped, 1, "which is counted");
+	is_u64(ring_consume(&f.ring, &f.clock), f.clock.tsc,
+	       "once all records are committed the watermark is the clock's");
+	is_u64(pop(&f), 1, "the outer record is taken first");
+	is_u64(ring_first(&f.ring)->tsc, 101, "the inner record's stamp does not go back");
+	is_u64(pop(&f), 2, "the inner record is taken behind the outer one");
+	is_u64(f.ring.counts.clamped, 1, "a stamp that would go back is counted");
 	teardown(&f);
 }
 
@@ -125,18 +131,22 @@ static void test_stalled(void)
 	torn->tsc = 101;
 	ring_writer_put(&f.writer, small, 102, 3);
 	f.clock.now_ns = 5000;
-	is_u64(ring_consume(&f.ring, &f.clock), 100, "the watermark is the last record");
+	is_u64(ring_consume(&f.ring, &f.clock), 100,
+	       "behind an uncommitted record the watermark is the last one taken");
 	f.clock.now_ns += STALL_NS - 1;
-	is_u64(ring_consume(&f.ring, &f.clock), 100, "within the time limit it waits");
+	is_u64(ring_consume(&f.ring, &f.clock), 100,
+	       "an uncommitted record is waited for within the time limit");
 	f.clock.now_ns += 1;
-	is_u64(ring_consume(&f.ring, &f.clock), f.clock.tsc, "then it gives up");
-	is_u64(f.ring.counts.stalled, 1, "counted");
-	is_u64(f.ring.counts.skipped_bytes, 2 * SMALL, "up to the end of what was reserved");
-	ok(is_zero(f.ring.data, DATA + RING_MAX_RECORD), "and zeroed");
+	is_u64(ring_consume(&f.ring, &f.clock), f.clock.tsc,
+	       "after the time limit an uncommitted record is skipped");
+	is_u64(f.ring.counts.stalled, 1, "a skipped record is counted as stalled");
+	is_u64(f.ring.counts.skipped_bytes, 2 * SMALL,
+	       "all that was reserved behind the stalled record is skipped");
+	ok(is_zero(f.ring.data, DATA + RING_MAX_RECORD), "what is skipped is zeroed");
 	ring_writer_put(&f.writer, small, f.clock.tsc, 4);
 	ring_consume(&f.ring, &f.clock);
-	is_u64(pop(&f), 1, "what was before it");
-	is_u64(pop(&f), 4, "and what came after");
+	is_u64(pop(&f), 1, "the record before the stalled one is taken");
+	is_u64(pop(&f), 4, "a record written after the skip is taken");
 	teardown(&f);
 }
 
@@ -161,13 +171,14 @@ static void test_skip_wraps(void)
 	behind = ring_writer_reserve(&f.writer, SMALL);
 	memset(behind, 0xff, SMALL);
 	ok((uint8_t *)tail + BIG > f.ring.data + DATA && (uint8_t *)behind < (uint8_t *)tail,
-	   "the damage crosses the end");
+	   "the damage crosses the end of the data");
 	ring_consume(&f.ring, &f.clock);
-	is_u64(f.ring.counts.stalled, 1, "it is skipped");
-	ok(is_zero(f.ring.data, DATA + RING_MAX_RECORD), "zeroed at both ends");
+	is_u64(f.ring.counts.stalled, 1, "damage across the end is skipped");
+	ok(is_zero(f.ring.data, DATA + RING_MAX_RECORD),
+	   "damage across the end is zeroed at both ends");
 	ring_writer_put(&f.writer, small, f.clock.tsc, 7);
 	ring_consume(&f.ring, &f.clock);
-	is_u64(pop(&f), 7, "and the ring goes on");
+	is_u64(pop(&f), 7, "after damage across the end the ring goes on");
 	teardown(&f);
 }
 
@@ -216,8 +227,8 @@ static void check_dead(const char *what, uint64_t reserve)
 	ring_consume(&f.ring, &f.clock);
 	ring_consume(&f.ring, &f.clock);
 	ok(f.ring.dead && f.ring.counts.malformed == 1 && ring_room(&f.ring) == RING_DEAD,
-	   "dead: %s", what);
-	ok(!ring_writer_put(&f.writer, small, 2, 2), "and no writer gets through");
+	   "a ring is dead if %s", what);
+	ok(!ring_writer_put(&f.writer, small, 2, 2), "no writer gets through if %s", what);
 	teardown(&f);
 }
 
@@ -237,26 +248,28 @@ static void test_stamps(void)
 	f.clock = (struct ring_clock){.tsc = 1000, .margin = 100};
 	ring_writer_put(&f.writer, small, 950, 1);
 	ring_writer_put(&f.writer, small, 5000, 2);
-	is_u64(ring_consume(&f.ring, &f.clock), 900, "the watermark keeps the margin");
+	is_u64(ring_consume(&f.ring, &f.clock), 900,
+	       "the watermark stays the margin behind the clock");
 	is_u64(pop(&f), 0, "a record within the margin waits");
 	f.clock.tsc = 1020;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(pop(&f), 0, "as long as it is within");
+	is_u64(pop(&f), 0, "a record waits for all the time that it is within the margin");
 	f.clock.tsc = 2000;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(pop(&f), 1, "and is then taken");
-	is_u64(f.ring.counts.clamped, 0, "unchanged");
-	is_u64(pop(&f), 0, "a stamp behind the clock is left alone");
+	is_u64(pop(&f), 1, "a record behind the margin is taken");
+	is_u64(f.ring.counts.clamped, 0, "a record that waited keeps its stamp");
+	is_u64(pop(&f), 0, "a record later than the clock waits for the next pass");
 	f.clock.tsc = 3000;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(ring_first(&f.ring)->tsc, 2900, "if it still is, it gets the clock's");
-	is_u64(pop(&f), 2, "and is taken");
-	is_u64(f.ring.counts.clamped, 1, "counted");
+	is_u64(ring_first(&f.ring)->tsc, 2900,
+	       "a record that is still later than the clock gets the clock's stamp");
+	is_u64(pop(&f), 2, "a record with a clamped stamp is taken");
+	is_u64(f.ring.counts.clamped, 1, "a skipped record is counted as stalled");
 	ring_raise_floor(&f.ring, 2950);
 	ring_writer_put(&f.writer, small, 2920, 3);
 	f.clock.tsc = 4000;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(ring_first(&f.ring)->tsc, 2950, "nothing comes before the floor");
+	is_u64(ring_first(&f.ring)->tsc, 2950, "no stamp is before the floor");
 	teardown(&f);
 }
 
@@ -266,18 +279,19 @@ static void test_doorbell(void)
 
 	setup(&f);
 	ring_writer_put(&f.writer, small, 1, 1);
-	ok(!ring_arm(&f.ring), "not armed while there is something to take");
-	ok(!f.writer.header->doorbell && ring_room(&f.ring) == RING_ROOM, "nothing changed");
+	ok(!ring_arm(&f.ring), "a ring with a record is not armed");
+	ok(!f.writer.header->doorbell && ring_room(&f.ring) == RING_ROOM,
+	   "arming in vain changes nothing");
 	ring_consume(&f.ring, &f.clock);
-	ok(!ring_arm(&f.ring), "nor while the queue holds something");
+	ok(!ring_arm(&f.ring), "a ring whose queue holds a record is not armed");
 	pop(&f);
-	ok(ring_arm(&f.ring), "armed when idle");
+	ok(ring_arm(&f.ring), "an idle ring is armed");
 	ok(f.writer.header->doorbell && !ring_writer_put(&f.writer, small, 2, 2) &&
 		   ring_room(&f.ring) == RING_FULL,
-	   "the very next record rings");
+	   "an armed ring has no room for the very next record");
 	ring_consume(&f.ring, &f.clock);
 	ok(!f.writer.header->doorbell && ring_writer_put(&f.writer, small, 2, 2),
-	   "a pass disarms it");
+	   "a pass disarms a ring");
 	teardown(&f);
 }
 
@@ -290,11 +304,11 @@ static void test_drops(void)
 	ring_consume(&f.ring, &f.clock);
 	f.writer.header->lost = 7;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(f.ring.counts.lost, 7, "lost are counted once");
+	is_u64(f.ring.counts.lost, 7, "records that the guest counts as lost are counted once");
 	f.writer.header->lost = 6;
 	ring_consume(&f.ring, &f.clock);
-	is_u64(f.ring.counts.lost, 7, "and do not go back");
-	is_u64(f.ring.counts.malformed, 1, "which is damage");
+	is_u64(f.ring.counts.lost, 7, "the count of lost records does not go back");
+	is_u64(f.ring.counts.malformed, 1, "a guest's count that goes back is damage");
 	teardown(&f);
 }
 

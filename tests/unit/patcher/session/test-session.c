@@ -42,6 +42,8 @@ static void test_start(void)
 	is_u64(status.return_sites, FAKE_NR_EXITS,
 	       "a return slot that two functions share is counted once");
 	is_u64(status.nr_refused, 0, "no function is refused");
+	ok(status.nr_gaps == 1 && strstr(status.gaps[0].reason, "no jump table"),
+	   "a kernel without a jump table is said not to be proven complete");
 	ok(!fake_session_text_same(&fs), "the text is patched");
 	fake_session_end(&fs);
 }

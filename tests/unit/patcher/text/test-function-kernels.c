@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Every allocator entry point of real Debian kernels, as the image has it, can be traced. Needs
  * tests/testbed/fetch-kernel to have run; SONDE_KERNELS names another directory.
@@ -25,13 +25,14 @@ static void test_point(const struct kernel *kernel, struct decoder *decoder,
 	struct error err = {0};
 
 	ok(p->site && !function_check_site(kernel, decoder, p->address, p->size, p->site, &err),
-	   "%s: mcount site at +%llu", p->entry.name, (unsigned long long)(p->site - p->address));
+	   "%s: the mcount site at +%llu can be patched", p->entry.name,
+	   (unsigned long long)(p->site - p->address));
 	if (err.code)
 		tap_diag("%s at %llx", err.text, (unsigned long long)err.address);
 	if (!is_allocation(&p->entry))
 		return;
 	err.code = function_find_exits(kernel, decoder, p->address, p->size, &function, &err);
-	ok(!err.code && function.nr_exits, "%s: %u parts, %u exits", p->entry.name,
+	ok(!err.code && function.nr_exits, "%s: %u parts and %u exits are found", p->entry.name,
 	   function.nr_parts, function.nr_exits);
 	if (err.code)
 		tap_diag("%s at %llx", err.text, (unsigned long long)err.address);
@@ -42,19 +43,18 @@ static void test_point(const struct kernel *kernel, struct decoder *decoder,
 
 static void test_image(const struct kernel_image *image, struct decoder *decoder)
 {
-	struct alloc_points points;
+	const struct alloc_points *points;
 	struct dump_guest *dump;
 	struct kernel kernel;
 
-	if (dump_guest_create(1, &dump, NULL) || alloc_points_resolve(image, &points, NULL))
+	if (dump_guest_create(1, &dump, NULL) || alloc_points_of(image, &points, NULL))
 		abort();
 	if (!dump_guest_add_buffer(dump, PHYS_TEXT, image->init_bytes, image->init_size,
 				   DUMP_MAPPED, NULL)) {
 		kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
-		for (size_t i = 0; i < points.n; i++)
-			test_point(&kernel, decoder, &points.v[i]);
+		for (size_t i = 0; i < points->n; i++)
+			test_point(&kernel, decoder, &points->v[i]);
 	}
-	alloc_points_free(&points);
 	dump_guest_destroy(dump);
 }
 
@@ -72,7 +72,7 @@ static void test_kernel(const char *directory, const char *version)
 		return;
 	}
 	ok(file && !kernel_image_load(file, &image, &err) && !decoder_create(&decoder, &err),
-	   "%s: %s", version, err.code ? err.text : "analysed");
+	   "%s: the image is analysed (%s)", version, err.code ? err.text : "analysed");
 	if (image && decoder)
 		test_image(image, decoder);
 	decoder_destroy(decoder);

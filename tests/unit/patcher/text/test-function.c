@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Function bodies assembled by hand. */
 #include <errno.h>
 #include <stdlib.h>
@@ -92,26 +92,27 @@ static void test_returns(void)
 	put(FN + 5, "\x74\x08\xc3\xcc", 4);             /* jz over; ret; int3 */
 	fake_branch(&fg, FN + 0x20, JMP, RETURN_THUNK); /* jmp thunk */
 	put(FN + 0xff, "\xc3", 1);                      /* the last byte, with padding behind */
-	ok(!find_exits() && function.nr_parts == 1, "three returns");
-	is_u64(function.nr_exits, 3, "are all found");
-	ok(is_exit(0, FN + 7, SLOT_RET, 5), "ret with room");
+	ok(!find_exits() && function.nr_parts == 1, "a function with three returns has one part");
+	is_u64(function.nr_exits, 3, "all three returns are found");
+	ok(is_exit(0, FN + 7, SLOT_RET, 5), "a ret with INT3 behind it is an exit of 5 bytes");
 	ok(is_exit(1, FN + 0x20, SLOT_JMP_THUNK, 5) &&
 		   function.exits[1].slot.target == fake_gva(RETURN_THUNK),
-	   "jmp to the return thunk");
-	ok(is_exit(2, FN + 0xff, SLOT_RET, 5), "ret into the function's padding");
+	   "a jmp to the return thunk is an exit, with its target");
+	ok(is_exit(2, FN + 0xff, SLOT_RET, 5),
+	   "the room of a trailing ret reaches into the padding");
 	end();
 
 	begin();
 	put(FN + 5, "\xc3\x90", 2);
-	ok(find_exits() == -ENOTSUP, "ret without room is refused");
-	is_u64(err.address, fake_gva(FN + 5), "with its address");
+	ok(find_exits() == -ENOTSUP, "a function with a ret without room is refused");
+	is_u64(err.address, fake_gva(FN + 5), "the refusal has the address of the ret");
 	end();
 
 	begin();
 	put(FN + 5, "\xc2\x08\x00\xcc\xcc", 5);
-	ok(find_exits() == -ENOTSUP, "so is ret $8");
+	ok(find_exits() == -ENOTSUP, "a function with a ret $8 is refused");
 	put(FN + 5, "\x48\xcf\xcc\xcc\xcc", 5);
-	ok(find_exits() == -ENOTSUP, "and iretq");
+	ok(find_exits() == -ENOTSUP, "a function with an iretq is refused");
 	end();
 }
 
@@ -122,7 +123,7 @@ static void test_return_thunk_by_jcc(void)
 	fake_branch(&fg, FN + 6, 0x84, RETURN_THUNK); /* jz thunk: 0f 84 rel32 */
 	put(FN + 20, "\xc3", 1);
 	ok(find_exits() == -ENOTSUP && err.address == fake_gva(FN + 5),
-	   "a conditional jump to the return thunk: the thunk itself is not hooked");
+	   "a function with a conditional jump to the return thunk is refused");
 	end();
 }
 
@@ -135,11 +136,12 @@ static void test_cold(void)
 	put(COLD + 1, "\x74\x02", 2);
 	fake_branch(&fg, COLD + 3, JMP, FN + 10); /* back into the function */
 	put(COLD + 10, "\xc3", 1);
-	ok(!find_exits(), "a .cold part that returns and jumps back");
-	is_u64(function.nr_parts, 2, "is part of the function");
+	ok(!find_exits(), "a function with a .cold part is decoded");
+	is_u64(function.nr_parts, 2, "a .cold part is a part of the function");
 	ok(function.parts[1].gva == fake_gva(COLD) && function.parts[1].size == COLD_SIZE,
-	   "with its place");
-	ok(function.nr_exits == 2 && is_exit(1, COLD + 10, SLOT_RET, 5), "and its exit");
+	   "a .cold part has its address and size");
+	ok(function.nr_exits == 2 && is_exit(1, COLD + 10, SLOT_RET, 5),
+	   "an exit in a .cold part is the function's");
 	end();
 }
 
@@ -148,8 +150,9 @@ static void test_tail_calls(void)
 	begin();
 	fake_branch(&fg, FN + 5, JMP, HELPER);
 	put(HELPER, "\x31\xc0\xc3", 3);
-	ok(!find_exits() && function.nr_parts == 2, "tail call");
-	ok(function.nr_exits == 1 && is_exit(0, HELPER + 2, SLOT_RET, 5), "ends with the callee");
+	ok(!find_exits() && function.nr_parts == 2, "a function that is tail-called is a part");
+	ok(function.nr_exits == 1 && is_exit(0, HELPER + 2, SLOT_RET, 5),
+	   "the exits of a tail call are the callee's");
 	end();
 
 	begin();
@@ -157,10 +160,11 @@ static void test_tail_calls(void)
 	fake_branch(&fg, FN + 6, 0x84, HELPER); /* jz helper */
 	put(FN + 11, "\xc3", 1);
 	put(HELPER, "\xc3", 1);
-	ok(!find_exits() && function.nr_parts == 2, "conditional tail call");
+	ok(!find_exits() && function.nr_parts == 2,
+	   "a function that is tail-called conditionally is a part");
 	ok(function.nr_exits == 2 && is_exit(0, FN + 11, SLOT_RET, 5) &&
 		   is_exit(1, HELPER, SLOT_RET, 5),
-	   "has both exits");
+	   "a conditional tail call has both functions' exits");
 	end();
 
 	begin();
@@ -174,8 +178,7 @@ static void test_tail_calls(void)
 	begin();
 	fake_branch(&fg, FN + 5, CALL, HELPER);
 	put(FN + 10, "\xc3", 1);
-	ok(!find_exits() && function.nr_parts == 1 && function.nr_exits == 1,
-	   "a plain call is no exit");
+	ok(!find_exits() && function.nr_parts == 1 && function.nr_exits == 1, "a call is no exit");
 	end();
 }
 
@@ -191,13 +194,13 @@ static void test_indirect(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		begin();
 		put(FN + 5, rows[i].bytes, rows[i].size);
-		ok(find_exits() == -ENOTSUP && err.address == fake_gva(FN + 5), "%s is refused",
-		   rows[i].name);
+		ok(find_exits() == -ENOTSUP && err.address == fake_gva(FN + 5),
+		   "a function with %s is refused", rows[i].name);
 		end();
 	}
 	begin();
 	fake_branch(&fg, FN + 5, JMP, INDIRECT_THUNK);
-	ok(find_exits() == -ENOTSUP, "jmp to an indirect thunk is refused");
+	ok(find_exits() == -ENOTSUP, "a function with a jmp to an indirect thunk is refused");
 	end();
 	begin();
 	put(FN + 5, "\xff\xd0\xc3", 3);
@@ -214,15 +217,15 @@ static void test_altinstr_aux(void)
 	put(AUX, "\x90", 1);
 	fake_branch(&fg, AUX + 1, JMP, FN + 10);
 	ok(!find_exits() && function.nr_parts == 2 && function.parts[1].size == 6,
-	   "code in .altinstr_aux reaches to its jump back");
-	is_u64(function.nr_exits, 1, "and has no exit of its own");
+	   "a part in .altinstr_aux ends with its jump back");
+	is_u64(function.nr_exits, 1, "a part in .altinstr_aux has no exit");
 	memset(fake_text(&fg, AUX), 0x90, 100);
-	ok(find_exits() == -EILSEQ, "an endless one is refused");
+	ok(find_exits() == -EILSEQ, "a part in .altinstr_aux without a jump back is refused");
 	end();
 
 	begin();
 	fake_branch(&fg, FN + 5, JMP, FAKE_IMAGE_SIZE + 0x1000);
-	ok(find_exits() == -ENOTSUP, "a jump out of the kernel is refused");
+	ok(find_exits() == -ENOTSUP, "a function with a jump out of the kernel is refused");
 	end();
 }
 
@@ -231,7 +234,7 @@ static void test_leftover_trap(void)
 	begin();
 	put(FN + 5, "\xe6\xe4\xcc\xcc\xcc", 5);
 	ok(find_exits() == -EBUSY && err.address == fake_gva(FN + 5),
-	   "a return slot that still holds a trap is not overlooked");
+	   "a function with a trap in its return slot is refused");
 	end();
 }
 
@@ -240,48 +243,51 @@ static void test_caps(void)
 	begin();
 	for (uint64_t i = 0; i < 65; i++)
 		put(FN + 5 + 2 * i, "\xc3\xcc", 2);
-	ok(find_exits() == -E2BIG, "65 exits are too many");
+	ok(find_exits() == -E2BIG, "a function with 65 exits is refused");
 	put(FN + 5, "\x90", 1);
-	ok(!find_exits() && function.nr_exits == FUNCTION_MAX_EXITS, "64 are not");
+	ok(!find_exits() && function.nr_exits == FUNCTION_MAX_EXITS,
+	   "a function with 64 exits is decoded");
 	ok(function_find_exits(&fg.kernel, decoder, fake_gva(FN), FUNCTION_MAX_SIZE + 1, &function,
 			       &err) == -E2BIG,
-	   "a huge function");
+	   "a function over the maximal size is refused");
 	ok(function_find_exits(&fg.kernel, decoder, fake_gva(FN), 0, &function, &err) == -E2BIG,
-	   "an empty one");
+	   "an empty function is refused");
 	ok(function_find_exits(&fg.kernel, decoder, 0xffffffffc0000000ull, 16, &function, &err) ==
 		   -EFAULT,
-	   "one that is not mapped");
+	   "a function that is not mapped is refused");
 	end();
 }
 
 static void test_site(void)
 {
 	begin();
-	ok(!check_site(FN), "the mcount site is an instruction");
-	ok(check_site(FN + 1) == -EBUSY, "its second byte is not");
+	ok(!check_site(FN), "a site that is one instruction is accepted");
+	ok(check_site(FN + 1) == -EBUSY, "a site in the middle of an instruction is refused");
 	put(FN, "\x66\x66\x90\x66\x90", 5);
 	ok(check_site(FN) == -EBUSY && err.address == fake_gva(FN),
-	   "five bytes of two instructions are no site");
+	   "a site of two instructions is refused");
 	end();
 
 	begin();
 	put(FN, "\xf3\x0f\x1e\xfa\xe8\0\0\0\0", 9); /* endbr64; call */
-	ok(!check_site(FN + 4), "a call behind endbr64 is one");
+	ok(!check_site(FN + 4), "a site behind endbr64 is accepted");
 	end();
 
 	begin();
 	put(FN + 5, "\x74\xf9", 2); /* jz to FN */
-	ok(!check_site(FN), "a jump to the site is allowed");
+	ok(!check_site(FN), "a site that a jump leads to is accepted");
 	put(FN + 5, "\x74\xfb", 2); /* jz to FN + 2 */
-	ok(check_site(FN) == -EBUSY && err.address == fake_gva(FN + 5), "a jump into it is not");
+	ok(check_site(FN) == -EBUSY && err.address == fake_gva(FN + 5),
+	   "a site that a jump leads into is refused");
 	put(FN + 5, "\x68", 1); /* push $gva of FN + 2 */
 	fake_put32(&fg.base, FAKE_PHYS_TEXT + FN + 6, (uint32_t)fake_gva(FN + 2));
-	ok(!check_site(FN), "an immediate that looks like one is not a jump");
+	ok(!check_site(FN), "an immediate with an address inside the site is no jump");
 	end();
 
 	begin();
 	put(FN + 5, "\x06", 1);
-	ok(check_site(FN) == -EILSEQ && err.address == fake_gva(FN + 5), "undecodable body");
+	ok(check_site(FN) == -EILSEQ && err.address == fake_gva(FN + 5),
+	   "a function that cannot be decoded is refused, with the address");
 	end();
 }
 

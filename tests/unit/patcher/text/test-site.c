@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <string.h>
 #include "introspect/guest/guest.h"
 #include "patcher/text/site.h"
@@ -34,14 +34,14 @@ static void test_sites(void)
 	for (size_t i = 0; i < sizeof(site_rows) / sizeof(site_rows[0]); i++) {
 		const struct site_row *r = &site_rows[i];
 
-		is_u64(site_classify(r->bytes, GVA, FENTRY), r->state, r->name);
-		ok(strstr(site_state_text(r->state), r->text) != NULL, "%s: said to be \"%s\"",
+		ok(site_classify(r->bytes, GVA, FENTRY) == r->state, "%s is classified", r->name);
+		ok(strstr(site_state_text(r->state), r->text) != NULL, "%s is described as \"%s\"",
 		   r->name, site_state_text(r->state));
 	}
 	is_u64(site_classify(site_rows[3].bytes, GVA, 0), SITE_CALL_OTHER,
-	       "a kernel without __fentry__ calls something else");
+	       "in a kernel without __fentry__ any call is another call");
 	is_u64(site_classify(site_rows[3].bytes, GVA + 1, FENTRY), SITE_CALL_OTHER,
-	       "the target depends on the place");
+	       "a call's target depends on its address");
 }
 
 struct slot_row {

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One-shot traps on a fake guest. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static unsigned int fired;
 static uint64_t fired_at;
 static unsigned int stopped_when_fired;
 
-static void on_hook(void *arg, const struct guest_trap *trap)
+static void on_oneshot(void *arg, const struct guest_trap *trap)
 {
 	(void)arg;
 	fired++;
@@ -66,31 +67,36 @@ static bool restored(void)
 static void test_one_shot(void)
 {
 	begin();
-	ok(!oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, NULL), "arm");
-	ok(!memcmp(fake_text(&fg, AT), "\xe6\xe4\xf8", 3), "two bytes are ours");
-	ok(!oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, NULL), "arming twice is once");
-	is_u64((uint64_t)run_from(AT), 1, "a vCPU gets there: one trap");
-	ok(fired == 1 && fired_at == fake_gva(AT), "the hook is called");
-	is_u64(stopped_when_fired, 1, "with the guest stopped");
-	is_u64(fg.vcpus[0].regs.rax, 42, "then the vCPU executes what stood there");
-	ok(restored() && !trap_table_find(&traps, fake_gva(AT)), "the bytes are back");
-	is_u64((uint64_t)run_from(AT), 0, "the next one is not trapped");
-	ok(fired == 1 && !fg.stopped, "nor the hook called");
+	ok(!oneshot_arm(&oneshots, fake_gva(AT), on_oneshot, NULL, NULL), "a one-shot is armed");
+	ok(!memcmp(fake_text(&fg, AT), "\xe6\xe4\xf8", 3),
+	   "an armed one-shot overwrites two bytes");
+	ok(!oneshot_arm(&oneshots, fake_gva(AT), on_oneshot, NULL, NULL), "arming twice is once");
+	is_u64((uint64_t)run_from(AT), 1, "a vCPU that gets there hits one trap");
+	ok(fired == 1 && fired_at == fake_gva(AT), "the one-shot's function is called");
+	is_u64(stopped_when_fired, 1, "the function is called with the guest stopped");
+	is_u64(fg.vcpus[0].regs.rax, 42, "the vCPU executes the original instruction afterwards");
+	ok(restored() && !trap_table_find(&traps, fake_gva(AT)),
+	   "a one-shot that fired has put the bytes back");
+	is_u64((uint64_t)run_from(AT), 0, "the next vCPU there hits no trap");
+	ok(fired == 1 && !fg.stopped, "a one-shot fires once");
 	end();
 }
 
 static void test_disarm(void)
 {
 	begin();
-	oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, NULL);
-	oneshot_arm(&oneshots, fake_gva(OTHER), on_hook, NULL, NULL);
+	oneshot_arm(&oneshots, fake_gva(AT), on_oneshot, NULL, NULL);
+	oneshot_arm(&oneshots, fake_gva(OTHER), on_oneshot, NULL, NULL);
 	oneshot_disarm(&oneshots, fake_gva(AT));
-	ok(restored() && !memcmp(fake_text(&fg, OTHER), "\xe6\xe4", 2), "disarm one");
+	ok(restored() && !memcmp(fake_text(&fg, OTHER), "\xe6\xe4", 2),
+	   "disarming one leaves the other armed");
 	oneshot_disarm(&oneshots, fake_gva(AT));
 	memcpy(fake_text(&fg, OTHER), "\xcc\xcc", 2);
 	oneshot_disarm_all(&oneshots);
-	ok(!memcmp(fake_text(&fg, OTHER), "\xcc\xcc", 2), "bytes that are no longer ours stay");
-	ok(!trap_table_find(&traps, fake_gva(OTHER)), "but the trap is forgotten");
+	ok(!memcmp(fake_text(&fg, OTHER), "\xcc\xcc", 2),
+	   "disarming leaves bytes that are not the trap's");
+	ok(!trap_table_find(&traps, fake_gva(OTHER)),
+	   "disarming removes the trap from the table in any case");
 	end();
 }
 
@@ -104,11 +110,12 @@ static void disarm_meanwhile(struct fake_guest *guest)
 static void test_race_with_stop(void)
 {
 	begin();
-	oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, NULL);
+	oneshot_arm(&oneshots, fake_gva(AT), on_oneshot, NULL, NULL);
 	fg.on_stop = disarm_meanwhile;
-	is_u64((uint64_t)run_from(AT), 1, "a hook is taken away while its vCPU waits");
-	is_u64(fired, 0, "it is not called any more");
-	ok(restored() && fg.vcpus[0].regs.rax == 42, "the vCPU goes on with the guest's own bytes");
+	is_u64((uint64_t)run_from(AT), 1,
+	       "a vCPU hits a trap that is disarmed while it waits for its stop");
+	is_u64(fired, 0, "the function of a disarmed one-shot is not called");
+	ok(restored() && fg.vcpus[0].regs.rax == 42, "the vCPU executes the original bytes then");
 	end();
 }
 
@@ -120,24 +127,24 @@ static void test_refusals(void)
 
 	begin();
 	trap_table_put(&traps, &trap, NULL);
-	ok(oneshot_arm(&oneshots, fake_gva(AT), on_hook, NULL, &err) == -EBUSY && restored(),
-	   "where another kind of trap is");
-	ok(trap_table_find(&traps, fake_gva(AT))->kind == TRAP_ENTRY, "which stays");
-	ok(oneshot_arm(&oneshots, 0xffffffffc0000000ull, on_hook, NULL, &err) == -EFAULT,
-	   "where nothing is mapped");
+	ok(oneshot_arm(&oneshots, fake_gva(AT), on_oneshot, NULL, &err) == -EBUSY && restored(),
+	   "a one-shot where another kind of trap is is refused");
+	ok(trap_table_find(&traps, fake_gva(AT))->kind == TRAP_ENTRY, "the other trap stays");
+	ok(oneshot_arm(&oneshots, 0xffffffffc0000000ull, on_oneshot, NULL, &err) == -EFAULT,
+	   "a one-shot where nothing is mapped is refused");
 	fg.failing_gpa = FAKE_PHYS_TEXT + OTHER;
-	ok(oneshot_arm(&oneshots, fake_gva(OTHER), on_hook, NULL, &err) == -EIO &&
+	ok(oneshot_arm(&oneshots, fake_gva(OTHER), on_oneshot, NULL, &err) == -EIO &&
 		   !trap_table_find(&traps, fake_gva(OTHER)),
-	   "where it cannot be written");
+	   "a one-shot that cannot be written is refused");
 	for (uint64_t i = 0; i < ONESHOTS_MAX; i++)
-		good &= !oneshot_arm(&oneshots, fake_gva(PLACES + 4 * i), on_hook, NULL, NULL);
-	ok(good && oneshot_arm(&oneshots, fake_gva(0x2000), on_hook, NULL, &err) == -ENOSPC,
-	   "one more than there may be");
+		good &= !oneshot_arm(&oneshots, fake_gva(PLACES + 4 * i), on_oneshot, NULL, NULL);
+	ok(good && oneshot_arm(&oneshots, fake_gva(0x2000), on_oneshot, NULL, &err) == -ENOSPC,
+	   "one one-shot over the maximum is refused");
 	oneshot_disarm(&oneshots, fake_gva(PLACES));
-	ok(!oneshot_arm(&oneshots, fake_gva(0x2000), on_hook, NULL, NULL),
-	   "a place that is free again");
+	ok(!oneshot_arm(&oneshots, fake_gva(0x2000), on_oneshot, NULL, NULL),
+	   "after one is disarmed another one fits");
 	oneshot_disarm_all(&oneshots);
-	is_u64(traps.by_gva.count, 1, "only the other trap is left");
+	is_u64(traps.by_gva.count, 1, "disarming all leaves only traps of other kinds");
 	end();
 }
 

@@ -129,12 +129,13 @@ static void test_nested(enum fake_items_how how, bool orders, enum trampoline_fu
 		uint64_t interrupted = 0;
 		bool good = every_instruction(&s, rooms[i], &interrupted);
 
-		ok(good && interrupted > ITEMS, "%s, %lu bytes left: %lu places", name, rooms[i],
-		   interrupted);
+		ok(good && interrupted > ITEMS,
+		   "%s, %lu bytes left: interrupted at %lu places, no record is torn", name,
+		   rooms[i], interrupted);
 	}
 	run(&s, CAPTURE_MAX_ITEMS, NEVER, FAKE_DATA - RING_SLACK);
 	ok(*(uint32_t *)(void *)s.published && !memcmp(s.published, s.final, sizeof(s.published)),
-	   "%s: complete once it is published", name);
+	   "%s: a record is complete once its commit word is there", name);
 	scene_deinit(&s);
 }
 
@@ -161,7 +162,8 @@ static void test_cost(enum fake_items_how how, bool orders, const char *name)
 	tap_diag("%s, all arguments and a slice of the stack: %d instructions without items, "
 		 "%d with 1, %d with %d",
 		 name, none, one, record, CAPTURE_MAX_ITEMS);
-	ok(record <= 22 * CAPTURE_MAX_ITEMS, "%s: at most 22 instructions for each of many", name);
+	ok(record <= 22 * CAPTURE_MAX_ITEMS, "%s: an item of many takes at most 22 instructions",
+	   name);
 }
 
 int main(void)

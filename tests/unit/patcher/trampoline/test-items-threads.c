@@ -159,7 +159,8 @@ static void test_threads(enum trampoline_full full, const char *name)
 		pthread_join(writers[i].thread, NULL);
 		ring_deinit(&s.readers[i]);
 	}
-	ok(judge(&s, name), "%s: every item once and in order, or counted", name);
+	ok(judge(&s, name), "%s: each item is recorded once and in order, or counted as lost",
+	   name);
 	fake_function_destroy(&s.function);
 	fake_rings_destroy(&s.rings);
 }

@@ -46,8 +46,8 @@ static void test_counts(enum fake_items_how how, bool orders, enum trampoline_fu
 		tails += f->consumed % FAKE_DATA < reserved;
 		good = complete(f, 0);
 	}
-	ok(good && tails > 10, "%s%s, %s: 0 to 255 items, %d times around the ring", names[how],
-	   orders ? " of pages" : "", fulls[full], tails);
+	ok(good && tails > 10, "%s%s, %s: 0 to 255 items are recorded, %d times around the ring",
+	   names[how], orders ? " of pages" : "", fulls[full], tails);
 	fake_items_destroy(f);
 }
 
@@ -91,8 +91,8 @@ static void test_many(struct fake_items *f, uint64_t count, uint64_t said, bool 
 		f->count = CAPTURE_ITEMS_PER_CALL;
 	fake_items_call(f, 0);
 	fake_items_drain(f);
-	ok(complete(f, lost + bounded) && !host.wrong && host.rings > 100, "%s: %s", names[f->how],
-	   name);
+	ok(complete(f, lost + bounded) && !host.wrong && host.rings > 100,
+	   "%s: %s: recorded up to the most", names[f->how], name);
 }
 
 static void test_bounds(void)
@@ -103,15 +103,17 @@ static void test_bounds(void)
 	for (unsigned int i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
 		struct fake_items *f = fake_items_create(many[i], i & 1, TRAMPOLINE_BLOCK);
 
-		test_many(f, most - 1, most - 1, false, "one less than the most");
-		test_many(f, most, most, false, "the most");
-		test_many(f, most + 1, most + 1, false, "one more");
+		test_many(f, most - 1, most - 1, false, "one item less than the most");
+		test_many(f, most, most, false, "the most items");
+		test_many(f, most + 1, most + 1, false, "one item more than the most");
 		if (many[i] == FAKE_LIST)
-			test_many(f, 10, 10, true, "one without an end");
+			test_many(f, 10, 10, true, "a list without an end is cut to the most");
 		else
-			test_many(f, most, UINT32_MAX, false, "an absurd count");
+			test_many(f, most, UINT32_MAX, false,
+				  "a count that is too large is cut to the most");
 		if (many[i] == FAKE_ARRAY)
-			test_many(f, most, UINT64_MAX, false, "the largest there is");
+			test_many(f, most, UINT64_MAX, false,
+				  "the largest count is cut to the most");
 		fake_items_destroy(f);
 	}
 }
@@ -126,13 +128,13 @@ static void test_null_ends(void)
 		fake_items_close_list(f, false);
 		fake_items_call(f, 0);
 		fake_items_drain(f);
-		ok(complete(f, 0), "list: NULL ends it after %lu", counts[i]);
+		ok(complete(f, 0), "a NULL link ends a list after %lu items", counts[i]);
 	}
 	fake_items_prepare(f, 0, 0);
 	f->head[0] = 0;
 	fake_items_call(f, 0);
 	fake_items_drain(f);
-	ok(complete(f, 0), "list: NULL in its head, too");
+	ok(complete(f, 0), "a NULL link in the head makes a list empty");
 	fake_items_destroy(f);
 }
 
@@ -177,19 +179,24 @@ static void test_full(enum fake_items_how how, enum trampoline_full full)
 		host.first = host.then = HOST_RETRY;
 		full_call(&host, after);
 		ok(as_expected(&host, 100, 0, 1) && !host.f->missed,
-		   "%s, %s: full at record %lu, room made", names[how], fulls[full], after);
+		   "%s, %s: full at record %lu, all items are recorded once there is room",
+		   names[how], fulls[full], after);
 		host.first = HOST_SKIP;
 		full_call(&host, after);
-		ok(as_expected(&host, 100 - one, 0, rest > one ? 2 : 1), "one skipped");
+		ok(as_expected(&host, 100 - one, 0, rest > one ? 2 : 1),
+		   "a record that the host skips is missing, the others are recorded");
 		host.first = HOST_NOTHING;
 		full_call(&host, after);
-		ok(as_expected(&host, 100 - one, one, rest > one ? 2 : 1), "one not served");
+		ok(as_expected(&host, 100 - one, one, rest > one ? 2 : 1),
+		   "a record that the host does not serve is counted as lost");
 		host.then = HOST_NOTHING;
 		full_call(&host, after);
-		ok(as_expected(&host, before, rest, records), "none served");
+		ok(as_expected(&host, before, rest, records),
+		   "all items from the first unserved record on are counted as lost");
 		fake_ring(&host.f->rings, 0)->doorbell = 0;
 		full_call(&host, after);
-		ok(as_expected(&host, before, rest, blocks ? records : 0), "no doorbell");
+		ok(as_expected(&host, before, rest, blocks ? records : 0),
+		   "without a doorbell the host is rung in block mode only");
 	}
 	fake_items_destroy(host.f);
 }
@@ -202,8 +209,9 @@ static void test_empty_drop(void)
 	fake_items_prepare(f, 0, 0);
 	fake_ring(&f->rings, 0)->limit = 0;
 	fake_items_call(f, 0);
-	ok(fake_items_good(f), "a call about nothing finds no room");
-	is_u64(fake_ring(&f->rings, 0)->lost, 1, "and counts once");
+	ok(fake_items_good(f), "a call without items in a full ring writes nothing");
+	is_u64(fake_ring(&f->rings, 0)->lost, 1,
+	       "a call without items in a full ring counts as one lost record");
 	fake_items_destroy(f);
 }
 
@@ -230,11 +238,12 @@ static void test_refusals(void)
 	};
 
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(refused(POINT_ENTRY, 0, bad[i]), "bad items %u", i);
-	ok(refused(POINT_RETURN, 0, list), "a list at a return");
-	ok(refused(POINT_RETURN, 0, (struct capture_items){.from = ITEMS_SAVED}), "kept there");
+		ok(refused(POINT_ENTRY, 0, bad[i]), "a capture with bad items is refused (%u)", i);
+	ok(refused(POINT_RETURN, 0, list), "a list at a return is refused");
+	ok(refused(POINT_RETURN, 0, (struct capture_items){.from = ITEMS_SAVED}),
+	   "an array saved at a return is refused");
 	ok(!refused(POINT_ENTRY, 30, list), "30 words of stack and 32 items fit");
-	ok(refused(POINT_ENTRY, 31, list), "31 do not");
+	ok(refused(POINT_ENTRY, 31, list), "31 words of stack and 32 items are refused");
 }
 
 int main(void)

@@ -210,15 +210,16 @@ static void test_nested(struct capture capture, enum trampoline_full full, const
 		int interrupted = 0;
 		bool good = every_instruction(&s, rooms[i], &interrupted);
 
-		ok(good, "%s, %lu bytes left: %d places", name, rooms[i], interrupted);
+		ok(good, "%s, %lu bytes left: interrupted at %d places, no record is torn", name,
+		   rooms[i], interrupted);
 	}
 	run(&s, NEVER, 0, FAKE_DATA - RING_SLACK);
 	ok(*(uint32_t *)s.published &&
 		   !memcmp(s.published, fake_ring_data(&s.rings, 0), sizeof(s.published)),
-	   "%s: complete once it is published", name);
+	   "%s: a record is complete once its commit word is there", name);
 	run(&s, EVERY, 0, FAKE_DATA - RING_SLACK);
 	ok(s.inner_calls > 20 && registers_kept(&s) && accounted(&s, fake_ring(&s.rings, 0)->lost),
-	   "%s: interrupted everywhere at once", name);
+	   "%s: interrupted at all places in one call, no record is torn", name);
 	scene_deinit(&s);
 }
 
@@ -249,7 +250,7 @@ static void test_cost(void)
 	entry = free = instructions(two);
 	tap_diag("instructions with the patched jump: entry %d, return %d, free %d", entry, ret,
 		 free);
-	ok(entry + ret + free <= 2 * 36, "at most 36 instructions for the mean event");
+	ok(entry + ret + free <= 2 * 36, "the mean event takes at most 36 instructions");
 }
 
 int main(void)

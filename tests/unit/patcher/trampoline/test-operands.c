@@ -200,7 +200,7 @@ static void test_kind(enum probe_point point, uint32_t fields, const char *name)
 		all = good(&capture, TRAMPOLINE_BLOCK, thunk) &&
 		      good(&capture, TRAMPOLINE_DROP, point == POINT_RETURN ? 0 : thunk);
 	}
-	ok(all, "%s: only the memory and the instructions it needs", name);
+	ok(all, "%s: a trampoline has only the operands and instructions that it needs", name);
 }
 
 static void test_items(uint32_t fields)
@@ -230,7 +230,8 @@ static void test_items(uint32_t fields)
 				       .fields = CAPTURE(FIELD_SAVED) | CAPTURE(FIELD_SLAB_CACHE),
 				       .items = {.from = ITEMS_RETURNED}},
 		     TRAMPOLINE_BLOCK, next);
-	ok(none_wrong, "items: only the memory and the instructions they need");
+	ok(none_wrong,
+	   "a trampoline with items has only the operands and instructions that it needs");
 }
 
 int main(void)

@@ -92,7 +92,8 @@ static void test_nested(void)
 		good &= fake_saved_array_call(&b, &b.leave, 9) && both_recorded(&b, &n, words);
 	} while (good && n.interrupted);
 	tap_diag("instructions of an entry that keeps and a return with 5 items: %d", n.steps);
-	ok(good && n.interrupt_at > 80, "interrupted at %d places", n.interrupt_at);
+	ok(good && n.interrupt_at > 80, "interrupted at %d places, each call finds its own array",
+	   n.interrupt_at);
 	fake_saved_array_deinit(&b);
 }
 
@@ -152,7 +153,7 @@ static void test_threads(void)
 	}
 	tap_diag("%lu of %d calls found no place", missing, FAKE_SAVED_ARRAY_CPUS * PAIRS);
 	ok(!wrong && missing < FAKE_SAVED_ARRAY_CPUS * PAIRS / 2,
-	   "several CPUs, one table: never another's array");
+	   "calls on several CPUs never find another call's array");
 	fake_saved_array_deinit(&b);
 }
 

@@ -27,32 +27,32 @@ static void test_counts(void)
 		       fake_saved_array_items_recorded(&b, 1, words, n) &&
 		       !fake_saved_array_count(&b);
 	}
-	ok(good, "0 to %d items, and what was kept is free again", MOST);
+	ok(good, "0 to %d items are recorded, and their slot is free again", MOST);
 	fake_saved_array_enter(&b, 1, words, MOST);
 	ok(fake_saved_array_entry_recorded(&b) &&
 		   fake_saved_array_leave(&b, 1, (uint64_t)-ENOMEM) &&
 		   fake_saved_array_items_recorded(&b, 1, words, 0),
-	   "an error is no count");
+	   "a result that is an error means no items");
 	fake_saved_array_enter(&b, 1, words, MOST);
 	ok(fake_saved_array_entry_recorded(&b) &&
 		   fake_saved_array_leave(&b, 1, CAPTURE_ITEMS_PER_CALL + 1) &&
 		   fake_saved_array_items_recorded(&b, 1, words, 0),
-	   "nor is what no call can get");
+	   "a result larger than any call gets means no items");
 	ok(fake_saved_array_enter(&b, 1, NULL, MOST) && fake_saved_array_entry_recorded(&b) &&
 		   !fake_saved_array_count(&b) && fake_saved_array_leave(&b, 1, 3) &&
 		   fake_saved_array_items_recorded(&b, 0, words, 0),
-	   "without an array there is nothing to keep");
+	   "an entry without an array saves nothing");
 	ok(fake_saved_array_leave(&b, 2, 3) && fake_saved_array_items_recorded(&b, 0, words, 0),
-	   "a return without an entry");
+	   "a return without an entry has no items");
 	fake_saved_array_enter(&b, 3, words, MOST);
-	ok(fake_saved_array_entry_recorded(&b), "an entry");
+	ok(fake_saved_array_entry_recorded(&b), "an entry that does not return is recorded");
 	fake_saved_array_enter(&b, 3, words + 7, MOST);
 	ok(fake_saved_array_entry_recorded(&b) && fake_saved_array_count(&b) == 1 &&
 		   fake_saved_array_leave(&b, 3, 9) &&
 		   fake_saved_array_items_recorded(&b, 1, words + 7, 9) &&
 		   !fake_saved_array_count(&b),
-	   "an entry takes the place of one that never returned");
-	is_u64(fake_ring(&b.rings, 0)->lost, 0, "no lost");
+	   "an entry takes the slot of a call with its key that never returned");
+	is_u64(fake_ring(&b.rings, 0)->lost, 0, "no record is lost");
 	fake_saved_array_deinit(&b);
 }
 
@@ -82,7 +82,7 @@ static void test_filled(void)
 		for (uint32_t count = 0; count <= MOST && good; count += 11)
 			for (uint32_t result = 0; result <= count && good; result += 11)
 				good = skips(&b, filled, count, result);
-	ok(good, "words that were there before the call are none of its items");
+	ok(good, "words that were filled before the call are not its items");
 	fake_saved_array_deinit(&b);
 }
 
@@ -112,7 +112,7 @@ static void test_many(void)
 		}
 		most = now > most ? now : most;
 	}
-	ok(good && most == 48, "up to %u calls at a time, each with its own array", most);
+	ok(good && most == 48, "of up to %u calls at a time each finds its own array", most);
 	fake_saved_array_deinit(&b);
 }
 
@@ -133,7 +133,7 @@ static void test_no_place(void)
 		       fake_saved_array_entry_recorded(&b) && fake_saved_array_leave(&b, task, 9) &&
 		       fake_saved_array_items_recorded(&b, 0, words, 0);
 	ok(good && !memcmp(before, b.rings.saved_arrays, sizeof(before)),
-	   "a full table stays as it is, and the record says that nothing was kept");
+	   "a full table stays as it is, and the record says that no array was saved");
 	fake_saved_array_deinit(&b);
 }
 
@@ -150,27 +150,27 @@ static void test_full(enum trampoline_full full, const char *name)
 	b.answer = HOST_RETRY;
 	fake_ring(&b.rings, 0)->limit = 0;
 	ok(fake_saved_array_enter(&b, 7, words, MOST) && fake_saved_array_entry_recorded(&b),
-	   "%s: an entry waits", name);
+	   "%s: an entry waits for room", name);
 	fake_ring(&b.rings, 0)->limit = 0;
 	ok(fake_saved_array_leave(&b, 7, 30) && fake_saved_array_items_recorded(&b, 1, words, 30),
-	   "%s: a return waits", name);
+	   "%s: a return waits for room", name);
 	b.answer = HOST_SKIP;
 	fake_ring(&b.rings, 0)->limit = 0;
 	fake_saved_array_enter(&b, 7, words, MOST);
 	b.answer = HOST_RETRY;
 	ok(!fake_saved_array_take(&b) && fake_saved_array_leave(&b, 7, 30) &&
 		   fake_saved_array_items_recorded(&b, 1, words, 30),
-	   "%s: kept, though the entry's record was skipped", name);
+	   "%s: an entry whose record is skipped saves its array", name);
 	fake_saved_array_enter(&b, 7, words, MOST);
 	b.answer = HOST_NOTHING;
 	fake_ring(&b.rings, 0)->limit = 0;
-	ok(fake_saved_array_entry_recorded(&b), "%s: an entry", name);
+	ok(fake_saved_array_entry_recorded(&b), "%s: an entry is recorded", name);
 	fake_ring(&b.rings, 0)->limit = 0;
 	ok(fake_saved_array_leave(&b, 7, 40) && !fake_saved_array_take(&b) &&
 		   !fake_saved_array_count(&b),
-	   "%s: free, though not recorded", name);
-	is_u64(fake_ring(&b.rings, 0)->lost, 40, "each item is a drop");
-	is_u64(b.rung, 6, "the host was asked each time");
+	   "%s: a return that is not recorded frees its slot", name);
+	is_u64(fake_ring(&b.rings, 0)->lost, 40, "each item of a record that is lost is counted");
+	is_u64(b.rung, 6, "the host is rung for each record without room");
 	fake_saved_array_deinit(&b);
 }
 
@@ -185,11 +185,14 @@ static void test_refusals(void)
 		abort();
 	for (int i = 0; i < 2; i++) {
 		b.spec[i].saved_arrays = 0;
-		ok(trampoline_generate(&b.spec[i], decoder, &t, NULL) == -ERANGE, "no table");
+		ok(trampoline_generate(&b.spec[i], decoder, &t, NULL) == -ERANGE,
+		   "a capture that saves arrays without a table is refused");
 		b.spec[i].saved_arrays = UINT64_C(0xffff888000000000);
-		ok(trampoline_generate(&b.spec[i], decoder, &t, NULL) == -ERANGE, "a far table");
+		ok(trampoline_generate(&b.spec[i], decoder, &t, NULL) == -ERANGE,
+		   "a table out of reach is refused");
 		b.spec[i].saved_arrays = (uint64_t)-4096;
-		ok(trampoline_generate(&b.spec[i], decoder, &t, NULL) == -ERANGE, "at the end");
+		ok(trampoline_generate(&b.spec[i], decoder, &t, NULL) == -ERANGE,
+		   "a table that wraps around is refused");
 	}
 	decoder_destroy(decoder);
 	fake_saved_array_deinit(&b);

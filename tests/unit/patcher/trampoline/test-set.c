@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The trampolines of a whole plan, and what their records say. */
 #include <errno.h>
 #include <stdlib.h>
@@ -74,8 +74,9 @@ static void test_every_place(void)
 	size_t jumps = 0;
 
 	begin();
-	ok(!make(room_gva, CODE_BYTES, NULL), "trampolines for a plan");
-	is_u64(set.n, FAKE_NR_PROBES + FAKE_NR_EXITS, "as many places as patches");
+	ok(!make(room_gva, CODE_BYTES, NULL), "trampolines are made for a plan");
+	is_u64(set.n, FAKE_NR_PROBES + FAKE_NR_EXITS,
+	       "a set has as many places as the plan has patches");
 	for (size_t i = 0; i < set.n; i++) {
 		uint64_t target = target_of(patch_of(i));
 
@@ -86,8 +87,9 @@ static void test_every_place(void)
 			 target < set.places[i].skip && bytes[target - room_gva] != INT3;
 		end_before = set.places[i].skip;
 	}
-	is_u64(jumps, set.made, "each jump goes to code of its own");
-	ok(set.made >= FAKE_NR_PROBES && end_before < room_gva + set.code_bytes, "in the room");
+	is_u64(jumps, set.made, "each patch jumps to code of its own");
+	ok(set.made >= FAKE_NR_PROBES && end_before < room_gva + set.code_bytes,
+	   "the code lies in the room");
 	end();
 }
 
@@ -104,10 +106,10 @@ static void test_slow_paths(void)
 		found += place && place->made;
 		outs += place && at[0] == 0xe6 && at[1] == GUEST_TRAP_PORT;
 	}
-	is_u64(found, set.made, "each has a place for its slow path");
-	is_u64(outs, set.made, "where there is an OUT to our port");
+	is_u64(found, set.made, "each trampoline's slow path leads to its place");
+	is_u64(outs, set.made, "each slow path is an OUT to the trap port");
 	ok(!trampoline_set_at(&set, room_gva + set.code_bytes) && !trampoline_set_at(&set, 0),
-	   "and nowhere else");
+	   "addresses elsewhere lead to no place");
 	end();
 }
 
@@ -118,10 +120,12 @@ static void test_small_slot(void)
 	begin();
 	slot = &f.plan.returns.v[1];
 	slot->size = SMALL_SLOT;
-	ok(!make(room_gva, CODE_BYTES, NULL), "a return slot smaller than a jump");
-	ok(!set.places[f.plan.entries.n + 1].made && is_trap(slot), "keeps its trap");
-	ok(!set.shapes[f.plan.entries.n + 1].size, "no record can be of it");
-	ok(!is_trap(&f.plan.returns.v[0]), "the others have jumps");
+	ok(!make(room_gva, CODE_BYTES, NULL),
+	   "trampolines are made for a plan with a small return slot");
+	ok(!set.places[f.plan.entries.n + 1].made && is_trap(slot),
+	   "a return slot smaller than a jump keeps its trap");
+	ok(!set.shapes[f.plan.entries.n + 1].size, "no record has the id of a small slot");
+	ok(!is_trap(&f.plan.returns.v[0]), "other return slots become jumps");
 	end();
 }
 
@@ -131,8 +135,9 @@ static void refuse(uint64_t gva, size_t size, int code, const char *what)
 
 	begin();
 	is_u64((uint64_t)-make(gva, size, &err), (uint64_t)code, what);
-	ok(fake_exitless_plans_traps(&f), "the plan has its traps: %s", err.text);
-	ok(!set.places && !set.n && !trampoline_set_at(&set, gva), "nothing is left of the set");
+	ok(fake_exitless_plans_traps(&f), "after a refusal the plan has its traps: %s", err.text);
+	ok(!set.places && !set.n && !trampoline_set_at(&set, gva),
+	   "after a refusal the set is empty");
 	end();
 }
 
@@ -203,8 +208,7 @@ static void test_records(void)
 		bulk += max != 0;
 	}
 	ok(bulk >= 2, "some places have items");
-	is_u64(good, tried,
-	       "records of every place, with any number of items, say what is in them");
+	is_u64(good, tried, "records of each place, with any number of items, are read back");
 	end();
 }
 
@@ -213,8 +217,8 @@ int main(void)
 	test_every_place();
 	test_slow_paths();
 	test_small_slot();
-	refuse(room_gva, 1024, ENOSPC, "no room for all");
-	refuse(FAKE_PAGE_OFFSET, CODE_BYTES, ERANGE, "a room that code cannot address");
+	refuse(room_gva, 1024, ENOSPC, "too little room for all trampolines is refused");
+	refuse(FAKE_PAGE_OFFSET, CODE_BYTES, ERANGE, "a room that code cannot address is refused");
 	test_records();
 	return tap_done();
 }

@@ -155,7 +155,7 @@ static void test_threads(enum trampoline_full full, const char *name)
 	read_records(&s);
 	for (uint32_t i = 0; i < CPUS; i++)
 		pthread_join(writers[i].thread, NULL);
-	ok(judge(&s, name), "%s: every record once, or counted", name);
+	ok(judge(&s, name), "%s: each record is written once, or counted as lost", name);
 	fake_function_destroy(&s.function);
 	fake_rings_destroy(&s.rings);
 }

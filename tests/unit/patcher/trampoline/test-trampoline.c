@@ -244,16 +244,18 @@ static void test_captures(enum probe_point point, const char *name)
 	uint32_t possible = possible_fields(point);
 	bool good = true;
 
-	ok(capture_works(fake_capture(point, 0, 0)), "%s: nothing but a time", name);
-	ok(capture_works(fake_capture(point, possible, CAPTURE_MAX_STACK)), "%s: all", name);
+	ok(capture_works(fake_capture(point, 0, 0)), "%s: a record without fields has its time",
+	   name);
+	ok(capture_works(fake_capture(point, possible, CAPTURE_MAX_STACK)),
+	   "%s: all fields are recorded together", name);
 	for (unsigned int f = 0; f < FIELD_COUNT; f++)
 		if (possible & CAPTURE(f))
-			ok(capture_works(fake_capture(point, CAPTURE(f), 3)), "%s: field %u alone",
-			   name, f);
+			ok(capture_works(fake_capture(point, CAPTURE(f), 3)),
+			   "%s: field %u is recorded alone", name, f);
 	for (int i = 0; i < 100 && good; i++)
 		good = capture_works(fake_capture(point, (uint32_t)fake_random() & possible,
 						  (uint8_t)(1 + fake_random() % 48)));
-	ok(good, "%s: random fields", name);
+	ok(good, "%s: random combinations of fields are recorded", name);
 }
 
 /* A function with few parameters has registers to spare. */
@@ -267,7 +269,8 @@ static void test_parameters(void)
 		for (unsigned int i = n; i < CAPTURE_ARGUMENTS; i++)
 			capture.fields &= ~CAPTURE(FIELD_ARG0 + i);
 		capture.parameters = n;
-		ok(capture_works(capture), "entry: %u parameters", n);
+		ok(capture_works(capture),
+		   "entry: all fields of a function with %u parameters are recorded", n);
 	}
 }
 
@@ -303,27 +306,29 @@ static void test_full(enum probe_point point, enum trampoline_full full, const c
 	struct host host = {.bench = &b};
 	bool rings = full == TRAMPOLINE_BLOCK;
 
-	ok(bench_init(&b, capture, full, FAKE_RET), "%s: generated", name);
+	ok(bench_init(&b, capture, full, FAKE_RET), "%s: a trampoline is generated", name);
 	fake_host_install(on_out, NULL, &host);
 	b.ring->reserve = START;
 	b.ring->limit = START - 8;
 	host.answer = HOST_SKIP;
 	call(&b, 64, 1);
 	ok(kept(&b) && b.ring->reserve == START, "%s: a full ring stays as it is", name);
-	is_u64(host.rings, rings, "rings the host only in block mode");
-	is_u64(b.ring->lost, !rings, "and counts only in drop mode");
+	is_u64(host.rings, rings, "a full ring without doorbell rings the host in block mode only");
+	is_u64(b.ring->lost, !rings, "a skipped record is counted as lost in drop mode only");
 	b.ring->doorbell = 1;
 	call(&b, 64, 2);
-	is_u64(host.rings, rings + 1u, "rings when the doorbell is set");
-	ok(host.at_trap && kept(&b) && b.ring->reserve == START, "%s: from where it says", name);
+	is_u64(host.rings, rings + 1u, "a full ring with doorbell rings the host");
+	ok(host.at_trap && kept(&b) && b.ring->reserve == START,
+	   "%s: the OUT is where the trampoline says", name);
 	host.answer = HOST_NOTHING;
 	call(&b, 64, 3);
-	ok(kept(&b) && b.ring->reserve == START, "%s: unserved, it writes nothing", name);
-	is_u64(b.ring->lost, !rings + 1u, "and counts");
+	ok(kept(&b) && b.ring->reserve == START,
+	   "%s: a record whose OUT is not served is not written", name);
+	is_u64(b.ring->lost, !rings + 1u, "a record whose OUT is not served is counted as lost");
 	host.answer = HOST_RETRY;
 	call(&b, 64, 4);
-	ok(kept(&b) && recorded(&b, START), "%s: written once there is room", name);
-	is_u64(host.rings, rings + 3u, "after ringing once");
+	ok(kept(&b) && recorded(&b, START), "%s: a record is written once there is room", name);
+	is_u64(host.rings, rings + 3u, "a writer that waits for room rings the host once");
 	bench_deinit(&b);
 }
 
@@ -368,7 +373,7 @@ static uint64_t wait_in_vain(struct bench *b, const char *what)
 	b->ring->limit = START - 8;
 	call(b, 64, 1);
 	ok(kept(b) && b->ring->reserve == START && b->ring->lost == lost + 1,
-	   "%s: it ends, writes nothing, and counts", what);
+	   "%s: a writer without room ends, writes nothing, and counts one lost record", what);
 	return b->tsc_after - b->tsc_before;
 }
 
@@ -377,15 +382,17 @@ static void test_patience(struct bench *b, const char *name)
 	uint64_t *until = &fake_ring(&b->rings, 0)->spin_deadline;
 	uint64_t ticks = wait_in_vain(b, name), first = *until;
 
-	ok(ticks >= FAKE_PATIENCE, "%s: without room it waits as long as it should", name);
+	ok(ticks >= FAKE_PATIENCE, "%s: a writer without room waits for its patience", name);
 	ok(first - b->tsc_before - FAKE_PATIENCE < FAKE_PATIENCE,
-	   "and says for the other CPUs until when");
-	ok(wait_in_vain(b, "then") < FAKE_PATIENCE && *until == first,
-	   "the next one does not wait for a host that is gone");
+	   "the first writer that waits sets the deadline for all CPUs");
+	ok(wait_in_vain(b, "after the deadline") < FAKE_PATIENCE && *until == first,
+	   "after the deadline no writer waits");
 	*until = __rdtsc() + (UINT64_C(1) << 40);
-	ok(wait_in_vain(b, "of another clock") < FAKE_PATIENCE, "such a time is none");
+	ok(wait_in_vain(b, "deadline of another clock") < FAKE_PATIENCE,
+	   "a deadline that is too far away has passed");
 	*until = 0;
-	ok(wait_in_vain(b, "the host was there again") >= FAKE_PATIENCE, "it waits again");
+	ok(wait_in_vain(b, "deadline cleared") >= FAKE_PATIENCE,
+	   "once the host has cleared the deadline writers wait again");
 }
 
 static void test_spin(enum probe_point point, const char *name)
@@ -396,12 +403,14 @@ static void test_spin(enum probe_point point, const char *name)
 	struct bench b;
 	struct host host = {.bench = &b};
 
-	ok(bench_init(&b, capture, TRAMPOLINE_SPIN, FAKE_RET), "%s: generated", name);
+	ok(bench_init(&b, capture, TRAMPOLINE_SPIN, FAKE_RET), "%s: a trampoline is generated",
+	   name);
 	fake_host_install(on_out, NULL, &host);
 	b.ring->doorbell = 1;
 	test_patience(&b, name);
-	ok(spin_with_host(&b, TRIES), "%s: written once there is room, registers kept", name);
-	is_u64(host.rings, 0, "the host is never rung");
+	ok(spin_with_host(&b, TRIES),
+	   "%s: a record is written once there is room, and registers are preserved", name);
+	is_u64(host.rings, 0, "a writer that spins never rings the host");
 	bench_deinit(&b);
 }
 

@@ -104,6 +104,30 @@ static void test_file(void)
 	destroy(console);
 }
 
+/* Standard output is a pipe that other processes share. */
+static void test_standard_output(void)
+{
+	struct console *console;
+	char text[16] = "";
+	int fds[2], before = dup(STDOUT_FILENO), flags;
+
+	if (pipe(fds))
+		abort();
+	dup2(fds[1], STDOUT_FILENO);
+	console = create(&(struct console_config){0});
+	flags = fcntl(STDOUT_FILENO, F_GETFL);
+	put(console, "to stdout");
+	console_flush(console);
+	destroy(console);
+	dup2(before, STDOUT_FILENO);
+	close(before);
+	ok(read(fds[0], text, sizeof(text) - 1) > 0 && !strcmp(text, "to stdout"),
+	   "without a path the output goes to standard output");
+	ok(!(flags & O_NONBLOCK), "a pipe that is shared stays blocking for the others");
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void test_bad_path(void)
 {
 	const struct console_config config = {.path = "/nonexistent/console"};
@@ -258,6 +282,7 @@ int main(void)
 		return 1;
 	snprintf(path, sizeof(path), "%s/out", directory);
 	test_file();
+	test_standard_output();
 	test_bad_path();
 	test_failing_output();
 	test_discard();

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -64,14 +65,15 @@ static void test_not_a_terminal(void)
 	close(fds[1]);
 }
 
-/* --- standard input ----------------------------------------------------------------------------
- */
+/* --- standard input --------------------------------------------------------------------------- */
 
-/* A guest's end with room for `room` bytes more. */
+/* A guest's end with room for `room` bytes more. The loop ends a little later than it has got what
+ * it expects. */
 static struct guest_end {
 	char bytes[512];
-	size_t n, room;
+	size_t n, room, expected;
 } guest;
+static struct event_source *quit_timer;
 
 static size_t receive(void *device, const uint8_t *bytes, size_t n)
 {
@@ -81,6 +83,8 @@ static size_t receive(void *device, const uint8_t *bytes, size_t n)
 	memcpy(guest.bytes + guest.n, bytes, taken);
 	guest.n += taken;
 	guest.room -= taken;
+	if (guest.n == guest.expected)
+		event_timer_arm(quit_timer, 20);
 	return taken;
 }
 
@@ -118,22 +122,22 @@ static void grow(void *arg)
 	guest.room = sizeof(guest.bytes) - guest.n;
 }
 
-/* Feed standard input to a guest's end with `room` for some time, in which it gets more room. */
-static int feed_stdin(size_t room)
+/* Feed standard input to a guest's end with `room`, which gets more room after a while. */
+static int feed_stdin(size_t room, size_t expected)
 {
-	struct event_source *grower, *quitter;
+	struct event_source *grower;
 	int ret;
 
-	guest = (struct guest_end){.room = room};
+	guest = (struct guest_end){.room = room, .expected = expected};
 	last_key = TERMINAL_NONE;
 	event_loop_create(&loop, NULL);
 	ret = terminal_input_create(loop, &port, on_key, NULL, &input, NULL);
 	if (ret)
 		return ret;
 	event_loop_add_timer(loop, 0, grow, NULL, &grower, NULL);
-	event_loop_add_timer(loop, 0, quit, NULL, &quitter, NULL);
+	event_loop_add_timer(loop, 0, quit, NULL, &quit_timer, NULL);
 	event_timer_arm(grower, 40);
-	event_timer_arm(quitter, 100);
+	event_timer_arm(quit_timer, expected ? 5000 : 100);
 	event_loop_run(loop);
 	return 0;
 }
@@ -164,7 +168,7 @@ static void stdin_from_pipe(const char *text)
 static void test_pipe(void)
 {
 	stdin_from_pipe("ls\n\x01x");
-	is_u64((uint64_t)feed_stdin(100), 0, "a pipe can be standard input");
+	is_u64((uint64_t)feed_stdin(100, 5), 0, "a pipe can be standard input");
 	ok(guest.n == 5 && !memcmp(guest.bytes, "ls\n\x01x", 5) && last_key == TERMINAL_NONE,
 	   "every byte of a pipe goes to the guest, escape keys too");
 	end_feeding();
@@ -173,7 +177,7 @@ static void test_pipe(void)
 static void test_slow_guest(void)
 {
 	stdin_from_pipe("0123456789");
-	feed_stdin(4);
+	feed_stdin(4, 10);
 	is_u64(before_growth, 4, "a port with room for four bytes gets four");
 	ok(guest.n == 10 && !memcmp(guest.bytes, "0123456789", 10),
 	   "the rest follows, in order, when the port has room");
@@ -189,7 +193,7 @@ static void test_regular_file(void)
 		abort();
 	unlink(path);
 	set_stdin(fd);
-	feed_stdin(3);
+	feed_stdin(3, 7);
 	is_u64(before_growth, 3, "a file is read no faster than the port takes it");
 	ok(guest.n == 7 && !memcmp(guest.bytes, "script\n", 7),
 	   "a file, which cannot be polled, is read to its end");
@@ -206,8 +210,7 @@ static void test_closed(void)
 	end_feeding();
 }
 
-/* --- on a terminal of its own, in a child ------------------------------------------------------
- */
+/* --- on a terminal of its own, in a child ----------------------------------------------------- */
 
 struct outcome {
 	bool was_raw, kept_output, restored, background_refused;
@@ -234,7 +237,7 @@ static void use_terminal(struct outcome *outcome, int master)
 
 	if (!modes(&before, &output) || write(master, "a\x01xb", 4) != 4)
 		return;
-	feed_stdin(100);
+	feed_stdin(100, 2);
 	modes(&local, &raw_output);
 	outcome->was_raw = terminal_is_raw() && !(local & cooked);
 	outcome->kept_output = raw_output == output;
@@ -259,7 +262,7 @@ static void use_in_background(struct outcome *outcome, int master)
 	if (tcsetpgrp(STDIN_FILENO, other) || write(master, "x\r", 2) != 2)
 		return;
 	outcome->background_refused = terminal_enter_raw(STDIN_FILENO, NULL) == -ENOTTY;
-	feed_stdin(100);
+	feed_stdin(100, 0);
 	outcome->background_bytes = guest.n;
 	end_feeding();
 	kill(other, SIGKILL);
@@ -304,6 +307,7 @@ static void test_terminal(void)
 /* Raw mode ends with the process, also if a fatal signal ends it. */
 static void die_raw(int slave)
 {
+	setrlimit(RLIMIT_CORE, &(struct rlimit){0});
 	setsid();
 	ioctl(slave, TIOCSCTTY, 0);
 	if (!terminal_enter_raw(slave, NULL))

@@ -99,6 +99,7 @@ static const char trace_json[] =
 	"\"events\":7,\"allocs\":4,\"frees\":3,\"lost\":2,\"overruns\":1,\"null_allocs\":5,"
 	"\"sites\":{\"entry\":10,\"return\":9,\"refused\":[{\"function\":\"kfree\","
 	"\"address\":\"0x10\",\"reason\":\"taken\"}]},"
+	"\"gaps\":[{\"function\":\"f\",\"reason\":\"called by g\"}],"
 	"\"vcpus\":[{\"index\":0,\"allocs\":4,\"frees\":3,\"overruns\":1,\"traps\":8}]}";
 
 static void test_show(void)
@@ -121,6 +122,7 @@ static void test_show(void)
 	      "left out  5 NULL allocations\n"
 	      "sites     10 entry, 9 return, 1 refused\n"
 	      "  refused kfree at 0x10: taken\n"
+	      "  not traced f: called by g\n"
 	      "vcpu 0    4 allocations, 3 frees, 8 traps, lost 1 record: not written\n");
 }
 

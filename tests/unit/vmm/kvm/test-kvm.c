@@ -115,8 +115,7 @@ static void test_failures(void)
 	kvm_close(&kvm);
 }
 
-/* --- /dev in a mount namespace of a child's own ------------------------------------------------
- */
+/* --- /dev in a mount namespace of a child's own ----------------------------------------------- */
 
 enum { CANNOT = 100, NO_MATCH = 101 };
 

@@ -2,15 +2,18 @@
 /* How a run ends, and what its user sees: toy guests on a real /dev/kvm. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pty.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
 #include "tests/lib/tap.h"
 #include "tests/unit/vmm/machine/toy.h"
 
-/* Print a text, then reset; reset by the 8042; a triple fault; memory I/O, then power off; a loop.
- */
+/* Guests of a few instructions; each ends in a loop. */
 asm(".pushsection .rodata\n"
-    "panic_code:	lea panic_text(%rip), %rsi\n"
+    ".macro PRINT_PANIC\n"
+    "	lea 3f(%rip), %rsi\n"
     "	mov $0x3f8, %edx\n"
     "1:	movb (%rsi), %al\n"
     "	test %al, %al\n"
@@ -18,14 +21,32 @@ asm(".pushsection .rodata\n"
     "	out %al, %dx\n"
     "	inc %rsi\n"
     "	jmp 1b\n"
-    "2:	mov $0xcf9, %edx\n"
+    "3:	.asciz \"Kernel panic - not syncing: toy\\r\\n\"\n"
+    "2:\n"
+    ".endm\n"
+    ".macro POWER_OFF\n"
+    "	mov $0x604, %edx\n"
+    "	mov $0x3400, %eax\n"
+    "	out %ax, %dx\n"
+    "1:	jmp 1b\n"
+    ".endm\n"
+    "panic_code:	PRINT_PANIC\n"
+    "	mov $0xcf9, %edx\n"
     "	mov $6, %al\n"
     "	out %al, %dx\n"
-    "3:	jmp 3b\n"
-    "panic_text:	.asciz \"Kernel panic - not syncing: toy\\r\\n\"\n"
+    "1:	jmp 1b\n"
     "panic_end:\n"
-    "reboot_code:	mov $0xfe, %al\n	out %al, $0x64\n1:	jmp 1b\nreboot_end:\n"
-    "fault_code:	lidt 1f(%rip)\n	ud2\n1:	.fill 10, 1, 0\nfault_end:\n"
+    "hang_code:	PRINT_PANIC\n"
+    "1:	jmp 1b\n"
+    "hang_end:\n"
+    "reboot_code:	mov $0xfe, %al\n"
+    "	out %al, $0x64\n"
+    "1:	jmp 1b\n"
+    "reboot_end:\n"
+    "fault_code:	lidt 1f(%rip)\n"
+    "	ud2\n"
+    "1:	.fill 10, 1, 0\n"
+    "fault_end:\n"
     "mmio_code:	mov $0xd0000000, %eax\n"
     "	movl $1, (%rax)\n"
     "	xor %ebx, %ebx\n"
@@ -33,15 +54,27 @@ asm(".pushsection .rodata\n"
     "	mov $0x3fd, %edx\n"
     "	in %dx, %al\n"
     "	mov %al, %cl\n"
-    "	mov $0x604, %edx\n"
-    "	mov $0x3400, %eax\n"
-    "	out %ax, %dx\n"
-    "1:	jmp 1b\n"
+    "	POWER_OFF\n"
     "mmio_end:\n"
-    "loop_code:	out %al, $0x80\n	jmp loop_code\nloop_end:\n"
+    "input_code:	mov $0x3f9, %edx\n" /* enable the receive interrupt, wait for a byte */
+    "	mov $1, %al\n"
+    "	out %al, %dx\n"
+    "	mov $0x3fd, %edx\n"
+    "1:	in %dx, %al\n"
+    "	test $1, %al\n"
+    "	jz 1b\n"
+    "	mov $0x3f8, %edx\n"
+    "	in %dx, %al\n"
+    "	mov %al, %bl\n"
+    "	POWER_OFF\n"
+    "input_end:\n"
+    "loop_code:	out %al, $0x80\n"
+    "	jmp loop_code\n"
+    "loop_end:\n"
     ".popsection\n");
-extern const uint8_t panic_code[], panic_end[], reboot_code[], reboot_end[], fault_code[],
-	fault_end[], mmio_code[], mmio_end[], loop_code[], loop_end[];
+extern const uint8_t panic_code[], panic_end[], hang_code[], hang_end[], reboot_code[],
+	reboot_end[], fault_code[], fault_end[], mmio_code[], mmio_end[], input_code[], input_end[],
+	loop_code[], loop_end[];
 
 static struct toy toy;
 static char panic_reason[80];
@@ -50,8 +83,11 @@ static size_t nr_seen;
 
 static void on_panic(void *arg, const char *reason)
 {
-	(void)arg;
+	struct event_source **timer = arg;
+
 	strncpy(panic_reason, reason, sizeof(panic_reason) - 1);
+	if (timer)
+		event_timer_arm(*timer, 0);
 }
 
 static void on_status(void *arg, enum vm_status status)
@@ -87,6 +123,8 @@ static void test_panic(void)
 
 	if (!ok(start(panic_code, panic_end, &config), "a guest that panics starts"))
 		return;
+	for (int i = 0; i < 5000 && !vm_vcpu_thread_id(toy.vm, 1); i++)
+		usleep(1000);
 	ok(vm_vcpu_thread_id(toy.vm, 1) > 0 && vm_vcpu_thread_id(toy.vm, 2) == 0,
 	   "each vCPU has a thread, and others have none");
 	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_REBOOT,
@@ -106,6 +144,98 @@ static void test_panic(void)
 	close(fd);
 	unlink(path);
 	toy_destroy(&toy);
+}
+
+static void after_panic(void *arg)
+{
+	(void)arg;
+	vm_pause(toy.vm, NULL);
+	vm_resume(toy.vm, NULL);
+	vm_request_end(toy.vm, VM_END_QUIT);
+}
+
+static void test_hang(void)
+{
+	struct event_source *timer;
+	const struct vm_config config = {
+		.nr_vcpus = 1, .no_console = true, .on_panic = on_panic, .arg = &timer};
+
+	toy_create(&toy, hang_code, hang_end, &config, NULL);
+	event_loop_add_timer(toy.loop, 0, after_panic, NULL, &timer, NULL);
+	vm_listen(toy.vm, on_status, NULL);
+	nr_seen = 0;
+	vm_start(toy.vm, NULL);
+	event_loop_run(toy.loop);
+	is_str(panic_reason, "toy", "a panic is reported while the guest hangs");
+	ok(nr_seen == 4 && seen[1] == VM_STATUS_GUEST_PANICKED && seen[2] == VM_STATUS_PAUSED &&
+		   seen[3] == VM_STATUS_GUEST_PANICKED,
+	   "after a pause a guest that has panicked is still one that has");
+	vm_finish(toy.vm);
+	is_u64(vm_end_reason(toy.vm), VM_END_QUIT, "a hang after a panic is ended by its user");
+	toy_destroy(&toy);
+}
+
+/* --- input ------------------------------------------------------------------------------------ */
+
+static void test_input(void)
+{
+	const struct vm_config config = {.nr_vcpus = 1, .no_console = true, .console_stdin = true};
+	struct guest_regs regs;
+	int fds[2], before = dup(STDIN_FILENO);
+
+	if (pipe(fds) || write(fds[1], "k", 1) != 1)
+		abort();
+	dup2(fds[0], STDIN_FILENO);
+	start(input_code, input_end, &config);
+	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_POWER_OFF,
+	       "a guest that waits for input gets some");
+	vm_finish(toy.vm);
+	toy.guest->control->get_regs(toy.guest, 0, &regs, NULL);
+	is_u64(regs.rbx & 0xff, 'k', "the guest reads what standard input had");
+	toy_destroy(&toy);
+	dup2(before, STDIN_FILENO);
+	close(before);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static int other_key;
+
+static void on_key(void *arg, enum terminal_action action)
+{
+	(void)arg;
+	other_key = action;
+}
+
+/* In a child with a terminal of its own. Returns whether Ctrl-a h and Ctrl-a x do what they shall.
+ */
+static bool quits_by_key(void)
+{
+	const struct vm_config config = {
+		.nr_vcpus = 1, .no_console = true, .console_stdin = true, .on_key = on_key};
+	int master, slave;
+
+	alarm(20);
+	if (openpty(&master, &slave, NULL, NULL, NULL) || setsid() < 0 ||
+	    ioctl(slave, TIOCSCTTY, 0) || dup2(slave, STDIN_FILENO) < 0 ||
+	    write(master, "\x01h\x01x", 4) != 4 || !start(loop_code, loop_end, &config))
+		return false;
+	return event_loop_run(toy.loop) == VM_END_QUIT && other_key == TERMINAL_HELP;
+}
+
+static void test_keys(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		status = quits_by_key() ? 0 : 1;
+		toy_destroy(&toy);
+		exit(status);
+	}
+	waitpid(child, &status, 0);
+	ok(WIFEXITED(status) && !WEXITSTATUS(status),
+	   "on a terminal, Ctrl-a x quits, and other keys are reported");
 }
 
 static void test_reboot(void)
@@ -203,39 +333,31 @@ static void test_refusals(void)
 	toy_destroy(&toy);
 }
 
-/* --- polling -----------------------------------------------------------------------------------
- */
+/* --- polling ---------------------------------------------------------------------------------- */
 
+enum { WANTED_POLLS = 10 };
 static atomic_uint polls;
-static unsigned int wanted_polls;
 
-static bool poll_until(void *arg)
+/* After the last one the guest goes on for a while. */
+static bool poll_some(void *quit_timer)
 {
-	(void)arg;
-	return atomic_fetch_add(&polls, 1) + 1 >= wanted_polls;
-}
-
-static bool poll_for(const uint8_t *code, const uint8_t *end, unsigned int n)
-{
-	atomic_store(&polls, 0);
-	wanted_polls = n;
-	if (toy_create(&toy, code, end, &quiet, NULL))
+	if (atomic_fetch_add(&polls, 1) + 1 < WANTED_POLLS)
 		return false;
-	vm_set_poll(toy.vm, poll_until, NULL);
-	return !vm_start(toy.vm, NULL);
+	event_timer_arm(quit_timer, 30);
+	return true;
 }
 
 static void test_polling(void)
 {
 	struct event_source *timer;
 
-	poll_for(loop_code, loop_end, 10);
+	toy_create(&toy, loop_code, loop_end, &quiet, NULL);
 	event_loop_add_timer(toy.loop, 0, quit, NULL, &timer, NULL);
-	event_timer_arm(timer, 60);
+	vm_set_poll(toy.vm, poll_some, timer);
+	vm_start(toy.vm, NULL);
 	event_loop_run(toy.loop);
 	vm_finish(toy.vm);
-	is_u64(polls, 10,
-	       "a guest that accesses ports is polled until the poll says that it is done");
+	is_u64(polls, WANTED_POLLS, "a guest that accesses ports is polled until a poll succeeds");
 	toy_destroy(&toy);
 }
 
@@ -244,6 +366,9 @@ int main(void)
 	if (!toy_has_kvm())
 		return tap_skip_all("no /dev/kvm");
 	test_panic();
+	test_hang();
+	test_input();
+	test_keys();
 	test_reboot();
 	test_triple_fault();
 	test_io();

@@ -2,6 +2,7 @@
 /* A machine on a KVM that fails: while the machine is built, and while it runs. */
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include "tests/lib/tap.h"
 #include "tests/unit/vmm/ioctl-hook.h"
 #include "tests/unit/vmm/machine/toy.h"
@@ -26,8 +27,7 @@ static unsigned int count_descriptors(void)
 	return n;
 }
 
-/* --- while it is built -------------------------------------------------------------------------
- */
+/* --- while it is built ------------------------------------------------------------------------ */
 
 static unsigned int calls, failing_call;
 
@@ -74,13 +74,60 @@ static void test_building(void)
 	is_u64(leaks, 0, "no failure of KVM leaves a descriptor open");
 }
 
-/* --- while it runs -----------------------------------------------------------------------------
+/* --- whether KVM is backed by hardware ---------------------------------------------------------
  */
+
+static int create_with(bool force, struct error *err)
+{
+	const struct vm_config missing = {.boot = {.kernel = "/nonexistent", .cmdline = ""},
+					  .ram_mib = 64,
+					  .nr_vcpus = 1,
+					  .force = force};
+	struct event_loop *loop = NULL;
+	struct vm *vm = NULL;
+	int ret;
+
+	event_loop_create(&loop, err);
+	ret = vm_create(&missing, loop, &vm, err);
+	vm_destroy(vm);
+	event_loop_destroy(loop);
+	return ret;
+}
+
+/* A vCPU that takes its time: each entry to the guest takes 10 ms. */
+static bool slow_down(int fd, unsigned long request, void *arg, int *ret)
+{
+	(void)fd;
+	(void)arg;
+	(void)ret;
+	if (request == KVM_RUN)
+		usleep(10000);
+	return false;
+}
+
+static void test_slow_kvm(void)
+{
+	struct error err;
+
+	unsetenv("SONDE_ALLOW_SLOW_KVM");
+	ioctl_hook = slow_down;
+	ok(create_with(false, &err) == -ENOTSUP && strstr(err.text, "not backed by hardware"),
+	   "a slow KVM is refused before the kernel is read");
+	is_u64((uint64_t)-create_with(true, NULL), ENOENT, "a slow KVM is accepted by force");
+	setenv("SONDE_ALLOW_SLOW_KVM", "1", 1);
+	is_u64((uint64_t)-create_with(false, NULL), ENOENT,
+	       "a slow KVM is accepted if the environment says that it is the tests' own");
+	unsetenv("SONDE_ALLOW_SLOW_KVM");
+	ioctl_hook = NULL;
+}
+
+/* --- while it runs ---------------------------------------------------------------------------- */
 
 static struct {
 	int exit_reason; /* 0: the call fails with `code` */
 	int code;
-	atomic_int after, times; /* so many entries go to KVM; so many do not */
+	atomic_int after, times;   /* so many entries go to KVM; so many do not */
+	struct event_source *done; /* armed when KVM gets entries again */
 } injected;
 
 static bool inject_exit(int fd, unsigned long request, void *arg, int *ret)
@@ -92,8 +139,11 @@ static bool inject_exit(int fd, unsigned long request, void *arg, int *ret)
 		return false;
 	if (atomic_fetch_sub(&injected.after, 1) > 0)
 		return false;
-	if (atomic_fetch_sub(&injected.times, 1) <= 0)
+	if (atomic_fetch_sub(&injected.times, 1) <= 0) {
+		if (injected.done)
+			event_timer_arm(injected.done, 0);
 		return false;
+	}
 	vcpu->run->exit_reason = (uint32_t)injected.exit_reason;
 	*ret = injected.exit_reason ? 0 : -injected.code;
 	return true;
@@ -137,22 +187,20 @@ static void quit(void *arg)
 }
 
 /* Signals, and processors that are busy, interrupt an entry; it is tried again. */
-static void test_interruptions(int code)
+static void test_interruptions(int code, const char *name)
 {
-	struct event_source *timer;
-
 	injected.exit_reason = 0;
 	injected.code = code;
 	atomic_store(&injected.after, 0);
 	atomic_store(&injected.times, 5);
 	toy_create(&toy, loop_code, loop_end, &config, NULL);
+	event_loop_add_timer(toy.loop, 0, quit, NULL, &injected.done, NULL);
 	ioctl_hook = inject_exit;
 	vm_start(toy.vm, NULL);
-	event_loop_add_timer(toy.loop, 0, quit, NULL, &timer, NULL);
-	event_timer_arm(timer, 30);
-	ok(event_loop_run(toy.loop) == VM_END_QUIT && atomic_load(&injected.times) < 0,
-	   "an entry that fails with \"%s\" is repeated", strerror(code));
+	is_u64((uint64_t)event_loop_run(toy.loop), VM_END_QUIT, name);
+	vm_finish(toy.vm);
 	ioctl_hook = NULL;
+	injected.done = NULL;
 	toy_destroy(&toy);
 }
 
@@ -161,12 +209,13 @@ int main(void)
 	if (!toy_has_kvm())
 		return tap_skip_all("no /dev/kvm");
 	test_building();
+	test_slow_kvm();
 	fails(KVM_EXIT_HLT, 0, 0, "the guest cannot execute an OUT instruction");
 	fails(KVM_EXIT_FAIL_ENTRY, 0, 3, "the processor refused to enter the guest");
 	fails(KVM_EXIT_INTERNAL_ERROR, 0, 3, "KVM cannot emulate the guest's instruction");
 	fails(KVM_EXIT_HYPERV, 0, 3, "unexpected exit (0x1b)");
 	fails(0, EFAULT, 3, "Bad address");
-	test_interruptions(EINTR);
-	test_interruptions(EAGAIN);
+	test_interruptions(EINTR, "an entry that a signal interrupts is repeated");
+	test_interruptions(EAGAIN, "an entry that KVM wants to have again is repeated");
 	return tap_done();
 }

@@ -71,6 +71,20 @@ static void do_step(struct guest_trap *trap)
 	memcpy(site, trap_code, sizeof(trap_code));
 }
 
+static bool own_registers_work;
+
+/* In a handler, the vCPU's registers are those of the trap. */
+static void test_own_registers(struct guest_trap *trap)
+{
+	struct guest_regs regs;
+
+	guest->control->get_regs(guest, trap->vcpu, &regs, NULL);
+	own_registers_work = regs.rip == trap->regs.rip;
+	regs.r15 = MARK;
+	guest->control->set_regs(guest, trap->vcpu, &regs, NULL);
+	own_registers_work &= trap->regs.r15 == MARK;
+}
+
 static bool on_trap(void *arg, struct guest_trap *trap)
 {
 	uint64_t at = trap->regs.rip - base_gpa;
@@ -96,6 +110,7 @@ static bool on_trap(void *arg, struct guest_trap *trap)
 		seen_check++;
 		check_rcx = trap->regs.rcx;
 		check_rbx = trap->regs.rbx;
+		test_own_registers(trap);
 		/* A stop from within a handler: the own vCPU counts as stopped. */
 		guest->control->stop(guest, NULL);
 		guest->control->resume(guest, NULL);
@@ -149,6 +164,7 @@ static void test_traps(void)
 	ok(wait_until_counting(), "the guest gets past all traps into its loop");
 	ok(seen_skip == 1 && seen_again == 1 && seen_step == 1 && seen_check == 1 && !seen_other,
 	   "each trap calls the handler once, at its own address");
+	ok(own_registers_work, "a handler reads and sets the registers of its trap");
 	is_u64(check_rbx, 0, "registers that a handler does not change stay");
 	if (guest->caps & GUEST_CAP_STEP)
 		ok(!step_failed && check_rcx == MARK + 1 && stepped == GUEST_TRAP_SIZE,

@@ -260,7 +260,9 @@ static void test_arguments(struct fixture *f)
 	is_str(hear(&peer), "{\"return\":{}}", "then the reply");
 	asks(&peer, "{\"execute\":\"trace-start\"}", GENERIC("tracing is on already"));
 	asks(&peer, "{\"execute\":\"query-trace\"}",
-	     "{\"return\":{\"enabled\":true,\"mode\":\"a;b;\"}}");
+	     "{\"return\":{\"enabled\":true,\"mode\":\"a;b;\",\"tracers\":[\"kmem\"],"
+	     "\"trace_dir\":\"out\",\"events\":1234,\"lost\":7,"
+	     "\"sites\":{\"entry\":1013,\"refused\":[null]}}}");
 	asks(&peer, "{\"execute\":\"query-cpus-fast\"}",
 	     "{\"return\":[{\"cpu-index\":0,\"thread-id\":100},{\"cpu-index\":1,"
 	     "\"thread-id\":101}]}");

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kmem tracer records of calls that allocate or free many objects. */
 #include <stdlib.h>
 #include "tests/lib/fake-session.h"
@@ -41,16 +41,19 @@ static void test_sheaf(void)
 
 	fake_session_begin(&fs);
 	put_sheaf(3, 0);
-	is_u64((uint64_t)fake_session_call(&fs, 1, FAKE_FREE_SHEAF, rcu_head), 1, "a sheaf");
+	is_u64((uint64_t)fake_session_call(&fs, 1, FAKE_FREE_SHEAF, rcu_head), 1,
+	       "a free of a sheaf hits one trap");
 	put_sheaf(1, 1u << FAKE_KMALLOC_BIT);
 	fake_session_call(&fs, 1, FAKE_FREE_SHEAF, rcu_head);
-	is_u64(fake_session_recorded(&fs), 4, "one record for each object");
+	is_u64(fake_session_recorded(&fs), 4, "a free of a sheaf is one record for each object");
 	for (unsigned int i = 0; i < 3; i++)
 		ok(is_free(i, KMEM_TYPE_CACHE, object(i)) && fs.events[i].record.cache,
-		   "object %u of a cache", i);
-	ok(is_free(3, KMEM_TYPE_KMALLOC, object(0)), "an object of a kmalloc cache");
+		   "object %u of a cache's sheaf is a free from this cache", i);
+	ok(is_free(3, KMEM_TYPE_KMALLOC, object(0)),
+	   "an object of a kmalloc cache's sheaf is a free of kmalloc memory");
 	fake_session_call(&fs, 1, FAKE_FREE_SHEAF, 0x1234);
-	is_u64(fake_session_count(&fs, COUNTER_LOST), 1, "a sheaf that cannot be read is lost");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 1,
+	       "a sheaf that cannot be read counts as one lost event");
 	fake_session_end(&fs);
 }
 
@@ -64,9 +67,10 @@ static void test_huge_sheaf(void)
 			  fake_direct(FAKE_ARRAY_GPA + FAKE_SHEAF_RCU_HEAD));
 	status = fake_session_status(&fs);
 	is_u64(fake_session_recorded(&fs), SLAB_OBJECTS,
-	       "a sheaf of absurd size: what is there is recorded");
+	       "of a sheaf with a forged size the objects that exist are recorded");
 	is_u64(status.counters.v[COUNTER_LOST] + status.counters.v[COUNTER_NULL_FREES],
-	       UINT32_MAX - SLAB_OBJECTS, "the rest is counted");
+	       UINT32_MAX - SLAB_OBJECTS,
+	       "of a sheaf with a forged size all other objects are counted as lost or NULL");
 	fake_session_end(&fs);
 }
 
@@ -102,9 +106,9 @@ static bool is_bulk_alloc(size_t i, uint64_t ptr)
 static void test_bulk(void)
 {
 	alloc_bulk(0, 4);
-	is_u64(fake_session_recorded(&fs), 4, "bulk allocation: one record for each object");
+	is_u64(fake_session_recorded(&fs), 4, "a bulk allocation is one record for each object");
 	for (unsigned int i = 0; i < 4; i++)
-		ok(is_bulk_alloc(i, object(i)), "object %u", i);
+		ok(is_bulk_alloc(i, object(i)), "object %u of a bulk allocation is recorded", i);
 	fake_session_end(&fs);
 }
 
@@ -113,9 +117,9 @@ static void test_bulk_undone_singly(void)
 {
 	alloc_bulk(FAKE_UNDO_BULK, 0);
 	is_u64(fake_session_recorded(&fs), 2,
-	       "a bulk allocation that fails half-way, one object given back");
-	ok(is_bulk_alloc(0, object(2)), "was allocated");
-	ok(is_free(1, KMEM_TYPE_CACHE, object(2)), "and freed");
+	       "a bulk allocation that fails half-way is two records for each object given back");
+	ok(is_bulk_alloc(0, object(2)), "an object given back was allocated");
+	ok(is_free(1, KMEM_TYPE_CACHE, object(2)), "an object given back is freed");
 	fake_session_end(&fs);
 }
 
@@ -123,11 +127,12 @@ static void test_bulk_undone_singly(void)
 static void test_bulk_undone_at_once(void)
 {
 	alloc_bulk(FAKE_FREE_BULK, 0);
-	is_u64(fake_session_recorded(&fs), 8, "a bulk allocation that fails at its end");
+	is_u64(fake_session_recorded(&fs), 8,
+	       "a bulk allocation that fails at its end is two records for each object");
 	for (unsigned int i = 0; i < 4; i++)
 		ok(is_bulk_alloc(2 * i, object(i)) &&
 			   is_free(2 * i + 1, KMEM_TYPE_CACHE, object(i)),
-		   "object %u was allocated and freed", i);
+		   "object %u of a failed bulk allocation was allocated and freed", i);
 	fake_session_end(&fs);
 }
 
@@ -135,8 +140,10 @@ static void test_bulk_undone_at_once(void)
 static void test_bulk_with_other_free(void)
 {
 	alloc_bulk(FAKE_CACHE_FREE, 4);
-	is_u64(fake_session_recorded(&fs), 5, "a bulk allocation in which somebody frees");
-	ok(is_free(0, KMEM_TYPE_CACHE, object(2)), "that is a free like any other");
+	is_u64(fake_session_recorded(&fs), 5,
+	       "a bulk allocation with a nested free is recorded, and the free");
+	ok(is_free(0, KMEM_TYPE_CACHE, object(2)),
+	   "a free nested in a bulk allocation is a free like any other");
 	fake_session_end(&fs);
 }
 

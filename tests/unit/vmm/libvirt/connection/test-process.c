@@ -9,11 +9,14 @@
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/connection/process.h"
 
+static const struct libvirt_instance unknown;
 static char uuid[64]; /* made of the PID: this test may run twice at a time */
 static const char script[] = "echo; read -r line";
 
-/* It ends when *input is closed. */
-static pid_t start_qemu(int *input)
+enum { STRANGER = 65534 };
+
+/* It ends when *input is closed. `uid` 0: as this user. */
+static pid_t start_as(uid_t uid, int *input)
 {
 	int in[2], out[2];
 	pid_t pid;
@@ -26,6 +29,8 @@ static pid_t start_qemu(int *input)
 		dup2(in[0], STDIN_FILENO);
 		dup2(out[1], STDOUT_FILENO);
 		close(in[1]);
+		if (uid && setuid(uid))
+			_exit(127);
 		execl("/bin/sh", "sh", "-c", script, "sh", "-uuid", uuid, (char *)NULL);
 		_exit(127);
 	}
@@ -36,6 +41,11 @@ static pid_t start_qemu(int *input)
 	close(out[0]);
 	*input = in[1];
 	return pid;
+}
+
+static pid_t start_qemu(int *input)
+{
+	return start_as(0, input);
 }
 
 static void end_qemu(pid_t pid, int input)
@@ -49,8 +59,8 @@ static void test_none(void)
 {
 	struct libvirt_process p;
 
-	libvirt_process_open(uuid, &p);
-	ok(!libvirt_process_runs(uuid), "a uuid that no process has does not run");
+	libvirt_process_open(uuid, "", &p);
+	ok(!libvirt_instance_runs(uuid, &unknown), "a uuid that no process has does not run");
 	ok(!p.pid && p.fd < 0 && !p.instance.boot[0] && p.why.code == ESRCH,
 	   "a process that is not found is unknown, with a reason: %s", p.why.text);
 	ok(!libvirt_process_ended(&p), "an unknown process has not ended");
@@ -63,9 +73,9 @@ static void test_life(struct libvirt_instance *out)
 	int input;
 	pid_t pid = start_qemu(&input);
 
-	libvirt_process_open(uuid, &p);
-	libvirt_process_open(uuid, &again);
-	ok(libvirt_process_runs(uuid) && p.pid == pid, "QEMU is found by its uuid");
+	libvirt_process_open(uuid, "", &p);
+	libvirt_process_open(uuid, "", &again);
+	ok(libvirt_instance_runs(uuid, &unknown) && p.pid == pid, "QEMU is found by its uuid");
 	ok(p.fd >= 0 && !libvirt_process_ended(&p), "a QEMU that runs has not ended");
 	ok(strlen(p.instance.boot) == LIBVIRT_BOOT_TEXT - 1 && p.instance.start,
 	   "QEMU's instance has a boot and a start: %s %llu", p.instance.boot,
@@ -74,7 +84,7 @@ static void test_life(struct libvirt_instance *out)
 	   "two handles of one QEMU have the same instance");
 	kill(pid, SIGKILL);
 	waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT);
-	ok(libvirt_process_ended(&p) && !libvirt_process_runs(uuid),
+	ok(libvirt_process_ended(&p) && !libvirt_instance_runs(uuid, &unknown),
 	   "a QEMU that is a zombie has ended");
 	end_qemu(pid, input);
 	ok(libvirt_process_ended(&p), "a QEMU that was reaped has ended");
@@ -85,7 +95,6 @@ static void test_life(struct libvirt_instance *out)
 
 static void test_next(const struct libvirt_instance *before)
 {
-	static const struct libvirt_instance unknown;
 	struct libvirt_instance other_boot;
 	struct libvirt_process p, twice;
 	int input, input_too;
@@ -93,7 +102,7 @@ static void test_next(const struct libvirt_instance *before)
 
 	usleep(2 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
 	pid = start_qemu(&input);
-	libvirt_process_open(uuid, &p);
+	libvirt_process_open(uuid, "", &p);
 	ok(libvirt_instances_differ(&p.instance, before), "QEMU's next start is another instance");
 	ok(!libvirt_instances_differ(&p.instance, &unknown) &&
 		   !libvirt_instances_differ(&unknown, before),
@@ -103,14 +112,113 @@ static void test_next(const struct libvirt_instance *before)
 	ok(libvirt_instances_differ(&p.instance, &other_boot),
 	   "the same start time after another boot is another instance");
 	too = start_qemu(&input_too);
-	libvirt_process_open(uuid, &twice);
+	libvirt_process_open(uuid, "", &twice);
 	ok(!twice.pid && strstr(twice.why.text, "several"),
 	   "of two candidates neither is taken: %s", twice.why.text);
-	ok(libvirt_process_runs(uuid), "two candidates count as running");
+	ok(libvirt_instance_runs(uuid, &unknown), "two candidates count as running");
 	libvirt_process_close(&twice);
 	libvirt_process_close(&p);
 	end_qemu(too, input_too);
 	end_qemu(pid, input);
+}
+
+static void write_pid(const char *path, pid_t pid)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file || fprintf(file, "%d", pid) < 0 || fclose(file))
+		abort();
+}
+
+/* libvirt's pid file says which of several processes with its arguments is the domain's QEMU. */
+static void test_pid_file(void)
+{
+	char folder[] = "/tmp/sonde-process-XXXXXX", path[64], other[64];
+	int inputs[2];
+	pid_t pids[2] = {start_qemu(&inputs[0]), start_qemu(&inputs[1])};
+	struct libvirt_process p;
+
+	if (!mkdtemp(folder))
+		abort();
+	snprintf(path, sizeof(path), "%s/a.pid", folder);
+	snprintf(other, sizeof(other), "%s/b.pid", folder);
+	for (int i = 0; i < 2; i++) {
+		write_pid(path, pids[i]);
+		libvirt_process_open(uuid, path, &p);
+		ok(p.pid == pids[i] && p.instance.boot[0],
+		   "of two candidates the one in the pid file is taken: %d", i);
+		libvirt_process_close(&p);
+	}
+	if (rename(path, other) || symlink(other, path))
+		abort();
+	libvirt_process_open(uuid, path, &p);
+	ok(!p.pid, "a pid file that is a symbolic link is not used");
+	libvirt_process_close(&p);
+	unlink(path);
+	write_pid(path, getpid());
+	end_qemu(pids[1], inputs[1]);
+	libvirt_process_open(uuid, path, &p);
+	ok(p.pid == pids[0], "a pid file that names another program is not used");
+	libvirt_process_close(&p);
+	end_qemu(pids[0], inputs[0]);
+	unlink(path);
+	unlink(other);
+	rmdir(folder);
+}
+
+/* Another local user may run a process with QEMU's arguments. */
+static void test_stranger(void)
+{
+	struct libvirt_instance instance;
+	struct libvirt_process p;
+	int input, decoy_input;
+	pid_t pid, decoy;
+
+	if (geteuid()) {
+		tap_skip("a stranger's process", "needs root");
+		return;
+	}
+	pid = start_qemu(&input);
+	usleep(2 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
+	decoy = start_as(STRANGER, &decoy_input);
+	libvirt_process_open(uuid, "", &p);
+	ok(p.pid == pid, "a stranger's process does not hide the domain's QEMU");
+	instance = p.instance;
+	libvirt_process_close(&p);
+	ok(libvirt_instance_runs(uuid, &instance),
+	   "the domain's QEMU runs beside a stranger's process");
+	end_qemu(pid, input);
+	ok(!libvirt_instance_runs(uuid, &instance),
+	   "a stranger's process is not the instance that was traced");
+	libvirt_process_open(uuid, "", &p);
+	ok(!p.pid, "a stranger's process is not taken for the domain's QEMU");
+	libvirt_process_close(&p);
+	end_qemu(decoy, decoy_input);
+}
+
+static void test_pid_files(void)
+{
+	static const struct {
+		const char *uri, *want;
+	} cases[] = {
+		{"qemu:///system", "/run/libvirt/qemu/a.pid"},
+		{"qemu+unix:///system?mode=direct", "/run/libvirt/qemu/a.pid"},
+		{"qemu:///session", "/run/user/7/libvirt/qemu/run/a.pid"},
+		{"qemu+unix:///session?x=1&socket=/t/x%20y/libvirt-sock", "/t/x y/qemu/run/a.pid"},
+		{"qemu+unix:///system?socket=/t/libvirt-sock&x=1", "/t/qemu/a.pid"},
+		{"qemu:///session?socket=", "/run/user/7/libvirt/qemu/run/a.pid"},
+		{"qemu:///systemd", ""},
+		{"qemu:///embed?root=/x", ""},
+		{"test:///default", ""},
+		{"", ""},
+	};
+	char path[256], name[128];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		libvirt_pid_file(cases[i].uri, "a", "/run/user/7", path, sizeof(path));
+		snprintf(name, sizeof(name), "the pid file of a domain at '%s'", cases[i].uri);
+		is_str(path, cases[i].want, name);
+	}
 }
 
 static void test_start(void)
@@ -143,6 +251,9 @@ int main(void)
 	test_none();
 	test_life(&first);
 	test_next(&first);
+	test_pid_file();
+	test_stranger();
+	test_pid_files();
 	test_start();
 	return tap_done();
 }

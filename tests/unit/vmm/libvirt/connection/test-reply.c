@@ -154,14 +154,14 @@ static void test_connected(void)
 		"{\"filename\":\"disconnected:tcp:127.0.0.1:4321,server=on\",\"label\":\"gdb\"}]";
 	json_t *reply = json_loads(text, 0, NULL);
 
-	ok(libvirt_reply_connected(reply, "sonde-gdb"),
+	ok(libvirt_reply_chardev(reply, "sonde-gdb") == LIBVIRT_CHARDEV_CONNECTED,
 	   "query-chardev: a device with a peer is connected");
-	ok(!libvirt_reply_connected(reply, "gdb"),
-	   "query-chardev: a device that listens without a peer is not connected");
-	ok(!libvirt_reply_connected(reply, "none"),
-	   "query-chardev: an unknown device is not connected");
-	ok(!libvirt_reply_connected(NULL, "gdb"),
-	   "query-chardev: without a reply none is connected");
+	ok(libvirt_reply_chardev(reply, "gdb") == LIBVIRT_CHARDEV_LISTENS,
+	   "query-chardev: a device without a peer listens");
+	ok(libvirt_reply_chardev(reply, "none") == LIBVIRT_CHARDEV_NONE,
+	   "query-chardev: an unknown device does not exist");
+	ok(libvirt_reply_chardev(NULL, "gdb") == LIBVIRT_CHARDEV_NONE,
+	   "query-chardev: without a reply no device exists");
 	json_decref(reply);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/journal/journal.h"
@@ -98,6 +99,134 @@ static void test_pending(void)
 	libvirt_journal_remove(&journal);
 }
 
+static off_t size_of(const struct libvirt_journal *journal)
+{
+	struct stat st;
+
+	return fstat(journal->fd, &st) ? -1 : st.st_size;
+}
+
+/* As in trap mode with isolated page tables, for a day. */
+static void test_compact(void)
+{
+	enum { LOANS = 200000, BOUND = 3 << 20 };
+	const struct journal_loan loan = {.vcpu = 1, .cr3 = 0x123456800, .lent = 0x123456000};
+	static const struct libvirt_instance qemu = {.boot = "3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e",
+						     .start = 4711};
+	struct libvirt_journal journal, other;
+	struct journal_contents c;
+	bool written = true;
+	off_t largest = 0;
+
+	ok(!libvirt_journal_create(uuid, &journal, NULL), "compaction: a journal is created");
+	libvirt_journal_instance(&journal, &qemu, NULL);
+	libvirt_journal_breaks(&journal, NULL);
+	libvirt_journal_write(&journal, 0x1000, (const uint8_t *)"a", (const uint8_t *)"b", 1,
+			      NULL);
+	libvirt_journal_write(&journal, 0x1000, (const uint8_t *)"b", (const uint8_t *)"c", 1,
+			      NULL);
+	for (int i = 0; i < LOANS; i++) {
+		written &= !libvirt_journal_lend(&journal, &loan, NULL) &&
+			   (i == LOANS - 1 || !libvirt_journal_lent(&journal, NULL));
+		largest = size_of(&journal) > largest ? size_of(&journal) : largest;
+	}
+	libvirt_journal_stop(&journal, true, NULL);
+	ok(written && largest < BOUND, "compaction: %d loans take at most %ld bytes", LOANS,
+	   (long)largest);
+	ok(libvirt_journal_check(uuid, NULL) == -EBUSY,
+	   "compaction: a second tracer is still refused");
+	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY,
+	   "compaction: a living tracer's journal still cannot be adopted");
+	libvirt_journal_close(&journal);
+	ok(!libvirt_journal_adopt(uuid, &journal, NULL) &&
+		   !libvirt_journal_read(&journal, &c, NULL),
+	   "compaction: the journal can be adopted and read");
+	ok(c.stopped && c.breaks && c.lent && c.loan.cr3 == loan.cr3 && c.loan.lent == loan.lent &&
+		   c.instance.start == qemu.start && !strcmp(c.instance.boot, qemu.boot),
+	   "compaction: instance, stop, breakpoints and loan are kept");
+	ok(c.nr_places == 1 && c.places[0].original[0] == 'a' && c.places[0].nr_ours == 2 &&
+		   !memcmp(c.places[0].ours, "bc", 2),
+	   "compaction: a place keeps its original and all writes");
+	journal_contents_deinit(&c);
+	libvirt_journal_remove(&journal);
+	ok(libvirt_journal_adopt(uuid, &journal, NULL) == -ENOENT,
+	   "compaction: the journal can be removed");
+}
+
+/* What a compacted journal is read as is what it was before. */
+static void test_compact_tasks(void)
+{
+	static const struct task_stacks tasks = {.root = 0x2810000,
+						 .first = 0xffffffff82a1b4c0,
+						 .cpu_bases = 1,
+						 .levels = 4,
+						 .tasks = 1,
+						 .signal = 1,
+						 .threads = 1,
+						 .thread = 1,
+						 .stack = 1,
+						 .sp = 1,
+						 .on_cpu = 1};
+	struct libvirt_journal journal;
+	struct journal_contents c;
+	off_t before;
+
+	if (libvirt_journal_create(uuid, &journal, NULL))
+		abort();
+	libvirt_journal_tasks(&journal, &tasks, NULL);
+	libvirt_journal_reset(&journal, NULL);
+	do {
+		before = size_of(&journal);
+		libvirt_journal_stop(&journal, true, NULL);
+	} while (size_of(&journal) > before);
+	libvirt_journal_stop(&journal, false, NULL);
+	ok(size_of(&journal) < 4096 && !libvirt_journal_read(&journal, &c, NULL) && !c.stopped &&
+		   c.reset && !c.lent && !c.breaks && c.knows_tasks &&
+		   !memcmp(&c.tasks, &tasks, sizeof(tasks)),
+	   "compaction: tasks, a reset and a resume are kept");
+	journal_contents_deinit(&c);
+	libvirt_journal_remove(&journal);
+}
+
+/* Without room the journal stays as it is, and is still written. */
+static void test_compact_full(void)
+{
+	struct libvirt_journal journal;
+	struct journal_contents c;
+	char blocker[300];
+	bool written = true;
+
+	if (libvirt_journal_create(uuid, &journal, NULL))
+		abort();
+	snprintf(blocker, sizeof(blocker), "%s.new", journal.path);
+	if (mkdir(blocker, 0700))
+		abort();
+	for (int i = 0; i < 1 << 19; i++)
+		written &= !libvirt_journal_stop(&journal, i % 2, NULL);
+	ok(written && size_of(&journal) > 1 << 20 && !libvirt_journal_read(&journal, &c, NULL) &&
+		   c.stopped,
+	   "a journal that cannot be compacted is still written");
+	rmdir(blocker);
+	libvirt_journal_remove(&journal);
+}
+
+/* A patch set of all functions of a kernel. */
+static void test_many_places(void)
+{
+	enum { PLACES = 200000, LINE = 40 };
+	char *text = malloc(PLACES * LINE);
+	struct journal_contents c = {0};
+	size_t n = 0;
+
+	for (unsigned int i = 0; text && i < PLACES; i++)
+		n += (size_t)sprintf(text + n, "write %x 0f1f440000 e800000000\n", 16 * i);
+	ok(text && !journal_parse(text, n, &c, NULL) && c.nr_places == PLACES &&
+		   c.places[PLACES - 1].gpa == 16 * (PLACES - 1),
+	   "a journal of 200,000 places is read");
+	journal_contents_deinit(&c);
+	free(text);
+}
+
 /* As in trap mode, which stops its domain each second. */
 static void test_long(void)
 {
@@ -187,10 +316,22 @@ static void test_instance(void)
 static void test_damage(void)
 {
 	static const char *const bad[] = {
-		"nonsense\n",       "write\n",          "write 10\n",         "write 10 aa\n",
-		"write 10 aa b\n",  "write 10 a b\n",   "write 10 aa bbcc\n", "write x aa bb\n",
-		"write 10 gg bb\n", "write 10 aa xx\n", "write 10  \n",       "go on\n",
-		"lend 3\n",         "lend 3 1 2 3\n",   "lend x 1 2\n",
+		"nonsense\n",
+		"write\n",
+		"write 10\n",
+		"write 10 aa\n",
+		"write 10 aa b\n",
+		"write 10 a b\n",
+		"write 10 aa bbcc\n",
+		"write x aa bb\n",
+		"write 10 gg bb\n",
+		"write 10 aa xx\n",
+		"write 10  \n",
+		"write 10000000000000 aa bb\n",
+		"go on\n",
+		"lend 3\n",
+		"lend 3 1 2 3\n",
+		"lend x 1 2\n",
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -289,6 +430,55 @@ static void test_no_folder(const char *runtime)
 	   "in an empty folder there is no journal to adopt");
 }
 
+static void is_refused(const char *what)
+{
+	struct libvirt_journal journal;
+	struct error err = {0};
+
+	ok(libvirt_journal_create(uuid, &journal, &err) == -EPERM, "%s is refused: %s", what,
+	   err.text);
+	ok(libvirt_journal_check(uuid, NULL) == -EPERM &&
+		   libvirt_journal_adopt(uuid, &journal, NULL) == -EPERM,
+	   "%s is refused by the check and for a recovery, too", what);
+}
+
+/* Another user's folder or file would have his bytes written to the guest. */
+static void test_private(const char *runtime)
+{
+	struct libvirt_journal journal;
+	char folder[64], real[64], file[128];
+
+	snprintf(folder, sizeof(folder), "%s/sonde", runtime);
+	snprintf(real, sizeof(real), "%s/real", runtime);
+	snprintf(file, sizeof(file), "%s/%s", folder, uuid);
+	chmod(folder, 0770);
+	is_refused("a folder that the group may write");
+	chmod(folder, 0705);
+	is_refused("a folder that others may read");
+	chmod(folder, 0700);
+	if (rename(folder, real) || symlink(real, folder))
+		abort();
+	ok(libvirt_journal_create(uuid, &journal, NULL) == -ENOTDIR ||
+		   libvirt_journal_create(uuid, &journal, NULL) == -ELOOP,
+	   "a folder that is a symbolic link is refused");
+	if (unlink(folder) || rename(real, folder))
+		abort();
+	close(open(file, O_CREAT | O_WRONLY, 0600));
+	chmod(file, 0660);
+	is_refused("a journal that the group may write");
+	unlink(file);
+	if (mkfifo(file, 0600))
+		abort();
+	is_refused("a journal that is a FIFO");
+	unlink(file);
+	if (symlink("/dev/null", file))
+		abort();
+	ok(libvirt_journal_create(uuid, &journal, NULL) < 0 &&
+		   libvirt_journal_adopt(uuid, &journal, NULL) < 0,
+	   "a journal that is a symbolic link is refused");
+	unlink(file);
+}
+
 /* As root, the journals would be in /run. */
 static void become_nobody(const char *folder)
 {
@@ -311,6 +501,11 @@ int main(void)
 	test_unfinished();
 	test_pending();
 	test_long();
+	test_compact();
+	test_compact_tasks();
+	test_compact_full();
+	test_many_places();
+	test_private(folder);
 	test_contents();
 	test_loan();
 	test_instance();

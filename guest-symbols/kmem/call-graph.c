@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "guest-symbols/kmem/call-graph.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MAX_NODES = 256,
+	MAX_LEVELS = 3, /* of callers */
+	REL32 = 4,
+	ENDBR = 4, /* bytes of endbr64, which a direct branch may leave out */
+	SHORT_REACH = 128,
+};
+
+/* A function whose callers are wanted. */
+struct node {
+	uint64_t address;
+	const char *anywhere; /* why it may be called from anywhere, or NULL */
+	bool complete;        /* all its callers are among the edges */
+	bool in_proof;
+};
+
+struct edge {
+	size_t callee; /* node */
+	const struct symbol *caller;
+};
+
+struct call_graph {
+	const struct kernel_image *image;
+	struct node nodes[MAX_NODES];
+	size_t nr_nodes;
+	struct edge *edges;
+	size_t nr_edges, room;
+};
+
+static const char by_modules[] = "modules may call it";
+static const char by_pointer[] = "its address is taken";
+
+const struct symbol *call_graph_function(const struct kernel_image *image, uint64_t address)
+{
+	const struct symbol *symbol = symbols_covering(image->symbols, address), *whole;
+	const char *part = symbol ? strstr(symbol->name, ".cold") : NULL;
+	char name[128];
+
+	if (!part)
+		return symbol;
+	snprintf(name, sizeof(name), "%.*s", (int)(part - symbol->name), symbol->name);
+	whole = symbols_find(image->symbols, name);
+	return whole ? whole : symbol;
+}
+
+/* --- nodes and edges ------------------------------------------------------------------------- */
+
+static struct node *find_node(struct call_graph *g, uint64_t address)
+{
+	for (size_t i = 0; i < g->nr_nodes; i++)
+		if (g->nodes[i].address == address)
+			return &g->nodes[i];
+	return NULL;
+}
+
+static bool is_exported(const struct kernel_image *image, uint64_t function)
+{
+	const struct symbol *symbol = symbols_covering(image->symbols, function);
+	char name[160];
+
+	if (!symbol)
+		return true;
+	snprintf(name, sizeof(name), "__ksymtab_%s", symbol->name);
+	return symbols_find(image->symbols, name);
+}
+
+static void add_node(struct call_graph *g, uint64_t function)
+{
+	if (g->nr_nodes == MAX_NODES || find_node(g, function))
+		return;
+	g->nodes[g->nr_nodes++] = (struct node){
+		.address = function,
+		.anywhere = is_exported(g->image, function) ? by_modules : NULL,
+	};
+}
+
+static int add_edge(struct call_graph *g, size_t callee, uint64_t from, struct error *err)
+{
+	const struct symbol *caller = call_graph_function(g->image, from);
+
+	if (!caller) {
+		g->nodes[callee].anywhere = "code without a symbol calls it";
+		return 0;
+	}
+	for (size_t i = 0; i < g->nr_edges; i++)
+		if (g->edges[i].callee == callee && g->edges[i].caller == caller)
+			return 0;
+	if (g->nr_edges == g->room) {
+		size_t room = g->room ? 2 * g->room : 64;
+		struct edge *edges = realloc(g->edges, room * sizeof(*edges));
+
+		if (!edges)
+			return error_set(err, ENOMEM, "out of memory");
+		g->edges = edges;
+		g->room = room;
+	}
+	g->edges[g->nr_edges++] = (struct edge){callee, caller};
+	return 0;
+}
+
+/* --- references ------------------------------------------------------------------------------ */
+
+/* The nodes of one level, and the range of their addresses. */
+struct search {
+	struct call_graph *graph;
+	size_t from, to;
+	uint64_t low, high;
+};
+
+static uint32_t get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* Whether what is in front of a displacement makes it a call or a jump. */
+static bool is_branch(const uint8_t *displacement, size_t before)
+{
+	const uint8_t *p = displacement;
+
+	return (before >= 1 && (p[-1] == 0xe8 || p[-1] == 0xe9)) ||
+	       (before >= 2 && p[-2] == 0x0f && (p[-1] & 0xf0) == 0x80);
+}
+
+/* lea disp(%rip),%r64 */
+static bool is_lea(const uint8_t *displacement, size_t before)
+{
+	const uint8_t *p = displacement;
+
+	return before >= 3 && (p[-3] & 0xf8) == 0x48 && p[-2] == 0x8d && (p[-1] & 0xc7) == 0x05;
+}
+
+/* A displacement of 32 bits at `at` that leads to `target`. */
+static int see_displacement(const struct search *s, uint64_t at, const uint8_t *p, size_t before,
+			    uint64_t target, struct error *err)
+{
+	struct call_graph *g = s->graph;
+	int ret = 0;
+
+	for (size_t i = s->from; !ret && i < s->to; i++) {
+		uint64_t into = target - g->nodes[i].address;
+
+		if ((into == 0 || into == ENDBR) && is_branch(p, before))
+			ret = add_edge(g, i, at - 1, err);
+		else if (into == 0 && is_lea(p, before))
+			g->nodes[i].anywhere = by_pointer;
+	}
+	return ret;
+}
+
+static void see_pointer(const struct search *s, uint64_t value)
+{
+	for (size_t i = s->from; i < s->to; i++)
+		if (s->graph->nodes[i].address == value)
+			s->graph->nodes[i].anywhere = by_pointer;
+}
+
+/* Every position may be an operand: neither an address nor a distance is hit by accident. */
+static int search_text(const struct search *s, uint64_t start, uint64_t stop, struct error *err)
+{
+	const struct kernel_image *image = s->graph->image;
+	const uint8_t *text = stop > start ? kernel_image_bytes(image, start, stop - start) : NULL;
+	uint64_t low = s->low, reach = s->high - s->low;
+	int ret = 0;
+
+	for (size_t i = 0; text && !ret && i + REL32 <= stop - start; i++) {
+		uint64_t word = (uint64_t)(int64_t)(int32_t)get32(text + i);
+		uint64_t target = start + i + REL32 + word;
+
+		if (target - low <= reach)
+			ret = see_displacement(s, start + i, text + i, i, target, err);
+		if (word - image->bytes_slide - low <= reach)
+			see_pointer(s, word - image->bytes_slide);
+	}
+	return ret;
+}
+
+/* A jump of two bytes, from a function nearby. What may be one counts. */
+static int search_short(const struct search *s, size_t node, struct error *err)
+{
+	struct call_graph *g = s->graph;
+	uint64_t target = g->nodes[node].address, start = target - SHORT_REACH - 2;
+	const uint8_t *p = kernel_image_bytes(g->image, start, 2 * SHORT_REACH + 2);
+	int ret = 0;
+
+	for (uint64_t at = start; p && !ret && at < target + SHORT_REACH; at++, p++) {
+		const struct symbol *from = call_graph_function(g->image, at);
+		uint64_t to = at + 2 + (uint64_t)(int64_t)(int8_t)p[1];
+
+		if ((p[0] == 0xeb || (p[0] & 0xf0) == 0x70) && to == target && from &&
+		    from->address != target)
+			ret = add_edge(g, node, at, err);
+	}
+	return ret;
+}
+
+static void search_data(const struct search *s)
+{
+	const struct kernel_image *image = s->graph->image;
+	uint64_t sites = symbols_address(image->symbols, "__start_mcount_loc");
+	uint64_t sites_end = symbols_address(image->symbols, "__stop_mcount_loc");
+
+	for (size_t i = 0; i + sizeof(uint64_t) <= image->init_size; i += sizeof(uint64_t)) {
+		uint64_t at = image->text + i, value;
+
+		memcpy(&value, image->init_bytes + i, sizeof(value));
+		value -= image->bytes_slide;
+		if (value - s->low <= s->high - s->low && (at < sites || at >= sites_end) &&
+		    !kernel_image_is_text(image, at))
+			see_pointer(s, value);
+	}
+}
+
+static int search_level(struct call_graph *g, size_t from, struct error *err)
+{
+	const struct kernel_image *image = g->image;
+	struct search s = {.graph = g, .from = from, .to = g->nr_nodes, .low = UINT64_MAX};
+	int ret;
+
+	for (size_t i = s.from; i < s.to; i++) {
+		uint64_t address = g->nodes[i].address;
+
+		s.low = address < s.low ? address : s.low;
+		s.high = address + ENDBR > s.high ? address + ENDBR : s.high;
+	}
+	ret = search_text(&s, image->text, image->etext, err);
+	if (!ret)
+		ret = search_text(&s, symbols_address(image->symbols, "_sinittext"),
+				  symbols_address(image->symbols, "_einittext"), err);
+	for (size_t i = s.from; !ret && i < s.to; i++) {
+		ret = search_short(&s, i, err);
+		g->nodes[i].complete = true;
+	}
+	search_data(&s);
+	return ret;
+}
+
+static bool is_among(uint64_t address, const uint64_t *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i] == address)
+			return true;
+	return false;
+}
+
+/* Callers that matter become nodes. What anything may call is not proven anyway. */
+static void add_callers(struct call_graph *g, size_t first_edge, const uint64_t *known, size_t n)
+{
+	for (size_t i = first_edge; i < g->nr_edges; i++) {
+		uint64_t caller = g->edges[i].caller->address;
+
+		if (!g->nodes[g->edges[i].callee].anywhere && !is_among(caller, known, n))
+			add_node(g, caller);
+	}
+}
+
+int call_graph_create(const struct kernel_image *image, const uint64_t *functions, size_t n,
+		      const uint64_t *known, size_t nr_known, struct call_graph **out,
+		      struct error *err)
+{
+	struct call_graph *g = calloc(1, sizeof(*g));
+	size_t from = 0;
+	int ret = 0;
+
+	if (!g)
+		return error_set(err, ENOMEM, "out of memory");
+	g->image = image;
+	for (size_t i = 0; i < n; i++)
+		add_node(g, functions[i]);
+	for (int level = 0; !ret && level < MAX_LEVELS && from < g->nr_nodes; level++) {
+		size_t edges = g->nr_edges, nodes = g->nr_nodes;
+
+		ret = search_level(g, from, err);
+		from = nodes;
+		if (!ret)
+			add_callers(g, edges, known, nr_known);
+	}
+	if (ret)
+		call_graph_destroy(g);
+	else
+		*out = g;
+	return ret;
+}
+
+void call_graph_destroy(struct call_graph *g)
+{
+	if (!g)
+		return;
+	free(g->edges);
+	free(g);
+}
+
+/* --- proofs ---------------------------------------------------------------------------------- */
+
+/*
+ * Whether a function has callers, and all of them are roots or nested themselves. One without
+ * callers may be called in a way that is not seen, from a table of displacements for instance.
+ */
+static bool is_nested(struct call_graph *g, uint64_t function, const uint64_t *roots, size_t n)
+{
+	bool nested = true, called = false;
+	struct node *node;
+
+	if (is_among(function, roots, n))
+		return true;
+	node = find_node(g, function);
+	if (!node || node->anywhere || !node->complete || node->in_proof)
+		return false;
+	node->in_proof = true;
+	for (size_t i = 0; nested && i < g->nr_edges; i++) {
+		uint64_t caller = g->edges[i].caller->address;
+
+		if (&g->nodes[g->edges[i].callee] != node || caller == function)
+			continue;
+		called = true;
+		nested = is_nested(g, caller, roots, n);
+	}
+	node->in_proof = false;
+	return nested && called;
+}
+
+struct call_proof call_graph_prove(struct call_graph *g, uint64_t function, const uint64_t *roots,
+				   size_t nr_roots)
+{
+	const struct node *node = find_node(g, function);
+	struct call_proof proof = {0};
+
+	if (!node || !node->complete)
+		proof.anywhere = "its callers are not known";
+	else
+		proof.anywhere = node->anywhere;
+	for (size_t i = 0; node && i < g->nr_edges; i++) {
+		const struct symbol *caller = g->edges[i].caller;
+
+		if (&g->nodes[g->edges[i].callee] != node || caller->address == function)
+			continue;
+		proof.called = true;
+		if (is_nested(g, caller->address, roots, nr_roots))
+			continue;
+		if (proof.nr_others < CALL_PROOF_OTHERS)
+			proof.others[proof.nr_others] = caller->name;
+		proof.nr_others++;
+	}
+	proof.proven = !proof.anywhere && !proof.nr_others;
+	return proof;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_GUEST_SYMBOLS_KMEM_CALL_GRAPH_H
+#define SONDE_GUEST_SYMBOLS_KMEM_CALL_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "guest-symbols/image/kernel-image.h"
+
+/*
+ * Who calls some functions of a kernel, as far as it takes to prove that nobody calls them but
+ * through others that are known. Instructions are not decoded: whatever may be a reference counts
+ * as one, so that a proof can fail for no good reason, but never succeed.
+ */
+struct call_graph;
+
+/*
+ * Find the callers of `functions` (link-time addresses), their callers, and so on for a few levels;
+ * the callers of the functions in `known` do not matter. -ENOMEM.
+ */
+int call_graph_create(const struct kernel_image *image, const uint64_t *functions, size_t n,
+		      const uint64_t *known, size_t nr_known, struct call_graph **out,
+		      struct error *err);
+void call_graph_destroy(struct call_graph *graph);
+
+enum { CALL_PROOF_OTHERS = 3 };
+struct call_proof {
+	bool proven;
+	bool called; /* by anything at all */
+	/* If not proven: why calls may come from anywhere, or NULL; else callers that are neither
+	 * among the roots nor called by roots alone, `nr_others` of them. */
+	const char *anywhere;
+	const char *others[CALL_PROOF_OTHERS];
+	size_t nr_others;
+};
+
+/* Whether one of `functions` is called by `roots` alone, or by functions of which that is true. */
+struct call_proof call_graph_prove(struct call_graph *graph, uint64_t function,
+				   const uint64_t *roots, size_t nr_roots);
+
+/* The function that an address lies in; a part such as fn.cold counts as fn. NULL if none. */
+const struct symbol *call_graph_function(const struct kernel_image *image, uint64_t address);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Whether the entry points of Debian's kernels cover all functions that emit events: what they miss
+ * is known, and no entry point can be left out without being missed. Needs
+ * tests/testbed/fetch-kernel to have run; $KERNELS_DIR names another directory than build/kernels.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "guest-symbols/kmem/allocators.h"
+#include "tests/lib/tap.h"
+
+/* What is not covered in Debian's kernels. */
+static const struct known {
+	const char *version;
+	const char *not_covered; /* "function: reason. " for each */
+} known[] = {
+	{"5.10", ""},
+	{"6.1", ""},
+	{"6.12",
+	 "__free_pages_ok: called by __accept_page, make_alloc_exact, which are not traced. "
+	 "free_pages_prepare: called by compaction_free, which is not traced. "},
+	{"6.17",
+	 "__free_pages_ok: called by __accept_page, make_alloc_exact, which are not traced. "
+	 "free_pages_prepare: called by compaction_free, which is not traced. "},
+	{"7.0",
+	 "__free_pages_ok: called by __accept_page, make_alloc_exact, which are not traced. "},
+	{"7.2",
+	 "__free_pages_ok: called by __accept_page, make_alloc_exact, which are not traced. "},
+};
+
+static void is_uncovered(const struct alloc_points *points, const char *want, const char *label)
+{
+	char got[1024] = "";
+
+	for (size_t i = 0; i < points->nr_emitters; i++)
+		if (points->emitters[i].cover == ALLOC_COVER_NONE)
+			snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s: %s. ",
+				 points->emitters[i].function, points->emitters[i].reason);
+	is_str(got, want, label);
+}
+
+/* Without one of its entry points, whatever it is, the proof of a kernel fails at that one. */
+static void test_each_missing(const struct kernel_image *image, const struct alloc_points *all)
+{
+	size_t found = 0, tried = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		struct alloc_points less = {.v = calloc(all->n, sizeof(*less.v))};
+		bool emits = false, missed = false;
+
+		for (size_t e = 0; e < all->nr_emitters; e++)
+			emits |= all->emitters[e].address == all->v[i].address;
+		if (emits) {
+			for (size_t j = 0; j < all->n; j++)
+				if (j != i)
+					less.v[less.n++] = all->v[j];
+			if (alloc_points_prove(image, &less, NULL))
+				abort();
+			for (size_t e = 0; e < less.nr_emitters; e++)
+				missed |= less.emitters[e].address == all->v[i].address &&
+					  less.emitters[e].cover == ALLOC_COVER_NONE;
+			/* discovered again, if it allocates */
+			missed |=
+				less.n == all->n && less.v[all->n - 1].address == all->v[i].address;
+			tried++;
+			found += missed;
+			if (!missed)
+				tap_diag("%s is not missed", all->v[i].entry.name);
+		}
+		alloc_points_free(&less);
+	}
+	ok(tried > 10 && found == tried, "each entry point that emits events is missed without it");
+}
+
+static void test_kernel(const char *directory, const struct known *k, bool thorough)
+{
+	const struct alloc_points *points;
+	struct kernel_image *image = NULL;
+	struct kernel_file *file = NULL;
+	struct error err = {0};
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, k->version);
+	if (kernel_file_open(path, &file, &err)) {
+		tap_skip(k->version, err.text);
+		return;
+	}
+	if (ok(!kernel_image_load(file, &image, &err) && !alloc_points_of(image, &points, &err),
+	       "%s is loaded (%s)", k->version, err.text)) {
+		char label[64];
+
+		ok(points->nr_emitters > 12 && !points->unproven[0],
+		   "%s: %zu functions emit events", k->version, points->nr_emitters);
+		snprintf(label, sizeof(label), "%s: what is not covered is known", k->version);
+		is_uncovered(points, k->not_covered, label);
+		if (thorough)
+			test_each_missing(image, points);
+	}
+	kernel_image_destroy(image);
+	kernel_file_close(file);
+}
+
+int main(void)
+{
+	const char *directory = getenv("KERNELS_DIR");
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		test_kernel(directory ? directory : "build/kernels", &known[i],
+			    !strcmp(known[i].version, "6.1"));
+	return tap_done();
+}

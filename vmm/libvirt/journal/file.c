@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The journal's file: its folder, its lock, and how it stays small. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "vmm/libvirt/journal/internal.h"
+
+enum {
+	MAX_JOURNAL = 256 << 20,
+	COMPACT_AT = 1 << 20, /* the size from which a journal is rewritten when it has doubled */
+	OPEN_TRIES = 3,
+};
+
+/*
+ * Root's folder does not depend on the environment, which differs between a shell, sudo and a
+ * service. Otherwise a second tracer would not be refused, and recovery would find no journal.
+ */
+void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size)
+{
+	snprintf(out, size, "%s/sonde", !root && runtime && *runtime ? runtime : "/run");
+}
+
+/* Whoever can write a journal can have any byte written to the guest. */
+static int check_private(int fd, const char *path, mode_t type, struct error *err)
+{
+	struct stat st;
+
+	if (!fstat(fd, &st) && (st.st_mode & S_IFMT) == type && st.st_uid == geteuid() &&
+	    !(st.st_mode & (S_IRWXG | S_IRWXO)))
+		return 0;
+	return error_set(err, EPERM,
+			 "%s is not private: it must belong to you and be closed to other users; "
+			 "remove it unless a sonde uses it",
+			 path);
+}
+
+/* ENOENT becomes ENOTDIR: a missing folder must not look like a missing journal. A user's runtime
+ * folder disappears with the last session. */
+static int folder_error(const char *path, struct error *err)
+{
+	int code = errno;
+
+	return error_set(err, code == ENOENT ? ENOTDIR : code, "cannot use the folder %s: %s%s",
+			 path, strerror(code),
+			 geteuid() ? "; set XDG_RUNTIME_DIR to a folder you own" : "");
+}
+
+static int open_folder(struct libvirt_journal *j, struct error *err)
+{
+	char path[sizeof(j->path) - LIBVIRT_UUID_TEXT];
+	int ret;
+
+	libvirt_journal_folder(!geteuid(), getenv("XDG_RUNTIME_DIR"), path, sizeof(path));
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return folder_error(path, err);
+	j->folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (j->folder < 0)
+		return folder_error(path, err);
+	snprintf(j->path, sizeof(j->path), "%s/%s", path, j->name);
+	ret = check_private(j->folder, path, S_IFDIR, err);
+	if (ret)
+		close(j->folder);
+	return ret;
+}
+
+static int open_new(const struct libvirt_journal *j, const char *name)
+{
+	return openat(j->folder, name,
+		      O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL, 0600);
+}
+
+/* Another sonde may create or remove it at the same time. */
+static int open_file(struct libvirt_journal *j, bool create)
+{
+	for (int i = 0; i < OPEN_TRIES; i++) {
+		j->fd = create ? open_new(j, j->name) : -1;
+		if (j->fd >= 0 || (create && errno != EEXIST))
+			return j->fd;
+		j->fd = openat(j->folder, j->name,
+			       O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (j->fd >= 0 || !create || errno != ENOENT)
+			return j->fd;
+	}
+	return -1;
+}
+
+static int lock(const struct libvirt_journal *j, struct error *err)
+{
+	struct stat st;
+
+	/* the lock of a file that was removed since open() excludes no other process */
+	if (!flock(j->fd, LOCK_EX | LOCK_NB) && !fstat(j->fd, &st) && st.st_nlink)
+		return 0;
+	return error_set(err, EBUSY, "another sonde is attached to this domain, or recovers it");
+}
+
+static int open_journal(const char *uuid, bool create, struct libvirt_journal *j, struct error *err)
+{
+	int ret;
+
+	*j = (struct libvirt_journal){.fd = -1, .compact_at = COMPACT_AT};
+	if (strlen(uuid) >= sizeof(j->name) || strspn(uuid, "0123456789abcdef-") != strlen(uuid) ||
+	    !*uuid)
+		return error_set(err, EINVAL, "'%s' is not a uuid", uuid);
+	strcpy(j->name, uuid);
+	ret = open_folder(j, err);
+	if (ret)
+		return ret;
+	if (open_file(j, create) < 0) {
+		ret = error_set(err, errno, "cannot open %s: %s", j->path, strerror(errno));
+		close(j->folder);
+		return ret;
+	}
+	ret = check_private(j->fd, j->path, S_IFREG, err);
+	if (!ret)
+		ret = lock(j, err);
+	if (ret)
+		libvirt_journal_close(j);
+	return ret;
+}
+
+static int check_empty(struct libvirt_journal *j, struct error *err)
+{
+	struct stat st;
+
+	if (!fstat(j->fd, &st) && !st.st_size)
+		return 0;
+	libvirt_journal_close(j);
+	return error_set(
+		err, EEXIST,
+		"an earlier sonde died attached to this domain: run 'sonde recover' first");
+}
+
+int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err)
+{
+	int ret = open_journal(uuid, true, out, err);
+
+	return ret ? ret : check_empty(out, err);
+}
+
+int libvirt_journal_check(const char *uuid, struct error *err)
+{
+	struct libvirt_journal journal;
+	int ret = open_journal(uuid, false, &journal, err);
+
+	if (ret == -ENOENT)
+		return 0;
+	if (!ret)
+		ret = check_empty(&journal, err);
+	libvirt_journal_close(&journal);
+	return ret;
+}
+
+/* An unfinished last line would spoil the next one. The tracer made no change after it. */
+static void drop_unfinished(struct libvirt_journal *j)
+{
+	char tail[JOURNAL_MAX_LINE];
+	off_t end = lseek(j->fd, 0, SEEK_END);
+	off_t start = end > (off_t)sizeof(tail) ? end - (off_t)sizeof(tail) : 0;
+	ssize_t n = pread(j->fd, tail, sizeof(tail), start);
+	const char *newline = n > 0 ? memrchr(tail, '\n', (size_t)n) : NULL;
+
+	if (newline)
+		start += newline + 1 - tail;
+	if (end > 0 && (newline || !start) && start < end && ftruncate(j->fd, start))
+		return; /* reading ignores the line, too */
+}
+
+int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
+{
+	int ret = open_journal(uuid, false, out, err);
+
+	if (!ret)
+		drop_unfinished(out);
+	return ret;
+}
+
+void libvirt_journal_close(struct libvirt_journal *j)
+{
+	if (j->fd < 0)
+		return;
+	close(j->fd);
+	close(j->folder);
+	j->fd = -1;
+}
+
+void libvirt_journal_remove(struct libvirt_journal *j)
+{
+	if (j->fd >= 0)
+		unlinkat(j->folder, j->name, 0);
+	libvirt_journal_close(j);
+}
+
+int libvirt_journal_read(const struct libvirt_journal *j, struct journal_contents *out,
+			 struct error *err)
+{
+	struct stat st;
+	char *text;
+	int ret;
+
+	if (fstat(j->fd, &st) || st.st_size > MAX_JOURNAL)
+		return error_set(err, EPROTO, "the journal is damaged");
+	text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	if (pread(j->fd, text, (size_t)st.st_size, 0) != st.st_size)
+		ret = error_set(err, EIO, "cannot read %s", j->path);
+	else
+		ret = journal_parse(text, (size_t)st.st_size, out, err);
+	free(text);
+	return ret;
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+/*
+ * Write the same contents in fewer lines to a new file, which takes the journal's place. It is
+ * locked before it does. A sonde that has opened the old one finds it removed.
+ */
+static int rewrite(struct libvirt_journal *j, const struct journal_contents *contents)
+{
+	struct libvirt_journal next = *j;
+	char name[LIBVIRT_UUID_TEXT + 4];
+
+	snprintf(name, sizeof(name), "%s.new", j->name);
+	unlinkat(j->folder, name, 0);
+	next.fd = open_new(j, name);
+	if (next.fd < 0)
+		return -errno;
+	if (flock(next.fd, LOCK_EX | LOCK_NB) || journal_write_contents(next.fd, contents) ||
+	    renameat(j->folder, name, j->folder, j->name)) {
+		unlinkat(j->folder, name, 0);
+		close(next.fd);
+		return -EIO;
+	}
+	close(j->fd);
+	j->fd = next.fd;
+	return 0;
+}
+
+/* A journal that cannot be rewritten stays as it is. */
+static void compact(struct libvirt_journal *j)
+{
+	struct journal_contents contents;
+	off_t size;
+
+	if (!libvirt_journal_read(j, &contents, NULL)) {
+		rewrite(j, &contents);
+		journal_contents_deinit(&contents);
+	}
+	size = lseek(j->fd, 0, SEEK_END);
+	j->compact_at = 2 * size > COMPACT_AT ? 2 * size : COMPACT_AT;
+}
+
+/* Removes the part of a line that was written: it would spoil the next one. */
+static void cut_off(struct libvirt_journal *j, ssize_t n)
+{
+	off_t end = lseek(j->fd, 0, SEEK_END);
+
+	if (n > 0 && end >= n && ftruncate(j->fd, end - n))
+		return; /* the journal is damaged now, which a recovery reports */
+}
+
+int journal_append(struct libvirt_journal *j, const char *line, size_t size, struct error *err)
+{
+	ssize_t n = write(j->fd, line, size);
+
+	if (n != (ssize_t)size) {
+		cut_off(j, n);
+		return error_set(err, EIO, "cannot write %s: the domain is not changed without it",
+				 j->path);
+	}
+	if (lseek(j->fd, 0, SEEK_CUR) > j->compact_at)
+		compact(j);
+	return 0;
+}
