@@ -89,16 +89,6 @@ struct text text_words(const char *const *words)
 	return out;
 }
 
-json_t *text_json_count(uint64_t number)
-{
-	return json_integer(number > INT64_MAX ? INT64_MAX : (json_int_t)number);
-}
-
-json_t *text_json_address(uint64_t address)
-{
-	return json_sprintf("0x%" PRIx64, address);
-}
-
 int text_parse_u64(const char *text, uint64_t max, uint64_t *out)
 {
 	unsigned long long value;

@@ -2,7 +2,6 @@
 #ifndef SONDE_FORMATS_BASE_TEXT_H
 #define SONDE_FORMATS_BASE_TEXT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,10 +28,6 @@ struct text text_ms(uint64_t ns);
 
 /* "callsite, cache, size or pointer": words, NULL-terminated. */
 struct text text_words(const char *const *words);
-
-/* Numbers as JSON: an integer, capped to INT64_MAX, the most that jansson holds; and "0x...". */
-json_t *text_json_count(uint64_t number);
-json_t *text_json_address(uint64_t address);
 
 /* A decimal number, digits only. Returns 0, or -EINVAL, or -ERANGE if it is above max. */
 int text_parse_u64(const char *text, uint64_t max, uint64_t *out);

@@ -56,7 +56,9 @@ enum ctf_event_id {
 	CTF_NODE = 3 * CTF_NR_KINDS, /* allocations only */
 	CTF_NODE_LA57 = CTF_NODE + CTF_NR_KINDS / 2,
 
-	CTF_RECORD = 4 * CTF_NR_KINDS, /* a record that is not legal, or whose time the clock cannot have */
+	CTF_RECORD =
+		4 *
+		CTF_NR_KINDS, /* a record that is not legal, or whose time the clock cannot have */
 	CTF_DEFINE_SITE,
 	CTF_DEFINE_CACHE,
 	CTF_DEFINE_GFP,

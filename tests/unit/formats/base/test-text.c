@@ -31,16 +31,6 @@ static void test_words(void)
 	is_str(text_words(words + 3).s, "", "no words are an empty list");
 }
 
-static void test_json(void)
-{
-	json_t *most = text_json_count(UINT64_MAX), *address = text_json_address(0xabc);
-
-	ok(json_integer_value(most) == INT64_MAX, "a JSON count is capped to INT64_MAX");
-	is_str(json_string_value(address), "0xabc", "a JSON address is a hexadecimal string");
-	json_decref(most);
-	json_decref(address);
-}
-
 static void test_parse(void)
 {
 	static const struct {
@@ -110,7 +100,6 @@ int main(void)
 {
 	test_numbers();
 	test_words();
-	test_json();
 	test_parse();
 	test_clean();
 	test_all_bytes();
