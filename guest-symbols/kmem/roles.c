@@ -108,7 +108,7 @@ static int assign(struct alloc_entry *entry, const struct btf_prototype *prototy
 	return 0;
 }
 
-static int check_result(const struct alloc_entry *entry, const struct btf_prototype *prototype,
+static int check_result(struct alloc_entry *entry, const struct btf_prototype *prototype,
 			struct error *err)
 {
 	static const char *const counts[] = {"int", "unsigned int", "long int", "long unsigned int",
@@ -117,9 +117,10 @@ static int check_result(const struct alloc_entry *entry, const struct btf_protot
 	size_t length = strlen(type);
 	bool good = true;
 
+	entry->all_or_none = entry->action == ALLOC_ACTION_ALLOC_BULK && !strcmp(type, "bool");
 	if (entry->action == ALLOC_ACTION_ALLOC)
 		good = length && type[length - 1] == '*';
-	else if (entry->action == ALLOC_ACTION_ALLOC_BULK)
+	else if (entry->action == ALLOC_ACTION_ALLOC_BULK && !entry->all_or_none)
 		good = is_among(type, counts, sizeof(counts) / sizeof(counts[0]));
 	if (good)
 		return 0;

@@ -43,41 +43,45 @@ static void save_array(struct trap_reader *r, const struct capture_items *items,
 	if (!array)
 		return;
 	call.words[0] = array;
-	if (items->skip_filled)
+	if (items->all_or_none)
+		call.words[1] = SAVED_ALL_OR_NONE | count;
+	else if (items->skip_filled)
 		call.words[1] = object_iter_filled(r->kernel, array, count);
 	if (call_table_push(r->arrays, &call, &pushed))
 		count_event(r->counters, COUNTER_LOST, 1);
 }
 
-/* The words that the call fills in, and how many lie in front of them. The call's entry was a
- * trampoline or a trap. */
+/* The words that the call fills in, and FIELD_SAVED - 1. The call's entry was a trampoline or a
+ * trap. */
 static bool find_array(struct trap_reader *r, struct engine *engine, uint64_t key, uint64_t *words,
-		       uint64_t *skip)
+		       uint64_t *saved)
 {
 	struct open_call call;
 
-	if (engine->ops->take_saved_array(engine, key, words, skip))
+	if (engine->ops->take_saved_array(engine, key, words, saved))
 		return true;
 	if (!call_table_pop(r->arrays, key, &call))
 		return false;
-	*skip = call.words[1];
-	*words = call.words[0] + *skip * sizeof(uint64_t);
+	*saved = call.words[1];
+	*words = call.words[0];
+	if (!(*saved & SAVED_ALL_OR_NONE))
+		*words += *saved * sizeof(uint64_t);
 	return true;
 }
 
 static void find_returned(struct trap_reader *r, struct engine *engine, struct seen_hit *seen)
 {
-	uint32_t count = (uint32_t)seen->hit.result;
-	uint64_t words, skip;
+	uint64_t words, saved, count;
 
-	if (!find_array(r, engine, seen->hit.key, &words, &skip))
+	if (!find_array(r, engine, seen->hit.key, &words, &saved))
 		return;
-	seen->hit.saved = 1 + skip;
-	if (count > CAPTURE_ITEMS_PER_CALL || count <= skip)
+	seen->hit.saved = 1 + saved;
+	count = probe_hit_all_items(&seen->hit);
+	if (!count || count > CAPTURE_ITEMS_PER_CALL)
 		return;
 	seen->objects.from = ITEMS_ARRAY;
 	seen->objects.at = words;
-	seen->objects.count = count - skip;
+	seen->objects.count = count;
 }
 
 /* --- a hit ------------------------------------------------------------------------------------ */

@@ -23,10 +23,8 @@ static void await_return(struct trace_session *s, const struct probe_ref *ref,
 /* A bulk call's return may come in several hits, each with some of its objects. */
 static bool is_last_hit(struct open_call *call, const struct probe_hit *hit)
 {
-	uint64_t all = hit->saved ? (uint32_t)hit->result - (hit->saved - 1) : 0;
-
 	call->items_seen += hit->nr_items;
-	return !hit->nr_items || call->items_seen >= all;
+	return !hit->nr_items || call->items_seen >= probe_hit_all_items(hit);
 }
 
 static void on_return(struct trace_session *s, const struct probe_hit *hit)

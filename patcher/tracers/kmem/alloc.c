@@ -68,10 +68,18 @@ static void record_item(struct alloc_call *a, uint64_t item)
 	emit_alloc(a);
 }
 
+/* How many a bulk call says it has got. */
+static uint64_t returned_objects(const struct alloc_call *a)
+{
+	if (!a->entry->all_or_none)
+		return (uint32_t)a->hit->result;
+	return (uint8_t)a->hit->result ? argument(a->entry, a->call, ALLOC_ROLE_COUNT, 0) : 0;
+}
+
 static bool record_bulk(struct alloc_call *a)
 {
 	if (!a->hit->saved)
-		count_event(a->t->context.counters, COUNTER_LOST, (uint32_t)a->hit->result);
+		count_event(a->t->context.counters, COUNTER_LOST, returned_objects(a));
 	for (size_t i = 0; i < a->hit->nr_items; i++)
 		record_item(a, a->hit->items[i]);
 	return false;

@@ -97,7 +97,8 @@ static struct capture_items freed_items(const struct kmem_tracer *t,
 static struct capture_items saved_items(const struct alloc_entry *entry)
 {
 	struct capture_items items = {.from = ITEMS_SAVED,
-				      .skip_filled = entry->type == KMEM_TYPE_PAGES};
+				      .skip_filled = entry->type == KMEM_TYPE_PAGES,
+				      .all_or_none = entry->all_or_none};
 
 	if (!find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) ||
 	    !find_role(entry, ALLOC_ROLE_COUNT, &items.count))

@@ -325,6 +325,8 @@ int main(void)
 	test_real("5.10");
 	test_real("6.1");
 	test_real("6.12");
+	test_real("6.17");
 	test_real("7.0");
+	test_real("7.2");
 	return tap_done();
 }
