@@ -10,21 +10,12 @@
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
+#include "formats/cli/options.h"
 #include "formats/report/trace-text.h"
 #include "guest-symbols/image/kernel-image.h"
 #include "guest-symbols/kmem/allocators.h"
 
 static const char verb[] = "symbols";
-
-static const char help[] =
-	"usage: sonde symbols -k KERNEL [--system-map FILE] [--json] [NAME...]\n"
-	"\n"
-	"Show what a kernel image says about itself, or look up symbol NAMEs in it.\n"
-	"\n"
-	"  -k, --kernel FILE      a bzImage or an ELF vmlinux\n"
-	"  -S, --system-map FILE  take symbols from a System.map, not from the kernel\n"
-	"  -j, --json             print JSON\n"
-	"  -h, --help             print this\n";
 
 enum { MAX_SYSTEM_MAP = 64 << 20 };
 
@@ -33,28 +24,36 @@ struct options {
 	bool json;
 };
 
-static const struct option long_options[] = {
-	{"kernel", required_argument, NULL, 'k'},
-	{"system-map", required_argument, NULL, 'S'},
-	{"json", no_argument, NULL, 'j'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct cli_option option_table[] = {
+	{.name = "kernel",
+	 .letter = 'k',
+	 .value = "FILE",
+	 .help = "a bzImage or an ELF vmlinux",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, kernel)},
+	{.name = "system-map",
+	 .letter = 'S',
+	 .value = "FILE",
+	 .help = "take symbols from a System.map, not from the kernel",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, system_map)},
+	{.name = "json",
+	 .letter = 'j',
+	 .help = "print JSON",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, json)},
+	{0},
 };
 
-static int apply_option(void *arg, int option, const char *value)
-{
-	struct options *options = arg;
+static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
 
-	if (option == 'k')
-		options->kernel = value;
-	else if (option == 'S')
-		options->system_map = value;
-	else
-		options->json = true;
-	return CLI_OK;
-}
-
-static const struct cli_syntax syntax = {verb, help, ":k:S:jh", long_options, apply_option};
+static const struct cli_verb syntax = {
+	.name = verb,
+	.usage = "usage: sonde symbols -k KERNEL [--system-map FILE] [--json] [NAME...]\n"
+		 "\n"
+		 "Show what a kernel image says about itself, or look up symbol NAMEs in it.\n",
+	.tables = tables,
+};
 
 static int read_map(FILE *in, struct symbol_table **out, struct error *err)
 {
@@ -185,8 +184,9 @@ static void print_points(const struct alloc_points *points)
 	for (size_t i = 0; i < points->n; i++) {
 		const struct alloc_point *p = &points->v[i];
 
-		printf("%-7s  %-10s  %-*s  0x%" PRIx64 "  0x%" PRIx64 " ", kmem_type_name(p->entry.type),
-		       action_name(p->entry.action), width, p->entry.name, p->address, p->site);
+		printf("%-7s  %-10s  %-*s  0x%" PRIx64 "  0x%" PRIx64 " ",
+		       kmem_type_name(p->entry.type), action_name(p->entry.action), width,
+		       p->entry.name, p->address, p->site);
 		print_roles(&p->entry);
 	}
 }
@@ -400,7 +400,7 @@ static int show(const struct options *options, char *const *names)
 int cmd_symbols(int argc, char **argv)
 {
 	struct options options = {0};
-	int ret = cli_parse_options(&syntax, argc, argv, &options);
+	int ret = cli_parse(&syntax, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;

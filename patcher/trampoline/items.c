@@ -226,7 +226,7 @@ void trampoline_items_next(struct trampoline_code *c)
 		trampoline_pop(c, saved[i]);
 }
 
-/* One drop for each item, or for the call without any. */
+/* One lost event for each item, or one for a call without items. */
 void trampoline_items_lost(struct trampoline_code *c)
 {
 	enum asm_reg lost = trampoline_scratch(c);

@@ -73,7 +73,8 @@ bool fake_saved_array_call(struct fake_saved_array *b, const struct fake_functio
 	b->cpu->in.reg[RSP] = (uint64_t)(uintptr_t)b->cpu->stack + FAKE_STACK - 512 - 8 * task;
 	b->cpu->target = (uint64_t)(uintptr_t)f->code;
 	fake_cpu_run();
-	return fake_cpu_kept(b->cpu, may_change) && b->cpu->in.reg[RSP] == b->cpu->out.reg[RSP];
+	return fake_cpu_preserved(b->cpu, may_change) &&
+	       b->cpu->in.reg[RSP] == b->cpu->out.reg[RSP];
 }
 
 bool fake_saved_array_enter(struct fake_saved_array *b, unsigned int task, const uint64_t *array,
