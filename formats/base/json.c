@@ -55,6 +55,8 @@ int json_read_count(const json_t *object, const char *key, uint64_t *out)
 {
 	int64_t value = 0;
 
+	if (!json_object_get(object, key))
+		return 0;
 	if (json_read_signed(object, key, &value) || value < 0)
 		return -EINVAL;
 	*out = (uint64_t)value;
