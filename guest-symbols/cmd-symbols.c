@@ -7,23 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
+#include "formats/cli/options.h"
 #include "formats/report/trace-text.h"
 #include "guest-symbols/image/kernel-image.h"
 #include "guest-symbols/kmem/allocators.h"
 
 static const char verb[] = "symbols";
-
-static const char help[] =
-	"usage: sonde symbols -k KERNEL [--system-map FILE] [--json] [NAME...]\n"
-	"\n"
-	"Show what a kernel image says about itself, or look up symbol NAMEs in it.\n"
-	"\n"
-	"  -k, --kernel FILE      a bzImage or an ELF vmlinux\n"
-	"  -S, --system-map FILE  take symbols from a System.map, not from the kernel\n"
-	"  -j, --json             print JSON\n"
-	"  -h, --help             print this\n";
 
 enum { MAX_SYSTEM_MAP = 64 << 20 };
 
@@ -32,28 +24,36 @@ struct options {
 	bool json;
 };
 
-static const struct option long_options[] = {
-	{"kernel", required_argument, NULL, 'k'},
-	{"system-map", required_argument, NULL, 'S'},
-	{"json", no_argument, NULL, 'j'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct cli_option option_table[] = {
+	{.name = "kernel",
+	 .letter = 'k',
+	 .value = "FILE",
+	 .help = "a bzImage or an ELF vmlinux",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, kernel)},
+	{.name = "system-map",
+	 .letter = 'S',
+	 .value = "FILE",
+	 .help = "take symbols from a System.map, not from the kernel",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, system_map)},
+	{.name = "json",
+	 .letter = 'j',
+	 .help = "print JSON",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, json)},
+	{0},
 };
 
-static int apply_option(void *arg, int option, const char *value)
-{
-	struct options *options = arg;
+static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
 
-	if (option == 'k')
-		options->kernel = value;
-	else if (option == 'S')
-		options->system_map = value;
-	else
-		options->json = true;
-	return CLI_OK;
-}
-
-static const struct cli_syntax syntax = {verb, help, ":k:S:jh", long_options, apply_option};
+static const struct cli_verb syntax = {
+	.name = verb,
+	.usage = "usage: sonde symbols -k KERNEL [--system-map FILE] [--json] [NAME...]\n"
+		 "\n"
+		 "Show what a kernel image says about itself, or look up symbol NAMEs in it.\n",
+	.tables = tables,
+};
 
 static int read_map(FILE *in, struct symbol_table **out, struct error *err)
 {
@@ -184,8 +184,9 @@ static void print_points(const struct alloc_points *points)
 	for (size_t i = 0; i < points->n; i++) {
 		const struct alloc_point *p = &points->v[i];
 
-		printf("%-7s  %-10s  %-*s  0x%" PRIx64 "  0x%" PRIx64 " ", kmem_type_name(p->entry.type),
-		       action_name(p->entry.action), width, p->entry.name, p->address, p->site);
+		printf("%-7s  %-10s  %-*s  0x%" PRIx64 "  0x%" PRIx64 " ",
+		       kmem_type_name(p->entry.type), action_name(p->entry.action), width,
+		       p->entry.name, p->address, p->site);
 		print_roles(&p->entry);
 	}
 }
@@ -291,8 +292,8 @@ static json_t *points_json(const struct alloc_points *points)
 			array, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o, s:b, s:o}", "family",
 					 kmem_type_name(p->entry.type), "action",
 					 action_name(p->entry.action), "function", p->entry.name,
-					 "address", text_json_address(p->address), "size",
-					 (json_int_t)p->size, "site", text_json_address(p->site),
+					 "address", json_from_address(p->address), "size",
+					 (json_int_t)p->size, "site", json_from_address(p->site),
 					 "checked", 1, "parameters", roles_json(&p->entry)));
 	}
 	return array;
@@ -308,7 +309,7 @@ static json_t *unresolved_json(const struct alloc_points *points)
 		json_array_append_new(
 			array, json_pack("{s:s, s:s, s:o, s:s}", "family", kmem_type_name(u->type),
 					 "name", u->name, "address",
-					 u->address ? text_json_address(u->address) : json_null(),
+					 u->address ? json_from_address(u->address) : json_null(),
 					 "reason", u->reason));
 	}
 	return array;
@@ -323,7 +324,7 @@ static json_t *coverage_json(const struct alloc_points *points)
 
 		json_array_append_new(array, json_pack("{s:s, s:s, s:o, s:s, s:s}", "function",
 						       e->function, "event", e->event, "address",
-						       text_json_address(e->address), "cover",
+						       json_from_address(e->address), "cover",
 						       cover_name(e->cover), "reason", e->reason));
 	}
 	return array;
@@ -340,7 +341,7 @@ static json_t *name_json(const struct symbol_table *table, const char *name, boo
 
 		if (!strcmp(symbol->name, name))
 			json_array_append_new(found, json_pack("{s:o, s:s}", "address",
-							       text_json_address(symbol->address),
+							       json_from_address(symbol->address),
 							       "type", type));
 	}
 	*all = *all && json_array_size(found);
@@ -361,8 +362,8 @@ static bool print_json(const struct subject *s, char *const *names, int *ret)
 	root = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:b, s:I, s:s, s:I, s:I, s:I}",
 			 "version", 1, "banner", image->banner, "release", image->release,
 			 "build_id", id, "format", format_name(s->file), "compression",
-			 s->file->compression, "text", text_json_address(image->text), "etext",
-			 text_json_address(image->etext), "relocatable", s->file->relocs != NULL,
+			 s->file->compression, "text", json_from_address(image->text), "etext",
+			 json_from_address(image->etext), "relocatable", s->file->relocs != NULL,
 			 "symbols", (json_int_t)symbols_count(image->symbols), "symbol_source",
 			 image->symbol_source, "btf_types",
 			 (json_int_t)(image->btf ? btf_count(image->btf) : 0), "mcount_sites",
@@ -399,7 +400,7 @@ static int show(const struct options *options, char *const *names)
 int cmd_symbols(int argc, char **argv)
 {
 	struct options options = {0};
-	int ret = cli_parse_options(&syntax, argc, argv, &options);
+	int ret = cli_parse(&syntax, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;

@@ -107,7 +107,7 @@ $(O)/guest/initrd: $(wildcard tests/workload/*) tests/testbed/build-initrd
 	$(say) INITRD $@
 	$(Q)tests/testbed/build-initrd $@
 
-KERNELS := 5.10 6.1 6.12 7.0 6.1-dbg 6.1-host
+KERNELS := 5.10 6.1 6.12 6.17 7.0 7.2 6.1-dbg 6.1-host
 .PHONY: kernels
 kernels:
 	$(Q)for v in $(KERNELS); do O=$(O) tests/testbed/fetch-kernel $$v >/dev/null || exit 1; done

@@ -10,29 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/cli/cli.h"
+#include "formats/cli/options.h"
 #include "vmm/ctl/ctl.h"
 #include "vmm/ctl/connection.h"
 
-enum { TIMEOUT_DEFAULT_S = 30, TIMEOUT_MAX_S = 24 * 3600 };
-
-static const char help_text[] =
-	"usage: sonde ctl [--json] [--timeout SECONDS] SOCKET [COMMAND...]\n"
-	"\n"
-	"Control a running sonde run --monitor SOCKET. Without a command: a prompt, or\n"
-	"commands line by line from standard input.\n"
-	"\n"
-	"  status                     whether the guest runs\n"
-	"  stop, cont                 pause the guest, let it go on\n"
-	"  quit                       end the run\n"
-	"  trace on [SPEC...]         begin tracing\n"
-	"  trace off                  end tracing\n"
-	"  trace status               counts, losses, patched sites\n"
-	"  commands                   list the monitor's commands with their arguments\n"
-	"  NAME [KEY=VALUE...]        any of these commands\n"
-	"  help, exit                 at the prompt: this text, leave (the guest runs on)\n"
-	"\n"
-	"  --json                     print what the monitor returned, as JSON\n"
-	"  --timeout SECONDS          how long to wait for each answer (default 30)\n";
+static const char verb_name[] = "ctl";
 
 struct ctl {
 	struct qmp_connection *conn;
@@ -45,30 +27,78 @@ static void print_json(const json_t *result)
 	putchar('\n');
 }
 
+/* What `trace on` and `trace off` have done, as far as the monitor still answers. */
+static void show_switch(const struct ctl *ctl)
+{
+	json_t *trace;
+
+	if (qmp_execute(ctl->conn, "query-trace", NULL, &trace, NULL))
+		return;
+	qmp_show_switch(stdout, trace);
+	json_decref(trace);
+}
+
+static void show(const struct ctl *ctl, const struct qmp_command *command, const json_t *result)
+{
+	if (ctl->json)
+		print_json(result);
+	else if (!strcmp(command->verb, "trace-start") || !strcmp(command->verb, "trace-stop"))
+		show_switch(ctl);
+	else
+		qmp_show(stdout, command->verb, result);
+}
+
+/* Returns an enum cli_status. */
+static int flush(void)
+{
+	struct error err;
+
+	if (!fflush(stdout))
+		return CLI_OK;
+	error_set(&err, errno, "cannot write the answer: %s", strerror(errno));
+	return cli_error(verb_name, &err);
+}
+
 /* Returns an enum cli_status; *fatal says whether the connection is lost. */
+static int run_command(const struct ctl *ctl, const struct qmp_command *command, bool *fatal)
+{
+	struct error err = {0};
+	json_t *result;
+	int ret = qmp_execute(ctl->conn, command->verb, command->args, &result, &err);
+
+	*fatal = ret && ret != -EREMOTEIO;
+	if (ret)
+		return cli_error(verb_name, &err);
+	show(ctl, command, result);
+	json_decref(result);
+	return flush();
+}
+
+/* The commands of this monitor: those of a domain are fewer than those of a machine. */
+static int run_help(const struct ctl *ctl, bool *fatal)
+{
+	struct error err = {0};
+	json_t *commands;
+	int ret = qmp_execute(ctl->conn, "query-commands", NULL, &commands, &err);
+
+	*fatal = ret && ret != -EREMOTEIO;
+	if (ret)
+		return cli_error(verb_name, &err);
+	qmp_show_help(stdout, commands);
+	json_decref(commands);
+	return flush();
+}
+
 static int run_words(const struct ctl *ctl, char *const *words, size_t n, bool *fatal)
 {
 	struct qmp_command command;
 	struct error err = {0};
-	json_t *result;
-	int ret;
 
+	if (n == 1 && !strcmp(words[0], "help"))
+		return run_help(ctl, fatal);
 	if (qmp_command_parse(words, n, &command, &err))
-		return cli_usage("ctl", "%s", err.text);
-	ret = qmp_execute(ctl->conn, command.verb, command.args, &result, &err);
-	*fatal = ret && ret != -EREMOTEIO;
-	if (ret)
-		return cli_error("ctl", &err);
-	if (ctl->json)
-		print_json(result);
-	else
-		qmp_show(stdout, command.verb, result);
-	json_decref(result);
-	if (fflush(stdout)) {
-		error_set(&err, errno, "cannot write the answer: %s", strerror(errno));
-		return cli_error("ctl", &err);
-	}
-	return CLI_OK;
+		return cli_usage(verb_name, "%s", err.text);
+	return run_command(ctl, &command, fatal);
 }
 
 static int run_line(const struct ctl *ctl, char *line, bool *leave)
@@ -79,15 +109,11 @@ static int run_line(const struct ctl *ctl, char *line, bool *leave)
 	int status;
 
 	if (n < 0)
-		return cli_usage("ctl", "%s", err.text);
+		return cli_usage(verb_name, "%s", err.text);
 	if (!n || words[0][0] == '#')
 		return CLI_OK;
 	if (n == 1 && !strcmp(words[0], "exit")) {
 		*leave = true;
-		return CLI_OK;
-	}
-	if (n == 1 && !strcmp(words[0], "help")) {
-		fputs(help_text, stdout);
 		return CLI_OK;
 	}
 	status = run_words(ctl, words, (size_t)n, leave);
@@ -132,7 +158,7 @@ static int run(const char *path, unsigned int timeout_ms, bool json, char *const
 	int status;
 
 	if (qmp_connect(path, timeout_ms, &ctl.conn, &err))
-		return cli_error("ctl", &err);
+		return cli_error(verb_name, &err);
 	status = n ? run_words(&ctl, words, n, &fatal) : run_input(&ctl);
 	qmp_disconnect(ctl.conn);
 	return status;
@@ -140,39 +166,57 @@ static int run(const char *path, unsigned int timeout_ms, bool json, char *const
 
 struct options {
 	bool json;
-	uint64_t timeout_s;
+	uint64_t timeout_ms;
 };
 
-static const struct option long_options[] = {
-	{"help", no_argument, NULL, 'h'},
-	{"json", no_argument, NULL, 'j'},
-	{"timeout", required_argument, NULL, 't'},
-	{NULL, 0, NULL, 0},
+enum { TIMEOUT_DEFAULT_MS = 30 * 1000, TIMEOUT_MAX_MS = 24 * 3600 * 1000 };
+
+static const struct cli_option options_table[] = {
+	{.name = "json",
+	 .help = "print the monitor's answer as JSON",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, json)},
+	{.name = "timeout",
+	 .value = "TIME",
+	 .help = "how long to wait for each answer (30s)",
+	 .store = cli_store_time,
+	 .offset = offsetof(struct options, timeout_ms),
+	 .min = 1,
+	 .max = TIMEOUT_MAX_MS},
+	{0},
 };
 
-static int apply_option(void *arg, int option, const char *value)
-{
-	struct options *options = arg;
+static const struct cli_table tables[] = {{options_table, 0}, {NULL, 0}};
 
-	if (option == 'j')
-		options->json = true;
-	else if (cli_parse_u64(value, 1, TIMEOUT_MAX_S, &options->timeout_s))
-		return cli_usage("ctl", "--timeout takes 1 to %d seconds, not '%s'", TIMEOUT_MAX_S,
-				 value);
-	return CLI_OK;
-}
-
-static const struct cli_syntax syntax = {"ctl", help_text, ":h", long_options, apply_option};
+static const struct cli_verb verb = {
+	.name = verb_name,
+	.usage = "usage: sonde ctl [options] SOCKET [COMMAND...]\n"
+		 "Control a 'sonde run' or 'sonde attach' that was started with --monitor SOCKET.\n"
+		 "Without a command: a prompt, or commands line by line from standard input.\n"
+		 "\n"
+		 "  help                   list the commands of this monitor\n"
+		 "  status                 whether the guest runs\n"
+		 "  stop, cont             pause the guest, let it go on (run only; a domain is\n"
+		 "                         libvirt's: virsh suspend, virsh resume)\n"
+		 "  trace on [SPEC...]     begin tracing\n"
+		 "  trace off              end tracing\n"
+		 "  trace status           counts, losses, patched sites\n"
+		 "  quit                   complete the trace, and end the run or detach\n"
+		 "  commands               list the monitor's commands with their arguments\n"
+		 "  NAME [KEY=VALUE...]    any of these commands\n"
+		 "  exit                   at the prompt: leave; the guest runs on\n",
+	.tables = tables,
+};
 
 int cmd_ctl(int argc, char **argv)
 {
-	struct options options = {.timeout_s = TIMEOUT_DEFAULT_S};
-	int ret = cli_parse_options(&syntax, argc, argv, &options);
+	struct options options = {.timeout_ms = TIMEOUT_DEFAULT_MS};
+	int ret = cli_parse(&verb, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
 	if (optind == argc)
-		return cli_usage("ctl", "which SOCKET? usage: sonde ctl SOCKET [COMMAND...]");
-	return run(argv[optind], (unsigned int)options.timeout_s * 1000, options.json,
-		   argv + optind + 1, (size_t)(argc - optind - 1));
+		return cli_usage(verb_name, "which SOCKET? usage: sonde ctl SOCKET [COMMAND...]");
+	return run(argv[optind], (unsigned int)options.timeout_ms, options.json, argv + optind + 1,
+		   (size_t)(argc - optind - 1));
 }

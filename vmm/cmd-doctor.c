@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include "formats/cli/cli.h"
+#include "formats/cli/options.h"
 #include "vmm/cmd.h"
 #include "vmm/kvm/kvm.h"
 #include "vmm/kvm/speed.h"
@@ -10,18 +11,27 @@
 
 static const char verb[] = "doctor";
 
-static const char help[] = "usage: sonde doctor [--json]\n"
-			   "Say whether this machine can run guests, and what to do if not.\n"
-			   "Only 'sonde run' needs KVM.\n"
-			   "\n"
-			   "      --json  print JSON\n"
-			   "\n"
-			   "Exit status: 0 it can, 1 it cannot, 2 usage.\n";
+struct options {
+	bool json;
+};
 
-static const struct option long_options[] = {
-	{"help", no_argument, NULL, 'h'},
-	{"json", no_argument, NULL, 'j'},
-	{NULL, 0, NULL, 0},
+static const struct cli_option option_table[] = {
+	{.name = "json",
+	 .help = "print JSON",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, json)},
+	{0},
+};
+
+static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
+
+static const struct cli_verb syntax = {
+	.name = verb,
+	.usage = "usage: sonde doctor [--json]\n"
+		 "Say whether this machine can run guests, and what to do if not.\n"
+		 "Only 'sonde run' needs KVM.\n",
+	.tables = tables,
+	.notes = "Exit status: 0 it can, 1 it cannot, 2 usage.\n",
 };
 
 /* Each step about KVM is only tried when the one before has succeeded. */
@@ -132,21 +142,11 @@ static void print_text(const struct findings *f)
 	print_without_kvm(f);
 }
 
-static int apply_option(void *json, int option, const char *value)
-{
-	(void)option;
-	(void)value;
-	*(bool *)json = true;
-	return CLI_OK;
-}
-
-static const struct cli_syntax syntax = {verb, help, "+:h", long_options, apply_option};
-
 int cmd_doctor(int argc, char **argv)
 {
 	struct findings findings = {.kvm = {.fd = -1, .vm_fd = -1}};
-	bool json = false;
-	int ret = cli_parse_options(&syntax, argc, argv, &json);
+	struct options options = {0};
+	int ret = cli_parse(&syntax, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
@@ -154,7 +154,7 @@ int cmd_doctor(int argc, char **argv)
 		return cli_usage(verb, "unexpected argument '%s'", argv[optind]);
 	examine_kvm(&findings);
 	examine_libvirt(&findings);
-	if (json)
+	if (options.json)
 		print_json(&findings);
 	else
 		print_text(&findings);

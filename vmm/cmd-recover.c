@@ -1,28 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <getopt.h>
 #include <stdio.h>
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
+#include "formats/cli/options.h"
 #include "vmm/cmd.h"
 #include "vmm/libvirt/recovery/recover.h"
 
 static const char verb[] = "recover";
 
-static const char help[] =
-	"usage: sonde recover [-c URI] DOMAIN\n"
-	"Undo what a 'sonde attach' that died has left in a libvirt domain: patched code, its "
-	"memory\n"
-	"device, a pause. Does nothing where there is nothing to undo.\n"
-	"\n"
-	"  -c, --connect URI  libvirt's; qemu:///system, qemu:///session (default: libvirt's own)\n"
-	"  DOMAIN             its name, uuid or id\n";
-
-static const struct option long_options[] = {
-	{"connect", required_argument, NULL, 'c'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+struct options {
+	const char *uri;
 };
 
-static void tell(const char *domain, const struct libvirt_recovery *r)
+static const struct cli_option options_table[] = {
+	{.name = "connect",
+	 .letter = 'c',
+	 .value = "URI",
+	 .help = "libvirt's: qemu:///system, qemu:///session (default: libvirt's own)",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, uri)},
+	{0},
+};
+
+static const struct cli_table tables[] = {{options_table, 0}, {NULL, 0}};
+
+static const struct cli_verb syntax = {
+	.name = verb,
+	.usage = "usage: sonde recover [-c URI] DOMAIN\n"
+		 "Undo what a 'sonde attach' that died has left in a libvirt domain: patched code, "
+		 "its\n"
+		 "memory device, a pause. Does nothing where there is nothing to undo. DOMAIN is "
+		 "its name,\n"
+		 "uuid or id.\n",
+	.tables = tables,
+};
+
+static void print_recovery(const char *domain, const struct libvirt_recovery *r)
 {
 	if (!r->had_journal && !r->had_device) {
 		printf("%s: nothing to recover\n", domain);
@@ -33,37 +47,29 @@ static void tell(const char *domain, const struct libvirt_recovery *r)
 		       domain);
 		return;
 	}
-	printf("%s: %zu places put back%s%s%s\n", domain, r->places.restored,
+	printf("%s: %s put back%s%s%s\n", domain, text_number(r->places.restored, "place").s,
 	       r->had_breaks ? ", breakpoints removed" : "",
 	       r->had_device ? ", memory device removed" : "",
 	       r->resumed ? ", domain resumed" : "");
 	if (r->places.foreign)
-		printf("%s: %zu places were changed by the guest since, and left alone\n", domain,
-		       r->places.foreign);
+		printf("%s: places that the guest has changed since, and that were left alone: "
+		       "%s\n",
+		       domain, text_count(r->places.foreign).s);
 }
-
-static int apply_option(void *uri, int option, const char *value)
-{
-	(void)option;
-	*(const char **)uri = value;
-	return CLI_OK;
-}
-
-static const struct cli_syntax syntax = {verb, help, ":c:h", long_options, apply_option};
 
 int cmd_recover(int argc, char **argv)
 {
 	struct libvirt_recovery recovery;
-	const char *uri = NULL;
+	struct options options = {0};
 	struct error err;
-	int ret = cli_parse_options(&syntax, argc, argv, &uri);
+	int ret = cli_parse(&syntax, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
 	if (optind + 1 != argc)
 		return cli_usage(verb, "name one domain; see 'sonde recover --help'");
-	if (libvirt_recover(uri, argv[optind], false, 0, &recovery, &err))
+	if (libvirt_recover(options.uri, argv[optind], false, 0, &recovery, &err))
 		return cli_error(verb, &err);
-	tell(argv[optind], &recovery);
+	print_recovery(argv[optind], &recovery);
 	return CLI_OK;
 }

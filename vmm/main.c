@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdio.h>
 #include <string.h>
 #include "formats/base/text.h"
@@ -15,12 +15,12 @@ static const struct command {
 	{"run", cmd_run, "boot a kernel on KVM and trace it"},
 	{"attach", cmd_attach, "trace a running libvirt domain"},
 	{"recover", cmd_recover, "undo what a killed attach has left in a domain"},
-	{"ctl", cmd_ctl, "talk to a running sonde run"},
+	{"ctl", cmd_ctl, "control a running sonde run or attach"},
 	{"events", cmd_events, "the events of a trace, as text"},
 	{"report", cmd_report, "who allocated what, from a trace"},
 	{"check", cmd_check, "verify a trace"},
 	{"convert", cmd_convert, "write a trace in another format"},
-	{"symbols", cmd_symbols, "what a kernel image tells about itself"},
+	{"symbols", cmd_symbols, "what a kernel image says about itself"},
 	{"doctor", cmd_doctor, "whether this machine can run guests"},
 };
 enum { NR_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -31,7 +31,7 @@ static void print_help(FILE *to)
 		    "A tracer for Linux guests that needs nothing inside the guest.\n\n");
 	for (size_t i = 0; i < NR_COMMANDS; i++)
 		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
-	fprintf(to, "\n'sonde COMMAND --help' says more, and so does 'man sonde-COMMAND'.\n");
+	fprintf(to, "\n'sonde help COMMAND' lists its options; 'man sonde-COMMAND' says more.\n");
 }
 
 static int unknown_command(const char *word)
@@ -49,25 +49,46 @@ static int unknown_command(const char *word)
 	return CLI_USAGE;
 }
 
+static const struct command *find_command(const char *word)
+{
+	for (size_t i = 0; i < NR_COMMANDS; i++) {
+		if (!strcmp(word, commands[i].name))
+			return &commands[i];
+	}
+	return NULL;
+}
+
+/* The list of commands, or the --help of one of them. */
+static int help(const char *word)
+{
+	const struct command *command = word ? find_command(word) : NULL;
+	char *argv[] = {(char *)word, "--help", NULL};
+
+	if (command)
+		return command->run(2, argv);
+	if (word)
+		return unknown_command(word);
+	print_help(stdout);
+	return CLI_OK;
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : NULL;
+	const struct command *command;
 
 	if (!word) {
 		print_help(stderr);
 		return CLI_USAGE;
 	}
-	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
-		print_help(stdout);
-		return CLI_OK;
-	}
-	if (!strcmp(word, "--version")) {
+	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+		return help(NULL);
+	if (!strcmp(word, "help"))
+		return help(argv[2]);
+	if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
 		puts("sonde " SONDE_VERSION);
 		return CLI_OK;
 	}
-	for (size_t i = 0; i < NR_COMMANDS; i++) {
-		if (!strcmp(word, commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
-	}
-	return unknown_command(word);
+	command = find_command(word);
+	return command ? command->run(argc - 1, argv + 1) : unknown_command(word);
 }

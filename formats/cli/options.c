@@ -82,6 +82,8 @@ static void print_row(const struct cli_option *row)
 	}
 }
 
+static const struct cli_option help_option = {.name = "help", .letter = 'h', .help = "print this"};
+
 static void print_help(const struct cli_verb *verb)
 {
 	printf("%s\n", verb->usage);
@@ -89,6 +91,7 @@ static void print_help(const struct cli_verb *verb)
 		for (const struct cli_option *row = t->options; row->name; row++)
 			print_row(row);
 	}
+	print_row(&help_option);
 	if (verb->notes)
 		printf("\n%s", verb->notes);
 }

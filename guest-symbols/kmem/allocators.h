@@ -42,7 +42,8 @@ enum alloc_role {
 enum alloc_action {
 	ALLOC_ACTION_ALLOC,      /* returns the object (or struct page * / folio *) */
 	ALLOC_ACTION_FREE,       /* frees its OBJECT or PAGE argument; traced at entry only */
-	ALLOC_ACTION_ALLOC_BULK, /* returns a count; objects in ARRAY[0..count) at return */
+	ALLOC_ACTION_ALLOC_BULK, /* returns a count; objects in ARRAY[0..count) at return. Or, with
+				    all_or_none, whether COUNT objects are in ARRAY */
 	ALLOC_ACTION_FREE_BULK,  /* frees ARRAY[0..COUNT) or the pages on LIST or in BATCH, at entry
 				  */
 };
@@ -52,6 +53,9 @@ struct alloc_entry {
 	enum kmem_type_id type;
 	enum alloc_action action;
 	enum alloc_role args[ALLOC_MAX_ARGS];
+	bool all_or_none;                 /* ALLOC_BULK: the result is a bool */
+	uint8_t argument[ALLOC_NR_ROLES]; /* the same the other way round: 1 + its index, 0 = none
+					   */
 };
 
 /* An entry point that this kernel has. */
@@ -132,10 +136,10 @@ const char *alloc_role_name(enum alloc_role role);
 const char *alloc_family_name(enum kmem_type_id type, bool frees);
 
 /*
- * Derive entry->args, which parameter plays which role, from a prototype's names and types; the
- * order of parameters does not matter, and those without a role are ignored. -EPROTO if a role
- * that the entry's action needs has no parameter or several, or if the result is not what the
- * action needs.
+ * Derive entry->args, which parameter plays which role, and all_or_none from a prototype's names
+ * and types; the order of parameters does not matter, and those without a role are ignored. -EPROTO
+ * if a role that the entry's action needs has no parameter or several, or if the result is not what
+ * the action needs.
  */
 int alloc_roles_derive(struct alloc_entry *entry, const struct btf_prototype *prototype,
 		       struct error *err);

@@ -88,6 +88,7 @@ static int assign(struct alloc_entry *entry, const struct btf_prototype *prototy
 {
 	*played = 0;
 	memset(entry->args, 0, sizeof(entry->args));
+	memset(entry->argument, 0, sizeof(entry->argument));
 	for (unsigned int i = 0; i < prototype->nr_params && i < ALLOC_MAX_ARGS; i++) {
 		if (!prototype->params[i].size || prototype->params[i].size > REGISTER_SIZE)
 			return error_set(err, EPROTO,
@@ -102,13 +103,14 @@ static int assign(struct alloc_entry *entry, const struct btf_prototype *prototy
 						 "the %s",
 						 roles[role].name);
 			entry->args[i] = role;
+			entry->argument[role] = (uint8_t)(i + 1);
 			*played |= 1u << role;
 		}
 	}
 	return 0;
 }
 
-static int check_result(const struct alloc_entry *entry, const struct btf_prototype *prototype,
+static int check_result(struct alloc_entry *entry, const struct btf_prototype *prototype,
 			struct error *err)
 {
 	static const char *const counts[] = {"int", "unsigned int", "long int", "long unsigned int",
@@ -117,9 +119,10 @@ static int check_result(const struct alloc_entry *entry, const struct btf_protot
 	size_t length = strlen(type);
 	bool good = true;
 
+	entry->all_or_none = entry->action == ALLOC_ACTION_ALLOC_BULK && !strcmp(type, "bool");
 	if (entry->action == ALLOC_ACTION_ALLOC)
 		good = length && type[length - 1] == '*';
-	else if (entry->action == ALLOC_ACTION_ALLOC_BULK)
+	else if (entry->action == ALLOC_ACTION_ALLOC_BULK && !entry->all_or_none)
 		good = is_among(type, counts, sizeof(counts) / sizeof(counts[0]));
 	if (good)
 		return 0;

@@ -20,7 +20,7 @@ struct dump_vcpu {
 struct dump_guest {
 	struct guest guest;
 	struct guest_region regions[MAX_REGIONS];
-	uint8_t *bytes[MAX_REGIONS]; /* of each region, also where its hva is kept back */
+	uint8_t *bytes[MAX_REGIONS]; /* of each region, mapped or not */
 	bool is_file[MAX_REGIONS];
 	size_t nr_regions;
 	struct dump_vcpu *vcpus;
@@ -42,7 +42,7 @@ static int dump_regions(struct guest *guest, const struct guest_region **out, si
 	return 0;
 }
 
-/* guest.c has cut the range to one region; an address in none is a caller's error. */
+/* memory.c has cut the range to one region. */
 static uint8_t *locate(struct dump_guest *dump, uint64_t gpa, size_t size)
 {
 	for (size_t i = 0; i < dump->nr_regions; i++) {

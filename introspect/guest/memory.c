@@ -29,7 +29,7 @@ void *guest_phys_hva(struct guest *guest, uint64_t gpa, size_t size)
 	return size <= region->size - offset ? region->hva + offset : NULL;
 }
 
-/* Most reads of a trap's handler are of one pointer: no call for those. */
+/* Most reads in a trap handler are of one pointer: those need no call. */
 static void copy(void *to, const void *from, size_t size)
 {
 	if (size == sizeof(uint64_t))
@@ -80,7 +80,7 @@ int guest_phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, st
 	return 0;
 }
 
-/* So that a write that leaves RAM fails before its first byte is stored. */
+/* A write that leaves RAM must fail before its first byte is stored. */
 static int check_range(struct guest *guest, uint64_t gpa, size_t size, struct error *err)
 {
 	const struct guest_region *region;

@@ -16,7 +16,7 @@ static bool is_canonical(uint64_t gva, unsigned int levels)
 	return (uint64_t)((int64_t)(gva << unused) >> unused) == gva;
 }
 
-/* The guest's memory, asked for once in a walk: traps walk for each event. */
+/* The guest's memory, fetched once per walk: traps walk for each event. */
 struct ram {
 	struct guest *guest;
 	const struct guest_region *regions;

@@ -23,24 +23,25 @@ enum {
 
 /*
  * x86-64 page walk (Intel SDM vol. 3, 4.5; AMD APM vol. 2, 5.3) over untrusted tables: 4 or 5
- * levels, pages of 4 KiB, 2 MiB and 1 GiB. Exactly `levels` table reads at most; every table and
- * the final address must lie in guest RAM.
+ * levels, pages of 4 KiB, 2 MiB and 1 GiB. It reads at most `levels` tables. Every table and the
+ * final address must lie in guest RAM.
  */
 struct page_walk {
-	uint64_t gpa;                    /* of the address asked for */
+	uint64_t gpa;                    /* of the given address */
 	uint64_t page_size;              /* 4096, 2 MiB or 1 GiB */
 	bool writable, executable, user; /* as all levels combined allow */
 };
 
-/* root: gpa of the top table (CR3 with the low 12 bits and bit 63 ignored); levels 4 or 5.
- * -EFAULT not present, -EINVAL non-canonical or reserved bits, -ERANGE table or page outside RAM.
+/* root: gpa of the top table, as in CR3 (its low 12 bits and bit 63 are ignored); levels: 4 or 5.
+ * -EFAULT: not present. -EINVAL: not canonical, or reserved bits. -ERANGE: a table or the page is
+ * outside RAM.
  */
 int page_walk(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,
 	      struct page_walk *out, struct error *err);
 
 /*
  * gpa of the table of `level` (1 = page table, 2 = the one above it ...) whose entry for gva a walk
- * reads; root and levels as above. -EFAULT if an entry above it is not present or is a page, else
+ * reads; root and levels as above. -EFAULT: an entry above it is not present or is a page. Other
  * errors as page_walk().
  */
 int page_walk_table(struct guest *guest, uint64_t root, unsigned int levels, uint64_t gva,

@@ -33,7 +33,8 @@ static int get_field(const struct kernel *kernel, const char *structure, const c
 	if (ret)
 		return ret;
 	if (field.size != width || field.offset > limit || width > limit - field.offset)
-		return error_set(err, ENOTSUP, "BTF has a strange %s.%s", structure, member);
+		return error_set(err, ENOTSUP, "BTF: %s.%s has an unexpected size or place",
+				 structure, member);
 	*out = field.offset;
 	return 0;
 }
@@ -143,7 +144,7 @@ static int read_chain(const struct kernel *kernel, struct sites *sites, struct e
 	for (int i = 0; !ret && page; i++) {
 		ret = i < MAX_PAGES ? read_page(kernel, &layout, &page, sites, err)
 				    : error_set_at(err, EBADMSG, page,
-						   "the chain of mcount sites has no end");
+						   "the chain of mcount sites is endless");
 	}
 	if (!ret && !sites->n)
 		ret = error_set(err, ENOTSUP, "the kernel's list of mcount sites is empty");

@@ -84,7 +84,7 @@ static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, un
 			 "or boot loader");
 }
 
-/* What cannot be read is a hole: nothing of it is needed if it was freed. */
+/* Unreadable pieces become zeros: the kernel has freed them, and nothing in them is needed. */
 static int copy_memory(struct guest *guest, const struct image_range *mapping,
 		       struct running_memory *memory, struct error *err)
 {
@@ -103,7 +103,8 @@ static bool has_banner(const struct running_memory *memory)
 	return memmem(memory->bytes, memory->size, banner_start, sizeof(banner_start) - 1);
 }
 
-/* Until then it may take neither device nor patch. A kernel that does not tell has booted. */
+/* A kernel that boots must get neither a device nor a patch. A kernel without the variable has
+ * booted. */
 static int check_booted(const struct kernel *kernel, struct error *err)
 {
 	uint32_t state;
@@ -128,8 +129,8 @@ static int load_image(struct guest *guest, struct kernel_identity *out, struct e
 }
 
 /*
- * "KERNELOFFSET=SLIDE", which is meant for those who read crash dumps
- * (Documentation/admin-guide/kdump/vmcoreinfo.rst). False if the kernel does not have it.
+ * The slide is in the note "KERNELOFFSET=SLIDE", which is meant for readers of crash dumps
+ * (Documentation/admin-guide/kdump/vmcoreinfo.rst). False: the kernel has no such note.
  */
 static bool read_slide(const struct kernel *kernel, uint64_t *slide)
 {
@@ -157,7 +158,7 @@ static void find_slide(struct kernel_identity *out, uint64_t *slide)
 		*slide = text > USUAL_LINK_TEXT ? text - USUAL_LINK_TEXT : 0;
 }
 
-/* The image still has the addresses of the running kernel: they need no slide. */
+/* The image still has the addresses of the running kernel, without a slide. */
 static int read_rest(struct guest *guest, struct kernel_identity *out, struct error *err)
 {
 	uint64_t *sites = NULL, slide = 0;
@@ -199,13 +200,12 @@ int kernel_identify(struct guest *guest, const struct guest_sregs *vcpus, unsign
 	return ret;
 }
 
-/* --- a kernel whose file there is ------------------------------------------------------------ */
+/* --- a kernel whose file is at hand ----------------------------------------------------------- */
 
 /*
- * Length of the banner at `text`, without its newline; 0 if it is none. The kernel's log has the
- * line too, but not a newline and a NUL behind it; and since 6.1 an image has a second banner, one
- * without a build number, that is linked in for want of a better one and never printed
- * (init/version.c).
+ * Length of the banner at `text`, without its newline; 0: this is no banner. The kernel's log has
+ * the line too, but without a newline and a NUL behind it. Since 6.1 an image has a second banner,
+ * without a build number, which is a fallback for the linker and never printed (init/version.c).
  */
 static size_t banner_length(const char text[static BANNER_MAX])
 {
@@ -222,9 +222,9 @@ static size_t banner_length(const char text[static BANNER_MAX])
 		       : 0;
 }
 
-/* What runs there instead of the image. */
-static int tell_other(const struct running_memory *memory, const struct kernel_image *image,
-		      struct error *err)
+/* Report the kernel that runs there instead of the image's. */
+static int report_other(const struct running_memory *memory, const struct kernel_image *image,
+			struct error *err)
 {
 	for (size_t at = 0; at + BANNER_MAX <= memory->size; at += BANNER_ALIGN) {
 		const char *text = (const char *)memory->bytes + at;
@@ -258,7 +258,7 @@ int kernel_check(struct guest *guest, const struct kernel_image *image,
 		return check_booted(out, err);
 	ret = copy_memory(guest, &found.mapping, &memory, err);
 	if (!ret)
-		ret = tell_other(&memory, image, err);
+		ret = report_other(&memory, image, err);
 	running_memory_deinit(&memory);
 	return ret;
 }

@@ -65,7 +65,8 @@ static bool same_bytes(const struct kernel *kernel, uint64_t link, const void *w
 	return true;
 }
 
-/* Only the id within the notes: Xen's notes beside it hold addresses that the slide changes. */
+/* Only the id within the notes is compared: the slide changes addresses in Xen's notes beside it.
+ */
 static bool has_build_id(const struct kernel *kernel)
 {
 	const struct kernel_image *image = kernel->image;
@@ -108,7 +109,7 @@ bool kernel_in_image(const struct kernel *kernel, uint64_t gva)
 	return link >= kernel->image->text && link < kernel->image->end;
 }
 
-/* Asked each time while the kernel has no direct map: early in boot the answer changes. */
+/* Read each time while the kernel has no direct map: early in boot the answer changes. */
 static unsigned int table_levels(const struct kernel *kernel)
 {
 	uint32_t shift = 0;
@@ -140,7 +141,7 @@ int kernel_walk(const struct kernel *kernel, uint64_t gva, struct page_walk *out
 	if (!kernel->known.init_top_pgt)
 		return error_set_at(err, EFAULT, gva, "the image has no symbol init_top_pgt");
 	ret = page_walk(kernel->guest, root, levels, gva, out, err);
-	/* early_top_pgt is what the CPU uses first, and freed memory after boot. */
+	/* The CPU uses early_top_pgt first; after boot it is freed memory. */
 	if (!ret || !kernel->known.early_top_pgt || maps_text(kernel, root, levels) ||
 	    !maps_text(kernel, early_root, levels))
 		return ret;
@@ -183,9 +184,8 @@ uint64_t kernel_page_offset(const struct kernel *kernel)
 }
 
 /*
- * The direct map's gva, or 0 while the kernel has not set it up. It is final as soon as the
- * kernel's own tables map the image there, so that it is looked up once; threads that race store
- * the same.
+ * The direct map's gva, or 0 while the kernel has not set it up. It is final once the kernel's own
+ * tables map the image there, and is then looked up no more. Threads that race store the same.
  */
 static uint64_t direct_map(const struct kernel *kernel)
 {
@@ -267,7 +267,7 @@ int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *val
 	return kernel_read(kernel, gva, value, sizeof(*value), err);
 }
 
-/* So that a write that runs into an unmapped page fails before its first byte is stored. */
+/* A write that runs into an unmapped page must fail before its first byte is stored. */
 static int check_mapped(const struct kernel *kernel, uint64_t gva, size_t size, struct error *err)
 {
 	int ret = 0;

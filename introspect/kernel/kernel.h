@@ -13,7 +13,7 @@
 
 /*
  * What translation and unwinding need of the image at each event, looked up once by kernel_at() and
- * kernel_find(). Addresses are link addresses, 0 where the image has no such symbol.
+ * kernel_find(). Addresses are link addresses; 0: the image has no such symbol.
  */
 struct kernel_known {
 	uint64_t init_top_pgt, early_top_pgt, pgdir_shift, page_offset_base;
@@ -26,8 +26,8 @@ struct kernel_known {
 };
 
 /*
- * A kernel found in a guest's memory: image plus where it is. "Link" addresses are the image's,
- * "guest-virtual" (gva) addresses are those of the running kernel.
+ * A kernel in a guest's memory: its image, and where it is. Link addresses are the image's,
+ * guest-virtual addresses (gva) the running kernel's.
  */
 struct kernel {
 	struct guest *guest;
@@ -39,21 +39,21 @@ struct kernel {
 };
 
 /*
- * The loader chose both itself (direct boot): nothing to search, valid before the first
- * instruction. `confirmed` tells whether memory holds the image already.
+ * For a loader that chose slide and place itself (direct boot): valid before the first instruction.
+ * `confirmed` says whether memory holds the image already.
  */
 void kernel_at(struct kernel *kernel, struct guest *guest, const struct kernel_image *image,
 	       uint64_t virt_slide, uint64_t phys_text);
 
-/* Look again for banner and build id at phys_text: sets and returns `confirmed`. */
+/* Compare banner and build id at phys_text: sets and returns `confirmed`. */
 bool kernel_confirm(struct kernel *kernel);
 
 /*
- * Find the image in guest memory: every 2 MiB-aligned place is tried for the banner; the virtual
- * slide follows from the kernel's own phys_base; both are confirmed by banner, build id and by
- * walking the kernel's own page tables. -EAGAIN while the guest is not that far (firmware,
- * decompressor, page tables not yet set up), or runs another kernel. Reads only; safe while the
- * guest runs; to be polled.
+ * Find the image in guest memory. Every place that is aligned to 2 MiB is tried for the banner; the
+ * virtual slide follows from the kernel's own phys_base; both are confirmed by the build id and by
+ * walking the kernel's own page tables. Reads only; safe while the guest runs; to be polled.
+ * -EAGAIN: the guest is in its firmware or decompressor, has not set up its page tables, or runs
+ * another kernel.
  */
 int kernel_find(struct guest *guest, const struct kernel_image *image, struct kernel *out,
 		struct error *err);
@@ -75,14 +75,14 @@ uint64_t kernel_symbol(const struct kernel *kernel, const char *name);
 bool kernel_in_image(const struct kernel *kernel, uint64_t gva);
 
 /*
- * Guest-physical address of a kernel gva: the image by arithmetic, everything else (direct map,
- * vmemmap, vmalloc, modules) by walking the kernel's own page table (init_top_pgt), so that it does
- * not depend on any vCPU's CR3. -EFAULT with the address if not mapped.
+ * Guest-physical address of a kernel gva. The image and the direct map are arithmetic; all else
+ * (vmemmap, vmalloc, modules) is a walk of the kernel's own page table (init_top_pgt), so that no
+ * vCPU's CR3 matters. -EFAULT with the address: not mapped.
  */
 int kernel_translate(const struct kernel *kernel, uint64_t gva, uint64_t *gpa, struct error *err);
 
-/* gva of gpa 0 in the direct map, as the kernel has it now (KASLR moves it once, early in boot); 0
- * if it cannot be read. */
+/* gva of gpa 0 in the direct map, as the kernel has it now: KASLR moves it once, early in boot. 0:
+ * it cannot be read. */
 uint64_t kernel_page_offset(const struct kernel *kernel);
 
 /* The walk itself, also for the image: page size and permissions of a kernel gva. Errors as
@@ -97,8 +97,8 @@ int kernel_walk(const struct kernel *kernel, uint64_t gva, struct page_walk *out
 int kernel_page_table(const struct kernel *kernel, uint64_t gva, unsigned int level,
 		      uint64_t *table, struct error *err);
 
-/* gpa of its top, for page_walk(), and its levels. -EAGAIN likewise, -EFAULT: the image does not
- * tell. */
+/* gpa of its top table, for page_walk(), and its levels. -EAGAIN likewise. -EFAULT: the image has
+ * no symbol for it. */
 int kernel_root(const struct kernel *kernel, uint64_t *root, uint32_t *levels, struct error *err);
 
 /* Read or write at a kernel gva; may cross pages. */
@@ -109,18 +109,18 @@ int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, si
 /* guest_trap_ops.set_break at a kernel gva. */
 int kernel_set_break(const struct kernel *kernel, uint64_t gva, bool on, struct error *err);
 
-/* The string at gva, cut off at size - 1 bytes, always terminated. -EFAULT if its start is not
+/* The string at gva, cut off at size - 1 bytes and always terminated. -EFAULT: its start is not
  * mapped. */
 int kernel_read_string(const struct kernel *kernel, uint64_t gva, char *to, size_t size,
 		       struct error *err);
 
-/* The u32 variable of this name, or the low half of a longer one. -ENOENT if there is none. */
+/* The u32 variable of this name, or the low half of a u64 one. -ENOENT: there is none. */
 int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *value,
 		    struct error *err);
 
 /*
- * Whether a vCPU's CR3 maps the kernel's text where we think it is: false for a vCPU in user mode
- * under KPTI, in the decompressor, or in firmware. -errno if its state cannot be read.
+ * Whether a vCPU's CR3 maps the kernel's text and data where `kernel` says. Not so in user mode
+ * under KPTI, in the decompressor, and in firmware. -errno: the vCPU's state cannot be read.
  */
 int kernel_cr3_maps_kernel(const struct kernel *kernel, unsigned int vcpu, bool *out,
 			   struct error *err);

@@ -19,8 +19,8 @@ struct copies {
 };
 
 /*
- * Before its first instruction, and only then, an image also maps what lies below it: the tables
- * are linked that way, and __startup_64() takes the excess away (arch/x86/kernel/head64.c).
+ * Before its first instruction, and only then, an image also maps what lies below it: it is linked
+ * with such tables, and __startup_64() removes the excess (arch/x86/kernel/head64.c).
  */
 static bool tables_as_linked(const struct kernel *kernel)
 {
@@ -29,7 +29,7 @@ static bool tables_as_linked(const struct kernel *kernel)
 	return !kernel_walk(kernel, KERNEL_MAP_START, &walk, NULL);
 }
 
-/* The image's bytes are at base: does it run there? Fills *out if so. */
+/* The image's bytes are at base. Whether it runs there; then *out is filled in. */
 static bool is_running_at(struct guest *guest, const struct kernel_image *image, uint64_t base,
 			  struct kernel *out)
 {
@@ -47,7 +47,7 @@ static bool is_running_at(struct guest *guest, const struct kernel_image *image,
 	kernel_at(out, guest, image, text_gva - image->text, base);
 	if (kernel_walk(out, text_gva, &walk, NULL) || walk.gpa != base)
 		return false;
-	/* phys_base is still 0: either correct (slides equal), or nothing has run yet. */
+	/* phys_base is 0 if both slides are equal, and before the kernel's first instruction. */
 	return phys_base || !tables_as_linked(out);
 }
 
@@ -80,7 +80,7 @@ static void try_all_places(const struct kernel_image *image, struct guest *guest
 	}
 }
 
-/* Of several copies that all look alive, the one a vCPU runs on. */
+/* Several copies may look alive: find the one that a vCPU is in. */
 static int choose_running(const struct copies *copies, struct kernel *out, struct error *err)
 {
 	struct guest *guest = copies->running[0].guest;

@@ -21,24 +21,25 @@ struct orc_table {
 	uint8_t type_bits; /* width of orc_entry.type, which changed in 6.4; 0 = BTF does not say */
 };
 
-/* An image without (sane) tables gives an empty one. */
+/* Empty if the image has no valid tables. */
 void orc_table_init(const struct kernel_image *image, struct orc_table *out);
 
 /*
- * Bytes from the stack pointer right after the return to `ip_gva` to the one after that function
- * has returned itself; the return address for that lies in the 8 bytes below. At least 8.
- * Errors as below, but for -EFAULT: reads no guest memory.
+ * The frame size of the function that `ip_gva` returns to: bytes from the stack pointer after that
+ * return to the one after the function's own return, whose return address is the last word of them.
+ * At least 8. Errors as orc_caller(), but for -EFAULT: it reads no guest memory.
  */
 int orc_frame(const struct kernel *kernel, uint64_t ip_gva, uint64_t *size, struct error *err);
 
 /*
  * One step of unwinding with the kernel's ORC tables (Documentation/arch/x86/orc-unwinder.rst):
  * `ip_gva` is a return address (the call before it is looked up) and `sp` the stack pointer right
- * after the return. Gives the return address of that function's own caller, and the stack pointer
- * after it has returned there; *caller_sp is always greater than sp.
+ * after the return. Gives the return address to that function's own caller, and the stack pointer
+ * after that return, which is always greater than sp. Reads guest memory only for the return
+ * address.
  *
- * -ENOENT not in the image, -ENOTSUP if the frame is not addressed through RSP (or no ORC tables),
- * -EFAULT if the stack cannot be read. Reads guest memory only for the return address.
+ * -ENOENT: not in the image. -ENOTSUP: the frame is not addressed through RSP, or there are no ORC
+ * tables. -EFAULT: the stack cannot be read.
  */
 int orc_caller(const struct kernel *kernel, uint64_t ip_gva, uint64_t sp, uint64_t *caller_ip,
 	       uint64_t *caller_sp, struct error *err);

@@ -44,7 +44,7 @@ static bool fills(const struct scratch_part *part, uint64_t chunk)
 	return part->offset <= chunk && chunk + KERNEL_MAP_CHUNK <= part->offset + part->size;
 }
 
-/* Whether the chunk at offset `chunk` holds parts, but not one that fills it. */
+/* Whether the chunk at offset `chunk` holds parts, none of which fills it. */
 static bool needs_table(const struct scratch_part *parts, size_t nr_parts, uint64_t chunk)
 {
 	const struct scratch_part *part = find_part(parts, nr_parts, chunk, KERNEL_MAP_CHUNK);
@@ -90,7 +90,7 @@ static int check_parts(const struct map_job *job, struct error *err)
 			return error_set_at(err, EINVAL, part->offset,
 					    "part %zu is misaligned, outside or overlaps", i);
 	}
-	/* Not before each of them is known to be sane. */
+	/* Only now, when each part is known to be valid. */
 	limit -= scratch_mapping_tables_size(job->parts, job->nr_parts);
 	for (size_t i = 0; i < job->nr_parts; i++)
 		if (job->parts[i].offset + job->parts[i].size > limit)
@@ -125,8 +125,9 @@ static bool is_own(const struct map_job *job, uint64_t slot)
 }
 
 /*
- * Whether a slot still holds what the kernel was linked with: the image area mapped from end to
- * end, of which its first code takes away the present bits, and cleanup_highmap() the rest.
+ * Whether a slot still holds what the kernel was linked with. The tables are linked to map the
+ * image area from end to end; the kernel's first code clears present bits, and cleanup_highmap()
+ * the rest.
  */
 static bool is_as_linked(const struct map_job *job, uint64_t slot)
 {
@@ -138,7 +139,7 @@ static bool is_as_linked(const struct map_job *job, uint64_t slot)
 	return !(entry & ENTRY_PRESENT) || (entry & ENTRY_FRAME) == (linear & ENTRY_FRAME);
 }
 
-/* Copy the PMD table of the image area, and see where the image lies in it. */
+/* Copy the PMD table of the image area, and find the image in it. */
 static int read_slots(struct map_job *job, uint64_t *table, struct error *err)
 {
 	const struct kernel_image *image = job->kernel->image;
@@ -162,7 +163,7 @@ static int read_slots(struct map_job *job, uint64_t *table, struct error *err)
 	return ret;
 }
 
-/* With one slot kept free on either side of the image, so that whoever runs off its end still
+/* One slot stays free on either side of the image, so that a kernel that runs off its end still
  * faults.
  */
 static bool is_free(const struct map_job *job, uint64_t slot)
@@ -185,8 +186,8 @@ static int find_room(const struct map_job *job, uint64_t *first, struct error *e
 			 (unsigned long long)job->scratch->size >> 20);
 }
 
-/* Accessed and dirty are set so that no processor changes an entry; read-only and dirty together
- * would mean a shadow stack. */
+/* Accessed and dirty are set, so that no processor changes an entry. Read-only pages are not dirty:
+ * both together would mean a shadow stack. */
 static uint64_t leaf_entry(const struct map_job *job, const struct scratch_part *part,
 			   uint64_t offset)
 {
@@ -252,7 +253,7 @@ static int write_slots(const struct scratch_mapping *mapping, struct error *err)
 	return ret;
 }
 
-/* That a vCPU finds every page of a part where it should be, and may do what it should. */
+/* Check that a vCPU finds every page of a part where it should be, with the right permissions. */
 static int verify_part(const struct map_job *job, const struct scratch_mapping *mapping,
 		       const struct scratch_part *part, struct error *err)
 {
@@ -268,7 +269,8 @@ static int verify_part(const struct map_job *job, const struct scratch_mapping *
 		if (walk.gpa != job->scratch->gpa + offset || walk.user ||
 		    walk.writable == part->executable ||
 		    walk.executable != (part->executable || !job->nx))
-			return error_set_at(err, EIO, gva, "the mapping did not come out right");
+			return error_set_at(err, EIO, gva,
+					    "a page walk does not find what was mapped");
 		offset += walk.page_size - (offset & (walk.page_size - 1));
 	}
 	return 0;

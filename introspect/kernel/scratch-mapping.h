@@ -10,16 +10,16 @@
 #include "introspect/kernel/kernel.h"
 
 /*
- * Memory of ours (guest_scratch_ops.add) at a kernel address within reach of a call from the
- * kernel's text and its modules: entries of the PMD table that maps the kernel image and that the
- * kernel leaves empty (level2_kernel_pgt; Documentation/arch/x86/x86_64/mm.rst). All processes
- * share that table, also with KPTI, whose user-mode tables do without it.
+ * Scratch memory (guest_scratch_ops.add) mapped within reach of a call from the kernel's text and
+ * its modules. It takes entries that the kernel leaves empty in the PMD table of the image
+ * (level2_kernel_pgt; Documentation/arch/x86/x86_64/mm.rst). All processes share that table; under
+ * KPTI user mode does without it.
  *
- * Only the first 512 MiB of the image area are used: where a kernel is built without KASLR the
- * modules begin behind them.
+ * Only the first 512 MiB of the image area are used: in a kernel without KASLR, modules begin
+ * behind them.
  */
 enum {
-	KERNEL_MAP_CHUNK = 2 << 20, /* a PMD entry maps so much */
+	KERNEL_MAP_CHUNK = 2 << 20, /* mapped by one PMD entry */
 	KERNEL_MAP_PAGE = 4096,     /* granularity of parts */
 	KERNEL_MAP_MAX = 256 << 20, /* bytes in one mapping */
 	KERNEL_MAP_MAX_PARTS = 16,
@@ -35,8 +35,9 @@ struct scratch_mapping {
 	uint64_t gva;  /* of the scratch region's first byte; offsets in both are the same */
 	uint64_t size; /* of the scratch region */
 	const struct kernel *kernel;
-	uint64_t slots_gpa;                                /* of its first PMD entry */
-	uint64_t slots[KERNEL_MAP_MAX / KERNEL_MAP_CHUNK]; /* what was written; 0: nothing */
+	uint64_t slots_gpa; /* of its first PMD entry */
+	/* the entries that were written; 0: none */
+	uint64_t slots[KERNEL_MAP_MAX / KERNEL_MAP_CHUNK];
 };
 
 /*
@@ -44,9 +45,9 @@ struct scratch_mapping {
  * there. A chunk that one part fills is one PMD entry and takes none. Any other chunk with a part
  * in it takes a page table of KERNEL_MAP_PAGE bytes.
  *
- * Parts that fill their chunks are to be preferred: code of the guest that walks its own tables
- * (CONFIG_DEBUG_WX at the end of boot, kernel_page_tables in debugfs) looks for page tables in its
- * direct map, where scratch memory is not.
+ * Prefer parts that fill their chunks: a guest that walks its own tables (CONFIG_DEBUG_WX at the
+ * end of boot, kernel_page_tables in debugfs) reads page tables through its direct map, where
+ * scratch memory is not.
  */
 size_t scratch_mapping_tables_size(const struct scratch_part *parts, size_t nr_parts);
 
@@ -56,22 +57,22 @@ size_t scratch_mapping_tables_size(const struct scratch_part *parts, size_t nr_p
  * *out. All or nothing, and verified by a page walk. No TLB needs a flush: processors do not keep
  * entries that are not present.
  *
- * -EAGAIN: early boot, the kernel has not cleared the unused part of its image mapping yet
- * (cleanup_highmap()). -ENOSPC: no room. -EINVAL: parts that overlap, are misaligned, outside, or
- * on the page tables. -ENOTSUP: a guest without vCPU state, or not at the usual place. -EIO: guest
- * memory does not hold what was written.
+ * -EAGAIN: early boot; cleanup_highmap() has not cleared the unused part of the image mapping yet.
+ * -ENOSPC: no room. -EINVAL: a part overlaps another, is misaligned, outside, or on the page
+ * tables. -ENOTSUP: the guest has no vCPU state, or its kernel is not at the usual place. -EIO:
+ * guest memory does not hold what was written.
  */
 int scratch_mapping_create(const struct kernel *kernel, const struct guest_region *scratch,
 			   const struct scratch_part *parts, size_t nr_parts,
 			   struct scratch_mapping *out, struct error *err);
 
 /*
- * Take it away: zeroes the entries that are still ours. -ESTALE, with the address, if others were
- * found, which are left alone. The guest is stopped by the caller and no vCPU is inside or will
- * return there.
+ * Zero the entries that still hold what was written. -ESTALE, with the address: an entry holds
+ * something else, and was left alone. The guest is stopped by the caller, and no vCPU is in the
+ * mapping or will return there.
  *
- * TLBs may still hold the mapping afterwards: call guest_scratch_ops.remove before the guest runs
- * again, which gets rid of them.
+ * TLBs may still hold the mapping afterwards: call guest_scratch_ops.remove, which flushes them,
+ * before the guest runs again.
  */
 int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err);
 

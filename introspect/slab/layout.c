@@ -8,7 +8,7 @@
 /* No struct page lies so high, and no mask of a compound page below 2^26 pages is lower. */
 #define LOWEST_MASK 0xffffffff80000000
 
-/* One field whose offset we need; it must end within `limit` bytes. */
+/* The offset of one field, which must end within `limit` bytes. */
 static int field_offset(const struct btf_types *btf, const char *structure, const char *member,
 			uint32_t limit, uint32_t *out, struct error *err)
 {
@@ -135,7 +135,7 @@ static int cache_layout(struct slab_view *view, const struct btf_types *btf, str
 				   err);
 }
 
-/* struct folio_batch came with 5.17; before it, struct pagevec is what bulk frees take. */
+/* Bulk frees take a struct folio_batch since 5.17, and a struct pagevec before. */
 static int batch_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
 	bool folios = btf_struct_size(btf, "folio_batch") != 0;
@@ -174,7 +174,7 @@ static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf
 	return ret;
 }
 
-/* Fill the offsets from BTF. -ENOENT names what is missing. */
+/* Fill in the offsets from BTF. -ENOENT names what is missing. */
 static int fill_layout(struct slab_view *view, struct error *err)
 {
 	const struct btf_types *btf = view->kernel->image->btf;

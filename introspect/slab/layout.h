@@ -5,10 +5,10 @@
 #include <stdint.h>
 #include "introspect/slab/slab.h"
 
-/* What slab.c (caches, objects), slab-pages.c (pages, lists) and slab-sheaf.c share. Constant once
- * created. */
+/* Inside of the slab view: what layout.c finds in BTF, for slab.c (caches, objects, sheaves) and
+ * pages.c (pages, lists). Constant once created. */
 
-/* How a struct page says that it is slab memory. */
+/* How a struct page is marked as slab memory. */
 enum slab_mark {
 	SLAB_MARK_FLAG,      /* bit PG_slab of page.flags, to 6.9 */
 	SLAB_MARK_TYPE_BIT,  /* bit PG_slab of page.page_type is clear, 6.10 and 6.11 */
@@ -21,12 +21,12 @@ struct order_place {
 	uint8_t size; /* bytes to read; the order is the low 8 bits */
 };
 
-/* struct slab_sheaf, and what a sheaf's struct kmem_cache says of its family. */
+/* struct slab_sheaf, and the flag in a struct kmem_cache that marks the caches of kmalloc(). */
 struct sheaf_layout {
 	uint32_t size; /* 0 = this kernel has no sheaves */
 	uint32_t rcu_head, cache, count, objects;
 	uint32_t cache_flags;
-	uint8_t kmalloc_bit; /* of the flags: a cache of kmalloc() */
+	uint8_t kmalloc_bit; /* in the flags */
 };
 
 struct slab_view {
@@ -65,7 +65,7 @@ int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap
 int slab_head_order(const struct slab_view *view, const struct page_copy *head, unsigned int *order,
 		    struct error *err);
 
-/* A field of what was read, at its offset in bytes, in host byte order as guest and host are x86.
+/* A field at its offset in bytes, in host byte order: guest and host are x86.
  */
 uint32_t slab_u32(const uint8_t *bytes, uint32_t offset);
 uint64_t slab_u64(const uint8_t *bytes, uint32_t offset);

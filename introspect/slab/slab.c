@@ -55,7 +55,8 @@ int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uin
 	return ret;
 }
 
-/* The name pointer is NULL for a while in early boot, and the name is whatever the creator passed.
+/* In early boot the name pointer is NULL for a while. The name is any string that the creator
+ * passed.
  */
 static void read_name(const struct kernel *kernel, uint64_t name, char *out)
 {
@@ -68,7 +69,7 @@ static void read_name(const struct kernel *kernel, uint64_t name, char *out)
 			*c = '?';
 }
 
-/* They lie next to each other, and are asked for with each event. */
+/* Both lie next to each other in known kernels, and are read at each event. */
 static int read_sizes(const struct slab_view *view, uint64_t cache, uint32_t *taken,
 		      uint32_t *asked, struct error *err)
 {

@@ -8,24 +8,24 @@
 #include "introspect/kernel/kernel.h"
 
 /*
- * Slab caches and pages of a guest: sizes and names of a struct kmem_cache, the cache an object
- * belongs to, page addresses. Offsets come from the guest's BTF. Safe to call from several threads.
+ * Slab caches and pages of a guest: sizes and names of a struct kmem_cache, the cache of an object,
+ * addresses of pages. Offsets come from the guest's BTF. Any thread, several at once.
  */
 struct slab_view;
 
-/* -ENOENT if BTF lacks a struct or field that is needed (named in *err). The base addresses that
- * KASLR randomises (page_offset_base, vmemmap_base) are read lazily, since they are set in boot. */
+/* -ENOENT: BTF lacks a struct or field, which *err names. The base addresses that KASLR randomises
+ * (page_offset_base, vmemmap_base) are read when they are needed, as boot sets them. */
 int slab_view_create(const struct kernel *kernel, struct slab_view **out, struct error *err);
 void slab_view_destroy(struct slab_view *view);
 
 enum { SLAB_NAME_MAX = 64 };
 struct slab_cache {
 	uint64_t address;           /* gva of the struct kmem_cache */
-	uint64_t object_size, size; /* bytes asked for and taken by one object */
+	uint64_t object_size, size; /* bytes that one object holds, and takes */
 	char name[SLAB_NAME_MAX];   /* printable, NUL-terminated; "?" if not readable (yet) */
 };
 
-/* The sizes alone, which may change: merging caches raises object_size. */
+/* Only the sizes, which may change: merging caches raises object_size. */
 int slab_cache_sizes(struct slab_view *view, uint64_t cache, uint64_t *object_size, uint64_t *size,
 		     struct error *err);
 
@@ -34,9 +34,9 @@ int slab_cache_read(struct slab_view *view, uint64_t cache, struct slab_cache *o
 		    struct error *err);
 
 /*
- * What holds an object in the direct map: *cache gets the gva of its struct kmem_cache, or 0 if it
- * is not slab memory, and then *bytes the size of the (compound) page that holds it (large
- * kmalloc). -ERANGE if the object is outside the direct map (vmalloc memory).
+ * What an object in the direct map lies in: *cache is the gva of its struct kmem_cache. In memory
+ * that is no slab (a large kmalloc) *cache is 0, and *bytes the size of the (compound) page.
+ * -ERANGE: the object is outside the direct map (vmalloc).
  */
 int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uint64_t *bytes,
 		   struct error *err);
@@ -48,12 +48,12 @@ int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct e
 /* Order of the compound page whose head is at `page`, 0 if it is a single page. */
 int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, struct error *err);
 
-/* Whether an address is one of the direct map; no memory is read for it but its base. */
+/* Whether an address lies in the direct map. Reads nothing but the map's base. */
 bool slab_in_direct_map(struct slab_view *view, uint64_t gva);
 
 /*
- * What code that runs in the guest needs to find the slab cache of an object, and the order of a
- * compound page, by itself.
+ * What code in the guest needs to know to find the slab cache of an object, and the order of a
+ * compound page, itself.
  */
 struct slab_page_facts {
 	uint64_t page_offset, vmemmap; /* gvas of gpa 0 in the direct map, of its struct page */
@@ -76,7 +76,7 @@ struct slab_page_facts {
 /* -EAGAIN while the guest has not set up its memory map. */
 int slab_page_facts(struct slab_view *view, struct slab_page_facts *out, struct error *err);
 
-/* Offset in struct page of the list_head by which pages are handed over in lists. */
+/* Offset in struct page of the list_head that links pages in a list. */
 uint32_t slab_page_link(const struct slab_view *view);
 
 /* struct folio_batch: offsets of the 8-bit number of folios and of the pointers to them. */
@@ -86,19 +86,19 @@ struct slab_batch {
 struct slab_batch slab_folio_batch(const struct slab_view *view);
 
 /*
- * A sheaf: an array of pointers to objects of one cache. kfree_rcu() collects objects in one; after
- * the grace period the struct rcu_head in it is what its callback gets (mm/slub.c). Distances from
- * that rcu_head.
+ * A sheaf: an array of pointers to objects of one cache. kfree_rcu() collects objects in a sheaf;
+ * after the grace period the callback gets the struct rcu_head in it (mm/slub.c). All distances are
+ * from that rcu_head.
  */
 struct slab_sheaf {
 	int32_t cache;   /* to the pointer to the struct kmem_cache */
 	int32_t count;   /* to the 32-bit number of objects */
 	int32_t objects; /* to the first pointer */
 };
-/* -ENOTSUP if the kernel has no sheaves. */
+/* -ENOTSUP: the kernel has no sheaves. */
 int slab_sheaf(const struct slab_view *view, struct slab_sheaf *out, struct error *err);
 
-/* Whether a struct kmem_cache, of a kernel with sheaves, is one of kmalloc(). */
+/* Whether a struct kmem_cache is one of kmalloc(). Only in a kernel with sheaves. */
 int slab_cache_is_kmalloc(struct slab_view *view, uint64_t cache, bool *out, struct error *err);
 
 #endif

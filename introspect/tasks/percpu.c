@@ -10,24 +10,25 @@ enum {
 	COMM_SIZE_MAX = 64,
 };
 
-/* A variable, or a member of one; the first that a kernel has is taken. */
+/* A variable, or a member of one. The first candidate that a kernel has is used. */
 struct candidate {
 	const char *symbol;
-	const char *member; /* of the struct of the symbol's name, NULL: the variable itself */
+	const char
+		*member; /* of the struct that has the symbol's name; NULL: the variable itself */
 };
 
-/* To 6.1, and since 6.14; in between both are together in one cache line. */
+/* Single variables up to 6.1 and since 6.14; in between, both in one struct. */
 static const struct candidate cpu_numbers[] = {{"cpu_number", NULL}, {"pcpu_hot", "cpu_number"}};
 static const struct candidate current_tasks[] = {{"current_task", NULL},
 						 {"pcpu_hot", "current_task"}};
 static const struct candidate own_offset = {"this_cpu_off", NULL};
 enum { NR_CANDIDATES = 2 };
 
-/* What is checked of each vCPU; `base` is what its GS holds in kernel mode. */
+/* A check of one vCPU; `base` is what its GS holds in kernel mode. */
 typedef int check_fn(const struct kernel *kernel, unsigned int vcpu, uint64_t base, const void *arg,
 		     struct error *err);
 
-/* As linked at 0 the symbol's address is the displacement; else GS holds the distance to it. */
+/* For a symbol linked at 0, its address is the displacement. Else GS holds the distance to it. */
 int percpu_displacement(const struct kernel *kernel, const char *name, const char *member,
 			int32_t *displacement, struct error *err)
 {
@@ -82,9 +83,9 @@ static int read_own(const struct kernel *kernel, uint64_t base, int32_t displace
 }
 
 /*
- * Which CPU the guest takes a vCPU for, nr_vcpus if none. Of its two GS bases, which it swaps when
- * it enters the kernel, one is the kernel's and the other whatever user mode likes: so its own
- * number is tried first.
+ * Which CPU the guest takes a vCPU for; nr_vcpus: none. The vCPU swaps its two GS bases when it
+ * enters the kernel. One is the kernel's, the other any value that user mode has set: so the vCPU's
+ * own number is tried first.
  */
 static int find_cpu(const struct kernel *kernel, const struct guest_sregs *sregs, unsigned int vcpu,
 		    unsigned int *cpu, uint64_t *base, struct error *err)
@@ -185,7 +186,7 @@ static int task_field(const struct kernel *kernel, const char *member, uint32_t 
 	return ret;
 }
 
-/* That the task found by a vCPU looks like one, and like one that runs. */
+/* Check that the task found by a vCPU looks like one, and like one that runs. */
 static int check_task(const struct kernel *kernel, unsigned int vcpu, uint64_t base,
 		      const void *arg, struct error *err)
 {

@@ -7,22 +7,21 @@
 #include "introspect/kernel/kernel.h"
 
 /*
- * Where a processor in kernel mode finds variables of its own: displacements for an operand like
- * %gs:disp32 (arch/x86/include/asm/percpu.h). Per-CPU symbols are linked at 0 or like other data;
- * then GS holds the distance. Which of both, and in which variable a kernel keeps what, is seen
- * from its image, and checked in the memory of the running guest on every vCPU that runs the
- * kernel.
+ * Where a CPU in kernel mode finds its own variables: displacements for an operand like %gs:disp32
+ * (arch/x86/include/asm/percpu.h). Per-CPU symbols are linked at 0, or like other data; in the
+ * latter case GS holds the distance. The image shows which, and which variable a kernel has; all is
+ * checked in guest memory on every vCPU that runs the kernel.
  *
- * The guest is stopped by the caller. Errors: -ENOENT (named: no such symbol or BTF field; a kernel
- * without SMP has none), -EAGAIN (boot has not come so far), -EPROTO (memory does not hold what it
- * should there), -ENOTSUP (vCPUs are not numbered as the guest numbers its CPUs; no vCPU state).
+ * The guest is stopped by the caller. -ENOENT: no such symbol or BTF field, which *err names; a
+ * kernel without SMP has none. -EAGAIN: early in boot. -EPROTO: guest memory does not hold what it
+ * should. -ENOTSUP: the guest numbers its CPUs unlike its vCPUs, or has no vCPU state.
  */
 
-/* Of a variable, or of a member of the struct that it is (else NULL); nothing is checked. */
+/* Of a variable (member NULL), or of a member of its struct. Checks nothing in guest memory. */
 int percpu_displacement(const struct kernel *kernel, const char *symbol, const char *member,
 			int32_t *displacement, struct error *err);
 
-/* The 32-bit number of the CPU, which is that of the vCPU: `mov %gs:displacement, %eax`. */
+/* The CPU's 32-bit number, which is the vCPU's: `mov %gs:displacement, %eax`. */
 int percpu_cpu_number(const struct kernel *kernel, int32_t *displacement, struct error *err);
 
 /* The running task: `mov %gs:displacement, %rax` gives its struct task_struct. */

@@ -65,7 +65,7 @@ static int find_lists(const struct kernel *kernel, struct task_stacks *out, stru
 	return find_fields(kernel, fields, sizeof(fields) / sizeof(fields[0]), err);
 }
 
-/* Where groups of real-time tasks are scheduled as one, a queue's members need not be tasks. */
+/* In a kernel with groups of real-time tasks, a member of a queue may be a group. */
 static bool has_rt_groups(const struct kernel *kernel)
 {
 	struct btf_field field;
@@ -176,7 +176,7 @@ bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uin
 {
 	struct search s = {.guest = guest, .stacks = stacks, .start = start, .size = size};
 
-	/* how far it goes is seen where it ends: behind the stacks of interrupts nothing is mapped
+	/* stops at the first unmapped page: nothing is mapped behind the stacks of interrupts
 	 */
 	scan(&s, sp, STACK_BYTES);
 	return s.found;
@@ -184,7 +184,7 @@ bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uin
 
 /* --- tasks ----------------------------------------------------------------------------------- */
 
-/* Of a task that does not run, its stack from where it left off; else all of it. */
+/* The stack of a task: all of it while the task runs, else from its saved stack pointer on. */
 static int scan_task(struct search *s, uint64_t task)
 {
 	const struct task_stacks *t = s->stacks;
@@ -192,7 +192,7 @@ static int scan_task(struct search *s, uint64_t task)
 	uint32_t on_cpu = 1;
 	int ret = read_bytes(s, task + t->stack, &stack, sizeof(stack));
 
-	/* a zombie's is gone */
+	/* a zombie has no stack */
 	if (ret || !stack)
 		return ret;
 	ret = read_bytes(s, task + t->on_cpu, &on_cpu, sizeof(on_cpu));
@@ -205,7 +205,7 @@ static int scan_task(struct search *s, uint64_t task)
 	return scan(s, sp, stack + STACK_BYTES - sp);
 }
 
-/* The node behind *node, which must know it. */
+/* Go to the next node, which must link back. */
 static int step(struct search *s, uint64_t *node)
 {
 	uint64_t next = 0, back = 0;
@@ -214,14 +214,14 @@ static int step(struct search *s, uint64_t *node)
 	if (!ret)
 		ret = read_bytes(s, next + LIST_HEAD / 2, &back, sizeof(back));
 	if (!ret && back != *node)
-		ret = error_set_at(s->err, EPROTO, *node, "a list of tasks is not linked");
+		ret = error_set_at(s->err, EPROTO, *node, "a list of tasks is damaged");
 	if (!ret && ++s->steps > s->max_steps)
-		ret = error_set_at(s->err, E2BIG, *node, "a list of tasks without end");
+		ret = error_set_at(s->err, E2BIG, *node, "a list of tasks is endless");
 	*node = next;
 	return ret;
 }
 
-/* Each task of a list, which goes on at `offset` in each of them. */
+/* Call fn for each task of a list, whose links lie at `offset` in a task. */
 static int each(struct search *s, uint64_t head, uint32_t offset,
 		int (*fn)(struct search *s, uint64_t task))
 {
@@ -247,8 +247,8 @@ static int scan_threads(struct search *s, uint64_t leader)
 }
 
 /*
- * A task that exits leaves the list before its last steps, and may be preempted on them: then it is
- * ready to run, and on a runqueue.
+ * A task that exits leaves the list before its last steps. It may be preempted on these steps: then
+ * it is ready to run, and on a runqueue.
  */
 static int scan_runqueue(struct search *s, unsigned int cpu)
 {
@@ -264,7 +264,7 @@ static int scan_runqueue(struct search *s, unsigned int cpu)
 	return ret;
 }
 
-/* No more tasks can be than there is room for their stacks, each in up to three lists. */
+/* RAM has room for so many stacks; each task is in up to three lists. */
 static uint64_t max_steps(struct guest *guest, const struct task_stacks *stacks)
 {
 	const struct guest_region *regions;
@@ -287,7 +287,7 @@ int task_stacks_find(struct guest *guest, const struct task_stacks *stacks, uint
 			   .size = size,
 			   .max_steps = max_steps(guest, stacks),
 			   .err = err};
-	/* the first one's threads are the CPUs' idle tasks, which nothing preempts */
+	/* threads of the first task are the CPUs' idle tasks, which are never preempted */
 	int ret = each(&s, stacks->first + stacks->tasks, stacks->tasks, scan_threads);
 
 	for (unsigned int cpu = 0; !ret && cpu < stacks->cpus; cpu++)

@@ -191,3 +191,23 @@ int boot_window_arm(struct boot_window *w, struct error *err)
 		ret = arm_function(w, "alternative_instructions", on_alternatives, err);
 	return ret;
 }
+
+/* SLUB and SLAB count up from DOWN = 0 with their first allocations (mm/slab.h). */
+static bool is_before_first_allocation(const struct kernel *kernel)
+{
+	uint32_t state;
+
+	return !kernel_read_u32(kernel, "slab_state", &state, NULL) && state == 0;
+}
+
+/*
+ * ftrace_init() comes after the first allocation; the kernel rewrites text for the last time before
+ * the end of SYSTEM_BOOTING. In between, a rewriting may be under way, and nothing shows it.
+ */
+int boot_window_check_start(const struct kernel *kernel, bool *first, struct error *err)
+{
+	*first = is_before_first_allocation(kernel);
+	if ((!*first || (kernel->guest->caps & GUEST_CAP_BREAK)) && boot_window_is_open(kernel))
+		return error_set(err, EAGAIN, "the guest is patching its own text in early boot");
+	return 0;
+}

@@ -41,6 +41,10 @@ struct boot_window {
 /* Whether the guest has not passed both moments yet. */
 bool boot_window_is_open(const struct kernel *kernel);
 
+/* Whether tracing can start now; *first: before the guest's first allocation. -EAGAIN: the guest
+ * may be rewriting its text. */
+int boot_window_check_start(const struct kernel *kernel, bool *first, struct error *err);
+
 /* Arm the one-shots on both functions (those not passed yet). With the guest stopped or not
  * started.
  */

@@ -43,7 +43,7 @@ static int take_or_yield(void *arg, struct patch *p, const uint8_t *now, struct 
 
 	(void)err;
 	if (now)
-		state = site_classify(now, p->gva, kernel_symbol(h->kernel, "__fentry__"));
+		state = site_classify(now, p->gva, h->fentry);
 	p->yielded = state != SITE_NOP;
 	if (!p->yielded)
 		memcpy(p->old_bytes, now, SITE_SIZE);
@@ -144,6 +144,7 @@ int ftrace_handoff_begin(struct ftrace_handoff *h, struct error *err)
 		atomic_init(&h->holders[i],
 			    h->plan->entries.v[i].yielded ? SITE_CALL_OTHER : SITE_NOP);
 	h->nr_holders = n;
+	h->fentry = kernel_symbol(h->kernel, "__fentry__");
 	return arm(h, "ftrace_arch_code_modify_prepare", on_prepare, err);
 }
 

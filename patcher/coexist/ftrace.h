@@ -32,6 +32,7 @@ struct ftrace_handoff {
 	/* By the plan's entries: enum site_state of a site that is yielded, else SITE_NOP. */
 	_Atomic uint8_t *holders;
 	size_t nr_holders;
+	uint64_t fentry; /* gva of __fentry__() */
 
 	/* since creation */
 	uint64_t since_ns;

@@ -28,8 +28,8 @@ struct engine {
 	const struct engine_ops *ops;
 };
 
-/* Takes a hit to its tracer. `ref` is NULL at returns. On any thread; several at once with traps,
- * in the order of their time stamps with rings. */
+/* Takes a hit to its tracer; `ref` is NULL at returns. Traps call it on vCPUs' threads, rings on one
+ * thread in the order of the time stamps; one thread at a time. */
 typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
 			    const struct probe_hit *hit);
 
@@ -50,9 +50,9 @@ struct engine_config {
 	bool drop;           /* a full ring loses events; else the vCPU waits */
 };
 
-/* What a trap was. */
+/* What kind of trap was served. */
 enum engine_trap {
-	ENGINE_TRAP_FOREIGN, /* not the engine's */
+	ENGINE_TRAP_FOREIGN, /* none of the engine's */
 	ENGINE_TRAP_CALL,    /* a function was entered */
 	ENGINE_TRAP_OTHER,
 };
@@ -75,8 +75,9 @@ struct engine_ops {
 	void (*submit)(struct engine *engine, const struct probe_ref *ref, enum probe_point point,
 		       const struct probe_hit *hit);
 	/*
-	 * A call returns by a trap: take out what its entry has saved of its array (ITEMS_SAVED),
-	 * by the key of struct probe_hit. False: nothing. The rest is what the guest says.
+	 * A call returns by a trap: take out the array that its entry trampoline has saved
+	 * (ITEMS_SAVED), by the key of struct probe_hit. False: none was saved. words and skip are
+	 * what the guest says.
 	 */
 	bool (*take_saved_array)(struct engine *engine, uint64_t key, uint64_t *words,
 				 uint64_t *skip);
@@ -86,15 +87,15 @@ struct engine_ops {
 	bool (*refresh)(struct engine *engine);
 
 	/*
-	 * The guest is stopped: put its own text back. An error leaves the engine installed, to be
-	 * tried again. After 0 no vCPU gets into the engine's code any more; some may still be in
-	 * it until finish(). *outcome may be NULL.
+	 * The guest is stopped: put its own text back. An error leaves the engine installed, for
+	 * another try. After 0 no vCPU enters the engine's code any more, but vCPUs and tasks may
+	 * be inside until finish(). The outcome is added to *outcome, which may be NULL.
 	 */
 	int (*withdraw)(struct engine *engine, struct patch_outcome *outcome, struct error *err);
 	/*
-	 * The guest runs, or is paused by others: wait until it has left the engine's code, emit
-	 * what is left, and take everything away. -EBUSY, some seconds later, or at once in a
-	 * paused guest: call again. 0 also if it was not installed.
+	 * The guest is not stopped by the caller: wait until it has left the engine's code, emit
+	 * the last hits, and take everything away. 0 also if the engine was not installed. -EBUSY:
+	 * the guest is still inside after ten seconds, or is paused; call again later.
 	 */
 	int (*finish)(struct engine *engine, struct error *err);
 	/* The guest will not run again, or cannot be stopped any more: emit what is there. */

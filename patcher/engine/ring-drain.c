@@ -6,10 +6,10 @@
 
 enum {
 	NS_PER_MS = 1000000,
-	BUSY_MS = 2,   /* between passes that found something */
-	QUIET_MS = 10, /* ... that did not */
-	IDLE_MS = 100, /* without any record the doorbell is armed */
-	LEAVE_MS = 32, /* between two tries to leave, at most */
+	BUSY_MS = 2,   /* between passes, after one with records */
+	QUIET_MS = 10, /* ... after one without */
+	IDLE_MS = 100, /* without records, until the doorbells are armed */
+	LEAVE_MS = 32, /* the most between two tries to leave */
 };
 
 /* The host may keep a vCPU off its CPU in the middle of a record for any time. A record that is
@@ -54,6 +54,7 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_record *r
 		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->config.plan->refs[id];
 	}
 	hit.vcpu = vcpu;
+	hit.batch = x->passes;
 	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, record->tsc);
 	x->config.emit(x->config.arg, ref, point, &hit);
 	pass->records++;
@@ -112,6 +113,7 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	struct ring_clock clock = {.margin = margin, .stall_ns = stall};
 	struct pass pass = {x, 0};
 
+	x->passes++;
 	show_stamps(x);
 	clock.tsc = x->guest->clock->tsc(x->guest);
 	clock.now_ns = running_ns(x);

@@ -6,8 +6,8 @@
 
 enum {
 	POLL_NS = 1000000000, /* between two polls whether a guest with an unfinished record runs */
-	LEAVE_MS = 10000,     /* the guest has so long to leave the trampolines ... */
-	PAUSED_MS = 200,      /* ... unless it is held stopped for so long */
+	LEAVE_MS = 10000,     /* how long finish() waits for the guest to leave ... */
+	PAUSED_MS = 200,      /* ... and for a guest that is held stopped */
 	SLICE_MS = 10,
 };
 
@@ -77,7 +77,7 @@ static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&x->lock);
-	/* a merge of rings has room for no more vCPUs than this */
+	/* cannot fail: a merge takes fewer rings than this has room for */
 	quiesce_begin(&x->quiesce, x->guest, &policy, NULL);
 	x->leaving = true;
 	x->rung = true;
@@ -86,7 +86,7 @@ static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct
 	return 0;
 }
 
-/* A moment's stop may be one of the leaving itself. */
+/* The thread itself stops the guest for moments: only a longer stop is a pause. */
 static bool wait_until_left(struct ring_engine *x)
 {
 	unsigned int paused = 0;
@@ -122,7 +122,8 @@ static void keep_counts(struct ring_engine *x)
 	pthread_mutex_unlock(&x->lock);
 }
 
-/* Without the thread. A vCPU may ask any time whether an OUT of the guest is a trampoline's. */
+/* After the thread has ended. The guest is stopped, as any OUT of its own makes a vCPU search the
+ * trampolines. */
 static void tear_down(struct ring_engine *x)
 {
 	const bool traps = x->guest->caps & GUEST_CAP_PORT_TRAP;

@@ -19,9 +19,9 @@
  */
 struct ring_engine_vcpu {
 	struct tsc_clock clock;      /* under lock */
-	struct tsc_clock used_clock; /* in the pass that is made */
+	struct tsc_clock used_clock; /* in the present pass */
 	uint64_t cut_off;            /* its records that were not complete when the guest ended */
-	struct ring_counts seen;     /* of its ring, after the last pass; under lock */
+	struct ring_counts seen;     /* of its ring at the last pass; under lock */
 
 	/* since creation */
 	struct ring_counts past; /* of earlier installations; under lock */
@@ -45,7 +45,7 @@ struct ring_engine {
 	struct guest_region scratch; /* size 0: none */
 	struct scratch_mapping mapping;
 	bool mapped;
-	uint64_t code_bytes; /* of the scratch memory; the rings are behind */
+	uint64_t code_bytes; /* of the scratch memory, in front of the rings */
 	struct trampoline_kernel facts;
 	struct task_stacks tasks;
 	struct trampoline_set set;
@@ -54,6 +54,7 @@ struct ring_engine {
 	struct ring_saved_array *saved_arrays; /* the guest's table */
 	struct ring_merge merge;
 	uint64_t margin; /* ticks */
+	uint64_t passes; /* of the thread, over all installations */
 
 	/* The thread. */
 	pthread_t thread;
@@ -89,7 +90,7 @@ int ring_engine_read_clocks(struct ring_engine *x, struct error *err);
 /* Memory in the guest, trampolines in it, rings; the plan's patches become jumps. After an error
  * the plan has its traps, and ring_engine_remove_memory() and ring_engine_free_memory() are due. */
 int ring_engine_make_memory(struct ring_engine *x, struct error *err);
-/* Unmap the memory and take it out of the guest. An error leaves something in the guest. */
+/* Unmap the memory and take it out of the guest. After an error some of it is left there. */
 int ring_engine_remove_memory(struct ring_engine *x, struct error *err);
 /* Free the host's part. */
 void ring_engine_free_memory(struct ring_engine *x);

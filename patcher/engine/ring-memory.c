@@ -8,7 +8,7 @@
 #include "patcher/engine/ring-internal.h"
 
 enum {
-	SMALL_CODE_BYTES = 128 << 10, /* where the guest has no chunk for it */
+	SMALL_CODE_BYTES = 128 << 10, /* in a chunk that is shared with the rings */
 	TRAP_RING_BYTES = 256 << 10,
 	MARGIN_NS = 20000, /* until a reservation is visible to the host */
 	MAX_CLOCK_SKEW_NS = 1000,
@@ -25,7 +25,7 @@ enum {
 static int check_guest(const struct guest *guest, struct error *err)
 {
 	if (!(guest->caps & GUEST_CAP_SCRATCH))
-		return error_set(err, ENOTSUP, "this kind of guest cannot be given memory");
+		return error_set(err, ENOTSUP, "this backend cannot add memory to the guest");
 	if (!guest->clock->tsc || !guest->clock->tsc_clock)
 		return error_set(err, ENOTSUP, "the guest's time stamp counter cannot be used");
 	return 0;
@@ -43,7 +43,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* The merge compares what the vCPUs read: they must read the same. */
+/* The merge compares time stamps of all vCPUs: their counters must agree. */
 int ring_engine_read_clocks(struct ring_engine *x, struct error *err)
 {
 	const struct tsc_clock *first = &x->vcpus[0].clock;
@@ -71,7 +71,7 @@ static uint64_t rings_size(const struct ring_engine *x)
 	return (uint64_t)x->nr_vcpus * ring_stride(x->ring_bytes);
 }
 
-/* What the guest may write: the rings, then the arrays that are kept for returns. */
+/* What the guest may write: the rings, then the arrays that are saved for returns. */
 static uint64_t data_area(const struct ring_engine *x, uint64_t unit)
 {
 	uint64_t bytes = rings_size(x) + RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
@@ -79,7 +79,7 @@ static uint64_t data_area(const struct ring_engine *x, uint64_t unit)
 	return (bytes + unit - 1) & ~(unit - 1);
 }
 
-/* Code and rings in chunks of their own; *data is what the latter take. */
+/* Code and rings in chunks of their own; *data is the size of the latter. */
 static int make_layout(struct ring_engine *x, uint64_t *data, struct error *err)
 {
 	x->code_bytes = KERNEL_MAP_CHUNK;
@@ -91,7 +91,7 @@ static int make_layout(struct ring_engine *x, uint64_t *data, struct error *err)
 	return 0;
 }
 
-/* Both in one chunk, and with the page table for it; rings are as large as they can be then. */
+/* Code, rings and their page table in one chunk, with rings as large as fit. */
 static int make_small_layout(struct ring_engine *x, uint64_t *data, struct error *err)
 {
 	uint64_t room = KERNEL_MAP_CHUNK - SMALL_CODE_BYTES - KERNEL_MAP_PAGE;
@@ -177,7 +177,7 @@ static int make_rings(struct ring_engine *x, struct error *err)
 	return ret ? ret : ring_merge_init(&x->merge, x->rings, 2 * x->nr_vcpus, err);
 }
 
-/* Ticks of the guest's counter. */
+/* How many ticks of the guest's counter `ns` are. */
 static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
 {
 	uint64_t low = clock->tsc0, high = clock->tsc0 + (ns << 8);
@@ -193,7 +193,7 @@ static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
 	return low - clock->tsc0;
 }
 
-/* Writers compare no more than RING_PATIENCE_BITS. */
+/* In ticks, capped: writers compare RING_PATIENCE_BITS. */
 static uint32_t patience(const struct ring_engine *x)
 {
 	uint64_t wanted = ticks(&x->vcpus[0].clock, PATIENCE_NS);

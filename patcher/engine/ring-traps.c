@@ -64,7 +64,7 @@ enum engine_trap ring_engine_on_trap(struct engine *engine, struct guest_trap *t
 	return taken == ENGINE_TRAP_FOREIGN ? on_slow_path(x, trap) : taken;
 }
 
-/* The writer's half of ring-layout.h; this thread is the only writer of the vCPU's trap ring. */
+/* The writer's half of ring/layout.h. This thread is the only writer of the vCPU's trap ring. */
 static struct ring_record *reserve(struct ring_engine *x, struct ring_engine_vcpu *vcpu,
 				   struct ring *ring, uint32_t size)
 {

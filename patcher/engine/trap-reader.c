@@ -16,18 +16,22 @@ struct seen_hit {
 
 int trap_reader_init(struct trap_reader *r, struct error *err)
 {
+	pthread_mutex_init(&r->arrays_lock, NULL);
 	return call_table_create(&r->arrays, err);
 }
 
 void trap_reader_deinit(struct trap_reader *r)
 {
+	pthread_mutex_destroy(&r->arrays_lock);
 	call_table_destroy(r->arrays);
 	r->arrays = NULL;
 }
 
 void trap_reader_forget(struct trap_reader *r)
 {
+	pthread_mutex_lock(&r->arrays_lock);
 	call_table_clear(r->arrays);
+	pthread_mutex_unlock(&r->arrays_lock);
 }
 
 /* --- arrays of bulk calls --------------------------------------------------------------------- */
@@ -36,48 +40,61 @@ static void save_array(struct trap_reader *r, const struct capture_items *items,
 		       const struct probe_hit *hit)
 {
 	struct call_table_push_result pushed;
-	struct open_call call = {.key = hit->key};
-	uint64_t array = hit->args[items->pointer];
+	uint64_t array = hit->args[items->pointer], saved = 0;
 	uint32_t count = (uint32_t)hit->args[items->count];
+	struct open_call *call;
 
 	if (!array)
 		return;
-	call.words[0] = array;
-	if (items->skip_filled)
-		call.words[1] = object_iter_filled(r->kernel, array, count);
-	if (call_table_push(r->arrays, &call, &pushed))
+	if (items->all_or_none)
+		saved = SAVED_ALL_OR_NONE | count;
+	else if (items->skip_filled)
+		saved = object_iter_filled(r->kernel, array, count);
+	pthread_mutex_lock(&r->arrays_lock);
+	call = call_table_push(r->arrays, hit->key, &pushed);
+	if (call) {
+		call->words[0] = array;
+		call->words[1] = saved;
+	}
+	pthread_mutex_unlock(&r->arrays_lock);
+	if (!call)
 		count_event(r->counters, COUNTER_LOST, 1);
 }
 
-/* The words that are the call's work, and how many lie in front of them. The call's entry was a
- * trap or a trampoline. */
+/* The words that the call fills in, and FIELD_SAVED - 1. The call's entry was a trampoline or a
+ * trap. */
 static bool find_array(struct trap_reader *r, struct engine *engine, uint64_t key, uint64_t *words,
-		       uint64_t *skip)
+		       uint64_t *saved)
 {
-	struct open_call call;
+	const struct open_call *call;
 
-	if (engine->ops->take_saved_array(engine, key, words, skip))
+	if (engine->ops->take_saved_array(engine, key, words, saved))
 		return true;
-	if (!call_table_pop(r->arrays, key, &call))
-		return false;
-	*skip = call.words[1];
-	*words = call.words[0] + *skip * sizeof(uint64_t);
-	return true;
+	pthread_mutex_lock(&r->arrays_lock);
+	call = call_table_pop(r->arrays, key);
+	if (call) {
+		*saved = call->words[1];
+		*words = call->words[0];
+	}
+	pthread_mutex_unlock(&r->arrays_lock);
+	if (call && !(*saved & SAVED_ALL_OR_NONE))
+		*words += *saved * sizeof(uint64_t);
+	return call;
 }
 
 static void find_returned(struct trap_reader *r, struct engine *engine, struct seen_hit *seen)
 {
-	uint32_t count = (uint32_t)seen->hit.result;
-	uint64_t words, skip;
+	uint64_t words, saved, count;
 
-	if (!find_array(r, engine, seen->hit.key, &words, &skip))
+	if (!find_array(r, engine, seen->hit.key, &words, &saved))
 		return;
-	seen->hit.saved = 1 + skip;
-	if (count > CAPTURE_ITEMS_PER_CALL || count <= skip)
+	seen->hit.saved = 1 + saved;
+	count = probe_hit_all_items(&seen->hit);
+	if (!count || count > CAPTURE_ITEMS_PER_CALL)
 		return;
 	seen->objects.from = ITEMS_ARRAY;
 	seen->objects.at = words;
-	seen->objects.count = count - skip;
+	seen->objects.count = count;
 }
 
 /* --- a hit ------------------------------------------------------------------------------------ */
@@ -133,13 +150,13 @@ static void begin(struct seen_hit *seen, const struct guest_trap *trap)
 		.vcpu = trap->vcpu, .time_ns = trap->time_ns, .key = trap->regs.rsp};
 }
 
-/* What is left of the objects is not read. */
+/* The rest of the objects is not read. */
 static void lose_objects(struct trap_reader *r, const struct object_iter *objects)
 {
 	count_event(r->counters, COUNTER_LOST, objects->from == ITEMS_ARRAY ? objects->count : 1);
 }
 
-/* Submit what was seen, in as many hits as its objects take. */
+/* Submit a hit, or as many as its objects need. */
 static void submit(struct trap_reader *r, struct engine *engine, const struct probe_ref *ref,
 		   const struct capture *capture, struct seen_hit *seen)
 {
@@ -206,7 +223,7 @@ void trap_reader_return(struct trap_reader *r, struct engine *engine, const stru
 {
 	struct capture all = {.point = POINT_RETURN};
 
-	/* of no slot in particular */
+	/* the slot is not known: what any of them captures */
 	for (size_t i = 0; i < r->plan->nr_refs; i++)
 		capture_merge_return(&all, &r->plan->refs[i].probe->ret);
 	see_return(r, engine, &all, trap);

@@ -30,7 +30,8 @@ enum record_field {
 	FIELD_ARG4,
 	FIELD_ARG5,
 	FIELD_SLAB_CACHE, /* gva of the kmem_cache of the result, 0 = none; returns only */
-	FIELD_SAVED,      /* with ITEMS_RETURNED: 0 = no array was saved, else 1 + words skipped */
+	FIELD_SAVED,      /* with ITEMS_RETURNED: 0 = no array was saved, else 1 + words skipped, or
+			   * 1 + SAVED_ALL_OR_NONE + `count` */
 	FIELD_OWNER,      /* with ITEMS_COUNTED: the word at `owner_offset` of the structure */
 	FIELD_PID,        /* of the current task: the kernel's pid, a thread's, in 32 bits */
 	FIELD_COMM,       /* its name, 16 bytes */
@@ -49,6 +50,10 @@ enum {
 };
 
 #define CAPTURE(field) (1u << (field))
+
+/* In what is saved of an array: the rest is the number of its words, all of which are the call's
+ * work if the low byte of its result is not 0. */
+#define SAVED_ALL_OR_NONE (UINT64_C(1) << 32)
 
 /*
  * A call about many objects has items: words that lie behind the fields of its record, up to
@@ -81,7 +86,8 @@ struct capture_items {
 			       * is the item */
 	bool skip_filled;     /* ITEMS_SAVED: of `count` words, an int, those in front that are not
 			       * 0 are not the call's work, but its result counts them */
-	bool page_orders;     /* items are struct pages: their lowest 6 bits are the order */
+	bool all_or_none; /* ITEMS_SAVED: the result is a bool, true for `count` words, an int */
+	bool page_orders; /* items are struct pages: their lowest 6 bits are the order */
 };
 
 struct slab_page_facts; /* introspect/slab/slab.h */
@@ -145,6 +151,9 @@ struct probe_ref {
 struct probe_hit {
 	unsigned int vcpu;
 	uint64_t time_ns;
+	/* Hits with the same number were all in the past when the first of them was emitted: what
+	 * was read from the guest for one serves all. 0: a number of its own. */
+	uint64_t batch;
 	uint64_t key;                     /* gva of the return address on the stack */
 	uint64_t call_site;               /* the return address; at entries */
 	uint64_t args[CAPTURE_ARGUMENTS]; /* at entries */
@@ -159,6 +168,19 @@ struct probe_hit {
 	const uint64_t *items;
 	size_t nr_items;
 };
+
+/* How many items a call has whose return is `hit`; 0 without a saved array. */
+static inline uint64_t probe_hit_all_items(const struct probe_hit *hit)
+{
+	uint64_t saved = hit->saved - 1;
+	uint32_t result = (uint32_t)hit->result;
+
+	if (!hit->saved)
+		return 0;
+	if (saved & SAVED_ALL_OR_NONE)
+		return (uint8_t)result ? (uint32_t)saved : 0;
+	return result > saved ? result - saved : 0;
+}
 
 /* --- captures (capture.c) -------------------------------------------------------------------- */
 

@@ -87,7 +87,7 @@ enum {
 struct ring_saved_array {
 	uint64_t key;   /* as in records; 0 = free */
 	uint64_t words; /* gva of the first word of the array that is the call's work */
-	uint64_t skip;  /* how many lie in front of it */
+	uint64_t skip;  /* how many lie in front of it, or SAVED_ALL_OR_NONE + how many there are */
 	uint64_t unused;
 };
 

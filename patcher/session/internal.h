@@ -22,19 +22,19 @@
  */
 
 /*
- * A bound on the rate of traps: when max_rate calls were seen within a second, the traps are taken
- * away until the second is over. What is called meanwhile is not known, but for how long. Times are
- * the trace clock. One thread at a time, but sampler_is_due().
+ * A bound on the rate of traps. When max_rate calls were seen within a second, the traps are
+ * removed until the second is over. Calls meanwhile are not seen; the time is counted. Times are
+ * the trace clock. One thread at a time; second_ns and out are for any.
  */
 struct sampler {
 	uint64_t max_rate;          /* calls per second; 0: no bound */
 	_Atomic uint64_t second_ns; /* when the second has begun */
 	uint64_t calls;             /* in it */
-	atomic_bool out;            /* the traps are away */
+	atomic_bool out;            /* the traps are removed */
 	uint64_t out_since_ns;
 
-	uint64_t times;    /* that they were taken away */
-	uint64_t out_ns;   /* in all, without the present time */
+	uint64_t times;    /* that they were removed */
+	uint64_t out_ns;   /* in all, without the present gap */
 	uint64_t on_ns;    /* that tracing was on, gaps included */
 	uint64_t on_since; /* 0: it is off */
 };
@@ -68,15 +68,15 @@ struct trace_session {
 	struct trace_options options;
 	struct trap_reader reader;
 	struct engine *trap_engine, *ring_engine; /* the latter NULL unless wanted */
-	/* The one that is installed, or was last. Changes to ring_engine with the guest stopped,
-	 * back to trap_engine only where start and stop run. */
+	/* The engine that is installed or being left, else trap_engine. Becomes ring_engine with
+	 * the guest stopped, and trap_engine again on the thread that starts and stops. */
 	struct engine *_Atomic engine;
 	atomic_bool had_rings;      /* the last start installed them */
-	atomic_bool switch_pending; /* rings are wanted and not tried to the end */
+	atomic_bool switch_pending; /* rings are wanted, and may still come */
 	atomic_bool refreshing;     /* the engine wants to be refreshed */
 	_Atomic uint64_t next_poll; /* ns; when to try either again */
-	struct error no_rings;      /* why the last start stays with traps; code 0: it does not. Not
-				     * to be read while the switch is pending. */
+	struct error no_rings; /* why the last start stays with traps; code 0: no reason. Not read
+				  while the switch is pending. */
 
 	struct live_counters counters;
 	struct kernel_names *names;
@@ -98,9 +98,9 @@ int session_create_engines(struct trace_session *session, struct error *err);
 int session_switch(struct trace_session *session, struct error *err);
 /* With the guest stopped, for guests that have no traps: rings, or an error. */
 int session_start_without_traps(struct trace_session *session, struct error *err);
-/* After a trap was served, on the vCPU's thread: see whether the guest is ready for rings now. */
+/* After a trap was served, on the vCPU's thread: try to install or refresh rings if it is time. */
 void session_poll(struct trace_session *session);
-/* engine_ops.finish of the engine that was withdrawn; tracing may start anew after it. */
+/* engine_ops.finish; then tracing can start again. */
 int session_finish(struct trace_session *session, struct error *err);
 /* The guest will not run again. */
 void session_end_engine(struct trace_session *session);
@@ -112,10 +112,10 @@ bool session_on_trap(void *arg, struct guest_trap *trap);
 /* engine_emit_fn; arg is the session. */
 void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point,
 		  const struct probe_hit *hit);
-/* Events that the boot window caught elsewhere than at their trap; arg is the session. */
+/* Events that the boot window caught at other places; arg is the session. */
 void session_boot_entry(void *arg, uint64_t site, const struct guest_trap *trap);
 void session_boot_return(void *arg, const struct guest_trap *trap);
-/* Calls that have not returned will not be paired any more. */
+/* Forget open calls, and count them as unfinished. */
 void session_forget_open_calls(struct trace_session *session);
 
 /* --- sampler.c -------------------------------------------------------------------------------- */
@@ -125,9 +125,9 @@ void sampler_begin(struct sampler *sampler, uint64_t max_rate, uint64_t now_ns);
 void sampler_end(struct sampler *sampler, uint64_t now_ns);
 /* Fill in the sampler's counters, up to now. */
 void sampler_counts(const struct sampler *sampler, uint64_t now_ns, struct trace_counters *out);
-/* After a trap was served, which was a call or not: whether there were too many of them. */
+/* After a trap was served: remove the traps if there were too many calls. */
 void session_sample(struct trace_session *session, bool is_call);
-/* There were no traps for `ns` up to now. */
+/* There were no traps in the last `ns`. */
 void session_gap(struct trace_session *session, uint64_t ns);
 
 #endif

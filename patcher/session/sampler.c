@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Traps that come too often are taken away for a time. */
+/* Removes traps that come too often for a time. */
 #include "patcher/session/internal.h"
 
 static const uint64_t second = 1000000000;
@@ -39,8 +39,8 @@ void sampler_counts(const struct sampler *s, uint64_t now, struct trace_counters
 	out->v[COUNTER_TRACING_NS] = s->on_ns + (s->on_since ? since(s->on_since, now) : 0);
 }
 
-/* A call was seen. True if the traps have to go: at once, or better when none of the calls seen is
- * still open, up to as many calls again. */
+/* Whether the traps must be removed after a trap. They stay while a call is open, up to twice the
+ * number of calls. */
 static bool is_over(struct sampler *s, bool is_call, bool any_open, uint64_t now)
 {
 	if (!s->max_rate)

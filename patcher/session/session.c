@@ -183,26 +183,6 @@ static int put_traps(struct trace_session *s, struct error *err)
 	return ret;
 }
 
-/* SLUB and SLAB count up from DOWN = 0 with their first allocations (mm/slab.h). */
-static bool is_before_first_allocation(const struct kernel *kernel)
-{
-	uint32_t state;
-
-	return !kernel_read_u32(kernel, "slab_state", &state, NULL) && state == 0;
-}
-
-/*
- * ftrace_init() comes after the first allocation, the last rewriting of text before the end of
- * SYSTEM_BOOTING. In between one of them may be under way, and nobody can tell.
- */
-static int check_moment(const struct kernel *kernel, bool *first, struct error *err)
-{
-	*first = is_before_first_allocation(kernel);
-	if ((!*first || (kernel->guest->caps & GUEST_CAP_BREAK)) && boot_window_is_open(kernel))
-		return error_set(err, EAGAIN, "the guest is patching its own text in early boot");
-	return 0;
-}
-
 static bool has_traps(const struct trace_session *s)
 {
 	return guest_has_traps(s->guest);
@@ -235,7 +215,7 @@ static void want_rings(struct trace_session *s)
 	atomic_store(&s->switch_pending, s->options.exitless);
 }
 
-/* At once, if the guest has booted; else traps do until it is ready. */
+/* Switch at once if the guest has booted. Else traps stay until it is ready. */
 static int switch_if_ready(struct trace_session *s, struct error *err)
 {
 	want_rings(s);
@@ -248,7 +228,7 @@ static int start_stopped(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
 	bool first;
-	int ret = check_moment(&s->kernel, &first, err);
+	int ret = boot_window_check_start(&s->kernel, &first, err);
 
 	if (!ret && !has_traps(s))
 		ret = session_start_without_traps(s, err);
@@ -291,7 +271,7 @@ static void forget_calls(struct trace_session *s)
 		s->guest->traps->set_handler(s->guest, NULL, NULL, NULL);
 }
 
-/* What is to be traced, and where. */
+/* Keep the specs, and find the kernel. */
 static int prepare(struct trace_session *s, const char *const *specs, struct error *err)
 {
 	int ret;
@@ -357,7 +337,7 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	guest->control->resume(guest, NULL);
 	if (ret)
 		return ret;
-	/* a paused guest cannot be waited for: then the next start does this */
+	/* a paused guest cannot be waited for: the next start does this then */
 	ret = session_finish(s, err);
 	if (!ret)
 		forget_calls(s);

@@ -13,22 +13,21 @@
 #include "patcher/plan/patch-plan.h"
 
 /*
- * Tracing of one guest: finds the kernel, hooks what the tracers want, feeds their records to the
- * trace writer, and takes everything back. Can be started and stopped any number of times.
- * locate, start, stop, status, info and translate may be called from one thread at a time (not from
- * trap handlers).
+ * Tracing of one guest: finds the kernel, patches the functions that the tracers want to see, takes
+ * the hits to them, and restores the guest. It can be started and stopped any number of times. One
+ * thread at a time calls locate, start, stop, status, info and translate, never a trap handler.
  */
 struct trace_session;
 
-/* guest, image and writer are borrowed until destroy. */
+/* guest, image and writer are borrowed until the session is destroyed. */
 int trace_session_create(struct guest *guest, const struct kernel_image *image,
 			 struct trace_writer *writer, struct trace_session **out,
 			 struct error *err);
 
-/* How to trace; by default by traps. Before the first start. */
+/* How to trace; the default is by traps. Before the first start. */
 struct trace_options {
-	uint64_t max_rate;   /* traps: calls per second that are looked at; 0: all */
-	bool exitless;       /* where the guest can have it; else, and early in boot, traps */
+	uint64_t max_rate;   /* traps: calls per second that are seen; 0: all */
+	bool exitless;       /* where the guest can have it; otherwise, and early in boot, traps */
 	bool drop;           /* exitless: a full ring loses events; else the vCPU waits */
 	uint32_t ring_bytes; /* exitless: per vCPU, a power of two from RING_MIN_DATA on */
 };
@@ -37,40 +36,41 @@ void trace_session_set_options(struct trace_session *session, const struct trace
 /* Stops if started. NULL-safe. */
 void trace_session_destroy(struct trace_session *session);
 
-/* The loader placed the kernel itself: it need not be searched. Before the guest starts. */
+/* The loader placed the kernel itself, so that it is not searched. Before the guest starts. */
 void trace_session_kernel_at(struct trace_session *session, uint64_t virt_slide,
 			     uint64_t phys_text);
 
-/* The part of a start that can be polled while the guest runs: -EAGAIN while its kernel cannot be
- * found yet, -ESTALE if it is not where its loader said. */
+/* The part of a start that can be polled while the guest runs. -EAGAIN: its kernel cannot be found
+ * yet. -ESTALE: the kernel is not where its loader said. */
 int trace_session_locate(struct trace_session *session, struct error *err);
 
 /*
  * Start tracing `specs` (NULL-terminated; NULL or empty: those of the last start, at first "kmem").
- * -EAGAIN while the guest's kernel cannot be found yet: call again; -EALREADY; -EINVAL bad spec.
  * A guest that still boots is traced through ftrace_init() and the alternatives without a gap.
+ * -EAGAIN: the guest's kernel cannot be found yet; call again. -EALREADY: tracing is on. -EINVAL:
+ * bad spec. -EBUSY: a paused guest is still inside the trampolines of the last start.
  */
 int trace_session_start(struct trace_session *session, const char *const *specs, struct error *err);
 
 /*
- * Put the guest's text back as it was, and in exitless mode take our memory away, for which the
- * guest has to run; from one that is paused it goes later. -EALREADY if not started. -EBUSY if the
- * guest does not get out of our memory: its text is back, and tracing off.
+ * Restore the guest's text. In exitless mode also take the trampolines away, for which the guest
+ * must run; from a paused guest they go later. -EALREADY: tracing is off. -EBUSY: the guest is
+ * still inside the trampolines; its text is restored, and tracing off.
  */
 int trace_session_stop(struct trace_session *session, struct error *err);
 
 /*
- * With max_rate, to be called some times per second while the guest runs: when a second with too
- * many calls is over, its traps are put back. Where traps are breaks (introspect/guest/guest.h).
+ * With max_rate, in guests with GUEST_CAP_BREAK: call it some times per second while the guest
+ * runs. When a second with too many calls is over, it puts the traps back.
  */
 int trace_session_tick(struct trace_session *session, struct error *err);
 
-/* The same at the end, when the guest does not run any more. 0 also if not started. */
+/* A stop when the guest will not run any more. 0 also if tracing is off. */
 int trace_session_end(struct trace_session *session, struct error *err);
 
 /*
- * What a start would patch, and what it would refuse, as the guest's text stands now; nothing is
- * changed. *out is the session's until the next start. Errors as trace_session_start().
+ * What a start would patch and refuse in the guest's present text; changes nothing. *out is the
+ * session's until the next start. Errors as trace_session_start().
  */
 int trace_session_plan(struct trace_session *session, const char *const *specs,
 		       const struct patch_plan **out, struct error *err);
@@ -89,10 +89,10 @@ struct trace_status {
 	size_t nr_refused;
 	const struct probe_gap *gaps; /* what the tracers cannot see, likewise owned */
 	size_t nr_gaps;
-	struct patch_outcome restored;  /* of the last stop, both sets */
-	bool exitless;                  /* trampolines are in place, or were last */
-	char no_exitless[160];          /* why they are not, though wanted; "" otherwise */
-	struct trace_counters counters; /* since creation; of the writer it has none */
+	struct patch_outcome restored; /* by the last stop */
+	bool exitless;                 /* trampolines are in place, or were during the last start */
+	char no_exitless[160];         /* why not, though wanted; else "" */
+	struct trace_counters counters; /* since creation, without the writer's */
 	struct trace_counters vcpus[TRACE_MAX_VCPUS];
 };
 void trace_session_status(const struct trace_session *session, struct trace_status *out);
@@ -109,8 +109,8 @@ int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name
 int trace_session_translate(const struct trace_session *session, uint64_t gva, uint64_t *gpa,
 			    struct error *err);
 
-/* Set (once) when something went wrong while tracing, in a trap handler for instance; else NULL.
- * From any thread. */
+/* The first thing that went wrong while tracing, in a trap handler for instance; NULL: nothing. Any
+ * thread. */
 const struct error *trace_session_failure(const struct trace_session *session);
 
 #endif

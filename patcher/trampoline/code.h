@@ -80,8 +80,9 @@ void trampoline_save_array(struct trampoline_code *c);
 
 /*
  * ITEMS_RETURNED: words = gva of the first word that is the call's work, skip = how many lie in
- * front of it, c->saved = FIELD_SAVED; frees the slot. If nothing was saved, skip is as many as a
- * call can have. Changes R11, R13, R14, which may be `skip`, and the scratch register.
+ * front of it (or SAVED_ALL_OR_NONE + their number), c->saved = FIELD_SAVED; frees the slot. If
+ * nothing was saved, skip is as many as a call can have. Changes R11, R13, R14, which may be
+ * `skip`, and the scratch register.
  */
 void trampoline_find_saved_array(struct trampoline_code *c, enum asm_reg words, enum asm_reg skip);
 

@@ -2,7 +2,9 @@
 /* The loop of a trampoline whose call is about many objects. */
 #include "patcher/trampoline/code.h"
 
-enum { WORD_SHIFT = 3, ORDER_MASK = 63 };
+enum { WORD_SHIFT = 3, ORDER_MASK = 63, ALL_OR_NONE_SHIFT = 32 };
+
+_Static_assert(SAVED_ALL_OR_NONE >> ALL_OR_NONE_SHIFT == 1, "it is found by shifting");
 
 static const enum asm_reg
 	cursor = ASM_RBX, /* gva of the next word of an array, or of the next list_head */
@@ -59,10 +61,21 @@ static void emit_bound(struct trampoline_code *c)
 /* The array that the entry saved, behind the words that it skipped. */
 static void emit_returned(struct trampoline_code *c)
 {
-	struct asm_label enough = {0};
+	struct asm_label enough = {0}, number = {0}, known = {0};
 
 	trampoline_find_saved_array(c, cursor, next);
+	asm_move(&c->a, left, next);
+	asm_shift_right(&c->a, left, ALL_OR_NONE_SHIFT);
+	asm_jump_if(&c->a, ASM_E, &number);
+	asm_move(&c->a, left, next);
+	asm_constant32(&c->a, next, 0);
+	asm_test_bits(&c->a, ASM_RAX, UINT8_MAX);
+	asm_jump_if(&c->a, ASM_NE, &known);
+	asm_constant32(&c->a, left, 0);
+	asm_jump(&c->a, &known);
+	asm_bind(&c->a, &number);
 	asm_move(&c->a, left, ASM_RAX);
+	asm_bind(&c->a, &known);
 	asm_alu(&c->a, ASM_32, ASM_AND, left, -1);
 	emit_bound(c);
 	asm_compare(&c->a, left, next);
@@ -213,7 +226,7 @@ void trampoline_items_next(struct trampoline_code *c)
 		trampoline_pop(c, saved[i]);
 }
 
-/* One drop for each item, or for the call without any. */
+/* One lost event for each item, or one for a call without items. */
 void trampoline_items_lost(struct trampoline_code *c)
 {
 	enum asm_reg lost = trampoline_scratch(c);

@@ -58,6 +58,14 @@ static void emit_skip_filled(struct trampoline_code *c, enum asm_reg words, enum
 	asm_bind(&c->a, &end);
 }
 
+static void emit_all_or_none(struct trampoline_code *c, enum asm_reg to)
+{
+	asm_move(&c->a, to, trampoline_argument(c->spec->capture.items.count));
+	asm_alu(&c->a, ASM_32, ASM_AND, to, -1);
+	asm_constant64(&c->a, ASM_RAX, SAVED_ALL_OR_NONE);
+	asm_add(&c->a, to, ASM_RAX);
+}
+
 /* Other CPUs may claim the same slot. A slot with the own key is free: a call without a return left
  * it. */
 static void emit_claim(struct trampoline_code *c, struct asm_label *none)
@@ -89,7 +97,9 @@ void trampoline_save_array(struct trampoline_code *c)
 	asm_alu(&c->a, ASM_64, ASM_CMP, words, 0);
 	asm_jump_if(&c->a, ASM_E, &none);
 	asm_constant32(&c->a, skip, 0);
-	if (c->spec->capture.items.skip_filled)
+	if (c->spec->capture.items.all_or_none)
+		emit_all_or_none(c, skip);
+	else if (c->spec->capture.items.skip_filled)
 		emit_skip_filled(c, words, skip);
 	emit_claim(c, &none);
 	asm_store(&c->a, ASM_64, slot_at(c, offsetof(struct ring_saved_array, words)), words);

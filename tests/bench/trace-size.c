@@ -70,7 +70,7 @@ static uint64_t lttng_size(const struct layout *layout, size_t name)
 
 struct sums {
 	uint64_t events, skipped;
-	uint64_t ours, metadata, ftrace, lttng; /* bytes */
+	uint64_t sonde, metadata, ftrace, lttng; /* bytes */
 };
 
 static void add_event(struct sums *sums, const struct sidecar *sidecar,
@@ -103,7 +103,7 @@ static int add_files(struct sums *sums, const char *path)
 		if (fstatat(dirfd(dir), entry->d_name, &st, 0) || !S_ISREG(st.st_mode))
 			continue;
 		if (!strncmp(entry->d_name, "cpu", 3) || !strncmp(entry->d_name, "caches", 6))
-			sums->ours += (uint64_t)st.st_size;
+			sums->sonde += (uint64_t)st.st_size;
 		else
 			sums->metadata += (uint64_t)st.st_size;
 	}
@@ -119,10 +119,10 @@ static void print(const struct sums *s)
 	       ", \"metadata_bytes\": %" PRIu64 ", \"bytes_per_event\": %.2f"
 	       ", \"ftrace_bytes_per_event\": %.2f, \"lttng_bytes_per_event\": %.2f"
 	       ", \"of_ftrace\": %.3f, \"of_lttng\": %.3f}\n",
-	       s->events, s->skipped, s->ours, s->metadata, (double)s->ours / n,
+	       s->events, s->skipped, s->sonde, s->metadata, (double)s->sonde / n,
 	       (double)s->ftrace / n, (double)s->lttng / n,
-	       s->ftrace ? (double)s->ours / (double)s->ftrace : 0,
-	       s->lttng ? (double)s->ours / (double)s->lttng : 0);
+	       s->ftrace ? (double)s->sonde / (double)s->ftrace : 0,
+	       s->lttng ? (double)s->sonde / (double)s->lttng : 0);
 }
 
 int main(int argc, char **argv)

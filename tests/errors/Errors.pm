@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Run the program wrongly, and see that it says so as it should: one line on standard error that
-# begins with the verb and names cause and remedy, and the exit status of design.md section 6.
+# Runs the program with wrong input. It must print one line on standard error, which begins with the verb and
+# names cause and remedy, and exit with status 1 (failed) or 2 (usage).
 package Errors;
 
 use strict;
@@ -23,8 +23,7 @@ our $work = tempdir('errors-XXXXXX', TMPDIR => 1, CLEANUP => 1);
 
 sub has_namespaces { return system('unshare -m true 2>/dev/null') == 0 }
 
-# The words after the name of the test are those after `sonde`; or the whole command if the first is
-# a reference to a list.
+# $name: the wrong input. @words: the arguments of `sonde`, or a reference to the whole command.
 sub refuses {
 	my ($name, $status, $text, @words) = @_;
 	my @command = ref $words[0] ? @{$words[0]} : ("$build/sonde", @words);
@@ -36,14 +35,14 @@ sub refuses {
 		exec('timeout', 120, @command) or POSIX::_exit(127);
 	}
 	waitpid $pid, 0;
-	my $told = slurp("$work/stderr");
-	subtest $name => sub {
-		is($?, $status << 8, "exit status $status");
-		like($told, qr/\Asonde[^\n]*: [^\n]+\n\z/, 'one line');
-		like($told, $text, 'which says what is wrong');
-		is(slurp("$work/stdout"), '', 'nothing on standard output');
+	my $output = slurp("$work/stderr");
+	subtest "refused with status $status: $name" => sub {
+		is($?, $status << 8, "the exit status is $status");
+		like($output, qr/\Asonde[^\n]*: [^\n]+\n\z/, 'standard error has one line');
+		like($output, $text, 'the line names the cause');
+		is(slurp("$work/stdout"), '', 'standard output is empty');
 	};
-	note($told);
+	note($output);
 }
 
 1;

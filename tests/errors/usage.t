@@ -14,6 +14,9 @@ my @run = ('run', '-k', $kernel);
 
 refuses('misspelt verb', 2, qr/'rum': did you mean 'run'\?/, 'rum');
 refuses('unknown verb', 2, qr/'zzzzzz'; see 'sonde --help'/, 'zzzzzz');
+refuses('help of an unknown verb', 2, qr/'zzzzzz'; see 'sonde --help'/, 'help', 'zzzzzz');
+is(`\Q$build\E/sonde help $_`, `\Q$build\E/sonde $_ --help`, "sonde help $_ prints what sonde $_ --help prints") for qw(run ctl);
+is(`\Q$build\E/sonde -V`, `\Q$build\E/sonde --version`, 'sonde -V prints the version');
 refuses('misspelt option', 2, qr/--trase: did you mean --trace\?/, @run, '--trase', 'kmem');
 refuses('unknown long option', 2, qr/--qqqqqqqqqq; see 'sonde run --help'/, @run, '--qqqqqqqqqq');
 refuses('unknown short option', 2, qr/-z; see 'sonde run --help'/, @run, '-z');
@@ -46,8 +49,8 @@ for my $verb (qw(report check convert)) {
 	refuses("$verb with an unknown letter", 2, qr{unknown option -z; see}, $verb, '-z', 'a');
 	refuses("$verb with a value too many", 2, qr{--help takes no value}, $verb, '--help=x', 'a');
 }
-refuses('report --sort of nothing known', 2, qr/--sort: unknown word 'x'/, qw(report --sort x a));
-refuses('report --by of nothing known', 2, qr/--by: unknown word 'x'/, qw(report --by x a));
+refuses('report --sort of nothing known', 2, qr/--sort takes hits, bytes, .* or live, not 'x'/, qw(report --sort x a));
+refuses('report --by of nothing known', 2, qr/--by takes callsite, cache, size or pointer, not 'x'/, qw(report --by x a));
 refuses('report --top of no number', 2, qr/--top: 'x' is not a number/, qw(report --top x a));
 refuses("$_->[0] --duration $_->[1]", 2, qr/--duration takes a time from 1ms to 1176h, .*, not '\Q$_->[1]\E'/, @$_[0, 2 .. $#$_],
 	'--duration', $_->[1])

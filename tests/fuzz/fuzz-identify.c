@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A guest whose kernel is sought with nothing but its memory, which the input changes: one byte
- * chooses the kallsyms layout, then {place u32, value u64} each. Odd places are in what tells of
- * the kernel.
+ * Identify a kernel in guest memory that the input changes. Input: one byte chooses the kallsyms
+ * layout, then {place u32, value u64} each. Odd places are in what identifies the kernel.
  */
 #include <stdlib.h>
 #include <string.h>

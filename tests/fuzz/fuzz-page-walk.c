@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Hostile guest memory: a tiny kernel (tests/lib/fake-kernel.h) whose memory the input overwrites
- * word by word, and then everything that reads a guest: walks, search, slab pages, lists, modules,
- * unwinding.
+ * Hostile guest memory: the input overwrites a tiny kernel (tests/lib/fake-kernel.h) word by word;
+ * then everything that reads a guest runs: walks, search, slab pages, lists, modules, unwinding.
  *
  * Input: one byte of flavour (a high one also searches all memory for the kernel, which is slow),
  * then records of a 4-byte place and an 8-byte word, then, after place 0xffffffff, 8-byte addresses
- * to look at.
+ * to read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,7 @@ static void create_kernels(void)
 			abort();
 }
 
-/* Half of the places are turned towards the tables and variables, the rest goes anywhere. */
+/* Half of the places are in the tables and variables, the others anywhere. */
 static uint64_t choose_place(uint32_t word)
 {
 	if (word & 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Lists of tasks in hostile guest memory, with what a journal may have said of the kernel: a tiny
- * kernel (tests/lib/fake-kernel.h) with three processes, which the input changes.
+ * Lists of tasks in hostile guest memory, with facts from a hostile journal: the input changes
+ * both, in a tiny kernel (tests/lib/fake-kernel.h) with three processes.
  *
  * Input: one byte of which facts to change, 4 bytes for each of those; then records of a 2-byte
  * place around the tasks and an 8-byte word.
@@ -52,7 +52,7 @@ static struct task_stacks facts(void)
 				    .on_cpu = FAKE_TASK_ON_CPU};
 }
 
-/* Returns how many bytes of the input that took. */
+/* Returns how many bytes of the input were used. */
 static size_t change_facts(struct task_stacks *s, const uint8_t *data, size_t size)
 {
 	uint32_t *const numbers[] = {&s->cpus,    &s->tasks, &s->signal,     &s->thread,

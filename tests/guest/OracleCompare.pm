@@ -110,10 +110,10 @@ sub window {
 
 # The items that one list has more often than the other: missing in the second, extra in the second.
 sub difference {
-	my ($guest, $ours) = @_;
+	my ($guest, $sonde) = @_;
 	my (%count, @extra);
 	$count{$_->[0]}++ for @$guest;
-	for my $item (@$ours) {
+	for my $item (@$sonde) {
 		push @extra, $item unless ($count{$item->[0]} // 0) > 0 && $count{$item->[0]}--;
 	}
 	my @missing = grep { ($count{$_->[0]} // 0) > 0 && $count{$_->[0]}-- } reverse @$guest;
@@ -137,11 +137,11 @@ sub take_edges {
 
 # The objects whose events are in another order on the other side. Items that only one side has are left out.
 sub orders_differ {
-	my ($guest, $ours, $alone) = @_;
+	my ($guest, $sonde, $alone) = @_;
 	my (%skip, %of, @bad);
 	$skip{$_} = 1 for @$alone;
 	push @{$of{$_->[1]}[0]}, $_->[0] for grep { !$skip{$_} } @$guest;
-	push @{$of{$_->[1]}[1]}, $_->[0] for grep { !$skip{$_} } @$ours;
+	push @{$of{$_->[1]}[1]}, $_->[0] for grep { !$skip{$_} } @$sonde;
 	for my $object (sort keys %of) {
 		my ($a, $b) = map { join "\n", @{$_ // []} } @{$of{$object}}[0, 1];
 		push @bad, $object if $a ne $b;
@@ -177,13 +177,13 @@ sub without_gfp { return $_[0][0] =~ s/^(alloc .*) [0-9a-f]+$/$1/r }
 # from @$missing and @$extra, gives the guest's items the key of Sonde's, and returns them.
 sub take_adjusted {
 	my ($missing, $extra) = @_;
-	my (%ours, @adjusted, @kept);
-	push @{$ours{without_gfp($_)}}, $_ for grep { $_->[0] =~ /^alloc kmalloc/ } @$extra;
+	my (%sonde, @adjusted, @kept);
+	push @{$sonde{without_gfp($_)}}, $_ for grep { $_->[0] =~ /^alloc kmalloc/ } @$extra;
 	for my $item (@$missing) {
-		my $our = shift @{$ours{without_gfp($item)} // []};
-		if ($our) {
-			push @adjusted, $our;
-			$item->[0] = $our->[0];
+		my $match = shift @{$sonde{without_gfp($item)} // []};
+		if ($match) {
+			push @adjusted, $match;
+			$item->[0] = $match->[0];
 		} else {
 			push @kept, $item;
 		}
@@ -197,11 +197,11 @@ sub take_adjusted {
 # Returns {cpus, events, missing, extra, edges, doubled, adjusted, disordered}; the lists are of [cpu, item].
 sub compare {
 	my ($oracle_path, $trace_dir, $with_pages) = @_;
-	my ($guest, $ours) = (read_guest($oracle_path), read_records($trace_dir));
+	my ($guest, $sonde) = (read_guest($oracle_path), read_records($trace_dir));
 	my %result = (cpus => 0, events => 0, missing => [], extra => [], edges => [], doubled => [], adjusted => [], disordered => [], faults => []);
 	for my $cpu (sort { $a <=> $b } keys %$guest) {
 		my ($g, $g_beside) = window($guest->{$cpu});
-		my ($o, $o_beside) = window($ours->{$cpu} // []);
+		my ($o, $o_beside) = window($sonde->{$cpu} // []);
 		push @{$result{faults}}, "cpu $cpu: no window in the guest's events" unless $g;
 		push @{$result{faults}}, "cpu $cpu: no window in Sonde's records" unless $o;
 		next unless $g && $o;

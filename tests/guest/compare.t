@@ -64,9 +64,9 @@ sub write_sonde {
 
 # The number of differences of each kind.
 sub found {
-	my ($guest, $ours) = @_;
+	my ($guest, $trace) = @_;
 	write_guest(@$guest);
-	write_sonde(@$ours);
+	write_sonde(@$trace);
 	my $result = OracleCompare::compare("$dir/guest", $dir, 1);
 	return {map { $_ => scalar @{$result->{$_}} } grep { @{$result->{$_}} } qw(missing extra edges disordered faults)};
 }
@@ -82,9 +82,9 @@ sub seen {
 	my ($change, %expected) = @_;
 	my $seen = 0;
 	for my $i ($first .. $#all - 3) {
-		my @ours = @all;
-		$change->(\@ours, $i);
-		my $found = found(\@all, \@ours);
+		my @trace = @all;
+		$change->(\@trace, $i);
+		my $found = found(\@all, \@trace);
 		$seen++ unless grep { ($found->{$_} // 0) != $expected{$_} } keys %expected;
 	}
 	return $seen;
@@ -100,29 +100,29 @@ sub test_each {
 }
 
 sub test_disordered {
-	my @ours = @all;
-	@ours[$first, $first + 3] = @ours[$first + 3, $first];
-	is_deeply(found(\@all, \@ours), {disordered => 1}, 'a free that precedes its allocation is found');
+	my @trace = @all;
+	@trace[$first, $first + 3] = @trace[$first + 3, $first];
+	is_deeply(found(\@all, \@trace), {disordered => 1}, 'a free that precedes its allocation is found');
 }
 
 # An interrupt inside the marker's function: its events are on different sides of the marker.
 sub test_edges {
-	my @ours = @all;
+	my @trace = @all;
 	my ($end) = grep { $all[$_][2] == 5212 } 0 .. $#all;
-	@ours[$end, $end + 1] = @ours[$end + 1, $end];
-	is_deeply(found(\@all, \@ours), {edges => 1}, "an event before the end marker in the trace and after it in the guest's is an edge");
-	is_deeply(found(\@ours, \@all), {edges => 1}, "an event after the end marker in the trace and before it in the guest's is an edge");
-	@ours = @all;
-	splice @ours, $end, 0, $all[$end + 1];
-	is_deeply(found(\@all, \@ours), {extra => 1}, 'an event that the trace has before and after the end marker is extra');
-	@ours = @all;
-	splice @ours, $end, 0, free_of(5);
-	is_deeply(found(\@all, \@ours), {extra => 1}, "an event before the end marker that the guest does not have is extra");
+	@trace[$end, $end + 1] = @trace[$end + 1, $end];
+	is_deeply(found(\@all, \@trace), {edges => 1}, "an event before the end marker in the trace and after it in the guest's is an edge");
+	is_deeply(found(\@trace, \@all), {edges => 1}, "an event after the end marker in the trace and before it in the guest's is an edge");
+	@trace = @all;
+	splice @trace, $end, 0, $all[$end + 1];
+	is_deeply(found(\@all, \@trace), {extra => 1}, 'an event that the trace has before and after the end marker is extra');
+	@trace = @all;
+	splice @trace, $end, 0, free_of(5);
+	is_deeply(found(\@all, \@trace), {extra => 1}, "an event before the end marker that the guest does not have is extra");
 }
 
 sub test_no_window {
-	my @ours = grep { $_->[2] != 5212 } @all;
-	is_deeply(found(\@all, \@ours), {faults => 1}, 'a trace without an end marker is found');
+	my @trace = grep { $_->[2] != 5212 } @all;
+	is_deeply(found(\@all, \@trace), {faults => 1}, 'a trace without an end marker is found');
 }
 
 test_each();

@@ -5,8 +5,8 @@
 #include "introspect/guest/guest.h"
 
 /*
- * Breaks of a fake guest (fake-guest.h), whose text they do not change: a vCPU that comes to one
- * calls the trap handler. Only for guests with GUEST_CAP_BREAK.
+ * Breakpoints of a fake guest (fake-guest.h) with GUEST_CAP_BREAK. They do not change its text; a
+ * vCPU that comes to one calls the trap handler.
  */
 enum { FAKE_MAX_BREAKS = 64 };
 
@@ -16,7 +16,7 @@ struct fake_breaks {
 
 bool fake_breaks_at(const struct fake_breaks *breaks, uint64_t gva);
 unsigned int fake_breaks_count(const struct fake_breaks *breaks);
-/* What is so already stays so. -ENOSPC. */
+/* Setting a breakpoint twice is once. -ENOSPC: too many. */
 int fake_breaks_set(struct fake_breaks *breaks, uint64_t gva, bool on, struct error *err);
 
 #endif

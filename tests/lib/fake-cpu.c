@@ -133,21 +133,21 @@ void fake_cpu_randomise(struct fake_cpu *cpu)
 	cpu->in.flags = (fake_random() & RANDOM_FLAGS) | FIXED_FLAGS;
 }
 
-bool fake_flags_kept(const struct fake_regs *before, const struct fake_regs *after)
+bool fake_flags_preserved(const struct fake_regs *before, const struct fake_regs *after)
 {
 	return !((before->flags ^ after->flags) & ~(uint64_t)RANDOM_FLAGS);
 }
 
-bool fake_cpu_kept(const struct fake_cpu *cpu, uint32_t may_change)
+bool fake_cpu_preserved(const struct fake_cpu *cpu, uint32_t may_change)
 {
 	for (unsigned int i = 0; i < FAKE_REGS; i++)
 		if (!(may_change & 1u << i) && cpu->in.reg[i] != cpu->out.reg[i]) {
 			tap_diag("register %u changed", i);
 			return false;
 		}
-	if (!fake_flags_kept(&cpu->in, &cpu->out))
+	if (!fake_flags_preserved(&cpu->in, &cpu->out))
 		tap_diag("flags %#lx became %#lx", cpu->in.flags, cpu->out.flags);
-	return fake_flags_kept(&cpu->in, &cpu->out);
+	return fake_flags_preserved(&cpu->in, &cpu->out);
 }
 
 struct trampoline_kernel fake_cpu_kernel(void)

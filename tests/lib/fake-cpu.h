@@ -66,10 +66,10 @@ void fake_cpu_run(void);
  */
 void fake_cpu_randomise(struct fake_cpu *cpu);
 /* All flags but those of arithmetic. */
-bool fake_flags_kept(const struct fake_regs *before, const struct fake_regs *after);
+bool fake_flags_preserved(const struct fake_regs *before, const struct fake_regs *after);
 /* All registers but RSP and those in the mask, and such flags, are what they were; or a diagnostic.
  */
-bool fake_cpu_kept(const struct fake_cpu *cpu, uint32_t may_change);
+bool fake_cpu_preserved(const struct fake_cpu *cpu, uint32_t may_change);
 uint64_t fake_random(void);
 /* Where the called function returns to. */
 extern const uint8_t fake_cpu_return_address[];
@@ -78,8 +78,8 @@ struct trampoline_kernel fake_cpu_kernel(void);
 
 enum fake_leave { FAKE_RET, FAKE_THUNK }; /* how a return leaves */
 
-/* Fills in spec's gva, rings, kept, next and unprivileged and generates. False with a diagnostic if
- * that fails. */
+/* Fills in spec's gva, rings, saved_arrays, next and unprivileged, and generates. False with a
+ * diagnostic if that fails. */
 bool fake_function_create(struct trampoline_spec *spec, const struct fake_rings *rings,
 			  enum fake_leave leave, struct fake_function *out);
 void fake_function_destroy(struct fake_function *f);

@@ -30,7 +30,7 @@ static void make_plan(struct fake_exitless *f)
 	const struct kernel *kernel = &f->fs.fg.kernel;
 	const struct tracer_context context = {.kernel = kernel,
 					       .writer = f->fs.writer,
-					       .calls = f->stash,
+					       .calls = f->calls,
 					       .counters = &f->counters};
 	const char *const specs[] = {"kmem"};
 	struct patch_request request = {0};
@@ -52,7 +52,7 @@ void fake_exitless_init(struct fake_exitless *f, enum trampoline_full full)
 	f->hits = calloc(FAKE_MAX_HITS, sizeof(*f->hits));
 	f->ram = malloc(FAKE_RAM);
 	if (!f->hits || !f->ram || decoder_create(&f->decoder, NULL) ||
-	    call_table_create(&f->stash, NULL))
+	    call_table_create(&f->calls, NULL))
 		abort();
 	make_plan(f);
 	f->reader = (struct trap_reader){.kernel = &f->fs.fg.kernel,
@@ -83,7 +83,7 @@ void fake_exitless_deinit(struct fake_exitless *f)
 	patch_plan_deinit(&f->plan);
 	trap_table_deinit(&f->traps);
 	tracer_set_destroy(&f->tracers);
-	call_table_destroy(f->stash);
+	call_table_destroy(f->calls);
 	decoder_destroy(f->decoder);
 	free(f->ram);
 	free(f->hits);

@@ -25,7 +25,7 @@ struct fake_hit {
 
 struct fake_exitless {
 	struct fake_session fs;
-	struct call_table *stash;
+	struct call_table *calls;
 	struct live_counters counters;
 	struct tracer_set tracers;
 	struct decoder *decoder;

@@ -34,7 +34,7 @@ static int64_t displacement(const uint8_t *at, size_t size)
 	return wide;
 }
 
-/* An instruction that only goes on behind itself; its size, 0 if it is none of these. */
+/* Run an instruction that is no branch; returns its size, 0: it is none of these. */
 static size_t run_plain(struct fake_vcpu *v, const uint8_t *at)
 {
 	if (at[0] == 0x90)
@@ -58,7 +58,7 @@ static size_t run_plain(struct fake_vcpu *v, const uint8_t *at)
 	return 0;
 }
 
-/* A relative branch; false if it is none. */
+/* Run a relative branch; false: it is none. */
 static bool run_branch(struct fake_guest *fg, struct fake_vcpu *v, const uint8_t *at)
 {
 	size_t opcode = at[0] == 0x0f ? 2 : 1;
@@ -76,7 +76,7 @@ static bool run_branch(struct fake_guest *fg, struct fake_vcpu *v, const uint8_t
 	return true;
 }
 
-/* Whether our handler took it. */
+/* Whether the trap handler took it. */
 static bool run_trap(struct fake_guest *fg, unsigned int vcpu)
 {
 	struct fake_vcpu *v = &fg->vcpus[vcpu];

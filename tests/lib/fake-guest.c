@@ -134,7 +134,7 @@ static bool is_stopped(struct guest *guest)
 {
 	bool stopped = fake_of(guest)->stopped || fake_of(guest)->paused;
 
-	fake_of(guest)->looks++;
+	fake_of(guest)->polls++;
 	return stopped;
 }
 
@@ -149,7 +149,7 @@ static int set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg, s
 static int set_break(struct guest *guest, uint64_t gva, uint64_t gpa, bool on, struct error *err)
 {
 	if (fake_text(fake_of(guest), gva - fake_gva(0)) != fake_of(guest)->base.ram + gpa)
-		return error_set_at(err, EINVAL, gva, "that is not where it lies");
+		return error_set_at(err, EINVAL, gva, "the gva does not lie at that gpa");
 	return fake_breaks_set(&fake_of(guest)->breaks, gva, on, err);
 }
 

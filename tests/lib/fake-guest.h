@@ -12,13 +12,13 @@
 #include "tests/lib/fake-kernel.h"
 
 /*
- * The fake kernel (fake-kernel.h) with code and vCPUs: a `struct guest` with traps, whose few
- * instructions are executed by fake_guest_run(), so that patches and whole trace sessions are
- * driven without KVM. Memory has no host mapping, so every access goes through the operations and
- * can be made to fail; scratch memory is mapped, and gone when it is removed. Time stamp counters
- * count nanoseconds of the host's monotonic clock, and no two readings are the same.
+ * The fake kernel (fake-kernel.h) with code and vCPUs: a `struct guest` with traps.
+ * fake_guest_run() executes its few instructions, so that patches and whole trace sessions run
+ * without KVM. Memory has no host mapping, so that every access goes through the operations and can
+ * be made to fail. Scratch memory is mapped, and unmapped when it is removed. Time stamp counters
+ * count nanoseconds of the host's monotonic clock; no two readings are equal.
  *
- * Executed are: nop (90, 0f 1f 00, 0f 1f 44 00 00), mov $imm64,%rax, mov %rdi,%rax,
+ * The instructions are nop (90, 0f 1f 00, 0f 1f 44 00 00), mov $imm64,%rax, mov %rdi,%rax,
  * test %rdi,%rdi, jz rel8/rel32, jmp rel8/rel32, call, ret, out, and hlt, which ends the run.
  */
 enum { FAKE_VCPUS = 4 };
@@ -26,7 +26,7 @@ enum { FAKE_VCPUS = 4 };
 /* A vCPU. Its stack is 16 KiB in the direct map. */
 struct fake_vcpu {
 	struct guest_regs regs;
-	struct guest_sregs sregs; /* at first those of a 64-bit kernel that waits for interrupts */
+	struct guest_sregs sregs; /* at first those of an idle 64-bit kernel */
 	uint64_t tsc_behind;      /* its time stamp counter, behind the others' */
 	bool zero;                /* ZF */
 };
@@ -42,14 +42,14 @@ struct fake_guest {
 	struct fake_breaks breaks;
 	guest_trap_fn *trap_fn;
 	void *trap_arg;
-	pthread_mutex_t gate;         /* of the thread that holds the guest stopped */
+	pthread_mutex_t gate;         /* held by the thread that holds the guest stopped */
 	_Atomic unsigned int stopped; /* nesting depth now */
-	_Atomic bool paused;          /* by somebody else */
+	_Atomic bool paused;          /* by the administrator */
 	_Atomic unsigned int stops;   /* ever */
-	_Atomic unsigned int looks;   /* whether it is stopped, ever */
-	/* Called when the guest is being stopped, before the caller goes on; may be NULL. */
+	_Atomic unsigned int polls;   /* of the run state, ever */
+	/* Called at each stop, before stop() returns; may be NULL. */
 	void (*on_stop)(struct fake_guest *fg);
-	bool mute;                      /* its vCPUs' control registers cannot be read */
+	bool mute;                      /* the vCPUs' control registers cannot be read */
 	uint64_t ignored_gpa;           /* no write changes this byte; 0 = none */
 	uint64_t failing_gpa;           /* a write that touches this byte fails; 0 = none */
 	_Atomic uint64_t reads, writes; /* of guest memory, ever */
@@ -84,8 +84,8 @@ uint64_t fake_load_rax(struct fake_guest *fg, uint64_t offset, uint64_t value);
 uint64_t fake_stack_top(unsigned int vcpu);
 
 /*
- * Run a vCPU from its RIP to a HLT; returns the number of traps that the handler took, or -1 if it
- * executed something else than the above (INT3, or the middle of an instruction) or did not end.
+ * Run a vCPU from its RIP to a HLT. Returns the number of traps that the handler took; -1: the vCPU
+ * came to another instruction (INT3, or the middle of one), or did not end.
  */
 int fake_guest_run(struct fake_guest *fg, unsigned int vcpu);
 

@@ -276,5 +276,5 @@ bool fake_items_good(const struct fake_items *f)
 	if (f->wrong)
 		tap_diag("record %lu, after %lu items, is wrong", f->records, f->found);
 	return !f->wrong && f->cpu->in.reg[RSP] == f->cpu->out.reg[RSP] &&
-	       fake_cpu_kept(f->cpu, 1u << RAX | 1u << R10 | 1u << R11);
+	       fake_cpu_preserved(f->cpu, 1u << RAX | 1u << R10 | 1u << R11);
 }

@@ -9,7 +9,7 @@
 
 /*
  * A tiny "running kernel" in 16 MiB of RAM: an image with banner, build id, page tables, direct map
- * and vmemmap, but no code. Everything lies at fixed places, so that tests can plant and damage.
+ * and vmemmap, but no code. Everything lies at fixed places, so that tests can change it.
  */
 #define FAKE_LINK_TEXT 0xffffffff81000000ull
 #define FAKE_SLIDE 0x0a000000ull
@@ -42,7 +42,7 @@ enum {
 	FAKE_ORC_ENTRIES = 0x21000,
 	FAKE_NR_ORC = 4,
 
-	/* a struct slab_sheaf of FAKE_7_0, and what else tells of it */
+	/* a struct slab_sheaf of FAKE_7_0, and the flag that goes with it */
 	FAKE_SHEAF_CACHE = 0,
 	FAKE_SHEAF_RCU_HEAD = 8,
 	FAKE_SHEAF_SIZE = 24,
@@ -65,7 +65,7 @@ enum {
 	FAKE_KPROBE_ADDR = 40, /* in a struct kprobe */
 };
 
-/* Which kernel's struct page and friends its BTF describes. */
+/* Whose struct page and related structs the BTF describes. */
 enum fake_flavour {
 	FAKE_5_10, /* PG_slab in flags, page.compound_order, pagevec */
 	FAKE_6_11, /* PG_slab as a page_type bit */

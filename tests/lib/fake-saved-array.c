@@ -8,7 +8,8 @@
 enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RSI = 6, RDI = 7, R10 = 10, R11 = 11 };
 enum { POINTER = 2, COUNT = 1 }; /* arguments */
 
-void fake_saved_array_init(struct fake_saved_array *b, bool skip_filled, enum trampoline_full full)
+void fake_saved_array_init(struct fake_saved_array *b, enum fake_returns returns,
+			   enum trampoline_full full)
 {
 	struct capture entry =
 		fake_capture(POINT_ENTRY, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_ARG0), 0);
@@ -21,7 +22,8 @@ void fake_saved_array_init(struct fake_saved_array *b, bool skip_filled, enum tr
 	entry.items = (struct capture_items){.from = ITEMS_SAVED,
 					     .pointer = POINTER,
 					     .count = COUNT,
-					     .skip_filled = skip_filled};
+					     .skip_filled = returns == FAKE_RETURNS_FILLED,
+					     .all_or_none = returns == FAKE_RETURNS_ALL};
 	leave.items.from = ITEMS_RETURNED;
 	b->spec[0] = (struct trampoline_spec){
 		.capture = entry, .id = FAKE_SAVED_ARRAY_ENTRY, .kernel = &b->kernel, .full = full};
@@ -71,7 +73,8 @@ bool fake_saved_array_call(struct fake_saved_array *b, const struct fake_functio
 	b->cpu->in.reg[RSP] = (uint64_t)(uintptr_t)b->cpu->stack + FAKE_STACK - 512 - 8 * task;
 	b->cpu->target = (uint64_t)(uintptr_t)f->code;
 	fake_cpu_run();
-	return fake_cpu_kept(b->cpu, may_change) && b->cpu->in.reg[RSP] == b->cpu->out.reg[RSP];
+	return fake_cpu_preserved(b->cpu, may_change) &&
+	       b->cpu->in.reg[RSP] == b->cpu->out.reg[RSP];
 }
 
 bool fake_saved_array_enter(struct fake_saved_array *b, unsigned int task, const uint64_t *array,

@@ -26,7 +26,11 @@ struct fake_saved_array {
 };
 
 /* The calling thread becomes CPU 0. */
-void fake_saved_array_init(struct fake_saved_array *b, bool skip_filled, enum trampoline_full full);
+/* What the function returns: a number of words, those among them that were there before, whether it
+ * has filled all. */
+enum fake_returns { FAKE_RETURNS_NUMBER, FAKE_RETURNS_FILLED, FAKE_RETURNS_ALL };
+void fake_saved_array_init(struct fake_saved_array *b, enum fake_returns returns,
+			   enum trampoline_full full);
 void fake_saved_array_deinit(struct fake_saved_array *b);
 
 /* On CPU 0, by a task with its own stack: false if registers or flags are not what they were. */

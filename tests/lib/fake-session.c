@@ -251,9 +251,9 @@ void fake_session_begin(struct fake_session *fs)
 
 void fake_session_end(struct fake_session *fs)
 {
-	ok(!trace_session_failure(fs->session), "no failure on the way");
+	ok(!trace_session_failure(fs->session), "nothing has failed while tracing");
 	ok(!trace_session_stop(fs->session, NULL) && fake_session_text_same(fs),
-	   "after stop the text is as the guest has it");
+	   "after a stop the text is what it was");
 	fake_session_destroy(fs);
 }
 
@@ -268,7 +268,7 @@ uint64_t fake_session_call_site(void)
 	return fake_gva(FAKE_CALLER + SITE);
 }
 
-/* The caller is the tests' own scratch place. */
+/* FAKE_CALLER belongs to the tests. */
 bool fake_session_text_same(const struct fake_session *fs)
 {
 	const uint8_t *text = fs->fg.base.ram + FAKE_PHYS_TEXT;

@@ -29,7 +29,7 @@
  *   __alloc_pages(gfp, order)    the struct page of FAKE_OBJECT
  *   free_unref_page(page, order)
  *   ftrace_init(), alternative_instructions()   each goes through FAKE_DURING_*, where a test may
- *                             put a call, and rewrites nothing: that is the test's part
+ *                             put a call, and rewrites nothing: a test does that
  *   arch_prepare_kprobe(kprobe)  does nothing
  *   ftrace_run_update_code()   calls ftrace_arch_code_modify_prepare(), goes through
  *                             FAKE_DURING_UPDATE likewise, calls
@@ -77,7 +77,7 @@ enum {
 	FAKE_PER_CPU = 0x32000,        /* the template of the per-CPU data */
 	FAKE_CPU_NUMBER = FAKE_PER_CPU,
 	FAKE_THIS_CPU_OFF = FAKE_PER_CPU + 8,
-	FAKE_RUNQUEUES = FAKE_PER_CPU + 0x400, /* a struct rq, with nobody on it */
+	FAKE_RUNQUEUES = FAKE_PER_CPU + 0x400, /* a struct rq without tasks */
 	FAKE_INIT_TASK = 0x33000, /* the only one of its list, unless a test adds some */
 	FAKE_PER_CPU_GPA = FAKE_HEAP_GPA + 0x100000, /* a page of each vCPU */
 	FAKE_FTRACE_LOCK = 0x30018,                  /* its owner */
@@ -109,7 +109,7 @@ void fake_session_destroy(struct fake_session *fs);
 
 /* Create one that traces. */
 void fake_session_begin(struct fake_session *fs);
-/* Check that nothing failed and that it leaves the text as it was; destroy it. */
+/* Check that nothing has failed and that a stop restores the text; destroy it. */
 void fake_session_end(struct fake_session *fs);
 
 uint64_t fake_object(void);

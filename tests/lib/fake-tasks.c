@@ -49,7 +49,7 @@ void fake_list_add(struct fake_kernel *fake, uint64_t head, uint64_t node)
 	join(fake, node, head);
 }
 
-/* The node still knows its neighbours, as one that readers may be at. */
+/* The node keeps its links, as readers may still be at it. */
 void fake_list_remove(struct fake_kernel *fake, uint64_t node)
 {
 	join(fake, fake_read64(fake, node + 8), fake_read64(fake, node));

@@ -14,12 +14,12 @@ void fake_list_init(struct fake_kernel *fake, uint64_t head);
 void fake_list_add(struct fake_kernel *fake, uint64_t head, uint64_t node);
 void fake_list_remove(struct fake_kernel *fake, uint64_t node);
 
-/* Bytes that a task takes, its struct signal_struct and its stack included. */
+/* Bytes of a task with its struct signal_struct and its stack. */
 enum { FAKE_TASK_BYTES = 0x8000, FAKE_TASK_STACK_BYTES = 0x4000 };
 
 /*
- * A process of one thread, at `gpa`, that does not run; in no list. Returns its struct task_struct.
- * It left off at FAKE_TASK_LEFT_OFF bytes from its stack's lowest one.
+ * A process of one thread at `gpa`, which does not run and is in no list. Returns its struct
+ * task_struct. Its saved stack pointer is FAKE_TASK_LEFT_OFF bytes above its stack's lowest byte.
  */
 enum { FAKE_TASK_LEFT_OFF = 0x3000 };
 uint64_t fake_task(struct fake_kernel *fake, uint64_t gpa);

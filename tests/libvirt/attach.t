@@ -58,6 +58,25 @@ sub test_plain {
 	is(scalar(() = glob "/proc/$qemu/fd/*"), $descriptors, 'QEMU has as many descriptors as before');
 }
 
+sub test_monitor {
+	my $pid = $libvirt->spawn('monitored', attach_command('t', '--monitor', "$work/run/m"));
+	ok(wait_tracing(), 'with a monitor: attach traces');
+	my $ctl = sub { return join ' ', $libvirt->run("$work/sonde", 'ctl', "$work/run/m", @_) };
+	is($ctl->('status'), "0 running\n", 'ctl status prints that the domain runs');
+	is($ctl->('stop'), "1 sonde ctl: libvirt owns the domain: use 'virsh -c qemu:///session suspend t'\n",
+		'ctl stop prints what pauses the domain');
+	unlike($ctl->('help'), qr/^  (?:stop|cont) /m, 'ctl help lists neither stop nor cont');
+	like($ctl->('trace', 'off'), qr/^0 tracing is off: [\d,]+ events in \S+, 0 lost$/, 'ctl trace off prints what the trace has');
+	like($ctl->('trace', 'on'), qr/^0 tracing kmem: [1-9]\d* functions/, 'ctl trace on prints what is traced');
+	$libvirt->virsh('suspend', 't');
+	is($ctl->('status'), "0 paused\n", 'ctl status prints that the domain is paused');
+	$libvirt->virsh('resume', 't');
+	is($ctl->('quit'), '0 ', 'ctl quit succeeds');
+	is($libvirt->wait_for($pid, 60), 0, 'ctl quit ends attach with status 0') or diag(log_of('monitored'));
+	like(log_of('monitored'), qr/^next: sonde report \S+$/m, 'the last line names the next command');
+	is_as_before('t', 'after ctl quit');
+}
+
 # Any process may have QEMU's arguments; libvirt's pid file names the right one.
 sub test_decoy {
 	my ($uuid) = $libvirt->virsh('domuuid', 't') =~ /(\S+)/;
@@ -117,7 +136,7 @@ sub test_suspended_inside {
 	my $status = $libvirt->wait_for($pid, 60);
 	cmp_ok(time - $from, '<', 8, sprintf 'suspended in the kernel: the trace ends %.1f s after SIGINT', time - $from);
 	is($status, 1, 'suspended in the kernel: attach has status 1, because something is left');
-	like(log_of('inside'), qr/run 'sonde recover': 1 places in the guest .* the domain is paused/,
+	like(log_of('inside'), qr/run 'sonde recover -c qemu:\/\/\/session t': places in the guest that are not restored: 1; the domain is paused/,
 		'suspended in the kernel: the error names what is left, and why');
 	is($libvirt->state_of('t'), 'paused', 'suspended in the kernel: the domain stays paused');
 	is_text_as_before('t', 'suspended in the kernel');
@@ -159,7 +178,7 @@ sub test_root {
 	kill KILL => children_of($pid), $pid;
 	waitpid $pid, 0;
 	is($libvirt->wait_for($as_root->('recover', undef, 'recover'), 60), 0, 'root: recover has status 0');
-	like(log_of('recover'), qr/[1-9]\d* places put back/, 'root: recover puts places back');
+	like(log_of('recover'), qr/[1-9]\d* places? put back/, 'root: recover puts places back');
 	ok(!-e $journal, 'root: recover removes the journal');
 	system('rm', '-r', $output[1]);
 	is_as_before('t', 'traced by root');
@@ -202,6 +221,7 @@ start_domain('idle', persistent => 1);
 system('cp', "$build/kernels/5.10/vmlinuz", "$work/other.kernel");
 test_refusals();
 test_plain();
+test_monitor();
 test_decoy();
 test_ends();
 test_suspended();

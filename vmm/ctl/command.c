@@ -119,18 +119,47 @@ static int spec_args(char *const *specs, size_t n, json_t **out, struct error *e
 	return 0;
 }
 
+static const struct {
+	const char *typed; /* words, and what may follow */
+	const char *verb;
+} short_forms[] = {
+	{"status", "query-status"},     {"trace on [SPEC...]", "trace-start"},
+	{"trace off", "trace-stop"},    {"trace status", "query-trace"},
+	{"commands", "query-commands"},
+};
+enum { NR_SHORT_FORMS = sizeof(short_forms) / sizeof(short_forms[0]) };
+
+const char *qmp_command_short(const char *verb)
+{
+	for (size_t i = 0; i < NR_SHORT_FORMS; i++) {
+		if (!strcmp(short_forms[i].verb, verb))
+			return short_forms[i].typed;
+	}
+	return NULL;
+}
+
+/* The verb of the short form that begins with this word, or with the second behind "trace ". */
+static const char *verb_of(const char *word, bool trace)
+{
+	for (size_t i = 0; i < NR_SHORT_FORMS; i++) {
+		const char *typed = short_forms[i].typed;
+		size_t n;
+
+		if (trace != !strncmp(typed, "trace ", 6))
+			continue;
+		typed += trace ? 6 : 0;
+		n = strcspn(typed, " ");
+		if (strlen(word) == n && !strncmp(word, typed, n))
+			return short_forms[i].verb;
+	}
+	return NULL;
+}
+
 static int parse_trace(char *const *words, size_t n, struct qmp_command *out, struct error *err)
 {
-	const char *what = n ? words[0] : "";
-
-	if (!strcmp(what, "on")) {
-		out->verb = "trace-start";
-		return n > 1 ? spec_args(words + 1, n - 1, &out->args, err) : 0;
-	}
-	if (!strcmp(what, "off"))
-		out->verb = "trace-stop";
-	else if (!strcmp(what, "status"))
-		out->verb = "query-trace";
+	out->verb = n ? verb_of(words[0], true) : NULL;
+	if (out->verb && n > 1 && !strcmp(words[0], "on"))
+		return spec_args(words + 1, n - 1, &out->args, err);
 	if (!out->verb || n > 1)
 		return error_set(err, EINVAL,
 				 "usage: trace on [SPEC...] | trace off | trace status");
@@ -144,11 +173,8 @@ int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, str
 	*out = (struct qmp_command){0};
 	if (!strcmp(words[0], "trace"))
 		return parse_trace(words + 1, n - 1, out, err);
-	if (!strcmp(words[0], "status"))
-		out->verb = "query-status";
-	else if (!strcmp(words[0], "commands"))
-		out->verb = "query-commands";
-	else
+	out->verb = verb_of(words[0], false);
+	if (!out->verb)
 		out->verb = words[0];
 	if (n == 1)
 		return 0;

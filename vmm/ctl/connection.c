@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -140,15 +141,19 @@ static int send_request(struct qmp_connection *conn, const char *verb, json_t *a
 {
 	json_t *request = json_pack("{s:s,s:o*,s:I}", "execute", verb, "arguments", args, "id",
 				    ++conn->last_id);
-	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
+	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL, *line;
 	int ret;
 
 	json_decref(request);
 	if (!text)
 		return error_set(err, EINVAL, "the command is not valid UTF-8");
-	ret = send_all(conn, text, err);
-	if (!ret)
-		ret = send_all(conn, "\r\n", err);
+	/* in one piece: the peer may close when it has read the last brace of "quit" */
+	if (asprintf(&line, "%s\r\n", text) < 0) {
+		ret = error_set(err, ENOMEM, "out of memory");
+	} else {
+		ret = send_all(conn, line, err);
+		free(line);
+	}
 	free(text);
 	return ret;
 }
@@ -223,13 +228,13 @@ static int explain_connect(const char *path, int code, struct error *err)
 			path, path);
 	case ECONNREFUSED:
 		return error_set(err, code,
-				 "nobody listens on '%s' (left by a run that died): start sonde "
-				 "run --monitor %s again",
+				 "no process listens on '%s', which a sonde that died has left: "
+				 "start it again with --monitor %s",
 				 path, path);
 	case EACCES:
 	case EPERM:
-		return error_set(err, code,
-				 "no permission for '%s': be the user who started sonde run", path);
+		return error_set(err, code, "no permission for '%s': be the user who started sonde",
+				 path);
 	default:
 		return error_set(err, code, "cannot connect to '%s': %s", path, strerror(code));
 	}

@@ -7,7 +7,7 @@
 #include "formats/base/text.h"
 #include "formats/event/counters.h"
 
-enum { INDENT = 2 };
+enum { INDENT = 2, HELP_COLUMN = 24 };
 
 static void show_text(FILE *out, const char *text)
 {
@@ -128,14 +128,43 @@ static void show_commands(FILE *out, const json_t *result)
 	}
 }
 
+static void show_help_line(FILE *out, const char *typed, const char *help)
+{
+	int width = (int)strlen(typed);
+
+	fputs("  ", out);
+	show_text(out, typed);
+	fprintf(out, "%*s", width < HELP_COLUMN ? HELP_COLUMN - width : 1, "");
+	show_text(out, help);
+	fputc('\n', out);
+}
+
+void qmp_show_help(FILE *out, const json_t *commands)
+{
+	const json_t *verb;
+	size_t i;
+
+	json_array_foreach(commands, i, verb)
+	{
+		const char *name = text_at(verb, "name"), *typed = qmp_command_short(name);
+
+		/* negotiation is the connection's business */
+		if (strcmp(name, "qmp_capabilities") != 0)
+			show_help_line(out, typed ? typed : name, text_at(verb, "help"));
+	}
+	show_help_line(out, "help", "list these commands");
+	show_help_line(out, "exit", "leave the prompt; the guest runs on");
+}
+
 static void show_sites(FILE *out, const json_t *sites)
 {
 	const json_t *refused = json_object_get(sites, "refused");
 	const json_t *site;
 	size_t i;
 
-	fprintf(out, "sites     %lld entry, %lld return, %zu refused\n", number_at(sites, "entry"),
-		number_at(sites, "return"), json_array_size(refused));
+	fprintf(out, "sites     %s entry, %s return, %zu refused\n",
+		text_count(count_at(sites, "entry")).s, text_count(count_at(sites, "return")).s,
+		json_array_size(refused));
 	json_array_foreach(refused, i, site)
 	{
 		fputs("  refused ", out);
@@ -163,23 +192,63 @@ static void show_gaps(FILE *out, const json_t *gaps)
 	}
 }
 
-static void show_trace_head(FILE *out, const json_t *result)
+static void show_tracers(FILE *out, const json_t *trace)
 {
 	const json_t *tracer;
 	size_t i;
 
-	fprintf(out, "tracing   %s",
-		json_is_true(json_object_get(result, "enabled")) ? "on" : "off");
-	json_array_foreach(json_object_get(result, "tracers"), i, tracer)
+	json_array_foreach(json_object_get(trace, "tracers"), i, tracer)
 	{
 		fputs(i ? "," : " ", out);
 		show_scalar(out, tracer);
 	}
+}
+
+static bool is_on(const json_t *trace)
+{
+	return json_is_true(json_object_get(trace, "enabled"));
+}
+
+static void show_trace_head(FILE *out, const json_t *trace)
+{
+	fprintf(out, "tracing   %s", is_on(trace) ? "on" : "off");
+	show_tracers(out, trace);
 	fputs(" (", out);
-	show_text(out, text_at(result, "mode"));
+	show_text(out, text_at(trace, "mode"));
 	fputs(") to ", out);
-	show_text(out, text_at(result, "trace_dir"));
+	show_text(out, text_at(trace, "trace_dir"));
 	fputc('\n', out);
+}
+
+static void show_on(FILE *out, const json_t *trace)
+{
+	const json_t *sites = json_object_get(trace, "sites");
+	size_t refused = json_array_size(json_object_get(sites, "refused"));
+
+	fputs("tracing", out);
+	show_tracers(out, trace);
+	fprintf(out, ": %s", text_number(count_at(sites, "entry"), "function").s);
+	if (refused)
+		fprintf(out, ", %s refused (see 'trace status')", text_count(refused).s);
+	fputc('\n', out);
+}
+
+static void show_off(FILE *out, const json_t *trace)
+{
+	struct trace_counters counters = {0};
+
+	counters_get(trace, &counters);
+	fprintf(out, "tracing is off: %s in ", text_number(count_at(trace, "events"), "event").s);
+	show_text(out, text_at(trace, "trace_dir"));
+	fprintf(out, ", %s lost\n", text_count(counters_lost(&counters)).s);
+}
+
+void qmp_show_switch(FILE *out, const json_t *trace)
+{
+	if (is_on(trace))
+		show_on(out, trace);
+	else
+		show_off(out, trace);
 }
 
 static void show_counters(FILE *out, const json_t *result)

@@ -17,7 +17,6 @@
  */
 struct vm;
 struct event_loop;
-struct vm_observer;
 
 /* What the machine is doing; names as in QMP's RunState. */
 enum vm_status {

@@ -70,6 +70,6 @@ const struct monitor_verb monitor_guest_verbs[] = {
 	 .run = query_cpus_fast},
 	{.name = "stop", .help = "pause the guest", .offered = pauses, .run = stop},
 	{.name = "cont", .help = "let a paused guest go on", .offered = pauses, .run = cont},
-	{.name = "quit", .help = "end sonde; a trace is finished first", .run = quit},
+	{.name = "quit", .help = "complete the trace, and end the run or detach", .run = quit},
 	{0},
 };

@@ -17,14 +17,15 @@ static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_en
 			      const struct open_call *call)
 {
 	uint64_t size = argument(entry, call, ALLOC_ROLE_SIZE, 0);
+	const struct open_call *outer = NULL;
 	const struct probe *probe;
-	struct open_call outer;
 
-	if (entry->type != KMEM_TYPE_KMALLOC || size <= KMEM_MAX_CACHE_SIZE ||
-	    !call_table_enclosing(t->context.calls, call->key, &outer))
+	if (entry->type == KMEM_TYPE_KMALLOC && size > KMEM_MAX_CACHE_SIZE)
+		outer = call_table_enclosing(t->context.calls, call->key);
+	if (!outer)
 		return false;
-	probe = outer.probe;
-	return size == argument(probe->data, &outer, ALLOC_ROLE_SIZE, 0) &&
+	probe = outer->probe;
+	return size == argument(probe->data, outer, ALLOC_ROLE_SIZE, 0) &&
 	       kmem_is_in_body(t->context.kernel, call->call_site, probe->name);
 }
 
@@ -68,10 +69,18 @@ static void record_item(struct alloc_call *a, uint64_t item)
 	emit_alloc(a);
 }
 
+/* How many a bulk call says it has got. */
+static uint64_t returned_objects(const struct alloc_call *a)
+{
+	if (!a->entry->all_or_none)
+		return (uint32_t)a->hit->result;
+	return (uint8_t)a->hit->result ? argument(a->entry, a->call, ALLOC_ROLE_COUNT, 0) : 0;
+}
+
 static bool record_bulk(struct alloc_call *a)
 {
 	if (!a->hit->saved)
-		count_event(a->t->context.counters, COUNTER_LOST, (uint32_t)a->hit->result);
+		count_event(a->t->context.counters, COUNTER_LOST, returned_objects(a));
 	for (size_t i = 0; i < a->hit->nr_items; i++)
 		record_item(a, a->hit->items[i]);
 	return false;

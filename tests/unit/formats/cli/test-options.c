@@ -214,6 +214,7 @@ static void test_help(void)
 	       "  -s, --a-size-with-a-long-name SIZE\n"
 	       "                         a size\n"
 	       "      --time TIME        a time\n"
+	       "  -h, --help             print this\n"
 	       "\n"
 	       "That is all.\n",
 	       "--help lists the options of all tables");

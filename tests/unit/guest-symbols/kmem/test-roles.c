@@ -35,6 +35,8 @@ static const char *roles_of(enum kmem_type_id type, enum alloc_action action, co
 	text[0] = '\0';
 	for (unsigned int i = 0; i < parsed.nr_params && i < ALLOC_MAX_ARGS; i++)
 		sprintf(text + strlen(text), "%s%s", i ? " " : "", alloc_role_name(entry.args[i]));
+	if (entry.all_or_none)
+		strcat(text, " if true");
 	return text;
 }
 
@@ -65,6 +67,8 @@ static void test_bulk(void)
 {
 	IS(CACHE, ALLOC_BULK, "int f(struct kmem_cache *s, gfp_t flags, size_t size, void **p)",
 	   "cache gfp count array", "the size of a bulk allocation is a number of objects");
+	IS(CACHE, ALLOC_BULK, "bool f(struct kmem_cache *s, gfp_t flags, size_t size, void **p)",
+	   "cache gfp count array if true", "it may return whether it has got all objects");
 	IS(CACHE, FREE_BULK, "void f(struct kmem_cache *s, size_t size, void **p)",
 	   "cache count array", "a bulk free has an array");
 	IS(CACHE, FREE_BULK, "void f(struct callback_head *head)", "sheaf",
@@ -114,8 +118,8 @@ static void test_refused(void)
 	IS(KMALLOC, ALLOC, "int f(size_t size, gfp_t flags)",
 	   "BTF says that its result is `int`, not a pointer",
 	   "an allocation that returns no pointer is refused");
-	IS(CACHE, ALLOC_BULK, "bool f(struct kmem_cache *s, gfp_t flags, size_t size, void **p)",
-	   "BTF says that its result is `bool`, not a number",
+	IS(CACHE, ALLOC_BULK, "void f(struct kmem_cache *s, gfp_t flags, size_t size, void **p)",
+	   "BTF says that its result is `void`, not a number",
 	   "a bulk allocation that returns no number is refused");
 }
 

@@ -196,7 +196,7 @@ static void test_kernel(const char *name)
 
 int main(void)
 {
-	static const char *const kernels[] = {"5.10", "6.1", "6.12", "7.0"};
+	static const char *const kernels[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
 
 	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
 		test_kernel(kernels[i]);

@@ -25,13 +25,13 @@ static void test_rates(void)
 
 			worst = error > worst ? error : worst;
 		}
-		ok(worst <= 1, "%llu kHz: within 1 ns for each second (%.2f)",
+		ok(worst <= 1, "%llu kHz: the error is at most 1 ns per second (%.2f)",
 		   (unsigned long long)rates[i], worst);
 	}
 	ok(tsc_clock_set_rate(&clock, 999, NULL) == -ERANGE &&
 		   tsc_clock_set_rate(&clock, 100000001, NULL) == -ERANGE &&
 		   tsc_clock_set_rate(&clock, 0, NULL) == -ERANGE,
-	   "impossible rates");
+	   "impossible rates are refused");
 }
 
 static void test_order(void)
@@ -50,7 +50,7 @@ static void test_order(void)
 			last = ns;
 		}
 	}
-	ok(ordered, "never goes back, across tsc0 neither");
+	ok(ordered, "time never goes back, not even across tsc0");
 }
 
 static void test_extremes(void)
@@ -58,15 +58,18 @@ static void test_extremes(void)
 	struct tsc_clock clock = {.tsc0 = 0, .ns0 = 1000};
 
 	tsc_clock_set_rate(&clock, 1000000, NULL);
-	is_u64(tsc_clock_ns(&clock, 0), 1000, "at tsc0");
-	is_u64(tsc_clock_ns(&clock, (uint64_t)-400), 600, "before tsc0");
-	is_u64(tsc_clock_ns(&clock, (uint64_t)-1001), 0, "before time began");
-	is_u64(tsc_clock_ns(&clock, 1ull << 63), 0, "as far back as can be");
-	is_u64(tsc_clock_ns(&clock, ~(1ull << 63)), (1ull << 63) + 999, "as far ahead");
+	is_u64(tsc_clock_ns(&clock, 0), 1000, "tsc0 is ns0");
+	is_u64(tsc_clock_ns(&clock, (uint64_t)-400), 600,
+	       "a stamp before tsc0 is a time before ns0");
+	is_u64(tsc_clock_ns(&clock, (uint64_t)-1001), 0, "a stamp before time 0 is time 0");
+	is_u64(tsc_clock_ns(&clock, 1ull << 63), 0, "a stamp 2^63 ticks back is time 0");
+	is_u64(tsc_clock_ns(&clock, ~(1ull << 63)), (1ull << 63) + 999,
+	       "a stamp 2^63 ticks ahead is exact");
 	clock.ns0 = UINT64_MAX - 5;
-	is_u64(tsc_clock_ns(&clock, 6), UINT64_MAX, "beyond the end");
+	is_u64(tsc_clock_ns(&clock, 6), UINT64_MAX, "a time beyond 64 bits is the greatest one");
 	tsc_clock_set_rate(&clock, 1000, NULL);
-	is_u64(tsc_clock_ns(&clock, ~(1ull << 63)), UINT64_MAX, "far beyond it");
+	is_u64(tsc_clock_ns(&clock, ~(1ull << 63)), UINT64_MAX,
+	       "a time far beyond 64 bits is the greatest one");
 }
 
 int main(void)

@@ -26,28 +26,32 @@ static void test_image(const struct kernel_image *image, enum fake_kallsyms_layo
 	const struct symbol *kfree = symbols_find(image->symbols, "kfree");
 	const struct symbol *percpu = symbols_find(image->symbols, "percpu_variable");
 
-	is_str(image->banner, running.fake.image.banner, "banner");
-	ok(image->build_id_size == 20 && !memcmp(image->build_id, FAKE_BUILD_ID, 20), "build id");
-	is_str(image->symbol_source, "kallsyms in memory", "where the symbols are from");
-	is_u64(image->text, FAKE_LINK_TEXT, "text, at its link address");
-	is_u64(image->end, FAKE_LINK_TEXT + FAKE_IMAGE_SIZE, "end");
+	is_str(image->banner, running.fake.image.banner, "the image has the banner");
+	ok(image->build_id_size == 20 && !memcmp(image->build_id, FAKE_BUILD_ID, 20),
+	   "the image has the build id");
+	is_str(image->symbol_source, "kallsyms in memory",
+	       "the image says where its symbols come from");
+	is_u64(image->text, FAKE_LINK_TEXT, "the text begins at its link address");
+	is_u64(image->end, FAKE_LINK_TEXT + FAKE_IMAGE_SIZE, "the image ends at its link address");
 	is_u64(kfree ? kfree->address : 0, FAKE_LINK_TEXT + FAKE_FUNCTIONS + FAKE_FUNCTION_SIZE,
-	       "a symbol");
-	is_u64(kfree ? kfree->size : 0, FAKE_FUNCTION_SIZE, "and its size");
-	ok(!percpu == (layout > FAKE_KALLSYMS_6_4), "per-CPU variables");
+	       "a symbol has its link address");
+	is_u64(kfree ? kfree->size : 0, FAKE_FUNCTION_SIZE, "a symbol has its size");
+	ok(!percpu == (layout > FAKE_KALLSYMS_6_4),
+	   "per-CPU variables are found where kallsyms has them");
 	if (percpu) {
 		is_u64(percpu->address, 64, "the offset of a per-CPU variable is not moved");
-		is_u64(percpu->size, FAKE_LINK_TEXT - 64, "and reaches up to the text");
+		is_u64(percpu->size, FAKE_LINK_TEXT - 64,
+		       "a per-CPU variable reaches up to the text");
 	}
 	ok(image->btf && btf_struct_size(image->btf, "ftrace_page") == FAKE_FTRACE_PAGE_SIZE,
-	   "BTF");
+	   "the image has BTF");
 }
 
 static void test_sites(const struct kernel_image *image)
 {
 	unsigned int wrong = 0;
 
-	is_u64(image->nr_mcount_sites, FAKE_NR_SITES, "sites, without a module's");
+	is_u64(image->nr_mcount_sites, FAKE_NR_SITES, "the sites are read, without a module's");
 	for (size_t i = 1; i < image->nr_mcount_sites; i++)
 		wrong += image->mcount_sites[i] <= image->mcount_sites[i - 1];
 	is_u64(wrong, 0, "the sites are sorted");
@@ -65,14 +69,14 @@ static void test_found(enum fake_kallsyms_layout layout, unsigned int levels)
 	struct kernel_identity found;
 	struct error err = {0};
 
-	if (!ok(!fake_running_create(&running, layout, levels), "kallsyms %d, %u levels", layout,
-		levels))
+	if (!ok(!fake_running_create(&running, layout, levels),
+		"a kernel with kallsyms layout %d and %u levels runs", layout, levels))
 		return;
-	if (ok(!identify(&found, &err), "found (%s)", err.text)) {
-		is_u64(found.kernel.virt_slide, FAKE_SLIDE, "slide");
-		ok(!found.slide_assumed, "known from vmcoreinfo");
-		is_u64(found.kernel.phys_text, FAKE_PHYS_TEXT, "guest-physical place");
-		ok(found.kernel.confirmed, "confirmed");
+	if (ok(!identify(&found, &err), "the kernel is identified (%s)", err.text)) {
+		is_u64(found.kernel.virt_slide, FAKE_SLIDE, "the slide is found");
+		ok(!found.slide_assumed, "the slide comes from vmcoreinfo");
+		is_u64(found.kernel.phys_text, FAKE_PHYS_TEXT, "the guest-physical place is found");
+		ok(found.kernel.confirmed, "the kernel is confirmed");
 		test_image(found.image, layout);
 		test_sites(found.image);
 		kernel_image_destroy(found.image);
@@ -92,15 +96,15 @@ static void test_vcpus(void)
 	vcpus[1].cr3 = FAKE_VMEMMAP_GPA; /* tables that are no tables */
 	vcpus[2].cr3 |= CR3_USER | 1ull << 63 | 5;
 	ok(!kernel_identify(dump_guest(running.fake.dump), vcpus, 3, &found, NULL),
-	   "one vCPU in user mode is enough, its tables without the kernel");
-	is_u64(found.vcpu, 2, "and named");
+	   "one vCPU in user mode, without the kernel in its tables, is enough");
+	is_u64(found.vcpu, 2, "that vCPU is named");
 	kernel_image_destroy(found.image);
 	is_u64((uint64_t)-kernel_identify(dump_guest(running.fake.dump), vcpus, 2, &found, NULL),
-	       ENOENT, "the other two know of no kernel");
+	       ENOENT, "vCPUs in firmware or with broken tables find no kernel");
 	fake_running_destroy(&running);
 }
 
-/* What may be wrong with a guest, and what is said of it. */
+/* What may be wrong with a guest, and the error for it. */
 static void test_damaged(void)
 {
 	static const struct {
@@ -108,25 +112,29 @@ static void test_damaged(void)
 		uint64_t gpa, value;
 		int code;
 	} cases[] = {
-		{"not mapped", "no vCPU is in a Linux kernel",
+		{"a kernel that is not mapped is refused", "no vCPU is in a Linux kernel",
 		 FAKE_PHYS_TEXT + FAKE_TABLES + 510 * 8, 0, ENOENT},
-		{"no banner", "is not Linux", FAKE_PHYS_TEXT + FAKE_BANNER, 0, ENOENT},
-		{"no kallsyms", "no kallsyms", FAKE_PHYS_TEXT + FAKE_KALLSYMS_AT, 0, ENOENT},
-		{"no BTF", "BTF", FAKE_PHYS_TEXT + FAKE_BTF_AT, 0, EBADMSG},
-		{"ftrace not initialised", "not set up its mcount sites yet",
+		{"a kernel without a banner is refused", "is not Linux",
+		 FAKE_PHYS_TEXT + FAKE_BANNER, 0, ENOENT},
+		{"a kernel with no kallsyms is refused", "no kallsyms",
+		 FAKE_PHYS_TEXT + FAKE_KALLSYMS_AT, 0, ENOENT},
+		{"a kernel without BTF is refused", "BTF", FAKE_PHYS_TEXT + FAKE_BTF_AT, 0,
+		 EBADMSG},
+		{"before ftrace_init() identifying fails", "not set up its mcount sites yet",
 		 FAKE_PHYS_TEXT + FAKE_FTRACE_START, 0, EAGAIN},
-		{"ftrace's list lies nowhere", "not a mapped kernel address",
+		{"a list of sites that is not mapped is refused", "not a mapped kernel address",
 		 FAKE_PHYS_TEXT + FAKE_FTRACE_START, 0xffff800000000000, EFAULT},
-		{"ftrace's list has no end", "has no end", FAKE_FTRACE_PAGES + FAKE_FTRACE_NEXT,
-		 FAKE_PAGE_OFFSET + FAKE_FTRACE_PAGES, EBADMSG},
-		{"a negative number of records", "damaged", FAKE_FTRACE_PAGES + FAKE_FTRACE_INDEX,
-		 0xffffffff, EBADMSG},
-		{"an absurd number of records", "too many", FAKE_FTRACE_PAGES + FAKE_FTRACE_INDEX,
-		 0x7fffffff, EBADMSG},
-		{"records lie nowhere", "not a mapped kernel address",
+		{"an endless list of sites is refused", "endless",
+		 FAKE_FTRACE_PAGES + FAKE_FTRACE_NEXT, FAKE_PAGE_OFFSET + FAKE_FTRACE_PAGES,
+		 EBADMSG},
+		{"a negative number of sites is refused", "damaged",
+		 FAKE_FTRACE_PAGES + FAKE_FTRACE_INDEX, 0xffffffff, EBADMSG},
+		{"an absurd number of sites is refused", "too many",
+		 FAKE_FTRACE_PAGES + FAKE_FTRACE_INDEX, 0x7fffffff, EBADMSG},
+		{"sites that are not mapped are refused", "not a mapped kernel address",
 		 FAKE_FTRACE_PAGES + FAKE_FTRACE_RECORDS, 0x1000, EFAULT},
-		{"no sites of the kernel's own", "empty", FAKE_FTRACE_PAGES + FAKE_FTRACE_INDEX, 0,
-		 ENOTSUP},
+		{"a list without sites of the kernel is refused", "empty",
+		 FAKE_FTRACE_PAGES + FAKE_FTRACE_INDEX, 0, ENOTSUP},
 	};
 	struct kernel_identity found;
 
@@ -141,12 +149,12 @@ static void test_damaged(void)
 			memset(fake->ram + cases[i].gpa, 0, running.kallsyms_size);
 		fake_put64(fake, cases[i].gpa, cases[i].value);
 		is_u64((uint64_t)-identify(&found, &err), (uint64_t)cases[i].code, cases[i].what);
-		ok(strstr(err.text, cases[i].text), "says so: %s", err.text);
+		ok(strstr(err.text, cases[i].text), "the error says why: %s", err.text);
 		fake_running_destroy(&running);
 	}
 }
 
-/* Without vmcoreinfo, or with nonsense in it, the usual link address is assumed. */
+/* Without vmcoreinfo, or with an invalid one, the usual link address is assumed. */
 static void test_slide(void)
 {
 	static const char *const infos[] = {"PAGESIZE=4096\n", "X\nKERNELOFFSET=123\n",
@@ -156,9 +164,10 @@ static void test_slide(void)
 	for (size_t i = 0; i < sizeof(infos) / sizeof(infos[0]); i++) {
 		fake_running_create(&running, FAKE_KALLSYMS_7_0, 5);
 		strcpy((char *)running.fake.ram + FAKE_VMCOREINFO_GPA, infos[i]);
-		if (ok(!identify(&found, NULL), "vmcoreinfo %zu", i)) {
-			ok(found.slide_assumed, "the slide is assumed");
-			is_u64(found.kernel.virt_slide, FAKE_SLIDE, "and right");
+		if (ok(!identify(&found, NULL),
+		       "without a valid vmcoreinfo (%zu) the kernel is identified", i)) {
+			ok(found.slide_assumed, "without a valid vmcoreinfo the slide is assumed");
+			is_u64(found.kernel.virt_slide, FAKE_SLIDE, "the assumed slide is right");
 			kernel_image_destroy(found.image);
 		}
 		fake_running_destroy(&running);
@@ -177,19 +186,20 @@ static void test_file(void)
 	image = running.fake.image;
 	banner = running.fake.ram + FAKE_PHYS_TEXT + FAKE_BANNER;
 	ok(!check(&image, &k, NULL) && k.virt_slide == FAKE_SLIDE && k.phys_text == FAKE_PHYS_TEXT,
-	   "the kernel of that file runs");
+	   "the kernel of a file is found to run");
 	image.build_id[3] ^= 1;
-	ok(check(&image, &k, &err) == -EAGAIN, "another build of it: %s", err.text);
+	ok(check(&image, &k, &err) == -EAGAIN, "another build of the same version is refused: %s",
+	   err.text);
 	memset(banner, 0, 128);
-	ok(check(&image, &k, &err) == -ENOENT, "no banner: %s", err.text);
+	ok(check(&image, &k, &err) == -ENOENT, "memory without a banner is refused: %s", err.text);
 	memcpy(banner + 64, other, sizeof(other) - 2);
 	banner[64 + sizeof(other) - 2] = 'x';
 	ok(check(&image, &k, &err) == -ENOENT, "a line of the kernel's log is no banner");
 	memcpy(banner + 64, other, sizeof(other));
 	ok(check(&image, &k, &err) == -ESTALE && strstr(err.text, "5.4.0-other"),
-	   "another kernel: %s", err.text);
+	   "another kernel is refused: %s", err.text);
 	running.sregs.cr0 = 0;
-	ok(check(&image, &k, &err) == -ENOENT, "no vCPU in a kernel: %s", err.text);
+	ok(check(&image, &k, &err) == -ENOENT, "a guest in its firmware is refused: %s", err.text);
 	fake_running_destroy(&running);
 }
 

@@ -15,7 +15,8 @@ static struct fake_kernel fake;
 
 static bool start(unsigned int levels)
 {
-	return ok(!fake_kernel_create(&fake, FAKE_6_12, levels), "a kernel with %u levels", levels);
+	return ok(!fake_kernel_create(&fake, FAKE_6_12, levels),
+		  "a kernel with %u levels of page tables runs", levels);
 }
 
 static int locate(struct kernel *out, struct error *err)
@@ -29,16 +30,16 @@ static void test_locate(unsigned int levels)
 
 	if (!start(levels))
 		return;
-	ok(fake.kernel.confirmed, "kernel_at: banner and build id are there");
-	ok(!locate(&k, NULL), "found");
-	is_u64(k.phys_text, FAKE_PHYS_TEXT, "phys_text");
-	is_u64(k.virt_slide, FAKE_SLIDE, "virt_slide");
-	ok(k.confirmed, "confirmed");
-	is_u64(kernel_symbol(&k, "phys_base"), TEXT + FAKE_PHYS_BASE, "symbol");
-	is_u64(kernel_symbol(&k, "no_such"), 0, "no such symbol");
+	ok(fake.kernel.confirmed, "kernel_at() confirms banner and build id");
+	ok(!locate(&k, NULL), "kernel_find() finds the kernel");
+	is_u64(k.phys_text, FAKE_PHYS_TEXT, "kernel_find() gives phys_text");
+	is_u64(k.virt_slide, FAKE_SLIDE, "kernel_find() gives the slide");
+	ok(k.confirmed, "kernel_find() confirms the kernel");
+	is_u64(kernel_symbol(&k, "phys_base"), TEXT + FAKE_PHYS_BASE, "a symbol has its gva");
+	is_u64(kernel_symbol(&k, "no_such"), 0, "an unknown symbol has no gva");
 	ok(kernel_in_image(&k, TEXT) && kernel_in_image(&k, TEXT + FAKE_IMAGE_SIZE - 1) &&
 		   !kernel_in_image(&k, TEXT - 1) && !kernel_in_image(&k, TEXT + FAKE_IMAGE_SIZE),
-	   "image bounds");
+	   "the image's bounds are exact");
 	fake_kernel_destroy(&fake);
 }
 
@@ -49,12 +50,14 @@ static void test_not_yet(void)
 		const char *what;
 		uint64_t at, value;
 	} damages[] = {
-		{"phys_base not set yet", FAKE_PHYS_BASE, 0},
-		{"slide not 2 MiB-aligned", FAKE_PHYS_BASE, 0x1000},
-		{"slide outside the window", FAKE_PHYS_BASE, 1ull << 40},
-		{"page tables empty", FAKE_INIT_TOP_PGT + 511 * 8, 0},
-		{"page tables map another place", FAKE_TABLES + 4096 + 88 * 8, 0x600083},
-		{"page tables loop", FAKE_INIT_TOP_PGT + 511 * 8,
+		{"a kernel whose phys_base is not set does not run yet", FAKE_PHYS_BASE, 0},
+		{"a kernel whose slide is misaligned does not run yet", FAKE_PHYS_BASE, 0x1000},
+		{"a kernel whose slide is too large does not run yet", FAKE_PHYS_BASE, 1ull << 40},
+		{"a kernel with empty page tables does not run yet", FAKE_INIT_TOP_PGT + 511 * 8,
+		 0},
+		{"a kernel whose tables map another place does not run yet",
+		 FAKE_TABLES + 4096 + 88 * 8, 0x600083},
+		{"a kernel whose tables loop does not run yet", FAKE_INIT_TOP_PGT + 511 * 8,
 		 FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT + 3},
 	};
 
@@ -81,9 +84,10 @@ static void test_equal_slides(void)
 		return;
 	fake_put64(&fake, FAKE_PHYS_TEXT + FAKE_PHYS_BASE, 0);
 	fake_put64(&fake, pmd + 2 * 8, FAKE_PHYS_TEXT | 0x83); /* gva 4 MiB into the map */
-	ok(!locate(&k, NULL) && k.virt_slide == -(uint64_t)(12 << 20), "equal slides, running");
+	ok(!locate(&k, NULL) && k.virt_slide == -(uint64_t)(12 << 20),
+	   "a running kernel with equal slides is found");
 	fake_put64(&fake, pmd, 0x83);
-	ok(locate(&k, NULL) == -EAGAIN, "equal slides, tables still as linked");
+	ok(locate(&k, NULL) == -EAGAIN, "a kernel whose tables are as linked does not run yet");
 	fake_kernel_destroy(&fake);
 }
 
@@ -98,14 +102,15 @@ static void test_early_tables(void)
 		return;
 	memcpy(fake.ram + early, fake.ram + init, 4096);
 	memset(fake.ram + init, 0, 4096);
-	ok(!locate(&k, NULL), "found through early_top_pgt");
+	ok(!locate(&k, NULL), "a kernel is found through early_top_pgt");
 	ok(!kernel_translate(&k, FAKE_VMEMMAP, &gpa, NULL) && gpa == FAKE_VMEMMAP_GPA,
-	   "which translates");
+	   "early_top_pgt translates while init_top_pgt is empty");
 	memcpy(fake.ram + init, fake.ram + early, 4096);
 	fake_put64(&fake, early + 511 * 8, 0x12345);
-	ok(!kernel_translate(&k, FAKE_VMEMMAP, &gpa, NULL), "later init_top_pgt does");
+	ok(!kernel_translate(&k, FAKE_VMEMMAP, &gpa, NULL),
+	   "init_top_pgt translates once it is filled");
 	ok(kernel_translate(&k, FAKE_VMEMMAP + (4 << 20), &gpa, NULL) == -EFAULT,
-	   "and early_top_pgt, freed by then, is not asked");
+	   "early_top_pgt is not read once init_top_pgt is filled");
 	fake_kernel_destroy(&fake);
 }
 
@@ -119,9 +124,10 @@ static void test_other_kernel(void)
 		return;
 	fake.ram[FAKE_PHYS_TEXT + FAKE_NOTES + 16] ^= 1;
 	ok(locate(&k, &err) == -EAGAIN && !kernel_confirm(&fake.kernel),
-	   "the same banner with another build id is not ours");
+	   "the same banner with another build id is another kernel");
 	memset(fake.ram + at, 0, 64);
-	ok(locate(&k, &err) == -EAGAIN && strstr(err.text, "no kernel"), "no kernel in memory");
+	ok(locate(&k, &err) == -EAGAIN && strstr(err.text, "no kernel"),
+	   "memory without a banner has no kernel");
 	fake_kernel_destroy(&fake);
 }
 
@@ -147,10 +153,10 @@ static void test_two_copies(void)
 	}
 	fake_put64(&fake, copy + FAKE_TABLES + 510 * 8, copy + FAKE_TABLES + 4096 + 3);
 	fake_put64(&fake, copy + FAKE_TABLES + 4096 + (TEXT >> 21 & 511) * 8, copy | 0x83);
-	ok(locate(&k, NULL) == -EAGAIN, "two copies, no vCPU in either");
+	ok(locate(&k, NULL) == -EAGAIN, "of two copies without a vCPU none is found");
 	sregs.cr3 = copy + FAKE_INIT_TOP_PGT;
 	dump_guest_set_vcpu(fake.dump, 0, &regs, &sregs, NULL);
-	ok(!locate(&k, NULL) && k.phys_text == copy, "the one that a vCPU runs on");
+	ok(!locate(&k, NULL) && k.phys_text == copy, "of two copies the one with a vCPU is found");
 	fake_kernel_destroy(&fake);
 }
 
@@ -164,19 +170,20 @@ static void test_translate(unsigned int levels)
 	if (!start(levels))
 		return;
 	ok(!kernel_translate(k, TEXT + 0x1234, &gpa, NULL) && gpa == FAKE_PHYS_TEXT + 0x1234,
-	   "image");
+	   "an image address is translated");
 	ok(!kernel_translate(k, fake_direct(0x123456), &gpa, NULL) && gpa == 0x123456,
-	   "direct map");
-	is_u64(k->known.direct_map, FAKE_PAGE_OFFSET, "the direct map is known then");
+	   "a direct map address is translated");
+	is_u64(k->known.direct_map, FAKE_PAGE_OFFSET, "after that the direct map is known");
 	ok(!kernel_translate(k, FAKE_VMEMMAP + 0x40, &gpa, NULL) && gpa == FAKE_VMEMMAP_GPA + 0x40,
-	   "vmemmap");
+	   "a vmemmap address is translated");
 	ok(kernel_translate(k, fake_direct(FAKE_RAM), &gpa, NULL) == -EFAULT,
-	   "direct map after RAM");
+	   "a direct map address after RAM is refused");
 	ok(kernel_translate(k, 0xffffc90000000000ull, &gpa, &err) == -EFAULT &&
 		   err.address == 0xffffc90000000000ull,
-	   "not mapped, with the address");
-	ok(kernel_translate(k, 0x1234, &gpa, NULL) == -EFAULT, "user space");
-	ok(!kernel_walk(k, FAKE_VMEMMAP, &walk, NULL) && walk.page_size == 2 << 20, "walk");
+	   "an address that is not mapped is in the error");
+	ok(kernel_translate(k, 0x1234, &gpa, NULL) == -EFAULT, "a user space address is refused");
+	ok(!kernel_walk(k, FAKE_VMEMMAP, &walk, NULL) && walk.page_size == 2 << 20,
+	   "a walk gives the page size");
 	fake_kernel_destroy(&fake);
 }
 
@@ -189,10 +196,12 @@ static void test_direct_map_moves(void)
 		return;
 	fake_put64(&fake, at, 0xffff888000000000ull);
 	ok(kernel_translate(&fake.kernel, 0xffff888000123456ull, &gpa, NULL) == -EFAULT,
-	   "the linked value is not believed without tables");
-	is_u64(kernel_page_offset(&fake.kernel), 0xffff888000000000ull, "but reported");
+	   "the linked page_offset_base is not used without tables");
+	is_u64(kernel_page_offset(&fake.kernel), 0xffff888000000000ull,
+	       "the linked page_offset_base is reported");
 	fake_put64(&fake, at, FAKE_PAGE_OFFSET);
-	ok(!kernel_translate(&fake.kernel, fake_direct(0x123456), &gpa, NULL), "the final one is");
+	ok(!kernel_translate(&fake.kernel, fake_direct(0x123456), &gpa, NULL),
+	   "the final page_offset_base is used");
 	fake_kernel_destroy(&fake);
 }
 
@@ -205,23 +214,23 @@ static void test_read_write(void)
 		return;
 	ok(!kernel_write(&f->kernel, fake_direct(FAKE_HEAP_GPA + 4090), "hello, world", 13, NULL) &&
 		   !memcmp(f->ram + FAKE_HEAP_GPA + 4090, "hello, world", 13),
-	   "write across pages");
+	   "a write crosses pages");
 	ok(!kernel_read(&f->kernel, fake_direct(FAKE_HEAP_GPA + 4090), text, 13, NULL) &&
 		   !strcmp(text, "hello, world"),
-	   "read across pages");
+	   "a read crosses pages");
 	ok(!kernel_read_string(&f->kernel, fake_direct(FAKE_HEAP_GPA + 4090), out, sizeof(out),
 			       NULL),
-	   "string");
-	is_str(out, "hello, world", "string across pages");
+	   "a string is read");
+	is_str(out, "hello, world", "a string that crosses pages is whole");
 	ok(!kernel_read_string(&f->kernel, fake_direct(FAKE_HEAP_GPA + 4090), out, 6, NULL),
-	   "a string that is too long");
-	is_str(out, "hello", "is cut off");
+	   "a string that is too long is read");
+	is_str(out, "hello", "a string that is too long is cut off");
 	memset(f->ram + FAKE_RAM - 4, 'x', 4);
 	ok(!kernel_read_string(&f->kernel, fake_direct(FAKE_RAM - 4), out, sizeof(out), NULL),
-	   "a string that runs into the end of memory");
-	is_str(out, "xxxx", "ends there");
+	   "a string at the end of memory is read");
+	is_str(out, "xxxx", "a string at the end of memory ends there");
 	ok(kernel_read_string(&f->kernel, fake_direct(FAKE_RAM), out, sizeof(out), NULL) == -EFAULT,
-	   "a string that starts outside");
+	   "a string that starts outside memory is refused");
 	ok(kernel_write(&f->kernel, fake_direct(FAKE_RAM - 4), "12345678", 8, NULL) == -EFAULT &&
 		   f->ram[FAKE_RAM - 1] == 'x',
 	   "a write that leaves memory stores nothing");
@@ -242,18 +251,22 @@ static void test_cr3(unsigned int levels)
 
 	if (!start(levels))
 		return;
-	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && !maps, "paging off");
+	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && !maps,
+	   "a CR3 maps no kernel with paging off");
 	dump_guest_set_vcpu(fake.dump, 0, &regs, &sregs, NULL);
-	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && maps, "the kernel's tables");
+	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && maps,
+	   "the kernel's own CR3 maps it");
 	other.cr4 ^= CR4_LA57;
 	dump_guest_set_vcpu(fake.dump, 0, &regs, &other, NULL);
 	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && !maps,
-	   "other number of levels");
+	   "a CR3 maps no kernel with another number of levels");
 	other = sregs;
 	other.cr3 = FAKE_HEAP_GPA;
 	dump_guest_set_vcpu(fake.dump, 0, &regs, &other, NULL);
-	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && !maps, "tables of user mode");
-	ok(kernel_cr3_maps_kernel(&fake.kernel, 1, &maps, NULL) == -EINVAL, "no such vCPU");
+	ok(!kernel_cr3_maps_kernel(&fake.kernel, 0, &maps, NULL) && !maps,
+	   "a CR3 of user mode maps no kernel");
+	ok(kernel_cr3_maps_kernel(&fake.kernel, 1, &maps, NULL) == -EINVAL,
+	   "the CR3 of an unknown vCPU is refused");
 	fake_kernel_destroy(&fake);
 }
 

@@ -62,7 +62,7 @@ static struct kernel_names *create(void)
 	struct kernel_names *names = NULL;
 	struct error err = {0};
 
-	ok(!kernel_names_create(&fake.kernel, &names, &err), "names %s", err.text);
+	ok(!kernel_names_create(&fake.kernel, &names, &err), "the names are read %s", err.text);
 	return names;
 }
 
@@ -76,18 +76,26 @@ static void test_lookup(void)
 	names = create();
 	if (!names)
 		return;
-	ok(!lookup(names, MODULE_TEXT + 0x1234, name, &start, &size), "the last function");
-	is_str(name, "beta [mod]", "name");
-	ok(start == MODULE_TEXT + 0x1000 && size == 0x1000, "to the end of the text");
-	ok(!lookup(names, MODULE_TEXT + 0x200, name, &start, &size), "an import is no function");
-	is_str(name, "alpha [mod]", "so the one before is");
-	is_u64(size, 0xf00, "up to the next function");
-	ok(lookup(names, MODULE_TEXT, name, &start, &size) == -ENOENT, "before the first");
-	ok(lookup(names, MODULE_TEXT + 0x2000, name, &start, &size) == -ENOENT, "after the text");
-	ok(lookup(names, MODULE_TEXT + 0x8000, name, &start, &size) == -ENOENT, "data");
-	ok(!lookup(names, TEXT + 0x10, name, &start, &size) && start == TEXT, "the image's own");
-	is_str(name, "_text", "its name");
-	ok(lookup(names, 0x1000, name, &start, &size) == -ENOENT, "nothing at all");
+	ok(!lookup(names, MODULE_TEXT + 0x1234, name, &start, &size),
+	   "an address in a module's last function is found");
+	is_str(name, "beta [mod]", "a module's function has its name");
+	ok(start == MODULE_TEXT + 0x1000 && size == 0x1000,
+	   "the last function ends with the module's text");
+	ok(!lookup(names, MODULE_TEXT + 0x200, name, &start, &size),
+	   "an address behind an import is found");
+	is_str(name, "alpha [mod]", "an import is no function: the one before it is found");
+	is_u64(size, 0xf00, "a function ends where the next one begins");
+	ok(lookup(names, MODULE_TEXT, name, &start, &size) == -ENOENT,
+	   "an address before the first function has no name");
+	ok(lookup(names, MODULE_TEXT + 0x2000, name, &start, &size) == -ENOENT,
+	   "an address after the module's text has no name");
+	ok(lookup(names, MODULE_TEXT + 0x8000, name, &start, &size) == -ENOENT,
+	   "an address in module data has no name");
+	ok(!lookup(names, TEXT + 0x10, name, &start, &size) && start == TEXT,
+	   "an address in the image is found");
+	is_str(name, "_text", "a function of the image has its name");
+	ok(lookup(names, 0x1000, name, &start, &size) == -ENOENT,
+	   "an address that is mapped nowhere has no name");
 	kernel_names_destroy(names);
 }
 
@@ -98,15 +106,20 @@ static void test_damage(void)
 		const char *what;
 		uint64_t gpa, value;
 	} damages[] = {
-		{"list points nowhere", FAKE_PHYS_TEXT + FAKE_MODULES, 0xdead000000000100ull},
-		{"list loops past its head", MODULE_GPA + LIST,
+		{"a list that points nowhere leaves the image's names",
+		 FAKE_PHYS_TEXT + FAKE_MODULES, 0xdead000000000100ull},
+		{"a list that loops past its head leaves the image's names", MODULE_GPA + LIST,
 		 FAKE_PAGE_OFFSET + MODULE_GPA + LIST},
-		{"no kallsyms", MODULE_GPA + KALLSYMS, 0},
-		{"symbol count", KALLSYMS_GPA + 8, 0xffffffff},
-		{"symbol table", KALLSYMS_GPA, FAKE_PAGE_OFFSET + FAKE_RAM - 24},
-		{"string table", KALLSYMS_GPA + 16, 0x1000},
-		{"text wraps", MODULE_GPA + MEM, 0xfffffffffffff000ull},
-		{"text size", MODULE_GPA + MEM + 8, 0xffffffff},
+		{"a module without kallsyms leaves the image's names", MODULE_GPA + KALLSYMS, 0},
+		{"an absurd number of symbols leaves the image's names", KALLSYMS_GPA + 8,
+		 0xffffffff},
+		{"a symbol table outside RAM leaves the image's names", KALLSYMS_GPA,
+		 FAKE_PAGE_OFFSET + FAKE_RAM - 24},
+		{"a string table in user space leaves the image's names", KALLSYMS_GPA + 16,
+		 0x1000},
+		{"a text that wraps leaves the image's names", MODULE_GPA + MEM,
+		 0xfffffffffffff000ull},
+		{"an absurd text size leaves the image's names", MODULE_GPA + MEM + 8, 0xffffffff},
 	};
 
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {

@@ -43,12 +43,13 @@ static void set_efer(uint64_t efer)
 static bool start(unsigned int levels)
 {
 	memset(bytes, 0, SCRATCH);
-	if (!ok(!fake_kernel_create(&fake, FAKE_6_12, levels), "a kernel with %u levels", levels))
+	if (!ok(!fake_kernel_create(&fake, FAKE_6_12, levels),
+		"a kernel with %u levels of page tables runs", levels))
 		return false;
 	set_efer(EFER_LMA | EFER_NXE);
 	scratch = (struct guest_region){.gpa = SCRATCH_GPA, .size = SCRATCH, .hva = bytes};
 	return ok(!dump_guest_add_buffer(fake.dump, SCRATCH_GPA, bytes, SCRATCH, DUMP_MAPPED, NULL),
-		  "scratch memory");
+		  "scratch memory is added");
 }
 
 static uint64_t *slot(unsigned int index)
@@ -90,19 +91,22 @@ static void test_whole_chunks(unsigned int levels)
 
 	if (!start(levels))
 		return;
-	is_u64(scratch_mapping_tables_size(whole, 2), 0, "parts that fill their chunks: no tables");
-	ok(!create(whole, 2, &mapping), "mapped");
-	is_u64(mapping.gva % CHUNK, 0, "aligned");
-	ok(page_is(&mapping, PAGE, &whole[0], CHUNK), "the code is read-only, in a large page");
+	is_u64(scratch_mapping_tables_size(whole, 2), 0,
+	       "parts that fill their chunks need no tables");
+	ok(!create(whole, 2, &mapping), "parts that fill their chunks are mapped");
+	is_u64(mapping.gva % CHUNK, 0, "the mapping is aligned to a chunk");
+	ok(page_is(&mapping, PAGE, &whole[0], CHUNK),
+	   "the code is executable and read-only, in a large page");
 	ok(page_is(&mapping, CHUNK, &whole[1], CHUNK) &&
 		   page_is(&mapping, 3 * CHUNK - PAGE, &whole[1], CHUNK),
 	   "the data is writable and not executable");
-	ok(page_is(&mapping, 3 * CHUNK, NULL, 0), "what no part covers is not mapped");
+	ok(page_is(&mapping, 3 * CHUNK, NULL, 0), "memory in no part is not mapped");
 	memcpy(bytes + CHUNK + 12, "abcd", 4);
 	ok(!kernel_read(&fake.kernel, mapping.gva + CHUNK + 12, &word, 4, NULL) &&
 		   !memcmp(&word, "abcd", 4),
-	   "read through the mapping");
-	ok(!scratch_mapping_remove(&mapping, NULL) && only_image_mapped(), "removed");
+	   "memory is read through the mapping");
+	ok(!scratch_mapping_remove(&mapping, NULL) && only_image_mapped(),
+	   "after removal only the image is mapped");
 	fake_kernel_destroy(&fake);
 }
 
@@ -115,8 +119,9 @@ static void test_mixed_chunks(void)
 
 	if (!start(5))
 		return;
-	is_u64(scratch_mapping_tables_size(mixed, 4), 2 * PAGE, "two chunks need page tables");
-	ok(!create(mixed, 4, &mapping), "mapped");
+	is_u64(scratch_mapping_tables_size(mixed, 4), 2 * PAGE,
+	       "two chunks with small parts need page tables");
+	ok(!create(mixed, 4, &mapping), "small parts are mapped");
 	for (uint64_t page = 0; page < 3 * CHUNK / PAGE; page++) {
 		const struct scratch_part *part = NULL;
 
@@ -126,10 +131,11 @@ static void test_mixed_chunks(void)
 				part = &mixed[i];
 		right &= page_is(&mapping, page * PAGE, part, PAGE);
 	}
-	ok(right, "every page is mapped as its part asks for, and no other");
-	ok(page_is(&mapping, SCRATCH - PAGE, NULL, 0), "the page tables are not");
-	ok(!scratch_mapping_remove(&mapping, NULL) && only_image_mapped(), "removed");
-	ok(create(at_tables, 2, &mapping) == -EINVAL, "a part where the tables go is refused");
+	ok(right, "exactly the pages of small parts are mapped, as each asks");
+	ok(page_is(&mapping, SCRATCH - PAGE, NULL, 0), "the page tables themselves are not mapped");
+	ok(!scratch_mapping_remove(&mapping, NULL) && only_image_mapped(),
+	   "after removal of small parts only the image is mapped");
+	ok(create(at_tables, 2, &mapping) == -EINVAL, "a part on the page tables is refused");
 	fake_kernel_destroy(&fake);
 }
 
@@ -140,19 +146,20 @@ static void test_flags(void)
 
 	if (!start(4))
 		return;
-	ok(!create(whole, 2, &mapping), "mapped");
+	ok(!create(whole, 2, &mapping), "code and data are mapped");
 	first = (unsigned int)((mapping.gva - IMAGE_AREA) / CHUNK);
-	is_u64(*slot(first), SCRATCH_GPA | 0xa1, "code: present, accessed, large; not global");
+	is_u64(*slot(first), SCRATCH_GPA | 0xa1,
+	       "the code's entry is present, accessed and large, not global");
 	is_u64(*slot(first + 1), (SCRATCH_GPA + CHUNK) | 0xe3 | 1ull << 63,
-	       "data: writable, dirty and NX too");
+	       "the data's entry is writable, dirty and NX, too");
 	scratch_mapping_remove(&mapping, NULL);
 	set_efer(EFER_LMA);
 	ok(!create(whole, 2, &mapping) && *slot(first + 1) == ((SCRATCH_GPA + CHUNK) | 0xe3),
-	   "a guest without NX gets no bit that is reserved there");
+	   "a guest without NX gets no NX bit");
 	scratch_mapping_remove(&mapping, NULL);
 	set_efer(0);
 	ok(!create(whole, 2, &mapping) && *slot(first + 1) >> 63,
-	   "a vCPU that waits to be started does not count");
+	   "a vCPU that was not started does not decide about NX");
 	scratch_mapping_remove(&mapping, NULL);
 	fake_kernel_destroy(&fake);
 }
@@ -176,18 +183,20 @@ static void test_place(void)
 	   "the one gap that is large enough is found");
 	scratch_mapping_remove(&mapping, NULL);
 	occupy_all_but(200, 3);
-	ok(create(whole, 2, &mapping) == -ENOSPC, "no gap");
+	ok(create(whole, 2, &mapping) == -ENOSPC, "without a gap the mapping is refused");
 	occupy_all_but(IMAGE_SLOT - 4, 4);
-	ok(create(whole, 2, &mapping) == -ENOSPC, "no guard slot before the image");
+	ok(create(whole, 2, &mapping) == -ENOSPC,
+	   "without a guard slot before the image the mapping is refused");
 	occupy_all_but(IMAGE_SLOT - 5, 5);
 	ok(!create(whole, 2, &mapping) && mapping.gva == IMAGE_AREA + (IMAGE_SLOT - 5ull) * CHUNK,
-	   "one guard slot before the image");
+	   "one guard slot before the image is enough");
 	scratch_mapping_remove(&mapping, NULL);
 	occupy_all_but(IMAGE_SLOT + 1, 4);
-	ok(create(whole, 2, &mapping) == -ENOSPC, "no guard slot after the image");
+	ok(create(whole, 2, &mapping) == -ENOSPC,
+	   "without a guard slot after the image the mapping is refused");
 	occupy_all_but(IMAGE_SLOT + 1, 5);
 	ok(!create(whole, 2, &mapping) && mapping.gva == IMAGE_AREA + (IMAGE_SLOT + 2ull) * CHUNK,
-	   "one guard slot after the image");
+	   "one guard slot after the image is enough");
 	scratch_mapping_remove(&mapping, NULL);
 	occupy_all_but(254, 2);
 	ok(create(whole, 2, &mapping) == -ENOSPC, "slots beyond 512 MiB are not used");
@@ -205,15 +214,16 @@ static void test_not_yet(void)
 	*slot(100) = NOT_PRESENT;
 	ok(scratch_mapping_create(&fake.kernel, &scratch, whole, 2, &mapping, &err) == -EAGAIN &&
 		   strstr(err.text, "not cleared") && err.address == IMAGE_AREA + 100ull * CHUNK,
-	   "a slot that is not present and not zero: early boot");
+	   "a slot that is not present and not zero means early boot");
 	*slot(100) = (linear + 100ull * CHUNK) | 0xe3;
-	ok(create(whole, 2, &mapping) == -EAGAIN, "a slot that is mapped as linked");
+	ok(create(whole, 2, &mapping) == -EAGAIN,
+	   "a slot that is mapped as linked means early boot");
 	*slot(100) = 0;
 	*slot(300) = NOT_PRESENT;
-	ok(!create(whole, 2, &mapping), "slots that are not ours to use do not matter");
+	ok(!create(whole, 2, &mapping), "slots beyond 512 MiB do not mean early boot");
 	scratch_mapping_remove(&mapping, NULL);
 	fake_put64(&fake, FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT + 511 * 8, 0);
-	ok(create(whole, 2, &mapping) == -EAGAIN, "no page tables yet");
+	ok(create(whole, 2, &mapping) == -EAGAIN, "a kernel without page tables means early boot");
 	fake_kernel_destroy(&fake);
 }
 
@@ -233,21 +243,22 @@ static void test_refusals(void)
 	if (!start(4))
 		return;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(create(bad[i], 2, &mapping) == -EINVAL, "wrong parts %zu", i);
-	ok(create(whole, 0, &mapping) == -EINVAL, "no parts");
-	ok(create(whole, KERNEL_MAP_MAX_PARTS + 1, &mapping) == -EINVAL, "too many parts");
+		ok(create(bad[i], 2, &mapping) == -EINVAL, "invalid parts (%zu) are refused", i);
+	ok(create(whole, 0, &mapping) == -EINVAL, "no parts are refused");
+	ok(create(whole, KERNEL_MAP_MAX_PARTS + 1, &mapping) == -EINVAL,
+	   "too many parts are refused");
 	scratch.gpa += PAGE;
-	ok(create(whole, 2, &mapping) == -EINVAL, "a misaligned region");
+	ok(create(whole, 2, &mapping) == -EINVAL, "a misaligned region is refused");
 	scratch.gpa = 1ull << 52;
-	ok(create(whole, 2, &mapping) == -EINVAL, "a region that no page table can express");
+	ok(create(whole, 2, &mapping) == -EINVAL, "a region beyond physical addresses is refused");
 	scratch = (struct guest_region){.gpa = SCRATCH_GPA, .size = 512 << 20, .hva = bytes};
-	ok(create(whole, 2, &mapping) == -EINVAL, "a region that is too large");
+	ok(create(whole, 2, &mapping) == -EINVAL, "a region that is too large is refused");
 	scratch.size = 2 * CHUNK;
-	ok(create(whole, 2, &mapping) == -EINVAL, "a region smaller than its parts");
-	ok(only_image_mapped(), "nothing was written");
+	ok(create(whole, 2, &mapping) == -EINVAL, "a region smaller than its parts is refused");
+	ok(only_image_mapped(), "a refused mapping writes nothing");
 	fake.kernel.virt_slide += 1ull << 30;
 	scratch.size = SCRATCH;
-	ok(create(whole, 2, &mapping) == -ENOTSUP, "a kernel elsewhere");
+	ok(create(whole, 2, &mapping) == -ENOTSUP, "a kernel at an unusual place is refused");
 	fake_kernel_destroy(&fake);
 }
 
@@ -259,8 +270,8 @@ static void test_all_or_nothing(void)
 	if (!start(4))
 		return;
 	scratch.gpa += SCRATCH - CHUNK;
-	ok(create(whole, 2, &mapping) == -ERANGE, "a region that is not there");
-	ok(only_image_mapped(), "nothing stays");
+	ok(create(whole, 2, &mapping) == -ERANGE, "a region outside RAM is refused");
+	ok(only_image_mapped(), "a mapping that fails leaves nothing");
 	fake_kernel_destroy(&fake);
 }
 
@@ -272,15 +283,15 @@ static void test_remove_foreign(void)
 
 	if (!start(4))
 		return;
-	ok(!create(whole, 2, &mapping), "mapped");
+	ok(!create(whole, 2, &mapping), "the mapping is made");
 	first = (unsigned int)((mapping.gva - IMAGE_AREA) / CHUNK);
 	*slot(first + 1) = 0x4567000 | 1;
 	ok(scratch_mapping_remove(&mapping, &err) == -ESTALE &&
 		   err.address == IMAGE_AREA + (first + 1ull) * CHUNK,
-	   "an entry that is not ours any more is reported");
+	   "an entry that was changed is reported");
 	ok(*slot(first + 1) == (0x4567000 | 1) && !*slot(first) && !*slot(first + 2),
-	   "and left alone, the others are gone");
-	ok(!scratch_mapping_remove(&mapping, NULL), "removing twice does nothing");
+	   "an entry that was changed is left alone, and the others are gone");
+	ok(!scratch_mapping_remove(&mapping, NULL), "a second removal does nothing");
 	fake_kernel_destroy(&fake);
 }
 

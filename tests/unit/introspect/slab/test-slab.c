@@ -64,19 +64,21 @@ static void test_objects(const struct flavour *f)
 	uint64_t object = fake_direct((HEAP_PFN + 2) * 4096ull + 0x180), cache = 1, bytes = 1;
 
 	make_slab(f, HEAP_PFN, 2);
-	ok(!slab_of_object(view, object, &cache, &bytes, NULL), "object in a tail page of a slab");
-	is_u64(cache, fake_direct(CACHE_GPA), "its cache");
+	ok(!slab_of_object(view, object, &cache, &bytes, NULL),
+	   "an object in a tail page of a slab is found");
+	is_u64(cache, fake_direct(CACHE_GPA), "that object has the cache of its slab");
 	make_slab(f, HEAP_PFN + 2, 0);
 	ok(!slab_of_object(view, object, &cache, &bytes, NULL) && cache,
-	   "object in a one-page slab");
+	   "an object in a slab of one page has its cache");
 	make_compound(f, HEAP_PFN, 2);
 	fake_put64(&fake, fake_page_gpa(HEAP_PFN + 2), 0);
-	ok(!slab_of_object(view, object, &cache, &bytes, NULL) && !cache, "large kmalloc");
-	is_u64(bytes, 4 * 4096, "its size");
+	ok(!slab_of_object(view, object, &cache, &bytes, NULL) && !cache,
+	   "a large kmalloc has no cache");
+	is_u64(bytes, 4 * 4096, "a large kmalloc has the size of its pages");
 	ok(slab_of_object(view, fake_direct(FAKE_RAM), &cache, &bytes, NULL) == -ERANGE &&
 		   slab_of_object(view, FAKE_PAGE_OFFSET - 1, &cache, &bytes, NULL) == -ERANGE &&
 		   slab_of_object(view, 0, &cache, &bytes, NULL) == -ERANGE,
-	   "outside the direct map");
+	   "objects outside the direct map are refused");
 }
 
 static void test_pages(const struct flavour *f)
@@ -85,16 +87,19 @@ static void test_pages(const struct flavour *f)
 	unsigned int order;
 
 	make_compound(f, HEAP_PFN, 3);
-	ok(!slab_page_order(view, fake_page(HEAP_PFN), &order, NULL) && order == 3, "order 3");
+	ok(!slab_page_order(view, fake_page(HEAP_PFN), &order, NULL) && order == 3,
+	   "a page of order 3 has that order");
 	make_compound(f, HEAP_PFN + 16, 0);
-	ok(!slab_page_order(view, fake_page(HEAP_PFN + 16), &order, NULL) && !order, "order 0");
-	ok(!slab_page_pfn(view, fake_page(77), &pfn, NULL) && pfn == 77, "pfn");
+	ok(!slab_page_order(view, fake_page(HEAP_PFN + 16), &order, NULL) && !order,
+	   "a single page has order 0");
+	ok(!slab_page_pfn(view, fake_page(77), &pfn, NULL) && pfn == 77,
+	   "a struct page has its pfn");
 	ok(!slab_page_address(view, fake_page(77), &gva, NULL) && gva == fake_direct(77 * 4096),
-	   "address");
+	   "a struct page has the address of its memory");
 	ok(slab_page_pfn(view, fake_page(77) + 8, &pfn, NULL) == -EINVAL &&
 		   slab_page_pfn(view, fake_page(FAKE_RAM >> 12), &pfn, NULL) == -EINVAL &&
 		   slab_page_pfn(view, FAKE_VMEMMAP - 64, &pfn, NULL) == -EINVAL,
-	   "not a struct page");
+	   "what is no struct page is refused");
 }
 
 static void test_hostile_pages(const struct flavour *f)
@@ -105,12 +110,14 @@ static void test_hostile_pages(const struct flavour *f)
 
 	make_compound(f, HEAP_PFN, 1);
 	fake.ram[page + f->order_at] = 200;
-	ok(slab_page_order(view, fake_page(HEAP_PFN), &order, NULL) == -EINVAL, "order 200");
+	ok(slab_page_order(view, fake_page(HEAP_PFN), &order, NULL) == -EINVAL,
+	   "a page of order 200 is refused");
 	fake_put64(&fake, page + 8, fake_page(HEAP_PFN) | 1);
 	ok(slab_of_object(view, object, &cache, &bytes, NULL) == -EINVAL,
-	   "a page that is its own tail");
+	   "a page that is its own tail is refused");
 	fake_put64(&fake, page + 8, 0xffffffffffffffffull);
-	ok(slab_of_object(view, object, &cache, &bytes, NULL) == -EINVAL, "a head that is no page");
+	ok(slab_of_object(view, object, &cache, &bytes, NULL) == -EINVAL,
+	   "a head that is no struct page is refused");
 	fake_put64(&fake, page + 8, 0);
 }
 
@@ -130,22 +137,25 @@ static void test_caches(void)
 	       "96",
 	       12);
 	put_cache(128, 96, fake_direct(CACHE_GPA + 64));
-	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL), "cache");
+	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL), "a cache is read");
 	ok(cache.size == 128 && cache.object_size == 96 && cache.address == fake_direct(CACHE_GPA),
-	   "sizes and address");
-	is_str(cache.name, "kmalloc-?96", "name, made printable");
+	   "a cache has its sizes and address");
+	is_str(cache.name, "kmalloc-?96", "a cache's name is made printable");
 	put_cache(128, 96, 0);
-	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL), "cache without a name");
-	is_str(cache.name, "?", "has the name ?");
+	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL),
+	   "a cache without a name is read");
+	is_str(cache.name, "?", "a cache without a name is called ?");
 	put_cache(128, 96, 0x1234);
 	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) && !strcmp(cache.name, "?"),
-	   "nor is a bad name pointer an error");
+	   "a cache with a bad name pointer is called ?");
 	put_cache(96, 128, 0);
 	ok(slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) == -EINVAL,
-	   "size < object_size");
+	   "a cache whose objects do not fit is refused");
 	put_cache(0xffffffff, 128, 0);
-	ok(slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) == -EINVAL, "absurd size");
-	ok(slab_cache_read(view, 0x5000, &cache, NULL) == -EFAULT, "user pointer");
+	ok(slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) == -EINVAL,
+	   "a cache of an absurd size is refused");
+	ok(slab_cache_read(view, 0x5000, &cache, NULL) == -EFAULT,
+	   "a cache in user space is refused");
 }
 
 static void test_places(void)
@@ -155,10 +165,10 @@ static void test_places(void)
 	   "RAM is in the direct map");
 	ok(!slab_in_direct_map(view, fake_direct(FAKE_RAM)) &&
 		   !slab_in_direct_map(view, FAKE_PAGE_OFFSET - 1) && !slab_in_direct_map(view, 0),
-	   "nothing else is");
+	   "addresses around RAM are not in the direct map");
 	is_u64(slab_page_link(view), 8, "pages are linked by lru");
 	is_u64(slab_folio_batch(view).nr, 0, "a batch begins with its number of folios");
-	is_u64(slab_folio_batch(view).folios, 8, "and has them behind it");
+	is_u64(slab_folio_batch(view).folios, 8, "a batch has its folios behind that number");
 }
 
 static void test_sheaf(const struct flavour *f)
@@ -167,21 +177,23 @@ static void test_sheaf(const struct flavour *f)
 	bool is_kmalloc = false;
 
 	if (f->flavour < FAKE_7_0) {
-		ok(slab_sheaf(view, &sheaf, NULL) == -ENOTSUP, "no sheaves");
+		ok(slab_sheaf(view, &sheaf, NULL) == -ENOTSUP,
+		   "a kernel without sheaves has no layout of them");
 		return;
 	}
 	ok(!slab_sheaf(view, &sheaf, NULL) &&
 		   sheaf.cache == FAKE_SHEAF_CACHE - FAKE_SHEAF_RCU_HEAD &&
 		   sheaf.count == FAKE_SHEAF_SIZE - FAKE_SHEAF_RCU_HEAD &&
 		   sheaf.objects == FAKE_SHEAF_OBJECTS - FAKE_SHEAF_RCU_HEAD,
-	   "a sheaf, seen from its rcu_head");
+	   "the distances in a sheaf are from its rcu_head");
 	fake_put32(&fake, CACHE_GPA + FAKE_CACHE_FLAGS, 1u << FAKE_KMALLOC_BIT);
 	ok(!slab_cache_is_kmalloc(view, fake_direct(CACHE_GPA), &is_kmalloc, NULL) && is_kmalloc,
-	   "a cache of kmalloc");
+	   "a cache with the flag is one of kmalloc");
 	fake_put32(&fake, CACHE_GPA + FAKE_CACHE_FLAGS, ~(1u << FAKE_KMALLOC_BIT));
 	ok(!slab_cache_is_kmalloc(view, fake_direct(CACHE_GPA), &is_kmalloc, NULL) && !is_kmalloc,
-	   "another one");
-	ok(slab_cache_is_kmalloc(view, 0x5000, &is_kmalloc, NULL) == -EFAULT, "no cache");
+	   "a cache without the flag is not one of kmalloc");
+	ok(slab_cache_is_kmalloc(view, 0x5000, &is_kmalloc, NULL) == -EFAULT,
+	   "the flags of a cache in user space are refused");
 }
 
 static void test_missing(void)
@@ -192,7 +204,7 @@ static void test_missing(void)
 
 	fake.image.btf = NULL;
 	ok(slab_view_create(&fake.kernel, &none, &err) == -ENOENT && strstr(err.text, "BTF"),
-	   "no BTF: %s", err.text);
+	   "without BTF there is no view: %s", err.text);
 	fake.image.btf = btf;
 }
 
@@ -202,9 +214,11 @@ int main(void)
 		const struct flavour *f = &flavours[i];
 		struct error err = {0};
 
-		if (!ok(!fake_kernel_create(&fake, f->flavour, 4), "kernel like %s", f->name))
+		if (!ok(!fake_kernel_create(&fake, f->flavour, 4), "a kernel like %s is made",
+			f->name))
 			continue;
-		if (ok(!slab_view_create(&fake.kernel, &view, &err), "view of it %s", err.text)) {
+		if (ok(!slab_view_create(&fake.kernel, &view, &err), "its slab view is created %s",
+		       err.text)) {
 			test_objects(f);
 			test_pages(f);
 			test_hostile_pages(f);

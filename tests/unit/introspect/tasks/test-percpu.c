@@ -135,7 +135,7 @@ static bool start(enum layout layout)
 	if (!ok(!fake_kernel_create(&fake, FAKE_6_12, 4) && use_symbols(layout) && use_btf() &&
 			!dump_guest_create(VCPUS, &dump, NULL) &&
 			!dump_guest_add_buffer(dump, 0, fake.ram, FAKE_RAM, DUMP_MAPPED, NULL),
-		"a kernel"))
+		"a kernel is made"))
 		return false;
 	for (unsigned int i = 0; i < VCPUS; i++)
 		put_cpu(layout, i);
@@ -162,11 +162,15 @@ static void test_layouts(void)
 	for (enum layout layout = ZERO_BASED; layout <= REAL_ADDRESSES; layout++) {
 		if (!start(layout))
 			return;
-		ok(!percpu_cpu_number(&kernel, &number, NULL), "CPU number %s", names[layout]);
-		is_u64((uint64_t)number, numbers[layout], "its displacement");
-		ok(!percpu_current_task(&kernel, &task, NULL), "current task %s", names[layout]);
-		is_u64((uint64_t)task.displacement, tasks[layout], "its displacement");
-		ok(task.pid == PID && task.comm == COMM && task.comm_size == 8, "its fields");
+		ok(!percpu_cpu_number(&kernel, &number, NULL), "the CPU number is found %s",
+		   names[layout]);
+		is_u64((uint64_t)number, numbers[layout], "the CPU number has its displacement");
+		ok(!percpu_current_task(&kernel, &task, NULL), "the current task is found %s",
+		   names[layout]);
+		is_u64((uint64_t)task.displacement, tasks[layout],
+		       "the current task has its displacement");
+		ok(task.pid == PID && task.comm == COMM && task.comm_size == 8,
+		   "the fields of a task have their offsets");
 		finish();
 	}
 }
@@ -200,18 +204,20 @@ static void test_vcpus(void)
 	if (!start(ZERO_BASED))
 		return;
 	set_vcpu(1, true, user, gs_base(ZERO_BASED, 1));
-	ok(!find_number(""), "a vCPU in user mode");
+	ok(!find_number(""), "a vCPU in user mode is recognised");
 	set_vcpu(1, true, gs_base(ZERO_BASED, 0), gs_base(ZERO_BASED, 1));
-	ok(!find_number(""), "whose user has another CPU's address in GS");
+	ok(!find_number(""), "a vCPU in user mode with another CPU's address in GS is recognised");
 	set_vcpu(1, false, 0, 0);
-	ok(!find_number(""), "a vCPU that waits to be started");
+	ok(!find_number(""), "a vCPU that was not started does not matter");
 	set_vcpu(1, true, user, 0);
-	ok(find_number("vCPU 1 has not set up") == -EAGAIN, "one that is just being started");
+	ok(find_number("vCPU 1 has not set up") == -EAGAIN,
+	   "a vCPU that is being started is waited for");
 	set_vcpu(1, true, gs_base(ZERO_BASED, 2), user);
-	ok(find_number("calls vCPU 1 its CPU 2") == -ENOTSUP, "vCPUs numbered otherwise");
+	ok(find_number("calls vCPU 1 its CPU 2") == -ENOTSUP,
+	   "a guest that numbers its CPUs otherwise is refused");
 	for (unsigned int i = 0; i < VCPUS; i++)
 		set_vcpu(i, false, 0, 0);
-	ok(find_number("no vCPU runs") == -EAGAIN, "none started");
+	ok(find_number("no vCPU runs") == -EAGAIN, "a guest without a started vCPU is waited for");
 	finish();
 }
 
@@ -220,19 +226,24 @@ static void test_wrong_memory(void)
 	if (!start(ZERO_BASED))
 		return;
 	fake_put32(&fake, area_gpa(2) + CPU_NUMBER, 1);
-	ok(find_number("vCPU 2 finds 1") == -EPROTO, "another number");
+	ok(find_number("vCPU 2 finds 1") == -EPROTO,
+	   "a vCPU that finds another number is an error");
 	fake_put64(&fake, area_gpa(0) + OWN_OFFSET, 0);
-	ok(find_number("data of vCPU 0 is not where") == -EPROTO, "not per-CPU data");
+	ok(find_number("data of vCPU 0 is not where") == -EPROTO,
+	   "a vCPU without per-CPU data is an error");
 	fake_put64(&fake, area_gpa(0) + OWN_OFFSET, gs_base(ZERO_BASED, 0));
-	ok(!find_task(""), "tasks are found");
+	ok(!find_task(""), "the vCPUs' tasks are found");
 	fake_put32(&fake, task_gpa(1) + ON_CPU, 0);
-	ok(find_task("task of vCPU 1 is not marked") == -EAGAIN, "a task that does not run");
+	ok(find_task("task of vCPU 1 is not marked") == -EAGAIN,
+	   "a task that is not marked as running is waited for");
 	fake_put32(&fake, task_gpa(1) + PID, 5 << 20);
-	ok(find_task("vCPU 1 does not run a task") == -EPROTO, "an impossible pid");
+	ok(find_task("vCPU 1 does not run a task") == -EPROTO,
+	   "a task with an impossible pid is an error");
 	memset(fake.ram + task_gpa(0) + COMM, 'x', 8);
-	ok(find_task("vCPU 0 does not run a task") == -EPROTO, "a name without an end");
+	ok(find_task("vCPU 0 does not run a task") == -EPROTO,
+	   "a task whose name does not end is an error");
 	fake_put64(&fake, area_gpa(0) + CURRENT_TASK, 0x1234);
-	ok(find_task("not a mapped") == -EFAULT, "no pointer");
+	ok(find_task("not a mapped") == -EFAULT, "a task pointer that leads nowhere is an error");
 	finish();
 }
 
@@ -245,16 +256,17 @@ static void test_missing(void)
 		return;
 	symbols_destroy(fake.image.symbols);
 	symbols_from_system_map(no_smp, sizeof(no_smp) - 1, &fake.image.symbols, NULL);
-	ok(find_number("not SMP") == -ENOENT, "no __per_cpu_offset");
+	ok(find_number("not SMP") == -ENOENT, "a kernel without SMP is refused");
 	symbols_destroy(fake.image.symbols);
 	symbols_from_system_map(nothing, sizeof(nothing) - 1, &fake.image.symbols, NULL);
 	ok(find_number("no cpu_number: the kernel has no symbol pcpu_hot") == -ENOENT,
-	   "no variable");
-	ok(find_task("no current_task: ") == -ENOENT, "no current task");
+	   "a kernel without the number's variable is refused");
+	ok(find_task("no current_task: ") == -ENOENT,
+	   "a kernel without the task's variable is refused");
 	use_symbols(HOT_STRUCT);
 	btf_destroy(fake.image.btf);
 	fake.image.btf = NULL;
-	ok(find_number("has no BTF") == -ENOENT, "no BTF");
+	ok(find_number("has no BTF") == -ENOENT, "a kernel without BTF is refused");
 	finish();
 }
 
@@ -281,17 +293,19 @@ static void test_image(const struct kernel_image *image, const char *version)
 	kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
 	kernel_read(&kernel, kernel_symbol(&kernel, "__per_cpu_offset"), &sregs.gs_base, 8, NULL);
 	dump_guest_set_vcpu(dump, 0, &regs, &sregs, NULL);
-	ok(!percpu_cpu_number(&kernel, &number, &err), "%s: CPU number %s", version, err.text);
+	ok(!percpu_cpu_number(&kernel, &number, &err), "%s: the CPU number is found %s", version,
+	   err.text);
 	init_task = kernel_symbol(&kernel, "init_task");
 	/* As sched_init() does. */
 	ok(!btf_field(image->btf, "task_struct", "on_cpu", &on_cpu, NULL) &&
 		   !kernel_write(&kernel, init_task + on_cpu.offset, &one, sizeof(one), NULL),
 	   "%s: the first task runs", version);
-	ok(!percpu_current_task(&kernel, &task, &err), "%s: current task %s", version, err.text);
+	ok(!percpu_current_task(&kernel, &task, &err), "%s: the current task is found %s", version,
+	   err.text);
 	kernel_read(&kernel, sregs.gs_base + (uint64_t)task.displacement, &pointer, 8, NULL);
-	is_u64(pointer, init_task, "it is init_task");
+	is_u64(pointer, init_task, "the current task at start is init_task");
 	kernel_read_string(&kernel, pointer + task.comm, comm, sizeof(comm), NULL);
-	is_str(comm, "swapper", "its name");
+	is_str(comm, "swapper", "the current task at start is called swapper");
 	dump_guest_destroy(dump);
 }
 
@@ -309,7 +323,8 @@ static void test_real(const char *version)
 		tap_skip(version, "not fetched");
 		return;
 	}
-	if (ok(!err.code && !kernel_image_load(file, &image, &err), "%s %s", version, err.text)) {
+	if (ok(!err.code && !kernel_image_load(file, &image, &err), "%s: the image is loaded %s",
+	       version, err.text)) {
 		test_image(image, version);
 		kernel_image_destroy(image);
 	}
@@ -325,6 +340,8 @@ int main(void)
 	test_real("5.10");
 	test_real("6.1");
 	test_real("6.12");
+	test_real("6.17");
 	test_real("7.0");
+	test_real("7.2");
 	return tap_done();
 }

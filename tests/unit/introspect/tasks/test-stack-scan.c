@@ -45,18 +45,19 @@ static int look(void)
 static void test_stacks(void)
 {
 	begin();
-	ok(task_stacks_valid(&stacks) && stacks.cpus == FAKE_VCPUS, "all is known of the kernel");
-	ok(look() == 0, "nobody is there");
+	ok(task_stacks_valid(&stacks) && stacks.cpus == FAKE_VCPUS,
+	   "all facts about the kernel are found");
+	ok(look() == 0, "no task was interrupted in the range");
 	fake_task_interrupt(k, tasks[2], 0x3f00, OURS + SIZE - 1);
-	ok(look() == 1, "the last task was preempted at our last byte");
+	ok(look() == 1, "a task that was interrupted at the last byte is found");
 	fake_task_interrupt(k, tasks[2], 0x3f00, OURS + SIZE);
-	ok(look() == 0, "not so behind it");
+	ok(look() == 0, "a task that was interrupted behind the range is not found");
 	fake_task_interrupt(k, tasks[2], 0x3f00, OURS - 1);
-	ok(look() == 0, "nor before it");
+	ok(look() == 0, "a task that was interrupted before the range is not found");
 	fake_task_interrupt(k, tasks[0], FAKE_TASK_LEFT_OFF - 16, OURS);
-	ok(look() == 0, "what lies below where a task left off is old");
+	ok(look() == 0, "words below the stack pointer of a task that does not run are old");
 	fake_write64(k, tasks[0] + FAKE_TASK_ON_CPU, 1);
-	ok(look() == 1, "unless it runs");
+	ok(look() == 1, "all words on the stack of a running task count");
 	end();
 }
 
@@ -66,14 +67,15 @@ static void test_pages(void)
 	begin();
 	fake_write64(k, tasks[1] + FAKE_TASK_SP, fake_task_stack(k, tasks[1], 0x2ffd));
 	fake_task_interrupt(k, tasks[1], 0x2ff8, OURS);
-	ok(look() == 1, "seen across two pages, from a stack pointer that is not aligned");
+	ok(look() == 1, "a pt_regs across two pages is found from a misaligned stack pointer");
 	ok(task_stacks_scan(&fs.fg.guest, &stacks, fake_task_stack(k, tasks[1], 0x2ff8), OURS,
 			    SIZE),
-	   "so it is on that stack alone");
+	   "a pt_regs is found on a single stack");
 	ok(!task_stacks_scan(&fs.fg.guest, &stacks, fake_task_stack(k, tasks[1], 0x3000), OURS,
 			     SIZE),
-	   "but not above it");
-	ok(!task_stacks_scan(&fs.fg.guest, &stacks, 0x1000, OURS, SIZE), "a stack that is none");
+	   "a pt_regs below the stack pointer of a single stack is not found");
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, 0x1000, OURS, SIZE),
+	   "nothing is found on a stack in user space");
 	end();
 }
 
@@ -85,9 +87,9 @@ static void test_threads(void)
 	signal = fake_read64(k, tasks[0] + FAKE_TASK_SIGNAL);
 	thread = fake_task(k, TASKS + NR_TASKS * FAKE_TASK_BYTES);
 	fake_task_interrupt(k, thread, 0x3800, OURS);
-	ok(look() == 0, "a task that nobody knows of");
+	ok(look() == 0, "a task in no list is not found");
 	fake_list_add(k, signal + FAKE_THREAD_HEAD, thread + FAKE_TASK_THREAD_NODE);
-	ok(look() == 1, "a second thread");
+	ok(look() == 1, "a second thread of a process is found");
 	end();
 }
 
@@ -97,11 +99,11 @@ static void test_exiting(uint64_t queue, uint64_t node, const char *what)
 	begin();
 	fake_list_remove(k, tasks[1] + FAKE_TASK_TASKS);
 	fake_task_interrupt(k, tasks[1], 0x3f00, OURS);
-	ok(look() == 0, "%s: a task that is in no list any more", what);
+	ok(look() == 0, "%s: a task that has left all lists is not found", what);
 	fake_list_add(k, fake_runqueue(FAKE_VCPUS - 1) + queue, tasks[1] + node);
-	ok(look() == 1, "%s: but ready to run", what);
+	ok(look() == 1, "%s: a task on a runqueue is found", what);
 	fake_list_remove(k, tasks[1] + node);
-	ok(look() == 0, "%s: until it is over", what);
+	ok(look() == 0, "%s: a task that has left its runqueue is not found", what);
 	end();
 }
 
@@ -110,9 +112,9 @@ static void test_zombie(void)
 {
 	begin();
 	fake_write64(k, tasks[1] + FAKE_TASK_STACK, 0);
-	ok(look() == 0, "a task without a stack");
+	ok(look() == 0, "a zombie without a stack is passed over");
 	fake_write64(k, tasks[1] + FAKE_TASK_STACK, 0xffffc90000000000);
-	ok(look() == -EFAULT, "one whose stack is not mapped");
+	ok(look() == -EFAULT, "a stack that is not mapped is an error");
 	end();
 }
 
@@ -123,17 +125,17 @@ static void test_damage(void)
 	begin();
 	link = tasks[1] + FAKE_TASK_TASKS;
 	fake_write64(k, link, link);
-	ok(look() == -EPROTO, "a list that leads to a task's own");
+	ok(look() == -EPROTO, "a list whose links do not match is an error");
 	fake_write64(k, link, 0xdead000000000100);
-	ok(look() == -EINVAL, "one that leads nowhere");
+	ok(look() == -EINVAL, "a list that leads nowhere is an error");
 	end();
 	begin();
 	fake_write64(k, tasks[0] + FAKE_TASK_SIGNAL, 0);
-	ok(look() == -EFAULT, "a task without a struct signal_struct");
+	ok(look() == -EFAULT, "a task without a struct signal_struct is an error");
 	end();
 	begin();
 	fake_write64(k, fake_runqueue(0) + FAKE_RQ_FAIR, fake_runqueue(1) + FAKE_RQ_FAIR);
-	ok(look() == -EPROTO, "a runqueue that leads into another one");
+	ok(look() == -EPROTO, "a runqueue that leads into another one is an error");
 	end();
 }
 
@@ -146,7 +148,7 @@ static void test_long(void)
 	begin();
 	for (unsigned int i = 0; i < NODES; i++)
 		fake_list_add(k, fake_runqueue(0) + FAKE_RQ_FAIR, node + i * STEP);
-	ok(look() == -E2BIG, "a runqueue without end");
+	ok(look() == -E2BIG, "an endless runqueue is an error");
 	end();
 }
 
@@ -157,19 +159,19 @@ static void test_valid(void)
 	begin();
 	s = stacks;
 	s.levels = 3;
-	ok(!task_stacks_valid(&s), "page tables of three levels");
+	ok(!task_stacks_valid(&s), "facts with page tables of three levels are invalid");
 	s = stacks;
 	s.root++;
-	ok(!task_stacks_valid(&s), "a table within a page");
+	ok(!task_stacks_valid(&s), "facts with a misaligned root table are invalid");
 	s = stacks;
 	s.first = 0x1000;
-	ok(!task_stacks_valid(&s), "a first task in user space");
+	ok(!task_stacks_valid(&s), "facts with a first task in user space are invalid");
 	s = stacks;
 	s.rt_task = 1 << 20;
-	ok(!task_stacks_valid(&s), "a struct task_struct of more than a MiB");
+	ok(!task_stacks_valid(&s), "facts with an offset of a MiB are invalid");
 	s = stacks;
 	s.cpus = 1 << 20;
-	ok(!task_stacks_valid(&s), "a million CPUs");
+	ok(!task_stacks_valid(&s), "facts with a million CPUs are invalid");
 	end();
 }
 

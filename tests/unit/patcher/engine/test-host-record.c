@@ -103,8 +103,8 @@ static void test_any_hit(void)
 
 		good += write_hit(point, ref, &hit) && comes_out(point, ref, &hit);
 	}
-	is_u64((uint64_t)good, ROUNDS, "any hit comes out as it went in");
-	is_u64(ring.counts.malformed + ring.counts.stalled, 0, "none is taken for damage");
+	is_u64((uint64_t)good, ROUNDS, "any hit is read back as it was written");
+	is_u64(ring.counts.malformed + ring.counts.stalled, 0, "no hit is taken for damage");
 }
 
 static void check_size(size_t nr_stack, size_t nr_items, const char *what)
@@ -122,12 +122,14 @@ static void test_sizes(void)
 	const struct probe_hit none = {0}, deep = {.nr_stack = CAPTURE_MAX_STACK};
 	const struct probe_hit large = {.nr_items = trap_record_max_items(&none)};
 
-	check_size(0, 0, "no stack and no items");
-	check_size(CAPTURE_MAX_STACK, 0, "the deepest stack");
-	ok(trap_record_max_items(&deep) > 0, "leaves room for items, or a bulk call never ends");
-	check_size(CAPTURE_MAX_STACK, trap_record_max_items(&deep), "which all fit");
-	check_size(0, trap_record_max_items(&none), "as many items as there is room for");
-	is_u64(trap_record_size(&large), RING_MAX_RECORD, "fill the largest record");
+	check_size(0, 0, "a hit without stack and items fits");
+	check_size(CAPTURE_MAX_STACK, 0, "a hit with the deepest stack fits");
+	ok(trap_record_max_items(&deep) > 0, "the deepest stack leaves room for items");
+	check_size(CAPTURE_MAX_STACK, trap_record_max_items(&deep),
+		   "the deepest stack fits with as many items as there is room for");
+	check_size(0, trap_record_max_items(&none),
+		   "a hit with as many items as there is room for fits");
+	is_u64(trap_record_size(&large), RING_MAX_RECORD, "the most items fill the largest record");
 }
 
 /* Nothing is read from where a hit has none. */
@@ -137,7 +139,7 @@ static void test_nowhere(void)
 
 	ok(write_hit(POINT_RETURN, TRAP_RECORD_NO_REF, &hit) &&
 		   comes_out(POINT_RETURN, TRAP_RECORD_NO_REF, &hit),
-	   "a hit whose stack and items are NULL");
+	   "a hit whose stack and items are NULL is read back");
 }
 
 int main(void)

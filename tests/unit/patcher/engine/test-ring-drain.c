@@ -242,12 +242,12 @@ static void test_stall(void)
 
 	begin_polling(TRAMPOLINE_BLOCK, SHORT_NS);
 	clock_wait_ms(IDLE_MS);
-	is_u64(f.fs.fg.looks, 0, "the run state is not polled while no record is unfinished");
+	is_u64(f.fs.fg.polls, 0, "the run state is not polled while no record is unfinished");
 	begin_record(1, &before);
 	for (int i = 0; i < PATIENCE_MS && !count_of(1, COUNTER_RING_DAMAGED); i++)
 		clock_wait_ms(1);
 	is_u64(count_of(1, COUNTER_RING_DAMAGED), 1, "a record that is never finished is given up");
-	ok(f.fs.fg.looks >= 30, "thirty polls find the guest running before a record is given up");
+	ok(f.fs.fg.polls >= 30, "thirty polls find the guest running before a record is given up");
 	leave();
 	end();
 }
@@ -256,20 +256,20 @@ static void test_stall(void)
 static void test_suspended(void)
 {
 	struct ring_record *record;
-	unsigned int looks;
+	unsigned int polls;
 	size_t n;
 
 	begin_polling(TRAMPOLINE_BLOCK, LONG_NS);
 	f.fs.fg.paused = true;
 	record = begin_record(1, &n);
 	fake_exitless_record(&f, 1, kfree, 2 - BIAS);
-	while (f.fs.fg.looks < 40)
+	while (f.fs.fg.polls < 40)
 		clock_wait_ms(1);
 	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0,
 	       "no record is given up while the guest is suspended");
-	looks = f.fs.fg.looks;
+	polls = f.fs.fg.polls;
 	f.fs.fg.paused = false;
-	while (f.fs.fg.looks < looks + 5)
+	while (f.fs.fg.polls < polls + 5)
 		clock_wait_ms(1);
 	end_record(record, 1 - BIAS);
 	ok(fake_exitless_wait(&f, n + 2) && f.hits[n].key == 1 && f.hits[n + 1].key == 2,

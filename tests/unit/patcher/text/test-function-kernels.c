@@ -82,7 +82,7 @@ static void test_kernel(const char *directory, const char *version)
 
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.0"};
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
 	const char *directory = getenv("SONDE_KERNELS");
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)

@@ -209,7 +209,7 @@ static void test_samples(struct decoder *decoder)
 
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.0"};
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
 	struct decoder *decoder;
 
 	if (decoder_create(&decoder, NULL))

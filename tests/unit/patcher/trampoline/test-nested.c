@@ -121,7 +121,7 @@ static uint64_t field(const uint8_t *record, const struct fake_function *f, enum
 	return *(const uint64_t *)(record + f->trampoline.layout.offset[which]);
 }
 
-static void look_at(const struct scene *s, const uint8_t *record, struct found *found)
+static void check_record(const struct scene *s, const uint8_t *record, struct found *found)
 {
 	uint32_t commit = ((const struct ring_record *)record)->commit;
 
@@ -148,7 +148,7 @@ static struct found read_ring(const struct scene *s)
 	while (at < ring->reserve && !found.torn) {
 		const uint8_t *record = data + (at & (FAKE_DATA - 1));
 
-		look_at(s, record, &found);
+		check_record(s, record, &found);
 		at += ring_id((const struct ring_record *)record) == INNER
 			      ? s->inner.trampoline.layout.size
 			      : s->outer.trampoline.layout.size;
@@ -168,12 +168,12 @@ static bool accounted(const struct scene *s, uint64_t lost)
 	return f.inner < calls || f.inner_sum == calls * (calls + 1) / 2;
 }
 
-static bool registers_kept(const struct scene *s)
+static bool registers_preserved(const struct scene *s)
 {
 	const struct fake_regs *in = &s->cpu->in, *out = &s->cpu->out;
 	bool entry = s->outer_spec.capture.point == POINT_ENTRY;
 
-	return fake_flags_kept(in, out) && in->reg[RSP] == out->reg[RSP] &&
+	return fake_flags_preserved(in, out) && in->reg[RSP] == out->reg[RSP] &&
 	       in->reg[entry ? RDI : RAX] == out->reg[entry ? RDI : RAX] &&
 	       (!entry || in->reg[RDX] == out->reg[RDX]) &&
 	       !memcmp(&in->reg[12], &out->reg[12], 4 * 8);
@@ -189,8 +189,8 @@ static bool every_instruction(struct scene *s, uint64_t room, int *interrupted)
 		run(s, at, 3 * FAKE_DATA - 8, room);
 		if (!s->inner_calls)
 			break;
-		if (!registers_kept(s) || !accounted(s, ring->lost) || (blocks && ring->lost) ||
-		    ring->reserve > ring->limit + 2 * RING_MAX_RECORD) {
+		if (!registers_preserved(s) || !accounted(s, ring->lost) ||
+		    (blocks && ring->lost) || ring->reserve > ring->limit + 2 * RING_MAX_RECORD) {
 			tap_diag("interrupted at instruction %d, room %lu", at, room);
 			return false;
 		}
@@ -218,7 +218,8 @@ static void test_nested(struct capture capture, enum trampoline_full full, const
 		   !memcmp(s.published, fake_ring_data(&s.rings, 0), sizeof(s.published)),
 	   "%s: a record is complete once its commit word is there", name);
 	run(&s, EVERY, 0, FAKE_DATA - RING_SLACK);
-	ok(s.inner_calls > 20 && registers_kept(&s) && accounted(&s, fake_ring(&s.rings, 0)->lost),
+	ok(s.inner_calls > 20 && registers_preserved(&s) &&
+		   accounted(&s, fake_ring(&s.rings, 0)->lost),
 	   "%s: interrupted at all places in one call, no record is torn", name);
 	scene_deinit(&s);
 }

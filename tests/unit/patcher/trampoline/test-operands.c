@@ -212,6 +212,7 @@ static void test_items(uint32_t fields)
 		{.from = ITEMS_COUNTED, .pointer = 2, .count_size = 4, .count_offset = -12},
 		{.from = ITEMS_LISTED, .pointer = 2, .link = 8, .page_orders = true},
 		{.from = ITEMS_SAVED, .pointer = 2, .count = 4, .skip_filled = true},
+		{.from = ITEMS_SAVED, .pointer = 3, .count = 2, .all_or_none = true},
 	};
 	const uint64_t next = UINT64_C(0xffffffff82000000);
 	bool none_wrong = true;

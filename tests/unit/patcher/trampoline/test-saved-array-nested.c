@@ -73,7 +73,7 @@ static void test_nested(void)
 	struct fake_saved_array b;
 	bool good = true;
 
-	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, FAKE_RETURNS_NUMBER, TRAMPOLINE_BLOCK);
 	n.b = &b;
 	fake_host_install(fake_saved_array_on_out, on_step, &n);
 	do {
@@ -138,7 +138,7 @@ static void test_threads(void)
 	uint64_t wrong = 0, missing = 0;
 	struct fake_saved_array b;
 
-	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, FAKE_RETURNS_NUMBER, TRAMPOLINE_BLOCK);
 	for (int i = 0; i < RING_SAVED_SLOTS; i++) /* all but one in four is taken */
 		b.rings.saved_arrays[i].key = i % 4 ? 1 : 0;
 	for (uint32_t i = 0; i < FAKE_SAVED_ARRAY_CPUS; i++) {

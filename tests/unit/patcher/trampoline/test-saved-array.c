@@ -18,7 +18,7 @@ static void test_counts(void)
 	struct fake_saved_array b;
 	bool good = true;
 
-	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, FAKE_RETURNS_NUMBER, TRAMPOLINE_BLOCK);
 	for (uint32_t n = 0; n <= MOST && good; n++) {
 		fake_saved_array_fill(words, MOST);
 		good = fake_saved_array_enter(&b, n, words, MOST) &&
@@ -77,12 +77,42 @@ static void test_filled(void)
 	struct fake_saved_array b;
 	bool good = true;
 
-	fake_saved_array_init(&b, true, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, FAKE_RETURNS_FILLED, TRAMPOLINE_BLOCK);
 	for (uint32_t filled = 0; filled <= MOST && good; filled += 3)
 		for (uint32_t count = 0; count <= MOST && good; count += 11)
 			for (uint32_t result = 0; result <= count && good; result += 11)
 				good = skips(&b, filled, count, result);
 	ok(good, "words that were filled before the call are not its items");
+	fake_saved_array_deinit(&b);
+}
+
+/* The result is a bool: of RAX only the low byte is meant. */
+static void test_all_or_none(void)
+{
+	const uint64_t saved = 1 + SAVED_ALL_OR_NONE;
+	uint64_t words[MOST];
+	struct fake_saved_array b;
+	bool good = true;
+
+	fake_saved_array_init(&b, FAKE_RETURNS_ALL, TRAMPOLINE_BLOCK);
+	fake_saved_array_fill(words, MOST);
+	for (uint32_t n = 0; n <= MOST && good; n++)
+		good = fake_saved_array_enter(&b, n, words, n) &&
+		       fake_saved_array_entry_recorded(&b) &&
+		       fake_saved_array_leave(&b, n, UINT64_C(0xabcdef01)) &&
+		       fake_saved_array_items_recorded(&b, saved + n, words, n);
+	ok(good, "where the result is true, all of 0 to %d words are items", MOST);
+	ok(fake_saved_array_enter(&b, 1, words, 7) && fake_saved_array_entry_recorded(&b) &&
+		   fake_saved_array_leave(&b, 1, UINT64_C(0xabcdef00)) &&
+		   fake_saved_array_items_recorded(&b, saved + 7, words, 0),
+	   "where the result is false, there are no items");
+	ok(fake_saved_array_enter(&b, 1, words, CAPTURE_ITEMS_PER_CALL + 1) &&
+		   fake_saved_array_entry_recorded(&b) && fake_saved_array_leave(&b, 1, 1) &&
+		   fake_saved_array_items_recorded(&b, saved + CAPTURE_ITEMS_PER_CALL + 1, words,
+						   0),
+	   "more than a call can have are no items");
+	ok(fake_saved_array_leave(&b, 2, 1) && fake_saved_array_items_recorded(&b, 0, words, 0),
+	   "a return without an entry has no items");
 	fake_saved_array_deinit(&b);
 }
 
@@ -94,7 +124,7 @@ static void test_many(void)
 	unsigned int now = 0, most = 0;
 	struct fake_saved_array b;
 
-	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, FAKE_RETURNS_NUMBER, TRAMPOLINE_BLOCK);
 	for (int i = 0; i < 20000 && good; i++) {
 		unsigned int task = (unsigned int)(fake_random() % TASKS);
 
@@ -123,7 +153,7 @@ static void test_no_place(void)
 	struct fake_saved_array b;
 	bool good = true;
 
-	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, FAKE_RETURNS_NUMBER, TRAMPOLINE_BLOCK);
 	for (int i = 0; i < RING_SAVED_SLOTS; i++)
 		b.rings.saved_arrays[i] =
 			(struct ring_saved_array){0x1000u + (unsigned int)i, 1, 2, 3};
@@ -143,7 +173,7 @@ static void test_full(enum trampoline_full full, const char *name)
 	uint64_t words[MOST];
 	struct fake_saved_array b;
 
-	fake_saved_array_init(&b, false, full);
+	fake_saved_array_init(&b, FAKE_RETURNS_NUMBER, full);
 	fake_host_install(fake_saved_array_on_out, NULL, &b);
 	fake_ring(&b.rings, 0)->doorbell = 1;
 	fake_saved_array_fill(words, MOST);
@@ -180,7 +210,7 @@ static void test_refusals(void)
 	struct trampoline t;
 	struct decoder *decoder;
 
-	fake_saved_array_init(&b, false, TRAMPOLINE_BLOCK);
+	fake_saved_array_init(&b, FAKE_RETURNS_NUMBER, TRAMPOLINE_BLOCK);
 	if (decoder_create(&decoder, NULL))
 		abort();
 	for (int i = 0; i < 2; i++) {
@@ -203,6 +233,7 @@ int main(void)
 	test_refusals();
 	test_counts();
 	test_filled();
+	test_all_or_none();
 	test_many();
 	test_no_place();
 	test_full(TRAMPOLINE_BLOCK, "block");

@@ -104,7 +104,7 @@ static void call(struct bench *b, uint32_t room, uint64_t rax)
 	b->tsc_after = __rdtsc();
 }
 
-static bool kept(const struct bench *b)
+static bool preserved(const struct bench *b)
 {
 	static const uint32_t entry_free = 1u << RAX | 1u << R10 | 1u << R11;
 	static const uint32_t return_free =
@@ -120,7 +120,7 @@ static bool kept(const struct bench *b)
 		may_change |= 1u << RDX;
 	if (capture->parameters && capture->parameters < 4)
 		may_change |= 1u << RCX;
-	return fake_cpu_kept(cpu, may_change) &&
+	return fake_cpu_preserved(cpu, may_change) &&
 	       !memcmp(cpu->stack + FAKE_STACK - room, b->stack + FAKE_STACK - room, room);
 }
 
@@ -206,7 +206,7 @@ static bool good_for_laps(struct bench *b)
 		uint64_t object = which == OBJECTS ? i & 16 : page_offset + objects[which];
 
 		call(b, (uint32_t)(fake_random() % 80) * 8, object);
-		if (!kept(b) || !recorded(b, position))
+		if (!preserved(b) || !recorded(b, position))
 			return false;
 		memset(fake_ring_data(&b->rings, 1) + (position & (FAKE_DATA - 1)), 0, size);
 		b->ring->limit = position + size + FAKE_DATA - RING_SLACK;
@@ -312,22 +312,23 @@ static void test_full(enum probe_point point, enum trampoline_full full, const c
 	b.ring->limit = START - 8;
 	host.answer = HOST_SKIP;
 	call(&b, 64, 1);
-	ok(kept(&b) && b.ring->reserve == START, "%s: a full ring stays as it is", name);
+	ok(preserved(&b) && b.ring->reserve == START, "%s: a full ring stays as it is", name);
 	is_u64(host.rings, rings, "a full ring without doorbell rings the host in block mode only");
 	is_u64(b.ring->lost, !rings, "a skipped record is counted as lost in drop mode only");
 	b.ring->doorbell = 1;
 	call(&b, 64, 2);
 	is_u64(host.rings, rings + 1u, "a full ring with doorbell rings the host");
-	ok(host.at_trap && kept(&b) && b.ring->reserve == START,
+	ok(host.at_trap && preserved(&b) && b.ring->reserve == START,
 	   "%s: the OUT is where the trampoline says", name);
 	host.answer = HOST_NOTHING;
 	call(&b, 64, 3);
-	ok(kept(&b) && b.ring->reserve == START,
+	ok(preserved(&b) && b.ring->reserve == START,
 	   "%s: a record whose OUT is not served is not written", name);
 	is_u64(b.ring->lost, !rings + 1u, "a record whose OUT is not served is counted as lost");
 	host.answer = HOST_RETRY;
 	call(&b, 64, 4);
-	ok(kept(&b) && recorded(&b, START), "%s: a record is written once there is room", name);
+	ok(preserved(&b) && recorded(&b, START), "%s: a record is written once there is room",
+	   name);
 	is_u64(host.rings, rings + 3u, "a writer that waits for room rings the host once");
 	bench_deinit(&b);
 }
@@ -359,7 +360,7 @@ static bool spin_with_host(struct bench *b, unsigned int tries)
 			abort();
 		call(b, 64, 2 + i);
 		pthread_join(thread, NULL);
-		good &= kept(b) && recorded(b, START);
+		good &= preserved(b) && recorded(b, START);
 	}
 	return good && b->ring->lost == lost;
 }
@@ -372,7 +373,7 @@ static uint64_t wait_in_vain(struct bench *b, const char *what)
 	b->ring->reserve = START;
 	b->ring->limit = START - 8;
 	call(b, 64, 1);
-	ok(kept(b) && b->ring->reserve == START && b->ring->lost == lost + 1,
+	ok(preserved(b) && b->ring->reserve == START && b->ring->lost == lost + 1,
 	   "%s: a writer without room ends, writes nothing, and counts one lost record", what);
 	return b->tsc_after - b->tsc_before;
 }

@@ -2,90 +2,51 @@
 #include "tests/unit/vmm/monitor/monitor-fixture.h"
 
 #include <fcntl.h>
-#include <stdio_ext.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include "tests/lib/capture.h"
 #include "vmm/cmd.h"
 #include "vmm/monitor/socket.h"
 
-enum { OUTPUT = 8192, MAX_ARGS = 8 };
+static struct capture capture;
 
-static char out_text[OUTPUT], err_text[OUTPUT];
-
-/* One standard stream, redirected to a file that holds `content`. */
-struct redirect {
-	int saved, fd;
-	int target;
-};
-
-static struct redirect redirect(int target, const char *content)
-{
-	struct redirect r = {.saved = dup(target), .target = target};
-	char name[] = "/tmp/sonde-monitor-XXXXXX";
-
-	r.fd = mkstemp(name);
-	unlink(name);
-	if (write(r.fd, content, strlen(content)) < 0)
-		tap_diag("write: %s", strerror(errno));
-	lseek(r.fd, 0, SEEK_SET);
-	dup2(r.fd, target);
-	return r;
-}
-
-static void restore(const struct redirect *r, char *text)
-{
-	ssize_t n = text ? pread(r->fd, text, OUTPUT - 1, 0) : 0;
-
-	if (text)
-		text[n > 0 ? n : 0] = 0;
-	dup2(r->saved, r->target);
-	close(r->saved);
-	close(r->fd);
-}
-
-/* `sonde ctl` with these words ("" is none) and this standard input. Fills out_text and err_text.
- */
+/* `sonde ctl` with these words ("" is none) and this standard input. */
 static int ctl(const char *input, const char *path, const char *a, const char *b, const char *c)
 {
-	const char *given[] = {"ctl", "--timeout", "1", path, a, b, c};
-	char *argv[MAX_ARGS + 1] = {0};
-	struct redirect in = redirect(0, input), out, err;
+	const char *given[] = {"ctl", "--timeout", "1s", path, a, b, c};
+	enum { NR_GIVEN = sizeof(given) / sizeof(given[0]) };
+	char *argv[NR_GIVEN + 1] = {0};
 	int argc = 0, status;
 
-	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+	for (size_t i = 0; i < NR_GIVEN; i++) {
 		if (*given[i])
 			argv[argc++] = (char *)given[i];
 	}
-	fflush(stdout);
-	__fpurge(stdin);
-	clearerr(stdin);
-	out = redirect(1, "");
-	err = redirect(2, "");
+	capture_begin(&capture, input);
 	status = cmd_ctl(argc, argv);
-	fflush(stdout);
-	restore(&err, err_text);
-	restore(&out, out_text);
-	restore(&in, NULL);
+	capture_end(&capture);
 	return status;
 }
 
 static void says(const struct fixture *f, const char *a, const char *b, const char *c,
 		 const char *want)
 {
-	is_u64((uint64_t)ctl("", f->path, a, b, c), 0, "exit status 0");
-	is_str(out_text, want, a);
-	is_str(err_text, "", "nothing on stderr");
+	char name[96];
+
+	snprintf(name, sizeof(name), "ctl %s %s %s: prints the monitor's answer", a, b, c);
+	ok(ctl("", f->path, a, b, c) == 0 && !*capture.err, "ctl %s %s %s: succeeds", a, b, c);
+	is_str(capture.out, want, name);
 }
 
 static void complains(const char *path, const char *a, const char *b, const char *c, int status,
 		      const char *want)
 {
-	is_u64((uint64_t)ctl("", path, a, b, c), (uint64_t)status, "exit status");
-	ok(!strncmp(err_text, "sonde ctl: ", 11) && strstr(err_text, want) &&
-		   strchr(err_text, '\n') == err_text + strlen(err_text) - 1,
-	   "one line: %s", want);
-	is_str(out_text, "", "nothing on stdout");
+	ok(ctl("", path, a, b, c) == status && !*capture.out, "ctl %s %s %s: fails with status %d",
+	   a, b, c, status);
+	ok(!strncmp(capture.err, "sonde ctl: ", 11) && strstr(capture.err, want) &&
+		   strchr(capture.err, '\n') == capture.err + strlen(capture.err) - 1,
+	   "ctl %s %s %s: prints one line with '%s'", a, b, c, want);
 }
 
 static void test_commands(struct fixture *f)
@@ -98,21 +59,52 @@ static void test_commands(struct fixture *f)
 	says(f, "status", "", "", "paused\n");
 	says(f, "--json", "status", "", "{\n  \"status\": \"paused\",\n  \"running\": false\n}\n");
 	says(f, "cont", "", "", "");
-	says(f, "trace", "on", "kmem", "");
-	is_str(f->specs, "kmem;", "the spec arrives");
-	is_u64((uint64_t)ctl("", f->path, "trace", "status", ""), 0, "trace status");
-	ok(!strncmp(out_text, "tracing   on (kmem;) to ?\n", 26), "shows the state");
-	says(f, "trace", "off", "", "");
 	ctl("", f->path, "commands", "", "");
-	ok(strstr(out_text, "pmemsave val=address size=size filename=string\n") != NULL,
-	   "commands lists arguments");
+	ok(strstr(capture.out, "pmemsave val=address size=size filename=string\n") != NULL,
+	   "'commands' lists arguments");
 	snprintf(saved, sizeof(saved), "%s/saved", f->dir);
 	is_u64((uint64_t)ctl("pmemsave val=0x10 size=4096 filename=", f->path, "query-version", "",
 			     ""),
-	       0, "any verb by name");
-	is_str(out_text, "qemu:\n  major: 0\n  minor: 1\n  micro: 0\npackage: sonde-0.1.0\n",
-	       "its answer in lines");
-	ok(stat(saved, &st) < 0, "standard input is not read when there is a command");
+	       0, "any verb of the monitor can be given by its name");
+	is_str(capture.out, "qemu:\n  major: 0\n  minor: 1\n  micro: 0\npackage: sonde-0.1.0\n",
+	       "an answer without a form of its own is printed in lines");
+	ok(stat(saved, &st) < 0, "standard input is not read if there is a command");
+}
+
+static void test_tracing(struct fixture *f)
+{
+	says(f, "trace", "on", "kmem",
+	     "tracing kmem: 1,013 functions, 1 refused (see 'trace status')\n");
+	is_str(f->specs, "kmem;", "the spec reaches the tracer");
+	is_u64((uint64_t)ctl("", f->path, "trace", "status", ""), 0, "'trace status' succeeds");
+	ok(!strncmp(capture.out, "tracing   on kmem (kmem;) to out\nevents    1,234: ", 50),
+	   "'trace status' prints the state and the counts");
+	says(f, "trace", "off", "", "tracing is off: 1,234 events in out, 7 lost\n");
+	says(f, "--json", "trace-start", "", "{}\n");
+	says(f, "--json", "trace-stop", "", "{}\n");
+}
+
+/* What a monitor does not offer is not in its help. */
+static void test_help(struct fixture *f)
+{
+	static const char want[] = "  cont                    let a paused guest go on\n";
+
+	is_u64((uint64_t)ctl("", f->path, "help", "", ""), 0, "'help' succeeds");
+	ok(strstr(capture.out, want) != NULL, "'help' lists what this monitor offers");
+	ok(strstr(capture.out, "  trace on [SPEC...]      begin tracing") != NULL,
+	   "'help' lists short forms");
+	ok(!strstr(capture.out, "qmp_capabilities"), "'help' leaves out what ctl does itself");
+	f->guest_ops.pauses = false;
+	f->target.trace = NULL;
+	ctl("", f->path, "help", "", "");
+	ok(!strstr(capture.out, "  cont ") && !strstr(capture.out, "  stop "),
+	   "'help' leaves out cont and stop where the guest's owner does not pause it");
+	ok(!strstr(capture.out, "trace on"),
+	   "'help' leaves out tracing where it is not configured");
+	ok(strstr(capture.out, "  status ") && strstr(capture.out, "  quit "),
+	   "'help' lists status and quit everywhere");
+	f->guest_ops.pauses = true;
+	f->target.trace = &f->trace_ops;
 }
 
 static void test_errors(struct fixture *f)
@@ -124,7 +116,7 @@ static void test_errors(struct fixture *f)
 	complains(f->path, "trace", "off", "", 1, "tracing is off already");
 	complains("", "", "", "", 2, "which SOCKET?");
 	complains(f->path, "--nope", "", "", 2, "unknown option --nope; see 'sonde ctl --help'");
-	complains(f->path, "--timeout", "0", "", 2, "--timeout takes 1 to");
+	complains(f->path, "--timeout", "0", "", 2, "--timeout takes a time from 1ms to 24h");
 	complains("/nonexistent/s", "status", "", "", 1, "there is no socket '/nonexistent/s'");
 	complains(f->dir, "status", "", "", 1, "is not a socket");
 }
@@ -138,18 +130,22 @@ static void test_input(struct fixture *f)
 		 "# a comment\n\nstatus\npmemsave val=0 size=0x20 filename='%s/saved'\nhelp\nexit\n"
 		 "nonsense\n",
 		 f->dir);
-	is_u64((uint64_t)ctl(input, f->path, "", "", ""), 0, "commands from standard input");
-	ok(!strncmp(out_text, "running\nusage: sonde ctl", 24), "no prompt in a pipe");
+	is_u64((uint64_t)ctl(input, f->path, "", "", ""), 0,
+	       "commands from standard input succeed up to exit");
+	ok(!strncmp(capture.out, "running\n  ", 10),
+	   "there is no prompt if standard input is a pipe");
 	snprintf(input, sizeof(input), "%s/saved", f->dir);
-	ok(!stat(input, &st) && st.st_size == 0x20, "the second one did its work");
+	ok(!stat(input, &st) && st.st_size == 0x20, "each line is run");
 	unlink(input);
 	is_u64((uint64_t)ctl("status\nnonsense\nstop\n", f->path, "", "", ""), 1,
-	       "a failure ends the input");
-	is_str(out_text, "running\n", "what came before it is done");
-	ok(!f->paused, "what comes after it is not");
-	is_u64((uint64_t)ctl("trace x\n", f->path, "", "", ""), 1, "so does a usage error");
-	is_u64((uint64_t)ctl("status", f->path, "", "", ""), 0, "no newline at the end");
-	is_str(out_text, "running\n", "is fine");
+	       "a command that fails ends the input with status 1");
+	is_str(capture.out, "running\n", "the commands before it are run");
+	ok(!f->paused, "the commands after it are not run");
+	is_u64((uint64_t)ctl("trace x\n", f->path, "", "", ""), 1,
+	       "a usage error ends the input with status 1");
+	is_u64((uint64_t)ctl("status", f->path, "", "", ""), 0,
+	       "a last line without a newline succeeds");
+	is_str(capture.out, "running\n", "a last line without a newline is run");
 }
 
 static void test_stale(struct fixture *f)
@@ -158,9 +154,10 @@ static void test_stale(struct fixture *f)
 	char path[64];
 
 	snprintf(path, sizeof(path), "%s/stale", f->dir);
-	ok(!monitor_socket_open(path, &sock, NULL), "a socket");
+	ok(!monitor_socket_open(path, &sock, NULL),
+	   "a socket is made that its process leaves behind");
 	close(sock.fd);
-	complains(path, "status", "", "", 1, "nobody listens on");
+	complains(path, "status", "", "", 1, "no process listens on");
 	unlink(path);
 }
 
@@ -199,7 +196,7 @@ static void meets(const struct fixture *f, struct impostor impostor, const char 
 	snprintf(path, sizeof(path), "%s/impostor", f->dir);
 	if (!ok(!monitor_socket_open(path, &impostor.sock, NULL) &&
 			!pthread_create(&thread, NULL, impostor_run, &impostor),
-		"an impostor: %.20s", impostor.greeting))
+		"an impostor listens, which says: %.20s", impostor.greeting))
 		return;
 	complains(path, "status", "", "", 1, want);
 	pthread_join(thread, NULL);
@@ -235,7 +232,7 @@ static void test_quit(struct fixture *f)
 {
 	is_u64((uint64_t)ctl("quit\nstatus\n", f->path, "", "", ""), 0,
 	       "quit is the last command of the input");
-	is_str(err_text, "", "without complaint");
+	is_str(capture.err, "", "the lines after quit are not run");
 }
 
 int main(void)
@@ -245,6 +242,8 @@ int main(void)
 	if (!f)
 		return 1;
 	test_commands(f);
+	test_tracing(f);
+	test_help(f);
 	test_errors(f);
 	test_input(f);
 	test_stale(f);

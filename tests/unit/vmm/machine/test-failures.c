@@ -8,11 +8,6 @@
 #include "tests/unit/vmm/machine/toy.h"
 #include "vmm/machine/internal.h"
 
-asm(".pushsection .rodata\n"
-    "loop_code:	out %al, $0x80\n	jmp loop_code\nloop_end:\n"
-    ".popsection\n");
-extern const uint8_t loop_code[], loop_end[];
-
 static struct toy toy;
 static const struct vm_config config = {.nr_vcpus = 2, .no_console = true};
 

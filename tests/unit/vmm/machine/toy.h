@@ -21,6 +21,72 @@ struct toy {
 	uint8_t *hva;
 };
 
+/* Guests of a few instructions; each ends in a loop. */
+asm(".pushsection .rodata\n"
+    ".macro PRINT_PANIC\n"
+    "	lea 3f(%rip), %rsi\n"
+    "	mov $0x3f8, %edx\n"
+    "1:	movb (%rsi), %al\n"
+    "	test %al, %al\n"
+    "	jz 2f\n"
+    "	out %al, %dx\n"
+    "	inc %rsi\n"
+    "	jmp 1b\n"
+    "3:	.asciz \"Kernel panic - not syncing: toy\\r\\n\"\n"
+    "2:\n"
+    ".endm\n"
+    ".macro POWER_OFF\n"
+    "	mov $0x604, %edx\n"
+    "	mov $0x3400, %eax\n"
+    "	out %ax, %dx\n"
+    "1:	jmp 1b\n"
+    ".endm\n"
+    "panic_code:	PRINT_PANIC\n"
+    "	mov $0xcf9, %edx\n"
+    "	mov $6, %al\n"
+    "	out %al, %dx\n"
+    "1:	jmp 1b\n"
+    "panic_end:\n"
+    "hang_code:	PRINT_PANIC\n"
+    "1:	jmp 1b\n"
+    "hang_end:\n"
+    "reboot_code:	mov $0xfe, %al\n"
+    "	out %al, $0x64\n"
+    "1:	jmp 1b\n"
+    "reboot_end:\n"
+    "fault_code:	lidt 1f(%rip)\n"
+    "	ud2\n"
+    "1:	.fill 10, 1, 0\n"
+    "fault_end:\n"
+    "mmio_code:	mov $0xd0000000, %eax\n"
+    "	movl $1, (%rax)\n"
+    "	xor %ebx, %ebx\n"
+    "	mov (%rax), %ebx\n"
+    "	mov $0x3fd, %edx\n"
+    "	in %dx, %al\n"
+    "	mov %al, %cl\n"
+    "	POWER_OFF\n"
+    "mmio_end:\n"
+    "input_code:	mov $0x3f9, %edx\n" /* enable the receive interrupt, wait for a byte */
+    "	mov $1, %al\n"
+    "	out %al, %dx\n"
+    "	mov $0x3fd, %edx\n"
+    "1:	in %dx, %al\n"
+    "	test $1, %al\n"
+    "	jz 1b\n"
+    "	mov $0x3f8, %edx\n"
+    "	in %dx, %al\n"
+    "	mov %al, %bl\n"
+    "	POWER_OFF\n"
+    "input_end:\n"
+    "loop_code:	out %al, $0x80\n"
+    "	jmp loop_code\n"
+    "loop_end:\n"
+    ".popsection\n");
+extern const uint8_t panic_code[], panic_end[], hang_code[], hang_end[], reboot_code[],
+	reboot_end[], fault_code[], fault_end[], mmio_code[], mmio_end[], input_code[], input_end[],
+	loop_code[], loop_end[];
+
 static inline bool toy_has_kvm(void)
 {
 	struct kvm kvm;

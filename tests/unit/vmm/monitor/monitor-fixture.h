@@ -145,7 +145,9 @@ static json_t *fixture_trace_query(void *arg)
 {
 	struct fixture *f = arg;
 
-	return json_pack("{s:b,s:s}", "enabled", (int)f->tracing, "mode", f->specs);
+	return json_pack("{s:b,s:s,s:[s],s:s,s:i,s:i,s:{s:i,s:[n]}}", "enabled", (int)f->tracing,
+			 "mode", f->specs, "tracers", "kmem", "trace_dir", "out", "events", 1234,
+			 "lost", 7, "sites", "entry", 1013, "refused");
 }
 
 /* More events than any socket buffer holds. */

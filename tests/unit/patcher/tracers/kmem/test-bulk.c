@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kmem tracer records of calls that allocate or free many objects. */
 #include <stdlib.h>
+#include "guest-symbols/kmem/allocators.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
@@ -74,8 +75,20 @@ static void test_huge_sheaf(void)
 	fake_session_end(&fs);
 }
 
+/* As if BTF said that kmem_cache_alloc_bulk() returns a bool. */
+static void return_bool(void)
+{
+	const struct alloc_points *points;
+
+	if (alloc_points_of(&fs.fg.base.image, &points, NULL))
+		abort();
+	for (size_t i = 0; i < points->n; i++)
+		if (points->v[i].entry.action == ALLOC_ACTION_ALLOC_BULK)
+			points->v[i].entry.all_or_none = true;
+}
+
 /* fake_alloc_bulk(cache, gfp, 4, array) with what happens in it, 0 for nothing, and its result. */
-static void alloc_bulk(uint64_t during, uint64_t result_count)
+static void alloc_bulk_as(uint64_t during, uint64_t result_count, bool is_bool)
 {
 	struct guest_regs *regs = &fs.fg.vcpus[0].regs;
 
@@ -84,6 +97,8 @@ static void alloc_bulk(uint64_t during, uint64_t result_count)
 		fake_branch(&fs.fg, FAKE_DURING_BULK, 0xe8, during);
 	fake_load_rax(&fs.fg, FAKE_BULK_RESULT, result_count);
 	fake_session_keep_text(&fs);
+	if (is_bool)
+		return_bool();
 	if (trace_session_start(fs.session, NULL, NULL))
 		abort();
 	put_objects(FAKE_ARRAY_GPA, 4);
@@ -92,6 +107,11 @@ static void alloc_bulk(uint64_t during, uint64_t result_count)
 	regs->rcx = fake_direct(FAKE_ARRAY_GPA);
 	regs->r8 = object(2);
 	fake_session_call(&fs, 0, FAKE_ALLOC_BULK, fake_cache());
+}
+
+static void alloc_bulk(uint64_t during, uint64_t result_count)
+{
+	alloc_bulk_as(during, result_count, false);
 }
 
 static bool is_bulk_alloc(size_t i, uint64_t ptr)
@@ -109,6 +129,21 @@ static void test_bulk(void)
 	is_u64(fake_session_recorded(&fs), 4, "a bulk allocation is one record for each object");
 	for (unsigned int i = 0; i < 4; i++)
 		ok(is_bulk_alloc(i, object(i)), "object %u of a bulk allocation is recorded", i);
+	fake_session_end(&fs);
+}
+
+/* 7.2, where the low byte of the result is a bool. */
+static void test_bulk_all_or_none(void)
+{
+	alloc_bulk_as(0, 0xabcd01, true);
+	is_u64(fake_session_recorded(&fs), 4,
+	       "a bulk allocation that returns true has one record for each object asked for");
+	for (unsigned int i = 0; i < 4; i++)
+		ok(is_bulk_alloc(i, object(i)), "object %u is recorded", i);
+	fake_session_end(&fs);
+	alloc_bulk_as(0, 0xabcd00, true);
+	is_u64(fake_session_recorded(&fs), 0, "one that returns false has none");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "and loses nothing");
 	fake_session_end(&fs);
 }
 
@@ -152,6 +187,7 @@ int main(void)
 	test_sheaf();
 	test_huge_sheaf();
 	test_bulk();
+	test_bulk_all_or_none();
 	test_bulk_undone_singly();
 	test_bulk_undone_at_once();
 	test_bulk_with_other_free();
