@@ -20,7 +20,7 @@ static const struct command {
 	{"report", cmd_report, "who allocated what, from a trace"},
 	{"check", cmd_check, "verify a trace"},
 	{"convert", cmd_convert, "write a trace in another format"},
-	{"symbols", cmd_symbols, "what a kernel image tells about itself"},
+	{"symbols", cmd_symbols, "what a kernel image says about itself"},
 	{"doctor", cmd_doctor, "whether this machine can run guests"},
 };
 enum { NR_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -58,7 +58,7 @@ static const struct command *find_command(const char *word)
 	return NULL;
 }
 
-/* Of all commands, or of the one that is named: what its --help prints. */
+/* The list of commands, or the --help of one of them. */
 static int help(const char *word)
 {
 	const struct command *command = word ? find_command(word) : NULL;

@@ -62,7 +62,7 @@ int cli_unknown_option(const char *verb, const char *word, const struct option *
 		names[n] = options[n].name;
 	}
 	names[n] = NULL;
-	/* getopt_long() sets it to 0 at a long one that it does not know. */
+	/* getopt_long() sets optopt to 0 at an unknown long option. */
 	if (optopt)
 		return cli_usage(verb, "unknown option -%c; see 'sonde %s --help'", optopt, verb);
 	near = text_nearest(word + 2, names);

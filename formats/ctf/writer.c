@@ -78,7 +78,7 @@ static size_t dictionary_copy(struct dictionary *dictionary, uint64_t **values)
 /* --- one vCPU: records are gathered into packets, each as long as its content ----------------- */
 
 /* MAX_APPEND: a record, and one definition of each sort before it. */
-enum { PACKET_MAX = 64 << 10, MAX_APPEND = 4 * CTF_MAX_EVENT };
+enum { PACKET_MAX = 64 << 10, MAX_APPEND = 4 * CTF_MAX_EVENT, RECENT_SITES = 256 };
 
 /* The trace as a whole. */
 struct ctf_encoder {
@@ -101,7 +101,11 @@ struct ctf_writer {
 	uint64_t allocs, frees;     /* in the packet */
 	struct bit_cursor packet;   /* behind its last event */
 	struct u64_map sites, gfps; /* ids defined in this stream */
-	uint64_t last_gfp;          /* a value with an id, and that; 0: none yet */
+	struct {
+		uint64_t site;
+		unsigned int id; /* 0: none */
+	} recent[RECENT_SITES];  /* some of `sites`, by hash */
+	uint64_t last_gfp;       /* a value with an id, and that; 0: none yet */
 	unsigned int last_gfp_id;
 	uint8_t caches[(UINT16_MAX + 1) / 8]; /* bit set of those */
 	uint8_t bytes[PACKET_MAX];
@@ -189,9 +193,15 @@ static unsigned int site_id(struct ctf_writer *w, uint64_t site, uint64_t clock)
 {
 	const struct id_space space = {&w->sites, &w->encoder->sites, CTF_DEFINE_SITE,
 				       CTF_MEMBER_SITE_ID, CTF_MEMBER_SITE};
-	const unsigned int *id = u64_map_find(&w->sites, site);
+	const uint64_t hash = site * 0x9e3779b97f4a7c15ull >> 56;
+	const unsigned int *id;
 
-	return id ? *id : define_value(w, &space, site, clock);
+	if (w->recent[hash].site == site && w->recent[hash].id)
+		return w->recent[hash].id;
+	id = u64_map_find(&w->sites, site);
+	w->recent[hash].site = site;
+	w->recent[hash].id = id ? *id : define_value(w, &space, site, clock);
+	return w->recent[hash].id;
 }
 
 static unsigned int gfp_id(struct ctf_writer *w, uint64_t flags, uint64_t clock)

@@ -53,7 +53,9 @@ struct alloc_entry {
 	enum kmem_type_id type;
 	enum alloc_action action;
 	enum alloc_role args[ALLOC_MAX_ARGS];
-	bool all_or_none; /* ALLOC_BULK: the result is a bool */
+	bool all_or_none;                 /* ALLOC_BULK: the result is a bool */
+	uint8_t argument[ALLOC_NR_ROLES]; /* the same the other way round: 1 + its index, 0 = none
+					   */
 };
 
 /* An entry point that this kernel has. */

@@ -88,6 +88,7 @@ static int assign(struct alloc_entry *entry, const struct btf_prototype *prototy
 {
 	*played = 0;
 	memset(entry->args, 0, sizeof(entry->args));
+	memset(entry->argument, 0, sizeof(entry->argument));
 	for (unsigned int i = 0; i < prototype->nr_params && i < ALLOC_MAX_ARGS; i++) {
 		if (!prototype->params[i].size || prototype->params[i].size > REGISTER_SIZE)
 			return error_set(err, EPROTO,
@@ -102,6 +103,7 @@ static int assign(struct alloc_entry *entry, const struct btf_prototype *prototy
 						 "the %s",
 						 roles[role].name);
 			entry->args[i] = role;
+			entry->argument[role] = (uint8_t)(i + 1);
 			*played |= 1u << role;
 		}
 	}

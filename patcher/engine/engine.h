@@ -28,8 +28,8 @@ struct engine {
 	const struct engine_ops *ops;
 };
 
-/* Takes a hit to its tracer; `ref` is NULL at returns. Traps call it on vCPUs' threads, several at
- * once; rings on one thread, in the order of the time stamps. */
+/* Takes a hit to its tracer; `ref` is NULL at returns. Traps call it on vCPUs' threads, rings on one
+ * thread in the order of the time stamps; one thread at a time. */
 typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
 			    const struct probe_hit *hit);
 

@@ -54,6 +54,7 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_record *r
 		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->config.plan->refs[id];
 	}
 	hit.vcpu = vcpu;
+	hit.batch = x->passes;
 	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, record->tsc);
 	x->config.emit(x->config.arg, ref, point, &hit);
 	pass->records++;
@@ -112,6 +113,7 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	struct ring_clock clock = {.margin = margin, .stall_ns = stall};
 	struct pass pass = {x, 0};
 
+	x->passes++;
 	show_stamps(x);
 	clock.tsc = x->guest->clock->tsc(x->guest);
 	clock.now_ns = running_ns(x);

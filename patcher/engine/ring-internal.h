@@ -54,6 +54,7 @@ struct ring_engine {
 	struct ring_saved_array *saved_arrays; /* the guest's table */
 	struct ring_merge merge;
 	uint64_t margin; /* ticks */
+	uint64_t passes; /* of the thread, over all installations */
 
 	/* The thread. */
 	pthread_t thread;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Every place of the plan is a trap, and every hit is emitted by the thread of the vCPU. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include "patcher/engine/engine.h"
 #include "patcher/engine/trap-reader.h"
@@ -8,6 +9,7 @@
 struct trap_engine {
 	struct engine engine;
 	struct engine_config config;
+	pthread_mutex_t emitting; /* vCPUs' threads, one at a time */
 };
 
 static struct trap_engine *trap_engine_of(struct engine *engine)
@@ -31,9 +33,11 @@ static enum engine_trap on_trap(struct engine *engine, struct guest_trap *trap)
 static void submit(struct engine *engine, const struct probe_ref *ref, enum probe_point point,
 		   const struct probe_hit *hit)
 {
-	const struct engine_config *c = &trap_engine_of(engine)->config;
+	struct trap_engine *t = trap_engine_of(engine);
 
-	c->emit(c->arg, ref, point, hit);
+	pthread_mutex_lock(&t->emitting);
+	t->config.emit(t->config.arg, ref, point, hit);
+	pthread_mutex_unlock(&t->emitting);
 }
 
 /* No trampoline has run. */
@@ -76,7 +80,10 @@ static void count(struct engine *engine, unsigned int vcpu, struct trace_counter
 
 static void destroy(struct engine *engine)
 {
-	free(trap_engine_of(engine));
+	struct trap_engine *t = trap_engine_of(engine);
+
+	pthread_mutex_destroy(&t->emitting);
+	free(t);
 }
 
 static const struct engine_ops trap_ops = {
@@ -101,6 +108,7 @@ int trap_engine_create(const struct engine_config *config, struct engine **out, 
 		return error_set(err, ENOMEM, "out of memory");
 	t->engine.ops = &trap_ops;
 	t->config = *config;
+	pthread_mutex_init(&t->emitting, NULL);
 	*out = &t->engine;
 	return 0;
 }

@@ -16,18 +16,22 @@ struct seen_hit {
 
 int trap_reader_init(struct trap_reader *r, struct error *err)
 {
+	pthread_mutex_init(&r->arrays_lock, NULL);
 	return call_table_create(&r->arrays, err);
 }
 
 void trap_reader_deinit(struct trap_reader *r)
 {
+	pthread_mutex_destroy(&r->arrays_lock);
 	call_table_destroy(r->arrays);
 	r->arrays = NULL;
 }
 
 void trap_reader_forget(struct trap_reader *r)
 {
+	pthread_mutex_lock(&r->arrays_lock);
 	call_table_clear(r->arrays);
+	pthread_mutex_unlock(&r->arrays_lock);
 }
 
 /* --- arrays of bulk calls --------------------------------------------------------------------- */
@@ -36,18 +40,24 @@ static void save_array(struct trap_reader *r, const struct capture_items *items,
 		       const struct probe_hit *hit)
 {
 	struct call_table_push_result pushed;
-	struct open_call call = {.key = hit->key};
-	uint64_t array = hit->args[items->pointer];
+	uint64_t array = hit->args[items->pointer], saved = 0;
 	uint32_t count = (uint32_t)hit->args[items->count];
+	struct open_call *call;
 
 	if (!array)
 		return;
-	call.words[0] = array;
 	if (items->all_or_none)
-		call.words[1] = SAVED_ALL_OR_NONE | count;
+		saved = SAVED_ALL_OR_NONE | count;
 	else if (items->skip_filled)
-		call.words[1] = object_iter_filled(r->kernel, array, count);
-	if (call_table_push(r->arrays, &call, &pushed))
+		saved = object_iter_filled(r->kernel, array, count);
+	pthread_mutex_lock(&r->arrays_lock);
+	call = call_table_push(r->arrays, hit->key, &pushed);
+	if (call) {
+		call->words[0] = array;
+		call->words[1] = saved;
+	}
+	pthread_mutex_unlock(&r->arrays_lock);
+	if (!call)
 		count_event(r->counters, COUNTER_LOST, 1);
 }
 
@@ -56,17 +66,20 @@ static void save_array(struct trap_reader *r, const struct capture_items *items,
 static bool find_array(struct trap_reader *r, struct engine *engine, uint64_t key, uint64_t *words,
 		       uint64_t *saved)
 {
-	struct open_call call;
+	const struct open_call *call;
 
 	if (engine->ops->take_saved_array(engine, key, words, saved))
 		return true;
-	if (!call_table_pop(r->arrays, key, &call))
-		return false;
-	*saved = call.words[1];
-	*words = call.words[0];
-	if (!(*saved & SAVED_ALL_OR_NONE))
+	pthread_mutex_lock(&r->arrays_lock);
+	call = call_table_pop(r->arrays, key);
+	if (call) {
+		*saved = call->words[1];
+		*words = call->words[0];
+	}
+	pthread_mutex_unlock(&r->arrays_lock);
+	if (call && !(*saved & SAVED_ALL_OR_NONE))
 		*words += *saved * sizeof(uint64_t);
-	return true;
+	return call;
 }
 
 static void find_returned(struct trap_reader *r, struct engine *engine, struct seen_hit *seen)

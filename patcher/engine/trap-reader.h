@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_ENGINE_TRAP_READER_H
 #define SONDE_PATCHER_ENGINE_TRAP_READER_H
 
+#include <pthread.h>
 #include "patcher/engine/engine.h"
 #include "patcher/probe/call-table.h"
 
@@ -17,7 +18,8 @@ struct trap_reader {
 	const struct trap_table *traps;
 	struct oneshots *oneshots;
 	struct live_counters *counters;
-	struct call_table *arrays;                 /* of ITEMS_SAVED, until the return */
+	pthread_mutex_t arrays_lock;
+	struct call_table *arrays;                 /* of ITEMS_SAVED, until the return; locked */
 	_Atomic uint64_t taken[TRAP_READER_VCPUS]; /* traps, by vCPU */
 };
 

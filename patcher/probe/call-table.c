@@ -2,14 +2,13 @@
 #include "patcher/probe/call-table.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 /*
  * Calls are chained per stack: task stacks are 16 KiB and aligned to their size (THREAD_SIZE), so
- * all calls on one share a chain, and a chain's lock orders them. Interrupt stacks are as large,
- * but their mapping is only page-aligned, so that two of them may share a 16 KiB window, with a
- * guard page between: only calls less than a page apart are certain to be on the same stack.
+ * all calls on one share a chain. Interrupt stacks are as large, but their mapping is only
+ * page-aligned, so that two of them may share a 16 KiB window, with a guard page between: only
+ * calls less than a page apart are certain to be on the same stack.
  */
 enum {
 	STACK_SHIFT = 14,
@@ -24,7 +23,6 @@ struct node {
 };
 
 struct chain {
-	pthread_mutex_t lock;
 	struct node *head;
 	unsigned int length; /* of the list at head */
 	struct node *spare;  /* freed nodes, kept for the next push */
@@ -39,10 +37,7 @@ static struct chain *chain_of(struct call_table *table, uint64_t key)
 	return &table->chains[((key >> STACK_SHIFT) * 0x9e3779b97f4a7c15ull) >> 54];
 }
 
-/*
- * Whether no call is open in it, without its lock: mostly so when an object is freed. Calls on one
- * stack are added one after the other, so that an enclosing call is visible here.
- */
+/* Whether no call is open in it: mostly so when an object is freed. Any thread may ask. */
 static bool is_empty(struct chain *chain)
 {
 	return !__atomic_load_n(&chain->length, __ATOMIC_RELAXED);
@@ -66,8 +61,6 @@ int call_table_create(struct call_table **out, struct error *err)
 
 	if (!table)
 		return error_set(err, ENOMEM, "out of memory");
-	for (int i = 0; i < NR_CHAINS; i++)
-		pthread_mutex_init(&table->chains[i].lock, NULL);
 	*out = table;
 	return 0;
 }
@@ -89,7 +82,6 @@ void call_table_destroy(struct call_table *table)
 	for (int i = 0; i < NR_CHAINS; i++) {
 		free_list(table->chains[i].head);
 		free_list(table->chains[i].spare);
-		pthread_mutex_destroy(&table->chains[i].lock);
 	}
 	free(table);
 }
@@ -137,42 +129,37 @@ static void drop_dead(struct chain *chain, uint64_t key, struct call_table_push_
 	}
 }
 
-int call_table_push(struct call_table *table, const struct open_call *entry,
-		    struct call_table_push_result *result)
+struct open_call *call_table_push(struct call_table *table, uint64_t key,
+				  struct call_table_push_result *result)
 {
-	struct chain *chain = chain_of(table, entry->key);
+	struct chain *chain = chain_of(table, key);
 	struct node *node;
 
 	*result = (struct call_table_push_result){0};
-	pthread_mutex_lock(&chain->lock);
-	drop_dead(chain, entry->key, result);
+	drop_dead(chain, key, result);
 	node = take_node(chain);
-	if (node) {
-		node->entry = *entry;
-		node->next = chain->head;
-		chain->head = node;
-		set_length(chain, chain->length + 1);
-	}
-	pthread_mutex_unlock(&chain->lock);
-	return node ? 0 : -ENOMEM;
+	if (!node)
+		return NULL;
+	node->entry = (struct open_call){.key = key};
+	node->next = chain->head;
+	chain->head = node;
+	set_length(chain, chain->length + 1);
+	return &node->entry;
 }
 
-bool call_table_pop(struct call_table *table, uint64_t key, struct open_call *out)
+const struct open_call *call_table_pop(struct call_table *table, uint64_t key)
 {
 	struct chain *chain = chain_of(table, key);
-	bool found = false;
 
-	pthread_mutex_lock(&chain->lock);
 	for (struct node **link = &chain->head; *link; link = &(*link)->next) {
-		if ((*link)->entry.key != key)
+		struct node *node = *link;
+
+		if (node->entry.key != key)
 			continue;
-		*out = (*link)->entry;
 		unlink_node(chain, link);
-		found = true;
-		break;
+		return &node->entry;
 	}
-	pthread_mutex_unlock(&chain->lock);
-	return found;
+	return NULL;
 }
 
 static struct open_call *find_enclosing(struct chain *chain, uint64_t key)
@@ -186,56 +173,32 @@ static struct open_call *find_enclosing(struct chain *chain, uint64_t key)
 	return nearest;
 }
 
-/* The innermost open call around `key`, locked; NULL, with nothing locked, if there is none. */
-static struct open_call *lock_enclosing(struct call_table *table, uint64_t key)
+static struct open_call *enclosing(struct call_table *table, uint64_t key)
 {
 	struct chain *chain = chain_of(table, key);
-	struct open_call *nearest;
 
-	if (is_empty(chain))
-		return NULL;
-	pthread_mutex_lock(&chain->lock);
-	nearest = find_enclosing(chain, key);
-	if (!nearest)
-		pthread_mutex_unlock(&chain->lock);
-	return nearest;
+	return is_empty(chain) ? NULL : find_enclosing(chain, key);
 }
 
-static void unlock(struct call_table *table, uint64_t key)
+const struct open_call *call_table_enclosing(struct call_table *table, uint64_t key)
 {
-	pthread_mutex_unlock(&chain_of(table, key)->lock);
-}
-
-bool call_table_enclosing(struct call_table *table, uint64_t key, struct open_call *out)
-{
-	const struct open_call *nearest = lock_enclosing(table, key);
-
-	if (!nearest)
-		return false;
-	*out = *nearest;
-	unlock(table, key);
-	return true;
+	return enclosing(table, key);
 }
 
 void call_table_note_inner(struct call_table *table, uint64_t key, uint64_t result)
 {
-	struct open_call *nearest = lock_enclosing(table, key);
+	struct open_call *nearest = enclosing(table, key);
 
-	if (!nearest)
-		return;
-	nearest->inner_result = result;
-	unlock(table, key);
+	if (nearest)
+		nearest->inner_result = result;
 }
 
 void call_table_forget_inner(struct call_table *table, uint64_t key, uint64_t object)
 {
-	struct open_call *nearest = lock_enclosing(table, key);
+	struct open_call *nearest = enclosing(table, key);
 
-	if (!nearest)
-		return;
-	if (nearest->inner_result == object)
+	if (nearest && nearest->inner_result == object)
 		nearest->inner_result = 0;
-	unlock(table, key);
 }
 
 bool call_table_is_open(struct call_table *table)
@@ -253,12 +216,10 @@ uint64_t call_table_clear(struct call_table *table)
 	for (int i = 0; i < NR_CHAINS; i++) {
 		struct chain *chain = &table->chains[i];
 
-		pthread_mutex_lock(&chain->lock);
 		while (chain->head) {
 			unlink_node(chain, &chain->head);
 			open++;
 		}
-		pthread_mutex_unlock(&chain->lock);
 	}
 	return open;
 }

@@ -27,6 +27,7 @@ struct open_call {
 	bool ignored; /* the tracer's: this call serves an outer one, which is the one to record */
 };
 
+/* One thread at a time uses a table. */
 struct call_table;
 
 /* -ENOMEM. Destroying is NULL-safe. */
@@ -38,16 +39,17 @@ struct call_table_push_result {
 	unsigned int lost;       /* deeper calls that cannot be live any more */
 };
 
-/* Add a call. Thread-safe. -ENOMEM, also over a cap of half a million calls: the caller counts it
- * as lost. */
-int call_table_push(struct call_table *table, const struct open_call *entry,
-		    struct call_table_push_result *result);
+/* Add a call; the caller fills in what is not its key. NULL without memory, and over a cap of half
+ * a million calls: the caller counts it as lost. Valid until the call is popped or dropped. */
+struct open_call *call_table_push(struct call_table *table, uint64_t key,
+				  struct call_table_push_result *result);
 
-/* Take the call with this key out. False if there is none: it was entered before tracing began. */
-bool call_table_pop(struct call_table *table, uint64_t key, struct open_call *out);
+/* Take the call with this key out; valid until the next push. NULL if there is none: it was entered
+ * before tracing began. */
+const struct open_call *call_table_pop(struct call_table *table, uint64_t key);
 
-/* The innermost call that is still open around `key` on the same stack; false if there is none. */
-bool call_table_enclosing(struct call_table *table, uint64_t key, struct open_call *out);
+/* The innermost call that is still open around `key` on the same stack; NULL if there is none. */
+const struct open_call *call_table_enclosing(struct call_table *table, uint64_t key);
 
 /* Set inner_result of the innermost call that is still open around `key`, less than a page up the
  * same stack. */
@@ -56,7 +58,7 @@ void call_table_note_inner(struct call_table *table, uint64_t key, uint64_t resu
 /* An object was freed: if a nested call returned it, the outer call itself may now get it. */
 void call_table_forget_inner(struct call_table *table, uint64_t key, uint64_t object);
 
-/* Whether any call is open (racy). */
+/* Whether any call is open. Any thread may ask; the answer is racy. */
 bool call_table_is_open(struct call_table *table);
 
 /* Remove all calls; returns how many were open. */

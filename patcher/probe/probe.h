@@ -151,6 +151,9 @@ struct probe_ref {
 struct probe_hit {
 	unsigned int vcpu;
 	uint64_t time_ns;
+	/* Hits with the same number were all in the past when the first of them was emitted: what
+	 * was read from the guest for one serves all. 0: a number of its own. */
+	uint64_t batch;
 	uint64_t key;                     /* gva of the return address on the stack */
 	uint64_t call_site;               /* the return address; at entries */
 	uint64_t args[CAPTURE_ARGUMENTS]; /* at entries */

@@ -148,15 +148,17 @@ static uint64_t snapshot(struct ring *ring)
 	return ring->consumed;
 }
 
-/* Whether a trampoline writes such a record; `room` bytes are reserved. */
-static bool is_record(const struct ring *ring, const struct ring_record *record, uint64_t room)
+/* Bytes of a record that a trampoline may have written; 0 if none writes such a record. */
+static size_t valid_size(const struct ring *ring, const struct ring_record *record)
 {
 	const struct ring_shape *shape;
 
 	if (!(record->commit & RING_COMMITTED) || ring_id(record) >= ring->config.nr_shapes)
-		return false;
+		return 0;
 	shape = &ring->config.shapes[ring_id(record)];
-	return shape->size && record->items <= shape->items && record_size(ring, record) <= room;
+	if (!shape->size || record->items > shape->items)
+		return 0;
+	return shape->size + record->items * sizeof(uint64_t);
 }
 
 static uint64_t horizon_of(const struct ring_clock *clock)
@@ -165,13 +167,14 @@ static uint64_t horizon_of(const struct ring_clock *clock)
 }
 
 /* A record from after the pass began is left for the next pass, which is later than it. */
-static bool is_later(struct ring *ring, uint64_t tsc, const struct ring_clock *clock)
+static bool is_later(struct ring *ring, uint64_t position, uint64_t tsc,
+		     const struct ring_clock *clock)
 {
-	bool seen_before = ring->later == ring->consumed;
+	bool seen_before = ring->later == position;
 
 	if (tsc <= horizon_of(clock) || (seen_before && tsc > clock->tsc))
 		return false;
-	ring->later = ring->consumed;
+	ring->later = position;
 	return true;
 }
 
@@ -186,50 +189,97 @@ static uint64_t clamp(struct ring *ring, uint64_t tsc, uint64_t horizon)
 	return stamp;
 }
 
-/* The guest may change the source meanwhile: the copy gets the header that was validated. */
-static void take(struct ring *ring, struct ring_record *copy, const struct ring_record *validated,
-		 size_t size)
-{
-	uint8_t *source = ring->data + offset_of(ring, ring->consumed);
+/*
+ * Complete records behind each other, which are copied and cleared at once. The guest may change
+ * them meanwhile: the copies get the headers that were validated.
+ */
+enum { RUN_MAX = 64 };
 
-	memcpy(copy, source, size);
-	*copy = *validated;
-	ring->queue.tail += size;
-	memset(source, 0, size);
-	ring->consumed += size;
-	ring->counts.records++;
-}
+struct run {
+	struct {
+		uint32_t commit, items;
+		uint64_t tsc;
+		size_t size;
+	} records[RUN_MAX];
+	size_t n, bytes;
+};
 
 enum step {
-	STEP_TAKEN,
-	STEP_LATER, /* nothing more before the horizon */
+	STEP_ADDED,
+	STEP_RUN_FULL, /* or its last record is the last before the ring's end */
+	STEP_LATER,    /* nothing more before the horizon */
 	STEP_UNCOMMITTED,
 	STEP_MALFORMED,
 	STEP_QUEUE_FULL,
 };
 
-static enum step take_next(struct ring *ring, uint64_t end, const struct ring_clock *clock)
+static size_t queue_left(const struct ring_queue *queue)
 {
-	struct ring_record *source, *room, validated;
+	return queue->capacity - (queue->tail - queue->head);
+}
+
+static enum step add_next(struct ring *ring, struct run *run, uint64_t end,
+			  const struct ring_clock *clock)
+{
+	const uint64_t position = ring->consumed + run->bytes;
+	struct ring_record *source =
+		(struct ring_record *)(void *)(ring->data + offset_of(ring, position));
+	struct ring_record head;
 	size_t size;
 
-	source = (struct ring_record *)(void *)(ring->data + offset_of(ring, ring->consumed));
-	validated.commit = __atomic_load_n(&source->commit, __ATOMIC_ACQUIRE);
-	if (!validated.commit)
+	if (run->n == RUN_MAX || ((position ^ ring->consumed) & ring->config.data_bytes))
+		return STEP_RUN_FULL;
+	head.commit = __atomic_load_n(&source->commit, __ATOMIC_ACQUIRE);
+	if (!head.commit)
 		return STEP_UNCOMMITTED;
-	validated.items = __atomic_load_n(&source->items, __ATOMIC_RELAXED);
-	if (!is_record(ring, &validated, end - ring->consumed))
+	head.items = __atomic_load_n(&source->items, __ATOMIC_RELAXED);
+	size = valid_size(ring, &head);
+	if (!size || size > end - position)
 		return STEP_MALFORMED;
-	validated.tsc = __atomic_load_n(&source->tsc, __ATOMIC_RELAXED);
-	if (is_later(ring, validated.tsc, clock))
+	head.tsc = __atomic_load_n(&source->tsc, __ATOMIC_RELAXED);
+	if (is_later(ring, position, head.tsc, clock))
 		return STEP_LATER;
-	size = record_size(ring, &validated);
-	room = queue_room(&ring->queue, size);
-	if (!room)
+	if (run->bytes + size > queue_left(&ring->queue))
 		return STEP_QUEUE_FULL;
-	validated.tsc = clamp(ring, validated.tsc, horizon_of(clock));
-	take(ring, room, &validated, size);
-	return STEP_TAKEN;
+	run->records[run->n].commit = head.commit;
+	run->records[run->n].items = head.items;
+	run->records[run->n].tsc = clamp(ring, head.tsc, horizon_of(clock));
+	run->records[run->n++].size = size;
+	run->bytes += size;
+	return STEP_ADDED;
+}
+
+static void take(struct ring *ring, const struct run *run)
+{
+	uint8_t *source = ring->data + offset_of(ring, ring->consumed);
+	uint8_t *copy = (uint8_t *)queue_room(&ring->queue, run->bytes);
+
+	memcpy(copy, source, run->bytes);
+	memset(source, 0, run->bytes);
+	for (size_t i = 0; i < run->n; copy += run->records[i++].size) {
+		struct ring_record *record = (struct ring_record *)(void *)copy;
+
+		record->commit = run->records[i].commit;
+		record->items = run->records[i].items;
+		record->tsc = run->records[i].tsc;
+	}
+	ring->queue.tail += run->bytes;
+	ring->consumed += run->bytes;
+	ring->counts.records += run->n;
+}
+
+/* Take a run; returns why it ended. */
+static enum step take_run(struct ring *ring, uint64_t end, const struct ring_clock *clock)
+{
+	enum step step = STEP_ADDED;
+	struct run run;
+
+	run.n = run.bytes = 0;
+	while (step == STEP_ADDED && ring->consumed + run.bytes != end)
+		step = add_next(ring, &run, end, clock);
+	if (run.n)
+		take(ring, &run);
+	return step;
 }
 
 bool ring_next_stamp(const struct ring *ring, uint64_t *tsc)
@@ -258,8 +308,9 @@ static bool is_stalled(struct ring *ring, const struct ring_clock *clock)
 static uint64_t consume_to(struct ring *ring, uint64_t end, const struct ring_clock *clock)
 {
 	while (ring->consumed != end) {
-		switch (take_next(ring, end, clock)) {
-		case STEP_TAKEN:
+		switch (take_run(ring, end, clock)) {
+		case STEP_ADDED:
+		case STEP_RUN_FULL:
 			break;
 		case STEP_LATER:
 			return horizon_of(clock);

@@ -6,44 +6,62 @@ static void await_return(struct trace_session *s, const struct probe_ref *ref,
 			 const struct probe_hit *hit)
 {
 	struct call_table_push_result pushed;
-	struct open_call call = {.key = hit->key,
-				 .tracer = ref->tracer,
-				 .probe = ref->probe,
-				 .call_site = hit->call_site};
+	struct open_call *call = call_table_push(s->calls, hit->key, &pushed);
 
-	memcpy(call.words, hit->args, sizeof(call.words));
-	ref->tracer->ops->entry(ref->tracer, ref->probe, hit, &call);
-	if (call_table_push(s->calls, &call, &pushed))
-		count_event(&s->counters, COUNTER_LOST, 1);
 	count_event(&s->counters, COUNTER_NESTED, pushed.superseded);
 	count_event(&s->counters, COUNTER_LOST, pushed.lost);
+	if (call) {
+		call->tracer = ref->tracer;
+		call->probe = ref->probe;
+		call->call_site = hit->call_site;
+		memcpy(call->words, hit->args, sizeof(call->words));
+		ref->tracer->ops->entry(ref->tracer, ref->probe, hit, call);
+	} else {
+		count_event(&s->counters, COUNTER_LOST, 1);
+	}
 	boot_window_note_entry(&s->boot, hit->call_site);
 }
 
-/* A bulk call's return may come in several hits, each with some of its objects. */
-static bool is_last_hit(struct open_call *call, const struct probe_hit *hit)
+/* Objects of a bulk call, over all hits of its return up to this one. */
+static uint64_t items_seen(const struct open_call *call, const struct probe_hit *hit)
 {
-	call->items_seen += hit->nr_items;
-	return !hit->nr_items || call->items_seen >= probe_hit_all_items(hit);
+	return call->items_seen + hit->nr_items;
+}
+
+/* A bulk call's return may come in several hits, each with some of its objects. */
+static bool is_last_hit(const struct open_call *call, const struct probe_hit *hit)
+{
+	return !hit->nr_items || items_seen(call, hit) >= probe_hit_all_items(hit);
+}
+
+static void await_next_hit(struct trace_session *s, const struct open_call *popped,
+			   const struct probe_hit *hit)
+{
+	struct open_call call = *popped;
+	struct call_table_push_result pushed;
+	struct open_call *again = call_table_push(s->calls, hit->key, &pushed);
+
+	call.items_seen = items_seen(&call, hit);
+	if (again)
+		*again = call;
+	else
+		count_event(&s->counters, COUNTER_LOST, 1);
 }
 
 static void on_return(struct trace_session *s, const struct probe_hit *hit)
 {
-	struct call_table_push_result pushed;
-	struct open_call call;
-	struct tracer *tracer;
+	const struct open_call *call = call_table_pop(s->calls, hit->key);
 
-	if (!call_table_pop(s->calls, hit->key, &call)) {
+	if (!call) {
 		count_event(&s->counters, COUNTER_UNPAIRED_RETURNS, 1);
 		return;
 	}
-	if (call.ignored)
+	if (call->ignored)
 		return;
-	tracer = call.tracer;
-	if (tracer->ops->ret(tracer, call.probe, hit, &call))
+	if (call->tracer->ops->ret(call->tracer, call->probe, hit, call))
 		call_table_note_inner(s->calls, hit->key, hit->result);
-	if (!is_last_hit(&call, hit) && call_table_push(s->calls, &call, &pushed))
-		count_event(&s->counters, COUNTER_LOST, 1);
+	if (!is_last_hit(call, hit))
+		await_next_hit(s, call, hit);
 }
 
 void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point,

@@ -49,8 +49,8 @@ struct tracer_ops {
 	/* May be NULL. Add what a reader of this tracer's records needs from the guest's kernel. */
 	void (*describe)(const struct tracer *tracer, struct trace_info *info);
 	/*
-	 * Several threads may call entry and ret at once, for different vCPUs, and long after the
-	 * vCPU was there: both read no guest memory that may have changed since.
+	 * One thread at a time calls entry and ret, long after the vCPU was there: both read no
+	 * guest memory that may have changed since.
 	 *
 	 * For a probe that wants its return, `call` is what the session remembers until then
 	 * (arguments and call site filled in); else NULL.

@@ -21,6 +21,32 @@ struct maker {
 	struct trampoline_kernel kernel;
 };
 
+/* The fields of one word that a hit has, and where. */
+#define IN_HIT(member) offsetof(struct probe_hit, member)
+static const uint8_t hit_offset[FIELD_COUNT] = {
+	[FIELD_KEY] = IN_HIT(key),       [FIELD_CALL_SITE] = IN_HIT(call_site),
+	[FIELD_RESULT] = IN_HIT(result), [FIELD_ARG0] = IN_HIT(args[0]),
+	[FIELD_ARG1] = IN_HIT(args[1]),  [FIELD_ARG2] = IN_HIT(args[2]),
+	[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
+	[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
+	[FIELD_SAVED] = IN_HIT(saved),   [FIELD_OWNER] = IN_HIT(owner),
+};
+static const uint32_t not_in_hit = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK);
+
+static void make_moves(struct trampoline_place *place)
+{
+	uint32_t left = place->capture.fields & ~not_in_hit;
+
+	for (; left; left &= left - 1) {
+		int field = __builtin_ctz(left);
+		size_t from = place->layout.offset[field] / sizeof(uint64_t);
+
+		place->moves[place->nr_moves].from = (uint8_t)from;
+		place->moves[place->nr_moves++].to =
+			(uint8_t)(hit_offset[field] / sizeof(uint64_t));
+	}
+}
+
 /* Writes the code of one place; *gva is where it begins. */
 static int add_code(const struct maker *m, uint32_t number, const struct capture *capture,
 		    uint64_t next, uint64_t *gva, struct error *err)
@@ -56,6 +82,7 @@ static int add_code(const struct maker *m, uint32_t number, const struct capture
 					   .skip = spec.gva + code.skip,
 					   .capture = *capture,
 					   .layout = code.layout};
+	make_moves(place);
 	*gva = spec.gva;
 	m->set->made++;
 	return 0;
@@ -196,32 +223,6 @@ const struct trampoline_place *trampoline_set_at(const struct trampoline_set *se
 	return number ? &set->places[*number] : NULL;
 }
 
-/* The fields of one word that a hit has, and where. */
-#define IN_HIT(member) offsetof(struct probe_hit, member)
-static const uint8_t hit_offset[FIELD_COUNT] = {
-	[FIELD_KEY] = IN_HIT(key),       [FIELD_CALL_SITE] = IN_HIT(call_site),
-	[FIELD_RESULT] = IN_HIT(result), [FIELD_ARG0] = IN_HIT(args[0]),
-	[FIELD_ARG1] = IN_HIT(args[1]),  [FIELD_ARG2] = IN_HIT(args[2]),
-	[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
-	[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
-	[FIELD_SAVED] = IN_HIT(saved),   [FIELD_OWNER] = IN_HIT(owner),
-};
-static const uint32_t not_in_hit = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK);
-
-static void read_words(const struct trampoline_place *place, const struct ring_record *record,
-		       struct probe_hit *hit)
-{
-	uint32_t left = place->capture.fields & ~not_in_hit;
-
-	for (; left; left &= left - 1) {
-		int field = __builtin_ctz(left);
-
-		memcpy((uint8_t *)hit + hit_offset[field],
-		       (const uint8_t *)record + place->layout.offset[field], sizeof(uint64_t));
-	}
-	hit->key += RECORD_KEY_BIAS;
-}
-
 static const uint64_t *words_at(const struct ring_record *record, uint16_t offset)
 {
 	return (const uint64_t *)(const void *)((const uint8_t *)record + offset);
@@ -236,7 +237,10 @@ void trampoline_set_read(const struct trampoline_set *set, const struct ring_rec
 	*point = place->capture.point;
 	*ref = place->ref;
 	*hit = (struct probe_hit){0};
-	read_words(place, record, hit);
+	for (unsigned int i = 0; i < place->nr_moves; i++)
+		((uint64_t *)hit)[place->moves[i].to] =
+			((const uint64_t *)record)[place->moves[i].from];
+	hit->key += RECORD_KEY_BIAS;
 	if (place->layout.offset[FIELD_STACK]) {
 		hit->stack = words_at(record, place->layout.offset[FIELD_STACK]);
 		hit->nr_stack = place->capture.stack_words;

@@ -114,6 +114,12 @@ struct trampoline_place {
 	uint64_t retry, skip;        /* gvas; see struct trampoline */
 	struct capture capture;
 	struct record_layout layout;
+	/* The fields of one word that a hit has: from which word of the record to which of the hit.
+	 */
+	struct {
+		uint8_t from, to;
+	} moves[FIELD_COUNT];
+	uint8_t nr_moves;
 };
 
 struct trampoline_set {

@@ -11,8 +11,9 @@
 
 /*
  * What a monitor's client, its server and a person may send: bytes to messages, messages to
- * requests, requests to checked arguments, replies to text. Besides memory errors it looks for
- * results that depend on how the stream was cut, and for objects that only the JSON parser takes.
+ * requests, requests to checked arguments, replies to text. Besides memory errors it finds results
+ * that depend on how the stream was cut, and messages that the framer refuses and the parser does
+ * not.
  */
 enum { LIMIT = 4096 };
 

@@ -136,7 +136,7 @@ sub test_suspended_inside {
 	my $status = $libvirt->wait_for($pid, 60);
 	cmp_ok(time - $from, '<', 8, sprintf 'suspended in the kernel: the trace ends %.1f s after SIGINT', time - $from);
 	is($status, 1, 'suspended in the kernel: attach has status 1, because something is left');
-	like(log_of('inside'), qr/run 'sonde recover': 1 places in the guest .* the domain is paused/,
+	like(log_of('inside'), qr/run 'sonde recover -c qemu:\/\/\/session t': places in the guest that are not restored: 1; the domain is paused/,
 		'suspended in the kernel: the error names what is left, and why');
 	is($libvirt->state_of('t'), 'paused', 'suspended in the kernel: the domain stays paused');
 	is_text_as_before('t', 'suspended in the kernel');

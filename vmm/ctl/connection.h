@@ -6,9 +6,8 @@
 #include "formats/base/error.h"
 
 /*
- * The client's end of QMP, for `sonde ctl`. It trusts the peer as little as the monitor trusts its
- * clients: replies are bounded, each step has a deadline, and text for people has its control
- * characters replaced.
+ * The client's end of QMP, for `sonde ctl`. The peer is not trusted: replies are bounded, each step
+ * has a deadline, and control characters in texts for people are replaced.
  */
 struct qmp_connection;
 
@@ -16,8 +15,10 @@ enum { QMP_REPLY_MAX = 64 << 20 /* bytes */ };
 
 /*
  * Connect to the socket `path`, read the greeting and negotiate. `timeout_ms` bounds this and each
- * later qmp_execute(). Errors are one line with the cause: no such socket, nobody listens,
- * permission, -ETIMEDOUT, -EPROTO (the peer speaks something else).
+ * later qmp_execute(). Errors are one line for the user:
+ *  -ENOENT, -ECONNREFUSED, -EACCES  no socket, no listener, no permission
+ *  -ETIMEDOUT                       the peer does not answer
+ *  -EPROTO, -EBADMSG                the peer does not speak QMP
  */
 int qmp_connect(const char *path, unsigned int timeout_ms, struct qmp_connection **out,
 		struct error *err);

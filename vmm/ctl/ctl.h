@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include "formats/base/error.h"
 
-/* What a person types to `sonde ctl`, as a QMP command. */
+/* A command of `sonde ctl`, typed by a person, as a QMP command. */
 struct qmp_command {
 	const char *verb; /* borrowed from the words or static */
 	json_t *args;     /* new reference, or NULL */
@@ -23,9 +23,8 @@ int qmp_command_split(char *line, char **words, struct error *err);
 
 /*
  * A short form (status, commands, help, trace on|off|status) or any verb with key=value arguments.
- * A value is a boolean, an integer (decimal or 0x), JSON if it begins with [ { or ", else a string;
- * so is an integer beyond 63 bits. `n` must be at least 1. -EINVAL says what is wrong with the
- * words.
+ * A value is a boolean, an integer (decimal or 0x), JSON if it begins with [ { or ", else a string.
+ * An integer beyond 63 bits is a string, too. `n` is at least 1. -EINVAL says which word is wrong.
  */
 int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, struct error *err);
 
@@ -33,15 +32,15 @@ int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, str
 const char *qmp_command_short(const char *verb);
 
 /*
- * Print what a verb returned for people; an empty object prints nothing. The value comes from the
- * peer and may be anything: control characters are replaced, missing keys read as 0 or "?".
+ * Print a verb's reply for people; an empty object prints nothing. The peer may send anything:
+ * control characters are replaced, and missing keys are printed as 0 or "?".
  */
 void qmp_show(FILE *out, const char *verb, const json_t *result);
 
-/* The same of query-commands, as one line for each command: what can be typed here. */
+/* Print the reply to query-commands as a list of what can be typed, one line for each. */
 void qmp_show_help(FILE *out, const json_t *commands);
 
-/* After trace-start or trace-stop: what query-trace returns, in one line. */
+/* Print the reply to query-trace in one line, after trace-start or trace-stop. */
 void qmp_show_switch(FILE *out, const json_t *trace);
 
 #endif

@@ -7,8 +7,8 @@
 #include "formats/base/error.h"
 
 /*
- * One connection of the monitor: bytes in, messages out, both bounded. While a client does not read
- * its replies, no more requests are taken from it; if events then pile up, it is dropped.
+ * One connection of the monitor: bytes in, messages out, both bounded. A client that does not read
+ * its replies gets no further requests read; if too many events wait for it, it is disconnected.
  */
 struct monitor_client;
 struct event_loop;
@@ -16,34 +16,33 @@ struct event_loop;
 enum {
 	MONITOR_CLIENT_REQUEST_MAX = 1 << 20, /* bytes of one request */
 	MONITOR_CLIENT_OUTPUT_HIGH = 1 << 16, /* unread bytes at which requests must wait */
-	MONITOR_CLIENT_OUTPUT_MAX = 1 << 20,  /* unread bytes at which an event drops the client */
+	MONITOR_CLIENT_OUTPUT_MAX = 1 << 20,  /* unread bytes at which an event disconnects it */
 };
 
 struct monitor_client_ops {
-	/* Returns the reply, a new reference or NULL. `message` is NULL if *err says what was
-	 * wrong. */
+	/* Return the reply, a new reference, or NULL without memory. `message` is NULL if it was
+	 * malformed: *err says why. */
 	json_t *(*message)(void *arg, struct monitor_client *client, json_t *message,
 			   const struct error *err);
-	/* The connection ended; the callee destroys the client. */
+	/* The connection has ended: destroy the client. */
 	void (*gone)(void *arg, struct monitor_client *client);
 	void *arg;
 };
 
-/* Takes over fd (non-blocking), also on failure. *ops is copied. Main thread only, as all below. */
+/* Take over fd (non-blocking), also on failure. *ops is copied. All functions: main thread only. */
 int monitor_client_create(struct event_loop *loop, int fd, const struct monitor_client_ops *ops,
 			  struct monitor_client **out, struct error *err);
 
-/* Writes what can be written without waiting, and closes. NULL-safe. */
+/* Write what can be written without waiting, and close. NULL-safe. */
 void monitor_client_destroy(struct monitor_client *client);
 
-/* Queue a message, which is taken over (NULL: memory was out, so the client is dropped). */
+/* Queue a message, which is taken over. NULL (out of memory) disconnects the client. */
 void monitor_client_send(struct monitor_client *client, json_t *message);
 
-/* As monitor_client_send(), but only once the client is negotiated; the message stays the caller's.
- */
+/* Queue an event, which stays the caller's, if the client has negotiated. */
 void monitor_client_event(struct monitor_client *client, json_t *event);
 
-/* Whether it has sent qmp_capabilities, before which it may ask nothing else. */
+/* Whether the client has sent qmp_capabilities, its first command. */
 bool monitor_client_negotiated(const struct monitor_client *client);
 void monitor_client_set_negotiated(struct monitor_client *client);
 

@@ -9,10 +9,10 @@
 #include "formats/base/error.h"
 
 /*
- * A push automaton over the punctuation of JSON (RFC 8259). It finds where a top-level object or
- * array ends, because QMP messages need no separator, and it notices a wrong token at that byte, so
- * that one malformed line does not swallow the next. It takes more than JSON inside numbers and
- * escapes: the real parser judges those once the end is known.
+ * A push automaton over the punctuation of JSON (RFC 8259). It finds the end of a top-level object
+ * or array, because QMP messages need no separator. It refuses a wrong token at that byte, so that
+ * a malformed line does not swallow the next one. Inside numbers and escapes it accepts more than
+ * JSON: the parser checks those when the message is complete.
  */
 enum { QMP_SYNTAX_MAX_DEPTH = 64 };
 
@@ -40,9 +40,9 @@ struct qmp_syntax {
 };
 
 /*
- * Cuts a stream of untrusted bytes into QMP messages and parses them; used by both ends, and by the
- * fuzzer. Messages need not be separated; between them, white space is skipped. After malformed
- * input, the rest of that line is skipped.
+ * Cuts a stream of untrusted bytes into QMP messages and parses them, for both ends of a
+ * connection. White space between messages is skipped. After malformed input, the rest of the line
+ * is skipped.
  */
 struct qmp_framer {
 	struct qmp_syntax syntax;
@@ -52,15 +52,18 @@ struct qmp_framer {
 	bool skipping; /* until the end of a malformed line */
 };
 
-/* For messages of up to `limit` bytes; memory comes with them and goes with qmp_framer_deinit(). */
+/* For messages of up to `limit` bytes. */
 void qmp_framer_init(struct qmp_framer *framer, size_t limit);
 void qmp_framer_deinit(struct qmp_framer *framer);
 
 /*
- * Take bytes up to the end of the first message in them; *used says how many, so call again with
- * the rest. Returns 1 with *out a new reference to an object or array, 0 when all bytes were taken
- * and no message has ended, -EBADMSG (not JSON, or nested too deep), -EMSGSIZE (longer than the
- * limit) or -ENOMEM. It may go on after each error.
+ * Take bytes up to the end of the first message in them; *used says how many. Call again with the
+ * rest, also after an error. Returns
+ *  1          *out is a new reference to an object or array
+ *  0          all bytes were taken, and the message is not complete
+ *  -EBADMSG   not JSON, or nested too deep
+ *  -EMSGSIZE  longer than the limit
+ *  -ENOMEM
  */
 int qmp_framer_feed(struct qmp_framer *framer, const char *data, size_t size, size_t *used,
 		    json_t **out, struct error *err);

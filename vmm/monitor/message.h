@@ -7,7 +7,7 @@
 
 /*
  * The messages of the QEMU Machine Protocol (QEMU, docs/interop/qmp-spec.rst, "Protocol
- * Specification"). The builders return a new reference, or NULL when memory is out.
+ * Specification"). Functions that return json_t return a new reference, or NULL without memory.
  */
 
 #define QMP_CLASS_GENERIC "GenericError"
@@ -20,10 +20,10 @@ struct qmp_request {
 	json_t *id;
 };
 
-/* -EINVAL if it is no request; out->id is set even then if there is one, for the error reply. */
+/* -EINVAL if it is no request. out->id is set even then, for the error reply. */
 int qmp_request_parse(json_t *message, struct qmp_request *out, struct error *err);
 
-/* What query-version returns, also part of the greeting. */
+/* The reply to query-version, and the greeting that contains it. */
 json_t *qmp_version(void);
 json_t *qmp_greeting(void);
 
@@ -31,10 +31,10 @@ json_t *qmp_greeting(void);
 json_t *qmp_return(json_t *result, json_t *id);
 json_t *qmp_error(const char *class, const char *desc, json_t *id);
 
-/* An event with the time stamp of now; `data` is taken over and may be NULL. */
+/* An event with the present time; `data` is taken over and may be NULL. */
 json_t *qmp_event(const char *name, json_t *data);
 
-/* One error as text with its address; bytes that are not UTF-8 become question marks. */
+/* An error with its address; bytes that are not UTF-8 become question marks. */
 json_t *qmp_error_from(const char *class, const struct error *err, json_t *id);
 
 #endif

@@ -26,7 +26,7 @@ struct monitor {
 
 /* --- the verbs of any monitor ---------------------------------------------------------------- */
 
-/* execute() keeps track of who has negotiated; here only the argument is judged. */
+/* execute() records that the client has negotiated; here only the argument is checked. */
 static int qmp_capabilities(struct monitor_call *call, struct error *err)
 {
 	const json_t *first = json_array_get(json_object_get(call->args, "enable"), 0);

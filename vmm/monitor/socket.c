@@ -25,7 +25,7 @@ int monitor_socket_address(const char *path, struct sockaddr_un *out, struct err
 	return 0;
 }
 
-/* Whether somebody accepts connections there. A full queue (EAGAIN) counts as somebody. */
+/* 0 if a process listens there, -EAGAIN if its queue is full, -ECONNREFUSED if none does. */
 static int probe(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

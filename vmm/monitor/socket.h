@@ -10,7 +10,7 @@
 struct monitor_socket {
 	int fd;
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	dev_t dev; /* of the name, to remove only what is still ours */
+	dev_t dev; /* of the name: another file of that name is not removed */
 	ino_t ino;
 };
 
@@ -18,13 +18,13 @@ struct monitor_socket {
 int monitor_socket_address(const char *path, struct sockaddr_un *out, struct error *err);
 
 /*
- * Bind `path` with mode 0600 and listen, non-blocking. A socket that nobody listens on any more is
- * replaced; anything else there is refused: -EADDRINUSE or -EEXIST. Changes the umask for a moment,
- * so call it before there are other threads.
+ * Bind `path` with mode 0600 and listen, non-blocking. A socket without a listener is replaced.
+ * -EADDRINUSE if a process listens there, -EEXIST if it is another kind of file. Changes the umask
+ * for a moment: call it before there are threads.
  */
 int monitor_socket_open(const char *path, struct monitor_socket *out, struct error *err);
 
-/* Close, and remove the name if it is still the socket that was bound. */
+/* Close, and remove the name if it still is the socket that was bound. */
 void monitor_socket_close(struct monitor_socket *sock);
 
 #endif

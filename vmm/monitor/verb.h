@@ -10,9 +10,9 @@
 #include "introspect/guest/guest.h"
 
 /*
- * The monitor's verbs. To add one: write its function and its row in the verbs-*.c file of the
- * thing that it acts on. Arguments are checked against the row before the function runs, and
- * query-commands lists them; nothing else needs to know the verb.
+ * The monitor's verbs. To add one, write its function and its row in the verbs-*.c file of the
+ * thing that it acts on. The monitor checks arguments against the row before it calls the function,
+ * and lists the row in query-commands. `sonde ctl` runs any verb by its name.
  */
 enum monitor_arg_type {
 	MONITOR_ARG_STRING,
@@ -29,21 +29,23 @@ struct monitor_arg {
 	bool required;
 };
 
-/* How the owner of the guest runs it. Main thread only. */
+/* Implemented by the owner of the guest (vmm/run/owner.c, vmm/libvirt/attach/owner.c). Main thread
+ * only. */
 struct monitor_guest_ops {
 	const char *(*status)(void *arg); /* a name of QMP's RunState */
-	/* -EALREADY if there is nothing to do. Where `pauses` is false, the error says who can. */
+	/* -EALREADY if the guest is so already. If `pauses` is false: -ENOTSUP, with the command
+	 * that does it. */
 	int (*pause)(void *arg, struct error *err);
 	int (*resume)(void *arg, struct error *err);
 	bool pauses;
-	void (*quit)(void *arg); /* ends the event loop */
-	/* Host thread of a vCPU; NULL where they are not this process's. */
+	void (*quit)(void *arg); /* end the event loop */
+	/* Host thread of a vCPU. NULL if the vCPUs belong to another process. */
 	pid_t (*thread_id)(void *arg, unsigned int vcpu);
 };
 
-/* How the guest is traced. Main thread only; each error is one line for the user. */
+/* Implemented by the recorder. Main thread only; each error is one line for the user. */
 struct monitor_trace_ops {
-	/* Begin tracing `specs`; none: those that were given on the command line. */
+	/* Start tracing `specs`; none: those of the command line. */
 	int (*start)(void *arg, const char *const *specs, size_t n, struct error *err);
 	int (*stop)(void *arg, struct error *err);
 	/* The reply to query-trace (a new object), or NULL if memory is out. */
@@ -80,7 +82,7 @@ struct monitor_verb {
 	const char *name;
 	const char *help;               /* one line, no full stop */
 	const struct monitor_arg *args; /* ends with a NULL name; NULL if it takes none */
-	/* Whether the verb can do anything for this target, and is listed; NULL: always. */
+	/* Whether the verb works for this target, and is listed. NULL: always. */
 	bool (*offered)(const struct monitor_target *target);
 	/* Returns 0, or -errno with *err for the client. */
 	int (*run)(struct monitor_call *call, struct error *err);
@@ -100,7 +102,7 @@ void monitor_verbs_destroy(struct monitor_verbs *verbs);
 int monitor_verbs_add(struct monitor_verbs *verbs, const struct monitor_verb *list,
 		      struct error *err);
 
-/* Whether there is a verb of that name, which a client may have made up. */
+/* Whether there is a verb of that name. */
 bool monitor_verbs_has(const struct monitor_verbs *verbs, const char *name);
 
 /*

@@ -9,7 +9,7 @@
 #include "vmm/monitor/monitor.h"
 #include "vmm/recorder/recorder.h"
 
-/* recorder.c owns the trace, watch.c what ends it, monitor.c serves clients, report.c prints. */
+/* recorder.c: the trace; watch.c: what ends it; monitor.c: clients; report.c: output. */
 struct recorder {
 	struct recorder_config config;
 	const struct recorder_options *options;
@@ -20,19 +20,19 @@ struct recorder {
 	struct trace_writer *writer;
 	struct trace_session *session; /* from begin to end */
 	/*
-	 * Around all use of the session while the guest runs, as recorder_poll() comes from a
-	 * vCPU's thread. The main thread takes it and may then wait for its turn to stop the guest;
-	 * a vCPU that has it never waits for that. So the main thread never waits long, paused or
-	 * not.
+	 * Around all use of the session while the guest runs, because recorder_poll() is called on
+	 * a vCPU's thread. The main thread may wait for its turn to stop the guest while it holds
+	 * the lock; a vCPU's thread must not. So the main thread never waits long, even while the
+	 * guest is paused.
 	 */
 	pthread_mutex_t lock;
-	bool located; /* it is known where the kernel runs */
+	bool located; /* virt_slide and text_gpa are known */
 	uint64_t virt_slide, text_gpa;
 	uint64_t starts; /* how often tracing was switched on */
 	int64_t started_ns, started_realtime_ns;
-	const char *ended;        /* what ended the trace; NULL: its user */
-	struct error failed;      /* the first thing that went wrong; code 0: nothing */
-	struct trace_status last; /* of the session, taken before it went */
+	const char *ended;        /* why the trace ended, if not by the user */
+	struct error failed;      /* the first failure; code 0: none */
+	struct trace_status last; /* of the session, before it was destroyed */
 
 	/* What ends it. */
 	const struct monitor_guest_ops *ops;

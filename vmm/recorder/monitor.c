@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The monitor of a recorder: what its trace verbs do, and what they return. */
+/* The recorder's side of the monitor: the operations of its trace verbs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

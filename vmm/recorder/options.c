@@ -19,7 +19,7 @@ enum {
 	MAX_DURATION_MS = 1176 * 3600 * 1000U, /* 49 days: milliseconds in an unsigned int */
 };
 
-/* A spec is checked when it is read: before a guest is started, or a domain connected to. */
+/* Check the spec at once: before a guest is started, or libvirt is connected to. */
 static int store_spec(const char *verb, const struct cli_option *option, const char *text,
 		      void *field)
 {

@@ -12,7 +12,7 @@ enum { RECORDER_MAX_SPECS = 16 };
 enum recorder_mode { RECORDER_EXITLESS, RECORDER_TRAP };
 enum recorder_on_full { RECORDER_BLOCK, RECORDER_DROP };
 
-/* The options that every verb has which traces. Strings are argv's. */
+/* The options of all verbs that trace. Strings are argv's. */
 struct recorder_options {
 	const char *specs[RECORDER_MAX_SPECS + 1]; /* NULL-terminated; each names a tracer */
 	size_t nr_specs;
@@ -34,7 +34,7 @@ extern const struct cli_option recorder_option_table[];
 /* The defaults, before the command line is parsed. */
 void recorder_options_init(struct recorder_options *options);
 
-/* Check after parsing what concerns several options. 0 or CLI_USAGE, with one line printed. */
+/* After parsing: check what concerns several options. 0, or CLI_USAGE with one line printed. */
 int recorder_options_check(const struct recorder_options *options, const char *verb);
 
 #endif

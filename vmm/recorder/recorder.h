@@ -11,13 +11,13 @@
 #include "vmm/recorder/options.h"
 
 /*
- * What every verb does that traces a guest: it owns the kernel image, the trace writer and the
- * session, watches for signals and limits, serves the monitor, and prints how it went. It knows the
- * guest as a struct guest, and its owner (a machine of this process, a libvirt domain) by struct
- * monitor_guest_ops. Main thread only, but for recorder_poll().
+ * The part that all verbs share which trace a guest. It owns the kernel image, the trace writer and
+ * the session, handles signals and limits, serves the monitor, and prints the results. It knows the
+ * guest as a struct guest, and the owner of the guest (sonde run's machine, sonde attach's domain)
+ * by its struct monitor_guest_ops. Main thread only, except recorder_poll().
  *
- * In this order: create, watch, begin, run, end, close, conclude, destroy. Close and end can also
- * be swapped; after a failure go on with either.
+ * Order: create, watch, begin, run, end, close, conclude, destroy. After a failure continue with
+ * end. close may come before end.
  */
 struct recorder;
 struct event_loop;
@@ -29,17 +29,19 @@ struct recorder_config {
 	struct kernel_image *image; /* taken over, also on error; NULL: read `kernel` */
 	const char *kernel;         /* its file; NULL: no image is needed */
 	unsigned int nr_vcpus;
-	const char *clock;  /* what time stamps count */
-	const char *memory; /* how the guest's memory is read, and why so */
-	bool progress;      /* the terminal is free for a line that shows the counts */
-	bool no_trace;      /* nothing is written, whatever the options say */
+	const char *clock;  /* of the time stamps, for the sidecar */
+	const char *memory; /* how guest memory is read, for the sidecar */
+	bool progress;      /* show the counts on the terminal, which the guest does not use */
+	bool no_trace;      /* write nothing, even if options->output is set */
 	/* Async-signal-safe: called before a second signal kills the process. May be NULL. */
 	void (*before_death)(void);
 };
 
 /*
- * Prepare the trace directory and analyse the kernel. Without options->output nothing is traced,
- * all else works. `options` and `loop` must outlive the recorder. Errors are for the user.
+ * Prepare the trace directory and analyse the kernel. Without options->output the recorder traces
+ * nothing, but handles signals, limits and the monitor. `options` and `loop` must outlive the
+ * recorder. Errors are one line for the user: those of trace_writer_prepare(), kernel_file_open()
+ * and kernel_image_load(), -ENOMEM.
  */
 int recorder_create(const struct recorder_config *config, struct recorder **out, struct error *err);
 /* NULL-safe. After recorder_end(). */
@@ -48,33 +50,33 @@ void recorder_destroy(struct recorder *recorder);
 /* NULL without an image. */
 const struct kernel_image *recorder_image(const struct recorder *recorder);
 
-/* Where the kernel is: the guest's memory is not searched for it. Before recorder_begin(). */
+/* The kernel's location is known: guest memory need not be searched. Before recorder_begin(). */
 void recorder_kernel_at(struct recorder *recorder, uint64_t virt_slide, uint64_t text_gpa);
 
 /*
- * Catch SIGINT, SIGTERM and SIGHUP: the first calls ops->quit(), and the next kills the process.
- * Listen for monitor clients. Threads that exist by then must block these signals; the umask
- * changes for a moment.
+ * Catch SIGINT, SIGTERM and SIGHUP: the first one calls ops->quit(), the next one kills the
+ * process. Listen for monitor clients. Existing threads must block these signals; new ones inherit
+ * that. The umask changes for a moment.
  */
 int recorder_watch(struct recorder *recorder, struct guest *guest,
 		   const struct monitor_guest_ops *ops, void *arg, struct error *err);
 
 /*
- * Create the session and start tracing the specs of the command line, if there are any, and it is
- * known where the kernel is. Before the guest's first instruction, or while it runs. -EAGAIN: the
- * guest is still booting.
+ * Create the session. If the command line has specs and the kernel's location is known, start
+ * tracing. Before the guest's first instruction, or while the guest runs. -EAGAIN: the guest is
+ * still booting. Other errors: those of trace_writer_create() and trace_session_start().
  */
 int recorder_begin(struct recorder *recorder, struct guest *guest, struct error *err);
 
 /*
- * Start tracing when the kernel can be found in a guest that places it itself. To be called while
- * the guest boots, also on a vCPU's thread, until it returns true: nothing is left to wait for.
+ * For a guest that places its kernel itself: start tracing when the kernel is found in memory. To
+ * be called while the guest boots, also on a vCPU's thread, until it returns true.
  */
 bool recorder_poll(struct recorder *recorder);
 
 /*
  * Run the event loop, with the limits of the command line, until something ends it. *reason is what
- * event_loop_run() returns. From then on any signal kills the process.
+ * event_loop_run() returns. Any later signal kills the process.
  */
 int recorder_run(struct recorder *recorder, int *reason, struct error *err);
 /* The signal that has ended the run, or 0. */
@@ -82,20 +84,18 @@ int recorder_signal(const struct recorder *recorder);
 
 enum recorder_leave {
 	RECORDER_GUEST_RUNS, /* its text is put back, and its vCPUs leave the trampolines */
-	RECORDER_GUEST_OVER, /* its vCPUs have ended, or it is another guest: nobody is waited for
+	RECORDER_GUEST_OVER, /* its vCPUs have ended, or it is another guest: no vCPU is waited for
 			      */
 };
 /*
- * End tracing, and complete the trace. `why` says what ended it if not its user, or is NULL; it is
- * kept until recorder_destroy(). The guest's memory must still exist. Idempotent.
+ * End tracing, and complete the trace. `why`, if not NULL, says why tracing ended if not by the
+ * user; it must outlive the recorder. The guest's memory must still exist. Idempotent.
  */
 void recorder_end(struct recorder *recorder, enum recorder_leave leave, const char *why);
 
 /* Send an event to the monitor's clients; `data` is taken over and may be NULL. */
 void recorder_event(struct recorder *recorder, const char *name, json_t *data);
-/* Disconnect the monitor's clients, and remove its socket. From then on any signal kills the
- * process.
- */
+/* Disconnect the monitor's clients, and remove its socket. Any later signal kills the process. */
 void recorder_close(struct recorder *recorder);
 
 /*
@@ -107,9 +107,9 @@ int recorder_conclude(const struct recorder *recorder, struct error *err);
 /* Print which command shows the trace, if there is one: the last line. */
 void recorder_print_next(const struct recorder *recorder);
 
-/* Which kernel it is, and where: for -v. `how` it was found out may be NULL. */
+/* For -v: the kernel, and its location. `how` says how it was found; may be NULL. */
 void recorder_print_kernel(const struct recorder *recorder, const char *how, FILE *to);
-/* Which functions are not traced, and why. On stderr, after recorder_begin(). */
+/* On stderr: the functions that are not traced, with the reasons. After recorder_begin(). */
 void recorder_print_refused(const struct recorder *recorder);
 
 #endif

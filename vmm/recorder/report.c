@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the user sees of a recorder: how it goes, and how it went. */
+/* What a recorder prints for the user. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -157,7 +157,7 @@ int recorder_conclude(const struct recorder *r, struct error *err)
 	return 0;
 }
 
-/* In quotes where a shell needs them. */
+/* The directory is quoted if a shell would need that. */
 void recorder_print_next(const struct recorder *r)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What ends a run: signals and limits; and the line that shows how it goes. */
+/* What ends a run: signals and limits. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,7 @@
 enum {
 	TICK_MS = 100,
 	PROGRESS_TICKS = 5,
-	/* timeout(1), for one, sends a signal to the process and to its group: both are the first
-	 */
+	/* timeout(1) signals the process and its group: both signals count as the first */
 	SECOND_SIGNAL_MS = 200,
 };
 
@@ -23,7 +22,7 @@ enum {
 static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { NR_END_SIGNALS = sizeof(end_signals) / sizeof(end_signals[0]) };
 
-/* For the handler of the second signal: a process has one recorder that watches. */
+/* For the handler of the second signal; a process has one recorder that catches signals. */
 static uint64_t first_signal_ms;
 static void (*before_death)(void);
 
@@ -45,7 +44,7 @@ static void let_signals_through(struct recorder *r)
 	if (r->signal_fd < 0 || r->let_through)
 		return;
 	r->let_through = true;
-	/* those that came so far asked for the end that is under way */
+	/* signals that came so far asked for the end that is under way */
 	while (read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		;
 	sigemptyset(&hard.sa_mask);

@@ -17,14 +17,15 @@ static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_en
 			      const struct open_call *call)
 {
 	uint64_t size = argument(entry, call, ALLOC_ROLE_SIZE, 0);
+	const struct open_call *outer = NULL;
 	const struct probe *probe;
-	struct open_call outer;
 
-	if (entry->type != KMEM_TYPE_KMALLOC || size <= KMEM_MAX_CACHE_SIZE ||
-	    !call_table_enclosing(t->context.calls, call->key, &outer))
+	if (entry->type == KMEM_TYPE_KMALLOC && size > KMEM_MAX_CACHE_SIZE)
+		outer = call_table_enclosing(t->context.calls, call->key);
+	if (!outer)
 		return false;
-	probe = outer.probe;
-	return size == argument(probe->data, &outer, ALLOC_ROLE_SIZE, 0) &&
+	probe = outer->probe;
+	return size == argument(probe->data, outer, ALLOC_ROLE_SIZE, 0) &&
 	       kmem_is_in_body(t->context.kernel, call->call_site, probe->name);
 }
 

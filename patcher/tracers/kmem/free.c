@@ -7,8 +7,8 @@ struct free_call {
 	const struct alloc_entry *entry;
 	const struct probe_hit *hit;
 	struct kmem_record record;
-	bool undoes;             /* `undone` is a bulk allocation that failed half-way, */
-	struct open_call undone; /* and what is freed here is what it had allocated */
+	/* A bulk allocation that failed half-way, whose objects are freed here; or NULL. */
+	const struct open_call *undone;
 };
 
 static uint64_t argument(const struct free_call *call, enum alloc_role role)
@@ -23,7 +23,7 @@ static uint64_t argument(const struct free_call *call, enum alloc_role role)
  */
 static bool gives_back(const struct free_call *call, const struct alloc_entry *bulk)
 {
-	const struct open_call *undone = &call->undone;
+	const struct open_call *undone = call->undone;
 	uint64_t cache = kmem_argument(bulk, undone->words, ALLOC_ROLE_CACHE, 0);
 	uint64_t array = kmem_argument(bulk, undone->words, ALLOC_ROLE_ARRAY, 0);
 
@@ -36,22 +36,24 @@ static bool gives_back(const struct free_call *call, const struct alloc_entry *b
 			       "__kmem_cache_free_bulk");
 }
 
-static bool undoes_bulk(struct free_call *call)
+static void find_undone(struct free_call *call)
 {
-	const struct probe *probe;
+	const struct open_call *outer =
+		call_table_enclosing(call->t->context.calls, call->hit->key);
+	const struct probe *probe = outer ? outer->probe : NULL;
 
-	if (!call_table_enclosing(call->t->context.calls, call->hit->key, &call->undone) ||
-	    call->undone.tracer != &call->t->tracer)
-		return false;
-	probe = call->undone.probe;
-	return gives_back(call, probe->data);
+	if (!outer || outer->tracer != &call->t->tracer)
+		return;
+	call->undone = outer;
+	if (!gives_back(call, probe->data))
+		call->undone = NULL;
 }
 
 static void alloc_undone(const struct free_call *call, uint64_t object)
 {
-	const struct probe *probe = call->undone.probe;
+	const struct probe *probe = call->undone->probe;
 
-	kmem_alloc_object(call->t, probe->data, call->hit, &call->undone, object);
+	kmem_alloc_object(call->t, probe->data, call->hit, call->undone, object);
 }
 
 static void free_object(struct free_call *call, uint64_t object)
@@ -61,7 +63,7 @@ static void free_object(struct free_call *call, uint64_t object)
 		return;
 	}
 	/* its allocation was real, though the caller of the bulk allocation never got it */
-	if (call->undoes)
+	if (call->undone)
 		alloc_undone(call, object);
 	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
 	if (call->entry->type == KMEM_TYPE_CACHE)
@@ -134,7 +136,8 @@ void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entr
 	call.record.event_id = KMEM_EVENT_FREE;
 	call.record.type_id = (uint8_t)entry->type;
 	call.record.call_site = kmem_call_site(t, entry, hit);
-	call.undoes = entry->type == KMEM_TYPE_CACHE && undoes_bulk(&call);
+	if (entry->type == KMEM_TYPE_CACHE)
+		find_undone(&call);
 	if (entry->type == KMEM_TYPE_PAGES)
 		bulk ? free_many_pages(&call) : free_page(&call);
 	else

@@ -39,12 +39,8 @@ static uint32_t fields_at_entry(const struct alloc_entry *entry)
 
 static bool find_role(const struct alloc_entry *entry, enum alloc_role role, uint8_t *argument)
 {
-	for (uint8_t i = 0; i < ALLOC_MAX_ARGS; i++) {
-		*argument = i;
-		if (entry->args[i] == role)
-			return true;
-	}
-	return false;
+	*argument = entry->argument[role] ? (uint8_t)(entry->argument[role] - 1) : 0;
+	return entry->argument[role];
 }
 
 static bool set_batch(const struct slab_view *slab, struct capture_items *items)

@@ -80,8 +80,8 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 /* --- the slab caches seen so far ------------------------------------------------------------- */
 
 /*
- * Caches by the gva of their struct kmem_cache, so that a name is read once per cache and not once
- * per event. Thread-safe.
+ * Caches by the gva of their struct kmem_cache, so that a name is read once per cache, and sizes
+ * once per batch of hits.
  */
 struct cache_ids;
 

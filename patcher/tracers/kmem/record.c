@@ -3,7 +3,6 @@
 #include "patcher/tracers/kmem/kmem.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/u64-map.h"
@@ -15,13 +14,13 @@ enum { MAX_CACHES = 65535 };
 
 struct cache_info {
 	uint64_t object_size, size; /* bytes */
+	uint64_t batch;             /* of the hit for which the sizes were read last */
 	uint16_t id;                /* in the trace's cache table */
 };
 
 struct cache_ids {
 	struct slab_view *slab;
 	struct trace_writer *writer;
-	pthread_rwlock_t lock;
 	struct u64_map by_address; /* -> struct cache_info */
 };
 
@@ -34,7 +33,6 @@ int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct
 		return error_set(err, ENOMEM, "out of memory");
 	ids->slab = slab;
 	ids->writer = writer;
-	pthread_rwlock_init(&ids->lock, NULL);
 	u64_map_init(&ids->by_address, sizeof(struct cache_info));
 	*out = ids;
 	return 0;
@@ -45,56 +43,49 @@ void cache_ids_destroy(struct cache_ids *ids)
 	if (!ids)
 		return;
 	u64_map_deinit(&ids->by_address);
-	pthread_rwlock_destroy(&ids->lock);
 	free(ids);
 }
 
-static bool find(struct cache_ids *ids, uint64_t cache, struct cache_info *out)
+/* Merging a new cache into an old one raises the old one's object size. */
+static bool is_current(const struct cache_ids *ids, uint64_t cache, uint64_t batch,
+		       struct cache_info *known)
 {
-	const struct cache_info *known;
+	uint64_t object_size, size;
 
-	pthread_rwlock_rdlock(&ids->lock);
-	known = u64_map_find(&ids->by_address, cache);
-	if (known)
-		*out = *known;
-	pthread_rwlock_unlock(&ids->lock);
-	return known;
+	if (batch && batch == known->batch)
+		return true;
+	known->batch = batch;
+	return !slab_cache_sizes(ids->slab, cache, &object_size, &size, NULL) &&
+	       object_size == known->object_size && size == known->size;
 }
 
 static void remember(struct cache_ids *ids, uint64_t cache, const struct cache_info *info)
 {
 	struct cache_info *slot = NULL;
 
-	pthread_rwlock_wrlock(&ids->lock);
 	if (ids->by_address.count < MAX_CACHES)
 		slot = u64_map_insert(&ids->by_address, cache, NULL);
 	if (slot)
 		*slot = *info;
-	pthread_rwlock_unlock(&ids->lock);
 }
 
-/* Merging a new cache into an old one raises the old one's object size. */
-static bool sizes_are(struct slab_view *slab, uint64_t cache, const struct cache_info *known)
+/* Sizes and id of a cache, for a hit of this batch (probe.h). */
+static int cache_ids_get(struct cache_ids *ids, uint64_t cache, uint64_t batch,
+			 struct cache_info *out, struct error *err)
 {
-	uint64_t object_size, size;
-
-	return !slab_cache_sizes(slab, cache, &object_size, &size, NULL) &&
-	       object_size == known->object_size && size == known->size;
-}
-
-/* Sizes and id of a cache; reads the guest the first time. */
-static int cache_ids_get(struct cache_ids *ids, uint64_t cache, struct cache_info *out,
-			 struct error *err)
-{
+	struct cache_info *known = u64_map_find(&ids->by_address, cache);
 	struct slab_cache read;
 	int ret;
 
-	if (find(ids, cache, out) && sizes_are(ids->slab, cache, out))
+	if (known && is_current(ids, cache, batch, known)) {
+		*out = *known;
 		return 0;
+	}
 	ret = slab_cache_read(ids->slab, cache, &read, err);
 	if (ret)
 		return ret;
-	*out = (struct cache_info){.object_size = read.object_size, .size = read.size};
+	*out = (struct cache_info){
+		.object_size = read.object_size, .size = read.size, .batch = batch};
 	/* In early boot a cache has its sizes before its name: it is read again the next time. */
 	if (read.name[0] == '?' || read.name[0] == '\0')
 		return 0;
@@ -105,26 +96,22 @@ static int cache_ids_get(struct cache_ids *ids, uint64_t cache, struct cache_inf
 
 int cache_ids_find(struct cache_ids *ids, uint64_t cache, uint16_t *id)
 {
+	const struct cache_info *known = u64_map_find(&ids->by_address, cache);
 	struct cache_info info;
-	int ret = find(ids, cache, &info) ? 0 : cache_ids_get(ids, cache, &info, NULL);
+	int ret = 0;
 
+	if (!known) {
+		ret = cache_ids_get(ids, cache, 0, &info, NULL);
+		known = &info;
+	}
 	if (!ret)
-		*id = info.id;
+		*id = known->id;
 	return ret;
 }
 
 void cache_ids_forget(struct cache_ids *ids, uint64_t cache)
 {
-	bool known;
-
-	pthread_rwlock_rdlock(&ids->lock);
-	known = u64_map_find(&ids->by_address, cache);
-	pthread_rwlock_unlock(&ids->lock);
-	if (!known)
-		return;
-	pthread_rwlock_wrlock(&ids->lock);
 	u64_map_remove(&ids->by_address, cache);
-	pthread_rwlock_unlock(&ids->lock);
 }
 
 /* --- records --------------------------------------------------------------------------------- */
@@ -134,10 +121,9 @@ enum { MAX_ORDER = 20 };
 uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[CAPTURE_ARGUMENTS],
 		       enum alloc_role role, uint64_t otherwise)
 {
-	for (unsigned int i = 0; i < ALLOC_MAX_ARGS; i++)
-		if (entry->args[i] == role)
-			return words[i];
-	return otherwise;
+	uint8_t argument = entry->argument[role];
+
+	return argument ? words[argument - 1] : otherwise;
 }
 
 uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *entry,
@@ -184,11 +170,12 @@ void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	kmem_emit(t, hit, record);
 }
 
-static int fill_from_cache(const struct kmem_tracer *t, uint64_t cache, struct kmem_record *record)
+static int fill_from_cache(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
+			   struct kmem_record *record)
 {
 	struct cache_info info;
 
-	int ret = cache_ids_get(t->caches, cache, &info, NULL);
+	int ret = cache_ids_get(t->caches, cache, hit->batch, &info, NULL);
 
 	if (ret)
 		return ret;
@@ -218,7 +205,7 @@ static int fill_from_pages(const struct kmem_tracer *t, struct kmem_record *reco
 void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
 		     struct kmem_record *record)
 {
-	int ret = cache ? fill_from_cache(t, cache, record) : fill_from_pages(t, record);
+	int ret = cache ? fill_from_cache(t, hit, cache, record) : fill_from_pages(t, record);
 
 	/* kvmalloc() may have given vmalloc memory, which is outside the direct map */
 	if (ret == -ERANGE && !cache)

@@ -60,7 +60,7 @@ static int create_recorder(struct attach *a, struct kernel_image *image, struct 
 	return recorder_create(&config, &a->recorder, err);
 }
 
-/* A guest that has to be stopped to be read is better stopped once. */
+/* If each read of the guest would stop it, stop it once for all of them. */
 int attach_hold(struct attach *a, struct error *err)
 {
 	struct guest *guest = libvirt_guest(a->guest);
@@ -135,8 +135,7 @@ static int connect_domain(struct attach *a, struct error *err)
 
 static int check_domain(struct attach *a, struct error *err)
 {
-	/* another sonde may pause the domain for a moment, which is not its administrator's pause
-	 */
+	/* first, as another sonde may pause the domain for a moment */
 	int ret = libvirt_journal_check(a->domain.uuid, err);
 
 	if (!ret)
@@ -175,15 +174,15 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-/* The event may be a little later than what libvirt answers. */
+/* The event may come a little later than libvirt's answer about the state. */
 const char *attach_why_gone(struct attach *a)
 {
-	const char *told = libvirt_events_wait(&a->events, EVENT_MS);
+	const char *why = libvirt_events_wait(&a->events, EVENT_MS);
 
-	return told ? told : "the domain ended";
+	return why ? why : "the domain ended";
 }
 
-/* Looked for in the domain itself, whatever else was said. */
+/* Check in the domain itself, whatever the operations have returned. */
 static int check_undone(struct attach *a, struct error *err)
 {
 	struct guest *guest = libvirt_guest(a->guest);
@@ -198,14 +197,14 @@ static int check_undone(struct attach *a, struct error *err)
 	if (!ret)
 		ret = libvirt_guest_check_breaks(a->guest, err);
 	if (!ret && pending)
-		ret = error_set(err, EIO, "%zu places in the guest are not as they were%s", pending,
-				guest->control->is_stopped(guest)
-					? ", and stay so until it is resumed: the domain is paused"
-					: "");
+		ret = error_set(
+			err, EIO, "places in the guest that are not restored: %zu%s", pending,
+			guest->control->is_stopped(guest) ? "; the domain is paused: resume it"
+							  : "");
 	return ret;
 }
 
-/* The domain has ended, and may have been started again: nothing is left to be undone. */
+/* The domain has ended, and may have been started again: there is nothing to undo. */
 static bool is_gone(struct attach *a)
 {
 	enum libvirt_run_state state;
@@ -229,8 +228,8 @@ static void end_trace(struct attach *a, bool over)
 	libvirt_guest_trap_counts(a->guest, &a->traps, NULL);
 }
 
-/* After a reset, what is left of our bytes lies in memory that the next guest will overwrite, and
- * nothing of the old one can be asked: the watchdog's work. */
+/* After a reset, patched bytes may be left in memory that the next guest overwrites. The old
+ * guest's state is gone, so the watchdog does that. */
 static int undo(struct attach *a, struct error *err)
 {
 	const bool reset = libvirt_events_reset(&a->events), gone = a->begun && is_gone(a);
@@ -272,7 +271,8 @@ int attach_end(struct attach *a, struct error *err)
 		return 0;
 	if (err)
 		*err = why;
-	error_prefix(err, "run 'sonde recover': ");
+	error_prefix(err, "run 'sonde recover%s%s %s': ", a->options->uri ? " -c " : "",
+		     a->options->uri ? a->options->uri : "", a->options->domain);
 	return -why.code;
 }
 

@@ -14,10 +14,10 @@
 enum attach_reason {
 	ATTACH_ASKED = 1, /* by a limit, a signal, or the monitor */
 	ATTACH_DOMAIN,    /* the domain has ended, or is another guest; attach->why */
-	ATTACH_LIBVIRT,   /* libvirt or the gdbstub cannot be asked any more; attach->lost */
+	ATTACH_LIBVIRT,   /* libvirt or the gdbstub does not answer any more; attach->lost */
 };
 
-/* A domain, what traces it, and the process that cleans up behind a tracer that dies. */
+/* A domain, its recorder, and the watchdog that restores the domain if the tracer dies. */
 struct attach {
 	const struct attach_options *options;
 	struct event_loop *loop;
@@ -61,8 +61,10 @@ void attach_close(struct attach *attach);
 /* Why the domain is not there any more, in words; waits a moment for libvirt's event. */
 const char *attach_why_gone(struct attach *attach);
 
-/* Around many reads of a guest that is stopped for each of them; others run on. `ret`, an error
- * from in between, is returned before one of the resume. */
+/*
+ * Around many reads of guest memory: stop the guest if each read would stop it. `ret` is the result
+ * of what came in between; an error there is returned before one of the resume.
+ */
 int attach_hold(struct attach *attach, struct error *err);
 int attach_release(struct attach *attach, int ret, struct error *err);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The tracing of a domain while it goes on: what the recorder and the monitor ask of the domain,
- * and what ends the trace. */
+/* A domain as its recorder and the monitor's clients see it, and what ends the trace. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -14,9 +13,9 @@ enum {
 	TRAP_CHECKS = 20, /* in which libvirt learns of an end that the gdbstub has seen */
 };
 
-/* --- what the recorder and the monitor ask --------------------------------------------------- */
+/* --- operations of the owner ----------------------------------------------------------------- */
 
-/* A domain that only sonde itself holds for a moment runs. */
+/* A domain that sonde itself has stopped for a moment counts as running. */
 static const char *owner_status(void *arg)
 {
 	struct attach *a = arg;
@@ -63,7 +62,7 @@ static const struct monitor_guest_ops owner_ops = {
 
 /* --- what ends it ---------------------------------------------------------------------------- */
 
-/* Sets a->why if tracing has to end. -errno if libvirt cannot be asked any more. */
+/* Set a->why if tracing has to end. -errno if libvirt does not answer. */
 static int find_why(struct attach *a, struct error *err)
 {
 	enum libvirt_run_state state = LIBVIRT_RUNS;
@@ -92,7 +91,8 @@ static void check_domain(struct attach *a)
 		quit(a, ATTACH_DOMAIN);
 }
 
-/* Whether breakpoints are still served; if not, by the domain's end or by an error. */
+/* End the trace if the gdbstub's thread has stopped: because the domain has ended, or by an error.
+ */
 static void check_traps(struct attach *a)
 {
 	struct libvirt_trap_counts counts;
@@ -128,7 +128,7 @@ static void on_moved(void *arg, int fd, uint32_t events)
 
 /* --- tracing --------------------------------------------------------------------------------- */
 
-/* Before there is anything to undo: recovery does not know the kernel. */
+/* For recovery, which does not know the kernel. Before the first change. */
 static int note_tasks(struct attach *a, struct error *err)
 {
 	struct task_stacks tasks;
@@ -152,7 +152,7 @@ static int plug(struct attach *a, struct error *err)
 			 why.text);
 }
 
-/* -ENOTSUP: there is something in the guest that cannot be traced without exits. */
+/* -ENOTSUP: the guest has something that cannot be traced without exits. */
 static int begin_recorder(struct attach *a, struct error *err)
 {
 	struct error why;

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "formats/base/text.h"
-#include "formats/report/trace-text.h"
 #include "guest-symbols/image/kernel-image.h"
 #include "patcher/session/session.h"
 #include "vmm/libvirt/attach/attach.h"
@@ -17,8 +16,8 @@ void attach_print(struct attach *a, FILE *to)
 	unsigned int vcpus = libvirt_guest_present_vcpus(a->guest);
 	unsigned int slots = libvirt_guest(a->guest)->nr_vcpus;
 
-	fprintf(to, "domain   %s (%s), %u vCPU%s", a->domain.name, a->domain.uuid, vcpus,
-		vcpus == 1 ? "" : "s");
+	fprintf(to, "domain   %s (%s), %s", a->domain.name, a->domain.uuid,
+		text_number(vcpus, "vCPU").s);
 	if (slots > vcpus)
 		fprintf(to, ", room for %u", slots);
 	fputc('\n', to);
@@ -26,7 +25,8 @@ void attach_print(struct attach *a, FILE *to)
 	recorder_print_kernel(a->recorder, a->kernel.how, to);
 }
 
-/* --- what would be done ---------------------------------------------------------------------- */
+/* --- what tracing would change -----------------------------------------------------------------
+ */
 
 static void print_device(struct attach *a, FILE *to)
 {
@@ -38,37 +38,33 @@ static void print_device(struct attach *a, FILE *to)
 	else
 		fprintf(to,
 			"device   <shmem> 'ua-sonde-...' of %d MiB (ivshmem-plain) is plugged in\n"
-			"         %s; it is taken out at the end\n",
+			"         %s; it is unplugged at the end\n",
 			LIBVIRT_SHMEM_BYTES >> 20, place);
 }
 
+static const char trap_risks[] =
+	"risks    each breakpoint stops the domain for 5 to 15 ms; libvirt reports these pauses\n"
+	"         to its clients (suspended, resumed), and marks the domain as tainted, as it\n"
+	"         does for every use of QEMU's monitor, this listing included; a KVM domain must\n"
+	"         be neither migrated nor saved while it is traced\n";
+
+static const char exitless_risks[] =
+	"risks    the domain stands still when tracing begins and when it ends (30 to 200 ms\n"
+	"         were measured); libvirt reports these pauses (suspended, resumed) and the\n"
+	"         device (added, removed) to its clients, and marks the domain as tainted, as\n"
+	"         it does for every use of QEMU's monitor, this listing included; while it is\n"
+	"         traced, the domain can be neither migrated nor saved\n";
+
 static void print_breaks(const struct attach *a, FILE *to)
 {
-	fprintf(to,
-		"breaks   breakpoints of QEMU's gdbstub, which no debugger can use meanwhile; at "
-		"most\n"
-		"         %" PRIu64 " calls a second are looked at%s\n"
-		"risks    the domain stands still for 5 to 15 ms at each of them;\n"
-		"         libvirt tells its users of these pauses (suspended, resumed), and marks "
-		"the\n"
-		"         domain as tainted, as for every use of its monitor, this listing's too;\n"
-		"         under KVM it must be neither migrated nor saved while traced\n",
-		a->options->recorder.max_rate,
-		a->options->recorder.max_rate ? "" : " (0: no bound)");
-}
+	uint64_t max_rate = a->options->recorder.max_rate;
 
-static void print_risks(FILE *to)
-{
-	fputs("risks    the domain stands still when tracing begins and when it ends: 30 to 200 ms "
-	      "were\n"
-	      "         seen; libvirt tells its users of these pauses (suspended, resumed) and of "
-	      "the\n"
-	      "         device (added, removed), and marks the domain as tainted, as for every use "
-	      "of\n"
-	      "         its monitor, this listing's too; while traced it can be neither migrated "
-	      "nor\n"
-	      "         saved\n",
-	      to);
+	fputs("breaks   breakpoints of QEMU's gdbstub, which no debugger can use meanwhile;\n", to);
+	if (max_rate)
+		fprintf(to, "         at most %s per second are traced\n",
+			text_number(max_rate, "call").s);
+	else
+		fputs("         the number of calls per second has no bound\n", to);
 }
 
 static void print_row(const struct kernel *kernel, const struct patch *p, const char *becomes,
@@ -88,11 +84,11 @@ static void print_places(const struct kernel *kernel, const struct patch_plan *p
 			 FILE *to)
 {
 	fprintf(to,
-		"patches  %zu function entries and %zu returns %s at the "
-		"end\n\n %-16s  %12s  %-15s%-20sFUNCTION\n",
-		plan->entries.n, plan->returns.n,
-		breaks ? "get breakpoints, removed" : "are changed, and put back", "GUEST-VIRTUAL",
-		"PHYSICAL", "BYTES NOW", "BECOMES");
+		"patches  entries of functions: %s, returns: %s; %s at the end\n\n"
+		" %-16s  %12s  %-15s%-20sFUNCTION\n",
+		text_count(plan->entries.n).s, text_count(plan->returns.n).s,
+		breaks ? "breakpoints are removed" : "the original bytes are restored",
+		"GUEST-VIRTUAL", "PHYSICAL", "BYTES NOW", "BECOMES");
 	for (size_t i = 0; i < plan->entries.n; i++)
 		print_row(kernel, &plan->entries.v[i],
 			  breaks ? "break, at entry" : "jump, at entry", to);
@@ -123,9 +119,10 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	attach_print(a, to);
 	if (a->options->recorder.mode == RECORDER_TRAP) {
 		print_breaks(a, to);
+		fputs(trap_risks, to);
 	} else {
 		print_device(a, to);
-		print_risks(to);
+		fputs(exitless_risks, to);
 	}
 	ret = trace_session_create(libvirt_guest(a->guest), kernel->image, NULL, &session, err);
 	if (ret)

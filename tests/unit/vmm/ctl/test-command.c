@@ -11,16 +11,19 @@ static void parses(const char *line, const char *verb, const char *args)
 	char copy[256];
 	char *words[QMP_COMMAND_MAX_WORDS];
 	struct qmp_command command;
-	char *text;
+	char *text, name[128];
 	int n;
 
 	snprintf(copy, sizeof(copy), "%s", line);
 	n = qmp_command_split(copy, words, NULL);
-	if (!ok(n > 0 && !qmp_command_parse(words, (size_t)n, &command, NULL), "%s", line))
+	if (!ok(n > 0 && !qmp_command_parse(words, (size_t)n, &command, NULL), "'%s' is a command",
+		line))
 		return;
-	is_str(command.verb, verb, "its verb");
+	snprintf(name, sizeof(name), "'%.64s' has the verb %s", line, verb);
+	is_str(command.verb, verb, name);
 	text = command.args ? json_dumps(command.args, JSON_COMPACT) : strdup("none");
-	is_str(text, args, "its arguments");
+	snprintf(name, sizeof(name), "'%.64s' has these arguments", line);
+	is_str(text, args, name);
 	free(text);
 	json_decref(command.args);
 }
@@ -37,8 +40,8 @@ static void fails(const char *line, const char *want)
 	n = qmp_command_split(copy, words, &err);
 	if (n >= 0)
 		n = qmp_command_parse(words, (size_t)n, &command, &err);
-	ok(n < 0, "refused: %s", line);
-	is_str(err.text, want, "with the reason");
+	ok(n < 0, "'%s' is refused", line);
+	is_str(err.text, want, "the error says why it is refused");
 }
 
 static void test_parse(void)
@@ -83,13 +86,14 @@ static void test_parse_errors(void)
 static void shows(const char *verb, const char *json, const char *want)
 {
 	json_t *result = json_loads(json, JSON_DECODE_ANY, NULL);
-	char *text = NULL;
+	char *text = NULL, name[160];
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
 	qmp_show(out, verb, result);
 	fclose(out);
-	is_str(text, want, verb);
+	snprintf(name, sizeof(name), "a reply to %s is printed: %.64s", verb, json);
+	is_str(text, want, name);
 	free(text);
 	json_decref(result);
 }

@@ -34,19 +34,19 @@ static void says(const struct fixture *f, const char *a, const char *b, const ch
 {
 	char name[96];
 
-	snprintf(name, sizeof(name), "'%s %s %s' prints what the monitor answers", a, b, c);
-	ok(ctl("", f->path, a, b, c) == 0 && !*capture.err, "'%s %s %s' succeeds", a, b, c);
+	snprintf(name, sizeof(name), "ctl %s %s %s: prints the monitor's answer", a, b, c);
+	ok(ctl("", f->path, a, b, c) == 0 && !*capture.err, "ctl %s %s %s: succeeds", a, b, c);
 	is_str(capture.out, want, name);
 }
 
 static void complains(const char *path, const char *a, const char *b, const char *c, int status,
 		      const char *want)
 {
-	ok(ctl("", path, a, b, c) == status && !*capture.out, "'%s %s %s' fails with status %d", a,
-	   b, c, status);
+	ok(ctl("", path, a, b, c) == status && !*capture.out, "ctl %s %s %s: fails with status %d",
+	   a, b, c, status);
 	ok(!strncmp(capture.err, "sonde ctl: ", 11) && strstr(capture.err, want) &&
 		   strchr(capture.err, '\n') == capture.err + strlen(capture.err) - 1,
-	   "its message is one line with '%s'", want);
+	   "ctl %s %s %s: prints one line with '%s'", a, b, c, want);
 }
 
 static void test_commands(struct fixture *f)

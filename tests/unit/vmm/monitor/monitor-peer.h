@@ -74,8 +74,12 @@ static const char *hear(const struct peer *peer)
 
 static void asks(const struct peer *peer, const char *request, const char *want)
 {
+	char name[160];
+
+	snprintf(name, sizeof(name), "the monitor answers %.100s", request);
+	name[strcspn(name, "\n")] = '\0';
 	say(peer, request);
-	is_str(hear(peer), want, request);
+	is_str(hear(peer), want, name);
 }
 
 /* The monitor may not have noticed yet that earlier peers left, so try more than once. */

@@ -8,7 +8,7 @@
 
 enum { LIMIT = 200, TRANSCRIPT = 512 };
 
-/* What the framer makes of `input`, fed in pieces: "J" and the message, or "E" and its errno. */
+/* The framer's results for `input`, fed in pieces: "J" and the message, or "E" and its errno. */
 static void transcript(const char *input, size_t size, size_t piece, char *out)
 {
 	struct qmp_framer framer;
@@ -41,44 +41,48 @@ static void transcript(const char *input, size_t size, size_t piece, char *out)
 static const struct {
 	const char *name, *input, *want;
 } rows[] = {
-	{"one line", "{\"a\": 1}\r\n", "J{\"a\":1} "},
-	{"pipelined, nothing between", "{\"a\":1}{\"b\":[true,null,-2.5e3]}[]{}",
+	{"one line is one message", "{\"a\": 1}\r\n", "J{\"a\":1} "},
+	{"messages need no separator", "{\"a\":1}{\"b\":[true,null,-2.5e3]}[]{}",
 	 "J{\"a\":1} J{\"b\":[true,null,-2500.0]} J[] J{} "},
-	{"over several lines", "{\n \"a\" :\n [ 1 ,\n 2 ] }\n", "J{\"a\":[1,2]} "},
-	{"brackets and escapes in strings", "{\"}\\\"]\":\"{\\\\\"}\n", "J{\"}\\\"]\":\"{\\\\\"} "},
-	{"empty lines", "\r\n \t\n{}\n\n", "J{} "},
-	{"junk resyncs on newline", "hello {\"a\":1}\n{\"b\":2}\n", "BADMSG J{\"b\":2} "},
-	{"bad word", "{\"a\": nope}{}\n{\"b\":2}\n", "BADMSG J{\"b\":2} "},
-	{"single quotes", "{'a':1}\n{}\n", "BADMSG J{} "},
-	{"newline in a string", "{\"a\n{}\n", "BADMSG J{} "},
-	{"missing comma", "{\"a\":1 \"b\":2}\n{}\n", "BADMSG J{} "},
-	{"trailing comma in an object", "{\"a\":1,}\n{}\n", "BADMSG J{} "},
-	{"trailing comma in a list", "[1,]\n{}\n", "BADMSG J{} "},
-	{"missing colon", "{\"a\" 1}\n{}\n", "BADMSG J{} "},
-	{"wrong closing bracket", "{\"a\":[1}\n{}\n", "BADMSG J{} "},
-	{"closing only", "}\n{}\n", "BADMSG J{} "},
-	{"number as a key", "{1:1}\n{}\n", "BADMSG J{} "},
-	{"an unfinished line takes one more with it", "{\"a\":\n{\"b\":2}\n{\"c\":3}\n{\"d\":4}\n",
-	 "BADMSG J{\"d\":4} "},
-	{"bad number, found by the parser", "{\"a\":1x}{\"b\":2}", "BADMSG J{\"b\":2} "},
-	{"number too big", "{\"a\":99999999999999999999}{}", "BADMSG J{} "},
-	{"bad escape", "{\"a\":\"\\q\"}{}", "BADMSG J{} "},
-	{"bad UTF-8", "{\"a\":\"\xff\"}{}", "BADMSG J{} "},
-	{"NUL in a string", "{\"a\":\"\\u0000\"}{}", "BADMSG J{} "},
-	{"same key twice", "{\"a\":1,\"a\":2}{}", "BADMSG J{} "},
-	{"scalar at the top", "12\n{}\n", "BADMSG J{} "},
+	{"a message may span several lines", "{\n \"a\" :\n [ 1 ,\n 2 ] }\n", "J{\"a\":[1,2]} "},
+	{"brackets and escapes in strings end nothing", "{\"}\\\"]\":\"{\\\\\"}\n",
+	 "J{\"}\\\"]\":\"{\\\\\"} "},
+	{"empty lines are skipped", "\r\n \t\n{}\n\n", "J{} "},
+	{"after junk, the next line is a message", "hello {\"a\":1}\n{\"b\":2}\n",
+	 "BADMSG J{\"b\":2} "},
+	{"an unknown word is refused", "{\"a\": nope}{}\n{\"b\":2}\n", "BADMSG J{\"b\":2} "},
+	{"single quotes are refused", "{'a':1}\n{}\n", "BADMSG J{} "},
+	{"a newline in a string is refused", "{\"a\n{}\n", "BADMSG J{} "},
+	{"a missing comma is refused", "{\"a\":1 \"b\":2}\n{}\n", "BADMSG J{} "},
+	{"a trailing comma in an object is refused", "{\"a\":1,}\n{}\n", "BADMSG J{} "},
+	{"a trailing comma in a list is refused", "[1,]\n{}\n", "BADMSG J{} "},
+	{"a missing colon is refused", "{\"a\" 1}\n{}\n", "BADMSG J{} "},
+	{"a wrong closing bracket is refused", "{\"a\":[1}\n{}\n", "BADMSG J{} "},
+	{"a closing bracket alone is refused", "}\n{}\n", "BADMSG J{} "},
+	{"a number as a key is refused", "{1:1}\n{}\n", "BADMSG J{} "},
+	{"an unfinished message takes the next line with it",
+	 "{\"a\":\n{\"b\":2}\n{\"c\":3}\n{\"d\":4}\n", "BADMSG J{\"d\":4} "},
+	{"a bad number is refused, and the next message is not", "{\"a\":1x}{\"b\":2}",
+	 "BADMSG J{\"b\":2} "},
+	{"a number beyond 64 bits is refused", "{\"a\":99999999999999999999}{}", "BADMSG J{} "},
+	{"a bad escape is refused", "{\"a\":\"\\q\"}{}", "BADMSG J{} "},
+	{"bad UTF-8 is refused", "{\"a\":\"\xff\"}{}", "BADMSG J{} "},
+	{"NUL in a string is refused", "{\"a\":\"\\u0000\"}{}", "BADMSG J{} "},
+	{"a key that is there twice is refused", "{\"a\":1,\"a\":2}{}", "BADMSG J{} "},
+	{"a scalar is no message", "12\n{}\n", "BADMSG J{} "},
 };
 
 static void test_rows(void)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		size_t size = strlen(rows[i].input);
-		char got[TRANSCRIPT];
+		char got[TRANSCRIPT], name[96];
 
 		transcript(rows[i].input, size, size, got);
 		is_str(got, rows[i].want, rows[i].name);
+		snprintf(name, sizeof(name), "%s, byte by byte", rows[i].name);
 		transcript(rows[i].input, size, 1, got);
-		is_str(got, rows[i].want, "the same byte by byte");
+		is_str(got, rows[i].want, name);
 	}
 }
 
@@ -90,11 +94,12 @@ static void test_length(void)
 	memcpy(input, "[\"", 2);
 	memcpy(input + LIMIT - 2, "\"]", 2);
 	transcript(input, LIMIT, LIMIT, got);
-	ok(got[0] == 'J' && strlen(got) == LIMIT + 2, "a message of exactly the limit");
+	ok(got[0] == 'J' && strlen(got) == LIMIT + 2, "a message of exactly the limit is accepted");
 	memset(input + LIMIT - 2, 'x', 2);
 	memcpy(input + sizeof(input) - 5, "\"]\n{}", 5);
 	transcript(input, sizeof(input), sizeof(input), got);
-	is_str(got, "MSGSIZE J{} ", "a longer one is an error, once, and then the next line");
+	is_str(got, "MSGSIZE J{} ",
+	       "a longer message is one error, and the next line is a message");
 }
 
 static void test_depth(void)
@@ -105,7 +110,7 @@ static void test_depth(void)
 	memset(input, '[', MAX);
 	memset(input + MAX, ']', MAX);
 	transcript(input, 2 * MAX, 2 * MAX, got);
-	ok(got[0] == 'J', "%d levels", MAX);
+	ok(got[0] == 'J', "%d levels of nesting are accepted", MAX);
 	memset(input, '[', MAX + 1);
 	memcpy(input + MAX + 1, "\n{}", 3);
 	transcript(input, MAX + 4, MAX + 4, got);
@@ -118,7 +123,8 @@ static void test_objects_and_lists_mixed(void)
 	const char *input = "[{\"a\":[{\"b\":[]}]},[{}]]";
 
 	transcript(input, strlen(input), 3, got);
-	is_str(got, "J[{\"a\":[{\"b\":[]}]},[{}]] ", "levels remember what they are");
+	is_str(got, "J[{\"a\":[{\"b\":[]}]},[{}]] ",
+	       "objects and lists may be nested in each other");
 }
 
 static void parse_fails(const char *text, const char *want)
@@ -127,8 +133,8 @@ static void parse_fails(const char *text, const char *want)
 	struct qmp_request request;
 	struct error err = {0};
 
-	ok(qmp_request_parse(message, &request, &err) == -EINVAL, "refused: %s", text);
-	is_str(err.text, want, "with the reason");
+	ok(qmp_request_parse(message, &request, &err) == -EINVAL, "%s is no request", text);
+	is_str(err.text, want, "the error says why it is no request");
 	json_decref(message);
 }
 
@@ -138,10 +144,11 @@ static void test_requests(void)
 		json_loads("{\"execute\":\"x\",\"arguments\":{\"k\":1},\"id\":[7]}", 0, NULL);
 	struct qmp_request request;
 
-	ok(!qmp_request_parse(message, &request, NULL), "a request with everything");
-	is_str(request.execute, "x", "its verb");
-	is_u64(json_object_size(request.arguments), 1, "its arguments");
-	ok(json_is_array(request.id), "its id");
+	ok(!qmp_request_parse(message, &request, NULL),
+	   "a request may have a verb, arguments and an id");
+	is_str(request.execute, "x", "the verb is parsed");
+	is_u64(json_object_size(request.arguments), 1, "the arguments are parsed");
+	ok(json_is_array(request.id), "the id may be any JSON");
 	json_decref(message);
 	parse_fails("[]", "a request is a JSON object with the key 'execute'");
 	parse_fails("{}", "key 'execute' is missing or not a string");
@@ -157,8 +164,8 @@ static void test_error_text(void)
 	json_t *error = json_object_get(reply, "error");
 
 	is_str(json_string_value(json_object_get(error, "desc")), "half ? (at 0x1000)",
-	       "an error text with a cut character still arrives, with its address");
-	ok(!json_object_get(reply, "id"), "no id without a request's");
+	       "an error text that ends within a character is sent, with its address");
+	ok(!json_object_get(reply, "id"), "an error without a request has no id");
 	json_decref(reply);
 }
 

@@ -18,7 +18,7 @@ static void test_negotiation(struct fixture *f)
 	is_str(hear(&peer),
 	       "{\"QMP\":{\"version\":{\"qemu\":{\"major\":0,\"minor\":1,\"micro\":0},"
 	       "\"package\":\"sonde-0.1.0\"},\"capabilities\":[]}}",
-	       "greeting");
+	       "a client is greeted with the version");
 	asks(&peer, "{\"execute\":\"query-status\"}\n",
 	     NOT_FOUND("send qmp_capabilities before other commands"));
 	asks(&peer, "{\"execute\":\"qmp_capabilities\",\"arguments\":{\"enable\":[\"oob\"]}}\n",
@@ -64,19 +64,21 @@ static void test_streams(struct fixture *f)
 
 	say(&peer, "{\"execute\":\"cont\",\"id\":1}{\"execute\":\"nope\",\"id\":2}\n"
 		   "{\"execute\":\"cont\",\"id\":3}");
-	is_str(hear(&peer), "{\"return\":{},\"id\":1}", "first of three pipelined");
-	ok(strstr(hear(&peer), "CommandNotFound") != NULL, "an error does not end the pipeline");
-	is_str(hear(&peer), "{\"return\":{},\"id\":3}", "third");
+	is_str(hear(&peer), "{\"return\":{},\"id\":1}",
+	       "the first of three pipelined commands is answered");
+	ok(strstr(hear(&peer), "CommandNotFound") != NULL, "the second one, an error, is answered");
+	is_str(hear(&peer), "{\"return\":{},\"id\":3}", "the third one is answered");
 	for (const char *c = request; *c; c++) {
 		char byte[2] = {*c, 0};
 
 		say(&peer, byte);
 		usleep(200);
 	}
-	is_str(hear(&peer), "{\"return\":{},\"id\":3}", "byte by byte");
+	is_str(hear(&peer), "{\"return\":{},\"id\":3}",
+	       "a command that comes byte by byte is answered");
 	say(&peer, "GET / HTTP/1.1\r\n{\"execute\":\"cont\",\"id\":4}\n");
 	ok(strstr(hear(&peer), "invalid JSON") != NULL, "junk is answered with an error");
-	is_str(hear(&peer), "{\"return\":{},\"id\":4}", "and the next line is understood");
+	is_str(hear(&peer), "{\"return\":{},\"id\":4}", "the line after junk is answered");
 	peer_close(&peer);
 }
 
@@ -91,8 +93,10 @@ static void test_too_long(struct fixture *f)
 	for (size_t n = 0; n <= MONITOR_CLIENT_REQUEST_MAX / (sizeof(filler) - 1) + 8; n++)
 		say(&peer, filler);
 	say(&peer, "\"}\n{\"execute\":\"cont\",\"id\":5}\n");
-	is_str(hear(&peer), GENERIC("message longer than 1048576 bytes"), "a line beyond 1 MiB");
-	is_str(hear(&peer), "{\"return\":{},\"id\":5}", "is skipped to its end");
+	is_str(hear(&peer), GENERIC("message longer than 1048576 bytes"),
+	       "a line beyond 1 MiB is refused");
+	is_str(hear(&peer), "{\"return\":{},\"id\":5}",
+	       "the line after a too long one is answered");
 	peer_close(&peer);
 }
 
@@ -110,9 +114,11 @@ static void test_disconnects(struct fixture *f)
 	peer = peer_negotiated(f->path);
 	say(&peer, "{\"execute\":\"cont\",\"id\":1}{\"execute\":\"cont\",\"id\":2}");
 	shutdown(peer.fd, SHUT_WR);
-	is_str(hear(&peer), "{\"return\":{},\"id\":1}", "half-closed: replies still come");
-	is_str(hear(&peer), "{\"return\":{},\"id\":2}", "all of them");
-	is_str(hear(&peer), "", "and then the end");
+	is_str(hear(&peer), "{\"return\":{},\"id\":1}",
+	       "a client that has closed its sending side gets the first reply");
+	is_str(hear(&peer), "{\"return\":{},\"id\":2}",
+	       "a client that has closed its sending side gets the second reply");
+	is_str(hear(&peer), "", "after the last reply the connection is closed");
 	peer_close(&peer);
 	peer_close(&other);
 }
@@ -126,8 +132,8 @@ static void test_ninth(struct fixture *f)
 	ninth = peer_open(f->path);
 	is_str(hear(&ninth),
 	       GENERIC("the monitor has as many clients as it takes: disconnect one first"),
-	       "the ninth client is told why");
-	is_str(hear(&ninth), "", "and disconnected");
+	       "a ninth client gets the reason why it is refused");
+	is_str(hear(&ninth), "", "a ninth client is disconnected");
 	peer_close(&ninth);
 	asks(&peers[7], "{\"execute\":\"cont\"}", "{\"return\":{}}");
 	peer_close(&peers[3]);
@@ -162,11 +168,11 @@ static void test_slow_reader(struct fixture *f)
 	int sent = send_until_blocked(&peer, "{\"execute\":\"query-commands\",\"id\":7}");
 	int got = 0;
 
-	ok(sent > 0 && sent < 1000000, "requests wait when replies are not read (after %d)", sent);
+	ok(sent > 0 && sent < 1000000, "requests wait while replies are not read (after %d)", sent);
 	asks(&other, "{\"execute\":\"cont\"}", "{\"return\":{}}");
 	while (got < sent && !strncmp(hear(&peer), "{\"return\":[{", 12))
 		got++;
-	is_u64((uint64_t)got, (uint64_t)sent, "and all are answered once it reads");
+	is_u64((uint64_t)got, (uint64_t)sent, "all requests are answered when the client reads");
 	asks(&peer, "{\"execute\":\"cont\"}", "{\"return\":{}}");
 	peer_close(&other);
 	peer_close(&peer);
@@ -204,17 +210,18 @@ static void test_events(struct fixture *f)
 		    raw = peer_greeted(f->path);
 
 	say(&actor, "{\"execute\":\"stop\"}");
-	is_str(hear_event(&actor), "STOP", "who stops is told too");
-	is_str(hear(&actor), "{\"return\":{}}", "and gets the reply");
+	is_str(hear_event(&actor), "STOP", "the client that stops the guest gets STOP");
+	is_str(hear(&actor), "{\"return\":{}}",
+	       "the client that stops the guest gets the reply after STOP");
 	asks(&actor, "{\"execute\":\"stop\"}", "{\"return\":{}}");
 	asks(&actor, "{\"execute\":\"query-status\"}",
 	     "{\"return\":{\"status\":\"paused\",\"running\":false}}");
 	say(&actor,
 	    "{\"execute\":\"cont\"}{\"execute\":\"trace-start\"}{\"execute\":\"trace-stop\"}");
-	is_str(hear_event(&watcher), "STOP", "another client hears STOP");
-	is_str(hear_event(&watcher), "RESUME", "RESUME");
-	is_str(hear_event(&watcher), "TRACE_STARTED", "TRACE_STARTED");
-	is_str(hear_event(&watcher), "TRACE_STOPPED", "TRACE_STOPPED");
+	is_str(hear_event(&watcher), "STOP", "another client gets STOP");
+	is_str(hear_event(&watcher), "RESUME", "another client gets RESUME");
+	is_str(hear_event(&watcher), "TRACE_STARTED", "another client gets TRACE_STARTED");
+	is_str(hear_event(&watcher), "TRACE_STOPPED", "another client gets TRACE_STOPPED");
 	asks(&raw, "{\"execute\":\"qmp_capabilities\",\"id\":1}", "{\"return\":{},\"id\":1}");
 	peer_close(&raw);
 	peer_close(&watcher);
@@ -233,7 +240,7 @@ static void test_flood(struct fixture *f)
 	while (!strncmp(hear(&deaf), "{\"event\":\"FLOOD\"", 16))
 		events++;
 	ok(events > 10 && events < FIXTURE_FLOOD,
-	   "a client that does not read is dropped (%d events)", events);
+	   "a client that does not read is disconnected after %d events", events);
 	peer_close(&actor);
 	peer_close(&raw);
 	peer_close(&deaf);
@@ -256,8 +263,8 @@ static void test_arguments(struct fixture *f)
 	asks(&peer, "{\"execute\":\"trace-start\",\"arguments\":{\"specs\":[1]}}",
 	     GENERIC("argument 'specs' of trace-start must be a list of strings"));
 	say(&peer, "{\"execute\":\"trace-start\",\"arguments\":{\"specs\":[\"a\",\"b\"]}}");
-	is_str(hear_event(&peer), "TRACE_STARTED", "the event comes first");
-	is_str(hear(&peer), "{\"return\":{}}", "then the reply");
+	is_str(hear_event(&peer), "TRACE_STARTED", "TRACE_STARTED comes before the reply");
+	is_str(hear(&peer), "{\"return\":{}}", "the reply comes after TRACE_STARTED");
 	asks(&peer, "{\"execute\":\"trace-start\"}", GENERIC("tracing is on already"));
 	asks(&peer, "{\"execute\":\"query-trace\"}",
 	     "{\"return\":{\"enabled\":true,\"mode\":\"a;b;\",\"tracers\":[\"kmem\"],"
@@ -280,9 +287,11 @@ static void save(const struct fixture *f, const struct peer *peer, const char *v
 		 verb, val, (unsigned long long)size, f->dir);
 	say(peer, request);
 	if (*want == '{')
-		is_str(hear(peer), want, verb);
+		ok(!strcmp(hear(peer), want), "%s of %llu bytes at %s succeeds", verb,
+		   (unsigned long long)size, val);
 	else
-		ok(strstr(hear(peer), want) != NULL, "%s: %s", verb, want);
+		ok(strstr(hear(peer), want) != NULL, "%s of %llu bytes at %s fails: %s", verb,
+		   (unsigned long long)size, val, want);
 }
 
 /* Whether the saved file holds RAM [at, at + size), and who may read it. */
@@ -298,7 +307,8 @@ static void saved_is(const struct fixture *f, uint64_t at, size_t size)
 	in = fopen(name, "r");
 	n = in ? fread(got, 1, sizeof(got), in) : 0;
 	ok(n == size && !memcmp(got, f->ram + at, size), "0x%zx bytes of RAM are saved", size);
-	ok(!stat(name, &st) && (st.st_mode & 0777) == 0600, "readable by the owner only");
+	ok(!stat(name, &st) && (st.st_mode & 0777) == 0600,
+	   "a saved file is readable by its owner only");
 	if (in)
 		fclose(in);
 	unlink(name);
@@ -356,7 +366,7 @@ static void test_memsave_walk(struct fixture *f)
 	saved_is(f, 0x7100, 256);
 	save(f, &peer, "memsave", "-2130706432", 16, "vcpu 0, stops 1");
 	saved_is(f, 0, 0);
-	is_u64((uint64_t)f->stops, 0, "the guest goes on afterwards, also after a failure");
+	is_u64((uint64_t)f->stops, 0, "the guest runs on after memsave has failed");
 	peer_close(&peer);
 }
 
@@ -366,7 +376,7 @@ static void test_quit(struct fixture *f)
 
 	asks(&peer, "{\"execute\":\"quit\",\"id\":1}", "{\"return\":{},\"id\":1}");
 	fixture_destroy(f);
-	is_str(hear(&peer), "", "then the end");
+	is_str(hear(&peer), "", "the connection ends with the monitor");
 	peer_close(&peer);
 }
 
@@ -375,8 +385,9 @@ static void refuses_path(const char *path, int code, const char *want)
 	struct monitor_socket sock;
 	struct error err = {0};
 
-	ok(monitor_socket_open(path, &sock, &err) == -code, "%.40s is refused", path);
-	ok(strstr(err.text, want) != NULL, "because: %s", want);
+	ok(monitor_socket_open(path, &sock, &err) == -code, "a monitor at '%.40s' is refused",
+	   path);
+	ok(strstr(err.text, want) != NULL, "the error about that place says: %s", want);
 }
 
 static void test_socket_path(void)
@@ -385,28 +396,28 @@ static void test_socket_path(void)
 	struct monitor_socket sock, again;
 	struct stat st = {0};
 
-	ok(mkdtemp(dir) != NULL, "a directory");
+	ok(mkdtemp(dir) != NULL, "a directory is made");
 	snprintf(path, sizeof(path), "%s/s", dir);
 	snprintf(file, sizeof(file), "%s/f", dir);
 	memset(longer, 'x', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = 0;
-	ok(!monitor_socket_open(path, &sock, NULL), "a new socket");
-	ok(!stat(path, &st) && st.st_mode == (S_IFSOCK | 0600), "mode 0600");
+	ok(!monitor_socket_open(path, &sock, NULL), "a new socket is made");
+	ok(!stat(path, &st) && st.st_mode == (S_IFSOCK | 0600), "a socket has mode 0600");
 	refuses_path(path, EADDRINUSE, "another process uses");
 	close(sock.fd);
-	ok(!monitor_socket_open(path, &again, NULL), "a stale one is replaced");
+	ok(!monitor_socket_open(path, &again, NULL), "a socket without a listener is replaced");
 	monitor_socket_close(&again);
-	ok(stat(path, &st) < 0, "it is removed at the end");
+	ok(stat(path, &st) < 0, "a socket is removed when it is closed");
 	fclose(fopen(file, "w"));
 	refuses_path(file, EEXIST, "is not a socket");
-	ok(!stat(file, &st), "and the file is still there");
+	ok(!stat(file, &st), "a file that is no socket is left alone");
 	refuses_path(longer, ENAMETOOLONG, "longer than 107 bytes");
 	refuses_path("", EINVAL, "empty");
 	refuses_path("/nonexistent/s", ENOENT, "No such file");
 	ok(!monitor_socket_open(path, &sock, NULL) && !rename(file, path),
-	   "somebody takes the name");
+	   "another file takes the name of the socket");
 	monitor_socket_close(&sock);
-	ok(!stat(path, &st), "what is not ours is not removed");
+	ok(!stat(path, &st), "that file is not removed when the socket is closed");
 	unlink(path);
 	rmdir(dir);
 }

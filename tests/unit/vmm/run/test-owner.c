@@ -91,14 +91,15 @@ static void hears(const struct peer *peer, const char *event, const char *data)
 {
 	const char *line = hear(peer);
 
-	ok(strstr(line, event) && strstr(line, data), "event %s %s", event, data);
+	ok(strstr(line, event) && strstr(line, data), "clients get the event %s with %s", event,
+	   data);
 }
 
 static void runs(struct qmp_connection *conn, const char *verb)
 {
 	json_t *result = NULL;
 
-	ok(!qmp_execute(conn, verb, NULL, &result, NULL), "%s", verb);
+	ok(!qmp_execute(conn, verb, NULL, &result, NULL), "%s succeeds", verb);
 	json_decref(result);
 }
 
@@ -114,7 +115,7 @@ static void talk(struct vm *vm, const char *path, const struct peer *watcher)
 	struct error err = {0};
 	json_t *result = NULL;
 
-	if (!ok(!qmp_connect(path, 10000, &conn, &err), "connect"))
+	if (!ok(!qmp_connect(path, 10000, &conn, &err), "a client connects"))
 		return;
 	runs(conn, "stop");
 	hears(watcher, "\"event\":\"STOP\"", "timestamp");
@@ -126,11 +127,13 @@ static void talk(struct vm *vm, const char *path, const struct peer *watcher)
 	vm->panicked = true;
 	runs(conn, "cont");
 	hears(watcher, "\"event\":\"RESUME\"", "timestamp");
-	ok(qmp_execute(conn, "cont", NULL, &result, &err) == -EREMOTEIO, "cont after the end");
-	is_str(err.text, "the run is over", "says why not");
-	ok(qmp_execute(conn, "query-trace", NULL, &result, &err) == -EREMOTEIO, "no tracer");
+	ok(qmp_execute(conn, "cont", NULL, &result, &err) == -EREMOTEIO,
+	   "cont fails when the run is over");
+	is_str(err.text, "the run is over", "cont says why it fails");
+	ok(qmp_execute(conn, "query-trace", NULL, &result, &err) == -EREMOTEIO,
+	   "query-trace fails without a trace");
 	is_str(err.text, "tracing is not configured: start sonde run with --trace or -o",
-	       "says how to have one");
+	       "query-trace says how to have a trace");
 	runs(conn, "quit");
 	qmp_disconnect(conn);
 }
@@ -177,11 +180,11 @@ static void life_end(struct life *life, enum vm_status status, const char *data)
 	if (status == VM_STATUS_GUEST_PANICKED)
 		hears(&life->watcher, "\"event\":\"GUEST_PANICKED\"", "\"action\":\"run\"");
 	hears(&life->watcher, "\"event\":\"SHUTDOWN\"", data);
-	is_str(hear(&life->watcher), "", "the last event");
+	is_str(hear(&life->watcher), "", "SHUTDOWN is the last event");
 	peer_close(&life->watcher);
 	recorder_destroy(life->owner.recorder);
 	event_loop_destroy(life->vm.loop);
-	ok(!rmdir(life->dir), "the socket is gone");
+	ok(!rmdir(life->dir), "the socket is removed");
 }
 
 static void test_life(void)
