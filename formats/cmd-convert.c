@@ -3,27 +3,14 @@
 #include "formats/cmd.h"
 
 #include <errno.h>
-#include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
+#include "formats/cli/options.h"
 #include "formats/trace/reader.h"
 #include "formats/trace/writer.h"
-
-static const char verb[] = "convert";
-
-static const char help[] =
-	"usage: sonde convert DIR --to FORMAT -o OUT\n"
-	"\n"
-	"Write the trace DIR once more, in another format, to the new directory OUT.\n"
-	"\n"
-	"  -t, --to FORMAT   ctf: Common Trace Format 1.8, for babeltrace2 and Trace Compass;\n"
-	"                    kmemtrace: the ABI of 2008\n"
-	"  -o, --output OUT  directory, new or empty\n"
-	"  -h, --help        print this\n"
-	"\n"
-	"What is readable of a damaged trace is converted; to ctf, too, from ctf.\n";
 
 /* --- the copy -------------------------------------------------------------------------------- */
 
@@ -64,7 +51,7 @@ static int adopt(struct conversion *c, const struct sidecar_cache *cache)
 	return trace_writer_adopt_cache(c->writer, cache);
 }
 
-/* Caches that the sidecar does not know yet come with the events. */
+/* Adopt a cache that an event names and the sidecar did not have at first. */
 static int adopt_one(struct conversion *c, uint16_t id)
 {
 	const struct sidecar_cache *cache = NULL;
@@ -101,7 +88,7 @@ static int copy_records(struct conversion *c, struct convert_result *result, str
 	return ret;
 }
 
-/* By vCPU as far as the source tells it; the rest, which it has only as a sum, goes to vCPU 0. */
+/* By vCPU, as far as the source knows. The rest, of which it has only the sum, goes to vCPU 0. */
 static void copy_overruns(struct conversion *c, uint64_t total)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(c->reader);
@@ -163,9 +150,9 @@ static int copy(struct conversion *c, struct convert_result *result, struct erro
 }
 
 /*
- * Write all that `reader` reads, which must be fresh, as a trace in `dir`, as trace_writer_create()
- * takes it: records, order, ids of caches, counts and symbols are those of the source. What the
- * source lacks at its end, the copy says it lacks. Returns 0 or -errno.
+ * Write all that a fresh reader reads as a trace in `dir`, as trace_writer_create() takes it.
+ * Records, order, ids of caches, counts and symbols are those of the source. If the source lacks
+ * its last records, the copy says so. Returns 0 or -errno.
  */
 static int convert_trace(struct trace_reader *reader, const char *dir, unsigned int encoding,
 			 struct convert_result *result, struct error *err)
@@ -186,98 +173,94 @@ static int convert_trace(struct trace_reader *reader, const char *dir, unsigned 
 /* --- the command line ------------------------------------------------------------------------ */
 
 struct options {
-	const char *source, *output;
-	int encoding; /* -1: not given */
+	const char *output;
+	unsigned int encoding; /* index of trace_encoding_names, or NOT_GIVEN */
 };
 
-static int set_encoding(struct options *options, const char *word)
-{
-	const char *nearest = text_nearest(word, trace_encoding_names);
+enum { NOT_GIVEN = -1 };
 
-	for (options->encoding = 0; trace_encoding_names[options->encoding]; options->encoding++) {
-		if (!strcmp(word, trace_encoding_names[options->encoding]))
-			return CLI_OK;
-	}
-	if (nearest)
-		return cli_usage(verb, "--to: unknown format '%s'; did you mean '%s'?", word,
-				 nearest);
-	return cli_usage(verb, "--to takes ctf or kmemtrace, not '%s'", word);
-}
-
-static int apply_option(void *arg, int option, const char *value)
-{
-	struct options *options = arg;
-
-	if (option == 't')
-		return set_encoding(options, value);
-	options->output = value;
-	return CLI_OK;
-}
-
-static const struct option long_options[] = {
-	{"to", required_argument, NULL, 't'},
-	{"output", required_argument, NULL, 'o'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct cli_option option_table[] = {
+	{.name = "to",
+	 .letter = 't',
+	 .value = "FORMAT",
+	 .help = "ctf: Common Trace Format 1.8, for babeltrace2 and Trace Compass;\n"
+		 "kmemtrace: the ABI of 2008",
+	 .store = cli_store_choice,
+	 .words = trace_encoding_names,
+	 .offset = offsetof(struct options, encoding)},
+	{.name = "output",
+	 .letter = 'o',
+	 .value = "OUT",
+	 .help = "directory, new or empty",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, output)},
+	{.name = NULL},
 };
 
-static const struct cli_syntax syntax = {verb, help, ":t:o:h", long_options, apply_option};
+static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
+
+static const struct cli_verb verb = {
+	.name = "convert",
+	.usage = "usage: sonde convert DIR --to FORMAT -o OUT\n"
+		 "\n"
+		 "Write a copy of the trace DIR in FORMAT to the new directory OUT.\n",
+	.tables = tables,
+	.notes = "Of a trace that was cut off, what is readable is converted. From ctf to ctf\n"
+		 "makes a whole trace of one that other readers refuse.\n",
+};
 
 static int check_options(const struct options *options, int nr_operands)
 {
 	if (nr_operands != 1)
-		return cli_usage(verb, "name one trace directory; see 'sonde convert --help'");
-	if (options->encoding < 0)
-		return cli_usage(verb, "convert to what? add --to ctf or --to kmemtrace");
+		return cli_usage(verb.name, "name one trace directory; see 'sonde convert --help'");
+	if (options->encoding == (unsigned int)NOT_GIVEN)
+		return cli_usage(verb.name, "add --to FORMAT: %s",
+				 text_words(trace_encoding_names).s);
 	if (!options->output)
-		return cli_usage(verb, "where to? add -o OUT");
+		return cli_usage(verb.name, "add -o OUT, the directory to write to");
 	return CLI_OK;
 }
 
-static void print_result(const struct options *options, const struct convert_result *result)
+static void print_result(const char *source, const struct options *options,
+			 const struct convert_result *result)
 {
 	uint64_t lost = counters_lost(&result->losses.counters);
 
 	fprintf(stderr, "sonde convert: %s in %s\n", text_number(result->records, "record").s,
 		options->output);
 	if (lost)
-		fprintf(stderr, "sonde convert: %s had been lost in recording\n",
+		fprintf(stderr, "sonde convert: the recorder lost %s\n",
 			text_number(lost, "event").s);
 	if (result->cut)
 		fprintf(stderr,
-			"sonde convert: %s is not whole, the last records are missing; "
-			"sonde check says more\n",
-			options->source);
+			"sonde convert: the last records of %s are missing; see sonde check %s\n",
+			source, source);
 }
 
-static int convert(const struct options *options)
+static int convert(const char *source, const struct options *options)
 {
 	struct trace_reader *reader;
 	struct convert_result result;
 	struct error err;
-	int ret = trace_reader_open(options->source, &reader, &err);
+	int ret = trace_reader_open(source, &reader, &err);
 
 	if (ret)
-		return cli_error(verb, &err);
-	ret = convert_trace(reader, options->output, (unsigned int)options->encoding, &result,
-			    &err);
+		return cli_error(verb.name, &err);
+	ret = convert_trace(reader, options->output, options->encoding, &result, &err);
 	trace_reader_close(reader);
 	if (ret)
-		return cli_error(verb, &err);
-	print_result(options, &result);
+		return cli_error(verb.name, &err);
+	print_result(source, options, &result);
 	return CLI_OK;
 }
 
 int cmd_convert(int argc, char **argv)
 {
-	struct options options = {.encoding = -1};
-	int ret = cli_parse_options(&syntax, argc, argv, &options);
+	struct options options = {.encoding = (unsigned int)NOT_GIVEN};
+	int ret = cli_parse(&verb, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
 	ret = check_options(&options, argc - optind);
-	if (ret)
-		return ret;
-	options.source = argv[optind];
-	return convert(&options);
+	return ret ? ret : convert(argv[optind], &options);
 }

@@ -1,126 +1,102 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/base/text.h"
 #include "formats/cmd.h"
 
-#include <getopt.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
+#include "formats/cli/options.h"
 
 enum { DEFAULT_TOP = 25 }; /* in text: a screenful */
 
-static const char verb[] = "report";
-
-static const char help[] =
-	"usage: sonde report [OPTION]... DIR\n"
-	"\n"
-	"Show who allocated how much memory in the trace DIR.\n"
-	"\n"
-	"  -a, --analysis NAME  show kmem (default), or check: what sonde check finds\n"
-	"  -b, --by WHAT        group by callsite (default), cache, size or pointer\n"
-	"  -s, --sort KEY       order by bytes (default: allocated ones), requested, hits,\n"
-	"                       fragmentation, cross-cpu or live\n"
-	"  -n, --top N          show the first N groups; 0: all. Default: 25, with --json all\n"
-	"  -t, --type TYPE      only objects of kmalloc, cache or pages\n"
-	"  -j, --json           print JSON\n"
-	"  -h, --help           print this\n";
-
 struct options {
-	const char *analysis, *words[ANALYSIS_NR_OPTIONS]; /* NULL: not given */
-	bool json, has_top;
-	uint64_t top;
+	unsigned int analysis;
+	const char *words[ANALYSIS_NR_OPTIONS]; /* NULL: not given */
+	bool json;
+	uint64_t top; /* UINT64_MAX: not given */
 };
 
-static int set_top(struct options *options, const char *text)
-{
-	options->has_top = true;
-	if (!cli_parse_u64(text, 0, UINT64_MAX, &options->top))
-		return CLI_OK;
-	return cli_usage(verb, "--top: '%s' is not a number", text);
-}
+#define WORD(option) .store = cli_store_text, .offset = offsetof(struct options, words[option])
 
-static int apply_option(void *arg, int option, const char *value)
-{
-	struct options *options = arg;
-
-	switch (option) {
-	case 'a':
-		options->analysis = value;
-		return CLI_OK;
-	case 'b':
-		options->words[ANALYSIS_BY] = value;
-		return CLI_OK;
-	case 's':
-		options->words[ANALYSIS_SORT] = value;
-		return CLI_OK;
-	case 't':
-		options->words[ANALYSIS_TYPE] = value;
-		return CLI_OK;
-	case 'n':
-		return set_top(options, value);
-	default:
-		options->json = true;
-		return CLI_OK;
-	}
-}
-
-static const struct option long_options[] = {
-	{"analysis", required_argument, NULL, 'a'}, {"by", required_argument, NULL, 'b'},
-	{"sort", required_argument, NULL, 's'},     {"top", required_argument, NULL, 'n'},
-	{"type", required_argument, NULL, 't'},     {"json", no_argument, NULL, 'j'},
-	{"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+static const struct cli_option option_table[] = {
+	{.name = "analysis",
+	 .letter = 'a',
+	 .value = "NAME",
+	 .help = "show kmem (default), or check: what sonde check finds",
+	 .store = cli_store_choice,
+	 .words = analysis_names,
+	 .offset = offsetof(struct options, analysis)},
+	{.name = "by",
+	 .letter = 'b',
+	 .value = "WHAT",
+	 .help = "group by callsite (default), cache, size or pointer",
+	 WORD(ANALYSIS_BY)},
+	{.name = "sort",
+	 .letter = 's',
+	 .value = "KEY",
+	 .help = "order by bytes (default: allocated ones), requested, hits,\n"
+		 "fragmentation, cross-cpu or live",
+	 WORD(ANALYSIS_SORT)},
+	{.name = "top",
+	 .letter = 'n',
+	 .value = "N",
+	 .help = "show the first N groups; 0: all. Default: 25, with --json all",
+	 .store = cli_store_number,
+	 .offset = offsetof(struct options, top)},
+	{.name = "type",
+	 .letter = 't',
+	 .value = "TYPE",
+	 .help = "only objects of kmalloc, cache or pages",
+	 WORD(ANALYSIS_TYPE)},
+	{.name = "json",
+	 .letter = 'j',
+	 .help = "print JSON",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, json)},
+	{.name = NULL},
 };
 
-static const struct cli_syntax syntax = {verb, help, ":a:b:s:n:t:jh", long_options, apply_option};
+static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
 
-/* "callsite, cache, size or pointer" */
-static struct text list_words(const char *const *words)
-{
-	struct text list = {""};
-	size_t used = 0;
+static const struct cli_verb verb = {
+	.name = "report",
+	.usage = "usage: sonde report [OPTION]... DIR\n"
+		 "\n"
+		 "Show who allocated how much memory in the trace DIR.\n",
+	.tables = tables,
+};
 
-	for (size_t i = 0; words[i] && used < sizeof(list.s); i++)
-		used += (size_t)snprintf(list.s + used, sizeof(list.s) - used, "%s%s",
-					 !i             ? ""
-					 : words[i + 1] ? ", "
-							: " or ",
-					 words[i]);
-	return list;
-}
-
-/* The index of a word in `words`; -1 after printing why there is none. */
+/* The index of a word among those that the analysis takes; -1 after printing why there is none. */
 static int choose(const char *option, const char *word, const char *const *words)
 {
+	const char *near = words ? text_nearest(word, words) : NULL;
+
 	for (int i = 0; words && words[i]; i++) {
 		if (!strcmp(word, words[i]))
 			return i;
 	}
-	if (words)
-		cli_usage(verb, "--%s takes %s, not '%s'", option, list_words(words).s, word);
+	if (!words)
+		cli_usage(verb.name, "this analysis takes no --%s", option);
+	else if (near)
+		cli_usage(verb.name, "--%s takes %s, not '%s'; did you mean '%s'?", option,
+			  text_words(words).s, word, near);
 	else
-		cli_usage(verb, "this analysis takes no --%s", option);
+		cli_usage(verb.name, "--%s takes %s, not '%s'", option, text_words(words).s, word);
 	return -1;
 }
 
-static int choose_all(const struct options *options, const struct analysis_ops **ops,
-		      struct analysis_config *config)
+static int choose_all(const struct options *options, struct analysis_config *config)
 {
 	static const char *const names[ANALYSIS_NR_OPTIONS] = {
 		[ANALYSIS_BY] = "by", [ANALYSIS_SORT] = "sort", [ANALYSIS_TYPE] = "type"};
-	int analysis = 0;
 
-	if (options->analysis)
-		analysis = choose("analysis", options->analysis, analysis_names);
-	if (analysis < 0)
-		return CLI_USAGE;
-	*ops = analysis_table[analysis];
 	for (size_t i = 0; i < ANALYSIS_NR_OPTIONS; i++) {
 		config->choice[i] = -1;
 		if (!options->words[i])
 			continue;
-		config->choice[i] = choose(names[i], options->words[i], (*ops)->words[i]);
+		config->choice[i] = choose(names[i], options->words[i],
+					   analysis_table[options->analysis]->words[i]);
 		if (config->choice[i] < 0)
 			return CLI_USAGE;
 	}
@@ -129,17 +105,19 @@ static int choose_all(const struct options *options, const struct analysis_ops *
 
 int cmd_report(int argc, char **argv)
 {
-	struct options options = {0};
-	const struct analysis_ops *ops;
+	struct options options = {.top = UINT64_MAX};
 	struct analysis_config config;
-	int ret = cli_parse_options(&syntax, argc, argv, &options);
+	int ret = cli_parse(&verb, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
-	if (choose_all(&options, &ops, &config))
+	if (choose_all(&options, &config))
 		return CLI_USAGE;
 	if (optind != argc - 1)
-		return cli_usage(verb, "name one trace directory; see 'sonde report --help'");
-	config.top = options.has_top ? options.top : options.json ? 0 : DEFAULT_TOP;
-	return analysis_show(verb, ops, &config, argv[optind], options.json);
+		return cli_usage(verb.name, "name one trace directory; see 'sonde report --help'");
+	if (options.top == UINT64_MAX)
+		options.top = options.json ? 0 : DEFAULT_TOP;
+	config.top = options.top;
+	return analysis_show(verb.name, analysis_table[options.analysis], &config, argv[optind],
+			     options.json);
 }

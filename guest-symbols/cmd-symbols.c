@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
@@ -291,8 +292,8 @@ static json_t *points_json(const struct alloc_points *points)
 			array, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o, s:b, s:o}", "family",
 					 kmem_type_name(p->entry.type), "action",
 					 action_name(p->entry.action), "function", p->entry.name,
-					 "address", text_json_address(p->address), "size",
-					 (json_int_t)p->size, "site", text_json_address(p->site),
+					 "address", json_from_address(p->address), "size",
+					 (json_int_t)p->size, "site", json_from_address(p->site),
 					 "checked", 1, "parameters", roles_json(&p->entry)));
 	}
 	return array;
@@ -308,7 +309,7 @@ static json_t *unresolved_json(const struct alloc_points *points)
 		json_array_append_new(
 			array, json_pack("{s:s, s:s, s:o, s:s}", "family", kmem_type_name(u->type),
 					 "name", u->name, "address",
-					 u->address ? text_json_address(u->address) : json_null(),
+					 u->address ? json_from_address(u->address) : json_null(),
 					 "reason", u->reason));
 	}
 	return array;
@@ -323,7 +324,7 @@ static json_t *coverage_json(const struct alloc_points *points)
 
 		json_array_append_new(array, json_pack("{s:s, s:s, s:o, s:s, s:s}", "function",
 						       e->function, "event", e->event, "address",
-						       text_json_address(e->address), "cover",
+						       json_from_address(e->address), "cover",
 						       cover_name(e->cover), "reason", e->reason));
 	}
 	return array;
@@ -340,7 +341,7 @@ static json_t *name_json(const struct symbol_table *table, const char *name, boo
 
 		if (!strcmp(symbol->name, name))
 			json_array_append_new(found, json_pack("{s:o, s:s}", "address",
-							       text_json_address(symbol->address),
+							       json_from_address(symbol->address),
 							       "type", type));
 	}
 	*all = *all && json_array_size(found);
@@ -361,8 +362,8 @@ static bool print_json(const struct subject *s, char *const *names, int *ret)
 	root = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:b, s:I, s:s, s:I, s:I, s:I}",
 			 "version", 1, "banner", image->banner, "release", image->release,
 			 "build_id", id, "format", format_name(s->file), "compression",
-			 s->file->compression, "text", text_json_address(image->text), "etext",
-			 text_json_address(image->etext), "relocatable", s->file->relocs != NULL,
+			 s->file->compression, "text", json_from_address(image->text), "etext",
+			 json_from_address(image->etext), "relocatable", s->file->relocs != NULL,
 			 "symbols", (json_int_t)symbols_count(image->symbols), "symbol_source",
 			 image->symbol_source, "btf_types",
 			 (json_int_t)(image->btf ? btf_count(image->btf) : 0), "mcount_sites",

@@ -20,7 +20,7 @@ enum analysis_option { ANALYSIS_BY, ANALYSIS_SORT, ANALYSIS_TYPE, ANALYSIS_NR_OP
 
 struct analysis_config {
 	const struct trace_reader *reader; /* outlives the analysis */
-	int choice[ANALYSIS_NR_OPTIONS];   /* index into the words of the option; -1: not given */
+	int choice[ANALYSIS_NR_OPTIONS];   /* index into ops->words[]; -1: not given */
 	size_t top;                        /* rows to show; 0: all */
 };
 
@@ -35,14 +35,14 @@ struct analysis_ops {
 
 	/* Whether events of this class are to come. */
 	bool (*wants)(const struct event_class *class);
-	/* All zeroed but for the analysis's own data. Returns 0 or -errno. */
+	/* Fills in the analysis's own data only. Returns 0 or -errno. */
 	int (*create)(const struct analysis_config *config, struct analysis **out,
 		      struct error *err);
 	/* In merged order. Returns 0 or -ENOMEM. */
 	int (*event)(struct analysis *analysis, const struct trace_event *event);
 	/* After the last event. NULL: nothing to do. */
 	void (*finish)(struct analysis *analysis);
-	/* Errors of the stream are left to ferror(). */
+	/* Print to a stream. Its errors are left to ferror(). */
 	void (*print_text)(const struct analysis *analysis, FILE *out);
 	/* The object that --json prints, owned by the caller; NULL: no memory. */
 	json_t *(*print_json)(const struct analysis *analysis);

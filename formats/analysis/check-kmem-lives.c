@@ -28,8 +28,8 @@ struct live_object {
 };
 
 /*
- * Slab objects or page blocks: those that are live, and in a table of fixed size (each address
- * has one slot, the later one stays) those freed last.
+ * Slab objects, or page blocks: those that are live, and those that were freed last. The latter
+ * are in a table of fixed size, in which an address has one slot.
  */
 struct address_space {
 	struct u64_map live;
@@ -54,7 +54,7 @@ static void forget_freed(struct address_space *space, uint64_t ptr)
 		*slot = 0;
 }
 
-/* A block of pages may be split and freed in pieces, each of which then is freed once. */
+/* The guest may split a block of pages and free it in pieces. Each piece is freed once. */
 static void forget_freed_pages(struct address_space *space, const struct kmem_record *record)
 {
 	for (uint64_t i = 0; i < MAX_BLOCK_PAGES && i * PAGE_SIZE < record->bytes_alloc; i++)

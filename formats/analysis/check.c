@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/base/json.h"
 #include "formats/analysis/check.h"
 
 #include <errno.h>
@@ -329,23 +330,23 @@ static json_t *example_json(const struct check_ops *ops, const struct check_exam
 	const struct kmem_record *record = &event->record;
 	json_t *item =
 		json_pack("{so so so}", "file", json_sprintf("cpu%u", event->vcpu), "record",
-			  text_json_count(event->index), "offset", text_json_count(event->offset));
+			  json_from_count(event->index), "offset", json_from_count(event->offset));
 	json_t *rest = NULL;
 
 	if (ops->is_about_streams)
 		return item;
 	rest = json_pack("{sI si si so so ss so so}", "time_ns", (json_int_t)record->timestamp,
 			 "event_id", (int)record->event_id, "type_id", (int)record->type_id,
-			 "address", text_json_address(record->ptr), "call_site",
-			 text_json_address(record->call_site), "symbol",
+			 "address", json_from_address(record->ptr), "call_site",
+			 json_from_address(record->call_site), "symbol",
 			 sidecar_symbol_text(sidecar, record->call_site).s, "bytes_requested",
-			 text_json_count(record->bytes_req), "bytes_allocated",
-			 text_json_count(record->bytes_alloc));
+			 json_from_count(record->bytes_req), "bytes_allocated",
+			 json_from_count(record->bytes_alloc));
 	json_object_update(item, rest);
 	json_decref(rest);
 	if (example->has_allocation)
 		json_object_set_new(item, "allocation_call_site",
-				    text_json_address(example->allocation_call_site));
+				    json_from_address(example->allocation_call_site));
 	return item;
 }
 
@@ -361,7 +362,7 @@ static void list_finding(void *arg, const struct check_ops *ops, const struct ch
 	json_array_append_new(listing->findings,
 			      json_pack("{ss ss ss so so}", "class", class->id, "severity",
 					severities[severity], "text", class->text, "count",
-					text_json_count(finding->count), "examples", examples));
+					json_from_count(finding->count), "examples", examples));
 }
 
 static json_t *print_json(const struct analysis *base)
@@ -373,9 +374,9 @@ static json_t *print_json(const struct analysis *base)
 
 	each_finding(analysis, list_finding, &listing);
 	root = json_pack(
-		"{si so so so so}", "version", 1, "records", text_json_count(count_records(reader)),
-		"errors", text_json_count(analysis->counts[CHECK_ERROR]), "notes",
-		text_json_count(analysis->counts[CHECK_NOTE]), "findings", listing.findings);
+		"{si so so so so}", "version", 1, "records", json_from_count(count_records(reader)),
+		"errors", json_from_count(analysis->counts[CHECK_ERROR]), "notes",
+		json_from_count(analysis->counts[CHECK_NOTE]), "findings", listing.findings);
 	if (!root || !text_json_losses(root, reader))
 		return root;
 	json_decref(root);

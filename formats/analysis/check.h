@@ -9,11 +9,11 @@
 #include "formats/trace/reader.h"
 
 /*
- * Checks look for what cannot be true in a trace. `sonde check` runs all of them, and shows their
- * findings: how many, and the first ones as examples.
+ * A check searches a trace for what cannot be true. `sonde check` runs all checks and shows
+ * their findings: how many, and the first ones as examples.
  *
- * To add a check: a file check-NAME.c that defines `const struct check_ops check_NAME`, and a row
- * in registry.c.
+ * To add a check: a file check-NAME.c that defines `const struct check_ops check_NAME`, and a
+ * row in registry.c.
  */
 enum check_severity { CHECK_NOTE, CHECK_ERROR, CHECK_SEVERITY_COUNT };
 
@@ -41,10 +41,10 @@ struct check_class {
 
 /* What all checks know of the trace. */
 struct check_context {
-	bool from_first; /* it has the guest's first slab allocation, so every object's allocation
-			  */
-	bool lossy;      /* events are missing, it is not known where */
-	bool uncertain;  /* before the event under way events may be missing */
+	bool from_first; /* the trace has the guest's first slab allocation, so the allocation of
+			    every object */
+	bool lossy;      /* events are missing, at unknown places */
+	bool uncertain;  /* events may be missing before the current one */
 };
 
 /* A check at work. A check's own data begins with it. */
@@ -57,7 +57,7 @@ struct check {
 struct check_ops {
 	const struct check_class *classes;
 	bool is_about_streams;             /* and not about events */
-	int (*create)(struct check **out); /* zeroed but for the check's own data; -ENOMEM */
+	int (*create)(struct check **out); /* fills in the check's own data only; -ENOMEM */
 	/* In merged order. Returns 0 or -ENOMEM. NULL: nothing to do. */
 	int (*event)(struct check *check, const struct trace_event *event);
 	/* After the last event. NULL: nothing to do. */

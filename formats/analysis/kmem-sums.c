@@ -16,7 +16,7 @@ struct kmem_sums {
 	enum kmem_by by;
 	int type;
 	struct kmem_totals totals;
-	/* A slab's first object and the pages under it have the same address: two name spaces. */
+	/* A slab's first object and the pages below it have the same address: two maps. */
 	struct u64_map slab_objects, pages;
 	struct u64_map group_index; /* key to uint32_t */
 	struct kmem_group *groups;
@@ -177,7 +177,7 @@ static int add_alloc(struct kmem_sums *sums, const struct trace_event *event)
 	return 0;
 }
 
-/* With a filter by type a free counts if its object does, whichever function freed it. */
+/* With a filter by type, a free counts if its object does, whichever function freed it. */
 static void add_free(struct kmem_sums *sums, const struct trace_event *event)
 {
 	if (forget(sums, event, true)) {

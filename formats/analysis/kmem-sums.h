@@ -7,8 +7,9 @@
 #include "formats/event/record-stream.h"
 
 /*
- * Who allocates what: adds up events, one at a time, in the order of their time stamps. Memory
- * grows with the number of objects live at a time and the number of groups, not with the trace.
+ * Sums over allocations, for each call site, cache, size or address. Takes events one at a time,
+ * in the order of their time stamps. Memory grows with the number of live objects and of groups,
+ * not with the length of the trace.
  */
 enum kmem_by {
 	KMEM_BY_CALLSITE, /* key: the call site's address */
@@ -27,21 +28,21 @@ enum kmem_sort {
 	KMEM_SORT_LIVE, /* bytes */
 };
 
-/* Sums stay at UINT64_MAX rather than wrap: only a forged trace gets there. */
+/* Sums stay at UINT64_MAX rather than wrap; only a forged trace gets there. */
 struct kmem_group {
 	uint64_t key;
 	uint64_t hits;            /* allocations */
 	uint64_t bytes_requested; /* by them */
 	uint64_t bytes_allocated;
-	uint64_t cross_cpu_frees; /* of objects allocated here, on another vCPU than the allocation
-				   */
-	uint64_t live_objects;    /* not freed by the end of the trace */
+	uint64_t cross_cpu_frees; /* of this group's objects, on another vCPU than the allocation */
+	uint64_t live_objects;    /* not freed in the trace */
 	uint64_t live_bytes;      /* allocated bytes of these */
 };
 
 struct kmem_totals {
-	struct kmem_group sum;                      /* over all groups; sum.hits = allocations */
-	struct kmem_group by_type[KMEM_TYPE_COUNT]; /* parts of it; pages hold slabs too */
+	struct kmem_group sum; /* over all groups; sum.hits = allocations */
+	struct kmem_group
+		by_type[KMEM_TYPE_COUNT]; /* parts of `sum`; pages include those of slabs */
 	uint64_t free_events;
 	uint64_t unknown_frees; /* of objects whose allocation is not in the trace */
 	uint64_t missed_frees; /* allocations at the address of a live object, now taken as freed */
@@ -68,8 +69,8 @@ int kmem_sums_add(struct kmem_sums *sums, const struct trace_event *event);
 const struct kmem_totals *kmem_sums_totals(const struct kmem_sums *sums);
 
 /*
- * Order the groups, greatest first (equal ones by bytes, hits, key). Returns their number; *groups
- * belongs to the sums, which must not be added to any more.
+ * Sort the groups, greatest first (equal ones by bytes, hits, key). Returns their number.
+ * *groups belongs to the sums; no event may be added afterwards.
  */
 size_t kmem_sums_sort(struct kmem_sums *sums, enum kmem_sort sort,
 		      const struct kmem_group **groups);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/json.h"
 #include "formats/analysis/analysis.h"
 #include "formats/analysis/kmem-sums.h"
 #include "formats/cli/cli.h"
@@ -115,7 +116,7 @@ static void print_freed(FILE *out, const struct kmem_totals *totals)
 	fputc('\n', out);
 }
 
-/* The families apart: pages are also what slabs are made of, so that a sum counts those twice. */
+/* Each family apart: slabs are made of pages, so a sum over all counts their bytes twice. */
 static void print_families(FILE *out, const struct kmem_totals *totals)
 {
 	for (uint8_t type = 0; type < KMEM_TYPE_COUNT; type++) {
@@ -144,8 +145,8 @@ static void print_totals(FILE *out, const struct kmem_analysis *a)
 	fprintf(out, "%-*s%s of %s at the end\n", LABEL, "Live",
 		text_number(sum->live_objects, "object").s, text_bytes(sum->live_bytes).s);
 	if (totals->invalid)
-		fprintf(out, "%-*s%s of unknown kind left out; see sonde check\n", LABEL,
-			"Invalid", text_number(totals->invalid, "record").s);
+		fprintf(out, "%-*s%s of unknown kind left out; see sonde check\n", LABEL, "Invalid",
+			text_number(totals->invalid, "record").s);
 	text_print_recording(out, a->base.config.reader, LABEL);
 	text_print_losses(out, a->base.config.reader, LABEL);
 }
@@ -211,12 +212,12 @@ static void print_text(const struct analysis *base, FILE *out)
 
 static int put_count(json_t *object, const char *key, uint64_t value)
 {
-	return json_object_set_new(object, key, text_json_count(value));
+	return json_object_set_new(object, key, json_from_count(value));
 }
 
 static int put_sums(json_t *object, const struct kmem_group *group)
 {
-	/* Two decimals: what is behind them is noise. */
+	/* Two decimals; more would be noise. */
 	double percent = (double)(int)(kmem_fragmentation(group) * 100 + 0.5) / 100;
 	int failed = put_count(object, "bytes_requested", group->bytes_requested);
 
@@ -234,19 +235,19 @@ static json_t *key_object(const struct kmem_analysis *a, uint64_t key)
 
 	switch (a->by) {
 	case KMEM_BY_CALLSITE:
-		return json_pack("{so ss}", "address", text_json_address(key), "symbol",
+		return json_pack("{so ss}", "address", json_from_address(key), "symbol",
 				 sidecar_symbol_text(sidecar, key).s);
 	case KMEM_BY_CACHE:
 		cache = key < KMEM_NO_CACHE ? sidecar_cache(sidecar, (uint16_t)key) : NULL;
 		return json_pack("{ss so so}", "name", cache_text(sidecar, key).s, "object_size",
-				 text_json_count(cache ? cache->object_size : 0), "size",
-				 text_json_count(cache ? cache->size : 0));
+				 json_from_count(cache ? cache->object_size : 0), "size",
+				 json_from_count(cache ? cache->size : 0));
 	case KMEM_BY_SIZE:
-		return json_pack("{so}", "bytes", text_json_count(key));
+		return json_pack("{so}", "bytes", json_from_count(key));
 	case KMEM_BY_POINTER:
 		break;
 	}
-	return json_pack("{so}", "address", text_json_address(key));
+	return json_pack("{so}", "address", json_from_address(key));
 }
 
 static json_t *groups_json(const struct kmem_analysis *a)

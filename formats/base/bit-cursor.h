@@ -20,7 +20,7 @@ struct bit_cursor {
 	bool failed;
 };
 
-/* Overwrites whole bytes only: what is behind the last bit in its byte becomes zero. */
+/* Writes whole bytes: the bits behind the last one in its byte become zero. */
 void bit_put(struct bit_cursor *c, uint64_t value, unsigned int bits);
 uint64_t bit_get(struct bit_cursor *c, unsigned int bits);
 
@@ -38,7 +38,7 @@ static inline size_t bit_bytes(const struct bit_cursor *c)
 	return (c->pos + 7) / 8;
 }
 
-/* Whether `value` is what a signed, or unsigned, integer of that many bits can hold. */
+/* Whether a signed, or unsigned, integer of that many bits can hold `value`. */
 static inline bool bit_fits_signed(uint64_t value, unsigned int bits)
 {
 	return bits > 63 || value + (UINT64_C(1) << (bits - 1)) < UINT64_C(1) << bits;

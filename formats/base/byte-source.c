@@ -47,7 +47,7 @@ ssize_t byte_source_fill(const struct byte_source *source, void *out, size_t siz
 		if (n < 0)
 			return n;
 		if (n == 0)
-			break; /* the file has become shorter meanwhile */
+			break; /* the file has become shorter */
 		done += (size_t)n;
 	}
 	return (ssize_t)done;

@@ -12,7 +12,7 @@ struct byte_source {
 	ssize_t (*read)(const struct byte_source *source, void *out, size_t size, uint64_t offset);
 	int fd;
 	const uint8_t *base;
-	uint64_t size; /* known in advance; nothing behind it is read */
+	uint64_t size; /* known in advance; the source ends there */
 };
 
 /* A regular file of which `size` bytes are of interest; fd stays the caller's. */
@@ -20,22 +20,25 @@ struct byte_source byte_source_file(int fd, uint64_t size);
 struct byte_source byte_source_memory(const void *base, uint64_t size);
 
 /*
- * Fill `out` from offset on, as far as the source goes. Returns the number of bytes, which is below
+ * Fill `out` from `offset` on, as far as the source goes. Returns the number of bytes, less than
  * `size` only at the end, or -errno.
  */
 ssize_t byte_source_fill(const struct byte_source *source, void *out, size_t size, uint64_t offset);
 
-/* A part of a source in memory: `bytes` are the caller's, `capacity` of them. Zero the rest. */
+/*
+ * A buffer that holds a part of a source. The caller owns `bytes`, sets `capacity`, and zeroes
+ * the rest.
+ */
 struct byte_window {
 	uint8_t *bytes;
 	size_t capacity;
-	uint64_t offset; /* in the source, of what is in there */
-	size_t size;     /* how much that is */
+	uint64_t offset; /* of the part in the source */
+	size_t size;     /* bytes of the part */
 };
 
 /*
- * Have at least `size` bytes (up to the capacity) from `offset` on in the window, or as many as
- * there are; *bytes points at them until the next call. Returns how many are there, or -errno.
+ * Read at least `size` bytes from `offset` on into the window, or as many as the source has; at
+ * most `capacity`. *bytes points at them until the next call. Returns their number, or -errno.
  */
 ssize_t byte_window_peek(struct byte_window *window, const struct byte_source *source,
 			 uint64_t offset, size_t size, uint8_t **bytes);

@@ -13,7 +13,7 @@ static inline uint64_t clock_ns_of(clockid_t id)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* The host's time that only goes on. */
+/* The host's monotonic time. */
 static inline uint64_t clock_monotonic_ns(void)
 {
 	return clock_ns_of(CLOCK_MONOTONIC);
@@ -30,7 +30,7 @@ static inline uint64_t clock_raw_ns(void)
 	return clock_ns_of(CLOCK_MONOTONIC_RAW);
 }
 
-/* Sleep for so long; a signal may end it early. */
+/* Sleep. A signal may end it early. */
 static inline void clock_wait_ms(unsigned int ms)
 {
 	const struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};

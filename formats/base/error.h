@@ -28,8 +28,8 @@ int error_set_at(struct error *err, int code, uint64_t address, const char *fmt,
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * Put context in front of an error that is already set ("vmlinuz: " + "truncated"). Returns -code,
- * or -1 where nobody wants the error: who tells codes apart keeps its own.
+ * Put context in front of an error that is already set ("vmlinuz: " + "truncated"). Returns
+ * -code, or -1 if err is NULL: a caller that tells codes apart keeps its own.
  */
 int error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -14,19 +14,19 @@ int output_dir_open(const char *dir, struct error *err);
 
 /* Writing the files of a trace directory, on disks that may be full. All return 0 or -errno. */
 
-/* Write all of `bytes` at `offset`; *done tells how many got there, also on failure. */
+/* Write all of `bytes` at `offset`. *done is the number of bytes written, also on failure. */
 int file_write_at(int fd, const void *bytes, size_t size, uint64_t offset, size_t *done);
 
 /*
- * Put a file with this content in place of `name` (or make it): written as `temp_name`, which then
- * takes its name, so that a reader sees either.
+ * Create or replace the file `name` with this content. It is written as `temp_name` and then
+ * renamed, so that a reader sees the old content or the new.
  */
 int file_replace(int dir_fd, const char *name, const char *temp_name, const void *bytes,
 		 size_t size);
 
 /*
- * Reserve `bytes` of disk for the next file_replace() through `temp_name`, so that a trace that
- * filled its disk can still say so. Best effort.
+ * Reserve `bytes` of disk for the next file_replace() through `temp_name`, so that it succeeds
+ * on a disk that has become full. Best effort.
  */
 void file_reserve(int dir_fd, const char *temp_name, size_t bytes);
 

@@ -75,14 +75,18 @@ struct text text_ms(uint64_t ns)
 	return out;
 }
 
-json_t *text_json_count(uint64_t number)
+struct text text_words(const char *const *words)
 {
-	return json_integer(number > INT64_MAX ? INT64_MAX : (json_int_t)number);
-}
+	struct text out = {""};
+	size_t used = 0;
 
-json_t *text_json_address(uint64_t address)
-{
-	return json_sprintf("0x%" PRIx64, address);
+	for (size_t i = 0; words[i] && used < sizeof(out.s); i++)
+		used += (size_t)snprintf(out.s + used, sizeof(out.s) - used, "%s%s",
+					 !i             ? ""
+					 : words[i + 1] ? ", "
+							: " or ",
+					 words[i]);
+	return out;
 }
 
 int text_parse_u64(const char *text, uint64_t max, uint64_t *out)

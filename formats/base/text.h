@@ -2,7 +2,6 @@
 #ifndef SONDE_FORMATS_BASE_TEXT_H
 #define SONDE_FORMATS_BASE_TEXT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,9 +26,8 @@ struct text text_time(int64_t ns);
 /* "1,234 ms", below 10 ms "1.234 ms" */
 struct text text_ms(uint64_t ns);
 
-/* The same as JSON: an integer, capped to INT64_MAX, the most that jansson holds; and "0x...". */
-json_t *text_json_count(uint64_t number);
-json_t *text_json_address(uint64_t address);
+/* "callsite, cache, size or pointer": words, NULL-terminated. */
+struct text text_words(const char *const *words);
 
 /* A decimal number, digits only. Returns 0, or -EINVAL, or -ERANGE if it is above max. */
 int text_parse_u64(const char *text, uint64_t max, uint64_t *out);
@@ -39,14 +37,15 @@ int text_parse_u64(const char *text, uint64_t max, uint64_t *out);
 const char *text_nearest(const char *word, const char *const *names);
 
 /*
- * Copy a string of foreign origin, cut to size - 1 bytes, with '?' for all that is not printable
- * ASCII: terminals obey control characters, in UTF-8 too, and what is cut must stay valid UTF-8.
+ * Copy a string of foreign origin, cut to size - 1 bytes. All that is not printable ASCII
+ * becomes '?': terminals obey control characters, also those of UTF-8, and a cut must not leave
+ * invalid UTF-8.
  */
 void clean_text(char *out, size_t size, const char *in);
 
 /*
- * Make a line of a string that is to be shown, in place: '?' for control characters, those of UTF-8
- * too. All else stays, as names of files and domains are in whatever script people write.
+ * Make a string printable as one line, in place: control characters, also those of UTF-8, become
+ * '?'. Letters of all scripts stay, as names of files and domains have them.
  */
 void clean_line(char *text);
 
@@ -54,7 +53,10 @@ void clean_line(char *text);
  * digits. */
 size_t hex_encode(char *out, const void *bytes, size_t size);
 
-/* The same back, in either case; false if the first 2 * size characters are not all digits. */
+/*
+ * Decode such digits, in either case. Returns false if one of the first 2 * size characters is
+ * no digit.
+ */
 bool hex_decode(void *out, const char *hex, size_t size);
 
 #endif

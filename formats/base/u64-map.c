@@ -10,7 +10,7 @@ enum { INITIAL_CAPACITY = 64 };
 void u64_map_init(struct u64_map *map, size_t value_size)
 {
 	*map = (struct u64_map){.stride = sizeof(uint64_t) + (value_size + 7) / 8 * 8};
-	/* Without entropy the map still works, it is only predictable. */
+	/* Without entropy the map still works; it is only predictable. */
 	if (getrandom(&map->seed, sizeof(map->seed), GRND_NONBLOCK) < 0)
 		map->seed = 0;
 }

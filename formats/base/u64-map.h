@@ -29,7 +29,7 @@ void u64_map_deinit(struct u64_map *map);
  */
 void *u64_map_find(const struct u64_map *map, uint64_t key);
 
-/* The value of key, inserted zeroed if new (*is_new, which may be NULL, tells). NULL: no memory. */
+/* The value of key, inserted zeroed if new, which *is_new (may be NULL) says. NULL: no memory. */
 void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_new);
 
 /* Returns whether key was there. */
@@ -45,8 +45,8 @@ size_t u64_map_memory(const struct u64_map *map);
 void *u64_map_next(const struct u64_map *map, size_t *pos, uint64_t *key);
 
 /*
- * Of n numbers in ascending order, how many are at most `key`: the last of them, if any, is the
- * one before the result. value(arg, i) is number i, 0 <= i < n.
+ * Of n numbers in ascending order, how many are at most `key`. The last of these, if any, has
+ * the index before the result. value(arg, i) is number i, 0 <= i < n.
  */
 static inline size_t search_above(size_t n, uint64_t key,
 				  uint64_t (*value)(const void *arg, size_t i), const void *arg)

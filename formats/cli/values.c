@@ -140,19 +140,12 @@ int cli_store_number(const char *verb, const struct cli_option *option, const ch
 static int refuse_choice(const char *verb, const struct cli_option *option, const char *text)
 {
 	const char *near = text_nearest(text, option->words);
-	char list[256] = "";
-	size_t used = 0;
+	const struct text list = text_words(option->words);
 
-	for (size_t i = 0; option->words[i] && used < sizeof(list); i++) {
-		const char *before = !i ? "" : option->words[i + 1] ? ", " : " or ";
-
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", before,
-					 option->words[i]);
-	}
 	if (near)
 		return cli_usage(verb, "%s takes %s, not '%s'; did you mean '%s'?",
-				 cli_label(option).text, list, text, near);
-	return cli_usage(verb, "%s takes %s, not '%s'", cli_label(option).text, list, text);
+				 cli_label(option).text, list.s, text, near);
+	return cli_usage(verb, "%s takes %s, not '%s'", cli_label(option).text, list.s, text);
 }
 
 int cli_store_choice(const char *verb, const struct cli_option *option, const char *text,

@@ -13,7 +13,10 @@ enum { ID_BITS = 5, CLOCK_BITS = 27 };
 static void put_header(struct bit_cursor *out, uint64_t clock, const struct ctf_event *event)
 {
 	bit_align(out);
-	/* The reader adds a turn of the 27 bits when they become smaller: more does not show. */
+	/*
+	 * The reader adds 2^27 when the 27 bits become smaller. A longer step needs the full
+	 * clock.
+	 */
 	if (event->clock - clock < UINT64_C(1) << CLOCK_BITS) {
 		bit_put(out, event->id, ID_BITS);
 		bit_put(out, event->clock, CLOCK_BITS);

@@ -11,13 +11,16 @@
 
 /*
  * Traces in the Common Trace Format 1.8: a file `metadata` that describes them, and one file of
- * packets per vCPU. What ids stand for is defined in each stream, before the first event that uses
- * them: a stream that was cut off explains all that is left of it.
+ * packets per vCPU. Each stream defines its ids, before the first event that uses them, so that
+ * a stream that was cut off explains what is left of it.
  */
 extern const struct encoder_ops ctf_encoder;
 extern const struct decoder_ops ctf_decoder;
 
-/* As ctf_encoder.create, for a trace with this identity: of the other byte order, for instance. */
+/*
+ * As ctf_encoder.create, for a trace with a given identity, for instance of the other byte
+ * order.
+ */
 int ctf_encoder_create(int dir_fd, struct cache_table *caches, const struct ctf_identity *identity,
 		       struct trace_encoder **out);
 

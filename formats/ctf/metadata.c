@@ -52,7 +52,7 @@ static void put_env_string(FILE *out, const char *key, const char *value)
 	fputs(";\n", out);
 }
 
-/* "domain" is what viewers know a trace of a Linux kernel by. */
+/* Viewers recognise a trace of a Linux kernel by "domain". */
 static void put_env(FILE *out, const struct trace_info *info)
 {
 	unsigned int version[3] = {0};
@@ -75,7 +75,7 @@ static void put_env(FILE *out, const struct trace_info *info)
 	fputs("};\n\n", out);
 }
 
-/* Whether it is known how the trace clock relates to the wall clock, and that can be said. */
+/* Whether the relation of the trace clock to the wall clock is known and fits into the format. */
 static bool has_origin(const struct trace_info *info)
 {
 	return info->started_ns >= 0 && info->started_realtime_ns > info->started_ns &&
@@ -256,8 +256,8 @@ char *ctf_metadata_text(const struct ctf_metadata *metadata)
 /* --- recognising it -------------------------------------------------------------------------- */
 
 /*
- * No TSDL parser: the layout of packets and events must be, to the letter, the one that this
- * program writes, and the few things that differ stand in a line each, as they are written
+ * This is no TSDL parser. The layout of packets and events has to be, to the letter, the one
+ * that this program writes. The few things that differ stand in a line each, as they are written
  * above. Strings in the text have no line breaks, so that none can pass for such a line.
  */
 enum { LINE_MAX = 160 };
@@ -320,8 +320,8 @@ static int check_tracer(const char *text, struct error *err)
 	char value[LINE_MAX], name[LINE_MAX];
 
 	if (!find_value(text, "tracer_name", value, sizeof(value)))
-		return refuse(err, "does not name the tracer, so it was not sonde; "
-				   "babeltrace2 reads every CTF trace");
+		return refuse(err,
+			      "names no tracer, so sonde did not write it; babeltrace2 reads it");
 	clean_text(name, sizeof(name), value);
 	if (strcmp(name, "sonde"))
 		return error_set(err, EINVAL,
@@ -356,8 +356,8 @@ static int parse_text(const char *text, struct ctf_identity *identity, struct er
 	int ret;
 
 	if (!memcmp(text, packets[0], 4) || !memcmp(text, packets[1], 4))
-		return refuse(err, "in packets, so it was not sonde that wrote it; "
-				   "babeltrace2 reads it");
+		return refuse(err,
+			      "is in packets, so sonde did not write it; babeltrace2 reads it");
 	if (strncmp(text, "/* CTF 1.8", strlen("/* CTF 1.8")))
 		return refuse(err, "does not begin with /* CTF 1.8");
 	ret = check_tracer(text, err);

@@ -22,7 +22,7 @@ struct ctf_stream {
 	bool in_packet;
 	uint64_t packet_begin, packet_end; /* bytes in the file */
 	uint64_t content_end;              /* bit from the packet's begin */
-	uint64_t clock, clock_end;         /* of the last event, and the latest there can be */
+	uint64_t clock, clock_end;         /* of the last event, and the packet's latest */
 	struct u64_map sites, gfps;        /* values by id */
 	struct byte_window window;
 	uint8_t buffer[BUFFER];
@@ -97,7 +97,7 @@ static int learn(struct ctf_stream *s, struct ctf_event *event)
 					    });
 }
 
-/* Put in values what the event has ids of. Returns false if one is undefined. */
+/* Replace the event's ids by what they stand for. Returns false if one is undefined. */
 static bool resolve(const struct ctf_stream *s, struct ctf_event *event)
 {
 	uint64_t *values = event->values;

@@ -77,7 +77,7 @@ const struct ctf_event_class ctf_event_classes[CTF_NR_EVENTS] = {
 
 /* --- records as events ----------------------------------------------------------------------- */
 
-/* What the small forms' `order` counts, whatever the guest's page size: 4 KiB shifted by it. */
+/* The small forms' `order` counts 4 KiB shifted by it, whatever the guest's page size. */
 enum { ORDER_SHIFT = 12 };
 
 static bool is_allocation(unsigned int kind)
@@ -100,7 +100,7 @@ static uint64_t order_of(uint64_t bytes)
 	return bytes ? (uint64_t)__builtin_ctzll(bytes) - ORDER_SHIFT : UINT64_MAX;
 }
 
-/* The order whose pages hold as many bytes. */
+/* The smallest order whose pages hold so many bytes. */
 static uint64_t order_above(uint64_t bytes)
 {
 	uint64_t more = bytes ? (bytes - 1) >> ORDER_SHIFT : 0;
@@ -108,7 +108,7 @@ static uint64_t order_above(uint64_t bytes)
 	return more ? 64 - (uint64_t)__builtin_clzll(more) : 0;
 }
 
-/* Put a record's members where all forms look for them. */
+/* Put a record's members where all forms expect them. */
 static void set_values(const struct kmem_record *record, const struct ctf_ids *ids,
 		       struct ctf_event *event)
 {
@@ -130,7 +130,7 @@ static void set_values(const struct kmem_record *record, const struct ctf_ids *i
 	values[CTF_MEMBER_TIMESTAMP] = (uint64_t)record->timestamp;
 }
 
-/* Whether the small forms have, or imply, the members that say how much memory of what cache. */
+/* Whether the small forms can express how much memory of what cache the record is about. */
 static bool amount_is_small(const struct kmem_record *r, unsigned int kind)
 {
 	if (kind == CTF_PAGE_ALLOC || kind == CTF_PAGE_FREE) {
@@ -198,7 +198,7 @@ static unsigned int kind_of_event(const struct ctf_event *event)
 	return event->id >= CTF_NODE_LA57 ? event->id - CTF_NODE_LA57 : event->id % CTF_NR_KINDS;
 }
 
-/* What only the small forms imply. */
+/* Set what only the small forms imply. */
 static void set_implied(const struct ctf_event *event, unsigned int kind,
 			struct kmem_record *record)
 {

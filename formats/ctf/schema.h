@@ -8,20 +8,20 @@
 #include "formats/event/kmem.h"
 
 /*
- * Sonde's trace in the Common Trace Format 1.8 (https://diamon.org/ctf/, specification 1.8.3): what
- * an event and a packet consist of, the one description that metadata, encoder and decoder share.
- * sonde-trace(5) describes it for users.
+ * Sonde's trace in the Common Trace Format 1.8 (https://diamon.org/ctf/, specification 1.8.3):
+ * the tables that metadata, encoder and decoder share. sonde-trace(5) describes the format for
+ * users.
  *
- * Every event begins at a byte with LTTng's compact header: 5 bits of event id and the low 27 bits
- * of the clock; or the id CTF_EXTENDED, then 32 bits of id and all 64 of the clock.
+ * Every event begins at a byte with LTTng's compact header: 5 bits of event id and the low 27
+ * bits of the clock; or the id CTF_EXTENDED, then 32 bits of id and all 64 of the clock.
  *
- * Events have the names of the kernel's own, so that analyses made for those take them: Trace
- * Compass looks for mm_page_alloc and mm_page_free with an `order`.
+ * Events have the names that the kernel's own trace events have, so that analyses of those take
+ * them: Trace Compass needs mm_page_alloc and mm_page_free with an `order`.
  *
- * Each kind of record has a few forms, events of one name but different ids: small ones for what is
- * usual, with pointers of 48 or 57 bits (4- or 5-level paging), with a NUMA node or without; a wide
- * one for all else. Small forms name call sites and GFP flags by ids, which definition events in
- * the same stream have explained before.
+ * Each kind of record has several forms, which are events of one name with different ids: small
+ * ones for usual records, with pointers of 48 or 57 bits (4- or 5-level paging), with a NUMA
+ * node or without; a wide one for the others. Small forms name call sites and GFP flags by ids,
+ * which definition events earlier in the same stream explain.
  */
 enum {
 	CTF_VERSION = 2, /* "sonde_format" in the metadata; every change of the tables raises it */
@@ -56,14 +56,16 @@ enum ctf_event_id {
 	CTF_NODE = 3 * CTF_NR_KINDS, /* allocations only */
 	CTF_NODE_LA57 = CTF_NODE + CTF_NR_KINDS / 2,
 
-	CTF_RECORD = 4 * CTF_NR_KINDS, /* what is no legal record, or is not of this time */
+	CTF_RECORD =
+		4 *
+		CTF_NR_KINDS, /* a record that is not legal, or whose time the clock cannot have */
 	CTF_DEFINE_SITE,
 	CTF_DEFINE_CACHE,
 	CTF_DEFINE_GFP,
 	CTF_NR_EVENTS,
 };
 
-/* What fields of events stand for. */
+/* The members of a record or definition that a field holds. */
 enum ctf_member {
 	CTF_MEMBER_SITE_ID,
 	CTF_MEMBER_SITE,
@@ -113,7 +115,8 @@ struct ctf_event {
 #define CTF_CLOCK_MAX (INT64_C(1) << 62)
 
 /*
- * Between records and events. Lossless for every record: the first form that holds it all is taken.
+ * Conversion between records and events. No record loses anything: it takes the first form that
+ * holds all of it.
  */
 
 /* Ids that small forms use in place of values; 0: there is none. */
@@ -134,8 +137,11 @@ void ctf_event_from_record(const struct kmem_record *record, const struct ctf_id
 /* Whether the event is a record, and not a definition. */
 bool ctf_event_is_record(const struct ctf_event *event);
 
-/* Whether it names its call site, or its GFP flags, by an id, to be put into values[] in full
- * (CTF_MEMBER_SITE, CTF_MEMBER_GFP) before ctf_event_to_record(). */
+/*
+ * Whether the event has a field for this member. If it has an id (CTF_MEMBER_SITE_ID,
+ * CTF_MEMBER_GFP_ID), the value that it stands for has to be put into values[] before
+ * ctf_event_to_record().
+ */
 bool ctf_event_has(const struct ctf_event *event, enum ctf_member member);
 
 /* The record that ctf_event_from_record() made the event of; ids of caches and types are the

@@ -105,7 +105,7 @@ struct ctf_writer {
 		uint64_t site;
 		unsigned int id; /* 0: none */
 	} recent[RECENT_SITES];  /* some of `sites`, by hash */
-	uint64_t last_gfp;       /* a value with an id, and that; 0: none yet */
+	uint64_t last_gfp;       /* the last value that has an id, and the id; 0: none yet */
 	unsigned int last_gfp_id;
 	uint8_t caches[(UINT16_MAX + 1) / 8]; /* bit set of those */
 	uint8_t bytes[PACKET_MAX];
@@ -163,7 +163,7 @@ static void put_event(struct ctf_writer *w, const struct ctf_event *event)
 	w->clock = event->clock;
 }
 
-/* A sort of values that have ids. */
+/* Values of one sort, which have ids. */
 struct id_space {
 	struct u64_map *known; /* ids defined in the stream, by value */
 	struct dictionary *all;
@@ -171,7 +171,7 @@ struct id_space {
 	enum ctf_member id, value; /* members of the definition */
 };
 
-/* Define a value in the stream, where it is new. Returns its id; 0 if it gets none. */
+/* Define a new value in the stream. Returns its id; 0 if it gets none. */
 static unsigned int define_value(struct ctf_writer *w, const struct id_space *space, uint64_t value,
 				 uint64_t clock)
 {
@@ -238,7 +238,7 @@ static bool knows_cache(const struct ctf_writer *w, uint16_t id)
 	return !id || w->caches[id / 8] & 1u << id % 8;
 }
 
-/* Define what the record needs and the stream has not. The definitions bear the record's time. */
+/* Define what the record needs and the stream lacks. Definitions have the record's time. */
 static struct ctf_ids define(struct ctf_writer *w, const struct kmem_record *record, uint64_t clock)
 {
 	struct ctf_ids ids = {.site = site_id(w, record->call_site, clock)};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/event/counters.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "formats/base/json.h"
 #include "formats/base/text.h"
 
 const struct counter counter_table[COUNTER_COUNT] = {
@@ -197,10 +197,7 @@ void counters_text(const struct trace_counters *counters, enum counter_kind kind
 
 static int put(json_t *object, const struct trace_counters *counters, enum counter_id id)
 {
-	uint64_t value = counters->v[id];
-
-	return json_object_set_new(object, counter_table[id].key,
-				   json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value));
+	return json_object_set_new(object, counter_table[id].key, json_from_count(counters->v[id]));
 }
 
 int counters_put(json_t *object, const struct trace_counters *counters)
@@ -225,14 +222,9 @@ int counters_put_vcpu(json_t *object, const struct trace_counters *counters)
 
 int counters_get(const json_t *object, struct trace_counters *counters)
 {
-	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
-		const json_t *value = json_object_get(object, counter_table[id].key);
+	int ret = 0;
 
-		if (!value)
-			continue;
-		if (!json_is_integer(value) || json_integer_value(value) < 0)
-			return -EINVAL;
-		counters->v[id] = (uint64_t)json_integer_value(value);
-	}
-	return 0;
+	for (enum counter_id id = 0; !ret && id < COUNTER_COUNT; id++)
+		ret = json_read_count(object, counter_table[id].key, &counters->v[id]);
+	return ret;
 }

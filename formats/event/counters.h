@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /*
- * What is counted while a trace is recorded. One table describes all counters; the sidecar, the
- * JSON of the verbs, QMP replies and texts are written by going through it.
+ * What is counted while a trace is recorded. One table describes all counters. The sidecar, the
+ * JSON of the verbs, QMP replies and texts iterate over it.
  *
  * To add a counter: a name here, a row in counters.c, and the place that counts.
  */
@@ -40,10 +40,10 @@ enum counter_id {
 };
 
 enum counter_kind {
-	COUNTER_LOSS,     /* events that belong into the trace and are not in it */
-	COUNTER_PART,     /* those of the next COUNTER_LOSS row that have this cause */
-	COUNTER_GAP,      /* periods without tracing; how many events they had is not known */
-	COUNTER_LEFT_OUT, /* calls that were seen and are no events by the tracer's rules */
+	COUNTER_LOSS,     /* events that are missing from the trace */
+	COUNTER_PART,     /* events of the next COUNTER_LOSS row, with this cause */
+	COUNTER_GAP,      /* periods without tracing; how many events they hold is not known */
+	COUNTER_LEFT_OUT, /* calls that the tracer saw and does not record, by its rules */
 	COUNTER_INFO,     /* how recording went, and what it cost the vCPUs */
 	COUNTER_DETAIL,   /* more about the row above */
 	COUNTER_KIND_COUNT,
@@ -51,7 +51,7 @@ enum counter_kind {
 
 struct counter {
 	const char *key;   /* in the sidecar, JSON and QMP */
-	const char *label; /* in text: a noun without its plural s; what a duration is of */
+	const char *label; /* in text: a noun in the singular; or what a duration is of */
 	const char *cause; /* of a loss or gap, else NULL */
 	enum counter_kind kind;
 	bool is_ns;    /* a duration, in ns */
@@ -90,14 +90,14 @@ enum { COUNTER_TEXT_MAX = 512 };
 bool counter_is_loss(enum counter_id id);
 
 /*
- * What a text says of a counter: "1,234 events: ring full", "2 gaps (5.000 of 9,000 ms, 0.1 %):
- * ...". Returns false if there is nothing to say: all it is about is 0, or it is a COUNTER_DETAIL,
- * which the row above says.
+ * The text of a counter: "1,234 events: ring full", "2 gaps (5.000 ms of 9,000 ms, 0.1 %):
+ * tracing was switched off". Returns false if there is none: it and its details are 0, or it is
+ * a COUNTER_DETAIL, which the row above contains.
  */
 bool counter_text(const struct trace_counters *counters, enum counter_id id, char *out,
 		  size_t size);
 
-/* All of a kind that have something to say, comma-separated; "" if none has. */
+/* The texts of all counters of a kind, comma-separated; "" if there are none. */
 void counters_text(const struct trace_counters *counters, enum counter_kind kind, char *out,
 		   size_t size);
 
@@ -106,7 +106,10 @@ void counters_text(const struct trace_counters *counters, enum counter_kind kind
 int counters_put(json_t *object, const struct trace_counters *counters);
 int counters_put_vcpu(json_t *object, const struct trace_counters *counters);
 
-/* Read what is there; the rest stays as it is. Returns -EINVAL for what is no count. */
+/*
+ * Read the counters that the object has; the others stay as they are. Returns -EINVAL for a
+ * value that is no count.
+ */
 int counters_get(const json_t *object, struct trace_counters *counters);
 
 #endif

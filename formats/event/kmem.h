@@ -37,7 +37,7 @@ struct kmem_record {
 	int64_t timestamp;    /* ns, guest kvmclock; monotonic per vCPU */
 };
 
-/* Whether the ids of event and type are known. A decoder hands out others, too. */
+/* Whether the ids of event and type are known. Decoders hand out others, too. */
 static inline bool kmem_record_is_legal(const struct kmem_record *record)
 {
 	return (record->event_id == KMEM_EVENT_ALLOC || record->event_id == KMEM_EVENT_FREE) &&
@@ -54,7 +54,7 @@ const char *kmem_type_name(unsigned int type);
 extern const struct event_class kmem_classes[];
 extern const size_t nr_kmem_classes;
 
-/* The class of a record; of one that is not legal the last. */
+/* The class of a record: the last one for a record that is not legal. */
 const struct event_class *kmem_class_of(const struct kmem_record *record);
 
 enum { GFP_NAMES_MAX = 64 };

@@ -7,22 +7,22 @@
 #include "formats/event/kmem.h"
 
 /*
- * Decodes one vCPU's records, one after the other, through a buffer of fixed size. Nothing in the
- * data is trusted. Each encoding implements this; to add one, embed struct record_stream at the
- * start of a structure of yours and have next() keep the members below up to date.
+ * Decodes one vCPU's records, one after the other, through a buffer of fixed size. Nothing in
+ * the data is trusted. Each encoding implements this: embed struct record_stream at the start of
+ * a structure, and have next() keep the members below up to date.
  */
 enum { TRACE_MAX_STREAMS = 4096 }; /* of a trace */
 
 enum record_fault {
 	RECORD_FAULT_NONE = 0,
 	RECORD_FAULT_TRUNCATED, /* the file ends within a record or packet */
-	RECORD_FAULT_SIZE,      /* a record says it is shorter than possible: no way to go on */
-	RECORD_FAULT_PACKET,    /* a packet's header is wrong: no way to go on */
-	RECORD_FAULT_EVENT,     /* an event that is not of this format: no way to go on */
+	RECORD_FAULT_SIZE, /* a record claims to be shorter than possible; the rest is unreadable */
+	RECORD_FAULT_PACKET, /* a packet's header is wrong; the rest is unreadable */
+	RECORD_FAULT_EVENT,  /* an event is not of this format; the rest is unreadable */
 };
 
 struct trace_event {
-	const struct event_class *class; /* of the record; an example of a whole stream has none */
+	const struct event_class *class; /* of the record; NULL for a whole stream */
 	struct kmem_record record;
 	unsigned int vcpu;
 	uint64_t index;  /* of the record in its stream, from 0 */
@@ -45,8 +45,8 @@ struct record_stream {
 };
 
 /*
- * The next record. Returns 1; 0 at the end of what can be read, stream->fault then telling whether
- * that is the end of the data; -errno if reading fails at stream->offset.
+ * Read the next record. Returns 1; 0 at the end of what can be read, where stream->fault says
+ * whether that is the end of the data; -errno if reading fails at stream->offset.
  */
 int record_stream_next(struct record_stream *stream, struct trace_event *event);
 

@@ -20,7 +20,7 @@ struct trace_gap {
 struct trace_info {
 	char tool_version[32];  /* Sonde's version that recorded */
 	char mode[16];          /* "trap" or "exitless" */
-	char memory[160];       /* how the guest's memory was read, and why so */
+	char memory[160];       /* how the guest's memory was read, and why this way */
 	char tracers[128];      /* trace specs, comma separated: "kmem" */
 	char banner[256];       /* the guest's linux_banner, without newline */
 	char build_id[65];      /* hex; empty if the image has none */
@@ -30,12 +30,11 @@ struct trace_info {
 	char clock[32];         /* what the time stamps count: "kvmclock" */
 	int64_t started_realtime_ns; /* host CLOCK_REALTIME at the start of tracing */
 	int64_t started_ns;          /* the trace clock at the same moment */
-	char ended[80]; /* what else than its user ended tracing: "the domain was reset"; or empty
-			 */
+	char ended[80]; /* why tracing ended, if not by the user: "the domain was reset" */
 	bool cut;       /* converted from a trace whose last records were missing */
 	bool from_first_allocation; /* tracing began before the guest's first slab allocation */
 	uint64_t page_size;         /* 4096 */
-	struct gfp_name gfp_names[GFP_NAMES_MAX]; /* in the order in which they are to be used up */
+	struct gfp_name gfp_names[GFP_NAMES_MAX]; /* in the order in which flags are named */
 	size_t nr_gfp_names;
 	struct trace_gap gaps[TRACE_GAPS_MAX];
 	size_t nr_gaps;

@@ -24,23 +24,23 @@ extern const struct decoder_ops kmemtrace_decoder;
 enum {
 	KMEMTRACE_ABI_VERSION = 1,
 	KMEMTRACE_RECORD_SIZE = 56,
-	KMEMTRACE_HEADER_SIZE = 4, /* as much of a record as holds its size */
+	KMEMTRACE_HEADER_SIZE = 4, /* the bytes of a record that hold its size */
 };
 
 /* Encode one record, little-endian. record->cache is not part of the ABI and not written. */
 void kmemtrace_encode(const struct kmem_record *record, uint8_t out[KMEMTRACE_RECORD_SIZE]);
 
 /*
- * Tell a stream's byte order from its first record's header, which is all that identifies it: the
- * order is the one in which the size is possible and, if both are, smaller. Sets *swap to whether
- * the stream is big-endian. Returns false if the size is below 56 in both orders.
+ * Find a stream's byte order from its first record's header. It is the order in which the size
+ * is possible and, if both are, smaller. Sets *swap to whether the stream is big-endian. Returns
+ * false if the size is below 56 in both orders.
  */
 bool kmemtrace_detect_order(const uint8_t header[KMEMTRACE_HEADER_SIZE], bool *swap);
 
-/* Size in bytes that a record's header announces; the record is malformed if it is below 56. */
+/* Size in bytes that a record's header announces. Below 56 it is impossible. */
 uint16_t kmemtrace_size(const uint8_t header[KMEMTRACE_HEADER_SIZE], bool swap);
 
-/* Decode the core of one record. The ids are not validated; record->cache is 0. */
+/* Decode the first 56 bytes of a record. The ids are not checked; record->cache is 0. */
 void kmemtrace_decode(const uint8_t in[KMEMTRACE_RECORD_SIZE], bool swap,
 		      struct kmem_record *record);
 

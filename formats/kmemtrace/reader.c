@@ -36,7 +36,7 @@ static ssize_t peek(struct kmemtrace_stream *s, uint8_t **bytes)
 	return n < KMEMTRACE_RECORD_SIZE ? n : KMEMTRACE_RECORD_SIZE;
 }
 
-/* Sets *id, or leaves it alone if there is none. */
+/* Sets *id; leaves it alone if the record has no id. */
 static int peek_cache(struct kmemtrace_stream *s, uint16_t *id)
 {
 	uint64_t index = s->base.index;
@@ -142,7 +142,7 @@ static void read_numbers(struct trace_decoder *base, struct trace_files *files)
 	base->overruns = bytes / KMEMTRACE_RECORD_SIZE + (bytes % KMEMTRACE_RECORD_SIZE != 0);
 }
 
-/* Nothing identifies this encoding: whatever has streams may be one. */
+/* Nothing identifies this encoding: any files of streams may be a trace in it. */
 static int open_trace(const struct decoder_input *input, struct trace_decoder **out,
 		      struct error *err)
 {

@@ -25,7 +25,7 @@ struct kmemtrace_writer {
 
 /*
  * Write n items of `size` bytes as items first, first + 1, ... of a file. Sets *done to how many
- * whole items got there; behind them the file is cut off.
+ * were written whole, and cuts the file off behind them.
  */
 static int write_items(int fd, const void *items, size_t size, size_t n, uint64_t first,
 		       size_t *done)
@@ -46,7 +46,7 @@ static int flush(struct stream_writer *base)
 
 	if (!stream->buffered)
 		return 0;
-	/* The cache ids go first: those of records that then fail are simply written again. */
+	/* The cache ids go first: where their records then fail, they are written again. */
 	ret = write_items(stream->caches_fd, stream->caches, sizeof(stream->caches[0]),
 			  stream->buffered, stream->written, &done);
 	if (!ret)
@@ -91,7 +91,7 @@ static void discard(struct stream_writer *base, uint64_t *allocs, uint64_t *free
 			++*frees;
 	}
 	stream->buffered = 0;
-	/* Ids of records that were never written; it does no harm if this fails. */
+	/* Remove the ids of records that were never written. A failure does no harm. */
 	if (ftruncate(stream->caches_fd, (off_t)(stream->written * sizeof(stream->caches[0]))))
 		return;
 }
@@ -149,7 +149,7 @@ static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stre
 
 /*
  * Overwrites in place, without truncating: a full disk has room for that. The number only grows,
- * so it has no remains of a longer one behind it.
+ * so nothing of a longer one is left behind it.
  */
 static int write_number(int dir_fd, const char *name, uint64_t number, struct error *err)
 {

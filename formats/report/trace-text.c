@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/base/json.h"
 #include "formats/report/trace-text.h"
 
 #include <errno.h>
@@ -154,10 +155,10 @@ static json_t *cuts_json(const struct trace_reader *reader)
 		json_array_append_new(array,
 				      json_pack("{so so so so so}", "file",
 						json_sprintf("cpu%u", info.vcpu), "records",
-						text_json_count(info.records), "expected_records",
-						text_json_count(info.expected), "offset",
-						text_json_count(info.offset), "ignored_bytes",
-						text_json_count(info.ignored)));
+						json_from_count(info.records), "expected_records",
+						json_from_count(info.expected), "offset",
+						json_from_count(info.offset), "ignored_bytes",
+						json_from_count(info.ignored)));
 	}
 	return array;
 }

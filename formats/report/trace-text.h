@@ -9,26 +9,26 @@
 #include "formats/trace/sidecar.h"
 #include "formats/trace/reader.h"
 
-/* How a trace as a whole is shown. All print lines with a label in a column of `indent`. */
+/*
+ * How a trace as a whole is shown. All functions print lines with a label in a column of
+ * `indent` characters.
+ */
 
-/* "Guest" and "Trace", and where there is something to say, "Ended as" and "Format". */
+/* "Guest" and "Trace"; if there is something to say, "Ended as" and "Format". */
 void text_print_head(FILE *out, const struct trace_reader *reader, uint64_t records,
 		     uint64_t duration_ns, int indent);
 
 /* "Left out" and "Recording": the counters that are about no loss. */
 void text_print_recording(FILE *out, const struct trace_reader *reader, int indent);
 
-/*
- * Print lines "Lost  ..." about all that is missing from a trace that was read to its end, each
- * with the label in a column of `indent`; one that says "none" if nothing is.
- */
+/* "Lost", a line for each cause, of a trace that was read to its end; "none" if nothing is lost. */
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent);
 
 /* Add all counters, "losses_known", "complete" and "cut" to an object. Returns 0, or -1 without
  * memory. */
 int text_json_losses(json_t *root, const struct trace_reader *reader);
 
-/* Print a JSON value with a newline. Consumes it. Returns an exit status; NULL is a failure. */
+/* Print a JSON value with a newline, and release it. Returns an exit status; NULL is a failure. */
 int text_print_json(const char *verb, json_t *root);
 
 #endif

@@ -63,7 +63,7 @@ static bool same(const struct sidecar_cache *a, const struct sidecar_cache *b)
 	return a->object_size == b->object_size && a->size == b->size && !strcmp(a->name, b->name);
 }
 
-/* The place of the equal cache in by_hash, or else where it belongs (NULL: no memory). */
+/* The place of an equal cache in by_hash, or else a new one (NULL: no memory). */
 static size_t *locate(struct cache_table *table, const struct sidecar_cache *cache, uint64_t *key,
 		      bool *is_new)
 {

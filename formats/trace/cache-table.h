@@ -9,10 +9,7 @@
 #include "formats/trace/sidecar.h"
 #include "formats/base/u64-map.h"
 
-/*
- * The slab caches that a trace names, and their ids: from 1, in the order of first use.
- * Thread-safe.
- */
+/* The slab caches of a trace, with ids from 1 on, in the order of first use. Thread-safe. */
 struct cache_table {
 	pthread_mutex_t lock;
 	struct u64_map by_hash; /* to index in items */
@@ -31,15 +28,15 @@ uint16_t cache_table_id(struct cache_table *table, const char *name, uint64_t ob
 			uint64_t size);
 
 /*
- * Add a cache under the id that another trace gave it; cache_table_id() does not find it. Does
- * nothing if the id is taken. Returns 0 or -ENOMEM.
+ * Add a cache under the id that another trace gave it, unless the id is taken. cache_table_id()
+ * does not find it. Returns 0 or -ENOMEM.
  */
 int cache_table_adopt(struct cache_table *table, const struct sidecar_cache *cache);
 
 /* Look up an id. The name lives as long as the table. */
 bool cache_table_find(struct cache_table *table, uint16_t id, struct sidecar_cache *out);
 
-/* A copy of all, to be freed; the names stay the table's. NULL without memory. */
+/* A copy of all, to be freed; the table keeps the names. NULL without memory. */
 struct sidecar_cache *cache_table_copy(struct cache_table *table, size_t *count);
 
 #endif

@@ -25,7 +25,10 @@ struct call_sites {
 void call_sites_init(struct call_sites *sites);
 void call_sites_deinit(struct call_sites *sites);
 
-/* Remember one. Beyond a bound, or without memory, it stays without a name. */
+/*
+ * Remember a call site. Beyond a bound, or without memory, it does nothing: the call site then
+ * has no name.
+ */
 void call_sites_note(struct call_sites *sites, uint64_t call_site);
 
 /* Add all of them to a set. Returns 0 or -ENOMEM. */

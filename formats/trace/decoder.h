@@ -17,25 +17,27 @@
 struct trace_decoder {
 	const struct decoder_ops *ops;
 	bool losses_known; /* the encoding itself says what was lost: */
-	uint64_t overruns; /* records, of all streams, apart from what these say */
-	char note[96];     /* what a user should know of this trace's encoding; or "" */
+	uint64_t overruns; /* records of all streams, apart from what the streams themselves say */
+	char note[96];     /* what the user should know of the encoding; or "" */
 };
 
 /* What a decoder works with. Both outlive it. */
 struct decoder_input {
 	struct trace_files *files;
-	/* To be called for each cache that a stream defines. Returns 0 or -errno, which ends the
-	 * reading. */
+	/*
+	 * The decoder calls this for each cache that a stream defines. Returns 0, or -errno,
+	 * which ends the reading.
+	 */
 	int (*add_cache)(void *arg, const struct sidecar_cache *cache);
 	void *arg;
 };
 
 struct decoder_ops {
-	const char *sidecar_name; /* where the encoding has its sidecar */
+	const char *sidecar_name; /* where the encoding keeps its sidecar */
 
 	/*
-	 * Returns 1 and a decoder if the files are a trace in this encoding, 0 if not; -errno and
-	 * the reason if they are one that cannot be read.
+	 * Returns 1 and a decoder if the files are a trace in this encoding; 0 if not; -errno
+	 * and the reason if they are one that cannot be read.
 	 */
 	int (*open)(const struct decoder_input *input, struct trace_decoder **out,
 		    struct error *err);

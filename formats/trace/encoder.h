@@ -10,11 +10,11 @@
 
 /*
  * What the trace writer needs of an encoding: all files of a trace directory but the sidecar. To
- * add an encoder, embed the two structures at the start of two of its own, fill in all operations,
- * and add a row to formats/encodings.c.
+ * add an encoder, embed the two structures at the start of two of its own, fill in all
+ * operations, and add a row to formats/encodings.c.
  *
- * One vCPU's stream; calls on one stream never overlap. Its files are a valid trace whenever no
- * call is under way: what the disk refuses stays buffered, and the files are cut back.
+ * One vCPU's stream; calls on one stream never overlap. Between calls its files are a valid
+ * trace: what the disk refuses stays buffered, and the files are cut back.
  */
 struct stream_writer {
 	const struct stream_writer_ops *ops;
@@ -38,7 +38,7 @@ struct trace_encoder {
 };
 
 struct encoder_ops {
-	const char *sidecar_name; /* under which the encoding's readers pass over the sidecar */
+	const char *sidecar_name; /* a name that the encoding's readers pass over */
 
 	/* dir_fd and caches must outlive the encoder. Returns 0 or -errno. */
 	int (*create)(int dir_fd, struct cache_table *caches, struct trace_encoder **out);

@@ -19,7 +19,7 @@ struct trace_memory_file {
 /* Returns 0; -errno if the directory cannot be read. */
 int trace_files_open(const char *dir, struct trace_files **out, struct error *err);
 
-/* The array and all it points at must outlive *out. Returns 0 or -ENOMEM. */
+/* The array and all that it points at must outlive *out. Returns 0 or -ENOMEM. */
 int trace_files_open_memory(const struct trace_memory_file *files, size_t nr_files,
 			    struct trace_files **out, struct error *err);
 
@@ -30,9 +30,8 @@ void trace_files_close(struct trace_files *files);
 const unsigned int *trace_files_vcpus(const struct trace_files *files, size_t *nr_vcpus);
 
 /*
- * A source that reads a file, of the size that the file has now. Returns 0; with *out empty
- * -ENOENT, -EINVAL for what is no regular file (a FIFO or device must not block the reader),
- * -errno.
+ * A source that reads a file of its current size. Returns 0; with *out empty -ENOENT, -errno, or
+ * -EINVAL for what is no regular file (a FIFO or device would block the reader).
  */
 int trace_files_source(struct trace_files *files, const char *name, struct byte_source *out,
 		       struct error *err);

@@ -30,7 +30,7 @@ struct trace_reader {
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-/* What the sidecar says of a vCPU; NULL if it says nothing for certain. */
+/* What the sidecar says of a vCPU; NULL if it may have changed afterwards. */
 static const struct sidecar_vcpu *final_counts(const struct trace_reader *reader, unsigned int vcpu)
 {
 	const struct sidecar *sidecar = reader->sidecar;
@@ -39,7 +39,7 @@ static const struct sidecar_vcpu *final_counts(const struct trace_reader *reader
 									: NULL;
 }
 
-/* Records that a vCPU's stream should have; `otherwise` if the trace does not say for certain. */
+/* Records that a vCPU's stream should have; `otherwise` if the sidecar does not say. */
 static uint64_t expected(const struct trace_reader *reader, unsigned int vcpu, uint64_t otherwise)
 {
 	const struct sidecar_vcpu *counts = final_counts(reader, vcpu);
@@ -88,8 +88,8 @@ static int add_stream(struct trace_reader *reader, unsigned int vcpu, struct err
 }
 
 /*
- * A stream for each file, and for each vCPU whose file should be there: a file that is gone reads
- * as an empty one, so that its loss is noticed as any other cut.
+ * A stream for each file, and for each vCPU whose file should be there. A lost file reads as an
+ * empty one, so that its loss is noticed like any other cut.
  */
 static int add_streams(struct trace_reader *reader, struct error *err)
 {
@@ -115,7 +115,7 @@ static int add_streams(struct trace_reader *reader, struct error *err)
 	return ret;
 }
 
-/* Takes the files over. */
+/* The reader owns the files from now on, also on failure. */
 static int open_files(struct trace_files *files, struct trace_reader **out, struct error *err)
 {
 	struct trace_reader *reader = calloc(1, sizeof(*reader));
@@ -255,8 +255,8 @@ static int prime(struct trace_reader *reader, struct error *err)
 }
 
 /*
- * The stream of the last event is advanced only now, so that trace_reader_cut() is false while its
- * caller still looks at the last event before a cut.
+ * Advance the stream of the last event only now: while the caller works on the last event before
+ * a cut, trace_reader_cut() must be false.
  */
 static int drop_taken(struct trace_reader *reader, struct error *err)
 {
@@ -334,8 +334,10 @@ static void raise_overruns(struct trace_counters *counters, uint64_t overruns)
 		counters->v[COUNTER_OVERRUNS] = overruns;
 }
 
-/* The files may disagree, if one of them could not be written any more: the greatest count is the
- * latest. */
+/*
+ * The files disagree if one of them could not be written at the end. The greatest count is the
+ * latest.
+ */
 void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out)
 {
 	const struct sidecar *sidecar = reader->sidecar;

@@ -31,44 +31,44 @@ void trace_reader_close(struct trace_reader *reader);
 int trace_reader_next(struct trace_reader *reader, struct trace_event *event, struct error *err);
 
 /*
- * The sidecar, or NULL if there is none or it is unusable. Lives as long as the reader. It grows by
- * the caches that the streams of an unfinished trace name, while these are read.
+ * The sidecar, or NULL if there is none or it is unusable. Lives as long as the reader. While
+ * the streams of an unfinished trace are read, it grows by the caches that they define.
  */
 const struct sidecar *trace_reader_sidecar(const struct trace_reader *reader);
 
-/* Why there is no usable sidecar: code is ENOENT if there simply is none, 0 if there is one. */
+/* Why there is no usable sidecar. The code is ENOENT if there is none, 0 if there is one. */
 const struct error *trace_reader_sidecar_error(const struct trace_reader *reader);
 
 /* How one stream was read so far; final once trace_reader_next() has returned 0. */
 struct trace_stream_info {
 	unsigned int vcpu;
 	enum record_fault fault;
-	uint64_t records; /* read */
-	uint64_t offset;  /* bytes read, where the fault is if there is one */
-	uint64_t lost;    /* records lost in recording, if the stream itself says so */
-	uint64_t ignored; /* bytes behind offset that could not be read; 0 without a fault */
-	uint64_t
-		expected; /* records there should be by a complete sidecar, else equal to records */
+	uint64_t records;  /* read */
+	uint64_t offset;   /* bytes read; the place of the fault, if there is one */
+	uint64_t lost;     /* records lost in recording, if the stream itself says so */
+	uint64_t ignored;  /* bytes behind offset that could not be read; 0 without a fault */
+	uint64_t expected; /* records that there should be by a complete sidecar, else equal to
+			      `records` */
 };
 size_t trace_reader_nr_streams(const struct trace_reader *reader);
 void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 			      struct trace_stream_info *out);
 
 /*
- * Whether a stream has ended before its last event, as far as the reader got: from here on events
- * are missing from the merged trace.
+ * Whether a stream has ended before its last event, as far as the reader got: from here on
+ * events are missing from the merged trace.
  */
 bool trace_reader_cut(const struct trace_reader *reader);
 
 /* What was not recorded. */
 struct trace_losses {
-	bool known; /* the trace says; else all of this is 0 */
+	bool known; /* the trace says what was lost; else all of this is 0 */
 	struct trace_counters counters;
 	bool unfinished; /* the recorder did not end in order: up to a buffer per vCPU is missing */
 };
 void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out);
 
-/* What a user should know of the trace's encoding, or "". */
+/* What the user should know of the trace's encoding, or "". */
 const char *trace_reader_note(const struct trace_reader *reader);
 
 #endif

@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/text.h"
+#include "formats/base/json.h"
 #include "formats/event/record-stream.h"
 #include "formats/trace/sidecar.h"
 
@@ -49,27 +49,19 @@ enum { NR_FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-static json_t *string_value(const char *text)
-{
-	char clean[MAX_NAME];
-
-	clean_text(clean, sizeof(clean), text);
-	return json_string_nocheck(clean);
-}
-
 static json_t *field_value(const struct field *field, const struct trace_info *info)
 {
 	const char *at = (const char *)info + field->offset;
 
 	switch (field->type) {
 	case STRING:
-		return string_value(at);
+		return json_from_text(at);
 	case SIGNED:
 		return json_integer(*(const int64_t *)(const void *)at);
 	case COUNT:
-		return text_json_count(*(const uint64_t *)(const void *)at);
+		return json_from_count(*(const uint64_t *)(const void *)at);
 	case ADDRESS:
-		return text_json_address(*(const uint64_t *)(const void *)at);
+		return json_from_address(*(const uint64_t *)(const void *)at);
 	case BOOL:
 		break;
 	}
@@ -83,8 +75,8 @@ static int put_gfp_names(json_t *root, const struct trace_info *info)
 
 	for (size_t i = 0; i < info->nr_gfp_names; i++)
 		failed |= json_array_append_new(
-			array, json_pack("{so so}", "name", string_value(info->gfp_names[i].name),
-					 "mask", text_json_address(info->gfp_names[i].mask)));
+			array, json_pack("{so so}", "name", json_from_text(info->gfp_names[i].name),
+					 "mask", json_from_address(info->gfp_names[i].mask)));
 	return failed | json_object_set_new(root, "gfp_flags", array);
 }
 
@@ -96,8 +88,8 @@ static int put_gaps(json_t *root, const struct trace_info *info)
 	for (size_t i = 0; i < info->nr_gaps; i++)
 		failed |= json_array_append_new(
 			array,
-			json_pack("{so so}", "function", string_value(info->gaps[i].function),
-				  "reason", string_value(info->gaps[i].reason)));
+			json_pack("{so so}", "function", json_from_text(info->gaps[i].function),
+				  "reason", json_from_text(info->gaps[i].reason)));
 	return failed | json_object_set_new(root, "gaps", array);
 }
 
@@ -118,9 +110,9 @@ static int put_vcpus(json_t *array, const struct sidecar *sidecar)
 		const struct sidecar_vcpu *vcpu = &sidecar->vcpus[i];
 
 		failed |= json_array_append_new(
-			array, json_pack("{so so so}", "allocs", text_json_count(vcpu->allocs),
-					 "frees", text_json_count(vcpu->frees), "overruns",
-					 text_json_count(vcpu->overruns)));
+			array, json_pack("{so so so}", "allocs", json_from_count(vcpu->allocs),
+					 "frees", json_from_count(vcpu->frees), "overruns",
+					 json_from_count(vcpu->overruns)));
 	}
 	return failed;
 }
@@ -134,9 +126,9 @@ static int put_caches(json_t *array, const struct sidecar *sidecar)
 
 		failed |= json_array_append_new(
 			array, json_pack("{si so so so}", "id", (int)cache->id, "name",
-					 string_value(cache->name), "object_size",
-					 text_json_count(cache->object_size), "size",
-					 text_json_count(cache->size)));
+					 json_from_text(cache->name), "object_size",
+					 json_from_count(cache->object_size), "size",
+					 json_from_count(cache->size)));
 	}
 	return failed;
 }
@@ -150,10 +142,10 @@ static int put_symbols(json_t *array, const struct sidecar *sidecar)
 
 		failed |= json_array_append_new(array,
 						json_pack("{so so so so}", "address",
-							  text_json_address(symbol->address),
-							  "name", string_value(symbol->name),
-							  "start", text_json_address(symbol->start),
-							  "size", text_json_count(symbol->size)));
+							  json_from_address(symbol->address),
+							  "name", json_from_text(symbol->name),
+							  "start", json_from_address(symbol->start),
+							  "size", json_from_count(symbol->size)));
 	}
 	return failed;
 }
@@ -187,78 +179,14 @@ char *sidecar_text(const struct sidecar *sidecar)
 
 /* --- parsing --------------------------------------------------------------------------------- */
 
-/* The getters: an absent key leaves *out alone; one of the wrong type or range is an error. */
-static int get_string(const json_t *object, const char *key, char *out, size_t size)
-{
-	const json_t *value = json_object_get(object, key);
-
-	if (!value)
-		return 0;
-	if (!json_is_string(value))
-		return -EINVAL;
-	clean_text(out, size, json_string_value(value));
-	return 0;
-}
-
 static int get_name(const json_t *object, char **out)
 {
 	char name[MAX_NAME] = "";
 
-	if (get_string(object, "name", name, sizeof(name)))
+	if (json_read_text(object, "name", name, sizeof(name)))
 		return -EINVAL;
 	*out = strdup(name);
 	return *out ? 0 : -ENOMEM;
-}
-
-static int get_signed(const json_t *object, const char *key, int64_t *out)
-{
-	const json_t *value = json_object_get(object, key);
-
-	if (!value)
-		return 0;
-	if (!json_is_integer(value))
-		return -EINVAL;
-	*out = json_integer_value(value);
-	return 0;
-}
-
-static int get_count(const json_t *object, const char *key, uint64_t *out)
-{
-	int64_t value = 0;
-
-	if (get_signed(object, key, &value) || value < 0)
-		return -EINVAL;
-	*out = (uint64_t)value;
-	return 0;
-}
-
-static int get_bool(const json_t *object, const char *key, bool *out)
-{
-	const json_t *value = json_object_get(object, key);
-
-	if (!value)
-		return 0;
-	if (!json_is_boolean(value))
-		return -EINVAL;
-	*out = json_is_true(value);
-	return 0;
-}
-
-static int get_address(const json_t *object, const char *key, uint64_t *out)
-{
-	const json_t *value = json_object_get(object, key);
-	const char *text = json_string_value(value);
-	size_t length;
-
-	if (!value)
-		return 0;
-	if (!text || strncmp(text, "0x", 2))
-		return -EINVAL;
-	length = strlen(text + 2);
-	if (!length || length > 16 || strspn(text + 2, "0123456789abcdefABCDEF") != length)
-		return -EINVAL;
-	*out = strtoull(text + 2, NULL, 16);
-	return 0;
 }
 
 static int parse_gfp_names(const json_t *root, struct trace_info *info)
@@ -275,8 +203,8 @@ static int parse_gfp_names(const json_t *root, struct trace_info *info)
 		struct gfp_name *name = &info->gfp_names[i];
 		const json_t *item = json_array_get(array, i);
 
-		ret = get_string(item, "name", name->name, sizeof(name->name));
-		ret = ret ? ret : get_address(item, "mask", &name->mask);
+		ret = json_read_text(item, "name", name->name, sizeof(name->name));
+		ret = ret ? ret : json_read_address(item, "mask", &name->mask);
 	}
 	return ret;
 }
@@ -295,8 +223,8 @@ static int parse_gaps(const json_t *root, struct trace_info *info)
 		struct trace_gap *gap = &info->gaps[i];
 		const json_t *item = json_array_get(array, i);
 
-		ret = get_string(item, "function", gap->function, sizeof(gap->function));
-		ret = ret ? ret : get_string(item, "reason", gap->reason, sizeof(gap->reason));
+		ret = json_read_text(item, "function", gap->function, sizeof(gap->function));
+		ret = ret ? ret : json_read_text(item, "reason", gap->reason, sizeof(gap->reason));
 	}
 	return ret;
 }
@@ -307,17 +235,17 @@ static int get_field(const json_t *root, const struct field *field, struct trace
 
 	switch (field->type) {
 	case STRING:
-		return get_string(root, field->key, at, field->size);
+		return json_read_text(root, field->key, at, field->size);
 	case SIGNED:
-		return get_signed(root, field->key, (int64_t *)(void *)at);
+		return json_read_signed(root, field->key, (int64_t *)(void *)at);
 	case COUNT:
-		return get_count(root, field->key, (uint64_t *)(void *)at);
+		return json_read_count(root, field->key, (uint64_t *)(void *)at);
 	case ADDRESS:
-		return get_address(root, field->key, (uint64_t *)(void *)at);
+		return json_read_address(root, field->key, (uint64_t *)(void *)at);
 	case BOOL:
 		break;
 	}
-	return get_bool(root, field->key, (bool *)at);
+	return json_read_bool(root, field->key, (bool *)at);
 }
 
 static int parse_info(const json_t *root, struct trace_info *info)
@@ -331,8 +259,8 @@ static int parse_info(const json_t *root, struct trace_info *info)
 }
 
 /*
- * Allocate *items for the array `key` (absent: empty), and set *nr at once to what is allocated,
- * so that destroying a half-parsed sidecar is safe.
+ * Allocate *items for the array `key` (absent: empty). Sets *nr at once to what is allocated, so
+ * that a half-parsed sidecar can be destroyed.
  */
 static int begin_array(const json_t *root, const char *key, size_t item_size, size_t max,
 		       void *items, size_t *nr, const json_t **array)
@@ -362,9 +290,10 @@ static int parse_vcpus(const json_t *root, struct sidecar *sidecar)
 		const json_t *item = json_array_get(array, i);
 		struct sidecar_vcpu *vcpu = &sidecar->vcpus[i];
 
-		ret = json_is_object(item) ? get_count(item, "allocs", &vcpu->allocs) : -EINVAL;
-		ret = ret ? ret : get_count(item, "frees", &vcpu->frees);
-		ret = ret ? ret : get_count(item, "overruns", &vcpu->overruns);
+		ret = json_is_object(item) ? json_read_count(item, "allocs", &vcpu->allocs)
+					   : -EINVAL;
+		ret = ret ? ret : json_read_count(item, "frees", &vcpu->frees);
+		ret = ret ? ret : json_read_count(item, "overruns", &vcpu->overruns);
 	}
 	return ret;
 }
@@ -374,9 +303,9 @@ static int parse_cache(const json_t *item, struct sidecar_cache *cache)
 	int64_t id = 0;
 	int ret = json_is_object(item) ? get_name(item, &cache->name) : -EINVAL;
 
-	ret = ret ? ret : get_signed(item, "id", &id);
-	ret = ret ? ret : get_count(item, "object_size", &cache->object_size);
-	ret = ret ? ret : get_count(item, "size", &cache->size);
+	ret = ret ? ret : json_read_signed(item, "id", &id);
+	ret = ret ? ret : json_read_count(item, "object_size", &cache->object_size);
+	ret = ret ? ret : json_read_count(item, "size", &cache->size);
 	if (!ret && (id < 1 || id > UINT16_MAX))
 		ret = -EINVAL;
 	cache->id = (uint16_t)id;
@@ -387,9 +316,9 @@ static int parse_symbol(const json_t *item, struct sidecar_symbol *symbol)
 {
 	int ret = json_is_object(item) ? get_name(item, &symbol->name) : -EINVAL;
 
-	ret = ret ? ret : get_address(item, "address", &symbol->address);
-	ret = ret ? ret : get_address(item, "start", &symbol->start);
-	return ret ? ret : get_count(item, "size", &symbol->size);
+	ret = ret ? ret : json_read_address(item, "address", &symbol->address);
+	ret = ret ? ret : json_read_address(item, "start", &symbol->start);
+	return ret ? ret : json_read_count(item, "size", &symbol->size);
 }
 
 static int compare_caches(const void *a, const void *b)
@@ -439,13 +368,13 @@ static int parse_root(const json_t *root, struct sidecar *sidecar, struct error 
 	static int (*const parts[])(const json_t *, struct sidecar *) = {parse_vcpus, parse_caches,
 									 parse_symbols};
 	int64_t version = 0;
-	int ret = get_signed(root, "version", &version);
+	int ret = json_read_signed(root, "version", &version);
 
 	if (ret || version != SIDECAR_VERSION)
 		return error_set(err, EINVAL, "%s: not of version %d", SIDECAR_NAME,
 				 SIDECAR_VERSION);
 	ret = parse_info(root, &sidecar->info);
-	ret = ret ? ret : get_bool(root, "complete", &sidecar->complete);
+	ret = ret ? ret : json_read_bool(root, "complete", &sidecar->complete);
 	for (size_t i = 0; !ret && i < sizeof(parts) / sizeof(parts[0]); i++)
 		ret = parts[i](root, sidecar);
 	if (ret)

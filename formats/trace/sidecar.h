@@ -11,11 +11,11 @@
 #include "formats/trace/files.h"
 
 /*
- * The file `sonde.json` of a trace directory: all that its streams have no place for. The format is
- * described in sonde-trace(5). A trace is readable without it.
+ * The file `sonde.json` of a trace directory: all that its streams have no place for. sonde-
+ * trace(5) describes it. A trace is readable without it.
  */
 #define SIDECAR_NAME "sonde.json"
-/* Its name in a CTF trace, whose readers take every file that is not hidden for a stream. */
+/* Its name in a CTF trace: readers of CTF take every file that is not hidden for a stream. */
 #define SIDECAR_HIDDEN_NAME ".sonde.json"
 #define SIDECAR_TEMP_SUFFIX ".tmp"
 enum { SIDECAR_VERSION = 1, SIDECAR_MAX_SIZE = 64 << 20 /* bytes */ };
@@ -49,10 +49,10 @@ struct sidecar {
 };
 
 /*
- * Write the sidecar of the trace directory open as dir_fd, under one of the names above: to a
- * temporary file that then takes the place of the old sidecar, so that a reader sees either. Bytes
- * outside printable ASCII in strings (they come from guests) become '?'. Returns 0 or -errno, the
- * old sidecar then still being there.
+ * Write the sidecar of the trace directory open as dir_fd, under one of the names above, by way
+ * of a temporary file: a reader sees the old sidecar or the new. Bytes outside printable ASCII
+ * in strings (they come from guests) become '?'. Returns 0, or -errno with the old sidecar still
+ * there.
  */
 int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err);
 
@@ -60,9 +60,9 @@ int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, s
 char *sidecar_text(const struct sidecar *sidecar);
 
 /*
- * Parse the text of a sidecar: sizes and types are checked, unknown keys ignored, missing ones
- * zero or empty, control characters in strings replaced. Returns 0 and the sidecar, to be destroyed
- * by the caller; -EINVAL for what is not a sidecar of this version, -ENOMEM.
+ * Parse the text of a sidecar. Sizes and types are checked, unknown keys ignored, missing ones
+ * zero or empty, control characters in strings replaced. Returns 0 and a sidecar for
+ * sidecar_destroy(); -EINVAL for what is not a sidecar of this version; -ENOMEM.
  */
 int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct error *err);
 
@@ -76,7 +76,10 @@ int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache
 /* NULL-safe; for what sidecar_parse() and sidecar_load() made. */
 void sidecar_destroy(struct sidecar *sidecar);
 
-/* Look up a parsed sidecar, which may be NULL. The results live as long as it; NULL: not found. */
+/*
+ * Look up a symbol or cache; the sidecar may be NULL. The result lives as long as the sidecar;
+ * NULL: not found.
+ */
 const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address);
 const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_t id);
 

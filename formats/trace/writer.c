@@ -26,7 +26,7 @@ struct vcpu_stream {
 
 struct trace_writer {
 	int dir_fd;
-	pthread_mutex_t describe_lock; /* info, and the files that tell of the whole trace */
+	pthread_mutex_t describe_lock; /* info, and the files that describe the whole trace */
 	struct trace_info info;
 	unsigned int nr_vcpus;
 	struct vcpu_stream *streams;
@@ -66,7 +66,7 @@ static void fill_counts(struct trace_writer *writer, struct sidecar *sidecar)
 	}
 }
 
-/* What the sidecar says now. Returns false without memory; else deinit_sidecar(). */
+/* Fill in what the sidecar is to say. Returns false without memory; else deinit_sidecar(). */
 static bool init_sidecar(struct trace_writer *writer, bool complete,
 			 const struct trace_symbols *symbols, struct sidecar *out)
 {
@@ -101,7 +101,10 @@ static void deinit_sidecar(struct sidecar *sidecar)
 
 enum what_to_write { WRITE_FILES = 1, WRITE_SIDECAR = 2 };
 
-/* Write all that is asked for, even if one of it fails. The first failure is told. */
+/*
+ * Write what is asked for; one failure does not keep the other from being written. The first one
+ * is reported.
+ */
 static int describe(struct trace_writer *writer, unsigned int what, bool complete,
 		    const struct trace_symbols *symbols, struct error *err)
 {
@@ -176,7 +179,7 @@ int trace_writer_prepare(const char *dir, struct error *err)
 	return 0;
 }
 
-/* A writer without files yet. Takes dir_fd over. */
+/* A writer without files yet. It owns dir_fd from now on, also on failure. */
 static struct trace_writer *new_writer(int dir_fd, unsigned int nr_vcpus,
 				       const struct trace_info *info)
 {
@@ -341,7 +344,7 @@ void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
 	pthread_mutex_unlock(&stream->lock);
 }
 
-/* What could not be written by now never will be: it is lost. */
+/* What could not be written by now is lost. */
 static void discard_unwritten(struct vcpu_stream *stream)
 {
 	uint64_t allocs = 0, frees = 0;
@@ -382,7 +385,7 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_info *in
 	next = collect_symbols(writer, symbolize, arg, &symbols);
 	if (next && !ret)
 		ret = error_set(err, -next, "symbols: out of memory");
-	/* The first failure is the one to tell, but all that can be written is. */
+	/* A failure does not keep the rest from being written. The first one is reported. */
 	next = describe(writer, WRITE_FILES | WRITE_SIDECAR, true, &symbols, ret ? NULL : err);
 	trace_symbols_deinit(&symbols);
 	return ret ? ret : next;

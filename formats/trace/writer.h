@@ -13,10 +13,10 @@
 #include "formats/trace/sidecar.h"
 
 /*
- * Writes a trace directory: a stream per vCPU (`cpu0`, `cpu1`, ...), the sidecar (sidecar.h), and
- * what the encoding has beside them. sonde-trace(5) describes both encodings.
+ * Writes a trace directory: a stream per vCPU (`cpu0`, `cpu1`, ...), the sidecar (sidecar.h),
+ * and the other files of the encoding. sonde-trace(5) describes them.
  *
- * The directory is readable as a trace at every moment after creation, also when the process dies.
+ * After creation the directory is readable as a trace at any moment, also if the process dies.
  */
 struct trace_writer;
 
@@ -36,9 +36,9 @@ int trace_writer_create(const char *dir, unsigned int nr_vcpus, unsigned int enc
 void trace_writer_destroy(struct trace_writer *writer);
 
 /*
- * Append one record to vCPU `vcpu`'s stream. Thread-safe; buffered. When the disk is full or
- * failing the record is lost and counted as an overrun of that vCPU, and the first failure is
- * kept for trace_writer_error(). Never blocks on anything but the disk. Returns 0 or -errno.
+ * Append one record to the stream of a vCPU. Thread-safe; buffered. If the disk is full or
+ * fails, the record is lost and counted as an overrun of that vCPU, and trace_writer_error() has
+ * the first failure. Waits for nothing but the disk. Returns 0 or -errno.
  */
 int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 			const struct kmem_record *record);
@@ -49,8 +49,8 @@ uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, ui
 			       uint64_t size);
 
 /*
- * Take over a cache with its id from another trace; nothing happens if the id is taken. A trace
- * gets its caches either so or from trace_writer_cache_id(). Returns 0 or -ENOMEM.
+ * Add a cache with its id from another trace, unless the id is taken. A trace gets all its
+ * caches so, or all from trace_writer_cache_id(). Returns 0 or -ENOMEM.
  */
 int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_cache *cache);
 
@@ -58,13 +58,16 @@ int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_c
 void trace_writer_add_overruns(struct trace_writer *writer, unsigned int vcpu, uint64_t n);
 
 /*
- * Replace what was given at creation and rewrite what says it, still with "complete": false. For
- * what becomes known only when tracing starts (the slide). Not while records are appended.
+ * Replace the info that was given at creation, and rewrite the files that contain it, still with
+ * "complete": false. For what is known only when tracing starts (the slide). Not while records
+ * are appended.
  */
 int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
 			  struct error *err);
 
-/* Write out everything buffered (whole records only), and what explains it. Returns 0 or -errno.
+/*
+ * Write all that is buffered, in whole records, and the files that describe it. Returns 0 or
+ * -errno.
  */
 int trace_writer_flush(struct trace_writer *writer, struct error *err);
 
@@ -79,11 +82,11 @@ void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
 			 struct trace_writer_counts *out);
 
 /*
- * Flush, write the final sidecar ("complete": true, counts, the symbol of every
- * call site that was recorded) and what else tells that. `info` replaces what was given at
- * creation; `symbolize` may be NULL. Nobody may append meanwhile or afterwards. Records that cannot
- * be written are counted as overruns; all else is written nevertheless. Returns 0, or -errno of the
- * first failure.
+ * Flush, and write the final sidecar ("complete": true, counts, a symbol for every call site)
+ * and the encoding's other files. `info` replaces what was given at creation; `symbolize` may be
+ * NULL. No thread may append at the same time or afterwards. Records that cannot be written are
+ * counted as overruns; all else is written nevertheless. Returns 0, or -errno of the first
+ * failure.
  */
 int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
 			trace_symbolize_fn *symbolize, void *arg, struct error *err);

@@ -33,111 +33,141 @@ static const struct {
 	enum check_severity severity;
 	uint64_t count;
 } rows[] = {
-	{"a good life",
+	{"allocated, freed and allocated again: no finding",
 	 WHOLE,
 	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(KMALLOC, P, 2), ALLOC(CACHE, P, 8, 8, 3)},
 	 NULL,
 	 0,
 	 0},
-	{"pages and a slab object at one address",
+	{"pages and a slab object live at one address: no finding",
 	 WHOLE,
 	 {ALLOC(PAGES, P, 4096, 4096, 1), ALLOC(CACHE, P, 8, 8, 2), FREE(CACHE, P, 3),
 	  FREE(PAGES, P, 4)},
 	 NULL,
 	 0,
 	 0},
-	{"event id", WHOLE, {{3, KMALLOC, 0, 0, SITE, P, 8, 8, 0, 1}}, "event-id", CHECK_ERROR, 1},
-	{"type id", WHOLE, {ALLOC(3, P, 8, 8, 1)}, "type-id", CHECK_ERROR, 1},
-	{"NULL allocated and freed",
+	{"an unknown event id is an error",
+	 WHOLE,
+	 {{3, KMALLOC, 0, 0, SITE, P, 8, 8, 0, 1}},
+	 "event-id",
+	 CHECK_ERROR,
+	 1},
+	{"an unknown type id is an error",
+	 WHOLE,
+	 {ALLOC(3, P, 8, 8, 1)},
+	 "type-id",
+	 CHECK_ERROR,
+	 1},
+	{"NULL allocated and NULL freed are errors",
 	 WHOLE,
 	 {ALLOC(KMALLOC, 0, 8, 8, 1), FREE(KMALLOC, 0, 2)},
 	 "null-pointer",
 	 CHECK_ERROR,
 	 2},
-	{"zero bytes", WHOLE, {ALLOC(KMALLOC, P, 0, 8, 1)}, "zero-bytes", CHECK_ERROR, 1},
-	{"fewer than requested",
+	{"an allocation of zero bytes is an error",
+	 WHOLE,
+	 {ALLOC(KMALLOC, P, 0, 8, 1)},
+	 "zero-bytes",
+	 CHECK_ERROR,
+	 1},
+	{"fewer bytes than requested are an error",
 	 WHOLE,
 	 {ALLOC(KMALLOC, P, 9, 8, 1)},
 	 "too-few-bytes",
 	 CHECK_ERROR,
 	 1},
-	{"time going backwards",
+	{"a time stamp before the last is an error",
 	 WHOLE,
 	 {ALLOC(KMALLOC, P, 8, 8, 5), FREE(KMALLOC, P, 4)},
 	 "time-order",
 	 CHECK_ERROR,
 	 1},
-	{"equal times", WHOLE, {ALLOC(KMALLOC, P, 8, 8, 5), FREE(KMALLOC, P, 5)}, NULL, 0, 0},
-	{"allocated twice",
+	{"equal time stamps: no finding",
+	 WHOLE,
+	 {ALLOC(KMALLOC, P, 8, 8, 5), FREE(KMALLOC, P, 5)},
+	 NULL,
+	 0,
+	 0},
+	{"a live address allocated again is an error",
 	 WHOLE,
 	 {ALLOC(KMALLOC, P, 8, 8, 1), ALLOC(CACHE, P, 8, 8, 2)},
 	 "alloc-live",
 	 CHECK_ERROR,
 	 1},
-	{"allocated twice, late start",
+	{"a live address allocated again is an error, too, if tracing began late",
 	 LATE,
 	 {ALLOC(KMALLOC, P, 8, 8, 1), ALLOC(KMALLOC, P, 8, 8, 2)},
 	 "alloc-live",
 	 CHECK_ERROR,
 	 1},
-	{"allocated twice, with losses",
+	{"a live address allocated again is a note in a trace with losses",
 	 LOSSY,
 	 {ALLOC(KMALLOC, P, 8, 8, 1), ALLOC(KMALLOC, P, 8, 8, 2)},
 	 "alloc-live",
 	 CHECK_NOTE,
 	 1},
-	{"freed twice",
+	{"a free of a free address is an error",
 	 WHOLE,
 	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(KMALLOC, P, 2), FREE(KMALLOC, P, 3)},
 	 "free-twice",
 	 CHECK_ERROR,
 	 1},
-	{"freed twice, late start",
+	{"a free of a free address is an error, too, if tracing began late",
 	 LATE,
 	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(KMALLOC, P, 2), FREE(KMALLOC, P, 3)},
 	 "free-twice",
 	 CHECK_ERROR,
 	 1},
-	{"freed twice, with losses",
+	{"a free of a free address is a note in a trace with losses",
 	 LOSSY,
 	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(KMALLOC, P, 2), FREE(KMALLOC, P, 3)},
 	 "free-twice",
 	 CHECK_NOTE,
 	 1},
-	{"never allocated", WHOLE, {FREE(CACHE, P, 1)}, "free-unknown", CHECK_ERROR, 1},
-	{"allocated before a late start", LATE, {FREE(CACHE, P, 1)}, "free-earlier", CHECK_NOTE, 1},
-	{"boot memory given to the page allocator",
+	{"a free of an address never allocated is an error",
+	 WHOLE,
+	 {FREE(CACHE, P, 1)},
+	 "free-unknown",
+	 CHECK_ERROR,
+	 1},
+	{"a free of an older object is a note if tracing began late",
+	 LATE,
+	 {FREE(CACHE, P, 1)},
+	 "free-earlier",
+	 CHECK_NOTE,
+	 1},
+	{"boot memory given to the page allocator is a note",
 	 WHOLE,
 	 {FREE(PAGES, P, 1)},
 	 "free-earlier",
 	 CHECK_NOTE,
 	 1},
-	{"pages freed twice",
+	{"a free of free pages is an error",
 	 WHOLE,
 	 {ALLOC(PAGES, P, 4096, 4096, 1), FREE(PAGES, P, 2), FREE(PAGES, P, 3)},
 	 "free-twice",
 	 CHECK_ERROR,
 	 1},
-	{"a block of pages split, its second page freed once before",
+	{"a page of a block freed in pieces counts as allocated with the block",
 	 WHOLE,
 	 {ALLOC(PAGES, P + 4096, 4096, 4096, 1), FREE(PAGES, P + 4096, 2),
 	  ALLOC(PAGES, P, 8192, 8192, 3), FREE(PAGES, P, 4), FREE(PAGES, P + 4096, 5)},
 	 "free-earlier",
 	 CHECK_NOTE,
 	 1},
-	{"kfree() of a cache's object",
+	{"kfree() of a cache's object is a note",
 	 WHOLE,
 	 {ALLOC(CACHE, P, 8, 8, 1), FREE(KMALLOC, P, 2)},
 	 "family",
 	 CHECK_NOTE,
 	 1},
-	{"kmem_cache_free() of a kmalloc()",
+	{"kmem_cache_free() of a kmalloc() object is an error",
 	 WHOLE,
 	 {ALLOC(KMALLOC, P, 8, 8, 1), FREE(CACHE, P, 2)},
 	 "family",
 	 CHECK_ERROR,
 	 1},
-	{"kfree() of pages",
+	{"kfree() of pages is an error",
 	 WHOLE,
 	 {ALLOC(PAGES, P, 4096, 4096, 1), FREE(KMALLOC, P, 2)},
 	 "family",
@@ -185,7 +215,7 @@ static void test_classes(void)
 			count = finding(checker, rows[i].class, rows[i].severity)->count;
 		if (!ok(count == rows[i].count && count_all(checker) == rows[i].count, "%s",
 			rows[i].what))
-			tap_diag("%u of it, %u in all", (unsigned int)count,
+			tap_diag("%u of the class, %u in all", (unsigned int)count,
 				 (unsigned int)count_all(checker));
 		checker_destroy(checker);
 	}
@@ -202,10 +232,12 @@ static void test_examples(void)
 
 		checker_event(checker, &event, false);
 	}
-	is_u64(live->count, 19, "all are counted");
-	is_u64(live->nr_examples, CHECK_MAX_EXAMPLES, "the first are kept");
-	is_u64(live->examples[1].event.index, 2, "in order");
-	is_u64(live->examples[1].allocation_call_site, SITE + 1, "with who allocated before");
+	is_u64(live->count, 19, "all findings of a class are counted");
+	is_u64(live->nr_examples, CHECK_MAX_EXAMPLES,
+	       "the first five findings of a class are kept as examples");
+	is_u64(live->examples[1].event.index, 2, "examples stand in the order of events");
+	is_u64(live->examples[1].allocation_call_site, SITE + 1,
+	       "an example names the call site of the object's allocation");
 	checker_destroy(checker);
 }
 
@@ -262,8 +294,8 @@ static void test_cuts(void)
 			free(out);
 		}
 	}
-	is_u64(errors, 0, "a cut trace has no errors");
-	is_u64(silent, 0, "but a note");
+	is_u64(errors, 0, "a trace that is cut at any byte has no errors");
+	is_u64(silent, 0, "a trace that is cut at any byte has a note");
 	scratch_remove(&dir);
 }
 
@@ -275,19 +307,25 @@ static void test_verb(void)
 	char *out;
 
 	put_pair(dir.path);
-	is_u64((uint64_t)check_status(dir.path, &out), 0, "status of a good trace");
-	ok(strstr(out, "Lost") && strstr(out, "none"), "which says that nothing is lost");
+	is_u64((uint64_t)check_status(dir.path, &out), 0,
+	       "sonde check exits with 0 for a good trace");
+	ok(strstr(out, "Lost") && strstr(out, "none"), "sonde check says that nothing is lost");
 	free(out);
 	stream_put(dir.path, 1, bad, 3);
-	is_u64((uint64_t)check_status(dir.path, &out), 1, "status of a bad one");
-	ok(strstr(out, "error: fewer bytes allocated than requested: 1\n"), "the class");
-	ok(strstr(out, "cpu1 record 2 (byte 112) at 0.000000050 s"), "the place");
-	ok(strstr(out, "alloc of 0x4000 by do_it+0x10/0x20, 8 of 9 bytes"), "the record");
+	is_u64((uint64_t)check_status(dir.path, &out), 1,
+	       "sonde check exits with 1 for a trace with an error");
+	ok(strstr(out, "error: fewer bytes allocated than requested: 1\n"),
+	   "text names the class of a finding");
+	ok(strstr(out, "cpu1 record 2 (byte 112) at 0.000000050 s"),
+	   "text names the file, record and time of an example");
+	ok(strstr(out, "alloc of 0x4000 by do_it+0x10/0x20, 8 of 9 bytes"),
+	   "text shows an example's record, with the symbol of its call site");
 	free(out);
 	stream_put(dir.path, 1, bad, 1);
 	file_put(dir.path, "total_overruns", "112\n", 4);
-	is_u64((uint64_t)check_status(dir.path, &out), 0, "losses excuse");
-	ok(strstr(out, "2 records: not written"), "and are told");
+	is_u64((uint64_t)check_status(dir.path, &out), 0,
+	       "a doubt about an object's life is no error in a trace with losses");
+	ok(strstr(out, "2 records: not written"), "sonde check says what is lost");
 	free(out);
 	scratch_remove(&dir);
 }
@@ -307,16 +345,17 @@ static void test_json(void)
 	stream_put(dir.path, 1, bad, 3);
 	result = verb_run(cmd_check, argv);
 	root = json_loads(result.out, 0, NULL);
-	is_u64((uint64_t)result.status, 1, "status with --json");
+	is_u64((uint64_t)result.status, 1,
+	       "sonde check --json exits with 1 for a trace with an error");
 	ok(!json_unpack(root, "{s:I s:[{s:s s:[{s:s s:I s:s}]}]}", "errors", &errors, "findings",
 			"class", &class, "examples", "file", &file, "record", &record, "symbol",
 			&symbol),
-	   "keys");
-	is_u64((uint64_t)errors, 1, "one error");
-	is_str(class, "time-order", "its class");
-	is_str(file, "cpu1", "its file");
-	is_u64((uint64_t)record, 1, "its record");
-	is_str(symbol, "do_it+0x10/0x20", "its call site");
+	   "JSON has the keys of sonde-check(1)");
+	is_u64((uint64_t)errors, 1, "JSON counts the error");
+	is_str(class, "time-order", "JSON names the class of a finding");
+	is_str(file, "cpu1", "JSON names the file of an example");
+	is_u64((uint64_t)record, 1, "JSON numbers the record of an example");
+	is_str(symbol, "do_it+0x10/0x20", "JSON names the symbol of an example's call site");
 	json_decref(root);
 	verb_result_deinit(&result);
 	scratch_remove(&dir);
@@ -330,13 +369,17 @@ static void test_usage(void)
 		bool out, err;
 		const char *what;
 	} calls[] = {
-		{{"check", "--help"}, 0, true, false, "--help"},
-		{{"check"}, 2, false, true, "no directory"},
-		{{"check", "a", "b"}, 2, false, true, "two directories"},
-		{{"check", "--nonsense", "a"}, 2, false, true, "unknown option"},
-		{{"check", "/nonexistent"}, 1, false, true, "no such directory"},
-		{{"check", "/dev/null"}, 1, false, true, "not a directory"},
-		{{"check", "/proc"}, 1, false, true, "not a trace"},
+		{{"check", "--help"}, 0, true, false, "--help exits with 0"},
+		{{"check"}, 2, false, true, "a command line without a directory exits with 2"},
+		{{"check", "a", "b"}, 2, false, true, "two directories exit with 2"},
+		{{"check", "--nonsense", "a"}, 2, false, true, "an unknown option exits with 2"},
+		{{"check", "/nonexistent"},
+		 1,
+		 false,
+		 true,
+		 "a directory that is not there exits with 1"},
+		{{"check", "/dev/null"}, 1, false, true, "a file exits with 1"},
+		{{"check", "/proc"}, 1, false, true, "a directory without a trace exits with 1"},
 	};
 
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -346,7 +389,7 @@ static void test_usage(void)
 		is_u64((uint64_t)result.status, (uint64_t)calls[i].status, calls[i].what);
 		ok(!!result.out[0] == calls[i].out && !!result.err[0] == calls[i].err &&
 			   (!line_end || !line_end[1]),
-		   "its output");
+		   "a verb prints to one stream only, and errors in one line");
 		verb_result_deinit(&result);
 	}
 }

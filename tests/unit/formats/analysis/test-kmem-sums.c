@@ -46,22 +46,30 @@ static void test_totals(void)
 	const struct kmem_totals *totals = kmem_sums_totals(a);
 
 	feed_sample(a);
-	is_u64(totals->records, 9, "records");
-	is_u64(totals->sum.hits, 5, "allocations");
-	is_u64(totals->free_events, 4, "frees");
-	is_u64(totals->unknown_frees, 1, "one of them of something older");
-	is_u64(totals->sum.bytes_requested, 30 + 100 + 190 + 190 + 8192, "requested");
-	is_u64(totals->sum.bytes_allocated, 32 + 128 + 192 + 192 + 8192, "allocated");
-	is_u64(totals->sum.cross_cpu_frees, 1, "cross-CPU frees");
-	is_u64(totals->sum.live_objects, 2, "live objects");
-	is_u64(totals->sum.live_bytes, 128 + 192, "live bytes");
-	is_u64(totals->peak_live_objects, 5, "peak");
-	is_u64(totals->by_type[KMEM_TYPE_KMALLOC].hits, 2, "kmallocs");
-	is_u64(totals->by_type[KMEM_TYPE_KMALLOC].live_bytes, 128, "live bytes of kmalloc");
-	is_u64(totals->by_type[KMEM_TYPE_CACHE].live_objects, 1, "live objects of caches");
-	is_u64(totals->by_type[KMEM_TYPE_PAGES].live_objects, 0, "live pages");
-	is_u64(totals->by_type[KMEM_TYPE_PAGES].bytes_allocated, 8192, "bytes of pages");
-	ok(totals->first_ns == 1000 && totals->last_ns == 1080, "duration");
+	is_u64(totals->records, 9, "all records are counted");
+	is_u64(totals->sum.hits, 5, "allocations are counted");
+	is_u64(totals->free_events, 4, "frees are counted");
+	is_u64(totals->unknown_frees, 1,
+	       "a free of an object allocated outside the trace is counted apart");
+	is_u64(totals->sum.bytes_requested, 30 + 100 + 190 + 190 + 8192,
+	       "requested bytes are added up");
+	is_u64(totals->sum.bytes_allocated, 32 + 128 + 192 + 192 + 8192,
+	       "allocated bytes are added up");
+	is_u64(totals->sum.cross_cpu_frees, 1, "frees on another vCPU are counted");
+	is_u64(totals->sum.live_objects, 2, "live objects are counted");
+	is_u64(totals->sum.live_bytes, 128 + 192, "live bytes are added up");
+	is_u64(totals->peak_live_objects, 5, "the greatest number of live objects is kept");
+	is_u64(totals->by_type[KMEM_TYPE_KMALLOC].hits, 2,
+	       "allocations of kmalloc() are counted apart");
+	is_u64(totals->by_type[KMEM_TYPE_KMALLOC].live_bytes, 128,
+	       "live bytes of kmalloc() are counted apart");
+	is_u64(totals->by_type[KMEM_TYPE_CACHE].live_objects, 1,
+	       "live objects of caches are counted apart");
+	is_u64(totals->by_type[KMEM_TYPE_PAGES].live_objects, 0, "freed pages are not live");
+	is_u64(totals->by_type[KMEM_TYPE_PAGES].bytes_allocated, 8192,
+	       "bytes of pages are added up apart");
+	ok(totals->first_ns == 1000 && totals->last_ns == 1080,
+	   "the first and last time stamp are kept");
 	kmem_sums_destroy(a);
 }
 
@@ -71,22 +79,23 @@ static void test_call_sites(void)
 	const struct kmem_group *groups;
 
 	feed_sample(a);
-	is_u64(kmem_sums_sort(a, KMEM_SORT_BYTES, &groups), 2, "two call sites");
-	is_u64(groups[0].key, SITE_A, "by bytes");
-	is_u64(groups[0].hits, 3, "hits");
-	is_u64(groups[0].cross_cpu_frees, 1, "a cross-CPU free belongs to who allocated");
-	is_u64(groups[0].live_bytes, 128, "live bytes");
-	is_u64(groups[1].live_objects, 1, "live objects");
+	is_u64(kmem_sums_sort(a, KMEM_SORT_BYTES, &groups), 2, "each call site is a group");
+	is_u64(groups[0].key, SITE_A, "groups are sorted by allocated bytes");
+	is_u64(groups[0].hits, 3, "a group counts its allocations");
+	is_u64(groups[0].cross_cpu_frees, 1,
+	       "a cross-CPU free is counted for the call site that allocated");
+	is_u64(groups[0].live_bytes, 128, "a group adds up its live bytes");
+	is_u64(groups[1].live_objects, 1, "a group counts its live objects");
 	ok(kmem_fragmentation(&groups[1]) > 1.04 && kmem_fragmentation(&groups[1]) < 1.05,
-	   "fragmentation is what of the allocated was not asked for: 4 of 384 bytes");
+	   "fragmentation is the share of allocated bytes that was not requested: 4 of 384");
 	kmem_sums_sort(a, KMEM_SORT_LIVE, &groups);
-	is_u64(groups[0].key, SITE_B, "by live bytes");
+	is_u64(groups[0].key, SITE_B, "groups are sorted by live bytes");
 	kmem_sums_sort(a, KMEM_SORT_HITS, &groups);
-	is_u64(groups[0].key, SITE_A, "by hits");
+	is_u64(groups[0].key, SITE_A, "groups are sorted by allocations");
 	kmem_sums_sort(a, KMEM_SORT_CROSS_CPU, &groups);
-	is_u64(groups[0].key, SITE_A, "by cross-CPU frees");
+	is_u64(groups[0].key, SITE_A, "groups are sorted by cross-CPU frees");
 	kmem_sums_sort(a, KMEM_SORT_FRAGMENTATION, &groups);
-	is_u64(groups[0].key, SITE_B, "by fragmentation");
+	is_u64(groups[0].key, SITE_B, "groups are sorted by fragmentation");
 	kmem_sums_destroy(a);
 }
 
@@ -98,9 +107,9 @@ static void test_groups(void)
 		uint64_t first;
 		const char *what;
 	} rows[] = {
-		{KMEM_BY_CACHE, 3, KMEM_NO_CACHE + KMEM_TYPE_PAGES, "by cache"},
-		{KMEM_BY_SIZE, 4, 8192, "by size"},
-		{KMEM_BY_POINTER, 4, 0x2000, "by pointer"},
+		{KMEM_BY_CACHE, 3, KMEM_NO_CACHE + KMEM_TYPE_PAGES, "each cache is a group"},
+		{KMEM_BY_SIZE, 4, 8192, "each size is a group"},
+		{KMEM_BY_POINTER, 4, 0x2000, "each address is a group"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -109,7 +118,7 @@ static void test_groups(void)
 
 		feed_sample(a);
 		is_u64(kmem_sums_sort(a, KMEM_SORT_BYTES, &groups), rows[i].groups, rows[i].what);
-		is_u64(groups[0].key, rows[i].first, "its first group");
+		is_u64(groups[0].key, rows[i].first, "the group with most bytes comes first");
 		kmem_sums_destroy(a);
 	}
 }
@@ -121,12 +130,14 @@ static void test_type_filter(void)
 
 	feed_sample(a);
 	feed(a, 0, make_free(KMEM_TYPE_KMALLOC, 0x3000, FREER, 1090));
-	is_u64(totals->sum.hits, 2, "allocations of the type");
-	is_u64(totals->free_events, 2, "frees of them, by kfree() too");
-	is_u64(totals->sum.live_objects, 0, "none is left");
+	is_u64(totals->sum.hits, 2, "only allocations of the type are counted");
+	is_u64(totals->free_events, 2,
+	       "a free counts if its object does, whichever function freed it");
+	is_u64(totals->sum.live_objects, 0, "objects freed by kfree() are not live");
 	feed(a, 0, make_alloc(KMEM_TYPE_CACHE, 0x100, SITE_A, 8, 8, 1100));
 	feed(a, 0, make_alloc(KMEM_TYPE_KMALLOC, 0x100, SITE_A, 8, 8, 1110));
-	is_u64(totals->sum.live_objects, 0, "another type's allocation ends a life");
+	is_u64(totals->sum.live_objects, 0,
+	       "an allocation of another type at the address ends an object's life");
 	kmem_sums_destroy(a);
 }
 
@@ -140,13 +151,14 @@ static void test_odd_records(void)
 	bad.type_id = 0;
 	bad.event_id = 0;
 	feed(a, 0, bad);
-	is_u64(totals->invalid, 2, "unknown ids are left out");
+	is_u64(totals->invalid, 2, "records with unknown ids are counted as invalid");
 	feed(a, 0, make_alloc(KMEM_TYPE_KMALLOC, 0x100, SITE_A, 8, 8, 2));
 	feed(a, 0, make_alloc(KMEM_TYPE_KMALLOC, 0x100, SITE_B, 16, 16, 3));
-	is_u64(totals->missed_frees, 1, "an address allocated twice");
-	is_u64(totals->sum.live_bytes, 16, "is live once");
+	is_u64(totals->missed_frees, 1, "an allocation at a live address is a missed free");
+	is_u64(totals->sum.live_bytes, 16, "an address is live once");
 	feed(a, 0, make_alloc(KMEM_TYPE_KMALLOC, 0x200, SITE_A, UINT64_MAX, UINT64_MAX, 4));
-	is_u64(totals->sum.bytes_allocated, UINT64_MAX, "sums do not wrap");
+	is_u64(totals->sum.bytes_allocated, UINT64_MAX,
+	       "a sum stays at its maximum rather than wrap");
 	kmem_sums_destroy(a);
 }
 
@@ -165,9 +177,10 @@ static void test_memory(void)
 			feed(a, 0,
 			     make_free(KMEM_TYPE_KMALLOC, ptr - LIVE * 64, FREER, (int64_t)i));
 	}
-	is_u64(totals->records, 2 * ROUNDS - LIVE, "two million records");
-	is_u64(totals->peak_live_objects, LIVE + 1, "no more objects held than live");
-	ok(kmem_sums_memory(a) < 64 << 10, "in %zu bytes", kmem_sums_memory(a));
+	is_u64(totals->records, 2 * ROUNDS - LIVE, "two million records are read");
+	is_u64(totals->peak_live_objects, LIVE + 1, "no more objects are held than are live");
+	ok(kmem_sums_memory(a) < 64 << 10, "memory does not grow with the trace: %zu bytes",
+	   kmem_sums_memory(a));
 	kmem_sums_destroy(a);
 }
 

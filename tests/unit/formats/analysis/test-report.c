@@ -37,7 +37,8 @@ static json_t *report(const char *dir, const char *option, const char *value)
 	struct verb_result result = verb_run(cmd_report, argv);
 	json_t *root = json_loads(result.out, 0, NULL);
 
-	ok(result.status == 0 && root, "--json %s %s", option ? option : "", value ? value : "");
+	ok(result.status == 0 && root, "report --json %s %s prints JSON", option ? option : "",
+	   value ? value : "");
 	verb_result_deinit(&result);
 	return root;
 }
@@ -55,21 +56,25 @@ static void test_json(const char *dir)
 			"bytes_requested", &n[4], "bytes_allocated", &n[5], "fragmentation_percent",
 			&percent, "cross_cpu_frees", &n[6], "live_objects", &n[7], "live_bytes",
 			&n[8]),
-	   "keys of the totals");
-	ok(n[0] == 1 && n[1] == 3 && n[2] == 2 && n[3] == 6, "events and overruns");
-	ok(n[4] == 4476 && n[5] == 4480 && percent == 0.09, "bytes, two decimals of percent");
-	ok(n[6] == 1 && n[7] == 1 && n[8] == 192, "lives");
-	is_u64(json_array_size(json_object_get(root, "call_sites")), 2, "call sites");
+	   "JSON has the keys of the sums");
+	ok(n[0] == 1 && n[1] == 3 && n[2] == 2 && n[3] == 6, "JSON counts events and overruns");
+	ok(n[4] == 4476 && n[5] == 4480 && percent == 0.09,
+	   "JSON has exact bytes, and percents with two decimals");
+	ok(n[6] == 1 && n[7] == 1 && n[8] == 192, "JSON counts live objects and cross-CPU frees");
+	is_u64(json_array_size(json_object_get(root, "call_sites")), 2,
+	       "JSON lists each call site");
 	ok(!json_unpack(json_array_get(json_object_get(root, "call_sites"), 1),
 			"{s:s s:s s:I s:I s:I s:F s:I s:I s:I}", "address", &address, "symbol",
 			&symbol, "hits", &n[0], "bytes_requested", &n[1], "bytes_allocated", &n[2],
 			"fragmentation_percent", &site_percent, "cross_cpu_frees", &n[3],
 			"live_objects", &n[4], "live_bytes", &n[5]),
-	   "keys of a call site");
-	is_str(address, "0x1010", "address");
-	is_str(symbol, "d_alloc+0x10/0x100", "symbol");
-	ok(n[0] == 2 && n[1] == 380 && n[2] == 384 && site_percent == 1.04, "its sums");
-	is_u64((uint64_t)json_integer_value(json_object_get(root, "null_allocs")), 4, "NULLs");
+	   "JSON has the keys of a call site");
+	is_str(address, "0x1010", "a call site has its address");
+	is_str(symbol, "d_alloc+0x10/0x100", "a call site has its symbol");
+	ok(n[0] == 2 && n[1] == 380 && n[2] == 384 && site_percent == 1.04,
+	   "a call site has its sums");
+	is_u64((uint64_t)json_integer_value(json_object_get(root, "null_allocs")), 4,
+	       "JSON counts NULL allocations");
 	json_decref(root);
 }
 
@@ -94,11 +99,11 @@ static void test_options(const char *dir)
 		json_t *root = report(dir, rows[i].option, rows[i].value);
 		const json_t *list = json_object_get(root, rows[i].list);
 
-		is_u64(json_array_size(list), rows[i].count, "groups");
+		is_u64(json_array_size(list), rows[i].count, "the option selects the groups");
 		if (rows[i].key)
 			is_str(json_string_value(
 				       json_object_get(json_array_get(list, 0), rows[i].key)),
-			       rows[i].first, "the first");
+			       rows[i].first, "the option selects the first group");
 		json_decref(root);
 	}
 }
@@ -120,9 +125,9 @@ static void test_text(const char *dir)
 	struct verb_result result = verb_run(cmd_report, argv);
 
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-		ok(strstr(result.out, wanted[i]), "text: %.*s", (int)strcspn(wanted[i], "\n"),
-		   wanted[i]);
-	ok(!strchr(result.out, '\033'), "no colour in a file");
+		ok(strstr(result.out, wanted[i]), "text has the line: %.*s",
+		   (int)strcspn(wanted[i], "\n"), wanted[i]);
+	ok(!strchr(result.out, '\033'), "output to a file has no colour");
 	verb_result_deinit(&result);
 }
 
@@ -135,9 +140,10 @@ static void test_no_sidecar(const char *dir)
 	file_put(dir, "sonde.json", "{", 1);
 	result = verb_run(cmd_report, argv);
 	is_u64((uint64_t)result.status, 0, "a broken sidecar does not prevent a report");
-	ok(strstr(result.out, "not valid JSON"), "is told");
-	ok(strstr(result.out, "  0x1010\n"), "call sites are addresses");
-	ok(strstr(result.out, "Lost          unknown"), "and what is lost is not known");
+	ok(strstr(result.out, "not valid JSON"), "text says that the sidecar is broken");
+	ok(strstr(result.out, "  0x1010\n"), "call sites without symbols are addresses");
+	ok(strstr(result.out, "Lost          unknown"),
+	   "text says that losses are unknown without a sidecar");
 	verb_result_deinit(&result);
 }
 
@@ -150,9 +156,9 @@ static void test_cut(const char *dir)
 
 	file_put(dir, "cpu0", bytes, size - 16);
 	result = verb_run(cmd_report, argv);
-	is_u64((uint64_t)result.status, 0, "a cut trace is reported");
+	is_u64((uint64_t)result.status, 0, "a trace that was cut off is reported");
 	ok(strstr(result.out, "cpu0: ends within a record: the last 40 bytes, from byte 168"),
-	   "with what was ignored");
+	   "text says how much of a cut file was ignored");
 	verb_result_deinit(&result);
 	free(bytes);
 }
@@ -164,25 +170,40 @@ static void test_usage(void)
 		int status;
 		const char *err, *what;
 	} calls[] = {
-		{{"report", "--help"}, 0, NULL, "--help"},
-		{{"report"}, 2, "name one trace", "no directory"},
-		{{"report", "--bogus", "x"}, 2, "--bogus", "unknown option"},
-		{{"report", "x", "--top"}, 2, "--top needs a value", "missing value"},
-		{{"report", "--top", "-1", "x"}, 2, "not a number", "not a number"},
+		{{"report", "--help"}, 0, NULL, "--help exits with 0"},
+		{{"report"},
+		 2,
+		 "name one trace",
+		 "a command line without a directory exits with 2"},
+		{{"report", "--bogus", "x"}, 2, "--bogus", "an unknown option exits with 2"},
+		{{"report", "x", "--top"},
+		 2,
+		 "--top needs a value",
+		 "an option without its value exits with 2"},
+		{{"report", "--top", "-1", "x"},
+		 2,
+		 "-n takes a number",
+		 "--top without a number exits with 2"},
 		{{"report", "--by", "type", "x"},
 		 2,
 		 "--by takes callsite, cache, size or pointer, not 'type'",
-		 "unknown word"},
+		 "an unknown word exits with 2"},
 		{{"report", "--sort", "", "x"},
 		 2,
 		 "--sort takes hits, bytes, requested, fragmentation, cross-cpu or live, not ''",
-		 "empty word"},
+		 "an empty word exits with 2"},
 		{{"report", "-a", "leaks", "x"},
 		 2,
-		 "--analysis takes kmem or check, not 'leaks'",
-		 "unknown analysis"},
-		{{"report", "-acheck", "-bsize", "x"}, 2, "takes no --by", "option of another"},
-		{{"report", "/nonexistent"}, 1, "No such file", "no such directory"},
+		 "-a takes kmem or check, not 'leaks'",
+		 "an unknown analysis exits with 2"},
+		{{"report", "-acheck", "-bsize", "x"},
+		 2,
+		 "takes no --by",
+		 "an option of another analysis exits with 2"},
+		{{"report", "/nonexistent"},
+		 1,
+		 "No such file",
+		 "a directory that is not there exits with 1"},
 	};
 
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -193,9 +214,10 @@ static void test_usage(void)
 		if (calls[i].err)
 			ok(strstr(result.err, calls[i].err) && line_end && !line_end[1] &&
 				   !result.out[0],
-			   "one line: %.60s", calls[i].err);
+			   "the error is one line: %.60s", calls[i].err);
 		else
-			ok(strstr(result.out, "usage: sonde report") && !result.err[0], "usage");
+			ok(strstr(result.out, "usage: sonde report") && !result.err[0],
+			   "--help prints the usage");
 		verb_result_deinit(&result);
 	}
 }

@@ -21,14 +21,14 @@ static void test_numbers(void)
 	is_str(text_ms(12345678901).s, "12,345 ms", "longer ones have none");
 }
 
-static void test_json(void)
+static void test_words(void)
 {
-	json_t *most = text_json_count(UINT64_MAX), *address = text_json_address(0xabc);
+	static const char *const words[] = {"a", "b", "c", NULL};
 
-	ok(json_integer_value(most) == INT64_MAX, "a JSON count is capped to INT64_MAX");
-	is_str(json_string_value(address), "0xabc", "a JSON address is a hexadecimal string");
-	json_decref(most);
-	json_decref(address);
+	is_str(text_words(words).s, "a, b or c", "three words are listed with a comma and 'or'");
+	is_str(text_words(words + 1).s, "b or c", "two words are joined by 'or'");
+	is_str(text_words(words + 2).s, "c", "one word stands alone");
+	is_str(text_words(words + 3).s, "", "no words are an empty list");
 }
 
 static void test_parse(void)
@@ -99,7 +99,7 @@ static void test_digits(void)
 int main(void)
 {
 	test_numbers();
-	test_json();
+	test_words();
 	test_parse();
 	test_clean();
 	test_all_bytes();

@@ -49,8 +49,8 @@ static void test_model(void)
 		if (step % 1000 == 0)
 			disagreements += !agrees(&map, model) || map.count != count;
 	}
-	is_u64(disagreements, 0, "inserts, finds and removes as the model");
-	ok(map.capacity <= 1024, "no growth beyond the entries held");
+	is_u64(disagreements, 0, "inserts, finds and removes give what the model gives");
+	ok(map.capacity <= 1024, "the table does not grow beyond the entries held");
 	u64_map_deinit(&map);
 }
 
@@ -61,14 +61,14 @@ static void test_iteration(void)
 	size_t pos = 0, seen = 0;
 
 	u64_map_init(&set, 0);
-	ok(!u64_map_find(&set, 1) && !u64_map_next(&set, &pos, &key), "an empty map");
-	ok(!u64_map_remove(&set, 1), "nothing to remove from it");
+	ok(!u64_map_find(&set, 1) && !u64_map_next(&set, &pos, &key), "an empty map has nothing");
+	ok(!u64_map_remove(&set, 1), "an empty map has nothing to remove");
 	for (uint64_t i = 0; i < 1000; i++)
 		u64_map_insert(&set, i * i, NULL);
 	for (pos = 0; u64_map_next(&set, &pos, &key); seen++)
 		sum += key;
 	is_u64(seen, 1000, "iteration visits each key");
-	is_u64(sum, 332833500, "once");
+	is_u64(sum, 332833500, "iteration visits each key once");
 	u64_map_deinit(&set);
 }
 

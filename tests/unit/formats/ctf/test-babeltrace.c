@@ -26,9 +26,11 @@ static void test_same_events(void)
 		random_records(round + 30, round / 2, records, N);
 		ctf_make(&made, round % 2, records, N, 500);
 		ctf_made_put(&made, dir.path);
-		is_u64((uint64_t)babeltrace_records(dir.path, theirs, N + 1), N, "all records");
-		ok(!memcmp(records, theirs, N * sizeof(*records)), "the same, %s-endian%s",
-		   round % 2 ? "big" : "little", round / 2 ? ", illegal ones too" : "");
+		is_u64((uint64_t)babeltrace_records(dir.path, theirs, N + 1), N,
+		       "babeltrace2 reads all records");
+		ok(!memcmp(records, theirs, N * sizeof(*records)),
+		   "babeltrace2 rebuilds each record, %s-endian%s", round % 2 ? "big" : "little",
+		   round / 2 ? ", illegal ones too" : "");
 		ctf_made_free(&made);
 		scratch_remove(&dir);
 	}
@@ -56,9 +58,10 @@ static void test_text(void)
 	record.gfp_flags = 0xcc0;
 	ctf_make(&made, false, &record, 1, 0);
 	ctf_made_put(&made, dir.path);
-	is_u64((uint64_t)babeltrace_run("--clock-seconds", dir.path, &text), 0, "it is read");
+	is_u64((uint64_t)babeltrace_run("--clock-seconds", dir.path, &text), 0,
+	       "babeltrace2 reads the trace");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (!ok(strstr(text, parts[i]), "it says '%s'", parts[i]))
+		if (!ok(strstr(text, parts[i]), "babeltrace2 prints '%s'", parts[i]))
 			tap_diag("%s", text);
 	free(text);
 	ctf_made_free(&made);
@@ -87,7 +90,7 @@ static void test_orders(void)
 	}
 	ctf_make(&made, false, records, 2 * N, 0);
 	ctf_made_put(&made, dir.path);
-	is_u64((uint64_t)babeltrace_run("", dir.path, &text), 0, "it is read");
+	is_u64((uint64_t)babeltrace_run("", dir.path, &text), 0, "babeltrace2 reads the trace");
 	at = text;
 	for (unsigned int i = 0; i < 2 * N; i++) {
 		unsigned int order = 99;
@@ -95,7 +98,8 @@ static void test_orders(void)
 		at = strstr(at, i % 2 ? " mm_page_free: " : " mm_page_alloc: ");
 		if (at && (at = strstr(at, " order = ")))
 			sscanf(at, " order = %u", &order);
-		ok(order == sizes[i / 2].order, "%s of %" PRIu64 " bytes: order %u",
+		ok(order == sizes[i / 2].order,
+		   "babeltrace2 prints a page %s of %" PRIu64 " bytes with order %u",
 		   i % 2 ? "free" : "allocation", sizes[i / 2].bytes, order);
 		at = at ? at : text;
 	}
@@ -307,32 +311,32 @@ static void test_shapes(void)
 		void (*damage)(struct ctf_made *made);
 		bool ours, theirs; /* accepted */
 	} rows[] = {
-		{"nothing changed", keep, true, true},
-		{"padding", padding, true, true},
-		{"cut between packets", cut_between_packets, true, true},
+		{"an unchanged trace", keep, true, true},
+		{"padding behind the content", padding, true, true},
+		{"a stream cut between packets", cut_between_packets, true, true},
 		{"an empty stream", nothing_at_all, true, true},
 		{"another magic number", bad_magic, false, false},
-		{"unknown stream", unknown_stream, false, false},
-		{"content beyond packet", content_beyond_packet, false, false},
-		{"content ends within an event", content_within_event, false, false},
-		{"content to the end of a byte", content_to_end_of_byte, true, true},
-		{"content ends within header", content_within_header, false, false},
-		{"packet of size 0", size_zero, false, false},
-		{"packet size in bits", size_in_bits, false, false},
-		{"packet beyond file", size_beyond_file, false, false},
-		{"begin after end", begin_after_end, false, false},
-		{"begin before the last packet's end", begin_too_early, false, false},
-		{"end before last event", end_before_event, false, false},
-		{"unknown event", unknown_event, false, false},
-		{"cut in an event", cut_in_event, false, false},
-		{"cut in a packet's header", cut_in_header, false, false},
-		{"empty metadata", no_metadata, false, false},
-		{"half the metadata", cut_metadata, false, false},
-		/* the specification says that these are the same; babeltrace2 does not look */
+		{"an unknown stream id", unknown_stream, false, false},
+		{"content that goes beyond its packet", content_beyond_packet, false, false},
+		{"content that ends within an event", content_within_event, false, false},
+		{"content up to the end of a byte", content_to_end_of_byte, true, true},
+		{"content that ends within the header", content_within_header, false, false},
+		{"a packet of size 0", size_zero, false, false},
+		{"a packet size of no whole bytes", size_in_bits, false, false},
+		{"a packet that goes beyond the file", size_beyond_file, false, false},
+		{"a packet that begins after its end", begin_after_end, false, false},
+		{"a packet that begins before the end of the last", begin_too_early, false, false},
+		{"a packet that ends before its last event", end_before_event, false, false},
+		{"an unknown event id", unknown_event, false, false},
+		{"a stream cut in an event", cut_in_event, false, false},
+		{"a stream cut in a packet's header", cut_in_header, false, false},
+		{"an empty metadata file", no_metadata, false, false},
+		{"half of the metadata file", cut_metadata, false, false},
+		/* the specification says that these are the same; babeltrace2 does not check */
 		{"another uuid in a packet", other_uuid, false, true},
 		{"another uuid in the metadata", other_metadata, false, true},
 		/* that ids need a definition is no rule of CTF */
-		{"without the packet that defines ids", without_first_packet, false, true},
+		{"a stream without the packet that defines ids", without_first_packet, false, true},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -345,8 +349,9 @@ static void test_shapes(void)
 		ctf_made_put(&made, dir.path);
 		ours = we_accept(dir.path);
 		theirs = babeltrace_run("", dir.path, NULL) == 0;
-		ok(ours == rows[i].ours && theirs == rows[i].theirs, "%s: we %s, babeltrace2 %s",
-		   rows[i].what, ours ? "accept" : "refuse", theirs ? "accepts" : "refuses");
+		ok(ours == rows[i].ours && theirs == rows[i].theirs,
+		   "%s: sonde %ss it, babeltrace2 %s it", rows[i].what, ours ? "accept" : "refuse",
+		   theirs ? "accepts" : "refuses");
 		ctf_made_free(&made);
 		scratch_remove(&dir);
 	}
@@ -354,7 +359,8 @@ static void test_shapes(void)
 
 int main(void)
 {
-	if (!ok(!system("babeltrace2 --version >/dev/null"), "babeltrace2 is here (tests/setup)"))
+	if (!ok(!system("babeltrace2 --version >/dev/null"),
+		"babeltrace2 is installed (tests/setup)"))
 		return tap_done();
 	test_same_events();
 	test_text();

@@ -23,14 +23,15 @@ static void test_bits_layout(void)
 	bit_put(&b, 0x11, 5);
 	bit_put(&b, 0x1234, 13);
 	ok(little[0] == (0x11 | 4 << 5) && little[1] == 0x46 && little[2] == 0x02,
-	   "little-endian: low bits first: %02x %02x %02x", little[0], little[1], little[2]);
+	   "in little-endian data low bits come first: %02x %02x %02x", little[0], little[1],
+	   little[2]);
 	ok(big[0] == (0x11 << 3 | 4) && big[1] == 0x8d && big[2] == 0x00,
-	   "big-endian: high bits first: %02x %02x %02x", big[0], big[1], big[2]);
+	   "in big-endian data high bits come first: %02x %02x %02x", big[0], big[1], big[2]);
 	bit_put(&l, 0, 7);
-	ok(l.failed && l.pos == 18, "nothing is written past the end");
+	ok(l.failed && l.pos == 18, "no bit is written past the end");
 	l.pos = 20;
 	l.failed = false;
-	ok(bit_get(&l, 5) == 0 && l.failed, "nor read");
+	ok(bit_get(&l, 5) == 0 && l.failed, "no bit is read past the end");
 }
 
 static void test_bits_round_trip(void)
@@ -55,7 +56,9 @@ static void test_bits_round_trip(void)
 			 ((uint64_t)bit_get_signed(&c, bits) == value);
 		wrong += bit_fits(value, bits) != (want == value);
 	}
-	is_u64(wrong, 0, "every width at every bit, both orders, signs and what fits");
+	is_u64(wrong, 0,
+	       "every width at every bit comes back, in both orders, with sign, and with what "
+	       "fits");
 }
 
 /* --- whole streams --------------------------------------------------------------------------- */
@@ -128,7 +131,7 @@ static void test_property(void)
 		random_records(round + 7, hostile, records, N);
 		ctf_make(&made, big_endian, records, N, round == 3 ? 3 : 0);
 		same = count_same(&made, records, N);
-		ok(same == N, "random records%s, %s-endian: all come back",
+		ok(same == N, "random records%s, %s-endian, all come back",
 		   hostile ? ", illegal ones too" : "", big_endian ? "big" : "little");
 		if (same < N)
 			tap_diag("record %zu: event %u type %u", same, records[same].event_id,
@@ -153,7 +156,8 @@ static void test_many_ids(void)
 		records[i].gfp_flags = j;
 	}
 	ctf_make(&made, false, records, N, 0);
-	is_u64(count_same(&made, records, N), N, "more call sites and flags than ids");
+	is_u64(count_same(&made, records, N), N,
+	       "records come back with more call sites and flags than there are ids");
 	ctf_made_free(&made);
 	free(records);
 }
@@ -165,17 +169,33 @@ static void test_sizes(void)
 		size_t size;
 		const char *what;
 	} rows[] = {
-		{{1, 0, 3, -1, 9, 0xffff888000001000, 60, 64, 0xcc0, 0}, 17, "kmalloc"},
-		{{1, 1, 3, -1, 9, 0xffff888000001000, 60, 64, 0xcc0, 0}, 17, "cache"},
-		{{1, 2, 0, 0, 9, 0xffff888000001000, 4096, 4096, 0xcc0, 0}, 14, "pages, node 0"},
-		{{1, 2, 0, -1, 9, 0xffff888000001000, 8192, 8192, 0, 0}, 13, "pages, any node"},
-		{{1, 0, 3, 1, 9, 0xffff888000001000, 60, 64, 0xcc0, 0}, 18, "kmalloc, node 1"},
-		{{2, 0, 0, 0, 9, 0xffff888000001000, 0, 0, 0, 0}, 12, "kfree"},
-		{{2, 1, 3, 0, 9, 0xffff888000001000, 0, 0, 0, 0}, 13, "free to a cache"},
-		{{2, 2, 0, 0, 9, 0xffff888000001000, 4096, 4096, 0, 0}, 12, "free of a page"},
-		{{1, 0, 3, -1, 9, 0xff11000000001000, 60, 64, 0xcc0, 0}, 19, "kmalloc, LA57"},
-		{{2, 0, 0, 0, 9, 0xff11000000001000, 0, 0, 0, 0}, 13, "kfree, LA57"},
-		{{1, 0, 0, -1, 9, 0xffff888000001000, 9000, 16384, 0xcc0, 0}, 50, "large kmalloc"},
+		{{1, 0, 3, -1, 9, 0xffff888000001000, 60, 64, 0xcc0, 0},
+		 17,
+		 "an allocation by kmalloc()"},
+		{{1, 1, 3, -1, 9, 0xffff888000001000, 60, 64, 0xcc0, 0},
+		 17,
+		 "an allocation from a cache"},
+		{{1, 2, 0, 0, 9, 0xffff888000001000, 4096, 4096, 0xcc0, 0},
+		 14,
+		 "an allocation of pages on node 0"},
+		{{1, 2, 0, -1, 9, 0xffff888000001000, 8192, 8192, 0, 0},
+		 13,
+		 "an allocation of pages on any node"},
+		{{1, 0, 3, 1, 9, 0xffff888000001000, 60, 64, 0xcc0, 0},
+		 18,
+		 "an allocation by kmalloc() on node 1"},
+		{{2, 0, 0, 0, 9, 0xffff888000001000, 0, 0, 0, 0}, 12, "a free by kfree()"},
+		{{2, 1, 3, 0, 9, 0xffff888000001000, 0, 0, 0, 0}, 13, "a free to a cache"},
+		{{2, 2, 0, 0, 9, 0xffff888000001000, 4096, 4096, 0, 0}, 12, "a free of a page"},
+		{{1, 0, 3, -1, 9, 0xff11000000001000, 60, 64, 0xcc0, 0},
+		 19,
+		 "an allocation by kmalloc() with 5-level paging"},
+		{{2, 0, 0, 0, 9, 0xff11000000001000, 0, 0, 0, 0},
+		 13,
+		 "a free by kfree() with 5-level paging"},
+		{{1, 0, 0, -1, 9, 0xffff888000001000, 9000, 16384, 0xcc0, 0},
+		 50,
+		 "an allocation by kmalloc() of more than a cache holds"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -189,8 +209,8 @@ static void test_sizes(void)
 		stream = open_stream(&opened, &made, made.size);
 		record_stream_next(stream, &event);
 		record_stream_next(stream, &event);
-		ok(stream->offset - event.offset == rows[i].size, "%s: %zu bytes", rows[i].what,
-		   rows[i].size);
+		ok(stream->offset - event.offset == rows[i].size, "%s takes %zu bytes",
+		   rows[i].what, rows[i].size);
 		close_stream(&opened);
 		ctf_made_free(&made);
 	}
@@ -251,13 +271,14 @@ static void test_truncation(void)
 	random_records(3, true, records, N);
 	ctf_make(&made, false, records, N, 900);
 	n = read_ends(&made, ends, N);
-	ok(n == N && made.size > KIB_64, "%zu records in %zu bytes", n, made.size);
+	ok(n == N && made.size > KIB_64, "all %zu records in %zu bytes are read", n, made.size);
 	for (size_t size = 0; size <= made.size; size++) {
 		while (whole < n && ends[whole] <= size)
 			whole++;
 		wrong += !reads_prefix(&made, size, whole, is_packet_end(&made, size));
 	}
-	is_u64(wrong, 0, "cut at every byte: all whole records before it are read, and it is told");
+	is_u64(wrong, 0,
+	       "of a stream cut at any byte all whole records are read, and the cut is noticed");
 	ctf_made_free(&made);
 	free(records);
 	free(ends);
@@ -288,19 +309,19 @@ static void test_damage(void)
 		uint64_t records;
 		const char *what;
 	} rows[] = {
-		{0, 1, RECORD_FAULT_PACKET, 2, "magic"},
-		{4 + 15, 1, RECORD_FAULT_PACKET, 2, "uuid"},
-		{20, 1, RECORD_FAULT_PACKET, 2, "stream id"},
+		{0, 1, RECORD_FAULT_PACKET, 2, "another magic number"},
+		{4 + 15, 1, RECORD_FAULT_PACKET, 2, "another uuid"},
+		{20, 1, RECORD_FAULT_PACKET, 2, "another stream id"},
 		{31, 0x80, RECORD_FAULT_PACKET, 2, "a begin after the end"},
 		{32, 0x10, RECORD_FAULT_EVENT, 3, "an end before the last event"},
 		{39, 0x80, RECORD_FAULT_PACKET, 2, "an end beyond any time stamp"},
 		{40, 1, RECORD_FAULT_EVENT, 3, "content one bit shorter"},
 		{40, 2, RECORD_FAULT_NONE, 4, "content to the end of the last byte"},
-		{43, 0x80, RECORD_FAULT_PACKET, 2, "content larger than packet"},
-		{40, 0x10, RECORD_FAULT_EVENT, 3, "content ends within an event"},
-		{48, 1, RECORD_FAULT_PACKET, 2, "packet size in bits"},
-		{51, 0x80, RECORD_FAULT_TRUNCATED, 4, "packet larger than file"},
-		{76, 0x1d, RECORD_FAULT_EVENT, 2, "unknown event id"},
+		{43, 0x80, RECORD_FAULT_PACKET, 2, "content larger than its packet"},
+		{40, 0x10, RECORD_FAULT_EVENT, 3, "content that ends within an event"},
+		{48, 1, RECORD_FAULT_PACKET, 2, "a packet size of no whole bytes"},
+		{51, 0x80, RECORD_FAULT_TRUNCATED, 4, "a packet larger than the file"},
+		{76, 0x1d, RECORD_FAULT_EVENT, 2, "an unknown event id"},
 	};
 	const struct kmem_record records[4] = {
 		make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 9, 100),
@@ -321,14 +342,14 @@ static void test_damage(void)
 
 		*byte ^= rows[i].change;
 		fault = fault_of(&made, &read);
-		ok(fault == rows[i].fault && read == rows[i].records, "%s: fault %d after %d",
-		   rows[i].what, (int)fault, (int)read);
+		ok(fault == rows[i].fault && read == rows[i].records,
+		   "%s: fault %d after record %d", rows[i].what, (int)fault, (int)read);
 		*byte ^= rows[i].change;
 	}
 	memmove(made.stream, made.stream + first.size, made.size - first.size);
 	made.size -= first.size;
 	ok(fault_of(&made, &read) == RECORD_FAULT_EVENT && !read,
-	   "an id that is not defined in what is there");
+	   "an id that is not defined is a fault");
 	ctf_made_free(&made);
 }
 

@@ -118,7 +118,7 @@ static void test_table(void)
 		   counter->key);
 		for (enum counter_id i = 0; i < COUNTER_COUNT; i++)
 			same += !strcmp(counter->key, counter_table[i].key);
-		is_u64(same, 1, "a key is that of one row");
+		is_u64(same, 1, "no two rows have the same key");
 	}
 }
 
@@ -134,7 +134,7 @@ static void test_text(void)
 	char text[COUNTER_TEXT_MAX];
 
 	ok(counter_text(&c, COUNTER_RING_DROPS, text, sizeof(text)), "a loss has a text");
-	is_str(text, "1,234 events: ring full", "it names number and cause");
+	is_str(text, "1,234 events: ring full", "the text of a loss names number and cause");
 	counter_text(&c, COUNTER_LOST, text, sizeof(text));
 	is_str(text, "5 events: not captured", "a sum is shown without the parts that have rows");
 	counter_text(&c, COUNTER_SAMPLINGS, text, sizeof(text));
@@ -142,15 +142,17 @@ static void test_text(void)
 	       "1 gap (500 ms of 2,000 ms, 25.0 %): this is a sample, as more calls came than "
 	       "--max-rate",
 	       "a gap is compared with the time of tracing");
-	ok(!counter_text(&c, COUNTER_OVERRUNS, text, sizeof(text)), "0 has no text");
+	ok(!counter_text(&c, COUNTER_OVERRUNS, text, sizeof(text)),
+	   "a counter that is 0 has no text");
 	counters_text(&c, COUNTER_LEFT_OUT, text, sizeof(text));
-	is_str(text, "1 NULL free, 2 nested calls", "all of a kind, singular and plural");
+	is_str(text, "1 NULL free, 2 nested calls",
+	       "all counters of a kind are listed, in singular and plural");
 	counters_text(&c, COUNTER_LEFT_OUT, text, 8);
 	is_str(text, "1 NULL ", "a text is cut to its buffer");
 	is_u64(counters_lost(&c), 1239, "parts of a loss are not counted twice");
 	ok(counters_are_lossy(&c), "a loss or gap makes a trace lossy");
 	c = (struct trace_counters){{[COUNTER_NULL_FREES] = 1}};
-	ok(!counters_are_lossy(&c), "what was left out does not");
+	ok(!counters_are_lossy(&c), "what was left out does not make a trace lossy");
 }
 
 static void test_sums(void)

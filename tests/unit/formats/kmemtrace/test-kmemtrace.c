@@ -47,13 +47,16 @@ static void check_sample(const struct kmem_record *got, const char *what)
 	struct kmem_record want = sample;
 
 	want.cache = 0;
-	ok(got->event_id == want.event_id && got->type_id == want.type_id, "%s: ids", what);
-	ok(got->node == want.node && got->timestamp == want.timestamp, "%s: signed fields", what);
-	ok(got->call_site == want.call_site && got->ptr == want.ptr, "%s: addresses", what);
+	ok(got->event_id == want.event_id && got->type_id == want.type_id, "%s: ids are decoded",
+	   what);
+	ok(got->node == want.node && got->timestamp == want.timestamp,
+	   "%s: signed fields are decoded", what);
+	ok(got->call_site == want.call_site && got->ptr == want.ptr, "%s: addresses are decoded",
+	   what);
 	ok(got->bytes_req == want.bytes_req && got->bytes_alloc == want.bytes_alloc &&
 		   got->gfp_flags == want.gfp_flags,
-	   "%s: sizes and flags", what);
-	is_u64(got->cache, 0, "the cache is not in the ABI");
+	   "%s: sizes and flags are decoded", what);
+	is_u64(got->cache, 0, "the record has no cache");
 }
 
 static void test_codec(void)
@@ -63,12 +66,12 @@ static void test_codec(void)
 	bool swap;
 
 	kmemtrace_encode(&sample, bytes);
-	ok(!memcmp(bytes, golden, sizeof(golden)), "encoded as the ABI says");
-	ok(kmemtrace_detect_order(bytes, &swap) && !swap, "little-endian recognised");
+	ok(!memcmp(bytes, golden, sizeof(golden)), "a record is encoded as the ABI says");
+	ok(kmemtrace_detect_order(bytes, &swap) && !swap, "a little-endian record is recognised");
 	kmemtrace_decode(bytes, false, &record);
 	check_sample(&record, "little-endian");
 	to_big_endian(bytes);
-	ok(kmemtrace_detect_order(bytes, &swap) && swap, "big-endian recognised");
+	ok(kmemtrace_detect_order(bytes, &swap) && swap, "a big-endian record is recognised");
 	kmemtrace_decode(bytes, true, &record);
 	check_sample(&record, "big-endian");
 }
@@ -81,12 +84,24 @@ static void test_order(void)
 		uint16_t size;
 		const char *what;
 	} rows[] = {
-		{{1, 0, 64, 0}, true, false, 64, "longer record, little-endian"},
-		{{1, 0, 0, 64}, true, true, 64, "longer record, big-endian"},
-		{{1, 0, 0x38, 0x38}, true, false, 0x3838, "the same in both orders"},
-		{{1, 0, 55, 0}, true, true, 0x3700, "too short in one order: the other"},
-		{{1, 0, 0, 1}, true, false, 256, "256, little-endian: as big-endian 1"},
-		{{1, 0, 0, 0}, false, false, 0, "zero is impossible"},
+		{{1, 0, 64, 0}, true, false, 64, "a longer little-endian record is recognised"},
+		{{1, 0, 0, 64}, true, true, 64, "a longer big-endian record is recognised"},
+		{{1, 0, 0x38, 0x38},
+		 true,
+		 false,
+		 0x3838,
+		 "a size that is the same in both orders is taken as little-endian"},
+		{{1, 0, 55, 0},
+		 true,
+		 true,
+		 0x3700,
+		 "a size too short in one order is of the other"},
+		{{1, 0, 0, 1},
+		 true,
+		 false,
+		 256,
+		 "a size of 256 is little-endian: as big-endian it would be 1"},
+		{{1, 0, 0, 0}, false, false, 0, "a size of zero is refused"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -94,7 +109,8 @@ static void test_order(void)
 		bool valid = kmemtrace_detect_order(rows[i].header, &swap);
 
 		ok(valid == rows[i].valid && (!valid || swap == rows[i].swap), "%s", rows[i].what);
-		is_u64(kmemtrace_size(rows[i].header, rows[i].swap), rows[i].size, "its size");
+		is_u64(kmemtrace_size(rows[i].header, rows[i].swap), rows[i].size,
+		       "the header gives the record's size");
 	}
 }
 

@@ -63,11 +63,11 @@ static void convert(const char *source, const char *format, const char *out)
 	const char *const argv[] = {"convert", source, "--to", format, "-o", out, NULL};
 	struct verb_result result = verb_run(cmd_convert, argv);
 
-	is_u64((uint64_t)result.status, 0, "converted");
-	is_str(result.out, "", "nothing on standard output");
+	is_u64((uint64_t)result.status, 0, "sonde convert exits with 0");
+	is_str(result.out, "", "sonde convert prints nothing on standard output");
 	if (!ok(strstr(result.err, "5,000 records in") &&
-			strstr(result.err, "7 events had been lost"),
-		"says how many, and what was lost before"))
+			strstr(result.err, "the recorder lost 7 events"),
+		"sonde convert says how many records it wrote, and how many the recorder lost"))
 		tap_diag("%s", result.err);
 	verb_result_deinit(&result);
 }
@@ -77,8 +77,8 @@ static void same_file(const char *a, const char *b, const char *name)
 	size_t size_a = 0, size_b = 0;
 	char *text_a = file_get(a, name, &size_a), *text_b = file_get(b, name, &size_b);
 
-	ok(text_a && text_b && size_a == size_b && !memcmp(text_a, text_b, size_a), "same %s",
-	   name);
+	ok(text_a && text_b && size_a == size_b && !memcmp(text_a, text_b, size_a),
+	   "%s is the same after conversion to ctf and back", name);
 	free(text_a);
 	free(text_b);
 }
@@ -102,9 +102,9 @@ static void same_output(int (*verb)(int, char **), const char *name, const char 
 	second = verb_run(verb, argv);
 	without_offsets(first.out);
 	without_offsets(second.out);
-	ok(strlen(first.out) > 1000, "%s says something", name);
-	is_str(second.out, first.out, "and the same of both");
-	ok(first.status == second.status, "with the same status");
+	ok(strlen(first.out) > 1000, "sonde %s --json prints something", name);
+	is_str(second.out, first.out, "report and check print the same of both encodings");
+	ok(first.status == second.status, "report and check exit with the same status");
 	verb_result_deinit(&first);
 	verb_result_deinit(&second);
 }
@@ -146,12 +146,13 @@ static void test_cut(void)
 		abort();
 	result = verb_run(cmd_convert,
 			  (const char *const[]){"convert", ctf, "-t", "ctf", "-o", whole, NULL});
-	is_u64((uint64_t)result.status, 0, "a cut trace is converted");
-	ok(strstr(result.err, "is not whole"), "and said to be cut");
+	is_u64((uint64_t)result.status, 0, "a trace that was cut off is converted");
+	ok(strstr(result.err, "the last records of "),
+	   "sonde convert says that the last records are missing");
 	verb_result_deinit(&result);
 	result = verb_run(cmd_check, (const char *const[]){"check", "--json", whole, NULL});
-	ok(strstr(result.out, "\"complete\": false"), "which the new trace remembers");
-	ok(strstr(result.out, "\"cut\": []"), "being whole itself");
+	ok(strstr(result.out, "\"complete\": false"), "the copy of a cut trace is not complete");
+	ok(strstr(result.out, "\"cut\": []"), "the copy of a cut trace has no file that is cut");
 	verb_result_deinit(&result);
 	scratch_remove(&dir);
 }
@@ -172,8 +173,9 @@ static void test_without_sidecar(void)
 		abort();
 	result = verb_run(cmd_report, (const char *const[]){"report", ctf, NULL});
 	is_u64((uint64_t)result.status, 0, "a trace without its sidecar is read");
-	ok(strstr(result.out, ".sonde.json is missing: copy hidden files"), "and it is said why");
-	ok(strstr(result.out, "7 records: not written"), "the streams tell what was lost");
+	ok(strstr(result.out, ".sonde.json is missing: copy hidden files"),
+	   "the report says that the hidden sidecar is missing");
+	ok(strstr(result.out, "7 records: not written"), "the streams say what was lost");
 	verb_result_deinit(&result);
 	scratch_remove(&dir);
 }
@@ -195,17 +197,17 @@ static void test_refusals(void)
 	snprintf(source, sizeof(source), "%s/source", dir.path);
 	snprintf(out, sizeof(out), "%s/out", dir.path);
 	write_source(source);
-	refuses("output not empty", 1, "not empty",
+	refuses("an output directory that is not empty is refused", 1, "not empty",
 		(const char *const[]){"convert", source, "-t", "ctf", "-o", source, NULL});
-	refuses("unknown format", 2, "did you mean 'ctf'?",
+	refuses("an unknown format is refused", 2, "did you mean 'ctf'?",
 		(const char *const[]){"convert", source, "-t", "cft", "-o", out, NULL});
-	refuses("no format", 2, "--to ctf",
+	refuses("a command line without a format is refused", 2, "ctf or kmemtrace",
 		(const char *const[]){"convert", source, "-o", out, NULL});
-	refuses("no output", 2, "-o OUT",
+	refuses("a command line without an output is refused", 2, "-o OUT",
 		(const char *const[]){"convert", source, "-t", "ctf", NULL});
-	refuses("no trace", 1, "No such file",
+	refuses("a directory that is not there is refused", 1, "No such file",
 		(const char *const[]){"convert", "/none", "-t", "ctf", "-o", out, NULL});
-	ok(access(out, F_OK) < 0, "nothing was created");
+	ok(access(out, F_OK) < 0, "a refused conversion creates nothing");
 	scratch_remove(&dir);
 }
 

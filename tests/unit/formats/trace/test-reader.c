@@ -40,12 +40,13 @@ static void test_merge(void)
 	stream_put(dir.path, 5, NULL, 0);
 	file_put(dir.path, "cpu01", "x", 1);
 	file_put(dir.path, "cpufreq", "x", 1);
-	ok(!trace_reader_open(dir.path, &reader, NULL), "numbers with holes");
-	is_u64(trace_reader_nr_streams(reader), 4, "only files of that name");
+	ok(!trace_reader_open(dir.path, &reader, NULL),
+	   "a trace whose vCPU numbers have holes is opened");
+	is_u64(trace_reader_nr_streams(reader), 4, "only files named cpu<n> are streams");
 	read_order(reader, order);
-	is_str(order, "12345678", "by time, equal times by vCPU");
-	ok(trace_reader_sidecar_error(reader)->code == ENOENT, "no sidecar, and told so");
-	ok(!trace_reader_cut(reader), "nothing cut");
+	is_str(order, "12345678", "events are merged by time, of equal times by vCPU");
+	ok(trace_reader_sidecar_error(reader)->code == ENOENT, "a missing sidecar gives ENOENT");
+	ok(!trace_reader_cut(reader), "a whole trace is not cut");
 	trace_reader_close(reader);
 	scratch_remove(&dir);
 }
@@ -94,9 +95,9 @@ static void test_many(void)
 			 event.record.timestamp < last;
 		last = event.record.timestamp;
 	}
-	is_u64(wrong, 0, "every event in its place");
+	is_u64(wrong, 0, "every event has its index and offset, in the order of time");
 	for (unsigned int vcpu = 0; vcpu < STREAMS; vcpu++)
-		is_u64(next_index[vcpu], RECORDS, "all of a vCPU");
+		is_u64(next_index[vcpu], RECORDS, "all records of a vCPU are read");
 	trace_reader_close(reader);
 	free(records);
 	scratch_remove(&dir);
@@ -152,10 +153,11 @@ static void test_truncation(void)
 	}
 	for (size_t n = 0; n <= sizeof(plain); n++)
 		wrong += !reads_prefix(plain, n, KMEMTRACE_RECORD_SIZE);
-	is_u64(wrong, 0, "cut at every byte: whole records are read, the rest is counted");
+	is_u64(wrong, 0,
+	       "of a stream cut at any byte whole records are read, and the rest is counted");
 	for (size_t n = 0; n <= sizeof(longer); n++)
 		wrong += !reads_prefix(longer, n, 70);
-	is_u64(wrong, 0, "the same with records of a later, longer kind");
+	is_u64(wrong, 0, "the same holds for records of a later, longer kind");
 }
 
 static void test_big_endian(void)
@@ -169,10 +171,13 @@ static void test_big_endian(void)
 	struct trace_reader *reader = open_bytes(bytes, sizeof(bytes));
 	struct trace_event event = {0};
 
-	is_u64((uint64_t)trace_reader_next(reader, &event, NULL), 1, "read");
-	ok(event.record.node == -1 && event.record.timestamp == 7, "node, time");
-	ok(event.record.ptr == 0xa && event.record.call_site == 0xb, "addresses");
-	ok(event.record.bytes_req == 2 && event.record.bytes_alloc == 3, "sizes");
+	is_u64((uint64_t)trace_reader_next(reader, &event, NULL), 1, "a big-endian record is read");
+	ok(event.record.node == -1 && event.record.timestamp == 7,
+	   "node and time of a big-endian record are right");
+	ok(event.record.ptr == 0xa && event.record.call_site == 0xb,
+	   "addresses of a big-endian record are right");
+	ok(event.record.bytes_req == 2 && event.record.bytes_alloc == 3,
+	   "sizes of a big-endian record are right");
 	trace_reader_close(reader);
 }
 
@@ -193,8 +198,8 @@ static void test_bad_size(void)
 	read_order(reader, order);
 	is_str(order, "0", "reading ends at a record of impossible size");
 	trace_reader_stream_info(reader, 0, &info);
-	is_u64(info.fault, RECORD_FAULT_SIZE, "which is told");
-	is_u64(info.offset, KMEMTRACE_RECORD_SIZE, "with its place");
+	is_u64(info.fault, RECORD_FAULT_SIZE, "a record of impossible size is a fault");
+	is_u64(info.offset, KMEMTRACE_RECORD_SIZE, "the fault has its offset");
 	trace_reader_close(reader);
 }
 
@@ -216,7 +221,7 @@ static void test_cut_in_time(void)
 	trace_reader_open(dir.path, &reader, NULL);
 	while (trace_reader_next(reader, &event, NULL) > 0)
 		strcat(cuts, trace_reader_cut(reader) ? "y" : "n");
-	is_str(cuts, "nnnny", "cut at a record's end, known from the sidecar's count");
+	is_str(cuts, "nnnny", "a trace cut at a record's end counts as cut behind its last event");
 	trace_reader_close(reader);
 	scratch_remove(&dir);
 }
@@ -237,14 +242,14 @@ static void test_lost_file(void)
 	file_put(dir.path, "total_overruns", "280\n", 4);
 	trace_reader_open(dir.path, &reader, NULL);
 	read_order(reader, order);
-	is_str(order, "1", "the other file is read");
-	is_u64(trace_reader_nr_streams(reader), 2, "the lost one counts");
+	is_str(order, "1", "a trace with a lost file is read");
+	is_u64(trace_reader_nr_streams(reader), 2, "a lost file counts as a stream");
 	trace_reader_stream_info(reader, 1, &info);
-	is_u64(info.expected, 2, "with the records it had");
-	ok(trace_reader_cut(reader), "the trace is cut");
+	is_u64(info.expected, 2, "a lost file's stream has the records that the sidecar counts");
+	ok(trace_reader_cut(reader), "a trace with a lost file is cut");
 	trace_reader_losses(reader, &losses);
 	is_u64(losses.counters.v[COUNTER_OVERRUNS], 5,
-	       "of two overrun counts the greater, in records");
+	       "of two overrun counts the greater holds, in records");
 	trace_reader_close(reader);
 	scratch_remove(&dir);
 }
@@ -256,17 +261,20 @@ static void test_not_a_trace(void)
 	struct error err = {0};
 	char path[128];
 
-	ok(trace_reader_open(dir.path, &reader, &err) == -ENOENT, "an empty directory");
-	ok(strstr(err.text, "not a trace"), "is said not to be a trace");
+	ok(trace_reader_open(dir.path, &reader, &err) == -ENOENT, "an empty directory is refused");
+	ok(strstr(err.text, "not a trace"), "the message says that it is not a trace");
 	snprintf(path, sizeof(path), "%s/cpu0", dir.path);
-	ok(trace_reader_open(path, &reader, &err) == -ENOENT, "what does not exist");
-	ok(!mkfifo(path, 0600), "a FIFO");
-	ok(trace_reader_open(dir.path, &reader, &err) == -EINVAL, "as stream does not block");
-	ok(!strchr(err.text, '\n') && strstr(err.text, "cpu0"), "and is named");
+	ok(trace_reader_open(path, &reader, &err) == -ENOENT,
+	   "a path that does not exist is refused");
+	ok(!mkfifo(path, 0600), "a FIFO is made");
+	ok(trace_reader_open(dir.path, &reader, &err) == -EINVAL,
+	   "a FIFO as stream is refused without blocking");
+	ok(!strchr(err.text, '\n') && strstr(err.text, "cpu0"), "the message names the FIFO");
 	unlink(path);
 	file_put(dir.path, "cpu4096", "", 0);
-	ok(trace_reader_open(dir.path, &reader, &err) == -EINVAL, "too high a number");
-	ok(!reader, "no reader");
+	ok(trace_reader_open(dir.path, &reader, &err) == -EINVAL,
+	   "a vCPU number beyond the maximum is refused");
+	ok(!reader, "a refused trace gives no reader");
 	scratch_remove(&dir);
 }
 

@@ -61,17 +61,17 @@ static int load(const char *dir, struct sidecar **out, struct error *err)
 
 static void check_info(const struct trace_info *info)
 {
-	is_str(info->banner, "Linux version 6.1", "banner");
-	is_str(info->mode, "trap", "mode");
-	is_str(info->build_id, "", "empty string");
-	is_str(info->symbol_source, "kallsyms in memory", "where the symbols came from");
-	ok(info->virt_slide == -4096, "signed value");
-	is_u64(info->text_gpa, 0x1000000, "address");
+	is_str(info->banner, "Linux version 6.1", "a string is read back");
+	is_str(info->mode, "trap", "a short string is read back");
+	is_str(info->build_id, "", "an empty string is read back");
+	is_str(info->symbol_source, "kallsyms in memory", "a string with blanks is read back");
+	ok(info->virt_slide == -4096, "a negative number is read back");
+	is_u64(info->text_gpa, 0x1000000, "an address is read back");
 	is_u64(info->counters.v[COUNTER_LOST], INT64_MAX, "a count beyond JSON's range is capped");
-	ok(info->from_first_allocation && info->cut, "booleans");
-	is_u64(info->nr_gfp_names, 2, "GFP names");
-	is_u64(info->gfp_names[1].mask, UINT64_MAX, "mask");
-	is_str(info->gfp_names[1].name, "__GFP?", "and name, clean");
+	ok(info->from_first_allocation && info->cut, "booleans are read back");
+	is_u64(info->nr_gfp_names, 2, "all GFP names are read back");
+	is_u64(info->gfp_names[1].mask, UINT64_MAX, "the mask of a GFP name is read back");
+	is_str(info->gfp_names[1].name, "__GFP?", "control characters in a GFP name are replaced");
 	is_u64(info->nr_gaps, 2, "all gaps are read back");
 	is_str(info->gaps[0].reason, "called by g", "a gap has its reason");
 	is_str(info->gaps[1].function, "h?", "a gap's function is printable");
@@ -81,17 +81,22 @@ static void check_lookup(const struct sidecar *s)
 {
 	const struct sidecar_symbol *symbol = sidecar_symbol(s, 0xffffffff8100021f);
 
-	is_str(symbol ? symbol->name : NULL, "second", "symbol inside");
+	is_str(symbol ? symbol->name : NULL, "second",
+	       "an address inside a function finds its symbol");
 	symbol = sidecar_symbol(s, 0xffffffff81000100);
-	is_str(symbol ? symbol->name : NULL, "first", "symbol at its start");
-	ok(!sidecar_symbol(s, 0xffffffff81000120), "none right behind a function");
-	ok(!sidecar_symbol(s, 0xffffffff810000ff), "none before the first");
-	ok(!sidecar_symbol(s, UINT64_MAX), "none at the end");
-	ok(!sidecar_symbol(NULL, 1) && !sidecar_cache(NULL, 1), "no sidecar, no names");
-	is_str(sidecar_cache(s, 1) ? sidecar_cache(s, 1)->name : NULL, "kmalloc-64", "cache");
+	is_str(symbol ? symbol->name : NULL, "first",
+	       "a function's first address finds its symbol");
+	ok(!sidecar_symbol(s, 0xffffffff81000120), "the address behind a function has no symbol");
+	ok(!sidecar_symbol(s, 0xffffffff810000ff),
+	   "an address before the first function has no symbol");
+	ok(!sidecar_symbol(s, UINT64_MAX), "the last address has no symbol");
+	ok(!sidecar_symbol(NULL, 1) && !sidecar_cache(NULL, 1),
+	   "without a sidecar nothing has a name");
+	is_str(sidecar_cache(s, 1) ? sidecar_cache(s, 1)->name : NULL, "kmalloc-64",
+	       "a cache is found by its id");
 	is_str(sidecar_cache(s, 2) ? sidecar_cache(s, 2)->name : NULL, "a?[31m?",
-	       "bytes that terminals obey are replaced");
-	ok(!sidecar_cache(s, 3), "no such cache");
+	       "control characters in a cache's name are replaced");
+	ok(!sidecar_cache(s, 3), "an unknown id has no cache");
 }
 
 static void test_round_trip(void)
@@ -104,17 +109,17 @@ static void test_round_trip(void)
 	size_t size = 0;
 	char *text;
 
-	ok(load(dir.path, &loaded, &err) == -ENOENT, "none there yet");
+	ok(load(dir.path, &loaded, &err) == -ENOENT, "a directory without a sidecar gives -ENOENT");
 	file_reserve(fd, temp_name, 64 << 10);
-	ok(!sidecar_write(fd, SIDECAR_NAME, &sample, &err), "written");
+	ok(!sidecar_write(fd, SIDECAR_NAME, &sample, &err), "a sidecar is written");
 	ok(faccessat(fd, temp_name, F_OK, 0) < 0, "no temporary file is left");
 	text = file_get(dir.path, SIDECAR_NAME, &size);
 	ok(text && strlen(text) == size, "no reserved space is left behind the text");
 	free(text);
-	if (ok(!load(dir.path, &loaded, &err), "loaded")) {
+	if (ok(!load(dir.path, &loaded, &err), "a sidecar is loaded")) {
 		check_info(&loaded->info);
-		is_u64(loaded->nr_vcpus, 2, "vCPUs");
-		is_u64(loaded->vcpus[1].overruns, 9, "overruns");
+		is_u64(loaded->nr_vcpus, 2, "all vCPUs are read back");
+		is_u64(loaded->vcpus[1].overruns, 9, "a vCPU's overruns are read back");
 		check_lookup(loaded);
 	}
 	sidecar_destroy(loaded);
@@ -160,15 +165,15 @@ static void test_keys(void)
 	text = file_get(dir.path, SIDECAR_NAME, NULL);
 	root = json_loads(text, 0, NULL);
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		ok(json_object_get(root, keys[i]), "key %s", keys[i]);
+		ok(json_object_get(root, keys[i]), "a sidecar has the key %s", keys[i]);
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
 		ok(json_object_get(root, counter_table[id].key), "the sidecar has the counter %s",
 		   counter_table[id].key);
 	is_u64(json_object_size(root), sizeof(keys) / sizeof(keys[0]) + COUNTER_COUNT,
-	       "and no other");
+	       "a sidecar has no other key");
 	is_str(json_string_value(json_object_get(
 		       json_array_get(json_object_get(root, "symbols"), 1), "address")),
-	       "0xffffffff81000110", "addresses are hexadecimal strings");
+	       "0xffffffff81000110", "addresses are written as hexadecimal strings");
 	json_decref(root);
 	free(text);
 	close(fd);
@@ -182,24 +187,29 @@ static void test_hostile(void)
 		int want;
 		const char *what;
 	} rows[] = {
-		{"{\"version\":1}", 0, "the least there can be"},
-		{"{\"version\":1,\"new\":[{}]}", 0, "an unknown key"},
-		{"", -EINVAL, "nothing"},
-		{"{\"version\":1", -EINVAL, "cut off"},
-		{"[1]", -EINVAL, "not an object"},
-		{"{\"version\":2}", -EINVAL, "another version"},
-		{"{\"version\":1,\"banner\":5}", -EINVAL, "a number for a string"},
-		{"{\"version\":1,\"lost\":-1}", -EINVAL, "a negative count"},
-		{"{\"version\":1,\"lost\":\"1\"}", -EINVAL, "a string for a count"},
-		{"{\"version\":1,\"lost\":99999999999999999999}", -EINVAL, "an overflow"},
-		{"{\"version\":1,\"phys_base\":\"12\"}", -EINVAL, "an address without 0x"},
-		{"{\"version\":1,\"phys_base\":\"0x11111111111111111\"}", -EINVAL, "17 digits"},
-		{"{\"version\":1,\"complete\":0}", -EINVAL, "a number for a boolean"},
-		{"{\"version\":1,\"vcpus\":{}}", -EINVAL, "an object for an array"},
-		{"{\"version\":1,\"vcpus\":[3]}", -EINVAL, "a number for an object"},
-		{"{\"version\":1,\"caches\":[{\"id\":0}]}", -EINVAL, "cache id 0"},
-		{"{\"version\":1,\"caches\":[{\"id\":65536}]}", -EINVAL, "cache id 65536"},
-		{"{\"version\":1,\"symbols\":[{\"name\":\"a\"},7]}", -EINVAL, "half an array"},
+		{"{\"version\":1}", 0, "a sidecar with nothing but its version is accepted"},
+		{"{\"version\":1,\"new\":[{}]}", 0, "an unknown key is ignored"},
+		{"", -EINVAL, "an empty file is refused"},
+		{"{\"version\":1", -EINVAL, "a text that was cut off is refused"},
+		{"[1]", -EINVAL, "an array is refused"},
+		{"{\"version\":2}", -EINVAL, "another version is refused"},
+		{"{\"version\":1,\"banner\":5}", -EINVAL, "a number for a string is refused"},
+		{"{\"version\":1,\"lost\":-1}", -EINVAL, "a negative count is refused"},
+		{"{\"version\":1,\"lost\":\"1\"}", -EINVAL, "a string for a count is refused"},
+		{"{\"version\":1,\"lost\":99999999999999999999}", -EINVAL,
+		 "a count that overflows is refused"},
+		{"{\"version\":1,\"phys_base\":\"12\"}", -EINVAL,
+		 "an address without 0x is refused"},
+		{"{\"version\":1,\"phys_base\":\"0x11111111111111111\"}", -EINVAL,
+		 "an address of 17 digits is refused"},
+		{"{\"version\":1,\"complete\":0}", -EINVAL, "a number for a boolean is refused"},
+		{"{\"version\":1,\"vcpus\":{}}", -EINVAL, "an object for an array is refused"},
+		{"{\"version\":1,\"vcpus\":[3]}", -EINVAL, "a number for an object is refused"},
+		{"{\"version\":1,\"caches\":[{\"id\":0}]}", -EINVAL, "cache id 0 is refused"},
+		{"{\"version\":1,\"caches\":[{\"id\":65536}]}", -EINVAL,
+		 "cache id 65536 is refused"},
+		{"{\"version\":1,\"symbols\":[{\"name\":\"a\"},7]}", -EINVAL,
+		 "an array with one wrong item is refused"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -220,8 +230,9 @@ static void test_not_a_file(void)
 	int fd = open(dir.path, O_RDONLY | O_DIRECTORY);
 	struct sidecar *sidecar = NULL;
 
-	ok(!mkfifoat(fd, SIDECAR_NAME, 0600), "a FIFO");
-	ok(load(dir.path, &sidecar, NULL) == -EINVAL, "is refused at once");
+	ok(!mkfifoat(fd, SIDECAR_NAME, 0600), "a FIFO is made");
+	ok(load(dir.path, &sidecar, NULL) == -EINVAL,
+	   "a FIFO as sidecar is refused without blocking");
 	close(fd);
 	scratch_remove(&dir);
 }

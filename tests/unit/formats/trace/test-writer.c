@@ -39,7 +39,8 @@ static struct trace_writer *create(const char *path, unsigned int nr_vcpus)
 	struct trace_writer *writer = NULL;
 	struct error err = {0};
 
-	if (!ok(!trace_writer_create(path, nr_vcpus, encoding, &info, &writer, &err), "created"))
+	if (!ok(!trace_writer_create(path, nr_vcpus, encoding, &info, &writer, &err),
+		"the trace is created"))
 		tap_diag("%s", err.text);
 	return writer;
 }
@@ -49,7 +50,7 @@ static struct trace_reader *open_trace(const char *path)
 	struct trace_reader *reader = NULL;
 	struct error err = {0};
 
-	if (!ok(!trace_reader_open(path, &reader, &err), "it opens"))
+	if (!ok(!trace_reader_open(path, &reader, &err), "the trace can be opened"))
 		tap_diag("%s", err.text);
 	return reader;
 }
@@ -66,15 +67,16 @@ static uint64_t count_events(struct trace_reader *reader)
 
 static void check_sidecar(const struct sidecar *sidecar)
 {
-	if (!ok(sidecar, "it has a sidecar"))
+	if (!ok(sidecar, "the trace has a sidecar"))
 		return;
-	ok(sidecar->complete, "complete");
-	is_u64(sidecar->vcpus[0].allocs, 2, "allocations counted");
-	is_u64(sidecar->vcpus[1].frees, 1, "frees counted");
-	is_u64(sidecar->nr_symbols, 2, "one symbol for each function, none for the nameless");
-	is_str(sidecar->symbols[0].name, "fn_1000", "its name");
-	is_u64(sidecar->symbols[0].address, 0x1010, "its lowest call site");
-	is_str(sidecar_cache(sidecar, 1)->name, "dentry", "the cache's name");
+	ok(sidecar->complete, "a finished trace is complete");
+	is_u64(sidecar->vcpus[0].allocs, 2, "allocations are counted by vCPU");
+	is_u64(sidecar->vcpus[1].frees, 1, "frees are counted by vCPU");
+	is_u64(sidecar->nr_symbols, 2,
+	       "each function has one symbol, call sites without a name none");
+	is_str(sidecar->symbols[0].name, "fn_1000", "a symbol has the function's name");
+	is_u64(sidecar->symbols[0].address, 0x1010, "a symbol has the function's lowest call site");
+	is_str(sidecar_cache(sidecar, 1)->name, "dentry", "a cache has its name");
 }
 
 static void test_whole(void)
@@ -92,29 +94,32 @@ static void test_whole(void)
 	char *text;
 
 	records[0].cache = trace_writer_cache_id(writer, "dentry", 190, 192);
-	is_u64(records[0].cache, 1, "first cache id");
-	is_u64(trace_writer_cache_id(writer, "dentry", 190, 256), 2, "other size, other id");
-	is_u64(trace_writer_cache_id(writer, "dentry", 190, 192), 1, "the same again");
+	is_u64(records[0].cache, 1, "the first cache has id 1");
+	is_u64(trace_writer_cache_id(writer, "dentry", 190, 256), 2,
+	       "a cache of another size gets another id");
+	is_u64(trace_writer_cache_id(writer, "dentry", 190, 192), 1,
+	       "the same cache gets the same id");
 	for (unsigned int i = 0; i < 3; i++)
 		trace_writer_append(writer, i == 2, &records[i]);
 	trace_writer_append(writer, 0, &records[3]);
-	ok(trace_writer_append(writer, 2, &records[0]) == -EINVAL, "no third vCPU");
-	ok(!trace_writer_finish(writer, &info, symbolize, NULL, NULL), "finished");
-	ok(!trace_writer_error(writer), "no error");
+	ok(trace_writer_append(writer, 2, &records[0]) == -EINVAL,
+	   "a record of a vCPU that the trace lacks is refused");
+	ok(!trace_writer_finish(writer, &info, symbolize, NULL, NULL), "the trace is finished");
+	ok(!trace_writer_error(writer), "a trace without failures has no error");
 	trace_writer_destroy(writer);
 	reader = open_trace(dir.path);
 	check_sidecar(trace_reader_sidecar(reader));
 	is_str(trace_reader_note(reader), "", "there is nothing to note of its encoding");
 	trace_reader_next(reader, &event, NULL);
 	is_u64(event.record.cache, 1, "the record's cache comes back");
-	is_u64(event.record.bytes_req, 190, "and the record");
-	is_u64(count_events(reader), 3, "and the others");
+	is_u64(event.record.bytes_req, 190, "the record comes back");
+	is_u64(count_events(reader), 3, "all other records come back");
 	trace_reader_close(reader);
 	text = file_get(dir.path, "abi_version", NULL);
 	is_str(text, is_kmemtrace() ? "1\n" : NULL, "kmemtrace has its ABI version as text");
 	free(text);
 	text = file_get(dir.path, "total_overruns", NULL);
-	is_str(text, is_kmemtrace() ? "0\n" : NULL, "no overruns, as text");
+	is_str(text, is_kmemtrace() ? "0\n" : NULL, "kmemtrace has its overruns as text");
 	free(text);
 	scratch_remove(&dir);
 }
@@ -128,14 +133,14 @@ static void test_at_once(void)
 	struct trace_reader *reader = open_trace(dir.path);
 	struct trace_losses losses;
 
-	is_u64(count_events(reader), 0, "empty after creation");
+	is_u64(count_events(reader), 0, "a trace is empty after creation");
 	trace_reader_losses(reader, &losses);
-	ok(losses.unfinished, "and marked unfinished");
+	ok(losses.unfinished, "a trace is unfinished after creation");
 	trace_reader_close(reader);
 	trace_writer_append(writer, 0, &record);
-	ok(!trace_writer_flush(writer, NULL), "flushed");
+	ok(!trace_writer_flush(writer, NULL), "the trace is flushed");
 	reader = open_trace(dir.path);
-	is_u64(count_events(reader), 1, "one record after a flush");
+	is_u64(count_events(reader), 1, "a record is in the trace after a flush");
 	trace_reader_close(reader);
 	trace_writer_destroy(writer);
 	scratch_remove(&dir);
@@ -150,18 +155,20 @@ static void test_refusals(void)
 
 	file_put(dir.path, "x", "x", 1);
 	ok(trace_writer_create(dir.path, 1, encoding, &info, &writer, &err) == -ENOTEMPTY,
-	   "not empty");
+	   "a directory that is not empty is refused");
 	ok(strstr(err.text, dir.path), "the message names the directory");
 	snprintf(path, sizeof(path), "%s/x", dir.path);
-	ok(trace_writer_create(path, 1, encoding, &info, &writer, &err) == -ENOTDIR, "a file");
+	ok(trace_writer_create(path, 1, encoding, &info, &writer, &err) == -ENOTDIR,
+	   "a file is refused");
 	snprintf(path, sizeof(path), "%s/a/b", dir.path);
 	ok(trace_writer_create(path, 1, encoding, &info, &writer, &err) == -ENOENT,
-	   "no parent directory");
+	   "a directory without a parent is refused");
 	snprintf(path, sizeof(path), "%s/y", dir.path);
-	ok(trace_writer_create(path, 0, encoding, &info, &writer, &err) == -EINVAL, "no vCPUs");
+	ok(trace_writer_create(path, 0, encoding, &info, &writer, &err) == -EINVAL,
+	   "a trace of no vCPUs is refused");
 	ok(trace_writer_create(path, 4097, encoding, &info, &writer, &err) == -EINVAL,
-	   "too many vCPUs");
-	ok(access(path, F_OK) < 0, "and nothing was created");
+	   "a trace of too many vCPUs is refused");
+	ok(access(path, F_OK) < 0, "a refused trace creates nothing");
 	scratch_remove(&dir);
 }
 
@@ -194,12 +201,12 @@ static void test_threads(void)
 		pthread_create(&threads[i], NULL, append_many, writer);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	ok(!trace_writer_finish(writer, &info, NULL, NULL, NULL), "finished");
+	ok(!trace_writer_finish(writer, &info, NULL, NULL, NULL), "the trace is finished");
 	trace_writer_destroy(writer);
 	reader = open_trace(dir.path);
 	while (trace_reader_next(reader, &event, NULL) > 0)
 		wrong += (event.record.cache == even) != (event.vcpu == 0);
-	is_u64(wrong, 0, "each record with its own cache");
+	is_u64(wrong, 0, "each record keeps its own cache");
 	for (unsigned int i = 0; i < 2; i++) {
 		struct trace_stream_info stream;
 
@@ -237,15 +244,17 @@ static void check_survivor(const char *path, const struct trace_writer_counts *c
 
 	while (trace_reader_next(reader, &event, NULL) > 0)
 		wrong += event.record.cache != (uint16_t)(event.record.timestamp + 1);
-	is_u64(wrong, 0, "records and cache ids are still in step");
+	is_u64(wrong, 0, "after a failure records and cache ids are in step");
 	trace_reader_stream_info(reader, 0, &stream);
-	is_u64(stream.fault, RECORD_FAULT_NONE, "the stream ends with a whole record");
-	is_u64(stream.records, counts->allocs, "as many records as counted");
-	is_u64(counts->allocs + counts->overruns, MANY, "written and dropped add up");
+	is_u64(stream.fault, RECORD_FAULT_NONE,
+	       "after a failure the stream ends with a whole record");
+	is_u64(stream.records, counts->allocs,
+	       "after a failure there are as many records as counted");
+	is_u64(counts->allocs + counts->overruns, MANY, "records written and lost add up to all");
 	trace_reader_losses(reader, &losses);
 	is_u64(losses.counters.v[COUNTER_OVERRUNS], counts->overruns,
-	       "the trace tells what was dropped");
-	ok(!losses.unfinished, "and has its final sidecar");
+	       "the trace says how many records were lost");
+	ok(!losses.unfinished, "after a failure the trace has its final sidecar");
 	trace_reader_close(reader);
 }
 
@@ -257,9 +266,10 @@ static void run_out_of_disk(const char *path)
 
 	if (!writer)
 		return;
-	ok(overfill(writer), "appends are refused when the disk is full");
-	ok(trace_writer_finish(writer, &info, symbolize, NULL, &err) < 0, "finishing tells it");
-	ok(trace_writer_error(writer), "and so does the error: %s", err.text);
+	ok(overfill(writer), "records are refused when the disk is full");
+	ok(trace_writer_finish(writer, &info, symbolize, NULL, &err) < 0,
+	   "finishing fails when the disk is full");
+	ok(trace_writer_error(writer), "the error says why: %s", err.text);
 	trace_writer_counts(writer, 0, &counts);
 	trace_writer_destroy(writer);
 	check_survivor(path, &counts);
@@ -309,7 +319,8 @@ static void test_recovery(void)
 	setrlimit(RLIMIT_FSIZE, &limit);
 	refused = overfill(writer);
 	setrlimit(RLIMIT_FSIZE, &old);
-	ok(!trace_writer_finish(writer, &info, NULL, NULL, NULL), "finished after all");
+	ok(!trace_writer_finish(writer, &info, NULL, NULL, NULL),
+	   "a trace is finished when space comes back");
 	trace_writer_counts(writer, 0, &counts);
 	is_u64(counts.overruns, refused, "only what was refused is lost");
 	trace_writer_destroy(writer);
