@@ -19,31 +19,30 @@ int bzimage_payload(const uint8_t *file, size_t size, size_t *offset, size_t *le
 		    struct error *err);
 
 /*
- * The checksum at the end of a bzImage (boot.rst, "The image checksum"): -EBADMSG if it is wrong.
- * Kernels since 6.16 have none. Signing changes two fields of the PE header afterwards, which were
- * 0. For an image that bzimage_payload() has accepted.
+ * Verify the checksum at the end of a bzImage (boot.rst, "The image checksum") that
+ * bzimage_payload() has accepted: -EBADMSG if it is wrong. Kernels since 6.16 have none. Signing
+ * sets two fields of the PE header afterwards; they count as 0.
  */
 int bzimage_verify(const uint8_t *file, size_t size, struct error *err);
 
-/* More than ten times the largest distribution kernel; keeps a hostile size field from filling
- * memory. */
+/* More than ten times the largest distribution kernel: a hostile size field cannot fill memory. */
 enum { DECOMPRESS_MAX_OUTPUT = 512 << 20 };
 
 /*
  * A bzImage's payload: LZ4 legacy frame, zstd, xz or gzip. Its last four bytes give the size of the
  * output (scripts/Makefile.lib, "size_append"; for gzip RFC 1952, ISIZE).
  *
- * Looks at the first and the last bytes only. *compression is a static string. Errors: -EBADMSG not
- * recognised or empty, at an offset relative to `payload`; -ENOTSUP unsupported compression; -E2BIG
- * over the cap.
+ * Reads the first and the last bytes only. *compression is a static string. Errors, at offsets
+ * relative to `payload`: -EBADMSG not recognised, or empty; -ENOTSUP unsupported compression;
+ * -E2BIG over the cap.
  */
 int decompress_probe(const uint8_t *payload, size_t size, size_t *out_size,
 		     const char **compression, struct error *err);
 
 /*
- * Decompress to `to`, which must have the size that decompress_probe() told; anything else than
- * exactly that many bytes is an error. Errors: those of the probe, and -EBADMSG corrupt, at an
- * offset relative to `payload`; part of `to` may have been written by then.
+ * Decompress to `to`, which must have the size that decompress_probe() gave. Errors: those of the
+ * probe, and -EBADMSG if the payload is corrupt or gives another number of bytes; part of `to` may
+ * have been written by then.
  */
 int decompress_payload(const uint8_t *payload, size_t size, uint8_t *to, struct error *err);
 

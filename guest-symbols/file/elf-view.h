@@ -10,7 +10,7 @@
 
 /*
  * Bounded access to an x86-64 ELF file in memory (System V gABI, chapters 4 and 5). Only the file
- * header is validated up front; every accessor checks what it touches. The bytes are borrowed.
+ * header is validated at first; every accessor checks what it reads. The bytes are borrowed.
  */
 struct elf_view {
 	const uint8_t *bytes;

@@ -7,9 +7,9 @@
 #include "formats/base/error.h"
 
 /*
- * A kernel on disk: a bzImage (Documentation/arch/x86/boot.rst) or an ELF vmlinux. Unpacking a
- * bzImage decompresses its payload, so that both give the same thing: the vmlinux ELF. This is all
- * that booting needs; what tracing needs on top is in guest-symbols/image/kernel-image.h.
+ * A kernel on disk: a bzImage (Documentation/arch/x86/boot.rst) or an ELF vmlinux. Unpacking
+ * decompresses a bzImage's payload, so that either way there is a vmlinux ELF. Booting needs no
+ * more; for tracing, guest-symbols/image/kernel-image.h analyses it.
  */
 enum kernel_format {
 	KERNEL_FORMAT_BZIMAGE,
@@ -23,13 +23,13 @@ struct kernel_file {
 	size_t file_size;
 	const uint8_t *packed; /* compressed payload: inside `file`, or NULL */
 	size_t packed_size;
-	size_t unpacked_size;   /* bytes that it becomes */
+	size_t unpacked_size;   /* bytes of it when decompressed */
 	const uint8_t *vmlinux; /* the ELF, inside what was unpacked or `file`; NULL while packed */
 	size_t vmlinux_size;
 	const uint8_t *relocs; /* relocation table that follows the ELF in the payload, or NULL */
 	size_t relocs_size;
 	const char *compression; /* "lz4", "zstd", "xz", "gzip", "none" */
-	uint8_t *own;            /* where it was unpacked to, if that is ours: mmap()ed */
+	uint8_t *own;            /* what it was unpacked to, if this file has mapped it */
 };
 
 /* Open, do not unpack. On success *out is owned by the caller. Errors: errno of open/read, -ENOEXEC
@@ -38,13 +38,13 @@ struct kernel_file {
 int kernel_file_map(const char *path, struct kernel_file **out, struct error *err);
 
 /*
- * Decompress, if there is anything compressed, to `to`: unpacked_size bytes that outlive the file's
- * use; NULL for memory of the file's own. May be called again for another place. Errors: as above,
- * without the path; what is at `to` is then undefined.
+ * Decompress what is compressed to `to`: unpacked_size bytes that outlive the file, or NULL for
+ * memory that the file owns. May be called again for another place. Errors: as above, without the
+ * path; the contents of `to` are then undefined.
  */
 int kernel_file_unpack(struct kernel_file *file, uint8_t *to, struct error *err);
 
-/* Both: what most want. */
+/* Open and unpack. */
 int kernel_file_open(const char *path, struct kernel_file **out, struct error *err);
 
 /* The same on bytes in memory, which must outlive *out; the fuzz target's entry point. */

@@ -14,7 +14,7 @@ enum {
 	MAX_RELEASE = 64, /* __NEW_UTS_LEN */
 };
 
-/* Unless they were given, the best there are: .symtab, which has sizes, before kallsyms. */
+/* Those of the caller if there are any, else .symtab, which has sizes, else kallsyms. */
 static int load_symbols(struct kernel_image *image, const struct elf_view *view, struct error *err)
 {
 	int ret;
@@ -173,7 +173,7 @@ static bool find_build_id(struct kernel_image *image, struct cursor notes)
 	return false;
 }
 
-/* What was read from memory has no program header for them. */
+/* Without a program header for them, as in a copy of memory. */
 static void find_between_symbols(struct kernel_image *image)
 {
 	uint64_t start = symbols_address(image->symbols, "__start_notes");
@@ -222,8 +222,7 @@ static int load(struct kernel_image *image, const struct elf_view *view, struct 
 	return ret ? ret : load_sites(image, view, err);
 }
 
-/* Fill in an image from an ELF file in memory by `load_view`, and hand it out; it is gone on
- * errors. */
+/* Fill in an image from an ELF file in memory by `load_view`. Consumes the image on errors. */
 static int load_elf(struct kernel_image *image, const void *elf, size_t size,
 		    int (*load_view)(struct kernel_image *, const struct elf_view *,
 				     struct error *),

@@ -11,9 +11,9 @@
 #include "guest-symbols/symbols/symbols.h"
 
 /*
- * What tracing needs to know of a kernel, all from its image and all at link-time addresses: a
- * running kernel adds its slide (introspect/kernel/kernel.h). Independent of the kernel_file it
- * came from, which may be closed.
+ * What tracing needs to know of a kernel, all of it from the image, at link-time addresses: a
+ * running kernel adds its slide (introspect/kernel/kernel.h). The kernel_file that it came from may
+ * be closed.
  */
 struct kernel_image {
 	char *banner;  /* linux_banner without the trailing newline */
@@ -30,22 +30,22 @@ struct kernel_image {
 	uint64_t text, stext, etext, end; /* _text, _stext, _etext, _end */
 	uint8_t *init_bytes; /* initial contents of [text, text + init_size) as linked */
 	size_t init_size;
-	uint64_t bytes_slide; /* that pointers within init_bytes have: 0 unless read from memory */
+	uint64_t bytes_slide;         /* of the pointers in init_bytes: 0 unless read from memory */
 	struct derived_fact *derived; /* kernel_image_derive() */
 };
 
 /* Analyse. *out is owned by the caller. Errors as in the parts' headers, with context. */
 int kernel_image_load(const struct kernel_file *file, struct kernel_image **out, struct error *err);
 
-/* The same with symbols from a System.map, for a kernel that has none itself. Consumes `symbols`,
- * also on error. */
+/* The same with symbols from a System.map, for a kernel without symbols. Consumes `symbols`, also
+ * on error. */
 int kernel_image_load_with(const struct kernel_file *file, struct symbol_table *symbols,
 			   struct kernel_image **out, struct error *err);
 void kernel_image_destroy(struct kernel_image *image);
 
 /*
- * Of a kernel in an ELF file that is in memory and borrowed, everything but the lists of sites and
- * what depends on them (memory-image.h).
+ * The same of an ELF file in memory, which is borrowed, without the lists of sites, which a running
+ * kernel has freed (memory-image.h).
  */
 int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
 				    struct error *err);
@@ -68,7 +68,7 @@ struct image_fact {
 int kernel_image_derive(const struct kernel_image *image, const struct image_fact *fact,
 			const void **out, struct error *err);
 
-/* Destroy the facts alone, of an image that was made by hand. */
+/* Destroy the derived facts alone: for an image that was made by hand. */
 void kernel_image_forget(struct kernel_image *image);
 
 #endif

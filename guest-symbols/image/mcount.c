@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Sort unless it is sorted, as it mostly is, and drop duplicates. */
+/* Sort, unless the list is sorted already, and drop duplicates. */
 static size_t sort_unique(uint64_t *v, size_t n)
 {
 	size_t kept = 0;

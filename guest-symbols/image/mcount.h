@@ -9,9 +9,9 @@
 #include "guest-symbols/symbols/symbols.h"
 
 /*
- * The lists of patchable places that a kernel image carries. Each gives a sorted array of distinct
- * link-time addresses, which the caller frees, and 0; an empty list (*n 0, *out NULL) if the kernel
- * has none; -EBADMSG if the list's bounds are damaged.
+ * The lists of patchable sites in a kernel image. *out gets a sorted array of distinct link-time
+ * addresses, which the caller frees; NULL, and *n 0, if the kernel has no such list. -EBADMSG if
+ * the list's bounds are damaged.
  *
  * mcount_read(): __start_mcount_loc to __stop_mcount_loc, 64-bit addresses (include/asm-generic/
  * vmlinux.lds.h, MCOUNT_REC). Entries that are 0 or outside [text, text_end) are left out: newer

@@ -8,7 +8,7 @@
 
 enum { HEADERS_SIZE = 4096 };
 
-/* One segment, so that whoever reads a file's segments finds the memory. */
+/* An ELF file with one segment, which is the memory. */
 static void write_headers(uint8_t *elf, uint64_t gva, size_t size)
 {
 	const Elf64_Ehdr ehdr = {
@@ -35,9 +35,9 @@ static void write_headers(uint8_t *elf, uint64_t gva, size_t size)
 	memcpy(elf + sizeof(ehdr), &phdr, sizeof(phdr));
 }
 
-int running_memory_init(struct running_memory *memory, uint64_t gva, size_t size, struct error *err)
+int memory_copy_init(struct memory_copy *memory, uint64_t gva, size_t size, struct error *err)
 {
-	*memory = (struct running_memory){.gva = gva, .size = size};
+	*memory = (struct memory_copy){.gva = gva, .size = size};
 	if (size <= SIZE_MAX - HEADERS_SIZE)
 		memory->elf = calloc(1, HEADERS_SIZE + size);
 	if (!memory->elf)
@@ -47,13 +47,13 @@ int running_memory_init(struct running_memory *memory, uint64_t gva, size_t size
 	return 0;
 }
 
-void running_memory_deinit(struct running_memory *memory)
+void memory_copy_deinit(struct memory_copy *memory)
 {
 	free(memory->elf);
-	*memory = (struct running_memory){0};
+	*memory = (struct memory_copy){0};
 }
 
-int memory_image_load(const struct running_memory *memory, struct kernel_image **out,
+int memory_image_load(const struct memory_copy *memory, struct kernel_image **out,
 		      struct error *err)
 {
 	int ret =

@@ -8,33 +8,32 @@
 #include "guest-symbols/image/kernel-image.h"
 
 /*
- * A kernel that runs, copied out of memory, in place of its file: a stripped kernel carries in its
- * read-only data what a file's reader looks for. Missing is what the kernel frees when it has
- * booted, the lists of sites among it: these have to come from elsewhere.
+ * The image of a running kernel, read from a copy of its memory instead of a file: symbols, BTF and
+ * notes are in a stripped kernel's read-only data. What the kernel frees after boot is missing, the
+ * lists of sites among it: the caller has to find these elsewhere.
  */
-struct running_memory {
+struct memory_copy {
 	uint64_t gva; /* of bytes[0], the kernel's _text */
 	size_t size;
-	uint8_t *bytes; /* to be filled in; zeros where memory cannot be read */
+	uint8_t *bytes; /* for the caller to fill in; zeros where memory cannot be read */
 	uint8_t *elf;   /* the file that they are part of */
 };
 
 /* Room for `size` bytes, zeroed. -ENOMEM. */
-int running_memory_init(struct running_memory *memory, uint64_t gva, size_t size,
-			struct error *err);
-void running_memory_deinit(struct running_memory *memory);
+int memory_copy_init(struct memory_copy *memory, uint64_t gva, size_t size, struct error *err);
+void memory_copy_deinit(struct memory_copy *memory);
 
 /*
- * Analyse all but the sites. All addresses in *out, which is the caller's, are those where it runs.
- * Errors as kernel_image_load(); -ENOENT if there are no kallsyms tables, or no banner.
+ * Analyse the copy. All addresses in *out, which is the caller's, are run-time addresses. Errors as
+ * kernel_image_load(); -ENOENT if there are no kallsyms tables, or no banner.
  */
-int memory_image_load(const struct running_memory *memory, struct kernel_image **out,
+int memory_image_load(const struct memory_copy *memory, struct kernel_image **out,
 		      struct error *err);
 
 /*
- * Turn the image's addresses into those it was linked for, given its slide, and give it its mcount
- * sites (link addresses, sorted, taken over, also on error): now it is as if loaded from a file.
- * -EBADMSG if it cannot have that slide; errors as alloc_points_resolve().
+ * Turn the image's addresses into link-time addresses, given its slide, and give it its mcount
+ * sites (link-time addresses, sorted; consumed, also on error). Then it is as if loaded from a
+ * file, but for the return sites. -EBADMSG if it cannot have that slide.
  */
 int memory_image_finish(struct kernel_image *image, uint64_t slide, uint64_t *sites,
 			size_t nr_sites, struct error *err);

@@ -12,8 +12,8 @@
 #include "guest-symbols/image/kernel-image.h"
 
 /*
- * A kernel's memory allocators: the functions through which memory is allocated and freed, found on
- * demand in an image that is loaded. An image without them is none the worse for everything else.
+ * A kernel's memory allocators: the functions through which memory is allocated and freed. They are
+ * resolved on demand; loading an image does not need them.
  */
 
 /* Which of the six register arguments (RDI, RSI, RDX, RCX, R8, R9) plays which role. */
@@ -105,13 +105,14 @@ struct alloc_points {
 	char unproven[128]; /* why it is not known which functions emit events; "" if it is */
 };
 
-/* The allocators of an image, resolved and proven once: the image's. -ENOMEM. */
+/* The allocators of an image, resolved and proven at the first call; *out is the image's. -ENOMEM.
+ */
 int alloc_points_of(const struct kernel_image *image, const struct alloc_points **out,
 		    struct error *err);
 
 /*
- * Resolve the allocators of an image, which must live as long as *out. Fails only for want of
- * memory (-ENOMEM): what the kernel lacks, and what BTF does not prove, is in out->unresolved.
+ * Resolve the allocators of an image, which must live as long as *out. What the kernel lacks, and
+ * what BTF does not prove, goes to out->unresolved. -ENOMEM.
  */
 int alloc_points_resolve(const struct kernel_image *image, struct alloc_points *out,
 			 struct error *err);

@@ -9,9 +9,11 @@
 enum {
 	MAX_NODES = 256,
 	MAX_LEVELS = 3, /* of callers */
+	MAX_CALLERS = 64,
 	REL32 = 4,
-	ENDBR = 4, /* bytes of endbr64, which a direct branch may leave out */
-	SHORT_REACH = 128,
+	ENDBR = 4,         /* bytes of endbr64, which a direct branch may leave out */
+	SHORT_REACH = 128, /* bytes, of a jump of SHORT_JUMP bytes */
+	SHORT_JUMP = 2,
 };
 
 /* A function whose callers are wanted. */
@@ -19,6 +21,7 @@ struct node {
 	uint64_t address;
 	const char *anywhere; /* why it may be called from anywhere, or NULL */
 	bool complete;        /* all its callers are among the edges */
+	unsigned int nr_callers;
 	bool in_proof;
 };
 
@@ -86,10 +89,12 @@ static int add_edge(struct call_graph *g, size_t callee, uint64_t from, struct e
 {
 	const struct symbol *caller = call_graph_function(g->image, from);
 
-	if (!caller) {
+	if (!caller)
 		g->nodes[callee].anywhere = "code without a symbol calls it";
+	if (g->nodes[callee].nr_callers == MAX_CALLERS)
+		g->nodes[callee].anywhere = "too many functions call it";
+	if (g->nodes[callee].anywhere)
 		return 0;
-	}
 	for (size_t i = 0; i < g->nr_edges; i++)
 		if (g->edges[i].callee == callee && g->edges[i].caller == caller)
 			return 0;
@@ -102,6 +107,7 @@ static int add_edge(struct call_graph *g, size_t callee, uint64_t from, struct e
 		g->edges = edges;
 		g->room = room;
 	}
+	g->nodes[callee].nr_callers++;
 	g->edges[g->nr_edges++] = (struct edge){callee, caller};
 	return 0;
 }
@@ -165,7 +171,7 @@ static void see_pointer(const struct search *s, uint64_t value)
 			s->graph->nodes[i].anywhere = by_pointer;
 }
 
-/* Every position may be an operand: neither an address nor a distance is hit by accident. */
+/* Every position may be an operand. Hardly any other bytes are that very address or distance. */
 static int search_text(const struct search *s, uint64_t start, uint64_t stop, struct error *err)
 {
 	const struct kernel_image *image = s->graph->image;
@@ -185,20 +191,27 @@ static int search_text(const struct search *s, uint64_t start, uint64_t stop, st
 	return ret;
 }
 
-/* A jump of two bytes, from a function nearby. What may be one counts. */
+static bool is_short_jump(const uint8_t *p)
+{
+	return p[0] == 0xeb || (p[0] & 0xf0) == 0x70;
+}
+
+/* Jumps of two bytes, from functions nearby. Two bytes that may be one count. */
 static int search_short(const struct search *s, size_t node, struct error *err)
 {
 	struct call_graph *g = s->graph;
-	uint64_t target = g->nodes[node].address, start = target - SHORT_REACH - 2;
-	const uint8_t *p = kernel_image_bytes(g->image, start, 2 * SHORT_REACH + 2);
+	uint64_t target = g->nodes[node].address, at = target - SHORT_REACH - SHORT_JUMP;
+	const uint8_t *p = kernel_image_bytes(g->image, at, 2 * SHORT_REACH + SHORT_JUMP);
 	int ret = 0;
 
-	for (uint64_t at = start; p && !ret && at < target + SHORT_REACH; at++, p++) {
-		const struct symbol *from = call_graph_function(g->image, at);
-		uint64_t to = at + 2 + (uint64_t)(int64_t)(int8_t)p[1];
+	for (; p && !ret && at + SHORT_JUMP <= target + SHORT_REACH; at++, p++) {
+		uint64_t to = at + SHORT_JUMP + (uint64_t)(int64_t)(int8_t)p[1];
+		const struct symbol *from;
 
-		if ((p[0] == 0xeb || (p[0] & 0xf0) == 0x70) && to == target && from &&
-		    from->address != target)
+		if (!is_short_jump(p) || to != target)
+			continue;
+		from = call_graph_function(g->image, at);
+		if (from && from->address != target)
 			ret = add_edge(g, node, at, err);
 	}
 	return ret;
@@ -253,7 +266,7 @@ static bool is_among(uint64_t address, const uint64_t *list, size_t n)
 	return false;
 }
 
-/* Callers that matter become nodes. What anything may call is not proven anyway. */
+/* Callers become nodes, but for those in `known` and those of a function that fails anyway. */
 static void add_callers(struct call_graph *g, size_t first_edge, const uint64_t *known, size_t n)
 {
 	for (size_t i = first_edge; i < g->nr_edges; i++) {

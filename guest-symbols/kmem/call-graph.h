@@ -9,9 +9,9 @@
 #include "guest-symbols/image/kernel-image.h"
 
 /*
- * Who calls some functions of a kernel, as far as it takes to prove that nobody calls them but
- * through others that are known. Instructions are not decoded: whatever may be a reference counts
- * as one, so that a proof can fail for no good reason, but never succeed.
+ * The callers of some functions of a kernel, as far as it takes to prove that all calls come
+ * through functions that are known. Instructions are not decoded: whatever may be a reference
+ * counts as one. So a proof may fail where it need not, but it does not succeed where it must not.
  */
 struct call_graph;
 
@@ -28,8 +28,8 @@ enum { CALL_PROOF_OTHERS = 3 };
 struct call_proof {
 	bool proven;
 	bool called; /* by anything at all */
-	/* If not proven: why calls may come from anywhere, or NULL; else callers that are neither
-	 * among the roots nor called by roots alone, `nr_others` of them. */
+	/* If not proven: why calls may come from anywhere; if that is NULL, the callers that are
+	 * neither among the roots nor called by roots alone, `nr_others` in all. */
 	const char *anywhere;
 	const char *others[CALL_PROOF_OTHERS];
 	size_t nr_others;

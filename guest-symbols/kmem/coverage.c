@@ -8,7 +8,7 @@
 
 enum {
 	JUMP_ENTRY = 16, /* struct jump_entry: s32 code, s32 target, s64 key, all relative */
-	KEY_FLAGS = 3,   /* bits of the key that are none of its address */
+	KEY_FLAGS = 3,   /* low bits of the key that do not belong to its address */
 	MAX_EMITTERS = 128,
 };
 
@@ -30,7 +30,7 @@ static const struct kmem_event {
 
 enum { NR_EVENTS = sizeof(events) / sizeof(events[0]) };
 
-/* --- who emits events ------------------------------------------------------------------------ */
+/* --- emitters -------------------------------------------------------------------------------- */
 
 static const struct symbol *find_tracepoint(const struct kernel_image *image, const char *event)
 {
@@ -101,7 +101,7 @@ static int find_emitters(const struct kernel_image *image, struct alloc_points *
 		       : error_set(err, ENOENT, "no function of the kernel emits kmem events");
 }
 
-/* --- whether each is traced ------------------------------------------------------------------ */
+/* --- their cover ----------------------------------------------------------------------------- */
 
 static bool is_probe(const struct alloc_points *points, uint64_t address)
 {
@@ -111,7 +111,7 @@ static bool is_probe(const struct alloc_points *points, uint64_t address)
 	return false;
 }
 
-/* The entry points of the emitter's family: an event of another one is another event. */
+/* The entry points of the emitter's family. Entry points of another family emit other events. */
 static size_t find_roots(const struct alloc_points *points, const struct alloc_emitter *emitter,
 			 uint64_t *roots)
 {

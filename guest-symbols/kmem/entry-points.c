@@ -7,13 +7,13 @@
 #include "guest-symbols/kmem/allocators.h"
 
 enum {
-	/* A site is the first instruction, or the second after endbr64; not much padding either. */
+	/* A site is the first instruction of a function, or follows endbr64 and some padding. */
 	MAX_SITE_DISTANCE = 16,
 	NEAR_BRANCH = 5, /* bytes of call rel32 and jmp rel32 */
 	MAX_OUTER = 3,
 };
 
-/* A function that is an entry point, unless that would count an object through two of them. */
+/* A function that is an entry point, unless an object would be counted twice. */
 struct rule {
 	const char *name;
 	enum kmem_type_id type;
@@ -71,7 +71,7 @@ static const struct rule rules[] = {
 	RULE("__kmalloc_noprof", KMALLOC, ALLOC),
 	RULE("__kmalloc_node_noprof", KMALLOC, ALLOC),
 	RULE("__kmalloc_node_track_caller_noprof", KMALLOC, ALLOC),
-	/* Only where it does the work itself. Its result may come from vmalloc. */
+	/* Only where it does not call another entry point. Its result may come from vmalloc. */
 	RULE("__kvmalloc_node_noprof", KMALLOC, ALLOC, .unless_calls = "__kmalloc_node_noprof"),
 	/* from 6.18; from 7.2 */
 	RULE("kmalloc_nolock_noprof", KMALLOC, ALLOC),
@@ -115,7 +115,7 @@ static const struct rule rules[] = {
 	/* from 6.14 */
 	RULE("__free_frozen_pages", PAGES, FREE),
 	RULE("free_frozen_pages", PAGES, FREE, .covered_by = "__free_frozen_pages"),
-	/* Where it is nested, its other caller of note is taken for it. */
+	/* Where it is nested, __free_pages_core() is taken as well, which calls it too. */
 	RULE("__free_pages_ok", PAGES, FREE,
 	     .nested_in = {"free_unref_page", "__free_frozen_pages", "free_frozen_pages"}),
 	RULE("__free_pages_core", PAGES, FREE, .covered_by = "__free_pages_ok"),

@@ -6,7 +6,7 @@
 
 enum { ENTRY_SIZE = 16 };
 
-/* Copies the string at `address`; what is too long is cut. Returns false if it is not all there. */
+/* Copy the string at `address`, cut to `size`. False if it is empty or leaves the image. */
 static bool read_name(const struct kernel_image *image, uint64_t address, char *out, size_t size)
 {
 	char name[sizeof(((struct gfp_name *)NULL)->name)];

@@ -37,8 +37,8 @@ static const struct role {
 #define BIT(role) (1u << ALLOC_ROLE_##role)
 
 /*
- * What the functions of a family take: alternatives of roles that must be there, and beside them
- * roles that may be. Without an order a page is freed alone.
+ * The roles of a family's functions: one of the alternatives must be there, all others may be.
+ * Without an order, a single page is freed.
  */
 static const struct signature {
 	uint32_t needs[MAX_NEEDS]; /* alternatives; 0 ends them */
@@ -82,7 +82,7 @@ static bool fits(enum alloc_role role, const struct btf_prototype *prototype, un
 	       (!r->names[0] || is_among(prototype->params[i].name, r->names, MAX_NAMES));
 }
 
-/* Those that a parameter in a register plays, or -EPROTO if several could play one. */
+/* Give each register parameter its role. -EPROTO if several could play the same one. */
 static int assign(struct alloc_entry *entry, const struct btf_prototype *prototype, uint32_t wanted,
 		  uint32_t *played, struct error *err)
 {

@@ -49,7 +49,7 @@ enum {
 	MAX_COMPRESSED = 2 + 512,
 	MARKER_STRIDE = 256, /* symbols for each marker */
 	MAX_SYMBOLS = 1 << 22,
-	MAX_TRIES = 8, /* well-formed token tables to look around before giving up */
+	MAX_TRIES = 8, /* well-formed token tables that are tried */
 	MAX_SEQS = 3 * MAX_SYMBOLS,
 };
 
@@ -236,7 +236,7 @@ static bool find_markers_and_names(const struct segment *segment, size_t token_t
 
 		at -= ALIGN;
 		n = marker_run(segment, at, token_table);
-		/* What follows the markers can look like one more. */
+		/* The word behind the markers may pass for one more. */
 		if ((n >= 2 && find_names(segment, at, n, out)) ||
 		    (n >= 3 && find_names(segment, at, n - 1, out)))
 			return true;

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Hash index from names to numbers. It keeps neither names nor their order beyond this: candidates
- * come in the order they were added, and the caller compares the names itself.
+ * Hash index from names to numbers. It does not keep the names: a lookup gives candidates, in the
+ * order in which they were added, and the caller compares their names.
  */
 struct name_index {
 	struct name_slot {
@@ -28,8 +28,7 @@ struct name_cursor {
 	size_t slot;
 };
 
-/* for (c = name_index_start(...); name_index_next(..., &c, &number);) visits what may be that name.
- */
+/* The candidates: for (c = name_index_start(...); name_index_next(..., &c, &number);) */
 struct name_cursor name_index_start(const struct name_index *index, const char *name);
 bool name_index_next(const struct name_index *index, struct name_cursor *cursor, uint32_t *number);
 

@@ -156,7 +156,7 @@ uint64_t symbols_address(const struct symbol_table *table, const char *name)
 	return symbol ? symbol->address : 0;
 }
 
-/* Higher is better to show: what people know a function by. */
+/* The highest is shown: the name that people know a function by. */
 static int rank(const struct symbol *symbol)
 {
 	bool alias = !strncmp(symbol->name, "__pfx_", 6) || !strncmp(symbol->name, "__cfi_", 6);
@@ -198,13 +198,13 @@ int symbols_rebase(struct symbol_table *table, uint64_t slide, struct error *err
 {
 	size_t first = table->n;
 
-	/* They are sorted: kernel addresses come last, and stay in order. */
+	/* The table is sorted: kernel addresses come last, and stay in order. */
 	while (first && table->v[first - 1].address >= KERNEL_ADDRESSES)
 		first--;
 	if (first < table->n && slide > table->v[first].address - KERNEL_ADDRESSES)
 		return error_set_at(err, EBADMSG, table->v[first].address,
 				    "kernel cannot have been moved by 0x%" PRIx64, slide);
-	/* ... and what lies before the first of them reaches up to it. */
+	/* The symbol in front of them reaches up to the first one. */
 	for (size_t i = first; i && first < table->n; i--)
 		if (table->v[i - 1].address + table->v[i - 1].size == table->v[first].address)
 			table->v[i - 1].size -= slide;

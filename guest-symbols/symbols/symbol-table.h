@@ -7,8 +7,7 @@
 #include "formats/base/error.h"
 #include "guest-symbols/symbols/symbols.h"
 
-/* Collects symbols from any source and makes the table of guest-symbols/symbols/symbols.h of them.
- */
+/* Collects symbols from any source into a struct symbol_table (symbols.h). */
 struct symbol_builder {
 	struct symbol *v; /* names are offsets into `names` until the table is made */
 	size_t n, room;
@@ -22,8 +21,8 @@ int symbol_builder_init(struct symbol_builder *builder, size_t n, size_t names_s
 void symbol_builder_deinit(struct symbol_builder *builder);
 
 /*
- * Append one; the name's bytes are written by the caller to the returned place, which has `length`
- * bytes plus a terminator that is already there. NULL beyond what init made room for.
+ * Append a symbol. The caller writes its name to the returned place, which has `length` bytes and
+ * then a terminator. NULL if there is no room left.
  */
 char *symbol_builder_add(struct symbol_builder *builder, uint64_t address, uint64_t size, char type,
 			 size_t length);

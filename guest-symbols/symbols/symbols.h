@@ -34,9 +34,9 @@ const struct symbol *symbols_covering(const struct symbol_table *table, uint64_t
 int symbols_from_kallsyms(const uint8_t *elf, size_t size, struct symbol_table **out,
 			  struct error *err);
 /*
- * Move the kernel's addresses down by `slide`, but not what is no kernel address (offsets of
- * per-CPU variables). Not while anybody uses the table. -EBADMSG, and nothing is moved, if one
- * would not be a kernel address any more.
+ * Move kernel addresses down by `slide`, and leave all others alone (offsets of per-CPU variables).
+ * Not while another thread uses the table. -EBADMSG, and no address is moved, if one of them would
+ * leave the kernel's range.
  */
 int symbols_rebase(struct symbol_table *table, uint64_t slide, struct error *err);
 

@@ -38,7 +38,7 @@ static int symtab_open(struct symtab *symtab, const uint8_t *elf, size_t size, s
 {
 	elf_version(EV_CURRENT);
 	symtab->size = size;
-	/* libelf takes a pointer to bytes that may be changed, but changes none of a native file */
+	/* libelf takes a writable pointer, but does not write to a native file. */
 	symtab->elf = elf_memory((char *)elf, size);
 	if (!symtab->elf || gelf_getclass(symtab->elf) != ELFCLASS64)
 		return error_set(err, ENOEXEC, "not a 64-bit ELF file");
@@ -113,7 +113,7 @@ static int symtab_read(const struct symtab *symtab, struct symbol_builder *build
 		length = strlen(name);
 		to = symbol_builder_add(builder, sym.st_value, sym.st_size,
 					type_letter(symtab, &sym), length);
-		/* Somebody may be writing to the file. */
+		/* Another process may be writing to the file. */
 		if (!to)
 			return error_set(err, EBADMSG, "symbol table changes while it is read");
 		memcpy(to, name, length);

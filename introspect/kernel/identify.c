@@ -86,9 +86,9 @@ static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, un
 
 /* Unreadable pieces become zeros: the kernel has freed them, and nothing in them is needed. */
 static int copy_memory(struct guest *guest, const struct image_range *mapping,
-		       struct running_memory *memory, struct error *err)
+		       struct memory_copy *memory, struct error *err)
 {
-	int ret = running_memory_init(memory, mapping->gva, mapping->size, err);
+	int ret = memory_copy_init(memory, mapping->gva, mapping->size, err);
 
 	for (uint64_t at = 0; !ret && at < mapping->size; at += PIECE)
 		if (guest_phys_read(guest, mapping->gpa + at, memory->bytes + at, PIECE, NULL))
@@ -98,7 +98,7 @@ static int copy_memory(struct guest *guest, const struct image_range *mapping,
 
 static const char banner_start[] = "Linux version ";
 
-static bool has_banner(const struct running_memory *memory)
+static bool has_banner(const struct memory_copy *memory)
 {
 	return memmem(memory->bytes, memory->size, banner_start, sizeof(banner_start) - 1);
 }
@@ -116,7 +116,7 @@ static int check_booted(const struct kernel *kernel, struct error *err)
 
 static int load_image(struct guest *guest, struct kernel_identity *out, struct error *err)
 {
-	struct running_memory memory;
+	struct memory_copy memory;
 	int ret = copy_memory(guest, &out->mapping, &memory, err);
 
 	if (!ret && !has_banner(&memory))
@@ -124,7 +124,7 @@ static int load_image(struct guest *guest, struct kernel_identity *out, struct e
 				   "what is mapped where Linux has its kernel is not Linux");
 	if (!ret)
 		ret = memory_image_load(&memory, &out->image, err);
-	running_memory_deinit(&memory);
+	memory_copy_deinit(&memory);
 	return ret;
 }
 
@@ -223,7 +223,7 @@ static size_t banner_length(const char text[static BANNER_MAX])
 }
 
 /* Report the kernel that runs there instead of the image's. */
-static int report_other(const struct running_memory *memory, const struct kernel_image *image,
+static int report_other(const struct memory_copy *memory, const struct kernel_image *image,
 			struct error *err)
 {
 	for (size_t at = 0; at + BANNER_MAX <= memory->size; at += BANNER_ALIGN) {
@@ -248,7 +248,7 @@ int kernel_check(struct guest *guest, const struct kernel_image *image,
 		 struct error *err)
 {
 	struct kernel_identity found = {0};
-	struct running_memory memory;
+	struct memory_copy memory;
 	int ret = find_mapping(guest, vcpus, nr_vcpus, &found, err);
 
 	if (ret)
@@ -259,6 +259,6 @@ int kernel_check(struct guest *guest, const struct kernel_image *image,
 	ret = copy_memory(guest, &found.mapping, &memory, err);
 	if (!ret)
 		ret = report_other(&memory, image, err);
-	running_memory_deinit(&memory);
+	memory_copy_deinit(&memory);
 	return ret;
 }

@@ -2,12 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/image/kernel-image.h"
+#include "guest-symbols/kmem/allocators.h"
+#include "tests/lib/fake-btf.h"
 #include "tests/lib/fake-elf.h"
 
 /*
- * First byte even: the rest is a kernel file as somebody might hand it to us. Odd: it is a list of
- * bits to flip {offset u16, mask u8} in a sound ELF kernel with a System.map, so that what comes
- * after the symbols is reached too.
+ * First byte even: the rest is a kernel file. Odd: the rest is a list of bits to flip {offset u16,
+ * mask u8} in a sound ELF kernel with a System.map, so that the code behind the symbols is reached.
  */
 enum { MAX_OUTPUT = 1 << 20, IMAGE = 4096, ROOM = 8192 };
 #define TEXT 0xffffffff81000000
@@ -20,10 +21,15 @@ static const char map[] =
 	"ffffffff810002c0 T _etext\nffffffff81000400 D linux_banner\n"
 	"ffffffff81000800 D __start_mcount_loc\nffffffff81000840 D __stop_mcount_loc\n"
 	"ffffffff81000840 D __return_sites\nffffffff81000860 D __return_sites_end\n"
-	"ffffffff81000880 D __start_BTF\nffffffff81000900 D __stop_BTF\nffffffff81001000 B _end\n";
+	"ffffffff81000880 D __start_BTF\nffffffff81000c00 D __stop_BTF\n"
+	"ffffffff81000c00 D __start___jump_table\nffffffff81000c40 D __stop___jump_table\n"
+	"ffffffff81000c40 D __tracepoint_kfree\nffffffff81000ca0 D __tracepoint_mm_page_free\n"
+	"ffffffff81000d00 D gfpflag_names\nffffffff81001000 B _end\n";
 
 static void use(const struct kernel_file *file, struct symbol_table *symbols)
 {
+	static struct trace_info info;
+	const struct alloc_points *points;
 	struct kernel_image *image;
 	uint8_t *memory = calloc(1, IMAGE);
 
@@ -33,6 +39,8 @@ static void use(const struct kernel_file *file, struct symbol_table *symbols)
 		return;
 	if (!kernel_image_bytes(image, image->text, image->init_size))
 		abort();
+	gfp_names_read(image, &info);
+	alloc_points_of(image, &points, NULL);
 	kernel_image_destroy(image);
 }
 
@@ -63,6 +71,25 @@ static void fuzz_file(const uint8_t *data, size_t size)
 	kernel_file_close(file);
 }
 
+/* A static branch at `code` on the key of the tracepoint at `tracepoint`. */
+static void put_jump(uint8_t *image, uint32_t at, uint32_t code, uint32_t tracepoint)
+{
+	memcpy(image + at, &(uint32_t){code - at}, 4);
+	memcpy(image + at + 8, &(uint64_t){(uint64_t)tracepoint + 8 - (at + 8)}, 8);
+}
+
+static void put_btf(uint8_t *to, size_t room)
+{
+	static const struct fake_struct no_structs[] = {{NULL, 0, {{NULL, 0, 0, 0, 0}}}};
+	static const struct fake_enumerator no_enumerators[] = {{NULL, 0}};
+	static const char *const prototypes[] = {
+		"void *__kmalloc(size_t size, gfp_t flags)", "void kfree(const void *object)",
+		"void free_unref_page(struct page *page, unsigned int order)", NULL};
+
+	if (!fake_btf_functions(no_structs, no_enumerators, prototypes, to, room))
+		abort();
+}
+
 static size_t make_kernel(uint8_t *elf)
 {
 	uint8_t image[IMAGE] = {0};
@@ -70,9 +97,10 @@ static size_t make_kernel(uint8_t *elf)
 	strcpy((char *)image + 0x400, "Linux version 6.1.0 (fuzz)\n");
 	for (uint64_t i = 0; i < 8; i++)
 		memcpy(image + 0x800 + i * 8, &(uint64_t){TEXT + 0x100 + i * 0x40}, 8);
-	memcpy(image + 0x880, &(uint32_t[]){0x1eb9f, 24, 0, 16, 16, 8}, 24);
-	memcpy(image + 0x898, &(uint32_t[]){1, 1 << 24, 4, 32}, 16);
-	memcpy(image + 0x8a8, "\0kfree", 8);
+	put_btf(image + 0x880, 0x380);
+	put_jump(image, 0xc00, 0x150, 0xc40);
+	put_jump(image, 0xc10, 0x290, 0xca0);
+	memcpy(image + 0x250, "\xe8\x2b\0\0\0", 5); /* free_unref_page() calls __free_pages_ok() */
 	return fake_elf(TEXT, image, IMAGE, NULL, elf, ROOM);
 }
 

@@ -74,11 +74,11 @@ static void is_field(const struct btf_types *btf, const char *path, struct btf_f
 	struct btf_field field = {0};
 	struct error err = {0};
 
-	ok(!btf_field(btf, "outer", path, &field, &err), "outer.%s (%s)", path, err.text);
-	is_u64(field.offset, want.offset, "offset");
-	is_u64(field.size, want.size, "size");
-	is_u64(field.bit_offset, want.bit_offset, "bit offset");
-	is_u64(field.bit_size, want.bit_size, "bit size");
+	ok(!btf_field(btf, "outer", path, &field, &err), "outer.%s is found (%s)", path, err.text);
+	is_u64(field.offset, want.offset, "it has its offset");
+	is_u64(field.size, want.size, "it has its size");
+	is_u64(field.bit_offset, want.bit_offset, "it has its bit offset");
+	is_u64(field.bit_size, want.bit_size, "it has its bit size");
 }
 
 static void test_good(void)
@@ -89,30 +89,35 @@ static void test_good(void)
 	uint8_t bytes[ROOM];
 	bool found;
 
-	ok(!btf_parse(bytes, make_good(bytes), &btf, &err), "parses (%s)", err.text);
-	is_u64(btf_count(btf), 17, "number of types");
-	is_u64(btf_struct_size(btf, "inner"), 16, "size of a struct");
-	is_u64(btf_struct_size(btf, "fn"), 0, "size of what is no struct");
+	ok(!btf_parse(bytes, make_good(bytes), &btf, &err),
+	   "a section with all kinds of types parses (%s)", err.text);
+	is_u64(btf_count(btf), 17, "all types are counted");
+	is_u64(btf_struct_size(btf, "inner"), 16, "a struct has its size");
+	is_u64(btf_struct_size(btf, "fn"), 0, "a function has no size");
 	is_field(btf, "a", (struct btf_field){0, 4, 0, 0});
 	is_field(btf, "list", (struct btf_field){8, 4, 0, 0});
 	is_field(btf, "inner.b", (struct btf_field){16, 4, 0, 0});
 	is_field(btf, "bits", (struct btf_field){28, 4, 3, 3});
 	is_field(btf, "flags", (struct btf_field){32, 48, 0, 0});
 	is_u64(-btf_field(btf, "outer", "inner.nope", &(struct btf_field){0}, &err), ENOENT,
-	       "member");
-	is_str(err.text, "BTF has no member inner.nope in struct outer", "is named");
-	is_u64(-btf_field(btf, "nope", "a", &(struct btf_field){0}, &err), ENOENT, "struct");
-	ok(btf_enumerator(btf, "ENUM", &found) == -2 && found, "signed enumerator");
-	ok(btf_enumerator(btf, "BIG", &found) == 0x100000005 && found, "64-bit enumerator");
+	       "a member that does not exist is not found");
+	is_str(err.text, "BTF has no member inner.nope in struct outer", "the error names it");
+	is_u64(-btf_field(btf, "nope", "a", &(struct btf_field){0}, &err), ENOENT,
+	       "nor is a struct that does not exist");
+	ok(btf_enumerator(btf, "ENUM", &found) == -2 && found, "a signed enumerator has its value");
+	ok(btf_enumerator(btf, "BIG", &found) == 0x100000005 && found,
+	   "a 64-bit enumerator has its value");
 	btf_enumerator(btf, "inner", &found);
-	ok(!found, "no such enumerator");
-	ok(!btf_prototype(btf, "fn", &p, &err), "prototype (%s)", err.text);
-	is_u64(p.nr_params, 3, "parameters");
-	is_str(p.return_type, "const struct outer **", "return type");
-	is_str(p.params[0].type, "const struct outer *", "type of parameter 1");
-	is_str(p.params[1].type, "gfp_t", "type of parameter 2");
-	is_str(p.params[1].name, "flags", "name of parameter 2");
-	is_u64(-btf_prototype(btf, "outer", &p, &err), ENOENT, "no function");
+	ok(!found, "a struct is no enumerator");
+	ok(!btf_prototype(btf, "fn", &p, &err), "a prototype is found (%s)", err.text);
+	is_u64(p.nr_params, 3, "it has all parameters");
+	is_u64(p.params[0].size, 8, "a pointer has 8 bytes");
+	is_u64(p.params[1].size, 4, "a typedef has the bytes of its type");
+	is_str(p.return_type, "const struct outer **", "its return type is spelled");
+	is_str(p.params[0].type, "const struct outer *", "the type of parameter 1 is spelled");
+	is_str(p.params[1].type, "gfp_t", "the type of parameter 2 is spelled");
+	is_str(p.params[1].name, "flags", "parameter 2 has its name");
+	is_u64(-btf_prototype(btf, "outer", &p, &err), ENOENT, "a struct is no function");
 	btf_destroy(btf);
 }
 
@@ -133,15 +138,19 @@ static void test_cycles(void)
 	struct btf_prototype p;
 	uint8_t bytes[ROOM];
 
-	ok(!btf_parse(bytes, make(bytes, types, sizeof(types)), &btf, NULL), "cycles parse");
-	is_u64(-btf_field(btf, "loop", "a", &field, NULL), ENOENT, "struct within itself");
-	ok(!btf_field(btf, "outer", "a", &field, NULL), "typedef of itself");
-	is_u64(field.size, 0, "has no size");
-	ok(!btf_field(btf, "outer", "b", &field, NULL), "array of itself");
-	is_u64(field.size, 0, "has no size");
-	ok(!btf_prototype(btf, "fn", &p, NULL), "pointer to itself");
-	ok(!strncmp(p.params[0].type, "? *****", 7), "is spelled somehow: %s", p.params[0].type);
-	is_str(p.params[1].type, "void", "a type that does not exist");
+	ok(!btf_parse(bytes, make(bytes, types, sizeof(types)), &btf, NULL),
+	   "types that form circles parse");
+	is_u64(-btf_field(btf, "loop", "a", &field, NULL), ENOENT,
+	       "a struct that contains itself has no such member");
+	ok(!btf_field(btf, "outer", "a", &field, NULL), "a typedef of itself is a member");
+	is_u64(field.size, 0, "it has no size");
+	ok(!btf_field(btf, "outer", "b", &field, NULL), "an array of itself is a member");
+	is_u64(field.size, 0, "it has no size either");
+	ok(!btf_prototype(btf, "fn", &p, NULL),
+	   "a function that takes a pointer to itself has a prototype");
+	ok(!strncmp(p.params[0].type, "? *****", 7), "that pointer is spelled with an end: %s",
+	   p.params[0].type);
+	is_str(p.params[1].type, "void", "a type that does not exist is spelled void");
 	btf_destroy(btf);
 }
 
@@ -155,12 +164,12 @@ static void test_damaged(void)
 
 	for (size_t cut = 0; cut < size; cut++)
 		accepted += !btf_parse(bytes, cut, &btf, NULL);
-	is_u64(accepted, 0, "cut off at any byte: refused");
+	is_u64(accepted, 0, "a section cut off at any byte is refused");
 	bytes[2] = 2;
-	is_u64(-btf_parse(bytes, size, &btf, &err), ENOTSUP, "another version");
+	is_u64(-btf_parse(bytes, size, &btf, &err), ENOTSUP, "another version is refused");
 	size = make(bytes, unknown, sizeof(unknown));
-	is_u64(-btf_parse(bytes, size, &btf, &err), EBADMSG, "unknown kind");
-	is_str(err.text, "BTF type 1 has unknown kind 31", "and which");
+	is_u64(-btf_parse(bytes, size, &btf, &err), EBADMSG, "an unknown kind is refused");
+	is_str(err.text, "BTF type 1 has unknown kind 31", "the error names type and kind");
 }
 
 int main(void)

@@ -124,16 +124,17 @@ static void test_method(size_t method)
 	struct error err = {0};
 	const char *name = methods[method].name;
 
-	if (!ok(!kernel_file_from_memory(bzimage, size, &file, &err), "%s: opens (%s)", name,
-		err.text))
+	if (!ok(!kernel_file_from_memory(bzimage, size, &file, &err),
+		"a kernel compressed with %s opens (%s)", name, err.text))
 		return;
-	is_str(file->compression, name, "compression");
-	ok(file->format == KERNEL_FORMAT_BZIMAGE, "%s: format", name);
-	is_u64(file->vmlinux_size, plain.elf_size, "ELF ends before the relocations");
-	ok(!memcmp(file->vmlinux, plain.bytes, plain.elf_size), "%s: ELF is the same", name);
-	is_u64(file->relocs_size, plain.size - plain.elf_size, "size of relocations");
+	is_str(file->compression, name, "its compression is named");
+	ok(file->format == KERNEL_FORMAT_BZIMAGE, "%s: the format is bzImage", name);
+	is_u64(file->vmlinux_size, plain.elf_size, "the ELF ends where the relocations begin");
+	ok(!memcmp(file->vmlinux, plain.bytes, plain.elf_size),
+	   "%s: the ELF is what was compressed", name);
+	is_u64(file->relocs_size, plain.size - plain.elf_size, "the relocations have their size");
 	ok(!memcmp(file->relocs, plain.bytes + plain.elf_size, file->relocs_size),
-	   "%s: relocations are the same", name);
+	   "%s: the relocations are what was compressed", name);
 	kernel_file_close(file);
 }
 
@@ -149,18 +150,18 @@ static void test_truncated(size_t method)
 		executable += ret == -ENOEXEC;
 		wrong += ret != -EBADMSG && ret != -ENOEXEC;
 	}
-	is_u64(wrong, 0, "cut off at any byte: an error that says so");
-	is_u64(executable, 0x206, "and only without a header not taken for a kernel");
+	is_u64(wrong, 0, "a file cut off at any byte is refused as truncated or no kernel");
+	is_u64(executable, 0x206, "only a file without its whole header is taken for no kernel");
 }
 
-static void expect(int code, const char *text, const char *name)
+static void expect(int code, const char *text, const char *label)
 {
 	struct kernel_file *file = NULL;
 	struct error err = {0};
 
 	is_u64((uint64_t)-kernel_file_from_memory(bzimage, SETUP + ROOM, &file, &err),
-	       (uint64_t)code, name);
-	ok(strstr(err.text, text), "%s: \"%s\"", name, err.text);
+	       (uint64_t)code, label);
+	ok(strstr(err.text, text), "the error is \"%s\"", err.text);
 	kernel_file_close(file);
 }
 
@@ -171,22 +172,21 @@ static void test_sizes(void)
 	make_bzimage(&plain, 0, bzimage);
 	memcpy(&length, bzimage + 0x24c, 4);
 	memcpy(bzimage + payload + length - 4, &(uint32_t){DECOMPRESS_MAX_OUTPUT + 1}, 4);
-	expect(E2BIG, "more than", "output cap");
+	expect(E2BIG, "more than", "an output above the cap is refused");
 	memcpy(bzimage + payload + length - 4, &(uint32_t){(uint32_t)plain.size - 1}, 4);
-	expect(EBADMSG, "LZ4 payload is corrupt", "more output than announced");
+	expect(EBADMSG, "LZ4 payload is corrupt", "more output than announced is refused");
 	memcpy(bzimage + payload + length - 4, &(uint32_t){(uint32_t)plain.size + 1}, 4);
-	expect(EBADMSG, "LZ4 payload is corrupt", "less output than announced");
+	expect(EBADMSG, "LZ4 payload is corrupt", "less output than announced is refused");
 	memset(bzimage + payload, 'x', 8);
-	expect(EBADMSG, "not recognised", "unknown compression");
+	expect(EBADMSG, "not recognised", "an unknown compression is refused");
 	memcpy(bzimage + payload, "BZh9", 4);
-	expect(ENOTSUP, "bzip2", "known but unsupported compression");
+	expect(ENOTSUP, "bzip2", "a compression that is not supported is named");
 	memcpy(bzimage + 0x24c, &(uint32_t){0xffffffff}, 4);
-	expect(EBADMSG, "outside the file", "payload longer than the file");
+	expect(EBADMSG, "outside the file", "a payload longer than the file is refused");
 	bzimage[0x206] = 7;
-	expect(ENOTSUP, "2.07", "boot protocol too old");
+	expect(ENOTSUP, "2.07", "an old boot protocol is refused");
 }
 
-/* The words that the relocations of make_relocs() name. */
 static uint64_t get(const uint8_t *p, size_t size)
 {
 	uint64_t v = 0;
@@ -204,17 +204,19 @@ static void test_relocs(const uint32_t *table, size_t n, bool has_inverse)
 
 	memset(image, 0x11, sizeof(image));
 	ok(!kernel_file_relocate(&file, image, sizeof(image), ADDRESS, slide, &err),
-	   "relocates (%s)", err.text);
-	is_u64(get(image, 4), 0x11111111 + slide, "32-bit");
-	is_u64(get(image + 4, 4), 0x11111111, "its neighbour is left alone");
-	is_u64(get(image + 8, 4), has_inverse ? 0x11111111 - slide : 0x11111111, "inverse 32-bit");
-	is_u64(get(image + 16, 8), 0x1111111111111111 + slide, "64-bit");
-	is_u64(get(image + 56, 8), 0x1111111111111111 + slide, "64-bit, last word");
-	ok(!kernel_file_relocate(&file, image, sizeof(image), ADDRESS, 0, NULL), "slide 0");
-	is_u64(get(image, 4), 0x11111111 + slide, "slide 0 does nothing");
+	   "an image is relocated (%s)", err.text);
+	is_u64(get(image, 4), 0x11111111 + slide, "a 32-bit address is moved up");
+	is_u64(get(image + 4, 4), 0x11111111, "the bytes beside it are left alone");
+	is_u64(get(image + 8, 4), has_inverse ? 0x11111111 - slide : 0x11111111,
+	       "an inverse 32-bit address is moved down, where there are any");
+	is_u64(get(image + 16, 8), 0x1111111111111111 + slide, "a 64-bit address is moved up");
+	is_u64(get(image + 56, 8), 0x1111111111111111 + slide, "so is the one in the last word");
+	ok(!kernel_file_relocate(&file, image, sizeof(image), ADDRESS, 0, NULL),
+	   "a slide of 0 is accepted");
+	is_u64(get(image, 4), 0x11111111 + slide, "a slide of 0 changes nothing");
 	is_u64(-kernel_file_relocate(&file, image, 63, ADDRESS, slide, &err), EBADMSG,
-	       "outside of the image");
-	is_u64(err.address, ADDRESS + 56, "and where");
+	       "an address outside of the image is refused");
+	is_u64(err.address, ADDRESS + 56, "the error has the address");
 }
 
 int main(void)
@@ -235,8 +237,9 @@ int main(void)
 	test_sizes();
 	test_relocs(older, sizeof(older) / sizeof(older[0]), true);
 	test_relocs(newer, sizeof(newer) / sizeof(newer[0]), false);
-	is_u64(-kernel_file_relocate(&none, image, 8, ADDRESS, 1, NULL), ENOTSUP, "no table");
+	is_u64(-kernel_file_relocate(&none, image, 8, ADDRESS, 1, NULL), ENOTSUP,
+	       "an image without a table cannot be relocated");
 	is_u64(-kernel_file_relocate(&malformed, image, 8, ADDRESS, 1, NULL), EBADMSG,
-	       "malformed table");
+	       "a malformed table is refused");
 	return tap_done();
 }

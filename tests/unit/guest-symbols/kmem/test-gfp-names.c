@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The names of GFP flags: from images, and how a value is spelled with them. */
+/* The names of GFP flags, read from images, and the spelling of a value with them. */
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/kmem.h"
@@ -42,22 +42,25 @@ static void test_table(void)
 	put_entry(1, 0x40, BASE + NAMES + 16);
 	put_entry(2, 0, 0);
 	info = read_at(BASE + TABLE);
-	is_u64(info.nr_gfp_names, 2, "up to the mask of 0");
-	is_u64(info.gfp_names[0].mask, 0xcc0, "mask");
-	is_str(info.gfp_names[0].name, "GFP_KERNEL", "name");
-	is_str(info.gfp_names[1].name, "__GFP_?", "what terminals obey is replaced");
+	is_u64(info.nr_gfp_names, 2, "the table ends at the mask of 0");
+	is_u64(info.gfp_names[0].mask, 0xcc0, "an entry has its mask");
+	is_str(info.gfp_names[0].name, "GFP_KERNEL", "an entry has its name");
+	is_str(info.gfp_names[1].name, "__GFP_?", "a control character in a name is replaced");
 	put_entry(2, 1, BASE + NAMES + 64);
 	info = read_at(BASE + TABLE);
 	is_u64(strlen(info.gfp_names[2].name), sizeof(info.gfp_names[2].name) - 1,
 	       "a name without an end is cut");
 	is_u64(info.nr_gfp_names, 3, "an entry that points out of the image ends the table");
 	put_entry(1, 0x40, UINT64_MAX - 1);
-	is_u64(read_at(BASE + TABLE).nr_gfp_names, 1, "at the end of the address space, too");
-	is_u64(read_at(BASE + SIZE - 8).nr_gfp_names, 0, "half an entry is none");
-	is_u64(read_at(UINT64_MAX - 7).nr_gfp_names, 0, "a table outside is none");
+	is_u64(read_at(BASE + TABLE).nr_gfp_names, 1,
+	       "so does one at the end of the address space");
+	is_u64(read_at(BASE + SIZE - 8).nr_gfp_names, 0,
+	       "half an entry at the end of the image is none");
+	is_u64(read_at(UINT64_MAX - 7).nr_gfp_names, 0, "a table outside of the image is empty");
 	for (unsigned int i = 0; i < SIZE / 16; i++)
 		put_entry(i % ((SIZE - TABLE) / 16), 1, BASE + NAMES % 16);
-	is_u64(read_at(BASE + TABLE).nr_gfp_names, GFP_NAMES_MAX, "no more than fit");
+	is_u64(read_at(BASE + TABLE).nr_gfp_names, GFP_NAMES_MAX,
+	       "no more names are read than fit");
 }
 
 static void test_text(void)
@@ -69,17 +72,17 @@ static void test_text(void)
 	char text[64], small[12];
 
 	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0xcc0, text, sizeof(text));
-	is_str(text, "GFP_KERNEL", "a combination");
+	is_str(text, "GFP_KERNEL", "a combination has its own name");
 	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0xc40, text, sizeof(text));
-	is_str(text, "RECLAIM|__GFP_IO", "two");
+	is_str(text, "RECLAIM|__GFP_IO", "several names are joined");
 	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0x100000cc0, text, sizeof(text));
-	is_str(text, "GFP_KERNEL|0x100000000", "bits without a name");
+	is_str(text, "GFP_KERNEL|0x100000000", "bits without a name are a number");
 	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0x80, text, sizeof(text));
-	is_str(text, "0x80", "nothing but those");
+	is_str(text, "0x80", "a value without any name is a number");
 	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0, text, sizeof(text));
-	is_str(text, "none", "no flags");
+	is_str(text, "none", "no flags are called none");
 	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0x100000cc0, small, sizeof(small));
-	is_str(small, "GFP_KERNEL|", "cut, not overrun");
+	is_str(small, "GFP_KERNEL|", "a text too long is cut");
 }
 
 /* What all supported kernels have; 0x8000 has moved between versions. */
@@ -98,11 +101,11 @@ static void test_kernel(const char *directory, const char *version)
 		return;
 	}
 	gfp_names_read(image, &info);
-	ok(info.nr_gfp_names > 20, "%s: %zu names", version, info.nr_gfp_names);
+	ok(info.nr_gfp_names > 20, "%s has %zu names", version, info.nr_gfp_names);
 	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0xdc0, text, sizeof(text));
-	is_str(text, "GFP_KERNEL|__GFP_ZERO", version);
+	is_str(text, "GFP_KERNEL|__GFP_ZERO", "GFP_KERNEL is one name");
 	gfp_flags_text(info.gfp_names, info.nr_gfp_names, 0x400cc0, text, sizeof(text));
-	is_str(text, "GFP_KERNEL_ACCOUNT", version);
+	is_str(text, "GFP_KERNEL_ACCOUNT", "GFP_KERNEL_ACCOUNT is another");
 	kernel_image_destroy(image);
 	kernel_file_close(file);
 }

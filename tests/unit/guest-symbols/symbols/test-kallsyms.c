@@ -49,17 +49,18 @@ static void test_layout(enum fake_kallsyms_layout layout)
 	struct symbol_table *table = NULL;
 	struct error err = {0};
 
-	ok(size, "%s: tables fit", layout_names[layout]);
-	if (!ok(!symbols_from_kallsyms(elf, size, &table, &err), "%s: found (%s)",
+	ok(size, "%s: the tables fit into the test's ELF", layout_names[layout]);
+	if (!ok(!symbols_from_kallsyms(elf, size, &table, &err), "%s: the tables are found (%s)",
 		layout_names[layout], err.text))
 		return;
-	is_u64(symbols_count(table), FAKE_KALLSYMS_COUNT, "number of symbols");
-	is_u64(count_wrong(table, layout), 0, "wrong names, types or addresses");
-	is_u64(symbols_address(table, "sym_500"), fake_kallsyms_address(layout, 500), "lookup");
+	is_u64(symbols_count(table), FAKE_KALLSYMS_COUNT, "all symbols are read");
+	is_u64(count_wrong(table, layout), 0, "no name, type or address is wrong");
+	is_u64(symbols_address(table, "sym_500"), fake_kallsyms_address(layout, 500),
+	       "a symbol is found by its name");
 	symbols_destroy(table);
 }
 
-/* The tables' parts are checked against each other, so a cut or a flipped size is noticed. */
+/* The tables' parts are checked against each other, so that a cut is noticed. */
 static void test_damaged(enum fake_kallsyms_layout layout)
 {
 	static uint8_t elf[2 * ROOM], copy[2 * ROOM];
@@ -75,8 +76,9 @@ static void test_damaged(enum fake_kallsyms_layout layout)
 		}
 	}
 	/* What comes last can be missing: seqs_of_names and what pads the file. */
-	ok(found * 97 < 4000, "%s: zeroed from some byte on: found %zu times", layout_names[layout],
-	   found);
+	ok(found * 97 < 4000,
+	   "%s: tables zeroed from any byte on are refused, but for the last %zu cuts",
+	   layout_names[layout], found);
 }
 
 int main(void)
@@ -92,7 +94,8 @@ int main(void)
 		test_damaged(layout);
 	}
 	size = fake_elf(ADDRESS, image, sizeof(image), NULL, elf, sizeof(elf));
-	is_u64(-symbols_from_kallsyms(elf, size, &table, &err), ENOENT, "none in zeros");
-	is_str(err.text, "no kallsyms tables found in the kernel", "and says so");
+	is_u64(-symbols_from_kallsyms(elf, size, &table, &err), ENOENT,
+	       "an image of zeros has no tables");
+	is_str(err.text, "no kallsyms tables found in the kernel", "the error says so");
 	return tap_done();
 }

@@ -61,8 +61,8 @@ static void compare_tables(const struct symbol_table *kallsyms, const struct sym
 	size_t n, m, different = 0;
 	const struct symbol **a = functions(kallsyms, &n), **b = functions(symtab, &m);
 
-	ok(n > 40000, "%zu functions in kallsyms", n);
-	is_u64(n, m, "as many as in the symbol table");
+	ok(n > 40000, "kallsyms has %zu functions", n);
+	is_u64(n, m, "kallsyms has as many functions as the symbol table");
 	for (size_t i = 0; i < n && i < m; i++) {
 		if (!compare(&a[i], &b[i]))
 			continue;
@@ -87,7 +87,7 @@ static void test_against_debug_symbols(void)
 	} else if (ok(!symbols_from_kallsyms(stripped->vmlinux, stripped->vmlinux_size, &kallsyms,
 					     &err) &&
 			      !symbols_from_elf(debug->vmlinux, debug->vmlinux_size, &symtab, &err),
-		      "both are read (%s)", err.text)) {
+		      "kallsyms and the symbol table are both read (%s)", err.text)) {
 		compare_tables(kallsyms, symtab);
 	}
 	symbols_destroy(kallsyms);
@@ -158,12 +158,12 @@ static void test_relocations(const char *name, const struct kernel_file *file,
 	memcpy(copy, image->init_bytes, image->init_size);
 	memcpy(&before, copy + (table - image->text), sizeof(before));
 	ok(!kernel_file_relocate(file, copy, image->init_size, image->text, slide, &err),
-	   "%s: slides (%s)", name, err.text);
+	   "%s: the image is relocated (%s)", name, err.text);
 	memcpy(&after, copy + (table - image->text), sizeof(after));
-	is_u64(after, before + slide, "sys_call_table[0]");
+	is_u64(after, before + slide, "the pointer at sys_call_table[0] is moved");
 	ok(!kernel_file_relocate(file, copy, image->init_size, image->text, -slide, &err),
-	   "and back");
-	ok(!memcmp(copy, image->init_bytes, image->init_size), "to what it was");
+	   "the image is relocated back");
+	ok(!memcmp(copy, image->init_bytes, image->init_size), "then it is what it was");
 	free(copy);
 }
 
@@ -177,16 +177,18 @@ static void test_kernel(const char *name)
 		tap_skip(name, err.text);
 		return;
 	}
-	if (ok(!kernel_image_load(file, &image, &err), "%s: loads (%s)", name, err.text)) {
-		ok(!strncmp(image->release, name, strlen(name)), "release %s", image->release);
-		is_u64(image->build_id_size, 20, "build id");
-		ok(image->btf && btf_count(image->btf) > 70000, "BTF types");
-		ok(image->nr_mcount_sites > 30000 && image->nr_mcount_sites < 60000, "%zu sites",
-		   image->nr_mcount_sites);
-		is_u64(sites_without_call(image), 0, "sites that do not call __fentry__");
+	if (ok(!kernel_image_load(file, &image, &err), "%s: the image loads (%s)", name,
+	       err.text)) {
+		ok(!strncmp(image->release, name, strlen(name)), "it is release %s",
+		   image->release);
+		is_u64(image->build_id_size, 20, "it has a build id");
+		ok(image->btf && btf_count(image->btf) > 70000, "it has BTF types");
+		ok(image->nr_mcount_sites > 30000 && image->nr_mcount_sites < 60000,
+		   "it has %zu mcount sites", image->nr_mcount_sites);
+		is_u64(sites_without_call(image), 0, "each mcount site calls __fentry__");
 		ok(image->nr_return_sites > 40000 && image->nr_return_sites < 80000,
-		   "%zu return sites", image->nr_return_sites);
-		is_u64(sites_without_return(image), 0, "return sites that do not return");
+		   "it has %zu return sites", image->nr_return_sites);
+		is_u64(sites_without_return(image), 0, "each return site returns");
 		test_alloc_points(name, image);
 		test_relocations(name, file, image);
 	}

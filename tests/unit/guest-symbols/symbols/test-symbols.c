@@ -21,29 +21,38 @@ static void test_system_map(void)
 	struct symbol_table *table = NULL;
 	struct error err = {0};
 
-	ok(!symbols_from_system_map(map, strlen(map), &table, &err), "System.map (%s)", err.text);
-	is_u64(symbols_count(table), 9, "all names are kept");
-	is_u64(symbols_address(table, "_stext"), 0xffffffff81000000, "second name of an address");
-	is_u64(symbols_address(table, "helper"), 0xffffffff81000100, "first of two of one name");
-	is_u64(symbols_address(table, "help"), 0, "no such name");
-	ok(!symbols_find(table, ""), "no empty name");
-	is_str(symbols_covering(table, 0xffffffff81000210)->name, "both", "global text is shown");
-	is_str(symbols_covering(table, 0xffffffff810000ff)->name, "__pfx_both", "only an alias");
-	is_str(symbols_covering(table, UINT64_MAX)->name, "helper", "the last one");
-	is_u64(symbols_find(table, "both_local")->size, 0x100, "size up to the next address");
-	is_u64(symbols_find(table, "__pfx_both")->size, 0x10, "sorted, though the file is not");
-	is_u64(symbols_covering(table, UINT64_MAX)->size, 0, "size of the last one is unknown");
-	ok(!symbols_at(table, 9), "no symbol beyond the last");
+	ok(!symbols_from_system_map(map, strlen(map), &table, &err), "a System.map is read (%s)",
+	   err.text);
+	is_u64(symbols_count(table), 9, "all names of an address are kept");
+	is_u64(symbols_address(table, "_stext"), 0xffffffff81000000,
+	       "the second name of an address is found");
+	is_u64(symbols_address(table, "helper"), 0xffffffff81000100,
+	       "of two symbols of one name the first is found");
+	is_u64(symbols_address(table, "help"), 0, "the beginning of a name is no name");
+	ok(!symbols_find(table, ""), "there is no empty name");
+	is_str(symbols_covering(table, 0xffffffff81000210)->name, "both",
+	       "a global function is shown before local and weak ones");
+	is_str(symbols_covering(table, 0xffffffff810000ff)->name, "__pfx_both",
+	       "an alias is shown where there is nothing else");
+	is_str(symbols_covering(table, UINT64_MAX)->name, "helper",
+	       "the last symbol covers all that follows");
+	is_u64(symbols_find(table, "both_local")->size, 0x100,
+	       "a symbol reaches up to the next address");
+	is_u64(symbols_find(table, "__pfx_both")->size, 0x10,
+	       "the table is sorted, though the file is not");
+	is_u64(symbols_covering(table, UINT64_MAX)->size, 0,
+	       "the size of the last symbol is unknown");
+	ok(!symbols_at(table, 9), "there is no symbol beyond the last");
 	symbols_destroy(table);
 }
 
-static void test_bad_map(const char *name, const char *text, uint64_t offset)
+static void test_bad_map(const char *label, const char *text, uint64_t offset)
 {
 	struct symbol_table *table;
 	struct error err = {0};
 
-	is_u64(-symbols_from_system_map(text, strlen(text), &table, &err), EBADMSG, name);
-	is_u64(err.address, offset, "where it is wrong");
+	is_u64(-symbols_from_system_map(text, strlen(text), &table, &err), EBADMSG, label);
+	is_u64(err.address, offset, "the error has the offset");
 }
 
 static const char strings[] = "\0local\0global\0data\0weak\0source.c";
@@ -85,26 +94,29 @@ static void test_elf(void)
 	struct symbol_table *table = NULL;
 	struct error err = {0};
 
-	ok(!symbols_from_elf(elf, size, &table, &err), "ELF symbol table (%s)", err.text);
-	is_u64(symbols_count(table), 4, "files, undefined and unnamed ones are left out");
-	ok(symbols_find(table, "local")->type == 't', "local function");
-	is_u64(symbols_find(table, "local")->size, 5, "the table's own size");
-	ok(symbols_find(table, "global")->type == 'T', "global function");
-	ok(symbols_find(table, "data")->type == 'D', "global data");
-	ok(symbols_find(table, "weak")->type == 'W', "weak function");
+	ok(!symbols_from_elf(elf, size, &table, &err), "the symbol table of an ELF is read (%s)",
+	   err.text);
+	is_u64(symbols_count(table), 4, "files, undefined and unnamed symbols are left out");
+	ok(symbols_find(table, "local")->type == 't', "a local function is a t");
+	is_u64(symbols_find(table, "local")->size, 5, "a symbol has the size that the table says");
+	ok(symbols_find(table, "global")->type == 'T', "a global function is a T");
+	ok(symbols_find(table, "data")->type == 'D', "global data is a D");
+	ok(symbols_find(table, "weak")->type == 'W', "a weak function is a W");
 	symbols_destroy(table);
 	size = fake_elf(0x1000, "x", 1, sections + 4, elf, sizeof(elf));
-	is_u64(-symbols_from_elf(elf, size, &table, &err), ENOENT, "ELF without a symbol table");
+	is_u64(-symbols_from_elf(elf, size, &table, &err), ENOENT,
+	       "an ELF without a symbol table is not read");
 }
 
 int main(void)
 {
 	test_system_map();
-	test_bad_map("not hexadecimal", "ffffffff81000000 T _text\nxyz\n", 25);
-	test_bad_map("no space", "ffffffff81000000T _text\n", 0);
-	test_bad_map("17 digits", "1ffffffff81000000 T _text\n", 0);
-	test_bad_map("space in a name", "ffffffff81000000 T two words\n", 0);
-	test_bad_map("no name", "ffffffff81000000 T\n", 0);
+	test_bad_map("a line that is not hexadecimal is refused", "ffffffff81000000 T _text\nxyz\n",
+		     25);
+	test_bad_map("a line without a space is refused", "ffffffff81000000T _text\n", 0);
+	test_bad_map("an address of 17 digits is refused", "1ffffffff81000000 T _text\n", 0);
+	test_bad_map("a name with a space is refused", "ffffffff81000000 T two words\n", 0);
+	test_bad_map("a line without a name is refused", "ffffffff81000000 T\n", 0);
 	test_elf();
 	return tap_done();
 }
