@@ -98,8 +98,12 @@ struct engine_ops {
 	 * the guest is still inside after ten seconds, or is paused; call again later.
 	 */
 	int (*finish)(struct engine *engine, struct error *err);
-	/* The guest will not run again, or cannot be stopped any more: emit what is there. */
-	void (*end)(struct engine *engine);
+	/*
+	 * The guest will not run again, or cannot be stopped any more: put its text back where
+	 * that is possible, emit what is there, and wait for nothing. In any state. Returns and
+	 * *outcome as of withdraw().
+	 */
+	int (*end)(struct engine *engine, struct patch_outcome *outcome, struct error *err);
 
 	/* Add what was counted for a vCPU since creation. Any thread. */
 	void (*counts)(struct engine *engine, unsigned int vcpu, struct trace_counters *sum);

@@ -150,12 +150,13 @@ static int finish(struct engine *engine, struct error *err)
 	return 0;
 }
 
-static void end(struct engine *engine)
+static int end(struct engine *engine, struct patch_outcome *outcome, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
+	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
 
 	if (!x->installed)
-		return;
+		return ret;
 	ring_engine_stop_thread(x);
 	if (!x->left) {
 		for (unsigned int i = 0; i < x->nr_vcpus; i++)
@@ -166,6 +167,7 @@ static void end(struct engine *engine)
 			x->vcpus[i].cut_off = x->rings[i].counts.stalled - x->vcpus[i].cut_off;
 	}
 	tear_down(x);
+	return ret;
 }
 
 static void count(struct engine *engine, unsigned int vcpu, struct trace_counters *sum)

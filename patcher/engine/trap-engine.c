@@ -71,11 +71,6 @@ static int finish(struct engine *engine, struct error *err)
 	return 0;
 }
 
-static void end(struct engine *engine)
-{
-	(void)engine;
-}
-
 static void count(struct engine *engine, unsigned int vcpu, struct trace_counters *sum)
 {
 	const struct trap_reader *reader = trap_engine_of(engine)->config.reader;
@@ -100,7 +95,7 @@ static const struct engine_ops trap_ops = {
 	.refresh = refresh,
 	.withdraw = withdraw,
 	.finish = finish,
-	.end = end,
+	.end = withdraw,
 	.counts = count,
 	.destroy = destroy,
 };

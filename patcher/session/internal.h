@@ -102,8 +102,9 @@ int session_start_without_traps(struct trace_session *session, struct error *err
 void session_poll(struct trace_session *session);
 /* engine_ops.finish; then tracing can start again. */
 int session_finish(struct trace_session *session, struct error *err);
-/* The guest will not run again. */
-void session_end_engine(struct trace_session *session);
+/* engine_ops.end. *outcome may be NULL. */
+int session_end_engine(struct trace_session *session, struct patch_outcome *outcome,
+		       struct error *err);
 
 /* --- dispatch.c ------------------------------------------------------------------------------- */
 

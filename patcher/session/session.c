@@ -59,7 +59,7 @@ void trace_session_destroy(struct trace_session *s)
 	if (!s)
 		return;
 	trace_session_stop(s, NULL);
-	session_end_engine(s);
+	session_end_engine(s, NULL, NULL);
 	engine_destroy(s->ring_engine);
 	engine_destroy(s->trap_engine);
 	destroy_tracers(s);
@@ -85,15 +85,21 @@ void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint6
 
 /* --- taking back ---------------------------------------------------------------------------- */
 
+/* What there is beside the engine's patches. */
+static void begin_taking_back(struct trace_session *s)
+{
+	oneshot_disarm_all(&s->oneshots);
+	ftrace_handoff_end(&s->ftrace);
+	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
+	s->restored = (struct patch_outcome){0};
+}
+
 static int take_back(struct trace_session *s, struct error *err)
 {
 	struct engine *engine = s->engine;
 	int ret;
 
-	oneshot_disarm_all(&s->oneshots);
-	ftrace_handoff_end(&s->ftrace);
-	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
-	s->restored = (struct patch_outcome){0};
+	begin_taking_back(s);
 	ret = engine->ops->withdraw(engine, &s->restored, err);
 	if (!ret)
 		s->switch_pending = s->refreshing = false;
@@ -346,13 +352,13 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 
 int trace_session_end(struct trace_session *s, struct error *err)
 {
-	int ret = -EALREADY;
+	const bool enabled = s->enabled;
+	int ret;
 
-	if (s->enabled) {
-		ret = take_back(s, err);
-		s->enabled = false;
-	}
-	session_end_engine(s);
+	if (enabled)
+		begin_taking_back(s);
+	ret = session_end_engine(s, enabled ? &s->restored : NULL, err);
+	s->enabled = false;
 	forget_calls(s);
-	return ret == -EALREADY ? 0 : ret;
+	return ret;
 }

@@ -116,13 +116,15 @@ int session_finish(struct trace_session *s, struct error *err)
 	return ret;
 }
 
-void session_end_engine(struct trace_session *s)
+int session_end_engine(struct trace_session *s, struct patch_outcome *outcome, struct error *err)
 {
 	struct engine *engine = s->engine;
+	int ret;
 
 	s->switch_pending = s->refreshing = false;
 	if (!engine)
-		return;
-	engine->ops->end(engine);
+		return 0;
+	ret = engine->ops->end(engine, outcome, err);
 	s->engine = s->trap_engine;
+	return ret;
 }

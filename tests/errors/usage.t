@@ -51,7 +51,7 @@ for my $verb (qw(report check convert)) {
 }
 refuses('report --sort of nothing known', 2, qr/--sort takes hits, bytes, .* or live, not 'x'/, qw(report --sort x a));
 refuses('report --by of nothing known', 2, qr/--by takes callsite, cache, size or pointer, not 'x'/, qw(report --by x a));
-refuses('report --top of no number', 2, qr/--top: 'x' is not a number/, qw(report --top x a));
+refuses('report --top of no number', 2, qr/-n takes a number from 0 to \d+, not 'x'/, qw(report --top x a));
 refuses("$_->[0] --duration $_->[1]", 2, qr/--duration takes a time from 1ms to 1176h, .*, not '\Q$_->[1]\E'/, @$_[0, 2 .. $#$_],
 	'--duration', $_->[1])
 	for map { ['attach', $_, 'x'], ['run', $_, '-k', $kernel] } 0, '1d', '9' x 11, '';
@@ -63,8 +63,8 @@ refuses('attach without a domain', 2, qr/no domain: name one; see 'virsh list'/,
 refuses('attach without a domain at a connection', 2, qr{see 'virsh -c qemu:///session list'}, 'attach', '-c', 'qemu:///session');
 refuses("attach without a place for the trace, '@$_'", 2, qr/add -o DIR/, 'attach', 'x', @$_) for [], ['-o', ''];
 my @convert = ('convert', 'a', '-o', "$work/t");
-refuses('convert to no format', 2, qr/add --to ctf or --to kmemtrace/, @convert);
-refuses('convert to an unknown format', 2, qr/--to takes ctf or kmemtrace, not 'x{9}'/, @convert, '--to', 'x' x 9);
+refuses('convert to no format', 2, qr/add --to FORMAT: ctf or kmemtrace/, @convert);
+refuses('convert to an unknown format', 2, qr/-t takes ctf or kmemtrace, not 'x{9}'/, @convert, '--to', 'x' x 9);
 refuses('convert to a misspelt format', 2, qr/'ctff'; did you mean 'ctf'\?/, @convert, '--to', 'ctff');
 refuses('convert to no place', 2, qr/add -o OUT/, qw(convert a --to ctf));
 refuses('symbols without a kernel', 2, qr/no kernel given: use -k KERNEL/, 'symbols');

@@ -94,6 +94,24 @@ sub test_daemon_away {
 	is_as_before('t', 'libvirtd away and back');
 }
 
+# libvirtd hangs: the tracer gives it up and ends, as does a new one, and the watchdog does its work when it is back.
+sub test_daemon_hangs {
+	my $pid = $libvirt->spawn('hangs', attach_command('t'));
+	ok(wait_tracing(), 'libvirtd to be stopped: attach traces');
+	sleep 0.5;
+	my ($daemon, $from) = ($libvirt->libvirtd, time);
+	kill STOP => $daemon;
+	my ($status, $text) = recover('none');
+	is($status, 1, 'libvirtd stopped: recover has status 1');
+	like($text, qr/libvirtd does not answer/, sprintf 'libvirtd stopped: recover says so after %.0f s', time - $from);
+	is($libvirt->wait_for($pid, 120), 1, sprintf 'libvirtd stopped: attach ends with status 1 after %.0f s', time - $from)
+		or diag(log_of('hangs'));
+	ok(lives('t'), 'libvirtd stopped: the guest makes progress');
+	kill CONT => $daemon;
+	ok(wait_undone(), 'libvirtd continued: the watchdog undoes everything');
+	is_as_before('t', 'libvirtd stopped and continued');
+}
+
 # Start a tracer and wait until it has its watchdog.
 sub start_watched {
 	my ($name) = @_;
@@ -176,4 +194,5 @@ test_watchdog_only();
 test_watchdog();
 test_daemon();
 test_daemon_away();
+test_daemon_hangs();
 done_testing();

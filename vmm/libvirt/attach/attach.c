@@ -237,6 +237,9 @@ static int undo(struct attach *a, struct error *err)
 
 	if (gone && !a->why)
 		a->why = attach_why_gone(a);
+	/* the gdbstub is still there without libvirt */
+	if (a->begun && a->disconnected && !gone && a->options->recorder.mode == RECORDER_TRAP)
+		libvirt_guest_move(a->guest);
 	a->saved_breaks =
 		a->begun && libvirt_events_kept(&a->events) && libvirt_guest_holds_breaks(a->guest);
 	if (a->begun)

@@ -65,13 +65,15 @@ static const struct monitor_guest_ops owner_ops = {
 /* Set a->why if tracing has to end. -errno if libvirt does not answer. */
 static int find_why(struct attach *a, struct error *err)
 {
-	enum libvirt_run_state state = LIBVIRT_RUNS;
+	enum libvirt_run_state state;
 	int ret;
 
 	a->why = libvirt_events_why(&a->events);
 	if (a->why)
 		return 0;
-	ret = libvirt_domain_state(&a->domain, &state, err);
+	ret = libvirt_domain_try_state(&a->domain, &state, err);
+	if (ret == -EBUSY)
+		return 0;
 	if (!ret && state == LIBVIRT_RUNS && libvirt_guest_moves(a->guest)) {
 		a->why = "the domain is being migrated, or saved while it runs";
 		return 0;

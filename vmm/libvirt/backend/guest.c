@@ -265,7 +265,9 @@ void libvirt_guest_destroy(struct libvirt_guest *g)
 		return;
 	libvirt_traps_deinit(g);
 	/* closing sends bytes, which stop a running guest */
-	g->traps.running ? gdbstub_drop(&g->stub) : gdbstub_close(&g->stub);
+	if (!g->traps.running)
+		gdbstub_close(&g->stub, NULL);
+	gdbstub_drop(&g->stub);
 	libvirt_shmem_unmap(&g->shmem);
 	libvirt_memory_close(&g->memory);
 	libvirt_clock_deinit(&g->clock);

@@ -47,7 +47,8 @@ struct libvirt_trap_counts {
  * one. */
 int libvirt_guest_trap_counts(struct libvirt_guest *guest, struct libvirt_trap_counts *out,
 			      struct error *err);
-/* QEMU begins to write the guest's memory elsewhere: remove all breakpoints for good. */
+/* QEMU begins to write the guest's memory elsewhere, or libvirt does not answer: remove all
+ * breakpoints for good, without a command to libvirt. */
 void libvirt_guest_move(struct libvirt_guest *guest);
 /* Whether libvirt_guest_move() was called. */
 bool libvirt_guest_moves(const struct libvirt_guest *guest);

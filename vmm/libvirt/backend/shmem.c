@@ -55,7 +55,7 @@ static bool is_alias(const char *text)
 static int find_alias(struct libvirt_domain *domain, char alias[static ALIAS_SIZE],
 		      struct error *err)
 {
-	char *xml = domain->api->domain_xml(domain->domain, 0);
+	char *xml = libvirt_domain_xml(domain);
 	const char *at = xml ? libvirt_next_shmem(xml) : NULL;
 
 	alias[0] = 0;
@@ -141,9 +141,10 @@ static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], 
 		 "<shmem name='%s'><model type='ivshmem-plain'/><size unit='M'>%d</size>"
 		 "<alias name='%s'/>%s</shmem>",
 		 alias, LIBVIRT_SHMEM_BYTES >> 20, alias, address);
-	if (!domain->api->attach_device(domain->domain, xml, LIBVIRT_AFFECT_LIVE))
-		return 0;
-	return libvirt_error(domain, "libvirt refuses a <shmem> device", err);
+	pthread_mutex_lock(&domain->calling);
+	ret = domain->api->attach_device(domain->domain, xml, LIBVIRT_AFFECT_LIVE);
+	pthread_mutex_unlock(&domain->calling);
+	return !ret ? 0 : libvirt_error(domain, "libvirt refuses a <shmem> device", err);
 }
 
 /*
@@ -159,7 +160,7 @@ static int attach_somewhere(struct libvirt_domain *domain, char alias[static ALI
 
 	if (ret != -EIO)
 		return ret;
-	xml = domain->api->domain_xml(domain->domain, 0);
+	xml = libvirt_domain_xml(domain);
 	if (!xml)
 		return libvirt_error(domain, domain->name, err);
 	for (; ret == -EIO && (bus = libvirt_next_root_port(xml, bus)); ports++)
@@ -281,7 +282,7 @@ int libvirt_shmem_describe(struct libvirt_domain *domain, char *text, size_t siz
 
 	if (ret)
 		return ret;
-	xml = domain->api->domain_xml(domain->domain, 0);
+	xml = libvirt_domain_xml(domain);
 	if (!xml)
 		return libvirt_error(domain, domain->name, err);
 	ret = libvirt_slot_describe(xml, text, size, err);

@@ -200,19 +200,32 @@ int libvirt_guest_try_stop(struct guest *guest, struct error *err)
 	return stop_locked(g, err);
 }
 
+/* libvirt does not answer: the gdbstub, which is still open, resumes the guest, too. What is left
+ * of it in QEMU is removed when it is next opened. */
+static int resume_by_stub(struct libvirt_guest *g, struct error *err)
+{
+	int ret = check_same(g, err);
+
+	if (!ret)
+		ret = rsp_continue(&g->stub.rsp, err);
+	gdbstub_drop(&g->stub);
+	return ret;
+}
+
 int libvirt_guest_end_stop(struct libvirt_guest *g, struct error *err)
 {
-	int ret = 0;
+	int ret, closed;
 
 	if (g->traps.nr_armed)
 		return libvirt_traps_resume(g, g->will_run, err);
 	g->traps.parked = false;
-	gdbstub_close(&g->stub);
-	if (g->will_run)
-		ret = check_same(g, err);
-	if (g->will_run && !ret)
-		ret = libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);
-	return ret;
+	closed = gdbstub_close(&g->stub, err);
+	if (!g->will_run)
+		return 0;
+	if (closed)
+		return resume_by_stub(g, err);
+	ret = check_same(g, err);
+	return ret ? ret : libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);
 }
 
 static int resume_domain(struct libvirt_guest *g, struct error *err)
@@ -221,7 +234,7 @@ static int resume_domain(struct libvirt_guest *g, struct error *err)
 
 	/* closing sends bytes, which stop a domain that was resumed meanwhile: check afterwards */
 	if (!g->traps.nr_armed)
-		gdbstub_close(&g->stub);
+		gdbstub_close(&g->stub, NULL);
 	check_pause_at_resume(g);
 	ret = libvirt_guest_end_stop(g, err);
 	if (!ret && g->will_run && g->journal)

@@ -133,9 +133,12 @@ int libvirt_guest_trap_counts(struct libvirt_guest *g, struct libvirt_trap_count
 
 void libvirt_guest_move(struct libvirt_guest *g)
 {
+	enum { TRIES = 100 }; /* each may meet another hit, which is served */
+
 	pthread_mutex_lock(&g->stopper);
 	atomic_store(&g->traps.moving, true);
-	libvirt_traps_poll(g, false);
+	for (int i = 0; i < TRIES && g->traps.running && !g->traps.parked; i++)
+		libvirt_traps_poll(g, false);
 	pthread_mutex_unlock(&g->stopper);
 }
 

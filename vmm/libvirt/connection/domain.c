@@ -2,14 +2,11 @@
 #include "vmm/libvirt/connection/domain.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "formats/cli/cli.h"
 #include "formats/base/text.h"
-#include "vmm/libvirt/connection/reply.h"
 
 static int code_of(int libvirt_code)
 {
@@ -45,77 +42,6 @@ int libvirt_error(struct libvirt_domain *domain, const char *what, struct error 
 }
 
 /* --- find the domain ------------------------------------------------------------------------- */
-
-/* Appends advice to libvirt's message, which ends with strerror()'s text. */
-static int advise_connection(const char *uri, struct error *err)
-{
-	const char *c = uri ? " -c " : "", *u = uri ? uri : "";
-	size_t used = strlen(err->text);
-	char *at = err->text + used;
-	size_t left = sizeof(err->text) - used;
-
-	if (err->code == EACCES || strstr(err->text, strerror(EACCES)))
-		snprintf(at, left, "; run as root, or as a member of the group libvirt");
-	else if (strstr(err->text, strerror(ENOENT)) || strstr(err->text, strerror(ECONNREFUSED)))
-		snprintf(at, left, "; does libvirtd run on this host?");
-	else
-		snprintf(at, left, "; does 'virsh%s%.100s list' work?", c, u);
-	return err->code == EACCES ? -EACCES : -ENOTCONN;
-}
-
-bool libvirt_uri_is_local(const char *uri)
-{
-	size_t scheme = strcspn(uri, ":"), name = strcspn(uri, "+:");
-	bool has_transport = name < scheme;
-
-	if (has_transport && strncmp(uri + name, "+unix:", 6) != 0)
-		return false;
-	return !strncmp(uri + scheme, ":///", 4);
-}
-
-static int check_local(struct libvirt_domain *d, struct error *err)
-{
-	char *uri = d->api->connect_uri(d->connection), text[160];
-	int ret = 0;
-
-	if (!uri)
-		return libvirt_error(d, "cannot read the connection's URI", err);
-	clean_text(text, sizeof(text), uri);
-	if (!libvirt_uri_is_local(uri))
-		ret = error_set(err, ENOTSUP,
-				"%s leads over a network: run sonde on the domain's host, with "
-				"qemu:///system or qemu:///session",
-				text);
-	free(uri);
-	return ret;
-}
-
-static int open_connection(const char *uri, struct libvirt_domain *d, struct error *err)
-{
-	struct error ours;
-	const char *type;
-
-	d->connection = d->api->connect_open(uri);
-	if (!d->connection) {
-		char what[160];
-		int ret;
-
-		snprintf(what, sizeof(what), "cannot connect to %s",
-			 uri ? uri : "the default libvirt");
-		libvirt_error(d, what, &ours);
-		ret = advise_connection(uri, &ours);
-		if (err)
-			*err = ours;
-		return ret;
-	}
-	type = d->api->connect_type(d->connection);
-	if (type && !strcasecmp(type, "QEMU"))
-		return check_local(d, err);
-	return error_set(err, ENOTSUP,
-			 "this is libvirt's %s driver: only QEMU's domains can be "
-			 "traced, at qemu:///system or qemu:///session",
-			 type ? type : "unknown");
-}
 
 static bool is_number(const char *text)
 {
@@ -182,10 +108,10 @@ int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *
 	const char *name;
 	int ret;
 
-	*out = (struct libvirt_domain){0};
+	*out = (struct libvirt_domain){.calling = PTHREAD_MUTEX_INITIALIZER};
 	ret = libvirt_lib_load(&out->api, err);
 	if (!ret)
-		ret = open_connection(uri, out, err);
+		ret = libvirt_connect(uri, out, err);
 	if (!ret)
 		ret = look_up(out, uri, id, err);
 	if (!ret && out->api->domain_uuid(out->domain, out->uuid))
@@ -229,7 +155,8 @@ static enum libvirt_run_state run_state_of(int state)
 	}
 }
 
-static int ask_state(struct libvirt_domain *d, int *state, int *reason, struct error *err)
+/* With `calling`. */
+static int ask_locked(struct libvirt_domain *d, int *state, int *reason, struct error *err)
 {
 	*state = LIBVIRT_DOMAIN_SHUTOFF;
 	if (!d->api->domain_state(d->domain, state, reason, 0))
@@ -239,11 +166,34 @@ static int ask_state(struct libvirt_domain *d, int *state, int *reason, struct e
 	return d->api->last_code() == LIBVIRT_ERR_NO_DOMAIN ? 0 : libvirt_error(d, d->name, err);
 }
 
+static int ask_state(struct libvirt_domain *d, int *state, int *reason, struct error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&d->calling);
+	ret = ask_locked(d, state, reason, err);
+	pthread_mutex_unlock(&d->calling);
+	return ret;
+}
+
 int libvirt_domain_state(struct libvirt_domain *d, enum libvirt_run_state *out, struct error *err)
 {
 	int state, reason;
 	int ret = ask_state(d, &state, &reason, err);
 
+	*out = run_state_of(state);
+	return ret;
+}
+
+int libvirt_domain_try_state(struct libvirt_domain *d, enum libvirt_run_state *out,
+			     struct error *err)
+{
+	int state, reason, ret;
+
+	if (pthread_mutex_trylock(&d->calling))
+		return error_set(err, EBUSY, "another thread waits for libvirt");
+	ret = ask_locked(d, &state, &reason, err);
+	pthread_mutex_unlock(&d->calling);
 	*out = run_state_of(state);
 	return ret;
 }
@@ -259,4 +209,14 @@ int libvirt_domain_pause(struct libvirt_domain *d, enum libvirt_pause *out, stru
 	else if (state == LIBVIRT_DOMAIN_PAUSED && reason == LIBVIRT_PAUSED_UNKNOWN)
 		*out = LIBVIRT_PAUSE_MONITOR;
 	return ret;
+}
+
+char *libvirt_domain_xml(struct libvirt_domain *d)
+{
+	char *xml;
+
+	pthread_mutex_lock(&d->calling);
+	xml = d->api->domain_xml(d->domain, 0);
+	pthread_mutex_unlock(&d->calling);
+	return xml;
 }

@@ -2,6 +2,7 @@
 #ifndef SONDE_VMM_LIBVIRT_CONNECTION_DOMAIN_H
 #define SONDE_VMM_LIBVIRT_CONNECTION_DOMAIN_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include "formats/base/error.h"
 #include "vmm/libvirt/connection/lib.h"
@@ -13,6 +14,9 @@
  */
 struct libvirt_domain {
 	const struct libvirt_api *api;
+	/* Held during each call to libvirtd. With several callers, libvirt 9.0 does not let go of
+	 * a libvirtd that hangs: only one of them gets an error. */
+	pthread_mutex_t calling;
 	virConnectPtr connection;
 	virDomainPtr domain;
 	char name[256];
@@ -33,6 +37,12 @@ int libvirt_domain_open(const char *uri, const char *id, struct libvirt_domain *
 /* A domain that was zeroed and never opened may be closed, too. */
 void libvirt_domain_close(struct libvirt_domain *domain);
 
+/*
+ * The first part of libvirt_domain_open(): set domain->connection, with domain->api given. The
+ * connection is closed when libvirtd hangs, if this process runs an event loop (events.h).
+ * -ENOTCONN: also if libvirtd does not answer within some seconds.
+ */
+int libvirt_connect(const char *uri, struct libvirt_domain *domain, struct error *err);
 /* Whether a URI leads to a libvirt on this host (libvirt, docs/uri). Pure. */
 bool libvirt_uri_is_local(const char *uri);
 
@@ -41,6 +51,11 @@ enum libvirt_run_state { LIBVIRT_RUNS, LIBVIRT_PAUSED, LIBVIRT_GONE };
  * is kept. -errno: libvirt does not answer. */
 int libvirt_domain_state(struct libvirt_domain *domain, enum libvirt_run_state *out,
 			 struct error *err);
+/* The same, but -EBUSY while another thread waits for libvirt, which may take as long as a
+ * migration.
+ */
+int libvirt_domain_try_state(struct libvirt_domain *domain, enum libvirt_run_state *out,
+			     struct error *err);
 
 /*
  * Who paused the domain, by the reason that libvirt reports. A pause through a QEMU monitor, which
@@ -50,6 +65,9 @@ int libvirt_domain_state(struct libvirt_domain *domain, enum libvirt_run_state *
  */
 enum libvirt_pause { LIBVIRT_PAUSE_NONE, LIBVIRT_PAUSE_MONITOR, LIBVIRT_PAUSE_OTHERS };
 int libvirt_domain_pause(struct libvirt_domain *domain, enum libvirt_pause *out, struct error *err);
+
+/* The live XML, which the caller free()s. NULL: see libvirt_error(). */
+char *libvirt_domain_xml(struct libvirt_domain *domain);
 
 /* Turn libvirt's last error into "what: libvirt's message". Returns -errno by its kind. */
 int libvirt_error(struct libvirt_domain *domain, const char *what, struct error *err);

@@ -111,6 +111,17 @@ static int create_thread(struct libvirt_events *e)
 	return code;
 }
 
+/* Once in a process. */
+static int register_loop(const struct libvirt_api *api, struct error *err)
+{
+	static bool registered;
+
+	if (!registered && api->event_register_default())
+		return error_set(err, EIO, "libvirt refuses to register its event loop");
+	registered = true;
+	return 0;
+}
+
 int libvirt_events_start(struct libvirt_events *e, struct error *err)
 {
 	int code, ret = libvirt_lib_load(&e->api, err);
@@ -118,15 +129,30 @@ int libvirt_events_start(struct libvirt_events *e, struct error *err)
 	if (ret)
 		return ret;
 	e->lifecycle = e->reboot = e->iteration = -1;
+	ret = register_loop(e->api, err);
+	if (ret)
+		return ret;
 	e->moved = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (e->moved < 0)
 		return error_set(err, errno, "no eventfd: %s", strerror(errno));
-	if (e->api->event_register_default())
-		return error_set(err, EIO, "libvirt refuses to register its event loop");
 	e->timer = e->api->event_add_timeout(QUIT_POLL_MS, on_timer, NULL, NULL);
-	code = e->timer < 0 ? EIO : create_thread(e);
-	e->running = !code;
-	return code ? error_set(err, code, "cannot start libvirt's event loop") : 0;
+	if (e->timer < 0) {
+		ret = error_set(err, EIO, "cannot start libvirt's event loop");
+		goto close_moved;
+	}
+	code = create_thread(e);
+	if (code) {
+		ret = error_set(err, code, "cannot start libvirt's event loop: %s", strerror(code));
+		goto remove_timer;
+	}
+	e->running = true;
+	return 0;
+
+remove_timer:
+	e->api->event_remove_timeout(e->timer);
+close_moved:
+	close(e->moved);
+	return ret;
 }
 
 int libvirt_events_watch(struct libvirt_events *e, struct libvirt_domain *domain, struct error *err)
@@ -164,6 +190,7 @@ void libvirt_events_stop(struct libvirt_events *e)
 	atomic_store(&e->quit, true);
 	e->api->event_update_timeout(e->timer, 0);
 	pthread_join(e->thread, NULL);
+	e->api->event_remove_timeout(e->timer);
 	e->running = false;
 	close(e->moved);
 }

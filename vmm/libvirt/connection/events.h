@@ -26,7 +26,8 @@ struct libvirt_events {
 };
 
 /*
- * Start the loop, once in a process. It serves connections that are opened afterwards. A process
+ * Start the loop, of which a process has at most one at a time. It serves connections that are
+ * opened afterwards, and notices when libvirtd hangs. A process
  * that registers a loop has to run it: libvirtd closes connections that do not answer.
  */
 int libvirt_events_start(struct libvirt_events *events, struct error *err);

@@ -16,6 +16,7 @@ static const struct symbol {
 } symbols[] = {
 	{"virConnectOpen", offsetof(struct libvirt_api, connect_open), false},
 	{"virConnectClose", offsetof(struct libvirt_api, connect_close), false},
+	{"virConnectSetKeepAlive", offsetof(struct libvirt_api, connect_keep_alive), false},
 	{"virConnectGetType", offsetof(struct libvirt_api, connect_type), false},
 	{"virConnectGetURI", offsetof(struct libvirt_api, connect_uri), false},
 	{"virDomainLookupByName", offsetof(struct libvirt_api, lookup_name), false},
@@ -35,6 +36,7 @@ static const struct symbol {
 	{"virEventRunDefaultImpl", offsetof(struct libvirt_api, event_run_default), false},
 	{"virEventAddTimeout", offsetof(struct libvirt_api, event_add_timeout), false},
 	{"virEventUpdateTimeout", offsetof(struct libvirt_api, event_update_timeout), false},
+	{"virEventRemoveTimeout", offsetof(struct libvirt_api, event_remove_timeout), false},
 	{"virConnectDomainEventRegisterAny", offsetof(struct libvirt_api, event_register), false},
 	{"virConnectDomainEventDeregisterAny", offsetof(struct libvirt_api, event_deregister),
 	 false},

@@ -63,6 +63,7 @@ typedef void libvirt_event_fn(void);
 struct libvirt_api {
 	virConnectPtr (*connect_open)(const char *uri);
 	int (*connect_close)(virConnectPtr connection);
+	int (*connect_keep_alive)(virConnectPtr connection, int interval_s, unsigned int count);
 	const char *(*connect_type)(virConnectPtr connection);
 	char *(*connect_uri)(virConnectPtr connection); /* to be free()d */
 	virDomainPtr (*lookup_name)(virConnectPtr connection, const char *name);
@@ -82,6 +83,7 @@ struct libvirt_api {
 	int (*event_add_timeout)(int ms, void (*fn)(int timer, void *arg), void *arg,
 				 void (*free_arg)(void *arg));
 	void (*event_update_timeout)(int timer, int ms);
+	int (*event_remove_timeout)(int timer);
 	int (*event_register)(virConnectPtr connection, virDomainPtr domain, int event_id,
 			      libvirt_event_fn *fn, void *arg, void (*free_arg)(void *arg));
 	int (*event_deregister)(virConnectPtr connection, int callback);

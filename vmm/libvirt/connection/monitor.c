@@ -14,10 +14,12 @@ static int send_command(struct libvirt_domain *d, const char *text, int fd, char
 	int ret;
 
 	*reply = NULL;
+	pthread_mutex_lock(&d->calling);
 	if (fd >= 0)
 		ret = d->api->monitor_command_files(d->domain, text, 1, &fd, NULL, NULL, reply, 0);
 	else
 		ret = d->api->monitor_command(d->domain, text, reply, 0);
+	pthread_mutex_unlock(&d->calling);
 	if (ret || !*reply) {
 		free(*reply);
 		return libvirt_error(d, "monitor command", err);
@@ -69,8 +71,13 @@ int libvirt_domain_check_files(struct libvirt_domain *d, struct error *err)
 
 int libvirt_hmp(struct libvirt_domain *d, const char *command, char **reply, struct error *err)
 {
+	int ret;
+
 	*reply = NULL;
-	if (d->api->monitor_command(d->domain, command, reply, LIBVIRT_QEMU_HMP) || !*reply) {
+	pthread_mutex_lock(&d->calling);
+	ret = d->api->monitor_command(d->domain, command, reply, LIBVIRT_QEMU_HMP);
+	pthread_mutex_unlock(&d->calling);
+	if (ret || !*reply) {
 		free(*reply);
 		return libvirt_error(d, command, err);
 	}

@@ -36,13 +36,17 @@ static int start_server(struct libvirt_domain *domain, struct error *err)
 }
 
 /* Unless the command would reach the domain's next start. */
-static void stop_server(struct libvirt_domain *domain)
+static int stop_server(struct libvirt_domain *domain, struct error *err)
 {
 	char *reply;
+	int ret;
 
-	if (!libvirt_process_ended(&domain->qemu) &&
-	    !libvirt_hmp(domain, "gdbserver none", &reply, NULL))
+	if (libvirt_process_ended(&domain->qemu))
+		return 0;
+	ret = libvirt_hmp(domain, "gdbserver none", &reply, err);
+	if (!ret)
 		free(reply);
+	return ret;
 }
 
 /* An administrator's server has the label "gdb". */
@@ -110,7 +114,7 @@ static int add_chardev(struct libvirt_domain *domain, struct error *err)
 	ret = wait_free(domain, err);
 	if (ret)
 		return ret;
-	stop_server(domain);
+	stop_server(domain, NULL);
 	remove_chardev(domain);
 	return libvirt_qmp(domain, "chardev-add", chardev_arguments(), -1, NULL, err);
 }
@@ -153,19 +157,23 @@ int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct err
 	rsp_init(&stub->rsp, stub->fd);
 	ret = rsp_set_physical(&stub->rsp, true, err);
 	if (ret) {
-		stop_server(domain);
+		stop_server(domain, NULL);
 		gdbstub_drop(stub);
 	}
 	return ret;
 }
 
-void gdbstub_close(struct gdbstub *stub)
+int gdbstub_close(struct gdbstub *stub, struct error *err)
 {
+	int ret;
+
 	if (stub->fd < 0)
-		return;
+		return 0;
 	rsp_set_physical(&stub->rsp, false, NULL);
-	stop_server(stub->domain);
-	gdbstub_drop(stub);
+	ret = stop_server(stub->domain, err);
+	if (!ret)
+		gdbstub_drop(stub);
+	return ret;
 }
 
 void gdbstub_drop(struct gdbstub *stub)

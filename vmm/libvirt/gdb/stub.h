@@ -23,8 +23,9 @@ int gdbstub_check_free(struct libvirt_domain *domain, struct error *err);
 /* The guest must be stopped; otherwise QEMU stops it. Addresses of memory are guest-physical.
  * -EBUSY: as above. */
 int gdbstub_open(struct gdbstub *stub, struct libvirt_domain *domain, struct error *err);
-/* The guest stays stopped. A stub that is not open may be closed, too. */
-void gdbstub_close(struct gdbstub *stub);
+/* The guest stays stopped. A stub that is not open may be closed, too. -errno: libvirt does not
+ * answer, and it stays open. */
+int gdbstub_close(struct gdbstub *stub, struct error *err);
 /* Close only sonde's end, without sending a byte, which would stop a running guest. */
 void gdbstub_drop(struct gdbstub *stub);
 

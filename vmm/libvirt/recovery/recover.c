@@ -7,6 +7,7 @@
 #include "introspect/tasks/quiesce.h"
 #include "vmm/libvirt/backend/guest.h"
 #include "vmm/libvirt/backend/shmem.h"
+#include "vmm/libvirt/connection/events.h"
 
 enum {
 	LEAVE_MS = 5000, /* how long the guest may take to leave scratch memory */
@@ -188,9 +189,10 @@ static int open_patiently(struct recovery *r, const char *uri, const char *id, u
 			  struct error *err)
 {
 	enum { STEP_MS = 100 };
+	const uint64_t end = clock_monotonic_ms() + ms;
 	int ret = libvirt_domain_open(uri, id, &r->domain, err);
 
-	for (unsigned int i = 0; i < ms && (ret == -ENOTCONN || ret == -EIO); i += STEP_MS) {
+	while ((ret == -ENOTCONN || ret == -EIO) && clock_monotonic_ms() < end) {
 		clock_wait_ms(STEP_MS);
 		ret = libvirt_domain_open(uri, id, &r->domain, err);
 	}
@@ -283,28 +285,42 @@ static int forget(const char *uuid, int why, struct libvirt_recovery *out, struc
 	return 0;
 }
 
+static int recover_domain(struct recovery *r, const char *uri, const char *id,
+			  unsigned int patience_ms, struct error *err)
+{
+	int ret = open_patiently(r, uri, id, patience_ms, err);
+
+	if ((ret == -ENOENT || ret == -ESRCH) && strlen(id) == LIBVIRT_UUID_TEXT - 1)
+		return forget(id, ret, r->out, err);
+	if (ret)
+		return ret;
+	ret = recover(r, err);
+	if (ret && libvirt_process_ended(&r->domain.qemu)) {
+		r->out->ended = true;
+		ret = 0;
+	}
+	if (ret)
+		libvirt_journal_close(&r->journal);
+	else
+		libvirt_journal_remove(&r->journal);
+	journal_contents_deinit(&r->contents);
+	libvirt_guest_destroy(r->backend);
+	libvirt_domain_close(&r->domain);
+	return ret;
+}
+
 int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err)
 {
 	struct recovery r = {.journal = {.fd = -1}, .just_died = just_died, .out = out};
-	int ret = open_patiently(&r, uri, id, patience_ms, err);
+	struct libvirt_events events = {0};
+	int ret;
 
 	*out = (struct libvirt_recovery){0};
-	if ((ret == -ENOENT || ret == -ESRCH) && strlen(id) == LIBVIRT_UUID_TEXT - 1)
-		return forget(id, ret, out, err);
-	if (ret)
-		return ret;
-	ret = recover(&r, err);
-	if (ret && libvirt_process_ended(&r.domain.qemu)) {
-		out->ended = true;
-		ret = 0;
-	}
-	if (ret)
-		libvirt_journal_close(&r.journal);
-	else
-		libvirt_journal_remove(&r.journal);
-	journal_contents_deinit(&r.contents);
-	libvirt_guest_destroy(r.backend);
-	libvirt_domain_close(&r.domain);
+	/* without the loop a libvirtd that hangs would not be noticed */
+	ret = libvirt_events_start(&events, err);
+	if (!ret)
+		ret = recover_domain(&r, uri, id, patience_ms, err);
+	libvirt_events_stop(&events);
 	return ret;
 }

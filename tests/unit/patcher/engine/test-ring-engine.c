@@ -286,7 +286,7 @@ static void test_preempted(void)
 
 static void end_engine(void)
 {
-	f.engine->ops->end(f.engine);
+	f.engine->ops->end(f.engine, NULL, NULL);
 }
 
 /* The guest ends with a vCPU in the middle of a record. */
