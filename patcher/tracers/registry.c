@@ -31,7 +31,7 @@ static int unknown(const char *what, const char *word, const char *const *known,
 	for (; *known && used < sizeof(list); known++)
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
 					 *known);
-	return error_set(err, EINVAL, "unknown %s '%s': known are %s", what, word, list);
+	return error_set(err, EINVAL, "unknown %s '%s'; known: %s", what, word, list);
 }
 
 /* Copy the word up to `end`; advances *text past the word. */

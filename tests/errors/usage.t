@@ -35,7 +35,7 @@ refuses('command line too long', 2, qr/longer than \d+ bytes/, @run, '-p', 'x' x
 refuses('trace without a place for it', 2, qr/add -o DIR/, @run, '--trace', 'kmem');
 refuses('misspelt tracer', 2, qr/'kmen': did you mean 'kmem'\?/, @run, '--trace', 'kmen', '-o',
 	"$work/t");
-refuses('unknown tracer', 2, qr/'network': known are kmem/, @run, '--trace', 'network', '-o', "$work/t");
+refuses('unknown tracer', 2, qr/'network'; known: kmem/, @run, '--trace', 'network', '-o', "$work/t");
 refuses('misspelt filter', 2, qr/'cach': did you mean 'cache'\?/, @run, '--trace', 'kmem:cach', '-o',
 	"$work/t");
 refuses('empty filter', 2, qr/empty word: use NAME/, @run, '--trace', 'kmem:', '-o', "$work/t");
@@ -58,7 +58,7 @@ refuses("$_->[0] --duration $_->[1]", 2, qr/--duration takes a time from 1ms to 
 refuses("attach --until-events $_", 2, qr/--until-events takes a number from 1 to \d+, not '$_'/, 'attach', 'x',
 	'--until-events', $_)
 	for '-1', '';
-refuses('attach to an unknown tracer', 2, qr/'network': known are kmem/, 'attach', 'x', '-o', "$work/t", '--trace', 'network');
+refuses('attach to an unknown tracer', 2, qr/'network'; known: kmem/, 'attach', 'x', '-o', "$work/t", '--trace', 'network');
 refuses('attach without a domain', 2, qr/no domain: name one; see 'virsh list'/, 'attach');
 refuses('attach without a domain at a connection', 2, qr{see 'virsh -c qemu:///session list'}, 'attach', '-c', 'qemu:///session');
 refuses("attach without a place for the trace, '@$_'", 2, qr/add -o DIR/, 'attach', 'x', @$_) for [], ['-o', ''];

@@ -123,7 +123,7 @@ static void test_refusals(void)
 	refuses("-k b --subbuf-size 2", "from 4K to 64M");
 	refuses("-k b --subbufs 1024 --subbuf-size 1024", "128 MiB");
 	refuses("-k b --kaslr-seed -1", "--kaslr-seed");
-	refuses("-k b --trace bogus -o out", "unknown tracer 'bogus': known are kmem");
+	refuses("-k b --trace bogus -o out", "unknown tracer 'bogus'; known: kmem");
 	refuses("-k b --trace kmem", "add -o DIR");
 	refuses("-k b --until-events 5", "add -o DIR");
 	refuses("-k b --kernal b", "--kernel");

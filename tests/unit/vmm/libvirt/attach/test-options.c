@@ -58,7 +58,7 @@ static void test_refusals(void)
 	refuses("-c qemu:///session", "see 'virsh -c qemu:///session list'");
 	refuses("web1", "add -o DIR");
 	refuses("web1 web2 -o out", "unexpected argument 'web2'");
-	refuses("web1 -o out --trace bogus", "unknown tracer 'bogus': known are kmem");
+	refuses("web1 -o out --trace bogus", "unknown tracer 'bogus'; known: kmem");
 	refuses("web1 -o out --trace kmem:cach", "did you mean 'cache'?");
 	refuses("web1 -o out --duration 0", "--duration takes a time from 1ms");
 	refuses("web1 -o out --until-events 0", "--until-events takes a number from 1");
