@@ -176,9 +176,13 @@ sub check_seen {
 
 sub journals { return map { s{.*/}{}r } glob "$work/run/sonde/*" }
 
-# Wait until the watchdog has undone everything, too.
+sub running_sondes { return grep { (readlink("$_/exe") // '') eq "$work/sonde" } glob '/proc/[0-9]*' }
+
+# Wait until the watchdog has undone everything, and has said so.
 sub wait_undone {
-	return wait_until(60, sub { !journals() }, 0.05);
+	my $undone = wait_until(60, sub { !journals() }, 0.05);
+	wait_until(5, sub { !running_sondes() }, 0.02);
+	return $undone;
 }
 
 # --dry-run finds where the text lies.

@@ -130,11 +130,13 @@ sub test_watchdog {
 
 # In trap mode, with a SIGINT when the traced domain has ended.
 sub test_interrupted {
-	my ($pid) = start_tracer('interrupted', '--mode', 'trap');
-	kill STOP => $pid;
+	my ($pid, $watchdog) = start_tracer('interrupted', '--mode', 'trap');
+	kill STOP => $watchdog, $pid; # the watchdog would kill a tracer that is stopped
 	start_anew('6.1', '--paused');
 	kill INT => $pid;
 	kill CONT => $pid;
+	sleep 1.5; # it shows that it lives
+	kill CONT => $watchdog;
 	is($libvirt->wait_for($pid, 60), 0, 'SIGINT after a restart: the tracer ends with status 0') or diag(log_of('interrupted'));
 	like(log_of('interrupted'), qr/sonde attach: the domain was destroyed, and the trace ended with it/,
 		'SIGINT after a restart: the tracer says why it ends');

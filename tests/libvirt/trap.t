@@ -123,6 +123,8 @@ sub test_daemon {
 	is($libvirt->wait_for($pid, 60), 1, 'libvirtd killed while traced: attach has status 1') or diag(log_of('daemon'));
 	ok(lives('t'), 'libvirtd killed while traced: the guest makes progress');
 	wait_undone();
+	# the next libvirtd learns of it from QEMU
+	wait_until(20, sub { $libvirt->state_of('t') eq 'running' });
 	is_as_before('t', 'libvirtd killed while traced');
 }
 
@@ -165,6 +167,31 @@ sub test_other_user {
 	kill INT => $pid;
 	is($libvirt->wait_for($pid, 60), 130, "after another user's attach SIGINT ends the first with status 130") or diag(log_of('first'));
 	is_as_before('t', "after another user's attach");
+}
+
+# Ctrl-Z would leave the domain at its next breakpoint.
+sub test_job_control {
+	my $pid = $libvirt->spawn('tstp', attach_command('t', '--mode', 'trap', '--max-rate', 0));
+	ok(wait_tracing(), 'SIGTSTP: attach traces before') or return;
+	sleep 0.5;
+	kill TTOU => $pid;
+	ok(lives('t'), 'SIGTTOU: the guest makes progress');
+	kill TSTP => $pid;
+	is($libvirt->wait_for($pid, 60), 128 + 20, 'SIGTSTP ends attach with status 148') or diag(log_of('tstp'));
+	is_as_before('t', 'after SIGTSTP');
+}
+
+# SIGSTOP cannot be caught: the watchdog kills the tracer.
+sub test_stopped {
+	my $pid = $libvirt->spawn('stopped', attach_command('t', '--mode', 'trap', '--max-rate', 0));
+	ok(wait_tracing(), 'SIGSTOP: attach traces before') or return;
+	sleep 1.5; # it has shown once that it lives
+	my $from = time;
+	kill STOP => $pid;
+	is($libvirt->wait_for($pid, 60), 128 + 9, sprintf 'SIGSTOP: the watchdog kills the tracer after %.0f s', time - $from);
+	ok(wait_undone(), 'SIGSTOP: the watchdog undoes everything');
+	like(log_of('stopped'), qr/the tracer was stopped or hung for \d+ s.*the watchdog has killed it/, 'SIGSTOP: the watchdog says so');
+	is_as_before('t', 'after SIGSTOP');
 }
 
 # QEMU's gdbstub serves one debugger.
@@ -247,6 +274,8 @@ test_kills('t', $ENV{KILLS} // 2);
 test_daemon();
 test_daemon_hangs();
 test_recover();
+test_job_control();
+test_stopped();
 test_other_user();
 test_debugger();
 test_suspended();

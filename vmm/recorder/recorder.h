@@ -33,6 +33,9 @@ struct recorder_config {
 	const char *memory; /* how guest memory is read, for the sidecar */
 	bool progress;      /* show the counts on the terminal, which the guest does not use */
 	bool no_trace;      /* write nothing, even if options->output is set */
+	/* The guest waits for this process: job control must not stop it. SIGTSTP (Ctrl-Z) ends the
+	 * run, SIGTTIN and SIGTTOU are ignored. */
+	bool never_stopped;
 	/* Async-signal-safe: called before a second signal kills the process. May be NULL. */
 	void (*before_death)(void);
 };

@@ -48,10 +48,13 @@ static void let_signals_through(struct recorder *r)
 	while (read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		;
 	sigemptyset(&hard.sa_mask);
+	if (r->config.never_stopped)
+		signal(SIGTSTP, SIG_IGN);
 	for (int i = 0; i < NR_END_SIGNALS; i++) {
 		sigaction(end_signals[i], &hard, NULL);
 		sigdelset(&r->old_signals, end_signals[i]);
 	}
+	sigdelset(&r->old_signals, SIGTSTP);
 	sigprocmask(SIG_SETMASK, &r->old_signals, NULL);
 }
 
@@ -78,6 +81,11 @@ static int catch_signals(struct recorder *r, struct error *err)
 	sigemptyset(&signals);
 	for (int i = 0; i < NR_END_SIGNALS; i++)
 		sigaddset(&signals, end_signals[i]);
+	if (r->config.never_stopped) {
+		sigaddset(&signals, SIGTSTP);
+		signal(SIGTTIN, SIG_IGN);
+		signal(SIGTTOU, SIG_IGN);
+	}
 	sigprocmask(SIG_BLOCK, &signals, &r->old_signals);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);

@@ -55,6 +55,7 @@ static int create_recorder(struct attach *a, struct kernel_image *image, struct 
 		.memory = libvirt_guest_memory_text(a->guest),
 		.progress = true,
 		.no_trace = o->dry_run,
+		.never_stopped = o->recorder.mode == RECORDER_TRAP,
 	};
 
 	return recorder_create(&config, &a->recorder, err);

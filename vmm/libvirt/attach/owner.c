@@ -169,11 +169,16 @@ static int begin_recorder(struct attach *a, struct error *err)
 	return ret;
 }
 
+static void on_beat(void *watchdog, bool exposed)
+{
+	libvirt_watchdog_beat(watchdog, exposed);
+}
+
 /* Give the domain memory or breakpoints, and start tracing. */
 static int begin(struct attach *a, struct error *err)
 {
 	int ret = a->options->recorder.mode == RECORDER_TRAP
-			  ? libvirt_guest_use_traps(a->guest, err)
+			  ? libvirt_guest_use_traps(a->guest, on_beat, &a->watchdog, err)
 			  : plug(a, err);
 
 	if (ret)

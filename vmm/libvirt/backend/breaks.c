@@ -189,6 +189,7 @@ static int set_armed(struct libvirt_guest *g, struct libvirt_break *b, bool on, 
 		return ret;
 	b->armed = on;
 	g->traps.nr_armed += on ? 1 : (size_t)-1;
+	libvirt_traps_changed(&g->traps);
 	return ret;
 }
 
@@ -254,6 +255,7 @@ int libvirt_breaks_unpark(struct libvirt_guest *g, struct error *err)
 			ret = set_in_qemu(g, &t->breaks[i], true, err);
 	}
 	t->parked = false;
+	libvirt_traps_changed(t);
 	if (ret)
 		libvirt_breaks_park(g, NULL); /* all or none */
 	return ret;

@@ -36,8 +36,16 @@ int libvirt_guest_unplug(struct libvirt_guest *guest, struct error *err);
 /* Does not unplug. NULL-safe. */
 void libvirt_guest_destroy(struct libvirt_guest *guest);
 
-/* Enable breakpoints, once, for a guest without scratch memory. */
-int libvirt_guest_use_traps(struct libvirt_guest *guest, struct error *err);
+/*
+ * Enable breakpoints, once, for a guest without scratch memory. From then on `beat` is called each
+ * second, on a thread of its own: with `exposed`, while the guest may stop at a breakpoint and this
+ * process serves it; without, while there are none. It is not called while a stop takes
+ * suspiciously long. So if it is not called for some seconds after it was with `exposed`, the guest
+ * may be frozen.
+ */
+typedef void libvirt_beat_fn(void *arg, bool exposed);
+int libvirt_guest_use_traps(struct libvirt_guest *guest, libvirt_beat_fn *beat, void *arg,
+			    struct error *err);
 struct libvirt_trap_counts {
 	uint64_t hits;
 	uint64_t held_ns; /* how long the guest was stopped for them */

@@ -48,6 +48,12 @@ struct libvirt_traps {
 	atomic_bool ending;
 	atomic_bool moving; /* QEMU writes the memory elsewhere: breakpoints stay out for good */
 	bool unpaced_now;   /* of the thread: wait for libvirt when no lock is held */
+
+	atomic_bool exposed; /* there are armed breakpoints, which are not parked */
+	pthread_t beater;
+	int beater_wake; /* eventfd: `ending` */
+	libvirt_beat_fn *beat;
+	void *beat_arg;
 };
 
 struct libvirt_guest {
@@ -63,8 +69,10 @@ struct libvirt_guest {
 	pthread_mutex_t stopper;    /* held while it is stopped; recursive */
 	_Atomic unsigned int stops; /* nested stops of the thread that holds `stopper` */
 	atomic_bool will_run;       /* the last resume lets the guest run */
-	bool found_paused;          /* this stop found it paused by its administrator */
-	bool adopted;               /* a dead tracer had made this stop */
+	_Atomic uint64_t
+		stopped_ns; /* since when it is stopped by sonde or at a breakpoint; 0: not */
+	bool found_paused;  /* this stop found it paused by its administrator */
+	bool adopted;       /* a dead tracer had made this stop */
 	struct gdbstub stub;
 	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];
 	bool have_registers[LIBVIRT_MAX_VCPUS];       /* registers[] is of this stop */
@@ -121,6 +129,8 @@ int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void 
 int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status, struct error *err);
 /* With armed breakpoints: serve them from now on, and let the guest run if `will_run`. */
 int libvirt_traps_resume(struct libvirt_guest *g, bool will_run, struct error *err);
+/* nr_armed or parked has changed. */
+void libvirt_traps_changed(struct libvirt_traps *traps);
 /* This stop has parked the breakpoints. */
 void libvirt_traps_note_parked(struct libvirt_guest *g);
 void libvirt_traps_init(struct libvirt_traps *traps);
@@ -133,6 +143,12 @@ void libvirt_traps_deinit(struct libvirt_guest *g);
 void *libvirt_traps_serve(void *guest);
 /* With the lock: serve a stop notice of the gdbstub. `silent`: there was none for a while. */
 void libvirt_traps_poll(struct libvirt_guest *g, bool silent);
+
+/* --- beat.c ---------------------------------------------------------------------------------- */
+
+int libvirt_beat_start(struct libvirt_guest *g, struct error *err);
+/* If it was started. With no lock held. */
+void libvirt_beat_stop(struct libvirt_guest *g);
 
 /* --- breaks.c -------------------------------------------------------------------------------- */
 

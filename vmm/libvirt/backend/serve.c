@@ -100,6 +100,7 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 	}
 	resumed = libvirt_guest_end_stop(g, ret ? NULL : &err);
 	atomic_store(&g->stops, 0);
+	atomic_store(&g->stopped_ns, 0);
 	g->will_run = false;
 	g->traps.counts.held_ns += clock_monotonic_ns() - begin;
 	if ((ret || resumed) && !g->traps.failure.code)
@@ -143,6 +144,7 @@ static int park_for_move(struct libvirt_guest *g, struct error *err)
 	if (!ret)
 		ret = libvirt_breaks_park(g, err);
 	atomic_store(&g->stops, 0);
+	atomic_store(&g->stopped_ns, 0);
 	/* another stop is QEMU's, which is about to complete the migration */
 	return ret || !(stop.trap || stop.interrupt) ? ret : rsp_continue(&g->stub.rsp, err);
 }

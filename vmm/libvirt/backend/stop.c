@@ -2,6 +2,7 @@
 /* Stops and resumes a domain. */
 #include <errno.h>
 #include <string.h>
+#include "formats/base/clock.h"
 #include "vmm/libvirt/backend/internal.h"
 
 /* Commands reach whichever QEMU the domain has now, also that of its next start. */
@@ -158,6 +159,7 @@ void libvirt_guest_begin_stop(struct libvirt_guest *g)
 {
 	memset(g->have_registers, 0, sizeof(g->have_registers));
 	g->have_states = false;
+	atomic_store(&g->stopped_ns, clock_monotonic_ns());
 	g->traps.chosen = g->traps.sees_kernel = false;
 }
 
@@ -176,6 +178,8 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 			libvirt_clock_freeze(&g->clock, true);
 		libvirt_guest_begin_stop(g);
 	}
+	if (ret)
+		atomic_store(&g->stopped_ns, 0);
 	if (ret)
 		pthread_mutex_unlock(&g->stopper);
 	else
@@ -219,6 +223,7 @@ int libvirt_guest_end_stop(struct libvirt_guest *g, struct error *err)
 	if (g->traps.nr_armed)
 		return libvirt_traps_resume(g, g->will_run, err);
 	g->traps.parked = false;
+	libvirt_traps_changed(&g->traps);
 	closed = gdbstub_close(&g->stub, err);
 	if (!g->will_run)
 		return 0;
@@ -252,6 +257,7 @@ int libvirt_guest_resume(struct guest *guest, struct error *err)
 	if (atomic_load(&g->stops) == 1) {
 		ret = resume_domain(g, err);
 		libvirt_clock_freeze(&g->clock, false);
+		atomic_store(&g->stopped_ns, 0);
 	}
 	atomic_fetch_sub(&g->stops, 1);
 	pthread_mutex_unlock(&g->stopper);

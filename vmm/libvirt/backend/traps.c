@@ -8,11 +8,17 @@
 #include "vmm/libvirt/backend/internal.h"
 #include "vmm/libvirt/connection/monitor.h"
 
+void libvirt_traps_changed(struct libvirt_traps *t)
+{
+	atomic_store(&t->exposed, t->nr_armed && !t->parked);
+}
+
 void libvirt_traps_note_parked(struct libvirt_guest *g)
 {
 	if (!g->traps.parked)
 		g->traps.parked_ns = clock_monotonic_ns();
 	g->traps.parked = true;
+	libvirt_traps_changed(&g->traps);
 }
 
 static void wake(struct libvirt_traps *t)
@@ -81,10 +87,11 @@ int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void 
 
 void libvirt_traps_init(struct libvirt_traps *t)
 {
-	t->wake = -1;
+	t->wake = t->beater_wake = -1;
 }
 
-int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
+int libvirt_guest_use_traps(struct libvirt_guest *g, libvirt_beat_fn *beat, void *arg,
+			    struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
 	/* with KVM breakpoints are bytes in the guest's memory */
@@ -96,6 +103,11 @@ int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
 	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!t->breaks || t->wake < 0)
 		return error_set(err, ENOMEM, "out of memory");
+	t->beat = beat;
+	t->beat_arg = arg;
+	ret = libvirt_beat_start(g, err);
+	if (ret)
+		return ret;
 	if (pthread_create(&t->thread, NULL, libvirt_traps_serve, g))
 		return error_set(err, EAGAIN, "cannot start the thread that serves breakpoints");
 	t->enabled = true;
@@ -112,6 +124,7 @@ void libvirt_traps_deinit(struct libvirt_guest *g)
 		wake(t);
 		pthread_join(t->thread, NULL);
 	}
+	libvirt_beat_stop(g);
 	if (t->wake >= 0)
 		close(t->wake);
 	free(t->breaks);

@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "formats/base/clock.h"
 #include "formats/cli/cli.h"
 #include "vmm/libvirt/connection/lib.h"
 #include "vmm/libvirt/recovery/recover.h"
@@ -17,23 +20,67 @@ enum {
 	AGAIN_S = 1, /* the first pause between two attempts; doubles up to ... */
 	AGAIN_MOST_S = 30,
 	GIVE_UP_S = 600,
+	BEAT_S = 10,
 };
-static const char undone_mark = 'q';
+
+/* What follows the uuid. */
+static const char undone_mark = 'q', beat_mark = 'b', idle_mark = 'i';
 
 /* --- in the watchdog ------------------------------------------------------------------------- */
 
-/* Reads until the tracer ends. */
-static size_t read_all(int fd, char *text, size_t size)
-{
-	size_t used = 0;
-	ssize_t n;
+struct watch {
+	int fd;
+	int tracer; /* pidfd; -1 before Linux 5.3 */
+	const char *uri;
+	char uuid[LIBVIRT_UUID_TEXT];
+	size_t nr_uuid;    /* bytes of it so far */
+	bool undone;       /* by the tracer */
+	uint64_t deadline; /* ms, for the next beat; 0: none */
+	bool killed;       /* the tracer was */
+};
 
-	while (used < size && (n = read(fd, text + used, size - used)) != 0) {
-		if (n < 0 && errno != EINTR)
-			break;
-		used += n > 0 ? (size_t)n : 0;
+static void take(struct watch *w, char c)
+{
+	if (w->nr_uuid < sizeof(w->uuid))
+		w->uuid[w->nr_uuid++] = c;
+	else if (c == beat_mark)
+		w->deadline = clock_monotonic_ms() + BEAT_S * 1000;
+	else if (c == idle_mark)
+		w->deadline = 0;
+	else
+		w->undone = c == undone_mark;
+}
+
+/* The domain may be frozen as long as the tracer lives: its end has the gdbstub. */
+static void kill_tracer(struct watch *w)
+{
+	w->deadline = 0;
+	w->killed = !syscall(SYS_pidfd_send_signal, w->tracer, SIGKILL, NULL, 0);
+}
+
+/* Reads until the tracer ends. */
+static void read_all(struct watch *w)
+{
+	for (;;) {
+		struct pollfd poll_fd = {.fd = w->fd, .events = POLLIN};
+		uint64_t now = clock_monotonic_ms();
+		int ms = !w->deadline ? -1 : w->deadline > now ? (int)(w->deadline - now) : 0;
+		int n = poll(&poll_fd, 1, ms);
+		char text[64];
+		ssize_t size;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (!n) {
+			kill_tracer(w);
+			continue;
+		}
+		size = read(w->fd, text, sizeof(text));
+		if (size <= 0 && !(size < 0 && errno == EINTR))
+			return;
+		for (ssize_t i = 0; i < size; i++)
+			take(w, text[i]);
 	}
-	return used;
 }
 
 static void print_recovery(const struct libvirt_recovery *recovery)
@@ -79,12 +126,19 @@ static int keep_trying(const char *uri, const char *uuid)
 	return ret ? CLI_FAILED : CLI_OK;
 }
 
-static int recover(const char *uri, const char *uuid)
+/* Nothing is printed before the recovery: the terminal may be what blocks. */
+static int recover(const struct watch *w)
 {
+	const char *uri = w->uri, *uuid = w->uuid;
 	struct libvirt_recovery recovery;
 	struct error err;
 	int ret = libvirt_recover(uri, uuid, true, PATIENCE_MS, &recovery, &err);
 
+	if (w->killed)
+		fprintf(stderr,
+			"sonde attach: the tracer was stopped or hung for %d s, with "
+			"breakpoints in the domain: the watchdog has killed it\n",
+			BEAT_S);
 	if (!ret) {
 		print_recovery(&recovery);
 		return CLI_OK;
@@ -118,37 +172,50 @@ static void become_independent(void)
 	}
 }
 
-static int watch(int fd, const char *uri)
+static int watch(int fd, int tracer, const char *uri)
 {
-	char text[LIBVIRT_UUID_TEXT + 2] = "";
-	size_t n;
+	struct watch w = {.fd = fd, .tracer = tracer, .uri = uri};
 
 	become_independent();
-	n = read_all(fd, text, LIBVIRT_UUID_TEXT + 1);
-	if (n < LIBVIRT_UUID_TEXT || text[LIBVIRT_UUID_TEXT] == undone_mark)
+	read_all(&w);
+	if (w.nr_uuid < sizeof(w.uuid) || w.undone)
 		return CLI_OK;
-	text[LIBVIRT_UUID_TEXT - 1] = '\0';
-	return recover(uri, text);
+	w.uuid[sizeof(w.uuid) - 1] = '\0';
+	return recover(&w);
 }
 
 /* --- in the tracer --------------------------------------------------------------------------- */
+
+/* Returns in the tracer, not in the watchdog. -errno. */
+static pid_t start(int ends[2], const char *uri)
+{
+	int tracer = (int)syscall(SYS_pidfd_open, getpid(), 0), code;
+	pid_t pid = fork();
+
+	code = errno;
+	if (!pid) {
+		close(ends[1]);
+		_exit(watch(ends[0], tracer, uri));
+	}
+	if (tracer >= 0)
+		close(tracer);
+	return pid < 0 ? -code : pid;
+}
 
 int libvirt_watchdog_start(const char *uri, struct libvirt_watchdog *out, struct error *err)
 {
 	int ends[2];
 
 	out->fd = -1;
-	if (pipe2(ends, O_CLOEXEC))
+	/* a watchdog that is stopped does not block the tracer */
+	if (pipe2(ends, O_CLOEXEC) || fcntl(ends[1], F_SETFL, O_NONBLOCK))
 		return error_set(err, errno, "no pipe: %s", strerror(errno));
-	out->pid = fork();
-	if (!out->pid) {
-		close(ends[1]);
-		_exit(watch(ends[0], uri));
-	}
+	out->pid = start(ends, uri);
 	close(ends[0]);
 	if (out->pid < 0) {
 		close(ends[1]);
-		return error_set(err, errno, "cannot start the watchdog: %s", strerror(errno));
+		return error_set(err, -out->pid, "cannot start the watchdog: %s",
+				 strerror(-out->pid));
 	}
 	out->fd = ends[1];
 	return 0;
@@ -167,6 +234,11 @@ int libvirt_watchdog_arm(struct libvirt_watchdog *w, const char *uuid, struct er
 
 	snprintf(text, sizeof(text), "%s", uuid);
 	return send_bytes(w, text, sizeof(text), err);
+}
+
+void libvirt_watchdog_beat(struct libvirt_watchdog *w, bool exposed)
+{
+	send_bytes(w, exposed ? &beat_mark : &idle_mark, 1, NULL);
 }
 
 bool libvirt_watchdog_end(struct libvirt_watchdog *w, bool undone)

@@ -33,11 +33,12 @@ static void fixture_quit(void *arg)
 
 static const struct monitor_guest_ops ops = {.quit = fixture_quit};
 
-static void begin(struct fixture *f, uint64_t duration_ms, void (*before_death)(void))
+static void begin_with(struct fixture *f, struct recorder_config config, uint64_t duration_ms)
 {
-	struct recorder_config config = {
-		.verb = "test", .options = &f->options, .before_death = before_death};
 	struct error err;
+
+	config.verb = "test";
+	config.options = &f->options;
 
 	*f = (struct fixture){.guest = {.nr_vcpus = 1}};
 	f->options.duration_ms = duration_ms;
@@ -48,6 +49,11 @@ static void begin(struct fixture *f, uint64_t duration_ms, void (*before_death)(
 	    recorder_watch(f->recorder, &f->guest, &ops, f, &err) ||
 	    recorder_begin(f->recorder, &f->guest, &err))
 		exit(1);
+}
+
+static void begin(struct fixture *f, uint64_t duration_ms, void (*before_death)(void))
+{
+	begin_with(f, (struct recorder_config){.before_death = before_death}, duration_ms);
 }
 
 static void end(struct fixture *f)
@@ -138,6 +144,45 @@ static void test_second_signal(void)
 	   "after a limit was reached, the first signal kills the process");
 }
 
+/* In a child, as a failure would stop it: how it ends, or that it was stopped. */
+static int status_of_unstoppable(void)
+{
+	struct fixture f;
+	struct error err;
+	int reason, status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		setpgid(0, 0);
+		begin_with(&f, (struct recorder_config){.never_stopped = true}, 0);
+		raise(SIGTTOU);
+		raise(SIGTTIN);
+		raise(SIGTSTP);
+		if (recorder_run(f.recorder, &reason, &err) || reason != QUIT_REASON)
+			_exit(1);
+		raise(SIGTSTP);
+		_exit(recorder_signal(f.recorder) == SIGTSTP ? 0 : 2);
+	}
+	waitpid(pid, &status, WUNTRACED);
+	if (WIFSTOPPED(status)) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	return status;
+}
+
+static void test_never_stopped(void)
+{
+	struct capture capture;
+	int status;
+
+	capture_begin(&capture, "");
+	status = status_of_unstoppable();
+	capture_end(&capture);
+	ok(!WIFSTOPPED(status), "job control does not stop a recorder that is never stopped");
+	ok(WIFEXITED(status) && !WEXITSTATUS(status), "SIGTSTP ends its run in order");
+}
+
 int main(void)
 {
 	test_duration();
@@ -145,5 +190,6 @@ int main(void)
 	test_first_signal(SIGTERM);
 	test_first_signal(SIGHUP);
 	test_second_signal();
+	test_never_stopped();
 	return tap_done();
 }

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Shows another process that this one still serves breakpoints. It is a thread of its own, because
+ * all others may wait for libvirt, which is bounded: by its keepalive, and by how long libvirt
+ * waits for a job of another user.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "vmm/libvirt/backend/internal.h"
+
+enum {
+	BEAT_MS = 1000,
+	LONGEST_STOP_S = 60, /* longer than any wait for libvirt */
+};
+
+static bool takes_too_long(struct libvirt_guest *g)
+{
+	const uint64_t longest = LONGEST_STOP_S * UINT64_C(1000000000);
+	uint64_t since = atomic_load(&g->stopped_ns);
+
+	return since && clock_monotonic_ns() - since > longest;
+}
+
+static void *beat(void *arg)
+{
+	struct libvirt_guest *g = arg;
+	struct libvirt_traps *t = &g->traps;
+	struct pollfd poll_fd = {.fd = t->beater_wake, .events = POLLIN};
+
+	while (poll(&poll_fd, 1, BEAT_MS) <= 0) {
+		bool exposed = atomic_load(&t->exposed);
+
+		if (!exposed || !takes_too_long(g))
+			t->beat(t->beat_arg, exposed);
+	}
+	return NULL;
+}
+
+int libvirt_beat_start(struct libvirt_guest *g, struct error *err)
+{
+	struct libvirt_traps *t = &g->traps;
+
+	t->beater_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->beater_wake < 0)
+		return error_set(err, errno, "no eventfd");
+	if (!pthread_create(&t->beater, NULL, beat, g))
+		return 0;
+	close(t->beater_wake);
+	t->beater_wake = -1;
+	return error_set(err, EAGAIN, "cannot start a thread");
+}
+
+void libvirt_beat_stop(struct libvirt_guest *g)
+{
+	struct libvirt_traps *t = &g->traps;
+
+	if (t->beater_wake < 0)
+		return;
+	eventfd_write(t->beater_wake, 1);
+	pthread_join(t->beater, NULL);
+	close(t->beater_wake);
+	t->beater_wake = -1;
+}
