@@ -189,11 +189,13 @@ static int fill_layout(struct slab_view *view, struct error *err)
 		ret = order_layout(view, btf, err);
 	if (!ret)
 		ret = cache_layout(view, btf, err);
-	if (!ret)
-		ret = batch_layout(view, btf, err);
-	if (!ret)
-		ret = sheaf_layout(&view->sheaf, btf, err);
-	return ret;
+	if (ret)
+		return ret;
+	/* Only bulk frees need these. */
+	view->has_batch = !batch_layout(view, btf, NULL);
+	if (sheaf_layout(&view->sheaf, btf, NULL))
+		view->sheaf.size = 0;
+	return 0;
 }
 
 int slab_view_create(const struct kernel *kernel, struct slab_view **out, struct error *err)

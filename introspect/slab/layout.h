@@ -40,6 +40,7 @@ struct slab_view {
 	struct order_place order;
 	uint32_t slab_cache; /* in the head struct page */
 	uint32_t cache_size, cache_object_size, cache_name;
+	bool has_batch;
 	uint32_t batch_nr, batch_pages;
 	struct sheaf_layout sheaf;
 	uint64_t vmemmap_link; /* of vmemmap_base, 0 = not randomised */

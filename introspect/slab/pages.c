@@ -174,7 +174,10 @@ uint32_t slab_page_link(const struct slab_view *view)
 	return view->lru;
 }
 
-struct slab_batch slab_folio_batch(const struct slab_view *view)
+int slab_folio_batch(const struct slab_view *view, struct slab_batch *out, struct error *err)
 {
-	return (struct slab_batch){.nr = view->batch_nr, .folios = view->batch_pages};
+	if (!view->has_batch)
+		return error_set(err, ENOTSUP, "BTF has no usable struct folio_batch or pagevec");
+	*out = (struct slab_batch){.nr = view->batch_nr, .folios = view->batch_pages};
+	return 0;
 }

@@ -130,7 +130,7 @@ int slab_sheaf(const struct slab_view *view, struct slab_sheaf *out, struct erro
 	int32_t rcu_head = (int32_t)layout->rcu_head;
 
 	if (!layout->size)
-		return error_set(err, ENOTSUP, "BTF has no struct slab_sheaf");
+		return error_set(err, ENOTSUP, "BTF has no usable struct slab_sheaf");
 	out->cache = (int32_t)layout->cache - rcu_head;
 	out->count = (int32_t)layout->count - rcu_head;
 	out->objects = (int32_t)layout->objects - rcu_head;

@@ -83,7 +83,8 @@ uint32_t slab_page_link(const struct slab_view *view);
 struct slab_batch {
 	uint32_t nr, folios;
 };
-struct slab_batch slab_folio_batch(const struct slab_view *view);
+/* -ENOTSUP if BTF does not describe it. */
+int slab_folio_batch(const struct slab_view *view, struct slab_batch *out, struct error *err);
 
 /*
  * A sheaf: an array of pointers to objects of one cache. kfree_rcu() collects objects in a sheaf;

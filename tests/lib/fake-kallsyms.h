@@ -24,7 +24,7 @@ uint64_t fake_kallsyms_address(enum fake_kallsyms_layout layout, uint32_t i);
  * `room` bytes; 0 if they do not suffice. */
 size_t fake_kallsyms(enum fake_kallsyms_layout layout, uint64_t address, uint8_t *out, size_t room);
 
-/* The same of up to FAKE_KALLSYMS_MAX symbols of one's own, more than 256, sorted by address; the
+/* The same of the caller's symbols: more than 256, up to FAKE_KALLSYMS_MAX, sorted by address. The
  * first kernel address is the tables' base. */
 struct fake_kallsyms_symbol {
 	uint64_t address;

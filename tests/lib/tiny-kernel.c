@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-or-later
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/lib/tiny-kernel.h"
 
 #include <elf.h>
@@ -29,7 +29,7 @@ int tiny_kernel_write(const struct tiny_kernel *kernel, char path[64])
 			    .p_filesz = kernel->size,
 			    .p_memsz = kernel->memory_size ? kernel->memory_size : kernel->size},
 	};
-	int fd, rc = 0;
+	int fd, ret = 0;
 
 	strcpy(path, "/tmp/tiny-kernel-XXXXXX");
 	fd = mkstemp(path);
@@ -38,7 +38,7 @@ int tiny_kernel_write(const struct tiny_kernel *kernel, char path[64])
 	if (write(fd, &elf, sizeof(elf)) != (ssize_t)sizeof(elf) ||
 	    write(fd, kernel->code, kernel->size) != (ssize_t)kernel->size ||
 	    ftruncate(fd, (off_t)(sizeof(elf) + kernel->size - kernel->cut)) < 0)
-		rc = -1;
+		ret = -1;
 	close(fd);
-	return rc;
+	return ret;
 }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A file that passes for a vmlinux: ELF, one segment, linked like Linux at 16 MiB. */
+/* A file that is taken for a vmlinux: an ELF with one segment, linked like Linux at 16 MiB. */
 struct tiny_kernel {
 	const void *code; /* the segment's contents; entered at its first byte */
 	size_t size;

@@ -43,29 +43,33 @@ static bool find_role(const struct alloc_entry *entry, enum alloc_role role, uin
 	return entry->argument[role];
 }
 
-static bool set_batch(const struct slab_view *slab, struct capture_items *items)
+static int set_batch(const struct slab_view *slab, struct capture_items *items)
 {
-	struct slab_batch batch = slab_folio_batch(slab);
+	struct slab_batch batch;
+	int ret = slab_folio_batch(slab, &batch, NULL);
 
+	if (ret)
+		return ret;
 	items->from = ITEMS_COUNTED;
 	items->count_size = 1;
 	items->count_offset = (int32_t)batch.nr;
 	items->words_offset = (int32_t)batch.folios;
-	return true;
+	return 0;
 }
 
-static bool set_sheaf(const struct slab_view *slab, struct capture_items *items)
+static int set_sheaf(const struct slab_view *slab, struct capture_items *items)
 {
 	struct slab_sheaf sheaf;
+	int ret = slab_sheaf(slab, &sheaf, NULL);
 
-	if (slab_sheaf(slab, &sheaf, NULL))
-		return false;
+	if (ret)
+		return ret;
 	items->from = ITEMS_COUNTED;
 	items->count_size = 4;
 	items->count_offset = sheaf.count;
 	items->words_offset = sheaf.objects;
 	items->owner_offset = sheaf.cache;
-	return true;
+	return 0;
 }
 
 /* What is freed. */
@@ -159,6 +163,17 @@ static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_p
 	};
 }
 
+/* Whether BTF describes the structure that a bulk free takes its objects from. */
+static bool has_layout(const struct kmem_tracer *t, const struct alloc_entry *entry)
+{
+	struct capture_items items;
+	uint8_t argument;
+
+	if (find_role(entry, ALLOC_ROLE_BATCH, &argument))
+		return !set_batch(t->slab, &items);
+	return !find_role(entry, ALLOC_ROLE_SHEAF, &argument) || !set_sheaf(t->slab, &items);
+}
+
 static void add_gap(struct kmem_tracer *t, enum kmem_type_id type, struct probe_gap gap)
 {
 	if (t->types & 1u << type)
@@ -169,7 +184,8 @@ static int make_gaps(struct kmem_tracer *t, struct error *err)
 {
 	const struct alloc_points *points = t->points;
 
-	t->gaps = calloc(points->nr_unresolved + points->nr_emitters + 1, sizeof(*t->gaps));
+	t->gaps = calloc(points->n + points->nr_unresolved + points->nr_emitters + 1,
+			 sizeof(*t->gaps));
 	if (!t->gaps)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < points->nr_unresolved; i++) {
@@ -201,9 +217,18 @@ static int make_probes(struct kmem_tracer *t, struct error *err)
 	t->probes = calloc(points->n + 1, sizeof(*t->probes));
 	if (!t->probes)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < points->n; i++)
-		if (is_wanted(t, &points->v[i].entry))
-			t->probes[t->nr_probes++] = make_probe(t, &points->v[i]);
+	for (size_t i = 0; i < points->n; i++) {
+		const struct alloc_point *p = &points->v[i];
+
+		if (!is_wanted(t, &p->entry))
+			continue;
+		if (has_layout(t, &p->entry))
+			t->probes[t->nr_probes++] = make_probe(t, p);
+		else
+			add_gap(t, p->entry.type,
+				(struct probe_gap){p->entry.name, p->address,
+						   "BTF does not describe what it frees"});
+	}
 	if (!t->nr_probes)
 		return error_set(err, ENOENT, "no allocator can be traced: %s: %s",
 				 t->gaps[0].function, t->gaps[0].reason);

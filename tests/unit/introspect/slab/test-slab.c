@@ -160,6 +160,8 @@ static void test_caches(void)
 
 static void test_places(void)
 {
+	struct slab_batch batch = {1, 1};
+
 	ok(slab_in_direct_map(view, fake_direct(0)) &&
 		   slab_in_direct_map(view, fake_direct(FAKE_RAM - 1)),
 	   "RAM is in the direct map");
@@ -167,8 +169,9 @@ static void test_places(void)
 		   !slab_in_direct_map(view, FAKE_PAGE_OFFSET - 1) && !slab_in_direct_map(view, 0),
 	   "addresses around RAM are not in the direct map");
 	is_u64(slab_page_link(view), 8, "pages are linked by lru");
-	is_u64(slab_folio_batch(view).nr, 0, "a batch begins with its number of folios");
-	is_u64(slab_folio_batch(view).folios, 8, "a batch has its folios behind that number");
+	ok(!slab_folio_batch(view, &batch, NULL), "the layout of a batch is known");
+	is_u64(batch.nr, 0, "a batch begins with its number of folios");
+	is_u64(batch.folios, 8, "a batch has its folios behind that number");
 }
 
 static void test_sheaf(const struct flavour *f)

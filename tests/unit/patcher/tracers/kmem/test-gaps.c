@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the kmem tracer cannot see of a kernel: it says so, and traces the rest. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+
+static struct fake_session fs;
+
+/* The session's kernel, with another kernel's BTF or none. */
+static void begin(const struct fake_kernel *other, struct btf_types **own)
+{
+	fake_session_create(&fs);
+	*own = fs.fg.base.image.btf;
+	fs.fg.base.image.btf = other ? other->image.btf : NULL;
+}
+
+static void end(struct btf_types *own)
+{
+	fs.fg.base.image.btf = own;
+	fake_session_destroy(&fs);
+}
+
+static const char *reason_of(const struct trace_status *status, const char *function)
+{
+	for (size_t i = 0; i < status->nr_gaps; i++)
+		if (!strcmp(status->gaps[i].function, function))
+			return status->gaps[i].reason;
+	return NULL;
+}
+
+/* BTF of 6.12 has no struct slab_sheaf. */
+static void test_layout(void)
+{
+	struct fake_kernel other;
+	struct trace_status status;
+	struct trace_info info = {0};
+	struct btf_types *own;
+
+	if (fake_kernel_create(&other, FAKE_6_12, 4))
+		abort();
+	begin(&other, &own);
+	ok(!trace_session_start(fs.session, NULL, NULL),
+	   "tracing starts without a struct's layout");
+	status = fake_session_status(&fs);
+	is_str(reason_of(&status, "rcu_free_sheaf"), "BTF does not describe what it frees",
+	       "the function that needs the layout is a gap");
+	is_u64(status.entry_sites, FAKE_NR_PROBES - 1, "all other functions are traced");
+	trace_session_info(fs.session, &info);
+	is_u64(info.nr_gaps, status.nr_gaps, "the trace has the gaps");
+	is_str(info.gaps[0].function, status.gaps[0].function,
+	       "a gap in the trace has its function");
+	is_str(info.gaps[0].reason, status.gaps[0].reason, "a gap in the trace has its reason");
+	ok(!trace_session_stop(fs.session, NULL), "tracing stops");
+	end(own);
+	fake_kernel_destroy(&other);
+}
+
+static void test_types(void)
+{
+	static const char *const pages[] = {"kmem:pages", NULL};
+	struct fake_kernel other;
+	struct trace_status status;
+	struct btf_types *own;
+
+	if (fake_kernel_create(&other, FAKE_6_12, 4))
+		abort();
+	begin(&other, &own);
+	ok(!trace_session_start(fs.session, pages, NULL), "tracing of pages alone starts");
+	status = fake_session_status(&fs);
+	is_u64(status.entry_sites, 2, "the page functions are traced");
+	ok(!reason_of(&status, "rcu_free_sheaf"), "a function of another type is no gap");
+	ok(!trace_session_stop(fs.session, NULL), "tracing of pages stops");
+	end(own);
+	fake_kernel_destroy(&other);
+}
+
+static void test_no_btf(void)
+{
+	struct error err = {0};
+	struct btf_types *own;
+
+	begin(NULL, &own);
+	ok(trace_session_start(fs.session, NULL, &err) == -ENOENT,
+	   "without BTF tracing does not start");
+	is_str(err.text, "the kernel image has no BTF", "the error says so");
+	end(own);
+}
+
+int main(void)
+{
+	test_layout();
+	test_types();
+	test_no_btf();
+	return tap_done();
+}
