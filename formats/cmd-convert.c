@@ -2,6 +2,7 @@
 #include "formats/base/text.h"
 #include "formats/cmd.h"
 
+#include <getopt.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

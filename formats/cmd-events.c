@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/cmd.h"
 
+#include <getopt.h>
 #include <errno.h>
 #include <fnmatch.h>
-#include <getopt.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "formats/cli/cli.h"
+#include "formats/cli/options.h"
 #include "formats/event/kmem.h"
 #include "formats/report/event-text.h"
 #include "formats/report/trace-text.h"
-
-static const char verb[] = "events";
-
-static const char help[] =
-	"usage: sonde events [OPTION]... DIR\n"
-	"\n"
-	"Print the events of the trace DIR in the order of time, a line each.\n"
-	"\n"
-	"  -e, --event GLOB      only events whose name matches: kmem:kmalloc, 'mm_page_*'\n"
-	"  -f, --filter EXPR     only events whose fields match, in ftrace's grammar:\n"
-	"                        'bytes_req > 4096 && call_site ~ \"ext4_*\"'\n"
-	"  -C, --vcpu LIST       only events of these vCPUs: 0,2-3\n"
-	"  -t, --time FROM,TO    only events from FROM to before TO seconds of the trace clock;\n"
-	"                        either may be left out\n"
-	"  -j, --json            print a JSON object per line\n"
-	"  -h, --help            print this\n";
 
 enum { MAX_VCPUS = 4096 };
 
@@ -38,8 +24,10 @@ struct options {
 };
 
 /* "0,2-3" */
-static int parse_vcpus(struct options *o, const char *text)
+static int store_vcpus(const char *verb_name, const struct cli_option *option, const char *text,
+		       void *field)
 {
+	struct options *o = field;
 	const char *at = text;
 
 	o->some_vcpus = true;
@@ -53,7 +41,8 @@ static int parse_vcpus(struct options *o, const char *text)
 			last = strtoul(at, &end, 10);
 		}
 		if (end == at || first > last || last >= MAX_VCPUS || (*end && *end != ','))
-			return cli_usage(verb, "--vcpu: '%s' is not a list such as 0,2-3", text);
+			return cli_usage(verb_name, "%s: '%s' is not a list such as 0,2-3",
+					 cli_label(option).text, text);
 		for (unsigned long i = first; i <= last; i++)
 			o->vcpus[i] = true;
 		if (!*end)
@@ -78,48 +67,62 @@ static bool parse_seconds(const char *text, const char *stop, int64_t *ns)
 	return true;
 }
 
-static int parse_time(struct options *o, const char *text)
+/* "5,10" */
+static int store_time_range(const char *verb_name, const struct cli_option *option,
+			    const char *text, void *field)
 {
+	struct options *o = field;
 	const char *comma = strchr(text, ',');
 
 	if (comma && parse_seconds(text, comma, &o->from_ns) &&
 	    parse_seconds(comma + 1, comma + strlen(comma), &o->to_ns) && o->from_ns <= o->to_ns)
 		return CLI_OK;
-	return cli_usage(verb, "--time: '%s' is not a range of seconds such as 5,10 or 2.5,", text);
+	return cli_usage(verb_name, "%s: '%s' is not a range of seconds such as 5,10 or 2.5,",
+			 cli_label(option).text, text);
 }
 
-static int apply_option(void *arg, int option, const char *value)
-{
-	struct options *o = arg;
-
-	switch (option) {
-	case 'e':
-		o->event = value;
-		return CLI_OK;
-	case 'f':
-		o->filter = value;
-		return CLI_OK;
-	case 'C':
-		return parse_vcpus(o, value);
-	case 't':
-		return parse_time(o, value);
-	default:
-		o->json = true;
-		return CLI_OK;
-	}
-}
-
-static const struct option long_options[] = {
-	{"event", required_argument, NULL, 'e'},
-	{"filter", required_argument, NULL, 'f'},
-	{"vcpu", required_argument, NULL, 'C'},
-	{"time", required_argument, NULL, 't'},
-	{"json", no_argument, NULL, 'j'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static const struct cli_option option_table[] = {
+	{.name = "event",
+	 .letter = 'e',
+	 .value = "GLOB",
+	 .help = "only events whose name matches: kmem:kmalloc, 'mm_page_*'",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, event)},
+	{.name = "filter",
+	 .letter = 'f',
+	 .value = "EXPR",
+	 .help = "only events whose fields match, in ftrace's grammar:\n"
+		 "'bytes_req > 4096 && call_site ~ \"ext4_*\"'",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, filter)},
+	{.name = "vcpu",
+	 .letter = 'C',
+	 .value = "LIST",
+	 .help = "only events of these vCPUs: 0,2-3",
+	 .store = store_vcpus},
+	{.name = "time",
+	 .letter = 't',
+	 .value = "FROM,TO",
+	 .help = "only events from FROM to before TO seconds of the trace clock;\n"
+		 "either may be left out",
+	 .store = store_time_range},
+	{.name = "json",
+	 .letter = 'j',
+	 .help = "print a JSON object per line",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, json)},
+	{.name = NULL},
 };
 
-static const struct cli_syntax syntax = {verb, help, ":e:f:C:t:jh", long_options, apply_option};
+static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
+
+static const struct cli_verb verb = {
+	.name = "events",
+	.usage = "usage: sonde events [OPTION]... DIR\n"
+		 "\n"
+		 "Print the events of the trace DIR in the order of time, a line each.\n",
+	.tables = tables,
+};
 
 /* What is to be printed of one class. */
 struct selection {
@@ -238,7 +241,7 @@ static int print_trace(struct listing *l, const char *dir)
 	int ret = open_listing(l, dir, &err), flushed;
 
 	if (!ret && select_classes(l, &err))
-		return cli_usage(verb, "%s", err.text);
+		return cli_usage(verb.name, "%s", err.text);
 	if (!ret)
 		ret = print_events(l, &err);
 	if (ret)
@@ -248,7 +251,7 @@ static int print_trace(struct listing *l, const char *dir)
 		ret = error_set(&err, -flushed, "cannot write to standard output: %s",
 				strerror(-flushed));
 	if (ret)
-		return cli_error(verb, &err);
+		return cli_error(verb.name, &err);
 	text_print_losses(stderr, l->reader, 6);
 	return CLI_OK;
 }
@@ -258,14 +261,14 @@ int cmd_events(int argc, char **argv)
 	struct options options = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
 	struct listing listing = {.options = &options};
 	struct error err;
-	int ret = cli_parse_options(&syntax, argc, argv, &options);
+	int ret = cli_parse(&verb, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
 	if (optind != argc - 1)
-		return cli_usage(verb, "name one trace directory; see 'sonde events --help'");
+		return cli_usage(verb.name, "name one trace directory; see 'sonde events --help'");
 	if (options.filter && event_filter_parse(options.filter, &listing.filter, &err))
-		return cli_usage(verb, "%s", err.text);
+		return cli_usage(verb.name, "%s", err.text);
 	ret = print_trace(&listing, argv[optind]);
 	close_listing(&listing);
 	return ret;

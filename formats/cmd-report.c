@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/cmd.h"
 
+#include <getopt.h>
 #include <stddef.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"

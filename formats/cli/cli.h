@@ -2,7 +2,6 @@
 #ifndef SONDE_FORMATS_CLI_CLI_H
 #define SONDE_FORMATS_CLI_CLI_H
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,33 +28,6 @@ int cli_usage(const char *verb, const char *fmt, ...) __attribute__((format(prin
 
 /* Parse a decimal number within [min, max]. Returns 0, or -EINVAL / -ERANGE. */
 int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
-
-/* How a verb is called. */
-struct cli_syntax {
-	const char *verb;
-	const char *help;   /* what --help prints */
-	const char *shorts; /* of getopt_long(3), beginning with ":" or "+:", with h for help */
-	const struct option *longs; /* with --help, 'h' */
-	/* Take an option with its value, NULL if it has none: 0 or CLI_USAGE, having said why. */
-	int (*apply)(void *options, int option, const char *value);
-};
-
-/*
- * Apply each option of a command line. 0 if the verb is to go on, with its operands from
- * argv[optind] on; else its exit status plus one: --help was printed, or one line says what is
- * wrong.
- */
-int cli_parse_options(const struct cli_syntax *syntax, int argc, char **argv, void *options);
-
-/*
- * Of what getopt_long() (its ":" mode) has just refused, `word` being the one it stopped at: name
- * the option, and the nearest of `options` if there is one. Returns CLI_USAGE.
- */
-int cli_unknown_option(const char *verb, const char *word, const struct option *options);
-
-/* One of two words: false for the first, true for the second. 0 or CLI_USAGE. */
-int cli_parse_choice(const char *verb, const char *option, const char *text, const char *first,
-		     const char *second, bool *is_second);
 
 /* After a verb's output: CLI_OK, or CLI_FAILED if it could not be written, which it says. */
 int cli_flush(const char *verb);

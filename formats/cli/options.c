@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
 
 enum { MAX_OPTIONS = 48, LONG_ONLY = 256, HELP_COLUMN = 25, HELP_LINE = 128 };
@@ -96,6 +97,28 @@ static void print_help(const struct cli_verb *verb)
 		printf("\n%s", verb->notes);
 }
 
+/* Of what getopt_long() (its ":" mode) has just refused, `word` being the one it stopped at: name
+ * the option, and the nearest of `options` if there is one. Returns CLI_USAGE. */
+static int unknown_option(const char *verb, const char *word, const struct option *options)
+{
+	const char *names[MAX_OPTIONS + 1], *near;
+	size_t n = 0;
+
+	for (; n < MAX_OPTIONS && options[n].name; n++) {
+		if (optopt && options[n].val == optopt)
+			return cli_usage(verb, "--%s takes no value", options[n].name);
+		names[n] = options[n].name;
+	}
+	names[n] = NULL;
+	/* getopt_long() sets optopt to 0 at an unknown long option. */
+	if (optopt)
+		return cli_usage(verb, "unknown option -%c; see 'sonde %s --help'", optopt, verb);
+	near = text_nearest(word + 2, names);
+	if (!near)
+		return cli_usage(verb, "unknown option %s; see 'sonde %s --help'", word, verb);
+	return cli_usage(verb, "unknown option %s: did you mean --%s?", word, near);
+}
+
 int cli_parse(const struct cli_verb *verb, int argc, char **argv, void *target)
 {
 	struct parser p;
@@ -112,7 +135,7 @@ int cli_parse(const struct cli_verb *verb, int argc, char **argv, void *target)
 			return 1 + cli_flush(verb->name);
 		}
 		if (found == '?')
-			ret = cli_unknown_option(verb->name, argv[optind - 1], p.longs);
+			ret = unknown_option(verb->name, argv[optind - 1], p.longs);
 		else if (found == ':')
 			ret = cli_usage(verb->name, "%s needs a value; see 'sonde %s --help'",
 					argv[optind - 1], verb->name);
