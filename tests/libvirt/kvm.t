@@ -32,7 +32,7 @@ while (<$tap>) {
 close $tap;
 is($?, 0, "type='kvm': the tests in the KVM host pass");
 for my $mode (grep { "@parts" =~ /oracle/ } qw(exitless trap)) {
-	ok(scalar(grep { /$mode: none of them missing in ours/ } keys %passed),
+	ok(scalar(grep { /$mode: none of them is missing in the trace/ } keys %passed),
 		"type='kvm', $mode: sonde's events are compared with the guest's");
 }
 done_testing();
