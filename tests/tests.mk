@@ -155,7 +155,7 @@ demo:
 
 # Campaigns that take too long for every change: 10,000 toggles, hours of fuzzing, a million oracle events
 # of each kernel with the smallest ring. A campaign that fails does not keep the next ones from running.
-LONG_ROWS := 5.10/4 6.1/4 6.12/4 5.10/1 6.12/1
+LONG_ROWS := 5.10/4 6.1/4 6.12/4 6.17/4 5.10/1 6.12/1
 LONG_PARTS := long-toggle long-libvirt long-fuzz long-dump long-testbed long-oracle-7.0/4 $(LONG_ROWS:%=long-oracle-%) long-guest
 .PHONY: $(LONG_PARTS)
 check-long:
