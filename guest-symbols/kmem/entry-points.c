@@ -21,7 +21,8 @@ struct rule {
 	const char *covered_by;           /* not if this function, of an earlier rule, was taken */
 	const char *nested_in[MAX_OUTER]; /* not if one of these calls it itself */
 	const char *unless_calls;         /* not if it calls this function itself */
-	bool if_traceable;                /* not if it has no mcount site */
+	const char *counted_by; /* what this function frees through it was counted before */
+	bool if_traceable;      /* not if it has no mcount site */
 };
 
 /*
@@ -112,8 +113,9 @@ static const struct rule rules[] = {
 	/* Out of line only for callers in other files, such as compaction.c; in 6.12 without a
 	   site. */
 	RULE("free_pages_prepare", PAGES, FREE, .if_traceable = true),
-	/* from 6.14 */
-	RULE("__free_frozen_pages", PAGES, FREE),
+	/* From 6.14. From 7.2 on, ranges of single pages are first prepared page by page, and then
+	   freed in larger orders. */
+	RULE("__free_frozen_pages", PAGES, FREE, .counted_by = "free_prepared_contig_range"),
 	RULE("free_frozen_pages", PAGES, FREE, .covered_by = "__free_frozen_pages"),
 	/* Where it is nested, __free_pages_core() is taken as well, which calls it too. */
 	RULE("__free_pages_ok", PAGES, FREE,
@@ -243,6 +245,15 @@ int alloc_point_init(const struct kernel_image *image, const struct symbol *func
 	return ret ? ret : find_roles(image, point, err);
 }
 
+static struct alloc_body body_of(const struct kernel_image *image, const char *name)
+{
+	const struct symbol *symbol = name ? find_function(image, name) : NULL;
+
+	if (!symbol)
+		return (struct alloc_body){0};
+	return (struct alloc_body){symbol->address, symbol->address + symbol->size};
+}
+
 static void apply_rule(const struct kernel_image *image, const struct rule *rule,
 		       struct alloc_points *points)
 {
@@ -252,8 +263,10 @@ static void apply_rule(const struct kernel_image *image, const struct rule *rule
 
 	if (!symbol || address_taken(points, symbol->address) || redundant(image, rule, points))
 		return;
-	*point = (struct alloc_point){
-		.entry = {.name = rule->name, .type = rule->type, .action = rule->action}};
+	*point = (struct alloc_point){.entry = {.name = rule->name,
+						.type = rule->type,
+						.action = rule->action,
+						.counted_by = body_of(image, rule->counted_by)}};
 	if (!alloc_point_init(image, symbol, point, &why))
 		points->n++;
 	else if (point->site || !rule->if_traceable)
@@ -343,6 +356,23 @@ static void destroy(void *points)
 	free(points);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+bool alloc_call_counts(const struct alloc_entry *entry, uint64_t return_address)
+{
+	/* a return address may lie right behind the body */
+	if (return_address - 1 - entry->counted_by.start <
+	    entry->counted_by.end - entry->counted_by.start)
+		return false;
+	return !entry->nr_calls || bsearch(&return_address, entry->calls, entry->nr_calls,
+					   sizeof(return_address), by_value);
+}
+
 int alloc_points_of(const struct kernel_image *image, const struct alloc_points **out,
 		    struct error *err)
 {
@@ -357,6 +387,8 @@ int alloc_points_of(const struct kernel_image *image, const struct alloc_points 
 
 void alloc_points_free(struct alloc_points *points)
 {
+	for (size_t i = 0; i < points->n; i++)
+		free(points->v[i].entry.calls);
 	free(points->emitters);
 	free(points->unresolved);
 	free(points->v);
