@@ -136,6 +136,7 @@ static const char *action_name(enum alloc_action action)
 		[ALLOC_ACTION_FREE] = "free",
 		[ALLOC_ACTION_ALLOC_BULK] = "alloc-bulk",
 		[ALLOC_ACTION_FREE_BULK] = "free-bulk",
+		[ALLOC_ACTION_FREE_LAST] = "free-last",
 	};
 
 	return names[action];

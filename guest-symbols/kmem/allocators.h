@@ -46,6 +46,9 @@ enum alloc_action {
 				    all_or_none, whether COUNT objects are in ARRAY */
 	ALLOC_ACTION_FREE_BULK,  /* frees ARRAY[0..COUNT) or the pages on LIST or in BATCH, at entry
 				  */
+	ALLOC_ACTION_FREE_LAST,  /* drops a reference to its PAGE, and frees it if it was the last
+				  */
+	ALLOC_NR_ACTIONS,
 };
 
 struct alloc_entry {
@@ -142,6 +145,8 @@ int alloc_points_prove(const struct kernel_image *image, struct alloc_points *po
  * -ENOTSUP without a site; -ENOENT without a prototype; errors as alloc_roles_derive(). */
 int alloc_point_init(const struct kernel_image *image, const struct symbol *function,
 		     struct alloc_point *point, struct error *err);
+
+bool alloc_action_frees(enum alloc_action action);
 
 /* Whether a call counts that returns to a link-time address. */
 bool alloc_call_counts(const struct alloc_entry *entry, uint64_t return_address);

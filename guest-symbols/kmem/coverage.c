@@ -119,9 +119,8 @@ static size_t find_roots(const struct alloc_points *points, const struct alloc_e
 
 	for (size_t i = 0; i < points->n; i++) {
 		const struct alloc_entry *e = &points->v[i].entry;
-		bool frees = e->action == ALLOC_ACTION_FREE || e->action == ALLOC_ACTION_FREE_BULK;
 
-		if (e->type == emitter->type && frees == emitter->frees)
+		if (e->type == emitter->type && alloc_action_frees(e->action) == emitter->frees)
 			roots[n++] = points->v[i].address;
 	}
 	return n;

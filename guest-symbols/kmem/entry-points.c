@@ -21,6 +21,7 @@ struct rule {
 	const char *covered_by;           /* not if this function, of an earlier rule, was taken */
 	const char *nested_in[MAX_OUTER]; /* not if one of these calls it itself */
 	const char *unless_calls;         /* not if it calls this function itself */
+	const char *only_if_calls;        /* not unless it does */
 	const char *counted_by; /* what this function frees through it was counted before */
 	bool if_traceable;      /* not if it has no mcount site */
 };
@@ -113,6 +114,8 @@ static const struct rule rules[] = {
 	/* Out of line only for callers in other files, such as compaction.c; in 6.12 without a
 	   site. */
 	RULE("free_pages_prepare", PAGES, FREE, .if_traceable = true),
+	RULE("compaction_free", PAGES, FREE_LAST, .covered_by = "free_pages_prepare",
+	     .only_if_calls = "free_pages_prepare"),
 	/* From 6.14. From 7.2 on, ranges of single pages are first prepared page by page, and then
 	   freed in larger orders. */
 	RULE("__free_frozen_pages", PAGES, FREE, .counted_by = "free_prepared_contig_range"),
@@ -190,12 +193,15 @@ static bool redundant(const struct kernel_image *image, const struct rule *rule,
 	for (unsigned int i = 0; i < MAX_OUTER && rule->nested_in[i]; i++)
 		if (calls(image, rule->nested_in[i], rule->name))
 			return true;
+	if (rule->only_if_calls && !calls(image, rule->name, rule->only_if_calls))
+		return true;
 	return rule->unless_calls && calls(image, rule->name, rule->unless_calls);
 }
 
-static bool is_free(enum alloc_action action)
+bool alloc_action_frees(enum alloc_action action)
 {
-	return action == ALLOC_ACTION_FREE || action == ALLOC_ACTION_FREE_BULK;
+	return action == ALLOC_ACTION_FREE || action == ALLOC_ACTION_FREE_BULK ||
+	       action == ALLOC_ACTION_FREE_LAST;
 }
 
 static void add_unresolved(struct alloc_points *points, const struct rule *rule, uint64_t address,
@@ -205,7 +211,7 @@ static void add_unresolved(struct alloc_points *points, const struct rule *rule,
 
 	*u = (struct alloc_unresolved){.name = rule->name,
 				       .type = rule->type,
-				       .frees = is_free(rule->action),
+				       .frees = alloc_action_frees(rule->action),
 				       .address = address};
 	snprintf(u->reason, sizeof(u->reason), "%.*s", (int)sizeof(u->reason) - 1, why->text);
 }
@@ -287,7 +293,8 @@ const char *alloc_family_name(enum kmem_type_id type, bool frees)
 static bool has_family(const struct alloc_points *points, enum kmem_type_id type, bool frees)
 {
 	for (size_t i = 0; i < points->n; i++)
-		if (points->v[i].entry.type == type && is_free(points->v[i].entry.action) == frees)
+		if (points->v[i].entry.type == type &&
+		    alloc_action_frees(points->v[i].entry.action) == frees)
 			return true;
 	for (size_t i = 0; i < points->nr_unresolved; i++)
 		if (points->unresolved[i].type == type && points->unresolved[i].frees == frees)

@@ -16,8 +16,8 @@ static const struct known {
 } known[] = {
 	{"5.10", ""},
 	{"6.1", ""},
-	{"6.12", "free_pages_prepare: called by compaction_free, which is not traced. "},
-	{"6.17", "free_pages_prepare: called by compaction_free, which is not traced. "},
+	{"6.12", ""},
+	{"6.17", ""},
 	{"7.0", ""},
 	{"7.2", ""},
 };
