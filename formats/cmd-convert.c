@@ -24,6 +24,11 @@ struct convert_result {
 struct conversion {
 	struct trace_reader *reader;
 	struct trace_writer *writer;
+	const struct trace_instance *instances; /* of the source */
+	size_t nr_instances;
+	/* In the copy: the number of each, and its classes. */
+	unsigned int numbers[TRACE_MAX_INSTANCES];
+	const struct event_class *classes[TRACE_MAX_INSTANCES];
 	uint8_t adopted[(UINT16_MAX + 1) / 8]; /* bit set of cache ids */
 };
 
@@ -72,15 +77,45 @@ static int adopt_all(struct conversion *c)
 	return ret;
 }
 
-static int copy_records(struct conversion *c, struct convert_result *result, struct error *err)
+/* Caches that the event names. */
+static int adopt_caches(struct conversion *c, const struct event *event)
 {
-	struct trace_event event;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < event->class->nr_fields; i++) {
+		const struct event_field *field = &event->class->fields[i];
+
+		if (field->type == EVENT_DICTIONARY)
+			ret = adopt_one(c, (uint16_t)event_field_value(field, event->bytes));
+	}
+	return ret;
+}
+
+static int copy_event(struct conversion *c, const struct event *event)
+{
+	size_t number = (size_t)(event->instance - c->instances);
+	bool is_kmem = c->classes[number] == kmem_classes && event->class->known;
+	unsigned int class_index =
+		(unsigned int)(is_kmem ? event->class->known - kmem_classes
+				       : event->class - event->instance->classes);
+	struct event_sink *sink = trace_writer_sink(c->writer, c->numbers[number], event->vcpu);
+	int ret;
+
+	event_sink_begin(sink);
+	ret = event_sink_put(sink, class_index, event->ns, event->bytes);
+	event_sink_end(sink);
+	return ret;
+}
+
+static int copy_events(struct conversion *c, struct convert_result *result, struct error *err)
+{
+	struct event event;
 	int ret;
 
 	while ((ret = trace_reader_next(c->reader, &event, err)) > 0) {
-		if (adopt_one(c, event.record.cache))
+		if (adopt_caches(c, &event))
 			return error_set(err, ENOMEM, "out of memory");
-		ret = trace_writer_append(c->writer, event.vcpu, &event.record);
+		ret = copy_event(c, &event);
 		if (ret)
 			return error_set(err, -ret, "cpu%u: cannot write: %s", event.vcpu,
 					 strerror(-ret));
@@ -89,7 +124,25 @@ static int copy_records(struct conversion *c, struct convert_result *result, str
 	return ret;
 }
 
-/* By vCPU, as far as the source knows. The rest, of which it has only the sum, goes to vCPU 0. */
+/* What a sidecar (or NULL) says that a stream of an instance lost. Sonde 0.1 counted by vCPU. */
+static uint64_t overruns_of(const struct sidecar *sidecar, size_t instance, unsigned int vcpu)
+{
+	const struct sidecar_instance *counts;
+
+	if (!sidecar)
+		return 0;
+	if (!sidecar->nr_instances)
+		return vcpu < sidecar->nr_vcpus ? sidecar->vcpus[vcpu].overruns : 0;
+	if (instance >= sidecar->nr_instances)
+		return 0;
+	counts = &sidecar->instances[instance];
+	return vcpu < counts->nr_streams ? counts->streams[vcpu].overruns : 0;
+}
+
+/*
+ * By stream, as far as the source knows. The rest, of which it has only the sum, goes to vCPU 0 of
+ * the first instance.
+ */
 static void copy_overruns(struct conversion *c, uint64_t total)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(c->reader);
@@ -97,19 +150,20 @@ static void copy_overruns(struct conversion *c, uint64_t total)
 
 	for (size_t i = 0; i < trace_reader_nr_streams(c->reader); i++) {
 		struct trace_stream_info info;
+		size_t instance;
 		uint64_t n;
 
 		trace_reader_stream_info(c->reader, i, &info);
-		n = info.lost;
-		if (sidecar && info.vcpu < sidecar->nr_vcpus &&
-		    sidecar->vcpus[info.vcpu].overruns > n)
-			n = sidecar->vcpus[info.vcpu].overruns;
+		instance = (size_t)(info.instance - c->instances);
+		n = overruns_of(sidecar, instance, info.vcpu);
+		n = info.lost > n ? info.lost : n;
 		if (n > total - sum)
 			n = total - sum;
-		trace_writer_add_overruns(c->writer, info.vcpu, n);
+		trace_writer_add_overruns(c->writer, c->numbers[instance], info.vcpu, n);
 		sum += n;
 	}
-	trace_writer_add_overruns(c->writer, 0, total - sum);
+	if (c->nr_instances)
+		trace_writer_add_overruns(c->writer, c->numbers[0], 0, total - sum);
 }
 
 static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
@@ -132,14 +186,48 @@ static struct trace_info info_of(const struct trace_reader *reader)
 	return sidecar ? sidecar->info : (struct trace_info){0};
 }
 
+/* Whether a trace's instance has kmem's events, as this program writes them. */
+static bool is_kmem(const struct trace_instance *instance)
+{
+	for (size_t i = 0; i < instance->nr_classes; i++) {
+		const struct event_class *class = &instance->classes[i];
+
+		if (!kmem_class_is_known(class) ||
+		    (class->known && class->nr_fields != class->known->nr_fields))
+			return false;
+	}
+	return instance->nr_classes;
+}
+
+static int add_instances(struct conversion *c, struct error *err)
+{
+	int ret = 0;
+
+	c->instances = trace_reader_instances(c->reader, &c->nr_instances);
+	for (size_t i = 0; ret >= 0 && i < c->nr_instances; i++) {
+		struct trace_instance instance = c->instances[i];
+
+		if (is_kmem(&instance)) {
+			instance.classes = kmem_classes;
+			instance.nr_classes = KMEM_NR_CLASSES;
+		}
+		c->classes[i] = instance.classes;
+		ret = trace_writer_add_instance(c->writer, &instance, err);
+		c->numbers[i] = (unsigned int)ret;
+	}
+	return ret < 0 ? ret : 0;
+}
+
 static int copy(struct conversion *c, struct convert_result *result, struct error *err)
 {
 	struct trace_info info = info_of(c->reader);
-	int ret = adopt_all(c);
+	int ret = add_instances(c, err);
 
 	if (ret)
+		return ret;
+	if (adopt_all(c))
 		return error_set(err, ENOMEM, "out of memory");
-	ret = copy_records(c, result, err);
+	ret = copy_events(c, result, err);
 	if (ret)
 		return ret;
 	trace_reader_losses(c->reader, &result->losses);

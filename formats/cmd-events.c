@@ -124,8 +124,9 @@ static const struct cli_verb verb = {
 	.tables = tables,
 };
 
-/* What is to be printed of one class. */
+/* What is to be printed of one class of an instance. */
 struct selection {
+	const struct event_class *class;
 	bool wanted;
 	struct event_predicate *predicate; /* NULL: all */
 };
@@ -136,7 +137,9 @@ struct listing {
 	struct event_texts *texts;
 	struct event_printer *printer;
 	struct event_filter *filter;
-	struct selection *classes; /* as many as kmem_classes */
+	struct selection *classes; /* of all instances, in their order */
+	size_t nr_classes;
+	const struct selection *last; /* that was looked up */
 };
 
 static bool name_matches(const struct event_class *class, const char *glob)
@@ -153,33 +156,42 @@ static int select_classes(struct listing *l, struct error *err)
 	bool named = false, bound = false;
 	struct error first = {0};
 
-	for (size_t i = 0; i < KMEM_NR_CLASSES; i++) {
+	for (size_t i = 0; i < l->nr_classes; i++) {
 		struct selection *s = &l->classes[i];
 		struct error why;
 
-		if (!name_matches(&kmem_classes[i], l->options->event))
+		if (!name_matches(s->class, l->options->event))
 			continue;
 		named = true;
 		s->wanted = !l->filter ||
-			    !event_filter_bind(l->filter, &kmem_classes[i],
-					       event_texts_names(l->texts), &s->predicate, &why);
+			    !event_filter_bind(l->filter, s->class, event_texts_names(l->texts),
+					       &s->predicate, &why);
 		bound |= s->wanted;
 		if (!s->wanted && !first.code)
 			first = why;
 	}
-	if (!named)
+	if (!named && l->options->event)
 		return error_set(err, ENOENT, "--event: no event has the name '%s'",
 				 l->options->event);
-	if (bound)
+	if (bound || !first.code)
 		return 0;
 	*err = first;
 	return -first.code;
 }
 
-static bool is_wanted(const struct listing *l, const struct event *event)
+/* Where an event's class is in the list: mostly where the last one's was. */
+static const struct selection *selection_of(struct listing *l, const struct event_class *class)
+{
+	for (size_t i = 0; l->last->class != class && i < l->nr_classes; i++)
+		if (l->classes[i].class == class)
+			l->last = &l->classes[i];
+	return l->last;
+}
+
+static bool is_wanted(struct listing *l, const struct event *event)
 {
 	const struct options *o = l->options;
-	const struct selection *s = &l->classes[event->class - kmem_classes];
+	const struct selection *s = selection_of(l, event->class);
 
 	if (!s->wanted || event->ns < o->from_ns || event->ns >= o->to_ns)
 		return false;
@@ -190,15 +202,10 @@ static bool is_wanted(const struct listing *l, const struct event *event)
 
 static int print_events(struct listing *l, struct error *err)
 {
-	struct trace_event in;
+	struct event event;
 	int ret;
 
-	while ((ret = trace_reader_next(l->reader, &in, err)) > 0) {
-		const struct event event = {.class = in.class,
-					    .vcpu = in.vcpu,
-					    .ns = in.record.timestamp,
-					    .bytes = &in.record};
-
+	while ((ret = trace_reader_next(l->reader, &event, err)) > 0) {
 		if (event.ns >= l->options->to_ns)
 			break;
 		if (!is_wanted(l, &event))
@@ -211,16 +218,32 @@ static int print_events(struct listing *l, struct error *err)
 	return ret < 0 ? ret : 0;
 }
 
+static int list_classes(struct listing *l, struct error *err)
+{
+	size_t nr_instances, n = 0;
+	const struct trace_instance *instances = trace_reader_instances(l->reader, &nr_instances);
+
+	for (size_t i = 0; i < nr_instances; i++)
+		n += instances[i].nr_classes;
+	l->classes = calloc(n + 1, sizeof(*l->classes));
+	if (!l->classes)
+		return error_set(err, ENOMEM, "out of memory");
+	l->last = l->classes;
+	for (size_t i = 0; i < nr_instances; i++)
+		for (size_t c = 0; c < instances[i].nr_classes; c++)
+			l->classes[l->nr_classes++].class = &instances[i].classes[c];
+	return 0;
+}
+
 static int open_listing(struct listing *l, const char *dir, struct error *err)
 {
 	int ret = trace_reader_open(dir, &l->reader, err);
 
 	if (ret)
 		return ret;
-	l->classes = calloc(KMEM_NR_CLASSES, sizeof(*l->classes));
-	if (!l->classes)
-		return error_set(err, ENOMEM, "out of memory");
-	ret = event_texts_create(trace_reader_sidecar(l->reader), &l->texts, err);
+	ret = list_classes(l, err);
+	if (!ret)
+		ret = event_texts_create(trace_reader_sidecar(l->reader), &l->texts, err);
 	if (ret)
 		return ret;
 	return event_printer_create(STDOUT_FILENO, l->options->json, l->texts, &l->printer, err);
@@ -228,7 +251,7 @@ static int open_listing(struct listing *l, const char *dir, struct error *err)
 
 static void close_listing(struct listing *l)
 {
-	for (size_t i = 0; l->classes && i < KMEM_NR_CLASSES; i++)
+	for (size_t i = 0; i < l->nr_classes; i++)
 		event_predicate_destroy(l->classes[i].predicate);
 	free(l->classes);
 	event_filter_destroy(l->filter);

@@ -7,7 +7,7 @@
 #define ENCODERS(ROW) ROW(ctf) ROW(kmemtrace)
 
 /* In this order; kmemtrace takes whatever has streams. */
-#define DECODERS(ROW) ROW(ctf) ROW(kmemtrace)
+#define DECODERS(ROW) ROW(ctf) ROW(ctf_v2) ROW(kmemtrace)
 
 #define NAME(name) #name,
 #define ENCODER(name) &name##_encoder,

@@ -33,17 +33,20 @@ void analysis_destroy(struct analysis *analysis)
 		analysis->ops->destroy(analysis);
 }
 
-static int feed(struct analysis *analysis, const struct trace_event *event)
+static int feed(struct analysis *analysis, const struct event *event)
 {
 	const struct analysis_ops *ops = analysis->ops;
 
-	return ops->wants(event->class) ? ops->event(analysis, event) : 0;
+	if (ops->wants(event->class))
+		return ops->event(analysis, event);
+	analysis->passed_over++;
+	return 0;
 }
 
 int analysis_run(struct trace_reader *reader, struct analysis *const *analyses, size_t n,
 		 struct error *err)
 {
-	struct trace_event event;
+	struct event event;
 	int ret;
 
 	while ((ret = trace_reader_next(reader, &event, err)) > 0) {

@@ -28,6 +28,7 @@ struct analysis_config {
 struct analysis {
 	const struct analysis_ops *ops;
 	struct analysis_config config;
+	uint64_t passed_over; /* events of classes that it does not want */
 };
 
 struct analysis_ops {
@@ -39,7 +40,7 @@ struct analysis_ops {
 	int (*create)(const struct analysis_config *config, struct analysis **out,
 		      struct error *err);
 	/* In merged order. Returns 0 or -ENOMEM. */
-	int (*event)(struct analysis *analysis, const struct trace_event *event);
+	int (*event)(struct analysis *analysis, const struct event *event);
 	/* After the last event. NULL: nothing to do. */
 	void (*finish)(struct analysis *analysis);
 	/* Print to a stream. Its errors are left to ferror(). */

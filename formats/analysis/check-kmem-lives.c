@@ -61,7 +61,7 @@ static void forget_freed_pages(struct address_space *space, const struct kmem_re
 		forget_freed(space, record->ptr + i * PAGE_SIZE);
 }
 
-static int check_alloc(struct lives *lives, const struct trace_event *event)
+static int check_alloc(struct lives *lives, const struct check_event *event)
 {
 	const struct kmem_record *record = &event->record;
 	bool is_pages = record->type_id == KMEM_TYPE_PAGES;
@@ -80,7 +80,7 @@ static int check_alloc(struct lives *lives, const struct trace_event *event)
 	return 0;
 }
 
-static void check_family(struct lives *lives, const struct trace_event *event,
+static void check_family(struct lives *lives, const struct check_event *event,
 			 const struct live_object *object)
 {
 	if (object->type == event->record.type_id)
@@ -92,7 +92,7 @@ static void check_family(struct lives *lives, const struct trace_event *event,
 		check_doubt(&lives->base, FAMILY, event, &object->call_site);
 }
 
-static void free_of_unknown(struct lives *lives, const struct trace_event *event,
+static void free_of_unknown(struct lives *lives, const struct check_event *event,
 			    struct address_space *space)
 {
 	uint64_t ptr = event->record.ptr;
@@ -110,7 +110,7 @@ static void free_of_unknown(struct lives *lives, const struct trace_event *event
 		check_doubt(&lives->base, FREE_UNKNOWN, event, NULL);
 }
 
-static void check_free(struct lives *lives, const struct trace_event *event)
+static void check_free(struct lives *lives, const struct check_event *event)
 {
 	const struct kmem_record *record = &event->record;
 	struct address_space *space =
@@ -126,11 +126,11 @@ static void check_free(struct lives *lives, const struct trace_event *event)
 	*freed_slot(space, record->ptr) = record->ptr;
 }
 
-static int event(struct check *base, const struct trace_event *event)
+static int event(struct check *base, const struct check_event *event)
 {
 	struct lives *lives = (struct lives *)base;
 
-	if (!kmem_record_is_legal(&event->record) || !event->record.ptr)
+	if (!event->is_record || !kmem_record_is_legal(&event->record) || !event->record.ptr)
 		return 0;
 	if (event->record.event_id == KMEM_EVENT_ALLOC)
 		return check_alloc(lives, event);

@@ -28,10 +28,12 @@ static const struct check_class classes[] = {
 	{NULL, NULL, NULL},
 };
 
-static int event(struct check *check, const struct trace_event *event)
+static int event(struct check *check, const struct check_event *event)
 {
 	const struct kmem_record *record = &event->record;
 
+	if (!event->is_record)
+		return 0;
 	if (record->event_id != KMEM_EVENT_ALLOC && record->event_id != KMEM_EVENT_FREE)
 		check_error(check, EVENT_ID, event);
 	if (record->type_id >= KMEM_TYPE_COUNT)

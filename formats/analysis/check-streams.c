@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The streams themselves: they can be read to their ends, and have all their records. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include "formats/analysis/check.h"
+#include "formats/base/text.h"
 
-enum class { RECORD_SIZE, PACKET, EVENT, EXTRA_RECORDS, CUT };
+enum class { RECORD_SIZE, PACKET, EVENT, EXTRA_RECORDS, DAMAGED, MISSING, CUT };
+
+static void print_damage(FILE *out, const struct check_example *example)
+{
+	fprintf(out, ", packet %" PRIu64, example->event.packet);
+	if (example->event.size)
+		fprintf(out, ", %s", text_number(example->event.size, "byte").s);
+}
 
 static const struct check_class classes[] = {
 	[RECORD_SIZE] = {"record-size",
@@ -13,9 +22,26 @@ static const struct check_class classes[] = {
 		    NULL},
 	[EVENT] = {"event", "impossible event; the rest of the file is not readable", NULL},
 	[EXTRA_RECORDS] = {"extra-records", "more records than sonde.json says", NULL},
+	[DAMAGED] = {"damaged-packet", "damaged packet, passed over", print_damage},
+	[MISSING] = {"missing-packet", "packet that is missing", print_damage},
 	[CUT] = {"cut", "stream cut off, read up to there", NULL},
 	{NULL, NULL, NULL},
 };
+
+/* Those that the reader lists. */
+static void check_damages(struct check *check, const struct trace_stream_info *info)
+{
+	for (size_t i = 0; i < info->nr_damages && i < STREAM_DAMAGES_MAX; i++) {
+		const struct stream_damage *damage = &info->damages[i];
+		const struct check_event place = {.at = {.instance = info->instance,
+							 .vcpu = info->vcpu,
+							 .offset = damage->offset},
+						  .packet = damage->packet,
+						  .size = damage->size};
+
+		check_error(check, damage->size ? DAMAGED : MISSING, &place);
+	}
+}
 
 static void check_stream(struct check *check, const struct trace_stream_info *info)
 {
@@ -24,9 +50,12 @@ static void check_stream(struct check *check, const struct trace_stream_info *in
 		[RECORD_FAULT_PACKET] = PACKET,
 		[RECORD_FAULT_EVENT] = EVENT,
 	};
-	const struct trace_event end = {
-		.vcpu = info->vcpu, .index = info->records, .offset = info->offset};
+	const struct check_event end = {.at = {.instance = info->instance,
+					       .vcpu = info->vcpu,
+					       .index = info->records,
+					       .offset = info->offset}};
 
+	check_damages(check, info);
 	if (info->fault && info->fault != RECORD_FAULT_TRUNCATED)
 		check_error(check, faults[info->fault], &end);
 	else if (info->fault || info->records < info->expected)

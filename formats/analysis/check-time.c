@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "formats/analysis/check.h"
+#include "formats/base/u64-map.h"
 
 enum class { TIME_ORDER };
 
@@ -13,19 +14,22 @@ static const struct check_class classes[] = {
 
 struct times {
 	struct check base;
-	bool has_last[TRACE_MAX_STREAMS];
-	int64_t last[TRACE_MAX_STREAMS];
+	struct u64_map last; /* time stamp, by instance and vCPU */
 };
 
-static int event(struct check *base, const struct trace_event *event)
+static int event(struct check *base, const struct check_event *event)
 {
 	struct times *times = (struct times *)base;
-	unsigned int vcpu = event->vcpu % TRACE_MAX_STREAMS;
+	uint64_t stream = (uint64_t)(uintptr_t)event->at.instance * TRACE_MAX_STREAMS +
+			  event->at.vcpu % TRACE_MAX_STREAMS;
+	bool is_new;
+	int64_t *last = u64_map_insert(&times->last, stream, &is_new);
 
-	if (times->has_last[vcpu] && event->record.timestamp < times->last[vcpu])
+	if (!last)
+		return -ENOMEM;
+	if (!is_new && event->at.ns < *last)
 		check_error(base, TIME_ORDER, event);
-	times->has_last[vcpu] = true;
-	times->last[vcpu] = event->record.timestamp;
+	*last = event->at.ns;
 	return 0;
 }
 
@@ -35,12 +39,14 @@ static int create(struct check **out)
 
 	if (!times)
 		return -ENOMEM;
+	u64_map_init(&times->last, sizeof(int64_t));
 	*out = &times->base;
 	return 0;
 }
 
 static void destroy(struct check *base)
 {
+	u64_map_deinit(&((struct times *)base)->last);
 	free(base);
 }
 

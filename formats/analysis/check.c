@@ -68,14 +68,16 @@ void checker_destroy(struct checker *checker)
 	free(checker);
 }
 
-int checker_event(struct checker *checker, const struct trace_event *event, bool cut)
+int checker_event(struct checker *checker, const struct event *event, bool cut)
 {
+	struct check_event what = {.at = *event};
 	int ret = 0;
 
+	what.is_record = kmem_record_of(event, &what.record);
 	checker->context.uncertain = checker->context.lossy || cut;
 	for (size_t i = 0; !ret && check_table[i]; i++) {
 		if (check_table[i]->event)
-			ret = check_table[i]->event(checker->checks[i], event);
+			ret = check_table[i]->event(checker->checks[i], &what);
 	}
 	return ret;
 }
@@ -95,7 +97,7 @@ const struct check_finding *checker_finding(const struct checker *checker, size_
 }
 
 static void found(struct check *check, unsigned int class, enum check_severity severity,
-		  const struct trace_event *event, const uint64_t *allocation)
+		  const struct check_event *event, const uint64_t *allocation)
 {
 	struct check_finding *finding = &check->findings[class][severity];
 	struct check_example *example;
@@ -110,18 +112,18 @@ static void found(struct check *check, unsigned int class, enum check_severity s
 		example->allocation_call_site = *allocation;
 }
 
-void check_error(struct check *check, unsigned int class, const struct trace_event *event)
+void check_error(struct check *check, unsigned int class, const struct check_event *event)
 {
 	found(check, class, CHECK_ERROR, event, NULL);
 }
 
-void check_note(struct check *check, unsigned int class, const struct trace_event *event,
+void check_note(struct check *check, unsigned int class, const struct check_event *event,
 		const uint64_t *allocation)
 {
 	found(check, class, CHECK_NOTE, event, allocation);
 }
 
-void check_doubt(struct check *check, unsigned int class, const struct trace_event *event,
+void check_doubt(struct check *check, unsigned int class, const struct check_event *event,
 		 const uint64_t *allocation)
 {
 	found(check, class, check->context->uncertain ? CHECK_NOTE : CHECK_ERROR, event,
@@ -169,7 +171,7 @@ static void destroy(struct analysis *base)
 	free(analysis);
 }
 
-static int event(struct analysis *base, const struct trace_event *event)
+static int event(struct analysis *base, const struct event *event)
 {
 	return checker_event(((struct check_analysis *)base)->checker, event,
 			     trace_reader_cut(base->config.reader));
@@ -244,14 +246,19 @@ struct printing {
 static void print_example(const struct printing *p, const struct check_ops *ops,
 			  const struct check_class *class, const struct check_example *example)
 {
-	const struct trace_event *event = &example->event;
-	const struct kmem_record *record = &event->record;
+	const struct event *at = &example->event.at;
+	const struct kmem_record *record = &example->event.record;
 
-	fprintf(p->out, "    cpu%u record %s (byte %s)", event->vcpu, text_count(event->index).s,
-		text_count(event->offset).s);
-	if (!ops->is_about_streams) {
-		fprintf(p->out, " at %s: %s %s 0x%" PRIx64, text_time(record->timestamp).s,
-			kmem_type_name(record->type_id),
+	fprintf(p->out, "    cpu%u%s", at->vcpu, at->instance->suffix);
+	if (!example->event.packet && !example->event.size)
+		fprintf(p->out, " record %s", text_count(at->index).s);
+	fprintf(p->out, " (byte %s)", text_count(at->offset).s);
+	if (!ops->is_about_streams)
+		fprintf(p->out, " at %s", text_time(at->ns).s);
+	if (!ops->is_about_streams && !example->event.is_record)
+		fprintf(p->out, ": %s:%s", at->class->system, at->class->name);
+	if (example->event.is_record) {
+		fprintf(p->out, ": %s %s 0x%" PRIx64, kmem_type_name(record->type_id),
 			record->event_id == KMEM_EVENT_ALLOC  ? "alloc of"
 			: record->event_id == KMEM_EVENT_FREE ? "free of"
 							      : "?",
@@ -300,7 +307,7 @@ static void print_text(const struct analysis *base, FILE *out)
 
 	fprintf(out, "%-*s%s of %s\n", LABEL, "Checked",
 		text_number(count_records(reader), "record").s,
-		text_number(trace_reader_nr_streams(reader), "vCPU").s);
+		text_number(trace_reader_nr_vcpus(reader), "vCPU").s);
 	text_print_losses(out, reader, LABEL);
 	if (!p.sidecar)
 		fprintf(out, "%-*sfrees of unknown objects pass: %s\n", LABEL, "Limits",
@@ -326,19 +333,20 @@ struct listing {
 static json_t *example_json(const struct check_ops *ops, const struct check_example *example,
 			    const struct sidecar *sidecar)
 {
-	const struct trace_event *event = &example->event;
-	const struct kmem_record *record = &event->record;
-	json_t *item =
-		json_pack("{so so so}", "file", json_sprintf("cpu%u", event->vcpu), "record",
-			  json_from_count(event->index), "offset", json_from_count(event->offset));
+	const struct event *at = &example->event.at;
+	const struct kmem_record *record = &example->event.record;
+	json_t *item = json_pack("{so so so}", "file",
+				 json_sprintf("cpu%u%s", at->vcpu, at->instance->suffix), "record",
+				 json_from_count(at->index), "offset", json_from_count(at->offset));
 	json_t *rest = NULL;
 
-	if (ops->is_about_streams)
+	if (!ops->is_about_streams)
+		json_object_set_new(item, "time_ns", json_integer(at->ns));
+	if (!example->event.is_record)
 		return item;
-	rest = json_pack("{sI si si so so ss so so}", "time_ns", (json_int_t)record->timestamp,
-			 "event_id", (int)record->event_id, "type_id", (int)record->type_id,
-			 "address", json_from_address(record->ptr), "call_site",
-			 json_from_address(record->call_site), "symbol",
+	rest = json_pack("{si si so so ss so so}", "event_id", (int)record->event_id, "type_id",
+			 (int)record->type_id, "address", json_from_address(record->ptr),
+			 "call_site", json_from_address(record->call_site), "symbol",
 			 sidecar_symbol_text(sidecar, record->call_site).s, "bytes_requested",
 			 json_from_count(record->bytes_req), "bytes_allocated",
 			 json_from_count(record->bytes_alloc));

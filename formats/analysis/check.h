@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "formats/event/kmem.h"
 #include "formats/event/record-stream.h"
 #include "formats/trace/reader.h"
 
@@ -19,9 +20,17 @@ enum check_severity { CHECK_NOTE, CHECK_ERROR, CHECK_SEVERITY_COUNT };
 
 enum { CHECK_MAX_EXAMPLES = 5 };
 
+/* What a check looks at. */
+struct check_event {
+	struct event at; /* for a check about streams: instance, vcpu, index and offset only */
+	bool is_record;  /* it is an event of the kmem tracer: */
+	struct kmem_record record;
+	uint64_t packet, size; /* of a damaged part of a stream: its number, bytes */
+};
+
 struct check_example {
-	struct trace_event event; /* of a check about streams: vcpu, index and offset only */
-	bool has_allocation;      /* the object's allocation is known: */
+	struct check_event event;
+	bool has_allocation; /* the object's allocation is known: */
 	uint64_t allocation_call_site;
 };
 
@@ -59,23 +68,23 @@ struct check_ops {
 	bool is_about_streams;             /* and not about events */
 	int (*create)(struct check **out); /* fills in the check's own data only; -ENOMEM */
 	/* In merged order. Returns 0 or -ENOMEM. NULL: nothing to do. */
-	int (*event)(struct check *check, const struct trace_event *event);
+	int (*event)(struct check *check, const struct check_event *event);
 	/* After the last event. NULL: nothing to do. */
 	void (*finish)(struct check *check, const struct trace_reader *reader);
 	void (*destroy)(struct check *check);
 };
 
 /* For checks: note a finding of a class, given by its index in ops->classes. */
-void check_error(struct check *check, unsigned int class, const struct trace_event *event);
+void check_error(struct check *check, unsigned int class, const struct check_event *event);
 
 /*
  * The same about an object's life; `allocation` is the call site of its allocation, or NULL. A
  * doubt is an error where the trace is whole up to here, and a note where missing events may
  * explain it.
  */
-void check_note(struct check *check, unsigned int class, const struct trace_event *event,
+void check_note(struct check *check, unsigned int class, const struct check_event *event,
 		const uint64_t *allocation);
-void check_doubt(struct check *check, unsigned int class, const struct trace_event *event,
+void check_doubt(struct check *check, unsigned int class, const struct check_event *event,
 		 const uint64_t *allocation);
 
 /* --- all checks ------------------------------------------------------------------------------ */
@@ -91,7 +100,7 @@ struct checker *checker_create(bool from_first, bool lossy);
 void checker_destroy(struct checker *checker);
 
 /* `cut`: a stream has ended too early before this event. Returns 0 or -ENOMEM. */
-int checker_event(struct checker *checker, const struct trace_event *event, bool cut);
+int checker_event(struct checker *checker, const struct event *event, bool cut);
 
 /* After the last event of the reader. */
 void checker_finish(struct checker *checker, const struct trace_reader *reader);

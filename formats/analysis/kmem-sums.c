@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include "formats/base/u64-map.h"
 
+struct kmem_event {
+	unsigned int vcpu;
+	struct kmem_record record;
+};
+
 struct live_object {
 	uint64_t bytes;
 	uint32_t group;
@@ -132,7 +137,7 @@ static bool wanted(const struct kmem_sums *sums, uint8_t type)
 }
 
 /* Remove the object at a record's address, if there is one. */
-static bool forget(struct kmem_sums *sums, const struct trace_event *event, bool freed)
+static bool forget(struct kmem_sums *sums, const struct kmem_event *event, bool freed)
 {
 	struct u64_map *map = objects(sums, event->record.type_id);
 	const struct live_object *object = u64_map_find(map, event->record.ptr);
@@ -148,7 +153,7 @@ static bool forget(struct kmem_sums *sums, const struct trace_event *event, bool
 	return true;
 }
 
-static int add_alloc(struct kmem_sums *sums, const struct trace_event *event)
+static int add_alloc(struct kmem_sums *sums, const struct kmem_event *event)
 {
 	const struct kmem_record *record = &event->record;
 	struct kmem_totals *totals = &sums->totals;
@@ -178,7 +183,7 @@ static int add_alloc(struct kmem_sums *sums, const struct trace_event *event)
 }
 
 /* With a filter by type, a free counts if its object does, whichever function freed it. */
-static void add_free(struct kmem_sums *sums, const struct trace_event *event)
+static void add_free(struct kmem_sums *sums, const struct kmem_event *event)
 {
 	if (forget(sums, event, true)) {
 		sums->totals.free_events++;
@@ -200,16 +205,19 @@ static void note_time(struct kmem_totals *totals, int64_t timestamp)
 		totals->last_ns = timestamp;
 }
 
-int kmem_sums_add(struct kmem_sums *sums, const struct trace_event *event)
+int kmem_sums_add(struct kmem_sums *sums, const struct event *event)
 {
-	const struct kmem_record *record = &event->record;
+	struct kmem_event what = {.vcpu = event->vcpu};
+	const struct kmem_record *record = &what.record;
 
+	if (!kmem_record_of(event, &what.record))
+		return 0;
 	note_time(&sums->totals, record->timestamp);
 	if (record->type_id < KMEM_TYPE_COUNT) {
 		if (record->event_id == KMEM_EVENT_ALLOC)
-			return add_alloc(sums, event);
+			return add_alloc(sums, &what);
 		if (record->event_id == KMEM_EVENT_FREE) {
-			add_free(sums, event);
+			add_free(sums, &what);
 			return 0;
 		}
 	}

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/event/record-stream.h"
+#include "formats/event/kmem.h"
 
 /*
  * Sums over allocations, for each call site, cache, size or address. Takes events one at a time,
@@ -63,7 +63,7 @@ struct kmem_sums *kmem_sums_create(enum kmem_by by, int type);
 void kmem_sums_destroy(struct kmem_sums *sums);
 
 /* Returns 0 or -ENOMEM. */
-int kmem_sums_add(struct kmem_sums *sums, const struct trace_event *event);
+int kmem_sums_add(struct kmem_sums *sums, const struct event *event);
 
 /* Valid until the next kmem_sums_add() or destroy. */
 const struct kmem_totals *kmem_sums_totals(const struct kmem_sums *sums);

@@ -38,7 +38,7 @@ struct kmem_analysis {
 
 static bool wants(const struct event_class *class)
 {
-	return !strcmp(class->system, "kmem");
+	return kmem_class_is_known(class);
 }
 
 static int create(const struct analysis_config *config, struct analysis **out, struct error *err)
@@ -66,7 +66,7 @@ static void destroy(struct analysis *base)
 	free(a);
 }
 
-static int event(struct analysis *base, const struct trace_event *event)
+static int event(struct analysis *base, const struct event *event)
 {
 	return kmem_sums_add(((struct kmem_analysis *)base)->sums, event);
 }
@@ -147,6 +147,9 @@ static void print_totals(FILE *out, const struct kmem_analysis *a)
 	if (totals->invalid)
 		fprintf(out, "%-*s%s of unknown kind left out; see sonde check\n", LABEL, "Invalid",
 			text_number(totals->invalid, "record").s);
+	if (a->base.passed_over)
+		fprintf(out, "%-*s%s of other tracers passed over; see sonde events\n", LABEL,
+			"Others", text_number(a->base.passed_over, "event").s);
 	text_print_recording(out, a->base.config.reader, LABEL);
 	text_print_losses(out, a->base.config.reader, LABEL);
 }
@@ -278,7 +281,8 @@ static int put_trace(json_t *root, const struct kmem_analysis *a)
 	int failed = text_json_losses(root, reader);
 
 	failed |= put_count(root, "records", totals->records);
-	failed |= put_count(root, "vcpus", trace_reader_nr_streams(reader));
+	failed |= put_count(root, "other_events", a->base.passed_over);
+	failed |= put_count(root, "vcpus", trace_reader_nr_vcpus(reader));
 	failed |= put_count(root, "duration_ns", duration_ns(totals));
 	failed |= put_count(root, "unknown_frees", totals->unknown_frees);
 	failed |= put_count(root, "missed_frees", totals->missed_frees);

@@ -2,185 +2,185 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/u64-map.h"
-#include "formats/ctf/ctf.h"
+#include "formats/ctf/reader-internal.h"
 
-enum { BUFFER = 16 << 10, MAX_METADATA = 64 << 20 };
+enum { MAX_METADATA = 64 << 20, SEARCH_BYTES = 64 << 10 };
 
-struct ctf_decoder {
-	struct trace_decoder base;
-	struct decoder_input input;
-	struct ctf_identity identity;
-};
-
-/* --- one vCPU: whole packets, but perhaps for the last one, of which all whole events are read -
+/* --- packets: a whole one at a time, which its checksum vouches for ----------------------------
  */
 
-struct ctf_stream {
-	struct record_stream base;
-	const struct ctf_decoder *decoder;
-	bool in_packet;
-	uint64_t packet_begin, packet_end; /* bytes in the file */
-	uint64_t content_end;              /* bit from the packet's begin */
-	uint64_t clock, clock_end;         /* of the last event, and the packet's latest */
-	struct u64_map sites, gfps;        /* values by id */
-	struct byte_window window;
-	uint8_t buffer[BUFFER];
-};
-
-static ssize_t peek(struct ctf_stream *s, size_t size, uint8_t **bytes)
+/* Read a part of the file. Returns how much of it is there, or -errno. */
+static ssize_t fill(const struct ctf_stream *s, void *out, size_t size, uint64_t offset)
 {
-	return byte_window_peek(&s->window, &s->base.records, s->base.offset, size, bytes);
+	return byte_source_fill(&s->base.records, out, size, offset);
+}
+
+static bool grow(struct ctf_stream *s, size_t size)
+{
+	uint8_t *bigger;
+
+	if (s->capacity >= size + CTF_PACKET_SLACK)
+		return true;
+	bigger = realloc(s->packet, size + CTF_PACKET_SLACK);
+	if (!bigger)
+		return false;
+	memset(bigger + size, 0, CTF_PACKET_SLACK);
+	s->packet = bigger;
+	s->capacity = size + CTF_PACKET_SLACK;
+	return true;
+}
+
+/*
+ * Load the packet at an offset. Returns 1; 0 if there is no whole packet of the stream; -errno.
+ * *cut says whether the file ends within what looks like one.
+ */
+static int load_packet(struct ctf_stream *s, uint64_t offset, struct ctf_packet *packet, bool *cut)
+{
+	uint8_t header[CTF_PACKET_HEADER_SIZE];
+	uint64_t left = s->base.records.size - offset;
+	ssize_t n = fill(s, header, sizeof(header), offset);
+
+	*cut = n >= 0 && n < CTF_PACKET_HEADER_SIZE;
+	if (n < CTF_PACKET_HEADER_SIZE)
+		return n < 0 ? (int)n : 0;
+	if (!ctf_packet_get(header, &s->decoder->described.identity, packet) ||
+	    packet->stream != s->number || packet->size > CTF_PACKET_LIMIT)
+		return 0;
+	*cut = packet->size > left;
+	if (*cut)
+		return 0;
+	if (!grow(s, packet->size))
+		return -ENOMEM;
+	n = fill(s, s->packet, packet->size, offset);
+	if (n < 0)
+		return (int)n;
+	return (uint64_t)n == packet->size &&
+	       ctf_packet_crc(s->packet, packet->size) == packet->crc;
+}
+
+/* What every packet of the stream begins with. */
+static void make_pattern(const struct ctf_stream *s, uint8_t pattern[4 + CTF_UUID_SIZE])
+{
+	const struct ctf_identity *identity = &s->decoder->described.identity;
+	uint8_t header[CTF_PACKET_HEADER_SIZE];
+
+	ctf_packet_put(header, identity, &(struct ctf_packet){0});
+	memcpy(pattern, header, 4 + CTF_UUID_SIZE);
+}
+
+/*
+ * Find the next whole packet from *offset on, and load it. Returns 1 with its offset, 0 if there is
+ * none, -errno.
+ */
+static int find_packet(struct ctf_stream *s, uint64_t *offset, struct ctf_packet *packet)
+{
+	uint8_t pattern[4 + CTF_UUID_SIZE], window[SEARCH_BYTES];
+	bool cut;
+
+	make_pattern(s, pattern);
+	for (;;) {
+		ssize_t n = fill(s, window, sizeof(window), *offset);
+		const uint8_t *hit;
+		int ret;
+
+		if (n < (ssize_t)sizeof(pattern))
+			return n < 0 ? (int)n : 0;
+		hit = memmem(window, (size_t)n, pattern, sizeof(pattern));
+		if (!hit) {
+			*offset += (uint64_t)n - sizeof(pattern) + 1;
+			continue;
+		}
+		*offset += (uint64_t)(hit - window);
+		ret = load_packet(s, *offset, packet, &cut);
+		if (ret)
+			return ret;
+		++*offset;
+	}
+}
+
+/* Begin with the events of a packet that was loaded. Returns 1; 0 if they are none; -errno. */
+static int enter_packet(struct ctf_stream *s, uint64_t offset, const struct ctf_packet *packet)
+{
+	s->packet_begin = offset;
+	s->next_packet = offset + packet->size;
+	if (packet->begin < s->clock || packet->sequence < s->sequence)
+		return 0;
+	if (packet->sequence > s->sequence && !s->was_damaged)
+		record_stream_damage(&s->base, offset, 0, s->sequence);
+	s->was_damaged = false;
+	s->sequence = packet->sequence + 1;
+	s->clock = packet->begin;
+	s->clock_end = packet->end;
+	s->base.lost = packet->lost > s->base.lost ? packet->lost : s->base.lost;
+	s->at = CTF_PACKET_HEADER_SIZE;
+	s->end = packet->tables;
+	return ctf_read_tables(s, packet);
+}
+
+/* The bytes up to `end` are damaged, and so is the packet that should be there. */
+static void damage(struct ctf_stream *s, uint64_t begin, uint64_t end)
+{
+	record_stream_damage(&s->base, begin, end - begin, s->sequence);
+	s->was_damaged = true;
+	s->base.offset = end;
 }
 
 /* Returns 1 at the first event of the next packet, 0 at the end or with a fault set, or -errno. */
 static int begin_packet(struct ctf_stream *s)
 {
+	uint64_t offset = s->next_packet, found = offset;
 	struct ctf_packet packet;
-	uint8_t *bytes;
-	ssize_t n;
-
-	n = peek(s, CTF_PACKET_HEADER_SIZE, &bytes);
-	if (n <= 0)
-		return (int)n;
-	if (n < CTF_PACKET_HEADER_SIZE)
-		return record_stream_stop(&s->base, RECORD_FAULT_TRUNCATED);
-	if (!ctf_packet_get(bytes, &s->decoder->identity, &packet) || packet.begin < s->clock)
-		return record_stream_stop(&s->base, RECORD_FAULT_PACKET);
-	s->in_packet = true;
-	s->packet_begin = s->base.offset;
-	s->packet_end = s->base.offset + packet.size;
-	s->content_end = packet.content;
-	s->clock = packet.begin;
-	s->clock_end = packet.end;
-	s->base.lost = packet.lost;
-	s->base.offset += CTF_PACKET_HEADER_SIZE;
-	return 1;
-}
-
-static int end_packet(struct ctf_stream *s)
-{
-	s->in_packet = false;
-	if (s->packet_end > s->base.records.size)
-		return record_stream_stop(&s->base, RECORD_FAULT_TRUNCATED);
-	s->base.offset = s->packet_end;
-	return 1;
-}
-
-static int define(struct u64_map *map, uint64_t id, uint64_t value)
-{
-	uint64_t *place = u64_map_insert(map, id, NULL);
-
-	if (!place)
-		return -ENOMEM;
-	*place = value;
-	return 0;
-}
-
-/* A definition. Returns 0 or -errno. */
-static int learn(struct ctf_stream *s, struct ctf_event *event)
-{
-	const struct decoder_input *input = &s->decoder->input;
-	const uint64_t *values = event->values;
-
-	if (event->id == CTF_DEFINE_SITE)
-		return define(&s->sites, values[CTF_MEMBER_SITE_ID], values[CTF_MEMBER_SITE]);
-	if (event->id == CTF_DEFINE_GFP)
-		return define(&s->gfps, values[CTF_MEMBER_GFP_ID], values[CTF_MEMBER_GFP]);
-	if (!values[CTF_MEMBER_CACHE])
-		return 0;
-	return input->add_cache(input->arg, &(struct sidecar_cache){
-						    .id = (uint16_t)values[CTF_MEMBER_CACHE],
-						    .name = event->name,
-						    .object_size = values[CTF_MEMBER_OBJECT_SIZE],
-						    .size = values[CTF_MEMBER_SIZE],
-					    });
-}
-
-/* Replace the event's ids by what they stand for. Returns false if one is undefined. */
-static bool resolve(const struct ctf_stream *s, struct ctf_event *event)
-{
-	uint64_t *values = event->values;
-	const uint64_t *value;
-
-	if (ctf_event_has(event, CTF_MEMBER_SITE_ID)) {
-		value = u64_map_find(&s->sites, values[CTF_MEMBER_SITE_ID]);
-		if (!value)
-			return false;
-		values[CTF_MEMBER_SITE] = *value;
-	}
-	if (ctf_event_has(event, CTF_MEMBER_GFP_ID) && values[CTF_MEMBER_GFP_ID]) {
-		value = u64_map_find(&s->gfps, values[CTF_MEMBER_GFP_ID]);
-		if (!value)
-			return false;
-		values[CTF_MEMBER_GFP] = *value;
-	}
-	return true;
-}
-
-/* Bits of the packet's content that are left at the current offset. */
-static uint64_t content_left(const struct ctf_stream *s)
-{
-	uint64_t at = (s->base.offset - s->packet_begin) * 8;
-
-	return at < s->content_end ? s->content_end - at : 0;
-}
-
-static bool is_valid(const struct ctf_stream *s, struct ctf_event *event)
-{
-	return event->clock >= s->clock && event->clock <= s->clock_end &&
-	       (!ctf_event_is_record(event) || resolve(s, event));
-}
-
-/*
- * The next event in the packet. Returns 1, with the cursor behind it; 0 with a fault set; -errno.
- */
-static int next_event(struct ctf_stream *s, struct bit_cursor *c, struct ctf_event *event)
-{
-	uint64_t left = content_left(s);
 	bool cut;
-	ssize_t n;
 	int ret;
 
-	*c = (struct bit_cursor){.big_endian = s->decoder->identity.big_endian};
-	n = peek(s, CTF_MAX_EVENT, &c->bytes);
-	if (n < 0)
-		return (int)n;
-	cut = (uint64_t)n * 8 < left;
-	c->end = cut ? (size_t)n * 8 : (size_t)left;
-	ret = ctf_event_get(c, s->clock, event);
-	if (ret == -ENODATA && cut)
-		return record_stream_stop(&s->base, RECORD_FAULT_TRUNCATED);
-	if (ret || !is_valid(s, event))
-		return record_stream_stop(&s->base, RECORD_FAULT_EVENT);
-	s->clock = event->clock;
-	return 1;
+	if (offset >= s->base.records.size)
+		return 0;
+	ret = load_packet(s, offset, &packet, &cut);
+	if (!ret) {
+		found++;
+		ret = find_packet(s, &found, &packet);
+		if (!ret && cut)
+			return record_stream_stop(&s->base, RECORD_FAULT_TRUNCATED);
+		s->next_packet = ret ? found : s->base.records.size;
+		if (ret >= 0)
+			damage(s, offset, s->next_packet);
+	}
+	if (ret <= 0)
+		return ret;
+	ret = enter_packet(s, found, &packet);
+	if (!ret) {
+		s->at = s->end = 0;
+		damage(s, found, s->next_packet);
+		s->sequence++;
+	}
+	return ret < 0 ? ret : 1;
 }
 
-static int next(struct record_stream *base, struct trace_event *out)
+/* --- events ---------------------------------------------------------------------------------- */
+
+static int next(struct record_stream *base, struct event *event)
 {
 	struct ctf_stream *s = (struct ctf_stream *)base;
-	struct ctf_event event;
-	struct bit_cursor c;
 	int ret;
 
 	for (;;) {
-		while (!s->in_packet || !content_left(s)) {
-			ret = s->in_packet ? end_packet(s) : begin_packet(s);
+		size_t begin = s->at;
+
+		if (s->at >= s->end) {
+			base->offset = s->next_packet;
+			ret = begin_packet(s);
 			if (ret <= 0)
 				return ret;
+			continue;
 		}
-		ret = next_event(s, &c, &event);
-		if (ret <= 0)
-			return ret;
-		if (ctf_event_is_record(&event)) {
-			ctf_event_to_record(&event, &out->record);
-			return record_stream_take(base, out, bit_bytes(&c));
+		base->offset = s->packet_begin + begin;
+		ret = ctf_read_event(s, event);
+		if (ret > 0)
+			return record_stream_take(base, event, s->at - begin);
+		if (ret < 0) {
+			damage(s, base->offset, s->next_packet);
+			s->end = s->at = 0;
 		}
-		ret = learn(s, &event);
-		if (ret)
-			return ret;
-		base->offset += bit_bytes(&c);
 	}
 }
 
@@ -188,19 +188,21 @@ static void destroy_stream(struct record_stream *base)
 {
 	struct ctf_stream *s = (struct ctf_stream *)base;
 
-	u64_map_deinit(&s->sites);
-	u64_map_deinit(&s->gfps);
+	for (enum ctf_meaning kind = 0; kind < CTF_NR_MEANINGS; kind++)
+		free(s->meanings[kind].items);
+	free(s->packet);
 	free(s);
 }
 
-static int add_stream(struct trace_decoder *base, unsigned int vcpu, struct record_stream **out,
-		      struct error *err)
+static int add_stream(struct trace_decoder *base, unsigned int instance, unsigned int vcpu,
+		      struct record_stream **out, struct error *err)
 {
 	static const struct record_stream_ops ops = {.next = next, .destroy = destroy_stream};
 	const struct ctf_decoder *decoder = (const struct ctf_decoder *)base;
 	struct byte_source records;
 	struct ctf_stream *s;
-	int ret = trace_files_stream(decoder->input.files, "cpu", vcpu, &records, err);
+	int ret = trace_files_stream(decoder->input.files, "cpu", vcpu,
+				     base->instances[instance].suffix, &records, err);
 
 	if (ret)
 		return ret;
@@ -208,10 +210,10 @@ static int add_stream(struct trace_decoder *base, unsigned int vcpu, struct reco
 	if (!s)
 		return error_set(err, ENOMEM, "out of memory");
 	s->base = (struct record_stream){.ops = &ops, .records = records, .vcpu = vcpu};
-	s->window = (struct byte_window){.bytes = s->buffer, .capacity = sizeof(s->buffer)};
 	s->decoder = decoder;
-	u64_map_init(&s->sites, sizeof(uint64_t));
-	u64_map_init(&s->gfps, sizeof(uint64_t));
+	s->plan = decoder->plans[instance];
+	s->number = instance;
+	s->instance = &base->instances[instance];
 	*out = &s->base;
 	return 0;
 }
@@ -229,7 +231,7 @@ static int refuse_orphans(struct trace_files *files, struct error *err)
 		uint32_t magic = 0;
 		int ret;
 
-		ret = trace_files_stream(files, "cpu", vcpus[i], &source, err);
+		ret = trace_files_stream(files, "cpu", vcpus[i], "", &source, err);
 		if (ret)
 			return ret;
 		if (byte_source_fill(&source, &magic, sizeof(magic), 0) == sizeof(magic) &&
@@ -243,13 +245,57 @@ static int refuse_orphans(struct trace_files *files, struct error *err)
 
 static void destroy(struct trace_decoder *base)
 {
-	free(base);
+	struct ctf_decoder *decoder = (struct ctf_decoder *)base;
+
+	for (size_t i = 0; i < decoder->described.nr_instances; i++)
+		free(decoder->plans[i]);
+	ctf_described_deinit(&decoder->described);
+	free(decoder);
+}
+
+static int make_plans(struct ctf_decoder *decoder, struct error *err)
+{
+	for (size_t i = 0; i < decoder->described.nr_instances; i++) {
+		const struct trace_instance *about = &decoder->described.instances[i];
+
+		decoder->plans[i] = ctf_plan_create(about->classes, about->nr_classes);
+		if (!decoder->plans[i])
+			return error_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+/* Returns 1 and a decoder, 0 for format version 2, -errno. */
+static int open_text(const struct decoder_input *input, const char *text, size_t size,
+		     struct trace_decoder **out, struct error *err)
+{
+	struct ctf_decoder *decoder = calloc(1, sizeof(*decoder));
+	int ret;
+
+	if (!decoder)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = ctf_metadata_parse(text, size, &decoder->described, err);
+	if (!ret)
+		ret = make_plans(decoder, err);
+	if (ret) {
+		destroy(&decoder->base);
+		return ret > 0 ? 0 : ret;
+	}
+	decoder->base = (struct trace_decoder){.ops = &ctf_decoder,
+					       .losses_known = true,
+					       .instances = decoder->described.instances,
+					       .nr_instances = decoder->described.nr_instances};
+	if (decoder->described.damaged)
+		snprintf(decoder->base.note, sizeof(decoder->base.note),
+			 "%s is damaged: its checksum is wrong", CTF_METADATA_NAME);
+	decoder->input = *input;
+	*out = &decoder->base;
+	return 1;
 }
 
 static int open_trace(const struct decoder_input *input, struct trace_decoder **out,
 		      struct error *err)
 {
-	struct ctf_decoder *decoder;
 	char *text;
 	size_t size;
 	int ret =
@@ -257,18 +303,9 @@ static int open_trace(const struct decoder_input *input, struct trace_decoder **
 
 	if (ret)
 		return ret == -ENOENT ? refuse_orphans(input->files, err) : ret;
-	decoder = calloc(1, sizeof(*decoder));
-	ret = decoder ? ctf_metadata_parse(text, size, &decoder->identity, err)
-		      : error_set(err, ENOMEM, "out of memory");
+	ret = open_text(input, text, size, out, err);
 	free(text);
-	if (ret) {
-		free(decoder);
-		return ret;
-	}
-	decoder->base = (struct trace_decoder){.ops = &ctf_decoder, .losses_known = true};
-	decoder->input = *input;
-	*out = &decoder->base;
-	return 1;
+	return ret;
 }
 
 const struct decoder_ops ctf_decoder = {.sidecar_name = SIDECAR_HIDDEN_NAME,

@@ -2,150 +2,98 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 #include "formats/base/fs.h"
-#include "formats/base/text.h"
-#include "formats/base/u64-map.h"
-#include "formats/ctf/ctf.h"
-
-/* --- ids ------------------------------------------------------------------------------------- */
-
-/*
- * Numbers 64-bit values in the order in which they first come, from 1 on, for all streams of a
- * trace together. Thread-safe.
- */
-struct dictionary {
-	pthread_mutex_t lock;
-	struct u64_map ids; /* unsigned int by value */
-	size_t max;
-};
-
-static void dictionary_init(struct dictionary *dictionary, size_t max)
-{
-	pthread_mutex_init(&dictionary->lock, NULL);
-	u64_map_init(&dictionary->ids, sizeof(unsigned int));
-	dictionary->max = max;
-}
-
-static void dictionary_deinit(struct dictionary *dictionary)
-{
-	u64_map_deinit(&dictionary->ids);
-	pthread_mutex_destroy(&dictionary->lock);
-}
-
-/* The id of the value; 0 if there are no more ids, or there is no memory. */
-static unsigned int dictionary_id(struct dictionary *dictionary, uint64_t value)
-{
-	unsigned int *id, result = 0;
-
-	pthread_mutex_lock(&dictionary->lock);
-	if (dictionary->ids.count < dictionary->max)
-		id = u64_map_insert(&dictionary->ids, value, NULL);
-	else
-		id = u64_map_find(&dictionary->ids, value);
-	if (id && !*id)
-		*id = (unsigned int)dictionary->ids.count;
-	if (id)
-		result = *id;
-	pthread_mutex_unlock(&dictionary->lock);
-	return result;
-}
-
-/*
- * A copy: values[i] has id i + 1. To be freed. Returns their number, 0 and *values NULL without
- * memory.
- */
-static size_t dictionary_copy(struct dictionary *dictionary, uint64_t **values)
-{
-	const unsigned int *id;
-	size_t n, pos = 0;
-	uint64_t value;
-
-	pthread_mutex_lock(&dictionary->lock);
-	n = dictionary->ids.count;
-	*values = calloc(n + 1, sizeof(**values));
-	while (*values && (id = u64_map_next(&dictionary->ids, &pos, &value)))
-		(*values)[*id - 1] = value;
-	pthread_mutex_unlock(&dictionary->lock);
-	return *values ? n : 0;
-}
-
-/* --- one vCPU: records are gathered into packets, each as long as its content ----------------- */
-
-/* MAX_APPEND: a record, and one definition of each sort before it. */
-enum { PACKET_MAX = 64 << 10, MAX_APPEND = 4 * CTF_MAX_EVENT, RECENT_SITES = 256 };
+#include "formats/ctf/writer-internal.h"
 
 /* The trace as a whole. */
 struct ctf_encoder {
 	struct trace_encoder base;
 	int dir_fd;
 	struct ctf_identity identity;
-	struct dictionary sites, gfps;
 	struct cache_table *caches;
+	struct call_sites *sites;
+	pthread_mutex_t lock; /* the instances; each is constant once it is there */
+	struct ctf_instance *instances[TRACE_MAX_INSTANCES];
+	size_t nr_instances;
 };
 
-struct ctf_writer {
-	struct stream_writer base;
-	struct ctf_encoder *encoder;
-	unsigned int vcpu;
-	int fd;
-	uint64_t file_size; /* whole packets */
-	uint64_t sequence;  /* of the next packet */
-	uint64_t noted;     /* lost records, as of the last packet */
-	uint64_t begin, clock;
-	uint64_t allocs, frees;     /* in the packet */
-	struct bit_cursor packet;   /* behind its last event */
-	struct u64_map sites, gfps; /* ids defined in this stream */
-	struct {
-		uint64_t site;
-		unsigned int id; /* 0: none */
-	} recent[RECENT_SITES];  /* some of `sites`, by hash */
-	uint64_t last_gfp;       /* the last value that has an id, and the id; 0: none yet */
-	unsigned int last_gfp_id;
-	uint8_t caches[(UINT16_MAX + 1) / 8]; /* bit set of those */
-	uint8_t bytes[PACKET_MAX];
-};
+/* --- one stream: packets, each as long as its content ----------------------------------------- */
 
 static void begin_packet(struct ctf_writer *w)
 {
-	w->packet.pos = CTF_PACKET_HEADER_SIZE * 8;
-	w->allocs = w->frees = 0;
+	w->used = CTF_PACKET_HEADER_SIZE;
+	w->table_bytes = CTF_TABLES_BYTES;
+	ctf_values_begin(&w->code);
+	ctf_values_begin(&w->flags);
+	ctf_values_begin(&w->strings);
+	w->last_string_id = 0;
+	w->last_flags = w->last_flags_id = 0;
+	for (size_t i = 0; i < w->nr_used_caches; i++)
+		w->cache_bits[w->used_caches[i] / 8] = 0;
+	w->nr_used_caches = 0;
 }
 
 static bool is_empty(const struct ctf_writer *w)
 {
-	return w->packet.pos == CTF_PACKET_HEADER_SIZE * 8;
+	return w->used == CTF_PACKET_HEADER_SIZE;
 }
 
+/* Memory for a packet, which a stream without events does not need. */
+static int need_buffer(struct ctf_writer *w)
+{
+	if (!w->bytes)
+		w->bytes = malloc(CTF_PACKET_MAX + sizeof(uint64_t));
+	return w->bytes ? 0 : -ENOMEM;
+}
+
+/* The one place where packets go to their file. On failure the file is as it was. */
+static int write_bytes(struct ctf_writer *w, size_t size)
+{
+	size_t done;
+	int ret = file_write_at(w->fd, w->bytes, size, w->file_size, &done);
+
+	if (!ret)
+		w->file_size += size;
+	else if (ftruncate(w->fd, (off_t)w->file_size))
+		return -errno;
+	return ret;
+}
+
+/* The tables are appended to the packet for as long as that takes: it can be written again. */
 static int write_packet(struct ctf_writer *w)
 {
-	const struct ctf_packet header = {
+	const size_t used = w->used;
+	struct ctf_packet header = {
+		.stream = w->stream,
 		.begin = is_empty(w) ? w->clock : w->begin,
 		.end = w->clock,
-		.content = w->packet.pos,
-		.size = bit_bytes(&w->packet),
 		.sequence = w->sequence,
 		.lost = w->base.lost,
 		.cpu = w->vcpu,
 	};
-	size_t done;
-	int ret;
+	int ret = need_buffer(w);
 
-	ctf_packet_put(w->bytes, &w->encoder->identity, &header);
-	ret = file_write_at(w->fd, w->bytes, header.size, w->file_size, &done);
+	if (ret)
+		return ret;
+	header.tables = (uint32_t)ctf_put_tables(w);
+	header.size = w->used;
+	header.content = header.size * 8;
+	ctf_packet_put(w->bytes, w->identity, &header);
+	header.crc = ctf_packet_crc(w->bytes, header.size);
+	ctf_packet_put(w->bytes, w->identity, &header);
+	ret = write_bytes(w, header.size);
 	if (ret) {
-		if (ftruncate(w->fd, (off_t)w->file_size))
-			return -errno;
+		w->used = used;
 		return ret;
 	}
-	w->file_size += header.size;
 	w->sequence++;
 	w->noted = header.lost;
+	memcpy(w->base.written, w->base.counts, sizeof(w->base.written));
 	begin_packet(w);
 	return 0;
 }
@@ -157,139 +105,59 @@ static int flush(struct stream_writer *base)
 	return is_empty(w) && w->noted == base->lost ? 0 : write_packet(w);
 }
 
-static void put_event(struct ctf_writer *w, const struct ctf_event *event)
+/* What has to be before an event can be put into the packet. */
+static int prepare(struct ctf_writer *w, int64_t ns)
 {
-	ctf_event_put(&w->packet, w->clock, event);
-	w->clock = event->clock;
-}
+	int ret = need_buffer(w);
 
-/* Values of one sort, which have ids. */
-struct id_space {
-	struct u64_map *known; /* ids defined in the stream, by value */
-	struct dictionary *all;
-	enum ctf_event_id definition;
-	enum ctf_member id, value; /* members of the definition */
-};
-
-/* Define a new value in the stream. Returns its id; 0 if it gets none. */
-static unsigned int define_value(struct ctf_writer *w, const struct id_space *space, uint64_t value,
-				 uint64_t clock)
-{
-	unsigned int *place = NULL, id = dictionary_id(space->all, value);
-	struct ctf_event definition = {.id = space->definition, .clock = clock};
-
-	if (id)
-		place = u64_map_insert(space->known, value, NULL);
-	if (!place)
-		return 0;
-	*place = id;
-	definition.values[space->id] = id;
-	definition.values[space->value] = value;
-	put_event(w, &definition);
-	return id;
-}
-
-static unsigned int site_id(struct ctf_writer *w, uint64_t site, uint64_t clock)
-{
-	const struct id_space space = {&w->sites, &w->encoder->sites, CTF_DEFINE_SITE,
-				       CTF_MEMBER_SITE_ID, CTF_MEMBER_SITE};
-	const uint64_t hash = site * 0x9e3779b97f4a7c15ull >> 56;
-	const unsigned int *id;
-
-	if (w->recent[hash].site == site && w->recent[hash].id)
-		return w->recent[hash].id;
-	id = u64_map_find(&w->sites, site);
-	w->recent[hash].site = site;
-	w->recent[hash].id = id ? *id : define_value(w, &space, site, clock);
-	return w->recent[hash].id;
-}
-
-static unsigned int gfp_id(struct ctf_writer *w, uint64_t flags, uint64_t clock)
-{
-	const struct id_space space = {&w->gfps, &w->encoder->gfps, CTF_DEFINE_GFP,
-				       CTF_MEMBER_GFP_ID, CTF_MEMBER_GFP};
-	const unsigned int *id;
-
-	if (flags == w->last_gfp)
-		return w->last_gfp_id;
-	id = u64_map_find(&w->gfps, flags);
-	w->last_gfp_id = id ? *id : define_value(w, &space, flags, clock);
-	w->last_gfp = w->last_gfp_id ? flags : 0;
-	return w->last_gfp_id;
-}
-
-static void define_cache(struct ctf_writer *w, uint16_t id, uint64_t clock)
-{
-	struct ctf_event definition = {.id = CTF_DEFINE_CACHE, .clock = clock};
-	struct sidecar_cache cache;
-
-	w->caches[id / 8] |= (uint8_t)(1u << id % 8);
-	if (!cache_table_find(w->encoder->caches, id, &cache))
-		return;
-	definition.values[CTF_MEMBER_CACHE] = id;
-	definition.values[CTF_MEMBER_OBJECT_SIZE] = cache.object_size;
-	definition.values[CTF_MEMBER_SIZE] = cache.size;
-	clean_text(definition.name, sizeof(definition.name), cache.name);
-	put_event(w, &definition);
-}
-
-static bool knows_cache(const struct ctf_writer *w, uint16_t id)
-{
-	return !id || w->caches[id / 8] & 1u << id % 8;
-}
-
-/* Define what the record needs and the stream lacks. Definitions have the record's time. */
-static struct ctf_ids define(struct ctf_writer *w, const struct kmem_record *record, uint64_t clock)
-{
-	struct ctf_ids ids = {.site = site_id(w, record->call_site, clock)};
-
-	if (record->gfp_flags)
-		ids.gfp = gfp_id(w, record->gfp_flags, clock);
-	if (!knows_cache(w, record->cache))
-		define_cache(w, record->cache, clock);
-	return ids;
-}
-
-static int append(struct stream_writer *base, const struct kmem_record *record)
-{
-	struct ctf_writer *w = (struct ctf_writer *)base;
-	struct ctf_event event;
-	struct ctf_ids ids;
-	uint64_t clock = w->clock;
-	int ret = 0;
-
-	if (w->packet.pos > (PACKET_MAX - MAX_APPEND) * 8)
+	if (!ret && !is_empty(w))
 		ret = write_packet(w);
 	if (ret)
 		return ret;
-	if (ctf_clock_holds(record->timestamp) && (uint64_t)record->timestamp > clock)
-		clock = (uint64_t)record->timestamp;
-	if (is_empty(w))
-		w->begin = w->clock = clock;
-	ids = define(w, record, clock);
-	ctf_event_from_record(record, &ids, w->clock, &event);
-	put_event(w, &event);
-	if (record->event_id == KMEM_EVENT_ALLOC)
-		w->allocs++;
-	else
-		w->frees++;
+	if (ctf_clock_holds(ns) && (uint64_t)ns > w->clock)
+		w->clock = (uint64_t)ns;
+	w->begin = w->clock;
 	return 0;
 }
 
-static void discard(struct stream_writer *base, uint64_t *allocs, uint64_t *frees)
+static int put(struct stream_writer *base, unsigned int class_index, int64_t ns, const void *bytes)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
-	uint64_t lost = w->allocs + w->frees;
+	int ret;
+
+	if (is_empty(w) || w->used + w->table_bytes > CTF_PACKET_MAX - CTF_EVENT_ROOM) {
+		ret = prepare(w, ns);
+		if (ret)
+			return ret;
+	}
+	ret = ctf_put_event(w, class_index, ns, bytes);
+	if (!ret)
+		base->counts[class_index]++;
+	return ret;
+}
+
+static void discard(struct stream_writer *base)
+{
+	struct ctf_writer *w = (struct ctf_writer *)base;
+	uint64_t lost = stream_writer_sum(base->counts) - stream_writer_sum(base->written);
 
 	if (!lost)
 		return;
-	*allocs += w->allocs;
-	*frees += w->frees;
+	memcpy(base->counts, base->written, sizeof(base->counts));
 	begin_packet(w);
 	/* An empty packet says so, if there is room for it. */
 	base->lost += lost;
 	write_packet(w);
-	base->lost -= lost;
+}
+
+static void rest(struct stream_writer *base)
+{
+	struct ctf_writer *w = (struct ctf_writer *)base;
+
+	if (!is_empty(w))
+		return;
+	free(w->bytes);
+	w->bytes = NULL;
 }
 
 static void destroy_stream(struct stream_writer *base)
@@ -298,39 +166,139 @@ static void destroy_stream(struct stream_writer *base)
 
 	if (w->fd >= 0)
 		close(w->fd);
-	u64_map_deinit(&w->sites);
-	u64_map_deinit(&w->gfps);
+	ctf_values_deinit(&w->code);
+	ctf_values_deinit(&w->flags);
+	ctf_values_deinit(&w->strings);
+	free(w->used_caches);
+	free(w->bytes);
 	free(w);
 }
 
-static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stream_writer **out)
+static int open_file(const struct ctf_encoder *encoder, const struct ctf_instance *instance,
+		     unsigned int vcpu)
 {
-	static const struct stream_writer_ops ops = {
-		.append = append, .flush = flush, .discard = discard, .destroy = destroy_stream};
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "cpu%u%s", vcpu, instance->suffix);
+	fd = openat(encoder->dir_fd, name, flags, 0666);
+	return fd < 0 ? -errno : fd;
+}
+
+static void init_values(struct ctf_writer *w)
+{
+	const size_t code_bytes = ctf_tables[CTF_TABLE_CODE].entry_bytes;
+	const size_t flags_bytes = ctf_tables[CTF_TABLE_FLAGS].entry_bytes;
+	const size_t string_bytes = ctf_tables[CTF_TABLE_STRINGS].entry_bytes;
+
+	ctf_values_init(&w->code, &w->instance->code, &w->table_bytes, code_bytes, w->sites);
+	ctf_values_init(&w->flags, &w->instance->flags, &w->table_bytes, flags_bytes, NULL);
+	ctf_values_init(&w->strings, &w->instance->strings, &w->table_bytes, string_bytes, NULL);
+}
+
+static int add_stream(struct trace_encoder *base, unsigned int instance, unsigned int vcpu,
+		      struct stream_writer **out)
+{
+	static const struct stream_writer_ops ops = {.put = put,
+						     .flush = flush,
+						     .discard = discard,
+						     .rest = rest,
+						     .destroy = destroy_stream};
 	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
 	struct ctf_writer *w = calloc(1, sizeof(*w));
-	char name[32];
 
 	if (!w)
 		return -ENOMEM;
-	snprintf(name, sizeof(name), "cpu%u", vcpu);
-	w->fd = openat(encoder->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	w->base.ops = &ops;
+	w->identity = &encoder->identity;
+	w->caches = encoder->caches;
+	w->sites = encoder->sites;
+	w->instance = encoder->instances[instance];
+	w->plan = w->instance->plan;
+	w->stream = instance;
+	w->vcpu = vcpu;
+	w->fd = open_file(encoder, w->instance, vcpu);
+	init_values(w);
+	begin_packet(w);
 	if (w->fd < 0) {
-		int ret = -errno;
+		int ret = w->fd;
 
-		free(w);
+		destroy_stream(&w->base);
 		return ret;
 	}
-	w->base.ops = &ops;
-	w->encoder = encoder;
-	w->vcpu = vcpu;
-	w->packet = (struct bit_cursor){.bytes = w->bytes,
-					.end = PACKET_MAX * 8,
-					.big_endian = encoder->identity.big_endian};
-	u64_map_init(&w->sites, sizeof(unsigned int));
-	u64_map_init(&w->gfps, sizeof(unsigned int));
-	begin_packet(w);
 	*out = &w->base;
+	return 0;
+}
+
+/* --- instances ------------------------------------------------------------------------------- */
+
+static void destroy_instance(struct ctf_instance *instance)
+{
+	if (!instance)
+		return;
+	free((char *)(uintptr_t)instance->about.name);
+	free((char *)(uintptr_t)instance->about.spec);
+	free(instance->plan);
+	ctf_dictionary_deinit(&instance->code);
+	ctf_dictionary_deinit(&instance->flags);
+	ctf_dictionary_deinit(&instance->strings);
+	free(instance);
+}
+
+/* The first instance, if it is kmem's, has the files cpu0, cpu1, as ever. */
+static void set_suffix(struct ctf_instance *instance, const struct ctf_encoder *encoder)
+{
+	const char *name = instance->about.name;
+	unsigned int same = 0;
+
+	for (size_t i = 0; i < encoder->nr_instances; i++)
+		same += !strcmp(encoder->instances[i]->about.name, name);
+	if (same)
+		snprintf(instance->suffix, sizeof(instance->suffix), ".%s.%u", name, same + 1);
+	else if (encoder->nr_instances || strcmp(name, "kmem"))
+		snprintf(instance->suffix, sizeof(instance->suffix), ".%s", name);
+}
+
+static struct ctf_instance *new_instance(const struct trace_instance *about)
+{
+	struct ctf_instance *instance = calloc(1, sizeof(*instance));
+
+	if (!instance)
+		return NULL;
+	instance->about = *about;
+	instance->about.name = strdup(about->name);
+	instance->about.spec = strdup(about->spec);
+	instance->plan = ctf_plan_create(about->classes, about->nr_classes);
+	ctf_dictionary_init(&instance->code,
+			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_CODE) : 0);
+	ctf_dictionary_init(&instance->flags,
+			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_FLAGS) : 0);
+	ctf_dictionary_init(&instance->strings,
+			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_STRING) : 0);
+	if (!instance->about.name || !instance->about.spec || !instance->plan) {
+		destroy_instance(instance);
+		return NULL;
+	}
+	return instance;
+}
+
+static int add_instance(struct trace_encoder *base, const struct trace_instance *about,
+			struct error *err)
+{
+	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
+	struct ctf_instance *instance;
+
+	if (about->nr_classes > CTF_MAX_CLASSES)
+		return error_set(err, E2BIG, "%s: more than %d classes of events", about->name,
+				 CTF_MAX_CLASSES);
+	instance = new_instance(about);
+	if (!instance)
+		return error_set(err, ENOMEM, "out of memory");
+	set_suffix(instance, encoder);
+	pthread_mutex_lock(&encoder->lock);
+	encoder->instances[encoder->nr_instances++] = instance;
+	pthread_mutex_unlock(&encoder->lock);
 	return 0;
 }
 
@@ -339,16 +307,27 @@ static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stre
 static char *metadata_text(struct ctf_encoder *encoder, const struct sidecar *sidecar)
 {
 	struct ctf_metadata metadata = {.identity = encoder->identity, .sidecar = sidecar};
-	uint64_t *sites, *gfps;
+	struct ctf_instance_ids ids[TRACE_MAX_INSTANCES] = {0};
 	char *text;
 
-	metadata.nr_sites = dictionary_copy(&encoder->sites, &sites);
-	metadata.nr_gfps = dictionary_copy(&encoder->gfps, &gfps);
-	metadata.sites = sites;
-	metadata.gfps = gfps;
+	pthread_mutex_lock(&encoder->lock);
+	metadata.nr_instances = encoder->nr_instances;
+	pthread_mutex_unlock(&encoder->lock);
+	metadata.instances = ids;
+	for (size_t i = 0; i < metadata.nr_instances; i++) {
+		struct ctf_instance *instance = encoder->instances[i];
+
+		ids[i].about = &instance->about;
+		ids[i].suffix = instance->suffix;
+		ids[i].plan = instance->plan;
+		ids[i].code = ctf_dictionary_copy(&instance->code, &ids[i].nr_code);
+		ids[i].flags = ctf_dictionary_copy(&instance->flags, &ids[i].nr_flags);
+	}
 	text = ctf_metadata_text(&metadata);
-	free(sites);
-	free(gfps);
+	for (size_t i = 0; i < metadata.nr_instances; i++) {
+		free(ids[i].code);
+		free(ids[i].flags);
+	}
 	return text;
 }
 
@@ -372,12 +351,13 @@ static void destroy(struct trace_encoder *base)
 {
 	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
 
-	dictionary_deinit(&encoder->sites);
-	dictionary_deinit(&encoder->gfps);
+	for (size_t i = 0; i < encoder->nr_instances; i++)
+		destroy_instance(encoder->instances[i]);
+	pthread_mutex_destroy(&encoder->lock);
 	free(encoder);
 }
 
-int ctf_encoder_create(int dir_fd, struct cache_table *caches, const struct ctf_identity *identity,
+int ctf_encoder_create(const struct encoder_input *input, const struct ctf_identity *identity,
 		       struct trace_encoder **out)
 {
 	struct ctf_encoder *encoder = calloc(1, sizeof(*encoder));
@@ -385,17 +365,17 @@ int ctf_encoder_create(int dir_fd, struct cache_table *caches, const struct ctf_
 	if (!encoder)
 		return -ENOMEM;
 	encoder->base.ops = &ctf_encoder;
-	encoder->dir_fd = dir_fd;
-	encoder->caches = caches;
+	encoder->dir_fd = input->dir_fd;
+	encoder->caches = input->caches;
+	encoder->sites = input->sites;
 	encoder->identity = *identity;
-	dictionary_init(&encoder->sites, (1u << CTF_SITE_BITS) - 1);
-	dictionary_init(&encoder->gfps, (1u << CTF_GFP_BITS) - 1);
+	pthread_mutex_init(&encoder->lock, NULL);
 	*out = &encoder->base;
 	return 0;
 }
 
 /* With a random UUID, RFC 4122 section 4.4. */
-static int create(int dir_fd, struct cache_table *caches, struct trace_encoder **out)
+static int create(const struct encoder_input *input, struct trace_encoder **out)
 {
 	struct ctf_identity identity = {.big_endian = __BYTE_ORDER == __BIG_ENDIAN};
 
@@ -403,11 +383,12 @@ static int create(int dir_fd, struct cache_table *caches, struct trace_encoder *
 		return -errno;
 	identity.uuid[6] = (uint8_t)((identity.uuid[6] & 0x0f) | 0x40);
 	identity.uuid[8] = (uint8_t)((identity.uuid[8] & 0x3f) | 0x80);
-	return ctf_encoder_create(dir_fd, caches, &identity, out);
+	return ctf_encoder_create(input, &identity, out);
 }
 
 const struct encoder_ops ctf_encoder = {.sidecar_name = SIDECAR_HIDDEN_NAME,
 					.create = create,
+					.add_instance = add_instance,
 					.add_stream = add_stream,
 					.describe = describe,
 					.destroy = destroy};

@@ -70,9 +70,10 @@ struct trace_instance {
 	const char *spec; /* as the user gave it, without the name: "kmem", "function:vfs_*" */
 	const struct event_class *classes;
 	size_t nr_classes;
+	const char *suffix; /* in a trace that is read: its files are cpu<n><suffix> */
 };
 
-enum { TRACE_INSTANCE_NAME_MAX = 31 };
+enum { TRACE_INSTANCE_NAME_MAX = 31, TRACE_MAX_INSTANCES = 64 /* of a trace */ };
 
 struct event {
 	const struct event_class *class;
@@ -80,6 +81,7 @@ struct event {
 	unsigned int vcpu;
 	int64_t ns; /* trace clock */
 	const void *bytes;
+	uint64_t index, offset; /* in its stream: events, and bytes of the file, before it */
 };
 
 /* NULL if the class has no such field. */

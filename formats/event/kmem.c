@@ -166,5 +166,16 @@ bool kmem_record_of(const struct event *event, struct kmem_record *out)
 	return true;
 }
 
-const struct trace_instance kmem_instance = {
-	.name = "kmem", .spec = "kmem", .classes = kmem_classes, .nr_classes = KMEM_NR_CLASSES};
+struct event kmem_event_of(const struct kmem_record *record, const struct trace_instance *instance)
+{
+	return (struct event){.class = &kmem_classes[kmem_class_of(record)],
+			      .instance = instance,
+			      .ns = record->timestamp,
+			      .bytes = record};
+}
+
+const struct trace_instance kmem_instance = {.name = "kmem",
+					     .spec = "kmem",
+					     .classes = kmem_classes,
+					     .nr_classes = KMEM_NR_CLASSES,
+					     .suffix = ""};

@@ -75,6 +75,9 @@ bool kmem_class_is_known(const struct event_class *class);
 /* The record that an event is. Returns false if it is none. */
 bool kmem_record_of(const struct event *event, struct kmem_record *out);
 
+/* An event that is a record, without a place. Its bytes are the record. */
+struct event kmem_event_of(const struct kmem_record *record, const struct trace_instance *instance);
+
 /* The instance that traces of this tracer alone have. */
 extern const struct trace_instance kmem_instance;
 

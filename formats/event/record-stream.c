@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/event/record-stream.h"
 
-int record_stream_next(struct record_stream *stream, struct trace_event *event)
+int record_stream_next(struct record_stream *stream, struct event *event)
 {
 	return stream->fault ? 0 : stream->ops->next(stream, event);
 }
@@ -18,12 +18,21 @@ int record_stream_stop(struct record_stream *stream, enum record_fault fault)
 	return 0;
 }
 
-int record_stream_take(struct record_stream *stream, struct trace_event *event, uint64_t size)
+int record_stream_take(struct record_stream *stream, struct event *event, uint64_t size)
 {
-	event->class = &kmem_classes[kmem_class_of(&event->record)];
 	event->vcpu = stream->vcpu;
 	event->index = stream->index++;
 	event->offset = stream->offset;
 	stream->offset += size;
 	return 1;
+}
+
+void record_stream_damage(struct record_stream *stream, uint64_t offset, uint64_t size,
+			  uint64_t packet)
+{
+	if (stream->nr_damages < STREAM_DAMAGES_MAX)
+		stream->damages[stream->nr_damages] =
+			(struct stream_damage){.offset = offset, .size = size, .packet = packet};
+	stream->nr_damages++;
+	stream->damaged_bytes += size;
 }

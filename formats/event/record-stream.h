@@ -4,12 +4,12 @@
 
 #include <stdint.h>
 #include "formats/base/byte-source.h"
-#include "formats/event/kmem.h"
+#include "formats/event/event.h"
 
 /*
- * Decodes one vCPU's records, one after the other, through a buffer of fixed size. Nothing in
- * the data is trusted. Each encoding implements this: embed struct record_stream at the start of
- * a structure, and have next() keep the members below up to date.
+ * Decodes the events of one stream, one after the other. Nothing in the data is trusted. Each
+ * encoding implements this: embed struct record_stream at the start of a structure, and have next()
+ * keep the members below up to date.
  */
 enum { TRACE_MAX_STREAMS = 4096 }; /* of a trace */
 
@@ -21,17 +21,19 @@ enum record_fault {
 	RECORD_FAULT_EVENT,  /* an event is not of this format; the rest is unreadable */
 };
 
-struct trace_event {
-	const struct event_class *class; /* of the record; NULL for a whole stream */
-	struct kmem_record record;
-	unsigned int vcpu;
-	uint64_t index;  /* of the record in its stream, from 0 */
-	uint64_t offset; /* bytes */
+/* Bytes that were passed over, as they are damaged; behind them reading went on. */
+struct stream_damage {
+	uint64_t offset, size; /* bytes; size 0: a packet is missing at this place */
+	uint64_t packet;       /* number of the packet that should be there, from 0 on */
 };
+
+enum { STREAM_DAMAGES_MAX = 16 }; /* that are listed */
 
 struct record_stream;
 struct record_stream_ops {
-	int (*next)(struct record_stream *stream, struct trace_event *event);
+	/* Leaves vcpu, index and offset of the event to record_stream_take(). Its bytes are valid
+	 * until the next call. */
+	int (*next)(struct record_stream *stream, struct event *event);
 	void (*destroy)(struct record_stream *stream);
 };
 
@@ -42,13 +44,15 @@ struct record_stream {
 	enum record_fault fault;
 	uint64_t offset, index; /* of the next record, or of the end or the fault */
 	uint64_t lost;          /* records that the stream itself says were lost, so far */
+	struct stream_damage damages[STREAM_DAMAGES_MAX]; /* the first ones */
+	uint64_t nr_damages, damaged_bytes;               /* of all */
 };
 
 /*
  * Read the next record. Returns 1; 0 at the end of what can be read, where stream->fault says
  * whether that is the end of the data; -errno if reading fails at stream->offset.
  */
-int record_stream_next(struct record_stream *stream, struct trace_event *event);
+int record_stream_next(struct record_stream *stream, struct event *event);
 
 /* NULL-safe. */
 void record_stream_destroy(struct record_stream *stream);
@@ -56,7 +60,11 @@ void record_stream_destroy(struct record_stream *stream);
 /* For implementations: note the fault, and end the stream with it. Returns 0. */
 int record_stream_stop(struct record_stream *stream, enum record_fault fault);
 
+/* For implementations: note that `size` bytes are damaged. */
+void record_stream_damage(struct record_stream *stream, uint64_t offset, uint64_t size,
+			  uint64_t packet);
+
 /* For implementations: hand out the record in *event, and step over its `size` bytes. Returns 1. */
-int record_stream_take(struct record_stream *stream, struct trace_event *event, uint64_t size);
+int record_stream_take(struct record_stream *stream, struct event *event, uint64_t size);
 
 #endif

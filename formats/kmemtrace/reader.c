@@ -20,6 +20,7 @@ struct kmemtrace_stream {
 	struct record_stream base;
 	struct byte_source caches;
 	bool order_known, swap;
+	struct kmem_record record; /* the last one */
 	struct byte_window window;
 	uint64_t ids_index;
 	size_t ids_count;
@@ -58,7 +59,7 @@ static int peek_cache(struct kmemtrace_stream *s, uint16_t *id)
 	return 0;
 }
 
-static int next(struct record_stream *base, struct trace_event *event)
+static int next(struct record_stream *base, struct event *event)
 {
 	struct kmemtrace_stream *stream = (struct kmemtrace_stream *)base;
 	uint8_t *bytes;
@@ -82,8 +83,9 @@ static int next(struct record_stream *base, struct trace_event *event)
 	ret = peek_cache(stream, &cache);
 	if (ret)
 		return ret;
-	kmemtrace_decode(bytes, stream->swap, &event->record);
-	event->record.cache = cache;
+	kmemtrace_decode(bytes, stream->swap, &stream->record);
+	stream->record.cache = cache;
+	*event = kmem_event_of(&stream->record, &kmem_instance);
 	return record_stream_take(base, event, size);
 }
 
@@ -92,15 +94,16 @@ static void destroy_stream(struct record_stream *base)
 	free(base);
 }
 
-static int add_stream(struct trace_decoder *base, unsigned int vcpu, struct record_stream **out,
-		      struct error *err)
+static int add_stream(struct trace_decoder *base, unsigned int instance, unsigned int vcpu,
+		      struct record_stream **out, struct error *err)
 {
 	static const struct record_stream_ops ops = {.next = next, .destroy = destroy_stream};
 	const struct kmemtrace_decoder *decoder = (const struct kmemtrace_decoder *)base;
 	struct kmemtrace_stream *stream;
 	struct byte_source records;
-	int ret = trace_files_stream(decoder->files, "cpu", vcpu, &records, err);
+	int ret = trace_files_stream(decoder->files, "cpu", vcpu, "", &records, err);
 
+	(void)instance;
 	if (ret)
 		return ret;
 	stream = calloc(1, sizeof(*stream));
@@ -110,7 +113,7 @@ static int add_stream(struct trace_decoder *base, unsigned int vcpu, struct reco
 	stream->window =
 		(struct byte_window){.bytes = stream->buffer, .capacity = sizeof(stream->buffer)};
 	/* Ids that cannot be read are 0. */
-	trace_files_stream(decoder->files, "caches", vcpu, &stream->caches, NULL);
+	trace_files_stream(decoder->files, "caches", vcpu, "", &stream->caches, NULL);
 	*out = &stream->base;
 	return 0;
 }
@@ -146,11 +149,18 @@ static void read_numbers(struct trace_decoder *base, struct trace_files *files)
 static int open_trace(const struct decoder_input *input, struct trace_decoder **out,
 		      struct error *err)
 {
-	struct kmemtrace_decoder *decoder = calloc(1, sizeof(*decoder));
+	struct kmemtrace_decoder *decoder;
+	size_t nr_vcpus;
 
+	trace_files_vcpus(input->files, &nr_vcpus);
+	if (!nr_vcpus)
+		return 0;
+	decoder = calloc(1, sizeof(*decoder));
 	if (!decoder)
 		return error_set(err, ENOMEM, "out of memory");
 	decoder->base.ops = &kmemtrace_decoder;
+	decoder->base.instances = &kmem_instance;
+	decoder->base.nr_instances = 1;
 	decoder->files = input->files;
 	read_numbers(&decoder->base, input->files);
 	*out = &decoder->base;

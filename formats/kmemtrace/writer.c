@@ -12,13 +12,16 @@
 
 /* --- one vCPU: the files cpu<n> and caches<n>, written in whole records ----------------------- */
 
-enum { BUFFER_RECORDS = 65536 / KMEMTRACE_RECORD_SIZE };
+enum { BUFFER_RECORDS = 65536 / KMEMTRACE_RECORD_SIZE, RECENT_SITES = 1024 };
 
 struct kmemtrace_writer {
 	struct stream_writer base;
 	int records_fd, caches_fd;
-	uint64_t written; /* records in the files */
+	struct call_sites *sites;
+	uint64_t recent[RECENT_SITES]; /* some that `sites` was told of, by hash; 0: none */
+	uint64_t nr_written;           /* records in the files */
 	size_t buffered;
+	uint8_t classes[BUFFER_RECORDS]; /* their indices */
 	uint8_t records[BUFFER_RECORDS * KMEMTRACE_RECORD_SIZE];
 	uint16_t caches[BUFFER_RECORDS]; /* little-endian */
 };
@@ -48,25 +51,42 @@ static int flush(struct stream_writer *base)
 		return 0;
 	/* The cache ids go first: where their records then fail, they are written again. */
 	ret = write_items(stream->caches_fd, stream->caches, sizeof(stream->caches[0]),
-			  stream->buffered, stream->written, &done);
+			  stream->buffered, stream->nr_written, &done);
 	if (!ret)
 		ret = write_items(stream->records_fd, stream->records, KMEMTRACE_RECORD_SIZE,
-				  stream->buffered, stream->written, &done);
+				  stream->buffered, stream->nr_written, &done);
 	else
 		done = 0;
 	left = stream->buffered - done;
 	memmove(stream->records, stream->records + done * KMEMTRACE_RECORD_SIZE,
 		left * KMEMTRACE_RECORD_SIZE);
 	memmove(stream->caches, stream->caches + done, left * sizeof(stream->caches[0]));
-	stream->written += done;
+	for (size_t i = 0; i < done; i++)
+		base->written[stream->classes[i]]++;
+	memmove(stream->classes, stream->classes + done, left);
+	stream->nr_written += done;
 	stream->buffered = left;
 	return ret;
 }
 
-static int append(struct stream_writer *base, const struct kmem_record *record)
+static void note_site(struct kmemtrace_writer *stream, uint64_t site)
+{
+	uint64_t *recent = &stream->recent[site * 0x9e3779b97f4a7c15 >> 32 & (RECENT_SITES - 1)];
+
+	if (*recent == site && site)
+		return;
+	call_sites_note(stream->sites, site);
+	*recent = site;
+}
+
+static int put(struct stream_writer *base, unsigned int class_index, int64_t ns, const void *bytes)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
+	const struct event event = {.class = &kmem_classes[class_index], .ns = ns, .bytes = bytes};
+	struct kmem_record record;
 
+	if (class_index >= KMEM_NR_CLASSES)
+		return -EINVAL;
 	if (stream->buffered == BUFFER_RECORDS) {
 		int ret = flush(base);
 
@@ -74,26 +94,29 @@ static int append(struct stream_writer *base, const struct kmem_record *record)
 		if (ret && stream->buffered == BUFFER_RECORDS)
 			return ret;
 	}
-	kmemtrace_encode(record, stream->records + stream->buffered * KMEMTRACE_RECORD_SIZE);
-	stream->caches[stream->buffered] = htole16(record->cache);
-	stream->buffered++;
+	kmem_record_of(&event, &record);
+	kmemtrace_encode(&record, stream->records + stream->buffered * KMEMTRACE_RECORD_SIZE);
+	stream->caches[stream->buffered] = htole16(record.cache);
+	stream->classes[stream->buffered++] = (uint8_t)class_index;
+	base->counts[class_index]++;
+	note_site(stream, record.call_site);
 	return 0;
 }
 
-static void discard(struct stream_writer *base, uint64_t *allocs, uint64_t *frees)
+static void discard(struct stream_writer *base)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
 
-	for (size_t i = 0; i < stream->buffered; i++) {
-		if (stream->records[i * KMEMTRACE_RECORD_SIZE] == KMEM_EVENT_ALLOC)
-			++*allocs;
-		else
-			++*frees;
-	}
+	memcpy(base->counts, base->written, sizeof(base->counts));
 	stream->buffered = 0;
 	/* Remove the ids of records that were never written. A failure does no harm. */
-	if (ftruncate(stream->caches_fd, (off_t)(stream->written * sizeof(stream->caches[0]))))
+	if (ftruncate(stream->caches_fd, (off_t)(stream->nr_written * sizeof(stream->caches[0]))))
 		return;
+}
+
+static void rest(struct stream_writer *base)
+{
+	(void)base;
 }
 
 static void destroy_stream(struct stream_writer *base)
@@ -108,13 +131,15 @@ static void destroy_stream(struct stream_writer *base)
 }
 
 static const struct stream_writer_ops stream_ops = {
-	.append = append, .flush = flush, .discard = discard, .destroy = destroy_stream};
+	.put = put, .flush = flush, .discard = discard, .rest = rest, .destroy = destroy_stream};
 
 /* --- the trace: abi_version and total_overruns ------------------------------------------------ */
 
 struct kmemtrace_encoder {
 	struct trace_encoder base;
 	int dir_fd;
+	struct call_sites *sites;
+	bool has_instance;
 };
 
 static int create_file(int dir_fd, const char *prefix, unsigned int vcpu)
@@ -125,14 +150,36 @@ static int create_file(int dir_fd, const char *prefix, unsigned int vcpu)
 	return openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }
 
-static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stream_writer **out)
+/* The ABI has one stream per vCPU, of these events only. */
+static int add_instance(struct trace_encoder *base, const struct trace_instance *instance,
+			struct error *err)
+{
+	struct kmemtrace_encoder *encoder = (struct kmemtrace_encoder *)base;
+
+	if (instance->classes != kmem_classes)
+		return error_set(err, EINVAL,
+				 "%s: the format kmemtrace has no events but those of kmem; "
+				 "use --format ctf",
+				 instance->name);
+	if (encoder->has_instance)
+		return error_set(err, EINVAL,
+				 "%s: the format kmemtrace holds one instance; use --format ctf",
+				 instance->name);
+	encoder->has_instance = true;
+	return 0;
+}
+
+static int add_stream(struct trace_encoder *base, unsigned int instance, unsigned int vcpu,
+		      struct stream_writer **out)
 {
 	struct kmemtrace_encoder *encoder = (struct kmemtrace_encoder *)base;
 	struct kmemtrace_writer *stream = calloc(1, sizeof(*stream));
 	int ret = 0;
 
+	(void)instance;
 	if (!stream)
 		return -ENOMEM;
+	stream->sites = encoder->sites;
 	stream->base.ops = &stream_ops;
 	stream->caches_fd = -1;
 	stream->records_fd = create_file(encoder->dir_fd, "cpu", vcpu);
@@ -185,21 +232,22 @@ static void destroy(struct trace_encoder *base)
 	free(base);
 }
 
-static int create(int dir_fd, struct cache_table *caches, struct trace_encoder **out)
+static int create(const struct encoder_input *input, struct trace_encoder **out)
 {
 	struct kmemtrace_encoder *encoder = calloc(1, sizeof(*encoder));
 
-	(void)caches;
 	if (!encoder)
 		return -ENOMEM;
 	encoder->base.ops = &kmemtrace_encoder;
-	encoder->dir_fd = dir_fd;
+	encoder->dir_fd = input->dir_fd;
+	encoder->sites = input->sites;
 	*out = &encoder->base;
 	return 0;
 }
 
 const struct encoder_ops kmemtrace_encoder = {.sidecar_name = SIDECAR_NAME,
 					      .create = create,
+					      .add_instance = add_instance,
 					      .add_stream = add_stream,
 					      .describe = describe,
 					      .destroy = destroy};

@@ -153,6 +153,12 @@ static char *put_value(struct event_texts *texts, char *at, const struct event_f
 	return put_plain(at, sort, event_field_value(field, bytes));
 }
 
+/* An instance without a name of its own has the tracer's. */
+static bool is_named(const struct event *event)
+{
+	return event->instance && strcmp(event->instance->name, event->class->system);
+}
+
 static char *put_line(struct event_printer *p, char *at, const struct event *event)
 {
 	const struct event_class *class = event->class;
@@ -162,6 +168,10 @@ static char *put_line(struct event_printer *p, char *at, const struct event *eve
 	at = put_text(at, "] ");
 	at = put_time(at, event->ns, TIME_WIDTH);
 	*at++ = ' ';
+	if (is_named(event)) {
+		at = put_text(at, event->instance->name);
+		*at++ = ' ';
+	}
 	at = put_text(at, class->system);
 	*at++ = ':';
 	at = put_text(at, class->name);
@@ -220,6 +230,10 @@ static char *put_json(struct event_printer *p, char *at, const struct event *eve
 	at = put_signed(at, event->ns);
 	at = put_text(at, ",\"vcpu\":");
 	at = put_decimal(at, event->vcpu, 0, ' ');
+	if (is_named(event)) {
+		at = put_text(at, ",\"instance\":");
+		at = put_quoted(at, event->instance->name);
+	}
 	at = put_text(at, ",\"event\":\"");
 	at = put_text(at, class->system);
 	*at++ = ':';

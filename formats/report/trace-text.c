@@ -36,7 +36,7 @@ void text_print_head(FILE *out, const struct trace_reader *reader, uint64_t reco
 			trace_reader_sidecar_error(reader)->text);
 	fprintf(out, "%-*s%s of %s in %" PRIu64 ".%03" PRIu64 " s", indent, "Trace",
 		text_number(records, "record").s,
-		text_number(trace_reader_nr_streams(reader), "vCPU").s, duration_ns / 1000000000,
+		text_number(trace_reader_nr_vcpus(reader), "vCPU").s, duration_ns / 1000000000,
 		duration_ns / 1000000 % 1000);
 	if (sidecar && sidecar->info.mode[0])
 		fprintf(out, ", %s mode", sidecar->info.mode);
@@ -83,7 +83,7 @@ static void print_cut(FILE *out, const struct trace_stream_info *info)
 		[RECORD_FAULT_EVENT] = "impossible event",
 	};
 
-	fprintf(out, "cpu%u: ", info->vcpu);
+	fprintf(out, "cpu%u%s: ", info->vcpu, info->instance->suffix);
 	if (info->fault)
 		fprintf(out, "%s: the last %s bytes, from byte %" PRIu64 ", ignored",
 			faults[info->fault], text_count(info->ignored).s, info->offset);
@@ -106,6 +106,38 @@ static bool print_cuts(FILE *out, const struct trace_reader *reader, int indent,
 		fprintf(out, "%-*s", indent, nothing ? "Lost" : "");
 		print_cut(out, &info);
 		nothing = false;
+	}
+	return nothing;
+}
+
+/* "cpu0: packet 7 is damaged: 4,096 bytes from byte 36,864 passed over" */
+static void print_damage(FILE *out, const struct trace_stream_info *info, size_t i)
+{
+	const struct stream_damage *damage = &info->damages[i];
+
+	fprintf(out, "cpu%u%s: packet %" PRIu64, info->vcpu, info->instance->suffix,
+		damage->packet);
+	if (damage->size)
+		fprintf(out, " is damaged: %s from byte %" PRIu64 " on passed over\n",
+			text_number(damage->size, "byte").s, damage->offset);
+	else
+		fprintf(out, " is missing at byte %" PRIu64 "\n", damage->offset);
+}
+
+static bool print_damages(FILE *out, const struct trace_reader *reader, int indent, bool nothing)
+{
+	struct trace_stream_info info;
+
+	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
+		trace_reader_stream_info(reader, i, &info);
+		for (size_t n = 0; n < info.nr_damages && n < STREAM_DAMAGES_MAX; n++) {
+			fprintf(out, "%-*s", indent, nothing ? "Lost" : "");
+			print_damage(out, &info, n);
+			nothing = false;
+		}
+		if (info.nr_damages > STREAM_DAMAGES_MAX)
+			fprintf(out, "%-*scpu%u%s: %s damaged in all\n", indent, "", info.vcpu,
+				info.instance->suffix, text_number(info.nr_damages, "packet").s);
 	}
 	return nothing;
 }
@@ -137,6 +169,7 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 
 	trace_reader_losses(reader, &losses);
 	nothing = print_counts(out, &losses, indent);
+	nothing = print_damages(out, reader, indent, nothing);
 	nothing = print_cuts(out, reader, indent, nothing);
 	if (nothing)
 		fprintf(out, "%-*s%s\n", indent, "Lost",
@@ -152,13 +185,32 @@ static json_t *cuts_json(const struct trace_reader *reader)
 		trace_reader_stream_info(reader, i, &info);
 		if (!is_cut(&info))
 			continue;
-		json_array_append_new(array,
-				      json_pack("{so so so so so}", "file",
-						json_sprintf("cpu%u", info.vcpu), "records",
-						json_from_count(info.records), "expected_records",
-						json_from_count(info.expected), "offset",
-						json_from_count(info.offset), "ignored_bytes",
-						json_from_count(info.ignored)));
+		json_array_append_new(
+			array, json_pack("{so so so so so}", "file",
+					 json_sprintf("cpu%u%s", info.vcpu, info.instance->suffix),
+					 "records", json_from_count(info.records),
+					 "expected_records", json_from_count(info.expected),
+					 "offset", json_from_count(info.offset), "ignored_bytes",
+					 json_from_count(info.ignored)));
+	}
+	return array;
+}
+
+static json_t *damages_json(const struct trace_reader *reader)
+{
+	json_t *array = json_array();
+	struct trace_stream_info info;
+
+	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
+		trace_reader_stream_info(reader, i, &info);
+		for (size_t n = 0; n < info.nr_damages && n < STREAM_DAMAGES_MAX; n++)
+			json_array_append_new(
+				array,
+				json_pack("{so so so so}", "file",
+					  json_sprintf("cpu%u%s", info.vcpu, info.instance->suffix),
+					  "packet", json_from_count(info.damages[n].packet),
+					  "offset", json_from_count(info.damages[n].offset),
+					  "bytes", json_from_count(info.damages[n].size)));
 	}
 	return array;
 }
@@ -173,6 +225,7 @@ int text_json_losses(json_t *root, const struct trace_reader *reader)
 	failed |= json_object_set_new(root, "losses_known", json_boolean(losses.known));
 	failed |= json_object_set_new(
 		root, "complete", json_boolean(!losses.unfinished && !trace_reader_cut(reader)));
+	failed |= json_object_set_new(root, "damaged", damages_json(reader));
 	return failed | json_object_set_new(root, "cut", cuts_json(reader));
 }
 

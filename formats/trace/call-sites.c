@@ -9,36 +9,22 @@ enum { MAX_CALL_SITES = 1 << 18 }; /* a kernel has fewer; a hostile guest does n
 
 void call_sites_init(struct call_sites *sites)
 {
-	*sites = (struct call_sites){0};
+	pthread_mutex_init(&sites->lock, NULL);
 	u64_map_init(&sites->all, 0);
 }
 
 void call_sites_deinit(struct call_sites *sites)
 {
 	u64_map_deinit(&sites->all);
+	pthread_mutex_destroy(&sites->lock);
 }
 
 void call_sites_note(struct call_sites *sites, uint64_t call_site)
 {
-	uint64_t *recent =
-		&sites->recent[call_site * 0x9e3779b97f4a7c15 >> 32 & (CALL_SITES_RECENT - 1)];
-
-	if ((*recent == call_site && call_site) || sites->all.count >= MAX_CALL_SITES)
-		return;
-	if (u64_map_insert(&sites->all, call_site, NULL))
-		*recent = call_site;
-}
-
-int call_sites_collect(const struct call_sites *sites, struct u64_map *set)
-{
-	uint64_t address;
-	size_t pos = 0;
-
-	while (u64_map_next(&sites->all, &pos, &address)) {
-		if (!u64_map_insert(set, address, NULL))
-			return -ENOMEM;
-	}
-	return 0;
+	pthread_mutex_lock(&sites->lock);
+	if (sites->all.count < MAX_CALL_SITES)
+		u64_map_insert(&sites->all, call_site, NULL);
+	pthread_mutex_unlock(&sites->lock);
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -48,30 +34,34 @@ static int compare_u64(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static uint64_t *sorted_keys(const struct u64_map *set)
+static uint64_t *sorted_keys(struct call_sites *sites, size_t *count)
 {
-	uint64_t *keys = calloc(set->count + 1, sizeof(*keys));
+	uint64_t *keys;
 	size_t pos = 0;
 
-	if (!keys)
-		return NULL;
-	for (size_t i = 0; u64_map_next(set, &pos, &keys[i]); i++)
+	pthread_mutex_lock(&sites->lock);
+	*count = sites->all.count;
+	keys = calloc(*count + 1, sizeof(*keys));
+	for (size_t i = 0; keys && u64_map_next(&sites->all, &pos, &keys[i]); i++)
 		;
-	qsort(keys, set->count, sizeof(*keys), compare_u64);
+	pthread_mutex_unlock(&sites->lock);
+	if (keys)
+		qsort(keys, *count, sizeof(*keys), compare_u64);
 	return keys;
 }
 
-int trace_symbols_init(struct trace_symbols *out, const struct u64_map *set,
+int trace_symbols_init(struct trace_symbols *out, struct call_sites *sites,
 		       trace_symbolize_fn *symbolize, void *arg)
 {
-	uint64_t *keys = sorted_keys(set);
+	size_t count;
+	uint64_t *keys = sorted_keys(sites, &count);
 	char name[512];
 
 	out->count = 0;
-	out->items = calloc(set->count + 1, sizeof(*out->items));
+	out->items = calloc(count + 1, sizeof(*out->items));
 	if (!keys || !out->items)
 		goto no_memory;
-	for (size_t i = 0; i < set->count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct sidecar_symbol *item = &out->items[out->count];
 
 		item->address = keys[i];

@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_TRACE_CALL_SITES_H
 #define SONDE_FORMATS_TRACE_CALL_SITES_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/u64-map.h"
@@ -14,12 +15,10 @@
 typedef int trace_symbolize_fn(void *arg, uint64_t address, char *name, size_t name_size,
 			       uint64_t *start, uint64_t *size);
 
-enum { CALL_SITES_RECENT = 1024 };
-
-/* The call sites in a stream. Not thread-safe. */
+/* The call sites in a trace. Thread-safe. */
 struct call_sites {
+	pthread_mutex_t lock;
 	struct u64_map all;
-	uint64_t recent[CALL_SITES_RECENT]; /* some of them, by hash; 0: none */
 };
 
 void call_sites_init(struct call_sites *sites);
@@ -27,12 +26,9 @@ void call_sites_deinit(struct call_sites *sites);
 
 /*
  * Remember a call site. Beyond a bound, or without memory, it does nothing: the call site then
- * has no name.
+ * has no name. Takes a lock: not for each event.
  */
 void call_sites_note(struct call_sites *sites, uint64_t call_site);
-
-/* Add all of them to a set. Returns 0 or -ENOMEM. */
-int call_sites_collect(const struct call_sites *sites, struct u64_map *set);
 
 /* The functions that contain call sites, as the sidecar lists them. */
 struct trace_symbols {
@@ -41,10 +37,10 @@ struct trace_symbols {
 };
 
 /*
- * Name every key of a set, ascending, through `symbolize`; each function comes once, call sites
+ * Name every call site, ascending, through `symbolize`; each function comes once, call sites
  * without a name not at all. Returns 0, or -ENOMEM with *out empty.
  */
-int trace_symbols_init(struct trace_symbols *out, const struct u64_map *set,
+int trace_symbols_init(struct trace_symbols *out, struct call_sites *sites,
 		       trace_symbolize_fn *symbolize, void *arg);
 void trace_symbols_deinit(struct trace_symbols *symbols);
 

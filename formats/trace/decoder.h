@@ -10,15 +10,17 @@
 #include "formats/trace/sidecar.h"
 
 /*
- * What the trace reader needs of an encoding: to recognise it, and a stream of records for each
- * vCPU. To add a decoder, embed struct trace_decoder at the start of a structure, fill in the
- * operations, and add a row to formats/encodings.c.
+ * What the trace reader needs of an encoding: to recognise it, and a stream of events for each
+ * instance and vCPU. To add a decoder, embed struct trace_decoder at the start of a structure, fill
+ * in the operations, and add a row to formats/encodings.c.
  */
 struct trace_decoder {
 	const struct decoder_ops *ops;
 	bool losses_known; /* the encoding itself says what was lost: */
 	uint64_t overruns; /* records of all streams, apart from what the streams themselves say */
 	char note[96];     /* what the user should know of the encoding; or "" */
+	const struct trace_instance *instances;
+	size_t nr_instances;
 };
 
 /* What a decoder works with. Both outlive it. */
@@ -41,8 +43,8 @@ struct decoder_ops {
 	 */
 	int (*open)(const struct decoder_input *input, struct trace_decoder **out,
 		    struct error *err);
-	/* The stream of a vCPU; one without a file is empty. Returns 0 or -errno. */
-	int (*add_stream)(struct trace_decoder *decoder, unsigned int vcpu,
+	/* The stream of a instance's vCPU; one without a file is empty. Returns 0 or -errno. */
+	int (*add_stream)(struct trace_decoder *decoder, unsigned int instance, unsigned int vcpu,
 			  struct record_stream **out, struct error *err);
 	/* Before or after its streams. */
 	void (*destroy)(struct trace_decoder *decoder);

@@ -21,15 +21,24 @@ struct trace_files {
 	size_t nr_vcpus;
 };
 
-/* The number n if `name` is "cpu<n>" as a trace writer spells it, -1 for any other file. */
+/*
+ * The number n if `name` is "cpu<n>" or "cpu<n>.<more>" as a trace writer spells it, -1 for any
+ * other file.
+ */
 static int64_t stream_number(const char *name)
 {
+	char digits[16];
+	size_t length;
 	uint64_t vcpu;
 
-	if (strncmp(name, "cpu", 3) || text_parse_u64(name + 3, UINT32_MAX, &vcpu) ||
-	    (name[3] == '0' && name[4]))
+	if (strncmp(name, "cpu", 3))
 		return -1;
-	return (int64_t)vcpu;
+	length = strcspn(name + 3, ".");
+	if (length >= sizeof(digits) || (name[3] == '0' && length > 1))
+		return -1;
+	memcpy(digits, name + 3, length);
+	digits[length] = '\0';
+	return text_parse_u64(digits, UINT32_MAX, &vcpu) ? -1 : (int64_t)vcpu;
 }
 
 static int note_name(struct trace_files *files, const char *name)
@@ -54,10 +63,18 @@ static int compare_vcpus(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* Each number once. */
 static void sort_vcpus(struct trace_files *files)
 {
+	size_t n = 0;
+
 	if (files->nr_vcpus)
 		qsort(files->vcpus, files->nr_vcpus, sizeof(*files->vcpus), compare_vcpus);
+	for (size_t i = 0; i < files->nr_vcpus; i++) {
+		if (!n || files->vcpus[n - 1] != files->vcpus[i])
+			files->vcpus[n++] = files->vcpus[i];
+	}
+	files->nr_vcpus = n;
 }
 
 static int list_dir(struct trace_files *files)
@@ -193,15 +210,28 @@ int trace_files_source(struct trace_files *files, const char *name, struct byte_
 	return ret;
 }
 
+enum { STREAM_NAME_MAX = 128 };
+
 int trace_files_stream(struct trace_files *files, const char *prefix, unsigned int vcpu,
-		       struct byte_source *out, struct error *err)
+		       const char *suffix, struct byte_source *out, struct error *err)
 {
-	char name[32];
+	char name[STREAM_NAME_MAX];
 	int ret;
 
-	snprintf(name, sizeof(name), "%s%u", prefix, vcpu);
+	snprintf(name, sizeof(name), "%s%u%s", prefix, vcpu, suffix);
 	ret = trace_files_source(files, name, out, err);
 	return ret == -ENOENT ? 0 : ret;
+}
+
+bool trace_files_has(const struct trace_files *files, unsigned int vcpu, const char *suffix)
+{
+	char name[STREAM_NAME_MAX];
+	struct byte_source source;
+
+	snprintf(name, sizeof(name), "cpu%u%s", vcpu, suffix);
+	if (files->dir_fd < 0)
+		return !open_memory(files, name, &source);
+	return !faccessat(files->dir_fd, name, F_OK, 0);
 }
 
 int trace_files_load(struct trace_files *files, const char *name, size_t max, char **text,

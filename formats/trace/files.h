@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_TRACE_FILES_H
 #define SONDE_FORMATS_TRACE_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/byte-source.h"
@@ -26,7 +27,7 @@ int trace_files_open_memory(const struct trace_memory_file *files, size_t nr_fil
 /* NULL-safe. Ends the byte sources that were made of the files. */
 void trace_files_close(struct trace_files *files);
 
-/* The numbers n of the files "cpu<n>", ascending, valid until close. */
+/* The numbers n of the files "cpu<n>" and "cpu<n>.<more>", ascending, valid until close. */
 const unsigned int *trace_files_vcpus(const struct trace_files *files, size_t *nr_vcpus);
 
 /*
@@ -36,9 +37,12 @@ const unsigned int *trace_files_vcpus(const struct trace_files *files, size_t *n
 int trace_files_source(struct trace_files *files, const char *name, struct byte_source *out,
 		       struct error *err);
 
-/* The same for the file PREFIX<vcpu>. One that is missing reads as an empty one. */
+/* The same for the file PREFIX<vcpu>SUFFIX. One that is missing reads as an empty one. */
 int trace_files_stream(struct trace_files *files, const char *prefix, unsigned int vcpu,
-		       struct byte_source *out, struct error *err);
+		       const char *suffix, struct byte_source *out, struct error *err);
+
+/* Whether there is a file cpu<vcpu>SUFFIX. */
+bool trace_files_has(const struct trace_files *files, unsigned int vcpu, const char *suffix);
 
 /* A whole file of at most `max` bytes, NUL-terminated and to be freed. Errors as above, -EFBIG. */
 int trace_files_load(struct trace_files *files, const char *name, size_t max, char **text,

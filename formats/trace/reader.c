@@ -10,7 +10,8 @@
 
 struct merge_stream {
 	struct record_stream *decoder;
-	struct trace_event head;
+	unsigned int instance; /* of the decoder's */
+	struct event head;
 	bool ended;
 };
 
@@ -30,21 +31,24 @@ struct trace_reader {
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-/* What the sidecar says of a vCPU; NULL if it may have changed afterwards. */
-static const struct sidecar_vcpu *final_counts(const struct trace_reader *reader, unsigned int vcpu)
+/*
+ * Events that an instance's vCPU should have; `otherwise` if the sidecar does not say, or said so
+ * before the end. Sonde 0.1 had one instance and counted by vCPU only.
+ */
+static uint64_t expected(const struct trace_reader *reader, unsigned int instance,
+			 unsigned int vcpu, uint64_t otherwise)
 {
 	const struct sidecar *sidecar = reader->sidecar;
+	const struct sidecar_instance *counts;
 
-	return sidecar && sidecar->complete && vcpu < sidecar->nr_vcpus ? &sidecar->vcpus[vcpu]
-									: NULL;
-}
-
-/* Records that a vCPU's stream should have; `otherwise` if the sidecar does not say. */
-static uint64_t expected(const struct trace_reader *reader, unsigned int vcpu, uint64_t otherwise)
-{
-	const struct sidecar_vcpu *counts = final_counts(reader, vcpu);
-
-	return counts ? counts->allocs + counts->frees : otherwise;
+	if (!sidecar || !sidecar->complete)
+		return otherwise;
+	if (!sidecar->nr_instances && vcpu < sidecar->nr_vcpus)
+		return sidecar->vcpus[vcpu].allocs + sidecar->vcpus[vcpu].frees;
+	if (instance >= sidecar->nr_instances)
+		return otherwise;
+	counts = &sidecar->instances[instance];
+	return vcpu < counts->nr_streams ? counts->streams[vcpu].events : otherwise;
 }
 
 static int add_cache(void *arg, const struct sidecar_cache *cache)
@@ -64,7 +68,9 @@ static int find_decoder(struct trace_reader *reader, struct error *err)
 		if (ret)
 			return ret < 0 ? ret : 0;
 	}
-	return error_set(err, EINVAL, "not a trace: its encoding is unknown");
+	return error_set(err, ENOENT,
+			 "not a trace: it has no file cpu0; record one with 'sonde run -o' or "
+			 "'sonde attach -o'");
 }
 
 static void load_sidecar(struct trace_reader *reader)
@@ -77,40 +83,60 @@ static void load_sidecar(struct trace_reader *reader)
 			  name);
 }
 
-static int add_stream(struct trace_reader *reader, unsigned int vcpu, struct error *err)
+static int add_stream(struct trace_reader *reader, unsigned int instance, unsigned int vcpu,
+		      struct error *err)
 {
 	struct merge_stream *stream = calloc(1, sizeof(*stream));
 
 	if (!stream)
 		return error_set(err, ENOMEM, "out of memory");
+	stream->instance = instance;
 	reader->streams[reader->nr_streams++] = stream;
-	return reader->decoder->ops->add_stream(reader->decoder, vcpu, &stream->decoder, err);
+	return reader->decoder->ops->add_stream(reader->decoder, instance, vcpu, &stream->decoder,
+						err);
+}
+
+/* One more than the greatest number of a vCPU that has a file, or should have one. */
+static unsigned int count_vcpus(const struct trace_reader *reader)
+{
+	const struct sidecar *sidecar = reader->sidecar;
+	size_t nr_files, n = sidecar ? sidecar->nr_vcpus : 0;
+	const unsigned int *files = trace_files_vcpus(reader->files, &nr_files);
+
+	if (nr_files && files[nr_files - 1] >= n)
+		n = (size_t)files[nr_files - 1] + 1;
+	return n > UINT32_MAX ? UINT32_MAX : (unsigned int)n;
+}
+
+static int make_room(struct trace_reader *reader, size_t nr_streams, struct error *err)
+{
+	reader->streams = calloc(nr_streams + 1, sizeof(struct merge_stream *));
+	reader->heap = calloc(nr_streams + 1, sizeof(struct merge_stream *));
+	return reader->streams && reader->heap ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
 /*
- * A stream for each file, and for each vCPU whose file should be there. A lost file reads as an
- * empty one, so that its loss is noticed like any other cut.
+ * A stream for each file, and for each that should be there. A lost file reads as an empty one, so
+ * that its loss is noticed like any other cut. The vCPUs' first streams come first.
  */
 static int add_streams(struct trace_reader *reader, struct error *err)
 {
-	size_t nr_files, file = 0, nr_vcpus = reader->sidecar ? reader->sidecar->nr_vcpus : 0;
-	const unsigned int *files = trace_files_vcpus(reader->files, &nr_files);
-	int ret = 0;
+	const struct trace_decoder *decoder = reader->decoder;
+	unsigned int nr_vcpus = count_vcpus(reader);
+	int ret;
 
-	if (nr_files && files[nr_files - 1] >= TRACE_MAX_STREAMS)
+	if (nr_vcpus > TRACE_MAX_STREAMS)
 		return error_set(err, EINVAL, "cpu%u: more than %d vCPUs are not supported",
-				 files[nr_files - 1], TRACE_MAX_STREAMS);
-	reader->streams = calloc(nr_files + nr_vcpus, sizeof(struct merge_stream *));
-	reader->heap = calloc(nr_files + nr_vcpus, sizeof(struct merge_stream *));
-	if (!reader->streams || !reader->heap)
-		return error_set(err, ENOMEM, "out of memory");
-	for (unsigned int vcpu = 0; !ret && (file < nr_files || vcpu < nr_vcpus); vcpu++) {
-		bool exists = file < nr_files && files[file] == vcpu;
+				 nr_vcpus - 1, TRACE_MAX_STREAMS);
+	ret = make_room(reader, nr_vcpus * decoder->nr_instances, err);
+	for (unsigned int instance = 0; !ret && instance < decoder->nr_instances; instance++) {
+		const char *suffix = decoder->instances[instance].suffix;
 
-		while (file < nr_files && files[file] == vcpu)
-			file++;
-		if (exists || expected(reader, vcpu, 0))
-			ret = add_stream(reader, vcpu, err);
+		for (unsigned int vcpu = 0; !ret && vcpu < nr_vcpus; vcpu++) {
+			if (trace_files_has(reader->files, vcpu, suffix) ||
+			    expected(reader, instance, vcpu, 0))
+				ret = add_stream(reader, instance, vcpu, err);
+		}
 	}
 	return ret;
 }
@@ -119,7 +145,6 @@ static int add_streams(struct trace_reader *reader, struct error *err)
 static int open_files(struct trace_files *files, struct trace_reader **out, struct error *err)
 {
 	struct trace_reader *reader = calloc(1, sizeof(*reader));
-	size_t nr_streams;
 	int ret;
 
 	if (!reader) {
@@ -127,11 +152,7 @@ static int open_files(struct trace_files *files, struct trace_reader **out, stru
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	reader->files = files;
-	trace_files_vcpus(files, &nr_streams);
-	ret = nr_streams ? find_decoder(reader, err)
-			 : error_set(err, ENOENT,
-				     "not a trace: it has no file cpu0; record one with 'sonde run "
-				     "-o' or 'sonde attach -o'");
+	ret = find_decoder(reader, err);
 	if (!ret) {
 		load_sidecar(reader);
 		ret = add_streams(reader, err);
@@ -186,9 +207,11 @@ void trace_reader_close(struct trace_reader *reader)
 
 static bool before(const struct merge_stream *a, const struct merge_stream *b)
 {
-	if (a->head.record.timestamp != b->head.record.timestamp)
-		return a->head.record.timestamp < b->head.record.timestamp;
-	return a->head.vcpu < b->head.vcpu;
+	if (a->head.ns != b->head.ns)
+		return a->head.ns < b->head.ns;
+	if (a->head.vcpu != b->head.vcpu)
+		return a->head.vcpu < b->head.vcpu;
+	return a->instance < b->instance;
 }
 
 static void sift_down(struct trace_reader *reader, size_t i)
@@ -220,17 +243,19 @@ static bool ended_short(const struct trace_reader *reader, const struct merge_st
 	const struct record_stream *decoder = stream->decoder;
 
 	return decoder->fault || is_unfinished(reader) ||
-	       expected(reader, decoder->vcpu, decoder->index) > decoder->index;
+	       expected(reader, stream->instance, decoder->vcpu, decoder->index) > decoder->index;
 }
 
 /* Load a stream's next event into its head. Returns 1, 0 at its end, -errno. */
 static int advance(struct trace_reader *reader, struct merge_stream *stream, struct error *err)
 {
+	uint64_t damages = stream->decoder->nr_damages;
 	int ret = record_stream_next(stream->decoder, &stream->head);
 
 	if (ret < 0)
 		return error_set(err, -ret, "cpu%u: byte %" PRIu64 ": %s", stream->decoder->vcpu,
 				 stream->decoder->offset, strerror(-ret));
+	reader->cut = reader->cut || stream->decoder->nr_damages != damages;
 	if (ret == 0) {
 		stream->ended = true;
 		reader->cut = reader->cut || ended_short(reader, stream);
@@ -275,7 +300,7 @@ static int drop_taken(struct trace_reader *reader, struct error *err)
 	return 0;
 }
 
-int trace_reader_next(struct trace_reader *reader, struct trace_event *event, struct error *err)
+int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err)
 {
 	int ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
 
@@ -305,6 +330,20 @@ size_t trace_reader_nr_streams(const struct trace_reader *reader)
 	return reader->nr_streams;
 }
 
+size_t trace_reader_nr_vcpus(const struct trace_reader *reader)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		size_t j = 0;
+
+		while (reader->streams[j]->decoder->vcpu != reader->streams[i]->decoder->vcpu)
+			j++;
+		n += i == j;
+	}
+	return n;
+}
+
 void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 			      struct trace_stream_info *out)
 {
@@ -313,14 +352,27 @@ void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 
 	*out = (struct trace_stream_info){
 		.vcpu = decoder->vcpu,
+		.instance = &reader->decoder->instances[stream->instance],
+		.suffix = reader->decoder->instances[stream->instance].suffix,
+		.damages = decoder->damages,
+		.nr_damages = decoder->nr_damages,
+		.damaged_bytes = decoder->damaged_bytes,
 		.fault = decoder->fault,
 		.records = decoder->index,
 		.offset = decoder->offset,
 		.ignored = decoder->fault ? decoder->records.size - decoder->offset : 0,
 		.lost = decoder->lost,
-		.expected = stream->ended ? expected(reader, decoder->vcpu, decoder->index)
+		.expected = stream->ended ? expected(reader, stream->instance, decoder->vcpu,
+						     decoder->index)
 					  : decoder->index,
 	};
+}
+
+const struct trace_instance *trace_reader_instances(const struct trace_reader *reader,
+						    size_t *nr_instances)
+{
+	*nr_instances = reader->decoder->nr_instances;
+	return reader->decoder->instances;
 }
 
 bool trace_reader_cut(const struct trace_reader *reader)

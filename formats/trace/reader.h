@@ -7,13 +7,15 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/event/record-stream.h"
+#include "formats/trace/decoder.h"
 #include "formats/trace/files.h"
 #include "formats/trace/sidecar.h"
 
 /*
- * Reads a trace as one stream of events: those of each vCPU in the order of its file, the vCPUs
- * merged by time stamp (of equal ones the lower vCPU first). Memory is bounded by the number of
- * vCPUs. The encoding is any of trace_decoders. Everything but the files `cpu<n>` is optional.
+ * Reads a trace as one stream of events: those of each vCPU and instance in the order of their
+ * file, the files merged by time stamp (of equal ones the lower vCPU first). Memory is bounded by
+ * the number of files. The encoding is any of trace_decoders. Everything but the files `cpu<n>` is
+ * optional.
  */
 struct trace_reader;
 
@@ -27,8 +29,11 @@ int trace_reader_open_memory(const struct trace_memory_file *files, size_t nr_fi
 /* NULL-safe. */
 void trace_reader_close(struct trace_reader *reader);
 
-/* Returns 1 and the next event, 0 at the end, or -errno if a file cannot be read. */
-int trace_reader_next(struct trace_reader *reader, struct trace_event *event, struct error *err);
+/*
+ * Returns 1 and the next event, whose bytes are valid until the next call; 0 at the end, or -errno
+ * if a file cannot be read.
+ */
+int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err);
 
 /*
  * The sidecar, or NULL if there is none or it is unusable. Lives as long as the reader. While
@@ -42,6 +47,10 @@ const struct error *trace_reader_sidecar_error(const struct trace_reader *reader
 /* How one stream was read so far; final once trace_reader_next() has returned 0. */
 struct trace_stream_info {
 	unsigned int vcpu;
+	const struct trace_instance *instance;
+	const char *suffix;                  /* of the file: cpu<vcpu><suffix> */
+	const struct stream_damage *damages; /* the first STREAM_DAMAGES_MAX */
+	uint64_t nr_damages, damaged_bytes;
 	enum record_fault fault;
 	uint64_t records;  /* read */
 	uint64_t offset;   /* bytes read; the place of the fault, if there is one */
@@ -51,12 +60,18 @@ struct trace_stream_info {
 			      `records` */
 };
 size_t trace_reader_nr_streams(const struct trace_reader *reader);
+/* vCPUs that have a stream. */
+size_t trace_reader_nr_vcpus(const struct trace_reader *reader);
 void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 			      struct trace_stream_info *out);
 
+/* The instances of the trace, with the classes of their events. They live as long as the reader. */
+const struct trace_instance *trace_reader_instances(const struct trace_reader *reader,
+						    size_t *nr_instances);
+
 /*
- * Whether a stream has ended before its last event, as far as the reader got: from here on
- * events are missing from the merged trace.
+ * Whether a stream has ended before its last event, or has a damaged part, as far as the reader
+ * got: from here on events are missing from the merged trace.
  */
 bool trace_reader_cut(const struct trace_reader *reader);
 

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/json.h"
+#include "formats/event/class-json.h"
 #include "formats/event/record-stream.h"
 #include "formats/trace/sidecar.h"
 
-enum { MAX_CACHES = UINT16_MAX, MAX_SYMBOLS = 1 << 20, MAX_NAME = 512 };
+enum { MAX_CACHES = UINT16_MAX, MAX_SYMBOLS = 1 << 20, MAX_NAME = 512, MAX_SPEC = 1280 };
 
 /* --- the members of struct trace_info -------------------------------------------------------- */
 
@@ -117,6 +118,56 @@ static int put_vcpus(json_t *array, const struct sidecar *sidecar)
 	return failed;
 }
 
+static json_t *streams_json(const struct sidecar_instance *instance)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < instance->nr_streams; i++) {
+		const struct sidecar_stream *stream = &instance->streams[i];
+
+		failed |= json_array_append_new(
+			array, json_pack("{so so}", "events", json_from_count(stream->events),
+					 "overruns", json_from_count(stream->overruns)));
+	}
+	if (failed) {
+		json_decref(array);
+		return NULL;
+	}
+	return array;
+}
+
+static json_t *classes_json(const struct trace_instance *about)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < about->nr_classes; i++)
+		failed |= json_array_append_new(array, event_class_to_json(&about->classes[i]));
+	if (failed) {
+		json_decref(array);
+		return NULL;
+	}
+	return array;
+}
+
+static int put_instances(json_t *array, const struct sidecar *sidecar)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sidecar->nr_instances; i++) {
+		const struct sidecar_instance *instance = &sidecar->instances[i];
+
+		failed |= json_array_append_new(
+			array,
+			json_pack("{so so so so}", "name", json_from_text(instance->about.name),
+				  "spec", json_from_text(instance->about.spec), "vcpus",
+				  streams_json(instance), "classes",
+				  classes_json(&instance->about)));
+	}
+	return failed;
+}
+
 static int put_caches(json_t *array, const struct sidecar *sidecar)
 {
 	int failed = 0;
@@ -153,13 +204,15 @@ static int put_symbols(json_t *array, const struct sidecar *sidecar)
 static json_t *to_json(const struct sidecar *sidecar)
 {
 	json_t *vcpus = json_array(), *caches = json_array(), *symbols = json_array();
-	int failed = put_vcpus(vcpus, sidecar);
+	json_t *instances = json_array();
+	int failed = put_vcpus(vcpus, sidecar) | put_instances(instances, sidecar);
 	json_t *root;
 
 	failed |= put_caches(caches, sidecar);
 	failed |= put_symbols(symbols, sidecar);
-	root = json_pack("{si sb so so so}", "version", SIDECAR_VERSION, "complete",
-			 sidecar->complete, "vcpus", vcpus, "caches", caches, "symbols", symbols);
+	root = json_pack("{si sb so so so so}", "version", SIDECAR_VERSION, "complete",
+			 sidecar->complete, "vcpus", vcpus, "instances", instances, "caches",
+			 caches, "symbols", symbols);
 	failed |= put_info(root, &sidecar->info);
 	if (failed) {
 		json_decref(root);
@@ -298,6 +351,48 @@ static int parse_vcpus(const json_t *root, struct sidecar *sidecar)
 	return ret;
 }
 
+/* The array `key` of an object in another array; parsed as begin_array() says. */
+static int parse_streams(const json_t *json, struct sidecar_instance *instance)
+{
+	const json_t *array;
+	int ret = begin_array(json, "vcpus", sizeof(*instance->streams), TRACE_MAX_STREAMS,
+			      &instance->streams, &instance->nr_streams, &array);
+
+	for (size_t i = 0; !ret && i < instance->nr_streams; i++) {
+		const json_t *item = json_array_get(array, i);
+		struct sidecar_stream *stream = &instance->streams[i];
+
+		ret = json_is_object(item) ? json_read_count(item, "events", &stream->events)
+					   : -EINVAL;
+		ret = ret ? ret : json_read_count(item, "overruns", &stream->overruns);
+	}
+	return ret;
+}
+
+static int parse_instance(const json_t *item, struct sidecar_instance *instance)
+{
+	char spec[MAX_SPEC] = "", *name = NULL;
+	int ret = json_is_object(item) ? get_name(item, &name) : -EINVAL;
+
+	instance->about.name = name;
+	ret = ret ? ret : json_read_text(item, "spec", spec, sizeof(spec));
+	if (ret)
+		return ret;
+	instance->about.spec = strdup(spec);
+	return instance->about.spec ? parse_streams(item, instance) : -ENOMEM;
+}
+
+static int parse_instances(const json_t *root, struct sidecar *sidecar)
+{
+	const json_t *array;
+	int ret = begin_array(root, "instances", sizeof(*sidecar->instances), TRACE_MAX_INSTANCES,
+			      &sidecar->instances, &sidecar->nr_instances, &array);
+
+	for (size_t i = 0; !ret && i < sidecar->nr_instances; i++)
+		ret = parse_instance(json_array_get(array, i), &sidecar->instances[i]);
+	return ret;
+}
+
 static int parse_cache(const json_t *item, struct sidecar_cache *cache)
 {
 	int64_t id = 0;
@@ -365,8 +460,8 @@ static int parse_symbols(const json_t *root, struct sidecar *sidecar)
 
 static int parse_root(const json_t *root, struct sidecar *sidecar, struct error *err)
 {
-	static int (*const parts[])(const json_t *, struct sidecar *) = {parse_vcpus, parse_caches,
-									 parse_symbols};
+	static int (*const parts[])(const json_t *, struct sidecar *) = {
+		parse_vcpus, parse_instances, parse_caches, parse_symbols};
 	int64_t version = 0;
 	int ret = json_read_signed(root, "version", &version);
 

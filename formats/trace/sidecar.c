@@ -75,6 +75,12 @@ void sidecar_destroy(struct sidecar *sidecar)
 		free(sidecar->caches[i].name);
 	for (size_t i = 0; i < sidecar->nr_symbols; i++)
 		free(sidecar->symbols[i].name);
+	for (size_t i = 0; i < sidecar->nr_instances; i++) {
+		free((char *)(uintptr_t)sidecar->instances[i].about.name);
+		free((char *)(uintptr_t)sidecar->instances[i].about.spec);
+		free(sidecar->instances[i].streams);
+	}
+	free(sidecar->instances);
 	free(sidecar->vcpus);
 	free(sidecar->caches);
 	free(sidecar->symbols);

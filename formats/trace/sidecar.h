@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/base/text.h"
+#include "formats/event/event.h"
 #include "formats/event/trace-info.h"
 #include "formats/trace/files.h"
 
@@ -20,9 +21,21 @@
 #define SIDECAR_TEMP_SUFFIX ".tmp"
 enum { SIDECAR_VERSION = 1, SIDECAR_MAX_SIZE = 64 << 20 /* bytes */ };
 
+/* Counts of a vCPU, over all instances. */
 struct sidecar_vcpu {
-	uint64_t allocs, frees; /* records in the stream */
-	uint64_t overruns;      /* records lost, as they could not be written */
+	uint64_t allocs, frees; /* events of the kmem tracer in the streams */
+	uint64_t overruns;      /* events lost, as they could not be written */
+};
+
+/* A stream: an instance's events of a vCPU. */
+struct sidecar_stream {
+	uint64_t events, overruns;
+};
+
+struct sidecar_instance {
+	struct trace_instance about;    /* a parsed one has no classes */
+	struct sidecar_stream *streams; /* by vCPU */
+	size_t nr_streams;
 };
 
 struct sidecar_cache {
@@ -42,6 +55,8 @@ struct sidecar {
 	bool complete; /* the recorder ended in order: the counts are final */
 	struct sidecar_vcpu *vcpus;
 	size_t nr_vcpus;
+	struct sidecar_instance *instances; /* by number; sonde 0.1 wrote none */
+	size_t nr_instances;
 	struct sidecar_cache *caches; /* ascending by id when parsed */
 	size_t nr_caches;
 	struct sidecar_symbol *symbols; /* ascending by start when parsed */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/trace/writer.h"
+#include "formats/trace/writer-internal.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,29 +17,7 @@
 
 enum { RESERVED_BYTES = 256 << 10 };
 
-struct vcpu_stream {
-	pthread_mutex_t lock;
-	struct sidecar_vcpu counts;
-	struct call_sites call_sites;
-	struct stream_writer *out; /* of the encoding */
-};
-
-struct trace_writer {
-	int dir_fd;
-	pthread_mutex_t describe_lock; /* info, and the files that describe the whole trace */
-	struct trace_info info;
-	unsigned int nr_vcpus;
-	struct vcpu_stream *streams;
-	struct cache_table caches;
-	struct trace_encoder *encoder;
-
-	pthread_mutex_t error_lock;
-	atomic_bool failed; /* error is set, and constant from now on */
-	struct error error;
-};
-
-/* Keep the first failure for trace_writer_error(). Returns ret. */
-static int keep_error(struct trace_writer *writer, int ret, const char *what, unsigned int vcpu)
+int writer_keep_error(struct trace_writer *writer, int ret, const char *what, unsigned int vcpu)
 {
 	pthread_mutex_lock(&writer->error_lock);
 	if (ret && !writer->failed) {
@@ -51,19 +29,56 @@ static int keep_error(struct trace_writer *writer, int ret, const char *what, un
 	return ret;
 }
 
-static void fill_counts(struct trace_writer *writer, struct sidecar *sidecar)
+static void fill_counts(const struct trace_writer *writer, struct sidecar *sidecar)
 {
 	uint64_t *overruns = &sidecar->info.counters.v[COUNTER_OVERRUNS];
+	struct trace_writer_counts counts;
 
 	*overruns = 0;
-	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
-		struct vcpu_stream *stream = &writer->streams[i];
-
-		pthread_mutex_lock(&stream->lock);
-		sidecar->vcpus[i] = stream->counts;
-		pthread_mutex_unlock(&stream->lock);
-		*overruns += sidecar->vcpus[i].overruns;
+	for (unsigned int vcpu = 0; vcpu < writer->nr_vcpus; vcpu++) {
+		trace_writer_counts(writer, vcpu, &counts);
+		sidecar->vcpus[vcpu] = (struct sidecar_vcpu){.allocs = counts.allocs,
+							     .frees = counts.frees,
+							     .overruns = counts.overruns};
+		*overruns += counts.overruns;
 	}
+	for (unsigned int i = 0; i < sidecar->nr_instances; i++) {
+		for (unsigned int vcpu = 0; vcpu < writer->nr_vcpus; vcpu++) {
+			trace_writer_instance_counts(writer, i, vcpu, &counts);
+			sidecar->instances[i].streams[vcpu] = (struct sidecar_stream){
+				.events = counts.events, .overruns = counts.overruns};
+		}
+	}
+}
+
+/* The instances' streams are one array, which the first one owns. */
+static bool init_instances(struct trace_writer *writer, struct sidecar *sidecar)
+{
+	size_t n = sidecar->nr_instances, nr_vcpus = writer->nr_vcpus;
+	struct sidecar_instance *instances = calloc(n + 1, sizeof(*instances));
+	struct sidecar_stream *streams = calloc(n * nr_vcpus + 1, sizeof(*streams));
+
+	sidecar->instances = instances;
+	if (!instances || !streams) {
+		free(streams);
+		return false;
+	}
+	instances[0].streams = streams;
+	for (size_t i = 0; i < n; i++)
+		instances[i] = (struct sidecar_instance){.about = writer->instances[i]->about,
+							 .streams = streams + i * nr_vcpus,
+							 .nr_streams = nr_vcpus};
+	return true;
+}
+
+/* The symbols, and the names of caches and instances, belong to others. */
+static void deinit_sidecar(struct sidecar *sidecar)
+{
+	if (sidecar->instances)
+		free(sidecar->instances[0].streams);
+	free(sidecar->instances);
+	free(sidecar->vcpus);
+	free(sidecar->caches);
 }
 
 /* Fill in what the sidecar is to say. Returns false without memory; else deinit_sidecar(). */
@@ -78,28 +93,19 @@ static bool init_sidecar(struct trace_writer *writer, bool complete,
 		.complete = complete,
 		.vcpus = calloc(writer->nr_vcpus, sizeof(*out->vcpus)),
 		.nr_vcpus = writer->nr_vcpus,
+		.nr_instances = writer->nr_instances,
 		.caches = caches,
 		.nr_caches = nr_caches,
 		.symbols = symbols->items,
 		.nr_symbols = symbols->count,
 	};
-	if (out->vcpus && out->caches) {
+	if (init_instances(writer, out) && out->vcpus && out->caches) {
 		fill_counts(writer, out);
 		return true;
 	}
-	free(out->vcpus);
-	free(out->caches);
+	deinit_sidecar(out);
 	return false;
 }
-
-/* The symbols, and the caches' names, belong to others. */
-static void deinit_sidecar(struct sidecar *sidecar)
-{
-	free(sidecar->vcpus);
-	free(sidecar->caches);
-}
-
-enum what_to_write { WRITE_FILES = 1, WRITE_SIDECAR = 2 };
 
 /*
  * Write what is asked for; one failure does not keep the other from being written. The first one
@@ -136,7 +142,7 @@ static void set_info(struct trace_writer *writer, const struct trace_info *info)
 	pthread_mutex_unlock(&writer->describe_lock);
 }
 
-static int describe_unfinished(struct trace_writer *writer, unsigned int what, struct error *err)
+int writer_describe(struct trace_writer *writer, unsigned int what, struct error *err)
 {
 	const struct trace_symbols none = {0};
 	char name[64];
@@ -152,21 +158,20 @@ static int describe_unfinished(struct trace_writer *writer, unsigned int what, s
 
 static int create_files(struct trace_writer *writer, unsigned int encoding, struct error *err)
 {
-	int ret =
-		trace_encoders[encoding]->create(writer->dir_fd, &writer->caches, &writer->encoder);
+	const struct encoder_input input = {
+		.dir_fd = writer->dir_fd, .caches = &writer->caches, .sites = &writer->sites};
+	int ret = trace_encoders[encoding]->create(&input, &writer->encoder);
 
-	for (unsigned int i = 0; !ret && i < writer->nr_vcpus; i++)
-		ret = writer->encoder->ops->add_stream(writer->encoder, i, &writer->streams[i].out);
 	if (ret)
 		return error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
-	return describe_unfinished(writer, WRITE_FILES | WRITE_SIDECAR, err);
+	return writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
 }
 
 int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
 			  struct error *err)
 {
 	set_info(writer, info);
-	return describe_unfinished(writer, WRITE_FILES | WRITE_SIDECAR, err);
+	return writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
 }
 
 int trace_writer_prepare(const char *dir, struct error *err)
@@ -184,23 +189,19 @@ static struct trace_writer *new_writer(int dir_fd, unsigned int nr_vcpus,
 				       const struct trace_info *info)
 {
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
-	struct vcpu_stream *streams = calloc(nr_vcpus, sizeof(*streams));
 
-	if (!writer || !streams) {
-		free(writer);
-		free(streams);
+	if (!writer) {
 		close(dir_fd);
 		return NULL;
 	}
-	*writer = (struct trace_writer){
-		.dir_fd = dir_fd, .info = *info, .nr_vcpus = nr_vcpus, .streams = streams};
+	writer->dir_fd = dir_fd;
+	writer->info = *info;
+	writer->nr_vcpus = nr_vcpus;
 	pthread_mutex_init(&writer->error_lock, NULL);
 	pthread_mutex_init(&writer->describe_lock, NULL);
+	pthread_mutex_init(&writer->instances_lock, NULL);
 	cache_table_init(&writer->caches);
-	for (unsigned int i = 0; i < nr_vcpus; i++) {
-		pthread_mutex_init(&streams[i].lock, NULL);
-		call_sites_init(&streams[i].call_sites);
-	}
+	call_sites_init(&writer->sites);
 	return writer;
 }
 
@@ -233,51 +234,16 @@ void trace_writer_destroy(struct trace_writer *writer)
 {
 	if (!writer)
 		return;
-	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
-		struct stream_writer *out = writer->streams[i].out;
-
-		if (out)
-			out->ops->destroy(out);
-		call_sites_deinit(&writer->streams[i].call_sites);
-		pthread_mutex_destroy(&writer->streams[i].lock);
-	}
+	writer_destroy_instances(writer);
 	if (writer->encoder)
 		writer->encoder->ops->destroy(writer->encoder);
 	cache_table_deinit(&writer->caches);
+	call_sites_deinit(&writer->sites);
 	pthread_mutex_destroy(&writer->error_lock);
 	pthread_mutex_destroy(&writer->describe_lock);
-	free(writer->streams);
+	pthread_mutex_destroy(&writer->instances_lock);
 	close(writer->dir_fd);
 	free(writer);
-}
-
-static void count_overruns(struct vcpu_stream *stream, uint64_t n)
-{
-	stream->counts.overruns += n;
-	stream->out->lost = stream->counts.overruns;
-}
-
-int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
-			const struct kmem_record *record)
-{
-	struct vcpu_stream *stream;
-	int ret;
-
-	if (vcpu >= writer->nr_vcpus)
-		return -EINVAL;
-	stream = &writer->streams[vcpu];
-	pthread_mutex_lock(&stream->lock);
-	ret = stream->out->ops->append(stream->out, record);
-	if (ret)
-		count_overruns(stream, 1);
-	else if (record->event_id == KMEM_EVENT_ALLOC)
-		stream->counts.allocs++;
-	else
-		stream->counts.frees++;
-	if (!ret)
-		call_sites_note(&stream->call_sites, record->call_site);
-	pthread_mutex_unlock(&stream->lock);
-	return ret ? keep_error(writer, ret, "cpu", vcpu) : 0;
 }
 
 uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, uint64_t object_size,
@@ -291,38 +257,10 @@ int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_c
 	return cache_table_adopt(&writer->caches, cache);
 }
 
-void trace_writer_add_overruns(struct trace_writer *writer, unsigned int vcpu, uint64_t n)
-{
-	struct vcpu_stream *stream = &writer->streams[vcpu];
-
-	pthread_mutex_lock(&stream->lock);
-	count_overruns(stream, n);
-	pthread_mutex_unlock(&stream->lock);
-}
-
-static int flush_streams(struct trace_writer *writer, struct error *err)
-{
-	int first = 0;
-
-	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
-		struct vcpu_stream *stream = &writer->streams[i];
-		int ret;
-
-		pthread_mutex_lock(&stream->lock);
-		ret = stream->out->ops->flush(stream->out);
-		pthread_mutex_unlock(&stream->lock);
-		if (ret)
-			keep_error(writer, ret, "cpu", i);
-		if (ret && !first)
-			first = error_set(err, -ret, "cpu%u: cannot write: %s", i, strerror(-ret));
-	}
-	return first;
-}
-
 int trace_writer_flush(struct trace_writer *writer, struct error *err)
 {
-	int ret = flush_streams(writer, err);
-	int next = describe_unfinished(writer, WRITE_FILES, ret ? NULL : err);
+	int ret = writer_flush_streams(writer, err);
+	int next = writer_describe(writer, WRITE_FILES, ret ? NULL : err);
 
 	return ret ? ret : next;
 }
@@ -332,57 +270,16 @@ const struct error *trace_writer_error(const struct trace_writer *writer)
 	return writer->failed ? &writer->error : NULL;
 }
 
-void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
-			 struct trace_writer_counts *out)
-{
-	struct vcpu_stream *stream = &writer->streams[vcpu];
-
-	pthread_mutex_lock(&stream->lock);
-	out->allocs = stream->counts.allocs;
-	out->frees = stream->counts.frees;
-	out->overruns = stream->counts.overruns;
-	pthread_mutex_unlock(&stream->lock);
-}
-
-/* What could not be written by now is lost. */
-static void discard_unwritten(struct vcpu_stream *stream)
-{
-	uint64_t allocs = 0, frees = 0;
-
-	pthread_mutex_lock(&stream->lock);
-	stream->out->ops->discard(stream->out, &allocs, &frees);
-	stream->counts.allocs -= allocs;
-	stream->counts.frees -= frees;
-	count_overruns(stream, allocs + frees);
-	pthread_mutex_unlock(&stream->lock);
-}
-
-static int collect_symbols(struct trace_writer *writer, trace_symbolize_fn *symbolize, void *arg,
-			   struct trace_symbols *symbols)
-{
-	struct u64_map all;
-	int ret = 0;
-
-	u64_map_init(&all, 0);
-	for (unsigned int i = 0; symbolize && !ret && i < writer->nr_vcpus; i++)
-		ret = call_sites_collect(&writer->streams[i].call_sites, &all);
-	if (!ret && symbolize)
-		ret = trace_symbols_init(symbols, &all, symbolize, arg);
-	u64_map_deinit(&all);
-	return ret;
-}
-
 int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
 			trace_symbolize_fn *symbolize, void *arg, struct error *err)
 {
 	struct trace_symbols symbols = {0};
-	int ret = flush_streams(writer, err);
+	int ret = writer_flush_streams(writer, err);
 	int next;
 
-	for (unsigned int i = 0; i < writer->nr_vcpus; i++)
-		discard_unwritten(&writer->streams[i]);
+	writer_discard_unwritten(writer);
 	set_info(writer, info);
-	next = collect_symbols(writer, symbolize, arg, &symbols);
+	next = symbolize ? trace_symbols_init(&symbols, &writer->sites, symbolize, arg) : 0;
 	if (next && !ret)
 		ret = error_set(err, -next, "symbols: out of memory");
 	/* A failure does not keep the rest from being written. The first one is reported. */

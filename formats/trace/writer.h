@@ -13,8 +13,9 @@
 #include "formats/trace/sidecar.h"
 
 /*
- * Writes a trace directory: a stream per vCPU (`cpu0`, `cpu1`, ...), the sidecar (sidecar.h),
- * and the other files of the encoding. sonde-trace(5) describes them.
+ * Writes a trace directory: for each instance a stream per vCPU (`cpu0`, `cpu1`, ... for kmem,
+ * `cpu0.NAME` for others), the sidecar (sidecar.h), and the other files of the encoding.
+ * sonde-trace(5) describes them.
  *
  * After creation the directory is readable as a trace at any moment, also if the process dies.
  */
@@ -36,9 +37,39 @@ int trace_writer_create(const char *dir, unsigned int nr_vcpus, unsigned int enc
 void trace_writer_destroy(struct trace_writer *writer);
 
 /*
- * Append one record to the stream of a vCPU. Thread-safe; buffered. If the disk is full or
- * fails, the record is lost and counted as an overrun of that vCPU, and trace_writer_error() has
- * the first failure. Waits for nothing but the disk. Returns 0 or -errno.
+ * Add an instance, also while others record: a stream per vCPU. `instance` is copied, but for the
+ * classes, which must outlive the writer. An instance that was closed, of the same name and
+ * classes, is taken up again, with its streams. Returns its number; -EEXIST if there is one of this
+ * name, -EINVAL for a name that is not allowed or for classes that the encoding cannot express
+ * (kmemtrace: other than kmem's), -ENOSPC if there are TRACE_MAX_INSTANCES; -errno if its files
+ * cannot be written.
+ */
+int trace_writer_add_instance(struct trace_writer *writer, const struct trace_instance *instance,
+			      struct error *err);
+
+/* Write what its streams hold. Events that come to its sinks afterwards are lost, and counted. */
+void trace_writer_close_instance(struct trace_writer *writer, unsigned int number);
+
+/* Where events of an instance's vCPU go. Lives as long as the writer. */
+struct event_sink;
+struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned int number,
+				     unsigned int vcpu);
+
+/*
+ * Append events in a batch, which takes the lock once: begin, put any number, end. One thread at a
+ * time for each sink. Buffered. `bytes` is an event of the instance's class with this index. If the
+ * disk is full or fails, the event is lost and counted as an overrun of that vCPU, and
+ * trace_writer_error() has the first failure. Waits for nothing but the disk. put returns 0 or
+ * -errno.
+ */
+void event_sink_begin(struct event_sink *sink);
+int event_sink_put(struct event_sink *sink, unsigned int class_index, int64_t ns,
+		   const void *bytes);
+void event_sink_end(struct event_sink *sink);
+
+/*
+ * Append one record to the stream of a vCPU of the first instance whose classes are kmem's; without
+ * one, kmem_instance is added. Thread-safe. For converters and tests: a batch is cheaper.
  */
 int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 			const struct kmem_record *record);
@@ -54,8 +85,9 @@ uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, ui
  */
 int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_cache *cache);
 
-/* Count `n` records of the vCPU as lost that trace_writer_append() never got. */
-void trace_writer_add_overruns(struct trace_writer *writer, unsigned int vcpu, uint64_t n);
+/* Count `n` events of an instance's vCPU as lost that its sink never got. */
+void trace_writer_add_overruns(struct trace_writer *writer, unsigned int number, unsigned int vcpu,
+			       uint64_t n);
 
 /*
  * Replace the info that was given at creation, and rewrite the files that contain it, still with
@@ -75,11 +107,15 @@ int trace_writer_flush(struct trace_writer *writer, struct error *err);
 const struct error *trace_writer_error(const struct trace_writer *writer);
 
 struct trace_writer_counts {
-	uint64_t allocs, frees; /* records accepted */
-	uint64_t overruns;      /* records lost */
+	uint64_t events;        /* accepted, of all classes */
+	uint64_t allocs, frees; /* those of them that are of the kmem tracer */
+	uint64_t overruns;      /* lost */
 };
+/* Of a vCPU, over all instances; and of one of them. */
 void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
 			 struct trace_writer_counts *out);
+void trace_writer_instance_counts(const struct trace_writer *writer, unsigned int number,
+				  unsigned int vcpu, struct trace_writer_counts *out);
 
 /*
  * Flush, and write the final sidecar ("complete": true, counts, a symbol for every call site)

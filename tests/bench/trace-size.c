@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "formats/event/kmem.h"
 #include "formats/trace/reader.h"
 
 enum {
@@ -128,7 +129,8 @@ static void print(const struct sums *s)
 int main(int argc, char **argv)
 {
 	struct trace_reader *reader;
-	struct trace_event event;
+	struct kmem_record record;
+	struct event event;
 	struct sums sums = {0};
 	struct error err;
 	int ret;
@@ -140,7 +142,8 @@ int main(int argc, char **argv)
 	ret = trace_reader_open(argv[1], &reader, &err);
 	if (!ret) {
 		while ((ret = trace_reader_next(reader, &event, &err)) > 0)
-			add_event(&sums, trace_reader_sidecar(reader), &event.record);
+			if (kmem_record_of(&event, &record))
+				add_event(&sums, trace_reader_sidecar(reader), &record);
 		trace_reader_close(reader);
 	}
 	if (ret || add_files(&sums, argv[1])) {

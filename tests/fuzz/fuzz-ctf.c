@@ -2,34 +2,73 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/ctf/ctf.h"
+#include "formats/ctf/v2.h"
+#include "formats/event/function.h"
+#include "formats/event/kmem.h"
 #include "formats/trace/reader.h"
 #include "tests/lib/consume.h"
 
 /*
  * First byte: 0 for a metadata text; 1 for a stream as it is, little-endian; 2 and 3 for packets,
  * in either byte order: for each a length byte, a byte that says which number in its header to put
- * wrong, and that many bytes of content, so that decoding gets past the header.
+ * wrong, one that says where the tables begin, and that many bytes of content, with the right
+ * checksum, so that decoding gets past the header. 4 to 6: the same in format version 2. Bit 7: the
+ * stream is one of the function tracer.
  */
-enum { MAX_STREAM = 64 << 10 };
+enum { MAX_STREAM = 64 << 10, VERSION_2 = 4, NR_KINDS = 7, FUNCTIONS = 0x80 };
 
 static char *metadata(bool big_endian)
 {
 	static char *texts[2];
 	static const struct sidecar none;
-	struct ctf_metadata all = {.identity.big_endian = big_endian, .sidecar = &none};
+	static const struct trace_instance abouts[2] = {
+		{.name = "kmem",
+		 .spec = "kmem",
+		 .classes = kmem_classes,
+		 .nr_classes = KMEM_NR_CLASSES},
+		{.name = "calls", .spec = "function", .nr_classes = 1}};
+	struct trace_instance about = abouts[1];
+	struct ctf_instance_ids ids[2] = {{.about = &abouts[0], .suffix = ""},
+					  {.about = &about, .suffix = ".calls"}};
+	const struct ctf_metadata all = {.identity.big_endian = big_endian,
+					 .sidecar = &none,
+					 .instances = ids,
+					 .nr_instances = 2};
 
-	if (!texts[big_endian])
-		texts[big_endian] = ctf_metadata_text(&all);
+	if (texts[big_endian])
+		return texts[big_endian];
+	about.classes = function_class(FUNCTION_ALL);
+	for (unsigned int i = 0; i < 2; i++)
+		ids[i].plan = ctf_plan_create(ids[i].about->classes, ids[i].about->nr_classes);
+	texts[big_endian] = ctf_metadata_text(&all);
 	if (!texts[big_endian])
 		abort();
+	for (unsigned int i = 0; i < 2; i++)
+		free((void *)(uintptr_t)ids[i].plan);
 	return texts[big_endian];
 }
 
-static void read_stream(const uint8_t *bytes, size_t size, bool big_endian)
+static char *metadata_v2(bool big_endian)
 {
-	const struct trace_memory_file files[] = {
-		{"metadata", metadata(big_endian), strlen(metadata(big_endian))},
-		{"cpu0", bytes, size}};
+	static char *texts[2];
+	char *layout;
+
+	if (texts[big_endian])
+		return texts[big_endian];
+	layout = v2_layout_text();
+	if (!layout || asprintf(&texts[big_endian],
+				"/* CTF 1.8 */\nuuid = \"00000000-0000-0000-0000-000000000000\";\n"
+				"byte_order = %s;\ntracer_name = \"sonde\";\nsonde_format = 2;\n%s",
+				big_endian ? "be" : "le", layout) < 0)
+		abort();
+	free(layout);
+	return texts[big_endian];
+}
+
+static void read_stream(const char *text, const char *name, const uint8_t *bytes, size_t size)
+{
+	const struct trace_memory_file files[] = {{"metadata", text, strlen(text)},
+						  {name, bytes, size}};
 	struct trace_reader *reader;
 
 	if (trace_reader_open_memory(files, 2, &reader, NULL))
@@ -47,56 +86,88 @@ static void spoil(struct ctf_packet *packet, uint8_t how)
 		*numbers[how % 16] += (uint64_t)(how / 16) - 8;
 }
 
-static void read_packets(const uint8_t *data, size_t size, bool big_endian)
+/* How packets are made of the data. */
+struct shape {
+	bool v2, big_endian;
+	uint32_t stream;
+	size_t header; /* bytes */
+};
+
+static void put_packet(uint8_t *out, const struct shape *shape, struct ctf_packet *packet,
+		       const uint8_t *content, size_t length)
 {
-	const struct ctf_identity identity = {.big_endian = big_endian};
+	const struct ctf_identity identity = {.big_endian = shape->big_endian};
+
+	memset(out, 0, CTF_PACKET_HEADER_SIZE);
+	packet->crc = 0;
+	ctf_packet_put(out, &identity, packet);
+	memcpy(out + shape->header, content, length);
+	if (shape->v2)
+		return;
+	packet->crc = ctf_packet_crc(out, shape->header + length);
+	ctf_packet_put(out, &identity, packet);
+}
+
+static void read_packets(const uint8_t *data, size_t size, const struct shape *shape)
+{
+	const char *name = shape->stream ? "cpu0.calls" : "cpu0";
 	uint8_t *stream = malloc(MAX_STREAM);
-	struct ctf_packet packet = {0};
+	struct ctf_packet packet = {.stream = shape->stream};
 	size_t used = 0;
 
 	if (!stream)
 		abort();
-	while (size > 2 && used < MAX_STREAM - 512) {
-		size_t length = data[0] < size - 2 ? data[0] : size - 2;
+	while (size > 3 && used < MAX_STREAM - 512) {
+		size_t length = data[0] < size - 3 ? data[0] : size - 3;
 
 		packet.begin = packet.end;
 		packet.end += 1u << 28;
-		packet.size = CTF_PACKET_HEADER_SIZE + length;
+		packet.size = shape->header + length;
 		packet.content = packet.size * 8;
+		packet.tables = (uint32_t)(shape->header + data[2]);
 		spoil(&packet, data[1]);
-		ctf_packet_put(stream + used, &identity, &packet);
-		used += CTF_PACKET_HEADER_SIZE;
-		memcpy(stream + used, data + 2, length);
-		used += length;
-		data += 2 + length;
-		size -= 2 + length;
+		put_packet(stream + used, shape, &packet, data + 3, length);
+		packet.sequence++;
+		used += shape->header + length;
+		data += 3 + length;
+		size -= 3 + length;
 	}
-	read_stream(stream, used, big_endian);
+	read_stream(shape->v2 ? metadata_v2(shape->big_endian) : metadata(shape->big_endian), name,
+		    stream, used);
 	free(stream);
 }
 
 static void read_metadata(const uint8_t *data, size_t size)
 {
-	struct ctf_identity identity;
+	struct ctf_described described;
 	struct error err;
 
-	ctf_metadata_parse(data, size, &identity, &err);
+	if (!ctf_metadata_parse(data, size, &described, &err))
+		ctf_described_deinit(&described);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	unsigned int kind = size ? (data[0] & ~FUNCTIONS) % NR_KINDS : 0;
+	struct shape shape = {.v2 = kind >= VERSION_2,
+			      .big_endian = kind == 3 || kind == 6,
+			      .header = CTF_PACKET_HEADER_SIZE};
+
 	if (!size)
 		return 0;
-	switch (data[0] % 4) {
-	case 0:
+	if (shape.v2)
+		shape.header = CTF_V2_PACKET_HEADER_SIZE;
+	else
+		shape.stream = data[0] & FUNCTIONS ? 1 : 0;
+	if (kind == 0)
 		read_metadata(data + 1, size - 1);
-		break;
-	case 1:
-		read_stream(data + 1, size - 1, false);
-		break;
-	default:
-		read_packets(data + 1, size - 1, data[0] % 4 == 3);
-	}
+	else if (kind == 1)
+		read_stream(metadata(false), shape.stream ? "cpu0.calls" : "cpu0", data + 1,
+			    size - 1);
+	else if (kind == VERSION_2)
+		read_stream(metadata_v2(false), "cpu0", data + 1, size - 1);
+	else
+		read_packets(data + 1, size - 1, &shape);
 	return 0;
 }

@@ -44,15 +44,20 @@ int babeltrace_run(const char *options, const char *dir, char **output)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-enum { MAX_IDS = 1 << 13 };
+enum { MAX_IDS = 1 << 16 };
 
 /* What was read of the event at hand, and what ids stand for. */
 struct state {
 	char name[64];
 	bool is_kind, has_bytes; /* an event of the table of kinds; it tells its size in bytes */
 	uint64_t clock;
+	bool has_time; /* the next record's time is not the clock's: */
+	int64_t time;
 	struct kmem_record record;
-	uint64_t id, value; /* of a definition */
+	uint64_t site_id, gfp_id; /* of the record; 0: none */
+	uint64_t id;              /* in the packet's tables, which are its last event */
+	size_t first;             /* record of the packet */
+	uint32_t (*ids)[2];       /* of all records: of the call site, of the flags */
 	uint64_t sites[MAX_IDS], gfps[MAX_IDS];
 };
 
@@ -71,28 +76,27 @@ static uint64_t parse_number(const char *text)
 	return strtoull(digits, NULL, 0);
 }
 
-static void take_id(struct state *s, const uint64_t *values, uint64_t number, uint64_t *member)
-{
-	s->id = number;
-	*member = s->is_kind && number < MAX_IDS ? values[number] : number;
-}
-
 /* Small forms and wide ones differ in what the number is: an id is small, an address is not. */
 static void take_field(struct state *s, const char *key, const char *text)
 {
 	struct kmem_record *r = &s->record;
 	uint64_t number = parse_number(text);
+	bool is_id = strncmp(text, "0x", 2) && number < MAX_IDS;
 
-	if (!strcmp(key, "call_site") && !strncmp(text, "0x", 2))
-		r->call_site = number;
+	if (!strcmp(key, "call_site") && is_id)
+		s->site_id = number;
 	else if (!strcmp(key, "call_site"))
-		take_id(s, s->sites, number, &r->call_site);
-	else if (!strcmp(key, "gfp_flags") && !strncmp(text, "0x", 2))
-		r->gfp_flags = number;
+		r->call_site = number;
+	else if (!strcmp(key, "gfp_flags") && is_id)
+		s->gfp_id = number;
 	else if (!strcmp(key, "gfp_flags"))
-		take_id(s, s->gfps, number, &r->gfp_flags);
-	else if (!strcmp(key, "address") || !strcmp(key, "value"))
-		s->value = number;
+		r->gfp_flags = number;
+	else if (!strcmp(key, "id") && number < MAX_IDS)
+		s->id = number;
+	else if (!strcmp(key, "address"))
+		s->sites[s->id] = number;
+	else if (!strcmp(key, "value"))
+		s->gfps[s->id] = number;
 	else if (!strcmp(key, "ptr"))
 		r->ptr = number;
 	else if (!strcmp(key, "bytes_req")) {
@@ -111,7 +115,7 @@ static void take_field(struct state *s, const char *key, const char *text)
 	else if (!strcmp(key, "type_id"))
 		r->type_id = (uint8_t)number;
 	else if (!strcmp(key, "timestamp"))
-		r->timestamp = (int64_t)number;
+		s->time = (int64_t)number;
 }
 
 static void begin_event(struct state *s, const char *name)
@@ -130,7 +134,8 @@ static void begin_event(struct state *s, const char *name)
 
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->is_kind = s->has_bytes = false;
-	s->record = (struct kmem_record){.timestamp = (int64_t)s->clock};
+	s->site_id = s->gfp_id = 0;
+	s->record = (struct kmem_record){.timestamp = s->has_time ? s->time : (int64_t)s->clock};
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (strcmp(kinds[i].name, name))
 			continue;
@@ -141,14 +146,34 @@ static void begin_event(struct state *s, const char *name)
 	}
 }
 
-/* Returns whether it was a record, which s->record then is. */
-static bool end_event(struct state *s)
+/* The tables stand behind all records of their packet. */
+static void resolve(struct state *s, struct kmem_record *records, size_t n)
 {
-	if (!strcmp(s->name, "sonde_call_site") && s->id < MAX_IDS)
-		s->sites[s->id] = s->value;
-	else if (!strcmp(s->name, "sonde_gfp_flags") && s->id < MAX_IDS)
-		s->gfps[s->id] = s->value;
-	return s->is_kind || !strcmp(s->name, "sonde_record");
+	for (; s->first < n; s->first++) {
+		const uint32_t *ids = s->ids[s->first];
+
+		if (ids[0])
+			records[s->first].call_site = s->sites[ids[0]];
+		if (ids[1])
+			records[s->first].gfp_flags = s->gfps[ids[1]];
+	}
+}
+
+/* Take the event, which may be a record: number *n then. */
+static void end_event(struct state *s, struct kmem_record *records, size_t *n)
+{
+	if (!strcmp(s->name, "sonde_tables"))
+		resolve(s, records, *n);
+	if (!strcmp(s->name, "sonde_time"))
+		s->has_time = true;
+	if (!s->is_kind && strcmp(s->name, "sonde_record"))
+		return;
+	if (s->is_kind && s->record.type_id == KMEM_TYPE_PAGES)
+		s->record.bytes_alloc = s->record.bytes_req;
+	s->has_time = false;
+	s->ids[*n][0] = (uint32_t)s->site_id;
+	s->ids[*n][1] = (uint32_t)s->gfp_id;
+	records[(*n)++] = s->record;
 }
 
 long babeltrace_records(const char *dir, struct kmem_record *records, size_t max)
@@ -159,8 +184,12 @@ long babeltrace_records(const char *dir, struct kmem_record *records, size_t max
 
 	if (!s)
 		abort();
+	s->ids = calloc(max, sizeof(*s->ids));
+	if (!s->ids)
+		abort();
 	if (babeltrace_run("-c sink.text.details --params=with-metadata=no", dir, &text)) {
 		free(text);
+		free(s->ids);
 		free(s);
 		return -1;
 	}
@@ -172,12 +201,14 @@ long babeltrace_records(const char *dir, struct kmem_record *records, size_t max
 			begin_event(s, name);
 		else if (sscanf(line, "    %31[a-z_]: %299s", key, value) == 2)
 			take_field(s, key, value);
-		else if (!*line && s->name[0] && end_event(s))
-			records[n++] = s->record;
+		else if (!*line && s->name[0])
+			end_event(s, records, &n);
 		if (!*line)
 			s->name[0] = '\0';
 	}
+	resolve(s, records, n);
 	free(text);
+	free(s->ids);
 	free(s);
 	return (long)n;
 }

@@ -25,10 +25,13 @@ static void write_stream(struct trace_encoder *encoder, const struct kmem_record
 {
 	struct stream_writer *w;
 
-	if (encoder->ops->add_stream(encoder, 0, &w))
+	if (encoder->ops->add_instance(encoder, &kmem_instance, NULL) ||
+	    encoder->ops->add_stream(encoder, 0, 0, &w))
 		abort();
 	for (size_t i = 0; i < n; i++) {
-		if (w->ops->append(w, &records[i]))
+		const struct kmem_record *r = &records[i];
+
+		if (w->ops->put(w, kmem_class_of(r), r->timestamp, r))
 			abort();
 		if (per_packet && (i + 1) % per_packet == 0 && w->ops->flush(w))
 			abort();
@@ -60,13 +63,16 @@ void ctf_make(struct ctf_made *made, bool big_endian, const struct kmem_record *
 	int dir_fd = open(dir.path, O_RDONLY | O_DIRECTORY);
 	struct trace_encoder *encoder;
 	struct cache_table caches;
+	struct call_sites sites;
+	const struct encoder_input input = {dir_fd, &caches, &sites};
 
 	made->identity.big_endian = big_endian;
 	for (uint8_t i = 0; i < CTF_UUID_SIZE; i++)
 		made->identity.uuid[i] = (uint8_t)(i * 17);
 	cache_table_init(&caches);
+	call_sites_init(&sites);
 	add_caches(&caches);
-	if (ctf_encoder_create(dir_fd, &caches, &made->identity, &encoder))
+	if (ctf_encoder_create(&input, &made->identity, &encoder))
 		abort();
 	write_stream(encoder, records, n, per_packet);
 	describe(encoder, &caches);
@@ -74,6 +80,7 @@ void ctf_make(struct ctf_made *made, bool big_endian, const struct kmem_record *
 	made->stream = (uint8_t *)file_get(dir.path, "cpu0", &made->size);
 	encoder->ops->destroy(encoder);
 	cache_table_deinit(&caches);
+	call_sites_deinit(&sites);
 	close(dir_fd);
 	scratch_remove(&dir);
 }

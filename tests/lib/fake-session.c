@@ -297,7 +297,7 @@ size_t fake_session_recorded(struct fake_session *fs)
 
 	if (trace_writer_flush(fs->writer, NULL) || trace_reader_open(fs->dir.path, &reader, NULL))
 		abort();
-	while (n < FAKE_MAX_EVENTS && trace_reader_next(reader, &fs->events[n], NULL) == 1)
+	while (n < FAKE_MAX_EVENTS && read_record(reader, &fs->events[n], NULL) == 1)
 		n++;
 	trace_reader_close(reader);
 	return n;

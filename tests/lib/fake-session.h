@@ -100,7 +100,7 @@ struct fake_session {
 	struct trace_writer *writer;
 	struct trace_session *session;
 	uint8_t text[FAKE_TEXT_END]; /* as it was before tracing */
-	struct trace_event events[FAKE_MAX_EVENTS];
+	struct record_event events[FAKE_MAX_EVENTS];
 };
 
 /* Aborts if the machine fails it. The kernel is booted; the session is not started. */

@@ -105,6 +105,35 @@ void stream_put(const char *dir, unsigned int vcpu, const struct kmem_record *re
 	free(bytes);
 }
 
+static void take_record(const struct event *event, struct record_event *out)
+{
+	if (!kmem_record_of(event, &out->record))
+		abort();
+	out->vcpu = event->vcpu;
+	out->index = event->index;
+	out->offset = event->offset;
+}
+
+int read_record(struct trace_reader *reader, struct record_event *out, struct error *err)
+{
+	struct event event;
+	int ret = trace_reader_next(reader, &event, err);
+
+	if (ret > 0)
+		take_record(&event, out);
+	return ret;
+}
+
+int stream_record(struct record_stream *stream, struct record_event *out)
+{
+	struct event event;
+	int ret = record_stream_next(stream, &event);
+
+	if (ret > 0)
+		take_record(&event, out);
+	return ret;
+}
+
 /* Let fd go to path; returns what it was, to be restored with dup2(). */
 static int redirect(int fd, const char *dir, const char *name)
 {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "formats/kmemtrace/kmemtrace.h"
 #include "formats/event/record-stream.h"
+#include "formats/trace/reader.h"
 
 /* Hand-made traces for unit tests. All of these abort() when the machine fails them. */
 
@@ -27,6 +28,17 @@ struct kmem_record make_free(unsigned int type, uint64_t ptr, uint64_t call_site
 
 /* Encode n records into dir/cpu<vcpu>. */
 void stream_put(const char *dir, unsigned int vcpu, const struct kmem_record *records, size_t n);
+
+/* An event that is a record, and its place. */
+struct record_event {
+	struct kmem_record record;
+	unsigned int vcpu;
+	uint64_t index, offset;
+};
+
+/* As trace_reader_next() and record_stream_next(), for traces with nothing but records. */
+int read_record(struct trace_reader *reader, struct record_event *out, struct error *err);
+int stream_record(struct record_stream *stream, struct record_event *out);
 
 /* What a verb printed and returned. Run with standard output and error redirected. */
 struct verb_result {

@@ -207,7 +207,9 @@ static void test_classes(void)
 		uint64_t count = 0;
 
 		for (unsigned int r = 0; r < MAX_RECORDS && rows[i].records[r].timestamp; r++) {
-			struct trace_event event = {.record = rows[i].records[r], .index = r};
+			struct event event = kmem_event_of(&rows[i].records[r], &kmem_instance);
+
+			event.index = r;
 
 			checker_event(checker, &event, false);
 		}
@@ -227,15 +229,18 @@ static void test_examples(void)
 	const struct check_finding *live = finding(checker, "alloc-live", CHECK_ERROR);
 
 	for (unsigned int i = 0; i < 20; i++) {
-		struct trace_event event = {
-			.record = make_alloc(KMALLOC, P, SITE + i, 8, 8, i), .vcpu = 2, .index = i};
+		const struct kmem_record record = make_alloc(KMALLOC, P, SITE + i, 8, 8, i);
+		struct event event = kmem_event_of(&record, &kmem_instance);
+
+		event.vcpu = 2;
+		event.index = i;
 
 		checker_event(checker, &event, false);
 	}
 	is_u64(live->count, 19, "all findings of a class are counted");
 	is_u64(live->nr_examples, CHECK_MAX_EXAMPLES,
 	       "the first five findings of a class are kept as examples");
-	is_u64(live->examples[1].event.index, 2, "examples stand in the order of events");
+	is_u64(live->examples[1].event.at.index, 2, "examples stand in the order of events");
 	is_u64(live->examples[1].allocation_call_site, SITE + 1,
 	       "an example names the call site of the object's allocation");
 	checker_destroy(checker);

@@ -9,8 +9,9 @@ enum { SITE_A = 0x1000, SITE_B = 0x2000, FREER = 0x3000 };
 
 static void feed(struct kmem_sums *sums, unsigned int vcpu, struct kmem_record record)
 {
-	struct trace_event event = {.record = record, .vcpu = vcpu};
+	struct event event = kmem_event_of(&record, &kmem_instance);
 
+	event.vcpu = vcpu;
 	if (kmem_sums_add(sums, &event))
 		abort();
 }

@@ -43,7 +43,8 @@ static void test_text(void)
 {
 	static const char *const parts[] = {
 		"[1700000000.123456889] ", /* 100 ns after the start, which was at ...789 */
-		" kmalloc: { cpu_id = 0 }, { call_site = ( \"0xffffffff81000010\"",
+		" kmalloc: { cpu_id = 0, ",
+		" }, { call_site = ( \"0xffffffff81000010\"",
 		", ptr = 0x888000001000, bytes_req = 60, bytes_alloc = 64, ",
 		" cache = ( \"cache-3\" : container = 3 ), ",
 		" gfp_flags = ( \"GFP_KERNEL\" : container = ",
@@ -87,6 +88,8 @@ static void test_orders(void)
 					    sizes[i].bytes, sizes[i].bytes, 1100 + i);
 		records[2 * i + 1] = records[2 * i];
 		records[2 * i + 1].event_id = KMEM_EVENT_FREE;
+		records[2 * i + 1].gfp_flags = 0;
+		records[2 * i + 1].node = 0;
 	}
 	ctf_make(&made, false, records, 2 * N, 0);
 	ctf_made_put(&made, dir.path);
@@ -177,11 +180,6 @@ static void content_beyond_packet(struct ctf_made *made)
 static void content_within_event(struct ctf_made *made)
 {
 	add_to(made, CONTENT, -16);
-}
-
-static void content_to_end_of_byte(struct ctf_made *made)
-{
-	add_to(made, CONTENT, 2);
 }
 
 static void content_within_header(struct ctf_made *made)
@@ -283,15 +281,15 @@ static bool we_accept(const char *path)
 {
 	struct trace_reader *reader = NULL;
 	struct trace_stream_info info;
-	struct trace_event event;
+	struct record_event event;
 
 	if (trace_reader_open(path, &reader, NULL))
 		return false;
-	while (trace_reader_next(reader, &event, NULL) > 0)
+	while (read_record(reader, &event, NULL) > 0)
 		;
 	trace_reader_stream_info(reader, 0, &info);
 	trace_reader_close(reader);
-	return info.fault == RECORD_FAULT_NONE;
+	return info.fault == RECORD_FAULT_NONE && !info.nr_damages;
 }
 
 static void make_shape(struct ctf_made *made)
@@ -312,14 +310,12 @@ static void test_shapes(void)
 		bool ours, theirs; /* accepted */
 	} rows[] = {
 		{"an unchanged trace", keep, true, true},
-		{"padding behind the content", padding, true, true},
 		{"a stream cut between packets", cut_between_packets, true, true},
 		{"an empty stream", nothing_at_all, true, true},
 		{"another magic number", bad_magic, false, false},
 		{"an unknown stream id", unknown_stream, false, false},
 		{"content that goes beyond its packet", content_beyond_packet, false, false},
 		{"content that ends within an event", content_within_event, false, false},
-		{"content up to the end of a byte", content_to_end_of_byte, true, true},
 		{"content that ends within the header", content_within_header, false, false},
 		{"a packet of size 0", size_zero, false, false},
 		{"a packet size of no whole bytes", size_in_bits, false, false},
@@ -335,8 +331,9 @@ static void test_shapes(void)
 		/* the specification says that these are the same; babeltrace2 does not check */
 		{"another uuid in a packet", other_uuid, false, true},
 		{"another uuid in the metadata", other_metadata, false, true},
-		/* that ids need a definition is no rule of CTF */
-		{"a stream without the packet that defines ids", without_first_packet, false, true},
+		/* babeltrace2 knows nothing of the checksum, and numbers are context to it */
+		{"a changed packet size, with padding", padding, false, true},
+		{"a stream without its first packet", without_first_packet, false, true},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/bit-cursor.h"
 #include "formats/ctf/ctf.h"
 #include "formats/trace/reader.h"
 #include "tests/lib/ctf-make.h"
@@ -89,7 +90,7 @@ static struct record_stream *open_stream(struct opened *o, const struct ctf_made
 		abort();
 	input.files = o->files;
 	if (ctf_decoder.open(&input, &o->decoder, NULL) != 1 ||
-	    ctf_decoder.add_stream(o->decoder, 0, &o->stream, NULL))
+	    ctf_decoder.add_stream(o->decoder, 0, 0, &o->stream, NULL))
 		abort();
 	return o->stream;
 }
@@ -106,13 +107,13 @@ static size_t count_same(const struct ctf_made *made, const struct kmem_record *
 {
 	struct opened opened;
 	struct record_stream *stream = open_stream(&opened, made, made->size);
-	struct trace_event event;
+	struct record_event event;
 	size_t i = 0;
 
-	while (i < n && record_stream_next(stream, &event) == 1 &&
+	while (i < n && stream_record(stream, &event) == 1 &&
 	       !memcmp(&event.record, &records[i], sizeof(records[i])))
 		i++;
-	if (i == n && (record_stream_next(stream, &event) || stream->fault))
+	if (i == n && (stream_record(stream, &event) || stream->fault))
 		i = n + 1;
 	close_stream(&opened);
 	return i;
@@ -201,14 +202,14 @@ static void test_sizes(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct kmem_record both[2] = {rows[i].record, rows[i].record};
 		struct record_stream *stream;
-		struct trace_event event;
+		struct record_event event;
 		struct opened opened;
 		struct ctf_made made;
 
 		ctf_make(&made, false, both, 2, 0);
 		stream = open_stream(&opened, &made, made.size);
-		record_stream_next(stream, &event);
-		record_stream_next(stream, &event);
+		stream_record(stream, &event);
+		stream_record(stream, &event);
 		ok(stream->offset - event.offset == rows[i].size, "%s takes %zu bytes",
 		   rows[i].what, rows[i].size);
 		close_stream(&opened);
@@ -218,42 +219,29 @@ static void test_sizes(void)
 
 /* --- cut and damaged ones -------------------------------------------------------------------- */
 
-static size_t read_ends(const struct ctf_made *made, size_t *ends, size_t max)
-{
-	struct opened opened;
-	struct record_stream *stream = open_stream(&opened, made, made->size);
-	struct trace_event event;
-	size_t n = 0;
-
-	while (n < max && record_stream_next(stream, &event) == 1)
-		ends[n++] = stream->offset;
-	close_stream(&opened);
-	return n;
-}
-
-/* Where the packets end: what a cut there leaves is whole. */
-static bool is_packet_end(const struct ctf_made *made, size_t at)
+/* Where packet n begins; where the stream ends, if it has no more than n. */
+static size_t packet_at(const struct ctf_made *made, size_t n)
 {
 	size_t offset = 0;
 
-	while (offset < at) {
+	while (n-- && offset < made->size) {
 		struct ctf_packet packet;
 
 		if (!ctf_packet_get(made->stream + offset, &made->identity, &packet))
 			abort();
 		offset += packet.size;
 	}
-	return offset == at;
+	return offset;
 }
 
 static bool reads_prefix(const struct ctf_made *made, size_t size, size_t want, bool whole)
 {
 	struct opened opened;
 	struct record_stream *stream = open_stream(&opened, made, size);
-	struct trace_event event;
+	struct record_event event;
 	bool right;
 
-	while (record_stream_next(stream, &event) == 1)
+	while (stream_record(stream, &event) == 1)
 		;
 	right = stream->index == want &&
 		stream->fault == (whole ? RECORD_FAULT_NONE : RECORD_FAULT_TRUNCATED);
@@ -263,93 +251,98 @@ static bool reads_prefix(const struct ctf_made *made, size_t size, size_t want, 
 
 static void test_truncation(void)
 {
-	enum { N = 2200, KIB_64 = 64 << 10 };
+	enum { N = 700, PER_PACKET = 300 };
 	struct kmem_record *records = calloc(N, sizeof(*records));
-	size_t *ends = calloc(N, sizeof(*ends)), n, whole = 0, wrong = 0;
+	size_t wrong = 0, packets = 0;
 	struct ctf_made made;
 
 	random_records(3, true, records, N);
-	ctf_make(&made, false, records, N, 900);
-	n = read_ends(&made, ends, N);
-	ok(n == N && made.size > KIB_64, "all %zu records in %zu bytes are read", n, made.size);
+	ctf_make(&made, false, records, N, PER_PACKET);
 	for (size_t size = 0; size <= made.size; size++) {
-		while (whole < n && ends[whole] <= size)
-			whole++;
-		wrong += !reads_prefix(&made, size, whole, is_packet_end(&made, size));
+		bool whole = size == made.size || size == packet_at(&made, packets + 1) || !size;
+		size_t want;
+
+		packets += size && size == packet_at(&made, packets + 1);
+		want = packets * PER_PACKET;
+		wrong += !reads_prefix(&made, size, want < N ? want : N, whole);
 	}
+	is_u64(packets, 3, "the stream has three packets");
 	is_u64(wrong, 0,
-	       "of a stream cut at any byte all whole records are read, and the cut is noticed");
+	       "of a stream cut at any byte all whole packets are read, and the cut is noticed");
 	ctf_made_free(&made);
 	free(records);
-	free(ends);
 }
 
-/* What reading all ends with, after how many records. */
-static enum record_fault fault_of(const struct ctf_made *made, uint64_t *records)
+/* Whether all but the second of three packets is read, and this one is listed as damaged. */
+static bool loses_second(const struct ctf_made *made, size_t begin, size_t end)
 {
 	struct opened opened;
 	struct record_stream *stream = open_stream(&opened, made, made->size);
-	enum record_fault fault;
-	struct trace_event event;
+	struct record_event event;
+	bool right = true;
+	uint64_t n = 0;
 
-	while (record_stream_next(stream, &event) == 1)
-		;
-	*records = stream->index;
-	fault = stream->fault;
+	for (; stream_record(stream, &event) == 1; n++)
+		right = right && event.record.ptr == 0x1000 + (n < 2 ? n : n + 2);
+	right = right && n == 4 && !stream->fault && stream->nr_damages == 1 &&
+		stream->damages[0].offset == begin && stream->damages[0].size == end - begin &&
+		stream->damages[0].packet == 1;
 	close_stream(&opened);
-	return fault;
+	return right;
 }
 
-static void test_damage(void)
+static void make_six(struct ctf_made *made, bool big_endian)
 {
-	static const struct {
-		size_t offset; /* in the second packet */
-		uint8_t change;
-		enum record_fault fault;
-		uint64_t records;
-		const char *what;
-	} rows[] = {
-		{0, 1, RECORD_FAULT_PACKET, 2, "another magic number"},
-		{4 + 15, 1, RECORD_FAULT_PACKET, 2, "another uuid"},
-		{20, 1, RECORD_FAULT_PACKET, 2, "another stream id"},
-		{31, 0x80, RECORD_FAULT_PACKET, 2, "a begin after the end"},
-		{32, 0x10, RECORD_FAULT_EVENT, 3, "an end before the last event"},
-		{39, 0x80, RECORD_FAULT_PACKET, 2, "an end beyond any time stamp"},
-		{40, 1, RECORD_FAULT_EVENT, 3, "content one bit shorter"},
-		{40, 2, RECORD_FAULT_NONE, 4, "content to the end of the last byte"},
-		{43, 0x80, RECORD_FAULT_PACKET, 2, "content larger than its packet"},
-		{40, 0x10, RECORD_FAULT_EVENT, 3, "content that ends within an event"},
-		{48, 1, RECORD_FAULT_PACKET, 2, "a packet size of no whole bytes"},
-		{51, 0x80, RECORD_FAULT_TRUNCATED, 4, "a packet larger than the file"},
-		{76, 0x1d, RECORD_FAULT_EVENT, 2, "an unknown event id"},
-	};
-	const struct kmem_record records[4] = {
-		make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 9, 100),
-		make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 9, 200),
-		make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 9, 300),
-		make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000, 9, 400),
-	};
-	struct ctf_packet first;
-	struct ctf_made made;
-	uint64_t read;
+	struct kmem_record records[6];
 
-	ctf_make(&made, false, records, 4, 2);
-	if (!ctf_packet_get(made.stream, &made.identity, &first))
-		abort();
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		uint8_t *byte = made.stream + first.size + rows[i].offset;
-		enum record_fault fault;
+	for (unsigned int i = 0; i < 6; i++)
+		records[i] = make_free(KMEM_TYPE_CACHE, 0x1000 + i, 0xffffffff81000000 + i,
+				       100 * (i + 1));
+	for (unsigned int i = 0; i < 6; i++)
+		records[i].cache = (uint16_t)(i + 1);
+	ctf_make(made, big_endian, records, 6, 2);
+}
 
-		*byte ^= rows[i].change;
-		fault = fault_of(&made, &read);
-		ok(fault == rows[i].fault && read == rows[i].records,
-		   "%s: fault %d after record %d", rows[i].what, (int)fault, (int)read);
-		*byte ^= rows[i].change;
+static void test_every_bit(void)
+{
+	for (unsigned int round = 0; round < 2; round++) {
+		struct ctf_made made;
+		size_t begin, end, wrong = 0;
+
+		make_six(&made, round);
+		begin = packet_at(&made, 1);
+		end = packet_at(&made, 2);
+		for (size_t bit = begin * 8; bit < end * 8; bit++) {
+			made.stream[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			wrong += !loses_second(&made, begin, end);
+			made.stream[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		}
+		ok(!wrong, "any of the %zu flipped bits of a packet costs that packet only",
+		   (end - begin) * 8);
+		ctf_made_free(&made);
 	}
-	memmove(made.stream, made.stream + first.size, made.size - first.size);
-	made.size -= first.size;
-	ok(fault_of(&made, &read) == RECORD_FAULT_EVENT && !read,
-	   "an id that is not defined is a fault");
+}
+
+static void test_missing_packet(void)
+{
+	struct record_stream *stream;
+	struct record_event event;
+	struct opened opened;
+	struct ctf_made made;
+	size_t begin, end;
+
+	make_six(&made, false);
+	begin = packet_at(&made, 1);
+	end = packet_at(&made, 2);
+	memmove(made.stream + begin, made.stream + end, made.size - end);
+	made.size -= end - begin;
+	stream = open_stream(&opened, &made, made.size);
+	while (stream_record(stream, &event) == 1)
+		;
+	ok(stream->index == 4 && stream->nr_damages == 1 && stream->damages[0].packet == 1 &&
+		   !stream->damages[0].size,
+	   "a packet that is not there is noticed");
+	close_stream(&opened);
 	ctf_made_free(&made);
 }
 
@@ -361,6 +354,7 @@ int main(void)
 	test_property();
 	test_many_ids();
 	test_truncation();
-	test_damage();
+	test_every_bit();
+	test_missing_packet();
 	return tap_done();
 }

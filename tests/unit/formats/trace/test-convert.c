@@ -51,7 +51,7 @@ static void write_source(const char *path)
 	}
 	for (size_t i = 0; i < N; i++)
 		trace_writer_append(writer, i % VCPUS, &records[i]);
-	trace_writer_add_overruns(writer, 1, OVERRUNS);
+	trace_writer_add_overruns(writer, 0, 1, OVERRUNS);
 	if (trace_writer_finish(writer, &info, symbolize, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);

@@ -18,9 +18,9 @@ static struct kmem_record at(int64_t timestamp, uint64_t ptr)
 /* The pointers of all events in merged order, as text; ptr below 16. */
 static void read_order(struct trace_reader *reader, char *order)
 {
-	struct trace_event event;
+	struct record_event event;
 
-	while (trace_reader_next(reader, &event, NULL) > 0)
+	while (read_record(reader, &event, NULL) > 0)
 		*order++ = "0123456789abcdef"[event.record.ptr & 15];
 	*order = '\0';
 }
@@ -76,7 +76,7 @@ static void test_many(void)
 	struct kmem_record *records = calloc(RECORDS, sizeof(*records));
 	uint64_t next_index[STREAMS] = {0};
 	struct trace_reader *reader = NULL;
-	struct trace_event event;
+	struct record_event event;
 	unsigned int seed = 3, wrong = 0;
 	int64_t last = -1;
 
@@ -88,7 +88,7 @@ static void test_many(void)
 		stream_put(dir.path, vcpu, records, RECORDS);
 	}
 	trace_reader_open(dir.path, &reader, NULL);
-	while (trace_reader_next(reader, &event, NULL) > 0) {
+	while (read_record(reader, &event, NULL) > 0) {
 		wrong += event.index != next_index[event.vcpu]++ ||
 			 event.record.ptr != event.index ||
 			 event.offset != event.index * KMEMTRACE_RECORD_SIZE ||
@@ -169,9 +169,9 @@ static void test_big_endian(void)
 		[15] = 0xb, [23] = 0xa, [31] = 2, [39] = 3,   [47] = 4,   [55] = 7,
 	};
 	struct trace_reader *reader = open_bytes(bytes, sizeof(bytes));
-	struct trace_event event = {0};
+	struct record_event event = {0};
 
-	is_u64((uint64_t)trace_reader_next(reader, &event, NULL), 1, "a big-endian record is read");
+	is_u64((uint64_t)read_record(reader, &event, NULL), 1, "a big-endian record is read");
 	ok(event.record.node == -1 && event.record.timestamp == 7,
 	   "node and time of a big-endian record are right");
 	ok(event.record.ptr == 0xa && event.record.call_site == 0xb,
@@ -211,7 +211,7 @@ static void test_cut_in_time(void)
 	static const char sidecar[] = "{\"version\":1,\"complete\":true,\"vcpus\":"
 				      "[{\"allocs\":3},{\"allocs\":2},{\"allocs\":1}]}";
 	struct trace_reader *reader = NULL;
-	struct trace_event event;
+	struct record_event event;
 	char cuts[8] = "";
 
 	stream_put(dir.path, 0, first, 2);
@@ -219,7 +219,7 @@ static void test_cut_in_time(void)
 	stream_put(dir.path, 2, first, 1);
 	file_put(dir.path, "sonde.json", sidecar, strlen(sidecar));
 	trace_reader_open(dir.path, &reader, NULL);
-	while (trace_reader_next(reader, &event, NULL) > 0)
+	while (read_record(reader, &event, NULL) > 0)
 		strcat(cuts, trace_reader_cut(reader) ? "y" : "n");
 	is_str(cuts, "nnnny", "a trace cut at a record's end counts as cut behind its last event");
 	trace_reader_close(reader);

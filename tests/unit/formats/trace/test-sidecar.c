@@ -152,6 +152,7 @@ static const char *const keys[] = {
 	"cut",
 	"gfp_flags",
 	"gaps",
+	"instances",
 };
 
 static void test_keys(void)

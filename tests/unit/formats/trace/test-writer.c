@@ -42,6 +42,8 @@ static struct trace_writer *create(const char *path, unsigned int nr_vcpus)
 	if (!ok(!trace_writer_create(path, nr_vcpus, encoding, &info, &writer, &err),
 		"the trace is created"))
 		tap_diag("%s", err.text);
+	is_u64((uint64_t)trace_writer_add_instance(writer, &kmem_instance, &err), 0,
+	       "the instance is added");
 	return writer;
 }
 
@@ -57,10 +59,10 @@ static struct trace_reader *open_trace(const char *path)
 
 static uint64_t count_events(struct trace_reader *reader)
 {
-	struct trace_event event;
+	struct record_event event;
 	uint64_t n = 0;
 
-	while (trace_reader_next(reader, &event, NULL) > 0)
+	while (read_record(reader, &event, NULL) > 0)
 		n++;
 	return n;
 }
@@ -89,7 +91,7 @@ static void test_whole(void)
 		make_free(KMEM_TYPE_KMALLOC, 0x200, 0x2000, 30),
 		make_free(KMEM_TYPE_CACHE, 0x100, 0x9000, 40),
 	};
-	struct trace_event event;
+	struct record_event event;
 	struct trace_reader *reader;
 	char *text;
 
@@ -110,7 +112,7 @@ static void test_whole(void)
 	reader = open_trace(dir.path);
 	check_sidecar(trace_reader_sidecar(reader));
 	is_str(trace_reader_note(reader), "", "there is nothing to note of its encoding");
-	trace_reader_next(reader, &event, NULL);
+	read_record(reader, &event, NULL);
 	is_u64(event.record.cache, 1, "the record's cache comes back");
 	is_u64(event.record.bytes_req, 190, "the record comes back");
 	is_u64(count_events(reader), 3, "all other records come back");
@@ -193,7 +195,7 @@ static void test_threads(void)
 	struct trace_writer *writer = create(dir.path, 2);
 	unsigned int wrong = 0, even;
 	struct trace_reader *reader;
-	struct trace_event event;
+	struct record_event event;
 	pthread_t threads[THREADS];
 
 	even = trace_writer_cache_id(writer, "even", 8, 8);
@@ -204,7 +206,7 @@ static void test_threads(void)
 	ok(!trace_writer_finish(writer, &info, NULL, NULL, NULL), "the trace is finished");
 	trace_writer_destroy(writer);
 	reader = open_trace(dir.path);
-	while (trace_reader_next(reader, &event, NULL) > 0)
+	while (read_record(reader, &event, NULL) > 0)
 		wrong += (event.record.cache == even) != (event.vcpu == 0);
 	is_u64(wrong, 0, "each record keeps its own cache");
 	for (unsigned int i = 0; i < 2; i++) {
@@ -239,10 +241,10 @@ static void check_survivor(const char *path, const struct trace_writer_counts *c
 	struct trace_reader *reader = open_trace(path);
 	struct trace_stream_info stream;
 	struct trace_losses losses;
-	struct trace_event event;
+	struct record_event event;
 	uint64_t wrong = 0;
 
-	while (trace_reader_next(reader, &event, NULL) > 0)
+	while (read_record(reader, &event, NULL) > 0)
 		wrong += event.record.cache != (uint16_t)(event.record.timestamp + 1);
 	is_u64(wrong, 0, "after a failure records and cache ids are in step");
 	trace_reader_stream_info(reader, 0, &stream);

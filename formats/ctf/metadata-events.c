@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* An instance in TSDL: its enumerations, its stream and its events. */
+#include <inttypes.h>
+#include "formats/ctf/metadata-internal.h"
+#include "formats/ctf/tables.h"
+#include "formats/event/kmem.h"
+
+enum { TEXT_MAX = 512 };
+
+/* --- enumerations: names for the ids that are known so far ------------------------------------ */
+
+static void begin_enum(FILE *out, const char *name, unsigned int number, unsigned int bits)
+{
+	fprintf(out,
+		"enum %s%u_%u : integer { size = %u; align = 1; signed = false; } {\n"
+		"\t\"none\" = 0",
+		name, bits, number, bits);
+}
+
+static void put_enumerator(FILE *out, const char *label, uint64_t value)
+{
+	fputs(",\n\t", out);
+	ctf_metadata_put_string(out, label);
+	fprintf(out, " = %" PRIu64, value);
+}
+
+static void put_code(FILE *out, const struct ctf_metadata *m, unsigned int number,
+		     unsigned int bits)
+{
+	const struct ctf_instance_ids *ids = &m->instances[number];
+
+	begin_enum(out, "code", number, bits);
+	for (size_t i = 0; i < ids->nr_code && i + 1 < UINT64_C(1) << bits; i++)
+		put_enumerator(out, sidecar_symbol_text(m->sidecar, ids->code[i].word[0]).s, i + 1);
+	fputs("\n};\n\n", out);
+}
+
+static void put_flags(FILE *out, const struct ctf_metadata *m, unsigned int number,
+		      unsigned int bits)
+{
+	const struct ctf_instance_ids *ids = &m->instances[number];
+	const struct trace_info *info = &m->sidecar->info;
+
+	begin_enum(out, "flags", number, bits);
+	for (size_t i = 0; i < ids->nr_flags && i + 1 < UINT64_C(1) << bits; i++) {
+		char label[TEXT_MAX];
+
+		gfp_flags_text(info->gfp_names, info->nr_gfp_names, ids->flags[i].word[0], label,
+			       sizeof(label));
+		put_enumerator(out, label, i + 1);
+	}
+	fputs("\n};\n\n", out);
+}
+
+static void put_caches(FILE *out, const struct ctf_metadata *m, unsigned int number,
+		       unsigned int bits)
+{
+	const struct sidecar *sidecar = m->sidecar;
+
+	begin_enum(out, "cache", number, bits);
+	for (size_t i = 0; i < sidecar->nr_caches; i++)
+		if (sidecar->caches[i].id < UINT64_C(1) << bits)
+			put_enumerator(out, sidecar->caches[i].name, sidecar->caches[i].id);
+	fputs("\n};\n\n", out);
+}
+
+struct enumeration {
+	enum ctf_op op;
+	const char *name;
+	void (*put)(FILE *out, const struct ctf_metadata *m, unsigned int number,
+		    unsigned int bits);
+};
+
+static const struct enumeration enumerations[] = {
+	{CTF_CODE, "code", put_code},
+	{CTF_FLAGS, "flags", put_flags},
+	{CTF_CACHE, "cache", put_caches},
+};
+
+enum { NR_ENUMERATIONS = sizeof(enumerations) / sizeof(enumerations[0]), ID_BITS = 16 };
+
+static const char *enumeration_of(const struct ctf_step *step)
+{
+	for (size_t i = 0; i < NR_ENUMERATIONS; i++) {
+		if (enumerations[i].op == step->op && step->bits && step->bits <= ID_BITS)
+			return enumerations[i].name;
+	}
+	return NULL;
+}
+
+/* Each width that an id has in the instance's events is an enumeration of its own. */
+static void put_enumerations(FILE *out, const struct ctf_metadata *m, unsigned int number)
+{
+	const struct ctf_plan *plan = m->instances[number].plan;
+	bool used[NR_ENUMERATIONS][ID_BITS + 1] = {{false}};
+
+	for (size_t f = 0; f < plan->nr_forms; f++) {
+		for (size_t s = 0; s < plan->forms[f].nr_steps; s++) {
+			const struct ctf_step *step = &plan->forms[f].steps[s];
+
+			for (size_t i = 0; i < NR_ENUMERATIONS; i++)
+				if (enumerations[i].op == step->op && step->bits <= ID_BITS)
+					used[i][step->bits] = true;
+		}
+	}
+	for (size_t i = 0; i < NR_ENUMERATIONS; i++)
+		for (unsigned int bits = 1; bits <= ID_BITS; bits++)
+			if (used[i][bits])
+				enumerations[i].put(out, m, number, bits);
+}
+
+/* --- the stream and its events ---------------------------------------------------------------- */
+
+static void put_stream(FILE *out, unsigned int number)
+{
+	fprintf(out,
+		"stream {\n"
+		"\tid = %u;\n"
+		"\tevent.header := struct event_header_compact;\n"
+		"\tpacket.context := struct {\n"
+		"\t\tuint64_clock_t timestamp_begin;\n"
+		"\t\tuint64_clock_t timestamp_end;\n"
+		"\t\tuint64_t content_size;\n"
+		"\t\tuint64_t packet_size;\n"
+		"\t\tuint64_t packet_seq_num;\n"
+		"\t\tuint64_t events_discarded;\n"
+		"\t\tuint32_t cpu_id;\n"
+		"\t\tuint32_t tables;\n"
+		"\t\tuint32_t crc32c;\n"
+		"\t};\n"
+		"};\n\n",
+		number);
+}
+
+static void begin_event(FILE *out, const char *name, unsigned int id, unsigned int number)
+{
+	fprintf(out,
+		"event {\n"
+		"\tname = \"%s\";\n"
+		"\tid = %u;\n"
+		"\tstream_id = %u;\n"
+		"\tfields := struct {\n",
+		name, id, number);
+}
+
+static void end_event(FILE *out)
+{
+	fputs("\t};\n};\n\n", out);
+}
+
+static const char *name_of(const struct ctf_step *step, const struct event_field *field)
+{
+	return step->op == CTF_PAGES || step->op == CTF_ORDER ? "order" : field->name;
+}
+
+static bool is_hex(const struct ctf_step *step, const struct event_field *field)
+{
+	bool as_it_is = step->op == CTF_NUMBER || step->op == CTF_SIGNED || step->op == CTF_ADDRESS;
+
+	return as_it_is && (field->type == EVENT_HEX || field->type == EVENT_POINTER ||
+			    field->type == EVENT_CODE || field->type == EVENT_FLAGS);
+}
+
+static void put_field(FILE *out, const struct ctf_step *step, const struct event_field *field,
+		      unsigned int number)
+{
+	const char *enumeration = enumeration_of(step);
+	bool is_signed = step->op == CTF_SIGNED &&
+			 (field->type == EVENT_INT || step->bits < 8 * field->size);
+
+	if (!step->bits)
+		return;
+	if (step->op == CTF_BYTES)
+		fprintf(out,
+			"\t\tinteger { size = 8; align = 8; signed = false; encoding = UTF8; } "
+			"%s[%u];\n",
+			field->name, field->size);
+	else if (enumeration)
+		fprintf(out, "\t\tenum %s%u_%u %s;\n", enumeration, step->bits, number,
+			name_of(step, field));
+	else
+		fprintf(out, "\t\tinteger { size = %u; align = 1; signed = %s; base = %d; } %s;\n",
+			step->bits, is_signed ? "true" : "false", is_hex(step, field) ? 16 : 10,
+			name_of(step, field));
+}
+
+static void put_form(FILE *out, const struct ctf_plan *plan, unsigned int id, unsigned int number)
+{
+	const struct ctf_form *form = &plan->forms[id];
+
+	begin_event(out, form->class->name, id, number);
+	for (size_t i = 0; i < form->nr_steps; i++)
+		put_field(out, &form->steps[i], &form->class->fields[form->steps[i].field], number);
+	end_event(out);
+}
+
+static void put_table(FILE *out, const struct ctf_table_layout *table)
+{
+	fputs("\t\tstruct {\n", out);
+	for (const struct ctf_table_field *field = table->fields; field->name; field++) {
+		if (field->bytes)
+			fprintf(out,
+				"\t\t\tinteger { size = %u; align = 8; signed = %s; base = %d; } "
+				"%s;\n",
+				8u * field->bytes, field->is_signed ? "true" : "false",
+				field->is_hex ? 16 : 10, field->name);
+		else
+			fprintf(out, "\t\t\tstring %s;\n", field->name);
+	}
+	fprintf(out, "\t\t} %s[nr_%s];\n", table->name, table->name);
+}
+
+static void put_tables(FILE *out, unsigned int id, unsigned int number)
+{
+	begin_event(out, "sonde_tables", id, number);
+	for (enum ctf_table i = 0; i < CTF_NR_TABLES; i++)
+		fprintf(out, "\t\tuint16_t nr_%s;\n", ctf_tables[i].name);
+	for (enum ctf_table i = 0; i < CTF_NR_TABLES; i++)
+		put_table(out, &ctf_tables[i]);
+	end_event(out);
+}
+
+void ctf_metadata_put_instance(FILE *out, const struct ctf_metadata *metadata, unsigned int number)
+{
+	const struct ctf_plan *plan = metadata->instances[number].plan;
+
+	put_enumerations(out, metadata, number);
+	put_stream(out, number);
+	for (unsigned int id = 0; id < plan->nr_forms; id++)
+		put_form(out, plan, id, number);
+	begin_event(out, "sonde_time", ctf_plan_id(plan, CTF_TIME), number);
+	fputs("\t\tinteger { size = 64; align = 8; signed = true; } timestamp;\n", out);
+	end_event(out);
+	put_tables(out, ctf_plan_id(plan, CTF_TABLES), number);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/ctf/plan.h"
+
+#include <endian.h>
+#include <stdlib.h>
+
+enum { ORDER_BITS = 8 };
+
+static enum ctf_op op_of(const struct event_field *field, unsigned int bits)
+{
+	bool whole = bits == 8u * field->size;
+
+	switch (field->type) {
+	case EVENT_INT:
+	case EVENT_POINTER:
+		return CTF_SIGNED;
+	case EVENT_DICTIONARY:
+		return CTF_CACHE;
+	case EVENT_CODE:
+		return !bits ? CTF_NUMBER : whole ? CTF_ADDRESS : CTF_CODE;
+	case EVENT_FLAGS:
+		return whole || !bits ? CTF_NUMBER : CTF_FLAGS;
+	case EVENT_PAGES:
+		return whole || !bits ? CTF_NUMBER : CTF_PAGES;
+	case EVENT_STRING:
+		return whole ? CTF_BYTES : CTF_STRING;
+	case EVENT_UINT:
+	case EVENT_HEX:
+	case EVENT_NR_TYPES:
+		break;
+	}
+	return CTF_NUMBER;
+}
+
+/* Loads stay within the event's bytes, of which there are at least 8. */
+static void set_load(struct ctf_step *step, unsigned int class_size)
+{
+	unsigned int load = step->at + 8u <= class_size ? step->at : class_size - 8u;
+	unsigned int before = 8 * (step->at - load), unused = 64 - 8u * step->size;
+
+	step->load = (uint8_t)load;
+	step->right = (uint8_t)unused;
+	step->left = (uint8_t)(__BYTE_ORDER == __BIG_ENDIAN ? before : unused - before);
+}
+
+static void set_range(struct ctf_step *step, const struct event_field *field)
+{
+	step->max = step->bits ? UINT64_MAX >> (64 - step->bits) : 0;
+	if (!step->bits)
+		step->bias = -(uint64_t)(int64_t)field->implied;
+	else if (step->op == CTF_SIGNED && step->bits < 64)
+		step->bias = UINT64_C(1) << (step->bits - 1);
+}
+
+static void add_step(struct ctf_form *form, const struct event_field *field, enum ctf_op op,
+		     unsigned int bits)
+{
+	struct ctf_step *step = &form->steps[form->nr_steps++];
+
+	*step = (struct ctf_step){.op = (uint8_t)op,
+				  .bits = (uint8_t)bits,
+				  .field = (uint8_t)(field - form->class->fields),
+				  .size = field->size,
+				  .at = field->at};
+	if (field->type != EVENT_STRING)
+		set_load(step, form->class->size);
+	set_range(step, field);
+}
+
+static void add_field(struct ctf_form *form, const struct event_field *field)
+{
+	unsigned int bits = field->bits[form->form];
+	enum ctf_op op = op_of(field, bits);
+
+	add_step(form, field, op, bits);
+	if (field->type == EVENT_PAGES && bits == 64)
+		add_step(form, field, CTF_ORDER, ORDER_BITS);
+	form->has_bytes |= op == CTF_BYTES;
+}
+
+/* Where each field's bits go, behind a compact header. */
+static void set_places(struct ctf_form *form)
+{
+	unsigned int pos = 8 * CTF_HEADER_BYTES;
+
+	for (size_t i = 0; i < form->nr_steps; i++) {
+		struct ctf_step *step = &form->steps[i];
+
+		step->shift = (uint8_t)(pos % 64);
+		step->fills = step->shift + step->bits >= 64;
+		pos += step->bits;
+	}
+	form->size = (pos + 7) / 8;
+}
+
+static size_t count_forms(const struct event_class *classes, size_t nr_classes)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < nr_classes; i++)
+		n += classes[i].nr_forms;
+	return n;
+}
+
+struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_classes)
+{
+	size_t nr_forms = count_forms(classes, nr_classes);
+	struct ctf_plan *plan = calloc(1, sizeof(*plan) + nr_forms * sizeof(plan->forms[0]));
+
+	if (!plan)
+		return NULL;
+	plan->nr_classes = nr_classes;
+	for (unsigned int i = 0; i < nr_classes; i++) {
+		plan->first[i] = plan->nr_forms;
+		for (unsigned int n = 0; n < classes[i].nr_forms; n++) {
+			struct ctf_form *form = &plan->forms[plan->nr_forms++];
+
+			form->class = &classes[i];
+			form->class_index = i;
+			form->form = n;
+			for (size_t f = 0; f < classes[i].nr_fields; f++)
+				add_field(form, &classes[i].fields[f]);
+			set_places(form);
+		}
+	}
+	return plan;
+}
+
+unsigned int ctf_plan_max_id(const struct ctf_plan *plan, enum ctf_op op)
+{
+	uint64_t max = 0;
+
+	for (size_t i = 0; i < plan->nr_forms; i++) {
+		const struct ctf_form *form = &plan->forms[i];
+
+		for (size_t s = 0; s < form->nr_steps; s++) {
+			if (form->steps[s].op == op && form->steps[s].max > max)
+				max = form->steps[s].max;
+		}
+	}
+	return (unsigned int)max;
+}

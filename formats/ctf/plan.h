@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_CTF_PLAN_H
+#define SONDE_FORMATS_CTF_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/event/event.h"
+
+/*
+ * How the events of an instance are written in CTF: the classes' descriptions, compiled into lists
+ * of steps. Each form of a class is a CTF event of its own; its id is its index here. Two more ids
+ * follow: CTF_TIME and CTF_TABLES of ctf_plan_id().
+ *
+ * Events begin at a byte, with LTTng's compact header: 5 bits of id and the low 27 bits of the
+ * clock; or the id CTF_EXTENDED, then 32 bits of id and all 64 of the clock. The fields follow
+ * without gaps.
+ */
+enum {
+	CTF_EXTENDED = 31,
+	CTF_ID_BITS = 5,
+	CTF_CLOCK_BITS = 27,
+	CTF_HEADER_BYTES = 4,
+	CTF_EXTENDED_BYTES = 13,
+	CTF_MAX_CLASSES = 32, /* of an instance */
+	CTF_MAX_STEPS = EVENT_MAX_FIELDS + 8,
+};
+
+enum ctf_op {
+	CTF_NUMBER,  /* as it is, if it fits; with 0 bits: nothing, if it is the implied value */
+	CTF_SIGNED,  /* likewise, sign-extended */
+	CTF_CACHE,   /* as CTF_NUMBER; the tables of the packet describe the cache */
+	CTF_CODE,    /* the id of an address, 0: none */
+	CTF_ADDRESS, /* an address without an id */
+	CTF_FLAGS,   /* the id of a value; 0 for 0 */
+	CTF_PAGES,   /* n of 4096 << n */
+	CTF_ORDER,   /* the smallest such n, beside the bytes, for other readers */
+	CTF_STRING,  /* the id of a string; 0 for an empty one */
+	CTF_BYTES,   /* a string as it is, from the next byte on */
+};
+
+struct ctf_step {
+	uint8_t op;    /* enum ctf_op */
+	uint8_t bits;  /* on disk */
+	uint8_t field; /* index in the class */
+	uint8_t size;  /* bytes of the field in memory */
+	uint16_t at;   /* of the field in memory */
+	/* In memory: shift the 8 bytes from `load` on left, then right. Not for strings. */
+	uint8_t load, left, right;
+	/* On disk: where the bits begin in a word of 64 bits, and whether they fill it up. */
+	uint8_t shift;
+	bool fills;
+	uint64_t bias, max; /* it fits if value + bias <= max; `max` is also the mask */
+};
+
+struct ctf_form {
+	const struct event_class *class;
+	unsigned int class_index, form;
+	bool has_bytes; /* a step is CTF_BYTES */
+	size_t nr_steps;
+	size_t size; /* bytes on disk with a compact header, without CTF_BYTES */
+	struct ctf_step steps[CTF_MAX_STEPS];
+};
+
+struct ctf_plan {
+	size_t nr_classes, nr_forms;
+	size_t first[CTF_MAX_CLASSES]; /* form of each class */
+	struct ctf_form forms[];       /* by event id */
+};
+
+/* The ids behind those of the forms. */
+enum ctf_extra {
+	CTF_TIME,   /* the time stamp of the next event is one that the clock cannot have */
+	CTF_TABLES, /* what the ids in the packet stand for: its last event */
+};
+
+static inline unsigned int ctf_plan_id(const struct ctf_plan *plan, enum ctf_extra extra)
+{
+	return (unsigned int)plan->nr_forms + extra;
+}
+
+/* The classes must outlive the plan, which is to be freed. NULL without memory. */
+struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_classes);
+
+/* The ids that fit into the fields of the plan: the greatest one. 0: there is no such field. */
+unsigned int ctf_plan_max_id(const struct ctf_plan *plan, enum ctf_op op);
+
+#endif

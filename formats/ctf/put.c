@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Events into packets. */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/bit-cursor.h"
+#include "formats/base/text.h"
+#include "formats/ctf/writer-internal.h"
+
+enum { ORDER_SHIFT = 12 };
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+static uint64_t load(const struct ctf_step *step, const uint8_t *bytes)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + step->load, sizeof(word));
+	return word << step->left >> step->right;
+}
+
+static uint64_t load_signed(const struct ctf_step *step, const uint8_t *bytes)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + step->load, sizeof(word));
+	return (uint64_t)((int64_t)(word << step->left) >> step->right);
+}
+
+/* Printable, and the same string always the same words. */
+static struct ctf_value load_string(const struct ctf_step *step, const uint8_t *bytes)
+{
+	const struct event_field field = {.size = step->size, .at = step->at};
+	char text[EVENT_STRING_MAX + 1];
+	struct ctf_value value = {{0}};
+
+	event_field_text(&field, bytes, text);
+	memcpy(&value, text, strlen(text));
+	return value;
+}
+
+static void use_cache(struct ctf_writer *w, uint16_t id)
+{
+	size_t capacity = w->caches_capacity ? 2 * w->caches_capacity : 64;
+	uint16_t *bigger = w->used_caches;
+	struct sidecar_cache cache;
+
+	if (w->nr_used_caches == w->caches_capacity) {
+		bigger = reallocarray(bigger, capacity, sizeof(*bigger));
+		if (!bigger)
+			return;
+		w->used_caches = bigger;
+		w->caches_capacity = capacity;
+	}
+	if (!cache_table_find(w->caches, id, &cache))
+		return;
+	w->cache_bits[id / 8] |= (uint8_t)(1u << id % 8);
+	w->used_caches[w->nr_used_caches++] = id;
+	w->table_bytes += ctf_tables[CTF_TABLE_CACHES].entry_bytes - CTF_NAME_MAX - 1 +
+			  strnlen(cache.name, CTF_NAME_MAX) + 1;
+}
+
+static inline void note_cache(struct ctf_writer *w, uint16_t id)
+{
+	if (id && !(w->cache_bits[id / 8] & 1u << id % 8))
+		use_cache(w, id);
+}
+
+static inline uint64_t flags_id(struct ctf_writer *w, uint64_t flags)
+{
+	if (flags != w->last_flags) {
+		w->last_flags = flags;
+		w->last_flags_id = flags ? ctf_values_id(&w->flags, flags) : 0;
+	}
+	return w->last_flags_id;
+}
+
+static uint64_t string_id(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes)
+{
+	struct ctf_value raw = {{0}}, value;
+
+	memcpy(&raw, bytes + step->at, step->size);
+	if (w->last_string_id && !memcmp(&raw, &w->last_string, sizeof(raw)))
+		return w->last_string_id;
+	value = load_string(step, bytes);
+	w->last_string = raw;
+	w->last_string_id = value.word[0] ? ctf_values_find(&w->strings, &value) : 0;
+	return w->last_string_id;
+}
+
+static uint64_t order_of(uint64_t bytes)
+{
+	bool is_power = bytes && !(bytes & (bytes - 1));
+
+	return is_power ? (uint64_t)__builtin_ctzll(bytes) - ORDER_SHIFT : UINT64_MAX;
+}
+
+/* The smallest order whose pages hold so many bytes. */
+static uint64_t order_above(uint64_t bytes)
+{
+	uint64_t more = bytes ? (bytes - 1) >> ORDER_SHIFT : 0;
+
+	return more ? 64 - (uint64_t)__builtin_clzll(more) : 0;
+}
+
+/*
+ * The bits that a step writes. Returns false if the form cannot express the value. UINT64_MAX is no
+ * id, so that it never fits.
+ */
+static inline bool get_bits(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes,
+			    uint64_t *out)
+{
+	uint64_t value, word;
+
+	switch ((enum ctf_op)step->op) {
+	case CTF_NUMBER:
+		value = load(step, bytes);
+		break;
+	case CTF_SIGNED:
+		value = load_signed(step, bytes);
+		break;
+	case CTF_CODE:
+		value = ctf_values_id(&w->code, load(step, bytes));
+		value = value ? value : UINT64_MAX;
+		break;
+	case CTF_CACHE:
+		value = load(step, bytes);
+		if (value <= step->max)
+			note_cache(w, (uint16_t)value);
+		break;
+	case CTF_FLAGS:
+		word = load(step, bytes);
+		value = flags_id(w, word);
+		value = value || !word ? value : UINT64_MAX;
+		break;
+	case CTF_PAGES:
+		value = order_of(load(step, bytes));
+		break;
+	case CTF_ORDER:
+		value = order_above(load(step, bytes));
+		break;
+	case CTF_ADDRESS:
+		value = load(step, bytes);
+		call_sites_note(w->sites, value);
+		break;
+	case CTF_STRING:
+		value = string_id(w, step, bytes);
+		value = value || !bytes[step->at] ? value : UINT64_MAX;
+		break;
+	case CTF_BYTES:
+	default:
+		return true;
+	}
+	*out = value & step->max;
+	return value + step->bias <= step->max;
+}
+
+/* --- packing --------------------------------------------------------------------------------- */
+
+static void store_word(uint8_t *bytes, uint64_t word)
+{
+	word = htole64(word);
+	memcpy(bytes, &word, sizeof(word));
+}
+
+/* Little-endian, with a compact header, without CTF_BYTES: gathered in a register. */
+static inline bool put_fast(struct ctf_writer *w, const struct ctf_form *form, uint64_t header,
+			    const uint8_t *bytes)
+{
+	const struct ctf_step *step = form->steps, *end = step + form->nr_steps;
+	uint8_t *at = w->bytes + w->used;
+	uint64_t word = header, value;
+
+	for (; step < end; step++) {
+		if (!get_bits(w, step, bytes, &value))
+			return false;
+		word |= value << step->shift;
+		if (!step->fills)
+			continue;
+		store_word(at, word);
+		at += sizeof(word);
+		word = value >> 1 >> (63 - step->shift);
+	}
+	store_word(at, word);
+	w->used += form->size;
+	return true;
+}
+
+static struct bit_cursor cursor_at_end(struct ctf_writer *w)
+{
+	return (struct bit_cursor){.bytes = w->bytes,
+				   .pos = w->used * 8,
+				   .end = CTF_PACKET_MAX * 8,
+				   .big_endian = w->identity->big_endian};
+}
+
+/*
+ * The reader adds 2^27 when the 27 bits become smaller. A longer step needs the full clock, and so
+ * does an id beyond the compact header's.
+ */
+static void put_header(struct bit_cursor *c, unsigned int id, uint64_t before, uint64_t clock)
+{
+	if (clock - before < UINT64_C(1) << CTF_CLOCK_BITS && id < CTF_EXTENDED) {
+		bit_put(c, id, CTF_ID_BITS);
+		bit_put(c, clock, CTF_CLOCK_BITS);
+		return;
+	}
+	bit_put(c, CTF_EXTENDED, CTF_ID_BITS);
+	bit_align(c);
+	bit_put(c, id, 32);
+	bit_put(c, clock, 64);
+}
+
+static void put_bytes(struct bit_cursor *c, const struct ctf_step *step, const uint8_t *bytes)
+{
+	const struct ctf_value value = load_string(step, bytes);
+	const uint8_t *text = (const uint8_t *)&value;
+
+	bit_align(c);
+	for (size_t i = 0; i < step->size; i++)
+		bit_put(c, text[i], 8);
+}
+
+static bool put_slow(struct ctf_writer *w, const struct ctf_form *form, uint64_t clock,
+		     const uint8_t *bytes)
+{
+	struct bit_cursor c = cursor_at_end(w);
+
+	put_header(&c, (unsigned int)(form - w->plan->forms), w->clock, clock);
+	for (size_t i = 0; i < form->nr_steps; i++) {
+		const struct ctf_step *step = &form->steps[i];
+		uint64_t value = 0;
+
+		if (!get_bits(w, step, bytes, &value))
+			return false;
+		if (step->op == CTF_BYTES)
+			put_bytes(&c, step, bytes);
+		else
+			bit_put(&c, value, step->bits);
+	}
+	w->used = bit_bytes(&c);
+	return true;
+}
+
+/* What an event's time stamp is, where the clock cannot say it. */
+static void put_time(struct ctf_writer *w, int64_t ns)
+{
+	struct bit_cursor c = cursor_at_end(w);
+
+	put_header(&c, ctf_plan_id(w->plan, CTF_TIME), w->clock, w->clock);
+	bit_put(&c, (uint64_t)ns, 64);
+	w->used = bit_bytes(&c);
+}
+
+int ctf_put_event(struct ctf_writer *w, unsigned int class_index, int64_t ns, const uint8_t *bytes)
+{
+	const struct ctf_form *form;
+	uint64_t clock = (uint64_t)ns, step = clock - w->clock, header;
+	unsigned int id;
+
+	if (class_index >= w->plan->nr_classes)
+		return -EINVAL;
+	if (!ctf_clock_holds(ns) || clock < w->clock) {
+		put_time(w, ns);
+		clock = w->clock;
+		step = 0;
+	}
+	id = (unsigned int)w->plan->first[class_index];
+	form = &w->plan->forms[id];
+	if (step < UINT64_C(1) << CTF_CLOCK_BITS && !w->identity->big_endian) {
+		for (; id < CTF_EXTENDED && !form->has_bytes; id++, form++) {
+			header = (uint32_t)(clock << CTF_ID_BITS | id);
+			if (put_fast(w, form, header, bytes)) {
+				w->clock = clock;
+				return 0;
+			}
+			if (form->form + 1u == form->class->nr_forms)
+				break;
+		}
+	}
+	while (!put_slow(w, form, clock, bytes))
+		form++;
+	w->clock = clock;
+	return 0;
+}
+
+/* --- tables ---------------------------------------------------------------------------------- */
+
+static bool is_near(uint64_t address)
+{
+	return (uint64_t)(int64_t)(int32_t)address == address;
+}
+
+static void put_text(struct bit_cursor *c, const char *text)
+{
+	do
+		bit_put(c, (unsigned char)*text, 8);
+	while (*text++);
+}
+
+static void put_code(struct bit_cursor *c, const struct ctf_values *code, bool near)
+{
+	for (size_t i = 0; i < code->nr_used; i++) {
+		uint64_t address = code->used[i].value.word[0];
+
+		if (is_near(address) != near)
+			continue;
+		bit_put(c, code->used[i].id, 16);
+		bit_put(c, address, near ? 32 : 64);
+	}
+}
+
+static void put_flags(struct bit_cursor *c, const struct ctf_values *flags)
+{
+	for (size_t i = 0; i < flags->nr_used; i++) {
+		bit_put(c, flags->used[i].id, 16);
+		bit_put(c, flags->used[i].value.word[0], 64);
+	}
+}
+
+static void put_strings(struct bit_cursor *c, const struct ctf_values *strings)
+{
+	for (size_t i = 0; i < strings->nr_used; i++) {
+		char text[EVENT_STRING_MAX + 1] = "";
+
+		memcpy(text, &strings->used[i].value, EVENT_STRING_MAX);
+		bit_put(c, strings->used[i].id, 16);
+		put_text(c, text);
+	}
+}
+
+static void put_caches(struct bit_cursor *c, const struct ctf_writer *w)
+{
+	for (size_t i = 0; i < w->nr_used_caches; i++) {
+		struct sidecar_cache cache;
+		char name[CTF_NAME_MAX + 1];
+
+		cache_table_find(w->caches, w->used_caches[i], &cache);
+		clean_text(name, sizeof(name), cache.name);
+		bit_put(c, cache.id, 16);
+		bit_put(c, cache.object_size, 64);
+		bit_put(c, cache.size, 64);
+		put_text(c, name);
+	}
+}
+
+static size_t count_near(const struct ctf_values *code)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < code->nr_used; i++)
+		n += is_near(code->used[i].value.word[0]);
+	return n;
+}
+
+size_t ctf_put_tables(struct ctf_writer *w)
+{
+	struct bit_cursor c = cursor_at_end(w);
+	size_t begin = w->used, nr_near = count_near(&w->code);
+
+	put_header(&c, ctf_plan_id(w->plan, CTF_TABLES), w->clock, w->clock);
+	bit_put(&c, nr_near, 16);
+	bit_put(&c, w->code.nr_used - nr_near, 16);
+	bit_put(&c, w->flags.nr_used, 16);
+	bit_put(&c, w->strings.nr_used, 16);
+	bit_put(&c, w->nr_used_caches, 16);
+	put_code(&c, &w->code, true);
+	put_code(&c, &w->code, false);
+	put_flags(&c, &w->flags);
+	put_strings(&c, &w->strings);
+	put_caches(&c, w);
+	w->used = bit_bytes(&c);
+	return begin;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The instances of a trace that is written: their sinks, events and counts. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/trace/writer-internal.h"
+
+static void destroy_instance(struct trace_writer *writer, struct writer_instance *instance)
+{
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		struct stream_writer *out = instance->sinks[i].out;
+
+		if (out)
+			out->ops->destroy(out);
+		pthread_mutex_destroy(&instance->sinks[i].lock);
+	}
+	free((char *)(uintptr_t)instance->about.name);
+	free((char *)(uintptr_t)instance->about.spec);
+	free(instance);
+}
+
+void writer_destroy_instances(struct trace_writer *writer)
+{
+	for (unsigned int i = 0; i < writer->nr_instances; i++)
+		destroy_instance(writer, writer->instances[i]);
+}
+
+/* Write what the sink's stream holds. The lock is taken. */
+static int flush_sink(struct event_sink *sink)
+{
+	int ret = sink->out ? sink->out->ops->flush(sink->out) : 0;
+
+	return ret ? writer_keep_error(sink->writer, ret, "cpu", sink->vcpu) : 0;
+}
+
+static bool is_instance_name(const char *name)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	static const char others[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+
+	return *name && strchr(letters, *name) && !name[strspn(name, others)] &&
+	       strlen(name) <= TRACE_INSTANCE_NAME_MAX;
+}
+
+static struct writer_instance *new_instance(struct trace_writer *writer,
+					    const struct trace_instance *about)
+{
+	size_t sinks = writer->nr_vcpus * sizeof(struct event_sink);
+	struct writer_instance *instance = calloc(1, sizeof(*instance) + sinks);
+
+	if (!instance)
+		return NULL;
+	instance->about = *about;
+	instance->about.name = strdup(about->name);
+	instance->about.spec = strdup(about->spec);
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		instance->sinks[i].writer = writer;
+		instance->sinks[i].vcpu = i;
+		instance->sinks[i].closed = true;
+		pthread_mutex_init(&instance->sinks[i].lock, NULL);
+	}
+	if (!instance->about.name || !instance->about.spec) {
+		destroy_instance(writer, instance);
+		return NULL;
+	}
+	return instance;
+}
+
+static void set_closed(struct trace_writer *writer, struct writer_instance *instance, bool closed)
+{
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		struct event_sink *sink = &instance->sinks[i];
+
+		pthread_mutex_lock(&sink->lock);
+		sink->closed = closed;
+		pthread_mutex_unlock(&sink->lock);
+	}
+	instance->open = !closed;
+}
+
+/* Take up an instance again that was closed. */
+static int reopen(struct trace_writer *writer, struct writer_instance *instance, const char *spec,
+		  struct error *err)
+{
+	char *copy = strdup(spec);
+
+	if (!copy)
+		return error_set(err, ENOMEM, "out of memory");
+	pthread_mutex_lock(&writer->describe_lock);
+	free((char *)(uintptr_t)instance->about.spec);
+	instance->about.spec = copy;
+	pthread_mutex_unlock(&writer->describe_lock);
+	set_closed(writer, instance, false);
+	return 0;
+}
+
+/* The metadata describes the instance before it has files. */
+static int create_streams(struct trace_writer *writer, unsigned int number, struct error *err)
+{
+	struct writer_instance *instance = writer->instances[number];
+	int ret = writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
+
+	for (unsigned int i = 0; !ret && i < writer->nr_vcpus; i++) {
+		ret = writer->encoder->ops->add_stream(writer->encoder, number, i,
+						       &instance->sinks[i].out);
+		if (ret)
+			return error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
+	}
+	return ret;
+}
+
+/* The encoder numbers instances as the writer does, also those that fail later. */
+static int create_instance(struct trace_writer *writer, const struct trace_instance *about,
+			   struct error *err)
+{
+	unsigned int number = writer->nr_instances;
+	struct writer_instance *instance = new_instance(writer, about);
+	int ret;
+
+	if (!instance)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = writer->encoder->ops->add_instance(writer->encoder, about, err);
+	if (ret) {
+		destroy_instance(writer, instance);
+		return ret;
+	}
+	pthread_mutex_lock(&writer->describe_lock);
+	writer->instances[number] = instance;
+	writer->nr_instances = number + 1;
+	pthread_mutex_unlock(&writer->describe_lock);
+	ret = create_streams(writer, number, err);
+	if (!ret)
+		set_closed(writer, instance, false);
+	return ret;
+}
+
+/* The number of one that is open, or can be taken up again; -EEXIST; -ENOENT. */
+static int find_instance(const struct trace_writer *writer, const struct trace_instance *about)
+{
+	int found = -ENOENT;
+
+	for (unsigned int i = 0; i < writer->nr_instances; i++) {
+		const struct writer_instance *old = writer->instances[i];
+
+		if (strcmp(old->about.name, about->name))
+			continue;
+		if (old->open)
+			return -EEXIST;
+		if (old->about.classes == about->classes &&
+		    old->about.nr_classes == about->nr_classes &&
+		    old->sinks[writer->nr_vcpus - 1].out)
+			found = (int)i;
+	}
+	return found;
+}
+
+static int add_locked(struct trace_writer *writer, const struct trace_instance *about,
+		      struct error *err)
+{
+	int ret, number = find_instance(writer, about);
+
+	if (number == -EEXIST)
+		return error_set(err, EEXIST, "there is an instance '%s' already", about->name);
+	if (number >= 0) {
+		ret = reopen(writer, writer->instances[number], about->spec, err);
+		return ret ? ret : number;
+	}
+	if (writer->nr_instances == TRACE_MAX_INSTANCES)
+		return error_set(err, ENOSPC, "a trace has at most %d instances",
+				 TRACE_MAX_INSTANCES);
+	number = (int)writer->nr_instances;
+	ret = create_instance(writer, about, err);
+	return ret ? ret : number;
+}
+
+int trace_writer_add_instance(struct trace_writer *writer, const struct trace_instance *instance,
+			      struct error *err)
+{
+	int ret;
+
+	if (!is_instance_name(instance->name))
+		return error_set(err, EINVAL,
+				 "'%s' is no name of an instance: a letter, and up to %d letters, "
+				 "digits, _ or -",
+				 instance->name, TRACE_INSTANCE_NAME_MAX - 1);
+	pthread_mutex_lock(&writer->instances_lock);
+	ret = add_locked(writer, instance, err);
+	pthread_mutex_unlock(&writer->instances_lock);
+	return ret;
+}
+
+void trace_writer_close_instance(struct trace_writer *writer, unsigned int number)
+{
+	struct writer_instance *instance = writer->instances[number];
+
+	pthread_mutex_lock(&writer->instances_lock);
+	set_closed(writer, instance, true);
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		struct event_sink *sink = &instance->sinks[i];
+
+		pthread_mutex_lock(&sink->lock);
+		if (!flush_sink(sink) && sink->out)
+			sink->out->ops->rest(sink->out);
+		pthread_mutex_unlock(&sink->lock);
+	}
+	pthread_mutex_unlock(&writer->instances_lock);
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned int number,
+				     unsigned int vcpu)
+{
+	return &writer->instances[number]->sinks[vcpu];
+}
+
+static void count_overruns(struct event_sink *sink, uint64_t n)
+{
+	sink->overruns += n;
+	if (sink->out)
+		sink->out->lost = sink->overruns;
+}
+
+void event_sink_begin(struct event_sink *sink)
+{
+	pthread_mutex_lock(&sink->lock);
+}
+
+void event_sink_end(struct event_sink *sink)
+{
+	pthread_mutex_unlock(&sink->lock);
+}
+
+/* An event was not taken. */
+__attribute__((cold, noinline)) static int lose(struct event_sink *sink, int ret)
+{
+	count_overruns(sink, 1);
+	return ret == -EPIPE ? ret : writer_keep_error(sink->writer, ret, "cpu", sink->vcpu);
+}
+
+int event_sink_put(struct event_sink *sink, unsigned int class_index, int64_t ns, const void *bytes)
+{
+	int ret = -EPIPE;
+
+	if (!sink->closed)
+		ret = sink->out->ops->put(sink->out, class_index, ns, bytes);
+	return ret ? lose(sink, ret) : 0;
+}
+
+static int find_kmem(const struct trace_writer *writer)
+{
+	for (unsigned int i = 0; i < writer->nr_instances; i++) {
+		const struct writer_instance *instance = writer->instances[i];
+
+		if (instance->about.classes == kmem_classes && instance->open)
+			return (int)i;
+	}
+	return -ENOENT;
+}
+
+/* The number of the instance that trace_writer_append() feeds, which is added if it is missing. */
+static int kmem_number(struct trace_writer *writer)
+{
+	int number = find_kmem(writer);
+
+	if (number >= 0)
+		return number;
+	pthread_mutex_lock(&writer->instances_lock);
+	number = find_kmem(writer);
+	if (number < 0)
+		number = add_locked(writer, &kmem_instance, NULL);
+	pthread_mutex_unlock(&writer->instances_lock);
+	return number;
+}
+
+int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
+			const struct kmem_record *record)
+{
+	enum kmem_class class = kmem_class_of(record);
+	struct event_sink *sink;
+	int ret;
+
+	if (vcpu >= writer->nr_vcpus)
+		return -EINVAL;
+	ret = kmem_number(writer);
+	if (ret < 0)
+		return writer_keep_error(writer, ret, "cpu", vcpu);
+	sink = trace_writer_sink(writer, (unsigned int)ret, vcpu);
+	event_sink_begin(sink);
+	ret = event_sink_put(sink, class, record->timestamp, record);
+	event_sink_end(sink);
+	return ret;
+}
+
+void trace_writer_add_overruns(struct trace_writer *writer, unsigned int number, unsigned int vcpu,
+			       uint64_t n)
+{
+	struct event_sink *sink = trace_writer_sink(writer, number, vcpu);
+
+	pthread_mutex_lock(&sink->lock);
+	count_overruns(sink, n);
+	pthread_mutex_unlock(&sink->lock);
+}
+
+int writer_flush_streams(struct trace_writer *writer, struct error *err)
+{
+	int first = 0;
+
+	for (unsigned int i = 0; i < writer->nr_instances; i++) {
+		for (unsigned int vcpu = 0; vcpu < writer->nr_vcpus; vcpu++) {
+			struct event_sink *sink = &writer->instances[i]->sinks[vcpu];
+			int ret;
+
+			pthread_mutex_lock(&sink->lock);
+			ret = flush_sink(sink);
+			pthread_mutex_unlock(&sink->lock);
+			if (ret && !first)
+				first = error_set(err, -ret, "cpu%u: cannot write: %s", vcpu,
+						  strerror(-ret));
+		}
+	}
+	return first;
+}
+
+/* What could not be written by now is lost. */
+static void discard_unwritten(struct event_sink *sink)
+{
+	uint64_t before, after;
+
+	pthread_mutex_lock(&sink->lock);
+	if (sink->out) {
+		before = stream_writer_sum(sink->out->counts);
+		sink->out->ops->discard(sink->out);
+		after = stream_writer_sum(sink->out->counts);
+		count_overruns(sink, before - after);
+	}
+	pthread_mutex_unlock(&sink->lock);
+}
+
+void writer_discard_unwritten(struct trace_writer *writer)
+{
+	for (unsigned int i = 0; i < writer->nr_instances; i++)
+		for (unsigned int vcpu = 0; vcpu < writer->nr_vcpus; vcpu++)
+			discard_unwritten(&writer->instances[i]->sinks[vcpu]);
+}
+
+/* --- counts ----------------------------------------------------------------------------------- */
+
+static bool is_alloc(const struct event_class *class)
+{
+	return class >= kmem_classes && class < kmem_classes + KMEM_CLASS_KFREE;
+}
+
+static void add_counts(const struct writer_instance *instance, struct event_sink *sink,
+		       struct trace_writer_counts *sum)
+{
+	pthread_mutex_lock(&sink->lock);
+	sum->overruns += sink->overruns;
+	for (size_t i = 0; sink->out && i < instance->about.nr_classes; i++) {
+		const struct event_class *class = &instance->about.classes[i];
+		uint64_t n = sink->out->counts[i];
+
+		sum->events += n;
+		if (is_alloc(class))
+			sum->allocs += n;
+		else if (kmem_class_is_known(class))
+			sum->frees += n;
+	}
+	pthread_mutex_unlock(&sink->lock);
+}
+
+void trace_writer_instance_counts(const struct trace_writer *writer, unsigned int number,
+				  unsigned int vcpu, struct trace_writer_counts *out)
+{
+	struct writer_instance *instance = writer->instances[number];
+
+	*out = (struct trace_writer_counts){0};
+	add_counts(instance, &instance->sinks[vcpu], out);
+}
+
+void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
+			 struct trace_writer_counts *out)
+{
+	*out = (struct trace_writer_counts){0};
+	for (unsigned int i = 0; i < writer->nr_instances; i++)
+		add_counts(writer->instances[i], &writer->instances[i]->sinks[vcpu], out);
+}

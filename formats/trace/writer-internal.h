@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_TRACE_WRITER_INTERNAL_H
+#define SONDE_FORMATS_TRACE_WRITER_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "formats/trace/writer.h"
+
+/* What writer.c (the trace as a whole) and instances.c (instances and their events) share. */
+struct event_sink {
+	struct trace_writer *writer;
+	unsigned int vcpu;
+	pthread_mutex_t lock;
+	bool closed;
+	uint64_t overruns;
+	struct stream_writer *out; /* of the encoding; NULL if it could not be made */
+};
+
+struct writer_instance {
+	struct trace_instance about; /* owned, but for the classes */
+	atomic_bool open;            /* changed under instances_lock, as is about.spec */
+	struct event_sink sinks[];   /* by vCPU */
+};
+
+struct trace_writer {
+	int dir_fd;
+	pthread_mutex_t describe_lock; /* info, and the files that describe the whole trace */
+	struct trace_info info;
+	unsigned int nr_vcpus;
+	pthread_mutex_t instances_lock; /* adding and closing */
+	struct writer_instance *instances[TRACE_MAX_INSTANCES];
+	atomic_uint nr_instances; /* each is there for good */
+	struct cache_table caches;
+	struct call_sites sites;
+	struct trace_encoder *encoder;
+
+	pthread_mutex_t error_lock;
+	atomic_bool failed; /* error is set, and constant from now on */
+	struct error error;
+};
+
+enum writer_files { WRITE_FILES = 1, WRITE_SIDECAR = 2 };
+
+/* Write the files that describe the trace, or those asked for, as of an unfinished one. */
+int writer_describe(struct trace_writer *writer, unsigned int what, struct error *err);
+
+/* Keep the first failure for trace_writer_error(). Returns ret. */
+int writer_keep_error(struct trace_writer *writer, int ret, const char *what, unsigned int vcpu);
+
+/* Write what all streams hold. Returns 0, or -errno of the first failure. */
+int writer_flush_streams(struct trace_writer *writer, struct error *err);
+
+/* What could not be written by now is lost. */
+void writer_discard_unwritten(struct trace_writer *writer);
+
+void writer_destroy_instances(struct trace_writer *writer);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Several instances in one trace: their streams, their names, and their coming and going. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/event/function.h"
+#include "formats/trace/reader.h"
+#include "formats/trace/writer.h"
+#include "tests/lib/babeltrace.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum { VCPUS = 2, EVENTS = 5000, CTF = 0 };
+
+static const struct trace_info info = {.tool_version = "1"};
+
+static struct trace_instance functions(const char *name, unsigned int fields)
+{
+	return (struct trace_instance){.name = name,
+				       .spec = "function:vfs_*",
+				       .classes = function_class(fields),
+				       .nr_classes = 1};
+}
+
+static struct trace_writer *create(const char *path, const char *encoding)
+{
+	struct trace_writer *writer;
+	unsigned int number = 0;
+
+	while (strcmp(trace_encoding_names[number], encoding))
+		number++;
+	if (trace_writer_create(path, VCPUS, number, &info, &writer, NULL))
+		abort();
+	return writer;
+}
+
+static int add(struct trace_writer *writer, const struct trace_instance *instance)
+{
+	struct error err = {0};
+	int ret = trace_writer_add_instance(writer, instance, &err);
+
+	if (ret < 0)
+		tap_diag("%s", err.text);
+	return ret;
+}
+
+/* The i-th event, at time i. */
+static struct function_event event_at(unsigned int i)
+{
+	struct function_event event = {.ip = 0xffffffff81000000 + i % 700 * 16,
+				       .parent_ip = 0xffffffff82000000 + i % 50 * 16,
+				       .pid = i % 9};
+
+	snprintf(event.comm, sizeof(event.comm), "task-%u", i / 1000);
+	return event;
+}
+
+static void put_functions(struct trace_writer *writer, int number, unsigned int from,
+			  unsigned int to)
+{
+	for (unsigned int vcpu = 0; vcpu < VCPUS; vcpu++) {
+		struct event_sink *sink = trace_writer_sink(writer, (unsigned int)number, vcpu);
+
+		event_sink_begin(sink);
+		for (unsigned int i = from; i < to; i++) {
+			const struct function_event event = event_at(i);
+
+			if (event_sink_put(sink, 0, i, &event))
+				abort();
+		}
+		event_sink_end(sink);
+	}
+}
+
+static void put_records(struct trace_writer *writer, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		const struct kmem_record record =
+			make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000 + i, 0xffffffff81000010, i);
+
+		if (trace_writer_append(writer, i % VCPUS, &record))
+			abort();
+	}
+}
+
+static void finish(struct trace_writer *writer)
+{
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+static bool is_same(const struct event *event, unsigned int fields)
+{
+	const struct function_event want = event_at((unsigned int)event->ns);
+	const struct function_event *got = event->bytes;
+
+	return got->ip == want.ip &&
+	       got->parent_ip == (fields & FUNCTION_PARENT ? want.parent_ip : 0) &&
+	       got->pid == (fields & FUNCTION_PID ? want.pid : 0) &&
+	       !memcmp(got->comm, fields & FUNCTION_COMM ? want.comm : (char[16]){0},
+		       sizeof(want.comm));
+}
+
+static void test_all_fields(void)
+{
+	for (unsigned int fields = 0; fields <= FUNCTION_ALL; fields++) {
+		struct scratch dir = scratch_make();
+		struct trace_writer *writer = create(dir.path, "ctf");
+		const struct trace_instance instance = functions("calls", fields);
+		struct trace_reader *reader;
+		unsigned int n = 0, wrong = 0;
+		struct event event;
+
+		put_functions(writer, add(writer, &instance), 0, EVENTS);
+		finish(writer);
+		if (trace_reader_open(dir.path, &reader, NULL))
+			abort();
+		for (; trace_reader_next(reader, &event, NULL) == 1; n++)
+			wrong += !is_same(&event, fields) ||
+				 strcmp(event.instance->name, "calls") ||
+				 event.class->nr_fields != instance.classes->nr_fields;
+		ok(n == VCPUS * EVENTS && !wrong,
+		   "%s%s%s%sall events of the function tracer come back",
+		   fields & FUNCTION_PARENT ? "with the caller, " : "",
+		   fields & FUNCTION_PID ? "with pid, " : "",
+		   fields & FUNCTION_COMM ? "with comm, " : "", fields ? "" : "with ip only, ");
+		trace_reader_close(reader);
+		ok(!babeltrace_run("", dir.path, NULL), "babeltrace2 reads them");
+		scratch_remove(&dir);
+	}
+}
+
+/* Events by instance, and whether they come in the order of time. */
+static void count_events(const char *path, uint64_t counts[3], bool *ordered)
+{
+	struct trace_reader *reader;
+	const struct trace_instance *instances;
+	struct event event;
+	size_t nr_instances;
+	int64_t last = 0;
+
+	*ordered = true;
+	if (trace_reader_open(path, &reader, NULL))
+		abort();
+	instances = trace_reader_instances(reader, &nr_instances);
+	while (trace_reader_next(reader, &event, NULL) == 1) {
+		counts[event.instance - instances]++;
+		*ordered = *ordered && event.ns >= last;
+		last = event.ns;
+	}
+	trace_reader_close(reader);
+}
+
+static bool has_file(const char *dir, const char *name)
+{
+	char *bytes = file_get(dir, name, NULL);
+
+	free(bytes);
+	return bytes;
+}
+
+static void test_side_by_side(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, "ctf");
+	const struct trace_instance first = functions("calls", 0);
+	const struct trace_instance second = functions("a-b_9", FUNCTION_ALL);
+	struct trace_writer_counts counts;
+	uint64_t n[3] = {0};
+	bool ordered;
+
+	is_u64((uint64_t)add(writer, &kmem_instance), 0, "the first instance has number 0");
+	is_u64((uint64_t)add(writer, &first), 1, "the second has number 1");
+	put_records(writer, 100);
+	put_functions(writer, 1, 0, 50);
+	is_u64((uint64_t)add(writer, &second), 2, "one is added while others record");
+	put_functions(writer, 2, 0, 70);
+	trace_writer_counts(writer, 1, &counts);
+	ok(counts.events == 50 + 50 + 70 && counts.frees == 50, "events are counted by vCPU");
+	trace_writer_instance_counts(writer, 2, 1, &counts);
+	is_u64(counts.events, 70, "events are counted by instance");
+	finish(writer);
+	ok(has_file(dir.path, "cpu1") && has_file(dir.path, "cpu1.calls") &&
+		   has_file(dir.path, "cpu1.a-b_9"),
+	   "kmem's files are named as ever, others by their instance");
+	count_events(dir.path, n, &ordered);
+	ok(n[0] == 100 && n[1] == 100 && n[2] == 140, "all events of all instances are read");
+	ok(ordered, "events of all instances come in the order of time");
+	ok(!babeltrace_run("", dir.path, NULL), "babeltrace2 reads the trace");
+	scratch_remove(&dir);
+}
+
+static void test_coming_and_going(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, "ctf");
+	const struct trace_instance plain = functions("calls", 0);
+	const struct trace_instance more = functions("calls", FUNCTION_PID);
+	struct trace_writer_counts counts;
+	struct function_event event = event_at(0);
+	uint64_t n[3] = {0};
+	bool ordered;
+
+	is_u64((uint64_t)add(writer, &plain), 0, "an instance is added");
+	is_u64((uint64_t)-add(writer, &plain), EEXIST, "a name is not given twice");
+	put_functions(writer, 0, 0, 10);
+	trace_writer_close_instance(writer, 0);
+	is_u64((uint64_t)-event_sink_put(trace_writer_sink(writer, 0, 1), 0, 10, &event), EPIPE,
+	       "a closed instance takes no events");
+	is_u64((uint64_t)add(writer, &more), 1, "the name is free again, for other fields");
+	put_functions(writer, 1, 10, 20);
+	trace_writer_close_instance(writer, 1);
+	for (unsigned int i = 2; i < 100; i++) {
+		int number = add(writer, i % 2 ? &plain : &more);
+
+		if (number != (int)(i % 2 ? 0 : 1))
+			abort();
+		put_functions(writer, number, i * 10, i * 10 + 10);
+		trace_writer_close_instance(writer, (unsigned int)number);
+	}
+	trace_writer_counts(writer, 1, &counts);
+	is_u64(counts.overruns, 1, "the event that came too late is counted as lost");
+	finish(writer);
+	count_events(dir.path, n, &ordered);
+	ok(n[0] == 1000 && n[1] == 1000 && ordered,
+	   "an instance that comes back goes on in its streams");
+	ok(has_file(dir.path, "cpu0.calls") && has_file(dir.path, "cpu0.calls.2") &&
+		   !has_file(dir.path, "cpu0.calls.3"),
+	   "the same name with other fields has files of its own");
+	scratch_remove(&dir);
+}
+
+static void test_refusals(void)
+{
+	static const char *const names[] = {"",    "9a",  "-a",
+					    "a/b", "a.b", "abcdefghijklmnopqrstuvwxyz_abcde"};
+	struct scratch dir = scratch_make();
+	char path[128];
+	struct trace_writer *writer;
+	struct trace_instance instance = functions("calls", 0);
+	struct error err;
+
+	snprintf(path, sizeof(path), "%s/ctf", dir.path);
+	writer = create(path, "ctf");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		instance.name = names[i];
+		ok(trace_writer_add_instance(writer, &instance, &err) == -EINVAL,
+		   "no instance is called '%s'", names[i]);
+	}
+	finish(writer);
+	snprintf(path, sizeof(path), "%s/kmemtrace", dir.path);
+	writer = create(path, "kmemtrace");
+	instance.name = "calls";
+	ok(trace_writer_add_instance(writer, &instance, &err) == -EINVAL,
+	   "the format kmemtrace takes no events but kmem's");
+	is_str(err.text,
+	       "calls: the format kmemtrace has no events but those of kmem; use --format ctf",
+	       "the error says so");
+	finish(writer);
+	scratch_remove(&dir);
+}
+
+int main(void)
+{
+	test_all_fields();
+	test_side_by_side();
+	test_coming_and_going();
+	test_refusals();
+	return tap_done();
+}
