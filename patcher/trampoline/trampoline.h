@@ -80,15 +80,20 @@ struct trampoline_spec {
 enum { TRAMPOLINE_MAX = 1024 };
 
 /*
- * `trap` is the offset of an OUT to GUEST_TRAP_PORT, reached with nothing reserved. The host makes
- * room and moves RIP to `retry`, or to `skip` if the record is to be lost. If it only lets the vCPU
- * go on, the trampoline counts the record as lost. All three are about one record, not about the
- * others of its call. With TRAMPOLINE_SPIN `trap` is not an OUT but the start of a loop.
+ * What code does when a record's ring is full: offsets of instructions. `trap` is an OUT to
+ * GUEST_TRAP_PORT, reached with nothing reserved. The host makes room and moves RIP to `retry`, or
+ * to `skip` if the record is to be lost. If it only lets the vCPU go on, the code counts the record
+ * as lost. All three are about one record, not about the others of its call. With TRAMPOLINE_SPIN
+ * `trap` is not an OUT but the start of a loop.
  */
+struct slow_path {
+	uint16_t trap, retry, skip;
+};
+
 struct trampoline {
 	uint8_t bytes[TRAMPOLINE_MAX];
 	uint16_t size;
-	uint16_t trap, retry, skip; /* offsets of instructions */
+	struct slow_path slow;
 	struct record_layout layout;
 };
 

@@ -183,8 +183,8 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 		stis++;
 		all &= leaves_well(&t, at, spec.gva, next);
 	}
-	return all && stis == 1 && t.bytes[1] == 0xfa && t.bytes[t.trap] == 0xe6 &&
-	       t.bytes[t.trap + 1] == GUEST_TRAP_PORT;
+	return all && stis == 1 && t.bytes[1] == 0xfa && t.bytes[t.slow.trap] == 0xe6 &&
+	       t.bytes[t.slow.trap + 1] == GUEST_TRAP_PORT;
 }
 
 static void test_kind(enum probe_point point, uint32_t fields, const char *name)
