@@ -62,6 +62,36 @@ struct code_region {
 int code_check(const struct code_region *code, const struct slow_path *slow, size_t nr_slow,
 	       struct decoder *decoder, struct error *err);
 
+/* --- direct records about one call (direct.c) ------------------------------------------------ */
+
+/*
+ * They begin with the flags on the stack's top, change RAX, R10 and R11, and are reached at
+ * `begin`, too.
+ */
+struct direct_code {
+	struct assembler *a;
+	const struct trampoline_kernel *kernel;
+	const struct direct_spec *records;
+	size_t n;
+	uint64_t ip;        /* gva that the records name; 0 = the return address above the flags */
+	uint32_t parent_at; /* where the caller's address is, from RSP */
+	bool keep_rdx;      /* it may hold an argument */
+	uint32_t stride;    /* R10 is the distance in rings of this stride; 0 = not computed */
+	struct slow_path *slow; /* of each record, out */
+	struct ring_code rings[DIRECT_MAX_RECORDS];
+};
+
+/* -EINVAL or -ERANGE: there can be no such records. */
+int direct_check(const struct direct_spec *records, size_t n,
+		 const struct trampoline_kernel *kernel, struct error *err);
+void direct_emit(struct direct_code *d);
+/* Their slow paths, behind the code that calls take. */
+void direct_emit_slow(struct direct_code *d);
+
+/* reg = a word of the current task, at `offset` bytes of it. */
+void code_load_task_word(struct assembler *a, enum asm_width width, enum asm_reg reg,
+			 const struct trampoline_kernel *kernel, uint32_t offset);
+
 /* --- a private trampoline (fields.c) --------------------------------------------------------- */
 
 /*
@@ -71,6 +101,7 @@ int code_check(const struct code_region *code, const struct slow_path *slow, siz
 struct trampoline_code {
 	struct assembler a;
 	struct ring_code ring;
+	struct direct_code extra;
 	const struct trampoline_spec *spec;
 	struct trampoline *out;
 	uint32_t pushed;        /* bytes between the flags and the stack pointer */

@@ -125,14 +125,20 @@ static void emit_owner(struct trampoline_code *c)
 	asm_store(&c->a, ASM_64, field_at(c, FIELD_OWNER), trampoline_scratch(c));
 }
 
+void code_load_task_word(struct assembler *a, enum asm_width width, enum asm_reg reg,
+			 const struct trampoline_kernel *kernel, uint32_t offset)
+{
+	struct asm_mem task = {ASM_NO_REG, ASM_NO_REG, kernel->current_task, true};
+
+	asm_load(a, ASM_64, reg, task);
+	asm_load(a, width, reg, asm_at(reg, offset));
+}
+
 /* One register is free: the task is looked up for each word. */
 static void emit_task_word(struct trampoline_code *c, enum asm_width width, uint32_t offset,
 			   struct asm_mem to)
 {
-	struct asm_mem task = {ASM_NO_REG, ASM_NO_REG, c->spec->kernel->current_task, true};
-
-	asm_load(&c->a, ASM_64, trampoline_scratch(c), task);
-	asm_load(&c->a, width, trampoline_scratch(c), asm_at(trampoline_scratch(c), offset));
+	code_load_task_word(&c->a, width, trampoline_scratch(c), c->spec->kernel, offset);
 	asm_store(&c->a, ASM_64, to, trampoline_scratch(c));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/trampoline/trampoline.h"
 
+#include <errno.h>
 #include <string.h>
 #include "patcher/trampoline/code.h"
 
@@ -45,7 +46,9 @@ static int emit(struct trampoline_code *c, struct error *err)
 	ring_emit_skip(&c->ring);
 	if (items)
 		trampoline_items_next(c);
+	direct_emit(&c->extra);
 	code_leave(&c->a, c->spec->next, c->spec->unprivileged);
+	direct_emit_slow(&c->extra);
 	emit_slow(c);
 	c->out->size = (uint16_t)c->a.size;
 	return assembler_finish(&c->a, err);
@@ -63,10 +66,36 @@ static struct ring_code ring_code(struct trampoline_code *c)
 				  .out = &c->out->slow};
 }
 
+/* What follows the entry's site is what extra records name. */
+static struct direct_code extra_code(struct trampoline_code *c)
+{
+	const struct trampoline_spec *spec = c->spec;
+
+	return (struct direct_code){.a = &c->a,
+				    .kernel = spec->kernel,
+				    .records = spec->extra,
+				    .n = spec->nr_extra,
+				    .ip = spec->next,
+				    .parent_at = RECORD_KEY_BIAS,
+				    .keep_rdx = trampoline_holds_argument(spec, 2),
+				    .stride = ring_stride(spec->rings.data_bytes),
+				    .slow = c->out->extra};
+}
+
+static int check_extra(const struct trampoline_spec *spec, struct error *err)
+{
+	if (!spec->nr_extra)
+		return 0;
+	if (spec->capture.point != POINT_ENTRY || !spec->next)
+		return error_set(err, EINVAL, "direct records belong to entries");
+	return direct_check(spec->extra, spec->nr_extra, spec->kernel, err);
+}
+
 int trampoline_generate(const struct trampoline_spec *spec, struct decoder *decoder,
 			struct trampoline *out, struct error *err)
 {
 	struct trampoline_code code = {.spec = spec, .out = out};
+	struct code_region region;
 	int ret = ring_code_check(&spec->rings, err);
 
 	if (ret)
@@ -75,13 +104,17 @@ int trampoline_generate(const struct trampoline_spec *spec, struct decoder *deco
 	ret = record_layout(&spec->capture, &out->layout, err);
 	if (!ret)
 		ret = trampoline_check_kernel(spec, err);
+	if (!ret)
+		ret = check_extra(spec, err);
 	if (ret)
 		return ret;
 	assembler_init(&code.a, out->bytes, sizeof(out->bytes), spec->gva);
 	code.ring = ring_code(&code);
+	code.extra = extra_code(&code);
 	ret = emit(&code, err);
 	if (ret)
 		return ret;
-	return code_check(&(struct code_region){out->bytes, out->size, spec->gva, spec->next},
-			  &out->slow, 1, decoder, err);
+	region = (struct code_region){out->bytes, out->size, spec->gva, spec->next};
+	ret = code_check(&region, &out->slow, 1, decoder, err);
+	return ret ? ret : code_check(&region, out->extra, spec->nr_extra, decoder, err);
 }
