@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/trace/output.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "formats/base/fs.h"
+
+static const uint64_t ns_per_ms = 1000000;
+enum {
+	ROUND_MS = 500, /* between two calls of before_writing() at most */
+	RETRY_MS = 200, /* between two tries to write what was refused */
+};
+
+struct packet {
+	struct packet *next;
+	uint64_t number; /* of the order in which packets were put, over all streams */
+	size_t size;
+	struct output_events events;
+	uint8_t bytes[];
+};
+
+struct output_stream {
+	struct output *output;
+	struct output_stream *next;
+	struct output_file *file;
+	struct packet *head, **tail; /* the oldest first */
+	size_t queued;               /* bytes */
+	bool writing;                /* the head, without the lock */
+	int failed;                  /* -errno of the last try to write the head, or 0 */
+	uint64_t tried_ns;           /* when that was */
+	uint64_t tried_round;        /* the round of output_sync() that it belonged to */
+	struct output_events forgotten;
+};
+
+struct output {
+	struct output_config config;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t work;     /* for the thread */
+	pthread_cond_t progress; /* for those who wait for the disk */
+	bool ending;
+	struct output_stream *streams;
+	size_t nr_streams;
+	uint64_t next_number; /* of the next packet that is put */
+	uint64_t prepared;    /* before_writing() was called after all packets below this number */
+	uint64_t released;    /* a flight recorder writes packets below this number */
+	uint64_t round;       /* of output_sync() */
+	uint64_t round_ns;    /* when before_writing() was called last */
+	uint64_t alive_ns;    /* when the disk last took or refused a packet, or was idle */
+	uint64_t full_since;  /* 0: the queue is not full */
+	size_t queued;
+	struct output_counts counts;
+};
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+static int write_packet(struct output_file *base, const void *packet, size_t size)
+{
+	struct packet_file *file = (struct packet_file *)base;
+	size_t done;
+	int ret = file_write_at(file->fd, packet, size, file->size, &done);
+
+	if (!ret)
+		file->size += size;
+	else if (done && ftruncate(file->fd, (off_t)file->size))
+		ret = -errno;
+	return ret;
+}
+
+void packet_file_init(struct packet_file *file, int fd)
+{
+	*file = (struct packet_file){.base.write = write_packet, .fd = fd};
+}
+
+/* --- the queue, with the lock held ----------------------------------------------------------- */
+
+static void append(struct output_stream *stream, struct packet *packet)
+{
+	struct output *output = stream->output;
+
+	packet->number = output->next_number++;
+	*stream->tail = packet;
+	stream->tail = &packet->next;
+	stream->queued += packet->size;
+	output->queued += packet->size;
+}
+
+static void remove_head(struct output_stream *stream)
+{
+	struct packet *packet = stream->head;
+
+	stream->head = packet->next;
+	if (!stream->head)
+		stream->tail = &stream->head;
+	stream->queued -= packet->size;
+	stream->output->queued -= packet->size;
+	free(packet);
+}
+
+static void add_events(struct output_events *sum, const struct output_events *more)
+{
+	sum->allocs += more->allocs;
+	sum->frees += more->frees;
+}
+
+static bool is_flight_recorder(const struct output *output)
+{
+	return output->config.keep_bytes;
+}
+
+/* Whether a packet is to be written, and not only kept. */
+static bool is_released(const struct output *output, const struct packet *packet)
+{
+	return !is_flight_recorder(output) || packet->number < output->released;
+}
+
+/* A flight recorder makes room for a packet. Those that are being written stay. */
+static void forget_oldest(struct output_stream *stream, size_t size)
+{
+	while (stream->head && !is_released(stream->output, stream->head) &&
+	       stream->queued + size > stream->output->config.keep_bytes) {
+		add_events(&stream->forgotten, &stream->head->events);
+		remove_head(stream);
+	}
+}
+
+/* A queue that is empty takes a packet of any size. */
+static bool has_room(const struct output_stream *stream, size_t size)
+{
+	const struct output *output = stream->output;
+	const size_t share = output->config.queue_bytes / output->nr_streams;
+	const size_t own = output->config.keep_bytes + share;
+
+	if (!stream->head || stream->queued + size <= own)
+		return true;
+	return !stream->failed && !is_flight_recorder(output) &&
+	       output->queued + size <= output->config.queue_bytes;
+}
+
+static void note_full(struct output *output)
+{
+	if (output->full_since)
+		return;
+	output->full_since = clock_monotonic_ns();
+	output->counts.waits++;
+}
+
+static void note_room(struct output *output)
+{
+	if (output->full_since)
+		output->counts.wait_ns += clock_monotonic_ns() - output->full_since;
+	output->full_since = 0;
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
+
+static bool is_due(const struct output_stream *stream, uint64_t now)
+{
+	const struct output *output = stream->output;
+	const struct packet *head = stream->head;
+
+	if (!head || head->number >= output->prepared || !is_released(output, head))
+		return false;
+	return !stream->failed || stream->tried_round < output->round ||
+	       now - stream->tried_ns >= RETRY_MS * ns_per_ms;
+}
+
+static bool is_round_over(const struct output *output)
+{
+	return clock_monotonic_ns() - output->round_ns >= ROUND_MS * ns_per_ms;
+}
+
+/* Whether packets wait for before_writing() to be called. */
+static bool has_unprepared(const struct output *output)
+{
+	for (const struct output_stream *s = output->streams; s; s = s->next) {
+		if (s->head && s->head->number >= output->prepared && is_released(output, s->head))
+			return true;
+	}
+	return false;
+}
+
+static void prepare(struct output *output)
+{
+	const uint64_t prepared = output->next_number;
+
+	output->round_ns = clock_monotonic_ns();
+	if (output->config.before_writing) {
+		pthread_mutex_unlock(&output->lock);
+		output->config.before_writing(output->config.arg);
+		pthread_mutex_lock(&output->lock);
+	}
+	output->prepared = prepared;
+}
+
+static void write_head(struct output_stream *stream)
+{
+	struct output *output = stream->output;
+	const struct packet *head = stream->head;
+	const uint64_t round = output->round;
+	int ret;
+
+	stream->writing = true;
+	pthread_mutex_unlock(&output->lock);
+	ret = stream->file->write(stream->file, head->bytes, head->size);
+	pthread_mutex_lock(&output->lock);
+	stream->writing = false;
+	stream->failed = ret;
+	stream->tried_round = round;
+	output->alive_ns = stream->tried_ns = clock_monotonic_ns();
+	if (!ret) {
+		output->counts.written_bytes += head->size;
+		remove_head(stream);
+	}
+	pthread_cond_broadcast(&output->progress);
+}
+
+/* One packet of each stream that has one. Returns whether there was any. */
+static bool write_some(struct output *output)
+{
+	bool any = false;
+
+	for (struct output_stream *s = output->streams; s; s = s->next) {
+		if (output->ending || !is_due(s, clock_monotonic_ns()))
+			continue;
+		write_head(s);
+		any = true;
+	}
+	return any;
+}
+
+static void wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t ns)
+{
+	const uint64_t ns_per_s = 1000 * ns_per_ms;
+	const struct timespec until = {.tv_sec = (time_t)(ns / ns_per_s),
+				       .tv_nsec = (long)(ns % ns_per_s)};
+
+	pthread_cond_timedwait(cond, lock, &until);
+}
+
+/* Prepared packets are written before others are prepared, so that neither waits for ever. */
+static void *write_all(void *arg)
+{
+	struct output *output = arg;
+
+	pthread_mutex_lock(&output->lock);
+	while (!output->ending) {
+		if (is_round_over(output))
+			prepare(output);
+		else if (write_some(output))
+			continue;
+		else if (has_unprepared(output))
+			prepare(output);
+		else if (!output->ending)
+			wait_until(&output->work, &output->lock,
+				   clock_monotonic_ns() + RETRY_MS * ns_per_ms);
+	}
+	pthread_mutex_unlock(&output->lock);
+	return NULL;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static int start_thread(struct output *output)
+{
+	sigset_t all, old;
+	int code;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	code = pthread_create(&output->thread, NULL, write_all, output);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -code;
+}
+
+static void init_cond(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void free_output(struct output *output)
+{
+	pthread_mutex_destroy(&output->lock);
+	pthread_cond_destroy(&output->work);
+	pthread_cond_destroy(&output->progress);
+	free(output);
+}
+
+int output_create(const struct output_config *config, struct output **out)
+{
+	struct output *output = calloc(1, sizeof(*output));
+	int ret;
+
+	if (!output)
+		return -ENOMEM;
+	output->config = *config;
+	if (!output->config.stall_ms)
+		output->config.stall_ms = OUTPUT_STALL_MS;
+	output->alive_ns = output->round_ns = clock_monotonic_ns();
+	pthread_mutex_init(&output->lock, NULL);
+	init_cond(&output->work);
+	init_cond(&output->progress);
+	ret = start_thread(output);
+	if (ret)
+		free_output(output);
+	else
+		*out = output;
+	return ret;
+}
+
+void output_destroy(struct output *output)
+{
+	if (!output)
+		return;
+	pthread_mutex_lock(&output->lock);
+	output->ending = true;
+	pthread_cond_signal(&output->work);
+	pthread_mutex_unlock(&output->lock);
+	pthread_join(output->thread, NULL);
+	while (output->streams) {
+		struct output_stream *stream = output->streams;
+
+		while (stream->head)
+			remove_head(stream);
+		output->streams = stream->next;
+		free(stream);
+	}
+	free_output(output);
+}
+
+int output_add(struct output *output, struct output_file *file, struct output_stream **out)
+{
+	struct output_stream *stream = calloc(1, sizeof(*stream));
+
+	if (!stream)
+		return -ENOMEM;
+	stream->output = output;
+	stream->file = file;
+	stream->tail = &stream->head;
+	pthread_mutex_lock(&output->lock);
+	stream->next = output->streams;
+	output->streams = stream;
+	output->nr_streams++;
+	pthread_mutex_unlock(&output->lock);
+	*out = stream;
+	return 0;
+}
+
+/* --- for encoders ---------------------------------------------------------------------------- */
+
+static struct packet *copy_packet(const void *bytes, size_t size,
+				  const struct output_events *events)
+{
+	struct packet *packet = malloc(sizeof(*packet) + size);
+
+	if (!packet)
+		return NULL;
+	*packet = (struct packet){.size = size, .events = *events};
+	memcpy(packet->bytes, bytes, size);
+	return packet;
+}
+
+static int put_locked(struct output_stream *stream, struct packet *packet)
+{
+	struct output *output = stream->output;
+
+	if (is_flight_recorder(output))
+		forget_oldest(stream, packet->size);
+	if (!has_room(stream, packet->size)) {
+		if (stream->failed)
+			return stream->failed;
+		note_full(output);
+		return -EAGAIN;
+	}
+	note_room(output);
+	if (!output->queued)
+		output->alive_ns = clock_monotonic_ns();
+	append(stream, packet);
+	pthread_cond_signal(&output->work);
+	return 0;
+}
+
+int output_put(struct output_stream *stream, const void *bytes, size_t size,
+	       const struct output_events *events)
+{
+	struct packet *packet = copy_packet(bytes, size, events);
+	int ret;
+
+	if (!packet)
+		return -ENOMEM;
+	pthread_mutex_lock(&stream->output->lock);
+	ret = put_locked(stream, packet);
+	pthread_mutex_unlock(&stream->output->lock);
+	if (ret)
+		free(packet);
+	return ret;
+}
+
+/* When the disk counts as dead, unless it shows a sign of life before. */
+static uint64_t dead_ns(const struct output *output)
+{
+	return output->alive_ns + output->config.stall_ms * ns_per_ms;
+}
+
+int output_wait(struct output_stream *stream, size_t size)
+{
+	struct output *output = stream->output;
+	int ret = 0;
+
+	pthread_mutex_lock(&output->lock);
+	while (!ret && !stream->failed && !has_room(stream, size)) {
+		if (clock_monotonic_ns() >= dead_ns(output))
+			ret = -ETIMEDOUT;
+		else
+			wait_until(&output->progress, &output->lock, dead_ns(output));
+	}
+	pthread_mutex_unlock(&output->lock);
+	return ret;
+}
+
+/* --- for the trace as a whole ---------------------------------------------------------------- */
+
+/* Whether the thread is done with a stream in this round. */
+static bool is_settled(const struct output_stream *stream, uint64_t round, uint64_t below)
+{
+	const struct packet *head = stream->head;
+
+	if (!head || head->number >= below || !is_released(stream->output, head))
+		return true;
+	return stream->failed && stream->tried_round >= round && !stream->writing;
+}
+
+static bool all_settled(const struct output *output, uint64_t round, uint64_t below, int *failed)
+{
+	bool settled = true;
+
+	*failed = 0;
+	for (const struct output_stream *s = output->streams; settled && s; s = s->next) {
+		settled = is_settled(s, round, below);
+		if (s->head && s->failed)
+			*failed = s->failed;
+	}
+	return settled;
+}
+
+int output_sync(struct output *output)
+{
+	uint64_t round, below;
+	int failed, ret = 0;
+
+	pthread_mutex_lock(&output->lock);
+	round = ++output->round;
+	below = output->next_number;
+	pthread_cond_signal(&output->work);
+	while (!ret && !all_settled(output, round, below, &failed)) {
+		if (clock_monotonic_ns() >= dead_ns(output))
+			ret = -ETIMEDOUT;
+		else
+			wait_until(&output->progress, &output->lock, dead_ns(output));
+	}
+	pthread_mutex_unlock(&output->lock);
+	return ret ? ret : failed;
+}
+
+void output_release(struct output *output)
+{
+	pthread_mutex_lock(&output->lock);
+	output->released = output->next_number;
+	output->alive_ns = clock_monotonic_ns();
+	pthread_cond_signal(&output->work);
+	pthread_mutex_unlock(&output->lock);
+}
+
+uint64_t output_discard(struct output_stream *stream, struct output_events *events)
+{
+	struct output *output = stream->output;
+	uint64_t n = 0;
+
+	pthread_mutex_lock(&output->lock);
+	while (stream->writing)
+		pthread_cond_wait(&output->progress, &output->lock);
+	for (; stream->head; n++) {
+		add_events(events, &stream->head->events);
+		remove_head(stream);
+	}
+	stream->failed = 0;
+	pthread_cond_broadcast(&output->progress);
+	pthread_mutex_unlock(&output->lock);
+	return n;
+}
+
+struct output_events output_forgotten(const struct output_stream *stream)
+{
+	struct output_events forgotten;
+
+	pthread_mutex_lock(&stream->output->lock);
+	forgotten = stream->forgotten;
+	pthread_mutex_unlock(&stream->output->lock);
+	return forgotten;
+}
+
+struct output_counts output_counts(struct output *output)
+{
+	struct output_counts counts;
+
+	pthread_mutex_lock(&output->lock);
+	counts = output->counts;
+	counts.queued_bytes = output->queued;
+	if (output->full_since)
+		counts.wait_ns += clock_monotonic_ns() - output->full_since;
+	pthread_mutex_unlock(&output->lock);
+	return counts;
+}

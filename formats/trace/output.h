@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_TRACE_OUTPUT_H
+#define SONDE_FORMATS_TRACE_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Between the encoders of a trace and its disk. An encoder puts finished packets into a queue in
+ * memory, and a thread writes them to the files: in order within a file, and whole. Encoders meet
+ * the disk only where the queue is full.
+ *
+ * A packet that the disk refuses stays queued, and is tried again a few times per second.
+ */
+struct output;
+struct output_stream;
+
+/* Where the packets of a stream go. */
+struct output_file {
+	/*
+	 * On the output's thread. Append one packet. Returns 0, or -errno with the file as it was
+	 * before, so that the same packet can be written again.
+	 */
+	int (*write)(struct output_file *file, const void *packet, size_t size);
+};
+
+/* An output_file that is one file of the disk, with nothing in it but packets. */
+struct packet_file {
+	struct output_file base;
+	int fd;        /* the caller's */
+	uint64_t size; /* bytes: whole packets */
+};
+void packet_file_init(struct packet_file *file, int fd);
+
+/* How many events packets hold. */
+struct output_events {
+	uint64_t allocs, frees;
+};
+
+struct output_config {
+	/*
+	 * Bytes that may be queued, over all streams. Beyond that each stream may have its equal
+	 * share of it once more, so that a file that fails does not take the room of the others.
+	 */
+	size_t queue_bytes;
+	/*
+	 * Not 0: a flight recorder. Nothing is written until output_release(); each stream keeps
+	 * its last packets, of this many bytes at most, and forgets older ones.
+	 */
+	size_t keep_bytes;
+	/*
+	 * On the output's thread: called twice a second, and before packets are written that were
+	 * put after the last call. May put packets. May be NULL.
+	 */
+	void (*before_writing)(void *arg);
+	void *arg;
+	/* Milliseconds without a sign of life of the disk from which on nothing waits for it; 0:
+	 * OUTPUT_STALL_MS. */
+	unsigned int stall_ms;
+};
+
+enum {
+	OUTPUT_QUEUE_BYTES = 8 << 20,
+	/* Less than the 20 s after which a guest's watchdog reports a vCPU that waits. */
+	OUTPUT_STALL_MS = 10000,
+};
+
+/* Starts the thread, with all signals blocked. Returns 0 or -errno. */
+int output_create(const struct output_config *config, struct output **out);
+/* NULL-safe. Ends the thread; what is queued is not written. Frees the streams. */
+void output_destroy(struct output *output);
+
+/* Add a stream; `file` must outlive the output. Thread-safe. Returns 0 or -ENOMEM. */
+int output_add(struct output *output, struct output_file *file, struct output_stream **out);
+
+/*
+ * Queue a copy of a packet. Calls on one stream do not overlap. Waits for nothing. Returns 0, or
+ *  -EAGAIN  the queue is full, as the disk is too slow
+ *  -ENOMEM
+ *  -errno   the queue is full, as the disk refuses this stream's packets with that error
+ */
+int output_put(struct output_stream *stream, const void *packet, size_t size,
+	       const struct output_events *events);
+
+/*
+ * After -EAGAIN: wait until the stream may take a packet of this size, or its file fails. Returns
+ * 0; -ETIMEDOUT if the disk shows no sign of life.
+ */
+int output_wait(struct output_stream *stream, size_t size);
+
+/*
+ * Wait until all that is queued by now has been written, or was tried once more. Returns 0, the
+ * first -errno of what is still queued, or -ETIMEDOUT as above. A flight recorder waits only for
+ * what was released.
+ */
+int output_sync(struct output *output);
+
+/* A flight recorder writes all that it keeps now, and then keeps packets as before. */
+void output_release(struct output *output);
+
+/* Forget what is queued. Adds to *events what it held. Returns the number of packets. */
+uint64_t output_discard(struct output_stream *stream, struct output_events *events);
+
+/* What a flight recorder has forgotten of a stream. */
+struct output_events output_forgotten(const struct output_stream *stream);
+
+/* Since creation. */
+struct output_counts {
+	uint64_t written_bytes; /* of packets, in files */
+	uint64_t queued_bytes;  /* now */
+	uint64_t waits;         /* how often the queue was full, as the disk was too slow */
+	uint64_t wait_ns;       /* how long, in all */
+};
+struct output_counts output_counts(struct output *output);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/trace/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum { PACKET = 1000, MAX_WRITES = 4096, DEADLINE_MS = 10000 };
+
+/* A disk that is as slow, and fails, as a test wants. A packet begins with its number. */
+struct sink {
+	struct output_file base;
+	atomic_int fails;      /* errno of each write, or 0 */
+	atomic_uint sleep_ms;  /* before each write */
+	atomic_bool hangs;     /* no write returns */
+	atomic_uint nr_writes; /* that were tried */
+	atomic_uint nr;        /* packets taken */
+	uint32_t taken[MAX_WRITES];
+};
+
+static int sink_write(struct output_file *base, const void *packet, size_t size)
+{
+	struct sink *sink = (struct sink *)base;
+
+	sink->nr_writes++;
+	if (sink->sleep_ms)
+		clock_wait_ms(sink->sleep_ms);
+	while (sink->hangs)
+		clock_wait_ms(1);
+	if (sink->fails)
+		return -sink->fails;
+	memcpy(&sink->taken[sink->nr], packet, sizeof(uint32_t));
+	sink->nr += size > 0;
+	return 0;
+}
+
+struct fixture {
+	struct output *output;
+	struct sink sinks[2];
+	struct output_stream *streams[2];
+};
+
+static struct fixture *begin(const struct output_config *config)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	if (!f || output_create(config, &f->output))
+		abort();
+	for (int i = 0; i < 2; i++) {
+		f->sinks[i].base.write = sink_write;
+		if (output_add(f->output, &f->sinks[i].base, &f->streams[i]))
+			abort();
+	}
+	return f;
+}
+
+static void end(struct fixture *f)
+{
+	output_destroy(f->output);
+	free(f);
+}
+
+/* A packet of 3 allocations and 1 free. */
+static int put(struct fixture *f, int stream, uint32_t number)
+{
+	const struct output_events events = {.allocs = 3, .frees = 1};
+	uint8_t packet[PACKET] = {0};
+
+	memcpy(packet, &number, sizeof(number));
+	return output_put(f->streams[stream], packet, sizeof(packet), &events);
+}
+
+static bool await(const atomic_uint *count, unsigned int n)
+{
+	uint64_t until = clock_monotonic_ms() + DEADLINE_MS;
+
+	while (*count < n && clock_monotonic_ms() < until)
+		clock_wait_ms(1);
+	return *count >= n;
+}
+
+static bool is_sequence(const struct sink *sink, uint32_t first, uint32_t n)
+{
+	bool same = sink->nr == n;
+
+	for (uint32_t i = 0; same && i < n; i++)
+		same = sink->taken[i] == first + i;
+	return same;
+}
+
+static void test_order(void)
+{
+	struct fixture *f = begin(&(struct output_config){.queue_bytes = 1 << 20});
+	unsigned int failed = 0;
+
+	for (uint32_t i = 0; i < 400; i++)
+		failed += put(f, i % 2, i / 2) != 0;
+	is_u64(failed, 0, "packets are taken");
+	ok(!output_sync(f->output), "they are written");
+	ok(is_sequence(&f->sinks[0], 0, 200) && is_sequence(&f->sinks[1], 0, 200),
+	   "each stream has its packets, in order");
+	is_u64(output_counts(f->output).written_bytes, 400 * PACKET, "written bytes are counted");
+	is_u64(output_counts(f->output).queued_bytes, 0, "nothing is left in the queue");
+	is_u64(output_counts(f->output).waits, 0, "a fast disk keeps nobody waiting");
+	end(f);
+}
+
+static void test_slow(void)
+{
+	struct fixture *f = begin(&(struct output_config){.queue_bytes = 4 * PACKET});
+	struct output_counts counts;
+	uint64_t begin_ns;
+	uint32_t n = 0;
+
+	f->sinks[0].sleep_ms = 20;
+	while (!put(f, 0, n))
+		n++;
+	ok(n >= 4 && n <= 6, "the queue holds what it may, and no more (%u)", n);
+	ok(put(f, 0, n) == -EAGAIN, "a full queue refuses, and does not wait");
+	begin_ns = clock_monotonic_ns();
+	ok(!output_wait(f->streams[0], PACKET), "output_wait() waits for the disk");
+	ok(clock_monotonic_ns() > begin_ns && !put(f, 0, n), "then there is room for a packet");
+	ok(!output_sync(f->output), "all is written");
+	ok(is_sequence(&f->sinks[0], 0, n + 1), "nothing is lost");
+	counts = output_counts(f->output);
+	is_u64(counts.waits, 1, "a spell of a full queue is counted once");
+	ok(counts.wait_ns > 1000000, "its time is counted (%llu ns)",
+	   (unsigned long long)counts.wait_ns);
+	end(f);
+}
+
+static void test_failing(void)
+{
+	struct fixture *f = begin(&(struct output_config){.queue_bytes = 8 * PACKET});
+	struct output_events events = {0};
+	uint32_t n = 0;
+
+	f->sinks[0].fails = ENOSPC;
+	ok(!put(f, 0, n++) && await(&f->sinks[0].nr_writes, 1), "a packet is tried");
+	ok(output_sync(f->output) == -ENOSPC, "output_sync() has the disk's error");
+	while (n < 100 && !put(f, 0, n))
+		n++;
+	is_u64(n, 4, "a failing stream fills its share of the queue only");
+	ok(put(f, 0, n) == -ENOSPC, "then it refuses with the disk's error");
+	ok(!output_wait(f->streams[0], PACKET), "nobody waits for a disk that fails");
+	is_u64(output_counts(f->output).waits, 0, "a disk that refuses is not a slow one");
+	for (uint32_t i = 0; i < 50; i++) {
+		while (put(f, 1, i) == -EAGAIN)
+			output_wait(f->streams[1], PACKET);
+	}
+	ok(output_sync(f->output) == -ENOSPC && is_sequence(&f->sinks[1], 0, 50),
+	   "another stream is written meanwhile");
+	f->sinks[0].fails = 0;
+	ok(await(&f->sinks[0].nr, n) && is_sequence(&f->sinks[0], 0, n),
+	   "when the disk has room again, what was queued is written");
+	f->sinks[0].fails = EIO;
+	put(f, 0, n++);
+	put(f, 0, n++);
+	ok(output_sync(f->output) == -EIO, "the disk fails again");
+	is_u64(output_discard(f->streams[0], &events), 2, "what is queued can be discarded");
+	ok(events.allocs == 6 && events.frees == 2, "the events in it are known");
+	ok(!output_sync(f->output), "after that nothing is left to fail");
+	end(f);
+}
+
+static void test_hang(void)
+{
+	struct fixture *f =
+		begin(&(struct output_config){.queue_bytes = 2 * PACKET, .stall_ms = 100});
+	uint64_t began;
+	uint32_t n = 0;
+
+	f->sinks[0].hangs = true;
+	put(f, 0, n++);
+	await(&f->sinks[0].nr_writes, 1);
+	while (!put(f, 0, n))
+		n++;
+	began = clock_monotonic_ms();
+	ok(output_wait(f->streams[0], PACKET) == -ETIMEDOUT, "a disk that hangs is given up");
+	ok(clock_monotonic_ms() - began < 5000, "the wait is bounded");
+	began = clock_monotonic_ms();
+	ok(output_wait(f->streams[0], PACKET) == -ETIMEDOUT && clock_monotonic_ms() - began < 50,
+	   "after that nobody waits for it");
+	ok(output_sync(f->output) == -ETIMEDOUT, "nor does output_sync()");
+	f->sinks[0].hangs = false;
+	ok(await(&f->sinks[0].nr, n) && is_sequence(&f->sinks[0], 0, n),
+	   "when the disk lives again, what was queued is written");
+	end(f);
+}
+
+/* The thread calls it; puts a packet once, as an encoder that is flushed would. */
+struct preparing {
+	struct fixture *_Atomic f;
+	atomic_uint calls, puts;
+	atomic_uint early; /* packets that were written before the call */
+};
+
+static void before_writing(void *arg)
+{
+	struct preparing *p = arg;
+
+	p->calls++;
+	if (!p->f)
+		return;
+	if (p->puts++)
+		return;
+	p->early = p->f->sinks[0].nr;
+	put(p->f, 1, 7);
+}
+
+static void test_before_writing(void)
+{
+	struct preparing p = {.early = 1};
+	struct fixture *f = begin(&(struct output_config){
+		.queue_bytes = 1 << 20, .before_writing = before_writing, .arg = &p});
+	unsigned int calls;
+
+	p.f = f;
+	put(f, 0, 0);
+	ok(await(&f->sinks[0].nr, 1) && p.calls, "before_writing() is called");
+	is_u64(p.early, 0, "it is called before the packet is written");
+	ok(await(&f->sinks[1].nr, 1) && f->sinks[1].taken[0] == 7,
+	   "a packet that it puts is written, too");
+	calls = p.calls;
+	ok(await(&p.calls, calls + 2), "it is called while there is nothing to write");
+	end(f);
+}
+
+static void test_flight_recorder(void)
+{
+	struct fixture *f =
+		begin(&(struct output_config){.queue_bytes = 1 << 20, .keep_bytes = 10 * PACKET});
+	struct output_events forgotten;
+
+	for (uint32_t i = 0; i < 35; i++)
+		put(f, 0, i);
+	put(f, 1, 100);
+	ok(!output_sync(f->output), "a flight recorder has nothing to wait for");
+	is_u64(f->sinks[0].nr_writes + f->sinks[1].nr_writes, 0,
+	       "a flight recorder writes nothing");
+	forgotten = output_forgotten(f->streams[0]);
+	ok(forgotten.allocs == 25 * 3 && forgotten.frees == 25,
+	   "it knows how many events it has forgotten");
+	output_release(f->output);
+	ok(!output_sync(f->output), "what it keeps can be written");
+	ok(is_sequence(&f->sinks[0], 25, 10), "that is the last packets");
+	ok(is_sequence(&f->sinks[1], 100, 1), "a stream of its own forgets nothing");
+	for (uint32_t i = 35; i < 50; i++)
+		put(f, 0, i);
+	output_sync(f->output);
+	is_u64(f->sinks[0].nr, 10, "after that it keeps packets as before");
+	output_release(f->output);
+	output_sync(f->output);
+	is_u64(f->sinks[0].taken[10], 40, "a second time it writes the last packets again");
+	end(f);
+}
+
+/* Packets that come while older ones are written neither push those out nor are written. */
+static void test_release_while_writing(void)
+{
+	struct fixture *f =
+		begin(&(struct output_config){.queue_bytes = 2 * PACKET, .keep_bytes = 4 * PACKET});
+	uint32_t n = 0;
+
+	f->sinks[0].hangs = true;
+	for (; n < 4; n++)
+		put(f, 0, n);
+	output_release(f->output);
+	await(&f->sinks[0].nr_writes, 1);
+	ok(!put(f, 0, n++), "there is some room beside packets that are being written");
+	ok(put(f, 0, n) == -EAGAIN, "that room is bounded");
+	f->sinks[0].hangs = false;
+	ok(!output_sync(f->output) && is_sequence(&f->sinks[0], 0, 4),
+	   "what was released is written, and nothing else");
+	end(f);
+}
+
+static void test_file(void)
+{
+	struct scratch dir = scratch_make();
+	const struct output_events none = {0};
+	struct output_stream *stream;
+	struct packet_file file;
+	struct rlimit old, limit;
+	struct output *output;
+	char path[128], *text;
+	int fd, ret;
+	size_t size;
+
+	snprintf(path, sizeof(path), "%s/packets", dir.path);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	packet_file_init(&file, fd);
+	if (output_create(&(struct output_config){.queue_bytes = 1000}, &output) ||
+	    output_add(output, &file.base, &stream))
+		abort();
+	getrlimit(RLIMIT_FSIZE, &old);
+	limit = old;
+	limit.rlim_cur = 7;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	output_put(stream, "first", 5, &none);
+	output_put(stream, "second", 6, &none);
+	ret = output_sync(output);
+	text = file_get(dir.path, "packets", &size);
+	setrlimit(RLIMIT_FSIZE, &old);
+	ok(ret == -EFBIG, "a file that may not grow fails");
+	is_str(text, "first", "it is cut back to whole packets");
+	free(text);
+	ok(!output_sync(output), "the rest is written when it may");
+	text = file_get(dir.path, "packets", &size);
+	is_str(text, "firstsecond", "packets follow each other");
+	free(text);
+	output_destroy(output);
+	close(fd);
+	scratch_remove(&dir);
+}
+
+enum { THREADS = 2, PER_THREAD = 2000 };
+
+struct producer {
+	struct fixture *f;
+	int stream;
+};
+
+static void *produce(void *arg)
+{
+	const struct producer *p = arg;
+
+	for (uint32_t i = 0; i < PER_THREAD; i++) {
+		while (put(p->f, p->stream, i) == -EAGAIN)
+			output_wait(p->f->streams[p->stream], PACKET);
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	struct fixture *f = begin(&(struct output_config){.queue_bytes = 3 * PACKET});
+	struct producer producers[THREADS];
+	pthread_t threads[THREADS];
+
+	for (int i = 0; i < THREADS; i++) {
+		producers[i] = (struct producer){f, i};
+		pthread_create(&threads[i], NULL, produce, &producers[i]);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	ok(!output_sync(f->output), "what several threads put is written");
+	ok(is_sequence(&f->sinks[0], 0, PER_THREAD) && is_sequence(&f->sinks[1], 0, PER_THREAD),
+	   "nothing is lost however small the queue is");
+	end(f);
+}
+
+int main(void)
+{
+	signal(SIGXFSZ, SIG_IGN);
+	test_order();
+	test_slow();
+	test_failing();
+	test_hang();
+	test_before_writing();
+	test_flight_recorder();
+	test_release_while_writing();
+	test_file();
+	test_threads();
+	return tap_done();
+}
