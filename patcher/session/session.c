@@ -110,17 +110,16 @@ static int take_back(struct trace_session *s, struct error *err)
 static int keep_specs(struct trace_session *s, const char *const *specs, struct error *err)
 {
 	size_t n = 0;
+	int ret;
 
 	if (!specs || !specs[0])
 		return 0;
-	for (; specs[n]; n++) {
-		int ret = tracer_check_spec(specs[n], err);
-
-		if (ret)
-			return ret;
+	for (; specs[n]; n++)
 		if (n == TRACE_MAX_TRACERS || strlen(specs[n]) >= TRACE_SPEC_MAX)
 			return error_set(err, E2BIG, "too many or too long trace specs");
-	}
+	ret = tracer_check_specs(specs, n, err);
+	if (ret)
+		return ret;
 	memset(s->specs, 0, sizeof(s->specs));
 	for (size_t i = 0; i < n; i++)
 		snprintf(s->specs[i], TRACE_SPEC_MAX, "%s", specs[i]);
