@@ -78,6 +78,13 @@ static void parse_journal(const char *text, size_t size)
 	journal_contents_deinit(&contents);
 }
 
+/* A connection that is lost takes no more input. */
+static void get_in_step(struct rsp *rsp)
+{
+	rsp->lost.code = 0;
+	rsp->unacked = 0;
+}
+
 static void talk(const char *stream, size_t size)
 {
 	struct rsp_registers registers = {0};
@@ -94,12 +101,19 @@ static void talk(const char *stream, size_t size)
 	shutdown(pair[1], SHUT_WR);
 	rsp_init(&rsp, pair[0]);
 	rsp_read(&rsp, 0, memory, sizeof(memory), NULL);
+	get_in_step(&rsp);
 	rsp_registers(&rsp, 0, &registers, NULL);
+	get_in_step(&rsp);
 	rsp_write(&rsp, 0, memory, sizeof(memory), NULL);
+	get_in_step(&rsp);
 	rsp_breakpoint(&rsp, 0, true, NULL);
+	get_in_step(&rsp);
 	rsp_set_registers(&rsp, 1, &registers.regs, NULL);
+	get_in_step(&rsp);
 	rsp_set_cr3(&rsp, 1, registers.sregs.cr3, NULL);
+	get_in_step(&rsp);
 	rsp_forget_breakpoints(&rsp, 2, NULL);
+	get_in_step(&rsp);
 	if (!rsp_continue(&rsp, NULL) && !rsp_await_stop(&rsp, &stop, NULL) && stop.known &&
 	    stop.vcpu >= UINT16_MAX)
 		abort();

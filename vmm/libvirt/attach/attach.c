@@ -197,6 +197,8 @@ static int check_undone(struct attach *a, struct error *err)
 				     err);
 	if (!ret)
 		ret = libvirt_guest_check_breaks(a->guest, err);
+	if (!ret)
+		ret = libvirt_guest_check_left(a->guest, err);
 	if (!ret && pending)
 		ret = error_set(
 			err, EIO, "places in the guest that are not restored: %zu%s", pending,

@@ -62,6 +62,9 @@ void libvirt_guest_move(struct libvirt_guest *guest);
 bool libvirt_guest_moves(const struct libvirt_guest *guest);
 /* -EIO: breakpoints are still armed. */
 int libvirt_guest_check_breaks(struct libvirt_guest *guest, struct error *err);
+/* After a lost connection to the gdbstub, ask QEMU. -EIO: it is still stopped, and not by its
+ * administrator. Other errors: QEMU's state is not known. */
+int libvirt_guest_check_left(struct libvirt_guest *guest, struct error *err);
 /* Whether breakpoints were in the guest's memory at its last stop (KVM). */
 bool libvirt_guest_holds_breaks(struct libvirt_guest *guest);
 /* While it is stopped: restore the CR3 of a vCPU that a dead tracer has lent page tables to. */

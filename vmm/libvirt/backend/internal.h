@@ -41,7 +41,7 @@ struct libvirt_traps {
 	void *arg;
 	struct libvirt_trap_counts counts;
 	unsigned int unpaced; /* hits since the last wait for libvirt */
-	struct error failure; /* why no breakpoint is served any more; code 0: none */
+	struct error failure; /* why no breakpoint is served any more; code 0: served */
 
 	pthread_t thread;
 	int wake; /* eventfd: `running` has changed */
@@ -74,6 +74,8 @@ struct libvirt_guest {
 	bool found_paused;  /* this stop found it paused by its administrator */
 	bool adopted;       /* a dead tracer had made this stop */
 	struct gdbstub stub;
+	bool lost_stub; /* a connection to the gdbstub was lost: bytes under way may stop it later
+			 */
 	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];
 	bool have_registers[LIBVIRT_MAX_VCPUS];       /* registers[] is of this stop */
 	struct guest_sregs states[LIBVIRT_MAX_VCPUS]; /* by libvirt_read_registers() */
@@ -96,10 +98,12 @@ int libvirt_guest_try_stop(struct guest *guest, struct error *err);
 int libvirt_guest_resume(struct guest *guest, struct error *err);
 bool libvirt_guest_is_stopped(struct guest *guest);
 
-/* While the guest is stopped: open the gdbstub unless it is open. */
+/* While the guest is stopped: open the gdbstub unless it is open. A connection that is lost is
+ * replaced; armed breakpoints are parked then. */
 int libvirt_guest_open_stub(struct libvirt_guest *g, struct error *err);
 
-/* QEMU's RunState, as far as sonde or an administrator causes it. */
+/* QEMU's RunState, as far as sonde or an administrator causes it. DEBUG: the gdbstub has stopped
+ * it. */
 enum libvirt_status { LIBVIRT_STATUS_RUNNING, LIBVIRT_STATUS_PAUSED, LIBVIRT_STATUS_DEBUG };
 /* -ECANCELED: any other state (it is being moved, saved or ended). -ESRCH: the traced instance has
  * ended. */
@@ -127,8 +131,11 @@ int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void 
 				   struct error *err);
 /* Stop a guest that runs with breakpoints. `status` is QEMU's. */
 int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status, struct error *err);
-/* With armed breakpoints: serve them from now on, and let the guest run if `will_run`. */
+/* With armed breakpoints: serve them from now on, and let the guest run if `will_run`. Once serving
+ * has failed they are parked for good. */
 int libvirt_traps_resume(struct libvirt_guest *g, bool will_run, struct error *err);
+/* No breakpoint is served any more; the first reason counts. */
+void libvirt_traps_fail(struct libvirt_traps *traps, const struct error *why);
 /* nr_armed or parked has changed. */
 void libvirt_traps_changed(struct libvirt_traps *traps);
 /* This stop has parked the breakpoints. */

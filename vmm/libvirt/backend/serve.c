@@ -21,14 +21,17 @@ enum {
 
 /* --- hits ------------------------------------------------------------------------------------ */
 
-static bool stands_at_break(struct libvirt_guest *g, unsigned int vcpu)
+static int stands_at_break(struct libvirt_guest *g, unsigned int vcpu, bool *out, struct error *err)
 {
 	const struct libvirt_break *b;
+	int ret = libvirt_guest_read_registers(g, vcpu, err);
 
-	if (libvirt_guest_read_registers(g, vcpu, NULL))
-		return false;
+	*out = false;
+	if (ret)
+		return ret;
 	b = libvirt_find_break(&g->traps, g->registers[vcpu].regs.rip);
-	return b && b->armed;
+	*out = b && b->armed;
+	return 0;
 }
 
 static int handle_vcpu(struct libvirt_guest *g, unsigned int vcpu, struct error *err)
@@ -47,16 +50,23 @@ static int handle_vcpu(struct libvirt_guest *g, unsigned int vcpu, struct error 
 	return rsp_set_registers(&g->stub.rsp, vcpu, &trap.regs, err);
 }
 
+static int handle_if_hit(struct libvirt_guest *g, unsigned int vcpu, bool *hit, struct error *err)
+{
+	int ret = stands_at_break(g, vcpu, hit, err);
+
+	return ret || !*hit ? ret : handle_vcpu(g, vcpu, err);
+}
+
 /* The vCPU that QEMU names; if it stands at no breakpoint, every vCPU that does. */
 static int handle_hit(struct libvirt_guest *g, const struct rsp_stop *stop, struct error *err)
 {
+	bool named = false, hit;
 	int ret = 0;
 
-	if (stop->known && stands_at_break(g, stop->vcpu))
-		return handle_vcpu(g, stop->vcpu, err);
-	for (unsigned int i = 0; !ret && i < g->guest.nr_vcpus; i++)
-		if (stands_at_break(g, i))
-			ret = handle_vcpu(g, i, err);
+	if (stop->known && stop->vcpu < g->guest.nr_vcpus)
+		ret = handle_if_hit(g, stop->vcpu, &named, err);
+	for (unsigned int i = 0; !ret && !named && i < g->guest.nr_vcpus; i++)
+		ret = handle_if_hit(g, i, &hit, err);
 	return ret;
 }
 
@@ -76,13 +86,35 @@ static void pace_libvirt(struct libvirt_guest *g)
 	libvirt_guest_status(g, &status, NULL);
 }
 
+static int handle_stop(struct libvirt_guest *g, const struct rsp_stop *stop, struct error *err)
+{
+	if (!stop->trap)
+		return g->traps.in_memory ? libvirt_breaks_park(g, err) : 0;
+	if (++g->traps.unpaced == PACE_HITS) {
+		g->traps.unpaced = 0;
+		g->traps.unpaced_now = true;
+	}
+	return handle_hit(g, stop, err);
+}
+
+/* The journal does not say that the guest is stopped at a breakpoint, unless it stays stopped. */
+static void go_on(struct libvirt_guest *g)
+{
+	struct error err;
+
+	if (!libvirt_guest_end_stop(g, &err))
+		return;
+	libvirt_traps_fail(&g->traps, &err);
+	if (g->will_run && g->journal)
+		libvirt_journal_stop(g->journal, true, NULL);
+}
+
 /* The guest has stopped: at a breakpoint, or because its administrator has stopped it. In the
  * latter case it stays stopped. */
 static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 {
 	uint64_t begin = clock_monotonic_ns();
 	struct error err;
-	int ret = 0, resumed;
 
 	g->traps.running = false;
 	libvirt_guest_begin_stop(g);
@@ -90,21 +122,13 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 	g->traps.chosen = g->traps.sees_kernel = stop->known && stop->trap;
 	atomic_store(&g->will_run, stop->trap);
 	atomic_store(&g->stops, 1);
-	if (stop->trap)
-		ret = handle_hit(g, stop, &err);
-	else if (g->traps.in_memory)
-		ret = libvirt_breaks_park(g, &err);
-	if (stop->trap && ++g->traps.unpaced == PACE_HITS) {
-		g->traps.unpaced = 0;
-		g->traps.unpaced_now = true;
-	}
-	resumed = libvirt_guest_end_stop(g, ret ? NULL : &err);
+	if (handle_stop(g, stop, &err))
+		libvirt_traps_fail(&g->traps, &err);
+	go_on(g);
 	atomic_store(&g->stops, 0);
 	atomic_store(&g->stopped_ns, 0);
 	g->will_run = false;
 	g->traps.counts.held_ns += clock_monotonic_ns() - begin;
-	if ((ret || resumed) && !g->traps.failure.code)
-		g->traps.failure = err;
 }
 
 /* --- the thread ------------------------------------------------------------------------------ */
@@ -128,6 +152,19 @@ static void end_park(struct libvirt_guest *g)
 	libvirt_guest_resume(&g->guest, NULL);
 }
 
+/* With the guest stopped by a byte to the gdbstub. */
+static int park_stopped(struct libvirt_guest *g, struct error *err)
+{
+	int ret;
+
+	libvirt_guest_begin_stop(g);
+	atomic_store(&g->stops, 1);
+	ret = libvirt_breaks_park(g, err);
+	atomic_store(&g->stops, 0);
+	atomic_store(&g->stopped_ns, 0);
+	return ret;
+}
+
 /*
  * Without a command to libvirt, whose monitor is busy with the migration. A hit at this moment is
  * lost. If the domain was stopped to be saved, its stop notice came before.
@@ -135,18 +172,29 @@ static void end_park(struct libvirt_guest *g)
 static int park_for_move(struct libvirt_guest *g, struct error *err)
 {
 	struct rsp_stop stop;
-	int ret = rsp_interrupt(&g->stub.rsp, err);
+	int ret = g->journal ? libvirt_journal_stop(g->journal, true, err) : 0;
 
 	if (!ret)
-		ret = rsp_await_stop(&g->stub.rsp, &stop, err);
-	libvirt_guest_begin_stop(g);
-	atomic_store(&g->stops, 1);
+		ret = rsp_interrupt(&g->stub.rsp, err);
 	if (!ret)
-		ret = libvirt_breaks_park(g, err);
-	atomic_store(&g->stops, 0);
-	atomic_store(&g->stopped_ns, 0);
+		ret = rsp_await_stop(&g->stub.rsp, &stop, err);
+	if (!ret)
+		ret = park_stopped(g, err);
 	/* another stop is QEMU's, which is about to complete the migration */
-	return ret || !(stop.trap || stop.interrupt) ? ret : rsp_continue(&g->stub.rsp, err);
+	if (!ret && (stop.trap || stop.interrupt))
+		ret = rsp_continue(&g->stub.rsp, err);
+	if (!ret && g->journal)
+		ret = libvirt_journal_stop(g->journal, false, err);
+	return ret;
+}
+
+/* What the gdbstub sends cannot be relied on: a stop and a resume take the breakpoints out. If they
+ * fail, too, this is left to the end of the trace. */
+static void give_up(struct libvirt_guest *g, const struct error *why)
+{
+	libvirt_traps_fail(&g->traps, why);
+	if (!libvirt_guest_stop(&g->guest, NULL))
+		libvirt_guest_resume(&g->guest, NULL);
 }
 
 void libvirt_traps_poll(struct libvirt_guest *g, bool silent)
@@ -159,12 +207,12 @@ void libvirt_traps_poll(struct libvirt_guest *g, bool silent)
 		return;
 	if (has_stop_notice(g)) {
 		if (rsp_await_stop(&g->stub.rsp, &stop, &err))
-			g->traps.failure = err;
+			give_up(g, &err);
 		else
 			serve(g, &stop);
 	} else if (atomic_load(&g->traps.moving)) {
 		if (!g->traps.parked && park_for_move(g, &err))
-			g->traps.failure = err;
+			libvirt_traps_fail(&g->traps, &err);
 	} else if (g->traps.parked) {
 		end_park(g);
 	} else if (silent && !libvirt_guest_status(g, &status, NULL) &&

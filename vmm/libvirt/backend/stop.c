@@ -13,16 +13,42 @@ static int check_same(struct libvirt_guest *g, struct error *err)
 	return error_set(err, ESRCH, "domain %s has ended", g->domain->name);
 }
 
+/*
+ * QEMU takes up what was on its way in the lost connection before it notices that it is closed, and
+ * a new one is not opened before that. So nothing of it arrives later, and the guest is stopped.
+ */
+static int replace_stub(struct libvirt_guest *g, struct error *err)
+{
+	struct libvirt_traps *t = &g->traps;
+	int ret;
+
+	g->lost_stub = true;
+	memset(g->have_registers, 0, sizeof(g->have_registers));
+	t->chosen = t->sees_kernel = false;
+	gdbstub_drop(&g->stub);
+	ret = gdbstub_open(&g->stub, g->domain, err);
+	if (ret || !t->nr_armed)
+		return ret;
+	t->parked = false; /* a Z0 may have been on its way */
+	ret = libvirt_breaks_park(g, err);
+	if (ret)
+		gdbstub_drop(&g->stub);
+	return ret;
+}
+
 int libvirt_guest_open_stub(struct libvirt_guest *g, struct error *err)
 {
+	const bool lost = g->stub.fd >= 0 ? rsp_is_lost(&g->stub.rsp) : g->lost_stub;
 	int ret;
 
 	if (!atomic_load(&g->stops))
 		return error_set(err, EBUSY, "the domain is not stopped");
-	if (g->stub.fd >= 0)
+	if (g->stub.fd >= 0 && !lost)
 		return 0;
 	ret = check_same(g, err);
-	return ret ? ret : gdbstub_open(&g->stub, g->domain, err);
+	if (ret)
+		return ret;
+	return lost ? replace_stub(g, err) : gdbstub_open(&g->stub, g->domain, err);
 }
 
 static bool parse_status(const char *text, enum libvirt_status *out)
@@ -64,6 +90,19 @@ int libvirt_guest_status(struct libvirt_guest *g, enum libvirt_status *out, stru
 	return ret;
 }
 
+/* A byte that was under way in a lost connection to the gdbstub stops the guest. Such a pause has
+ * no reason, as all of sonde's. */
+static int status_at_stop(struct libvirt_guest *g, enum libvirt_status *out, struct error *err)
+{
+	enum libvirt_pause pause;
+	int ret = libvirt_guest_status(g, out, err);
+
+	if (!ret && *out == LIBVIRT_STATUS_PAUSED && g->lost_stub &&
+	    !libvirt_domain_pause(g->domain, &pause, NULL) && pause == LIBVIRT_PAUSE_MONITOR)
+		*out = LIBVIRT_STATUS_DEBUG;
+	return ret;
+}
+
 /* After a stop that failed: the journal must not claim a later pause for the tracer. */
 static void cancel_stop_line(struct libvirt_guest *g)
 {
@@ -74,11 +113,11 @@ static void cancel_stop_line(struct libvirt_guest *g)
 		libvirt_journal_stop(g->journal, false, NULL);
 }
 
-/* LIBVIRT_STATUS_DEBUG: stopped at a breakpoint of a tracer that has died. */
+/* LIBVIRT_STATUS_DEBUG: stopped at a breakpoint of a tracer that has died, or by this one. */
 static int stop_running(struct libvirt_guest *g, struct error *err)
 {
 	enum libvirt_status status;
-	int ret = libvirt_guest_status(g, &status, err);
+	int ret = status_at_stop(g, &status, err);
 
 	if (ret || status == LIBVIRT_STATUS_PAUSED)
 		return ret;
@@ -93,7 +132,7 @@ static int stop_running(struct libvirt_guest *g, struct error *err)
 	return ret;
 }
 
-static int stop_served(struct libvirt_guest *g, struct error *err)
+static int interrupt(struct libvirt_guest *g, struct error *err)
 {
 	enum libvirt_status status;
 	int ret = libvirt_guest_status(g, &status, err);
@@ -106,6 +145,24 @@ static int stop_served(struct libvirt_guest *g, struct error *err)
 		g->will_run = status != LIBVIRT_STATUS_PAUSED;
 	else
 		cancel_stop_line(g);
+	return ret;
+}
+
+/* The gdbstub stops it, or QEMU's monitor if the connection to the gdbstub is lost. */
+static int stop_served(struct libvirt_guest *g, struct error *err)
+{
+	int ret = rsp_is_lost(&g->stub.rsp) ? 0 : interrupt(g, err);
+
+	if (!rsp_is_lost(&g->stub.rsp))
+		return ret;
+	g->lost_stub = true;
+	ret = stop_running(g, err);
+	if (ret)
+		return ret;
+	g->traps.running = false;
+	atomic_store(&g->stops, 1);
+	ret = libvirt_guest_open_stub(g, err);
+	atomic_store(&g->stops, 0);
 	return ret;
 }
 
@@ -202,6 +259,19 @@ int libvirt_guest_try_stop(struct guest *guest, struct error *err)
 	if (pthread_mutex_trylock(&g->stopper))
 		return error_set(err, EBUSY, "another thread holds the domain stopped");
 	return stop_locked(g, err);
+}
+
+int libvirt_guest_check_left(struct libvirt_guest *g, struct error *err)
+{
+	enum libvirt_status status;
+	int ret;
+
+	pthread_mutex_lock(&g->stopper);
+	ret = g->lost_stub ? status_at_stop(g, &status, err) : 0;
+	pthread_mutex_unlock(&g->stopper);
+	if (ret || !g->lost_stub || status != LIBVIRT_STATUS_DEBUG)
+		return ret;
+	return error_set(err, EIO, "the tracer stopped the domain and could not resume it");
 }
 
 /* libvirt does not answer: the gdbstub, which is still open, resumes the guest, too. What is left

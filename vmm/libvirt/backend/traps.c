@@ -29,18 +29,23 @@ static void wake(struct libvirt_traps *t)
 		return; /* it is awake */
 }
 
-/* The handler gets the time in which hits were missed. */
-static int unpark(struct libvirt_guest *g, struct error *err)
+void libvirt_traps_fail(struct libvirt_traps *t, const struct error *why)
+{
+	if (!t->failure.code)
+		t->failure = *why;
+}
+
+/* The handler gets the time in which hits were missed. An error is libvirt_traps_fail()'s. */
+static void unpark(struct libvirt_guest *g)
 {
 	struct libvirt_traps *t = &g->traps;
 	struct guest_trap gap = {.gap_ns = clock_monotonic_ns() - t->parked_ns};
-	int ret = libvirt_breaks_unpark(g, err);
+	struct error err;
 
-	if (!ret && t->fn)
+	if (libvirt_breaks_unpark(g, &err))
+		libvirt_traps_fail(t, &err);
+	else if (t->fn)
 		t->fn(t->arg, &gap);
-	if (ret && err && !t->failure.code)
-		t->failure = *err;
-	return ret;
 }
 
 /* --- stop and resume ------------------------------------------------------------------------- */
@@ -59,15 +64,28 @@ int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status,
 	return ret;
 }
 
+/* Nothing serves breakpoints any more: the guest must not meet one. */
+static int keep_out(struct libvirt_guest *g, struct error *err)
+{
+	int ret = libvirt_guest_open_stub(g, err);
+
+	return ret || g->traps.parked ? ret : libvirt_breaks_park(g, err);
+}
+
 int libvirt_traps_resume(struct libvirt_guest *g, bool will_run, struct error *err)
 {
-	bool put_in = will_run && g->traps.parked;
-	int in = put_in ? unpark(g, err) : 0;
-	int ret = will_run ? rsp_continue(&g->stub.rsp, in ? NULL : err) : 0;
+	struct libvirt_traps *t = &g->traps;
+	int ret = 0;
 
-	g->traps.running = !ret;
-	wake(&g->traps);
-	return in ? in : ret;
+	if (will_run && t->parked && !t->failure.code)
+		unpark(g);
+	if (t->failure.code)
+		ret = keep_out(g, err);
+	if (!ret && will_run)
+		ret = rsp_continue(&g->stub.rsp, err);
+	t->running = !ret;
+	wake(t);
+	return ret;
 }
 
 int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void *arg,

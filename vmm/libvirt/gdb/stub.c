@@ -10,7 +10,7 @@
 #include "vmm/libvirt/connection/reply.h"
 #include "vmm/libvirt/connection/monitor.h"
 
-enum { FREE_TRIES = 20, FREE_MS = 50 };
+enum { FREE_TRIES = 200, FREE_MS = 50 };
 
 static const char fd_name[] = "sonde-gdb", chardev[] = "sonde-gdb";
 

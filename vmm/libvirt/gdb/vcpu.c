@@ -18,7 +18,9 @@ int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out,
 	ret = rsp_expect_ok(rsp, packet, err);
 	if (!ret)
 		ret = rsp_request(rsp, "g", reply, err);
-	return ret ? ret : rsp_parse_registers(reply, out, err);
+	if (ret || !rsp_parse_registers(reply, out, NULL))
+		return ret;
+	return rsp_lose(rsp, err, EBADMSG, "malformed x86-64 registers", reply);
 }
 
 /* --- registers ------------------------------------------------------------------------------- */
@@ -69,8 +71,7 @@ int rsp_parse_registers(const char *hex, struct rsp_registers *out, struct error
 	s->cr4 = read_little(&r, 8);
 	read_little(&r, 8); /* CR8 */
 	s->efer = read_little(&r, 8);
-	return r.failed ? error_set(err, EPROTO, "malformed x86-64 registers in a gdbstub packet")
-			: 0;
+	return r.failed ? error_set(err, EBADMSG, "malformed x86-64 registers") : 0;
 }
 
 /*
@@ -131,6 +132,20 @@ int rsp_breakpoint(struct rsp *rsp, uint64_t gva, bool on, struct error *err)
 	return rsp_expect_ok(rsp, packet, err);
 }
 
+/* The reply to `?` looks like a stop notice. One that comes before the acknowledgement is one. */
+static int request_stop_notice(struct rsp *rsp, char reply[static RSP_MAX_PACKET + 1],
+			       struct error *err)
+{
+	int ret = rsp_send(rsp, "?", err);
+	bool is_reply = false;
+
+	while (!ret && !is_reply) {
+		ret = rsp_await_reply(rsp, reply, err);
+		is_reply = !rsp->unacked;
+	}
+	return ret;
+}
+
 /* QEMU takes `?` as the start of a new debugger and removes all breakpoints; under emulation, those
  * of the chosen vCPU only. */
 int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error *err)
@@ -141,9 +156,7 @@ int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error 
 	for (unsigned int i = 0; !ret && i < nr_vcpus; i++) {
 		ret = rsp_choose(rsp, i, err);
 		if (!ret)
-			ret = rsp_send(rsp, "?", err);
-		if (!ret)
-			ret = rsp_receive(rsp, reply, err);
+			ret = request_stop_notice(rsp, reply, err);
 		if (ret == -EFAULT) /* an empty vCPU slot */
 			ret = 0;
 	}
@@ -152,14 +165,17 @@ int rsp_forget_breakpoints(struct rsp *rsp, unsigned int nr_vcpus, struct error 
 
 /* --- running --------------------------------------------------------------------------------- */
 
-/* Waits for the acknowledgement: a byte that is sent later would stop the guest. */
+/*
+ * Everything that was received is acknowledged before, and the request's own acknowledgement is
+ * waited for: a byte that is sent later would stop the guest.
+ */
 int rsp_continue(struct rsp *rsp, struct error *err)
 {
-	int ret = rsp_send(rsp, "c", err), c = ret ? ret : rsp_take(rsp, err);
+	int ret = rsp_drop_notices(rsp, err);
 
-	if (c < 0)
-		return c;
-	return c == '+' ? 0 : error_set(err, EPROTO, "the gdbstub does not resume the guest");
+	if (!ret)
+		ret = rsp_send(rsp, "c", err);
+	return ret ? ret : rsp_await_acknowledgement(rsp, err);
 }
 
 int rsp_interrupt(struct rsp *rsp, struct error *err)
@@ -185,7 +201,7 @@ int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err)
 	if (packet[0] == 'W' || packet[0] == 'X')
 		return error_set(err, ECONNRESET, "the domain has ended");
 	if (packet[0] != 'T' || strlen(packet) < 3 || !hex_decode(&signal, packet + 1, 1))
-		return error_set(err, EPROTO, "malformed stop notice in a gdbstub packet");
+		return error_set(err, EBADMSG, "malformed stop notice");
 	out->trap = signal == RSP_SIGNAL_TRAP;
 	out->interrupt = signal == RSP_SIGNAL_INT;
 	at = strstr(packet, key);
@@ -196,7 +212,7 @@ int rsp_parse_stop(const char *packet, struct rsp_stop *out, struct error *err)
 		at = strchr(at, '.') + 1;
 	thread = strtoul(at, &end, 16);
 	if (end == at || !thread || thread > UINT16_MAX)
-		return error_set(err, EPROTO, "malformed stop notice in a gdbstub packet");
+		return error_set(err, EBADMSG, "malformed stop notice");
 	out->known = true;
 	out->vcpu = (unsigned int)thread - 1;
 	return 0;
@@ -207,5 +223,7 @@ int rsp_await_stop(struct rsp *rsp, struct rsp_stop *out, struct error *err)
 	char packet[RSP_MAX_PACKET + 1];
 	int ret = rsp_receive(rsp, packet, err);
 
-	return ret ? ret : rsp_parse_stop(packet, out, err);
+	if (!ret)
+		ret = rsp_parse_stop(packet, out, err);
+	return ret == -EBADMSG ? rsp_lose(rsp, err, EBADMSG, "malformed stop notice", packet) : ret;
 }

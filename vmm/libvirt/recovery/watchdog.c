@@ -100,12 +100,12 @@ static void print_recovery(const struct libvirt_recovery *recovery)
 /*
  * Errors that pass by themselves: a vCPU or task is still in scratch memory, the guest has not
  * released the device, the domain is paused, being saved or busy with a job of libvirt's, libvirtd
- * is being restarted.
+ * is being restarted, the gdbstub's connection was lost.
  */
 static bool is_worth_waiting(int ret)
 {
 	return ret == -EBUSY || ret == -ETIMEDOUT || ret == -ECANCELED || ret == -ENOTCONN ||
-	       ret == -EIO;
+	       ret == -EIO || ret == -EBADMSG || ret == -ECONNRESET;
 }
 
 /* In a process that no other waits for. It gives up stderr, as a reader of the tracer's output may

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The gdbstub's client against a peer that plays from a script. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,21 +11,64 @@
 
 static char sent[8192]; /* by the client */
 
-/* Run `fn` on a client whose socket already holds everything that the peer sends. */
-static int play(const char *peer, int (*fn)(struct rsp *rsp, struct error *err), struct error *err)
+struct peer {
+	int fd;
+	const char *script;
+};
+
+static void send_part(struct peer *peer)
+{
+	size_t n = strcspn(peer->script, "|");
+
+	if (n && write(peer->fd, peer->script, n) != (ssize_t)n)
+		abort();
+	peer->script += n + (peer->script[n] == '|');
+}
+
+/* Sends the next part of its script after each packet, and closes after the last one. */
+static void *run_peer(void *arg)
+{
+	struct peer *peer = arg;
+	size_t n = 0;
+	ssize_t got;
+
+	while (*peer->script) {
+		const size_t begin = n;
+		const char *end;
+
+		while (!(end = strchr(sent + begin, '#')) || end + 3 > sent + n) {
+			got = recv(peer->fd, sent + n, sizeof(sent) - 1 - n, 0);
+			if (got <= 0)
+				return NULL;
+			n += (size_t)got;
+		}
+		send_part(peer);
+	}
+	shutdown(peer->fd, SHUT_WR);
+	while ((got = recv(peer->fd, sent + n, sizeof(sent) - 1 - n, 0)) > 0)
+		n += (size_t)got;
+	return NULL;
+}
+
+/* Run `fn` on a client whose peer plays a script. */
+static int play(const char *script, int (*fn)(struct rsp *rsp, struct error *err),
+		struct error *err)
 {
 	struct rsp rsp;
+	struct peer peer = {.script = script};
+	pthread_t thread;
 	int pair[2], ret;
-	ssize_t n;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) ||
-	    write(pair[1], peer, strlen(peer)) != (ssize_t)strlen(peer))
+	memset(sent, 0, sizeof(sent));
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		abort();
-	shutdown(pair[1], SHUT_WR);
+	peer.fd = pair[1];
+	if (pthread_create(&thread, NULL, run_peer, &peer))
+		abort();
 	rsp_init(&rsp, pair[0]);
 	ret = fn(&rsp, err);
-	n = recv(pair[1], sent, sizeof(sent) - 1, MSG_DONTWAIT);
-	sent[n > 0 ? n : 0] = '\0';
+	shutdown(pair[0], SHUT_RDWR);
+	pthread_join(thread, NULL);
 	close(pair[0]);
 	close(pair[1]);
 	return ret;
@@ -58,13 +102,14 @@ static void test_memory(void)
 	   "a stop notice before a reply is skipped");
 	is_str(sent, "$m1000,4#8e++", "a stop notice before a reply is acknowledged");
 	ok(play("+$E14#aa", read_memory, &err) == -EFAULT, "an error reply to a read is -EFAULT");
-	ok(play("+$01020a#54", read_memory, &err) == -EFAULT, "a read of too few bytes is -EFAULT");
-	ok(play("+$01020axy#45", read_memory, &err) == -EFAULT,
-	   "a read of other than hexadecimal digits is -EFAULT");
+	ok(play("+$01020a#54", read_memory, &err) == -EBADMSG,
+	   "a read of too few bytes is refused");
+	ok(play("+$01020axy#45", read_memory, &err) == -EBADMSG,
+	   "a read of other than hexadecimal digits is refused");
 	ok(!play("+$OK#9a", write_memory, &err), "memory is written");
 	is_str(sent, "$Mffffffff81000000,2:12ab#c4+", "a write sends address, size and bytes");
 	ok(play("+$E14#aa", write_memory, &err) == -EFAULT, "an error reply to a write is -EFAULT");
-	ok(play("+$#00", go_physical, &err) == -EPROTO,
+	ok(play("+$#00", go_physical, &err) == -EOPNOTSUPP,
 	   "a gdbstub without physical addresses is refused");
 }
 
@@ -73,14 +118,14 @@ static void test_damage(void)
 	struct error err;
 	char *endless = malloc(RSP_MAX_PACKET + 100);
 
-	ok(play("+$01020aff#21", read_memory, &err) == -EPROTO, "a wrong checksum is refused");
+	ok(play("+$01020aff#21", read_memory, &err) == -EBADMSG, "a wrong checksum is refused");
 	ok(play("+$01020a", read_memory, &err) == -ECONNRESET,
 	   "a connection that ends in a packet is -ECONNRESET");
 	ok(play("", read_memory, &err) == -ECONNRESET, "a connection that ends is -ECONNRESET");
 	memset(endless, 'a', RSP_MAX_PACKET + 99);
 	endless[0] = '$';
 	endless[RSP_MAX_PACKET + 99] = '\0';
-	ok(play(endless, read_memory, &err) == -EMSGSIZE, "a packet that is too long is refused");
+	ok(play(endless, read_memory, &err) == -EBADMSG, "a packet that is too long is refused");
 	free(endless);
 }
 
@@ -135,8 +180,9 @@ static void test_registers(void)
 		   r.sregs.efer == 0xd01,
 	   "registers: control registers and EFER are read");
 	hex[2 * SIZE - 1] = '\0';
-	ok(rsp_parse_registers(hex, &r, NULL) == -EPROTO, "registers that are cut off are refused");
-	ok(rsp_parse_registers("E01", &r, NULL) == -EPROTO,
+	ok(rsp_parse_registers(hex, &r, NULL) == -EBADMSG,
+	   "registers that are cut off are refused");
+	ok(rsp_parse_registers("E01", &r, NULL) == -EBADMSG,
 	   "an error instead of registers is refused");
 }
 
@@ -187,8 +233,9 @@ static void test_breakpoints(void)
 	ok(!play("+$OK#9a", take_break, &err) && strstr(sent, "$z0,") == sent,
 	   "a breakpoint is removed with z0");
 	ok(play("+$E16#ac", put_break, &err) == -EFAULT, "a refused breakpoint is -EFAULT");
-	ok(play("+$#00", put_break, &err) == -EPROTO, "a gdbstub without breakpoints is refused");
-	ok(!play("+$OK#9a+$T05thread:01;#07+$OK#9a+$T05thread:02;#08", forget, &err),
+	ok(play("+$#00", put_break, &err) == -EOPNOTSUPP,
+	   "a gdbstub without breakpoints is refused");
+	ok(!play("+$OK#9a|+$T05thread:01;#07|+$OK#9a|+$T05thread:02;#08", forget, &err),
 	   "the breakpoints of all vCPUs are removed");
 	is_str(sent, "$Hc1#dc+$?#3f+$Hc2#dd+$?#3f+",
 	       "breakpoints are removed by a '?' to each vCPU");
@@ -199,13 +246,13 @@ static void test_set_registers(void)
 	struct error err;
 	char *values = sent + sizeof("$Hg2#e1+$G") - 1;
 
-	ok(!play("+$OK#9a+$OK#9a", write_registers, &err), "registers are written");
+	ok(!play("+$OK#9a|+$OK#9a", write_registers, &err), "registers are written");
 	ok(!strncmp(sent, "$Hg2#e1+$G", 10), "registers are written to the chosen vCPU");
 	ok(!strncmp(values, "0100000000000000", 16) && !strncmp(values + 6 * 16, "02", 2) &&
 		   !strncmp(values + 7 * 16, "03", 2) && !strncmp(values + 15 * 16, "04", 2) &&
 		   !strncmp(values + 16 * 16, "0500000000000000#", 17),
 	   "registers are written in QEMU's order, up to RIP");
-	ok(play("+$OK#9a+$E22#a9", write_registers, &err) == -EFAULT,
+	ok(play("+$OK#9a|+$E22#a9", write_registers, &err) == -EFAULT,
 	   "refused registers are -EFAULT");
 }
 
@@ -213,10 +260,10 @@ static void test_set_cr3(void)
 {
 	struct error err;
 
-	ok(!play("+$m3c#03+$OK#9a+$OK#9a", write_cr3, &err), "CR3 is written");
+	ok(!play("+$m3c#03|+$OK#9a|+$OK#9a", write_cr3, &err), "CR3 is written");
 	ok(strstr(sent, "$Hg2#e1+$P1d=0080674523010000#") != NULL,
 	   "CR3 is written to the chosen vCPU, and nothing else");
-	ok(play("+$m3c#03+$OK#9a+$#00", write_cr3, &err) == -EPROTO,
+	ok(play("+$m3c#03|+$OK#9a|+$#00", write_cr3, &err) == -EOPNOTSUPP,
 	   "a gdbstub that cannot write CR3 is refused");
 }
 
@@ -232,8 +279,12 @@ static void test_run(void)
 	ok(play("+$W00#b7", run, &err) == -ECONNRESET, "a guest that ends is -ECONNRESET");
 	ok(play("+", run, &err) == -ECONNRESET,
 	   "a connection that ends while the guest runs is -ECONNRESET");
-	ok(play("-", run, &err) == -EPROTO, "a gdbstub that does not resume the guest is refused");
-	ok(play("+$OK#9a", run, &err) == -EPROTO, "a reply that is not a stop notice is refused");
+	ok(play("-", run, &err) == -EBADMSG, "a gdbstub that does not resume the guest is refused");
+	ok(play("+$OK#9a", run, &err) == -EBADMSG, "a reply that is not a stop notice is refused");
+	is_str(err.text, "malformed stop notice in a gdbstub packet: 'OK'",
+	       "the error shows the packet");
+	ok(play("$T02thread:01;#04+$T05thread:02;#08", run, &err) == 0 && stop.trap,
+	   "a stop notice before the acknowledgement is of an earlier stop");
 }
 
 static void test_stop_replies(void)
@@ -255,8 +306,76 @@ static void test_stop_replies(void)
 	ok(!rsp_parse_stop("T05", &out, NULL) && out.trap && !out.known,
 	   "a stop notice without a thread names no vCPU");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(rsp_parse_stop(bad[i], &out, NULL) == -EPROTO,
+		ok(rsp_parse_stop(bad[i], &out, NULL) == -EBADMSG,
 		   "a malformed stop notice is refused: '%s'", bad[i]);
+}
+
+/* --- out of step ----------------------------------------------------------------------------- */
+
+/* After an error that loses the connection nothing is sent, and the error stays. */
+static int read_then_run(struct rsp *rsp, struct error *err)
+{
+	int ret = read_memory(rsp, err);
+
+	if (ret && (rsp_continue(rsp, err) != ret || rsp_interrupt(rsp, err) != ret ||
+		    rsp_await_stop(rsp, &stop, err) != ret || !rsp_is_lost(rsp)))
+		abort();
+	return ret;
+}
+
+static int read_and_run(struct rsp *rsp, struct error *err)
+{
+	int ret = read_memory(rsp, err);
+
+	return ret ? ret : run(rsp, err);
+}
+
+static int read_twice(struct rsp *rsp, struct error *err)
+{
+	int ret = read_memory(rsp, err);
+
+	return ret ? ret : read_memory(rsp, err);
+}
+
+static int read_after_refusal(struct rsp *rsp, struct error *err)
+{
+	return read_memory(rsp, err) == -EFAULT && !rsp_is_lost(rsp) ? read_memory(rsp, err) : -1;
+}
+
+/* A reply that comes after its time limit. */
+static int read_late(struct rsp *rsp, struct error *err)
+{
+	int ret;
+
+	rsp->timeout_ms = 20;
+	ret = read_memory(rsp, err);
+	rsp->timeout_ms = RSP_TIMEOUT_MS;
+	return ret ? read_then_run(rsp, err) : 0;
+}
+
+static void test_out_of_step(void)
+{
+	struct error err;
+
+	ok(play("|+$01020aff#20", read_late, &err) == -ETIMEDOUT,
+	   "a reply after its time limit: the connection is lost");
+	is_str(sent, "$m1000,4#8e", "a reply after its time limit: nothing is sent any more");
+	ok(play("+$01020a#54", read_then_run, &err) == -EBADMSG,
+	   "a malformed reply: the connection is lost");
+	is_str(err.text, "malformed memory in a gdbstub packet: '01020a'",
+	       "a malformed reply: the first error stays, with the packet");
+	is_str(sent, "$m1000,4#8e+", "a malformed reply: nothing is sent any more");
+	ok(play("+$01020aff#20$01020aff#20", read_and_run, &err) == -EBADMSG &&
+		   !strchr(sent + strlen("$m1000,4#8e"), '$'),
+	   "a second reply is noticed before the guest is let go on: %s", err.text);
+	ok(play("+$01020aff#20|$01020aff#20+$01020aff#20", read_twice, &err) == -EBADMSG,
+	   "a reply before the acknowledgement of its request is refused: %s", err.text);
+	ok(play("++$01020aff#20", read_memory, &err) == -EBADMSG,
+	   "a second acknowledgement is refused: %s", err.text);
+	ok(play("x+$01020aff#20", read_memory, &err) == -EBADMSG,
+	   "bytes between packets are refused: %s", err.text);
+	ok(!play("+$E14#aa|+$01020aff#20", read_after_refusal, &err),
+	   "a refused request does not lose the connection");
 }
 
 int main(void)
@@ -269,5 +388,6 @@ int main(void)
 	test_memory();
 	test_damage();
 	test_registers();
+	test_out_of_step();
 	return tap_done();
 }

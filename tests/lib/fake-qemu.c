@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "tests/lib/fake-qemu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "formats/base/text.h"
+
+enum {
+	MAX_VCPUS = 4,
+	MAX_BREAKS = 32,
+	MAX_PACKET = 4096,
+	NR_REGISTERS = 17, /* the general ones and RIP, as in a `G` packet */
+	RIP = 16,
+	REGISTER_BYTES = 236, /* of a `g` reply */
+	CR0_AT = 188,         /* in it */
+};
+
+enum run { RUNNING, PAUSED, DEBUG };
+enum reason { BY_UNKNOWN = 0, BY_USER = 1 }; /* virDomainPausedReason */
+
+struct fake_qemu {
+	pthread_mutex_t lock;
+	enum run run;
+	enum reason reason; /* libvirt's, while it does not run */
+	bool dead_libvirtd;
+	unsigned int nr_vcpus;
+	uint64_t registers[MAX_VCPUS][NR_REGISTERS];
+	uint64_t breaks[MAX_VCPUS][MAX_BREAKS]; /* 0: none */
+	unsigned int chosen;                    /* by Hc and Hg */
+	uint8_t *ram;
+	pid_t pid;
+	struct libvirt_process process;
+
+	int passed;   /* by getfd; -1: none */
+	bool chardev; /* there is one, of ours */
+	bool server;  /* the gdbstub uses it */
+	int fd;       /* its connection; -1: none */
+	pthread_t thread;
+	bool has_thread;
+
+	bool unacked; /* the gdbstub's last packet is not acknowledged */
+	char packet[MAX_PACKET];
+	size_t nr_packet;
+	enum { IDLE, BODY, SUM1, SUM2 } state;
+	fake_fault_fn *fault;
+	void *fault_arg;
+};
+
+/* --- running, with the lock ------------------------------------------------------------------ */
+
+static void put_packet(struct fake_qemu *q, const char *text)
+{
+	char packet[MAX_PACKET];
+	uint8_t sum = 0;
+	int n;
+
+	for (const char *c = text; *c; c++)
+		sum = (uint8_t)(sum + (uint8_t)*c);
+	n = snprintf(packet, sizeof(packet), "$%s#%02x", text, sum);
+	if (q->fd >= 0 && send(q->fd, packet, (size_t)n, MSG_NOSIGNAL) == n)
+		q->unacked = true;
+}
+
+static void notify(struct fake_qemu *q, const char *signal, unsigned int vcpu)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "T%sthread:%02x;", signal, vcpu + 1);
+	put_packet(q, text);
+}
+
+/* QEMU, vm_stop() */
+static void stop(struct fake_qemu *q, enum run run, enum reason reason, unsigned int vcpu)
+{
+	if (q->run != RUNNING)
+		return;
+	q->run = run;
+	q->reason = reason;
+	if (q->server)
+		notify(q, run == DEBUG ? "05" : "02", vcpu);
+}
+
+static bool has_break(const struct fake_qemu *q, unsigned int vcpu, uint64_t gva)
+{
+	for (size_t i = 0; gva && i < MAX_BREAKS; i++)
+		if (q->breaks[vcpu][i] == gva)
+			return true;
+	return false;
+}
+
+static void run(struct fake_qemu *q)
+{
+	q->run = RUNNING;
+	for (unsigned int i = 0; i < q->nr_vcpus && q->run == RUNNING; i++)
+		if (has_break(q, i, q->registers[i][RIP]))
+			stop(q, DEBUG, BY_UNKNOWN, i);
+}
+
+/* --- the gdbstub, with the lock -------------------------------------------------------------- */
+
+static void set_break(struct fake_qemu *q, uint64_t gva, bool on)
+{
+	for (unsigned int v = 0; v < q->nr_vcpus; v++) {
+		size_t at = MAX_BREAKS;
+
+		for (size_t i = 0; i < MAX_BREAKS; i++)
+			if (q->breaks[v][i] == (on ? 0 : gva))
+				at = i;
+		if (at < MAX_BREAKS)
+			q->breaks[v][at] = on ? gva : 0;
+	}
+}
+
+static void choose(struct fake_qemu *q, const char *thread, char *reply)
+{
+	unsigned long n = strtoul(thread, NULL, 16);
+
+	if (n && n <= q->nr_vcpus)
+		q->chosen = (unsigned int)n - 1;
+	strcpy(reply, n && n <= q->nr_vcpus ? "OK" : "E22");
+}
+
+static void get_registers(struct fake_qemu *q, char *reply)
+{
+	uint8_t bytes[REGISTER_BYTES] = {0};
+
+	memcpy(bytes, q->registers[q->chosen], sizeof(q->registers[0]));
+	bytes[CR0_AT] = 0x11;
+	hex_encode(reply, bytes, sizeof(bytes));
+}
+
+static void access_memory(struct fake_qemu *q, const char *packet, char *reply)
+{
+	unsigned long gpa, size;
+	int n = 0;
+
+	if (sscanf(packet + 1, "%lx,%lx%n", &gpa, &size, &n) != 2 || gpa + size > FAKE_QEMU_RAM)
+		strcpy(reply, "E14");
+	else if (packet[0] == 'm')
+		hex_encode(reply, q->ram + gpa, size);
+	else
+		strcpy(reply, hex_decode(q->ram + gpa, packet + 1 + n + 1, size) ? "OK" : "E22");
+}
+
+/* False: there is no reply. */
+static bool execute(struct fake_qemu *q, const char *packet, char *reply)
+{
+	strcpy(reply, "OK");
+	if (packet[0] == 'c') {
+		run(q);
+		return false;
+	}
+	if (packet[0] == 'H')
+		choose(q, packet + 2, reply);
+	else if (packet[0] == 'g')
+		get_registers(q, reply);
+	else if (packet[0] == 'G')
+		hex_decode(q->registers[q->chosen], packet + 1, sizeof(q->registers[0]));
+	else if (packet[0] == 'm' || packet[0] == 'M')
+		access_memory(q, packet, reply);
+	else if (!strncmp(packet + 1, "0,", 2))
+		set_break(q, strtoull(packet + 3, NULL, 16), packet[0] == 'Z');
+	else if (packet[0] == '?') {
+		memset(q->breaks[q->chosen], 0, sizeof(q->breaks[0]));
+		sprintf(reply, "T05thread:%02x;", q->chosen + 1);
+	} else if (strncmp(packet, "Qqemu.PhyMemMode", 16))
+		reply[0] = '\0';
+	return true;
+}
+
+static void cut(struct fake_qemu *q, char *reply)
+{
+	reply[strlen(reply) / 2] = '\0';
+	if (send(q->fd, "$", 1, MSG_NOSIGNAL) == 1)
+		send(q->fd, reply, strlen(reply), MSG_NOSIGNAL);
+	shutdown(q->fd, SHUT_RDWR);
+}
+
+static void handle(struct fake_qemu *q)
+{
+	char reply[MAX_PACKET];
+	enum fake_fault fault = q->fault ? q->fault(q->fault_arg, q->packet) : FAKE_OBEY;
+
+	if (fault == FAKE_STALL)
+		clock_wait_ms(FAKE_STALL_MS);
+	if (fault == FAKE_INTERLEAVE)
+		notify(q, "02", 0);
+	send(q->fd, "+", 1, MSG_NOSIGNAL);
+	if (!execute(q, q->packet, reply) || fault == FAKE_DEAF)
+		return;
+	if (fault == FAKE_CUT)
+		return cut(q, reply);
+	put_packet(q, fault == FAKE_GARBAGE ? "?!" : reply);
+	if (fault == FAKE_DOUBLE)
+		put_packet(q, reply);
+}
+
+/* QEMU, gdb_read_byte(): any byte stops a domain that runs, unless it acknowledges a packet. */
+static void take(struct fake_qemu *q, char c)
+{
+	if (q->unacked) {
+		if (c == '+' || c == '$')
+			q->unacked = false;
+		if (c != '$')
+			return;
+	}
+	if (q->run == RUNNING) {
+		stop(q, PAUSED, BY_UNKNOWN, 0);
+		return;
+	}
+	if (q->state == IDLE && c == '$') {
+		q->state = BODY;
+		q->nr_packet = 0;
+	} else if (q->state == BODY && c == '#') {
+		q->state = SUM1;
+	} else if (q->state == BODY && q->nr_packet < MAX_PACKET - 1) {
+		q->packet[q->nr_packet++] = c;
+	} else if (q->state == SUM1) {
+		q->state = SUM2;
+	} else if (q->state == SUM2) {
+		q->state = IDLE;
+		q->packet[q->nr_packet] = '\0';
+		handle(q);
+	}
+}
+
+static void *serve(void *arg)
+{
+	struct fake_qemu *q = arg;
+	char c;
+
+	while (recv(q->fd, &c, 1, 0) == 1) {
+		pthread_mutex_lock(&q->lock);
+		take(q, c);
+		pthread_mutex_unlock(&q->lock);
+	}
+	pthread_mutex_lock(&q->lock);
+	close(q->fd);
+	q->fd = -1;
+	pthread_mutex_unlock(&q->lock);
+	return NULL;
+}
+
+/* --- the monitor, with the lock -------------------------------------------------------------- */
+
+static void start_server(struct fake_qemu *q)
+{
+	stop(q, PAUSED, BY_UNKNOWN, 0);
+	q->server = true;
+	q->fd = q->passed;
+	q->passed = -1;
+	q->state = IDLE;
+	q->unacked = false;
+	q->has_thread = !pthread_create(&q->thread, NULL, serve, q);
+}
+
+/* Releases the lock for a moment. */
+static void end_server(struct fake_qemu *q)
+{
+	q->server = false;
+	if (!q->has_thread)
+		return;
+	q->has_thread = false;
+	if (q->fd >= 0)
+		shutdown(q->fd, SHUT_RDWR);
+	pthread_mutex_unlock(&q->lock);
+	pthread_join(q->thread, NULL);
+	pthread_mutex_lock(&q->lock);
+}
+
+static json_t *chardevs(const struct fake_qemu *q)
+{
+	if (!q->chardev)
+		return json_array();
+	return json_pack("[{s:s, s:s}]", "label", "sonde-gdb", "filename",
+			 q->fd >= 0 ? "unix:/x" : "disconnected:unix:/x");
+}
+
+static json_t *vcpus(const struct fake_qemu *q)
+{
+	json_t *all = json_array();
+
+	for (unsigned int i = 0; i < q->nr_vcpus; i++)
+		json_array_append_new(
+			all, json_pack("{s:s, s:i}", "target", "x86_64", "vcpus-count", 1));
+	return all;
+}
+
+static json_t *failure(void)
+{
+	return NULL;
+}
+
+static json_t *add_chardev(struct fake_qemu *q)
+{
+	if (q->chardev)
+		return failure();
+	q->chardev = true;
+	return json_object();
+}
+
+static json_t *remove_chardev(struct fake_qemu *q)
+{
+	if (q->server)
+		return failure();
+	q->chardev = false;
+	return json_object();
+}
+
+/* NULL: QEMU's error */
+static json_t *command(struct fake_qemu *q, const char *name)
+{
+	static const char *const states[] = {"running", "paused", "debug"};
+
+	if (!strcmp(name, "query-status"))
+		return json_pack("{s:s}", "status", states[q->run]);
+	if (!strcmp(name, "query-kvm"))
+		return json_pack("{s:b}", "enabled", 0);
+	if (!strcmp(name, "query-chardev"))
+		return chardevs(q);
+	if (!strcmp(name, "query-cpus-fast") || !strcmp(name, "query-hotpluggable-cpus"))
+		return vcpus(q);
+	if (!strcmp(name, "chardev-add"))
+		return add_chardev(q);
+	if (!strcmp(name, "chardev-remove"))
+		return remove_chardev(q);
+	if (!strcmp(name, "stop"))
+		stop(q, PAUSED, BY_UNKNOWN, 0);
+	else if (!strcmp(name, "cont"))
+		run(q);
+	return json_object();
+}
+
+static char *hmp(struct fake_qemu *q, const char *text)
+{
+	char *reply = NULL;
+	uint64_t gpa;
+
+	if (!strcmp(text, "gdbserver none")) {
+		end_server(q);
+	} else if (!strncmp(text, "gdbserver", 9)) {
+		start_server(q);
+		return strdup("Waiting for gdb connection on device 'sonde-gdb'\r\n");
+	} else if (!strcmp(text, "info mtree")) {
+		if (asprintf(&reply,
+			     "address-space: memory\r\n  0000000000000000-ffffffffffffffff (prio "
+			     "0, i/o): system\r\n    0000000000000000-%016x (prio 0, ram): alias "
+			     "ram-below-4g @pc.ram 0-1\r\n",
+			     FAKE_QEMU_RAM - 1) < 0)
+			abort();
+	} else if (sscanf(text, "gpa2hva %" SCNx64, &gpa) == 1) {
+		if (asprintf(&reply, "Host virtual address for 0x%" PRIx64 " (pc.ram) is %p\r\n",
+			     gpa, (void *)(q->ram + gpa)) < 0)
+			abort();
+	}
+	return reply ? reply : strdup("");
+}
+
+static char *answer(struct fake_qemu *q, const char *text, unsigned int flags)
+{
+	json_t *request = json_loads(text, 0, NULL), *result;
+	char *reply;
+
+	if (flags & LIBVIRT_QEMU_HMP) {
+		json_decref(request);
+		return hmp(q, text);
+	}
+	result = command(q, json_string_value(json_object_get(request, "execute")));
+	json_decref(request);
+	result = result ? json_pack("{s:o}", "return", result)
+			: json_pack("{s:{s:s, s:s}}", "error", "class", "GenericError", "desc",
+				    "no");
+	reply = json_dumps(result, JSON_COMPACT);
+	json_decref(result);
+	return reply;
+}
+
+/* --- libvirt --------------------------------------------------------------------------------- */
+
+static struct fake_qemu *locked(virDomainPtr domain)
+{
+	struct fake_qemu *q = (struct fake_qemu *)domain;
+
+	pthread_mutex_lock(&q->lock);
+	return q;
+}
+
+static int monitor_command(virDomainPtr domain, const char *text, char **result, unsigned int flags)
+{
+	struct fake_qemu *q = locked(domain);
+	int ret = q->dead_libvirtd ? -1 : 0;
+
+	*result = ret ? NULL : answer(q, text, flags);
+	pthread_mutex_unlock(&q->lock);
+	return ret;
+}
+
+static int monitor_command_files(virDomainPtr domain, const char *text, unsigned int nr_in, int *in,
+				 unsigned int *nr_out, int **out, char **result, unsigned int flags)
+{
+	struct fake_qemu *q = locked(domain);
+
+	(void)nr_out;
+	(void)out;
+	if (q->passed >= 0)
+		close(q->passed);
+	q->passed = nr_in ? dup(in[0]) : -1;
+	pthread_mutex_unlock(&q->lock);
+	return monitor_command(domain, text, result, flags);
+}
+
+static int domain_state(virDomainPtr domain, int *state, int *reason, unsigned int flags)
+{
+	struct fake_qemu *q = locked(domain);
+	int ret = q->dead_libvirtd ? -1 : 0;
+
+	(void)flags;
+	*state = q->run == RUNNING ? LIBVIRT_DOMAIN_RUNNING : LIBVIRT_DOMAIN_PAUSED;
+	*reason = (int)q->reason;
+	pthread_mutex_unlock(&q->lock);
+	return ret;
+}
+
+static int last_code(void)
+{
+	return 1;
+}
+
+static const char *last_message(void)
+{
+	return "libvirtd is dead";
+}
+
+static const struct libvirt_api api = {.monitor_command = monitor_command,
+				       .monitor_command_files = monitor_command_files,
+				       .domain_state = domain_state,
+				       .last_code = last_code,
+				       .last_message = last_message};
+
+/* --- for the test ---------------------------------------------------------------------------- */
+
+static void start_process(struct fake_qemu *q)
+{
+	q->pid = fork();
+	if (!q->pid)
+		for (;;)
+			pause();
+	q->process = (struct libvirt_process){.pid = q->pid,
+					      .fd = (int)syscall(SYS_pidfd_open, q->pid, 0)};
+	if (q->pid < 0 || q->process.fd < 0)
+		abort();
+}
+
+struct fake_qemu *fake_qemu_create(unsigned int nr_vcpus)
+{
+	struct fake_qemu *q = calloc(1, sizeof(*q));
+	int fd = memfd_create("ram", MFD_CLOEXEC);
+
+	if (!q || fd < 0 || ftruncate(fd, FAKE_QEMU_RAM) || nr_vcpus > MAX_VCPUS)
+		abort();
+	q->ram = mmap(NULL, FAKE_QEMU_RAM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	q->nr_vcpus = nr_vcpus;
+	q->fd = q->passed = -1;
+	pthread_mutex_init(&q->lock, NULL);
+	start_process(q);
+	close(fd);
+	return q;
+}
+
+void fake_qemu_destroy(struct fake_qemu *q)
+{
+	pthread_mutex_lock(&q->lock);
+	end_server(q);
+	pthread_mutex_unlock(&q->lock);
+	if (q->passed >= 0)
+		close(q->passed);
+	fake_qemu_kill(q);
+	libvirt_process_close(&q->process);
+	munmap(q->ram, FAKE_QEMU_RAM);
+	pthread_mutex_destroy(&q->lock);
+	free(q);
+}
+
+struct libvirt_domain fake_qemu_domain(struct fake_qemu *q)
+{
+	return (struct libvirt_domain){.api = &api,
+				       .calling = PTHREAD_MUTEX_INITIALIZER,
+				       .domain = (virDomainPtr)q,
+				       .name = "fake",
+				       .uuid = "00000000-0000-4000-8000-000000000001",
+				       .qemu = q->process};
+}
+
+void fake_qemu_set_fault(struct fake_qemu *q, fake_fault_fn *fn, void *arg)
+{
+	pthread_mutex_lock(&q->lock);
+	q->fault = fn;
+	q->fault_arg = arg;
+	pthread_mutex_unlock(&q->lock);
+}
+
+uint8_t *fake_qemu_ram(struct fake_qemu *q)
+{
+	return q->ram;
+}
+
+void fake_qemu_reach(struct fake_qemu *q, unsigned int vcpu, uint64_t rip)
+{
+	pthread_mutex_lock(&q->lock);
+	q->registers[vcpu][RIP] = rip;
+	if (q->run == RUNNING)
+		run(q);
+	pthread_mutex_unlock(&q->lock);
+}
+
+uint64_t fake_qemu_rip(struct fake_qemu *q, unsigned int vcpu)
+{
+	uint64_t rip;
+
+	pthread_mutex_lock(&q->lock);
+	rip = q->registers[vcpu][RIP];
+	pthread_mutex_unlock(&q->lock);
+	return rip;
+}
+
+bool fake_qemu_runs(struct fake_qemu *q)
+{
+	bool runs;
+
+	pthread_mutex_lock(&q->lock);
+	runs = q->run == RUNNING;
+	pthread_mutex_unlock(&q->lock);
+	return runs;
+}
+
+size_t fake_qemu_breaks(struct fake_qemu *q)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&q->lock);
+	for (unsigned int v = 0; v < q->nr_vcpus; v++)
+		for (size_t i = 0; i < MAX_BREAKS; i++)
+			n += q->breaks[v][i] != 0;
+	pthread_mutex_unlock(&q->lock);
+	return n;
+}
+
+bool fake_qemu_has_debugger(struct fake_qemu *q)
+{
+	bool has;
+
+	pthread_mutex_lock(&q->lock);
+	has = q->server && q->fd >= 0;
+	pthread_mutex_unlock(&q->lock);
+	return has;
+}
+
+/* libvirt sends QEMU nothing if the domain is paused already. */
+void fake_qemu_suspend(struct fake_qemu *q)
+{
+	pthread_mutex_lock(&q->lock);
+	stop(q, PAUSED, BY_USER, 0);
+	pthread_mutex_unlock(&q->lock);
+}
+
+void fake_qemu_resume(struct fake_qemu *q)
+{
+	pthread_mutex_lock(&q->lock);
+	run(q);
+	pthread_mutex_unlock(&q->lock);
+}
+
+void fake_qemu_set_dead_libvirtd(struct fake_qemu *q, bool dead)
+{
+	pthread_mutex_lock(&q->lock);
+	q->dead_libvirtd = dead;
+	pthread_mutex_unlock(&q->lock);
+}
+
+void fake_qemu_kill(struct fake_qemu *q)
+{
+	if (!q->pid)
+		return;
+	kill(q->pid, SIGKILL);
+	waitpid(q->pid, NULL, 0);
+	q->pid = 0;
+}

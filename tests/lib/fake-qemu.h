@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_LIB_FAKE_QEMU_H
+#define SONDE_TESTS_LIB_FAKE_QEMU_H
+
+#include "introspect/guest/guest.h"
+#include "vmm/libvirt/connection/domain.h"
+
+/*
+ * An emulated domain of libvirt: its run state as QEMU and as libvirt see it, its RAM, the monitor
+ * commands that sonde sends, and the gdbstub (QEMU 7.2, gdbstub.c), whose input is served by a
+ * thread. The vCPUs stand where the test puts them. A vCPU that stands at a breakpoint stops a
+ * domain that runs.
+ */
+struct fake_qemu;
+
+enum { FAKE_QEMU_RAM = 1 << 20 }; /* bytes, from guest-physical address 0 */
+
+/* What the gdbstub does with a packet. */
+enum fake_fault {
+	FAKE_OBEY,
+	FAKE_STALL,      /* take up nothing for FAKE_STALL_MS, then obey */
+	FAKE_DOUBLE,     /* answer twice */
+	FAKE_CUT,        /* send half of the reply, and close the connection */
+	FAKE_INTERLEAVE, /* send a stop notice before the acknowledgement */
+	FAKE_GARBAGE,    /* answer something else */
+	FAKE_DEAF,       /* acknowledge, and do not answer */
+};
+enum { FAKE_STALL_MS = 300 };
+/* Called on the gdbstub's thread. */
+typedef enum fake_fault fake_fault_fn(void *arg, const char *packet);
+
+/* One running vCPU or more, whose process is a child of this one. */
+struct fake_qemu *fake_qemu_create(unsigned int nr_vcpus);
+void fake_qemu_destroy(struct fake_qemu *qemu);
+
+/* As libvirt_domain_open() would fill it; needs no closing. */
+struct libvirt_domain fake_qemu_domain(struct fake_qemu *qemu);
+void fake_qemu_set_fault(struct fake_qemu *qemu, fake_fault_fn *fn, void *arg);
+uint8_t *fake_qemu_ram(struct fake_qemu *qemu);
+
+/* Let a vCPU reach `rip`. A domain that runs stops if there is a breakpoint. */
+void fake_qemu_reach(struct fake_qemu *qemu, unsigned int vcpu, uint64_t rip);
+uint64_t fake_qemu_rip(struct fake_qemu *qemu, unsigned int vcpu);
+
+bool fake_qemu_runs(struct fake_qemu *qemu);
+/* Breakpoints in QEMU, of all vCPUs. */
+size_t fake_qemu_breaks(struct fake_qemu *qemu);
+/* Whether the gdbstub has a connection. */
+bool fake_qemu_has_debugger(struct fake_qemu *qemu);
+/* The administrator's `virsh suspend` and `virsh resume`. */
+void fake_qemu_suspend(struct fake_qemu *qemu);
+void fake_qemu_resume(struct fake_qemu *qemu);
+/* libvirtd answers nothing but errors from now on, or answers again. */
+void fake_qemu_set_dead_libvirtd(struct fake_qemu *qemu, bool dead);
+/* QEMU's process ends. */
+void fake_qemu_kill(struct fake_qemu *qemu);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Breakpoints of a domain whose gdbstub answers late, twice, in part, or something else: in the end
+ * the domain runs without breakpoints, or the checks at the end of a trace say that it does not.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "tests/lib/fake-qemu.h"
+#include "tests/lib/tap.h"
+#include "vmm/libvirt/backend/internal.h"
+
+enum {
+	PLACES = 2,
+	FIRST_GVA = 0x1000,
+	STEP = 0x100,
+	TIMEOUT_MS = 60, /* less than a stall */
+	PATIENCE_MS = 3000,
+	END_TRIES = 3,
+};
+
+struct fixture {
+	struct fake_qemu *qemu;
+	struct libvirt_domain domain;
+	struct libvirt_journal journal;
+	struct libvirt_guest *g;
+	_Atomic unsigned int hits, gaps;
+
+	enum fake_fault fault;
+	int countdown; /* the packet that meets the fault; 0: it has, or there is none */
+	char met[40];
+};
+
+static uint64_t place(unsigned int i)
+{
+	return FIRST_GVA + i * STEP;
+}
+
+static bool on_trap(void *arg, struct guest_trap *trap)
+{
+	struct fixture *f = arg;
+
+	if (trap->gap_ns) {
+		f->gaps++;
+		return true;
+	}
+	f->hits++;
+	trap->regs.rip++;
+	return true;
+}
+
+static enum fake_fault on_packet(void *arg, const char *packet)
+{
+	struct fixture *f = arg;
+
+	if (!f->countdown || --f->countdown)
+		return FAKE_OBEY;
+	snprintf(f->met, sizeof(f->met), "%.8s", packet);
+	return f->fault;
+}
+
+static void on_beat(void *arg, bool exposed)
+{
+	(void)arg;
+	(void)exposed;
+}
+
+static void be_impatient(struct fixture *f)
+{
+	pthread_mutex_lock(&f->g->stopper);
+	f->g->stub.rsp.timeout_ms = TIMEOUT_MS;
+	pthread_mutex_unlock(&f->g->stopper);
+}
+
+static int set_all(struct fixture *f, bool on)
+{
+	struct guest *guest = libvirt_guest(f->g);
+	int ret = libvirt_guest_stop(guest, NULL);
+
+	if (ret)
+		return ret;
+	for (unsigned int i = 0; !ret && i < PLACES; i++)
+		ret = guest->traps->set_break(guest, place(i), place(i), on, NULL);
+	libvirt_guest_resume(guest, NULL);
+	return ret;
+}
+
+static void set_up(struct fixture *f)
+{
+	struct guest *guest;
+
+	*f = (struct fixture){
+		.qemu = fake_qemu_create(2),
+		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
+	f->domain = fake_qemu_domain(f->qemu);
+	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL) ||
+	    libvirt_guest_use_traps(f->g, on_beat, NULL, NULL))
+		abort();
+	guest = libvirt_guest(f->g);
+	guest->traps->set_handler(guest, on_trap, f, NULL);
+	if (set_all(f, true))
+		abort();
+	be_impatient(f);
+}
+
+static void tear_down(struct fixture *f)
+{
+	libvirt_guest_destroy(f->g);
+	fake_qemu_destroy(f->qemu);
+	close(f->journal.fd);
+}
+
+static bool journal_is_stopped(struct fixture *f)
+{
+	struct journal_contents contents;
+	bool stopped;
+
+	if (libvirt_journal_read(&f->journal, &contents, NULL))
+		abort();
+	stopped = contents.stopped;
+	journal_contents_deinit(&contents);
+	return stopped;
+}
+
+static bool failed(struct fixture *f, struct error *err)
+{
+	struct libvirt_trap_counts counts;
+
+	return libvirt_guest_trap_counts(f->g, &counts, err);
+}
+
+/* A vCPU reaches a breakpoint. Waits until it is served. False: it will not be. */
+static bool hit(struct fixture *f, unsigned int vcpu, unsigned int i)
+{
+	const uint64_t end = clock_monotonic_ms() + PATIENCE_MS;
+	const unsigned int before = f->hits;
+	struct error err;
+
+	fake_qemu_reach(f->qemu, vcpu, place(i));
+	while (clock_monotonic_ms() < end && !failed(f, &err)) {
+		if (f->hits > before && fake_qemu_runs(f->qemu))
+			return true;
+		clock_wait_ms(1);
+	}
+	return false;
+}
+
+/* What the end of a trace checks. */
+static bool looks_undone(struct fixture *f)
+{
+	return !journal_is_stopped(f) && !libvirt_guest_check_breaks(f->g, NULL) &&
+	       !libvirt_guest_check_left(f->g, NULL);
+}
+
+static bool is_undone(struct fixture *f)
+{
+	return fake_qemu_runs(f->qemu) && !fake_qemu_breaks(f->qemu) &&
+	       !fake_qemu_has_debugger(f->qemu);
+}
+
+/* As a session does: the trace is ended, and what is left is tried again. */
+static bool end_trace(struct fixture *f)
+{
+	for (int i = 0; i < END_TRIES; i++)
+		if (!set_all(f, false) && looks_undone(f))
+			return true;
+	return false;
+}
+
+static void test_plain(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	is_u64(fake_qemu_breaks(f.qemu), 2 * PLACES, "breakpoints are in QEMU, of all vCPUs");
+	ok(hit(&f, 0, 0) && hit(&f, 1, 1) && hit(&f, 0, 1), "hits of two vCPUs are served");
+	is_u64(fake_qemu_rip(f.qemu, 0), place(1) + 1, "a vCPU goes on where the handler says");
+	ok(!failed(&f, NULL), "nothing has failed");
+	ok(end_trace(&f) && is_undone(&f),
+	   "in the end the domain runs, without breakpoints and gdbstub");
+	ok(!f.gaps, "no time was left out");
+	tear_down(&f);
+}
+
+static const char *const fault_names[] = {"obeys",
+					  "stalls",
+					  "answers twice",
+					  "cuts its reply and closes",
+					  "sends a stop notice in between",
+					  "answers something else",
+					  "does not answer"};
+
+/* The fault meets packet `n` of: two hits, and the end. */
+static void test_fault(enum fake_fault fault, int n)
+{
+	struct error err = {0};
+	struct fixture f;
+	bool undone;
+
+	set_up(&f);
+	f.fault = fault;
+	f.countdown = n;
+	fake_qemu_set_fault(f.qemu, on_packet, &f);
+	if (hit(&f, 0, 0))
+		hit(&f, 1, 1);
+	failed(&f, &err);
+	undone = end_trace(&f);
+	ok(undone && is_undone(&f),
+	   "the gdbstub %s at packet %d (%s): the end leaves the domain running, without "
+	   "breakpoints (%s)",
+	   fault_names[fault], n, f.met, err.code ? err.text : "no error");
+	if (!undone || !is_undone(&f))
+		tap_diag("looks undone: %d; runs: %d, %zu breakpoints, debugger: %d, journal "
+			 "stopped: "
+			 "%d",
+			 undone, fake_qemu_runs(f.qemu), fake_qemu_breaks(f.qemu),
+			 fake_qemu_has_debugger(f.qemu), journal_is_stopped(&f));
+	tear_down(&f);
+}
+
+static void test_faults(void)
+{
+	enum { PACKETS = 20 };
+
+	for (enum fake_fault fault = FAKE_STALL; fault <= FAKE_DEAF; fault++)
+		for (int n = 1; n <= PACKETS; n++)
+			test_fault(fault, n);
+}
+
+/* The guest must not wait for the end of the trace. */
+static void test_runs_on(void)
+{
+	struct error err;
+	struct fixture f;
+
+	set_up(&f);
+	f.fault = FAKE_STALL;
+	f.countdown = 2;
+	fake_qemu_set_fault(f.qemu, on_packet, &f);
+	ok(!hit(&f, 0, 0), "a late reply ends the service");
+	ok(failed(&f, &err) && err.code == ETIMEDOUT,
+	   "a late reply: the trace ends with an error: %s", err.text);
+	for (int i = 0; i < PATIENCE_MS && !fake_qemu_runs(f.qemu); i++)
+		clock_wait_ms(1);
+	fake_qemu_reach(f.qemu, 1, place(1));
+	clock_wait_ms(20);
+	ok(fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu),
+	   "a late reply: the guest runs on without breakpoints, before the trace ends");
+	ok(end_trace(&f) && is_undone(&f), "a late reply: the end finds nothing left");
+	tear_down(&f);
+}
+
+/* Without libvirt a lost connection cannot be replaced: the checks must say so. */
+static void test_no_libvirt(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	f.fault = FAKE_DEAF;
+	f.countdown = 2;
+	fake_qemu_set_fault(f.qemu, on_packet, &f);
+	fake_qemu_set_dead_libvirtd(f.qemu, true);
+	hit(&f, 0, 0);
+	ok(!end_trace(&f) && !fake_qemu_runs(f.qemu),
+	   "the gdbstub and libvirt fail: the end reports that the domain is not as it was");
+	ok(journal_is_stopped(&f),
+	   "the gdbstub and libvirt fail: the journal says that the domain is stopped");
+	fake_qemu_set_dead_libvirtd(f.qemu, false);
+	ok(end_trace(&f) && is_undone(&f), "libvirt is back: the next try undoes everything");
+	tear_down(&f);
+}
+
+/* An administrator's suspend is kept, also after the connection was lost. */
+static void test_suspended(bool lost)
+{
+	struct fixture f;
+
+	set_up(&f);
+	if (lost) {
+		f.fault = FAKE_STALL;
+		f.countdown = 2;
+		fake_qemu_set_fault(f.qemu, on_packet, &f);
+		hit(&f, 0, 0);
+		for (int i = 0; i < PATIENCE_MS && !fake_qemu_runs(f.qemu); i++)
+			clock_wait_ms(1);
+	}
+	fake_qemu_suspend(f.qemu);
+	ok(!set_all(&f, false) && looks_undone(&f) && !fake_qemu_runs(f.qemu),
+	   "%s: a domain that its administrator has suspended stays suspended, and is as it was",
+	   lost ? "after a lost connection" : "plain");
+	fake_qemu_resume(f.qemu);
+	ok(is_undone(&f), "and runs without breakpoints when it is resumed");
+	tear_down(&f);
+}
+
+static void test_moving(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	fake_qemu_set_dead_libvirtd(f.qemu, true);
+	libvirt_guest_move(f.g);
+	ok(fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu) &&
+		   !libvirt_guest_check_breaks(f.g, NULL) && !journal_is_stopped(&f),
+	   "without libvirt, the gdbstub takes the breakpoints out and the domain runs");
+	ok(libvirt_guest_stop(libvirt_guest(f.g), NULL) == -ECANCELED,
+	   "a domain that is being moved is not stopped");
+	tear_down(&f);
+}
+
+static void test_moving_deaf(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	f.fault = FAKE_DEAF;
+	f.countdown = 2;
+	fake_qemu_set_fault(f.qemu, on_packet, &f);
+	libvirt_guest_move(f.g);
+	ok(libvirt_guest_check_breaks(f.g, NULL) == -EIO && journal_is_stopped(&f),
+	   "a gdbstub that does not answer while the domain is moved: the checks say so");
+	tear_down(&f);
+}
+
+int main(void)
+{
+	test_plain();
+	test_runs_on();
+	test_no_libvirt();
+	test_suspended(false);
+	test_suspended(true);
+	test_moving();
+	test_moving_deaf();
+	test_faults();
+	return tap_done();
+}
