@@ -90,6 +90,9 @@ struct trampoline_spec {
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
 	enum trampoline_full full;
+	/* The calls that the record is written for; NULL: all. At returns it may ask for the pid.
+	 */
+	const struct gate *gate;
 	/* Direct records about the same call, at entries; they are written behind the own one. */
 	const struct direct_spec *extra;
 	size_t nr_extra;   /* DIRECT_MAX_RECORDS or fewer */
