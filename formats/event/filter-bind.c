@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A parsed filter for the events of one class. */
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/glob.h"
 #include "formats/base/text.h"
 #include "formats/event/filter-internal.h"
 
@@ -17,8 +17,8 @@ static bool is_vcpu(const char *name)
 static int fail(const struct filter_term *term, unsigned int at, const char *what,
 		struct error *err)
 {
-	return error_set(err, EINVAL, "filter, character %u: '%s' %s", at,
-			 at == term->field_at ? term->field : term->text, what);
+	return error_set_column(err, EINVAL, at, "filter, character %u: '%s' %s", at,
+				at == term->field_at ? term->field : term->text, what);
 }
 
 static int no_field(const struct filter_term *term, const struct event_class *class,
@@ -33,10 +33,10 @@ static int no_field(const struct filter_term *term, const struct event_class *cl
 	names[n++] = "vcpu";
 	names[n] = NULL;
 	nearest = text_nearest(term->field, names);
-	return error_set(err, ENOENT, "filter, character %u: %s has no field '%s'%s%s%s",
-			 term->field_at, class->name, term->field,
-			 nearest ? "; did you mean '" : "", nearest ? nearest : "",
-			 nearest ? "'?" : "");
+	return error_set_column(err, ENOENT, term->field_at,
+				"filter, character %u: %s has no field '%s'%s%s%s", term->field_at,
+				class->name, term->field, nearest ? "; did you mean '" : "",
+				nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 static bool has_text(const struct event_field *field)
@@ -123,7 +123,7 @@ static bool text_matches(const struct bound_term *term, const struct event_names
 	else
 		names->text(names->arg, field, event_field_value(field, bytes), text, sizeof(text));
 	if (term->op == FILTER_GLOB)
-		found = !fnmatch(term->text, text, 0);
+		found = glob_matches(term->text, text);
 	else
 		found = !strcmp(term->text, text);
 	offset = field->type == EVENT_CODE ? strchr(text, '+') : NULL;

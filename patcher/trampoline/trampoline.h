@@ -44,7 +44,7 @@ struct trampoline_kernel {
 	int32_t current_task;          /* %gs:this is the gva of the running task */
 	uint32_t task_pid, task_comm;  /* offsets in struct task_struct */
 	uint64_t page_offset, vmemmap; /* gvas: of physical address 0, and of its struct page */
-	uint64_t pages;                /* that the direct map holds, of 4096 bytes */
+	uint64_t pages;                /* up to the end of the direct map, of 4096 bytes */
 	uint32_t page_compound_head;   /* offsets in struct page, whose size must be 64 */
 	int32_t page_lowest_mask;      /* sign-extended; struct slab_page_facts */
 	uint32_t page_slab_cache;
