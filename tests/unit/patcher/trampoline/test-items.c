@@ -10,7 +10,7 @@
 #include "tests/lib/tap.h"
 
 static const char *const names[FAKE_HOWS] = {"array", "int array", "batch", "sheaf", "list"};
-static const char *const fulls[] = {"block", "drop"};
+static const char *const fulls[] = {"block", "spin", "drop"};
 
 /* In records of as many as fit, and at least one. */
 static uint64_t records_for(uint64_t items)
@@ -66,13 +66,13 @@ static uint64_t on_out(void *arg, uint64_t rip)
 	uint64_t gva = h->f->spec.gva;
 	int answer = h->rings++ ? h->then : h->first;
 
-	h->wrong |= rip != gva + t->trap;
+	h->wrong |= rip != gva + t->slow.trap;
 	if (answer == HOST_SKIP)
-		return gva + t->skip;
+		return gva + t->slow.skip;
 	if (answer == HOST_NOTHING)
 		return rip + GUEST_TRAP_SIZE;
 	fake_items_drain(h->f);
-	return gva + t->retry;
+	return gva + t->slow.retry;
 }
 
 /* Far more than a ring holds; `bounded` = beyond what one call is allowed. */
