@@ -90,8 +90,8 @@ struct trampoline_spec {
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
 	enum trampoline_full full;
-	/* The calls that the record is written for; NULL: all. At returns it may ask for the pid.
-	 */
+	/* The calls that the record is written for; NULL: all. Of a function whose returns are
+	 * recorded, too, both have the same one, on gate_call_sources. */
 	const struct gate *gate;
 	/* Direct records about the same call, at entries; they are written behind the own one. */
 	const struct direct_spec *extra;
