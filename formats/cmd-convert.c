@@ -27,8 +27,8 @@ struct conversion {
 	const struct trace_instance *instances; /* of the source */
 	size_t nr_instances;
 	/* In the copy: the number of each, and its classes. */
-	unsigned int numbers[TRACE_MAX_INSTANCES];
-	const struct event_class *classes[TRACE_MAX_INSTANCES];
+	unsigned int numbers[TRACE_INSTANCES_MAX];
+	const struct event_class *classes[TRACE_INSTANCES_MAX];
 	uint8_t adopted[(UINT16_MAX + 1) / 8]; /* bit set of cache ids */
 };
 
@@ -250,6 +250,8 @@ static int convert_trace(struct trace_reader *reader, const char *dir, unsigned 
 	struct trace_info info = info_of(reader);
 	int ret;
 
+	/* Until the copy is complete: then it says what its source says. */
+	snprintf(info.writer, sizeof(info.writer), "%s", "convert");
 	*result = (struct convert_result){0};
 	ret = trace_writer_create(dir, count_vcpus(reader), encoding, &info, &c.writer, err);
 	if (ret)

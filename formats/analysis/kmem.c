@@ -152,6 +152,7 @@ static void print_totals(FILE *out, const struct kmem_analysis *a)
 			"Others", text_number(a->base.passed_over, "event").s);
 	text_print_recording(out, a->base.config.reader, LABEL);
 	text_print_losses(out, a->base.config.reader, LABEL);
+	text_print_gaps(out, a->base.config.reader, LABEL);
 }
 
 static const char *const titles[] = {

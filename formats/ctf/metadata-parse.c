@@ -164,7 +164,7 @@ static int parse_instances(const json_t *root, struct ctf_described *out, struct
 	size_t n = json_array_size(array);
 	int ret = 0;
 
-	if (!json_is_array(array) || n > TRACE_MAX_INSTANCES)
+	if (!json_is_array(array) || n > TRACE_INSTANCES_MAX)
 		return ctf_metadata_refuse(err, "has no list of instances, or too long a one");
 	out->instances = calloc(n + 1, sizeof(*out->instances));
 	if (!out->instances)

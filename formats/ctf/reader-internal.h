@@ -17,7 +17,7 @@ struct ctf_decoder {
 	struct trace_decoder base;
 	struct decoder_input input;
 	struct ctf_described described;
-	struct ctf_plan *plans[TRACE_MAX_INSTANCES]; /* of the instances */
+	struct ctf_plan *plans[TRACE_INSTANCES_MAX]; /* of the instances */
 };
 
 /* What ids stand for, by id: those of the packet at hand have its number. */

@@ -7,13 +7,9 @@
 #include "formats/ctf/tables.h"
 #include "formats/ctf/values.h"
 
-/*
- * PACKET_MAX: a packet's tables take a fixed amount, so that large packets make them cheap; a
- * damaged byte costs a packet. EVENT_ROOM: an event in any form, a CTF_TIME before it, and what it
- * adds to the tables.
- */
+/* EVENT_ROOM: an event in any form, a CTF_TIME before it, and what it adds to the tables. */
 enum {
-	CTF_PACKET_MAX = 512 << 10,
+	CTF_PACKET_MAX = OUTPUT_PACKET_MAX,
 	CTF_EVENT_ROOM = 10 << 10,
 	CTF_TABLES_BYTES = CTF_EXTENDED_BYTES + CTF_NR_TABLES * CTF_LENGTH_BYTES,
 };
@@ -35,10 +31,9 @@ struct ctf_writer {
 	struct ctf_instance *instance;
 	const struct ctf_plan *plan;
 	unsigned int stream, vcpu;
-	int fd;
-	uint64_t file_size; /* whole packets */
-	uint64_t sequence;  /* of the next packet */
-	uint64_t noted;     /* lost events, as of the last packet */
+	struct packet_file file;
+	uint64_t sequence; /* of the next packet */
+	uint64_t noted;    /* lost events, as of the last packet */
 	uint64_t begin, clock;
 	size_t used;        /* bytes of the packet */
 	size_t table_bytes; /* that its tables will take */

@@ -17,8 +17,9 @@ struct ctf_encoder {
 	struct ctf_identity identity;
 	struct cache_table *caches;
 	struct call_sites *sites;
+	struct output *output;
 	pthread_mutex_t lock; /* the instances; each is constant once it is there */
-	struct ctf_instance *instances[TRACE_MAX_INSTANCES];
+	struct ctf_instance *instances[TRACE_INSTANCES_MAX];
 	size_t nr_instances;
 };
 
@@ -51,21 +52,8 @@ static int need_buffer(struct ctf_writer *w)
 	return w->bytes ? 0 : -ENOMEM;
 }
 
-/* The one place where packets go to their file. On failure the file is as it was. */
-static int write_bytes(struct ctf_writer *w, size_t size)
-{
-	size_t done;
-	int ret = file_write_at(w->fd, w->bytes, size, w->file_size, &done);
-
-	if (!ret)
-		w->file_size += size;
-	else if (ftruncate(w->fd, (off_t)w->file_size))
-		return -errno;
-	return ret;
-}
-
-/* The tables are appended to the packet for as long as that takes: it can be written again. */
-static int write_packet(struct ctf_writer *w)
+/* The tables are appended to the packet for as long as that takes: it can be put again. */
+static int put_packet(struct ctf_writer *w)
 {
 	const size_t used = w->used;
 	struct ctf_packet header = {
@@ -78,6 +66,8 @@ static int write_packet(struct ctf_writer *w)
 	};
 	int ret = need_buffer(w);
 
+	if (!ret)
+		ret = output_room(w->base.output, w->used + w->table_bytes);
 	if (ret)
 		return ret;
 	header.tables = (uint32_t)ctf_put_tables(w);
@@ -86,14 +76,13 @@ static int write_packet(struct ctf_writer *w)
 	ctf_packet_put(w->bytes, w->identity, &header);
 	header.crc = ctf_packet_crc(w->bytes, header.size);
 	ctf_packet_put(w->bytes, w->identity, &header);
-	ret = write_bytes(w, header.size);
+	ret = stream_writer_put(&w->base, w->bytes, header.size);
 	if (ret) {
 		w->used = used;
 		return ret;
 	}
 	w->sequence++;
 	w->noted = header.lost;
-	memcpy(w->base.written, w->base.counts, sizeof(w->base.written));
 	begin_packet(w);
 	return 0;
 }
@@ -102,7 +91,7 @@ static int flush(struct stream_writer *base)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
 
-	return is_empty(w) && w->noted == base->lost ? 0 : write_packet(w);
+	return is_empty(w) && w->noted == base->lost ? 0 : put_packet(w);
 }
 
 /* What has to be before an event can be put into the packet. */
@@ -111,7 +100,7 @@ static int prepare(struct ctf_writer *w, int64_t ns)
 	int ret = need_buffer(w);
 
 	if (!ret && !is_empty(w))
-		ret = write_packet(w);
+		ret = put_packet(w);
 	if (ret)
 		return ret;
 	if (ctf_clock_holds(ns) && (uint64_t)ns > w->clock)
@@ -132,22 +121,24 @@ static int put(struct stream_writer *base, unsigned int class_index, int64_t ns,
 	}
 	ret = ctf_put_event(w, class_index, ns, bytes);
 	if (!ret)
-		base->counts[class_index]++;
+		base->gathered.n[class_index]++;
 	return ret;
 }
 
-static void discard(struct stream_writer *base)
+static uint64_t discard(struct stream_writer *base)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
-	uint64_t lost = stream_writer_sum(base->counts) - stream_writer_sum(base->written);
+	uint64_t nr_packets, lost = stream_writer_forget(base, &nr_packets);
 
+	w->sequence -= nr_packets;
 	if (!lost)
-		return;
-	memcpy(base->counts, base->written, sizeof(base->counts));
+		return 0;
 	begin_packet(w);
 	/* An empty packet says so, if there is room for it. */
 	base->lost += lost;
-	write_packet(w);
+	put_packet(w);
+	base->lost -= lost;
+	return lost;
 }
 
 static void rest(struct stream_writer *base)
@@ -164,8 +155,8 @@ static void destroy_stream(struct stream_writer *base)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
 
-	if (w->fd >= 0)
-		close(w->fd);
+	if (w->file.fd >= 0)
+		close(w->file.fd);
 	ctf_values_deinit(&w->code);
 	ctf_values_deinit(&w->flags);
 	ctf_values_deinit(&w->strings);
@@ -174,16 +165,18 @@ static void destroy_stream(struct stream_writer *base)
 	free(w);
 }
 
-static int open_file(const struct ctf_encoder *encoder, const struct ctf_instance *instance,
-		     unsigned int vcpu)
+static int add_file(struct ctf_writer *w, const struct ctf_encoder *encoder)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	char name[64];
 	int fd;
 
-	snprintf(name, sizeof(name), "cpu%u%s", vcpu, instance->suffix);
+	snprintf(name, sizeof(name), "cpu%u%s", w->vcpu, w->instance->suffix);
 	fd = openat(encoder->dir_fd, name, flags, 0666);
-	return fd < 0 ? -errno : fd;
+	packet_file_init(&w->file, fd);
+	if (fd < 0)
+		return -errno;
+	return output_add(encoder->output, &w->file.base, &w->base.output);
 }
 
 static void init_values(struct ctf_writer *w)
@@ -207,6 +200,7 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 						     .destroy = destroy_stream};
 	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
 	struct ctf_writer *w = calloc(1, sizeof(*w));
+	int ret;
 
 	if (!w)
 		return -ENOMEM;
@@ -218,12 +212,10 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 	w->plan = w->instance->plan;
 	w->stream = instance;
 	w->vcpu = vcpu;
-	w->fd = open_file(encoder, w->instance, vcpu);
 	init_values(w);
 	begin_packet(w);
-	if (w->fd < 0) {
-		int ret = w->fd;
-
+	ret = add_file(w, encoder);
+	if (ret) {
 		destroy_stream(&w->base);
 		return ret;
 	}
@@ -307,7 +299,7 @@ static int add_instance(struct trace_encoder *base, const struct trace_instance 
 static char *metadata_text(struct ctf_encoder *encoder, const struct sidecar *sidecar)
 {
 	struct ctf_metadata metadata = {.identity = encoder->identity, .sidecar = sidecar};
-	struct ctf_instance_ids ids[TRACE_MAX_INSTANCES] = {0};
+	struct ctf_instance_ids ids[TRACE_INSTANCES_MAX] = {0};
 	char *text;
 
 	pthread_mutex_lock(&encoder->lock);
@@ -342,7 +334,7 @@ static int describe(struct trace_encoder *base, const struct sidecar *sidecar, s
 	if (!text)
 		return error_set(err, ENOMEM, "%s: out of memory", CTF_METADATA_NAME);
 	ret = file_replace(encoder->dir_fd, CTF_METADATA_NAME, METADATA_TEMP_NAME, text,
-			   strlen(text));
+			   strlen(text), FILE_DURABLE);
 	free(text);
 	return ret ? error_set(err, -ret, "%s: %s", CTF_METADATA_NAME, strerror(-ret)) : 0;
 }
@@ -368,6 +360,7 @@ int ctf_encoder_create(const struct encoder_input *input, const struct ctf_ident
 	encoder->dir_fd = input->dir_fd;
 	encoder->caches = input->caches;
 	encoder->sites = input->sites;
+	encoder->output = input->output;
 	encoder->identity = *identity;
 	pthread_mutex_init(&encoder->lock, NULL);
 	*out = &encoder->base;

@@ -73,7 +73,7 @@ struct trace_instance {
 	const char *suffix; /* in a trace that is read: its files are cpu<n><suffix> */
 };
 
-enum { TRACE_INSTANCE_NAME_MAX = 31, TRACE_MAX_INSTANCES = 64 /* of a trace */ };
+enum { TRACE_INSTANCE_NAME_MAX = 31, TRACE_INSTANCES_MAX = 64 /* of a trace */ };
 
 struct event {
 	const struct event_class *class;

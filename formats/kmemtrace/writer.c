@@ -10,62 +10,75 @@
 #include "formats/base/fs.h"
 #include "formats/kmemtrace/kmemtrace.h"
 
-/* --- one vCPU: the files cpu<n> and caches<n>, written in whole records ----------------------- */
+/* --- one vCPU: the files cpu<n> and caches<n> ------------------------------------------------- */
 
-enum { BUFFER_RECORDS = 65536 / KMEMTRACE_RECORD_SIZE, RECENT_SITES = 1024 };
+/* A packet has records, and behind them their cache ids, little-endian. */
+enum {
+	CACHE_SIZE = sizeof(uint16_t),
+	RECORDS_MAX = 65536 / (KMEMTRACE_RECORD_SIZE + CACHE_SIZE),
+	RECENT_SITES = 1024,
+};
+
+struct kmemtrace_file {
+	struct output_file base;
+	int records_fd, caches_fd;
+	uint64_t written; /* records in the files */
+};
 
 struct kmemtrace_writer {
 	struct stream_writer base;
-	int records_fd, caches_fd;
+	struct kmemtrace_file file;
 	struct call_sites *sites;
 	uint64_t recent[RECENT_SITES]; /* some that `sites` was told of, by hash; 0: none */
-	uint64_t nr_written;           /* records in the files */
-	size_t buffered;
-	uint8_t classes[BUFFER_RECORDS]; /* their indices */
-	uint8_t records[BUFFER_RECORDS * KMEMTRACE_RECORD_SIZE];
-	uint16_t caches[BUFFER_RECORDS]; /* little-endian */
+	size_t nr_records;             /* gathered */
+	uint8_t records[RECORDS_MAX * (KMEMTRACE_RECORD_SIZE + CACHE_SIZE)];
+	uint16_t caches[RECORDS_MAX];
 };
 
-/*
- * Write n items of `size` bytes as items first, first + 1, ... of a file. Sets *done to how many
- * were written whole, and cuts the file off behind them.
- */
-static int write_items(int fd, const void *items, size_t size, size_t n, uint64_t first,
-		       size_t *done)
+static int cut_back(const struct kmemtrace_file *file)
 {
-	int ret = file_write_at(fd, items, n * size, first * size, done);
-
-	*done /= size;
-	if (ret && ftruncate(fd, (off_t)((first + *done) * size)))
+	if (ftruncate(file->caches_fd, (off_t)(file->written * CACHE_SIZE)) ||
+	    ftruncate(file->records_fd, (off_t)(file->written * KMEMTRACE_RECORD_SIZE)))
 		return -errno;
-	return ret;
+	return 0;
+}
+
+/* The cache ids go first, so that no record lacks its own. */
+static int write_packet(struct output_file *base, const void *packet, size_t size)
+{
+	struct kmemtrace_file *file = (struct kmemtrace_file *)base;
+	const size_t n = size / (KMEMTRACE_RECORD_SIZE + CACHE_SIZE);
+	const uint8_t *caches = (const uint8_t *)packet + n * KMEMTRACE_RECORD_SIZE;
+	size_t done;
+	int cut, ret = file_write_at(file->caches_fd, caches, n * CACHE_SIZE,
+				     file->written * CACHE_SIZE, &done);
+
+	if (!ret)
+		ret = file_write_at(file->records_fd, packet, n * KMEMTRACE_RECORD_SIZE,
+				    file->written * KMEMTRACE_RECORD_SIZE, &done);
+	if (!ret) {
+		file->written += n;
+		return 0;
+	}
+	cut = cut_back(file);
+	return cut ? cut : ret;
 }
 
 static int flush(struct stream_writer *base)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
-	size_t done = 0, left;
+	const size_t n = stream->nr_records, records = n * KMEMTRACE_RECORD_SIZE;
 	int ret;
 
-	if (!stream->buffered)
+	if (!n)
 		return 0;
-	/* The cache ids go first: where their records then fail, they are written again. */
-	ret = write_items(stream->caches_fd, stream->caches, sizeof(stream->caches[0]),
-			  stream->buffered, stream->nr_written, &done);
+	ret = output_room(base->output, records + n * CACHE_SIZE);
+	if (ret)
+		return ret;
+	memcpy(stream->records + records, stream->caches, n * CACHE_SIZE);
+	ret = stream_writer_put(base, stream->records, records + n * CACHE_SIZE);
 	if (!ret)
-		ret = write_items(stream->records_fd, stream->records, KMEMTRACE_RECORD_SIZE,
-				  stream->buffered, stream->nr_written, &done);
-	else
-		done = 0;
-	left = stream->buffered - done;
-	memmove(stream->records, stream->records + done * KMEMTRACE_RECORD_SIZE,
-		left * KMEMTRACE_RECORD_SIZE);
-	memmove(stream->caches, stream->caches + done, left * sizeof(stream->caches[0]));
-	for (size_t i = 0; i < done; i++)
-		base->written[stream->classes[i]]++;
-	memmove(stream->classes, stream->classes + done, left);
-	stream->nr_written += done;
-	stream->buffered = left;
+		stream->nr_records = 0;
 	return ret;
 }
 
@@ -82,56 +95,48 @@ static void note_site(struct kmemtrace_writer *stream, uint64_t site)
 static int put(struct stream_writer *base, unsigned int class_index, int64_t ns, const void *bytes)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
-	const struct event event = {.class = &kmem_classes[class_index], .ns = ns, .bytes = bytes};
 	struct kmem_record record;
+	size_t n;
+	int ret;
 
 	if (class_index >= KMEM_NR_CLASSES)
 		return -EINVAL;
-	if (stream->buffered == BUFFER_RECORDS) {
-		int ret = flush(base);
-
-		/* A partial success made room. */
-		if (ret && stream->buffered == BUFFER_RECORDS)
-			return ret;
-	}
-	kmem_record_of(&event, &record);
-	kmemtrace_encode(&record, stream->records + stream->buffered * KMEMTRACE_RECORD_SIZE);
-	stream->caches[stream->buffered] = htole16(record.cache);
-	stream->classes[stream->buffered++] = (uint8_t)class_index;
-	base->counts[class_index]++;
+	ret = stream->nr_records == RECORDS_MAX ? flush(base) : 0;
+	if (ret)
+		return ret;
+	kmem_record_of(
+		&(struct event){.class = &kmem_classes[class_index], .ns = ns, .bytes = bytes},
+		&record);
+	n = stream->nr_records++;
+	kmemtrace_encode(&record, stream->records + n * KMEMTRACE_RECORD_SIZE);
+	stream->caches[n] = htole16(record.cache);
+	base->gathered.n[class_index]++;
 	note_site(stream, record.call_site);
 	return 0;
 }
 
-static void discard(struct stream_writer *base)
+static uint64_t discard(struct stream_writer *base)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
+	uint64_t nr_packets;
 
-	memcpy(base->counts, base->written, sizeof(base->counts));
-	stream->buffered = 0;
-	/* Remove the ids of records that were never written. A failure does no harm. */
-	if (ftruncate(stream->caches_fd, (off_t)(stream->nr_written * sizeof(stream->caches[0]))))
-		return;
-}
-
-static void rest(struct stream_writer *base)
-{
-	(void)base;
+	stream->nr_records = 0;
+	return stream_writer_forget(base, &nr_packets);
 }
 
 static void destroy_stream(struct stream_writer *base)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
 
-	if (stream->records_fd >= 0)
-		close(stream->records_fd);
-	if (stream->caches_fd >= 0)
-		close(stream->caches_fd);
+	if (stream->file.records_fd >= 0)
+		close(stream->file.records_fd);
+	if (stream->file.caches_fd >= 0)
+		close(stream->file.caches_fd);
 	free(stream);
 }
 
 static const struct stream_writer_ops stream_ops = {
-	.put = put, .flush = flush, .discard = discard, .rest = rest, .destroy = destroy_stream};
+	.put = put, .flush = flush, .discard = discard, .destroy = destroy_stream};
 
 /* --- the trace: abi_version and total_overruns ------------------------------------------------ */
 
@@ -139,6 +144,7 @@ struct kmemtrace_encoder {
 	struct trace_encoder base;
 	int dir_fd;
 	struct call_sites *sites;
+	struct output *output;
 	bool has_instance;
 };
 
@@ -179,14 +185,17 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 	(void)instance;
 	if (!stream)
 		return -ENOMEM;
-	stream->sites = encoder->sites;
 	stream->base.ops = &stream_ops;
-	stream->caches_fd = -1;
-	stream->records_fd = create_file(encoder->dir_fd, "cpu", vcpu);
-	if (stream->records_fd >= 0)
-		stream->caches_fd = create_file(encoder->dir_fd, "caches", vcpu);
-	if (stream->caches_fd < 0)
+	stream->sites = encoder->sites;
+	stream->file.base.write = write_packet;
+	stream->file.caches_fd = -1;
+	stream->file.records_fd = create_file(encoder->dir_fd, "cpu", vcpu);
+	if (stream->file.records_fd >= 0)
+		stream->file.caches_fd = create_file(encoder->dir_fd, "caches", vcpu);
+	if (stream->file.caches_fd < 0)
 		ret = -errno;
+	else
+		ret = output_add(encoder->output, &stream->file.base, &stream->base.output);
 	if (ret)
 		destroy_stream(&stream->base);
 	else
@@ -241,6 +250,7 @@ static int create(const struct encoder_input *input, struct trace_encoder **out)
 	encoder->base.ops = &kmemtrace_encoder;
 	encoder->dir_fd = input->dir_fd;
 	encoder->sites = input->sites;
+	encoder->output = input->output;
 	*out = &encoder->base;
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include "formats/event/event.h"
 #include "formats/trace/cache-table.h"
 #include "formats/trace/call-sites.h"
+#include "formats/trace/output.h"
 #include "formats/trace/sidecar.h"
 
 /*
@@ -14,55 +15,56 @@
  * add an encoder, embed the two structures at the start of two of its own, fill in all
  * operations, and add a row to formats/encodings.c.
  *
- * One vCPU's stream of an instance; calls on one stream never overlap. Between calls its files are
- * a valid trace: what the disk refuses stays buffered, and the files are cut back.
+ * One vCPU's stream of an instance; calls on one stream never overlap. It gathers events in packets
+ * of at most OUTPUT_PACKET_MAX bytes and puts them into the trace's output, whose thread writes
+ * them: its files are a valid trace at any time.
  */
-enum { STREAM_MAX_CLASSES = 32 };
-
 struct stream_writer {
 	const struct stream_writer_ops *ops;
+	struct output_stream *output; /* set by add_stream */
 	uint64_t lost; /* events of this stream that could not be written; the writer counts them */
-	/* By the encoder, by index of the class: events taken, and those of them in the file. */
-	uint64_t counts[STREAM_MAX_CLASSES], written[STREAM_MAX_CLASSES];
+	/* By the encoder: events in the packet at hand, and in all packets that were put. */
+	struct output_events gathered, put;
 };
 
 struct stream_writer_ops {
 	/*
-	 * Append an event of the instance's class with this index, and count it. Returns 0; -EINVAL
-	 * for a class that is not there; -errno if the buffer is full and cannot be written.
+	 * Take an event of the instance's class with this index, and count it. Returns 0; -EINVAL
+	 * for a class that is not there; an error of output_put() if there is no room for it.
 	 */
 	int (*put)(struct stream_writer *stream, unsigned int class_index, int64_t ns,
 		   const void *bytes);
-	/* Write what is buffered. Returns 0, or -errno with the unwritten still buffered. */
+	/* Put what is gathered so far. Returns 0, or an error of output_put() and keeps it. */
 	int (*flush)(struct stream_writer *stream);
-	/* Forget what is buffered: the counts become those of what is written. */
-	void (*discard)(struct stream_writer *stream);
-	/* Give back memory that is not needed until the next event. */
+	/*
+	 * Forget what was gathered or put, and is not written: it does not count any more. May put
+	 * a packet that says so. Returns the number of events.
+	 */
+	uint64_t (*discard)(struct stream_writer *stream);
+	/* Give back memory that is not needed until the next event. NULL: nothing to do. */
 	void (*rest)(struct stream_writer *stream);
-	/* Close, without writing anything. */
+	/* Close, without writing anything. The output has ended. */
 	void (*destroy)(struct stream_writer *stream);
 };
 
-/* Of all classes together. */
-static inline uint64_t stream_writer_sum(const uint64_t counts[STREAM_MAX_CLASSES])
-{
-	uint64_t sum = 0;
+/* For encoders: put a packet, with the events that were gathered for it. As output_put(). */
+int stream_writer_put(struct stream_writer *stream, const void *packet, size_t size);
 
-	for (unsigned int i = 0; i < STREAM_MAX_CLASSES; i++)
-		sum += counts[i];
-	return sum;
-}
+/* For encoders: forget as discard() says; *nr_packets of them were put. Returns the number of
+ * events. */
+uint64_t stream_writer_forget(struct stream_writer *stream, uint64_t *nr_packets);
 
 /* The whole trace. */
 struct trace_encoder {
 	const struct encoder_ops *ops;
 };
 
-/* What an encoder works with. All of it outlives it. */
+/* What an encoder works with. All of it but the output outlives it. */
 struct encoder_input {
 	int dir_fd;
 	struct cache_table *caches;
 	struct call_sites *sites; /* is told of each address of code */
+	struct output *output;    /* of all streams; ends before they do */
 };
 
 struct encoder_ops {

@@ -27,6 +27,12 @@ int trace_files_open_memory(const struct trace_memory_file *files, size_t nr_fil
 /* NULL-safe. Ends the byte sources that were made of the files. */
 void trace_files_close(struct trace_files *files);
 
+/*
+ * Whether a trace writer has the directory open now: trace_writer_create() locks it. False where
+ * that cannot be known (in memory, on file systems without locks).
+ */
+bool trace_files_are_being_written(const struct trace_files *files);
+
 /* The numbers n of the files "cpu<n>" and "cpu<n>.<more>", ascending, valid until close. */
 const unsigned int *trace_files_vcpus(const struct trace_files *files, size_t *nr_vcpus);
 

@@ -25,12 +25,19 @@ void writer_destroy_instances(struct trace_writer *writer)
 		destroy_instance(writer, writer->instances[i]);
 }
 
-/* Write what the sink's stream holds. The lock is taken. */
-static int flush_sink(struct event_sink *sink)
+/* `waits`: for room in a queue that is full. */
+static int flush_sink(struct event_sink *sink, bool waits)
 {
-	int ret = sink->out ? sink->out->ops->flush(sink->out) : 0;
+	int ret, waited = 0;
 
-	return ret ? writer_keep_error(sink->writer, ret, "cpu", sink->vcpu) : 0;
+	do {
+		pthread_mutex_lock(&sink->lock);
+		ret = sink->out ? sink->out->ops->flush(sink->out) : 0;
+		pthread_mutex_unlock(&sink->lock);
+		if (ret == -EAGAIN && waits)
+			waited = output_wait(sink->out->output, OUTPUT_PACKET_MAX);
+	} while (ret == -EAGAIN && waits && !waited);
+	return waited ? waited : ret;
 }
 
 static bool is_instance_name(const char *name)
@@ -102,8 +109,12 @@ static int create_streams(struct trace_writer *writer, unsigned int number, stru
 	int ret = writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
 
 	for (unsigned int i = 0; !ret && i < writer->nr_vcpus; i++) {
-		ret = writer->encoder->ops->add_stream(writer->encoder, number, i,
-						       &instance->sinks[i].out);
+		struct stream_writer *out = NULL;
+
+		ret = writer->encoder->ops->add_stream(writer->encoder, number, i, &out);
+		pthread_mutex_lock(&instance->sinks[i].lock);
+		instance->sinks[i].out = out;
+		pthread_mutex_unlock(&instance->sinks[i].lock);
 		if (ret)
 			return error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
 	}
@@ -166,9 +177,9 @@ static int add_locked(struct trace_writer *writer, const struct trace_instance *
 		ret = reopen(writer, writer->instances[number], about->spec, err);
 		return ret ? ret : number;
 	}
-	if (writer->nr_instances == TRACE_MAX_INSTANCES)
+	if (writer->nr_instances == TRACE_INSTANCES_MAX)
 		return error_set(err, ENOSPC, "a trace has at most %d instances",
-				 TRACE_MAX_INSTANCES);
+				 TRACE_INSTANCES_MAX);
 	number = (int)writer->nr_instances;
 	ret = create_instance(writer, about, err);
 	return ret ? ret : number;
@@ -199,8 +210,9 @@ void trace_writer_close_instance(struct trace_writer *writer, unsigned int numbe
 	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
 		struct event_sink *sink = &instance->sinks[i];
 
+		flush_sink(sink, true);
 		pthread_mutex_lock(&sink->lock);
-		if (!flush_sink(sink) && sink->out)
+		if (sink->out && sink->out->ops->rest)
 			sink->out->ops->rest(sink->out);
 		pthread_mutex_unlock(&sink->lock);
 	}
@@ -232,11 +244,36 @@ void event_sink_end(struct event_sink *sink)
 	pthread_mutex_unlock(&sink->lock);
 }
 
-/* An event was not taken. */
-__attribute__((cold, noinline)) static int lose(struct event_sink *sink, int ret)
+/* Waits outside of the sink's lock, so that counts can be read meanwhile. */
+static int wait_for_room(struct event_sink *sink)
 {
+	int ret;
+
+	pthread_mutex_unlock(&sink->lock);
+	ret = output_wait(sink->out->output, OUTPUT_PACKET_MAX);
+	pthread_mutex_lock(&sink->lock);
+	return ret;
+}
+
+/* An event was not taken, for this reason. Try again where that may help. */
+__attribute__((cold, noinline)) static int
+put_again(struct event_sink *sink, int ret, unsigned int class_index, int64_t ns, const void *bytes)
+{
+	while (ret == -EAGAIN && !sink->writer->drop && !sink->closed) {
+		int waited = wait_for_room(sink);
+
+		ret = sink->out->ops->put(sink->out, class_index, ns, bytes);
+		if (ret == -EAGAIN && waited)
+			ret = waited;
+	}
+	if (!ret)
+		return 0;
 	count_overruns(sink, 1);
-	return ret == -EPIPE ? ret : writer_keep_error(sink->writer, ret, "cpu", sink->vcpu);
+	if (ret == -EAGAIN)
+		sink->disk_drops++;
+	if (ret == -EAGAIN || ret == -EPIPE)
+		return ret;
+	return writer_keep_error(sink->writer, ret, "cpu", sink->vcpu);
 }
 
 int event_sink_put(struct event_sink *sink, unsigned int class_index, int64_t ns, const void *bytes)
@@ -245,7 +282,7 @@ int event_sink_put(struct event_sink *sink, unsigned int class_index, int64_t ns
 
 	if (!sink->closed)
 		ret = sink->out->ops->put(sink->out, class_index, ns, bytes);
-	return ret ? lose(sink, ret) : 0;
+	return ret ? put_again(sink, ret, class_index, ns, bytes) : 0;
 }
 
 static int find_kmem(const struct trace_writer *writer)
@@ -303,46 +340,94 @@ void trace_writer_add_overruns(struct trace_writer *writer, unsigned int number,
 	pthread_mutex_unlock(&sink->lock);
 }
 
+typedef void sink_fn(struct event_sink *sink, void *arg);
+
+static void each_sink(struct trace_writer *writer, sink_fn *fn, void *arg)
+{
+	for (unsigned int i = 0; i < writer->nr_instances; i++)
+		for (unsigned int vcpu = 0; vcpu < writer->nr_vcpus; vcpu++)
+			fn(&writer->instances[i]->sinks[vcpu], arg);
+}
+
+static void put_gathered(struct event_sink *sink, void *arg)
+{
+	(void)arg;
+	flush_sink(sink, false);
+}
+
+void writer_put_gathered(struct trace_writer *writer)
+{
+	each_sink(writer, put_gathered, NULL);
+}
+
+static void flush_and_wait(struct event_sink *sink, void *arg)
+{
+	(void)arg;
+	sink->flushed = flush_sink(sink, true);
+}
+
+/* How writing all streams went. */
+struct outcome {
+	int synced; /* what output_sync() returned */
+	int first;  /* failure, and whose it was */
+	unsigned int vcpu;
+};
+
+/* Why events of a stream are not written. */
+static void find_failure(struct event_sink *sink, void *arg)
+{
+	struct outcome *outcome = arg;
+	int failed = sink->flushed;
+
+	if (outcome->first || !sink->out)
+		return;
+	if (!failed)
+		failed = output_failed(sink->out->output);
+	outcome->first = !failed && outcome->synced == -ETIMEDOUT ? outcome->synced : failed;
+	outcome->vcpu = sink->vcpu;
+}
+
+/* One try to write all that was appended. */
+static struct outcome try_flush(struct trace_writer *writer)
+{
+	struct outcome outcome = {0};
+
+	each_sink(writer, flush_and_wait, NULL);
+	outcome.synced = output_sync(writer->output);
+	each_sink(writer, find_failure, &outcome);
+	return outcome;
+}
+
+/*
+ * A second try is for packets that found the queue full of those that the disk had refused: the
+ * first one may have written these.
+ */
 int writer_flush_streams(struct trace_writer *writer, struct error *err)
 {
-	int first = 0;
+	struct outcome outcome = try_flush(writer);
 
-	for (unsigned int i = 0; i < writer->nr_instances; i++) {
-		for (unsigned int vcpu = 0; vcpu < writer->nr_vcpus; vcpu++) {
-			struct event_sink *sink = &writer->instances[i]->sinks[vcpu];
-			int ret;
-
-			pthread_mutex_lock(&sink->lock);
-			ret = flush_sink(sink);
-			pthread_mutex_unlock(&sink->lock);
-			if (ret && !first)
-				first = error_set(err, -ret, "cpu%u: cannot write: %s", vcpu,
-						  strerror(-ret));
-		}
-	}
-	return first;
+	if (outcome.first)
+		outcome = try_flush(writer);
+	if (!outcome.first)
+		return 0;
+	writer_keep_error(writer, outcome.first, "cpu", outcome.vcpu);
+	return error_set(err, -outcome.first, "cpu%u: cannot write: %s", outcome.vcpu,
+			 strerror(-outcome.first));
 }
 
 /* What could not be written by now is lost. */
-static void discard_unwritten(struct event_sink *sink)
+static void discard_unwritten(struct event_sink *sink, void *arg)
 {
-	uint64_t before, after;
-
+	(void)arg;
 	pthread_mutex_lock(&sink->lock);
-	if (sink->out) {
-		before = stream_writer_sum(sink->out->counts);
-		sink->out->ops->discard(sink->out);
-		after = stream_writer_sum(sink->out->counts);
-		count_overruns(sink, before - after);
-	}
+	if (sink->out)
+		count_overruns(sink, sink->out->ops->discard(sink->out));
 	pthread_mutex_unlock(&sink->lock);
 }
 
 void writer_discard_unwritten(struct trace_writer *writer)
 {
-	for (unsigned int i = 0; i < writer->nr_instances; i++)
-		for (unsigned int vcpu = 0; vcpu < writer->nr_vcpus; vcpu++)
-			discard_unwritten(&writer->instances[i]->sinks[vcpu]);
+	each_sink(writer, discard_unwritten, NULL);
 }
 
 /* --- counts ----------------------------------------------------------------------------------- */
@@ -357,9 +442,10 @@ static void add_counts(const struct writer_instance *instance, struct event_sink
 {
 	pthread_mutex_lock(&sink->lock);
 	sum->overruns += sink->overruns;
+	sum->disk_drops += sink->disk_drops;
 	for (size_t i = 0; sink->out && i < instance->about.nr_classes; i++) {
 		const struct event_class *class = &instance->about.classes[i];
-		uint64_t n = sink->out->counts[i];
+		uint64_t n = sink->out->gathered.n[i] + sink->out->put.n[i];
 
 		sum->events += n;
 		if (is_alloc(class))

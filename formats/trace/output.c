@@ -102,10 +102,19 @@ static void remove_head(struct output_stream *stream)
 	free(packet);
 }
 
-static void add_events(struct output_events *sum, const struct output_events *more)
+void output_events_add(struct output_events *sum, const struct output_events *more)
 {
-	sum->allocs += more->allocs;
-	sum->frees += more->frees;
+	for (unsigned int i = 0; i < OUTPUT_MAX_CLASSES; i++)
+		sum->n[i] += more->n[i];
+}
+
+uint64_t output_events_sum(const struct output_events *events)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < OUTPUT_MAX_CLASSES; i++)
+		sum += events->n[i];
+	return sum;
 }
 
 static bool is_flight_recorder(const struct output *output)
@@ -124,7 +133,7 @@ static void forget_oldest(struct output_stream *stream, size_t size)
 {
 	while (stream->head && !is_released(stream->output, stream->head) &&
 	       stream->queued + size > stream->output->config.keep_bytes) {
-		add_events(&stream->forgotten, &stream->head->events);
+		output_events_add(&stream->forgotten, &stream->head->events);
 		remove_head(stream);
 	}
 }
@@ -370,18 +379,37 @@ static struct packet *copy_packet(const void *bytes, size_t size,
 	return packet;
 }
 
-static int put_locked(struct output_stream *stream, struct packet *packet)
+static int check_room(struct output_stream *stream, size_t size)
 {
 	struct output *output = stream->output;
 
 	if (is_flight_recorder(output))
-		forget_oldest(stream, packet->size);
-	if (!has_room(stream, packet->size)) {
-		if (stream->failed)
-			return stream->failed;
-		note_full(output);
-		return -EAGAIN;
-	}
+		forget_oldest(stream, size);
+	if (has_room(stream, size))
+		return 0;
+	if (stream->failed)
+		return stream->failed;
+	note_full(output);
+	return -EAGAIN;
+}
+
+int output_room(struct output_stream *stream, size_t size)
+{
+	int ret;
+
+	pthread_mutex_lock(&stream->output->lock);
+	ret = check_room(stream, size);
+	pthread_mutex_unlock(&stream->output->lock);
+	return ret;
+}
+
+static int put_locked(struct output_stream *stream, struct packet *packet)
+{
+	struct output *output = stream->output;
+	int ret = check_room(stream, packet->size);
+
+	if (ret)
+		return ret;
 	note_room(output);
 	if (!output->queued)
 		output->alive_ns = clock_monotonic_ns();
@@ -490,13 +518,23 @@ uint64_t output_discard(struct output_stream *stream, struct output_events *even
 	while (stream->writing)
 		pthread_cond_wait(&output->progress, &output->lock);
 	for (; stream->head; n++) {
-		add_events(events, &stream->head->events);
+		output_events_add(events, &stream->head->events);
 		remove_head(stream);
 	}
 	stream->failed = 0;
 	pthread_cond_broadcast(&output->progress);
 	pthread_mutex_unlock(&output->lock);
 	return n;
+}
+
+int output_failed(const struct output_stream *stream)
+{
+	int failed;
+
+	pthread_mutex_lock(&stream->output->lock);
+	failed = stream->head ? stream->failed : 0;
+	pthread_mutex_unlock(&stream->output->lock);
+	return failed;
 }
 
 struct output_events output_forgotten(const struct output_stream *stream)

@@ -33,10 +33,15 @@ struct packet_file {
 };
 void packet_file_init(struct packet_file *file, int fd);
 
-/* How many events packets hold. */
+/* How many events packets hold, by the index of their class. */
+enum { OUTPUT_MAX_CLASSES = 32 };
 struct output_events {
-	uint64_t allocs, frees;
+	uint64_t n[OUTPUT_MAX_CLASSES];
 };
+
+/* Add the events to a sum; and of all classes together. */
+void output_events_add(struct output_events *sum, const struct output_events *more);
+uint64_t output_events_sum(const struct output_events *events);
 
 struct output_config {
 	/*
@@ -62,6 +67,11 @@ struct output_config {
 
 enum {
 	OUTPUT_QUEUE_BYTES = 8 << 20,
+	/*
+	 * What encoders make their packets of. A CTF packet has tables, which large packets make
+	 * cheap; a damaged byte costs a packet.
+	 */
+	OUTPUT_PACKET_MAX = 512 << 10,
 	/* Less than the 20 s after which a guest's watchdog reports a vCPU that waits. */
 	OUTPUT_STALL_MS = 10000,
 };
@@ -83,6 +93,10 @@ int output_add(struct output *output, struct output_file *file, struct output_st
 int output_put(struct output_stream *stream, const void *packet, size_t size,
 	       const struct output_events *events);
 
+/* What output_put() would return for a packet of this size now, but for -ENOMEM: before the packet
+ * is made. A flight recorder makes room for it. */
+int output_room(struct output_stream *stream, size_t size);
+
 /*
  * After -EAGAIN: wait until the stream may take a packet of this size, or its file fails. Returns
  * 0; -ETIMEDOUT if the disk shows no sign of life.
@@ -95,6 +109,9 @@ int output_wait(struct output_stream *stream, size_t size);
  * what was released.
  */
 int output_sync(struct output *output);
+
+/* -errno of the last try to write a stream's oldest packet; 0: it was not refused. */
+int output_failed(const struct output_stream *stream);
 
 /* A flight recorder writes all that it keeps now, and then keeps packets as before. */
 void output_release(struct output *output);

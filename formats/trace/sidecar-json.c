@@ -28,6 +28,7 @@ struct field {
 
 static const struct field fields[] = {
 	FIELD(tool_version, STRING),
+	FIELD(writer, STRING),
 	FIELD(mode, STRING),
 	FIELD(memory, STRING),
 	FIELD(tracers, STRING),
@@ -385,7 +386,7 @@ static int parse_instance(const json_t *item, struct sidecar_instance *instance)
 static int parse_instances(const json_t *root, struct sidecar *sidecar)
 {
 	const json_t *array;
-	int ret = begin_array(root, "instances", sizeof(*sidecar->instances), TRACE_MAX_INSTANCES,
+	int ret = begin_array(root, "instances", sizeof(*sidecar->instances), TRACE_INSTANCES_MAX,
 			      &sidecar->instances, &sidecar->nr_instances, &array);
 
 	for (size_t i = 0; !ret && i < sidecar->nr_instances; i++)

@@ -13,6 +13,8 @@ struct event_sink {
 	pthread_mutex_t lock;
 	bool closed;
 	uint64_t overruns;
+	uint64_t disk_drops;       /* of these, those that the disk was too slow for */
+	int flushed;               /* how its last flush went */
 	struct stream_writer *out; /* of the encoding; NULL if it could not be made */
 };
 
@@ -24,11 +26,17 @@ struct writer_instance {
 
 struct trace_writer {
 	int dir_fd;
+	bool drop; /* events, rather than wait for a slow disk */
+	struct output *output;
+	pthread_mutex_t source_lock; /* outside of the others */
+	trace_info_fn *source;       /* or NULL */
+	void *source_arg;
+	uint64_t flushed_ns, refreshed_ns;
 	pthread_mutex_t describe_lock; /* info, and the files that describe the whole trace */
 	struct trace_info info;
 	unsigned int nr_vcpus;
 	pthread_mutex_t instances_lock; /* adding and closing */
-	struct writer_instance *instances[TRACE_MAX_INSTANCES];
+	struct writer_instance *instances[TRACE_INSTANCES_MAX];
 	atomic_uint nr_instances; /* each is there for good */
 	struct cache_table caches;
 	struct call_sites sites;
@@ -47,8 +55,11 @@ int writer_describe(struct trace_writer *writer, unsigned int what, struct error
 /* Keep the first failure for trace_writer_error(). Returns ret. */
 int writer_keep_error(struct trace_writer *writer, int ret, const char *what, unsigned int vcpu);
 
-/* Write what all streams hold. Returns 0, or -errno of the first failure. */
+/* Write what all streams hold. Returns 0, or -errno of the first failure, which is kept. */
 int writer_flush_streams(struct trace_writer *writer, struct error *err);
+
+/* Put what all streams have gathered, as far as there is room. */
+void writer_put_gathered(struct trace_writer *writer);
 
 /* What could not be written by now is lost. */
 void writer_discard_unwritten(struct trace_writer *writer);

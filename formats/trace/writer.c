@@ -7,15 +7,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
+#include "formats/base/clock.h"
 #include "formats/base/fs.h"
 #include "formats/event/record-stream.h"
 #include "formats/trace/cache-table.h"
 #include "formats/trace/call-sites.h"
 #include "formats/trace/encoder.h"
+#include "formats/trace/output.h"
 #include "formats/trace/sidecar.h"
 
 enum { RESERVED_BYTES = 256 << 10 };
+
+static const uint64_t flush_ns = 400000000;    /* between two flushes of short packets */
+static const uint64_t refresh_ns = 1000000000; /* between two sidecars without news */
 
 int writer_keep_error(struct trace_writer *writer, int ret, const char *what, unsigned int vcpu)
 {
@@ -156,12 +162,85 @@ int writer_describe(struct trace_writer *writer, unsigned int what, struct error
 	return 0;
 }
 
+/* --- while it is recorded -------------------------------------------------------------------- */
+
+/* What changes how the records behind it are read. */
+static bool is_news(const struct trace_info *old, const struct trace_info *new)
+{
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_is_loss(id) && !old->counters.v[id] != !new->counters.v[id])
+			return true;
+	}
+	return strcmp(old->mode, new->mode) || strcmp(old->tracers, new->tracers);
+}
+
+static void refresh(struct trace_writer *writer)
+{
+	struct trace_info info;
+	uint64_t now = clock_monotonic_ns();
+
+	if (!writer->source(writer->source_arg, &info))
+		return;
+	trace_writer_counters(writer, &info.counters);
+	if (!is_news(&writer->info, &info) && (now - writer->refreshed_ns < refresh_ns ||
+					       !memcmp(&writer->info, &info, sizeof(info))))
+		return;
+	writer->refreshed_ns = now;
+	set_info(writer, &info);
+	writer_describe(writer, WRITE_SIDECAR, NULL);
+}
+
+/* For those who read the trace meanwhile. */
+static void flush_at_times(struct trace_writer *writer)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (now - writer->flushed_ns < flush_ns)
+		return;
+	writer->flushed_ns = now;
+	writer_put_gathered(writer);
+}
+
+/* The info's counters are read after the records that are to be written were appended. */
+static void before_writing(void *arg)
+{
+	struct trace_writer *writer = arg;
+
+	pthread_mutex_lock(&writer->source_lock);
+	if (writer->source) {
+		flush_at_times(writer);
+		refresh(writer);
+	}
+	pthread_mutex_unlock(&writer->source_lock);
+}
+
+void trace_writer_set_source(struct trace_writer *writer, trace_info_fn *fn, void *arg)
+{
+	pthread_mutex_lock(&writer->source_lock);
+	writer->source = fn;
+	writer->source_arg = arg;
+	pthread_mutex_unlock(&writer->source_lock);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static int create_output(struct trace_writer *writer)
+{
+	const struct output_config config = {
+		.queue_bytes = OUTPUT_QUEUE_BYTES, .before_writing = before_writing, .arg = writer};
+
+	return output_create(&config, &writer->output);
+}
+
 static int create_files(struct trace_writer *writer, unsigned int encoding, struct error *err)
 {
-	const struct encoder_input input = {
+	struct encoder_input input = {
 		.dir_fd = writer->dir_fd, .caches = &writer->caches, .sites = &writer->sites};
-	int ret = trace_encoders[encoding]->create(&input, &writer->encoder);
+	int ret = create_output(writer);
 
+	input.output = writer->output;
+	if (!ret)
+		ret = trace_encoders[encoding]->create(&input, &writer->encoder);
 	if (ret)
 		return error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
 	return writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
@@ -170,8 +249,13 @@ static int create_files(struct trace_writer *writer, unsigned int encoding, stru
 int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
 			  struct error *err)
 {
+	int ret;
+
+	pthread_mutex_lock(&writer->source_lock);
 	set_info(writer, info);
-	return writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
+	ret = writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
+	pthread_mutex_unlock(&writer->source_lock);
+	return ret;
 }
 
 int trace_writer_prepare(const char *dir, struct error *err)
@@ -197,12 +281,24 @@ static struct trace_writer *new_writer(int dir_fd, unsigned int nr_vcpus,
 	writer->dir_fd = dir_fd;
 	writer->info = *info;
 	writer->nr_vcpus = nr_vcpus;
+	pthread_mutex_init(&writer->source_lock, NULL);
 	pthread_mutex_init(&writer->error_lock, NULL);
 	pthread_mutex_init(&writer->describe_lock, NULL);
 	pthread_mutex_init(&writer->instances_lock, NULL);
 	cache_table_init(&writer->caches);
 	call_sites_init(&writer->sites);
 	return writer;
+}
+
+/* Some file systems have no locks; then readers cannot tell that the writer lives. */
+static int open_locked(const char *dir, struct error *err)
+{
+	int fd = output_dir_open(dir, err);
+
+	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+		return fd;
+	close(fd);
+	return error_set(err, EBUSY, "%s: another process is writing a trace there", dir);
 }
 
 int trace_writer_create(const char *dir, unsigned int nr_vcpus, unsigned int encoding,
@@ -214,7 +310,7 @@ int trace_writer_create(const char *dir, unsigned int nr_vcpus, unsigned int enc
 	if (!nr_vcpus || nr_vcpus > TRACE_MAX_STREAMS)
 		return error_set(err, EINVAL, "%s: %u streams asked for, 1 to %d are possible", dir,
 				 nr_vcpus, TRACE_MAX_STREAMS);
-	ret = output_dir_open(dir, err);
+	ret = open_locked(dir, err);
 	if (ret < 0)
 		return ret;
 	writer = new_writer(ret, nr_vcpus, info);
@@ -234,16 +330,23 @@ void trace_writer_destroy(struct trace_writer *writer)
 {
 	if (!writer)
 		return;
+	output_destroy(writer->output);
 	writer_destroy_instances(writer);
 	if (writer->encoder)
 		writer->encoder->ops->destroy(writer->encoder);
 	cache_table_deinit(&writer->caches);
 	call_sites_deinit(&writer->sites);
+	pthread_mutex_destroy(&writer->source_lock);
 	pthread_mutex_destroy(&writer->error_lock);
 	pthread_mutex_destroy(&writer->describe_lock);
 	pthread_mutex_destroy(&writer->instances_lock);
 	close(writer->dir_fd);
 	free(writer);
+}
+
+void trace_writer_set_drop(struct trace_writer *writer, bool drop)
+{
+	writer->drop = drop;
 }
 
 uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, uint64_t object_size,
@@ -270,14 +373,33 @@ const struct error *trace_writer_error(const struct trace_writer *writer)
 	return writer->failed ? &writer->error : NULL;
 }
 
+void trace_writer_counters(struct trace_writer *writer, struct trace_counters *counters)
+{
+	const struct output_counts counts = output_counts(writer->output);
+
+	counters->v[COUNTER_OVERRUNS] = counters->v[COUNTER_DISK_DROPS] = 0;
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		struct trace_writer_counts c;
+
+		trace_writer_counts(writer, i, &c);
+		counters->v[COUNTER_OVERRUNS] += c.overruns;
+		counters->v[COUNTER_DISK_DROPS] += c.disk_drops;
+	}
+	counters->v[COUNTER_DISK_BYTES] = counts.written_bytes;
+	counters->v[COUNTER_DISK_WAITS] = counts.waits;
+	counters->v[COUNTER_DISK_WAIT_NS] = counts.wait_ns;
+}
+
 int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
 			trace_symbolize_fn *symbolize, void *arg, struct error *err)
 {
 	struct trace_symbols symbols = {0};
-	int ret = writer_flush_streams(writer, err);
-	int next;
+	int ret, next;
 
+	trace_writer_set_source(writer, NULL, NULL);
+	ret = writer_flush_streams(writer, err);
 	writer_discard_unwritten(writer);
+	output_sync(writer->output);
 	set_info(writer, info);
 	next = symbolize ? trace_symbols_init(&symbols, &writer->sites, symbolize, arg) : 0;
 	if (next && !ret)

@@ -20,8 +20,8 @@ static void add_caches(struct cache_table *caches)
 	}
 }
 
-static void write_stream(struct trace_encoder *encoder, const struct kmem_record *records, size_t n,
-			 size_t per_packet)
+static void write_stream(struct trace_encoder *encoder, struct output *output,
+			 const struct kmem_record *records, size_t n, size_t per_packet)
 {
 	struct stream_writer *w;
 
@@ -36,8 +36,9 @@ static void write_stream(struct trace_encoder *encoder, const struct kmem_record
 		if (per_packet && (i + 1) % per_packet == 0 && w->ops->flush(w))
 			abort();
 	}
-	if (w->ops->flush(w))
+	if (w->ops->flush(w) || output_sync(output))
 		abort();
+	output_destroy(output);
 	w->ops->destroy(w);
 }
 
@@ -64,7 +65,8 @@ void ctf_make(struct ctf_made *made, bool big_endian, const struct kmem_record *
 	struct trace_encoder *encoder;
 	struct cache_table caches;
 	struct call_sites sites;
-	const struct encoder_input input = {dir_fd, &caches, &sites};
+	const struct output_config config = {.queue_bytes = 64 << 20};
+	struct encoder_input input = {.dir_fd = dir_fd, .caches = &caches, .sites = &sites};
 
 	made->identity.big_endian = big_endian;
 	for (uint8_t i = 0; i < CTF_UUID_SIZE; i++)
@@ -72,9 +74,10 @@ void ctf_make(struct ctf_made *made, bool big_endian, const struct kmem_record *
 	cache_table_init(&caches);
 	call_sites_init(&sites);
 	add_caches(&caches);
-	if (ctf_encoder_create(&input, &made->identity, &encoder))
+	if (output_create(&config, &input.output) ||
+	    ctf_encoder_create(&input, &made->identity, &encoder))
 		abort();
-	write_stream(encoder, records, n, per_packet);
+	write_stream(encoder, input.output, records, n, per_packet);
 	describe(encoder, &caches);
 	made->metadata = file_get(dir.path, CTF_METADATA_NAME, NULL);
 	made->stream = (uint8_t *)file_get(dir.path, "cpu0", &made->size);

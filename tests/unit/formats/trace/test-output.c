@@ -72,7 +72,7 @@ static void end(struct fixture *f)
 /* A packet of 3 allocations and 1 free. */
 static int put(struct fixture *f, int stream, uint32_t number)
 {
-	const struct output_events events = {.allocs = 3, .frees = 1};
+	const struct output_events events = {.n = {3, 1}};
 	uint8_t packet[PACKET] = {0};
 
 	memcpy(packet, &number, sizeof(number));
@@ -167,7 +167,7 @@ static void test_failing(void)
 	put(f, 0, n++);
 	ok(output_sync(f->output) == -EIO, "the disk fails again");
 	is_u64(output_discard(f->streams[0], &events), 2, "what is queued can be discarded");
-	ok(events.allocs == 6 && events.frees == 2, "the events in it are known");
+	ok(events.n[0] == 6 && events.n[1] == 2, "the events in it are known");
 	ok(!output_sync(f->output), "after that nothing is left to fail");
 	end(f);
 }
@@ -248,7 +248,7 @@ static void test_flight_recorder(void)
 	is_u64(f->sinks[0].nr_writes + f->sinks[1].nr_writes, 0,
 	       "a flight recorder writes nothing");
 	forgotten = output_forgotten(f->streams[0]);
-	ok(forgotten.allocs == 25 * 3 && forgotten.frees == 25,
+	ok(forgotten.n[0] == 25 * 3 && forgotten.n[1] == 25,
 	   "it knows how many events it has forgotten");
 	output_release(f->output);
 	ok(!output_sync(f->output), "what it keeps can be written");
