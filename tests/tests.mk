@@ -12,6 +12,8 @@
 #:   check-asan, check-tsan
 #:                 unit tests with AddressSanitizer and UBSan, with ThreadSanitizer; SANITIZED=all for the slow ones, too
 #:   check-faults  each FAULTS-th (24) fallible call of a trace session fails once
+#:   check-run-faults, check-attach-faults
+#:                 so do random ones of sonde run and sonde attach (ROUNDS=6)
 #:   check-errors  wrong input of every verb
 #:   check-fuzz    each fuzz target for FUZZ_SECONDS (4)
 #:   check-compare whether the oracle's comparison finds errors
@@ -69,7 +71,9 @@ SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c guest-sy
 QUICK_TESTS = $(if $(filter all,$(SANITIZED)),$(1),$(filter-out $(SLOW_TESTS),$(1)))
 THREADED_ROOMS := formats/trace introspect/tasks patcher/engine patcher/ring patcher/session patcher/trampoline vmm
 ASAN_TESTS = $(call QUICK_TESTS,$(UNIT_SOURCES))
-TSAN_TESTS = $(call QUICK_TESTS,$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room)))))
+# Those step through code with SIGTRAP, which ThreadSanitizer delivers late.
+STEPPING_TESTS := $(wildcard tests/unit/patcher/trampoline/test-*nested.c)
+TSAN_TESTS = $(filter-out $(STEPPING_TESTS),$(call QUICK_TESTS,$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))))))
 .PHONY: check-asan check-tsan check-sanitized
 check-asan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/asan ASAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(ASAN_TESTS)' check-sanitized
@@ -118,6 +122,11 @@ $(O)/fault/sonde: $(O)/vmm/main.o $(FAULT_OBJECTS) $(O)/fault/libsonde.a
 .PHONY: check-faults
 check-faults: $(O)/fault/session
 	$(Q)prove -e '' $<
+
+# The same of the whole program, at random calls.
+.PHONY: check-run-faults check-attach-faults
+check-run-faults check-attach-faults: check-%-faults: $(O)/fault/sonde guest-parts
+	$(Q)O=$(abspath $(O)) prove -e perl tests/fault/$*.t
 
 # Memory dumps of real kernels under plain QEMU, read by introspect/.
 DUMP_FACTS_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tests/introspect/*.c))

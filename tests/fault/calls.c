@@ -99,7 +99,6 @@ FALLIBLE(ssize_t, recv, (int fd, void *to, size_t size, int flags), (fd, to, siz
 FALLIBLE(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags), -1,
 	 ECONNRESET)
 
-FALLIBLE(pid_t, fork, (void), (), -1, EAGAIN)
 FALLIBLE(int, pthread_create,
 	 (pthread_t * out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg),
 	 (out, attr, fn, arg), EAGAIN, EAGAIN)
@@ -131,6 +130,29 @@ int fault_ioctl(int fd, unsigned long request, void *arg)
 		return -1;
 	}
 	return ioctl(fd, request, arg);
+}
+
+pid_t fault_fork(void);
+pid_t fault_fork(void)
+{
+	pid_t pid;
+
+	if (fault_is_due("fork")) {
+		errno = EAGAIN;
+		return -1;
+	}
+	pid = fork();
+	if (!pid)
+		faults_forked();
+	return pid;
+}
+
+/* Does not fail: a forked process may end so. */
+void fault__exit(int status) __attribute__((noreturn));
+void fault__exit(int status)
+{
+	faults_write_log();
+	_exit(status);
 }
 
 static int fail_open(const char *name)

@@ -4,12 +4,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static atomic_ulong seen, due;
 static _Atomic(const char *) failed;
 static atomic_bool counting;
-static char log_line[128];
+static unsigned long forked_due;
+static bool in_forked; /* not in the first process */
 
 void faults_begin(unsigned long n)
 {
@@ -40,24 +42,34 @@ bool fault_is_due(const char *name)
 
 /* --- a whole program -------------------------------------------------------------------------- */
 
-static void write_log(void)
+void faults_write_log(void)
 {
 	const char *path = getenv("SONDE_FAULT_LOG"), *name = faults_failed();
+	unsigned long calls = faults_end();
 	FILE *log = path ? fopen(path, "a") : NULL;
 
 	if (!log)
 		return;
-	snprintf(log_line, sizeof(log_line), "%lu %s\n", atomic_load(&seen), name ? name : "-");
-	fputs(log_line, log);
+	fprintf(log, "%lu %s\n", calls, name ? name : "-");
 	fclose(log);
 }
 
 static void __attribute__((constructor)) begin_program(void)
 {
-	const char *n = getenv("SONDE_FAULT");
+	const char *n = getenv("SONDE_FAULT"), *in = getenv("SONDE_FAULT_IN");
 
 	if (!n)
 		return;
-	faults_begin(strtoul(n, NULL, 10));
-	atexit(write_log);
+	in_forked = in && !strcmp(in, "watchdog");
+	forked_due = strtoul(n, NULL, 10);
+	if (!in_forked)
+		faults_begin(forked_due);
+	atexit(faults_write_log);
+}
+
+void faults_forked(void)
+{
+	faults_end();
+	if (in_forked)
+		faults_begin(forked_due);
 }

@@ -11,8 +11,9 @@
  * Calls that the test itself or another library makes do not count.
  *
  * A whole program has this from its environment: SONDE_FAULT, the number of the call that fails;
- * and SONDE_FAULT_LOG, a file to which each of its processes appends a line: how many fallible
- * calls it made, and which one failed.
+ * SONDE_FAULT_IN=watchdog, that it is one of the process that it forks, not of itself; and
+ * SONDE_FAULT_LOG, a file to which each process appends a line: how many fallible calls it made,
+ * and which one failed.
  */
 
 /* From now on, let the n-th fallible call of all threads fail, from 1; 0: none, count only. */
@@ -21,6 +22,10 @@ void faults_begin(unsigned long n);
 unsigned long faults_end(void);
 /* The call that failed, or NULL. */
 const char *faults_failed(void);
+
+/* In a new process, and before one ends without exit(). */
+void faults_forked(void);
+void faults_write_log(void);
 
 /* A fallible call, of this name; whether it fails. For test code that plays the machine. */
 bool fault_is_due(const char *name);
