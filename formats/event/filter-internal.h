@@ -23,6 +23,7 @@ struct filter_term {
 	unsigned int field_at, value_at; /* characters from the start, from 1 */
 	enum filter_op op;
 	bool is_number, is_negative;
+	bool is_cpus;    /* CPUS{...}: `number` has a bit for each */
 	uint64_t number; /* in two's complement where is_negative */
 };
 
