@@ -18,7 +18,7 @@
  *	        @FILE                  a file of such patterns; quoted if it has commas or blanks
  *	        pid=N[+N...]           of the guest's task
  *	        vcpu=N[-M][+...]
- *	        filter=EXPR            up to the next comma outside quotes; may itself be quoted
+ *	        filter=EXPR            up to the next comma outside quotes and braces; may be quoted
  *	EXPR    formats/event/filter.h; behind `if` it is the rest of the text
  *
  * Blanks around commas are left out.
