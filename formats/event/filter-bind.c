@@ -9,22 +9,6 @@
 
 enum { TEXT_MAX = 512, NAMES_MAX = 64 };
 
-struct bound_term {
-	const struct event_field *field; /* NULL: the vCPU */
-	enum filter_op op;
-	bool by_text;       /* compare `text` instead of `value` */
-	bool function_only; /* of the text of a code address */
-	bool in_cpus;       /* `value` is a set of CPUs */
-	const char *text;
-	uint64_t value;
-};
-
-struct event_predicate {
-	const struct event_filter *filter;
-	const struct event_names *names;
-	struct bound_term terms[EVENT_FILTER_MAX_TERMS];
-};
-
 static bool is_vcpu(const char *name)
 {
 	return !strcmp(name, "vcpu") || !strcmp(name, "cpu") || !strcmp(name, "CPU");
@@ -263,25 +247,37 @@ static bool term_matches(const struct event_predicate *p, const struct bound_ter
 	return term->in_cpus ? cpus_match(term, value) : number_matches(term, value);
 }
 
-static bool node_matches(const struct event_predicate *p, unsigned int index,
-			 const struct event *event)
+static bool node_matches(const struct event_predicate *p, const struct event_known *known,
+			 unsigned int index, const struct event *event)
 {
 	const struct filter_node *node = &p->filter->nodes[index];
 
+	if (event_known_has(known, index))
+		return known->values[index / 64] >> (index % 64) & 1;
 	switch (node->kind) {
 	case FILTER_TERM:
 		return term_matches(p, &p->terms[node->left], event);
 	case FILTER_NOT:
-		return !node_matches(p, node->left, event);
+		return !node_matches(p, known, node->left, event);
 	case FILTER_BOTH:
-		return node_matches(p, node->left, event) && node_matches(p, node->right, event);
+		return node_matches(p, known, node->left, event) &&
+		       node_matches(p, known, node->right, event);
 	case FILTER_EITHER:
-		return node_matches(p, node->left, event) || node_matches(p, node->right, event);
+		return node_matches(p, known, node->left, event) ||
+		       node_matches(p, known, node->right, event);
 	}
 	return false;
 }
 
+bool event_predicate_matches_rest(const struct event_predicate *predicate,
+				  const struct event_known *known, const struct event *event)
+{
+	return node_matches(predicate, known, predicate->filter->root, event);
+}
+
 bool event_predicate_matches(const struct event_predicate *predicate, const struct event *event)
 {
-	return node_matches(predicate, predicate->filter->root, event);
+	static const struct event_known nothing;
+
+	return event_predicate_matches_rest(predicate, &nothing, event);
 }

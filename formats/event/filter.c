@@ -2,6 +2,7 @@
 /* A recursive-descent parser; the depth of its recursion has a cap. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/filter-internal.h"
@@ -144,15 +145,17 @@ static int parse_cpus_part(struct parser *p, uint64_t *set)
 /* "CPUS{0-3,7}", as in Documentation/trace/events.rst, 5.1, "CPUMASK". */
 static int parse_cpus(struct parser *p, struct filter_term *term)
 {
+	const char *from = p->at;
 	int ret;
 
+	p->at += strlen("CPUS{");
 	do {
 		ret = parse_cpus_part(p, &term->number);
 	} while (!ret && take(p, ","));
 	if (!ret && !take(p, "}"))
 		ret = fail(p, "'}' is missing");
 	term->is_cpus = true;
-	strcpy(term->text, "CPUS{}");
+	snprintf(term->text, sizeof(term->text), "%.*s", (int)(p->at - from), from);
 	return ret;
 }
 
@@ -164,7 +167,7 @@ static int parse_value(struct parser *p, struct filter_term *term)
 	term->value_at = position(p);
 	if (*p->at == '"' || *p->at == '\'')
 		return parse_quoted(p, term->text);
-	if (take(p, "CPUS{"))
+	if (!strncmp(p->at, "CPUS{", 5))
 		return parse_cpus(p, term);
 	ret = parse_word(p, is_value_part, term->text, "a number or a string is missing");
 	if (!ret)

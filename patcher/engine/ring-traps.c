@@ -9,14 +9,16 @@
 /* A host that cannot empty the rings must not hang the guest. */
 static const uint64_t wait_max_ns = 5000000000;
 
+/* `wakes`: the thread sleeps, and is woken. That is no wait for room in a full ring. */
 static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vcpu *vcpu,
-				    const struct ring *ring)
+				    const struct ring *ring, bool wakes)
 {
 	uint64_t start = clock_monotonic_ns();
 	struct timespec deadline = ring_engine_deadline(start, wait_max_ns);
 	enum ring_room room;
 	int ret = 0;
 
+	atomic_fetch_add(&vcpu->waits, !wakes);
 	pthread_mutex_lock(&x->lock);
 	x->waiting++;
 	for (;;) {
@@ -30,7 +32,7 @@ static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vc
 	}
 	x->waiting--;
 	pthread_mutex_unlock(&x->lock);
-	atomic_fetch_add(&vcpu->wait_ns, clock_monotonic_ns() - start);
+	atomic_fetch_add(&vcpu->wait_ns, wakes ? 0 : clock_monotonic_ns() - start);
 	return room;
 }
 
@@ -39,14 +41,14 @@ static enum engine_trap on_slow_path(struct ring_engine *x, struct guest_trap *t
 {
 	const struct trampoline_place *place = trampoline_set_at(&x->set, trap->regs.rip);
 	struct ring_engine_vcpu *vcpu;
-	bool idle;
+	bool wakes;
 
 	if (!place || trap->vcpu >= x->nr_vcpus)
 		return ENGINE_TRAP_FOREIGN;
 	vcpu = &x->vcpus[trap->vcpu];
-	idle = atomic_load(&x->asleep);
-	atomic_fetch_add(idle ? &vcpu->doorbells : &vcpu->waits, 1);
-	if (wait_for_room(x, vcpu, &x->rings[trap->vcpu]) == RING_ROOM ||
+	wakes = atomic_load(&x->asleep);
+	atomic_fetch_add(&vcpu->doorbells, wakes);
+	if (wait_for_room(x, vcpu, &x->rings[trap->vcpu], wakes) == RING_ROOM ||
 	    atomic_load(&x->stopping)) {
 		trap->regs.rip = place->retry;
 		return ENGINE_TRAP_OTHER;
@@ -72,7 +74,8 @@ static struct ring_record *reserve(struct ring_engine *x, struct ring_engine_vcp
 	uint64_t at = header->reserve;
 
 	if (ring_room(ring) != RING_ROOM &&
-	    (x->full == TRAMPOLINE_DROP || wait_for_room(x, vcpu, ring) != RING_ROOM))
+	    (x->full == TRAMPOLINE_DROP ||
+	     wait_for_room(x, vcpu, ring, atomic_load(&x->asleep)) != RING_ROOM))
 		return NULL;
 	__atomic_store_n(&header->reserve, at + size, __ATOMIC_SEQ_CST);
 	return (struct ring_record *)(void *)(ring->data + (at & (ring->config.data_bytes - 1)));

@@ -24,7 +24,8 @@
 /*
  * A bound on the rate of traps. When max_rate calls were seen within a second, the traps are
  * removed until the second is over. Calls meanwhile are not seen; the time is counted. Times are
- * the trace clock. One thread at a time; second_ns and out are for any.
+ * the trace clock, which is 0 as long as it is not known. One thread at a time; second_ns and out
+ * are for any.
  */
 struct sampler {
 	uint64_t max_rate;          /* calls per second; 0: no bound */
@@ -33,10 +34,11 @@ struct sampler {
 	atomic_bool out;            /* the traps are removed */
 	uint64_t out_since_ns;
 
-	uint64_t times;    /* that they were removed */
-	uint64_t out_ns;   /* in all, without the present gap */
-	uint64_t on_ns;    /* that tracing was on, gaps included */
-	uint64_t on_since; /* 0: it is off */
+	uint64_t times;  /* that they were removed */
+	uint64_t out_ns; /* in all, without the present gap */
+	uint64_t on_ns;  /* that tracing was on, gaps included */
+	uint64_t on_since;
+	uint64_t on_since_host; /* host monotonic; 0: it is off */
 };
 
 struct trace_session {

@@ -25,7 +25,7 @@
  */
 
 enum {
-	TRACE_NAME_SIZE = 32, /* of an instance's name and its NUL */
+	TRACE_NAME_SIZE = TRACE_INSTANCE_NAME_MAX + 1,
 	TRACE_SPEC_TEXT_MAX = 1 << 16,
 	TRACE_SPEC_MAX_PIDS = 64,
 	TRACE_SPEC_MAX_VCPUS = 64,

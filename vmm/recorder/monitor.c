@@ -92,6 +92,7 @@ static json_t *query_vcpus(const struct recorder *r, const struct trace_status *
 		set_count(vcpu, "allocs", c.allocs);
 		set_count(vcpu, "frees", c.frees);
 		counters.v[COUNTER_OVERRUNS] = c.overruns;
+		counters.v[COUNTER_DISK_DROPS] = c.disk_drops;
 		counters_put_vcpu(vcpu, &counters);
 		json_array_append_new(list, vcpu);
 	}

@@ -167,7 +167,7 @@ static void test_errors(void)
 		 "filter, character 16: the range of CPUs ends before it begins"},
 		{"vcpu & CPUS{1", EINVAL, "filter, character 14: '}' is missing"},
 		{"vcpu < CPUS{1}", EINVAL,
-		 "filter, character 8: 'CPUS{}' can be compared by & == and != only"},
+		 "filter, character 8: 'CPUS{1}' can be compared by & == and != only"},
 		{"flags & CPUS{1}", EINVAL,
 		 "filter, character 1: 'flags' is not the number of a CPU"},
 		{"bytes.function == ext4_write", EINVAL,
@@ -235,8 +235,42 @@ static void test_caps(void)
 	free(word);
 }
 
+/* What a compiler must not take for a comparison of numbers, and how it is printed. */
+static void test_tree(void)
+{
+	static const struct {
+		const char *filter, *printed;
+		bool by_text;
+	} rows[] = {
+		{"vcpu == 2", "vcpu == 2", false},
+		{"vcpu & CPUS{0-3,7}", "vcpu & CPUS{0-3,7}", true},
+		{"call_site.function == ext4_write", "call_site.function == \"ext4_write\"", true},
+		{"flags & \"__GFP_IO|__GFP_IO\"", "flags & \"__GFP_IO|__GFP_IO\"", false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct event_filter *filter;
+		struct event_predicate *predicate;
+		char text[100];
+
+		if (event_filter_parse(rows[i].filter, &filter, NULL) ||
+		    event_filter_bind(filter, &class, &names, &predicate, NULL))
+			abort();
+		event_predicate_print(predicate, event_predicate_root(predicate), text,
+				      sizeof(text));
+		is_str(text, rows[i].printed, "a predicate is printed as it can be written");
+		ok(event_predicate_node(predicate, event_predicate_root(predicate)).by_text ==
+			   rows[i].by_text,
+		   "'%s' %s a comparison of numbers", rows[i].filter,
+		   rows[i].by_text ? "is not" : "is");
+		event_predicate_destroy(predicate);
+		event_filter_destroy(filter);
+	}
+}
+
 int main(void)
 {
+	test_tree();
 	test_matches();
 	test_errors();
 	test_caps();
