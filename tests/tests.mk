@@ -69,11 +69,11 @@ SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c guest-sy
 	guest-symbols/kmem/test-gfp-names.c introspect/tasks/test-percpu.c patcher/text/test-insn.c patcher/plan/test-scale.c \
 	vmm/boot/test-bzimage.c))
 QUICK_TESTS = $(if $(filter all,$(SANITIZED)),$(1),$(filter-out $(SLOW_TESTS),$(1)))
-THREADED_ROOMS := formats/trace introspect/tasks patcher/engine patcher/ring patcher/session patcher/trampoline vmm
+THREADED_ROOMS := formats/trace introspect/tasks patcher/engine patcher/ring patcher/session vmm
 ASAN_TESTS = $(call QUICK_TESTS,$(UNIT_SOURCES))
 # Those step through code with SIGTRAP, which ThreadSanitizer delivers late.
 STEPPING_TESTS := $(wildcard tests/unit/patcher/trampoline/test-*nested.c)
-TSAN_TESTS = $(filter-out $(STEPPING_TESTS),$(call QUICK_TESTS,$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))))))
+TSAN_TESTS = $(filter-out $(STEPPING_TESTS),$(call QUICK_TESTS,$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))) $(wildcard tests/unit/patcher/trampoline/test-*threads.c))))
 .PHONY: check-asan check-tsan check-sanitized
 check-asan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/asan ASAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(ASAN_TESTS)' check-sanitized

@@ -7,6 +7,11 @@
 #include "formats/base/text.h"
 
 const struct counter counter_table[COUNTER_COUNT] = {
+	[COUNTER_DISK_DROPS] = {.key = "disk_drops",
+				.label = "record",
+				.cause = "disk too slow",
+				.kind = COUNTER_PART,
+				.per_vcpu = true},
 	[COUNTER_OVERRUNS] = {.key = "overruns",
 			      .label = "record",
 			      .cause = "not written",
@@ -22,6 +27,10 @@ const struct counter counter_table[COUNTER_COUNT] = {
 				  .cause = "ring damaged",
 				  .kind = COUNTER_PART,
 				  .per_vcpu = true},
+	[COUNTER_UNREADABLE] = {.key = "unreadable",
+				.label = "event",
+				.cause = "its object or cache could not be read in guest memory",
+				.kind = COUNTER_PART},
 	[COUNTER_LOST] = {.key = "lost",
 			  .label = "event",
 			  .cause = "not captured",
@@ -50,6 +59,9 @@ const struct counter counter_table[COUNTER_COUNT] = {
 				.label = "NULL free",
 				.kind = COUNTER_LEFT_OUT},
 	[COUNTER_NESTED] = {.key = "nested", .label = "nested call", .kind = COUNTER_LEFT_OUT},
+	[COUNTER_VMALLOC_ALLOCS] = {.key = "vmalloc_allocs",
+				    .label = "vmalloc allocation",
+				    .kind = COUNTER_LEFT_OUT},
 	[COUNTER_UNPAIRED_RETURNS] = {.key = "unpaired_returns",
 				      .label = "unpaired return",
 				      .kind = COUNTER_LEFT_OUT},
@@ -74,6 +86,14 @@ const struct counter counter_table[COUNTER_COUNT] = {
 				  .kind = COUNTER_DETAIL,
 				  .is_ns = true,
 				  .per_vcpu = true},
+	[COUNTER_DISK_BYTES] = {.key = "disk_bytes",
+				.label = "written",
+				.kind = COUNTER_INFO,
+				.is_bytes = true},
+	[COUNTER_DISK_WAITS] = {.key = "disk_waits",
+				.label = "slow-disk wait",
+				.kind = COUNTER_INFO},
+	[COUNTER_DISK_WAIT_NS] = {.key = "disk_wait_ns", .kind = COUNTER_DETAIL, .is_ns = true},
 };
 
 static uint64_t add_capped(uint64_t a, uint64_t b)
@@ -200,8 +220,8 @@ bool counter_text(const struct trace_counters *counters, enum counter_id id, cha
 
 	if (!is_said(counters, id, value))
 		return false;
-	if (counter->is_ns) {
-		add(&line, text_ms(value).s);
+	if (counter->is_ns || counter->is_bytes) {
+		add(&line, counter->is_ns ? text_ms(value).s : text_bytes(value).s);
 		add(&line, " ");
 		add(&line, counter->label);
 	} else {
