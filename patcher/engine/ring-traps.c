@@ -36,25 +36,41 @@ static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vc
 	return room;
 }
 
+/* Where to go on from a slow path, and whose ring is full. */
+static bool find_slow(struct ring_engine *x, const struct guest_trap *trap,
+		      struct direct_slow *slow, struct ring **ring)
+{
+	const struct trampoline_place *place = trampoline_set_at(&x->set, trap->regs.rip);
+	const struct direct_slow *direct = place ? NULL : direct_slow_at(x, trap->regs.rip);
+
+	if ((!place && !direct) || trap->vcpu >= x->nr_vcpus)
+		return false;
+	*slow = direct ? *direct : (struct direct_slow){place->retry, place->skip, -1};
+	*ring = slow->group < 0
+			? &x->rings[trap->vcpu]
+			: &x->direct.rings[(unsigned int)slow->group * x->nr_vcpus + trap->vcpu];
+	return true;
+}
+
 /* The slow path of a trampoline. A record that is skipped is counted here. */
 static enum engine_trap on_slow_path(struct ring_engine *x, struct guest_trap *trap)
 {
-	const struct trampoline_place *place = trampoline_set_at(&x->set, trap->regs.rip);
 	struct ring_engine_vcpu *vcpu;
+	struct direct_slow slow;
+	struct ring *ring;
 	bool wakes;
 
-	if (!place || trap->vcpu >= x->nr_vcpus)
+	if (!find_slow(x, trap, &slow, &ring))
 		return ENGINE_TRAP_FOREIGN;
 	vcpu = &x->vcpus[trap->vcpu];
 	wakes = atomic_load(&x->asleep);
 	atomic_fetch_add(&vcpu->doorbells, wakes);
-	if (wait_for_room(x, vcpu, &x->rings[trap->vcpu], wakes) == RING_ROOM ||
-	    atomic_load(&x->stopping)) {
-		trap->regs.rip = place->retry;
+	if (wait_for_room(x, vcpu, ring, wakes) == RING_ROOM || atomic_load(&x->stopping)) {
+		trap->regs.rip = slow.retry;
 		return ENGINE_TRAP_OTHER;
 	}
 	atomic_fetch_add(&vcpu->lost, 1);
-	trap->regs.rip = place->skip;
+	trap->regs.rip = slow.skip;
 	return ENGINE_TRAP_OTHER;
 }
 

@@ -93,6 +93,12 @@ static inline uint32_t gate_source_bit(enum gate_source source)
 	return UINT32_C(1) << source;
 }
 
+/*
+ * What does not change during a call. Where a function's returns are recorded, too, entry and
+ * return have the same gate, on these only: a return without its entry would look like damage.
+ */
+static const uint32_t gate_call_sources = UINT32_C(1) << GATE_PID;
+
 /* The bits of the sources that it reads. */
 uint32_t gate_sources(const struct gate *gate);
 

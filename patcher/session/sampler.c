@@ -139,7 +139,7 @@ static int put_back(struct trace_session *s, struct error *err)
 	return ret;
 }
 
-int trace_session_tick(struct trace_session *s, struct error *err)
+int session_end_gap(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
 	int ret;

@@ -8,11 +8,11 @@
 static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
 {
 	struct recorder *r = arg;
-	const char *list[TRACE_MAX_TRACERS + 1] = {0};
+	const char *list[TRACE_MAX_INSTANCES + 1] = {0};
 	int ret;
 
-	if (n > TRACE_MAX_TRACERS)
-		return error_set(err, E2BIG, "at most %d trace specs", TRACE_MAX_TRACERS);
+	if (n > TRACE_MAX_INSTANCES)
+		return error_set(err, E2BIG, "at most %d trace specs", TRACE_MAX_INSTANCES);
 	for (size_t i = 0; i < n; i++)
 		list[i] = specs[i];
 	pthread_mutex_lock(&r->lock);

@@ -68,7 +68,8 @@ static const char *const on_full_words[] = {"block", "drop", NULL};
 const struct cli_option recorder_option_table[] = {
 	{.name = "trace",
 	 .value = "SPEC",
-	 .help = "what to trace: kmem, or parts of it: kmem:cache,pages;\nmay be repeated",
+	 .help = "what to trace: kmem, or parts of it: kmem:cache,pages;\nNAME=SPEC names it; may "
+		 "be repeated; see sonde-run(1)",
 	 .store = store_spec},
 	{.name = "output",
 	 .letter = 'o',
