@@ -523,6 +523,13 @@ void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
 	pthread_mutex_unlock(&stream->lock);
 }
 
+uint64_t trace_writer_bytes(const struct trace_writer *writer)
+{
+	const struct output_counts counts = output_counts(writer->output);
+
+	return counts.written_bytes + counts.queued_bytes;
+}
+
 void trace_writer_counters(struct trace_writer *writer, struct trace_counters *counters)
 {
 	const struct output_counts counts = output_counts(writer->output);

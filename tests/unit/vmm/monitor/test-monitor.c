@@ -276,6 +276,37 @@ static void test_arguments(struct fixture *f)
 	peer_close(&peer);
 }
 
+static void test_instances(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path);
+
+	f->specs[0] = 0;
+	asks(&peer, "{\"execute\":\"query-instances\"}", "{\"return\":[]}");
+	asks(&peer, "{\"execute\":\"trace-add\"}",
+	     GENERIC("trace-add needs the argument 'spec' (a string)"));
+	say(&peer, "{\"execute\":\"trace-add\",\"arguments\":{\"spec\":\"a=kmem\"}}");
+	is_str(hear_event(&peer), "TRACE_CHANGED", "TRACE_CHANGED comes before the reply");
+	is_str(hear(&peer), "{\"return\":{}}", "an instance is added");
+	asks(&peer, "{\"execute\":\"query-instances\"}",
+	     "{\"return\":[{\"name\":\"a\",\"spec\":\"a=kmem\",\"active\":true,\"sites\":12,"
+	     "\"refused\":1}]}");
+	asks(&peer, "{\"execute\":\"trace-add\",\"arguments\":{\"spec\":\"a=x\"}}",
+	     GENERIC("there is an instance 'a' already"));
+	asks(&peer, "{\"execute\":\"trace-set\",\"arguments\":{\"spec\":\"b=x\"}}",
+	     GENERIC("there is no instance 'b'"));
+	say(&peer, "{\"execute\":\"trace-set\",\"arguments\":{\"spec\":\"a=x\"}}");
+	hear_event(&peer);
+	ok(!strcmp(hear(&peer), "{\"return\":{}}") && !strcmp(f->specs, "a=x"),
+	   "an instance is replaced");
+	say(&peer, "{\"execute\":\"trace-remove\",\"arguments\":{\"name\":\"a\"}}");
+	hear_event(&peer);
+	ok(!strcmp(hear(&peer), "{\"return\":{}}") && !f->specs[0], "an instance is removed");
+	f->trace_ops.change = NULL;
+	asks(&peer, "{\"execute\":\"trace-remove\",\"arguments\":{\"name\":\"a\"}}",
+	     GENERIC("this guest's tracers cannot be changed"));
+	peer_close(&peer);
+}
+
 static void save(const struct fixture *f, const struct peer *peer, const char *verb,
 		 const char *val, uint64_t size, const char *want)
 {
@@ -462,6 +493,7 @@ int main(void)
 	test_events(f);
 	test_flood(f);
 	test_arguments(f);
+	test_instances(f);
 	test_memory(f);
 	test_memsave_walk();
 	test_quit(f);
