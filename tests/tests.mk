@@ -17,6 +17,8 @@
 #:   check-errors  wrong input of every verb
 #:   check-fuzz    each fuzz target for FUZZ_SECONDS (4)
 #:   check-compare whether the oracle's comparison finds errors
+#:   check-campaigns
+#:                 whether check-long divides its time and counts
 #:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
 #:   check-guest   guests in the software KVM host; GUEST='6.1 6.12/4' for some
 #:   check-oracle-VERSION/VCPUS, check-boot, check-scratch, check-stacks, check-survive, check-toggle,
@@ -42,9 +44,11 @@ check-layers:
 check-docs: all
 	$(Q)O=$(abspath $(O)) prove -e perl tests/docs
 
-.PHONY: check-compare
+.PHONY: check-compare check-campaigns
 check-compare:
 	$(Q)prove -e perl tests/guest/compare.t
+check-campaigns:
+	$(Q)prove -e perl tests/long/run.t
 
 $(O)/tests/unit/%: $(O)/tests/unit/%.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
@@ -196,7 +200,7 @@ check:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 all unit-tests fuzz-targets kernels
 	$(Q)$(MAKE) --no-print-directory check-parts
-check-parts: check-layers check-docs check-compare check-unit check-asan check-tsan check-faults check-fuzz check-guest
+check-parts: check-layers check-docs check-compare check-campaigns check-unit check-asan check-tsan check-faults check-fuzz check-guest
 
 demo:
 	$(Q)tests/setup
