@@ -11,11 +11,16 @@
  *
  *	FIELD OP VALUE, joined by && and ||, negated by !, grouped by parentheses
  *
- * OP is == != < <= > >= & or ~. VALUE is a number (decimal, 0x, 0; with a sign) or a string, which
- * needs quotes if it has blanks or one of ()&|!<>=~ in it. ~ compares the field's text with a glob
- * (* ? [a-z]); == and != compare it with the text where VALUE is a string. A code address has the
- * text "symbol" and "symbol+0x1f", flags "GFP_KERNEL|__GFP_ZERO". & with a string takes its bits
- * by name. Every class has the field `vcpu`, also written `cpu` and `CPU`.
+ * OP is == != < <= > >= & ~ or !~. VALUE is a number (decimal, 0x, 0; with a sign) or a string,
+ *which needs quotes if it has blanks or one of ()&|!<>=~ in it. ~ compares the field's text with a
+ *glob (formats/base/glob.h), !~ is its opposite; == and != compare it with the text where VALUE is
+ *a string. A code address has the text "symbol" and "symbol+0x1f", flags "GFP_KERNEL|__GFP_ZERO".
+ * & with a string takes its bits by name, several joined by |. FIELD.function of a code address is
+ *the symbol alone. VALUE may be CPUS{0-3,7}: & and == are then true of its members, == only if it
+ *has one.
+ *
+ * Every class has the field `vcpu`, also written `cpu` and `CPU`. common_NAME and COMM are other
+ *names of NAME and comm if the class has no field of that name.
  */
 struct event_filter;
 
@@ -23,6 +28,7 @@ enum {
 	EVENT_FILTER_MAX = 4096,     /* bytes of text */
 	EVENT_FILTER_MAX_TERMS = 64, /* predicates */
 	EVENT_FILTER_MAX_DEPTH = 32, /* of parentheses and negations */
+	EVENT_FILTER_MAX_CPUS = 64,
 };
 
 /* -EINVAL: *err says at which character, from 1, and what is wrong there. -ENOMEM. */
@@ -55,5 +61,52 @@ int event_filter_bind(const struct event_filter *filter, const struct event_clas
 void event_predicate_destroy(struct event_predicate *predicate);
 
 bool event_predicate_matches(const struct event_predicate *predicate, const struct event *event);
+
+/* --- what a bound filter consists of (filter-tree.c) ----------------------------------------- */
+
+/* For a compiler that has parts of it decided before there is an event. Nodes have numbers. */
+enum filter_op {
+	FILTER_EQ,
+	FILTER_NE,
+	FILTER_LT,
+	FILTER_LE,
+	FILTER_GT,
+	FILTER_GE,
+	FILTER_AND, /* any of these bits */
+	FILTER_GLOB
+};
+
+enum filter_node_kind { FILTER_TERM, FILTER_NOT, FILTER_BOTH, FILTER_EITHER };
+
+enum { FILTER_MAX_NODES = 4 * EVENT_FILTER_MAX_TERMS };
+
+struct event_node {
+	enum filter_node_kind kind;
+	unsigned int left, right; /* nodes; FILTER_NOT has `left` only, a term none */
+	/* of a term */
+	const struct event_field *field; /* NULL: the vCPU */
+	enum filter_op op;
+	bool by_text; /* compares something else than the field's value with `value` */
+	uint64_t value;
+};
+
+unsigned int event_predicate_root(const struct event_predicate *predicate);
+struct event_node event_predicate_node(const struct event_predicate *predicate, unsigned int node);
+
+/* A node as text, in the filters' grammar, as an operand of &&; cut off at `size`. */
+void event_predicate_print(const struct event_predicate *predicate, unsigned int node, char *out,
+			   size_t size);
+
+/* Nodes whose value is known of every event that there is. Zeroed, there are none. */
+struct event_known {
+	uint64_t nodes[FILTER_MAX_NODES / 64], values[FILTER_MAX_NODES / 64];
+};
+
+bool event_known_has(const struct event_known *known, unsigned int node);
+void event_known_set(struct event_known *known, unsigned int node, bool value);
+
+/* As event_predicate_matches(), without looking at what is known. */
+bool event_predicate_matches_rest(const struct event_predicate *predicate,
+				  const struct event_known *known, const struct event *event);
 
 #endif
