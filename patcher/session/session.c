@@ -63,8 +63,7 @@ void trace_session_destroy(struct trace_session *s)
 	engine_destroy(s->ring_engine);
 	engine_destroy(s->trap_engine);
 	destroy_tracers(s);
-	instances_drop(&s->instances, &(struct instance_list){0});
-	streams_destroy(s);
+	instances_destroy(s);
 	site_table_deinit(&s->sites);
 	oneshot_deinit(&s->oneshots);
 	trap_table_deinit(&s->traps);
@@ -322,7 +321,7 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 {
 	int ret;
 
-	streams_reap(s);
+	instances_reap(s);
 	if (!s->enabled)
 		return 0;
 	ret = session_end_gap(s, err);
@@ -369,7 +368,7 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	ret = session_finish(s, err);
 	if (!ret)
 		forget_calls(s);
-	streams_reap(s);
+	instances_reap(s);
 	return ret && guest->control->is_stopped(guest) ? 0 : ret;
 }
 
