@@ -373,6 +373,13 @@ const struct error *trace_writer_error(const struct trace_writer *writer)
 	return writer->failed ? &writer->error : NULL;
 }
 
+uint64_t trace_writer_bytes(const struct trace_writer *writer)
+{
+	const struct output_counts counts = output_counts(writer->output);
+
+	return counts.written_bytes + counts.queued_bytes;
+}
+
 void trace_writer_counters(struct trace_writer *writer, struct trace_counters *counters)
 {
 	const struct output_counts counts = output_counts(writer->output);

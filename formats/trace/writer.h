@@ -139,6 +139,9 @@ void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
 void trace_writer_instance_counts(const struct trace_writer *writer, unsigned int number,
 				  unsigned int vcpu, struct trace_writer_counts *out);
 
+/* Bytes of finished packets, in files or on their way. */
+uint64_t trace_writer_bytes(const struct trace_writer *writer);
+
 /* Fill in the counters that are the writer's: losses of all vCPUs, and how writing went. */
 void trace_writer_counters(struct trace_writer *writer, struct trace_counters *counters);
 

@@ -5,7 +5,7 @@
 #include "introspect/tasks/percpu.h"
 
 enum {
-	STACK_BYTES = 16384, /* THREAD_SIZE (arch/x86/include/asm/page_64_types.h) */
+	MAX_STACK_BYTES = 1 << 17,
 	PAGE_BYTES = 4096,
 	MAX_TASKS = 1 << 22, /* PID_MAX_LIMIT */
 	MAX_CPUS = 8192,     /* NR_CPUS */
@@ -100,7 +100,8 @@ int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struc
 {
 	int ret;
 
-	*out = (struct task_stacks){.first = kernel_symbol(kernel, "init_task")};
+	*out = (struct task_stacks){.first = kernel_symbol(kernel, "init_task"),
+				    .stack_bytes = task_stack_bytes(kernel->image)};
 	if (!out->first)
 		return error_set(err, ENOENT, "the kernel has no symbol init_task");
 	ret = kernel_root(kernel, &out->root, &out->levels, err);
@@ -109,6 +110,27 @@ int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struc
 	if (!ret)
 		find_runqueues(kernel, out);
 	return ret;
+}
+
+static bool is_stack_size(uint64_t bytes)
+{
+	return bytes >= PAGE_BYTES && bytes <= MAX_STACK_BYTES && !(bytes & (bytes - 1));
+}
+
+/* INIT_TASK_DATA (include/asm-generic/vmlinux.lds.h); the symbols had other names to 6.9. */
+uint32_t task_stack_bytes(const struct kernel_image *image)
+{
+	static const char *const names[][2] = {{"__start_init_stack", "__end_init_stack"},
+					       {"__start_init_task", "__end_init_task"}};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		uint64_t start = symbols_address(image->symbols, names[i][0]);
+		uint64_t bytes = symbols_address(image->symbols, names[i][1]) - start;
+
+		if (start && is_stack_size(bytes))
+			return (uint32_t)bytes;
+	}
+	return TASK_STACK_BYTES;
 }
 
 static bool is_kernel_address(uint64_t gva)
@@ -125,9 +147,9 @@ bool task_stacks_valid(const struct task_stacks *s)
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
 		if (offsets[i] >= MAX_OFFSET)
 			return false;
-	return !(s->root % PAGE_BYTES) && s->root < MAX_GPA && is_kernel_address(s->first) &&
-	       (s->levels == 4 || s->levels == 5) && s->cpus <= MAX_CPUS &&
-	       (!s->cpus || is_kernel_address(s->cpu_bases));
+	return is_stack_size(s->stack_bytes) && !(s->root % PAGE_BYTES) && s->root < MAX_GPA &&
+	       is_kernel_address(s->first) && (s->levels == 4 || s->levels == 5) &&
+	       s->cpus <= MAX_CPUS && (!s->cpus || is_kernel_address(s->cpu_bases));
 }
 
 /* --- memory ---------------------------------------------------------------------------------- */
@@ -178,7 +200,7 @@ bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uin
 
 	/* stops at the first unmapped page: nothing is mapped behind the stacks of interrupts
 	 */
-	scan(&s, sp, STACK_BYTES);
+	scan(&s, sp, stacks->stack_bytes);
 	return s.found;
 }
 
@@ -200,9 +222,9 @@ static int scan_task(struct search *s, uint64_t task)
 		ret = read_bytes(s, task + t->sp, &sp, sizeof(sp));
 	if (ret)
 		return ret;
-	if (on_cpu || sp - stack >= STACK_BYTES)
+	if (on_cpu || sp - stack >= t->stack_bytes)
 		sp = stack;
-	return scan(s, sp, stack + STACK_BYTES - sp);
+	return scan(s, sp, stack + t->stack_bytes - sp);
 }
 
 /* Go to the next node, which must link back. */
@@ -274,7 +296,7 @@ static uint64_t max_steps(struct guest *guest, const struct task_stacks *stacks)
 	if (guest->memory->regions(guest, &regions, &n, NULL))
 		return 0;
 	for (size_t i = 0; i < n && tasks < MAX_TASKS; i++)
-		tasks += regions[i].size / STACK_BYTES;
+		tasks += regions[i].size / stacks->stack_bytes;
 	return 3 * (tasks < MAX_TASKS ? tasks : MAX_TASKS) + RT_QUEUES * (uint64_t)stacks->cpus;
 }
 

@@ -20,9 +20,12 @@ static bool wants_task(const struct direct_change *change)
 {
 	bool wanted = false;
 
-	for (size_t i = 0; i < change->nr_wants; i++)
-		wanted |= (change->wants[i].fields & (DIRECT_PID | DIRECT_COMM)) ||
-			  change->wants[i].gate;
+	for (size_t i = 0; i < change->nr_wants; i++) {
+		const struct direct_want *want = &change->wants[i];
+
+		wanted |= want->fields & (DIRECT_PID | DIRECT_COMM);
+		wanted |= want->gate && gate_sources(want->gate) & gate_source_bit(GATE_PID);
+	}
 	return wanted;
 }
 

@@ -60,20 +60,30 @@ static void read_fields(const struct direct_record *record, const struct direct_
 		memcpy(event->comm, bytes + slot->layout.comm, sizeof(event->comm));
 }
 
+static bool is_filtered(const struct gate_rest *filter, unsigned int vcpu,
+			const struct function_event *bytes)
+{
+	const struct event event = {.vcpu = vcpu, .bytes = bytes};
+
+	return !event_predicate_matches_rest(filter->predicate, &filter->known, &event);
+}
+
 static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record *record)
 {
 	struct batch *b = arg;
 	const struct direct_slot *slot = &b->x->direct.slots[id];
+	const struct direct_want *want = &slot->want;
 	struct function_event event;
 
 	if (!(b->begun & UINT32_C(1) << id))
 		begin(b, id);
 	event.ip = text_address(record->ip) - SITE_SIZE;
-	if (slot->want.fields)
+	if (want->fields)
 		read_fields(record, slot, &event);
-	slot->want.output->put(slot->want.sinks[b->vcpu], 0,
-			       (int64_t)tsc_clock_ns(&b->x->vcpus[b->vcpu].used_clock, tsc),
-			       &event);
+	if (want->filter && is_filtered(want->filter, b->vcpu, &event))
+		return;
+	want->output->put(want->sinks[b->vcpu], 0,
+			  (int64_t)tsc_clock_ns(&b->x->vcpus[b->vcpu].used_clock, tsc), &event);
 	b->records[id]++;
 }
 

@@ -8,6 +8,7 @@
 #include "formats/event/counters.h"
 #include "patcher/plan/patch-plan.h"
 #include "patcher/plan/shared-sites.h"
+#include "patcher/probe/gate.h"
 #include "patcher/probe/probe.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
@@ -35,7 +36,7 @@ typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_p
 			    const struct probe_hit *hit);
 
 struct trap_reader;
-struct gate;
+struct event_sink;
 
 /*
  * The direct lane: each record is an event, which goes from the ring of a vCPU to that vCPU's
@@ -43,22 +44,23 @@ struct gate;
  */
 enum { DIRECT_MAX = 32 /* instances at a time, those that are being left included */ };
 
-/* Where events go: a sink per vCPU and instance, which one thread uses at a time. */
+/* Where events go: the writer's functions (formats/trace/writer.h), or a test's. */
 struct direct_output {
-	void (*begin)(void *sink);
+	void (*begin)(struct event_sink *sink);
 	/* `bytes` is an event of the instance's class number `class`. */
-	void (*put)(void *sink, unsigned int class, int64_t ns, const void *bytes);
-	void (*end)(void *sink);
+	int (*put)(struct event_sink *sink, unsigned int class, int64_t ns, const void *bytes);
+	void (*end)(struct event_sink *sink);
 };
 
 struct direct_want {
-	void *owner;             /* who it is: the same as long as it goes on */
+	const void *owner;       /* who it is: the same as long as it goes on */
 	uint32_t fields;         /* enum direct_field */
 	const struct gate *gate; /* NULL: all calls */
-	/* Events are a struct function_event. Used as long as direct_uses(). */
+	/* Events are a struct function_event. All of these are used as long as direct_uses(). */
+	const struct gate_rest *filter; /* NULL: all events */
 	const struct direct_output *output;
-	void *const *sinks;        /* by vCPU */
-	_Atomic uint64_t *records; /* counts them, likewise */
+	struct event_sink *const *sinks; /* by vCPU */
+	_Atomic uint64_t *records;       /* counts them, likewise */
 };
 
 /* All that is to be recorded from now on. */

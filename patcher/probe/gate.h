@@ -133,6 +133,12 @@ struct gate_split {
 	bool whole;               /* nothing is left for the host */
 };
 
+/* What a gate has left for the host. */
+struct gate_rest {
+	const struct event_predicate *predicate;
+	struct event_known known;
+};
+
 void gate_split(const struct event_predicate *predicate, const struct gate_field *fields, size_t n,
 		struct gate_split *out);
 

@@ -73,8 +73,12 @@ static int add_instance(struct change *c, struct session_instance *instance, str
 
 	c->instances[want] = instance;
 	c->wants[want].fields = instance->ops->fields(instance->tracer);
+	if (instance->ops->gate)
+		c->wants[want].gate = instance->ops->gate(instance->tracer);
+	if (instance->ops->filter)
+		c->wants[want].filter = instance->ops->filter(instance->tracer);
 	if (stream) {
-		c->wants[want].owner = stream;
+		c->wants[want].owner = instance;
 		c->wants[want].output = &c->session->stream_ops->output;
 		c->wants[want].sinks = stream->sinks;
 		c->wants[want].records = &stream->records;

@@ -8,8 +8,8 @@
 
 /* --- streams --------------------------------------------------------------------------------- */
 
-static int open_none(struct trace_session *s, const struct trace_instance *instance, void **sinks,
-		     struct error *err)
+static int open_none(struct trace_session *s, const struct trace_instance *instance,
+		     struct event_sink **sinks, struct error *err)
 {
 	(void)s;
 	(void)sinks;
@@ -34,7 +34,7 @@ static int open_stream(struct trace_session *s, const struct session_instance *i
 		.nr_classes = 1,
 	};
 
-	stream->sinks = calloc(s->guest->nr_vcpus, sizeof(void *));
+	stream->sinks = calloc(s->guest->nr_vcpus, sizeof(struct event_sink *));
 	if (!stream->sinks)
 		return error_set(err, ENOMEM, "out of memory");
 	stream->number = s->stream_ops->open(s, &row, stream->sinks, err);
@@ -59,35 +59,19 @@ static int add_stream(struct trace_session *s, struct session_instance *instance
 	return 0;
 }
 
-static bool is_used(const struct trace_session *s, const struct instance_stream *stream)
-{
-	return stream->users ||
-	       (s->ring_engine && s->ring_engine->ops->direct_uses(s->ring_engine, stream));
-}
-
-void streams_reap(struct trace_session *s)
+static void reap_streams(struct trace_session *s)
 {
 	struct instance_stream **link = &s->streams;
 
 	while (*link) {
 		struct instance_stream *stream = *link;
 
-		if (is_used(s, stream)) {
+		if (stream->users) {
 			link = &stream->next;
 			continue;
 		}
 		*link = stream->next;
 		s->stream_ops->close(s, stream->number);
-		free_stream(stream);
-	}
-}
-
-void streams_destroy(struct trace_session *s)
-{
-	while (s->streams) {
-		struct instance_stream *stream = s->streams;
-
-		s->streams = stream->next;
 		free_stream(stream);
 	}
 }
@@ -113,12 +97,57 @@ static bool contains(const struct instance_list *list, const struct session_inst
 	return false;
 }
 
-void instances_drop(struct instance_list *list, const struct instance_list *kept)
+void instances_drop(struct trace_session *s, struct instance_list *list,
+		    const struct instance_list *kept)
 {
-	for (size_t i = 0; i < list->n; i++)
-		if (!contains(kept, list->v[i]))
-			destroy(list->v[i]);
+	for (size_t i = 0; i < list->n; i++) {
+		struct session_instance *instance = list->v[i];
+
+		if (contains(kept, instance))
+			continue;
+		instance->next = s->leaving;
+		s->leaving = instance;
+	}
 	list->n = 0;
+}
+
+static bool is_used(const struct trace_session *s, const struct session_instance *instance)
+{
+	return s->ring_engine && s->ring_engine->ops->direct_uses(s->ring_engine, instance);
+}
+
+void instances_reap(struct trace_session *s)
+{
+	struct session_instance **link = &s->leaving;
+
+	while (*link) {
+		struct session_instance *instance = *link;
+
+		if (is_used(s, instance)) {
+			link = &instance->next;
+			continue;
+		}
+		*link = instance->next;
+		destroy(instance);
+	}
+	reap_streams(s);
+}
+
+void instances_destroy(struct trace_session *s)
+{
+	instances_drop(s, &s->instances, &(struct instance_list){0});
+	while (s->leaving) {
+		struct session_instance *instance = s->leaving;
+
+		s->leaving = instance->next;
+		destroy(instance);
+	}
+	while (s->streams) {
+		struct instance_stream *stream = s->streams;
+
+		s->streams = stream->next;
+		free_stream(stream);
+	}
 }
 
 static struct session_instance *find(const struct instance_list *list, const char *name)
@@ -270,14 +299,14 @@ int trace_session_set_instances(struct trace_session *s, const char *const *spec
 	else if (ret)
 		return ret;
 	if (ret) {
-		instances_drop(&next, &s->instances);
-		streams_reap(s);
+		instances_drop(s, &next, &s->instances);
+		instances_reap(s);
 		return ret;
 	}
 	old = s->instances;
 	s->instances = next;
-	instances_drop(&old, &next);
-	streams_reap(s);
+	instances_drop(s, &old, &next);
+	instances_reap(s);
 	return 0;
 }
 

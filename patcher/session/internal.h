@@ -48,7 +48,7 @@ struct sampler {
  */
 struct stream_ops {
 	int (*open)(struct trace_session *session, const struct trace_instance *instance,
-		    void **sinks, struct error *err);
+		    struct event_sink **sinks, struct error *err);
 	void (*close)(struct trace_session *session, int number);
 	struct direct_output output;
 };
@@ -57,7 +57,7 @@ struct stream_ops {
 struct instance_stream {
 	struct instance_stream *next;
 	int number;
-	void **sinks; /* by vCPU */
+	struct event_sink **sinks; /* by vCPU */
 	_Atomic uint64_t records;
 	unsigned int users; /* instances; 0: it is closed when no more records come */
 };
@@ -67,6 +67,7 @@ struct instance_stream {
  * direct lane has its own.
  */
 struct session_instance {
+	struct session_instance *next; /* of those that are leaving */
 	struct trace_spec spec;
 	const struct tracer_ops *ops;
 	struct tracer *tracer;          /* direct lane; NULL until it is needed */
@@ -94,6 +95,7 @@ struct trace_session {
 
 	struct instance_list instances;
 	const struct stream_ops *stream_ops;
+	struct session_instance *leaving; /* no longer wanted, but records may still come */
 	struct instance_stream *streams;
 	struct tracer_set tracers; /* of the ordered lane */
 	struct site_table sites;   /* that the direct lane is planned from */
@@ -161,17 +163,19 @@ extern const struct stream_ops session_streams; /* those of the writer */
 /* What the specs ask for: those of `current` with the same name and spec, the others new. */
 int instances_parse(const char *const *specs, size_t n, const struct instance_list *current,
 		    struct instance_list *out, struct error *err);
-/* Destroy those of `list` that are not in `kept`. */
-void instances_drop(struct instance_list *list, const struct instance_list *kept);
+/* Those of `list` that are not in `kept` leave. */
+void instances_drop(struct trace_session *session, struct instance_list *list,
+		    const struct instance_list *kept);
 /* Tracers and streams of the direct lane's. A new spec of the same name as one in `current` goes on
  * with its stream. */
 int instances_prepare(struct trace_session *session, struct instance_list *list,
 		      const struct instance_list *current, struct error *err);
 /* The specs of the ordered lane, NULL-terminated; `out` has room for all. */
 size_t instances_ordered(const struct instance_list *list, const char **out);
-/* Close streams that get no more records. */
-void streams_reap(struct trace_session *session);
-void streams_destroy(struct trace_session *session);
+/* Destroy those that have left, and close streams that get no more records. */
+void instances_reap(struct trace_session *session);
+/* All of them, without an engine. */
+void instances_destroy(struct trace_session *session);
 
 /* --- direct.c --------------------------------------------------------------------------------- */
 

@@ -63,8 +63,7 @@ void trace_session_destroy(struct trace_session *s)
 	engine_destroy(s->ring_engine);
 	engine_destroy(s->trap_engine);
 	destroy_tracers(s);
-	instances_drop(&s->instances, &(struct instance_list){0});
-	streams_destroy(s);
+	instances_destroy(s);
 	site_table_deinit(&s->sites);
 	oneshot_deinit(&s->oneshots);
 	trap_table_deinit(&s->traps);
@@ -91,10 +90,8 @@ void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint6
 /* What there is beside the engine's patches. */
 static void begin_taking_back(struct trace_session *s)
 {
-	oneshot_disarm_all(&s->oneshots);
 	ftrace_handoff_end(&s->ftrace);
 	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
-	s->restored = (struct patch_outcome){0};
 }
 
 static int take_back(struct trace_session *s, struct error *err)
@@ -104,11 +101,11 @@ static int take_back(struct trace_session *s, struct error *err)
 
 	begin_taking_back(s);
 	ret = engine->ops->withdraw(engine, &s->restored, err);
-	if (!ret)
-		s->switch_pending = s->refreshing = false;
-	if (!ret)
-		direct_forget(s);
-	return ret;
+	if (ret)
+		return ret;
+	s->switch_pending = s->refreshing = false;
+	direct_forget(s);
+	return oneshot_disarm_all(&s->oneshots, err);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -186,7 +183,7 @@ static int put_traps(struct trace_session *s, struct error *err)
 	if (!ret)
 		ret = s->trap_engine->ops->install(s->trap_engine, err);
 	if (ret)
-		oneshot_disarm_all(&s->oneshots);
+		oneshot_disarm_all(&s->oneshots, NULL);
 	return ret;
 }
 
@@ -308,6 +305,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	if (ret)
 		return ret;
 	prepare_oneshots(s);
+	s->restored = (struct patch_outcome){0};
 	ret = start_stopped(s, err);
 	s->guest->control->resume(s->guest, NULL);
 	if (ret)
@@ -322,7 +320,7 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 {
 	int ret;
 
-	streams_reap(s);
+	instances_reap(s);
 	if (!s->enabled)
 		return 0;
 	ret = session_end_gap(s, err);
@@ -369,19 +367,21 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	ret = session_finish(s, err);
 	if (!ret)
 		forget_calls(s);
-	streams_reap(s);
+	instances_reap(s);
 	return ret && guest->control->is_stopped(guest) ? 0 : ret;
 }
 
 int trace_session_end(struct trace_session *s, struct error *err)
 {
 	const bool enabled = s->enabled;
-	int ret;
+	int ret, disarmed;
 
 	if (enabled)
 		begin_taking_back(s);
 	ret = session_end_engine(s, enabled ? &s->restored : NULL, err);
 	direct_forget(s);
+	disarmed = oneshot_disarm_all(&s->oneshots, ret ? NULL : err);
+	ret = ret ? ret : disarmed;
 	s->enabled = false;
 	forget_calls(s);
 	return ret;

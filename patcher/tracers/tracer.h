@@ -12,6 +12,7 @@
 #include "introspect/kernel/kernel.h"
 #include "patcher/plan/site-table.h"
 #include "patcher/probe/call-table.h"
+#include "patcher/probe/gate.h"
 #include "patcher/probe/probe.h"
 #include "patcher/tracers/spec.h"
 
@@ -45,8 +46,8 @@ struct tracer_ops {
 	const char *const *words;
 	unsigned int takes;
 
-	/* On the ordered lane one tracer for all specs with its name, on the direct lane one for
-	 * each spec. These are borrowed during the call. */
+	/* On the ordered lane one tracer for all specs with its name, which are borrowed during the
+	 * call; on the direct lane one for each spec, which outlives it. */
 	int (*create)(const struct tracer_context *context, const struct trace_spec *const *specs,
 		      size_t nr_specs, struct tracer **out, struct error *err);
 	void (*destroy)(struct tracer *tracer);
@@ -78,6 +79,10 @@ struct tracer_ops {
 		      struct error *err);
 	/* What is recorded of a call: enum direct_field. */
 	uint32_t (*fields)(const struct tracer *tracer);
+	/* Of which calls: what the guest decides, and what is left for the host. Both may be NULL,
+	 * and return NULL: of all. They are the tracer's. */
+	const struct gate *(*gate)(const struct tracer *tracer);
+	const struct gate_rest *(*filter)(const struct tracer *tracer);
 };
 
 /* A tracer's implementation embeds this first. */

@@ -17,7 +17,7 @@ static uint8_t *ram;
 
 /* --- streams --------------------------------------------------------------------------------- */
 
-struct sink {
+struct event_sink {
 	char name[TRACE_INSTANCE_NAME_MAX + 1];
 	unsigned int vcpu;
 	bool open, begun;
@@ -25,19 +25,19 @@ struct sink {
 	int64_t ns;
 };
 
-static struct sink sinks[64][FAKE_VCPUS];
+static struct event_sink sinks[64][FAKE_VCPUS];
 static int nr_streams;
 static bool misused;
 
-static int open_stream(struct trace_session *s, const struct trace_instance *instance, void **out,
-		       struct error *err)
+static int open_stream(struct trace_session *s, const struct trace_instance *instance,
+		       struct event_sink **out, struct error *err)
 {
 	int number = nr_streams++ % 64;
 
 	(void)s;
 	(void)err;
 	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
-		sinks[number][i] = (struct sink){.vcpu = i, .open = true};
+		sinks[number][i] = (struct event_sink){.vcpu = i, .open = true};
 		snprintf(sinks[number][i].name, sizeof(sinks[number][i].name), "%s",
 			 instance->name);
 		out[i] = &sinks[number][i];
@@ -54,30 +54,26 @@ static void close_stream(struct trace_session *s, int number)
 	}
 }
 
-static void begin_events(void *arg)
+static void begin_events(struct event_sink *sink)
 {
-	struct sink *sink = arg;
-
 	misused |= !sink->open || sink->begun;
 	sink->begun = true;
 }
 
-static void put_event(void *arg, unsigned int class, int64_t ns, const void *bytes)
+static int put_event(struct event_sink *sink, unsigned int class, int64_t ns, const void *bytes)
 {
 	const struct function_event *event = bytes;
-	struct sink *sink = arg;
 
 	misused |= !sink->begun || class || ns < sink->ns;
 	sink->ns = ns;
 	sink->ip = event->ip;
 	sink->parent = event->parent_ip;
 	sink->events++;
+	return 0;
 }
 
-static void end_events(void *arg)
+static void end_events(struct event_sink *sink)
 {
-	struct sink *sink = arg;
-
 	misused |= !sink->begun;
 	sink->begun = false;
 }
@@ -86,7 +82,7 @@ static const struct stream_ops streams = {
 	open_stream, close_stream, {begin_events, put_event, end_events}};
 
 /* The newest stream of an instance. */
-static const struct sink *sink(const char *name, unsigned int vcpu)
+static const struct event_sink *sink(const char *name, unsigned int vcpu)
 {
 	for (int i = nr_streams; i-- > 0;)
 		if (!strcmp(sinks[i % 64][vcpu].name, name))
@@ -153,18 +149,18 @@ static const struct trace_instance_status *instance(const char *name)
 	abort();
 }
 
-/* The slot of an instance, by the stream of its name. */
+/* The slot of the instance of this name. */
 static unsigned int slot_of(const char *name)
 {
 	const struct instance_list *list = &fs.session->instances;
-	const struct instance_stream *stream = NULL;
+	const struct session_instance *owner = NULL;
 
 	for (size_t i = 0; i < list->n; i++)
 		if (!strcmp(list->v[i]->spec.name, name))
-			stream = list->v[i]->stream;
+			owner = list->v[i];
 	for (unsigned int id = 0; id < DIRECT_MAX; id++)
 		if (rings()->direct.slots[id].state == DIRECT_LIVE &&
-		    rings()->direct.slots[id].want.owner == stream)
+		    rings()->direct.slots[id].want.owner == owner)
 			return id;
 	abort();
 }

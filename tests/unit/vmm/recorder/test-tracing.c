@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "formats/cmd.h"
+#include "formats/trace/reader.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 #include "vmm/loop/event-loop.h"
@@ -20,7 +21,9 @@ struct tracing {
 	char trace[96], monitor[96];
 };
 
-static const struct monitor_guest_ops ops = {.quit = NULL};
+static void quit_loop(void *arg);
+
+static const struct monitor_guest_ops ops = {.quit = quit_loop};
 
 /* Traces by traps: the guest's functions are executed instruction by instruction. */
 static void begin_tracing(struct tracing *t)
@@ -141,6 +144,46 @@ static void test_pause(void)
 	end_tracing(&t);
 }
 
+static void allocate_on_timer(void *arg)
+{
+	struct tracing *t = arg;
+
+	for (unsigned int i = 0; i < 1000; i++)
+		allocate(t);
+}
+
+static void quit_loop(void *arg)
+{
+	event_loop_quit(((struct tracing *)arg)->loop, 1);
+}
+
+static void test_max_size(void)
+{
+	static struct tracing t;
+	struct event_source *timer;
+	struct trace_losses losses;
+	struct trace_reader *reader;
+	struct error err;
+	int reason;
+
+	begin_tracing(&t);
+	t.options.max_bytes = 20000;
+	if (event_loop_add_timer(t.loop, 20, allocate_on_timer, &t, &timer, &err))
+		abort();
+	ok(!recorder_run(t.recorder, &reason, &err), "a run with --max-size ends");
+	event_source_remove(timer);
+	ok(trace_writer_bytes(t.recorder->writer) >= 20000 &&
+		   trace_writer_bytes(t.recorder->writer) < 2000000,
+	   "it ends when the trace has that size");
+	recorder_end(t.recorder, RECORDER_GUEST_RUNS, NULL);
+	if (trace_reader_open(t.trace, &reader, &err))
+		abort();
+	trace_reader_losses(reader, &losses);
+	ok(!losses.unfinished, "the trace is complete");
+	trace_reader_close(reader);
+	end_tracing(&t);
+}
+
 /* As a kill leaves it: nothing is finished. */
 static void test_killed(void)
 {
@@ -180,6 +223,7 @@ static void test_killed(void)
 int main(void)
 {
 	test_pause();
+	test_max_size();
 	test_killed();
 	return tap_done();
 }
