@@ -153,7 +153,7 @@ static int select_classes(struct listing *l, struct error *err)
 	bool named = false, bound = false;
 	struct error first = {0};
 
-	for (size_t i = 0; i < nr_kmem_classes; i++) {
+	for (size_t i = 0; i < KMEM_NR_CLASSES; i++) {
 		struct selection *s = &l->classes[i];
 		struct error why;
 
@@ -194,7 +194,10 @@ static int print_events(struct listing *l, struct error *err)
 	int ret;
 
 	while ((ret = trace_reader_next(l->reader, &in, err)) > 0) {
-		const struct event event = {in.class, in.vcpu, in.record.timestamp, &in.record};
+		const struct event event = {.class = in.class,
+					    .vcpu = in.vcpu,
+					    .ns = in.record.timestamp,
+					    .bytes = &in.record};
 
 		if (event.ns >= l->options->to_ns)
 			break;
@@ -214,7 +217,7 @@ static int open_listing(struct listing *l, const char *dir, struct error *err)
 
 	if (ret)
 		return ret;
-	l->classes = calloc(nr_kmem_classes, sizeof(*l->classes));
+	l->classes = calloc(KMEM_NR_CLASSES, sizeof(*l->classes));
 	if (!l->classes)
 		return error_set(err, ENOMEM, "out of memory");
 	ret = event_texts_create(trace_reader_sidecar(l->reader), &l->texts, err);
@@ -225,7 +228,7 @@ static int open_listing(struct listing *l, const char *dir, struct error *err)
 
 static void close_listing(struct listing *l)
 {
-	for (size_t i = 0; l->classes && i < nr_kmem_classes; i++)
+	for (size_t i = 0; l->classes && i < KMEM_NR_CLASSES; i++)
 		event_predicate_destroy(l->classes[i].predicate);
 	free(l->classes);
 	event_filter_destroy(l->filter);

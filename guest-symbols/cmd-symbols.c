@@ -136,6 +136,7 @@ static const char *action_name(enum alloc_action action)
 		[ALLOC_ACTION_FREE] = "free",
 		[ALLOC_ACTION_ALLOC_BULK] = "alloc-bulk",
 		[ALLOC_ACTION_FREE_BULK] = "free-bulk",
+		[ALLOC_ACTION_FREE_LAST] = "free-last",
 	};
 
 	return names[action];
@@ -168,10 +169,23 @@ static void print_roles(const struct alloc_entry *entry)
 	for (int i = 0; i < ALLOC_MAX_ARGS; i++)
 		if (entry->args[i] != ALLOC_ROLE_NONE)
 			printf(" %d=%s", i + 1, alloc_role_name(entry->args[i]));
-	printf("\n");
 }
 
-static void print_points(const struct alloc_points *points)
+/* ", if called by FUNCTION, FUNCTION" */
+static void print_calls(const struct kernel_image *image, const struct alloc_entry *entry)
+{
+	const struct symbol *last = NULL;
+
+	for (size_t i = 0; i < entry->nr_calls; i++) {
+		const struct symbol *caller = symbols_covering(image->symbols, entry->calls[i] - 1);
+
+		if (caller && caller != last)
+			printf("%s %s", last ? "," : " if called by", caller->name);
+		last = caller;
+	}
+}
+
+static void print_points(const struct kernel_image *image, const struct alloc_points *points)
 {
 	int width = 8;
 
@@ -188,6 +202,8 @@ static void print_points(const struct alloc_points *points)
 		       kmem_type_name(p->entry.type), action_name(p->entry.action), width,
 		       p->entry.name, p->address, p->site);
 		print_roles(&p->entry);
+		print_calls(image, &p->entry);
+		printf("\n");
 	}
 }
 
@@ -258,7 +274,7 @@ static bool print_text(const struct subject *s, char *const *names)
 
 	if (!*names) {
 		print_facts(s);
-		print_points(s->points);
+		print_points(s->image, s->points);
 		print_unresolved(s->points);
 		print_coverage(s->points);
 		all = !s->points->nr_unresolved;
@@ -281,6 +297,15 @@ static json_t *roles_json(const struct alloc_entry *entry)
 	return roles;
 }
 
+static json_t *calls_json(const struct alloc_entry *entry)
+{
+	json_t *calls = json_array();
+
+	for (size_t i = 0; i < entry->nr_calls; i++)
+		json_array_append_new(calls, json_from_address(entry->calls[i]));
+	return calls;
+}
+
 static json_t *points_json(const struct alloc_points *points)
 {
 	json_t *array = json_array();
@@ -289,12 +314,13 @@ static json_t *points_json(const struct alloc_points *points)
 		const struct alloc_point *p = &points->v[i];
 
 		json_array_append_new(
-			array, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o, s:b, s:o}", "family",
+			array, json_pack("{s:s, s:s, s:s, s:o, s:I, s:o, s:b, s:o, s:o}", "family",
 					 kmem_type_name(p->entry.type), "action",
 					 action_name(p->entry.action), "function", p->entry.name,
 					 "address", json_from_address(p->address), "size",
 					 (json_int_t)p->size, "site", json_from_address(p->site),
-					 "checked", 1, "parameters", roles_json(&p->entry)));
+					 "checked", 1, "parameters", roles_json(&p->entry), "calls",
+					 calls_json(&p->entry)));
 	}
 	return array;
 }

@@ -2,6 +2,7 @@
 #include "formats/event/event.h"
 
 #include <string.h>
+#include "formats/base/text.h"
 
 const struct event_field *event_field_find(const struct event_class *class, const char *name)
 {
@@ -42,4 +43,13 @@ uint64_t event_field_value(const struct event_field *field, const void *bytes)
 	if (field->type != EVENT_INT)
 		return value;
 	return (uint64_t)((int64_t)(value << unused) >> unused);
+}
+
+void event_field_text(const struct event_field *field, const void *bytes,
+		      char out[EVENT_STRING_MAX + 1])
+{
+	char raw[EVENT_STRING_MAX + 1] = "";
+
+	memcpy(raw, (const uint8_t *)bytes + field->at, field->size);
+	clean_text(out, sizeof(raw), raw);
 }

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * What an event consists of, described once. Text, JSON and filters follow from the description of
- * an event's class and know no class by name.
+ * What an event consists of, described once. Encoding, decoding, text, JSON and filters follow from
+ * the description of an event's class and know no class by name.
  */
 enum event_field_type {
 	EVENT_UINT,
@@ -16,15 +16,38 @@ enum event_field_type {
 	EVENT_POINTER,    /* an address of data */
 	EVENT_CODE,       /* an address of code: shown as symbol+offset */
 	EVENT_FLAGS,      /* bits with names of their own */
-	EVENT_DICTIONARY, /* an id whose name a dictionary holds */
+	EVENT_DICTIONARY, /* an id whose name a dictionary holds: a cache of the sidecar */
+	EVENT_PAGES,      /* bytes of a block of pages, mostly 4096 times a power of two */
+	EVENT_STRING,     /* characters, filled up with NULs */
+	EVENT_NR_TYPES,
 };
 
-/* Where a field lies in an event's bytes, in the host's byte order. */
+enum {
+	EVENT_FORMS = 5,       /* at most, of a class */
+	EVENT_MAX_FIELDS = 24, /* of a class */
+	EVENT_MAX_SIZE = 256,  /* bytes of an event */
+	EVENT_STRING_MAX = 16, /* bytes of a string */
+};
+
+/*
+ * Where a field lies in an event's bytes, in the host's byte order, and how many bits it takes on
+ * disk.
+ *
+ * A class has several forms, and an event takes the first one that holds all of it. bits[form] is
+ *	0                 the field is not written: it has the value `implied`
+ *	8 * size          the field as it is
+ *	less, otherwise   EVENT_CODE, EVENT_FLAGS, EVENT_STRING: the number of the value in a table
+ *	                  of values; EVENT_PAGES: n of 4096 << n; EVENT_INT, EVENT_POINTER: the low
+ *	                  bits, to be sign-extended; else the low bits
+ * In the last form of a class, all fields are as they are.
+ */
 struct event_field {
 	const char *name;
 	enum event_field_type type;
-	uint8_t size; /* bytes: 1, 2, 4 or 8 */
+	uint8_t size; /* bytes: 1, 2, 4 or 8; of a string up to EVENT_STRING_MAX */
 	uint16_t at;  /* bytes from the start */
+	uint8_t bits[EVENT_FORMS];
+	int8_t implied;
 };
 
 struct event_class {
@@ -32,10 +55,28 @@ struct event_class {
 	const char *name;   /* "kmalloc", as the kernel's own event of this kind */
 	const struct event_field *fields;
 	size_t nr_fields;
+	uint16_t size; /* bytes of an event, a multiple of 8 */
+	uint8_t nr_forms;
+	/*
+	 * In a class that a trace describes: the class of this program with the same name, or NULL.
+	 * The event's bytes begin with those of that class, with 0 for fields that the trace lacks.
+	 */
+	const struct event_class *known;
 };
+
+/* A named tracer. The names of instances that exist at the same time differ. */
+struct trace_instance {
+	const char *name; /* [A-Za-z][A-Za-z0-9_-]{0,30} */
+	const char *spec; /* as the user gave it, without the name: "kmem", "function:vfs_*" */
+	const struct event_class *classes;
+	size_t nr_classes;
+};
+
+enum { TRACE_INSTANCE_NAME_MAX = 31 };
 
 struct event {
 	const struct event_class *class;
+	const struct trace_instance *instance;
 	unsigned int vcpu;
 	int64_t ns; /* trace clock */
 	const void *bytes;
@@ -44,7 +85,11 @@ struct event {
 /* NULL if the class has no such field. */
 const struct event_field *event_field_find(const struct event_class *class, const char *name);
 
-/* A field's value; EVENT_INT is sign-extended to 64 bits. */
+/* A field's value; EVENT_INT is sign-extended to 64 bits. Not for EVENT_STRING. */
 uint64_t event_field_value(const struct event_field *field, const void *bytes);
+
+/* The text of an EVENT_STRING, with '?' for what is not printable ASCII, NUL-terminated. */
+void event_field_text(const struct event_field *field, const void *bytes,
+		      char out[EVENT_STRING_MAX + 1]);
 
 #endif

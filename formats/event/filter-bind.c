@@ -56,7 +56,12 @@ static int no_field(const struct filter_term *term, const struct event_class *cl
 static bool has_text(const struct event_field *field)
 {
 	return field && (field->type == EVENT_CODE || field->type == EVENT_FLAGS ||
-			 field->type == EVENT_DICTIONARY);
+			 field->type == EVENT_DICTIONARY || field->type == EVENT_STRING);
+}
+
+static bool is_string(const struct event_field *field)
+{
+	return field && field->type == EVENT_STRING;
 }
 
 /* A value that is a word: the text of a field that has one, or bits by name. */
@@ -72,7 +77,7 @@ static int bind_word(const struct filter_term *term, const struct event_names *n
 	}
 	if (term->op != FILTER_EQ && term->op != FILTER_NE && term->op != FILTER_GLOB)
 		return fail(term, term->value_at, "is not a number", err);
-	if (!has_text(out->field) || !names->text)
+	if (!has_text(out->field) || (!is_string(out->field) && !names->text))
 		return fail(term, term->value_at, "is not a number, which the field is", err);
 	out->by_text = true;
 	return 0;
@@ -87,7 +92,7 @@ static int bind_term(const struct filter_term *term, const struct event_class *c
 		if (!out->field)
 			return no_field(term, class, err);
 	}
-	if (term->is_number && term->op != FILTER_GLOB)
+	if (term->is_number && term->op != FILTER_GLOB && !is_string(out->field))
 		return 0;
 	return bind_word(term, names, out, err);
 }
@@ -120,18 +125,22 @@ void event_predicate_destroy(struct event_predicate *predicate)
 
 /* A code address matches by its function alone, too. */
 static bool text_matches(const struct bound_term *term, const struct event_names *names,
-			 uint64_t value)
+			 const void *bytes)
 {
+	const struct event_field *field = term->field;
 	char text[TEXT_MAX];
 	char *offset;
 	bool found;
 
-	names->text(names->arg, term->field, value, text, sizeof(text));
+	if (is_string(field))
+		event_field_text(field, bytes, text);
+	else
+		names->text(names->arg, field, event_field_value(field, bytes), text, sizeof(text));
 	if (term->op == FILTER_GLOB)
 		found = !fnmatch(term->text, text, 0);
 	else
 		found = !strcmp(term->text, text);
-	offset = term->field->type == EVENT_CODE ? strchr(text, '+') : NULL;
+	offset = field->type == EVENT_CODE ? strchr(text, '+') : NULL;
 	if (offset && !found) {
 		*offset = '\0';
 		found = !strcmp(term->text, text);
@@ -168,9 +177,10 @@ static bool number_matches(const struct bound_term *term, uint64_t value)
 static bool term_matches(const struct event_predicate *p, const struct bound_term *term,
 			 const struct event *event)
 {
-	uint64_t value = term->field ? event_field_value(term->field, event->bytes) : event->vcpu;
-
-	return term->by_text ? text_matches(term, p->names, value) : number_matches(term, value);
+	if (term->by_text)
+		return text_matches(term, p->names, event->bytes);
+	return number_matches(term, term->field ? event_field_value(term->field, event->bytes)
+						: event->vcpu);
 }
 
 static bool node_matches(const struct event_predicate *p, unsigned int index,

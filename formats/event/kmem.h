@@ -50,12 +50,33 @@ extern const char *const kmem_type_names[];
 /* One of them, or "?". */
 const char *kmem_type_name(unsigned int type);
 
-/* The classes of these events, whose bytes are a struct kmem_record. */
-extern const struct event_class kmem_classes[];
-extern const size_t nr_kmem_classes;
+/*
+ * The classes of these events, whose bytes are a struct kmem_record. The members event_id, type_id
+ * and timestamp follow from class and time.
+ */
+enum kmem_class {
+	KMEM_CLASS_KMALLOC, /* and the other types, in their order */
+	KMEM_CLASS_CACHE_ALLOC,
+	KMEM_CLASS_PAGE_ALLOC,
+	KMEM_CLASS_KFREE,
+	KMEM_CLASS_CACHE_FREE,
+	KMEM_CLASS_PAGE_FREE,
+	KMEM_CLASS_OTHER, /* has all fields, for records that are not legal */
+	KMEM_NR_CLASSES,
+};
+extern const struct event_class kmem_classes[KMEM_NR_CLASSES];
 
-/* The class of a record: the last one for a record that is not legal. */
-const struct event_class *kmem_class_of(const struct kmem_record *record);
+/* The class that describes all of a record. */
+enum kmem_class kmem_class_of(const struct kmem_record *record);
+
+/* Whether events of this class, a trace's or one of the above, are records. */
+bool kmem_class_is_known(const struct event_class *class);
+
+/* The record that an event is. Returns false if it is none. */
+bool kmem_record_of(const struct event *event, struct kmem_record *out);
+
+/* The instance that traces of this tracer alone have. */
+extern const struct trace_instance kmem_instance;
 
 enum { GFP_NAMES_MAX = 64 };
 

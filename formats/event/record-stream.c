@@ -20,7 +20,7 @@ int record_stream_stop(struct record_stream *stream, enum record_fault fault)
 
 int record_stream_take(struct record_stream *stream, struct trace_event *event, uint64_t size)
 {
-	event->class = kmem_class_of(&event->record);
+	event->class = &kmem_classes[kmem_class_of(&event->record)];
 	event->vcpu = stream->vcpu;
 	event->index = stream->index++;
 	event->offset = stream->offset;

@@ -90,18 +90,19 @@ const char *event_text_of(struct event_texts *texts, enum event_text_sort sort, 
 	return *place = text;
 }
 
-static enum event_text_sort sort_of(const struct event_field *field)
-{
-	if (field->type == EVENT_CODE)
-		return EVENT_TEXT_CODE;
-	return field->type == EVENT_FLAGS ? EVENT_TEXT_FLAGS : EVENT_TEXT_CACHE;
-}
+const enum event_text_sort event_text_sorts[EVENT_NR_TYPES] = {
+	[EVENT_UINT] = EVENT_TEXT_DECIMAL,     [EVENT_INT] = EVENT_TEXT_SIGNED,
+	[EVENT_HEX] = EVENT_TEXT_HEX,          [EVENT_POINTER] = EVENT_TEXT_HEX,
+	[EVENT_CODE] = EVENT_TEXT_CODE,        [EVENT_FLAGS] = EVENT_TEXT_FLAGS,
+	[EVENT_DICTIONARY] = EVENT_TEXT_CACHE, [EVENT_PAGES] = EVENT_TEXT_DECIMAL,
+	[EVENT_STRING] = EVENT_TEXT_STRING,
+};
 
 /* Filters see "symbol+0x1f", without the function's size. */
 void event_texts_filter_text(void *arg, const struct event_field *field, uint64_t value, char *out,
 			     size_t size)
 {
-	enum event_text_sort sort = sort_of(field);
+	enum event_text_sort sort = event_text_sorts[field->type];
 	char *slash;
 
 	snprintf(out, size, "%s", event_text_of(arg, sort, value));

@@ -7,7 +7,19 @@
 #include "formats/report/event-text.h"
 
 /* What event-names.c looks up and event-text.c prints. */
-enum event_text_sort { EVENT_TEXT_CODE, EVENT_TEXT_FLAGS, EVENT_TEXT_CACHE, EVENT_TEXT_SORTS };
+enum event_text_sort {
+	EVENT_TEXT_CODE,
+	EVENT_TEXT_FLAGS,
+	EVENT_TEXT_CACHE,
+	EVENT_TEXT_SORTS, /* these are looked up; the others are printed from the value: */
+	EVENT_TEXT_DECIMAL = EVENT_TEXT_SORTS,
+	EVENT_TEXT_SIGNED,
+	EVENT_TEXT_HEX,
+	EVENT_TEXT_STRING,
+};
+
+/* How values of each type of field are shown. */
+extern const enum event_text_sort event_text_sorts[EVENT_NR_TYPES];
 
 struct event_texts {
 	const struct sidecar *sidecar;

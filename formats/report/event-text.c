@@ -128,25 +128,29 @@ static char *put_quoted(char *at, const char *text)
 	return at;
 }
 
-static char *put_value(struct event_texts *texts, char *at, const struct event_field *field,
-		       uint64_t value)
+/* A value that needs no look-up. */
+static char *put_plain(char *at, enum event_text_sort sort, uint64_t value)
 {
-	switch (field->type) {
-	case EVENT_UINT:
-		return put_decimal(at, value, 0, ' ');
-	case EVENT_INT:
-		return put_signed(at, (int64_t)value);
-	case EVENT_HEX:
-	case EVENT_POINTER:
+	if (sort == EVENT_TEXT_HEX)
 		return put_hex(at, value);
-	case EVENT_CODE:
-		return put_text(at, event_text_of(texts, EVENT_TEXT_CODE, value));
-	case EVENT_FLAGS:
-		return put_text(at, event_text_of(texts, EVENT_TEXT_FLAGS, value));
-	case EVENT_DICTIONARY:
-		return put_text(at, event_text_of(texts, EVENT_TEXT_CACHE, value));
+	if (sort == EVENT_TEXT_SIGNED)
+		return put_signed(at, (int64_t)value);
+	return put_decimal(at, value, 0, ' ');
+}
+
+static char *put_value(struct event_texts *texts, char *at, const struct event_field *field,
+		       const void *bytes)
+{
+	enum event_text_sort sort = event_text_sorts[field->type];
+	char text[EVENT_STRING_MAX + 1];
+
+	if (sort == EVENT_TEXT_STRING) {
+		event_field_text(field, bytes, text);
+		return put_text(at, text);
 	}
-	return at;
+	if (sort < EVENT_TEXT_SORTS)
+		return put_text(at, event_text_of(texts, sort, event_field_value(field, bytes)));
+	return put_plain(at, sort, event_field_value(field, bytes));
 }
 
 static char *put_line(struct event_printer *p, char *at, const struct event *event)
@@ -168,39 +172,44 @@ static char *put_line(struct event_printer *p, char *at, const struct event *eve
 		*at++ = ' ';
 		at = put_text(at, field->name);
 		*at++ = '=';
-		at = put_value(p->texts, at, field, event_field_value(field, event->bytes));
+		at = put_value(p->texts, at, field, event->bytes);
 	}
 	*at++ = '\n';
 	return at;
 }
 
-/* Addresses are strings, as JSON's numbers have 53 bits; a code address has its symbol, too. */
-static char *put_json_value(struct event_texts *texts, char *at, const struct event_field *field,
-			    uint64_t value)
+static char *put_json_address(char *at, uint64_t value)
 {
-	switch (field->type) {
-	case EVENT_UINT:
-		return put_decimal(at, value, 0, ' ');
-	case EVENT_INT:
-		return put_signed(at, (int64_t)value);
-	case EVENT_FLAGS:
-		return put_quoted(at, event_text_of(texts, EVENT_TEXT_FLAGS, value));
-	case EVENT_DICTIONARY:
-		return put_quoted(at, event_text_of(texts, EVENT_TEXT_CACHE, value));
-	case EVENT_CODE:
-	case EVENT_HEX:
-	case EVENT_POINTER:
-		break;
-	}
 	*at++ = '"';
 	at = put_hex(at, value);
 	*at++ = '"';
-	if (field->type != EVENT_CODE)
-		return at;
-	at = put_text(at, ",\"");
-	at = put_text(at, field->name);
-	at = put_text(at, "_symbol\":");
-	return put_quoted(at, event_text_of(texts, EVENT_TEXT_CODE, value));
+	return at;
+}
+
+/* Addresses are strings, as JSON's numbers have 53 bits; a code address has its symbol, too. */
+static char *put_json_value(struct event_texts *texts, char *at, const struct event_field *field,
+			    const void *bytes)
+{
+	enum event_text_sort sort = event_text_sorts[field->type];
+	char text[EVENT_STRING_MAX + 1];
+	uint64_t value;
+
+	if (sort == EVENT_TEXT_STRING) {
+		event_field_text(field, bytes, text);
+		return put_quoted(at, text);
+	}
+	value = event_field_value(field, bytes);
+	if (sort == EVENT_TEXT_HEX)
+		return put_json_address(at, value);
+	if (sort >= EVENT_TEXT_SORTS)
+		return put_plain(at, sort, value);
+	if (sort == EVENT_TEXT_CODE) {
+		at = put_json_address(at, value);
+		at = put_text(at, ",\"");
+		at = put_text(at, field->name);
+		at = put_text(at, "_symbol\":");
+	}
+	return put_quoted(at, event_text_of(texts, sort, value));
 }
 
 static char *put_json(struct event_printer *p, char *at, const struct event *event)
@@ -222,7 +231,7 @@ static char *put_json(struct event_printer *p, char *at, const struct event *eve
 		at = put_text(at, ",\"");
 		at = put_text(at, field->name);
 		at = put_text(at, "\":");
-		at = put_json_value(p->texts, at, field, event_field_value(field, event->bytes));
+		at = put_json_value(p->texts, at, field, event->bytes);
 	}
 	return put_text(at, "}\n");
 }

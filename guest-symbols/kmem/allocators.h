@@ -46,6 +46,9 @@ enum alloc_action {
 				    all_or_none, whether COUNT objects are in ARRAY */
 	ALLOC_ACTION_FREE_BULK,  /* frees ARRAY[0..COUNT) or the pages on LIST or in BATCH, at entry
 				  */
+	ALLOC_ACTION_FREE_LAST,  /* drops a reference to its PAGE, and frees it if it was the last
+				  */
+	ALLOC_NR_ACTIONS,
 };
 
 struct alloc_entry {
@@ -53,6 +56,16 @@ struct alloc_entry {
 	enum kmem_type_id type;
 	enum alloc_action action;
 	enum alloc_role args[ALLOC_MAX_ARGS];
+	/*
+	 * The calls that count, by their link-time return addresses, sorted; none: all do. The
+	 * others have come through another entry point, which counts them.
+	 */
+	uint64_t *calls;
+	size_t nr_calls;
+	/* Calls from this function's body do not count: the objects were counted before. */
+	struct alloc_body {
+		uint64_t start, end; /* link-time addresses; 0 = none */
+	} counted_by;
 	bool all_or_none;                 /* ALLOC_BULK: the result is a bool */
 	uint8_t argument[ALLOC_NR_ROLES]; /* the same the other way round: 1 + its index, 0 = none
 					   */
@@ -121,8 +134,9 @@ void alloc_points_free(struct alloc_points *points);
 /*
  * Find the functions that emit an event kmem:kmalloc, kfree, kmem_cache_alloc, kmem_cache_free,
  * mm_page_alloc or mm_page_free, and prove for each that the entry points cover it, from the
- * image's jump table and its direct branches. A function that allocates, is not covered, and whose
- * parameters BTF proves, becomes an entry point. -ENOMEM.
+ * image's jump table and its direct branches. A function that is not covered, and whose parameters
+ * BTF proves, becomes an entry point; if it frees, for the calls that come through no other.
+ * -ENOMEM.
  */
 int alloc_points_prove(const struct kernel_image *image, struct alloc_points *points,
 		       struct error *err);
@@ -131,6 +145,11 @@ int alloc_points_prove(const struct kernel_image *image, struct alloc_points *po
  * -ENOTSUP without a site; -ENOENT without a prototype; errors as alloc_roles_derive(). */
 int alloc_point_init(const struct kernel_image *image, const struct symbol *function,
 		     struct alloc_point *point, struct error *err);
+
+bool alloc_action_frees(enum alloc_action action);
+
+/* Whether a call counts that returns to a link-time address. */
+bool alloc_call_counts(const struct alloc_entry *entry, uint64_t return_address);
 
 /* "cache", "size", ...; "kmalloc allocation", "page free", ... */
 const char *alloc_role_name(enum alloc_role role);

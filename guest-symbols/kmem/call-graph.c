@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "guest-symbols/kmem/call-graph.h"
+#include "guest-symbols/kmem/call-graph-internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,35 +7,11 @@
 #include <string.h>
 
 enum {
-	MAX_NODES = 256,
 	MAX_LEVELS = 3, /* of callers */
 	MAX_CALLERS = 64,
-	REL32 = 4,
-	ENDBR = 4,         /* bytes of endbr64, which a direct branch may leave out */
-	SHORT_REACH = 128, /* bytes, of a jump of SHORT_JUMP bytes */
+	MAX_REFERENCES = 256, /* of the callers of one function */
+	SHORT_REACH = 128,    /* bytes, of a jump of SHORT_JUMP bytes */
 	SHORT_JUMP = 2,
-};
-
-/* A function whose callers are wanted. */
-struct node {
-	uint64_t address;
-	const char *anywhere; /* why it may be called from anywhere, or NULL */
-	bool complete;        /* all its callers are among the edges */
-	unsigned int nr_callers;
-	bool in_proof;
-};
-
-struct edge {
-	size_t callee; /* node */
-	const struct symbol *caller;
-};
-
-struct call_graph {
-	const struct kernel_image *image;
-	struct node nodes[MAX_NODES];
-	size_t nr_nodes;
-	struct edge *edges;
-	size_t nr_edges, room;
 };
 
 static const char by_modules[] = "modules may call it";
@@ -56,14 +32,6 @@ const struct symbol *call_graph_function(const struct kernel_image *image, uint6
 
 /* --- nodes and edges ------------------------------------------------------------------------- */
 
-static struct node *find_node(struct call_graph *g, uint64_t address)
-{
-	for (size_t i = 0; i < g->nr_nodes; i++)
-		if (g->nodes[i].address == address)
-			return &g->nodes[i];
-	return NULL;
-}
-
 static bool is_exported(const struct kernel_image *image, uint64_t function)
 {
 	const struct symbol *symbol = symbols_covering(image->symbols, function);
@@ -77,39 +45,46 @@ static bool is_exported(const struct kernel_image *image, uint64_t function)
 
 static void add_node(struct call_graph *g, uint64_t function)
 {
-	if (g->nr_nodes == MAX_NODES || find_node(g, function))
+	if (g->nr_nodes == CALL_GRAPH_NODES || call_graph_node(g, function))
 		return;
-	g->nodes[g->nr_nodes++] = (struct node){
+	g->nodes[g->nr_nodes++] = (struct call_node){
 		.address = function,
 		.anywhere = is_exported(g->image, function) ? by_modules : NULL,
 	};
 }
 
-static int add_edge(struct call_graph *g, size_t callee, uint64_t from, struct error *err)
+static int append_edge(struct call_graph *g, struct call_edge edge, struct error *err)
 {
-	const struct symbol *caller = call_graph_function(g->image, from);
-
-	if (!caller)
-		g->nodes[callee].anywhere = "code without a symbol calls it";
-	if (g->nodes[callee].nr_callers == MAX_CALLERS)
-		g->nodes[callee].anywhere = "too many functions call it";
-	if (g->nodes[callee].anywhere)
-		return 0;
-	for (size_t i = 0; i < g->nr_edges; i++)
-		if (g->edges[i].callee == callee && g->edges[i].caller == caller)
-			return 0;
 	if (g->nr_edges == g->room) {
 		size_t room = g->room ? 2 * g->room : 64;
-		struct edge *edges = realloc(g->edges, room * sizeof(*edges));
+		struct call_edge *edges = realloc(g->edges, room * sizeof(*edges));
 
 		if (!edges)
 			return error_set(err, ENOMEM, "out of memory");
 		g->edges = edges;
 		g->room = room;
 	}
-	g->nodes[callee].nr_callers++;
-	g->edges[g->nr_edges++] = (struct edge){callee, caller};
+	g->edges[g->nr_edges++] = edge;
 	return 0;
+}
+
+static int add_edge(struct call_graph *g, size_t callee, uint64_t from, uint64_t back,
+		    struct error *err)
+{
+	const struct symbol *caller = call_graph_function(g->image, from);
+	struct call_node *node = &g->nodes[callee];
+
+	if (!caller)
+		node->anywhere = "code without a symbol calls it";
+	if (node->anywhere)
+		return 0;
+	node->nr_callers += call_edge_is_first(g, callee, caller, g->nr_edges);
+	node->nr_edges++;
+	if (node->nr_callers > MAX_CALLERS || node->nr_edges > MAX_REFERENCES) {
+		node->anywhere = "too many functions call it";
+		return 0;
+	}
+	return append_edge(g, (struct call_edge){callee, caller, back}, err);
 }
 
 /* --- references ------------------------------------------------------------------------------ */
@@ -120,23 +95,6 @@ struct search {
 	size_t from, to;
 	uint64_t low, high;
 };
-
-static uint32_t get32(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-/* Whether what is in front of a displacement makes it a call or a jump. */
-static bool is_branch(const uint8_t *displacement, size_t before)
-{
-	const uint8_t *p = displacement;
-
-	return (before >= 1 && (p[-1] == 0xe8 || p[-1] == 0xe9)) ||
-	       (before >= 2 && p[-2] == 0x0f && (p[-1] & 0xf0) == 0x80);
-}
 
 /* lea disp(%rip),%r64 */
 static bool is_lea(const uint8_t *displacement, size_t before)
@@ -156,8 +114,8 @@ static int see_displacement(const struct search *s, uint64_t at, const uint8_t *
 	for (size_t i = s->from; !ret && i < s->to; i++) {
 		uint64_t into = target - g->nodes[i].address;
 
-		if ((into == 0 || into == ENDBR) && is_branch(p, before))
-			ret = add_edge(g, i, at - 1, err);
+		if ((into == 0 || into == CALL_ENDBR) && is_branch(p, before))
+			ret = add_edge(g, i, at - 1, is_call(p, before) ? at + CALL_REL32 : 0, err);
 		else if (into == 0 && is_lea(p, before))
 			g->nodes[i].anywhere = by_pointer;
 	}
@@ -179,9 +137,9 @@ static int search_text(const struct search *s, uint64_t start, uint64_t stop, st
 	uint64_t low = s->low, reach = s->high - s->low;
 	int ret = 0;
 
-	for (size_t i = 0; text && !ret && i + REL32 <= stop - start; i++) {
+	for (size_t i = 0; text && !ret && i + CALL_REL32 <= stop - start; i++) {
 		uint64_t word = (uint64_t)(int64_t)(int32_t)get32(text + i);
-		uint64_t target = start + i + REL32 + word;
+		uint64_t target = start + i + CALL_REL32 + word;
 
 		if (target - low <= reach)
 			ret = see_displacement(s, start + i, text + i, i, target, err);
@@ -212,7 +170,7 @@ static int search_short(const struct search *s, size_t node, struct error *err)
 			continue;
 		from = call_graph_function(g->image, at);
 		if (from && from->address != target)
-			ret = add_edge(g, node, at, err);
+			ret = add_edge(g, node, at, 0, err);
 	}
 	return ret;
 }
@@ -244,7 +202,7 @@ static int search_level(struct call_graph *g, size_t from, struct error *err)
 		uint64_t address = g->nodes[i].address;
 
 		s.low = address < s.low ? address : s.low;
-		s.high = address + ENDBR > s.high ? address + ENDBR : s.high;
+		s.high = address + CALL_ENDBR > s.high ? address + CALL_ENDBR : s.high;
 	}
 	ret = search_text(&s, image->text, image->etext, err);
 	if (!ret)
@@ -258,21 +216,13 @@ static int search_level(struct call_graph *g, size_t from, struct error *err)
 	return ret;
 }
 
-static bool is_among(uint64_t address, const uint64_t *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (list[i] == address)
-			return true;
-	return false;
-}
-
 /* Callers become nodes, but for those in `known` and those of a function that fails anyway. */
 static void add_callers(struct call_graph *g, size_t first_edge, const uint64_t *known, size_t n)
 {
 	for (size_t i = first_edge; i < g->nr_edges; i++) {
 		uint64_t caller = g->edges[i].caller->address;
 
-		if (!g->nodes[g->edges[i].callee].anywhere && !is_among(caller, known, n))
+		if (!g->nodes[g->edges[i].callee].anywhere && !call_is_among(caller, known, n))
 			add_node(g, caller);
 	}
 }
@@ -311,59 +261,4 @@ void call_graph_destroy(struct call_graph *g)
 		return;
 	free(g->edges);
 	free(g);
-}
-
-/* --- proofs ---------------------------------------------------------------------------------- */
-
-/*
- * Whether a function has callers, and all of them are roots or nested themselves. One without
- * callers may be called in a way that is not seen, from a table of displacements for instance.
- */
-static bool is_nested(struct call_graph *g, uint64_t function, const uint64_t *roots, size_t n)
-{
-	bool nested = true, called = false;
-	struct node *node;
-
-	if (is_among(function, roots, n))
-		return true;
-	node = find_node(g, function);
-	if (!node || node->anywhere || !node->complete || node->in_proof)
-		return false;
-	node->in_proof = true;
-	for (size_t i = 0; nested && i < g->nr_edges; i++) {
-		uint64_t caller = g->edges[i].caller->address;
-
-		if (&g->nodes[g->edges[i].callee] != node || caller == function)
-			continue;
-		called = true;
-		nested = is_nested(g, caller, roots, n);
-	}
-	node->in_proof = false;
-	return nested && called;
-}
-
-struct call_proof call_graph_prove(struct call_graph *g, uint64_t function, const uint64_t *roots,
-				   size_t nr_roots)
-{
-	const struct node *node = find_node(g, function);
-	struct call_proof proof = {0};
-
-	if (!node || !node->complete)
-		proof.anywhere = "its callers are not known";
-	else
-		proof.anywhere = node->anywhere;
-	for (size_t i = 0; node && i < g->nr_edges; i++) {
-		const struct symbol *caller = g->edges[i].caller;
-
-		if (&g->nodes[g->edges[i].callee] != node || caller->address == function)
-			continue;
-		proof.called = true;
-		if (is_nested(g, caller->address, roots, nr_roots))
-			continue;
-		if (proof.nr_others < CALL_PROOF_OTHERS)
-			proof.others[proof.nr_others] = caller->name;
-		proof.nr_others++;
-	}
-	proof.proven = !proof.anywhere && !proof.nr_others;
-	return proof;
 }

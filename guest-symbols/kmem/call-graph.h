@@ -39,6 +39,20 @@ struct call_proof {
 struct call_proof call_graph_prove(struct call_graph *graph, uint64_t function,
 				   const uint64_t *roots, size_t nr_roots);
 
+enum { CALL_SITES_MAX = 32 };
+struct call_sites {
+	uint64_t v[CALL_SITES_MAX]; /* return addresses */
+	size_t n;
+};
+
+/*
+ * The calls that reach `function` and not through any of `roots`: those of the function itself,
+ * and of functions that jump to it in their end. A call that returns elsewhere has come through a
+ * root. False if they cannot be told apart, or not all of them are known.
+ */
+bool call_graph_sites(struct call_graph *graph, uint64_t function, const uint64_t *roots,
+		      size_t nr_roots, struct call_sites *out);
+
 /* The function that an address lies in; a part such as fn.cold counts as fn. NULL if none. */
 const struct symbol *call_graph_function(const struct kernel_image *image, uint64_t address);
 

@@ -119,9 +119,8 @@ static size_t find_roots(const struct alloc_points *points, const struct alloc_e
 
 	for (size_t i = 0; i < points->n; i++) {
 		const struct alloc_entry *e = &points->v[i].entry;
-		bool frees = e->action == ALLOC_ACTION_FREE || e->action == ALLOC_ACTION_FREE_BULK;
 
-		if (e->type == emitter->type && frees == emitter->frees)
+		if (e->type == emitter->type && alloc_action_frees(e->action) == emitter->frees)
 			roots[n++] = points->v[i].address;
 	}
 	return n;
@@ -166,26 +165,78 @@ static void prove(struct call_graph *graph, const struct alloc_points *points,
 		explain(emitter, &proof);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
 /*
- * Allocations may nest, since the tracer sees their results. A free that is called by another one
- * would be counted twice.
+ * A free inside of another one would be counted twice, so that only those calls count that come
+ * through no other entry point. *counted is false if these are not known.
  */
-static bool become_point(const struct kernel_image *image, struct alloc_points *points,
-			 const struct alloc_emitter *emitter)
+static int count_outer_calls(struct call_graph *graph, const struct alloc_points *points,
+			     const struct alloc_emitter *emitter, uint64_t *roots,
+			     struct alloc_entry *entry, bool *counted, struct error *err)
+{
+	size_t nr_roots = find_roots(points, emitter, roots);
+	struct call_sites sites;
+
+	*counted = call_graph_sites(graph, emitter->address, roots, nr_roots, &sites);
+	if (!*counted)
+		return 0;
+	entry->calls = calloc(sites.n, sizeof(*entry->calls));
+	if (!entry->calls)
+		return error_set(err, ENOMEM, "out of memory");
+	memcpy(entry->calls, sites.v, sites.n * sizeof(*entry->calls));
+	entry->nr_calls = sites.n;
+	qsort(entry->calls, entry->nr_calls, sizeof(*entry->calls), by_value);
+	return 0;
+}
+
+/* Allocations may nest, since the tracer sees their results. *added: there is a new point. */
+static int become_point(const struct kernel_image *image, struct call_graph *graph,
+			struct alloc_points *points, const struct alloc_emitter *emitter,
+			uint64_t *roots, bool *added, struct error *err)
 {
 	const struct symbol *function = symbols_find(image->symbols, emitter->function);
 	struct alloc_point *point = &points->v[points->n];
+	int ret = 0;
 
-	if (emitter->cover != ALLOC_COVER_NONE || emitter->frees || !function ||
+	*added = false;
+	if (emitter->cover != ALLOC_COVER_NONE || !function ||
 	    function->address != emitter->address)
-		return false;
-	*point = (struct alloc_point){.entry = {.name = emitter->function,
-						.type = emitter->type,
-						.action = ALLOC_ACTION_ALLOC}};
+		return 0;
+	*point = (struct alloc_point){
+		.entry = {.name = emitter->function,
+			  .type = emitter->type,
+			  .action = emitter->frees ? ALLOC_ACTION_FREE : ALLOC_ACTION_ALLOC}};
 	if (alloc_point_init(image, function, point, NULL))
-		return false;
-	points->n++;
-	return true;
+		return 0;
+	*added = true;
+	if (emitter->frees)
+		ret = count_outer_calls(graph, points, emitter, roots, &point->entry, added, err);
+	points->n += !ret && *added;
+	return ret;
+}
+
+static int prove_once(const struct kernel_image *image, struct call_graph *graph,
+		      struct alloc_points *points, uint64_t *addresses, bool *more,
+		      struct error *err)
+{
+	int ret = 0;
+
+	*more = false;
+	for (size_t i = 0; !ret && i < points->nr_emitters; i++) {
+		struct alloc_emitter *emitter = &points->emitters[i];
+		bool added;
+
+		prove(graph, points, emitter, addresses);
+		ret = become_point(image, graph, points, emitter, addresses, &added, err);
+		*more |= !ret && added;
+	}
+	return ret;
 }
 
 /* `addresses` has room for all entry points and all emitters. */
@@ -206,15 +257,10 @@ static int prove_all(const struct kernel_image *image, struct alloc_points *poin
 	ret = call_graph_create(image, wanted, n, addresses, points->n, &graph, err);
 	if (ret)
 		return ret;
-	while (more) {
-		more = false;
-		for (size_t i = 0; i < points->nr_emitters; i++) {
-			prove(graph, points, &points->emitters[i], addresses);
-			more |= become_point(image, points, &points->emitters[i]);
-		}
-	}
+	while (!ret && more)
+		ret = prove_once(image, graph, points, addresses, &more, err);
 	call_graph_destroy(graph);
-	return 0;
+	return ret;
 }
 
 static int by_address(const void *a, const void *b)

@@ -21,7 +21,9 @@ struct rule {
 	const char *covered_by;           /* not if this function, of an earlier rule, was taken */
 	const char *nested_in[MAX_OUTER]; /* not if one of these calls it itself */
 	const char *unless_calls;         /* not if it calls this function itself */
-	bool if_traceable;                /* not if it has no mcount site */
+	const char *only_if_calls;        /* not unless it does */
+	const char *counted_by; /* what this function frees through it was counted before */
+	bool if_traceable;      /* not if it has no mcount site */
 };
 
 /*
@@ -112,8 +114,11 @@ static const struct rule rules[] = {
 	/* Out of line only for callers in other files, such as compaction.c; in 6.12 without a
 	   site. */
 	RULE("free_pages_prepare", PAGES, FREE, .if_traceable = true),
-	/* from 6.14 */
-	RULE("__free_frozen_pages", PAGES, FREE),
+	RULE("compaction_free", PAGES, FREE_LAST, .covered_by = "free_pages_prepare",
+	     .only_if_calls = "free_pages_prepare"),
+	/* From 6.14. From 7.2 on, ranges of single pages are first prepared page by page, and then
+	   freed in larger orders. */
+	RULE("__free_frozen_pages", PAGES, FREE, .counted_by = "free_prepared_contig_range"),
 	RULE("free_frozen_pages", PAGES, FREE, .covered_by = "__free_frozen_pages"),
 	/* Where it is nested, __free_pages_core() is taken as well, which calls it too. */
 	RULE("__free_pages_ok", PAGES, FREE,
@@ -188,12 +193,15 @@ static bool redundant(const struct kernel_image *image, const struct rule *rule,
 	for (unsigned int i = 0; i < MAX_OUTER && rule->nested_in[i]; i++)
 		if (calls(image, rule->nested_in[i], rule->name))
 			return true;
+	if (rule->only_if_calls && !calls(image, rule->name, rule->only_if_calls))
+		return true;
 	return rule->unless_calls && calls(image, rule->name, rule->unless_calls);
 }
 
-static bool is_free(enum alloc_action action)
+bool alloc_action_frees(enum alloc_action action)
 {
-	return action == ALLOC_ACTION_FREE || action == ALLOC_ACTION_FREE_BULK;
+	return action == ALLOC_ACTION_FREE || action == ALLOC_ACTION_FREE_BULK ||
+	       action == ALLOC_ACTION_FREE_LAST;
 }
 
 static void add_unresolved(struct alloc_points *points, const struct rule *rule, uint64_t address,
@@ -203,7 +211,7 @@ static void add_unresolved(struct alloc_points *points, const struct rule *rule,
 
 	*u = (struct alloc_unresolved){.name = rule->name,
 				       .type = rule->type,
-				       .frees = is_free(rule->action),
+				       .frees = alloc_action_frees(rule->action),
 				       .address = address};
 	snprintf(u->reason, sizeof(u->reason), "%.*s", (int)sizeof(u->reason) - 1, why->text);
 }
@@ -243,6 +251,15 @@ int alloc_point_init(const struct kernel_image *image, const struct symbol *func
 	return ret ? ret : find_roles(image, point, err);
 }
 
+static struct alloc_body body_of(const struct kernel_image *image, const char *name)
+{
+	const struct symbol *symbol = name ? find_function(image, name) : NULL;
+
+	if (!symbol)
+		return (struct alloc_body){0};
+	return (struct alloc_body){symbol->address, symbol->address + symbol->size};
+}
+
 static void apply_rule(const struct kernel_image *image, const struct rule *rule,
 		       struct alloc_points *points)
 {
@@ -252,8 +269,10 @@ static void apply_rule(const struct kernel_image *image, const struct rule *rule
 
 	if (!symbol || address_taken(points, symbol->address) || redundant(image, rule, points))
 		return;
-	*point = (struct alloc_point){
-		.entry = {.name = rule->name, .type = rule->type, .action = rule->action}};
+	*point = (struct alloc_point){.entry = {.name = rule->name,
+						.type = rule->type,
+						.action = rule->action,
+						.counted_by = body_of(image, rule->counted_by)}};
 	if (!alloc_point_init(image, symbol, point, &why))
 		points->n++;
 	else if (point->site || !rule->if_traceable)
@@ -274,7 +293,8 @@ const char *alloc_family_name(enum kmem_type_id type, bool frees)
 static bool has_family(const struct alloc_points *points, enum kmem_type_id type, bool frees)
 {
 	for (size_t i = 0; i < points->n; i++)
-		if (points->v[i].entry.type == type && is_free(points->v[i].entry.action) == frees)
+		if (points->v[i].entry.type == type &&
+		    alloc_action_frees(points->v[i].entry.action) == frees)
 			return true;
 	for (size_t i = 0; i < points->nr_unresolved; i++)
 		if (points->unresolved[i].type == type && points->unresolved[i].frees == frees)
@@ -343,6 +363,23 @@ static void destroy(void *points)
 	free(points);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+bool alloc_call_counts(const struct alloc_entry *entry, uint64_t return_address)
+{
+	/* a return address may lie right behind the body */
+	if (return_address - 1 - entry->counted_by.start <
+	    entry->counted_by.end - entry->counted_by.start)
+		return false;
+	return !entry->nr_calls || bsearch(&return_address, entry->calls, entry->nr_calls,
+					   sizeof(return_address), by_value);
+}
+
 int alloc_points_of(const struct kernel_image *image, const struct alloc_points **out,
 		    struct error *err)
 {
@@ -357,6 +394,8 @@ int alloc_points_of(const struct kernel_image *image, const struct alloc_points 
 
 void alloc_points_free(struct alloc_points *points)
 {
+	for (size_t i = 0; i < points->n; i++)
+		free(points->v[i].entry.calls);
 	free(points->emitters);
 	free(points->unresolved);
 	free(points->v);

@@ -43,7 +43,7 @@ static const struct role {
 static const struct signature {
 	uint32_t needs[MAX_NEEDS]; /* alternatives; 0 ends them */
 	uint32_t takes;
-} signatures[KMEM_TYPE_COUNT][ALLOC_ACTION_FREE_BULK + 1] = {
+} signatures[KMEM_TYPE_COUNT][ALLOC_NR_ACTIONS] = {
 	[KMEM_TYPE_KMALLOC] = {[ALLOC_ACTION_ALLOC] = {{BIT(SIZE) | BIT(GFP)},
 						       BIT(CACHE) | BIT(NODE) | BIT(CALLER)},
 			       [ALLOC_ACTION_FREE] = {{BIT(OBJECT)}, 0}},
@@ -58,7 +58,8 @@ static const struct signature {
 			     [ALLOC_ACTION_ALLOC_BULK] = {{BIT(GFP) | BIT(COUNT) | BIT(ARRAY),
 							   BIT(GFP) | BIT(COUNT) | BIT(LIST)},
 							  BIT(NODE) | BIT(LIST) | BIT(ARRAY)},
-			     [ALLOC_ACTION_FREE_BULK] = {{BIT(LIST), BIT(BATCH)}, 0}},
+			     [ALLOC_ACTION_FREE_BULK] = {{BIT(LIST), BIT(BATCH)}, 0},
+			     [ALLOC_ACTION_FREE_LAST] = {{BIT(PAGE)}, 0}},
 };
 
 const char *alloc_role_name(enum alloc_role role)

@@ -192,6 +192,8 @@ static int fill_layout(struct slab_view *view, struct error *err)
 	if (ret)
 		return ret;
 	/* Only bulk frees need these. */
+	view->has_refcount =
+		!field_offset(btf, "page", "_refcount", view->page_size, &view->refcount, NULL);
 	view->has_batch = !batch_layout(view, btf, NULL);
 	if (sheaf_layout(&view->sheaf, btf, NULL))
 		view->sheaf.size = 0;

@@ -33,6 +33,8 @@ struct slab_view {
 	const struct kernel *kernel;
 	uint32_t page_size; /* sizeof(struct page) */
 	uint32_t flags, compound_head, page_type, lru;
+	bool has_refcount;
+	uint32_t refcount;    /* 4 bytes */
 	uint64_t lowest_mask; /* struct slab_page_facts */
 	uint8_t head_bit;     /* PG_head */
 	enum slab_mark mark;

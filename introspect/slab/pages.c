@@ -174,6 +174,14 @@ uint32_t slab_page_link(const struct slab_view *view)
 	return view->lru;
 }
 
+int slab_page_refcount(const struct slab_view *view, uint32_t *offset, struct error *err)
+{
+	if (!view->has_refcount)
+		return error_set(err, ENOTSUP, "BTF has no member _refcount in struct page");
+	*offset = view->refcount;
+	return 0;
+}
+
 int slab_folio_batch(const struct slab_view *view, struct slab_batch *out, struct error *err)
 {
 	if (!view->has_batch)

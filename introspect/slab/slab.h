@@ -79,6 +79,9 @@ int slab_page_facts(struct slab_view *view, struct slab_page_facts *out, struct 
 /* Offset in struct page of the list_head that links pages in a list. */
 uint32_t slab_page_link(const struct slab_view *view);
 
+/* Offset in struct page of its 32-bit reference count. -ENOTSUP if BTF does not have it. */
+int slab_page_refcount(const struct slab_view *view, uint32_t *offset, struct error *err);
+
 /* struct folio_batch: offsets of the 8-bit number of folios and of the pointers to them. */
 struct slab_batch {
 	uint32_t nr, folios;

@@ -162,6 +162,14 @@ const struct open_call *call_table_pop(struct call_table *table, uint64_t key)
 	return NULL;
 }
 
+struct open_call *call_table_find(struct call_table *table, uint64_t key)
+{
+	for (struct node *node = chain_of(table, key)->head; node; node = node->next)
+		if (node->entry.key == key)
+			return &node->entry;
+	return NULL;
+}
+
 static struct open_call *find_enclosing(struct chain *chain, uint64_t key)
 {
 	struct open_call *nearest = NULL;

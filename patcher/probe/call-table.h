@@ -22,7 +22,8 @@ struct open_call {
 	uint64_t call_site;
 	uint64_t attributed_site;          /* the tracer's: the call site to report */
 	uint64_t words[CAPTURE_ARGUMENTS]; /* the arguments */
-	uint64_t items_seen;               /* objects in the hits of a bulk call's return */
+	uint64_t items_at_entry;           /* items in the hits of a bulk call's entry */
+	uint64_t items_seen;               /* objects in the hits of its return */
 	uint64_t inner_result;             /* result of a call nested in this one, 0 = none */
 	bool ignored; /* the tracer's: this call serves an outer one, which is the one to record */
 };
@@ -47,6 +48,9 @@ struct open_call *call_table_push(struct call_table *table, uint64_t key,
 /* Take the call with this key out; valid until the next push. NULL if there is none: it was entered
  * before tracing began. */
 const struct open_call *call_table_pop(struct call_table *table, uint64_t key);
+
+/* The call with this key, which stays in; NULL if there is none. */
+struct open_call *call_table_find(struct call_table *table, uint64_t key);
 
 /* The innermost call that is still open around `key` on the same stack; NULL if there is none. */
 const struct open_call *call_table_enclosing(struct call_table *table, uint64_t key);

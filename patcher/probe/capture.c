@@ -121,7 +121,8 @@ int record_layout(const struct capture *capture, struct record_layout *out, stru
 		out->offset[field] = (uint16_t)out->size;
 		out->size += field_size(capture, field);
 	}
-	if (capture->items.from == ITEMS_NONE || capture->items.from == ITEMS_SAVED)
+	if (capture->items.from == ITEMS_NONE ||
+	    (capture->items.from == ITEMS_SAVED && !capture->items.skip_filled))
 		return 0;
 	if (out->size + ITEMS_BYTES > RING_MAX_RECORD)
 		return error_set(err, EINVAL, "%d items do not fit behind %u bytes of fields",

@@ -13,6 +13,36 @@ static int init_counted(struct object_iter *iter, const struct kernel *kernel,
 			   items->count_size, err);
 }
 
+/* Words behind the first hole that are filled already. */
+static void init_saved(struct object_iter *iter, const struct kernel *kernel,
+		       const struct capture_items *items, const uint64_t *args)
+{
+	uint32_t count = (uint32_t)args[items->count];
+	uint64_t filled;
+
+	iter->from = ITEMS_NONE;
+	if (!items->skip_filled || !iter->at)
+		return;
+	if (count > CAPTURE_ITEMS_PER_CALL)
+		count = CAPTURE_ITEMS_PER_CALL;
+	filled = object_iter_filled(kernel, iter->at, count);
+	iter->from = ITEMS_ARRAY;
+	iter->skip_zero = true;
+	iter->at += filled * sizeof(uint64_t);
+	iter->count = count - filled;
+}
+
+static int init_last(struct object_iter *iter, const struct kernel *kernel,
+		     const struct capture_items *items, struct error *err)
+{
+	uint32_t references;
+	int ret = kernel_read(kernel, iter->at + (uint64_t)(int64_t)items->count_offset,
+			      &references, sizeof(references), err);
+
+	iter->count = !ret && references == 1;
+	return ret;
+}
+
 int object_iter_init(struct object_iter *iter, const struct kernel *kernel,
 		     const struct capture_items *items, const uint64_t *args, struct error *err)
 {
@@ -23,8 +53,12 @@ int object_iter_init(struct object_iter *iter, const struct kernel *kernel,
 				     .link = items->link,
 				     .page_orders = items->page_orders};
 	switch (items->from) {
-	case ITEMS_NONE:
 	case ITEMS_SAVED:
+		init_saved(iter, kernel, items, args);
+		break;
+	case ITEMS_LAST:
+		return init_last(iter, kernel, items, err);
+	case ITEMS_NONE:
 	case ITEMS_RETURNED:
 		iter->from = ITEMS_NONE;
 		break;
@@ -42,18 +76,39 @@ int object_iter_init(struct object_iter *iter, const struct kernel *kernel,
 	return 0;
 }
 
+static size_t drop_zeros(uint64_t *words, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (words[i])
+			words[kept++] = words[i];
+	return kept;
+}
+
 static int read_array(struct object_iter *iter, const struct kernel *kernel, uint64_t *to,
 		      size_t max, size_t *n, struct error *err)
 {
-	size_t count = iter->count < max ? (size_t)iter->count : max;
-	int ret = count ? kernel_read(kernel, iter->at, to, count * sizeof(*to), err) : 0;
+	do {
+		size_t count = iter->count < max - *n ? (size_t)iter->count : max - *n;
+		int ret = count ? kernel_read(kernel, iter->at, to + *n, count * sizeof(*to), err)
+				: 0;
 
-	if (ret)
-		return ret;
-	iter->at += count * sizeof(*to);
-	iter->count -= count;
-	*n = count;
+		if (ret)
+			return ret;
+		iter->at += count * sizeof(*to);
+		iter->count -= count;
+		*n += iter->skip_zero ? drop_zeros(to + *n, count) : count;
+	} while (iter->count && *n < max);
 	return 0;
+}
+
+static void read_last(struct object_iter *iter, uint64_t *to, size_t max, size_t *n)
+{
+	if (!iter->count || !max)
+		return;
+	to[(*n)++] = iter->at;
+	iter->count = 0;
 }
 
 /* list_head.next is the first member. */
@@ -108,6 +163,8 @@ int object_iter_read(struct object_iter *iter, const struct kernel *kernel,
 		ret = read_array(iter, kernel, to, max, n, err);
 	else if (iter->from == ITEMS_LISTED)
 		ret = read_list(iter, kernel, to, max, n, err);
+	else if (iter->from == ITEMS_LAST)
+		read_last(iter, to, max, n);
 	if (iter->page_orders)
 		add_orders(pages, to, *n);
 	return ret;

@@ -67,8 +67,11 @@ enum capture_items_from {
 	ITEMS_COUNTED,  /* argument `pointer` points to a structure with a count and words in it */
 	ITEMS_LISTED,   /* argument `pointer` is a struct list_head that links structures; a NULL
 			 * link ends the list, too */
-	ITEMS_SAVED,    /* at an entry: no items; save argument `pointer`, if it is not NULL, for
-			 * the return */
+	ITEMS_LAST,     /* argument `pointer` is a structure, and an item itself if the 32 bits at
+			 * `count_offset` are 1: the call drops its last reference */
+	ITEMS_SAVED,    /* at an entry: save argument `pointer`, if it is not NULL, for the return.
+			 * With skip_filled, its words behind the first 0 that are not 0 are items:
+			 * they are not the call's work either. Otherwise no items */
 	ITEMS_RETURNED, /* at a return: the words that the saved pointer leads to; the result, 32
 			 * bits, is their number. No items if that is more than
 			 * CAPTURE_ITEMS_PER_CALL, which no call gets */
@@ -79,7 +82,7 @@ struct capture_items {
 	uint8_t pointer, count;
 	uint8_t count_size;   /* bytes: 1 or 4 with ITEMS_COUNTED; with ITEMS_ARRAY 4 for an int,
 			       * else 0 */
-	int32_t count_offset; /* ITEMS_COUNTED: from `pointer`, which may lie inside */
+	int32_t count_offset; /* ITEMS_COUNTED, ITEMS_LAST: from `pointer`, which may lie inside */
 	int32_t words_offset; /* ITEMS_COUNTED: of the first word */
 	int32_t owner_offset; /* ITEMS_COUNTED, with FIELD_OWNER */
 	int32_t link;         /* ITEMS_LISTED: of the list_head in each structure, whose address
@@ -200,16 +203,17 @@ int record_layout(const struct capture *capture, struct record_layout *out, stru
 
 /* Zeroed, there are none. */
 struct object_iter {
-	enum capture_items_from from; /* ITEMS_NONE, ITEMS_ARRAY, ITEMS_LISTED */
-	uint64_t at;                  /* gva of the first word, or of the struct list_head */
+	enum capture_items_from from; /* ITEMS_NONE, ITEMS_ARRAY, ITEMS_LISTED, ITEMS_LAST */
+	uint64_t at;                  /* gva of the first word, of the struct list_head, or item */
 	uint64_t count;               /* of words; of a list at most so many */
 	int32_t link;                 /* offset of the list_head in each */
 	bool page_orders;             /* as in struct capture_items */
+	bool skip_zero;               /* words that are 0 are no items */
 	uint64_t node;                /* of a list: the current node, 0 = not begun */
 };
 
-/* The items of a call with these arguments; ITEMS_SAVED has none at its entry. -EFAULT if a counted
- * structure cannot be read. */
+/* The items of a call with these arguments. -EFAULT if a structure that counts, or the front of an
+ * array that is skipped, cannot be read. */
 int object_iter_init(struct object_iter *iter, const struct kernel *kernel,
 		     const struct capture_items *items, const uint64_t *args, struct error *err);
 

@@ -2,18 +2,35 @@
 /* Takes hits to their tracers, and serves vCPUs in traps. */
 #include "patcher/session/internal.h"
 
+/* A bulk call's entry may come in several hits, each with some of its items: the call that an
+ * earlier one of them has opened. */
+static struct open_call *opened_before(struct trace_session *s, const struct probe_ref *ref,
+				       const struct probe_hit *hit)
+{
+	struct open_call *call = hit->nr_items ? call_table_find(s->calls, hit->key) : NULL;
+
+	return call && call->items_at_entry && call->probe == ref->probe ? call : NULL;
+}
+
 static void await_return(struct trace_session *s, const struct probe_ref *ref,
 			 const struct probe_hit *hit)
 {
+	struct open_call *call = opened_before(s, ref, hit);
 	struct call_table_push_result pushed;
-	struct open_call *call = call_table_push(s->calls, hit->key, &pushed);
 
+	if (call) {
+		call->items_at_entry += hit->nr_items;
+		ref->tracer->ops->entry(ref->tracer, ref->probe, hit, call);
+		return;
+	}
+	call = call_table_push(s->calls, hit->key, &pushed);
 	count_event(&s->counters, COUNTER_NESTED, pushed.superseded);
 	count_event(&s->counters, COUNTER_LOST, pushed.lost);
 	if (call) {
 		call->tracer = ref->tracer;
 		call->probe = ref->probe;
 		call->call_site = hit->call_site;
+		call->items_at_entry = hit->nr_items;
 		memcpy(call->words, hit->args, sizeof(call->words));
 		ref->tracer->ops->entry(ref->tracer, ref->probe, hit, call);
 	} else {

@@ -53,7 +53,8 @@ struct tracer_ops {
 	 * guest memory that may have changed since.
 	 *
 	 * For a probe that wants its return, `call` is what the session remembers until then
-	 * (arguments and call site filled in); else NULL.
+	 * (arguments and call site filled in); else NULL. If the entry has more items than a hit
+	 * holds, there are several calls with the same `call`.
 	 */
 	void (*entry)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
 		      struct open_call *call);

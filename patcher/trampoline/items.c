@@ -7,11 +7,12 @@ enum { WORD_SHIFT = 3, ORDER_MASK = 63, ALL_OR_NONE_SHIFT = 32 };
 _Static_assert(SAVED_ALL_OR_NONE >> ALL_OR_NONE_SHIFT == 1, "it is found by shifting");
 
 static const enum asm_reg
-	cursor = ASM_RBX, /* gva of the next word of an array, or of the next list_head */
-	left = ASM_R12,   /* items from there on that may still be read */
+	cursor = ASM_RBX, /* gva of the next word of an array, of the next list_head, or the item */
+	left = ASM_R12,   /* items from there on that may still be read; of words that were filled
+			   * before the call, the end of the array */
 	count = ASM_R13,  /* of them in this record */
 	next = ASM_R14,   /* the cursor after this record */
-	page = ASM_R15;   /* something of a struct page, while its order is found */
+	page = ASM_R15;   /* something of a struct page, while its order is found; a word */
 
 static const enum asm_reg saved[] = {ASM_RBX, ASM_R12, ASM_R13, ASM_R14, ASM_R15};
 enum { SAVED = sizeof(saved) / sizeof(saved[0]) };
@@ -24,6 +25,26 @@ static const struct capture_items *items_of(const struct trampoline_code *c)
 static bool is_list(const struct trampoline_code *c)
 {
 	return items_of(c)->from == ITEMS_LISTED;
+}
+
+/* The words of a saved array that are filled already: few of many. */
+static bool is_filled(const struct trampoline_code *c)
+{
+	return items_of(c)->from == ITEMS_SAVED;
+}
+
+/* One item, or none. */
+static void emit_last(struct trampoline_code *c)
+{
+	enum asm_reg pointer = trampoline_argument(items_of(c)->pointer);
+	struct asm_label is_last = {0};
+
+	asm_move(&c->a, cursor, pointer);
+	asm_load(&c->a, ASM_32, left, asm_at(pointer, (uint32_t)items_of(c)->count_offset));
+	asm_alu(&c->a, ASM_32, ASM_CMP, left, 1);
+	asm_jump_if(&c->a, ASM_E, &is_last);
+	asm_constant32(&c->a, left, 0);
+	asm_bind(&c->a, &is_last);
 }
 
 static void emit_array(struct trampoline_code *c)
@@ -85,6 +106,54 @@ static void emit_returned(struct trampoline_code *c)
 	asm_sub(&c->a, left, next);
 }
 
+/* The array from its first hole on. */
+static void emit_filled(struct trampoline_code *c)
+{
+	struct asm_label fits = {0}, again = {0}, end = {0};
+
+	asm_move(&c->a, cursor, trampoline_argument(items_of(c)->pointer));
+	asm_move(&c->a, left, cursor);
+	asm_alu(&c->a, ASM_64, ASM_CMP, cursor, 0);
+	asm_jump_if(&c->a, ASM_E, &end);
+	asm_move(&c->a, left, trampoline_argument(items_of(c)->count));
+	asm_alu(&c->a, ASM_32, ASM_AND, left, -1);
+	asm_alu(&c->a, ASM_32, ASM_CMP, left, CAPTURE_ITEMS_PER_CALL);
+	asm_jump_if(&c->a, ASM_BE, &fits);
+	asm_constant32(&c->a, left, CAPTURE_ITEMS_PER_CALL);
+	asm_bind(&c->a, &fits);
+	asm_shift_left(&c->a, left, WORD_SHIFT);
+	asm_add(&c->a, left, cursor);
+	asm_bind(&c->a, &again);
+	asm_compare(&c->a, cursor, left);
+	asm_jump_if(&c->a, ASM_AE, &end);
+	asm_load(&c->a, ASM_64, page, asm_at(cursor, 0));
+	asm_alu(&c->a, ASM_64, ASM_CMP, page, 0);
+	asm_jump_if(&c->a, ASM_E, &end);
+	asm_alu(&c->a, ASM_64, ASM_ADD, cursor, 8);
+	asm_jump(&c->a, &again);
+	asm_bind(&c->a, &end);
+}
+
+/* How many there are must be known before the reservation, so that they are looked for twice. */
+static void emit_slice_of_filled(struct trampoline_code *c)
+{
+	struct asm_label end = {0}, more = {0};
+
+	asm_move(&c->a, next, cursor);
+	asm_constant32(&c->a, count, 0);
+	asm_bind(&c->a, &more);
+	asm_compare(&c->a, next, left);
+	asm_jump_if(&c->a, ASM_AE, &end);
+	asm_load(&c->a, ASM_64, page, asm_at(next, 0));
+	asm_alu(&c->a, ASM_64, ASM_ADD, next, 8);
+	asm_alu(&c->a, ASM_64, ASM_CMP, page, 0);
+	asm_jump_if(&c->a, ASM_E, &more);
+	asm_alu(&c->a, ASM_32, ASM_ADD, count, 1);
+	asm_alu(&c->a, ASM_32, ASM_CMP, count, CAPTURE_MAX_ITEMS);
+	asm_jump_if(&c->a, ASM_B, &more);
+	asm_bind(&c->a, &end);
+}
+
 static void emit_slice_of_array(struct trampoline_code *c)
 {
 	struct asm_label fits = {0};
@@ -133,9 +202,15 @@ void trampoline_items_begin(struct trampoline_code *c)
 		asm_constant32(&c->a, left, CAPTURE_ITEMS_PER_CALL);
 		asm_bind(&c->a, &c->chunk);
 		emit_slice_of_list(c);
+	} else if (is_filled(c)) {
+		emit_filled(c);
+		asm_bind(&c->a, &c->chunk);
+		emit_slice_of_filled(c);
 	} else {
 		if (items_of(c)->from == ITEMS_RETURNED) {
 			emit_returned(c);
+		} else if (items_of(c)->from == ITEMS_LAST) {
+			emit_last(c);
 		} else {
 			emit_array(c);
 			emit_bound(c);
@@ -152,6 +227,22 @@ void trampoline_items_size(struct trampoline_code *c, enum asm_reg to)
 	asm_alu(&c->a, ASM_32, ASM_ADD, to, (int32_t)c->out->layout.size);
 }
 
+/* Up to `next`: if the guest has emptied words meanwhile, the last items are 0. */
+static void emit_load_filled(struct trampoline_code *c, enum asm_reg item)
+{
+	struct asm_label again = {0}, found = {0};
+
+	asm_constant32(&c->a, item, 0);
+	asm_bind(&c->a, &again);
+	asm_compare(&c->a, cursor, next);
+	asm_jump_if(&c->a, ASM_AE, &found);
+	asm_load(&c->a, ASM_64, item, asm_at(cursor, 0));
+	asm_alu(&c->a, ASM_64, ASM_ADD, cursor, 8);
+	asm_alu(&c->a, ASM_64, ASM_CMP, item, 0);
+	asm_jump_if(&c->a, ASM_E, &again);
+	asm_bind(&c->a, &found);
+}
+
 /* In the scratch register. */
 static void emit_load_item(struct trampoline_code *c)
 {
@@ -160,6 +251,10 @@ static void emit_load_item(struct trampoline_code *c)
 	if (is_list(c)) {
 		asm_lea(&c->a, item, asm_at(cursor, -(uint32_t)items_of(c)->link));
 		asm_load(&c->a, ASM_64, cursor, asm_at(cursor, 0));
+	} else if (is_filled(c)) {
+		emit_load_filled(c, item);
+	} else if (items_of(c)->from == ITEMS_LAST) {
+		asm_move(&c->a, item, cursor);
 	} else {
 		asm_load(&c->a, ASM_64, item, asm_at(cursor, 0));
 		asm_alu(&c->a, ASM_64, ASM_ADD, cursor, 8);
@@ -210,6 +305,22 @@ void trampoline_items_count(struct trampoline_code *c)
 		  count);
 }
 
+/* To the next record, if any word is left for it. */
+static void emit_jump_if_filled(struct trampoline_code *c)
+{
+	struct asm_label again = {0}, end = {0};
+
+	asm_bind(&c->a, &again);
+	asm_compare(&c->a, cursor, left);
+	asm_jump_if(&c->a, ASM_AE, &end);
+	asm_load(&c->a, ASM_64, page, asm_at(cursor, 0));
+	asm_alu(&c->a, ASM_64, ASM_CMP, page, 0);
+	asm_jump_if(&c->a, ASM_NE, &c->chunk);
+	asm_alu(&c->a, ASM_64, ASM_ADD, cursor, 8);
+	asm_jump(&c->a, &again);
+	asm_bind(&c->a, &end);
+}
+
 void trampoline_items_next(struct trampoline_code *c)
 {
 	struct asm_label end = {0};
@@ -217,8 +328,12 @@ void trampoline_items_next(struct trampoline_code *c)
 	asm_move(&c->a, cursor, next);
 	if (is_list(c))
 		emit_jump_if_end(c, cursor, &end);
-	asm_sub(&c->a, left, count);
-	asm_jump_if(&c->a, ASM_NE, &c->chunk);
+	if (is_filled(c)) {
+		emit_jump_if_filled(c);
+	} else {
+		asm_sub(&c->a, left, count);
+		asm_jump_if(&c->a, ASM_NE, &c->chunk);
+	}
 	if (is_list(c))
 		trampoline_emit_lost(c);
 	asm_bind(&c->a, &end);

@@ -6,11 +6,16 @@
 struct sample {
 	uint64_t a, b;
 	int32_t c;
+	char d[12];
 };
 
 static const struct event_field fields[] = {
-	{"a", EVENT_CODE, 8, 0}, {"b", EVENT_FLAGS, 8, 8}, {"c", EVENT_INT, 4, 16}};
-static const struct event_class class = {"s", "e", fields, 3};
+	{.name = "a", .type = EVENT_CODE, .size = 8, .at = 0},
+	{.name = "b", .type = EVENT_FLAGS, .size = 8, .at = 8},
+	{.name = "c", .type = EVENT_INT, .size = 4, .at = 16},
+	{.name = "d", .type = EVENT_STRING, .size = 12, .at = 20}};
+static const struct event_class class = {
+	.system = "s", .name = "e", .fields = fields, .nr_fields = 4};
 
 static void text_of(void *arg, const struct event_field *field, uint64_t value, char *out,
 		    size_t size)
@@ -25,7 +30,7 @@ static void text_of(void *arg, const struct event_field *field, uint64_t value, 
 static void match(const struct event_filter *filter)
 {
 	static const struct event_names names = {NULL, text_of, NULL};
-	const struct sample sample = {1, 2, -3};
+	const struct sample sample = {1, 2, -3, "kworker"};
 	const struct event event = {.class = &class, .bytes = &sample};
 	struct event_predicate *predicate;
 

@@ -56,6 +56,8 @@ bool fake_saved_array_take(struct fake_saved_array *b)
 		return false;
 	if (ring_id(record) == FAKE_SAVED_ARRAY_RETURN)
 		size = b->leave.trampoline.layout.size + 8 * record->items;
+	else if (b->entry.trampoline.layout.items)
+		size += 8 * record->items;
 	memcpy(b->record, at, size);
 	memset(at, 0, size);
 	b->read += size;
@@ -110,6 +112,23 @@ bool fake_saved_array_entry_recorded(struct fake_saved_array *b)
 	       fake_saved_array_record(b)->commit == ring_commit(FAKE_SAVED_ARRAY_ENTRY) &&
 	       fake_saved_array_field(b, &b->entry, FIELD_ARG0) == b->cpu->in.reg[RDI] &&
 	       fake_saved_array_field(b, &b->entry, FIELD_KEY) == b->cpu->in.reg[RSP] - 16;
+}
+
+bool fake_saved_array_filled_recorded(struct fake_saved_array *b, const uint64_t *words, uint64_t n)
+{
+	const struct record_layout *layout = &b->entry.trampoline.layout;
+
+	do {
+		uint64_t some = n < CAPTURE_MAX_ITEMS ? n : CAPTURE_MAX_ITEMS;
+
+		if (!fake_saved_array_entry_recorded(b) ||
+		    fake_saved_array_record(b)->items != some ||
+		    memcmp(b->record + layout->items, words, some * sizeof(*words)))
+			return false;
+		words += some;
+		n -= some;
+	} while (n);
+	return !fake_saved_array_take(b);
 }
 
 bool fake_saved_array_items_recorded(struct fake_saved_array *b, uint64_t saved,

@@ -49,6 +49,9 @@ uint64_t fake_saved_array_field(const struct fake_saved_array *b, const struct f
 				enum record_field which);
 /* The next record is that of the entry just called. */
 bool fake_saved_array_entry_recorded(struct fake_saved_array *b);
+/* The records of the entry just called, with these words that were filled behind a hole. */
+bool fake_saved_array_filled_recorded(struct fake_saved_array *b, const uint64_t *words,
+				      uint64_t n);
 /* The records of the return just called: `words` in this order, and nothing else. */
 bool fake_saved_array_items_recorded(struct fake_saved_array *b, uint64_t saved,
 				     const uint64_t *words, uint64_t n);

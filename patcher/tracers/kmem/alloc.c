@@ -38,6 +38,10 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *ent
 		return;
 	}
 	call->attributed_site = kmem_call_site(t, entry, hit);
+	if (!filled_pages_note(t->filled, call->key, hit->items, hit->nr_items)) {
+		count_event(t->context.counters, COUNTER_LOST, 1);
+		call->ignored = true;
+	}
 }
 
 /* One call of an allocating function that has returned. */
@@ -62,6 +66,8 @@ static void record_item(struct alloc_call *a, uint64_t item)
 	if (item == a->call->inner_result)
 		return;
 	if (a->entry->type == KMEM_TYPE_PAGES) {
+		if (filled_pages_take(a->t->filled, a->call->key, item))
+			return;
 		kmem_emit_pages(a->t, a->hit, item, 0, &a->record);
 		return;
 	}

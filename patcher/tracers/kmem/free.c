@@ -131,8 +131,12 @@ void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entr
 		     const struct probe_hit *hit)
 {
 	struct free_call call = {.t = t, .entry = entry, .hit = hit};
-	bool bulk = entry->action == ALLOC_ACTION_FREE_BULK;
+	bool bulk = entry->action != ALLOC_ACTION_FREE;
 
+	if (!alloc_call_counts(entry, kernel_link(t->context.kernel, hit->call_site))) {
+		count_event(t->context.counters, COUNTER_NESTED, 1);
+		return;
+	}
 	call.record.event_id = KMEM_EVENT_FREE;
 	call.record.type_id = (uint8_t)entry->type;
 	call.record.call_site = kmem_call_site(t, entry, hit);

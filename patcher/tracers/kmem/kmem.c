@@ -72,6 +72,19 @@ static int set_sheaf(const struct slab_view *slab, struct capture_items *items)
 	return 0;
 }
 
+/* The page, if this drops its last reference. */
+static int set_last(const struct slab_view *slab, struct capture_items *items)
+{
+	uint32_t refcount;
+	int ret = slab_page_refcount(slab, &refcount, NULL);
+
+	if (ret)
+		return ret;
+	items->from = ITEMS_LAST;
+	items->count_offset = (int32_t)refcount;
+	return 0;
+}
+
 /* What is freed. */
 static struct capture_items freed_items(const struct kmem_tracer *t,
 					const struct alloc_entry *entry)
@@ -89,11 +102,13 @@ static struct capture_items freed_items(const struct kmem_tracer *t,
 		set_batch(slab, &items);
 	} else if (find_role(entry, ALLOC_ROLE_SHEAF, &items.pointer)) {
 		set_sheaf(slab, &items);
+	} else if (find_role(entry, ALLOC_ROLE_PAGE, &items.pointer)) {
+		set_last(slab, &items);
 	}
 	return items;
 }
 
-/* Bulk page allocation fills the holes of an array: those at its start are not its work. */
+/* Bulk page allocation fills the holes of an array: what it held before is not its work. */
 static struct capture_items saved_items(const struct alloc_entry *entry)
 {
 	struct capture_items items = {.from = ITEMS_SAVED,
@@ -119,10 +134,14 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 	if (entry->action == ALLOC_ACTION_FREE_BULK) {
 		capture.items = freed_items(t, entry);
 		capture.stack_words = PAGE_CALLER_STACK_WITH_ITEMS;
+	} else if (entry->action == ALLOC_ACTION_FREE_LAST) {
+		capture.items = freed_items(t, entry);
+		capture.stack_words = PAGE_CALLER_STACK_FREE;
 	} else if (entry->action == ALLOC_ACTION_FREE) {
 		capture.stack_words = PAGE_CALLER_STACK_FREE;
 	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
 		capture.items = saved_items(entry);
+		capture.stack_words = PAGE_CALLER_STACK_WITH_ITEMS;
 	}
 	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
 		capture.fields |= CAPTURE(FIELD_OWNER);
@@ -169,6 +188,8 @@ static bool has_layout(const struct kmem_tracer *t, const struct alloc_entry *en
 	struct capture_items items;
 	uint8_t argument;
 
+	if (entry->action == ALLOC_ACTION_FREE_LAST)
+		return !set_last(t->slab, &items);
 	if (find_role(entry, ALLOC_ROLE_BATCH, &argument))
 		return !set_batch(t->slab, &items);
 	return !find_role(entry, ALLOC_ROLE_SHEAF, &argument) || !set_sheaf(t->slab, &items);
@@ -263,6 +284,7 @@ static void kmem_destroy(struct tracer *tracer)
 	free(t->gaps);
 	free(t->probes);
 	page_callers_destroy(t->page_callers);
+	filled_pages_destroy(t->filled);
 	cache_ids_destroy(t->caches);
 	slab_view_destroy(t->slab);
 	free(t);
@@ -308,6 +330,8 @@ static int kmem_create(const struct tracer_context *context, const char *const *
 		ret = cache_ids_create(t->slab, context->writer, &t->caches, err);
 	if (!ret)
 		ret = page_callers_create(context->kernel, &t->page_callers, err);
+	if (!ret)
+		ret = filled_pages_create(&t->filled, err);
 	if (!ret)
 		ret = make_probes(t, err);
 	if (ret)

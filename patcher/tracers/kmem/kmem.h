@@ -26,6 +26,7 @@ struct kmem_tracer {
 	uint32_t types;           /* bit per enum kmem_type_id */
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
+	struct filled_pages *filled;
 	const struct alloc_points *points; /* the image's; the probes' data points into it */
 	struct probe *probes;
 	size_t nr_probes;
@@ -95,6 +96,21 @@ int cache_ids_find(struct cache_ids *ids, uint64_t cache, uint16_t *id);
 
 /* The guest freed an object at this address: a struct kmem_cache there may become another one. */
 void cache_ids_forget(struct cache_ids *ids, uint64_t cache);
+
+/* --- pages that lay in an array before a bulk call filled its holes -------------------------- */
+
+struct filled_pages;
+
+/* -ENOMEM. Destroying is NULL-safe. */
+int filled_pages_create(struct filled_pages **out, struct error *err);
+void filled_pages_destroy(struct filled_pages *filled);
+
+/* Note pages (gvas of struct pages) that lie in the array of the call with this key. False if there
+ * is no room for them. */
+bool filled_pages_note(struct filled_pages *filled, uint64_t key, const uint64_t *pages, size_t n);
+
+/* Whether a page was noted for the call, which is forgotten by that. */
+bool filled_pages_take(struct filled_pages *filled, uint64_t key, uint64_t page);
 
 /* --- callers of the page allocator ----------------------------------------------------------- */
 

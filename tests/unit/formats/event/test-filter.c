@@ -12,21 +12,29 @@ struct sample {
 	int32_t node;
 	uint32_t flags;
 	uint16_t cache;
+	char comm[16];
 };
 
-#define FIELD(name, type)                                                                      \
-	{                                                                                      \
-#name, type, sizeof(((struct sample *)0)->name), offsetof(struct sample, name) \
+#define FIELD(name_, type_)                                                                 \
+	{                                                                                   \
+		.name = #name_, .type = type_, .size = sizeof(((struct sample *)0)->name_), \
+		.at = offsetof(struct sample, name_)                                        \
 	}
 
 static const struct event_field fields[] = {
 	FIELD(call_site, EVENT_CODE), FIELD(bytes, EVENT_UINT),       FIELD(node, EVENT_INT),
-	FIELD(flags, EVENT_FLAGS),    FIELD(cache, EVENT_DICTIONARY),
+	FIELD(flags, EVENT_FLAGS),    FIELD(cache, EVENT_DICTIONARY), FIELD(comm, EVENT_STRING),
 };
-static const struct event_class class = {"test", "sample", fields,
-					 sizeof(fields) / sizeof(fields[0])};
-static const struct sample sample = {
-	.call_site = 0x1010, .bytes = 192, .node = -1, .flags = 0xcc0, .cache = 3};
+static const struct event_class class = {.system = "test",
+					 .name = "sample",
+					 .fields = fields,
+					 .nr_fields = sizeof(fields) / sizeof(fields[0])};
+static const struct sample sample = {.call_site = 0x1010,
+				     .bytes = 192,
+				     .node = -1,
+				     .flags = 0xcc0,
+				     .cache = 3,
+				     .comm = "kworker/0:1"};
 
 static void text_of(void *arg, const struct event_field *field, uint64_t value, char *out,
 		    size_t size)
@@ -104,6 +112,11 @@ static void test_matches(void)
 		{"cache == 3", 1},
 		{"flags & __GFP_IO", 1},
 		{"flags == GFP_KERNEL", 1},
+		{"comm == kworker/0:1", 1},
+		{"comm != kworker/0:1", 0},
+		{"comm ~ \"kworker/*\"", 1},
+		{"comm ~ 1", 0},
+		{"comm == 1", 0},
 		{"  bytes  ==  192  ", 1},
 	};
 
@@ -141,6 +154,7 @@ static void test_errors(void)
 		 "filter, character 10: 'many' is not a number, which the field is"},
 		{"call_site < ext4_write", EINVAL,
 		 "filter, character 13: 'ext4_write' is not a number"},
+		{"comm > kworker", EINVAL, "filter, character 8: 'kworker' is not a number"},
 		{"flags & __GFP_NONE", EINVAL,
 		 "filter, character 9: '__GFP_NONE' is neither a number nor a flag of the field"},
 	};

@@ -16,16 +16,10 @@ static const struct known {
 } known[] = {
 	{"5.10", ""},
 	{"6.1", ""},
-	{"6.12",
-	 "__free_pages_ok: called by __accept_page, make_alloc_exact, which are not traced. "
-	 "free_pages_prepare: called by compaction_free, which is not traced. "},
-	{"6.17",
-	 "__free_pages_ok: called by __accept_page, make_alloc_exact, which are not traced. "
-	 "free_pages_prepare: called by compaction_free, which is not traced. "},
-	{"7.0",
-	 "__free_pages_ok: called by __accept_page, make_alloc_exact, which are not traced. "},
-	{"7.2",
-	 "__free_pages_ok: called by __accept_page, make_alloc_exact, which are not traced. "},
+	{"6.12", ""},
+	{"6.17", ""},
+	{"7.0", ""},
+	{"7.2", ""},
 };
 
 static void is_uncovered(const struct alloc_points *points, const char *want, const char *label)

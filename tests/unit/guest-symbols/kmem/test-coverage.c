@@ -38,6 +38,8 @@ static const char *const prototypes[] = {
 	"void *kmalloc_new(gfp_t flags, int node, size_t size)",
 	"void *kmalloc_odd(gfp_t flags)",
 	"void free_unref_page(struct page *page, unsigned int order)",
+	"void free_ok(struct page *page, unsigned int order)",
+	"void __free_frozen_pages(struct page *page, unsigned int order)",
 	NULL,
 };
 
@@ -355,6 +357,100 @@ static void test_discovery(void)
 	fake_deinit(&f);
 }
 
+static const struct alloc_entry *point(const struct fake *fake, const char *function)
+{
+	for (size_t i = 0; i < fake->points.n; i++)
+		if (!strcmp(fake->points.v[i].entry.name, function))
+			return &fake->points.v[i].entry;
+	return NULL;
+}
+
+/* free_ok() emits the event of a free; free_unref_page() ends in it. */
+static void begin_outer_calls(struct fake *f, const char *exported)
+{
+	fake_init(f, "free_unref_page free_ok exact accept outer caller", exported);
+	emit(f, "free_unref_page", PAGE_FREE);
+	emit(f, "free_ok", PAGE_FREE);
+	refer(f, "free_unref_page", 0x40, "\xe9", "free_ok", 0);
+	put_call(f, "caller", "free_unref_page");
+	put_call(f, "exact", "free_ok");
+}
+
+static void test_outer_calls(void)
+{
+	static struct fake f;
+	const struct alloc_entry *entry;
+	uint64_t exact, accept;
+
+	begin_outer_calls(&f, "");
+	refer(&f, "accept", 0x30, "\xe9", "free_ok", 4);
+	put_call(&f, "outer", "accept");
+	prove(&f);
+	entry = point(&f, "free_ok");
+	exact = address_of(&f, "exact") + 0x25;
+	accept = address_of(&f, "outer") + 0x25;
+	if (ok(entry, "a function that frees becomes an entry point for calls through no other")) {
+		is_u64(entry->nr_calls, 2, "it counts calls of itself, and of what jumps to it");
+		ok(alloc_call_counts(entry, exact), "a call counts that comes from no entry point");
+		ok(alloc_call_counts(entry, accept), "one through a tail jump does");
+		ok(!alloc_call_counts(entry, address_of(&f, "caller") + 0x25),
+		   "a call does not count that came through an entry point");
+		ok(alloc_call_counts(point(&f, "free_unref_page"), 1),
+		   "all calls of an entry point count whose callers do not matter");
+	}
+	is_cover(&f, "free_ok", ALLOC_COVER_PROBE, "", "then it is covered");
+	fake_deinit(&f);
+}
+
+/* Where calls cannot be told apart, a free is rather missed, and that is said. */
+static void test_doubtful_calls(void)
+{
+	static const char reason[] = "called by exact, which is not traced";
+	static struct fake f;
+
+	begin_outer_calls(&f, "");
+	refer(&f, "exact", 0x40, "\xe9", "free_ok", 0);
+	refer(&f, "exact", 0x50, "\xe9", "outer", 0);
+	refer(&f, "outer", 0x50, "\xe9", "free_unref_page", 0);
+	put_call(&f, "caller", "exact");
+	prove(&f);
+	ok(!point(&f, "free_ok"), "a caller that may end in either leaves it uncovered");
+	is_cover(&f, "free_ok", ALLOC_COVER_NONE, reason, "and that caller is named");
+	fake_deinit(&f);
+
+	begin_outer_calls(&f, "");
+	put_call(&f, "free_unref_page", "exact");
+	put_call(&f, "caller", "exact");
+	prove(&f);
+	ok(!point(&f, "free_ok"), "so does a caller that an entry point calls, too");
+	fake_deinit(&f);
+
+	begin_outer_calls(&f, "free_ok");
+	prove(&f);
+	ok(!point(&f, "free_ok"), "so does an export");
+	fake_deinit(&f);
+}
+
+static void test_counted_before(void)
+{
+	static struct fake f;
+	const struct alloc_entry *entry;
+	uint64_t prepared;
+
+	fake_init(&f, "__free_frozen_pages free_prepared_contig_range other", "");
+	emit(&f, "__free_frozen_pages", PAGE_FREE);
+	prove(&f);
+	entry = point(&f, "__free_frozen_pages");
+	prepared = address_of(&f, "free_prepared_contig_range");
+	ok(entry && !alloc_call_counts(entry, prepared + FUNCTION) &&
+		   !alloc_call_counts(entry, prepared + 5),
+	   "pages that were counted when they were prepared do not count again");
+	ok(entry && alloc_call_counts(entry, prepared + FUNCTION + 1) &&
+		   alloc_call_counts(entry, prepared),
+	   "pages that other functions free count");
+	fake_deinit(&f);
+}
+
 static void test_unproven(void)
 {
 	static struct fake f;
@@ -397,6 +493,9 @@ int main(void)
 	test_exported();
 	test_families();
 	test_discovery();
+	test_outer_calls();
+	test_doubtful_calls();
+	test_counted_before();
 	test_unproven();
 	test_many();
 	return tap_done();

@@ -89,6 +89,39 @@ static void test_list(void)
 	   "a list with a poisoned link is an error, after the items before it");
 }
 
+static void test_holes(void)
+{
+	static const struct capture_items what = {
+		.from = ITEMS_SAVED, .pointer = 0, .count = 1, .skip_filled = true};
+	static const uint64_t words[] = {1, 2, 0, 3, 0, 0, 4, 5, 6, 0, 7, 8};
+	enum { COUNT = sizeof(words) / sizeof(words[0]) };
+
+	for (unsigned int i = 0; i < COUNT; i++)
+		fake_put64(&fake, AT + i * 8, words[i]);
+	ok(!init(&what, fake_direct(AT), COUNT - 1) && !more() && n == MAX && items[0] == 3 &&
+		   items[3] == 6,
+	   "words that are filled behind a hole are read");
+	ok(!more() && n == 1 && items[0] == 7, "up to the end of the array");
+	ok(!more() && !n, "and no more");
+	ok(!init(&what, fake_direct(AT), 2) && !more() && !n, "an array without holes has none");
+	ok(!init(&what, 0, 3) && !more() && !n, "nor has a call without an array");
+}
+
+static void test_last(void)
+{
+	static const struct capture_items what = {
+		.from = ITEMS_LAST, .count_offset = 4, .page_orders = true};
+
+	fake_put64(&fake, fake_page_gpa(500), UINT64_C(1) << 32);
+	ok(!init(&what, fake_page(500), 0) && !more() && n == 1 && items[0] == fake_page(500),
+	   "the last reference to a page makes it an item");
+	ok(!more() && !n, "it is the only one");
+	fake_put64(&fake, fake_page_gpa(500), UINT64_C(2) << 32);
+	ok(!init(&what, fake_page(500), 0) && !more() && !n, "another reference does not");
+	ok(init(&what, 8, 0) == -EFAULT, "what is not mapped is an error");
+	fake_put64(&fake, fake_page_gpa(500), 0);
+}
+
 int main(void)
 {
 	if (fake_kernel_create(&fake, FAKE_6_12, 4) || slab_view_create(&fake.kernel, &slab, NULL))
@@ -96,6 +129,8 @@ int main(void)
 	test_array();
 	test_counted();
 	test_list();
+	test_holes();
+	test_last();
 	init(&(struct capture_items){0}, 0, 0);
 	ok(!more() && !n, "a capture without items has none");
 	slab_view_destroy(slab);

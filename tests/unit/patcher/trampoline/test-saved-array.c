@@ -86,6 +86,45 @@ static void test_filled(void)
 	fake_saved_array_deinit(&b);
 }
 
+/* Each word is empty with a chance of 1 in `rare`. */
+static bool finds_holes(struct fake_saved_array *b, uint32_t count, unsigned int rare)
+{
+	uint64_t words[MOST + 1], filled[MOST];
+	uint32_t n = 0, front = 0;
+
+	fake_saved_array_fill(words, MOST + 1);
+	for (uint32_t i = 0; i < count; i++)
+		if (!(fake_random() % rare))
+			words[i] = 0;
+	while (front < count && words[front])
+		front++;
+	for (uint32_t i = front; i < count; i++)
+		if (words[i])
+			filled[n++] = words[i];
+	if (!fake_saved_array_enter(b, 5, words, count) ||
+	    !fake_saved_array_filled_recorded(b, filled, n))
+		return false;
+	fake_saved_array_fill(words, MOST);
+	return fake_saved_array_leave(b, 5, count) &&
+	       fake_saved_array_items_recorded(b, front + 1, words + front, count - front);
+}
+
+static void test_holes(void)
+{
+	struct fake_saved_array b;
+	bool good = true;
+
+	fake_saved_array_init(&b, FAKE_RETURNS_FILLED, TRAMPOLINE_BLOCK);
+	for (uint32_t count = 0; count <= MOST && good; count++)
+		for (unsigned int rare = 1; rare <= 64 && good; rare *= 2)
+			good = finds_holes(&b, count, rare);
+	ok(good, "words that were filled behind holes are items of the entry");
+	ok(fake_saved_array_enter(&b, 1, NULL, MOST) &&
+		   fake_saved_array_filled_recorded(&b, NULL, 0),
+	   "an entry without an array has none");
+	fake_saved_array_deinit(&b);
+}
+
 /* The result is a bool: of RAX only the low byte is meant. */
 static void test_all_or_none(void)
 {
@@ -233,6 +272,7 @@ int main(void)
 	test_refusals();
 	test_counts();
 	test_filled();
+	test_holes();
 	test_all_or_none();
 	test_many();
 	test_no_place();

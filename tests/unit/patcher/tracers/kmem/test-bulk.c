@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kmem tracer records of calls that allocate or free many objects. */
 #include <stdlib.h>
+#include <string.h>
 #include "guest-symbols/kmem/allocators.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
@@ -182,6 +183,48 @@ static void test_bulk_with_other_free(void)
 	fake_session_end(&fs);
 }
 
+/* As if free_unref_page() were called through another entry point unless it returns to `site`. */
+static void count_only(uint64_t site)
+{
+	const struct alloc_points *points;
+
+	if (alloc_points_of(&fs.fg.base.image, &points, NULL))
+		abort();
+	for (size_t i = 0; i < points->n; i++) {
+		struct alloc_entry *entry = &points->v[i].entry;
+
+		if (strcmp(entry->name, "free_unref_page"))
+			continue;
+		entry->calls = malloc(sizeof(site));
+		if (!entry->calls)
+			abort();
+		entry->calls[0] = kernel_link(&fs.fg.base.kernel, site);
+		entry->nr_calls = 1;
+	}
+}
+
+static void free_page_counting(uint64_t site)
+{
+	fake_session_create(&fs);
+	count_only(site);
+	if (trace_session_start(fs.session, NULL, NULL))
+		abort();
+	fs.fg.vcpus[0].regs.rsi = 0;
+	fake_session_call(&fs, 0, FAKE_FREE_PAGE, fake_page(FAKE_OBJECT_GPA >> 12));
+}
+
+static void test_calls_that_count(void)
+{
+	free_page_counting(fake_session_call_site());
+	is_u64(fake_session_recorded(&fs), 1, "a free is recorded whose call counts");
+	is_u64(fake_session_count(&fs, COUNTER_NESTED), 0, "and is not nested");
+	fake_session_end(&fs);
+	free_page_counting(fake_session_call_site() + 1);
+	is_u64(fake_session_recorded(&fs), 0, "one that another entry point counts is not");
+	is_u64(fake_session_count(&fs, COUNTER_NESTED), 1, "but is counted as nested");
+	fake_session_end(&fs);
+}
+
 int main(void)
 {
 	test_sheaf();
@@ -191,5 +234,6 @@ int main(void)
 	test_bulk_undone_singly();
 	test_bulk_undone_at_once();
 	test_bulk_with_other_free();
+	test_calls_that_count();
 	return tap_done();
 }

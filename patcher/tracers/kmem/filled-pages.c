@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/kmem/kmem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include "formats/base/u64-map.h"
+
+/* Pages of calls whose return is never seen stay. A page that is allocated anew is noted with
+ * another key, or not at all. */
+enum { MAX_PAGES = 1 << 20 };
+
+struct filled_pages {
+	struct u64_map keys; /* struct page -> key of the call */
+};
+
+int filled_pages_create(struct filled_pages **out, struct error *err)
+{
+	struct filled_pages *filled = calloc(1, sizeof(*filled));
+
+	if (!filled)
+		return error_set(err, ENOMEM, "out of memory");
+	u64_map_init(&filled->keys, sizeof(uint64_t));
+	*out = filled;
+	return 0;
+}
+
+void filled_pages_destroy(struct filled_pages *filled)
+{
+	if (!filled)
+		return;
+	u64_map_deinit(&filled->keys);
+	free(filled);
+}
+
+bool filled_pages_note(struct filled_pages *filled, uint64_t key, const uint64_t *pages, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t *slot = NULL;
+
+		if (filled->keys.count < MAX_PAGES)
+			slot = u64_map_insert(&filled->keys, pages[i], NULL);
+		if (!slot)
+			return false;
+		*slot = key;
+	}
+	return true;
+}
+
+bool filled_pages_take(struct filled_pages *filled, uint64_t key, uint64_t page)
+{
+	const uint64_t *of = filled->keys.count ? u64_map_find(&filled->keys, page) : NULL;
+	bool noted = of && *of == key;
+
+	if (of)
+		u64_map_remove(&filled->keys, page);
+	return noted;
+}
