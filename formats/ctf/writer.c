@@ -314,9 +314,9 @@ static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stre
 	if (!w)
 		return -ENOMEM;
 	snprintf(name, sizeof(name), "cpu%u", vcpu);
-	w->fd = openat(encoder->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	w->fd = output_file_create(encoder->dir_fd, name);
 	if (w->fd < 0) {
-		int ret = -errno;
+		int ret = w->fd;
 
 		free(w);
 		return ret;

@@ -122,7 +122,7 @@ static int create_file(int dir_fd, const char *prefix, unsigned int vcpu)
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s%u", prefix, vcpu);
-	return openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	return output_file_create(dir_fd, name);
 }
 
 static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stream_writer **out)
@@ -138,8 +138,10 @@ static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stre
 	stream->records_fd = create_file(encoder->dir_fd, "cpu", vcpu);
 	if (stream->records_fd >= 0)
 		stream->caches_fd = create_file(encoder->dir_fd, "caches", vcpu);
-	if (stream->caches_fd < 0)
-		ret = -errno;
+	if (stream->records_fd < 0)
+		ret = stream->records_fd;
+	else if (stream->caches_fd < 0)
+		ret = stream->caches_fd;
 	if (ret)
 		destroy_stream(&stream->base);
 	else
@@ -155,12 +157,12 @@ static int write_number(int dir_fd, const char *name, uint64_t number, struct er
 {
 	char text[32];
 	int n = snprintf(text, sizeof(text), "%" PRIu64 "\n", number);
-	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+	int fd = output_file_open(dir_fd, name);
 	size_t done;
 	int ret;
 
 	if (fd < 0)
-		return error_set(err, errno, "%s: %s", name, strerror(errno));
+		return error_set(err, -fd, "%s: %s", name, strerror(-fd));
 	ret = file_write_at(fd, text, (size_t)n, 0, &done);
 	if (close(fd) && !ret)
 		ret = -errno;
