@@ -106,6 +106,43 @@ struct ring_record {
 
 _Static_assert(sizeof(struct ring_record) == 16, "fixed by trampolines");
 
+/*
+ * A direct record: an event by itself, about one call of a function. Behind it lie, in this order
+ * and as far as wanted: the caller's address (32 bits), the current task's pid (32 bits), its name
+ * (16 bytes, at a multiple of 8). Addresses of text are sign-extended 32 bits.
+ */
+struct direct_record {
+	uint32_t commit; /* as in struct ring_record */
+	uint32_t ip;     /* of the instruction behind the function's mcount site */
+	uint64_t tsc;
+};
+
+_Static_assert(sizeof(struct direct_record) == 16, "fixed by trampolines");
+
+enum direct_field {
+	DIRECT_PARENT = 1 << 0, /* where the function returns to */
+	DIRECT_PID = 1 << 1,    /* of the current task: the kernel's pid, a thread's */
+	DIRECT_COMM = 1 << 2,   /* its name */
+	DIRECT_FIELDS = DIRECT_PARENT | DIRECT_PID | DIRECT_COMM,
+	DIRECT_COMM_SIZE = 16, /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
+};
+
+/* Bytes from the record's start; only of fields that it has. */
+struct direct_layout {
+	uint16_t size, parent, pid, comm;
+};
+
+static inline struct direct_layout direct_layout(uint32_t fields)
+{
+	struct direct_layout l = {.parent = sizeof(struct direct_record)};
+
+	l.pid = (uint16_t)(l.parent + (fields & DIRECT_PARENT ? sizeof(uint32_t) : 0));
+	l.comm = (uint16_t)(l.pid + (fields & DIRECT_PID ? sizeof(uint32_t) : 0));
+	l.comm = (uint16_t)((l.comm + RING_RECORD_ALIGN - 1) & ~(RING_RECORD_ALIGN - 1));
+	l.size = (uint16_t)(l.comm + (fields & DIRECT_COMM ? DIRECT_COMM_SIZE : 0));
+	return l;
+}
+
 #define RING_COMMITTED (UINT32_C(1) << 31)
 
 /* The commit word of records with this id, which is below RING_COMMITTED. */

@@ -277,23 +277,26 @@ static void rel32_label(struct assembler *a, struct asm_label *label)
 		return;
 	if (label->bound) {
 		patch_rel32(a, field, label->at);
-	} else if (label->ref_count == ASM_LABEL_REFS) {
-		fail(a, -EINVAL);
-	} else {
-		a->open_labels += !label->ref_count;
-		label->refs[label->ref_count++] = field;
+		return;
 	}
+	a->open_labels += !label->last_ref;
+	memcpy(a->bytes + field, &label->last_ref, sizeof(label->last_ref));
+	label->last_ref = field;
 }
 
 void asm_bind(struct assembler *a, struct asm_label *label)
 {
+	uint32_t before;
+
 	if (label->bound)
 		fail(a, -EINVAL);
 	label->bound = true;
 	label->at = (uint32_t)a->size;
-	a->open_labels -= label->ref_count > 0;
-	for (unsigned int i = 0; i < label->ref_count; i++)
-		patch_rel32(a, label->refs[i], label->at);
+	a->open_labels -= label->last_ref > 0;
+	for (uint32_t ref = label->last_ref; ref; ref = before) {
+		memcpy(&before, a->bytes + ref, sizeof(before));
+		patch_rel32(a, ref, label->at);
+	}
 }
 
 void asm_jump(struct assembler *a, struct asm_label *label)

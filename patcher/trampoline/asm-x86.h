@@ -53,17 +53,30 @@ struct assembler {
 	unsigned int open_labels;
 };
 
-enum { ASM_LABEL_REFS = 4 };
-
-/* A place in the code. Zero-initialise; jump to it before or after it is bound. */
+/*
+ * A place in the code. Zero-initialise; jump to it before or after it is bound. Until it is bound,
+ * each jump's distance holds where the jump before it has its own.
+ */
 struct asm_label {
 	bool bound;
 	uint32_t at;
-	uint32_t refs[ASM_LABEL_REFS];
-	unsigned int ref_count;
+	uint32_t last_ref; /* of the jumps; 0 = none, as an opcode precedes each distance */
 };
 
-enum asm_condition { ASM_B = 2, ASM_AE = 3, ASM_E = 4, ASM_NE = 5, ASM_BE = 6 };
+/* A condition and its opposite differ in the lowest bit. */
+enum asm_condition {
+	ASM_B = 2,
+	ASM_AE = 3,
+	ASM_E = 4,
+	ASM_NE = 5,
+	ASM_BE = 6,
+	ASM_A = 7,
+	ASM_L = 12,
+	ASM_GE = 13,
+	ASM_LE = 14,
+	ASM_G = 15,
+};
+
 enum asm_alu { ASM_ADD = 0, ASM_AND = 4, ASM_CMP = 7 };
 
 /* The code goes to bytes[0..capacity), which stays the caller's. */

@@ -5,13 +5,103 @@
 #include "patcher/trampoline/asm-x86.h"
 #include "patcher/trampoline/trampoline.h"
 
+/* --- one record into one ring (ring-code.c) -------------------------------------------------- */
+
 /*
- * A trampoline while it is generated, and the parts that trampoline.c puts together. From its start
- * on R10 is the CPU's distance from CPU 0's ring; from the reservation on R11 is the record's
- * offset in the data. The guest's flags lie on its stack.
+ * The order of a record's code: distance, check, reserve, clock, the fields, commit, skip; and
+ * behind the code that calls take, full. R10 is the CPU's distance from CPU 0's ring; from the
+ * reservation on R11 is the record's offset in the data. Of other registers only RAX and RDX
+ * change, and at a return RSI.
+ */
+struct ring_code {
+	struct assembler *a;
+	const struct trampoline_rings *rings;
+	enum trampoline_full when_full;
+	bool keep_rax, keep_rdx; /* RAX: in RSI, at returns */
+	struct slow_path *out;
+	struct asm_label retry, full, skip;
+};
+
+/* -EINVAL or -ERANGE if there can be no such rings. */
+int ring_code_check(const struct trampoline_rings *rings, struct error *err);
+
+/* Byte `offset` of the header, of the record. */
+struct asm_mem ring_header_at(const struct ring_code *r, size_t offset);
+struct asm_mem ring_record_at(const struct ring_code *r, size_t offset);
+
+void ring_emit_distance(const struct ring_code *r, const struct trampoline_kernel *kernel);
+/* Go to the slow path if there is no room. */
+void ring_emit_check(struct ring_code *r);
+/* R11 is the record's size. */
+void ring_emit_reserve(const struct ring_code *r);
+void ring_emit_clock(const struct ring_code *r);
+void ring_emit_commit(const struct ring_code *r, uint32_t id);
+/* Here the code goes on when the record is written or lost. */
+void ring_emit_skip(struct ring_code *r);
+/* The slow path. What follows counts the record as lost and jumps to r->skip. */
+void ring_emit_full(struct ring_code *r);
+void ring_emit_lost(const struct ring_code *r);
+
+/* --- begin and end (ring-code.c) ------------------------------------------------------------- */
+
+/* Push the flags, interrupts off. */
+void code_enter(struct assembler *a, bool unprivileged);
+/* Pop the flags; interrupts as they were; go to `next`, or return if it is 0. Changes R11. */
+void code_leave(struct assembler *a, uint64_t next, bool unprivileged);
+
+/* --- is it code? (check.c) ------------------------------------------------------------------- */
+
+struct code_region {
+	const uint8_t *bytes;
+	size_t size; /* TRAMPOLINE_MAX or less */
+	uint64_t gva, next;
+};
+
+/* -EILSEQ unless it is whole instructions, of those that code may have, with branches only to them
+ * and to `next`; 0 = it returns instead. */
+int code_check(const struct code_region *code, const struct slow_path *slow, size_t nr_slow,
+	       struct decoder *decoder, struct error *err);
+
+/* --- direct records about one call (direct.c) ------------------------------------------------ */
+
+/*
+ * They begin with the flags on the stack's top, change RAX, R10 and R11, and are reached at
+ * `begin`, too.
+ */
+struct direct_code {
+	struct assembler *a;
+	const struct trampoline_kernel *kernel;
+	const struct direct_spec *records;
+	size_t n;
+	uint64_t ip;        /* gva that the records name; 0 = the return address above the flags */
+	uint32_t parent_at; /* where the caller's address is, from RSP */
+	bool keep_rdx;      /* it may hold an argument */
+	uint32_t stride;    /* R10 is the distance in rings of this stride; 0 = not computed */
+	struct slow_path *slow; /* of each record, out */
+	struct ring_code rings[DIRECT_MAX_RECORDS];
+};
+
+/* -EINVAL or -ERANGE: there can be no such records. */
+int direct_check(const struct direct_spec *records, size_t n,
+		 const struct trampoline_kernel *kernel, struct error *err);
+void direct_emit(struct direct_code *d);
+/* Their slow paths, behind the code that calls take. */
+void direct_emit_slow(struct direct_code *d);
+
+/* reg = a word of the current task, at `offset` bytes of it. */
+void code_load_task_word(struct assembler *a, enum asm_width width, enum asm_reg reg,
+			 const struct trampoline_kernel *kernel, uint32_t offset);
+
+/* --- a private trampoline (fields.c) --------------------------------------------------------- */
+
+/*
+ * A trampoline while it is generated, and the parts that trampoline.c puts together. The guest's
+ * flags lie on its stack.
  */
 struct trampoline_code {
 	struct assembler a;
+	struct ring_code ring;
+	struct direct_code extra;
 	const struct trampoline_spec *spec;
 	struct trampoline *out;
 	uint32_t pushed;        /* bytes between the flags and the stack pointer */
@@ -19,15 +109,12 @@ struct trampoline_code {
 	struct asm_label chunk; /* where the next record of the same call begins */
 };
 
-/* --- used by all parts (fields.c) ------------------------------------------------------------ */
-
 /* Push a register, pop it; c->pushed follows. */
 void trampoline_push(struct trampoline_code *c, enum asm_reg reg);
 void trampoline_pop(struct trampoline_code *c, enum asm_reg reg);
 
-/* Byte `offset` of the header, of the record. */
-struct asm_mem trampoline_header_at(const struct trampoline_code *c, size_t offset);
-struct asm_mem trampoline_record_at(const struct trampoline_code *c, size_t offset);
+/* Whether the register of an argument, 0 to 5, must be preserved. */
+bool trampoline_holds_argument(const struct trampoline_spec *spec, unsigned int number);
 
 /* The one register that is free at either kind of point, between any two parts. */
 enum asm_reg trampoline_scratch(const struct trampoline_code *c);
@@ -38,13 +125,7 @@ enum asm_reg trampoline_argument(unsigned int number);
 /* -EINVAL or -ERANGE if a figure of the kernel cannot be written into code. */
 int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *err);
 
-/* --- fields of a reserved record (fields.c) -------------------------------------------------- */
-
-/* One record is lost: ring full. */
-void trampoline_emit_lost(struct trampoline_code *c);
-void trampoline_emit_clock(struct trampoline_code *c);
-/* R11 = how long writers may still wait for room, in ticks of this CPU's TSC. */
-void trampoline_emit_patience(struct trampoline_code *c);
+/* The fields of a reserved record. */
 void trampoline_emit_fields(struct trampoline_code *c);
 
 /* --- objects of a call (items.c) ------------------------------------------------------------- */

@@ -12,25 +12,6 @@ enum {
 	RETURN_ADDRESS = RECORD_KEY_BIAS
 };
 
-struct asm_mem trampoline_header_at(const struct trampoline_code *c, size_t offset)
-{
-	int32_t disp = (int32_t)(c->spec->rings.gva + offset);
-
-	return (struct asm_mem){ASM_R10, ASM_NO_REG, disp, false};
-}
-
-struct asm_mem trampoline_record_at(const struct trampoline_code *c, size_t offset)
-{
-	uint64_t data = c->spec->rings.gva + RING_HEADER_BYTES;
-
-	return (struct asm_mem){ASM_R10, ASM_R11, (int32_t)(data + offset), false};
-}
-
-void trampoline_emit_lost(struct trampoline_code *c)
-{
-	asm_increment(&c->a, trampoline_header_at(c, offsetof(struct ring_header, lost)));
-}
-
 void trampoline_push(struct trampoline_code *c, enum asm_reg reg)
 {
 	asm_push(&c->a, reg);
@@ -58,25 +39,19 @@ static bool wanted(const struct trampoline_spec *spec, enum record_field field)
 
 static struct asm_mem field_at(const struct trampoline_code *c, enum record_field field)
 {
-	return trampoline_record_at(c, c->out->layout.offset[field]);
+	return ring_record_at(&c->ring, c->out->layout.offset[field]);
 }
 
-static bool is_entry(const struct trampoline_code *c)
+bool trampoline_holds_argument(const struct trampoline_spec *spec, unsigned int number)
 {
-	return c->spec->capture.point == POINT_ENTRY;
-}
+	uint8_t parameters = spec->capture.parameters;
 
-/* Whether the register of an argument, 0 to 5, must be preserved. */
-static bool holds_argument(const struct trampoline_code *c, unsigned int number)
-{
-	uint8_t parameters = c->spec->capture.parameters;
-
-	return is_entry(c) && (!parameters || number < parameters);
+	return spec->capture.point == POINT_ENTRY && (!parameters || number < parameters);
 }
 
 enum asm_reg trampoline_scratch(const struct trampoline_code *c)
 {
-	return is_entry(c) ? ASM_RAX : ASM_RCX;
+	return c->spec->capture.point == POINT_ENTRY ? ASM_RAX : ASM_RCX;
 }
 
 /* The table of saved arrays is addressed as disp32(%r14), sign-extended. */
@@ -110,57 +85,6 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 		return error_set(err, ERANGE, "a direct map of %#llx pages cannot be checked",
 				 (unsigned long long)k->pages);
 	return check_saved_arrays(spec, err);
-}
-
-/* RDTSC overwrites RAX and RDX: a return's result, and what may be an entry's third argument. */
-static void begin_clock(struct trampoline_code *c)
-{
-	static const uint8_t rdtsc[] = {0x0f, 0x31};
-
-	if (!is_entry(c))
-		asm_move(&c->a, ASM_RSI, ASM_RAX);
-	if (holds_argument(c, 2))
-		asm_push(&c->a, ASM_RDX);
-	asm_bytes(&c->a, rdtsc, sizeof(rdtsc));
-}
-
-static void end_clock(struct trampoline_code *c)
-{
-	if (holds_argument(c, 2))
-		asm_pop(&c->a, ASM_RDX);
-	if (!is_entry(c))
-		asm_move(&c->a, ASM_RAX, ASM_RSI);
-}
-
-void trampoline_emit_clock(struct trampoline_code *c)
-{
-	size_t tsc = offsetof(struct ring_record, tsc);
-
-	begin_clock(c);
-	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc), ASM_RAX);
-	asm_store(&c->a, ASM_32, trampoline_record_at(c, tsc + 4), ASM_RDX);
-	end_clock(c);
-}
-
-/* The deadline is in CPU 0's ring, for all CPUs. */
-void trampoline_emit_patience(struct trampoline_code *c)
-{
-	uint64_t gva = c->spec->rings.gva + offsetof(struct ring_header, spin_deadline);
-	struct asm_mem until = {ASM_NO_REG, ASM_NO_REG, (int32_t)gva, false};
-	struct asm_label known = {0};
-
-	begin_clock(c);
-	asm_shift_left(&c->a, ASM_RDX, 32);
-	asm_add(&c->a, ASM_RAX, ASM_RDX);
-	asm_load(&c->a, ASM_64, ASM_R11, until);
-	asm_alu(&c->a, ASM_64, ASM_CMP, ASM_R11, 0);
-	asm_jump_if(&c->a, ASM_NE, &known);
-	asm_constant32(&c->a, ASM_R11, c->spec->rings.patience);
-	asm_add(&c->a, ASM_R11, ASM_RAX);
-	asm_store(&c->a, ASM_64, until, ASM_R11);
-	asm_bind(&c->a, &known);
-	asm_sub(&c->a, ASM_R11, ASM_RAX);
-	end_clock(c);
 }
 
 static void emit_registers(struct trampoline_code *c)
@@ -201,14 +125,20 @@ static void emit_owner(struct trampoline_code *c)
 	asm_store(&c->a, ASM_64, field_at(c, FIELD_OWNER), trampoline_scratch(c));
 }
 
+void code_load_task_word(struct assembler *a, enum asm_width width, enum asm_reg reg,
+			 const struct trampoline_kernel *kernel, uint32_t offset)
+{
+	struct asm_mem task = {ASM_NO_REG, ASM_NO_REG, kernel->current_task, true};
+
+	asm_load(a, ASM_64, reg, task);
+	asm_load(a, width, reg, asm_at(reg, offset));
+}
+
 /* One register is free: the task is looked up for each word. */
 static void emit_task_word(struct trampoline_code *c, enum asm_width width, uint32_t offset,
 			   struct asm_mem to)
 {
-	struct asm_mem task = {ASM_NO_REG, ASM_NO_REG, c->spec->kernel->current_task, true};
-
-	asm_load(&c->a, ASM_64, trampoline_scratch(c), task);
-	asm_load(&c->a, width, trampoline_scratch(c), asm_at(trampoline_scratch(c), offset));
+	code_load_task_word(&c->a, width, trampoline_scratch(c), c->spec->kernel, offset);
 	asm_store(&c->a, ASM_64, to, trampoline_scratch(c));
 }
 
@@ -305,11 +235,11 @@ static void emit_stack(struct trampoline_code *c)
 	enum { COUNT = sizeof(arguments) / sizeof(arguments[0]) };
 
 	for (int i = 0; i < COUNT; i++)
-		if (holds_argument(c, arguments[i]))
+		if (trampoline_holds_argument(c->spec, arguments[i]))
 			trampoline_push(c, trampoline_argument(arguments[i]));
 	emit_stack_copy(c);
 	for (int i = COUNT; i-- > 0;)
-		if (holds_argument(c, arguments[i]))
+		if (trampoline_holds_argument(c->spec, arguments[i]))
 			trampoline_pop(c, trampoline_argument(arguments[i]));
 }
 

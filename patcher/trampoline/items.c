@@ -75,7 +75,7 @@ static void emit_bound(struct trampoline_code *c)
 	asm_jump_if(&c->a, ASM_BE, &fits);
 	asm_constant32(&c->a, left, returned ? 0 : CAPTURE_ITEMS_PER_CALL);
 	if (!returned)
-		trampoline_emit_lost(c);
+		ring_emit_lost(&c->ring);
 	asm_bind(&c->a, &fits);
 }
 
@@ -289,7 +289,7 @@ void trampoline_items_copy(struct trampoline_code *c)
 	emit_load_item(c);
 	if (items_of(c)->page_orders)
 		emit_page_order(c);
-	asm_store(&c->a, ASM_64, trampoline_record_at(c, c->out->layout.items),
+	asm_store(&c->a, ASM_64, ring_record_at(&c->ring, c->out->layout.items),
 		  trampoline_scratch(c));
 	asm_alu(&c->a, ASM_32, ASM_ADD, ASM_R11, 8);
 	asm_alu(&c->a, ASM_32, ASM_ADD, count, -1);
@@ -301,7 +301,7 @@ void trampoline_items_copy(struct trampoline_code *c)
 
 void trampoline_items_count(struct trampoline_code *c)
 {
-	asm_store(&c->a, ASM_32, trampoline_record_at(c, offsetof(struct ring_record, items)),
+	asm_store(&c->a, ASM_32, ring_record_at(&c->ring, offsetof(struct ring_record, items)),
 		  count);
 }
 
@@ -335,7 +335,7 @@ void trampoline_items_next(struct trampoline_code *c)
 		asm_jump_if(&c->a, ASM_NE, &c->chunk);
 	}
 	if (is_list(c))
-		trampoline_emit_lost(c);
+		ring_emit_lost(&c->ring);
 	asm_bind(&c->a, &end);
 	for (int i = SAVED; i-- > 0;)
 		trampoline_pop(c, saved[i]);
@@ -352,5 +352,5 @@ void trampoline_items_lost(struct trampoline_code *c)
 	asm_jump_if(&c->a, ASM_NE, &some);
 	asm_constant32(&c->a, lost, 1);
 	asm_bind(&c->a, &some);
-	asm_add_to_mem(&c->a, trampoline_header_at(c, offsetof(struct ring_header, lost)), lost);
+	asm_add_to_mem(&c->a, ring_header_at(&c->ring, offsetof(struct ring_header, lost)), lost);
 }

@@ -69,7 +69,7 @@ static int add_code(const struct maker *m, uint32_t number, const struct capture
 	if (code.size > m->room->size - m->set->code_bytes)
 		return error_set(err, ENOSPC, "no room for all trampolines in %zu bytes",
 				 m->room->size);
-	slot = u64_map_insert(&m->set->by_trap, spec.gva + code.trap, NULL);
+	slot = u64_map_insert(&m->set->by_trap, spec.gva + code.slow.trap, NULL);
 	if (!slot)
 		return error_set(err, ENOMEM, "out of memory");
 	*slot = number;
@@ -78,8 +78,8 @@ static int add_code(const struct maker *m, uint32_t number, const struct capture
 	m->set->shapes[number].size = (uint16_t)code.layout.size;
 	m->set->shapes[number].items = code.layout.items ? CAPTURE_MAX_ITEMS : 0;
 	*place = (struct trampoline_place){.made = true,
-					   .retry = spec.gva + code.retry,
-					   .skip = spec.gva + code.skip,
+					   .retry = spec.gva + code.slow.retry,
+					   .skip = spec.gva + code.slow.skip,
 					   .capture = *capture,
 					   .layout = code.layout};
 	make_moves(place);

@@ -63,6 +63,22 @@ enum trampoline_full {
 	TRAMPOLINE_DROP,  /* the record is lost; rings if `doorbell` is set */
 };
 
+struct gate;
+
+/*
+ * A direct record (layout.h) that code at a function's entry writes for one of several tracers,
+ * each into rings of its own choice.
+ */
+struct direct_spec {
+	uint32_t id;     /* below RING_COMMITTED */
+	uint32_t fields; /* DIRECT_...; with pid or comm the kernel's figures must be known */
+	struct trampoline_rings rings;
+	enum trampoline_full full;
+	const struct gate *gate; /* the calls that it is written for; NULL: all */
+};
+
+enum { DIRECT_MAX_RECORDS = 16 }; /* of one call */
+
 /* --- one trampoline -------------------------------------------------------------------------- */
 
 struct trampoline_spec {
@@ -74,21 +90,30 @@ struct trampoline_spec {
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
 	enum trampoline_full full;
+	/* Direct records about the same call, at entries; they are written behind the own one. */
+	const struct direct_spec *extra;
+	size_t nr_extra;   /* DIRECT_MAX_RECORDS or fewer */
 	bool unprivileged; /* for tests in user mode: leaves interrupts on */
 };
 
-enum { TRAMPOLINE_MAX = 1024 };
+enum { TRAMPOLINE_MAX = 4096 }; /* bytes */
 
 /*
- * `trap` is the offset of an OUT to GUEST_TRAP_PORT, reached with nothing reserved. The host makes
- * room and moves RIP to `retry`, or to `skip` if the record is to be lost. If it only lets the vCPU
- * go on, the trampoline counts the record as lost. All three are about one record, not about the
- * others of its call. With TRAMPOLINE_SPIN `trap` is not an OUT but the start of a loop.
+ * What code does when a record's ring is full: offsets of instructions. `trap` is an OUT to
+ * GUEST_TRAP_PORT, reached with nothing reserved. The host makes room and moves RIP to `retry`, or
+ * to `skip` if the record is to be lost. If it only lets the vCPU go on, the code counts the record
+ * as lost. All three are about one record, not about the others of its call. With TRAMPOLINE_SPIN
+ * `trap` is not an OUT but the start of a loop.
  */
+struct slow_path {
+	uint16_t trap, retry, skip;
+};
+
 struct trampoline {
 	uint8_t bytes[TRAMPOLINE_MAX];
 	uint16_t size;
-	uint16_t trap, retry, skip; /* offsets of instructions */
+	struct slow_path slow;
+	struct slow_path extra[DIRECT_MAX_RECORDS];
 	struct record_layout layout;
 };
 

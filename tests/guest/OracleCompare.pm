@@ -91,8 +91,8 @@ sub read_records {
 	return \%items;
 }
 
-# The items from the first begin marker to the first end marker after it, both included; and some items
-# before and after these.
+# The items from the first begin marker to the first end marker after it, both included; and [some items
+# before, some after these].
 sub window {
 	my ($items) = @_;
 	my ($first, $last);
@@ -105,7 +105,8 @@ sub window {
 	return unless defined $last;
 	my $before = max(0, $first - EDGE_ITEMS);
 	my $behind = min($#$items, $last + EDGE_ITEMS);
-	return ([@{$items}[$first .. $last]], [@{$items}[$before .. $first - 1, $last + 1 .. $behind]]);
+	return ([@{$items}[$first .. $last]],
+		[[@{$items}[$before .. $first - 1]], [@{$items}[$last + 1 .. $behind]]]);
 }
 
 # The items that one list has more often than the other: missing in the second, extra in the second.
@@ -122,16 +123,23 @@ sub difference {
 
 # The guest's event for a marker comes earlier than Sonde's record, which is made when the function returns.
 # The events of an interrupt between them are inside the window of one side and outside that of the other.
-# Removes from @$inside the items that only the other side has outside its window, and returns them.
+# Removes from @$alone, the items that only this side has inside, those that only the other side has beside its
+# window. Returns the items of @$window that they are: of several equal ones the first behind the begin
+# marker, or the last before the end marker.
 sub take_edges {
-	my ($inside, $beside, $beside_other) = @_;
-	my ($only_other) = difference($beside_other, $beside);
-	my (%count, @edges, @kept);
-	$count{$_->[0]}++ for @$only_other;
-	for my $item (@$inside) {
-		push @{($count{$item->[0]} // 0) > 0 && $count{$item->[0]}-- ? \@edges : \@kept}, $item;
+	my ($alone, $window, $beside, $beside_other) = @_;
+	my @edges;
+	for my $end (0, 1) {
+		my ($only_other) = difference($beside_other->[$end], $beside->[$end]);
+		my @candidates = $end ? reverse @$window : @$window;
+		for my $other (@$only_other) {
+			my ($i) = grep { $alone->[$_][0] eq $other->[0] } 0 .. $#$alone;
+			next unless defined $i;
+			splice @$alone, $i, 1;
+			my %taken = map { $_ => 1 } @edges;
+			push @edges, (grep { !$taken{$_} && $_->[0] eq $other->[0] } @candidates)[0];
+		}
 	}
-	@$inside = @kept;
 	return @edges;
 }
 
@@ -209,7 +217,7 @@ sub compare {
 		push @{$result{doubled}}, map { [$cpu, $_] } @{take_doubled($g)};
 		my ($missing, $extra) = difference($g, $o);
 		push @{$result{adjusted}}, map { [$cpu, $_] } @{take_adjusted($missing, $extra)};
-		my @edges = (take_edges($missing, $g_beside, $o_beside), take_edges($extra, $o_beside, $g_beside));
+		my @edges = (take_edges($missing, $g, $g_beside, $o_beside), take_edges($extra, $o, $o_beside, $g_beside));
 		push @{$result{edges}}, map { [$cpu, $_] } @edges;
 		$result{cpus}++;
 		$result{events} += @$g;

@@ -120,6 +120,20 @@ sub test_edges {
 	is_deeply(found(\@all, \@trace), {extra => 1}, "an event before the end marker that the guest does not have is extra");
 }
 
+# The same at either end, while the object lives on: it is freed from the same place again and again.
+sub test_repeated_edges {
+	my @life = (['kmem_cache_alloc', free_of(1)->[1], 64], free_of(1));
+	my @guest = (marker(4812), free_of(1), @life, @life, work(), @life, ['kmem_cache_alloc', free_of(1)->[1], 64], marker(5212), free_of(1));
+	my @trace = @guest;
+	@trace[0, 1] = @trace[1, 0];
+	is_deeply(found(\@guest, \@trace), {edges => 1}, 'the first of several equal events is an edge');
+	is_deeply(found(\@trace, \@guest), {edges => 1}, "the first of several equal events is an edge in the guest's events");
+	@trace = @guest;
+	@trace[-2, -1] = @trace[-1, -2];
+	is_deeply(found(\@guest, \@trace), {edges => 1}, 'the last of several equal events is an edge');
+	is_deeply(found(\@trace, \@guest), {edges => 1}, "the last of several equal events is an edge in the guest's events");
+}
+
 sub test_no_window {
 	my @trace = grep { $_->[2] != 5212 } @all;
 	is_deeply(found(\@all, \@trace), {faults => 1}, 'a trace without an end marker is found');
@@ -128,5 +142,6 @@ sub test_no_window {
 test_each();
 test_disordered();
 test_edges();
+test_repeated_edges();
 test_no_window();
 done_testing();

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "tests/lib/tap.h"
 
-enum { PAGE = 4096, SIGNAL_STACK = 64 * 1024, TRAMPOLINE_AT = 64, RSP = 4 };
+enum { PAGE = 4096, SIGNAL_STACK = 64 * 1024, TRAMPOLINE_AT = 64, CODE_BYTES = 2 * PAGE, RSP = 4 };
 enum { RANDOM_FLAGS = 0x8d5, FIXED_FLAGS = 0x202 }; /* CF PF AF ZF SF OF; IF and bit 1 */
 
 _Static_assert(offsetof(struct fake_cpu, in) == 0, "fake_cpu_run");
@@ -156,20 +156,26 @@ struct trampoline_kernel fake_cpu_kernel(void)
 					  .current_task = offsetof(struct fake_cpu, current_task)};
 }
 
+uint64_t fake_function_begin(struct fake_function *f, uint8_t opcode)
+{
+	int32_t rel = TRAMPOLINE_AT - 5;
+
+	f->code = map_low(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
+	memset(f->code, 0xcc, CODE_BYTES);
+	f->code[0] = opcode;
+	memcpy(f->code + 1, &rel, sizeof(rel));
+	f->code[5] = 0xc3; /* the rest of the function, and the thunk */
+	f->site_end = (uint64_t)(uintptr_t)f->code + 5;
+	return (uint64_t)(uintptr_t)f->code + TRAMPOLINE_AT;
+}
+
 bool fake_function_create(struct trampoline_spec *spec, const struct fake_rings *rings,
 			  enum fake_leave leave, struct fake_function *out)
 {
 	struct error err = {0};
 	struct decoder *decoder;
-	int32_t rel = TRAMPOLINE_AT - 5;
 
-	out->code = map_low(PAGE, PROT_READ | PROT_WRITE | PROT_EXEC);
-	memset(out->code, 0xcc, PAGE);
-	out->code[0] = 0xe9;
-	memcpy(out->code + 1, &rel, sizeof(rel));
-	out->code[5] = 0xc3; /* the rest of the function, and the thunk */
-	out->site_end = (uint64_t)(uintptr_t)out->code + 5;
-	spec->gva = (uint64_t)(uintptr_t)out->code + TRAMPOLINE_AT;
+	spec->gva = fake_function_begin(out, 0xe9);
 	spec->rings = (struct trampoline_rings){(uint64_t)(uintptr_t)rings->memory, FAKE_DATA,
 						rings->cpus, FAKE_PATIENCE};
 	spec->saved_arrays = (uint64_t)(uintptr_t)rings->saved_arrays;
@@ -186,12 +192,12 @@ bool fake_function_create(struct trampoline_spec *spec, const struct fake_rings 
 
 void fake_function_destroy(struct fake_function *f)
 {
-	munmap(f->code, PAGE);
+	munmap(f->code, CODE_BYTES);
 }
 
 bool fake_function_contains(const struct fake_function *f, uint64_t rip)
 {
-	return rip - (uint64_t)(uintptr_t)f->code < PAGE;
+	return rip - (uint64_t)(uintptr_t)f->code < CODE_BYTES;
 }
 
 static fake_host_fn host_on_out;

@@ -38,7 +38,7 @@ struct fake_rings {
 
 /* A function whose site or slot is patched to jump to its trampoline. */
 struct fake_function {
-	uint8_t *code;     /* to be called; the trampoline follows in the same page */
+	uint8_t *code;     /* to be called; the trampoline follows */
 	uint64_t site_end; /* behind the jump: the rest of the function, or the return thunk */
 	struct trampoline trampoline;
 };
@@ -78,6 +78,9 @@ struct trampoline_kernel fake_cpu_kernel(void);
 
 enum fake_leave { FAKE_RET, FAKE_THUNK }; /* how a return leaves */
 
+/* A function whose site is a call (0xe8) or jump (0xe9) to the gva that is returned, where there is
+ * room for TRAMPOLINE_MAX bytes of code. */
+uint64_t fake_function_begin(struct fake_function *f, uint8_t opcode);
 /* Fills in spec's gva, rings, saved_arrays, next and unprivileged, and generates. False with a
  * diagnostic if that fails. */
 bool fake_function_create(struct trampoline_spec *spec, const struct fake_rings *rings,

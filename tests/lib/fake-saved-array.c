@@ -178,7 +178,7 @@ uint64_t fake_saved_array_on_out(void *arg, uint64_t rip)
 	if (b->answer == HOST_NOTHING)
 		return rip + GUEST_TRAP_SIZE;
 	if (b->answer == HOST_SKIP)
-		return b->spec[i].gva + t->skip;
+		return b->spec[i].gva + t->slow.skip;
 	fake_ring(&b->rings, 0)->limit = b->read + FAKE_DATA - RING_SLACK;
-	return b->spec[i].gva + t->retry;
+	return b->spec[i].gva + t->slow.retry;
 }

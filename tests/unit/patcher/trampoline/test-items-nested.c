@@ -72,8 +72,8 @@ static uint64_t on_out(void *arg, uint64_t rip)
 	bool outer = fake_function_contains(&s->outer->function, rip);
 
 	ring->limit = ring->reserve + 1;
-	return outer ? s->outer->spec.gva + s->outer->function.trampoline.retry
-		     : s->inner_spec.gva + s->inner.trampoline.retry;
+	return outer ? s->outer->spec.gva + s->outer->function.trampoline.slow.retry
+		     : s->inner_spec.gva + s->inner.trampoline.slow.retry;
 }
 
 /* One single-stepped call, `room` bytes before the ring's limit. */

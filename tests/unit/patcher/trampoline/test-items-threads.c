@@ -66,7 +66,7 @@ static uint64_t wait_for_room(void *arg, uint64_t rip)
 	__asm__("mov %%gs:%c1, %0" : "=r"(cpu) : "i"(offsetof(struct fake_cpu, number)));
 	while (ring_room(&s->readers[cpu]) != RING_ROOM)
 		sched_yield();
-	return s->spec.gva + s->function.trampoline.retry;
+	return s->spec.gva + s->function.trampoline.slow.retry;
 }
 
 static void take(struct scene *s, uint32_t cpu, const struct ring_record *record)

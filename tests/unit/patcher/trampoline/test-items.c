@@ -66,13 +66,13 @@ static uint64_t on_out(void *arg, uint64_t rip)
 	uint64_t gva = h->f->spec.gva;
 	int answer = h->rings++ ? h->then : h->first;
 
-	h->wrong |= rip != gva + t->trap;
+	h->wrong |= rip != gva + t->slow.trap;
 	if (answer == HOST_SKIP)
-		return gva + t->skip;
+		return gva + t->slow.skip;
 	if (answer == HOST_NOTHING)
 		return rip + GUEST_TRAP_SIZE;
 	fake_items_drain(h->f);
-	return gva + t->retry;
+	return gva + t->slow.retry;
 }
 
 /* Far more than a ring holds; `bounded` = beyond what one call is allowed. */

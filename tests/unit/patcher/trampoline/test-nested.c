@@ -87,7 +87,7 @@ static uint64_t on_out(void *arg, uint64_t rip)
 	const struct trampoline *t = outer ? &s->outer.trampoline : &s->inner.trampoline;
 
 	fake_ring(&s->rings, 0)->limit = fake_ring(&s->rings, 0)->reserve + 1;
-	return (outer ? s->outer_spec.gva : s->inner_spec.gva) + t->retry;
+	return (outer ? s->outer_spec.gva : s->inner_spec.gva) + t->slow.retry;
 }
 
 /* One single-stepped call of `outer`, `room` bytes before the ring's limit. */

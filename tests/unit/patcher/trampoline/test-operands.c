@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "introspect/guest/guest.h"
-#include "patcher/trampoline/trampoline.h"
+#include "patcher/trampoline/shared.h"
 #include "tests/lib/tap.h"
 
 enum { CPUS = 8, DATA = 65536 };
@@ -114,14 +114,23 @@ static bool operand_good(const struct capture *c, const struct record_layout *la
 	return (c->fields & follows) && kernel_structure(o);
 }
 
-static bool insn_good(ZydisDecoder *decoder, const struct capture *c, const struct trampoline *t,
-		      size_t at, size_t *size)
+/* Code that is to be judged. */
+struct suspect {
+	ZydisDecoder decoder;
+	const struct capture *capture;
+	const struct record_layout *layout;
+	const uint8_t *bytes;
+	size_t size;
+	uint64_t gva, next;
+};
+
+static bool insn_good(const struct suspect *s, size_t at, size_t *size)
 {
 	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction z;
 
-	if (ZYAN_FAILED(
-		    ZydisDecoderDecodeFull(decoder, t->bytes + at, t->size - at, &z, operands))) {
+	if (ZYAN_FAILED(ZydisDecoderDecodeFull(&s->decoder, s->bytes + at, s->size - at, &z,
+					       operands))) {
 		tap_diag("no instruction at %zu", at);
 		return false;
 	}
@@ -131,7 +140,7 @@ static bool insn_good(ZydisDecoder *decoder, const struct capture *c, const stru
 		return false;
 	}
 	for (unsigned int i = 0; i < z.operand_count; i++)
-		if (!operand_good(c, &t->layout, &z, &operands[i])) {
+		if (!operand_good(s->capture, s->layout, &z, &operands[i])) {
 			tap_diag("at %zu: operand %u of %s", at, i,
 				 ZydisMnemonicGetString(z.mnemonic));
 			return false;
@@ -141,14 +150,36 @@ static bool insn_good(ZydisDecoder *decoder, const struct capture *c, const stru
 
 /* Whether interrupts come on again at one place only, the jump or return behind which is the last.
  */
-static bool leaves_well(const struct trampoline *t, size_t sti, uint64_t gva, uint64_t next)
+static bool leaves_well(const struct suspect *s, size_t sti)
 {
-	const uint8_t *last = t->bytes + sti + 1;
+	const uint8_t *last = s->bytes + sti + 1;
 	int32_t distance;
 
 	memcpy(&distance, last + 1, sizeof(distance));
-	return next ? last[0] == 0xe9 && gva + sti + 6 + (uint64_t)distance == next
-		    : last[0] == 0xc3;
+	return s->next ? last[0] == 0xe9 && s->gva + sti + 6 + (uint64_t)distance == s->next
+		       : last[0] == 0xc3;
+}
+
+static bool code_good(struct suspect *s)
+{
+	size_t size = 0, stis = 0;
+
+	ZydisDecoderInit(&s->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	for (size_t at = 0; at < s->size; at += size) {
+		if (!insn_good(s, at, &size))
+			return false;
+		if (s->bytes[at] != 0xfb)
+			continue;
+		stis++;
+		if (!leaves_well(s, at))
+			return false;
+	}
+	return stis == 1 && s->bytes[1] == 0xfa;
+}
+
+static bool is_out(const uint8_t *bytes)
+{
+	return bytes[0] == 0xe6 && bytes[1] == GUEST_TRAP_PORT;
 }
 
 static bool good(const struct capture *capture, enum trampoline_full full, uint64_t next)
@@ -162,29 +193,59 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 				       .next = next,
 				       .full = full};
 	struct error err = {0};
+	struct suspect suspect = {.capture = capture, .gva = spec.gva, .next = next};
 	struct decoder *ours;
-	ZydisDecoder zydis;
 	struct trampoline t;
-	size_t size = 0, stis = 0;
-	bool all = true;
 
-	ZydisDecoderInit(&zydis, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	if (decoder_create(&ours, NULL))
 		abort();
-	if (trampoline_generate(&spec, ours, &t, &err)) {
+	if (trampoline_generate(&spec, ours, &t, &err))
 		tap_diag("%s", err.text);
-		all = false;
-	}
 	decoder_destroy(ours);
-	for (size_t at = 0; all && at < t.size; at += size) {
-		all = insn_good(&zydis, capture, &t, at, &size);
-		if (t.bytes[at] != 0xfb)
-			continue;
-		stis++;
-		all &= leaves_well(&t, at, spec.gva, next);
-	}
-	return all && stis == 1 && t.bytes[1] == 0xfa && t.bytes[t.trap] == 0xe6 &&
-	       t.bytes[t.trap + 1] == GUEST_TRAP_PORT;
+	suspect.layout = &t.layout;
+	suspect.bytes = t.bytes;
+	suspect.size = t.size;
+	return !err.code && code_good(&suspect) && is_out(t.bytes + t.slow.trap);
+}
+
+/* Records in rings of two sizes. */
+static bool shared_good(uint32_t fields, size_t n, enum trampoline_full full)
+{
+	const struct capture capture = {.point = POINT_ENTRY,
+					.fields = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM)};
+	const struct record_layout layout = {.size = direct_layout(fields).size};
+	struct direct_spec records[DIRECT_MAX_RECORDS];
+	struct shared_spec spec = {UINT64_C(0xffffffffb8200000), records, n, &kernel, false};
+	struct suspect suspect = {.capture = &capture, .layout = &layout, .gva = spec.gva};
+	struct error err = {0};
+	struct decoder *ours;
+	struct shared_code code;
+
+	for (size_t i = 0; i < n; i++)
+		records[i] = (struct direct_spec){
+			(uint32_t)i, fields, {rings, DATA << (i & 1), CPUS, 0}, full, NULL};
+	if (decoder_create(&ours, NULL))
+		abort();
+	if (shared_generate(&spec, ours, &code, &err))
+		tap_diag("%s", err.text);
+	decoder_destroy(ours);
+	suspect.bytes = code.bytes;
+	suspect.size = code.size;
+	for (size_t i = 0; i < n && !err.code; i++)
+		if (!is_out(code.bytes + code.slow[i].trap))
+			return false;
+	return !err.code && code_good(&suspect);
+}
+
+static void test_shared(void)
+{
+	bool all = true;
+
+	for (uint32_t fields = 0; fields <= DIRECT_FIELDS; fields++)
+		for (size_t n = 1; n <= 3; n++)
+			all &= shared_good(fields, n, TRAMPOLINE_BLOCK) &&
+			       shared_good(fields, n, TRAMPOLINE_DROP);
+	ok(all, "shared code has only the operands and instructions that it needs");
 }
 
 static void test_kind(enum probe_point point, uint32_t fields, const char *name)
@@ -241,6 +302,7 @@ int main(void)
 
 	test_kind(POINT_ENTRY, all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)), "entry");
 	test_items(all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)));
+	test_shared();
 	test_kind(POINT_RETURN, all & ~(0x3fu << FIELD_ARG0), "return");
 	return tap_done();
 }

@@ -60,7 +60,7 @@ static uint64_t wait_for_room(void *arg, uint64_t rip)
 	ring = fake_ring(&s->rings, cpu);
 	while (__atomic_load_n(&ring->limit, __ATOMIC_ACQUIRE) <= ring->reserve)
 		sched_yield();
-	return s->spec.gva + s->function.trampoline.retry;
+	return s->spec.gva + s->function.trampoline.slow.retry;
 }
 
 static uint64_t word(const uint8_t *record, const struct fake_function *f, enum record_field field)

@@ -289,13 +289,13 @@ static uint64_t on_out(void *arg, uint64_t rip)
 	uint64_t gva = h->bench->spec.gva;
 
 	h->rings++;
-	h->at_trap = rip == gva + t->trap;
+	h->at_trap = rip == gva + t->slow.trap;
 	if (h->answer == HOST_SKIP)
-		return gva + t->skip;
+		return gva + t->slow.skip;
 	if (h->answer == HOST_NOTHING)
 		return rip + 2;
 	h->bench->ring->limit = START + 8;
-	return gva + t->retry;
+	return gva + t->slow.retry;
 }
 
 static void test_full(enum probe_point point, enum trampoline_full full, const char *name)

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Direct records: several tracers' records about one call. */
+#include "patcher/trampoline/code.h"
+
+#include <errno.h>
+
+enum { RETURN_ADDRESS = 8 }; /* from RSP: above the flags */
+
+int direct_check(const struct direct_spec *records, size_t n,
+		 const struct trampoline_kernel *kernel, struct error *err)
+{
+	if (n > DIRECT_MAX_RECORDS)
+		return error_set(err, EINVAL, "%zu records of one call are too many", n);
+	if ((kernel->task_pid | kernel->task_comm) > INT32_MAX - DIRECT_COMM_SIZE)
+		return error_set(err, EINVAL, "an offset in struct task_struct is too large: %#x",
+				 kernel->task_pid | kernel->task_comm);
+	for (size_t i = 0; i < n; i++) {
+		int ret = ring_code_check(&records[i].rings, err);
+
+		if (ret)
+			return ret;
+		if (records[i].fields & ~(uint32_t)DIRECT_FIELDS)
+			return error_set(err, EINVAL, "unknown fields of a direct record: %#x",
+					 records[i].fields);
+		if (records[i].gate)
+			return error_set(err, ENOTSUP, "direct records have no gates yet");
+		if (records[i].id >= RING_COMMITTED)
+			return error_set(err, EINVAL, "a record's id is too large: %#x",
+					 records[i].id);
+	}
+	return 0;
+}
+
+static void emit_stack_word(const struct direct_code *d, const struct ring_code *ring,
+			    uint32_t from, size_t to)
+{
+	asm_load(d->a, ASM_32, ASM_RAX, asm_at(ASM_RSP, from));
+	asm_store(d->a, ASM_32, ring_record_at(ring, to), ASM_RAX);
+}
+
+static void emit_ip(const struct direct_code *d, const struct ring_code *ring)
+{
+	size_t to = offsetof(struct direct_record, ip);
+
+	if (d->ip)
+		asm_store_constant(d->a, ring_record_at(ring, to), (uint32_t)d->ip);
+	else
+		emit_stack_word(d, ring, RETURN_ADDRESS, to);
+}
+
+static void emit_task_word(const struct direct_code *d, const struct ring_code *ring,
+			   enum asm_width width, uint32_t from, size_t to)
+{
+	code_load_task_word(d->a, width, ASM_RAX, d->kernel, from);
+	asm_store(d->a, width, ring_record_at(ring, to), ASM_RAX);
+}
+
+static void emit_fields(const struct direct_code *d, const struct ring_code *ring, uint32_t fields)
+{
+	struct direct_layout layout = direct_layout(fields);
+
+	emit_ip(d, ring);
+	if (fields & DIRECT_PARENT)
+		emit_stack_word(d, ring, d->parent_at, layout.parent);
+	if (fields & DIRECT_PID)
+		emit_task_word(d, ring, ASM_32, d->kernel->task_pid, layout.pid);
+	if (!(fields & DIRECT_COMM))
+		return;
+	for (uint32_t i = 0; i < DIRECT_COMM_SIZE; i += sizeof(uint64_t))
+		emit_task_word(d, ring, ASM_64, d->kernel->task_comm + i, layout.comm + i);
+}
+
+/* R10 must be right wherever the code before goes on, so it does not depend on gates. */
+static void emit_distance(struct direct_code *d, const struct ring_code *ring)
+{
+	uint32_t stride = ring_stride(ring->rings->data_bytes);
+
+	if (d->stride != stride)
+		ring_emit_distance(ring, d->kernel);
+	d->stride = stride;
+}
+
+static void emit_record(struct direct_code *d, const struct direct_spec *spec,
+			struct ring_code *ring)
+{
+	emit_distance(d, ring);
+	ring_emit_check(ring);
+	asm_constant32(d->a, ASM_R11, direct_layout(spec->fields).size);
+	ring_emit_reserve(ring);
+	ring_emit_clock(ring);
+	emit_fields(d, ring, spec->fields);
+	ring_emit_commit(ring, spec->id);
+	ring_emit_skip(ring);
+}
+
+void direct_emit(struct direct_code *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		d->rings[i] = (struct ring_code){.a = d->a,
+						 .rings = &d->records[i].rings,
+						 .when_full = d->records[i].full,
+						 .keep_rdx = d->keep_rdx,
+						 .out = &d->slow[i]};
+		emit_record(d, &d->records[i], &d->rings[i]);
+	}
+}
+
+void direct_emit_slow(struct direct_code *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		ring_emit_full(&d->rings[i]);
+		ring_emit_lost(&d->rings[i]);
+		asm_jump(d->a, &d->rings[i].skip);
+	}
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "tests/lib/fake-site.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <x86intrin.h>
+#include "tests/lib/tap.h"
+
+enum { RAX = 0, RSP = 4, R10 = 10, R11 = 11, CPU = 1, CPUS = 2, ROOM = 128 };
+
+static struct {
+	uint64_t pad[5];
+	uint32_t tgid, pid;
+	char comm[DIRECT_COMM_SIZE];
+} task = {.comm = "fifteen-letters", .pid = 0x12345678, .tgid = 0x55555555};
+
+const uint32_t fake_site_pid = 0x12345678;
+
+/* Two rings of twice the size take less than four. */
+static struct fake_group make_group(uint32_t data_bytes)
+{
+	struct fake_group g = {.memory = fake_rings_create(2 * CPUS)};
+
+	g.rings = (struct trampoline_rings){(uint64_t)(uintptr_t)g.memory.memory, data_bytes, CPUS,
+					    FAKE_PATIENCE};
+	return g;
+}
+
+void fake_site_init(struct fake_site *s, enum fake_site_kind kind)
+{
+	*s = (struct fake_site){
+		.kind = kind, .cpu = fake_cpu_enter(CPU), .kernel = fake_cpu_kernel()};
+	s->kernel.task_pid = (uint32_t)((char *)&task.pid - (char *)&task);
+	s->kernel.task_comm = (uint32_t)((char *)task.comm - (char *)&task);
+	s->cpu->current_task = (uint64_t)(uintptr_t)&task;
+	for (unsigned int i = 0; i < FAKE_GROUPS; i++)
+		s->groups[i] = make_group(i < FAKE_GROUPS / 2 ? FAKE_DATA : 2 * FAKE_DATA);
+	s->own = make_group(FAKE_DATA);
+	s->spec = (struct trampoline_spec){
+		.capture = fake_capture(POINT_ENTRY, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_ARG1), 0),
+		.id = FAKE_OWN_ID};
+	fake_site_clear(s, 0, FAKE_DATA - RING_SLACK);
+}
+
+void fake_site_add(struct fake_site *s, unsigned int group, uint32_t fields,
+		   enum trampoline_full full, const struct gate *gate)
+{
+	s->records[s->nr_records] = (struct direct_spec){
+		FAKE_SITE_ID + (uint32_t)s->nr_records, fields, s->groups[group].rings, full, gate};
+	s->nr_records++;
+}
+
+static bool generate_shared(struct fake_site *s)
+{
+	struct shared_spec spec = {fake_function_begin(&s->function, 0xe8), s->records,
+				   s->nr_records, &s->kernel, true};
+	struct decoder *decoder;
+	struct error err = {0};
+
+	if (decoder_create(&decoder, &err))
+		abort();
+	if (shared_generate(&spec, decoder, &s->shared, &err))
+		tap_diag("%s", err.text);
+	decoder_destroy(decoder);
+	s->code_gva = spec.gva;
+	s->slow = s->shared.slow;
+	memcpy((void *)(uintptr_t)spec.gva, s->shared.bytes, s->shared.size);
+	return !err.code;
+}
+
+bool fake_site_generate(struct fake_site *s)
+{
+	bool good;
+
+	if (s->kind == FAKE_SHARED)
+		return generate_shared(s);
+	s->spec.kernel = &s->kernel;
+	s->spec.extra = s->records;
+	s->spec.nr_extra = s->nr_records;
+	good = fake_function_create(&s->spec, &s->own.memory, FAKE_THUNK, &s->function);
+	s->code_gva = s->spec.gva;
+	s->slow = s->function.trampoline.extra;
+	return good;
+}
+
+void fake_site_deinit(struct fake_site *s)
+{
+	fake_function_destroy(&s->function);
+	fake_cpu_leave(s->cpu);
+	fake_rings_destroy(&s->own.memory);
+	for (unsigned int i = 0; i < FAKE_GROUPS; i++)
+		fake_rings_destroy(&s->groups[i].memory);
+}
+
+void fake_site_prepare(struct fake_site *s)
+{
+	struct fake_cpu *cpu = s->cpu;
+
+	fake_cpu_randomise(cpu);
+	cpu->in.reg[RSP] = (uint64_t)(uintptr_t)cpu->stack + FAKE_STACK - ROOM;
+	for (unsigned int i = 0; i < FAKE_STACK; i++)
+		s->stack[i] = cpu->stack[i] = (uint8_t)fake_random();
+	cpu->target = (uint64_t)(uintptr_t)s->function.code;
+}
+
+void fake_site_call(struct fake_site *s)
+{
+	s->tsc_before = __rdtsc();
+	fake_cpu_run();
+	s->tsc_after = __rdtsc();
+}
+
+bool fake_site_preserved(const struct fake_site *s)
+{
+	return fake_cpu_preserved(s->cpu, 1u << RAX | 1u << R10 | 1u << R11) &&
+	       s->cpu->in.reg[RSP] == s->cpu->out.reg[RSP] &&
+	       !memcmp(s->cpu->stack + FAKE_STACK - ROOM, s->stack + FAKE_STACK - ROOM, ROOM);
+}
+
+struct ring_header *fake_site_ring(const struct fake_group *group)
+{
+	return (struct ring_header *)(void *)(group->memory.memory +
+					      CPU * ring_stride(group->rings.data_bytes));
+}
+
+uint8_t *fake_site_data(const struct fake_group *group)
+{
+	return (uint8_t *)fake_site_ring(group) + RING_HEADER_BYTES;
+}
+
+const struct fake_group *fake_site_group(const struct fake_site *s, unsigned int i)
+{
+	unsigned int group = 0;
+
+	while (s->groups[group].rings.gva != s->records[i].rings.gva)
+		group++;
+	return &s->groups[group];
+}
+
+static bool word_is(const uint8_t *at, uint32_t expected, const char *what)
+{
+	uint32_t word;
+
+	memcpy(&word, at, sizeof(word));
+	if (word != expected)
+		tap_diag("%s is %#x, not %#x", what, word, expected);
+	return word == expected;
+}
+
+bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t position)
+{
+	const struct fake_group *group = fake_site_group(s, i);
+	const uint8_t *at = fake_site_data(group) + (position & (group->rings.data_bytes - 1));
+	const struct direct_record *r = (const struct direct_record *)(const void *)at;
+	uint32_t fields = s->records[i].fields;
+	struct direct_layout layout = direct_layout(fields);
+
+	return word_is(at, ring_commit(s->records[i].id), "commit word") &&
+	       word_is(at + 4, (uint32_t)s->function.site_end, "ip") && r->tsc >= s->tsc_before &&
+	       r->tsc <= s->tsc_after &&
+	       (!(fields & DIRECT_PARENT) ||
+		word_is(at + layout.parent, (uint32_t)(uintptr_t)fake_cpu_return_address,
+			"parent")) &&
+	       (!(fields & DIRECT_PID) || word_is(at + layout.pid, fake_site_pid, "pid")) &&
+	       (!(fields & DIRECT_COMM) || !memcmp(at + layout.comm, task.comm, sizeof(task.comm)));
+}
+
+static void clear(struct fake_group *group, uint64_t start, uint64_t room)
+{
+	memset(group->memory.memory, 0, group->memory.size);
+	fake_site_ring(group)->reserve = start;
+	fake_site_ring(group)->limit = start + room;
+}
+
+void fake_site_clear(struct fake_site *s, uint64_t start, uint64_t room)
+{
+	for (unsigned int i = 0; i < FAKE_GROUPS; i++)
+		clear(&s->groups[i], start, room);
+	clear(&s->own, start, room);
+}

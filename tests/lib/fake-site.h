@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_LIB_FAKE_SITE_H
+#define SONDE_TESTS_LIB_FAKE_SITE_H
+
+#include "patcher/trampoline/shared.h"
+#include "tests/lib/fake-cpu.h"
+
+/*
+ * A function on a fake CPU, number 1 of 2, whose site writes direct records into rings of several
+ * groups: by a call of shared code, or by a private trampoline that writes them behind its own
+ * record.
+ */
+enum fake_site_kind { FAKE_SHARED, FAKE_PRIVATE };
+enum { FAKE_GROUPS = 4, FAKE_SITE_ID = 100, FAKE_OWN_ID = 77 };
+
+struct fake_group {
+	struct fake_rings memory;
+	struct trampoline_rings rings; /* of the groups 2 and 3 twice as large */
+};
+
+struct fake_site {
+	enum fake_site_kind kind;
+	struct fake_cpu *cpu;
+	struct trampoline_kernel kernel;
+	struct fake_group groups[FAKE_GROUPS], own;     /* own: of the private trampoline */
+	struct direct_spec records[DIRECT_MAX_RECORDS]; /* the caller's to fill in */
+	size_t nr_records;
+	struct trampoline_spec spec; /* FAKE_PRIVATE: the caller may change it, too */
+	/* made */
+	struct fake_function function;
+	struct shared_code shared;
+	const struct slow_path *slow;
+	uint64_t code_gva, tsc_before, tsc_after;
+	uint8_t stack[FAKE_STACK];
+};
+
+extern const uint32_t fake_site_pid;
+
+/* Rings and CPU. Then fill in records and generate; false with a diagnostic if that fails. */
+void fake_site_init(struct fake_site *s, enum fake_site_kind kind);
+bool fake_site_generate(struct fake_site *s);
+/* A record with number i gets the id FAKE_SITE_ID + i. */
+void fake_site_add(struct fake_site *s, unsigned int group, uint32_t fields,
+		   enum trampoline_full full, const struct gate *gate);
+void fake_site_deinit(struct fake_site *s);
+
+/* Load random registers; cpu->in may then be changed. */
+void fake_site_prepare(struct fake_site *s);
+void fake_site_call(struct fake_site *s);
+/* Registers, flags and stack are as the function must find them. */
+bool fake_site_preserved(const struct fake_site *s);
+
+struct ring_header *fake_site_ring(const struct fake_group *group);
+uint8_t *fake_site_data(const struct fake_group *group);
+/* The group of record i. */
+const struct fake_group *fake_site_group(const struct fake_site *s, unsigned int i);
+/* Whether the last call wrote record i, whole, at this position of its ring. */
+bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t position);
+/* Zero all rings; each has `room` bytes left before its limit. */
+void fake_site_clear(struct fake_site *s, uint64_t start, uint64_t room);
+
+#endif
