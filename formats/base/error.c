@@ -12,6 +12,7 @@ static int fill(struct error *err, int code, const char *fmt, va_list ap)
 	err->code = code;
 	err->has_address = false;
 	err->address = 0;
+	err->column = 0;
 	vsnprintf(err->text, sizeof(err->text), fmt, ap);
 	return -code;
 }
@@ -37,6 +38,18 @@ int error_set_at(struct error *err, int code, uint64_t address, const char *fmt,
 		err->has_address = true;
 		err->address = address;
 	}
+	return -code;
+}
+
+int error_set_column(struct error *err, int code, unsigned int column, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fill(err, code, fmt, ap);
+	va_end(ap);
+	if (err)
+		err->column = column;
 	return -code;
 }
 

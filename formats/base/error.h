@@ -16,6 +16,7 @@ struct error {
 	int code;         /* positive errno; 0 = no error */
 	bool has_address; /* whether `address` says where (guest address or file offset) */
 	uint64_t address;
+	unsigned int column; /* from 1, in the text that was parsed; 0: it is no error of a text */
 	char text[400];
 };
 
@@ -25,6 +26,10 @@ int error_set(struct error *err, int code, const char *fmt, ...)
 
 /* As error_set(), and also say at which guest address or file offset it went wrong. */
 int error_set_at(struct error *err, int code, uint64_t address, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* As error_set(), and also say at which character of a text that was parsed, from 1. */
+int error_set_column(struct error *err, int code, unsigned int column, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*

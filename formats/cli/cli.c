@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "formats/base/text.h"
 
-enum { LINE_SIZE = 1024 };
+enum { LINE_SIZE = 1024, SHOWN = 72 /* characters of a text with a caret */ };
 
 int cli_error(const char *verb, const struct error *err)
 {
@@ -33,6 +33,32 @@ int cli_usage(const char *verb, const char *fmt, ...)
 	va_end(ap);
 	clean_line(text);
 	fprintf(stderr, "sonde %s: %s\n", verb, text);
+	return CLI_USAGE;
+}
+
+static bool begins_character(char c)
+{
+	return ((unsigned char)c & 0xc0) != 0x80; /* UTF-8 */
+}
+
+int cli_usage_of(const char *verb, const char *text, const struct error *err)
+{
+	size_t at = err->column ? err->column - 1 : 0, from = at > SHOWN / 2 ? at - SHOWN / 2 : 0;
+	char shown[4 * SHOWN];
+	int width = 2;
+
+	cli_usage(verb, "%s", err->text);
+	if (!err->column || at > strlen(text))
+		return CLI_USAGE;
+	if (strlen(text) <= SHOWN)
+		from = 0;
+	while (from && !begins_character(text[from]))
+		from--;
+	for (size_t i = from; i < at; i++)
+		width += begins_character(text[i]);
+	snprintf(shown, sizeof(shown), "%.*s", SHOWN, text + from);
+	clean_line(shown);
+	fprintf(stderr, "  %s\n%*s^\n", shown, width, "");
 	return CLI_USAGE;
 }
 

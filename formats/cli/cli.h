@@ -26,6 +26,10 @@ int cli_error(const char *verb, const struct error *err);
 /* Print "sonde <verb>: <formatted>" as one line on stderr. Returns CLI_USAGE. */
 int cli_usage(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same for an error in `text`, which the user has typed. If the error has a column, that part
+ * of the text is printed below, and a caret below the character. */
+int cli_usage_of(const char *verb, const char *text, const struct error *err);
+
 /* Parse a decimal number within [min, max]. Returns 0, or -EINVAL / -ERANGE. */
 int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 

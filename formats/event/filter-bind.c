@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A parsed filter for the events of one class. */
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/glob.h"
 #include "formats/base/text.h"
 #include "formats/event/filter-internal.h"
 
 enum { TEXT_MAX = 512, NAMES_MAX = 64 };
-
-struct bound_term {
-	const struct event_field *field; /* NULL: the vCPU */
-	enum filter_op op;
-	bool by_text; /* compare `text` instead of `value` */
-	const char *text;
-	uint64_t value;
-};
-
-struct event_predicate {
-	const struct event_filter *filter;
-	const struct event_names *names;
-	struct bound_term terms[EVENT_FILTER_MAX_TERMS];
-};
 
 static bool is_vcpu(const char *name)
 {
@@ -31,8 +17,8 @@ static bool is_vcpu(const char *name)
 static int fail(const struct filter_term *term, unsigned int at, const char *what,
 		struct error *err)
 {
-	return error_set(err, EINVAL, "filter, character %u: '%s' %s", at,
-			 at == term->field_at ? term->field : term->text, what);
+	return error_set_column(err, EINVAL, at, "filter, character %u: '%s' %s", at,
+				at == term->field_at ? term->field : term->text, what);
 }
 
 static int no_field(const struct filter_term *term, const struct event_class *class,
@@ -47,10 +33,10 @@ static int no_field(const struct filter_term *term, const struct event_class *cl
 	names[n++] = "vcpu";
 	names[n] = NULL;
 	nearest = text_nearest(term->field, names);
-	return error_set(err, ENOENT, "filter, character %u: %s has no field '%s'%s%s%s",
-			 term->field_at, class->name, term->field,
-			 nearest ? "; did you mean '" : "", nearest ? nearest : "",
-			 nearest ? "'?" : "");
+	return error_set_column(err, ENOENT, term->field_at,
+				"filter, character %u: %s has no field '%s'%s%s%s", term->field_at,
+				class->name, term->field, nearest ? "; did you mean '" : "",
+				nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 static bool has_text(const struct event_field *field)
@@ -137,7 +123,7 @@ static bool text_matches(const struct bound_term *term, const struct event_names
 	else
 		names->text(names->arg, field, event_field_value(field, bytes), text, sizeof(text));
 	if (term->op == FILTER_GLOB)
-		found = !fnmatch(term->text, text, 0);
+		found = glob_matches(term->text, text);
 	else
 		found = !strcmp(term->text, text);
 	offset = field->type == EVENT_CODE ? strchr(text, '+') : NULL;
@@ -183,25 +169,37 @@ static bool term_matches(const struct event_predicate *p, const struct bound_ter
 						: event->vcpu);
 }
 
-static bool node_matches(const struct event_predicate *p, unsigned int index,
-			 const struct event *event)
+static bool node_matches(const struct event_predicate *p, const struct event_known *known,
+			 unsigned int index, const struct event *event)
 {
 	const struct filter_node *node = &p->filter->nodes[index];
 
+	if (event_known_has(known, index))
+		return known->values[index / 64] >> (index % 64) & 1;
 	switch (node->kind) {
 	case FILTER_TERM:
 		return term_matches(p, &p->terms[node->left], event);
 	case FILTER_NOT:
-		return !node_matches(p, node->left, event);
+		return !node_matches(p, known, node->left, event);
 	case FILTER_BOTH:
-		return node_matches(p, node->left, event) && node_matches(p, node->right, event);
+		return node_matches(p, known, node->left, event) &&
+		       node_matches(p, known, node->right, event);
 	case FILTER_EITHER:
-		return node_matches(p, node->left, event) || node_matches(p, node->right, event);
+		return node_matches(p, known, node->left, event) ||
+		       node_matches(p, known, node->right, event);
 	}
 	return false;
 }
 
+bool event_predicate_matches_rest(const struct event_predicate *predicate,
+				  const struct event_known *known, const struct event *event)
+{
+	return node_matches(predicate, known, predicate->filter->root, event);
+}
+
 bool event_predicate_matches(const struct event_predicate *predicate, const struct event *event)
 {
-	return node_matches(predicate, predicate->filter->root, event);
+	static const struct event_known nothing;
+
+	return event_predicate_matches_rest(predicate, &nothing, event);
 }

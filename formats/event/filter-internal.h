@@ -5,18 +5,7 @@
 #include "formats/event/filter.h"
 
 /* What filter.c parses and filter-bind.c binds. */
-enum filter_op {
-	FILTER_EQ,
-	FILTER_NE,
-	FILTER_LT,
-	FILTER_LE,
-	FILTER_GT,
-	FILTER_GE,
-	FILTER_AND,
-	FILTER_GLOB
-};
-
-enum { FILTER_WORD_MAX = 128, FILTER_MAX_NODES = 4 * EVENT_FILTER_MAX_TERMS };
+enum { FILTER_WORD_MAX = 128 };
 
 struct filter_term {
 	char field[FILTER_WORD_MAX], text[FILTER_WORD_MAX];
@@ -25,8 +14,6 @@ struct filter_term {
 	bool is_number, is_negative;
 	uint64_t number; /* in two's complement where is_negative */
 };
-
-enum filter_node_kind { FILTER_TERM, FILTER_NOT, FILTER_BOTH, FILTER_EITHER };
 
 struct filter_node {
 	enum filter_node_kind kind;
@@ -37,6 +24,20 @@ struct event_filter {
 	struct filter_term terms[EVENT_FILTER_MAX_TERMS];
 	struct filter_node nodes[FILTER_MAX_NODES];
 	unsigned int nr_terms, nr_nodes, root;
+};
+
+struct bound_term {
+	const struct event_field *field; /* NULL: the vCPU */
+	enum filter_op op;
+	bool by_text; /* compare `text` instead of `value` */
+	const char *text;
+	uint64_t value;
+};
+
+struct event_predicate {
+	const struct event_filter *filter;
+	const struct event_names *names;
+	struct bound_term terms[EVENT_FILTER_MAX_TERMS];
 };
 
 #endif

@@ -20,7 +20,8 @@ static unsigned int position(const struct parser *p)
 
 static int fail(const struct parser *p, const char *what)
 {
-	return error_set(p->err, EINVAL, "filter, character %u: %s", position(p), what);
+	return error_set_column(p->err, EINVAL, position(p), "filter, character %u: %s",
+				position(p), what);
 }
 
 static void skip_blanks(struct parser *p)

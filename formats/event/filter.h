@@ -56,4 +56,51 @@ void event_predicate_destroy(struct event_predicate *predicate);
 
 bool event_predicate_matches(const struct event_predicate *predicate, const struct event *event);
 
+/* --- what a bound filter consists of (filter-tree.c) ----------------------------------------- */
+
+/* For a compiler that has parts of it decided before there is an event. Nodes have numbers. */
+enum filter_op {
+	FILTER_EQ,
+	FILTER_NE,
+	FILTER_LT,
+	FILTER_LE,
+	FILTER_GT,
+	FILTER_GE,
+	FILTER_AND, /* any of these bits */
+	FILTER_GLOB
+};
+
+enum filter_node_kind { FILTER_TERM, FILTER_NOT, FILTER_BOTH, FILTER_EITHER };
+
+enum { FILTER_MAX_NODES = 4 * EVENT_FILTER_MAX_TERMS };
+
+struct event_node {
+	enum filter_node_kind kind;
+	unsigned int left, right; /* nodes; FILTER_NOT has `left` only, a term none */
+	/* of a term */
+	const struct event_field *field; /* NULL: the vCPU */
+	enum filter_op op;
+	bool by_text; /* compares the field's text, not `value` */
+	uint64_t value;
+};
+
+unsigned int event_predicate_root(const struct event_predicate *predicate);
+struct event_node event_predicate_node(const struct event_predicate *predicate, unsigned int node);
+
+/* A node as text, in the filters' grammar, as an operand of &&; cut off at `size`. */
+void event_predicate_print(const struct event_predicate *predicate, unsigned int node, char *out,
+			   size_t size);
+
+/* Nodes whose value is known of every event that there is. Zeroed, there are none. */
+struct event_known {
+	uint64_t nodes[FILTER_MAX_NODES / 64], values[FILTER_MAX_NODES / 64];
+};
+
+bool event_known_has(const struct event_known *known, unsigned int node);
+void event_known_set(struct event_known *known, unsigned int node, bool value);
+
+/* As event_predicate_matches(), without looking at what is known. */
+bool event_predicate_matches_rest(const struct event_predicate *predicate,
+				  const struct event_known *known, const struct event *event);
+
 #endif

@@ -209,6 +209,7 @@ int slab_view_create(const struct kernel *kernel, struct slab_view **out, struct
 		return error_set(err, ENOMEM, "out of memory");
 	view->kernel = kernel;
 	view->vmemmap_link = symbols_address(kernel->image->symbols, "vmemmap_base");
+	view->vmalloc_link = symbols_address(kernel->image->symbols, "vmalloc_base");
 	ret = fill_layout(view, err);
 	if (ret) {
 		slab_view_destroy(view);

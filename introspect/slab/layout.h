@@ -2,6 +2,7 @@
 #ifndef SONDE_INTROSPECT_SLAB_LAYOUT_H
 #define SONDE_INTROSPECT_SLAB_LAYOUT_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include "introspect/slab/slab.h"
 
@@ -45,7 +46,9 @@ struct slab_view {
 	bool has_batch;
 	uint32_t batch_nr, batch_pages;
 	struct sheaf_layout sheaf;
-	uint64_t vmemmap_link; /* of vmemmap_base, 0 = not randomised */
+	uint64_t vmemmap_link;         /* of vmemmap_base, 0 = not randomised */
+	uint64_t vmalloc_link;         /* of vmalloc_base, likewise */
+	_Atomic uint64_t direct_pages; /* slab_direct_pages(), once it does not change; else 0 */
 };
 
 /* A copy of a head struct page, enough of it for the fields above. */
@@ -59,10 +62,16 @@ struct page_copy {
 int slab_bases(const struct slab_view *view, uint64_t *page_offset, uint64_t *vmemmap,
 	       struct error *err);
 
+/*
+ * How many pages the direct map may come to hold, at least those of the RAM that the guest began
+ * with: memory may be plugged in. It ends where vmalloc space begins.
+ */
+uint64_t slab_direct_pages(struct slab_view *view);
+
 /* Read a struct page and, if it is a tail of a compound page, its head instead. `vmemmap` is from
  * slab_bases(). */
-int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap,
-		   struct page_copy *out, struct error *err);
+int slab_read_head(struct slab_view *view, uint64_t page, uint64_t vmemmap, struct page_copy *out,
+		   struct error *err);
 
 /* Order of the compound page whose head was read. */
 int slab_head_order(const struct slab_view *view, const struct page_copy *head, unsigned int *order,

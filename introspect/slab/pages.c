@@ -11,6 +11,7 @@ enum {
 };
 /* Documentation/arch/x86/x86_64/mm.rst: where it is without KASLR's randomised regions. */
 #define VMEMMAP_L4 0xffffea0000000000ull
+#define VMALLOC_L4 0xffffc90000000000ull
 
 uint32_t slab_u32(const uint8_t *bytes, uint32_t offset)
 {
@@ -43,13 +44,34 @@ int slab_bases(const struct slab_view *view, uint64_t *page_offset, uint64_t *vm
 			   sizeof(*vmemmap), err);
 }
 
-static int check_page(const struct slab_view *view, uint64_t page, uint64_t vmemmap, uint64_t *pfn,
+/* KASLR moves both bases at the same time, before any RAM is handed out. */
+uint64_t slab_direct_pages(struct slab_view *view)
+{
+	const struct kernel *kernel = view->kernel;
+	uint64_t pages = atomic_load_explicit(&view->direct_pages, memory_order_relaxed);
+	uint64_t ram = kernel->known.ram_end >> PAGE_SHIFT, end = VMALLOC_L4, page_offset;
+
+	if (pages)
+		return pages;
+	if (view->vmalloc_link &&
+	    kernel_read(kernel, kernel_gva(kernel, view->vmalloc_link), &end, sizeof(end), NULL))
+		return ram;
+	page_offset = kernel_page_offset(kernel);
+	pages = end > page_offset ? (end - page_offset) >> PAGE_SHIFT : 0;
+	if (pages < ram)
+		pages = ram;
+	if (__atomic_load_n(&kernel->known.direct_map, __ATOMIC_RELAXED))
+		atomic_store_explicit(&view->direct_pages, pages, memory_order_relaxed);
+	return pages;
+}
+
+static int check_page(struct slab_view *view, uint64_t page, uint64_t vmemmap, uint64_t *pfn,
 		      struct error *err)
 {
 	uint64_t offset = page - vmemmap;
 
 	if (page < vmemmap || offset % view->page_size ||
-	    offset / view->page_size >= view->kernel->known.ram_end >> PAGE_SHIFT)
+	    offset / view->page_size >= slab_direct_pages(view))
 		return error_set_at(err, EINVAL, page, "not a struct page of RAM");
 	*pfn = offset / view->page_size;
 	return 0;
@@ -63,8 +85,8 @@ static uint64_t head_of(const struct slab_view *view, uint64_t page, uint64_t li
 	return link - TAIL_BIT;
 }
 
-int slab_read_head(const struct slab_view *view, uint64_t page, uint64_t vmemmap,
-		   struct page_copy *out, struct error *err)
+int slab_read_head(struct slab_view *view, uint64_t page, uint64_t vmemmap, struct page_copy *out,
+		   struct error *err)
 {
 	uint64_t pfn, link;
 	int ret = 0;
@@ -148,7 +170,7 @@ static void set_slab_test(const struct slab_view *view, struct slab_page_facts *
 
 int slab_page_facts(struct slab_view *view, struct slab_page_facts *out, struct error *err)
 {
-	*out = (struct slab_page_facts){.pages = view->kernel->known.ram_end >> PAGE_SHIFT,
+	*out = (struct slab_page_facts){.pages = slab_direct_pages(view),
 					.page_size = view->page_size,
 					.compound_head = view->compound_head,
 					.lowest_mask = view->lowest_mask,
@@ -166,7 +188,7 @@ bool slab_in_direct_map(struct slab_view *view, uint64_t gva)
 {
 	uint64_t page_offset = kernel_page_offset(view->kernel);
 
-	return page_offset && gva - page_offset < view->kernel->known.ram_end;
+	return page_offset && (gva - page_offset) >> PAGE_SHIFT < slab_direct_pages(view);
 }
 
 uint32_t slab_page_link(const struct slab_view *view)

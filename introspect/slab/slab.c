@@ -36,7 +36,7 @@ int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uin
 
 	if (ret)
 		return ret;
-	if (object < page_offset || object - page_offset >= view->kernel->known.ram_end)
+	if (object < page_offset || (object - page_offset) >> PAGE_SHIFT >= slab_direct_pages(view))
 		return error_set_at(err, ERANGE, object, "not in the direct map");
 	ret = slab_read_head(view,
 			     vmemmap + ((object - page_offset) >> PAGE_SHIFT) * view->page_size,

@@ -48,7 +48,7 @@ int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct e
 /* Order of the compound page whose head is at `page`, 0 if it is a single page. */
 int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, struct error *err);
 
-/* Whether an address lies in the direct map. Reads nothing but the map's base. */
+/* Whether an address lies in the direct map, or in memory that may be plugged in there. */
 bool slab_in_direct_map(struct slab_view *view, uint64_t gva);
 
 /*
@@ -57,7 +57,7 @@ bool slab_in_direct_map(struct slab_view *view, uint64_t gva);
  */
 struct slab_page_facts {
 	uint64_t page_offset, vmemmap; /* gvas of gpa 0 in the direct map, of its struct page */
-	uint64_t pages;                /* of RAM, up to its end */
+	uint64_t pages;                /* that the direct map may come to hold: it ends there */
 	uint32_t page_size;            /* sizeof(struct page) */
 	uint32_t compound_head, slab_cache; /* offsets in struct page; the latter in a head */
 	/*

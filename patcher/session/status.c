@@ -66,7 +66,8 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 	sampler_counts(&s->sampler, s->guest->clock->now_ns(s->guest), &out->counters);
 	fill_refused(s, out);
 	fill_engines(s, out);
-	counters[COUNTER_LOST] += counters[COUNTER_RING_DROPS] + counters[COUNTER_RING_DAMAGED];
+	counters[COUNTER_LOST] += counters[COUNTER_RING_DROPS] + counters[COUNTER_RING_DAMAGED] +
+				  counters[COUNTER_UNREADABLE];
 }
 
 static void join_specs(const struct trace_session *s, char *to, size_t size)

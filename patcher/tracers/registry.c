@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The tracers by name, and those that a session's specs ask for. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/text.h"
-#include "formats/cli/cli.h"
 #include "patcher/tracers/tracer.h"
 
 /* One row for each tracer: its name. */
@@ -17,110 +14,70 @@
 TRACERS(DECLARATION)
 static const struct tracer_ops *const tracers[] = {TRACERS(ADDRESS)};
 
-enum { WORD_SIZE = 64, NR_TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
+enum { NR_TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
 
-static int unknown(const char *what, const char *word, const char *const *known, struct error *err)
+int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *err)
 {
-	const char *nearest = text_nearest(word, known);
-	char list[160] = "";
-	size_t used = 0;
+	struct trace_grammar grammars[NR_TRACERS];
 
-	if (nearest)
-		return error_set(err, EINVAL, "unknown %s '%s': did you mean '%s'?", what, word,
-				 nearest);
-	for (; *known && used < sizeof(list); known++)
-		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
-					 *known);
-	return error_set(err, EINVAL, "unknown %s '%s'; known: %s", what, word, list);
+	for (size_t i = 0; i < NR_TRACERS; i++)
+		grammars[i] = (struct trace_grammar){tracers[i]->name, tracers[i]->words,
+						     tracers[i]->takes};
+	return trace_spec_parse(text, grammars, NR_TRACERS, out, err);
 }
 
-/* Copy the word up to `end`; advances *text past the word. */
-static int next_word(const char **text, char end, char word[WORD_SIZE], struct error *err)
+static void free_specs(struct trace_spec *specs, size_t n)
 {
-	size_t n = strcspn(*text, (const char[]){end, '\0'});
-
-	if (n == 0 || n >= WORD_SIZE)
-		return error_set(err, EINVAL, "trace spec has %s: use NAME[:FILTER,...]",
-				 n ? "a word too long" : "an empty word");
-	memcpy(word, *text, n);
-	word[n] = '\0';
-	*text += n;
-	return 0;
+	while (n)
+		trace_spec_deinit(&specs[--n]);
+	free(specs);
 }
 
-static int find_tracer(const char *word, size_t *out, struct error *err)
+/* *out is for free_specs(). */
+static int parse_specs(const char *const *texts, size_t n, struct trace_spec **out,
+		       struct error *err)
 {
-	const char *names[NR_TRACERS + 1] = {0};
+	struct trace_spec *specs = calloc(n + 1, sizeof(*specs));
+	int ret = specs ? 0 : error_set(err, ENOMEM, "out of memory");
+	size_t parsed = 0;
 
-	for (*out = 0; *out < NR_TRACERS; (*out)++) {
-		names[*out] = tracers[*out]->name;
-		if (!strcmp(word, tracers[*out]->name))
-			return 0;
-	}
-	return unknown("tracer", word, names, err);
+	for (; !ret && parsed < n; parsed += !ret)
+		ret = tracer_parse_spec(texts[parsed], &specs[parsed], err);
+	if (!ret)
+		ret = trace_specs_check_names(specs, n, err);
+	if (ret)
+		free_specs(specs, parsed);
+	else
+		*out = specs;
+	return ret;
 }
 
-/* Which tracer a spec names, and its arguments, which are NULL without a colon. */
-static int parse_spec(const char *spec, size_t *tracer, const char **args, struct error *err)
+int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *err)
 {
-	char word[WORD_SIZE];
-	int ret = next_word(&spec, ':', word, err);
+	struct trace_spec *parsed;
+	int ret = parse_specs(specs, nr_specs, &parsed, err);
 
 	if (!ret)
-		ret = find_tracer(word, tracer, err);
-	if (ret)
-		return ret;
-	*args = *spec ? spec + 1 : NULL;
-	return tracers[*tracer]->check(*args, err);
-}
-
-int tracer_check_spec(const char *spec, struct error *err)
-{
-	const char *args;
-	size_t tracer;
-
-	return parse_spec(spec, &tracer, &args, err);
-}
-
-int tracer_parse_words(const char *args, const char *const *words, uint32_t *out, struct error *err)
-{
-	char word[WORD_SIZE];
-
-	*out = 0;
-	while (args) {
-		size_t i = 0;
-		int ret = next_word(&args, ',', word, err);
-
-		if (ret)
-			return ret;
-		while (words[i] && strcmp(word, words[i]))
-			i++;
-		if (!words[i])
-			return unknown("filter", word, words, err);
-		*out |= UINT32_C(1) << i;
-		args = *args ? args + 1 : NULL;
-	}
-	return 0;
+		free_specs(parsed, nr_specs);
+	return ret;
 }
 
 /* Create tracer number `tracer` if any spec names it. */
-static int create_tracer(struct tracer_set *set, size_t tracer, const char *const *specs,
+static int create_tracer(struct tracer_set *set, size_t tracer, const struct trace_spec *specs,
 			 size_t nr_specs, const struct tracer_context *context, struct error *err)
 {
-	const char **args = calloc(nr_specs + 1, sizeof(*args)), *own;
-	size_t n = 0, named;
-	int ret = args ? 0 : error_set(err, ENOMEM, "out of memory");
+	const struct trace_spec **own = calloc(nr_specs + 1, sizeof(struct trace_spec *));
+	size_t n = 0;
+	int ret = own ? 0 : error_set(err, ENOMEM, "out of memory");
 
-	for (size_t i = 0; !ret && i < nr_specs; i++) {
-		ret = parse_spec(specs[i], &named, &own, err);
-		if (!ret && named == tracer)
-			args[n++] = own;
-	}
+	for (size_t i = 0; !ret && i < nr_specs; i++)
+		if (specs[i].tracer == tracer)
+			own[n++] = &specs[i];
 	if (!ret && n) {
-		ret = tracers[tracer]->create(context, args, n, &set->v[set->n], err);
+		ret = tracers[tracer]->create(context, own, n, &set->v[set->n], err);
 		set->n += !ret;
 	}
-	free(args);
+	free(own);
 	return ret;
 }
 
@@ -166,20 +123,32 @@ static int list_gaps(struct tracer_set *set, struct error *err)
 	return 0;
 }
 
-int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t nr_specs,
+static int create_all(struct tracer_set *set, const struct trace_spec *specs, size_t nr_specs,
 		      const struct tracer_context *context, struct error *err)
 {
 	int ret = 0;
 
-	*set = (struct tracer_set){.v = calloc(NR_TRACERS, sizeof(struct tracer *))};
-	if (!set->v)
-		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < NR_TRACERS; i++)
 		ret = create_tracer(set, i, specs, nr_specs, context, err);
 	if (!ret)
 		ret = list_probes(set, err);
-	if (!ret)
-		ret = list_gaps(set, err);
+	return ret ? ret : list_gaps(set, err);
+}
+
+int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t nr_specs,
+		      const struct tracer_context *context, struct error *err)
+{
+	struct trace_spec *parsed;
+	int ret;
+
+	*set = (struct tracer_set){.v = calloc(NR_TRACERS, sizeof(struct tracer *))};
+	if (!set->v)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = parse_specs(specs, nr_specs, &parsed, err);
+	if (!ret) {
+		ret = create_all(set, parsed, nr_specs, context, err);
+		free_specs(parsed, nr_specs);
+	}
 	if (ret)
 		tracer_set_destroy(set);
 	return ret;

@@ -12,6 +12,7 @@
 #include "introspect/kernel/kernel.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/probe/probe.h"
+#include "patcher/tracers/spec.h"
 
 /*
  * A tracer says which functions it wants to see, and turns the hits at them into records. It does
@@ -33,14 +34,13 @@ struct tracer_ops {
 	const char *name;
 	const char *help; /* one line */
 
-	/*
-	 * A spec is "NAME" or "NAME:ARGS". Check ARGS, which is NULL in a spec without a colon.
-	 * -EINVAL says which word is wrong, and which are known. No guest is needed.
-	 */
-	int (*check)(const char *args, struct error *err);
-	/* One tracer for all specs with its name: args[0..nr_args) are theirs, all checked. */
-	int (*create)(const struct tracer_context *context, const char *const *args, size_t nr_args,
-		      struct tracer **out, struct error *err);
+	/* What its specs may have: struct trace_grammar. */
+	const char *const *words;
+	unsigned int takes;
+
+	/* One tracer for all specs with its name, which are borrowed during the call. */
+	int (*create)(const struct tracer_context *context, const struct trace_spec *const *specs,
+		      size_t nr_specs, struct tracer **out, struct error *err);
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
@@ -81,20 +81,17 @@ struct tracer_set {
 	size_t nr_gaps;
 };
 
-/* -EINVAL if the tracer is unknown (*err has the nearest name) or refuses its arguments. */
-int tracer_check_spec(const char *spec, struct error *err);
+/* trace_spec_parse() with the tracers that there are. */
+int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *err);
 
-/* Create what `specs` ask for. -EINVAL as tracer_check_spec(), or what a tracer's create() says. */
+/* Whether instances of these specs may live side by side: errors as trace_spec_parse() and
+ * trace_specs_check_names(). No guest is needed. */
+int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *err);
+
+/* Create what `specs` ask for. Errors as tracer_check_specs(), or what a tracer's create() says. */
 int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t nr_specs,
 		      const struct tracer_context *context, struct error *err);
 /* Leaves an empty set; also of one that is zeroed. */
 void tracer_set_destroy(struct tracer_set *set);
-
-/*
- * For tracers whose arguments are a list of fixed words: bit i of *out is set if `args` names
- * words[i] (NULL-terminated, at most 32). `args` NULL: *out is 0. -EINVAL for any other word.
- */
-int tracer_parse_words(const char *args, const char *const *words, uint32_t *out,
-		       struct error *err);
 
 #endif

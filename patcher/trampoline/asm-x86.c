@@ -140,6 +140,22 @@ void asm_store(struct assembler *a, enum asm_width width, struct asm_mem mem, en
 	op_mem(a, width, 0x89, reg, mem);
 }
 
+void asm_load_signed(struct assembler *a, enum asm_reg reg, struct asm_mem mem)
+{
+	op_mem(a, ASM_64, 0x63, reg, mem);
+}
+
+void asm_extend(struct assembler *a, enum asm_reg to, enum asm_reg from, uint8_t bytes,
+		bool is_signed)
+{
+	if (bytes < 4)
+		op_reg(a, ASM_64, (is_signed ? 0x0fbe : 0x0fb6) | (bytes == 2), to, from);
+	else if (bytes == 4 && is_signed)
+		op_reg(a, ASM_64, 0x63, to, from);
+	else
+		op_reg(a, bytes == 4 ? ASM_32 : ASM_64, 0x8b, to, from);
+}
+
 void asm_lea(struct assembler *a, enum asm_reg reg, struct asm_mem mem)
 {
 	op_mem(a, ASM_64, 0x8d, reg, mem);
@@ -182,6 +198,19 @@ void asm_compare_mem(struct assembler *a, struct asm_mem mem, int8_t value)
 {
 	op_mem(a, ASM_32, 0x83, ASM_CMP, mem);
 	byte(a, (uint8_t)value);
+}
+
+void asm_compare_mem_constant(struct assembler *a, enum asm_width width, struct asm_mem mem,
+			      int32_t value)
+{
+	op_mem(a, width, 0x81, ASM_CMP, mem);
+	word(a, (uint32_t)value);
+}
+
+void asm_test_mem_bits(struct assembler *a, struct asm_mem mem, uint32_t bits)
+{
+	op_mem(a, ASM_32, 0xf7, 0, mem);
+	word(a, bits);
 }
 
 void asm_store_constant(struct assembler *a, struct asm_mem mem, uint32_t value)

@@ -92,6 +92,11 @@ void asm_pop(struct assembler *a, enum asm_reg reg);
 void asm_move(struct assembler *a, enum asm_reg to, enum asm_reg from); /* 64 bits */
 void asm_load(struct assembler *a, enum asm_width width, enum asm_reg reg, struct asm_mem mem);
 void asm_store(struct assembler *a, enum asm_width width, struct asm_mem mem, enum asm_reg reg);
+/* reg = 32 bits at mem, sign-extended to 64 */
+void asm_load_signed(struct assembler *a, enum asm_reg reg, struct asm_mem mem);
+/* to = the lowest 1, 2, 4 or 8 bytes of from, extended to 64 bits */
+void asm_extend(struct assembler *a, enum asm_reg to, enum asm_reg from, uint8_t bytes,
+		bool is_signed);
 void asm_lea(struct assembler *a, enum asm_reg reg, struct asm_mem mem);
 void asm_xadd(struct assembler *a, struct asm_mem mem, enum asm_reg reg); /* 64 bits, no LOCK */
 void asm_increment(struct assembler *a, struct asm_mem mem);              /* 64 bits, no LOCK */
@@ -103,6 +108,9 @@ void asm_multiply_reg(struct assembler *a, enum asm_reg reg, uint32_t factor);
 void asm_compare_exchange(struct assembler *a, struct asm_mem mem, enum asm_reg reg);
 void asm_compare_load(struct assembler *a, enum asm_reg reg, struct asm_mem mem); /* 64 bits */
 void asm_compare_mem(struct assembler *a, struct asm_mem mem, int8_t value);      /* 32 bits */
+void asm_compare_mem_constant(struct assembler *a, enum asm_width width, struct asm_mem mem,
+			      int32_t value);
+void asm_test_mem_bits(struct assembler *a, struct asm_mem mem, uint32_t bits);   /* 32 bits */
 void asm_store_constant(struct assembler *a, struct asm_mem mem, uint32_t value); /* 32 bits */
 void asm_constant32(struct assembler *a, enum asm_reg reg, uint32_t value); /* zero-extended */
 void asm_constant64(struct assembler *a, enum asm_reg reg, uint64_t value);

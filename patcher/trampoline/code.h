@@ -62,6 +62,18 @@ struct code_region {
 int code_check(const struct code_region *code, const struct slow_path *slow, size_t nr_slow,
 	       struct decoder *decoder, struct error *err);
 
+/* --- gates (gate-emit.c) --------------------------------------------------------------------- */
+
+struct gate_code {
+	struct assembler *a;
+	const struct trampoline_kernel *kernel;
+	enum asm_reg scratch; /* it and R11 change */
+	uint32_t caller_at;   /* where the call's return address is, from RSP */
+};
+
+/* The code goes on behind itself if the gate says yes, else at `no`. */
+void gate_emit(const struct gate_code *code, const struct gate *gate, struct asm_label *no);
+
 /* --- direct records about one call (direct.c) ------------------------------------------------ */
 
 /*
@@ -74,7 +86,7 @@ struct direct_code {
 	const struct direct_spec *records;
 	size_t n;
 	uint64_t ip;        /* gva that the records name; 0 = the return address above the flags */
-	uint32_t parent_at; /* where the caller's address is, from RSP */
+	uint32_t caller_at; /* where the call's return address is, from RSP */
 	bool keep_rdx;      /* it may hold an argument */
 	uint32_t stride;    /* R10 is the distance in rings of this stride; 0 = not computed */
 	struct slow_path *slow; /* of each record, out */
@@ -88,7 +100,8 @@ void direct_emit(struct direct_code *d);
 /* Their slow paths, behind the code that calls take. */
 void direct_emit_slow(struct direct_code *d);
 
-/* reg = a word of the current task, at `offset` bytes of it. */
+/* reg = gva of the current task; a word of it at `offset` bytes. */
+void code_load_task(struct assembler *a, enum asm_reg reg, const struct trampoline_kernel *kernel);
 void code_load_task_word(struct assembler *a, enum asm_width width, enum asm_reg reg,
 			 const struct trampoline_kernel *kernel, uint32_t offset);
 

@@ -3,32 +3,37 @@
 #include "patcher/trampoline/code.h"
 
 #include <errno.h>
+#include "patcher/probe/gate.h"
 
 enum { RETURN_ADDRESS = 8 }; /* from RSP: above the flags */
+
+static int check_record(const struct direct_spec *spec, struct error *err)
+{
+	int ret = ring_code_check(&spec->rings, err);
+
+	if (ret)
+		return ret;
+	if (spec->fields & ~(uint32_t)DIRECT_FIELDS)
+		return error_set(err, EINVAL, "unknown fields of a direct record: %#x",
+				 spec->fields);
+	if (spec->id >= RING_COMMITTED)
+		return error_set(err, EINVAL, "a record's id is too large: %#x", spec->id);
+	return spec->gate ? gate_check(spec->gate, err) : 0;
+}
 
 int direct_check(const struct direct_spec *records, size_t n,
 		 const struct trampoline_kernel *kernel, struct error *err)
 {
+	int ret = 0;
+
 	if (n > DIRECT_MAX_RECORDS)
 		return error_set(err, EINVAL, "%zu records of one call are too many", n);
 	if ((kernel->task_pid | kernel->task_comm) > INT32_MAX - DIRECT_COMM_SIZE)
 		return error_set(err, EINVAL, "an offset in struct task_struct is too large: %#x",
 				 kernel->task_pid | kernel->task_comm);
-	for (size_t i = 0; i < n; i++) {
-		int ret = ring_code_check(&records[i].rings, err);
-
-		if (ret)
-			return ret;
-		if (records[i].fields & ~(uint32_t)DIRECT_FIELDS)
-			return error_set(err, EINVAL, "unknown fields of a direct record: %#x",
-					 records[i].fields);
-		if (records[i].gate)
-			return error_set(err, ENOTSUP, "direct records have no gates yet");
-		if (records[i].id >= RING_COMMITTED)
-			return error_set(err, EINVAL, "a record's id is too large: %#x",
-					 records[i].id);
-	}
-	return 0;
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = check_record(&records[i], err);
+	return ret;
 }
 
 static void emit_stack_word(const struct direct_code *d, const struct ring_code *ring,
@@ -61,7 +66,7 @@ static void emit_fields(const struct direct_code *d, const struct ring_code *rin
 
 	emit_ip(d, ring);
 	if (fields & DIRECT_PARENT)
-		emit_stack_word(d, ring, d->parent_at, layout.parent);
+		emit_stack_word(d, ring, d->caller_at, layout.parent);
 	if (fields & DIRECT_PID)
 		emit_task_word(d, ring, ASM_32, d->kernel->task_pid, layout.pid);
 	if (!(fields & DIRECT_COMM))
@@ -83,7 +88,11 @@ static void emit_distance(struct direct_code *d, const struct ring_code *ring)
 static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 			struct ring_code *ring)
 {
+	const struct gate_code gate = {d->a, d->kernel, ASM_RAX, d->caller_at};
+
 	emit_distance(d, ring);
+	if (spec->gate)
+		gate_emit(&gate, spec->gate, &ring->skip);
 	ring_emit_check(ring);
 	asm_constant32(d->a, ASM_R11, direct_layout(spec->fields).size);
 	ring_emit_reserve(ring);

@@ -125,12 +125,16 @@ static void emit_owner(struct trampoline_code *c)
 	asm_store(&c->a, ASM_64, field_at(c, FIELD_OWNER), trampoline_scratch(c));
 }
 
+void code_load_task(struct assembler *a, enum asm_reg reg, const struct trampoline_kernel *kernel)
+{
+	asm_load(a, ASM_64, reg,
+		 (struct asm_mem){ASM_NO_REG, ASM_NO_REG, kernel->current_task, true});
+}
+
 void code_load_task_word(struct assembler *a, enum asm_width width, enum asm_reg reg,
 			 const struct trampoline_kernel *kernel, uint32_t offset)
 {
-	struct asm_mem task = {ASM_NO_REG, ASM_NO_REG, kernel->current_task, true};
-
-	asm_load(a, ASM_64, reg, task);
+	code_load_task(a, reg, kernel);
 	asm_load(a, width, reg, asm_at(reg, offset));
 }
 

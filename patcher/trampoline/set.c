@@ -168,7 +168,7 @@ static int find_pages(const struct patch_plan *plan, struct trampoline_kernel *o
 				 STRUCT_PAGE_SIZE);
 	out->page_offset = page.page_offset;
 	out->vmemmap = page.vmemmap;
-	out->pages = page.pages;
+	out->pages = page.pages < INT32_MAX ? page.pages : INT32_MAX;
 	out->page_compound_head = page.compound_head;
 	out->page_lowest_mask = (int32_t)page.lowest_mask;
 	out->page_slab_cache = page.slab_cache;

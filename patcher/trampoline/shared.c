@@ -14,7 +14,7 @@ static int emit(const struct shared_spec *spec, struct shared_code *out, struct 
 				      .kernel = spec->kernel,
 				      .records = spec->records,
 				      .n = spec->nr_records,
-				      .parent_at = CALLER_AT,
+				      .caller_at = CALLER_AT,
 				      .keep_rdx = true,
 				      .slow = out->slow};
 

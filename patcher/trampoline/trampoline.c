@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include "patcher/trampoline/code.h"
+#include "patcher/probe/gate.h"
 
 static void emit_reserve(struct trampoline_code *c)
 {
@@ -25,12 +26,23 @@ static void emit_slow(struct trampoline_code *c)
 	asm_jump(&c->a, &c->ring.skip);
 }
 
+static void emit_gate(struct trampoline_code *c, struct asm_label *refused)
+{
+	const struct gate_code code = {&c->a, c->spec->kernel, trampoline_scratch(c),
+				       RECORD_KEY_BIAS};
+
+	if (c->spec->gate)
+		gate_emit(&code, c->spec->gate, refused);
+}
+
 static int emit(struct trampoline_code *c, struct error *err)
 {
 	bool items = c->out->layout.items;
+	struct asm_label refused = {0};
 
 	code_enter(&c->a, c->spec->unprivileged);
 	ring_emit_distance(&c->ring, c->spec->kernel);
+	emit_gate(c, &refused);
 	if (c->spec->capture.items.from == ITEMS_SAVED)
 		trampoline_save_array(c);
 	if (items)
@@ -46,6 +58,7 @@ static int emit(struct trampoline_code *c, struct error *err)
 	ring_emit_skip(&c->ring);
 	if (items)
 		trampoline_items_next(c);
+	asm_bind(&c->a, &refused);
 	direct_emit(&c->extra);
 	code_leave(&c->a, c->spec->next, c->spec->unprivileged);
 	direct_emit_slow(&c->extra);
@@ -76,7 +89,7 @@ static struct direct_code extra_code(struct trampoline_code *c)
 				    .records = spec->extra,
 				    .n = spec->nr_extra,
 				    .ip = spec->next,
-				    .parent_at = RECORD_KEY_BIAS,
+				    .caller_at = RECORD_KEY_BIAS,
 				    .keep_rdx = trampoline_holds_argument(spec, 2),
 				    .stride = ring_stride(spec->rings.data_bytes),
 				    .slow = c->out->extra};
@@ -89,6 +102,28 @@ static int check_extra(const struct trampoline_spec *spec, struct error *err)
 	if (spec->capture.point != POINT_ENTRY || !spec->next)
 		return error_set(err, EINVAL, "direct records belong to entries");
 	return direct_check(spec->extra, spec->nr_extra, spec->kernel, err);
+}
+
+/* What a gate reads must be what it is at the function's entry, or the same at its return. */
+static int check_gate(const struct trampoline_spec *spec, struct error *err)
+{
+	uint32_t allowed = gate_source_bit(GATE_PID);
+	int ret;
+
+	if (!spec->gate)
+		return 0;
+	ret = gate_check(spec->gate, err);
+	if (ret)
+		return ret;
+	if (spec->capture.point == POINT_ENTRY) {
+		allowed |= gate_source_bit(GATE_VCPU) | gate_source_bit(GATE_CALL_SITE);
+		for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
+			if (trampoline_holds_argument(spec, i))
+				allowed |= gate_source_bit(GATE_ARG0 + i);
+	}
+	if (gate_sources(spec->gate) & ~allowed)
+		return error_set(err, EINVAL, "a gate asks for what its point does not have");
+	return 0;
 }
 
 int trampoline_generate(const struct trampoline_spec *spec, struct decoder *decoder,
@@ -106,6 +141,8 @@ int trampoline_generate(const struct trampoline_spec *spec, struct decoder *deco
 		ret = trampoline_check_kernel(spec, err);
 	if (!ret)
 		ret = check_extra(spec, err);
+	if (!ret)
+		ret = check_gate(spec, err);
 	if (ret)
 		return ret;
 	assembler_init(&code.a, out->bytes, sizeof(out->bytes), spec->gva);

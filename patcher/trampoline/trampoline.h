@@ -44,7 +44,7 @@ struct trampoline_kernel {
 	int32_t current_task;          /* %gs:this is the gva of the running task */
 	uint32_t task_pid, task_comm;  /* offsets in struct task_struct */
 	uint64_t page_offset, vmemmap; /* gvas: of physical address 0, and of its struct page */
-	uint64_t pages;                /* that the direct map holds, of 4096 bytes */
+	uint64_t pages;                /* up to the end of the direct map, of 4096 bytes */
 	uint32_t page_compound_head;   /* offsets in struct page, whose size must be 64 */
 	int32_t page_lowest_mask;      /* sign-extended; struct slab_page_facts */
 	uint32_t page_slab_cache;
@@ -90,6 +90,9 @@ struct trampoline_spec {
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
 	enum trampoline_full full;
+	/* The calls that the record is written for; NULL: all. At returns it may ask for the pid.
+	 */
+	const struct gate *gate;
 	/* Direct records about the same call, at entries; they are written behind the own one. */
 	const struct direct_spec *extra;
 	size_t nr_extra;   /* DIRECT_MAX_RECORDS or fewer */

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include "tests/lib/fake-cpu.h"
+#include "patcher/probe/gate.h"
+#include "tests/lib/fake-site.h"
 
 enum { CALLS = 200000, ROUNDS = 100 };
 
@@ -57,7 +58,33 @@ static int measure(const char *name, struct capture capture)
 	return EXIT_SUCCESS;
 }
 
-/* kmem_cache_alloc(), and kfree() */
+/* Code that sites share; with a gate that says no, what is left of it. */
+static int measure_shared(const char *name, const struct gate *gate)
+{
+	struct fake_site s;
+
+	fake_site_init(&s, FAKE_SHARED);
+	fake_site_add(&s, 0, 0, TRAMPOLINE_BLOCK, gate);
+	if (!fake_site_generate(&s))
+		return EXIT_FAILURE;
+	fake_site_ring(&s.groups[0])->limit = UINT64_MAX;
+	printf("%-8s %6.2f ns per record of %u bytes\n", name,
+	       ns_per_call(s.function.code) - ns_per_call(s.function.code + 5),
+	       direct_layout(0).size);
+	fake_site_deinit(&s);
+	return EXIT_SUCCESS;
+}
+
+static int measure_gate(void)
+{
+	struct gate gate = {0};
+
+	if (gate_append(&gate, gate_term(GATE_PID, GATE_EQ, UINT32_MAX), NULL))
+		return EXIT_FAILURE;
+	return measure_shared("refused", &gate);
+}
+
+/* kmem_cache_alloc(), kfree(), and any function of the function tracer */
 int main(void)
 {
 	const uint32_t key = CAPTURE(FIELD_KEY), site = CAPTURE(FIELD_CALL_SITE);
@@ -68,5 +95,6 @@ int main(void)
 	const struct capture release = {
 		.point = POINT_ENTRY, .fields = key | site | one, .parameters = 1};
 
-	return measure("entry", entry) | measure("return", leave) | measure("free", release);
+	return measure("entry", entry) | measure("return", leave) | measure("free", release) |
+	       measure_shared("function", NULL) | measure_gate();
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Runs the program with wrong input. It must print one line on standard error, which begins with the verb and
-# names cause and remedy, and exit with status 1 (failed) or 2 (usage).
+# names cause and remedy, and exit with status 1 (failed) or 2 (usage). If the user wrote something with a grammar
+# of its own, this text may stand below, with a caret below the place.
 package Errors;
 
 use strict;
@@ -38,7 +39,7 @@ sub refuses {
 	my $output = slurp("$work/stderr");
 	subtest "refused with status $status: $name" => sub {
 		is($?, $status << 8, "the exit status is $status");
-		like($output, qr/\Asonde[^\n]*: [^\n]+\n\z/, 'standard error has one line');
+		like($output, qr/\Asonde[^\n]*: [^\n]+\n(?:  [^\n]+\n +\^\n)?\z/, 'standard error has one line, and perhaps a caret');
 		like($output, $text, 'the line names the cause');
 		is(slurp("$work/stdout"), '', 'standard output is empty');
 	};

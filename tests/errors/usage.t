@@ -34,12 +34,29 @@ refuses("--$_->[0] $_->[1]", 2, qr/--$_->[0] takes $_->[2], not '$_->[1]'/, @run
 refuses('unknown letter behind an option', 2, qr{unknown option -z; see}, @run, '--force', '-zc');
 refuses('command line too long', 2, qr/longer than \d+ bytes/, @run, '-p', 'x' x 5000);
 refuses('trace without a place for it', 2, qr/add -o DIR/, @run, '--trace', 'kmem');
-refuses('misspelt tracer', 2, qr/'kmen': did you mean 'kmem'\?/, @run, '--trace', 'kmen', '-o',
-	"$work/t");
-refuses('unknown tracer', 2, qr/'network'; known: kmem/, @run, '--trace', 'network', '-o', "$work/t");
-refuses('misspelt filter', 2, qr/'cach': did you mean 'cache'\?/, @run, '--trace', 'kmem:cach', '-o',
-	"$work/t");
-refuses('empty filter', 2, qr/empty word: use NAME/, @run, '--trace', 'kmem:', '-o', "$work/t");
+
+# Trace specs: what is wrong, where, and what was meant.
+my @specs = (
+	['misspelt tracer', 'kmen', 1, qr/'kmen': did you mean 'kmem'\?/],
+	['unknown tracer', 'network', 1, qr/'network'; known: kmem/],
+	['misspelt item', 'kmem:cach', 6, qr/'cach': did you mean 'cache'\?/],
+	['unknown item', 'kmem:cache,interrupts', 12, qr/'interrupts'; known: kmalloc, cache, pages/],
+	['no item', 'kmem:', 6, qr/an item is missing/],
+	['a comma at the end', 'kmem:cache,', 12, qr/an item is missing/],
+	['a comma behind the tracer', 'kmem,cache', 5, qr/':' must follow the tracer, as in kmem:ITEM,ITEM/],
+	['blanks instead of commas', 'kmem:cache pages', 12, qr/',' or 'if' is missing/],
+	['no tracer', 'big=', 5, qr/name of a tracer is missing/],
+	['a name that is none', '4k=kmem', 1, qr/begins with a letter/],
+	['functions for kmem', 'kmem:vfs_*', 6, qr/'vfs_\*'; known: kmalloc/],
+	['an odd character', "kmem:\tca\e[31m", 7, qr/'ca\?\[31m'/],
+);
+for (@specs) {
+	my ($name, $spec, $column, $text) = @$_;
+	refuses("trace spec with $name", 2, qr/trace spec, character $column: .*$text.*\n  [^\n]+\n {@{[$column + 1]}}\^\n/, @run, '--trace',
+		$spec, '-o', "$work/t");
+}
+refuses('two instances with one name', 2, qr/two instances are named 'kmem': .* NAME=kmem:cache/, @run, '--trace', 'kmem', '--trace',
+	'kmem:cache', '-o', "$work/t");
 ok(!-e "$work/t", 'no trace directory was made for any of these');
 
 for my $verb (qw(report check convert)) {

@@ -14,7 +14,8 @@ static struct {
 	char comm[DIRECT_COMM_SIZE];
 } task = {.comm = "fifteen-letters", .pid = 0x12345678, .tgid = 0x55555555};
 
-const uint32_t fake_site_pid = 0x12345678;
+const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS] = {7, 6, 2, 1, 8, 9};
+uint32_t *const fake_site_pid = &task.pid;
 
 /* Two rings of twice the size take less than four. */
 static struct fake_group make_group(uint32_t data_bytes)
@@ -110,6 +111,29 @@ void fake_site_call(struct fake_site *s)
 	s->tsc_after = __rdtsc();
 }
 
+struct steps {
+	const struct fake_site *site;
+	int count;
+};
+
+static void on_step(void *arg, uint64_t rip)
+{
+	struct steps *s = arg;
+
+	s->count += fake_function_contains(&s->site->function, rip) &&
+		    rip != s->site->function.site_end;
+}
+
+int fake_site_count(struct fake_site *s)
+{
+	struct steps steps = {.site = s};
+
+	fake_host_install(NULL, on_step, &steps);
+	s->cpu->in.flags |= FAKE_FLAG_TRAP;
+	fake_site_call(s);
+	return steps.count;
+}
+
 bool fake_site_preserved(const struct fake_site *s)
 {
 	return fake_cpu_preserved(s->cpu, 1u << RAX | 1u << R10 | 1u << R11) &&
@@ -161,7 +185,7 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	       (!(fields & DIRECT_PARENT) ||
 		word_is(at + layout.parent, (uint32_t)(uintptr_t)fake_cpu_return_address,
 			"parent")) &&
-	       (!(fields & DIRECT_PID) || word_is(at + layout.pid, fake_site_pid, "pid")) &&
+	       (!(fields & DIRECT_PID) || word_is(at + layout.pid, task.pid, "pid")) &&
 	       (!(fields & DIRECT_COMM) || !memcmp(at + layout.comm, task.comm, sizeof(task.comm)));
 }
 

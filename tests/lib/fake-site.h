@@ -34,7 +34,10 @@ struct fake_site {
 	uint8_t stack[FAKE_STACK];
 };
 
-extern const uint32_t fake_site_pid;
+/* The registers of arguments, by their numbers in struct fake_regs. */
+extern const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS];
+/* The pid of the running task. */
+extern uint32_t *const fake_site_pid;
 
 /* Rings and CPU. Then fill in records and generate; false with a diagnostic if that fails. */
 void fake_site_init(struct fake_site *s, enum fake_site_kind kind);
@@ -47,6 +50,8 @@ void fake_site_deinit(struct fake_site *s);
 /* Load random registers; cpu->in may then be changed. */
 void fake_site_prepare(struct fake_site *s);
 void fake_site_call(struct fake_site *s);
+/* The same, single-stepped: instructions of the code, with the patched call or jump. */
+int fake_site_count(struct fake_site *s);
 /* Registers, flags and stack are as the function must find them. */
 bool fake_site_preserved(const struct fake_site *s);
 

@@ -29,9 +29,9 @@ static int store_spec(const char *verb, const struct cli_option *option, const c
 	(void)option;
 	if (options->nr_specs == RECORDER_MAX_SPECS)
 		return cli_usage(verb, "more than %d --trace", RECORDER_MAX_SPECS);
-	if (tracer_check_spec(text, &err))
-		return cli_usage(verb, "%s", err.text);
 	options->specs[options->nr_specs++] = text;
+	if (tracer_check_specs(options->specs, options->nr_specs, &err))
+		return cli_usage_of(verb, text, &err);
 	return 0;
 }
 

@@ -63,8 +63,10 @@ static void emit_alloc(struct alloc_call *a)
 static void record_item(struct alloc_call *a, uint64_t item)
 {
 	/* the bulk page allocator falls back to the single one, whose call has its own record */
-	if (item == a->call->inner_result)
+	if (item == a->call->inner_result) {
+		count_event(a->t->context.counters, COUNTER_NESTED, 1);
 		return;
+	}
 	if (a->entry->type == KMEM_TYPE_PAGES) {
 		if (filled_pages_take(a->t->filled, a->call->key, item))
 			return;
@@ -83,10 +85,20 @@ static uint64_t returned_objects(const struct alloc_call *a)
 	return (uint8_t)a->hit->result ? argument(a->entry, a->call, ALLOC_ROLE_COUNT, 0) : 0;
 }
 
+/* More than any call gets, and no error: none of it was read. */
+static bool claims_too_many(const struct alloc_call *a)
+{
+	bool is_error = !a->entry->all_or_none && (int32_t)a->hit->result < 0;
+
+	return !is_error && probe_hit_all_items(a->hit) > CAPTURE_ITEMS_PER_CALL;
+}
+
 static bool record_bulk(struct alloc_call *a)
 {
 	if (!a->hit->saved)
 		count_event(a->t->context.counters, COUNTER_LOST, returned_objects(a));
+	else if (claims_too_many(a))
+		count_event(a->t->context.counters, COUNTER_LOST, 1);
 	for (size_t i = 0; i < a->hit->nr_items; i++)
 		record_item(a, a->hit->items[i]);
 	return false;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 /* In the order of enum kmem_type_id, so that a filter bit is a type bit. */
-static const char *const filter_names[] = {"kmalloc", "cache", "pages", NULL};
-_Static_assert(sizeof(filter_names) / sizeof(filter_names[0]) == KMEM_TYPE_COUNT + 1,
+static const char *const words[] = {"kmalloc", "cache", "pages", NULL};
+_Static_assert(sizeof(words) / sizeof(words[0]) == KMEM_TYPE_COUNT + 1,
 	       "each record type has a filter");
 
 static struct kmem_tracer *kmem_of(struct tracer *tracer)
@@ -290,30 +290,18 @@ static void kmem_destroy(struct tracer *tracer)
 	free(t);
 }
 
-static int kmem_check(const char *args, struct error *err)
+/* What any of the specs asks for; a spec without words asks for everything. */
+static uint32_t wanted_types(const struct trace_spec *const *specs, size_t nr_specs)
 {
-	uint32_t types;
+	uint32_t types = 0;
 
-	return tracer_parse_words(args, filter_names, &types, err);
+	for (size_t i = 0; i < nr_specs; i++)
+		types |= specs[i]->words ? specs[i]->words : (1u << KMEM_TYPE_COUNT) - 1;
+	return types;
 }
 
-/* What any of the specs asks for; a spec without filters asks for everything. */
-static int wanted_types(const char *const *args, size_t nr_args, uint32_t *out, struct error *err)
-{
-	*out = 0;
-	for (size_t i = 0; i < nr_args; i++) {
-		uint32_t types;
-		int ret = tracer_parse_words(args[i], filter_names, &types, err);
-
-		if (ret)
-			return ret;
-		*out |= types ? types : (1u << KMEM_TYPE_COUNT) - 1;
-	}
-	return 0;
-}
-
-static int kmem_create(const struct tracer_context *context, const char *const *args,
-		       size_t nr_args, struct tracer **out, struct error *err)
+static int kmem_create(const struct tracer_context *context, const struct trace_spec *const *specs,
+		       size_t nr_specs, struct tracer **out, struct error *err)
 {
 	struct kmem_tracer *t = calloc(1, sizeof(*t));
 	int ret;
@@ -322,9 +310,8 @@ static int kmem_create(const struct tracer_context *context, const char *const *
 		return error_set(err, ENOMEM, "out of memory");
 	t->tracer.ops = &tracer_kmem;
 	t->context = *context;
-	ret = wanted_types(args, nr_args, &t->types, err);
-	if (!ret)
-		ret = slab_view_create(context->kernel, &t->slab, err);
+	t->types = wanted_types(specs, nr_specs);
+	ret = slab_view_create(context->kernel, &t->slab, err);
 	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
 	if (!ret)
 		ret = cache_ids_create(t->slab, context->writer, &t->caches, err);
@@ -376,7 +363,7 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 const struct tracer_ops tracer_kmem = {
 	.name = "kmem",
 	.help = "allocations and frees of slab memory and pages",
-	.check = kmem_check,
+	.words = words,
 	.create = kmem_create,
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,

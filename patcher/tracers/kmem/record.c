@@ -162,7 +162,7 @@ void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, u
 		     unsigned int order, struct kmem_record *record)
 {
 	if (slab_page_address(t->slab, page, &record->ptr, NULL)) {
-		count_event(t->context.counters, COUNTER_LOST, 1);
+		count_event(t->context.counters, COUNTER_UNREADABLE, 1);
 		return;
 	}
 	record->bytes_req = (uint64_t)KMEM_PAGE_SIZE << order;
@@ -207,12 +207,12 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 {
 	int ret = cache ? fill_from_cache(t, hit, cache, record) : fill_from_pages(t, record);
 
-	/* kvmalloc() may have given vmalloc memory, which is outside the direct map */
-	if (ret == -ERANGE && !cache)
-		return;
-	/* a record without sizes would be wrong */
+	/* kvmalloc() may have given vmalloc memory, which is outside the direct map: its pages have
+	 * records of their own. A record without sizes would be wrong. */
 	if (!ret)
 		kmem_emit(t, hit, record);
+	else if (ret == -ERANGE && !cache)
+		count_event(t->context.counters, COUNTER_VMALLOC_ALLOCS, 1);
 	else
-		count_event(t->context.counters, COUNTER_LOST, 1);
+		count_event(t->context.counters, COUNTER_UNREADABLE, 1);
 }

@@ -21,6 +21,8 @@ struct flavour {
 	uint64_t slab_flags;
 	uint32_t slab_type;
 };
+#define VMALLOC 0xffffc90000000000ull
+
 static const struct flavour flavours[] = {
 	{"5.10", FAKE_5_10, 16, 24, 64 + 17, 1 << 9, (uint32_t)NOT_A_TYPE},
 	{"6.11", FAKE_6_11, 6, 8, 64, 0, 0xfdffffff},
@@ -75,7 +77,7 @@ static void test_objects(const struct flavour *f)
 	ok(!slab_of_object(view, object, &cache, &bytes, NULL) && !cache,
 	   "a large kmalloc has no cache");
 	is_u64(bytes, 4 * 4096, "a large kmalloc has the size of its pages");
-	ok(slab_of_object(view, fake_direct(FAKE_RAM), &cache, &bytes, NULL) == -ERANGE &&
+	ok(slab_of_object(view, VMALLOC, &cache, &bytes, NULL) == -ERANGE &&
 		   slab_of_object(view, FAKE_PAGE_OFFSET - 1, &cache, &bytes, NULL) == -ERANGE &&
 		   slab_of_object(view, 0, &cache, &bytes, NULL) == -ERANGE,
 	   "objects outside the direct map are refused");
@@ -96,8 +98,12 @@ static void test_pages(const struct flavour *f)
 	   "a struct page has its pfn");
 	ok(!slab_page_address(view, fake_page(77), &gva, NULL) && gva == fake_direct(77 * 4096),
 	   "a struct page has the address of its memory");
+	ok(!slab_page_address(view, fake_page(FAKE_RAM >> 12), &gva, NULL) &&
+		   gva == fake_direct(FAKE_RAM) && slab_in_direct_map(view, gva),
+	   "so has one of memory that was plugged in");
 	ok(slab_page_pfn(view, fake_page(77) + 8, &pfn, NULL) == -EINVAL &&
-		   slab_page_pfn(view, fake_page(FAKE_RAM >> 12), &pfn, NULL) == -EINVAL &&
+		   slab_page_pfn(view, fake_page((VMALLOC - FAKE_PAGE_OFFSET) >> 12), &pfn, NULL) ==
+			   -EINVAL &&
 		   slab_page_pfn(view, FAKE_VMEMMAP - 64, &pfn, NULL) == -EINVAL,
 	   "what is no struct page is refused");
 }
@@ -165,9 +171,9 @@ static void test_places(void)
 	ok(slab_in_direct_map(view, fake_direct(0)) &&
 		   slab_in_direct_map(view, fake_direct(FAKE_RAM - 1)),
 	   "RAM is in the direct map");
-	ok(!slab_in_direct_map(view, fake_direct(FAKE_RAM)) &&
-		   !slab_in_direct_map(view, FAKE_PAGE_OFFSET - 1) && !slab_in_direct_map(view, 0),
-	   "addresses around RAM are not in the direct map");
+	ok(!slab_in_direct_map(view, VMALLOC) && !slab_in_direct_map(view, FAKE_PAGE_OFFSET - 1) &&
+		   !slab_in_direct_map(view, 0),
+	   "addresses below and above the direct map are not in it");
 	is_u64(slab_page_link(view), 8, "pages are linked by lru");
 	ok(!slab_folio_batch(view, &batch, NULL), "the layout of a batch is known");
 	is_u64(batch.nr, 0, "a batch begins with its number of folios");

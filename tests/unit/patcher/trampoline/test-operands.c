@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "introspect/guest/guest.h"
+#include "patcher/probe/gate.h"
 #include "patcher/trampoline/shared.h"
 #include "tests/lib/tap.h"
 
@@ -39,7 +40,9 @@ static const ZydisMnemonic expected[] = {
 	ZYDIS_MNEMONIC_INC,    ZYDIS_MNEMONIC_JZ,      ZYDIS_MNEMONIC_JNZ,   ZYDIS_MNEMONIC_JBE,
 	ZYDIS_MNEMONIC_ADD,    ZYDIS_MNEMONIC_SHR,     ZYDIS_MNEMONIC_SHL,   ZYDIS_MNEMONIC_TEST,
 	ZYDIS_MNEMONIC_LEA,    ZYDIS_MNEMONIC_NEG,     ZYDIS_MNEMONIC_MOVSQ, ZYDIS_MNEMONIC_SUB,
-	ZYDIS_MNEMONIC_JB,     ZYDIS_MNEMONIC_CMPXCHG,
+	ZYDIS_MNEMONIC_JB,     ZYDIS_MNEMONIC_CMPXCHG, ZYDIS_MNEMONIC_MOVZX, ZYDIS_MNEMONIC_MOVSX,
+	ZYDIS_MNEMONIC_MOVSXD, ZYDIS_MNEMONIC_JNBE,    ZYDIS_MNEMONIC_JL,    ZYDIS_MNEMONIC_JNL,
+	ZYDIS_MNEMONIC_JLE,    ZYDIS_MNEMONIC_JNLE,
 };
 
 static bool mnemonic_expected(ZydisMnemonic m)
@@ -209,7 +212,8 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 }
 
 /* Records in rings of two sizes. */
-static bool shared_good(uint32_t fields, size_t n, enum trampoline_full full)
+static bool shared_good(uint32_t fields, size_t n, enum trampoline_full full,
+			const struct gate *gate)
 {
 	const struct capture capture = {.point = POINT_ENTRY,
 					.fields = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM)};
@@ -223,7 +227,7 @@ static bool shared_good(uint32_t fields, size_t n, enum trampoline_full full)
 
 	for (size_t i = 0; i < n; i++)
 		records[i] = (struct direct_spec){
-			(uint32_t)i, fields, {rings, DATA << (i & 1), CPUS, 0}, full, NULL};
+			(uint32_t)i, fields, {rings, DATA << (i & 1), CPUS, 0}, full, gate};
 	if (decoder_create(&ours, NULL))
 		abort();
 	if (shared_generate(&spec, ours, &code, &err))
@@ -243,9 +247,46 @@ static void test_shared(void)
 
 	for (uint32_t fields = 0; fields <= DIRECT_FIELDS; fields++)
 		for (size_t n = 1; n <= 3; n++)
-			all &= shared_good(fields, n, TRAMPOLINE_BLOCK) &&
-			       shared_good(fields, n, TRAMPOLINE_DROP);
+			all &= shared_good(fields, n, TRAMPOLINE_BLOCK, NULL) &&
+			       shared_good(fields, n, TRAMPOLINE_DROP, NULL);
 	ok(all, "shared code has only the operands and instructions that it needs");
+}
+
+/* Each source with constants of each form. */
+static struct gate make_gate(enum gate_op op, uint64_t mask, bool is_signed)
+{
+	static const uint64_t values[] = {0, 0x1000, UINT64_C(0x123456789abc)};
+	struct gate gate = {0};
+
+	for (int source = 0; source < GATE_SOURCES; source++)
+		for (unsigned int i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+			struct gate_term term = gate_term(source, op, values[i]);
+			unsigned int before = gate.n;
+
+			term.mask = mask;
+			if (source <= GATE_ARG5) {
+				term.size = (uint8_t)(1 << (source & 3));
+				term.is_signed = is_signed;
+			}
+			if (gate_append(&gate, term, NULL))
+				abort();
+			gate_or(&gate, 0, before);
+		}
+	return gate;
+}
+
+static void test_gates(void)
+{
+	const uint64_t masks[] = {UINT64_MAX, 0xc00, UINT64_C(0xff00000000)};
+	bool all = true;
+
+	for (enum gate_op op = GATE_EQ; op <= GATE_GE; op++)
+		for (unsigned int i = 0; i < 6; i++) {
+			const struct gate gate = make_gate(op, masks[i / 2], i & 1);
+
+			all &= shared_good(0, 1, TRAMPOLINE_BLOCK, &gate);
+		}
+	ok(all, "gates have only the operands and instructions that they need");
 }
 
 static void test_kind(enum probe_point point, uint32_t fields, const char *name)
@@ -303,6 +344,7 @@ int main(void)
 	test_kind(POINT_ENTRY, all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)), "entry");
 	test_items(all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)));
 	test_shared();
+	test_gates();
 	test_kind(POINT_RETURN, all & ~(0x3fu << FIELD_ARG0), "return");
 	return tap_done();
 }

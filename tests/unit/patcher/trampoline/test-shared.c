@@ -209,32 +209,17 @@ static void test_spin(enum fake_site_kind kind)
 
 /* --- cost ------------------------------------------------------------------------------------ */
 
-struct steps {
-	const struct fake_site *site;
-	int count;
-};
-
-static void on_step(void *arg, uint64_t rip)
-{
-	struct steps *s = arg;
-
-	s->count += fake_function_contains(&s->site->function, rip) &&
-		    rip != s->site->function.site_end;
-}
-
 /* Of one call, with the patched call or jump. */
 static int instructions(struct fake_site *s)
 {
-	struct steps steps = {.site = s};
+	int count;
 
 	if (!fake_site_generate(s))
 		abort();
-	fake_host_install(NULL, on_step, &steps);
 	fake_site_prepare(s);
-	s->cpu->in.flags |= FAKE_FLAG_TRAP;
-	fake_site_call(s);
+	count = fake_site_count(s);
 	fake_site_deinit(s);
-	return steps.count;
+	return count;
 }
 
 /* n records, whose rings have two sizes by turns if `mixed`. */

@@ -65,11 +65,11 @@ static void test_recorder(void)
 	const struct recorder_options *r = &options.recorder;
 
 	is_u64((uint64_t)parse(
-		       "-k b --trace kmem --trace kmem:cache -o out --mode trap --monitor s "
+		       "-k b --trace kmem --trace c=kmem:cache -o out --mode trap --monitor s "
 		       "--format kmemtrace --on-full drop --subbufs 2 --subbuf-size 4 "
 		       "--max-rate 50 --duration 0.5 --until-events 1000 -v"),
 	       0, "all options of tracing are accepted");
-	ok(r->nr_specs == 2 && !strcmp(r->specs[1], "kmem:cache") && !r->specs[2],
+	ok(r->nr_specs == 2 && !strcmp(r->specs[1], "c=kmem:cache") && !r->specs[2],
 	   "the specs arrive in order");
 	ok(r->mode == RECORDER_TRAP && r->on_full == RECORDER_DROP &&
 		   !strcmp(trace_encoding_names[r->encoding], "kmemtrace") && r->verbose,
@@ -88,7 +88,9 @@ static void refuses(const char *text, const char *mention)
 	int ret = parse(text);
 
 	newline = strchr(capture.err, '\n');
-	ok(ret == 1 + CLI_USAGE && newline && !newline[1] && strstr(capture.err, mention),
+	/* Below the line a caret may show where. */
+	ok(ret == 1 + CLI_USAGE && newline && (!newline[1] || strchr(newline, '^')) &&
+		   strstr(capture.err, mention),
 	   "'sonde run %.60s' is refused with '%s'", text, mention);
 }
 
@@ -97,7 +99,7 @@ static void test_many_specs(void)
 	char text[512] = "-k b -o out";
 
 	for (size_t i = 0; i < RECORDER_MAX_SPECS; i++)
-		strcat(text, " --trace kmem");
+		sprintf(text + strlen(text), " --trace k%zu=kmem", i);
 	ok(!parse(text) && options.recorder.nr_specs == RECORDER_MAX_SPECS &&
 		   !options.recorder.specs[RECORDER_MAX_SPECS],
 	   "%d times --trace are accepted", RECORDER_MAX_SPECS);
@@ -125,6 +127,7 @@ static void test_refusals(void)
 	refuses("-k b --kaslr-seed -1", "--kaslr-seed");
 	refuses("-k b --trace bogus -o out", "unknown tracer 'bogus'; known: kmem");
 	refuses("-k b --trace kmem", "add -o DIR");
+	refuses("-k b --trace kmem --trace kmem:cache -o out", "NAME=kmem:cache");
 	refuses("-k b --until-events 5", "add -o DIR");
 	refuses("-k b --kernal b", "--kernel");
 	refuses("-k b -Z", "-Z");

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/probe/gate.h"
+
+#include <errno.h>
+
+/* --- construction ---------------------------------------------------------------------------- */
+
+struct gate_term gate_term(enum gate_source source, enum gate_op op, uint64_t value)
+{
+	bool half = source == GATE_PID || source == GATE_VCPU;
+
+	return (struct gate_term){.source = source,
+				  .size = half ? 4 : 8,
+				  .is_signed = source == GATE_PID,
+				  .op = op,
+				  .mask = UINT64_MAX,
+				  .value = value};
+}
+
+static int too_many(struct error *err)
+{
+	return error_set(err, E2BIG, "more than %d terms are too many for the guest",
+			 GATE_MAX_TERMS);
+}
+
+int gate_append(struct gate *gate, struct gate_term term, struct error *err)
+{
+	if (gate->n >= GATE_MAX_TERMS)
+		return too_many(err);
+	term.yes = GATE_YES;
+	term.no = GATE_NO;
+	gate->terms[gate->n++] = term;
+	return 0;
+}
+
+static bool less(uint64_t a, uint64_t b, bool is_signed)
+{
+	return is_signed ? (int64_t)a < (int64_t)b : a < b;
+}
+
+/* A search tree: each node is `== value`, and `< value` if there is something on both sides. */
+static int append_tree(struct gate *gate, struct gate_term like, const uint64_t *values, size_t n,
+		       struct error *err)
+{
+	size_t middle = n / 2;
+	unsigned int equal = gate->n;
+	int ret;
+
+	like.op = GATE_EQ;
+	like.value = values[middle];
+	ret = gate_append(gate, like, err);
+	if (ret || n == 1)
+		return ret;
+	gate->terms[equal].no = (uint8_t)gate->n;
+	if (n == 2)
+		return append_tree(gate, like, values, 1, err);
+	like.op = GATE_LT;
+	ret = gate_append(gate, like, err);
+	if (ret)
+		return ret;
+	gate->terms[equal + 1].yes = (uint8_t)gate->n;
+	ret = append_tree(gate, like, values, middle, err);
+	gate->terms[equal + 1].no = (uint8_t)gate->n;
+	if (ret)
+		return ret;
+	return append_tree(gate, like, values + middle + 1, n - middle - 1, err);
+}
+
+int gate_append_list(struct gate *gate, struct gate_term like, const uint64_t *values, size_t n,
+		     struct error *err)
+{
+	unsigned int before = gate->n;
+	int ret;
+
+	if (!n)
+		return error_set(err, EINVAL, "a list of values is empty");
+	for (size_t i = 1; i < n; i++)
+		if (!less(values[i - 1], values[i], like.is_signed))
+			return error_set(err, EINVAL, "a list of values is not sorted");
+	ret = append_tree(gate, like, values, n, err);
+	if (ret)
+		gate->n = before;
+	return ret;
+}
+
+static void redirect(struct gate *gate, unsigned int from, unsigned int to, uint8_t old,
+		     uint8_t target)
+{
+	for (unsigned int i = from; i < to; i++) {
+		struct gate_term *t = &gate->terms[i];
+
+		if (t->yes == old)
+			t->yes = target;
+		if (t->no == old)
+			t->no = target;
+	}
+}
+
+void gate_and(struct gate *gate, unsigned int left, unsigned int right)
+{
+	redirect(gate, left, right, GATE_YES, (uint8_t)right);
+}
+
+void gate_or(struct gate *gate, unsigned int left, unsigned int right)
+{
+	redirect(gate, left, right, GATE_NO, (uint8_t)right);
+}
+
+static uint8_t opposite(uint8_t target)
+{
+	return target == GATE_YES ? GATE_NO : target == GATE_NO ? GATE_YES : target;
+}
+
+void gate_not(struct gate *gate, unsigned int from)
+{
+	for (unsigned int i = from; i < gate->n; i++) {
+		gate->terms[i].yes = opposite(gate->terms[i].yes);
+		gate->terms[i].no = opposite(gate->terms[i].no);
+	}
+}
+
+static uint8_t moved(uint8_t target, unsigned int by)
+{
+	return target == GATE_YES || target == GATE_NO ? target : (uint8_t)(target + by);
+}
+
+int gate_conjoin(struct gate *gate, const struct gate *other, struct error *err)
+{
+	unsigned int before = gate->n;
+
+	if (!other->n)
+		return 0;
+	if (other->n > GATE_MAX_TERMS - before)
+		return too_many(err);
+	for (unsigned int i = 0; i < other->n; i++) {
+		struct gate_term *t = &gate->terms[gate->n++];
+
+		*t = other->terms[i];
+		t->yes = moved(t->yes, before);
+		t->no = moved(t->no, before);
+	}
+	gate_and(gate, 0, before);
+	return 0;
+}
+
+/* --- use ------------------------------------------------------------------------------------- */
+
+static bool target_good(const struct gate *gate, unsigned int from, uint8_t target)
+{
+	return target == GATE_YES || target == GATE_NO || (target > from && target < gate->n);
+}
+
+static bool size_good(const struct gate_term *t)
+{
+	if (t->source == GATE_PID || t->source == GATE_VCPU)
+		return t->size == 4;
+	if (t->source == GATE_CALL_SITE)
+		return t->size == 8 && !t->is_signed;
+	return t->size == 1 || t->size == 2 || t->size == 4 || t->size == 8;
+}
+
+int gate_check(const struct gate *gate, struct error *err)
+{
+	if (gate->n > GATE_MAX_TERMS)
+		return error_set(err, EINVAL, "a gate of %u terms is too long", gate->n);
+	for (unsigned int i = 0; i < gate->n; i++) {
+		const struct gate_term *t = &gate->terms[i];
+
+		if ((unsigned int)t->source >= GATE_SOURCES || (unsigned int)t->op > GATE_GE)
+			return error_set(err, EINVAL, "term %u of a gate is unknown", i);
+		if (!size_good(t))
+			return error_set(err, EINVAL,
+					 "term %u of a gate: no such value of %u bytes", i,
+					 t->size);
+		if (!target_good(gate, i, t->yes) || !target_good(gate, i, t->no))
+			return error_set(err, EINVAL, "term %u of a gate does not lead forward", i);
+	}
+	return 0;
+}
+
+uint32_t gate_sources(const struct gate *gate)
+{
+	uint32_t sources = 0;
+
+	for (unsigned int i = 0; i < gate->n; i++)
+		sources |= gate_source_bit(gate->terms[i].source);
+	return sources;
+}
+
+static bool term_true(const struct gate_term *t, uint64_t x)
+{
+	unsigned int unused = 64 - 8u * t->size;
+
+	x <<= unused;
+	x = t->is_signed ? (uint64_t)((int64_t)x >> unused) : x >> unused;
+	x &= t->mask;
+	switch (t->op) {
+	case GATE_EQ:
+		return x == t->value;
+	case GATE_NE:
+		return x != t->value;
+	case GATE_LT:
+		return less(x, t->value, t->is_signed);
+	case GATE_LE:
+		return !less(t->value, x, t->is_signed);
+	case GATE_GT:
+		return less(t->value, x, t->is_signed);
+	case GATE_GE:
+		break;
+	}
+	return !less(x, t->value, t->is_signed);
+}
+
+bool gate_eval(const struct gate *gate, const struct gate_values *values)
+{
+	uint8_t at = gate->n ? 0 : GATE_YES;
+
+	while (at != GATE_YES && at != GATE_NO) {
+		const struct gate_term *t = &gate->terms[at];
+
+		at = term_true(t, values->source[t->source]) ? t->yes : t->no;
+	}
+	return at == GATE_YES;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_TRACERS_SPEC_H
+#define SONDE_PATCHER_TRACERS_SPEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/event/filter.h"
+#include "guest-symbols/functions/patterns.h"
+
+/*
+ * What to trace, as users write it (sonde-run(1), "TRACE SPECS"):
+ *
+ *	[NAME=]TRACER[:ITEM,...][ if EXPR]
+ *
+ *	ITEM    WORD                   one that the tracer knows
+ *	        [!]FUNCTION[:mod:[!]MODULE]   guest-symbols/functions/patterns.h
+ *	        @FILE                  a file of such patterns; quoted if it has commas or blanks
+ *	        pid=N[+N...]           of the guest's task
+ *	        vcpu=N[-M][+...]
+ *	        filter=EXPR            up to the next comma outside quotes; may itself be quoted
+ *	EXPR    formats/event/filter.h; behind `if` it is the rest of the text
+ *
+ * Blanks around commas are left out.
+ */
+
+enum {
+	TRACE_NAME_SIZE = 32, /* of an instance's name and its NUL */
+	TRACE_SPEC_TEXT_MAX = 1 << 16,
+	TRACE_SPEC_MAX_PIDS = 64,
+	TRACE_SPEC_MAX_VCPUS = 64,
+};
+
+enum trace_takes {
+	TRACE_TAKES_FUNCTIONS = 1 << 0,
+	TRACE_TAKES_PIDS = 1 << 1,
+	TRACE_TAKES_VCPUS = 1 << 2,
+	TRACE_TAKES_FILTER = 1 << 3,
+};
+
+/* What a tracer understands. */
+struct trace_grammar {
+	const char *tracer;
+	const char *const *words; /* NULL-terminated, at most 32; NULL: none */
+	unsigned int takes;       /* enum trace_takes */
+};
+
+struct trace_spec {
+	char *text;                 /* as the user wrote it */
+	char name[TRACE_NAME_SIZE]; /* of the instance: the tracer's if it is given no other */
+	size_t tracer;              /* index of its grammar */
+	uint32_t words;             /* bit i: the tracer's words[i] is given */
+	struct function_patterns functions;
+	uint32_t pids[TRACE_SPEC_MAX_PIDS]; /* ascending; none: all tasks */
+	size_t nr_pids;
+	uint64_t vcpus; /* bit per vCPU; all ones if it is not given */
+	char *filter_text;
+	struct event_filter *filter; /* NULL: none. Not yet bound to a class */
+};
+
+/*
+ * Parse `text`, and read its files. -EINVAL with err->column: what is wrong there, with the nearest
+ * name; the text says "trace spec, character N" or "filter, character N", too. -errno of a file:
+ * function_patterns_add_file(). -ENOMEM.
+ */
+int trace_spec_parse(const char *text, const struct trace_grammar *grammars, size_t nr_grammars,
+		     struct trace_spec *out, struct error *err);
+/* Also of a zeroed one. */
+void trace_spec_deinit(struct trace_spec *spec);
+
+/* Instances have different names: -EEXIST, saying what to write. */
+int trace_specs_check_names(const struct trace_spec *specs, size_t n, struct error *err);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Trace specs. Those that name a file are left out: fuzz-patterns has the text of files. */
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/tracers/spec.h"
+
+static const char *const words[] = {"kmalloc", "cache", "pages", NULL};
+static const struct trace_grammar grammars[] = {
+	{"k", words, 0},
+	{"f", words,
+	 TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER},
+};
+
+/* What a caller may rely on. */
+static void check(const struct trace_spec *spec, const char *text)
+{
+	if (strcmp(spec->text, text) != 0 || !spec->name[0] || spec->tracer > 1 || !spec->vcpus ||
+	    spec->words > 7 || !spec->filter != !spec->filter_text)
+		abort();
+	for (size_t i = 1; i < spec->nr_pids; i++)
+		if (spec->pids[i - 1] >= spec->pids[i])
+			abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = strndup((const char *)data, size);
+	struct error err = {0};
+	struct trace_spec spec;
+
+	if (text && !strchr(text, '@')) {
+		if (!trace_spec_parse(text, grammars, 2, &spec, &err)) {
+			check(&spec, text);
+			trace_spec_deinit(&spec);
+		} else if (!err.column || err.column > strlen(text) + 1) {
+			abort(); /* each error has a place in the text */
+		}
+	}
+	free(text);
+	return 0;
+}
