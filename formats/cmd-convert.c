@@ -162,6 +162,8 @@ static int convert_trace(struct trace_reader *reader, const char *dir, unsigned 
 	struct trace_info info = info_of(reader);
 	int ret;
 
+	/* Until the copy is complete: then it says what its source says. */
+	snprintf(info.writer, sizeof(info.writer), "%s", "convert");
 	*result = (struct convert_result){0};
 	ret = trace_writer_create(dir, count_vcpus(reader), encoding, &info, &c.writer, err);
 	if (ret)

@@ -12,6 +12,7 @@
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/report/trace-text.h"
+#include "guest-symbols/functions/print.h"
 #include "guest-symbols/image/kernel-image.h"
 #include "guest-symbols/kmem/allocators.h"
 
@@ -21,7 +22,7 @@ enum { MAX_SYSTEM_MAP = 64 << 20 };
 
 struct options {
 	const char *kernel, *system_map;
-	bool json;
+	bool functions, json;
 };
 
 static const struct cli_option option_table[] = {
@@ -37,6 +38,11 @@ static const struct cli_option option_table[] = {
 	 .help = "take symbols from a System.map, not from the kernel",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, system_map)},
+	{.name = "functions",
+	 .letter = 'f',
+	 .help = "list the functions that PATTERNs stand for, as --trace does",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, functions)},
 	{.name = "json",
 	 .letter = 'j',
 	 .help = "print JSON",
@@ -50,8 +56,10 @@ static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
 static const struct cli_verb syntax = {
 	.name = verb,
 	.usage = "usage: sonde symbols -k KERNEL [--system-map FILE] [--json] [NAME...]\n"
+		 "       sonde symbols -k KERNEL [--json] --functions PATTERN[,PATTERN...]...\n"
 		 "\n"
-		 "Show what a kernel image says about itself, or look up symbol NAMEs in it.\n",
+		 "Show what a kernel image says about itself, or look up symbol NAMEs in it, or\n"
+		 "list the functions with an mcount site that PATTERNs stand for.\n",
 	.tables = tables,
 };
 
@@ -108,7 +116,9 @@ static int load(const struct options *options, struct subject *s, struct error *
 		ret = load_map(options->system_map, &symbols, err);
 	if (!ret)
 		ret = kernel_image_load_with(s->file, symbols, &s->image, err);
-	return ret ? ret : alloc_points_of(s->image, &s->points, err);
+	if (!ret && !options->functions)
+		ret = alloc_points_of(s->image, &s->points, err);
+	return ret;
 }
 
 static void unload(struct subject *s)
@@ -132,10 +142,8 @@ static void build_id(const struct kernel_image *image, char text[BUILD_ID_TEXT])
 static const char *action_name(enum alloc_action action)
 {
 	static const char *const names[] = {
-		[ALLOC_ACTION_ALLOC] = "alloc",
-		[ALLOC_ACTION_FREE] = "free",
-		[ALLOC_ACTION_ALLOC_BULK] = "alloc-bulk",
-		[ALLOC_ACTION_FREE_BULK] = "free-bulk",
+		[ALLOC_ACTION_ALLOC] = "alloc",           [ALLOC_ACTION_FREE] = "free",
+		[ALLOC_ACTION_ALLOC_BULK] = "alloc-bulk", [ALLOC_ACTION_FREE_BULK] = "free-bulk",
 		[ALLOC_ACTION_FREE_LAST] = "free-last",
 	};
 
@@ -413,6 +421,9 @@ static int show(const struct options *options, char *const *names)
 
 	if (ret) {
 		ret = cli_error(verb, &err);
+	} else if (options->functions) {
+		ret = functions_print(verb, s.image, names, options->json);
+		all = true;
 	} else if (options->json) {
 		all = print_json(&s, names, &ret);
 	} else {
@@ -433,5 +444,8 @@ int cmd_symbols(int argc, char **argv)
 	if (!options.kernel)
 		return cli_usage(verb,
 				 "no kernel given: use -k KERNEL; see 'sonde symbols --help'");
+	if (options.functions && !argv[optind])
+		return cli_usage(verb,
+				 "no functions given: add a PATTERN, as in --functions 'vfs_*'");
 	return show(&options, argv + optind);
 }

@@ -38,12 +38,31 @@ static void show_switch(const struct ctl *ctl)
 	json_decref(trace);
 }
 
+/* What there is after `trace add`, `remove` and `set`. */
+static void show_change(const struct ctl *ctl)
+{
+	json_t *instances;
+
+	if (qmp_execute(ctl->conn, "query-instances", NULL, &instances, NULL))
+		return;
+	qmp_show(stdout, "query-instances", instances);
+	json_decref(instances);
+}
+
+static bool is_change(const char *verb)
+{
+	return !strcmp(verb, "trace-add") || !strcmp(verb, "trace-remove") ||
+	       !strcmp(verb, "trace-set");
+}
+
 static void show(const struct ctl *ctl, const struct qmp_command *command, const json_t *result)
 {
 	if (ctl->json)
 		print_json(result);
 	else if (!strcmp(command->verb, "trace-start") || !strcmp(command->verb, "trace-stop"))
 		show_switch(ctl);
+	else if (is_change(command->verb))
+		show_change(ctl);
 	else
 		qmp_show(stdout, command->verb, result);
 }

@@ -302,6 +302,7 @@ static void print_text(const struct analysis *base, FILE *out)
 		text_number(count_records(reader), "record").s,
 		text_number(trace_reader_nr_streams(reader), "vCPU").s);
 	text_print_losses(out, reader, LABEL);
+	text_print_gaps(out, reader, LABEL);
 	if (!p.sidecar)
 		fprintf(out, "%-*sfrees of unknown objects pass: %s\n", LABEL, "Limits",
 			trace_reader_sidecar_error(reader)->text);

@@ -149,6 +149,7 @@ static void print_totals(FILE *out, const struct kmem_analysis *a)
 			text_number(totals->invalid, "record").s);
 	text_print_recording(out, a->base.config.reader, LABEL);
 	text_print_losses(out, a->base.config.reader, LABEL);
+	text_print_gaps(out, a->base.config.reader, LABEL);
 }
 
 static const char *const titles[] = {

@@ -97,27 +97,27 @@ int file_write_at(int fd, const void *bytes, size_t size, uint64_t offset, size_
 }
 
 /* The temporary file may hold reserved space behind the bytes. */
-static int write_whole(int fd, const void *bytes, size_t size)
+static int write_whole(int fd, const void *bytes, size_t size, enum file_durability durability)
 {
 	size_t done;
 	int ret = file_write_at(fd, bytes, size, 0, &done);
 
 	if (!ret && ftruncate(fd, (off_t)size))
 		ret = -errno;
-	if (!ret && fdatasync(fd) && errno != EINVAL)
+	if (!ret && durability == FILE_DURABLE && fdatasync(fd) && errno != EINVAL)
 		ret = -errno;
 	return ret;
 }
 
 int file_replace(int dir_fd, const char *name, const char *temp_name, const void *bytes,
-		 size_t size)
+		 size_t size, enum file_durability durability)
 {
 	int fd = output_file_open(dir_fd, temp_name);
 	int ret;
 
 	if (fd < 0)
 		return fd;
-	ret = write_whole(fd, bytes, size);
+	ret = write_whole(fd, bytes, size, durability);
 	if (close(fd) && !ret)
 		ret = -errno;
 	if (!ret && renameat(dir_fd, temp_name, dir_fd, name))

@@ -31,10 +31,12 @@ int file_write_at(int fd, const void *bytes, size_t size, uint64_t offset, size_
 
 /*
  * Create or replace the file `name` with this content. It is written as `temp_name` and then
- * renamed, so that a reader sees the old content or the new.
+ * renamed, so that a reader sees the old content or the new. FILE_DURABLE waits until the content
+ * is on the disk, so that this holds after a power failure, too.
  */
+enum file_durability { FILE_VOLATILE, FILE_DURABLE };
 int file_replace(int dir_fd, const char *name, const char *temp_name, const void *bytes,
-		 size_t size);
+		 size_t size, enum file_durability durability);
 
 /*
  * Reserve `bytes` of disk for the next file_replace() through `temp_name`, so that it succeeds

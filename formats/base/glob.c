@@ -53,6 +53,16 @@ static const char *match_one(const char *glob, unsigned char c)
 	return (unsigned char)*glob == c ? glob + 1 : NULL;
 }
 
+/* The first place from `text` on where what follows a '*' could begin. */
+static const char *skip_to(const char *glob, const char *text)
+{
+	const char *found = text;
+
+	if (*glob && !strchr("*?[\\", *glob))
+		found = strchr(text, *glob);
+	return found ? found : text + strlen(text);
+}
+
 /* At a mismatch only the last '*' needs to take one more character: what the ones before it have
  * taken leaves the most to match for those behind. */
 bool glob_matches(const char *glob, const char *text)
@@ -62,7 +72,7 @@ bool glob_matches(const char *glob, const char *text)
 	while (*text) {
 		if (*glob == '*') {
 			after_star = ++glob;
-			taken = text;
+			taken = text = skip_to(glob, text);
 			continue;
 		}
 		next = match_one(glob, (unsigned char)*text);
@@ -71,7 +81,7 @@ bool glob_matches(const char *glob, const char *text)
 			text++;
 		} else if (after_star) {
 			glob = after_star;
-			text = ++taken;
+			taken = text = skip_to(glob, taken + 1);
 		} else {
 			return false;
 		}

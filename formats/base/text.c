@@ -202,9 +202,9 @@ static size_t edit_distance(const char *a, const char *b)
 }
 
 /* Words that begin alike are nearer to each other than their edit distance says. */
-static size_t unlikeness(const char *a, const char *b)
+static size_t unlikeness(const char *a, const char *b, size_t distance)
 {
-	size_t distance = edit_distance(a, b), alike = 0;
+	size_t alike = 0;
 
 	while (a[alike] && a[alike] == b[alike])
 		alike++;
@@ -213,14 +213,16 @@ static size_t unlikeness(const char *a, const char *b)
 
 const char *text_nearest(const char *word, const char *const *names)
 {
-	size_t best = strlen(word) / 2 + 1;
+	size_t best = strlen(word) / 2 + 1, best_distance = SIZE_MAX;
 	const char *nearest = NULL;
 
 	for (; *names; names++) {
-		size_t distance = unlikeness(word, *names);
+		size_t distance = edit_distance(word, *names);
+		size_t unlike = unlikeness(word, *names, distance);
 
-		if (distance <= best && (!nearest || distance < best)) {
-			best = distance;
+		if (unlike < best || (unlike == best && distance < best_distance)) {
+			best = unlike;
+			best_distance = distance;
 			nearest = *names;
 		}
 	}

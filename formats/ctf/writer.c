@@ -78,7 +78,7 @@ static size_t dictionary_copy(struct dictionary *dictionary, uint64_t **values)
 /* --- one vCPU: records are gathered into packets, each as long as its content ----------------- */
 
 /* MAX_APPEND: a record, and one definition of each sort before it. */
-enum { PACKET_MAX = 64 << 10, MAX_APPEND = 4 * CTF_MAX_EVENT, RECENT_SITES = 256 };
+enum { PACKET_MAX = OUTPUT_PACKET_MAX, MAX_APPEND = 4 * CTF_MAX_EVENT, RECENT_SITES = 256 };
 
 /* The trace as a whole. */
 struct ctf_encoder {
@@ -93,10 +93,9 @@ struct ctf_writer {
 	struct stream_writer base;
 	struct ctf_encoder *encoder;
 	unsigned int vcpu;
-	int fd;
-	uint64_t file_size; /* whole packets */
-	uint64_t sequence;  /* of the next packet */
-	uint64_t noted;     /* lost records, as of the last packet */
+	struct packet_file file;
+	uint64_t sequence; /* of the next packet */
+	uint64_t noted;    /* lost records, as of the last packet */
 	uint64_t begin, clock;
 	uint64_t allocs, frees;     /* in the packet */
 	struct bit_cursor packet;   /* behind its last event */
@@ -122,8 +121,9 @@ static bool is_empty(const struct ctf_writer *w)
 	return w->packet.pos == CTF_PACKET_HEADER_SIZE * 8;
 }
 
-static int write_packet(struct ctf_writer *w)
+static int put_packet(struct ctf_writer *w)
 {
+	const struct output_events events = {.allocs = w->allocs, .frees = w->frees};
 	const struct ctf_packet header = {
 		.begin = is_empty(w) ? w->clock : w->begin,
 		.end = w->clock,
@@ -133,17 +133,12 @@ static int write_packet(struct ctf_writer *w)
 		.lost = w->base.lost,
 		.cpu = w->vcpu,
 	};
-	size_t done;
 	int ret;
 
 	ctf_packet_put(w->bytes, &w->encoder->identity, &header);
-	ret = file_write_at(w->fd, w->bytes, header.size, w->file_size, &done);
-	if (ret) {
-		if (ftruncate(w->fd, (off_t)w->file_size))
-			return -errno;
+	ret = output_put(w->base.output, w->bytes, header.size, &events);
+	if (ret)
 		return ret;
-	}
-	w->file_size += header.size;
 	w->sequence++;
 	w->noted = header.lost;
 	begin_packet(w);
@@ -154,7 +149,7 @@ static int flush(struct stream_writer *base)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
 
-	return is_empty(w) && w->noted == base->lost ? 0 : write_packet(w);
+	return is_empty(w) && w->noted == base->lost ? 0 : put_packet(w);
 }
 
 static void put_event(struct ctf_writer *w, const struct ctf_event *event)
@@ -259,7 +254,7 @@ static int append(struct stream_writer *base, const struct kmem_record *record)
 	int ret = 0;
 
 	if (w->packet.pos > (PACKET_MAX - MAX_APPEND) * 8)
-		ret = write_packet(w);
+		ret = put_packet(w);
 	if (ret)
 		return ret;
 	if (ctf_clock_holds(record->timestamp) && (uint64_t)record->timestamp > clock)
@@ -279,16 +274,19 @@ static int append(struct stream_writer *base, const struct kmem_record *record)
 static void discard(struct stream_writer *base, uint64_t *allocs, uint64_t *frees)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
-	uint64_t lost = w->allocs + w->frees;
+	struct output_events events = {.allocs = w->allocs, .frees = w->frees};
+	uint64_t lost;
 
+	w->sequence -= output_discard(base->output, &events);
+	lost = events.allocs + events.frees;
 	if (!lost)
 		return;
-	*allocs += w->allocs;
-	*frees += w->frees;
+	*allocs += events.allocs;
+	*frees += events.frees;
 	begin_packet(w);
 	/* An empty packet says so, if there is room for it. */
 	base->lost += lost;
-	write_packet(w);
+	put_packet(w);
 	base->lost -= lost;
 }
 
@@ -296,34 +294,47 @@ static void destroy_stream(struct stream_writer *base)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
 
-	if (w->fd >= 0)
-		close(w->fd);
+	close(w->file.fd);
 	u64_map_deinit(&w->sites);
 	u64_map_deinit(&w->gfps);
 	free(w);
 }
 
-static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stream_writer **out)
+static int add_file(struct ctf_writer *w, struct output *output)
+{
+	char name[32];
+	int fd, ret;
+
+	snprintf(name, sizeof(name), "cpu%u", w->vcpu);
+	fd = output_file_create(w->encoder->dir_fd, name);
+	if (fd < 0)
+		return fd;
+	packet_file_init(&w->file, fd);
+	ret = output_add(output, &w->file.base, &w->base.output);
+	if (ret)
+		close(fd);
+	return ret;
+}
+
+static int add_stream(struct trace_encoder *base, struct output *output, unsigned int vcpu,
+		      struct stream_writer **out)
 {
 	static const struct stream_writer_ops ops = {
 		.append = append, .flush = flush, .discard = discard, .destroy = destroy_stream};
 	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
 	struct ctf_writer *w = calloc(1, sizeof(*w));
-	char name[32];
+	int ret;
 
 	if (!w)
 		return -ENOMEM;
-	snprintf(name, sizeof(name), "cpu%u", vcpu);
-	w->fd = output_file_create(encoder->dir_fd, name);
-	if (w->fd < 0) {
-		int ret = w->fd;
-
-		free(w);
-		return ret;
-	}
 	w->base.ops = &ops;
 	w->encoder = encoder;
 	w->vcpu = vcpu;
+	ret = add_file(w, output);
+	if (ret) {
+		free(w);
+		return ret;
+	}
 	w->packet = (struct bit_cursor){.bytes = w->bytes,
 					.end = PACKET_MAX * 8,
 					.big_endian = encoder->identity.big_endian};
@@ -363,7 +374,7 @@ static int describe(struct trace_encoder *base, const struct sidecar *sidecar, s
 	if (!text)
 		return error_set(err, ENOMEM, "%s: out of memory", CTF_METADATA_NAME);
 	ret = file_replace(encoder->dir_fd, CTF_METADATA_NAME, METADATA_TEMP_NAME, text,
-			   strlen(text));
+			   strlen(text), FILE_DURABLE);
 	free(text);
 	return ret ? error_set(err, -ret, "%s: %s", CTF_METADATA_NAME, strerror(-ret)) : 0;
 }

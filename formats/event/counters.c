@@ -7,6 +7,11 @@
 #include "formats/base/text.h"
 
 const struct counter counter_table[COUNTER_COUNT] = {
+	[COUNTER_DISK_DROPS] = {.key = "disk_drops",
+				.label = "record",
+				.cause = "disk too slow",
+				.kind = COUNTER_PART,
+				.per_vcpu = true},
 	[COUNTER_OVERRUNS] = {.key = "overruns",
 			      .label = "record",
 			      .cause = "not written",
@@ -81,6 +86,14 @@ const struct counter counter_table[COUNTER_COUNT] = {
 				  .kind = COUNTER_DETAIL,
 				  .is_ns = true,
 				  .per_vcpu = true},
+	[COUNTER_DISK_BYTES] = {.key = "disk_bytes",
+				.label = "written",
+				.kind = COUNTER_INFO,
+				.is_bytes = true},
+	[COUNTER_DISK_WAITS] = {.key = "disk_waits",
+				.label = "slow-disk wait",
+				.kind = COUNTER_INFO},
+	[COUNTER_DISK_WAIT_NS] = {.key = "disk_wait_ns", .kind = COUNTER_DETAIL, .is_ns = true},
 };
 
 static uint64_t add_capped(uint64_t a, uint64_t b)
@@ -207,8 +220,8 @@ bool counter_text(const struct trace_counters *counters, enum counter_id id, cha
 
 	if (!is_said(counters, id, value))
 		return false;
-	if (counter->is_ns) {
-		add(&line, text_ms(value).s);
+	if (counter->is_ns || counter->is_bytes) {
+		add(&line, counter->is_ns ? text_ms(value).s : text_bytes(value).s);
 		add(&line, " ");
 		add(&line, counter->label);
 	} else {

@@ -15,6 +15,7 @@
  * To add a counter: a name here, a row in counters.c, and the place that counts.
  */
 enum counter_id {
+	COUNTER_DISK_DROPS,
 	COUNTER_OVERRUNS,
 	COUNTER_RING_DROPS,
 	COUNTER_RING_DAMAGED,
@@ -38,6 +39,9 @@ enum counter_id {
 	COUNTER_RING_RECORDS,
 	COUNTER_RING_WAITS,
 	COUNTER_RING_WAIT_NS,
+	COUNTER_DISK_BYTES,
+	COUNTER_DISK_WAITS,
+	COUNTER_DISK_WAIT_NS,
 	COUNTER_COUNT,
 };
 
@@ -56,7 +60,8 @@ struct counter {
 	const char *label; /* in text: a noun in the singular; or what a duration is of */
 	const char *cause; /* of a loss or gap, else NULL */
 	enum counter_kind kind;
-	bool is_ns;    /* a duration, in ns */
+	bool is_ns; /* a duration, in ns */
+	bool is_bytes;
 	bool per_vcpu; /* counted for each vCPU, too */
 };
 

@@ -50,17 +50,32 @@ static bool is_string(const struct event_field *field)
 	return field && field->type == EVENT_STRING;
 }
 
+/* Bits of flags by name, joined by |. */
+static int bind_flags(const struct filter_term *term, const struct event_names *names,
+		      struct bound_term *out, struct error *err)
+{
+	bool known = out->field && out->field->type == EVENT_FLAGS && names->flag;
+	char text[FILTER_WORD_MAX];
+	char *rest = text, *name;
+
+	strcpy(text, term->text);
+	while (known && (name = strsep(&rest, "|"))) {
+		uint64_t bits;
+
+		known = !names->flag(names->arg, out->field, name, &bits);
+		out->value |= known ? bits : 0;
+	}
+	return known ? 0
+		     : fail(term, term->value_at, "is neither a number nor a flag of the field",
+			    err);
+}
+
 /* A value that is a word: the text of a field that has one, or bits by name. */
 static int bind_word(const struct filter_term *term, const struct event_names *names,
 		     struct bound_term *out, struct error *err)
 {
-	if (term->op == FILTER_AND) {
-		if (out->field && out->field->type == EVENT_FLAGS && names->flag &&
-		    !names->flag(names->arg, out->field, term->text, &out->value))
-			return 0;
-		return fail(term, term->value_at, "is neither a number nor a flag of the field",
-			    err);
-	}
+	if (term->op == FILTER_AND)
+		return bind_flags(term, names, out, err);
 	if (term->op != FILTER_EQ && term->op != FILTER_NE && term->op != FILTER_GLOB)
 		return fail(term, term->value_at, "is not a number", err);
 	if (!has_text(out->field) || (!is_string(out->field) && !names->text))
@@ -69,15 +84,64 @@ static int bind_word(const struct filter_term *term, const struct event_names *n
 	return 0;
 }
 
+/* A set of CPUs, for a field with a number of one. */
+static int bind_cpus(const struct filter_term *term, struct bound_term *out, struct error *err)
+{
+	if (out->field && out->field->type != EVENT_UINT && out->field->type != EVENT_INT)
+		return fail(term, term->field_at, "is not the number of a CPU", err);
+	if (term->op != FILTER_EQ && term->op != FILTER_NE && term->op != FILTER_AND)
+		return fail(term, term->value_at, "can be compared by & == and != only", err);
+	out->in_cpus = true;
+	return 0;
+}
+
+/* The names that ftrace has for fields of all events. */
+static const struct event_field *find_field(const struct event_class *class, const char *name)
+{
+	const struct event_field *field = event_field_find(class, name);
+
+	if (!field && !strncmp(name, "common_", 7))
+		field = event_field_find(class, name + 7);
+	if (!field && !strcmp(name, "COMM"))
+		field = event_field_find(class, "comm");
+	return field;
+}
+
+static int bind_field(const struct filter_term *term, const struct event_class *class,
+		      struct bound_term *out, struct error *err)
+{
+	static const char suffix[] = ".function";
+	char name[FILTER_WORD_MAX];
+	char *dot;
+
+	if (is_vcpu(term->field))
+		return 0;
+	strcpy(name, term->field);
+	dot = strstr(name, suffix);
+	out->function_only = dot && !dot[strlen(suffix)];
+	if (out->function_only)
+		*dot = '\0';
+	out->field = find_field(class, name);
+	if (!out->field)
+		return no_field(term, class, err);
+	if (out->function_only && out->field->type != EVENT_CODE)
+		return fail(term, term->field_at, "is not the address of a function", err);
+	return 0;
+}
+
 static int bind_term(const struct filter_term *term, const struct event_class *class,
 		     const struct event_names *names, struct bound_term *out, struct error *err)
 {
+	int ret;
+
 	*out = (struct bound_term){.op = term->op, .text = term->text, .value = term->number};
-	if (!is_vcpu(term->field)) {
-		out->field = event_field_find(class, term->field);
-		if (!out->field)
-			return no_field(term, class, err);
-	}
+	ret = bind_field(term, class, out, err);
+	if (ret)
+		return ret;
+	if (term->is_cpus)
+		return bind_cpus(term, out, err);
+	if (term->is_number && out->function_only)
+		return fail(term, term->value_at, "is not the name of a function", err);
 	if (term->is_number && term->op != FILTER_GLOB && !is_string(out->field))
 		return 0;
 	return bind_word(term, names, out, err);
@@ -109,6 +173,11 @@ void event_predicate_destroy(struct event_predicate *predicate)
 	free(predicate);
 }
 
+static bool text_is(const struct bound_term *term, const char *text)
+{
+	return term->op == FILTER_GLOB ? glob_matches(term->text, text) : !strcmp(term->text, text);
+}
+
 /* A code address matches by its function alone, too. */
 static bool text_matches(const struct bound_term *term, const struct event_names *names,
 			 const void *bytes)
@@ -122,16 +191,23 @@ static bool text_matches(const struct bound_term *term, const struct event_names
 		event_field_text(field, bytes, text);
 	else
 		names->text(names->arg, field, event_field_value(field, bytes), text, sizeof(text));
-	if (term->op == FILTER_GLOB)
-		found = glob_matches(term->text, text);
-	else
-		found = !strcmp(term->text, text);
 	offset = field->type == EVENT_CODE ? strchr(text, '+') : NULL;
+	found = !(offset && term->function_only) && text_is(term, text);
 	if (offset && !found) {
 		*offset = '\0';
-		found = !strcmp(term->text, text);
+		found = text_is(term, text);
 	}
 	return term->op == FILTER_NE ? !found : found;
+}
+
+static bool cpus_match(const struct bound_term *term, uint64_t value)
+{
+	bool found = value < EVENT_FILTER_MAX_CPUS && (term->value >> value & 1);
+	bool single = !(term->value & (term->value - 1));
+
+	return term->op == FILTER_AND  ? found
+	       : term->op == FILTER_EQ ? found && single
+				       : !found || !single;
 }
 
 static bool number_matches(const struct bound_term *term, uint64_t value)
@@ -163,10 +239,12 @@ static bool number_matches(const struct bound_term *term, uint64_t value)
 static bool term_matches(const struct event_predicate *p, const struct bound_term *term,
 			 const struct event *event)
 {
+	uint64_t value;
+
 	if (term->by_text)
 		return text_matches(term, p->names, event->bytes);
-	return number_matches(term, term->field ? event_field_value(term->field, event->bytes)
-						: event->vcpu);
+	value = term->field ? event_field_value(term->field, event->bytes) : event->vcpu;
+	return term->in_cpus ? cpus_match(term, value) : number_matches(term, value);
 }
 
 static bool node_matches(const struct event_predicate *p, const struct event_known *known,

@@ -12,6 +12,7 @@ struct filter_term {
 	unsigned int field_at, value_at; /* characters from the start, from 1 */
 	enum filter_op op;
 	bool is_number, is_negative;
+	bool is_cpus;    /* CPUS{...}: `number` has a bit for each */
 	uint64_t number; /* in two's complement where is_negative */
 };
 
@@ -29,7 +30,9 @@ struct event_filter {
 struct bound_term {
 	const struct event_field *field; /* NULL: the vCPU */
 	enum filter_op op;
-	bool by_text; /* compare `text` instead of `value` */
+	bool by_text;       /* compare `text` instead of `value` */
+	bool function_only; /* of the text of a code address */
+	bool in_cpus;       /* `value` is a set of CPUs */
 	const char *text;
 	uint64_t value;
 };

@@ -20,7 +20,7 @@ struct event_node event_predicate_node(const struct event_predicate *predicate, 
 	return (struct event_node){.kind = FILTER_TERM,
 				   .field = term->field,
 				   .op = term->op,
-				   .by_text = term->by_text,
+				   .by_text = term->by_text || term->in_cpus,
 				   .value = term->value};
 }
 
@@ -46,7 +46,8 @@ static void print_term(const struct filter_term *term, FILE *out)
 		[FILTER_EQ] = "==", [FILTER_NE] = "!=", [FILTER_LT] = "<",  [FILTER_LE] = "<=",
 		[FILTER_GT] = ">",  [FILTER_GE] = ">=", [FILTER_AND] = "&", [FILTER_GLOB] = "~",
 	};
-	const char *quote = term->is_number ? "" : strchr(term->text, '"') ? "'" : "\"";
+	bool plain = term->is_number || term->is_cpus;
+	const char *quote = plain ? "" : strchr(term->text, '"') ? "'" : "\"";
 
 	fprintf(out, "%s %s %s%s%s", term->field, ops[term->op], quote, term->text, quote);
 }

@@ -2,6 +2,7 @@
 /* A recursive-descent parser; the depth of its recursion has a cap. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/filter-internal.h"
@@ -114,6 +115,50 @@ static void find_number(struct filter_term *term)
 		term->number = -term->number;
 }
 
+/* "N" or "N-M" of a set of CPUs. */
+static int parse_cpus_part(struct parser *p, uint64_t *set)
+{
+	unsigned long range[2];
+
+	for (int i = 0; i < 2; i++) {
+		char *end;
+
+		skip_blanks(p);
+		if (!isdigit((unsigned char)*p->at))
+			return fail(p, "the number of a CPU is missing");
+		range[i] = strtoul(p->at, &end, 10);
+		if (range[i] >= EVENT_FILTER_MAX_CPUS)
+			return fail(p, "the number of a CPU is too high");
+		p->at = end;
+		if (i == 0 && !take(p, "-")) {
+			range[1] = range[0];
+			break;
+		}
+	}
+	if (range[1] < range[0])
+		return fail(p, "the range of CPUs ends before it begins");
+	for (; range[0] <= range[1]; range[0]++)
+		*set |= UINT64_C(1) << range[0];
+	return 0;
+}
+
+/* "CPUS{0-3,7}", as in Documentation/trace/events.rst, 5.1, "CPUMASK". */
+static int parse_cpus(struct parser *p, struct filter_term *term)
+{
+	const char *from = p->at;
+	int ret;
+
+	p->at += strlen("CPUS{");
+	do {
+		ret = parse_cpus_part(p, &term->number);
+	} while (!ret && take(p, ","));
+	if (!ret && !take(p, "}"))
+		ret = fail(p, "'}' is missing");
+	term->is_cpus = true;
+	snprintf(term->text, sizeof(term->text), "%.*s", (int)(p->at - from), from);
+	return ret;
+}
+
 static int parse_value(struct parser *p, struct filter_term *term)
 {
 	int ret;
@@ -122,13 +167,16 @@ static int parse_value(struct parser *p, struct filter_term *term)
 	term->value_at = position(p);
 	if (*p->at == '"' || *p->at == '\'')
 		return parse_quoted(p, term->text);
+	if (!strncmp(p->at, "CPUS{", 5))
+		return parse_cpus(p, term);
 	ret = parse_word(p, is_value_part, term->text, "a number or a string is missing");
 	if (!ret)
 		find_number(term);
 	return ret;
 }
 
-static int parse_op(struct parser *p, enum filter_op *out)
+/* *negated: "!~", which is the opposite of an operator. */
+static int parse_op(struct parser *p, enum filter_op *out, bool *negated)
 {
 	static const struct {
 		const char *token;
@@ -136,6 +184,10 @@ static int parse_op(struct parser *p, enum filter_op *out)
 	} ops[] = {{"==", FILTER_EQ}, {"!=", FILTER_NE}, {"<=", FILTER_LE}, {">=", FILTER_GE},
 		   {"<", FILTER_LT},  {">", FILTER_GT},  {"~", FILTER_GLOB}};
 
+	*negated = take(p, "!~");
+	*out = FILTER_GLOB;
+	if (*negated)
+		return 0;
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
 		if (take(p, ops[i].token)) {
 			*out = ops[i].op;
@@ -145,13 +197,16 @@ static int parse_op(struct parser *p, enum filter_op *out)
 	*out = FILTER_AND;
 	if (p->at[0] == '&' && p->at[1] != '&' && take(p, "&"))
 		return 0;
-	return fail(p, "an operator is missing: == != < <= > >= & ~");
+	if (p->at[0] == '=' && p->at[1] != '<' && p->at[1] != '>')
+		return fail(p, "write == to compare");
+	return fail(p, "an operator is missing: == != < <= > >= & ~ !~");
 }
 
 static int parse_term(struct parser *p, unsigned int *out)
 {
 	struct event_filter *f = p->filter;
 	struct filter_term *term = &f->terms[f->nr_terms];
+	bool negated = false;
 	int ret;
 
 	if (f->nr_terms == EVENT_FILTER_MAX_TERMS)
@@ -159,12 +214,15 @@ static int parse_term(struct parser *p, unsigned int *out)
 	term->field_at = position(p);
 	ret = parse_word(p, is_name_part, term->field, "a field's name is missing");
 	if (!ret)
-		ret = parse_op(p, &term->op);
+		ret = parse_op(p, &term->op, &negated);
 	if (!ret)
 		ret = parse_value(p, term);
 	if (ret)
 		return ret;
-	return add_node(p, (struct filter_node){.kind = FILTER_TERM, .left = f->nr_terms++}, out);
+	ret = add_node(p, (struct filter_node){.kind = FILTER_TERM, .left = f->nr_terms++}, out);
+	if (!ret && negated)
+		ret = add_node(p, (struct filter_node){.kind = FILTER_NOT, .left = *out}, out);
+	return ret;
 }
 
 static int parse_either(struct parser *p, unsigned int *out);

@@ -11,11 +11,16 @@
  *
  *	FIELD OP VALUE, joined by && and ||, negated by !, grouped by parentheses
  *
- * OP is == != < <= > >= & or ~. VALUE is a number (decimal, 0x, 0; with a sign) or a string, which
- * needs quotes if it has blanks or one of ()&|!<>=~ in it. ~ compares the field's text with a glob
- * (* ? [a-z]); == and != compare it with the text where VALUE is a string. A code address has the
- * text "symbol" and "symbol+0x1f", flags "GFP_KERNEL|__GFP_ZERO". & with a string takes its bits
- * by name. Every class has the field `vcpu`, also written `cpu` and `CPU`.
+ * OP is == != < <= > >= & ~ or !~. VALUE is a number (decimal, 0x, 0; with a sign) or a string,
+ *which needs quotes if it has blanks or one of ()&|!<>=~ in it. ~ compares the field's text with a
+ *glob (formats/base/glob.h), !~ is its opposite; == and != compare it with the text where VALUE is
+ *a string. A code address has the text "symbol" and "symbol+0x1f", flags "GFP_KERNEL|__GFP_ZERO".
+ * & with a string takes its bits by name, several joined by |. FIELD.function of a code address is
+ *the symbol alone. VALUE may be CPUS{0-3,7}: & and == are then true of its members, == only if it
+ *has one.
+ *
+ * Every class has the field `vcpu`, also written `cpu` and `CPU`. common_NAME and COMM are other
+ *names of NAME and comm if the class has no field of that name.
  */
 struct event_filter;
 
@@ -23,6 +28,7 @@ enum {
 	EVENT_FILTER_MAX = 4096,     /* bytes of text */
 	EVENT_FILTER_MAX_TERMS = 64, /* predicates */
 	EVENT_FILTER_MAX_DEPTH = 32, /* of parentheses and negations */
+	EVENT_FILTER_MAX_CPUS = 64,
 };
 
 /* -EINVAL: *err says at which character, from 1, and what is wrong there. -ENOMEM. */
@@ -80,7 +86,7 @@ struct event_node {
 	/* of a term */
 	const struct event_field *field; /* NULL: the vCPU */
 	enum filter_op op;
-	bool by_text; /* compares the field's text, not `value` */
+	bool by_text; /* compares something else than the field's value with `value` */
 	uint64_t value;
 };
 

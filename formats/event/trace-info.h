@@ -19,6 +19,7 @@ struct trace_gap {
 /* What the sidecar says about a trace as a whole. Plain data, copied whole. */
 struct trace_info {
 	char tool_version[32];  /* Sonde's version that recorded */
+	char writer[16];        /* the verb that writes or wrote the trace: "run", "convert" */
 	char mode[16];          /* "trap" or "exitless" */
 	char memory[160];       /* how the guest's memory was read, and why this way */
 	char tracers[128];      /* trace specs, comma separated: "kmem" */

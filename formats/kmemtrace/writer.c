@@ -10,73 +10,91 @@
 #include "formats/base/fs.h"
 #include "formats/kmemtrace/kmemtrace.h"
 
-/* --- one vCPU: the files cpu<n> and caches<n>, written in whole records ----------------------- */
+/* --- one vCPU: the files cpu<n> and caches<n> ------------------------------------------------- */
 
-enum { BUFFER_RECORDS = 65536 / KMEMTRACE_RECORD_SIZE };
+/* A packet has records, and behind them their cache ids, little-endian. */
+enum {
+	CACHE_SIZE = sizeof(uint16_t),
+	RECORDS_MAX = OUTPUT_PACKET_MAX / (KMEMTRACE_RECORD_SIZE + CACHE_SIZE),
+};
+
+struct kmemtrace_file {
+	struct output_file base;
+	int records_fd, caches_fd;
+	uint64_t written; /* records in the files */
+};
 
 struct kmemtrace_writer {
 	struct stream_writer base;
-	int records_fd, caches_fd;
-	uint64_t written; /* records in the files */
-	size_t buffered;
-	uint8_t records[BUFFER_RECORDS * KMEMTRACE_RECORD_SIZE];
-	uint16_t caches[BUFFER_RECORDS]; /* little-endian */
+	struct kmemtrace_file file;
+	struct output_events events; /* gathered */
+	uint8_t records[RECORDS_MAX * (KMEMTRACE_RECORD_SIZE + CACHE_SIZE)];
+	uint16_t caches[RECORDS_MAX];
 };
 
-/*
- * Write n items of `size` bytes as items first, first + 1, ... of a file. Sets *done to how many
- * were written whole, and cuts the file off behind them.
- */
-static int write_items(int fd, const void *items, size_t size, size_t n, uint64_t first,
-		       size_t *done)
+static int cut_back(const struct kmemtrace_file *file)
 {
-	int ret = file_write_at(fd, items, n * size, first * size, done);
-
-	*done /= size;
-	if (ret && ftruncate(fd, (off_t)((first + *done) * size)))
+	if (ftruncate(file->caches_fd, (off_t)(file->written * CACHE_SIZE)) ||
+	    ftruncate(file->records_fd, (off_t)(file->written * KMEMTRACE_RECORD_SIZE)))
 		return -errno;
-	return ret;
+	return 0;
+}
+
+/* The cache ids go first, so that no record lacks its own. */
+static int write_packet(struct output_file *base, const void *packet, size_t size)
+{
+	struct kmemtrace_file *file = (struct kmemtrace_file *)base;
+	const size_t n = size / (KMEMTRACE_RECORD_SIZE + CACHE_SIZE);
+	const uint8_t *caches = (const uint8_t *)packet + n * KMEMTRACE_RECORD_SIZE;
+	size_t done;
+	int cut, ret = file_write_at(file->caches_fd, caches, n * CACHE_SIZE,
+				     file->written * CACHE_SIZE, &done);
+
+	if (!ret)
+		ret = file_write_at(file->records_fd, packet, n * KMEMTRACE_RECORD_SIZE,
+				    file->written * KMEMTRACE_RECORD_SIZE, &done);
+	if (!ret) {
+		file->written += n;
+		return 0;
+	}
+	cut = cut_back(file);
+	return cut ? cut : ret;
+}
+
+static size_t gathered(const struct kmemtrace_writer *stream)
+{
+	return (size_t)(stream->events.allocs + stream->events.frees);
 }
 
 static int flush(struct stream_writer *base)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
-	size_t done = 0, left;
+	const size_t n = gathered(stream), records = n * KMEMTRACE_RECORD_SIZE;
 	int ret;
 
-	if (!stream->buffered)
+	if (!n)
 		return 0;
-	/* The cache ids go first: where their records then fail, they are written again. */
-	ret = write_items(stream->caches_fd, stream->caches, sizeof(stream->caches[0]),
-			  stream->buffered, stream->written, &done);
+	memcpy(stream->records + records, stream->caches, n * CACHE_SIZE);
+	ret = output_put(base->output, stream->records, records + n * CACHE_SIZE, &stream->events);
 	if (!ret)
-		ret = write_items(stream->records_fd, stream->records, KMEMTRACE_RECORD_SIZE,
-				  stream->buffered, stream->written, &done);
-	else
-		done = 0;
-	left = stream->buffered - done;
-	memmove(stream->records, stream->records + done * KMEMTRACE_RECORD_SIZE,
-		left * KMEMTRACE_RECORD_SIZE);
-	memmove(stream->caches, stream->caches + done, left * sizeof(stream->caches[0]));
-	stream->written += done;
-	stream->buffered = left;
+		stream->events = (struct output_events){0};
 	return ret;
 }
 
 static int append(struct stream_writer *base, const struct kmem_record *record)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
+	int ret = gathered(stream) == RECORDS_MAX ? flush(base) : 0;
+	const size_t n = gathered(stream);
 
-	if (stream->buffered == BUFFER_RECORDS) {
-		int ret = flush(base);
-
-		/* A partial success made room. */
-		if (ret && stream->buffered == BUFFER_RECORDS)
-			return ret;
-	}
-	kmemtrace_encode(record, stream->records + stream->buffered * KMEMTRACE_RECORD_SIZE);
-	stream->caches[stream->buffered] = htole16(record->cache);
-	stream->buffered++;
+	if (ret)
+		return ret;
+	kmemtrace_encode(record, stream->records + n * KMEMTRACE_RECORD_SIZE);
+	stream->caches[n] = htole16(record->cache);
+	if (record->event_id == KMEM_EVENT_ALLOC)
+		stream->events.allocs++;
+	else
+		stream->events.frees++;
 	return 0;
 }
 
@@ -84,26 +102,20 @@ static void discard(struct stream_writer *base, uint64_t *allocs, uint64_t *free
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
 
-	for (size_t i = 0; i < stream->buffered; i++) {
-		if (stream->records[i * KMEMTRACE_RECORD_SIZE] == KMEM_EVENT_ALLOC)
-			++*allocs;
-		else
-			++*frees;
-	}
-	stream->buffered = 0;
-	/* Remove the ids of records that were never written. A failure does no harm. */
-	if (ftruncate(stream->caches_fd, (off_t)(stream->written * sizeof(stream->caches[0]))))
-		return;
+	output_discard(base->output, &stream->events);
+	*allocs += stream->events.allocs;
+	*frees += stream->events.frees;
+	stream->events = (struct output_events){0};
 }
 
 static void destroy_stream(struct stream_writer *base)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
 
-	if (stream->records_fd >= 0)
-		close(stream->records_fd);
-	if (stream->caches_fd >= 0)
-		close(stream->caches_fd);
+	if (stream->file.records_fd >= 0)
+		close(stream->file.records_fd);
+	if (stream->file.caches_fd >= 0)
+		close(stream->file.caches_fd);
 	free(stream);
 }
 
@@ -125,7 +137,8 @@ static int create_file(int dir_fd, const char *prefix, unsigned int vcpu)
 	return output_file_create(dir_fd, name);
 }
 
-static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stream_writer **out)
+static int add_stream(struct trace_encoder *base, struct output *output, unsigned int vcpu,
+		      struct stream_writer **out)
 {
 	struct kmemtrace_encoder *encoder = (struct kmemtrace_encoder *)base;
 	struct kmemtrace_writer *stream = calloc(1, sizeof(*stream));
@@ -134,14 +147,17 @@ static int add_stream(struct trace_encoder *base, unsigned int vcpu, struct stre
 	if (!stream)
 		return -ENOMEM;
 	stream->base.ops = &stream_ops;
-	stream->caches_fd = -1;
-	stream->records_fd = create_file(encoder->dir_fd, "cpu", vcpu);
-	if (stream->records_fd >= 0)
-		stream->caches_fd = create_file(encoder->dir_fd, "caches", vcpu);
-	if (stream->records_fd < 0)
-		ret = stream->records_fd;
-	else if (stream->caches_fd < 0)
-		ret = stream->caches_fd;
+	stream->file.base.write = write_packet;
+	stream->file.caches_fd = -1;
+	stream->file.records_fd = create_file(encoder->dir_fd, "cpu", vcpu);
+	if (stream->file.records_fd >= 0)
+		stream->file.caches_fd = create_file(encoder->dir_fd, "caches", vcpu);
+	if (stream->file.records_fd < 0)
+		ret = stream->file.records_fd;
+	else if (stream->file.caches_fd < 0)
+		ret = stream->file.caches_fd;
+	else
+		ret = output_add(output, &stream->file.base, &stream->base.output);
 	if (ret)
 		destroy_stream(&stream->base);
 	else

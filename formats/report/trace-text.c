@@ -122,12 +122,20 @@ static bool print_counts(FILE *out, const struct trace_losses *losses, int inden
 		fprintf(out, "%-*s%s\n", indent, nothing ? "Lost" : "", text);
 		nothing = false;
 	}
-	if (losses->unfinished) {
-		fprintf(out, "%-*sthe recorder did not end in order: last records may be missing\n",
-			indent, nothing ? "Lost" : "");
+	if (losses->unfinished && !losses->recording) {
+		fprintf(out, "%-*s%s%s did not end in order: last records may be missing\n", indent,
+			nothing ? "Lost" : "", losses->writer[0] ? "sonde " : "",
+			losses->writer[0] ? losses->writer : "the recorder");
 		nothing = false;
 	}
 	return nothing;
+}
+
+static void print_recording(FILE *out, const struct trace_losses *losses, int indent)
+{
+	if (losses->recording)
+		fprintf(out, "%-*ssonde %s is writing this trace: its newest records are to come\n",
+			indent, "Now", losses->writer);
 }
 
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
@@ -140,7 +148,31 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 	nothing = print_cuts(out, reader, indent, nothing);
 	if (nothing)
 		fprintf(out, "%-*s%s\n", indent, "Lost",
-			losses.known ? "none" : "unknown: the trace does not say");
+			losses.recording ? "none so far"
+			: losses.known   ? "none"
+					 : "unknown: the trace does not say");
+	print_recording(out, &losses, indent);
+}
+
+void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(reader);
+
+	for (size_t i = 0; sidecar && i < sidecar->info.nr_gaps; i++)
+		fprintf(out, "%-*s%s: %s\n", indent, i ? "" : "Untraced",
+			sidecar->info.gaps[i].function, sidecar->info.gaps[i].reason);
+}
+
+static json_t *gaps_json(const struct trace_reader *reader)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(reader);
+	json_t *array = json_array();
+
+	for (size_t i = 0; sidecar && i < sidecar->info.nr_gaps; i++)
+		json_array_append_new(array, json_pack("{ss ss}", "function",
+						       sidecar->info.gaps[i].function, "reason",
+						       sidecar->info.gaps[i].reason));
+	return array;
 }
 
 static json_t *cuts_json(const struct trace_reader *reader)
@@ -173,6 +205,8 @@ int text_json_losses(json_t *root, const struct trace_reader *reader)
 	failed |= json_object_set_new(root, "losses_known", json_boolean(losses.known));
 	failed |= json_object_set_new(
 		root, "complete", json_boolean(!losses.unfinished && !trace_reader_cut(reader)));
+	failed |= json_object_set_new(root, "recording", json_boolean(losses.recording));
+	failed |= json_object_set_new(root, "gaps", gaps_json(reader));
 	return failed | json_object_set_new(root, "cut", cuts_json(reader));
 }
 

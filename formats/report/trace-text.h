@@ -21,11 +21,19 @@ void text_print_head(FILE *out, const struct trace_reader *reader, uint64_t reco
 /* "Left out" and "Recording": the counters that are about no loss. */
 void text_print_recording(FILE *out, const struct trace_reader *reader, int indent);
 
-/* "Lost", a line for each cause, of a trace that was read to its end; "none" if nothing is lost. */
+/*
+ * "Lost", a line for each cause, of a trace that was read to its end; "none" if nothing is lost.
+ * "Now" if the trace is still being written.
+ */
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent);
 
-/* Add all counters, "losses_known", "complete" and "cut" to an object. Returns 0, or -1 without
- * memory. */
+/* "Untraced", a line for each function whose events are missing from the trace. */
+void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent);
+
+/*
+ * Add all counters, "losses_known", "complete", "recording", "gaps" and "cut" to an object. Returns
+ * 0, or -1 without memory.
+ */
 int text_json_losses(json_t *root, const struct trace_reader *reader);
 
 /* Print a JSON value with a newline, and release it. Returns an exit status; NULL is a failure. */

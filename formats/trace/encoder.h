@@ -6,6 +6,7 @@
 #include "formats/base/error.h"
 #include "formats/event/kmem.h"
 #include "formats/trace/cache-table.h"
+#include "formats/trace/output.h"
 #include "formats/trace/sidecar.h"
 
 /*
@@ -13,22 +14,27 @@
  * add an encoder, embed the two structures at the start of two of its own, fill in all
  * operations, and add a row to formats/encodings.c.
  *
- * One vCPU's stream; calls on one stream never overlap. Between calls its files are a valid
- * trace: what the disk refuses stays buffered, and the files are cut back.
+ * One vCPU's stream; calls on one stream never overlap. It gathers records in packets of at most
+ * OUTPUT_PACKET_MAX bytes and puts them into the trace's output, whose thread writes them: its
+ * files are a valid trace at any time.
  */
 struct stream_writer {
 	const struct stream_writer_ops *ops;
+	struct output_stream *output; /* set by add_stream */
 	uint64_t lost; /* records of this vCPU that could not be written; the writer counts them */
 };
 
 struct stream_writer_ops {
-	/* Returns 0, or -errno if the buffer is full and cannot be written. */
+	/* Returns 0, or an error of output_put() if there is no room for the record. */
 	int (*append)(struct stream_writer *stream, const struct kmem_record *record);
-	/* Write what is buffered. Returns 0, or -errno with the unwritten still buffered. */
+	/* Put what is gathered so far. Returns 0, or an error of output_put() and keeps it. */
 	int (*flush)(struct stream_writer *stream);
-	/* Forget what is buffered. Adds the number of its allocations and frees to the counts. */
+	/*
+	 * Forget what was gathered or put, and is not written. Adds the number of its allocations
+	 * and frees to the counts. May put a packet that says so.
+	 */
 	void (*discard)(struct stream_writer *stream, uint64_t *allocs, uint64_t *frees);
-	/* Close, without writing anything. */
+	/* Close, without writing anything. The output has ended. */
 	void (*destroy)(struct stream_writer *stream);
 };
 
@@ -43,7 +49,7 @@ struct encoder_ops {
 	/* dir_fd and caches must outlive the encoder. Returns 0 or -errno. */
 	int (*create)(int dir_fd, struct cache_table *caches, struct trace_encoder **out);
 	/* Create the files of a vCPU, which must not exist. Returns 0 or -errno. */
-	int (*add_stream)(struct trace_encoder *encoder, unsigned int vcpu,
+	int (*add_stream)(struct trace_encoder *encoder, struct output *output, unsigned int vcpu,
 			  struct stream_writer **out);
 	/*
 	 * Write, or write again, the files that describe all streams. The writer calls it once

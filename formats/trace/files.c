@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "formats/base/text.h"
@@ -134,6 +135,16 @@ void trace_files_close(struct trace_files *files)
 	free(files->fds);
 	free(files->vcpus);
 	free(files);
+}
+
+bool trace_files_are_being_written(const struct trace_files *files)
+{
+	if (files->dir_fd < 0)
+		return false;
+	if (flock(files->dir_fd, LOCK_SH | LOCK_NB))
+		return errno == EWOULDBLOCK;
+	flock(files->dir_fd, LOCK_UN);
+	return false;
 }
 
 const unsigned int *trace_files_vcpus(const struct trace_files *files, size_t *nr_vcpus)

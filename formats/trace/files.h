@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_TRACE_FILES_H
 #define SONDE_FORMATS_TRACE_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/byte-source.h"
@@ -25,6 +26,12 @@ int trace_files_open_memory(const struct trace_memory_file *files, size_t nr_fil
 
 /* NULL-safe. Ends the byte sources that were made of the files. */
 void trace_files_close(struct trace_files *files);
+
+/*
+ * Whether a trace writer has the directory open now: trace_writer_create() locks it. False where
+ * that cannot be known (in memory, on file systems without locks).
+ */
+bool trace_files_are_being_written(const struct trace_files *files);
 
 /* The numbers n of the files "cpu<n>", ascending, valid until close. */
 const unsigned int *trace_files_vcpus(const struct trace_files *files, size_t *nr_vcpus);

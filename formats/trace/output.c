@@ -499,6 +499,16 @@ uint64_t output_discard(struct output_stream *stream, struct output_events *even
 	return n;
 }
 
+int output_failed(const struct output_stream *stream)
+{
+	int failed;
+
+	pthread_mutex_lock(&stream->output->lock);
+	failed = stream->head ? stream->failed : 0;
+	pthread_mutex_unlock(&stream->output->lock);
+	return failed;
+}
+
 struct output_events output_forgotten(const struct output_stream *stream)
 {
 	struct output_events forgotten;

@@ -62,6 +62,7 @@ struct output_config {
 
 enum {
 	OUTPUT_QUEUE_BYTES = 8 << 20,
+	OUTPUT_PACKET_MAX = 64 << 10, /* what encoders make their packets of */
 	/* Less than the 20 s after which a guest's watchdog reports a vCPU that waits. */
 	OUTPUT_STALL_MS = 10000,
 };
@@ -95,6 +96,9 @@ int output_wait(struct output_stream *stream, size_t size);
  * what was released.
  */
 int output_sync(struct output *output);
+
+/* -errno of the last try to write a stream's oldest packet; 0: it was not refused. */
+int output_failed(const struct output_stream *stream);
 
 /* A flight recorder writes all that it keeps now, and then keeps packets as before. */
 void output_release(struct output *output);

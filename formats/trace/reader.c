@@ -23,6 +23,7 @@ struct trace_reader {
 	size_t nr_streams;
 	struct merge_stream **heap; /* those not ended, the earliest head first */
 	size_t heap_size;
+	bool being_written; /* when the sidecar was read */
 	bool primed;
 	bool taken; /* the event of heap[0] was handed out */
 	bool cut;
@@ -71,6 +72,8 @@ static void load_sidecar(struct trace_reader *reader)
 {
 	const char *name = reader->decoder->ops->sidecar_name;
 
+	/* In this order: a writer that ends now is not taken for one that was killed. */
+	reader->being_written = trace_files_are_being_written(reader->files);
 	if (sidecar_load(reader->files, &reader->sidecar, &reader->sidecar_error) == -ENOENT &&
 	    name[0] == '.')
 		error_set(&reader->sidecar_error, ENOENT, "%s is missing: copy hidden files, too",
@@ -343,11 +346,13 @@ void trace_reader_losses(const struct trace_reader *reader, struct trace_losses 
 	const struct sidecar *sidecar = reader->sidecar;
 	uint64_t by_stream = 0, by_vcpu = 0;
 
-	*out = (struct trace_losses){.known = reader->decoder->losses_known};
+	*out = (struct trace_losses){.known = reader->decoder->losses_known, .writer = ""};
 	if (sidecar) {
 		out->known = out->known || sidecar->complete;
 		out->counters = sidecar->info.counters;
 		out->unfinished = is_unfinished(reader);
+		out->recording = !sidecar->complete && reader->being_written;
+		out->writer = sidecar->info.writer;
 	}
 	for (size_t i = 0; sidecar && i < sidecar->nr_vcpus; i++)
 		by_vcpu += sidecar->vcpus[i].overruns;

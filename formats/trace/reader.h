@@ -64,7 +64,10 @@ bool trace_reader_cut(const struct trace_reader *reader);
 struct trace_losses {
 	bool known; /* the trace says what was lost; else all of this is 0 */
 	struct trace_counters counters;
-	bool unfinished; /* the recorder did not end in order: up to a buffer per vCPU is missing */
+	bool unfinished; /* the last records are missing: up to a buffer per vCPU */
+	bool recording;  /* unfinished, as it is still being written (when the reader was opened) */
+	const char
+		*writer; /* the verb that writes or wrote it, or "". Lives as long as the reader. */
 };
 void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out);
 

@@ -27,6 +27,7 @@ struct field {
 
 static const struct field fields[] = {
 	FIELD(tool_version, STRING),
+	FIELD(writer, STRING),
 	FIELD(mode, STRING),
 	FIELD(memory, STRING),
 	FIELD(tracers, STRING),

@@ -17,7 +17,8 @@ int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, s
 	if (!text)
 		return error_set(err, ENOMEM, "%s: out of memory", name);
 	snprintf(temp_name, sizeof(temp_name), "%s%s", name, SIDECAR_TEMP_SUFFIX);
-	ret = file_replace(dir_fd, name, temp_name, text, strlen(text));
+	ret = file_replace(dir_fd, name, temp_name, text, strlen(text),
+			   sidecar->complete ? FILE_DURABLE : FILE_VOLATILE);
 	free(text);
 	if (ret)
 		return error_set(err, -ret, "%s: %s", name, strerror(-ret));

@@ -51,8 +51,9 @@ struct sidecar {
 /*
  * Write the sidecar of the trace directory open as dir_fd, under one of the names above, by way
  * of a temporary file: a reader sees the old sidecar or the new. Bytes outside printable ASCII
- * in strings (they come from guests) become '?'. Returns 0, or -errno with the old sidecar still
- * there.
+ * in strings (they come from guests) become '?'. A complete sidecar is on the disk after that; of
+ * others, which are written again and again, the next one will be. Returns 0, or -errno with the
+ * old sidecar still there.
  */
 int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err);
 

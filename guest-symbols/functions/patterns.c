@@ -38,6 +38,14 @@ static int check_part(const char *text, size_t from, const char *part, struct er
 				text);
 }
 
+/* The kernel has _ in the name of module snd-hda. */
+static void normalise_module(char *module)
+{
+	for (; *module && *module != '['; module++)
+		if (*module == '-')
+			*module = '_';
+}
+
 /* Split p->text into its parts, in place in p->name. */
 static int split(struct function_pattern *p, struct error *err)
 {
@@ -63,6 +71,7 @@ static int split(struct function_pattern *p, struct error *err)
 					"a function's name is missing");
 	if (colon) {
 		*colon = '\0';
+		normalise_module(colon + strlen(scope));
 		p->module = colon + strlen(scope);
 		p->module_negated = *p->module == '!';
 		p->module += p->module_negated;

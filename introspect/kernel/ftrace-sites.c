@@ -21,7 +21,8 @@ struct layout {
 struct sites {
 	uint64_t *v;
 	size_t n, room;
-	size_t seen; /* modules' too */
+	size_t seen;     /* modules' too */
+	bool image_only; /* link addresses of the image's; else the gvas of all */
 };
 
 static int get_field(const struct kernel *kernel, const char *structure, const char *member,
@@ -62,7 +63,7 @@ static int get_layout(const struct kernel *kernel, struct layout *out, struct er
 		   : get_field(kernel, "dyn_ftrace", "ip", 8, out->record_size, &out->ip, err);
 }
 
-static int add_site(struct sites *sites, uint64_t link, struct error *err)
+static int add_site(struct sites *sites, uint64_t address, struct error *err)
 {
 	uint64_t *v = sites->v;
 
@@ -73,7 +74,7 @@ static int add_site(struct sites *sites, uint64_t link, struct error *err)
 			return error_set(err, ENOMEM, "no memory for %zu sites", sites->room);
 		sites->v = v;
 	}
-	v[sites->n++] = link;
+	v[sites->n++] = address;
 	return 0;
 }
 
@@ -94,7 +95,9 @@ static int read_records(const struct kernel *kernel, const struct layout *layout
 			uint64_t ip;
 
 			memcpy(&ip, records + i * layout->record_size + layout->ip, sizeof(ip));
-			if (kernel_in_image(kernel, ip))
+			if (!sites->image_only)
+				ret = add_site(sites, ip, err);
+			else if (kernel_in_image(kernel, ip))
 				ret = add_site(sites, kernel_link(kernel, ip), err);
 		}
 	}
@@ -151,17 +154,40 @@ static int read_chain(const struct kernel *kernel, struct sites *sites, struct e
 	return ret;
 }
 
-int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err)
+/* Sorts, and drops what the chain names twice. */
+static void finish(struct sites *sites)
 {
-	struct sites sites = {0};
+	size_t n = 0;
+
+	qsort(sites->v, sites->n, sizeof(*sites->v), compare);
+	for (size_t i = 0; i < sites->n; i++)
+		if (!n || sites->v[n - 1] != sites->v[i])
+			sites->v[n++] = sites->v[i];
+	sites->n = n;
+}
+
+static int read_sites(const struct kernel *kernel, bool image_only, uint64_t **out, size_t *n,
+		      struct error *err)
+{
+	struct sites sites = {.image_only = image_only};
 	int ret = read_chain(kernel, &sites, err);
 
 	if (ret) {
 		free(sites.v);
 		return ret;
 	}
-	qsort(sites.v, sites.n, sizeof(*sites.v), compare);
+	finish(&sites);
 	*out = sites.v;
 	*n = sites.n;
 	return 0;
+}
+
+int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err)
+{
+	return read_sites(kernel, true, out, n, err);
+}
+
+int ftrace_sites_read_all(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err)
+{
+	return read_sites(kernel, false, out, n, err);
 }

@@ -22,6 +22,11 @@ struct image_range {
  */
 int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err);
 
+/* The same with the sites of modules: *out are sorted gvas. They are what the guest says: any
+ * address may be among them. */
+int ftrace_sites_read_all(const struct kernel *kernel, uint64_t **out, size_t *n,
+			  struct error *err);
+
 /* A running kernel that was found without its image file. */
 struct kernel_identity {
 	struct kernel_image *image; /* read from guest memory, as if loaded from its file */

@@ -34,11 +34,18 @@ static uint64_t now_ns(const struct ftrace_handoff *h)
 
 /* --- the guest changes sites ------------------------------------------------------------------ */
 
+/* Whether a site is yielded. */
+static bool is_held(const struct patch *p)
+{
+	uint8_t holder = atomic_load(&p->holder);
+
+	return holder != SITE_NOP && holder != SITE_CALL_FENTRY;
+}
+
 /* A site that is a NOP is patched again, all others are yielded. */
 static int take_or_yield(void *arg, struct patch *p, const uint8_t *now, struct error *err)
 {
 	struct ftrace_handoff *h = arg;
-	size_t i = (size_t)(p - h->plan->entries.v);
 	enum site_state state = SITE_UNKNOWN;
 
 	(void)err;
@@ -47,9 +54,9 @@ static int take_or_yield(void *arg, struct patch *p, const uint8_t *now, struct 
 	p->yielded = state != SITE_NOP;
 	if (!p->yielded)
 		memcpy(p->old_bytes, now, SITE_SIZE);
-	else if (h->holders[i] == SITE_NOP)
+	else if (!is_held(p))
 		atomic_fetch_add(&h->functions, 1);
-	atomic_store(&h->holders[i], (uint8_t)state);
+	atomic_store(&p->holder, (uint8_t)state);
 	return 0;
 }
 
@@ -61,15 +68,23 @@ static void stop_counting(struct ftrace_handoff *h)
 	atomic_fetch_add(&h->out_ns, now_ns(h) - h->since_ns);
 }
 
+static void take_again(struct ftrace_handoff *h, struct patch_set *set)
+{
+	struct error err;
+
+	patch_set_read(set, h->kernel, take_or_yield, h, NULL);
+	if (patch_set_apply(set, h->kernel, &err))
+		first_error_set(h->failure, &err);
+}
+
 static void on_post_process_return(void *arg, const struct guest_trap *hit)
 {
 	struct ftrace_handoff *h = arg;
-	struct error err;
 
 	(void)hit;
-	patch_set_read(&h->plan->entries, h->kernel, take_or_yield, h, NULL);
-	if (patch_set_apply(&h->plan->entries, h->kernel, &err))
-		first_error_set(h->failure, &err);
+	take_again(h, &h->plan->entries);
+	if (h->shared_out)
+		take_again(h, &h->plan->shared);
 	stop_counting(h);
 }
 
@@ -91,6 +106,9 @@ static void on_prepare(void *arg, const struct guest_trap *hit)
 	struct error err;
 
 	(void)hit;
+	h->shared_out = h->plan->shared.applied;
+	if (patch_set_revert(&h->plan->shared, h->kernel, NULL, &err))
+		first_error_set(h->failure, &err);
 	if (patch_set_revert(&h->plan->entries, h->kernel, NULL, &err))
 		first_error_set(h->failure, &err);
 	h->out = true;
@@ -134,16 +152,6 @@ bool ftrace_handoff_is_possible(const struct kernel *kernel)
 
 int ftrace_handoff_begin(struct ftrace_handoff *h, struct error *err)
 {
-	size_t n = h->plan->entries.n;
-
-	ftrace_handoff_forget(h);
-	h->holders = calloc(n + 1, sizeof(*h->holders));
-	if (!h->holders)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++)
-		atomic_init(&h->holders[i],
-			    h->plan->entries.v[i].yielded ? SITE_CALL_OTHER : SITE_NOP);
-	h->nr_holders = n;
 	h->fentry = kernel_symbol(h->kernel, "__fentry__");
 	return arm(h, "ftrace_arch_code_modify_prepare", on_prepare, err);
 }
@@ -153,24 +161,26 @@ void ftrace_handoff_end(struct ftrace_handoff *h)
 	stop_counting(h);
 }
 
-void ftrace_handoff_forget(struct ftrace_handoff *h)
+size_t ftrace_handoff_refusals(const struct ftrace_handoff *h, struct site_refusal *out)
 {
-	free(h->holders);
-	h->holders = NULL;
-	h->nr_holders = 0;
+	const struct patch_set *entries = &h->plan->entries;
+	size_t n = 0;
+
+	for (size_t i = 0; i < entries->n; i++) {
+		const struct patch *p = &entries->v[i];
+
+		if (is_held(p))
+			out[n++] = site_refuse(p->function, p->gva, "site %s",
+					       site_state_text(atomic_load(&p->holder)));
+	}
+	return n;
 }
 
-size_t ftrace_handoff_refusals(const struct ftrace_handoff *h, struct site_refusal *out)
+size_t ftrace_handoff_yielded(const struct patch_set *set)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < h->nr_holders; i++) {
-		const struct patch *p = &h->plan->entries.v[i];
-		enum site_state state = atomic_load(&h->holders[i]);
-
-		if (state != SITE_NOP)
-			out[n++] =
-				site_refuse(p->function, p->gva, "site %s", site_state_text(state));
-	}
+	for (size_t i = 0; i < set->n; i++)
+		n += is_held(&set->v[i]);
 	return n;
 }

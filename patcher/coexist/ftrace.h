@@ -29,9 +29,7 @@ struct ftrace_handoff {
 	struct first_error *failure; /* set if the sites could not be reverted or patched */
 	bool out; /* the guest is changing sites; changes with the guest stopped */
 
-	/* By the plan's entries: enum site_state of a site that is yielded, else SITE_NOP. */
-	_Atomic uint8_t *holders;
-	size_t nr_holders;
+	bool shared_out; /* while `out`: the direct lane's sites were patched */
 	uint64_t fentry; /* gva of __fentry__() */
 
 	/* since creation */
@@ -58,11 +56,11 @@ int ftrace_handoff_begin(struct ftrace_handoff *handoff, struct error *err);
 /* With the guest stopped. Keeps the counters. */
 void ftrace_handoff_end(struct ftrace_handoff *handoff);
 
-/* Before the plan is destroyed. */
-void ftrace_handoff_forget(struct ftrace_handoff *handoff);
-
 /* The sites that are yielded now, as refusals; returns how many, at most one for each entry of the
- * plan. Any thread. */
+ * plan. While the plan exists; any thread. */
 size_t ftrace_handoff_refusals(const struct ftrace_handoff *handoff, struct site_refusal *out);
+
+/* How many sites of a patch set are yielded now. Any thread. */
+size_t ftrace_handoff_yielded(const struct patch_set *set);
 
 #endif

@@ -7,6 +7,8 @@
 #include "formats/base/error.h"
 #include "formats/event/counters.h"
 #include "patcher/plan/patch-plan.h"
+#include "patcher/plan/shared-sites.h"
+#include "patcher/probe/gate.h"
 #include "patcher/probe/probe.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
@@ -28,12 +30,46 @@ struct engine {
 	const struct engine_ops *ops;
 };
 
-/* Takes a hit to its tracer; `ref` is NULL at returns. Traps call it on vCPUs' threads, rings on one
- * thread in the order of the time stamps; one thread at a time. */
+/* Takes a hit to its tracer; `ref` is NULL at returns. Traps call it on vCPUs' threads, rings on
+ * one thread in the order of the time stamps; one thread at a time. */
 typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
 			    const struct probe_hit *hit);
 
 struct trap_reader;
+struct event_sink;
+
+/*
+ * The direct lane: each record is an event, which goes from the ring of a vCPU to that vCPU's
+ * stream. An instance of a tracer on this lane wants records of some sites.
+ */
+enum { DIRECT_MAX = 32 /* instances at a time, those that are being left included */ };
+
+/* Where events go: the writer's functions (formats/trace/writer.h), or a test's. */
+struct direct_output {
+	void (*begin)(struct event_sink *sink);
+	/* `bytes` is an event of the instance's class number `class`. */
+	int (*put)(struct event_sink *sink, unsigned int class, int64_t ns, const void *bytes);
+	void (*end)(struct event_sink *sink);
+};
+
+struct direct_want {
+	const void *owner;       /* who it is: the same as long as it goes on */
+	uint32_t fields;         /* enum direct_field */
+	const struct gate *gate; /* NULL: all calls */
+	/* Events are a struct function_event. All of these are used as long as direct_uses(). */
+	const struct gate_rest *filter; /* NULL: all events */
+	const struct direct_output *output;
+	struct event_sink *const *sinks; /* by vCPU */
+	_Atomic uint64_t *records;       /* counts them, likewise */
+};
+
+/* All that is to be recorded from now on. */
+struct direct_change {
+	const struct direct_want *wants;
+	size_t nr_wants;
+	/* Bit i of a site's mask is wants[i]. Sites with a refusal are left alone. */
+	const struct shared_sites *sites;
+};
 
 /* What an engine works with: borrowed while it exists. */
 struct engine_config {
@@ -104,6 +140,21 @@ struct engine_ops {
 	 * *outcome as of withdraw().
 	 */
 	int (*end)(struct engine *engine, struct patch_outcome *outcome, struct error *err);
+
+	/*
+	 * The direct lane, NULL where there is none. First prepare() while the guest runs: makes
+	 * rings and code. Then, with the guest stopped, commit(): one pass over the text, all of it
+	 * or nothing. The plan's shared sites are those of the change from then on. discard()
+	 * instead, and after a failed commit. One thread at a time.
+	 *
+	 * prepare(): -ENOSPC: too little memory for rings or code, too many instances.
+	 */
+	int (*direct_prepare)(struct engine *engine, const struct direct_change *change,
+			      struct error *err);
+	int (*direct_commit)(struct engine *engine, struct error *err);
+	void (*direct_discard)(struct engine *engine);
+	/* Whether records of this owner may still come. Any thread. */
+	bool (*direct_uses)(struct engine *engine, const void *owner);
 
 	/* Add what was counted for a vCPU since creation. Any thread. */
 	void (*counts)(struct engine *engine, unsigned int vcpu, struct trace_counters *sum);

@@ -10,7 +10,6 @@ enum {
 	QUIET_MS = 10, /* ... after one without */
 	IDLE_MS = 100, /* without records, until the doorbells are armed */
 	LEAVE_MS = 32, /* the most between two tries to leave */
-	LEAVE_TRIES = 3,
 };
 
 /* The host may keep a vCPU off its CPU in the middle of a record for any time. A record that is
@@ -68,7 +67,7 @@ static bool is_unfinished(const struct ring_engine *x)
 
 	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
 		waiting |= ring_is_waiting(&x->rings[i]);
-	return waiting;
+	return waiting | direct_is_waiting(x);
 }
 
 /*
@@ -109,6 +108,12 @@ static void show_stamps(struct ring_engine *x)
 			x->guest->clock->tsc_seen(x->guest, tsc);
 }
 
+static void show_life(struct ring_engine *x)
+{
+	ring_show_life(x->rings, x->nr_vcpus);
+	direct_show_life(x);
+}
+
 static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall)
 {
 	struct ring_clock clock = {.margin = margin, .stall_ns = stall};
@@ -119,12 +124,13 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	clock.tsc = x->guest->clock->tsc(x->guest);
 	clock.now_ns = running_ns(x);
 	use_clocks(x);
-	ring_show_life(x->rings, x->nr_vcpus);
+	show_life(x);
+	pass.records = direct_pass(x, &clock);
 	ring_merge_pass(&x->merge, &clock, emit_record, &pass);
-	ring_show_life(x->rings, x->nr_vcpus);
+	show_life(x);
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		x->vcpus[i].seen = x->rings[i].counts;
+		x->vcpus[i].seen = ring_engine_counts(x, i);
 	if (x->waiting)
 		pthread_cond_broadcast(&x->passed);
 	pthread_mutex_unlock(&x->lock);
@@ -137,7 +143,7 @@ static bool is_drained(const struct ring_engine *x)
 
 	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
 		drained &= ring_is_drained(&x->rings[i]);
-	return drained;
+	return drained & direct_is_drained(x);
 }
 
 /* Rings are closed first: a guest that could not be stopped may write as fast as this reads. */
@@ -145,6 +151,7 @@ void ring_engine_drain_all(struct ring_engine *x)
 {
 	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
 		ring_close(&x->rings[i]);
+	direct_close_rings(x);
 	do
 		make_pass(x, 0, 0);
 	while (!is_drained(x));
@@ -179,7 +186,7 @@ static bool arm_all(struct ring_engine *x)
 		    __atomic_load_n(&trap->header->reserve, __ATOMIC_SEQ_CST) != trap->consumed)
 			return false;
 	}
-	return true;
+	return direct_arm(x);
 }
 
 /* Sleep until the guest rings a doorbell. A record that was on its way into a ring while that was
@@ -209,25 +216,22 @@ static bool is_leaving(struct ring_engine *x)
 
 /* --- leaving ---------------------------------------------------------------------------------- */
 
-/* What could not be taken away at first may go at the next try. */
 static void leave(struct ring_engine *x)
 {
 	struct error err;
-	int ret = -1;
 
 	ring_engine_drain_all(x);
-	for (int i = 0; ret && i < LEAVE_TRIES; i++) {
-		ret = ring_engine_remove_memory(x, &err);
-		if (ret)
-			first_error_set(x->config.failure, &err);
-	}
+	if (ring_engine_remove_memory(x, &err))
+		first_error_set(x->config.failure, &err);
 }
 
-static bool try_leave(struct ring_engine *x)
+/* Stop the guest, and if it has left the code call `then`. */
+static bool try_quiesce(struct ring_engine *x, struct quiesce *quiesce,
+			void (*then)(struct ring_engine *x))
 {
 	bool left = false;
 
-	if (!quiesce_is_promising(&x->quiesce))
+	if (!quiesce_is_promising(quiesce))
 		return false;
 	/* a vCPU that waits in its trap for the thread could not be stopped */
 	atomic_store(&x->stopping, true);
@@ -235,9 +239,9 @@ static bool try_leave(struct ring_engine *x)
 	pthread_cond_broadcast(&x->passed);
 	pthread_mutex_unlock(&x->lock);
 	if (!x->guest->control->try_stop(x->guest, NULL)) {
-		left = !quiesce_check(&x->quiesce, NULL);
+		left = !quiesce_check(quiesce, NULL);
 		if (left)
-			leave(x);
+			then(x);
 		x->guest->control->resume(x->guest, NULL);
 	}
 	atomic_store(&x->stopping, false);
@@ -267,7 +271,7 @@ static void drain_and_leave(struct ring_engine *x)
 	/* each try stops the guest, which may be announced to others */
 	for (;;) {
 		make_pass(x, x->margin, stall_polls * x->poll_ns);
-		left = try_leave(x);
+		left = try_quiesce(x, &x->quiesce, leave);
 		if (left || doze(x, ms) == DOZE_QUIT)
 			break;
 		ms = 2 * ms < LEAVE_MS ? 2 * ms : LEAVE_MS;
@@ -276,6 +280,21 @@ static void drain_and_leave(struct ring_engine *x)
 	x->left = left;
 	pthread_cond_broadcast(&x->passed);
 	pthread_mutex_unlock(&x->lock);
+}
+
+/* Code of the direct lane that is being left; false: there is none. Each try stops the guest. */
+static bool retire(struct ring_engine *x, uint64_t now)
+{
+	if (!direct_is_retiring(x)) {
+		x->retire_ms = 1;
+		return false;
+	}
+	if (now < x->next_retire)
+		return true;
+	try_quiesce(x, &x->direct.quiesce, direct_retire);
+	x->next_retire = now + (uint64_t)x->retire_ms * NS_PER_MS;
+	x->retire_ms = 2 * x->retire_ms < LEAVE_MS ? 2 * x->retire_ms : LEAVE_MS;
+	return true;
 }
 
 static void *drain(void *arg)
@@ -287,8 +306,9 @@ static void *drain(void *arg)
 	while (result != DOZE_QUIT && !is_leaving(x)) {
 		uint64_t records = make_pass(x, x->margin, stall_polls * x->poll_ns);
 		uint64_t now = clock_monotonic_ns();
+		bool retiring = retire(x, now);
 
-		if (records)
+		if (records || retiring)
 			busy_until = now + (uint64_t)IDLE_MS * NS_PER_MS;
 		if (now < busy_until || !(x->guest->caps & GUEST_CAP_PORT_TRAP)) {
 			result = doze(x, records ? BUSY_MS : QUIET_MS);

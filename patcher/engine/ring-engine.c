@@ -71,10 +71,10 @@ static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct
 {
 	struct ring_engine *x = ring_engine_of(engine);
 	const struct quiesce_policy policy = {
-		.tasks = &x->tasks, .gva = x->mapping.gva, .size = x->set.code_bytes};
+		.tasks = &x->tasks, .gva = x->mapping.gva, .size = x->code_bytes};
 	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
 
-	if (ret || x->leaving)
+	if (ret)
 		return ret;
 	pthread_mutex_lock(&x->lock);
 	/* cannot fail: a merge takes fewer rings than this has room for */
@@ -107,6 +107,15 @@ static void add_counts(struct ring_counts *to, const struct ring_counts *from)
 	to->stalled += from->stalled;
 	to->malformed += from->malformed;
 	to->skipped_bytes += from->skipped_bytes;
+}
+
+struct ring_counts ring_engine_counts(const struct ring_engine *x, unsigned int vcpu)
+{
+	struct ring_counts sum = x->rings[vcpu].counts;
+
+	for (unsigned int i = vcpu; i < x->direct.nr_rings; i += x->nr_vcpus)
+		add_counts(&sum, &x->direct.rings[i].counts);
+	return sum;
 }
 
 static void keep_counts(struct ring_engine *x)
@@ -160,11 +169,12 @@ static int end(struct engine *engine, struct patch_outcome *outcome, struct erro
 	ring_engine_stop_thread(x);
 	if (!x->left) {
 		for (unsigned int i = 0; i < x->nr_vcpus; i++)
-			x->vcpus[i].cut_off = x->rings[i].counts.stalled;
+			x->vcpus[i].cut_off = ring_engine_counts(x, i).stalled;
 		ring_engine_drain_all(x);
 		/* records that the guest's end has cut off are neither damage nor events */
 		for (unsigned int i = 0; i < x->nr_vcpus; i++)
-			x->vcpus[i].cut_off = x->rings[i].counts.stalled - x->vcpus[i].cut_off;
+			x->vcpus[i].cut_off =
+				ring_engine_counts(x, i).stalled - x->vcpus[i].cut_off;
 	}
 	tear_down(x);
 	return ret;
@@ -196,6 +206,7 @@ static void destroy(struct engine *engine)
 
 	ring_engine_stop_thread(x);
 	ring_engine_free_memory(x);
+	direct_deinit(x);
 	pthread_cond_destroy(&x->passed);
 	pthread_cond_destroy(&x->wake);
 	pthread_mutex_destroy(&x->lock);
@@ -213,6 +224,10 @@ static const struct engine_ops ring_ops = {
 	.withdraw = withdraw,
 	.finish = finish,
 	.end = end,
+	.direct_prepare = direct_prepare,
+	.direct_commit = direct_commit,
+	.direct_discard = direct_discard,
+	.direct_uses = direct_uses,
 	.counts = count,
 	.destroy = destroy,
 };
@@ -242,6 +257,7 @@ int ring_engine_create(const struct engine_config *config, struct engine **out, 
 	x->nr_vcpus = x->guest->nr_vcpus;
 	x->poll_ns = POLL_NS;
 	init_sync(x);
+	direct_init(x);
 	x->vcpus = calloc(x->nr_vcpus, sizeof(*x->vcpus));
 	if (!x->vcpus) {
 		destroy(&x->engine);

@@ -8,15 +8,17 @@
 #include "formats/base/clock.h"
 #include "introspect/kernel/scratch-mapping.h"
 #include "introspect/tasks/quiesce.h"
+#include "patcher/engine/direct.h"
 #include "patcher/engine/engine.h"
 #include "patcher/ring/ring.h"
 #include "patcher/trampoline/trampoline.h"
 
 /*
  * Inside of the ring engine: ring-engine.c comes and goes, ring-memory.c makes what the guest sees
- * of it, ring-drain.c is its thread, ring-traps.c is what vCPUs' threads do. Only these and their
- * tests include this.
+ * of it, ring-drain.c is its thread, ring-traps.c is what vCPUs' threads do; direct.h is the direct
+ * lane. Only these and their tests include this.
  */
+
 struct ring_engine_vcpu {
 	struct tsc_clock clock;      /* under lock */
 	struct tsc_clock used_clock; /* in the present pass */
@@ -49,6 +51,7 @@ struct ring_engine {
 	struct trampoline_kernel facts;
 	struct task_stacks tasks;
 	struct trampoline_set set;
+	struct direct_lane direct;
 	struct ring *rings;                    /* the vCPUs', then those for their traps */
 	uint8_t *trap_memory;                  /* of the latter */
 	struct ring_saved_array *saved_arrays; /* the guest's table */
@@ -71,6 +74,8 @@ struct ring_engine {
 	/* Host time in which the guest ran while a record was unfinished, in steps of poll_ns; and
 	 * when that was polled last. */
 	uint64_t run_ns, poll_ns, polled_ns;
+	uint64_t next_retire;   /* ns; when to try to free code of the direct lane ... */
+	unsigned int retire_ms; /* ... and the time until the next try */
 };
 
 static inline struct ring_engine *ring_engine_of(struct engine *engine)
@@ -94,6 +99,11 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err);
 int ring_engine_remove_memory(struct ring_engine *x, struct error *err);
 /* Free the host's part. */
 void ring_engine_free_memory(struct ring_engine *x);
+/* The rings as trampolines address them: a group's of the direct lane, or -1: the ordered lane's.
+ */
+struct trampoline_rings ring_engine_rings(const struct ring_engine *x, int group);
+/* What all rings of a vCPU have counted. By the thread, or without it. */
+struct ring_counts ring_engine_counts(const struct ring_engine *x, unsigned int vcpu);
 
 /* --- ring-drain.c ----------------------------------------------------------------------------- */
 

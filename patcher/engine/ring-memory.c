@@ -66,28 +66,60 @@ int ring_engine_read_clocks(struct ring_engine *x, struct error *err)
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-static uint64_t rings_size(const struct ring_engine *x)
+static uint64_t group_size(const struct ring_engine *x, uint32_t ring_bytes)
 {
-	return (uint64_t)x->nr_vcpus * ring_stride(x->ring_bytes);
+	return (uint64_t)x->nr_vcpus * ring_stride(ring_bytes);
 }
 
-/* What the guest may write: the rings, then the arrays that are saved for returns. */
-static uint64_t data_area(const struct ring_engine *x, uint64_t unit)
+static uint64_t rings_size(const struct ring_engine *x)
 {
-	uint64_t bytes = rings_size(x) + RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
+	return group_size(x, x->ring_bytes);
+}
 
+static uint64_t align_up(uint64_t bytes, uint64_t unit)
+{
 	return (bytes + unit - 1) & ~(unit - 1);
+}
+
+/* What the guest may write on the ordered lane: the rings, then the arrays that are saved for
+ * returns. */
+static uint64_t ordered_size(const struct ring_engine *x)
+{
+	return rings_size(x) + RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
+}
+
+/* The direct lane has what is left of `room` bytes behind the ordered lane: as many groups as fit
+ * of the largest rings of which one fits. Returns the bytes of both lanes. */
+static uint64_t add_groups(struct ring_engine *x, uint64_t room)
+{
+	const uint64_t begin = align_up(ordered_size(x), KERNEL_MAP_PAGE);
+	const uint64_t left = room > begin ? room - begin : 0;
+	struct direct_lane *lane = &x->direct;
+
+	lane->ring_bytes = x->ring_bytes;
+	while (lane->ring_bytes > RING_MIN_DATA && group_size(x, lane->ring_bytes) > left)
+		lane->ring_bytes /= 2;
+	lane->nr_groups = (unsigned int)(left / group_size(x, lane->ring_bytes));
+	if (lane->nr_groups > DIRECT_GROUPS)
+		lane->nr_groups = DIRECT_GROUPS;
+	lane->offset = x->code_bytes + begin;
+	return lane->nr_groups ? begin + lane->nr_groups * group_size(x, lane->ring_bytes)
+			       : ordered_size(x);
 }
 
 /* Code and rings in chunks of their own; *data is the size of the latter. */
 static int make_layout(struct ring_engine *x, uint64_t *data, struct error *err)
 {
+	uint64_t most = x->guest->max_scratch;
+
+	if (!most || most > KERNEL_MAP_MAX)
+		most = KERNEL_MAP_MAX;
 	x->code_bytes = KERNEL_MAP_CHUNK;
-	*data = data_area(x, KERNEL_MAP_CHUNK);
-	if (*data > KERNEL_MAP_MAX - KERNEL_MAP_CHUNK)
-		return error_set(
-			err, ENOSPC, "rings of %u vCPUs take %" PRIu64 " MiB, %d are the most",
-			x->nr_vcpus, *data >> 20, (KERNEL_MAP_MAX - KERNEL_MAP_CHUNK) >> 20);
+	*data = align_up(add_groups(x, most - KERNEL_MAP_CHUNK), KERNEL_MAP_CHUNK);
+	if (*data > most - KERNEL_MAP_CHUNK)
+		return error_set(err, ENOSPC,
+				 "rings of %u vCPUs take %" PRIu64 " MiB, %" PRIu64 " are the most",
+				 x->nr_vcpus, *data >> 20, (most - KERNEL_MAP_CHUNK) >> 20);
 	return 0;
 }
 
@@ -97,9 +129,9 @@ static int make_small_layout(struct ring_engine *x, uint64_t *data, struct error
 	uint64_t room = KERNEL_MAP_CHUNK - SMALL_CODE_BYTES - KERNEL_MAP_PAGE;
 
 	x->code_bytes = SMALL_CODE_BYTES;
-	while (data_area(x, KERNEL_MAP_PAGE) > room && x->ring_bytes > RING_MIN_DATA)
+	while (ordered_size(x) > room && x->ring_bytes > RING_MIN_DATA)
 		x->ring_bytes /= 2;
-	*data = data_area(x, KERNEL_MAP_PAGE);
+	*data = align_up(add_groups(x, room), KERNEL_MAP_PAGE);
 	if (*data > room)
 		return error_set(err, ENOSPC, "rings of %u vCPUs do not fit into %d MiB",
 				 x->nr_vcpus, KERNEL_MAP_CHUNK >> 20);
@@ -138,13 +170,10 @@ int ring_engine_remove_memory(struct ring_engine *x, struct error *err)
 	int ret = x->mapped ? scratch_mapping_remove(&x->mapping, err) : 0;
 	int removed = 0;
 
-	x->mapped = x->mapped && x->mapping.size;
-	if (x->mapped)
-		return ret;
+	x->mapped = false;
 	if (x->scratch.size)
 		removed = x->guest->scratch->remove(x->guest, &x->scratch, ret ? NULL : err);
-	if (!removed)
-		x->scratch.size = 0;
+	x->scratch.size = 0;
 	return ret ? ret : removed;
 }
 
@@ -204,16 +233,29 @@ static uint32_t patience(const struct ring_engine *x)
 	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
 }
 
+struct trampoline_rings ring_engine_rings(const struct ring_engine *x, int group)
+{
+	const struct direct_lane *lane = &x->direct;
+	struct trampoline_rings rings = {.gva = x->mapping.gva + x->code_bytes,
+					 .data_bytes = x->ring_bytes,
+					 .cpus = x->nr_vcpus,
+					 .patience = patience(x)};
+
+	if (group < 0)
+		return rings;
+	rings.data_bytes = lane->ring_bytes;
+	rings.gva =
+		x->mapping.gva + lane->offset + (uint64_t)group * group_size(x, lane->ring_bytes);
+	return rings;
+}
+
 static int make_code(struct ring_engine *x, struct error *err)
 {
 	const struct trampoline_room room = {
 		.gva = x->mapping.gva,
 		.bytes = x->scratch.hva,
 		.size = x->code_bytes,
-		.rings = {.gva = x->mapping.gva + x->code_bytes,
-			  .data_bytes = x->ring_bytes,
-			  .cpus = x->nr_vcpus,
-			  .patience = patience(x)},
+		.rings = ring_engine_rings(x, -1),
 		.kernel = &x->facts,
 		.saved_arrays = x->mapping.gva + x->code_bytes + rings_size(x),
 		.full = x->full,
@@ -252,12 +294,14 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err)
 		patch_plan_use_traps(x->config.plan);
 		return ret;
 	}
+	direct_begin(x);
 	x->margin = ticks(&x->vcpus[0].clock, MARGIN_NS);
 	return 0;
 }
 
 void ring_engine_free_memory(struct ring_engine *x)
 {
+	direct_end(x);
 	for (unsigned int i = 0; x->rings && i < 2 * x->nr_vcpus; i++)
 		ring_deinit(&x->rings[i]);
 	trampoline_set_deinit(&x->set);

@@ -9,14 +9,16 @@
 /* A host that cannot empty the rings must not hang the guest. */
 static const uint64_t wait_max_ns = 5000000000;
 
+/* `wakes`: the thread sleeps, and is woken. That is no wait for room in a full ring. */
 static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vcpu *vcpu,
-				    const struct ring *ring)
+				    const struct ring *ring, bool wakes)
 {
 	uint64_t start = clock_monotonic_ns();
 	struct timespec deadline = ring_engine_deadline(start, wait_max_ns);
 	enum ring_room room;
 	int ret = 0;
 
+	atomic_fetch_add(&vcpu->waits, !wakes);
 	pthread_mutex_lock(&x->lock);
 	x->waiting++;
 	for (;;) {
@@ -30,29 +32,45 @@ static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vc
 	}
 	x->waiting--;
 	pthread_mutex_unlock(&x->lock);
-	atomic_fetch_add(&vcpu->wait_ns, clock_monotonic_ns() - start);
+	atomic_fetch_add(&vcpu->wait_ns, wakes ? 0 : clock_monotonic_ns() - start);
 	return room;
+}
+
+/* Where to go on from a slow path, and whose ring is full. */
+static bool find_slow(struct ring_engine *x, const struct guest_trap *trap,
+		      struct direct_slow *slow, struct ring **ring)
+{
+	const struct trampoline_place *place = trampoline_set_at(&x->set, trap->regs.rip);
+	const struct direct_slow *direct = place ? NULL : direct_slow_at(x, trap->regs.rip);
+
+	if ((!place && !direct) || trap->vcpu >= x->nr_vcpus)
+		return false;
+	*slow = direct ? *direct : (struct direct_slow){place->retry, place->skip, -1};
+	*ring = slow->group < 0
+			? &x->rings[trap->vcpu]
+			: &x->direct.rings[(unsigned int)slow->group * x->nr_vcpus + trap->vcpu];
+	return true;
 }
 
 /* The slow path of a trampoline. A record that is skipped is counted here. */
 static enum engine_trap on_slow_path(struct ring_engine *x, struct guest_trap *trap)
 {
-	const struct trampoline_place *place = trampoline_set_at(&x->set, trap->regs.rip);
 	struct ring_engine_vcpu *vcpu;
-	bool idle;
+	struct direct_slow slow;
+	struct ring *ring;
+	bool wakes;
 
-	if (!place || trap->vcpu >= x->nr_vcpus)
+	if (!find_slow(x, trap, &slow, &ring))
 		return ENGINE_TRAP_FOREIGN;
 	vcpu = &x->vcpus[trap->vcpu];
-	idle = atomic_load(&x->asleep);
-	atomic_fetch_add(idle ? &vcpu->doorbells : &vcpu->waits, 1);
-	if (wait_for_room(x, vcpu, &x->rings[trap->vcpu]) == RING_ROOM ||
-	    atomic_load(&x->stopping)) {
-		trap->regs.rip = place->retry;
+	wakes = atomic_load(&x->asleep);
+	atomic_fetch_add(&vcpu->doorbells, wakes);
+	if (wait_for_room(x, vcpu, ring, wakes) == RING_ROOM || atomic_load(&x->stopping)) {
+		trap->regs.rip = slow.retry;
 		return ENGINE_TRAP_OTHER;
 	}
 	atomic_fetch_add(&vcpu->lost, 1);
-	trap->regs.rip = place->skip;
+	trap->regs.rip = slow.skip;
 	return ENGINE_TRAP_OTHER;
 }
 
@@ -72,7 +90,8 @@ static struct ring_record *reserve(struct ring_engine *x, struct ring_engine_vcp
 	uint64_t at = header->reserve;
 
 	if (ring_room(ring) != RING_ROOM &&
-	    (x->full == TRAMPOLINE_DROP || wait_for_room(x, vcpu, ring) != RING_ROOM))
+	    (x->full == TRAMPOLINE_DROP ||
+	     wait_for_room(x, vcpu, ring, atomic_load(&x->asleep)) != RING_ROOM))
 		return NULL;
 	__atomic_store_n(&header->reserve, at + size, __ATOMIC_SEQ_CST);
 	return (struct ring_record *)(void *)(ring->data + (at & (ring->config.data_bytes - 1)));

@@ -68,6 +68,7 @@ static int plan_entry(const struct planner *p, const struct probe *probe, struct
 		return ret;
 	state = site_classify(out->old_bytes, gva, p->fentry);
 	out->yielded = state == SITE_CALL_OTHER && p->request->ftrace_handoff;
+	out->holder = (uint8_t)state;
 	if (!out->yielded && state != SITE_NOP && state != SITE_CALL_FENTRY)
 		return error_set_at(why, EBUSY, gva, "site %s", site_state_text(state));
 	return function_check_site(p->kernel, p->decoder, kernel_gva(p->kernel, probe->function),
@@ -239,6 +240,7 @@ void patch_plan_deinit(struct patch_plan *plan)
 {
 	patch_set_deinit(&plan->entries);
 	patch_set_deinit(&plan->returns);
+	patch_set_deinit(&plan->shared);
 	free(plan->refused);
 	*plan = (struct patch_plan){0};
 }
@@ -258,10 +260,15 @@ int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struc
 int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
 		      struct patch_outcome *outcome, struct error *err)
 {
-	int entries = patch_set_revert(&plan->entries, kernel, outcome, err);
-	int returns = patch_set_revert(&plan->returns, kernel, outcome, entries ? NULL : err);
+	struct patch_set *const sets[] = {&plan->shared, &plan->entries, &plan->returns};
+	int ret = 0;
 
-	return entries ? entries : returns;
+	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+		int one = patch_set_revert(sets[i], kernel, outcome, ret ? NULL : err);
+
+		ret = ret ? ret : one;
+	}
+	return ret;
 }
 
 /* --- what the guest has rewritten ------------------------------------------------------------ */

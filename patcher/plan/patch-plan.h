@@ -11,8 +11,8 @@
 
 /*
  * Where a session patches the guest: at the entry site of every probe and, for probes that want it,
- * at every return slot. There are two patch sets, because the guest itself rewrites the two kinds
- * of place at different moments of its boot.
+ * at every return slot. These are two patch sets, because the guest itself rewrites the two kinds
+ * of place at different moments of its boot. A third has the sites of the direct lane.
  *
  * A function that cannot be patched (a kprobe holds its site, an exit has no room) is refused with
  * a reason and left alone. All other functions are patched, or none.
@@ -30,6 +30,9 @@ struct site_refusal site_refuse(const char *function, uint64_t gva, const char *
 struct patch_plan {
 	struct patch_set entries;
 	struct patch_set returns;
+	/* Sites that only the direct lane records: empty but while rings are installed. None of
+	 * them is among `entries`. */
+	struct patch_set shared;
 	const struct probe_ref *refs; /* of all probes, refused ones too; borrowed */
 	size_t nr_refs;
 	struct site_refusal *refused;

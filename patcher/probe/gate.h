@@ -93,6 +93,12 @@ static inline uint32_t gate_source_bit(enum gate_source source)
 	return UINT32_C(1) << source;
 }
 
+/*
+ * What does not change during a call. Where a function's returns are recorded, too, entry and
+ * return have the same gate, on these only: a return without its entry would look like damage.
+ */
+static const uint32_t gate_call_sources = UINT32_C(1) << GATE_PID;
+
 /* The bits of the sources that it reads. */
 uint32_t gate_sources(const struct gate *gate);
 
@@ -125,6 +131,12 @@ struct gate_split {
 	struct gate gate;         /* without terms: it decides nothing */
 	struct event_known known; /* what it has decided, of calls that have passed it */
 	bool whole;               /* nothing is left for the host */
+};
+
+/* What a gate has left for the host. */
+struct gate_rest {
+	const struct event_predicate *predicate;
+	struct event_known known;
 };
 
 void gate_split(const struct event_predicate *predicate, const struct gate_field *fields, size_t n,

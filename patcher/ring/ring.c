@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/ring/ring.h"
+#include "patcher/ring/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ int ring_init(struct ring *ring, void *memory, const struct ring_config *config,
 	*ring = (struct ring){.config = *config, .waiting = NO_POSITION, .later = NO_POSITION};
 	if (ret)
 		return ret;
-	ret = queue_init(&ring->queue, config->queue_bytes, err);
+	ret = config->queue_bytes ? queue_init(&ring->queue, config->queue_bytes, err) : 0;
 	if (ret)
 		return ret;
 	memset(memory, 0, ring_stride(config->data_bytes));
@@ -108,18 +108,13 @@ void ring_deinit(struct ring *ring)
 
 /* --- a pass ---------------------------------------------------------------------------------- */
 
-static uint32_t offset_of(const struct ring *ring, uint64_t position)
-{
-	return (uint32_t)position & (ring->config.data_bytes - 1);
-}
-
 /*
  * Zero what is reserved up to `end`. Where it crosses the end of the data, the last record before
  * it may fill the tail; where it does not, the tail may belong to a record that starts at `end`.
  */
-static void skip_to(struct ring *ring, uint64_t end)
+void ring_skip_to(struct ring *ring, uint64_t end)
 {
-	uint32_t size = ring->config.data_bytes, offset = offset_of(ring, ring->consumed);
+	uint32_t size = ring->config.data_bytes, offset = ring_offset_of(ring, ring->consumed);
 	uint64_t length = end - ring->consumed;
 
 	ring->counts.skipped_bytes += length;
@@ -133,7 +128,7 @@ static void skip_to(struct ring *ring, uint64_t end)
 }
 
 /* The end of what is reserved. An impossible value makes the ring dead. */
-static uint64_t snapshot(struct ring *ring)
+uint64_t ring_snapshot(struct ring *ring)
 {
 	uint64_t reserve = __atomic_load_n(&ring->header->reserve, __ATOMIC_ACQUIRE);
 
@@ -161,24 +156,19 @@ static size_t valid_size(const struct ring *ring, const struct ring_record *reco
 	return shape->size + record->items * sizeof(uint64_t);
 }
 
-static uint64_t horizon_of(const struct ring_clock *clock)
-{
-	return clock->tsc > clock->margin ? clock->tsc - clock->margin : 0;
-}
-
 /* A record from after the pass began is left for the next pass, which is later than it. */
-static bool is_later(struct ring *ring, uint64_t position, uint64_t tsc,
-		     const struct ring_clock *clock)
+bool ring_is_later(struct ring *ring, uint64_t position, uint64_t tsc,
+		   const struct ring_clock *clock)
 {
 	bool seen_before = ring->later == position;
 
-	if (tsc <= horizon_of(clock) || (seen_before && tsc > clock->tsc))
+	if (tsc <= ring_horizon(clock) || (seen_before && tsc > clock->tsc))
 		return false;
 	ring->later = position;
 	return true;
 }
 
-static uint64_t clamp(struct ring *ring, uint64_t tsc, uint64_t horizon)
+uint64_t ring_clamp(struct ring *ring, uint64_t tsc, uint64_t horizon)
 {
 	uint64_t stamp = tsc > horizon ? horizon : tsc;
 
@@ -223,7 +213,7 @@ static enum step add_next(struct ring *ring, struct run *run, uint64_t end,
 {
 	const uint64_t position = ring->consumed + run->bytes;
 	struct ring_record *source =
-		(struct ring_record *)(void *)(ring->data + offset_of(ring, position));
+		(struct ring_record *)(void *)(ring->data + ring_offset_of(ring, position));
 	struct ring_record head;
 	size_t size;
 
@@ -237,13 +227,13 @@ static enum step add_next(struct ring *ring, struct run *run, uint64_t end,
 	if (!size || size > end - position)
 		return STEP_MALFORMED;
 	head.tsc = __atomic_load_n(&source->tsc, __ATOMIC_RELAXED);
-	if (is_later(ring, position, head.tsc, clock))
+	if (ring_is_later(ring, position, head.tsc, clock))
 		return STEP_LATER;
 	if (run->bytes + size > queue_left(&ring->queue))
 		return STEP_QUEUE_FULL;
 	run->records[run->n].commit = head.commit;
 	run->records[run->n].items = head.items;
-	run->records[run->n].tsc = clamp(ring, head.tsc, horizon_of(clock));
+	run->records[run->n].tsc = ring_clamp(ring, head.tsc, ring_horizon(clock));
 	run->records[run->n++].size = size;
 	run->bytes += size;
 	return STEP_ADDED;
@@ -251,7 +241,7 @@ static enum step add_next(struct ring *ring, struct run *run, uint64_t end,
 
 static void take(struct ring *ring, const struct run *run)
 {
-	uint8_t *source = ring->data + offset_of(ring, ring->consumed);
+	uint8_t *source = ring->data + ring_offset_of(ring, ring->consumed);
 	uint8_t *copy = (uint8_t *)queue_room(&ring->queue, run->bytes);
 
 	memcpy(copy, source, run->bytes);
@@ -286,7 +276,7 @@ bool ring_next_stamp(const struct ring *ring, uint64_t *tsc)
 {
 	const struct ring_record *record =
 		(const struct ring_record *)(const void *)(ring->data +
-							   offset_of(ring, ring->consumed));
+							   ring_offset_of(ring, ring->consumed));
 
 	if (ring->dead || !__atomic_load_n(&record->commit, __ATOMIC_ACQUIRE))
 		return false;
@@ -295,7 +285,7 @@ bool ring_next_stamp(const struct ring *ring, uint64_t *tsc)
 }
 
 /* Whether the record has been uncommitted for stall_ns. */
-static bool is_stalled(struct ring *ring, const struct ring_clock *clock)
+bool ring_is_stalled(struct ring *ring, const struct ring_clock *clock)
 {
 	if (ring->waiting != ring->consumed) {
 		ring->waiting = ring->consumed;
@@ -313,22 +303,22 @@ static uint64_t consume_to(struct ring *ring, uint64_t end, const struct ring_cl
 		case STEP_RUN_FULL:
 			break;
 		case STEP_LATER:
-			return horizon_of(clock);
+			return ring_horizon(clock);
 		case STEP_QUEUE_FULL:
 			return ring->floor;
 		case STEP_UNCOMMITTED:
-			if (!is_stalled(ring, clock))
+			if (!ring_is_stalled(ring, clock))
 				return ring->floor;
 			ring->counts.stalled++;
-			skip_to(ring, end);
+			ring_skip_to(ring, end);
 			break;
 		case STEP_MALFORMED:
 			ring->counts.malformed++;
-			skip_to(ring, end);
+			ring_skip_to(ring, end);
 			break;
 		}
 	}
-	return horizon_of(clock);
+	return ring_horizon(clock);
 }
 
 static void count_lost(struct ring *ring)
@@ -342,20 +332,25 @@ static void count_lost(struct ring *ring)
 	ring->seen_lost = lost;
 }
 
-uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock)
+void ring_end_pass(struct ring *ring, uint64_t before)
 {
-	const uint64_t before = ring->consumed;
-	uint64_t watermark = consume_to(ring, snapshot(ring), clock);
-
 	count_lost(ring);
 	publish_limit(ring);
 	ring->stuck = ring->consumed == before && ring_room(ring) != RING_ROOM;
+}
+
+uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock)
+{
+	const uint64_t before = ring->consumed;
+	uint64_t watermark = consume_to(ring, ring_snapshot(ring), clock);
+
+	ring_end_pass(ring, before);
 	return watermark > ring->floor ? watermark : ring->floor;
 }
 
 void ring_close(struct ring *ring)
 {
-	ring->end = snapshot(ring);
+	ring->end = ring_snapshot(ring);
 	ring->closed = true;
 }
 

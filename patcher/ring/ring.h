@@ -26,9 +26,11 @@ struct ring_shape {
 };
 
 struct ring_config {
-	uint32_t data_bytes;             /* a power of two, at least RING_MIN_DATA */
-	size_t queue_bytes;              /* of records that wait for those of other CPUs */
-	const struct ring_shape *shapes; /* by id; must outlive the ring */
+	uint32_t data_bytes; /* a power of two, at least RING_MIN_DATA */
+	size_t queue_bytes;  /* of records that wait for those of other CPUs */
+	/* By id; must outlive the ring. May change between passes for ids of which no record is in
+	 * the ring. */
+	const struct ring_shape *shapes;
 	size_t nr_shapes;
 };
 
@@ -101,6 +103,16 @@ void ring_deinit(struct ring *ring);
  * Returns the ring's watermark, in ticks: no record that a later pass takes has a smaller stamp.
  */
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
+
+/*
+ * A pass over a ring of direct records (layout.h): each one that ring_consume() would take is
+ * emitted at once. `record` is the guest's memory, which may change meanwhile: only the fields
+ * behind the header are to be read, each once. `tsc` never goes back, and id has a shape.
+ */
+typedef void direct_emit_fn(void *arg, uint32_t id, uint64_t tsc,
+			    const struct direct_record *record);
+void ring_consume_direct(struct ring *ring, const struct ring_clock *clock, direct_emit_fn *emit,
+			 void *arg);
 
 /*
  * Clear spin_deadline: writers that wait for room may go on waiting, as the host makes some.

@@ -12,6 +12,7 @@
 #include "patcher/engine/trap-reader.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/session/session.h"
+#include "patcher/plan/shared-sites.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
 #include "patcher/tracers/tracer.h"
@@ -24,7 +25,8 @@
 /*
  * A bound on the rate of traps. When max_rate calls were seen within a second, the traps are
  * removed until the second is over. Calls meanwhile are not seen; the time is counted. Times are
- * the trace clock. One thread at a time; second_ns and out are for any.
+ * the trace clock, which is 0 as long as it is not known. One thread at a time; second_ns and out
+ * are for any.
  */
 struct sampler {
 	uint64_t max_rate;          /* calls per second; 0: no bound */
@@ -33,10 +35,52 @@ struct sampler {
 	atomic_bool out;            /* the traps are removed */
 	uint64_t out_since_ns;
 
-	uint64_t times;    /* that they were removed */
-	uint64_t out_ns;   /* in all, without the present gap */
-	uint64_t on_ns;    /* that tracing was on, gaps included */
-	uint64_t on_since; /* 0: it is off */
+	uint64_t times;  /* that they were removed */
+	uint64_t out_ns; /* in all, without the present gap */
+	uint64_t on_ns;  /* that tracing was on, gaps included */
+	uint64_t on_since;
+	uint64_t on_since_host; /* host monotonic; 0: it is off */
+};
+
+/*
+ * How a session opens the streams of instances of the direct lane. open() fills in sinks[vcpu] and
+ * returns the instance's number, or a negative errno.
+ */
+struct stream_ops {
+	int (*open)(struct trace_session *session, const struct trace_instance *instance,
+		    struct event_sink **sinks, struct error *err);
+	void (*close)(struct trace_session *session, int number);
+	struct direct_output output;
+};
+
+/* Where the events of an instance of the direct lane go, whose spec may change meanwhile. */
+struct instance_stream {
+	struct instance_stream *next;
+	int number;
+	struct event_sink **sinks; /* by vCPU */
+	_Atomic uint64_t records;
+	unsigned int users; /* instances; 0: it is closed when no more records come */
+};
+
+/*
+ * A named tracer. Instances of the ordered lane share a tracer (trace_session.tracers); one of the
+ * direct lane has its own.
+ */
+struct session_instance {
+	struct session_instance *next; /* of those that are leaving */
+	struct trace_spec spec;
+	const struct tracer_ops *ops;
+	struct tracer *tracer;          /* direct lane; NULL until it is needed */
+	struct instance_stream *stream; /* likewise */
+	bool active;
+	size_t sites;
+	struct site_refusal *refused; /* their names are the session's site table's */
+	size_t nr_refused;
+};
+
+struct instance_list {
+	struct session_instance *v[TRACE_MAX_INSTANCES];
+	size_t n;
 };
 
 struct trace_session {
@@ -49,8 +93,13 @@ struct trace_session {
 	uint64_t starts;
 	bool from_first_allocation;
 
-	char specs[TRACE_MAX_TRACERS][TRACE_SPEC_MAX];
-	struct tracer_set tracers;
+	struct instance_list instances;
+	const struct stream_ops *stream_ops;
+	struct session_instance *leaving; /* no longer wanted, but records may still come */
+	struct instance_stream *streams;
+	struct tracer_set tracers; /* of the ordered lane */
+	struct site_table sites;   /* that the direct lane is planned from */
+	bool direct_pending;       /* instances of the direct lane wait for rings */
 
 	struct decoder *decoder;
 	struct call_table *calls; /* that have not returned */
@@ -98,13 +147,49 @@ int session_create_engines(struct trace_session *session, struct error *err);
 int session_switch(struct trace_session *session, struct error *err);
 /* With the guest stopped, for guests that have no traps: rings, or an error. */
 int session_start_without_traps(struct trace_session *session, struct error *err);
-/* After a trap was served, on the vCPU's thread: try to install or refresh rings if it is time. */
+/* After a trap was served, or on the thread that starts and stops: try to install or refresh rings
+ * if it is time. */
 void session_poll(struct trace_session *session);
 /* engine_ops.finish; then tracing can start again. */
 int session_finish(struct trace_session *session, struct error *err);
 /* engine_ops.end. *outcome may be NULL. */
 int session_end_engine(struct trace_session *session, struct patch_outcome *outcome,
 		       struct error *err);
+
+/* --- instances.c ------------------------------------------------------------------------------ */
+
+extern const struct stream_ops session_streams; /* those of the writer */
+
+/* What the specs ask for: those of `current` with the same name and spec, the others new. */
+int instances_parse(const char *const *specs, size_t n, const struct instance_list *current,
+		    struct instance_list *out, struct error *err);
+/* Those of `list` that are not in `kept` leave. */
+void instances_drop(struct trace_session *session, struct instance_list *list,
+		    const struct instance_list *kept);
+/* Tracers and streams of the direct lane's. A new spec of the same name as one in `current` goes on
+ * with its stream. */
+int instances_prepare(struct trace_session *session, struct instance_list *list,
+		      const struct instance_list *current, struct error *err);
+/* The specs of the ordered lane, NULL-terminated; `out` has room for all. */
+size_t instances_ordered(const struct instance_list *list, const char **out);
+/* Destroy those that have left, and close streams that get no more records. */
+void instances_reap(struct trace_session *session);
+/* All of them, without an engine. */
+void instances_destroy(struct trace_session *session);
+
+/* --- direct.c --------------------------------------------------------------------------------- */
+
+/*
+ * Lead the direct lane from what it records now to what the direct instances in `list` want, which
+ * are prepared. The guest runs, with rings. Errors as trace_session_set_instances().
+ */
+int direct_apply(struct trace_session *session, struct instance_list *list, struct error *err);
+/* What they would record, without changing anything. */
+int direct_plan(struct trace_session *session, struct instance_list *list, struct error *err);
+/* If rings have come, start the instances that wait for them. */
+int direct_start(struct trace_session *session, struct error *err);
+/* Rings are gone, or not there yet. */
+void direct_forget(struct trace_session *session);
 
 /* --- dispatch.c ------------------------------------------------------------------------------- */
 
@@ -128,6 +213,8 @@ void sampler_end(struct sampler *sampler, uint64_t now_ns);
 void sampler_counts(const struct sampler *sampler, uint64_t now_ns, struct trace_counters *out);
 /* After a trap was served: remove the traps if there were too many calls. */
 void session_sample(struct trace_session *session, bool is_call);
+/* Put the traps back if it is time. */
+int session_end_gap(struct trace_session *session, struct error *err);
 /* There were no traps in the last `ns`. */
 void session_gap(struct trace_session *session, uint64_t ns);
 

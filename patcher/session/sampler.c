@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Removes traps that come too often for a time. */
+#include "formats/base/clock.h"
 #include "patcher/session/internal.h"
 
 static const uint64_t second = 1000000000;
@@ -8,6 +9,7 @@ void sampler_begin(struct sampler *s, uint64_t max_rate, uint64_t now)
 {
 	s->max_rate = max_rate;
 	s->second_ns = s->on_since = now;
+	s->on_since_host = clock_monotonic_ns();
 	s->calls = 0;
 	s->out = false;
 }
@@ -24,19 +26,28 @@ static void stop_counting(struct sampler *s, uint64_t now)
 	s->out = false;
 }
 
+/* By the trace clock, or the host's if that was not known at first. */
+static uint64_t on_ns(const struct sampler *s, uint64_t now)
+{
+	if (!s->on_since_host)
+		return s->on_ns;
+	if (!s->on_since)
+		return s->on_ns + since(s->on_since_host, clock_monotonic_ns());
+	return s->on_ns + since(s->on_since, now);
+}
+
 void sampler_end(struct sampler *s, uint64_t now)
 {
 	stop_counting(s, now);
-	if (s->on_since)
-		s->on_ns += since(s->on_since, now);
-	s->on_since = 0;
+	s->on_ns = on_ns(s, now);
+	s->on_since_host = 0;
 }
 
 void sampler_counts(const struct sampler *s, uint64_t now, struct trace_counters *out)
 {
 	out->v[COUNTER_SAMPLINGS] = s->times;
 	out->v[COUNTER_UNSAMPLED_NS] = s->out_ns + (s->out ? since(s->out_since_ns, now) : 0);
-	out->v[COUNTER_TRACING_NS] = s->on_ns + (s->on_since ? since(s->on_since, now) : 0);
+	out->v[COUNTER_TRACING_NS] = on_ns(s, now);
 }
 
 /* Whether the traps must be removed after a trap. They stay while a call is open, up to twice the
@@ -128,7 +139,7 @@ static int put_back(struct trace_session *s, struct error *err)
 	return ret;
 }
 
-int trace_session_tick(struct trace_session *s, struct error *err)
+int session_end_gap(struct trace_session *s, struct error *err)
 {
 	struct guest *guest = s->guest;
 	int ret;

@@ -27,7 +27,8 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 					 .oneshots = &s->oneshots,
 					 .counters = &s->counters};
 	trap_table_init(&s->traps);
-	snprintf(s->specs[0], TRACE_SPEC_MAX, TRACER_DEFAULT_SPEC);
+	s->direct_pending = true;
+	s->stream_ops = &session_streams;
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
 		ret = call_table_create(&s->calls, err);
@@ -44,7 +45,6 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 
 static void destroy_tracers(struct trace_session *s)
 {
-	ftrace_handoff_forget(&s->ftrace);
 	kprobe_handoff_forget(&s->kprobes);
 	free(s->refused);
 	s->refused = NULL;
@@ -63,6 +63,8 @@ void trace_session_destroy(struct trace_session *s)
 	engine_destroy(s->ring_engine);
 	engine_destroy(s->trap_engine);
 	destroy_tracers(s);
+	instances_destroy(s);
+	site_table_deinit(&s->sites);
 	oneshot_deinit(&s->oneshots);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
@@ -88,8 +90,10 @@ void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint6
 /* What there is beside the engine's patches. */
 static void begin_taking_back(struct trace_session *s)
 {
+	oneshot_disarm_all(&s->oneshots);
 	ftrace_handoff_end(&s->ftrace);
 	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
+	s->restored = (struct patch_outcome){0};
 }
 
 static int take_back(struct trace_session *s, struct error *err)
@@ -99,31 +103,29 @@ static int take_back(struct trace_session *s, struct error *err)
 
 	begin_taking_back(s);
 	ret = engine->ops->withdraw(engine, &s->restored, err);
-	if (ret)
-		return ret;
-	s->switch_pending = s->refreshing = false;
-	return oneshot_disarm_all(&s->oneshots, err);
+	if (!ret)
+		s->switch_pending = s->refreshing = false;
+	if (!ret)
+		direct_forget(s);
+	return ret;
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
 
+/* No specs: those of the last start. */
 static int keep_specs(struct trace_session *s, const char *const *specs, struct error *err)
 {
+	static const char *const standard[] = {TRACER_DEFAULT_SPEC, NULL};
 	size_t n = 0;
-	int ret;
 
-	if (!specs || !specs[0])
-		return 0;
-	for (; specs[n]; n++)
-		if (n == TRACE_MAX_TRACERS || strlen(specs[n]) >= TRACE_SPEC_MAX)
-			return error_set(err, E2BIG, "too many or too long trace specs");
-	ret = tracer_check_specs(specs, n, err);
-	if (ret)
-		return ret;
-	memset(s->specs, 0, sizeof(s->specs));
-	for (size_t i = 0; i < n; i++)
-		snprintf(s->specs[i], TRACE_SPEC_MAX, "%s", specs[i]);
-	return 0;
+	if (!specs || !specs[0]) {
+		if (s->instances.n)
+			return 0;
+		specs = standard;
+	}
+	while (specs[n])
+		n++;
+	return trace_session_set_instances(s, specs, n, err);
 }
 
 static int create_tracers(struct trace_session *s, struct error *err)
@@ -132,13 +134,13 @@ static int create_tracers(struct trace_session *s, struct error *err)
 					 .writer = s->writer,
 					 .calls = s->calls,
 					 .counters = &s->counters};
-	const char *specs[TRACE_MAX_TRACERS];
-	size_t n = 0;
+	const char *specs[TRACE_MAX_INSTANCES + 1];
+	size_t n = instances_ordered(&s->instances, specs);
+	int ret;
 
 	destroy_tracers(s);
-	for (; n < TRACE_MAX_TRACERS && s->specs[n][0]; n++)
-		specs[n] = s->specs[n];
-	return tracer_set_create(&s->tracers, specs, n, &context, err);
+	ret = tracer_set_create(&s->tracers, specs, n, &context, err);
+	return ret ? ret : instances_prepare(s, &s->instances, &s->instances, err);
 }
 
 int session_plan(struct trace_session *s, struct error *err)
@@ -183,7 +185,7 @@ static int put_traps(struct trace_session *s, struct error *err)
 	if (!ret)
 		ret = s->trap_engine->ops->install(s->trap_engine, err);
 	if (ret)
-		oneshot_disarm_all(&s->oneshots, NULL);
+		oneshot_disarm_all(&s->oneshots);
 	return ret;
 }
 
@@ -305,10 +307,28 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	if (ret)
 		return ret;
 	prepare_oneshots(s);
-	s->restored = (struct patch_outcome){0};
 	ret = start_stopped(s, err);
 	s->guest->control->resume(s->guest, NULL);
+	if (ret)
+		return ret;
+	ret = direct_start(s, err);
+	if (ret)
+		trace_session_stop(s, NULL);
 	return ret;
+}
+
+int trace_session_tick(struct trace_session *s, struct error *err)
+{
+	int ret;
+
+	instances_reap(s);
+	if (!s->enabled)
+		return 0;
+	ret = session_end_gap(s, err);
+	if (ret)
+		return ret;
+	session_poll(s);
+	return direct_start(s, err);
 }
 
 int trace_session_plan(struct trace_session *s, const char *const *specs,
@@ -320,6 +340,8 @@ int trace_session_plan(struct trace_session *s, const char *const *specs,
 		ret = create_tracers(s, err);
 	if (!ret)
 		ret = session_plan(s, err);
+	if (!ret)
+		ret = direct_plan(s, &s->instances, err);
 	*out = &s->plan;
 	return ret;
 }
@@ -346,19 +368,19 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	ret = session_finish(s, err);
 	if (!ret)
 		forget_calls(s);
+	instances_reap(s);
 	return ret && guest->control->is_stopped(guest) ? 0 : ret;
 }
 
 int trace_session_end(struct trace_session *s, struct error *err)
 {
 	const bool enabled = s->enabled;
-	int ret, disarmed;
+	int ret;
 
 	if (enabled)
 		begin_taking_back(s);
 	ret = session_end_engine(s, enabled ? &s->restored : NULL, err);
-	disarmed = oneshot_disarm_all(&s->oneshots, ret ? NULL : err);
-	ret = ret ? ret : disarmed;
+	direct_forget(s);
 	s->enabled = false;
 	forget_calls(s);
 	return ret;

@@ -53,6 +53,28 @@ int trace_session_locate(struct trace_session *session, struct error *err);
 int trace_session_start(struct trace_session *session, const char *const *specs, struct error *err);
 
 /*
+ * Trace these specs from now on, while tracing is on, or from the next start on while it is off. A
+ * spec is "[NAME=]TRACER[:...]"; an instance goes on if both name and spec are as before. What
+ * changes is planned and made while the guest runs; then one stop of the vCPUs changes the text,
+ * all of it or nothing. After an error all is as before.
+ *
+ * -EINVAL: bad spec. -EEXIST: two have the same name. -ENOENT: no function is meant. -ENOSPC: too
+ * little memory for code or rings. -ENOTSUP: instances of this tracer cannot change while tracing
+ * is on. -EAGAIN: the guest's own ftrace is changing its sites.
+ */
+int trace_session_set_instances(struct trace_session *session, const char *const *specs, size_t n,
+				struct error *err);
+
+/* That of one instance among the others. -EEXIST, -ENOENT: there is one, or none, of this name.
+ */
+int trace_session_add_instance(struct trace_session *session, const char *spec, struct error *err);
+int trace_session_remove_instance(struct trace_session *session, const char *name,
+				  struct error *err);
+/* Replaces the instance of the same name. */
+int trace_session_replace_instance(struct trace_session *session, const char *spec,
+				   struct error *err);
+
+/*
  * Restore the guest's text. In exitless mode also take the trampolines away, for which the guest
  * must run; from a paused guest they go later. -EALREADY: tracing is off. -EBUSY: the guest is
  * still inside the trampolines; its text is restored, and tracing off.
@@ -60,8 +82,9 @@ int trace_session_start(struct trace_session *session, const char *const *specs,
 int trace_session_stop(struct trace_session *session, struct error *err);
 
 /*
- * With max_rate, in guests with GUEST_CAP_BREAK: call it some times per second while the guest
- * runs. When a second with too many calls is over, it puts the traps back.
+ * Call it some times per second while the guest runs. It puts traps back when a second with too
+ * many calls is over, installs trampolines when the guest is ready and no trap has shown it, starts
+ * instances that waited for them, and closes the streams of those that are gone.
  */
 int trace_session_tick(struct trace_session *session, struct error *err);
 
@@ -75,14 +98,27 @@ int trace_session_end(struct trace_session *session, struct error *err);
 int trace_session_plan(struct trace_session *session, const char *const *specs,
 		       const struct patch_plan **out, struct error *err);
 
-enum { TRACE_MAX_TRACERS = 8, TRACE_SPEC_MAX = 64, TRACE_MAX_VCPUS = 64 };
+enum { TRACE_MAX_INSTANCES = 32, TRACE_MAX_VCPUS = 64 };
+
+/* Of one instance; all strings are owned by the session until its instances change. */
+struct trace_instance_status {
+	const char *name, *spec, *tracer; /* spec: as the user wrote it */
+	bool direct;                      /* an event is a record, else several may make one */
+	bool active;                      /* traces now */
+	const char *waiting; /* why it does not, though tracing is on; NULL: no reason */
+	size_t sites;        /* functions that it records */
+	size_t nr_refused;   /* that it should, and cannot */
+	const struct site_refusal *refused;
+	uint64_t records; /* of the direct lane */
+};
 
 struct trace_status {
 	bool enabled;
 	bool located; /* the kernel was found */
 	uint64_t virt_slide, phys_text;
-	char specs[TRACE_MAX_TRACERS][TRACE_SPEC_MAX];
+	const char *specs[TRACE_MAX_INSTANCES]; /* owned by the session until the next change */
 	unsigned int nr_specs;
+	struct trace_instance_status instances[TRACE_MAX_INSTANCES]; /* by spec */
 	size_t entry_sites, return_sites; /* patched now, or by the last start */
 	const struct site_refusal
 		*refused; /* owned by the session, until the next status or start */

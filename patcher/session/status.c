@@ -43,6 +43,41 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 	out->return_sites -= exits;
 }
 
+/* Why an instance of the direct lane does not trace; NULL: no reason. */
+static const char *waiting_for(const struct trace_session *s)
+{
+	if (!s->options.exitless)
+		return "records functions in exitless mode only";
+	if (!s->switch_pending && s->no_rings.code)
+		return s->no_rings.text;
+	return "starts when the guest is ready for exitless mode";
+}
+
+static void fill_instances(const struct trace_session *s, struct trace_status *out)
+{
+	for (size_t i = 0; i < s->instances.n; i++) {
+		const struct session_instance *instance = s->instances.v[i];
+		const bool direct = instance->ops->lane == LANE_DIRECT;
+
+		out->specs[i] = instance->spec.text;
+		out->instances[i] = (struct trace_instance_status){
+			.name = instance->spec.name,
+			.spec = instance->spec.text,
+			.tracer = instance->ops->name,
+			.direct = direct,
+			.active = s->enabled && (!direct || instance->active),
+			.sites = direct ? instance->sites : s->plan.entries.n,
+			.refused = direct ? instance->refused : s->plan.refused,
+			.nr_refused = direct ? instance->nr_refused : s->plan.nr_refused,
+		};
+		if (instance->stream)
+			out->instances[i].records = atomic_load(&instance->stream->records);
+		if (s->enabled && direct && !instance->active)
+			out->instances[i].waiting = waiting_for(s);
+	}
+	out->nr_specs = (unsigned int)s->instances.n;
+}
+
 void trace_session_status(const struct trace_session *s, struct trace_status *out)
 {
 	uint64_t *counters = out->counters.v;
@@ -58,9 +93,7 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		.gaps = s->tracers.gaps,
 		.nr_gaps = s->tracers.nr_gaps,
 	};
-	memcpy(out->specs, s->specs, sizeof(out->specs));
-	while (out->nr_specs < TRACE_MAX_TRACERS && out->specs[out->nr_specs][0])
-		out->nr_specs++;
+	fill_instances(s, out);
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
 		counters[id] = s->counters.v[id];
 	sampler_counts(&s->sampler, s->guest->clock->now_ns(s->guest), &out->counters);
@@ -74,8 +107,9 @@ static void join_specs(const struct trace_session *s, char *to, size_t size)
 {
 	size_t used = 0;
 
-	for (size_t i = 0; i < TRACE_MAX_TRACERS && s->specs[i][0] && used < size; i++)
-		used += (size_t)snprintf(to + used, size - used, "%s%s", i ? "," : "", s->specs[i]);
+	for (size_t i = 0; i < s->instances.n && used < size; i++)
+		used += (size_t)snprintf(to + used, size - used, "%s%s", i ? "," : "",
+					 s->instances.v[i]->spec.text);
 }
 
 static void fill_gaps(const struct trace_session *s, struct trace_info *info)

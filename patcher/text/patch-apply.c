@@ -139,6 +139,12 @@ static void count_break(const struct undo *u, const struct page_run *run, const 
 		u->outcome->first_foreign = p->gva;
 }
 
+/* Freed text, of which there may be another use now. */
+static bool is_gone(const struct patch *p, const uint8_t *now)
+{
+	return p->transient && memcmp(now, p->new_bytes, p->size);
+}
+
 static int undo_patch(const struct undo *u, struct run_writer *w, const struct patch *p,
 		      struct error *err)
 {
@@ -147,6 +153,10 @@ static int undo_patch(const struct undo *u, struct run_writer *w, const struct p
 	if (u->unverified)
 		return is_break(p, u->kernel) ? 0
 					      : write_bytes(w, p->gva, p->old_bytes, p->size, err);
+	if (is_gone(p, in_run(w->run, p))) {
+		u->outcome->unchanged++;
+		return 0;
+	}
 	if (!is_break(p, u->kernel))
 		return patch_place_restore(&place, in_run(w->run, p), write_bytes, w, u->outcome,
 					   err);
@@ -169,6 +179,15 @@ static int remove_breaks(const struct undo *u, const struct page_run *run, struc
 	return ret;
 }
 
+static bool is_transient(const struct undo *u, const struct page_run *run)
+{
+	bool transient = true;
+
+	for (size_t i = run->begin; i < run->end; i++)
+		transient &= u->set->v[i].transient;
+	return transient;
+}
+
 static int undo_run(const struct undo *u, struct page_run *run, struct error *err)
 {
 	size_t n = nr_ours(u->set, run, u->kernel, false);
@@ -177,6 +196,10 @@ static int undo_run(const struct undo *u, struct page_run *run, struct error *er
 
 	if (!ret && n && !u->unverified)
 		ret = read_run(run, u->kernel, err);
+	if (ret == -EFAULT && is_transient(u, run)) {
+		u->outcome->unchanged += n;
+		return 0;
+	}
 	if (ret && !u->unverified) {
 		u->outcome->failed += n;
 		return ret;

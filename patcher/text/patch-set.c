@@ -49,13 +49,23 @@ static bool same_patch(const struct patch *a, const struct patch *b)
 	       !memcmp(a->new_bytes, b->new_bytes, a->size);
 }
 
+static bool is_ascending(const struct patch_set *set)
+{
+	size_t i = 1;
+
+	while (i < set->n && set->v[i - 1].gva < set->v[i].gva)
+		i++;
+	return i >= set->n;
+}
+
 int patch_set_sort(struct patch_set *set, struct error *err)
 {
 	size_t n = 0;
 
 	if (set->sorted || !set->n)
 		return 0;
-	qsort(set->v, set->n, sizeof(*set->v), by_gva);
+	if (!is_ascending(set))
+		qsort(set->v, set->n, sizeof(*set->v), by_gva);
 	for (size_t i = 0; i < set->n; i++) {
 		const struct patch *p = &set->v[i], *last = n ? &set->v[n - 1] : NULL;
 
@@ -69,6 +79,45 @@ int patch_set_sort(struct patch_set *set, struct error *err)
 	set->n = n;
 	set->sorted = true;
 	return 0;
+}
+
+static const struct patch *unless_yielded(const struct patch *patch)
+{
+	return patch && !patch->yielded ? patch : NULL;
+}
+
+static int add_difference(struct patch_set *out, const struct patch *from, const struct patch *to,
+			  struct error *err)
+{
+	struct patch patch;
+
+	if ((!from && !to) || (from && to && !memcmp(from->new_bytes, to->new_bytes, to->size)))
+		return 0;
+	patch = from ? *from : *to;
+	memcpy(patch.old_bytes, from ? from->new_bytes : to->old_bytes, patch.size);
+	memcpy(patch.new_bytes, to ? to->new_bytes : from->old_bytes, patch.size);
+	return patch_set_add(out, &patch, err);
+}
+
+int patch_set_difference(const struct patch_set *from, const struct patch_set *to,
+			 struct patch_set *out, struct error *err)
+{
+	size_t i = 0, k = 0;
+	int ret = 0;
+
+	while (!ret && (i < from->n || k < to->n)) {
+		const struct patch *a = i < from->n ? &from->v[i] : NULL;
+		const struct patch *b = k < to->n ? &to->v[k] : NULL;
+
+		if (a && b && a->gva < b->gva)
+			b = NULL;
+		else if (a && b && b->gva < a->gva)
+			a = NULL;
+		ret = add_difference(out, unless_yielded(a), unless_yielded(b), err);
+		i += a != NULL;
+		k += b != NULL;
+	}
+	return ret ? ret : patch_set_sort(out, err);
 }
 
 void patch_set_deinit(struct patch_set *set)

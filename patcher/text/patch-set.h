@@ -21,8 +21,11 @@ struct patch {
 	uint8_t old_bytes[PATCH_MAX_SIZE];
 	uint8_t new_bytes[PATCH_MAX_SIZE];
 	const char *function; /* for messages; not owned */
-	bool trap;    /* new_bytes are a trap; a guest with breaks gets one of these instead */
-	bool yielded; /* the guest's own for now: apply and revert pass it over */
+	bool trap;      /* new_bytes are a trap; a guest with breaks gets one of these instead */
+	bool yielded;   /* the guest's own for now: apply and revert pass it over */
+	bool transient; /* the guest may free this text with the patch in it */
+	_Atomic uint8_t holder; /* of an entry site: what holds it (enum site_state), 0 = not known.
+				   Any thread. */
 };
 
 struct patch_set {
@@ -52,6 +55,14 @@ int patch_set_sort(struct patch_set *set, struct error *err);
 
 void patch_set_deinit(struct patch_set *set);
 
+/*
+ * What turns guest text with `from` applied into text with `to` applied: appended to *out, which is
+ * sorted then. Both are sorted; patches of the same address have the same old bytes, and none that
+ * is yielded counts. -ENOMEM.
+ */
+int patch_set_difference(const struct patch_set *from, const struct patch_set *to,
+			 struct patch_set *out, struct error *err);
+
 /* Index of the first patch that ends behind `gva`, set->n if none does. The set is sorted. */
 size_t patch_set_find(const struct patch_set *set, uint64_t gva);
 
@@ -73,7 +84,8 @@ int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct e
 /*
  * With every vCPU stopped: put the old bytes back wherever the new ones still stand. A set that is
  * not applied has nothing to take back; one of which patches failed stays applied, so that a later
- * call tries them again. Adds to *outcome, which may be NULL.
+ * call tries them again. Transient patches whose text is gone count as unchanged. Adds to *outcome,
+ * which may be NULL.
  */
 int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
 		     struct patch_outcome *outcome, struct error *err);

@@ -13,12 +13,12 @@
 enum { SITE_SIZE = 5, SLOT_MAX_SIZE = 5 };
 
 enum site_state {
-	SITE_CALL_FENTRY, /* call __fentry__: before the guest's ftrace_init() */
-	SITE_NOP,         /* one of the kernel's 5-byte NOPs */
-	SITE_CALL_OTHER,  /* the guest's ftrace or livepatch calls a trampoline */
-	SITE_JMP,         /* an optimised kprobe */
-	SITE_INT3,        /* a kprobe, or text being poked */
-	SITE_TRAP,        /* a trap that another tracer left behind */
+	SITE_CALL_FENTRY = 1, /* call __fentry__: before the guest's ftrace_init() */
+	SITE_NOP,             /* one of the kernel's 5-byte NOPs */
+	SITE_CALL_OTHER,      /* the guest's ftrace or livepatch calls a trampoline */
+	SITE_JMP,             /* an optimised kprobe */
+	SITE_INT3,            /* a kprobe, or text being poked */
+	SITE_TRAP,            /* a trap that another tracer left behind */
 	SITE_UNKNOWN,
 };
 

@@ -101,20 +101,18 @@ static int write_text(void *kernel, uint64_t gva, const uint8_t *bytes, size_t s
 	return kernel_write(kernel, gva, bytes, size, err);
 }
 
-static int take_trap_back(struct oneshots *oneshots, const struct trap *trap, struct error *err)
+static void take_trap_back(struct oneshots *oneshots, const struct trap *trap)
 {
 	const struct patch_place place = {trap->gva, GUEST_TRAP_SIZE, trap->original, oneshot_trap,
 					  1};
 	struct patch_outcome outcome = {0};
 	uint8_t now[GUEST_TRAP_SIZE];
-	int ret;
 
 	if (has_breaks(oneshots))
-		return kernel_set_break(oneshots->kernel, trap->gva, false, err);
-	ret = kernel_read(oneshots->kernel, trap->gva, now, sizeof(now), err);
-	return ret ? ret
-		   : patch_place_restore(&place, now, write_text, (void *)oneshots->kernel,
-					 &outcome, err);
+		kernel_set_break(oneshots->kernel, trap->gva, false, NULL);
+	else if (!kernel_read(oneshots->kernel, trap->gva, now, sizeof(now), NULL))
+		patch_place_restore(&place, now, write_text, (void *)oneshots->kernel, &outcome,
+				    NULL);
 }
 
 /* What stands there, and the trap in the table. */
@@ -155,39 +153,32 @@ forget:
 	return ret;
 }
 
-/* With its gva out of `armed`; an error puts it back. */
-static int disarm(struct oneshots *oneshots, uint64_t gva, struct error *err)
+static void disarm(struct oneshots *oneshots, uint64_t gva)
 {
 	const struct trap *trap = trap_table_find(oneshots->traps, gva);
-	int ret = trap ? take_trap_back(oneshots, trap, err) : 0;
 
-	if (!ret)
-		trap_table_remove(oneshots->traps, gva);
-	else
-		u64_map_insert(&oneshots->armed, gva, NULL);
-	return ret;
+	if (!trap)
+		return;
+	take_trap_back(oneshots, trap);
+	trap_table_remove(oneshots->traps, gva);
 }
 
-int oneshot_disarm(struct oneshots *oneshots, uint64_t gva, struct error *err)
+void oneshot_disarm(struct oneshots *oneshots, uint64_t gva)
 {
-	return u64_map_remove(&oneshots->armed, gva) ? disarm(oneshots, gva, err) : 0;
+	if (u64_map_remove(&oneshots->armed, gva))
+		disarm(oneshots, gva);
 }
 
-int oneshot_disarm_all(struct oneshots *oneshots, struct error *err)
+void oneshot_disarm_all(struct oneshots *oneshots)
 {
 	struct u64_map armed = oneshots->armed;
 	uint64_t gva;
 	size_t pos = 0;
-	int ret = 0;
 
 	u64_map_init(&oneshots->armed, 0);
-	while (u64_map_next(&armed, &pos, &gva)) {
-		int one = disarm(oneshots, gva, ret ? NULL : err);
-
-		ret = ret ? ret : one;
-	}
+	while (u64_map_next(&armed, &pos, &gva))
+		disarm(oneshots, gva);
 	u64_map_deinit(&armed);
-	return ret;
 }
 
 static void fire(struct oneshots *oneshots, uint64_t gva, const struct guest_trap *hit)
@@ -198,9 +189,8 @@ static void fire(struct oneshots *oneshots, uint64_t gva, const struct guest_tra
 	if (!trap || trap->kind != TRAP_ONESHOT)
 		return;
 	copy = *trap;
-	/* after an error the vCPU comes to the trap again */
-	if (!oneshot_disarm(oneshots, gva, NULL))
-		copy.fn(copy.arg, hit);
+	oneshot_disarm(oneshots, gva);
+	copy.fn(copy.arg, hit);
 }
 
 void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, const struct guest_trap *hit)

@@ -6,7 +6,9 @@
 #include "patcher/tracers/tracer.h"
 
 /* One row for each tracer: its name. */
-#define TRACERS(ROW) ROW(kmem)
+#define TRACERS(ROW) \
+	ROW(kmem)    \
+	ROW(function)
 
 #define DECLARATION(name) extern const struct tracer_ops tracer_##name;
 #define ADDRESS(name) &tracer_##name,
@@ -24,6 +26,11 @@ int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *er
 		grammars[i] = (struct trace_grammar){tracers[i]->name, tracers[i]->words,
 						     tracers[i]->takes};
 	return trace_spec_parse(text, grammars, NR_TRACERS, out, err);
+}
+
+const struct tracer_ops *tracer_ops_of(const struct trace_spec *spec)
+{
+	return tracers[spec->tracer];
 }
 
 static void free_specs(struct trace_spec *specs, size_t n)

@@ -18,14 +18,14 @@
  *	        @FILE                  a file of such patterns; quoted if it has commas or blanks
  *	        pid=N[+N...]           of the guest's task
  *	        vcpu=N[-M][+...]
- *	        filter=EXPR            up to the next comma outside quotes; may itself be quoted
+ *	        filter=EXPR            up to the next comma outside quotes and braces; may be quoted
  *	EXPR    formats/event/filter.h; behind `if` it is the rest of the text
  *
  * Blanks around commas are left out.
  */
 
 enum {
-	TRACE_NAME_SIZE = 32, /* of an instance's name and its NUL */
+	TRACE_NAME_SIZE = TRACE_INSTANCE_NAME_MAX + 1,
 	TRACE_SPEC_TEXT_MAX = 1 << 16,
 	TRACE_SPEC_MAX_PIDS = 64,
 	TRACE_SPEC_MAX_VCPUS = 64,

@@ -10,7 +10,9 @@
 #include "formats/event/trace-info.h"
 #include "formats/trace/writer.h"
 #include "introspect/kernel/kernel.h"
+#include "patcher/plan/site-table.h"
 #include "patcher/probe/call-table.h"
+#include "patcher/probe/gate.h"
 #include "patcher/probe/probe.h"
 #include "patcher/tracers/spec.h"
 
@@ -30,15 +32,22 @@ struct tracer_context {
 	struct live_counters *counters;
 };
 
+enum tracer_lane {
+	LANE_ORDERED, /* hits at probes, all of them in order of time; see `entry` and `ret` */
+	LANE_DIRECT,  /* a record of a ring is an event; see `select` */
+};
+
 struct tracer_ops {
 	const char *name;
 	const char *help; /* one line */
+	enum tracer_lane lane;
 
 	/* What its specs may have: struct trace_grammar. */
 	const char *const *words;
 	unsigned int takes;
 
-	/* One tracer for all specs with its name, which are borrowed during the call. */
+	/* On the ordered lane one tracer for all specs with its name, which are borrowed during the
+	 * call; on the direct lane one for each spec, which outlives it. */
 	int (*create)(const struct tracer_context *context, const struct trace_spec *const *specs,
 		      size_t nr_specs, struct tracer **out, struct error *err);
 	void (*destroy)(struct tracer *tracer);
@@ -61,6 +70,19 @@ struct tracer_ops {
 	/* Return of a call whose entry was seen; true if hit->result was recorded. */
 	bool (*ret)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
 		    const struct open_call *call);
+
+	/* On the direct lane, instead of all from `probes` on: */
+
+	/* Set wanted[i] of each site of the table whose calls are to be recorded. -ENOENT: of none;
+	 * *err has the pattern. */
+	int (*select)(const struct tracer *tracer, const struct site_table *sites, bool *wanted,
+		      struct error *err);
+	/* What is recorded of a call: enum direct_field. */
+	uint32_t (*fields)(const struct tracer *tracer);
+	/* Of which calls: what the guest decides, and what is left for the host. Both may be NULL,
+	 * and return NULL: of all. They are the tracer's. */
+	const struct gate *(*gate)(const struct tracer *tracer);
+	const struct gate_rest *(*filter)(const struct tracer *tracer);
 };
 
 /* A tracer's implementation embeds this first. */
@@ -88,7 +110,11 @@ int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *er
  * trace_specs_check_names(). No guest is needed. */
 int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *err);
 
-/* Create what `specs` ask for. Errors as tracer_check_specs(), or what a tracer's create() says. */
+/* The tracer that a spec asks for. */
+const struct tracer_ops *tracer_ops_of(const struct trace_spec *spec);
+
+/* Create what `specs`, all of the ordered lane, ask for. Errors as tracer_check_specs(), or what a
+ * tracer's create() says. */
 int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t nr_specs,
 		      const struct tracer_context *context, struct error *err);
 /* Leaves an empty set; also of one that is zeroed. */

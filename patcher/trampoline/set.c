@@ -18,7 +18,6 @@ struct maker {
 	struct trampoline_set *set;
 	struct decoder *decoder;
 	const struct trampoline_room *room;
-	struct trampoline_kernel kernel;
 };
 
 /* The fields of one word that a hit has, and where. */
@@ -47,19 +46,26 @@ static void make_moves(struct trampoline_place *place)
 	}
 }
 
-/* Writes the code of one place; *gva is where it begins. */
-static int add_code(const struct maker *m, uint32_t number, const struct capture *capture,
-		    uint64_t next, uint64_t *gva, struct error *err)
+static struct trampoline_spec spec_of(const struct trampoline_set *set, uint32_t number,
+				      uint64_t gva)
+{
+	const struct trampoline_place *place = &set->places[number];
+
+	return (struct trampoline_spec){.gva = gva,
+					.capture = place->capture,
+					.id = number,
+					.rings = set->room.rings,
+					.kernel = &set->kernel,
+					.saved_arrays = set->room.saved_arrays,
+					.next = place->next,
+					.full = set->room.full};
+}
+
+/* Writes the code of one place, of which capture and `next` are known. */
+static int add_code(const struct maker *m, uint32_t number, struct error *err)
 {
 	struct trampoline_place *place = &m->set->places[number];
-	struct trampoline_spec spec = {.gva = m->room->gva + m->set->code_bytes,
-				       .capture = *capture,
-				       .id = number,
-				       .rings = m->room->rings,
-				       .kernel = &m->kernel,
-				       .saved_arrays = m->room->saved_arrays,
-				       .next = next,
-				       .full = m->room->full};
+	struct trampoline_spec spec = spec_of(m->set, number, m->room->gva + m->set->code_bytes);
 	struct trampoline code;
 	uint32_t *slot;
 	int ret = trampoline_generate(&spec, m->decoder, &code, err);
@@ -77,13 +83,12 @@ static int add_code(const struct maker *m, uint32_t number, const struct capture
 	m->set->code_bytes += (code.size + CODE_ALIGN - 1) & ~(size_t)(CODE_ALIGN - 1);
 	m->set->shapes[number].size = (uint16_t)code.layout.size;
 	m->set->shapes[number].items = code.layout.items ? CAPTURE_MAX_ITEMS : 0;
-	*place = (struct trampoline_place){.made = true,
-					   .retry = spec.gva + code.slow.retry,
-					   .skip = spec.gva + code.slow.skip,
-					   .capture = *capture,
-					   .layout = code.layout};
+	place->made = true;
+	place->gva = spec.gva;
+	place->retry = spec.gva + code.slow.retry;
+	place->skip = spec.gva + code.slow.skip;
+	place->layout = code.layout;
 	make_moves(place);
-	*gva = spec.gva;
 	m->set->made++;
 	return 0;
 }
@@ -100,27 +105,29 @@ static void set_jump(struct patch *patch, uint64_t target)
 static int make_entry(const struct maker *m, uint32_t number, const struct probe_ref *ref,
 		      struct patch *patch, struct error *err)
 {
-	uint64_t gva = 0;
-	int ret = add_code(m, number, &ref->probe->entry, patch->gva + SITE_SIZE, &gva, err);
+	struct trampoline_place *place = &m->set->places[number];
+	int ret;
 
-	if (ret)
-		return ret;
-	m->set->places[number].ref = ref;
-	set_jump(patch, gva);
-	return 0;
+	*place = (struct trampoline_place){
+		.ref = ref, .capture = ref->probe->entry, .next = patch->gva + SITE_SIZE};
+	ret = add_code(m, number, err);
+	if (!ret)
+		set_jump(patch, place->gva);
+	return ret;
 }
 
 static int make_return(const struct maker *m, uint32_t number, const struct trap *trap,
 		       struct patch *patch, struct error *err)
 {
-	uint64_t gva = 0;
+	struct trampoline_place *place = &m->set->places[number];
 	int ret;
 
 	if (patch->size < JMP_SIZE)
 		return 0;
-	ret = add_code(m, number, &trap->capture, trap->thunk, &gva, err);
+	*place = (struct trampoline_place){.capture = trap->capture, .next = trap->thunk};
+	ret = add_code(m, number, err);
 	if (!ret)
-		set_jump(patch, gva);
+		set_jump(patch, place->gva);
 	return ret;
 }
 
@@ -183,11 +190,11 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trap_table *traps, struct decoder *decoder,
 			const struct trampoline_room *room, struct error *err)
 {
-	struct maker maker = {set, decoder, room, *room->kernel};
+	struct maker maker = {set, decoder, room};
 	size_t n = plan->entries.n + plan->returns.n;
 	int ret;
 
-	*set = (struct trampoline_set){.n = n};
+	*set = (struct trampoline_set){.n = n, .room = *room, .kernel = *room->kernel};
 	if (n >= RING_COMMITTED)
 		return error_set(err, E2BIG, "%zu places are too many for trampolines", n);
 	u64_map_init(&set->by_trap, sizeof(uint32_t));
@@ -198,7 +205,7 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	memset(room->bytes, INT3, room->size);
-	ret = find_pages(plan, &maker.kernel, err);
+	ret = find_pages(plan, &set->kernel, err);
 	if (!ret)
 		ret = make_all(&maker, plan, traps, err);
 	if (ret) {
@@ -206,6 +213,23 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 		trampoline_set_deinit(set);
 	}
 	return ret;
+}
+
+int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
+			  const struct direct_spec *records, size_t n, uint64_t gva,
+			  const struct trampoline_kernel *task, struct decoder *decoder,
+			  struct trampoline *out, struct error *err)
+{
+	struct trampoline_kernel kernel = set->kernel;
+	struct trampoline_spec spec = spec_of(set, number, gva);
+
+	kernel.current_task = task->current_task;
+	kernel.task_pid = task->task_pid;
+	kernel.task_comm = task->task_comm;
+	spec.kernel = &kernel;
+	spec.extra = records;
+	spec.nr_extra = n;
+	return trampoline_generate(&spec, decoder, out, err);
 }
 
 void trampoline_set_deinit(struct trampoline_set *set)

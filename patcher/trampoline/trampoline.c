@@ -107,7 +107,7 @@ static int check_extra(const struct trampoline_spec *spec, struct error *err)
 /* What a gate reads must be what it is at the function's entry, or the same at its return. */
 static int check_gate(const struct trampoline_spec *spec, struct error *err)
 {
-	uint32_t allowed = gate_source_bit(GATE_PID);
+	uint32_t allowed = gate_call_sources;
 	int ret;
 
 	if (!spec->gate)

@@ -90,8 +90,8 @@ struct trampoline_spec {
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
 	enum trampoline_full full;
-	/* The calls that the record is written for; NULL: all. At returns it may ask for the pid.
-	 */
+	/* The calls that the record is written for; NULL: all. Of a function whose returns are
+	 * recorded, too, both have the same one, on gate_call_sources. */
 	const struct gate *gate;
 	/* Direct records about the same call, at entries; they are written behind the own one. */
 	const struct direct_spec *extra;
@@ -139,6 +139,8 @@ int trampoline_generate(const struct trampoline_spec *spec, struct decoder *deco
 struct trampoline_place {
 	bool made;
 	const struct probe_ref *ref; /* entries */
+	uint64_t gva;                /* of the code */
+	uint64_t next;               /* where it goes to; see struct trampoline_spec */
 	uint64_t retry, skip;        /* gvas; see struct trampoline */
 	struct capture capture;
 	struct record_layout layout;
@@ -148,15 +150,6 @@ struct trampoline_place {
 		uint8_t from, to;
 	} moves[FIELD_COUNT];
 	uint8_t nr_moves;
-};
-
-struct trampoline_set {
-	struct trampoline_place *places;
-	struct ring_shape *shapes; /* by place */
-	size_t n;
-	struct u64_map by_trap; /* gva of the slow path's OUT -> uint32_t place */
-	size_t code_bytes;
-	size_t made;
 };
 
 /* Where the code goes. The figures of struct page come from the captures' page_lookup (probe.h),
@@ -171,6 +164,17 @@ struct trampoline_room {
 	enum trampoline_full full;
 };
 
+struct trampoline_set {
+	struct trampoline_place *places;
+	struct ring_shape *shapes; /* by place */
+	size_t n;
+	struct u64_map by_trap; /* gva of the slow path's OUT -> uint32_t place */
+	size_t code_bytes;
+	size_t made;
+	struct trampoline_room room;
+	struct trampoline_kernel kernel; /* with the figures of struct page */
+};
+
 /*
  * Write the code and, for each place that has some now, the jump to it as the new bytes of its
  * patch in `plan`, for the caller to apply. -ENOSPC if there is too little room for code, else
@@ -180,6 +184,16 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trap_table *traps, struct decoder *decoder,
 			const struct trampoline_room *room, struct error *err);
 void trampoline_set_deinit(struct trampoline_set *set);
+
+/*
+ * Generate the trampoline of an entry, a place that is made, once more, with direct records of its
+ * calls, to run at `gva`. Of `task` only the figures of the current task are used. Errors as
+ * trampoline_generate().
+ */
+int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
+			  const struct direct_spec *records, size_t n, uint64_t gva,
+			  const struct trampoline_kernel *task, struct decoder *decoder,
+			  struct trampoline *out, struct error *err);
 
 /* The place whose slow path has its OUT at `gva`, or NULL. */
 const struct trampoline_place *trampoline_set_at(const struct trampoline_set *set, uint64_t gva);

@@ -74,6 +74,14 @@ write_file("$bin/virsh", '#!/bin/sh', "\n",
 	'case "$*" in *qemu:///session*list*) echo "my vm"; echo web2;; *list*) echo web1; echo db;; esac', "\n");
 chmod 0755, "$bin/virsh";
 $ENV{PATH} = "$bin:$ENV{PATH}";
+# Trace specs: the end of a line, and what may stand behind its last = or :.
+for (['sonde run --trace ', 'kmem'], ['sonde attach --trace=km', 'kmem'], ['sonde run --trace big=', 'kmem'],
+	['sonde run --trace kmem:', 'kmalloc cache pages'], ['sonde run --trace big=kmem:cache,p', 'cache,pages'],
+	['sonde run --trace nonsense:', ''], ['sonde ctl mon trace on kmem kmem:k', 'kmalloc']) {
+	my ($line, $words) = @$_;
+	is(join(' ', in_bash('compopt() { :; }; COMP_LINE=$1 COMP_POINT=${#1}; read -ra COMP_WORDS <<<"$1 x"
+		COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _sonde; echo "${COMPREPLY[@]}"', $line)), $words, "bash completes '$line'");
+}
 is_deeply([completed('attach', 'w')], ['web1'], 'bash completes the names of domains');
 $ENV{COMP_LINE} = 'sonde recover -c qemu:///session ';
 is_deeply([completed('recover', '')], ['my\\', 'vm', 'web2'], 'bash completes the domains of the connection that -c names');

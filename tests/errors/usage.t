@@ -85,6 +85,19 @@ refuses('convert to no format', 2, qr/add --to FORMAT: ctf or kmemtrace/, @conve
 refuses('convert to an unknown format', 2, qr/-t takes ctf or kmemtrace, not 'x{9}'/, @convert, '--to', 'x' x 9);
 refuses('convert to a misspelt format', 2, qr/'ctff'; did you mean 'ctf'\?/, @convert, '--to', 'ctff');
 refuses('convert to no place', 2, qr/add -o OUT/, qw(convert a --to ctf));
+my @functions = ('symbols', '-k', $kernel, '--functions');
+refuses('functions without a pattern', 2, qr/no functions given: add a PATTERN/, @functions);
+refuses('a function that is none', 1, qr/no function matches 'vfs_raed': did you mean 'vfs_read'\?/, @functions, 'vfs_raed');
+refuses('a beginning that is none', 1, qr/no function matches 'kmem_cahe_\*': did you mean 'kmem_cache\*'\?/, @functions, 'kmem_cahe_*');
+refuses('a function without an mcount site', 1, qr/'memcpy': it has no mcount site/, @functions, 'vfs_*,memcpy');
+refuses('a function of the boot', 1, qr/'start_kernel': the kernel frees its memory after boot/, @functions, 'start_kernel');
+refuses('data as a function', 1, qr/'jiffies': it is not a function/, @functions, 'jiffies');
+refuses("pattern $_->[0]", 2, qr/$_->[2]\n  [^\n]+\n {@{[$_->[1] + 1]}}\^\n/, @functions, $_->[0])
+	for ['vfs_[a', 5, qr/'\[' has no '\]'.*/], ['vfs_*,vfs_read()', 15, qr/a name has no '\('.*/], ['vfs_*,', 7, qr/a function's name is missing/],
+	['*:ext4', 2, qr/only ':mod:MODULE' may follow.*/], ['mod:ext4', 1, qr/':mod:ext4', not 'mod:ext4'/], ['!!vfs_read', 2, qr/one '!' is enough/];
+write_file("$work/patterns", "# all\nvfs_*\n\nvfs_raed\n");
+refuses('a file with a wrong pattern', 1, qr{/patterns:4: no function matches 'vfs_raed'}, @functions, "\@$work/patterns");
+refuses('a missing file of patterns', 1, qr{cannot open $work/none: No such file}, @functions, "\@$work/none");
 refuses('symbols without a kernel', 2, qr/no kernel given: use -k KERNEL/, 'symbols');
 refuses('doctor with a word', 2, qr/unexpected argument 'x'/, 'doctor', 'x');
 refuses('ctl without a socket', 2, qr/which SOCKET\?/, 'ctl');

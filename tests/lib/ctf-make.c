@@ -23,9 +23,11 @@ static void add_caches(struct cache_table *caches)
 static void write_stream(struct trace_encoder *encoder, const struct kmem_record *records, size_t n,
 			 size_t per_packet)
 {
+	const struct output_config config = {.queue_bytes = 64 << 20};
+	struct output *output;
 	struct stream_writer *w;
 
-	if (encoder->ops->add_stream(encoder, 0, &w))
+	if (output_create(&config, &output) || encoder->ops->add_stream(encoder, output, 0, &w))
 		abort();
 	for (size_t i = 0; i < n; i++) {
 		if (w->ops->append(w, &records[i]))
@@ -33,8 +35,9 @@ static void write_stream(struct trace_encoder *encoder, const struct kmem_record
 		if (per_packet && (i + 1) % per_packet == 0 && w->ops->flush(w))
 			abort();
 	}
-	if (w->ops->flush(w))
+	if (w->ops->flush(w) || output_sync(output))
 		abort();
+	output_destroy(output);
 	w->ops->destroy(w);
 }
 

@@ -56,6 +56,10 @@ enum {
 		{"rt_prio_array", 2048, {{"queue", 16, 8, 0, 0}}},                             \
 		{"signal_struct", 64, {{"thread_head", FAKE_THREAD_HEAD, 8, 0, 0}}},           \
 		{"kprobe", 64, {{"addr", FAKE_KPROBE_ADDR, 8, 0, 0}}},                         \
+		{"ftrace_page",                                                                \
+		 32,                                                                           \
+		 {{"next", 0, 8, 0, 0}, {"records", 8, 8, 0, 0}, {"index", 16, 4, 0, 0}}},     \
+		{"dyn_ftrace", 16, {{"ip", 0, 8, 0, 0}}},                                      \
 		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}},           \
 	{                                                                                      \
 		"mod_kallsyms", 32,                                                            \

@@ -164,7 +164,7 @@ static void put_heap(struct fake_kernel *base)
 	fake_put32(base, page + 48, 0xf5000000); /* PGTY_slab */
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 3);
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_SLAB_STATE, 3);
-	fake_put32(base, FAKE_PHYS_TEXT + FAKE_FTRACE_PAGES, 1);
+	fake_put64(base, FAKE_PHYS_TEXT + FAKE_FTRACE_PAGES, fake_direct(FAKE_FTRACE_LIST_GPA));
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_ALTERNATIVES_PATCHED, 1);
 }
 
@@ -199,17 +199,23 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static void set_sites(struct kernel_image *image)
+/* The image's list, and the one of the running kernel. */
+static void set_sites(struct fake_kernel *base)
 {
-	static uint64_t sites[FAKE_NR_PROBES + 2];
+	static uint64_t sites[FAKE_NR_SITES];
+	struct kernel_image *image = &base->image;
 
 	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
 		sites[i] = FAKE_LINK_TEXT + fake_functions[i];
 	sites[FAKE_NR_PROBES] = FAKE_LINK_TEXT + FAKE_FTRACE_INIT;
 	sites[FAKE_NR_PROBES + 1] = FAKE_LINK_TEXT + FAKE_ALTERNATIVES;
-	qsort(sites, FAKE_NR_PROBES + 2, sizeof(sites[0]), compare);
+	qsort(sites, FAKE_NR_SITES, sizeof(sites[0]), compare);
 	image->mcount_sites = sites;
-	image->nr_mcount_sites = FAKE_NR_PROBES + 2;
+	image->nr_mcount_sites = FAKE_NR_SITES;
+	fake_put64(base, FAKE_FTRACE_LIST_GPA + 8, fake_direct(FAKE_SITES_GPA));
+	fake_put32(base, FAKE_FTRACE_LIST_GPA + 16, FAKE_NR_SITES);
+	for (uint64_t i = 0; i < FAKE_NR_SITES; i++)
+		fake_put64(base, FAKE_SITES_GPA + i * 16, sites[i] + FAKE_SLIDE);
 }
 
 void fake_session_create(struct fake_session *fs)
@@ -223,7 +229,7 @@ void fake_session_create(struct fake_session *fs)
 	put_heap(&fs->fg.base);
 	put_per_cpu(&fs->fg);
 	fake_list_init(&fs->fg.base, fake_tasks());
-	set_sites(&fs->fg.base.image);
+	set_sites(&fs->fg.base);
 	fs->dir = scratch_make();
 	if (trace_writer_create(fs->dir.path, FAKE_VCPUS, 0, &info, &fs->writer, NULL) ||
 	    trace_session_create(&fs->fg.guest, &fs->fg.base.image, fs->writer, &fs->session, NULL))

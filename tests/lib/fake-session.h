@@ -71,7 +71,7 @@ enum {
 	/* data */
 	FAKE_SYSTEM_STATE = 0x30000, /* u32, 0 while booting */
 	FAKE_SLAB_STATE = 0x30004,
-	FAKE_FTRACE_PAGES = 0x30008,
+	FAKE_FTRACE_PAGES = 0x30008, /* ftrace_pages_start */
 	FAKE_ALTERNATIVES_PATCHED = 0x30010,
 	FAKE_PER_CPU_OFFSET = 0x31000, /* u64 of each vCPU */
 	FAKE_PER_CPU = 0x32000,        /* the template of the per-CPU data */
@@ -84,7 +84,10 @@ enum {
 
 	FAKE_CACHE_GPA = FAKE_HEAP_GPA,
 	FAKE_OBJECT_GPA = FAKE_HEAP_GPA + 0x1000,
-	FAKE_ARRAY_GPA = FAKE_HEAP_GPA + 0x2000, /* free for tests */
+	FAKE_ARRAY_GPA = FAKE_HEAP_GPA + 0x2000,         /* free for tests */
+	FAKE_FTRACE_LIST_GPA = FAKE_HEAP_GPA + 0x180000, /* the struct ftrace_page of all sites */
+	FAKE_SITES_GPA = FAKE_FTRACE_LIST_GPA + 0x1000,  /* its records, of 16 bytes */
+	FAKE_NR_SITES = FAKE_NR_PROBES + 2,
 	FAKE_CACHE_SIZE = 96,
 	FAKE_CACHE_OBJECT_SIZE = 80,
 

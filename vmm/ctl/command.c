@@ -123,9 +123,15 @@ static const struct {
 	const char *typed; /* words, and what may follow */
 	const char *verb;
 } short_forms[] = {
-	{"status", "query-status"},     {"trace on [SPEC...]", "trace-start"},
-	{"trace off", "trace-stop"},    {"trace status", "query-trace"},
+	{"status", "query-status"},
 	{"commands", "query-commands"},
+	{"trace on [SPEC...]", "trace-start"},
+	{"trace off", "trace-stop"},
+	{"trace status", "query-trace"},
+	{"trace list", "query-instances"},
+	{"trace add [NAME=]SPEC", "trace-add"},
+	{"trace remove NAME", "trace-remove"},
+	{"trace set NAME=SPEC", "trace-set"},
 };
 enum { NR_SHORT_FORMS = sizeof(short_forms) / sizeof(short_forms[0]) };
 
@@ -155,15 +161,33 @@ static const char *verb_of(const char *word, bool trace)
 	return NULL;
 }
 
+/* The argument that a short form's one operand is; NULL if it takes none. */
+static const char *operand_of(const char *verb)
+{
+	if (!strcmp(verb, "trace-add") || !strcmp(verb, "trace-set"))
+		return "spec";
+	return strcmp(verb, "trace-remove") ? NULL : "name";
+}
+
+static int operand_args(const char *key, const char *operand, json_t **out, struct error *err)
+{
+	*out = json_pack("{s:s}", key, operand);
+	return *out ? 0 : error_set(err, EINVAL, "the %s is not UTF-8 text", key);
+}
+
 static int parse_trace(char *const *words, size_t n, struct qmp_command *out, struct error *err)
 {
+	const char *key;
+
 	out->verb = n ? verb_of(words[0], true) : NULL;
 	if (out->verb && n > 1 && !strcmp(words[0], "on"))
 		return spec_args(words + 1, n - 1, &out->args, err);
-	if (!out->verb || n > 1)
+	key = out->verb ? operand_of(out->verb) : NULL;
+	if (!out->verb || n != (key ? 2 : 1))
 		return error_set(err, EINVAL,
-				 "usage: trace on [SPEC...] | trace off | trace status");
-	return 0;
+				 "usage: trace on [SPEC...] | off | status | list | "
+				 "add [NAME=]SPEC | remove NAME | set NAME=SPEC");
+	return key ? operand_args(key, words[1], &out->args, err) : 0;
 }
 
 int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, struct error *err)

@@ -7,7 +7,7 @@
 #include "formats/base/text.h"
 #include "formats/event/counters.h"
 
-enum { INDENT = 2, HELP_COLUMN = 24 };
+enum { INDENT = 2, HELP_COLUMN = 24, NAME_COLUMN = 16 };
 
 static void show_text(FILE *out, const char *text)
 {
@@ -312,6 +312,36 @@ static void show_trace(FILE *out, const json_t *result)
 	json_array_foreach(json_object_get(result, "vcpus"), i, vcpu) show_vcpu(out, vcpu);
 }
 
+static void show_instance(FILE *out, const json_t *instance)
+{
+	const char *name = text_at(instance, "name");
+	const char *waiting = json_string_value(json_object_get(instance, "waiting"));
+	const char *state = json_is_true(json_object_get(instance, "active")) ? "on" : "off";
+
+	show_text(out, name);
+	fprintf(out, "%*s%-8s %-17s ",
+		strlen(name) < NAME_COLUMN ? NAME_COLUMN - (int)strlen(name) : 1, "",
+		waiting ? "waits" : state, text_number(count_at(instance, "sites"), "function").s);
+	show_text(out, text_at(instance, "spec"));
+	if (count_at(instance, "refused"))
+		fprintf(out, ", %s refused", text_count(count_at(instance, "refused")).s);
+	if (waiting) {
+		fputs(": ", out);
+		show_text(out, waiting);
+	}
+	fputc('\n', out);
+}
+
+static void show_instances(FILE *out, const json_t *list)
+{
+	const json_t *instance;
+	size_t i;
+
+	if (!json_array_size(list))
+		fputs("no tracer\n", out);
+	json_array_foreach(list, i, instance) show_instance(out, instance);
+}
+
 void qmp_show(FILE *out, const char *verb, const json_t *result)
 {
 	if (!strcmp(verb, "query-status"))
@@ -320,6 +350,8 @@ void qmp_show(FILE *out, const char *verb, const json_t *result)
 		show_commands(out, result);
 	else if (!strcmp(verb, "query-trace"))
 		show_trace(out, result);
+	else if (!strcmp(verb, "query-instances"))
+		show_instances(out, result);
 	else if (json_is_object(result) || json_is_array(result))
 		show_value(out, result, 0);
 	else

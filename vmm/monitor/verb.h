@@ -43,6 +43,8 @@ struct monitor_guest_ops {
 	pid_t (*thread_id)(void *arg, unsigned int vcpu);
 };
 
+enum monitor_change { MONITOR_ADD, MONITOR_REMOVE, MONITOR_REPLACE };
+
 /* Implemented by the recorder. Main thread only; each error is one line for the user. */
 struct monitor_trace_ops {
 	/* Start tracing `specs`; none: those of the command line. */
@@ -50,6 +52,13 @@ struct monitor_trace_ops {
 	int (*stop)(void *arg, struct error *err);
 	/* The reply to query-trace (a new object), or NULL if memory is out. */
 	json_t *(*query)(void *arg);
+	/*
+	 * Change the instances of tracers, while tracing is on or off: add or replace one by a
+	 * spec "[NAME=]TRACER[:...]", or remove one by its name. NULL: not possible.
+	 */
+	int (*change)(void *arg, enum monitor_change change, const char *text, struct error *err);
+	/* The reply to query-instances (a new array), or NULL if memory is out. */
+	json_t *(*instances)(void *arg);
 	/*
 	 * For memsave: guest-physical address of a kernel virtual address. NULL: memsave walks the
 	 * page table of a vCPU, which under KPTI may be a user process's.

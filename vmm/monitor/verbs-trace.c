@@ -61,6 +61,67 @@ static int query_trace(struct monitor_call *call, struct error *err)
 	return call->result ? 0 : error_set(err, ENOMEM, "out of memory for the answer");
 }
 
+/* --- instances ------------------------------------------------------------------------------- */
+
+static bool has_instances(const struct monitor_target *target)
+{
+	return target->trace && target->trace->change;
+}
+
+static int change(struct monitor_call *call, enum monitor_change what, const char *key,
+		  struct error *err)
+{
+	const struct monitor_target *target = call->target;
+	const char *text = json_string_value(json_object_get(call->args, key));
+	int ret = check_configured(call, err);
+
+	if (!ret && !has_instances(target))
+		return error_set(err, ENOTSUP, "this guest's tracers cannot be changed");
+	if (!ret)
+		ret = target->trace->change(target->trace_arg, what, text, err);
+	if (!ret)
+		monitor_event(call->monitor, "TRACE_CHANGED", NULL);
+	return ret;
+}
+
+static int trace_add(struct monitor_call *call, struct error *err)
+{
+	return change(call, MONITOR_ADD, "spec", err);
+}
+
+static int trace_remove(struct monitor_call *call, struct error *err)
+{
+	return change(call, MONITOR_REMOVE, "name", err);
+}
+
+static int trace_set(struct monitor_call *call, struct error *err)
+{
+	return change(call, MONITOR_REPLACE, "spec", err);
+}
+
+static int query_instances(struct monitor_call *call, struct error *err)
+{
+	const struct monitor_target *target = call->target;
+	int ret = check_configured(call, err);
+
+	if (!ret && !has_instances(target))
+		return error_set(err, ENOTSUP, "this guest's tracers cannot be changed");
+	if (ret)
+		return ret;
+	call->result = target->trace->instances(target->trace_arg);
+	return call->result ? 0 : error_set(err, ENOMEM, "out of memory for the answer");
+}
+
+static const struct monitor_arg spec_args[] = {
+	{.name = "spec", .type = MONITOR_ARG_STRING, .required = true},
+	{0},
+};
+
+static const struct monitor_arg name_args[] = {
+	{.name = "name", .type = MONITOR_ARG_STRING, .required = true},
+	{0},
+};
+
 static const struct monitor_arg trace_start_args[] = {
 	{.name = "specs", .type = MONITOR_ARG_STRINGS},
 	{0},
@@ -80,5 +141,24 @@ const struct monitor_verb monitor_trace_verbs[] = {
 	 .help = "show counts, losses and patched sites",
 	 .offered = is_configured,
 	 .run = query_trace},
+	{.name = "trace-add",
+	 .help = "trace with one more tracer",
+	 .args = spec_args,
+	 .offered = has_instances,
+	 .run = trace_add},
+	{.name = "trace-remove",
+	 .help = "trace without a tracer; the others go on",
+	 .args = name_args,
+	 .offered = has_instances,
+	 .run = trace_remove},
+	{.name = "trace-set",
+	 .help = "replace the tracer of the same name",
+	 .args = spec_args,
+	 .offered = has_instances,
+	 .run = trace_set},
+	{.name = "query-instances",
+	 .help = "show the tracers, and how many functions each records",
+	 .offered = has_instances,
+	 .run = query_instances},
 	{0},
 };

@@ -8,11 +8,11 @@
 static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
 {
 	struct recorder *r = arg;
-	const char *list[TRACE_MAX_TRACERS + 1] = {0};
+	const char *list[TRACE_MAX_INSTANCES + 1] = {0};
 	int ret;
 
-	if (n > TRACE_MAX_TRACERS)
-		return error_set(err, E2BIG, "at most %d trace specs", TRACE_MAX_TRACERS);
+	if (n > TRACE_MAX_INSTANCES)
+		return error_set(err, E2BIG, "at most %d trace specs", TRACE_MAX_INSTANCES);
 	for (size_t i = 0; i < n; i++)
 		list[i] = specs[i];
 	pthread_mutex_lock(&r->lock);
@@ -92,6 +92,7 @@ static json_t *query_vcpus(const struct recorder *r, const struct trace_status *
 		set_count(vcpu, "allocs", c.allocs);
 		set_count(vcpu, "frees", c.frees);
 		counters.v[COUNTER_OVERRUNS] = c.overruns;
+		counters.v[COUNTER_DISK_DROPS] = c.disk_drops;
 		counters_put_vcpu(vcpu, &counters);
 		json_array_append_new(list, vcpu);
 	}

@@ -16,6 +16,7 @@ enum {
 	MIN_SUBBUF_BYTES = 4 * KIB,
 	MAX_SUBBUF_BYTES = 64 * MIB,
 	MAX_RING_BYTES = 128 * MIB,
+	MIN_TRACE_BYTES = 64 * KIB,
 	MAX_DURATION_MS = 1176 * 3600 * 1000U, /* 49 days: milliseconds in an unsigned int */
 };
 
@@ -67,7 +68,8 @@ static const char *const on_full_words[] = {"block", "drop", NULL};
 const struct cli_option recorder_option_table[] = {
 	{.name = "trace",
 	 .value = "SPEC",
-	 .help = "what to trace: kmem, or parts of it: kmem:cache,pages;\nmay be repeated",
+	 .help = "what to trace: kmem, or parts of it: kmem:cache,pages;\nNAME=SPEC names it; may "
+		 "be repeated; see sonde-run(1)",
 	 .store = store_spec},
 	{.name = "output",
 	 .letter = 'o',
@@ -131,6 +133,14 @@ const struct cli_option recorder_option_table[] = {
 	 .store = cli_store_number,
 	 FIELD(until_events),
 	 .min = 1},
+	{.name = "max-size",
+	 .value = "SIZE",
+	 .help = "end when the trace has this size: 64M, 2G",
+	 .store = cli_store_size,
+	 FIELD(max_bytes),
+	 .min = MIN_TRACE_BYTES,
+	 .max = INT64_MAX,
+	 .unit = MIB},
 	{.name = "monitor",
 	 .value = "SOCKET",
 	 .help = "listen there for 'sonde ctl' and QMP clients",

@@ -24,6 +24,7 @@ struct recorder_options {
 	uint64_t max_rate;              /* RECORDER_TRAP: calls traced per second; 0: no bound */
 	uint64_t duration_ms;           /* 0: no limit */
 	uint64_t until_events;          /* 0: no limit */
+	uint64_t max_bytes;             /* of events, on the disk; 0: no limit */
 	const char *monitor;            /* path of the socket, or NULL */
 	bool verbose;
 };

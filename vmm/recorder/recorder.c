@@ -55,6 +55,8 @@ void recorder_destroy(struct recorder *r)
 	if (!r)
 		return;
 	recorder_close(r);
+	if (r->writer)
+		trace_writer_set_source(r->writer, NULL, NULL);
 	trace_session_destroy(r->session);
 	trace_writer_destroy(r->writer);
 	kernel_image_destroy(r->image);
@@ -93,26 +95,66 @@ static void fill_info(const struct recorder *r, struct trace_info *info)
 				    .counters.v[COUNTER_PAUSES] = r->starts ? r->starts - 1 : 0,
 				    .started_realtime_ns = r->started_realtime_ns};
 	snprintf(info->tool_version, sizeof(info->tool_version), "%s", SONDE_VERSION);
+	snprintf(info->writer, sizeof(info->writer), "%s", r->config.verb);
 	snprintf(info->memory, sizeof(info->memory), "%s", r->config.memory);
 	snprintf(info->clock, sizeof(info->clock), "%s", r->config.clock);
 	snprintf(info->ended, sizeof(info->ended), "%s", r->ended ? r->ended : "");
+	if (r->writer)
+		trace_writer_counters(r->writer, &info->counters);
 	if (r->session)
 		trace_session_info(r->session, info);
 	else
 		snprintf(info->banner, sizeof(info->banner), "%s", r->image->banner);
 }
 
-int recorder_start_locked(struct recorder *r, const char *const *specs, struct error *err)
+static int describe(struct recorder *r, struct error *err)
 {
 	struct trace_info info;
-	int ret = trace_session_start(r->session, specs, err);
 
-	if (ret || r->starts++)
-		return ret;
-	r->started_ns = (int64_t)r->guest->clock->now_ns(r->guest);
-	r->started_realtime_ns = realtime_ns();
 	fill_info(r, &info);
 	return trace_writer_set_info(r->writer, &info, err);
+}
+
+static bool current_info(void *arg, struct trace_info *info)
+{
+	struct recorder *r = arg;
+
+	if (pthread_mutex_trylock(&r->lock))
+		return false;
+	fill_info(r, info);
+	pthread_mutex_unlock(&r->lock);
+	return true;
+}
+
+/* The trace tells of the pause before it has records from behind it. */
+static int start_again(struct recorder *r, const char *const *specs, struct error *err)
+{
+	int ret;
+
+	r->starts++;
+	ret = describe(r, err);
+	if (!ret)
+		ret = trace_session_start(r->session, specs, err);
+	if (!ret)
+		return 0;
+	r->starts--;
+	describe(r, NULL);
+	return ret;
+}
+
+int recorder_start_locked(struct recorder *r, const char *const *specs, struct error *err)
+{
+	int ret;
+
+	if (r->starts)
+		return start_again(r, specs, err);
+	ret = trace_session_start(r->session, specs, err);
+	if (ret)
+		return ret;
+	r->starts++;
+	r->started_ns = (int64_t)r->guest->clock->now_ns(r->guest);
+	r->started_realtime_ns = realtime_ns();
+	return describe(r, err);
 }
 
 static int create_session(struct recorder *r, struct error *err)
@@ -133,9 +175,11 @@ static int create_session(struct recorder *r, struct error *err)
 		ret = trace_session_create(r->guest, r->image, r->writer, &r->session, err);
 	if (ret)
 		return ret;
+	trace_writer_set_drop(r->writer, options.drop);
 	trace_session_set_options(r->session, &options);
 	if (r->located)
 		trace_session_kernel_at(r->session, r->virt_slide, r->text_gpa);
+	trace_writer_set_source(r->writer, current_info, r);
 	return 0;
 }
 
@@ -223,6 +267,8 @@ static void finish(struct recorder *r)
 		recorder_fail(r, &err);
 	if (trace_session_failure(r->session))
 		recorder_fail(r, trace_session_failure(r->session));
+	/* So that the counters know of it. Its failures are those of finishing. */
+	trace_writer_flush(r->writer, NULL);
 	fill_info(r, &info);
 	if (trace_writer_finish(r->writer, &info, trace_session_symbolize, r->session, &err))
 		recorder_fail(r, &err);
@@ -238,6 +284,7 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 
 	if (!r->session)
 		return;
+	trace_writer_set_source(r->writer, NULL, NULL);
 	r->ended = why;
 	find_start(r);
 	if (leave == RECORDER_GUEST_RUNS) {
@@ -271,7 +318,8 @@ struct trace_counters recorder_counters(const struct recorder *r, const struct t
 {
 	struct trace_counters counters = status->counters;
 
-	counters.v[COUNTER_OVERRUNS] = recorder_sum(r).overruns;
+	if (r->writer)
+		trace_writer_counters(r->writer, &counters);
 	counters.v[COUNTER_PAUSES] = r->starts ? r->starts - 1 : 0;
 	return counters;
 }

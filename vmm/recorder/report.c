@@ -79,10 +79,10 @@ void recorder_show_progress(struct recorder *r)
 	pthread_mutex_unlock(&r->lock);
 	counters = recorder_counters(r, &status);
 	lost = counters_lost(&counters);
-	n = snprintf(line, sizeof(line), "tracing%s: %s, %s lost, %" PRIu64 ":%02" PRIu64,
+	n = snprintf(line, sizeof(line), "tracing%s: %s, %s lost%s, %" PRIu64 ":%02" PRIu64,
 		     status.enabled ? "" : " is off",
-		     text_number(sum.allocs + sum.frees, "event").s, text_count(lost).s, s / 60,
-		     s % 60);
+		     text_number(sum.allocs + sum.frees, "event").s, text_count(lost).s,
+		     counters.v[COUNTER_DISK_WAITS] ? ", slow disk" : "", s / 60, s % 60);
 	fprintf(stderr, "\r%s%s%s%*s", lost && cli_colour(stderr) ? "\33[31m" : "", line,
 		lost && cli_colour(stderr) ? "\33[m" : "",
 		n < (int)r->progress_len ? (int)r->progress_len - n : 0, "");
@@ -92,23 +92,28 @@ void recorder_show_progress(struct recorder *r)
 
 /* --- at the end ------------------------------------------------------------------------------ */
 
-/* Periods without tracing, and how fast events came in the others. */
-static void print_gaps(const struct recorder *r, const struct trace_counters *counters)
+/* Periods without tracing, and how fast events came in the others. Returns whether there were
+ * any. */
+static bool print_gaps(const struct recorder *r, const struct trace_counters *counters)
 {
 	const char *verb = r->config.verb;
 	char text[COUNTER_TEXT_MAX];
+	bool any = false;
 
 	if (r->options->mode == RECORDER_TRAP && counters->v[COUNTER_TRACING_NS])
 		fprintf(stderr, "sonde %s: %.1f events per second of traced time\n", verb,
 			recorder_rate(r, &r->last));
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
-		if (counter_table[id].kind == COUNTER_GAP &&
-		    counter_text(counters, id, text, sizeof(text)))
-			fprintf(stderr, "sonde %s: %s\n", verb, text);
+		if (counter_table[id].kind != COUNTER_GAP ||
+		    !counter_text(counters, id, text, sizeof(text)))
+			continue;
+		fprintf(stderr, "sonde %s: %s\n", verb, text);
+		any = true;
 	}
+	return any;
 }
 
-static void print_lost(const struct trace_counters *counters)
+static void print_lost(const struct trace_counters *counters, bool gaps)
 {
 	const char *separator = "";
 	char text[COUNTER_TEXT_MAX];
@@ -120,7 +125,8 @@ static void print_lost(const struct trace_counters *counters)
 		fprintf(stderr, "%s%s", separator, text);
 		separator = ", ";
 	}
-	fputs(*separator ? "\n" : "none\n", stderr);
+	fprintf(stderr, "%s%s\n", *separator ? "" : "none",
+		gaps ? ", beside what happened in the gaps" : "");
 }
 
 static void print_counts(const struct recorder *r)
@@ -128,13 +134,18 @@ static void print_counts(const struct recorder *r)
 	const struct trace_counters counters = recorder_counters(r, &r->last);
 	const struct trace_writer_counts sum = recorder_sum(r);
 	const char *verb = r->config.verb;
+	char text[COUNTER_TEXT_MAX];
+	bool gaps;
 
 	if (r->last.no_exitless[0])
 		fprintf(stderr, "sonde %s: traced by traps: %s\n", verb, r->last.no_exitless);
-	print_gaps(r, &counters);
+	if (counter_text(&counters, COUNTER_DISK_WAITS, text, sizeof(text)))
+		fprintf(stderr, "sonde %s: %s, %s written\n", verb, text,
+			text_bytes(counters.v[COUNTER_DISK_BYTES]).s);
+	gaps = print_gaps(r, &counters);
 	fprintf(stderr, "sonde %s: %s and %s in %s, lost: ", verb,
 		text_number(sum.allocs, "allocation").s, text_number(sum.frees, "free").s, r->dir);
-	print_lost(&counters);
+	print_lost(&counters, gaps);
 }
 
 int recorder_conclude(const struct recorder *r, struct error *err)

@@ -134,18 +134,25 @@ static void on_limit(void *arg)
 	r->ops->quit(r->arg);
 }
 
+static bool is_enough(const struct recorder *r)
+{
+	const struct trace_writer_counts sum = recorder_sum(r);
+	const uint64_t events = r->options->until_events, bytes = r->options->max_bytes;
+
+	return (events && sum.allocs + sum.frees >= events) ||
+	       (bytes && r->writer && trace_writer_bytes(r->writer) >= bytes);
+}
+
 static void on_tick(void *arg)
 {
 	struct recorder *r = arg;
-	struct trace_writer_counts sum = recorder_sum(r);
-	uint64_t enough = r->options->until_events;
 	struct error err;
 
 	pthread_mutex_lock(&r->lock);
 	if (r->session && trace_session_tick(r->session, &err))
 		recorder_fail(r, &err);
 	pthread_mutex_unlock(&r->lock);
-	if (enough && sum.allocs + sum.frees >= enough)
+	if (is_enough(r))
 		r->ops->quit(r->arg);
 	else if (r->nr_ticks++ % PROGRESS_TICKS == 0)
 		recorder_show_progress(r);

@@ -71,7 +71,7 @@ static void test_create(void)
 
 static void replace(const char *what)
 {
-	ok(!file_replace(dir_fd, "file", "temp", "new", 3) && holds("file", "new") &&
+	ok(!file_replace(dir_fd, "file", "temp", "new", 3, FILE_DURABLE) && holds("file", "new") &&
 		   mode_of("file") == 0600 && holds("victim", "victim"),
 	   "a file is replaced, closed to others, although its temporary name is %s", what);
 	unlinkat(dir_fd, "temp", 0);

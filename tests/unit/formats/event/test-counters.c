@@ -12,7 +12,7 @@
 
 enum { VALUE = 76543210 };
 
-static const char count[] = "76,543,210", duration[] = "76 ms";
+static const char count[] = "76,543,210", duration[] = "76 ms", bytes[] = "73.0 MiB";
 
 /* A trace in which one counter is not 0. */
 static struct scratch make_trace(enum counter_id id)
@@ -83,7 +83,7 @@ static bool is_about_loss(enum counter_id id)
 static void check_text(const char *dir, enum counter_id id)
 {
 	const struct counter *counter = &counter_table[id];
-	const char *shown = counter->is_ns ? duration : count;
+	const char *shown = counter->is_ns ? duration : counter->is_bytes ? bytes : count;
 	const char *argv[] = {"report", dir, NULL};
 	struct verb_result result = verb_run(cmd_report, argv);
 

@@ -117,6 +117,23 @@ static void test_matches(void)
 		{"comm ~ \"kworker/*\"", 1},
 		{"comm ~ 1", 0},
 		{"comm == 1", 0},
+		{"flags & \"__GFP_IO|__GFP_IO\"", 1},
+		{"call_site ~ \"*_write\"", 1},
+		{"call_site !~ \"*_write\"", 0},
+		{"call_site !~ xfs_* && !(call_site !~ ext4_*)", 1},
+		{"call_site.function == ext4_write", 1},
+		{"call_site.function == ext4_write+0x10", 0},
+		{"call_site.function != \"xfs_write\"", 1},
+		{"call_site.function ~ ext4_*", 1},
+		{"common_bytes == 192", 1},
+		{"vcpu & CPUS{0-3}", 1},
+		{"cpu & CPUS{0,1,3-5}", 0},
+		{"CPU == CPUS{2}", 1},
+		{"CPU == CPUS{2-3}", 0},
+		{"CPU != CPUS{2}", 0},
+		{"CPU != CPUS{2,3}", 1},
+		{"bytes & CPUS{ 1 - 3 , 63 }", 0},
+		{"node & CPUS{0-63}", 0},
 		{"  bytes  ==  192  ", 1},
 	};
 
@@ -138,7 +155,27 @@ static void test_errors(void)
 	} rows[] = {
 		{"", EINVAL, "filter, character 1: a field's name is missing"},
 		{"bytes", EINVAL,
-		 "filter, character 6: an operator is missing: == != < <= > >= & ~"},
+		 "filter, character 6: an operator is missing: == != < <= > >= & ~ !~"},
+		{"bytes = 1", EINVAL, "filter, character 7: write == to compare"},
+		{"vcpu & CPUS{", EINVAL, "filter, character 13: the number of a CPU is missing"},
+		{"vcpu & CPUS{1-", EINVAL, "filter, character 15: the number of a CPU is missing"},
+		{"vcpu & CPUS{64}", EINVAL,
+		 "filter, character 13: the number of a CPU is too high"},
+		{"vcpu & CPUS{99999999999999999999}", EINVAL,
+		 "filter, character 13: the number of a CPU is too high"},
+		{"vcpu & CPUS{3-1}", EINVAL,
+		 "filter, character 16: the range of CPUs ends before it begins"},
+		{"vcpu & CPUS{1", EINVAL, "filter, character 14: '}' is missing"},
+		{"vcpu < CPUS{1}", EINVAL,
+		 "filter, character 8: 'CPUS{1}' can be compared by & == and != only"},
+		{"flags & CPUS{1}", EINVAL,
+		 "filter, character 1: 'flags' is not the number of a CPU"},
+		{"bytes.function == ext4_write", EINVAL,
+		 "filter, character 1: 'bytes.function' is not the address of a function"},
+		{"call_site.function == 0x1000", EINVAL,
+		 "filter, character 23: '0x1000' is not the name of a function"},
+		{"flags & \"__GFP_IO|x\"", EINVAL,
+		 "filter, character 9: '__GFP_IO|x' is neither a number nor a flag of the field"},
 		{"bytes ==", EINVAL, "filter, character 9: a number or a string is missing"},
 		{"bytes == 1 node == 2", EINVAL, "filter, character 12: && or || is missing"},
 		{"(bytes == 1", EINVAL, "filter, character 12: ')' is missing"},
@@ -198,8 +235,42 @@ static void test_caps(void)
 	free(word);
 }
 
+/* What a compiler must not take for a comparison of numbers, and how it is printed. */
+static void test_tree(void)
+{
+	static const struct {
+		const char *filter, *printed;
+		bool by_text;
+	} rows[] = {
+		{"vcpu == 2", "vcpu == 2", false},
+		{"vcpu & CPUS{0-3,7}", "vcpu & CPUS{0-3,7}", true},
+		{"call_site.function == ext4_write", "call_site.function == \"ext4_write\"", true},
+		{"flags & \"__GFP_IO|__GFP_IO\"", "flags & \"__GFP_IO|__GFP_IO\"", false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct event_filter *filter;
+		struct event_predicate *predicate;
+		char text[100];
+
+		if (event_filter_parse(rows[i].filter, &filter, NULL) ||
+		    event_filter_bind(filter, &class, &names, &predicate, NULL))
+			abort();
+		event_predicate_print(predicate, event_predicate_root(predicate), text,
+				      sizeof(text));
+		is_str(text, rows[i].printed, "a predicate is printed as it can be written");
+		ok(event_predicate_node(predicate, event_predicate_root(predicate)).by_text ==
+			   rows[i].by_text,
+		   "'%s' %s a comparison of numbers", rows[i].filter,
+		   rows[i].by_text ? "is not" : "is");
+		event_predicate_destroy(predicate);
+		event_filter_destroy(filter);
+	}
+}
+
 int main(void)
 {
+	test_tree();
 	test_matches();
 	test_errors();
 	test_caps();

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Traces from one format to the other and back, and the verbs on both. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "formats/cmd.h"
 #include "formats/trace/writer.h"
@@ -211,11 +213,61 @@ static void test_refusals(void)
 	scratch_remove(&dir);
 }
 
+/* A copy that could not be written to its end does not look like that of a recorder. */
+static void test_interrupted(void)
+{
+	struct scratch dir = scratch_make();
+	char source[96], copy[96];
+	struct verb_result result;
+	struct rlimit old, limit;
+
+	snprintf(source, sizeof(source), "%s/source", dir.path);
+	snprintf(copy, sizeof(copy), "%s/copy", dir.path);
+	write_source(source);
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &old);
+	limit = old;
+	limit.rlim_cur = 20000; /* fits the sidecar, and not the records */
+	setrlimit(RLIMIT_FSIZE, &limit);
+	result = verb_run(cmd_convert, (const char *const[]){"convert", source, "--to", "ctf", "-o",
+							     copy, NULL});
+	setrlimit(RLIMIT_FSIZE, &old);
+	ok(result.status && strstr(result.err, "cannot write"),
+	   "sonde convert says that it could not write: %s", result.err);
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
+/* As SIGKILL leaves it. */
+static void test_killed(void)
+{
+	struct trace_info killed = info;
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer;
+	struct verb_result result;
+
+	snprintf(killed.writer, sizeof(killed.writer), "convert");
+	if (trace_writer_create(dir.path, 1, 0, &killed, &writer, NULL))
+		abort();
+	result = verb_run(cmd_check, (const char *const[]){"check", dir.path, NULL});
+	ok(strstr(result.out, "sonde convert is writing this trace"),
+	   "a copy that is being written is told as that");
+	verb_result_deinit(&result);
+	trace_writer_destroy(writer);
+	result = verb_run(cmd_check, (const char *const[]){"check", dir.path, NULL});
+	ok(strstr(result.out, "sonde convert did not end in order"),
+	   "of a part of a copy, it is sonde convert that did not end in order");
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
 int main(void)
 {
 	test_there_and_back();
 	test_cut();
 	test_without_sidecar();
 	test_refusals();
+	test_interrupted();
+	test_killed();
 	return tap_done();
 }

@@ -23,6 +23,7 @@ static const struct sidecar sample = {
 	.info =
 		{
 			.tool_version = "1.2",
+			.writer = "attach",
 			.mode = "trap",
 			.banner = "Linux version 6.1",
 			.symbol_source = "kallsyms in memory",
@@ -131,6 +132,7 @@ static const char *const keys[] = {
 	"version",
 	"complete",
 	"tool_version",
+	"writer",
 	"mode",
 	"tracers",
 	"banner",

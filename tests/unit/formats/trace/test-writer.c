@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -146,6 +148,109 @@ static void test_at_once(void)
 	scratch_remove(&dir);
 }
 
+/* What a recorder knows of itself. */
+struct knowledge {
+	pthread_mutex_t lock;
+	struct trace_info info;
+	bool busy;
+};
+
+static bool tell(void *arg, struct trace_info *out)
+{
+	struct knowledge *k = arg;
+	bool can;
+
+	pthread_mutex_lock(&k->lock);
+	*out = k->info;
+	can = !k->busy;
+	pthread_mutex_unlock(&k->lock);
+	return can;
+}
+
+static void learn(struct knowledge *k, const char *mode, uint64_t samplings)
+{
+	pthread_mutex_lock(&k->lock);
+	snprintf(k->info.mode, sizeof(k->info.mode), "%s", mode);
+	k->info.counters.v[COUNTER_SAMPLINGS] = samplings;
+	pthread_mutex_unlock(&k->lock);
+}
+
+static uint64_t records_of(const char *path, struct trace_losses *losses, char *mode, size_t size)
+{
+	struct trace_reader *reader;
+	uint64_t n;
+
+	if (trace_reader_open(path, &reader, NULL))
+		abort();
+	n = count_events(reader);
+	trace_reader_losses(reader, losses);
+	snprintf(mode, size, "%s", trace_reader_sidecar(reader)->info.mode);
+	trace_reader_close(reader);
+	return n;
+}
+
+/* Wait for n records. Returns whether the sidecar then says what is so. */
+static bool await_records(const char *path, uint64_t n, const char *mode, uint64_t samplings)
+{
+	struct trace_losses losses;
+	char is[16];
+
+	for (unsigned int i = 0; i < 500 && records_of(path, &losses, is, sizeof(is)) < n; i++)
+		usleep(10000);
+	if (records_of(path, &losses, is, sizeof(is)) < n)
+		return false;
+	return !strcmp(is, mode) && losses.counters.v[COUNTER_SAMPLINGS] == samplings;
+}
+
+/* A trace that is being recorded says what is so, and says it before it has the records. */
+static void test_live(void)
+{
+	struct knowledge k = {PTHREAD_MUTEX_INITIALIZER, info, false};
+	struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 0x100, 0x1000, 8, 8, 1);
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, 1);
+	struct trace_losses losses;
+	char mode[16];
+
+	snprintf(k.info.writer, sizeof(k.info.writer), "run");
+	trace_writer_set_source(writer, tell, &k);
+	trace_writer_append(writer, 0, &record);
+	ok(await_records(dir.path, 1, "trap", 0), "records appear while a trace is recorded");
+	learn(&k, "exitless", 1);
+	trace_writer_append(writer, 0, &record);
+	ok(await_records(dir.path, 2, "exitless", 1),
+	   "the sidecar has a new mode and a gap before the records from behind them are there");
+	records_of(dir.path, &losses, mode, sizeof(mode));
+	ok(losses.unfinished && losses.recording && !strcmp(losses.writer, "run"),
+	   "a reader knows that the trace is being recorded, and by what");
+	k.busy = true;
+	learn(&k, "trap", 2);
+	trace_writer_append(writer, 0, &record);
+	ok(await_records(dir.path, 3, "exitless", 1),
+	   "a source that is busy does not keep records from being written");
+	trace_writer_destroy(writer);
+	records_of(dir.path, &losses, mode, sizeof(mode));
+	ok(losses.unfinished && !losses.recording,
+	   "when the recorder has died, a reader knows that it did not end in order");
+	scratch_remove(&dir);
+}
+
+/* The loser of a race for an empty directory. */
+static void test_locked(void)
+{
+	struct scratch dir = scratch_make();
+	int fd = open(dir.path, O_RDONLY | O_DIRECTORY);
+	struct trace_writer *writer = NULL;
+	struct error err = {0};
+
+	ok(!flock(fd, LOCK_EX) &&
+		   trace_writer_create(dir.path, 1, encoding, &info, &writer, &err) == -EBUSY,
+	   "a directory that another recorder writes to is refused");
+	ok(strstr(err.text, dir.path), "the message names it: %s", err.text);
+	close(fd);
+	scratch_remove(&dir);
+}
+
 static void test_refusals(void)
 {
 	struct scratch dir = scratch_make();
@@ -217,7 +322,8 @@ static void test_threads(void)
 	scratch_remove(&dir);
 }
 
-enum { MANY = 30000 };
+/* More than the writer's buffer holds. */
+enum { MANY = 1000000 };
 
 /* Append until long after the disk is full. Returns how many appends were refused. */
 static uint64_t overfill(struct trace_writer *writer)
@@ -334,6 +440,8 @@ int main(void)
 		tap_diag("%s", trace_encoding_names[encoding]);
 		test_whole();
 		test_at_once();
+		test_live();
+		test_locked();
 		test_refusals();
 		test_threads();
 		test_disk_full();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "guest-symbols/image/mcount.h"
@@ -154,6 +155,27 @@ static void test_damaged(void)
 	}
 }
 
+/* Modules' sites, too, as the guest has them. */
+static void test_all_sites(void)
+{
+	struct kernel_identity found;
+	uint64_t *sites = NULL;
+	size_t n = 0;
+	bool sorted = true;
+
+	fake_running_create(&running, FAKE_KALLSYMS_6_4, 4);
+	identify(&found, NULL);
+	ok(!ftrace_sites_read_all(&found.kernel, &sites, &n, NULL), "all sites are read");
+	is_u64(n, FAKE_NR_SITES + 1, "with that of a module");
+	for (size_t i = 1; i < n; i++)
+		sorted &= sites[i - 1] < sites[i];
+	ok(sorted && n && !kernel_in_image(&found.kernel, sites[n - 1]),
+	   "in the order of their addresses");
+	free(sites);
+	kernel_image_destroy(found.image);
+	fake_running_destroy(&running);
+}
+
 /* Without vmcoreinfo, or with an invalid one, the usual link address is assumed. */
 static void test_slide(void)
 {
@@ -211,5 +233,6 @@ int main(void)
 	test_damaged();
 	test_slide();
 	test_file();
+	test_all_sites();
 	return tap_done();
 }

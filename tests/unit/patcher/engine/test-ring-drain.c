@@ -207,6 +207,8 @@ static void test_doorbell(enum trampoline_full full, const char *mode)
 	ok(fake_exitless_wait(&f, 3), "%s: a hit of a trap wakes the thread", mode);
 	leave();
 	is_u64(count_of(3, COUNTER_RING_WAITS), 0, "a doorbell is not counted as a wait for room");
+	is_u64(count_of(3, COUNTER_RING_WAIT_NS) + count_of(0, COUNTER_RING_WAIT_NS), 0,
+	       "nor is its time");
 	end();
 }
 

@@ -35,8 +35,9 @@ static struct probe *probes;
 static struct probe_ref *refs;
 static uint8_t *before;
 
-enum step { PLAN, APPLY, REVERT, GENERATE, STEPS };
-static const char *const step_names[STEPS] = {"plan", "apply", "revert", "trampolines"};
+enum step { PLAN, APPLY, REVERT, GENERATE, CHANGE, STEPS };
+static const char *const step_names[STEPS] = {"plan", "apply", "revert", "trampolines",
+					      "a change of all sites"};
 
 struct cost {
 	double seconds[STEPS];
@@ -171,6 +172,49 @@ static bool measure_trampolines(size_t n, struct cost *cost)
 	return good;
 }
 
+/* All sites as calls to one place. */
+static bool make_calls(struct patch_set *set, size_t n, uint8_t where)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < n; i++) {
+		struct patch p = {.gva = fake_gva(function_at(i)),
+				  .size = SITE_SIZE,
+				  .new_bytes = {0xe8, where},
+				  .function = "fn"};
+
+		memcpy(p.old_bytes, body, SITE_SIZE);
+		good &= !patch_set_add(set, &p, NULL);
+	}
+	return good && !patch_set_sort(set, NULL);
+}
+
+static bool change(const struct patch_set *from, const struct patch_set *to, struct cost *cost)
+{
+	struct patch_set difference = {0};
+	const uint64_t stops = fg.stops;
+	struct meter m = begin();
+	bool good = !patch_set_difference(from, to, &difference, NULL) &&
+		    !patch_set_apply(&difference, &fg.kernel, NULL);
+
+	end(&m, cost, CHANGE);
+	patch_set_deinit(&difference);
+	return good && fg.stops == stops + 1;
+}
+
+/* What the direct lane does with the text: all sites on, all to other code, all off. */
+static bool measure_changes(size_t n, struct cost *cost)
+{
+	struct patch_set none = {0}, one = {0}, other = {0};
+	bool good = make_calls(&one, n, 1) && make_calls(&other, n, 2);
+
+	good = good && change(&none, &one, cost) && change(&one, &other, cost) &&
+	       change(&other, &none, cost) && !memcmp(before, fake_text(&fg, 0), FAKE_IMAGE_SIZE);
+	patch_set_deinit(&one);
+	patch_set_deinit(&other);
+	return good;
+}
+
 static bool is_linear(uint64_t few, uint64_t many)
 {
 	return many <= 10 * few + 100;
@@ -198,12 +242,14 @@ int main(void)
 
 	create();
 	for (int i = 0; i < ROUNDS; i++)
-		good &= measure_patches(FEW, &few) && measure_trampolines(TRAMPOLINES / 10, &few);
+		good &= measure_patches(FEW, &few) && measure_trampolines(TRAMPOLINES / 10, &few) &&
+			measure_changes(FEW, &few);
 	ok(good, "sets of %d patches each are planned, applied and reverted", FEW);
 	ok(measure_patches(MANY, &many),
 	   "sets of %d patches each are planned, applied and reverted", MANY);
 	ok(measure_trampolines(TRAMPOLINES, &many), "%d trampolines are generated",
 	   2 * TRAMPOLINES);
+	ok(measure_changes(MANY, &many), "%d sites are changed in one stop, three times", MANY);
 	for (enum step step = 0; step < STEPS; step++)
 		compare(&few, &many, step);
 	ok(many.reads[APPLY] < MANY / 10, "old bytes are verified and read back page by page");

@@ -48,6 +48,20 @@ static void test_start(void)
 	fake_session_end(&fs);
 }
 
+/* The trace clock of a libvirt domain is known with the first event only. */
+static void test_unknown_clock(void)
+{
+	fake_session_create(&fs);
+	fs.fg.clock = UINT64_MAX; /* 0 at the next reading */
+	ok(!trace_session_start(fs.session, NULL, NULL), "a session starts with an unknown clock");
+	ok(fake_session_count(&fs, COUNTER_TRACING_NS) > 0,
+	   "the time of tracing is counted meanwhile");
+	fs.fg.clock = UINT64_C(1) << 60;
+	ok(fake_session_count(&fs, COUNTER_TRACING_NS) < UINT64_C(1) << 40,
+	   "it is no less true when the clock is known");
+	fake_session_end(&fs);
+}
+
 /* A plan is what a start then patches. */
 static void test_plan(void)
 {
@@ -352,6 +366,7 @@ static void test_hostile_registers(void)
 int main(void)
 {
 	test_start();
+	test_unknown_clock();
 	test_plan();
 	test_kmalloc();
 	test_null();

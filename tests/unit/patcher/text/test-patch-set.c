@@ -404,8 +404,74 @@ static void test_place(void)
 	   "a place that cannot be written has failed");
 }
 
+static int add_target(struct patch_set *to, uint64_t i, uint8_t last, bool yielded)
+{
+	struct patch p = patch_at(AT + i * APART);
+
+	p.new_bytes[SIZE - 1] = last;
+	p.yielded = yielded;
+	return patch_set_add(to, &p, NULL);
+}
+
+/* From sites 0, 1 and 2 to another patch at 1, the same at 2, and a new one at 3. */
+static void test_difference(void)
+{
+	struct patch_set from = {0}, to = {0}, difference = {0}, back = {0};
+	bool good = true;
+
+	setup();
+	fake_code(&fg, AT + 3 * APART, old_bytes, SIZE);
+	memcpy(before, fake_text(&fg, 0), sizeof(before));
+	for (uint64_t i = 0; i < 3; i++)
+		good &= !add_target(&from, i, 1, false);
+	for (uint64_t i = 1; i < 4; i++)
+		good &= !add_target(&to, i, i == 1 ? 2 : 1, false);
+	good &= !patch_set_sort(&from, NULL) && !patch_set_sort(&to, NULL) &&
+		!patch_set_apply(&from, &fg.kernel, NULL);
+	ok(good && !patch_set_difference(&from, &to, &difference, NULL), "a difference is made");
+	is_u64(difference.n, 3, "what stays is not in it");
+	ok(!patch_set_apply(&difference, &fg.kernel, NULL), "it is applied");
+	ok(!memcmp(fake_text(&fg, AT), old_bytes, SIZE) && fake_text(&fg, AT + APART)[4] == 2 &&
+		   fake_text(&fg, AT + 2 * APART)[4] == 1 && fake_text(&fg, AT + 3 * APART)[4] == 1,
+	   "the text is as the second set has it");
+	ok(!patch_set_difference(&to, &(struct patch_set){.sorted = true}, &back, NULL) &&
+		   !patch_set_apply(&back, &fg.kernel, NULL) && untouched(),
+	   "the difference to nothing takes all back");
+	patch_set_deinit(&difference);
+	patch_set_deinit(&to);
+	add_target(&to, 0, 5, true);
+	ok(!patch_set_difference(&from, &to, &difference, NULL) && difference.n == 3 &&
+		   !memcmp(difference.v[0].new_bytes, old_bytes, SIZE),
+	   "a patch that is yielded is no target");
+	patch_set_deinit(&difference);
+	patch_set_deinit(&back);
+	patch_set_deinit(&from);
+	patch_set_deinit(&to);
+	teardown();
+}
+
+/* Text that the guest frees with a patch in it. */
+static void test_transient(void)
+{
+	struct patch_outcome outcome = {0};
+
+	setup();
+	for (size_t i = 0; i < NR; i++)
+		set.v[i].transient = true;
+	patch_set_apply(&set, &fg.kernel, NULL);
+	memset(fake_text(&fg, AT), 0xcc, SIZE);
+	memset(before + AT, 0xcc, SIZE);
+	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL) && untouched(),
+	   "what stands in freed text is left alone");
+	ok(outcome.restored == NR - 1 && outcome.unchanged == 1 && !outcome.foreign,
+	   "and is not taken for somebody else's patch");
+	teardown();
+}
+
 int main(void)
 {
+	test_difference();
+	test_transient();
 	test_apply_and_revert();
 	test_mismatch();
 	test_rip();

@@ -75,6 +75,7 @@ static const struct {
 	{"kmem:kmalloc,filter=a>1,cache", "kmem kmem 3 if a>1"},
 	{"kmem:filter=a > 1 && b < 2,cache", "kmem kmem 2 if a > 1 && b < 2"},
 	{"kmem:filter=b ~ 'x,y',cache", "kmem kmem 2 if b ~ 'x,y'"},
+	{"kmem:filter=cpu & CPUS{0,2},cache", "kmem kmem 2 if cpu & CPUS{0,2}"},
 	{"kmem:filter=\"a > 1\",cache", "kmem kmem 2 if a > 1"},
 	{"kmem:filter='b ~ \"x,y\"',cache", "kmem kmem 2 if b ~ \"x,y\""},
 	{"kmem:filter=\"b ~ \\\"x\\\"\"", "kmem kmem 0 if b ~ \"x\""},
@@ -172,7 +173,7 @@ static void test_bad(void)
 		struct error err = {0};
 
 		ok(parse(bad[i].text, &spec, &err) == -EINVAL && err.column == bad[i].column,
-		   "'%s' is wrong at character %u (%u)", bad[i].text, bad[i].column, err.column);
+		   "'%s' is wrong at character %u", bad[i].text, bad[i].column);
 		ok(strstr(err.text, bad[i].says), "the error '%s' has '%s'", err.text, bad[i].says);
 		ok(strstr(err.text, "character "), "and the position");
 		ok(parse(bad[i].text, &spec, NULL) == -EINVAL,

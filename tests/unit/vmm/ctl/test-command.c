@@ -53,6 +53,11 @@ static void test_parse(void)
 	parses("trace on kmem other", "trace-start", "{\"specs\":[\"kmem\",\"other\"]}");
 	parses("trace off", "trace-stop", "none");
 	parses("trace status", "query-trace", "none");
+	parses("trace list", "query-instances", "none");
+	parses("trace add x=kmem:cache", "trace-add", "{\"spec\":\"x=kmem:cache\"}");
+	parses("trace remove x", "trace-remove", "{\"name\":\"x\"}");
+	parses("trace set 'x=function:vfs_* if pid == 1'", "trace-set",
+	       "{\"spec\":\"x=function:vfs_* if pid == 1\"}");
 	parses("pmemsave val=0 size=4096 filename=x", "pmemsave",
 	       "{\"val\":0,\"size\":4096,\"filename\":\"x\"}");
 	parses("v a=0x10 b=-5 c=010", "v", "{\"a\":16,\"b\":-5,\"c\":10}");
@@ -66,11 +71,17 @@ static void test_parse(void)
 
 static void test_parse_errors(void)
 {
-	static const char usage[] = "usage: trace on [SPEC...] | trace off | trace status";
+	static const char usage[] = "usage: trace on [SPEC...] | off | status | list | "
+				    "add [NAME=]SPEC | remove NAME | set NAME=SPEC";
 
 	fails("trace", usage);
 	fails("trace of", usage);
 	fails("trace off now", usage);
+	fails("trace add", usage);
+	fails("trace add a b", usage);
+	fails("trace remove", usage);
+	fails("trace list x", usage);
+	fails("trace set \xff", "the spec is not UTF-8 text");
 	fails("v a", "'a' is not of the form key=value");
 	fails("v =a", "'=a' is not of the form key=value");
 	fails("v a=1 a=2", "argument 'a' is given twice");
@@ -118,6 +129,14 @@ static void test_show(void)
 	      "[{\"name\":\"v\",\"help\":\"do\",\"args\":[{\"name\":\"a\",\"type\":\"size\","
 	      "\"required\":true},{\"name\":\"b\",\"type\":\"string\",\"required\":false}]}]",
 	      "v a=size [b=string]\n        do\n");
+	shows("query-instances", "[]", "no tracer\n");
+	shows("query-instances",
+	      "[{\"name\":\"kmem\",\"spec\":\"kmem\",\"active\":true,\"sites\":12,\"refused\":1},"
+	      "{\"name\":\"vfs\",\"spec\":\"vfs=function:vfs_*\",\"active\":false,\"sites\":0,"
+	      "\"waiting\":\"the guest is booting\"}]",
+	      "kmem            on       12 functions      kmem, 1 refused\n"
+	      "vfs             waits    0 functions       vfs=function:vfs_*: the guest is "
+	      "booting\n");
 	shows("query-trace", trace_json,
 	      "tracing   on kmem (trap) to out\n"
 	      "events    7: 4 allocations, 3 frees\n"
@@ -140,7 +159,9 @@ static void test_show_counters(void)
 
 		qmp_show(out, "query-trace", result);
 		fclose(out);
-		ok(strstr(text, counter_table[id].is_ns ? "76 ms" : "76,543,210"),
+		ok(strstr(text, counter_table[id].is_ns      ? "76 ms"
+				: counter_table[id].is_bytes ? "73.0 MiB"
+							     : "76,543,210"),
 		   "query-trace shows %s", counter_table[id].key);
 		free(text);
 		json_decref(result);

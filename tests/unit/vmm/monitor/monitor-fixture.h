@@ -28,7 +28,7 @@ struct fixture {
 	struct guest_region region;
 	uint8_t ram[FIXTURE_RAM];
 	uint64_t cr3, cr4;
-	_Atomic int stops; /* of the guest, less resumes */
+	int stops; /* of the guest, less resumes */
 	bool paused, tracing;
 	char specs[64];
 };
@@ -150,6 +150,31 @@ static json_t *fixture_trace_query(void *arg)
 			 "lost", 7, "sites", "entry", 1013, "refused");
 }
 
+/* One instance, named by the first character of its spec. */
+static int fixture_trace_change(void *arg, enum monitor_change change, const char *text,
+				struct error *err)
+{
+	struct fixture *f = arg;
+	bool same = f->specs[0] && f->specs[0] == text[0];
+
+	if (change == MONITOR_ADD && same)
+		return error_set(err, EEXIST, "there is an instance '%c' already", text[0]);
+	if (change != MONITOR_ADD && !same)
+		return error_set(err, ENOENT, "there is no instance '%c'", text[0]);
+	snprintf(f->specs, sizeof(f->specs), "%s", change == MONITOR_REMOVE ? "" : text);
+	return 0;
+}
+
+static json_t *fixture_trace_instances(void *arg)
+{
+	struct fixture *f = arg;
+
+	if (!f->specs[0])
+		return json_array();
+	return json_pack("[{s:s%,s:s,s:b,s:i,s:i}]", "name", f->specs, (size_t)1, "spec", f->specs,
+			 "active", 1, "sites", 12, "refused", 1);
+}
+
 /* More events than any socket buffer holds. */
 static int fixture_flood(struct monitor_call *call, struct error *err)
 {
@@ -198,6 +223,8 @@ static void fixture_fill(struct fixture *f)
 		.start = fixture_trace_start,
 		.stop = fixture_trace_stop,
 		.query = fixture_trace_query,
+		.change = fixture_trace_change,
+		.instances = fixture_trace_instances,
 		.translate = fixture_translate,
 	};
 	f->target = (struct monitor_target){.guest = &f->guest,
@@ -207,9 +234,8 @@ static void fixture_fill(struct fixture *f)
 					    .trace_arg = f};
 }
 
-/* `change`, which may be NULL, makes it another guest before the monitor's thread runs. NULL, and
- * the reason printed, if it cannot be set up. */
-static struct fixture *fixture_create(void (*change)(struct fixture *f))
+/* NULL, and the reason printed, if it cannot be set up. */
+static struct fixture *fixture_create(void)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	struct error err = {0};
@@ -219,8 +245,6 @@ static struct fixture *fixture_create(void (*change)(struct fixture *f))
 		return NULL;
 	snprintf(f->path, sizeof(f->path), "%s/monitor", f->dir);
 	fixture_fill(f);
-	if (change)
-		change(f);
 	if (monitor_create(f->loop, f->path, &f->target, &f->monitor, &err)) {
 		tap_diag("%s", err.text);
 		return NULL;

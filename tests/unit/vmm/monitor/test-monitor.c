@@ -276,6 +276,37 @@ static void test_arguments(struct fixture *f)
 	peer_close(&peer);
 }
 
+static void test_instances(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path);
+
+	f->specs[0] = 0;
+	asks(&peer, "{\"execute\":\"query-instances\"}", "{\"return\":[]}");
+	asks(&peer, "{\"execute\":\"trace-add\"}",
+	     GENERIC("trace-add needs the argument 'spec' (a string)"));
+	say(&peer, "{\"execute\":\"trace-add\",\"arguments\":{\"spec\":\"a=kmem\"}}");
+	is_str(hear_event(&peer), "TRACE_CHANGED", "TRACE_CHANGED comes before the reply");
+	is_str(hear(&peer), "{\"return\":{}}", "an instance is added");
+	asks(&peer, "{\"execute\":\"query-instances\"}",
+	     "{\"return\":[{\"name\":\"a\",\"spec\":\"a=kmem\",\"active\":true,\"sites\":12,"
+	     "\"refused\":1}]}");
+	asks(&peer, "{\"execute\":\"trace-add\",\"arguments\":{\"spec\":\"a=x\"}}",
+	     GENERIC("there is an instance 'a' already"));
+	asks(&peer, "{\"execute\":\"trace-set\",\"arguments\":{\"spec\":\"b=x\"}}",
+	     GENERIC("there is no instance 'b'"));
+	say(&peer, "{\"execute\":\"trace-set\",\"arguments\":{\"spec\":\"a=x\"}}");
+	hear_event(&peer);
+	ok(!strcmp(hear(&peer), "{\"return\":{}}") && !strcmp(f->specs, "a=x"),
+	   "an instance is replaced");
+	say(&peer, "{\"execute\":\"trace-remove\",\"arguments\":{\"name\":\"a\"}}");
+	hear_event(&peer);
+	ok(!strcmp(hear(&peer), "{\"return\":{}}") && !f->specs[0], "an instance is removed");
+	f->trace_ops.change = NULL;
+	asks(&peer, "{\"execute\":\"trace-remove\",\"arguments\":{\"name\":\"a\"}}",
+	     GENERIC("this guest's tracers cannot be changed"));
+	peer_close(&peer);
+}
+
 static void save(const struct fixture *f, const struct peer *peer, const char *verb,
 		 const char *val, uint64_t size, const char *want)
 {
@@ -370,8 +401,12 @@ static void put_entry(struct fixture *f, uint64_t at, uint64_t entry)
 	memcpy(f->ram + at, &entry, sizeof(entry));
 }
 
-static void use_page_tables(struct fixture *f)
+/* Without a translator memsave walks the page table of the vCPU asked for. */
+static void test_memsave_walk(struct fixture *f)
 {
+	struct peer peer = peer_negotiated(f->path);
+	char request[256];
+
 	f->trace_ops.translate = NULL;
 	f->cr3 = 0x1000;
 	memset(f->ram + 0x1000, 0, 0x4000);
@@ -379,15 +414,6 @@ static void use_page_tables(struct fixture *f)
 	put_entry(f, 0x2000 + 510 * 8, 0x3003);
 	put_entry(f, 0x3000 + 8 * 8, 0x4003);
 	put_entry(f, 0x4000, 0x7003);
-}
-
-/* Without a translator memsave walks the page table of the vCPU asked for. */
-static void test_memsave_walk(void)
-{
-	struct fixture *f = fixture_create(use_page_tables);
-	struct peer peer = peer_negotiated(f->path);
-	char request[256];
-
 	snprintf(request, sizeof(request),
 		 "{\"execute\":\"memsave\",\"arguments\":{\"val\":\"0xffffffff81000100\","
 		 "\"size\":256,\"cpu-index\":1,\"filename\":\"%s/saved\"}}",
@@ -398,7 +424,6 @@ static void test_memsave_walk(void)
 	saved_is(f, 0, 0);
 	is_u64((uint64_t)f->stops, 0, "the guest runs on after memsave has failed");
 	peer_close(&peer);
-	fixture_destroy(f);
 }
 
 static void test_quit(struct fixture *f)
@@ -453,17 +478,13 @@ static void test_socket_path(void)
 	rmdir(dir);
 }
 
-static void forget_tracing(struct fixture *f)
-{
-	f->target.trace = NULL;
-}
-
 static void test_no_tracer(void)
 {
-	struct fixture *f = fixture_create(forget_tracing);
+	struct fixture *f = fixture_create();
 	struct peer peer = peer_negotiated(f->path);
 	const char *want = GENERIC("tracing is not configured: start sonde run with --trace or -o");
 
+	f->target.trace = NULL;
 	asks(&peer, "{\"execute\":\"trace-start\"}", want);
 	asks(&peer, "{\"execute\":\"trace-stop\"}", want);
 	asks(&peer, "{\"execute\":\"query-trace\"}", want);
@@ -473,7 +494,7 @@ static void test_no_tracer(void)
 
 int main(void)
 {
-	struct fixture *f = fixture_create(NULL);
+	struct fixture *f = fixture_create();
 
 	if (!f)
 		return 1;
@@ -487,8 +508,9 @@ int main(void)
 	test_events(f);
 	test_flood(f);
 	test_arguments(f);
+	test_instances(f);
 	test_memory(f);
-	test_memsave_walk();
+	test_memsave_walk(f);
 	test_quit(f);
 	test_socket_path();
 	test_no_tracer();

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_GUEST_SYMBOLS_FUNCTIONS_FUNCTION_SET_H
+#define SONDE_GUEST_SYMBOLS_FUNCTIONS_FUNCTION_SET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "guest-symbols/functions/patterns.h"
+#include "guest-symbols/image/kernel-image.h"
+
+/* --- the functions that there are ------------------------------------------------------------ */
+
+/* One name of a function that has an mcount site. Strings are borrowed. */
+struct traceable {
+	const char *name;
+	const char *module; /* NULL: of the kernel itself */
+	uint64_t address;   /* of its first instruction */
+	uint64_t site;      /* of its mcount site */
+	bool alias;         /* the function has another name, which is the one to show */
+};
+
+struct traceable_list {
+	struct traceable *v; /* several of one site if the function has several names */
+	size_t n, room;
+	const struct kernel_image *image; /* the last one added, or NULL */
+};
+
+/* -ENOMEM. */
+int traceable_list_add(struct traceable_list *list, const struct traceable *function,
+		       struct error *err);
+/*
+ * All functions of an image, moved by `slide`, except those whose memory the kernel frees after
+ * boot. The image must outlive the list. -ENOMEM.
+ */
+int traceable_list_add_image(struct traceable_list *list, const struct kernel_image *image,
+			     uint64_t slide, struct error *err);
+void traceable_list_deinit(struct traceable_list *list);
+
+/* --- those that the user wants --------------------------------------------------------------- */
+
+/* Patterns made ready: a name is compared with those only that could match it. */
+struct function_set;
+
+/* `patterns` must outlive the set. -ENOMEM. */
+int function_set_create(const struct function_patterns *patterns, struct function_set **out,
+			struct error *err);
+/* NULL-safe. */
+void function_set_destroy(struct function_set *set);
+
+/* Whether the patterns want a function. `module` is NULL for one of the kernel itself. Of a
+ * function with several names ask function_set_resolve(). */
+bool function_set_has(const struct function_set *set, const char *name, const char *module);
+
+/* What a set stands for. */
+struct function_selection {
+	struct traceable *v; /* by site; one for each function */
+	size_t n;
+	char **notes; /* lines for the user: what is unusual about the result */
+	size_t nr_notes;
+};
+
+/*
+ * The functions of `list` that the patterns want. A function is wanted or not by all of its names:
+ * the last pattern that matches any of them decides. Strings in *out are those of the list.
+ *
+ * -ENOENT if a pattern matches none of the functions: *err says why, as far as the list's image
+ * knows, or names the nearest function. There is a note instead if the pattern takes functions out,
+ * or asks for a module, which may be loaded later. A note, too, for each name that several
+ * functions have.
+ */
+int function_set_resolve(const struct function_set *set, const struct traceable_list *list,
+			 struct function_selection *out, struct error *err);
+/* Also of a zeroed one. */
+void function_selection_deinit(struct function_selection *selection);
+
+/*
+ * Say why a pattern matches none of the functions of `list`: -ENOENT. The reason is what the image
+ * knows of the name, else the function or the beginning that is nearest to it. -ENOMEM.
+ */
+int function_unmatched(const struct function_pattern *pattern, const struct traceable_list *list,
+		       struct error *err);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The direct lane's instances change while the guest runs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "introspect/tasks/percpu.h"
+#include "patcher/engine/ring-internal.h"
+#include "patcher/text/site.h"
+
+enum {
+	CALL = 0xe8,
+	JMP = 0xe9,
+	TASK_TRIES = 100, /* to find each vCPU with a task that runs ... */
+	TASK_WAIT_MS = 1,
+};
+
+/* --- facts ----------------------------------------------------------------------------------- */
+
+static bool wants_task(const struct direct_change *change)
+{
+	bool wanted = false;
+
+	for (size_t i = 0; i < change->nr_wants; i++) {
+		const struct direct_want *want = &change->wants[i];
+
+		wanted |= want->fields & (DIRECT_PID | DIRECT_COMM);
+		wanted |= want->gate && gate_sources(want->gate) & gate_source_bit(GATE_PID);
+	}
+	return wanted;
+}
+
+static int read_task(struct ring_engine *x, struct error *err)
+{
+	struct percpu_task task;
+	int ret = x->guest->control->stop(x->guest, err);
+
+	if (ret)
+		return ret;
+	ret = percpu_current_task(x->kernel, &task, err);
+	x->guest->control->resume(x->guest, NULL);
+	if (!ret && task.comm_size < DIRECT_COMM_SIZE)
+		ret = error_set(err, ENOTSUP, "task_struct.comm has only %u bytes", task.comm_size);
+	if (ret)
+		return ret;
+	x->facts.current_task = task.displacement;
+	x->facts.task_pid = task.pid;
+	x->facts.task_comm = task.comm;
+	x->direct.has_task = true;
+	return 0;
+}
+
+/* A vCPU may be between two tasks. */
+static int find_task(struct ring_engine *x, struct error *err)
+{
+	int ret = -EAGAIN;
+
+	for (int i = 0; ret == -EAGAIN && i < TASK_TRIES; i++) {
+		if (i)
+			clock_wait_ms(TASK_WAIT_MS);
+		ret = read_task(x, err);
+	}
+	if (ret)
+		error_prefix(err, "tasks cannot be recorded: ");
+	return ret;
+}
+
+/* --- patches --------------------------------------------------------------------------------- */
+
+static void set_branch(struct patch *patch, uint8_t opcode, uint64_t target)
+{
+	int32_t distance = (int32_t)(target - (patch->gva + SITE_SIZE));
+
+	patch->new_bytes[0] = opcode;
+	memcpy(patch->new_bytes + 1, &distance, sizeof(distance));
+}
+
+static uint32_t slots_of(uint32_t wants, const unsigned int *ids)
+{
+	uint32_t slots = 0;
+
+	for (; wants; wants &= wants - 1)
+		slots |= UINT32_C(1) << ids[__builtin_ctz(wants)];
+	return slots;
+}
+
+static int add_shared(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
+		      struct error *err)
+{
+	const struct direct_piece *piece;
+	struct patch patch = site->patch;
+	int ret = direct_find_piece(x, mask, DIRECT_NO_PLACE, &piece, err);
+
+	if (ret)
+		return ret;
+	if (llabs((int64_t)(piece->gva - patch.gva)) > INT32_MAX - TRAMPOLINE_MAX)
+		return error_set_at(err, ERANGE, patch.gva, "%s is too far from the code",
+				    patch.function);
+	set_branch(&patch, CALL, piece->gva);
+	return patch_set_add(&x->direct.next, &patch, err);
+}
+
+/* A probe's site: its trampoline writes the records, too. */
+static int add_private(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
+		       struct error *err)
+{
+	struct direct_lane *lane = &x->direct;
+	const struct patch *now = &x->config.plan->entries.v[site->entry];
+	uint64_t gva = x->set.places[site->entry].gva;
+	const struct direct_piece *piece;
+	struct patch patch = *now;
+	int ret = mask ? direct_find_piece(x, mask, (int)site->entry, &piece, err) : 0;
+
+	if (ret)
+		return ret;
+	set_branch(&patch, JMP, mask ? piece->gva : gva);
+	if (!memcmp(patch.new_bytes, now->new_bytes, SITE_SIZE))
+		return 0;
+	lane->entries[lane->nr_entries].entry = site->entry;
+	memcpy(lane->entries[lane->nr_entries++].bytes, patch.new_bytes, SITE_SIZE);
+	memcpy(patch.old_bytes, now->new_bytes, SITE_SIZE);
+	return now->yielded ? 0 : patch_set_add(&lane->difference, &patch, err);
+}
+
+static int check_records(const struct shared_site *site, uint32_t mask, struct error *err)
+{
+	if (__builtin_popcount(mask) <= DIRECT_MAX_RECORDS)
+		return 0;
+	return error_set_at(err, ENOSPC, site->patch.gva,
+			    "%d instances want %s: %d can record one function",
+			    __builtin_popcount(mask), site->patch.function, DIRECT_MAX_RECORDS);
+}
+
+static int add_sites(struct ring_engine *x, const struct shared_sites *sites,
+		     const unsigned int *ids, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < sites->n; i++) {
+		const struct shared_site *site = &sites->v[i];
+		uint32_t mask = site->refusal ? 0 : slots_of(site->mask, ids);
+
+		ret = check_records(site, mask, err);
+		if (!ret && site->entry != SHARED_NO_ENTRY)
+			ret = add_private(x, site, mask, err);
+		else if (!ret && mask)
+			ret = add_shared(x, site, mask, err);
+	}
+	return ret;
+}
+
+/* The probes' sites among the differences were added already. */
+static int make_patches(struct ring_engine *x, const struct direct_change *change,
+			const unsigned int *ids, struct error *err)
+{
+	struct direct_lane *lane = &x->direct;
+	struct patch_plan *plan = x->config.plan;
+	int ret;
+
+	lane->entries = calloc(plan->entries.n + 1, sizeof(*lane->entries));
+	if (!lane->entries)
+		return error_set(err, ENOMEM, "out of memory");
+	direct_mark_unused(lane);
+	ret = add_sites(x, change->sites, ids, err);
+	if (!ret)
+		ret = patch_set_sort(&lane->next, err);
+	return ret ? ret
+		   : patch_set_difference(&change->sites->present, &lane->next, &lane->difference,
+					  err);
+}
+
+/* --- a change -------------------------------------------------------------------------------- */
+
+static int prepare(struct ring_engine *x, const struct direct_change *change, struct error *err)
+{
+	unsigned int ids[DIRECT_MAX];
+	int ret = 0;
+
+	if (change->nr_wants > DIRECT_MAX)
+		return error_set(err, ENOSPC, "more than %d traced instances", DIRECT_MAX);
+	if (change->nr_wants && !x->direct.nr_groups)
+		return error_set(err, ENOSPC,
+				 "no memory for rings of the direct lane beside those of %u vCPUs",
+				 x->nr_vcpus);
+	if (!x->direct.has_task && wants_task(change))
+		ret = find_task(x, err);
+	if (!ret)
+		ret = direct_find_slots(x, change, ids, err);
+	if (!ret)
+		ret = direct_make_groups(x, err);
+	return ret ? ret : make_patches(x, change, ids, err);
+}
+
+static void discard(struct direct_lane *lane)
+{
+	direct_drop_new_slots(lane);
+	for (size_t i = lane->nr_pieces; i-- > 0;)
+		if (lane->pieces[i]->state == DIRECT_NEW)
+			direct_drop_piece(lane, i);
+	patch_set_deinit(&lane->next);
+	patch_set_deinit(&lane->difference);
+	free(lane->entries);
+	lane->entries = NULL;
+	lane->nr_entries = 0;
+}
+
+int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+	int ret;
+
+	pthread_mutex_lock(&x->direct.change);
+	ret = prepare(x, change, err);
+	if (ret)
+		discard(&x->direct);
+	pthread_mutex_unlock(&x->direct.change);
+	return ret;
+}
+
+void direct_discard(struct engine *engine)
+{
+	struct direct_lane *lane = &ring_engine_of(engine)->direct;
+
+	pthread_mutex_lock(&lane->change);
+	discard(lane);
+	pthread_mutex_unlock(&lane->change);
+}
+
+/* The text leads to the new code. */
+static void turn_over(struct ring_engine *x)
+{
+	struct direct_lane *lane = &x->direct;
+	const uint32_t used = direct_used_slots(lane);
+
+	for (size_t i = 0; i < lane->nr_pieces; i++) {
+		struct direct_piece *p = lane->pieces[i];
+
+		if (p->state == DIRECT_NEW)
+			p->state = DIRECT_LIVE;
+		else if (p->state == DIRECT_LIVE && !p->used)
+			p->state = DIRECT_LEAVING;
+	}
+	pthread_mutex_lock(&lane->lock);
+	for (unsigned int id = 0; id < DIRECT_MAX; id++) {
+		struct direct_slot *slot = &lane->slots[id];
+
+		if (slot->state == DIRECT_NEW)
+			slot->state = DIRECT_LIVE;
+		if (slot->state == DIRECT_LIVE && !(used & UINT32_C(1) << id))
+			slot->state = DIRECT_LEAVING;
+	}
+	pthread_mutex_unlock(&lane->lock);
+}
+
+static void keep_patches(struct ring_engine *x)
+{
+	struct direct_lane *lane = &x->direct;
+	struct patch_plan *plan = x->config.plan;
+
+	for (size_t i = 0; i < lane->nr_entries; i++)
+		memcpy(plan->entries.v[lane->entries[i].entry].new_bytes, lane->entries[i].bytes,
+		       SITE_SIZE);
+	lane->next.applied = lane->next.n > 0;
+	patch_set_deinit(&plan->shared);
+	plan->shared = lane->next;
+	lane->next = (struct patch_set){0};
+}
+
+int direct_commit(struct engine *engine, struct error *err)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+	struct direct_lane *lane = &x->direct;
+	int ret;
+
+	pthread_mutex_lock(&lane->change);
+	ret = direct_publish_traps(lane, err);
+	if (!ret)
+		ret = patch_set_apply(&lane->difference, x->kernel, err);
+	if (ret) {
+		direct_forget_new_traps(lane);
+	} else {
+		turn_over(x);
+		keep_patches(x);
+		direct_drain_slots(x);
+		direct_begin_retiring(x);
+	}
+	discard(lane);
+	pthread_mutex_unlock(&lane->change);
+	ring_engine_wake(x);
+	return ret;
+}

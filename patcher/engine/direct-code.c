@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Code of the direct lane: made for a change, found again in later ones, dropped. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/engine/ring-internal.h"
+
+struct maker {
+	struct ring_engine *x;
+	uint32_t mask;
+	int place; /* or DIRECT_NO_PLACE */
+	struct direct_spec records[DIRECT_MAX_RECORDS];
+	int groups[DIRECT_MAX_RECORDS];
+	size_t n;
+	struct direct_piece *piece;
+	struct shared_code shared;
+	struct trampoline trampoline;
+};
+
+static void add_slow(struct maker *m, uint64_t gva, const struct slow_path *slow, int group)
+{
+	struct direct_piece *p = m->piece;
+
+	p->slow[p->nr_slow].trap = gva + slow->trap;
+	p->slow[p->nr_slow].slow = (struct direct_slow){gva + slow->retry, gva + slow->skip, group};
+	p->nr_slow++;
+}
+
+static void set_piece(struct maker *m, uint64_t gva, uint32_t size, const struct slow_path *slow)
+{
+	m->piece->gva = gva;
+	m->piece->size = size;
+	m->piece->nr_slow = 0;
+	for (size_t i = 0; i < m->n; i++)
+		add_slow(m, gva, &slow[i], m->groups[i]);
+}
+
+static int write_shared(void *arg, uint64_t gva, uint8_t *bytes, struct error *err)
+{
+	struct maker *m = arg;
+	const struct shared_spec spec = {
+		.gva = gva, .records = m->records, .nr_records = m->n, .kernel = &m->x->facts};
+	int ret = shared_generate(&spec, m->x->config.decoder, &m->shared, err);
+
+	if (ret)
+		return ret;
+	memcpy(bytes, m->shared.bytes, m->shared.size);
+	set_piece(m, gva, m->shared.size, m->shared.slow);
+	return m->shared.size;
+}
+
+static int write_private(void *arg, uint64_t gva, uint8_t *bytes, struct error *err)
+{
+	struct maker *m = arg;
+	struct trampoline *t = &m->trampoline;
+	int ret = trampoline_set_extend(&m->x->set, (uint32_t)m->place, m->records, m->n, gva,
+					&m->x->facts, m->x->config.decoder, t, err);
+
+	if (ret)
+		return ret;
+	memcpy(bytes, t->bytes, t->size);
+	set_piece(m, gva, t->size, t->extra);
+	add_slow(m, gva, &t->slow, -1);
+	return t->size;
+}
+
+static void list_records(struct maker *m)
+{
+	const struct direct_lane *lane = &m->x->direct;
+
+	m->n = 0;
+	for (uint32_t left = m->mask; left; left &= left - 1) {
+		unsigned int id = (unsigned int)__builtin_ctz(left);
+		const struct direct_slot *slot = &lane->slots[id];
+
+		m->groups[m->n] = (int)slot->group;
+		m->records[m->n++] =
+			(struct direct_spec){.id = id,
+					     .fields = slot->want.fields,
+					     .rings = ring_engine_rings(m->x, (int)slot->group),
+					     .full = m->x->full,
+					     .gate = slot->want.gate};
+	}
+}
+
+static int add_piece(struct direct_lane *lane, struct direct_piece **out, struct error *err)
+{
+	size_t room = lane->room ? 2 * lane->room : 64;
+	struct direct_piece **pieces = lane->pieces;
+
+	if (lane->nr_pieces == lane->room) {
+		pieces = realloc(pieces, room * sizeof(struct direct_piece *));
+		if (!pieces)
+			return error_set(err, ENOMEM, "out of memory");
+		lane->pieces = pieces;
+		lane->room = room;
+	}
+	*out = calloc(1, sizeof(**out));
+	if (!*out)
+		return error_set(err, ENOMEM, "out of memory");
+	lane->pieces[lane->nr_pieces++] = *out;
+	return 0;
+}
+
+void direct_drop_piece(struct direct_lane *lane, size_t i)
+{
+	struct direct_piece *p = lane->pieces[i];
+
+	if (p->gva)
+		code_arena_remove(&lane->arena, p->gva);
+	free(p);
+	lane->pieces[i] = lane->pieces[--lane->nr_pieces];
+}
+
+static int add_code(struct maker *m, struct error *err)
+{
+	struct direct_lane *lane = &m->x->direct;
+	code_write_fn *write = m->place == DIRECT_NO_PLACE ? write_shared : write_private;
+	unsigned int tries = 0;
+	uint64_t gva;
+	int ret;
+
+	list_records(m);
+	do
+		ret = code_arena_add(&lane->arena, write, m, TRAMPOLINE_MAX, &gva, err);
+	while (ret == -ENOSPC && direct_wait_freed(m->x, &tries));
+	if (ret)
+		m->piece->gva = 0;
+	return ret;
+}
+
+static int make_piece(struct ring_engine *x, uint32_t mask, int place,
+		      const struct direct_piece **out, struct error *err)
+{
+	struct maker *m = calloc(1, sizeof(*m));
+	int ret =
+		m ? add_piece(&x->direct, &m->piece, err) : error_set(err, ENOMEM, "out of memory");
+
+	if (!ret) {
+		m->x = x;
+		m->mask = mask;
+		m->place = place;
+		*m->piece = (struct direct_piece){
+			.mask = mask, .place = place, .state = DIRECT_NEW, .used = true};
+		*out = m->piece;
+		ret = add_code(m, err);
+	}
+	free(m);
+	return ret;
+}
+
+int direct_find_piece(struct ring_engine *x, uint32_t mask, int place,
+		      const struct direct_piece **out, struct error *err)
+{
+	struct direct_lane *lane = &x->direct;
+
+	for (size_t i = 0; i < lane->nr_pieces; i++) {
+		struct direct_piece *p = lane->pieces[i];
+
+		if (p->mask != mask || p->place != place ||
+		    (p->state != DIRECT_LIVE && p->state != DIRECT_NEW))
+			continue;
+		p->used = true;
+		*out = p;
+		return 0;
+	}
+	return make_piece(x, mask, place, out, err);
+}
+
+void direct_mark_unused(struct direct_lane *lane)
+{
+	for (size_t i = 0; i < lane->nr_pieces; i++)
+		lane->pieces[i]->used = false;
+}
+
+uint32_t direct_used_slots(const struct direct_lane *lane)
+{
+	uint32_t slots = 0;
+
+	for (size_t i = 0; i < lane->nr_pieces; i++)
+		if (lane->pieces[i]->used)
+			slots |= lane->pieces[i]->mask;
+	return slots;
+}
+
+/* --- slow paths ------------------------------------------------------------------------------ */
+
+const struct direct_slow *direct_slow_at(const struct ring_engine *x, uint64_t gva)
+{
+	return u64_map_find(&x->direct.by_trap, gva);
+}
+
+int direct_publish_traps(struct direct_lane *lane, struct error *err)
+{
+	for (size_t i = 0; i < lane->nr_pieces; i++) {
+		const struct direct_piece *p = lane->pieces[i];
+
+		for (unsigned int k = 0; p->state == DIRECT_NEW && k < p->nr_slow; k++) {
+			struct direct_slow *slow =
+				u64_map_insert(&lane->by_trap, p->slow[k].trap, NULL);
+
+			if (!slow)
+				return error_set(err, ENOMEM, "out of memory");
+			*slow = p->slow[k].slow;
+		}
+	}
+	return 0;
+}
+
+void direct_forget_traps(struct direct_lane *lane, const struct direct_piece *p)
+{
+	for (unsigned int k = 0; k < p->nr_slow; k++)
+		u64_map_remove(&lane->by_trap, p->slow[k].trap);
+}
+
+void direct_forget_new_traps(struct direct_lane *lane)
+{
+	for (size_t i = 0; i < lane->nr_pieces; i++)
+		if (lane->pieces[i]->state == DIRECT_NEW)
+			direct_forget_traps(lane, lane->pieces[i]);
+}
+
+void direct_forget_code(struct direct_lane *lane)
+{
+	for (size_t i = 0; i < lane->nr_pieces; i++)
+		free(lane->pieces[i]);
+	free(lane->pieces);
+	lane->pieces = NULL;
+	lane->nr_pieces = lane->room = 0;
+	u64_map_deinit(&lane->by_trap);
+	u64_map_init(&lane->by_trap, sizeof(struct direct_slow));
+	code_arena_deinit(&lane->arena);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* From the direct lane's rings to the streams. */
+#include <string.h>
+#include "formats/event/function.h"
+#include "patcher/engine/ring-internal.h"
+#include "patcher/text/site.h"
+
+/* Records of one ring, in one pass. */
+struct batch {
+	struct ring_engine *x;
+	unsigned int vcpu;
+	uint32_t begun; /* slots whose sinks are in use */
+	uint64_t records[DIRECT_MAX];
+};
+
+static void begin(struct batch *b, uint32_t id)
+{
+	const struct direct_want *want = &b->x->direct.slots[id].want;
+
+	b->begun |= UINT32_C(1) << id;
+	b->records[id] = 0;
+	want->output->begin(want->sinks[b->vcpu]);
+}
+
+/* Returns how many records there were. */
+static uint64_t end(struct batch *b)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t left = b->begun; left; left &= left - 1) {
+		uint32_t id = (uint32_t)__builtin_ctz(left);
+		const struct direct_want *want = &b->x->direct.slots[id].want;
+
+		want->output->end(want->sinks[b->vcpu]);
+		atomic_fetch_add(want->records, b->records[id]);
+		sum += b->records[id];
+	}
+	return sum;
+}
+
+static inline uint64_t text_address(uint32_t low)
+{
+	return (uint64_t)(int64_t)(int32_t)low;
+}
+
+/* What lies behind the header. */
+static void read_fields(const struct direct_record *record, const struct direct_slot *slot,
+			struct function_event *event)
+{
+	const uint8_t *bytes = (const uint8_t *)record;
+	uint32_t parent;
+
+	if (slot->want.fields & DIRECT_PARENT) {
+		memcpy(&parent, bytes + slot->layout.parent, sizeof(parent));
+		event->parent_ip = text_address(parent);
+	}
+	if (slot->want.fields & DIRECT_PID)
+		memcpy(&event->pid, bytes + slot->layout.pid, sizeof(event->pid));
+	if (slot->want.fields & DIRECT_COMM)
+		memcpy(event->comm, bytes + slot->layout.comm, sizeof(event->comm));
+}
+
+static bool is_filtered(const struct gate_rest *filter, unsigned int vcpu,
+			const struct function_event *bytes)
+{
+	const struct event event = {.vcpu = vcpu, .bytes = bytes};
+
+	return !event_predicate_matches_rest(filter->predicate, &filter->known, &event);
+}
+
+static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record *record)
+{
+	struct batch *b = arg;
+	const struct direct_slot *slot = &b->x->direct.slots[id];
+	const struct direct_want *want = &slot->want;
+	struct function_event event;
+
+	if (!(b->begun & UINT32_C(1) << id))
+		begin(b, id);
+	event.ip = text_address(record->ip) - SITE_SIZE;
+	if (want->fields)
+		read_fields(record, slot, &event);
+	if (want->filter && is_filtered(want->filter, b->vcpu, &event))
+		return;
+	want->output->put(want->sinks[b->vcpu], 0,
+			  (int64_t)tsc_clock_ns(&b->x->vcpus[b->vcpu].used_clock, tsc), &event);
+	b->records[id]++;
+}
+
+static uint64_t drain_ring(struct ring_engine *x, unsigned int i, const struct ring_clock *clock)
+{
+	struct batch batch = {.x = x, .vcpu = i % x->nr_vcpus};
+
+	ring_consume_direct(&x->direct.rings[i], clock, put, &batch);
+	return end(&batch);
+}
+
+static bool is_emptied(const struct ring_engine *x, const struct direct_slot *slot)
+{
+	const struct direct_lane *lane = &x->direct;
+	unsigned int first = slot->group * x->nr_vcpus;
+
+	for (unsigned int i = first; i < first + x->nr_vcpus; i++)
+		if (!lane->rings[i].dead && (int64_t)(lane->marks[i] - lane->rings[i].consumed) > 0)
+			return false;
+	return true;
+}
+
+static void close_drained(struct ring_engine *x)
+{
+	struct direct_lane *lane = &x->direct;
+
+	for (unsigned int id = 0; id < DIRECT_MAX; id++)
+		if (lane->slots[id].state == DIRECT_DRAINING && is_emptied(x, &lane->slots[id]))
+			direct_close_slot(x, id);
+}
+
+/* No margin: no other ring's records have to come first. */
+uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock)
+{
+	const struct ring_clock now = {clock->tsc, 0, clock->now_ns, clock->stall_ns};
+	uint64_t records = 0;
+
+	pthread_mutex_lock(&x->direct.lock);
+	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
+		records += drain_ring(x, i, &now);
+	close_drained(x);
+	pthread_mutex_unlock(&x->direct.lock);
+	return records;
+}
+
+/* Each group has a deadline of its own. */
+void direct_show_life(struct ring_engine *x)
+{
+	for (unsigned int i = 0; i < x->direct.nr_rings; i += x->nr_vcpus)
+		ring_show_life(&x->direct.rings[i], x->nr_vcpus);
+}
+
+bool direct_arm(struct ring_engine *x)
+{
+	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
+		if (!ring_arm(&x->direct.rings[i]))
+			return false;
+	return true;
+}
+
+void direct_close_rings(struct ring_engine *x)
+{
+	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
+		ring_close(&x->direct.rings[i]);
+}
+
+bool direct_is_drained(const struct ring_engine *x)
+{
+	bool drained = true;
+
+	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
+		drained &= ring_is_drained(&x->direct.rings[i]);
+	return drained;
+}
+
+bool direct_is_waiting(const struct ring_engine *x)
+{
+	bool waiting = false;
+
+	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
+		waiting |= ring_is_waiting(&x->direct.rings[i]);
+	return waiting;
+}

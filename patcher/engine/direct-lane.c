@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The direct lane's slots and rings. */
+#include <errno.h>
+#include <stdlib.h>
+#include "patcher/engine/ring-internal.h"
+
+enum {
+	FREED_TRIES = 1000, /* how long a change waits for code and slots that are being left */
+	FREED_WAIT_MS = 5,
+};
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+void direct_init(struct ring_engine *x)
+{
+	pthread_mutex_init(&x->direct.change, NULL);
+	pthread_mutex_init(&x->direct.lock, NULL);
+	u64_map_init(&x->direct.by_trap, sizeof(struct direct_slow));
+}
+
+void direct_deinit(struct ring_engine *x)
+{
+	direct_end(x);
+	u64_map_deinit(&x->direct.by_trap);
+	pthread_mutex_destroy(&x->direct.lock);
+	pthread_mutex_destroy(&x->direct.change);
+}
+
+void direct_begin(struct ring_engine *x)
+{
+	uint64_t used = (x->set.code_bytes + CODE_ARENA_ALIGN - 1) & ~(CODE_ARENA_ALIGN - 1ull);
+
+	code_arena_init(&x->direct.arena, x->mapping.gva + used, x->scratch.hva + used,
+			(uint32_t)(x->code_bytes - used));
+	x->direct.has_task = false;
+}
+
+void direct_end(struct ring_engine *x)
+{
+	struct direct_lane *lane = &x->direct;
+
+	direct_discard(&x->engine);
+	pthread_mutex_lock(&lane->lock);
+	for (unsigned int id = 0; id < DIRECT_MAX; id++)
+		if (lane->slots[id].state != DIRECT_FREE)
+			direct_close_slot(x, id);
+	for (unsigned int i = 0; i < lane->nr_rings; i++)
+		ring_deinit(&lane->rings[i]);
+	free(lane->rings);
+	free(lane->marks);
+	lane->rings = NULL;
+	lane->marks = NULL;
+	lane->nr_rings = 0;
+	lane->retiring = false;
+	pthread_mutex_unlock(&lane->lock);
+	direct_forget_code(lane);
+	if (!x->config.plan->shared.applied)
+		patch_set_deinit(&x->config.plan->shared);
+}
+
+/* --- slots ----------------------------------------------------------------------------------- */
+
+static bool serves(const struct direct_slot *slot, const struct direct_want *want)
+{
+	return slot->state == DIRECT_LIVE && slot->want.owner == want->owner &&
+	       slot->want.fields == want->fields && slot->want.gate == want->gate;
+}
+
+/* Instances share a group only if there are more of them than groups. */
+static unsigned int least_used_group(const struct direct_lane *lane)
+{
+	unsigned int users[DIRECT_GROUPS] = {0}, best = 0;
+
+	for (unsigned int id = 0; id < DIRECT_MAX; id++)
+		if (lane->slots[id].state != DIRECT_FREE)
+			users[lane->slots[id].group]++;
+	for (unsigned int g = 1; g < lane->nr_groups; g++)
+		if (users[g] < users[best])
+			best = g;
+	return best;
+}
+
+static int find_slot(struct direct_lane *lane, const struct direct_want *want, unsigned int *out)
+{
+	unsigned int vacant = DIRECT_MAX;
+
+	for (*out = 0; *out < DIRECT_MAX; (*out)++) {
+		if (serves(&lane->slots[*out], want))
+			return 0;
+		if (vacant == DIRECT_MAX && lane->slots[*out].state == DIRECT_FREE)
+			vacant = *out;
+	}
+	*out = vacant;
+	if (vacant == DIRECT_MAX)
+		return -ENOSPC;
+	lane->slots[vacant] = (struct direct_slot){.want = *want,
+						   .layout = direct_layout(want->fields),
+						   .group = least_used_group(lane)};
+	lane->slots[vacant].state = DIRECT_NEW;
+	lane->shapes[vacant].size = lane->slots[vacant].layout.size;
+	return 0;
+}
+
+void direct_drop_new_slots(struct direct_lane *lane)
+{
+	pthread_mutex_lock(&lane->lock);
+	for (unsigned int id = 0; id < DIRECT_MAX; id++)
+		if (lane->slots[id].state == DIRECT_NEW) {
+			lane->slots[id].state = DIRECT_FREE;
+			lane->shapes[id] = (struct ring_shape){0};
+		}
+	pthread_mutex_unlock(&lane->lock);
+}
+
+static bool is_freeing(struct direct_lane *lane)
+{
+	bool freeing = lane->retiring;
+
+	pthread_mutex_lock(&lane->lock);
+	for (unsigned int id = 0; id < DIRECT_MAX; id++)
+		freeing |= lane->slots[id].state == DIRECT_DRAINING;
+	pthread_mutex_unlock(&lane->lock);
+	return freeing;
+}
+
+/* With `change` held: let the thread free what is being left. False: nothing is, or for too long.
+ */
+bool direct_wait_freed(struct ring_engine *x, unsigned int *tries)
+{
+	struct direct_lane *lane = &x->direct;
+
+	if (!is_freeing(lane) || ++*tries > FREED_TRIES)
+		return false;
+	pthread_mutex_unlock(&lane->change);
+	ring_engine_wake(x);
+	clock_wait_ms(FREED_WAIT_MS);
+	pthread_mutex_lock(&lane->change);
+	return true;
+}
+
+static int find_slot_locked(struct direct_lane *lane, const struct direct_want *want,
+			    unsigned int *out)
+{
+	int ret;
+
+	pthread_mutex_lock(&lane->lock);
+	ret = find_slot(lane, want, out);
+	pthread_mutex_unlock(&lane->lock);
+	return ret;
+}
+
+int direct_find_slots(struct ring_engine *x, const struct direct_change *change, unsigned int *ids,
+		      struct error *err)
+{
+	unsigned int tries = 0;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < change->nr_wants; i++)
+		do
+			ret = find_slot_locked(&x->direct, &change->wants[i], &ids[i]);
+		while (ret && direct_wait_freed(x, &tries));
+	return ret ? error_set(err, ENOSPC, "more than %d traced instances", DIRECT_MAX) : 0;
+}
+
+void direct_close_slot(struct ring_engine *x, unsigned int id)
+{
+	struct direct_lane *lane = &x->direct;
+
+	lane->slots[id].state = DIRECT_FREE;
+	lane->shapes[id] = (struct ring_shape){0};
+}
+
+bool direct_uses(struct engine *engine, const void *owner)
+{
+	struct direct_lane *lane = &ring_engine_of(engine)->direct;
+	bool used = false;
+
+	pthread_mutex_lock(&lane->lock);
+	for (unsigned int id = 0; id < DIRECT_MAX; id++)
+		used |= lane->slots[id].state != DIRECT_FREE && lane->slots[id].want.owner == owner;
+	pthread_mutex_unlock(&lane->lock);
+	return used;
+}
+
+/* --- rings ----------------------------------------------------------------------------------- */
+
+static int init_ring(struct ring_engine *x, unsigned int i, struct error *err)
+{
+	struct direct_lane *lane = &x->direct;
+	const struct ring_config config = {
+		.data_bytes = lane->ring_bytes, .shapes = lane->shapes, .nr_shapes = DIRECT_MAX};
+	uint64_t offset = lane->offset + (uint64_t)i * ring_stride(lane->ring_bytes);
+
+	return ring_init(&lane->rings[i], x->scratch.hva + offset, &config, err);
+}
+
+static int make_group(struct ring_engine *x, struct error *err)
+{
+	struct direct_lane *lane = &x->direct;
+	unsigned int most = lane->nr_groups * x->nr_vcpus, end = lane->nr_rings + x->nr_vcpus;
+	int ret = 0;
+
+	if (!lane->rings) {
+		lane->rings = calloc(most, sizeof(*lane->rings));
+		lane->marks = calloc(most, sizeof(*lane->marks));
+	}
+	if (!lane->rings || !lane->marks)
+		return error_set(err, ENOMEM, "out of memory");
+	for (unsigned int i = lane->nr_rings; !ret && i < end; i++)
+		ret = init_ring(x, i, err);
+	if (!ret)
+		lane->nr_rings = end;
+	return ret;
+}
+
+/* Groups are taken in order. */
+int direct_make_groups(struct ring_engine *x, struct error *err)
+{
+	struct direct_lane *lane = &x->direct;
+	int ret = 0;
+
+	pthread_mutex_lock(&lane->lock);
+	for (unsigned int id = 0; !ret && id < DIRECT_MAX; id++)
+		while (!ret && lane->slots[id].state == DIRECT_NEW &&
+		       lane->nr_rings <= lane->slots[id].group * x->nr_vcpus)
+			ret = make_group(x, err);
+	pthread_mutex_unlock(&lane->lock);
+	return ret;
+}

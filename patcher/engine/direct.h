@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_ENGINE_DIRECT_H
+#define SONDE_PATCHER_ENGINE_DIRECT_H
+
+#include <pthread.h>
+#include "introspect/tasks/quiesce.h"
+#include "patcher/engine/code-arena.h"
+#include "patcher/engine/engine.h"
+#include "patcher/ring/ring.h"
+#include "patcher/trampoline/shared.h"
+
+/*
+ * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its
+ * code, direct-change.c brings it from one set of instances to the next, direct-retire.c takes away
+ * what is left behind, direct-drain.c empties the rings.
+ */
+enum {
+	DIRECT_GROUPS =
+		3, /* sets of rings, one per vCPU each; with the ordered lane's there are 4 */
+	DIRECT_NO_PLACE = -1,
+};
+
+/*
+ * A slot is the id of an instance's records, and its bit in masks. It is used again only when no
+ * code writes that id any more and the rings have been emptied since.
+ */
+enum direct_state {
+	DIRECT_FREE,
+	DIRECT_NEW, /* of a change that is prepared */
+	DIRECT_LIVE,
+	DIRECT_LEAVING,  /* the text no longer leads to its code, in which vCPUs may be */
+	DIRECT_DRAINING, /* the code is gone; records may be in the rings */
+};
+
+struct direct_slot {
+	enum direct_state state;
+	struct direct_want want;
+	struct direct_layout layout;
+	unsigned int group;
+};
+
+/* Where a vCPU in a slow path continues; whose ring it waits for. */
+struct direct_slow {
+	uint64_t retry, skip; /* gvas */
+	int group;            /* -1: the ordered lane's */
+};
+
+/* Code in the arena: shared by sites, or a probe's own trampoline with records for others. */
+struct direct_piece {
+	uint64_t gva;
+	uint32_t size;
+	uint32_t mask; /* the slots that it writes records for */
+	int place;     /* of the probe, in the trampoline set; or DIRECT_NO_PLACE */
+	enum direct_state state;
+	bool used; /* by the change that is prepared */
+	unsigned int nr_slow;
+	struct {
+		uint64_t trap;
+		struct direct_slow slow;
+	} slow[DIRECT_MAX_RECORDS + 1];
+};
+
+struct direct_lane {
+	pthread_mutex_t change; /* of code: taken before `lock`, held while a change is prepared */
+	pthread_mutex_t lock;   /* of slots and rings: the thread holds it during a pass */
+	struct direct_slot slots[DIRECT_MAX];
+	struct ring_shape shapes[DIRECT_MAX]; /* by slot */
+	unsigned int nr_groups;               /* that there is memory for */
+	uint64_t offset;                      /* of the first group's rings in the scratch memory */
+	uint32_t ring_bytes;
+	struct ring *rings;    /* of the groups in use: by group, then by vCPU */
+	uint64_t *marks;       /* by ring: the position that empties it of DIRECT_DRAINING slots */
+	unsigned int nr_rings; /* a multiple of the vCPUs */
+	struct code_arena arena;
+	struct direct_piece **pieces;
+	size_t nr_pieces, room;
+	struct u64_map by_trap; /* gva of a slow path -> struct direct_slow; changes with the guest
+				   stopped */
+	bool has_task;          /* facts of struct task_struct are known */
+
+	/* Code that is being left. What comes later waits until `quiesce` is over. */
+	_Atomic bool retiring;
+	struct quiesce quiesce;
+
+	/* Of the change that is prepared. */
+	struct patch_set next, difference;
+	struct {
+		size_t entry;
+		uint8_t bytes[PATCH_MAX_SIZE];
+	} * entries; /* the probes' sites that get another jump */
+	size_t nr_entries;
+};
+struct ring_engine;
+
+/* --- direct-lane.c ---------------------------------------------------------------------------- */
+
+/* Once, and at the end. */
+void direct_init(struct ring_engine *x);
+void direct_deinit(struct ring_engine *x);
+/* With the memory: the arena is what the trampoline set has left of the code. */
+void direct_begin(struct ring_engine *x);
+/* With the memory gone: no slot is used any more. */
+void direct_end(struct ring_engine *x);
+
+/* With `change` held: ids[i] is the slot of wants[i]. -ENOSPC. */
+int direct_find_slots(struct ring_engine *x, const struct direct_change *change, unsigned int *ids,
+		      struct error *err);
+void direct_drop_new_slots(struct direct_lane *lane);
+/* Under the lane's lock: no record of this slot can come any more. */
+void direct_close_slot(struct ring_engine *x, unsigned int id);
+bool direct_uses(struct engine *engine, const void *owner);
+/* Rings of all groups that slots belong to. */
+int direct_make_groups(struct ring_engine *x, struct error *err);
+/* With `change` held: let the thread free what is being left. False: nothing is, or for too long.
+ */
+bool direct_wait_freed(struct ring_engine *x, unsigned int *tries);
+
+/* --- direct-code.c, with `change` held -------------------------------------------------------- */
+
+/* The code for this mask, which is made if there is none. */
+int direct_find_piece(struct ring_engine *x, uint32_t mask, int place,
+		      const struct direct_piece **out, struct error *err);
+void direct_drop_piece(struct direct_lane *lane, size_t i);
+void direct_mark_unused(struct direct_lane *lane);
+/* Of pieces that are used. */
+uint32_t direct_used_slots(const struct direct_lane *lane);
+/* With the guest stopped: the slow paths of new code must be known before a vCPU gets there. */
+int direct_publish_traps(struct direct_lane *lane, struct error *err);
+void direct_forget_traps(struct direct_lane *lane, const struct direct_piece *piece);
+void direct_forget_new_traps(struct direct_lane *lane);
+/* With the memory gone. */
+void direct_forget_code(struct direct_lane *lane);
+/* Where to go on from a slow path, or NULL. On vCPUs' threads. */
+const struct direct_slow *direct_slow_at(const struct ring_engine *x, uint64_t gva);
+
+/* --- direct-change.c: operations of struct engine_ops ----------------------------------------- */
+
+int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err);
+int direct_commit(struct engine *engine, struct error *err);
+void direct_discard(struct engine *engine);
+
+/* --- direct-retire.c -------------------------------------------------------------------------- */
+
+/* With `change` held and the guest stopped: all code that is DIRECT_LEAVING is being left from now
+ * on, as DIRECT_DRAINING. */
+void direct_begin_retiring(struct ring_engine *x);
+/* Likewise: slots that no code writes any more have all records that there will be in the rings. */
+void direct_drain_slots(struct ring_engine *x);
+bool direct_is_retiring(struct ring_engine *x);
+/* With the guest stopped, while `retiring`: nobody is inside of the code that is being left. */
+void direct_retire(struct ring_engine *x);
+
+/* --- direct-drain.c --------------------------------------------------------------------------- */
+
+/* Move what is complete in the rings to the sinks; returns how many records. */
+uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock);
+void direct_show_life(struct ring_engine *x);
+bool direct_arm(struct ring_engine *x);
+void direct_close_rings(struct ring_engine *x);
+bool direct_is_drained(const struct ring_engine *x);
+bool direct_is_waiting(const struct ring_engine *x);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/plan/shared-sites.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The patch at exactly this address, at *i or behind; NULL: none. *i follows. */
+static const struct patch *advance(const struct patch_set *set, size_t *i, uint64_t gva)
+{
+	while (*i < set->n && set->v[*i].gva < gva)
+		(*i)++;
+	return *i < set->n && set->v[*i].gva == gva ? &set->v[*i] : NULL;
+}
+
+static bool stands(const struct patch *patch, const struct site *site)
+{
+	return patch->yielded || !memcmp(site->bytes, patch->new_bytes, SITE_SIZE);
+}
+
+static void fill_new(struct shared_site *out, const struct site *site, bool ftrace_handoff)
+{
+	static const uint8_t nop[SITE_SIZE] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+	bool held = site->name && site->state == SITE_CALL_OTHER && ftrace_handoff;
+
+	out->patch = (struct patch){.gva = site->gva,
+				    .size = SITE_SIZE,
+				    .yielded = held,
+				    .transient = site->transient,
+				    .holder = site->state};
+	/* what ftrace will put back */
+	memcpy(out->patch.old_bytes, held ? nop : site->bytes, SITE_SIZE);
+	if (!held)
+		out->refusal = site_table_refusal(site);
+}
+
+int shared_sites_make(struct shared_sites *sites, const struct site_table *table,
+		      const struct patch_plan *plan, bool ftrace_handoff, struct error *err)
+{
+	size_t shared = 0, entry = 0;
+	int ret = 0;
+
+	*sites = (struct shared_sites){.n = table->n, .v = calloc(table->n + 1, sizeof(*sites->v))};
+	if (!sites->v)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; !ret && i < table->n; i++) {
+		const struct site *site = &table->v[i];
+		struct shared_site *out = &sites->v[i];
+		const struct patch *ours = advance(&plan->shared, &shared, site->gva);
+		const struct patch *probe = advance(&plan->entries, &entry, site->gva);
+
+		out->entry = probe ? entry : SHARED_NO_ENTRY;
+		if (ours && stands(ours, site)) {
+			out->patch = *ours;
+			ret = patch_set_add(&sites->present, ours, err);
+		} else if (probe) {
+			out->patch = *probe;
+		} else {
+			fill_new(out, site, ftrace_handoff);
+		}
+		out->patch.function = site->name;
+	}
+	return ret ? ret : patch_set_sort(&sites->present, err);
+}
+
+void shared_sites_deinit(struct shared_sites *sites)
+{
+	patch_set_deinit(&sites->present);
+	free(sites->v);
+	*sites = (struct shared_sites){0};
+}

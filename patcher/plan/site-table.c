@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/plan/site-table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "introspect/kernel/identify.h"
+
+enum {
+	PAGE_BYTES = 4096,
+	NAME_SIZE = 600,   /* KSYM_NAME_LEN is 512, and a module's name is up to 56 */
+	MAX_DISTANCE = 16, /* of a site from its function's first byte: an ENDBR, a `push`, a NOP */
+};
+
+/* Kernel text and modules lie in the last 2 GiB (Documentation/arch/x86/x86_64/mm.rst). */
+#define KERNEL_AREA 0xffffffff80000000ull
+
+static int keep_name(struct site_table *table, const char *text, const char **out,
+		     struct error *err)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return error_set(err, ENOMEM, "out of memory");
+	table->names[table->nr_names++] = copy;
+	*out = copy;
+	return 0;
+}
+
+/* "fn [module]" */
+static int keep_module_name(struct site_table *table, struct site *site, char *name,
+			    struct error *err)
+{
+	char *bracket = strstr(name, " [");
+	int ret;
+
+	if (bracket) {
+		*bracket = '\0';
+		bracket[strcspn(bracket + 2, "]") + 2] = '\0';
+	}
+	ret = keep_name(table, name, &site->name, err);
+	if (ret || !bracket)
+		return ret;
+	return keep_name(table, bracket + 2, &site->module, err);
+}
+
+static bool begins_near(uint64_t function, uint64_t site)
+{
+	return site - function <= MAX_DISTANCE;
+}
+
+/* Where names come from. */
+struct naming {
+	const struct kernel *kernel;
+	struct kernel_names *names;
+	uint64_t init_begin, init_end; /* of the kernel's init text */
+};
+
+static int name_site(struct site_table *table, struct site *site, const struct naming *from,
+		     struct error *err)
+{
+	const struct kernel *kernel = from->kernel;
+	const struct symbol *symbol;
+	uint64_t start, size;
+	char name[NAME_SIZE];
+
+	if (kernel_in_image(kernel, site->gva)) {
+		site->transient = site->gva - from->init_begin < from->init_end - from->init_begin;
+		symbol = symbols_covering(kernel->image->symbols, kernel_link(kernel, site->gva));
+		if (symbol && begins_near(kernel_gva(kernel, symbol->address), site->gva))
+			site->name = symbol->name;
+		return 0;
+	}
+	site->transient = true;
+	if (kernel_names_lookup(from->names, site->gva, name, sizeof(name), &start, &size) ||
+	    !begins_near(start, site->gva))
+		return 0;
+	return keep_module_name(table, site, name, err);
+}
+
+/* Sites that overlap, or lie outside of text, come from a damaged list. */
+static void keep_possible(struct site_table *table)
+{
+	uint64_t free_from = KERNEL_AREA;
+	size_t n = 0;
+
+	for (size_t i = 0; i < table->n; i++) {
+		uint64_t gva = table->v[i].gva;
+
+		if (gva < free_from || gva > UINT64_MAX - SITE_SIZE)
+			continue;
+		table->v[n++] = table->v[i];
+		free_from = gva + SITE_SIZE;
+	}
+	table->n = n;
+}
+
+/* The bytes of all sites that begin in one page are read at once. */
+static int read_bytes(struct site_table *table, const struct kernel *kernel, struct error *err)
+{
+	const uint64_t fentry = kernel_symbol(kernel, "__fentry__");
+	uint8_t page[PAGE_BYTES + SITE_SIZE];
+
+	for (size_t i = 0, end; i < table->n; i = end) {
+		const uint64_t from = table->v[i].gva;
+		int ret;
+
+		for (end = i + 1; end < table->n && table->v[end].gva - from < PAGE_BYTES &&
+				  table->v[end].gva / PAGE_BYTES == from / PAGE_BYTES;)
+			end++;
+		ret = kernel_read(kernel, from, page, table->v[end - 1].gva + SITE_SIZE - from,
+				  err);
+		if (ret)
+			return ret;
+		for (size_t k = i; k < end; k++) {
+			struct site *site = &table->v[k];
+
+			memcpy(site->bytes, page + (site->gva - from), SITE_SIZE);
+			site->state = (uint8_t)site_classify(site->bytes, site->gva, fentry);
+		}
+	}
+	return 0;
+}
+
+static int fill(struct site_table *table, const uint64_t *gvas, size_t n, const struct naming *from,
+		struct error *err)
+{
+	int ret = 0;
+
+	table->v = calloc(n + 1, sizeof(*table->v));
+	table->names = calloc(2 * n + 1, sizeof(*table->names));
+	if (!table->v || !table->names)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		table->v[table->n++].gva = gvas[i];
+	keep_possible(table);
+	for (size_t i = 0; !ret && i < table->n; i++)
+		ret = name_site(table, &table->v[i], from, err);
+	return ret ? ret : read_bytes(table, from->kernel, err);
+}
+
+int site_table_read(struct site_table *table, const struct kernel *kernel,
+		    struct kernel_names *names, struct error *err)
+{
+	const struct naming from = {.kernel = kernel,
+				    .names = names,
+				    .init_begin = kernel_symbol(kernel, "_sinittext"),
+				    .init_end = kernel_symbol(kernel, "_einittext")};
+	uint64_t *gvas;
+	size_t n;
+	int ret;
+
+	*table = (struct site_table){0};
+	ret = ftrace_sites_read_all(kernel, &gvas, &n, err);
+	if (ret)
+		return ret;
+	ret = fill(table, gvas, n, &from, err);
+	free(gvas);
+	if (ret)
+		site_table_deinit(table);
+	return ret;
+}
+
+void site_table_deinit(struct site_table *table)
+{
+	for (size_t i = 0; i < table->nr_names; i++)
+		free(table->names[i]);
+	free(table->names);
+	free(table->v);
+	*table = (struct site_table){0};
+}
+
+const char *site_table_refusal(const struct site *site)
+{
+	if (!site->name)
+		return "site belongs to no function";
+	if (site->state == SITE_NOP || site->state == SITE_CALL_FENTRY)
+		return NULL;
+	return site_state_text(site->state);
+}

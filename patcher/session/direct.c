@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the direct lane records: planned while the guest runs, changed in one stop. */
+#include <errno.h>
+#include <stdlib.h>
+#include "patcher/session/internal.h"
+
+enum { CHANGE_TRIES = 5 /* while the guest changes its own sites in between */ };
+
+/* A change, from the plan on. */
+struct change {
+	struct trace_session *session;
+	struct instance_list *list;
+	struct site_table table;
+	struct shared_sites sites;
+	bool *wanted; /* by site: of the instance that is looked at */
+	struct direct_want wants[TRACE_MAX_INSTANCES];
+	struct session_instance *instances[TRACE_MAX_INSTANCES]; /* by want */
+	size_t n;
+	/* by want: the results */
+	size_t nr_sites[TRACE_MAX_INSTANCES], nr_refused[TRACE_MAX_INSTANCES];
+	struct site_refusal *refused[TRACE_MAX_INSTANCES];
+};
+
+static void deinit_change(struct change *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		free(c->refused[i]);
+	free(c->wanted);
+	shared_sites_deinit(&c->sites);
+	site_table_deinit(&c->table);
+}
+
+static int read_sites(struct change *c, struct error *err)
+{
+	struct trace_session *s = c->session;
+	struct kernel_names *names;
+	int ret = kernel_names_create(&s->kernel, &names, err);
+
+	if (ret)
+		return ret;
+	ret = site_table_read(&c->table, &s->kernel, names, err);
+	kernel_names_destroy(names);
+	if (!ret)
+		ret = shared_sites_make(&c->sites, &c->table, &s->plan,
+					ftrace_handoff_is_possible(&s->kernel), err);
+	if (ret)
+		return ret;
+	c->wanted = calloc(c->table.n + 1, sizeof(*c->wanted));
+	return c->wanted ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+static int refuse(struct change *c, size_t want, const struct shared_site *site, struct error *err)
+{
+	size_t n = c->nr_refused[want];
+	struct site_refusal *refused = c->refused[want];
+
+	if (!(n & (n - 1))) {
+		refused = realloc(refused, (n ? 2 * n : 1) * sizeof(*refused));
+		if (!refused)
+			return error_set(err, ENOMEM, "out of memory");
+		c->refused[want] = refused;
+	}
+	refused[n] = site_refuse(site->patch.function, site->patch.gva, "%s", site->refusal);
+	c->nr_refused[want]++;
+	return 0;
+}
+
+static int add_instance(struct change *c, struct session_instance *instance, struct error *err)
+{
+	const size_t want = c->n++;
+	struct instance_stream *stream = instance->stream;
+	int ret;
+
+	c->instances[want] = instance;
+	c->wants[want].fields = instance->ops->fields(instance->tracer);
+	if (instance->ops->gate)
+		c->wants[want].gate = instance->ops->gate(instance->tracer);
+	if (instance->ops->filter)
+		c->wants[want].filter = instance->ops->filter(instance->tracer);
+	if (stream) {
+		c->wants[want].owner = instance;
+		c->wants[want].output = &c->session->stream_ops->output;
+		c->wants[want].sinks = stream->sinks;
+		c->wants[want].records = &stream->records;
+	}
+	ret = instance->ops->select(instance->tracer, &c->table, c->wanted, err);
+	for (size_t i = 0; !ret && i < c->sites.n; i++) {
+		if (!c->wanted[i])
+			continue;
+		if (c->sites.v[i].refusal) {
+			ret = refuse(c, want, &c->sites.v[i], err);
+			continue;
+		}
+		c->sites.v[i].mask |= UINT32_C(1) << want;
+		c->nr_sites[want]++;
+	}
+	return ret;
+}
+
+static int plan(struct change *c, struct error *err)
+{
+	int ret = read_sites(c, err);
+
+	for (size_t i = 0; !ret && i < c->list->n; i++)
+		if (c->list->v[i]->ops->lane == LANE_DIRECT)
+			ret = add_instance(c, c->list->v[i], err);
+	return ret;
+}
+
+/* The plan's shared sites and the instances' refusals have names of the table. */
+static void keep_results(struct change *c, bool active)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		struct session_instance *instance = c->instances[i];
+
+		free(instance->refused);
+		instance->refused = c->refused[i];
+		instance->nr_refused = c->nr_refused[i];
+		instance->sites = c->nr_sites[i];
+		instance->active = active;
+		c->refused[i] = NULL;
+	}
+	site_table_deinit(&c->session->sites);
+	c->session->sites = c->table;
+	c->table = (struct site_table){0};
+}
+
+/* Sites that were given to the guest's ftrace, or taken back, since the plan: plan again. */
+static int commit(struct trace_session *s, uint64_t handoffs, struct error *err)
+{
+	struct engine *engine = s->ring_engine;
+	int ret = ftrace_handoff_stop(&s->kernel, err);
+
+	if (ret) {
+		engine->ops->direct_discard(engine);
+		return ret;
+	}
+	if (atomic_load(&s->ftrace.times) != handoffs || s->ftrace.out) {
+		engine->ops->direct_discard(engine);
+		ret = error_set(err, ESTALE, "the guest's own ftrace has changed its sites");
+	} else {
+		ret = engine->ops->direct_commit(engine, err);
+	}
+	s->guest->control->resume(s->guest, NULL);
+	return ret;
+}
+
+static int try_change(struct trace_session *s, struct instance_list *list, struct error *err)
+{
+	struct change c = {.session = s, .list = list};
+	const uint64_t handoffs = atomic_load(&s->ftrace.times);
+	struct direct_change change;
+	int ret = plan(&c, err);
+
+	change = (struct direct_change){.wants = c.wants, .nr_wants = c.n, .sites = &c.sites};
+	if (!ret)
+		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
+	if (!ret)
+		ret = commit(s, handoffs, err);
+	if (!ret)
+		keep_results(&c, true);
+	deinit_change(&c);
+	return ret;
+}
+
+int direct_apply(struct trace_session *s, struct instance_list *list, struct error *err)
+{
+	int ret = -ESTALE;
+
+	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++)
+		ret = try_change(s, list, err);
+	return ret;
+}
+
+int direct_plan(struct trace_session *s, struct instance_list *list, struct error *err)
+{
+	struct change c = {.session = s, .list = list};
+	int ret = plan(&c, err);
+
+	if (!ret)
+		keep_results(&c, false);
+	deinit_change(&c);
+	return ret;
+}
+
+static bool has_direct(const struct instance_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i]->ops->lane == LANE_DIRECT)
+			return true;
+	return false;
+}
+
+/* Rings will not come. This is told once. */
+static int no_rings(struct trace_session *s, struct error *err)
+{
+	s->direct_pending = false;
+	return error_set(err, ENOTSUP, "functions are recorded in exitless mode only%s%s",
+			 s->no_rings.code ? ": " : "", s->no_rings.text);
+}
+
+int direct_start(struct trace_session *s, struct error *err)
+{
+	if (!s->direct_pending || s->switch_pending || !has_direct(&s->instances))
+		return 0;
+	if (s->engine != s->ring_engine)
+		return no_rings(s, err);
+	s->direct_pending = false;
+	return direct_apply(s, &s->instances, err);
+}
+
+void direct_forget(struct trace_session *s)
+{
+	for (size_t i = 0; i < s->instances.n; i++)
+		s->instances.v[i]->active = false;
+	s->direct_pending = true;
+}

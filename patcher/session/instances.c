@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The named tracers of a session, and their streams. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/event/function.h"
+#include "patcher/session/internal.h"
+
+/* --- streams --------------------------------------------------------------------------------- */
+
+static int open_none(struct trace_session *s, const struct trace_instance *instance,
+		     struct event_sink **sinks, struct error *err)
+{
+	(void)s;
+	(void)sinks;
+	return error_set(err, ENOTSUP, "traces cannot hold events of '%s' yet", instance->name);
+}
+
+const struct stream_ops session_streams = {.open = open_none};
+
+static void free_stream(struct instance_stream *stream)
+{
+	free(stream->sinks);
+	free(stream);
+}
+
+static int open_stream(struct trace_session *s, const struct session_instance *instance,
+		       struct instance_stream *stream, struct error *err)
+{
+	const struct trace_instance row = {
+		.name = instance->spec.name,
+		.spec = instance->spec.text,
+		.classes = function_class(instance->ops->fields(instance->tracer)),
+		.nr_classes = 1,
+	};
+
+	stream->sinks = calloc(s->guest->nr_vcpus, sizeof(struct event_sink *));
+	if (!stream->sinks)
+		return error_set(err, ENOMEM, "out of memory");
+	stream->number = s->stream_ops->open(s, &row, stream->sinks, err);
+	return stream->number < 0 ? stream->number : 0;
+}
+
+static int add_stream(struct trace_session *s, struct session_instance *instance, struct error *err)
+{
+	struct instance_stream *stream = calloc(1, sizeof(*stream));
+	int ret = stream ? open_stream(s, instance, stream, err)
+			 : error_set(err, ENOMEM, "out of memory");
+
+	if (ret) {
+		if (stream)
+			free_stream(stream);
+		return ret;
+	}
+	stream->users = 1;
+	stream->next = s->streams;
+	s->streams = stream;
+	instance->stream = stream;
+	return 0;
+}
+
+static void reap_streams(struct trace_session *s)
+{
+	struct instance_stream **link = &s->streams;
+
+	while (*link) {
+		struct instance_stream *stream = *link;
+
+		if (stream->users) {
+			link = &stream->next;
+			continue;
+		}
+		*link = stream->next;
+		s->stream_ops->close(s, stream->number);
+		free_stream(stream);
+	}
+}
+
+/* --- instances ------------------------------------------------------------------------------- */
+
+static void destroy(struct session_instance *instance)
+{
+	if (instance->stream)
+		instance->stream->users--;
+	if (instance->tracer)
+		instance->ops->destroy(instance->tracer);
+	trace_spec_deinit(&instance->spec);
+	free(instance->refused);
+	free(instance);
+}
+
+static bool contains(const struct instance_list *list, const struct session_instance *instance)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i] == instance)
+			return true;
+	return false;
+}
+
+void instances_drop(struct trace_session *s, struct instance_list *list,
+		    const struct instance_list *kept)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		struct session_instance *instance = list->v[i];
+
+		if (contains(kept, instance))
+			continue;
+		instance->next = s->leaving;
+		s->leaving = instance;
+	}
+	list->n = 0;
+}
+
+static bool is_used(const struct trace_session *s, const struct session_instance *instance)
+{
+	return s->ring_engine && s->ring_engine->ops->direct_uses(s->ring_engine, instance);
+}
+
+void instances_reap(struct trace_session *s)
+{
+	struct session_instance **link = &s->leaving;
+
+	while (*link) {
+		struct session_instance *instance = *link;
+
+		if (is_used(s, instance)) {
+			link = &instance->next;
+			continue;
+		}
+		*link = instance->next;
+		destroy(instance);
+	}
+	reap_streams(s);
+}
+
+void instances_destroy(struct trace_session *s)
+{
+	instances_drop(s, &s->instances, &(struct instance_list){0});
+	while (s->leaving) {
+		struct session_instance *instance = s->leaving;
+
+		s->leaving = instance->next;
+		destroy(instance);
+	}
+	while (s->streams) {
+		struct instance_stream *stream = s->streams;
+
+		s->streams = stream->next;
+		free_stream(stream);
+	}
+}
+
+static struct session_instance *find(const struct instance_list *list, const char *name)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (!strcmp(list->v[i]->spec.name, name))
+			return list->v[i];
+	return NULL;
+}
+
+static int parse_one(const char *text, const struct instance_list *current,
+		     struct instance_list *out, struct error *err)
+{
+	struct session_instance *new = calloc(1, sizeof(*new)), *same;
+	int ret = new ? tracer_parse_spec(text, &new->spec, err)
+		      : error_set(err, ENOMEM, "out of memory");
+
+	if (!ret && find(out, new->spec.name))
+		ret = error_set(err, EEXIST,
+				"two traced instances have the name '%s': write NAME=%s",
+				new->spec.name, text);
+	if (ret) {
+		if (new)
+			destroy(new);
+		return ret;
+	}
+	same = find(current, new->spec.name);
+	if (same && !strcmp(same->spec.text, new->spec.text)) {
+		destroy(new);
+		new = same;
+	}
+	new->ops = tracer_ops_of(&new->spec);
+	out->v[out->n++] = new;
+	return 0;
+}
+
+int instances_parse(const char *const *specs, size_t n, const struct instance_list *current,
+		    struct instance_list *out, struct error *err)
+{
+	int ret = 0;
+
+	*out = (struct instance_list){0};
+	if (n > TRACE_MAX_INSTANCES)
+		return error_set(err, E2BIG, "more than %d traced instances", TRACE_MAX_INSTANCES);
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = parse_one(specs[i], current, out, err);
+	for (size_t i = 0; ret && i < out->n; i++)
+		if (!contains(current, out->v[i]))
+			destroy(out->v[i]);
+	return ret;
+}
+
+static int create_tracer(struct trace_session *s, struct session_instance *instance,
+			 struct error *err)
+{
+	const struct tracer_context context = {.kernel = &s->kernel,
+					       .writer = s->writer,
+					       .calls = s->calls,
+					       .counters = &s->counters};
+	const struct trace_spec *spec = &instance->spec;
+
+	return instance->ops->create(&context, &spec, 1, &instance->tracer, err);
+}
+
+/* A stream's events all have the same fields. */
+static int take_stream(struct session_instance *instance, const struct session_instance *before,
+		       struct error *err)
+{
+	if (instance->ops != before->ops ||
+	    instance->ops->fields(instance->tracer) != before->ops->fields(before->tracer))
+		return error_set(err, ENOTSUP,
+				 "the fields of '%s' cannot change: remove it, and add one of "
+				 "another name",
+				 instance->spec.name);
+	instance->stream = before->stream;
+	instance->stream->users++;
+	return 0;
+}
+
+static int prepare_one(struct trace_session *s, struct session_instance *instance,
+		       const struct instance_list *current, struct error *err)
+{
+	const struct session_instance *before = find(current, instance->spec.name);
+	int ret = instance->tracer ? 0 : create_tracer(s, instance, err);
+
+	if (ret || instance->stream || !s->writer)
+		return ret;
+	if (before && before != instance && before->stream)
+		return take_stream(instance, before, err);
+	return add_stream(s, instance, err);
+}
+
+int instances_prepare(struct trace_session *s, struct instance_list *list,
+		      const struct instance_list *current, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < list->n; i++)
+		if (list->v[i]->ops->lane == LANE_DIRECT)
+			ret = prepare_one(s, list->v[i], current, err);
+	return ret;
+}
+
+size_t instances_ordered(const struct instance_list *list, const char **out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i]->ops->lane == LANE_ORDERED)
+			out[n++] = list->v[i]->spec.text;
+	out[n] = NULL;
+	return n;
+}
+
+/* --- changes --------------------------------------------------------------------------------- */
+
+static bool same_ordered(const struct instance_list *a, const struct instance_list *b)
+{
+	const char *x[TRACE_MAX_INSTANCES + 1], *y[TRACE_MAX_INSTANCES + 1];
+	size_t n = instances_ordered(a, x), m = instances_ordered(b, y);
+	bool same = n == m;
+
+	for (size_t i = 0; same && i < n; i++)
+		same = !strcmp(x[i], y[i]);
+	return same;
+}
+
+static int change_live(struct trace_session *s, struct instance_list *next, struct error *err)
+{
+	int ret;
+
+	if (!same_ordered(&s->instances, next))
+		return error_set(err, ENOTSUP,
+				 "instances of kmem change only while tracing is off");
+	ret = instances_prepare(s, next, &s->instances, err);
+	if (!ret && !s->direct_pending)
+		ret = direct_apply(s, next, err);
+	return ret;
+}
+
+int trace_session_set_instances(struct trace_session *s, const char *const *specs, size_t n,
+				struct error *err)
+{
+	struct instance_list next, old;
+	int ret = instances_parse(specs, n, &s->instances, &next, err);
+
+	if (!ret && s->enabled)
+		ret = change_live(s, &next, err);
+	else if (ret)
+		return ret;
+	if (ret) {
+		instances_drop(s, &next, &s->instances);
+		instances_reap(s);
+		return ret;
+	}
+	old = s->instances;
+	s->instances = next;
+	instances_drop(s, &old, &next);
+	instances_reap(s);
+	return 0;
+}
+
+static size_t list_specs(const struct trace_session *s, const char *name, const char **out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->instances.n; i++)
+		if (!name || strcmp(s->instances.v[i]->spec.name, name))
+			out[n++] = s->instances.v[i]->spec.text;
+	return n;
+}
+
+static int no_instance(const char *name, struct error *err)
+{
+	return error_set(err, ENOENT, "no traced instance has the name '%s'", name);
+}
+
+int trace_session_add_instance(struct trace_session *s, const char *spec, struct error *err)
+{
+	const char *specs[TRACE_MAX_INSTANCES + 1];
+	size_t n = list_specs(s, NULL, specs);
+
+	specs[n] = spec;
+	return trace_session_set_instances(s, specs, n + 1, err);
+}
+
+int trace_session_remove_instance(struct trace_session *s, const char *name, struct error *err)
+{
+	const char *specs[TRACE_MAX_INSTANCES];
+
+	if (!find(&s->instances, name))
+		return no_instance(name, err);
+	return trace_session_set_instances(s, specs, list_specs(s, name, specs), err);
+}
+
+int trace_session_replace_instance(struct trace_session *s, const char *spec, struct error *err)
+{
+	const char *specs[TRACE_MAX_INSTANCES + 1];
+	struct trace_spec parsed;
+	size_t n;
+	int ret = tracer_parse_spec(spec, &parsed, err);
+
+	if (ret)
+		return ret;
+	if (!find(&s->instances, parsed.name)) {
+		ret = no_instance(parsed.name, err);
+	} else {
+		n = list_specs(s, parsed.name, specs);
+		specs[n] = spec;
+		ret = trace_session_set_instances(s, specs, n + 1, err);
+	}
+	trace_spec_deinit(&parsed);
+	return ret;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The function tracer: every call of the functions that its patterns name is an event. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/event/function.h"
+#include "guest-symbols/functions/function-set.h"
+#include "patcher/tracers/tracer.h"
+
+/* In the order of the bits of enum direct_field, and of enum function_fields. */
+static const char *const words[] = {"parent", "pid", "comm", NULL};
+_Static_assert(DIRECT_PARENT == 1 && DIRECT_PID == 2 && DIRECT_COMM == 4, "the bits of words[]");
+_Static_assert(FUNCTION_PARENT == 1 && FUNCTION_PID == 2 && FUNCTION_COMM == 4, "likewise");
+
+/* What is known of a call in the guest. */
+static const struct gate_field gate_fields[] = {
+	{.name = "vcpu", .source = GATE_VCPU, .size = 4},
+	{.name = "pid", .source = GATE_PID, .size = 4},
+	{.name = "parent_ip", .source = GATE_CALL_SITE, .size = 8},
+};
+enum { NR_GATE_FIELDS = sizeof(gate_fields) / sizeof(gate_fields[0]) };
+
+struct function_tracer {
+	struct tracer tracer;
+	const struct kernel *kernel;
+	const struct trace_spec *spec;
+	uint32_t fields;
+	struct function_set *functions;
+	struct event_predicate *predicate; /* NULL: no filter */
+	struct gate gate;
+	struct gate_rest rest;
+	bool has_rest; /* the gate does not decide all of the filter */
+};
+
+extern const struct tracer_ops tracer_function; /* registry.c lists it */
+
+static const struct function_tracer *function_of(const struct tracer *tracer)
+{
+	return (const struct function_tracer *)tracer;
+}
+
+static void function_destroy(struct tracer *tracer)
+{
+	struct function_tracer *t = (struct function_tracer *)tracer;
+
+	event_predicate_destroy(t->predicate);
+	function_set_destroy(t->functions);
+	free(t);
+}
+
+/* --- which calls ----------------------------------------------------------------------------- */
+
+static int add_list(struct gate *gate, enum gate_source source, const uint64_t *values, size_t n,
+		    struct error *err)
+{
+	struct gate list = {0};
+	int ret = gate_append_list(&list, gate_term(source, GATE_EQ, 0), values, n, err);
+
+	return ret ? ret : gate_conjoin(gate, &list, err);
+}
+
+static int add_pids(struct gate *gate, const struct trace_spec *spec, struct error *err)
+{
+	uint64_t pids[TRACE_SPEC_MAX_PIDS];
+
+	for (size_t i = 0; i < spec->nr_pids; i++)
+		pids[i] = spec->pids[i];
+	return spec->nr_pids ? add_list(gate, GATE_PID, pids, spec->nr_pids, err) : 0;
+}
+
+static int add_vcpus(struct gate *gate, const struct trace_spec *spec, struct error *err)
+{
+	uint64_t vcpus[TRACE_SPEC_MAX_VCPUS];
+	size_t n = 0;
+
+	if (spec->vcpus == UINT64_MAX)
+		return 0;
+	for (uint64_t left = spec->vcpus; left; left &= left - 1)
+		vcpus[n++] = (uint64_t)__builtin_ctzll(left);
+	return add_list(gate, GATE_VCPU, vcpus, n, err);
+}
+
+/* The fields that the host needs for what the gate has left. */
+static uint32_t fields_of_rest(const struct event_predicate *predicate,
+			       const struct event_known *known, unsigned int node)
+{
+	static const char *const names[] = {"parent_ip", "pid", "comm"};
+	const struct event_node n = event_predicate_node(predicate, node);
+	uint32_t fields = 0;
+
+	if (event_known_has(known, node))
+		return 0;
+	if (n.kind != FILTER_TERM) {
+		fields = fields_of_rest(predicate, known, n.left);
+		return n.kind == FILTER_NOT ? fields
+					    : fields | fields_of_rest(predicate, known, n.right);
+	}
+	for (unsigned int i = 0; n.field && i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(n.field->name, names[i]))
+			fields |= 1u << i;
+	return fields;
+}
+
+/* All classes of the tracer's events have the same bytes: the one with all fields serves all. */
+static int add_filter(struct function_tracer *t, struct error *err)
+{
+	static const struct event_names no_names;
+	struct gate_split split;
+	int ret;
+
+	if (!t->spec->filter)
+		return 0;
+	ret = event_filter_bind(t->spec->filter, function_class(FUNCTION_ALL), &no_names,
+				&t->predicate, err);
+	if (ret)
+		return ret;
+	gate_split(t->predicate, gate_fields, NR_GATE_FIELDS, &split);
+	t->has_rest = !split.whole;
+	t->rest = (struct gate_rest){t->predicate, split.known};
+	if (t->has_rest)
+		t->fields |= fields_of_rest(t->predicate, &split.known,
+					    event_predicate_root(t->predicate));
+	return gate_conjoin(&t->gate, &split.gate, err);
+}
+
+static int make_gate(struct function_tracer *t, struct error *err)
+{
+	int ret = add_pids(&t->gate, t->spec, err);
+
+	if (!ret)
+		ret = add_vcpus(&t->gate, t->spec, err);
+	return ret ? ret : add_filter(t, err);
+}
+
+static int function_create(const struct tracer_context *context,
+			   const struct trace_spec *const *specs, size_t nr_specs,
+			   struct tracer **out, struct error *err)
+{
+	struct function_tracer *t = calloc(1, sizeof(*t));
+	int ret;
+
+	(void)nr_specs;
+	if (!t)
+		return error_set(err, ENOMEM, "out of memory");
+	t->tracer.ops = &tracer_function;
+	t->kernel = context->kernel;
+	t->spec = specs[0];
+	t->fields = specs[0]->words;
+	ret = function_set_create(&specs[0]->functions, &t->functions, err);
+	if (!ret)
+		ret = make_gate(t, err);
+	if (ret)
+		function_destroy(&t->tracer);
+	else
+		*out = &t->tracer;
+	return ret;
+}
+
+/* --- which functions ------------------------------------------------------------------------- */
+
+/* The image knows all names of its functions; those of modules are the site table's. */
+static int list_functions(const struct function_tracer *t, const struct site_table *sites,
+			  struct traceable_list *list, struct error *err)
+{
+	int ret = traceable_list_add_image(list, t->kernel->image, t->kernel->virt_slide, err);
+
+	for (size_t i = 0; !ret && i < sites->n; i++) {
+		const struct site *site = &sites->v[i];
+
+		if (site->name && site->module)
+			ret = traceable_list_add(list,
+						 &(struct traceable){.name = site->name,
+								     .module = site->module,
+								     .address = site->gva,
+								     .site = site->gva},
+						 err);
+	}
+	return ret;
+}
+
+/* Both are in the order of addresses. Returns how many of the selection have a site. */
+static size_t mark(const struct function_selection *selection, const struct site_table *sites,
+		   bool *wanted)
+{
+	size_t n = 0, k = 0;
+
+	for (size_t i = 0; i < sites->n; i++) {
+		while (k < selection->n && selection->v[k].site < sites->v[i].gva)
+			k++;
+		wanted[i] = k < selection->n && selection->v[k].site == sites->v[i].gva;
+		n += wanted[i];
+	}
+	return n;
+}
+
+static int function_select(const struct tracer *tracer, const struct site_table *sites,
+			   bool *wanted, struct error *err)
+{
+	const struct function_tracer *t = function_of(tracer);
+	struct function_selection selection = {0};
+	struct traceable_list list = {0};
+	int ret = list_functions(t, sites, &list, err);
+
+	if (!ret)
+		ret = function_set_resolve(t->functions, &list, &selection, err);
+	if (!ret && !mark(&selection, sites, wanted))
+		ret = error_set(err, ENOENT, "'%s' means no function that is loaded now",
+				t->spec->text);
+	function_selection_deinit(&selection);
+	traceable_list_deinit(&list);
+	return ret;
+}
+
+static uint32_t function_fields(const struct tracer *tracer)
+{
+	return function_of(tracer)->fields;
+}
+
+static const struct gate *function_gate(const struct tracer *tracer)
+{
+	return function_of(tracer)->gate.n ? &function_of(tracer)->gate : NULL;
+}
+
+static const struct gate_rest *function_filter(const struct tracer *tracer)
+{
+	return function_of(tracer)->has_rest ? &function_of(tracer)->rest : NULL;
+}
+
+const struct tracer_ops tracer_function = {
+	.name = "function",
+	.help = "calls of functions of the kernel and its modules",
+	.lane = LANE_DIRECT,
+	.words = words,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER,
+	.create = function_create,
+	.destroy = function_destroy,
+	.select = function_select,
+	.fields = function_fields,
+	.gate = function_gate,
+	.filter = function_filter,
+};

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A ring of direct records: what gets out, in which order, and what damage does. */
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/ring/ring.h"
+#include "tests/lib/ring-writer.h"
+#include "tests/lib/tap.h"
+
+enum {
+	DATA = RING_MIN_DATA,
+	SHAPES = 4,
+	SMALL = 0,
+	LARGE = 2,
+	KEPT = 1 << 16,
+	STALL = 1000,
+	ROUNDS = 200000
+};
+
+static const struct ring_shape shapes[SHAPES] = {[SMALL] = {.size = 16}, [LARGE] = {.size = 40}};
+static const struct ring_config config = {
+	.data_bytes = DATA, .shapes = shapes, .nr_shapes = SHAPES};
+
+static uint64_t *memory;
+static struct ring ring;
+static struct ring_writer writer;
+static struct ring_clock now;
+
+static struct {
+	uint32_t id, ip;
+	uint64_t tsc;
+} seen[KEPT];
+static size_t nr_seen;
+
+static void keep(void *arg, uint32_t id, uint64_t tsc, const struct direct_record *record)
+{
+	(void)arg;
+	if (nr_seen == KEPT)
+		return;
+	seen[nr_seen].id = id;
+	seen[nr_seen].ip = record->ip;
+	seen[nr_seen++].tsc = tsc;
+}
+
+static void setup(void)
+{
+	memory = calloc(1, ring_stride(DATA));
+	if (!memory || ring_init(&ring, memory, &config, NULL))
+		abort();
+	writer = ring_writer(memory, DATA);
+	now = (struct ring_clock){.tsc = 1000, .stall_ns = STALL};
+	nr_seen = 0;
+}
+
+static void teardown(void)
+{
+	ring_deinit(&ring);
+	free(memory);
+}
+
+static struct direct_record *reserve(uint32_t id)
+{
+	return (struct direct_record *)ring_writer_reserve(&writer, shapes[id].size);
+}
+
+static bool put(uint32_t id, uint64_t tsc, uint32_t ip)
+{
+	struct direct_record *record = reserve(id);
+
+	if (!record)
+		return false;
+	record->tsc = tsc;
+	record->ip = ip;
+	record->commit = ring_commit(id);
+	return true;
+}
+
+static void pass(void)
+{
+	ring_consume_direct(&ring, &now, keep, NULL);
+}
+
+static bool is_clean(void)
+{
+	const uint8_t *bytes = (const uint8_t *)memory + RING_HEADER_BYTES;
+
+	for (size_t i = 0; i < DATA + RING_MAX_RECORD; i++)
+		if (bytes[i])
+			return false;
+	return true;
+}
+
+static void test_order(void)
+{
+	setup();
+	put(SMALL, 10, 0x80000001);
+	put(LARGE, 20, 0xffffffff);
+	put(SMALL, 15, 3);
+	pass();
+	is_u64(nr_seen, 3, "three records get out in one pass");
+	ok(seen[0].id == SMALL && seen[0].ip == 0x80000001 && seen[1].id == LARGE &&
+		   seen[1].ip == 0xffffffff,
+	   "with their ids, whatever the second word is");
+	ok(seen[2].tsc == 20 && ring.counts.clamped == 1, "a stamp that goes back is raised");
+	put(SMALL, 2000, 4);
+	pass();
+	is_u64(nr_seen, 3, "a record from after the pass began waits");
+	now.tsc = 3000;
+	pass();
+	ok(nr_seen == 4 && seen[3].tsc == 2000, "for the next pass, which has its stamp");
+	put(SMALL, UINT64_MAX, 5);
+	pass();
+	pass();
+	ok(nr_seen == 5 && seen[4].tsc == 3000, "a stamp from the future is lowered to the pass");
+	ok(is_clean() && ring.counts.records == 5, "the memory is zeroed");
+	teardown();
+}
+
+static void test_unfinished(void)
+{
+	struct direct_record *record;
+
+	setup();
+	put(SMALL, 10, 1);
+	record = reserve(SMALL);
+	put(SMALL, 30, 3);
+	pass();
+	ok(nr_seen == 1 && ring_is_waiting(&ring), "a record that is not committed is waited for");
+	record->tsc = 20;
+	record->ip = 2;
+	record->commit = ring_commit(SMALL);
+	pass();
+	ok(nr_seen == 3 && seen[1].ip == 2 && seen[2].ip == 3, "then all follow in order");
+	reserve(LARGE);
+	put(SMALL, 40, 4);
+	pass();
+	now.now_ns += STALL;
+	pass();
+	ok(nr_seen == 3 && ring.counts.stalled == 1 && is_clean(),
+	   "one that never is costs what lies behind it");
+	put(SMALL, 50, 5);
+	pass();
+	is_u64(nr_seen, 4, "the next record gets out");
+	teardown();
+}
+
+static void test_damage(void)
+{
+	static const uint32_t commits[] = {1, RING_COMMITTED | 1, RING_COMMITTED | SHAPES,
+					   UINT32_MAX};
+
+	for (size_t i = 0; i < sizeof(commits) / sizeof(commits[0]); i++) {
+		setup();
+		reserve(SMALL)->commit = commits[i];
+		put(SMALL, 10, 1);
+		pass();
+		ok(!nr_seen && ring.counts.malformed == 1 && is_clean(),
+		   "commit word %#x is damage", commits[i]);
+		put(SMALL, 20, 2);
+		pass();
+		is_u64(nr_seen, 1, "the next record gets out");
+		teardown();
+	}
+	setup();
+	ring_writer_reserve(&writer, 16);
+	((struct direct_record *)(void *)((uint8_t *)memory + RING_HEADER_BYTES))->commit =
+		ring_commit(LARGE);
+	pass();
+	ok(!nr_seen && ring.counts.malformed == 1, "a record behind the reservation is damage");
+	ring.header->reserve = DATA * 3 + 8;
+	pass();
+	ok(ring_room(&ring) == RING_DEAD, "an impossible position makes the ring dead");
+	pass();
+	ok(!nr_seen, "of which nothing more gets out");
+	teardown();
+}
+
+/* Wraps many times; a random part is damaged now and then. */
+static void test_random(bool damage)
+{
+	uint64_t written = 0, tsc = 0, last = 0;
+	bool good = true;
+
+	setup();
+	now.stall_ns = 0;
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t n = (uint32_t)rand() % 40;
+
+		for (; n && put(rand() % 2 ? SMALL : LARGE, ++tsc, (uint32_t)written); n--)
+			written++;
+		if (damage && rand() % 4 == 0)
+			memory[(size_t)rand() % (ring_stride(DATA) / 8)] ^= 1ull << rand() % 64;
+		now.tsc = tsc;
+		nr_seen = 0;
+		pass();
+		for (size_t k = 0; k < nr_seen; k++) {
+			good &= seen[k].tsc >= last && seen[k].tsc <= tsc;
+			good &= seen[k].id == SMALL || seen[k].id == LARGE;
+			last = seen[k].tsc;
+		}
+		if (ring.dead) {
+			teardown();
+			setup();
+			now.stall_ns = 0;
+			tsc = last = 0;
+		}
+	}
+	if (damage)
+		ok(good, "whatever the guest damages, ids have shapes and time does not go back");
+	else
+		ok(good && ring.counts.records == written && is_clean() && !ring.counts.clamped,
+		   "%lu records wrap the ring and all get out", written);
+	teardown();
+}
+
+int main(void)
+{
+	srand(20080722);
+	test_order();
+	test_unfinished();
+	test_damage();
+	test_random(false);
+	test_random(true);
+	return tap_done();
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Instances of the direct lane on a fake guest: which sites they get, and how they come and go. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/event/function.h"
+#include "patcher/engine/ring-internal.h"
+#include "patcher/session/internal.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/ring-writer.h"
+#include "tests/lib/tap.h"
+
+enum { RING_BYTES = 64 << 10, PMD = 2, ROUNDS = 100, PATIENCE_MS = 20000, CALL = 0xe8, JMP = 0xe9 };
+
+static struct fake_session fs;
+static uint8_t *ram;
+
+/* --- streams --------------------------------------------------------------------------------- */
+
+struct event_sink {
+	char name[TRACE_INSTANCE_NAME_MAX + 1];
+	unsigned int vcpu;
+	bool open, begun;
+	uint64_t events, ip, parent;
+	int64_t ns;
+};
+
+static struct event_sink sinks[64][FAKE_VCPUS];
+static int nr_streams;
+static bool misused;
+
+static int open_stream(struct trace_session *s, const struct trace_instance *instance,
+		       struct event_sink **out, struct error *err)
+{
+	int number = nr_streams++ % 64;
+
+	(void)s;
+	(void)err;
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
+		sinks[number][i] = (struct event_sink){.vcpu = i, .open = true};
+		snprintf(sinks[number][i].name, sizeof(sinks[number][i].name), "%s",
+			 instance->name);
+		out[i] = &sinks[number][i];
+	}
+	return number;
+}
+
+static void close_stream(struct trace_session *s, int number)
+{
+	(void)s;
+	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
+		misused |= !sinks[number][i].open || sinks[number][i].begun;
+		sinks[number][i].open = false;
+	}
+}
+
+static void begin_events(struct event_sink *sink)
+{
+	misused |= !sink->open || sink->begun;
+	sink->begun = true;
+}
+
+static int put_event(struct event_sink *sink, unsigned int class, int64_t ns, const void *bytes)
+{
+	const struct function_event *event = bytes;
+
+	misused |= !sink->begun || class || ns < sink->ns;
+	sink->ns = ns;
+	sink->ip = event->ip;
+	sink->parent = event->parent_ip;
+	sink->events++;
+	return 0;
+}
+
+static void end_events(struct event_sink *sink)
+{
+	misused |= !sink->begun;
+	sink->begun = false;
+}
+
+static const struct stream_ops streams = {
+	open_stream, close_stream, {begin_events, put_event, end_events}};
+
+/* The newest stream of an instance. */
+static const struct event_sink *sink(const char *name, unsigned int vcpu)
+{
+	for (int i = nr_streams; i-- > 0;)
+		if (!strcmp(sinks[i % 64][vcpu].name, name))
+			return &sinks[i % 64][vcpu];
+	abort();
+}
+
+static void create(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+
+	fake_session_create(&fs);
+	trace_session_set_options(fs.session, &options);
+	fs.session->stream_ops = &streams;
+	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
+}
+
+static int start(const char *first, const char *second, struct error *err)
+{
+	const char *const specs[] = {first, second, NULL};
+
+	return trace_session_start(fs.session, specs, err);
+}
+
+static bool is_untouched(void)
+{
+	return !memcmp(ram, fs.fg.base.ram, FAKE_RAM) && fs.fg.nr_regions == 1;
+}
+
+static void end(void)
+{
+	ok(!trace_session_failure(fs.session) && !misused, "nothing has failed while tracing");
+	ok(!trace_session_stop(fs.session, NULL) && is_untouched(),
+	   "after a stop guest memory is what it was");
+	fake_session_destroy(&fs);
+}
+
+static uint8_t opcode(uint64_t function)
+{
+	return *fake_text(&fs.fg, function);
+}
+
+static uint64_t target(uint64_t function)
+{
+	int32_t distance;
+
+	memcpy(&distance, fake_text(&fs.fg, function) + 1, sizeof(distance));
+	return fake_gva(function) + 5 + (uint64_t)(int64_t)distance;
+}
+
+static struct ring_engine *rings(void)
+{
+	return ring_engine_of(fs.session->ring_engine);
+}
+
+static const struct trace_instance_status *instance(const char *name)
+{
+	static struct trace_status status;
+
+	status = fake_session_status(&fs);
+	for (unsigned int i = 0; i < status.nr_specs; i++)
+		if (!strcmp(status.instances[i].name, name))
+			return &status.instances[i];
+	abort();
+}
+
+/* The slot of the instance of this name. */
+static unsigned int slot_of(const char *name)
+{
+	const struct instance_list *list = &fs.session->instances;
+	const struct session_instance *owner = NULL;
+
+	for (size_t i = 0; i < list->n; i++)
+		if (!strcmp(list->v[i]->spec.name, name))
+			owner = list->v[i];
+	for (unsigned int id = 0; id < DIRECT_MAX; id++)
+		if (rings()->direct.slots[id].state == DIRECT_LIVE &&
+		    rings()->direct.slots[id].want.owner == owner)
+			return id;
+	abort();
+}
+
+/* As shared code does for one instance. */
+static bool put_record(unsigned int slot, unsigned int vcpu, uint64_t function)
+{
+	const struct direct_lane *lane = &rings()->direct;
+	unsigned int ring = lane->slots[slot].group * FAKE_VCPUS + vcpu;
+	struct ring_writer writer = ring_writer(lane->rings[ring].header, lane->ring_bytes);
+	uint32_t size = lane->slots[slot].layout.size;
+	struct direct_record *record;
+
+	for (int i = 0; i < PATIENCE_MS; i++) {
+		record = (struct direct_record *)ring_writer_reserve(&writer, size);
+		if (record)
+			break;
+		clock_wait_ms(1);
+	}
+	if (!record)
+		return false;
+	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
+	record->ip = (uint32_t)(fake_gva(function) + 5);
+	__atomic_store_n(&record->commit, ring_commit(slot), __ATOMIC_RELEASE);
+	return true;
+}
+
+static bool await_records(const char *name, uint64_t n)
+{
+	for (int i = 0; i < PATIENCE_MS && instance(name)->records < n; i++)
+		clock_wait_ms(1);
+	return instance(name)->records == n;
+}
+
+static bool await_free_slots(void)
+{
+	unsigned int used = 1;
+
+	for (int i = 0; used && i < PATIENCE_MS; i++, clock_wait_ms(1)) {
+		used = 0;
+		for (unsigned int id = 0; id < DIRECT_MAX; id++)
+			used += rings()->direct.slots[id].state > DIRECT_LIVE;
+	}
+	return !used;
+}
+
+/* --- starting -------------------------------------------------------------------------------- */
+
+static void test_start(void)
+{
+	struct error err = {0};
+
+	create();
+	ok(!start("function:kfree,kmem_cache_*,!*_bulk", NULL, &err), "functions alone: %s",
+	   err.text);
+	ok(opcode(FAKE_KFREE) == CALL && opcode(FAKE_CACHE_FREE) == CALL,
+	   "the sites that are meant are calls");
+	ok(target(FAKE_KFREE) == target(FAKE_CACHE_FREE), "all call the same code");
+	ok(opcode(FAKE_FREE_BULK) != CALL && opcode(FAKE_KMALLOC) != CALL,
+	   "other sites are not changed");
+	is_u64(instance("function")->sites, 5, "the status says how many there are");
+	ok(instance("function")->active && instance("function")->direct, "the instance traces");
+	ok(put_record(slot_of("function"), 2, FAKE_KFREE) && await_records("function", 1),
+	   "a record gets to the instance's stream");
+	ok(sink("function", 2)->events == 1 && sink("function", 2)->ip == fake_gva(FAKE_KFREE),
+	   "of its vCPU, with the function's address");
+	end();
+}
+
+static void test_with_probes(void)
+{
+	create();
+	ok(!start("kmem:kmalloc", "f=function", NULL), "functions beside probes");
+	ok(opcode(FAKE_KFREE) == JMP && target(FAKE_KFREE) >= rings()->direct.arena.gva,
+	   "a probe's site leads to its own trampoline, made for both");
+	ok(opcode(FAKE_CACHE_FREE) == CALL, "a site without a probe is a call");
+	ok(!trace_session_remove_instance(fs.session, "f", NULL), "the functions go");
+	ok(opcode(FAKE_KFREE) == JMP && target(FAKE_KFREE) < rings()->direct.arena.gva,
+	   "the probe's site leads to its first trampoline again");
+	ok(opcode(FAKE_CACHE_FREE) != CALL, "the site without a probe is as it was");
+	ok(await_free_slots() && !rings()->direct.nr_pieces, "code and slot are free again");
+	end();
+}
+
+static void test_refusals(void)
+{
+	const struct trace_options traps = {.exitless = false};
+	struct error err = {0};
+
+	create();
+	ok(start("function:no_such_*", NULL, &err) == -ENOENT && strstr(err.text, "no_such_*"),
+	   "a pattern that names nothing is refused: %s", err.text);
+	ok(is_untouched() && !fake_session_status(&fs).enabled, "and leaves nothing behind");
+	memcpy(fake_text(&fs.fg, FAKE_KFREE), "\xcc\x90\x90\x90\x90", 5);
+	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
+	ok(!start("function:kfree,kmem_cache_free", NULL, &err), "one of two sites is taken");
+	ok(instance("function")->nr_refused == 1 &&
+		   !strcmp(instance("function")->refused[0].function, "kfree"),
+	   "the other one is refused by name: %s", instance("function")->refused[0].reason);
+	end();
+	create();
+	trace_session_set_options(fs.session, &traps);
+	ok(start("kmem", "function", &err) == -ENOTSUP, "traps record no functions: %s", err.text);
+	ok(is_untouched() && !fake_session_status(&fs).enabled, "and nothing is traced then");
+	fake_session_destroy(&fs);
+}
+
+static uint64_t pmd_gpa(void)
+{
+	uint64_t table;
+
+	if (kernel_page_table(&fs.fg.kernel, fake_gva(0), PMD, &table, NULL))
+		abort();
+	return table;
+}
+
+/* No trap shows that the guest is ready. */
+static void test_later(void)
+{
+	create();
+	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0x1000);
+	ok(!start("function:kfree", NULL, NULL) && !instance("function")->active,
+	   "functions wait for a guest that is not ready");
+	ok(instance("function")->waiting != NULL, "the status says so: %s",
+	   instance("function")->waiting);
+	ok(!trace_session_tick(fs.session, NULL) && opcode(FAKE_KFREE) != CALL, "they wait");
+	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0);
+	fs.fg.clock += 20000000;
+	ok(!trace_session_tick(fs.session, NULL) && opcode(FAKE_KFREE) == CALL &&
+		   instance("function")->active,
+	   "they start when it is");
+	ok(!trace_session_stop(fs.session, NULL), "stop");
+	ok(!start("function:kfree", NULL, NULL) && opcode(FAKE_KFREE) == CALL,
+	   "they start again at once");
+	end();
+}
+
+/* --- changes --------------------------------------------------------------------------------- */
+
+static void test_changes(void)
+{
+	struct error err = {0};
+	uint64_t stops;
+
+	create();
+	ok(!start("a=function:kfree", NULL, NULL), "one instance");
+	stops = fs.fg.stops;
+	ok(!trace_session_add_instance(fs.session, "b=function:kfree,__kmalloc,parent", &err),
+	   "another one comes: %s", err.text);
+	ok(fs.fg.stops - stops <= 3, "in one stop, which nests");
+	ok(target(FAKE_KFREE) != target(FAKE_KMALLOC), "sites with other masks call other code");
+	ok(put_record(slot_of("a"), 0, FAKE_KFREE) && put_record(slot_of("b"), 0, FAKE_KFREE) &&
+		   put_record(slot_of("b"), 1, FAKE_KMALLOC),
+	   "records of both");
+	ok(await_records("a", 1) && await_records("b", 2), "each gets its own");
+	ok(sink("a", 0)->events == 1 && sink("b", 0)->events == 1 && sink("b", 1)->events == 1 &&
+		   sink("b", 1)->ip == fake_gva(FAKE_KMALLOC),
+	   "in the streams of their vCPUs");
+	ok(trace_session_add_instance(fs.session, "b=function:kfree", &err) == -EEXIST,
+	   "a second one of a name is refused: %s", err.text);
+	ok(trace_session_remove_instance(fs.session, "c", &err) == -ENOENT,
+	   "one that is not there cannot go: %s", err.text);
+	ok(!trace_session_replace_instance(fs.session, "b=function:kmem_cache_free,parent", &err),
+	   "one gets another filter: %s", err.text);
+	ok(opcode(FAKE_KMALLOC) != CALL && opcode(FAKE_CACHE_FREE) == CALL &&
+		   opcode(FAKE_KFREE) == CALL,
+	   "the sites follow");
+	is_u64(instance("b")->records, 2, "its stream goes on");
+	ok(trace_session_replace_instance(fs.session, "b=function:kfree", &err) == -ENOTSUP,
+	   "the fields of a stream cannot change: %s", err.text);
+	ok(!trace_session_remove_instance(fs.session, "a", &err) && opcode(FAKE_KFREE) != CALL,
+	   "the first one goes");
+	ok(await_free_slots(), "its slot is free when the guest has left the code");
+	end();
+}
+
+/* Nobody can say when a vCPU that is not idle leaves the code. */
+static void test_busy_guest(void)
+{
+	unsigned int slot;
+
+	create();
+	start("a=function:kfree", NULL, NULL);
+	slot = slot_of("a");
+	fs.fg.vcpus[1].sregs.halted = false;
+	trace_session_remove_instance(fs.session, "a", NULL);
+	ok(put_record(slot, 1, FAKE_KFREE), "a vCPU inside the code goes on writing");
+	clock_wait_ms(100);
+	ok(rings()->direct.slots[slot].state == DIRECT_LEAVING && rings()->direct.nr_pieces == 1,
+	   "slot and code stay while it may be inside");
+	ok(fs.session->streams != NULL, "and so does the stream");
+	fs.fg.vcpus[1].sregs.halted = true;
+	ok(await_free_slots() && !rings()->direct.nr_pieces, "they are free when it has left");
+	ok(sink("a", 1)->events == 1 && sink("a", 1)->open, "the stream has the late record");
+	ok(!trace_session_tick(fs.session, NULL) && !fs.session->streams && !sink("a", 1)->open,
+	   "the stream is closed");
+	end();
+}
+
+static uint64_t fail_gpa;
+
+static void fail_now(struct fake_guest *fg)
+{
+	fg->failing_gpa = fail_gpa;
+}
+
+/* The last of the sites cannot be written: those before it are put back. */
+static void test_failure(void)
+{
+	uint8_t *before = malloc(FAKE_IMAGE_SIZE);
+	struct error err = {0};
+
+	create();
+	start("kmem:kmalloc", "a=function:kfree,__kmalloc", NULL);
+	if (!before)
+		abort();
+	memcpy(before, fake_text(&fs.fg, 0), FAKE_IMAGE_SIZE);
+	fail_gpa = FAKE_PHYS_TEXT + FAKE_FREE_PAGE;
+	fs.fg.on_stop = fail_now;
+	ok(trace_session_add_instance(fs.session, "b=function", &err) == -EIO,
+	   "a change fails half-way: %s", err.text);
+	fs.fg.on_stop = NULL;
+	fs.fg.failing_gpa = 0;
+	ok(!memcmp(before, fake_text(&fs.fg, 0), FAKE_IMAGE_SIZE) && !fs.fg.stopped,
+	   "the text is as before");
+	is_u64(fake_session_status(&fs).nr_specs, 2, "so are the instances");
+	ok(!trace_session_add_instance(fs.session, "b=function", &err), "the next try succeeds: %s",
+	   err.text);
+	ok(put_record(slot_of("b"), 3, FAKE_KFREE) && await_records("b", 1), "and records");
+	end();
+	free(before);
+}
+
+static void test_many_changes(void)
+{
+	static const char *const specs[] = {"a=function", "a=function:k*", "a=function:*free*",
+					    "b=function:kfree,parent", "b=function:k*,parent"};
+	enum { NR_SPECS = sizeof(specs) / sizeof(specs[0]) };
+	uint64_t records = 0;
+	bool good = true;
+
+	create();
+	good &= !start("kmem", "c=function:kfree", NULL);
+	for (unsigned int i = 0; i < ROUNDS && good; i++) {
+		const char *list[] = {"kmem", "c=function:kfree", specs[i * 7 % NR_SPECS]};
+
+		good &= !trace_session_set_instances(fs.session, list, 2 + i % 2, NULL);
+		good &= put_record(slot_of("c"), i % FAKE_VCPUS, FAKE_KFREE);
+		records++;
+	}
+	ok(good, "%d changes", ROUNDS);
+	ok(await_records("c", records), "an instance that stays loses nothing");
+	ok(await_free_slots(), "the others' slots are free");
+	end();
+}
+
+/* --- the guest's own ftrace ------------------------------------------------------------------ */
+
+static void test_ftrace(void)
+{
+	create();
+	start("function:kfree,kmem_cache_free", NULL, NULL);
+	fake_branch(&fs.fg, FAKE_DURING_UPDATE, CALL, FAKE_UPDATE + 0x40);
+	fake_code(&fs.fg, FAKE_UPDATE + 0x40, "\xc3", 1);
+	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
+	memcpy(ram + FAKE_PHYS_TEXT + FAKE_KFREE, fs.text + FAKE_KFREE, 5);
+	memcpy(ram + FAKE_PHYS_TEXT + FAKE_CACHE_FREE, fs.text + FAKE_CACHE_FREE, 5);
+	ok(fake_guest_call(&fs.fg, 0, FAKE_CALLER, FAKE_UPDATE) >= 0, "the guest changes sites");
+	ok(opcode(FAKE_KFREE) == CALL && fs.session->ftrace.times == 1,
+	   "the functions are recorded again afterwards");
+	ok(!trace_session_stop(fs.session, NULL), "stop");
+	ok(opcode(FAKE_KFREE) != CALL, "the site is as it was");
+	fake_session_destroy(&fs);
+}
+
+int main(void)
+{
+	ram = malloc(FAKE_RAM);
+	if (!ram)
+		return 1;
+	test_start();
+	test_with_probes();
+	test_refusals();
+	test_later();
+	test_changes();
+	test_busy_guest();
+	test_failure();
+	test_many_changes();
+	test_ftrace();
+	free(ram);
+	return tap_done();
+}

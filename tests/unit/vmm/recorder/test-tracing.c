@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a trace on the disk says while it is recorded, and after a kill. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "formats/cmd.h"
+#include "formats/trace/reader.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+#include "vmm/loop/event-loop.h"
+#include "vmm/recorder/internal.h"
+
+struct tracing {
+	struct fake_session fs; /* its guest */
+	struct event_loop *loop;
+	struct recorder_options options;
+	struct recorder *recorder;
+	struct scratch dir;
+	char trace[96], monitor[96];
+};
+
+static void quit_loop(void *arg);
+
+static const struct monitor_guest_ops ops = {.quit = quit_loop};
+
+/* Traces by traps: the guest's functions are executed instruction by instruction. */
+static void begin_tracing(struct tracing *t)
+{
+	struct recorder_config config = {.verb = "attach",
+					 .options = &t->options,
+					 .nr_vcpus = FAKE_VCPUS,
+					 .clock = "fake",
+					 .memory = "fake"};
+	struct error err;
+
+	fake_session_create(&t->fs);
+	t->dir = scratch_make();
+	snprintf(t->trace, sizeof(t->trace), "%s/trace", t->dir.path);
+	snprintf(t->monitor, sizeof(t->monitor), "%s/monitor", t->dir.path);
+	recorder_options_init(&t->options);
+	t->options.mode = RECORDER_TRAP;
+	t->options.specs[0] = "kmem";
+	t->options.nr_specs = 1;
+	t->options.output = t->trace;
+	t->options.monitor = t->monitor;
+	if (event_loop_create(&t->loop, &err))
+		exit(1);
+	config.loop = t->loop;
+	config.image = &t->fs.fg.base.image;
+	if (recorder_create(&config, &t->recorder, &err))
+		exit(1);
+	recorder_kernel_at(t->recorder, FAKE_SLIDE, FAKE_PHYS_TEXT);
+	if (!ok(!recorder_watch(t->recorder, &t->fs.fg.guest, &ops, t, &err) &&
+			!recorder_begin(t->recorder, &t->fs.fg.guest, &err),
+		"the recorder traces a fake guest"))
+		tap_diag("%s", err.text);
+}
+
+/* The image is the fake guest's. */
+static void end_tracing(struct tracing *t)
+{
+	recorder_end(t->recorder, RECORDER_GUEST_RUNS, NULL);
+	recorder_close(t->recorder);
+	t->recorder->image = NULL;
+	recorder_destroy(t->recorder);
+	event_loop_destroy(t->loop);
+	scratch_remove(&t->dir);
+	fake_session_destroy(&t->fs);
+}
+
+static void switch_tracing(struct tracing *t, bool on)
+{
+	const struct monitor_target *target = &t->recorder->target;
+	struct error err = {0};
+
+	if (on)
+		target->trace->start(target->trace_arg, NULL, 0, &err);
+	else
+		target->trace->stop(target->trace_arg, &err);
+	ok(!err.code, "tracing is switched %s: %s", on ? "on" : "off", err.text);
+}
+
+static void allocate(struct tracing *t)
+{
+	fake_session_call(&t->fs, 0, FAKE_KMALLOC, 64);
+}
+
+/* Let sonde check read the trace when its recorder has written `n` records. */
+static struct verb_result check_when(const struct tracing *t, const char *n)
+{
+	const char *const argv[] = {"check", t->trace, NULL};
+	struct verb_result result = {0};
+	char records[32];
+
+	snprintf(records, sizeof(records), "%s record", n);
+	for (unsigned int i = 0; i < 500; i++) {
+		verb_result_deinit(&result);
+		result = verb_run(cmd_check, argv);
+		if (strstr(result.out, records))
+			break;
+		usleep(10000);
+	}
+	return result;
+}
+
+static struct recorder *concluded;
+
+static int conclude(int argc, char **argv)
+{
+	struct error err;
+
+	(void)argc;
+	(void)argv;
+	recorder_end(concluded, RECORDER_GUEST_RUNS, NULL);
+	return recorder_conclude(concluded, &err);
+}
+
+/* The object is freed in the pause, and the same address allocated again. */
+static void test_pause(void)
+{
+	static struct tracing t;
+	struct verb_result result;
+
+	begin_tracing(&t);
+	allocate(&t);
+	switch_tracing(&t, false);
+	switch_tracing(&t, true);
+	allocate(&t);
+	result = check_when(&t, "2");
+	if (!ok(!result.status && strstr(result.out, "0 errors"),
+		"sonde check of a trace that is being recorded finds no error behind a pause"))
+		tap_diag("%s", result.out);
+	ok(strstr(result.out, "1 gap: tracing was switched off"), "it knows of the pause");
+	ok(strstr(result.out, "sonde attach is writing this trace"),
+	   "it knows that the trace is being recorded");
+	verb_result_deinit(&result);
+	concluded = t.recorder;
+	result = verb_run(conclude, (const char *const[]){"attach", NULL});
+	ok(strstr(result.err, "lost: none, beside what happened in the gaps"),
+	   "after a pause the recorder does not say that nothing is missing: %s", result.err);
+	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
+static void allocate_on_timer(void *arg)
+{
+	struct tracing *t = arg;
+
+	for (unsigned int i = 0; i < 1000; i++)
+		allocate(t);
+}
+
+static void quit_loop(void *arg)
+{
+	event_loop_quit(((struct tracing *)arg)->loop, 1);
+}
+
+static void test_max_size(void)
+{
+	static struct tracing t;
+	struct event_source *timer;
+	struct trace_losses losses;
+	struct trace_reader *reader;
+	struct error err;
+	int reason;
+
+	begin_tracing(&t);
+	t.options.max_bytes = 20000;
+	if (event_loop_add_timer(t.loop, 20, allocate_on_timer, &t, &timer, &err))
+		abort();
+	ok(!recorder_run(t.recorder, &reason, &err), "a run with --max-size ends");
+	event_source_remove(timer);
+	ok(trace_writer_bytes(t.recorder->writer) >= 20000 &&
+		   trace_writer_bytes(t.recorder->writer) < 2000000,
+	   "it ends when the trace has that size");
+	recorder_end(t.recorder, RECORDER_GUEST_RUNS, NULL);
+	if (trace_reader_open(t.trace, &reader, &err))
+		abort();
+	trace_reader_losses(reader, &losses);
+	ok(!losses.unfinished, "the trace is complete");
+	trace_reader_close(reader);
+	end_tracing(&t);
+}
+
+/* As a kill leaves it: nothing is finished. */
+static void test_killed(void)
+{
+	static struct tracing t;
+	struct verb_result result;
+	int status;
+	pid_t pid;
+
+	t.dir = scratch_make();
+	pid = fork();
+	if (!pid) {
+		struct scratch dir = t.dir;
+
+		if (!freopen("/dev/null", "w", stdout))
+			abort();
+		begin_tracing(&t);
+		allocate(&t);
+		switch_tracing(&t, false);
+		switch_tracing(&t, true);
+		allocate(&t);
+		result = check_when(&t, "2");
+		if (rename(t.trace, strcat(dir.path, "/trace")))
+			abort();
+		raise(SIGKILL);
+	}
+	waitpid(pid, &status, 0);
+	strcat(strcpy(t.trace, t.dir.path), "/trace");
+	result = check_when(&t, "2");
+	ok(!result.status && strstr(result.out, "1 gap: tracing was switched off"),
+	   "the trace of a recorder that was killed tells of a pause");
+	ok(strstr(result.out, "sonde attach did not end in order"),
+	   "it tells that the recorder did not end in order");
+	verb_result_deinit(&result);
+	scratch_remove(&t.dir);
+}
+
+int main(void)
+{
+	test_pause();
+	test_max_size();
+	test_killed();
+	return tap_done();
+}
