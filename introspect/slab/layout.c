@@ -2,6 +2,7 @@
 #include "introspect/slab/layout.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,25 +63,32 @@ static int head_layout(struct slab_view *view, const struct btf_types *btf, stru
 static int page_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
 	uint32_t size = btf_struct_size(btf, "page");
-	const struct field_wish wishes[] = {{"flags", &view->flags},
-					    {"page_type", &view->page_type},
-					    {"lru", &view->lru},
-					    {NULL, NULL}};
-	bool found;
-	int64_t head = btf_enumerator(btf, "PG_head", &found);
-	int ret;
 
 	if (size < sizeof(uint64_t) || size > PAGE_STRUCT_MAX)
 		return error_set(err, ENOENT, "BTF has no usable struct page");
-	if (!found || head < 0 || head > 63)
-		return error_set(err, ENOENT, "BTF has no usable enumerator PG_head");
 	view->page_size = size;
-	view->head_bit = (uint8_t)head;
-	ret = field_offsets(btf, "page", size, wishes, err);
-	return ret ? ret : head_layout(view, btf, err);
+	return 0;
 }
 
-static int mark_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+static int page_field(const struct slab_view *view, const struct btf_types *btf, const char *member,
+		      uint32_t *out, struct error *err)
+{
+	if (!view->page_size)
+		return error_set(err, ENOENT, "BTF has no usable struct page");
+	return field_offset(btf, "page", member, view->page_size, out, err);
+}
+
+static int list_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	return page_field(view, btf, "lru", &view->lru, err);
+}
+
+static int reference_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	return page_field(view, btf, "_refcount", &view->refcount, err);
+}
+
+static int mark_value(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
 	bool has_byte, has_bit, has_base;
 	int64_t byte = btf_enumerator(btf, "PGTY_slab", &has_byte);
@@ -103,8 +111,19 @@ static int mark_layout(struct slab_view *view, const struct btf_types *btf, stru
 	return 0;
 }
 
+static int mark_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	int ret = mark_value(view, btf, err);
+
+	if (ret)
+		return ret;
+	if (view->mark == SLAB_MARK_FLAG)
+		return page_field(view, btf, "flags", &view->flags, err);
+	return page_field(view, btf, "page_type", &view->page_type, err);
+}
+
 /* page[1].compound_order to 6.1, folio._folio_order to 6.5, then the low byte of folio._flags_1. */
-static int order_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+static int order_place(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
 	uint32_t folio_size = btf_struct_size(btf, "folio");
 
@@ -120,19 +139,41 @@ static int order_layout(struct slab_view *view, const struct btf_types *btf, str
 	return field_offset(btf, "folio", "_flags_1", folio_size, &view->order.offset, err);
 }
 
+static int order_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
+	bool found;
+	int64_t head = btf_enumerator(btf, "PG_head", &found);
+	int ret = page_field(view, btf, "flags", &view->flags, err);
+
+	if (ret)
+		return ret;
+	if (!found || head < 0 || head > 63)
+		return error_set(err, ENOENT, "BTF has no usable enumerator PG_head");
+	view->head_bit = (uint8_t)head;
+	return order_place(view, btf, err);
+}
+
 /* struct slab overlays struct page since 5.17. */
-static int cache_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+static int object_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
 	const char *owner = btf_struct_size(btf, "slab") ? "slab" : "page";
+	int ret = mark_layout(view, btf, err);
+
+	if (!ret)
+		ret = head_layout(view, btf, err);
+	return ret ? ret
+		   : field_offset(btf, owner, "slab_cache", view->page_size, &view->slab_cache,
+				  err);
+}
+
+static int cache_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
+{
 	const struct field_wish wishes[] = {{"size", &view->cache_size},
 					    {"object_size", &view->cache_object_size},
 					    {"name", &view->cache_name},
 					    {NULL, NULL}};
-	int ret = field_offset(btf, owner, "slab_cache", view->page_size, &view->slab_cache, err);
 
-	return ret ? ret
-		   : field_offsets(btf, "kmem_cache", btf_struct_size(btf, "kmem_cache"), wishes,
-				   err);
+	return field_offsets(btf, "kmem_cache", btf_struct_size(btf, "kmem_cache"), wishes, err);
 }
 
 /* Bulk frees take a struct folio_batch since 5.17, and a struct pagevec before. */
@@ -148,8 +189,9 @@ static int batch_layout(struct slab_view *view, const struct btf_types *btf, str
 }
 
 /* Sheaves came with 6.18; rcu_head is a macro for callback_head (include/linux/types.h). */
-static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf, struct error *err)
+static int sheaf_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
+	struct sheaf_layout *layout = &view->sheaf;
 	uint32_t size = btf_struct_size(btf, "slab_sheaf");
 	uint32_t cache_size = btf_struct_size(btf, "kmem_cache");
 	const struct field_wish wishes[] = {{"callback_head", &layout->rcu_head},
@@ -162,10 +204,9 @@ static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf
 	int ret;
 
 	if (!size)
-		return 0;
+		return error_set(err, ENOENT, "BTF has no struct slab_sheaf");
 	if (!found || bit < 0 || bit > 31)
 		return error_set(err, ENOENT, "BTF has no usable enumerator _SLAB_KMALLOC");
-	layout->size = size;
 	layout->kmalloc_bit = (uint8_t)bit;
 	ret = field_offsets(btf, "slab_sheaf", size, wishes, err);
 	if (!ret)
@@ -174,47 +215,51 @@ static int sheaf_layout(struct sheaf_layout *layout, const struct btf_types *btf
 	return ret;
 }
 
-/* Fill in the offsets from BTF. -ENOENT names what is missing. */
-static int fill_layout(struct slab_view *view, struct error *err)
+/* Fill in the offsets from BTF. Pages come first, since others need their size. */
+static void fill_layout(struct slab_view *view)
 {
+	static int (*const layouts[SLAB_NR_FEATURES])(struct slab_view *, const struct btf_types *,
+						      struct error *) = {
+		[SLAB_PAGES] = page_layout,     [SLAB_ORDERS] = order_layout,
+		[SLAB_LISTS] = list_layout,     [SLAB_REFERENCES] = reference_layout,
+		[SLAB_OBJECTS] = object_layout, [SLAB_CACHES] = cache_layout,
+		[SLAB_BATCHES] = batch_layout,  [SLAB_SHEAVES] = sheaf_layout,
+	};
 	const struct btf_types *btf = view->kernel->image->btf;
-	int ret;
 
-	if (!btf)
-		return error_set(err, ENOENT, "the kernel image has no BTF");
-	ret = page_layout(view, btf, err);
-	if (!ret)
-		ret = mark_layout(view, btf, err);
-	if (!ret)
-		ret = order_layout(view, btf, err);
-	if (!ret)
-		ret = cache_layout(view, btf, err);
-	if (ret)
-		return ret;
-	/* Only bulk frees need these. */
-	view->has_refcount =
-		!field_offset(btf, "page", "_refcount", view->page_size, &view->refcount, NULL);
-	view->has_batch = !batch_layout(view, btf, NULL);
-	if (sheaf_layout(&view->sheaf, btf, NULL))
-		view->sheaf.size = 0;
-	return 0;
+	for (int i = 0; i < SLAB_NR_FEATURES; i++) {
+		struct error why = {0};
+
+		if (!btf)
+			error_set(&why, ENOENT, "the kernel image has no BTF");
+		if (btf && !layouts[i](view, btf, &why))
+			continue;
+		snprintf(view->missing[i], SLAB_REASON_MAX, "%.*s", SLAB_REASON_MAX - 1, why.text);
+	}
+}
+
+const char *slab_missing(const struct slab_view *view, enum slab_feature feature)
+{
+	return view->missing[feature][0] ? view->missing[feature] : NULL;
+}
+
+int slab_check(const struct slab_view *view, enum slab_feature feature, struct error *err)
+{
+	const char *missing = slab_missing(view, feature);
+
+	return missing ? error_set(err, ENOTSUP, "%s", missing) : 0;
 }
 
 int slab_view_create(const struct kernel *kernel, struct slab_view **out, struct error *err)
 {
 	struct slab_view *view = calloc(1, sizeof(*view));
-	int ret;
 
 	if (!view)
 		return error_set(err, ENOMEM, "out of memory");
 	view->kernel = kernel;
 	view->vmemmap_link = symbols_address(kernel->image->symbols, "vmemmap_base");
 	view->vmalloc_link = symbols_address(kernel->image->symbols, "vmalloc_base");
-	ret = fill_layout(view, err);
-	if (ret) {
-		slab_view_destroy(view);
-		return ret;
-	}
+	fill_layout(view);
 	*out = view;
 	return 0;
 }

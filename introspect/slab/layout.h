@@ -24,17 +24,17 @@ struct order_place {
 
 /* struct slab_sheaf, and the flag in a struct kmem_cache that marks the caches of kmalloc(). */
 struct sheaf_layout {
-	uint32_t size; /* 0 = this kernel has no sheaves */
 	uint32_t rcu_head, cache, count, objects;
 	uint32_t cache_flags;
 	uint8_t kmalloc_bit; /* in the flags */
 };
 
+enum { SLAB_REASON_MAX = 128 };
 struct slab_view {
 	const struct kernel *kernel;
-	uint32_t page_size; /* sizeof(struct page) */
+	char missing[SLAB_NR_FEATURES][SLAB_REASON_MAX]; /* "" = it is there */
+	uint32_t page_size;                              /* sizeof(struct page) */
 	uint32_t flags, compound_head, page_type, lru;
-	bool has_refcount;
 	uint32_t refcount;    /* 4 bytes */
 	uint64_t lowest_mask; /* struct slab_page_facts */
 	uint8_t head_bit;     /* PG_head */
@@ -43,7 +43,6 @@ struct slab_view {
 	struct order_place order;
 	uint32_t slab_cache; /* in the head struct page */
 	uint32_t cache_size, cache_object_size, cache_name;
-	bool has_batch;
 	uint32_t batch_nr, batch_pages;
 	struct sheaf_layout sheaf;
 	uint64_t vmemmap_link;         /* of vmemmap_base, 0 = not randomised */
@@ -76,6 +75,9 @@ int slab_read_head(struct slab_view *view, uint64_t page, uint64_t vmemmap, stru
 /* Order of the compound page whose head was read. */
 int slab_head_order(const struct slab_view *view, const struct page_copy *head, unsigned int *order,
 		    struct error *err);
+
+/* -ENOTSUP, with the reason, if the view lacks a feature. */
+int slab_check(const struct slab_view *view, enum slab_feature feature, struct error *err);
 
 /* A field at its offset in bytes, in host byte order: guest and host are x86.
  */

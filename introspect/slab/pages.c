@@ -108,9 +108,11 @@ int slab_head_order(const struct slab_view *view, const struct page_copy *head, 
 		    struct error *err)
 {
 	uint64_t flags = slab_u64(head->bytes, view->flags), value = 0;
-	int ret;
+	int ret = slab_check(view, SLAB_ORDERS, err);
 
 	*order = 0;
+	if (ret)
+		return ret;
 	if (!(flags & (1ull << view->head_bit)))
 		return 0;
 	ret = kernel_read(view->kernel, head->gva + view->order.offset, &value, view->order.size,
@@ -127,16 +129,20 @@ int slab_head_order(const struct slab_view *view, const struct page_copy *head, 
 int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, struct error *err)
 {
 	struct page_copy copy = {.gva = page};
-	int ret = kernel_read(view->kernel, page, copy.bytes, view->page_size, err);
+	int ret = slab_check(view, SLAB_PAGES, err);
 
+	if (!ret)
+		ret = kernel_read(view->kernel, page, copy.bytes, view->page_size, err);
 	return ret ? ret : slab_head_order(view, &copy, order, err);
 }
 
 int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct error *err)
 {
 	uint64_t page_offset, vmemmap;
-	int ret = slab_bases(view, &page_offset, &vmemmap, err);
+	int ret = slab_check(view, SLAB_PAGES, err);
 
+	if (!ret)
+		ret = slab_bases(view, &page_offset, &vmemmap, err);
 	return ret ? ret : check_page(view, page, vmemmap, pfn, err);
 }
 
@@ -178,6 +184,8 @@ int slab_page_facts(struct slab_view *view, struct slab_page_facts *out, struct 
 					.flags = view->flags,
 					.head_bit = view->head_bit,
 					.order_offset = view->order.offset};
+	if (slab_check(view, SLAB_PAGES, err))
+		return -ENOTSUP;
 	set_slab_test(view, out);
 	if (slab_bases(view, &out->page_offset, &out->vmemmap, err))
 		return error_set(err, EAGAIN, "the guest has not set up its memory map yet");
@@ -198,16 +206,12 @@ uint32_t slab_page_link(const struct slab_view *view)
 
 int slab_page_refcount(const struct slab_view *view, uint32_t *offset, struct error *err)
 {
-	if (!view->has_refcount)
-		return error_set(err, ENOTSUP, "BTF has no member _refcount in struct page");
 	*offset = view->refcount;
-	return 0;
+	return slab_check(view, SLAB_REFERENCES, err);
 }
 
 int slab_folio_batch(const struct slab_view *view, struct slab_batch *out, struct error *err)
 {
-	if (!view->has_batch)
-		return error_set(err, ENOTSUP, "BTF has no usable struct folio_batch or pagevec");
 	*out = (struct slab_batch){.nr = view->batch_nr, .folios = view->batch_pages};
-	return 0;
+	return slab_check(view, SLAB_BATCHES, err);
 }

@@ -32,8 +32,10 @@ int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uin
 	uint64_t page_offset, vmemmap;
 	struct page_copy head;
 	unsigned int order;
-	int ret = slab_bases(view, &page_offset, &vmemmap, err);
+	int ret = slab_check(view, SLAB_OBJECTS, err);
 
+	if (!ret)
+		ret = slab_bases(view, &page_offset, &vmemmap, err);
 	if (ret)
 		return ret;
 	if (object < page_offset || (object - page_offset) >> PAGE_SHIFT >= slab_direct_pages(view))
@@ -95,8 +97,10 @@ int slab_cache_sizes(struct slab_view *view, uint64_t cache, uint64_t *object_si
 		     struct error *err)
 {
 	uint32_t taken, asked;
-	int ret = read_sizes(view, cache, &taken, &asked, err);
+	int ret = slab_check(view, SLAB_CACHES, err);
 
+	if (!ret)
+		ret = read_sizes(view, cache, &taken, &asked, err);
 	if (ret)
 		return ret;
 	if (!asked || taken < asked || taken > OBJECT_MAX)
@@ -129,12 +133,10 @@ int slab_sheaf(const struct slab_view *view, struct slab_sheaf *out, struct erro
 	const struct sheaf_layout *layout = &view->sheaf;
 	int32_t rcu_head = (int32_t)layout->rcu_head;
 
-	if (!layout->size)
-		return error_set(err, ENOTSUP, "BTF has no usable struct slab_sheaf");
 	out->cache = (int32_t)layout->cache - rcu_head;
 	out->count = (int32_t)layout->count - rcu_head;
 	out->objects = (int32_t)layout->objects - rcu_head;
-	return 0;
+	return slab_check(view, SLAB_SHEAVES, err);
 }
 
 int slab_cache_is_kmalloc(struct slab_view *view, uint64_t cache, bool *out, struct error *err)

@@ -13,10 +13,26 @@
  */
 struct slab_view;
 
-/* -ENOENT: BTF lacks a struct or field, which *err names. The base addresses that KASLR randomises
- * (page_offset_base, vmemmap_base) are read when they are needed, as boot sets them. */
+/* -ENOMEM. What BTF lacks costs only the features that need it. The base addresses that KASLR
+ * randomises (page_offset_base, vmemmap_base) are read when they are needed, as boot sets them. */
 int slab_view_create(const struct kernel *kernel, struct slab_view **out, struct error *err);
 void slab_view_destroy(struct slab_view *view);
+
+/* What a view can find, if BTF describes it. The functions below fail with -ENOTSUP if not. */
+enum slab_feature {
+	SLAB_PAGES,      /* the memory that a struct page stands for */
+	SLAB_ORDERS,     /* the order of a compound page */
+	SLAB_LISTS,      /* the links of pages in a list */
+	SLAB_REFERENCES, /* the reference count of a page */
+	SLAB_OBJECTS,    /* the cache of an object */
+	SLAB_CACHES,     /* sizes and name of a cache */
+	SLAB_BATCHES,    /* pages in a struct folio_batch or pagevec */
+	SLAB_SHEAVES,    /* objects in a struct slab_sheaf */
+	SLAB_NR_FEATURES,
+};
+
+/* Why the view lacks a feature, a text of the view; NULL if it has it. */
+const char *slab_missing(const struct slab_view *view, enum slab_feature feature);
 
 enum { SLAB_NAME_MAX = 64 };
 struct slab_cache {

@@ -5,7 +5,7 @@
 #include "introspect/tasks/percpu.h"
 
 enum {
-	STACK_BYTES = 16384, /* THREAD_SIZE (arch/x86/include/asm/page_64_types.h) */
+	MAX_STACK_BYTES = 1 << 17,
 	PAGE_BYTES = 4096,
 	MAX_TASKS = 1 << 22, /* PID_MAX_LIMIT */
 	MAX_CPUS = 8192,     /* NR_CPUS */
@@ -101,7 +101,8 @@ int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struc
 {
 	int ret;
 
-	*out = (struct task_stacks){.first = kernel_symbol(kernel, "init_task")};
+	*out = (struct task_stacks){.first = kernel_symbol(kernel, "init_task"),
+				    .stack_bytes = task_stack_bytes(kernel->image)};
 	if (!out->first)
 		return error_set(err, ENOENT, "the kernel has no symbol init_task");
 	ret = kernel_root(kernel, &out->root, &out->levels, err);
@@ -110,6 +111,27 @@ int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struc
 	if (!ret)
 		find_runqueues(kernel, out);
 	return ret;
+}
+
+static bool is_stack_size(uint64_t bytes)
+{
+	return bytes >= PAGE_BYTES && bytes <= MAX_STACK_BYTES && !(bytes & (bytes - 1));
+}
+
+/* INIT_TASK_DATA (include/asm-generic/vmlinux.lds.h); the symbols had other names to 6.9. */
+uint32_t task_stack_bytes(const struct kernel_image *image)
+{
+	static const char *const names[][2] = {{"__start_init_stack", "__end_init_stack"},
+					       {"__start_init_task", "__end_init_task"}};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		uint64_t start = symbols_address(image->symbols, names[i][0]);
+		uint64_t bytes = symbols_address(image->symbols, names[i][1]) - start;
+
+		if (start && is_stack_size(bytes))
+			return (uint32_t)bytes;
+	}
+	return TASK_STACK_BYTES;
 }
 
 static bool is_kernel_address(uint64_t gva)
@@ -126,9 +148,9 @@ bool task_stacks_valid(const struct task_stacks *s)
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
 		if (offsets[i] >= MAX_OFFSET)
 			return false;
-	return !(s->root % PAGE_BYTES) && s->root < MAX_GPA && is_kernel_address(s->first) &&
-	       (s->levels == 4 || s->levels == 5) && s->cpus <= MAX_CPUS &&
-	       (!s->cpus || is_kernel_address(s->cpu_bases));
+	return is_stack_size(s->stack_bytes) && !(s->root % PAGE_BYTES) && s->root < MAX_GPA &&
+	       is_kernel_address(s->first) && (s->levels == 4 || s->levels == 5) &&
+	       s->cpus <= MAX_CPUS && (!s->cpus || is_kernel_address(s->cpu_bases));
 }
 
 /* --- memory ---------------------------------------------------------------------------------- */
@@ -177,11 +199,11 @@ static int scan(struct search *s, uint64_t from, uint64_t size)
  * of its size if other memory follows. 0: it leads nowhere else. */
 static uint64_t stack_below(struct search *s, uint64_t sp, bool guarded)
 {
-	uint64_t word = s->last, top = sp | (STACK_BYTES - 1);
+	uint64_t word = s->last, top = sp | (s->stacks->stack_bytes - 1);
 
 	if (!guarded && read_bytes(s, top & ~UINT64_C(7), &word, sizeof(word)))
 		return 0;
-	return is_kernel_address(word) && word - sp >= STACK_BYTES ? word : 0;
+	return is_kernel_address(word) && word - sp >= s->stacks->stack_bytes ? word : 0;
 }
 
 bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uint64_t sp,
@@ -196,7 +218,7 @@ bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uin
 		s.last = 0;
 		/* stops at the first unmapped page: nothing is mapped behind the stacks of
 		 * interrupts */
-		guarded = scan(&s, sp, STACK_BYTES);
+		guarded = scan(&s, sp, stacks->stack_bytes);
 		sp = stack_below(&s, sp, guarded);
 	}
 	return s.found;
@@ -220,9 +242,9 @@ static int scan_task(struct search *s, uint64_t task)
 		ret = read_bytes(s, task + t->sp, &sp, sizeof(sp));
 	if (ret)
 		return ret;
-	if (on_cpu || sp - stack >= STACK_BYTES)
+	if (on_cpu || sp - stack >= t->stack_bytes)
 		sp = stack;
-	return scan(s, sp, stack + STACK_BYTES - sp);
+	return scan(s, sp, stack + t->stack_bytes - sp);
 }
 
 /* Go to the next node, which must link back. */
@@ -294,7 +316,7 @@ static uint64_t max_steps(struct guest *guest, const struct task_stacks *stacks)
 	if (guest->memory->regions(guest, &regions, &n, NULL))
 		return 0;
 	for (size_t i = 0; i < n && tasks < MAX_TASKS; i++)
-		tasks += regions[i].size / STACK_BYTES;
+		tasks += regions[i].size / stacks->stack_bytes;
 	return 3 * (tasks < MAX_TASKS ? tasks : MAX_TASKS) + RT_QUEUES * (uint64_t)stacks->cpus;
 }
 

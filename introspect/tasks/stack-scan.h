@@ -13,23 +13,32 @@
  * struct is named.
  */
 struct task_stacks {
-	uint64_t root;       /* gpa of the kernel's own page table */
-	uint64_t first;      /* gva of init_task */
-	uint64_t cpu_bases;  /* gva of the array __per_cpu_offset */
-	uint64_t runqueues;  /* per-CPU variable: add a CPU's base */
-	uint32_t levels;     /* of the page tables: 4 or 5 */
-	uint32_t cpus;       /* whose runqueues are scanned; 0: not known */
-	uint32_t tasks;      /* list of all processes */
-	uint32_t signal;     /* pointer to a process's struct signal_struct ... */
-	uint32_t threads;    /* ... which has the list of its threads ... */
-	uint32_t thread;     /* ... and the links of that list */
-	uint32_t stack, sp;  /* its lowest address; the saved stack pointer */
-	uint32_t on_cpu;     /* 4 bytes */
-	uint32_t fair_tasks; /* in struct rq: list of all tasks of the fair class ... */
-	uint32_t fair_task;  /* ... and the links of that list */
-	uint32_t rt_queues;  /* in struct rq: the lists of the real-time class, by priority ... */
-	uint32_t rt_task;    /* ... and the links of these; 0: not known */
+	uint64_t root;        /* gpa of the kernel's own page table */
+	uint64_t first;       /* gva of init_task */
+	uint64_t cpu_bases;   /* gva of the array __per_cpu_offset */
+	uint64_t runqueues;   /* per-CPU variable: add a CPU's base */
+	uint32_t levels;      /* of the page tables: 4 or 5 */
+	uint32_t cpus;        /* whose runqueues are scanned; 0: not known */
+	uint32_t tasks;       /* list of all processes */
+	uint32_t signal;      /* pointer to a process's struct signal_struct ... */
+	uint32_t threads;     /* ... which has the list of its threads ... */
+	uint32_t thread;      /* ... and the links of that list */
+	uint32_t stack, sp;   /* its lowest address; the saved stack pointer */
+	uint32_t on_cpu;      /* 4 bytes */
+	uint32_t fair_tasks;  /* in struct rq: list of all tasks of the fair class ... */
+	uint32_t fair_task;   /* ... and the links of that list */
+	uint32_t rt_queues;   /* in struct rq: the lists of the real-time class, by priority ... */
+	uint32_t rt_task;     /* ... and the links of these; 0: not known */
+	uint32_t stack_bytes; /* of each task's stack, a power of two */
 };
+
+/*
+ * Bytes of each task's stack (THREAD_SIZE), to which it is aligned: what the image reserves for the
+ * first task's. 16 KiB, and 32 KiB with KASAN (arch/x86/include/asm/page_64_types.h). 16 KiB if the
+ * image does not show it.
+ */
+enum { TASK_STACK_BYTES = 16384 };
+uint32_t task_stack_bytes(const struct kernel_image *image);
 
 /* -ENOENT: symbols or BTF lack something other than the runqueues. */
 int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struct error *err);

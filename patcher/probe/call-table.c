@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 /*
- * Calls are chained per stack: task stacks are 16 KiB and aligned to their size (THREAD_SIZE), so
- * all calls on one share a chain. Interrupt stacks are as large, but their mapping is only
- * page-aligned, so that two of them may share a 16 KiB window, with a guard page between: only
- * calls less than a page apart are certain to be on the same stack.
+ * Calls are chained per stack: task stacks are 16 KiB (32 with KASAN) and aligned to their size
+ * (THREAD_SIZE), so all calls on one share a chain. Interrupt stacks are as large, but their
+ * mapping is only page-aligned, so that two of them may share such a window, with a guard page
+ * between: only calls less than a page apart are certain to be on the same stack.
  */
 enum {
 	STACK_SHIFT = 14,
@@ -29,12 +29,13 @@ struct chain {
 };
 
 struct call_table {
+	unsigned int stack_shift;
 	struct chain chains[NR_CHAINS];
 };
 
 static struct chain *chain_of(struct call_table *table, uint64_t key)
 {
-	return &table->chains[((key >> STACK_SHIFT) * 0x9e3779b97f4a7c15ull) >> 54];
+	return &table->chains[((key >> table->stack_shift) * 0x9e3779b97f4a7c15ull) >> 54];
 }
 
 /* Whether no call is open in it: mostly so when an object is freed. Any thread may ask. */
@@ -48,11 +49,11 @@ static void set_length(struct chain *chain, unsigned int length)
 	__atomic_store_n(&chain->length, length, __ATOMIC_RELAXED);
 }
 
-static bool same_stack(uint64_t a, uint64_t b)
+static bool same_stack(const struct call_table *table, uint64_t a, uint64_t b)
 {
 	uint64_t distance = a > b ? a - b : b - a;
 
-	return distance < SAME_STACK_DISTANCE && a >> STACK_SHIFT == b >> STACK_SHIFT;
+	return distance < SAME_STACK_DISTANCE && a >> table->stack_shift == b >> table->stack_shift;
 }
 
 int call_table_create(struct call_table **out, struct error *err)
@@ -61,8 +62,14 @@ int call_table_create(struct call_table **out, struct error *err)
 
 	if (!table)
 		return error_set(err, ENOMEM, "out of memory");
+	table->stack_shift = STACK_SHIFT;
 	*out = table;
 	return 0;
+}
+
+void call_table_set_stack(struct call_table *table, uint32_t bytes)
+{
+	table->stack_shift = (unsigned int)__builtin_ctz(bytes);
 }
 
 static void free_list(struct node *node)
@@ -110,14 +117,15 @@ static struct node *take_node(struct chain *chain)
 
 /* A call entered at `key`: no call at or below it on the same stack is live. Calls that may be on
  * another stack stay. */
-static void drop_dead(struct chain *chain, uint64_t key, struct call_table_push_result *result)
+static void drop_dead(const struct call_table *table, struct chain *chain, uint64_t key,
+		      struct call_table_push_result *result)
 {
 	struct node **link = &chain->head;
 
 	while (*link) {
 		uint64_t other = (*link)->entry.key;
 
-		if (!same_stack(other, key) || other > key) {
+		if (!same_stack(table, other, key) || other > key) {
 			link = &(*link)->next;
 			continue;
 		}
@@ -136,7 +144,7 @@ struct open_call *call_table_push(struct call_table *table, uint64_t key,
 	struct node *node;
 
 	*result = (struct call_table_push_result){0};
-	drop_dead(chain, key, result);
+	drop_dead(table, chain, key, result);
 	node = take_node(chain);
 	if (!node)
 		return NULL;
@@ -170,12 +178,13 @@ struct open_call *call_table_find(struct call_table *table, uint64_t key)
 	return NULL;
 }
 
-static struct open_call *find_enclosing(struct chain *chain, uint64_t key)
+static struct open_call *find_enclosing(const struct call_table *table, struct chain *chain,
+					uint64_t key)
 {
 	struct open_call *nearest = NULL;
 
 	for (struct node *node = chain->head; node; node = node->next)
-		if (same_stack(node->entry.key, key) && node->entry.key > key &&
+		if (same_stack(table, node->entry.key, key) && node->entry.key > key &&
 		    (!nearest || node->entry.key < nearest->key))
 			nearest = &node->entry;
 	return nearest;
@@ -185,7 +194,7 @@ static struct open_call *enclosing(struct call_table *table, uint64_t key)
 {
 	struct chain *chain = chain_of(table, key);
 
-	return is_empty(chain) ? NULL : find_enclosing(chain, key);
+	return is_empty(chain) ? NULL : find_enclosing(table, chain, key);
 }
 
 const struct open_call *call_table_enclosing(struct call_table *table, uint64_t key)

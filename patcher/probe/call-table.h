@@ -35,6 +35,9 @@ struct call_table;
 int call_table_create(struct call_table **out, struct error *err);
 void call_table_destroy(struct call_table *table);
 
+/* Bytes of a task's stack, a power of two, at first 16 KiB. The table must be empty. */
+void call_table_set_stack(struct call_table *table, uint32_t bytes);
+
 struct call_table_push_result {
 	unsigned int superseded; /* calls with the same key: they tail-called this one */
 	unsigned int lost;       /* deeper calls that cannot be live any more */

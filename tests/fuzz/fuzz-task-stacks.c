@@ -49,7 +49,8 @@ static struct task_stacks facts(void)
 				    .thread = FAKE_TASK_THREAD_NODE,
 				    .stack = FAKE_TASK_STACK,
 				    .sp = FAKE_TASK_SP,
-				    .on_cpu = FAKE_TASK_ON_CPU};
+				    .on_cpu = FAKE_TASK_ON_CPU,
+				    .stack_bytes = TASK_STACK_BYTES};
 }
 
 /* Returns how many bytes of the input were used. */

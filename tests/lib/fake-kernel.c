@@ -112,6 +112,16 @@ static const struct fake_struct structs_7_1[] = {
 	SHEAF,
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
+static const struct fake_struct structs_next[] = {
+	STRUCTS_6_12("compound_other"),
+	SHEAF,
+	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
+};
+static const struct fake_struct structs_bare[] = {
+	{"kmem_cache", 64, {{"flags", FAKE_CACHE_FLAGS, 4, 0, 0}}},
+	SHEAF,
+	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
+};
 /* clang-format on */
 
 static const struct fake_enumerator enums_5_10[] = {
@@ -148,10 +158,11 @@ static const char *const prototypes[] = {
 
 static int make_btf(enum fake_flavour flavour, struct btf_types **out)
 {
-	static const struct fake_struct *const structs[] = {structs_5_10, structs_6_12,
-							    structs_6_12, structs_7_0, structs_7_1};
-	static const struct fake_enumerator *const enums[] = {enums_5_10, enums_6_11, enums_6_12,
-							      enums_7_0, enums_7_0};
+	static const struct fake_struct *const structs[] = {
+		structs_5_10, structs_6_12, structs_6_12, structs_7_0,
+		structs_7_1,  structs_next, structs_bare};
+	static const struct fake_enumerator *const enums[] = {
+		enums_5_10, enums_6_11, enums_6_12, enums_7_0, enums_7_0, enums_7_0, enums_7_0};
 	uint8_t bytes[8192];
 	size_t size = fake_btf_functions(structs[flavour], enums[flavour], prototypes, bytes,
 					 sizeof(bytes));

@@ -72,6 +72,8 @@ enum fake_flavour {
 	FAKE_6_12, /* PGTY_slab, folio._flags_1, struct slab */
 	FAKE_7_0,  /* the same, and struct slab_sheaf */
 	FAKE_7_1,  /* the same, with compound_info in place of compound_head */
+	FAKE_NEXT, /* the same, with neither */
+	FAKE_BARE, /* no struct page, no struct kmem_cache that is known */
 };
 
 struct fake_kernel {

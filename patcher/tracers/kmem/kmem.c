@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "introspect/tasks/stack-scan.h"
 
 /* In the order of enum kmem_type_id, so that a filter bit is a type bit. */
 static const char *const words[] = {"kmalloc", "cache", "pages", NULL};
@@ -121,11 +122,17 @@ static struct capture_items saved_items(const struct alloc_entry *entry)
 	return items;
 }
 
+/* NULL if nothing can be found through it. */
+static const struct page_lookup *page_lookup(const struct kmem_tracer *t)
+{
+	return slab_missing(t->slab, SLAB_PAGES) ? NULL : &t->pages;
+}
+
 static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_point *p)
 {
 	const struct alloc_entry *entry = &p->entry;
 	struct capture capture = {.point = POINT_ENTRY,
-				  .pages = &t->pages,
+				  .pages = page_lookup(t),
 				  .parameters = (uint8_t)p->nr_params,
 				  .fields = fields_at_entry(entry),
 				  .stack_words = PAGE_CALLER_STACK};
@@ -151,14 +158,14 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 static struct capture return_capture(const struct kmem_tracer *t, const struct alloc_entry *entry)
 {
 	struct capture capture = {.point = POINT_RETURN,
-				  .pages = &t->pages,
+				  .pages = page_lookup(t),
 				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
 	uint8_t argument;
 
 	if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
 		capture.items.from = ITEMS_RETURNED;
 		capture.fields |= CAPTURE(FIELD_SAVED);
-	} else if (entry->type == KMEM_TYPE_KMALLOC &&
+	} else if (entry->type == KMEM_TYPE_KMALLOC && !slab_missing(t->slab, SLAB_OBJECTS) &&
 		   !find_role(entry, ALLOC_ROLE_CACHE, &argument)) {
 		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
 	}
@@ -182,17 +189,35 @@ static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_p
 	};
 }
 
-/* Whether BTF describes the structure that a bulk free takes its objects from. */
-static bool has_layout(const struct kmem_tracer *t, const struct alloc_entry *entry)
+/* What of the slab view an entry point cannot be traced without. */
+static uint32_t needed_features(const struct alloc_entry *entry)
 {
-	struct capture_items items;
-	uint8_t argument;
+	uint32_t needs = 0;
 
+	if (entry->type == KMEM_TYPE_PAGES)
+		needs |= 1u << SLAB_PAGES;
+	if (entry->type == KMEM_TYPE_CACHE && !alloc_action_frees(entry->action))
+		needs |= 1u << SLAB_CACHES;
+	if (entry->argument[ALLOC_ROLE_BATCH])
+		needs |= 1u << SLAB_BATCHES | 1u << SLAB_ORDERS;
+	if (entry->argument[ALLOC_ROLE_SHEAF])
+		needs |= 1u << SLAB_SHEAVES;
+	if (entry->argument[ALLOC_ROLE_LIST] && alloc_action_frees(entry->action))
+		needs |= 1u << SLAB_LISTS | 1u << SLAB_ORDERS;
 	if (entry->action == ALLOC_ACTION_FREE_LAST)
-		return !set_last(t->slab, &items);
-	if (find_role(entry, ALLOC_ROLE_BATCH, &argument))
-		return !set_batch(t->slab, &items);
-	return !find_role(entry, ALLOC_ROLE_SHEAF, &argument) || !set_sheaf(t->slab, &items);
+		needs |= 1u << SLAB_REFERENCES | 1u << SLAB_ORDERS;
+	return needs;
+}
+
+/* Why an entry point cannot be traced; NULL if it can. */
+static const char *find_obstacle(const struct kmem_tracer *t, const struct alloc_entry *entry)
+{
+	uint32_t needs = needed_features(entry);
+
+	for (int i = 0; i < SLAB_NR_FEATURES; i++)
+		if ((needs & 1u << i) && slab_missing(t->slab, i))
+			return slab_missing(t->slab, i);
+	return NULL;
 }
 
 static void add_gap(struct kmem_tracer *t, enum kmem_type_id type, struct probe_gap gap)
@@ -205,7 +230,9 @@ static int make_gaps(struct kmem_tracer *t, struct error *err)
 {
 	const struct alloc_points *points = t->points;
 
-	t->gaps = calloc(points->n + points->nr_unresolved + points->nr_emitters + 1,
+	const char *no_caches = slab_missing(t->slab, SLAB_CACHES);
+
+	t->gaps = calloc(points->n + points->nr_unresolved + points->nr_emitters + 2,
 			 sizeof(*t->gaps));
 	if (!t->gaps)
 		return error_set(err, ENOMEM, "out of memory");
@@ -220,6 +247,12 @@ static int make_gaps(struct kmem_tracer *t, struct error *err)
 		if (e->cover == ALLOC_COVER_NONE)
 			add_gap(t, e->type, (struct probe_gap){e->function, e->address, e->reason});
 	}
+	if (!no_caches)
+		no_caches = slab_missing(t->slab, SLAB_OBJECTS);
+	if (no_caches)
+		add_gap(t, KMEM_TYPE_KMALLOC,
+			(struct probe_gap){"caches and allocated sizes of kmalloc()", 0,
+					   no_caches});
 	if (points->unproven[0])
 		t->gaps[t->nr_gaps++] = (struct probe_gap){"other functions", 0, points->unproven};
 	return 0;
@@ -241,14 +274,15 @@ static int make_probes(struct kmem_tracer *t, struct error *err)
 	for (size_t i = 0; i < points->n; i++) {
 		const struct alloc_point *p = &points->v[i];
 
+		const char *obstacle = find_obstacle(t, &p->entry);
+
 		if (!is_wanted(t, &p->entry))
 			continue;
-		if (has_layout(t, &p->entry))
+		if (!obstacle)
 			t->probes[t->nr_probes++] = make_probe(t, p);
 		else
 			add_gap(t, p->entry.type,
-				(struct probe_gap){p->entry.name, p->address,
-						   "BTF does not describe what it frees"});
+				(struct probe_gap){p->entry.name, p->address, obstacle});
 	}
 	if (!t->nr_probes)
 		return error_set(err, ENOENT, "no allocator can be traced: %s: %s",
@@ -311,6 +345,7 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 	t->tracer.ops = &tracer_kmem;
 	t->context = *context;
 	t->types = wanted_types(specs, nr_specs);
+	call_table_set_stack(context->calls, task_stack_bytes(context->kernel->image));
 	ret = slab_view_create(context->kernel, &t->slab, err);
 	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
 	if (!ret)

@@ -202,10 +202,25 @@ static int fill_from_pages(const struct kmem_tracer *t, struct kmem_record *reco
 	return 0;
 }
 
+/* BTF does not show where a cache is, or what it is: the request is known nevertheless. */
+static bool lacks_cache(const struct kmem_tracer *t, uint64_t cache,
+			const struct kmem_record *record)
+{
+	return record->type_id == KMEM_TYPE_KMALLOC &&
+	       (cache || record->bytes_req <= KMEM_MAX_CACHE_SIZE) &&
+	       slab_in_direct_map(t->slab, record->ptr) &&
+	       slab_missing(t->slab, cache ? SLAB_CACHES : SLAB_OBJECTS);
+}
+
 void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
 		     struct kmem_record *record)
 {
-	int ret = cache ? fill_from_cache(t, hit, cache, record) : fill_from_pages(t, record);
+	int ret = 0;
+
+	if (lacks_cache(t, cache, record))
+		record->bytes_alloc = record->bytes_req;
+	else
+		ret = cache ? fill_from_cache(t, hit, cache, record) : fill_from_pages(t, record);
 
 	/* kvmalloc() may have given vmalloc memory, which is outside the direct map: its pages have
 	 * records of their own. A record without sizes would be wrong. */

@@ -155,7 +155,7 @@ static int parse_loan(struct journal_contents *c, char *line, struct error *err)
 	return 0;
 }
 
-/* " ROOT FIRST ..." */
+/* " ROOT FIRST ...". Journals of older versions lack the last number. */
 static int parse_tasks(struct journal_contents *c, char *line, struct error *err)
 {
 	struct journal_task_numbers numbers = journal_task_numbers(&c->tasks);
@@ -164,7 +164,10 @@ static int parse_tasks(struct journal_contents *c, char *line, struct error *err
 	for (size_t i = 0; i < COUNT(numbers.wide); i++)
 		if (!next_number(&line, UINT64_MAX, numbers.wide[i]))
 			return damaged(err);
+	c->tasks.stack_bytes = TASK_STACK_BYTES;
 	for (size_t i = 0; i < COUNT(numbers.narrow); i++) {
+		if (i == COUNT(numbers.narrow) - 1 && !*line)
+			break;
 		if (!next_number(&line, UINT32_MAX, &number))
 			return damaged(err);
 		*numbers.narrow[i] = (uint32_t)number;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "introspect/slab/slab.h"
@@ -209,12 +210,63 @@ static void test_missing(void)
 {
 	struct btf_types *btf = fake.image.btf;
 	struct slab_view *none;
-	struct error err = {0};
 
 	fake.image.btf = NULL;
-	ok(slab_view_create(&fake.kernel, &none, &err) == -ENOENT && strstr(err.text, "BTF"),
-	   "without BTF there is no view: %s", err.text);
+	if (ok(!slab_view_create(&fake.kernel, &none, NULL), "without BTF there is a view")) {
+		for (int i = 0; i < SLAB_NR_FEATURES; i++)
+			is_str(slab_missing(none, i), "the kernel image has no BTF",
+			       "which lacks every feature");
+		slab_view_destroy(none);
+	}
 	fake.image.btf = btf;
+}
+
+static void test_next(void)
+{
+	struct slab_page_facts facts;
+	uint64_t a, b;
+	unsigned int order;
+	struct error err;
+
+	if (fake_kernel_create(&fake, FAKE_NEXT, 4) || slab_view_create(&fake.kernel, &view, NULL))
+		abort();
+	is_str(slab_missing(view, SLAB_OBJECTS),
+	       "BTF has no member compound_head or compound_info in struct page",
+	       "without a way to the head of a compound page objects have no cache");
+	for (int i = 0; i < SLAB_NR_FEATURES; i++)
+		ok(i == SLAB_OBJECTS || i == SLAB_REFERENCES || !slab_missing(view, i),
+		   "feature %d is there", i);
+	ok(slab_of_object(view, fake_direct(CACHE_GPA), &a, &b, &err) == -ENOTSUP &&
+		   strstr(err.text, "compound_info"),
+	   "the cache of an object is refused with the reason");
+	ok(!slab_page_address(view, fake_page(77), &a, NULL) &&
+		   !slab_page_order(view, fake_page(77), &order, NULL) &&
+		   !slab_page_facts(view, &facts, NULL),
+	   "pages have addresses and orders");
+	slab_view_destroy(view);
+	fake_kernel_destroy(&fake);
+}
+
+static void test_bare(void)
+{
+	struct slab_cache cache;
+	struct slab_page_facts facts;
+	struct slab_sheaf sheaf;
+	unsigned int order;
+	uint64_t a;
+
+	if (fake_kernel_create(&fake, FAKE_BARE, 4) || slab_view_create(&fake.kernel, &view, NULL))
+		abort();
+	is_str(slab_missing(view, SLAB_PAGES), "BTF has no usable struct page",
+	       "without struct page there are no pages");
+	ok(slab_page_address(view, fake_page(77), &a, NULL) == -ENOTSUP &&
+		   slab_page_order(view, fake_page(77), &order, NULL) == -ENOTSUP &&
+		   slab_page_facts(view, &facts, NULL) == -ENOTSUP &&
+		   slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) == -ENOTSUP,
+	   "what is not known is refused");
+	ok(!slab_sheaf(view, &sheaf, NULL), "what is known is not");
+	slab_view_destroy(view);
+	fake_kernel_destroy(&fake);
 }
 
 int main(void)
@@ -239,5 +291,7 @@ int main(void)
 		test_missing();
 		fake_kernel_destroy(&fake);
 	}
+	test_next();
+	test_bare();
 	return tap_done();
 }

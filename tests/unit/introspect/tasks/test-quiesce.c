@@ -92,14 +92,16 @@ static void preempt(void)
 	fake_task_interrupt(&fs.fg.base, task, 0x3f00, mapping.gva + 4);
 }
 
-/* What the guest does after a moment. */
+/* What the guest does after a moment, while it runs. */
 static void *continue_task(void *arg)
 {
 	const struct timespec moment = {.tv_nsec = AFTER_MS * 1000000};
 
 	(void)arg;
 	nanosleep(&moment, NULL);
+	pthread_mutex_lock(&fs.fg.gate);
 	fake_task_interrupt(&fs.fg.base, task, 0x3f00, fake_gva(FAKE_KFREE));
+	pthread_mutex_unlock(&fs.fg.gate);
 	return NULL;
 }
 

@@ -61,6 +61,42 @@ static void test_stacks(void)
 	end();
 }
 
+static void test_large_stacks(void)
+{
+	begin();
+	is_u64(stacks.stack_bytes, TASK_STACK_BYTES,
+	       "stacks have 16 KiB unless the image shows it");
+	fake_write64(k, tasks[1] + FAKE_TASK_SP, fake_task_stack(k, tasks[1], 0x4800));
+	fake_task_interrupt(k, tasks[1], 0x5000, OURS);
+	ok(look() == 0, "words beyond 16 KiB belong to something else");
+	stacks.stack_bytes = 2 * TASK_STACK_BYTES;
+	ok(look() == 1, "and to the stack if that is larger");
+	stacks.stack_bytes = 12345;
+	ok(!task_stacks_valid(&stacks), "no stack has another size than a power of two");
+	end();
+}
+
+static void is_size(const char *map, uint32_t bytes, const char *label)
+{
+	struct kernel_image image = {0};
+
+	if (symbols_from_system_map(map, strlen(map), &image.symbols, NULL))
+		abort();
+	is_u64(task_stack_bytes(&image), bytes, label);
+	symbols_destroy(image.symbols);
+}
+
+static void test_sizes(void)
+{
+	is_size("ffffffff82c00000 D __start_init_stack\nffffffff82c08000 D __end_init_stack\n",
+		32768, "the first task's stack shows the size of all");
+	is_size("ffffffff82c00000 D __start_init_task\nffffffff82c04000 D __end_init_task\n", 16384,
+		"it has another name up to 6.9");
+	is_size("ffffffff82c00000 D __start_init_stack\nffffffff82c07000 D __end_init_stack\n",
+		16384, "a size that cannot be is not believed");
+	is_size("ffffffff82c00000 D __start_init_stack\n", 16384, "nor is half of it");
+}
+
 /* A pt_regs begins on one page of a stack and goes on on the next one. */
 static void test_pages(void)
 {
@@ -207,6 +243,8 @@ int main(void)
 	test_stacks();
 	test_pages();
 	test_interrupt_stack();
+	test_large_stacks();
+	test_sizes();
 	test_threads();
 	test_exiting(FAKE_RQ_FAIR, FAKE_TASK_FAIR, "fair");
 	test_exiting(FAKE_RQ_RT + 99 * 16, FAKE_TASK_RT, "real-time");

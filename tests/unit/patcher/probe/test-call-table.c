@@ -158,6 +158,22 @@ static void test_cap(void)
 	call_table_clear(table);
 }
 
+/* A kernel with KASAN. */
+static void test_large_stacks(void)
+{
+	uint64_t outer = STACK + STACK_SIZE + 0x10, inner = STACK + STACK_SIZE - 0x10;
+
+	push(outer, 1);
+	ok(!call_table_enclosing(table, inner), "calls in two stacks of 16 KiB do not nest");
+	call_table_clear(table);
+	call_table_set_stack(table, 2 * STACK_SIZE);
+	push(outer, 1);
+	ok(call_table_enclosing(table, inner), "those in one stack of 32 KiB do");
+	is_u64(push(outer + 0x10, 2).lost, 1, "a call below another on it is lost");
+	call_table_clear(table);
+	call_table_set_stack(table, STACK_SIZE);
+}
+
 int main(void)
 {
 	if (call_table_create(&table, NULL))
@@ -169,6 +185,7 @@ int main(void)
 	test_inner();
 	call_table_clear(table);
 	test_enclosing();
+	test_large_stacks();
 	test_many();
 	test_cap();
 	call_table_destroy(table);

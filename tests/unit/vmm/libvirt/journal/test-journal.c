@@ -166,7 +166,8 @@ static void test_compact_tasks(void)
 						 .thread = 1,
 						 .stack = 1,
 						 .sp = 1,
-						 .on_cpu = 1};
+						 .on_cpu = 1,
+						 .stack_bytes = TASK_STACK_BYTES};
 	struct libvirt_journal journal;
 	struct journal_contents c;
 	off_t before;
@@ -372,7 +373,8 @@ static void test_tasks(void)
 						 .fair_tasks = 0xb00,
 						 .fair_task = 0xb0,
 						 .rt_queues = 0x1f0,
-						 .rt_task = 0x1c0};
+						 .rt_task = 0x1c0,
+						 .stack_bytes = 32768};
 	static const char *const bad[] = {
 		"tasks\n",
 		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1\n",
@@ -396,6 +398,10 @@ static void test_tasks(void)
 	   "'tasks' is read as it was written");
 	journal_contents_deinit(&c);
 	libvirt_journal_remove(&journal);
+	ok(!parse("tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1\n", &c) &&
+		   c.tasks.stack_bytes == TASK_STACK_BYTES,
+	   "'tasks' of an older version is read, whose stacks have 16 KiB");
+	journal_contents_deinit(&c);
 	ok(!parse("stop\n", &c) && !c.knows_tasks, "a journal without 'tasks' knows none");
 	journal_contents_deinit(&c);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
