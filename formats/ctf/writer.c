@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,15 +166,14 @@ static void destroy_stream(struct stream_writer *base)
 
 static int add_file(struct ctf_writer *w, const struct ctf_encoder *encoder)
 {
-	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	char name[64];
 	int fd;
 
 	snprintf(name, sizeof(name), "cpu%u%s", w->vcpu, w->instance->suffix);
-	fd = openat(encoder->dir_fd, name, flags, 0666);
+	fd = output_file_create(encoder->dir_fd, name);
 	packet_file_init(&w->file, fd);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	return output_add(encoder->output, &w->file.base, &w->base.output);
 }
 

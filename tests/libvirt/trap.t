@@ -3,7 +3,8 @@
 #
 # sonde attach --mode trap: breakpoints of QEMU's gdbstub instead of scratch memory. What is traced, that a
 # sample is reported as one, and that the domain runs on without breakpoints whatever happens to the tracer.
-# KILLS (2): how often the tracer is killed; SEED: of the moments; BUDGET: seconds, instead of KILLS.
+# KILLS (2): how often the tracer is killed; STALLS (1): how often QEMU is stopped for a while; SEED: of the moments;
+# BUDGET: seconds, instead of KILLS.
 use strict;
 use warnings;
 use FindBin;
@@ -199,6 +200,27 @@ sub test_stopped {
 	is_as_before('t', 'after SIGSTOP');
 }
 
+# A QEMU that gets no CPU time for a while answers late; after 20 s the tracer gives up.
+sub test_slow_qemu {
+	my ($seconds, @allowed) = @_;
+	my $name = "QEMU stopped for $seconds s";
+	my $pid = $libvirt->spawn('slow', attach_command('t', '--mode', 'trap', '--max-rate', 0));
+	ok(wait_tracing(), "$name: attach traces before") or return;
+	sleep 0.5 + rand 0.5;
+	my $qemu = $libvirt->qemu('t');
+	kill STOP => $qemu;
+	sleep $seconds;
+	kill CONT => $qemu;
+	sleep 1;
+	kill INT => $pid;
+	my $status = $libvirt->wait_for($pid, 120);
+	ok((grep { $_ == $status } @allowed), "$name: attach ends with status $status") or diag(log_of('slow'));
+	like(log_of('slow'), qr/gdbstub does not answer/, "$name: attach says that the gdbstub does not answer") if $status == 1;
+	unlike(log_of('slow'), qr/recover/, "$name: attach undoes everything itself");
+	ok(wait_undone(), "$name: nothing is left to undo");
+	is_as_before('t', $name);
+}
+
 # QEMU's gdbstub serves one debugger.
 sub test_debugger {
 	my $port = "$work/run/gdb";
@@ -281,6 +303,8 @@ test_daemon_hangs();
 test_recover();
 test_job_control();
 test_stopped();
+test_slow_qemu(3, 130) for 1 .. ($ENV{STALLS} // 1);
+test_slow_qemu(24, 1, 130) for 1 .. ($ENV{STALLS} // 1);
 test_other_user();
 test_debugger();
 test_suspended();

@@ -345,6 +345,30 @@ static void saved_is(const struct fixture *f, uint64_t at, size_t size)
 	unlink(name);
 }
 
+/* In a folder such as /tmp the name may be another user's. */
+static void test_foreign(struct fixture *f, struct peer *peer)
+{
+	char name[64], other[64];
+	FILE *out;
+
+	snprintf(name, sizeof(name), "%s/saved", f->dir);
+	snprintf(other, sizeof(other), "%s/other", f->dir);
+	out = fopen(other, "w");
+	if (!out || chmod(other, 0666) || symlink(other, name))
+		abort();
+	fclose(out);
+	save(f, peer, "pmemsave", "0", 16, "cannot open");
+	unlink(name);
+	if (link(other, name))
+		abort();
+	save(f, peer, "pmemsave", "0", 16, "is not a file of yours alone");
+	unlink(name);
+	if (rename(other, name))
+		abort();
+	save(f, peer, "pmemsave", "0", 16, "{\"return\":{}}");
+	saved_is(f, 0, 16);
+}
+
 static void test_memory(struct fixture *f)
 {
 	struct peer peer = peer_negotiated(f->path);
@@ -353,6 +377,7 @@ static void test_memory(struct fixture *f)
 	saved_is(f, 0, FIXTURE_RAM);
 	save(f, &peer, "pmemsave", "\"0x1234\"", 5000, "{\"return\":{}}");
 	saved_is(f, 0x1234, 5000);
+	test_foreign(f, &peer);
 	save(f, &peer, "pmemsave", "0", FIXTURE_RAM + 1, "is incomplete");
 	save(f, &peer, "pmemsave", "-4096", 8192, "beyond the end of the address space");
 	save(f, &peer, "pmemsave", "-4096", 4096, "is incomplete");

@@ -325,8 +325,9 @@ static void test_moving_deaf(void)
 	tear_down(&f);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	fake_qemu_main(argc, argv);
 	test_plain();
 	test_runs_on();
 	test_no_libvirt();
