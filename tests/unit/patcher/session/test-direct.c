@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
+#include "formats/event/kmem.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/session/internal.h"
 #include "tests/lib/fake-session.h"
@@ -21,6 +22,7 @@ struct event_sink {
 	char name[TRACE_INSTANCE_NAME_MAX + 1];
 	unsigned int vcpu;
 	bool open, begun;
+	unsigned int class; /* of the last event */
 	uint64_t events, ip, parent;
 	int64_t ns;
 };
@@ -64,8 +66,9 @@ static int put_event(struct event_sink *sink, unsigned int class, int64_t ns, co
 {
 	const struct function_event *event = bytes;
 
-	misused |= !sink->begun || class || ns < sink->ns;
+	misused |= !sink->begun || ns < sink->ns;
 	sink->ns = ns;
+	sink->class = class;
 	sink->ip = event->ip;
 	sink->parent = event->parent_ip;
 	sink->events++;
@@ -436,6 +439,27 @@ static void test_ftrace(void)
 	fake_session_destroy(&fs);
 }
 
+/* --- the ordered lane ------------------------------------------------------------------------ */
+
+static void test_probes_by_name(void)
+{
+	const struct trace_options traps = {.exitless = false};
+
+	create();
+	trace_session_set_options(fs.session, &traps);
+	ok(!start("a=kmem:kmalloc", "b=kmem", NULL), "two instances of one tracer");
+	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
+	fake_session_call(&fs, 0, FAKE_ALLOC_PAGES, 0);
+	ok(sink("a", 0)->events == 1 && sink("a", 0)->class == KMEM_CLASS_KFREE,
+	   "the first gets the events that it wants");
+	ok(sink("b", 0)->events == 2 && sink("b", 0)->class == KMEM_CLASS_PAGE_ALLOC,
+	   "the second gets all");
+	is_u64(sink("b", 1)->events, 0, "another vCPU has none");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) && !misused,
+	   "after a stop the text is what it was");
+	fake_session_destroy(&fs);
+}
+
 int main(void)
 {
 	ram = malloc(FAKE_RAM);
@@ -450,6 +474,7 @@ int main(void)
 	test_failure();
 	test_many_changes();
 	test_ftrace();
+	test_probes_by_name();
 	free(ram);
 	return tap_done();
 }
