@@ -7,7 +7,7 @@
 #include "patcher/engine/code-arena.h"
 #include "patcher/engine/engine.h"
 #include "patcher/ring/ring.h"
-#include "patcher/trampoline/shared.h"
+#include "patcher/trampoline/trampoline.h"
 
 /*
  * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its

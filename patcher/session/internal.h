@@ -12,7 +12,7 @@
 #include "patcher/engine/trap-reader.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/session/session.h"
-#include "patcher/plan/shared-sites.h"
+#include "patcher/plan/site-table.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
 #include "patcher/tracers/tracer.h"

@@ -14,7 +14,6 @@
 #include "patcher/plan/site-table.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/probe/gate.h"
-#include "patcher/probe/output.h"
 #include "patcher/probe/probe.h"
 #include "patcher/tracers/spec.h"
 
