@@ -156,7 +156,8 @@ demo:
 # Campaigns that take too long for every change: 10,000 toggles, hours of fuzzing, a million oracle events
 # of each kernel with the smallest ring. A campaign that fails does not keep the next ones from running.
 LONG_ROWS := 5.10/4 6.1/4 6.12/4 6.17/4 5.10/1 6.12/1
-LONG_PARTS := long-toggle long-libvirt long-fuzz long-dump long-testbed long-oracle-7.0/4 $(LONG_ROWS:%=long-oracle-%) long-guest
+LONG_ONCE := 7.0/4 7.2/1 6.12-rt/1
+LONG_PARTS := long-toggle long-libvirt long-fuzz long-dump long-testbed $(LONG_ONCE:%=long-oracle-%) $(LONG_ROWS:%=long-oracle-%) long-guest
 .PHONY: $(LONG_PARTS)
 check-long:
 	$(Q)tests/setup
@@ -172,8 +173,9 @@ long-dump:
 	$(Q)$(MAKE) --no-print-directory check-dump GUEST='5.10 6.1 6.12 7.0' MODELS='max qemu64'
 long-testbed: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/oracle.t
-long-oracle-7.0/4:
-	$(Q)$(MAKE) --no-print-directory check-oracle-7.0/4 GUEST=7.0/4
+$(LONG_ONCE:%=long-oracle-%): long-oracle-%:
+	$(Q)O=$(O) tests/testbed/fetch-kernel $(*D) >/dev/null
+	$(Q)$(MAKE) --no-print-directory check-oracle-$* GUEST=$*
 $(LONG_ROWS:%=long-oracle-%): long-oracle-%:
 	$(Q)$(MAKE) --no-print-directory check-oracle-$* GUEST=$* ITERATIONS_SCALE=28 RING=4
 long-guest:
