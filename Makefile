@@ -7,10 +7,12 @@
 O ?= build
 V ?= 0
 ASAN ?= 0
+TSAN ?= 0
 COVERAGE ?= 0
 prefix ?= /usr/local
 CC ?= gcc
 CLANG ?= clang
+OBJCOPY ?= objcopy
 PKG_CONFIG ?= pkg-config
 
 SHELL := /bin/bash
@@ -27,8 +29,13 @@ ifeq ($(CI),true)
 CFLAGS_ALL += -Werror
 endif
 ifeq ($(ASAN),1)
-CFLAGS_ALL += -fsanitize=address,undefined -fno-omit-frame-pointer
+CFLAGS_ALL += -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 LDFLAGS_ALL += -fsanitize=address,undefined
+endif
+ifeq ($(TSAN),1)
+# It does not understand fences; what they order is atomic, too.
+CFLAGS_ALL += -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
+LDFLAGS_ALL += -fsanitize=thread
 endif
 ifeq ($(COVERAGE),1)
 CFLAGS_ALL += --coverage
@@ -103,6 +110,7 @@ help:
 #=   O=DIR         build in DIR (default build)
 #=   CI=true       make warnings errors
 #=   ASAN=1        with AddressSanitizer and UBSan
+#=   TSAN=1        with ThreadSanitizer
 #=   COVERAGE=1    with gcov counters
 
 -include $(LIB_OBJECTS:.o=.d) $(O)/vmm/main.d $(UNIT_TESTS:=.d) $(TEST_LIB_OBJECTS:.o=.d)

@@ -9,15 +9,23 @@
 #:   check-docs    --help, man pages, sources and shell completion against each other
 #:   check-unit    unit tests, no KVM needed; ROOM='formats/ctf patcher' for rooms or folders,
 #:                 TESTS=tests/unit/FOLDER/ROOM/test-x.c for files
+#:   check-asan, check-tsan
+#:                 unit tests with AddressSanitizer and UBSan, with ThreadSanitizer; SANITIZED=all for the slow ones, too
+#:   check-faults  each FAULTS-th (24) fallible call of a trace session fails once
+#:   check-run-faults, check-attach-faults
+#:                 so do random ones of sonde run and sonde attach (ROUNDS=6)
 #:   check-errors  wrong input of every verb
 #:   check-fuzz    each fuzz target for FUZZ_SECONDS (4)
 #:   check-compare whether the oracle's comparison finds errors
+#:   check-campaigns
+#:                 whether check-long divides its time and counts
 #:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
 #:   check-guest   guests in the software KVM host; GUEST='6.1 6.12/4' for some
 #:   check-oracle-VERSION/VCPUS, check-boot, check-scratch, check-stacks, check-survive, check-toggle,
 #:   check-testbed parts of check-guest
 #:   check-libvirt libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
-#:   check-long    campaigns of several hours; reports all failures at the end
+#:   check-long    campaigns for HOURS (4; 0.5 is possible) together, and a table of what they have counted;
+#:                 CAMPAIGNS='toggle fuzz' for some of tests/long/campaigns
 #:   bench         costs in the deterministic testbed, to $(O)/bench.json
 
 FUZZ_SECONDS ?= 4
@@ -36,9 +44,11 @@ check-layers:
 check-docs: all
 	$(Q)O=$(abspath $(O)) prove -e perl tests/docs
 
-.PHONY: check-compare
+.PHONY: check-compare check-campaigns
 check-compare:
 	$(Q)prove -e perl tests/guest/compare.t
+check-campaigns:
+	$(Q)prove -e perl tests/long/run.t
 
 $(O)/tests/unit/%: $(O)/tests/unit/%.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
@@ -56,6 +66,25 @@ unit-tests: $(UNIT_TESTS)
 .PHONY: check-unit
 check-unit: all kernels $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j2 -e '' $(TESTS:%.c=$(O)/%)
+
+# The same with sanitizers, in build folders of their own. Without those that do the same with whole kernels or
+# millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
+SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c guest-symbols/*/test-*-oracle.c */*/test-*-kernels.c \
+	guest-symbols/kmem/test-gfp-names.c introspect/tasks/test-percpu.c patcher/text/test-insn.c patcher/plan/test-scale.c \
+	vmm/boot/test-bzimage.c))
+QUICK_TESTS = $(if $(filter all,$(SANITIZED)),$(1),$(filter-out $(SLOW_TESTS),$(1)))
+THREADED_ROOMS := formats/trace introspect/tasks patcher/engine patcher/ring patcher/session vmm
+ASAN_TESTS = $(call QUICK_TESTS,$(UNIT_SOURCES))
+# Those step through code with SIGTRAP, which ThreadSanitizer delivers late.
+STEPPING_TESTS := $(wildcard tests/unit/patcher/trampoline/test-*nested.c)
+TSAN_TESTS = $(filter-out $(STEPPING_TESTS),$(call QUICK_TESTS,$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))) $(wildcard tests/unit/patcher/trampoline/test-*threads.c))))
+.PHONY: check-asan check-tsan check-sanitized
+check-asan: kernels
+	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/asan ASAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(ASAN_TESTS)' check-sanitized
+check-tsan: kernels
+	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
+check-sanitized: all $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS=exitcode=66 prove -j2 -e '' $(TESTS:%.c=$(O)/%)
 
 # clang builds the fuzz targets from the sources, all instrumented.
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -O1 -g
@@ -77,6 +106,31 @@ check-fuzz: $(FUZZ_TARGETS)
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) prove -e '' tests/fuzz/run.t :: $(FUZZ_TARGETS)
 
 -include $(shell find $(O)/fuzz -name "*.d" 2>/dev/null)
+
+# Fault injection: a copy of the library whose calls of malloc(), mmap() and so on go to tests/fault/calls.c.
+FAULT_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/fault/,calls.c faults.c))
+$(O)/fault/renamed: tests/fault/calls.c
+	$(Q)mkdir -p $(@D) && sed -nE 's/^FALLIBLE\([^,]*, (\w+),.*|^\w.* \*?fault_(\w+)\(.*;$$|^\w.* \*?fault_(\w+)\(.*\) __attribute__.*;$$/\1\2\3/p' $< | \
+		sed -E 's/(.*)/\1 fault_\1/' > $@
+$(O)/fault/libsonde.a: $(O)/libsonde.a $(O)/fault/renamed
+	$(say) COPY $@
+	$(Q)$(OBJCOPY) --redefine-syms=$(O)/fault/renamed $< $@
+$(O)/fault/session: $(addprefix $(O)/tests/fault/,session.o faulty-guest.o) $(FAULT_OBJECTS) $(TEST_LIB_OBJECTS) $(O)/fault/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+$(O)/fault/sonde: $(O)/vmm/main.o $(FAULT_OBJECTS) $(O)/fault/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+
+# Every FAULTS-th fallible call of a trace session fails once; 1 for each.
+.PHONY: check-faults
+check-faults: $(O)/fault/session
+	$(Q)prove -e '' $<
+
+# The same of the whole program, at random calls.
+.PHONY: check-run-faults check-attach-faults
+check-run-faults check-attach-faults: check-%-faults: $(O)/fault/sonde guest-parts
+	$(Q)O=$(abspath $(O)) prove -e perl tests/fault/$*.t
 
 # Memory dumps of real kernels under plain QEMU, read by introspect/.
 DUMP_FACTS_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tests/introspect/*.c))
@@ -119,6 +173,7 @@ ORACLE_ROWS := 5.10/4 6.1/4 6.12/4 6.1/1
 ORACLE_TARGETS := $(addprefix check-oracle-,$(or $(GUEST),$(ORACLE_ROWS)))
 .PHONY: $(ORACLE_TARGETS) check-boot check-scratch check-stacks check-survive check-toggle check-testbed check-errors check-guest
 $(ORACLE_TARGETS): check-oracle-%: guest-parts
+	$(Q)O=$(O) tests/testbed/fetch-kernel $(*D) >/dev/null
 	$(Q)O=$(abspath $(O)) GUEST='$*' prove -e perl tests/guest/oracle.t
 check-boot check-scratch check-stacks check-survive check-toggle: check-%: guest-parts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/$*.t
@@ -146,40 +201,24 @@ check:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 all unit-tests fuzz-targets kernels
 	$(Q)$(MAKE) --no-print-directory check-parts
-check-parts: check-layers check-docs check-compare check-unit check-fuzz check-guest
+check-parts: check-layers check-docs check-compare check-campaigns check-unit check-asan check-tsan check-faults check-fuzz check-guest
 
 demo:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 all
 	$(Q)O=$(O) examples/first-trace/run
 
-# Campaigns that take too long for every change: 10,000 toggles, hours of fuzzing, a million oracle events
-# of each kernel with the smallest ring. A campaign that fails does not keep the next ones from running.
-LONG_ROWS := 5.10/4 6.1/4 6.12/4 6.17/4 5.10/1 6.12/1
-LONG_ONCE := 7.0/4 7.2/1 6.12-rt/1
-LONG_PARTS := long-toggle long-libvirt long-fuzz long-dump long-testbed $(LONG_ONCE:%=long-oracle-%) $(LONG_ROWS:%=long-oracle-%) long-guest
-.PHONY: $(LONG_PARTS)
+# The oracle by itself, without Sonde.
+.PHONY: check-own-events
+check-own-events: guest-parts
+	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/oracle.t
+
+# Campaigns: 10,000 toggles, hours of fuzzing, a million oracle events of each kernel.
+HOURS ?= 4
 check-long:
 	$(Q)tests/setup
-	$(Q)$(MAKE) --no-print-directory -j2 fuzz-targets guest-parts
-	$(Q)$(MAKE) --no-print-directory -k $(LONG_PARTS)
-long-toggle:
-	$(Q)$(MAKE) --no-print-directory check-toggle TOGGLES=5000 LONG=1
-long-libvirt:
-	$(Q)$(MAKE) --no-print-directory -k check-libvirt LONG=1 PREEMPT_KERNELS='6.12 6.1' KILLS=200 SUSPENDS=300 DAEMON_KILLS=20 WATCHDOG_KILLS=20 ATTACHES=500
-long-fuzz:
-	$(Q)$(MAKE) --no-print-directory check-fuzz FUZZ_SECONDS=900
-long-dump:
-	$(Q)$(MAKE) --no-print-directory check-dump GUEST='5.10 6.1 6.12 7.0' MODELS='max qemu64'
-long-testbed: guest-parts
-	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/oracle.t
-$(LONG_ONCE:%=long-oracle-%): long-oracle-%:
-	$(Q)O=$(O) tests/testbed/fetch-kernel $(*D) >/dev/null
-	$(Q)$(MAKE) --no-print-directory check-oracle-$* GUEST=$*
-$(LONG_ROWS:%=long-oracle-%): long-oracle-%:
-	$(Q)$(MAKE) --no-print-directory check-oracle-$* GUEST=$* ITERATIONS_SCALE=28 RING=4
-long-guest:
-	$(Q)$(MAKE) --no-print-directory check-guest ITERATIONS_SCALE=8
+	$(Q)$(MAKE) --no-print-directory -j2 unit-tests fuzz-targets guest-parts
+	$(Q)O=$(abspath $(O)) tests/long/run $(HOURS) $(CAMPAIGNS)
 
 # Each figure is measured BENCH_ROUNDS (3) times.
 $(O)/tests/bench/timed: tests/bench/timed.c

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cmd.h"
@@ -72,11 +75,29 @@ static int help(const char *word)
 	return CLI_OK;
 }
 
+/*
+ * The next file that is opened would take the place of a closed standard descriptor, and get what
+ * is printed. What takes it here fails as a closed one does: input cannot be read, output not
+ * written.
+ */
+static bool fill_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		const int mode = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", mode) != fd)
+			return false;
+	}
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : NULL;
 	const struct command *command;
 
+	if (!fill_standard_descriptors())
+		return CLI_FAILED;
 	if (!word) {
 		print_help(stderr);
 		return CLI_USAGE;

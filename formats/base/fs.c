@@ -36,7 +36,7 @@ int output_dir_open(const char *dir, struct error *err)
 {
 	int fd, ret;
 
-	if (mkdir(dir, 0777) && errno != EEXIST)
+	if (mkdir(dir, 0700) && errno != EEXIST)
 		return error_set(err, errno, "%s: cannot create directory: %s", dir,
 				 strerror(errno));
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -50,6 +50,34 @@ int output_dir_open(const char *dir, struct error *err)
 		return ret;
 	}
 	return fd;
+}
+
+int output_file_create(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* A second link may be in a directory of another user's. */
+static bool is_own(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	       st.st_nlink == 1 && !(st.st_mode & (S_IRWXG | S_IRWXO));
+}
+
+int output_file_open(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd >= 0 && is_own(fd))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	unlinkat(dir_fd, name, 0);
+	return output_file_create(dir_fd, name);
 }
 
 int file_write_at(int fd, const void *bytes, size_t size, uint64_t offset, size_t *done)
@@ -68,11 +96,6 @@ int file_write_at(int fd, const void *bytes, size_t size, uint64_t offset, size_
 	return 0;
 }
 
-static int open_temp(int dir_fd, const char *temp_name)
-{
-	return openat(dir_fd, temp_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-}
-
 /* The temporary file may hold reserved space behind the bytes. */
 static int write_whole(int fd, const void *bytes, size_t size, enum file_durability durability)
 {
@@ -89,11 +112,11 @@ static int write_whole(int fd, const void *bytes, size_t size, enum file_durabil
 int file_replace(int dir_fd, const char *name, const char *temp_name, const void *bytes,
 		 size_t size, enum file_durability durability)
 {
-	int fd = open_temp(dir_fd, temp_name);
+	int fd = output_file_open(dir_fd, temp_name);
 	int ret;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	ret = write_whole(fd, bytes, size, durability);
 	if (close(fd) && !ret)
 		ret = -errno;
@@ -106,7 +129,7 @@ int file_replace(int dir_fd, const char *name, const char *temp_name, const void
 
 void file_reserve(int dir_fd, const char *temp_name, size_t bytes)
 {
-	int fd = open_temp(dir_fd, temp_name);
+	int fd = output_file_open(dir_fd, temp_name);
 
 	if (fd < 0)
 		return;

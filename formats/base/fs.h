@@ -7,10 +7,22 @@
 #include "formats/base/error.h"
 
 /*
+ * A trace has addresses and names of a guest's kernel: its directory and files are for their owner
+ * only, whatever the umask says. Others may be able to create files in a directory that was there
+ * before: so no file of theirs is opened, and no link is followed.
+ */
+
+/*
  * Make a directory for a trace, or take one that is there, empty and writable. Returns a file
  * descriptor of it, or -errno.
  */
 int output_dir_open(const char *dir, struct error *err);
+
+/* A new file for writing: a descriptor, or -errno. */
+int output_file_create(int dir_fd, const char *name);
+/* The same, but a file of this user's that is there already is opened with its content. Another's
+ * is removed. */
+int output_file_open(int dir_fd, const char *name);
 
 /* Writing the files of a trace directory, on disks that may be full. All return 0 or -errno. */
 

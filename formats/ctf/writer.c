@@ -306,9 +306,9 @@ static int add_file(struct ctf_writer *w, struct output *output)
 	int fd, ret;
 
 	snprintf(name, sizeof(name), "cpu%u", w->vcpu);
-	fd = openat(w->encoder->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	fd = output_file_create(w->encoder->dir_fd, name);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	packet_file_init(&w->file, fd);
 	ret = output_add(output, &w->file.base, &w->base.output);
 	if (ret)

@@ -134,7 +134,7 @@ static int create_file(int dir_fd, const char *prefix, unsigned int vcpu)
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s%u", prefix, vcpu);
-	return openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	return output_file_create(dir_fd, name);
 }
 
 static int add_stream(struct trace_encoder *base, struct output *output, unsigned int vcpu,
@@ -152,8 +152,10 @@ static int add_stream(struct trace_encoder *base, struct output *output, unsigne
 	stream->file.records_fd = create_file(encoder->dir_fd, "cpu", vcpu);
 	if (stream->file.records_fd >= 0)
 		stream->file.caches_fd = create_file(encoder->dir_fd, "caches", vcpu);
-	if (stream->file.caches_fd < 0)
-		ret = -errno;
+	if (stream->file.records_fd < 0)
+		ret = stream->file.records_fd;
+	else if (stream->file.caches_fd < 0)
+		ret = stream->file.caches_fd;
 	else
 		ret = output_add(output, &stream->file.base, &stream->base.output);
 	if (ret)
@@ -171,12 +173,12 @@ static int write_number(int dir_fd, const char *name, uint64_t number, struct er
 {
 	char text[32];
 	int n = snprintf(text, sizeof(text), "%" PRIu64 "\n", number);
-	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+	int fd = output_file_open(dir_fd, name);
 	size_t done;
 	int ret;
 
 	if (fd < 0)
-		return error_set(err, errno, "%s: %s", name, strerror(errno));
+		return error_set(err, -fd, "%s: %s", name, strerror(-fd));
 	ret = file_write_at(fd, text, (size_t)n, 0, &done);
 	if (close(fd) && !ret)
 		ret = -errno;

@@ -241,6 +241,7 @@ static int map_file(const char *path, struct guest_region *region, struct error 
 		ret = error_set(err, errno, "cannot map %s: %s", path, strerror(errno));
 		goto out;
 	}
+	madvise(bytes, (size_t)st.st_size, MADV_DONTDUMP);
 	region->hva = bytes;
 	region->size = (uint64_t)st.st_size;
 out:

@@ -328,27 +328,36 @@ int scratch_mapping_create(const struct kernel *kernel, const struct guest_regio
 	return ret;
 }
 
+/* -ESTALE: the guest has changed it, and it is the guest's now. */
+static int clear_slot(const struct scratch_mapping *mapping, size_t slot, struct error *err)
+{
+	uint64_t now;
+	int ret = guest_phys_read(mapping->kernel->guest, mapping->slots_gpa + slot * sizeof(now),
+				  &now, sizeof(now), err);
+
+	if (ret)
+		return ret;
+	if (now != mapping->slots[slot])
+		return error_set_at(err, ESTALE, mapping->gva + slot * KERNEL_MAP_CHUNK,
+				    "the guest has changed the mapping");
+	return write_slot(mapping, slot, 0, err);
+}
+
 int scratch_mapping_remove(struct scratch_mapping *mapping, struct error *err)
 {
-	struct guest *guest = mapping->kernel->guest;
+	bool done = true;
 	int ret = 0;
 
 	for (size_t i = 0; i < mapping->size / KERNEL_MAP_CHUNK; i++) {
-		uint64_t now, gva = mapping->gva + i * KERNEL_MAP_CHUNK;
-		int failed = 0;
+		int failed = mapping->slots[i] ? clear_slot(mapping, i, ret ? NULL : err) : 0;
 
-		if (!mapping->slots[i])
-			continue;
-		failed = guest_phys_read(guest, mapping->slots_gpa + i * sizeof(now), &now,
-					 sizeof(now), ret ? NULL : err);
-		if (!failed && now == mapping->slots[i])
-			failed = write_slot(mapping, i, 0, ret ? NULL : err);
-		else if (!failed)
-			failed = error_set_at(ret ? NULL : err, ESTALE, gva,
-					      "the guest has changed the mapping");
+		if (!failed || failed == -ESTALE)
+			mapping->slots[i] = 0;
+		done = done && !mapping->slots[i];
 		ret = ret ? ret : failed;
 	}
-	mapping->size = 0;
+	if (done)
+		mapping->size = 0;
 	return ret;
 }
 

@@ -68,8 +68,8 @@ int scratch_mapping_create(const struct kernel *kernel, const struct guest_regio
 
 /*
  * Zero the entries that still hold what was written. -ESTALE, with the address: an entry holds
- * something else, and was left alone. The guest is stopped by the caller, and no vCPU is in the
- * mapping or will return there.
+ * something else, and was left alone. After another error entries are left, and size is not 0: call
+ * it again. The guest is stopped by the caller, and no vCPU is in the mapping or will return there.
  *
  * TLBs may still hold the mapping afterwards: call guest_scratch_ops.remove, which flushes them,
  * before the guest runs again.

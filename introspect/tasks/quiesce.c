@@ -34,12 +34,16 @@ static bool judges_stacks(const struct quiesce *q)
 {
 	const struct quiesce_policy *p = &q->policy;
 
-	return p->judge_stacks_ms &&
-	       (p->paused || clock_monotonic_ms() - q->began_ms > p->judge_stacks_ms);
+	const unsigned int after = p->judge_stacks_ms ? p->judge_stacks_ms : QUIESCE_JUDGE_MS;
+
+	return p->paused || clock_monotonic_ms() - q->began_ms > after;
 }
 
-/* Whether a vCPU in the kernel is neither in the code nor in an interrupt or NMI that came there.
- * The stacks below that of an interrupt are those of tasks. */
+/*
+ * Whether a vCPU in the kernel is neither in the code nor in an interrupt or NMI that came there.
+ * The stacks that its present one leads to are searched; on an exception stack with interrupts off
+ * it may have left any of them.
+ */
 static bool is_elsewhere(const struct quiesce *q, const struct guest_regs *regs)
 {
 	bool on_exception_stack = regs->rsp - CPU_ENTRY_AREA < CPU_ENTRY_SIZE;

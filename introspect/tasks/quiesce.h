@@ -15,13 +15,14 @@
  * The code runs with interrupts off, but for its first instructions and behind its last. So the
  * guest has left it when three things hold at one stop:
  *  - each vCPU has been in user mode or idle since the text was put back, which ends every
- *    interrupt that may have come in the code;
+ *    interrupt that may have come in the code; or, as some vCPUs never are, the stacks that it is
+ * on show no interrupt that came there;
  *  - no vCPU's RIP lies in the code: a vCPU may since have continued a task that was preempted
  *    there;
  *  - no task was preempted in the code: no task's kernel stack holds a pt_regs with an address of
  *    it (stack-scan.h).
  */
-enum { QUIESCE_MAX_VCPUS = 128 };
+enum { QUIESCE_MAX_VCPUS = 128, QUIESCE_JUDGE_MS = 1000 };
 
 /* What is known of the guest and of the code, and how to go about it. */
 struct quiesce_policy {
@@ -38,7 +39,8 @@ struct quiesce_policy {
 	/* Search tasks also while a vCPU may be inside, so that met_task can be reported. */
 	bool report_tasks;
 	/* A vCPU that was not seen outside for this long is judged by its stack instead, since it
-	 * may do nothing but kernel work. At once in a paused guest; 0: never. */
+	 * may do nothing but kernel work, or its idle task may never halt (idle=poll, cpu-pm=on).
+	 * At once in a paused guest; 0: after QUIESCE_JUDGE_MS. */
 	unsigned int judge_stacks_ms;
 };
 

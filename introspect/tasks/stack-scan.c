@@ -24,6 +24,7 @@ struct search {
 	uint64_t start, size;
 	uint64_t steps, max_steps; /* along lists */
 	bool found;
+	uint64_t last; /* word that was scanned */
 	struct error *err;
 };
 
@@ -187,20 +188,39 @@ static int scan(struct search *s, uint64_t from, uint64_t size)
 				s->found = true;
 			previous = words[i];
 		}
+		s->last = previous;
 		at += n * sizeof(uint64_t);
 		size -= n * sizeof(uint64_t);
 	}
 	return ret;
 }
 
+/* The word at the top of a stack: its last one before an unmapped page, or before the next multiple
+ * of its size if other memory follows. 0: it leads nowhere else. */
+static uint64_t stack_below(struct search *s, uint64_t sp, bool guarded)
+{
+	uint64_t word = s->last, top = sp | (s->stacks->stack_bytes - 1);
+
+	if (!guarded && read_bytes(s, top & ~UINT64_C(7), &word, sizeof(word)))
+		return 0;
+	return is_kernel_address(word) && word - sp >= s->stacks->stack_bytes ? word : 0;
+}
+
 bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uint64_t sp,
 		      uint64_t start, uint64_t size)
 {
+	enum { MOST_STACKS = 4 };
 	struct search s = {.guest = guest, .stacks = stacks, .start = start, .size = size};
 
-	/* stops at the first unmapped page: nothing is mapped behind the stacks of interrupts
-	 */
-	scan(&s, sp, stacks->stack_bytes);
+	for (int i = 0; i < MOST_STACKS && sp && !s.found; i++) {
+		bool guarded;
+
+		s.last = 0;
+		/* stops at the first unmapped page: nothing is mapped behind the stacks of
+		 * interrupts */
+		guarded = scan(&s, sp, stacks->stack_bytes);
+		sp = stack_below(&s, sp, guarded);
+	}
 	return s.found;
 }
 

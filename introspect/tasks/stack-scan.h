@@ -60,7 +60,12 @@ bool task_stacks_valid(const struct task_stacks *stacks);
 int task_stacks_find(struct guest *guest, const struct task_stacks *stacks, uint64_t start,
 		     uint64_t size, bool *found, struct error *err);
 
-/* The same for one stack of any kind, from `sp` up to its end. */
+/*
+ * The same for a vCPU whose stack pointer is `sp`: its stack from there up to the end, and those
+ * that it was on before. The kernel writes to the top of an interrupt's stack where it came from
+ * (arch/x86/kernel/unwind_orc.c relies on it). That may be the stack of an idle task, which is in
+ * no list.
+ */
 bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uint64_t sp,
 		      uint64_t start, uint64_t size);
 

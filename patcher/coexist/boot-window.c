@@ -82,7 +82,7 @@ static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)
 	(void)hit;
 	w->entries_out = false;
 	for (size_t i = 0; i < w->plan->entries.n; i++)
-		oneshot_disarm(w->oneshots, w->plan->entries.v[i].gva + SITE_SIZE);
+		oneshot_disarm(w->oneshots, w->plan->entries.v[i].gva + SITE_SIZE, NULL);
 	if (patch_plan_refresh_entries(w->plan, w->kernel, &err) ||
 	    patch_set_apply(&w->plan->entries, w->kernel, &err))
 		first_error_set(w->failure, &err);
@@ -129,7 +129,7 @@ static void disarm_after_alternatives(struct boot_window *w)
 		uint64_t gva = oneshot_place(w->kernel, after_alternatives[i]);
 
 		if (gva)
-			oneshot_disarm(w->oneshots, gva);
+			oneshot_disarm(w->oneshots, gva, NULL);
 	}
 }
 

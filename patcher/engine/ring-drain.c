@@ -10,6 +10,7 @@ enum {
 	QUIET_MS = 10, /* ... after one without */
 	IDLE_MS = 100, /* without records, until the doorbells are armed */
 	LEAVE_MS = 32, /* the most between two tries to leave */
+	LEAVE_TRIES = 3,
 };
 
 /* The host may keep a vCPU off its CPU in the middle of a record for any time. A record that is
@@ -216,13 +217,18 @@ static bool is_leaving(struct ring_engine *x)
 
 /* --- leaving ---------------------------------------------------------------------------------- */
 
+/* What could not be taken away at first may go at the next try. */
 static void leave(struct ring_engine *x)
 {
 	struct error err;
+	int ret = -1;
 
 	ring_engine_drain_all(x);
-	if (ring_engine_remove_memory(x, &err))
-		first_error_set(x->config.failure, &err);
+	for (int i = 0; ret && i < LEAVE_TRIES; i++) {
+		ret = ring_engine_remove_memory(x, &err);
+		if (ret)
+			first_error_set(x->config.failure, &err);
+	}
 }
 
 /* Stop the guest, and if it has left the code call `then`. */

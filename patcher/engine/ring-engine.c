@@ -74,7 +74,7 @@ static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct
 		.tasks = &x->tasks, .gva = x->mapping.gva, .size = x->code_bytes};
 	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
 
-	if (ret)
+	if (ret || x->leaving)
 		return ret;
 	pthread_mutex_lock(&x->lock);
 	/* cannot fail: a merge takes fewer rings than this has room for */

@@ -170,10 +170,13 @@ int ring_engine_remove_memory(struct ring_engine *x, struct error *err)
 	int ret = x->mapped ? scratch_mapping_remove(&x->mapping, err) : 0;
 	int removed = 0;
 
-	x->mapped = false;
+	x->mapped = x->mapped && x->mapping.size;
+	if (x->mapped)
+		return ret;
 	if (x->scratch.size)
 		removed = x->guest->scratch->remove(x->guest, &x->scratch, ret ? NULL : err);
-	x->scratch.size = 0;
+	if (!removed)
+		x->scratch.size = 0;
 	return ret ? ret : removed;
 }
 

@@ -90,10 +90,8 @@ void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint6
 /* What there is beside the engine's patches. */
 static void begin_taking_back(struct trace_session *s)
 {
-	oneshot_disarm_all(&s->oneshots);
 	ftrace_handoff_end(&s->ftrace);
 	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
-	s->restored = (struct patch_outcome){0};
 }
 
 static int take_back(struct trace_session *s, struct error *err)
@@ -103,11 +101,11 @@ static int take_back(struct trace_session *s, struct error *err)
 
 	begin_taking_back(s);
 	ret = engine->ops->withdraw(engine, &s->restored, err);
-	if (!ret)
-		s->switch_pending = s->refreshing = false;
-	if (!ret)
-		direct_forget(s);
-	return ret;
+	if (ret)
+		return ret;
+	s->switch_pending = s->refreshing = false;
+	direct_forget(s);
+	return oneshot_disarm_all(&s->oneshots, err);
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -185,7 +183,7 @@ static int put_traps(struct trace_session *s, struct error *err)
 	if (!ret)
 		ret = s->trap_engine->ops->install(s->trap_engine, err);
 	if (ret)
-		oneshot_disarm_all(&s->oneshots);
+		oneshot_disarm_all(&s->oneshots, NULL);
 	return ret;
 }
 
@@ -307,6 +305,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	if (ret)
 		return ret;
 	prepare_oneshots(s);
+	s->restored = (struct patch_outcome){0};
 	ret = start_stopped(s, err);
 	s->guest->control->resume(s->guest, NULL);
 	if (ret)
@@ -375,12 +374,14 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 int trace_session_end(struct trace_session *s, struct error *err)
 {
 	const bool enabled = s->enabled;
-	int ret;
+	int ret, disarmed;
 
 	if (enabled)
 		begin_taking_back(s);
 	ret = session_end_engine(s, enabled ? &s->restored : NULL, err);
 	direct_forget(s);
+	disarmed = oneshot_disarm_all(&s->oneshots, ret ? NULL : err);
+	ret = ret ? ret : disarmed;
 	s->enabled = false;
 	forget_calls(s);
 	return ret;

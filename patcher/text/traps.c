@@ -101,18 +101,20 @@ static int write_text(void *kernel, uint64_t gva, const uint8_t *bytes, size_t s
 	return kernel_write(kernel, gva, bytes, size, err);
 }
 
-static void take_trap_back(struct oneshots *oneshots, const struct trap *trap)
+static int take_trap_back(struct oneshots *oneshots, const struct trap *trap, struct error *err)
 {
 	const struct patch_place place = {trap->gva, GUEST_TRAP_SIZE, trap->original, oneshot_trap,
 					  1};
 	struct patch_outcome outcome = {0};
 	uint8_t now[GUEST_TRAP_SIZE];
+	int ret;
 
 	if (has_breaks(oneshots))
-		kernel_set_break(oneshots->kernel, trap->gva, false, NULL);
-	else if (!kernel_read(oneshots->kernel, trap->gva, now, sizeof(now), NULL))
-		patch_place_restore(&place, now, write_text, (void *)oneshots->kernel, &outcome,
-				    NULL);
+		return kernel_set_break(oneshots->kernel, trap->gva, false, err);
+	ret = kernel_read(oneshots->kernel, trap->gva, now, sizeof(now), err);
+	return ret ? ret
+		   : patch_place_restore(&place, now, write_text, (void *)oneshots->kernel,
+					 &outcome, err);
 }
 
 /* What stands there, and the trap in the table. */
@@ -153,32 +155,39 @@ forget:
 	return ret;
 }
 
-static void disarm(struct oneshots *oneshots, uint64_t gva)
+/* With its gva out of `armed`; an error puts it back. */
+static int disarm(struct oneshots *oneshots, uint64_t gva, struct error *err)
 {
 	const struct trap *trap = trap_table_find(oneshots->traps, gva);
+	int ret = trap ? take_trap_back(oneshots, trap, err) : 0;
 
-	if (!trap)
-		return;
-	take_trap_back(oneshots, trap);
-	trap_table_remove(oneshots->traps, gva);
+	if (!ret)
+		trap_table_remove(oneshots->traps, gva);
+	else
+		u64_map_insert(&oneshots->armed, gva, NULL);
+	return ret;
 }
 
-void oneshot_disarm(struct oneshots *oneshots, uint64_t gva)
+int oneshot_disarm(struct oneshots *oneshots, uint64_t gva, struct error *err)
 {
-	if (u64_map_remove(&oneshots->armed, gva))
-		disarm(oneshots, gva);
+	return u64_map_remove(&oneshots->armed, gva) ? disarm(oneshots, gva, err) : 0;
 }
 
-void oneshot_disarm_all(struct oneshots *oneshots)
+int oneshot_disarm_all(struct oneshots *oneshots, struct error *err)
 {
 	struct u64_map armed = oneshots->armed;
 	uint64_t gva;
 	size_t pos = 0;
+	int ret = 0;
 
 	u64_map_init(&oneshots->armed, 0);
-	while (u64_map_next(&armed, &pos, &gva))
-		disarm(oneshots, gva);
+	while (u64_map_next(&armed, &pos, &gva)) {
+		int one = disarm(oneshots, gva, ret ? NULL : err);
+
+		ret = ret ? ret : one;
+	}
 	u64_map_deinit(&armed);
+	return ret;
 }
 
 static void fire(struct oneshots *oneshots, uint64_t gva, const struct guest_trap *hit)
@@ -189,8 +198,9 @@ static void fire(struct oneshots *oneshots, uint64_t gva, const struct guest_tra
 	if (!trap || trap->kind != TRAP_ONESHOT)
 		return;
 	copy = *trap;
-	oneshot_disarm(oneshots, gva);
-	copy.fn(copy.arg, hit);
+	/* after an error the vCPU comes to the trap again */
+	if (!oneshot_disarm(oneshots, gva, NULL))
+		copy.fn(copy.arg, hit);
 }
 
 void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, const struct guest_trap *hit)

@@ -81,9 +81,10 @@ uint64_t oneshot_place(const struct kernel *kernel, const char *function);
 int oneshot_arm(struct oneshots *oneshots, uint64_t gva, oneshot_fn *fn, void *arg,
 		struct error *err);
 
-/* Put the original bytes back if the trap still stands there, and forget it. */
-void oneshot_disarm(struct oneshots *oneshots, uint64_t gva);
-void oneshot_disarm_all(struct oneshots *oneshots);
+/* Put the original bytes back if the trap still stands there, and forget it. After an error it is
+ * still armed, for another try. */
+int oneshot_disarm(struct oneshots *oneshots, uint64_t gva, struct error *err);
+int oneshot_disarm_all(struct oneshots *oneshots, struct error *err);
 
 /* A vCPU hit a TRAP_ONESHOT: with the guest stopped, disarm it and call its function. If another
  * thread disarmed it before the guest was stopped, the vCPU just goes on. */

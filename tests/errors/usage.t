@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 use FindBin;
+use IO::Socket::UNIX;
 use Test::More;
 
 use lib $FindBin::RealBin;
@@ -106,4 +107,17 @@ refuses('a file with odd characters in its name', 1, qr/a\?b\?\[31mc: /, 'check'
 write_file("$work/file", '');
 refuses('ctl to a file', 1, qr/is not a socket/, 'ctl', "$work/file", 'status');
 
+# Otherwise the socket would take the place of standard output, and get what is printed.
+sub test_closed_descriptors {
+	my $path = "$work/closed";
+	my $listener = IO::Socket::UNIX->new(Local => $path, Listen => 1) or die "$path: $!";
+	my $pid = fork // die $!;
+	exec 'sh', '-c', "exec $build/sonde ctl $path status <&- >&- 2>&-" unless $pid;
+	my $client = $listener->accept;
+	is(readlink "/proc/$pid/fd/$_", '/dev/null', "closed descriptor $_ is /dev/null while sonde runs") for 0 .. 2;
+	kill KILL => $pid;
+	waitpid $pid, 0;
+}
+
+test_closed_descriptors();
 done_testing();

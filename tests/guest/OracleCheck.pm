@@ -8,6 +8,7 @@ use strict;
 use warnings;
 use Test::More;
 
+use Campaign;
 use GuestTrace;
 use OracleCompare;
 
@@ -64,6 +65,7 @@ sub check_events {
 	system("$check{build}/sonde convert $check{trace} --to kmemtrace -o $check{out}/records 2> $check{out}/convert.txt");
 	is($?, 0, "$name: sonde convert converts the trace") or diag(`cat $check{out}/convert.txt`);
 	my $result = OracleCompare::compare($check{guest}, "$check{out}/records", 1);
+	add_total($result->{events} // 0, 'events compared');
 	diag($_) for @{$result->{faults}};
 	is($result->{cpus}, $check{cpus}, "$name: both markers are found on every vCPU");
 	cmp_ok($result->{events}, '>=', $check{min_events}, "$name: $result->{events} guest events compared");

@@ -2,13 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The oracle test: compares Sonde's records with the guest's own trace events, event by event, for each
-# row of tests/guest/configs; and the guest's text after tracing with that of an untraced boot.
+# row of tests/guest/configs; and the guest's text after tracing with that of an untraced boot. In a campaign
+# (BUDGET) each row runs again, with so many iterations that the time is used.
 use strict;
 use warnings;
 use FindBin;
+use List::Util qw(min);
 use Test::More;
+use Time::HiRes qw(time);
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Campaign;
 use Files;
 use GuestConfigs;
 use GuestLog;
@@ -18,9 +22,8 @@ use Testbed;
 use Tree;
 
 sub check_row {
-	my ($row) = @_;
+	my ($row, $scale) = @_;
 	$row->{ring} = $ENV{RING} if $ENV{RING};
-	my $scale = $ENV{ITERATIONS_SCALE} // 1;
 	my $iterations = $row->{iterations} * $scale;
 	my $kernel = kernel_image($row->{kernel});
 	my $name = "$row->{kernel}, $row->{cpus} vCPU";
@@ -73,7 +76,26 @@ sub check_text {
 		or diag(GuestText::differences($traced, $plain));
 }
 
+# First once, to learn how long it takes. A guest with more than MOST_SCALE has no room for its own events.
+use constant { MOST_SCALE => 28, BOOTS_SHARE => 0.5 };
+sub run_for {
+	my ($row, $seconds) = @_;
+	my $end = time + $seconds;
+	my $from = time;
+	check_row($row, 1);
+	my $once = time - $from;
+	while (1) {
+		my $scale = min(MOST_SCALE, int(($end - time - BOOTS_SHARE * $once) / ((1 - BOOTS_SHARE) * $once)));
+		last if $scale < 1;
+		check_row($row, $scale);
+	}
+}
+
 my @rows = GuestConfigs::rows();
 plan skip_all => "no row of tests/guest/configs matches GUEST='$ENV{GUEST}'" unless @rows;
-check_row($_) for @rows;
+if (in_campaign()) {
+	run_for($rows[$_], seconds_left() / (@rows - $_)) for 0 .. $#rows;
+} else {
+	check_row($_, $ENV{ITERATIONS_SCALE} // 1) for @rows;
+}
 done_testing();

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -28,8 +29,13 @@ enum {
 	CR0_AT = 188,         /* in it */
 };
 
+#define RAM_HVA 0x10000000000ull
+
 enum run { RUNNING, PAUSED, DEBUG };
 enum reason { BY_UNKNOWN = 0, BY_USER = 1 }; /* virDomainPausedReason */
+
+static struct fake_qemu *listed; /* libvirt's only domain */
+static int error_code = 1;
 
 struct fake_qemu {
 	pthread_mutex_t lock;
@@ -50,6 +56,7 @@ struct fake_qemu {
 	int fd;       /* its connection; -1: none */
 	pthread_t thread;
 	bool has_thread;
+	pid_t thread_pid; /* the process that has it */
 
 	bool unacked; /* the gdbstub's last packet is not acknowledged */
 	char packet[MAX_PACKET];
@@ -58,6 +65,16 @@ struct fake_qemu {
 	fake_fault_fn *fault;
 	void *fault_arg;
 };
+
+/* Forked processes inherit it. */
+const char *fake_qemu_uuid(void)
+{
+	static char uuid[LIBVIRT_UUID_TEXT];
+
+	if (!*uuid)
+		snprintf(uuid, sizeof(uuid), "00000000-0000-4000-8000-%012x", getpid());
+	return uuid;
+}
 
 /* --- running, with the lock ------------------------------------------------------------------ */
 
@@ -264,6 +281,7 @@ static void start_server(struct fake_qemu *q)
 	q->passed = -1;
 	q->state = IDLE;
 	q->unacked = false;
+	q->thread_pid = getpid();
 	q->has_thread = !pthread_create(&q->thread, NULL, serve, q);
 }
 
@@ -274,6 +292,9 @@ static void end_server(struct fake_qemu *q)
 	if (!q->has_thread)
 		return;
 	q->has_thread = false;
+	/* of another process: the client has closed it, or will */
+	if (q->thread_pid != getpid())
+		return;
 	if (q->fd >= 0)
 		shutdown(q->fd, SHUT_RDWR);
 	pthread_mutex_unlock(&q->lock);
@@ -434,9 +455,119 @@ static int domain_state(virDomainPtr domain, int *state, int *reason, unsigned i
 	return ret;
 }
 
+static virConnectPtr connect_open(const char *uri)
+{
+	(void)uri;
+	return listed && listed->dead_libvirtd ? NULL : (virConnectPtr)&listed;
+}
+
+static int connect_close(virConnectPtr connection)
+{
+	(void)connection;
+	return 0;
+}
+
+static int connect_keep_alive(virConnectPtr connection, int interval_s, unsigned int count)
+{
+	(void)connection;
+	(void)interval_s;
+	(void)count;
+	return 0;
+}
+
+static const char *connect_type(virConnectPtr connection)
+{
+	(void)connection;
+	return "QEMU";
+}
+
+static char *connect_uri(virConnectPtr connection)
+{
+	(void)connection;
+	return strdup("qemu:///session?socket=/nonexistent/socket");
+}
+
+static virDomainPtr look_up(bool found)
+{
+	found = found && listed;
+	error_code = found ? 1 : LIBVIRT_ERR_NO_DOMAIN;
+	return found ? (virDomainPtr)listed : NULL;
+}
+
+static virDomainPtr lookup_name(virConnectPtr connection, const char *name)
+{
+	(void)connection;
+	return look_up(!strcmp(name, "fake"));
+}
+
+static virDomainPtr lookup_uuid(virConnectPtr connection, const char *uuid)
+{
+	(void)connection;
+	return look_up(!strcmp(uuid, fake_qemu_uuid()));
+}
+
+static int domain_free(virDomainPtr domain)
+{
+	(void)domain;
+	return 0;
+}
+
+static const char *domain_name(virDomainPtr domain)
+{
+	(void)domain;
+	return "fake";
+}
+
+static int domain_uuid(virDomainPtr domain, char *uuid)
+{
+	(void)domain;
+	strcpy(uuid, fake_qemu_uuid());
+	return 0;
+}
+
+static char *domain_xml(virDomainPtr domain, unsigned int flags)
+{
+	(void)domain;
+	(void)flags;
+	return strdup("<domain><devices/></domain>");
+}
+
+static int event_register_default(void)
+{
+	return 0;
+}
+
+static int event_run_default(void)
+{
+	clock_wait_ms(1);
+	return 0;
+}
+
+static int event_add_timeout(int ms, void (*fn)(int timer, void *arg), void *arg,
+			     void (*free_arg)(void *arg))
+{
+	(void)ms;
+	(void)fn;
+	(void)arg;
+	(void)free_arg;
+	return 1;
+}
+
+static void event_update_timeout(int timer, int ms)
+{
+	(void)timer;
+	(void)ms;
+}
+
+static int event_remove_timeout(int timer)
+{
+	(void)timer;
+	return 0;
+}
+
 static int last_code(void)
 {
-	return 1;
+	return error_code;
 }
 
 static const char *last_message(void)
@@ -444,7 +575,23 @@ static const char *last_message(void)
 	return "libvirtd is dead";
 }
 
-static const struct libvirt_api api = {.monitor_command = monitor_command,
+static const struct libvirt_api api = {.connect_open = connect_open,
+				       .connect_close = connect_close,
+				       .connect_keep_alive = connect_keep_alive,
+				       .connect_type = connect_type,
+				       .connect_uri = connect_uri,
+				       .lookup_name = lookup_name,
+				       .lookup_uuid = lookup_uuid,
+				       .domain_free = domain_free,
+				       .domain_name = domain_name,
+				       .domain_uuid = domain_uuid,
+				       .domain_xml = domain_xml,
+				       .event_register_default = event_register_default,
+				       .event_run_default = event_run_default,
+				       .event_add_timeout = event_add_timeout,
+				       .event_update_timeout = event_update_timeout,
+				       .event_remove_timeout = event_remove_timeout,
+				       .monitor_command = monitor_command,
 				       .monitor_command_files = monitor_command_files,
 				       .domain_state = domain_state,
 				       .last_code = last_code,
@@ -452,36 +599,105 @@ static const struct libvirt_api api = {.monitor_command = monitor_command,
 
 /* --- for the test ---------------------------------------------------------------------------- */
 
-static void start_process(struct fake_qemu *q)
+/* At the same address in both processes, where nothing else is mapped. */
+static uint8_t *map_ram(int fd)
 {
-	q->pid = fork();
-	if (!q->pid)
-		for (;;)
-			pause();
-	q->process = (struct libvirt_process){.pid = q->pid,
-					      .fd = (int)syscall(SYS_pidfd_open, q->pid, 0)};
-	if (q->pid < 0 || q->process.fd < 0)
+	void *at = mmap((void *)RAM_HVA, FAKE_QEMU_RAM, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
+
+	if (at != (void *)RAM_HVA)
 		abort();
+	return at;
+}
+
+void fake_qemu_main(int argc, char **argv)
+{
+	if (argc != 4 || strcmp(argv[1], "-uuid"))
+		return;
+	map_ram(atoi(argv[3]));
+	for (;;)
+		pause();
+}
+
+static void run_child(int fd)
+{
+	char descriptor[16];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(descriptor, sizeof(descriptor), "%d", fd);
+	execl("/proc/self/exe", "fake-qemu", "-uuid", fake_qemu_uuid(), descriptor, NULL);
+	_exit(1);
+}
+
+static bool is_mapped(const struct fake_qemu *q)
+{
+	char path[64], line[512];
+	bool found = false;
+	uintptr_t start;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", q->pid);
+	maps = fopen(path, "re");
+	while (maps && !found && fgets(line, sizeof(line), maps))
+		found = sscanf(line, "%" SCNxPTR, &start) == 1 && start == (uintptr_t)q->ram &&
+			strstr(line, "memfd:ram");
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+static void start_process(struct fake_qemu *q, int fd)
+{
+	pid_t pid;
+
+	fake_qemu_uuid();
+	pid = fork(); /* *q is shared with the child */
+
+	if (!pid)
+		run_child(fd);
+	q->pid = pid;
+	for (int i = 0; i < 5000; i++) {
+		clock_wait_ms(1);
+		/* in this order: before its exec() the child has this process's mappings */
+		libvirt_process_open(fake_qemu_uuid(), "", &q->process);
+		if (q->process.pid == q->pid && is_mapped(q))
+			return;
+		libvirt_process_close(&q->process);
+	}
+	abort();
+}
+
+static void init_lock(struct fake_qemu *q)
+{
+	pthread_mutexattr_t shared;
+
+	pthread_mutexattr_init(&shared);
+	pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(&q->lock, &shared);
+	pthread_mutexattr_destroy(&shared);
 }
 
 struct fake_qemu *fake_qemu_create(unsigned int nr_vcpus)
 {
-	struct fake_qemu *q = calloc(1, sizeof(*q));
-	int fd = memfd_create("ram", MFD_CLOEXEC);
+	struct fake_qemu *q =
+		mmap(NULL, sizeof(*q), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int fd = memfd_create("ram", 0);
 
-	if (!q || fd < 0 || ftruncate(fd, FAKE_QEMU_RAM) || nr_vcpus > MAX_VCPUS)
+	if (q == MAP_FAILED || fd < 0 || ftruncate(fd, FAKE_QEMU_RAM) || nr_vcpus > MAX_VCPUS)
 		abort();
-	q->ram = mmap(NULL, FAKE_QEMU_RAM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	q->ram = map_ram(fd);
 	q->nr_vcpus = nr_vcpus;
 	q->fd = q->passed = -1;
-	pthread_mutex_init(&q->lock, NULL);
-	start_process(q);
+	init_lock(q);
+	start_process(q, fd);
 	close(fd);
+	listed = q;
 	return q;
 }
 
 void fake_qemu_destroy(struct fake_qemu *q)
 {
+	listed = NULL;
 	pthread_mutex_lock(&q->lock);
 	end_server(q);
 	pthread_mutex_unlock(&q->lock);
@@ -491,17 +707,24 @@ void fake_qemu_destroy(struct fake_qemu *q)
 	libvirt_process_close(&q->process);
 	munmap(q->ram, FAKE_QEMU_RAM);
 	pthread_mutex_destroy(&q->lock);
-	free(q);
+	munmap(q, sizeof(*q));
+}
+
+const struct libvirt_api *fake_qemu_libvirt(void)
+{
+	return &api;
 }
 
 struct libvirt_domain fake_qemu_domain(struct fake_qemu *q)
 {
-	return (struct libvirt_domain){.api = &api,
-				       .calling = PTHREAD_MUTEX_INITIALIZER,
-				       .domain = (virDomainPtr)q,
-				       .name = "fake",
-				       .uuid = "00000000-0000-4000-8000-000000000001",
-				       .qemu = q->process};
+	struct libvirt_domain domain = {.api = &api,
+					.calling = PTHREAD_MUTEX_INITIALIZER,
+					.domain = (virDomainPtr)q,
+					.name = "fake",
+					.qemu = q->process};
+
+	snprintf(domain.uuid, sizeof(domain.uuid), "%s", fake_qemu_uuid());
+	return domain;
 }
 
 void fake_qemu_set_fault(struct fake_qemu *q, fake_fault_fn *fn, void *arg)

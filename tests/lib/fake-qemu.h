@@ -29,9 +29,19 @@ enum { FAKE_STALL_MS = 300 };
 /* Called on the gdbstub's thread. */
 typedef enum fake_fault fake_fault_fn(void *arg, const char *packet);
 
-/* One running vCPU or more, whose process is a child of this one. */
+/*
+ * One running vCPU or more. Its process is a child of this one, with "-uuid UUID" among
+ * its arguments. A process that is forked later shares its state; only one at a time may use it.
+ */
 struct fake_qemu *fake_qemu_create(unsigned int nr_vcpus);
 void fake_qemu_destroy(struct fake_qemu *qemu);
+/* UUID: tests that run at the same time have different ones. */
+const char *fake_qemu_uuid(void);
+/* Call it first in main(): it does not return in that child. */
+void fake_qemu_main(int argc, char **argv);
+
+/* libvirt, which has this domain under the name "fake", until it is destroyed. */
+const struct libvirt_api *fake_qemu_libvirt(void);
 
 /* As libvirt_domain_open() would fill it; needs no closing. */
 struct libvirt_domain fake_qemu_domain(struct fake_qemu *qemu);

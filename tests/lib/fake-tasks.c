@@ -19,7 +19,11 @@ static uint8_t *at(struct fake_kernel *fake, uint64_t gva)
 
 void fake_write64(struct fake_kernel *fake, uint64_t gva, uint64_t value)
 {
-	memcpy(at(fake, gva), &value, sizeof(value));
+	uint8_t bytes[sizeof(value)], *to = at(fake, gva);
+
+	memcpy(bytes, &value, sizeof(value));
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		__atomic_store_n(&to[i], bytes[i], __ATOMIC_RELAXED);
 }
 
 uint64_t fake_read64(struct fake_kernel *fake, uint64_t gva)

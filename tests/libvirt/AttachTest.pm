@@ -31,11 +31,12 @@ my (%text, $traces);
 
 $SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
 
-# Skips the whole test where there is no libvirt.
+# Skips the whole test where there is no libvirt. The program under test may be another one than build/sonde.
 sub start {
+	my ($program) = @_;
 	my $why = Libvirt::missing();
 	plan skip_all => $why if $why;
-	$libvirt = Libvirt->start("$build/sonde");
+	$libvirt = Libvirt->start($program // "$build/sonde");
 	$work = $libvirt->work;
 	$traces = 0;
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Attach and detach repeatedly, to a domain whose vCPUs are all busy: what each attachment leaves in
-# QEMU and in libvirtd, and that the guest's log stays clean. ATTACHES (4): how often.
+# QEMU and in libvirtd, and that the guest's log stays clean. ATTACHES (4): how often;
+# BUDGET: seconds, instead.
 use strict;
 use warnings;
 use FindBin;
@@ -12,6 +13,7 @@ use Time::HiRes qw(sleep time);
 
 use lib $FindBin::RealBin;
 use AttachTest;
+use Campaign;
 use Files;
 use Process;
 
@@ -20,7 +22,7 @@ use constant {
 	KIB_PER_ATTACHMENT => 4,
 };
 
-my $attaches = $ENV{ATTACHES} // 4;
+my $attaches = 0; # that were tried
 
 # The number of scratch devices that QEMU still maps. QEMU unmaps the last one a little later.
 sub still_mapped {
@@ -103,7 +105,8 @@ attach('t', '--until-events', 1); # what libvirtd and QEMU keep for the first on
 sleep 2;
 push @qemu, size_of($libvirt->qemu('t'));
 my $done = 0;
-for my $i (1 .. $attaches) {
+my $cycles = rounds(ATTACHES => 4, 1, 60);
+while (my $i = $cycles->next) {
 	my ($status, $text) = attach('t', '--until-events', 1000);
 	if ($status) {
 		diag("attachment $i: $text");
@@ -118,6 +121,9 @@ for my $i (1 .. $attaches) {
 	push @daemon, size_of($libvirt->libvirtd);
 	$done++;
 }
+$attaches = $cycles->done;
+add_total($attaches, 'attachments');
+add_total($events, 'events traced');
 is($done, $attaches, sprintf 'all attachments succeed: %d of %d, %d events, %.1f s each', $done, $attaches, $events,
 	(time - $from) / ($done || 1));
 is($lost, 0, 'no event is lost in any attachment');

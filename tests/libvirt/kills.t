@@ -8,6 +8,7 @@
 #   DAEMON_KILLS (2)    of libvirtd
 #   WATCHDOG_KILLS (2)  of watchdog and tracer
 #   SEED                of the moments
+#   BUDGET              seconds, instead of these numbers
 use strict;
 use warnings;
 use FindBin;
@@ -17,6 +18,7 @@ use Time::HiRes qw(sleep time);
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Campaign;
 use Process;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
@@ -41,15 +43,17 @@ sub check_times {
 }
 
 sub test_tracer {
-	my $count = $ENV{KILLS} // 6;
+	my $kills = rounds(KILLS => 6, 0.6, 150);
 	my %total = map { $_ => 0 } qw(harmed late patched);
 	my (@restored, @took); # s, until the text is as before; until mapping and device are gone, too
-	for my $i (1 .. $count) {
+	while (my $i = $kills->next) {
 		my %seen = kill_tracer('t', "kill $i", start_some('t', 'killed', $whole));
 		$total{$_} += $seen{$_} for keys %total;
 		push @restored, $seen{restored} if $seen{patched};
 		push @took, $seen{took};
 	}
+	my $count = $kills->done;
+	add_total($count, 'kills of the tracer');
 	is($total{harmed}, 0, "SIGKILL of the tracer, $count times (seed $seed), $total{patched} with patches in the guest: "
 		. 'the domain is as before');
 	check_times($count, 'the text is as before', 3, @restored);
@@ -58,9 +62,9 @@ sub test_tracer {
 }
 
 sub test_daemon {
-	my $count = $ENV{DAEMON_KILLS} // 2;
+	my $kills = rounds(DAEMON_KILLS => 2, 1, 100);
 	my ($harmed, $failed, $patched) = (0, 0, 0);
-	for my $i (1 .. $count) {
+	while (my $i = $kills->next) {
 		my ($pid, $after) = start_some('t', 'daemon', $whole);
 		kill KILL => $libvirt->libvirtd;
 		$failed++ if $libvirt->wait_for($pid, 60);
@@ -68,6 +72,8 @@ sub test_daemon {
 		$patched += had_patches('daemon');
 		$harmed += judge('t', "libvirtd's kill $i", $after, 'daemon');
 	}
+	my $count = $kills->done;
+	add_total($count, 'kills of libvirtd');
 	is($harmed, 0, "SIGKILL of libvirtd, $count times (seed $seed), $failed attachments failed, $patched undone by the "
 		. 'watchdog: the domain is as before');
 }
@@ -146,9 +152,9 @@ sub test_recover_paused {
 }
 
 sub test_watchdog {
-	my $count = $ENV{WATCHDOG_KILLS} // 2;
+	my $kills = rounds(WATCHDOG_KILLS => 2, 0.6, 100);
 	my ($harmed, $failed, $patched) = (0, 0, 0);
-	for my $i (1 .. $count) {
+	while (my $i = $kills->next) {
 		my ($pid, $watchdog) = start_watched('orphan');
 		my $after = rand $whole;
 		sleep $after;
@@ -159,6 +165,8 @@ sub test_watchdog {
 		$failed++, diag("recovery $i: $text") if $status;
 		$harmed += judge('t', "watchdog's kill $i", $after, 'orphan');
 	}
+	my $count = $kills->done;
+	add_total($count, 'kills of tracer and watchdog');
 	is($harmed + $failed, 0, "SIGKILL of watchdog and tracer, $count times (seed $seed), $patched with patches in the "
 		. 'guest: sonde recover succeeds and the domain is as before');
 }

@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The oracle test on libvirt domains, for each row of tests/libvirt/configs: compares what sonde attach
-# recorded with the guest's own trace events, one by one, pages included.
+# recorded with the guest's own trace events, one by one, pages included. In a campaign (BUDGET) the rows come in
+# random order, again and again.
 use strict;
 use warnings;
 use FindBin;
+use List::Util qw(shuffle);
 use Test::More;
 use Time::HiRes qw(time);
 
 use lib $FindBin::RealBin, map { "$FindBin::RealBin/../$_" } qw(guest lib);
 use AttachTest;
+use Campaign;
 use Files;
 use GuestConfigs;
 use GuestLog;
@@ -92,5 +95,8 @@ my $on_kvm = ($ENV{DOMAIN_TYPE} // '') eq 'kvm';
 @rows = grep { ($_->{when} eq 'kvm') == $on_kvm } @rows;
 @rows = grep { $_->{when} ne 'long' || $ENV{LONG} } @rows unless $ENV{GUEST};
 plan skip_all => 'no row of tests/libvirt/configs matches GUEST=' . ($ENV{GUEST} // '') unless @rows;
-check_row($_) for @rows;
+my $rows = rounds(ROWS => scalar @rows, 1, 60);
+@rows = shuffle @rows if in_campaign();
+while (my $i = $rows->next) { check_row($rows[($i - 1) % @rows]) }
+add_total($rows->done, 'guests');
 done_testing();

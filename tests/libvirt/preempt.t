@@ -6,8 +6,9 @@
 # when the task continues.
 #
 #   KILLS (3)     of each kernel's tracer
-#   PREEMPT_KERNELS  6.12
+#   PREEMPT_KERNELS  6.12; in a campaign 6.1, too
 #   SEED          of the moments
+#   BUDGET        seconds, instead of KILLS
 use strict;
 use warnings;
 use FindBin;
@@ -16,10 +17,11 @@ use Time::HiRes qw(sleep time);
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Campaign;
 use Files;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
-my $count = $ENV{KILLS} // 3;
+my @kernels = split ' ', $ENV{PREEMPT_KERNELS} // (in_campaign() ? '6.12 6.1' : '6.12');
 
 # Start a tracer and let it trace for up to half a second.
 sub start_traced {
@@ -43,7 +45,7 @@ sub check_journal {
 }
 
 sub test_kernel {
-	my ($version) = @_;
+	my ($version, $share) = @_;
 	my $name = 'preempt-' . $version =~ s/\./-/r;
 	my $image = "$build/kernels/$version/vmlinuz";
 	start_ticking($name, kernel => $image, cpus => 2, cmdline => 'preempt=full');
@@ -51,11 +53,15 @@ sub test_kernel {
 	check_journal($name, $version);
 	my %total = map { $_ => 0 } qw(harmed late patched met);
 	my $longest = 0;
-	for my $i (1 .. $count) {
+	my $kills = rounds(KILLS => 3, $share);
+	while (my $i = $kills->next) {
 		my %seen = kill_tracer($name, "kill $i", start_traced($name));
 		$total{$_} += $seen{$_} for keys %total;
 		$longest = $seen{took} if $seen{took} > $longest;
 	}
+	my $count = $kills->done;
+	add_total($count, 'kills of the tracer');
+	add_total($total{met}, 'tasks met in scratch memory');
 	is($total{harmed}, 0, "$version: SIGKILL of the tracer, $count times (seed $seed), $total{patched} with patches in the "
 		. "guest, $total{met} with a task preempted in scratch memory: the domain is as before");
 	cmp_ok($longest, '<', 20, sprintf '%s: all is undone within 20 s: %.2f s', $version, $longest);
@@ -81,5 +87,5 @@ RC
 close $rc;
 build_initrd("$work/initrd", "$work/rc=/etc/rc");
 srand $seed;
-test_kernel($_) for split ' ', $ENV{PREEMPT_KERNELS} // '6.12';
+test_kernel($kernels[$_], 1 / (@kernels - $_)) for 0 .. $#kernels;
 done_testing();

@@ -9,6 +9,7 @@
 #
 #   SUSPENDS (8)     of the domain
 #   SEED            of the moments
+#   BUDGET          seconds, instead of SUSPENDS
 use strict;
 use warnings;
 use FindBin;
@@ -18,11 +19,11 @@ use Time::HiRes qw(sleep time);
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Campaign;
 use Files;
 use Process;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
-my $count = $ENV{SUSPENDS} // 8;
 
 sub reason { return $libvirt->virsh('domstate', 't', '--reason') =~ s/^\s+|\s+$//gr }
 
@@ -76,13 +77,16 @@ open my $file, '>', $go or die $!;
 close $file;
 my $cycles = attach_forever($go);
 my ($effective, @wrong) = (0);
-for my $i (1 .. $count) {
+my $suspends = rounds(SUSPENDS => 8, 1, 20);
+while (my $i = $suspends->next) {
 	my ($took, @why) = suspend_once();
 	$effective += $took;
 	push @wrong, map { "$i: $_" } @why;
 }
 unlink $go;
 waitpid $cycles, 0;
+my $count = $suspends->done;
+add_total($count, 'suspensions');
 is(scalar(@wrong), 0, "suspended $count times (seed $seed), $effective with effect: a suspended domain stays paused and a "
 	. 'resumed one runs; attachments: ' . slurp("$work/attached.txt")) or diag(join "\n", @wrong, map { "$_: " . log_of($_) } qw(cycle cycle-recover));
 cmp_ok($effective, '>', 0, 'at least one suspend has an effect');

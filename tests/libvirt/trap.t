@@ -3,7 +3,8 @@
 #
 # sonde attach --mode trap: breakpoints of QEMU's gdbstub instead of scratch memory. What is traced, that a
 # sample is reported as one, and that the domain runs on without breakpoints whatever happens to the tracer.
-# KILLS (2): how often the tracer is killed; SEED: of the moments.
+# KILLS (2): how often the tracer is killed; STALLS (1): how often QEMU is stopped for a while; SEED: of the moments;
+# BUDGET: seconds, instead of KILLS.
 use strict;
 use warnings;
 use FindBin;
@@ -12,6 +13,7 @@ use Time::HiRes qw(sleep time);
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
+use Campaign;
 use Process;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
@@ -90,10 +92,10 @@ sub test_gdbstub_memory {
 }
 
 sub test_kills {
-	my ($name, $count) = @_;
+	my ($name, $kills) = @_;
 	my ($harmed, $late, $hot) = (0, 0, 0);
 	my $extra = 5;    # a few more, until one came while breakpoints were in place
-	for (my $i = 1; $i <= $count; $i++) {
+	while (my $i = $kills->next) {
 		my $pid = $libvirt->spawn('killed', attach_command($name, '--mode', 'trap', '--max-rate', 0));
 		wait_tracing() if $i % 2;
 		my $after = rand 1.2;
@@ -104,13 +106,15 @@ sub test_kills {
 		wait_undone();
 		$late++ if time - $at > 3;
 		$hot++ if log_of('killed') =~ /removed the breakpoints/;
-		$count++ if $i == $count && !$hot && $extra--;
+		$kills->extend if $kills->is_last && !$hot && $extra--;
 		my @wrong = leftovers($name);
 		next unless @wrong;
 		$harmed++;
 		diag(sprintf 'kill %d after %.3f s: %s; %s', $i, $after, "@wrong", log_of('killed'));
 		recover($name);
 	}
+	my $count = $kills->done;
+	add_total($count, 'kills of the tracer');
 	is($harmed, 0, "$name: SIGKILL of the tracer, $count times (seed $seed): the domain is as before");
 	is($late, 0, "$name: SIGKILL of the tracer, $count times: all is undone within 3 s");
 	cmp_ok($hot, '>', 0, "$name: SIGKILL of the tracer: breakpoints were in place $hot times");
@@ -196,6 +200,27 @@ sub test_stopped {
 	is_as_before('t', 'after SIGSTOP');
 }
 
+# A QEMU that gets no CPU time for a while answers late; after 20 s the tracer gives up.
+sub test_slow_qemu {
+	my ($seconds, @allowed) = @_;
+	my $name = "QEMU stopped for $seconds s";
+	my $pid = $libvirt->spawn('slow', attach_command('t', '--mode', 'trap', '--max-rate', 0));
+	ok(wait_tracing(), "$name: attach traces before") or return;
+	sleep 0.5 + rand 0.5;
+	my $qemu = $libvirt->qemu('t');
+	kill STOP => $qemu;
+	sleep $seconds;
+	kill CONT => $qemu;
+	sleep 1;
+	kill INT => $pid;
+	my $status = $libvirt->wait_for($pid, 120);
+	ok((grep { $_ == $status } @allowed), "$name: attach ends with status $status") or diag(log_of('slow'));
+	like(log_of('slow'), qr/gdbstub does not answer/, "$name: attach says that the gdbstub does not answer") if $status == 1;
+	unlike(log_of('slow'), qr/recover/, "$name: attach undoes everything itself");
+	ok(wait_undone(), "$name: nothing is left to undo");
+	is_as_before('t', $name);
+}
+
 # QEMU's gdbstub serves one debugger.
 sub test_debugger {
 	my $port = "$work/run/gdb";
@@ -272,17 +297,19 @@ test_plain('t');
 test_call_sites();
 test_sample();
 test_gdbstub_memory();
-test_kills('t', $ENV{KILLS} // 2);
+test_kills('t', rounds(KILLS => 2, 0.5, 200));
 test_daemon();
 test_daemon_hangs();
 test_recover();
 test_job_control();
 test_stopped();
+test_slow_qemu(3, 130) for 1 .. ($ENV{STALLS} // 1);
+test_slow_qemu(24, 1, 130) for 1 .. ($ENV{STALLS} // 1);
 test_other_user();
 test_debugger();
 test_suspended();
 test_destroyed();
 start_ticking('t4', cpus => 4);
 test_plain('t4');
-test_kills('t4', $ENV{KILLS} // 1);
+test_kills('t4', rounds(KILLS => 1, 1, 5));
 done_testing();

@@ -141,6 +141,15 @@ enum {
  *			})
  *		}
  *	}
+ *	Scope (_SB) {
+ *		Device (PEVT) {
+ *			Name (_HID, "QEMU0001")
+ *			Name (_STA, 0xf)
+ *			Name (_CRS, ResourceTemplate () {
+ *				IO (Decode16, 0x505, 0x505, 1, 1)
+ *			})
+ *		}
+ *	}
  */
 /* clang-format off */
 static const uint8_t dsdt_aml[] = {
@@ -152,6 +161,13 @@ static const uint8_t dsdt_aml[] = {
 	0x08, '_', 'C', 'R', 'S', 0x11, 16, 0x0a, 13,
 	0x47, 0x01, 0xf8, 0x03, 0xf8, 0x03, 0x00, 0x08, /* I/O port descriptor */
 	0x22, 0x10, 0x00,                               /* IRQ descriptor: bit 4 */
+	0x79, 0x00,                                     /* end tag, checksum not used */
+	0x10, 53, '_', 'S', 'B', '_',
+	0x5b, 0x82, 46, 'P', 'E', 'V', 'T',
+	0x08, '_', 'H', 'I', 'D', 0x0d, 'Q', 'E', 'M', 'U', '0', '0', '0', '1', 0,
+	0x08, '_', 'S', 'T', 'A', 0x0a, 0x0f,
+	0x08, '_', 'C', 'R', 'S', 0x11, 13, 0x0a, 10,
+	0x47, 0x01, 0x05, 0x05, 0x05, 0x05, 0x01, 0x01, /* I/O port descriptor */
 	0x79, 0x00,                                     /* end tag, checksum not used */
 };
 /* clang-format on */

@@ -59,7 +59,9 @@ static struct {
 	struct termios saved;
 } terminal;
 
-static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGQUIT};
+/* Also those that end a program unless it handles them, as it does later. */
+static const int fatal_signals[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE, SIGABRT,
+				    SIGQUIT, SIGTERM, SIGINT, SIGHUP};
 
 static void restore_and_die(int signal_number)
 {
@@ -77,8 +79,13 @@ static void hook_exits(void)
 		return;
 	hooked = true;
 	atexit(terminal_leave_raw);
-	for (size_t i = 0; i < sizeof(fatal_signals) / sizeof(fatal_signals[0]); i++)
-		sigaction(fatal_signals[i], &action, NULL);
+	for (size_t i = 0; i < sizeof(fatal_signals) / sizeof(fatal_signals[0]); i++) {
+		struct sigaction now;
+
+		/* nohup ignores SIGHUP */
+		if (!sigaction(fatal_signals[i], NULL, &now) && now.sa_handler == SIG_DFL)
+			sigaction(fatal_signals[i], &action, NULL);
+	}
 }
 
 int terminal_enter_raw(int fd, struct error *err)
@@ -97,10 +104,12 @@ int terminal_enter_raw(int fd, struct error *err)
 	raw.c_cc[VTIME] = 0;
 	hook_exits();
 	terminal.fd = fd;
-	if (tcsetattr(fd, TCSANOW, &raw) < 0)
-		return error_set(err, errno, "cannot set terminal modes: %s", strerror(errno));
+	/* first: a signal may come in between */
 	atomic_store(&terminal.raw, true);
-	return 0;
+	if (!tcsetattr(fd, TCSANOW, &raw))
+		return 0;
+	atomic_store(&terminal.raw, false);
+	return error_set(err, errno, "cannot set terminal modes: %s", strerror(errno));
 }
 
 void terminal_leave_raw(void)
@@ -116,7 +125,11 @@ bool terminal_is_raw(void)
 
 /* --- standard input --------------------------------------------------------------------------- */
 
-enum { INPUT_CHUNK = 256, RETRY_MS = 10 };
+enum {
+	INPUT_CHUNK = 256,
+	MAX_TYPED = 1024, /* what is typed beyond that, while the port is full, is dropped */
+	RETRY_MS = 10,
+};
 
 /* One shot: a pipe that has hung up would keep the loop busy while the port is full. */
 static const uint32_t input_events = EPOLLIN | EPOLLONESHOT;
@@ -126,9 +139,30 @@ struct terminal_input {
 	struct event_source *readable; /* NULL for files, which cannot be polled */
 	struct event_source *timer;
 	struct terminal_keys keys;
+	uint8_t typed[MAX_TYPED]; /* for the guest, whose port was full */
+	size_t nr_typed;
 	void (*key)(void *arg, enum terminal_action action);
 	void *arg;
 };
+
+static void push_typed(struct terminal_input *input)
+{
+	const struct console_port *port = input->port;
+	size_t taken = port->receive(port->device, input->typed, input->nr_typed);
+
+	input->nr_typed -= taken;
+	memmove(input->typed, input->typed + taken, input->nr_typed);
+}
+
+static void type(struct terminal_input *input, const uint8_t *bytes, size_t n)
+{
+	size_t room = MAX_TYPED - input->nr_typed;
+
+	n = n < room ? n : room;
+	memcpy(input->typed + input->nr_typed, bytes, n);
+	input->nr_typed += n;
+	push_typed(input);
+}
 
 static void deliver_keys(struct terminal_input *input, const uint8_t *bytes, size_t n)
 {
@@ -138,7 +172,7 @@ static void deliver_keys(struct terminal_input *input, const uint8_t *bytes, siz
 		size_t n_out;
 		size_t used = terminal_keys_feed(&input->keys, bytes, n, out, &n_out, &action);
 
-		input->port->receive(input->port->device, out, n_out);
+		type(input, out, n_out);
 		if (action != TERMINAL_NONE && input->key)
 			input->key(input->arg, action);
 		bytes += used;
@@ -146,11 +180,13 @@ static void deliver_keys(struct terminal_input *input, const uint8_t *bytes, siz
 	}
 }
 
-/* Read as much as the port has room for. Returns false at the end of input. */
+/* Read as much as the port has room for; of a terminal everything, because of the escape keys.
+ * Returns false at the end of input. */
 static bool read_some(struct terminal_input *input)
 {
 	uint8_t bytes[INPUT_CHUNK];
-	size_t space = input->port->input_space(input->port->device);
+	size_t space =
+		terminal_is_raw() ? sizeof(bytes) : input->port->input_space(input->port->device);
 	ssize_t n;
 
 	if (!space)
@@ -169,10 +205,11 @@ static bool read_some(struct terminal_input *input)
 static void pace(struct terminal_input *input)
 {
 	bool full = !input->port->input_space(input->port->device);
+	bool read = input->readable && (terminal_is_raw() || !full);
 
-	if (input->readable && !full)
+	if (read)
 		event_loop_set_events(input->readable, input_events, NULL);
-	else
+	if (!read || input->nr_typed)
 		event_timer_arm(input->timer, RETRY_MS);
 }
 
@@ -194,6 +231,7 @@ static void on_timer(void *arg)
 {
 	struct terminal_input *input = arg;
 
+	push_typed(input);
 	if (input->readable || read_some(input))
 		pace(input);
 }

@@ -34,8 +34,8 @@ size_t terminal_keys_feed(struct terminal_keys *keys, const uint8_t *in, size_t 
 
 /*
  * Put the terminal at `fd` into raw mode until terminal_leave_raw(), which also runs at exit() and
- * on fatal signals. -ENOTTY if fd is no terminal, or this process is in its background. One
- * terminal per process at a time.
+ * on signals that end the process, if they have their default action now. -ENOTTY if fd is no
+ * terminal, or this process is in its background. One terminal per process at a time.
  */
 int terminal_enter_raw(int fd, struct error *err);
 /* Async-signal-safe; does nothing if not raw. */
@@ -44,9 +44,9 @@ bool terminal_is_raw(void);
 
 /*
  * Feeds standard input to a console port, no faster than the port takes it. A terminal is put into
- * raw mode, and its escape keys go to `key`; of anything else, every byte goes to the guest. The
- * end of input is no event for the guest. If this process is in the background of its terminal,
- * nothing is read.
+ * raw mode, and its escape keys go to `key`, also while the port is full; what is typed for the
+ * guest then is kept, up to 1 KiB. Of anything else, every byte goes to the guest. The end of input
+ * is no event for the guest. If this process is in the background of its terminal, nothing is read.
  */
 struct terminal_input;
 

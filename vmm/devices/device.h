@@ -21,6 +21,8 @@ enum {
 	ACPI_SCI_IRQ = 9,
 	ACPI_SLP_TYP_S5 = 5,
 
+	PVPANIC_PORT = 0x505, /* QEMU's, u8 */
+
 	RESET_CONTROL_PORT = 0xcf9,  /* Intel ICH reset control register */
 	RESET_CONTROL_VALUE = 0x06,  /* full reset */
 	KEYBOARD_RESET_PORT = 0x64,  /* 8042 command port */
@@ -49,6 +51,9 @@ struct device_host {
 	/* End the run. */
 	void (*power_off)(void *arg);
 	void (*reset)(void *arg);
+	/* The guest has a driver that will report a panic; and it reports one. */
+	void (*panic_driver)(void *arg);
+	void (*panicked)(void *arg);
 	/* Output a byte on the console. Returns whether it takes 16 more now, a UART's FIFO full;
 	 * if not, the host calls console.output_ready() when it does. */
 	bool (*transmit)(void *arg, uint8_t byte);

@@ -9,6 +9,10 @@
 /* ACPI power-off (ACPI 6.5, section 4.8.3), and the two classic reset ports. */
 extern const struct device_ops acpi_pm_device;
 
+/* Tells the host of a panic, if the guest has a driver (QEMU, docs/specs/pvpanic; Linux, module
+ * pvpanic-mmio). */
+extern const struct device_ops pvpanic_device;
+
 /*
  * COM1, a 16550A UART (National Semiconductor PC16550D data sheet), the guest's console. It has no
  * baud rate: a byte is sent when it is written, so that the guest never waits for the line.

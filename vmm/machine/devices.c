@@ -5,11 +5,14 @@
 
 static const struct device_ops *const registry[] = {
 	&acpi_pm_device,
+	&pvpanic_device,
 	&serial_device,
 };
 enum { NR_DEVICES = sizeof(registry) / sizeof(registry[0]) };
 
 _Static_assert((int)NR_DEVICES <= (int)VM_MAX_DEVICES, "room for every device");
+
+enum { PANIC_DELAY_MS = 10 }; /* the end of the message may still be in the console */
 
 static void set_irq(void *arg, unsigned int irq, bool level)
 {
@@ -45,13 +48,38 @@ static void on_key(void *arg, enum terminal_action action)
 		vm->on_key(vm->user_arg, action);
 }
 
-static void on_panic(void *arg, const char *reason)
+static void panic_driver(void *arg)
 {
 	struct vm *vm = arg;
 
+	atomic_store(&vm->panic_driver, true);
+}
+
+/* On a vCPU's thread. */
+static void panicked(void *arg)
+{
+	struct vm *vm = arg;
+
+	atomic_store(&vm->panicked, true);
+	event_timer_arm(vm->panic_timer, PANIC_DELAY_MS);
+}
+
+static void report_panic(void *arg)
+{
+	struct vm *vm = arg;
+
+	if (vm->panic_told || !vm_panic_reason(vm))
+		return;
+	vm->panic_told = true;
 	vm_set_status(vm, VM_STATUS_GUEST_PANICKED);
 	if (vm->on_panic)
-		vm->on_panic(vm->user_arg, reason);
+		vm->on_panic(vm->user_arg, vm_panic_reason(vm));
+}
+
+static void on_console_panic(void *arg, const char *reason)
+{
+	(void)reason;
+	report_panic(arg);
 }
 
 int vm_create_devices(struct vm *vm, const struct vm_config *config, struct error *err)
@@ -61,9 +89,10 @@ int vm_create_devices(struct vm *vm, const struct vm_config *config, struct erro
 		.discard = config->no_console,
 		.input = config->console_stdin,
 		.key = on_key,
-		.panic = on_panic,
+		.panic = on_console_panic,
 		.arg = vm,
 	};
+	int ret;
 
 	vm->device_host = (struct device_host){
 		.ports = &vm->group.ports,
@@ -71,11 +100,16 @@ int vm_create_devices(struct vm *vm, const struct vm_config *config, struct erro
 		.set_irq = set_irq,
 		.power_off = power_off,
 		.reset = reset,
+		.panic_driver = panic_driver,
+		.panicked = panicked,
 		.transmit = transmit,
 		.arg = vm,
 	};
+	ret = event_loop_add_timer(vm->loop, 0, report_panic, vm, &vm->panic_timer, err);
+	if (ret)
+		return ret;
 	for (size_t i = 0; i < NR_DEVICES; i++) {
-		int ret = registry[i]->create(&vm->device_host, &vm->devices[i], err);
+		ret = registry[i]->create(&vm->device_host, &vm->devices[i], err);
 
 		if (ret) {
 			error_prefix(err, "cannot create %s: ", registry[i]->name);
@@ -87,6 +121,7 @@ int vm_create_devices(struct vm *vm, const struct vm_config *config, struct erro
 
 void vm_destroy_devices(struct vm *vm)
 {
+	event_source_remove(vm->panic_timer);
 	console_destroy(vm->console);
 	for (size_t i = NR_DEVICES; i-- > 0;) {
 		if (vm->devices[i])

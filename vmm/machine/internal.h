@@ -22,6 +22,13 @@ struct vm {
 	struct device_host device_host;
 	void *devices[VM_MAX_DEVICES]; /* of each row of the registry, NULL before it is created */
 	struct console *console;
+	/*
+	 * A message on the console is only a hint: any user of the guest can print it. It counts
+	 * unless the guest has a driver that reports panics.
+	 */
+	atomic_bool panic_driver, panicked;
+	bool panic_told; /* to the machine's owner */
+	struct event_source *panic_timer;
 	struct boot_entry entry;
 
 	struct event_loop *loop;

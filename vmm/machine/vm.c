@@ -147,8 +147,7 @@ int vm_resume(struct vm *vm, struct error *err)
 	if (!vm->paused)
 		return error_set(err, EALREADY, "the guest is not paused");
 	unpause(vm);
-	vm_set_status(vm,
-		      console_panic(vm->console) ? VM_STATUS_GUEST_PANICKED : VM_STATUS_RUNNING);
+	vm_set_status(vm, vm_panic_reason(vm) ? VM_STATUS_GUEST_PANICKED : VM_STATUS_RUNNING);
 	return 0;
 }
 
@@ -166,7 +165,7 @@ enum vm_end vm_end_reason(const struct vm *vm)
 	bool by_guest =
 		end == VM_END_POWER_OFF || end == VM_END_REBOOT || end == VM_END_TRIPLE_FAULT;
 
-	return by_guest && console_panic(vm->console) ? VM_END_PANIC : end;
+	return by_guest && vm_panic_reason(vm) ? VM_END_PANIC : end;
 }
 
 static bool on_port_io(void *owner)
@@ -250,7 +249,13 @@ struct guest *vm_guest(struct vm *vm)
 
 const char *vm_panic_reason(const struct vm *vm)
 {
-	return console_panic(vm->console);
+	const char *reason = console_panic(vm->console);
+
+	if (!atomic_load(&vm->panic_driver))
+		return reason;
+	if (!atomic_load(&vm->panicked))
+		return NULL;
+	return reason ? reason : "no message on its console";
 }
 
 uint64_t vm_console_lost(const struct vm *vm)

@@ -107,7 +107,11 @@ int vm_listen(struct vm *vm, vm_status_fn *fn, void *arg);
 /* Any thread: end the run; the event loop returns with `reason`. The first reason counts. */
 void vm_request_end(struct vm *vm, enum vm_end reason);
 enum vm_end vm_end_reason(const struct vm *vm);
-/* The reason in the guest's panic message, NULL if it has not panicked. */
+/*
+ * The reason in the guest's panic message, NULL if it has not panicked. If the guest has a driver
+ * for pvpanic, only its report counts. Otherwise the message on the console does, which any user of
+ * the guest can print.
+ */
 const char *vm_panic_reason(const struct vm *vm);
 /* The first failure, with VM_END_FAILED. */
 const struct error *vm_failure(const struct vm *vm);

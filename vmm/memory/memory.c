@@ -205,6 +205,7 @@ int guest_memory_init(struct guest_memory *memory, uint64_t size, struct error *
 		return error_set(err, code, "cannot reserve %" PRIu64 " MiB of guest memory: %s",
 				 size / MIB, strerror(code));
 	}
+	madvise(memory->hva, size, MADV_DONTDUMP); /* the guest's secrets are not this process's */
 	memory->regions[0] = (struct guest_region){.gpa = 0, .size = low, .hva = memory->hva};
 	memory->nr_regions = 1;
 	if (size > low) {

@@ -54,6 +54,7 @@ static int reserve(struct scratch_memory *scratch, struct error *err)
 			close(fd);
 		return error_set(err, code, "cannot reserve scratch memory: %s", strerror(code));
 	}
+	madvise(hva, window_size, MADV_DONTDUMP);
 	scratch->fd = fd;
 	scratch->hva = hva;
 	for (size_t i = 0; i < SCRATCH_SLOTS; i++)

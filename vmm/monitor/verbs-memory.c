@@ -105,16 +105,34 @@ static int copy(const struct save *save, int fd, struct error *err)
 	return ret;
 }
 
-/* The file holds guest secrets, hence 0600; O_NONBLOCK so that a FIFO cannot hang the main thread.
+/*
+ * The file holds guest secrets, hence 0600, and no link is followed: in a folder such as /tmp it
+ * could be another user's. A file that is there keeps its place, but is closed to others first.
+ * O_NONBLOCK so that a FIFO cannot hang the main thread.
  */
-static int save_to_file(const struct save *save, const char *filename, struct error *err)
+static int open_private(const char *filename, struct error *err)
 {
-	int fd = open(filename, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+	int fd = open(filename, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
 		      0600);
-	int ret;
+	struct stat st;
 
 	if (fd < 0)
 		return error_set(err, errno, "cannot open '%.200s': %s", filename, strerror(errno));
+	if (!fstat(fd, &st) &&
+	    (!S_ISREG(st.st_mode) || (st.st_uid == geteuid() && st.st_nlink == 1 &&
+				      !fchmod(fd, S_IRUSR | S_IWUSR) && !ftruncate(fd, 0))))
+		return fd;
+	close(fd);
+	return error_set(err, EPERM, "'%.200s' is not a file of yours alone", filename);
+}
+
+static int save_to_file(const struct save *save, const char *filename, struct error *err)
+{
+	int fd = open_private(filename, err);
+	int ret;
+
+	if (fd < 0)
+		return fd;
 	ret = copy(save, fd, err);
 	if (close(fd) < 0 && !ret)
 		ret = error_set(err, errno, "cannot write: %s", strerror(errno));

@@ -202,6 +202,7 @@ static int map_file(const char *alias, struct guest_region *out, struct error *e
 	unlink(path.text);
 	if (at == MAP_FAILED)
 		return error_set(err, EIO, "cannot map the memory that QEMU shares");
+	madvise(at, LIBVIRT_SHMEM_BYTES, MADV_DONTDUMP);
 	*out = (struct guest_region){.size = LIBVIRT_SHMEM_BYTES, .hva = at};
 	return 0;
 }

@@ -113,7 +113,8 @@ static void test_table(void)
 		const struct counter *counter = &counter_table[id];
 		size_t same = 0;
 
-		ok(counter->key && counter->kind < COUNTER_KIND_COUNT, "row %u is filled in", id);
+		if (!ok(counter->key && counter->kind < COUNTER_KIND_COUNT, "row %u is filled in", id))
+			continue;
 		ok(!counter_is_loss(id) == !counter->cause, "%s has a cause if it is a loss",
 		   counter->key);
 		for (enum counter_id i = 0; i < COUNTER_COUNT; i++)

@@ -92,14 +92,16 @@ static void preempt(void)
 	fake_task_interrupt(&fs.fg.base, task, 0x3f00, mapping.gva + 4);
 }
 
-/* What the guest does after a moment. */
+/* What the guest does after a moment, while it runs. */
 static void *continue_task(void *arg)
 {
 	const struct timespec moment = {.tv_nsec = AFTER_MS * 1000000};
 
 	(void)arg;
 	nanosleep(&moment, NULL);
+	pthread_mutex_lock(&fs.fg.gate);
 	fake_task_interrupt(&fs.fg.base, task, 0x3f00, fake_gva(FAKE_KFREE));
+	pthread_mutex_unlock(&fs.fg.gate);
 	return NULL;
 }
 
@@ -177,7 +179,12 @@ static void test_busy_vcpu(void)
 	set_busy(fake_gva(FAKE_KFREE));
 	policy.judge_stacks_ms = 0;
 	is_u64((uint64_t)-wait_for(SOON_MS), EBUSY,
-	       "without that policy a vCPU that does kernel work elsewhere counts as inside");
+	       "by default a vCPU that does kernel work elsewhere is waited for");
+	is_u64((uint64_t)-wait_for(2 * QUIESCE_JUDGE_MS), 0,
+	       "by default its stack is judged, too, after a while");
+	set_busy(mapping.gva + 0x100);
+	is_u64((uint64_t)-wait_for(2 * QUIESCE_JUDGE_MS), EBUSY,
+	       "by default a vCPU that stays inside is inside");
 	end();
 }
 

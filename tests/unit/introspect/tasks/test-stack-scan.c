@@ -115,6 +115,33 @@ static void test_pages(void)
 	end();
 }
 
+/* A vCPU serves an interrupt that came while its idle task ran, which is in no list. */
+static void test_interrupt_stack(void)
+{
+	uint64_t interrupts, idle, sp, top;
+
+	begin();
+	interrupts = fake_task(k, TASKS + NR_TASKS * FAKE_TASK_BYTES);
+	idle = fake_task(k, TASKS + (NR_TASKS + 2) * FAKE_TASK_BYTES);
+	sp = fake_task_stack(k, interrupts, 0x3800);
+	top = fake_task_stack(k, interrupts, FAKE_TASK_STACK_BYTES - 8);
+	fake_task_interrupt(k, idle, 0x3000, OURS);
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, OURS, SIZE),
+	   "a stack that no other leads to is not scanned");
+	fake_write64(k, top, fake_task_stack(k, idle, 0x2f00));
+	ok(task_stacks_scan(&fs.fg.guest, &stacks, sp, OURS, SIZE),
+	   "the stack that an interrupt came on is scanned");
+	fake_write64(k, top, fake_task_stack(k, idle, 0x3010));
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, OURS, SIZE),
+	   "that stack is scanned from where the interrupt came");
+	fake_write64(k, top, fake_task_stack(k, idle, 0));
+	fake_write64(k, fake_task_stack(k, idle, FAKE_TASK_STACK_BYTES - 8), sp);
+	fake_task_interrupt(k, idle, 0x3000, 0);
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, OURS, SIZE),
+	   "stacks that lead to each other come to an end");
+	end();
+}
+
 static void test_threads(void)
 {
 	uint64_t signal, thread;
@@ -215,6 +242,7 @@ int main(void)
 {
 	test_stacks();
 	test_pages();
+	test_interrupt_stack();
 	test_large_stacks();
 	test_sizes();
 	test_threads();

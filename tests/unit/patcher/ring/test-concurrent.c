@@ -31,7 +31,7 @@ static void *produce(void *arg)
 				outer = ring_writer_reserve(writer, sample.size);
 		}
 		if (!outer) {
-			writer->header->lost++;
+			__atomic_fetch_add(&writer->header->lost, 1, __ATOMIC_RELAXED);
 			if (rand_r(&seed) % 64 == 0)
 				sched_yield();
 			continue;

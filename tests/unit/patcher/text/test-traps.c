@@ -87,12 +87,12 @@ static void test_disarm(void)
 	begin();
 	oneshot_arm(&oneshots, fake_gva(AT), on_oneshot, NULL, NULL);
 	oneshot_arm(&oneshots, fake_gva(OTHER), on_oneshot, NULL, NULL);
-	oneshot_disarm(&oneshots, fake_gva(AT));
+	oneshot_disarm(&oneshots, fake_gva(AT), NULL);
 	ok(restored() && !memcmp(fake_text(&fg, OTHER), "\xe6\xe4", 2),
 	   "disarming one leaves the other armed");
-	oneshot_disarm(&oneshots, fake_gva(AT));
+	oneshot_disarm(&oneshots, fake_gva(AT), NULL);
 	memcpy(fake_text(&fg, OTHER), "\xcc\xcc", 2);
-	oneshot_disarm_all(&oneshots);
+	oneshot_disarm_all(&oneshots, NULL);
 	ok(!memcmp(fake_text(&fg, OTHER), "\xcc\xcc", 2),
 	   "disarming leaves bytes that are not the trap's");
 	ok(!trap_table_find(&traps, fake_gva(OTHER)),
@@ -100,11 +100,30 @@ static void test_disarm(void)
 	end();
 }
 
+static void test_disarm_fails(void)
+{
+	struct error err = {0};
+
+	begin();
+	oneshot_arm(&oneshots, fake_gva(AT), on_oneshot, NULL, NULL);
+	oneshot_arm(&oneshots, fake_gva(OTHER), on_oneshot, NULL, NULL);
+	fg.failing_gpa = FAKE_PHYS_TEXT + AT;
+	ok(oneshot_disarm(&oneshots, fake_gva(AT), &err) == -EIO && err.code,
+	   "disarming reports that the bytes cannot be put back");
+	ok(oneshot_disarm_all(&oneshots, NULL) == -EIO && !trap_table_find(&traps, fake_gva(OTHER)),
+	   "disarming all disarms the others nevertheless");
+	ok(trap_table_find(&traps, fake_gva(AT)) != NULL,
+	   "a one-shot whose bytes cannot be put back stays in the table");
+	fg.failing_gpa = 0;
+	ok(!oneshot_disarm_all(&oneshots, NULL) && restored(), "another try puts the bytes back");
+	end();
+}
+
 /* The session is stopped by another thread while the vCPU waits for its turn to stop the guest. */
 static void disarm_meanwhile(struct fake_guest *guest)
 {
 	guest->on_stop = NULL;
-	oneshot_disarm_all(&oneshots);
+	oneshot_disarm_all(&oneshots, NULL);
 }
 
 static void test_race_with_stop(void)
@@ -140,10 +159,10 @@ static void test_refusals(void)
 		good &= !oneshot_arm(&oneshots, fake_gva(PLACES + 4 * i), on_oneshot, NULL, NULL);
 	ok(good && oneshot_arm(&oneshots, fake_gva(0x2000), on_oneshot, NULL, &err) == -ENOSPC,
 	   "one one-shot over the maximum is refused");
-	oneshot_disarm(&oneshots, fake_gva(PLACES));
+	oneshot_disarm(&oneshots, fake_gva(PLACES), NULL);
 	ok(!oneshot_arm(&oneshots, fake_gva(0x2000), on_oneshot, NULL, NULL),
 	   "after one is disarmed another one fits");
-	oneshot_disarm_all(&oneshots);
+	oneshot_disarm_all(&oneshots, NULL);
 	is_u64(traps.by_gva.count, 1, "disarming all leaves only traps of other kinds");
 	end();
 }
@@ -152,6 +171,7 @@ int main(void)
 {
 	test_one_shot();
 	test_disarm();
+	test_disarm_fails();
 	test_race_with_stop();
 	test_refusals();
 	return tap_done();

@@ -10,7 +10,7 @@
 #include "tests/lib/tap.h"
 
 static const char *const names[FAKE_HOWS] = {"array", "int array", "batch", "sheaf", "list"};
-static const char *const fulls[] = {"block", "drop"};
+static const char *const fulls[] = {"block", "spin", "drop"};
 
 /* In records of as many as fit, and at least one. */
 static uint64_t records_for(uint64_t items)

@@ -69,6 +69,7 @@ static void test_fadt(uint64_t fadt)
 	is_u64(get(fadt + 116 + 4, 8), RESET_CONTROL_PORT,
 	       "the FADT has the port of the reset register");
 	ok(memmem(area + dsdt, get(dsdt + 4, 4), "_S5_", 4), "the DSDT has _S5");
+	ok(memmem(area + dsdt, get(dsdt + 4, 4), "_HID\rQEMU0001", 14), "the DSDT has pvpanic");
 }
 
 static void test_tables(unsigned int nr_vcpus)

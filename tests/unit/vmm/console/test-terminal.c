@@ -214,8 +214,9 @@ static void test_closed(void)
 
 struct outcome {
 	bool was_raw, kept_output, restored, background_refused;
-	enum terminal_action key;
-	char bytes[8];
+	enum terminal_action key, key_when_full;
+	char bytes[8], late_bytes[8];
+	size_t room_when_full;
 	size_t background_bytes;
 };
 
@@ -246,6 +247,18 @@ static void use_terminal(struct outcome *outcome, int master)
 	end_feeding();
 	modes(&local, &raw_output);
 	outcome->restored = !terminal_is_raw() && local == before;
+}
+
+/* The escape keys work while the guest does not take its input. */
+static void use_full(struct outcome *outcome, int master)
+{
+	if (write(master, "cdef\x01x", 6) != 6)
+		return;
+	feed_stdin(1, 4);
+	outcome->room_when_full = before_growth;
+	outcome->key_when_full = last_key;
+	memcpy(outcome->late_bytes, guest.bytes, guest.n < 7 ? guest.n : 7);
+	end_feeding();
 }
 
 /* Another process group has the foreground: a read would stop this process. */
@@ -280,6 +293,7 @@ static void own_a_terminal(struct outcome *outcome)
 		return;
 	set_stdin(slave);
 	use_terminal(outcome, master);
+	use_full(outcome, master);
 	use_in_background(outcome, master);
 }
 
@@ -299,23 +313,27 @@ static void test_terminal(void)
 	is_u64(outcome->key, TERMINAL_QUIT, "an escape key is reported");
 	is_str(outcome->bytes, "ab", "the other keys go to the guest");
 	ok(outcome->restored, "the terminal's modes are restored at the end");
+	is_u64(outcome->key_when_full, TERMINAL_QUIT,
+	       "an escape key is reported while the port is full");
+	is_u64(outcome->room_when_full, 1, "a full port gets no more than it takes");
+	is_str(outcome->late_bytes, "cdef", "what was typed meanwhile follows, in order");
 	ok(outcome->background_refused, "raw mode is refused in the background");
 	is_u64(outcome->background_bytes, 0, "in the background nothing is read");
 	munmap(outcome, sizeof(*outcome));
 }
 
 /* Raw mode ends with the process, also if a fatal signal ends it. */
-static void die_raw(int slave)
+static void die_raw(int slave, int number)
 {
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0});
 	setsid();
 	ioctl(slave, TIOCSCTTY, 0);
 	if (!terminal_enter_raw(slave, NULL))
-		raise(SIGSEGV);
+		raise(number);
 	_exit(1);
 }
 
-static void test_fatal_signal(void)
+static void test_fatal_signal(int number)
 {
 	struct termios before, after;
 	int master, slave, status;
@@ -326,12 +344,12 @@ static void test_fatal_signal(void)
 	tcgetattr(slave, &before);
 	child = fork();
 	if (child == 0)
-		die_raw(slave);
+		die_raw(slave, number);
 	waitpid(child, &status, 0);
-	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV,
-	   "a fatal signal in raw mode ends the process as usual");
+	ok(WIFSIGNALED(status) && WTERMSIG(status) == number,
+	   "signal %d in raw mode ends the process as usual", number);
 	tcgetattr(slave, &after);
-	is_u64(after.c_lflag, before.c_lflag, "a fatal signal restores the terminal's modes");
+	ok(after.c_lflag == before.c_lflag, "signal %d restores the terminal's modes", number);
 	close(master);
 	close(slave);
 }
@@ -341,7 +359,9 @@ int main(void)
 	test_keys();
 	test_not_a_terminal();
 	test_terminal();
-	test_fatal_signal();
+	test_fatal_signal(SIGSEGV);
+	test_fatal_signal(SIGTERM);
+	test_fatal_signal(SIGHUP);
 	test_pipe();
 	test_slow_guest();
 	test_regular_file();

@@ -237,7 +237,7 @@ static void test_quit(struct fixture *f)
 
 int main(void)
 {
-	struct fixture *f = fixture_create();
+	struct fixture *f = fixture_create(NULL);
 
 	if (!f)
 		return 1;

@@ -109,6 +109,51 @@ static void test_hang(void)
 	toy_destroy(&toy);
 }
 
+/* Any user of the guest can print what a panic prints. */
+static void test_imitated(void)
+{
+	const struct vm_config config = {.nr_vcpus = 1, .no_console = true, .on_panic = on_panic};
+
+	panic_reason[0] = '\0';
+	start(imitated_code, imitated_end, &config);
+	event_loop_run(toy.loop);
+	vm_finish(toy.vm);
+	is_u64(vm_end_reason(toy.vm), VM_END_REBOOT,
+	       "a message without the driver's report is no panic");
+	is_str(panic_reason, "", "a message without the driver's report is not reported");
+	toy_destroy(&toy);
+	start(reported_code, reported_end, &config);
+	event_loop_run(toy.loop);
+	vm_finish(toy.vm);
+	is_u64(vm_end_reason(toy.vm), VM_END_PANIC,
+	       "a message and the driver's report are a panic");
+	is_str(vm_panic_reason(toy.vm), "toy", "the message is the reason of the panic");
+	toy_destroy(&toy);
+}
+
+static void end_on_panic(void *arg, const char *reason)
+{
+	(void)arg;
+	on_panic(NULL, reason);
+	vm_request_end(toy.vm, VM_END_QUIT);
+}
+
+static void test_silent(void)
+{
+	const struct vm_config config = {
+		.nr_vcpus = 1, .no_console = true, .on_panic = end_on_panic};
+
+	nr_seen = 0;
+	start(silent_code, silent_end, &config);
+	event_loop_run(toy.loop);
+	is_str(panic_reason, "no message on its console",
+	       "a panic is reported without a console, too");
+	ok(nr_seen == 2 && seen[1] == VM_STATUS_GUEST_PANICKED,
+	   "the status is the panic while the guest hangs");
+	vm_finish(toy.vm);
+	toy_destroy(&toy);
+}
+
 /* --- input ------------------------------------------------------------------------------------ */
 
 static void test_input(void)
@@ -300,6 +345,8 @@ int main(void)
 	if (!toy_has_kvm())
 		return tap_skip_all("no /dev/kvm");
 	test_panic();
+	test_imitated();
+	test_silent();
 	test_hang();
 	test_input();
 	test_keys();

@@ -47,6 +47,29 @@ asm(".pushsection .rodata\n"
     "	out %al, %dx\n"
     "1:	jmp 1b\n"
     "panic_end:\n"
+    "imitated_code:	mov $0x505, %edx\n" /* a driver asks which events it may report */
+    "	in %dx, %al\n"
+    "	PRINT_PANIC\n"
+    "	mov $0xfe, %al\n"
+    "	out %al, $0x64\n"
+    "1:	jmp 1b\n"
+    "imitated_end:\n"
+    "reported_code:	mov $0x505, %edx\n"
+    "	in %dx, %al\n"
+    "	PRINT_PANIC\n"
+    "	mov $0x505, %edx\n"
+    "	mov $1, %al\n"
+    "	out %al, %dx\n"
+    "	mov $0xfe, %al\n"
+    "	out %al, $0x64\n"
+    "1:	jmp 1b\n"
+    "reported_end:\n"
+    "silent_code:	mov $0x505, %edx\n"
+    "	in %dx, %al\n"
+    "	mov $1, %al\n"
+    "	out %al, %dx\n"
+    "1:	jmp 1b\n"
+    "silent_end:\n"
     "hang_code:	PRINT_PANIC\n"
     "1:	jmp 1b\n"
     "hang_end:\n"
@@ -85,7 +108,8 @@ asm(".pushsection .rodata\n"
     ".popsection\n");
 extern const uint8_t panic_code[], panic_end[], hang_code[], hang_end[], reboot_code[],
 	reboot_end[], fault_code[], fault_end[], mmio_code[], mmio_end[], input_code[], input_end[],
-	loop_code[], loop_end[];
+	loop_code[], loop_end[], imitated_code[], imitated_end[], reported_code[], reported_end[],
+	silent_code[], silent_end[];
 
 static inline bool toy_has_kvm(void)
 {

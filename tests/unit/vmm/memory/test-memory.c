@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "tests/lib/core-dump.h"
 #include "tests/lib/tap.h"
 
 enum { MIB = 0x100000, NOBODY = 65534 };
@@ -27,6 +28,7 @@ static void test_file(void)
 	*(uint8_t *)guest_memory_at(&memory, 5 * MIB, 1) = 0x5a;
 	ok(pread(memory.fd, &byte, 1, 5 * MIB) == 1 && byte == 0x5a,
 	   "what is written to RAM is in the file");
+	ok(!core_dump_has(memory.hva), "RAM is not part of a core dump");
 	guest_memory_deinit(&memory);
 	ok(memory.fd < 0 && !memory.nr_regions, "RAM that is gone has neither file nor regions");
 	guest_memory_deinit(&memory);

@@ -28,7 +28,7 @@ struct fixture {
 	struct guest_region region;
 	uint8_t ram[FIXTURE_RAM];
 	uint64_t cr3, cr4;
-	int stops; /* of the guest, less resumes */
+	_Atomic int stops; /* of the guest, less resumes */
 	bool paused, tracing;
 	char specs[64];
 };
@@ -234,8 +234,9 @@ static void fixture_fill(struct fixture *f)
 					    .trace_arg = f};
 }
 
-/* NULL, and the reason printed, if it cannot be set up. */
-static struct fixture *fixture_create(void)
+/* `change`, which may be NULL, makes it another guest before the monitor's thread runs. NULL, and
+ * the reason printed, if it cannot be set up. */
+static struct fixture *fixture_create(void (*change)(struct fixture *f))
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	struct error err = {0};
@@ -245,6 +246,8 @@ static struct fixture *fixture_create(void)
 		return NULL;
 	snprintf(f->path, sizeof(f->path), "%s/monitor", f->dir);
 	fixture_fill(f);
+	if (change)
+		change(f);
 	if (monitor_create(f->loop, f->path, &f->target, &f->monitor, &err)) {
 		tap_diag("%s", err.text);
 		return NULL;

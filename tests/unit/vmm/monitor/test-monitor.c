@@ -345,6 +345,30 @@ static void saved_is(const struct fixture *f, uint64_t at, size_t size)
 	unlink(name);
 }
 
+/* In a folder such as /tmp the name may be another user's. */
+static void test_foreign(struct fixture *f, struct peer *peer)
+{
+	char name[64], other[64];
+	FILE *out;
+
+	snprintf(name, sizeof(name), "%s/saved", f->dir);
+	snprintf(other, sizeof(other), "%s/other", f->dir);
+	out = fopen(other, "w");
+	if (!out || chmod(other, 0666) || symlink(other, name))
+		abort();
+	fclose(out);
+	save(f, peer, "pmemsave", "0", 16, "cannot open");
+	unlink(name);
+	if (link(other, name))
+		abort();
+	save(f, peer, "pmemsave", "0", 16, "is not a file of yours alone");
+	unlink(name);
+	if (rename(other, name))
+		abort();
+	save(f, peer, "pmemsave", "0", 16, "{\"return\":{}}");
+	saved_is(f, 0, 16);
+}
+
 static void test_memory(struct fixture *f)
 {
 	struct peer peer = peer_negotiated(f->path);
@@ -353,6 +377,7 @@ static void test_memory(struct fixture *f)
 	saved_is(f, 0, FIXTURE_RAM);
 	save(f, &peer, "pmemsave", "\"0x1234\"", 5000, "{\"return\":{}}");
 	saved_is(f, 0x1234, 5000);
+	test_foreign(f, &peer);
 	save(f, &peer, "pmemsave", "0", FIXTURE_RAM + 1, "is incomplete");
 	save(f, &peer, "pmemsave", "-4096", 8192, "beyond the end of the address space");
 	save(f, &peer, "pmemsave", "-4096", 4096, "is incomplete");
@@ -376,12 +401,8 @@ static void put_entry(struct fixture *f, uint64_t at, uint64_t entry)
 	memcpy(f->ram + at, &entry, sizeof(entry));
 }
 
-/* Without a translator memsave walks the page table of the vCPU asked for. */
-static void test_memsave_walk(struct fixture *f)
+static void use_page_tables(struct fixture *f)
 {
-	struct peer peer = peer_negotiated(f->path);
-	char request[256];
-
 	f->trace_ops.translate = NULL;
 	f->cr3 = 0x1000;
 	memset(f->ram + 0x1000, 0, 0x4000);
@@ -389,6 +410,15 @@ static void test_memsave_walk(struct fixture *f)
 	put_entry(f, 0x2000 + 510 * 8, 0x3003);
 	put_entry(f, 0x3000 + 8 * 8, 0x4003);
 	put_entry(f, 0x4000, 0x7003);
+}
+
+/* Without a translator memsave walks the page table of the vCPU asked for. */
+static void test_memsave_walk(void)
+{
+	struct fixture *f = fixture_create(use_page_tables);
+	struct peer peer = peer_negotiated(f->path);
+	char request[256];
+
 	snprintf(request, sizeof(request),
 		 "{\"execute\":\"memsave\",\"arguments\":{\"val\":\"0xffffffff81000100\","
 		 "\"size\":256,\"cpu-index\":1,\"filename\":\"%s/saved\"}}",
@@ -399,6 +429,7 @@ static void test_memsave_walk(struct fixture *f)
 	saved_is(f, 0, 0);
 	is_u64((uint64_t)f->stops, 0, "the guest runs on after memsave has failed");
 	peer_close(&peer);
+	fixture_destroy(f);
 }
 
 static void test_quit(struct fixture *f)
@@ -453,13 +484,17 @@ static void test_socket_path(void)
 	rmdir(dir);
 }
 
+static void forget_tracing(struct fixture *f)
+{
+	f->target.trace = NULL;
+}
+
 static void test_no_tracer(void)
 {
-	struct fixture *f = fixture_create();
+	struct fixture *f = fixture_create(forget_tracing);
 	struct peer peer = peer_negotiated(f->path);
 	const char *want = GENERIC("tracing is not configured: start sonde run with --trace or -o");
 
-	f->target.trace = NULL;
 	asks(&peer, "{\"execute\":\"trace-start\"}", want);
 	asks(&peer, "{\"execute\":\"trace-stop\"}", want);
 	asks(&peer, "{\"execute\":\"query-trace\"}", want);
@@ -469,7 +504,7 @@ static void test_no_tracer(void)
 
 int main(void)
 {
-	struct fixture *f = fixture_create();
+	struct fixture *f = fixture_create(NULL);
 
 	if (!f)
 		return 1;
@@ -485,7 +520,7 @@ int main(void)
 	test_arguments(f);
 	test_instances(f);
 	test_memory(f);
-	test_memsave_walk(f);
+	test_memsave_walk();
 	test_quit(f);
 	test_socket_path();
 	test_no_tracer();

@@ -1,0 +1,96 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# sonde attach: each time another one of the tracer's, or the watchdog's, allocations and system calls fails. It ends
+# in order or says in one line why not, and the domain is as before, at the latest after sonde recover.
+# ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls.
+use strict;
+use warnings;
+use FindBin;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+use lib $FindBin::RealBin, map { "$FindBin::RealBin/../$_" } qw(guest lib libvirt);
+use AttachTest;
+use Campaign;
+use Faults;
+use Files;
+use Process;
+
+my $seed = $ENV{SEED} // int rand 1 << 31;
+my $log; # of faults
+my @modes = (['exitless'], ['trap', '--max-rate', 20]);
+
+sub command {
+	my ($call, $who, @mode) = @_;
+	my @faults = ("SONDE_FAULT=$call", "SONDE_FAULT_IN=$who", "SONDE_FAULT_LOG=$log");
+	return ('env', @faults, attach_command('t', '--mode', @mode, '--duration', $who eq 'tracer' ? 1 : 100));
+}
+
+# The tracer is killed, and its watchdog undoes what it did. Returns the watchdog's output.
+sub leave_to_watchdog {
+	my (@command) = @_;
+	my $pid = $libvirt->spawn('killed', @command);
+	wait_tracing();
+	sleep 0.5;
+	kill KILL => children_of($pid) ? $pid : ();
+	waitpid $pid, 0;
+	wait_until(60, sub { !AttachTest::running_sondes() });
+	return (0, log_of('killed'));
+}
+
+# Returns status and output, and what the log of faults says.
+sub attach_with_fault {
+	my ($call, $who, @mode) = @_;
+	unlink $log;
+	my @command = command($call, $who, @mode);
+	my ($status, $text) = $who eq 'tracer' ? $libvirt->run(@command) : leave_to_watchdog(@command);
+	return ($status, $text, faults_of($log));
+}
+
+# Fallible calls of tracer or watchdog.
+sub count_calls {
+	my ($mode, $who) = @_;
+	my ($status, $text, @faults) = attach_with_fault(0, $who, @$mode);
+	is($status, 0, "@$mode: without faults attach has status 0") or diag($text);
+	my ($calls) = sort { $b <=> $a } map { $_->[0] } @faults;
+	cmp_ok($calls // 0, '>', 20, "@$mode: the $who has fallible calls: " . ($calls // 0));
+	is(scalar(journals()), 0, "@$mode: without faults the $who undoes everything");
+	return $calls || 1;
+}
+
+# What a fault has left is for sonde recover.
+sub round {
+	my ($mode, $who, $call) = @_;
+	my ($status, $text, @faults) = attach_with_fault($call, $who, @$mode);
+	my ($failed) = grep { $_ ne '-' } map { $_->[1] } @faults;
+	my @wrong = $who eq 'tracer' ? wrong_with('attach', $status, $text) : ();
+	wait_until(60, sub { !AttachTest::running_sondes() });
+	my ($recovered, $why) = journals() ? recover('t') : (0, '');
+	push @wrong, "recover: $why" if $recovered;
+	push @wrong, leftovers('t');
+	note("@$mode, $who, call $call, ", $failed // 'none', ": status $status");
+	return $status unless @wrong;
+	diag("@$mode, $who, call $call, ", $failed // 'none', ": @wrong; $text");
+	recover('t');
+	return ($status, 1);
+}
+
+AttachTest::start("$build/fault/sonde");
+$log = "$work/out/faults";
+srand $seed;
+diag("SEED=$seed");
+start_ticking('t', cpus => 2);
+my @ways = map { my $mode = $_; map { [$mode, $_, count_calls($mode, $_)] } qw(tracer watchdog) } @modes;
+my ($failed, $harmed) = (0, 0);
+my $rounds = rounds(ROUNDS => 6, 1, 20);
+while (my $i = $rounds->next) {
+	my ($mode, $who, $calls) = @{$ways[$i % @ways]};
+	my ($status, $wrong) = round($mode, $who, choose_call($calls));
+	$failed++ if $status;
+	$harmed++ if $wrong;
+}
+my $done = $rounds->done;
+add_total($done, 'faults injected');
+is($harmed, 0, "a call failed $done times, $failed attachments had an error: the domain is as before");
+done_testing();

@@ -1,0 +1,59 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# sonde run in the KVM host: each time another one of its allocations and system calls fails. It ends in order or
+# says in one line why not, its trace can be read, and the guest that it ran has no complaint.
+# ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls.
+use strict;
+use warnings;
+use FindBin;
+use JSON::PP;
+use Test::More;
+
+use lib $FindBin::RealBin, map { "$FindBin::RealBin/../$_" } qw(guest lib);
+use Campaign;
+use Faults;
+use Files;
+use GuestLog;
+use Testbed;
+use Tree;
+
+use constant KEEP_SECONDS => 30;
+
+my $seed = $ENV{SEED} // int rand 1 << 31;
+my $rounds = $ENV{ROUNDS} // 6;
+my $seconds = in_campaign() ? $ENV{BUDGET} - KEEP_SECONDS : 0;
+my $out = "$build/guest/faults";
+
+# Damage that `sonde check` finds is not the fault's: what could not be written is lost, and counted.
+sub judge {
+	my ($path) = @_;
+	my $result = decode_json(slurp("$path.json"));
+	my @wrong = wrong_with('run', $result->{status}, slurp("$path.err"));
+	push @wrong, map { "the guest complains: $_" } trouble(read_log("$path.log"));
+	push @wrong, "sonde check has status $result->{check}: $result->{check_text}"
+		if defined $result->{check} && $result->{check} > 128;
+	return (join('; ', @wrong), $result);
+}
+
+empty_folder($out);
+diag("SEED=$seed");
+is(on_kvm_host({mem => 1024, timeout => 1200 + $seconds}, "$FindBin::RealBin/run-guest", "$build/fault/sonde", $out,
+	kernel_image('6.1'), "$build/guest/initrd", $seed, $seconds, $rounds), 0, 'run-guest ran on the KVM host');
+my ($plain, $first) = judge("$out/0");
+is($plain, '', 'without faults sonde run ends in order');
+is($first->{status}, 0, 'without faults sonde run has status 0') or diag(slurp("$out/0.err"));
+my ($done, $failed, $harmed) = (0, 0, 0);
+for (my $n = 1; -e "$out/$n.json"; $n++) {
+	my ($wrong, $result) = judge("$out/$n");
+	$done++;
+	$failed++ if $result->{status};
+	note("call $result->{call}, $result->{failed}: status $result->{status}");
+	next unless $wrong;
+	$harmed++;
+	diag("call $result->{call}, $result->{failed}: $wrong; ", slurp("$out/$n.err"));
+}
+cmp_ok($done, '>', 0, "a call of sonde run failed $done times");
+is($harmed, 0, "each of $done runs ended in order, $failed of them with an error");
+add_total($done, 'faults injected');
+done_testing();

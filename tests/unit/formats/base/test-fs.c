@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The files of a trace are their owner's, also in a directory where others may create files. */
+#include "formats/base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "tests/lib/tap.h"
+
+static char root[] = "/tmp/test-fs-XXXXXX";
+static int dir_fd;
+
+static mode_t mode_of(const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : st.st_mode & 07777;
+}
+
+static void put(const char *name, mode_t mode, const char *text)
+{
+	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || fchmod(fd, mode) || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		abort();
+	close(fd);
+}
+
+static bool holds(const char *name, const char *text)
+{
+	char bytes[64] = "";
+	int fd = openat(dir_fd, name, O_RDONLY);
+	ssize_t n = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	return n >= 0 && !strcmp(bytes, text);
+}
+
+static void test_directory(void)
+{
+	char path[64];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/new", root);
+	fd = output_dir_open(path, NULL);
+	ok(fd >= 0 && !fstat(fd, &st) && (st.st_mode & 07777) == 0700,
+	   "a new directory is closed to others, whatever the umask");
+	close(fd);
+	rmdir(path);
+}
+
+static void test_create(void)
+{
+	int fd = output_file_create(dir_fd, "new");
+
+	ok(fd >= 0 && mode_of("new") == 0600, "a new file is closed to others");
+	close(fd);
+	is_u64((uint64_t)-output_file_create(dir_fd, "new"), EEXIST, "no file is created twice");
+	ok(!symlinkat("elsewhere", dir_fd, "link") &&
+		   output_file_create(dir_fd, "link") == -EEXIST && !mode_of("elsewhere"),
+	   "no file is created through a link");
+	unlinkat(dir_fd, "new", 0);
+	unlinkat(dir_fd, "link", 0);
+}
+
+static void replace(const char *what)
+{
+	ok(!file_replace(dir_fd, "file", "temp", "new", 3, FILE_DURABLE) && holds("file", "new") &&
+		   mode_of("file") == 0600 && holds("victim", "victim"),
+	   "a file is replaced, closed to others, although its temporary name is %s", what);
+	unlinkat(dir_fd, "temp", 0);
+}
+
+static void test_replace(void)
+{
+	put("victim", 0600, "victim");
+	replace("free");
+	file_reserve(dir_fd, "temp", 4096);
+	replace("reserved");
+	put("temp", 0666, "open");
+	replace("a file that others can read");
+	if (symlinkat("victim", dir_fd, "temp"))
+		abort();
+	replace("a link to another file");
+	if (linkat(dir_fd, "victim", dir_fd, "temp", 0))
+		abort();
+	replace("a second name of another file");
+	if (mkfifoat(dir_fd, "temp", 0600))
+		abort();
+	replace("a pipe");
+	unlinkat(dir_fd, "victim", 0);
+	unlinkat(dir_fd, "file", 0);
+}
+
+int main(void)
+{
+	umask(0);
+	if (!mkdtemp(root))
+		abort();
+	dir_fd = open(root, O_RDONLY | O_DIRECTORY);
+	test_directory();
+	test_create();
+	test_replace();
+	close(dir_fd);
+	rmdir(root);
+	return tap_done();
+}

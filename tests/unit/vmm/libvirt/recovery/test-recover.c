@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a recovery, or the watchdog, does to a domain whose tracer has died. */
+#include "vmm/libvirt/recovery/recover.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "tests/lib/fake-qemu.h"
+#include "tests/lib/tap.h"
+#include "vmm/libvirt/gdb/rsp.h"
+#include "vmm/libvirt/gdb/stub.h"
+#include "vmm/libvirt/recovery/watchdog.h"
+
+enum { NOBODY = 65534, PLACE = 0x2000, OTHER_PLACE = 0x3000, BYTE_PLACE = 0x4000, GVA = 0x1000 };
+
+int libvirt_lib_load(const struct libvirt_api **out, struct error *err)
+{
+	(void)err;
+	*out = fake_qemu_libvirt();
+	return 0;
+}
+
+static char folder[] = "/tmp/test-recover-XXXXXX";
+static struct fake_qemu *qemu;
+static struct libvirt_domain domain;
+static struct libvirt_journal journal;
+static struct libvirt_recovery outcome;
+static struct error why;
+
+/* A tracer has a journal of a running domain. */
+static void begin(void)
+{
+	qemu = fake_qemu_create(2);
+	domain = fake_qemu_domain(qemu);
+	if (libvirt_journal_create(fake_qemu_uuid(), &journal, NULL) ||
+	    libvirt_journal_instance(&journal, &domain.qemu.instance, NULL))
+		abort();
+	memset(&why, 0, sizeof(why));
+}
+
+static bool has_journal(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/sonde/%s", folder, fake_qemu_uuid());
+	return !access(path, F_OK);
+}
+
+static void end(void)
+{
+	struct libvirt_journal left;
+
+	if (!libvirt_journal_adopt(fake_qemu_uuid(), &left, NULL))
+		libvirt_journal_remove(&left);
+	fake_qemu_destroy(qemu);
+}
+
+/* The tracer dies; a recovery follows. */
+static int recover(bool just_died)
+{
+	libvirt_journal_close(&journal);
+	return libvirt_recover(NULL, fake_qemu_uuid(), just_died, 0, &outcome, &why);
+}
+
+/* The domain stands at a breakpoint, whose tracer's connection has ended. */
+static void stand_at_breakpoint(void)
+{
+	struct gdbstub stub;
+
+	libvirt_journal_breaks(&journal, NULL);
+	if (gdbstub_open(&stub, &domain, NULL) || rsp_breakpoint(&stub.rsp, GVA, true, NULL) ||
+	    rsp_continue(&stub.rsp, NULL))
+		abort();
+	fake_qemu_reach(qemu, 0, GVA);
+	gdbstub_drop(&stub);
+}
+
+static void stop_by_monitor(void)
+{
+	struct gdbstub stub;
+
+	/* opening the gdbstub stops a domain, as QEMU's monitor does: without a reason */
+	if (gdbstub_open(&stub, &domain, NULL) || gdbstub_close(&stub, NULL))
+		abort();
+}
+
+static void test_breakpoints(void)
+{
+	begin();
+	stand_at_breakpoint();
+	ok(!fake_qemu_runs(qemu) && fake_qemu_breaks(qemu), "a domain stands at a breakpoint");
+	is_u64((uint64_t)-recover(true), 0, "a domain at a breakpoint is recovered");
+	ok(fake_qemu_runs(qemu) && !fake_qemu_breaks(qemu) && !fake_qemu_has_debugger(qemu),
+	   "it runs, without breakpoints and gdbstub");
+	ok(outcome.had_breaks && outcome.resumed && outcome.had_journal && !has_journal(),
+	   "this is reported, and the journal is removed");
+	end();
+}
+
+static void test_running(void)
+{
+	begin();
+	is_u64((uint64_t)-recover(true), 0, "a running domain is recovered");
+	ok(fake_qemu_runs(qemu) && !outcome.resumed && !outcome.had_breaks && !has_journal(),
+	   "it runs, and nothing else is reported");
+	end();
+}
+
+static void test_stopped(bool just_died)
+{
+	begin();
+	libvirt_journal_stop(&journal, true, NULL);
+	stop_by_monitor();
+	is_u64((uint64_t)-recover(just_died), 0, "a domain that the tracer stopped is recovered");
+	ok(fake_qemu_runs(qemu) && outcome.resumed, "it is resumed");
+	end();
+}
+
+/* The journal may lack the stop. */
+static void test_unnoted(void)
+{
+	begin();
+	stop_by_monitor();
+	is_u64((uint64_t)-recover(false), 0, "a pause without a reason is recovered from");
+	ok(fake_qemu_runs(qemu) && outcome.resumed, "the domain is resumed");
+	end();
+}
+
+static void test_suspended(void)
+{
+	begin();
+	fake_qemu_suspend(qemu);
+	is_u64((uint64_t)-recover(true), 0,
+	       "a domain that its administrator suspended is recovered");
+	ok(!fake_qemu_runs(qemu) && !outcome.resumed && !has_journal(), "it stays suspended");
+	end();
+	begin();
+	libvirt_journal_stop(&journal, true, NULL);
+	fake_qemu_suspend(qemu);
+	is_u64((uint64_t)-recover(false), 0, "the tracer's stop was followed by a suspend");
+	ok(!fake_qemu_runs(qemu) && !outcome.resumed, "the domain stays suspended");
+	end();
+	begin();
+	libvirt_journal_stop(&journal, true, NULL);
+	fake_qemu_suspend(qemu);
+	is_u64((uint64_t)-recover(true), 0,
+	       "right after the tracer's death a pause is the tracer's, whatever libvirt says");
+	ok(fake_qemu_runs(qemu) && outcome.resumed, "the domain is resumed");
+	end();
+}
+
+static void write_ours(uint64_t gpa, const char *original, const char *ours)
+{
+	const size_t n = strlen(ours);
+
+	if (libvirt_journal_write(&journal, gpa, (const uint8_t *)original, (const uint8_t *)ours,
+				  n, NULL))
+		abort();
+	memcpy(fake_qemu_ram(qemu) + gpa, ours, n);
+}
+
+static bool holds(uint64_t gpa, const char *text)
+{
+	return !memcmp(fake_qemu_ram(qemu) + gpa, text, strlen(text));
+}
+
+static void test_places(bool reset)
+{
+	begin();
+	write_ours(PLACE, "guest", "trace");
+	write_ours(OTHER_PLACE, "guest", "trace");
+	write_ours(BYTE_PLACE, "g", "\xcc");
+	memcpy(fake_qemu_ram(qemu) + OTHER_PLACE, "other", 5);
+	if (reset)
+		libvirt_journal_reset(&journal, NULL);
+	is_u64((uint64_t)-recover(true), 0, "a domain with a tracer's bytes is recovered");
+	ok(holds(PLACE, "guest"), "its own bytes are back");
+	ok(holds(OTHER_PLACE, "other"), "bytes that are neither's are left alone");
+	ok(holds(BYTE_PLACE, reset ? "\xcc" : "g"), "a single byte is %s",
+	   reset ? "left alone after a reset" : "put back");
+	ok(fake_qemu_runs(qemu) && outcome.places.restored == (reset ? 1 : 2),
+	   "the domain runs, and the places are counted");
+	end();
+}
+
+/* The domain was started again: its memory is another guest's. */
+static void test_started_again(void)
+{
+	struct libvirt_instance earlier;
+
+	qemu = fake_qemu_create(1);
+	domain = fake_qemu_domain(qemu);
+	earlier = domain.qemu.instance;
+	earlier.start--;
+	if (libvirt_journal_create(fake_qemu_uuid(), &journal, NULL) ||
+	    libvirt_journal_instance(&journal, &earlier, NULL))
+		abort();
+	libvirt_journal_stop(&journal, true, NULL);
+	write_ours(PLACE, "guest", "trace");
+	stop_by_monitor();
+	is_u64((uint64_t)-recover(true), 0, "a domain that was started again needs no recovery");
+	ok(outcome.ended && holds(PLACE, "trace") && !fake_qemu_runs(qemu),
+	   "nothing of it is changed");
+	ok(!has_journal(), "the journal is removed");
+	end();
+}
+
+static enum fake_fault be_deaf(void *arg, const char *packet)
+{
+	(void)arg;
+	return packet[0] == '?' ? FAKE_CUT : FAKE_OBEY;
+}
+
+static void test_failures(void)
+{
+	begin();
+	stand_at_breakpoint();
+	fake_qemu_set_fault(qemu, be_deaf, NULL);
+	ok(recover(true) == -ECONNRESET && has_journal() && fake_qemu_breaks(qemu),
+	   "a recovery that cannot remove breakpoints fails, and keeps the journal: %s", why.text);
+	fake_qemu_set_fault(qemu, NULL, NULL);
+	is_u64((uint64_t)-recover(false), 0, "the next one succeeds");
+	ok(fake_qemu_runs(qemu) && !fake_qemu_breaks(qemu) && !has_journal(),
+	   "the domain runs without breakpoints");
+	end();
+	begin();
+	stand_at_breakpoint();
+	fake_qemu_set_dead_libvirtd(qemu, true);
+	ok(recover(true) < 0 && has_journal(), "without libvirtd the journal is kept: %s",
+	   why.text);
+	end();
+}
+
+/* A tracer that lives holds its journal. */
+static void test_alive(void)
+{
+	begin();
+	libvirt_journal_stop(&journal, true, NULL);
+	stop_by_monitor();
+	ok(libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why) == -EBUSY &&
+		   !fake_qemu_runs(qemu) && has_journal(),
+	   "the domain of a tracer that lives is left alone: %s", why.text);
+	libvirt_journal_close(&journal);
+	end();
+}
+
+/* --- the watchdog ---------------------------------------------------------------------------- */
+
+/* A tracer, in a process of its own, arms its watchdog and reports `undone`, or dies. */
+static void run_tracer(bool undone, bool exposed, bool hang)
+{
+	struct libvirt_watchdog watchdog;
+
+	if (libvirt_watchdog_start(NULL, &watchdog, NULL) ||
+	    libvirt_watchdog_arm(&watchdog, fake_qemu_uuid(), NULL))
+		_exit(99);
+	libvirt_watchdog_beat(&watchdog, true);
+	if (!exposed)
+		libvirt_watchdog_beat(&watchdog, false);
+	if (hang)
+		sleep(14);
+	_exit(libvirt_watchdog_end(&watchdog, undone) ? 0 : 1);
+}
+
+static int trace(bool undone, bool exposed, bool hang)
+{
+	pid_t child;
+	int status;
+
+	/* a watchdog starts before its tracer has a journal */
+	libvirt_journal_close(&journal);
+	child = fork();
+	if (!child)
+		run_tracer(undone, exposed, hang);
+	waitpid(child, &status, 0);
+	return status;
+}
+
+static void test_watchdog(void)
+{
+	int status;
+
+	begin();
+	stand_at_breakpoint();
+	status = trace(false, true, false);
+	ok(WIFEXITED(status) && !WEXITSTATUS(status) && fake_qemu_runs(qemu) &&
+		   !fake_qemu_breaks(qemu) && !has_journal(),
+	   "a tracer that does not report that all is undone: the watchdog recovers the domain");
+	end();
+	begin();
+	libvirt_journal_stop(&journal, true, NULL);
+	stop_by_monitor();
+	status = trace(true, true, false);
+	ok(WIFEXITED(status) && !WEXITSTATUS(status) && !fake_qemu_runs(qemu) && has_journal(),
+	   "a tracer that reports that all is undone: the watchdog changes nothing");
+	end();
+}
+
+/* At the same time, as each takes 10 s. */
+static void test_hanging(void)
+{
+	pid_t child;
+	int status;
+
+	begin();
+	stand_at_breakpoint();
+	libvirt_journal_close(&journal);
+	child = fork();
+	if (!child)
+		run_tracer(true, false, true);
+	status = trace(true, true, true);
+	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
+	   "a tracer that does not beat with breakpoints in the domain is killed");
+	for (int i = 0; i < 5000 && has_journal(); i++)
+		clock_wait_ms(1);
+	ok(fake_qemu_runs(qemu) && !fake_qemu_breaks(qemu) && !has_journal(),
+	   "and the watchdog recovers the domain");
+	waitpid(child, &status, 0);
+	ok(WIFEXITED(status) && !WEXITSTATUS(status),
+	   "a tracer without breakpoints in the domain may take its time");
+	end();
+}
+
+int main(int argc, char **argv)
+{
+	fake_qemu_main(argc, argv);
+	if (!mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
+		abort();
+	if (!geteuid() && (chown(folder, NOBODY, NOBODY) || setgid(NOBODY) || setuid(NOBODY)))
+		abort();
+	prctl(PR_SET_DUMPABLE, 1);
+	test_breakpoints();
+	test_running();
+	test_stopped(true);
+	test_stopped(false);
+	test_unnoted();
+	test_suspended();
+	test_places(false);
+	test_places(true);
+	test_started_again();
+	test_failures();
+	test_alive();
+	test_watchdog();
+	test_hanging();
+	return tap_done();
+}
