@@ -6,7 +6,7 @@
 #include <string.h>
 #include "formats/base/cursor.h"
 #include "formats/base/text.h"
-#include "formats/ctf/reader-internal.h"
+#include "formats/ctf/internal.h"
 
 enum { MAX_ID = UINT16_MAX };
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* An instance in TSDL: its enumerations, its stream and its events. */
 #include <inttypes.h>
-#include "formats/ctf/metadata-internal.h"
-#include "formats/ctf/tables.h"
+#include "formats/ctf/internal.h"
 #include "formats/event/kmem.h"
 
 enum { TEXT_MAX = 512 };

@@ -8,7 +8,7 @@
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/ctf/ctf.h"
-#include "formats/ctf/metadata-internal.h"
+#include "formats/ctf/internal.h"
 #include "formats/event/class-json.h"
 
 enum { LINE_MAX = 160 };

@@ -9,7 +9,7 @@
 #include "formats/base/text.h"
 #include "formats/base/crc32c.h"
 #include "formats/base/json.h"
-#include "formats/ctf/metadata-internal.h"
+#include "formats/ctf/internal.h"
 #include "formats/event/class-json.h"
 
 enum { TEXT_MAX = 512, NS = 1000000000 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "formats/base/bit-cursor.h"
 #include "formats/base/text.h"
-#include "formats/ctf/writer-internal.h"
+#include "formats/ctf/internal.h"
 
 enum { ORDER_SHIFT = 12 };
 

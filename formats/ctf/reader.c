@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/ctf/reader-internal.h"
+#include "formats/ctf/internal.h"
 
 enum { MAX_METADATA = 64 << 20, SEARCH_BYTES = 64 << 10 };
 

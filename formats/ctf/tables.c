@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/ctf/tables.h"
+#include "formats/ctf/plan.h"
 
 /* clang-format off */
 #define ID	{"id", 2, false, false}

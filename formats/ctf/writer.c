@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 #include "formats/base/fs.h"
-#include "formats/ctf/writer-internal.h"
+#include "formats/ctf/internal.h"
 
 /* The trace as a whole. */
 struct ctf_encoder {

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_CTF_INTERNAL_H
+#define SONDE_FORMATS_CTF_INTERNAL_H
+
+#include <stdio.h>
+#include "formats/base/bit-cursor.h"
+#include "formats/ctf/ctf.h"
+#include "formats/event/record-stream.h"
+
+/* What the files of this room share. */
+
+/* --- metadata.c, metadata-events.c and metadata-parse.c ----------------------------------------
+ */
+
+enum { CTF_VERSION_2 = 2 };
+
+/* The comments that metadata.c writes and metadata-parse.c reads. */
+#define CTF_BLOCK_BEGIN "/* sonde: "
+#define CTF_BLOCK_END " */"
+#define CTF_CRC_BEGIN "/* crc32c: "
+#define CTF_CRC_END " */\n"
+
+/* The parts of the text. */
+void ctf_metadata_put_string(FILE *out, const char *text);
+void ctf_metadata_put_instance(FILE *out, const struct ctf_metadata *metadata, unsigned int number);
+
+/* --- writer.c and put.c ----------------------------------------------------------------------- */
+
+/* EVENT_ROOM: an event in any form, a CTF_TIME before it, and what it adds to the tables. */
+enum {
+	CTF_PACKET_MAX = OUTPUT_PACKET_MAX,
+	CTF_EVENT_ROOM = 10 << 10,
+	CTF_TABLES_BYTES = CTF_EXTENDED_BYTES + CTF_NR_TABLES * CTF_LENGTH_BYTES,
+};
+
+/* An instance: what its streams share. */
+struct ctf_instance {
+	struct trace_instance about; /* owned copies but for the classes, which are borrowed */
+	char suffix[TRACE_INSTANCE_NAME_MAX + 16]; /* of its files: "cpu0" and this */
+	struct ctf_plan *plan;
+	struct ctf_dictionary code, flags, strings;
+};
+
+/* A stream: events are gathered into packets, each as long as its content. */
+struct ctf_writer {
+	struct stream_writer base;
+	const struct ctf_identity *identity;
+	struct cache_table *caches;
+	struct call_sites *sites;
+	struct ctf_instance *instance;
+	const struct ctf_plan *plan;
+	unsigned int stream, vcpu;
+	struct packet_file file;
+	uint64_t sequence; /* of the next packet */
+	uint64_t noted;    /* lost events, as of the last packet */
+	uint64_t begin, clock;
+	size_t used;        /* bytes of the packet */
+	size_t table_bytes; /* that its tables will take */
+	struct ctf_values code, flags, strings;
+	struct ctf_value last_string; /* and its id; 0: none yet in this packet */
+	unsigned int last_string_id;
+	uint64_t last_flags; /* likewise */
+	unsigned int last_flags_id;
+	uint16_t *used_caches; /* by the packet */
+	size_t nr_used_caches, caches_capacity;
+	uint8_t cache_bits[(UINT16_MAX + 1) / 8]; /* a bit set of those */
+	uint8_t *bytes; /* of the packet; whole words are stored. NULL while there is none */
+};
+
+/*
+ * Append an event at w->clock or later. It needs CTF_EVENT_ROOM. Returns 0, or -EINVAL for a class
+ * that the instance does not have.
+ */
+int ctf_put_event(struct ctf_writer *w, unsigned int class_index, int64_t ns, const uint8_t *bytes);
+
+/* Append the packet's tables. Returns where they begin. */
+size_t ctf_put_tables(struct ctf_writer *w);
+
+/* --- reader.c and get.c ----------------------------------------------------------------------- */
+
+enum {
+	CTF_PACKET_LIMIT = 1 << 20, /* bytes; the writer's are smaller */
+	CTF_PACKET_SLACK = 2048,    /* behind a packet: the longest event is read without checks */
+};
+
+struct ctf_decoder {
+	struct trace_decoder base;
+	struct decoder_input input;
+	struct ctf_described described;
+	struct ctf_plan *plans[TRACE_INSTANCES_MAX]; /* of the instances */
+};
+
+/* What ids stand for, by id: those of the packet at hand have its number. */
+enum ctf_meaning { CTF_MEANS_CODE, CTF_MEANS_FLAGS, CTF_MEANS_STRING, CTF_NR_MEANINGS };
+
+struct ctf_meanings {
+	struct {
+		struct ctf_value value;
+		uint64_t packet;
+	} * items;
+	size_t count;
+};
+
+struct ctf_stream {
+	struct record_stream base;
+	const struct ctf_decoder *decoder;
+	const struct ctf_plan *plan;
+	const struct trace_instance *instance;
+	unsigned int number;       /* of the instance */
+	uint64_t next_packet;      /* its offset in the file */
+	uint64_t sequence;         /* that it should have */
+	bool was_damaged;          /* what was before it */
+	uint64_t packet_begin;     /* of the packet at hand, in the file */
+	uint8_t *packet;           /* its bytes */
+	size_t capacity, at, end;  /* bytes; of the next event, and of the tables */
+	uint64_t clock, clock_end; /* of the last event, and the packet's latest */
+	bool has_time;             /* the next event has this time: */
+	int64_t time;
+	uint64_t nr_packets; /* read: the number of the packet at hand */
+	struct ctf_meanings meanings[CTF_NR_MEANINGS];
+	uint8_t bytes[EVENT_MAX_SIZE]; /* of the last event */
+};
+
+/* Read the tables of a packet that was loaded. Returns 1; 0 if they are none; -errno. */
+int ctf_read_tables(struct ctf_stream *s, const struct ctf_packet *packet);
+
+/*
+ * Read what is at s->at, and step over it. Returns 1 and an event, 0 if it was none, -EINVAL if it
+ * is not of this format.
+ */
+int ctf_read_event(struct ctf_stream *s, struct event *event);
+
+#endif
