@@ -173,6 +173,7 @@ ORACLE_ROWS := 5.10/4 6.1/4 6.12/4 6.1/1
 ORACLE_TARGETS := $(addprefix check-oracle-,$(or $(GUEST),$(ORACLE_ROWS)))
 .PHONY: $(ORACLE_TARGETS) check-boot check-scratch check-stacks check-survive check-toggle check-testbed check-errors check-guest
 $(ORACLE_TARGETS): check-oracle-%: guest-parts
+	$(Q)O=$(O) tests/testbed/fetch-kernel $(*D) >/dev/null
 	$(Q)O=$(abspath $(O)) GUEST='$*' prove -e perl tests/guest/oracle.t
 check-boot check-scratch check-stacks check-survive check-toggle: check-%: guest-parts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/$*.t

@@ -101,6 +101,9 @@ static void free_of_unknown(struct lives *lives, const struct trace_event *event
 
 	if (block)
 		check_family(lives, event, block);
+	else if (is_pages && *freed_slot(space, ptr) == ptr)
+		/* Compaction takes free pages without an event, and moves memory there. */
+		check_note(&lives->base, FREE_TWICE, event, NULL);
 	else if (*freed_slot(space, ptr) == ptr)
 		check_doubt(&lives->base, FREE_TWICE, event, NULL);
 	else if (is_pages || !lives->base.context->from_first)

@@ -66,6 +66,16 @@ struct fake_qemu {
 	void *fault_arg;
 };
 
+/* Forked processes inherit it. */
+const char *fake_qemu_uuid(void)
+{
+	static char uuid[LIBVIRT_UUID_TEXT];
+
+	if (!*uuid)
+		snprintf(uuid, sizeof(uuid), "00000000-0000-4000-8000-%012x", getpid());
+	return uuid;
+}
+
 /* --- running, with the lock ------------------------------------------------------------------ */
 
 static void put_packet(struct fake_qemu *q, const char *text)
@@ -493,7 +503,7 @@ static virDomainPtr lookup_name(virConnectPtr connection, const char *name)
 static virDomainPtr lookup_uuid(virConnectPtr connection, const char *uuid)
 {
 	(void)connection;
-	return look_up(!strcmp(uuid, FAKE_QEMU_UUID));
+	return look_up(!strcmp(uuid, fake_qemu_uuid()));
 }
 
 static int domain_free(virDomainPtr domain)
@@ -511,7 +521,7 @@ static const char *domain_name(virDomainPtr domain)
 static int domain_uuid(virDomainPtr domain, char *uuid)
 {
 	(void)domain;
-	strcpy(uuid, FAKE_QEMU_UUID);
+	strcpy(uuid, fake_qemu_uuid());
 	return 0;
 }
 
@@ -615,7 +625,7 @@ static void run_child(int fd)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(descriptor, sizeof(descriptor), "%d", fd);
-	execl("/proc/self/exe", "fake-qemu", "-uuid", FAKE_QEMU_UUID, descriptor, NULL);
+	execl("/proc/self/exe", "fake-qemu", "-uuid", fake_qemu_uuid(), descriptor, NULL);
 	_exit(1);
 }
 
@@ -638,7 +648,10 @@ static bool is_mapped(const struct fake_qemu *q)
 
 static void start_process(struct fake_qemu *q, int fd)
 {
-	pid_t pid = fork(); /* *q is shared with the child */
+	pid_t pid;
+
+	fake_qemu_uuid();
+	pid = fork(); /* *q is shared with the child */
 
 	if (!pid)
 		run_child(fd);
@@ -646,7 +659,7 @@ static void start_process(struct fake_qemu *q, int fd)
 	for (int i = 0; i < 5000; i++) {
 		clock_wait_ms(1);
 		/* in this order: before its exec() the child has this process's mappings */
-		libvirt_process_open(FAKE_QEMU_UUID, "", &q->process);
+		libvirt_process_open(fake_qemu_uuid(), "", &q->process);
 		if (q->process.pid == q->pid && is_mapped(q))
 			return;
 		libvirt_process_close(&q->process);
@@ -704,12 +717,14 @@ const struct libvirt_api *fake_qemu_libvirt(void)
 
 struct libvirt_domain fake_qemu_domain(struct fake_qemu *q)
 {
-	return (struct libvirt_domain){.api = &api,
-				       .calling = PTHREAD_MUTEX_INITIALIZER,
-				       .domain = (virDomainPtr)q,
-				       .name = "fake",
-				       .uuid = FAKE_QEMU_UUID,
-				       .qemu = q->process};
+	struct libvirt_domain domain = {.api = &api,
+					.calling = PTHREAD_MUTEX_INITIALIZER,
+					.domain = (virDomainPtr)q,
+					.name = "fake",
+					.qemu = q->process};
+
+	snprintf(domain.uuid, sizeof(domain.uuid), "%s", fake_qemu_uuid());
+	return domain;
 }
 
 void fake_qemu_set_fault(struct fake_qemu *q, fake_fault_fn *fn, void *arg)

@@ -30,12 +30,13 @@ enum { FAKE_STALL_MS = 300 };
 typedef enum fake_fault fake_fault_fn(void *arg, const char *packet);
 
 /*
- * One running vCPU or more. Its process is a child of this one, with "-uuid FAKE_QEMU_UUID" among
+ * One running vCPU or more. Its process is a child of this one, with "-uuid UUID" among
  * its arguments. A process that is forked later shares its state; only one at a time may use it.
  */
-#define FAKE_QEMU_UUID "00000000-0000-4000-8000-000000000001"
 struct fake_qemu *fake_qemu_create(unsigned int nr_vcpus);
 void fake_qemu_destroy(struct fake_qemu *qemu);
+/* UUID: tests that run at the same time have different ones. */
+const char *fake_qemu_uuid(void);
 /* Call it first in main(): it does not return in that child. */
 void fake_qemu_main(int argc, char **argv);
 

@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 {
 	if (argc < 2)
 		return 2;
-	printf("rare: splice %s", splice_from("/proc/self/smaps") ? "done" : "failed");
+	printf("rare: splice %s", splice_from("/proc/meminfo") ? "done" : "failed");
 	printf(", compaction %s", compact() ? "done" : "failed");
 	printf(", memory block %s\n", cycle_block() ? "off and on" : "stays");
 	fflush(stdout);

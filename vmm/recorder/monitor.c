@@ -157,9 +157,68 @@ static json_t *monitor_query(void *arg)
 	return result;
 }
 
+static int change_locked(struct recorder *r, enum monitor_change change, const char *text,
+			 struct error *err)
+{
+	switch (change) {
+	case MONITOR_ADD:
+		return trace_session_add_instance(r->session, text, err);
+	case MONITOR_REMOVE:
+		return trace_session_remove_instance(r->session, text, err);
+	case MONITOR_REPLACE:
+		break;
+	}
+	return trace_session_replace_instance(r->session, text, err);
+}
+
+static int monitor_change(void *arg, enum monitor_change change, const char *text,
+			  struct error *err)
+{
+	struct recorder *r = arg;
+	int ret;
+
+	pthread_mutex_lock(&r->lock);
+	ret = change_locked(r, change, text, err);
+	pthread_mutex_unlock(&r->lock);
+	if (ret == -EAGAIN)
+		error_prefix(err, "not yet, try again: ");
+	return ret;
+}
+
+static json_t *instance_json(const struct trace_instance_status *instance)
+{
+	json_t *object =
+		json_pack("{s:s, s:s, s:s, s:b}", "name", instance->name, "spec", instance->spec,
+			  "tracer", instance->tracer, "active", (int)instance->active);
+
+	if (!object)
+		return NULL;
+	set_count(object, "sites", instance->sites);
+	set_count(object, "refused", instance->nr_refused);
+	if (instance->waiting)
+		json_object_set_new(object, "waiting", json_string(instance->waiting));
+	return object;
+}
+
+static json_t *monitor_instances(void *arg)
+{
+	struct recorder *r = arg;
+	json_t *list = json_array();
+	struct trace_status status;
+
+	pthread_mutex_lock(&r->lock);
+	trace_session_status(r->session, &status);
+	for (unsigned int i = 0; i < status.nr_specs; i++)
+		json_array_append_new(list, instance_json(&status.instances[i]));
+	pthread_mutex_unlock(&r->lock);
+	return list;
+}
+
 static const struct monitor_trace_ops trace_ops = {.start = monitor_start,
 						   .stop = monitor_stop,
 						   .query = monitor_query,
+						   .change = monitor_change,
+						   .instances = monitor_instances,
 						   .translate = monitor_translate};
 
 int recorder_listen(struct recorder *r, struct error *err)

@@ -62,8 +62,9 @@ void libvirt_guest_move(struct libvirt_guest *guest);
 bool libvirt_guest_moves(const struct libvirt_guest *guest);
 /* -EIO: breakpoints are still armed. */
 int libvirt_guest_check_breaks(struct libvirt_guest *guest, struct error *err);
-/* After a lost connection to the gdbstub, ask QEMU. -EIO: it is still stopped, and not by its
- * administrator. Other errors: QEMU's state is not known. */
+/* Ask QEMU at the end of a trace by breakpoints, or after a connection to the gdbstub was lost.
+ * -EIO: the guest is still stopped, and not by its administrator. Other errors: a connection was
+ * lost, and QEMU's state is not known. */
 int libvirt_guest_check_left(struct libvirt_guest *guest, struct error *err);
 /* Whether breakpoints were in the guest's memory at its last stop (KVM). */
 bool libvirt_guest_holds_breaks(struct libvirt_guest *guest);

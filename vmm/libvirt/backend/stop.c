@@ -135,7 +135,7 @@ static int stop_running(struct libvirt_guest *g, struct error *err)
 static int interrupt(struct libvirt_guest *g, struct error *err)
 {
 	enum libvirt_status status;
-	int ret = libvirt_guest_status(g, &status, err);
+	int ret = status_at_stop(g, &status, err);
 
 	if (!ret && status != LIBVIRT_STATUS_PAUSED && g->journal)
 		ret = libvirt_journal_stop(g->journal, true, err);
@@ -263,14 +263,19 @@ int libvirt_guest_try_stop(struct guest *guest, struct error *err)
 
 int libvirt_guest_check_left(struct libvirt_guest *g, struct error *err)
 {
-	enum libvirt_status status;
+	enum libvirt_status status = LIBVIRT_STATUS_RUNNING;
+	bool lost;
 	int ret;
 
 	pthread_mutex_lock(&g->stopper);
-	ret = g->lost_stub ? status_at_stop(g, &status, err) : 0;
+	lost = g->lost_stub;
+	ret = lost || g->traps.enabled ? status_at_stop(g, &status, err) : 0;
 	pthread_mutex_unlock(&g->stopper);
-	if (ret || !g->lost_stub || status != LIBVIRT_STATUS_DEBUG)
-		return ret;
+	/* what the gdbstub has acknowledged needs no answer of libvirt's */
+	if (ret)
+		return lost ? ret : 0;
+	if (status != LIBVIRT_STATUS_DEBUG)
+		return 0;
 	return error_set(err, EIO, "the tracer stopped the domain and could not resume it");
 }
 

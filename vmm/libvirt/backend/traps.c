@@ -75,9 +75,9 @@ static int keep_out(struct libvirt_guest *g, struct error *err)
 int libvirt_traps_resume(struct libvirt_guest *g, bool will_run, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
-	int ret = 0;
+	int ret = will_run ? libvirt_guest_open_stub(g, err) : 0;
 
-	if (will_run && t->parked && !t->failure.code)
+	if (!ret && will_run && t->parked && !t->failure.code)
 		unpark(g);
 	if (t->failure.code)
 		ret = keep_out(g, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What a trace on the disk says while it is recorded, and after a kill. */
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,51 @@ static void quit_loop(void *arg)
 	event_loop_quit(((struct tracing *)arg)->loop, 1);
 }
 
+static int change(const struct tracing *t, enum monitor_change what, const char *text)
+{
+	const struct monitor_target *target = &t->recorder->target;
+	struct error err = {0};
+	int ret = target->trace->change(target->trace_arg, what, text, &err);
+
+	tap_diag("%s: %s", text, err.text);
+	return ret;
+}
+
+/* The names of the instances, each with a space behind. */
+static void list(const struct tracing *t, char *names, size_t size)
+{
+	const struct monitor_target *target = &t->recorder->target;
+	json_t *instances = target->trace->instances(target->trace_arg), *instance;
+	size_t i, used = 0;
+
+	names[0] = '\0';
+	json_array_foreach(instances, i, instance)
+	{
+		used += (size_t)snprintf(names + used, size - used, "%s ",
+					 json_string_value(json_object_get(instance, "name")));
+	}
+	json_decref(instances);
+}
+
+static void test_instances(void)
+{
+	static struct tracing t;
+	char names[64];
+
+	begin_tracing(&t);
+	list(&t, names, sizeof(names));
+	is_str(names, "kmem ", "the tracer of the command line is listed");
+	ok(change(&t, MONITOR_ADD, "kmem:cache") == -EEXIST, "its name is taken");
+	ok(change(&t, MONITOR_ADD, "x=nonsense") == -EINVAL, "an unknown tracer is refused");
+	ok(change(&t, MONITOR_REMOVE, "x") == -ENOENT, "one that is not there cannot be removed");
+	switch_tracing(&t, false);
+	ok(!change(&t, MONITOR_REPLACE, "kmem:cache"), "while tracing is off it can be replaced");
+	list(&t, names, sizeof(names));
+	is_str(names, "kmem ", "there is one still");
+	switch_tracing(&t, true);
+	end_tracing(&t);
+}
+
 static void test_max_size(void)
 {
 	static struct tracing t;
@@ -223,6 +269,7 @@ static void test_killed(void)
 int main(void)
 {
 	test_pause();
+	test_instances();
 	test_max_size();
 	test_killed();
 	return tap_done();

@@ -296,6 +296,59 @@ static void test_suspended(bool lost)
 	tear_down(&f);
 }
 
+/* The connection is lost while no hit is served: tracing goes on, with a gap. */
+static void test_goes_on(void)
+{
+	struct guest *guest;
+	struct fixture f;
+
+	set_up(&f);
+	f.fault = FAKE_DEAF;
+	f.countdown = 1;
+	fake_qemu_set_fault(f.qemu, on_packet, &f);
+	guest = libvirt_guest(f.g);
+	if (libvirt_guest_stop(guest, NULL))
+		abort();
+	ok(guest->traps->set_break(guest, place(PLACES), place(PLACES), true, NULL) == -ETIMEDOUT,
+	   "a breakpoint meets a gdbstub that does not answer");
+	ok(!libvirt_guest_resume(guest, NULL) && fake_qemu_runs(f.qemu) &&
+		   fake_qemu_breaks(f.qemu) >= 2 * PLACES,
+	   "the resume replaces the connection, and puts the breakpoints back");
+	ok(hit(&f, 0, 0) && f.gaps == 1 && !failed(&f, NULL),
+	   "hits are served again, and the handler was told of the gap");
+	if (libvirt_guest_stop(guest, NULL) ||
+	    guest->traps->set_break(guest, place(PLACES), place(PLACES), false, NULL) ||
+	    libvirt_guest_resume(guest, NULL))
+		abort();
+	ok(end_trace(&f) && is_undone(&f), "the end finds nothing left");
+	tear_down(&f);
+}
+
+/* Another user of QEMU's monitor stops the domain. Such a stop has no reason, like sonde's. */
+static void test_monitor_stop(bool lost)
+{
+	struct fixture f;
+
+	set_up(&f);
+	if (lost) {
+		f.fault = FAKE_STALL;
+		f.countdown = 2;
+		fake_qemu_set_fault(f.qemu, on_packet, &f);
+		hit(&f, 0, 0);
+		for (int i = 0; i < PATIENCE_MS && !fake_qemu_runs(f.qemu); i++)
+			clock_wait_ms(1);
+	}
+	libvirt_qmp(&f.domain, "stop", NULL, -1, NULL, NULL);
+	ok(libvirt_guest_check_left(f.g, NULL) == (lost ? -EIO : 0),
+	   "a stop by a monitor's user %s",
+	   lost ? "may be by a byte of sonde's after a lost "
+		  "connection"
+		: "is not sonde's");
+	ok(!set_all(&f, false) && fake_qemu_runs(f.qemu) == lost, "%s",
+	   lost ? "so the domain is resumed" : "so the domain stays stopped");
+	tear_down(&f);
+}
+
 static void test_moving(void)
 {
 	struct fixture f;
@@ -333,6 +386,9 @@ int main(int argc, char **argv)
 	test_no_libvirt();
 	test_suspended(false);
 	test_suspended(true);
+	test_goes_on();
+	test_monitor_stop(false);
+	test_monitor_stop(true);
 	test_moving();
 	test_moving_deaf();
 	test_faults();

@@ -38,7 +38,7 @@ static void begin(void)
 {
 	qemu = fake_qemu_create(2);
 	domain = fake_qemu_domain(qemu);
-	if (libvirt_journal_create(FAKE_QEMU_UUID, &journal, NULL) ||
+	if (libvirt_journal_create(fake_qemu_uuid(), &journal, NULL) ||
 	    libvirt_journal_instance(&journal, &domain.qemu.instance, NULL))
 		abort();
 	memset(&why, 0, sizeof(why));
@@ -48,7 +48,7 @@ static bool has_journal(void)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "%s/sonde/%s", folder, FAKE_QEMU_UUID);
+	snprintf(path, sizeof(path), "%s/sonde/%s", folder, fake_qemu_uuid());
 	return !access(path, F_OK);
 }
 
@@ -56,7 +56,7 @@ static void end(void)
 {
 	struct libvirt_journal left;
 
-	if (!libvirt_journal_adopt(FAKE_QEMU_UUID, &left, NULL))
+	if (!libvirt_journal_adopt(fake_qemu_uuid(), &left, NULL))
 		libvirt_journal_remove(&left);
 	fake_qemu_destroy(qemu);
 }
@@ -65,7 +65,7 @@ static void end(void)
 static int recover(bool just_died)
 {
 	libvirt_journal_close(&journal);
-	return libvirt_recover(NULL, FAKE_QEMU_UUID, just_died, 0, &outcome, &why);
+	return libvirt_recover(NULL, fake_qemu_uuid(), just_died, 0, &outcome, &why);
 }
 
 /* The domain stands at a breakpoint, whose tracer's connection has ended. */
@@ -198,7 +198,7 @@ static void test_started_again(void)
 	domain = fake_qemu_domain(qemu);
 	earlier = domain.qemu.instance;
 	earlier.start--;
-	if (libvirt_journal_create(FAKE_QEMU_UUID, &journal, NULL) ||
+	if (libvirt_journal_create(fake_qemu_uuid(), &journal, NULL) ||
 	    libvirt_journal_instance(&journal, &earlier, NULL))
 		abort();
 	libvirt_journal_stop(&journal, true, NULL);
@@ -243,7 +243,7 @@ static void test_alive(void)
 	begin();
 	libvirt_journal_stop(&journal, true, NULL);
 	stop_by_monitor();
-	ok(libvirt_recover(NULL, FAKE_QEMU_UUID, false, 0, &outcome, &why) == -EBUSY &&
+	ok(libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why) == -EBUSY &&
 		   !fake_qemu_runs(qemu) && has_journal(),
 	   "the domain of a tracer that lives is left alone: %s", why.text);
 	libvirt_journal_close(&journal);
@@ -258,7 +258,7 @@ static void run_tracer(bool undone, bool exposed, bool hang)
 	struct libvirt_watchdog watchdog;
 
 	if (libvirt_watchdog_start(NULL, &watchdog, NULL) ||
-	    libvirt_watchdog_arm(&watchdog, FAKE_QEMU_UUID, NULL))
+	    libvirt_watchdog_arm(&watchdog, fake_qemu_uuid(), NULL))
 		_exit(99);
 	libvirt_watchdog_beat(&watchdog, true);
 	if (!exposed)
