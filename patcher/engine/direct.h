@@ -158,6 +158,6 @@ void direct_show_life(struct ring_engine *x);
 bool direct_arm(struct ring_engine *x);
 void direct_close_rings(struct ring_engine *x);
 bool direct_is_drained(const struct ring_engine *x);
-bool direct_is_waiting(const struct ring_engine *x);
+bool direct_is_waiting(struct ring_engine *x);
 
 #endif

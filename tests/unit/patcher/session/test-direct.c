@@ -198,6 +198,25 @@ static bool await_records(const char *name, uint64_t n)
 	return instance(name)->records == n;
 }
 
+static enum direct_state state_of(unsigned int slot)
+{
+	struct direct_lane *lane = &rings()->direct;
+	enum direct_state state;
+
+	pthread_mutex_lock(&lane->lock);
+	state = lane->slots[slot].state;
+	pthread_mutex_unlock(&lane->lock);
+	return state;
+}
+
+/* While the guest runs. */
+static void set_halted(unsigned int vcpu, bool halted)
+{
+	pthread_mutex_lock(&fs.fg.gate);
+	fs.fg.vcpus[vcpu].sregs.halted = halted;
+	pthread_mutex_unlock(&fs.fg.gate);
+}
+
 static bool await_free_slots(void)
 {
 	unsigned int used = 1;
@@ -205,7 +224,7 @@ static bool await_free_slots(void)
 	for (int i = 0; used && i < PATIENCE_MS; i++, clock_wait_ms(1)) {
 		used = 0;
 		for (unsigned int id = 0; id < DIRECT_MAX; id++)
-			used += rings()->direct.slots[id].state > DIRECT_LIVE;
+			used += state_of(id) > DIRECT_LIVE;
 	}
 	return !used;
 }
@@ -348,14 +367,14 @@ static void test_busy_guest(void)
 	create();
 	start("a=function:kfree", NULL, NULL);
 	slot = slot_of("a");
-	fs.fg.vcpus[1].sregs.halted = false;
+	set_halted(1, false);
 	trace_session_remove_instance(fs.session, "a", NULL);
 	ok(put_record(slot, 1, FAKE_KFREE), "a vCPU inside the code goes on writing");
 	clock_wait_ms(100);
-	ok(rings()->direct.slots[slot].state == DIRECT_LEAVING && rings()->direct.nr_pieces == 1,
+	ok(state_of(slot) == DIRECT_LEAVING && rings()->direct.nr_pieces == 1,
 	   "slot and code stay while it may be inside");
 	ok(fs.session->streams != NULL, "and so does the stream");
-	fs.fg.vcpus[1].sregs.halted = true;
+	set_halted(1, true);
 	ok(await_free_slots() && !rings()->direct.nr_pieces, "they are free when it has left");
 	ok(sink("a", 1)->events == 1 && sink("a", 1)->open, "the stream has the late record");
 	ok(!trace_session_tick(fs.session, NULL) && !fs.session->streams && !sink("a", 1)->open,
