@@ -12,7 +12,7 @@
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/report/trace-text.h"
-#include "guest-symbols/functions/print.h"
+#include "guest-symbols/functions/function-set.h"
 #include "guest-symbols/image/kernel-image.h"
 #include "guest-symbols/kmem/allocators.h"
 

@@ -81,4 +81,15 @@ void function_selection_deinit(struct function_selection *selection);
 int function_unmatched(const struct function_pattern *pattern, const struct traceable_list *list,
 		       struct error *err);
 
+/* --- for the user (print.c) ------------------------------------------------------------------- */
+
+/*
+ * Print the functions of an image that patterns stand for: their names, one per line, which is also
+ * a file of patterns, and how many they are on standard error; or one JSON object. Each of
+ * `operands` (NULL-terminated) is a list as in a trace spec: PATTERN or @FILE, joined by commas.
+ * Returns the exit status.
+ */
+int functions_print(const char *verb, const struct kernel_image *image, char *const *operands,
+		    bool json);
+
 #endif

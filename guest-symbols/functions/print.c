@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "guest-symbols/functions/print.h"
+#include "guest-symbols/functions/function-set.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/report/trace-text.h"
-#include "guest-symbols/functions/function-set.h"
 
 static int add_item(struct function_patterns *patterns, const char *item, size_t length,
 		    struct error *err)

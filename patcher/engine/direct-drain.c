@@ -132,16 +132,21 @@ uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock)
 /* Each group has a deadline of its own. */
 void direct_show_life(struct ring_engine *x)
 {
+	pthread_mutex_lock(&x->direct.lock);
 	for (unsigned int i = 0; i < x->direct.nr_rings; i += x->nr_vcpus)
 		ring_show_life(&x->direct.rings[i], x->nr_vcpus);
+	pthread_mutex_unlock(&x->direct.lock);
 }
 
 bool direct_arm(struct ring_engine *x)
 {
-	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
-		if (!ring_arm(&x->direct.rings[i]))
-			return false;
-	return true;
+	bool armed = true;
+
+	pthread_mutex_lock(&x->direct.lock);
+	for (unsigned int i = 0; armed && i < x->direct.nr_rings; i++)
+		armed = ring_arm(&x->direct.rings[i]);
+	pthread_mutex_unlock(&x->direct.lock);
+	return armed;
 }
 
 void direct_close_rings(struct ring_engine *x)
@@ -159,11 +164,14 @@ bool direct_is_drained(const struct ring_engine *x)
 	return drained;
 }
 
-bool direct_is_waiting(const struct ring_engine *x)
+bool direct_is_waiting(struct ring_engine *x)
 {
 	bool waiting = false;
 
+	/* another thread may be adding rings */
+	pthread_mutex_lock(&x->direct.lock);
 	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
 		waiting |= ring_is_waiting(&x->direct.rings[i]);
+	pthread_mutex_unlock(&x->direct.lock);
 	return waiting;
 }

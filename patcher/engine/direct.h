@@ -7,7 +7,7 @@
 #include "patcher/engine/code-arena.h"
 #include "patcher/engine/engine.h"
 #include "patcher/ring/ring.h"
-#include "patcher/trampoline/shared.h"
+#include "patcher/trampoline/trampoline.h"
 
 /*
  * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its
@@ -158,6 +158,6 @@ void direct_show_life(struct ring_engine *x);
 bool direct_arm(struct ring_engine *x);
 void direct_close_rings(struct ring_engine *x);
 bool direct_is_drained(const struct ring_engine *x);
-bool direct_is_waiting(const struct ring_engine *x);
+bool direct_is_waiting(struct ring_engine *x);
 
 #endif

@@ -7,7 +7,7 @@
 #include "formats/base/error.h"
 #include "formats/event/counters.h"
 #include "patcher/plan/patch-plan.h"
-#include "patcher/plan/shared-sites.h"
+#include "patcher/plan/site-table.h"
 #include "patcher/probe/gate.h"
 #include "patcher/probe/probe.h"
 #include "patcher/text/insn.h"
@@ -36,21 +36,11 @@ typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_p
 			    const struct probe_hit *hit);
 
 struct trap_reader;
-struct event_sink;
-
 /*
  * The direct lane: each record is an event, which goes from the ring of a vCPU to that vCPU's
  * stream. An instance of a tracer on this lane wants records of some sites.
  */
 enum { DIRECT_MAX = 32 /* instances at a time, those that are being left included */ };
-
-/* Where events go: the writer's functions (formats/trace/writer.h), or a test's. */
-struct direct_output {
-	void (*begin)(struct event_sink *sink);
-	/* `bytes` is an event of the instance's class number `class`. */
-	int (*put)(struct event_sink *sink, unsigned int class, int64_t ns, const void *bytes);
-	void (*end)(struct event_sink *sink);
-};
 
 struct direct_want {
 	const void *owner;       /* who it is: the same as long as it goes on */
@@ -58,7 +48,7 @@ struct direct_want {
 	const struct gate *gate; /* NULL: all calls */
 	/* Events are a struct function_event. All of these are used as long as direct_uses(). */
 	const struct gate_rest *filter; /* NULL: all events */
-	const struct direct_output *output;
+	const struct event_output *output;
 	struct event_sink *const *sinks; /* by vCPU */
 	_Atomic uint64_t *records;       /* counts them, likewise */
 };

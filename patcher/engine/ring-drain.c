@@ -62,7 +62,7 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_record *r
 	return 0;
 }
 
-static bool is_unfinished(const struct ring_engine *x)
+static bool is_unfinished(struct ring_engine *x)
 {
 	bool waiting = false;
 

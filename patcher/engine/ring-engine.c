@@ -109,12 +109,14 @@ static void add_counts(struct ring_counts *to, const struct ring_counts *from)
 	to->skipped_bytes += from->skipped_bytes;
 }
 
-struct ring_counts ring_engine_counts(const struct ring_engine *x, unsigned int vcpu)
+struct ring_counts ring_engine_counts(struct ring_engine *x, unsigned int vcpu)
 {
 	struct ring_counts sum = x->rings[vcpu].counts;
 
+	pthread_mutex_lock(&x->direct.lock);
 	for (unsigned int i = vcpu; i < x->direct.nr_rings; i += x->nr_vcpus)
 		add_counts(&sum, &x->direct.rings[i].counts);
+	pthread_mutex_unlock(&x->direct.lock);
 	return sum;
 }
 

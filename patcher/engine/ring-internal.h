@@ -103,7 +103,7 @@ void ring_engine_free_memory(struct ring_engine *x);
  */
 struct trampoline_rings ring_engine_rings(const struct ring_engine *x, int group);
 /* What all rings of a vCPU have counted. By the thread, or without it. */
-struct ring_counts ring_engine_counts(const struct ring_engine *x, unsigned int vcpu);
+struct ring_counts ring_engine_counts(struct ring_engine *x, unsigned int vcpu);
 
 /* --- ring-drain.c ----------------------------------------------------------------------------- */
 

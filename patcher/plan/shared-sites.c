@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/plan/shared-sites.h"
+#include "patcher/plan/site-table.h"
 
 #include <errno.h>
 #include <stdlib.h>

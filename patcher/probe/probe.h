@@ -228,4 +228,16 @@ int object_iter_read(struct object_iter *iter, const struct kernel *kernel,
 /* How many of `count` words at the front are not 0. */
 uint64_t object_iter_filled(const struct kernel *kernel, uint64_t at, uint64_t count);
 
+/* --- events ----------------------------------------------------------------------------------- */
+
+/* Where events go: the writer's functions (formats/trace/writer.h), or a test's. */
+struct event_sink;
+
+struct event_output {
+	void (*begin)(struct event_sink *sink);
+	/* `bytes` is an event of the instance's class number `class`. */
+	int (*put)(struct event_sink *sink, unsigned int class, int64_t ns, const void *bytes);
+	void (*end)(struct event_sink *sink);
+};
+
 #endif

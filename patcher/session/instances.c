@@ -3,20 +3,27 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/event/function.h"
 #include "patcher/session/internal.h"
 
 /* --- streams --------------------------------------------------------------------------------- */
 
-static int open_none(struct trace_session *s, const struct trace_instance *instance,
-		     struct event_sink **sinks, struct error *err)
+static int open_in_writer(struct trace_session *s, const struct trace_instance *instance,
+			  struct event_sink **sinks, struct error *err)
 {
-	(void)s;
-	(void)sinks;
-	return error_set(err, ENOTSUP, "traces cannot hold events of '%s' yet", instance->name);
+	int number = trace_writer_add_instance(s->writer, instance, err);
+
+	for (unsigned int i = 0; number >= 0 && i < s->guest->nr_vcpus; i++)
+		sinks[i] = trace_writer_sink(s->writer, (unsigned int)number, i);
+	return number;
 }
 
-const struct stream_ops session_streams = {.open = open_none};
+static void close_in_writer(struct trace_session *s, int number)
+{
+	trace_writer_close_instance(s->writer, (unsigned int)number);
+}
+
+const struct stream_ops session_streams = {
+	open_in_writer, close_in_writer, {event_sink_begin, event_sink_put, event_sink_end}};
 
 static void free_stream(struct instance_stream *stream)
 {
@@ -27,13 +34,9 @@ static void free_stream(struct instance_stream *stream)
 static int open_stream(struct trace_session *s, const struct session_instance *instance,
 		       struct instance_stream *stream, struct error *err)
 {
-	const struct trace_instance row = {
-		.name = instance->spec.name,
-		.spec = instance->spec.text,
-		.classes = function_class(instance->ops->fields(instance->tracer)),
-		.nr_classes = 1,
-	};
+	struct trace_instance row = {.name = instance->spec.name, .spec = instance->spec.text};
 
+	row.classes = instance->ops->classes(instance->tracer, &row.nr_classes);
 	stream->sinks = calloc(s->guest->nr_vcpus, sizeof(struct event_sink *));
 	if (!stream->sinks)
 		return error_set(err, ENOMEM, "out of memory");
@@ -216,8 +219,10 @@ static int create_tracer(struct trace_session *s, struct session_instance *insta
 static int take_stream(struct session_instance *instance, const struct session_instance *before,
 		       struct error *err)
 {
-	if (instance->ops != before->ops ||
-	    instance->ops->fields(instance->tracer) != before->ops->fields(before->tracer))
+	size_t n;
+
+	if (instance->ops->classes(instance->tracer, &n) !=
+	    before->ops->classes(before->tracer, &n))
 		return error_set(err, ENOTSUP,
 				 "the fields of '%s' cannot change: remove it, and add one of "
 				 "another name",
@@ -231,7 +236,8 @@ static int prepare_one(struct trace_session *s, struct session_instance *instanc
 		       const struct instance_list *current, struct error *err)
 {
 	const struct session_instance *before = find(current, instance->spec.name);
-	int ret = instance->tracer ? 0 : create_tracer(s, instance, err);
+	bool has_tracer = instance->tracer || instance->ops->lane == LANE_ORDERED;
+	int ret = has_tracer ? 0 : create_tracer(s, instance, err);
 
 	if (ret || instance->stream || !s->writer)
 		return ret;
@@ -246,28 +252,35 @@ int instances_prepare(struct trace_session *s, struct instance_list *list,
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < list->n; i++)
-		if (list->v[i]->ops->lane == LANE_DIRECT)
-			ret = prepare_one(s, list->v[i], current, err);
+		ret = prepare_one(s, list->v[i], current, err);
 	return ret;
 }
 
-size_t instances_ordered(const struct instance_list *list, const char **out)
+size_t instances_ordered(const struct trace_session *s, const struct instance_list *list,
+			 const char **specs, struct tracer_stream *streams)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < list->n; i++)
-		if (list->v[i]->ops->lane == LANE_ORDERED)
-			out[n++] = list->v[i]->spec.text;
-	out[n] = NULL;
+	for (size_t i = 0; i < list->n; i++) {
+		const struct session_instance *instance = list->v[i];
+
+		if (instance->ops->lane != LANE_ORDERED)
+			continue;
+		streams[n].output = &s->stream_ops->output;
+		streams[n].sinks = instance->stream ? instance->stream->sinks : NULL;
+		specs[n++] = instance->spec.text;
+	}
 	return n;
 }
 
 /* --- changes --------------------------------------------------------------------------------- */
 
-static bool same_ordered(const struct instance_list *a, const struct instance_list *b)
+static bool same_ordered(const struct trace_session *s, const struct instance_list *a,
+			 const struct instance_list *b)
 {
-	const char *x[TRACE_MAX_INSTANCES + 1], *y[TRACE_MAX_INSTANCES + 1];
-	size_t n = instances_ordered(a, x), m = instances_ordered(b, y);
+	struct tracer_stream streams[TRACE_MAX_INSTANCES];
+	const char *x[TRACE_MAX_INSTANCES], *y[TRACE_MAX_INSTANCES];
+	size_t n = instances_ordered(s, a, x, streams), m = instances_ordered(s, b, y, streams);
 	bool same = n == m;
 
 	for (size_t i = 0; same && i < n; i++)
@@ -279,7 +292,7 @@ static int change_live(struct trace_session *s, struct instance_list *next, stru
 {
 	int ret;
 
-	if (!same_ordered(&s->instances, next))
+	if (!same_ordered(s, &s->instances, next))
 		return error_set(err, ENOTSUP,
 				 "instances of kmem change only while tracing is off");
 	ret = instances_prepare(s, next, &s->instances, err);

@@ -12,7 +12,7 @@
 #include "patcher/engine/trap-reader.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/session/session.h"
-#include "patcher/plan/shared-sites.h"
+#include "patcher/plan/site-table.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
 #include "patcher/tracers/tracer.h"
@@ -50,7 +50,7 @@ struct stream_ops {
 	int (*open)(struct trace_session *session, const struct trace_instance *instance,
 		    struct event_sink **sinks, struct error *err);
 	void (*close)(struct trace_session *session, int number);
-	struct direct_output output;
+	struct event_output output;
 };
 
 /* Where the events of an instance of the direct lane go, whose spec may change meanwhile. */
@@ -166,12 +166,13 @@ int instances_parse(const char *const *specs, size_t n, const struct instance_li
 /* Those of `list` that are not in `kept` leave. */
 void instances_drop(struct trace_session *session, struct instance_list *list,
 		    const struct instance_list *kept);
-/* Tracers and streams of the direct lane's. A new spec of the same name as one in `current` goes on
- * with its stream. */
+/* Streams of all, tracers of the direct lane's. A new spec of the same name as one in `current`
+ * goes on with its stream. */
 int instances_prepare(struct trace_session *session, struct instance_list *list,
 		      const struct instance_list *current, struct error *err);
-/* The specs of the ordered lane, NULL-terminated; `out` has room for all. */
-size_t instances_ordered(const struct instance_list *list, const char **out);
+/* The specs of the ordered lane, and their streams; both have room for all instances. */
+size_t instances_ordered(const struct trace_session *session, const struct instance_list *list,
+			 const char **specs, struct tracer_stream *streams);
 /* Destroy those that have left, and close streams that get no more records. */
 void instances_reap(struct trace_session *session);
 /* All of them, without an engine. */

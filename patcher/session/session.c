@@ -132,13 +132,18 @@ static int create_tracers(struct trace_session *s, struct error *err)
 					 .writer = s->writer,
 					 .calls = s->calls,
 					 .counters = &s->counters};
-	const char *specs[TRACE_MAX_INSTANCES + 1];
-	size_t n = instances_ordered(&s->instances, specs);
+	struct tracer_stream streams[TRACE_MAX_INSTANCES];
+	const char *specs[TRACE_MAX_INSTANCES];
 	int ret;
+	size_t n;
 
 	destroy_tracers(s);
-	ret = tracer_set_create(&s->tracers, specs, n, &context, err);
-	return ret ? ret : instances_prepare(s, &s->instances, &s->instances, err);
+	ret = instances_prepare(s, &s->instances, &s->instances, err);
+	if (ret)
+		return ret;
+	n = instances_ordered(s, &s->instances, specs, streams);
+	context.streams = streams;
+	return tracer_set_create(&s->tracers, specs, n, &context, err);
 }
 
 int session_plan(struct trace_session *s, struct error *err)

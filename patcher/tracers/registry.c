@@ -69,22 +69,45 @@ int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *
 	return ret;
 }
 
+/* The specs of one tracer, and their streams. */
+struct own_specs {
+	const struct trace_spec **v;
+	struct tracer_stream *streams;
+	size_t n;
+};
+
+static int pick_specs(size_t tracer, const struct trace_spec *specs, size_t nr_specs,
+		      const struct tracer_stream *streams, struct own_specs *out, struct error *err)
+{
+	*out = (struct own_specs){calloc(nr_specs + 1, sizeof(struct trace_spec *)),
+				  calloc(nr_specs + 1, sizeof(*out->streams)), 0};
+	if (!out->v || !out->streams)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < nr_specs; i++) {
+		if (specs[i].tracer != tracer)
+			continue;
+		if (streams)
+			out->streams[out->n] = streams[i];
+		out->v[out->n++] = &specs[i];
+	}
+	return 0;
+}
+
 /* Create tracer number `tracer` if any spec names it. */
 static int create_tracer(struct tracer_set *set, size_t tracer, const struct trace_spec *specs,
 			 size_t nr_specs, const struct tracer_context *context, struct error *err)
 {
-	const struct trace_spec **own = calloc(nr_specs + 1, sizeof(struct trace_spec *));
-	size_t n = 0;
-	int ret = own ? 0 : error_set(err, ENOMEM, "out of memory");
+	struct tracer_context own_context = *context;
+	struct own_specs own;
+	int ret = pick_specs(tracer, specs, nr_specs, context->streams, &own, err);
 
-	for (size_t i = 0; !ret && i < nr_specs; i++)
-		if (specs[i].tracer == tracer)
-			own[n++] = &specs[i];
-	if (!ret && n) {
-		ret = tracers[tracer]->create(context, own, n, &set->v[set->n], err);
+	own_context.streams = own.streams;
+	if (!ret && own.n) {
+		ret = tracers[tracer]->create(&own_context, own.v, own.n, &set->v[set->n], err);
 		set->n += !ret;
 	}
-	free(own);
+	free(own.streams);
+	free(own.v);
 	return ret;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/event/counters.h"
+#include "formats/event/event.h"
 #include "formats/event/trace-info.h"
 #include "formats/trace/writer.h"
 #include "introspect/kernel/kernel.h"
@@ -24,12 +25,20 @@
  * `const struct tracer_ops tracer_NAME`, and add a row to the table in registry.c.
  */
 
+/* Where the events of an instance go. */
+struct tracer_stream {
+	const struct event_output *output;
+	struct event_sink *const *sinks; /* by vCPU; NULL: nowhere */
+};
+
 /* What a tracer works with; owned by the session, valid until the tracer is destroyed. */
 struct tracer_context {
 	const struct kernel *kernel;
 	struct trace_writer *writer;
 	struct call_table *calls;
 	struct live_counters *counters;
+	/* On the ordered lane, by spec; only during create(). NULL: all go nowhere. */
+	const struct tracer_stream *streams;
 };
 
 enum tracer_lane {
@@ -41,6 +50,8 @@ struct tracer_ops {
 	const char *name;
 	const char *help; /* one line */
 	enum tracer_lane lane;
+	/* Those of its events: an array that is constant. `tracer` is NULL on the ordered lane. */
+	const struct event_class *(*classes)(const struct tracer *tracer, size_t *n);
 
 	/* What its specs may have: struct trace_grammar. */
 	const char *const *words;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/trampoline/shared.h"
+#include "patcher/trampoline/trampoline.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* The decoder, site check and exit search over arbitrary bytes in the place of kernel text. */
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/text/function.h"
+#include "patcher/text/insn.h"
 #include "tests/lib/fake-guest.h"
 
 enum { FN = 0x1000, FN_SIZE = 0x200, TAIL = 0x1200, COLD = 0x1300, THUNK = 0x1400, END = 0x1410 };

@@ -123,7 +123,7 @@ bool fake_saved_array_filled_recorded(struct fake_saved_array *b, const uint64_t
 
 		if (!fake_saved_array_entry_recorded(b) ||
 		    fake_saved_array_record(b)->items != some ||
-		    memcmp(b->record + layout->items, words, some * sizeof(*words)))
+		    (some && memcmp(b->record + layout->items, words, some * sizeof(*words))))
 			return false;
 		words += some;
 		n -= some;
@@ -145,7 +145,7 @@ bool fake_saved_array_items_recorded(struct fake_saved_array *b, uint64_t saved,
 		    fake_saved_array_field(b, &b->leave, FIELD_SAVED) != saved ||
 		    fake_saved_array_field(b, &b->leave, FIELD_KEY) != b->cpu->in.reg[RSP] - 16 ||
 		    fake_saved_array_field(b, &b->leave, FIELD_RESULT) != b->cpu->in.reg[RAX] ||
-		    memcmp(b->record + layout->items, words, some * sizeof(*words)))
+		    (some && memcmp(b->record + layout->items, words, some * sizeof(*words))))
 			return false;
 		words += some;
 		n -= some;

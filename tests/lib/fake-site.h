@@ -2,7 +2,7 @@
 #ifndef SONDE_TESTS_LIB_FAKE_SITE_H
 #define SONDE_TESTS_LIB_FAKE_SITE_H
 
-#include "patcher/trampoline/shared.h"
+#include "patcher/trampoline/trampoline.h"
 #include "tests/lib/fake-cpu.h"
 
 /*

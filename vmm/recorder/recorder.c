@@ -171,8 +171,6 @@ static int create_session(struct recorder *r, struct error *err)
 
 	fill_info(r, &info);
 	ret = trace_writer_create(r->dir, r->config.nr_vcpus, o->encoding, &info, &r->writer, err);
-	if (!ret && trace_writer_add_instance(r->writer, &kmem_instance, err) < 0)
-		ret = -err->code;
 	if (!ret)
 		ret = trace_session_create(r->guest, r->image, r->writer, &r->session, err);
 	if (ret)

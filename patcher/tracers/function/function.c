@@ -216,6 +216,12 @@ static uint32_t function_fields(const struct tracer *tracer)
 	return function_of(tracer)->fields;
 }
 
+static const struct event_class *function_classes(const struct tracer *tracer, size_t *n)
+{
+	*n = 1;
+	return function_class(function_of(tracer)->fields);
+}
+
 static const struct gate *function_gate(const struct tracer *tracer)
 {
 	return function_of(tracer)->gate.n ? &function_of(tracer)->gate : NULL;
@@ -230,6 +236,7 @@ const struct tracer_ops tracer_function = {
 	.name = "function",
 	.help = "calls of functions of the kernel and its modules",
 	.lane = LANE_DIRECT,
+	.classes = function_classes,
 	.words = words,
 	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER,
 	.create = function_create,

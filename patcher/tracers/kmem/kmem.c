@@ -317,6 +317,7 @@ static void kmem_destroy(struct tracer *tracer)
 
 	free(t->gaps);
 	free(t->probes);
+	free(t->outputs);
 	page_callers_destroy(t->page_callers);
 	filled_pages_destroy(t->filled);
 	cache_ids_destroy(t->caches);
@@ -324,14 +325,29 @@ static void kmem_destroy(struct tracer *tracer)
 	free(t);
 }
 
-/* What any of the specs asks for; a spec without words asks for everything. */
-static uint32_t wanted_types(const struct trace_spec *const *specs, size_t nr_specs)
+/* A spec without words asks for everything. */
+static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *specs,
+			size_t nr_specs, struct error *err)
 {
-	uint32_t types = 0;
+	t->outputs = calloc(nr_specs, sizeof(*t->outputs));
+	if (!t->outputs)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < nr_specs; i++) {
+		struct kmem_output *output = &t->outputs[t->nr_outputs++];
 
-	for (size_t i = 0; i < nr_specs; i++)
-		types |= specs[i]->words ? specs[i]->words : (1u << KMEM_TYPE_COUNT) - 1;
-	return types;
+		output->types = specs[i]->words ? specs[i]->words : (1u << KMEM_TYPE_COUNT) - 1;
+		if (t->context.streams)
+			output->stream = t->context.streams[i];
+		t->types |= output->types;
+	}
+	return 0;
+}
+
+static const struct event_class *kmem_tracer_classes(const struct tracer *tracer, size_t *n)
+{
+	(void)tracer;
+	*n = KMEM_NR_CLASSES;
+	return kmem_classes;
 }
 
 static int kmem_create(const struct tracer_context *context, const struct trace_spec *const *specs,
@@ -344,9 +360,10 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 		return error_set(err, ENOMEM, "out of memory");
 	t->tracer.ops = &tracer_kmem;
 	t->context = *context;
-	t->types = wanted_types(specs, nr_specs);
 	call_table_set_stack(context->calls, task_stack_bytes(context->kernel->image));
-	ret = slab_view_create(context->kernel, &t->slab, err);
+	ret = make_outputs(t, specs, nr_specs, err);
+	if (!ret)
+		ret = slab_view_create(context->kernel, &t->slab, err);
 	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
 	if (!ret)
 		ret = cache_ids_create(t->slab, context->writer, &t->caches, err);
@@ -398,6 +415,7 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 const struct tracer_ops tracer_kmem = {
 	.name = "kmem",
 	.help = "allocations and frees of slab memory and pages",
+	.classes = kmem_tracer_classes,
 	.words = words,
 	.create = kmem_create,
 	.destroy = kmem_destroy,

@@ -18,12 +18,20 @@ enum {
 	KMEM_PAGE_ORDER_MASK = 63,  /* struct capture_items, page_orders */
 };
 
+/* An instance: which records it wants, and where they go. */
+struct kmem_output {
+	uint32_t types;
+	struct tracer_stream stream;
+};
+
 struct kmem_tracer {
 	struct tracer tracer;
 	struct tracer_context context;
 	struct slab_view *slab;
-	struct page_lookup pages; /* of slab */
-	uint32_t types;           /* bit per enum kmem_type_id */
+	struct page_lookup pages;    /* of slab */
+	uint32_t types;              /* bit per enum kmem_type_id, of any instance */
+	struct kmem_output *outputs; /* of the instances */
+	size_t nr_outputs;
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
 	struct filled_pages *filled;

@@ -150,12 +150,24 @@ unsigned int kmem_order(uint64_t order)
 	return (uint32_t)order > MAX_ORDER ? 0 : (unsigned int)order;
 }
 
+static void put(const struct tracer_stream *stream, unsigned int vcpu,
+		const struct kmem_record *record)
+{
+	struct event_sink *sink = stream->sinks[vcpu];
+
+	stream->output->begin(sink);
+	stream->output->put(sink, kmem_class_of(record), record->timestamp, record);
+	stream->output->end(sink);
+}
+
 void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit, struct kmem_record *record)
 {
 	if (!(t->types & 1u << record->type_id))
 		return;
 	record->timestamp = (int64_t)hit->time_ns;
-	trace_writer_append(t->context.writer, hit->vcpu, record);
+	for (size_t i = 0; i < t->nr_outputs; i++)
+		if (t->outputs[i].stream.sinks && t->outputs[i].types & 1u << record->type_id)
+			put(&t->outputs[i].stream, hit->vcpu, record);
 }
 
 void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t page,

@@ -177,8 +177,10 @@ static void learn(struct knowledge *k, const char *mode, uint64_t samplings)
 	pthread_mutex_unlock(&k->lock);
 }
 
+/* losses->writer stays valid until the next call. */
 static uint64_t records_of(const char *path, struct trace_losses *losses, char *mode, size_t size)
 {
+	static char writer[16];
 	struct trace_reader *reader;
 	uint64_t n;
 
@@ -186,6 +188,8 @@ static uint64_t records_of(const char *path, struct trace_losses *losses, char *
 		abort();
 	n = count_events(reader);
 	trace_reader_losses(reader, losses);
+	snprintf(writer, sizeof(writer), "%s", losses->writer ? losses->writer : "");
+	losses->writer = writer;
 	snprintf(mode, size, "%s", trace_reader_sidecar(reader)->info.mode);
 	trace_reader_close(reader);
 	return n;
@@ -225,7 +229,9 @@ static void test_live(void)
 	records_of(dir.path, &losses, mode, sizeof(mode));
 	ok(losses.unfinished && losses.recording && !strcmp(losses.writer, "run"),
 	   "a reader knows that the trace is being recorded, and by what");
+	pthread_mutex_lock(&k.lock);
 	k.busy = true;
+	pthread_mutex_unlock(&k.lock);
 	learn(&k, "trap", 2);
 	trace_writer_append(writer, 0, &record);
 	ok(await_records(dir.path, 3, "exitless", 1),

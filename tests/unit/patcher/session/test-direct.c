@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
+#include "formats/event/kmem.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/session/internal.h"
 #include "tests/lib/fake-session.h"
@@ -21,6 +22,7 @@ struct event_sink {
 	char name[TRACE_INSTANCE_NAME_MAX + 1];
 	unsigned int vcpu;
 	bool open, begun;
+	unsigned int class; /* of the last event */
 	uint64_t events, ip, parent;
 	int64_t ns;
 };
@@ -64,8 +66,9 @@ static int put_event(struct event_sink *sink, unsigned int class, int64_t ns, co
 {
 	const struct function_event *event = bytes;
 
-	misused |= !sink->begun || class || ns < sink->ns;
+	misused |= !sink->begun || ns < sink->ns;
 	sink->ns = ns;
+	sink->class = class;
 	sink->ip = event->ip;
 	sink->parent = event->parent_ip;
 	sink->events++;
@@ -195,6 +198,25 @@ static bool await_records(const char *name, uint64_t n)
 	return instance(name)->records == n;
 }
 
+static enum direct_state state_of(unsigned int slot)
+{
+	struct direct_lane *lane = &rings()->direct;
+	enum direct_state state;
+
+	pthread_mutex_lock(&lane->lock);
+	state = lane->slots[slot].state;
+	pthread_mutex_unlock(&lane->lock);
+	return state;
+}
+
+/* While the guest runs. */
+static void set_halted(unsigned int vcpu, bool halted)
+{
+	pthread_mutex_lock(&fs.fg.gate);
+	fs.fg.vcpus[vcpu].sregs.halted = halted;
+	pthread_mutex_unlock(&fs.fg.gate);
+}
+
 static bool await_free_slots(void)
 {
 	unsigned int used = 1;
@@ -202,7 +224,7 @@ static bool await_free_slots(void)
 	for (int i = 0; used && i < PATIENCE_MS; i++, clock_wait_ms(1)) {
 		used = 0;
 		for (unsigned int id = 0; id < DIRECT_MAX; id++)
-			used += rings()->direct.slots[id].state > DIRECT_LIVE;
+			used += state_of(id) > DIRECT_LIVE;
 	}
 	return !used;
 }
@@ -345,14 +367,14 @@ static void test_busy_guest(void)
 	create();
 	start("a=function:kfree", NULL, NULL);
 	slot = slot_of("a");
-	fs.fg.vcpus[1].sregs.halted = false;
+	set_halted(1, false);
 	trace_session_remove_instance(fs.session, "a", NULL);
 	ok(put_record(slot, 1, FAKE_KFREE), "a vCPU inside the code goes on writing");
 	clock_wait_ms(100);
-	ok(rings()->direct.slots[slot].state == DIRECT_LEAVING && rings()->direct.nr_pieces == 1,
+	ok(state_of(slot) == DIRECT_LEAVING && rings()->direct.nr_pieces == 1,
 	   "slot and code stay while it may be inside");
 	ok(fs.session->streams != NULL, "and so does the stream");
-	fs.fg.vcpus[1].sregs.halted = true;
+	set_halted(1, true);
 	ok(await_free_slots() && !rings()->direct.nr_pieces, "they are free when it has left");
 	ok(sink("a", 1)->events == 1 && sink("a", 1)->open, "the stream has the late record");
 	ok(!trace_session_tick(fs.session, NULL) && !fs.session->streams && !sink("a", 1)->open,
@@ -436,6 +458,27 @@ static void test_ftrace(void)
 	fake_session_destroy(&fs);
 }
 
+/* --- the ordered lane ------------------------------------------------------------------------ */
+
+static void test_probes_by_name(void)
+{
+	const struct trace_options traps = {.exitless = false};
+
+	create();
+	trace_session_set_options(fs.session, &traps);
+	ok(!start("a=kmem:kmalloc", "b=kmem", NULL), "two instances of one tracer");
+	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
+	fake_session_call(&fs, 0, FAKE_ALLOC_PAGES, 0);
+	ok(sink("a", 0)->events == 1 && sink("a", 0)->class == KMEM_CLASS_KFREE,
+	   "the first gets the events that it wants");
+	ok(sink("b", 0)->events == 2 && sink("b", 0)->class == KMEM_CLASS_PAGE_ALLOC,
+	   "the second gets all");
+	is_u64(sink("b", 1)->events, 0, "another vCPU has none");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) && !misused,
+	   "after a stop the text is what it was");
+	fake_session_destroy(&fs);
+}
+
 int main(void)
 {
 	ram = malloc(FAKE_RAM);
@@ -450,6 +493,7 @@ int main(void)
 	test_failure();
 	test_many_changes();
 	test_ftrace();
+	test_probes_by_name();
 	free(ram);
 	return tap_done();
 }

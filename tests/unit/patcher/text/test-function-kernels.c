@@ -8,7 +8,7 @@
 #include <string.h>
 #include "guest-symbols/kmem/allocators.h"
 #include "introspect/guest/dump.h"
-#include "patcher/text/function.h"
+#include "patcher/text/insn.h"
 #include "tests/lib/tap.h"
 
 enum { PHYS_TEXT = 16 << 20 };

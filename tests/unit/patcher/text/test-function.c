@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/text/function.h"
+#include "patcher/text/insn.h"
 #include "tests/lib/fake-guest.h"
 #include "tests/lib/tap.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "introspect/guest/guest.h"
 #include "patcher/probe/gate.h"
-#include "patcher/trampoline/shared.h"
+#include "patcher/trampoline/trampoline.h"
 #include "tests/lib/tap.h"
 
 enum { CPUS = 8, DATA = 65536 };
