@@ -8,17 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "formats/base/clock.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/event/kmem.h"
 #include "formats/report/event-text.h"
 #include "formats/report/trace-text.h"
 
-enum { MAX_VCPUS = 4096 };
+enum { MAX_VCPUS = 4096, LABEL = 6, FOLLOW_MS = 250 };
 
 struct options {
 	const char *event, *filter;
-	bool json, some_vcpus;
+	bool json, follow, some_vcpus;
 	bool vcpus[MAX_VCPUS];
 	int64_t from_ns, to_ns;
 };
@@ -106,6 +107,11 @@ static const struct cli_option option_table[] = {
 	 .help = "only events from FROM to before TO seconds of the trace clock;\n"
 		 "either may be left out",
 	 .store = store_time_range},
+	{.name = "follow",
+	 .letter = 'F',
+	 .help = "go on while the trace is being recorded, until its end or Ctrl-C",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, follow)},
 	{.name = "json",
 	 .letter = 'j',
 	 .help = "print a JSON object per line",
@@ -200,6 +206,7 @@ static bool is_wanted(struct listing *l, const struct event *event)
 	return !s->predicate || event_predicate_matches(s->predicate, event);
 }
 
+/* Returns 0 at the end, 1 if the rest is not asked for, -errno. */
 static int print_events(struct listing *l, struct error *err)
 {
 	struct event event;
@@ -207,7 +214,7 @@ static int print_events(struct listing *l, struct error *err)
 
 	while ((ret = trace_reader_next(l->reader, &event, err)) > 0) {
 		if (event.ns >= l->options->to_ns)
-			break;
+			return 1;
 		if (!is_wanted(l, &event))
 			continue;
 		ret = event_printer_put(l->printer, &event);
@@ -216,6 +223,42 @@ static int print_events(struct listing *l, struct error *err)
 					 strerror(-ret));
 	}
 	return ret < 0 ? ret : 0;
+}
+
+static int flush(struct listing *l, struct error *err)
+{
+	int ret = event_printer_flush(l->printer);
+
+	return ret ? error_set(err, -ret, "cannot write to standard output: %s", strerror(-ret))
+		   : 0;
+}
+
+/* Returns as print_events(). */
+static int follow_events(struct listing *l, struct error *err)
+{
+	for (;;) {
+		int alive = trace_reader_follow(l->reader, err);
+		int ret = alive < 0 ? alive : print_events(l, err);
+
+		if (!ret)
+			ret = flush(l, err);
+		if (ret || !alive)
+			return ret;
+		clock_wait_ms(FOLLOW_MS);
+	}
+}
+
+/* The reader that followed knows what was so when it was opened. */
+static void print_losses(const struct listing *l, const char *dir)
+{
+	struct trace_reader *reader;
+
+	if (!l->options->follow || trace_reader_open(dir, &reader, NULL)) {
+		text_print_losses(stderr, l->reader, LABEL);
+		return;
+	}
+	text_print_losses(stderr, reader, LABEL);
+	trace_reader_close(reader);
 }
 
 static int list_classes(struct listing *l, struct error *err)
@@ -269,16 +312,13 @@ static int print_trace(struct listing *l, const char *dir)
 	if (!ret && select_classes(l, &err))
 		return cli_usage(verb.name, "%s", err.text);
 	if (!ret)
-		ret = print_events(l, &err);
-	if (ret)
+		ret = l->options->follow ? follow_events(l, &err) : print_events(l, &err);
+	if (ret < 0)
 		error_prefix(&err, "%s: ", dir);
-	flushed = l->printer ? event_printer_flush(l->printer) : 0;
-	if (!ret && flushed)
-		ret = error_set(&err, -flushed, "cannot write to standard output: %s",
-				strerror(-flushed));
-	if (ret)
+	flushed = l->printer ? flush(l, ret < 0 ? NULL : &err) : 0;
+	if (ret < 0 || flushed)
 		return cli_error(verb.name, &err);
-	text_print_losses(stderr, l->reader, 6);
+	print_losses(l, dir);
 	return CLI_OK;
 }
 

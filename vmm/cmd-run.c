@@ -39,10 +39,15 @@ static void on_key(void *arg, enum terminal_action action)
 		fprintf(stderr, "\nno monitor: start sonde run with --monitor SOCKET\n");
 }
 
+/* The guest may stand still from now on, and the user may kill us. */
 static void on_panic(void *arg, const char *reason)
 {
-	(void)arg;
+	const struct run *run = arg;
+	struct error err;
+
 	fprintf(stderr, "sonde run: guest panicked: %s\n", reason);
+	if (recorder_snapshot(run->owner.recorder, &err))
+		cli_error(verb, &err);
 }
 
 /* Why the run ended, for a line on stderr, and the exit status for it. */

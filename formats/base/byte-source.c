@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static ssize_t read_file(const struct byte_source *source, void *out, size_t size, uint64_t offset)
@@ -30,6 +31,15 @@ struct byte_source byte_source_file(int fd, uint64_t size)
 struct byte_source byte_source_memory(const void *base, uint64_t size)
 {
 	return (struct byte_source){.read = read_memory, .fd = -1, .base = base, .size = size};
+}
+
+void byte_source_refresh(struct byte_source *source)
+{
+	struct stat st;
+
+	if (source->read == read_file && !fstat(source->fd, &st) &&
+	    (uint64_t)st.st_size > source->size)
+		source->size = (uint64_t)st.st_size;
 }
 
 ssize_t byte_source_fill(const struct byte_source *source, void *out, size_t size, uint64_t offset)

@@ -19,6 +19,9 @@ struct byte_source {
 struct byte_source byte_source_file(int fd, uint64_t size);
 struct byte_source byte_source_memory(const void *base, uint64_t size);
 
+/* A file may have grown: look at its size again. */
+void byte_source_refresh(struct byte_source *source);
+
 /*
  * Fill `out` from `offset` on, as far as the source goes. Returns the number of bytes, less than
  * `size` only at the end, or -errno.

@@ -52,6 +52,7 @@ struct ctf_writer {
 	unsigned int stream, vcpu;
 	struct packet_file file;
 	uint64_t sequence; /* of the next packet */
+	uint64_t written;  /* packets in the file; of the output's thread */
 	uint64_t noted;    /* lost events, as of the last packet */
 	uint64_t begin, clock;
 	size_t used;        /* bytes of the packet */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <endian.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,30 @@ static void destroy_stream(struct stream_writer *base)
 	free(w);
 }
 
+/*
+ * Packets are numbered as they get into the file: a flight recorder forgets some before, which is
+ * counted, and is no damage of the file.
+ */
+static int write_numbered(struct output_file *base, void *packet, size_t size)
+{
+	struct ctf_writer *w =
+		(struct ctf_writer *)((char *)base - offsetof(struct ctf_writer, file.base));
+	struct ctf_packet header;
+	int ret;
+
+	if (!ctf_packet_get(packet, w->identity, &header))
+		return -EINVAL;
+	if (header.sequence != w->written) {
+		header.sequence = w->written;
+		ctf_packet_put(packet, w->identity, &header);
+		header.crc = ctf_packet_crc(packet, size);
+		ctf_packet_put(packet, w->identity, &header);
+	}
+	ret = packet_file_write(base, packet, size);
+	w->written += !ret;
+	return ret;
+}
+
 static int add_file(struct ctf_writer *w, const struct ctf_encoder *encoder)
 {
 	char name[64];
@@ -172,6 +197,7 @@ static int add_file(struct ctf_writer *w, const struct ctf_encoder *encoder)
 	snprintf(name, sizeof(name), "cpu%u%s", w->vcpu, w->instance->suffix);
 	fd = output_file_create(encoder->dir_fd, name);
 	packet_file_init(&w->file, fd);
+	w->file.base.write = write_numbered;
 	if (fd < 0)
 		return fd;
 	return output_add(encoder->output, &w->file.base, &w->base.output);

@@ -6,6 +6,15 @@ int record_stream_next(struct record_stream *stream, struct event *event)
 	return stream->fault ? 0 : stream->ops->next(stream, event);
 }
 
+void record_stream_resume(struct record_stream *stream)
+{
+	if (stream->fault == RECORD_FAULT_TRUNCATED)
+		stream->fault = RECORD_FAULT_NONE;
+	byte_source_refresh(&stream->records);
+	if (stream->ops->resume)
+		stream->ops->resume(stream);
+}
+
 void record_stream_destroy(struct record_stream *stream)
 {
 	if (stream)

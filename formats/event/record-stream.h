@@ -34,6 +34,8 @@ struct record_stream_ops {
 	/* Leaves vcpu, index and offset of the event to record_stream_take(). Its bytes are valid
 	 * until the next call. */
 	int (*next)(struct record_stream *stream, struct event *event);
+	/* The files may have grown. NULL: nothing to do but for `records`. */
+	void (*resume)(struct record_stream *stream);
 	void (*destroy)(struct record_stream *stream);
 };
 
@@ -53,6 +55,9 @@ struct record_stream {
  * whether that is the end of the data; -errno if reading fails at stream->offset.
  */
 int record_stream_next(struct record_stream *stream, struct event *event);
+
+/* Go on behind the end of a file that may have grown since, and cut off a record before. */
+void record_stream_resume(struct record_stream *stream);
 
 /* NULL-safe. */
 void record_stream_destroy(struct record_stream *stream);

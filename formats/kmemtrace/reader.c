@@ -89,6 +89,14 @@ static int next(struct record_stream *base, struct event *event)
 	return record_stream_take(base, event, size);
 }
 
+static void resume(struct record_stream *base)
+{
+	struct kmemtrace_stream *stream = (struct kmemtrace_stream *)base;
+
+	byte_source_refresh(&stream->caches);
+	stream->ids_count = 0;
+}
+
 static void destroy_stream(struct record_stream *base)
 {
 	free(base);
@@ -97,7 +105,8 @@ static void destroy_stream(struct record_stream *base)
 static int add_stream(struct trace_decoder *base, unsigned int instance, unsigned int vcpu,
 		      struct record_stream **out, struct error *err)
 {
-	static const struct record_stream_ops ops = {.next = next, .destroy = destroy_stream};
+	static const struct record_stream_ops ops = {
+		.next = next, .resume = resume, .destroy = destroy_stream};
 	const struct kmemtrace_decoder *decoder = (const struct kmemtrace_decoder *)base;
 	struct kmemtrace_stream *stream;
 	struct byte_source records;

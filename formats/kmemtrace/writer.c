@@ -44,7 +44,7 @@ static int cut_back(const struct kmemtrace_file *file)
 }
 
 /* The cache ids go first, so that no record lacks its own. */
-static int write_packet(struct output_file *base, const void *packet, size_t size)
+static int write_packet(struct output_file *base, void *packet, size_t size)
 {
 	struct kmemtrace_file *file = (struct kmemtrace_file *)base;
 	const size_t n = size / (KMEMTRACE_RECORD_SIZE + CACHE_SIZE);

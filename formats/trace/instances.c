@@ -437,15 +437,21 @@ static bool is_alloc(const struct event_class *class)
 	return class >= kmem_classes && class < kmem_classes + KMEM_CLASS_KFREE;
 }
 
+/* What a flight recorder has forgotten was accepted, and is not in the trace. */
 static void add_counts(const struct writer_instance *instance, struct event_sink *sink,
 		       struct trace_writer_counts *sum)
 {
+	struct output_events forgotten = {{0}};
+
 	pthread_mutex_lock(&sink->lock);
+	if (sink->out)
+		forgotten = output_forgotten(sink->out->output);
+	sum->overwritten += output_events_sum(&forgotten);
 	sum->overruns += sink->overruns;
 	sum->disk_drops += sink->disk_drops;
 	for (size_t i = 0; sink->out && i < instance->about.nr_classes; i++) {
 		const struct event_class *class = &instance->about.classes[i];
-		uint64_t n = sink->out->gathered.n[i] + sink->out->put.n[i];
+		uint64_t n = sink->out->gathered.n[i] + sink->out->put.n[i] - forgotten.n[i];
 
 		sum->events += n;
 		if (is_alloc(class))

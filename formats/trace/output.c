@@ -59,7 +59,7 @@ struct output {
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-static int write_packet(struct output_file *base, const void *packet, size_t size)
+int packet_file_write(struct output_file *base, void *packet, size_t size)
 {
 	struct packet_file *file = (struct packet_file *)base;
 	size_t done;
@@ -74,7 +74,7 @@ static int write_packet(struct output_file *base, const void *packet, size_t siz
 
 void packet_file_init(struct packet_file *file, int fd)
 {
-	*file = (struct packet_file){.base.write = write_packet, .fd = fd};
+	*file = (struct packet_file){.base.write = packet_file_write, .fd = fd};
 }
 
 /* --- the queue, with the lock held ----------------------------------------------------------- */
@@ -210,7 +210,7 @@ static void prepare(struct output *output)
 static void write_head(struct output_stream *stream)
 {
 	struct output *output = stream->output;
-	const struct packet *head = stream->head;
+	struct packet *head = stream->head;
 	const uint64_t round = output->round;
 	int ret;
 
@@ -498,6 +498,15 @@ int output_sync(struct output *output)
 	}
 	pthread_mutex_unlock(&output->lock);
 	return ret ? ret : failed;
+}
+
+void output_keep(struct output *output, size_t bytes)
+{
+	pthread_mutex_lock(&output->lock);
+	output->config.keep_bytes = bytes;
+	output->alive_ns = clock_monotonic_ns();
+	pthread_cond_signal(&output->work);
+	pthread_mutex_unlock(&output->lock);
 }
 
 void output_release(struct output *output)

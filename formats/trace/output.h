@@ -19,10 +19,10 @@ struct output_stream;
 /* Where the packets of a stream go. */
 struct output_file {
 	/*
-	 * On the output's thread. Append one packet. Returns 0, or -errno with the file as it was
-	 * before, so that the same packet can be written again.
+	 * On the output's thread. Append one packet, which it may change. Returns 0, or -errno with
+	 * the file as it was before, so that the same packet can be written again.
 	 */
-	int (*write)(struct output_file *file, const void *packet, size_t size);
+	int (*write)(struct output_file *file, void *packet, size_t size);
 };
 
 /* An output_file that is one file of the disk, with nothing in it but packets. */
@@ -32,6 +32,8 @@ struct packet_file {
 	uint64_t size; /* bytes: whole packets */
 };
 void packet_file_init(struct packet_file *file, int fd);
+/* The `write` of such a file. */
+int packet_file_write(struct output_file *file, void *packet, size_t size);
 
 /* How many events packets hold, by the index of their class. */
 enum { OUTPUT_MAX_CLASSES = 32 };
@@ -112,6 +114,12 @@ int output_sync(struct output *output);
 
 /* -errno of the last try to write a stream's oldest packet; 0: it was not refused. */
 int output_failed(const struct output_stream *stream);
+
+/*
+ * Become a flight recorder that keeps this many bytes (output_config.keep_bytes), before the first
+ * packet; or 0: write all that is kept, and all that comes.
+ */
+void output_keep(struct output *output, size_t bytes);
 
 /* A flight recorder writes all that it keeps now, and then keeps packets as before. */
 void output_release(struct output *output);

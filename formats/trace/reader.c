@@ -6,13 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "formats/base/clock.h"
 #include "formats/trace/decoder.h"
+
+static const uint64_t ripe_ns = 1000000000; /* in which writers flush what they have gathered */
 
 struct merge_stream {
 	struct record_stream *decoder;
 	unsigned int instance; /* of the decoder's */
 	struct event head;
 	bool ended;
+	/* When the trace is followed: bytes of the file that were there a second ago at least, and
+	 * those that will be the next time. */
+	uint64_t ripe, ripening;
 };
 
 struct trace_reader {
@@ -24,7 +30,9 @@ struct trace_reader {
 	size_t nr_streams;
 	struct merge_stream **heap; /* those not ended, the earliest head first */
 	size_t heap_size;
-	bool being_written; /* when the sidecar was read */
+	bool being_written;   /* when the sidecar was read */
+	bool following;       /* events that are not ripe are held back */
+	uint64_t ripening_ns; /* since when */
 	bool primed;
 	bool taken; /* the event of heap[0] was handed out */
 	bool cut;
@@ -303,17 +311,74 @@ static int drop_taken(struct trace_reader *reader, struct error *err)
 	return 0;
 }
 
+/* Whether no earlier event can come than the first one, as far as is known. */
+static bool is_ripe(const struct trace_reader *reader)
+{
+	const struct merge_stream *first = reader->heap[0];
+
+	return !reader->following || reader->heap_size == reader->nr_streams ||
+	       first->head.offset < first->ripe;
+}
+
 int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err)
 {
 	int ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
 
 	if (ret < 0)
 		return ret;
-	if (!reader->heap_size)
+	if (!reader->heap_size || !is_ripe(reader))
 		return 0;
 	*event = reader->heap[0]->head;
 	reader->taken = true;
 	return 1;
+}
+
+/* --- following ------------------------------------------------------------------------------- */
+
+static void ripen(struct trace_reader *reader)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (now - reader->ripening_ns < ripe_ns)
+		return;
+	reader->ripening_ns = now;
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		struct merge_stream *stream = reader->streams[i];
+
+		stream->ripe = stream->ripening;
+		stream->ripening = stream->decoder->records.size;
+	}
+}
+
+/* A stream that had ended may go on. */
+static int revive(struct trace_reader *reader, struct merge_stream *stream, struct error *err)
+{
+	int ret;
+
+	stream->ended = false;
+	ret = advance(reader, stream, err);
+	if (ret > 0)
+		reader->heap[reader->heap_size++] = stream;
+	return ret;
+}
+
+int trace_reader_follow(struct trace_reader *reader, struct error *err)
+{
+	int ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
+
+	/* In this order: what a writer that ends now has written is seen. */
+	reader->following = trace_files_are_being_written(reader->files);
+	for (size_t i = 0; ret >= 0 && i < reader->nr_streams; i++) {
+		struct merge_stream *stream = reader->streams[i];
+
+		record_stream_resume(stream->decoder);
+		if (stream->ended)
+			ret = revive(reader, stream, err);
+	}
+	for (size_t i = reader->heap_size / 2; i-- > 0;)
+		sift_down(reader, i);
+	ripen(reader);
+	return ret < 0 ? ret : reader->following;
 }
 
 /* --- what is known of the trace -------------------------------------------------------------- */

@@ -36,6 +36,19 @@ void trace_reader_close(struct trace_reader *reader);
 int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err);
 
 /*
+ * Follow a trace that is being written: look whether its files have grown. To be called some times
+ * per second, each time before trace_reader_next() until that returns 0, which means "none yet".
+ *
+ * Events come in the order of time as far as it is known. If each stream has a later event, it is.
+ * Else an event waits for those of other vCPUs for one to two seconds, in which a writer brings to
+ * the disk what it has gathered; what comes later, as the disk is slow, comes out of order.
+ *
+ * Returns 1; 0 if no writer has the trace open: the next time trace_reader_next() goes to its end.
+ * Streams that are added later are not followed. -errno as trace_reader_next().
+ */
+int trace_reader_follow(struct trace_reader *reader, struct error *err);
+
+/*
  * The sidecar, or NULL if there is none or it is unusable. Lives as long as the reader. While
  * the streams of an unfinished trace are read, it grows by the caches that they define.
  */

@@ -360,6 +360,18 @@ int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_c
 	return cache_table_adopt(&writer->caches, cache);
 }
 
+void trace_writer_set_flight_recorder(struct trace_writer *writer, size_t bytes)
+{
+	output_keep(writer->output, bytes);
+}
+
+int trace_writer_snapshot(struct trace_writer *writer, struct error *err)
+{
+	writer_put_gathered(writer);
+	output_release(writer->output);
+	return trace_writer_flush(writer, err);
+}
+
 int trace_writer_flush(struct trace_writer *writer, struct error *err)
 {
 	int ret = writer_flush_streams(writer, err);
@@ -385,12 +397,14 @@ void trace_writer_counters(struct trace_writer *writer, struct trace_counters *c
 	const struct output_counts counts = output_counts(writer->output);
 
 	counters->v[COUNTER_OVERRUNS] = counters->v[COUNTER_DISK_DROPS] = 0;
+	counters->v[COUNTER_OVERWRITTEN] = 0;
 	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
 		struct trace_writer_counts c;
 
 		trace_writer_counts(writer, i, &c);
 		counters->v[COUNTER_OVERRUNS] += c.overruns;
 		counters->v[COUNTER_DISK_DROPS] += c.disk_drops;
+		counters->v[COUNTER_OVERWRITTEN] += c.overwritten;
 	}
 	counters->v[COUNTER_DISK_BYTES] = counts.written_bytes;
 	counters->v[COUNTER_DISK_WAITS] = counts.waits;
@@ -404,6 +418,7 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_info *in
 	int ret, next;
 
 	trace_writer_set_source(writer, NULL, NULL);
+	output_keep(writer->output, 0);
 	ret = writer_flush_streams(writer, err);
 	writer_discard_unwritten(writer);
 	output_sync(writer->output);

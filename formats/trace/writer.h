@@ -124,6 +124,18 @@ int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *
  */
 int trace_writer_flush(struct trace_writer *writer, struct error *err);
 
+/*
+ * A flight recorder keeps the last packets of each stream in memory, of this many bytes at most,
+ * and writes them when it is asked, and at the end. Before the first event.
+ */
+void trace_writer_set_flight_recorder(struct trace_writer *writer, size_t bytes);
+
+/*
+ * Write what is kept; then go on. A second snapshot is written behind the first one; what was
+ * forgotten in between is counted. Returns 0 or -errno.
+ */
+int trace_writer_snapshot(struct trace_writer *writer, struct error *err);
+
 /* The first write failure, or NULL. Valid until destroy. */
 const struct error *trace_writer_error(const struct trace_writer *writer);
 
@@ -132,6 +144,7 @@ struct trace_writer_counts {
 	uint64_t allocs, frees; /* those of them that are of the kmem tracer */
 	uint64_t overruns;      /* lost */
 	uint64_t disk_drops;    /* of these, because the disk was too slow */
+	uint64_t overwritten;   /* forgotten by a flight recorder */
 };
 /* Of a vCPU, over all instances; and of one of them. */
 void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,

@@ -125,6 +125,7 @@ static const struct {
 } short_forms[] = {
 	{"status", "query-status"},
 	{"commands", "query-commands"},
+	{"snapshot", "trace-snapshot"},
 	{"trace on [SPEC...]", "trace-start"},
 	{"trace off", "trace-stop"},
 	{"trace status", "query-trace"},

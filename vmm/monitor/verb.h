@@ -50,6 +50,8 @@ struct monitor_trace_ops {
 	/* Start tracing `specs`; none: those of the command line. */
 	int (*start)(void *arg, const char *const *specs, size_t n, struct error *err);
 	int (*stop)(void *arg, struct error *err);
+	/* Write to the trace what is only in memory. */
+	int (*snapshot)(void *arg, struct error *err);
 	/* The reply to query-trace (a new object), or NULL if memory is out. */
 	json_t *(*query)(void *arg);
 	/*

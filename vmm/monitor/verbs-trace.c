@@ -50,6 +50,14 @@ static int trace_stop(struct monitor_call *call, struct error *err)
 	return ret;
 }
 
+static int trace_snapshot(struct monitor_call *call, struct error *err)
+{
+	const struct monitor_target *target = call->target;
+	int ret = check_configured(call, err);
+
+	return ret ? ret : target->trace->snapshot(target->trace_arg, err);
+}
+
 static int query_trace(struct monitor_call *call, struct error *err)
 {
 	const struct monitor_target *target = call->target;
@@ -137,6 +145,10 @@ const struct monitor_verb monitor_trace_verbs[] = {
 	 .help = "end tracing and restore the guest's code",
 	 .offered = is_configured,
 	 .run = trace_stop},
+	{.name = "trace-snapshot",
+	 .help = "write to the trace what a flight recorder keeps",
+	 .offered = is_configured,
+	 .run = trace_snapshot},
 	{.name = "query-trace",
 	 .help = "show counts, losses and patched sites",
 	 .offered = is_configured,

@@ -214,9 +214,15 @@ static json_t *monitor_instances(void *arg)
 	return list;
 }
 
+static int monitor_snapshot(void *arg, struct error *err)
+{
+	return recorder_snapshot(arg, err);
+}
+
 static const struct monitor_trace_ops trace_ops = {.start = monitor_start,
 						   .stop = monitor_stop,
 						   .query = monitor_query,
+						   .snapshot = monitor_snapshot,
 						   .change = monitor_change,
 						   .instances = monitor_instances,
 						   .translate = monitor_translate};

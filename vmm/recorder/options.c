@@ -17,6 +17,8 @@ enum {
 	MAX_SUBBUF_BYTES = 64 * MIB,
 	MAX_RING_BYTES = 128 * MIB,
 	MIN_TRACE_BYTES = 64 * KIB,
+	MIN_KEEP_BYTES = 4 * OUTPUT_PACKET_MAX,
+	MAX_KEEP_BYTES = 1024 * MIB,
 	MAX_DURATION_MS = 1176 * 3600 * 1000U, /* 49 days: milliseconds in an unsigned int */
 };
 
@@ -140,6 +142,16 @@ const struct cli_option recorder_option_table[] = {
 	 FIELD(max_bytes),
 	 .min = MIN_TRACE_BYTES,
 	 .max = INT64_MAX,
+	 .unit = MIB},
+	{.name = "flight-recorder",
+	 .value = "SIZE",
+	 .help = "keep each vCPU's last events in memory, up to SIZE, and\n"
+		 "write them on 'sonde ctl SOCKET snapshot', on a guest\n"
+		 "panic, and at the end",
+	 .store = cli_store_size,
+	 FIELD(keep_bytes),
+	 .min = MIN_KEEP_BYTES,
+	 .max = MAX_KEEP_BYTES,
 	 .unit = MIB},
 	{.name = "monitor",
 	 .value = "SOCKET",

@@ -25,6 +25,7 @@ struct recorder_options {
 	uint64_t duration_ms;           /* 0: no limit */
 	uint64_t until_events;          /* 0: no limit */
 	uint64_t max_bytes;             /* of events, on the disk; 0: no limit */
+	uint64_t keep_bytes;            /* of each vCPU, as a flight recorder; 0: write all */
 	const char *monitor;            /* path of the socket, or NULL */
 	bool verbose;
 };

@@ -176,6 +176,8 @@ static int create_session(struct recorder *r, struct error *err)
 	if (ret)
 		return ret;
 	trace_writer_set_drop(r->writer, options.drop);
+	if (o->keep_bytes)
+		trace_writer_set_flight_recorder(r->writer, o->keep_bytes);
 	trace_session_set_options(r->session, &options);
 	if (r->located)
 		trace_session_kernel_at(r->session, r->virt_slide, r->text_gpa);
@@ -295,6 +297,11 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 	finish(r);
 	trace_session_destroy(r->session);
 	r->session = NULL;
+}
+
+int recorder_snapshot(struct recorder *r, struct error *err)
+{
+	return r->writer ? trace_writer_snapshot(r->writer, err) : 0;
 }
 
 /* --- counts ---------------------------------------------------------------------------------- */

@@ -96,6 +96,12 @@ enum recorder_leave {
  */
 void recorder_end(struct recorder *recorder, enum recorder_leave leave, const char *why);
 
+/*
+ * Write to the trace what a flight recorder keeps; it goes on. Other recorders write what they have
+ * gathered. Waits for the disk. Errors as trace_writer_flush().
+ */
+int recorder_snapshot(struct recorder *recorder, struct error *err);
+
 /* Send an event to the monitor's clients; `data` is taken over and may be NULL. */
 void recorder_event(struct recorder *recorder, const char *name, json_t *data);
 /* Disconnect the monitor's clients, and remove its socket. Any later signal kills the process. */

@@ -27,7 +27,7 @@ struct sink {
 	uint32_t taken[MAX_WRITES];
 };
 
-static int sink_write(struct output_file *base, const void *packet, size_t size)
+static int sink_write(struct output_file *base, void *packet, size_t size)
 {
 	struct sink *sink = (struct sink *)base;
 

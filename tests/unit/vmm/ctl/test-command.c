@@ -49,6 +49,7 @@ static void test_parse(void)
 	parses("status", "query-status", "none");
 	parses("  stop\t", "stop", "none");
 	parses("commands", "query-commands", "none");
+	parses("snapshot", "trace-snapshot", "none");
 	parses("trace on", "trace-start", "none");
 	parses("trace on kmem other", "trace-start", "{\"specs\":[\"kmem\",\"other\"]}");
 	parses("trace off", "trace-stop", "none");

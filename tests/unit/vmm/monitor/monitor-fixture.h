@@ -141,6 +141,13 @@ static int fixture_trace_stop(void *arg, struct error *err)
 	return 0;
 }
 
+static int fixture_snapshot(void *arg, struct error *err)
+{
+	struct fixture *f = arg;
+
+	return f->tracing ? 0 : error_set(err, ENOSPC, "no space");
+}
+
 static json_t *fixture_trace_query(void *arg)
 {
 	struct fixture *f = arg;
@@ -223,6 +230,7 @@ static void fixture_fill(struct fixture *f)
 		.start = fixture_trace_start,
 		.stop = fixture_trace_stop,
 		.query = fixture_trace_query,
+		.snapshot = fixture_snapshot,
 		.change = fixture_trace_change,
 		.instances = fixture_trace_instances,
 		.translate = fixture_translate,

@@ -266,6 +266,7 @@ static void test_arguments(struct fixture *f)
 	is_str(hear_event(&peer), "TRACE_STARTED", "TRACE_STARTED comes before the reply");
 	is_str(hear(&peer), "{\"return\":{}}", "the reply comes after TRACE_STARTED");
 	asks(&peer, "{\"execute\":\"trace-start\"}", GENERIC("tracing is on already"));
+	asks(&peer, "{\"execute\":\"trace-snapshot\"}", "{\"return\":{}}");
 	asks(&peer, "{\"execute\":\"query-trace\"}",
 	     "{\"return\":{\"enabled\":true,\"mode\":\"a;b;\",\"tracers\":[\"kmem\"],"
 	     "\"trace_dir\":\"out\",\"events\":1234,\"lost\":7,"

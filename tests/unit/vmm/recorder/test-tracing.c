@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "formats/base/clock.h"
 #include "formats/cmd.h"
 #include "formats/trace/reader.h"
 #include "tests/lib/fake-session.h"
@@ -27,7 +28,7 @@ static void quit_loop(void *arg);
 static const struct monitor_guest_ops ops = {.quit = quit_loop};
 
 /* Traces by traps: the guest's functions are executed instruction by instruction. */
-static void begin_tracing(struct tracing *t)
+static void begin_tracing(struct tracing *t, uint64_t keep_bytes)
 {
 	struct recorder_config config = {.verb = "attach",
 					 .options = &t->options,
@@ -44,6 +45,7 @@ static void begin_tracing(struct tracing *t)
 	t->options.mode = RECORDER_TRAP;
 	t->options.specs[0] = "kmem";
 	t->options.nr_specs = 1;
+	t->options.keep_bytes = keep_bytes;
 	t->options.output = t->trace;
 	t->options.monitor = t->monitor;
 	if (event_loop_create(&t->loop, &err))
@@ -124,7 +126,7 @@ static void test_pause(void)
 	static struct tracing t;
 	struct verb_result result;
 
-	begin_tracing(&t);
+	begin_tracing(&t, 0);
 	allocate(&t);
 	switch_tracing(&t, false);
 	switch_tracing(&t, true);
@@ -151,6 +153,24 @@ static void allocate_on_timer(void *arg)
 
 	for (unsigned int i = 0; i < 1000; i++)
 		allocate(t);
+}
+
+static uint64_t count_events(struct trace_reader *reader)
+{
+	struct event event;
+	uint64_t n = 0;
+
+	while (trace_reader_next(reader, &event, NULL) > 0)
+		n++;
+	return n;
+}
+
+static uint64_t overwritten(const struct trace_reader *reader)
+{
+	struct trace_losses losses;
+
+	trace_reader_losses(reader, &losses);
+	return losses.counters.v[COUNTER_OVERWRITTEN];
 }
 
 static void quit_loop(void *arg)
@@ -189,7 +209,7 @@ static void test_instances(void)
 	static struct tracing t;
 	char names[64];
 
-	begin_tracing(&t);
+	begin_tracing(&t, 0);
 	list(&t, names, sizeof(names));
 	is_str(names, "kmem ", "the tracer of the command line is listed");
 	ok(change(&t, MONITOR_ADD, "kmem:cache") == -EEXIST, "its name is taken");
@@ -203,6 +223,48 @@ static void test_instances(void)
 	end_tracing(&t);
 }
 
+/* Far more than is kept, then a snapshot; and again, to the end. */
+static void test_flight_recorder(void)
+{
+	static struct tracing t;
+	struct verb_result result;
+	struct trace_reader *reader;
+	struct error err = {0};
+	uint64_t n;
+
+	begin_tracing(&t, 1 << 20);
+	for (unsigned int i = 0; i < 100; i++)
+		allocate_on_timer(&t);
+	clock_wait_ms(600);
+	ok(trace_writer_bytes(t.recorder->writer) <= 1 << 20,
+	   "a flight recorder keeps what it may, and no more");
+	if (trace_reader_open(t.trace, &reader, &err))
+		abort();
+	is_u64(count_events(reader), 0, "it writes nothing while it records");
+	trace_reader_close(reader);
+	ok(!t.recorder->target.trace->snapshot(t.recorder, &err), "a snapshot is written: %s",
+	   err.text);
+	if (trace_reader_open(t.trace, &reader, &err))
+		abort();
+	n = count_events(reader);
+	ok(n > 10000 && n < 90000 && n + overwritten(reader) == 100000,
+	   "it has the last events, and says how many came before");
+	trace_reader_close(reader);
+	for (unsigned int i = 0; i < 100; i++)
+		allocate_on_timer(&t);
+	recorder_end(t.recorder, RECORDER_GUEST_RUNS, NULL);
+	if (trace_reader_open(t.trace, &reader, &err))
+		abort();
+	is_u64(count_events(reader) + overwritten(reader), 200000,
+	       "at the end the last events are written behind it");
+	trace_reader_close(reader);
+	result = verb_run(cmd_check, (const char *const[]){"check", t.trace, NULL});
+	ok(!result.status && strstr(result.out, "older than what the flight recorder keeps"),
+	   "sonde check takes that for no error: %s", result.out);
+	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
 static void test_max_size(void)
 {
 	static struct tracing t;
@@ -212,7 +274,7 @@ static void test_max_size(void)
 	struct error err;
 	int reason;
 
-	begin_tracing(&t);
+	begin_tracing(&t, 0);
 	t.options.max_bytes = 20000;
 	if (event_loop_add_timer(t.loop, 20, allocate_on_timer, &t, &timer, &err))
 		abort();
@@ -245,7 +307,7 @@ static void test_killed(void)
 
 		if (!freopen("/dev/null", "w", stdout))
 			abort();
-		begin_tracing(&t);
+		begin_tracing(&t, 0);
 		allocate(&t);
 		switch_tracing(&t, false);
 		switch_tracing(&t, true);
@@ -271,6 +333,7 @@ int main(void)
 	test_pause();
 	test_instances();
 	test_max_size();
+	test_flight_recorder();
 	test_killed();
 	return tap_done();
 }

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Reading a trace while it is written. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "formats/cmd.h"
+#include "formats/trace/reader.h"
+#include "formats/trace/writer.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum { VCPUS = 2, DEADLINE_MS = 10000 };
+
+static const struct trace_info info = {.mode = "trap", .writer = "run", .page_size = 4096};
+static unsigned int encoding; /* of the trace under test */
+
+static bool tell(void *arg, struct trace_info *out)
+{
+	(void)arg;
+	*out = info;
+	return true;
+}
+
+static void append(struct trace_writer *writer, unsigned int vcpu, int64_t ns)
+{
+	const struct kmem_record record =
+		make_alloc(KMEM_TYPE_KMALLOC, (uint64_t)ns, 0x1000, 8, 8, ns);
+
+	if (trace_writer_append(writer, vcpu, &record))
+		abort();
+}
+
+/* With one event. */
+static struct trace_writer *create(const char *path)
+{
+	struct trace_writer *writer;
+
+	if (trace_writer_create(path, VCPUS, encoding, &info, &writer, NULL))
+		abort();
+	trace_writer_set_source(writer, tell, NULL);
+	append(writer, 0, 1);
+	if (trace_writer_flush(writer, NULL))
+		abort();
+	return writer;
+}
+
+static struct trace_reader *open_reader(const char *path)
+{
+	struct trace_reader *reader;
+
+	if (trace_reader_open(path, &reader, NULL))
+		abort();
+	return reader;
+}
+
+/* The time of the next event that comes; 0 if none does. */
+static int64_t await_event(struct trace_reader *reader)
+{
+	const uint64_t until = clock_monotonic_ms() + DEADLINE_MS;
+	struct event event;
+
+	while (clock_monotonic_ms() < until && trace_reader_follow(reader, NULL) >= 0) {
+		if (trace_reader_next(reader, &event, NULL) > 0)
+			return event.ns;
+		clock_wait_ms(20);
+	}
+	return 0;
+}
+
+static void test_order(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path);
+	struct trace_reader *reader = open_reader(dir.path);
+	struct event event;
+
+	is_u64((uint64_t)trace_reader_follow(reader, NULL), 1, "a trace that is written is alive");
+	ok(!trace_reader_next(reader, &event, NULL), "an event waits for those of other vCPUs");
+	append(writer, 1, 5);
+	append(writer, 1, 20);
+	append(writer, 0, 10);
+	is_u64((uint64_t)await_event(reader), 1, "it comes when the others are later");
+	is_u64((uint64_t)await_event(reader), 5, "events of all vCPUs are in the order of time");
+	is_u64((uint64_t)await_event(reader), 10, "whichever comes to the files first");
+	is_u64((uint64_t)await_event(reader), 20,
+	       "an event does not wait for ever for a vCPU without events");
+	append(writer, 0, 30);
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	ok(!trace_reader_follow(reader, NULL), "a trace is not alive when its writer has ended");
+	ok(trace_reader_next(reader, &event, NULL) == 1 && event.ns == 30,
+	   "then its last event does not wait");
+	ok(!trace_reader_next(reader, &event, NULL), "that is its end");
+	trace_reader_close(reader);
+	scratch_remove(&dir);
+}
+
+enum { EVENTS = 40 };
+
+static void *record(void *arg)
+{
+	struct trace_writer *writer = arg;
+
+	for (int i = 1; i <= EVENTS; i++) {
+		append(writer, (unsigned int)i % VCPUS, i * 1000);
+		usleep(20000);
+	}
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	return NULL;
+}
+
+/* Each line has its event's time behind the name of its vCPU. */
+static unsigned int count_lines(const char *text)
+{
+	unsigned int n = 0;
+
+	for (; (text = strchr(text, '\n')); text++)
+		n++;
+	return n;
+}
+
+static void test_verb(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path);
+	struct verb_result result;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, record, writer))
+		abort();
+	result = verb_run(cmd_events, (const char *const[]){"events", "--follow", dir.path, NULL});
+	pthread_join(thread, NULL);
+	ok(!result.status, "sonde events --follow ends when the recorder ends");
+	is_u64(count_lines(result.out), EVENTS + 1, "it has printed all events");
+	ok(strstr(result.err, "none") && !strstr(result.err, "to come"),
+	   "it says what was lost in the end: %s", result.err);
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
+int main(void)
+{
+	for (encoding = 0; trace_encoding_names[encoding]; encoding++) {
+		tap_diag("%s", trace_encoding_names[encoding]);
+		test_order();
+		test_verb();
+	}
+	return tap_done();
+}
