@@ -12,11 +12,7 @@ struct options {
 };
 
 static const struct cli_option option_table[] = {
-	{.name = "json",
-	 .letter = 'j',
-	 .help = "print JSON",
-	 .store = cli_store_flag,
-	 .offset = offsetof(struct options, json)},
+	CLI_JSON_OPTION(struct options, "print JSON"),
 	{.name = NULL},
 };
 

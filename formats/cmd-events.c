@@ -112,11 +112,7 @@ static const struct cli_option option_table[] = {
 	 .help = "go on while the trace is being recorded, until its end or Ctrl-C",
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct options, follow)},
-	{.name = "json",
-	 .letter = 'j',
-	 .help = "print a JSON object per line",
-	 .store = cli_store_flag,
-	 .offset = offsetof(struct options, json)},
+	CLI_JSON_OPTION(struct options, "print a JSON object per line"),
 	{.name = NULL},
 };
 

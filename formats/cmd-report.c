@@ -50,11 +50,7 @@ static const struct cli_option option_table[] = {
 	 .value = "TYPE",
 	 .help = "only objects of kmalloc, cache or pages",
 	 WORD(ANALYSIS_TYPE)},
-	{.name = "json",
-	 .letter = 'j',
-	 .help = "print JSON",
-	 .store = cli_store_flag,
-	 .offset = offsetof(struct options, json)},
+	CLI_JSON_OPTION(struct options, "print JSON"),
 	{.name = NULL},
 };
 

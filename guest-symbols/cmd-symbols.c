@@ -43,11 +43,7 @@ static const struct cli_option option_table[] = {
 	 .help = "list the functions that PATTERNs stand for, as --trace does",
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct options, functions)},
-	{.name = "json",
-	 .letter = 'j',
-	 .help = "print JSON",
-	 .store = cli_store_flag,
-	 .offset = offsetof(struct options, json)},
+	CLI_JSON_OPTION(struct options, "print JSON"),
 	{0},
 };
 

@@ -29,6 +29,13 @@ struct cli_option {
 	uint64_t unit;            /* of a size without a unit, bytes */
 };
 
+/* The row of --json, for `bool json` of a struct. */
+/* clang-format off */
+#define CLI_JSON_OPTION(type, help_)                                      \
+	{.name = "json", .letter = 'j', .help = help_, .store = cli_store_flag, \
+	 .offset = offsetof(type, json)}
+/* clang-format on */
+
 /* A table of options whose fields are in a struct at `offset` of the verb's own. */
 struct cli_table {
 	const struct cli_option *options; /* NULL ends an array of tables */

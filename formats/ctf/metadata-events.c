@@ -147,9 +147,22 @@ static void end_event(FILE *out)
 	fputs("\t};\n};\n\n", out);
 }
 
-static const char *name_of(const struct ctf_step *step, const struct event_field *field)
+/* Other readers know pages by `order`. Names in an event differ. */
+static struct text name_of(const struct ctf_form *form, const struct ctf_step *step)
 {
-	return step->op == CTF_PAGES || step->op == CTF_ORDER ? "order" : field->name;
+	const struct event_class *class = form->class;
+	const struct event_field *field = &class->fields[step->field];
+	struct text out;
+	size_t others = 0;
+
+	for (size_t i = 0; i < class->nr_fields; i++)
+		others += &class->fields[i] != field && class->fields[i].type == EVENT_PAGES;
+	if (step->op != CTF_PAGES && step->op != CTF_ORDER)
+		snprintf(out.s, sizeof(out.s), "%s", field->name);
+	else
+		snprintf(out.s, sizeof(out.s), "%s%sorder", others ? field->name : "",
+			 others ? "_" : "");
+	return out;
 }
 
 static bool is_hex(const struct ctf_step *step, const struct event_field *field)
@@ -160,9 +173,10 @@ static bool is_hex(const struct ctf_step *step, const struct event_field *field)
 			    field->type == EVENT_CODE || field->type == EVENT_FLAGS);
 }
 
-static void put_field(FILE *out, const struct ctf_step *step, const struct event_field *field,
+static void put_field(FILE *out, const struct ctf_form *form, const struct ctf_step *step,
 		      unsigned int number)
 {
+	const struct event_field *field = &form->class->fields[step->field];
 	const char *enumeration = enumeration_of(step);
 	bool is_signed = step->op == CTF_SIGNED &&
 			 (field->type == EVENT_INT || step->bits < 8 * field->size);
@@ -176,11 +190,11 @@ static void put_field(FILE *out, const struct ctf_step *step, const struct event
 			field->name, field->size);
 	else if (enumeration)
 		fprintf(out, "\t\tenum %s%u_%u %s;\n", enumeration, step->bits, number,
-			name_of(step, field));
+			name_of(form, step).s);
 	else
 		fprintf(out, "\t\tinteger { size = %u; align = 1; signed = %s; base = %d; } %s;\n",
 			step->bits, is_signed ? "true" : "false", is_hex(step, field) ? 16 : 10,
-			name_of(step, field));
+			name_of(form, step).s);
 }
 
 static void put_form(FILE *out, const struct ctf_plan *plan, unsigned int id, unsigned int number)
@@ -189,7 +203,7 @@ static void put_form(FILE *out, const struct ctf_plan *plan, unsigned int id, un
 
 	begin_event(out, form->class->name, id, number);
 	for (size_t i = 0; i < form->nr_steps; i++)
-		put_field(out, &form->steps[i], &form->class->fields[form->steps[i].field], number);
+		put_field(out, form, &form->steps[i], number);
 	end_event(out);
 }
 

@@ -45,7 +45,8 @@ static void set_load(struct ctf_step *step, unsigned int class_size)
 
 static void set_range(struct ctf_step *step, const struct event_field *field)
 {
-	step->max = step->bits ? UINT64_MAX >> (64 - step->bits) : 0;
+	if (step->bits)
+		step->max = step->bits < 64 ? UINT64_MAX >> (64 - step->bits) : UINT64_MAX;
 	if (!step->bits)
 		step->bias = -(uint64_t)(int64_t)field->implied;
 	else if (step->op == CTF_SIGNED && step->bits < 64)

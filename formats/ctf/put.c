@@ -40,7 +40,7 @@ static struct ctf_value load_string(const struct ctf_step *step, const uint8_t *
 	return value;
 }
 
-static void use_cache(struct ctf_writer *w, uint16_t id)
+__attribute__((cold, noinline)) static void use_cache(struct ctf_writer *w, uint16_t id)
 {
 	size_t capacity = w->caches_capacity ? 2 * w->caches_capacity : 64;
 	uint16_t *bigger = w->used_caches;
@@ -76,7 +76,8 @@ static inline uint64_t flags_id(struct ctf_writer *w, uint64_t flags)
 	return w->last_flags_id;
 }
 
-static uint64_t string_id(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes)
+__attribute__((noinline)) static uint64_t
+string_id(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes)
 {
 	struct ctf_value raw = {{0}}, value;
 
@@ -108,8 +109,8 @@ static uint64_t order_above(uint64_t bytes)
  * The bits that a step writes. Returns false if the form cannot express the value. UINT64_MAX is no
  * id, so that it never fits.
  */
-static inline bool get_bits(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes,
-			    uint64_t *out)
+static inline __attribute__((always_inline)) bool
+get_bits(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes, uint64_t *out)
 {
 	uint64_t value, word;
 
@@ -170,7 +171,7 @@ static inline bool put_fast(struct ctf_writer *w, const struct ctf_form *form, u
 {
 	const struct ctf_step *step = form->steps, *end = step + form->nr_steps;
 	uint8_t *at = w->bytes + w->used;
-	uint64_t word = header, value;
+	uint64_t word = header, value = 0;
 
 	for (; step < end; step++) {
 		if (!get_bits(w, step, bytes, &value))
@@ -222,8 +223,8 @@ static void put_bytes(struct bit_cursor *c, const struct ctf_step *step, const u
 		bit_put(c, text[i], 8);
 }
 
-static bool put_slow(struct ctf_writer *w, const struct ctf_form *form, uint64_t clock,
-		     const uint8_t *bytes)
+__attribute__((cold, noinline)) static bool
+put_slow(struct ctf_writer *w, const struct ctf_form *form, uint64_t clock, const uint8_t *bytes)
 {
 	struct bit_cursor c = cursor_at_end(w);
 
@@ -244,7 +245,7 @@ static bool put_slow(struct ctf_writer *w, const struct ctf_form *form, uint64_t
 }
 
 /* What an event's time stamp is, where the clock cannot say it. */
-static void put_time(struct ctf_writer *w, int64_t ns)
+__attribute__((cold, noinline)) static void put_time(struct ctf_writer *w, int64_t ns)
 {
 	struct bit_cursor c = cursor_at_end(w);
 
