@@ -162,9 +162,9 @@ static void show_sites(FILE *out, const json_t *sites)
 	const json_t *site;
 	size_t i;
 
-	fprintf(out, "sites     %s entry, %s return, %zu refused\n",
+	fprintf(out, "sites     %s entry, %s return, %s shared, %zu refused\n",
 		text_count(count_at(sites, "entry")).s, text_count(count_at(sites, "return")).s,
-		json_array_size(refused));
+		text_count(count_at(sites, "shared")).s, json_array_size(refused));
 	json_array_foreach(refused, i, site)
 	{
 		fputs("  refused ", out);
@@ -227,7 +227,8 @@ static void show_on(FILE *out, const json_t *trace)
 
 	fputs("tracing", out);
 	show_tracers(out, trace);
-	fprintf(out, ": %s", text_number(count_at(sites, "entry"), "function").s);
+	fprintf(out, ": %s",
+		text_number(count_at(sites, "entry") + count_at(sites, "shared"), "function").s);
 	if (refused)
 		fprintf(out, ", %s refused (see 'trace status')", text_count(refused).s);
 	fputc('\n', out);
@@ -276,8 +277,12 @@ static void show_counters(FILE *out, const json_t *result)
 
 static void show_events(FILE *out, const json_t *counts)
 {
-	fprintf(out, "%s, ", text_number(count_at(counts, "allocs"), "allocation").s);
-	fputs(text_number(count_at(counts, "frees"), "free").s, out);
+	uint64_t allocs = count_at(counts, "allocs"), frees = count_at(counts, "frees");
+	uint64_t events = count_at(counts, "events");
+
+	fprintf(out, "%s, %s", text_number(allocs, "allocation").s, text_number(frees, "free").s);
+	if (events > allocs + frees)
+		fprintf(out, ", %s", text_number(events - allocs - frees, "other event").s);
 }
 
 static void show_vcpu(FILE *out, const json_t *vcpu)

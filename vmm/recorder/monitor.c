@@ -89,6 +89,7 @@ static json_t *query_vcpus(const struct recorder *r, const struct trace_status *
 
 		trace_writer_counts(r->writer, i, &c);
 		vcpu = json_pack("{s:i}", "index", (int)i);
+		set_count(vcpu, "events", c.events);
 		set_count(vcpu, "allocs", c.allocs);
 		set_count(vcpu, "frees", c.frees);
 		counters.v[COUNTER_OVERRUNS] = c.overruns;
@@ -127,16 +128,17 @@ static json_t *query_locked(const struct recorder *r)
 	counters = recorder_counters(r, &status);
 	vcpus = query_vcpus(r, &status);
 	result = json_pack(
-		"{s:b, s:s, s:o, s:s, s:{s:I, s:I, s:o}, s:o}", "enabled", status.enabled, "mode",
-		status.exitless ? "exitless" : "trap", "tracers", query_tracers(&status),
+		"{s:b, s:s, s:o, s:s, s:{s:I, s:I, s:I, s:o}, s:o}", "enabled", status.enabled,
+		"mode", status.exitless ? "exitless" : "trap", "tracers", query_tracers(&status),
 		"trace_dir", r->dir, "sites", "entry", (json_int_t)status.entry_sites, "return",
-		(json_int_t)status.return_sites, "refused", query_refused(&status), "vcpus", vcpus);
+		(json_int_t)status.return_sites, "shared", (json_int_t)status.shared_sites,
+		"refused", query_refused(&status), "vcpus", vcpus);
 	if (!result)
 		return NULL;
 	json_object_set_new(result, "gaps", query_gaps(&status));
 	set_address(result, "virt_slide", status.virt_slide);
 	set_address(result, "phys_base", status.phys_text);
-	set_count(result, "events", sum.allocs + sum.frees);
+	set_count(result, "events", sum.events);
 	set_count(result, "allocs", sum.allocs);
 	set_count(result, "frees", sum.frees);
 	json_object_set_new(result, "events_per_second", json_real(recorder_rate(r, &status)));

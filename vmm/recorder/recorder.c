@@ -314,6 +314,7 @@ struct trace_writer_counts recorder_sum(const struct recorder *r)
 		struct trace_writer_counts c;
 
 		trace_writer_counts(r->writer, i, &c);
+		sum.events += c.events;
 		sum.allocs += c.allocs;
 		sum.frees += c.frees;
 		sum.overruns += c.overruns;
@@ -338,5 +339,5 @@ double recorder_rate(const struct recorder *r, const struct trace_status *status
 	uint64_t seen = counters[COUNTER_TRACING_NS] - counters[COUNTER_UNSAMPLED_NS];
 	const double ns_per_s = 1e9;
 
-	return seen ? (double)(sum.allocs + sum.frees) * ns_per_s / (double)seen : 0;
+	return seen ? (double)sum.events * ns_per_s / (double)seen : 0;
 }

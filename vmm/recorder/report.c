@@ -80,9 +80,9 @@ void recorder_show_progress(struct recorder *r)
 	counters = recorder_counters(r, &status);
 	lost = counters_lost(&counters);
 	n = snprintf(line, sizeof(line), "tracing%s: %s, %s lost%s, %" PRIu64 ":%02" PRIu64,
-		     status.enabled ? "" : " is off",
-		     text_number(sum.allocs + sum.frees, "event").s, text_count(lost).s,
-		     counters.v[COUNTER_DISK_WAITS] ? ", slow disk" : "", s / 60, s % 60);
+		     status.enabled ? "" : " is off", text_number(sum.events, "event").s,
+		     text_count(lost).s, counters.v[COUNTER_DISK_WAITS] ? ", slow disk" : "",
+		     s / 60, s % 60);
 	fprintf(stderr, "\r%s%s%s%*s", lost && cli_colour(stderr) ? "\33[31m" : "", line,
 		lost && cli_colour(stderr) ? "\33[m" : "",
 		n < (int)r->progress_len ? (int)r->progress_len - n : 0, "");
@@ -129,6 +129,22 @@ static void print_lost(const struct trace_counters *counters, bool gaps)
 		gaps ? ", beside what happened in the gaps" : "");
 }
 
+/* Kmem's events in its own words, all others as events. */
+static void print_events(const struct trace_writer_counts *sum)
+{
+	uint64_t kmem = sum->allocs + sum->frees;
+
+	if (kmem && sum->events == kmem)
+		fprintf(stderr, "%s and %s", text_number(sum->allocs, "allocation").s,
+			text_number(sum->frees, "free").s);
+	else if (kmem)
+		fprintf(stderr, "%s, %s and %s", text_number(sum->allocs, "allocation").s,
+			text_number(sum->frees, "free").s,
+			text_number(sum->events - kmem, "other event").s);
+	else
+		fputs(text_number(sum->events, "event").s, stderr);
+}
+
 static void print_counts(const struct recorder *r)
 {
 	const struct trace_counters counters = recorder_counters(r, &r->last);
@@ -143,8 +159,9 @@ static void print_counts(const struct recorder *r)
 		fprintf(stderr, "sonde %s: %s, %s written\n", verb, text,
 			text_bytes(counters.v[COUNTER_DISK_BYTES]).s);
 	gaps = print_gaps(r, &counters);
-	fprintf(stderr, "sonde %s: %s and %s in %s, lost: ", verb,
-		text_number(sum.allocs, "allocation").s, text_number(sum.frees, "free").s, r->dir);
+	fprintf(stderr, "sonde %s: ", verb);
+	print_events(&sum);
+	fprintf(stderr, " in %s, lost: ", r->dir);
 	print_lost(&counters, gaps);
 }
 

@@ -139,7 +139,7 @@ static bool is_enough(const struct recorder *r)
 	const struct trace_writer_counts sum = recorder_sum(r);
 	const uint64_t events = r->options->until_events, bytes = r->options->max_bytes;
 
-	return (events && sum.allocs + sum.frees >= events) ||
+	return (events && sum.events >= events) ||
 	       (bytes && r->writer && trace_writer_bytes(r->writer) >= bytes);
 }
 

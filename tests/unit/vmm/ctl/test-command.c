@@ -144,7 +144,7 @@ static void test_show(void)
 	      "lost      1 record: not written\n"
 	      "          2 events: not captured\n"
 	      "left out  5 NULL allocations\n"
-	      "sites     10 entry, 9 return, 1 refused\n"
+	      "sites     10 entry, 9 return, 0 shared, 1 refused\n"
 	      "  refused kfree at 0x10: taken\n"
 	      "  not traced f: called by g\n"
 	      "vcpu 0    4 allocations, 3 frees, 8 traps, lost 1 record: not written\n");
@@ -178,7 +178,7 @@ static void test_show_strange(void)
 	      "tracing   off (?) to ?\n"
 	      "events    0: 0 allocations, 0 frees\n"
 	      "lost      none\n"
-	      "sites     0 entry, 0 return, 0 refused\n");
+	      "sites     0 entry, 0 return, 0 shared, 0 refused\n");
 }
 
 int main(void)
