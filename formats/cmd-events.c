@@ -309,7 +309,7 @@ static int print_trace(struct listing *l, const char *dir)
 		return cli_usage(verb.name, "%s", err.text);
 	if (!ret)
 		ret = l->options->follow ? follow_events(l, &err) : print_events(l, &err);
-	if (ret < 0)
+	if (ret < 0 && l->reader) /* else the reader has named it */
 		error_prefix(&err, "%s: ", dir);
 	flushed = l->printer ? flush(l, ret < 0 ? NULL : &err) : 0;
 	if (ret < 0 || flushed)

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# report, check and convert of what is no trace, and places where no trace can be written.
+# report, check, events and convert of what is no trace, and places where no trace can be written.
 use strict;
 use warnings;
 use FindBin;
@@ -18,10 +18,10 @@ mkdir "$work/odd/cpu0";
 write_file("$work/lttng/cpu0", '');
 write_file("$work/lttng/metadata", qq(/* CTF 1.8 */\nenv {\n\ttracer_name = "lttng-modules";\n};\n));
 write_file("$work/bare/cpu0", "\xc1\x1f\xfc\xc1");
-for my $verb ('report', 'check', "convert --to ctf -o $work/new") {
+for my $verb ('report', 'check', 'events', "convert --to ctf -o $work/new") {
 	my @verb = split ' ', $verb;
 	my $name = $verb[0];
-	refuses("$name of what is not there", 1, qr{$work/none: No such file}, @verb, "$work/none");
+	refuses("$name of what is not there", 1, qr{\Asonde $name: $work/none: No such file}, @verb, "$work/none");
 	refuses("$name of a file", 1, qr{$work/file: not a trace: a trace is a directory}, @verb,
 		"$work/file");
 	refuses("$name of an empty directory", 1, qr/not a trace: .* record one with 'sonde run -o'/,
