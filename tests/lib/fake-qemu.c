@@ -29,7 +29,8 @@ enum {
 	CR0_AT = 188,         /* in it */
 };
 
-#define RAM_HVA 0x10000000000ull
+/* Where AddressSanitizer and ThreadSanitizer have nothing of their own. */
+#define RAM_HVA 0x7e9000000000ull
 
 enum run { RUNNING, PAUSED, DEBUG };
 enum reason { BY_UNKNOWN = 0, BY_USER = 1 }; /* virDomainPausedReason */
