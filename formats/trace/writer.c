@@ -355,6 +355,16 @@ uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, ui
 	return cache_table_id(&writer->caches, name, object_size, size);
 }
 
+bool trace_writer_cache_name(struct trace_writer *writer, uint16_t id, char *out, size_t size)
+{
+	struct sidecar_cache cache;
+
+	if (!cache_table_find(&writer->caches, id, &cache))
+		return false;
+	snprintf(out, size, "%s", cache.name);
+	return true;
+}
+
 int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_cache *cache)
 {
 	return cache_table_adopt(&writer->caches, cache);

@@ -101,6 +101,9 @@ void trace_writer_set_drop(struct trace_writer *writer, bool drop);
 uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, uint64_t object_size,
 			       uint64_t size);
 
+/* The name of the cache with this id, cut to `size`; false if there is none. */
+bool trace_writer_cache_name(struct trace_writer *writer, uint16_t id, char *out, size_t size);
+
 /*
  * Add a cache with its id from another trace, unless the id is taken. A trace gets all its
  * caches so, or all from trace_writer_cache_id(). Returns 0 or -ENOMEM.

@@ -317,6 +317,8 @@ static void kmem_destroy(struct tracer *tracer)
 
 	free(t->gaps);
 	free(t->probes);
+	for (size_t i = 0; i < t->nr_outputs; i++)
+		kmem_filter_destroy(t->outputs[i].filter);
 	free(t->outputs);
 	page_callers_destroy(t->page_callers);
 	filled_pages_destroy(t->filled);
@@ -329,18 +331,24 @@ static void kmem_destroy(struct tracer *tracer)
 static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *specs,
 			size_t nr_specs, struct error *err)
 {
+	int ret = 0;
+
 	t->outputs = calloc(nr_specs, sizeof(*t->outputs));
 	if (!t->outputs)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < nr_specs; i++) {
+	for (size_t i = 0; !ret && i < nr_specs; i++) {
 		struct kmem_output *output = &t->outputs[t->nr_outputs++];
 
 		output->types = specs[i]->words ? specs[i]->words : (1u << KMEM_TYPE_COUNT) - 1;
+		output->vcpus = specs[i]->vcpus;
 		if (t->context.streams)
 			output->stream = t->context.streams[i];
 		t->types |= output->types;
+		ret = specs[i]->filter ? kmem_filter_create(&t->context, specs[i]->filter_text,
+							    &output->filter, err)
+				       : 0;
 	}
-	return 0;
+	return ret;
 }
 
 static const struct event_class *kmem_tracer_classes(const struct tracer *tracer, size_t *n)
@@ -417,6 +425,7 @@ const struct tracer_ops tracer_kmem = {
 	.help = "allocations and frees of slab memory and pages",
 	.classes = kmem_tracer_classes,
 	.words = words,
+	.takes = TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER,
 	.create = kmem_create,
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,

@@ -9,7 +9,7 @@
 /*
  * Inside of the kmem tracer: every allocation and free of slab memory and pages becomes a record.
  * kmem.c makes its probes; alloc.c and free.c know what each kind of entry point means; record.c
- * and page-caller.c complete the records.
+ * and page-caller.c complete the records, and filter.c chooses among them.
  */
 enum {
 	KMEM_PAGE_SIZE = 4096,
@@ -19,8 +19,11 @@ enum {
 };
 
 /* An instance: which records it wants, and where they go. */
+struct kmem_filter;
 struct kmem_output {
 	uint32_t types;
+	uint64_t vcpus;             /* bit per vCPU */
+	struct kmem_filter *filter; /* NULL: all */
 	struct tracer_stream stream;
 };
 
@@ -85,6 +88,19 @@ bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *en
 /* One object of a bulk allocation that has not returned yet. */
 void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct open_call *call, uint64_t object);
+
+/* --- filters of instances (filter.c) --------------------------------------------------------- */
+
+/* The kernel and the writer of `context` must outlive the filter. Errors as event_filter_parse()
+ * and event_filter_bind(); -EINVAL for what cannot be decided. */
+int kmem_filter_create(const struct tracer_context *context, const char *filter,
+		       struct kmem_filter **out, struct error *err);
+/* NULL-safe. */
+void kmem_filter_destroy(struct kmem_filter *filter);
+
+/* Whether it takes a record that is complete. May read names of modules from the guest. */
+bool kmem_filter_matches(struct kmem_filter *filter, unsigned int vcpu,
+			 const struct kmem_record *record);
 
 /* --- the slab caches seen so far ------------------------------------------------------------- */
 

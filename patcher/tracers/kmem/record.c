@@ -160,13 +160,21 @@ static void put(const struct tracer_stream *stream, unsigned int vcpu,
 	stream->output->end(sink);
 }
 
+static bool is_wanted(const struct kmem_output *output, unsigned int vcpu,
+		      const struct kmem_record *record)
+{
+	return output->stream.sinks && output->types & 1u << record->type_id &&
+	       output->vcpus >> vcpu & 1 &&
+	       (!output->filter || kmem_filter_matches(output->filter, vcpu, record));
+}
+
 void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit, struct kmem_record *record)
 {
 	if (!(t->types & 1u << record->type_id))
 		return;
 	record->timestamp = (int64_t)hit->time_ns;
 	for (size_t i = 0; i < t->nr_outputs; i++)
-		if (t->outputs[i].stream.sinks && t->outputs[i].types & 1u << record->type_id)
+		if (is_wanted(&t->outputs[i], hit->vcpu, record))
 			put(&t->outputs[i].stream, hit->vcpu, record);
 }
 

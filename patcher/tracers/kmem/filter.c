@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which records an instance wants, by their fields. Decided on the host, when a record is complete.
+ */
+#include "patcher/tracers/kmem/kmem.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/event/filter.h"
+#include "introspect/kernel/modules.h"
+
+/* A module may have been loaded since the names were read: how often they are read again at most.
+ */
+enum { NAMES_AGE_NS = 1000000000 };
+
+struct kmem_filter {
+	const struct kernel *kernel;
+	struct trace_writer *writer;
+	struct event_filter *filter;
+	struct event_names names;
+	struct event_predicate *predicates[KMEM_NR_CLASSES]; /* NULL: no record of it is wanted */
+	struct kernel_names *symbols;                        /* NULL: not read yet */
+	int64_t symbols_ns, now_ns;                          /* trace clock */
+	struct trace_info info;                              /* the names of GFP flags */
+};
+
+/* --- values as text -------------------------------------------------------------------------- */
+
+static int find_symbol(struct kmem_filter *f, uint64_t address, char *out, size_t size)
+{
+	uint64_t start, bytes;
+	int ret = f->symbols ? kernel_names_lookup(f->symbols, address, out, size, &start, &bytes)
+			     : -ENOENT;
+	size_t used;
+
+	if (ret)
+		return ret;
+	used = strlen(out);
+	snprintf(out + used, size - used, "+0x%" PRIx64, address - start);
+	return 0;
+}
+
+static void read_symbols(struct kmem_filter *f)
+{
+	kernel_names_destroy(f->symbols);
+	f->symbols = NULL;
+	kernel_names_create(f->kernel, &f->symbols, NULL);
+	f->symbols_ns = f->now_ns;
+}
+
+static void symbol_text(struct kmem_filter *f, uint64_t address, char *out, size_t size)
+{
+	if (!find_symbol(f, address, out, size))
+		return;
+	if (!f->symbols || f->now_ns - f->symbols_ns >= NAMES_AGE_NS)
+		read_symbols(f);
+	if (find_symbol(f, address, out, size))
+		snprintf(out, size, "0x%" PRIx64, address);
+}
+
+static void text(void *arg, const struct event_field *field, uint64_t value, char *out, size_t size)
+{
+	struct kmem_filter *f = arg;
+
+	if (field->type == EVENT_CODE)
+		symbol_text(f, value, out, size);
+	else if (field->type != EVENT_DICTIONARY ||
+		 !trace_writer_cache_name(f->writer, (uint16_t)value, out, size))
+		snprintf(out, size, "0x%" PRIx64, value);
+}
+
+static int flag(void *arg, const struct event_field *field, const char *name, uint64_t *value)
+{
+	const struct kmem_filter *f = arg;
+
+	(void)field;
+	for (size_t i = 0; i < f->info.nr_gfp_names; i++) {
+		if (!strcmp(f->info.gfp_names[i].name, name)) {
+			*value = f->info.gfp_names[i].mask;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/* --- filters --------------------------------------------------------------------------------- */
+
+/* Flags have no text here: several names may stand for the same bits. */
+static int check_terms(const struct event_predicate *p, unsigned int node, struct error *err)
+{
+	const struct event_node n = event_predicate_node(p, node);
+	int ret;
+
+	if (n.kind == FILTER_TERM) {
+		if (n.by_text && n.field && n.field->type == EVENT_FLAGS)
+			return error_set(err, EINVAL,
+					 "filter: compare %s with a number, or test flags with &",
+					 n.field->name);
+		return 0;
+	}
+	ret = check_terms(p, n.left, err);
+	return ret || n.kind == FILTER_NOT ? ret : check_terms(p, n.right, err);
+}
+
+/* Of classes that lack a field of the filter no record is wanted; one class has to have all. The
+ * class that has every field is for records that this tracer does not make. */
+static int bind(struct kmem_filter *f, struct error *err)
+{
+	struct error first = {0}, why;
+	bool bound = false;
+
+	for (size_t i = 0; i < KMEM_CLASS_OTHER; i++) {
+		int ret = event_filter_bind(f->filter, &kmem_classes[i], &f->names,
+					    &f->predicates[i], &why);
+
+		if (!ret)
+			ret = check_terms(f->predicates[i], event_predicate_root(f->predicates[i]),
+					  &why);
+		if (ret && ret != -ENOENT) {
+			*err = why;
+			return ret;
+		}
+		bound |= !ret;
+		if (ret && !first.code)
+			first = why;
+	}
+	if (bound)
+		return 0;
+	*err = first;
+	return -first.code;
+}
+
+int kmem_filter_create(const struct tracer_context *context, const char *filter,
+		       struct kmem_filter **out, struct error *err)
+{
+	struct kmem_filter *f = calloc(1, sizeof(*f));
+	int ret;
+
+	if (!f)
+		return error_set(err, ENOMEM, "out of memory");
+	f->kernel = context->kernel;
+	f->writer = context->writer;
+	f->names = (struct event_names){.arg = f, .text = text, .flag = flag};
+	gfp_names_read(context->kernel->image, &f->info);
+	ret = event_filter_parse(filter, &f->filter, err);
+	if (!ret)
+		ret = bind(f, err);
+	if (ret)
+		kmem_filter_destroy(f);
+	else
+		*out = f;
+	return ret;
+}
+
+void kmem_filter_destroy(struct kmem_filter *f)
+{
+	if (!f)
+		return;
+	for (size_t i = 0; i < KMEM_NR_CLASSES; i++)
+		event_predicate_destroy(f->predicates[i]);
+	event_filter_destroy(f->filter);
+	kernel_names_destroy(f->symbols);
+	free(f);
+}
+
+bool kmem_filter_matches(struct kmem_filter *f, unsigned int vcpu, const struct kmem_record *record)
+{
+	enum kmem_class class = kmem_class_of(record);
+	const struct event_predicate *predicate = f->predicates[class];
+	const struct event event = {.class = &kmem_classes[class],
+				    .vcpu = vcpu,
+				    .ns = record->timestamp,
+				    .bytes = record};
+
+	f->now_ns = record->timestamp;
+	return predicate && event_predicate_matches(predicate, &event);
+}

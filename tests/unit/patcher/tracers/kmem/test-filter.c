@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Instances of the kmem tracer record what their filters and vCPUs let through. */
+#include <errno.h>
+#include <string.h>
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+
+enum {
+	KMALLOC_33 = 1 << 0, /* by fake_caller() on vCPU 0, GFP flags 0xcc0 */
+	KMALLOC_80 = 1 << 1, /* likewise, on vCPU 1 */
+	ALLOC = 1 << 2,      /* kmem_cache_alloc() on vCPU 2 */
+	FREE = 1 << 3,       /* kfree() on vCPU 0 */
+	ALL = (1 << 4) - 1,
+};
+
+static struct fake_session fs;
+
+static unsigned int sort_of(const struct kmem_record *r)
+{
+	if (r->event_id == KMEM_EVENT_FREE)
+		return FREE;
+	if (r->type_id != KMEM_TYPE_KMALLOC)
+		return ALLOC;
+	return r->bytes_req == 33 ? KMALLOC_33 : KMALLOC_80;
+}
+
+static unsigned int recorded(void)
+{
+	unsigned int sorts = 0;
+	size_t n = fake_session_recorded(&fs);
+
+	for (size_t i = 0; i < n; i++)
+		sorts |= sort_of(&fs.events[i].record);
+	return sorts;
+}
+
+/* Each is called once, traced by `spec`. */
+static void test_spec(const char *spec, unsigned int expected)
+{
+	fake_session_create(&fs);
+	if (trace_session_start(fs.session, (const char *const[]){spec, NULL}, NULL))
+		abort();
+	fs.fg.vcpus[0].regs.rsi = fs.fg.vcpus[1].regs.rsi = 0xcc0;
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 33);
+	fake_session_call(&fs, 1, FAKE_KMALLOC, 80);
+	fake_session_call(&fs, 2, FAKE_CACHE_ALLOC, 0);
+	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
+	is_u64(recorded(), expected, spec);
+	fake_session_end(&fs);
+}
+
+static void test_refused(const char *spec, int code, const char *text)
+{
+	struct error err = {0};
+	int ret;
+
+	fake_session_create(&fs);
+	ret = trace_session_start(fs.session, (const char *const[]){spec, NULL}, &err);
+	ok(ret == -code && strstr(err.text, text), "%s is refused", spec);
+	fake_session_destroy(&fs);
+}
+
+int main(void)
+{
+	test_spec("kmem", ALL);
+	test_spec("kmem if bytes_req > 33", KMALLOC_80 | ALLOC);
+	test_spec("kmem if bytes_req <= 33 || cpu == 2", KMALLOC_33 | ALLOC);
+	test_spec("kmem:kmalloc if !(bytes_req > 33)", KMALLOC_33);
+	test_spec("kmem if ptr != 0", ALL);
+	test_spec("kmem if ptr == 0", 0);
+	test_spec("kmem if gfp_flags & 0x80", KMALLOC_33 | KMALLOC_80);
+	test_spec("kmem:vcpu=0", KMALLOC_33 | FREE);
+	test_spec("kmem:vcpu=1-2,filter=bytes_req>0", KMALLOC_80 | ALLOC);
+	test_spec("kmem if call_site ~ \"fake_c*\"", ALL);
+	test_spec("kmem if call_site.function == fake_caller", ALL);
+	test_spec("kmem if call_site ~ \"kmalloc*\"", 0);
+	test_spec("kmem if cache == \"fake-cache\"", KMALLOC_33 | KMALLOC_80 | ALLOC);
+	test_spec("kmem if cache ~ \"other*\"", 0);
+	test_refused("kmem if bytes > 3", ENOENT, "bytes_req");
+	test_refused("kmem if gfp_flags ~ \"GFP*\"", EINVAL, "gfp_flags");
+	return tap_done();
+}
