@@ -119,8 +119,7 @@ struct trace_status {
 	const char *specs[TRACE_MAX_INSTANCES]; /* owned by the session until the next change */
 	unsigned int nr_specs;
 	struct trace_instance_status instances[TRACE_MAX_INSTANCES]; /* by spec */
-	/* Patched now, or by the last start; shared: sites whose code is not theirs alone. */
-	size_t entry_sites, return_sites, shared_sites;
+	size_t entry_sites, return_sites; /* patched now, or by the last start */
 	const struct site_refusal
 		*refused; /* owned by the session, until the next status or start */
 	size_t nr_refused;

@@ -89,7 +89,6 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		.phys_text = s->kernel.phys_text,
 		.entry_sites = s->plan.entries.n,
 		.return_sites = s->plan.returns.n,
-		.shared_sites = s->plan.shared.n,
 		.restored = s->restored,
 		.gaps = s->tracers.gaps,
 		.nr_gaps = s->tracers.nr_gaps,

@@ -117,6 +117,17 @@ static void set_address(json_t *object, const char *key, uint64_t address)
 	json_object_set_new(object, key, json_string(text));
 }
 
+/* Functions whose sites share code, once for each tracer that records them. */
+static size_t shared_sites(const struct trace_status *status)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < status->nr_specs; i++)
+		if (status->instances[i].direct && status->instances[i].active)
+			n += status->instances[i].sites;
+	return n;
+}
+
 static json_t *query_locked(const struct recorder *r)
 {
 	const struct trace_writer_counts sum = recorder_sum(r);
@@ -131,7 +142,7 @@ static json_t *query_locked(const struct recorder *r)
 		"{s:b, s:s, s:o, s:s, s:{s:I, s:I, s:I, s:o}, s:o}", "enabled", status.enabled,
 		"mode", status.exitless ? "exitless" : "trap", "tracers", query_tracers(&status),
 		"trace_dir", r->dir, "sites", "entry", (json_int_t)status.entry_sites, "return",
-		(json_int_t)status.return_sites, "shared", (json_int_t)status.shared_sites,
+		(json_int_t)status.return_sites, "shared", (json_int_t)shared_sites(&status),
 		"refused", query_refused(&status), "vcpus", vcpus);
 	if (!result)
 		return NULL;

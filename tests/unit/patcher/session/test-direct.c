@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Instances of the direct lane on a fake guest: which sites they get, and how they come and go. */
+#include <stdatomic.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ struct event_sink {
 
 static struct event_sink sinks[64][FAKE_VCPUS];
 static int nr_streams;
-static bool misused;
+static atomic_bool misused;
 
 static int open_stream(struct trace_session *s, const struct trace_instance *instance,
 		       struct event_sink **out, struct error *err)

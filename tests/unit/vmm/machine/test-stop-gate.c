@@ -15,7 +15,7 @@ struct worker {
 	atomic_uint kicks;
 	atomic_ulong work;
 	unsigned int stop_every; /* 0 = never stops the others */
-	unsigned int stops;
+	atomic_uint stops;
 };
 static struct worker workers[NR];
 static atomic_bool done;
