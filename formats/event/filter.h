@@ -12,15 +12,15 @@
  *	FIELD OP VALUE, joined by && and ||, negated by !, grouped by parentheses
  *
  * OP is == != < <= > >= & ~ or !~. VALUE is a number (decimal, 0x, 0; with a sign) or a string,
- *which needs quotes if it has blanks or one of ()&|!<>=~ in it. ~ compares the field's text with a
- *glob (formats/base/glob.h), !~ is its opposite; == and != compare it with the text where VALUE is
- *a string. A code address has the text "symbol" and "symbol+0x1f", flags "GFP_KERNEL|__GFP_ZERO".
- * & with a string takes its bits by name, several joined by |. FIELD.function of a code address is
- *the symbol alone. VALUE may be CPUS{0-3,7}: & and == are then true of its members, == only if it
- *has one.
+ * which needs quotes if it has blanks or one of ()&|!<>=~ in it. ~ compares the field's text with
+ * a glob (formats/base/glob.h), and !~ is its opposite; == and != compare it with the text where
+ * VALUE is a string. A code address has the text "symbol" and "symbol+0x1f", flags have
+ * "GFP_KERNEL|__GFP_ZERO". With a string, & takes its bits by name, several joined by |.
+ * FIELD.function of a code address is the symbol alone. VALUE may be CPUS{0-3,7}: & and == are
+ * then true of its members, == only if it has one.
  *
  * Every class has the field `vcpu`, also written `cpu` and `CPU`. common_NAME and COMM are other
- *names of NAME and comm if the class has no field of that name.
+ * names of NAME and comm if the class has no field of that name.
  */
 struct event_filter;
 

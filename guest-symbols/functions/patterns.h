@@ -13,8 +13,8 @@
  *	[!]NAME[:mod:[!]MODULE]
  *
  * NAME and MODULE are names or globs (formats/base/glob.h). An empty NAME is *. Without a module
- *the pattern holds for the kernel and all modules; MODULE matches no function of the kernel itself,
- * !MODULE all of them. A leading ! takes the functions out.
+ * the pattern holds for the kernel and all modules. MODULE matches no function of the kernel
+ * itself, !MODULE all of them. A leading ! takes the functions out.
  *
  * The last pattern of the list that matches a function decides. A function that none matches is
  * wanted if the list is empty, or begins with a pattern that takes functions out.
