@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/event/kmem.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -179,3 +180,14 @@ const struct trace_instance kmem_instance = {.name = "kmem",
 					     .classes = kmem_classes,
 					     .nr_classes = KMEM_NR_CLASSES,
 					     .suffix = ""};
+
+int gfp_name_mask(const struct gfp_name *names, size_t nr_names, const char *name, uint64_t *mask)
+{
+	for (size_t i = 0; i < nr_names; i++) {
+		if (!strcmp(names[i].name, name)) {
+			*mask = names[i].mask;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}

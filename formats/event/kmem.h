@@ -97,4 +97,7 @@ struct gfp_name {
 void gfp_flags_text(const struct gfp_name *names, size_t nr_names, uint64_t flags, char *out,
 		    size_t size);
 
+/* The bits that a name stands for. 0, or -ENOENT. */
+int gfp_name_mask(const struct gfp_name *names, size_t nr_names, const char *name, uint64_t *mask);
+
 #endif

@@ -117,11 +117,5 @@ int event_texts_flag(void *arg, const struct event_field *field, const char *nam
 	const struct trace_info *info = texts->sidecar ? &texts->sidecar->info : NULL;
 
 	(void)field;
-	for (size_t i = 0; info && i < info->nr_gfp_names; i++) {
-		if (!strcmp(info->gfp_names[i].name, name)) {
-			*value = info->gfp_names[i].mask;
-			return 0;
-		}
-	}
-	return -ENOENT;
+	return info ? gfp_name_mask(info->gfp_names, info->nr_gfp_names, name, value) : -ENOENT;
 }

@@ -76,13 +76,7 @@ static int flag(void *arg, const struct event_field *field, const char *name, ui
 	const struct kmem_filter *f = arg;
 
 	(void)field;
-	for (size_t i = 0; i < f->info.nr_gfp_names; i++) {
-		if (!strcmp(f->info.gfp_names[i].name, name)) {
-			*value = f->info.gfp_names[i].mask;
-			return 0;
-		}
-	}
-	return -ENOENT;
+	return gfp_name_mask(f->info.gfp_names, f->info.nr_gfp_names, name, value);
 }
 
 /* --- filters --------------------------------------------------------------------------------- */
