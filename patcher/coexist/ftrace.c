@@ -175,12 +175,3 @@ size_t ftrace_handoff_refusals(const struct ftrace_handoff *h, struct site_refus
 	}
 	return n;
 }
-
-size_t ftrace_handoff_yielded(const struct patch_set *set)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < set->n; i++)
-		n += is_held(&set->v[i]);
-	return n;
-}

@@ -60,7 +60,4 @@ void ftrace_handoff_end(struct ftrace_handoff *handoff);
  * plan. While the plan exists; any thread. */
 size_t ftrace_handoff_refusals(const struct ftrace_handoff *handoff, struct site_refusal *out);
 
-/* How many sites of a patch set are yielded now. Any thread. */
-size_t ftrace_handoff_yielded(const struct patch_set *set);
-
 #endif

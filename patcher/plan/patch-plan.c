@@ -207,21 +207,6 @@ int patch_plan_make(struct patch_plan *plan, const struct patch_request *request
 	return ret;
 }
 
-int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,
-			   const struct probe_gap *gaps, size_t n, struct error *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; !ret && i < n; i++) {
-		uint64_t address = gaps[i].address ? kernel_gva(kernel, gaps[i].address) : 0;
-		struct error why;
-
-		error_set_at(&why, ENOENT, address, "%s", gaps[i].reason);
-		ret = refuse(plan, gaps[i].function, &why, err);
-	}
-	return ret;
-}
-
 static void use_trap(struct patch *patch, const uint8_t *bytes)
 {
 	memcpy(patch->new_bytes, bytes, patch->size);

@@ -61,10 +61,6 @@ int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struc
 int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
 		      struct patch_outcome *outcome, struct error *err);
 
-/* Add a tracer's gaps to what is refused. -ENOMEM. */
-int patch_plan_refuse_gaps(struct patch_plan *plan, const struct kernel *kernel,
-			   const struct probe_gap *gaps, size_t n, struct error *err);
-
 /* Make all patches traps again, after trampoline_set_make() made them jumps. None is applied. */
 void patch_plan_use_traps(struct patch_plan *plan);
 
