@@ -62,6 +62,16 @@ uint64_t fake_cache(void)
 	return fake_direct(FAKE_CACHE_GPA);
 }
 
+uint64_t fake_session_pmd(const struct fake_session *fs)
+{
+	enum { PMD = 2 /* level of the table */ };
+	uint64_t table;
+
+	if (kernel_page_table(&fs->fg.kernel, fake_gva(0), PMD, &table, NULL))
+		abort();
+	return table;
+}
+
 uint64_t fake_tasks(void)
 {
 	return fake_gva(FAKE_INIT_TASK + FAKE_TASK_TASKS);

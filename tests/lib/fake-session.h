@@ -120,6 +120,8 @@ uint64_t fake_object(void);
 uint64_t fake_tasks(void);
 uint64_t fake_runqueue(unsigned int cpu);
 uint64_t fake_cache(void);
+/* gpa of the page table whose entries map 2 MiB of the kernel image. */
+uint64_t fake_session_pmd(const struct fake_session *fs);
 
 /* Call fn(argument) on a vCPU, whose RSI is fake_cache() if no test has set it; returns as
  * fake_guest_run(). */

@@ -12,7 +12,7 @@
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
-enum { RING_BYTES = 64 << 10, PMD = 2, ROUNDS = 100, PATIENCE_MS = 20000, CALL = 0xe8, JMP = 0xe9 };
+enum { RING_BYTES = 64 << 10, ROUNDS = 100, PATIENCE_MS = 20000, CALL = 0xe8, JMP = 0xe9 };
 
 static struct fake_session fs;
 static uint8_t *ram;
@@ -291,26 +291,17 @@ static void test_refusals(void)
 	fake_session_destroy(&fs);
 }
 
-static uint64_t pmd_gpa(void)
-{
-	uint64_t table;
-
-	if (kernel_page_table(&fs.fg.kernel, fake_gva(0), PMD, &table, NULL))
-		abort();
-	return table;
-}
-
 /* No trap shows that the guest is ready. */
 static void test_later(void)
 {
 	create();
-	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0x1000);
+	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, 0x1000);
 	ok(!start("function:kfree", NULL, NULL) && !instance("function")->active,
 	   "functions wait for a guest that is not ready");
 	ok(instance("function")->waiting != NULL, "the status says so: %s",
 	   instance("function")->waiting);
 	ok(!trace_session_tick(fs.session, NULL) && opcode(FAKE_KFREE) != CALL, "they wait");
-	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0);
+	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, 0);
 	fs.fg.clock += 20000000;
 	ok(!trace_session_tick(fs.session, NULL) && opcode(FAKE_KFREE) == CALL &&
 		   instance("function")->active,

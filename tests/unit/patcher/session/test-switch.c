@@ -11,14 +11,7 @@
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
-enum {
-	ROUNDS = 50,
-	RING_BYTES = 64 << 10,
-	PMD = 2,
-	POLL_NS = 20000000,
-	BEHIND = 500,
-	PATIENCE_MS = 20000
-};
+enum { ROUNDS = 50, RING_BYTES = 64 << 10, POLL_NS = 20000000, BEHIND = 500, PATIENCE_MS = 20000 };
 
 static struct fake_session fs;
 static uint8_t *ram;
@@ -50,15 +43,6 @@ static bool has_jumps(void)
 static bool has_traps(void)
 {
 	return *fake_text(&fs.fg, FAKE_KFREE) == 0xe6 && *fake_text(&fs.fg, FAKE_KMALLOC) == 0xe6;
-}
-
-static uint64_t pmd_gpa(void)
-{
-	uint64_t table;
-
-	if (kernel_page_table(&fs.fg.kernel, fake_gva(0), PMD, &table, NULL))
-		abort();
-	return table;
 }
 
 static void test_start(void)
@@ -113,7 +97,7 @@ static void test_later(void)
 	uint64_t stops;
 
 	create();
-	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0x1000);
+	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, 0x1000);
 	ok(!trace_session_start(fs.session, NULL, NULL) && has_traps(),
 	   "a kernel that has not cleared its mappings is traced by traps");
 	is_str(fake_session_status(&fs).no_exitless, "",
@@ -125,7 +109,7 @@ static void test_later(void)
 	stops = fs.fg.stops;
 	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
 	is_u64(fs.fg.stops, stops, "the next trap comes too soon to poll the guest");
-	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0);
+	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, 0);
 	fs.fg.clock += POLL_NS;
 	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
 	ok(has_jumps() && fake_session_status(&fs).exitless && !fs.fg.stopped,
@@ -324,7 +308,7 @@ static void test_status_during_switch(void)
 	pthread_t thread;
 
 	create();
-	fake_put64(&fs.fg.base, pmd_gpa() + 8, 0x1000);
+	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, 0x1000);
 	trace_session_start(fs.session, NULL, NULL);
 	finished = false;
 	if (pthread_create(&thread, NULL, query, &fs))
@@ -333,7 +317,7 @@ static void test_status_during_switch(void)
 		fs.fg.clock += POLL_NS;
 		fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
 		if (i == ROUNDS / 2)
-			fake_put64(&fs.fg.base, pmd_gpa() + 8, 0);
+			fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, 0);
 		if (has_jumps())
 			break;
 	}

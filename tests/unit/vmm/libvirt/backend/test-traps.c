@@ -273,20 +273,25 @@ static void test_no_libvirt(void)
 	tear_down(&f);
 }
 
+/* The gdbstub stops answering while it serves a hit; the domain is let go on. */
+static void lose_connection(struct fixture *f)
+{
+	f->fault = FAKE_STALL;
+	f->countdown = 2;
+	fake_qemu_set_fault(f->qemu, on_packet, f);
+	hit(f, 0, 0);
+	for (int i = 0; i < PATIENCE_MS && !fake_qemu_runs(f->qemu); i++)
+		clock_wait_ms(1);
+}
+
 /* An administrator's suspend is kept, also after the connection was lost. */
 static void test_suspended(bool lost)
 {
 	struct fixture f;
 
 	set_up(&f);
-	if (lost) {
-		f.fault = FAKE_STALL;
-		f.countdown = 2;
-		fake_qemu_set_fault(f.qemu, on_packet, &f);
-		hit(&f, 0, 0);
-		for (int i = 0; i < PATIENCE_MS && !fake_qemu_runs(f.qemu); i++)
-			clock_wait_ms(1);
-	}
+	if (lost)
+		lose_connection(&f);
 	fake_qemu_suspend(f.qemu);
 	ok(!set_all(&f, false) && looks_undone(&f) && !fake_qemu_runs(f.qemu),
 	   "%s: a domain that its administrator has suspended stays suspended, and is as it was",
@@ -330,14 +335,8 @@ static void test_monitor_stop(bool lost)
 	struct fixture f;
 
 	set_up(&f);
-	if (lost) {
-		f.fault = FAKE_STALL;
-		f.countdown = 2;
-		fake_qemu_set_fault(f.qemu, on_packet, &f);
-		hit(&f, 0, 0);
-		for (int i = 0; i < PATIENCE_MS && !fake_qemu_runs(f.qemu); i++)
-			clock_wait_ms(1);
-	}
+	if (lost)
+		lose_connection(&f);
 	libvirt_qmp(&f.domain, "stop", NULL, -1, NULL, NULL);
 	ok(libvirt_guest_check_left(f.g, NULL) == (lost ? -EIO : 0),
 	   "a stop by a monitor's user %s",
