@@ -23,15 +23,30 @@ static void put_enumerator(FILE *out, const char *label, uint64_t value)
 	fprintf(out, " = %" PRIu64, value);
 }
 
-static void put_code(FILE *out, const struct ctf_metadata *m, unsigned int number,
-		     unsigned int bits)
+typedef struct text code_text_fn(const struct sidecar *sidecar, uint64_t address);
+
+static void put_addresses(FILE *out, const struct ctf_metadata *m, unsigned int number,
+			  unsigned int bits, code_text_fn *text)
 {
 	const struct ctf_instance_ids *ids = &m->instances[number];
 
-	begin_enum(out, "code", number, bits);
 	for (size_t i = 0; i < ids->nr_code && i + 1 < UINT64_C(1) << bits; i++)
-		put_enumerator(out, sidecar_symbol_text(m->sidecar, ids->code[i].word[0]).s, i + 1);
+		put_enumerator(out, text(m->sidecar, ids->code[i].word[0]).s, i + 1);
 	fputs("\n};\n\n", out);
+}
+
+static void put_code(FILE *out, const struct ctf_metadata *m, unsigned int number,
+		     unsigned int bits)
+{
+	begin_enum(out, "code", number, bits);
+	put_addresses(out, m, number, bits, sidecar_symbol_text);
+}
+
+static void put_functions(FILE *out, const struct ctf_metadata *m, unsigned int number,
+			  unsigned int bits)
+{
+	begin_enum(out, "function", number, bits);
+	put_addresses(out, m, number, bits, sidecar_function_text);
 }
 
 static void put_flags(FILE *out, const struct ctf_metadata *m, unsigned int number,
@@ -64,6 +79,7 @@ static void put_caches(FILE *out, const struct ctf_metadata *m, unsigned int num
 }
 
 struct enumeration {
+	enum event_field_type type;
 	enum ctf_op op;
 	const char *name;
 	void (*put)(FILE *out, const struct ctf_metadata *m, unsigned int number,
@@ -71,17 +87,24 @@ struct enumeration {
 };
 
 static const struct enumeration enumerations[] = {
-	{CTF_CODE, "code", put_code},
-	{CTF_FLAGS, "flags", put_flags},
-	{CTF_CACHE, "cache", put_caches},
+	{EVENT_CODE, CTF_CODE, "code", put_code},
+	{EVENT_FUNCTION, CTF_CODE, "function", put_functions},
+	{EVENT_FLAGS, CTF_FLAGS, "flags", put_flags},
+	{EVENT_DICTIONARY, CTF_CACHE, "cache", put_caches},
 };
 
 enum { NR_ENUMERATIONS = sizeof(enumerations) / sizeof(enumerations[0]), ID_BITS = 16 };
 
-static const char *enumeration_of(const struct ctf_step *step)
+static bool is_of(const struct enumeration *e, const struct ctf_form *form,
+		  const struct ctf_step *step)
+{
+	return e->type == form->class->fields[step->field].type && e->op == step->op;
+}
+
+static const char *enumeration_of(const struct ctf_form *form, const struct ctf_step *step)
 {
 	for (size_t i = 0; i < NR_ENUMERATIONS; i++) {
-		if (enumerations[i].op == step->op && step->bits && step->bits <= ID_BITS)
+		if (is_of(&enumerations[i], form, step) && step->bits && step->bits <= ID_BITS)
 			return enumerations[i].name;
 	}
 	return NULL;
@@ -98,7 +121,8 @@ static void put_enumerations(FILE *out, const struct ctf_metadata *m, unsigned i
 			const struct ctf_step *step = &plan->forms[f].steps[s];
 
 			for (size_t i = 0; i < NR_ENUMERATIONS; i++)
-				if (enumerations[i].op == step->op && step->bits <= ID_BITS)
+				if (is_of(&enumerations[i], &plan->forms[f], step) &&
+				    step->bits <= ID_BITS)
 					used[i][step->bits] = true;
 		}
 	}
@@ -170,14 +194,14 @@ static bool is_hex(const struct ctf_step *step, const struct event_field *field)
 	bool as_it_is = step->op == CTF_NUMBER || step->op == CTF_SIGNED || step->op == CTF_ADDRESS;
 
 	return as_it_is && (field->type == EVENT_HEX || field->type == EVENT_POINTER ||
-			    field->type == EVENT_CODE || field->type == EVENT_FLAGS);
+			    event_field_is_code(field) || field->type == EVENT_FLAGS);
 }
 
 static void put_field(FILE *out, const struct ctf_form *form, const struct ctf_step *step,
 		      unsigned int number)
 {
 	const struct event_field *field = &form->class->fields[step->field];
-	const char *enumeration = enumeration_of(step);
+	const char *enumeration = enumeration_of(form, step);
 	bool is_signed = step->op == CTF_SIGNED &&
 			 (field->type == EVENT_INT || step->bits < 8 * field->size);
 

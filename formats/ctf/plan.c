@@ -17,6 +17,7 @@ static enum ctf_op op_of(const struct event_field *field, unsigned int bits)
 	case EVENT_DICTIONARY:
 		return CTF_CACHE;
 	case EVENT_CODE:
+	case EVENT_FUNCTION:
 		return !bits ? CTF_NUMBER : whole ? CTF_ADDRESS : CTF_CODE;
 	case EVENT_FLAGS:
 		return whole || !bits ? CTF_NUMBER : CTF_FLAGS;

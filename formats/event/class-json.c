@@ -12,9 +12,10 @@
 enum { NAME_MAX_BYTES = 48, TABLE_BITS_MAX = 16, ORDER_BITS_MAX = 5 };
 
 static const char *const type_names[EVENT_NR_TYPES] = {
-	[EVENT_UINT] = "uint",        [EVENT_INT] = "int",     [EVENT_HEX] = "hex",
-	[EVENT_POINTER] = "pointer",  [EVENT_CODE] = "code",   [EVENT_FLAGS] = "flags",
-	[EVENT_DICTIONARY] = "cache", [EVENT_PAGES] = "pages", [EVENT_STRING] = "string",
+	[EVENT_UINT] = "uint",       [EVENT_INT] = "int",          [EVENT_HEX] = "hex",
+	[EVENT_POINTER] = "pointer", [EVENT_CODE] = "code",        [EVENT_FUNCTION] = "function",
+	[EVENT_FLAGS] = "flags",     [EVENT_DICTIONARY] = "cache", [EVENT_PAGES] = "pages",
+	[EVENT_STRING] = "string",
 };
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -93,7 +94,7 @@ static bool size_is_possible(const struct event_field *field)
 {
 	if (field->type == EVENT_STRING)
 		return field->size >= 1 && field->size <= EVENT_STRING_MAX;
-	if (field->type == EVENT_CODE || field->type == EVENT_FLAGS || field->type == EVENT_PAGES)
+	if (event_field_is_code(field) || field->type == EVENT_FLAGS || field->type == EVENT_PAGES)
 		return field->size == 8;
 	if (field->type == EVENT_DICTIONARY)
 		return field->size == 2;
@@ -105,7 +106,7 @@ static unsigned int most_bits(const struct event_field *field)
 {
 	if (field->type == EVENT_PAGES)
 		return ORDER_BITS_MAX;
-	if (field->type == EVENT_CODE || field->type == EVENT_FLAGS || field->type == EVENT_STRING)
+	if (event_field_is_code(field) || field->type == EVENT_FLAGS || field->type == EVENT_STRING)
 		return TABLE_BITS_MAX;
 	return 8u * field->size;
 }
@@ -153,13 +154,23 @@ static bool names_differ(const struct event_class *class)
 	return true;
 }
 
-/* Where the known class has the field; false if it has none that is the same. */
+static bool is_same(const struct event_field *a, const struct event_field *b)
+{
+	return a->size == b->size &&
+	       (a->type == b->type || (event_field_is_code(a) && event_field_is_code(b)));
+}
+
+/*
+ * Where the known class has the field; false if it has none that is the same. The known class also
+ * says which code addresses are functions: old traces do not.
+ */
 static bool find_place(const struct event_class *known, struct event_field *field)
 {
 	const struct event_field *same = known ? event_field_find(known, field->name) : NULL;
 
-	if (!same || same->type != field->type || same->size != field->size)
+	if (!same || !is_same(same, field))
 		return false;
+	field->type = same->type;
 	field->at = same->at;
 	return true;
 }

@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_EVENT_EVENT_H
 #define SONDE_FORMATS_EVENT_EVENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ enum event_field_type {
 	EVENT_HEX,
 	EVENT_POINTER,    /* an address of data */
 	EVENT_CODE,       /* an address of code: shown as symbol+offset */
+	EVENT_FUNCTION,   /* one where a function begins: shown as the function's name */
 	EVENT_FLAGS,      /* bits with names of their own */
 	EVENT_DICTIONARY, /* an id whose name a dictionary holds: a cache of the sidecar */
 	EVENT_PAGES,      /* bytes of a block of pages, mostly 4096 times a power of two */
@@ -36,10 +38,10 @@ enum {
  * A class has several forms, and an event takes the first one that holds all of it. bits[form] is
  *	0                 the field is not written: it has the value `implied`
  *	8 * size          the field as it is
- *	less, otherwise   EVENT_CODE, EVENT_FLAGS, EVENT_STRING: the number of the value in a table
- *	                  of values; EVENT_PAGES: n of 4096 << n; EVENT_INT, EVENT_POINTER: the low
- *	                  bits, to be sign-extended; else the low bits
- * In the last form of a class, all fields are as they are.
+ *	less, otherwise   EVENT_CODE, EVENT_FUNCTION, EVENT_FLAGS, EVENT_STRING: the number of the
+ *	                  value in a table of values; EVENT_PAGES: n of 4096 << n; EVENT_INT,
+ *EVENT_POINTER: the low bits, to be sign-extended; else the low bits In the last form of a class,
+ *all fields are as they are.
  */
 struct event_field {
 	const char *name;
@@ -83,6 +85,11 @@ struct event {
 	const void *bytes;
 	uint64_t index, offset; /* in its stream: events, and bytes of the file, before it */
 };
+
+static inline bool event_field_is_code(const struct event_field *field)
+{
+	return field->type == EVENT_CODE || field->type == EVENT_FUNCTION;
+}
 
 /* NULL if the class has no such field. */
 const struct event_field *event_field_find(const struct event_class *class, const char *name);

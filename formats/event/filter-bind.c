@@ -41,7 +41,7 @@ static int no_field(const struct filter_term *term, const struct event_class *cl
 
 static bool has_text(const struct event_field *field)
 {
-	return field && (field->type == EVENT_CODE || field->type == EVENT_FLAGS ||
+	return field && (event_field_is_code(field) || field->type == EVENT_FLAGS ||
 			 field->type == EVENT_DICTIONARY || field->type == EVENT_STRING);
 }
 
@@ -124,7 +124,7 @@ static int bind_field(const struct filter_term *term, const struct event_class *
 	out->field = find_field(class, name);
 	if (!out->field)
 		return no_field(term, class, err);
-	if (out->function_only && out->field->type != EVENT_CODE)
+	if (out->function_only && !event_field_is_code(out->field))
 		return fail(term, term->field_at, "is not the address of a function", err);
 	return 0;
 }

@@ -8,7 +8,7 @@
 	}
 
 /* A kernel has fewer than 2^16 traced functions, and no more than 2^22 threads. */
-#define IP FIELD(ip, EVENT_CODE, 16, 64)
+#define IP FIELD(ip, EVENT_FUNCTION, 16, 64)
 #define PARENT FIELD(parent_ip, EVENT_CODE, 16, 64)
 #define PID FIELD(pid, EVENT_UINT, 22, 32)
 #define COMM FIELD(comm, EVENT_STRING, 10, 128)

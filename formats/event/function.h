@@ -7,7 +7,8 @@
 
 /* Events of the function tracer: the guest entered a function. */
 struct function_event {
-	uint64_t ip;        /* the function's first instruction */
+	uint64_t ip;        /* the function's mcount site, as in the kernel's own event: its first
+			     * instruction, or the second behind an ENDBR */
 	uint64_t parent_ip; /* where it returns to */
 	uint32_t pid;       /* of the thread, as the guest's kernel numbers it; 0: idle */
 	char comm[16];      /* the thread's name, filled up with NULs */

@@ -57,6 +57,8 @@ static struct text make_text(const struct event_texts *texts, enum event_text_so
 
 	if (sort == EVENT_TEXT_CODE)
 		return sidecar_symbol_text(sidecar, value);
+	if (sort == EVENT_TEXT_FUNCTION)
+		return sidecar_function_text(sidecar, value);
 	if (sort == EVENT_TEXT_CACHE) {
 		const struct sidecar_cache *cache = sidecar_cache(sidecar, (uint16_t)value);
 
@@ -91,11 +93,11 @@ const char *event_text_of(struct event_texts *texts, enum event_text_sort sort, 
 }
 
 const enum event_text_sort event_text_sorts[EVENT_NR_TYPES] = {
-	[EVENT_UINT] = EVENT_TEXT_DECIMAL,     [EVENT_INT] = EVENT_TEXT_SIGNED,
-	[EVENT_HEX] = EVENT_TEXT_HEX,          [EVENT_POINTER] = EVENT_TEXT_HEX,
-	[EVENT_CODE] = EVENT_TEXT_CODE,        [EVENT_FLAGS] = EVENT_TEXT_FLAGS,
-	[EVENT_DICTIONARY] = EVENT_TEXT_CACHE, [EVENT_PAGES] = EVENT_TEXT_DECIMAL,
-	[EVENT_STRING] = EVENT_TEXT_STRING,
+	[EVENT_UINT] = EVENT_TEXT_DECIMAL,  [EVENT_INT] = EVENT_TEXT_SIGNED,
+	[EVENT_HEX] = EVENT_TEXT_HEX,       [EVENT_POINTER] = EVENT_TEXT_HEX,
+	[EVENT_CODE] = EVENT_TEXT_CODE,     [EVENT_FUNCTION] = EVENT_TEXT_FUNCTION,
+	[EVENT_FLAGS] = EVENT_TEXT_FLAGS,   [EVENT_DICTIONARY] = EVENT_TEXT_CACHE,
+	[EVENT_PAGES] = EVENT_TEXT_DECIMAL, [EVENT_STRING] = EVENT_TEXT_STRING,
 };
 
 /* Filters see "symbol+0x1f", without the function's size. */

@@ -9,6 +9,7 @@
 /* What event-names.c looks up and event-text.c prints. */
 enum event_text_sort {
 	EVENT_TEXT_CODE,
+	EVENT_TEXT_FUNCTION,
 	EVENT_TEXT_FLAGS,
 	EVENT_TEXT_CACHE,
 	EVENT_TEXT_SORTS, /* these are looked up; the others are printed from the value: */

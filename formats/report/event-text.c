@@ -213,7 +213,7 @@ static char *put_json_value(struct event_texts *texts, char *at, const struct ev
 		return put_json_address(at, value);
 	if (sort >= EVENT_TEXT_SORTS)
 		return put_plain(at, sort, value);
-	if (sort == EVENT_TEXT_CODE) {
+	if (event_field_is_code(field)) {
 		at = put_json_address(at, value);
 		at = put_text(at, ",\"");
 		at = put_text(at, field->name);

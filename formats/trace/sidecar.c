@@ -119,6 +119,18 @@ struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address)
 	return out;
 }
 
+struct text sidecar_function_text(const struct sidecar *sidecar, uint64_t address)
+{
+	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
+	struct text out;
+
+	if (symbol)
+		snprintf(out.s, sizeof(out.s), "%s", symbol->name);
+	else
+		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
+	return out;
+}
+
 static uint64_t cache_id(const void *caches, size_t i)
 {
 	return ((const struct sidecar_cache *)caches)[i].id;

@@ -101,5 +101,7 @@ const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_
 
 /* "fn+0x1f/0x90" where the sidecar (may be NULL) has a name for the address, else "0x...". */
 struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address);
+/* "fn" likewise: what contains the address. */
+struct text sidecar_function_text(const struct sidecar *sidecar, uint64_t address);
 
 #endif

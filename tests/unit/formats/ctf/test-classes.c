@@ -43,6 +43,7 @@ static uint8_t bits_of(const struct event_field *field)
 
 	switch (field->type) {
 	case EVENT_CODE:
+	case EVENT_FUNCTION:
 	case EVENT_FLAGS:
 	case EVENT_STRING:
 		return (uint8_t)(1 + below(16));
@@ -61,7 +62,7 @@ static void make_field(struct event_field *field, char *name, unsigned int i, un
 	field->name = name;
 	field->type = below(EVENT_NR_TYPES);
 	field->size = sizes[below(4)];
-	if (field->type == EVENT_CODE || field->type == EVENT_FLAGS || field->type == EVENT_PAGES)
+	if (event_field_is_code(field) || field->type == EVENT_FLAGS || field->type == EVENT_PAGES)
 		field->size = 8;
 	if (field->type == EVENT_DICTIONARY)
 		field->size = 2;

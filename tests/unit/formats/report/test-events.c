@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/cmd.h"
+#include "formats/event/function.h"
+#include "formats/trace/writer.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
@@ -120,6 +123,88 @@ static void test_refusals(const char *dir)
 		"sonde events: -t: '5,4' is not a range of seconds such as 5,10 or 2.5,\n");
 }
 
+/* --- functions: `ip` is where the mcount site lies, behind an ENDBR --------------------------- */
+
+#define CALL_READ \
+	"[000]     0.000000001 function:function: ip=vfs_read parent_ip=ksys_read+0x20/0x90\n"
+#define CALL_MODULE                                                        \
+	"[000]     0.000000002 function:function: ip=ext4_sync_fs [ext4] " \
+	"parent_ip=0xffffffff81000777\n"
+
+static int name_function(void *arg, uint64_t address, char *name, size_t size, uint64_t *start,
+			 uint64_t *length)
+{
+	static const struct {
+		uint64_t start;
+		const char *name;
+	} functions[] = {{0xffffffff81001000, "vfs_read"},
+			 {0xffffffff81002000, "ksys_read"},
+			 {0xffffffffc0001000, "ext4_sync_fs [ext4]"}};
+
+	(void)arg;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		if (address - functions[i].start >= 0x90)
+			continue;
+		*start = functions[i].start;
+		*length = 0x90;
+		snprintf(name, size, "%s", functions[i].name);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+static void put_calls(const char *dir)
+{
+	static const struct trace_info info = {.tool_version = "1"};
+	const struct trace_instance instance = {.name = "function",
+						.spec = "function",
+						.classes = function_class(FUNCTION_PARENT),
+						.nr_classes = 1};
+	const struct function_event calls[] = {
+		{.ip = 0xffffffff81001004, .parent_ip = 0xffffffff81002020},
+		{.ip = 0xffffffffc0001000, .parent_ip = 0xffffffff81000777}};
+	struct trace_writer *writer;
+	struct event_sink *sink;
+
+	if (trace_writer_create(dir, 1, 0, &info, &writer, NULL) ||
+	    trace_writer_add_instance(writer, &instance, NULL) < 0)
+		abort();
+	sink = trace_writer_sink(writer, 0, 0);
+	event_sink_begin(sink);
+	if (event_sink_put(sink, 0, 1, &calls[0]) || event_sink_put(sink, 0, 2, &calls[1]))
+		abort();
+	event_sink_end(sink);
+	if (trace_writer_finish(writer, &info, name_function, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+static void test_functions(void)
+{
+	struct scratch scratch = scratch_make();
+	const char *argv[] = {"events", "--json", "--filter", "ip == vfs_read", scratch.path, NULL};
+	struct verb_result result;
+	char *metadata;
+
+	put_calls(scratch.path);
+	prints(scratch.path, NULL, NULL, CALL_READ CALL_MODULE);
+	prints(scratch.path, "--filter", "ip ~ vfs_read", CALL_READ);
+	prints(scratch.path, "--filter", "ip.function == vfs_read", CALL_READ);
+	prints(scratch.path, "--filter", "ip ~ 'vfs_*+*'", "");
+	prints(scratch.path, "--filter", "ip ~ '* [[]ext4]'", CALL_MODULE);
+	prints(scratch.path, "--filter", "parent_ip ~ 'ksys_*+0x20'", CALL_READ);
+	result = verb_run(cmd_events, argv);
+	ok(strstr(result.out, "\"ip\":\"0xffffffff81001004\",\"ip_symbol\":\"vfs_read\""),
+	   "in JSON, too, a function has no offset");
+	verb_result_deinit(&result);
+	metadata = file_get(scratch.path, "metadata", NULL);
+	ok(metadata && strstr(metadata, "\"vfs_read\" = ") &&
+		   strstr(metadata, "\"ksys_read+0x20/0x90\" = "),
+	   "nor in the metadata for other readers");
+	free(metadata);
+	scratch_remove(&scratch);
+}
+
 int main(void)
 {
 	struct scratch scratch = scratch_make();
@@ -128,6 +213,7 @@ int main(void)
 	test_selection(scratch.path);
 	test_json(scratch.path);
 	test_refusals(scratch.path);
+	test_functions();
 	scratch_remove(&scratch);
 	return tap_done();
 }
