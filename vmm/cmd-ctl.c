@@ -38,14 +38,15 @@ static void show_switch(const struct ctl *ctl)
 	json_decref(trace);
 }
 
-/* What there is after `trace add`, `remove` and `set`. */
-static void show_change(const struct ctl *ctl)
+/* What there is after `trace add`, `remove` and `set`, and what that took. */
+static void show_change(const struct ctl *ctl, const json_t *result)
 {
 	json_t *instances;
 
 	if (qmp_execute(ctl->conn, "query-instances", NULL, &instances, NULL))
 		return;
 	qmp_show(stdout, "query-instances", instances);
+	qmp_show_switched_sites(stdout, result);
 	json_decref(instances);
 }
 
@@ -62,7 +63,7 @@ static void show(const struct ctl *ctl, const struct qmp_command *command, const
 	else if (!strcmp(command->verb, "trace-start") || !strcmp(command->verb, "trace-stop"))
 		show_switch(ctl);
 	else if (is_change(command->verb))
-		show_change(ctl);
+		show_change(ctl, result);
 	else
 		qmp_show(stdout, command->verb, result);
 }

@@ -265,7 +265,7 @@ static void keep_patches(struct ring_engine *x)
 	lane->next = (struct patch_set){0};
 }
 
-int direct_commit(struct engine *engine, struct error *err)
+int direct_commit(struct engine *engine, size_t *switched, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
 	struct direct_lane *lane = &x->direct;
@@ -278,6 +278,7 @@ int direct_commit(struct engine *engine, struct error *err)
 	if (ret) {
 		direct_forget_new_traps(lane);
 	} else {
+		*switched = lane->difference.n;
 		turn_over(x);
 		keep_patches(x);
 		direct_drain_slots(x);

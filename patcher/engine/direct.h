@@ -136,7 +136,7 @@ const struct direct_slow *direct_slow_at(const struct ring_engine *x, uint64_t g
 /* --- direct-change.c: operations of struct engine_ops ----------------------------------------- */
 
 int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err);
-int direct_commit(struct engine *engine, struct error *err);
+int direct_commit(struct engine *engine, size_t *switched, struct error *err);
 void direct_discard(struct engine *engine);
 
 /* --- direct-retire.c -------------------------------------------------------------------------- */

@@ -138,10 +138,11 @@ struct engine_ops {
 	 * instead, and after a failed commit. One thread at a time.
 	 *
 	 * prepare(): -ENOSPC: too little memory for rings or code, too many instances.
+	 * commit(): *switched is how many places of the text were written.
 	 */
 	int (*direct_prepare)(struct engine *engine, const struct direct_change *change,
 			      struct error *err);
-	int (*direct_commit)(struct engine *engine, struct error *err);
+	int (*direct_commit)(struct engine *engine, size_t *switched, struct error *err);
 	void (*direct_discard)(struct engine *engine);
 	/* Whether records of this owner may still come. Any thread. */
 	bool (*direct_uses)(struct engine *engine, const void *owner);

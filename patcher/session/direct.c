@@ -2,6 +2,7 @@
 /* What the direct lane records: planned while the guest runs, changed in one stop. */
 #include <errno.h>
 #include <stdlib.h>
+#include "formats/base/clock.h"
 #include "patcher/session/internal.h"
 
 enum { CHANGE_TRIES = 5 /* while the guest changes its own sites in between */ };
@@ -125,11 +126,29 @@ static void keep_results(struct change *c, bool active)
 	c->table = (struct site_table){0};
 }
 
+void direct_note_switch(struct trace_session *s, size_t sites, uint64_t since_ns)
+{
+	if (!sites)
+		return;
+	s->switched = (struct trace_switch){s->switched.times + 1, sites,
+					    clock_monotonic_ns() - since_ns};
+	count_event(&s->counters, COUNTER_SWITCHES, 1);
+	count_event(&s->counters, COUNTER_SWITCHED_SITES, sites);
+	count_event(&s->counters, COUNTER_SWITCH_NS, s->switched.ns);
+}
+
+struct trace_switch trace_session_switch(const struct trace_session *s)
+{
+	return s->switched;
+}
+
 /* Sites that were given to the guest's ftrace, or taken back, since the plan: plan again. */
 static int commit(struct trace_session *s, uint64_t handoffs, struct error *err)
 {
 	struct engine *engine = s->ring_engine;
 	int ret = ftrace_handoff_stop(&s->kernel, err);
+	uint64_t since = clock_monotonic_ns();
+	size_t switched = 0;
 
 	if (ret) {
 		engine->ops->direct_discard(engine);
@@ -139,9 +158,10 @@ static int commit(struct trace_session *s, uint64_t handoffs, struct error *err)
 		engine->ops->direct_discard(engine);
 		ret = error_set(err, ESTALE, "the guest's own ftrace has changed its sites");
 	} else {
-		ret = engine->ops->direct_commit(engine, err);
+		ret = engine->ops->direct_commit(engine, &switched, err);
 	}
 	s->guest->control->resume(s->guest, NULL);
+	direct_note_switch(s, switched, since);
 	return ret;
 }
 

@@ -100,6 +100,7 @@ struct trace_session {
 	struct tracer_set tracers; /* of the ordered lane */
 	struct site_table sites;   /* that the direct lane is planned from */
 	bool direct_pending;       /* instances of the direct lane wait for rings */
+	struct trace_switch switched;
 
 	struct decoder *decoder;
 	struct call_table *calls; /* that have not returned */
@@ -189,6 +190,9 @@ int direct_apply(struct trace_session *session, struct instance_list *list, stru
 int direct_plan(struct trace_session *session, struct instance_list *list, struct error *err);
 /* If rings have come, start the instances that wait for them. */
 int direct_start(struct trace_session *session, struct error *err);
+/* So many of its sites changed while the guest was stopped, since this time on the monotonic clock.
+ */
+void direct_note_switch(struct trace_session *session, size_t sites, uint64_t since_ns);
 /* Rings are gone, or not there yet. */
 void direct_forget(struct trace_session *session);
 

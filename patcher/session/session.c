@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/clock.h"
 #include "patcher/session/internal.h"
 #include "patcher/tracers/tracer.h"
 
@@ -97,12 +98,15 @@ static void begin_taking_back(struct trace_session *s)
 static int take_back(struct trace_session *s, struct error *err)
 {
 	struct engine *engine = s->engine;
+	const uint64_t since = clock_monotonic_ns();
+	size_t shared = s->plan.shared.applied ? s->plan.shared.n : 0;
 	int ret;
 
 	begin_taking_back(s);
 	ret = engine->ops->withdraw(engine, &s->restored, err);
 	if (ret)
 		return ret;
+	direct_note_switch(s, shared, since);
 	s->switch_pending = s->refreshing = false;
 	direct_forget(s);
 	return oneshot_disarm_all(&s->oneshots, err);

@@ -112,6 +112,14 @@ struct trace_instance_status {
 	uint64_t records; /* of the direct lane */
 };
 
+/* A stop of the vCPUs in which sites of the direct lane changed: the last one. */
+struct trace_switch {
+	uint64_t times; /* that there was one, since creation */
+	size_t sites;   /* that changed */
+	uint64_t ns;    /* host time for which the guest was stopped */
+};
+struct trace_switch trace_session_switch(const struct trace_session *session);
+
 struct trace_status {
 	bool enabled;
 	bool located; /* the kernel was found */

@@ -252,6 +252,14 @@ void qmp_show_switch(FILE *out, const json_t *trace)
 		show_off(out, trace);
 }
 
+void qmp_show_switched_sites(FILE *out, const json_t *reply)
+{
+	if (count_at(reply, "switched_sites"))
+		fprintf(out, "switched %s in %s\n",
+			text_number(count_at(reply, "switched_sites"), "site").s,
+			text_ms(count_at(reply, "switch_ns")).s);
+}
+
 static void show_counters(FILE *out, const json_t *result)
 {
 	struct trace_counters counters = {0};

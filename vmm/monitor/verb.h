@@ -56,9 +56,11 @@ struct monitor_trace_ops {
 	json_t *(*query)(void *arg);
 	/*
 	 * Change the instances of tracers, while tracing is on or off: add or replace one by a
-	 * spec "[NAME=]TRACER[:...]", or remove one by its name. NULL: not possible.
+	 * spec "[NAME=]TRACER[:...]", or remove one by its name. *reply may be set to a new object:
+	 * what that took. NULL: not possible.
 	 */
-	int (*change)(void *arg, enum monitor_change change, const char *text, struct error *err);
+	int (*change)(void *arg, enum monitor_change change, const char *text, json_t **reply,
+		      struct error *err);
 	/* The reply to query-instances (a new array), or NULL if memory is out. */
 	json_t *(*instances)(void *arg);
 	/*

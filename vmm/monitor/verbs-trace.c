@@ -86,7 +86,7 @@ static int change(struct monitor_call *call, enum monitor_change what, const cha
 	if (!ret && !has_instances(target))
 		return error_set(err, ENOTSUP, "this guest's tracers cannot be changed");
 	if (!ret)
-		ret = target->trace->change(target->trace_arg, what, text, err);
+		ret = target->trace->change(target->trace_arg, what, text, &call->result, err);
 	if (!ret)
 		monitor_event(call->monitor, "TRACE_CHANGED", NULL);
 	return ret;

@@ -42,6 +42,7 @@ struct recorder {
 	sigset_t old_signals;
 	bool let_through; /* signals kill the process from now on */
 	uint64_t nr_ticks, run_since_ms;
+	uint64_t switches;   /* of sites that the user was told of */
 	size_t progress_len; /* characters on the terminal */
 
 	struct monitor_target target;
@@ -64,6 +65,9 @@ double recorder_rate(const struct recorder *recorder, const struct trace_status 
 
 /* Start the monitor if the command line asks for one. */
 int recorder_listen(struct recorder *recorder, struct error *err);
+
+/* With -v: print a switch of sites that is new. With the lock held, or without a tick. */
+void recorder_print_switched(struct recorder *recorder);
 
 /* The line that shows the counts on a terminal: write it anew, and take it away. */
 void recorder_show_progress(struct recorder *recorder);

@@ -184,15 +184,29 @@ static int change_locked(struct recorder *r, enum monitor_change change, const c
 	return trace_session_replace_instance(r->session, text, err);
 }
 
-static int monitor_change(void *arg, enum monitor_change change, const char *text,
+/* If the change has switched sites: how many, and for how long the guest was stopped for that. */
+static json_t *switch_json(const struct trace_switch *before, const struct trace_switch *now)
+{
+	if (now->times == before->times)
+		return NULL;
+	return json_pack("{s:I, s:I}", "switched_sites", (json_int_t)now->sites, "switch_ns",
+			 (json_int_t)now->ns);
+}
+
+static int monitor_change(void *arg, enum monitor_change change, const char *text, json_t **reply,
 			  struct error *err)
 {
 	struct recorder *r = arg;
+	struct trace_switch before, now;
 	int ret;
 
 	pthread_mutex_lock(&r->lock);
+	before = trace_session_switch(r->session);
 	ret = change_locked(r, change, text, err);
+	now = trace_session_switch(r->session);
 	pthread_mutex_unlock(&r->lock);
+	if (!ret)
+		*reply = switch_json(&before, &now);
 	if (ret == -EAGAIN)
 		error_prefix(err, "not yet, try again: ");
 	return ret;

@@ -295,6 +295,7 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 			recorder_fail(r, &err);
 	}
 	finish(r);
+	recorder_print_switched(r);
 	trace_session_destroy(r->session);
 	r->session = NULL;
 }

@@ -90,6 +90,21 @@ void recorder_show_progress(struct recorder *r)
 	r->progress_len = (size_t)n;
 }
 
+void recorder_print_switched(struct recorder *r)
+{
+	struct trace_switch now;
+
+	if (!r->options->verbose || !r->session)
+		return;
+	now = trace_session_switch(r->session);
+	if (now.times == r->switches)
+		return;
+	r->switches = now.times;
+	recorder_clear_progress(r);
+	fprintf(stderr, "sonde %s: switched %s in %s\n", r->config.verb,
+		text_number(now.sites, "site").s, text_ms(now.ns).s);
+}
+
 /* --- at the end ------------------------------------------------------------------------------ */
 
 /* Periods without tracing, and how fast events came in the others. Returns whether there were

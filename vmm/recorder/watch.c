@@ -151,6 +151,7 @@ static void on_tick(void *arg)
 	pthread_mutex_lock(&r->lock);
 	if (r->session && trace_session_tick(r->session, &err))
 		recorder_fail(r, &err);
+	recorder_print_switched(r);
 	pthread_mutex_unlock(&r->lock);
 	if (is_enough(r))
 		r->ops->quit(r->arg);

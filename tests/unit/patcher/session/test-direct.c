@@ -381,6 +381,30 @@ static void fail_now(struct fake_guest *fg)
 	fg->failing_gpa = fail_gpa;
 }
 
+static bool has_switched(uint64_t times, size_t sites)
+{
+	struct trace_switch last = trace_session_switch(fs.session);
+
+	return last.times == times && last.sites == sites && last.ns &&
+	       fake_session_count(&fs, COUNTER_SWITCHES) == times;
+}
+
+/* Each switch is told: how many sites, and for how long. */
+static void test_switches(void)
+{
+	create();
+	start("a=function:kfree,__kmalloc", NULL, NULL);
+	ok(has_switched(1, 2), "a start switches the instance's sites");
+	trace_session_add_instance(fs.session, "b=function:kfree,kmem_cache_free", NULL);
+	ok(has_switched(2, 2), "a change those that differ");
+	trace_session_remove_instance(fs.session, "c", NULL);
+	ok(has_switched(2, 2), "one that fails none");
+	trace_session_stop(fs.session, NULL);
+	ok(has_switched(3, 3), "a stop all of them");
+	is_u64(fake_session_count(&fs, COUNTER_SWITCHED_SITES), 7, "all sites are counted");
+	fake_session_destroy(&fs);
+}
+
 /* The last of the sites cannot be written: those before it are put back. */
 static void test_failure(void)
 {
@@ -482,6 +506,7 @@ int main(void)
 	test_later();
 	test_changes();
 	test_busy_guest();
+	test_switches();
 	test_failure();
 	test_many_changes();
 	test_ftrace();

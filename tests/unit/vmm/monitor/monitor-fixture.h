@@ -157,9 +157,9 @@ static json_t *fixture_trace_query(void *arg)
 			 "lost", 7, "sites", "entry", 1013, "refused");
 }
 
-/* One instance, named by the first character of its spec. */
+/* One instance, named by the first character of its spec. Replacing it switches sites. */
 static int fixture_trace_change(void *arg, enum monitor_change change, const char *text,
-				struct error *err)
+				json_t **reply, struct error *err)
 {
 	struct fixture *f = arg;
 	bool same = f->specs[0] && f->specs[0] == text[0];
@@ -169,6 +169,8 @@ static int fixture_trace_change(void *arg, enum monitor_change change, const cha
 	if (change != MONITOR_ADD && !same)
 		return error_set(err, ENOENT, "there is no instance '%c'", text[0]);
 	snprintf(f->specs, sizeof(f->specs), "%s", change == MONITOR_REMOVE ? "" : text);
+	if (change == MONITOR_REPLACE)
+		*reply = json_pack("{s:i,s:i}", "switched_sites", 1500, "switch_ns", 2500000);
 	return 0;
 }
 

@@ -305,7 +305,8 @@ static void test_instances(struct fixture *f)
 	     GENERIC("there is no instance 'b'"));
 	say(&peer, "{\"execute\":\"trace-set\",\"arguments\":{\"spec\":\"a=x\"}}");
 	hear_event(&peer);
-	is_str(hear(&peer), "{\"return\":{}}", "an instance is replaced");
+	is_str(hear(&peer), "{\"return\":{\"switched_sites\":1500,\"switch_ns\":2500000}}",
+	       "an instance is replaced, and the reply has what that took");
 	asks(&peer, "{\"execute\":\"query-instances\"}",
 	     "{\"return\":[{\"name\":\"a\",\"spec\":\"a=x\",\"active\":true,\"sites\":12,"
 	     "\"refused\":1}]}");
