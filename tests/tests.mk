@@ -233,10 +233,15 @@ $(O)/tests/bench/trampoline-ns: $(O)/tests/bench/trampoline-ns.o $(TEST_LIB_OBJE
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
+DRAIN_OBJECTS := $(patsubst %.c,$(O)/%.o,$(wildcard tests/bench/drain-*.c))
+$(O)/tests/bench/drain-ns: $(DRAIN_OBJECTS) $(TEST_LIB_OBJECTS) $(O)/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+
 $(O)/tests/bench/trace-size: $(O)/tests/bench/trace-size.o $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
 .PHONY: bench
-bench: all $(O)/guest/initrd $(addprefix $(O)/tests/bench/,timed trace-size trampoline-ns)
+bench: all $(O)/guest/initrd $(addprefix $(O)/tests/bench/,timed trace-size trampoline-ns drain-ns)
 	$(Q)O=$(abspath $(O)) tests/bench/bench

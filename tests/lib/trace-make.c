@@ -10,9 +10,12 @@
 
 struct scratch scratch_make(void)
 {
-	struct scratch scratch = {"/tmp/sonde-test-XXXXXX"};
+	const char *parent = getenv("TMPDIR");
+	struct scratch scratch;
+	int length = snprintf(scratch.path, sizeof(scratch.path), "%s/sonde-test-XXXXXX",
+			      parent ? parent : "/tmp");
 
-	if (!mkdtemp(scratch.path))
+	if (length >= (int)sizeof(scratch.path) || !mkdtemp(scratch.path))
 		abort();
 	return scratch;
 }

@@ -10,7 +10,7 @@
 
 /* Hand-made traces for unit tests. All of these abort() when the machine fails them. */
 
-/* A new empty directory under /tmp; scratch_remove() deletes it with all in it. */
+/* A new empty directory under TMPDIR, else /tmp; scratch_remove() deletes it with all in it. */
 struct scratch {
 	char path[64];
 };

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the vCPUs write into the rings. */
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/tracers/kmem/kmem.h"
+#include "tests/bench/drain-mix-internal.h"
+#include "tests/lib/ring-writer.h"
+
+static bool has_room(const struct ring *ring, uint32_t bytes)
+{
+	uint64_t used = ring->header->reserve - ring->consumed;
+	uint32_t most = ring->config.data_bytes - RING_SLACK;
+
+	return used < (bytes < most ? bytes : most);
+}
+
+static uint64_t next_stamp(struct drain_mix *m)
+{
+	m->now += 1 + (mix_draw(m) >> (64 - STEP_BITS));
+	return m->now;
+}
+
+static void begin_fill(struct drain_mix *m)
+{
+	m->now = m->fs->fg.guest.clock->tsc(&m->fs->fg.guest);
+}
+
+/* A pass takes what its clock is safely behind. */
+static void end_fill(struct drain_mix *m)
+{
+	atomic_store(&m->fs->fg.last_tsc, m->now + SLACK_NS);
+}
+
+/* --- the ordered lane ------------------------------------------------------------------------ */
+
+static uint64_t value_of(const struct drain_mix *m, const struct mix_call *call,
+			 enum alloc_role role)
+{
+	switch (role) {
+	case ALLOC_ROLE_CACHE:
+		return m->caches[call->site->cache].gva;
+	case ALLOC_ROLE_SIZE:
+		return call->bytes;
+	case ALLOC_ROLE_GFP:
+		return call->site->gfp;
+	case ALLOC_ROLE_OBJECT:
+	case ALLOC_ROLE_PAGE:
+		return call->object.address;
+	default:
+		return 0;
+	}
+}
+
+static void set_field(struct ring_record *record, const struct trampoline_place *place,
+		      enum record_field field, uint64_t value)
+{
+	if (place->layout.offset[field])
+		memcpy((uint8_t *)record + place->layout.offset[field], &value, sizeof(value));
+}
+
+static void set_arguments(const struct drain_mix *m, struct ring_record *record,
+			  const struct trampoline_place *place, const struct mix_call *call)
+{
+	const struct alloc_entry *entry = place->ref->probe->data;
+
+	for (unsigned int i = 0; i < ALLOC_MAX_ARGS; i++)
+		set_field(record, place, FIELD_ARG0 + i, value_of(m, call, entry->args[i]));
+}
+
+static void set_result(const struct drain_mix *m, struct ring_record *record,
+		       const struct trampoline_place *place, const struct mix_call *call)
+{
+	set_field(record, place, FIELD_RESULT, call->object.address);
+	set_field(record, place, FIELD_SLAB_CACHE, m->caches[call->site->cache].gva);
+}
+
+static void put_record(struct drain_mix *m, unsigned int vcpu, uint32_t id,
+		       const struct mix_call *call)
+{
+	const struct trampoline_place *place = &m->x->set.places[id];
+	const struct ring *ring = &m->x->rings[vcpu];
+	struct ring_writer writer = ring_writer(ring->header, ring->config.data_bytes);
+	struct ring_record *record = ring_writer_reserve_unchecked(&writer, place->layout.size);
+
+	record->tsc = next_stamp(m);
+	set_field(record, place, FIELD_KEY, call->key);
+	set_field(record, place, FIELD_CALL_SITE, call->address);
+	if (place->capture.point == POINT_ENTRY)
+		set_arguments(m, record, place, call);
+	else
+		set_result(m, record, place, call);
+	ring_writer_commit(record, (struct ring_sample){.id = id, .size = place->layout.size});
+}
+
+/* The latest free object of the cache, as SLUB does it. */
+static uint64_t take_object(struct drain_mix *m, const struct mix_site *site)
+{
+	struct mix_cache *cache = &m->caches[site->cache];
+
+	if (site->function == MIX_PAGES)
+		return fake_page(FAKE_HEAP_GPA / 4096 + m->next_page++ % 1024);
+	if (cache->nr_reused)
+		return cache->reused[--cache->nr_reused];
+	cache->fresh += cache->bytes;
+	return cache->fresh;
+}
+
+static void give_back(struct drain_mix *m, const struct mix_object *object)
+{
+	const struct mix_site *site = &m->sites[object->site];
+	struct mix_cache *cache = &m->caches[site->cache];
+
+	if (site->function != MIX_PAGES && cache->nr_reused < REUSED)
+		cache->reused[cache->nr_reused++] = object->address;
+}
+
+/* A task runs for some time. */
+static uint64_t next_key(struct drain_mix *m, struct mix_vcpu *v)
+{
+	if (!v->stack || !mix_draw_below(m, 64))
+		v->stack = 0xffffc90000000000 + mix_draw_below(m, TASKS) * 0x8000 +
+			   (uint64_t)(v - m->vcpus) * 0x1000000;
+	return v->stack + 0x3000 + 8 * mix_draw_below(m, 256);
+}
+
+static const struct mix_site *draw_site(struct drain_mix *m)
+{
+	bool pages = m->has_pages && (!m->has_slab || !mix_draw_below(m, 6));
+
+	return &m->sites[(pages ? m->page_lots : m->slab_lots)[mix_draw_below(m, LOTS)]];
+}
+
+static void begin_call(struct drain_mix *m, unsigned int vcpu)
+{
+	struct mix_vcpu *v = &m->vcpus[vcpu];
+	const struct mix_site *site = draw_site(m);
+
+	v->call = (struct mix_call){.site = site,
+				    .address = site->address,
+				    .bytes = site->bytes,
+				    .key = next_key(m, v)};
+	if (site->varies)
+		v->call.bytes -= mix_draw_below(m, site->bytes / 4 + 1);
+	v->open = true;
+	put_record(m, vcpu, m->entry[site->function], &v->call);
+}
+
+static void end_call(struct drain_mix *m, unsigned int vcpu)
+{
+	struct mix_vcpu *v = &m->vcpus[vcpu];
+
+	v->call.object.site = (uint16_t)(v->call.site - m->sites);
+	v->call.object.address = take_object(m, v->call.site);
+	v->open = false;
+	v->live[v->nr_live++] = v->call.object;
+	put_record(m, vcpu, m->ret[v->call.site->function], &v->call);
+}
+
+static void release(struct drain_mix *m, unsigned int vcpu, const struct mix_object *object)
+{
+	const struct mix_site *site = &m->sites[object->site];
+	struct mix_call call = {.site = site, .object = *object};
+
+	/* a function that frees is often the one behind that which allocates */
+	call.address = site->address + 0x40 + mix_draw_below(m, 3) * 0x20;
+	call.key = next_key(m, &m->vcpus[vcpu]);
+	put_record(m, vcpu, m->entry[site->function + MIX_KFREE], &call);
+}
+
+/* Mostly the latest, now and then another vCPU's. */
+static void release_one(struct drain_mix *m, unsigned int vcpu)
+{
+	unsigned int from =
+		mix_draw_below(m, 20) ? vcpu : (unsigned int)mix_draw_below(m, m->nr_vcpus);
+	struct mix_vcpu *v = &m->vcpus[m->vcpus[from].nr_live ? from : vcpu];
+	unsigned int i =
+		mix_draw_below(m, 3) ? v->nr_live - 1 : (unsigned int)mix_draw_below(m, v->nr_live);
+	struct mix_object object = v->live[i];
+
+	v->live[i] = v->live[--v->nr_live];
+	release(m, vcpu, &object);
+	give_back(m, &object);
+}
+
+/* One record; returns how many events it completes. */
+static uint64_t step(struct drain_mix *m, unsigned int vcpu)
+{
+	struct mix_vcpu *v = &m->vcpus[vcpu];
+	bool grow = v->nr_live < LIVE_MIN || (v->nr_live < LIVE_MAX && mix_draw(m) >> 63);
+
+	if (v->open) {
+		end_call(m, vcpu);
+		return 1;
+	}
+	if (m->has_slab && !mix_draw_below(m, 40)) {
+		/* kfree(NULL) is recorded, and no event */
+		release(m, vcpu, &(struct mix_object){0, 0});
+		return 0;
+	}
+	if (grow) {
+		begin_call(m, vcpu);
+		return 0;
+	}
+	release_one(m, vcpu);
+	return 1;
+}
+
+void drain_mix_fill_kmem(struct drain_mix *m, uint32_t bytes, struct drain_mix_counts *counts)
+{
+	unsigned int vcpu;
+
+	begin_fill(m);
+	for (;;) {
+		vcpu = (unsigned int)mix_draw_below(m, m->nr_vcpus);
+		if (!has_room(&m->x->rings[vcpu], bytes))
+			break;
+		counts->events += step(m, vcpu);
+		counts->records++;
+	}
+	end_fill(m);
+}
+
+/* --- the direct lane ------------------------------------------------------------------------- */
+
+static const struct direct_slot *live_slot(const struct direct_lane *lane, uint32_t *id)
+{
+	for (*id = 0; *id < DIRECT_MAX; ++*id)
+		if (lane->slots[*id].state == DIRECT_LIVE)
+			return &lane->slots[*id];
+	abort();
+}
+
+static uint32_t function_ip(unsigned int function)
+{
+	return (uint32_t)fake_gva(0x1000 + (uint64_t)function * 0x150);
+}
+
+static uint32_t next_function(struct drain_mix *m, struct mix_vcpu *v)
+{
+	if (!v->path || v->step == v->path->n) {
+		v->path = &m->paths[m->path_lots[mix_draw_below(m, LOTS)]];
+		v->step = 0;
+	}
+	return v->path->functions[v->step++];
+}
+
+/* What is behind the header, in the order of the layout. */
+static void set_fields(uint8_t *bytes, const struct direct_slot *slot, uint32_t parent,
+		       uint32_t task)
+{
+	if (slot->want.fields & DIRECT_PARENT)
+		memcpy(bytes + slot->layout.parent, &parent, sizeof(parent));
+	if (slot->want.fields & DIRECT_PID)
+		memcpy(bytes + slot->layout.pid, &task, sizeof(task));
+	if (slot->want.fields & DIRECT_COMM)
+		snprintf((char *)bytes + slot->layout.comm, DIRECT_COMM_SIZE, "task%u", task);
+}
+
+static void put_call(struct drain_mix *m, unsigned int vcpu, const struct direct_slot *slot,
+		     uint32_t id)
+{
+	const struct ring *ring = &m->x->direct.rings[slot->group * m->x->nr_vcpus + vcpu];
+	struct ring_writer writer = ring_writer(ring->header, ring->config.data_bytes);
+	struct mix_vcpu *v = &m->vcpus[vcpu];
+	uint32_t parent = v->step ? v->path->functions[v->step - 1] : 0;
+	struct direct_record *record =
+		(void *)ring_writer_reserve_unchecked(&writer, slot->layout.size);
+
+	record->tsc = next_stamp(m);
+	record->ip = function_ip(next_function(m, v)) + 5;
+	set_fields((uint8_t *)record, slot, function_ip(parent) + 0x34, 1000 + vcpu);
+	__atomic_store_n(&record->commit, ring_commit(id), __ATOMIC_RELEASE);
+}
+
+void drain_mix_fill_functions(struct drain_mix *m, uint32_t bytes, struct drain_mix_counts *counts)
+{
+	const struct direct_lane *lane = &m->x->direct;
+	uint32_t id;
+	const struct direct_slot *slot = live_slot(lane, &id);
+	unsigned int first = slot->group * m->x->nr_vcpus;
+
+	begin_fill(m);
+	for (;;) {
+		unsigned int vcpu = (unsigned int)mix_draw_below(m, m->nr_vcpus);
+
+		if (!has_room(&lane->rings[first + vcpu], bytes))
+			break;
+		put_call(m, vcpu, slot, id);
+		counts->records++;
+		counts->events++;
+	}
+	end_fill(m);
+}
