@@ -118,7 +118,8 @@ static void close_drained(struct ring_engine *x)
 /* No margin: no other ring's records have to come first. */
 uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock)
 {
-	const struct ring_clock now = {clock->tsc, 0, clock->now_ns, clock->stall_ns};
+	const uint64_t late_ns = clock->stall_ns ? RING_LATE_POLLS * x->poll_ns : 0;
+	const struct ring_clock now = {clock->tsc, 0, clock->now_ns, clock->stall_ns, late_ns};
 	uint64_t records = 0;
 
 	pthread_mutex_lock(&x->direct.lock);
@@ -129,13 +130,27 @@ uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock)
 	return records;
 }
 
-/* Each group has a deadline of its own. */
-void direct_show_life(struct ring_engine *x)
+void direct_show_stamps(struct ring_engine *x)
 {
+	uint64_t tsc;
+
+	pthread_mutex_lock(&x->direct.lock);
+	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
+		if (ring_next_stamp(&x->direct.rings[i], &tsc))
+			x->guest->clock->tsc_seen(x->guest, tsc);
+	pthread_mutex_unlock(&x->direct.lock);
+}
+
+/* Each group has a deadline of its own. */
+bool direct_show_life(struct ring_engine *x)
+{
+	bool life = true;
+
 	pthread_mutex_lock(&x->direct.lock);
 	for (unsigned int i = 0; i < x->direct.nr_rings; i += x->nr_vcpus)
-		ring_show_life(&x->direct.rings[i], x->nr_vcpus);
+		life &= ring_show_life(&x->direct.rings[i], x->nr_vcpus);
 	pthread_mutex_unlock(&x->direct.lock);
+	return life;
 }
 
 bool direct_arm(struct ring_engine *x)

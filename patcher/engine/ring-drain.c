@@ -15,7 +15,7 @@ enum {
 
 /* The host may keep a vCPU off its CPU in the middle of a record for any time. A record that is
  * unfinished after this many polls, at each of which the guest ran, is given up. */
-static const uint64_t stall_polls = 30;
+static const uint64_t stall_polls = 300;
 
 struct timespec ring_engine_deadline(uint64_t now_ns, uint64_t ns)
 {
@@ -104,15 +104,33 @@ static void show_stamps(struct ring_engine *x)
 {
 	uint64_t tsc;
 
-	for (unsigned int i = 0; x->guest->clock->tsc_seen && i < x->nr_vcpus; i++)
+	if (!x->guest->clock->tsc_seen)
+		return;
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
 		if (ring_next_stamp(&x->rings[i], &tsc))
 			x->guest->clock->tsc_seen(x->guest, tsc);
+	direct_show_stamps(x);
 }
 
+/* The rings of traps are written by threads of the host, which wait as the others do. */
 static void show_life(struct ring_engine *x)
 {
-	ring_show_life(x->rings, x->nr_vcpus);
-	direct_show_life(x);
+	bool life = ring_show_life(x->rings, x->nr_vcpus);
+
+	life &= ring_show_life(&x->rings[x->nr_vcpus], x->nr_vcpus);
+	life &= direct_show_life(x);
+	pthread_mutex_lock(&x->lock);
+	if (life)
+		x->give_up_ns = 0;
+	pthread_mutex_unlock(&x->lock);
+}
+
+static bool is_any_full(const struct ring_engine *x)
+{
+	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
+		if (ring_room(&x->rings[i]) == RING_FULL)
+			return true;
+	return false;
 }
 
 static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall)
@@ -124,6 +142,7 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	show_stamps(x);
 	clock.tsc = x->guest->clock->tsc(x->guest);
 	clock.now_ns = running_ns(x);
+	clock.late_ns = is_any_full(x) && stall ? RING_LATE_POLLS * x->poll_ns : stall;
 	use_clocks(x);
 	show_life(x);
 	pass.records = direct_pass(x, &clock);

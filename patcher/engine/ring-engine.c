@@ -5,11 +5,14 @@
 #include "patcher/engine/ring-internal.h"
 
 enum {
-	POLL_NS = 1000000000, /* between two polls whether a guest with an unfinished record runs */
-	LEAVE_MS = 10000,     /* how long finish() waits for the guest to leave ... */
-	PAUSED_MS = 200,      /* ... and for a guest that is held stopped */
+	POLL_NS = 100000000, /* between two polls whether a guest with an unfinished record runs */
+	LEAVE_MS = 10000,    /* how long finish() waits for the guest to leave ... */
+	PAUSED_MS = 200,     /* ... and for a guest that is held stopped */
 	SLICE_MS = 10,
 };
+
+/* Less than the 10 s after which watchdogs of the guest may find that a vCPU hangs. */
+static const uint64_t patience_ns = 5000000000;
 
 /* --- coming ---------------------------------------------------------------------------------- */
 
@@ -258,6 +261,7 @@ int ring_engine_create(const struct engine_config *config, struct engine **out, 
 	x->guest = config->kernel->guest;
 	x->nr_vcpus = x->guest->nr_vcpus;
 	x->poll_ns = POLL_NS;
+	x->patience_ns = patience_ns;
 	init_sync(x);
 	direct_init(x);
 	x->vcpus = calloc(x->nr_vcpus, sizeof(*x->vcpus));

@@ -19,6 +19,12 @@
  * lane. Only these and their tests include this.
  */
 
+/*
+ * A record that is not finished after this many polls, at each of which the guest ran, holds up no
+ * writer that waits for room. That takes less time than any writer waits.
+ */
+enum { RING_LATE_POLLS = 2 };
+
 struct ring_engine_vcpu {
 	struct tsc_clock clock;      /* under lock */
 	struct tsc_clock used_clock; /* in the present pass */
@@ -70,7 +76,11 @@ struct ring_engine {
 	struct quiesce quiesce; /* while leaving */
 	_Atomic bool stopping;  /* the thread stops the guest: no vCPU may wait for the thread */
 	unsigned int waiting;   /* vCPUs; under lock */
-	_Atomic bool asleep;    /* the thread waits for a ring's doorbell */
+	/* Under lock: until when all vCPUs together wait for room; 0: none waits. The thread clears
+	 * it when it makes room. */
+	uint64_t give_up_ns;
+	uint64_t patience_ns; /* how long that is */
+	_Atomic bool asleep;  /* the thread waits for a ring's doorbell */
 	/* Host time in which the guest ran while a record was unfinished, in steps of poll_ns; and
 	 * when that was polled last. */
 	uint64_t run_ns, poll_ns, polled_ns;

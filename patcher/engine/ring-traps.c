@@ -6,33 +6,39 @@
 #include "patcher/engine/ring-internal.h"
 #include "patcher/engine/trap-reader.h"
 
-/* A host that cannot empty the rings must not hang the guest. */
-static const uint64_t wait_max_ns = 5000000000;
-
-/* `wakes`: the thread sleeps, and is woken. That is no wait for room in a full ring. */
+/*
+ * A host that cannot empty the rings must not hang the guest: there is one deadline for all vCPUs.
+ * Behind it their records are lost, without any wait, until the thread makes room again.
+ *
+ * `wakes`: the thread sleeps, and is woken. That is no wait for room in a full ring.
+ */
 static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vcpu *vcpu,
 				    const struct ring *ring, bool wakes)
 {
-	uint64_t start = clock_monotonic_ns();
-	struct timespec deadline = ring_engine_deadline(start, wait_max_ns);
+	uint64_t start = clock_monotonic_ns(), now = start;
 	enum ring_room room;
-	int ret = 0;
+	bool waited = false;
 
-	atomic_fetch_add(&vcpu->waits, !wakes);
 	pthread_mutex_lock(&x->lock);
 	x->waiting++;
-	for (;;) {
-		room = ring_room(ring);
-		if (room != RING_FULL || ret == ETIMEDOUT || !x->running ||
-		    atomic_load(&x->stopping))
+	while ((room = ring_room(ring)) == RING_FULL && x->running && !atomic_load(&x->stopping)) {
+		struct timespec until;
+
+		if (!x->give_up_ns)
+			x->give_up_ns = now + x->patience_ns;
+		if (now >= x->give_up_ns)
 			break;
+		until = ring_engine_deadline(x->give_up_ns, 0);
+		atomic_fetch_add(&vcpu->waits, !waited && !wakes);
+		waited = true;
 		x->rung = true;
 		pthread_cond_signal(&x->wake);
-		ret = pthread_cond_timedwait(&x->passed, &x->lock, &deadline);
+		pthread_cond_timedwait(&x->passed, &x->lock, &until);
+		now = clock_monotonic_ns();
 	}
 	x->waiting--;
 	pthread_mutex_unlock(&x->lock);
-	atomic_fetch_add(&vcpu->wait_ns, wakes ? 0 : clock_monotonic_ns() - start);
+	atomic_fetch_add(&vcpu->wait_ns, wakes ? 0 : now - start);
 	return room;
 }
 

@@ -24,7 +24,7 @@ bool ring_is_later(struct ring *ring, uint64_t position, uint64_t tsc,
 		   const struct ring_clock *clock);
 /* The stamp, between the ring's floor and the horizon. */
 uint64_t ring_clamp(struct ring *ring, uint64_t tsc, uint64_t horizon);
-/* Whether the next record has been uncommitted for stall_ns. */
+/* Whether the next record, which is not committed, is given up. */
 bool ring_is_stalled(struct ring *ring, const struct ring_clock *clock);
 /* All up to `end` is lost. */
 void ring_skip_to(struct ring *ring, uint64_t end);

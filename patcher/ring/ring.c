@@ -284,14 +284,28 @@ bool ring_next_stamp(const struct ring *ring, uint64_t *tsc)
 	return true;
 }
 
-/* Whether the record has been uncommitted for stall_ns. */
+/* How long the pass knows that the next record is not committed. */
+static uint64_t waited_ns(const struct ring *ring, const struct ring_clock *clock)
+{
+	return clock->now_ns - ring->waiting_since;
+}
+
+/* Its CPU writes no other record before it, but for a few of NMIs. */
 bool ring_is_stalled(struct ring *ring, const struct ring_clock *clock)
 {
 	if (ring->waiting != ring->consumed) {
 		ring->waiting = ring->consumed;
 		ring->waiting_since = clock->now_ns;
 	}
-	return clock->now_ns - ring->waiting_since >= clock->stall_ns;
+	if (waited_ns(ring, clock) >= clock->stall_ns)
+		return true;
+	return waited_ns(ring, clock) >= clock->late_ns && ring_room(ring) != RING_ROOM;
+}
+
+/* An unfinished record holds up others that may be later. */
+static uint64_t unfinished_watermark(const struct ring *ring, const struct ring_clock *clock)
+{
+	return waited_ns(ring, clock) < clock->late_ns ? ring->floor : ring_horizon(clock);
 }
 
 /* Take all there is up to `end`; returns the watermark. */
@@ -308,7 +322,7 @@ static uint64_t consume_to(struct ring *ring, uint64_t end, const struct ring_cl
 			return ring->floor;
 		case STEP_UNCOMMITTED:
 			if (!ring_is_stalled(ring, clock))
-				return ring->floor;
+				return unfinished_watermark(ring, clock);
 			ring->counts.stalled++;
 			ring_skip_to(ring, end);
 			break;
@@ -364,12 +378,17 @@ bool ring_is_waiting(const struct ring *ring)
 	return ring->waiting == ring->consumed;
 }
 
-void ring_show_life(struct ring *rings, unsigned int n)
+bool ring_show_life(struct ring *rings, unsigned int n)
 {
-	for (unsigned int i = 0; i < n; i++)
-		if (rings[i].stuck)
-			return;
-	__atomic_store_n(&rings[0].header->spin_deadline, 0, __ATOMIC_RELEASE);
+	bool stuck = false, stuck_alive = false;
+
+	for (unsigned int i = 0; i < n; i++) {
+		stuck |= rings[i].stuck;
+		stuck_alive |= rings[i].stuck && !rings[i].dead;
+	}
+	if (!stuck)
+		__atomic_store_n(&rings[0].header->spin_deadline, 0, __ATOMIC_RELEASE);
+	return !stuck_alive;
 }
 
 void ring_raise_floor(struct ring *ring, uint64_t tsc)

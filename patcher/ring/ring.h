@@ -45,6 +45,11 @@ struct ring_clock {
 	uint64_t margin;
 	uint64_t now_ns;   /* host time, monotonic */
 	uint64_t stall_ns; /* how long a record may stay reserved and not committed */
+	/*
+	 * How long such a record holds up the records of other CPUs, and may have a full ring
+	 * behind it; stall_ns where nothing waits for room.
+	 */
+	uint64_t late_ns;
 };
 
 /* All since ring_init(). Records that are damaged are lost; how many is not known. */
@@ -97,10 +102,13 @@ void ring_deinit(struct ring *ring);
  * room back to the guest; disarm the doorbell. Every step is bounded by the ring's size.
  *
  * If a record stays uncommitted for stall_ns, or is malformed, everything up to the end of what is
- * reserved is lost: where the next record begins is not known. An impossible position makes the
+ * reserved is lost: where the next record begins is not known. So it is after late_ns if the ring
+ * behind it is full: its CPU has gone on without finishing it. An impossible position makes the
  * ring dead: its limit becomes 0, so that every writer takes the slow path from then on.
  *
- * Returns the ring's watermark, in ticks: no record that a later pass takes has a smaller stamp.
+ * Returns the ring's watermark, in ticks: no record that a later pass takes has a smaller stamp. An
+ * uncommitted record may have any stamp from the last one on; after late_ns it gets one from behind
+ * this pass.
  */
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
 
@@ -119,8 +127,10 @@ void ring_consume_direct(struct ring *ring, const struct ring_clock *clock, dire
  * `rings` are those of all `n` CPUs, 0's first. Does nothing if the last pass took nothing out of a
  * full ring (it is dead, or its queue is full behind another CPU's unfinished record): a writer
  * that waits for room in it must not wait for ever.
+ *
+ * Returns whether a writer that can see which ring is dead may go on waiting.
  */
-void ring_show_life(struct ring *rings, unsigned int n);
+bool ring_show_life(struct ring *rings, unsigned int n);
 
 /* The oldest record in the queue, valid until the next pass; NULL if there is none. */
 const struct ring_record *ring_first(const struct ring *ring);

@@ -32,7 +32,7 @@ static void create(struct state *s)
 {
 	const struct ring_config config = {DATA, QUEUE, shapes, NR_IDS};
 
-	*s = (struct state){.clock = {.tsc = 1000, .margin = 10, .stall_ns = 50}};
+	*s = (struct state){.clock = {.tsc = 1000, .margin = 10, .stall_ns = 50, .late_ns = 50}};
 	for (int i = 0; i < NR_RINGS; i++) {
 		s->memory[i] = malloc(ring_stride(DATA));
 		require(s->memory[i] && !ring_init(&s->rings[i], s->memory[i], &config, NULL));
@@ -95,6 +95,7 @@ static void pass(struct state *s, uint8_t ticks, int8_t clock_step)
 	if (s->latest_tsc < s->clock.tsc)
 		s->latest_tsc = s->clock.tsc;
 	s->clock.now_ns += ticks;
+	s->clock.late_ns = s->clock.stall_ns && ticks % 2 ? 20 : s->clock.stall_ns;
 	require(!ring_merge_pass(&s->merge, &s->clock, check_record, s));
 	for (int i = 0; i < NR_RINGS; i++)
 		check_ring(s, i, consumed[i]);

@@ -8,10 +8,12 @@
 
 /*
  * An estimate of the time stamp counter of vCPUs that another process runs. It runs at the rate of
- * the host's, at an unknown distance, which changes when QEMU pauses an emulated guest. Each stamp
- * that a vCPU has written is a lower bound of the distance; the largest of the last 250 to 500 ms
- * is used. So the estimate is never ahead of the vCPUs, except for a moment after another user of
- * libvirt has paused the guest.
+ * the host's, at an unknown distance, which becomes smaller when QEMU pauses an emulated guest.
+ * Each stamp that a vCPU has written is a lower bound of the distance; the largest of the last 250
+ * to 500 ms is used.
+ *
+ * Stamps come from memory that the guest writes, and one may be damaged. One that is far ahead of
+ * the estimate is believed only if the next one confirms it.
  */
 struct libvirt_clock {
 	pthread_mutex_t lock;
@@ -20,6 +22,9 @@ struct libvirt_clock {
 	int64_t distance[2];   /* guest minus host: largest of this window, of the one before */
 	uint64_t window_start; /* ns */
 	uint64_t frozen_at;    /* the estimate while the guest is stopped */
+	uint64_t latest;       /* of the stamps that were believed */
+	uint64_t seen_at;      /* the host's counter at the last one */
+	uint64_t claim;        /* a stamp that was not believed; 0: the last one was */
 };
 
 void libvirt_clock_init(struct libvirt_clock *clock);
@@ -27,7 +32,11 @@ void libvirt_clock_deinit(struct libvirt_clock *clock);
 
 /* A vCPU has written this stamp. */
 void libvirt_clock_seen(struct libvirt_clock *clock, uint64_t tsc);
-/* 0 before the first stamp. */
+/* The estimate; 0 before the first stamp. While another user of libvirt has paused the guest it
+ * runs on, and is ahead of the counter until the next stamp. */
+uint64_t libvirt_clock_estimate(struct libvirt_clock *clock);
+/* The same, but never far ahead of the latest stamp: in such a pause it runs on by a tenth of a
+ * second at most. */
 uint64_t libvirt_clock_tsc(struct libvirt_clock *clock);
 /* The guest was stopped, or is about to run again. */
 void libvirt_clock_freeze(struct libvirt_clock *clock, bool frozen);

@@ -110,7 +110,7 @@ static uint64_t clock_ns(struct guest *guest)
 		return clock_monotonic_ns();
 	if (get_tsc_clock(guest, 0, &rate, NULL))
 		return 0;
-	return tsc_clock_ns(&rate, tsc(guest));
+	return tsc_clock_ns(&rate, libvirt_clock_estimate(&libvirt_from_guest(guest)->clock));
 }
 
 /* --- scratch memory -------------------------------------------------------------------------- */

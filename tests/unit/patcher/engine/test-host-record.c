@@ -74,7 +74,7 @@ static bool is_same(const struct probe_hit *a, const struct probe_hit *b)
 /* The record written last comes out, and is that hit. */
 static bool comes_out(enum probe_point point, uint32_t ref, const struct probe_hit *hit)
 {
-	const struct ring_clock clock = {.tsc = 2, .stall_ns = STALL_NS};
+	const struct ring_clock clock = {.tsc = 2, .stall_ns = STALL_NS, .late_ns = STALL_NS};
 	const struct ring_record *record;
 	enum probe_point kind_out;
 	struct probe_hit out;

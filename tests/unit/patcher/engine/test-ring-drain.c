@@ -150,6 +150,34 @@ static void test_block(void)
 	end();
 }
 
+enum { PATIENCE_NS = 50000000, CALLS = 5000 };
+
+/* The host hangs: its thread makes no room, for longer than vCPUs wait. */
+static void test_hang(void)
+{
+	uint64_t written = 0, before, waited;
+
+	begin(TRAMPOLINE_BLOCK);
+	f.x->patience_ns = PATIENCE_NS;
+	pthread_mutex_lock(&f.gate);
+	for (uint64_t i = 0; i < CALLS; i++)
+		written += fake_exitless_record(&f, i % 2, kfree, i);
+	waited = count_of(0, COUNTER_RING_WAITS) + count_of(1, COUNTER_RING_WAITS);
+	before = count_of(0, COUNTER_RING_DROPS) + count_of(1, COUNTER_RING_DROPS);
+	is_u64(before, CALLS - written, "what finds no room while the host hangs is counted");
+	ok(before > CALLS / 2 && waited <= 2,
+	   "of %lu calls without room, on two vCPUs, %lu have waited", before, waited);
+	pthread_mutex_unlock(&f.gate);
+	ok(fake_exitless_wait(&f, written), "what found room is emitted in the end");
+	for (uint64_t i = 0; i < MANY; i++)
+		written += fake_exitless_record(&f, 0, kfree, i);
+	ok(fake_exitless_wait(&f, written) &&
+		   count_of(0, COUNTER_RING_DROPS) + count_of(1, COUNTER_RING_DROPS) == before,
+	   "once the host shows life vCPUs wait for it again, and lose nothing");
+	leave();
+	end();
+}
+
 static void test_drop(void)
 {
 	uint64_t written = 0;
@@ -214,7 +242,7 @@ static void test_doorbell(enum trampoline_full full, const char *mode)
 
 /* --- unfinished records --------------------------------------------------------------------- */
 
-enum { SHORT_NS = 2000000, LONG_NS = 20000000, IDLE_MS = 200 };
+enum { SHORT_NS = 2000000, IDLE_MS = 200 };
 
 /* A vCPU begins a record. Records before it wake the thread, if it sleeps. */
 static struct ring_record *begin_record(unsigned int vcpu, size_t *before)
@@ -249,7 +277,8 @@ static void test_stall(void)
 	for (int i = 0; i < PATIENCE_MS && !count_of(1, COUNTER_RING_DAMAGED); i++)
 		clock_wait_ms(1);
 	is_u64(count_of(1, COUNTER_RING_DAMAGED), 1, "a record that is never finished is given up");
-	ok(f.fs.fg.polls >= 30, "thirty polls find the guest running before a record is given up");
+	ok(f.fs.fg.polls >= 300,
+	   "three hundred polls find the guest running before a record is given up");
 	leave();
 	end();
 }
@@ -261,11 +290,11 @@ static void test_suspended(void)
 	unsigned int polls;
 	size_t n;
 
-	begin_polling(TRAMPOLINE_BLOCK, LONG_NS);
+	begin_polling(TRAMPOLINE_BLOCK, SHORT_NS);
 	f.fs.fg.paused = true;
 	record = begin_record(1, &n);
 	fake_exitless_record(&f, 1, kfree, 2 - BIAS);
-	while (f.fs.fg.polls < 40)
+	while (f.fs.fg.polls < 400)
 		clock_wait_ms(1);
 	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0,
 	       "no record is given up while the guest is suspended");
@@ -278,6 +307,45 @@ static void test_suspended(void)
 	   "when the guest runs again, the record and the one behind it are emitted");
 	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0,
 	       "a record that a suspend delays is not damaged");
+	leave();
+	end();
+}
+
+/* Other vCPUs' records wait for one that is unfinished, but not until they find no room. */
+static void test_late(void)
+{
+	struct ring_record *record;
+	size_t n, written = 0;
+
+	begin_polling(TRAMPOLINE_BLOCK, SHORT_NS);
+	record = begin_record(1, &n);
+	ok(fake_exitless_record(&f, 0, kfree, 0),
+	   "a vCPU writes while another's record is unfinished");
+	clock_wait_ms(100);
+	is_u64(f.nr_hits, n, "an unfinished record holds up later ones while there is room");
+	for (written = 1; written < MANY; written++)
+		if (!fake_exitless_record(&f, 0, kfree, written))
+			break;
+	is_u64(written, MANY, "the vCPU that needs room gets it, and loses nothing");
+	end_record(record, 1 - BIAS);
+	ok(fake_exitless_wait(&f, n + MANY + 1), "the late record is emitted, too");
+	is_u64(count_of(1, COUNTER_RING_DAMAGED), 0, "a late record is not damaged");
+	leave();
+	end();
+}
+
+/* A CPU that has gone on writing will never finish it. */
+static void test_abandoned(void)
+{
+	size_t n;
+
+	begin_polling(TRAMPOLINE_BLOCK, SHORT_NS);
+	begin_record(1, &n);
+	for (n = 0; n < MANY && fake_exitless_record(&f, 1, kfree, n);)
+		n++;
+	is_u64(n, MANY, "a vCPU that never finishes a record does not wait for room in vain");
+	ok(f.fs.fg.polls < 300, "its record is given up once its ring is full");
+	ok(count_of(1, COUNTER_RING_DAMAGED) >= 1, "a record that is given up is counted");
 	leave();
 	end();
 }
@@ -392,12 +460,15 @@ int main(void)
 {
 	test_order();
 	test_block();
+	test_hang();
 	test_drop();
 	test_trap_drop();
 	test_doorbell(TRAMPOLINE_BLOCK, "block");
 	test_doorbell(TRAMPOLINE_DROP, "drop");
 	test_stall();
 	test_suspended();
+	test_late();
+	test_abandoned();
 	test_scribble();
 	test_dead_ring();
 	test_life();

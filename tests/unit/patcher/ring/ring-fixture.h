@@ -32,7 +32,7 @@ static void setup(struct fixture *f)
 	if (!f->memory || ring_init(&f->ring, f->memory, &config, NULL))
 		abort();
 	f->writer = ring_writer(f->memory, DATA);
-	f->clock = (struct ring_clock){.tsc = 1000000, .stall_ns = STALL_NS};
+	f->clock = (struct ring_clock){.tsc = 1000000, .stall_ns = STALL_NS, .late_ns = STALL_NS};
 }
 
 static void teardown(struct fixture *f)

@@ -47,7 +47,7 @@ static void setup(void)
 	if (!memory || ring_init(&ring, memory, &config, NULL))
 		abort();
 	writer = ring_writer(memory, DATA);
-	now = (struct ring_clock){.tsc = 1000, .stall_ns = STALL};
+	now = (struct ring_clock){.tsc = 1000, .stall_ns = STALL, .late_ns = STALL};
 	nr_seen = 0;
 }
 

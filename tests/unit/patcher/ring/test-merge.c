@@ -61,7 +61,7 @@ static struct fixture *setup(unsigned int nr_cpus, size_t queue_bytes)
 	}
 	if (ring_merge_init(&f->merge, f->rings, nr_cpus, NULL))
 		abort();
-	f->clock = (struct ring_clock){.tsc = 1000, .stall_ns = STALL_NS};
+	f->clock = (struct ring_clock){.tsc = 1000, .stall_ns = STALL_NS, .late_ns = STALL_NS};
 	return f;
 }
 
@@ -174,6 +174,33 @@ static void test_queue_full(void)
 		wrong += f->out[i].value != i;
 	is_u64(wrong, 0, "records are emitted in order");
 	is_u64(f->stamps_back, 0, "stamps do not go back over several passes");
+	teardown(f);
+}
+
+/* Others' records wait for an unfinished one, until they need room. */
+static void test_late(void)
+{
+	struct fixture *f = setup(2, DATA);
+	struct ring_record *pending = ring_writer_reserve(&f->writers[0], SMALL);
+
+	put(f, 1, 500);
+	pass(f);
+	f->clock.now_ns = STALL_NS / 2;
+	pass(f);
+	is_u64(f->nr_out, 0, "an unfinished record holds up later ones");
+	f->clock.late_ns = STALL_NS / 2;
+	pass(f);
+	is_u64(f->nr_out, 1, "an unfinished record that is late holds up none");
+	pending->tsc = 400;
+	pending->fields[0] = 400;
+	ring_writer_commit(pending, small);
+	f->clock.tsc = 2000;
+	put(f, 0, 1500);
+	pass(f);
+	ok(f->nr_out == 3 && f->out[1].value == 400 && f->out[1].tsc == 1000,
+	   "a late record that is finished comes behind what did not wait for it");
+	ok(f->out[2].tsc == 1500 && f->rings[0].counts.clamped == 1 && !f->rings[0].counts.stalled,
+	   "the record behind a late one keeps its stamp");
 	teardown(f);
 }
 
@@ -328,6 +355,7 @@ int main(void)
 	test_order();
 	test_watermark();
 	test_queue_full();
+	test_late();
 	test_emit_fails();
 	test_close();
 	test_clock_back();

@@ -85,7 +85,8 @@ static void take(struct scene *s, uint32_t cpu, const struct ring_record *record
 
 static void read_all(struct scene *s)
 {
-	const struct ring_clock clock = {.tsc = UINT64_MAX, .stall_ns = UINT64_MAX};
+	const struct ring_clock clock = {
+		.tsc = UINT64_MAX, .stall_ns = UINT64_MAX, .late_ns = UINT64_MAX};
 
 	for (uint32_t cpu = 0; cpu < CPUS; cpu++) {
 		struct ring *ring = &s->readers[cpu];

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The clock that is learnt from the guest's stamps, and what a damaged one does to a trace. */
+#include <stdlib.h>
+#include <unistd.h>
+#include <x86intrin.h>
+#include "patcher/ring/ring.h"
+#include "tests/lib/ring-writer.h"
+#include "tests/lib/tap.h"
+#include "vmm/libvirt/backend/clock.h"
+
+enum { DATA = 8192, SIZE = 24, CPUS = 2, DAY_BITS = 48, WINDOW_US = 300000 };
+
+/* A guest that runs since a day: its counter is that far behind the host's, or ahead of it. */
+static const uint64_t day = UINT64_C(1) << DAY_BITS;
+/* Far less than what the clock may run on by itself. */
+static const uint64_t little = UINT64_C(1) << 27;
+
+static bool is_near(uint64_t tsc, uint64_t expected)
+{
+	return tsc - expected + little < 2 * little;
+}
+
+static void test_learning(void)
+{
+	struct libvirt_clock clock;
+	uint64_t stamp;
+
+	libvirt_clock_init(&clock);
+	is_u64(libvirt_clock_tsc(&clock), 0, "without a stamp the counter is unknown");
+	stamp = __rdtsc() + day;
+	libvirt_clock_seen(&clock, stamp);
+	ok(is_near(libvirt_clock_tsc(&clock), stamp), "one stamp is enough to know the counter");
+	libvirt_clock_seen(&clock, stamp - day);
+	ok(is_near(libvirt_clock_tsc(&clock), stamp), "an old stamp changes nothing");
+	usleep(WINDOW_US);
+	ok(libvirt_clock_estimate(&clock) - stamp > little,
+	   "the estimate runs on while no stamps come");
+	ok(is_near(libvirt_clock_tsc(&clock), stamp + (UINT64_C(1) << 28)),
+	   "what is known of the counter runs on for a moment only");
+	libvirt_clock_deinit(&clock);
+}
+
+/* A damaged stamp comes first, or later; one day or many years ahead. */
+static void test_damaged_stamp(void)
+{
+	const uint64_t start = __rdtsc();
+	const uint64_t damages[] = {start | UINT64_C(1) << 62, UINT64_MAX,
+				    start | UINT64_C(1) << 63, start + day};
+	unsigned int moved = 0;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		struct libvirt_clock clock;
+		uint64_t stamp = __rdtsc();
+
+		libvirt_clock_init(&clock);
+		if (i < 3)
+			libvirt_clock_seen(&clock, damages[i]);
+		moved += libvirt_clock_tsc(&clock) != 0;
+		libvirt_clock_seen(&clock, stamp);
+		for (int passes = 0; passes < 3; passes++)
+			libvirt_clock_seen(&clock, damages[i]);
+		libvirt_clock_freeze(&clock, true);
+		libvirt_clock_seen(&clock, damages[i]);
+		moved += !is_near(libvirt_clock_tsc(&clock), stamp);
+		libvirt_clock_freeze(&clock, false);
+		libvirt_clock_seen(&clock, damages[i]);
+		libvirt_clock_seen(&clock, stamp);
+		moved += !is_near(libvirt_clock_tsc(&clock), stamp);
+		libvirt_clock_deinit(&clock);
+	}
+	is_u64(moved, 0, "no single stamp that is far ahead moves the clock");
+}
+
+/* What the clock was learnt from may have been read late, by any time. */
+static void test_confirmed_stamp(void)
+{
+	struct libvirt_clock clock;
+	uint64_t now = __rdtsc();
+
+	libvirt_clock_init(&clock);
+	libvirt_clock_seen(&clock, now);
+	libvirt_clock_seen(&clock, now + day);
+	ok(is_near(libvirt_clock_tsc(&clock), now),
+	   "a stamp that is far ahead has to be confirmed");
+	libvirt_clock_seen(&clock, now + day + 1);
+	ok(is_near(libvirt_clock_tsc(&clock), now + day),
+	   "two stamps that are far ahead are believed");
+	libvirt_clock_seen(&clock, now + 3 * day);
+	libvirt_clock_seen(&clock, now + day + 2);
+	libvirt_clock_seen(&clock, now + 2 * day);
+	ok(is_near(libvirt_clock_tsc(&clock), now + day),
+	   "stamps that are far ahead confirm each other only one after the other");
+	libvirt_clock_deinit(&clock);
+}
+
+/* --- a trace ---------------------------------------------------------------------------------- */
+
+struct trace {
+	struct libvirt_clock clock;
+	struct ring rings[CPUS];
+	struct ring_writer writers[CPUS];
+	uint64_t *memory[CPUS];
+	struct ring_merge merge;
+	uint64_t nr_out, wrong; /* a record's field is its true stamp */
+};
+
+static int record_out(void *arg, unsigned int cpu, const struct ring_record *record)
+{
+	struct trace *t = arg;
+
+	(void)cpu;
+	t->nr_out++;
+	t->wrong += record->tsc != record->fields[0];
+	return 0;
+}
+
+static void setup(struct trace *t)
+{
+	static const struct ring_shape shape = {SIZE, 0};
+	static const struct ring_config config = {DATA, DATA, &shape, 1};
+
+	*t = (struct trace){0};
+	libvirt_clock_init(&t->clock);
+	for (unsigned int i = 0; i < CPUS; i++) {
+		t->memory[i] = calloc(1, ring_stride(DATA));
+		if (!t->memory[i] || ring_init(&t->rings[i], t->memory[i], &config, NULL))
+			abort();
+		t->writers[i] = ring_writer(t->memory[i], DATA);
+	}
+	if (ring_merge_init(&t->merge, t->rings, CPUS, NULL))
+		abort();
+}
+
+static void teardown(struct trace *t)
+{
+	for (unsigned int i = 0; i < CPUS; i++) {
+		ring_deinit(&t->rings[i]);
+		free(t->memory[i]);
+	}
+	libvirt_clock_deinit(&t->clock);
+}
+
+/* As the thread that drains the rings does it. */
+static void pass(struct trace *t)
+{
+	struct ring_clock now = {.stall_ns = UINT64_MAX, .late_ns = UINT64_MAX};
+	uint64_t tsc;
+
+	for (unsigned int i = 0; i < CPUS; i++)
+		if (ring_next_stamp(&t->rings[i], &tsc))
+			libvirt_clock_seen(&t->clock, tsc);
+	now.tsc = libvirt_clock_tsc(&t->clock);
+	ring_merge_pass(&t->merge, &now, record_out, t);
+}
+
+static void put(struct trace *t, unsigned int cpu, uint64_t tsc, uint64_t damage)
+{
+	const struct ring_sample sample = {0, SIZE, 0};
+
+	if (!ring_writer_put(&t->writers[cpu], sample, tsc | damage, tsc))
+		abort();
+}
+
+static void test_trace(void)
+{
+	struct trace t;
+	uint64_t written = 0;
+
+	setup(&t);
+	for (unsigned int i = 0; i < 100; i++) {
+		uint64_t tsc = __rdtsc();
+
+		put(&t, 0, tsc, i == 50 ? UINT64_C(1) << 62 : 0);
+		put(&t, 1, tsc + 1, 0);
+		written += 2;
+		pass(&t);
+	}
+	for (unsigned int i = 0; i < 10 && t.nr_out < written; i++)
+		pass(&t);
+	is_u64(t.nr_out, written, "all records come out, though one has a stamp of 2^62");
+	ok(t.wrong <= 2 && t.rings[0].counts.clamped + t.rings[1].counts.clamped == t.wrong,
+	   "besides its stamp at most one changes, and each is counted (%lu)", t.wrong);
+	teardown(&t);
+}
+
+/* QEMU's emulation stops the counter while its administrator has paused the guest. */
+static void test_pause(void)
+{
+	struct trace t;
+	uint64_t start = __rdtsc(), behind;
+
+	setup(&t);
+	put(&t, 0, start, 0);
+	pass(&t);
+	usleep(2 * WINDOW_US);
+	pass(&t);
+	behind = __rdtsc() - start;
+	for (unsigned int i = 0; i < 100; i++) {
+		put(&t, i % CPUS, start + (UINT64_C(1) << 28) + (i << 20), 0);
+		pass(&t);
+	}
+	ok(behind > UINT64_C(1) << 29, "the guest stood still for a long time");
+	for (unsigned int i = 0; i < 10 && t.nr_out < 101; i++)
+		pass(&t);
+	is_u64(t.nr_out, 101, "records from behind a pause come out");
+	is_u64(t.wrong, 0, "a tenth of a second behind a pause stamps are the guest's");
+	teardown(&t);
+}
+
+int main(void)
+{
+	test_learning();
+	test_damaged_stamp();
+	test_confirmed_stamp();
+	test_trace();
+	test_pause();
+	return tap_done();
+}
