@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include "patcher/text/site.h"
 
 /* How often and how long to let the guest run on when a vCPU is inside a patch. */
 enum { BUSY_TRIES = 100, BUSY_WAIT_NS = 200000 };
@@ -15,9 +16,10 @@ enum { PAGE_BYTES = 4096 };
 
 /* Patches next to each other that lie in one page, or a single one on two pages. */
 struct page_run {
-	size_t begin, end; /* v[begin..end) */
-	uint64_t gva;      /* from the first byte of the first patch */
-	size_t size;       /* to the last of the last */
+	size_t begin, end;   /* v[begin..end) */
+	uint64_t gva;        /* from the first byte of the first patch */
+	size_t size;         /* to the last of the last */
+	const uint8_t *text; /* what stands there: guest memory if it is mapped, else `bytes` */
 	uint8_t bytes[PAGE_BYTES];
 };
 
@@ -51,7 +53,22 @@ static bool next_run(const struct patch_set *set, size_t end, struct page_run *r
 
 static const uint8_t *in_run(const struct page_run *run, const struct patch *p)
 {
-	return run->bytes + (p->gva - run->gva);
+	return run->text + (p->gva - run->gva);
+}
+
+/* Most patches are of a site's size, which the compiler can compare and copy in a few instructions.
+ */
+static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t size)
+{
+	return size == SITE_SIZE ? !memcmp(a, b, SITE_SIZE) : !memcmp(a, b, size);
+}
+
+static inline void copy(uint8_t *to, const uint8_t *from, size_t size)
+{
+	if (size == SITE_SIZE)
+		memcpy(to, from, SITE_SIZE);
+	else
+		memcpy(to, from, size);
 }
 
 /* How many of its patches are not yielded; with bytes_only, how many that are no breaks. */
@@ -65,8 +82,23 @@ static size_t nr_ours(const struct patch_set *set, const struct page_run *run,
 	return n;
 }
 
+/* The host's address of a run; NULL where memory is not mapped. */
+static uint8_t *map_run(const struct page_run *run, const struct kernel *kernel)
+{
+	bool one_page = page_of(run->gva) == page_of(run->gva + run->size - 1);
+	uint64_t gpa;
+
+	if (!one_page || kernel_translate(kernel, run->gva, &gpa, NULL))
+		return NULL;
+	return guest_phys_hva(kernel->guest, gpa, run->size);
+}
+
 static int read_run(struct page_run *run, const struct kernel *kernel, struct error *err)
 {
+	run->text = map_run(run, kernel);
+	if (run->text)
+		return 0;
+	run->text = run->bytes;
 	return kernel_read(kernel, run->gva, run->bytes, run->size, err);
 }
 
@@ -99,14 +131,9 @@ struct run_writer {
  */
 static struct run_writer write_run(const struct page_run *run, const struct kernel *kernel)
 {
-	bool one_page = page_of(run->gva) == page_of(run->gva + run->size - 1);
-	struct run_writer w = {run, kernel, NULL};
-	uint64_t gpa;
+	bool writable = kernel->guest->caps & GUEST_CAP_WRITE;
 
-	if (one_page && (kernel->guest->caps & GUEST_CAP_WRITE) &&
-	    !kernel_translate(kernel, run->gva, &gpa, NULL))
-		w.hva = guest_phys_hva(kernel->guest, gpa, run->size);
-	return w;
+	return (struct run_writer){run, kernel, writable ? map_run(run, kernel) : NULL};
 }
 
 static int write_bytes(void *arg, uint64_t gva, const uint8_t *bytes, size_t size,
@@ -116,7 +143,7 @@ static int write_bytes(void *arg, uint64_t gva, const uint8_t *bytes, size_t siz
 
 	if (!w->hva)
 		return kernel_write(w->kernel, gva, bytes, size, err);
-	memcpy(w->hva + (gva - w->run->gva), bytes, size);
+	copy(w->hva + (gva - w->run->gva), bytes, size);
 	return 0;
 }
 
@@ -133,7 +160,7 @@ struct undo {
 /* Without its break the place holds the old bytes, or the guest's own. */
 static void count_break(const struct undo *u, const struct page_run *run, const struct patch *p)
 {
-	if (!memcmp(in_run(run, p), p->old_bytes, p->size))
+	if (is_same(in_run(run, p), p->old_bytes, p->size))
 		u->outcome->restored++;
 	else if (!u->outcome->foreign++)
 		u->outcome->first_foreign = p->gva;
@@ -142,7 +169,7 @@ static void count_break(const struct undo *u, const struct page_run *run, const 
 /* Freed text, of which there may be another use now. */
 static bool is_gone(const struct patch *p, const uint8_t *now)
 {
-	return p->transient && memcmp(now, p->new_bytes, p->size);
+	return p->transient && !is_same(now, p->new_bytes, p->size);
 }
 
 static int undo_patch(const struct undo *u, struct run_writer *w, const struct patch *p,
@@ -243,7 +270,7 @@ static int verify_old(const struct patch_set *set, const struct kernel *kernel, 
 		for (size_t i = run.begin; i < run.end; i++) {
 			const struct patch *p = &set->v[i];
 
-			if (!p->yielded && memcmp(in_run(&run, p), p->old_bytes, p->size))
+			if (!p->yielded && !is_same(in_run(&run, p), p->old_bytes, p->size))
 				return error_set_at(err, ESTALE, p->gva,
 						    "%s: the guest changed the bytes to be patched",
 						    p->function);
@@ -261,7 +288,7 @@ static int read_back(const struct patch_set *set, struct page_run *run, const st
 		const struct patch *p = &set->v[i];
 
 		if (!p->yielded && !is_break(p, kernel) &&
-		    memcmp(in_run(run, p), p->new_bytes, p->size))
+		    !is_same(in_run(run, p), p->new_bytes, p->size))
 			ret = error_set_at(err, EIO, p->gva, "%s: patch does not read back",
 					   p->function);
 	}
