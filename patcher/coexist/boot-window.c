@@ -44,7 +44,8 @@ static void on_behind_site(void *arg, const struct guest_trap *hit);
 static void arm_behind_sites(struct boot_window *w)
 {
 	for (size_t i = 0; i < w->plan->entries.n; i++)
-		arm_or_report(w, w->plan->entries.v[i].gva + SITE_SIZE, on_behind_site);
+		if (!w->plan->entries.v[i].off)
+			arm_or_report(w, w->plan->entries.v[i].gva + SITE_SIZE, on_behind_site);
 }
 
 /* The call entered last has returned: its function's one-shot may be armed again. */

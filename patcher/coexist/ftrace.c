@@ -54,7 +54,7 @@ static int take_or_yield(void *arg, struct patch *p, const uint8_t *now, struct 
 	p->yielded = state != SITE_NOP;
 	if (!p->yielded)
 		memcpy(p->old_bytes, now, SITE_SIZE);
-	else if (!is_held(p))
+	else if (!is_held(p) && !p->off)
 		atomic_fetch_add(&h->functions, 1);
 	atomic_store(&p->holder, (uint8_t)state);
 	return 0;
@@ -169,9 +169,11 @@ size_t ftrace_handoff_refusals(const struct ftrace_handoff *h, struct site_refus
 	for (size_t i = 0; i < entries->n; i++) {
 		const struct patch *p = &entries->v[i];
 
-		if (is_held(p))
-			out[n++] = site_refuse(p->function, p->gva, "site %s",
-					       site_state_text(atomic_load(&p->holder)));
+		if (p->off || !is_held(p))
+			continue;
+		out[n] = site_refuse(p->function, p->gva, "site %s",
+				     site_state_text(atomic_load(&p->holder)));
+		out[n++].ref = patch_plan_ref_at(h->plan, p->gva);
 	}
 	return n;
 }

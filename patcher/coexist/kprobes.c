@@ -93,10 +93,11 @@ size_t kprobe_handoff_refusals(const struct kprobe_handoff *h, struct site_refus
 	for (size_t i = 0; i < h->nr_given; i++) {
 		const struct patch *p = &h->plan->returns.v[i];
 
-		if (atomic_load(&h->given[i]))
-			out[n++] = site_refuse(
-				p->function, p->gva,
-				"a kprobe of the guest is at this exit: no results by it");
+		if (p->off || !atomic_load(&h->given[i]))
+			continue;
+		out[n] = site_refuse(p->function, p->gva,
+				     "a kprobe of the guest is at this exit: no results by it");
+		out[n++].ref = patch_plan_ref_at(h->plan, p->gva);
 	}
 	return n;
 }

@@ -99,26 +99,67 @@ static int add_shared(struct ring_engine *x, const struct shared_site *site, uin
 	return patch_set_add(&x->direct.next, &patch, err);
 }
 
-/* A probe's site: its trampoline writes the records, too. */
-static int add_private(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
+/* Text as it is, and as it is to be. */
+struct texts {
+	struct patch_set from, to;
+};
+
+static bool will_be_off(const struct ring_engine *x, size_t number)
+{
+	const struct patch_plan *plan = x->config.plan;
+
+	if (x->direct.off)
+		return x->direct.off[number];
+	return number < plan->entries.n ? plan->entries.v[number].off
+					: plan->returns.v[number - plan->entries.n].off;
+}
+
+/* A patch of the plan, as it is and as it is to be. */
+static int add_pair(struct texts *texts, const struct patch *now, const struct patch *next,
+		    struct error *err)
+{
+	int ret = patch_is_out(now) ? 0 : patch_set_add(&texts->from, now, err);
+
+	return ret || patch_is_out(next) ? ret : patch_set_add(&texts->to, next, err);
+}
+
+/* A probe's site: its trampoline writes the records of the direct lane that `mask` says, too. */
+static int add_private(struct ring_engine *x, size_t entry, uint32_t mask, struct texts *texts,
 		       struct error *err)
 {
 	struct direct_lane *lane = &x->direct;
-	const struct patch *now = &x->config.plan->entries.v[site->entry];
-	uint64_t gva = x->set.places[site->entry].gva;
+	const struct patch *now = &x->config.plan->entries.v[entry];
+	uint64_t gva = x->set.places[entry].gva;
 	const struct direct_piece *piece;
 	struct patch patch = *now;
-	int ret = mask ? direct_find_piece(x, mask, (int)site->entry, &piece, err) : 0;
+	int ret;
 
+	patch.off = will_be_off(x, entry);
+	if (patch.off)
+		return add_pair(texts, now, &patch, err);
+	ret = mask ? direct_find_piece(x, mask, (int)entry, &piece, err) : 0;
 	if (ret)
 		return ret;
 	set_branch(&patch, JMP, mask ? piece->gva : gva);
-	if (!memcmp(patch.new_bytes, now->new_bytes, SITE_SIZE))
-		return 0;
-	lane->entries[lane->nr_entries].entry = site->entry;
-	memcpy(lane->entries[lane->nr_entries++].bytes, patch.new_bytes, SITE_SIZE);
-	memcpy(patch.old_bytes, now->new_bytes, SITE_SIZE);
-	return now->yielded ? 0 : patch_set_add(&lane->difference, &patch, err);
+	if (memcmp(patch.new_bytes, now->new_bytes, SITE_SIZE)) {
+		lane->entries[lane->nr_entries].entry = entry;
+		memcpy(lane->entries[lane->nr_entries++].bytes, patch.new_bytes, SITE_SIZE);
+	}
+	return add_pair(texts, now, &patch, err);
+}
+
+static int add_returns(struct ring_engine *x, struct texts *texts, struct error *err)
+{
+	const struct patch_plan *plan = x->config.plan;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < plan->returns.n; i++) {
+		struct patch next = plan->returns.v[i];
+
+		next.off = will_be_off(x, plan->entries.n + i);
+		ret = add_pair(texts, &plan->returns.v[i], &next, err);
+	}
+	return ret;
 }
 
 static int check_records(const struct shared_site *site, uint32_t mask, struct error *err)
@@ -130,8 +171,9 @@ static int check_records(const struct shared_site *site, uint32_t mask, struct e
 			    __builtin_popcount(mask), site->patch.function, DIRECT_MAX_RECORDS);
 }
 
+/* masks[i]: what the direct lane wants of the plan's entry i. */
 static int add_sites(struct ring_engine *x, const struct shared_sites *sites,
-		     const unsigned int *ids, struct error *err)
+		     const unsigned int *ids, uint32_t *masks, struct error *err)
 {
 	int ret = 0;
 
@@ -140,32 +182,74 @@ static int add_sites(struct ring_engine *x, const struct shared_sites *sites,
 		uint32_t mask = site->refusal ? 0 : slots_of(site->mask, ids);
 
 		ret = check_records(site, mask, err);
-		if (!ret && site->entry != SHARED_NO_ENTRY)
-			ret = add_private(x, site, mask, err);
+		if (!ret && site->entry != SHARED_NO_ENTRY && !will_be_off(x, site->entry))
+			masks[site->entry] = mask;
 		else if (!ret && mask)
 			ret = add_shared(x, site, mask, err);
 	}
 	return ret;
 }
 
-/* The probes' sites among the differences were added already. */
+static int add_all(struct patch_set *to, const struct patch_set *set, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < set->n; i++)
+		ret = patch_set_add(to, &set->v[i], err);
+	return ret ? ret : patch_set_sort(to, err);
+}
+
+static int make_texts(struct ring_engine *x, const struct direct_change *change,
+		      const unsigned int *ids, uint32_t *masks, struct texts *texts,
+		      struct error *err)
+{
+	int ret = add_sites(x, change->sites, ids, masks, err);
+
+	for (size_t i = 0; !ret && i < x->config.plan->entries.n; i++)
+		ret = add_private(x, i, masks[i], texts, err);
+	if (!ret)
+		ret = add_returns(x, texts, err);
+	if (!ret)
+		ret = add_all(&texts->from, &change->sites->present, err);
+	if (!ret)
+		ret = add_all(&texts->to, &x->direct.next, err);
+	return ret ? ret : patch_set_sort(&x->direct.next, err);
+}
+
+/* What to remember for the commit. */
+static int make_room(struct ring_engine *x, const struct direct_change *change, struct error *err)
+{
+	const struct patch_plan *plan = x->config.plan;
+	const size_t patches = plan->entries.n + plan->returns.n;
+	struct direct_lane *lane = &x->direct;
+
+	lane->entries = calloc(plan->entries.n + 1, sizeof(*lane->entries));
+	if (change->off)
+		lane->off = calloc(patches + 1, sizeof(*lane->off));
+	if (!lane->entries || (change->off && !lane->off))
+		return error_set(err, ENOMEM, "out of memory");
+	if (change->off)
+		memcpy(lane->off, change->off, patches * sizeof(*lane->off));
+	return 0;
+}
+
 static int make_patches(struct ring_engine *x, const struct direct_change *change,
 			const unsigned int *ids, struct error *err)
 {
-	struct direct_lane *lane = &x->direct;
-	struct patch_plan *plan = x->config.plan;
-	int ret;
+	uint32_t *masks = calloc(x->config.plan->entries.n + 1, sizeof(*masks));
+	struct texts texts = {0};
+	int ret = masks ? make_room(x, change, err) : error_set(err, ENOMEM, "out of memory");
 
-	lane->entries = calloc(plan->entries.n + 1, sizeof(*lane->entries));
-	if (!lane->entries)
-		return error_set(err, ENOMEM, "out of memory");
-	direct_mark_unused(lane);
-	ret = add_sites(x, change->sites, ids, err);
+	if (!ret) {
+		direct_mark_unused(&x->direct);
+		ret = make_texts(x, change, ids, masks, &texts, err);
+	}
 	if (!ret)
-		ret = patch_set_sort(&lane->next, err);
-	return ret ? ret
-		   : patch_set_difference(&change->sites->present, &lane->next, &lane->difference,
-					  err);
+		ret = patch_set_difference(&texts.from, &texts.to, &x->direct.difference, err);
+	patch_set_deinit(&texts.from);
+	patch_set_deinit(&texts.to);
+	free(masks);
+	return ret;
 }
 
 /* --- a change -------------------------------------------------------------------------------- */
@@ -199,7 +283,9 @@ static void discard(struct direct_lane *lane)
 	patch_set_deinit(&lane->next);
 	patch_set_deinit(&lane->difference);
 	free(lane->entries);
+	free(lane->off);
 	lane->entries = NULL;
+	lane->off = NULL;
 	lane->nr_entries = 0;
 }
 
@@ -259,6 +345,8 @@ static void keep_patches(struct ring_engine *x)
 	for (size_t i = 0; i < lane->nr_entries; i++)
 		memcpy(plan->entries.v[lane->entries[i].entry].new_bytes, lane->entries[i].bytes,
 		       SITE_SIZE);
+	if (lane->off)
+		patch_plan_set_off(plan, lane->off);
 	lane->next.applied = lane->next.n > 0;
 	patch_set_deinit(&plan->shared);
 	plan->shared = lane->next;

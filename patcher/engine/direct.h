@@ -89,6 +89,7 @@ struct direct_lane {
 		uint8_t bytes[PATCH_MAX_SIZE];
 	} * entries; /* the probes' sites that get another jump */
 	size_t nr_entries;
+	bool *off; /* by the plan's patches; NULL: as they are */
 };
 struct ring_engine;
 

@@ -35,6 +35,8 @@ struct engine {
 typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
 			    const struct probe_hit *hit);
 
+typedef void engine_settle_fn(void *arg);
+
 struct trap_reader;
 /*
  * The direct lane: each record is an event, which goes from the ring of a vCPU to that vCPU's
@@ -59,6 +61,9 @@ struct direct_change {
 	size_t nr_wants;
 	/* Bit i of a site's mask is wants[i]. Sites with a refusal are left alone. */
 	const struct shared_sites *sites;
+	/* Which of the plan's patches are off from then on: a result of patch_plan_find_off(), read
+	 * by prepare() only. NULL: those that are. */
+	const bool *off;
 };
 
 /* What an engine works with: borrowed while it exists. */
@@ -108,6 +113,13 @@ struct engine_ops {
 	bool (*take_saved_array)(struct engine *engine, uint64_t key, uint64_t *words,
 				 uint64_t *skip);
 
+	/*
+	 * Call `fn` between two hits, behind all that were made before now: at once, or later on
+	 * the thread that emits hits, at the latest in finish() or end(). The guest may run. Not
+	 * again until `fn` was called.
+	 */
+	void (*settle)(struct engine *engine, engine_settle_fn *fn, void *arg);
+
 	/* The guest is stopped: read again what it may have changed while it started CPUs (its
 	 * time stamp counters). False: no longer necessary. */
 	bool (*refresh)(struct engine *engine);
@@ -132,10 +144,11 @@ struct engine_ops {
 	int (*end)(struct engine *engine, struct patch_outcome *outcome, struct error *err);
 
 	/*
-	 * The direct lane, NULL where there is none. First prepare() while the guest runs: makes
-	 * rings and code. Then, with the guest stopped, commit(): one pass over the text, all of it
-	 * or nothing. The plan's shared sites are those of the change from then on. discard()
-	 * instead, and after a failed commit. One thread at a time.
+	 * The direct lane, and the plan's patches that come and go with it; NULL where there is
+	 * none. First prepare() while the guest runs: makes rings and code. Then, with the guest
+	 * stopped, commit(): one pass over the text, all of it or nothing. The plan's shared sites
+	 * are those of the change from then on. discard() instead, and after a failed commit. One
+	 * thread at a time.
 	 *
 	 * prepare(): -ENOSPC: too little memory for rings or code, too many instances.
 	 * commit(): *switched is how many places of the text were written.

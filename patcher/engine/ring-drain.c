@@ -147,6 +147,7 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	show_life(x);
 	pass.records = direct_pass(x, &clock);
 	ring_merge_pass(&x->merge, &clock, emit_record, &pass);
+	ring_engine_try_settle(x);
 	show_life(x);
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
@@ -333,7 +334,7 @@ static void *drain(void *arg)
 		uint64_t now = clock_monotonic_ns();
 		bool retiring = retire(x, now);
 
-		if (records || retiring)
+		if (records || retiring || ring_engine_is_settling(x))
 			busy_until = now + (uint64_t)IDLE_MS * NS_PER_MS;
 		if (now < busy_until || !(x->guest->caps & GUEST_CAP_PORT_TRAP)) {
 			result = doze(x, records ? BUSY_MS : QUIET_MS);

@@ -142,6 +142,7 @@ static void tear_down(struct ring_engine *x)
 {
 	const bool traps = x->guest->caps & GUEST_CAP_PORT_TRAP;
 
+	ring_engine_settle_now(x);
 	keep_counts(x);
 	if (traps)
 		x->guest->control->stop(x->guest, NULL);
@@ -215,6 +216,7 @@ static void destroy(struct engine *engine)
 	pthread_cond_destroy(&x->passed);
 	pthread_cond_destroy(&x->wake);
 	pthread_mutex_destroy(&x->lock);
+	free(x->settle.marks);
 	free(x->vcpus);
 	free(x);
 }
@@ -224,6 +226,7 @@ static const struct engine_ops ring_ops = {
 	.install = install,
 	.on_trap = ring_engine_on_trap,
 	.submit = ring_engine_submit,
+	.settle = ring_engine_settle,
 	.take_saved_array = ring_engine_take_saved_array,
 	.refresh = refresh,
 	.withdraw = withdraw,
@@ -265,7 +268,8 @@ int ring_engine_create(const struct engine_config *config, struct engine **out, 
 	init_sync(x);
 	direct_init(x);
 	x->vcpus = calloc(x->nr_vcpus, sizeof(*x->vcpus));
-	if (!x->vcpus) {
+	x->settle.marks = calloc(2 * (size_t)x->nr_vcpus, sizeof(*x->settle.marks));
+	if (!x->vcpus || !x->settle.marks) {
 		destroy(&x->engine);
 		return error_set(err, ENOMEM, "out of memory");
 	}

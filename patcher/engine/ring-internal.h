@@ -15,8 +15,8 @@
 
 /*
  * Inside of the ring engine: ring-engine.c comes and goes, ring-memory.c makes what the guest sees
- * of it, ring-drain.c is its thread, ring-traps.c is what vCPUs' threads do; direct.h is the direct
- * lane. Only these and their tests include this.
+ * of it, ring-drain.c is its thread, ring-settle.c finds a place between two hits, ring-traps.c is
+ * what vCPUs' threads do; direct.h is the direct lane. Only these and their tests include this.
  */
 
 /*
@@ -36,6 +36,16 @@ struct ring_engine_vcpu {
 	_Atomic uint64_t lost;   /* events that found no room, and are in no ring's counts */
 	_Atomic uint64_t waits, wait_ns;
 	_Atomic uint64_t doorbells;
+};
+
+/* engine_ops.settle. Once `pending` it is the thread's. */
+struct ring_settle {
+	_Atomic bool pending;
+	engine_settle_fn *fn;
+	void *arg;
+	uint64_t *marks; /* by ring: the position that was reserved then */
+	bool taken;      /* what was reserved is out of the rings ... */
+	uint64_t due;    /* ... and has no later stamps */
 };
 
 struct ring_engine {
@@ -62,6 +72,7 @@ struct ring_engine {
 	uint8_t *trap_memory;                  /* of the latter */
 	struct ring_saved_array *saved_arrays; /* the guest's table */
 	struct ring_merge merge;
+	struct ring_settle settle;
 	uint64_t margin; /* ticks */
 	uint64_t passes; /* of the thread, over all installations */
 
@@ -129,6 +140,14 @@ void ring_engine_drain_all(struct ring_engine *x);
 bool ring_engine_has_left(struct ring_engine *x, unsigned int ms);
 /* The time on the monotonic clock, `ns` after `now_ns`. */
 struct timespec ring_engine_deadline(uint64_t now_ns, uint64_t ns);
+
+/* --- ring-settle.c ---------------------------------------------------------------------------- */
+
+void ring_engine_settle(struct engine *engine, engine_settle_fn *fn, void *arg);
+bool ring_engine_is_settling(struct ring_engine *x);
+/* By the thread, after a pass: call the function if it is time; or in any case. */
+void ring_engine_try_settle(struct ring_engine *x);
+void ring_engine_settle_now(struct ring_engine *x);
 
 /* --- ring-traps.c: operations of struct engine_ops -------------------------------------------- */
 

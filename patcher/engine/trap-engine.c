@@ -40,6 +40,15 @@ static void submit(struct engine *engine, const struct probe_ref *ref, enum prob
 	pthread_mutex_unlock(&t->emitting);
 }
 
+static void settle(struct engine *engine, engine_settle_fn *fn, void *arg)
+{
+	struct trap_engine *t = trap_engine_of(engine);
+
+	pthread_mutex_lock(&t->emitting);
+	fn(arg);
+	pthread_mutex_unlock(&t->emitting);
+}
+
 /* No trampoline has run. */
 static bool take_saved_array(struct engine *engine, uint64_t key, uint64_t *words, uint64_t *skip)
 {
@@ -91,6 +100,7 @@ static const struct engine_ops trap_ops = {
 	.install = install,
 	.on_trap = on_trap,
 	.submit = submit,
+	.settle = settle,
 	.take_saved_array = take_saved_array,
 	.refresh = refresh,
 	.withdraw = withdraw,

@@ -97,6 +97,13 @@ static void find_returned(struct trap_reader *r, struct engine *engine, struct s
 	seen->objects.count = count;
 }
 
+void trap_reader_drop_array(struct trap_reader *r, struct engine *engine, uint64_t key)
+{
+	uint64_t words, saved;
+
+	find_array(r, engine, key, &words, &saved);
+}
+
 /* --- a hit ------------------------------------------------------------------------------------ */
 
 static uint64_t return_address(const struct trap_reader *r, const struct guest_trap *trap)

@@ -38,6 +38,8 @@ void trap_reader_entry(struct trap_reader *reader, struct engine *engine, uint64
 void trap_reader_return(struct trap_reader *reader, struct engine *engine,
 			const struct guest_trap *trap);
 
+/* Forget the array of the open call with this key, wherever it is saved. */
+void trap_reader_drop_array(struct trap_reader *reader, struct engine *engine, uint64_t key);
 /* Forget the arrays of open calls. */
 void trap_reader_forget(struct trap_reader *reader);
 

@@ -36,7 +36,7 @@ struct site_refusal site_refuse(const char *function, uint64_t gva, const char *
 	return refusal;
 }
 
-static int refuse(struct patch_plan *plan, const char *function, const struct error *why,
+static int refuse(struct patch_plan *plan, const struct probe_ref *ref, const struct error *why,
 		  struct error *err)
 {
 	size_t capacity = plan->refused_capacity ? 2 * plan->refused_capacity : 16;
@@ -49,7 +49,25 @@ static int refuse(struct patch_plan *plan, const char *function, const struct er
 		plan->refused = r;
 		plan->refused_capacity = capacity;
 	}
-	r[plan->nr_refused++] = site_refuse(function, why->address, "%s", why->text);
+	r[plan->nr_refused] = site_refuse(ref->probe->name, why->address, "%s", why->text);
+	r[plan->nr_refused++].ref = ref->id;
+	return 0;
+}
+
+static int add_use(struct patch_plan *plan, const struct probe_ref *ref, uint64_t gva,
+		   struct error *err)
+{
+	size_t capacity = plan->uses_capacity ? 2 * plan->uses_capacity : 64;
+	struct plan_use *uses = plan->uses;
+
+	if (plan->nr_uses == plan->uses_capacity) {
+		uses = realloc(uses, capacity * sizeof(*uses));
+		if (!uses)
+			return error_set(err, ENOMEM, "out of memory");
+		plan->uses = uses;
+		plan->uses_capacity = capacity;
+	}
+	uses[plan->nr_uses++] = (struct plan_use){ref->id, gva};
 	return 0;
 }
 
@@ -84,19 +102,20 @@ static bool share_return(struct trap *trap, const struct probe *probe)
 	return true;
 }
 
-static int add_return(const struct planner *p, const struct probe *probe,
+static int add_return(const struct planner *p, const struct probe_ref *ref,
 		      const struct function_exit *exit, struct error *err)
 {
+	const struct probe *probe = ref->probe;
 	struct trap trap = {.gva = exit->gva,
 			    .kind = TRAP_RETURN,
 			    .thunk = exit->slot.target,
 			    .capture = probe->ret};
 	struct patch patch = {
 		.gva = exit->gva, .size = exit->slot.size, .function = probe->name, .trap = true};
-	int ret;
+	int ret = add_use(p->plan, ref, exit->gva, err);
 
-	if (share_return(trap_table_find(p->traps, exit->gva), probe))
-		return 0;
+	if (ret || share_return(trap_table_find(p->traps, exit->gva), probe))
+		return ret;
 	memcpy(patch.old_bytes, exit->bytes, patch.size);
 	memcpy(patch.new_bytes, return_trap, patch.size);
 	ret = patch_set_add(&p->plan->returns, &patch, err);
@@ -116,9 +135,11 @@ static int add_probe(const struct planner *p, const struct probe_ref *ref,
 				    probe->name);
 	ret = patch_set_add(&p->plan->entries, entry, err);
 	if (!ret)
+		ret = add_use(p->plan, ref, entry->gva, err);
+	if (!ret)
 		ret = trap_table_put(p->traps, &trap, err);
 	for (unsigned int i = 0; !ret && i < p->function->nr_exits; i++)
-		ret = add_return(p, probe, &p->function->exits[i], err);
+		ret = add_return(p, ref, &p->function->exits[i], err);
 	return ret;
 }
 
@@ -162,7 +183,7 @@ static int plan_probes(const struct planner *p, struct error *err)
 		struct patch entry;
 
 		if (plan_places(p, ref->probe, &entry, &why))
-			ret = refuse(p->plan, ref->probe->name, &why, err);
+			ret = refuse(p->plan, ref, &why, err);
 		else
 			ret = add_probe(p, ref, &entry, err);
 	}
@@ -174,6 +195,43 @@ static int sort_sets(struct patch_plan *plan, struct error *err)
 	int ret = patch_set_sort(&plan->entries, err);
 
 	return ret ? ret : patch_set_sort(&plan->returns, err);
+}
+
+/* The first refusal of a probe that is wanted; NULL if there is none. */
+static const struct site_refusal *first_refusal(const struct patch_plan *plan)
+{
+	for (size_t i = 0; i < plan->nr_refused; i++)
+		if (!plan->refs[plan->refused[i].ref].off)
+			return &plan->refused[i];
+	return NULL;
+}
+
+/* The probes that are off at first. */
+static int start_off(struct patch_plan *plan, struct error *err)
+{
+	bool *probes = calloc(plan->nr_refs + 1, sizeof(*probes));
+	bool *patches = calloc(plan->entries.n + plan->returns.n + 1, sizeof(*patches));
+	int ret = probes && patches ? 0 : error_set(err, ENOMEM, "out of memory");
+
+	for (size_t i = 0; !ret && i < plan->nr_refs; i++)
+		probes[i] = plan->refs[i].off;
+	if (!ret) {
+		patch_plan_find_off(plan, probes, patches);
+		patch_plan_set_off(plan, patches);
+	}
+	free(patches);
+	free(probes);
+	return ret;
+}
+
+static int check_any(const struct patch_plan *plan, struct error *err)
+{
+	const struct site_refusal *first = first_refusal(plan);
+
+	if (!first || patch_set_wanted(&plan->entries))
+		return 0;
+	return error_set_at(err, ENOENT, first->gva, "no function can be traced: %s: %s",
+			    first->function, first->reason);
 }
 
 int patch_plan_make(struct patch_plan *plan, const struct patch_request *request,
@@ -198,10 +256,10 @@ int patch_plan_make(struct patch_plan *plan, const struct patch_request *request
 	free(planner.function);
 	if (!ret)
 		ret = sort_sets(plan, err);
-	if (!ret && !plan->entries.n && plan->nr_refused)
-		ret = error_set_at(err, ENOENT, plan->refused[0].gva,
-				   "no function can be traced: %s: %s", plan->refused[0].function,
-				   plan->refused[0].reason);
+	if (!ret)
+		ret = start_off(plan, err);
+	if (!ret)
+		ret = check_any(plan, err);
 	if (ret)
 		patch_plan_deinit(plan);
 	return ret;
@@ -227,6 +285,7 @@ void patch_plan_deinit(struct patch_plan *plan)
 	patch_set_deinit(&plan->returns);
 	patch_set_deinit(&plan->shared);
 	free(plan->refused);
+	free(plan->uses);
 	*plan = (struct patch_plan){0};
 }
 

@@ -16,16 +16,26 @@
  *
  * A function that cannot be patched (a kprobe holds its site, an exit has no room) is refused with
  * a reason and left alone. All other functions are patched, or none.
+ *
+ * A plan is made for all probes of the tracers. Those that no instance wants are off: their patches
+ * are ready, but not in the guest's text. So a change of instances only puts patches in and out.
  */
 struct site_refusal {
 	const char *function;
 	uint64_t gva;
+	uint32_t ref; /* of a probe: its id */
 	char reason[160];
 };
 
 /* A reason that is too long is cut. */
 struct site_refusal site_refuse(const char *function, uint64_t gva, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* A probe needs the patch at this address. */
+struct plan_use {
+	uint32_t ref;
+	uint64_t gva;
+};
 
 struct patch_plan {
 	struct patch_set entries;
@@ -37,6 +47,8 @@ struct patch_plan {
 	size_t nr_refs;
 	struct site_refusal *refused;
 	size_t nr_refused, refused_capacity;
+	struct plan_use *uses;
+	size_t nr_uses, uses_capacity;
 };
 
 struct patch_request {
@@ -48,7 +60,7 @@ struct patch_request {
 };
 
 /* Plan the probes from what stands in guest memory now, and register their traps. -ENOENT if every
- * function was refused (*err has the first reason). */
+ * function that is not off was refused (*err has the first reason). */
 int patch_plan_make(struct patch_plan *plan, const struct patch_request *request,
 		    const struct kernel *kernel, struct decoder *decoder, struct trap_table *traps,
 		    struct error *err);
@@ -60,6 +72,28 @@ int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struc
 /* With the guest stopped: take back whatever is applied, as patch_set_revert(). */
 int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
 		      struct patch_outcome *outcome, struct error *err);
+
+/*
+ * Which patches are off if just those probes are that `off` says, by ref. The result is by index of
+ * the entries, then of the returns.
+ */
+void patch_plan_find_off(const struct patch_plan *plan, const bool *off, bool *out);
+
+/*
+ * With the guest stopped: patches that are off from now on go out, and those that are not any more
+ * come in. `off` is a result of patch_plan_find_off(). A set that is not applied stays so. After an
+ * error all is as before. -ESTALE: the guest has changed the bytes of a place.
+ */
+int patch_plan_change(struct patch_plan *plan, const bool *off, const struct kernel *kernel,
+		      struct error *err);
+/* The patches are in and out already. */
+void patch_plan_set_off(struct patch_plan *plan, const bool *off);
+
+/* Forget patches and refusals that are off. Nothing is applied. */
+void patch_plan_drop_off(struct patch_plan *plan);
+
+/* A probe that needs the patch at this address; UINT32_MAX: none does. */
+uint32_t patch_plan_ref_at(const struct patch_plan *plan, uint64_t gva);
 
 /* Make all patches traps again, after trampoline_set_make() made them jumps. None is applied. */
 void patch_plan_use_traps(struct patch_plan *plan);

@@ -53,7 +53,7 @@ int shared_sites_make(struct shared_sites *sites, const struct site_table *table
 		if (ours && stands(ours, site)) {
 			out->patch = *ours;
 			ret = patch_set_add(&sites->present, ours, err);
-		} else if (probe) {
+		} else if (probe && !probe->off) {
 			out->patch = *probe;
 		} else {
 			fill_new(out, site, ftrace_handoff);

@@ -51,9 +51,10 @@ const char *site_table_refusal(const struct site *site);
 #define SHARED_NO_ENTRY SIZE_MAX
 
 struct shared_site {
-	struct patch patch; /* without new bytes; its old bytes are the guest's */
-	size_t entry;       /* index in the plan's entries of the probe there, or SHARED_NO_ENTRY */
-	uint32_t mask;      /* who wants it: bits of the caller's choice, at first 0 */
+	struct patch patch;  /* without new bytes; its old bytes are the guest's */
+	size_t entry;        /* index in the plan's entries of the probe there, also of one that is
+			      * off; or SHARED_NO_ENTRY */
+	uint32_t mask;       /* who wants it: bits of the caller's choice, at first 0 */
 	const char *refusal; /* why it cannot be recorded; NULL: it can */
 };
 

@@ -226,17 +226,34 @@ bool call_table_is_open(struct call_table *table)
 	return false;
 }
 
-uint64_t call_table_clear(struct call_table *table)
+uint64_t call_table_drop(struct call_table *table, call_table_fn *fn, void *arg)
 {
-	uint64_t open = 0;
+	uint64_t dropped = 0;
 
 	for (int i = 0; i < NR_CHAINS; i++) {
 		struct chain *chain = &table->chains[i];
+		struct node **link = &chain->head;
 
-		while (chain->head) {
-			unlink_node(chain, &chain->head);
-			open++;
+		while (*link) {
+			if (!fn(arg, &(*link)->entry)) {
+				link = &(*link)->next;
+				continue;
+			}
+			unlink_node(chain, link);
+			dropped++;
 		}
 	}
-	return open;
+	return dropped;
+}
+
+static bool is_any(void *arg, const struct open_call *call)
+{
+	(void)arg;
+	(void)call;
+	return true;
+}
+
+uint64_t call_table_clear(struct call_table *table)
+{
+	return call_table_drop(table, is_any, NULL);
 }

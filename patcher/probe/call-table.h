@@ -68,6 +68,10 @@ void call_table_forget_inner(struct call_table *table, uint64_t key, uint64_t ob
 /* Whether any call is open. Any thread may ask; the answer is racy. */
 bool call_table_is_open(struct call_table *table);
 
+/* Remove the calls for which `fn` says so; returns how many. */
+typedef bool call_table_fn(void *arg, const struct open_call *call);
+uint64_t call_table_drop(struct call_table *table, call_table_fn *fn, void *arg);
+
 /* Remove all calls; returns how many were open. */
 uint64_t call_table_clear(struct call_table *table);
 

@@ -144,6 +144,8 @@ struct probe_ref {
 	struct tracer *tracer;
 	const struct probe *probe;
 	uint32_t id;
+	/* No instance wants its hits: they are passed over. One thread at a time sets it. */
+	_Atomic bool off;
 };
 
 /*

@@ -11,6 +11,7 @@ enum { CHANGE_TRIES = 5 /* while the guest changes its own sites in between */ }
 struct change {
 	struct trace_session *session;
 	struct instance_list *list;
+	const bool *off; /* struct direct_change */
 	struct site_table table;
 	struct shared_sites sites;
 	bool *wanted; /* by site: of the instance that is looked at */
@@ -100,7 +101,8 @@ static int add_instance(struct change *c, struct session_instance *instance, str
 
 static int plan(struct change *c, struct error *err)
 {
-	int ret = read_sites(c, err);
+	bool any = instances_have_direct(c->list) || c->session->plan.shared.n;
+	int ret = any ? read_sites(c, err) : 0;
 
 	for (size_t i = 0; !ret && i < c->list->n; i++)
 		if (c->list->v[i]->ops->lane == LANE_DIRECT)
@@ -165,14 +167,16 @@ static int commit(struct trace_session *s, uint64_t handoffs, struct error *err)
 	return ret;
 }
 
-static int try_change(struct trace_session *s, struct instance_list *list, struct error *err)
+static int try_change(struct trace_session *s, struct instance_list *list, const bool *off,
+		      struct error *err)
 {
-	struct change c = {.session = s, .list = list};
+	struct change c = {.session = s, .list = list, .off = off};
 	const uint64_t handoffs = atomic_load(&s->ftrace.times);
 	struct direct_change change;
 	int ret = plan(&c, err);
 
-	change = (struct direct_change){.wants = c.wants, .nr_wants = c.n, .sites = &c.sites};
+	change = (struct direct_change){
+		.wants = c.wants, .nr_wants = c.n, .sites = &c.sites, .off = c.off};
 	if (!ret)
 		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
 	if (!ret)
@@ -183,12 +187,13 @@ static int try_change(struct trace_session *s, struct instance_list *list, struc
 	return ret;
 }
 
-int direct_apply(struct trace_session *s, struct instance_list *list, struct error *err)
+int direct_apply(struct trace_session *s, struct instance_list *list, const bool *off,
+		 struct error *err)
 {
 	int ret = -ESTALE;
 
 	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++)
-		ret = try_change(s, list, err);
+		ret = try_change(s, list, off, err);
 	return ret;
 }
 
@@ -203,30 +208,21 @@ int direct_plan(struct trace_session *s, struct instance_list *list, struct erro
 	return ret;
 }
 
-static bool has_direct(const struct instance_list *list)
+int direct_no_rings(const struct trace_session *s, struct error *err)
 {
-	for (size_t i = 0; i < list->n; i++)
-		if (list->v[i]->ops->lane == LANE_DIRECT)
-			return true;
-	return false;
-}
-
-/* Rings will not come. This is told once. */
-static int no_rings(struct trace_session *s, struct error *err)
-{
-	s->direct_pending = false;
 	return error_set(err, ENOTSUP, "functions are recorded in exitless mode only%s%s",
 			 s->no_rings.code ? ": " : "", s->no_rings.text);
 }
 
 int direct_start(struct trace_session *s, struct error *err)
 {
-	if (!s->direct_pending || s->switch_pending || !has_direct(&s->instances))
+	if (!s->direct_pending || s->switch_pending || !instances_have_direct(&s->instances))
 		return 0;
-	if (s->engine != s->ring_engine)
-		return no_rings(s, err);
 	s->direct_pending = false;
-	return direct_apply(s, &s->instances, err);
+	/* rings will not come: this is told once */
+	if (s->engine != s->ring_engine)
+		return direct_no_rings(s, err);
+	return direct_apply(s, &s->instances, NULL, err);
 }
 
 void direct_forget(struct trace_session *s)

@@ -88,6 +88,8 @@ void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point
 
 	if (point == POINT_RETURN)
 		on_return(s, hit);
+	else if (atomic_load_explicit(&ref->off, memory_order_relaxed))
+		return; /* entered when it was wanted */
 	else if (ref->probe->wants_return)
 		await_return(s, ref, hit);
 	else

@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/clock.h"
 #include "patcher/session/internal.h"
+
+enum { LEAVE_TRIES = 2000 /* of a millisecond, until an instance has left */ };
 
 /* --- streams --------------------------------------------------------------------------------- */
 
@@ -114,8 +117,18 @@ void instances_drop(struct trace_session *s, struct instance_list *list,
 	list->n = 0;
 }
 
+bool instances_have_direct(const struct instance_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i]->ops->lane == LANE_DIRECT)
+			return true;
+	return false;
+}
+
 static bool is_used(const struct trace_session *s, const struct session_instance *instance)
 {
+	if (instance->ops->lane == LANE_ORDERED)
+		return s->ordered;
 	return s->ring_engine && s->ring_engine->ops->direct_uses(s->ring_engine, instance);
 }
 
@@ -123,6 +136,7 @@ void instances_reap(struct trace_session *s)
 {
 	struct session_instance **link = &s->leaving;
 
+	ordered_is_pending(s);
 	while (*link) {
 		struct session_instance *instance = *link;
 
@@ -159,6 +173,34 @@ static struct session_instance *find(const struct instance_list *list, const cha
 		if (!strcmp(list->v[i]->spec.name, name))
 			return list->v[i];
 	return NULL;
+}
+
+/* An instance in `list` whose name is not free yet; NULL: there is none. */
+static const struct session_instance *find_taken(const struct trace_session *s,
+						 const struct instance_list *list)
+{
+	for (const struct session_instance *old = s->leaving; old; old = old->next) {
+		const struct session_instance *new = find(list, old->spec.name);
+
+		if (new && !find(&s->instances, old->spec.name))
+			return new;
+	}
+	return NULL;
+}
+
+int instances_await_names(struct trace_session *s, const struct instance_list *list,
+			  struct error *err)
+{
+	const struct session_instance *taken = NULL;
+
+	for (int i = 0; i < LEAVE_TRIES; i++) {
+		instances_reap(s);
+		taken = find_taken(s, list);
+		if (!taken)
+			return 0;
+		clock_wait_ms(1);
+	}
+	return error_set(err, EAGAIN, "the former instance '%s' still records", taken->spec.name);
 }
 
 static int parse_one(const char *text, const struct instance_list *current,
@@ -275,32 +317,6 @@ size_t instances_ordered(const struct trace_session *s, const struct instance_li
 
 /* --- changes --------------------------------------------------------------------------------- */
 
-static bool same_ordered(const struct trace_session *s, const struct instance_list *a,
-			 const struct instance_list *b)
-{
-	struct tracer_stream streams[TRACE_MAX_INSTANCES];
-	const char *x[TRACE_MAX_INSTANCES], *y[TRACE_MAX_INSTANCES];
-	size_t n = instances_ordered(s, a, x, streams), m = instances_ordered(s, b, y, streams);
-	bool same = n == m;
-
-	for (size_t i = 0; same && i < n; i++)
-		same = !strcmp(x[i], y[i]);
-	return same;
-}
-
-static int change_live(struct trace_session *s, struct instance_list *next, struct error *err)
-{
-	int ret;
-
-	if (!same_ordered(s, &s->instances, next))
-		return error_set(err, ENOTSUP,
-				 "instances of kmem change only while tracing is off");
-	ret = instances_prepare(s, next, &s->instances, err);
-	if (!ret && !s->direct_pending)
-		ret = direct_apply(s, next, err);
-	return ret;
-}
-
 int trace_session_set_instances(struct trace_session *s, const char *const *specs, size_t n,
 				struct error *err)
 {
@@ -308,7 +324,7 @@ int trace_session_set_instances(struct trace_session *s, const char *const *spec
 	int ret = instances_parse(specs, n, &s->instances, &next, err);
 
 	if (!ret && s->enabled)
-		ret = change_live(s, &next, err);
+		ret = session_change(s, &next, err);
 	else if (ret)
 		return ret;
 	if (ret) {

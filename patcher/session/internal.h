@@ -18,7 +18,8 @@
 #include "patcher/tracers/tracer.h"
 
 /*
- * Inside of a trace session: session.c starts and stops, switch.c chooses the engine, dispatch.c is
+ * Inside of a trace session: session.c starts and stops, switch.c chooses the engine, change.c
+ * changes the instances (ordered.c and direct.c those of their lanes), dispatch.c is
  * what vCPUs' threads do in between, sampler.c bounds the rate of traps, status.c reports.
  */
 
@@ -97,9 +98,10 @@ struct trace_session {
 	const struct stream_ops *stream_ops;
 	struct session_instance *leaving; /* no longer wanted, but records may still come */
 	struct instance_stream *streams;
-	struct tracer_set tracers; /* of the ordered lane */
-	struct site_table sites;   /* that the direct lane is planned from */
-	bool direct_pending;       /* instances of the direct lane wait for rings */
+	struct tracer_set tracers;      /* of the ordered lane */
+	struct ordered_change *ordered; /* the last one, until it has taken effect */
+	struct site_table sites;        /* that the direct lane is planned from */
+	bool direct_pending;            /* instances of the direct lane wait for rings */
 	struct trace_switch switched;
 
 	struct decoder *decoder;
@@ -167,6 +169,10 @@ int instances_parse(const char *const *specs, size_t n, const struct instance_li
 /* Those of `list` that are not in `kept` leave. */
 void instances_drop(struct trace_session *session, struct instance_list *list,
 		    const struct instance_list *kept);
+/* Until an instance that is leaving has given up a name that is new in `list`. -EAGAIN: that takes
+ * long. */
+int instances_await_names(struct trace_session *session, const struct instance_list *list,
+			  struct error *err);
 /* Streams of all, tracers of the direct lane's. A new spec of the same name as one in `current`
  * goes on with its stream. */
 int instances_prepare(struct trace_session *session, struct instance_list *list,
@@ -174,18 +180,58 @@ int instances_prepare(struct trace_session *session, struct instance_list *list,
 /* The specs of the ordered lane, and their streams; both have room for all instances. */
 size_t instances_ordered(const struct trace_session *session, const struct instance_list *list,
 			 const char **specs, struct tracer_stream *streams);
+/* Whether any is of the direct lane. */
+bool instances_have_direct(const struct instance_list *list);
 /* Destroy those that have left, and close streams that get no more records. */
 void instances_reap(struct trace_session *session);
 /* All of them, without an engine. */
 void instances_destroy(struct trace_session *session);
 
+/* --- change.c --------------------------------------------------------------------------------- */
+
+/* While tracing is on: trace the instances in `next` from now on. After an error all is as before.
+ * Errors as trace_session_set_instances(). */
+int session_change(struct trace_session *session, struct instance_list *next, struct error *err);
+
+/* --- ordered.c -------------------------------------------------------------------------------- */
+
+/*
+ * A change of the ordered lane's instances: *out, or NULL if they stay. Hits go to the instances of
+ * before until it has taken effect, which is between two hits, behind all of before its settling.
+ * -EAGAIN: the change before has not taken effect yet.
+ */
+struct ordered_change;
+int ordered_prepare(struct trace_session *session, const struct instance_list *next,
+		    struct ordered_change **out, struct error *err);
+/* Before it is settled. */
+void ordered_discard(struct ordered_change *change);
+
+/* The plan's patches that are off from then on (patch_plan_find_off()); NULL for NULL. */
+const bool *ordered_off(const struct ordered_change *change);
+/* Whether these are others than now. */
+bool ordered_patches_change(const struct ordered_change *change);
+/* Probes that come take hits from now on; only those whose patches are in the text. */
+void ordered_widen(struct ordered_change *change);
+void ordered_narrow(struct trace_session *session);
+/* The patches are as it wants them. It is the session's from now on. */
+void ordered_settle(struct trace_session *session, struct ordered_change *change);
+/* Wait for the last change to take effect, for two seconds at most; whether it has. */
+bool ordered_await(struct trace_session *session);
+bool ordered_is_pending(struct trace_session *session);
+/* Without an engine: forget the last change. */
+void ordered_forget(struct trace_session *session);
+
 /* --- direct.c --------------------------------------------------------------------------------- */
 
 /*
  * Lead the direct lane from what it records now to what the direct instances in `list` want, which
- * are prepared. The guest runs, with rings. Errors as trace_session_set_instances().
+ * are prepared; and the plan's patches to those of `off` (struct direct_change). The guest runs,
+ * with rings. Errors as trace_session_set_instances().
  */
-int direct_apply(struct trace_session *session, struct instance_list *list, struct error *err);
+int direct_apply(struct trace_session *session, struct instance_list *list, const bool *off,
+		 struct error *err);
+/* -ENOTSUP: rings will not come, and why. */
+int direct_no_rings(const struct trace_session *session, struct error *err);
 /* What they would record, without changing anything. */
 int direct_plan(struct trace_session *session, struct instance_list *list, struct error *err);
 /* If rings have come, start the instances that wait for them. */

@@ -50,6 +50,7 @@ static void destroy_tracers(struct trace_session *s)
 	free(s->refused);
 	s->refused = NULL;
 	patch_plan_deinit(&s->plan);
+	ordered_forget(s);
 	tracer_set_destroy(&s->tracers);
 	trap_table_deinit(&s->traps);
 	trap_table_init(&s->traps);
@@ -132,10 +133,10 @@ static int keep_specs(struct trace_session *s, const char *const *specs, struct 
 
 static int create_tracers(struct trace_session *s, struct error *err)
 {
-	struct tracer_context context = {.kernel = &s->kernel,
-					 .writer = s->writer,
-					 .calls = s->calls,
-					 .counters = &s->counters};
+	const struct tracer_context context = {.kernel = &s->kernel,
+					       .writer = s->writer,
+					       .calls = s->calls,
+					       .counters = &s->counters};
 	struct tracer_stream streams[TRACE_MAX_INSTANCES];
 	const char *specs[TRACE_MAX_INSTANCES];
 	int ret;
@@ -146,8 +147,7 @@ static int create_tracers(struct trace_session *s, struct error *err)
 	if (ret)
 		return ret;
 	n = instances_ordered(s, &s->instances, specs, streams);
-	context.streams = streams;
-	return tracer_set_create(&s->tracers, specs, n, &context, err);
+	return tracer_set_create(&s->tracers, specs, streams, n, &context, err);
 }
 
 int session_plan(struct trace_session *s, struct error *err)
@@ -348,6 +348,8 @@ int trace_session_plan(struct trace_session *s, const char *const *specs,
 		ret = create_tracers(s, err);
 	if (!ret)
 		ret = session_plan(s, err);
+	if (!ret)
+		patch_plan_drop_off(&s->plan);
 	if (!ret)
 		ret = direct_plan(s, &s->instances, err);
 	*out = &s->plan;

@@ -56,11 +56,14 @@ int trace_session_start(struct trace_session *session, const char *const *specs,
  * Trace these specs from now on, while tracing is on, or from the next start on while it is off. A
  * spec is "[NAME=]TRACER[:...]"; an instance goes on if both name and spec are as before. What
  * changes is planned and made while the guest runs; then one stop of the vCPUs changes the text,
- * all of it or nothing. After an error all is as before.
+ * all of it or nothing; none if the same functions are to be patched. What is recorded before that
+ * goes to the instances of before. After an error all is as before.
  *
  * -EINVAL: bad spec. -EEXIST: two have the same name. -ENOENT: no function is meant. -ENOSPC: too
- * little memory for code or rings. -ENOTSUP: instances of this tracer cannot change while tracing
- * is on. -EAGAIN: the guest's own ftrace is changing its sites.
+ * little memory for code or rings. -ENOTSUP: this tracer needs exitless mode, which will not come;
+ * or the fields of a stream would change. -ESTALE: the guest has changed the text of a function.
+ * -EAGAIN: the guest's own ftrace is changing its sites; or what was recorded before the last
+ * change is not complete yet, as the guest is paused or held up.
  */
 int trace_session_set_instances(struct trace_session *session, const char *const *specs, size_t n,
 				struct error *err);

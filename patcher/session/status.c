@@ -24,18 +24,19 @@ static void fill_engines(const struct trace_session *s, struct trace_status *out
 
 static void fill_refused(const struct trace_session *s, struct trace_status *out)
 {
-	size_t n = s->plan.nr_refused, sites, exits;
+	size_t n = 0, sites, exits;
 	uint64_t *counters = out->counters.v;
 
 	counters[COUNTER_YIELDS] = s->ftrace.times + s->kprobes.total;
 	counters[COUNTER_YIELDED_NS] = s->ftrace.out_ns;
 	counters[COUNTER_YIELDED_FUNCTIONS] = s->ftrace.functions + s->kprobes.total;
 	out->refused = s->refused ? s->refused : s->plan.refused;
-	out->nr_refused = n;
+	out->nr_refused = s->plan.nr_refused;
 	if (!s->refused)
 		return;
-	for (size_t i = 0; i < n; i++)
-		s->refused[i] = s->plan.refused[i];
+	for (size_t i = 0; i < s->plan.nr_refused; i++)
+		if (!s->tracers.refs[s->plan.refused[i].ref].off)
+			s->refused[n++] = s->plan.refused[i];
 	sites = ftrace_handoff_refusals(&s->ftrace, s->refused + n);
 	exits = kprobe_handoff_refusals(&s->kprobes, s->refused + n + sites);
 	out->nr_refused = n + sites + exits;
@@ -53,12 +54,45 @@ static const char *waiting_for(const struct trace_session *s)
 	return "starts when the guest is ready for exitless mode";
 }
 
+static bool wants(const struct trace_session *s, const struct session_instance *instance,
+		  uint32_t ref)
+{
+	return ref < s->plan.nr_refs &&
+	       instance->ops->wants(s->plan.refs[ref].tracer, &instance->spec,
+				    s->plan.refs[ref].probe);
+}
+
+/* What an instance of the ordered lane has of the plan. */
+static void find_share(const struct trace_session *s, struct session_instance *instance,
+		       const struct trace_status *out)
+{
+	struct site_refusal *refused = instance->refused;
+
+	refused = reallocarray(refused, out->nr_refused + 1, sizeof(*refused));
+	if (!refused)
+		return;
+	instance->refused = refused;
+	instance->nr_refused = 0;
+	for (size_t i = 0; i < out->nr_refused; i++)
+		if (wants(s, instance, out->refused[i].ref))
+			refused[instance->nr_refused++] = out->refused[i];
+	instance->sites = 0;
+	for (size_t i = 0; i < s->plan.entries.n; i++) {
+		const struct patch *p = &s->plan.entries.v[i];
+
+		instance->sites +=
+			!patch_is_out(p) && wants(s, instance, patch_plan_ref_at(&s->plan, p->gva));
+	}
+}
+
 static void fill_instances(const struct trace_session *s, struct trace_status *out)
 {
 	for (size_t i = 0; i < s->instances.n; i++) {
-		const struct session_instance *instance = s->instances.v[i];
+		struct session_instance *instance = s->instances.v[i];
 		const bool direct = instance->ops->lane == LANE_DIRECT;
 
+		if (!direct)
+			find_share(s, instance, out);
 		out->specs[i] = instance->spec.text;
 		out->instances[i] = (struct trace_instance_status){
 			.name = instance->spec.name,
@@ -66,9 +100,9 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 			.tracer = instance->ops->name,
 			.direct = direct,
 			.active = s->enabled && (!direct || instance->active),
-			.sites = direct ? instance->sites : s->plan.entries.n,
-			.refused = direct ? instance->refused : s->plan.refused,
-			.nr_refused = direct ? instance->nr_refused : s->plan.nr_refused,
+			.sites = instance->sites,
+			.refused = instance->refused,
+			.nr_refused = instance->nr_refused,
 		};
 		if (instance->stream)
 			out->instances[i].records = atomic_load(&instance->stream->records);
@@ -87,17 +121,17 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		.located = s->located,
 		.virt_slide = s->kernel.virt_slide,
 		.phys_text = s->kernel.phys_text,
-		.entry_sites = s->plan.entries.n,
-		.return_sites = s->plan.returns.n,
+		.entry_sites = patch_set_wanted(&s->plan.entries),
+		.return_sites = patch_set_wanted(&s->plan.returns),
 		.restored = s->restored,
 		.gaps = s->tracers.gaps,
 		.nr_gaps = s->tracers.nr_gaps,
 	};
-	fill_instances(s, out);
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
 		counters[id] = s->counters.v[id];
 	sampler_counts(&s->sampler, s->guest->clock->now_ns(s->guest), &out->counters);
 	fill_refused(s, out);
+	fill_instances(s, out);
 	fill_engines(s, out);
 	counters[COUNTER_LOST] += counters[COUNTER_RING_DROPS] + counters[COUNTER_RING_DAMAGED] +
 				  counters[COUNTER_UNREADABLE];

@@ -28,13 +28,29 @@ int session_create_engines(struct trace_session *s, struct error *err)
 	return ret;
 }
 
+/* Probes that no instance wants must not keep rings away from the direct lane. */
+static bool has_only_off(const struct trace_session *s)
+{
+	return s->plan.nr_refs && !patch_set_wanted(&s->plan.entries);
+}
+
 static int install_rings(struct trace_session *s, struct error *err)
 {
-	int ret = s->ring_engine->ops->install(s->ring_engine, err);
+	struct engine *rings = s->ring_engine;
+	struct error why;
+	int ret = rings->ops->install(rings, &why);
 
+	if (ret && ret != -EAGAIN && has_only_off(s)) {
+		tracer_set_give_up(&s->tracers, &why);
+		patch_plan_drop_off(&s->plan);
+		s->plan.nr_refs = 0;
+		ret = rings->ops->install(rings, &why);
+	}
+	if (ret && err)
+		*err = why;
 	if (ret)
 		return ret;
-	s->engine = s->ring_engine;
+	s->engine = rings;
 	s->had_rings = true;
 	return 0;
 }

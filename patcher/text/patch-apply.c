@@ -71,14 +71,14 @@ static inline void copy(uint8_t *to, const uint8_t *from, size_t size)
 		memcpy(to, from, size);
 }
 
-/* How many of its patches are not yielded; with bytes_only, how many that are no breaks. */
+/* How many of its patches are not passed over; with bytes_only, how many that are no breaks. */
 static size_t nr_ours(const struct patch_set *set, const struct page_run *run,
 		      const struct kernel *kernel, bool bytes_only)
 {
 	size_t n = 0;
 
 	for (size_t i = run->begin; i < run->end; i++)
-		n += !set->v[i].yielded && !(bytes_only && is_break(&set->v[i], kernel));
+		n += !patch_is_out(&set->v[i]) && !(bytes_only && is_break(&set->v[i], kernel));
 	return n;
 }
 
@@ -199,7 +199,7 @@ static int remove_breaks(const struct undo *u, const struct page_run *run, struc
 		const struct patch *p = &u->set->v[i];
 		int one = 0;
 
-		if (!p->yielded && is_break(p, u->kernel))
+		if (!patch_is_out(p) && is_break(p, u->kernel))
 			one = kernel_set_break(u->kernel, p->gva, false, ret ? NULL : err);
 		ret = ret ? ret : one;
 	}
@@ -235,7 +235,7 @@ static int undo_run(const struct undo *u, struct page_run *run, struct error *er
 	for (size_t i = run->begin; i < run->end; i++) {
 		int one = 0;
 
-		if (!u->set->v[i].yielded)
+		if (!patch_is_out(&u->set->v[i]))
 			one = undo_patch(u, &w, &u->set->v[i], ret ? NULL : err);
 		ret = ret ? ret : one;
 	}
@@ -270,7 +270,7 @@ static int verify_old(const struct patch_set *set, const struct kernel *kernel, 
 		for (size_t i = run.begin; i < run.end; i++) {
 			const struct patch *p = &set->v[i];
 
-			if (!p->yielded && !is_same(in_run(&run, p), p->old_bytes, p->size))
+			if (!patch_is_out(p) && !is_same(in_run(&run, p), p->old_bytes, p->size))
 				return error_set_at(err, ESTALE, p->gva,
 						    "%s: the guest changed the bytes to be patched",
 						    p->function);
@@ -287,7 +287,7 @@ static int read_back(const struct patch_set *set, struct page_run *run, const st
 	for (size_t i = run->begin; !ret && i < run->end; i++) {
 		const struct patch *p = &set->v[i];
 
-		if (!p->yielded && !is_break(p, kernel) &&
+		if (!patch_is_out(p) && !is_break(p, kernel) &&
 		    !is_same(in_run(run, p), p->new_bytes, p->size))
 			ret = error_set_at(err, EIO, p->gva, "%s: patch does not read back",
 					   p->function);
@@ -304,7 +304,7 @@ static int write_new_run(const struct patch_set *set, struct page_run *run,
 		const struct patch *p = &set->v[i];
 		int ret = 0;
 
-		if (!p->yielded)
+		if (!patch_is_out(p))
 			ret = is_break(p, kernel)
 				      ? kernel_set_break(kernel, p->gva, true, err)
 				      : write_bytes(&w, p->gva, p->new_bytes, p->size, err);

@@ -81,9 +81,9 @@ int patch_set_sort(struct patch_set *set, struct error *err)
 	return 0;
 }
 
-static const struct patch *unless_yielded(const struct patch *patch)
+static const struct patch *unless_out(const struct patch *patch)
 {
-	return patch && !patch->yielded ? patch : NULL;
+	return patch && !patch_is_out(patch) ? patch : NULL;
 }
 
 static int add_difference(struct patch_set *out, const struct patch *from, const struct patch *to,
@@ -113,11 +113,20 @@ int patch_set_difference(const struct patch_set *from, const struct patch_set *t
 			b = NULL;
 		else if (a && b && b->gva < a->gva)
 			a = NULL;
-		ret = add_difference(out, unless_yielded(a), unless_yielded(b), err);
+		ret = add_difference(out, unless_out(a), unless_out(b), err);
 		i += a != NULL;
 		k += b != NULL;
 	}
 	return ret ? ret : patch_set_sort(out, err);
+}
+
+size_t patch_set_wanted(const struct patch_set *set)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < set->n; i++)
+		n += !set->v[i].off;
+	return n;
 }
 
 void patch_set_deinit(struct patch_set *set)

@@ -23,6 +23,7 @@ struct patch {
 	const char *function; /* for messages; not owned */
 	bool trap;      /* new_bytes are a trap; a guest with breaks gets one of these instead */
 	bool yielded;   /* the guest's own for now: apply and revert pass it over */
+	bool off;       /* not wanted for now: likewise */
 	bool transient; /* the guest may free this text with the patch in it */
 	_Atomic uint8_t holder; /* of an entry site: what holds it (enum site_state), 0 = not known.
 				   Any thread. */
@@ -58,17 +59,27 @@ void patch_set_deinit(struct patch_set *set);
 /*
  * What turns guest text with `from` applied into text with `to` applied: appended to *out, which is
  * sorted then. Both are sorted; patches of the same address have the same old bytes, and none that
- * is yielded counts. -ENOMEM.
+ * is yielded or off counts. -ENOMEM.
  */
 int patch_set_difference(const struct patch_set *from, const struct patch_set *to,
 			 struct patch_set *out, struct error *err);
+
+/* Whether apply and revert pass it over. */
+static inline bool patch_is_out(const struct patch *patch)
+{
+	return patch->yielded || patch->off;
+}
+
+/* How many are not off. */
+size_t patch_set_wanted(const struct patch_set *set);
 
 /* Index of the first patch that ends behind `gva`, set->n if none does. The set is sorted. */
 size_t patch_set_find(const struct patch_set *set, uint64_t gva);
 
 /*
- * Call `fn` for each patch of a sorted set, yielded ones too, with the bytes that stand there now;
- * with NULL, and *err set, where they cannot be read. Stops at the first error that `fn` returns.
+ * Call `fn` for each patch of a sorted set, those that are passed over too, with the bytes that
+ * stand there now; with NULL, and *err set, where they cannot be read. Stops at the first error
+ * that `fn` returns.
  */
 typedef int patch_bytes_fn(void *arg, struct patch *patch, const uint8_t *now, struct error *err);
 int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_bytes_fn *fn,

@@ -93,23 +93,132 @@ static int pick_specs(size_t tracer, const struct trace_spec *specs, size_t nr_s
 	return 0;
 }
 
-/* Create tracer number `tracer` if any spec names it. */
-static int create_tracer(struct tracer_set *set, size_t tracer, const struct trace_spec *specs,
-			 size_t nr_specs, const struct tracer_context *context, struct error *err)
-{
-	struct tracer_context own_context = *context;
-	struct own_specs own;
-	int ret = pick_specs(tracer, specs, nr_specs, context->streams, &own, err);
+/* --- changes --------------------------------------------------------------------------------- */
 
-	own_context.streams = own.streams;
-	if (!ret && own.n) {
-		ret = tracers[tracer]->create(&own_context, own.v, own.n, &set->v[set->n], err);
-		set->n += !ret;
-	}
+static bool any_wants(const struct own_specs *own, const struct probe_ref *ref)
+{
+	bool wanted = false;
+
+	for (size_t i = 0; !wanted && i < own->n; i++)
+		wanted = ref->tracer->ops->wants(ref->tracer, own->v[i], ref->probe);
+	return wanted;
+}
+
+static int add_gaps(const struct tracer_ops *ops, const struct tracer_config *config,
+		    struct tracer_change *change, struct error *err)
+{
+	const struct probe_gap *gaps;
+	struct probe_gap *all;
+	size_t n;
+
+	if (!ops->gaps)
+		return 0;
+	gaps = ops->gaps(config, &n);
+	all = reallocarray(change->gaps, change->nr_gaps + n + 1, sizeof(*all));
+	if (!all)
+		return error_set(err, ENOMEM, "out of memory");
+	change->gaps = all;
+	if (n)
+		memcpy(all + change->nr_gaps, gaps, n * sizeof(*all));
+	change->nr_gaps += n;
+	return 0;
+}
+
+static int configure(struct tracer_set *set, size_t i, const struct trace_spec *specs,
+		     size_t nr_specs, const struct tracer_stream *streams,
+		     struct tracer_change *out, struct error *err)
+{
+	struct tracer *tracer = set->v[i];
+	struct own_specs own;
+	int ret = pick_specs(set->index[i], specs, nr_specs, streams, &own, err);
+
+	if (!ret)
+		ret = tracer->ops->configure(tracer, own.v, own.n, own.streams, &out->configs[i],
+					     err);
+	if (!ret)
+		ret = add_gaps(tracer->ops, out->configs[i], out, err);
+	for (size_t r = 0; !ret && r < set->nr_refs; r++)
+		if (set->refs[r].tracer == tracer)
+			out->off[r] = !any_wants(&own, &set->refs[r]);
 	free(own.streams);
 	free(own.v);
 	return ret;
 }
+
+void tracer_set_give_up(struct tracer_set *set, const struct error *why)
+{
+	for (size_t i = 0; i < set->n; i++)
+		set->why[set->index[i]] = *why;
+}
+
+/* A tracer that could not be created has no instance. */
+static int check_tracers(const struct tracer_set *set, const struct trace_spec *specs,
+			 size_t nr_specs, struct error *err)
+{
+	for (size_t i = 0; i < nr_specs; i++) {
+		const struct error *why = &set->why[specs[i].tracer];
+
+		if (!why->code)
+			continue;
+		if (err)
+			*err = *why;
+		return -why->code;
+	}
+	return 0;
+}
+
+int tracer_set_prepare(struct tracer_set *set, const char *const *specs,
+		       const struct tracer_stream *streams, size_t nr_specs,
+		       struct tracer_change *out, struct error *err)
+{
+	struct trace_spec *parsed;
+	int ret = parse_specs(specs, nr_specs, &parsed, err);
+
+	*out = (struct tracer_change){0};
+	if (ret)
+		return ret;
+	out->configs = calloc(set->n + 1, sizeof(struct tracer_config *));
+	out->off = calloc(set->nr_refs + 1, sizeof(*out->off));
+	if (!out->configs || !out->off)
+		ret = error_set(err, ENOMEM, "out of memory");
+	if (!ret)
+		ret = check_tracers(set, parsed, nr_specs, err);
+	for (size_t i = 0; !ret && i < set->n; i++)
+		ret = configure(set, i, parsed, nr_specs, streams, out, err);
+	free_specs(parsed, nr_specs);
+	if (ret)
+		tracer_change_deinit(set, out);
+	return ret;
+}
+
+void tracer_set_use(struct tracer_set *set, struct tracer_change *change)
+{
+	for (size_t i = 0; i < set->n; i++)
+		change->configs[i] = set->v[i]->ops->use(set->v[i], change->configs[i]);
+	for (size_t i = 0; i < set->nr_refs; i++)
+		atomic_store(&set->refs[i].off, change->off[i]);
+}
+
+void tracer_set_take_gaps(struct tracer_set *set, struct tracer_change *change)
+{
+	free(set->gaps);
+	set->gaps = change->gaps;
+	set->nr_gaps = change->nr_gaps;
+	change->gaps = NULL;
+	change->nr_gaps = 0;
+}
+
+void tracer_change_deinit(const struct tracer_set *set, struct tracer_change *change)
+{
+	for (size_t i = 0; change->configs && i < set->n; i++)
+		set->v[i]->ops->config_destroy(change->configs[i]);
+	free(change->configs);
+	free(change->off);
+	free(change->gaps);
+	*change = (struct tracer_change){0};
+}
+
+/* --- all tracers ----------------------------------------------------------------------------- */
 
 static int list_probes(struct tracer_set *set, struct error *err)
 {
@@ -126,62 +235,50 @@ static int list_probes(struct tracer_set *set, struct error *err)
 		const struct probe *probes = set->v[t]->ops->probes(set->v[t], &n);
 
 		for (size_t i = 0; i < n; i++, set->nr_refs++)
-			set->refs[set->nr_refs] =
-				(struct probe_ref){set->v[t], &probes[i], (uint32_t)set->nr_refs};
+			set->refs[set->nr_refs] = (struct probe_ref){.tracer = set->v[t],
+								     .probe = &probes[i],
+								     .id = (uint32_t)set->nr_refs,
+								     .off = true};
 	}
 	return 0;
 }
 
-static int list_gaps(struct tracer_set *set, struct error *err)
+static int create_all(struct tracer_set *set, const struct tracer_context *context,
+		      struct error *err)
 {
-	for (size_t t = 0; t < set->n; t++) {
-		const struct tracer_ops *ops = set->v[t]->ops;
-		const struct probe_gap *gaps;
-		struct probe_gap *all;
-		size_t n;
-
-		if (!ops->gaps)
+	for (size_t i = 0; i < NR_TRACERS; i++) {
+		if (tracers[i]->lane != LANE_ORDERED ||
+		    tracers[i]->create(context, NULL, 0, &set->v[set->n], &set->why[i]))
 			continue;
-		gaps = ops->gaps(set->v[t], &n);
-		all = reallocarray(set->gaps, set->nr_gaps + n + 1, sizeof(*all));
-		if (!all)
-			return error_set(err, ENOMEM, "out of memory");
-		set->gaps = all;
-		memcpy(all + set->nr_gaps, gaps, n * sizeof(*all));
-		set->nr_gaps += n;
+		set->index[set->n++] = i;
 	}
-	return 0;
+	return list_probes(set, err);
 }
 
-static int create_all(struct tracer_set *set, const struct trace_spec *specs, size_t nr_specs,
+int tracer_set_create(struct tracer_set *set, const char *const *specs,
+		      const struct tracer_stream *streams, size_t nr_specs,
 		      const struct tracer_context *context, struct error *err)
 {
+	struct tracer_change change;
 	int ret = 0;
 
-	for (size_t i = 0; !ret && i < NR_TRACERS; i++)
-		ret = create_tracer(set, i, specs, nr_specs, context, err);
+	*set = (struct tracer_set){.v = calloc(NR_TRACERS, sizeof(struct tracer *)),
+				   .index = calloc(NR_TRACERS, sizeof(*set->index)),
+				   .why = calloc(NR_TRACERS, sizeof(*set->why))};
+	if (!set->v || !set->index || !set->why)
+		ret = error_set(err, ENOMEM, "out of memory");
 	if (!ret)
-		ret = list_probes(set, err);
-	return ret ? ret : list_gaps(set, err);
-}
-
-int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t nr_specs,
-		      const struct tracer_context *context, struct error *err)
-{
-	struct trace_spec *parsed;
-	int ret;
-
-	*set = (struct tracer_set){.v = calloc(NR_TRACERS, sizeof(struct tracer *))};
-	if (!set->v)
-		return error_set(err, ENOMEM, "out of memory");
-	ret = parse_specs(specs, nr_specs, &parsed, err);
-	if (!ret) {
-		ret = create_all(set, parsed, nr_specs, context, err);
-		free_specs(parsed, nr_specs);
-	}
-	if (ret)
+		ret = create_all(set, context, err);
+	if (!ret)
+		ret = tracer_set_prepare(set, specs, streams, nr_specs, &change, err);
+	if (ret) {
 		tracer_set_destroy(set);
-	return ret;
+		return ret;
+	}
+	tracer_set_use(set, &change);
+	tracer_set_take_gaps(set, &change);
+	tracer_change_deinit(set, &change);
+	return 0;
 }
 
 void tracer_set_destroy(struct tracer_set *set)
@@ -190,6 +287,8 @@ void tracer_set_destroy(struct tracer_set *set)
 		set->v[i]->ops->destroy(set->v[i]);
 	free(set->gaps);
 	free(set->refs);
+	free(set->why);
+	free(set->index);
 	free(set->v);
 	*set = (struct tracer_set){0};
 }

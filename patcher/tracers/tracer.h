@@ -37,9 +37,10 @@ struct tracer_context {
 	struct trace_writer *writer;
 	struct call_table *calls;
 	struct live_counters *counters;
-	/* On the ordered lane, by spec; only during create(). NULL: all go nowhere. */
-	const struct tracer_stream *streams;
 };
+
+/* What a tracer of the ordered lane does for its instances: its own. */
+struct tracer_config;
 
 enum tracer_lane {
 	LANE_ORDERED, /* hits at probes, all of them in order of time; see `entry` and `ret` */
@@ -57,15 +58,29 @@ struct tracer_ops {
 	const char *const *words;
 	unsigned int takes;
 
-	/* On the ordered lane one tracer for all specs with its name, which are borrowed during the
-	 * call; on the direct lane one for each spec, which outlives it. */
+	/* On the ordered lane one tracer for all specs with its name, without any at first: see
+	 * `configure`. On the direct lane one for each spec, which outlives it. */
 	int (*create)(const struct tracer_context *context, const struct trace_spec *const *specs,
 		      size_t nr_specs, struct tracer **out, struct error *err);
 	void (*destroy)(struct tracer *tracer);
 	/* The probes, owned by the tracer, constant. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
-	/* The gaps, likewise, which the user is warned of. NULL for a tracer without any. */
-	const struct probe_gap *(*gaps)(struct tracer *tracer, size_t *n);
+	/* Whether an instance with this spec wants a probe's hits. */
+	bool (*wants)(const struct tracer *tracer, const struct trace_spec *spec,
+		      const struct probe *probe);
+	/* What it takes to serve these specs, which are borrowed during the call, with these
+	 * streams; either may be NULL without any. Hits may come meanwhile. -ENOENT: no probe is
+	 * for one of them. */
+	int (*configure)(struct tracer *tracer, const struct trace_spec *const *specs,
+			 size_t nr_specs, const struct tracer_stream *streams,
+			 struct tracer_config **out, struct error *err);
+	/* Between two hits: serve these from now on. Returns what was used until now, at first
+	 * NULL. The tracer destroys what it has at its end. */
+	struct tracer_config *(*use)(struct tracer *tracer, struct tracer_config *config);
+	void (*config_destroy)(struct tracer_config *config); /* NULL-safe */
+	/* What a configuration's instances do not see, which the user is warned of; it owns the
+	 * array. NULL for a tracer without any. */
+	const struct probe_gap *(*gaps)(const struct tracer_config *config, size_t *n);
 	/* May be NULL. Add what a reader of this tracer's records needs from the guest's kernel. */
 	void (*describe)(const struct tracer *tracer, struct trace_info *info);
 	/*
@@ -104,13 +119,26 @@ struct tracer {
 /* What is traced if no spec is given. */
 #define TRACER_DEFAULT_SPEC "kmem"
 
-/* The tracers of a session, with all their probes and gaps. */
+/*
+ * The tracers of a session's ordered lane, all there are, with all their probes; and the gaps of
+ * those that have instances. Probes that no instance wants are off.
+ */
 struct tracer_set {
 	struct tracer **v;
+	size_t *index; /* of each: its number in the registry */
 	size_t n;
+	struct error *why;      /* by number in the registry: why it could not be created */
 	struct probe_ref *refs; /* by id */
 	size_t nr_refs;
-	struct probe_gap *gaps; /* of all of them */
+	struct probe_gap *gaps;
+	size_t nr_gaps;
+};
+
+/* Instances that are to be served from some hit on. */
+struct tracer_change {
+	struct tracer_config **configs; /* of the set's tracers; once in use: the former ones */
+	bool *off;                      /* by ref */
+	struct probe_gap *gaps;
 	size_t nr_gaps;
 };
 
@@ -124,11 +152,29 @@ int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *
 /* The tracer that a spec asks for. */
 const struct tracer_ops *tracer_ops_of(const struct trace_spec *spec);
 
-/* Create what `specs`, all of the ordered lane, ask for. Errors as tracer_check_specs(), or what a
- * tracer's create() says. */
-int tracer_set_create(struct tracer_set *set, const char *const *specs, size_t nr_specs,
+/*
+ * Create all tracers of the ordered lane, for `specs` on that lane, whose events go to `streams`;
+ * NULL: nowhere. A tracer without a spec may fail. Errors as tracer_check_specs(), or what a
+ * tracer's create() and configure() say.
+ */
+int tracer_set_create(struct tracer_set *set, const char *const *specs,
+		      const struct tracer_stream *streams, size_t nr_specs,
 		      const struct tracer_context *context, struct error *err);
 /* Leaves an empty set; also of one that is zeroed. */
 void tracer_set_destroy(struct tracer_set *set);
+
+/* No instance is served, nor can be any more: why. */
+void tracer_set_give_up(struct tracer_set *set, const struct error *why);
+
+/* Prepare to serve other specs; errors likewise. Hits may come meanwhile. */
+int tracer_set_prepare(struct tracer_set *set, const char *const *specs,
+		       const struct tracer_stream *streams, size_t nr_specs,
+		       struct tracer_change *out, struct error *err);
+/* Between two hits: serve them from now on. */
+void tracer_set_use(struct tracer_set *set, struct tracer_change *change);
+/* The set has the change's gaps from now on. */
+void tracer_set_take_gaps(struct tracer_set *set, struct tracer_change *change);
+/* In use or not; also of one that is zeroed. */
+void tracer_change_deinit(const struct tracer_set *set, struct tracer_change *change);
 
 #endif

@@ -35,7 +35,7 @@ static void make_plan(struct fake_exitless *f)
 	const char *const specs[] = {"kmem"};
 	struct patch_request request = {0};
 
-	if (tracer_set_create(&f->tracers, specs, 1, &context, NULL))
+	if (tracer_set_create(&f->tracers, specs, NULL, 1, &context, NULL))
 		abort();
 	request.refs = f->tracers.refs;
 	request.nr_refs = f->tracers.nr_refs;

@@ -46,6 +46,12 @@ bool filled_pages_note(struct filled_pages *filled, uint64_t key, const uint64_t
 	return true;
 }
 
+void filled_pages_clear(struct filled_pages *filled)
+{
+	u64_map_deinit(&filled->keys);
+	u64_map_init(&filled->keys, sizeof(uint64_t));
+}
+
 bool filled_pages_take(struct filled_pages *filled, uint64_t key, uint64_t page)
 {
 	const uint64_t *of = filled->keys.count ? u64_map_find(&filled->keys, page) : NULL;

@@ -15,17 +15,6 @@ static struct kmem_tracer *kmem_of(struct tracer *tracer)
 	return (struct kmem_tracer *)tracer;
 }
 
-static bool is_wanted(const struct kmem_tracer *t, const struct alloc_entry *entry)
-{
-	bool slab_bulk_free =
-		entry->type == KMEM_TYPE_CACHE && entry->action == ALLOC_ACTION_FREE_BULK;
-
-	/* kfree_bulk() is kmem_cache_free_bulk() without a cache */
-	if (slab_bulk_free && (t->types & 1u << KMEM_TYPE_KMALLOC))
-		return true;
-	return t->types & 1u << entry->type;
-}
-
 static uint32_t fields_at_entry(const struct alloc_entry *entry)
 {
 	uint32_t fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE);
@@ -222,8 +211,7 @@ static const char *find_obstacle(const struct kmem_tracer *t, const struct alloc
 
 static void add_gap(struct kmem_tracer *t, enum kmem_type_id type, struct probe_gap gap)
 {
-	if (t->types & 1u << type)
-		t->gaps[t->nr_gaps++] = gap;
+	t->gaps[t->nr_gaps++] = (struct kmem_gap){1u << type, gap};
 }
 
 static int make_gaps(struct kmem_tracer *t, struct error *err)
@@ -254,7 +242,8 @@ static int make_gaps(struct kmem_tracer *t, struct error *err)
 			(struct probe_gap){"caches and allocated sizes of kmalloc()", 0,
 					   no_caches});
 	if (points->unproven[0])
-		t->gaps[t->nr_gaps++] = (struct probe_gap){"other functions", 0, points->unproven};
+		t->gaps[t->nr_gaps++] =
+			(struct kmem_gap){UINT32_MAX, {"other functions", 0, points->unproven}};
 	return 0;
 }
 
@@ -276,17 +265,12 @@ static int make_probes(struct kmem_tracer *t, struct error *err)
 
 		const char *obstacle = find_obstacle(t, &p->entry);
 
-		if (!is_wanted(t, &p->entry))
-			continue;
 		if (!obstacle)
 			t->probes[t->nr_probes++] = make_probe(t, p);
 		else
 			add_gap(t, p->entry.type,
 				(struct probe_gap){p->entry.name, p->address, obstacle});
 	}
-	if (!t->nr_probes)
-		return error_set(err, ENOENT, "no allocator can be traced: %s: %s",
-				 t->gaps[0].function, t->gaps[0].reason);
 	return 0;
 }
 
@@ -315,40 +299,14 @@ static void kmem_destroy(struct tracer *tracer)
 {
 	struct kmem_tracer *t = kmem_of(tracer);
 
+	kmem_config_destroy((struct tracer_config *)t->config);
 	free(t->gaps);
 	free(t->probes);
-	for (size_t i = 0; i < t->nr_outputs; i++)
-		kmem_filter_destroy(t->outputs[i].filter);
-	free(t->outputs);
 	page_callers_destroy(t->page_callers);
 	filled_pages_destroy(t->filled);
 	cache_ids_destroy(t->caches);
 	slab_view_destroy(t->slab);
 	free(t);
-}
-
-/* A spec without words asks for everything. */
-static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *specs,
-			size_t nr_specs, struct error *err)
-{
-	int ret = 0;
-
-	t->outputs = calloc(nr_specs, sizeof(*t->outputs));
-	if (!t->outputs)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; !ret && i < nr_specs; i++) {
-		struct kmem_output *output = &t->outputs[t->nr_outputs++];
-
-		output->types = specs[i]->words ? specs[i]->words : (1u << KMEM_TYPE_COUNT) - 1;
-		output->vcpus = specs[i]->vcpus;
-		if (t->context.streams)
-			output->stream = t->context.streams[i];
-		t->types |= output->types;
-		ret = specs[i]->filter ? kmem_filter_create(&t->context, specs[i]->filter_text,
-							    &output->filter, err)
-				       : 0;
-	}
-	return ret;
 }
 
 static const struct event_class *kmem_tracer_classes(const struct tracer *tracer, size_t *n)
@@ -364,14 +322,14 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 	struct kmem_tracer *t = calloc(1, sizeof(*t));
 	int ret;
 
+	(void)specs;
+	(void)nr_specs;
 	if (!t)
 		return error_set(err, ENOMEM, "out of memory");
 	t->tracer.ops = &tracer_kmem;
 	t->context = *context;
 	call_table_set_stack(context->calls, task_stack_bytes(context->kernel->image));
-	ret = make_outputs(t, specs, nr_specs, err);
-	if (!ret)
-		ret = slab_view_create(context->kernel, &t->slab, err);
+	ret = slab_view_create(context->kernel, &t->slab, err);
 	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
 	if (!ret)
 		ret = cache_ids_create(t->slab, context->writer, &t->caches, err);
@@ -392,12 +350,6 @@ static const struct probe *kmem_probes(struct tracer *tracer, size_t *n)
 {
 	*n = kmem_of(tracer)->nr_probes;
 	return kmem_of(tracer)->probes;
-}
-
-static const struct probe_gap *kmem_gaps(struct tracer *tracer, size_t *n)
-{
-	*n = kmem_of(tracer)->nr_gaps;
-	return kmem_of(tracer)->gaps;
 }
 
 static void kmem_describe(const struct tracer *tracer, struct trace_info *info)
@@ -430,6 +382,10 @@ const struct tracer_ops tracer_kmem = {
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,
 	.describe = kmem_describe,
+	.wants = kmem_wants,
+	.configure = kmem_configure,
+	.use = kmem_use,
+	.config_destroy = kmem_config_destroy,
 	.gaps = kmem_gaps,
 	.entry = kmem_entry,
 	.ret = kmem_return,

@@ -27,13 +27,29 @@ struct kmem_output {
 	struct tracer_stream stream;
 };
 
+/* What is done for some instances. */
+struct kmem_config {
+	uint32_t types; /* bit per enum kmem_type_id, of any of them */
+	struct kmem_output *outputs;
+	size_t nr_outputs;
+	struct probe_gap *gaps;
+	size_t nr_gaps;
+};
+
+/* A gap that only instances with one of these types have. */
+struct kmem_gap {
+	uint32_t types; /* bit per enum kmem_type_id */
+	struct probe_gap gap;
+};
+
 struct kmem_tracer {
 	struct tracer tracer;
 	struct tracer_context context;
 	struct slab_view *slab;
 	struct page_lookup pages;    /* of slab */
-	uint32_t types;              /* bit per enum kmem_type_id, of any instance */
-	struct kmem_output *outputs; /* of the instances */
+	struct kmem_config *config;  /* that is in use; NULL at first */
+	uint32_t types;              /* its own */
+	struct kmem_output *outputs; /* likewise */
 	size_t nr_outputs;
 	struct cache_ids *caches;
 	struct page_callers *page_callers;
@@ -41,7 +57,7 @@ struct kmem_tracer {
 	const struct alloc_points *points; /* the image's; the probes' data points into it */
 	struct probe *probes;
 	size_t nr_probes;
-	struct probe_gap *gaps;
+	struct kmem_gap *gaps;
 	size_t nr_gaps;
 };
 
@@ -102,6 +118,17 @@ void kmem_filter_destroy(struct kmem_filter *filter);
 bool kmem_filter_matches(struct kmem_filter *filter, unsigned int vcpu,
 			 const struct kmem_record *record);
 
+/* --- instances (instances.c); see struct tracer_ops ------------------------------------------ */
+
+bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
+		const struct probe *probe);
+int kmem_configure(struct tracer *tracer, const struct trace_spec *const *specs, size_t nr_specs,
+		   const struct tracer_stream *streams, struct tracer_config **out,
+		   struct error *err);
+struct tracer_config *kmem_use(struct tracer *tracer, struct tracer_config *config);
+void kmem_config_destroy(struct tracer_config *config);
+const struct probe_gap *kmem_gaps(const struct tracer_config *config, size_t *n);
+
 /* --- the slab caches seen so far ------------------------------------------------------------- */
 
 /*
@@ -132,6 +159,9 @@ void filled_pages_destroy(struct filled_pages *filled);
 /* Note pages (gvas of struct pages) that lie in the array of the call with this key. False if there
  * is no room for them. */
 bool filled_pages_note(struct filled_pages *filled, uint64_t key, const uint64_t *pages, size_t n);
+
+/* Forget all. */
+void filled_pages_clear(struct filled_pages *filled);
 
 /* Whether a page was noted for the call, which is forgotten by that. */
 bool filled_pages_take(struct filled_pages *filled, uint64_t key, uint64_t page);

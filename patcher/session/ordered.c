@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the ordered lane records: changed while hits come, between two of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/clock.h"
+#include "patcher/session/internal.h"
+
+enum {
+	EFFECT_TRIES = 2000, /* of a millisecond, until the hits of before are emitted */
+};
+
+/*
+ * Probes that come are on before their patches are in the text, and probes that go are on until all
+ * their hits are emitted. In between the instances of before get the hits.
+ */
+struct ordered_change {
+	struct trace_session *session;
+	struct tracer_change tracers;
+	bool *off;          /* by the plan's patches */
+	atomic_bool effect; /* it is in use: what it has now are the former instances */
+};
+
+static void destroy(struct ordered_change *c)
+{
+	if (!c)
+		return;
+	tracer_change_deinit(&c->session->tracers, &c->tracers);
+	free(c->off);
+	free(c);
+}
+
+static bool same_specs(const struct trace_session *s, const struct instance_list *a,
+		       const struct instance_list *b)
+{
+	struct tracer_stream streams[TRACE_MAX_INSTANCES];
+	const char *x[TRACE_MAX_INSTANCES], *y[TRACE_MAX_INSTANCES];
+	size_t n = instances_ordered(s, a, x, streams), m = instances_ordered(s, b, y, streams);
+	bool same = n == m;
+
+	for (size_t i = 0; same && i < n; i++)
+		same = !strcmp(x[i], y[i]);
+	return same;
+}
+
+/* --- preparing ------------------------------------------------------------------------------- */
+
+/* The first refusal of a probe that is wanted; NULL: none. */
+static const struct site_refusal *first_refusal(const struct trace_session *s, const bool *off)
+{
+	for (size_t i = 0; i < s->plan.nr_refused; i++)
+		if (!off[s->plan.refused[i].ref])
+			return &s->plan.refused[i];
+	return NULL;
+}
+
+static int find_patches(struct trace_session *s, struct ordered_change *c, struct error *err)
+{
+	const struct patch_plan *plan = &s->plan;
+	const struct site_refusal *first = first_refusal(s, c->tracers.off);
+	bool any = !first;
+
+	c->off = calloc(plan->entries.n + plan->returns.n + 1, sizeof(*c->off));
+	if (!c->off)
+		return error_set(err, ENOMEM, "out of memory");
+	patch_plan_find_off(plan, c->tracers.off, c->off);
+	for (size_t i = 0; !any && i < plan->entries.n; i++)
+		any = !c->off[i];
+	if (any)
+		return 0;
+	return error_set_at(err, ENOENT, first->gva, "no function can be traced: %s: %s",
+			    first->function, first->reason);
+}
+
+static int make(struct trace_session *s, const struct instance_list *next,
+		struct ordered_change **out, struct error *err)
+{
+	struct tracer_stream streams[TRACE_MAX_INSTANCES];
+	const char *specs[TRACE_MAX_INSTANCES];
+	const size_t n = instances_ordered(s, next, specs, streams);
+	struct ordered_change *c = calloc(1, sizeof(*c));
+	int ret;
+
+	if (!c)
+		return error_set(err, ENOMEM, "out of memory");
+	c->session = s;
+	ret = tracer_set_prepare(&s->tracers, specs, streams, n, &c->tracers, err);
+	if (!ret)
+		ret = find_patches(s, c, err);
+	if (ret)
+		destroy(c);
+	else
+		*out = c;
+	return ret;
+}
+
+int ordered_prepare(struct trace_session *s, const struct instance_list *next,
+		    struct ordered_change **out, struct error *err)
+{
+	*out = NULL;
+	if (same_specs(s, &s->instances, next))
+		return 0;
+	if (!ordered_await(s))
+		return error_set(err, EAGAIN,
+				 "the change before takes effect when the guest runs on");
+	return make(s, next, out, err);
+}
+
+void ordered_discard(struct ordered_change *c)
+{
+	destroy(c);
+}
+
+const bool *ordered_off(const struct ordered_change *c)
+{
+	return c ? c->off : NULL;
+}
+
+bool ordered_patches_change(const struct ordered_change *c)
+{
+	const struct patch_plan *plan = &c->session->plan;
+	const bool *off = c->off;
+	bool change = false;
+
+	for (size_t i = 0; i < plan->entries.n; i++)
+		change |= plan->entries.v[i].off != off[i];
+	for (size_t i = 0; i < plan->returns.n; i++)
+		change |= plan->returns.v[i].off != off[plan->entries.n + i];
+	return change;
+}
+
+void ordered_widen(struct ordered_change *c)
+{
+	struct tracer_set *set = &c->session->tracers;
+
+	for (size_t i = 0; i < set->nr_refs; i++)
+		if (!c->tracers.off[i])
+			atomic_store(&set->refs[i].off, false);
+}
+
+void ordered_narrow(struct trace_session *s)
+{
+	const struct patch_set *entries = &s->plan.entries;
+
+	for (size_t i = 0; i < entries->n; i++) {
+		uint32_t ref = patch_plan_ref_at(&s->plan, entries->v[i].gva);
+
+		atomic_store(&s->tracers.refs[ref].off, entries->v[i].off);
+	}
+}
+
+void ordered_forget(struct trace_session *s)
+{
+	destroy(s->ordered);
+	s->ordered = NULL;
+}
+
+/* --- taking effect ---------------------------------------------------------------------------- */
+
+static bool is_off(const struct trace_session *s, const struct open_call *call)
+{
+	for (size_t i = 0; i < s->tracers.nr_refs; i++)
+		if (s->tracers.refs[i].probe == call->probe)
+			return s->tracers.refs[i].off;
+	return false;
+}
+
+/* Its return is not recorded any more. A later call with the same key must not get its arguments.
+ */
+static bool forget_call(void *arg, const struct open_call *call)
+{
+	struct trace_session *s = arg;
+
+	if (!is_off(s, call))
+		return false;
+	if (call->probe->entry.items.from == ITEMS_SAVED)
+		trap_reader_drop_array(&s->reader, s->engine, call->key);
+	return true;
+}
+
+static void take_effect(void *arg)
+{
+	struct ordered_change *c = arg;
+	struct trace_session *s = c->session;
+
+	tracer_set_use(&s->tracers, &c->tracers);
+	count_event(&s->counters, COUNTER_IN_FLIGHT, call_table_drop(s->calls, forget_call, s));
+	atomic_store(&c->effect, true);
+}
+
+void ordered_settle(struct trace_session *s, struct ordered_change *c)
+{
+	struct engine *engine = s->engine;
+
+	tracer_set_take_gaps(&s->tracers, &c->tracers);
+	s->ordered = c;
+	engine->ops->settle(engine, take_effect, c);
+}
+
+bool ordered_await(struct trace_session *s)
+{
+	for (int i = 0; i < EFFECT_TRIES && ordered_is_pending(s); i++)
+		clock_wait_ms(1);
+	return !ordered_is_pending(s);
+}
+
+bool ordered_is_pending(struct trace_session *s)
+{
+	if (!s->ordered)
+		return false;
+	if (!atomic_load(&s->ordered->effect))
+		return true;
+	destroy(s->ordered);
+	s->ordered = NULL;
+	return false;
+}
