@@ -97,8 +97,8 @@ static int read_entry(struct ctf_stream *s, enum ctf_table table, struct cursor 
 }
 
 /* The header of an event, in whichever form. Returns its bytes; 0 if there is no room for one. */
-static size_t read_header(const struct ctf_stream *s, size_t at, size_t end, uint64_t *clock,
-			  uint32_t *id)
+static size_t read_any_header(const struct ctf_stream *s, size_t at, size_t end, uint64_t *clock,
+			      uint32_t *id)
 {
 	struct bit_cursor c = {.bytes = s->packet,
 			       .pos = at * 8,
@@ -114,6 +114,24 @@ static size_t read_header(const struct ctf_stream *s, size_t at, size_t end, uin
 		*clock = bit_get(&c, 64);
 	}
 	return c.failed ? 0 : bit_bytes(&c) - at;
+}
+
+/* Mostly it is the compact one of a little-endian trace. */
+static inline size_t read_header(const struct ctf_stream *s, size_t at, size_t end, uint64_t *clock,
+				 uint32_t *id)
+{
+	uint32_t word;
+
+	if (!s->decoder->described.identity.big_endian && end - at >= CTF_HEADER_BYTES) {
+		memcpy(&word, s->packet + at, sizeof(word));
+		word = le32toh(word);
+		*id = word & CTF_EXTENDED;
+		if (*id != CTF_EXTENDED) {
+			*clock = ctf_next_clock(*clock, word >> CTF_ID_BITS, CTF_CLOCK_BITS);
+			return CTF_HEADER_BYTES;
+		}
+	}
+	return read_any_header(s, at, end, clock, id);
 }
 
 int ctf_read_tables(struct ctf_stream *s, const struct ctf_packet *packet)
@@ -156,14 +174,24 @@ static inline uint64_t get_little(const uint8_t *bytes, size_t pos, unsigned int
 	return word;
 }
 
-static inline uint64_t get_bits(const struct ctf_stream *s, size_t *pos, unsigned int bits)
+/* The caller's variables stay in registers. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+/* Where an event is read: what the compiler would otherwise load again behind each store. */
+struct place {
+	const struct ctf_stream *stream;
+	const uint8_t *packet;
+	uint8_t *bytes;
+	size_t pos; /* bits */
+};
+
+static ALWAYS_INLINE uint64_t get_bits(struct place *p, unsigned int bits, bool big_endian)
 {
 	struct bit_cursor c = {
-		.bytes = s->packet, .pos = *pos, .end = SIZE_MAX, .big_endian = true};
+		.bytes = (uint8_t *)p->packet, .pos = p->pos, .end = SIZE_MAX, .big_endian = true};
 
-	*pos += bits;
-	return s->decoder->described.identity.big_endian ? bit_get(&c, bits)
-							 : get_little(s->packet, c.pos, bits);
+	p->pos += bits;
+	return big_endian ? bit_get(&c, bits) : get_little(p->packet, c.pos, bits);
 }
 
 static inline void store(uint8_t *at, unsigned int size, uint64_t value)
@@ -187,46 +215,36 @@ static inline void store(uint8_t *at, unsigned int size, uint64_t value)
 	}
 }
 
-/* A string as it is, from the next byte on. */
-static void get_string(struct ctf_stream *s, const struct ctf_step *step, size_t *pos)
+/* A string as it is, from the next byte behind `pos` on. Returns where it ends. */
+static size_t get_string(const uint8_t *packet, const struct ctf_step *step, size_t pos,
+			 uint8_t *to)
 {
 	char raw[EVENT_STRING_MAX + 1] = "", clean[EVENT_STRING_MAX + 1];
 
-	*pos = (*pos + 7) / 8 * 8;
-	memcpy(raw, s->packet + *pos / 8, step->size);
-	*pos += 8u * step->size;
+	pos = (pos + 7) / 8 * 8;
+	memcpy(raw, packet + pos / 8, step->size);
 	clean_text(clean, sizeof(clean), raw);
-	memcpy(s->bytes + step->at, clean, strlen(clean));
+	memcpy(to, clean, strlen(clean));
+	return pos + 8u * step->size;
 }
 
-/* The value that an id stands for. Returns false if the packet's tables lack it. */
-static bool get_meaning(struct ctf_stream *s, const struct ctf_step *step, uint64_t id)
+static const struct ctf_value *value_of_id(const struct place *p, const struct ctf_step *step,
+					   uint64_t id)
 {
 	static const enum ctf_meaning kinds[] = {[CTF_CODE] = CTF_MEANS_CODE,
 						 [CTF_FLAGS] = CTF_MEANS_FLAGS,
 						 [CTF_STRING] = CTF_MEANS_STRING};
-	const struct ctf_value *value;
 
-	if (!id && step->op != CTF_CODE)
-		return true;
-	value = meaning(s, kinds[step->op], id);
-	if (!value)
-		return false;
-	memcpy(s->bytes + step->at, value, step->size);
-	return true;
+	return meaning(p->stream, kinds[step->op], id);
 }
 
-static inline bool get_step(struct ctf_stream *s, const struct ctf_step *step, size_t *pos)
+/* Returns false for an id that the packet's tables lack. */
+static bool get_any(const struct place *p, const struct ctf_step *step, uint64_t value)
 {
 	enum { ORDER_SHIFT = 12 };
-	uint8_t *at = s->bytes + step->at;
-	uint64_t value;
+	uint8_t *at = p->bytes + step->at;
+	const struct ctf_value *named;
 
-	if (step->op == CTF_BYTES) {
-		get_string(s, step, pos);
-		return true;
-	}
-	value = get_bits(s, pos, step->bits) & step->max;
 	switch ((enum ctf_op)step->op) {
 	case CTF_NUMBER:
 	case CTF_CACHE:
@@ -234,10 +252,7 @@ static inline bool get_step(struct ctf_stream *s, const struct ctf_step *step, s
 		store(at, step->size, step->bits ? value : -step->bias);
 		return true;
 	case CTF_SIGNED:
-		if (step->bits)
-			value = (value ^ step->bias) - step->bias;
-		else
-			value = -step->bias;
+		value = step->bits ? (value ^ step->bias) - step->bias : -step->bias;
 		store(at, step->size, value);
 		return true;
 	case CTF_PAGES:
@@ -246,12 +261,77 @@ static inline bool get_step(struct ctf_stream *s, const struct ctf_step *step, s
 	case CTF_CODE:
 	case CTF_FLAGS:
 	case CTF_STRING:
-		return get_meaning(s, step, value);
+		if (!value && step->op != CTF_CODE)
+			return true;
+		named = value_of_id(p, step, value);
+		if (named)
+			memcpy(at, named, step->size);
+		return named;
 	case CTF_ORDER:
 	case CTF_BYTES:
 		break;
 	}
 	return true;
+}
+
+#define OP_OF_SIZE(op, size) ((unsigned int)(op) << 8 | (size))
+
+/* get_any(), with what most fields are at one jump's distance. */
+static ALWAYS_INLINE bool get_step(struct place *p, const struct ctf_step *step, bool big_endian)
+{
+	uint8_t *at = p->bytes + step->at;
+	const struct ctf_value *named;
+	uint64_t value;
+
+	if (step->op == CTF_BYTES) {
+		p->pos = get_string(p->packet, step, p->pos, at);
+		return true;
+	}
+	value = get_bits(p, step->bits, big_endian) & step->max;
+	switch (step->bits ? OP_OF_SIZE(step->op, step->size) : 0) {
+	case OP_OF_SIZE(CTF_NUMBER, 8):
+		store(at, 8, value);
+		return true;
+	case OP_OF_SIZE(CTF_CACHE, 2):
+		store(at, 2, value);
+		return true;
+	case OP_OF_SIZE(CTF_SIGNED, 8):
+		store(at, 8, (value ^ step->bias) - step->bias);
+		return true;
+	case OP_OF_SIZE(CTF_CODE, 8):
+		named = meaning(p->stream, CTF_MEANS_CODE, value);
+		if (named)
+			store(at, 8, named->word[0]);
+		return named;
+	case OP_OF_SIZE(CTF_FLAGS, 4):
+		named = value ? meaning(p->stream, CTF_MEANS_FLAGS, value) : NULL;
+		if (named)
+			store(at, 4, named->word[0]);
+		return named || !value;
+	default:
+		return get_any(p, step, value);
+	}
+}
+
+static ALWAYS_INLINE bool get_steps(struct ctf_stream *s, const struct ctf_form *form, size_t *pos,
+				    bool big_endian)
+{
+	const struct ctf_step *step = form->steps, *end = step + form->nr_steps;
+	struct place place = {s, s->packet, s->bytes, *pos};
+
+	for (; step != end; step++)
+		if (!get_step(&place, step, big_endian))
+			return false;
+	*pos = place.pos;
+	return true;
+}
+
+/* Compiled twice, as each event of a trace has the same byte order. */
+static bool get_form(struct ctf_stream *s, const struct ctf_form *form, size_t *pos)
+{
+	if (s->decoder->described.identity.big_endian)
+		return get_steps(s, form, pos, true);
+	return get_steps(s, form, pos, false);
 }
 
 static int read_form(struct ctf_stream *s, const struct ctf_form *form, size_t at,
@@ -260,10 +340,8 @@ static int read_form(struct ctf_stream *s, const struct ctf_form *form, size_t a
 	size_t pos = at * 8;
 
 	memset(s->bytes, 0, form->class->size);
-	for (size_t i = 0; i < form->nr_steps; i++) {
-		if (!get_step(s, &form->steps[i], &pos))
-			return -EINVAL;
-	}
+	if (!get_form(s, form, &pos))
+		return -EINVAL;
 	s->at = (pos + 7) / 8;
 	if (s->at > s->end)
 		return -EINVAL;
@@ -277,11 +355,11 @@ static int read_form(struct ctf_stream *s, const struct ctf_form *form, size_t a
 
 static int read_time(struct ctf_stream *s, size_t at)
 {
-	size_t pos = at * 8;
+	struct place place = {.packet = s->packet, .pos = at * 8};
 
-	s->time = (int64_t)get_bits(s, &pos, 64);
+	s->time = (int64_t)get_bits(&place, 64, s->decoder->described.identity.big_endian);
 	s->has_time = true;
-	s->at = pos / 8;
+	s->at = place.pos / 8;
 	return s->at <= s->end ? 0 : -EINVAL;
 }
 

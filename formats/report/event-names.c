@@ -19,7 +19,12 @@ int event_texts_create(const struct sidecar *sidecar, struct event_texts **out, 
 	texts->sidecar = sidecar;
 	texts->names = (struct event_names){texts, event_texts_filter_text, event_texts_flag};
 	for (size_t i = 0; i < EVENT_TEXT_SORTS; i++)
-		u64_map_init(&texts->known[i], sizeof(char *));
+		u64_map_init(&texts->known[i], sizeof(struct piece_text *));
+	texts->last = calloc(1, sizeof(*texts->last) + sizeof(struct text) + PIECE_BYTES);
+	if (!texts->last) {
+		event_texts_destroy(texts);
+		return error_set(err, ENOMEM, "out of memory");
+	}
 	*out = texts;
 	return 0;
 }
@@ -28,7 +33,7 @@ static void free_texts(struct u64_map *map)
 {
 	size_t pos = 0;
 	uint64_t key;
-	char **text;
+	struct piece_text **text;
 
 	while ((text = u64_map_next(map, &pos, &key)))
 		free(*text);
@@ -41,6 +46,7 @@ void event_texts_destroy(struct event_texts *texts)
 		return;
 	for (size_t i = 0; i < EVENT_TEXT_SORTS; i++)
 		free_texts(&texts->known[i]);
+	free(texts->last);
 	free(texts);
 }
 
@@ -75,21 +81,46 @@ static struct text make_text(const struct event_texts *texts, enum event_text_so
 	return out;
 }
 
-const char *event_text_of(struct event_texts *texts, enum event_text_sort sort, uint64_t value)
+static void set_last(struct event_texts *texts, const struct text *text)
 {
-	struct u64_map *known = &texts->known[sort];
-	char **place = u64_map_find(known, value), *text;
+	texts->last->length = strlen(text->s);
+	memcpy(texts->last->s, text->s, texts->last->length + 1);
+}
 
-	if (place)
-		return *place;
-	texts->last = make_text(texts, sort, value);
-	text = known->count < MAX_TEXTS ? strdup(texts->last.s) : NULL;
-	place = text ? u64_map_insert(known, value, NULL) : NULL;
+/* NULL if there is no memory for it, or too many are kept already. */
+static const struct piece_text *keep(struct u64_map *known, uint64_t value, const struct text *text)
+{
+	struct piece_text **place, *made = NULL;
+
+	if (known->count < MAX_TEXTS)
+		made = piece_text_make(text->s);
+	place = made ? u64_map_insert(known, value, NULL) : NULL;
 	if (!place) {
-		free(text);
-		return texts->last.s;
+		free(made);
+		return NULL;
 	}
-	return *place = text;
+	return *place = made;
+}
+
+const struct piece_text *event_text_find(struct event_texts *texts, enum event_text_sort sort,
+					 uint64_t value)
+{
+	uint64_t hash = event_text_hash(value);
+	struct piece_text **place = u64_map_find(&texts->known[sort], value);
+	const struct piece_text *text = place ? *place : NULL;
+
+	if (!text) {
+		const struct text made = make_text(texts, sort, value);
+
+		text = keep(&texts->known[sort], value, &made);
+		if (!text) {
+			set_last(texts, &made);
+			return texts->last;
+		}
+	}
+	texts->recent[sort][hash].value = value;
+	texts->recent[sort][hash].text = text;
+	return text;
 }
 
 const enum event_text_sort event_text_sorts[EVENT_NR_TYPES] = {
@@ -107,7 +138,7 @@ void event_texts_filter_text(void *arg, const struct event_field *field, uint64_
 	enum event_text_sort sort = event_text_sorts[field->type];
 	char *slash;
 
-	snprintf(out, size, "%s", event_text_of(arg, sort, value));
+	snprintf(out, size, "%s", event_text_of(arg, sort, value)->s);
 	slash = sort == EVENT_TEXT_CODE ? strrchr(out, '/') : NULL;
 	if (slash)
 		*slash = '\0';

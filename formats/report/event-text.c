@@ -2,21 +2,35 @@
 /* Made for millions of lines: no printf() on the way of an event. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
+#include "formats/report/digits.h"
 #include "formats/report/event-text-internal.h"
 
 enum {
 	BUFFER_BYTES = 1 << 18,
-	LINE_BYTES = 1 << 14, /* the longest line: 16 fields with texts of 640 bytes */
-	NS_DIGITS = 9,
-	TIME_WIDTH = 5, /* of whole seconds */
+	SECONDS_WIDTH = 5,
+	VCPU_WIDTH = 3,
+	NS_PER_S = 1000000000,
+	NR_BEGINS = 64,
+};
+
+_Static_assert(EVENT_LINE_MAX < BUFFER_BYTES / 2, "the buffer holds several lines");
+
+/* "[002]     5." */
+struct line_begin {
+	unsigned int vcpu, length; /* length 0: none yet */
+	int64_t second;
+	char text[2 * DIGITS_ROOM];
 };
 
 struct event_printer {
 	int fd;
 	bool json;
 	struct event_texts *texts;
+	struct event_layout **layouts;
+	size_t nr_layouts;
+	const struct event_layout *last;     /* that was used; or NULL */
+	struct line_begin begins[NR_BEGINS]; /* by vCPU */
 	size_t used;
 	char buffer[BUFFER_BYTES];
 };
@@ -31,14 +45,22 @@ int event_printer_create(int fd, bool json, struct event_texts *texts, struct ev
 	p->fd = fd;
 	p->json = json;
 	p->texts = texts;
+	p->layouts = NULL;
+	p->nr_layouts = 0;
+	p->last = NULL;
+	memset(p->begins, 0, sizeof(p->begins));
 	p->used = 0;
 	*out = p;
 	return 0;
 }
 
-void event_printer_destroy(struct event_printer *printer)
+void event_printer_destroy(struct event_printer *p)
 {
-	free(printer);
+	for (size_t i = 0; p && i < p->nr_layouts; i++)
+		event_layout_destroy(p->layouts[i]);
+	if (p)
+		free(p->layouts);
+	free(p);
 }
 
 int event_printer_flush(struct event_printer *p)
@@ -58,210 +80,144 @@ int event_printer_flush(struct event_printer *p)
 	return 0;
 }
 
-static char *put_text(char *at, const char *text)
-{
-	size_t length = strlen(text);
+/* --- a line of text -------------------------------------------------------------------------- */
 
+static char *put_padded(char *at, uint64_t value, unsigned int width, char pad)
+{
+	char digits[DIGITS_ROOM];
+	size_t n = (size_t)(digits_put_decimal(digits, value) - digits);
+
+	for (; width > n; width--)
+		*at++ = pad;
+	memcpy(at, digits, sizeof(digits));
+	return at + n;
+}
+
+static void make_begin(struct line_begin *begin, unsigned int vcpu, int64_t second, bool negative)
+{
+	char *at = begin->text;
+
+	*at++ = '[';
+	at = put_padded(at, vcpu, VCPU_WIDTH, '0');
+	memcpy(at, "] ", 2);
+	at += 2;
+	if (negative)
+		*at++ = '-';
+	at = put_padded(at, (uint64_t)second, SECONDS_WIDTH, ' ');
+	*at++ = '.';
+	begin->vcpu = vcpu;
+	begin->second = second;
+	begin->length = (unsigned int)(at - begin->text);
+}
+
+/* What a vCPU's lines begin with is the same for a second. Times may be negative. */
+static char *put_begin(struct line_begin *begins, char *at, unsigned int vcpu, int64_t ns)
+{
+	const uint64_t absolute = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+	struct line_begin other, *begin = ns < 0 ? &other : &begins[vcpu % NR_BEGINS];
+	int64_t second = (int64_t)(absolute / NS_PER_S);
+
+	if (ns < 0 || begin->vcpu != vcpu || begin->second != second || !begin->length)
+		make_begin(begin, vcpu, second, ns < 0);
+	memcpy(at, begin->text, sizeof(begin->text));
+	return digits_put_nine(at + begin->length, (uint32_t)(absolute % NS_PER_S));
+}
+
+static char *put_string(char *at, const struct event_field *field, const void *bytes)
+{
+	char text[EVENT_STRING_MAX + 1];
+	size_t length;
+
+	event_field_text(field, bytes, text);
+	length = strlen(text);
 	memcpy(at, text, length);
 	return at + length;
 }
 
-static char *put_decimal(char *at, uint64_t value, unsigned int width, char pad)
-{
-	char digits[24];
-	unsigned int n = 0;
-
-	do
-		digits[n++] = (char)('0' + value % 10);
-	while (value /= 10);
-	for (; width > n; width--)
-		*at++ = pad;
-	while (n)
-		*at++ = digits[--n];
-	return at;
-}
-
-static char *put_signed(char *at, int64_t value)
-{
-	if (value >= 0)
-		return put_decimal(at, (uint64_t)value, 0, ' ');
-	*at++ = '-';
-	return put_decimal(at, -(uint64_t)value, 0, ' ');
-}
-
-static char *put_hex(char *at, uint64_t value)
-{
-	unsigned int shift = value ? (63 - (unsigned int)__builtin_clzll(value)) / 4 * 4 : 0;
-
-	*at++ = '0';
-	*at++ = 'x';
-	for (;; shift -= 4) {
-		*at++ = "0123456789abcdef"[value >> shift & 0xf];
-		if (!shift)
-			return at;
-	}
-}
-
-/* Seconds with nine digits behind the point. */
-static char *put_time(char *at, int64_t ns, unsigned int width)
-{
-	const uint64_t ns_per_s = 1000000000;
-	uint64_t absolute = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
-
-	if (ns < 0)
-		*at++ = '-';
-	at = put_decimal(at, absolute / ns_per_s, width, ' ');
-	*at++ = '.';
-	return put_decimal(at, absolute % ns_per_s, NS_DIGITS, '0');
-}
-
-/* Names of caches come from guests: the sidecar's reader has replaced control characters. */
-static char *put_quoted(char *at, const char *text)
-{
-	*at++ = '"';
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			*at++ = '\\';
-		*at++ = *text;
-	}
-	*at++ = '"';
-	return at;
-}
-
-/* A value that needs no look-up. */
-static char *put_plain(char *at, enum event_text_sort sort, uint64_t value)
-{
-	if (sort == EVENT_TEXT_HEX)
-		return put_hex(at, value);
-	if (sort == EVENT_TEXT_SIGNED)
-		return put_signed(at, (int64_t)value);
-	return put_decimal(at, value, 0, ' ');
-}
-
-static char *put_value(struct event_texts *texts, char *at, const struct event_field *field,
+static char *put_value(char *at, const struct event_text_field *f, struct event_texts *texts,
 		       const void *bytes)
 {
-	enum event_text_sort sort = event_text_sorts[field->type];
-	char text[EVENT_STRING_MAX + 1];
+	uint64_t value;
 
-	if (sort == EVENT_TEXT_STRING) {
-		event_field_text(field, bytes, text);
-		return put_text(at, text);
-	}
-	if (sort < EVENT_TEXT_SORTS)
-		return put_text(at, event_text_of(texts, sort, event_field_value(field, bytes)));
-	return put_plain(at, sort, event_field_value(field, bytes));
+	if (f->sort == EVENT_TEXT_STRING)
+		return put_string(at, f->field, bytes);
+	value = event_text_value(f, bytes);
+	if (f->sort < EVENT_TEXT_SORTS)
+		return piece_text_put(at, event_text_of(texts, f->sort, value));
+	if (f->sort == EVENT_TEXT_HEX)
+		return digits_put_hex(at, value);
+	if (f->sort == EVENT_TEXT_SIGNED)
+		return digits_put_signed(at, (int64_t)value);
+	return digits_put_decimal(at, value);
 }
 
-/* An instance without a name of its own has the tracer's. */
-static bool is_named(const struct event *event)
+static char *put_line(struct event_printer *p, char *at, const struct event_layout *layout,
+		      const struct event *event)
 {
-	return event->instance && strcmp(event->instance->name, event->class->system);
-}
+	const struct event_text_field *f = layout->fields, *end = f + layout->nr_fields;
 
-static char *put_line(struct event_printer *p, char *at, const struct event *event)
-{
-	const struct event_class *class = event->class;
-
-	*at++ = '[';
-	at = put_decimal(at, event->vcpu, 3, '0');
-	at = put_text(at, "] ");
-	at = put_time(at, event->ns, TIME_WIDTH);
-	*at++ = ' ';
-	if (is_named(event)) {
-		at = put_text(at, event->instance->name);
-		*at++ = ' ';
-	}
-	at = put_text(at, class->system);
-	*at++ = ':';
-	at = put_text(at, class->name);
-	*at++ = ':';
-	for (size_t i = 0; i < class->nr_fields; i++) {
-		const struct event_field *field = &class->fields[i];
-
-		*at++ = ' ';
-		at = put_text(at, field->name);
-		*at++ = '=';
-		at = put_value(p->texts, at, field, event->bytes);
+	at = put_begin(p->begins, at, event->vcpu, event->ns);
+	at = piece_text_put(at, layout->head);
+	for (; f != end; f++) {
+		at = piece_text_put(at, f->label);
+		at = put_value(at, f, p->texts, event->bytes);
 	}
 	*at++ = '\n';
 	return at;
 }
 
-static char *put_json_address(char *at, uint64_t value)
+/* --- lines ----------------------------------------------------------------------------------- */
+
+static bool is_of(const struct event_layout *layout, const struct event *event)
 {
-	*at++ = '"';
-	at = put_hex(at, value);
-	*at++ = '"';
-	return at;
+	return layout->class == event->class && layout->instance == event->instance;
 }
 
-/* Addresses are strings, as JSON's numbers have 53 bits; a code address has its symbol, too. */
-static char *put_json_value(struct event_texts *texts, char *at, const struct event_field *field,
-			    const void *bytes)
+static const struct event_layout *add_layout(struct event_printer *p, const struct event *event)
 {
-	enum event_text_sort sort = event_text_sorts[field->type];
-	char text[EVENT_STRING_MAX + 1];
-	uint64_t value;
+	struct event_layout **bigger =
+		reallocarray(p->layouts, p->nr_layouts + 1, sizeof(*p->layouts));
+	struct event_layout *layout;
 
-	if (sort == EVENT_TEXT_STRING) {
-		event_field_text(field, bytes, text);
-		return put_quoted(at, text);
-	}
-	value = event_field_value(field, bytes);
-	if (sort == EVENT_TEXT_HEX)
-		return put_json_address(at, value);
-	if (sort >= EVENT_TEXT_SORTS)
-		return put_plain(at, sort, value);
-	if (event_field_is_code(field)) {
-		at = put_json_address(at, value);
-		at = put_text(at, ",\"");
-		at = put_text(at, field->name);
-		at = put_text(at, "_symbol\":");
-	}
-	return put_quoted(at, event_text_of(texts, sort, value));
+	if (!bigger)
+		return NULL;
+	p->layouts = bigger;
+	layout = event_layout_create(event, p->json);
+	if (layout)
+		p->layouts[p->nr_layouts++] = layout;
+	return layout;
 }
 
-static char *put_json(struct event_printer *p, char *at, const struct event *event)
+/* Mostly that of the last event, or of the one before. NULL without memory. */
+static const struct event_layout *find_layout(struct event_printer *p, const struct event *event)
 {
-	const struct event_class *class = event->class;
-
-	at = put_text(at, "{\"ns\":");
-	at = put_signed(at, event->ns);
-	at = put_text(at, ",\"vcpu\":");
-	at = put_decimal(at, event->vcpu, 0, ' ');
-	if (is_named(event)) {
-		at = put_text(at, ",\"instance\":");
-		at = put_quoted(at, event->instance->name);
-	}
-	at = put_text(at, ",\"event\":\"");
-	at = put_text(at, class->system);
-	*at++ = ':';
-	at = put_text(at, class->name);
-	*at++ = '"';
-	for (size_t i = 0; i < class->nr_fields; i++) {
-		const struct event_field *field = &class->fields[i];
-
-		at = put_text(at, ",\"");
-		at = put_text(at, field->name);
-		at = put_text(at, "\":");
-		at = put_json_value(p->texts, at, field, event->bytes);
-	}
-	return put_text(at, "}\n");
+	if (p->last && is_of(p->last, event))
+		return p->last;
+	p->last = NULL;
+	for (size_t i = 0; !p->last && i < p->nr_layouts; i++)
+		if (is_of(p->layouts[i], event))
+			p->last = p->layouts[i];
+	if (!p->last)
+		p->last = add_layout(p, event);
+	return p->last;
 }
 
 int event_printer_put(struct event_printer *p, const struct event *event)
 {
+	const struct event_layout *layout = find_layout(p, event);
 	char *at, *end;
 
-	if (p->used > BUFFER_BYTES - LINE_BYTES) {
+	if (!layout)
+		return -ENOMEM;
+	if (p->used > BUFFER_BYTES - EVENT_LINE_MAX) {
 		int ret = event_printer_flush(p);
 
 		if (ret)
 			return ret;
 	}
 	at = p->buffer + p->used;
-	end = p->json ? put_json(p, at, event) : put_line(p, at, event);
+	end = p->json ? event_json_put(at, layout, p->texts, event)
+		      : put_line(p, at, layout, event);
 	p->used = (size_t)(end - p->buffer);
 	return 0;
 }

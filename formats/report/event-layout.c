@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What all lines of a class have in common is made once. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "formats/report/digits.h"
+#include "formats/report/event-text-internal.h"
+
+#define PAIRS(tens) \
+	tens "0" tens "1" tens "2" tens "3" tens "4" tens "5" tens "6" tens "7" tens "8" tens "9"
+
+const char digit_pairs[201] = PAIRS("0") PAIRS("1") PAIRS("2") PAIRS("3") PAIRS("4") PAIRS("5")
+	PAIRS("6") PAIRS("7") PAIRS("8") PAIRS("9");
+
+struct piece_text *piece_text_make(const char *text)
+{
+	size_t length = strlen(text);
+	struct piece_text *made = calloc(1, sizeof(*made) + length + 1 + PIECE_BYTES);
+
+	if (!made)
+		return NULL;
+	made->length = length;
+	memcpy(made->s, text, length);
+	return made;
+}
+
+/* An instance without a name of its own has the tracer's. */
+static bool is_named(const struct event_layout *l)
+{
+	return l->instance && strcmp(l->instance->name, l->class->system);
+}
+
+static struct piece_text *make_head(const struct event_layout *l, bool json)
+{
+	const char *instance = is_named(l) ? l->instance->name : "";
+	const char *before = "", *behind = *instance ? " " : "";
+	char text[4 * EVENT_NAME_BYTES];
+
+	if (!json) {
+		snprintf(text, sizeof(text), " %s%s%s:%s:", instance, behind, l->class->system,
+			 l->class->name);
+		return piece_text_make(text);
+	}
+	if (*instance) {
+		before = ",\"instance\":\"";
+		behind = "\"";
+	}
+	snprintf(text, sizeof(text), "%s%s%s,\"event\":\"%s:%s\"", before, instance, behind,
+		 l->class->system, l->class->name);
+	return piece_text_make(text);
+}
+
+static struct piece_text *make_label(const char *name, const char *suffix, bool json)
+{
+	char text[EVENT_NAME_BYTES];
+
+	snprintf(text, sizeof(text), json ? ",\"%.47s%s\":" : " %.47s%s=", name, suffix);
+	return piece_text_make(text);
+}
+
+/* The 8 bytes are the event's, which has a multiple of that. */
+static void set_load(struct event_text_field *f, unsigned int class_size)
+{
+	unsigned int at = f->field->at, size = f->field->size;
+	unsigned int load = at + 8 <= class_size ? at : class_size - 8;
+	unsigned int before = 8 * (at - load), unused = 64 - 8 * size;
+
+	f->at = (uint16_t)load;
+	f->right = (uint8_t)unused;
+	f->left = (uint8_t)(__BYTE_ORDER == __BIG_ENDIAN ? before : unused - before);
+}
+
+static bool make_field(struct event_text_field *f, const struct event_class *class, size_t i,
+		       bool json)
+{
+	const struct event_field *field = &class->fields[i];
+
+	f->field = field;
+	f->sort = event_text_sorts[field->type];
+	if (f->sort != EVENT_TEXT_STRING)
+		set_load(f, class->size);
+	f->label = make_label(field->name, "", json);
+	f->symbol_label = make_label(field->name, "_symbol", json);
+	return f->label && f->symbol_label;
+}
+
+struct event_layout *event_layout_create(const struct event *event, bool json)
+{
+	struct event_layout *l = calloc(1, sizeof(*l));
+	bool made;
+
+	if (!l)
+		return NULL;
+	l->class = event->class;
+	l->instance = event->instance;
+	l->head = make_head(l, json);
+	made = l->head;
+	l->nr_fields = event->class->nr_fields;
+	for (size_t i = 0; made && i < l->nr_fields; i++)
+		made = make_field(&l->fields[i], l->class, i, json);
+	if (made)
+		return l;
+	event_layout_destroy(l);
+	return NULL;
+}
+
+void event_layout_destroy(struct event_layout *l)
+{
+	for (size_t i = 0; l && i < l->nr_fields; i++) {
+		free(l->fields[i].label);
+		free(l->fields[i].symbol_label);
+	}
+	if (l)
+		free(l->head);
+	free(l);
+}
