@@ -18,7 +18,7 @@
 enum { MAX_VCPUS = 4096, LABEL = 6, FOLLOW_MS = 250 };
 
 struct options {
-	const char *event, *filter;
+	const char *event, *filter, *kernel;
 	bool json, follow, some_vcpus;
 	bool vcpus[MAX_VCPUS];
 	int64_t from_ns, to_ns;
@@ -112,6 +112,7 @@ static const struct cli_option option_table[] = {
 	 .help = "go on while the trace is being recorded, until its end or Ctrl-C",
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct options, follow)},
+	CLI_KERNEL_OPTION(struct options),
 	CLI_JSON_OPTION(struct options, "print a JSON object per line"),
 	{.name = NULL},
 };
@@ -280,7 +281,10 @@ static int open_listing(struct listing *l, const char *dir, struct error *err)
 
 	if (ret)
 		return ret;
-	ret = list_classes(l, err);
+	if (l->options->kernel)
+		ret = trace_reader_name_functions(l->reader, l->options->kernel, err);
+	if (!ret)
+		ret = list_classes(l, err);
 	if (!ret)
 		ret = event_texts_create(trace_reader_sidecar(l->reader), &l->texts, err);
 	if (ret)

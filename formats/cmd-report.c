@@ -16,6 +16,7 @@ struct options {
 	const char *words[ANALYSIS_NR_OPTIONS]; /* NULL: not given */
 	bool json;
 	uint64_t top; /* UINT64_MAX: not given */
+	const char *kernel;
 };
 
 #define WORD(option) .store = cli_store_text, .offset = offsetof(struct options, words[option])
@@ -50,6 +51,7 @@ static const struct cli_option option_table[] = {
 	 .value = "TYPE",
 	 .help = "only objects of kmalloc, cache or pages",
 	 WORD(ANALYSIS_TYPE)},
+	CLI_KERNEL_OPTION(struct options),
 	CLI_JSON_OPTION(struct options, "print JSON"),
 	{.name = NULL},
 };
@@ -103,7 +105,7 @@ static int choose_all(const struct options *options, struct analysis_config *con
 int cmd_report(int argc, char **argv)
 {
 	struct options options = {.top = UINT64_MAX};
-	struct analysis_config config;
+	struct analysis_config config = {0};
 	int ret = cli_parse(&verb, argc, argv, &options);
 
 	if (ret)
@@ -115,6 +117,7 @@ int cmd_report(int argc, char **argv)
 	if (options.top == UINT64_MAX)
 		options.top = options.json ? 0 : DEFAULT_TOP;
 	config.top = options.top;
+	config.kernel = options.kernel;
 	return analysis_show(verb.name, analysis_table[options.analysis], &config, argv[optind],
 			     options.json);
 }

@@ -2,7 +2,12 @@
 #ifndef SONDE_GUEST_SYMBOLS_CMD_H
 #define SONDE_GUEST_SYMBOLS_CMD_H
 
+#include "formats/trace/reader.h"
+
 /* The verb of this folder, sonde-symbols(1). argv[0] is the verb; returns the exit status. */
 int cmd_symbols(int argc, char **argv);
+
+/* How the verbs of formats/ read a kernel image (formats/trace/reader.h). */
+kernel_functions_fn kernel_functions;
 
 #endif

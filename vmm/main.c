@@ -98,6 +98,7 @@ int main(int argc, char **argv)
 
 	if (!fill_standard_descriptors())
 		return CLI_FAILED;
+	trace_reader_set_kernel_source(kernel_functions);
 	if (!word) {
 		print_help(stderr);
 		return CLI_USAGE;

@@ -89,7 +89,10 @@ int analysis_show(const char *verb, const struct analysis_ops *ops,
 
 	if (!ret) {
 		all.reader = reader;
-		ret = analysis_create(ops, &all, &analysis, &err);
+		if (all.kernel)
+			ret = trace_reader_name_functions(reader, all.kernel, &err);
+		if (!ret)
+			ret = analysis_create(ops, &all, &analysis, &err);
 		if (!ret)
 			ret = analysis_run(reader, &analysis, 1, &err);
 		if (ret)

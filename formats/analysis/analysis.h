@@ -22,6 +22,7 @@ struct analysis_config {
 	const struct trace_reader *reader; /* outlives the analysis */
 	int choice[ANALYSIS_NR_OPTIONS];   /* index into ops->words[]; -1: not given */
 	size_t top;                        /* rows to show; 0: all */
+	const char *kernel;                /* image to name functions after; NULL: none */
 };
 
 /* An analysis at work. Its own data begins with it. */

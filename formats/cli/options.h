@@ -36,6 +36,14 @@ struct cli_option {
 	 .offset = offsetof(type, json)}
 /* clang-format on */
 
+/* The row of -k, for `const char *kernel` of a struct. */
+/* clang-format off */
+#define CLI_KERNEL_OPTION(type)                                                      \
+	{.name = "kernel", .letter = 'k', .value = "KERNEL",                         \
+	 .help = "name functions after this kernel, for a trace that lacks names",  \
+	 .store = cli_store_text, .offset = offsetof(type, kernel)}
+/* clang-format on */
+
 /* A table of options whose fields are in a struct at `offset` of the verb's own. */
 struct cli_table {
 	const struct cli_option *options; /* NULL ends an array of tables */

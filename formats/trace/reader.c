@@ -30,9 +30,12 @@ struct trace_reader {
 	size_t nr_streams;
 	struct merge_stream **heap; /* those not ended, the earliest head first */
 	size_t heap_size;
-	bool being_written;   /* when the sidecar was read */
-	bool following;       /* events that are not ripe are held back */
-	uint64_t ripening_ns; /* since when */
+	char names_file[64];      /* beside the sidecar */
+	struct byte_source names; /* likewise; read NULL: it is not there yet */
+	uint64_t names_size;      /* bytes of it that were read */
+	bool being_written;       /* when the sidecar was read */
+	bool following;           /* events that are not ripe are held back */
+	uint64_t ripening_ns;     /* since when */
 	bool primed;
 	bool taken; /* the event of heap[0] was handed out */
 	bool cut;
@@ -82,6 +85,36 @@ static int find_decoder(struct trace_reader *reader, struct error *err)
 			 "'sonde attach -o'");
 }
 
+static bool find_names(struct trace_reader *reader)
+{
+	if (!reader->names.read &&
+	    trace_files_source(reader->files, reader->names_file, &reader->names, NULL))
+		reader->names.read = NULL;
+	if (reader->names.read)
+		byte_source_refresh(&reader->names);
+	return reader->names.read && reader->names.size > reader->names_size &&
+	       reader->names.size <= SIDECAR_MAX_SIZE;
+}
+
+/* What has come since the last time. Names are not worth an error. */
+static void load_names(struct trace_reader *reader)
+{
+	const uint64_t from = reader->names_size;
+	int64_t used = 0;
+	ssize_t size;
+	char *text;
+
+	if (!reader->sidecar || !find_names(reader))
+		return;
+	text = malloc(reader->names.size - from);
+	size = text ? byte_source_fill(&reader->names, text, reader->names.size - from, from) : 0;
+	if (size > 0)
+		used = sidecar_add_names(reader->sidecar, text, (size_t)size);
+	if (used > 0)
+		reader->names_size += (uint64_t)used;
+	free(text);
+}
+
 static void load_sidecar(struct trace_reader *reader)
 {
 	const char *name = reader->decoder->ops->sidecar_name;
@@ -92,6 +125,8 @@ static void load_sidecar(struct trace_reader *reader)
 	    name[0] == '.')
 		error_set(&reader->sidecar_error, ENOENT, "%s is missing: copy hidden files, too",
 			  name);
+	sidecar_names_file(name, reader->names_file, sizeof(reader->names_file));
+	load_names(reader);
 }
 
 static int add_stream(struct trace_reader *reader, unsigned int instance, unsigned int vcpu,
@@ -368,6 +403,7 @@ int trace_reader_follow(struct trace_reader *reader, struct error *err)
 
 	/* In this order: what a writer that ends now has written is seen. */
 	reader->following = trace_files_are_being_written(reader->files);
+	load_names(reader);
 	for (size_t i = 0; ret >= 0 && i < reader->nr_streams; i++) {
 		struct merge_stream *stream = reader->streams[i];
 
@@ -386,6 +422,12 @@ int trace_reader_follow(struct trace_reader *reader, struct error *err)
 const struct sidecar *trace_reader_sidecar(const struct trace_reader *reader)
 {
 	return reader->sidecar;
+}
+
+int trace_reader_add_symbols(struct trace_reader *reader, const struct sidecar_symbol *symbols,
+			     size_t n)
+{
+	return reader->sidecar ? sidecar_add_symbols(reader->sidecar, symbols, n) : 0;
 }
 
 const struct error *trace_reader_sidecar_error(const struct trace_reader *reader)

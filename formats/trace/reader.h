@@ -54,6 +54,28 @@ int trace_reader_follow(struct trace_reader *reader, struct error *err);
  */
 const struct sidecar *trace_reader_sidecar(const struct trace_reader *reader);
 
+/* Add names of functions to the sidecar, if there is one, for addresses that it has none for.
+ * Copies. Returns 0 or -ENOMEM. */
+int trace_reader_add_symbols(struct trace_reader *reader, const struct sidecar_symbol *symbols,
+			     size_t n);
+
+/*
+ * Read the functions of a kernel image, at the addresses they had in the guest that a trace with
+ * this info is of. *out and its names are the caller's. -EINVAL: it is another kernel.
+ */
+typedef int kernel_functions_fn(const char *path, const struct trace_info *info,
+				struct sidecar_symbol **out, size_t *n, struct error *err);
+
+/* What trace_reader_name_functions() reads images with: formats/ cannot. For main(). */
+void trace_reader_set_kernel_source(kernel_functions_fn *fn);
+
+/*
+ * Name functions that the trace has no names of, after this kernel image: those of the kernel
+ * itself, not of its modules. -ENOENT: nothing says where the kernel was; errors of the function
+ * above.
+ */
+int trace_reader_name_functions(struct trace_reader *reader, const char *kernel, struct error *err);
+
 /* Why there is no usable sidecar. The code is ENOENT if there is none, 0 if there is one. */
 const struct error *trace_reader_sidecar_error(const struct trace_reader *reader);
 

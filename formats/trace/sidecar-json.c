@@ -7,9 +7,9 @@
 #include "formats/base/json.h"
 #include "formats/event/class-json.h"
 #include "formats/event/record-stream.h"
-#include "formats/trace/sidecar.h"
+#include "formats/trace/sidecar-internal.h"
 
-enum { MAX_CACHES = UINT16_MAX, MAX_SYMBOLS = 1 << 20, MAX_NAME = 512, MAX_SPEC = 1280 };
+enum { MAX_CACHES = UINT16_MAX, MAX_NAME = 512, MAX_SPEC = 1280 };
 
 /* --- the members of struct trace_info -------------------------------------------------------- */
 
@@ -185,23 +185,6 @@ static int put_caches(json_t *array, const struct sidecar *sidecar)
 	return failed;
 }
 
-static int put_symbols(json_t *array, const struct sidecar *sidecar)
-{
-	int failed = 0;
-
-	for (size_t i = 0; i < sidecar->nr_symbols; i++) {
-		const struct sidecar_symbol *symbol = &sidecar->symbols[i];
-
-		failed |= json_array_append_new(array,
-						json_pack("{so so so so}", "address",
-							  json_from_address(symbol->address),
-							  "name", json_from_text(symbol->name),
-							  "start", json_from_address(symbol->start),
-							  "size", json_from_count(symbol->size)));
-	}
-	return failed;
-}
-
 static json_t *to_json(const struct sidecar *sidecar)
 {
 	json_t *vcpus = json_array(), *caches = json_array(), *symbols = json_array();
@@ -210,7 +193,7 @@ static json_t *to_json(const struct sidecar *sidecar)
 	json_t *root;
 
 	failed |= put_caches(caches, sidecar);
-	failed |= put_symbols(symbols, sidecar);
+	failed |= sidecar_put_symbols(symbols, sidecar);
 	root = json_pack("{si sb so so so so}", "version", SIDECAR_VERSION, "complete",
 			 sidecar->complete, "vcpus", vcpus, "instances", instances, "caches",
 			 caches, "symbols", symbols);
@@ -233,7 +216,7 @@ char *sidecar_text(const struct sidecar *sidecar)
 
 /* --- parsing --------------------------------------------------------------------------------- */
 
-static int get_name(const json_t *object, char **out)
+int sidecar_get_name(const json_t *object, char **out)
 {
 	char name[MAX_NAME] = "";
 
@@ -312,12 +295,8 @@ static int parse_info(const json_t *root, struct trace_info *info)
 	return ret ? ret : parse_gfp_names(root, info);
 }
 
-/*
- * Allocate *items for the array `key` (absent: empty). Sets *nr at once to what is allocated, so
- * that a half-parsed sidecar can be destroyed.
- */
-static int begin_array(const json_t *root, const char *key, size_t item_size, size_t max,
-		       void *items, size_t *nr, const json_t **array)
+int sidecar_begin_array(const json_t *root, const char *key, size_t item_size, size_t max,
+			void *items, size_t *nr, const json_t **array)
 {
 	void *memory;
 
@@ -337,8 +316,8 @@ static int begin_array(const json_t *root, const char *key, size_t item_size, si
 static int parse_vcpus(const json_t *root, struct sidecar *sidecar)
 {
 	const json_t *array;
-	int ret = begin_array(root, "vcpus", sizeof(*sidecar->vcpus), TRACE_MAX_STREAMS,
-			      &sidecar->vcpus, &sidecar->nr_vcpus, &array);
+	int ret = sidecar_begin_array(root, "vcpus", sizeof(*sidecar->vcpus), TRACE_MAX_STREAMS,
+				      &sidecar->vcpus, &sidecar->nr_vcpus, &array);
 
 	for (size_t i = 0; !ret && i < sidecar->nr_vcpus; i++) {
 		const json_t *item = json_array_get(array, i);
@@ -352,12 +331,12 @@ static int parse_vcpus(const json_t *root, struct sidecar *sidecar)
 	return ret;
 }
 
-/* The array `key` of an object in another array; parsed as begin_array() says. */
+/* The array `key` of an object in another array; parsed as sidecar_begin_array() says. */
 static int parse_streams(const json_t *json, struct sidecar_instance *instance)
 {
 	const json_t *array;
-	int ret = begin_array(json, "vcpus", sizeof(*instance->streams), TRACE_MAX_STREAMS,
-			      &instance->streams, &instance->nr_streams, &array);
+	int ret = sidecar_begin_array(json, "vcpus", sizeof(*instance->streams), TRACE_MAX_STREAMS,
+				      &instance->streams, &instance->nr_streams, &array);
 
 	for (size_t i = 0; !ret && i < instance->nr_streams; i++) {
 		const json_t *item = json_array_get(array, i);
@@ -373,7 +352,7 @@ static int parse_streams(const json_t *json, struct sidecar_instance *instance)
 static int parse_instance(const json_t *item, struct sidecar_instance *instance)
 {
 	char spec[MAX_SPEC] = "", *name = NULL;
-	int ret = json_is_object(item) ? get_name(item, &name) : -EINVAL;
+	int ret = json_is_object(item) ? sidecar_get_name(item, &name) : -EINVAL;
 
 	instance->about.name = name;
 	ret = ret ? ret : json_read_text(item, "spec", spec, sizeof(spec));
@@ -386,8 +365,9 @@ static int parse_instance(const json_t *item, struct sidecar_instance *instance)
 static int parse_instances(const json_t *root, struct sidecar *sidecar)
 {
 	const json_t *array;
-	int ret = begin_array(root, "instances", sizeof(*sidecar->instances), TRACE_INSTANCES_MAX,
-			      &sidecar->instances, &sidecar->nr_instances, &array);
+	int ret = sidecar_begin_array(root, "instances", sizeof(*sidecar->instances),
+				      TRACE_INSTANCES_MAX, &sidecar->instances,
+				      &sidecar->nr_instances, &array);
 
 	for (size_t i = 0; !ret && i < sidecar->nr_instances; i++)
 		ret = parse_instance(json_array_get(array, i), &sidecar->instances[i]);
@@ -397,7 +377,7 @@ static int parse_instances(const json_t *root, struct sidecar *sidecar)
 static int parse_cache(const json_t *item, struct sidecar_cache *cache)
 {
 	int64_t id = 0;
-	int ret = json_is_object(item) ? get_name(item, &cache->name) : -EINVAL;
+	int ret = json_is_object(item) ? sidecar_get_name(item, &cache->name) : -EINVAL;
 
 	ret = ret ? ret : json_read_signed(item, "id", &id);
 	ret = ret ? ret : json_read_count(item, "object_size", &cache->object_size);
@@ -406,15 +386,6 @@ static int parse_cache(const json_t *item, struct sidecar_cache *cache)
 		ret = -EINVAL;
 	cache->id = (uint16_t)id;
 	return ret;
-}
-
-static int parse_symbol(const json_t *item, struct sidecar_symbol *symbol)
-{
-	int ret = json_is_object(item) ? get_name(item, &symbol->name) : -EINVAL;
-
-	ret = ret ? ret : json_read_address(item, "address", &symbol->address);
-	ret = ret ? ret : json_read_address(item, "start", &symbol->start);
-	return ret ? ret : json_read_count(item, "size", &symbol->size);
 }
 
 static int compare_caches(const void *a, const void *b)
@@ -427,8 +398,8 @@ static int compare_caches(const void *a, const void *b)
 static int parse_caches(const json_t *root, struct sidecar *sidecar)
 {
 	const json_t *array;
-	int ret = begin_array(root, "caches", sizeof(*sidecar->caches), MAX_CACHES,
-			      &sidecar->caches, &sidecar->nr_caches, &array);
+	int ret = sidecar_begin_array(root, "caches", sizeof(*sidecar->caches), MAX_CACHES,
+				      &sidecar->caches, &sidecar->nr_caches, &array);
 
 	for (size_t i = 0; !ret && i < sidecar->nr_caches; i++)
 		ret = parse_cache(json_array_get(array, i), &sidecar->caches[i]);
@@ -438,31 +409,10 @@ static int parse_caches(const json_t *root, struct sidecar *sidecar)
 	return ret;
 }
 
-static int compare_symbols(const void *a, const void *b)
-{
-	const struct sidecar_symbol *x = a, *y = b;
-
-	return (x->start > y->start) - (x->start < y->start);
-}
-
-static int parse_symbols(const json_t *root, struct sidecar *sidecar)
-{
-	const json_t *array;
-	int ret = begin_array(root, "symbols", sizeof(*sidecar->symbols), MAX_SYMBOLS,
-			      &sidecar->symbols, &sidecar->nr_symbols, &array);
-
-	for (size_t i = 0; !ret && i < sidecar->nr_symbols; i++)
-		ret = parse_symbol(json_array_get(array, i), &sidecar->symbols[i]);
-	if (!ret && sidecar->nr_symbols)
-		qsort(sidecar->symbols, sidecar->nr_symbols, sizeof(*sidecar->symbols),
-		      compare_symbols);
-	return ret;
-}
-
 static int parse_root(const json_t *root, struct sidecar *sidecar, struct error *err)
 {
 	static int (*const parts[])(const json_t *, struct sidecar *) = {
-		parse_vcpus, parse_instances, parse_caches, parse_symbols};
+		parse_vcpus, parse_instances, parse_caches, sidecar_parse_symbols};
 	int64_t version = 0;
 	int ret = json_read_signed(root, "version", &version);
 

@@ -88,49 +88,6 @@ void sidecar_destroy(struct sidecar *sidecar)
 	free(sidecar);
 }
 
-static uint64_t symbol_start(const void *symbols, size_t i)
-{
-	return ((const struct sidecar_symbol *)symbols)[i].start;
-}
-
-const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address)
-{
-	size_t above =
-		sidecar ? search_above(sidecar->nr_symbols, address, symbol_start, sidecar->symbols)
-			: 0;
-	const struct sidecar_symbol *symbol;
-
-	if (!above)
-		return NULL;
-	symbol = &sidecar->symbols[above - 1];
-	return address == symbol->address || address - symbol->start < symbol->size ? symbol : NULL;
-}
-
-struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address)
-{
-	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
-	struct text out;
-
-	if (symbol)
-		snprintf(out.s, sizeof(out.s), "%s+0x%" PRIx64 "/0x%" PRIx64, symbol->name,
-			 address - symbol->start, symbol->size);
-	else
-		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
-	return out;
-}
-
-struct text sidecar_function_text(const struct sidecar *sidecar, uint64_t address)
-{
-	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
-	struct text out;
-
-	if (symbol)
-		snprintf(out.s, sizeof(out.s), "%s", symbol->name);
-	else
-		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
-	return out;
-}
-
 static uint64_t cache_id(const void *caches, size_t i)
 {
 	return ((const struct sidecar_cache *)caches)[i].id;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "formats/base/error.h"
 #include "formats/base/text.h"
 #include "formats/event/event.h"
@@ -88,6 +89,21 @@ int sidecar_load(struct trace_files *files, struct sidecar **out, struct error *
 
 /* Add a cache to a parsed sidecar, unless its id is there already. Copies. Returns 0 or -ENOMEM. */
 int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache);
+
+/*
+ * While a trace is recorded, names of functions are in a file beside the sidecar, ".names" for
+ * ".json": a line for each, which is an object like those of the sidecar's "symbols".
+ */
+void sidecar_names_file(const char *sidecar_name, char *out, size_t size);
+/* Print such a line. Returns 0 or -ENOMEM; errors of the stream are left to ferror(). */
+int sidecar_print_symbol(FILE *out, const struct sidecar_symbol *symbol);
+/*
+ * Add the symbols of such lines to a parsed sidecar, but for those it has. Lines that are no
+ * symbols are passed over. Returns the bytes of whole lines, or -ENOMEM.
+ */
+int64_t sidecar_add_names(struct sidecar *sidecar, const char *text, size_t size);
+/* Add symbols to a parsed sidecar, but for those it has. Copies. Returns 0 or -ENOMEM. */
+int sidecar_add_symbols(struct sidecar *sidecar, const struct sidecar_symbol *symbols, size_t n);
 
 /* NULL-safe; for what sidecar_parse() and sidecar_load() made. */
 void sidecar_destroy(struct sidecar *sidecar);

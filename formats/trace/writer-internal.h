@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "formats/trace/site-names.h"
 #include "formats/trace/writer.h"
 
 /* What writer.c (the trace as a whole) and instances.c (instances and their events) share. */
@@ -28,8 +29,9 @@ struct trace_writer {
 	int dir_fd;
 	bool drop; /* events, rather than wait for a slow disk */
 	struct output *output;
-	pthread_mutex_t source_lock; /* outside of the others */
-	trace_info_fn *source;       /* or NULL */
+	pthread_mutex_t source_lock;   /* outside of the others */
+	trace_info_fn *source;         /* or NULL */
+	trace_symbolize_fn *symbolize; /* or NULL */
 	void *source_arg;
 	uint64_t flushed_ns, refreshed_ns;
 	pthread_mutex_t describe_lock; /* info, and the files that describe the whole trace */
@@ -40,6 +42,7 @@ struct trace_writer {
 	atomic_uint nr_instances; /* each is there for good */
 	struct cache_table caches;
 	struct call_sites sites;
+	struct site_names names; /* under source_lock */
 	struct trace_encoder *encoder;
 
 	pthread_mutex_t error_lock;
@@ -47,7 +50,12 @@ struct trace_writer {
 	struct error error;
 };
 
-enum writer_files { WRITE_FILES = 1, WRITE_SIDECAR = 2 };
+enum writer_files {
+	WRITE_FILES = 1,
+	WRITE_SIDECAR = 2,
+	WRITE_NAMES = 4,    /* in the sidecar */
+	WRITE_COMPLETE = 8, /* the sidecar says that it is final */
+};
 
 /* Write the files that describe the trace, or those asked for, as of an unfinished one. */
 int writer_describe(struct trace_writer *writer, unsigned int what, struct error *err);

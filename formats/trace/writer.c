@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "formats/base/fs.h"
 #include "formats/event/record-stream.h"
 #include "formats/trace/cache-table.h"
-#include "formats/trace/call-sites.h"
 #include "formats/trace/encoder.h"
 #include "formats/trace/output.h"
 #include "formats/trace/sidecar.h"
 
-enum { RESERVED_BYTES = 256 << 10 };
+enum { RESERVED_BYTES = 256 << 10 }; /* at least */
 
 static const uint64_t flush_ns = 400000000;    /* between two flushes of short packets */
 static const uint64_t refresh_ns = 1000000000; /* between two sidecars without news */
@@ -77,7 +77,7 @@ static bool init_instances(struct trace_writer *writer, struct sidecar *sidecar)
 	return true;
 }
 
-/* The symbols, and the names of caches and instances, belong to others. */
+/* The names of symbols, caches and instances belong to others. */
 static void deinit_sidecar(struct sidecar *sidecar)
 {
 	if (sidecar->instances)
@@ -85,27 +85,30 @@ static void deinit_sidecar(struct sidecar *sidecar)
 	free(sidecar->instances);
 	free(sidecar->vcpus);
 	free(sidecar->caches);
+	free(sidecar->symbols);
 }
 
 /* Fill in what the sidecar is to say. Returns false without memory; else deinit_sidecar(). */
-static bool init_sidecar(struct trace_writer *writer, bool complete,
-			 const struct trace_symbols *symbols, struct sidecar *out)
+static bool init_sidecar(struct trace_writer *writer, unsigned int what, struct sidecar *out)
 {
 	size_t nr_caches;
 	struct sidecar_cache *caches = cache_table_copy(&writer->caches, &nr_caches);
 
 	*out = (struct sidecar){
 		.info = writer->info,
-		.complete = complete,
+		.complete = what & WRITE_COMPLETE,
 		.vcpus = calloc(writer->nr_vcpus, sizeof(*out->vcpus)),
 		.nr_vcpus = writer->nr_vcpus,
 		.nr_instances = writer->nr_instances,
 		.caches = caches,
 		.nr_caches = nr_caches,
-		.symbols = symbols->items,
-		.nr_symbols = symbols->count,
 	};
-	if (init_instances(writer, out) && out->vcpus && out->caches) {
+	if (what & WRITE_NAMES) {
+		out->symbols = site_names_copy(&writer->names);
+		out->nr_symbols = writer->names.count;
+	}
+	if (init_instances(writer, out) && out->vcpus && out->caches &&
+	    (out->symbols || !(what & WRITE_NAMES))) {
 		fill_counts(writer, out);
 		return true;
 	}
@@ -117,15 +120,14 @@ static bool init_sidecar(struct trace_writer *writer, bool complete,
  * Write what is asked for; one failure does not keep the other from being written. The first one
  * is reported.
  */
-static int describe(struct trace_writer *writer, unsigned int what, bool complete,
-		    const struct trace_symbols *symbols, struct error *err)
+static int describe(struct trace_writer *writer, unsigned int what, struct error *err)
 {
 	struct trace_encoder *encoder = writer->encoder;
 	struct sidecar sidecar;
 	int ret = 0, next;
 
 	pthread_mutex_lock(&writer->describe_lock);
-	if (!init_sidecar(writer, complete, symbols, &sidecar)) {
+	if (!init_sidecar(writer, what, &sidecar)) {
 		pthread_mutex_unlock(&writer->describe_lock);
 		return error_set(err, ENOMEM, "out of memory");
 	}
@@ -148,18 +150,28 @@ static void set_info(struct trace_writer *writer, const struct trace_info *info)
 	pthread_mutex_unlock(&writer->describe_lock);
 }
 
+/* For the last sidecar, which counts more than this one. */
+static void reserve(struct trace_writer *writer)
+{
+	const char *sidecar_name = writer->encoder->ops->sidecar_name;
+	size_t bytes = RESERVED_BYTES;
+	struct stat st;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s%s", sidecar_name, SIDECAR_TEMP_SUFFIX);
+	if (!fstatat(writer->dir_fd, sidecar_name, &st, AT_SYMLINK_NOFOLLOW) &&
+	    2 * (size_t)st.st_size > bytes)
+		bytes = 2 * (size_t)st.st_size;
+	file_reserve(writer->dir_fd, name, bytes);
+}
+
 int writer_describe(struct trace_writer *writer, unsigned int what, struct error *err)
 {
-	const struct trace_symbols none = {0};
-	char name[64];
-	int ret = describe(writer, what, false, &none, err);
+	int ret = describe(writer, what, err);
 
-	if (ret || !(what & WRITE_SIDECAR))
-		return ret;
-	snprintf(name, sizeof(name), "%s%s", writer->encoder->ops->sidecar_name,
-		 SIDECAR_TEMP_SUFFIX);
-	file_reserve(writer->dir_fd, name, RESERVED_BYTES);
-	return 0;
+	if (!ret && what & WRITE_SIDECAR)
+		reserve(writer);
+	return ret;
 }
 
 /* --- while it is recorded -------------------------------------------------------------------- */
@@ -201,6 +213,15 @@ static void flush_at_times(struct trace_writer *writer)
 	writer_put_gathered(writer);
 }
 
+/* Before the records that are to be written. On a full disk they are tried again the next time. */
+static void name_sites(struct trace_writer *writer)
+{
+	if (!writer->symbolize)
+		return;
+	site_names_update(&writer->names, writer->symbolize, writer->source_arg);
+	site_names_append(&writer->names);
+}
+
 /* The info's counters are read after the records that are to be written were appended. */
 static void before_writing(void *arg)
 {
@@ -210,14 +231,17 @@ static void before_writing(void *arg)
 	if (writer->source) {
 		flush_at_times(writer);
 		refresh(writer);
+		name_sites(writer);
 	}
 	pthread_mutex_unlock(&writer->source_lock);
 }
 
-void trace_writer_set_source(struct trace_writer *writer, trace_info_fn *fn, void *arg)
+void trace_writer_set_source(struct trace_writer *writer, trace_info_fn *fn,
+			     trace_symbolize_fn *symbolize, void *arg)
 {
 	pthread_mutex_lock(&writer->source_lock);
 	writer->source = fn;
+	writer->symbolize = symbolize;
 	writer->source_arg = arg;
 	pthread_mutex_unlock(&writer->source_lock);
 }
@@ -243,6 +267,8 @@ static int create_files(struct trace_writer *writer, unsigned int encoding, stru
 		ret = trace_encoders[encoding]->create(&input, &writer->encoder);
 	if (ret)
 		return error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
+	site_names_init(&writer->names, &writer->sites, writer->dir_fd,
+			writer->encoder->ops->sidecar_name);
 	return writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
 }
 
@@ -334,6 +360,7 @@ void trace_writer_destroy(struct trace_writer *writer)
 	writer_destroy_instances(writer);
 	if (writer->encoder)
 		writer->encoder->ops->destroy(writer->encoder);
+	site_names_deinit(&writer->names);
 	cache_table_deinit(&writer->caches);
 	call_sites_deinit(&writer->sites);
 	pthread_mutex_destroy(&writer->source_lock);
@@ -421,23 +448,37 @@ void trace_writer_counters(struct trace_writer *writer, struct trace_counters *c
 	counters->v[COUNTER_DISK_WAIT_NS] = counts.wait_ns;
 }
 
+/* A sidecar with the names is written in place of the file of names, or without them if the disk is
+ * too full for both. */
+static int describe_whole(struct trace_writer *writer, struct error *err)
+{
+	const unsigned int what = WRITE_FILES | WRITE_SIDECAR | WRITE_COMPLETE;
+	int ret, next, without;
+
+	ret = describe(writer, what | WRITE_NAMES, err);
+	if (!ret) {
+		site_names_remove_file(&writer->names);
+		return 0;
+	}
+	next = site_names_append(&writer->names);
+	without = describe(writer, what, next ? NULL : err);
+	return next ? ret : without;
+}
+
 int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
 			trace_symbolize_fn *symbolize, void *arg, struct error *err)
 {
-	struct trace_symbols symbols = {0};
 	int ret, next;
 
-	trace_writer_set_source(writer, NULL, NULL);
+	trace_writer_set_source(writer, NULL, NULL, NULL);
+	if (symbolize)
+		site_names_update(&writer->names, symbolize, arg);
 	output_keep(writer->output, 0);
 	ret = writer_flush_streams(writer, err);
 	writer_discard_unwritten(writer);
 	output_sync(writer->output);
 	set_info(writer, info);
-	next = symbolize ? trace_symbols_init(&symbols, &writer->sites, symbolize, arg) : 0;
-	if (next && !ret)
-		ret = error_set(err, -next, "symbols: out of memory");
 	/* A failure does not keep the rest from being written. The first one is reported. */
-	next = describe(writer, WRITE_FILES | WRITE_SIDECAR, true, &symbols, ret ? NULL : err);
-	trace_symbols_deinit(&symbols);
+	next = describe_whole(writer, ret ? NULL : err);
 	return ret ? ret : next;
 }

@@ -8,9 +8,9 @@
 #include "formats/base/error.h"
 #include "formats/event/kmem.h"
 #include "formats/event/trace-info.h"
-#include "formats/trace/call-sites.h"
 #include "formats/trace/encoder.h"
 #include "formats/trace/sidecar.h"
+#include "formats/trace/site-names.h"
 
 /*
  * Writes a trace directory: for each instance a stream per vCPU (`cpu0`, `cpu1`, ... for kmem,
@@ -44,9 +44,12 @@ typedef bool trace_info_fn(void *arg, struct trace_info *info);
 /*
  * While the trace is recorded, keep the directory up to date: records appear in it within a second,
  * and the sidecar says what fn says, at the latest when records of what happened after that appear.
- * fn NULL: no more; then fn is not running any more. Until trace_writer_finish() at most.
+ * Before a record appears its call site is named in the file of names, as far as symbolize (may be
+ * NULL) has a name. It is called as fn is.
+ * fn NULL: no more; then neither is running any more. Until trace_writer_finish() at most.
  */
-void trace_writer_set_source(struct trace_writer *writer, trace_info_fn *fn, void *arg);
+void trace_writer_set_source(struct trace_writer *writer, trace_info_fn *fn,
+			     trace_symbolize_fn *symbolize, void *arg);
 
 /* NULL-safe. Does not finish: see trace_writer_finish(). */
 void trace_writer_destroy(struct trace_writer *writer);
@@ -165,8 +168,8 @@ void trace_writer_counters(struct trace_writer *writer, struct trace_counters *c
  * Flush, and write the final sidecar ("complete": true, counts, a symbol for every call site)
  * and the encoding's other files. `info` replaces what was given at creation; `symbolize` may be
  * NULL. No thread may append at the same time or afterwards. Records that cannot be written are
- * counted as overruns; all else is written nevertheless. Returns 0, or -errno of the first
- * failure.
+ * counted as overruns; all else is written nevertheless. On a disk that is too full for a sidecar
+ * with the symbols, they stay in the file of names. Returns 0, or -errno of the first failure.
  */
 int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
 			trace_symbolize_fn *symbolize, void *arg, struct error *err);

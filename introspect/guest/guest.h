@@ -26,6 +26,7 @@ enum guest_cap {
 	GUEST_CAP_SCRATCH = 1 << 2, /* scratch memory can be added */
 	GUEST_CAP_WRITE = 1 << 3,   /* memory can be written */
 	GUEST_CAP_BREAK = 1 << 4,   /* traps->set_break works: breakpoints call the trap handler */
+	GUEST_STOPS_TO_READ = 1 << 5, /* each read of its memory stops it for a moment */
 };
 
 /* The port whose OUT instruction (2 bytes: e6 PORT) is a trap. An 8-bit port no PC device decodes.

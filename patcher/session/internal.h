@@ -132,6 +132,7 @@ struct trace_session {
 
 	struct live_counters counters;
 	struct kernel_names *names;
+	uint64_t names_ns; /* when they were read, host monotonic */
 };
 
 /* --- session.c -------------------------------------------------------------------------------- */

@@ -147,9 +147,16 @@ void trace_session_status(const struct trace_session *session, struct trace_stat
 /* Fill in what the session knows: tracers, banner, build id, slide; and add its counters. */
 void trace_session_info(const struct trace_session *session, struct trace_info *info);
 
-/* Function names for the sidecar (trace_symbolize_fn); only while the guest's memory exists. */
+/*
+ * Function names for the trace (trace_symbolize_fn); only while the guest's memory exists. The list
+ * of modules is read again at most every few seconds: -EAGAIN until then for an address that is not
+ * in it.
+ */
 int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
 			    uint64_t *start, uint64_t *size);
+
+/* The next look-up reads the list of modules again. */
+void trace_session_modules_changed(struct trace_session *session);
 
 /* Guest-physical address of a kernel gva, for the monitor. -EAGAIN while the kernel is not found.
  */

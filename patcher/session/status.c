@@ -2,8 +2,12 @@
 /* What a session reports of itself. */
 #include <errno.h>
 #include <stdio.h>
+#include "formats/base/clock.h"
 #include "formats/base/text.h"
 #include "patcher/session/internal.h"
+
+/* Between two readings of the guest's modules. */
+static const uint64_t names_ns = 5000000000;
 
 static void fill_engines(const struct trace_session *s, struct trace_status *out)
 {
@@ -184,14 +188,43 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	counters_add(&info->counters, &status.counters);
 }
 
+/* Reading all modules' symbols takes some milliseconds. -EAGAIN: it was done a moment ago. */
+static int read_names(struct trace_session *s)
+{
+	struct kernel_names *names;
+	uint64_t now = clock_monotonic_ns();
+	int ret;
+
+	if (s->names && (s->guest->caps & GUEST_STOPS_TO_READ || now - s->names_ns < names_ns))
+		return -EAGAIN;
+	ret = kernel_names_create(&s->kernel, &names, NULL);
+	if (ret)
+		return ret;
+	kernel_names_destroy(s->names);
+	s->names = names;
+	s->names_ns = now;
+	return 0;
+}
+
+void trace_session_modules_changed(struct trace_session *s)
+{
+	kernel_names_destroy(s->names);
+	s->names = NULL;
+}
+
 int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
 			    uint64_t *start, uint64_t *size)
 {
 	struct trace_session *s = session;
+	int ret;
 
-	if (!s->located || (!s->names && kernel_names_create(&s->kernel, &s->names, NULL)))
+	if (!s->located || (!s->names && read_names(s)))
 		return -ENOENT;
-	return kernel_names_lookup(s->names, gva, name, name_size, start, size);
+	ret = kernel_names_lookup(s->names, gva, name, name_size, start, size);
+	if (ret != -ENOENT || kernel_in_image(&s->kernel, gva))
+		return ret;
+	ret = read_names(s);
+	return ret ? ret : kernel_names_lookup(s->names, gva, name, name_size, start, size);
 }
 
 const struct error *trace_session_failure(const struct trace_session *s)

@@ -121,6 +121,26 @@ sub test_ended {
 	is($report, 0, 'sonde report reads the trace');
 }
 
+use constant NAMED_SITE => qr/ \w+\+0x[0-9a-f]+\/0x[0-9a-f]+$/m;
+use constant NAMELESS_SITE => qr/ 0xffffffff[0-9a-f]{8}$/m;
+
+# -k names the functions of a trace that has lost its names.
+sub test_names_from_kernel {
+	my ($trace) = @_;
+	rename "$trace/.sonde.names", "$trace/../names" or diag("$trace/.sonde.names: $!");
+	my ($status, $text) = sonde('report', $trace);
+	like($text, NAMELESS_SITE, 'without the file of names call sites are addresses');
+	($status, $text) = sonde('report', '-k', "$build/kernels/6.1/vmlinuz", $trace);
+	like($text, NAMED_SITE, 'sonde report -k names them after the kernel');
+	unlike($text, NAMELESS_SITE, 'sonde report -k names all of them');
+	($status, $text) = sonde('events', '-k', "$build/kernels/6.1/vmlinuz", '--filter', q('call_site ~ "*"'), $trace, '| head -n 5');
+	like($text, qr/\w\+0x[0-9a-f]+/, 'sonde events -k names them, too');
+	($status, $text) = sonde('check', '-k', "$build/kernels/5.10/vmlinuz", $trace);
+	is($status, 1, 'another kernel is refused');
+	like($text, qr/not the kernel that was traced/, 'and the message says why');
+	rename "$trace/../names", "$trace/.sonde.names";
+}
+
 sub test_killed {
 	my ($out) = @_;
 	my $result = load($out, 'kill');
@@ -130,6 +150,9 @@ sub test_killed {
 	cmp_ok((eval { decode_json($text) } // {})->{alloc_events} // 0, '>', 1000, 'more than 1,000 allocations are in it');
 	($status, $text) = sonde('report', "$out/kill");
 	like($text, qr/^Lost .*did not end in order/m, 'sonde report says that the recorder did not end in order');
+	like($text, NAMED_SITE, 'call sites in the trace of a killed recorder have names');
+	unlike($text, NAMELESS_SITE, 'all of them have');
+	test_names_from_kernel("$out/kill");
 	($status, $text) = sonde('check', "$out/kill");
 	like($text, qr/^Lost .*did not end in order/m, 'sonde check says that the recorder did not end in order');
 }

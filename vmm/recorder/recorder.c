@@ -56,7 +56,7 @@ void recorder_destroy(struct recorder *r)
 		return;
 	recorder_close(r);
 	if (r->writer)
-		trace_writer_set_source(r->writer, NULL, NULL);
+		trace_writer_set_source(r->writer, NULL, NULL, NULL);
 	trace_session_destroy(r->session);
 	trace_writer_destroy(r->writer);
 	kernel_image_destroy(r->image);
@@ -126,6 +126,20 @@ static bool current_info(void *arg, struct trace_info *info)
 	return true;
 }
 
+/* A trace_symbolize_fn. */
+static int name_site(void *arg, uint64_t gva, char *name, size_t size, uint64_t *start,
+		     uint64_t *length)
+{
+	struct recorder *r = arg;
+	int ret;
+
+	if (pthread_mutex_trylock(&r->lock))
+		return -EAGAIN;
+	ret = trace_session_symbolize(r->session, gva, name, size, start, length);
+	pthread_mutex_unlock(&r->lock);
+	return ret;
+}
+
 /* The trace tells of the pause before it has records from behind it. */
 static int start_again(struct recorder *r, const char *const *specs, struct error *err)
 {
@@ -181,7 +195,7 @@ static int create_session(struct recorder *r, struct error *err)
 	trace_session_set_options(r->session, &options);
 	if (r->located)
 		trace_session_kernel_at(r->session, r->virt_slide, r->text_gpa);
-	trace_writer_set_source(r->writer, current_info, r);
+	trace_writer_set_source(r->writer, current_info, name_site, r);
 	return 0;
 }
 
@@ -272,6 +286,7 @@ static void finish(struct recorder *r)
 	/* So that the counters know of it. Its failures are those of finishing. */
 	trace_writer_flush(r->writer, NULL);
 	fill_info(r, &info);
+	trace_session_modules_changed(r->session);
 	if (trace_writer_finish(r->writer, &info, trace_session_symbolize, r->session, &err))
 		recorder_fail(r, &err);
 	if (trace_writer_error(r->writer))
@@ -286,7 +301,7 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 
 	if (!r->session)
 		return;
-	trace_writer_set_source(r->writer, NULL, NULL);
+	trace_writer_set_source(r->writer, NULL, NULL, NULL);
 	r->ended = why;
 	find_start(r);
 	if (leave == RECORDER_GUEST_RUNS) {

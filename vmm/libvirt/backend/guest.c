@@ -252,6 +252,8 @@ int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *
 	if (!ret)
 		ret = libvirt_memory_open(&g->memory, domain, with_shmem, err);
 	g->nr_regions = g->memory.nr_regions;
+	if (g->memory.by_stub)
+		g->guest.caps |= GUEST_STOPS_TO_READ;
 	if (ret)
 		libvirt_guest_destroy(g);
 	else

@@ -39,7 +39,7 @@ static struct trace_writer *create(const char *path)
 
 	if (trace_writer_create(path, VCPUS, encoding, &info, &writer, NULL))
 		abort();
-	trace_writer_set_source(writer, tell, NULL);
+	trace_writer_set_source(writer, tell, NULL, NULL);
 	append(writer, 0, 1);
 	if (trace_writer_flush(writer, NULL))
 		abort();

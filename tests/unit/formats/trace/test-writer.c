@@ -219,7 +219,7 @@ static void test_live(void)
 	char mode[16];
 
 	snprintf(k.info.writer, sizeof(k.info.writer), "run");
-	trace_writer_set_source(writer, tell, &k);
+	trace_writer_set_source(writer, tell, NULL, &k);
 	trace_writer_append(writer, 0, &record);
 	ok(await_records(dir.path, 1, "trap", 0), "records appear while a trace is recorded");
 	learn(&k, "exitless", 1);

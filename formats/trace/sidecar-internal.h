@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_TRACE_SIDECAR_INTERNAL_H
+#define SONDE_FORMATS_TRACE_SIDECAR_INTERNAL_H
+
+#include <jansson.h>
+#include "formats/trace/sidecar.h"
+
+/* What sidecar-json.c (all of it) and sidecar-symbols.c (names of functions) share. */
+
+/* The member "name", cleaned and cut, to be freed. Returns 0, -EINVAL or -ENOMEM. */
+int sidecar_get_name(const json_t *object, char **out);
+
+/*
+ * Allocate *items for the array `key` (absent: empty). Sets *nr at once to what is allocated, so
+ * that a half-parsed sidecar can be destroyed.
+ */
+int sidecar_begin_array(const json_t *root, const char *key, size_t item_size, size_t max,
+			void *items, size_t *nr, const json_t **array);
+
+/* Append the symbols to an array. Returns other than 0 without memory. */
+int sidecar_put_symbols(json_t *array, const struct sidecar *sidecar);
+/* The array "symbols". Returns 0, -EINVAL or -ENOMEM. */
+int sidecar_parse_symbols(const json_t *root, struct sidecar *sidecar);
+
+#endif

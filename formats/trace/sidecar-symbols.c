@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The names of functions in a sidecar, and in the file beside it while a trace is recorded. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/json.h"
+#include "formats/base/u64-map.h"
+#include "formats/trace/sidecar-internal.h"
+
+enum { MAX_SYMBOLS = 1 << 20 };
+
+/* --- looking up ------------------------------------------------------------------------------ */
+
+static uint64_t symbol_start(const void *symbols, size_t i)
+{
+	return ((const struct sidecar_symbol *)symbols)[i].start;
+}
+
+const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address)
+{
+	size_t above =
+		sidecar ? search_above(sidecar->nr_symbols, address, symbol_start, sidecar->symbols)
+			: 0;
+	const struct sidecar_symbol *symbol;
+
+	if (!above)
+		return NULL;
+	symbol = &sidecar->symbols[above - 1];
+	return address == symbol->address || address - symbol->start < symbol->size ? symbol : NULL;
+}
+
+struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address)
+{
+	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
+	struct text out;
+
+	if (symbol)
+		snprintf(out.s, sizeof(out.s), "%s+0x%" PRIx64 "/0x%" PRIx64, symbol->name,
+			 address - symbol->start, symbol->size);
+	else
+		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
+	return out;
+}
+
+struct text sidecar_function_text(const struct sidecar *sidecar, uint64_t address)
+{
+	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
+	struct text out;
+
+	if (symbol)
+		snprintf(out.s, sizeof(out.s), "%s", symbol->name);
+	else
+		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
+	return out;
+}
+
+/* --- printing -------------------------------------------------------------------------------- */
+
+static json_t *to_json(const struct sidecar_symbol *symbol)
+{
+	return json_pack("{so so so so}", "address", json_from_address(symbol->address), "name",
+			 json_from_text(symbol->name), "start", json_from_address(symbol->start),
+			 "size", json_from_count(symbol->size));
+}
+
+int sidecar_put_symbols(json_t *array, const struct sidecar *sidecar)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sidecar->nr_symbols; i++)
+		failed |= json_array_append_new(array, to_json(&sidecar->symbols[i]));
+	return failed;
+}
+
+int sidecar_print_symbol(FILE *out, const struct sidecar_symbol *symbol)
+{
+	json_t *object = to_json(symbol);
+
+	if (!object)
+		return -ENOMEM;
+	json_dumpf(object, out, JSON_COMPACT | JSON_PRESERVE_ORDER);
+	json_decref(object);
+	putc('\n', out);
+	return 0;
+}
+
+void sidecar_names_file(const char *sidecar_name, char *out, size_t size)
+{
+	const char *end = strrchr(sidecar_name, '.');
+
+	snprintf(out, size, "%.*s.names", (int)(end - sidecar_name), sidecar_name);
+}
+
+/* --- parsing --------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+	const struct sidecar_symbol *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static void sort(struct sidecar *sidecar)
+{
+	if (sidecar->nr_symbols)
+		qsort(sidecar->symbols, sidecar->nr_symbols, sizeof(*sidecar->symbols), compare);
+}
+
+static int parse(const json_t *item, struct sidecar_symbol *symbol)
+{
+	int ret = json_is_object(item) ? sidecar_get_name(item, &symbol->name) : -EINVAL;
+
+	ret = ret ? ret : json_read_address(item, "address", &symbol->address);
+	ret = ret ? ret : json_read_address(item, "start", &symbol->start);
+	return ret ? ret : json_read_count(item, "size", &symbol->size);
+}
+
+int sidecar_parse_symbols(const json_t *root, struct sidecar *sidecar)
+{
+	const json_t *array;
+	int ret = sidecar_begin_array(root, "symbols", sizeof(*sidecar->symbols), MAX_SYMBOLS,
+				      &sidecar->symbols, &sidecar->nr_symbols, &array);
+
+	for (size_t i = 0; !ret && i < sidecar->nr_symbols; i++)
+		ret = parse(json_array_get(array, i), &sidecar->symbols[i]);
+	if (!ret)
+		sort(sidecar);
+	return ret;
+}
+
+/* --- adding ---------------------------------------------------------------------------------- */
+
+static bool covers(const struct sidecar_symbol *symbol, uint64_t start)
+{
+	return symbol->start == start || start - symbol->start < symbol->size;
+}
+
+/* What the sidecar had when adding began is sorted. */
+static bool is_known(const struct sidecar *sidecar, size_t nr_before, uint64_t start)
+{
+	size_t above = search_above(nr_before, start, symbol_start, sidecar->symbols);
+
+	return above && covers(&sidecar->symbols[above - 1], start);
+}
+
+int sidecar_add_symbols(struct sidecar *sidecar, const struct sidecar_symbol *symbols, size_t n)
+{
+	const size_t before = sidecar->nr_symbols;
+	struct sidecar_symbol *bigger;
+	int ret = 0;
+
+	if (n > MAX_SYMBOLS - before)
+		n = MAX_SYMBOLS - before;
+	bigger = reallocarray(sidecar->symbols, before + n + 1, sizeof(*bigger));
+	if (!bigger)
+		return -ENOMEM;
+	sidecar->symbols = bigger;
+	for (size_t i = 0; !ret && i < n; i++) {
+		struct sidecar_symbol *added = &bigger[sidecar->nr_symbols];
+
+		if (is_known(sidecar, before, symbols[i].start))
+			continue;
+		*added = symbols[i];
+		added->name = strdup(symbols[i].name);
+		ret = added->name ? 0 : -ENOMEM;
+		sidecar->nr_symbols += !ret;
+	}
+	sort(sidecar);
+	return ret;
+}
+
+struct symbol_list {
+	struct sidecar_symbol *items;
+	size_t count, room;
+};
+
+/* The name is the list's from now on. */
+static int append(struct symbol_list *list, const struct sidecar_symbol *symbol)
+{
+	size_t room = list->room ? 2 * list->room : 256;
+	struct sidecar_symbol *bigger = list->items;
+
+	if (list->count == list->room) {
+		bigger = list->count < MAX_SYMBOLS ? reallocarray(bigger, room, sizeof(*bigger))
+						   : NULL;
+		if (!bigger)
+			return -ENOMEM;
+		list->items = bigger;
+		list->room = room;
+	}
+	list->items[list->count++] = *symbol;
+	return 0;
+}
+
+/* A line that is no symbol is passed over. */
+static int append_line(struct symbol_list *list, const char *line, size_t size)
+{
+	struct sidecar_symbol symbol = {0};
+	json_t *object = json_loadb(line, size, 0, NULL);
+	int ret = parse(object, &symbol);
+
+	json_decref(object);
+	if (!ret)
+		ret = append(list, &symbol);
+	if (ret)
+		free(symbol.name);
+	return ret == -ENOMEM ? ret : 0;
+}
+
+int64_t sidecar_add_names(struct sidecar *sidecar, const char *text, size_t size)
+{
+	const char *line = text, *end;
+	struct symbol_list list = {0};
+	int ret = 0;
+
+	while (!ret && (end = memchr(line, '\n', size - (size_t)(line - text)))) {
+		ret = append_line(&list, line, (size_t)(end - line));
+		line = end + 1;
+	}
+	if (!ret)
+		ret = sidecar_add_symbols(sidecar, list.items, list.count);
+	for (size_t i = 0; i < list.count; i++)
+		free(list.items[i].name);
+	free(list.items);
+	return ret ? ret : line - text;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/trace/site-names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "formats/base/fs.h"
+
+enum { NAME_SIZE = 512, BATCH = 256 };
+
+void site_names_init(struct site_names *names, struct call_sites *sites, int dir_fd,
+		     const char *sidecar_name)
+{
+	*names = (struct site_names){.sites = sites, .dir_fd = dir_fd, .fd = -1};
+	sidecar_names_file(sidecar_name, names->file_name, sizeof(names->file_name));
+	u64_map_init(&names->by_start, sizeof(size_t));
+}
+
+void site_names_deinit(struct site_names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->symbols[i].name);
+	free(names->symbols);
+	free(names->pending);
+	u64_map_deinit(&names->by_start);
+	if (names->fd >= 0)
+		close(names->fd);
+}
+
+/* --- naming ---------------------------------------------------------------------------------- */
+
+static bool make_room(void *items, size_t item_size, size_t count, size_t *room)
+{
+	size_t more = *room ? 2 * *room : BATCH;
+	void *old, *bigger;
+
+	if (count < *room)
+		return true;
+	memcpy(&old, items, sizeof(old));
+	bigger = reallocarray(old, more, item_size);
+	if (!bigger)
+		return false;
+	memcpy(items, &bigger, sizeof(bigger));
+	*room = more;
+	return true;
+}
+
+static void take_sites(struct site_names *names)
+{
+	uint64_t batch[BATCH];
+	size_t n;
+
+	while ((n = call_sites_get(names->sites, names->taken, batch, BATCH))) {
+		for (size_t i = 0; i < n; i++)
+			if (make_room(&names->pending, sizeof(*names->pending), names->nr_pending,
+				      &names->pending_room))
+				names->pending[names->nr_pending++] = batch[i];
+		names->taken += n;
+	}
+}
+
+static void add_symbol(struct site_names *names, const struct sidecar_symbol *symbol)
+{
+	size_t *index = u64_map_find(&names->by_start, symbol->start);
+	char *copy;
+
+	if (index) {
+		if (symbol->address < names->symbols[*index].address)
+			names->symbols[*index].address = symbol->address;
+		return;
+	}
+	copy = strdup(symbol->name);
+	if (copy && make_room(&names->symbols, sizeof(*symbol), names->count, &names->room))
+		index = u64_map_insert(&names->by_start, symbol->start, NULL);
+	if (!index) {
+		free(copy);
+		return;
+	}
+	*index = names->count;
+	names->symbols[names->count] = *symbol;
+	names->symbols[names->count++].name = copy;
+}
+
+void site_names_update(struct site_names *names, trace_symbolize_fn *symbolize, void *arg)
+{
+	char name[NAME_SIZE];
+	size_t kept = 0;
+
+	take_sites(names);
+	for (size_t i = 0; i < names->nr_pending; i++) {
+		struct sidecar_symbol symbol = {.address = names->pending[i], .name = name};
+		int ret = symbolize(arg, symbol.address, name, sizeof(name), &symbol.start,
+				    &symbol.size);
+
+		if (!ret)
+			add_symbol(names, &symbol);
+		else if (ret == -EAGAIN)
+			names->pending[kept++] = symbol.address;
+	}
+	names->nr_pending = kept;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct sidecar_symbol *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+struct sidecar_symbol *site_names_copy(const struct site_names *names)
+{
+	struct sidecar_symbol *copy = calloc(names->count + 1, sizeof(*copy));
+
+	if (copy && names->count) {
+		memcpy(copy, names->symbols, names->count * sizeof(*copy));
+		qsort(copy, names->count, sizeof(*copy), compare);
+	}
+	return copy;
+}
+
+/* --- the file -------------------------------------------------------------------------------- */
+
+/* As much as is written at once. */
+static int append_batch(struct site_names *names)
+{
+	char *text = NULL;
+	size_t size, done, next = names->appended;
+	FILE *lines = open_memstream(&text, &size);
+	int ret = lines ? 0 : -ENOMEM;
+
+	for (; !ret && next < names->count && next - names->appended < BATCH; next++)
+		ret = sidecar_print_symbol(lines, &names->symbols[next]);
+	if (lines && fclose(lines))
+		ret = -ENOMEM;
+	if (!ret)
+		ret = file_write_at(names->fd, text, size, names->size, &done);
+	if (!ret) {
+		names->size += size;
+		names->appended = next;
+	}
+	free(text);
+	return ret;
+}
+
+int site_names_append(struct site_names *names)
+{
+	int ret = 0;
+
+	if (names->appended < names->count && names->fd < 0) {
+		names->fd = output_file_create(names->dir_fd, names->file_name);
+		ret = names->fd < 0 ? names->fd : 0;
+	}
+	while (!ret && names->appended < names->count)
+		ret = append_batch(names);
+	if (ret && names->fd >= 0 && ftruncate(names->fd, (off_t)names->size))
+		return -errno;
+	return ret;
+}
+
+void site_names_remove_file(struct site_names *names)
+{
+	if (names->fd < 0)
+		return;
+	close(names->fd);
+	names->fd = -1;
+	unlinkat(names->dir_fd, names->file_name, 0);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The functions of Debian's kernels, for traces without names (-k). Needs
+ * tests/testbed/fetch-kernel to have run; $KERNELS_DIR names another directory than build/kernels.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/text.h"
+#include "guest-symbols/cmd.h"
+#include "guest-symbols/image/kernel-image.h"
+#include "tests/lib/tap.h"
+
+enum { SLIDE = 0x1600000 };
+
+static struct kernel_image *load(const char *path)
+{
+	struct kernel_image *image;
+	struct kernel_file *file;
+
+	if (kernel_file_open(path, &file, NULL))
+		return NULL;
+	if (kernel_image_load(file, &image, NULL))
+		abort();
+	kernel_file_close(file);
+	return image;
+}
+
+static void free_symbols(struct sidecar_symbol *symbols, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(symbols[i].name);
+	free(symbols);
+}
+
+static const struct sidecar_symbol *find(const struct sidecar_symbol *symbols, size_t n,
+					 const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(symbols[i].name, name))
+			return &symbols[i];
+	return NULL;
+}
+
+static void test_functions(const struct kernel_image *image, const char *path,
+			   const struct trace_info *info)
+{
+	const struct symbol *kfree = symbols_find(image->symbols, "kfree");
+	const struct sidecar_symbol *named;
+	struct sidecar_symbol *symbols;
+	uint64_t unsorted = 0;
+	struct error err;
+	size_t n;
+
+	if (!ok(!kernel_functions(path, info, &symbols, &n, &err), "%s: has functions", path))
+		return;
+	named = find(symbols, n, "kfree");
+	ok(named && named->start == kfree->address + SLIDE && named->size == kfree->size,
+	   "a function is where it was in the guest");
+	for (size_t i = 1; i < n; i++)
+		unsorted += symbols[i].start <= symbols[i - 1].start;
+	ok(n > 20000 && !unsorted, "each of %zu functions has one name", n);
+	ok(!find(symbols, n, "jiffies"), "data is not named");
+	free_symbols(symbols, n);
+}
+
+static void test_others(const char *path, const struct trace_info *info)
+{
+	struct trace_info other = *info;
+	struct sidecar_symbol *symbols;
+	struct error err;
+	size_t n;
+
+	other.build_id[0] ^= 1;
+	ok(kernel_functions(path, &other, &symbols, &n, &err) == -EINVAL,
+	   "a kernel of another build is refused: %s", err.text);
+	other.build_id[0] = '\0';
+	ok(!kernel_functions(path, &other, &symbols, &n, &err),
+	   "without a build id the banner says which kernel it was");
+	free_symbols(symbols, n);
+	other.banner[20] ^= 1;
+	ok(kernel_functions(path, &other, &symbols, &n, &err) == -EINVAL,
+	   "a kernel with another banner is refused: %s", err.text);
+}
+
+static void test_kernel(const char *directory, const char *version)
+{
+	struct trace_info info = {.virt_slide = SLIDE};
+	struct kernel_image *image;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, version);
+	image = load(path);
+	if (!image) {
+		tap_skip(version, "no such kernel; run tests/testbed/fetch-kernel");
+		return;
+	}
+	hex_encode(info.build_id, image->build_id, image->build_id_size);
+	snprintf(info.banner, sizeof(info.banner), "%s", image->banner);
+	test_functions(image, path, &info);
+	test_others(path, &info);
+	kernel_image_destroy(image);
+}
+
+int main(void)
+{
+	const char *directory = getenv("KERNELS_DIR");
+	struct sidecar_symbol *symbols;
+	struct trace_info info = {0};
+	struct error err;
+	size_t n;
+
+	directory = directory ? directory : "build/kernels";
+	test_kernel(directory, "5.10");
+	test_kernel(directory, "6.12");
+	ok(kernel_functions("/nonexistent", &info, &symbols, &n, &err) < 0,
+	   "a file that is not there is an error: %s", err.text);
+	return tap_done();
+}
