@@ -99,11 +99,11 @@ static int copy_event(struct conversion *c, const struct event *event)
 		(unsigned int)(is_kmem ? event->class->known - kmem_classes
 				       : event->class - event->instance->classes);
 	struct event_sink *sink = trace_writer_sink(c->writer, c->numbers[number], event->vcpu);
+	struct event_batch batch = {0};
 	int ret;
 
-	event_sink_begin(sink);
-	ret = event_sink_put(sink, class_index, event->ns, event->bytes);
-	event_sink_end(sink);
+	ret = event_batch_put(&batch, sink, class_index, event->ns, event->bytes);
+	event_batch_end(&batch);
 	return ret;
 }
 

@@ -77,6 +77,12 @@ struct trace_instance {
 
 enum { TRACE_INSTANCE_NAME_MAX = 31, TRACE_INSTANCES_MAX = 64 /* of a trace */ };
 
+/* Sinks (formats/trace/writer.h) that a thread appends events to. Zeroed: none. */
+struct event_sink;
+struct event_batch {
+	struct event_sink *first;
+};
+
 struct event {
 	const struct event_class *class;
 	const struct trace_instance *instance;

@@ -234,24 +234,26 @@ static void count_overruns(struct event_sink *sink, uint64_t n)
 		sink->out->lost = sink->overruns;
 }
 
-void event_sink_begin(struct event_sink *sink)
+static void unlock_all(const struct event_batch *batch)
 {
-	pthread_mutex_lock(&sink->lock);
+	for (struct event_sink *sink = batch->first; sink; sink = sink->next)
+		pthread_mutex_unlock(&sink->lock);
 }
 
-void event_sink_end(struct event_sink *sink)
+static void lock_all(const struct event_batch *batch)
 {
-	pthread_mutex_unlock(&sink->lock);
+	for (struct event_sink *sink = batch->first; sink; sink = sink->next)
+		pthread_mutex_lock(&sink->lock);
 }
 
-/* Waits outside of the sink's lock, so that counts can be read meanwhile. */
-static int wait_for_room(struct event_sink *sink)
+/* Waits without any lock: the thread that makes room takes that of each sink in turn. */
+static int wait_for_room(const struct event_batch *batch, const struct event_sink *sink)
 {
 	int ret;
 
-	pthread_mutex_unlock(&sink->lock);
+	unlock_all(batch);
 	ret = output_wait(sink->out->output, OUTPUT_PACKET_MAX);
-	pthread_mutex_lock(&sink->lock);
+	lock_all(batch);
 	return ret;
 }
 
@@ -260,7 +262,7 @@ __attribute__((cold, noinline)) static int
 put_again(struct event_sink *sink, int ret, unsigned int class_index, int64_t ns, const void *bytes)
 {
 	while (ret == -EAGAIN && !sink->writer->drop && !sink->closed) {
-		int waited = wait_for_room(sink);
+		int waited = wait_for_room(sink->batch, sink);
 
 		ret = sink->out->ops->put(sink->out, class_index, ns, bytes);
 		if (ret == -EAGAIN && waited)
@@ -276,13 +278,35 @@ put_again(struct event_sink *sink, int ret, unsigned int class_index, int64_t ns
 	return writer_keep_error(sink->writer, ret, "cpu", sink->vcpu);
 }
 
-int event_sink_put(struct event_sink *sink, unsigned int class_index, int64_t ns, const void *bytes)
+__attribute__((noinline)) static void add_sink(struct event_batch *batch, struct event_sink *sink)
+{
+	pthread_mutex_lock(&sink->lock);
+	sink->batch = batch;
+	sink->next = batch->first;
+	batch->first = sink;
+}
+
+int event_batch_put(struct event_batch *batch, struct event_sink *sink, unsigned int class_index,
+		    int64_t ns, const void *bytes)
 {
 	int ret = -EPIPE;
 
+	if (sink->batch != batch)
+		add_sink(batch, sink);
 	if (!sink->closed)
 		ret = sink->out->ops->put(sink->out, class_index, ns, bytes);
 	return ret ? put_again(sink, ret, class_index, ns, bytes) : 0;
+}
+
+void event_batch_end(struct event_batch *batch)
+{
+	while (batch->first) {
+		struct event_sink *sink = batch->first;
+
+		batch->first = sink->next;
+		sink->batch = NULL;
+		pthread_mutex_unlock(&sink->lock);
+	}
 }
 
 static int find_kmem(const struct trace_writer *writer)
@@ -315,6 +339,7 @@ int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 			const struct kmem_record *record)
 {
 	enum kmem_class class = kmem_class_of(record);
+	struct event_batch batch = {0};
 	struct event_sink *sink;
 	int ret;
 
@@ -324,9 +349,8 @@ int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 	if (ret < 0)
 		return writer_keep_error(writer, ret, "cpu", vcpu);
 	sink = trace_writer_sink(writer, (unsigned int)ret, vcpu);
-	event_sink_begin(sink);
-	ret = event_sink_put(sink, class, record->timestamp, record);
-	event_sink_end(sink);
+	ret = event_batch_put(&batch, sink, class, record->timestamp, record);
+	event_batch_end(&batch);
 	return ret;
 }
 

@@ -12,6 +12,10 @@ struct event_sink {
 	struct trace_writer *writer;
 	unsigned int vcpu;
 	pthread_mutex_t lock;
+	/* Of the thread that has the lock and appends events; that thread alone reads and writes
+	 * them. */
+	struct event_batch *batch;
+	struct event_sink *next; /* in the batch */
 	bool closed;
 	uint64_t overruns;
 	uint64_t disk_drops;       /* of these, those that the disk was too slow for */

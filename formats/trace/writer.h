@@ -69,12 +69,12 @@ int trace_writer_add_instance(struct trace_writer *writer, const struct trace_in
 void trace_writer_close_instance(struct trace_writer *writer, unsigned int number);
 
 /* Where events of an instance's vCPU go. Lives as long as the writer. */
-struct event_sink;
 struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned int number,
 				     unsigned int vcpu);
 
 /*
- * Append events in a batch, which takes the lock once: begin, put any number, end. One thread at a
+ * Append events in a batch, to any number of sinks: a sink's lock is taken with its first event, and
+ * kept until the batch ends, so that others who need it (counts, flushes) wait. One thread at a
  * time for each sink. `bytes` is an event of the instance's class with this index. Events are
  * buffered, and written by a thread of the writer's own (output.h). If the buffer is full:
  *  - If the disk is slow, put waits for it. With trace_writer_set_drop() it does not: the event is
@@ -84,10 +84,9 @@ struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned
  * Lost events are counted as overruns of that vCPU. put returns 0, -EAGAIN if the disk is too slow,
  * -EPIPE if the instance is closed, or another -errno.
  */
-void event_sink_begin(struct event_sink *sink);
-int event_sink_put(struct event_sink *sink, unsigned int class_index, int64_t ns,
-		   const void *bytes);
-void event_sink_end(struct event_sink *sink);
+int event_batch_put(struct event_batch *batch, struct event_sink *sink, unsigned int class_index,
+		    int64_t ns, const void *bytes);
+void event_batch_end(struct event_batch *batch);
 
 /*
  * Append one record to the stream of a vCPU of the first instance whose classes are kmem's; without

@@ -9,18 +9,10 @@
 struct batch {
 	struct ring_engine *x;
 	unsigned int vcpu;
-	uint32_t begun; /* slots whose sinks are in use */
+	uint32_t begun; /* slots that have some */
 	uint64_t records[DIRECT_MAX];
+	struct event_batch events;
 };
-
-static void begin(struct batch *b, uint32_t id)
-{
-	const struct direct_want *want = &b->x->direct.slots[id].want;
-
-	b->begun |= UINT32_C(1) << id;
-	b->records[id] = 0;
-	want->output->begin(want->sinks[b->vcpu]);
-}
 
 /* Returns how many records there were. */
 static uint64_t end(struct batch *b)
@@ -31,7 +23,7 @@ static uint64_t end(struct batch *b)
 		uint32_t id = (uint32_t)__builtin_ctz(left);
 		const struct direct_want *want = &b->x->direct.slots[id].want;
 
-		want->output->end(want->sinks[b->vcpu]);
+		want->output->end(&b->events);
 		atomic_fetch_add(want->records, b->records[id]);
 		sum += b->records[id];
 	}
@@ -75,14 +67,16 @@ static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record
 	const struct direct_want *want = &slot->want;
 	struct function_event event;
 
-	if (!(b->begun & UINT32_C(1) << id))
-		begin(b, id);
+	if (!(b->begun & UINT32_C(1) << id)) {
+		b->begun |= UINT32_C(1) << id;
+		b->records[id] = 0;
+	}
 	event.ip = text_address(record->ip) - SITE_SIZE;
 	if (want->fields)
 		read_fields(record, slot, &event);
 	if (want->filter && is_filtered(want->filter, b->vcpu, &event))
 		return;
-	want->output->put(want->sinks[b->vcpu], 0,
+	want->output->put(&b->events, want->sinks[b->vcpu], 0,
 			  (int64_t)tsc_clock_ns(&b->x->vcpus[b->vcpu].used_clock, tsc), &event);
 	b->records[id]++;
 }

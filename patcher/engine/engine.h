@@ -75,6 +75,8 @@ struct engine_config {
 	struct trap_reader *reader; /* of the places that are traps */
 	struct first_error *failure;
 	engine_emit_fn *emit;
+	/* As emit: the hits so far were those of a pass, or of a trap. NULL: nothing to do. */
+	void (*emitted)(void *arg);
 	void *arg;
 	/* rings: */
 	uint32_t ring_bytes; /* per vCPU: a power of two, RING_MIN_DATA or more */

@@ -147,6 +147,8 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	show_life(x);
 	pass.records = direct_pass(x, &clock);
 	ring_merge_pass(&x->merge, &clock, emit_record, &pass);
+	if (x->config.emitted)
+		x->config.emitted(x->config.arg);
 	ring_engine_try_settle(x);
 	show_life(x);
 	pthread_mutex_lock(&x->lock);

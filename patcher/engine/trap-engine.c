@@ -37,6 +37,8 @@ static void submit(struct engine *engine, const struct probe_ref *ref, enum prob
 
 	pthread_mutex_lock(&t->emitting);
 	t->config.emit(t->config.arg, ref, point, hit);
+	if (t->config.emitted)
+		t->config.emitted(t->config.arg);
 	pthread_mutex_unlock(&t->emitting);
 }
 

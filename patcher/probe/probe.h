@@ -234,12 +234,13 @@ uint64_t object_iter_filled(const struct kernel *kernel, uint64_t at, uint64_t c
 
 /* Where events go: the writer's functions (formats/trace/writer.h), or a test's. */
 struct event_sink;
+struct event_batch;
 
 struct event_output {
-	void (*begin)(struct event_sink *sink);
 	/* `bytes` is an event of the instance's class number `class`. */
-	int (*put)(struct event_sink *sink, unsigned int class, int64_t ns, const void *bytes);
-	void (*end)(struct event_sink *sink);
+	int (*put)(struct event_batch *batch, struct event_sink *sink, unsigned int class,
+		   int64_t ns, const void *bytes);
+	void (*end)(struct event_batch *batch);
 };
 
 #endif

@@ -96,6 +96,13 @@ void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point
 		ref->tracer->ops->entry(ref->tracer, ref->probe, hit, NULL);
 }
 
+void session_emitted(void *arg)
+{
+	struct trace_session *s = arg;
+
+	s->stream_ops->output.end(&s->batch);
+}
+
 void session_forget_open_calls(struct trace_session *s)
 {
 	count_event(&s->counters, COUNTER_IN_FLIGHT, call_table_clear(s->calls));

@@ -26,7 +26,7 @@ static void close_in_writer(struct trace_session *s, int number)
 }
 
 const struct stream_ops session_streams = {
-	open_in_writer, close_in_writer, {event_sink_begin, event_sink_put, event_sink_end}};
+	open_in_writer, close_in_writer, {event_batch_put, event_batch_end}};
 
 static void free_stream(struct instance_stream *stream)
 {
@@ -250,6 +250,7 @@ static int create_tracer(struct trace_session *s, struct session_instance *insta
 {
 	const struct tracer_context context = {.kernel = &s->kernel,
 					       .writer = s->writer,
+					       .batch = &s->batch,
 					       .calls = s->calls,
 					       .counters = &s->counters};
 	const struct trace_spec *spec = &instance->spec;

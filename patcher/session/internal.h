@@ -99,6 +99,7 @@ struct trace_session {
 	struct session_instance *leaving; /* no longer wanted, but records may still come */
 	struct instance_stream *streams;
 	struct tracer_set tracers;      /* of the ordered lane */
+	struct event_batch batch;       /* of their events */
 	struct ordered_change *ordered; /* the last one, until it has taken effect */
 	struct site_table sites;        /* that the direct lane is planned from */
 	bool direct_pending;            /* instances of the direct lane wait for rings */
@@ -247,7 +248,8 @@ void direct_forget(struct trace_session *session);
 
 /* The trap handler (guest_trap_fn); arg is the session. */
 bool session_on_trap(void *arg, struct guest_trap *trap);
-/* engine_emit_fn; arg is the session. */
+/* engine_emit_fn, and that hits have been emitted; arg is the session. */
+void session_emitted(void *arg);
 void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point,
 		  const struct probe_hit *hit);
 /* Events that the boot window caught at other places; arg is the session. */

@@ -135,6 +135,7 @@ static int create_tracers(struct trace_session *s, struct error *err)
 {
 	const struct tracer_context context = {.kernel = &s->kernel,
 					       .writer = s->writer,
+					       .batch = &s->batch,
 					       .calls = s->calls,
 					       .counters = &s->counters};
 	struct tracer_stream streams[TRACE_MAX_INSTANCES];

@@ -14,6 +14,7 @@ int session_create_engines(struct trace_session *s, struct error *err)
 					     .reader = &s->reader,
 					     .failure = &s->failure,
 					     .emit = session_emit,
+					     .emitted = session_emitted,
 					     .arg = s,
 					     .ring_bytes = s->options.ring_bytes,
 					     .drop = s->options.drop};

@@ -35,6 +35,7 @@ struct tracer_stream {
 struct tracer_context {
 	const struct kernel *kernel;
 	struct trace_writer *writer;
+	struct event_batch *batch; /* of all events of the ordered lane */
 	struct call_table *calls;
 	struct live_counters *counters;
 };

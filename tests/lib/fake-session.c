@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/trace/reader.h"
+#include "patcher/session/internal.h"
 
 enum { JMP = 0xe9, CALL = 0xe8, SITE = 5, CACHE_NAME = 0x100, RT_QUEUES = 100 };
 
@@ -304,6 +305,13 @@ void fake_session_set_sites(struct fake_session *fs, const char *bytes)
 			put(&fs->fg, fake_functions[i], bytes, SITE);
 		else
 			fake_branch(&fs->fg, fake_functions[i], CALL, FAKE_FENTRY);
+}
+
+void fake_session_emit(struct fake_session *fs, const struct probe_ref *ref, enum probe_point point,
+		       const struct probe_hit *hit)
+{
+	session_emit(fs->session, ref, point, hit);
+	session_emitted(fs->session);
 }
 
 size_t fake_session_recorded(struct fake_session *fs)

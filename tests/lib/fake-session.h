@@ -4,6 +4,7 @@
 
 #include "formats/event/record-stream.h"
 #include "formats/trace/writer.h"
+#include "patcher/probe/probe.h"
 #include "patcher/session/session.h"
 #include "tests/lib/fake-guest.h"
 #include "tests/lib/trace-make.h"
@@ -135,6 +136,10 @@ void fake_session_keep_text(struct fake_session *fs);
 
 /* Replace every entry site by these 5 bytes, or by `call __fentry__` if NULL. */
 void fake_session_set_sites(struct fake_session *fs, const char *bytes);
+
+/* A hit, as an engine emits it. */
+void fake_session_emit(struct fake_session *fs, const struct probe_ref *ref, enum probe_point point,
+		       const struct probe_hit *hit);
 
 /* Read back what was recorded so far, to `events`; returns how many, at most FAKE_MAX_EVENTS. */
 size_t fake_session_recorded(struct fake_session *fs);

@@ -150,16 +150,6 @@ unsigned int kmem_order(uint64_t order)
 	return (uint32_t)order > MAX_ORDER ? 0 : (unsigned int)order;
 }
 
-static void put(const struct tracer_stream *stream, unsigned int vcpu,
-		const struct kmem_record *record)
-{
-	struct event_sink *sink = stream->sinks[vcpu];
-
-	stream->output->begin(sink);
-	stream->output->put(sink, kmem_class_of(record), record->timestamp, record);
-	stream->output->end(sink);
-}
-
 static bool is_wanted(const struct kmem_output *output, unsigned int vcpu,
 		      const struct kmem_record *record)
 {
@@ -173,9 +163,13 @@ void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit, struct 
 	if (!(t->types & 1u << record->type_id))
 		return;
 	record->timestamp = (int64_t)hit->time_ns;
-	for (size_t i = 0; i < t->nr_outputs; i++)
+	for (size_t i = 0; i < t->nr_outputs; i++) {
+		const struct tracer_stream *stream = &t->outputs[i].stream;
+
 		if (is_wanted(&t->outputs[i], hit->vcpu, record))
-			put(&t->outputs[i].stream, hit->vcpu, record);
+			stream->output->put(t->context.batch, stream->sinks[hit->vcpu],
+					    kmem_class_of(record), record->timestamp, record);
+	}
 }
 
 void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t page,

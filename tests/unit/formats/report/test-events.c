@@ -163,6 +163,7 @@ static void put_calls(const char *dir)
 	const struct function_event calls[] = {
 		{.ip = 0xffffffff81001004, .parent_ip = 0xffffffff81002020},
 		{.ip = 0xffffffffc0001000, .parent_ip = 0xffffffff81000777}};
+	struct event_batch batch = {0};
 	struct trace_writer *writer;
 	struct event_sink *sink;
 
@@ -170,10 +171,10 @@ static void put_calls(const char *dir)
 	    trace_writer_add_instance(writer, &instance, NULL) < 0)
 		abort();
 	sink = trace_writer_sink(writer, 0, 0);
-	event_sink_begin(sink);
-	if (event_sink_put(sink, 0, 1, &calls[0]) || event_sink_put(sink, 0, 2, &calls[1]))
+	if (event_batch_put(&batch, sink, 0, 1, &calls[0]) ||
+	    event_batch_put(&batch, sink, 0, 2, &calls[1]))
 		abort();
-	event_sink_end(sink);
+	event_batch_end(&batch);
 	if (trace_writer_finish(writer, &info, name_function, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);

@@ -60,15 +60,15 @@ static void put_functions(struct trace_writer *writer, int number, unsigned int 
 {
 	for (unsigned int vcpu = 0; vcpu < VCPUS; vcpu++) {
 		struct event_sink *sink = trace_writer_sink(writer, (unsigned int)number, vcpu);
+		struct event_batch batch = {0};
 
-		event_sink_begin(sink);
 		for (unsigned int i = from; i < to; i++) {
 			const struct function_event event = event_at(i);
 
-			if (event_sink_put(sink, 0, i, &event))
+			if (event_batch_put(&batch, sink, 0, i, &event))
 				abort();
 		}
-		event_sink_end(sink);
+		event_batch_end(&batch);
 	}
 }
 
@@ -199,6 +199,7 @@ static void test_coming_and_going(void)
 	const struct trace_instance more = functions("calls", FUNCTION_PID);
 	struct trace_writer_counts counts;
 	struct function_event event = event_at(0);
+	struct event_batch batch = {0};
 	uint64_t n[3] = {0};
 	bool ordered;
 
@@ -206,8 +207,9 @@ static void test_coming_and_going(void)
 	is_u64((uint64_t)-add(writer, &plain), EEXIST, "a name is not given twice");
 	put_functions(writer, 0, 0, 10);
 	trace_writer_close_instance(writer, 0);
-	is_u64((uint64_t)-event_sink_put(trace_writer_sink(writer, 0, 1), 0, 10, &event), EPIPE,
-	       "a closed instance takes no events");
+	is_u64((uint64_t)-event_batch_put(&batch, trace_writer_sink(writer, 0, 1), 0, 10, &event),
+	       EPIPE, "a closed instance takes no events");
+	event_batch_end(&batch);
 	is_u64((uint64_t)add(writer, &more), 1, "the name is free again, for other fields");
 	put_functions(writer, 1, 10, 20);
 	trace_writer_close_instance(writer, 1);
@@ -228,6 +230,45 @@ static void test_coming_and_going(void)
 	ok(has_file(dir.path, "cpu0.calls") && has_file(dir.path, "cpu0.calls.2") &&
 		   !has_file(dir.path, "cpu0.calls.3"),
 	   "the same name with other fields has files of its own");
+	scratch_remove(&dir);
+}
+
+static bool nothing_new(void *arg, struct trace_info *out)
+{
+	(void)arg;
+	*out = info;
+	return true;
+}
+
+/* The thread that writes needs the locks that the batch has, each half second. */
+static void test_long_batch(void)
+{
+	enum { MANY = 2000000 };
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, "ctf");
+	const struct trace_instance instances[] = {functions("a", FUNCTION_ALL),
+						   functions("b", FUNCTION_ALL)};
+	struct event_batch batch = {0};
+	struct trace_writer_counts counts;
+	int failed = 0;
+
+	trace_writer_set_source(writer, nothing_new, NULL);
+	add(writer, &instances[0]);
+	add(writer, &instances[1]);
+	for (unsigned int i = 0; i < MANY; i++) {
+		struct function_event event = event_at(i);
+
+		/* each packet is full of names, and so the queue is full soon */
+		event.parent_ip = UINT64_C(0x9e3779b97f4a7c15) * i;
+		for (unsigned int number = 0; number < 2; number++)
+			failed |= event_batch_put(&batch, trace_writer_sink(writer, number, 0), 0,
+						  i, &event);
+	}
+	event_batch_end(&batch);
+	trace_writer_counts(writer, 0, &counts);
+	ok(!failed && !counts.overruns && counts.events == 2 * MANY,
+	   "a batch of several sinks that waits for the disk loses nothing");
+	trace_writer_destroy(writer);
 	scratch_remove(&dir);
 }
 
@@ -266,6 +307,7 @@ int main(void)
 	test_all_fields();
 	test_side_by_side();
 	test_coming_and_going();
+	test_long_batch();
 	test_refusals();
 	return tap_done();
 }

@@ -22,7 +22,9 @@ static uint8_t *ram;
 struct event_sink {
 	char name[TRACE_INSTANCE_NAME_MAX + 1];
 	unsigned int vcpu;
-	bool open, begun;
+	bool open;
+	struct event_batch *batch; /* that it belongs to */
+	struct event_sink *next;
 	unsigned int class; /* of the last event */
 	uint64_t events, ip, parent;
 	int64_t ns;
@@ -52,22 +54,22 @@ static void close_stream(struct trace_session *s, int number)
 {
 	(void)s;
 	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
-		misused |= !sinks[number][i].open || sinks[number][i].begun;
+		misused |= !sinks[number][i].open || sinks[number][i].batch;
 		sinks[number][i].open = false;
 	}
 }
 
-static void begin_events(struct event_sink *sink)
-{
-	misused |= !sink->open || sink->begun;
-	sink->begun = true;
-}
-
-static int put_event(struct event_sink *sink, unsigned int class, int64_t ns, const void *bytes)
+static int put_event(struct event_batch *batch, struct event_sink *sink, unsigned int class,
+		     int64_t ns, const void *bytes)
 {
 	const struct function_event *event = bytes;
 
-	misused |= !sink->begun || ns < sink->ns;
+	if (!sink->batch) {
+		sink->batch = batch;
+		sink->next = batch->first;
+		batch->first = sink;
+	}
+	misused |= !sink->open || sink->batch != batch || ns < sink->ns;
 	sink->ns = ns;
 	sink->class = class;
 	sink->ip = event->ip;
@@ -76,14 +78,14 @@ static int put_event(struct event_sink *sink, unsigned int class, int64_t ns, co
 	return 0;
 }
 
-static void end_events(struct event_sink *sink)
+static void end_events(struct event_batch *batch)
 {
-	misused |= !sink->begun;
-	sink->begun = false;
+	for (; batch->first; batch->first = batch->first->next)
+		batch->first->batch = NULL;
 }
 
 static const struct stream_ops streams = {
-	open_stream, close_stream, {begin_events, put_event, end_events}};
+	open_stream, close_stream, {put_event, end_events}};
 
 /* The newest stream of an instance. */
 static const struct event_sink *sink(const char *name, unsigned int vcpu)

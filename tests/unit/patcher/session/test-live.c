@@ -110,19 +110,19 @@ static void test_open_calls(void)
 
 	begin(false, "kmem", NULL);
 	ref = ref_of(FAKE_KMALLOC);
-	session_emit(fs.session, ref, POINT_ENTRY, &hit);
+	fake_session_emit(&fs, ref, POINT_ENTRY, &hit);
 	ok(!set("kmem:pages", NULL, NULL), "a function goes while a call of it is open");
 	is_u64(count(COUNTER_IN_FLIGHT), 1, "the call counts as unfinished");
-	session_emit(fs.session, ref, POINT_ENTRY, &hit);
+	fake_session_emit(&fs, ref, POINT_ENTRY, &hit);
 	ok(!call_table_is_open(fs.session->calls), "what is late of it is passed over");
 	ok(!set("kmem", NULL, NULL), "it comes again");
 	hit.result = fake_object();
-	session_emit(fs.session, NULL, POINT_RETURN, &hit);
+	fake_session_emit(&fs, NULL, POINT_RETURN, &hit);
 	is_u64(count(COUNTER_UNPAIRED_RETURNS), 1, "a return without its entry is counted");
 	is_u64(fake_session_recorded(&fs), 0, "and no event is made up");
-	session_emit(fs.session, ref, POINT_ENTRY, &hit);
+	fake_session_emit(&fs, ref, POINT_ENTRY, &hit);
 	ok(!set("a=kmem", NULL, NULL), "another instance takes over while a call is open");
-	session_emit(fs.session, NULL, POINT_RETURN, &hit);
+	fake_session_emit(&fs, NULL, POINT_RETURN, &hit);
 	is_u64(fake_session_recorded(&fs), 1, "which it gets");
 	fake_session_end(&fs);
 }

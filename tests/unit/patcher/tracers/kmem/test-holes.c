@@ -47,7 +47,7 @@ static void emit(struct probe_hit hit, enum probe_point point, const uint64_t *i
 	do {
 		hit.items = items;
 		hit.nr_items = n < CAPTURE_MAX_ITEMS ? n : CAPTURE_MAX_ITEMS;
-		session_emit(fs.session, bulk, point, &hit);
+		fake_session_emit(&fs, bulk, point, &hit);
 		items += hit.nr_items;
 		n -= hit.nr_items;
 	} while (n);
@@ -94,10 +94,10 @@ static void test_stale(void)
 	begin();
 	emit(entry, POINT_ENTRY, words, 1);
 	hit.key = 2 * KEY;
-	session_emit(fs.session, bulk, POINT_ENTRY, &hit);
+	fake_session_emit(&fs, bulk, POINT_ENTRY, &hit);
 	hit = (struct probe_hit){
 		.key = 2 * KEY, .result = 1, .saved = 1, .items = words, .nr_items = 1};
-	session_emit(fs.session, bulk, POINT_RETURN, &hit);
+	fake_session_emit(&fs, bulk, POINT_RETURN, &hit);
 	is_u64(fake_session_recorded(&fs), 1,
 	       "a page that was in the array of another call is recorded");
 	fake_session_end(&fs);

@@ -26,8 +26,8 @@ static void call(const char *function, uint64_t arg0, uint64_t arg1, struct prob
 	const struct probe_hit entry = {.key = KEY, .args = {arg0, arg1}};
 
 	ret.key = KEY;
-	session_emit(fs.session, find(function), POINT_ENTRY, &entry);
-	session_emit(fs.session, find(function), POINT_RETURN, &ret);
+	fake_session_emit(&fs, find(function), POINT_ENTRY, &entry);
+	fake_session_emit(&fs, find(function), POINT_RETURN, &ret);
 }
 
 static void is_counted(uint64_t records, uint64_t unreadable, uint64_t vmalloc, const char *label)
