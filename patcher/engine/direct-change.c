@@ -83,7 +83,7 @@ static uint32_t slots_of(uint32_t wants, const unsigned int *ids)
 	return slots;
 }
 
-static int add_shared(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
+int direct_add_shared(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
 		      struct error *err)
 {
 	const struct direct_piece *piece;
@@ -99,12 +99,7 @@ static int add_shared(struct ring_engine *x, const struct shared_site *site, uin
 	return patch_set_add(&x->direct.next, &patch, err);
 }
 
-/* Text as it is, and as it is to be. */
-struct texts {
-	struct patch_set from, to;
-};
-
-static bool will_be_off(const struct ring_engine *x, size_t number)
+bool direct_will_be_off(const struct ring_engine *x, size_t number)
 {
 	const struct patch_plan *plan = x->config.plan;
 
@@ -115,7 +110,7 @@ static bool will_be_off(const struct ring_engine *x, size_t number)
 }
 
 /* A patch of the plan, as it is and as it is to be. */
-static int add_pair(struct texts *texts, const struct patch *now, const struct patch *next,
+int direct_add_pair(struct direct_texts *texts, const struct patch *now, const struct patch *next,
 		    struct error *err)
 {
 	int ret = patch_is_out(now) ? 0 : patch_set_add(&texts->from, now, err);
@@ -124,8 +119,8 @@ static int add_pair(struct texts *texts, const struct patch *now, const struct p
 }
 
 /* A probe's site: its trampoline writes the records of the direct lane that `mask` says, too. */
-static int add_private(struct ring_engine *x, size_t entry, uint32_t mask, struct texts *texts,
-		       struct error *err)
+int direct_add_private(struct ring_engine *x, size_t entry, uint32_t mask,
+		       struct direct_texts *texts, struct error *err)
 {
 	struct direct_lane *lane = &x->direct;
 	const struct patch *now = &x->config.plan->entries.v[entry];
@@ -134,9 +129,9 @@ static int add_private(struct ring_engine *x, size_t entry, uint32_t mask, struc
 	struct patch patch = *now;
 	int ret;
 
-	patch.off = will_be_off(x, entry);
+	patch.off = direct_will_be_off(x, entry);
 	if (patch.off)
-		return add_pair(texts, now, &patch, err);
+		return direct_add_pair(texts, now, &patch, err);
 	ret = mask ? direct_find_piece(x, mask, (int)entry, &piece, err) : 0;
 	if (ret)
 		return ret;
@@ -145,10 +140,10 @@ static int add_private(struct ring_engine *x, size_t entry, uint32_t mask, struc
 		lane->entries[lane->nr_entries].entry = entry;
 		memcpy(lane->entries[lane->nr_entries++].bytes, patch.new_bytes, SITE_SIZE);
 	}
-	return add_pair(texts, now, &patch, err);
+	return direct_add_pair(texts, now, &patch, err);
 }
 
-static int add_returns(struct ring_engine *x, struct texts *texts, struct error *err)
+int direct_add_returns(struct ring_engine *x, struct direct_texts *texts, struct error *err)
 {
 	const struct patch_plan *plan = x->config.plan;
 	int ret = 0;
@@ -156,8 +151,8 @@ static int add_returns(struct ring_engine *x, struct texts *texts, struct error 
 	for (size_t i = 0; !ret && i < plan->returns.n; i++) {
 		struct patch next = plan->returns.v[i];
 
-		next.off = will_be_off(x, plan->entries.n + i);
-		ret = add_pair(texts, &plan->returns.v[i], &next, err);
+		next.off = direct_will_be_off(x, plan->entries.n + i);
+		ret = direct_add_pair(texts, &plan->returns.v[i], &next, err);
 	}
 	return ret;
 }
@@ -182,10 +177,10 @@ static int add_sites(struct ring_engine *x, const struct shared_sites *sites,
 		uint32_t mask = site->refusal ? 0 : slots_of(site->mask, ids);
 
 		ret = check_records(site, mask, err);
-		if (!ret && site->entry != SHARED_NO_ENTRY && !will_be_off(x, site->entry))
+		if (!ret && site->entry != SHARED_NO_ENTRY && !direct_will_be_off(x, site->entry))
 			masks[site->entry] = mask;
 		else if (!ret && mask)
-			ret = add_shared(x, site, mask, err);
+			ret = direct_add_shared(x, site, mask, err);
 	}
 	return ret;
 }
@@ -200,15 +195,15 @@ static int add_all(struct patch_set *to, const struct patch_set *set, struct err
 }
 
 static int make_texts(struct ring_engine *x, const struct direct_change *change,
-		      const unsigned int *ids, uint32_t *masks, struct texts *texts,
+		      const unsigned int *ids, uint32_t *masks, struct direct_texts *texts,
 		      struct error *err)
 {
 	int ret = add_sites(x, change->sites, ids, masks, err);
 
 	for (size_t i = 0; !ret && i < x->config.plan->entries.n; i++)
-		ret = add_private(x, i, masks[i], texts, err);
+		ret = direct_add_private(x, i, masks[i], texts, err);
 	if (!ret)
-		ret = add_returns(x, texts, err);
+		ret = direct_add_returns(x, texts, err);
 	if (!ret)
 		ret = add_all(&texts->from, &change->sites->present, err);
 	if (!ret)
@@ -237,12 +232,14 @@ static int make_patches(struct ring_engine *x, const struct direct_change *chang
 			const unsigned int *ids, struct error *err)
 {
 	uint32_t *masks = calloc(x->config.plan->entries.n + 1, sizeof(*masks));
-	struct texts texts = {0};
+	struct direct_texts texts = {0};
 	int ret = masks ? make_room(x, change, err) : error_set(err, ENOMEM, "out of memory");
 
-	if (!ret) {
-		direct_mark_unused(&x->direct);
+	if (!ret && change->sites) {
+		direct_mark_used(&x->direct, false);
 		ret = make_texts(x, change, ids, masks, &texts, err);
+	} else if (!ret) {
+		ret = direct_keep(x, &texts, err);
 	}
 	if (!ret)
 		ret = patch_set_difference(&texts.from, &texts.to, &x->direct.difference, err);

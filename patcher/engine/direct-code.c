@@ -167,10 +167,10 @@ int direct_find_piece(struct ring_engine *x, uint32_t mask, int place,
 	return make_piece(x, mask, place, out, err);
 }
 
-void direct_mark_unused(struct direct_lane *lane)
+void direct_mark_used(struct direct_lane *lane, bool used)
 {
 	for (size_t i = 0; i < lane->nr_pieces; i++)
-		lane->pieces[i]->used = false;
+		lane->pieces[i]->used = used && lane->pieces[i]->state == DIRECT_LIVE;
 }
 
 uint32_t direct_used_slots(const struct direct_lane *lane)

@@ -122,7 +122,8 @@ bool direct_wait_freed(struct ring_engine *x, unsigned int *tries);
 int direct_find_piece(struct ring_engine *x, uint32_t mask, int place,
 		      const struct direct_piece **out, struct error *err);
 void direct_drop_piece(struct direct_lane *lane, size_t i);
-void direct_mark_unused(struct direct_lane *lane);
+/* All that are live, or none. */
+void direct_mark_used(struct direct_lane *lane, bool used);
 /* Of pieces that are used. */
 uint32_t direct_used_slots(const struct direct_lane *lane);
 /* With the guest stopped: the slow paths of new code must be known before a vCPU gets there. */
@@ -139,6 +140,29 @@ const struct direct_slow *direct_slow_at(const struct ring_engine *x, uint64_t g
 int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err);
 int direct_commit(struct engine *engine, size_t *switched, struct error *err);
 void direct_discard(struct engine *engine);
+
+/* Of the change that is prepared: text as it is, and as it is to be. */
+struct direct_texts {
+	struct patch_set from, to;
+};
+
+/* Whether a patch of the plan is off from then on; numbers as of patch_plan_find_off(). */
+bool direct_will_be_off(const struct ring_engine *x, size_t number);
+/* A patch of the plan, as it is and as it is to be. */
+int direct_add_pair(struct direct_texts *texts, const struct patch *now, const struct patch *next,
+		    struct error *err);
+int direct_add_returns(struct ring_engine *x, struct direct_texts *texts, struct error *err);
+/* A probe's site: its trampoline writes the records of the direct lane that `mask` says, too. */
+int direct_add_private(struct ring_engine *x, size_t entry, uint32_t mask,
+		       struct direct_texts *texts, struct error *err);
+/* Another site: code for this mask, to the lane's next patches. */
+int direct_add_shared(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
+		      struct error *err);
+
+/* --- direct-keep.c ---------------------------------------------------------------------------- */
+
+/* The direct lane goes on with what it records, and the plan's patches come and go. */
+int direct_keep(struct ring_engine *x, struct direct_texts *texts, struct error *err);
 
 /* --- direct-retire.c -------------------------------------------------------------------------- */
 

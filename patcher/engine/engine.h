@@ -59,7 +59,8 @@ struct direct_want {
 struct direct_change {
 	const struct direct_want *wants;
 	size_t nr_wants;
-	/* Bit i of a site's mask is wants[i]. Sites with a refusal are left alone. */
+	/* Bit i of a site's mask is wants[i]. Sites with a refusal are left alone. NULL, without
+	 * wants: the direct lane goes on as it is. */
 	const struct shared_sites *sites;
 	/* Which of the plan's patches are off from then on: a result of patch_plan_find_off(), read
 	 * by prepare() only. NULL: those that are. */

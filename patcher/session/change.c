@@ -52,11 +52,13 @@ static int change_rings(struct trace_session *s, struct instance_list *next,
 		      (s->direct_pending && instances_have_direct(next));
 	int ret = 0;
 
-	if (direct || (c && ordered_patches_change(c)))
+	if (direct)
 		ret = direct_apply(s, next, ordered_off(c), err);
+	else if (c && ordered_patches_change(c))
+		ret = direct_keep_wants(s, ordered_off(c), err);
 	if (ret)
 		return ret;
-	s->direct_pending = false;
+	s->direct_pending = s->direct_pending && !direct;
 	if (c)
 		ordered_settle(s, c);
 	return 0;

@@ -101,8 +101,7 @@ static int add_instance(struct change *c, struct session_instance *instance, str
 
 static int plan(struct change *c, struct error *err)
 {
-	bool any = instances_have_direct(c->list) || c->session->plan.shared.n;
-	int ret = any ? read_sites(c, err) : 0;
+	int ret = read_sites(c, err);
 
 	for (size_t i = 0; !ret && i < c->list->n; i++)
 		if (c->list->v[i]->ops->lane == LANE_DIRECT)
@@ -194,6 +193,24 @@ int direct_apply(struct trace_session *s, struct instance_list *list, const bool
 
 	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++)
 		ret = try_change(s, list, off, err);
+	return ret;
+}
+
+static int try_keep(struct trace_session *s, const bool *off, struct error *err)
+{
+	const struct direct_change change = {.off = off};
+	const uint64_t handoffs = atomic_load(&s->ftrace.times);
+	int ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
+
+	return ret ? ret : commit(s, handoffs, err);
+}
+
+int direct_keep_wants(struct trace_session *s, const bool *off, struct error *err)
+{
+	int ret = -ESTALE;
+
+	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++)
+		ret = try_keep(s, off, err);
 	return ret;
 }
 

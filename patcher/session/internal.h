@@ -232,6 +232,8 @@ void ordered_forget(struct trace_session *session);
  */
 int direct_apply(struct trace_session *session, struct instance_list *list, const bool *off,
 		 struct error *err);
+/* Only the latter. */
+int direct_keep_wants(struct trace_session *session, const bool *off, struct error *err);
 /* -ENOTSUP: rings will not come, and why. */
 int direct_no_rings(const struct trace_session *session, struct error *err);
 /* What they would record, without changing anything. */
