@@ -1,0 +1,132 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What is traced changes while 4 vCPUs work: 8 monitor clients add, replace and remove instances of both lanes at
+# once. Nothing is lost, and afterwards the text is what it was. From the environment: CHANGES (32, of all clients
+# together) for each mode, SEED, GUEST='5.10 6.12' for other kernels than 6.1, MODES='trap', BUDGET: seconds,
+# instead of CHANGES.
+use strict;
+use warnings;
+use FindBin;
+use Digest::MD5 qw(md5_hex);
+use JSON::PP;
+use List::Util qw(max min sum0);
+use Test::More;
+
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Campaign;
+use Files;
+use GuestConfigs;
+use GuestLog;
+use GuestText;
+use Testbed;
+use Tree;
+
+use constant KEEP_SECONDS => 90; # of the budget, for booting
+
+my $seed = $ENV{SEED} // int rand 1 << 31;
+my $changes = $ENV{CHANGES} // 32;
+my @modes = split ' ', $ENV{MODES} // (in_campaign() ? 'exitless trap' : 'exitless');
+
+sub total {
+	my ($clients, @keys) = @_;
+	return sum0(map { my $client = $_; map { $client->{$_} // 0 } @keys } @$clients);
+}
+
+sub check_clients {
+	my ($result) = @_;
+	my $clients = $result->{clients} // [];
+	is_deeply([map { $_->{failure} // () } @$clients], [], 'each client got true answers');
+	my $done = total($clients, qw(trace-add trace-set trace-remove));
+	in_campaign() ? cmp_ok($done, '>', 0, 'the instances were changed') : cmp_ok($done, '>=', 0.9 * $changes,
+		'the instances were changed');
+	is(total($clients, 'waits'), 0, 'what was added or replaced was on at once');
+	add_total($done, 'changes of instances');
+	my @verbs = qw(trace-add trace-set trace-remove query-trace query-instances query-status);
+	diag(sprintf '%d changes in %.0f s, %d rounds of work: %s', $done, $result->{seconds} // 0, $result->{ticks} // 0,
+		join ', ', map { "$_ " . total($clients, $_) } @verbs);
+	for my $kind (qw(refused again)) {
+		my %why;
+		for my $client (@$clients) {
+			my $reasons = $client->{$kind} // {};
+			$why{$_} += $reasons->{$_} for keys %$reasons;
+		}
+		note("$kind $why{$_} times: $_") for sort keys %why;
+	}
+}
+
+sub check_query {
+	my ($query) = @_;
+	is($query->{lost}, 0, 'no event was lost');
+	is($query->{overruns}, 0, 'no record was lost in writing the trace');
+	cmp_ok($query->{allocs} // 0, '>', 1000, 'allocations were traced');
+	note(join ', ', map { "$_ " . ($query->{$_} // 0) } qw(allocs frees unpaired_returns in_flight nested));
+}
+
+# The events of instances that record all of kmalloc's, one at a time: an address is allocated when it is free, and
+# freed when it is not, but for what was allocated before.
+sub pair_events {
+	my ($trace) = @_;
+	my %seen = map { ($_ => {events => 0, sum => '', odd => []}) } qw(stay twin);
+	open my $events, '-|', "$build/sonde", 'events', '--json', $trace or die "sonde events: $!\n";
+	while (my $line = <$events>) {
+		my ($name) = $line =~ /"instance":"(stay|twin)"/ or next;
+		my $of = $seen{$name};
+		my ($event) = $line =~ /"event":"(?:kmem:)?(\w+)"/;
+		my ($address) = $line =~ /"ptr":"?(0x[0-9a-f]+|\d+)/;
+		$of->{events}++;
+		$of->{sum} = md5_hex($of->{sum}, $line =~ s/"instance":"$name"//r);
+		my $live = $of->{live}{$address};
+		push @{$of->{odd}}, $line if $event =~ /free/ ? defined $live && !$live : $live;
+		$of->{live}{$address} = $event !~ /free/;
+	}
+	close $events or die "sonde events: status $?\n";
+	$#{$_->{odd}} = min($#{$_->{odd}}, 9) for values %seen;
+	return %seen;
+}
+
+sub check_trace {
+	my ($out, $mode) = @_;
+	my %seen = pair_events("$out/trace-$mode");
+	cmp_ok($seen{stay}{events}, '>', 1000, 'the instances that stayed have events');
+	is($seen{twin}{sum}, $seen{stay}{sum}, 'all the same');
+	is(join("\n", @{$seen{stay}{odd}}), '', 'no allocation of them is missing, made up or there twice');
+}
+
+sub check_text {
+	my ($out, $mode) = @_;
+	my ($before, $after) = map { slurp("$out/$mode-$_.text") } qw(before after);
+	cmp_ok(length $before, '>', 1 << 20, 'the text was saved before anything was traced');
+	ok($after eq $before, 'afterwards it is the same') or diag(GuestText::differences($after, $before));
+}
+
+sub test_mode {
+	my ($out, $mode) = @_;
+	my $result = eval { decode_json(slurp("$out/$mode.json")) } // {failure => 'it left no result'};
+	is($result->{failure}, undef, 'it ran to its end') or diag(slurp("$out/$mode.err"));
+	is($result->{status}, 0, 'sonde run exits with status 0') or diag(slurp("$out/$mode.err"));
+	is_untroubled(read_log("$out/$mode.log"), "the guest's log has no kernel warnings", WARNINGS);
+	check_clients($result);
+	check_query($result->{query} // {});
+	check_trace($out, $mode);
+	check_text($out, $mode);
+}
+
+sub test_kernel {
+	my ($version, $seconds) = @_;
+	my $kernel = kernel_image($version);
+	my $out = "$build/guest/changes-$version";
+	empty_folder($out);
+	my $status = on_kvm_host({mem => 2048, timeout => 600 + ($seconds // $changes)}, "$FindBin::RealBin/changes-guest", $out,
+		$kernel, "$build/guest/initrd", $seed, $seconds ? "${seconds}s" : $changes, GuestText::range("$build/sonde", $kernel), @modes);
+	is($status, 0, "$version: changes-guest ran on the KVM host");
+	for my $mode (@modes) {
+		subtest "$version, $mode" => sub { test_mode($out, $mode) };
+	}
+}
+
+diag("SEED=$seed CHANGES=$changes");
+my @kernels = GuestConfigs::kernels('6.1');
+my $seconds = in_campaign() ? int(max(20, (seconds_left() - KEEP_SECONDS * @kernels) / @kernels)) : undef;
+test_kernel($_, $seconds) for @kernels;
+done_testing();
