@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "vmm/monitor/verb.h"
@@ -50,11 +51,13 @@ static void serve(const struct monitor_verbs *verbs, json_t *message, FILE *out)
 	struct qmp_request request;
 	struct error err = {0};
 	struct monitor_call call = {.verbs = verbs};
+	const struct monitor_verb *verb;
 	int ret = qmp_request_parse(message, &request, &err);
 
 	if (!ret) {
 		call.args = request.arguments;
-		ret = monitor_verbs_run(request.execute, &call, &err);
+		verb = monitor_verbs_find(verbs, request.execute);
+		ret = verb ? monitor_verb_run(verb, &call, &err) : -ENOENT;
 	}
 	append(out, ret ? qmp_error_from(QMP_CLASS_GENERIC, &err, request.id)
 			: qmp_return(call.result, request.id));

@@ -19,8 +19,9 @@ struct monitor_client {
 	uint32_t watched; /* events asked for now */
 	struct qmp_framer framer;
 	bool negotiated;
-	bool eof;  /* no more input will come */
-	bool dead; /* nothing can be sent any more */
+	bool deferred; /* a reply is to come before further requests are read */
+	bool eof;      /* no more input will come */
+	bool dead;     /* nothing can be sent any more */
 
 	char input[INPUT_SIZE]; /* received, [input_pos, input_len) not yet looked at */
 	size_t input_pos, input_len;
@@ -76,12 +77,13 @@ static void queue(struct monitor_client *client, const char *text)
 
 /*
  * Input waits while there is too much output, or some is not looked at yet: then writability says
- * when to go on.
+ * when to go on. Both wait for a reply that is to come.
  */
 static void watch(struct monitor_client *client)
 {
-	bool behind = client->output_len || client->input_pos < client->input_len;
-	bool takes = !client->eof && client->input_pos == client->input_len &&
+	bool more = client->input_pos < client->input_len;
+	bool behind = client->output_len || (more && !client->deferred);
+	bool takes = !client->eof && !more && !client->deferred &&
 		     client->output_len < MONITOR_CLIENT_OUTPUT_HIGH;
 	uint32_t events = (takes ? EPOLLIN : 0) | (behind ? EPOLLOUT : 0);
 
@@ -111,6 +113,20 @@ void monitor_client_send(struct monitor_client *client, json_t *message)
 	watch(client);
 }
 
+void monitor_client_defer(struct monitor_client *client)
+{
+	client->deferred = true;
+}
+
+/* The rest of the input is looked at when the socket is writable, which brings a callback. */
+void monitor_client_answer(struct monitor_client *client, json_t *reply)
+{
+	client->deferred = false;
+	monitor_client_send(client, reply);
+	if (client->eof && client->input_pos == client->input_len && !client->output_len)
+		drop(client);
+}
+
 void monitor_client_event(struct monitor_client *client, json_t *event)
 {
 	if (!client->negotiated || client->dead)
@@ -126,10 +142,10 @@ void monitor_client_event(struct monitor_client *client, json_t *event)
 
 static void process(struct monitor_client *client)
 {
-	while (client->input_pos < client->input_len && !client->dead &&
+	while (client->input_pos < client->input_len && !client->dead && !client->deferred &&
 	       client->output_len < MONITOR_CLIENT_OUTPUT_HIGH) {
 		struct error err = {0};
-		json_t *message = NULL;
+		json_t *message = NULL, *reply;
 		size_t used = 0;
 		int ret = qmp_framer_feed(&client->framer, client->input + client->input_pos,
 					  client->input_len - client->input_pos, &used, &message,
@@ -138,9 +154,10 @@ static void process(struct monitor_client *client)
 		client->input_pos += used;
 		if (!ret)
 			continue;
-		monitor_client_send(client,
-				    client->ops.message(client->ops.arg, client, message, &err));
+		reply = client->ops.message(client->ops.arg, client, message, &err);
 		json_decref(message);
+		if (!client->deferred)
+			monitor_client_send(client, reply);
 	}
 }
 
@@ -164,12 +181,15 @@ static void on_events(void *arg, int fd, uint32_t events)
 
 	(void)fd;
 	flush(client);
+	/* A peer that is wholly gone would be reported again and again. */
+	if (client->deferred && events & (EPOLLHUP | EPOLLERR))
+		client->dead = true;
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !client->dead && !client->eof &&
 	    client->input_pos == client->input_len)
 		receive(client);
 	process(client);
 	/* A peer that only ended its sending side still gets its replies. */
-	if (client->eof && !client->output_len)
+	if (client->eof && !client->output_len && !client->deferred)
 		client->dead = true;
 	if (client->dead)
 		client->ops.gone(client->ops.arg, client);

@@ -20,8 +20,8 @@ enum {
 };
 
 struct monitor_client_ops {
-	/* Return the reply, a new reference, or NULL without memory. `message` is NULL if it was
-	 * malformed: *err says why. */
+	/* Return the reply, a new reference; NULL without memory, or after monitor_client_defer().
+	 * `message` is NULL if it was malformed: *err says why. */
 	json_t *(*message)(void *arg, struct monitor_client *client, json_t *message,
 			   const struct error *err);
 	/* The connection has ended: destroy the client. */
@@ -38,6 +38,12 @@ void monitor_client_destroy(struct monitor_client *client);
 
 /* Queue a message, which is taken over. NULL (out of memory) disconnects the client. */
 void monitor_client_send(struct monitor_client *client, json_t *message);
+
+/* From the message callback: the reply comes later, by monitor_client_answer(). Until then no
+ * further request is read. */
+void monitor_client_defer(struct monitor_client *client);
+/* As monitor_client_send(), and go on with the client's requests. */
+void monitor_client_answer(struct monitor_client *client, json_t *reply);
 
 /* Queue an event, which stays the caller's, if the client has negotiated. */
 void monitor_client_event(struct monitor_client *client, json_t *event);

@@ -9,10 +9,19 @@
 #include <unistd.h>
 #include "vmm/loop/event-loop.h"
 #include "vmm/monitor/client.h"
+#include "vmm/monitor/job.h"
 #include "vmm/monitor/socket.h"
 #include "vmm/monitor/message.h"
 
 enum { ACCEPT_RETRY_MS = 100 };
+
+/* A connection, and the verb that it waits for. */
+struct slot {
+	struct monitor *monitor;
+	struct monitor_client *client; /* NULL: free */
+	struct monitor_job *job;       /* or NULL */
+	json_t *id;                    /* of its request; or NULL */
+};
 
 struct monitor {
 	struct event_loop *loop;
@@ -21,7 +30,7 @@ struct monitor {
 	struct event_source *listener;
 	struct event_source *retry; /* timer: listen again after accept() failed */
 	struct monitor_verbs *verbs;
-	struct monitor_client *clients[MONITOR_MAX_CLIENTS];
+	struct slot slots[MONITOR_MAX_CLIENTS];
 };
 
 /* --- the verbs of any monitor ---------------------------------------------------------------- */
@@ -83,9 +92,76 @@ static int register_all(struct monitor *monitor, struct error *err)
 
 /* --- requests -------------------------------------------------------------------------------- */
 
+static struct slot *slot_of(struct monitor *monitor, const struct monitor_client *client)
+{
+	struct slot *slot = monitor->slots;
+
+	while (slot->client != client)
+		slot++;
+	return slot;
+}
+
+static json_t *reply_to(int ret, const struct error *err, json_t *result, json_t *id)
+{
+	return ret ? qmp_error_from(QMP_CLASS_GENERIC, err, id) : qmp_return(result, id);
+}
+
+static void end_job(struct slot *slot)
+{
+	monitor_job_abandon(slot->job);
+	json_decref(slot->id);
+	slot->job = NULL;
+	slot->id = NULL;
+}
+
+static void on_job_over(void *arg)
+{
+	struct slot *slot = arg;
+	struct error err;
+	json_t *result, *reply;
+	int ret = monitor_job_result(slot->job, &err, &result);
+
+	reply = reply_to(ret, &err, result, slot->id);
+	end_job(slot);
+	monitor_client_answer(slot->client, reply);
+}
+
+/* The reply, if there is no job that will bring it. */
+static json_t *run_aside(struct monitor *monitor, struct monitor_client *client,
+			 const struct monitor_verb *verb, const struct monitor_call *call,
+			 json_t *id)
+{
+	struct slot *slot = slot_of(monitor, client);
+	struct error err;
+	int ret = monitor_job_start(monitor->loop, verb, call, on_job_over, slot, &slot->job, &err);
+
+	if (ret)
+		return reply_to(ret, &err, NULL, id);
+	slot->id = json_incref(id);
+	monitor_client_defer(client);
+	return NULL;
+}
+
+void monitor_end_jobs(struct monitor *monitor)
+{
+	static const struct error ended = {.code = ECANCELED, .text = "the guest has ended"};
+
+	for (size_t i = 0; monitor && i < MONITOR_MAX_CLIENTS; i++) {
+		struct slot *slot = &monitor->slots[i];
+		json_t *reply;
+
+		if (!slot->job)
+			continue;
+		reply = reply_to(-ECANCELED, &ended, NULL, slot->id);
+		end_job(slot);
+		monitor_client_answer(slot->client, reply);
+	}
+}
+
 static json_t *execute(struct monitor *monitor, struct monitor_client *client,
 		       const struct qmp_request *request)
 {
+	const struct monitor_verb *verb = monitor_verbs_find(monitor->verbs, request->execute);
 	struct monitor_call call = {.monitor = monitor,
 				    .target = monitor->target,
 				    .verbs = monitor->verbs,
@@ -99,16 +175,17 @@ static json_t *execute(struct monitor *monitor, struct monitor_client *client,
 				 negotiates ? "capabilities are negotiated already"
 					    : "send qmp_capabilities before other commands",
 				 request->id);
-	ret = monitor_verbs_run(request->execute, &call, &err);
-	if (ret) {
-		bool known = monitor_verbs_has(monitor->verbs, request->execute);
-
-		return qmp_error_from(known ? QMP_CLASS_GENERIC : QMP_CLASS_NOT_FOUND, &err,
-				      request->id);
+	if (!verb) {
+		error_set(&err, ENOENT, "there is no command '%.64s'; query-commands lists them",
+			  request->execute);
+		return qmp_error_from(QMP_CLASS_NOT_FOUND, &err, request->id);
 	}
-	if (negotiates)
+	if (verb->aside)
+		return run_aside(monitor, client, verb, &call, request->id);
+	ret = monitor_verb_run(verb, &call, &err);
+	if (!ret && negotiates)
 		monitor_client_set_negotiated(client);
-	return qmp_return(call.result, request->id);
+	return reply_to(ret, &err, call.result, request->id);
 }
 
 static json_t *on_message(void *arg, struct monitor_client *client, json_t *message,
@@ -128,12 +205,10 @@ static json_t *on_message(void *arg, struct monitor_client *client, json_t *mess
 
 static void on_gone(void *arg, struct monitor_client *client)
 {
-	struct monitor *monitor = arg;
+	struct slot *slot = slot_of(arg, client);
 
-	for (size_t i = 0; i < MONITOR_MAX_CLIENTS; i++) {
-		if (monitor->clients[i] == client)
-			monitor->clients[i] = NULL;
-	}
+	end_job(slot);
+	slot->client = NULL;
 	monitor_client_destroy(client);
 }
 
@@ -155,11 +230,11 @@ static void refuse(int fd, const char *why)
 	close(fd);
 }
 
-static struct monitor_client **free_slot(struct monitor *monitor)
+static struct slot *free_slot(struct monitor *monitor)
 {
 	for (size_t i = 0; i < MONITOR_MAX_CLIENTS; i++) {
-		if (!monitor->clients[i])
-			return &monitor->clients[i];
+		if (!monitor->slots[i].client)
+			return &monitor->slots[i];
 	}
 	return NULL;
 }
@@ -168,12 +243,12 @@ static void add_client(struct monitor *monitor, int fd)
 {
 	const struct monitor_client_ops ops = {
 		.message = on_message, .gone = on_gone, .arg = monitor};
-	struct monitor_client **slot = free_slot(monitor);
+	struct slot *slot = free_slot(monitor);
 
 	if (!slot)
 		refuse(fd, "the monitor has as many clients as it takes: disconnect one first");
-	else if (!monitor_client_create(monitor->loop, fd, &ops, slot, NULL))
-		monitor_client_send(*slot, qmp_greeting());
+	else if (!monitor_client_create(monitor->loop, fd, &ops, &slot->client, NULL))
+		monitor_client_send(slot->client, qmp_greeting());
 }
 
 static void on_connect(void *arg, int listener, uint32_t events)
@@ -247,8 +322,9 @@ void monitor_destroy(struct monitor *monitor)
 		return;
 	event_source_remove(monitor->listener);
 	event_source_remove(monitor->retry);
+	monitor_end_jobs(monitor);
 	for (size_t i = 0; i < MONITOR_MAX_CLIENTS; i++)
-		monitor_client_destroy(monitor->clients[i]);
+		monitor_client_destroy(monitor->slots[i].client);
 	monitor_verbs_destroy(monitor->verbs);
 	monitor_socket_close(&monitor->sock);
 	free(monitor);
@@ -264,8 +340,8 @@ void monitor_event(struct monitor *monitor, const char *name, json_t *data)
 	}
 	event = qmp_event(name, data);
 	for (size_t i = 0; event && i < MONITOR_MAX_CLIENTS; i++) {
-		if (monitor->clients[i])
-			monitor_client_event(monitor->clients[i], event);
+		if (monitor->slots[i].client)
+			monitor_client_event(monitor->slots[i].client, event);
 	}
 	json_decref(event);
 }

@@ -25,6 +25,10 @@ int monitor_create(struct event_loop *loop, const char *path, const struct monit
 /* Sends what can be sent at once, disconnects all and removes the socket. NULL-safe. */
 void monitor_destroy(struct monitor *monitor);
 
+/* The guest, or what traces it, is about to go: verbs that are still at work may not use them any
+ * more, and fail. Waits for a moment at most. NULL-safe. */
+void monitor_end_jobs(struct monitor *monitor);
+
 /* Add more verbs (monitor_verbs_add()). The table is per monitor: there is no global state. */
 int monitor_register(struct monitor *monitor, const struct monitor_verb *verbs, struct error *err);
 

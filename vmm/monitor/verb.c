@@ -39,7 +39,7 @@ void monitor_verbs_destroy(struct monitor_verbs *verbs)
 	free(verbs);
 }
 
-static const struct monitor_verb *find(const struct monitor_verbs *verbs, const char *name)
+const struct monitor_verb *monitor_verbs_find(const struct monitor_verbs *verbs, const char *name)
 {
 	for (size_t i = 0; i < verbs->n; i++) {
 		if (!strcmp(verbs->rows[i]->name, name))
@@ -53,7 +53,7 @@ static int add(struct monitor_verbs *verbs, const struct monitor_verb *verb, str
 	const struct monitor_verb **rows;
 	size_t at = 0;
 
-	if (find(verbs, verb->name))
+	if (monitor_verbs_find(verbs, verb->name))
 		return error_set(err, EEXIST, "monitor command '%s' exists already", verb->name);
 	rows = reallocarray(verbs->rows, verbs->n + 1, sizeof(*rows));
 	if (!rows)
@@ -75,11 +75,6 @@ int monitor_verbs_add(struct monitor_verbs *verbs, const struct monitor_verb *li
 	for (; !ret && list->name; list++)
 		ret = add(verbs, list, err);
 	return ret;
-}
-
-bool monitor_verbs_has(const struct monitor_verbs *verbs, const char *name)
-{
-	return find(verbs, name) != NULL;
 }
 
 static int parse_address(const char *text, uint64_t *out)
@@ -161,15 +156,11 @@ static int check_args(const struct monitor_verb *verb, json_t *args, struct erro
 	return 0;
 }
 
-int monitor_verbs_run(const char *name, struct monitor_call *call, struct error *err)
+int monitor_verb_run(const struct monitor_verb *verb, struct monitor_call *call, struct error *err)
 {
-	const struct monitor_verb *verb = find(call->verbs, name);
 	int ret;
 
 	call->result = NULL;
-	if (!verb)
-		return error_set(err, ENOENT,
-				 "there is no command '%.64s'; query-commands lists them", name);
 	call->args = call->args ? json_incref(call->args) : json_object();
 	ret = check_args(verb, call->args, err);
 	if (!ret)

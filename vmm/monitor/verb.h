@@ -45,7 +45,8 @@ struct monitor_guest_ops {
 
 enum monitor_change { MONITOR_ADD, MONITOR_REMOVE, MONITOR_REPLACE };
 
-/* Implemented by the recorder. Main thread only; each error is one line for the user. */
+/* Implemented by the recorder. Main thread only, but for translate(); each error is one line for
+ * the user. */
 struct monitor_trace_ops {
 	/* Start tracing `specs`; none: those of the command line. */
 	int (*start)(void *arg, const char *const *specs, size_t n, struct error *err);
@@ -80,10 +81,13 @@ struct monitor_target {
 };
 
 struct monitor;
+struct monitor_job;
 struct monitor_verbs;
 
-/* One execution of a verb, on the main thread. */
+/* One execution of a verb: on the main thread, or as a job (job.h), which must ask before it uses
+ * the target. */
 struct monitor_call {
+	struct monitor_job *job; /* or NULL */
 	struct monitor *monitor; /* for events */
 	const struct monitor_target *target;
 	const struct monitor_verbs *verbs;
@@ -95,6 +99,7 @@ struct monitor_verb {
 	const char *name;
 	const char *help;               /* one line, no full stop */
 	const struct monitor_arg *args; /* ends with a NULL name; NULL if it takes none */
+	bool aside;                     /* may take long: runs as a job */
 	/* Whether the verb works for this target, and is listed. NULL: always. */
 	bool (*offered)(const struct monitor_target *target);
 	/* Returns 0, or -errno with *err for the client. */
@@ -115,15 +120,15 @@ void monitor_verbs_destroy(struct monitor_verbs *verbs);
 int monitor_verbs_add(struct monitor_verbs *verbs, const struct monitor_verb *list,
 		      struct error *err);
 
-/* Whether there is a verb of that name. */
-bool monitor_verbs_has(const struct monitor_verbs *verbs, const char *name);
+/* The verb of that name, or NULL. */
+const struct monitor_verb *monitor_verbs_find(const struct monitor_verbs *verbs, const char *name);
 
 /*
- * Check call->args (NULL: none) against the row of verb `name`, then run it. -ENOENT if there is no
- * such verb, -EINVAL if an argument is unknown, missing or of the wrong type, else what the verb
- * returns. call->result is a new reference or NULL.
+ * Check call->args (NULL: none) against the verb's row, then run it. -EINVAL if an argument is
+ * unknown, missing or of the wrong type, else what the verb returns. call->result is a new
+ * reference or NULL.
  */
-int monitor_verbs_run(const char *name, struct monitor_call *call, struct error *err);
+int monitor_verb_run(const struct monitor_verb *verb, struct monitor_call *call, struct error *err);
 
 /* Those that are offered: [{"name":..., "help":..., "args":[{"name":..., "type":...,
  * "required":...}]}], sorted by name. */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "introspect/guest/control.h"
 #include "introspect/guest/page-walk.h"
-#include "vmm/monitor/verb.h"
+#include "vmm/monitor/job.h"
 
 enum { CHUNK = 64 * 1024, PAGE = 4096 };
 
@@ -81,7 +81,7 @@ static int write_all(int fd, const char *from, size_t size, struct error *err)
 }
 
 struct save {
-	const struct monitor_target *target;
+	const struct monitor_call *call;
 	read_fn *read;
 	unsigned int vcpu;
 	uint64_t at, size;
@@ -97,7 +97,11 @@ static int copy(const struct save *save, int fd, struct error *err)
 		uint64_t left = save->size - done;
 		size_t n = left < CHUNK ? (size_t)left : CHUNK;
 
-		ret = save->read(save->target, save->vcpu, save->at + done, chunk, n, err);
+		ret = monitor_call_use(save->call, err);
+		if (ret)
+			return ret;
+		ret = save->read(save->call->target, save->vcpu, save->at + done, chunk, n, err);
+		monitor_call_done(save->call);
 		if (!ret)
 			ret = write_all(fd, chunk, n, err);
 		done += n;
@@ -108,7 +112,7 @@ static int copy(const struct save *save, int fd, struct error *err)
 /*
  * The file holds guest secrets, hence 0600, and no link is followed: in a folder such as /tmp it
  * could be another user's. A file that is there keeps its place, but is closed to others first.
- * O_NONBLOCK so that a FIFO cannot hang the main thread.
+ * O_NONBLOCK so that a FIFO without a reader is refused.
  */
 static int open_private(const char *filename, struct error *err)
 {
@@ -141,8 +145,10 @@ static int save_to_file(const struct save *save, const char *filename, struct er
 	return ret;
 }
 
-static int run_save(struct save *save, json_t *args, struct error *err)
+static int run_save(struct save *save, struct error *err)
 {
+	json_t *args = save->call->args;
+
 	save->at = monitor_arg_u64(args, "val");
 	save->size = monitor_arg_u64(args, "size");
 	if (!save->size)
@@ -154,21 +160,26 @@ static int run_save(struct save *save, json_t *args, struct error *err)
 
 static int pmemsave(struct monitor_call *call, struct error *err)
 {
-	struct save save = {.target = call->target, .read = read_physical};
+	struct save save = {.call = call, .read = read_physical};
 
-	return run_save(&save, call->args, err);
+	return run_save(&save, err);
 }
 
 static int memsave(struct monitor_call *call, struct error *err)
 {
-	struct save save = {.target = call->target, .read = read_virtual};
+	struct save save = {.call = call, .read = read_virtual};
 	uint64_t vcpu = monitor_arg_u64(call->args, "cpu-index");
+	unsigned int nr_vcpus;
+	int ret = monitor_call_use(call, err);
 
-	if (vcpu >= call->target->guest->nr_vcpus)
-		return error_set(err, EINVAL, "cpu-index must be less than %u",
-				 call->target->guest->nr_vcpus);
+	if (ret)
+		return ret;
+	nr_vcpus = call->target->guest->nr_vcpus;
+	monitor_call_done(call);
+	if (vcpu >= nr_vcpus)
+		return error_set(err, EINVAL, "cpu-index must be less than %u", nr_vcpus);
 	save.vcpu = (unsigned int)vcpu;
-	return run_save(&save, call->args, err);
+	return run_save(&save, err);
 }
 
 static const struct monitor_arg pmemsave_args[] = {
@@ -190,10 +201,12 @@ const struct monitor_verb monitor_memory_verbs[] = {
 	{.name = "pmemsave",
 	 .help = "save guest-physical memory to a file",
 	 .args = pmemsave_args,
+	 .aside = true,
 	 .run = pmemsave},
 	{.name = "memsave",
 	 .help = "save kernel virtual memory to a file",
 	 .args = memsave_args,
+	 .aside = true,
 	 .run = memsave},
 	{0},
 };

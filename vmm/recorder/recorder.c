@@ -299,6 +299,7 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 	struct error err;
 	int ret;
 
+	monitor_end_jobs(r->monitor);
 	if (!r->session)
 		return;
 	trace_writer_set_source(r->writer, NULL, NULL, NULL);

@@ -28,7 +28,9 @@ struct fixture {
 	struct guest_region region;
 	uint8_t ram[FIXTURE_RAM];
 	uint64_t cr3, cr4;
-	_Atomic int stops; /* of the guest, less resumes */
+	_Atomic int stops;    /* of the guest, less resumes */
+	pthread_mutex_t gate; /* while a test holds it, reads of the guest's memory wait */
+	_Atomic int reads;    /* that have begun */
 	bool paused, tracing;
 	char specs[64];
 };
@@ -41,8 +43,13 @@ static struct fixture *fixture_of(struct guest *guest)
 static int fixture_regions(struct guest *guest, const struct guest_region **out, size_t *n,
 			   struct error *err)
 {
+	struct fixture *f = fixture_of(guest);
+
 	(void)err;
-	*out = &fixture_of(guest)->region;
+	f->reads++;
+	pthread_mutex_lock(&f->gate);
+	pthread_mutex_unlock(&f->gate);
+	*out = &f->region;
 	*n = 1;
 	return 0;
 }
@@ -251,6 +258,7 @@ static struct fixture *fixture_create(void (*change)(struct fixture *f))
 	struct fixture *f = calloc(1, sizeof(*f));
 	struct error err = {0};
 
+	pthread_mutex_init(&f->gate, NULL);
 	strcpy(f->dir, "/tmp/sonde-monitor-XXXXXX");
 	if (!mkdtemp(f->dir) || event_loop_create(&f->loop, &err))
 		return NULL;

@@ -515,6 +515,100 @@ static void test_no_tracer(void)
 	fixture_destroy(f);
 }
 
+#define SAVE_ALL \
+	"{\"execute\":\"pmemsave\",\"arguments\":{\"val\":0,\"size\":65536,\"filename\":\"%s\"}}"
+
+/* Begin to save memory that cannot be read yet. */
+static struct peer begin_save(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path);
+	int before = f->reads;
+	char name[64], request[200];
+
+	snprintf(name, sizeof(name), "%s/saved", f->dir);
+	snprintf(request, sizeof(request), SAVE_ALL, name);
+	pthread_mutex_lock(&f->gate);
+	say(&peer, request);
+	while (f->reads == before)
+		usleep(1000);
+	return peer;
+}
+
+/* Memory is saved on a thread of its own: nobody else waits for it. */
+static void test_aside(struct fixture *f)
+{
+	struct peer saver = begin_save(f), other = peer_negotiated(f->path);
+
+	asks(&other, "{\"execute\":\"query-status\"}",
+	     "{\"return\":{\"status\":\"running\",\"running\":true}}");
+	say(&saver, "{\"execute\":\"query-status\",\"id\":7}");
+	asks(&other, "{\"execute\":\"query-status\",\"id\":8}",
+	     "{\"return\":{\"status\":\"running\",\"running\":true},\"id\":8}");
+	pthread_mutex_unlock(&f->gate);
+	is_str(hear(&saver), "{\"return\":{}}", "a client gets its reply when memory is saved");
+	is_str(hear(&saver), "{\"return\":{\"status\":\"running\",\"running\":true},\"id\":7}",
+	       "its next request has waited for that");
+	saved_is(f, 0, FIXTURE_RAM);
+	peer_close(&saver);
+	peer_close(&other);
+}
+
+/* A client that ends its sending side gets the reply; one that goes away stops the work. */
+static void test_aside_gone(struct fixture *f)
+{
+	struct peer saver = begin_save(f), other;
+
+	shutdown(saver.fd, SHUT_WR);
+	pthread_mutex_unlock(&f->gate);
+	is_str(hear(&saver), "{\"return\":{}}", "a client that sends no more gets its reply");
+	is_str(hear(&saver), "", "and is disconnected then");
+	saved_is(f, 0, FIXTURE_RAM);
+	peer_close(&saver);
+	for (int i = 0; i < 20; i++) {
+		saver = begin_save(f);
+		peer_close(&saver);
+		usleep(1000 * (unsigned int)(i % 3));
+		pthread_mutex_unlock(&f->gate);
+	}
+	other = peer_negotiated(f->path);
+	asks(&other, "{\"execute\":\"query-status\"}",
+	     "{\"return\":{\"status\":\"running\",\"running\":true}}");
+	peer_close(&other);
+}
+
+static void *end_jobs(void *arg)
+{
+	monitor_end_jobs(((struct fixture *)arg)->monitor);
+	return NULL;
+}
+
+/* The guest's memory goes: what reads it has ended before. */
+static void test_aside_end(void)
+{
+	struct fixture *f = fixture_create(NULL);
+	struct peer saver = begin_save(f);
+	pthread_t thread;
+	char name[64];
+	int reads;
+
+	snprintf(name, sizeof(name), "%s/saved", f->dir);
+	event_loop_quit(f->loop, 1);
+	if (pthread_create(&thread, NULL, end_jobs, f))
+		abort();
+	usleep(100000);
+	pthread_mutex_unlock(&f->gate);
+	pthread_join(thread, NULL);
+	reads = f->reads;
+	memset(f->ram, 0xff, sizeof(f->ram));
+	usleep(10000);
+	is_u64((uint64_t)f->reads, (uint64_t)reads,
+	       "at the end of a guest its memory is not read any more");
+	ok(strstr(hear(&saver), "the guest has ended"), "who waits for it is told");
+	unlink(name);
+	fixture_destroy(f);
+	peer_close(&saver);
+}
+
 int main(void)
 {
 	struct fixture *f = fixture_create(NULL);
@@ -533,6 +627,9 @@ int main(void)
 	test_arguments(f);
 	test_instances(f);
 	test_memory(f);
+	test_aside(f);
+	test_aside_gone(f);
+	test_aside_end();
 	test_memsave_walk();
 	test_quit(f);
 	test_socket_path();

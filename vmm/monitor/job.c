@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/monitor/job.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include "vmm/loop/event-loop.h"
+
+enum { AT_ONCE_MS = 1 };
+
+struct monitor_job {
+	pthread_mutex_t lock; /* held while the verb uses its target */
+	bool abandoned, over;
+	const struct monitor_verb *verb;
+	struct monitor_call call;
+	struct event_source *notice; /* of the main loop: the verb has returned */
+	int ret;
+	struct error err;
+};
+
+static void free_job(struct monitor_job *job)
+{
+	json_decref(job->call.args);
+	json_decref(job->call.result);
+	pthread_mutex_destroy(&job->lock);
+	free(job);
+}
+
+static void *work(void *arg)
+{
+	struct monitor_job *job = arg;
+	bool abandoned;
+
+	job->ret = monitor_verb_run(job->verb, &job->call, &job->err);
+	pthread_mutex_lock(&job->lock);
+	job->over = true;
+	abandoned = job->abandoned;
+	if (!abandoned)
+		event_timer_arm(job->notice, AT_ONCE_MS);
+	pthread_mutex_unlock(&job->lock);
+	if (abandoned)
+		free_job(job);
+	return NULL;
+}
+
+/* Signals are the main thread's. */
+static int start_thread(struct monitor_job *job)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int code;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	code = pthread_create(&thread, NULL, work, job);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!code)
+		pthread_detach(thread);
+	return code;
+}
+
+int monitor_job_start(struct event_loop *loop, const struct monitor_verb *verb,
+		      const struct monitor_call *call, monitor_job_fn *fn, void *arg,
+		      struct monitor_job **out, struct error *err)
+{
+	struct monitor_job *job = calloc(1, sizeof(*job));
+	int ret;
+
+	if (!job)
+		return error_set(err, ENOMEM, "out of memory");
+	pthread_mutex_init(&job->lock, NULL);
+	job->verb = verb;
+	job->call = *call;
+	job->call.job = job;
+	job->call.args = call->args ? json_deep_copy(call->args) : json_object();
+	ret = job->call.args ? event_loop_add_timer(loop, 0, fn, arg, &job->notice, err)
+			     : error_set(err, ENOMEM, "out of memory");
+	if (!ret && start_thread(job)) {
+		event_source_remove(job->notice);
+		ret = error_set(err, EAGAIN, "cannot start a thread for %s", verb->name);
+	}
+	if (ret)
+		free_job(job);
+	else
+		*out = job;
+	return ret;
+}
+
+int monitor_job_result(struct monitor_job *job, struct error *err, json_t **result)
+{
+	int ret;
+
+	pthread_mutex_lock(&job->lock);
+	*err = job->err;
+	*result = json_incref(job->call.result);
+	ret = job->ret;
+	pthread_mutex_unlock(&job->lock);
+	return ret;
+}
+
+void monitor_job_abandon(struct monitor_job *job)
+{
+	struct event_source *notice;
+	bool over;
+
+	if (!job)
+		return;
+	pthread_mutex_lock(&job->lock);
+	job->abandoned = true;
+	over = job->over;
+	notice = job->notice;
+	pthread_mutex_unlock(&job->lock);
+	/* the thread may have freed the job by now, unless it had ended before */
+	event_source_remove(notice);
+	if (over)
+		free_job(job);
+}
+
+int monitor_call_use(const struct monitor_call *call, struct error *err)
+{
+	if (!call->job)
+		return 0;
+	pthread_mutex_lock(&call->job->lock);
+	if (!call->job->abandoned)
+		return 0;
+	pthread_mutex_unlock(&call->job->lock);
+	return error_set(err, ECANCELED, "the client has gone, or the guest has ended");
+}
+
+void monitor_call_done(const struct monitor_call *call)
+{
+	if (call->job)
+		pthread_mutex_unlock(&call->job->lock);
+}
