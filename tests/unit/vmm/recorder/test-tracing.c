@@ -182,8 +182,10 @@ static int change(const struct tracing *t, enum monitor_change what, const char 
 {
 	const struct monitor_target *target = &t->recorder->target;
 	struct error err = {0};
-	int ret = target->trace->change(target->trace_arg, what, text, &err);
+	json_t *reply = NULL;
+	int ret = target->trace->change(target->trace_arg, what, text, &reply, &err);
 
+	json_decref(reply);
 	tap_diag("%s: %s", text, err.text);
 	return ret;
 }
