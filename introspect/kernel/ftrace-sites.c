@@ -13,16 +13,30 @@ enum {
 	AT_ONCE = 128, /* records in one read */
 };
 
+/*
+ * FTRACE_FL_DISABLED in struct dyn_ftrace's flags (include/linux/ftrace.h, the same in all
+ * versions): ftrace_module_init() sets it, and ftrace_module_enable() clears it when the module's
+ * text has its final permissions. In between, ftrace still expects its own bytes there.
+ */
+#define RECORD_DISABLED (UINT64_C(1) << 25)
+
 struct layout {
 	uint32_t next, records, index, page_size; /* struct ftrace_page */
-	uint32_t ip, record_size;                 /* struct dyn_ftrace */
+	uint32_t ip, flags, record_size;          /* struct dyn_ftrace */
+};
+
+enum wanted {
+	LINKS_OF_IMAGE,  /* link addresses of the image's sites */
+	GVAS_OF_ALL,     /* gvas, without modules that are being loaded */
+	GVAS_OF_MODULES, /* of these, those outside the image, which are counted only */
 };
 
 struct sites {
 	uint64_t *v;
 	size_t n, room;
-	size_t seen;     /* modules' too */
-	bool image_only; /* link addresses of the image's; else the gvas of all */
+	size_t seen; /* modules' too */
+	size_t in_image;
+	enum wanted wanted;
 };
 
 static int get_field(const struct kernel *kernel, const char *structure, const char *member,
@@ -59,8 +73,11 @@ static int get_layout(const struct kernel *kernel, struct layout *out, struct er
 	if (!ret)
 		ret = get_field(kernel, "ftrace_page", "index", 4, out->page_size, &out->index,
 				err);
+	if (!ret)
+		ret = get_field(kernel, "dyn_ftrace", "ip", 8, out->record_size, &out->ip, err);
 	return ret ? ret
-		   : get_field(kernel, "dyn_ftrace", "ip", 8, out->record_size, &out->ip, err);
+		   : get_field(kernel, "dyn_ftrace", "flags", 8, out->record_size, &out->flags,
+			       err);
 }
 
 static int add_site(struct sites *sites, uint64_t address, struct error *err)
@@ -78,6 +95,23 @@ static int add_site(struct sites *sites, uint64_t address, struct error *err)
 	return 0;
 }
 
+static int add_record(const struct kernel *kernel, const struct layout *layout,
+		      const uint8_t *record, struct sites *sites, struct error *err)
+{
+	uint64_t ip, flags;
+	bool in_image;
+
+	memcpy(&ip, record + layout->ip, sizeof(ip));
+	memcpy(&flags, record + layout->flags, sizeof(flags));
+	in_image = kernel_in_image(kernel, ip);
+	sites->in_image += in_image;
+	if (sites->wanted == LINKS_OF_IMAGE)
+		return in_image ? add_site(sites, kernel_link(kernel, ip), err) : 0;
+	if (in_image ? sites->wanted == GVAS_OF_MODULES : flags & RECORD_DISABLED)
+		return 0;
+	return add_site(sites, ip, err);
+}
+
 static int read_records(const struct kernel *kernel, const struct layout *layout, uint64_t gva,
 			uint32_t nr, struct sites *sites, struct error *err)
 {
@@ -91,17 +125,20 @@ static int read_records(const struct kernel *kernel, const struct layout *layout
 		n = nr - done < AT_ONCE ? nr - done : AT_ONCE;
 		ret = kernel_read(kernel, gva + (uint64_t)done * layout->record_size, records,
 				  (size_t)n * layout->record_size, err);
-		for (uint32_t i = 0; !ret && i < n; i++) {
-			uint64_t ip;
-
-			memcpy(&ip, records + i * layout->record_size + layout->ip, sizeof(ip));
-			if (!sites->image_only)
-				ret = add_site(sites, ip, err);
-			else if (kernel_in_image(kernel, ip))
-				ret = add_site(sites, kernel_link(kernel, ip), err);
-		}
+		for (uint32_t i = 0; !ret && i < n; i++)
+			ret = add_record(kernel, layout, records + i * layout->record_size, sites,
+					 err);
 	}
 	return ret;
+}
+
+/* Whether these records, which are all of one module, are the image's. */
+static bool is_of_image(const struct kernel *kernel, const struct layout *layout, uint64_t records)
+{
+	uint64_t ip;
+
+	return !kernel_read(kernel, records + layout->ip, &ip, sizeof(ip), NULL) &&
+	       kernel_in_image(kernel, ip);
 }
 
 static int read_page(const struct kernel *kernel, const struct layout *layout, uint64_t *page,
@@ -119,6 +156,10 @@ static int read_page(const struct kernel *kernel, const struct layout *layout, u
 	if (nr < 0)
 		return error_set_at(err, EBADMSG, *page, "the kernel's mcount sites are damaged");
 	memcpy(page, bytes + layout->next, sizeof(*page));
+	if (sites->wanted == GVAS_OF_MODULES && nr && is_of_image(kernel, layout, records)) {
+		sites->in_image += (uint32_t)nr;
+		return 0;
+	}
 	return read_records(kernel, layout, records, (uint32_t)nr, sites, err);
 }
 
@@ -149,7 +190,7 @@ static int read_chain(const struct kernel *kernel, struct sites *sites, struct e
 				    : error_set_at(err, EBADMSG, page,
 						   "the chain of mcount sites is endless");
 	}
-	if (!ret && !sites->n)
+	if (!ret && !sites->n && sites->wanted != GVAS_OF_MODULES)
 		ret = error_set(err, ENOTSUP, "the kernel's list of mcount sites is empty");
 	return ret;
 }
@@ -166,28 +207,52 @@ static void finish(struct sites *sites)
 	sites->n = n;
 }
 
-static int read_sites(const struct kernel *kernel, bool image_only, uint64_t **out, size_t *n,
+static int read_sites(const struct kernel *kernel, struct sites *sites, uint64_t **out, size_t *n,
 		      struct error *err)
 {
-	struct sites sites = {.image_only = image_only};
-	int ret = read_chain(kernel, &sites, err);
+	int ret = read_chain(kernel, sites, err);
 
 	if (ret) {
-		free(sites.v);
+		free(sites->v);
 		return ret;
 	}
-	finish(&sites);
-	*out = sites.v;
-	*n = sites.n;
+	finish(sites);
+	*out = sites->v;
+	*n = sites->n;
 	return 0;
 }
 
 int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err)
 {
-	return read_sites(kernel, true, out, n, err);
+	return read_sites(kernel, &(struct sites){.wanted = LINKS_OF_IMAGE}, out, n, err);
 }
 
 int ftrace_sites_read_all(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err)
 {
-	return read_sites(kernel, false, out, n, err);
+	return read_sites(kernel, &(struct sites){.wanted = GVAS_OF_ALL}, out, n, err);
+}
+
+/* --- what changes ----------------------------------------------------------------------------- */
+
+int ftrace_census_take(struct ftrace_census *census, const struct kernel *kernel, struct error *err)
+{
+	struct sites sites = {.wanted = GVAS_OF_MODULES};
+	int ret;
+
+	*census = (struct ftrace_census){0};
+	ret = read_sites(kernel, &sites, &census->modules, &census->n, err);
+	census->in_image = sites.in_image;
+	return ret;
+}
+
+void ftrace_census_deinit(struct ftrace_census *census)
+{
+	free(census->modules);
+	*census = (struct ftrace_census){0};
+}
+
+bool ftrace_census_is_same(const struct ftrace_census *a, const struct ftrace_census *b)
+{
+	return a->in_image == b->in_image && a->n == b->n &&
+	       (!a->n || !memcmp(a->modules, b->modules, a->n * sizeof(*a->modules)));
 }

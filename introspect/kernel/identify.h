@@ -22,10 +22,25 @@ struct image_range {
  */
 int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err);
 
-/* The same with the sites of modules: *out are sorted gvas. They are what the guest says: any
- * address may be among them. */
+/* The same with the sites of modules, but for those that are still being loaded: *out are sorted
+ * gvas. They are what the guest says: any address may be among them. */
 int ftrace_sites_read_all(const struct kernel *kernel, uint64_t **out, size_t *n,
 			  struct error *err);
+
+/*
+ * The part of ftrace_sites_read_all() that changes: modules come and go, and init text is freed. It
+ * is cheap to take.
+ */
+struct ftrace_census {
+	size_t in_image;   /* how many sites the image has left */
+	uint64_t *modules; /* gvas of the sites outside of it, sorted */
+	size_t n;
+};
+int ftrace_census_take(struct ftrace_census *census, const struct kernel *kernel,
+		       struct error *err);
+/* Also of one that is zeroed. */
+void ftrace_census_deinit(struct ftrace_census *census);
+bool ftrace_census_is_same(const struct ftrace_census *a, const struct ftrace_census *b);
 
 /* A running kernel that was found without its image file. */
 struct kernel_identity {

@@ -14,12 +14,15 @@ enum {
 	MAX_SYMBOLS = 1 << 20,        /* in all of them */
 	MODULE_NAME_SIZE = 56,        /* MODULE_NAME_LEN on 64-bit */
 	SYMBOL_NAME_SIZE = 512,       /* KSYM_NAME_LEN since 6.1 */
+	NR_TEXTS = 2,                 /* of a module: its text, and init text while it has some */
 };
 #define MAX_TEXT (256u << 20)
 
 /* Offsets in struct module and struct mod_kallsyms. */
 struct module_layout {
-	uint32_t list, name, kallsyms, text_base, text_size;
+	uint32_t list, name, kallsyms;
+	uint32_t text_base[NR_TEXTS], text_size[NR_TEXTS];
+	unsigned int nr_texts;
 	uint32_t symtab, num_symtab, strtab;
 };
 
@@ -34,10 +37,11 @@ struct kernel_names {
 	size_t n, room;
 };
 
-/* A module's text and its symbol table. */
+/* A module's texts and its symbol table. */
 struct module_view {
 	char name[MODULE_NAME_SIZE];
-	uint64_t text, text_end, symtab, strtab;
+	uint64_t text[NR_TEXTS], text_end[NR_TEXTS];
+	uint64_t symtab, strtab;
 	uint32_t nr_symbols;
 };
 
@@ -52,22 +56,40 @@ static bool get_offset(const struct btf_types *btf, const char *structure, const
 	return true;
 }
 
-/* core_layout to 6.3, then mem[MOD_TEXT]. */
-static bool get_text_layout(const struct btf_types *btf, struct module_layout *out)
+/* core_layout and init_layout to 6.3 ... */
+static bool add_layout(const struct btf_types *btf, const char *base, const char *size,
+		       struct module_layout *out)
+{
+	return get_offset(btf, "module", base, &out->text_base[out->nr_texts]) &&
+	       get_offset(btf, "module", size, &out->text_size[out->nr_texts]) && ++out->nr_texts;
+}
+
+/* ... then mem[MOD_TEXT] and mem[MOD_INIT_TEXT]. */
+static bool add_memory(const struct btf_types *btf, const char *type, struct module_layout *out)
 {
 	uint32_t mem, base, size, stride = btf_struct_size(btf, "module_memory");
 	bool found;
-	int64_t index = btf_enumerator(btf, "MOD_TEXT", &found);
+	int64_t index = btf_enumerator(btf, type, &found);
 
-	if (!found || index < 0 || index > 15)
-		return get_offset(btf, "module", "core_layout.base", &out->text_base) &&
-		       get_offset(btf, "module", "core_layout.text_size", &out->text_size);
-	if (!get_offset(btf, "module", "mem", &mem) ||
+	if (!found || index < 0 || index > 15 || !get_offset(btf, "module", "mem", &mem) ||
 	    !get_offset(btf, "module_memory", "base", &base) ||
 	    !get_offset(btf, "module_memory", "size", &size))
 		return false;
-	out->text_base = mem + (uint32_t)index * stride + base;
-	out->text_size = mem + (uint32_t)index * stride + size;
+	out->text_base[out->nr_texts] = mem + (uint32_t)index * stride + base;
+	out->text_size[out->nr_texts++] = mem + (uint32_t)index * stride + size;
+	return true;
+}
+
+static bool get_text_layout(const struct btf_types *btf, struct module_layout *out)
+{
+	out->nr_texts = 0;
+	if (add_memory(btf, "MOD_TEXT", out)) {
+		add_memory(btf, "MOD_INIT_TEXT", out);
+		return true;
+	}
+	if (!add_layout(btf, "core_layout.base", "core_layout.text_size", out))
+		return false;
+	add_layout(btf, "init_layout.base", "init_layout.text_size", out);
 	return true;
 }
 
@@ -91,25 +113,37 @@ static int read_u32(const struct kernel *kernel, uint64_t gva, uint32_t *out)
 	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
 }
 
+static int read_texts(const struct kernel *kernel, const struct module_layout *layout,
+		      uint64_t module, struct module_view *out)
+{
+	for (unsigned int i = 0; i < NR_TEXTS; i++) {
+		uint32_t size = 0;
+
+		out->text[i] = 0;
+		if (i < layout->nr_texts &&
+		    (read_u64(kernel, module + layout->text_base[i], &out->text[i]) ||
+		     read_u32(kernel, module + layout->text_size[i], &size)))
+			return -EFAULT;
+		out->text_end[i] = out->text[i] + size;
+		if (size > MAX_TEXT || out->text_end[i] < out->text[i])
+			return -EINVAL;
+	}
+	return 0;
+}
+
 static int read_module(const struct kernel *kernel, const struct module_layout *layout,
 		       uint64_t module, struct module_view *out)
 {
 	uint64_t kallsyms;
-	uint32_t text_size;
 
 	if (kernel_read_string(kernel, module + layout->name, out->name, sizeof(out->name), NULL) ||
-	    read_u64(kernel, module + layout->text_base, &out->text) ||
-	    read_u32(kernel, module + layout->text_size, &text_size) ||
+	    read_texts(kernel, layout, module, out) ||
 	    read_u64(kernel, module + layout->kallsyms, &kallsyms) ||
 	    read_u64(kernel, kallsyms + layout->symtab, &out->symtab) ||
 	    read_u32(kernel, kallsyms + layout->num_symtab, &out->nr_symbols) ||
 	    read_u64(kernel, kallsyms + layout->strtab, &out->strtab))
 		return -EFAULT;
-	if (text_size > MAX_TEXT || out->nr_symbols > MAX_MODULE_SYMBOLS ||
-	    out->text + text_size < out->text)
-		return -EINVAL;
-	out->text_end = out->text + text_size;
-	return 0;
+	return out->nr_symbols > MAX_MODULE_SYMBOLS ? -EINVAL : 0;
 }
 
 static int grow(struct kernel_names *names)
@@ -129,15 +163,24 @@ static int grow(struct kernel_names *names)
 	return 0;
 }
 
+/* The end of the text that an address is in; 0: in none. */
+static uint64_t text_end(const struct module_view *module, uint64_t address)
+{
+	for (unsigned int i = 0; i < NR_TEXTS; i++)
+		if (address >= module->text[i] && address < module->text_end[i])
+			return module->text_end[i];
+	return 0;
+}
+
 static int add_symbol(struct kernel_names *names, const struct module_view *module,
 		      const Elf64_Sym *sym)
 {
+	const uint64_t end = text_end(module, sym->st_value);
 	char name[SYMBOL_NAME_SIZE];
 	struct module_symbol *out;
 	int ret;
 
-	if (sym->st_shndx == SHN_UNDEF || sym->st_value < module->text ||
-	    sym->st_value >= module->text_end)
+	if (sym->st_shndx == SHN_UNDEF || !end)
 		return 0;
 	if (kernel_read_string(names->kernel, module->strtab + sym->st_name, name, sizeof(name),
 			       NULL) ||
@@ -150,7 +193,7 @@ static int add_symbol(struct kernel_names *names, const struct module_view *modu
 	if (asprintf(&out->name, "%s [%s]", name, module->name) < 0)
 		return -ENOMEM;
 	out->start = sym->st_value;
-	out->end = module->text_end;
+	out->end = end;
 	names->n++;
 	return 0;
 }
@@ -248,6 +291,39 @@ int kernel_names_create(const struct kernel *kernel, struct kernel_names **out, 
 	return 0;
 }
 
+static uint64_t start_at(const void *names, size_t i)
+{
+	return ((const struct kernel_names *)names)->symbols[i].start;
+}
+
+/* Whether any symbol of `names` lies in the place of `old`. */
+static bool is_replaced(const struct kernel_names *names, const struct module_symbol *old)
+{
+	size_t above = search_above(names->n, old->end - 1, start_at, names);
+
+	return above && names->symbols[above - 1].end > old->start;
+}
+
+void kernel_names_keep(struct kernel_names *names, struct kernel_names *older)
+{
+	size_t n = names->n;
+
+	for (size_t i = 0; older && i < older->n; i++) {
+		struct module_symbol *old = &older->symbols[i];
+		struct kernel_names now = {.symbols = names->symbols, .n = n};
+
+		if (is_replaced(&now, old))
+			continue;
+		if (grow(names))
+			break;
+		names->symbols[names->n++] = *old;
+		old->name = NULL;
+	}
+	if (names->n > n)
+		qsort(names->symbols, names->n, sizeof(*names->symbols), by_start);
+	kernel_names_destroy(older);
+}
+
 void kernel_names_destroy(struct kernel_names *names)
 {
 	if (!names)
@@ -256,11 +332,6 @@ void kernel_names_destroy(struct kernel_names *names)
 		free(names->symbols[i].name);
 	free(names->symbols);
 	free(names);
-}
-
-static uint64_t start_at(const void *names, size_t i)
-{
-	return ((const struct kernel_names *)names)->symbols[i].start;
 }
 
 static const struct module_symbol *find_module_symbol(const struct kernel_names *names,

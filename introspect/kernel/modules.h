@@ -18,6 +18,13 @@ struct kernel_names;
 int kernel_names_create(const struct kernel *kernel, struct kernel_names **out, struct error *err);
 void kernel_names_destroy(struct kernel_names *names);
 
+/*
+ * Add what `older`, an earlier snapshot or NULL, knows of places where no function is any more:
+ * functions of modules that are gone, and init functions. As many as there is memory for. Destroys
+ * `older`.
+ */
+void kernel_names_keep(struct kernel_names *names, struct kernel_names *older);
+
 /* A trace_symbolize_fn. -ENOENT: no function covers gva. */
 int kernel_names_lookup(void *names, uint64_t gva, char *name, size_t name_size, uint64_t *start,
 			uint64_t *size);

@@ -59,7 +59,7 @@ enum {
 		{"ftrace_page",                                                                \
 		 32,                                                                           \
 		 {{"next", 0, 8, 0, 0}, {"records", 8, 8, 0, 0}, {"index", 16, 4, 0, 0}}},     \
-		{"dyn_ftrace", 16, {{"ip", 0, 8, 0, 0}}},                                      \
+		{"dyn_ftrace", 16, {{"ip", 0, 8, 0, 0}, {"flags", 8, 8, 0, 0}}},               \
 		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}},           \
 	{                                                                                      \
 		"mod_kallsyms", 32,                                                            \
@@ -125,17 +125,16 @@ static const struct fake_struct structs_bare[] = {
 /* clang-format on */
 
 static const struct fake_enumerator enums_5_10[] = {
-	{"PG_slab", 9}, {"PG_head", 16}, {"MOD_TEXT", 0}, {NULL, 0}};
-static const struct fake_enumerator enums_6_11[] = {{"PG_slab", 0x02000000},
-						    {"PAGE_TYPE_BASE", 0x80000000},
-						    {"PG_head", 6},
-						    {"MOD_TEXT", 0},
-						    {NULL, 0}};
+	{"PG_slab", 9}, {"PG_head", 16}, {"MOD_TEXT", 0}, {"MOD_INIT_TEXT", 1}, {NULL, 0}};
+static const struct fake_enumerator enums_6_11[] = {
+	{"PG_slab", 0x02000000}, {"PAGE_TYPE_BASE", 0x80000000}, {"PG_head", 6},
+	{"MOD_TEXT", 0},         {"MOD_INIT_TEXT", 1},           {NULL, 0}};
 static const struct fake_enumerator enums_6_12[] = {
-	{"PGTY_slab", 0xf5}, {"PG_head", 6}, {"MOD_TEXT", 0}, {NULL, 0}};
+	{"PGTY_slab", 0xf5}, {"PG_head", 6}, {"MOD_TEXT", 0}, {"MOD_INIT_TEXT", 1}, {NULL, 0}};
 static const struct fake_enumerator enums_7_0[] = {{"PGTY_slab", 0xf5},
 						   {"PG_head", 6},
 						   {"MOD_TEXT", 0},
+						   {"MOD_INIT_TEXT", 1},
 						   {"_SLAB_KMALLOC", FAKE_KMALLOC_BIT},
 						   {NULL, 0}};
 

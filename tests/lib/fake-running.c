@@ -50,7 +50,7 @@ static const struct fake_struct structs[] = {
 	 {{"next", FAKE_FTRACE_NEXT, 8, 0, 0},
 	  {"records", FAKE_FTRACE_RECORDS, 8, 0, 0},
 	  {"index", FAKE_FTRACE_INDEX, 4, 0, 0}}},
-	{"dyn_ftrace", FAKE_RECORD_SIZE, {{"ip", 0, 8, 0, 0}}},
+	{"dyn_ftrace", FAKE_RECORD_SIZE, {{"ip", 0, 8, 0, 0}, {"flags", 8, 8, 0, 0}}},
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 static const struct fake_enumerator enums[] = {{"NOTHING", 1}, {NULL, 0}};

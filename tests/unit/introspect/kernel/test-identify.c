@@ -176,6 +176,54 @@ static void test_all_sites(void)
 	fake_running_destroy(&running);
 }
 
+static bool changes(const struct kernel *kernel, const struct ftrace_census *before, size_t modules)
+{
+	struct ftrace_census now;
+	bool changed;
+
+	if (ftrace_census_take(&now, kernel, NULL))
+		return false;
+	changed = !ftrace_census_is_same(before, &now) && now.n == modules;
+	ftrace_census_deinit(&now);
+	return changed;
+}
+
+/* Modules come and go, and init text is freed. */
+static void test_census(void)
+{
+	const uint64_t module = FAKE_RECORDS_2, disabled = UINT64_C(1) << 25;
+	struct ftrace_census before, again;
+	struct kernel_identity found;
+	struct fake_kernel *fake = &running.fake;
+	uint64_t ip, *sites;
+	size_t n = 0;
+
+	fake_running_create(&running, FAKE_KALLSYMS_6_4, 4);
+	identify(&found, NULL);
+	ok(!ftrace_census_take(&before, &found.kernel, NULL) &&
+		   !ftrace_census_take(&again, &found.kernel, NULL) &&
+		   ftrace_census_is_same(&before, &again),
+	   "a census of the same guest is the same");
+	ok(before.n == 1 && before.in_image == FAKE_NR_SITES,
+	   "it lists the modules' sites, and counts the image's");
+	memcpy(&ip, fake->ram + module, sizeof(ip));
+	fake_put64(fake, module + 8, disabled);
+	ok(changes(&found.kernel, &before, 0), "a module that is being loaded is not there");
+	ok(!ftrace_sites_read_all(&found.kernel, &sites, &n, NULL) && n == FAKE_NR_SITES,
+	   "nor are its sites among all");
+	free(sites);
+	fake_put64(fake, module + 8, 0);
+	fake_put64(fake, module, ip + 64);
+	ok(changes(&found.kernel, &before, 1), "another module in its place is another census");
+	fake_put64(fake, module, ip);
+	*(uint32_t *)(void *)(fake->ram + FAKE_FTRACE_PAGES + FAKE_FTRACE_INDEX) -= 1;
+	ok(changes(&found.kernel, &before, 1), "a function that is freed is missing");
+	ftrace_census_deinit(&before);
+	ftrace_census_deinit(&again);
+	kernel_image_destroy(found.image);
+	fake_running_destroy(&running);
+}
+
 /* Without vmcoreinfo, or with an invalid one, the usual link address is assumed. */
 static void test_slide(void)
 {
@@ -234,5 +282,6 @@ int main(void)
 	test_slide();
 	test_file();
 	test_all_sites();
+	test_census();
 	return tap_done();
 }

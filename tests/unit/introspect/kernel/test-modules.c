@@ -99,6 +99,44 @@ static void test_lookup(void)
 	kernel_names_destroy(names);
 }
 
+/* A module's init text, and modules that are gone. */
+static void test_gone(void)
+{
+	const uint64_t init = MODULE_TEXT + 0x4000;
+	struct kernel_names *first, *second;
+	uint64_t start, size;
+	char name[64];
+
+	plant_module();
+	fake_put64(&fake, MODULE_GPA + MEM + 16, init);
+	fake_put32(&fake, MODULE_GPA + MEM + 24, 0x100);
+	put_symbol(3, 12, init + 0x10, 2);
+	first = create();
+	ok(!lookup(first, init + 0x20, name, &start, &size) && start == init + 0x10 && size == 0xf0,
+	   "an init function is found");
+	is_str(name, "data [mod]", "it has its name");
+	/* init text is freed, and alpha is another function now */
+	fake_put64(&fake, MODULE_GPA + MEM + 16, 0);
+	fake_put32(&fake, MODULE_GPA + MEM + 24, 0);
+	put_symbol(2, 17, MODULE_TEXT + 0x180, 1);
+	put_symbol(1, 0, 0, SHN_UNDEF);
+	fake_put32(&fake, MODULE_GPA + MEM + 8, 0x1000);
+	second = create();
+	ok(lookup(second, init + 0x20, name, &start, &size) == -ENOENT,
+	   "a later snapshot does not know what is gone");
+	kernel_names_keep(second, first);
+	ok(!lookup(second, init + 0x20, name, &start, &size) && !strcmp(name, "data [mod]"),
+	   "unless it keeps what the earlier one knew");
+	ok(!lookup(second, MODULE_TEXT + 0x1010, name, &start, &size) &&
+		   !strcmp(name, "beta [mod]"),
+	   "a function that has no successor keeps its name");
+	ok(!lookup(second, MODULE_TEXT + 0x200, name, &start, &size) &&
+		   !strcmp(name, "import [mod]"),
+	   "one that has a successor does not");
+	kernel_names_keep(second, NULL);
+	kernel_names_destroy(second);
+}
+
 /* A damaged module list must neither hang nor fail: names of the image stay. */
 static void test_damage(void)
 {
@@ -141,6 +179,7 @@ int main(void)
 	if (fake_kernel_create(&fake, FAKE_6_12, 4))
 		return tap_skip_all("no fake kernel");
 	test_lookup();
+	test_gone();
 	test_damage();
 	fake_kernel_destroy(&fake);
 	return tap_done();
