@@ -51,6 +51,11 @@ const struct counter counter_table[COUNTER_COUNT] = {
 	[COUNTER_YIELDED_FUNCTIONS] = {.key = "yielded_functions",
 				       .label = "yielded function",
 				       .kind = COUNTER_DETAIL},
+	[COUNTER_LATE_MODULES] =
+		{.key = "late_modules",
+		 .label = "gap",
+		 .cause = "modules were loaded, whose first calls were not recorded",
+		 .kind = COUNTER_GAP},
 	[COUNTER_SAMPLINGS] = {.key = "samplings",
 			       .label = "gap",
 			       .cause = "this is a sample, as more calls came than --max-rate",

@@ -226,6 +226,30 @@ static int judge_pattern(const struct function_pattern *p, uint32_t hits,
 	return add_note(out, err, "%s", why.text);
 }
 
+int function_set_select(const struct function_set *set, const struct traceable_list *list,
+			struct function_selection *out, struct error *err)
+{
+	int ret;
+
+	*out = (struct function_selection){0};
+	ret = select_from(set, list, NULL, out, err);
+	if (ret)
+		function_selection_deinit(out);
+	return ret;
+}
+
+bool function_set_awaits_module(const struct function_set *set)
+{
+	bool awaits = false;
+
+	for (size_t i = 0; i < set->patterns->n; i++) {
+		const struct function_pattern *p = &set->patterns->v[i];
+
+		awaits |= p->module && !p->module_negated && !p->negated;
+	}
+	return awaits;
+}
+
 int function_set_resolve(const struct function_set *set, const struct traceable_list *list,
 			 struct function_selection *out, struct error *err)
 {

@@ -71,6 +71,12 @@ struct function_selection {
  */
 int function_set_resolve(const struct function_set *set, const struct traceable_list *list,
 			 struct function_selection *out, struct error *err);
+/* The same for patterns that were resolved before: functions may be gone since. No notes. -ENOMEM.
+ */
+int function_set_select(const struct function_set *set, const struct traceable_list *list,
+			struct function_selection *out, struct error *err);
+/* Whether a pattern asks for a module, which may be loaded later. */
+bool function_set_awaits_module(const struct function_set *set);
 /* Also of a zeroed one. */
 void function_selection_deinit(struct function_selection *selection);
 

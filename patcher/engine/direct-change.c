@@ -84,11 +84,11 @@ static uint32_t slots_of(uint32_t wants, const unsigned int *ids)
 }
 
 int direct_add_shared(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
-		      struct error *err)
+		      int place, struct error *err)
 {
 	const struct direct_piece *piece;
 	struct patch patch = site->patch;
-	int ret = direct_find_piece(x, mask, DIRECT_NO_PLACE, &piece, err);
+	int ret = direct_find_piece(x, mask, place, &piece, err);
 
 	if (ret)
 		return ret;
@@ -167,20 +167,23 @@ static int check_records(const struct shared_site *site, uint32_t mask, struct e
 }
 
 /* masks[i]: what the direct lane wants of the plan's entry i. */
-static int add_sites(struct ring_engine *x, const struct shared_sites *sites,
+static int add_sites(struct ring_engine *x, const struct direct_change *change,
 		     const unsigned int *ids, uint32_t *masks, struct error *err)
 {
+	const struct shared_sites *sites = change->sites;
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < sites->n; i++) {
 		const struct shared_site *site = &sites->v[i];
 		uint32_t mask = site->refusal ? 0 : slots_of(site->mask, ids);
+		bool bell = !site->refusal && site->patch.gva == change->bell;
 
 		ret = check_records(site, mask, err);
 		if (!ret && site->entry != SHARED_NO_ENTRY && !direct_will_be_off(x, site->entry))
 			masks[site->entry] = mask;
-		else if (!ret && mask)
-			ret = direct_add_shared(x, site, mask, err);
+		else if (!ret && (mask || bell))
+			ret = direct_add_shared(x, site, mask, bell ? DIRECT_BELL : DIRECT_NO_PLACE,
+						err);
 	}
 	return ret;
 }
@@ -198,7 +201,7 @@ static int make_texts(struct ring_engine *x, const struct direct_change *change,
 		      const unsigned int *ids, uint32_t *masks, struct direct_texts *texts,
 		      struct error *err)
 {
-	int ret = add_sites(x, change->sites, ids, masks, err);
+	int ret = add_sites(x, change, ids, masks, err);
 
 	for (size_t i = 0; !ret && i < x->config.plan->entries.n; i++)
 		ret = direct_add_private(x, i, masks[i], texts, err);

@@ -13,6 +13,7 @@ struct maker {
 	int groups[DIRECT_MAX_RECORDS];
 	size_t n;
 	struct direct_piece *piece;
+	const struct direct_piece *next; /* of a bell: where it leads; NULL: it returns */
 	struct shared_code shared;
 	struct trampoline trampoline;
 };
@@ -62,6 +63,28 @@ static int write_private(void *arg, uint64_t gva, uint8_t *bytes, struct error *
 	set_piece(m, gva, t->size, t->extra);
 	add_slow(m, gva, &t->slow, -1);
 	return t->size;
+}
+
+/* The vCPU goes on behind the OUT. */
+static int write_bell(void *arg, uint64_t gva, uint8_t *bytes, struct error *err)
+{
+	static const uint8_t out[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
+	enum { JMP = 0xe9, RET = 0xc3, JMP_SIZE = 5 };
+	struct maker *m = arg;
+	struct direct_piece *p = m->piece;
+	int32_t distance = m->next ? (int32_t)(m->next->gva - (gva + sizeof(out) + JMP_SIZE)) : 0;
+
+	(void)err;
+	memcpy(bytes, out, sizeof(out));
+	bytes[sizeof(out)] = m->next ? JMP : RET;
+	if (m->next)
+		memcpy(bytes + sizeof(out) + 1, &distance, sizeof(distance));
+	p->gva = gva;
+	p->size = sizeof(out) + (m->next ? JMP_SIZE : 1);
+	p->slow[0].trap = gva;
+	p->slow[0].slow = (struct direct_slow){gva + sizeof(out), gva + sizeof(out), DIRECT_BELL};
+	p->nr_slow = 1;
+	return (int)p->size;
 }
 
 static void list_records(struct maker *m)
@@ -115,7 +138,9 @@ void direct_drop_piece(struct direct_lane *lane, size_t i)
 static int add_code(struct maker *m, struct error *err)
 {
 	struct direct_lane *lane = &m->x->direct;
-	code_write_fn *write = m->place == DIRECT_NO_PLACE ? write_shared : write_private;
+	code_write_fn *write = m->place == DIRECT_BELL       ? write_bell
+			       : m->place == DIRECT_NO_PLACE ? write_shared
+							     : write_private;
 	unsigned int tries = 0;
 	uint64_t gva;
 	int ret;
@@ -143,7 +168,10 @@ static int make_piece(struct ring_engine *x, uint32_t mask, int place,
 		*m->piece = (struct direct_piece){
 			.mask = mask, .place = place, .state = DIRECT_NEW, .used = true};
 		*out = m->piece;
-		ret = add_code(m, err);
+		if (place == DIRECT_BELL && mask)
+			ret = direct_find_piece(x, mask, DIRECT_NO_PLACE, &m->next, err);
+		if (!ret)
+			ret = add_code(m, err);
 	}
 	free(m);
 	return ret;
@@ -153,6 +181,7 @@ int direct_find_piece(struct ring_engine *x, uint32_t mask, int place,
 		      const struct direct_piece **out, struct error *err)
 {
 	struct direct_lane *lane = &x->direct;
+	const struct direct_piece *next; /* what a bell leads to is used as long as the bell */
 
 	for (size_t i = 0; i < lane->nr_pieces; i++) {
 		struct direct_piece *p = lane->pieces[i];
@@ -162,7 +191,9 @@ int direct_find_piece(struct ring_engine *x, uint32_t mask, int place,
 			continue;
 		p->used = true;
 		*out = p;
-		return 0;
+		return place == DIRECT_BELL && mask
+			       ? direct_find_piece(x, mask, DIRECT_NO_PLACE, &next, err)
+			       : 0;
 	}
 	return make_piece(x, mask, place, out, err);
 }

@@ -65,7 +65,7 @@ static int go(struct ring_engine *x, size_t entry, struct direct_texts *texts, s
 	if (ret || !piece)
 		return ret;
 	piece->used = false;
-	ret = direct_add_shared(x, &site, piece->mask, err);
+	ret = direct_add_shared(x, &site, piece->mask, DIRECT_NO_PLACE, err);
 	if (ret || now->yielded)
 		return ret;
 	return patch_set_add(&texts->to, &x->direct.next.v[x->direct.next.n - 1], err);

@@ -18,6 +18,7 @@ enum {
 	DIRECT_GROUPS =
 		3, /* sets of rings, one per vCPU each; with the ordered lane's there are 4 */
 	DIRECT_NO_PLACE = -1,
+	DIRECT_BELL = -2, /* instead of a place, and of a group */
 };
 
 /*
@@ -42,15 +43,16 @@ struct direct_slot {
 /* Where a vCPU in a slow path continues; whose ring it waits for. */
 struct direct_slow {
 	uint64_t retry, skip; /* gvas */
-	int group;            /* -1: the ordered lane's */
+	int group;            /* -1: the ordered lane's; DIRECT_BELL */
 };
 
-/* Code in the arena: shared by sites, or a probe's own trampoline with records for others. */
+/* Code in the arena: shared by sites, or a probe's own trampoline with records for others. A bell
+ * is an OUT in front of shared code. */
 struct direct_piece {
 	uint64_t gva;
 	uint32_t size;
 	uint32_t mask; /* the slots that it writes records for */
-	int place;     /* of the probe, in the trampoline set; or DIRECT_NO_PLACE */
+	int place;     /* of the probe, in the trampoline set; or DIRECT_NO_PLACE, DIRECT_BELL */
 	enum direct_state state;
 	bool used; /* by the change that is prepared */
 	unsigned int nr_slow;
@@ -118,7 +120,7 @@ bool direct_wait_freed(struct ring_engine *x, unsigned int *tries);
 
 /* --- direct-code.c, with `change` held -------------------------------------------------------- */
 
-/* The code for this mask, which is made if there is none. */
+/* The code for this mask, which is made if there is none. A mask of 0 is for bells. */
 int direct_find_piece(struct ring_engine *x, uint32_t mask, int place,
 		      const struct direct_piece **out, struct error *err);
 void direct_drop_piece(struct direct_lane *lane, size_t i);
@@ -155,9 +157,9 @@ int direct_add_returns(struct ring_engine *x, struct direct_texts *texts, struct
 /* A probe's site: its trampoline writes the records of the direct lane that `mask` says, too. */
 int direct_add_private(struct ring_engine *x, size_t entry, uint32_t mask,
 		       struct direct_texts *texts, struct error *err);
-/* Another site: code for this mask, to the lane's next patches. */
+/* Another site: code for this mask, to the lane's next patches. `place` may be DIRECT_BELL. */
 int direct_add_shared(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
-		      struct error *err);
+		      int place, struct error *err);
 
 /* --- direct-keep.c ---------------------------------------------------------------------------- */
 

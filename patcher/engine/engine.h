@@ -65,6 +65,8 @@ struct direct_change {
 	/* Which of the plan's patches are off from then on: a result of patch_plan_find_off(), read
 	 * by prepare() only. NULL: those that are. */
 	const bool *off;
+	uint64_t bell; /* gva of a site that calls engine_config.bell first, wanted or not; 0: none.
+			  For guests with port traps. */
 };
 
 /* What an engine works with: borrowed while it exists. */
@@ -78,7 +80,9 @@ struct engine_config {
 	engine_emit_fn *emit;
 	/* As emit: the hits so far were those of a pass, or of a trap. NULL: nothing to do. */
 	void (*emitted)(void *arg);
-	void *arg;
+	/* On a vCPU's thread, which goes on when it returns: the vCPU has come to the bell. */
+	void (*bell)(void *arg);
+	void *arg; /* of all three */
 	/* rings: */
 	uint32_t ring_bytes; /* per vCPU: a power of two, RING_MIN_DATA or more */
 	bool drop;           /* a full ring loses events; else the vCPU waits */

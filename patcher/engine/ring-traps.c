@@ -80,11 +80,27 @@ static enum engine_trap on_slow_path(struct ring_engine *x, struct guest_trap *t
 	return ENGINE_TRAP_OTHER;
 }
 
+/* The table of slow paths may change while the vCPU waits there. */
+static enum engine_trap on_bell(struct ring_engine *x, struct guest_trap *trap)
+{
+	const struct direct_slow *slow = direct_slow_at(x, trap->regs.rip);
+	uint64_t next;
+
+	if (!slow || slow->group != DIRECT_BELL)
+		return ENGINE_TRAP_FOREIGN;
+	next = slow->retry;
+	x->config.bell(x->config.arg);
+	trap->regs.rip = next;
+	return ENGINE_TRAP_OTHER;
+}
+
 enum engine_trap ring_engine_on_trap(struct engine *engine, struct guest_trap *trap)
 {
 	struct ring_engine *x = ring_engine_of(engine);
 	enum engine_trap taken = trap_reader_take(x->config.reader, engine, trap);
 
+	if (taken == ENGINE_TRAP_FOREIGN)
+		taken = on_bell(x, trap);
 	return taken == ENGINE_TRAP_FOREIGN ? on_slow_path(x, trap) : taken;
 }
 

@@ -95,6 +95,22 @@ static void keep_possible(struct site_table *table)
 	table->n = n;
 }
 
+/* Text that the guest frees meanwhile is no error. */
+static void take_bytes(struct site_table *table, size_t begin, size_t end, const uint8_t *page,
+		       uint64_t fentry)
+{
+	for (size_t i = begin; i < end; i++) {
+		struct site *site = &table->v[i];
+
+		if (!page) {
+			site->state = SITE_UNREADABLE;
+			continue;
+		}
+		memcpy(site->bytes, page + (site->gva - table->v[begin].gva), SITE_SIZE);
+		site->state = (uint8_t)site_classify(site->bytes, site->gva, fentry);
+	}
+}
+
 /* The bytes of all sites that begin in one page are read at once. */
 static int read_bytes(struct site_table *table, const struct kernel *kernel, struct error *err)
 {
@@ -110,14 +126,9 @@ static int read_bytes(struct site_table *table, const struct kernel *kernel, str
 			end++;
 		ret = kernel_read(kernel, from, page, table->v[end - 1].gva + SITE_SIZE - from,
 				  err);
-		if (ret)
+		if (ret && (ret != -EFAULT || !table->v[i].transient))
 			return ret;
-		for (size_t k = i; k < end; k++) {
-			struct site *site = &table->v[k];
-
-			memcpy(site->bytes, page + (site->gva - from), SITE_SIZE);
-			site->state = (uint8_t)site_classify(site->bytes, site->gva, fentry);
-		}
+		take_bytes(table, i, end, ret ? NULL : page, fentry);
 	}
 	return 0;
 }
@@ -151,13 +162,28 @@ int site_table_read(struct site_table *table, const struct kernel *kernel,
 	int ret;
 
 	*table = (struct site_table){0};
-	ret = ftrace_sites_read_all(kernel, &gvas, &n, err);
+	/* the census first: if the sites change meanwhile, it is out of date */
+	ret = ftrace_census_take(&table->census, kernel, err);
 	if (ret)
 		return ret;
-	ret = fill(table, gvas, n, &from, err);
-	free(gvas);
+	ret = ftrace_sites_read_all(kernel, &gvas, &n, err);
+	if (!ret) {
+		ret = fill(table, gvas, n, &from, err);
+		free(gvas);
+	}
 	if (ret)
 		site_table_deinit(table);
+	return ret;
+}
+
+int site_table_is_current(const struct site_table *table, const struct kernel *kernel,
+			  bool *current, struct error *err)
+{
+	struct ftrace_census now;
+	int ret = ftrace_census_take(&now, kernel, err);
+
+	*current = !ret && ftrace_census_is_same(&table->census, &now);
+	ftrace_census_deinit(&now);
 	return ret;
 }
 
@@ -167,6 +193,7 @@ void site_table_deinit(struct site_table *table)
 		free(table->names[i]);
 	free(table->names);
 	free(table->v);
+	ftrace_census_deinit(&table->census);
 	*table = (struct site_table){0};
 }
 

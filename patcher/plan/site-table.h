@@ -3,6 +3,7 @@
 #define SONDE_PATCHER_PLAN_SITE_TABLE_H
 
 #include "formats/base/error.h"
+#include "introspect/kernel/identify.h"
 #include "introspect/kernel/kernel.h"
 #include "introspect/kernel/modules.h"
 #include "patcher/plan/patch-plan.h"
@@ -26,16 +27,20 @@ struct site {
 struct site_table {
 	struct site *v; /* by gva; no two overlap */
 	size_t n;
-	char **names; /* that v points to; those of the image are the image's */
+	struct ftrace_census census; /* of when it was read */
+	char **names;                /* that v points to; those of the image are the image's */
 	size_t nr_names;
 };
 
 /*
  * A snapshot of the running guest. `names` are the guest's modules' now. Errors as
- * ftrace_sites_read_all(), and -EFAULT if the text at a site cannot be read.
+ * ftrace_sites_read_all(), and -EFAULT if the text at a site of the kernel itself cannot be read.
  */
 int site_table_read(struct site_table *table, const struct kernel *kernel,
 		    struct kernel_names *names, struct error *err);
+/* Whether the guest still has these sites and no others. Reads few bytes. Errors as above. */
+int site_table_is_current(const struct site_table *table, const struct kernel *kernel,
+			  bool *current, struct error *err);
 /* Leaves an empty table; also of one that is zeroed. */
 void site_table_deinit(struct site_table *table);
 

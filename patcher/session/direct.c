@@ -13,6 +13,7 @@ struct change {
 	struct instance_list *list;
 	const bool *off; /* struct direct_change */
 	struct site_table table;
+	struct kernel_names *names;
 	struct shared_sites sites;
 	bool *wanted; /* by site: of the instance that is looked at */
 	struct direct_want wants[TRACE_MAX_INSTANCES];
@@ -28,6 +29,7 @@ static void deinit_change(struct change *c)
 	for (size_t i = 0; i < c->n; i++)
 		free(c->refused[i]);
 	free(c->wanted);
+	kernel_names_destroy(c->names);
 	shared_sites_deinit(&c->sites);
 	site_table_deinit(&c->table);
 }
@@ -35,13 +37,10 @@ static void deinit_change(struct change *c)
 static int read_sites(struct change *c, struct error *err)
 {
 	struct trace_session *s = c->session;
-	struct kernel_names *names;
-	int ret = kernel_names_create(&s->kernel, &names, err);
+	int ret = kernel_names_create(&s->kernel, &c->names, err);
 
-	if (ret)
-		return ret;
-	ret = site_table_read(&c->table, &s->kernel, names, err);
-	kernel_names_destroy(names);
+	if (!ret)
+		ret = site_table_read(&c->table, &s->kernel, c->names, err);
 	if (!ret)
 		ret = shared_sites_make(&c->sites, &c->table, &s->plan,
 					ftrace_handoff_is_possible(&s->kernel), err);
@@ -85,7 +84,7 @@ static int add_instance(struct change *c, struct session_instance *instance, str
 		c->wants[want].sinks = stream->sinks;
 		c->wants[want].records = &stream->records;
 	}
-	ret = instance->ops->select(instance->tracer, &c->table, c->wanted, err);
+	ret = instance->ops->select(instance->tracer, &c->table, instance->active, c->wanted, err);
 	for (size_t i = 0; !ret && i < c->sites.n; i++) {
 		if (!c->wanted[i])
 			continue;
@@ -112,6 +111,8 @@ static int plan(struct change *c, struct error *err)
 /* The plan's shared sites and the instances' refusals have names of the table. */
 static void keep_results(struct change *c, bool active)
 {
+	struct trace_session *s = c->session;
+
 	for (size_t i = 0; i < c->n; i++) {
 		struct session_instance *instance = c->instances[i];
 
@@ -122,9 +123,11 @@ static void keep_results(struct change *c, bool active)
 		instance->active = active;
 		c->refused[i] = NULL;
 	}
-	site_table_deinit(&c->session->sites);
-	c->session->sites = c->table;
+	site_table_deinit(&s->sites);
+	s->sites = c->table;
 	c->table = (struct site_table){0};
+	session_keep_names(s, c->names);
+	c->names = NULL;
 }
 
 void direct_note_switch(struct trace_session *s, size_t sites, uint64_t since_ns)
@@ -143,8 +146,25 @@ struct trace_switch trace_session_switch(const struct trace_session *s)
 	return s->switched;
 }
 
-/* Sites that were given to the guest's ftrace, or taken back, since the plan: plan again. */
-static int commit(struct trace_session *s, uint64_t handoffs, struct error *err)
+/* With the guest stopped: what the plan was made from is as it was. Else -ESTALE: plan again. */
+static int check_plan(struct trace_session *s, const struct site_table *table, uint64_t handoffs,
+		      struct error *err)
+{
+	bool current = true;
+	int ret = 0;
+
+	if (atomic_load(&s->ftrace.times) != handoffs || s->ftrace.out)
+		return error_set(err, ESTALE, "the guest's own ftrace has changed its sites");
+	if (table)
+		ret = site_table_is_current(table, &s->kernel, &current, err);
+	if (!ret && !current)
+		ret = error_set(err, ESTALE, "the guest is loading or unloading modules");
+	return ret;
+}
+
+/* `table`: what was planned from; NULL: no sites were looked at. */
+static int commit(struct trace_session *s, const struct site_table *table, uint64_t handoffs,
+		  struct error *err)
 {
 	struct engine *engine = s->ring_engine;
 	int ret = ftrace_handoff_stop(&s->kernel, err);
@@ -155,12 +175,11 @@ static int commit(struct trace_session *s, uint64_t handoffs, struct error *err)
 		engine->ops->direct_discard(engine);
 		return ret;
 	}
-	if (atomic_load(&s->ftrace.times) != handoffs || s->ftrace.out) {
+	ret = check_plan(s, table, handoffs, err);
+	if (ret)
 		engine->ops->direct_discard(engine);
-		ret = error_set(err, ESTALE, "the guest's own ftrace has changed its sites");
-	} else {
+	else
 		ret = engine->ops->direct_commit(engine, &switched, err);
-	}
 	s->guest->control->resume(s->guest, NULL);
 	direct_note_switch(s, switched, since);
 	return ret;
@@ -176,12 +195,16 @@ static int try_change(struct trace_session *s, struct instance_list *list, const
 
 	change = (struct direct_change){
 		.wants = c.wants, .nr_wants = c.n, .sites = &c.sites, .off = c.off};
+	if (!ret && c.n)
+		change.bell = modules_bell_site(s, &c.table, &c.sites);
 	if (!ret)
 		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
 	if (!ret)
-		ret = commit(s, handoffs, err);
+		ret = commit(s, &c.table, handoffs, err);
 	if (!ret)
 		keep_results(&c, true);
+	if (!ret)
+		modules_open_bell(s, change.bell);
 	deinit_change(&c);
 	return ret;
 }
@@ -202,7 +225,7 @@ static int try_keep(struct trace_session *s, const bool *off, struct error *err)
 	const uint64_t handoffs = atomic_load(&s->ftrace.times);
 	int ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
 
-	return ret ? ret : commit(s, handoffs, err);
+	return ret ? ret : commit(s, NULL, handoffs, err);
 }
 
 int direct_keep_wants(struct trace_session *s, const bool *off, struct error *err)
@@ -223,6 +246,11 @@ int direct_plan(struct trace_session *s, struct instance_list *list, struct erro
 		keep_results(&c, false);
 	deinit_change(&c);
 	return ret;
+}
+
+bool direct_is_active(const struct trace_session *s)
+{
+	return s->enabled && !s->direct_pending && instances_have_direct(&s->instances);
 }
 
 int direct_no_rings(const struct trace_session *s, struct error *err)
@@ -247,4 +275,5 @@ void direct_forget(struct trace_session *s)
 	for (size_t i = 0; i < s->instances.n; i++)
 		s->instances.v[i]->active = false;
 	s->direct_pending = true;
+	modules_open_bell(s, false);
 }

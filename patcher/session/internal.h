@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_SESSION_INTERNAL_H
 #define SONDE_PATCHER_SESSION_INTERNAL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include "introspect/kernel/modules.h"
@@ -79,6 +80,18 @@ struct session_instance {
 	size_t nr_refused;
 };
 
+/*
+ * Modules come and go while functions are recorded. do_init_module() runs when the sites of a
+ * module are in the kernel's list, and none of its functions has been called: its site rings a
+ * bell, and the vCPU waits there until the thread that starts and stops has followed.
+ */
+struct module_bell {
+	pthread_mutex_t lock;
+	pthread_cond_t heard_one;
+	uint64_t rung, heard; /* how often; under lock */
+	bool open;            /* someone hears it; under lock */
+};
+
 struct instance_list {
 	struct session_instance *v[TRACE_MAX_INSTANCES];
 	size_t n;
@@ -104,6 +117,8 @@ struct trace_session {
 	struct site_table sites;        /* that the direct lane is planned from */
 	bool direct_pending;            /* instances of the direct lane wait for rings */
 	struct trace_switch switched;
+	struct module_bell bell;
+	uint64_t next_follow; /* host monotonic ns */
 
 	struct decoder *decoder;
 	struct call_table *calls; /* that have not returned */
@@ -132,7 +147,9 @@ struct trace_session {
 				  while the switch is pending. */
 
 	struct live_counters counters;
+	/* Of functions, those of modules that are gone included. */
 	struct kernel_names *names;
+	bool has_names;    /* none is missing */
 	uint64_t names_ns; /* when they were read, host monotonic */
 };
 
@@ -238,6 +255,8 @@ int direct_keep_wants(struct trace_session *session, const bool *off, struct err
 int direct_no_rings(const struct trace_session *session, struct error *err);
 /* What they would record, without changing anything. */
 int direct_plan(struct trace_session *session, struct instance_list *list, struct error *err);
+/* Whether instances of the direct lane record now. */
+bool direct_is_active(const struct trace_session *session);
 /* If rings have come, start the instances that wait for them. */
 int direct_start(struct trace_session *session, struct error *err);
 /* So many of its sites changed while the guest was stopped, since this time on the monotonic clock.
@@ -245,6 +264,25 @@ int direct_start(struct trace_session *session, struct error *err);
 void direct_note_switch(struct trace_session *session, size_t sites, uint64_t since_ns);
 /* Rings are gone, or not there yet. */
 void direct_forget(struct trace_session *session);
+
+/* --- status.c --------------------------------------------------------------------------------- */
+
+/* Names that were read just now: taken over, with the older ones of functions that are gone. */
+void session_keep_names(struct trace_session *session, struct kernel_names *names);
+
+/* --- modules.c -------------------------------------------------------------------------------- */
+
+void modules_init(struct trace_session *session);
+void modules_deinit(struct trace_session *session);
+/* The site at which modules ring, of this table; 0: there is none, modules are polled for. */
+uint64_t modules_bell_site(const struct trace_session *session, const struct site_table *table,
+			   const struct shared_sites *sites);
+/* Whether vCPUs that ring are waited for. Those that wait go on when it is closed. */
+void modules_open_bell(struct trace_session *session, bool open);
+/* Record the functions of modules that have come, and forget those that are gone. */
+int modules_follow(struct trace_session *session, struct error *err);
+/* engine_config.bell; arg is the session. */
+void session_on_bell(void *arg);
 
 /* --- dispatch.c ------------------------------------------------------------------------------- */
 

@@ -29,6 +29,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 					 .counters = &s->counters};
 	trap_table_init(&s->traps);
 	s->direct_pending = true;
+	modules_init(s);
 	s->stream_ops = &session_streams;
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
@@ -73,6 +74,7 @@ void trace_session_destroy(struct trace_session *s)
 	trap_reader_deinit(&s->reader);
 	call_table_destroy(s->calls);
 	decoder_destroy(s->decoder);
+	modules_deinit(s);
 	free(s);
 }
 
@@ -337,7 +339,8 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 	if (ret)
 		return ret;
 	session_poll(s);
-	return direct_start(s, err);
+	ret = direct_start(s, err);
+	return ret ? ret : modules_follow(s, err);
 }
 
 int trace_session_plan(struct trace_session *s, const char *const *specs,

@@ -30,6 +30,9 @@ struct trace_options {
 	bool exitless;       /* where the guest can have it; otherwise, and early in boot, traps */
 	bool drop;           /* exitless: a full ring loses events; else the vCPU waits */
 	uint32_t ring_bytes; /* exitless: per vCPU, a power of two from RING_MIN_DATA on */
+	/* On a vCPU's thread: have trace_session_tick() called soon. NULL: it is called anyway. */
+	void (*wake)(void *arg);
+	void *wake_arg;
 };
 void trace_session_set_options(struct trace_session *session, const struct trace_options *options);
 
@@ -87,7 +90,8 @@ int trace_session_stop(struct trace_session *session, struct error *err);
 /*
  * Call it some times per second while the guest runs. It puts traps back when a second with too
  * many calls is over, installs trampolines when the guest is ready and no trap has shown it, starts
- * instances that waited for them, and closes the streams of those that are gone.
+ * instances that waited for them, closes the streams of those that are gone, and follows the
+ * modules of the guest: functions of those that were loaded are recorded from then on.
  */
 int trace_session_tick(struct trace_session *session, struct error *err);
 

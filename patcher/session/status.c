@@ -195,21 +195,25 @@ static int read_names(struct trace_session *s)
 	uint64_t now = clock_monotonic_ns();
 	int ret;
 
-	if (s->names && (s->guest->caps & GUEST_STOPS_TO_READ || now - s->names_ns < names_ns))
+	if (s->has_names && (s->guest->caps & GUEST_STOPS_TO_READ || now - s->names_ns < names_ns))
 		return -EAGAIN;
 	ret = kernel_names_create(&s->kernel, &names, NULL);
-	if (ret)
-		return ret;
-	kernel_names_destroy(s->names);
+	if (!ret)
+		session_keep_names(s, names);
+	return ret;
+}
+
+void session_keep_names(struct trace_session *s, struct kernel_names *names)
+{
+	kernel_names_keep(names, s->names);
 	s->names = names;
-	s->names_ns = now;
-	return 0;
+	s->names_ns = clock_monotonic_ns();
+	s->has_names = true;
 }
 
 void trace_session_modules_changed(struct trace_session *s)
 {
-	kernel_names_destroy(s->names);
-	s->names = NULL;
+	s->has_names = false;
 }
 
 int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
@@ -218,7 +222,7 @@ int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name
 	struct trace_session *s = session;
 	int ret;
 
-	if (!s->located || (!s->names && read_names(s)))
+	if (!s->located || (!s->has_names && read_names(s) && !s->names))
 		return -ENOENT;
 	ret = kernel_names_lookup(s->names, gva, name, name_size, start, size);
 	if (ret != -ENOENT || kernel_in_image(&s->kernel, gva))

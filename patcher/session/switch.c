@@ -15,6 +15,7 @@ int session_create_engines(struct trace_session *s, struct error *err)
 					     .failure = &s->failure,
 					     .emit = session_emit,
 					     .emitted = session_emitted,
+					     .bell = session_on_bell,
 					     .arg = s,
 					     .ring_bytes = s->options.ring_bytes,
 					     .drop = s->options.drop};

@@ -117,6 +117,16 @@ int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_byt
 	return ret;
 }
 
+/* Whether the guest may have freed all of a run. */
+static bool is_transient(const struct patch_set *set, const struct page_run *run)
+{
+	bool transient = true;
+
+	for (size_t i = run->begin; i < run->end; i++)
+		transient &= set->v[i].transient;
+	return transient;
+}
+
 /* Where a run is written. */
 struct run_writer {
 	const struct page_run *run;
@@ -206,15 +216,6 @@ static int remove_breaks(const struct undo *u, const struct page_run *run, struc
 	return ret;
 }
 
-static bool is_transient(const struct undo *u, const struct page_run *run)
-{
-	bool transient = true;
-
-	for (size_t i = run->begin; i < run->end; i++)
-		transient &= u->set->v[i].transient;
-	return transient;
-}
-
 static int undo_run(const struct undo *u, struct page_run *run, struct error *err)
 {
 	size_t n = nr_ours(u->set, run, u->kernel, false);
@@ -223,7 +224,7 @@ static int undo_run(const struct undo *u, struct page_run *run, struct error *er
 
 	if (!ret && n && !u->unverified)
 		ret = read_run(run, u->kernel, err);
-	if (ret == -EFAULT && is_transient(u, run)) {
+	if (ret == -EFAULT && is_transient(u->set, run)) {
 		u->outcome->unchanged += n;
 		return 0;
 	}
@@ -265,6 +266,9 @@ static int verify_old(const struct patch_set *set, const struct kernel *kernel, 
 	while (next_run(set, set->n, &run)) {
 		int ret = nr_ours(set, &run, kernel, false) ? read_run(&run, kernel, err) : 0;
 
+		if (ret == -EFAULT && is_transient(set, &run))
+			return error_set_at(err, ESTALE, run.gva, "%s: the guest freed its text",
+					    set->v[run.begin].function);
 		if (ret)
 			return ret;
 		for (size_t i = run.begin; i < run.end; i++) {

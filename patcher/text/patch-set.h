@@ -88,7 +88,8 @@ int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_byt
 /*
  * With every vCPU stopped: verify all old bytes, refuse if a vCPU is strictly inside a patch, write
  * all, read back. On any failure everything written is put back and *err has the reason and the
- * address of the first refusal: -ESTALE old bytes differ, -EBUSY a vCPU stayed inside, -EIO.
+ * address of the first refusal: -ESTALE old bytes differ or transient text is gone, -EBUSY a vCPU
+ * stayed inside, -EIO.
  */
 int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct error *err);
 

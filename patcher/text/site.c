@@ -68,6 +68,8 @@ const char *site_state_text(enum site_state state)
 		return "is taken by a kprobe of the guest";
 	case SITE_TRAP:
 		return "holds a trap of another Sonde";
+	case SITE_UNREADABLE:
+		return "is not mapped";
 	case SITE_UNKNOWN:
 		break;
 	}

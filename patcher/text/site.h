@@ -19,6 +19,7 @@ enum site_state {
 	SITE_JMP,             /* an optimised kprobe */
 	SITE_INT3,            /* a kprobe, or text being poked */
 	SITE_TRAP,            /* a trap that another tracer left behind */
+	SITE_UNREADABLE,      /* freed text: its bytes are not known */
 	SITE_UNKNOWN,
 };
 

@@ -100,10 +100,13 @@ struct tracer_ops {
 
 	/* On the direct lane, instead of all from `probes` on: */
 
-	/* Set wanted[i] of each site of the table whose calls are to be recorded. -ENOENT: of none;
-	 * *err has the pattern. */
-	int (*select)(const struct tracer *tracer, const struct site_table *sites, bool *wanted,
-		      struct error *err);
+	/*
+	 * Set wanted[i] of each site of the table whose calls are to be recorded. -ENOENT: of none,
+	 * and none can come; *err has the pattern. `again`: this tracer has been asked before, and
+	 * functions may be gone since, which is no error.
+	 */
+	int (*select)(const struct tracer *tracer, const struct site_table *sites, bool again,
+		      bool *wanted, struct error *err);
 	/* What is recorded of a call: enum direct_field. */
 	uint32_t (*fields)(const struct tracer *tracer);
 	/* Of which calls: what the guest decides, and what is left for the host. Both may be NULL,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The few instructions that vCPUs of a fake guest execute. */
 #include <string.h>
+#include "introspect/guest/memory.h"
 #include "tests/lib/fake-guest.h"
 
 enum {
@@ -96,17 +97,29 @@ static bool run_out(struct fake_guest *fg, unsigned int vcpu, uint8_t port)
 	return false;
 }
 
+/* In the image, or in memory that was added. NULL: nowhere. */
+static const uint8_t *fetch(struct fake_guest *fg, uint64_t rip)
+{
+	enum { INSN_MAX = 10 };
+	uint64_t offset = rip - fake_gva(0), gpa;
+
+	if (offset < FAKE_BANNER)
+		return fake_text(fg, offset);
+	if (kernel_in_image(&fg->kernel, rip) || kernel_translate(&fg->kernel, rip, &gpa, NULL))
+		return NULL;
+	return guest_phys_hva(&fg->guest, gpa, INSN_MAX);
+}
+
 int fake_guest_run(struct fake_guest *fg, unsigned int vcpu)
 {
 	struct fake_vcpu *v = &fg->vcpus[vcpu];
 	int traps = 0;
 
 	for (int i = 0; i < MAX_STEPS; i++) {
-		uint64_t offset = v->regs.rip - fake_gva(0);
-		const uint8_t *at = fake_text(fg, offset);
+		const uint8_t *at = fetch(fg, v->regs.rip);
 		size_t plain;
 
-		if (offset >= FAKE_BANNER)
+		if (!at)
 			return -1;
 		if (fake_breaks_at(&fg->breaks, v->regs.rip)) {
 			traps += run_trap(fg, vcpu);

@@ -38,6 +38,7 @@ struct recorder {
 	const struct monitor_guest_ops *ops;
 	void *arg;
 	struct event_source *signals, *ticks, *limit;
+	struct event_source *early_tick; /* as long as there is a session */
 	int signal_fd, signal_number;
 	sigset_t old_signals;
 	bool let_through; /* signals kill the process from now on */
@@ -65,6 +66,10 @@ double recorder_rate(const struct recorder *recorder, const struct trace_status 
 
 /* Start the monitor if the command line asks for one. */
 int recorder_listen(struct recorder *recorder, struct error *err);
+
+/* Make early_tick; on any thread: let it come. For struct trace_options; arg is the recorder. */
+int recorder_add_wake(struct recorder *recorder, struct error *err);
+void recorder_wake(void *arg);
 
 /* With -v: print a switch of sites that is new. With the lock held, or without a tick. */
 void recorder_print_switched(struct recorder *recorder);

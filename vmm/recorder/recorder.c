@@ -8,6 +8,7 @@
 #include <string.h>
 #include "formats/base/clock.h"
 #include "formats/cli/cli.h"
+#include "vmm/loop/event-loop.h"
 #include "vmm/recorder/internal.h"
 
 /* --- life ----------------------------------------------------------------------------------- */
@@ -179,12 +180,16 @@ static int create_session(struct recorder *r, struct error *err)
 		.drop = o->on_full == RECORDER_DROP,
 		.ring_bytes = (uint32_t)(o->subbufs * o->subbuf_bytes),
 		.max_rate = o->mode == RECORDER_TRAP ? o->max_rate : 0,
+		.wake = recorder_wake,
+		.wake_arg = r,
 	};
 	struct trace_info info;
-	int ret;
+	int ret = recorder_add_wake(r, err);
 
 	fill_info(r, &info);
-	ret = trace_writer_create(r->dir, r->config.nr_vcpus, o->encoding, &info, &r->writer, err);
+	if (!ret)
+		ret = trace_writer_create(r->dir, r->config.nr_vcpus, o->encoding, &info,
+					  &r->writer, err);
 	if (!ret)
 		ret = trace_session_create(r->guest, r->image, r->writer, &r->session, err);
 	if (ret)
@@ -313,7 +318,9 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 	finish(r);
 	recorder_print_switched(r);
 	trace_session_destroy(r->session);
+	event_source_remove(r->early_tick);
 	r->session = NULL;
+	r->early_tick = NULL;
 }
 
 int recorder_snapshot(struct recorder *r, struct error *err)

@@ -143,7 +143,7 @@ static bool is_enough(const struct recorder *r)
 	       (bytes && r->writer && trace_writer_bytes(r->writer) >= bytes);
 }
 
-static void on_tick(void *arg)
+static void tick_session(void *arg)
 {
 	struct recorder *r = arg;
 	struct error err;
@@ -153,6 +153,25 @@ static void on_tick(void *arg)
 		recorder_fail(r, &err);
 	recorder_print_switched(r);
 	pthread_mutex_unlock(&r->lock);
+}
+
+int recorder_add_wake(struct recorder *r, struct error *err)
+{
+	return event_loop_add_timer(r->config.loop, 0, tick_session, r, &r->early_tick, err);
+}
+
+void recorder_wake(void *arg)
+{
+	const struct recorder *r = arg;
+
+	event_timer_arm(r->early_tick, 0);
+}
+
+static void on_tick(void *arg)
+{
+	struct recorder *r = arg;
+
+	tick_session(r);
 	if (is_enough(r))
 		r->ops->quit(r->arg);
 	else if (r->nr_ticks++ % PROGRESS_TICKS == 0)

@@ -193,7 +193,7 @@ static size_t mark(const struct function_selection *selection, const struct site
 	return n;
 }
 
-static int function_select(const struct tracer *tracer, const struct site_table *sites,
+static int function_select(const struct tracer *tracer, const struct site_table *sites, bool again,
 			   bool *wanted, struct error *err)
 {
 	const struct function_tracer *t = function_of(tracer);
@@ -202,8 +202,10 @@ static int function_select(const struct tracer *tracer, const struct site_table 
 	int ret = list_functions(t, sites, &list, err);
 
 	if (!ret)
-		ret = function_set_resolve(t->functions, &list, &selection, err);
-	if (!ret && !mark(&selection, sites, wanted))
+		ret = (again ? function_set_select : function_set_resolve)(t->functions, &list,
+									   &selection, err);
+	if (!ret && !mark(&selection, sites, wanted) && !again &&
+	    !function_set_awaits_module(t->functions))
 		ret = error_set(err, ENOENT, "'%s' means no function that is loaded now",
 				t->spec->text);
 	function_selection_deinit(&selection);

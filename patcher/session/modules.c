@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Modules that come and go while functions are recorded. */
+#include <errno.h>
+#include "formats/base/clock.h"
+#include "patcher/session/internal.h"
+
+enum {
+	ENTRY_BYTES = 16, /* the most in front of a mcount site */
+	SLICE_NS = 1000000,
+};
+
+/* How long a module waits for a thread that is busy; how often to look at a guest that is stopped
+ * for each read of its memory. */
+static const uint64_t wait_max_ns = 1000000000, slow_poll_ns = 2000000000;
+
+void modules_init(struct trace_session *s)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&s->bell.lock, NULL);
+	pthread_cond_init(&s->bell.heard_one, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+void modules_deinit(struct trace_session *s)
+{
+	pthread_cond_destroy(&s->bell.heard_one);
+	pthread_mutex_destroy(&s->bell.lock);
+}
+
+uint64_t modules_bell_site(const struct trace_session *s, const struct site_table *table,
+			   const struct shared_sites *sites)
+{
+	const uint64_t function = kernel_symbol(&s->kernel, "do_init_module");
+
+	if (!function || !(s->guest->caps & GUEST_CAP_PORT_TRAP))
+		return 0;
+	for (size_t i = 0; i < table->n; i++)
+		if (table->v[i].gva - function < ENTRY_BYTES)
+			return sites->v[i].refusal ? 0 : table->v[i].gva;
+	return 0;
+}
+
+/* --- the bell --------------------------------------------------------------------------------- */
+
+/* Those that have rung up to now go on. */
+static void hear(struct module_bell *bell, uint64_t rung)
+{
+	pthread_mutex_lock(&bell->lock);
+	bell->heard = rung;
+	pthread_cond_broadcast(&bell->heard_one);
+	pthread_mutex_unlock(&bell->lock);
+}
+
+void modules_open_bell(struct trace_session *s, bool open)
+{
+	struct module_bell *bell = &s->bell;
+
+	pthread_mutex_lock(&bell->lock);
+	bell->open = open;
+	if (!open)
+		bell->heard = bell->rung;
+	pthread_cond_broadcast(&bell->heard_one);
+	pthread_mutex_unlock(&bell->lock);
+}
+
+/* The thread that is to hear the bell may be waiting for this vCPU to stop. */
+static void give_way(struct guest *guest)
+{
+	if (guest->control->is_stopped(guest) && !guest->control->stop(guest, NULL))
+		guest->control->resume(guest, NULL);
+}
+
+static struct timespec slice_after(uint64_t now_ns)
+{
+	const uint64_t ns_per_s = 1000000000, until = now_ns + SLICE_NS;
+
+	return (struct timespec){(time_t)(until / ns_per_s), (long)(until % ns_per_s)};
+}
+
+void session_on_bell(void *arg)
+{
+	struct trace_session *s = arg;
+	struct module_bell *bell = &s->bell;
+	const uint64_t begin = clock_monotonic_ns();
+	uint64_t now = begin, ticket;
+
+	pthread_mutex_lock(&bell->lock);
+	ticket = bell->open ? ++bell->rung : 0;
+	if (ticket && s->options.wake)
+		s->options.wake(s->options.wake_arg);
+	while (bell->heard < ticket && now - begin < wait_max_ns) {
+		const struct timespec until = slice_after(now);
+
+		pthread_cond_timedwait(&bell->heard_one, &bell->lock, &until);
+		pthread_mutex_unlock(&bell->lock);
+		give_way(s->guest);
+		pthread_mutex_lock(&bell->lock);
+		now = clock_monotonic_ns();
+	}
+	count_event(&s->counters, COUNTER_LATE_MODULES, bell->heard < ticket);
+	pthread_mutex_unlock(&bell->lock);
+}
+
+/* --- following -------------------------------------------------------------------------------- */
+
+static int has_patch(void *arg, struct patch *patch, const uint8_t *now, struct error *err)
+{
+	bool *standing = arg;
+
+	(void)err;
+	*standing &= patch->yielded || (now && !memcmp(now, patch->new_bytes, patch->size));
+	return 0;
+}
+
+/* A module may be gone and have come again to the same place. */
+static bool patches_stand(struct trace_session *s)
+{
+	const struct patch_set *shared = &s->plan.shared;
+	struct patch_set modules = {.sorted = true};
+	const size_t first = patch_set_find(shared, kernel_symbol(&s->kernel, "_end"));
+	bool standing = true;
+
+	modules.v = shared->v + first;
+	modules.n = shared->applied ? shared->n - first : 0;
+	patch_set_read(&modules, &s->kernel, has_patch, &standing, NULL);
+	return standing;
+}
+
+/* False also where the guest's lists cannot be read because it is changing them. */
+static bool has_changed(struct trace_session *s)
+{
+	bool current;
+
+	if (s->ftrace.out || site_table_is_current(&s->sites, &s->kernel, &current, NULL))
+		return false;
+	return !current || !patches_stand(s);
+}
+
+static bool is_due(struct trace_session *s)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (s->guest->caps & GUEST_STOPS_TO_READ && now < s->next_follow)
+		return false;
+	s->next_follow = now + slow_poll_ns;
+	return true;
+}
+
+/* What cannot be followed is not tried again until it changes. */
+static int fail(struct trace_session *s, int ret)
+{
+	struct ftrace_census now;
+
+	if (ret == -EAGAIN || ret == -ESTALE || ret == -EBUSY)
+		return 0;
+	if (!ftrace_census_take(&now, &s->kernel, NULL)) {
+		ftrace_census_deinit(&s->sites.census);
+		s->sites.census = now;
+	}
+	return ret;
+}
+
+/* Where no bell rings, functions that are new have been called before. */
+static int follow(struct trace_session *s, bool open, struct error *err)
+{
+	const uint64_t before = s->switched.times;
+	int ret = direct_apply(s, &s->instances, NULL, err);
+
+	if (ret)
+		return ret;
+	count_event(&s->counters, COUNTER_LATE_MODULES, !open && s->switched.times != before);
+	return 0;
+}
+
+int modules_follow(struct trace_session *s, struct error *err)
+{
+	struct module_bell *bell = &s->bell;
+	uint64_t rung;
+	int ret = 0;
+	bool open;
+
+	if (!direct_is_active(s) || !is_due(s))
+		return 0;
+	pthread_mutex_lock(&bell->lock);
+	rung = bell->rung;
+	open = bell->open;
+	pthread_mutex_unlock(&bell->lock);
+	if (has_changed(s))
+		ret = follow(s, open, err);
+	/* those that have to wait for the next try go on waiting */
+	if (ret != -EAGAIN && ret != -ESTALE && ret != -EBUSY)
+		hear(bell, rung);
+	return ret ? fail(s, ret) : 0;
+}

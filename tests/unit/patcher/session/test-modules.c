@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Modules that are loaded and unloaded while their functions are recorded, on a fake guest. */
+#include <elf.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/clock.h"
+#include "patcher/engine/ring-internal.h"
+#include "patcher/session/internal.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+
+#define MODULE_TEXT UINT64_C(0xffffffffc0000000)
+
+enum {
+	RING_BYTES = 64 << 10,
+	CALL = 0xe8,
+	PATIENCE_MS = 20000,
+	FUNCTION_BYTES = 0x100,
+	DISABLED = 1 << 25,
+	PRESENT_RW = 3,
+
+	/* in the image: a function that FAKE_CALLER calls */
+	FAKE_INIT_MODULE = 0x2180,
+
+	/* the heap: page tables, the module's page, its struct ftrace_page and struct module */
+	PMD_GPA = FAKE_HEAP_GPA + 0x200000,
+	PT_GPA = PMD_GPA + 0x1000,
+	TEXT_GPA = PMD_GPA + 0x2000,
+	PAGE_GPA = PMD_GPA + 0x3000,
+	RECORDS_GPA = PMD_GPA + 0x4000,
+	MODULE_GPA = PMD_GPA + 0x5000,
+	KALLSYMS_GPA = PMD_GPA + 0x6000,
+	SYMTAB_GPA = PMD_GPA + 0x7000,
+	STRTAB_GPA = PMD_GPA + 0x8000,
+
+	/* offsets in fake-kernel.c's struct module */
+	LIST = 8,
+	NAME = 24,
+	MEM = 128,
+	KALLSYMS = 200,
+};
+
+static const uint8_t nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+static struct fake_session fs;
+
+static uint8_t *memory(uint64_t gpa)
+{
+	return fs.fg.base.ram + gpa;
+}
+
+static void put64(uint64_t gpa, uint64_t value)
+{
+	fake_put64(&fs.fg.base, gpa, value);
+}
+
+/* --- a guest with modules -------------------------------------------------------------------- */
+
+/* A page of the kernel's page tables, for the last GiB. */
+static void map_module_area(void)
+{
+	uint64_t pgd = FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT, pud;
+
+	memcpy(&pud, memory(pgd + 511 * 8), sizeof(pud));
+	put64((pud & ~UINT64_C(0xfff)) + 511 * 8, PMD_GPA | PRESENT_RW);
+	put64(PMD_GPA, PT_GPA | PRESENT_RW);
+}
+
+/* do_init_module() is one more function with a site. */
+static void add_loader(void)
+{
+	static const struct fake_symbol symbols[] = {{"do_init_module", FAKE_INIT_MODULE},
+						     {NULL, 0}};
+	static const uint8_t body[] = {0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3};
+
+	if (fake_guest_add_symbols(&fs.fg, symbols))
+		abort();
+	fake_code(&fs.fg, FAKE_INIT_MODULE, body, sizeof(body));
+	put64(FAKE_SITES_GPA + FAKE_NR_SITES * 16, fake_gva(FAKE_INIT_MODULE));
+	fake_put32(&fs.fg.base, FAKE_FTRACE_LIST_GPA + 16, FAKE_NR_SITES + 1);
+}
+
+static void put_symbol(unsigned int index, uint32_t name, uint64_t value)
+{
+	const Elf64_Sym sym = {.st_name = name, .st_value = value, .st_shndx = 1};
+
+	memcpy(memory(SYMTAB_GPA + index * sizeof(sym)), &sym, sizeof(sym));
+}
+
+/* Its text and its names, but not its sites yet. */
+static void place_module(void)
+{
+	put64(PT_GPA, TEXT_GPA | PRESENT_RW);
+	memset(memory(TEXT_GPA), 0x90, 0x1000);
+	for (unsigned int i = 0; i < 2; i++)
+		memcpy(memory(TEXT_GPA + i * FUNCTION_BYTES), nop, sizeof(nop));
+	put64(FAKE_PHYS_TEXT + FAKE_MODULES, fake_direct(MODULE_GPA) + LIST);
+	put64(MODULE_GPA + LIST, fake_gva(FAKE_MODULES));
+	memcpy(memory(MODULE_GPA + NAME), "brd", 4);
+	put64(MODULE_GPA + MEM, MODULE_TEXT);
+	fake_put32(&fs.fg.base, MODULE_GPA + MEM + 8, 0x1000);
+	put64(MODULE_GPA + KALLSYMS, fake_direct(KALLSYMS_GPA));
+	put64(KALLSYMS_GPA, fake_direct(SYMTAB_GPA));
+	fake_put32(&fs.fg.base, KALLSYMS_GPA + 8, 2);
+	put64(KALLSYMS_GPA + 16, fake_direct(STRTAB_GPA));
+	memcpy(memory(STRTAB_GPA), "\0brd_read\0brd_write", 20);
+	put_symbol(0, 1, MODULE_TEXT);
+	put_symbol(1, 10, MODULE_TEXT + FUNCTION_BYTES);
+}
+
+/* ftrace_module_init(), and, without `flags`, ftrace_module_enable(). */
+static void list_sites(uint64_t flags)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		put64(RECORDS_GPA + i * 16, MODULE_TEXT + i * FUNCTION_BYTES);
+		put64(RECORDS_GPA + i * 16 + 8, flags);
+	}
+	put64(PAGE_GPA, 0);
+	put64(PAGE_GPA + 8, fake_direct(RECORDS_GPA));
+	fake_put32(&fs.fg.base, PAGE_GPA + 16, 2);
+	put64(FAKE_FTRACE_LIST_GPA, fake_direct(PAGE_GPA));
+}
+
+static void load(void)
+{
+	place_module();
+	list_sites(0);
+}
+
+/* Also its memory. */
+static void unload(void)
+{
+	put64(FAKE_FTRACE_LIST_GPA, 0);
+	put64(FAKE_PHYS_TEXT + FAKE_MODULES, fake_gva(FAKE_MODULES));
+	put64(PT_GPA, 0);
+}
+
+static void create(bool port)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+
+	fake_session_create(&fs);
+	if (!port)
+		fs.fg.guest.caps &= ~(unsigned int)GUEST_CAP_PORT_TRAP;
+	trace_session_set_options(fs.session, &options);
+	map_module_area();
+	add_loader();
+	unload();
+	fake_session_keep_text(&fs);
+}
+
+static void end(void)
+{
+	ok(!trace_session_failure(fs.session), "nothing has failed while tracing");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
+	   "after a stop the kernel's text is what it was");
+	fake_session_destroy(&fs);
+}
+
+static bool start(const char *spec)
+{
+	const char *const specs[] = {spec, NULL};
+	struct error err = {0};
+
+	if (!trace_session_start(fs.session, specs, &err))
+		return true;
+	tap_diag("%s", err.text);
+	return false;
+}
+
+static bool tick(void)
+{
+	struct error err = {0};
+
+	if (!trace_session_tick(fs.session, &err))
+		return true;
+	tap_diag("%s", err.text);
+	return false;
+}
+
+/* Whether calls of the module's first and second function are recorded. */
+static bool records(bool first, bool second)
+{
+	return (*memory(TEXT_GPA) == CALL) == first &&
+	       (*memory(TEXT_GPA + FUNCTION_BYTES) == CALL) == second;
+}
+
+static size_t sites_of(unsigned int i)
+{
+	return fake_session_status(&fs).instances[i].sites;
+}
+
+static uint64_t nr_late(void)
+{
+	return fake_session_count(&fs, COUNTER_LATE_MODULES);
+}
+
+/* --- tests ----------------------------------------------------------------------------------- */
+
+static void test_polled(void)
+{
+	char name[64];
+	uint64_t begin, size;
+
+	create(false);
+	ok(start("function:*:mod:brd"), "a module can be asked for that is not there");
+	is_u64(sites_of(0), 0, "none of its functions is recorded");
+	place_module();
+	list_sites(DISABLED);
+	ok(tick() && records(false, false), "while ftrace prepares the module it is left alone");
+	list_sites(0);
+	ok(tick() && records(true, true), "functions of a module that was loaded are recorded");
+	is_u64(sites_of(0), 2, "the instance has them");
+	is_u64(nr_late(), 1, "that their first calls were missed is counted");
+	ok(tick() && trace_session_switch(fs.session).times == 1, "a tick alone changes nothing");
+	unload();
+	ok(tick() && !sites_of(0), "functions of a module that is gone are forgotten");
+	load();
+	ok(tick() && records(true, true), "it may come again");
+	memcpy(memory(TEXT_GPA), nop, sizeof(nop));
+	ok(tick() && records(true, true), "also between two looks at the list");
+	unload();
+	ok(tick(), "it goes");
+	ok(!trace_session_symbolize(fs.session, MODULE_TEXT + 5, name, sizeof(name), &begin,
+				    &size) &&
+		   !strcmp(name, "brd_read [brd]"),
+	   "its functions keep their names: %s", name);
+	end();
+}
+
+static void test_selection(void)
+{
+	struct error err = {0};
+
+	create(false);
+	load();
+	ok(start("function:brd_read,kfree"), "functions of a module and of the kernel");
+	ok(records(true, false) && sites_of(0) == 2, "only those that are wanted are recorded");
+	unload();
+	ok(tick() && sites_of(0) == 1, "one that is gone is no error");
+	ok(!trace_session_add_instance(fs.session, "other=function:__kmalloc", &err),
+	   "nor when another tracer comes: %s", err.text);
+	ok(trace_session_add_instance(fs.session, "again=function:brd_read", &err) == -ENOENT,
+	   "a new tracer must name functions that there are: %s", err.text);
+	load();
+	ok(tick() && records(true, false) && sites_of(0) == 2,
+	   "it is recorded when it comes again");
+	end();
+}
+
+/* Text that is freed while patches are planned for it. */
+static void free_text(struct fake_guest *fg)
+{
+	fg->on_stop = NULL;
+	unload();
+}
+
+static void test_race(void)
+{
+	create(false);
+	ok(start("function:kfree,*:mod:brd"), "a function and a module");
+	load();
+	fs.fg.on_stop = free_text;
+	ok(tick() && sites_of(0) == 1,
+	   "a module that goes while its sites are planned is left alone");
+	load();
+	put64(PT_GPA, 0);
+	ok(tick() && sites_of(0) == 1 && fake_session_status(&fs).instances[0].nr_refused == 2,
+	   "text that cannot be read is refused by name");
+	end();
+}
+
+static atomic_bool through;
+static bool seen;
+
+/* A vCPU that loads the module: in do_init_module() its functions are recorded already. */
+static void *load_on_vcpu(void *arg)
+{
+	(void)arg;
+	load();
+	fake_session_call(&fs, 1, FAKE_INIT_MODULE, 0);
+	seen = records(true, true);
+	atomic_store(&through, true);
+	return NULL;
+}
+
+static atomic_uint wakes;
+
+static void wake(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&wakes, 1);
+}
+
+static void test_bell(void)
+{
+	struct error err = {0};
+	pthread_t thread;
+
+	create(true);
+	fs.session->options.wake = wake;
+	ok(start("function:*:mod:brd"), "a module is asked for");
+	ok(*fake_text(&fs.fg, FAKE_INIT_MODULE) == CALL,
+	   "the loader rings, though it is not traced");
+	if (pthread_create(&thread, NULL, load_on_vcpu, NULL))
+		abort();
+	for (int i = 0; i < PATIENCE_MS && !atomic_load(&wakes); i++)
+		clock_wait_ms(1);
+	ok(atomic_load(&wakes) && !atomic_load(&through), "a vCPU that loads a module waits");
+	for (int i = 0; i < PATIENCE_MS && !atomic_load(&through); i++, clock_wait_ms(1))
+		trace_session_tick(fs.session, NULL);
+	pthread_join(thread, NULL);
+	ok(atomic_load(&through) && seen, "when it goes on, the module's functions are recorded");
+	is_u64(nr_late(), 0, "none of their calls is missing");
+	ok(!trace_session_remove_instance(fs.session, "function", &err) &&
+		   *fake_text(&fs.fg, FAKE_INIT_MODULE) != CALL,
+	   "without tracers the loader does not ring: %s", err.text);
+	end();
+}
+
+/* Nobody hears it. */
+static void test_deaf(void)
+{
+	create(true);
+	ok(start("function:*:mod:brd"), "a module is asked for");
+	load();
+	ok(fake_session_call(&fs, 1, FAKE_INIT_MODULE, 0) == 1 && records(false, false),
+	   "a vCPU does not wait for ever");
+	is_u64(nr_late(), 1, "that is counted");
+	ok(tick() && records(true, true), "the functions are recorded later");
+	end();
+}
+
+int main(void)
+{
+	test_polled();
+	test_selection();
+	test_race();
+	test_bell();
+	test_deaf();
+	return tap_done();
+}
