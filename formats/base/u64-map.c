@@ -19,7 +19,13 @@ void u64_map_deinit(struct u64_map *map)
 {
 	free(map->slots);
 	free(map->taken);
-	*map = (struct u64_map){.stride = map->stride, .seed = map->seed};
+	budget_give(map->budget, u64_map_memory(map));
+	*map = (struct u64_map){.stride = map->stride, .seed = map->seed, .budget = map->budget};
+}
+
+void u64_map_set_budget(struct u64_map *map, struct budget *budget)
+{
+	map->budget = budget;
 }
 
 static size_t home(const struct u64_map *map, uint64_t key)
@@ -68,9 +74,12 @@ static bool grow(struct u64_map *map)
 	struct u64_map bigger = *map;
 
 	bigger.capacity = map->capacity ? map->capacity * 2 : INITIAL_CAPACITY;
+	if (!budget_take(map->budget, u64_map_memory(&bigger)))
+		return false;
 	bigger.slots = reallocarray(NULL, bigger.capacity, bigger.stride);
 	bigger.taken = calloc(bigger.capacity, 1);
 	if (!bigger.slots || !bigger.taken) {
+		budget_give(map->budget, u64_map_memory(&bigger));
 		free(bigger.slots);
 		free(bigger.taken);
 		return false;
@@ -86,6 +95,7 @@ static bool grow(struct u64_map *map)
 	}
 	free(map->slots);
 	free(map->taken);
+	budget_give(map->budget, u64_map_memory(map));
 	*map = bigger;
 	return true;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "formats/base/budget.h"
 
 /*
  * A hash table from 64-bit keys (addresses) to values of one fixed size, held by value: open
@@ -19,11 +20,15 @@ struct u64_map {
 	size_t count;
 	size_t capacity; /* 0 or a power of two */
 	uint64_t seed;
+	struct budget *budget; /* or NULL */
 };
 
 /* An empty map of values of value_size bytes (may be 0: a set). Allocates nothing. */
 void u64_map_init(struct u64_map *map, size_t value_size);
 void u64_map_deinit(struct u64_map *map);
+
+/* Its memory comes out of this budget, which must outlive the map. While it is empty. */
+void u64_map_set_budget(struct u64_map *map, struct budget *budget);
 
 /* The value of key, or NULL. Valid, as every value pointer here, until the next insert or remove.
  */

@@ -23,7 +23,8 @@ static bool is_same(const struct ctf_value *a, const struct ctf_value *b)
 }
 
 /* Make room for one more item. Returns false without memory. */
-static bool grow(void *items, size_t item_size, size_t count, size_t *capacity)
+static bool grow(struct budget *budget, void *items, size_t item_size, size_t count,
+		 size_t *capacity)
 {
 	size_t more = *capacity ? 2 * *capacity : 64;
 	void *old, *bigger;
@@ -31,7 +32,7 @@ static bool grow(void *items, size_t item_size, size_t count, size_t *capacity)
 	if (count < *capacity)
 		return true;
 	memcpy(&old, items, sizeof(old));
-	bigger = reallocarray(old, more, item_size);
+	bigger = budget_realloc(budget, old, *capacity * item_size, more * item_size);
 	if (!bigger)
 		return false;
 	memcpy(items, &bigger, sizeof(bigger));
@@ -41,17 +42,19 @@ static bool grow(void *items, size_t item_size, size_t count, size_t *capacity)
 
 /* --- of an instance -------------------------------------------------------------------------- */
 
-void ctf_dictionary_init(struct ctf_dictionary *dictionary, size_t max)
+void ctf_dictionary_init(struct ctf_dictionary *dictionary, size_t max, struct budget *budget)
 {
-	*dictionary = (struct ctf_dictionary){.max = max};
+	*dictionary = (struct ctf_dictionary){.max = max, .budget = budget};
 	pthread_mutex_init(&dictionary->lock, NULL);
 	u64_map_init(&dictionary->ids, sizeof(unsigned int));
+	u64_map_set_budget(&dictionary->ids, budget);
 }
 
 void ctf_dictionary_deinit(struct ctf_dictionary *dictionary)
 {
 	u64_map_deinit(&dictionary->ids);
-	free(dictionary->values);
+	budget_free(dictionary->budget, dictionary->values,
+		    dictionary->capacity * sizeof(*dictionary->values));
 	pthread_mutex_destroy(&dictionary->lock);
 }
 
@@ -59,7 +62,8 @@ static unsigned int add_value(struct ctf_dictionary *d, const struct ctf_value *
 {
 	unsigned int *id;
 
-	if (d->count >= d->max || !grow(&d->values, sizeof(*d->values), d->count, &d->capacity))
+	if (d->count >= d->max ||
+	    !grow(d->budget, &d->values, sizeof(*d->values), d->count, &d->capacity))
 		return 0;
 	id = u64_map_insert(&d->ids, hash_of(value), NULL);
 	if (!id)
@@ -111,12 +115,14 @@ void ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size
 	values->bytes_each = bytes_each;
 	values->sites = sites;
 	u64_map_init(&values->known, sizeof(struct known_value));
+	u64_map_set_budget(&values->known, all->budget);
 }
 
 void ctf_values_deinit(struct ctf_values *values)
 {
 	u64_map_deinit(&values->known);
-	free(values->used);
+	budget_free(values->all ? values->all->budget : NULL, values->used,
+		    values->capacity * sizeof(*values->used));
 }
 
 void ctf_values_begin(struct ctf_values *values)
@@ -128,7 +134,8 @@ void ctf_values_begin(struct ctf_values *values)
 /* Note that the packet uses the value. Returns its id; 0 without memory. */
 static unsigned int use(struct ctf_values *values, const struct ctf_value *value, unsigned int id)
 {
-	if (!grow(&values->used, sizeof(*values->used), values->nr_used, &values->capacity))
+	if (!grow(values->all->budget, &values->used, sizeof(*values->used), values->nr_used,
+		  &values->capacity))
 		return 0;
 	values->used[values->nr_used++] = (struct ctf_used_value){*value, id};
 	*values->table_bytes += values->bytes_each;

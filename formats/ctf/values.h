@@ -26,9 +26,10 @@ struct ctf_dictionary {
 	struct u64_map ids; /* to index in `values`, by hash */
 	struct ctf_value *values;
 	size_t count, capacity, max;
+	struct budget *budget; /* or NULL */
 };
 
-void ctf_dictionary_init(struct ctf_dictionary *dictionary, size_t max);
+void ctf_dictionary_init(struct ctf_dictionary *dictionary, size_t max, struct budget *budget);
 void ctf_dictionary_deinit(struct ctf_dictionary *dictionary);
 
 /* A copy of all, to be freed: the value at i has id i + 1. NULL without memory, or values. */

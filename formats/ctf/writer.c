@@ -17,6 +17,7 @@ struct ctf_encoder {
 	struct ctf_identity identity;
 	struct cache_table *caches;
 	struct call_sites *sites;
+	struct budget *budget;
 	struct output *output;
 	pthread_mutex_t lock; /* the instances; each is constant once it is there */
 	struct ctf_instance *instances[TRACE_INSTANCES_MAX];
@@ -276,7 +277,7 @@ static void set_suffix(struct ctf_instance *instance, const struct ctf_encoder *
 		snprintf(instance->suffix, sizeof(instance->suffix), ".%s", name);
 }
 
-static struct ctf_instance *new_instance(const struct trace_instance *about)
+static struct ctf_instance *new_instance(const struct trace_instance *about, struct budget *budget)
 {
 	struct ctf_instance *instance = calloc(1, sizeof(*instance));
 
@@ -287,11 +288,13 @@ static struct ctf_instance *new_instance(const struct trace_instance *about)
 	instance->about.spec = strdup(about->spec);
 	instance->plan = ctf_plan_create(about->classes, about->nr_classes);
 	ctf_dictionary_init(&instance->code,
-			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_CODE) : 0);
+			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_CODE) : 0, budget);
 	ctf_dictionary_init(&instance->flags,
-			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_FLAGS) : 0);
+			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_FLAGS) : 0,
+			    budget);
 	ctf_dictionary_init(&instance->strings,
-			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_STRING) : 0);
+			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_STRING) : 0,
+			    budget);
 	if (!instance->about.name || !instance->about.spec || !instance->plan) {
 		destroy_instance(instance);
 		return NULL;
@@ -308,7 +311,7 @@ static int add_instance(struct trace_encoder *base, const struct trace_instance 
 	if (about->nr_classes > CTF_MAX_CLASSES)
 		return error_set(err, E2BIG, "%s: more than %d classes of events", about->name,
 				 CTF_MAX_CLASSES);
-	instance = new_instance(about);
+	instance = new_instance(about, encoder->budget);
 	if (!instance)
 		return error_set(err, ENOMEM, "out of memory");
 	set_suffix(instance, encoder);
@@ -384,6 +387,7 @@ int ctf_encoder_create(const struct encoder_input *input, const struct ctf_ident
 	encoder->dir_fd = input->dir_fd;
 	encoder->caches = input->caches;
 	encoder->sites = input->sites;
+	encoder->budget = input->budget;
 	encoder->output = input->output;
 	encoder->identity = *identity;
 	pthread_mutex_init(&encoder->lock, NULL);

@@ -6,17 +6,18 @@
 
 enum { MAX_CALL_SITES = 1 << 18 }; /* a kernel has fewer; a hostile guest does not */
 
-void call_sites_init(struct call_sites *sites)
+void call_sites_init(struct call_sites *sites, struct budget *budget)
 {
-	*sites = (struct call_sites){0};
+	*sites = (struct call_sites){.budget = budget};
 	pthread_mutex_init(&sites->lock, NULL);
 	u64_map_init(&sites->known, 0);
+	u64_map_set_budget(&sites->known, budget);
 }
 
 void call_sites_deinit(struct call_sites *sites)
 {
 	u64_map_deinit(&sites->known);
-	free(sites->all);
+	budget_free(sites->budget, sites->all, sites->room * sizeof(*sites->all));
 	pthread_mutex_destroy(&sites->lock);
 }
 
@@ -27,8 +28,10 @@ static bool make_room(struct call_sites *sites)
 
 	if (sites->count < sites->room)
 		return true;
-	bigger = sites->count < MAX_CALL_SITES ? reallocarray(sites->all, room, sizeof(*bigger))
-					       : NULL;
+	if (sites->count >= MAX_CALL_SITES)
+		return false;
+	bigger = budget_realloc(sites->budget, sites->all, sites->room * sizeof(*bigger),
+				room * sizeof(*bigger));
 	if (!bigger)
 		return false;
 	sites->all = bigger;

@@ -13,9 +13,10 @@ struct call_sites {
 	struct u64_map known;
 	uint64_t *all;
 	size_t count, room;
+	struct budget *budget; /* or NULL */
 };
 
-void call_sites_init(struct call_sites *sites);
+void call_sites_init(struct call_sites *sites, struct budget *budget);
 void call_sites_deinit(struct call_sites *sites);
 
 /*

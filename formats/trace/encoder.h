@@ -64,6 +64,7 @@ struct encoder_input {
 	int dir_fd;
 	struct cache_table *caches;
 	struct call_sites *sites; /* is told of each address of code */
+	struct budget *budget;    /* for tables that grow with what the guest does */
 	struct output *output;    /* of all streams; ends before they do */
 };
 

@@ -16,22 +16,26 @@ void site_names_init(struct site_names *names, struct call_sites *sites, int dir
 	*names = (struct site_names){.sites = sites, .dir_fd = dir_fd, .fd = -1};
 	sidecar_names_file(sidecar_name, names->file_name, sizeof(names->file_name));
 	u64_map_init(&names->by_start, sizeof(size_t));
+	u64_map_set_budget(&names->by_start, sites->budget);
 }
 
 void site_names_deinit(struct site_names *names)
 {
+	struct budget *budget = names->sites ? names->sites->budget : NULL;
+
 	for (size_t i = 0; i < names->count; i++)
-		free(names->symbols[i].name);
-	free(names->symbols);
-	free(names->pending);
+		budget_free_text(budget, names->symbols[i].name);
+	budget_free(budget, names->symbols, names->room * sizeof(*names->symbols));
+	budget_free(budget, names->pending, names->pending_room * sizeof(*names->pending));
 	u64_map_deinit(&names->by_start);
-	if (names->fd >= 0)
+	if (names->sites && names->fd >= 0)
 		close(names->fd);
 }
 
 /* --- naming ---------------------------------------------------------------------------------- */
 
-static bool make_room(void *items, size_t item_size, size_t count, size_t *room)
+static bool make_room(struct budget *budget, void *items, size_t item_size, size_t count,
+		      size_t *room)
 {
 	size_t more = *room ? 2 * *room : BATCH;
 	void *old, *bigger;
@@ -39,7 +43,7 @@ static bool make_room(void *items, size_t item_size, size_t count, size_t *room)
 	if (count < *room)
 		return true;
 	memcpy(&old, items, sizeof(old));
-	bigger = reallocarray(old, more, item_size);
+	bigger = budget_realloc(budget, old, *room * item_size, more * item_size);
 	if (!bigger)
 		return false;
 	memcpy(items, &bigger, sizeof(bigger));
@@ -54,7 +58,8 @@ static void take_sites(struct site_names *names)
 
 	while ((n = call_sites_get(names->sites, names->taken, batch, BATCH))) {
 		for (size_t i = 0; i < n; i++)
-			if (make_room(&names->pending, sizeof(*names->pending), names->nr_pending,
+			if (make_room(names->sites->budget, &names->pending,
+				      sizeof(*names->pending), names->nr_pending,
 				      &names->pending_room))
 				names->pending[names->nr_pending++] = batch[i];
 		names->taken += n;
@@ -71,11 +76,12 @@ static void add_symbol(struct site_names *names, const struct sidecar_symbol *sy
 			names->symbols[*index].address = symbol->address;
 		return;
 	}
-	copy = strdup(symbol->name);
-	if (copy && make_room(&names->symbols, sizeof(*symbol), names->count, &names->room))
+	copy = budget_strdup(names->sites->budget, symbol->name);
+	if (copy && make_room(names->sites->budget, &names->symbols, sizeof(*symbol), names->count,
+			      &names->room))
 		index = u64_map_insert(&names->by_start, symbol->start, NULL);
 	if (!index) {
-		free(copy);
+		budget_free_text(names->sites->budget, copy);
 		return;
 	}
 	*index = names->count;

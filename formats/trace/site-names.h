@@ -23,9 +23,9 @@ typedef int trace_symbolize_fn(void *arg, uint64_t address, char *name, size_t n
  * of them. One thread at a time.
  */
 struct site_names {
-	struct call_sites *sites;
-	size_t taken;      /* call sites that were looked at */
-	uint64_t *pending; /* of these, those that are to be named */
+	struct call_sites *sites; /* its budget is that of the names, too */
+	size_t taken;             /* call sites that were looked at */
+	uint64_t *pending;        /* of these, those that are to be named */
 	size_t nr_pending, pending_room;
 	struct u64_map by_start;        /* to index in `symbols` */
 	struct sidecar_symbol *symbols; /* in the order in which they were named */

@@ -45,6 +45,7 @@ struct trace_writer {
 	struct writer_instance *instances[TRACE_INSTANCES_MAX];
 	atomic_uint nr_instances; /* each is there for good */
 	struct cache_table caches;
+	struct budget budget; /* of the guest */
 	struct call_sites sites;
 	struct site_names names; /* under source_lock */
 	struct trace_encoder *encoder;

@@ -258,8 +258,10 @@ static int create_output(struct trace_writer *writer)
 
 static int create_files(struct trace_writer *writer, unsigned int encoding, struct error *err)
 {
-	struct encoder_input input = {
-		.dir_fd = writer->dir_fd, .caches = &writer->caches, .sites = &writer->sites};
+	struct encoder_input input = {.dir_fd = writer->dir_fd,
+				      .caches = &writer->caches,
+				      .sites = &writer->sites,
+				      .budget = &writer->budget};
 	int ret = create_output(writer);
 
 	input.output = writer->output;
@@ -312,7 +314,8 @@ static struct trace_writer *new_writer(int dir_fd, unsigned int nr_vcpus,
 	pthread_mutex_init(&writer->describe_lock, NULL);
 	pthread_mutex_init(&writer->instances_lock, NULL);
 	cache_table_init(&writer->caches);
-	call_sites_init(&writer->sites);
+	budget_init(&writer->budget, BUDGET_OF_A_GUEST);
+	call_sites_init(&writer->sites, &writer->budget);
 	return writer;
 }
 
@@ -422,6 +425,11 @@ const struct error *trace_writer_error(const struct trace_writer *writer)
 	return writer->failed ? &writer->error : NULL;
 }
 
+struct budget *trace_writer_budget(struct trace_writer *writer)
+{
+	return &writer->budget;
+}
+
 uint64_t trace_writer_bytes(const struct trace_writer *writer)
 {
 	const struct output_counts counts = output_counts(writer->output);
@@ -444,6 +452,7 @@ void trace_writer_counters(struct trace_writer *writer, struct trace_counters *c
 		counters->v[COUNTER_OVERWRITTEN] += c.overwritten;
 	}
 	counters->v[COUNTER_DISK_BYTES] = counts.written_bytes;
+	counters->v[COUNTER_OVER_BUDGET] = atomic_load(&writer->budget.refused);
 	counters->v[COUNTER_DISK_WAITS] = counts.waits;
 	counters->v[COUNTER_DISK_WAIT_NS] = counts.wait_ns;
 }

@@ -73,8 +73,8 @@ struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned
 				     unsigned int vcpu);
 
 /*
- * Append events in a batch, to any number of sinks: a sink's lock is taken with its first event, and
- * kept until the batch ends, so that others who need it (counts, flushes) wait. One thread at a
+ * Append events in a batch, to any number of sinks: a sink's lock is taken with its first event,
+ * and kept until the batch ends, so that others who need it (counts, flushes) wait. One thread at a
  * time for each sink. `bytes` is an event of the instance's class with this index. Events are
  * buffered, and written by a thread of the writer's own (output.h). If the buffer is full:
  *  - If the disk is slow, put waits for it. With trace_writer_set_drop() it does not: the event is
@@ -156,6 +156,10 @@ void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
 			 struct trace_writer_counts *out);
 void trace_writer_instance_counts(const struct trace_writer *writer, unsigned int number,
 				  unsigned int vcpu, struct trace_writer_counts *out);
+
+/* What the guest that is traced may make this process use: of the writer's tables, and of those
+ * that read the guest. Lives as long as the writer. */
+struct budget *trace_writer_budget(struct trace_writer *writer);
 
 /* Bytes of finished packets, in files or on their way. */
 uint64_t trace_writer_bytes(const struct trace_writer *writer);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "formats/base/budget.h"
 #include "formats/base/error.h"
 #include "introspect/guest/clock.h"
 #include "introspect/guest/control.h"
@@ -76,7 +77,8 @@ struct guest {
 	const struct guest_scratch_ops *scratch;
 	uint32_t caps; /* enum guest_cap */
 	unsigned int nr_vcpus;
-	uint64_t max_scratch; /* bytes that one scratch->add can give; 0: no such limit */
+	uint64_t max_scratch;  /* bytes that one scratch->add can give; 0: no such limit */
+	struct budget *budget; /* of memory that it can make us use; NULL: no bound */
 };
 
 /* Whether places in guest text can call the trap handler, by an OUT or by a breakpoint. */

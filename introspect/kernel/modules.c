@@ -28,11 +28,12 @@ struct module_layout {
 
 struct module_symbol {
 	uint64_t start, end;
-	char *name; /* "fn [module]", owned */
+	char *name; /* "fn [module]" */
 };
 
 struct kernel_names {
 	const struct kernel *kernel;
+	struct budget *budget;
 	struct module_symbol *symbols; /* sorted by start */
 	size_t n, room;
 };
@@ -155,9 +156,10 @@ static int grow(struct kernel_names *names)
 		return 0;
 	if (names->n >= MAX_SYMBOLS)
 		return -E2BIG;
-	bigger = realloc(names->symbols, room * sizeof(*bigger));
+	bigger = budget_realloc(names->budget, names->symbols, names->room * sizeof(*bigger),
+				room * sizeof(*bigger));
 	if (!bigger)
-		return -ENOMEM;
+		return -E2BIG;
 	names->symbols = bigger;
 	names->room = room;
 	return 0;
@@ -176,7 +178,7 @@ static int add_symbol(struct kernel_names *names, const struct module_view *modu
 		      const Elf64_Sym *sym)
 {
 	const uint64_t end = text_end(module, sym->st_value);
-	char name[SYMBOL_NAME_SIZE];
+	char name[SYMBOL_NAME_SIZE], text[SYMBOL_NAME_SIZE + MODULE_NAME_SIZE + 4];
 	struct module_symbol *out;
 	int ret;
 
@@ -190,8 +192,10 @@ static int add_symbol(struct kernel_names *names, const struct module_view *modu
 	if (ret)
 		return ret;
 	out = &names->symbols[names->n];
-	if (asprintf(&out->name, "%s [%s]", name, module->name) < 0)
-		return -ENOMEM;
+	snprintf(text, sizeof(text), "%s [%s]", name, module->name);
+	out->name = budget_strdup(names->budget, text);
+	if (!out->name)
+		return -E2BIG;
 	out->start = sym->st_value;
 	out->end = end;
 	names->n++;
@@ -280,6 +284,7 @@ int kernel_names_create(const struct kernel *kernel, struct kernel_names **out, 
 	if (!names)
 		return error_set(err, ENOMEM, "out of memory");
 	names->kernel = kernel;
+	names->budget = kernel->guest->budget;
 	if (head && get_layout(kernel->image->btf, &layout))
 		ret = add_all_modules(names, &layout, head);
 	if (ret && ret != -E2BIG) {
@@ -329,8 +334,8 @@ void kernel_names_destroy(struct kernel_names *names)
 	if (!names)
 		return;
 	for (size_t i = 0; i < names->n; i++)
-		free(names->symbols[i].name);
-	free(names->symbols);
+		budget_free_text(names->budget, names->symbols[i].name);
+	budget_free(names->budget, names->symbols, names->room * sizeof(*names->symbols));
 	free(names);
 }
 

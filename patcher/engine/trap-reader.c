@@ -17,7 +17,8 @@ struct seen_hit {
 int trap_reader_init(struct trap_reader *r, struct error *err)
 {
 	pthread_mutex_init(&r->arrays_lock, NULL);
-	return call_table_create(&r->arrays, err);
+	return call_table_create(r->kernel->guest ? r->kernel->guest->budget : NULL, &r->arrays,
+				 err);
 }
 
 void trap_reader_deinit(struct trap_reader *r)

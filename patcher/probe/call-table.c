@@ -30,6 +30,7 @@ struct chain {
 
 struct call_table {
 	unsigned int stack_shift;
+	struct budget *budget; /* or NULL */
 	struct chain chains[NR_CHAINS];
 };
 
@@ -56,13 +57,14 @@ static bool same_stack(const struct call_table *table, uint64_t a, uint64_t b)
 	return distance < SAME_STACK_DISTANCE && a >> table->stack_shift == b >> table->stack_shift;
 }
 
-int call_table_create(struct call_table **out, struct error *err)
+int call_table_create(struct budget *budget, struct call_table **out, struct error *err)
 {
 	struct call_table *table = calloc(1, sizeof(*table));
 
 	if (!table)
 		return error_set(err, ENOMEM, "out of memory");
 	table->stack_shift = STACK_SHIFT;
+	table->budget = budget;
 	*out = table;
 	return 0;
 }
@@ -72,12 +74,12 @@ void call_table_set_stack(struct call_table *table, uint32_t bytes)
 	table->stack_shift = (unsigned int)__builtin_ctz(bytes);
 }
 
-static void free_list(struct node *node)
+static void free_list(struct budget *budget, struct node *node)
 {
 	while (node) {
 		struct node *next = node->next;
 
-		free(node);
+		budget_free(budget, node, sizeof(*node));
 		node = next;
 	}
 }
@@ -87,8 +89,8 @@ void call_table_destroy(struct call_table *table)
 	if (!table)
 		return;
 	for (int i = 0; i < NR_CHAINS; i++) {
-		free_list(table->chains[i].head);
-		free_list(table->chains[i].spare);
+		free_list(table->budget, table->chains[i].head);
+		free_list(table->budget, table->chains[i].spare);
 	}
 	free(table);
 }
@@ -103,14 +105,14 @@ static void unlink_node(struct chain *chain, struct node **link)
 	set_length(chain, chain->length - 1);
 }
 
-static struct node *take_node(struct chain *chain)
+static struct node *take_node(const struct call_table *table, struct chain *chain)
 {
 	struct node *node = chain->spare;
 
 	if (chain->length == CHAIN_MAX)
 		return NULL;
 	if (!node)
-		return malloc(sizeof(*node));
+		return budget_malloc(table->budget, sizeof(*node));
 	chain->spare = node->next;
 	return node;
 }
@@ -145,7 +147,7 @@ struct open_call *call_table_push(struct call_table *table, uint64_t key,
 
 	*result = (struct call_table_push_result){0};
 	drop_dead(table, chain, key, result);
-	node = take_node(chain);
+	node = take_node(table, chain);
 	if (!node)
 		return NULL;
 	node->entry = (struct open_call){.key = key};

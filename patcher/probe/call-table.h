@@ -31,8 +31,8 @@ struct open_call {
 /* One thread at a time uses a table. */
 struct call_table;
 
-/* -ENOMEM. Destroying is NULL-safe. */
-int call_table_create(struct call_table **out, struct error *err);
+/* -ENOMEM. Its calls come out of the budget, which may be NULL. Destroying is NULL-safe. */
+int call_table_create(struct budget *budget, struct call_table **out, struct error *err);
 void call_table_destroy(struct call_table *table);
 
 /* Bytes of a task's stack, a power of two, at first 16 KiB. The table must be empty. */
@@ -43,8 +43,9 @@ struct call_table_push_result {
 	unsigned int lost;       /* deeper calls that cannot be live any more */
 };
 
-/* Add a call; the caller fills in what is not its key. NULL without memory, and over a cap of half
- * a million calls: the caller counts it as lost. Valid until the call is popped or dropped. */
+/* Add a call; the caller fills in what is not its key. NULL without memory or budget, and over a
+ * cap of half a million calls: the caller counts it as lost. Valid until the call is popped or
+ * dropped. */
 struct open_call *call_table_push(struct call_table *table, uint64_t key,
 				  struct call_table_push_result *result);
 

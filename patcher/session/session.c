@@ -22,6 +22,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	s->guest = guest;
 	s->image = image;
 	s->writer = writer;
+	guest->budget = writer ? trace_writer_budget(writer) : NULL;
 	s->reader = (struct trap_reader){.kernel = &s->kernel,
 					 .plan = &s->plan,
 					 .traps = &s->traps,
@@ -33,7 +34,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	s->stream_ops = &session_streams;
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
-		ret = call_table_create(&s->calls, err);
+		ret = call_table_create(guest->budget, &s->calls, err);
 	if (!ret)
 		ret = trap_reader_init(&s->reader, err);
 	if (!ret)
@@ -75,6 +76,7 @@ void trace_session_destroy(struct trace_session *s)
 	call_table_destroy(s->calls);
 	decoder_destroy(s->decoder);
 	modules_deinit(s);
+	s->guest->budget = NULL;
 	free(s);
 }
 

@@ -72,7 +72,7 @@ void ctf_make(struct ctf_made *made, bool big_endian, const struct kmem_record *
 	for (uint8_t i = 0; i < CTF_UUID_SIZE; i++)
 		made->identity.uuid[i] = (uint8_t)(i * 17);
 	cache_table_init(&caches);
-	call_sites_init(&sites);
+	call_sites_init(&sites, NULL);
 	add_caches(&caches);
 	if (output_create(&config, &input.output) ||
 	    ctf_encoder_create(&input, &made->identity, &encoder))

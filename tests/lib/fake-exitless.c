@@ -52,7 +52,7 @@ void fake_exitless_init(struct fake_exitless *f, enum trampoline_full full)
 	f->hits = calloc(FAKE_MAX_HITS, sizeof(*f->hits));
 	f->ram = malloc(FAKE_RAM);
 	if (!f->hits || !f->ram || decoder_create(&f->decoder, NULL) ||
-	    call_table_create(&f->calls, NULL))
+	    call_table_create(NULL, &f->calls, NULL))
 		abort();
 	make_plan(f);
 	f->reader = (struct trap_reader){.kernel = &f->fs.fg.kernel,

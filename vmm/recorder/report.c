@@ -173,6 +173,11 @@ static void print_counts(const struct recorder *r)
 	if (counter_text(&counters, COUNTER_DISK_WAITS, text, sizeof(text)))
 		fprintf(stderr, "sonde %s: %s, %s written\n", verb, text,
 			text_bytes(counters.v[COUNTER_DISK_BYTES]).s);
+	if (counters.v[COUNTER_OVER_BUDGET])
+		fprintf(stderr,
+			"sonde %s: the guest made use of all the memory that it may (%s): names of "
+			"call sites, or calls, are missing\n",
+			verb, text_bytes(BUDGET_OF_A_GUEST).s);
 	gaps = print_gaps(r, &counters);
 	fprintf(stderr, "sonde %s: ", verb);
 	print_events(&sum);

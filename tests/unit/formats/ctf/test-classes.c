@@ -147,7 +147,7 @@ static void write_events(const char *dir, const struct event_class *classes,
 
 	input.dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
 	cache_table_init(&caches);
-	call_sites_init(&sites);
+	call_sites_init(&sites, NULL);
 	if (output_create(&config, &input.output) ||
 	    ctf_encoder_create(&input, &identity, &encoder) ||
 	    encoder->ops->add_instance(encoder, &instance, NULL) ||

@@ -21,7 +21,7 @@ struct names {
 	unsigned int asked;
 };
 
-enum { MODULE = 0x100000, NOWHERE = 0x900000 };
+enum { MODULE = 0x100000, NOWHERE = 0x900000, HIGH = 0x1000000 };
 
 static bool tell(void *arg, struct trace_info *out)
 {
@@ -36,12 +36,12 @@ static int look_up(struct names *n, uint64_t address, char *name, size_t name_si
 	n->asked++;
 	if (n->busy || (address >= MODULE && address < NOWHERE && !n->module))
 		return -EAGAIN;
-	if (address >= NOWHERE)
+	if (address >= NOWHERE && address < HIGH)
 		return -ENOENT;
 	*start = address & ~UINT64_C(0xff);
 	*size = 0x100;
 	snprintf(name, name_size, "fn_%llx%s", (unsigned long long)*start,
-		 address >= MODULE ? " [mod\"\\]" : "");
+		 address >= MODULE && address < NOWHERE ? " [mod\"\\]" : "");
 	return 0;
 }
 
@@ -100,6 +100,16 @@ static struct text name_of(const char *path, uint64_t address)
 	out = name_in(reader, address);
 	trace_reader_close(reader);
 	return out;
+}
+
+static unsigned int count_all(struct trace_reader *reader, unsigned int *nameless)
+{
+	struct record_event event;
+	unsigned int n = 0;
+
+	for (; read_record(reader, &event, NULL) > 0; n++)
+		*nameless += name_in(reader, event.record.call_site).s[0] != 'f';
+	return n;
 }
 
 /* Events of the trace now, all of whose call sites below NOWHERE must have names. */
@@ -281,7 +291,7 @@ static void run_on_full_disk(const char *path)
 	int fd;
 
 	for (uint64_t i = 0; i < FUNCTIONS; i++)
-		put(writer, 0x1000000000 + 0x100 * i);
+		put(writer, 0x10000000 + 0x100 * i);
 	put(writer, 0x1000);
 	await_events(path, FUNCTIONS + 1);
 	fd = fill(path);
@@ -309,6 +319,34 @@ static void test_full_disk(void)
 		run_on_full_disk(dir.path);
 		umount(dir.path);
 	}
+	scratch_remove(&dir);
+}
+
+/* A guest that makes up call sites gets no more than its share of memory. */
+static void test_budget(void)
+{
+	struct names n = {PTHREAD_MUTEX_INITIALIZER, true, false, 0};
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, &n);
+	struct trace_reader *reader = NULL;
+	struct budget *budget = trace_writer_budget(writer);
+	struct trace_losses losses;
+	unsigned int nameless = 0;
+
+	budget->most = 300 << 10;
+	for (uint64_t i = 0; i < 10000; i++)
+		put(writer, 0x10000000 + 0x100 * i);
+	ok(!trace_writer_finish(writer, &info, symbolize, &n, NULL), "the trace is finished");
+	ok(budget->refused && budget->used <= budget->most, "%lu requests were refused",
+	   budget->refused);
+	trace_writer_destroy(writer);
+	if (trace_reader_open(dir.path, &reader, NULL))
+		abort();
+	is_u64(count_all(reader, &nameless), 10000, "no event is lost");
+	ok(nameless > 0 && nameless < 10000, "but %u have no name", nameless);
+	trace_reader_losses(reader, &losses);
+	ok(!losses.unfinished, "the trace is complete");
+	trace_reader_close(reader);
 	scratch_remove(&dir);
 }
 
@@ -381,6 +419,7 @@ int main(void)
 		test_finished();
 		test_damaged();
 		test_full_disk();
+		test_budget();
 		test_kernel();
 	}
 	test_no_sidecar();

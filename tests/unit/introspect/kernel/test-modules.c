@@ -137,6 +137,30 @@ static void test_gone(void)
 	kernel_names_destroy(second);
 }
 
+/* A guest with millions of module symbols. */
+static void test_budget(void)
+{
+	struct kernel_names *names;
+	struct budget budget;
+	uint64_t start, size;
+	char name[64];
+
+	plant_module();
+	for (size_t most = 0; most < 100000; most += most < 100 ? 10 : 30000) {
+		budget_init(&budget, most);
+		fake.kernel.guest->budget = &budget;
+		names = create();
+		ok(!lookup(names, TEXT + 0x10, name, &start, &size),
+		   "with a budget of %zu the image's names are there", most);
+		ok(budget.used <= most, "the names take no more");
+		ok(!lookup(names, MODULE_TEXT + 0x100, name, &start, &size) == !budget.refused,
+		   "modules have names if these fit");
+		kernel_names_destroy(names);
+		is_u64(budget.used, 0, "and give it back");
+	}
+	fake.kernel.guest->budget = NULL;
+}
+
 /* A damaged module list must neither hang nor fail: names of the image stay. */
 static void test_damage(void)
 {
@@ -180,6 +204,7 @@ int main(void)
 		return tap_skip_all("no fake kernel");
 	test_lookup();
 	test_gone();
+	test_budget();
 	test_damage();
 	fake_kernel_destroy(&fake);
 	return tap_done();

@@ -174,9 +174,28 @@ static void test_large_stacks(void)
 	call_table_set_stack(table, STACK_SIZE);
 }
 
+/* A guest that forges stacks gets no more than its share of memory. */
+static void test_budget(void)
+{
+	struct call_table_push_result result;
+	struct call_table *small;
+	struct budget budget;
+	unsigned int n = 0;
+
+	budget_init(&budget, 20 * sizeof(struct open_call));
+	if (call_table_create(&budget, &small, NULL))
+		abort();
+	while (n < 100 && call_table_push(small, 0xffffc90000000000 + n * 0x100000ul, &result))
+		n++;
+	ok(n > 10 && n < 20 && budget.refused == 1, "calls fit into the budget, or are refused: %u",
+	   n);
+	call_table_destroy(small);
+	is_u64(budget.used, 0, "the table gives all of it back");
+}
+
 int main(void)
 {
-	if (call_table_create(&table, NULL))
+	if (call_table_create(NULL, &table, NULL))
 		return 1;
 	test_nesting();
 	test_superseded();
@@ -188,6 +207,7 @@ int main(void)
 	test_large_stacks();
 	test_many();
 	test_cap();
+	test_budget();
 	call_table_destroy(table);
 	call_table_destroy(NULL);
 	return tap_done();

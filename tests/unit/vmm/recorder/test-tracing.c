@@ -330,6 +330,30 @@ static void test_killed(void)
 	scratch_remove(&t.dir);
 }
 
+/* The guest wants more memory than it may have. */
+static void test_budget(void)
+{
+	static const char *const argv[] = {"conclude", NULL};
+	static struct tracing t;
+	struct verb_result result;
+	struct budget *budget;
+
+	begin_tracing(&t, 0);
+	budget = t.fs.fg.guest.budget;
+	if (!ok(budget && budget->most == BUDGET_OF_A_GUEST, "the guest has a budget of memory"))
+		return;
+	budget->most = budget->used;
+	allocate(&t);
+	budget->most = BUDGET_OF_A_GUEST;
+	concluded = t.recorder;
+	result = verb_run(conclude, argv);
+	ok(strstr(result.err, "the guest made use of all the memory that it may (256.0 MiB)"),
+	   "the user is told once that it is used up: %s", result.err);
+	verb_result_deinit(&result);
+	ok(!t.fs.fg.guest.budget, "the budget ends with the session");
+	end_tracing(&t);
+}
+
 int main(void)
 {
 	test_pause();
@@ -337,5 +361,6 @@ int main(void)
 	test_max_size();
 	test_flight_recorder();
 	test_killed();
+	test_budget();
 	return tap_done();
 }
