@@ -13,8 +13,6 @@ static const uint8_t entry_trap[SITE_SIZE] = {0xe6, GUEST_TRAP_PORT, 0x0f, 0x1f,
 /* out %al,$port, and INT3 that no vCPU executes: the handler returns for it. */
 static const uint8_t return_trap[SLOT_MAX_SIZE] = {0xe6, GUEST_TRAP_PORT, 0xcc, 0xcc, 0xcc};
 
-enum { JUMP_SIZE = 5 };
-
 struct planner {
 	struct patch_plan *plan;
 	const struct patch_request *request;

@@ -100,6 +100,55 @@ int function_check_site(const struct kernel *kernel, struct decoder *decoder, ui
 	return 0;
 }
 
+/* --- what a jump covers ----------------------------------------------------------------------- */
+
+static int displace_insn(void *arg, const struct body *body, const struct insn *insn,
+			 struct error *err)
+{
+	struct displaced *d = arg;
+
+	if (insn->address != d->gva + d->size || d->size >= JUMP_SIZE)
+		return 0;
+	if (!insn->movable)
+		return error_set_at(err, ENOTSUP, insn->address,
+				    "an instruction there cannot be executed elsewhere");
+	memcpy(d->bytes + d->size, body->bytes + (insn->address - body->gva), insn->size);
+	d->size += insn->size;
+	return 0;
+}
+
+static int refuse_target(void *arg, const struct body *body, const struct insn *insn,
+			 struct error *err)
+{
+	const struct displaced *d = arg;
+
+	(void)body;
+	if (insn->target && strictly_inside(insn->target, d->gva, d->size))
+		return error_set_at(err, EBUSY, insn->address,
+				    "a jump leads between the instructions that a jump covers");
+	return 0;
+}
+
+int function_displace(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
+		      uint64_t size, uint64_t place, struct displaced *out, struct error *err)
+{
+	struct body body;
+	int ret = body_read(kernel, gva, size, &body, err);
+
+	if (ret)
+		return ret;
+	*out = (struct displaced){.gva = place};
+	ret = body_for_each(&body, decoder, displace_insn, out, err);
+	if (!ret && out->size < JUMP_SIZE)
+		ret = error_set_at(err, ENOTSUP, place, "the function has no room for a jump");
+	if (!ret)
+		ret = body_for_each(&body, decoder, refuse_target, out, err);
+	free(body.bytes);
+	return ret;
+}
+
+/* --- exits ------------------------------------------------------------------------------------ */
+
 struct exit_search {
 	const struct kernel *kernel;
 	struct decoder *decoder;

@@ -263,6 +263,16 @@ static enum insn_kind kind_of(const struct decoder *d, const cs_insn *i)
 	return INSN_OTHER;
 }
 
+static bool uses_rip(const cs_insn *i)
+{
+	const cs_x86 *x = &i->detail->x86;
+
+	for (unsigned int k = 0; k < x->op_count; k++)
+		if (x->operands[k].type == X86_OP_MEM && x->operands[k].mem.base == X86_REG_RIP)
+			return true;
+	return false;
+}
+
 static int not_whole(uint64_t address, struct error *err)
 {
 	return error_set_at(err, EILSEQ, address, "not a complete x86-64 instruction");
@@ -283,6 +293,7 @@ int decoder_decode(struct decoder *d, const uint8_t *bytes, size_t size, uint64_
 		if (out->kind == INSN_CALL_REL || out->kind == INSN_JMP_REL ||
 		    out->kind == INSN_JCC_REL)
 			out->target = (uint64_t)d->scratch->detail->x86.operands[0].imm;
+		out->movable = out->kind == INSN_OTHER && !uses_rip(d->scratch);
 		return 0;
 	}
 	if (!known)

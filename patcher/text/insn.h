@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_TEXT_INSN_H
 #define SONDE_PATCHER_TEXT_INSN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
@@ -28,6 +29,7 @@ struct insn {
 	uint8_t size; /* bytes, 1..15 */
 	enum insn_kind kind;
 	uint64_t target;
+	bool movable; /* it does the same at any other address */
 };
 
 struct decoder;
@@ -76,6 +78,27 @@ struct function {
  */
 int function_check_site(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
 			uint64_t size, uint64_t site, struct error *err);
+
+/*
+ * What a jump at `gva` covers: whole instructions, which code elsewhere may execute in their place
+ * before it goes on behind them.
+ */
+enum { JUMP_SIZE = 5, DISPLACED_MAX = JUMP_SIZE - 1 + 15 };
+
+struct displaced {
+	uint64_t gva;
+	uint8_t size;
+	uint8_t bytes[DISPLACED_MAX];
+};
+
+/*
+ * The instructions at `place` in the body at [gva, gva + size). Errors, with the address:
+ *   -ENOTSUP  one of them cannot be executed elsewhere, or lies at the function's end
+ *   -EBUSY    a jump of the function leads between them
+ *   -EILSEQ, -E2BIG  as above
+ */
+int function_displace(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
+		      uint64_t size, uint64_t place, struct displaced *out, struct error *err);
 
 /*
  * Find every exit of the function at [gva, gva + size). Errors, with the address:

@@ -36,7 +36,8 @@ static int check_insns(struct checker *c)
 		if (ret)
 			return ret;
 		if (insn.kind == INSN_CALL_REL || insn.kind == INSN_CALL_INDIRECT ||
-		    insn.kind == INSN_JMP_INDIRECT || (insn.kind == INSN_RET && c->code->next))
+		    insn.kind == INSN_JMP_INDIRECT ||
+		    (insn.kind == INSN_RET && c->code->next && !c->code->returns))
 			return bad_code(c, &insn,
 					"it leaves by an instruction that it must not have");
 		c->starts[at] = true;
@@ -44,6 +45,14 @@ static int check_insns(struct checker *c)
 	if (insn.kind != INSN_JMP_REL)
 		return bad_code(c, &insn, "it runs off its end");
 	return 0;
+}
+
+/* Where else than into itself it may jump. */
+static bool is_way_out(const struct checker *c, uint64_t gva)
+{
+	const struct code_region *code = c->code;
+
+	return (code->next && gva == code->next) || (code->other && gva == code->other);
 }
 
 static int check_targets(const struct checker *c)
@@ -58,7 +67,7 @@ static int check_targets(const struct checker *c)
 			return ret;
 		if (insn.kind != INSN_JMP_REL && insn.kind != INSN_JCC_REL)
 			continue;
-		if (insn.kind == INSN_JMP_REL && c->code->next && insn.target == c->code->next)
+		if (insn.kind == INSN_JMP_REL && is_way_out(c, insn.target))
 			continue;
 		if (to >= c->code->size || !c->starts[to])
 			return bad_code(c, &insn, "a jump leads into an instruction");

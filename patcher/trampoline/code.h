@@ -55,10 +55,12 @@ struct code_region {
 	const uint8_t *bytes;
 	size_t size; /* TRAMPOLINE_MAX or less */
 	uint64_t gva, next;
+	uint64_t other; /* not 0: it may jump there, too */
+	bool returns;   /* it may return, although it has a `next` */
 };
 
-/* -EILSEQ unless it is whole instructions, of those that code may have, with branches only to them
- * and to `next`; 0 = it returns instead. */
+/* -EILSEQ unless it is whole instructions, of those that code may have, with branches only to them,
+ * to `next` and `other`; next 0 = it returns instead. */
 int code_check(const struct code_region *code, const struct slow_path *slow, size_t nr_slow,
 	       struct decoder *decoder, struct error *err);
 

@@ -40,6 +40,8 @@ int shared_generate(const struct shared_spec *spec, struct decoder *decoder,
 	ret = emit(spec, out, err);
 	if (ret)
 		return ret;
-	return code_check(&(struct code_region){out->bytes, out->size, spec->gva, 0}, out->slow,
-			  spec->nr_records, decoder, err);
+	return code_check(&(struct code_region){.bytes = out->bytes,
+						.size = out->size,
+						.gva = spec->gva},
+			  out->slow, spec->nr_records, decoder, err);
 }

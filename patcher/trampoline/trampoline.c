@@ -151,7 +151,8 @@ int trampoline_generate(const struct trampoline_spec *spec, struct decoder *deco
 	ret = emit(&code, err);
 	if (ret)
 		return ret;
-	region = (struct code_region){out->bytes, out->size, spec->gva, spec->next};
+	region = (struct code_region){
+		.bytes = out->bytes, .size = out->size, .gva = spec->gva, .next = spec->next};
 	ret = code_check(&region, &out->slow, 1, decoder, err);
 	return ret ? ret : code_check(&region, out->extra, spec->nr_extra, decoder, err);
 }

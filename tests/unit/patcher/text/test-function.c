@@ -291,6 +291,44 @@ static void test_site(void)
 	end();
 }
 
+/* --- what a jump covers ----------------------------------------------------------------------- */
+
+static struct displaced displaced;
+
+static int displace(uint64_t place)
+{
+	return function_displace(&fg.kernel, decoder, fake_gva(FN), FN_SIZE, fake_gva(place),
+				 &displaced, &err);
+}
+
+static void test_displace(void)
+{
+	begin();
+	/* push %rbx; mov %rdi,%rbx; sub $8,%rsp; ret */
+	put(FN + 5, "\x53\x48\x89\xfb\x48\x83\xec\x08\xc3", 9);
+	ok(!displace(FN + 5), "instructions that can be executed anywhere can be displaced");
+	ok(displaced.gva == fake_gva(FN + 5) && displaced.size == 8 &&
+		   !memcmp(displaced.bytes, fake_text(&fg, FN + 5), 8),
+	   "whole instructions are displaced: as many as a jump covers");
+	put(FN + 5, "\x48\xc7\xc7\x00\x10\x20\x30\xc3", 8);
+	ok(!displace(FN + 5) && displaced.size == 7, "a single instruction is displaced");
+	put(FN + 5, "\x53\x8b\x15\0\0\0\0\xc3", 8);
+	ok(displace(FN + 5) == -ENOTSUP && err.address == fake_gva(FN + 6),
+	   "an instruction with an address relative to itself cannot be displaced");
+	put(FN + 5, "\x53", 1);
+	fake_branch(&fg, FN + 6, CALL, HELPER);
+	ok(displace(FN + 5) == -ENOTSUP, "a call cannot be displaced");
+	put(FN + 5, "\x53\x90\xc3\x90\x90\x90", 6);
+	ok(displace(FN + 5) == -ENOTSUP, "a return cannot be displaced");
+	put(FN + 5, "\x53\x48\x89\xfb\x48\x83\xec\x08\xeb\xf7\xc3", 11);
+	ok(displace(FN + 5) == -EBUSY, "instructions that a jump leads between are not displaced");
+	put(FN + 5, "\x53\x48\x89\xfb\x48\x83\xec\x08\xeb\xf6\xc3", 11);
+	ok(!displace(FN + 5), "a jump to the first of them does not matter");
+	ok(displace(FN + 6 + FN_SIZE) == -ENOTSUP,
+	   "behind the function there is nothing to displace");
+	end();
+}
+
 int main(void)
 {
 	if (decoder_create(&decoder, NULL))
@@ -304,6 +342,7 @@ int main(void)
 	test_leftover_trap();
 	test_caps();
 	test_site();
+	test_displace();
 	decoder_destroy(decoder);
 	return tap_done();
 }
