@@ -4,10 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "patcher/text/site.h"
-
-enum { AWAIT_TRIES = 500 }; /* of a millisecond */
 
 static void on_prepare(void *arg, const struct guest_trap *hit);
 static void on_post_process(void *arg, const struct guest_trap *hit);
@@ -62,30 +59,48 @@ static int take_or_yield(void *arg, struct patch *p, const uint8_t *now, struct 
 
 static void stop_counting(struct ftrace_handoff *h)
 {
-	if (!h->out)
+	if (!atomic_exchange(&h->out, false))
 		return;
-	h->out = false;
 	atomic_fetch_add(&h->out_ns, now_ns(h) - h->since_ns);
 }
 
-static void take_again(struct ftrace_handoff *h, struct patch_set *set)
+static int take_set(struct ftrace_handoff *h, struct patch_set *set, struct error *err)
 {
-	struct error err;
-
 	patch_set_read(set, h->kernel, take_or_yield, h, NULL);
-	if (patch_set_apply(set, h->kernel, &err))
-		first_error_set(h->failure, &err);
+	return patch_set_apply(set, h->kernel, err);
+}
+
+int ftrace_handoff_take(struct ftrace_handoff *h, struct error *err)
+{
+	int ret = take_set(h, &h->plan->entries, err), shared = 0;
+
+	if (h->shared_out)
+		shared = take_set(h, &h->plan->shared, ret ? NULL : err);
+	stop_counting(h);
+	return ret ? ret : shared;
+}
+
+int ftrace_handoff_give(struct ftrace_handoff *h, struct error *err)
+{
+	int ret, entries;
+
+	h->shared_out = h->plan->shared.applied;
+	ret = patch_set_revert(&h->plan->shared, h->kernel, NULL, err);
+	entries = patch_set_revert(&h->plan->entries, h->kernel, NULL, ret ? NULL : err);
+	h->out = true;
+	h->since_ns = now_ns(h);
+	atomic_fetch_add(&h->times, 1);
+	return ret ? ret : entries;
 }
 
 static void on_post_process_return(void *arg, const struct guest_trap *hit)
 {
 	struct ftrace_handoff *h = arg;
+	struct error err;
 
 	(void)hit;
-	take_again(h, &h->plan->entries);
-	if (h->shared_out)
-		take_again(h, &h->plan->shared);
-	stop_counting(h);
+	if (ftrace_handoff_take(h, &err))
+		first_error_set(h->failure, &err);
 }
 
 static void on_post_process(void *arg, const struct guest_trap *hit)
@@ -106,53 +121,18 @@ static void on_prepare(void *arg, const struct guest_trap *hit)
 	struct error err;
 
 	(void)hit;
-	h->shared_out = h->plan->shared.applied;
-	if (patch_set_revert(&h->plan->shared, h->kernel, NULL, &err))
+	if (ftrace_handoff_give(h, &err))
 		first_error_set(h->failure, &err);
-	if (patch_set_revert(&h->plan->entries, h->kernel, NULL, &err))
-		first_error_set(h->failure, &err);
-	h->out = true;
-	h->since_ns = now_ns(h);
-	atomic_fetch_add(&h->times, 1);
 	arm_or_report(h, "ftrace_arch_code_modify_post_process", on_post_process);
 }
 
 /* --- for a session --------------------------------------------------------------------------- */
 
-/* struct mutex begins with its owner, 0 while there is none (include/linux/mutex_types.h) */
-static bool is_changing(const struct kernel *kernel)
-{
-	uint64_t gva = kernel_symbol(kernel, "ftrace_lock");
-	uint64_t owner;
-
-	return gva && !kernel_read(kernel, gva, &owner, sizeof(owner), NULL) && owner;
-}
-
-int ftrace_handoff_stop(const struct kernel *kernel, struct error *err)
-{
-	static const struct timespec moment = {.tv_nsec = 1000000};
-	struct guest *guest = kernel->guest;
-
-	for (int i = 0; i < AWAIT_TRIES; i++) {
-		int ret = guest->control->stop(guest, err);
-
-		if (ret || !is_changing(kernel))
-			return ret;
-		guest->control->resume(guest, NULL);
-		nanosleep(&moment, NULL);
-	}
-	return error_set(err, EAGAIN, "the guest's own ftrace is changing its sites");
-}
-
-bool ftrace_handoff_is_possible(const struct kernel *kernel)
-{
-	return guest_has_traps(kernel->guest) &&
-	       oneshot_place(kernel, "ftrace_arch_code_modify_prepare");
-}
-
 int ftrace_handoff_begin(struct ftrace_handoff *h, struct error *err)
 {
 	h->fentry = kernel_symbol(h->kernel, "__fentry__");
+	if (!guest_has_traps(h->kernel->guest))
+		return 0;
 	return arm(h, "ftrace_arch_code_modify_prepare", on_prepare, err);
 }
 

@@ -27,7 +27,8 @@ struct ftrace_handoff {
 	struct patch_plan *plan;
 	struct oneshots *oneshots;
 	struct first_error *failure; /* set if the sites could not be reverted or patched */
-	bool out; /* the guest is changing sites; changes with the guest stopped */
+	/* The guest is changing sites; changes with the guest stopped. */
+	_Atomic bool out;
 
 	bool shared_out; /* while `out`: the direct lane's sites were patched */
 	uint64_t fentry; /* gva of __fentry__() */
@@ -39,16 +40,18 @@ struct ftrace_handoff {
 	_Atomic uint64_t functions; /* times that a site was yielded afterwards */
 };
 
-/* Stop the guest while it is not changing any sites. -EAGAIN if it does not finish within half a
- * second; on errors the guest runs. */
-int ftrace_handoff_stop(const struct kernel *kernel, struct error *err);
-
-/* Whether a traced guest shows when it gives a site back. */
-bool ftrace_handoff_is_possible(const struct kernel *kernel);
+/*
+ * With the guest stopped: all sites get their old bytes back, or what ftrace has left as a NOP is
+ * patched again. In a guest with traps this happens by itself. What has failed after an error can
+ * be tried again.
+ */
+int ftrace_handoff_give(struct ftrace_handoff *handoff, struct error *err);
+int ftrace_handoff_take(struct ftrace_handoff *handoff, struct error *err);
 
 /*
  * With the guest stopped, before the plan's entries are applied: watch for changes. Returns 0 for a
- * kernel without those functions, too: it has no ftrace. oneshot_disarm_all() ends the watch; call
+ * kernel without those functions, too: it has no ftrace; and for a guest without traps, where the
+ * caller has to learn of changes otherwise. oneshot_disarm_all() ends the watch; call
  * ftrace_handoff_end() after it.
  */
 int ftrace_handoff_begin(struct ftrace_handoff *handoff, struct error *err);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "patcher/text/site.h"
 
 enum { JUMP_REACH = 4 }; /* bytes of an optimised kprobe behind its first */
 
@@ -25,29 +26,58 @@ static void on_prepare_return(void *arg, const struct guest_trap *hit)
 		first_error_set(h->failure, &err);
 }
 
-static void give(struct kprobe_handoff *h, size_t i)
-{
-	struct error err;
+/* --- what a kprobe, or its jump, may overwrite ------------------------------------------------ */
 
-	if (patch_set_yield(&h->plan->returns, i, h->kernel, &err)) {
-		first_error_set(h->failure, &err);
-		return;
-	}
-	if (!atomic_exchange(&h->given[i], true))
-		atomic_fetch_add(&h->total, 1);
+/* The first patch that a kprobe at this address reaches; set->n if there is none. */
+static size_t first_reached(const struct patch_set *set, uint64_t address)
+{
+	size_t i = patch_set_find(set, address);
+
+	return i < set->n && set->v[i].gva <= address + JUMP_REACH ? i : set->n;
 }
 
-/* The exits that a kprobe at this address, or its jump, may overwrite. */
-static void give_reached(struct kprobe_handoff *h, uint64_t address)
+/* The first error; what can be yielded is. */
+static int yield_reached(struct kprobe_handoff *h, struct patch_set *set, uint64_t address,
+			 struct error *err)
 {
-	const struct patch_set *set = &h->plan->returns;
+	int ret = 0;
 
-	for (size_t i = patch_set_find(set, address); i < h->nr_given; i++) {
-		if (set->v[i].gva > address + JUMP_REACH)
-			break;
-		give(h, i);
+	for (size_t i = first_reached(set, address);
+	     i < set->n && set->v[i].gva <= address + JUMP_REACH; i++) {
+		int one = patch_set_yield(set, i, h->kernel, ret ? NULL : err);
+
+		if (!one && set == &h->plan->returns && !atomic_exchange(&h->given[i], true))
+			atomic_fetch_add(&h->total, 1);
+		if (!one && set != &h->plan->returns)
+			atomic_store(&set->v[i].holder, (uint8_t)SITE_INT3);
+		ret = ret ? ret : one;
 	}
+	return ret;
 }
+
+int kprobe_handoff_give(struct kprobe_handoff *h, uint64_t address, struct error *err)
+{
+	struct patch_set *const sets[] = {&h->plan->returns, &h->plan->entries, &h->plan->shared};
+	int ret = 0;
+
+	for (size_t i = 0; h->given && i < sizeof(sets) / sizeof(sets[0]); i++) {
+		int one = yield_reached(h, sets[i], address, ret ? NULL : err);
+
+		ret = ret ? ret : one;
+	}
+	return ret;
+}
+
+bool kprobe_handoff_reaches(const struct kprobe_handoff *h, uint64_t address)
+{
+	const struct patch_plan *plan = h->plan;
+
+	return !kernel_symbol(h->kernel, "arch_prepare_kprobe_ftrace") ||
+	       first_reached(&plan->returns, address) < plan->returns.n ||
+	       first_reached(&plan->entries, address) < plan->entries.n;
+}
+
+/* --- by traps --------------------------------------------------------------------------------- */
 
 static void on_prepare(void *arg, const struct guest_trap *hit)
 {
@@ -60,8 +90,11 @@ static void on_prepare(void *arg, const struct guest_trap *hit)
 	    kernel_read(h->kernel, hit->regs.rsp, &caller, sizeof(caller), &err) ||
 	    oneshot_arm(h->oneshots, caller, on_prepare_return, h, &err))
 		first_error_set(h->failure, &err);
-	give_reached(h, address);
+	if (kprobe_handoff_give(h, address, &err))
+		first_error_set(h->failure, &err);
 }
+
+/* --- for a session ---------------------------------------------------------------------------- */
 
 int kprobe_handoff_begin(struct kprobe_handoff *h, struct error *err)
 {
@@ -76,7 +109,7 @@ int kprobe_handoff_begin(struct kprobe_handoff *h, struct error *err)
 	if (!h->given)
 		return error_set(err, ENOMEM, "out of memory");
 	h->nr_given = h->plan->returns.n;
-	return arm(h, err);
+	return guest_has_traps(h->kernel->guest) ? arm(h, err) : 0;
 }
 
 void kprobe_handoff_forget(struct kprobe_handoff *h)

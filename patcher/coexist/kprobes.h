@@ -18,14 +18,15 @@
  * arch_prepare_kprobe(p) (arch/x86/kernel/kprobes/core.c) makes the copy, for one vCPU at a time,
  * as its callers hold kprobe_mutex. When it is entered for such an address, the slot gets its old
  * bytes back and is yielded to the guest until tracing starts anew. Kprobes at a function's mcount
- * site use ftrace (ftrace.h).
+ * site use ftrace (ftrace.h), but in kernels built without KPROBES_ON_FTRACE: there a site is
+ * yielded likewise.
  */
 struct kprobe_handoff {
 	const struct kernel *kernel;
 	struct patch_plan *plan;
 	struct oneshots *oneshots;
 	struct first_error *failure; /* set if a slot could not be yielded */
-	uint32_t addr_offset;        /* in struct kprobe */
+	uint32_t addr_offset;        /* in struct kprobe; valid with `given` */
 
 	_Atomic bool *given; /* by the plan's returns: yielded */
 	size_t nr_given;
@@ -33,9 +34,16 @@ struct kprobe_handoff {
 };
 
 /* With the guest stopped, before the plan's returns are applied: watch for kprobes. Returns 0 for a
- * kernel without kprobes or without BTF of struct kprobe, too. oneshot_disarm_all() ends the watch.
+ * kernel without kprobes or without BTF of struct kprobe, and for a guest without traps, where the
+ * caller has to learn of kprobes otherwise. oneshot_disarm_all() ends the watch.
  */
 int kprobe_handoff_begin(struct kprobe_handoff *handoff, struct error *err);
+
+/* Whether a kprobe at this address may concern the plan. While the guest runs, too. */
+bool kprobe_handoff_reaches(const struct kprobe_handoff *handoff, uint64_t address);
+/* With the guest stopped, which is about to make a kprobe at this address. In a guest with traps
+ * this happens by itself. */
+int kprobe_handoff_give(struct kprobe_handoff *handoff, uint64_t address, struct error *err);
 
 /* Before the plan is destroyed. */
 void kprobe_handoff_forget(struct kprobe_handoff *handoff);

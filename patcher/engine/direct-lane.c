@@ -28,8 +28,9 @@ void direct_deinit(struct ring_engine *x)
 
 void direct_begin(struct ring_engine *x)
 {
-	uint64_t used = (x->set.code_bytes + CODE_ARENA_ALIGN - 1) & ~(CODE_ARENA_ALIGN - 1ull);
+	uint64_t used = x->set.code_bytes + x->asks.code_bytes;
 
+	used = (used + CODE_ARENA_ALIGN - 1) & ~(CODE_ARENA_ALIGN - 1ull);
 	code_arena_init(&x->direct.arena, x->mapping.gva + used, x->scratch.hva + used,
 			(uint32_t)(x->code_bytes - used));
 	x->direct.has_task = false;

@@ -12,6 +12,7 @@
 #include "patcher/probe/probe.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
+#include "patcher/trampoline/ask.h"
 
 /*
  * How hits at the places of a plan get from the guest to the tracers. Two engines:
@@ -69,6 +70,36 @@ struct direct_change {
 			  For guests with port traps. */
 };
 
+/*
+ * Functions of the guest that ask before they begin (trampoline/ask.h), and who answers. Their
+ * questions come in as long as rings are installed, until the guest has left the memory; on a
+ * thread of the engine, which does nothing else.
+ */
+enum { ENGINE_MAX_ASKS = 8 };
+
+struct engine_ask {
+	const char *function;
+	struct displaced place;
+	enum ask_wait wait;
+	bool refuses;      /* if there is no answer in time, the function fails */
+	uint32_t argument; /* ASK_SPIN; see struct ask_spec */
+	unsigned int patience_ms;
+};
+
+enum engine_answer { ANSWER_LATER, ANSWER_GO, ANSWER_REFUSE };
+
+struct engine_asks {
+	struct engine_ask v[ENGINE_MAX_ASKS];
+	size_t n;
+	uint64_t sleep; /* gva of the guest's msleep() */
+	/* A function waits. It is asked again after ANSWER_LATER, until it gives up. May stop the
+	 * guest, if nobody else holds it stopped. */
+	enum engine_answer (*answer)(void *arg, size_t ask, uint64_t argument);
+	/* Some times per second, whatever is asked. */
+	void (*poll)(void *arg);
+	void *arg;
+};
+
 /* What an engine works with: borrowed while it exists. */
 struct engine_config {
 	const struct kernel *kernel;
@@ -84,8 +115,9 @@ struct engine_config {
 	void (*bell)(void *arg);
 	void *arg; /* of all three */
 	/* rings: */
-	uint32_t ring_bytes; /* per vCPU: a power of two, RING_MIN_DATA or more */
-	bool drop;           /* a full ring loses events; else the vCPU waits */
+	const struct engine_asks *asks; /* read by install(); NULL: none */
+	uint32_t ring_bytes;            /* per vCPU: a power of two, RING_MIN_DATA or more */
+	bool drop;                      /* a full ring loses events; else the vCPU waits */
 };
 
 /* What kind of trap was served. */

@@ -247,7 +247,11 @@ static void leave(struct ring_engine *x)
 
 	ring_engine_drain_all(x);
 	for (int i = 0; ret && i < LEAVE_TRIES; i++) {
-		ret = ring_engine_remove_memory(x, &err);
+		ret = asks_restore(x, true, NULL, &err);
+		if (!ret)
+			asks_forget_boxes(x);
+		if (!ret)
+			ret = ring_engine_remove_memory(x, &err);
 		if (ret)
 			first_error_set(x->config.failure, &err);
 	}

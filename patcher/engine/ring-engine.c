@@ -39,8 +39,13 @@ static int install(struct engine *engine, struct error *err)
 	ret = patch_plan_apply(x->config.plan, x->kernel, err);
 	if (ret)
 		goto stop;
+	ret = asks_begin(x, err);
+	if (ret)
+		goto revert;
 	x->installed = true;
 	return 0;
+revert:
+	patch_plan_revert(x->config.plan, x->kernel, NULL, NULL);
 stop:
 	ring_engine_stop_thread(x);
 use_traps:
@@ -77,6 +82,8 @@ static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct
 		.tasks = &x->tasks, .gva = x->mapping.gva, .size = x->code_bytes};
 	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
 
+	if (!ret)
+		ret = asks_restore(x, false, outcome, err);
 	if (ret || x->leaving)
 		return ret;
 	pthread_mutex_lock(&x->lock);
@@ -161,6 +168,7 @@ static int finish(struct engine *engine, struct error *err)
 	if (!wait_until_left(x))
 		return error_set(err, EBUSY, "the guest is still inside the trampolines");
 	ring_engine_stop_thread(x);
+	asks_stop_thread(x);
 	tear_down(x);
 	return 0;
 }
@@ -168,11 +176,14 @@ static int finish(struct engine *engine, struct error *err)
 static int end(struct engine *engine, struct patch_outcome *outcome, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
-	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
+	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err), asks;
 
 	if (!x->installed)
 		return ret;
+	asks = asks_restore(x, true, outcome, ret ? NULL : err);
+	ret = ret ? ret : asks;
 	ring_engine_stop_thread(x);
+	asks_stop_thread(x);
 	if (!x->left) {
 		for (unsigned int i = 0; i < x->nr_vcpus; i++)
 			x->vcpus[i].cut_off = ring_engine_counts(x, i).stalled;
@@ -211,7 +222,9 @@ static void destroy(struct engine *engine)
 	struct ring_engine *x = ring_engine_of(engine);
 
 	ring_engine_stop_thread(x);
+	asks_stop_thread(x);
 	ring_engine_free_memory(x);
+	asks_deinit(x);
 	direct_deinit(x);
 	pthread_cond_destroy(&x->passed);
 	pthread_cond_destroy(&x->wake);
@@ -267,6 +280,7 @@ int ring_engine_create(const struct engine_config *config, struct engine **out, 
 	x->patience_ns = patience_ns;
 	init_sync(x);
 	direct_init(x);
+	asks_init(x);
 	x->vcpus = calloc(x->nr_vcpus, sizeof(*x->vcpus));
 	x->settle.marks = calloc(2 * (size_t)x->nr_vcpus, sizeof(*x->settle.marks));
 	if (!x->vcpus || !x->settle.marks) {

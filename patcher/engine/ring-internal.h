@@ -16,7 +16,8 @@
 /*
  * Inside of the ring engine: ring-engine.c comes and goes, ring-memory.c makes what the guest sees
  * of it, ring-drain.c is its thread, ring-settle.c finds a place between two hits, ring-traps.c is
- * what vCPUs' threads do; direct.h is the direct lane. Only these and their tests include this.
+ * what vCPUs' threads do, ring-asks.c serves functions that ask; direct.h is the direct lane. Only
+ * these and their tests include this.
  */
 
 /*
@@ -24,6 +25,18 @@
  * writer that waits for room. That takes less time than any writer waits.
  */
 enum { RING_LATE_POLLS = 2 };
+
+struct ring_asks {
+	size_t n;
+	uint32_t code_bytes;   /* behind the trampolines, aligned */
+	struct ask_box *boxes; /* in the guest's memory; NULL: there is none; under lock */
+	struct patch_set jumps[ENGINE_MAX_ASKS]; /* one patch each */
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool quit; /* under lock */
+};
 
 struct ring_engine_vcpu {
 	struct tsc_clock clock;      /* under lock */
@@ -68,6 +81,7 @@ struct ring_engine {
 	struct task_stacks tasks;
 	struct trampoline_set set;
 	struct direct_lane direct;
+	struct ring_asks asks;
 	struct ring *rings;                    /* the vCPUs', then those for their traps */
 	uint8_t *trap_memory;                  /* of the latter */
 	struct ring_saved_array *saved_arrays; /* the guest's table */
@@ -123,6 +137,8 @@ void ring_engine_free_memory(struct ring_engine *x);
 /* The rings as trampolines address them: a group's of the direct lane, or -1: the ordered lane's.
  */
 struct trampoline_rings ring_engine_rings(const struct ring_engine *x, int group);
+/* How many ticks of vCPU 0's counter `ns` are. */
+uint64_t ring_engine_ticks(const struct ring_engine *x, uint64_t ns);
 /* What all rings of a vCPU have counted. By the thread, or without it. */
 struct ring_counts ring_engine_counts(struct ring_engine *x, unsigned int vcpu);
 
@@ -148,6 +164,27 @@ bool ring_engine_is_settling(struct ring_engine *x);
 /* By the thread, after a pass: call the function if it is time; or in any case. */
 void ring_engine_try_settle(struct ring_engine *x);
 void ring_engine_settle_now(struct ring_engine *x);
+
+/* --- ring-asks.c ------------------------------------------------------------------------------ */
+
+void asks_init(struct ring_engine *x);
+void asks_deinit(struct ring_engine *x);
+/* Where a box is, from the beginning of the scratch memory. */
+uint64_t asks_box_offset(const struct ring_engine *x);
+/* With the guest stopped: code behind the trampolines. asks_free() is due, also after an error. */
+int asks_make(struct ring_engine *x, struct error *err);
+void asks_free(struct ring_engine *x);
+/* With the guest stopped: from now on functions ask. After an error none does. */
+int asks_begin(struct ring_engine *x, struct error *err);
+/*
+ * With the guest stopped: functions get their own bytes back. Unless `all`, those that wait for an
+ * answer right now keep the jump, so that they begin only when the tracer has gone; call it again.
+ */
+int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome, struct error *err);
+/* The boxes are taken away. */
+void asks_forget_boxes(struct ring_engine *x);
+/* Without the guest stopped by the caller, or before asks_begin(). */
+void asks_stop_thread(struct ring_engine *x);
 
 /* --- ring-traps.c: operations of struct engine_ops -------------------------------------------- */
 

@@ -81,11 +81,26 @@ static uint64_t align_up(uint64_t bytes, uint64_t unit)
 	return (bytes + unit - 1) & ~(unit - 1);
 }
 
+static uint64_t saved_size(void)
+{
+	return RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
+}
+
+static uint64_t boxes_at(const struct ring_engine *x)
+{
+	return align_up(rings_size(x) + saved_size(), sizeof(struct ask_box));
+}
+
 /* What the guest may write on the ordered lane: the rings, then the arrays that are saved for
- * returns. */
+ * returns, then the boxes of functions that ask. */
 static uint64_t ordered_size(const struct ring_engine *x)
 {
-	return rings_size(x) + RING_SAVED_SLOTS * sizeof(struct ring_saved_array);
+	return boxes_at(x) + ENGINE_MAX_ASKS * sizeof(struct ask_box);
+}
+
+uint64_t asks_box_offset(const struct ring_engine *x)
+{
+	return x->code_bytes + boxes_at(x);
 }
 
 /* The direct lane has what is left of `room` bytes behind the ordered lane: as many groups as fit
@@ -212,9 +227,9 @@ static int make_rings(struct ring_engine *x, struct error *err)
 	return ret ? ret : ring_merge_init(&x->merge, x->rings, 2 * x->nr_vcpus, err);
 }
 
-/* How many ticks of the guest's counter `ns` are. */
-static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
+uint64_t ring_engine_ticks(const struct ring_engine *x, uint64_t ns)
 {
+	const struct tsc_clock *clock = &x->vcpus[0].clock;
 	uint64_t low = clock->tsc0, high = clock->tsc0 + (ns << 8);
 
 	while (low < high) {
@@ -231,7 +246,7 @@ static uint64_t ticks(const struct tsc_clock *clock, uint64_t ns)
 /* In ticks, capped: writers compare RING_PATIENCE_BITS. */
 static uint32_t patience(const struct ring_engine *x)
 {
-	uint64_t wanted = ticks(&x->vcpus[0].clock, PATIENCE_NS);
+	uint64_t wanted = ring_engine_ticks(x, PATIENCE_NS);
 
 	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
 }
@@ -292,19 +307,22 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err)
 	if (!ret)
 		ret = make_code(x, err);
 	if (!ret)
+		ret = asks_make(x, err);
+	if (!ret)
 		ret = make_rings(x, err);
 	if (ret) {
 		patch_plan_use_traps(x->config.plan);
 		return ret;
 	}
 	direct_begin(x);
-	x->margin = ticks(&x->vcpus[0].clock, MARGIN_NS);
+	x->margin = ring_engine_ticks(x, MARGIN_NS);
 	return 0;
 }
 
 void ring_engine_free_memory(struct ring_engine *x)
 {
 	direct_end(x);
+	asks_free(x);
 	for (unsigned int i = 0; x->rings && i < 2 * x->nr_vcpus; i++)
 		ring_deinit(&x->rings[i]);
 	trampoline_set_deinit(&x->set);

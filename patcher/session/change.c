@@ -84,7 +84,7 @@ static int change_traps(struct trace_session *s, struct ordered_change *c, struc
 		ordered_settle(s, c);
 		return 0;
 	}
-	ret = ftrace_handoff_stop(&s->kernel, err);
+	ret = text_locks_stop(&s->kernel, err);
 	if (ret)
 		return ret;
 	ret = change_stopped(s, c, err);

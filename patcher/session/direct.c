@@ -5,7 +5,10 @@
 #include "formats/base/clock.h"
 #include "patcher/session/internal.h"
 
-enum { CHANGE_TRIES = 5 /* while the guest changes its own sites in between */ };
+enum {
+	CHANGE_TRIES = 5, /* while the guest changes its own sites in between */
+	OUT_MS = 100,     /* between two tries, while they are the guest's */
+};
 
 /* A change, from the plan on. */
 struct change {
@@ -43,7 +46,7 @@ static int read_sites(struct change *c, struct error *err)
 		ret = site_table_read(&c->table, &s->kernel, c->names, err);
 	if (!ret)
 		ret = shared_sites_make(&c->sites, &c->table, &s->plan,
-					ftrace_handoff_is_possible(&s->kernel), err);
+					session_is_asked(s, ASK_FTRACE), err);
 	if (ret)
 		return ret;
 	c->wanted = calloc(c->table.n + 1, sizeof(*c->wanted));
@@ -167,7 +170,7 @@ static int commit(struct trace_session *s, const struct site_table *table, uint6
 		  struct error *err)
 {
 	struct engine *engine = s->ring_engine;
-	int ret = ftrace_handoff_stop(&s->kernel, err);
+	int ret = text_locks_stop(&s->kernel, err);
 	uint64_t since = clock_monotonic_ns();
 	size_t switched = 0;
 
@@ -214,8 +217,11 @@ int direct_apply(struct trace_session *s, struct instance_list *list, const bool
 {
 	int ret = -ESTALE;
 
-	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++)
+	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++) {
+		if (s->ftrace.out)
+			clock_wait_ms(OUT_MS);
 		ret = try_change(s, list, off, err);
+	}
 	return ret;
 }
 

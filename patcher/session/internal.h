@@ -9,6 +9,7 @@
 #include "patcher/coexist/boot-window.h"
 #include "patcher/coexist/ftrace.h"
 #include "patcher/coexist/kprobes.h"
+#include "patcher/coexist/text-locks.h"
 #include "patcher/engine/engine.h"
 #include "patcher/engine/trap-reader.h"
 #include "patcher/probe/call-table.h"
@@ -20,9 +21,24 @@
 
 /*
  * Inside of a trace session: session.c starts and stops, switch.c chooses the engine, change.c
- * changes the instances (ordered.c and direct.c those of their lanes), dispatch.c is
- * what vCPUs' threads do in between, sampler.c bounds the rate of traps, status.c reports.
+ * changes the instances (ordered.c and direct.c those of their lanes), dispatch.c is what vCPUs'
+ * threads do in between, asks.c what a guest without traps asks meanwhile, sampler.c bounds the
+ * rate of traps, status.c reports.
  */
+
+/*
+ * Functions at whose beginning a guest without traps waits for the session: it changes its own
+ * text, or leaves its kernel. One thread of the ring engine answers.
+ */
+enum session_ask { ASK_FTRACE, ASK_KPROBES, ASK_HIBERNATION, ASK_KEXEC, SESSION_ASKS };
+
+struct session_asks {
+	struct engine_asks config;
+	enum session_ask kinds[ENGINE_MAX_ASKS]; /* by the engine's number */
+	struct error missing[SESSION_ASKS];      /* why the guest cannot ask; code 0: it can */
+	bool active;       /* patches may be in the guest; changes with the guest stopped */
+	uint64_t asked_ns; /* host time of the last question about ftrace; on the engine's thread */
+};
 
 /*
  * A bound on the rate of traps. When max_rate calls were seen within a second, the traps are
@@ -128,6 +144,8 @@ struct trace_session {
 	struct boot_window boot;
 	struct ftrace_handoff ftrace;
 	struct kprobe_handoff kprobes;
+	struct session_asks asks;
+	const char *_Atomic leaving_kernel; /* what the guest does; NULL: it stays */
 	struct sampler sampler;
 	struct site_refusal *refused; /* room to report all refusals */
 	struct first_error failure;
@@ -177,6 +195,17 @@ int session_finish(struct trace_session *session, struct error *err);
 /* engine_ops.end. *outcome may be NULL. */
 int session_end_engine(struct trace_session *session, struct patch_outcome *outcome,
 		       struct error *err);
+
+/* --- asks.c ----------------------------------------------------------------------------------- */
+
+/* Once: who answers. */
+void session_asks_init(struct trace_session *session);
+/* Where the guest is to ask, of a guest without traps. While it runs, or stopped. */
+void session_asks_find(struct trace_session *session);
+/* Whether the guest asks, or shows by a trap, before it does this. */
+bool session_is_asked(const struct trace_session *session, enum session_ask kind);
+/* The guest's name for what it does. */
+const char *session_ask_name(enum session_ask kind);
 
 /* --- instances.c ------------------------------------------------------------------------------ */
 

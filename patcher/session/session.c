@@ -32,6 +32,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	s->direct_pending = true;
 	modules_init(s);
 	s->stream_ops = &session_streams;
+	session_asks_init(s);
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
 		ret = call_table_create(guest->budget, &s->calls, err);
@@ -96,6 +97,7 @@ void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint6
 /* What there is beside the engine's patches. */
 static void begin_taking_back(struct trace_session *s)
 {
+	s->asks.active = false;
 	ftrace_handoff_end(&s->ftrace);
 	sampler_end(&s->sampler, s->guest->clock->now_ns(s->guest));
 }
@@ -157,13 +159,18 @@ static int create_tracers(struct trace_session *s, struct error *err)
 
 int session_plan(struct trace_session *s, struct error *err)
 {
-	const struct patch_request request = {
-		.refs = s->tracers.refs,
-		.nr_refs = s->tracers.nr_refs,
-		.ftrace_handoff = ftrace_handoff_is_possible(&s->kernel),
-	};
+	struct patch_request request = {.refs = s->tracers.refs, .nr_refs = s->tracers.nr_refs};
+	int ret;
 
-	return patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
+	session_asks_find(s);
+	request.ftrace_handoff = session_is_asked(s, ASK_FTRACE);
+	ret = patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
+	if (ret)
+		return ret;
+	free(s->refused);
+	s->refused = calloc(s->plan.nr_refused + s->plan.entries.n + s->plan.returns.n + 1,
+			    sizeof(*s->refused));
+	return s->refused ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
 static void prepare_oneshots(struct trace_session *s)
@@ -213,10 +220,6 @@ static int plan_and_patch(struct trace_session *s, struct error *err)
 
 	if (ret)
 		return ret;
-	s->refused = calloc(s->plan.nr_refused + s->plan.entries.n + s->plan.returns.n + 1,
-			    sizeof(*s->refused));
-	if (!s->refused)
-		return error_set(err, ENOMEM, "out of memory");
 	ret = guest->traps->set_handler(guest, session_on_trap, s, err);
 	if (!ret)
 		ret = put_traps(s, err);
@@ -315,7 +318,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	forget_calls(s);
 	ret = create_tracers(s, err);
 	if (!ret)
-		ret = ftrace_handoff_stop(&s->kernel, err);
+		ret = text_locks_stop(&s->kernel, err);
 	if (ret)
 		return ret;
 	prepare_oneshots(s);

@@ -105,7 +105,14 @@ int trace_session_end(struct trace_session *session, struct error *err);
 int trace_session_plan(struct trace_session *session, const char *const *specs,
 		       const struct patch_plan **out, struct error *err);
 
-enum { TRACE_MAX_INSTANCES = 32, TRACE_MAX_VCPUS = 64 };
+enum { TRACE_MAX_INSTANCES = 32, TRACE_MAX_VCPUS = 64, TRACE_REASON_MAX = 160 };
+
+/* What the guest may do to its own text or kernel, and why it may not while it is traced. */
+enum { TRACE_MAX_YIELDS = 4 };
+struct trace_yield {
+	const char *to;                 /* "ftrace" */
+	char refusal[TRACE_REASON_MAX]; /* why the tracer cannot give way to it; "": it can */
+};
 
 /* Of one instance; all strings are owned by the session until its instances change. */
 struct trace_instance_status {
@@ -142,7 +149,9 @@ struct trace_status {
 	size_t nr_gaps;
 	struct patch_outcome restored; /* by the last stop */
 	bool exitless;                 /* trampolines are in place, or were during the last start */
-	char no_exitless[160];         /* why not, though wanted; else "" */
+	char no_exitless[TRACE_REASON_MAX];          /* why not, though wanted; else "" */
+	struct trace_yield yields[TRACE_MAX_YIELDS]; /* after a start or a plan */
+	unsigned int nr_yields;
 	struct trace_counters counters; /* since creation, without the writer's */
 	struct trace_counters vcpus[TRACE_MAX_VCPUS];
 };
@@ -166,6 +175,13 @@ void trace_session_modules_changed(struct trace_session *session);
  */
 int trace_session_translate(const struct trace_session *session, uint64_t gva, uint64_t *gpa,
 			    struct error *err);
+
+/*
+ * What the guest does that no trace survives: "the guest hibernates", "the guest starts another
+ * kernel (kexec)"; NULL: nothing. It waits in its kernel until the session has been stopped, for 20
+ * s at most. Any thread.
+ */
+const char *trace_session_leaving_kernel(const struct trace_session *session);
 
 /* The first thing that went wrong while tracing, in a trap handler for instance; NULL: nothing. Any
  * thread. */

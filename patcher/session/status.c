@@ -116,6 +116,24 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 	out->nr_specs = (unsigned int)s->instances.n;
 }
 
+/* A kernel that lacks the function does no such thing. */
+static void fill_yields(const struct trace_session *s, struct trace_status *out)
+{
+	_Static_assert((int)SESSION_ASKS == (int)TRACE_MAX_YIELDS, "each kind has a row");
+	for (enum session_ask kind = 0; kind < SESSION_ASKS; kind++) {
+		struct trace_yield *yield = &out->yields[out->nr_yields];
+		const struct error *why = &s->asks.missing[kind];
+
+		if (why->code == ENOENT)
+			continue;
+		yield->to = session_ask_name(kind);
+		if (why->code)
+			snprintf(yield->refusal, sizeof(yield->refusal), "%.*s",
+				 (int)sizeof(yield->refusal) - 1, why->text);
+		out->nr_yields++;
+	}
+}
+
 void trace_session_status(const struct trace_session *s, struct trace_status *out)
 {
 	uint64_t *counters = out->counters.v;
@@ -131,6 +149,7 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		.gaps = s->tracers.gaps,
 		.nr_gaps = s->tracers.nr_gaps,
 	};
+	fill_yields(s, out);
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
 		counters[id] = s->counters.v[id];
 	sampler_counts(&s->sampler, s->guest->clock->now_ns(s->guest), &out->counters);
@@ -229,6 +248,11 @@ int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name
 		return ret;
 	ret = read_names(s);
 	return ret ? ret : kernel_names_lookup(s->names, gva, name, name_size, start, size);
+}
+
+const char *trace_session_leaving_kernel(const struct trace_session *s)
+{
+	return atomic_load(&s->leaving_kernel);
 }
 
 const struct error *trace_session_failure(const struct trace_session *s)

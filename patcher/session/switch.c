@@ -17,6 +17,7 @@ int session_create_engines(struct trace_session *s, struct error *err)
 					     .emitted = session_emitted,
 					     .bell = session_on_bell,
 					     .arg = s,
+					     .asks = &s->asks.config,
 					     .ring_bytes = s->options.ring_bytes,
 					     .drop = s->options.drop};
 	int ret = 0;
@@ -90,7 +91,14 @@ int session_start_without_traps(struct trace_session *s, struct error *err)
 		return error_set(err, EAGAIN, "the guest is still booting");
 	ret = session_plan(s, err);
 	s->no_rings = (struct error){0};
-	return ret ? ret : install_rings(s, err);
+	if (!ret)
+		ret = ftrace_handoff_begin(&s->ftrace, err);
+	if (!ret)
+		ret = kprobe_handoff_begin(&s->kprobes, err);
+	if (!ret)
+		ret = install_rings(s, err);
+	s->asks.active = !ret;
+	return ret;
 }
 
 /* With the guest stopped. */

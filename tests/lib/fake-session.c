@@ -33,6 +33,9 @@ static const struct fake_symbol symbols[] = {
 	{"ftrace_lock", FAKE_FTRACE_LOCK},
 	{"__x86_return_thunk", FAKE_RETURN_THUNK},
 	{"rest_init", FAKE_REST_INIT},
+	{"msleep", FAKE_MSLEEP},
+	{"hibernate_preallocate_memory", FAKE_HIBERNATE},
+	{"kernel_kexec", FAKE_KEXEC},
 	{"rcu_free_sheaf", FAKE_FREE_SHEAF},
 	{"kmem_cache_alloc_bulk", FAKE_ALLOC_BULK},
 	{"__kmem_cache_free_bulk", FAKE_UNDO_BULK},
@@ -128,9 +131,12 @@ static void put_ftrace(struct fake_guest *fg)
 {
 	put(fg, fake_branch(fg, FAKE_UPDATE, CALL, FAKE_PREPARE), "\x90\x90\x90\x90\x90", 5);
 	put(fg, fake_branch(fg, FAKE_DURING_UPDATE + 5, CALL, FAKE_POST_PROCESS), "\x90\xc3", 2);
-	put(fg, FAKE_PREPARE, "\x90\x90\xc3", 3);
+	put(fg, FAKE_PREPARE, "\x90\x90\x0f\x1f\x44\0\0\xc3", 8);
 	put(fg, FAKE_POST_PROCESS, "\x90\x90\xc3", 3);
-	put(fg, FAKE_PREPARE_KPROBE, "\x90\x90\xc3", 3);
+	put(fg, FAKE_PREPARE_KPROBE, "\x90\x90\x0f\x1f\x44\0\0\xc3", 8);
+	put(fg, FAKE_HIBERNATE, "\x0f\x1f\x44\0\0\xc3", 6);
+	put(fg, FAKE_KEXEC, "\x0f\x1f\x44\0\0\xc3", 6);
+	put(fg, FAKE_MSLEEP, "\xc3", 1);
 }
 
 static void put_code(struct fake_guest *fg)

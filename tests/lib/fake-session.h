@@ -31,7 +31,8 @@
  *   free_unref_page(page, order)
  *   ftrace_init(), alternative_instructions()   each goes through FAKE_DURING_*, where a test may
  *                             put a call, and rewrites nothing: a test does that
- *   arch_prepare_kprobe(kprobe)  does nothing
+ *   arch_prepare_kprobe(kprobe), hibernate_preallocate_memory(), kernel_kexec(), msleep()   do
+ *                             nothing
  *   ftrace_run_update_code()   calls ftrace_arch_code_modify_prepare(), goes through
  *                             FAKE_DURING_UPDATE likewise, calls
  * ftrace_arch_code_modify_post_process()
@@ -56,6 +57,9 @@ enum {
 	FAKE_UPDATE = 0x1980, /* ftrace_run_update_code() */
 	FAKE_DURING_UPDATE = FAKE_UPDATE + 5,
 	FAKE_REST_INIT = 0x1a00, /* called after alternative_instructions() */
+	FAKE_MSLEEP = 0x1a40,
+	FAKE_HIBERNATE = 0x1a80, /* hibernate_preallocate_memory() */
+	FAKE_KEXEC = 0x1ac0,     /* kernel_kexec() */
 	FAKE_FREE_SHEAF = 0x1b00,
 	FAKE_ALLOC_BULK = 0x1c00,
 	FAKE_DURING_BULK = FAKE_ALLOC_BULK + 5,

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Functions of the guest that ask the host before they begin, and the thread that answers. */
+#include <errno.h>
+#include <string.h>
+#include "patcher/engine/ring-internal.h"
+
+enum {
+	POLL_NS = 5000000, /* between two looks into the boxes */
+	NS_PER_MS = 1000000,
+	CODE_ALIGN = 16,
+};
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+void asks_init(struct ring_engine *x)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&x->asks.lock, NULL);
+	pthread_cond_init(&x->asks.wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+void asks_deinit(struct ring_engine *x)
+{
+	pthread_cond_destroy(&x->asks.wake);
+	pthread_mutex_destroy(&x->asks.lock);
+}
+
+/* --- what the guest sees ---------------------------------------------------------------------- */
+
+static int add_jump(struct ring_asks *asks, size_t i, const struct engine_ask *ask,
+		    const struct ask_code *code, struct error *err)
+{
+	struct patch patch = {.gva = ask->place.gva, .size = JUMP_SIZE, .function = ask->function};
+
+	memcpy(patch.old_bytes, ask->place.bytes, JUMP_SIZE);
+	memcpy(patch.new_bytes, code->jump, JUMP_SIZE);
+	return patch_set_add(&asks->jumps[i], &patch, err);
+}
+
+static int add_code(struct ring_engine *x, size_t i, struct error *err)
+{
+	const struct engine_ask *ask = &x->config.asks->v[i];
+	struct ring_asks *asks = &x->asks;
+	const uint64_t begin = (x->set.code_bytes + CODE_ALIGN - 1) & ~(uint64_t)(CODE_ALIGN - 1);
+	const uint64_t at = begin + asks->code_bytes;
+	const struct ask_spec spec = {
+		.gva = x->mapping.gva + at,
+		.box = x->mapping.gva + asks_box_offset(x) + i * sizeof(struct ask_box),
+		.place = ask->place,
+		.wait = ask->wait,
+		.refuses = ask->refuses,
+		.sleep = x->config.asks->sleep,
+		.argument = ask->argument,
+		.patience = ring_engine_ticks(x, (uint64_t)ask->patience_ms * NS_PER_MS),
+	};
+	struct ask_code code;
+	int ret = ask_generate(&spec, x->config.decoder, &code, err);
+
+	if (ret)
+		return ret;
+	if (at + code.size > x->code_bytes)
+		return error_set(err, ENOSPC, "no room for the code by which the guest asks");
+	memcpy(x->scratch.hva + at, code.bytes, code.size);
+	asks->code_bytes += (code.size + CODE_ALIGN - 1U) & ~(CODE_ALIGN - 1U);
+	return add_jump(asks, i, ask, &code, err);
+}
+
+int asks_make(struct ring_engine *x, struct error *err)
+{
+	struct ring_asks *asks = &x->asks;
+	int ret = 0;
+
+	asks->n = x->config.asks ? x->config.asks->n : 0;
+	asks->code_bytes = 0;
+	for (size_t i = 0; !ret && i < asks->n; i++)
+		ret = add_code(x, i, err);
+	asks->code_bytes += CODE_ALIGN; /* what aligns the first one */
+	return ret;
+}
+
+void asks_forget_boxes(struct ring_engine *x)
+{
+	pthread_mutex_lock(&x->asks.lock);
+	x->asks.boxes = NULL;
+	pthread_mutex_unlock(&x->asks.lock);
+}
+
+void asks_free(struct ring_engine *x)
+{
+	asks_forget_boxes(x);
+	for (size_t i = 0; i < x->asks.n; i++)
+		patch_set_deinit(&x->asks.jumps[i]);
+	x->asks.n = 0;
+	x->asks.code_bytes = 0;
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static uint64_t get(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void put(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static bool is_waiting(const struct ask_box *box, uint64_t *asked)
+{
+	*asked = get(&box->asked);
+	return get(&box->waiting) && get(&box->answered) != *asked && get(&box->refused) != *asked;
+}
+
+/* A task that gives up meanwhile, and the next one that asks, do not take this answer for theirs:
+ * it has the question's number. */
+static void serve(const struct engine_asks *config, size_t i, struct ask_box *box)
+{
+	uint64_t asked;
+	enum engine_answer answer;
+
+	put(&box->given_up, 0);
+	if (!is_waiting(box, &asked))
+		return;
+	answer = config->answer(config->arg, i, get(&box->argument));
+	if (answer != ANSWER_LATER)
+		put(answer == ANSWER_GO ? &box->answered : &box->refused, asked);
+}
+
+static void *serve_all(void *arg)
+{
+	struct ring_engine *x = arg;
+	struct ring_asks *asks = &x->asks;
+	const struct engine_asks *config = x->config.asks;
+
+	pthread_mutex_lock(&asks->lock);
+	while (!asks->quit) {
+		struct timespec until = ring_engine_deadline(clock_monotonic_ns(), POLL_NS);
+
+		for (size_t i = 0; asks->boxes && i < asks->n; i++)
+			serve(config, i, &asks->boxes[i]);
+		config->poll(config->arg);
+		if (!asks->quit)
+			pthread_cond_timedwait(&asks->wake, &asks->lock, &until);
+	}
+	pthread_mutex_unlock(&asks->lock);
+	return NULL;
+}
+
+static int start_thread(struct ring_engine *x, struct error *err)
+{
+	struct ring_asks *asks = &x->asks;
+	int code;
+
+	asks->boxes = (struct ask_box *)(void *)(x->scratch.hva + asks_box_offset(x));
+	asks->quit = false;
+	code = pthread_create(&asks->thread, NULL, serve_all, x);
+	asks->running = !code;
+	return code ? error_set(err, code, "cannot start the thread that answers the guest") : 0;
+}
+
+void asks_stop_thread(struct ring_engine *x)
+{
+	struct ring_asks *asks = &x->asks;
+
+	if (!asks->running)
+		return;
+	pthread_mutex_lock(&asks->lock);
+	asks->quit = true;
+	pthread_cond_signal(&asks->wake);
+	pthread_mutex_unlock(&asks->lock);
+	pthread_join(asks->thread, NULL);
+	asks->running = false;
+}
+
+/* --- with the guest stopped ------------------------------------------------------------------- */
+
+static bool keeps_jump(const struct ring_asks *asks, size_t i)
+{
+	uint64_t asked;
+
+	return asks->boxes && asks->jumps[i].applied && is_waiting(&asks->boxes[i], &asked);
+}
+
+int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome, struct error *err)
+{
+	struct ring_asks *asks = &x->asks;
+	int ret = 0;
+
+	for (size_t i = 0; i < asks->n; i++) {
+		int one = 0;
+
+		if (all || !keeps_jump(asks, i))
+			one = patch_set_revert(&asks->jumps[i], x->kernel, outcome,
+					       ret ? NULL : err);
+		ret = ret ? ret : one;
+	}
+	return ret;
+}
+
+int asks_begin(struct ring_engine *x, struct error *err)
+{
+	struct ring_asks *asks = &x->asks;
+	int ret = asks->n ? start_thread(x, err) : 0;
+
+	for (size_t i = 0; !ret && i < asks->n; i++)
+		ret = patch_set_apply(&asks->jumps[i], x->kernel, err);
+	if (!ret)
+		return 0;
+	asks_restore(x, true, NULL, NULL);
+	asks_stop_thread(x);
+	return ret;
+}

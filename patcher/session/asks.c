@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Gives way to what a guest without traps does to its own text, or with its kernel. */
+#include <errno.h>
+#include <stdlib.h>
+#include "formats/base/clock.h"
+#include "patcher/session/internal.h"
+
+/* The guest may change sites many times in a row: the tracer's stay out until it has been quiet for
+ * this long. */
+static const uint64_t quiet_ns = 200000000;
+
+/*
+ * Each is called by one task at a time, which holds a mutex and may sleep:
+ * ftrace_arch_code_modify_prepare() with ftrace_lock (kernel/trace/ftrace.c), arch_prepare_kprobe()
+ * with kprobe_mutex (kernel/kprobes.c), the others with system_transition_mutex
+ * (kernel/power/hibernate.c and user.c, kernel/reboot.c). All hibernation goes through
+ * hibernate_preallocate_memory(), after user space has been frozen and before the image is made.
+ */
+static const struct {
+	const char *function, *name, *leaving;
+	enum ask_wait wait;
+	bool refuses;
+	unsigned int patience_ms;
+} kinds[SESSION_ASKS] = {
+	/* A tracer that hangs is killed after ten seconds, and its patches taken out then. */
+	[ASK_FTRACE] = {"ftrace_arch_code_modify_prepare", "ftrace", NULL, ASK_SLEEP, false, 20000},
+	[ASK_KPROBES] = {"arch_prepare_kprobe", "kprobes", NULL, ASK_SPIN, true, 2000},
+	[ASK_HIBERNATION] = {"hibernate_preallocate_memory", "hibernation", "the guest hibernates",
+			     ASK_SLEEP, true, 20000},
+	[ASK_KEXEC] = {"kernel_kexec", "kexec", "the guest starts another kernel (kexec)",
+		       ASK_SLEEP, false, 20000},
+};
+
+const char *session_ask_name(enum session_ask kind)
+{
+	return kinds[kind].name;
+}
+
+/* --- where ------------------------------------------------------------------------------------ */
+
+/* -ENOENT: the kernel has none, so that it cannot do it. */
+static int find_place(const struct trace_session *s, const char *function, struct displaced *out,
+		      struct error *err)
+{
+	const struct symbol *symbol = symbols_find(s->image->symbols, function);
+
+	if (!symbol || !symbol->size)
+		return error_set(err, ENOENT, "the kernel has no %s()", function);
+	return function_displace(&s->kernel, s->decoder, kernel_gva(&s->kernel, symbol->address),
+				 symbol->size, oneshot_place(&s->kernel, function), out, err);
+}
+
+static int find_argument(const struct trace_session *s, enum session_ask kind, uint32_t *out,
+			 struct error *err)
+{
+	struct btf_field field;
+	int ret;
+
+	*out = 0;
+	if (kind != ASK_KPROBES)
+		return 0;
+	if (!s->image->btf)
+		return error_set(err, ENOTSUP, "the kernel image has no BTF");
+	ret = btf_field(s->image->btf, "kprobe", "addr", &field, err);
+	*out = ret ? 0 : field.offset;
+	return ret;
+}
+
+static int find_ask(const struct trace_session *s, enum session_ask kind, struct engine_ask *out,
+		    struct error *err)
+{
+	int ret;
+
+	*out = (struct engine_ask){.function = kinds[kind].function,
+				   .wait = kinds[kind].wait,
+				   .refuses = kinds[kind].refuses,
+				   .patience_ms = kinds[kind].patience_ms};
+	if (kinds[kind].wait == ASK_SLEEP && !s->asks.config.sleep)
+		return error_set(err, ENOTSUP, "the kernel has no msleep()");
+	ret = find_place(s, out->function, &out->place, err);
+	return ret ? ret : find_argument(s, kind, &out->argument, err);
+}
+
+/* By a trap, in a guest that has traps. */
+static int find_trap(const struct trace_session *s, enum session_ask kind, struct error *err)
+{
+	if (oneshot_place(&s->kernel, kinds[kind].function))
+		return 0;
+	return error_set(err, ENOENT, "the kernel has no %s()", kinds[kind].function);
+}
+
+void session_asks_find(struct trace_session *s)
+{
+	const bool traps = guest_has_traps(s->guest);
+	struct session_asks *asks = &s->asks;
+
+	asks->config.n = 0;
+	asks->config.sleep = kernel_symbol(&s->kernel, "msleep");
+	for (enum session_ask kind = 0; kind < SESSION_ASKS; kind++) {
+		struct engine_ask *ask = &asks->config.v[asks->config.n];
+		struct error *missing = &asks->missing[kind];
+
+		*missing = (struct error){0};
+		if (traps ? find_trap(s, kind, missing) : find_ask(s, kind, ask, missing))
+			continue;
+		if (!traps)
+			asks->kinds[asks->config.n++] = kind;
+	}
+}
+
+bool session_is_asked(const struct trace_session *s, enum session_ask kind)
+{
+	return !s->asks.missing[kind].code;
+}
+
+/* --- answers, on the engine's thread ---------------------------------------------------------- */
+
+/* Stop the guest. False: another thread holds it stopped. */
+static bool hold(struct trace_session *s)
+{
+	return !s->guest->control->try_stop(s->guest, NULL);
+}
+
+static void release(struct trace_session *s)
+{
+	s->guest->control->resume(s->guest, NULL);
+}
+
+static enum engine_answer failed(struct trace_session *s, const struct error *err,
+				 enum engine_answer answer)
+{
+	first_error_set(&s->failure, err);
+	return answer;
+}
+
+/* While the sites are the guest's, nothing is left to be done. */
+static enum engine_answer answer_ftrace(struct trace_session *s)
+{
+	struct error err;
+	int ret = 0;
+
+	s->asks.asked_ns = clock_monotonic_ns();
+	if (s->ftrace.out)
+		return ANSWER_GO;
+	if (!hold(s))
+		return ANSWER_LATER;
+	if (s->asks.active)
+		ret = ftrace_handoff_give(&s->ftrace, &err);
+	release(s);
+	return ret ? failed(s, &err, ANSWER_LATER) : ANSWER_GO;
+}
+
+/* A kprobe must not copy a jump to the tracer's own code. */
+static bool meets_jump(const struct session_asks *asks, uint64_t address)
+{
+	for (size_t i = 0; i < asks->config.n; i++) {
+		const struct displaced *place = &asks->config.v[i].place;
+
+		if (address + JUMP_SIZE > place->gva && address < place->gva + place->size)
+			return true;
+	}
+	return false;
+}
+
+static enum engine_answer answer_kprobe(struct trace_session *s, uint64_t address)
+{
+	struct error err;
+	int ret = 0;
+
+	if (meets_jump(&s->asks, address))
+		return ANSWER_REFUSE;
+	if (!kprobe_handoff_reaches(&s->kprobes, address))
+		return ANSWER_GO;
+	if (!hold(s))
+		return ANSWER_LATER;
+	if (s->asks.active)
+		ret = kprobe_handoff_give(&s->kprobes, address, &err);
+	release(s);
+	return ret ? failed(s, &err, ANSWER_REFUSE) : ANSWER_GO;
+}
+
+static enum engine_answer answer(void *arg, size_t ask, uint64_t argument)
+{
+	struct trace_session *s = arg;
+	const enum session_ask kind = s->asks.kinds[ask];
+
+	if (kind == ASK_FTRACE)
+		return answer_ftrace(s);
+	if (kind == ASK_KPROBES)
+		return answer_kprobe(s, argument);
+	/* when the tracer has gone, the function has its own bytes back */
+	atomic_store(&s->leaving_kernel, kinds[kind].leaving);
+	return ANSWER_LATER;
+}
+
+/* With the guest stopped. */
+static void take_sites(struct trace_session *s)
+{
+	struct error err;
+
+	if (s->asks.active && s->ftrace.out && !text_lock_is_held(&s->kernel, LOCK_FTRACE) &&
+	    ftrace_handoff_take(&s->ftrace, &err))
+		first_error_set(&s->failure, &err);
+}
+
+static void poll(void *arg)
+{
+	struct trace_session *s = arg;
+
+	if (!s->ftrace.out || clock_monotonic_ns() - s->asks.asked_ns < quiet_ns ||
+	    text_lock_is_held(&s->kernel, LOCK_FTRACE) || !hold(s))
+		return;
+	take_sites(s);
+	release(s);
+}
+
+void session_asks_init(struct trace_session *s)
+{
+	s->asks.config.answer = answer;
+	s->asks.config.poll = poll;
+	s->asks.config.arg = s;
+}

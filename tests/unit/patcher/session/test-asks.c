@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Sessions on a fake guest without traps, whose functions ask before the guest changes its own text
+ * or leaves its kernel. The test plays the guest's code: it writes the boxes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/clock.h"
+#include "patcher/engine/ring-internal.h"
+#include "patcher/session/internal.h"
+#include "patcher/text/site.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+
+enum {
+	RING_BYTES = 64 << 10,
+	PATIENCE_MS = 10000,
+	SOON_MS = 100,
+	JMP = 0xe9,
+	CALL = 0xe8,
+	SLOT = FAKE_CACHE_ALLOC + 15,
+	SLOT_SIZE = 5,
+};
+
+static const uint64_t askers[SESSION_ASKS] = {FAKE_PREPARE, FAKE_PREPARE_KPROBE, FAKE_HIBERNATE,
+					      FAKE_KEXEC};
+static struct fake_session fs;
+
+static void begin(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+	struct error err = {0};
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
+	trace_session_set_options(fs.session, &options);
+	if (!ok(!trace_session_start(fs.session, NULL, &err), "a guest without traps is traced"))
+		tap_diag("%s", err.text);
+}
+
+static void end(void)
+{
+	ok(!trace_session_failure(fs.session), "nothing has failed");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) &&
+		   fs.fg.nr_regions == 1,
+	   "after a stop text and memory are what they were");
+	fake_session_destroy(&fs);
+}
+
+static struct ask_box *box(enum session_ask kind)
+{
+	return &ring_engine_of(fs.session->ring_engine)->asks.boxes[kind];
+}
+
+/* A task comes to the function; returns its question. */
+static uint64_t ask(enum session_ask kind, uint64_t argument)
+{
+	struct ask_box *b = box(kind);
+	uint64_t asked = b->asked + 1;
+
+	__atomic_store_n(&b->argument, argument, __ATOMIC_RELEASE);
+	__atomic_store_n(&b->asked, asked, __ATOMIC_RELEASE);
+	__atomic_store_n(&b->waiting, 1, __ATOMIC_RELEASE);
+	return asked;
+}
+
+/* The answer to it: 0 there is none, 1 go, 2 it fails. The task goes on. */
+static int answer(enum session_ask kind, uint64_t asked, unsigned int ms)
+{
+	struct ask_box *b = box(kind);
+
+	for (unsigned int i = 0; i <= ms; i++) {
+		const bool go = __atomic_load_n(&b->answered, __ATOMIC_ACQUIRE) == asked;
+
+		if (go || __atomic_load_n(&b->refused, __ATOMIC_ACQUIRE) == asked) {
+			__atomic_store_n(&b->waiting, 0, __ATOMIC_RELEASE);
+			return go ? 1 : 2;
+		}
+		clock_wait_ms(1);
+	}
+	return 0;
+}
+
+static unsigned int nr_jumps(void)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < FAKE_NR_PROBES; i++)
+		n += *fake_text(&fs.fg, fake_functions[i]) == JMP;
+	return n;
+}
+
+static bool wait_jumps(unsigned int n)
+{
+	for (unsigned int i = 0; i < PATIENCE_MS && nr_jumps() != n; i++)
+		clock_wait_ms(1);
+	return nr_jumps() == n;
+}
+
+static bool text_same(uint64_t offset, size_t size)
+{
+	return !memcmp(fake_text(&fs.fg, offset), fs.text + offset, size);
+}
+
+static void set_lock(uint64_t owner)
+{
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_FTRACE_LOCK, owner);
+}
+
+static void test_places(void)
+{
+	struct trace_status status;
+
+	begin();
+	for (enum session_ask kind = 0; kind < SESSION_ASKS; kind++)
+		ok(*fake_text(&fs.fg, askers[kind]) == JMP, "%s: the function asks",
+		   session_ask_name(kind));
+	status = fake_session_status(&fs);
+	is_u64(status.nr_yields, SESSION_ASKS, "the status names all that the tracer gives way to");
+	is_str(status.yields[0].to, "ftrace", "the first is ftrace");
+	is_str(status.yields[0].refusal, "", "which it gives way to");
+	end();
+}
+
+static void test_ftrace(void)
+{
+	uint64_t asked;
+
+	begin();
+	is_u64(nr_jumps(), FAKE_NR_PROBES, "all sites are jumps");
+	set_lock(1);
+	asked = ask(ASK_FTRACE, 0);
+	is_u64((uint64_t)answer(ASK_FTRACE, asked, PATIENCE_MS), 1, "ftrace may begin");
+	ok(!nr_jumps() && !fs.fg.stopped, "by then all sites have their own bytes back");
+	fake_branch(&fs.fg, FAKE_KMALLOC, CALL, FAKE_RETURN_THUNK);
+	memcpy(fs.text + FAKE_KMALLOC, fake_text(&fs.fg, FAKE_KMALLOC), SITE_SIZE);
+	clock_wait_ms(3 * SOON_MS);
+	is_u64(nr_jumps(), 0, "while ftrace changes sites they are the guest's");
+	asked = ask(ASK_FTRACE, 0);
+	is_u64((uint64_t)answer(ASK_FTRACE, asked, PATIENCE_MS), 1,
+	       "another change may begin, too");
+	set_lock(0);
+	ok(wait_jumps(FAKE_NR_PROBES - 1),
+	   "all sites but the one that ftrace took are jumps again");
+	ok(text_same(FAKE_KMALLOC, SITE_SIZE), "the one that it took is left to it");
+	is_u64(fake_session_status(&fs).nr_refused, 1, "it is reported as refused");
+	is_u64(fake_session_count(&fs, COUNTER_YIELDS), 1, "changes in a row are one gap");
+	ok(fake_session_count(&fs, COUNTER_YIELDED_NS) > 0, "the gap has a duration");
+	end();
+}
+
+/* Stopped while the sites are the guest's, and while it waits. */
+static void test_stop_between(void)
+{
+	uint64_t asked;
+
+	begin();
+	set_lock(1);
+	asked = ask(ASK_FTRACE, 0);
+	answer(ASK_FTRACE, asked, PATIENCE_MS);
+	ok(!trace_session_stop(fs.session, NULL), "a stop while ftrace changes sites");
+	ok(fake_session_text_same(&fs) && fs.fg.nr_regions == 1,
+	   "after it text and memory are what they were");
+	set_lock(0);
+	ok(!trace_session_start(fs.session, NULL, NULL) && nr_jumps() == FAKE_NR_PROBES,
+	   "a new start patches all sites");
+	end();
+}
+
+static void test_held(void)
+{
+	struct guest *guest = &fs.fg.guest;
+	uint64_t asked;
+
+	begin();
+	set_lock(1);
+	guest->control->stop(guest, NULL);
+	asked = ask(ASK_FTRACE, 0);
+	is_u64((uint64_t)answer(ASK_FTRACE, asked, SOON_MS), 0,
+	       "while another thread holds the guest stopped nothing is answered");
+	guest->control->resume(guest, NULL);
+	is_u64((uint64_t)answer(ASK_FTRACE, asked, PATIENCE_MS), 1, "afterwards it is");
+	set_lock(0);
+	end();
+}
+
+static int probe(uint64_t offset)
+{
+	return answer(ASK_KPROBES, ask(ASK_KPROBES, fake_gva(offset)), PATIENCE_MS);
+}
+
+static void test_kprobes(void)
+{
+	struct trace_status status;
+
+	begin();
+	ok(*fake_text(&fs.fg, SLOT) == JMP, "an exit is a jump");
+	is_u64((uint64_t)probe(FAKE_CALLER), 1, "a kprobe elsewhere may be made");
+	ok(*fake_text(&fs.fg, SLOT) == JMP, "the exit stays a jump");
+	is_u64((uint64_t)probe(SLOT - 4), 1, "a kprobe near the exit may be made");
+	ok(text_same(SLOT, SLOT_SIZE), "by then the exit has its own bytes back");
+	is_u64((uint64_t)probe(FAKE_PREPARE), 2, "a kprobe at a function that asks is refused");
+	is_u64((uint64_t)probe(FAKE_PREPARE + 1 - JUMP_SIZE), 2,
+	       "so is one whose jump would reach it");
+	status = fake_session_status(&fs);
+	is_u64(status.nr_refused, 1, "the exit is reported as refused");
+	ok(strstr(status.refused[0].reason, "kprobe"), "with the reason: %s",
+	   status.refused[0].reason);
+	is_u64((uint64_t)probe(FAKE_KFREE), 1, "a kprobe at a site, without ftrace, may be made");
+	ok(text_same(FAKE_KFREE, SITE_SIZE), "by then the site has its own bytes back");
+	end();
+}
+
+static void test_leaving(enum session_ask kind, const char *why)
+{
+	uint64_t asked;
+
+	begin();
+	ok(!trace_session_leaving_kernel(fs.session), "the guest stays in its kernel");
+	asked = ask(kind, 0);
+	is_u64((uint64_t)answer(kind, asked, SOON_MS), 0, "the guest waits");
+	is_str(trace_session_leaving_kernel(fs.session), why, "the session says what it does");
+	ok(*fake_text(&fs.fg, FAKE_KFREE) == JMP, "tracing goes on until it is stopped");
+	end();
+}
+
+/* What waits for the tracer's end goes on when the memory has gone, not before. */
+static void test_leaving_last(void)
+{
+	begin();
+	ask(ASK_HIBERNATION, 0);
+	clock_wait_ms(SOON_MS);
+	fs.fg.paused = true; /* it cannot leave */
+	trace_session_stop(fs.session, NULL);
+	ok(!nr_jumps() && *fake_text(&fs.fg, FAKE_KEXEC) != JMP,
+	   "a stop restores the text before the guest has left the memory");
+	ok(*fake_text(&fs.fg, FAKE_HIBERNATE) == JMP && fs.fg.nr_regions == 2,
+	   "but for the function that waits for the end");
+	fs.fg.paused = false;
+	for (unsigned int i = 0; i < PATIENCE_MS && fs.fg.nr_regions == 2; i++)
+		clock_wait_ms(1);
+	ok(fake_session_text_same(&fs) && fs.fg.nr_regions == 1,
+	   "which has its own bytes back when the memory has gone");
+	fake_session_destroy(&fs);
+}
+
+static void test_no_place(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+	struct trace_status status;
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
+	fake_code(&fs.fg, FAKE_PREPARE, "\x8b\x05\0\0\0\0\xc3", 7); /* relative to RIP */
+	fake_session_keep_text(&fs);
+	trace_session_set_options(fs.session, &options);
+	ok(!trace_session_start(fs.session, NULL, NULL), "tracing starts nevertheless");
+	status = fake_session_status(&fs);
+	ok(strstr(status.yields[0].refusal, "cannot be executed elsewhere"),
+	   "a function that cannot ask is named, with the reason: %s", status.yields[0].refusal);
+	ok(text_same(FAKE_PREPARE, 7), "it is left alone");
+	end();
+}
+
+int main(void)
+{
+	test_places();
+	test_ftrace();
+	test_stop_between();
+	test_held();
+	test_kprobes();
+	test_leaving(ASK_HIBERNATION, "the guest hibernates");
+	test_leaving(ASK_KEXEC, "the guest starts another kernel (kexec)");
+	test_leaving_last();
+	test_no_place();
+	return tap_done();
+}
