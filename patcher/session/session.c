@@ -32,6 +32,10 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	s->direct_pending = true;
 	modules_init(s);
 	s->stream_ops = &session_streams;
+	s->ftrace.kernel = s->kprobes.kernel = &s->kernel;
+	s->ftrace.plan = s->kprobes.plan = &s->plan;
+	s->ftrace.oneshots = s->kprobes.oneshots = &s->oneshots;
+	s->ftrace.failure = s->kprobes.failure = &s->failure;
 	session_asks_init(s);
 	ret = decoder_create(&s->decoder, err);
 	if (!ret)
@@ -185,10 +189,6 @@ static void prepare_oneshots(struct trace_session *s)
 				       .entry = session_boot_entry,
 				       .ret = session_boot_return,
 				       .arg = s};
-	s->ftrace.kernel = s->kprobes.kernel = &s->kernel;
-	s->ftrace.plan = s->kprobes.plan = &s->plan;
-	s->ftrace.oneshots = s->kprobes.oneshots = &s->oneshots;
-	s->ftrace.failure = s->kprobes.failure = &s->failure;
 }
 
 /* With the guest stopped: all patches, or none. */
@@ -322,6 +322,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	if (ret)
 		return ret;
 	prepare_oneshots(s);
+	s->leaving_kernel = NULL;
 	s->restored = (struct patch_outcome){0};
 	ret = start_stopped(s, err);
 	s->guest->control->resume(s->guest, NULL);

@@ -103,12 +103,14 @@ sub test_recover {
 }
 
 sub test_held_up {
-	my ($pid) = start_tracer('held');
-	kill STOP => $pid;
+	my ($pid, $watchdog) = start_tracer('held');
+	kill STOP => $watchdog, $pid; # the watchdog would kill a tracer that is stopped
 	start_anew('6.1');
 	ok(boots(), 'stopped tracer: the domain boots again') or BAIL_OUT($libvirt->serial('t'));
 	my $before = text();
 	kill CONT => $pid;
+	sleep 1.5; # it shows that it lives
+	kill CONT => $watchdog;
 	is($libvirt->wait_for($pid, 60), 0, 'stopped tracer: it ends with status 0 when continued') or diag(log_of('held'));
 	like(log_of('held'), qr/sonde attach: the domain was destroyed, and the trace ended with it/, 'stopped tracer: it says why it ends');
 	is_untouched($before, 'stopped tracer');

@@ -143,6 +143,27 @@ static bool is_enough(const struct recorder *r)
 	       (bytes && r->writer && trace_writer_bytes(r->writer) >= bytes);
 }
 
+const char *recorder_ended(const struct recorder *r)
+{
+	return r->ended;
+}
+
+/* With the lock held. The guest waits until its kernel has its own text back, and can be left. */
+static void leave_kernel(struct recorder *r)
+{
+	const char *why = trace_session_leaving_kernel(r->session);
+	struct error err;
+	int ret = why ? trace_session_stop(r->session, &err) : -EALREADY;
+
+	if (ret == -EALREADY)
+		return;
+	r->ended = why;
+	recorder_clear_progress(r);
+	fprintf(stderr, "sonde %s: %s: tracing has ended\n", r->config.verb, why);
+	if (ret)
+		recorder_fail(r, &err);
+}
+
 static void tick_session(void *arg)
 {
 	struct recorder *r = arg;
@@ -152,6 +173,8 @@ static void tick_session(void *arg)
 	if (r->session && trace_session_tick(r->session, &err))
 		recorder_fail(r, &err);
 	recorder_print_switched(r);
+	if (r->session)
+		leave_kernel(r);
 	pthread_mutex_unlock(&r->lock);
 }
 

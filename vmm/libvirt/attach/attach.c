@@ -228,6 +228,7 @@ static void end_trace(struct attach *a, bool over)
 	recorder_end(a->recorder, over ? RECORDER_GUEST_OVER : RECORDER_GUEST_RUNS, why);
 	if (!held)
 		attach_release(a, 0, NULL);
+	libvirt_guest_expose(a->guest, false);
 	libvirt_guest_trap_counts(a->guest, &a->traps, NULL);
 }
 

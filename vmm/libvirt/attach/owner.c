@@ -69,6 +69,8 @@ static int find_why(struct attach *a, struct error *err)
 	int ret;
 
 	a->why = libvirt_events_why(&a->events);
+	if (!a->why)
+		a->why = recorder_ended(a->recorder);
 	if (a->why)
 		return 0;
 	ret = libvirt_domain_try_state(&a->domain, &state, err);
@@ -113,7 +115,7 @@ static void on_check(void *arg)
 
 	if (a->options->recorder.mode == RECORDER_TRAP)
 		check_traps(a);
-	if (++a->checks % STATE_CHECKS == 0)
+	if (++a->checks % STATE_CHECKS == 0 || recorder_ended(a->recorder))
 		check_domain(a);
 }
 
@@ -177,13 +179,16 @@ static void on_beat(void *watchdog, bool exposed)
 /* Give the domain memory or breakpoints, and start tracing. */
 static int begin(struct attach *a, struct error *err)
 {
-	int ret = a->options->recorder.mode == RECORDER_TRAP
-			  ? libvirt_guest_use_traps(a->guest, on_beat, &a->watchdog, err)
-			  : plug(a, err);
+	const bool traps = a->options->recorder.mode == RECORDER_TRAP;
+	int ret = libvirt_guest_beat(a->guest, on_beat, &a->watchdog, err);
 
+	if (!ret)
+		ret = traps ? libvirt_guest_use_traps(a->guest, err) : plug(a, err);
 	if (ret)
 		return ret;
 	a->begun = true;
+	if (!traps)
+		libvirt_guest_expose(a->guest, true);
 	ret = attach_hold(a, err);
 	return ret ? ret : attach_release(a, begin_recorder(a, err), err);
 }

@@ -55,6 +55,11 @@ static const char exitless_risks[] =
 	"         it does for every use of QEMU's monitor, this listing included; while it is\n"
 	"         traced, the domain can be neither migrated nor saved\n";
 
+static const char dead_tracer_risks[] =
+	"         if tracer and watchdog are both killed, ftrace waits for 20 s, and then\n"
+	"         finds jumps that are not its own: it warns, and switches itself off; until\n"
+	"         'sonde recover', kprobes inside functions and hibernation fail with EBUSY\n";
+
 static void print_breaks(const struct attach *a, FILE *to)
 {
 	uint64_t max_rate = a->options->recorder.max_rate;
@@ -65,6 +70,29 @@ static void print_breaks(const struct attach *a, FILE *to)
 			text_number(max_rate, "call").s);
 	else
 		fputs("         the number of calls per second has no bound\n", to);
+}
+
+/* What the guest may do with its own text and kernel meanwhile. */
+static void print_yields(const struct trace_status *status, bool exitless, FILE *to)
+{
+	const char *before = "yields   to the guest's own ";
+	bool any = false;
+
+	for (unsigned int i = 0; i < status->nr_yields; i++) {
+		if (status->yields[i].refusal[0])
+			continue;
+		fprintf(to, "%s%s", before, status->yields[i].to);
+		before = ", ";
+		any = true;
+	}
+	if (any)
+		fputs(": the tracer gives way\n", to);
+	for (unsigned int i = 0; i < status->nr_yields; i++)
+		if (status->yields[i].refusal[0])
+			fprintf(to, "         not to %s, do not use it meanwhile: %s\n",
+				status->yields[i].to, status->yields[i].refusal);
+	if (any && exitless)
+		fputs(dead_tracer_risks, to);
 }
 
 static void print_row(const struct kernel *kernel, const struct patch *p, const char *becomes,
@@ -134,8 +162,9 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 			a, trace_session_plan(session, a->options->recorder.specs, &plan, err),
 			err);
 	if (!ret) {
-		print_places(kernel, plan, a->options->recorder.mode == RECORDER_TRAP, to);
 		trace_session_status(session, &status);
+		print_yields(&status, a->options->recorder.mode == RECORDER_EXITLESS, to);
+		print_places(kernel, plan, a->options->recorder.mode == RECORDER_TRAP, to);
 		print_refused(plan, &status, to);
 	}
 	trace_session_destroy(session);

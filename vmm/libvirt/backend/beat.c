@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Shows another process that this one still serves breakpoints. It is a thread of its own, because
+ * Shows another process that this one still serves the guest. It is a thread of its own, because
  * all others may wait for libvirt, which is bounded: by its keepalive, and by how long libvirt
  * waits for a job of another user.
  */
@@ -31,7 +31,7 @@ static void *beat(void *arg)
 	struct pollfd poll_fd = {.fd = t->beater_wake, .events = POLLIN};
 
 	while (poll(&poll_fd, 1, BEAT_MS) <= 0) {
-		bool exposed = atomic_load(&t->exposed);
+		bool exposed = atomic_load(&t->exposed) || atomic_load(&t->patched);
 
 		if (!exposed || !takes_too_long(g))
 			t->beat(t->beat_arg, exposed);
@@ -39,9 +39,12 @@ static void *beat(void *arg)
 	return NULL;
 }
 
-int libvirt_beat_start(struct libvirt_guest *g, struct error *err)
+int libvirt_guest_beat(struct libvirt_guest *g, libvirt_beat_fn *fn, void *arg, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
+
+	t->beat = fn;
+	t->beat_arg = arg;
 
 	t->beater_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->beater_wake < 0)
@@ -51,6 +54,11 @@ int libvirt_beat_start(struct libvirt_guest *g, struct error *err)
 	close(t->beater_wake);
 	t->beater_wake = -1;
 	return error_set(err, EAGAIN, "cannot start a thread");
+}
+
+void libvirt_guest_expose(struct libvirt_guest *g, bool exposed)
+{
+	atomic_store(&g->traps.patched, exposed);
 }
 
 void libvirt_beat_stop(struct libvirt_guest *g)

@@ -37,15 +37,19 @@ int libvirt_guest_unplug(struct libvirt_guest *guest, struct error *err);
 void libvirt_guest_destroy(struct libvirt_guest *guest);
 
 /*
- * Enable breakpoints, once, for a guest without scratch memory. From then on `beat` is called each
- * second, on a thread of its own: with `exposed`, while the guest may stop at a breakpoint and this
- * process serves it; without, while there are none. It is not called while a stop takes
- * suspiciously long. So if it is not called for some seconds after it was with `exposed`, the guest
- * may be frozen.
+ * Once: from now on `beat` is called each second, on a thread of its own. With `exposed`, while the
+ * guest depends on this process: it may stop at a breakpoint, or ask before it changes its own text
+ * (libvirt_guest_expose()). It is not called while a stop takes suspiciously long. So if it is not
+ * called for some seconds after it was with `exposed`, the guest may be frozen, or come to harm.
  */
 typedef void libvirt_beat_fn(void *arg, bool exposed);
-int libvirt_guest_use_traps(struct libvirt_guest *guest, libvirt_beat_fn *beat, void *arg,
-			    struct error *err);
+int libvirt_guest_beat(struct libvirt_guest *guest, libvirt_beat_fn *beat, void *arg,
+		       struct error *err);
+/* The guest is patched without breakpoints, or no longer. Any thread. */
+void libvirt_guest_expose(struct libvirt_guest *guest, bool exposed);
+
+/* Enable breakpoints, once, for a guest without scratch memory. */
+int libvirt_guest_use_traps(struct libvirt_guest *guest, struct error *err);
 struct libvirt_trap_counts {
 	uint64_t hits;
 	uint64_t held_ns; /* how long the guest was stopped for them */

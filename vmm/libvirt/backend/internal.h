@@ -50,6 +50,7 @@ struct libvirt_traps {
 	bool unpaced_now;   /* of the thread: wait for libvirt when no lock is held */
 
 	atomic_bool exposed; /* there are armed breakpoints, which are not parked */
+	atomic_bool patched; /* libvirt_guest_expose() */
 	pthread_t beater;
 	int beater_wake; /* eventfd: `ending` */
 	libvirt_beat_fn *beat;
@@ -153,7 +154,6 @@ void libvirt_traps_poll(struct libvirt_guest *g, bool silent);
 
 /* --- beat.c ---------------------------------------------------------------------------------- */
 
-int libvirt_beat_start(struct libvirt_guest *g, struct error *err);
 /* If it was started. With no lock held. */
 void libvirt_beat_stop(struct libvirt_guest *g);
 

@@ -108,8 +108,7 @@ void libvirt_traps_init(struct libvirt_traps *t)
 	t->wake = t->beater_wake = -1;
 }
 
-int libvirt_guest_use_traps(struct libvirt_guest *g, libvirt_beat_fn *beat, void *arg,
-			    struct error *err)
+int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
 	/* with KVM breakpoints are bytes in the guest's memory */
@@ -121,11 +120,6 @@ int libvirt_guest_use_traps(struct libvirt_guest *g, libvirt_beat_fn *beat, void
 	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!t->breaks || t->wake < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	t->beat = beat;
-	t->beat_arg = arg;
-	ret = libvirt_beat_start(g, err);
-	if (ret)
-		return ret;
 	if (pthread_create(&t->thread, NULL, libvirt_traps_serve, g))
 		return error_set(err, EAGAIN, "cannot start the thread that serves breakpoints");
 	t->enabled = true;

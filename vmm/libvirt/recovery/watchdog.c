@@ -137,7 +137,7 @@ static int recover(const struct watch *w)
 	if (w->killed)
 		fprintf(stderr,
 			"sonde attach: the tracer was stopped or hung for %d s, with "
-			"breakpoints in the domain: the watchdog has killed it\n",
+			"its patches in the domain: the watchdog has killed it\n",
 			BEAT_S);
 	if (!ret) {
 		print_recovery(&recovery);

@@ -263,8 +263,23 @@ static void test_no_place(void)
 	end();
 }
 
+static void test_plan(void)
+{
+	const struct patch_plan *plan;
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
+	ok(!trace_session_plan(fs.session, NULL, &plan, NULL) && plan->entries.n == FAKE_NR_PROBES,
+	   "a session that has not started plans");
+	is_u64(fake_session_status(&fs).nr_yields, SESSION_ASKS,
+	       "its status names all that the tracer gives way to");
+	ok(fake_session_text_same(&fs), "nothing is changed");
+	fake_session_destroy(&fs);
+}
+
 int main(void)
 {
+	test_plan();
 	test_places();
 	test_ftrace();
 	test_stop_between();

@@ -1,0 +1,153 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# A domain that is traced without exits changes its own text: its ftrace and its kprobes take traced places, and give
+# them back. It hibernates. The tracer gives way each time, the guest never complains, and its text is as before, also
+# where a kprobe of its own outlives the trace.
+#
+#   YIELD_KERNELS  6.1
+use strict;
+use warnings;
+use FindBin;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib", "$FindBin::RealBin/../guest";
+use AttachTest;
+use Files;
+use GuestLog;
+use Process;
+
+my @kernels = split ' ', $ENV{YIELD_KERNELS} // '6.1';
+use constant TROUBLE => (WARNINGS, 'ftrace fail', 'write error', "can't (?:open|create)", 'not found');
+
+sub stuck {
+	my ($name, $command) = @_;
+	describe($name);
+	diag(log_of('traced')) if -e "$work/traced.txt";
+	BAIL_OUT("the guest does not finish '$command'");
+}
+
+# Let the guest do something, and wait until it has.
+sub do_inside {
+	my ($name, $command) = @_;
+	my $before = () = $libvirt->serial($name) =~ /^did \Q$command\E/mg;
+	my $from = time;
+	$libvirt->tell($name, $command);
+	my $done = sub { my $n = () = $libvirt->serial($name) =~ /^did \Q$command\E/mg; return $n > $before };
+	wait_until(120, $done) or stuck($name, $command);
+	return time - $from;
+}
+
+# How many functions or exits are refused for this reason now.
+sub refused {
+	my ($what) = @_;
+	my ($status, $text) = $libvirt->run("$work/sonde", 'ctl', '--json', "$work/run/m", 'query-trace');
+	return scalar(my @reasons = $text =~ /"reason":\s*"[^"]*$what/g);
+}
+
+# The address of a return slot of a traced function, which --dry-run lists; and what the tracer gives way to.
+sub find_exit {
+	my ($name, $version) = @_;
+	my ($status, $text) = $libvirt->run($libvirt->sonde('attach', $name, '-k', "$work/$name.kernel", '--dry-run'));
+	like($text, qr/^yields   to the guest's own ftrace, kprobes, hibernation, kexec: the tracer gives way$/m,
+		"$version: --dry-run says what the tracer gives way to");
+	my ($exit, $gpa) = $text =~ /^ ([0-9a-f]{16}) +([0-9a-f]+) .* jump, at return +kfree$/m
+		? ($1, $2) : $text =~ /^ ([0-9a-f]{16}) +([0-9a-f]+) .* jump, at return/m;
+	return ("0x$exit", hex $gpa);
+}
+
+# All of it once without a tracer: ftrace's own trampolines are not as before afterwards.
+sub rehearse {
+	my ($name, $exit) = @_;
+	do_inside($name, $_) for 'functions_on', 'work', 'functions_off', "probes_on $exit", 'work';
+	my $probed = text_of($name);
+	do_inside($name, 'probes_off');
+	learn_text($name, "$work/$name.kernel");
+	return $probed;
+}
+
+# One change while the tracer still stays away because of the one before.
+sub test_rapid {
+	my ($name, $version, $exit) = @_;
+	for (1 .. 3) {
+		do_inside($name, $_) for 'functions_on', "probes_on $exit", 'functions_off', 'probes_off';
+	}
+	pass("$version: the guest makes changes in quick succession");
+}
+
+sub test_functions {
+	my ($name, $version) = @_;
+	for my $round (1, 2) {
+		my $took = do_inside($name, 'functions_on');
+		note(sprintf '%s: the function tracer was switched on within %.2f s', $version, $took);
+		do_inside($name, 'work');
+		ok(wait_until(20, sub { refused(qr/guest's own ftrace/) >= 2 }),
+			"$version: round $round: the functions that ftrace has taken are listed as refused");
+		do_inside($name, 'functions_off');
+		ok(wait_until(20, sub { !refused(qr/guest's own ftrace/) }),
+			"$version: round $round: the functions that ftrace has given back are traced again");
+	}
+	my @calls = found($libvirt->serial($name) =~ s/\r//gr, 'calls');
+	is(scalar(grep { $_ > 10 } @calls), 3, "$version: the guest's function tracer has recorded calls: @calls");
+}
+
+sub test_probes {
+	my ($name, $version, $exit) = @_;
+	do_inside($name, "probes_on $exit");
+	do_inside($name, 'work');
+	is(refused(qr/a kprobe of the guest is at this exit/), 1, "$version: the exit with a kprobe is listed as refused");
+}
+
+sub hits {
+	my ($name) = @_;
+	my $log = $libvirt->serial($name) =~ s/\r//gr;
+	return map { /^(\w+) +(\d+) / ? ($1 => $2) : () } found($log, 'kprobe');
+}
+
+sub test_kernel {
+	my ($version) = @_;
+	my $name = 'yields-' . $version =~ s/\./-/r;
+	# With two vCPUs QEMU 7.2's emulation hangs now and then when the guest changes its text, traced or not.
+	start_ticking($name, kernel => "$build/kernels/$version/vmlinuz", line => 1);
+	my ($exit, $gpa) = find_exit($name, $version);
+	my $probed = rehearse($name, $exit);
+	my $pid = $libvirt->spawn('traced', attach_command($name, '--monitor', "$work/run/m"));
+	ok(wait_tracing(), "$version: attach traces") or diag(log_of('traced'));
+	test_functions($name, $version);
+	test_rapid($name, $version, $exit);
+	test_probes($name, $version, $exit);
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, "$version: SIGINT ends attach with status 130") or diag(log_of('traced'));
+	ok(!journals(), "$version: nothing is left to be undone");
+	ok(text_of($name) eq $probed, "$version: the text with the guest's own kprobes is that of an untraced guest")
+		or diag(GuestText::differences(text_of($name), $probed));
+	do_inside($name, 'work');
+	do_inside($name, 'probes_off');
+	my %hits = hits($name);
+	cmp_ok($hits{$_} // 0, '>', 10, "$version: the kprobe $_ was hit: " . ($hits{$_} // 0)) for qw(at_site at_exit);
+	is_as_before($name, "$version: when the kprobes are removed");
+	my (undef, undef, $lost) = report();
+	is($lost, 0, "$version: no event is lost") or diag(log_of('traced'), sidecar());
+	test_hibernation($name, $version);
+	is_untroubled($libvirt->serial($name) =~ s/\r//gr, "$version: the guest's log has no warnings", TROUBLE);
+	$libvirt->destroy($name);
+}
+
+# Without swap the kernel makes the image, and cannot write it.
+sub test_hibernation {
+	my ($name, $version) = @_;
+	my $pid = $libvirt->spawn('hibernated', attach_command($name));
+	ok(wait_tracing(), "$version: to hibernate: attach traces") or diag(log_of('hibernated'));
+	my $took = do_inside($name, 'hibernate');
+	is($libvirt->wait_for($pid, 60), 0, "$version: hibernation ends attach with status 0") or diag(log_of('hibernated'));
+	like(log_of('hibernated'), qr/^sonde attach: the guest hibernates, and the trace ended with it$/m, "$version: attach says so");
+	like(sidecar(), qr/"ended": "the guest hibernates"/, "$version: the trace says so, too");
+	like($libvirt->serial($name), qr/hibernation: .*[Ii]mage created/, sprintf "%s: the guest makes an image after that, within %.1f s", $version, $took);
+	is_as_before($name, "$version: hibernated");
+}
+
+AttachTest::start();
+build_initrd("$work/initrd", "$FindBin::RealBin/yields-inside=/etc/rc");
+test_kernel($_) for @kernels;
+done_testing();
