@@ -39,7 +39,7 @@ static int arm_function(struct boot_window *w, const char *name, oneshot_fn *fn,
 
 /* --- inside ftrace_init(): one-shots behind the sites ---------------------------------------- */
 
-static void on_behind_site(void *arg, const struct guest_trap *hit);
+static void on_behind_site(void *arg, struct guest_trap *hit);
 
 static void arm_behind_sites(struct boot_window *w)
 {
@@ -49,7 +49,7 @@ static void arm_behind_sites(struct boot_window *w)
 }
 
 /* The call entered last has returned: its function's one-shot may be armed again. */
-static void on_caller_rearm(void *arg, const struct guest_trap *hit)
+static void on_caller_rearm(void *arg, struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
 	size_t n = w->nr_fired;
@@ -64,7 +64,7 @@ static void on_caller_rearm(void *arg, const struct guest_trap *hit)
 		arm_or_report(w, w->fired[i], on_behind_site);
 }
 
-static void on_behind_site(void *arg, const struct guest_trap *hit)
+static void on_behind_site(void *arg, struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
 
@@ -75,7 +75,7 @@ static void on_behind_site(void *arg, const struct guest_trap *hit)
 	arm_or_report(w, return_address_of(w, hit), on_caller_rearm);
 }
 
-static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)
+static void on_ftrace_init_return(void *arg, struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
 	struct error err;
@@ -89,7 +89,7 @@ static void on_ftrace_init_return(void *arg, const struct guest_trap *hit)
 		first_error_set(w->failure, &err);
 }
 
-static void on_ftrace_init(void *arg, const struct guest_trap *hit)
+static void on_ftrace_init(void *arg, struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
 	struct error err;
@@ -103,7 +103,7 @@ static void on_ftrace_init(void *arg, const struct guest_trap *hit)
 
 /* --- inside alternative_instructions(): one-shots at the callers ----------------------------- */
 
-static void on_caller(void *arg, const struct guest_trap *hit)
+static void on_caller(void *arg, struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
 	struct guest_trap at_return = *hit;
@@ -145,7 +145,7 @@ static void put_returns_back(struct boot_window *w)
 		first_error_set(w->failure, &err);
 }
 
-static void on_after_alternatives(void *arg, const struct guest_trap *hit)
+static void on_after_alternatives(void *arg, struct guest_trap *hit)
 {
 	(void)hit;
 	put_returns_back(arg);
@@ -157,7 +157,7 @@ void boot_window_note_entry(struct boot_window *w, uint64_t return_address)
 		arm_or_report(w, return_address, on_caller);
 }
 
-static void on_alternatives(void *arg, const struct guest_trap *hit)
+static void on_alternatives(void *arg, struct guest_trap *hit)
 {
 	struct boot_window *w = arg;
 	struct error err;

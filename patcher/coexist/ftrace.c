@@ -6,8 +6,8 @@
 #include <string.h>
 #include "patcher/text/site.h"
 
-static void on_prepare(void *arg, const struct guest_trap *hit);
-static void on_post_process(void *arg, const struct guest_trap *hit);
+static void on_prepare(void *arg, struct guest_trap *hit);
+static void on_post_process(void *arg, struct guest_trap *hit);
 
 static int arm(struct ftrace_handoff *h, const char *name, oneshot_fn *fn, struct error *err)
 {
@@ -93,7 +93,7 @@ int ftrace_handoff_give(struct ftrace_handoff *h, struct error *err)
 	return ret ? ret : entries;
 }
 
-static void on_post_process_return(void *arg, const struct guest_trap *hit)
+static void on_post_process_return(void *arg, struct guest_trap *hit)
 {
 	struct ftrace_handoff *h = arg;
 	struct error err;
@@ -103,7 +103,7 @@ static void on_post_process_return(void *arg, const struct guest_trap *hit)
 		first_error_set(h->failure, &err);
 }
 
-static void on_post_process(void *arg, const struct guest_trap *hit)
+static void on_post_process(void *arg, struct guest_trap *hit)
 {
 	struct ftrace_handoff *h = arg;
 	uint64_t caller;
@@ -115,7 +115,7 @@ static void on_post_process(void *arg, const struct guest_trap *hit)
 		first_error_set(h->failure, &err);
 }
 
-static void on_prepare(void *arg, const struct guest_trap *hit)
+static void on_prepare(void *arg, struct guest_trap *hit)
 {
 	struct ftrace_handoff *h = arg;
 	struct error err;

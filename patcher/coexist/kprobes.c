@@ -7,7 +7,7 @@
 
 enum { JUMP_REACH = 4 }; /* bytes of an optimised kprobe behind its first */
 
-static void on_prepare(void *arg, const struct guest_trap *hit);
+static void on_prepare(void *arg, struct guest_trap *hit);
 
 static int arm(struct kprobe_handoff *h, struct error *err)
 {
@@ -16,7 +16,7 @@ static int arm(struct kprobe_handoff *h, struct error *err)
 	return gva ? oneshot_arm(h->oneshots, gva, on_prepare, h, err) : 0;
 }
 
-static void on_prepare_return(void *arg, const struct guest_trap *hit)
+static void on_prepare_return(void *arg, struct guest_trap *hit)
 {
 	struct kprobe_handoff *h = arg;
 	struct error err;
@@ -79,7 +79,7 @@ bool kprobe_handoff_reaches(const struct kprobe_handoff *h, uint64_t address)
 
 /* --- by traps --------------------------------------------------------------------------------- */
 
-static void on_prepare(void *arg, const struct guest_trap *hit)
+static void on_prepare(void *arg, struct guest_trap *hit)
 {
 	struct kprobe_handoff *h = arg;
 	uint64_t address = 0, caller;

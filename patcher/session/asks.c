@@ -36,6 +36,16 @@ const char *session_ask_name(enum session_ask kind)
 	return kinds[kind].name;
 }
 
+const char *session_ask_function(enum session_ask kind)
+{
+	return kinds[kind].function;
+}
+
+const char *session_ask_leaving(enum session_ask kind)
+{
+	return kinds[kind].leaving;
+}
+
 /* --- where ------------------------------------------------------------------------------------ */
 
 /* -ENOENT: the kernel has none, so that it cannot do it. */

@@ -22,8 +22,8 @@
 /*
  * Inside of a trace session: session.c starts and stops, switch.c chooses the engine, change.c
  * changes the instances (ordered.c and direct.c those of their lanes), dispatch.c is what vCPUs'
- * threads do in between, asks.c what a guest without traps asks meanwhile, sampler.c bounds the
- * rate of traps, status.c reports.
+ * threads do in between, asks.c what a guest without traps asks meanwhile, leaving.c holds one
+ * with traps, sampler.c bounds the rate of traps, status.c reports.
  */
 
 /*
@@ -146,6 +146,7 @@ struct trace_session {
 	struct kprobe_handoff kprobes;
 	struct session_asks asks;
 	const char *_Atomic leaving_kernel; /* what the guest does; NULL: it stays */
+	uint64_t leaving_ms;                /* host time since which, in a guest with traps */
 	struct sampler sampler;
 	struct site_refusal *refused; /* room to report all refusals */
 	struct first_error failure;
@@ -204,8 +205,17 @@ void session_asks_init(struct trace_session *session);
 void session_asks_find(struct trace_session *session);
 /* Whether the guest asks, or shows by a trap, before it does this. */
 bool session_is_asked(const struct trace_session *session, enum session_ask kind);
-/* The guest's name for what it does. */
+/* The guest's name for what it does, and the function that begins it. */
 const char *session_ask_name(enum session_ask kind);
+const char *session_ask_function(enum session_ask kind);
+/* What the guest does when it leaves its kernel by this; NULL: it stays. */
+const char *session_ask_leaving(enum session_ask kind);
+
+/* --- leaving.c -------------------------------------------------------------------------------- */
+
+/* With the guest, which has traps, stopped: from now on it waits before it leaves its kernel.
+ * oneshot_disarm_all() lets it go. */
+int session_watch_leaving(struct trace_session *session, struct error *err);
 
 /* --- instances.c ------------------------------------------------------------------------------ */
 

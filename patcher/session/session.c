@@ -96,6 +96,11 @@ void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint6
 	s->located = true;
 }
 
+static bool has_traps(const struct trace_session *s)
+{
+	return guest_has_traps(s->guest);
+}
+
 /* --- taking back ---------------------------------------------------------------------------- */
 
 /* What there is beside the engine's patches. */
@@ -120,7 +125,26 @@ static int take_back(struct trace_session *s, struct error *err)
 	direct_note_switch(s, shared, since);
 	s->switch_pending = s->refreshing = false;
 	direct_forget(s);
-	return oneshot_disarm_all(&s->oneshots, err);
+	ret = oneshot_disarm_all(&s->oneshots, err);
+	/* a guest that is about to leave its kernel waits until the tracer's memory has gone */
+	if (!ret && has_traps(s) && atomic_load(&s->leaving_kernel))
+		ret = session_watch_leaving(s, err);
+	return ret;
+}
+
+static int let_leave(struct trace_session *s, struct error *err)
+{
+	struct guest *guest = s->guest;
+	int ret;
+
+	if (!has_traps(s) || !atomic_load(&s->leaving_kernel))
+		return 0;
+	ret = guest->control->stop(guest, err);
+	if (ret)
+		return ret;
+	ret = oneshot_disarm_all(&s->oneshots, err);
+	guest->control->resume(guest, NULL);
+	return ret;
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -202,15 +226,12 @@ static int put_traps(struct trace_session *s, struct error *err)
 	if (!ret)
 		ret = kprobe_handoff_begin(&s->kprobes, err);
 	if (!ret)
+		ret = session_watch_leaving(s, err);
+	if (!ret)
 		ret = s->trap_engine->ops->install(s->trap_engine, err);
 	if (ret)
 		oneshot_disarm_all(&s->oneshots, NULL);
 	return ret;
-}
-
-static bool has_traps(const struct trace_session *s)
-{
-	return guest_has_traps(s->guest);
 }
 
 static int plan_and_patch(struct trace_session *s, struct error *err)
@@ -313,6 +334,8 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	/* a stop may have left trampolines in a guest that was paused */
 	if (!ret)
 		ret = session_finish(s, err);
+	if (!ret)
+		ret = let_leave(s, err);
 	if (ret)
 		return ret;
 	forget_calls(s);
@@ -386,6 +409,8 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 		return ret;
 	/* a paused guest cannot be waited for: the next start does this then */
 	ret = session_finish(s, err);
+	if (!ret)
+		ret = let_leave(s, err);
 	if (!ret)
 		forget_calls(s);
 	instances_reap(s);

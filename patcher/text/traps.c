@@ -190,7 +190,7 @@ int oneshot_disarm_all(struct oneshots *oneshots, struct error *err)
 	return ret;
 }
 
-static void fire(struct oneshots *oneshots, uint64_t gva, const struct guest_trap *hit)
+static void fire(struct oneshots *oneshots, uint64_t gva, struct guest_trap *hit)
 {
 	const struct trap *trap = trap_table_find(oneshots->traps, gva);
 	struct trap copy;
@@ -203,7 +203,7 @@ static void fire(struct oneshots *oneshots, uint64_t gva, const struct guest_tra
 		copy.fn(copy.arg, hit);
 }
 
-void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, const struct guest_trap *hit)
+void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, struct guest_trap *hit)
 {
 	struct guest *guest = oneshots->kernel->guest;
 	uint64_t gva = trap->gva;

@@ -20,7 +20,8 @@ enum trap_kind {
 	TRAP_ONESHOT, /* the handler puts the original bytes back, which the vCPU then executes */
 };
 
-typedef void oneshot_fn(void *arg, const struct guest_trap *trap);
+/* May set where the vCPU goes on, and its registers. */
+typedef void oneshot_fn(void *arg, struct guest_trap *trap);
 
 struct trap {
 	uint64_t gva;
@@ -88,7 +89,7 @@ int oneshot_disarm_all(struct oneshots *oneshots, struct error *err);
 
 /* A vCPU hit a TRAP_ONESHOT: with the guest stopped, disarm it and call its function. If another
  * thread disarmed it before the guest was stopped, the vCPU just goes on. */
-void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, const struct guest_trap *hit);
+void oneshot_fire(struct oneshots *oneshots, const struct trap *trap, struct guest_trap *hit);
 
 /* --- errors in trap handlers ----------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@ static unsigned int fired;
 static uint64_t fired_at;
 static unsigned int stopped_when_fired;
 
-static void on_oneshot(void *arg, const struct guest_trap *trap)
+static void on_oneshot(void *arg, struct guest_trap *trap)
 {
 	(void)arg;
 	fired++;
