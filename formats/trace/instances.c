@@ -354,6 +354,11 @@ int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 	return ret;
 }
 
+void trace_writer_add_lost(struct trace_writer *writer, unsigned int number, uint64_t n)
+{
+	atomic_fetch_add(&writer->instances[number]->lost, n);
+}
+
 void trace_writer_add_overruns(struct trace_writer *writer, unsigned int number, unsigned int vcpu,
 			       uint64_t n)
 {

@@ -161,10 +161,10 @@ static int put_instances(json_t *array, const struct sidecar *sidecar)
 
 		failed |= json_array_append_new(
 			array,
-			json_pack("{so so so so}", "name", json_from_text(instance->about.name),
-				  "spec", json_from_text(instance->about.spec), "vcpus",
-				  streams_json(instance), "classes",
-				  classes_json(&instance->about)));
+			json_pack("{so so so so so}", "name", json_from_text(instance->about.name),
+				  "spec", json_from_text(instance->about.spec), "lost",
+				  json_from_count(instance->lost), "vcpus", streams_json(instance),
+				  "classes", classes_json(&instance->about)));
 	}
 	return failed;
 }
@@ -356,6 +356,9 @@ static int parse_instance(const json_t *item, struct sidecar_instance *instance)
 
 	instance->about.name = name;
 	ret = ret ? ret : json_read_text(item, "spec", spec, sizeof(spec));
+	/* sonde 0.1 did not write it */
+	if (!ret && json_object_get(item, "lost"))
+		ret = json_read_count(item, "lost", &instance->lost);
 	if (ret)
 		return ret;
 	instance->about.spec = strdup(spec);

@@ -37,6 +37,7 @@ struct sidecar_instance {
 	struct trace_instance about;    /* a parsed one has no classes */
 	struct sidecar_stream *streams; /* by vCPU */
 	size_t nr_streams;
+	uint64_t lost; /* events: the streams' overruns, and those that came to no stream */
 };
 
 struct sidecar_cache {

@@ -26,6 +26,7 @@ struct event_sink {
 struct writer_instance {
 	struct trace_instance about; /* owned, but for the classes */
 	atomic_bool open;            /* changed under instances_lock, as is about.spec */
+	_Atomic uint64_t lost;       /* before they got to a sink */
 	struct event_sink sinks[];   /* by vCPU */
 };
 

@@ -49,10 +49,12 @@ static void fill_counts(const struct trace_writer *writer, struct sidecar *sidec
 		*overruns += counts.overruns;
 	}
 	for (unsigned int i = 0; i < sidecar->nr_instances; i++) {
+		sidecar->instances[i].lost = atomic_load(&writer->instances[i]->lost);
 		for (unsigned int vcpu = 0; vcpu < writer->nr_vcpus; vcpu++) {
 			trace_writer_instance_counts(writer, i, vcpu, &counts);
 			sidecar->instances[i].streams[vcpu] = (struct sidecar_stream){
 				.events = counts.events, .overruns = counts.overruns};
+			sidecar->instances[i].lost += counts.overruns;
 		}
 	}
 }

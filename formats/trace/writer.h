@@ -116,6 +116,9 @@ int trace_writer_adopt_cache(struct trace_writer *writer, const struct sidecar_c
 void trace_writer_add_overruns(struct trace_writer *writer, unsigned int number, unsigned int vcpu,
 			       uint64_t n);
 
+/* Count `n` events of an instance as lost before they got to any of its sinks. */
+void trace_writer_add_lost(struct trace_writer *writer, unsigned int number, uint64_t n);
+
 /*
  * Replace the info that was given at creation, and rewrite the files that contain it, still with
  * "complete": false. For what is known only when tracing starts (the slide).

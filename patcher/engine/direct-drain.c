@@ -158,6 +158,35 @@ bool direct_arm(struct ring_engine *x)
 	return armed;
 }
 
+static uint64_t group_losses(const struct ring_engine *x, unsigned int group)
+{
+	const struct ring *rings = &x->direct.rings[(size_t)group * x->nr_vcpus];
+	uint64_t lost = atomic_load(&x->skipped[group + 1]);
+
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		lost += ring_losses(&rings[i].counts);
+	return lost;
+}
+
+void direct_note_losses(struct ring_engine *x)
+{
+	struct direct_lane *lane = &x->direct;
+
+	pthread_mutex_lock(&lane->lock);
+	for (unsigned int g = 0; g < lane->nr_rings / x->nr_vcpus; g++) {
+		uint64_t now = group_losses(x, g), more = now - lane->losses[g];
+
+		lane->losses[g] = now;
+		for (unsigned int id = 0; more && id < DIRECT_MAX; id++) {
+			const struct direct_slot *slot = &lane->slots[id];
+
+			if (slot->state > DIRECT_NEW && slot->group == g && slot->want.lost)
+				atomic_fetch_add(slot->want.lost, more);
+		}
+	}
+	pthread_mutex_unlock(&lane->lock);
+}
+
 void direct_close_rings(struct ring_engine *x)
 {
 	for (unsigned int i = 0; i < x->direct.nr_rings; i++)

@@ -52,6 +52,8 @@ void direct_end(struct ring_engine *x)
 	lane->rings = NULL;
 	lane->marks = NULL;
 	lane->nr_rings = 0;
+	for (unsigned int g = 0; g < DIRECT_GROUPS; g++)
+		lane->losses[g] = atomic_load(&x->skipped[g + 1]);
 	lane->retiring = false;
 	pthread_mutex_unlock(&lane->lock);
 	direct_forget_code(lane);

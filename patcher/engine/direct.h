@@ -70,7 +70,8 @@ struct direct_lane {
 	unsigned int nr_groups;               /* that there is memory for */
 	uint64_t offset;                      /* of the first group's rings in the scratch memory */
 	uint32_t ring_bytes;
-	struct ring *rings;    /* of the groups in use: by group, then by vCPU */
+	struct ring *rings;             /* of the groups in use: by group, then by vCPU */
+	uint64_t losses[DIRECT_GROUPS]; /* that were noted */
 	uint64_t *marks;       /* by ring: the position that empties it of DIRECT_DRAINING slots */
 	unsigned int nr_rings; /* a multiple of the vCPUs */
 	struct code_arena arena;
@@ -186,6 +187,8 @@ void direct_show_stamps(struct ring_engine *x);
 /* ring_show_life() for each group; returns whether all of them show it. */
 bool direct_show_life(struct ring_engine *x);
 bool direct_arm(struct ring_engine *x);
+/* Add what the groups have lost since the last time to the counts of their slots. */
+void direct_note_losses(struct ring_engine *x);
 void direct_close_rings(struct ring_engine *x);
 bool direct_is_drained(const struct ring_engine *x);
 bool direct_is_waiting(struct ring_engine *x);

@@ -54,6 +54,7 @@ struct direct_want {
 	const struct event_output *output;
 	struct event_sink *const *sinks; /* by vCPU */
 	_Atomic uint64_t *records;       /* counts them, likewise */
+	_Atomic uint64_t *lost; /* counts what its rings lose, which it may share; likewise */
 };
 
 /* All that is to be recorded from now on. */
@@ -198,6 +199,10 @@ struct engine_ops {
 	void (*direct_discard)(struct engine *engine);
 	/* Whether records of this owner may still come. Any thread. */
 	bool (*direct_uses)(struct engine *engine, const void *owner);
+
+	/* Events of the ordered lane that the engine has lost since creation; NULL: it loses none.
+	 * Any thread. */
+	uint64_t (*lost)(struct engine *engine);
 
 	/* Add what was counted for a vCPU since creation. Any thread. */
 	void (*counts)(struct engine *engine, unsigned int vcpu, struct trace_counters *sum);

@@ -150,6 +150,7 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	if (x->config.emitted)
 		x->config.emitted(x->config.arg);
 	ring_engine_try_settle(x);
+	ring_engine_note_losses(x);
 	show_life(x);
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)

@@ -130,8 +130,33 @@ struct ring_counts ring_engine_counts(struct ring_engine *x, unsigned int vcpu)
 	return sum;
 }
 
+static uint64_t ordered_losses(const struct ring_engine *x)
+{
+	uint64_t lost = 0;
+
+	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++)
+		lost += ring_losses(&x->rings[i].counts);
+	return lost;
+}
+
+void ring_engine_note_losses(struct ring_engine *x)
+{
+	if (x->ending)
+		return;
+	atomic_store(&x->ring_losses, x->past_losses + ordered_losses(x));
+	direct_note_losses(x);
+}
+
+static uint64_t lost(struct engine *engine)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+
+	return atomic_load(&x->ring_losses) + atomic_load(&x->skipped[0]);
+}
+
 static void keep_counts(struct ring_engine *x)
 {
+	x->past_losses = atomic_load(&x->ring_losses);
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++) {
 		struct ring_engine_vcpu *v = &x->vcpus[i];
@@ -187,7 +212,9 @@ static int end(struct engine *engine, struct patch_outcome *outcome, struct erro
 	if (!x->left) {
 		for (unsigned int i = 0; i < x->nr_vcpus; i++)
 			x->vcpus[i].cut_off = ring_engine_counts(x, i).stalled;
+		x->ending = true;
 		ring_engine_drain_all(x);
+		x->ending = false;
 		/* records that the guest's end has cut off are neither damage nor events */
 		for (unsigned int i = 0; i < x->nr_vcpus; i++)
 			x->vcpus[i].cut_off =
@@ -249,6 +276,7 @@ static const struct engine_ops ring_ops = {
 	.direct_commit = direct_commit,
 	.direct_discard = direct_discard,
 	.direct_uses = direct_uses,
+	.lost = lost,
 	.counts = count,
 	.destroy = destroy,
 };

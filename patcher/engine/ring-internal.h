@@ -89,6 +89,11 @@ struct ring_engine {
 	struct ring_settle settle;
 	uint64_t margin; /* ticks */
 	uint64_t passes; /* of the thread, over all installations */
+	/* Events that vCPUs have skipped: of the ordered lane, then of the direct lane's groups. */
+	_Atomic uint64_t skipped[1 + DIRECT_GROUPS];
+	_Atomic uint64_t ring_losses; /* of the ordered lane's rings, since creation ... */
+	uint64_t past_losses;         /* ... of these by earlier installations */
+	bool ending;                  /* what is incomplete now is not lost */
 
 	/* The thread. */
 	pthread_t thread;
@@ -139,6 +144,8 @@ void ring_engine_free_memory(struct ring_engine *x);
 struct trampoline_rings ring_engine_rings(const struct ring_engine *x, int group);
 /* How many ticks of vCPU 0's counter `ns` are. */
 uint64_t ring_engine_ticks(const struct ring_engine *x, uint64_t ns);
+/* Note what the rings have lost until now, for whom. By the thread, or without it. */
+void ring_engine_note_losses(struct ring_engine *x);
 /* What all rings of a vCPU have counted. By the thread, or without it. */
 struct ring_counts ring_engine_counts(struct ring_engine *x, unsigned int vcpu);
 

@@ -76,6 +76,7 @@ static enum engine_trap on_slow_path(struct ring_engine *x, struct guest_trap *t
 		return ENGINE_TRAP_OTHER;
 	}
 	atomic_fetch_add(&vcpu->lost, 1);
+	atomic_fetch_add(&x->skipped[slow.group + 1], 1);
 	trap->regs.rip = slow.skip;
 	return ENGINE_TRAP_OTHER;
 }
@@ -129,6 +130,7 @@ void ring_engine_submit(struct engine *engine, const struct probe_ref *ref, enum
 
 	if (!record) {
 		atomic_fetch_add(&vcpu->lost, hit->nr_items ? hit->nr_items : 1);
+		atomic_fetch_add(&x->skipped[0], hit->nr_items ? hit->nr_items : 1);
 		return;
 	}
 	record->tsc = x->guest->clock->tsc(x->guest);

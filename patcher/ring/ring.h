@@ -64,6 +64,12 @@ struct ring_counts {
 	uint64_t skipped_bytes; /* by either */
 };
 
+/* Of these, the events that are lost, as far as that is known. */
+static inline uint64_t ring_losses(const struct ring_counts *counts)
+{
+	return counts->lost + counts->stalled + counts->malformed;
+}
+
 /* The host's copies of a ring's records, oldest first, all of them validated. */
 struct ring_queue {
 	uint8_t *bytes;

@@ -86,6 +86,7 @@ static int add_instance(struct change *c, struct session_instance *instance, str
 		c->wants[want].output = &c->session->stream_ops->output;
 		c->wants[want].sinks = stream->sinks;
 		c->wants[want].records = &stream->records;
+		c->wants[want].lost = &stream->lost;
 	}
 	ret = instance->ops->select(instance->tracer, &c->table, instance->active, c->wanted, err);
 	for (size_t i = 0; !ret && i < c->sites.n; i++) {

@@ -25,8 +25,66 @@ static void close_in_writer(struct trace_session *s, int number)
 	trace_writer_close_instance(s->writer, (unsigned int)number);
 }
 
-const struct stream_ops session_streams = {
-	open_in_writer, close_in_writer, {event_batch_put, event_batch_end}};
+static void add_lost_in_writer(struct trace_session *s, int number, uint64_t n)
+{
+	trace_writer_add_lost(s->writer, (unsigned int)number, n);
+}
+
+static uint64_t lost_in_writer(struct trace_session *s, int number)
+{
+	struct trace_writer_counts counts;
+	uint64_t lost = 0;
+
+	for (unsigned int i = 0; i < s->guest->nr_vcpus; i++) {
+		trace_writer_instance_counts(s->writer, (unsigned int)number, i, &counts);
+		lost += counts.overruns;
+	}
+	return lost;
+}
+
+const struct stream_ops session_streams = {.open = open_in_writer,
+					   .close = close_in_writer,
+					   .add_lost = add_lost_in_writer,
+					   .lost = lost_in_writer,
+					   .output = {event_batch_put, event_batch_end}};
+
+/* In the engine and in the tracers, which share what comes from the rings. */
+static uint64_t lost_in_front(const struct trace_session *s, const struct instance_stream *stream)
+{
+	struct engine *rings = s->ring_engine;
+	uint64_t lost = atomic_load(&stream->lost);
+
+	if (!stream->ordered)
+		return lost;
+	lost = atomic_load(&s->counters.v[COUNTER_LOST]) +
+	       atomic_load(&s->counters.v[COUNTER_UNREADABLE]);
+	return lost + (rings ? rings->ops->lost(rings) : 0) - stream->lost_before;
+}
+
+uint64_t instances_lost(struct trace_session *s, const struct session_instance *instance)
+{
+	const struct instance_stream *stream = instance->stream;
+
+	if (!stream)
+		return 0;
+	return lost_in_front(s, stream) +
+	       (s->stream_ops->lost ? s->stream_ops->lost(s, stream->number) : 0);
+}
+
+static void tell_losses(struct trace_session *s, struct instance_stream *stream)
+{
+	uint64_t now = lost_in_front(s, stream);
+
+	if (s->stream_ops->add_lost && now > stream->told)
+		s->stream_ops->add_lost(s, stream->number, now - stream->told);
+	stream->told = now;
+}
+
+void instances_tell_losses(struct trace_session *s)
+{
+	for (struct instance_stream *stream = s->streams; stream; stream = stream->next)
+		tell_losses(s, stream);
+}
 
 static void free_stream(struct instance_stream *stream)
 {
@@ -59,6 +117,8 @@ static int add_stream(struct trace_session *s, struct session_instance *instance
 		return ret;
 	}
 	stream->users = 1;
+	stream->ordered = instance->ops->lane == LANE_ORDERED;
+	stream->lost_before = lost_in_front(s, stream);
 	stream->next = s->streams;
 	s->streams = stream;
 	instance->stream = stream;
@@ -77,6 +137,7 @@ static void reap_streams(struct trace_session *s)
 			continue;
 		}
 		*link = stream->next;
+		tell_losses(s, stream);
 		s->stream_ops->close(s, stream->number);
 		free_stream(stream);
 	}
@@ -91,6 +152,8 @@ static void destroy(struct session_instance *instance)
 	if (instance->tracer)
 		instance->ops->destroy(instance->tracer);
 	trace_spec_deinit(&instance->spec);
+	free(instance->conditions[DECIDED_BY_GUEST]);
+	free(instance->conditions[DECIDED_BY_HOST]);
 	free(instance->refused);
 	free(instance);
 }
@@ -147,6 +210,7 @@ void instances_reap(struct trace_session *s)
 		*link = instance->next;
 		destroy(instance);
 	}
+	instances_tell_losses(s);
 	reap_streams(s);
 }
 
@@ -282,6 +346,8 @@ static int prepare_one(struct trace_session *s, struct session_instance *instanc
 	bool has_tracer = instance->tracer || instance->ops->lane == LANE_ORDERED;
 	int ret = has_tracer ? 0 : create_tracer(s, instance, err);
 
+	if (!instance->id)
+		instance->id = ++s->last_id;
 	if (ret || instance->stream || !s->writer)
 		return ret;
 	if (before && before != instance && before->stream)

@@ -68,6 +68,10 @@ struct stream_ops {
 	int (*open)(struct trace_session *session, const struct trace_instance *instance,
 		    struct event_sink **sinks, struct error *err);
 	void (*close)(struct trace_session *session, int number);
+	/* Events that were lost in front of a stream, more than told before; and all that the
+	 * stream itself has lost. Both may be NULL. */
+	void (*add_lost)(struct trace_session *session, int number, uint64_t n);
+	uint64_t (*lost)(struct trace_session *session, int number);
 	struct event_output output;
 };
 
@@ -77,7 +81,11 @@ struct instance_stream {
 	int number;
 	struct event_sink **sinks; /* by vCPU */
 	_Atomic uint64_t records;
-	unsigned int users; /* instances; 0: it is closed when no more records come */
+	bool ordered;
+	_Atomic uint64_t lost; /* direct lane: by its rings */
+	uint64_t lost_before;  /* ordered lane: when it was opened */
+	uint64_t told;         /* to stream_ops.add_lost */
+	unsigned int users;    /* instances; 0: it is closed when no more records come */
 };
 
 /*
@@ -90,6 +98,8 @@ struct session_instance {
 	const struct tracer_ops *ops;
 	struct tracer *tracer;          /* direct lane; NULL until it is needed */
 	struct instance_stream *stream; /* likewise */
+	uint64_t id;
+	char *conditions[2]; /* by enum tracer_decider; NULL until they are asked for */
 	bool active;
 	size_t sites;
 	struct site_refusal *refused; /* their names are the session's site table's */
@@ -125,6 +135,7 @@ struct trace_session {
 
 	struct instance_list instances;
 	const struct stream_ops *stream_ops;
+	uint64_t last_id;                 /* of an instance */
 	struct session_instance *leaving; /* no longer wanted, but records may still come */
 	struct instance_stream *streams;
 	struct tracer_set tracers;      /* of the ordered lane */
@@ -238,6 +249,10 @@ int instances_prepare(struct trace_session *session, struct instance_list *list,
 /* The specs of the ordered lane, and their streams; both have room for all instances. */
 size_t instances_ordered(const struct trace_session *session, const struct instance_list *list,
 			 const char **specs, struct tracer_stream *streams);
+/* Events that its streams' rings, its tracer and the writer have lost of an instance. */
+uint64_t instances_lost(struct trace_session *session, const struct session_instance *instance);
+/* Tell the streams what was lost in front of them. */
+void instances_tell_losses(struct trace_session *session);
 /* Whether any is of the direct lane. */
 bool instances_have_direct(const struct instance_list *list);
 /* Destroy those that have left, and close streams that get no more records. */

@@ -430,5 +430,6 @@ int trace_session_end(struct trace_session *s, struct error *err)
 	ret = ret ? ret : disarmed;
 	s->enabled = false;
 	forget_calls(s);
+	instances_tell_losses(s);
 	return ret;
 }

@@ -123,7 +123,12 @@ struct trace_instance_status {
 	size_t sites;        /* functions that it records */
 	size_t nr_refused;   /* that it should, and cannot */
 	const struct site_refusal *refused;
+	/* The conditions of its spec that the guest decides, before it writes a record, and those
+	 * that the host does; "" if there are none. */
+	const char *guest_conditions, *host_conditions;
+	uint64_t id;      /* another one than of any other instance of the session */
 	uint64_t records; /* of the direct lane */
+	uint64_t lost;    /* events: by its rings, which it may share, and in writing the trace */
 };
 
 /* A stop of the vCPUs in which sites of the direct lane changed: the last one. */

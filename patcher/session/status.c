@@ -89,6 +89,26 @@ static void find_share(const struct trace_session *s, struct session_instance *i
 	}
 }
 
+/* NULL without memory, or before the tracer is there. */
+static char *conditions_of(const struct session_instance *instance, enum tracer_decider decider)
+{
+	char text[EVENT_FILTER_MAX];
+
+	if (instance->ops->lane == LANE_DIRECT && !instance->tracer)
+		return NULL;
+	instance->ops->conditions(instance->tracer, &instance->spec, decider, text, sizeof(text));
+	return strdup(text);
+}
+
+static const char *find_conditions(struct session_instance *instance, enum tracer_decider decider)
+{
+	char **text = &instance->conditions[decider];
+
+	if (!*text)
+		*text = conditions_of(instance, decider);
+	return *text ? *text : "";
+}
+
 static void fill_instances(const struct trace_session *s, struct trace_status *out)
 {
 	for (size_t i = 0; i < s->instances.n; i++) {
@@ -106,10 +126,15 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 			.active = s->enabled && (!direct || instance->active),
 			.sites = instance->sites,
 			.refused = instance->refused,
+			.guest_conditions = find_conditions(instance, DECIDED_BY_GUEST),
+			.host_conditions = find_conditions(instance, DECIDED_BY_HOST),
+			.id = instance->id,
 			.nr_refused = instance->nr_refused,
 		};
 		if (instance->stream)
 			out->instances[i].records = atomic_load(&instance->stream->records);
+		out->instances[i].lost =
+			instances_lost((struct trace_session *)(uintptr_t)s, instance);
 		if (s->enabled && direct && !instance->active)
 			out->instances[i].waiting = waiting_for(s);
 	}

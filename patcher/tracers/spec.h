@@ -65,6 +65,12 @@ struct trace_spec {
  */
 int trace_spec_parse(const char *text, const struct trace_grammar *grammars, size_t nr_grammars,
 		     struct trace_spec *out, struct error *err);
+/* As trace specs have them, "pid=1+7" and "vcpu=0+2-3"; "" if they are not given. Cut off at
+ * `size`.
+ */
+void trace_spec_print_pids(const struct trace_spec *spec, char *out, size_t size);
+void trace_spec_print_vcpus(const struct trace_spec *spec, char *out, size_t size);
+
 /* Also of a zeroed one. */
 void trace_spec_deinit(struct trace_spec *spec);
 

@@ -48,6 +48,12 @@ enum tracer_lane {
 	LANE_DIRECT,  /* a record of a ring is an event; see `select` */
 };
 
+/* Who decides the conditions of an instance's spec. */
+enum tracer_decider {
+	DECIDED_BY_GUEST, /* before a record is written */
+	DECIDED_BY_HOST,  /* when it is read */
+};
+
 struct tracer_ops {
 	const char *name;
 	const char *help; /* one line */
@@ -58,6 +64,11 @@ struct tracer_ops {
 	/* What its specs may have: struct trace_grammar. */
 	const char *const *words;
 	unsigned int takes;
+
+	/* The conditions of the spec that this one decides, joined by " && "; "" if there are none.
+	 * Cut off at `size`. `tracer` is NULL on the ordered lane. */
+	void (*conditions)(const struct tracer *tracer, const struct trace_spec *spec,
+			   enum tracer_decider decider, char *out, size_t size);
 
 	/* On the ordered lane one tracer for all specs with its name, without any at first: see
 	 * `configure`. On the direct lane one for each spec, which outlives it. */

@@ -156,15 +156,12 @@ void qmp_show_help(FILE *out, const json_t *commands)
 	show_help_line(out, "exit", "leave the prompt; the guest runs on");
 }
 
-static void show_sites(FILE *out, const json_t *sites)
+/* `n` in all, of which the first are named. */
+static void show_refusals(FILE *out, const json_t *refused, uint64_t n)
 {
-	const json_t *refused = json_object_get(sites, "refused");
 	const json_t *site;
 	size_t i;
 
-	fprintf(out, "sites     %s entry, %s return, %s shared, %zu refused\n",
-		text_count(count_at(sites, "entry")).s, text_count(count_at(sites, "return")).s,
-		text_count(count_at(sites, "shared")).s, json_array_size(refused));
 	json_array_foreach(refused, i, site)
 	{
 		fputs("  refused ", out);
@@ -175,6 +172,18 @@ static void show_sites(FILE *out, const json_t *sites)
 		show_text(out, text_at(site, "reason"));
 		fputc('\n', out);
 	}
+	if (n > json_array_size(refused))
+		fprintf(out, "  and %s more\n", text_count(n - json_array_size(refused)).s);
+}
+
+static void show_sites(FILE *out, const json_t *sites)
+{
+	const json_t *refused = json_object_get(sites, "refused");
+
+	fprintf(out, "sites     %s entry, %s return, %s shared, %zu refused\n",
+		text_count(count_at(sites, "entry")).s, text_count(count_at(sites, "return")).s,
+		text_count(count_at(sites, "shared")).s, json_array_size(refused));
+	show_refusals(out, refused, json_array_size(refused));
 }
 
 static void show_gaps(FILE *out, const json_t *gaps)
@@ -325,6 +334,15 @@ static void show_trace(FILE *out, const json_t *result)
 	json_array_foreach(json_object_get(result, "vcpus"), i, vcpu) show_vcpu(out, vcpu);
 }
 
+static void show_conditions(FILE *out, const char *decider, const json_t *conditions)
+{
+	if (!json_string_length(conditions))
+		return;
+	fprintf(out, "  the %s decides ", decider);
+	show_text(out, json_string_value(conditions));
+	fputc('\n', out);
+}
+
 static void show_instance(FILE *out, const json_t *instance)
 {
 	const char *name = text_at(instance, "name");
@@ -338,11 +356,16 @@ static void show_instance(FILE *out, const json_t *instance)
 	show_text(out, text_at(instance, "spec"));
 	if (count_at(instance, "refused"))
 		fprintf(out, ", %s refused", text_count(count_at(instance, "refused")).s);
+	if (count_at(instance, "lost"))
+		fprintf(out, ", %s lost", text_count(count_at(instance, "lost")).s);
 	if (waiting) {
 		fputs(": ", out);
 		show_text(out, waiting);
 	}
 	fputc('\n', out);
+	show_conditions(out, "guest", json_object_get(instance, "guest_conditions"));
+	show_conditions(out, "host", json_object_get(instance, "host_conditions"));
+	show_refusals(out, json_object_get(instance, "refusals"), count_at(instance, "refused"));
 }
 
 static void show_instances(FILE *out, const json_t *list)

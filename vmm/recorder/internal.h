@@ -43,8 +43,9 @@ struct recorder {
 	sigset_t old_signals;
 	bool let_through; /* signals kill the process from now on */
 	uint64_t nr_ticks, run_since_ms;
-	uint64_t switches;   /* of sites that the user was told of */
-	size_t progress_len; /* characters on the terminal */
+	uint64_t switches;                     /* of sites that the user was told of */
+	uint64_t printed[TRACE_MAX_INSTANCES]; /* ids of the instances that trace, likewise */
+	size_t progress_len;                   /* characters on the terminal */
 
 	struct monitor_target target;
 	struct monitor *monitor;
@@ -73,6 +74,10 @@ void recorder_wake(void *arg);
 
 /* With -v: print a switch of sites that is new. With the lock held, or without a tick. */
 void recorder_print_switched(struct recorder *recorder);
+
+/* Print instances that have begun to trace: all with -v, else those that have refused functions.
+ * Likewise. */
+void recorder_print_instances(struct recorder *recorder);
 
 /* The line that shows the counts on a terminal: write it anew, and take it away. */
 void recorder_show_progress(struct recorder *recorder);

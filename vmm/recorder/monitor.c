@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include "vmm/recorder/internal.h"
 
+enum { REFUSALS_MAX = 64 /* of an instance, that are named in a reply */ };
+
 static int monitor_start(void *arg, const char *const *specs, size_t n, struct error *err)
 {
 	struct recorder *r = arg;
@@ -46,17 +48,18 @@ static int monitor_translate(void *arg, uint64_t gva, uint64_t *gpa, struct erro
 	return ret;
 }
 
-static json_t *query_refused(const struct trace_status *status)
+static json_t *refusals_json(const struct site_refusal *refused, size_t n)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < status->nr_refused; i++) {
-		const struct site_refusal *refusal = &status->refused[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct site_refusal *refusal = &refused[i];
 		char address[24];
 
 		snprintf(address, sizeof(address), "0x%" PRIx64, refusal->gva);
 		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:s}", "function", refusal->function,
+				      json_pack("{s:s, s:s, s:s}", "function",
+						refusal->function ? refusal->function : "?",
 						"address", address, "reason", refusal->reason));
 	}
 	return list;
@@ -143,7 +146,7 @@ static json_t *query_locked(const struct recorder *r)
 		"mode", status.exitless ? "exitless" : "trap", "tracers", query_tracers(&status),
 		"trace_dir", r->dir, "sites", "entry", (json_int_t)status.entry_sites, "return",
 		(json_int_t)status.return_sites, "shared", (json_int_t)shared_sites(&status),
-		"refused", query_refused(&status), "vcpus", vcpus);
+		"refused", refusals_json(status.refused, status.nr_refused), "vcpus", vcpus);
 	if (!result)
 		return NULL;
 	json_object_set_new(result, "gaps", query_gaps(&status));
@@ -222,6 +225,13 @@ static json_t *instance_json(const struct trace_instance_status *instance)
 		return NULL;
 	set_count(object, "sites", instance->sites);
 	set_count(object, "refused", instance->nr_refused);
+	set_count(object, "lost", instance->lost);
+	json_object_set_new(object, "refusals",
+			    refusals_json(instance->refused, instance->nr_refused < REFUSALS_MAX
+								     ? instance->nr_refused
+								     : REFUSALS_MAX));
+	json_object_set_new(object, "guest_conditions", json_string(instance->guest_conditions));
+	json_object_set_new(object, "host_conditions", json_string(instance->host_conditions));
 	if (instance->waiting)
 		json_object_set_new(object, "waiting", json_string(instance->waiting));
 	return object;

@@ -39,16 +39,13 @@ void recorder_print_kernel(const struct recorder *r, const char *how, FILE *to)
 		fputs("no BTF\n", to);
 }
 
-void recorder_print_refused(const struct recorder *r)
+void recorder_print_gaps(const struct recorder *r)
 {
 	struct trace_status status;
 
 	if (!r->session)
 		return;
 	trace_session_status(r->session, &status);
-	for (size_t i = 0; i < status.nr_refused; i++)
-		fprintf(stderr, "sonde %s: not traced: %s: %s\n", r->config.verb,
-			status.refused[i].function, status.refused[i].reason);
 	for (size_t i = 0; i < status.nr_gaps; i++)
 		fprintf(stderr, "sonde %s: not traced: %s: %s\n", r->config.verb,
 			status.gaps[i].function, status.gaps[i].reason);
@@ -103,6 +100,61 @@ void recorder_print_switched(struct recorder *r)
 	recorder_clear_progress(r);
 	fprintf(stderr, "sonde %s: switched %s in %s\n", r->config.verb,
 		text_number(now.sites, "site").s, text_ms(now.ns).s);
+}
+
+static void print_conditions(const char *decider, const char *conditions)
+{
+	if (*conditions)
+		fprintf(stderr, "; the %s decides %s", decider, conditions);
+}
+
+/* The names of refused functions are for those who ask for details. */
+static void print_instance(struct recorder *r, const struct trace_instance_status *instance)
+{
+	const char *verb = r->config.verb;
+
+	if (!r->options->verbose && !instance->nr_refused)
+		return;
+	recorder_clear_progress(r);
+	fprintf(stderr, "sonde %s: %s: %s", verb, instance->name,
+		text_number(instance->sites, "function").s);
+	if (instance->nr_refused)
+		fprintf(stderr, ", %s refused%s", text_count(instance->nr_refused).s,
+			r->options->verbose ? "" : " (-v or 'sonde ctl SOCKET trace list': which)");
+	print_conditions("guest", instance->guest_conditions);
+	print_conditions("host", instance->host_conditions);
+	fputc('\n', stderr);
+	for (size_t i = 0; r->options->verbose && i < instance->nr_refused; i++)
+		fprintf(stderr, "sonde %s: %s: not traced: %s: %s\n", verb, instance->name,
+			instance->refused[i].function ? instance->refused[i].function : "?",
+			instance->refused[i].reason);
+}
+
+static bool was_printed(const struct recorder *r, uint64_t id)
+{
+	for (size_t i = 0; i < TRACE_MAX_INSTANCES; i++)
+		if (r->printed[i] == id)
+			return true;
+	return false;
+}
+
+void recorder_print_instances(struct recorder *r)
+{
+	uint64_t printed[TRACE_MAX_INSTANCES] = {0};
+	struct trace_status status;
+
+	if (!r->session)
+		return;
+	trace_session_status(r->session, &status);
+	for (unsigned int i = 0; i < status.nr_specs; i++) {
+		const struct trace_instance_status *instance = &status.instances[i];
+
+		if (instance->active && !was_printed(r, instance->id))
+			print_instance(r, instance);
+		if (instance->active)
+			printed[i] = instance->id;
+	}
+	memcpy(r->printed, printed, sizeof(printed));
 }
 
 /* --- at the end ------------------------------------------------------------------------------ */

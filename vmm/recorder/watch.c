@@ -173,6 +173,7 @@ static void tick_session(void *arg)
 	if (r->session && trace_session_tick(r->session, &err))
 		recorder_fail(r, &err);
 	recorder_print_switched(r);
+	recorder_print_instances(r);
 	if (r->session)
 		leave_kernel(r);
 	pthread_mutex_unlock(&r->lock);

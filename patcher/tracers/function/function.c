@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The function tracer: every call of the functions that its patterns name is an event. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
@@ -28,6 +29,7 @@ struct function_tracer {
 	struct function_set *functions;
 	struct event_predicate *predicate; /* NULL: no filter */
 	struct gate gate;
+	struct gate_split split; /* of the filter, if there is one */
 	struct gate_rest rest;
 	bool has_rest; /* the gate does not decide all of the filter */
 };
@@ -105,7 +107,6 @@ static uint32_t fields_of_rest(const struct event_predicate *predicate,
 static int add_filter(struct function_tracer *t, struct error *err)
 {
 	static const struct event_names no_names;
-	struct gate_split split;
 	int ret;
 
 	if (!t->spec->filter)
@@ -114,13 +115,13 @@ static int add_filter(struct function_tracer *t, struct error *err)
 				&t->predicate, err);
 	if (ret)
 		return ret;
-	gate_split(t->predicate, gate_fields, NR_GATE_FIELDS, &split);
-	t->has_rest = !split.whole;
-	t->rest = (struct gate_rest){t->predicate, split.known};
+	gate_split(t->predicate, gate_fields, NR_GATE_FIELDS, &t->split);
+	t->has_rest = !t->split.whole;
+	t->rest = (struct gate_rest){t->predicate, t->split.known};
 	if (t->has_rest)
-		t->fields |= fields_of_rest(t->predicate, &split.known,
+		t->fields |= fields_of_rest(t->predicate, &t->split.known,
 					    event_predicate_root(t->predicate));
-	return gate_conjoin(&t->gate, &split.gate, err);
+	return gate_conjoin(&t->gate, &t->split.gate, err);
 }
 
 static int make_gate(struct function_tracer *t, struct error *err)
@@ -130,6 +131,33 @@ static int make_gate(struct function_tracer *t, struct error *err)
 	if (!ret)
 		ret = add_vcpus(&t->gate, t->spec, err);
 	return ret ? ret : add_filter(t, err);
+}
+
+static void join(char *out, size_t size, const char *more)
+{
+	size_t used = strlen(out);
+
+	if (*more)
+		snprintf(out + used, size - used, "%s%s", used ? " && " : "", more);
+}
+
+static void function_conditions(const struct tracer *tracer, const struct trace_spec *spec,
+				enum tracer_decider decider, char *out, size_t size)
+{
+	const struct function_tracer *t = function_of(tracer);
+	char text[EVENT_FILTER_MAX] = "";
+
+	*out = '\0';
+	if (decider == DECIDED_BY_GUEST) {
+		trace_spec_print_pids(spec, text, sizeof(text));
+		join(out, size, text);
+		trace_spec_print_vcpus(spec, text, sizeof(text));
+		join(out, size, text);
+	}
+	if (!t->predicate)
+		return;
+	gate_split_print(&t->split, t->predicate, decider == DECIDED_BY_GUEST, text, sizeof(text));
+	join(out, size, text);
 }
 
 static int function_create(const struct tracer_context *context,
@@ -245,6 +273,7 @@ const struct tracer_ops tracer_function = {
 	.destroy = function_destroy,
 	.select = function_select,
 	.fields = function_fields,
+	.conditions = function_conditions,
 	.gate = function_gate,
 	.filter = function_filter,
 };

@@ -3,7 +3,9 @@
 #include "patcher/tracers/kmem/kmem.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A spec without words asks for everything. */
 static uint32_t types_of(const struct trace_spec *spec)
@@ -88,6 +90,22 @@ static int check_probes(const struct kmem_tracer *t, const struct kmem_config *c
 		return 0;
 	return error_set(err, ENOENT, "no allocator can be traced: %s: %s",
 			 config->gaps[0].function, config->gaps[0].reason);
+}
+
+/* Types decide which functions are patched. All else is known only when a record is complete. */
+void kmem_conditions(const struct tracer *tracer, const struct trace_spec *spec,
+		     enum tracer_decider decider, char *out, size_t size)
+{
+	size_t used;
+
+	(void)tracer;
+	*out = '\0';
+	if (decider == DECIDED_BY_GUEST)
+		return;
+	trace_spec_print_vcpus(spec, out, size);
+	used = strlen(out);
+	if (spec->filter_text)
+		snprintf(out + used, size - used, "%s%s", used ? " && " : "", spec->filter_text);
 }
 
 int kmem_configure(struct tracer *tracer, const struct trace_spec *const *specs, size_t nr_specs,

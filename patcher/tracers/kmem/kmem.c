@@ -382,6 +382,7 @@ const struct tracer_ops tracer_kmem = {
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,
 	.describe = kmem_describe,
+	.conditions = kmem_conditions,
 	.wants = kmem_wants,
 	.configure = kmem_configure,
 	.use = kmem_use,

@@ -122,6 +122,8 @@ bool kmem_filter_matches(struct kmem_filter *filter, unsigned int vcpu,
 
 bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
 		const struct probe *probe);
+void kmem_conditions(const struct tracer *tracer, const struct trace_spec *spec,
+		     enum tracer_decider decider, char *out, size_t size);
 int kmem_configure(struct tracer *tracer, const struct trace_spec *const *specs, size_t nr_specs,
 		   const struct tracer_stream *streams, struct tracer_config **out,
 		   struct error *err);

@@ -136,6 +136,32 @@ static void print_refused(const struct patch_plan *plan, const struct trace_stat
 		fprintf(to, " %-24s  %s\n", status->gaps[i].function, status->gaps[i].reason);
 }
 
+static void print_conditions(const char *decider, const char *conditions, FILE *to)
+{
+	if (*conditions)
+		fprintf(to, "         the %s decides %s\n", decider, conditions);
+}
+
+static void print_instances(const struct trace_status *status, bool verbose, FILE *to)
+{
+	for (unsigned int i = 0; i < status->nr_specs; i++) {
+		const struct trace_instance_status *instance = &status->instances[i];
+
+		fprintf(to, "%-8s %s: %s", i ? "" : "tracers", instance->spec,
+			text_number(instance->sites, "function").s);
+		if (instance->nr_refused)
+			fprintf(to, ", %s refused%s", text_count(instance->nr_refused).s,
+				verbose || !instance->direct ? "" : " (-v: which)");
+		fputc('\n', to);
+		print_conditions("guest", instance->guest_conditions, to);
+		print_conditions("host", instance->host_conditions, to);
+		for (size_t k = 0; verbose && instance->direct && k < instance->nr_refused; k++)
+			fprintf(to, "         refused %s: %s\n",
+				instance->refused[k].function ? instance->refused[k].function : "?",
+				instance->refused[k].reason);
+	}
+}
+
 int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 {
 	const struct kernel *kernel = &a->kernel.kernel;
@@ -163,6 +189,7 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 			err);
 	if (!ret) {
 		trace_session_status(session, &status);
+		print_instances(&status, a->options->recorder.verbose, to);
 		print_yields(&status, a->options->recorder.mode == RECORDER_EXITLESS, to);
 		print_places(kernel, plan, a->options->recorder.mode == RECORDER_TRAP, to);
 		print_refused(plan, &status, to);

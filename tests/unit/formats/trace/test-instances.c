@@ -5,6 +5,7 @@
 #include <string.h>
 #include "formats/event/function.h"
 #include "formats/trace/reader.h"
+#include "formats/trace/sidecar.h"
 #include "formats/trace/writer.h"
 #include "tests/lib/babeltrace.h"
 #include "tests/lib/tap.h"
@@ -191,6 +192,21 @@ static void test_side_by_side(void)
 	scratch_remove(&dir);
 }
 
+static uint64_t lost_of(const char *path, size_t instance)
+{
+	struct sidecar *sidecar = NULL;
+	struct trace_files *files;
+	uint64_t lost = UINT64_MAX;
+
+	if (trace_files_open(path, &files, NULL))
+		abort();
+	if (!sidecar_load(files, &sidecar, NULL) && instance < sidecar->nr_instances)
+		lost = sidecar->instances[instance].lost;
+	sidecar_destroy(sidecar);
+	trace_files_close(files);
+	return lost;
+}
+
 static void test_coming_and_going(void)
 {
 	struct scratch dir = scratch_make();
@@ -223,7 +239,10 @@ static void test_coming_and_going(void)
 	}
 	trace_writer_counts(writer, 1, &counts);
 	is_u64(counts.overruns, 1, "the event that came too late is counted as lost");
+	trace_writer_add_lost(writer, 0, 6);
 	finish(writer);
+	is_u64(lost_of(dir.path, 0), 7, "an instance's losses are in the sidecar");
+	is_u64(lost_of(dir.path, 1), 0, "and not another's");
 	count_events(dir.path, n, &ordered);
 	ok(n[0] == 1000 && n[1] == 1000 && ordered,
 	   "an instance that comes back goes on in its streams");
@@ -252,7 +271,7 @@ static void test_long_batch(void)
 	struct trace_writer_counts counts;
 	int failed = 0;
 
-	trace_writer_set_source(writer, nothing_new, NULL);
+	trace_writer_set_source(writer, nothing_new, NULL, NULL);
 	add(writer, &instances[0]);
 	add(writer, &instances[1]);
 	for (unsigned int i = 0; i < MANY; i++) {

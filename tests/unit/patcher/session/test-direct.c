@@ -85,7 +85,7 @@ static void end_events(struct event_batch *batch)
 }
 
 static const struct stream_ops streams = {
-	open_stream, close_stream, {put_event, end_events}};
+	.open = open_stream, .close = close_stream, .output = {put_event, end_events}};
 
 /* The newest stream of an instance. */
 static const struct event_sink *sink(const char *name, unsigned int vcpu)

@@ -10,7 +10,15 @@
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
-enum { RING_BYTES = 64 << 10, ROUNDS = 200, COMMIT_MS = 30, CALL = 0xe8, JMP = 0xe9, OUT = 0xe6 };
+enum {
+	RING_BYTES = 64 << 10,
+	ROUNDS = 200,
+	COMMIT_MS = 30,
+	PATIENCE_MS = 20000,
+	CALL = 0xe8,
+	JMP = 0xe9,
+	OUT = 0xe6
+};
 
 static struct fake_session fs;
 static pthread_t self;
@@ -286,6 +294,56 @@ static void test_added_function(void)
 	fake_session_end(&fs);
 }
 
+static bool await_lost(const char *name, uint64_t n)
+{
+	for (int i = 0; i < PATIENCE_MS && instance(name)->lost < n; i++)
+		clock_wait_ms(1);
+	return instance(name)->lost == n;
+}
+
+/* What rings lose counts for the instances that have them, from their beginning on. */
+static void test_lost(void)
+{
+	begin(true, "kmem", "f=function:kfree");
+	rings()->rings[1].header->lost = 5;
+	ring_engine_wake(rings());
+	ok(await_lost("kmem", 5) && !instance("f")->lost, "the ordered lane loses events");
+	ok(!trace_session_add_instance(fs.session, "g=function:kfree", NULL) &&
+		   !trace_session_add_instance(fs.session, "late=kmem:pages", NULL),
+	   "others come");
+	rings()->direct.rings[FAKE_VCPUS].header->lost = 7;
+	rings()->rings[0].header->lost = 1;
+	ring_engine_wake(rings());
+	ok(await_lost("g", 7) && !instance("f")->lost, "so does a ring of the direct lane");
+	ok(await_lost("kmem", 6) && await_lost("late", 1), "what was before is not theirs");
+	ok(!trace_session_stop(fs.session, NULL) && instance("kmem")->lost == 6 &&
+		   instance("g")->lost == 7,
+	   "the counts stay");
+	fake_session_destroy(&fs);
+}
+
+static bool has_conditions(const char *name, const char *guest, const char *host)
+{
+	const struct trace_instance_status *status = instance(name);
+
+	return !strcmp(status->guest_conditions, guest) && !strcmp(status->host_conditions, host);
+}
+
+static void test_conditions(void)
+{
+	struct error err = {0};
+
+	begin(true, "kmem:pages,vcpu=0-1+3 if bytes_alloc > 1", "function:kfree");
+	ok(has_conditions("kmem", "", "vcpu=0-1+3 && bytes_alloc > 1"), "the host decides kmem's");
+	ok(has_conditions("function", "", ""), "without conditions nobody does");
+	ok(!set("kmem", "function:kfree,vcpu=1+3-4 if vcpu == 2 && ip != 7", &err),
+	   "a function with conditions: %s", err.text);
+	ok(has_conditions("function", "vcpu=1+3-4 && vcpu == 2", "ip != 7"),
+	   "the guest decides '%s', the host '%s'", instance("function")->guest_conditions,
+	   instance("function")->host_conditions);
+	fake_session_end(&fs);
+}
+
 static void test_many(bool exitless)
 {
 	static const char *const specs[] = {"a=kmem:pages",
@@ -330,6 +388,8 @@ int main(void)
 	test_failure(true);
 	test_beside_functions();
 	test_added_function();
+	test_lost();
+	test_conditions();
 	test_many(false);
 	test_many(true);
 	return tap_done();

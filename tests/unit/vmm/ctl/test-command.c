@@ -136,8 +136,18 @@ static void test_show(void)
 	      "{\"name\":\"vfs\",\"spec\":\"vfs=function:vfs_*\",\"active\":false,\"sites\":0,"
 	      "\"waiting\":\"the guest is booting\"}]",
 	      "kmem            on       12 functions      kmem, 1 refused\n"
+	      "  and 1 more\n"
 	      "vfs             waits    0 functions       vfs=function:vfs_*: the guest is "
 	      "booting\n");
+	shows("query-instances",
+	      "[{\"name\":\"f\",\"spec\":\"f=function\",\"active\":true,\"sites\":1,\"refused\":2,"
+	      "\"refusals\":[{\"function\":\"kfree\",\"address\":\"0x10\",\"reason\":\"taken\"}],"
+	      "\"lost\":3,\"guest_conditions\":\"vcpu == 2\",\"host_conditions\":\"comm ~ x\"}]",
+	      "f               on       1 function        f=function, 2 refused, 3 lost\n"
+	      "  the guest decides vcpu == 2\n"
+	      "  the host decides comm ~ x\n"
+	      "  refused kfree at 0x10: taken\n"
+	      "  and 1 more\n");
 	shows("query-trace", trace_json,
 	      "tracing   on kmem (trap) to out\n"
 	      "events    7: 4 allocations, 3 frees\n"
