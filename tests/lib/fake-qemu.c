@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "formats/base/text.h"
+#include "tests/lib/fake-int3.h"
 
 enum {
 	MAX_VCPUS = 4,
@@ -26,7 +27,11 @@ enum {
 	NR_REGISTERS = 17, /* the general ones and RIP, as in a `G` packet */
 	RIP = 16,
 	REGISTER_BYTES = 236, /* of a `g` reply */
-	CR0_AT = 188,         /* in it */
+	CS_AT = 140,          /* in it */
+	CR0_AT = 188,
+	CR3_AT = 204,
+	CR4_AT = 212,
+	EFER_AT = 228,
 };
 
 /* Where AddressSanitizer and ThreadSanitizer have nothing of their own. */
@@ -47,6 +52,10 @@ struct fake_qemu {
 	uint64_t registers[MAX_VCPUS][NR_REGISTERS];
 	uint64_t breaks[MAX_VCPUS][MAX_BREAKS]; /* 0: none */
 	unsigned int chosen;                    /* by Hc and Hg */
+	bool kvm;                               /* breakpoints are bytes in the RAM: */
+	struct fake_int3s int3s;
+	uint64_t cr3[MAX_VCPUS];
+	uint32_t cs[MAX_VCPUS];
 	uint8_t *ram;
 	pid_t pid;
 	struct libvirt_process process;
@@ -111,8 +120,15 @@ static void stop(struct fake_qemu *q, enum run run, enum reason reason, unsigned
 		notify(q, run == DEBUG ? "05" : "02", vcpu);
 }
 
+static struct fake_memory memory_of(struct fake_qemu *q)
+{
+	return (struct fake_memory){q->ram, FAKE_QEMU_RAM};
+}
+
 static bool has_break(const struct fake_qemu *q, unsigned int vcpu, uint64_t gva)
 {
+	if (q->kvm)
+		return fake_int3_has(&q->int3s, gva);
 	for (size_t i = 0; gva && i < MAX_BREAKS; i++)
 		if (q->breaks[vcpu][i] == gva)
 			return true;
@@ -142,6 +158,22 @@ static void set_break(struct fake_qemu *q, uint64_t gva, bool on)
 	}
 }
 
+static const char *set_int3(struct fake_qemu *q, uint64_t gva, bool on)
+{
+	const struct fake_memory memory = memory_of(q);
+
+	return fake_int3_set(&q->int3s, &memory, q->cr3[q->chosen], gva, on) ? "OK" : "E22";
+}
+
+static void forget_breaks(struct fake_qemu *q)
+{
+	const struct fake_memory memory = memory_of(q);
+
+	if (q->kvm)
+		fake_int3_forget(&q->int3s, &memory, q->cr3[q->chosen]);
+	memset(q->breaks[q->chosen], 0, sizeof(q->breaks[0]));
+}
+
 static void choose(struct fake_qemu *q, const char *thread, char *reply)
 {
 	unsigned long n = strtoul(thread, NULL, 16);
@@ -157,6 +189,13 @@ static void get_registers(struct fake_qemu *q, char *reply)
 
 	memcpy(bytes, q->registers[q->chosen], sizeof(q->registers[0]));
 	bytes[CR0_AT] = 0x11;
+	if (q->kvm) {
+		bytes[CS_AT] = (uint8_t)q->cs[q->chosen];
+		bytes[CR0_AT + 3] = 0x80; /* PG */
+		memcpy(bytes + CR3_AT, &q->cr3[q->chosen], sizeof(q->cr3[0]));
+		bytes[CR4_AT] = 0x20;     /* PAE */
+		bytes[EFER_AT + 1] = 0x5; /* LME, LMA */
+	}
 	hex_encode(reply, bytes, sizeof(bytes));
 }
 
@@ -189,10 +228,16 @@ static bool execute(struct fake_qemu *q, const char *packet, char *reply)
 		hex_decode(q->registers[q->chosen], packet + 1, sizeof(q->registers[0]));
 	else if (packet[0] == 'm' || packet[0] == 'M')
 		access_memory(q, packet, reply);
+	else if (packet[0] == 'q')
+		strcpy(reply, "m<");
+	else if (!strncmp(packet, "P1d=", 4))
+		hex_decode(&q->cr3[q->chosen], packet + 4, sizeof(q->cr3[0]));
+	else if (!strncmp(packet + 1, "0,", 2) && q->kvm)
+		strcpy(reply, set_int3(q, strtoull(packet + 3, NULL, 16), packet[0] == 'Z'));
 	else if (!strncmp(packet + 1, "0,", 2))
 		set_break(q, strtoull(packet + 3, NULL, 16), packet[0] == 'Z');
 	else if (packet[0] == '?') {
-		memset(q->breaks[q->chosen], 0, sizeof(q->breaks[0]));
+		forget_breaks(q);
 		sprintf(reply, "T05thread:%02x;", q->chosen + 1);
 	} else if (strncmp(packet, "Qqemu.PhyMemMode", 16))
 		reply[0] = '\0';
@@ -350,7 +395,7 @@ static json_t *command(struct fake_qemu *q, const char *name)
 	if (!strcmp(name, "query-status"))
 		return json_pack("{s:s}", "status", states[q->run]);
 	if (!strcmp(name, "query-kvm"))
-		return json_pack("{s:b}", "enabled", 0);
+		return json_pack("{s:b}", "enabled", (int)q->kvm);
 	if (!strcmp(name, "query-chardev"))
 		return chardevs(q);
 	if (!strcmp(name, "query-cpus-fast") || !strcmp(name, "query-hotpluggable-cpus"))
@@ -711,6 +756,27 @@ void fake_qemu_destroy(struct fake_qemu *q)
 	munmap(q, sizeof(*q));
 }
 
+void fake_qemu_be_kvm(struct fake_qemu *q, uint64_t cr3, uint32_t cs)
+{
+	pthread_mutex_lock(&q->lock);
+	q->kvm = true;
+	for (unsigned int i = 0; i < q->nr_vcpus; i++) {
+		q->cr3[i] = cr3;
+		q->cs[i] = cs;
+	}
+	pthread_mutex_unlock(&q->lock);
+}
+
+uint64_t fake_qemu_cr3(struct fake_qemu *q, unsigned int vcpu)
+{
+	uint64_t cr3;
+
+	pthread_mutex_lock(&q->lock);
+	cr3 = q->cr3[vcpu];
+	pthread_mutex_unlock(&q->lock);
+	return cr3;
+}
+
 const struct libvirt_api *fake_qemu_libvirt(void)
 {
 	return &api;
@@ -775,6 +841,7 @@ size_t fake_qemu_breaks(struct fake_qemu *q)
 	size_t n = 0;
 
 	pthread_mutex_lock(&q->lock);
+	n = fake_int3_count(&q->int3s);
 	for (unsigned int v = 0; v < q->nr_vcpus; v++)
 		for (size_t i = 0; i < MAX_BREAKS; i++)
 			n += q->breaks[v][i] != 0;

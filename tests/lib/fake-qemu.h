@@ -48,12 +48,19 @@ struct libvirt_domain fake_qemu_domain(struct fake_qemu *qemu);
 void fake_qemu_set_fault(struct fake_qemu *qemu, fake_fault_fn *fn, void *arg);
 uint8_t *fake_qemu_ram(struct fake_qemu *qemu);
 
+/*
+ * From now on it uses KVM: breakpoints are bytes in its RAM (fake-int3.h). All vCPUs have these
+ * page tables, and this code segment.
+ */
+void fake_qemu_be_kvm(struct fake_qemu *qemu, uint64_t cr3, uint32_t cs);
+uint64_t fake_qemu_cr3(struct fake_qemu *qemu, unsigned int vcpu);
+
 /* Let a vCPU reach `rip`. A domain that runs stops if there is a breakpoint. */
 void fake_qemu_reach(struct fake_qemu *qemu, unsigned int vcpu, uint64_t rip);
 uint64_t fake_qemu_rip(struct fake_qemu *qemu, unsigned int vcpu);
 
 bool fake_qemu_runs(struct fake_qemu *qemu);
-/* Breakpoints in QEMU, of all vCPUs. */
+/* Breakpoints in QEMU, under emulation those of each vCPU. */
 size_t fake_qemu_breaks(struct fake_qemu *qemu);
 /* Whether the gdbstub has a connection. */
 bool fake_qemu_has_debugger(struct fake_qemu *qemu);

@@ -122,15 +122,6 @@ static bool find_loan(struct libvirt_guest *g, const struct libvirt_break *b,
 	return false;
 }
 
-static int end_loan(struct libvirt_guest *g, const struct journal_loan *loan, struct error *err)
-{
-	int ret = rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);
-
-	if (!ret && g->journal)
-		ret = libvirt_journal_lent(g->journal, err);
-	return ret;
-}
-
 int libvirt_guest_end_loan(struct libvirt_guest *g, const struct journal_loan *loan,
 			   struct error *err)
 {
@@ -140,7 +131,35 @@ int libvirt_guest_end_loan(struct libvirt_guest *g, const struct journal_loan *l
 
 	if (ret || g->registers[loan->vcpu].sregs.cr3 != loan->lent)
 		return ret;
+	g->have_registers[loan->vcpu] = false;
 	return rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);
+}
+
+static int end_loan(struct libvirt_guest *g, struct error *err)
+{
+	const struct journal_loan *loan = &g->traps.loan;
+	int ret = rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);
+
+	if (!ret && g->journal)
+		ret = libvirt_journal_lent(g->journal, err);
+	g->traps.lent = ret != 0;
+	return ret;
+}
+
+/* The gdbstub's connection may have been lost with the loan, at any packet. */
+int libvirt_breaks_end_loan(struct libvirt_guest *g, struct error *err)
+{
+	struct libvirt_traps *t = &g->traps;
+	int ret;
+
+	if (!t->lent)
+		return 0;
+	g->have_registers[t->loan.vcpu] = false;
+	ret = libvirt_guest_end_loan(g, &t->loan, err);
+	if (!ret && g->journal)
+		ret = libvirt_journal_lent(g->journal, err);
+	t->lent = ret != 0;
+	return ret;
 }
 
 /* --- in QEMU --------------------------------------------------------------------------------- */
@@ -149,22 +168,23 @@ static int set_with_loan(struct libvirt_guest *g, const struct libvirt_break *b,
 			 struct error *err)
 {
 	struct rsp *rsp = &g->stub.rsp;
-	struct journal_loan loan = {0};
+	struct libvirt_traps *t = &g->traps;
 	int ret = 0, back;
 
-	if (!find_loan(g, b, &loan))
+	if (!find_loan(g, b, &t->loan))
 		return error_set_at(err, EAGAIN, b->gva, "no vCPU's page tables map the kernel");
 	if (g->journal)
-		ret = libvirt_journal_lend(g->journal, &loan, err);
+		ret = libvirt_journal_lend(g->journal, &t->loan, err);
 	if (ret)
 		return ret;
-	g->traps.counts.loans++;
-	ret = rsp_set_cr3(rsp, loan.vcpu, loan.lent, err);
+	t->counts.loans++;
+	t->lent = true;
+	ret = rsp_set_cr3(rsp, t->loan.vcpu, t->loan.lent, err);
 	if (!ret)
-		ret = rsp_choose(rsp, loan.vcpu, err);
+		ret = rsp_choose(rsp, t->loan.vcpu, err);
 	if (!ret)
 		ret = rsp_breakpoint(rsp, b->gva, on, err);
-	back = end_loan(g, &loan, ret ? NULL : err);
+	back = end_loan(g, ret ? NULL : err);
 	return ret ? ret : back;
 }
 

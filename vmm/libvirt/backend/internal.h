@@ -37,6 +37,8 @@ struct libvirt_traps {
 	uint64_t parked_ns;
 	bool chosen;      /* in this stop: a vCPU for breakpoints was chosen */
 	bool sees_kernel; /* and its page tables map the kernel */
+	bool lent;        /* a vCPU has borrowed page tables: */
+	struct journal_loan loan;
 	guest_trap_fn *fn;
 	void *arg;
 	struct libvirt_trap_counts counts;
@@ -163,6 +165,9 @@ int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, boo
 			    struct error *err);
 /* NULL: no breakpoint was ever set at gva. */
 struct libvirt_break *libvirt_find_break(struct libvirt_traps *traps, uint64_t gva);
+/* A vCPU gets its own page tables back, if it has borrowed others. Before the guest is let go on.
+ */
+int libvirt_breaks_end_loan(struct libvirt_guest *g, struct error *err);
 /* While it is stopped: take armed breakpoints out of QEMU and the guest's memory, without a command
  * to libvirt; and put them back. */
 int libvirt_breaks_park(struct libvirt_guest *g, struct error *err);

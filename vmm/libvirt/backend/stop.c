@@ -27,10 +27,13 @@ static int replace_stub(struct libvirt_guest *g, struct error *err)
 	t->chosen = t->sees_kernel = false;
 	gdbstub_drop(&g->stub);
 	ret = gdbstub_open(&g->stub, g->domain, err);
-	if (ret || !t->nr_armed)
+	if (ret)
 		return ret;
-	t->parked = false; /* a Z0 may have been on its way */
-	ret = libvirt_breaks_park(g, err);
+	ret = libvirt_breaks_end_loan(g, err);
+	if (!ret && t->nr_armed) {
+		t->parked = false; /* a Z0 may have been on its way */
+		ret = libvirt_breaks_park(g, err);
+	}
 	if (ret)
 		gdbstub_drop(&g->stub);
 	return ret;
@@ -308,10 +311,20 @@ int libvirt_guest_end_stop(struct libvirt_guest *g, struct error *err)
 	return ret ? ret : libvirt_qmp(g->domain, "cont", NULL, -1, NULL, err);
 }
 
+/* No vCPU may go on with page tables that it has borrowed. */
+static int end_loan(struct libvirt_guest *g, struct error *err)
+{
+	int ret = g->traps.lent ? libvirt_guest_open_stub(g, err) : 0;
+
+	return ret ? ret : libvirt_breaks_end_loan(g, err);
+}
+
 static int resume_domain(struct libvirt_guest *g, struct error *err)
 {
-	int ret;
+	int ret = end_loan(g, err);
 
+	if (ret)
+		return ret;
 	/* closing sends bytes, which stop a domain that was resumed meanwhile: check afterwards */
 	if (!g->traps.nr_armed)
 		gdbstub_close(&g->stub, NULL);
