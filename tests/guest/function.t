@@ -2,44 +2,66 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The function tracer against the guest's own: two runs of one workload in the deterministic testbed, of which
-# one task is compared. Both have the same functions in the same order; what differs is listed by name. Beside
-# it, instances with overlapping filters get exactly their functions. GUEST='5.10 6.12' for other kernels.
+# one task and its children are compared. Both have the same functions in the same order, those of a module
+# that comes and goes included; what differs is listed by name. Beside it, instances with overlapping filters
+# get exactly their functions. GUEST='5.10 6.12' for other kernels.
 use strict;
 use warnings;
 use FindBin;
 use File::Path qw(make_path);
+use IO::Uncompress::Gunzip qw(gunzip);
 use JSON::PP;
+use MIME::Base64 qw(decode_base64);
 use Test::More;
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use Files;
 use GuestConfigs;
+use Process;
+use Testbed;
 use Tree;
 
 # What a task does in its own system calls: no interrupt calls these.
-use constant FUNCTIONS => 'vfs_*,ksys_*,__x64_sys_*,kernel_clone,path_openat,do_exit';
+use constant FUNCTIONS => 'vfs_*,ksys_*,__x64_sys_*,kernel_clone,path_*,do_exit,do_mmap,pipe_*,unix_*,'
+	. 'shmem_file_*,do_init_module,free_module';
 
 sub task_of {
 	my ($log) = @_;
-	return $log =~ /^sonde-task (\d+)/m ? $1 : undef;
+	return $log =~ /^sonde-task (\d+)/m ? $1 : 0;
 }
 
-# From the last execve() on, which makes the task the workload.
-sub from_exec {
-	my @names = @_;
-	my ($last) = grep { $names[$_] =~ /sys_execve/ } reverse 0 .. $#names;
-	return [defined $last ? @names[$last .. $#names] : ()];
+# Calls by task, in the order of the tasks' births, of [pid, function, address]. The first task's begin when it
+# becomes the workload. What only ends or has no calls is not one of ours: a kernel thread.
+sub by_task {
+	my ($first, $end, @calls) = @_;
+	my %of;
+	push @{$of{$_->[0]}}, $_->[1] for grep { $_->[0] >= $first && $_->[0] < $end } named(@calls);
+	my $main = $of{$first} // [];
+	my ($last) = grep { $main->[$_] =~ /sys_execve/ } reverse 0 .. $#$main;
+	$of{$first} = [defined $last ? @$main[$last .. $#$main] : ()];
+	return map { $of{$_} } grep { grep { !/^do_exit/ } @{$of{$_}} } sort { $a <=> $b } keys %of;
 }
 
-sub own_functions {
+# A function of the kernel has the same address in both boots. Those of the module are numbered in the order of
+# their addresses: the guest's tracer has no names of a module that is gone.
+sub named {
+	my @calls = @_;
+	my %number;
+	my @module = sort grep { !$number{$_}++ } grep { /^0xffffffffc/ } map { $_->[2] } @calls;
+	@number{@module} = 1 .. @module;
+	return map { my $n = $number{$_->[2]}; [$_->[0], $n ? "module $n" : "$_->[1] $_->[2]"] } @calls;
+}
+
+sub own_calls {
 	my ($log) = @_;
-	my $pid = task_of($log) // return [];
-	return from_exec($log =~ /^ *\S+-$pid +\[\d+\].*?: (\w[\w.]*) <-/mg);
+	my ($packed) = $log =~ /^sonde-begin\n(.*?)^sonde-end/ms or return;
+	gunzip(\decode_base64($packed), \my $text) or return;
+	return map { /^(\d+) (.*) <(\w+)>$/ ? [$1, $2, "0x$3"] : () } split /\n/, $text;
 }
 
 sub events { return map { JSON::PP::decode_json($_) } grep { /^\{/ } split /\n/, $_[0] }
 
-sub name { return $_[0]{ip_symbol} =~ s/\+.*//r }
+sub name { return $_[0]{ip_symbol} }
 
 # Names that are not equally frequent, with both counts.
 sub differences {
@@ -63,25 +85,55 @@ sub check_instances {
 	is($list->(@{$seen{some} // []}), $list->(grep { name($_) ne 'vfs_write' } @all), 'all but one');
 	is($list->(@{$seen{one} // []}), $list->(@all), 'those of the only vCPU');
 	is(scalar(@{$seen{none} // []}), 0, 'a pid that no task has: none');
+	is($list->(@{$seen{mods} // []}), $list->(grep { name($_) =~ / \[brd\]/ } @{$seen{all} // []}),
+		'functions of a module that came later');
+}
+
+sub check_calls {
+	my ($own, $seen) = @_;
+	cmp_ok(scalar(map { @$_ } @$own), '>', 5000, scalar(map { @$_ } @$own) . ' calls by the guest\'s own tracer, '
+		. scalar(@$own) . ' tasks');
+	my @different = differences([map { @$_ } @$own], [map { @$_ } @$seen]);
+	diag($_) for @different;
+	is(scalar(@different), 0, 'each function is called as often');
+	is(scalar(@$seen), scalar(@$own), 'as many tasks call some');
+	is_deeply($seen, $own, 'each task calls the same functions, at the same addresses, in the same order');
+}
+
+sub check_module {
+	my ($seen, $err) = @_;
+	my @names = map { s/ .*//r } grep { / \[brd\]/ } map { name($_) } grep { $_->{instance} eq 'all' } @$seen;
+	is($names[0], 'init_module', 'the first call in a module is that of its init function');
+	cmp_ok(scalar(@names), '>', 10, scalar(@names) . ' calls in the module');
+	unlike($err, qr/modules were loaded/, 'no call in it is missing');
+}
+
+sub make_initrd {
+	my ($kernel, $out) = @_;
+	my ($module) = glob "$build/kernels/$kernel/modules/kernel/drivers/block/brd.ko*";
+	my $unpack = ($module // '') =~ /xz$/ ? 'xz -dc' : 'cat';
+	run_or_die("$unpack \Q$module\E >\Q$out\E/brd.ko") if $module;
+	build_initrd("$out/initrd", "$FindBin::RealBin/function-inside=/bin/function-inside",
+		$module ? "$out/brd.ko=/lib/brd.ko" : ());
+	return $module;
 }
 
 sub check {
 	my ($kernel) = @_;
 	my $out = "$build/guest/function-$kernel";
 	make_path($out);
+	my $module = make_initrd($kernel, $out);
 	system("$tree/tests/testbed/kvm-host", '--icount', '--share', $build, '--timeout', 900, '--',
-		"$FindBin::RealBin/function-guest", $out, kernel_image($kernel), "$build/guest/initrd", FUNCTIONS);
+		"$FindBin::RealBin/function-guest", $out, kernel_image($kernel), "$out/initrd", FUNCTIONS);
 	is($?, 0, "$kernel: both guests have run") or return;
 	my ($ftrace, $sonde) = map { slurp("$out/$_.log") =~ s/\r//gr } qw(ftrace sonde);
 	my @events = events(slurp("$out/events"));
-	my $pid = task_of($sonde) // 0;
-	my $own = own_functions($ftrace);
-	my $seen = from_exec(map { name($_) } grep { $_->{instance} eq 'all' && $_->{pid} == $pid } @events);
-	ok(@$own > 30, scalar(@$own) . " calls by the guest's own tracer");
-	my @different = differences($own, $seen);
-	diag($_) for @different;
-	is(scalar(@different), 0, 'each function is called as often');
-	is_deeply($seen, $own, 'the functions are the same, in the same order');
+	my $own = [by_task(task_of($ftrace), 1 << 22, own_calls($ftrace))];
+	my ($end) = $sonde =~ /^sonde-last (\d+)/m;
+	my $seen = [by_task(task_of($sonde), $end // 0, map { [$_->{pid}, name($_), $_->{ip}] }
+			grep { $_->{instance} eq 'all' } @events)];
+	check_calls($own, $seen);
+	check_module(\@events, slurp("$out/err")) if $module;
 	check_instances(@events);
 	unlike($sonde, qr/WARNING|BUG|Oops|Call Trace/, 'nothing in the log');
 }
