@@ -129,13 +129,13 @@ static bool patches_stand(struct trace_session *s)
 	return standing;
 }
 
-/* False also where the guest's lists cannot be read because it is changing them. */
-static bool has_changed(struct trace_session *s)
+/* 1 or 0; -EAGAIN: the guest is changing its lists. */
+static int has_changed(struct trace_session *s)
 {
 	bool current;
 
-	if (s->ftrace.out || site_table_is_current(&s->sites, &s->kernel, &current, NULL))
-		return false;
+	if (site_table_is_current(&s->sites, &s->kernel, &current, NULL))
+		return -EAGAIN;
 	return !current || !patches_stand(s);
 }
 
@@ -150,12 +150,10 @@ static bool is_due(struct trace_session *s)
 }
 
 /* What cannot be followed is not tried again until it changes. */
-static int fail(struct trace_session *s, int ret)
+static int give_up(struct trace_session *s, int ret)
 {
 	struct ftrace_census now;
 
-	if (ret == -EAGAIN || ret == -ESTALE || ret == -EBUSY)
-		return 0;
 	if (!ftrace_census_take(&now, &s->kernel, NULL)) {
 		ftrace_census_deinit(&s->sites.census);
 		s->sites.census = now;
@@ -175,23 +173,38 @@ static int follow(struct trace_session *s, bool open, struct error *err)
 	return 0;
 }
 
+/* While the sites are the guest's own, nothing can be recorded: its ftrace may be waiting for a
+ * vCPU that waits for the bell to be heard. */
+static int leave_out(struct trace_session *s, bool rings)
+{
+	count_event(&s->counters, COUNTER_LATE_MODULES, rings);
+	return 0;
+}
+
+static int look(struct trace_session *s, const struct module_bell *now, struct error *err)
+{
+	int ret;
+
+	if (s->ftrace.out)
+		return leave_out(s, now->rung != now->heard);
+	ret = has_changed(s);
+	return ret > 0 ? follow(s, now->open, err) : ret;
+}
+
 int modules_follow(struct trace_session *s, struct error *err)
 {
-	struct module_bell *bell = &s->bell;
-	uint64_t rung;
-	int ret = 0;
-	bool open;
+	struct module_bell *bell = &s->bell, now;
+	int ret;
 
 	if (!direct_is_active(s) || !is_due(s))
 		return 0;
 	pthread_mutex_lock(&bell->lock);
-	rung = bell->rung;
-	open = bell->open;
+	now = (struct module_bell){.rung = bell->rung, .heard = bell->heard, .open = bell->open};
 	pthread_mutex_unlock(&bell->lock);
-	if (has_changed(s))
-		ret = follow(s, open, err);
-	/* those that have to wait for the next try go on waiting */
-	if (ret != -EAGAIN && ret != -ESTALE && ret != -EBUSY)
-		hear(bell, rung);
-	return ret ? fail(s, ret) : 0;
+	ret = look(s, &now, err);
+	/* next time */
+	if (ret == -EAGAIN || ret == -ESTALE || ret == -EBUSY)
+		return 0;
+	hear(bell, now.rung);
+	return ret ? give_up(s, ret) : 0;
 }

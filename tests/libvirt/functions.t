@@ -1,0 +1,104 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The function tracer in a domain: several instances that come and go, and modules that do. The first calls in a
+# module are missing, which is said; later ones are not. Afterwards the domain is as before.
+#
+#   FUNCTION_KERNELS  6.1
+use strict;
+use warnings;
+use FindBin;
+use JSON::PP;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib", "$FindBin::RealBin/../guest";
+use AttachTest;
+use Files;
+use GuestLog;
+use Process;
+
+# Let the guest do something, and wait until it has.
+sub do_inside {
+	my ($name, $command) = @_;
+	my $before = () = $libvirt->serial($name) =~ /^did $command/mg;
+	$libvirt->tell($name, $command);
+	wait_until(120, sub { my $n = () = $libvirt->serial($name) =~ /^did $command/mg; return $n > $before })
+		or BAIL_OUT("the guest does not finish '$command': " . $libvirt->serial($name));
+}
+
+sub ctl {
+	my ($status, $text) = $libvirt->run("$work/sonde", 'ctl', "$work/run/m", @_);
+	diag($text) if $status;
+	return $text;
+}
+
+# How many functions an instance records, once that is so.
+sub has_functions {
+	my ($instance, $pattern) = @_;
+	return wait_until(10, sub { ctl('trace', 'list') =~ /^$instance +on +$pattern function/m });
+}
+
+sub events { return map { JSON::PP::decode_json($_) } grep { /^\{/ } split /\n/, $_[0] }
+
+sub test_modules {
+	my ($name, $version) = @_;
+	ok(has_functions('brd', 0), "$version: no function of a module that is not there");
+	do_inside($name, 'load');
+	ok(has_functions('brd', '[1-9]\d*'), "$version: functions of a module that was loaded are recorded");
+	do_inside($name, 'use');
+	like(ctl('trace', 'add', 'one=function:brd_*:mod:brd,!brd_do_*:mod:brd,parent'), qr/^switched \d+ sites? in /m,
+		"$version: an instance comes, and it is said what that took");
+	do_inside($name, 'use');
+	ctl('trace', 'remove', 'one');
+	do_inside($name, 'unload');
+	ok(has_functions('brd', 0), "$version: functions of a module that is gone are forgotten");
+	do_inside($name, 'load');
+	ok(has_functions('brd', '[1-9]\d*'), "$version: the module comes again");
+	do_inside($name, 'use');
+	do_inside($name, 'unload');
+}
+
+sub check_events {
+	my ($version) = @_;
+	my ($status, $text) = $libvirt->run("$work/sonde", 'events', '--json', trace_dir());
+	my %names;
+	push @{$names{$_->{instance}}}, $_->{ip_symbol} for events($text);
+	cmp_ok(scalar(@{$names{vfs} // []}), '>', 100, "$version: calls in the kernel: " . @{$names{vfs} // []});
+	is(scalar(grep { !/^vfs_\w+(\.\w+)*$/ } @{$names{vfs} // []}), 0, "$version: of the functions that were asked for");
+	my @brd = @{$names{brd} // []};
+	cmp_ok(scalar(grep { $_ eq 'brd_submit_bio [brd]' } @brd), '>=', 6, "$version: calls in the module: " . @brd);
+	is(scalar(grep { !/ \[brd\]$/ } @brd), 0, "$version: all with their names, though the module is gone");
+	is_deeply([grep { !/^brd_(?!do_)\w+(\.\w+)* \[brd\]$/ } @{$names{one} // ['none']}], [],
+		"$version: another instance has those that it asked for");
+}
+
+sub test_kernel {
+	my ($version) = @_;
+	my $name = 'functions-' . $version =~ s/\./-/r;
+	start_ticking($name, kernel => "$build/kernels/$version/vmlinuz", line => 1);
+	my $pid = $libvirt->spawn('traced', attach_command($name, '--monitor', "$work/run/m", '-v', '--trace', 'kmem:kmalloc',
+		'--trace', 'vfs=function:vfs_*', '--trace', 'brd=function:*:mod:brd'));
+	ok(wait_tracing(), "$version: attach traces") or diag(log_of('traced'));
+	test_modules($name, $version);
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, "$version: SIGINT ends attach with status 130") or diag(log_of('traced'));
+	like(log_of('traced'), qr/^sonde attach: 2 gaps: modules were loaded, whose first calls were not recorded$/m,
+		"$version: that first calls are missing is said") or diag(log_of('traced'));
+	my (undef, undef, $lost) = report();
+	is($lost, 0, "$version: no event is lost");
+	check_events($version);
+	is_as_before($name, "$version: at the end");
+	is_untroubled($libvirt->serial($name) =~ s/\r//gr, "$version: the guest's log has no warnings", WARNINGS);
+	$libvirt->destroy($name);
+}
+
+AttachTest::start();
+for my $version (split ' ', $ENV{FUNCTION_KERNELS} // '6.1') {
+	my ($module) = glob "$build/kernels/$version/modules/kernel/drivers/block/brd.ko*";
+	my $unpack = $module =~ /xz$/ ? 'xz -dc' : 'cat';
+	run_or_die("$unpack \Q$module\E >\Q$work\E/brd.ko");
+	build_initrd("$work/initrd", "$FindBin::RealBin/functions-inside=/etc/rc", "$work/brd.ko=/lib/brd.ko");
+	test_kernel($version);
+}
+done_testing();
