@@ -284,6 +284,8 @@ static int start_thread(struct output *output)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	code = pthread_create(&output->thread, NULL, write_all, output);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!code)
+		pthread_setname_np(output->thread, "sonde-writer");
 	return -code;
 }
 

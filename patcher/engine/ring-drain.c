@@ -362,8 +362,10 @@ int ring_engine_start_thread(struct ring_engine *x, struct error *err)
 	x->polled_ns = clock_monotonic_ns();
 	x->running = true;
 	code = pthread_create(&x->thread, NULL, drain, x);
-	if (!code)
+	if (!code) {
+		pthread_setname_np(x->thread, "sonde-drain");
 		return 0;
+	}
 	x->running = false;
 	return error_set(err, code, "cannot start the thread that drains the rings");
 }

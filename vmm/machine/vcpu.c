@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -252,6 +253,7 @@ static void *vcpu_thread(void *arg)
 
 int vcpu_start(struct vcpu *vcpu, struct error *err)
 {
+	char name[16]; /* TASK_COMM_LEN of Linux */
 	pthread_attr_t attr;
 	sigset_t all, old;
 	int ret;
@@ -268,6 +270,8 @@ int vcpu_start(struct vcpu *vcpu, struct error *err)
 	if (ret)
 		return error_set(err, ret, "cannot start the thread of vCPU %u: %s", vcpu->index,
 				 strerror(ret));
+	snprintf(name, sizeof(name), "sonde-vcpu%u", vcpu->index);
+	pthread_setname_np(vcpu->thread, name);
 	vcpu->has_thread = true;
 	return 0;
 }
