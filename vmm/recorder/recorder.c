@@ -308,7 +308,8 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 	if (!r->session)
 		return;
 	trace_writer_set_source(r->writer, NULL, NULL, NULL);
-	r->ended = why;
+	if (why || !r->ended)
+		r->ended = why ? why : r->limit_reached;
 	find_start(r);
 	if (leave == RECORDER_GUEST_RUNS) {
 		ret = trace_session_stop(r->session, &err);

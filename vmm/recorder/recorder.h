@@ -95,7 +95,7 @@ enum recorder_leave {
 };
 /*
  * End tracing, and complete the trace. `why`, if not NULL, says why tracing ended if not by the
- * user; it must outlive the recorder. The guest's memory must still exist. Idempotent.
+ * user or a limit; it must outlive the recorder. The guest's memory must still exist. Idempotent.
  */
 void recorder_end(struct recorder *recorder, enum recorder_leave leave, const char *why);
 
@@ -111,9 +111,9 @@ void recorder_event(struct recorder *recorder, const char *name, json_t *data);
 void recorder_close(struct recorder *recorder);
 
 /*
- * Print on stderr what was recorded and what was lost. Returns 0, or -errno with *err set if the
- * trace is not what was asked for (tracing never started, disk full, text not restored). After
- * recorder_end().
+ * Print on stderr which limit ended the run, what was recorded and what was lost. Returns 0, or
+ * -errno with *err set if the trace is not what was asked for (tracing never started, disk full,
+ * text not restored). After recorder_end().
  */
 int recorder_conclude(const struct recorder *recorder, struct error *err);
 /* Print which command shows the trace, if there is one: the last line. */

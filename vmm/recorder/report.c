@@ -241,6 +241,8 @@ int recorder_conclude(const struct recorder *r, struct error *err)
 {
 	if (!r->dir)
 		return 0;
+	if (r->limit_reached)
+		fprintf(stderr, "sonde %s: %s\n", r->config.verb, r->limit_reached);
 	print_counts(r);
 	if (r->failed.code) {
 		*err = r->failed;

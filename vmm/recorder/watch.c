@@ -131,16 +131,21 @@ static void on_limit(void *arg)
 {
 	struct recorder *r = arg;
 
+	r->limit_reached = "--duration is over";
 	r->ops->quit(r->arg);
 }
 
-static bool is_enough(const struct recorder *r)
+/* NULL: none. */
+static const char *find_limit(const struct recorder *r)
 {
 	const struct trace_writer_counts sum = recorder_sum(r);
 	const uint64_t events = r->options->until_events, bytes = r->options->max_bytes;
 
-	return (events && sum.events >= events) ||
-	       (bytes && r->writer && trace_writer_bytes(r->writer) >= bytes);
+	if (events && sum.events >= events)
+		return "--until-events is reached";
+	if (bytes && r->writer && trace_writer_bytes(r->writer) >= bytes)
+		return "--max-size is reached";
+	return NULL;
 }
 
 const char *recorder_ended(const struct recorder *r)
@@ -196,7 +201,8 @@ static void on_tick(void *arg)
 	struct recorder *r = arg;
 
 	tick_session(r);
-	if (is_enough(r))
+	r->limit_reached = find_limit(r);
+	if (r->limit_reached)
 		r->ops->quit(r->arg);
 	else if (r->nr_ticks++ % PROGRESS_TICKS == 0)
 		recorder_show_progress(r);

@@ -290,6 +290,8 @@ static void test_max_size(void)
 		abort();
 	trace_reader_losses(reader, &losses);
 	ok(!losses.unfinished, "the trace is complete");
+	is_str(trace_reader_sidecar(reader)->info.ended, "--max-size is reached",
+	       "the trace says which limit has ended it");
 	trace_reader_close(reader);
 	end_tracing(&t);
 }
