@@ -243,6 +243,8 @@ $(O)/tests/bench/trace-size: $(O)/tests/bench/trace-size.o $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
+-include $(wildcard $(O)/tests/bench/*.d)
+
 .PHONY: bench
 bench: all $(O)/guest/initrd $(addprefix $(O)/tests/bench/,timed trace-size trampoline-ns drain-ns)
 	$(Q)O=$(abspath $(O)) tests/bench/bench

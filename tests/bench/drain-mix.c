@@ -124,7 +124,7 @@ static uint32_t find_place(const struct ring_engine *x, const struct patch_set *
 	const uint64_t begin = fake_gva(function), size = 0x100;
 
 	for (uint32_t i = 0; i < set->n; i++)
-		if (set->v[i].gva - begin < size && x->set.places[first + i].made)
+		if (set->v[i].gva - begin < size && !set->v[i].off && x->set.places[first + i].made)
 			return first + i;
 	return UINT32_MAX;
 }
