@@ -31,12 +31,17 @@ static uint64_t now_ns(const struct ftrace_handoff *h)
 
 /* --- the guest changes sites ------------------------------------------------------------------ */
 
-/* Whether a site is yielded. */
-static bool is_held(const struct patch *p)
+bool ftrace_site_is_held(const struct patch *p)
 {
 	uint8_t holder = atomic_load(&p->holder);
 
 	return holder != SITE_NOP && holder != SITE_CALL_FENTRY;
+}
+
+struct site_refusal ftrace_site_refusal(const struct patch *p)
+{
+	return site_refuse(p->function, p->gva, "site %s",
+			   site_state_text(atomic_load(&p->holder)));
 }
 
 /* A site that is a NOP is patched again, all others are yielded. */
@@ -51,7 +56,7 @@ static int take_or_yield(void *arg, struct patch *p, const uint8_t *now, struct 
 	p->yielded = state != SITE_NOP;
 	if (!p->yielded)
 		memcpy(p->old_bytes, now, SITE_SIZE);
-	else if (!is_held(p) && !p->off)
+	else if (!ftrace_site_is_held(p) && !p->off)
 		atomic_fetch_add(&h->functions, 1);
 	atomic_store(&p->holder, (uint8_t)state);
 	return 0;
@@ -149,10 +154,9 @@ size_t ftrace_handoff_refusals(const struct ftrace_handoff *h, struct site_refus
 	for (size_t i = 0; i < entries->n; i++) {
 		const struct patch *p = &entries->v[i];
 
-		if (p->off || !is_held(p))
+		if (p->off || !ftrace_site_is_held(p))
 			continue;
-		out[n] = site_refuse(p->function, p->gva, "site %s",
-				     site_state_text(atomic_load(&p->holder)));
+		out[n] = ftrace_site_refusal(p);
 		out[n++].ref = patch_plan_ref_at(h->plan, p->gva);
 	}
 	return n;

@@ -59,6 +59,11 @@ int ftrace_handoff_begin(struct ftrace_handoff *handoff, struct error *err);
 /* With the guest stopped. Keeps the counters. */
 void ftrace_handoff_end(struct ftrace_handoff *handoff);
 
+/* Whether a site of the plan is not a tracer's now, because of what stands there. Any thread. */
+bool ftrace_site_is_held(const struct patch *patch);
+/* That, as a refusal. */
+struct site_refusal ftrace_site_refusal(const struct patch *patch);
+
 /* The sites that are yielded now, as refusals; returns how many, at most one for each entry of the
  * plan. While the plan exists; any thread. */
 size_t ftrace_handoff_refusals(const struct ftrace_handoff *handoff, struct site_refusal *out);

@@ -2,6 +2,7 @@
 /* What the direct lane records: planned while the guest runs, changed in one stop. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "formats/base/clock.h"
 #include "patcher/session/internal.h"
 
@@ -25,12 +26,15 @@ struct change {
 	/* by want: the results */
 	size_t nr_sites[TRACE_MAX_INSTANCES], nr_refused[TRACE_MAX_INSTANCES];
 	struct site_refusal *refused[TRACE_MAX_INSTANCES];
+	bool *chosen[TRACE_MAX_INSTANCES]; /* by site */
 };
 
 static void deinit_change(struct change *c)
 {
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = 0; i < c->n; i++) {
 		free(c->refused[i]);
+		free(c->chosen[i]);
+	}
 	free(c->wanted);
 	kernel_names_destroy(c->names);
 	shared_sites_deinit(&c->sites);
@@ -69,6 +73,17 @@ static int refuse(struct change *c, size_t want, const struct shared_site *site,
 	return 0;
 }
 
+static int keep_choice(struct change *c, size_t want, struct error *err)
+{
+	const size_t bytes = (c->table.n + 1) * sizeof(bool);
+
+	c->chosen[want] = malloc(bytes);
+	if (!c->chosen[want])
+		return error_set(err, ENOMEM, "out of memory");
+	memcpy(c->chosen[want], c->wanted, bytes);
+	return 0;
+}
+
 static int add_instance(struct change *c, struct session_instance *instance, struct error *err)
 {
 	const size_t want = c->n++;
@@ -99,7 +114,7 @@ static int add_instance(struct change *c, struct session_instance *instance, str
 		c->sites.v[i].mask |= UINT32_C(1) << want;
 		c->nr_sites[want]++;
 	}
-	return ret;
+	return ret ? ret : keep_choice(c, want, err);
 }
 
 static int plan(struct change *c, struct error *err)
@@ -121,11 +136,14 @@ static void keep_results(struct change *c, bool active)
 		struct session_instance *instance = c->instances[i];
 
 		free(instance->refused);
+		free(instance->wanted);
 		instance->refused = c->refused[i];
-		instance->nr_refused = c->nr_refused[i];
-		instance->sites = c->nr_sites[i];
+		instance->planned_refused = c->nr_refused[i];
+		instance->planned = c->nr_sites[i];
+		instance->wanted = c->chosen[i];
 		instance->active = active;
 		c->refused[i] = NULL;
+		c->chosen[i] = NULL;
 	}
 	site_table_deinit(&s->sites);
 	s->sites = c->table;
@@ -253,6 +271,50 @@ int direct_plan(struct trace_session *s, struct instance_list *list, struct erro
 		keep_results(&c, false);
 	deinit_change(&c);
 	return ret;
+}
+
+static bool is_wanted(const struct trace_session *s, const struct session_instance *instance,
+		      uint64_t gva)
+{
+	size_t low = 0, high = s->sites.n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (s->sites.v[mid].gva < gva)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < s->sites.n && s->sites.v[low].gva == gva && instance->wanted[low];
+}
+
+static void add_held(struct session_instance *instance, const struct patch *patch)
+{
+	struct site_refusal *refused = instance->refused;
+
+	refused = reallocarray(refused, instance->nr_refused + 1, sizeof(*refused));
+	if (!refused)
+		return;
+	instance->refused = refused;
+	refused[instance->nr_refused++] = ftrace_site_refusal(patch);
+	instance->sites--;
+}
+
+void direct_count_sites(const struct trace_session *s, struct session_instance *instance)
+{
+	const struct patch_set *const sets[] = {&s->plan.shared, &s->plan.entries};
+
+	instance->sites = instance->planned;
+	instance->nr_refused = instance->planned_refused;
+	for (size_t k = 0; instance->active && k < sizeof(sets) / sizeof(sets[0]); k++)
+		for (size_t i = 0; i < sets[k]->n; i++) {
+			const struct patch *patch = &sets[k]->v[i];
+
+			if (!patch->off && ftrace_site_is_held(patch) &&
+			    is_wanted(s, instance, patch->gva))
+				add_held(instance, patch);
+		}
 }
 
 bool direct_is_active(const struct trace_session *s)

@@ -155,6 +155,7 @@ static void destroy(struct session_instance *instance)
 	free(instance->conditions[DECIDED_BY_GUEST]);
 	free(instance->conditions[DECIDED_BY_HOST]);
 	free(instance->refused);
+	free(instance->wanted);
 	free(instance);
 }
 

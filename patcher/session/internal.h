@@ -104,6 +104,10 @@ struct session_instance {
 	size_t sites;
 	struct site_refusal *refused; /* their names are the session's site table's */
 	size_t nr_refused;
+	/* Direct lane: by site of that table, whether it is to be recorded; how many of these the
+	 * plan has, and has refused. */
+	bool *wanted;
+	size_t planned, planned_refused;
 };
 
 /*
@@ -311,6 +315,8 @@ int direct_no_rings(const struct trace_session *session, struct error *err);
 int direct_plan(struct trace_session *session, struct instance_list *list, struct error *err);
 /* Whether instances of the direct lane record now. */
 bool direct_is_active(const struct trace_session *session);
+/* Functions and refusals of an instance, with the sites that others of the guest hold now. */
+void direct_count_sites(const struct trace_session *session, struct session_instance *instance);
 /* If rings have come, start the instances that wait for them. */
 int direct_start(struct trace_session *session, struct error *err);
 /* So many of its sites changed while the guest was stopped, since this time on the monotonic clock.

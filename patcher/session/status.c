@@ -115,7 +115,9 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 		struct session_instance *instance = s->instances.v[i];
 		const bool direct = instance->ops->lane == LANE_DIRECT;
 
-		if (!direct)
+		if (direct)
+			direct_count_sites(s, instance);
+		else
 			find_share(s, instance, out);
 		out->specs[i] = instance->spec.text;
 		out->instances[i] = (struct trace_instance_status){

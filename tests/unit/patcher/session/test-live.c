@@ -294,6 +294,29 @@ static void test_added_function(void)
 	fake_session_end(&fs);
 }
 
+/* The guest's own ftrace has a site until it gives it back. */
+static void test_held(void)
+{
+	struct error err = {0};
+
+	begin(true, "kmem:pages", NULL);
+	fake_branch(&fs.fg, FAKE_KFREE, CALL, FAKE_UPDATE);
+	ok(!trace_session_add_instance(fs.session, "f=function:kfree,kmem_cache_free", &err),
+	   "one of two functions is held: %s", err.text);
+	ok(instance("f")->sites == 1 && instance("f")->nr_refused == 1, "it is refused");
+	ok(strstr(instance("f")->refused[0].reason, "ftrace") &&
+		   !strcmp(instance("f")->refused[0].function, "kfree"),
+	   "by name: %s %s", instance("f")->refused[0].function, instance("f")->refused[0].reason);
+	fake_branch(&fs.fg, FAKE_DURING_UPDATE, CALL, FAKE_UPDATE + 0x40);
+	fake_code(&fs.fg, FAKE_UPDATE + 0x40, "\xc3", 1);
+	memcpy(fake_text(&fs.fg, FAKE_KFREE), fs.text + FAKE_KFREE, 5);
+	ok(fake_guest_call(&fs.fg, 0, FAKE_CALLER, FAKE_UPDATE) >= 0, "it is given back");
+	ok(instance("f")->sites == 2 && !instance("f")->nr_refused && opcode(FAKE_KFREE) == CALL,
+	   "and recorded");
+	ok(!trace_session_stop(fs.session, NULL), "stop");
+	fake_session_destroy(&fs);
+}
+
 static bool await_lost(const char *name, uint64_t n)
 {
 	for (int i = 0; i < PATIENCE_MS && instance(name)->lost < n; i++)
@@ -388,6 +411,7 @@ int main(void)
 	test_failure(true);
 	test_beside_functions();
 	test_added_function();
+	test_held();
 	test_lost();
 	test_conditions();
 	test_many(false);
