@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Scratch memory for a domain: a device that is plugged in and out, and what must not be tried. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "tests/lib/tap.h"
+#include "vmm/libvirt/backend/shmem.h"
+
+#define PORT(index)                                                                           \
+	"    <controller type='pci' index='" index "' model='pcie-root-port'>\n"              \
+	"      <model name='pcie-root-port'/>\n"                                              \
+	"      <address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x0'/>\n" \
+	"    </controller>\n"
+
+static const char two_ports[] =
+	"    <controller type='pci' index='0' model='pcie-root'/>\n" PORT("1") PORT("2");
+
+/* The domain as libvirt and QEMU have it. */
+static struct {
+	bool kvm, paused, mute;
+	unsigned int vcpus, listeners;
+	const char *ports;     /* controllers in its XML */
+	char device[64];       /* its alias; "": none */
+	unsigned int bus;      /* where libvirt takes the device: 0 by itself */
+	bool refuses;          /* any device */
+	unsigned int attached; /* tries */
+	unsigned int unmapped; /* queries until the guest has mapped it */
+	uint64_t size;
+	unsigned int deaf, deletes; /* requests that the guest loses; that came */
+	bool no_file;
+} world;
+
+static void make_file(const char *alias)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/shm/%s", alias);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || ftruncate(fd, (off_t)world.size))
+		abort();
+	close(fd);
+}
+
+static bool has_file(const char *alias)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/dev/shm/%s", alias);
+	return !access(path, F_OK);
+}
+
+static int attach_device(virDomainPtr domain, const char *xml, unsigned int flags)
+{
+	const char *bus = strstr(xml, "bus='");
+	unsigned int number = bus ? (unsigned int)atoi(bus + 5) : 0;
+
+	(void)domain;
+	(void)flags;
+	world.attached++;
+	if (world.refuses || number != world.bus ||
+	    sscanf(xml, "<shmem name='%63[^']'", world.device) != 1)
+		return -1;
+	if (!world.no_file)
+		make_file(world.device);
+	return 0;
+}
+
+static char *domain_xml(virDomainPtr domain, unsigned int flags)
+{
+	char *xml = NULL;
+
+	(void)domain;
+	(void)flags;
+	if (world.mute)
+		return NULL;
+	if (asprintf(&xml, "<domain>\n  <devices>\n%s%s%s%s  </devices>\n</domain>\n",
+		     world.ports ? world.ports : "", world.device[0] ? "    <shmem name='" : "",
+		     world.device, world.device[0] ? "'>\n    </shmem>\n" : "") < 0)
+		abort();
+	return xml;
+}
+
+static char *pci(void)
+{
+	char *reply = NULL;
+	bool mapped = !world.unmapped;
+
+	world.unmapped -= !mapped;
+	if (asprintf(
+		    &reply,
+		    "{\"return\": [{\"devices\": [{\"qdev_id\": \"%s\", \"regions\": [{\"bar\": 2, "
+		    "\"address\": %s, \"size\": %lu}]}]}]}",
+		    world.device, mapped ? "4271898624" : "-1", world.size) < 0)
+		abort();
+	return reply;
+}
+
+static char *cpus(void)
+{
+	char reply[256] = "{\"return\": [";
+
+	for (unsigned int i = 0; i < world.vcpus; i++)
+		strcat(reply, i ? ", {}" : "{}");
+	return strdup(strcat(reply, "]}"));
+}
+
+static char *mtree(void)
+{
+	char reply[256] = "";
+
+	for (unsigned int i = 0; i < world.listeners; i++)
+		strcat(reply, "address-space: cpu-memory-0\n");
+	return strdup(reply);
+}
+
+static char *delete (void)
+{
+	if (++world.deletes > world.deaf)
+		world.device[0] = '\0';
+	return strdup("{\"return\": {}}");
+}
+
+static int command(virDomainPtr domain, const char *text, char **result, unsigned int flags)
+{
+	(void)domain;
+	(void)flags;
+	if (strstr(text, "query-kvm"))
+		*result = strdup(world.kvm ? "{\"return\": {\"enabled\": true}}"
+					   : "{\"return\": {\"enabled\": false}}");
+	else if (strstr(text, "query-pci"))
+		*result = pci();
+	else if (strstr(text, "query-cpus-fast"))
+		*result = cpus();
+	else if (strstr(text, "info mtree"))
+		*result = mtree();
+	else if (strstr(text, "device_del"))
+		*result = delete ();
+	else
+		*result = strdup("{\"return\": {}}");
+	return 0;
+}
+
+static int domain_state(virDomainPtr domain, int *state, int *reason, unsigned int flags)
+{
+	(void)domain;
+	(void)flags;
+	*state = world.paused ? 3 : 1;
+	*reason = 1;
+	return 0;
+}
+
+static int last_code(void)
+{
+	return 1;
+}
+
+static const char *last_message(void)
+{
+	return "no";
+}
+
+static const struct libvirt_api api = {.attach_device = attach_device,
+				       .domain_xml = domain_xml,
+				       .monitor_command = command,
+				       .domain_state = domain_state,
+				       .last_code = last_code,
+				       .last_message = last_message};
+
+static struct libvirt_domain domain;
+static struct error why;
+
+static void begin(void)
+{
+	memset(&world, 0, sizeof(world));
+	world.kvm = true;
+	world.vcpus = world.listeners = 2;
+	world.size = LIBVIRT_SHMEM_BYTES;
+	domain = (struct libvirt_domain){
+		.api = &api, .calling = PTHREAD_MUTEX_INITIALIZER, .name = "d"};
+}
+
+static int plug(bool *tried)
+{
+	struct guest_region out = {0};
+	int ret = libvirt_shmem_plug(&domain, &out, tried, &why);
+
+	if (!ret && (out.gpa != 4271898624 || out.size != LIBVIRT_SHMEM_BYTES || !out.hva))
+		ret = -EINVAL;
+	if (!ret)
+		memset(out.hva, 0xff, out.size);
+	libvirt_shmem_unmap(&out);
+	return ret;
+}
+
+static void test_plain(void)
+{
+	struct libvirt_ram ram;
+	char alias[64];
+	bool tried, present;
+
+	begin();
+	world.unmapped = 2;
+	ok(!plug(&tried) && tried && world.attached == 1, "a device is plugged in and mapped");
+	snprintf(alias, sizeof(alias), "%s", world.device);
+	ok(!strncmp(alias, "ua-sonde-", 9) && !has_file(alias), "no file of it is left behind");
+	ok(!libvirt_shmem_present(&domain, &present, NULL) && present, "the domain has it");
+	ok(!libvirt_shmem_find(&domain, &ram, NULL) && ram.gpa == 4271898624,
+	   "it is where the guest has mapped it");
+	ok(plug(&tried) == -EEXIST && !tried && world.attached == 1,
+	   "another one is not plugged in: %s", why.text);
+	make_file(alias);
+	ok(!libvirt_shmem_unplug(&domain, &why) && world.deletes == 1 && !has_file(alias),
+	   "it is plugged out, with a file that a dead tracer has left");
+	ok(!libvirt_shmem_present(&domain, &present, NULL) && !present, "then it is gone");
+	ok(!libvirt_shmem_unplug(&domain, NULL) && world.deletes == 1,
+	   "there is nothing more to do");
+	ok(libvirt_shmem_find(&domain, &ram, NULL) == -ENOENT, "nor to find");
+	begin();
+	ok(!plug(&tried) && strcmp(world.device, alias), "no name is used twice");
+}
+
+static void test_names(void)
+{
+	static const char *const others[] = {"ua-sonde-", "ua-sonde-../../../../etc/pass",
+					     "ua-sonde-0123456789abcdeg", "shmem0",
+					     "ua-other-0123456789abcdef"};
+	bool present;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		begin();
+		snprintf(world.device, sizeof(world.device), "%s", others[i]);
+		ok(!libvirt_shmem_present(&domain, &present, NULL) && !present &&
+			   !libvirt_shmem_unplug(&domain, NULL) && world.device[0],
+		   "a device with the name %s is left alone", others[i]);
+	}
+}
+
+/* QEMU would crash: an emulated domain from which a vCPU was unplugged. */
+static void test_survives(void)
+{
+	bool tried;
+
+	begin();
+	world.kvm = false;
+	ok(!plug(&tried), "an emulated domain gets a device");
+	begin();
+	world.kvm = false;
+	world.listeners = 3;
+	ok(plug(&tried) == -ENOTSUP && !tried && !world.attached,
+	   "one that has lost a vCPU does not: %s", why.text);
+	begin();
+	ok(!plug(&tried), "a device is there");
+	world.kvm = false;
+	world.listeners = 3;
+	ok(libvirt_shmem_unplug(&domain, &why) == -ENOTSUP && !world.deletes && world.device[0],
+	   "then a vCPU is lost: it stays: %s", why.text);
+	begin();
+	world.listeners = 3;
+	ok(!plug(&tried), "with KVM that does no harm");
+}
+
+static void test_slots(void)
+{
+	bool tried;
+
+	begin();
+	world.ports = two_ports;
+	world.bus = 2;
+	ok(!plug(&tried) && world.attached == 3,
+	   "where libvirt places no device, empty root ports are tried");
+	begin();
+	world.ports = two_ports;
+	world.refuses = true;
+	ok(plug(&tried) == -EIO && tried && world.attached == 3, "all of them: %s", why.text);
+	begin();
+	world.refuses = true;
+	ok(plug(&tried) == -ENOSPC && world.attached == 1, "without one there is no slot: %s",
+	   why.text);
+	begin();
+	world.mute = true;
+	ok(plug(&tried) < 0 && !tried && !world.attached,
+	   "without the domain's description nothing is tried");
+}
+
+static void test_memory(void)
+{
+	bool tried;
+
+	begin();
+	world.no_file = true;
+	ok(plug(&tried) == -EACCES && tried, "memory that cannot be opened is an error: %s",
+	   why.text);
+	ok(!libvirt_shmem_unplug(&domain, NULL) && !world.device[0],
+	   "the device is plugged out again");
+	begin();
+	world.size = LIBVIRT_SHMEM_BYTES / 2;
+	ok(plug(&tried) == -EIO && tried, "memory of another size is an error: %s", why.text);
+	snprintf(world.device, sizeof(world.device), "ua-sonde-0123456789abcdef");
+	ok(libvirt_shmem_find(&domain, &(struct libvirt_ram){0}, &why) == -EPROTO,
+	   "and is not taken for the tracer's: %s", why.text);
+}
+
+static void test_unplug(void)
+{
+	bool tried;
+
+	begin();
+	if (plug(&tried))
+		abort();
+	world.paused = true;
+	ok(libvirt_shmem_unplug(&domain, &why) == -EBUSY && !world.deletes && world.device[0],
+	   "a paused domain cannot release a device: %s", why.text);
+	world.paused = false;
+	world.deaf = 1;
+	ok(!libvirt_shmem_unplug(&domain, &why) && world.deletes == 2,
+	   "a guest that has lost the request is asked again");
+}
+
+static void test_describe(void)
+{
+	char text[256] = "";
+
+	begin();
+	world.ports = two_ports;
+	ok(!libvirt_shmem_describe(&domain, text, sizeof(text), &why) && text[0] && !world.attached,
+	   "where a device would go is told without plugging it in: %s", text);
+	snprintf(world.device, sizeof(world.device), "ua-sonde-0123456789abcdef");
+	ok(libvirt_shmem_describe(&domain, text, sizeof(text), &why) == -EEXIST,
+	   "unless there is one");
+}
+
+int main(void)
+{
+	test_plain();
+	test_names();
+	test_survives();
+	test_slots();
+	test_memory();
+	test_unplug();
+	test_describe();
+	return tap_done();
+}
