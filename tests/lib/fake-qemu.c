@@ -40,6 +40,7 @@ enum {
 enum run { RUNNING, PAUSED, DEBUG };
 enum reason { BY_UNKNOWN = 0, BY_USER = 1 }; /* virDomainPausedReason */
 
+static const char device_alias[] = "ua-sonde-0123456789abcdef";
 static struct fake_qemu *listed; /* libvirt's only domain */
 static int error_code = 1;
 
@@ -61,6 +62,8 @@ struct fake_qemu {
 	struct libvirt_process process;
 
 	int passed;   /* by getfd; -1: none */
+	bool hidden;  /* from libvirt */
+	bool device;  /* the memory device is plugged in */
 	bool chardev; /* there is one, of ours */
 	bool server;  /* the gdbstub uses it */
 	int fd;       /* its connection; -1: none */
@@ -199,17 +202,29 @@ static void get_registers(struct fake_qemu *q, char *reply)
 	hex_encode(reply, bytes, sizeof(bytes));
 }
 
+/* The device's memory lies behind the RAM in this process. */
+static uint8_t *hva_of(struct fake_qemu *q, uint64_t gpa, uint64_t size)
+{
+	if (gpa < FAKE_QEMU_RAM && size <= FAKE_QEMU_RAM - gpa)
+		return q->ram + gpa;
+	if (q->device && gpa >= FAKE_DEVICE_GPA && gpa - FAKE_DEVICE_GPA < FAKE_DEVICE_BYTES &&
+	    size <= FAKE_DEVICE_BYTES - (gpa - FAKE_DEVICE_GPA))
+		return q->ram + FAKE_QEMU_RAM + (gpa - FAKE_DEVICE_GPA);
+	return NULL;
+}
+
 static void access_memory(struct fake_qemu *q, const char *packet, char *reply)
 {
 	unsigned long gpa, size;
+	uint8_t *at;
 	int n = 0;
 
-	if (sscanf(packet + 1, "%lx,%lx%n", &gpa, &size, &n) != 2 || gpa + size > FAKE_QEMU_RAM)
+	if (sscanf(packet + 1, "%lx,%lx%n", &gpa, &size, &n) != 2 || !(at = hva_of(q, gpa, size)))
 		strcpy(reply, "E14");
 	else if (packet[0] == 'm')
-		hex_encode(reply, q->ram + gpa, size);
+		hex_encode(reply, at, size);
 	else
-		strcpy(reply, hex_decode(q->ram + gpa, packet + 1 + n + 1, size) ? "OK" : "E22");
+		strcpy(reply, hex_decode(at, packet + 1 + n + 1, size) ? "OK" : "E22");
 }
 
 /* False: there is no reply. */
@@ -400,6 +415,12 @@ static json_t *command(struct fake_qemu *q, const char *name)
 		return chardevs(q);
 	if (!strcmp(name, "query-cpus-fast") || !strcmp(name, "query-hotpluggable-cpus"))
 		return vcpus(q);
+	if (!strcmp(name, "query-pci"))
+		return json_pack("[{s:[{s:s, s:[{s:i, s:i, s:i}]}]}]", "devices", "qdev_id",
+				 device_alias, "regions", "bar", 2, "address", FAKE_DEVICE_GPA,
+				 "size", FAKE_DEVICE_BYTES);
+	if (!strcmp(name, "device_del"))
+		q->device = false;
 	if (!strcmp(name, "chardev-add"))
 		return add_chardev(q);
 	if (!strcmp(name, "chardev-remove"))
@@ -430,7 +451,7 @@ static char *hmp(struct fake_qemu *q, const char *text)
 			abort();
 	} else if (sscanf(text, "gpa2hva %" SCNx64, &gpa) == 1) {
 		if (asprintf(&reply, "Host virtual address for 0x%" PRIx64 " (pc.ram) is %p\r\n",
-			     gpa, (void *)(q->ram + gpa)) < 0)
+			     gpa, (void *)hva_of(q, gpa, 1)) < 0)
 			abort();
 	}
 	return reply ? reply : strdup("");
@@ -535,7 +556,7 @@ static char *connect_uri(virConnectPtr connection)
 
 static virDomainPtr look_up(bool found)
 {
-	found = found && listed;
+	found = found && listed && !listed->hidden;
 	error_code = found ? 1 : LIBVIRT_ERR_NO_DOMAIN;
 	return found ? (virDomainPtr)listed : NULL;
 }
@@ -573,9 +594,16 @@ static int domain_uuid(virDomainPtr domain, char *uuid)
 
 static char *domain_xml(virDomainPtr domain, unsigned int flags)
 {
-	(void)domain;
+	struct fake_qemu *q = locked(domain);
+	char *xml = NULL;
+
 	(void)flags;
-	return strdup("<domain><devices/></domain>");
+	if (asprintf(&xml, "<domain>\n  <devices>\n%s%s%s  </devices>\n</domain>\n",
+		     q->device ? "    <shmem name='" : "", q->device ? device_alias : "",
+		     q->device ? "'>\n    </shmem>\n" : "") < 0)
+		abort();
+	pthread_mutex_unlock(&q->lock);
+	return xml;
 }
 
 static int event_register_default(void)
@@ -648,7 +676,7 @@ static const struct libvirt_api api = {.connect_open = connect_open,
 /* At the same address in both processes, where nothing else is mapped. */
 static uint8_t *map_ram(int fd)
 {
-	void *at = mmap((void *)RAM_HVA, FAKE_QEMU_RAM, PROT_READ | PROT_WRITE,
+	void *at = mmap((void *)RAM_HVA, FAKE_QEMU_RAM + FAKE_DEVICE_BYTES, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
 
 	if (at != (void *)RAM_HVA)
@@ -729,7 +757,8 @@ struct fake_qemu *fake_qemu_create(unsigned int nr_vcpus)
 		mmap(NULL, sizeof(*q), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int fd = memfd_create("ram", 0);
 
-	if (q == MAP_FAILED || fd < 0 || ftruncate(fd, FAKE_QEMU_RAM) || nr_vcpus > MAX_VCPUS)
+	if (q == MAP_FAILED || fd < 0 || ftruncate(fd, FAKE_QEMU_RAM + FAKE_DEVICE_BYTES) ||
+	    nr_vcpus > MAX_VCPUS)
 		abort();
 	q->ram = map_ram(fd);
 	q->nr_vcpus = nr_vcpus;
@@ -751,7 +780,7 @@ void fake_qemu_destroy(struct fake_qemu *q)
 		close(q->passed);
 	fake_qemu_kill(q);
 	libvirt_process_close(&q->process);
-	munmap(q->ram, FAKE_QEMU_RAM);
+	munmap(q->ram, FAKE_QEMU_RAM + FAKE_DEVICE_BYTES);
 	pthread_mutex_destroy(&q->lock);
 	munmap(q, sizeof(*q));
 }
@@ -799,6 +828,31 @@ void fake_qemu_set_fault(struct fake_qemu *q, fake_fault_fn *fn, void *arg)
 	pthread_mutex_lock(&q->lock);
 	q->fault = fn;
 	q->fault_arg = arg;
+	pthread_mutex_unlock(&q->lock);
+}
+
+uint8_t *fake_qemu_plug(struct fake_qemu *q)
+{
+	pthread_mutex_lock(&q->lock);
+	q->device = true;
+	pthread_mutex_unlock(&q->lock);
+	return q->ram + FAKE_QEMU_RAM;
+}
+
+bool fake_qemu_has_device(struct fake_qemu *q)
+{
+	bool has;
+
+	pthread_mutex_lock(&q->lock);
+	has = q->device;
+	pthread_mutex_unlock(&q->lock);
+	return has;
+}
+
+void fake_qemu_hide(struct fake_qemu *q, bool hidden)
+{
+	pthread_mutex_lock(&q->lock);
+	q->hidden = hidden;
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -857,6 +911,13 @@ bool fake_qemu_has_debugger(struct fake_qemu *q)
 	has = q->server && q->fd >= 0;
 	pthread_mutex_unlock(&q->lock);
 	return has;
+}
+
+void fake_qemu_forget(struct fake_qemu *q)
+{
+	pthread_mutex_lock(&q->lock);
+	memset(q->breaks, 0, sizeof(q->breaks));
+	pthread_mutex_unlock(&q->lock);
 }
 
 /* libvirt sends QEMU nothing if the domain is paused already. */

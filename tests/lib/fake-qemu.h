@@ -13,7 +13,11 @@
  */
 struct fake_qemu;
 
-enum { FAKE_QEMU_RAM = 1 << 20 }; /* bytes, from guest-physical address 0 */
+enum {
+	FAKE_QEMU_RAM = 1 << 20, /* bytes, from guest-physical address 0 */
+	FAKE_DEVICE_GPA = 4 << 20,
+	FAKE_DEVICE_BYTES = 2 << 20,
+};
 
 /* What the gdbstub does with a packet. */
 enum fake_fault {
@@ -47,6 +51,11 @@ const struct libvirt_api *fake_qemu_libvirt(void);
 struct libvirt_domain fake_qemu_domain(struct fake_qemu *qemu);
 void fake_qemu_set_fault(struct fake_qemu *qemu, fake_fault_fn *fn, void *arg);
 uint8_t *fake_qemu_ram(struct fake_qemu *qemu);
+/* Sonde's memory device is plugged in; returns its memory. */
+uint8_t *fake_qemu_plug(struct fake_qemu *qemu);
+bool fake_qemu_has_device(struct fake_qemu *qemu);
+/* libvirt does not know the domain, or knows it again: it is another connection's. */
+void fake_qemu_hide(struct fake_qemu *qemu, bool hidden);
 
 /*
  * From now on it uses KVM: breakpoints are bytes in its RAM (fake-int3.h). All vCPUs have these
@@ -58,6 +67,9 @@ uint64_t fake_qemu_cr3(struct fake_qemu *qemu, unsigned int vcpu);
 /* Let a vCPU reach `rip`. A domain that runs stops if there is a breakpoint. */
 void fake_qemu_reach(struct fake_qemu *qemu, unsigned int vcpu, uint64_t rip);
 uint64_t fake_qemu_rip(struct fake_qemu *qemu, unsigned int vcpu);
+
+/* Another debugger removes all breakpoints. */
+void fake_qemu_forget(struct fake_qemu *qemu);
 
 bool fake_qemu_runs(struct fake_qemu *qemu);
 /* Breakpoints in QEMU, under emulation those of each vCPU. */

@@ -3,6 +3,7 @@
 #include "vmm/libvirt/recovery/recover.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,6 +238,158 @@ static void test_failures(void)
 	end();
 }
 
+static struct journal_contents journal_now(void)
+{
+	struct journal_contents contents = {0}, copy;
+	char path[128], text[65536];
+	size_t size;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "%s/sonde/%s", folder, fake_qemu_uuid());
+	in = fopen(path, "r");
+	size = in ? fread(text, 1, sizeof(text), in) : 0;
+	if (in)
+		fclose(in);
+	journal_parse(text, size, &contents, NULL);
+	copy = contents;
+	journal_contents_deinit(&contents);
+	return copy; /* without its places */
+}
+
+static bool noted;
+
+static enum fake_fault look_and_be_deaf(void *arg, const char *packet)
+{
+	if (packet[0] == '?')
+		noted |= journal_now().stopped;
+	return be_deaf(arg, packet);
+}
+
+/* A recovery may die, too: the next one has to know that it has stopped the domain. */
+static void test_noted(void)
+{
+	begin();
+	libvirt_journal_breaks(&journal, NULL);
+	fake_qemu_set_fault(qemu, look_and_be_deaf, NULL);
+	ok(recover(false) < 0 && has_journal(), "a recovery of a running domain fails");
+	ok(noted, "while it held the domain stopped its journal said so");
+	ok(fake_qemu_runs(qemu) && !journal_now().stopped,
+	   "the domain runs again, and the journal says that, too");
+	end();
+	begin();
+	libvirt_journal_breaks(&journal, NULL);
+	fake_qemu_suspend(qemu);
+	fake_qemu_set_fault(qemu, look_and_be_deaf, NULL);
+	noted = false;
+	ok(recover(false) < 0 && !noted && !journal_now().stopped,
+	   "a suspend is the administrator's, and not noted");
+	end();
+}
+
+/* --- the memory device ------------------------------------------------------------------------ */
+
+static bool is_empty(const uint8_t *memory)
+{
+	return !memory[0] && !memcmp(memory, memory + 1, FAKE_DEVICE_BYTES - 1);
+}
+
+static void test_device(void)
+{
+	uint8_t *memory;
+
+	begin();
+	memory = fake_qemu_plug(qemu);
+	memory[4096] = 1;
+	memory[FAKE_DEVICE_BYTES - 1] = 1;
+	is_u64((uint64_t)-recover(true), 0,
+	       "a domain with a memory device is recovered: no mapping");
+	ok(is_empty(memory) && !fake_qemu_has_device(qemu) && outcome.had_device,
+	   "its memory is emptied, and it is plugged out");
+	end();
+	begin();
+	memory = fake_qemu_plug(qemu);
+	memory[4096] = 1;
+	write_ours(PLACE, "guest", "trace");
+	/* an entry of a page table, which was free before */
+	if (libvirt_journal_write(&journal, OTHER_PLACE, (const uint8_t *)"\0\0\0\0\0\0\0\0",
+				  (const uint8_t *)"pmdentry", 8, NULL))
+		abort();
+	memcpy(fake_qemu_ram(qemu) + OTHER_PLACE, "pmdentry", 8);
+	ok(recover(true) == -EPROTO && has_journal(),
+	   "tasks may be in it, and nothing says how to find them: %s", why.text);
+	ok(holds(PLACE, "guest") && holds(OTHER_PLACE, "pmdentry") && memory[4096] &&
+		   fake_qemu_has_device(qemu) && fake_qemu_runs(qemu),
+	   "the guest has its own text and runs, but keeps the device, mapped and as it is");
+	end();
+}
+
+static int recover_without_journal(void)
+{
+	libvirt_journal_remove(&journal);
+	return libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why);
+}
+
+static void test_device_alone(void)
+{
+	uint8_t *memory;
+
+	begin();
+	memory = fake_qemu_plug(qemu);
+	memory[FAKE_DEVICE_BYTES / 2] = 1;
+	ok(recover_without_journal() == -EBUSY && fake_qemu_has_device(qemu),
+	   "a device in use, without a journal, is another user's: %s", why.text);
+	end();
+	begin();
+	fake_qemu_plug(qemu);
+	ok(!recover_without_journal() && !fake_qemu_has_device(qemu) && !outcome.had_journal,
+	   "one that is not in use is plugged out");
+	end();
+	begin();
+	ok(!recover_without_journal() && !outcome.had_device, "without both nothing is done");
+	end();
+}
+
+/* --- libvirt ---------------------------------------------------------------------------------- */
+
+static void *come_back(void *arg)
+{
+	(void)arg;
+	clock_wait_ms(300);
+	fake_qemu_set_dead_libvirtd(qemu, false);
+	return NULL;
+}
+
+static void test_patience(void)
+{
+	pthread_t thread;
+
+	begin();
+	stand_at_breakpoint();
+	libvirt_journal_close(&journal);
+	fake_qemu_set_dead_libvirtd(qemu, true);
+	if (pthread_create(&thread, NULL, come_back, NULL))
+		abort();
+	ok(!libvirt_recover(NULL, fake_qemu_uuid(), true, 10000, &outcome, &why) &&
+		   fake_qemu_runs(qemu),
+	   "a libvirtd that is restarted is waited for");
+	pthread_join(thread, NULL);
+	end();
+}
+
+static void test_hidden(void)
+{
+	begin();
+	libvirt_journal_stop(&journal, true, NULL);
+	fake_qemu_hide(qemu, true);
+	ok(recover(false) == -EBUSY && has_journal(),
+	   "the domain runs, but not at this connection: its journal stays: %s", why.text);
+	fake_qemu_kill(qemu);
+	ok(!libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why) && outcome.ended &&
+		   !has_journal(),
+	   "once it has ended its journal is removed");
+	end();
+}
+
 /* A tracer that lives holds its journal. */
 static void test_alive(void)
 {
@@ -302,6 +455,69 @@ static void test_watchdog(void)
 	end();
 }
 
+static bool await_end_of_journal(void)
+{
+	for (int i = 0; i < 10000 && has_journal(); i++)
+		clock_wait_ms(1);
+	return !has_journal();
+}
+
+/* The first recovery fails, for a reason that passes by itself. */
+static void test_watchdog_tries_again(bool suspended)
+{
+	int status;
+
+	begin();
+	stand_at_breakpoint();
+	libvirt_journal_stop(&journal, true, NULL);
+	fake_qemu_set_fault(qemu, be_deaf, NULL);
+	status = trace(false, true, false);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 1 && has_journal(),
+	   "the watchdog's first recovery fails, and it says so");
+	if (suspended) {
+		fake_qemu_resume(qemu);
+		fake_qemu_forget(qemu);
+		fake_qemu_resume(qemu);
+		fake_qemu_suspend(qemu);
+	}
+	fake_qemu_set_fault(qemu, NULL, NULL);
+	ok(await_end_of_journal() && !fake_qemu_breaks(qemu), "it tries again, and succeeds");
+	ok(fake_qemu_runs(qemu) == !suspended, "the domain %s",
+	   suspended ? "that its administrator has suspended since stays suspended" : "runs");
+	end();
+}
+
+/* The first recovery fails, and others would. */
+static void test_watchdog_gives_up(void)
+{
+	int status;
+
+	begin();
+	fake_qemu_plug(qemu);
+	if (libvirt_journal_write(&journal, OTHER_PLACE, (const uint8_t *)"\0\0\0\0\0\0\0\0",
+				  (const uint8_t *)"pmdentry", 8, NULL))
+		abort();
+	memcpy(fake_qemu_ram(qemu) + OTHER_PLACE, "pmdentry", 8);
+	status = trace(false, true, false);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 1, "a recovery that cannot succeed fails");
+	memset(fake_qemu_ram(qemu) + OTHER_PLACE, 0, 8);
+	clock_wait_ms(1500);
+	ok(has_journal(), "the watchdog leaves it to the administrator");
+	end();
+}
+
+/* Right after the tracer's death the domain is still in the tracer's hands. */
+static void test_watchdog_at_once(void)
+{
+	begin();
+	libvirt_journal_stop(&journal, true, NULL);
+	fake_qemu_suspend(qemu);
+	trace(false, true, false);
+	ok(fake_qemu_runs(qemu) && !has_journal(),
+	   "a domain that the tracer has stopped is resumed by its watchdog at once");
+	end();
+}
+
 /* At the same time, as each takes 10 s. */
 static void test_hanging(void)
 {
@@ -345,8 +561,17 @@ int main(int argc, char **argv)
 	test_places(true);
 	test_started_again();
 	test_failures();
+	test_noted();
+	test_device();
+	test_device_alone();
+	test_patience();
+	test_hidden();
 	test_alive();
 	test_watchdog();
+	test_watchdog_tries_again(false);
+	test_watchdog_tries_again(true);
+	test_watchdog_gives_up();
+	test_watchdog_at_once();
 	test_hanging();
 	return tap_done();
 }
