@@ -332,6 +332,99 @@ static void test_killed(void)
 	scratch_remove(&t.dir);
 }
 
+static json_int_t number_in(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+static const char *text_in(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+/* What a monitor's client gets. */
+static void test_query(void)
+{
+	static struct tracing t;
+	const struct monitor_trace_ops *trace;
+	const char *specs[TRACE_MAX_INSTANCES + 1];
+	json_t *reply, *vcpus;
+	struct error err;
+	uint64_t gpa = 0;
+
+	begin_tracing(&t, 0);
+	trace = t.recorder->target.trace;
+	allocate(&t);
+	allocate(&t);
+	reply = trace->query(t.recorder);
+	ok(json_is_true(json_object_get(reply, "enabled")) && number_in(reply, "events") == 2 &&
+		   number_in(reply, "allocs") == 2 && !number_in(reply, "frees"),
+	   "query-trace: tracing is on, and how many events there are");
+	is_str(text_in(reply, "mode"), "trap", "query-trace: how it traces");
+	is_str(text_in(reply, "trace_dir"), t.trace, "query-trace: where to");
+	ok(number_in(json_object_get(reply, "sites"), "entry") > 0 &&
+		   json_is_array(json_object_get(json_object_get(reply, "sites"), "refused")),
+	   "query-trace: how many functions");
+	vcpus = json_object_get(reply, "vcpus");
+	ok(json_array_size(vcpus) == FAKE_VCPUS &&
+		   number_in(json_array_get(vcpus, 0), "allocs") == 2 &&
+		   !number_in(json_array_get(vcpus, 1), "allocs"),
+	   "query-trace: which vCPU's");
+	json_decref(reply);
+	ok(!trace->translate(t.recorder, FAKE_LINK_TEXT + FAKE_SLIDE, &gpa, &err) && gpa == FAKE_PHYS_TEXT,
+	   "an address of the kernel's text is translated");
+	ok(trace->translate(t.recorder, 0x1000, &gpa, &err) < 0,
+	   "one that is not mapped is not: %s", err.text);
+	ok(trace->start(t.recorder, NULL, 0, &err) == -EALREADY,
+	   "what traces cannot be started: %s", err.text);
+	ok(trace->start(t.recorder, specs, TRACE_MAX_INSTANCES + 1, &err) == -E2BIG,
+	   "there may be so many tracers: %s", err.text);
+	ok(!trace->snapshot(t.recorder, &err), "what is gathered is written at once");
+	ok(!trace->stop(t.recorder, &err) && trace->stop(t.recorder, &err) == -EALREADY,
+	   "tracing is stopped once: %s", err.text);
+	reply = trace->query(t.recorder);
+	ok(json_is_false(json_object_get(reply, "enabled")), "query-trace: tracing is off");
+	json_decref(reply);
+	end_tracing(&t);
+}
+
+static struct recorder *printed;
+
+static int print_all(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	recorder_print_kernel(printed, "as its loader says", stdout);
+	recorder_print_next(printed);
+	recorder_show_progress(printed);
+	return 0;
+}
+
+static void test_print(void)
+{
+	static const char *const argv[] = {"print", NULL};
+	static struct tracing t;
+	struct verb_result result;
+
+	begin_tracing(&t, 0);
+	printed = t.recorder;
+	result = verb_run(print_all, argv);
+	ok(strstr(result.out, "kernel   ") && strstr(result.out, "as its loader says") &&
+		   strstr(result.out, "slide 0x"),
+	   "the kernel is described: %s", result.out);
+	ok(strstr(result.err, "next: sonde report "), "the next command is named: %s", result.err);
+	verb_result_deinit(&result);
+	t.recorder->dir = "it's here";
+	result = verb_run(print_all, argv);
+	ok(strstr(result.err, "next: sonde report 'it'\\''s here'"),
+	   "in quotes, if a shell needs them: %s", result.err);
+	verb_result_deinit(&result);
+	t.recorder->dir = t.trace;
+	end_tracing(&t);
+}
+
 /* The guest wants more memory than it may have. */
 static void test_budget(void)
 {
@@ -364,5 +457,7 @@ int main(void)
 	test_flight_recorder();
 	test_killed();
 	test_budget();
+	test_query();
+	test_print();
 	return tap_done();
 }

@@ -119,7 +119,7 @@ static void set_up(struct fixture *f, uint64_t cr3, uint32_t cs)
 	fake_qemu_be_kvm(f->qemu, cr3, cs);
 	f->domain = fake_qemu_domain(f->qemu);
 	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL) ||
-	    libvirt_guest_use_traps(f->g, on_beat, NULL, NULL))
+	    libvirt_guest_beat(f->g, on_beat, NULL, NULL) || libvirt_guest_use_traps(f->g, NULL))
 		abort();
 	guest = libvirt_guest(f->g);
 	guest->traps->set_handler(guest, on_trap, f, NULL);
