@@ -27,6 +27,21 @@ int tsc_clock_set_rate(struct tsc_clock *clock, uint64_t khz, struct error *err)
  */
 uint64_t tsc_clock_ns(const struct tsc_clock *clock, uint64_t tsc);
 
+/* The same, without a call for what is neither from before tsc0 nor absurdly late. */
+static inline uint64_t tsc_clock_ns_fast(const struct tsc_clock *clock, uint64_t tsc)
+{
+	const uint64_t ticks = tsc - clock->tsc0;
+	const unsigned __int128 product = (unsigned __int128)ticks * clock->mult;
+	const uint64_t low = (uint64_t)product, high = (uint64_t)(product >> 64);
+	const unsigned int fraction = (unsigned int)(32 - clock->shift); /* 1 to 63 bits */
+	uint64_t ns;
+
+	if (high >> fraction || (int64_t)ticks < 0 ||
+	    __builtin_add_overflow(clock->ns0, low >> fraction | high << (64 - fraction), &ns))
+		return tsc_clock_ns(clock, tsc);
+	return ns;
+}
+
 /*
  * A backend's trace clock, and the same clock for time stamps that vCPUs take themselves with RDTSC
  * or RDTSCP. Without usable time stamps `tsc` and `tsc_clock` are NULL.

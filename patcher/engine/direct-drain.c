@@ -77,7 +77,7 @@ static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record
 	if (want->filter && is_filtered(want->filter, b->vcpu, &event))
 		return;
 	want->output->put(&b->events, want->sinks[b->vcpu], 0,
-			  (int64_t)tsc_clock_ns(&b->x->vcpus[b->vcpu].used_clock, tsc), &event);
+			  (int64_t)tsc_clock_ns_fast(&b->x->vcpus[b->vcpu].used_clock, tsc), &event);
 	b->records[id]++;
 }
 

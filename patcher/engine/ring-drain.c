@@ -42,7 +42,7 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_record *r
 {
 	struct pass *pass = arg;
 	struct ring_engine *x = pass->x;
-	unsigned int vcpu = ring % x->nr_vcpus;
+	unsigned int vcpu = ring < x->nr_vcpus ? ring : ring - x->nr_vcpus;
 	const struct probe_ref *ref;
 	enum probe_point point;
 	struct probe_hit hit;
@@ -56,7 +56,7 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_record *r
 	}
 	hit.vcpu = vcpu;
 	hit.batch = x->passes;
-	hit.time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, record->tsc);
+	hit.time_ns = tsc_clock_ns_fast(&x->vcpus[vcpu].used_clock, record->tsc);
 	x->config.emit(x->config.arg, ref, point, &hit);
 	pass->records++;
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/ring/ring.h"
+#include "patcher/ring/internal.h"
 
 #include <errno.h>
 
@@ -21,12 +21,12 @@ static const struct ring_record *oldest(const struct ring_merge *merge, unsigned
 
 static bool is_before(const struct ring_merge *merge, unsigned int a, unsigned int b)
 {
-	uint64_t tsc_a = oldest(merge, a)->tsc, tsc_b = oldest(merge, b)->tsc;
+	uint64_t tsc_a = merge->heads[a].tsc, tsc_b = merge->heads[b].tsc;
 
 	return tsc_a < tsc_b || (tsc_a == tsc_b && a < b);
 }
 
-static void sift_down(struct ring_merge *merge, unsigned int i)
+void ring_heap_sift(struct ring_merge *merge, unsigned int i)
 {
 	unsigned int *heap = merge->heap;
 
@@ -44,26 +44,48 @@ static void sift_down(struct ring_merge *merge, unsigned int i)
 	}
 }
 
+void ring_heap_build(struct ring_merge *merge)
+{
+	for (unsigned int i = merge->nr_heap / 2; i-- > 0;)
+		ring_heap_sift(merge, i);
+}
+
 static void build_heap(struct ring_merge *merge)
 {
 	merge->nr_heap = 0;
-	for (unsigned int cpu = 0; cpu < merge->nr_rings; cpu++)
-		if (oldest(merge, cpu))
-			merge->heap[merge->nr_heap++] = cpu;
-	for (unsigned int i = merge->nr_heap / 2; i-- > 0;)
-		sift_down(merge, i);
+	for (unsigned int cpu = 0; cpu < merge->nr_rings; cpu++) {
+		const struct ring_record *record = oldest(merge, cpu);
+
+		if (!record)
+			continue;
+		merge->heads[cpu].tsc = record->tsc;
+		merge->heap[merge->nr_heap++] = cpu;
+	}
+	ring_heap_build(merge);
 }
 
 /* The record on top of the heap was emitted. */
 static void advance(struct ring_merge *merge)
 {
 	unsigned int cpu = merge->heap[0];
+	const struct ring_record *next;
 
 	ring_pop(merge->rings[cpu]);
-	if (!oldest(merge, cpu))
+	next = oldest(merge, cpu);
+	if (next)
+		merge->heads[cpu].tsc = next->tsc;
+	else
 		merge->heap[0] = merge->heap[--merge->nr_heap];
 	if (merge->nr_heap > 1)
-		sift_down(merge, 0);
+		ring_heap_sift(merge, 0);
+}
+
+static bool has_queued(const struct ring_merge *merge)
+{
+	for (unsigned int cpu = 0; cpu < merge->nr_rings; cpu++)
+		if (oldest(merge, cpu))
+			return true;
+	return false;
 }
 
 /* Empty the rings into their queues, and find out up to which stamp no more record can come. */
@@ -87,16 +109,20 @@ int ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, ri
 		    void *arg)
 {
 	struct ring_clock monotonic = *clock;
+	int ret = 0;
 
 	if (merge->tsc < clock->tsc)
 		merge->tsc = clock->tsc;
 	monotonic.tsc = merge->tsc;
+	if (!has_queued(merge))
+		ret = ring_merge_straight(merge, ring_horizon(&monotonic), emit, arg);
+	if (ret)
+		return ret;
 	consume_all(merge, &monotonic);
 	build_heap(merge);
 	while (merge->nr_heap) {
 		unsigned int cpu = merge->heap[0];
 		const struct ring_record *record = oldest(merge, cpu);
-		int ret;
 
 		if (record->tsc > merge->watermark)
 			break;

@@ -71,8 +71,7 @@ static int check_config(const void *memory, const struct ring_config *config, st
 	return 0;
 }
 
-/* Give the guest all room there is, or none if the ring is dead. */
-static void publish_limit(struct ring *ring)
+void ring_publish_limit(struct ring *ring)
 {
 	uint64_t limit = ring->consumed + ring->config.data_bytes - RING_SLACK;
 
@@ -96,7 +95,7 @@ int ring_init(struct ring *ring, void *memory, const struct ring_config *config,
 	memset(memory, 0, ring_stride(config->data_bytes));
 	ring->header = memory;
 	ring->data = (uint8_t *)memory + RING_HEADER_BYTES;
-	publish_limit(ring);
+	ring_publish_limit(ring);
 	return 0;
 }
 
@@ -349,8 +348,9 @@ static void count_lost(struct ring *ring)
 void ring_end_pass(struct ring *ring, uint64_t before)
 {
 	count_lost(ring);
-	publish_limit(ring);
-	ring->stuck = ring->consumed == before && ring_room(ring) != RING_ROOM;
+	ring_publish_limit(ring);
+	ring->stuck = ring->consumed == before && !ring->moved && ring_room(ring) != RING_ROOM;
+	ring->moved = false;
 }
 
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock)
@@ -413,7 +413,7 @@ bool ring_arm(struct ring *ring)
 	if (ring_first(ring))
 		return false;
 	if (ring->dead) {
-		publish_limit(ring); /* the guest may have changed it */
+		ring_publish_limit(ring); /* the guest may have changed it */
 		return true;
 	}
 	__atomic_store_n(&header->doorbell, 1, __ATOMIC_RELEASE);
@@ -422,6 +422,6 @@ bool ring_arm(struct ring *ring)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&header->reserve, __ATOMIC_ACQUIRE) == ring->consumed)
 		return true;
-	publish_limit(ring);
+	ring_publish_limit(ring);
 	return false;
 }

@@ -91,6 +91,7 @@ struct ring {
 	uint64_t waiting_since; /* ns */
 	uint64_t later;         /* position of a record from after the pass that saw it first */
 	bool dead;              /* read by other threads */
+	bool moved;             /* records were taken out since the last pass over it */
 	bool stuck;             /* the last pass took nothing out, and left no room */
 	bool closed;
 	uint64_t end; /* closed: where the last pass stops */
@@ -181,7 +182,10 @@ bool ring_arm(struct ring *ring);
 enum { RING_MERGE_MAX = 128 };
 
 /*
- * A pass takes what it can from every ring and emits what is not later than the smallest of the
+ * A pass first emits records straight from the rings, in order, until it meets one that is unusual:
+ * not complete, damaged, or with a stamp that goes back. Mostly there is none.
+ *
+ * Then it takes what it can from every ring and emits what is not later than the smallest of the
  * rings' watermarks: no record that is older can come any more. The rest waits in the rings'
  * queues, which do not grow: behind a full queue records stay in their ring, which then fills, so
  * that its writer blocks or loses records. That ends by itself: if a full queue's ring has the
@@ -191,8 +195,15 @@ enum { RING_MERGE_MAX = 128 };
 struct ring_merge {
 	struct ring *rings[RING_MERGE_MAX]; /* by CPU */
 	unsigned int nr_rings;
-	uint64_t tsc;                      /* the latest that any pass was given */
-	uint64_t watermark;                /* every record up to it was emitted */
+	uint64_t tsc;       /* the latest that any pass was given */
+	uint64_t watermark; /* every record up to it was emitted */
+	struct ring_head {
+		uint64_t tsc;         /* of its next record */
+		uint64_t at, end;     /* positions: of that record, and of where the pass ends */
+		uint64_t begin;       /* of what was emitted, and is not cleared yet */
+		uint32_t commit, items;
+		uint32_t size, records;
+	} heads[RING_MERGE_MAX];           /* by CPU */
 	unsigned int heap[RING_MERGE_MAX]; /* CPUs with records, the oldest record on top */
 	unsigned int nr_heap;
 };
@@ -201,7 +212,7 @@ struct ring_merge {
 int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
 		    struct error *err);
 
-/* A record in the host's memory, valid during the call. Negative errno: the next pass emits it
+/* A record, copied and validated, valid during the call. Negative errno: the next pass emits it
  * again. Of records with equal stamps the lower CPU's come first. */
 typedef int ring_emit_fn(void *arg, unsigned int cpu, const struct ring_record *record);
 
