@@ -68,11 +68,14 @@ struct ctf_writer {
 	uint8_t *bytes; /* of the packet; whole words are stored. NULL while there is none */
 };
 
-/*
- * Append an event at w->clock or later. It needs CTF_EVENT_ROOM. Returns 0, or -EINVAL for a class
- * that the instance does not have.
- */
-int ctf_put_event(struct ctf_writer *w, unsigned int class_index, int64_t ns, const uint8_t *bytes);
+/* Set how events of each form are written. */
+void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity);
+/* How those of a form of this program's own classes are; or NULL. */
+ctf_put_fn *ctf_put_known(const struct event_class *class, unsigned int form);
+
+/* put() of struct stream_writer_ops. It needs CTF_EVENT_ROOM. */
+int ctf_put_event(struct stream_writer *base, unsigned int class_index, int64_t ns,
+		  const void *bytes);
 
 /* Append the packet's tables. Returns where they begin. */
 size_t ctf_put_tables(struct ctf_writer *w);

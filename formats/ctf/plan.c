@@ -113,11 +113,13 @@ struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_cl
 		return NULL;
 	plan->nr_classes = nr_classes;
 	for (unsigned int i = 0; i < nr_classes; i++) {
-		plan->first[i] = plan->nr_forms;
+		plan->first[i] = &plan->forms[plan->nr_forms];
 		for (unsigned int n = 0; n < classes[i].nr_forms; n++) {
 			struct ctf_form *form = &plan->forms[plan->nr_forms++];
 
 			form->class = &classes[i];
+			form->id = (unsigned int)(form - plan->forms);
+			form->is_last = n + 1 == classes[i].nr_forms;
 			form->class_index = i;
 			form->form = n;
 			for (size_t f = 0; f < classes[i].nr_fields; f++)

@@ -53,8 +53,18 @@ struct ctf_step {
 	uint64_t bias, max; /* it fits if value + bias <= max; `max` is also the mask */
 };
 
+struct ctf_writer;
+struct ctf_form;
+
+/* Append an event in this form, behind its header. Returns false if the form cannot express it. */
+typedef bool ctf_put_fn(struct ctf_writer *writer, const struct ctf_form *form, uint64_t header,
+			const uint8_t *bytes);
+
 struct ctf_form {
 	const struct event_class *class;
+	unsigned int id;  /* its index in the plan */
+	bool is_last;     /* of the class */
+	ctf_put_fn *put;  /* with a compact header; NULL: it cannot be written so */
 	unsigned int class_index, form;
 	bool has_bytes; /* a step is CTF_BYTES */
 	size_t nr_steps;
@@ -64,7 +74,7 @@ struct ctf_form {
 
 struct ctf_plan {
 	size_t nr_classes, nr_forms;
-	size_t first[CTF_MAX_CLASSES]; /* form of each class */
+	const struct ctf_form *first[CTF_MAX_CLASSES]; /* form of each class */
 	struct ctf_form forms[];       /* by event id */
 };
 

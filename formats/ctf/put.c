@@ -6,9 +6,7 @@
 #include <string.h>
 #include "formats/base/bit-cursor.h"
 #include "formats/base/text.h"
-#include "formats/ctf/internal.h"
-
-enum { ORDER_SHIFT = 12 };
+#include "formats/ctf/put-internal.h"
 
 /* --- values ---------------------------------------------------------------------------------- */
 
@@ -29,18 +27,18 @@ static uint64_t load_signed(const struct ctf_step *step, const uint8_t *bytes)
 }
 
 /* Printable, and the same string always the same words. */
-static struct ctf_value load_string(const struct ctf_step *step, const uint8_t *bytes)
+static struct ctf_value clean_string(const uint8_t *string, size_t size)
 {
-	const struct event_field field = {.size = step->size, .at = step->at};
+	const struct event_field field = {.size = (uint8_t)size};
 	char text[EVENT_STRING_MAX + 1];
 	struct ctf_value value = {{0}};
 
-	event_field_text(&field, bytes, text);
+	event_field_text(&field, string, text);
 	memcpy(&value, text, strlen(text));
 	return value;
 }
 
-__attribute__((cold, noinline)) static void use_cache(struct ctf_writer *w, uint16_t id)
+__attribute__((cold, noinline)) void ctf_use_cache(struct ctf_writer *w, uint16_t id)
 {
 	size_t capacity = w->caches_capacity ? 2 * w->caches_capacity : 64;
 	uint16_t *bigger = w->used_caches;
@@ -61,48 +59,18 @@ __attribute__((cold, noinline)) static void use_cache(struct ctf_writer *w, uint
 			  strnlen(cache.name, CTF_NAME_MAX) + 1;
 }
 
-static inline void note_cache(struct ctf_writer *w, uint16_t id)
-{
-	if (id && !(w->cache_bits[id / 8] & 1u << id % 8))
-		use_cache(w, id);
-}
-
-static inline uint64_t flags_id(struct ctf_writer *w, uint64_t flags)
-{
-	if (flags != w->last_flags) {
-		w->last_flags = flags;
-		w->last_flags_id = flags ? ctf_values_id(&w->flags, flags) : 0;
-	}
-	return w->last_flags_id;
-}
-
-__attribute__((noinline)) static uint64_t
-string_id(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes)
+__attribute__((noinline)) uint64_t ctf_string_id(struct ctf_writer *w, const uint8_t *string,
+						 size_t size)
 {
 	struct ctf_value raw = {{0}}, value;
 
-	memcpy(&raw, bytes + step->at, step->size);
+	memcpy(&raw, string, size);
 	if (w->last_string_id && !memcmp(&raw, &w->last_string, sizeof(raw)))
 		return w->last_string_id;
-	value = load_string(step, bytes);
+	value = clean_string(string, size);
 	w->last_string = raw;
 	w->last_string_id = value.word[0] ? ctf_values_find(&w->strings, &value) : 0;
 	return w->last_string_id;
-}
-
-static uint64_t order_of(uint64_t bytes)
-{
-	bool is_power = bytes && !(bytes & (bytes - 1));
-
-	return is_power ? (uint64_t)__builtin_ctzll(bytes) - ORDER_SHIFT : UINT64_MAX;
-}
-
-/* The smallest order whose pages hold so many bytes. */
-static uint64_t order_above(uint64_t bytes)
-{
-	uint64_t more = bytes ? (bytes - 1) >> ORDER_SHIFT : 0;
-
-	return more ? 64 - (uint64_t)__builtin_clzll(more) : 0;
 }
 
 /*
@@ -128,25 +96,25 @@ get_bits(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes
 	case CTF_CACHE:
 		value = load(step, bytes);
 		if (value <= step->max)
-			note_cache(w, (uint16_t)value);
+			ctf_note_cache(w, (uint16_t)value);
 		break;
 	case CTF_FLAGS:
 		word = load(step, bytes);
-		value = flags_id(w, word);
+		value = ctf_flags_id(w, word);
 		value = value || !word ? value : UINT64_MAX;
 		break;
 	case CTF_PAGES:
-		value = order_of(load(step, bytes));
+		value = ctf_order_of(load(step, bytes));
 		break;
 	case CTF_ORDER:
-		value = order_above(load(step, bytes));
+		value = ctf_order_above(load(step, bytes));
 		break;
 	case CTF_ADDRESS:
 		value = load(step, bytes);
 		call_sites_note(w->sites, value);
 		break;
 	case CTF_STRING:
-		value = string_id(w, step, bytes);
+		value = ctf_string_id(w, bytes + step->at, step->size);
 		value = value || !bytes[step->at] ? value : UINT64_MAX;
 		break;
 	case CTF_BYTES:
@@ -159,15 +127,9 @@ get_bits(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes
 
 /* --- packing --------------------------------------------------------------------------------- */
 
-static void store_word(uint8_t *bytes, uint64_t word)
-{
-	word = htole64(word);
-	memcpy(bytes, &word, sizeof(word));
-}
-
-/* Little-endian, with a compact header, without CTF_BYTES: gathered in a register. */
-static inline bool put_fast(struct ctf_writer *w, const struct ctf_form *form, uint64_t header,
-			    const uint8_t *bytes)
+/* Gathered in a register. */
+static bool put_steps(struct ctf_writer *w, const struct ctf_form *form, uint64_t header,
+		      const uint8_t *bytes)
 {
 	const struct ctf_step *step = form->steps, *end = step + form->nr_steps;
 	uint8_t *at = w->bytes + w->used;
@@ -179,11 +141,11 @@ static inline bool put_fast(struct ctf_writer *w, const struct ctf_form *form, u
 		word |= value << step->shift;
 		if (!step->fills)
 			continue;
-		store_word(at, word);
+		ctf_store_word(at, word);
 		at += sizeof(word);
 		word = value >> 1 >> (63 - step->shift);
 	}
-	store_word(at, word);
+	ctf_store_word(at, word);
 	w->used += form->size;
 	return true;
 }
@@ -215,7 +177,7 @@ static void put_header(struct bit_cursor *c, unsigned int id, uint64_t before, u
 
 static void put_bytes(struct bit_cursor *c, const struct ctf_step *step, const uint8_t *bytes)
 {
-	const struct ctf_value value = load_string(step, bytes);
+	const struct ctf_value value = clean_string(bytes + step->at, step->size);
 	const uint8_t *text = (const uint8_t *)&value;
 
 	bit_align(c);
@@ -254,35 +216,69 @@ __attribute__((cold, noinline)) static void put_time(struct ctf_writer *w, int64
 	w->used = bit_bytes(&c);
 }
 
-int ctf_put_event(struct ctf_writer *w, unsigned int class_index, int64_t ns, const uint8_t *bytes)
+void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
 {
-	const struct ctf_form *form;
-	uint64_t clock = (uint64_t)ns, step = clock - w->clock, header;
-	unsigned int id;
+	for (unsigned int id = 0; id < plan->nr_forms && id < CTF_EXTENDED; id++) {
+		struct ctf_form *form = &plan->forms[id];
 
-	if (class_index >= w->plan->nr_classes)
-		return -EINVAL;
+		if (form->has_bytes || identity->big_endian)
+			continue;
+		form->put = ctf_put_known(form->class, form->form);
+		if (!form->put)
+			form->put = put_steps;
+	}
+}
+
+/* The forms behind the first one, and what has no compact header. */
+__attribute__((cold, noinline)) static void put_event_slow(struct ctf_writer *w,
+							   const struct ctf_form *form, int64_t ns,
+							   const uint8_t *bytes)
+{
+	uint64_t clock = (uint64_t)ns;
+
 	if (!ctf_clock_holds(ns) || clock < w->clock) {
 		put_time(w, ns);
 		clock = w->clock;
-		step = 0;
-	}
-	id = (unsigned int)w->plan->first[class_index];
-	form = &w->plan->forms[id];
-	if (step < UINT64_C(1) << CTF_CLOCK_BITS && !w->identity->big_endian) {
-		for (; id < CTF_EXTENDED && !form->has_bytes; id++, form++) {
-			header = (uint32_t)(clock << CTF_ID_BITS | id);
-			if (put_fast(w, form, header, bytes)) {
-				w->clock = clock;
-				return 0;
-			}
-			if (form->form + 1u == form->class->nr_forms)
-				break;
-		}
 	}
 	while (!put_slow(w, form, clock, bytes))
 		form++;
 	w->clock = clock;
+}
+
+static inline uint64_t compact_header(const struct ctf_form *form, uint64_t clock)
+{
+	return (uint32_t)(clock << CTF_ID_BITS) | form->id;
+}
+
+__attribute__((noinline)) static void put_next_form(struct ctf_writer *w,
+						    const struct ctf_form *form, int64_t ns,
+						    const uint8_t *bytes)
+{
+	while (!form->is_last && form[1].put) {
+		form++;
+		if (form->put(w, form, compact_header(form, (uint64_t)ns), bytes)) {
+			w->clock = (uint64_t)ns;
+			return;
+		}
+	}
+	put_event_slow(w, form, ns, bytes);
+}
+
+int ctf_put_event(struct stream_writer *base, unsigned int class_index, int64_t ns,
+		  const void *bytes)
+{
+	struct ctf_writer *w = (struct ctf_writer *)base;
+	const struct ctf_form *form = w->plan->first[class_index];
+	const uint64_t clock = (uint64_t)ns;
+
+	base->gathered.n[class_index]++;
+	if ((clock - w->clock) >> CTF_CLOCK_BITS || !ctf_clock_holds(ns) || !form->put)
+		put_event_slow(w, form, ns, bytes);
+	else if (!form->put(w, form, compact_header(form, clock), bytes))
+		put_next_form(w, form, ns, bytes);
+	else
+		w->clock = clock;
+	base->ready = w->used + w->table_bytes <= CTF_PACKET_MAX - CTF_EVENT_ROOM;
 	return 0;
 }
 

@@ -28,6 +28,7 @@ struct ctf_encoder {
 
 static void begin_packet(struct ctf_writer *w)
 {
+	w->base.ready = false;
 	w->used = CTF_PACKET_HEADER_SIZE;
 	w->table_bytes = CTF_TABLES_BYTES;
 	ctf_values_begin(&w->code);
@@ -95,9 +96,9 @@ static int flush(struct stream_writer *base)
 	return is_empty(w) && w->noted == base->lost ? 0 : put_packet(w);
 }
 
-/* What has to be before an event can be put into the packet. */
-static int prepare(struct ctf_writer *w, int64_t ns)
+static int prepare(struct stream_writer *base, int64_t ns)
 {
+	struct ctf_writer *w = (struct ctf_writer *)base;
 	int ret = need_buffer(w);
 
 	if (!ret && !is_empty(w))
@@ -107,23 +108,8 @@ static int prepare(struct ctf_writer *w, int64_t ns)
 	if (ctf_clock_holds(ns) && (uint64_t)ns > w->clock)
 		w->clock = (uint64_t)ns;
 	w->begin = w->clock;
+	base->ready = true;
 	return 0;
-}
-
-static int put(struct stream_writer *base, unsigned int class_index, int64_t ns, const void *bytes)
-{
-	struct ctf_writer *w = (struct ctf_writer *)base;
-	int ret;
-
-	if (is_empty(w) || w->used + w->table_bytes > CTF_PACKET_MAX - CTF_EVENT_ROOM) {
-		ret = prepare(w, ns);
-		if (ret)
-			return ret;
-	}
-	ret = ctf_put_event(w, class_index, ns, bytes);
-	if (!ret)
-		base->gathered.n[class_index]++;
-	return ret;
 }
 
 static uint64_t discard(struct stream_writer *base)
@@ -218,7 +204,8 @@ static void init_values(struct ctf_writer *w)
 static int add_stream(struct trace_encoder *base, unsigned int instance, unsigned int vcpu,
 		      struct stream_writer **out)
 {
-	static const struct stream_writer_ops ops = {.put = put,
+	static const struct stream_writer_ops ops = {.prepare = prepare,
+						     .put = ctf_put_event,
 						     .flush = flush,
 						     .discard = discard,
 						     .rest = rest,
@@ -314,6 +301,7 @@ static int add_instance(struct trace_encoder *base, const struct trace_instance 
 	instance = new_instance(about, encoder->budget);
 	if (!instance)
 		return error_set(err, ENOMEM, "out of memory");
+	ctf_find_put(instance->plan, &encoder->identity);
 	set_suffix(instance, encoder);
 	pthread_mutex_lock(&encoder->lock);
 	encoder->instances[encoder->nr_instances++] = instance;

@@ -39,9 +39,10 @@ enum {
  *	0                 the field is not written: it has the value `implied`
  *	8 * size          the field as it is
  *	less, otherwise   EVENT_CODE, EVENT_FUNCTION, EVENT_FLAGS, EVENT_STRING: the number of the
- *	                  value in a table of values; EVENT_PAGES: n of 4096 << n; EVENT_INT,
- *EVENT_POINTER: the low bits, to be sign-extended; else the low bits In the last form of a class,
- *all fields are as they are.
+ *	                  value in a table of values; EVENT_PAGES: n of 4096 << n; EVENT_INT and
+ *	                  EVENT_POINTER: the low bits, to be sign-extended; else the low bits
+ *
+ * In the last form of a class, all fields are as they are.
  */
 struct event_field {
 	const char *name;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "formats/event/kmem-fields.h"
 
 const char *const kmem_type_names[] = {[KMEM_TYPE_KMALLOC] = "kmalloc",
 				       [KMEM_TYPE_CACHE] = "cache",
@@ -50,51 +51,6 @@ void gfp_flags_text(const struct gfp_name *names, size_t nr_names, uint64_t flag
 
 /* --- event classes --------------------------------------------------------------------------- */
 
-#define FIELD(name_, type_, member, ...)                                                         \
-	{                                                                                        \
-		.name = name_, .type = type_, .size = sizeof(((struct kmem_record *)0)->member), \
-		.at = offsetof(struct kmem_record, member), .bits = {__VA_ARGS__},               \
-		.implied = type_ == EVENT_INT ? -1 : 0                                           \
-	}
-
-/*
- * Allocations have small forms with pointers of 48 and 57 bits (4- and 5-level paging), without and
- * with a NUMA node; frees have those without a node. The wide form comes last.
- */
-#define ALLOC_SITE FIELD("call_site", EVENT_CODE, call_site, 13, 13, 13, 13, 64)
-#define ALLOC_PTR FIELD("ptr", EVENT_POINTER, ptr, 48, 57, 48, 57, 64)
-#define REQUESTED FIELD("bytes_req", EVENT_UINT, bytes_req, 13, 13, 13, 13, 64)
-#define ALLOCATED FIELD("bytes_alloc", EVENT_UINT, bytes_alloc, 13, 13, 13, 13, 64)
-#define CACHE FIELD("cache", EVENT_DICTIONARY, cache, 9, 9, 9, 9, 16)
-#define PAGES FIELD("bytes_req", EVENT_PAGES, bytes_req, 3, 3, 3, 3, 64)
-#define GFP FIELD("gfp_flags", EVENT_FLAGS, gfp_flags, 8, 8, 8, 8, 64)
-#define NODE FIELD("node", EVENT_INT, node, 0, 0, 8, 8, 32)
-
-#define FREE_SITE FIELD("call_site", EVENT_CODE, call_site, 13, 13, 64)
-#define FREE_PTR FIELD("ptr", EVENT_POINTER, ptr, 48, 57, 64)
-#define FREE_CACHE FIELD("cache", EVENT_DICTIONARY, cache, 9, 9, 16)
-#define FREE_PAGES FIELD("bytes_req", EVENT_PAGES, bytes_req, 3, 3, 64)
-
-/* A record that is not legal, or has what its kind does not have. */
-#define WHOLE(name, type, member) \
-	FIELD(name, type, member, 8 * sizeof(((struct kmem_record *)0)->member))
-
-static const struct event_field alloc_fields[] = {ALLOC_SITE, ALLOC_PTR, REQUESTED, ALLOCATED,
-						  CACHE,      GFP,       NODE};
-static const struct event_field page_alloc_fields[] = {ALLOC_SITE, ALLOC_PTR, PAGES, GFP, NODE};
-static const struct event_field free_fields[] = {FREE_SITE, FREE_PTR};
-static const struct event_field cache_free_fields[] = {FREE_SITE, FREE_PTR, FREE_CACHE};
-static const struct event_field page_free_fields[] = {FREE_SITE, FREE_PTR, FREE_PAGES};
-static const struct event_field record_fields[] = {WHOLE("event_id", EVENT_UINT, event_id),
-						   WHOLE("type_id", EVENT_UINT, type_id),
-						   WHOLE("call_site", EVENT_CODE, call_site),
-						   WHOLE("ptr", EVENT_POINTER, ptr),
-						   WHOLE("bytes_req", EVENT_UINT, bytes_req),
-						   WHOLE("bytes_alloc", EVENT_UINT, bytes_alloc),
-						   WHOLE("cache", EVENT_DICTIONARY, cache),
-						   WHOLE("gfp_flags", EVENT_FLAGS, gfp_flags),
-						   WHOLE("node", EVENT_INT, node)};
-
 #define CLASS(name_, fields_, forms)                                                    \
 	{                                                                               \
 		.system = "kmem", .name = name_, .fields = fields_,                     \
@@ -102,38 +58,15 @@ static const struct event_field record_fields[] = {WHOLE("event_id", EVENT_UINT,
 		.size = sizeof(struct kmem_record)                                      \
 	}
 
-enum { ALLOC_FORMS = 5, FREE_FORMS = 3 };
-
 const struct event_class kmem_classes[KMEM_NR_CLASSES] = {
-	[KMEM_CLASS_KMALLOC] = CLASS("kmalloc", alloc_fields, ALLOC_FORMS),
-	[KMEM_CLASS_CACHE_ALLOC] = CLASS("kmem_cache_alloc", alloc_fields, ALLOC_FORMS),
-	[KMEM_CLASS_PAGE_ALLOC] = CLASS("mm_page_alloc", page_alloc_fields, ALLOC_FORMS),
-	[KMEM_CLASS_KFREE] = CLASS("kfree", free_fields, FREE_FORMS),
-	[KMEM_CLASS_CACHE_FREE] = CLASS("kmem_cache_free", cache_free_fields, FREE_FORMS),
-	[KMEM_CLASS_PAGE_FREE] = CLASS("mm_page_free", page_free_fields, FREE_FORMS),
-	[KMEM_CLASS_OTHER] = CLASS("sonde_record", record_fields, 1),
+	[KMEM_CLASS_KMALLOC] = CLASS("kmalloc", kmem_alloc_fields, KMEM_ALLOC_FORMS),
+	[KMEM_CLASS_CACHE_ALLOC] = CLASS("kmem_cache_alloc", kmem_alloc_fields, KMEM_ALLOC_FORMS),
+	[KMEM_CLASS_PAGE_ALLOC] = CLASS("mm_page_alloc", kmem_page_alloc_fields, KMEM_ALLOC_FORMS),
+	[KMEM_CLASS_KFREE] = CLASS("kfree", kmem_free_fields, KMEM_FREE_FORMS),
+	[KMEM_CLASS_CACHE_FREE] = CLASS("kmem_cache_free", kmem_cache_free_fields, KMEM_FREE_FORMS),
+	[KMEM_CLASS_PAGE_FREE] = CLASS("mm_page_free", kmem_page_free_fields, KMEM_FREE_FORMS),
+	[KMEM_CLASS_OTHER] = CLASS("sonde_record", kmem_record_fields, 1),
 };
-
-/* Whether the class of its ids describes all of a legal record. */
-static bool is_described(const struct kmem_record *r)
-{
-	bool is_pages = r->type_id == KMEM_TYPE_PAGES;
-
-	if (is_pages && (r->cache || r->bytes_req != r->bytes_alloc))
-		return false;
-	if (r->event_id == KMEM_EVENT_ALLOC)
-		return true;
-	return !r->node && !r->gfp_flags && (is_pages || (!r->bytes_req && !r->bytes_alloc)) &&
-	       (r->type_id == KMEM_TYPE_CACHE || !r->cache);
-}
-
-enum kmem_class kmem_class_of(const struct kmem_record *record)
-{
-	if (!kmem_record_is_legal(record) || !is_described(record))
-		return KMEM_CLASS_OTHER;
-	return (record->event_id == KMEM_EVENT_ALLOC ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) +
-	       record->type_id;
-}
 
 /* The class of this program that an event's class is, or is like; NULL if it is not of kmem. */
 static const struct event_class *known_class(const struct event_class *class)

@@ -66,8 +66,27 @@ enum kmem_class {
 };
 extern const struct event_class kmem_classes[KMEM_NR_CLASSES];
 
+/* Whether the class of its ids describes all of a legal record. */
+static inline bool kmem_record_is_described(const struct kmem_record *r)
+{
+	bool is_pages = r->type_id == KMEM_TYPE_PAGES;
+
+	if (is_pages && (r->cache || r->bytes_req != r->bytes_alloc))
+		return false;
+	if (r->event_id == KMEM_EVENT_ALLOC)
+		return true;
+	return !r->node && !r->gfp_flags && (is_pages || (!r->bytes_req && !r->bytes_alloc)) &&
+	       (r->type_id == KMEM_TYPE_CACHE || !r->cache);
+}
+
 /* The class that describes all of a record. */
-enum kmem_class kmem_class_of(const struct kmem_record *record);
+static inline enum kmem_class kmem_class_of(const struct kmem_record *record)
+{
+	if (!kmem_record_is_legal(record) || !kmem_record_is_described(record))
+		return KMEM_CLASS_OTHER;
+	return (record->event_id == KMEM_EVENT_ALLOC ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) +
+	       record->type_id;
+}
 
 /* Whether events of this class, a trace's or one of the above, are records. */
 bool kmem_class_is_known(const struct event_class *class);

@@ -77,8 +77,19 @@ static int flush(struct stream_writer *base)
 		return ret;
 	memcpy(stream->records + records, stream->caches, n * CACHE_SIZE);
 	ret = stream_writer_put(base, stream->records, records + n * CACHE_SIZE);
-	if (!ret)
-		stream->nr_records = 0;
+	if (ret)
+		return ret;
+	stream->nr_records = 0;
+	base->ready = true;
+	return 0;
+}
+
+static int prepare(struct stream_writer *base, int64_t ns)
+{
+	int ret = flush(base);
+
+	(void)ns;
+	base->ready = !ret;
 	return ret;
 }
 
@@ -97,19 +108,14 @@ static int put(struct stream_writer *base, unsigned int class_index, int64_t ns,
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
 	struct kmem_record record;
 	size_t n;
-	int ret;
 
-	if (class_index >= KMEM_NR_CLASSES)
-		return -EINVAL;
-	ret = stream->nr_records == RECORDS_MAX ? flush(base) : 0;
-	if (ret)
-		return ret;
 	kmem_record_of(
 		&(struct event){.class = &kmem_classes[class_index], .ns = ns, .bytes = bytes},
 		&record);
 	n = stream->nr_records++;
 	kmemtrace_encode(&record, stream->records + n * KMEMTRACE_RECORD_SIZE);
 	stream->caches[n] = htole16(record.cache);
+	base->ready = stream->nr_records < RECORDS_MAX;
 	base->gathered.n[class_index]++;
 	note_site(stream, record.call_site);
 	return 0;
@@ -136,7 +142,7 @@ static void destroy_stream(struct stream_writer *base)
 }
 
 static const struct stream_writer_ops stream_ops = {
-	.put = put, .flush = flush, .discard = discard, .destroy = destroy_stream};
+	.prepare = prepare, .put = put, .flush = flush, .discard = discard, .destroy = destroy_stream};
 
 /* --- the trace: abi_version and total_overruns ------------------------------------------------ */
 

@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_TRACE_ENCODER_H
 #define SONDE_FORMATS_TRACE_ENCODER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/event/event.h"
@@ -25,13 +26,15 @@ struct stream_writer {
 	uint64_t lost; /* events of this stream that could not be written; the writer counts them */
 	/* By the encoder: events in the packet at hand, and in all packets that were put. */
 	struct output_events gathered, put;
+	bool ready; /* by the encoder: the packet at hand has room for another event */
 };
 
 struct stream_writer_ops {
-	/*
-	 * Take an event of the instance's class with this index, and count it. Returns 0; -EINVAL
-	 * for a class that is not there; an error of output_put() if there is no room for it.
-	 */
+	/* Begin a packet with an event of this time. Returns 0, and the stream is `ready`; or an
+	 * error of output_put(). */
+	int (*prepare)(struct stream_writer *stream, int64_t ns);
+	/* With `ready`: take an event of the instance's class with this index, and count it.
+	 * Returns 0. */
 	int (*put)(struct stream_writer *stream, unsigned int class_index, int64_t ns,
 		   const void *bytes);
 	/* Put what is gathered so far. Returns 0, or an error of output_put() and keeps it. */

@@ -257,19 +257,25 @@ static int wait_for_room(const struct event_batch *batch, const struct event_sin
 	return ret;
 }
 
-/* An event was not taken, for this reason. Try again where that may help. */
-__attribute__((cold, noinline)) static int
-put_again(struct event_sink *sink, int ret, unsigned int class_index, int64_t ns, const void *bytes)
+/* Make room for an event, and wait for it where that may help. */
+static int prepare(struct event_sink *sink, int64_t ns)
 {
-	while (ret == -EAGAIN && !sink->writer->drop && !sink->closed) {
-		int waited = wait_for_room(sink->batch, sink);
+	int ret = 0, waited = 0;
 
-		ret = sink->out->ops->put(sink->out, class_index, ns, bytes);
-		if (ret == -EAGAIN && waited)
-			ret = waited;
+	while (!ret && !sink->closed && !sink->out->ready) {
+		ret = sink->out->ops->prepare(sink->out, ns);
+		if (ret != -EAGAIN || sink->writer->drop)
+			continue;
+		ret = waited ? waited : 0;
+		if (!ret)
+			waited = wait_for_room(sink->batch, sink);
 	}
-	if (!ret)
-		return 0;
+	return sink->closed ? -EPIPE : ret;
+}
+
+/* An event was not taken, for this reason. */
+static int lose_event(struct event_sink *sink, int ret)
+{
 	count_overruns(sink, 1);
 	if (ret == -EAGAIN)
 		sink->disk_drops++;
@@ -278,7 +284,7 @@ put_again(struct event_sink *sink, int ret, unsigned int class_index, int64_t ns
 	return writer_keep_error(sink->writer, ret, "cpu", sink->vcpu);
 }
 
-__attribute__((noinline)) static void add_sink(struct event_batch *batch, struct event_sink *sink)
+static void add_sink(struct event_batch *batch, struct event_sink *sink)
 {
 	pthread_mutex_lock(&sink->lock);
 	sink->batch = batch;
@@ -286,16 +292,27 @@ __attribute__((noinline)) static void add_sink(struct event_batch *batch, struct
 	batch->first = sink;
 }
 
-int event_batch_put(struct event_batch *batch, struct event_sink *sink, unsigned int class_index,
-		    int64_t ns, const void *bytes)
+__attribute__((cold, noinline)) static int put_first(struct event_batch *batch,
+						     struct event_sink *sink,
+						     unsigned int class_index, int64_t ns,
+						     const void *bytes)
 {
-	int ret = -EPIPE;
+	int ret;
 
 	if (sink->batch != batch)
 		add_sink(batch, sink);
-	if (!sink->closed)
-		ret = sink->out->ops->put(sink->out, class_index, ns, bytes);
-	return ret ? put_again(sink, ret, class_index, ns, bytes) : 0;
+	ret = prepare(sink, ns);
+	return ret ? lose_event(sink, ret) : sink->out->ops->put(sink->out, class_index, ns, bytes);
+}
+
+int event_batch_put(struct event_batch *batch, struct event_sink *sink, unsigned int class_index,
+		    int64_t ns, const void *bytes)
+{
+	struct stream_writer *out = sink->out;
+
+	if (sink->batch != batch || sink->closed || !out->ready)
+		return put_first(batch, sink, class_index, ns, bytes);
+	return out->ops->put(out, class_index, ns, bytes);
 }
 
 void event_batch_end(struct event_batch *batch)

@@ -52,13 +52,13 @@ void trap_record_fill(struct ring_record *record, uint32_t ref, const struct pro
 		       hit->nr_items * 8);
 }
 
-void trap_record_read(const struct ring_record *record, enum probe_point *point, uint32_t *ref,
+void trap_record_read(const struct ring_taken *taken, enum probe_point *point, uint32_t *ref,
 		      struct probe_hit *hit)
 {
 	struct trap_words words;
 
-	memcpy(&words, record->fields, sizeof(words));
-	*point = (enum probe_point)ring_id(record);
+	memcpy(&words, taken->fields, sizeof(words));
+	*point = (enum probe_point)taken->id;
 	*ref = words.ref;
 	*hit = (struct probe_hit){.key = words.key,
 				  .call_site = words.call_site,
@@ -66,9 +66,9 @@ void trap_record_read(const struct ring_record *record, enum probe_point *point,
 				  .slab_cache = words.slab_cache,
 				  .saved = words.saved,
 				  .owner = words.owner,
-				  .stack = record->fields + TRAP_RECORD_WORDS,
+				  .stack = taken->fields + TRAP_RECORD_WORDS,
 				  .nr_stack = words.nr_stack,
-				  .items = record->fields + TRAP_RECORD_WORDS + words.nr_stack,
-				  .nr_items = record->items - words.nr_stack};
+				  .items = taken->fields + TRAP_RECORD_WORDS + words.nr_stack,
+				  .nr_items = taken->items - words.nr_stack};
 	memcpy(hit->args, words.args, sizeof(hit->args));
 }

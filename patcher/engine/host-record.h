@@ -29,7 +29,7 @@ uint32_t trap_record_size(const struct probe_hit *hit);
 void trap_record_fill(struct ring_record *record, uint32_t ref, const struct probe_hit *hit);
 
 /* The reverse. The hit's stack and items point into the record. */
-void trap_record_read(const struct ring_record *record, enum probe_point *point, uint32_t *ref,
+void trap_record_read(const struct ring_taken *taken, enum probe_point *point, uint32_t *ref,
 		      struct probe_hit *hit);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The thread that empties the rings, and takes the memory away when the guest has left it. */
 #include <errno.h>
+#include <string.h>
 #include "patcher/engine/host-record.h"
 #include "patcher/engine/ring-internal.h"
 
@@ -38,27 +39,54 @@ struct pass {
 	uint64_t records;
 };
 
-static int emit_record(void *arg, unsigned int ring, const struct ring_record *record)
+/* The words of a stack, and items, are read more than once: the guest must not change them. */
+static const uint64_t *copy_fields(struct ring_engine *x, const struct ring_taken *taken)
+{
+	size_t size = x->set.shapes[taken->id].size - sizeof(struct ring_record);
+
+	memcpy(x->copy, taken->fields, size + taken->items * sizeof(uint64_t));
+	return x->copy;
+}
+
+static void emit_trap(struct ring_engine *x, unsigned int vcpu, const struct ring_taken *taken,
+		      struct probe_hit *hit)
+{
+	const struct probe_ref *ref;
+	enum probe_point point;
+	uint32_t id;
+
+	trap_record_read(taken, &point, &id, hit);
+	hit->vcpu = vcpu;
+	hit->batch = x->passes;
+	hit->time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, taken->tsc);
+	ref = id == TRAP_RECORD_NO_REF ? NULL : &x->config.plan->refs[id];
+	x->config.emit(x->config.arg, ref, point, hit);
+}
+
+static int emit_record(void *arg, unsigned int ring, const struct ring_taken *taken)
 {
 	struct pass *pass = arg;
 	struct ring_engine *x = pass->x;
-	unsigned int vcpu = ring < x->nr_vcpus ? ring : ring - x->nr_vcpus;
-	const struct probe_ref *ref;
-	enum probe_point point;
+	const struct trampoline_place *place;
+	struct ring_taken copy;
 	struct probe_hit hit;
-	uint32_t id;
 
-	if (ring < x->nr_vcpus) {
-		trampoline_set_read(&x->set, record, &point, &ref, &hit);
-	} else {
-		trap_record_read(record, &point, &id, &hit);
-		ref = id == TRAP_RECORD_NO_REF ? NULL : &x->config.plan->refs[id];
-	}
-	hit.vcpu = vcpu;
-	hit.batch = x->passes;
-	hit.time_ns = tsc_clock_ns_fast(&x->vcpus[vcpu].used_clock, record->tsc);
-	x->config.emit(x->config.arg, ref, point, &hit);
 	pass->records++;
+	if (ring >= x->nr_vcpus) {
+		emit_trap(x, ring - x->nr_vcpus, taken, &hit);
+		return 0;
+	}
+	place = &x->set.places[taken->id];
+	if (place->has_words) {
+		copy = *taken;
+		copy.fields = copy_fields(x, taken);
+		taken = &copy;
+	}
+	trampoline_read(place, taken, &hit);
+	hit.vcpu = ring;
+	hit.batch = x->passes;
+	hit.time_ns = tsc_clock_ns_fast(&x->vcpus[ring].used_clock, taken->tsc);
+	x->config.emit(x->config.arg, place->ref, place->capture.point, &hit);
 	return 0;
 }
 

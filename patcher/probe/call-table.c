@@ -150,7 +150,11 @@ struct open_call *call_table_push(struct call_table *table, uint64_t key,
 	node = take_node(table, chain);
 	if (!node)
 		return NULL;
-	node->entry = (struct open_call){.key = key};
+	node->entry.key = key;
+	node->entry.attributed_site = 0;
+	node->entry.items_at_entry = node->entry.items_seen = 0;
+	node->entry.inner_result = 0;
+	node->entry.ignored = false;
 	node->next = chain->head;
 	chain->head = node;
 	set_length(chain, chain->length + 1);

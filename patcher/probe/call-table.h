@@ -43,9 +43,9 @@ struct call_table_push_result {
 	unsigned int lost;       /* deeper calls that cannot be live any more */
 };
 
-/* Add a call; the caller fills in what is not its key. NULL without memory or budget, and over a
- * cap of half a million calls: the caller counts it as lost. Valid until the call is popped or
- * dropped. */
+/* Add a call. The caller fills in tracer, probe, call site and arguments; all else is 0. NULL
+ * without memory or budget, and over a cap of half a million calls: the caller counts it as lost.
+ * Valid until the call is popped or dropped. */
 struct open_call *call_table_push(struct call_table *table, uint64_t key,
 				  struct call_table_push_result *result);
 

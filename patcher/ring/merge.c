@@ -122,11 +122,11 @@ int ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, ri
 	build_heap(merge);
 	while (merge->nr_heap) {
 		unsigned int cpu = merge->heap[0];
-		const struct ring_record *record = oldest(merge, cpu);
+		const struct ring_taken taken = ring_take(oldest(merge, cpu));
 
-		if (record->tsc > merge->watermark)
+		if (taken.tsc > merge->watermark)
 			break;
-		ret = emit(arg, cpu, record);
+		ret = emit(arg, cpu, &taken);
 		if (ret)
 			return ret;
 		advance(merge);

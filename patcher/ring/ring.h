@@ -198,10 +198,10 @@ struct ring_merge {
 	uint64_t tsc;       /* the latest that any pass was given */
 	uint64_t watermark; /* every record up to it was emitted */
 	struct ring_head {
-		uint64_t tsc;         /* of its next record */
-		uint64_t at, end;     /* positions: of that record, and of where the pass ends */
-		uint64_t begin;       /* of what was emitted, and is not cleared yet */
-		uint32_t commit, items;
+		uint64_t tsc;     /* of its next record */
+		uint64_t at, end; /* positions: of that record, and of where the pass ends */
+		uint64_t begin;   /* of what was emitted, and is not cleared yet */
+		uint32_t id, items;
 		uint32_t size, records;
 	} heads[RING_MERGE_MAX];           /* by CPU */
 	unsigned int heap[RING_MERGE_MAX]; /* CPUs with records, the oldest record on top */
@@ -212,9 +212,25 @@ struct ring_merge {
 int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
 		    struct error *err);
 
-/* A record, copied and validated, valid during the call. Negative errno: the next pass emits it
+/*
+ * A record that a pass takes, validated. Its fields, and the items behind them, may be the guest's
+ * memory, which may change meanwhile: each word is to be read once only.
+ */
+struct ring_taken {
+	uint32_t id, items;
+	uint64_t tsc;
+	const uint64_t *fields;
+};
+
+/* One in the host's memory. */
+static inline struct ring_taken ring_take(const struct ring_record *record)
+{
+	return (struct ring_taken){ring_id(record), record->items, record->tsc, record->fields};
+}
+
+/* Takes a record, valid during the call. Negative errno: the next pass emits it
  * again. Of records with equal stamps the lower CPU's come first. */
-typedef int ring_emit_fn(void *arg, unsigned int cpu, const struct ring_record *record);
+typedef int ring_emit_fn(void *arg, unsigned int cpu, const struct ring_taken *taken);
 
 /*
  * One pass over all rings. Returns 0, or what `emit` failed with. Time stamps never go back from

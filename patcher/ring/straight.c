@@ -3,10 +3,7 @@
 #include <string.h>
 #include "patcher/ring/internal.h"
 
-enum {
-	CLEAR_BYTES = 65536, /* that the guest gets back at a time */
-	HEADER_WORDS = sizeof(struct ring_record) / sizeof(uint64_t),
-};
+enum { CLEAR_BYTES = 65536 /* that the guest gets back at a time */ };
 
 enum head_state {
 	HEAD_RECORD,
@@ -26,15 +23,14 @@ static inline enum head_state look(const struct ring *ring, struct ring_head *he
 {
 	const struct ring_record *record = record_at(ring, head->at);
 	const struct ring_shape *shape;
-	uint32_t id;
 
 	if (head->at == head->end)
 		return HEAD_END;
-	head->commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
-	id = head->commit & ~RING_COMMITTED;
-	if (!(head->commit & RING_COMMITTED) || id >= ring->config.nr_shapes)
+	/* beyond all ids if it is not committed */
+	head->id = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) ^ RING_COMMITTED;
+	if (head->id >= ring->config.nr_shapes)
 		return HEAD_UNUSUAL;
-	shape = &ring->config.shapes[id];
+	shape = &ring->config.shapes[head->id];
 	head->size = shape->size;
 	head->items = 0;
 	if (shape->items) {
@@ -63,36 +59,69 @@ static void clear(struct ring *ring, struct ring_head *head)
 	head->records = 0;
 }
 
-/* The copy is the host's: the guest may change the record at any time. */
-static inline int emit_head(const struct ring *ring, const struct ring_head *head, unsigned int cpu,
-			    ring_emit_fn *emit, void *arg)
+/* Up to where records may be emitted before what is behind them has to be cleared: the end of the
+ * data, or what the guest gets back at a time. */
+static uint64_t run_limit(const struct ring *ring, const struct ring_head *head)
 {
-	const struct ring_record *record = record_at(ring, head->at);
-	union {
-		struct ring_record head;
-		uint64_t words[RING_MAX_RECORD / sizeof(uint64_t)];
-	} copy;
+	const uint64_t left = ring->config.data_bytes - ring_offset_of(ring, head->begin);
 
-	copy.head.commit = head->commit;
-	copy.head.items = head->items;
-	copy.head.tsc = head->tsc;
-	for (uint32_t i = HEADER_WORDS; i < head->size / sizeof(uint64_t); i++)
-		copy.words[i] =
-			__atomic_load_n(&record->fields[i - HEADER_WORDS], __ATOMIC_RELAXED);
-	return emit(arg, cpu, &copy.head);
+	return head->begin + (left < CLEAR_BYTES ? left : CLEAR_BYTES);
 }
 
-static void step_over(struct ring *ring, struct ring_head *head)
+/*
+ * Emit records behind each other, from one that head describes on, as long as they are older than
+ * `bound`, which is not behind the horizon. Stops, without a look at the next record, where
+ * something has to be cleared.
+ */
+static int emit_to(struct ring *ring, struct ring_head *head, uint64_t bound, unsigned int cpu,
+		   ring_emit_fn *emit, void *arg)
 {
-	ring->floor = head->tsc;
-	head->at += head->size;
-	head->records++;
-	if ((head->at ^ head->begin) & ring->config.data_bytes) {
-		clear(ring, head);
-	} else if (head->at - head->begin >= CLEAR_BYTES) {
-		clear(ring, head);
-		ring_publish_limit(ring);
+	const struct ring_shape *const shapes = ring->config.shapes;
+	const uint64_t limit = run_limit(ring, head);
+	const uint64_t stop = limit < head->end ? limit : head->end;
+	struct ring_taken taken = {head->id, head->items, head->tsc,
+				   record_at(ring, head->at)->fields};
+	const uint8_t *at = (const uint8_t *)record_at(ring, head->at);
+	uint32_t size = head->size, records = 0;
+	uint64_t position = head->at;
+	int ret = 0;
+
+	for (;;) {
+		const struct ring_record *record;
+
+		ret = emit(arg, cpu, &taken);
+		if (ret)
+			break;
+		records++;
+		position += size;
+		at += size;
+		ring->floor = taken.tsc;
+		if (position >= stop)
+			break;
+		record = (const struct ring_record *)(const void *)at;
+		taken.id = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) ^ RING_COMMITTED;
+		if (taken.id >= ring->config.nr_shapes || shapes[taken.id].items)
+			break;
+		size = shapes[taken.id].size;
+		if (!size || size > head->end - position)
+			break;
+		taken.items = 0;
+		taken.fields = record->fields;
+		taken.tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+		if (taken.tsc >= bound || taken.tsc < ring->floor)
+			break;
 	}
+	head->at = position;
+	head->records += records;
+	return ret;
+}
+
+static void clear_run(struct ring *ring, struct ring_head *head)
+{
+	if (head->at < run_limit(ring, head))
+		return;
+	clear(ring, head);
+	ring_publish_limit(ring);
 }
 
 /* The CPU whose record is the next but that of the top; `cpu` itself: there is none. */
@@ -115,16 +144,17 @@ static enum head_state emit_run(struct ring_merge *merge, uint64_t horizon, ring
 {
 	const unsigned int cpu = merge->heap[0], other = second(merge, cpu);
 	/* of equal stamps the lower CPU's comes first */
-	const uint64_t bound = other == cpu ? UINT64_MAX : merge->heads[other].tsc + (cpu < other);
+	const uint64_t next = other == cpu ? UINT64_MAX : merge->heads[other].tsc + (cpu < other);
+	const uint64_t bound = next <= horizon ? next : horizon + (horizon != UINT64_MAX);
 	struct ring *ring = merge->rings[cpu];
 	struct ring_head *head = &merge->heads[cpu];
 	enum head_state state;
 
 	do {
-		*ret = emit_head(ring, head, cpu, emit, arg);
+		*ret = emit_to(ring, head, bound, cpu, emit, arg);
 		if (*ret)
 			return HEAD_UNUSUAL;
-		step_over(ring, head);
+		clear_run(ring, head);
 		state = look(ring, head, horizon);
 	} while (state == HEAD_RECORD && head->tsc < bound);
 	return state;

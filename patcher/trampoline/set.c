@@ -38,7 +38,8 @@ static void make_moves(struct trampoline_place *place)
 
 	for (; left; left &= left - 1) {
 		int field = __builtin_ctz(left);
-		size_t from = place->layout.offset[field] / sizeof(uint64_t);
+		size_t from = (place->layout.offset[field] - sizeof(struct ring_record)) /
+			      sizeof(uint64_t);
 
 		place->moves[place->nr_moves].from = (uint8_t)from;
 		place->moves[place->nr_moves++].to =
@@ -88,6 +89,7 @@ static int add_code(const struct maker *m, uint32_t number, struct error *err)
 	place->retry = spec.gva + code.slow.retry;
 	place->skip = spec.gva + code.slow.skip;
 	place->layout = code.layout;
+	place->has_words = code.layout.items || code.layout.offset[FIELD_STACK];
 	make_moves(place);
 	m->set->made++;
 	return 0;
@@ -247,30 +249,20 @@ const struct trampoline_place *trampoline_set_at(const struct trampoline_set *se
 	return number ? &set->places[*number] : NULL;
 }
 
-static const uint64_t *words_at(const struct ring_record *record, uint16_t offset)
+static const uint64_t *words_at(const struct ring_taken *taken, uint16_t offset)
 {
-	return (const uint64_t *)(const void *)((const uint8_t *)record + offset);
+	return taken->fields + (offset - sizeof(struct ring_record)) / sizeof(uint64_t);
 }
 
-void trampoline_set_read(const struct trampoline_set *set, const struct ring_record *record,
-			 enum probe_point *point, const struct probe_ref **ref,
-			 struct probe_hit *hit)
+void trampoline_read_words(const struct trampoline_place *place, const struct ring_taken *taken,
+			   struct probe_hit *hit)
 {
-	const struct trampoline_place *place = &set->places[ring_id(record)];
-
-	*point = place->capture.point;
-	*ref = place->ref;
-	*hit = (struct probe_hit){0};
-	for (unsigned int i = 0; i < place->nr_moves; i++)
-		((uint64_t *)hit)[place->moves[i].to] =
-			((const uint64_t *)record)[place->moves[i].from];
-	hit->key += RECORD_KEY_BIAS;
 	if (place->layout.offset[FIELD_STACK]) {
-		hit->stack = words_at(record, place->layout.offset[FIELD_STACK]);
+		hit->stack = words_at(taken, place->layout.offset[FIELD_STACK]);
 		hit->nr_stack = place->capture.stack_words;
 	}
 	if (place->layout.items) {
-		hit->items = words_at(record, place->layout.items);
-		hit->nr_items = record->items;
+		hit->items = words_at(taken, place->layout.items);
+		hit->nr_items = taken->items;
 	}
 }

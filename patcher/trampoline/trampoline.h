@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include "formats/base/error.h"
 #include "formats/base/u64-map.h"
 #include "patcher/plan/patch-plan.h"
@@ -144,8 +145,9 @@ struct trampoline_place {
 	uint64_t retry, skip;        /* gvas; see struct trampoline */
 	struct capture capture;
 	struct record_layout layout;
-	/* The fields of one word that a hit has: from which word of the record to which of the hit.
-	 */
+	bool has_words; /* stack or items */
+	/* The fields of one word that a hit has: from which word of the record's fields to which of
+	 * the hit. */
 	struct {
 		uint8_t from, to;
 	} moves[FIELD_COUNT];
@@ -198,11 +200,27 @@ int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
 /* The place whose slow path has its OUT at `gva`, or NULL. */
 const struct trampoline_place *trampoline_set_at(const struct trampoline_set *set, uint64_t gva);
 
-/* A record with one of this set's shapes as a hit, without time and vCPU. The hit's stack and items
- * point into the record. */
-void trampoline_set_read(const struct trampoline_set *set, const struct ring_record *record,
-			 enum probe_point *point, const struct probe_ref **ref,
-			 struct probe_hit *hit);
+/* The stack and the items of a record, for trampoline_read(). */
+void trampoline_read_words(const struct trampoline_place *place, const struct ring_taken *taken,
+			   struct probe_hit *hit);
+
+/*
+ * A record of this place as a hit: all but vCPU, time and batch. Each word is read once; the hit's
+ * stack and items point into the record, which is to be the host's copy if it has any.
+ */
+static inline void trampoline_read(const struct trampoline_place *place,
+				   const struct ring_taken *taken, struct probe_hit *hit)
+{
+	uint64_t *const words = (uint64_t *)hit;
+
+	memset(&hit->call_site, 0, sizeof(*hit) - offsetof(struct probe_hit, call_site));
+	for (unsigned int i = 0; i < place->nr_moves; i++)
+		words[place->moves[i].to] =
+			__atomic_load_n(&taken->fields[place->moves[i].from], __ATOMIC_RELAXED);
+	hit->key += RECORD_KEY_BIAS;
+	if (place->has_words)
+		trampoline_read_words(place, taken, hit);
+}
 
 /* --- code that sites share (shared.c) ----------------------------------------------------------
  */

@@ -49,16 +49,16 @@ static void destroy(struct state *s)
 }
 
 /* What holds for each record that is emitted, whatever the guest wrote. */
-static int check_record(void *arg, unsigned int cpu, const struct ring_record *record)
+static int check_record(void *arg, unsigned int cpu, const struct ring_taken *taken)
 {
 	struct state *s = arg;
 	const struct ring_shape *shape;
 
-	require(cpu < NR_RINGS && record->commit & RING_COMMITTED && ring_id(record) < NR_IDS);
-	shape = &shapes[ring_id(record)];
-	require(shape->size && record->items <= shape->items);
-	require(record->tsc >= s->last_tsc && record->tsc <= s->latest_tsc);
-	s->last_tsc = record->tsc;
+	require(cpu < NR_RINGS && taken->id < NR_IDS);
+	shape = &shapes[taken->id];
+	require(shape->size && taken->items <= shape->items);
+	require(taken->tsc >= s->last_tsc && taken->tsc <= s->latest_tsc);
+	s->last_tsc = taken->tsc;
 	s->nr_out[cpu]++;
 	return 0;
 }

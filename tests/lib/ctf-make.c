@@ -31,7 +31,8 @@ static void write_stream(struct trace_encoder *encoder, struct output *output,
 	for (size_t i = 0; i < n; i++) {
 		const struct kmem_record *r = &records[i];
 
-		if (w->ops->put(w, kmem_class_of(r), r->timestamp, r))
+		if ((!w->ready && w->ops->prepare(w, r->timestamp)) ||
+		    w->ops->put(w, kmem_class_of(r), r->timestamp, r))
 			abort();
 		if (per_packet && (i + 1) % per_packet == 0 && w->ops->flush(w))
 			abort();

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/kmem/cache-ids.h"
 #include "patcher/tracers/kmem/kmem.h"
 
 /* One call of a freeing function; it makes one record, or one per object. */
@@ -75,8 +76,10 @@ static void free_object(struct free_call *call, uint64_t object)
 
 static void set_cache(struct free_call *call, uint64_t cache)
 {
-	if (cache)
-		cache_ids_find(call->t->caches, cache, &call->record.cache);
+	const struct cache_info *info = cache ? cache_ids_find(call->t->caches, cache) : NULL;
+
+	if (info)
+		call->record.cache = info->id;
 }
 
 static void free_one(struct free_call *call)

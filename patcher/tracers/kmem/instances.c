@@ -58,9 +58,11 @@ static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *s
 
 		output->types = types_of(specs[i]);
 		output->vcpus = specs[i]->vcpus;
-		if (streams)
-			output->stream = streams[i];
 		config->types |= output->types;
+		if (streams && streams[i].sinks)
+			output->stream = streams[i];
+		else
+			output->types = 0;
 		ret = specs[i]->filter ? kmem_filter_create(&t->context, specs[i]->filter_text,
 							    &output->filter, err)
 				       : 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/kmem/cache-ids.h"
 #include "patcher/tracers/kmem/kmem.h"
 
 #include <errno.h>

@@ -21,7 +21,7 @@ enum {
 /* An instance: which records it wants, and where they go. */
 struct kmem_filter;
 struct kmem_output {
-	uint32_t types;
+	uint32_t types;             /* bit per enum kmem_type_id; 0: it has no stream */
 	uint64_t vcpus;             /* bit per vCPU */
 	struct kmem_filter *filter; /* NULL: all */
 	struct tracer_stream stream;
@@ -51,7 +51,7 @@ struct kmem_tracer {
 	uint32_t types;              /* its own */
 	struct kmem_output *outputs; /* likewise */
 	size_t nr_outputs;
-	struct cache_ids *caches;
+	struct cache_ids *caches; /* cache-ids.h */
 	struct page_callers *page_callers;
 	struct filled_pages *filled;
 	const struct alloc_points *points; /* the image's; the probes' data points into it */
@@ -66,8 +66,14 @@ extern const struct tracer_ops tracer_kmem; /* registry.c lists it */
 /* --- records --------------------------------------------------------------------------------- */
 
 /* The argument in that role, or `otherwise` if the function has none. */
-uint64_t kmem_argument(const struct alloc_entry *entry, const uint64_t words[CAPTURE_ARGUMENTS],
-		       enum alloc_role role, uint64_t otherwise);
+static inline uint64_t kmem_argument(const struct alloc_entry *entry,
+				     const uint64_t words[CAPTURE_ARGUMENTS], enum alloc_role role,
+				     uint64_t otherwise)
+{
+	uint8_t argument = entry->argument[role];
+
+	return argument ? words[argument - 1] : otherwise;
+}
 
 /* The call site to report: the argument that holds one, the first caller outside the page
  * allocator, or the return address. */
@@ -130,25 +136,6 @@ int kmem_configure(struct tracer *tracer, const struct trace_spec *const *specs,
 struct tracer_config *kmem_use(struct tracer *tracer, struct tracer_config *config);
 void kmem_config_destroy(struct tracer_config *config);
 const struct probe_gap *kmem_gaps(const struct tracer_config *config, size_t *n);
-
-/* --- the slab caches seen so far ------------------------------------------------------------- */
-
-/*
- * Caches by the gva of their struct kmem_cache, so that a name is read once per cache, and sizes
- * once per batch of hits.
- */
-struct cache_ids;
-
-/* `slab` and `writer` are borrowed. -ENOMEM. */
-int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct cache_ids **out,
-		     struct error *err);
-void cache_ids_destroy(struct cache_ids *ids);
-
-/* The id of a cache in the trace's cache table; reads the guest the first time. */
-int cache_ids_find(struct cache_ids *ids, uint64_t cache, uint16_t *id);
-
-/* The guest freed an object at this address: a struct kmem_cache there may become another one. */
-void cache_ids_forget(struct cache_ids *ids, uint64_t cache);
 
 /* --- pages that lay in an array before a bulk call filled its holes -------------------------- */
 

@@ -154,7 +154,8 @@ static void write_events(const char *dir, const struct event_class *classes,
 	    encoder->ops->add_stream(encoder, 0, 0, &w))
 		abort();
 	for (unsigned int i = 0; i < EVENTS; i++) {
-		if (w->ops->put(w, events[i].class, events[i].ns, events[i].bytes) ||
+		if ((!w->ready && w->ops->prepare(w, events[i].ns)) ||
+		    w->ops->put(w, events[i].class, events[i].ns, events[i].bytes) ||
 		    (!below(90) && w->ops->flush(w)))
 			abort();
 	}

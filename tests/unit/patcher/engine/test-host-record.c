@@ -76,6 +76,7 @@ static bool comes_out(enum probe_point point, uint32_t ref, const struct probe_h
 {
 	const struct ring_clock clock = {.tsc = 2, .stall_ns = STALL_NS, .late_ns = STALL_NS};
 	const struct ring_record *record;
+	struct ring_taken taken;
 	enum probe_point kind_out;
 	struct probe_hit out;
 	uint32_t ref_out;
@@ -85,7 +86,8 @@ static bool comes_out(enum probe_point point, uint32_t ref, const struct probe_h
 	record = ring_first(&ring);
 	if (!record)
 		return false;
-	trap_record_read(record, &kind_out, &ref_out, &out);
+	taken = ring_take(record);
+	trap_record_read(&taken, &kind_out, &ref_out, &out);
 	same = kind_out == point && ref_out == ref && is_same(&out, hit);
 	ring_pop(&ring);
 	return same;

@@ -29,7 +29,7 @@ struct fixture {
 	int fail_with;
 };
 
-static int record_out(void *arg, unsigned int cpu, const struct ring_record *record)
+static int record_out(void *arg, unsigned int cpu, const struct ring_taken *taken)
 {
 	struct fixture *f = arg;
 
@@ -37,10 +37,10 @@ static int record_out(void *arg, unsigned int cpu, const struct ring_record *rec
 		return f->fail_with;
 	if (f->nr_out == MAX_OUT)
 		abort();
-	f->stamps_back += record->tsc < f->last;
-	f->last = record->tsc;
-	f->out[f->nr_out].tsc = record->tsc;
-	f->out[f->nr_out].value = record->fields[0];
+	f->stamps_back += taken->tsc < f->last;
+	f->last = taken->tsc;
+	f->out[f->nr_out].tsc = taken->tsc;
+	f->out[f->nr_out].value = taken->fields[0];
 	f->out[f->nr_out++].cpu = cpu;
 	return 0;
 }

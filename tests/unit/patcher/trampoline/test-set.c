@@ -166,16 +166,16 @@ static bool reads_right(uint32_t number, unsigned int nr_items)
 	uint32_t size = place->layout.size + nr_items * 8;
 	_Alignas(8) uint8_t memory[RING_MAX_RECORD];
 	struct ring_record *record = (struct ring_record *)(void *)memory;
-	enum probe_point point;
-	const struct probe_ref *ref;
+	struct ring_taken taken;
 	struct probe_hit hit;
 	bool good;
 
 	fill(record, size);
 	record->commit = ring_commit(number);
 	record->items = nr_items;
-	trampoline_set_read(&set, record, &point, &ref, &hit);
-	good = point == place->capture.point && ref == place->ref && hit.nr_items == nr_items &&
+	taken = ring_take(record);
+	trampoline_read(place, &taken, &hit);
+	good = hit.nr_items == nr_items &&
 	       hit.key == word_at(record, offset[FIELD_KEY]) + RECORD_KEY_BIAS &&
 	       hit.call_site == word_at(record, offset[FIELD_CALL_SITE]) &&
 	       hit.result == word_at(record, offset[FIELD_RESULT]) &&

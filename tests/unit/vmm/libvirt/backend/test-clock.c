@@ -104,13 +104,13 @@ struct trace {
 	uint64_t nr_out, wrong; /* a record's field is its true stamp */
 };
 
-static int record_out(void *arg, unsigned int cpu, const struct ring_record *record)
+static int record_out(void *arg, unsigned int cpu, const struct ring_taken *taken)
 {
 	struct trace *t = arg;
 
 	(void)cpu;
 	t->nr_out++;
-	t->wrong += record->tsc != record->fields[0];
+	t->wrong += taken->tsc != taken->fields[0];
 	return 0;
 }
 

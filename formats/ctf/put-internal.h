@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_CTF_PUT_INTERNAL_H
+#define SONDE_FORMATS_CTF_PUT_INTERNAL_H
+
+#include "formats/ctf/internal.h"
+
+/* What put.c (events by the steps of a plan) and put-known.c (those of classes that the compiler
+ * knows) share. */
+
+enum { CTF_ORDER_SHIFT = 12 };
+
+/* The packet uses a cache that it did not use before. */
+void ctf_use_cache(struct ctf_writer *w, uint16_t id);
+
+/* The id of a string; 0: it has none. */
+uint64_t ctf_string_id(struct ctf_writer *w, const uint8_t *string, size_t size);
+
+static inline void ctf_note_cache(struct ctf_writer *w, uint16_t id)
+{
+	if (id && !(w->cache_bits[id / 8] & 1u << id % 8))
+		ctf_use_cache(w, id);
+}
+
+static inline uint64_t ctf_flags_id(struct ctf_writer *w, uint64_t flags)
+{
+	if (flags != w->last_flags) {
+		w->last_flags = flags;
+		w->last_flags_id = flags ? ctf_values_id(&w->flags, flags) : 0;
+	}
+	return w->last_flags_id;
+}
+
+static inline uint64_t ctf_order_of(uint64_t bytes)
+{
+	bool is_power = bytes && !(bytes & (bytes - 1));
+
+	return is_power ? (uint64_t)__builtin_ctzll(bytes) - CTF_ORDER_SHIFT : UINT64_MAX;
+}
+
+/* The smallest order whose pages hold so many bytes. */
+static inline uint64_t ctf_order_above(uint64_t bytes)
+{
+	uint64_t more = bytes ? (bytes - 1) >> CTF_ORDER_SHIFT : 0;
+
+	return more ? 64 - (uint64_t)__builtin_clzll(more) : 0;
+}
+
+static inline void ctf_store_word(uint8_t *bytes, uint64_t word)
+{
+	word = htole64(word);
+	memcpy(bytes, &word, sizeof(word));
+}
+
+#endif

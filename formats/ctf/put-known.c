@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Events of classes that are constants of this program, and frequent: the compiler makes code for
+ * each form from its fields. The bytes are those of the loop in put.c, which serves all other
+ * classes, all other forms, and big-endian traces.
+ */
+#include <endian.h>
+#include <string.h>
+#include "formats/ctf/put-internal.h"
+#include "formats/event/function-fields.h"
+#include "formats/event/kmem-fields.h"
+
+#define INLINE inline __attribute__((always_inline))
+
+static INLINE uint64_t load(const struct event_field *field, const uint8_t *bytes)
+{
+	uint8_t one;
+	uint16_t two;
+	uint32_t four;
+	uint64_t eight;
+
+	bytes += field->at;
+	switch (field->size) {
+	case sizeof(one):
+		return *bytes;
+	case sizeof(two):
+		memcpy(&two, bytes, sizeof(two));
+		return two;
+	case sizeof(four):
+		memcpy(&four, bytes, sizeof(four));
+		return field->type == EVENT_INT ? (uint64_t)(int64_t)(int32_t)four : four;
+	default:
+		memcpy(&eight, bytes, sizeof(eight));
+		return eight;
+	}
+}
+
+static INLINE bool fits(uint64_t value, unsigned int bits)
+{
+	return value >> bits == 0;
+}
+
+static INLINE bool fits_signed(uint64_t value, unsigned int bits)
+{
+	return (value + (UINT64_C(1) << (bits - 1))) >> bits == 0;
+}
+
+/* What a field has on disk, in less bits than in memory. Returns false if it does not fit. */
+static INLINE bool get_bits(struct ctf_writer *w, const struct event_field *field,
+			    unsigned int bits, const uint8_t *bytes, uint64_t *out)
+{
+	uint64_t value;
+
+	if (field->type == EVENT_STRING) {
+		*out = ctf_string_id(w, bytes + field->at, field->size);
+		return (*out || !bytes[field->at]) && fits(*out, bits);
+	}
+	value = load(field, bytes);
+	*out = value;
+	switch (field->type) {
+	case EVENT_CODE:
+	case EVENT_FUNCTION:
+		*out = ctf_values_id(&w->code, value);
+		return *out && fits(*out, bits);
+	case EVENT_FLAGS:
+		*out = ctf_flags_id(w, value);
+		return (*out || !value) && fits(*out, bits);
+	case EVENT_DICTIONARY:
+		if (!fits(value, bits))
+			return false;
+		ctf_note_cache(w, (uint16_t)value);
+		return true;
+	case EVENT_PAGES:
+		*out = ctf_order_of(value);
+		return fits(*out, bits);
+	case EVENT_INT:
+	case EVENT_POINTER:
+		*out = value & (UINT64_MAX >> (64 - bits));
+		return fits_signed(value, bits);
+	default:
+		return fits(value, bits);
+	}
+}
+
+enum { MAX_WORDS = 4 };
+
+/* `fields` and all numbers are constants. */
+static INLINE bool put(struct ctf_writer *w, const struct event_field *fields, size_t n,
+		       unsigned int form, uint64_t header, const uint8_t *bytes)
+{
+	uint64_t words[MAX_WORDS + 1] = {header};
+	unsigned int pos = 8 * CTF_HEADER_BYTES;
+	uint8_t *at = w->bytes + w->used;
+
+#pragma GCC unroll 8
+	for (size_t i = 0; i < n; i++) {
+		const unsigned int bits = fields[i].bits[form];
+		uint64_t value;
+
+		if (!bits) {
+			if (load(&fields[i], bytes) != (uint64_t)(int64_t)fields[i].implied)
+				return false;
+			continue;
+		}
+		if (!get_bits(w, &fields[i], bits, bytes, &value))
+			return false;
+		words[pos / 64] |= value << pos % 64;
+		if (pos % 64 + bits > 64)
+			words[pos / 64 + 1] = value >> (64 - pos % 64);
+		pos += bits;
+	}
+#pragma GCC unroll 8
+	for (unsigned int i = 0; 64 * i < pos; i++)
+		ctf_store_word(at + i * sizeof(uint64_t), words[i]);
+	w->used += (pos + 7) / 8;
+	return true;
+}
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+#define PUT(name, fields, form)                                                             \
+	static bool name(struct ctf_writer *w, const struct ctf_form *f, uint64_t header,   \
+			 const uint8_t *bytes)                                              \
+	{                                                                                   \
+		(void)f;                                                                    \
+		return put(w, fields, LENGTH(fields), form, header, bytes);                 \
+	}
+
+/* 4- and 5-level paging */
+PUT(put_alloc, kmem_alloc_fields, 0)
+PUT(put_alloc_la57, kmem_alloc_fields, 1)
+PUT(put_page_alloc, kmem_page_alloc_fields, 0)
+PUT(put_page_alloc_la57, kmem_page_alloc_fields, 1)
+PUT(put_free, kmem_free_fields, 0)
+PUT(put_free_la57, kmem_free_fields, 1)
+PUT(put_cache_free, kmem_cache_free_fields, 0)
+PUT(put_cache_free_la57, kmem_cache_free_fields, 1)
+PUT(put_page_free, kmem_page_free_fields, 0)
+PUT(put_page_free_la57, kmem_page_free_fields, 1)
+
+PUT(put_ip, function_ip, 0)
+PUT(put_ip_parent, function_ip_parent, 0)
+PUT(put_ip_pid, function_ip_pid, 0)
+PUT(put_ip_parent_pid, function_ip_parent_pid, 0)
+PUT(put_ip_comm, function_ip_comm, 0)
+PUT(put_ip_parent_comm, function_ip_parent_comm, 0)
+PUT(put_ip_pid_comm, function_ip_pid_comm, 0)
+PUT(put_all, function_all, 0)
+
+enum { KNOWN_FORMS = 2 };
+
+static ctf_put_fn *const kmem[KMEM_NR_CLASSES][KNOWN_FORMS] = {
+	[KMEM_CLASS_KMALLOC] = {put_alloc, put_alloc_la57},
+	[KMEM_CLASS_CACHE_ALLOC] = {put_alloc, put_alloc_la57},
+	[KMEM_CLASS_PAGE_ALLOC] = {put_page_alloc, put_page_alloc_la57},
+	[KMEM_CLASS_KFREE] = {put_free, put_free_la57},
+	[KMEM_CLASS_CACHE_FREE] = {put_cache_free, put_cache_free_la57},
+	[KMEM_CLASS_PAGE_FREE] = {put_page_free, put_page_free_la57},
+};
+
+static ctf_put_fn *const function[FUNCTION_ALL + 1] = {
+	[0] = put_ip,
+	[FUNCTION_PARENT] = put_ip_parent,
+	[FUNCTION_PID] = put_ip_pid,
+	[FUNCTION_PARENT | FUNCTION_PID] = put_ip_parent_pid,
+	[FUNCTION_COMM] = put_ip_comm,
+	[FUNCTION_PARENT | FUNCTION_COMM] = put_ip_parent_comm,
+	[FUNCTION_PID | FUNCTION_COMM] = put_ip_pid_comm,
+	[FUNCTION_ALL] = put_all,
+};
+
+ctf_put_fn *ctf_put_known(const struct event_class *class, unsigned int form)
+{
+	if (class >= kmem_classes && class < kmem_classes + KMEM_NR_CLASSES && form < KNOWN_FORMS)
+		return kmem[class - kmem_classes][form];
+	if (class >= function_class(0) && class <= function_class(FUNCTION_ALL) && !form)
+		return function[class - function_class(0)];
+	return NULL;
+}

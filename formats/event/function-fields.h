@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_EVENT_FUNCTION_FIELDS_H
+#define SONDE_FORMATS_EVENT_FUNCTION_FIELDS_H
+
+#include "formats/event/function.h"
+
+/*
+ * The fields of function_class(), for those whose code the compiler is to make from them. All
+ * others use function_class().
+ */
+#define FIELD(member, type, ...)                                                   \
+	{                                                                          \
+#member, type, sizeof(((struct function_event *)0)->member),       \
+			offsetof(struct function_event, member), {__VA_ARGS__ }, 0 \
+	}
+
+/* A kernel has fewer than 2^16 traced functions, and no more than 2^22 threads. */
+#define IP FIELD(ip, EVENT_FUNCTION, 16, 64)
+#define PARENT FIELD(parent_ip, EVENT_CODE, 16, 64)
+#define PID FIELD(pid, EVENT_UINT, 22, 32)
+#define COMM FIELD(comm, EVENT_STRING, 10, 128)
+
+static const struct event_field function_ip[] = {IP};
+static const struct event_field function_ip_parent[] = {IP, PARENT};
+static const struct event_field function_ip_pid[] = {IP, PID};
+static const struct event_field function_ip_parent_pid[] = {IP, PARENT, PID};
+static const struct event_field function_ip_comm[] = {IP, COMM};
+static const struct event_field function_ip_parent_comm[] = {IP, PARENT, COMM};
+static const struct event_field function_ip_pid_comm[] = {IP, PID, COMM};
+static const struct event_field function_all[] = {IP, PARENT, PID, COMM};
+
+#undef FIELD
+#undef IP
+#undef PARENT
+#undef PID
+#undef COMM
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/kmem/cache-ids.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A guest has a few hundred caches; a hostile one gets no more memory than this. */
+enum { MAX_CACHES = 65535 };
+
+int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct cache_ids **out,
+		     struct error *err)
+{
+	struct cache_ids *ids = calloc(1, sizeof(*ids));
+
+	if (!ids)
+		return error_set(err, ENOMEM, "out of memory");
+	ids->slab = slab;
+	ids->writer = writer;
+	u64_map_init(&ids->by_address, sizeof(struct cache_info));
+	*out = ids;
+	return 0;
+}
+
+void cache_ids_destroy(struct cache_ids *ids)
+{
+	if (!ids)
+		return;
+	u64_map_deinit(&ids->by_address);
+	free(ids);
+}
+
+/* Merging a new cache into an old one raises the old one's object size. */
+static bool is_current(const struct cache_ids *ids, uint64_t cache, uint64_t batch,
+		       struct cache_info *known)
+{
+	uint64_t object_size, size;
+
+	if (batch && batch == known->batch)
+		return true;
+	known->batch = batch;
+	return !slab_cache_sizes(ids->slab, cache, &object_size, &size, NULL) &&
+	       object_size == known->object_size && size == known->size;
+}
+
+static const struct cache_info *remember(struct cache_ids *ids, uint64_t cache,
+					 const struct cache_info *info)
+{
+	const unsigned int recent = cache_ids_hash(cache, CACHE_RECENT_BITS);
+	const unsigned int known = cache_ids_hash(cache, CACHE_KNOWN_BITS);
+
+	ids->known[known / 64] |= UINT64_C(1) << known % 64;
+	ids->recent[recent].cache = cache;
+	ids->recent[recent].info = *info;
+	return &ids->recent[recent].info;
+}
+
+static void keep(struct cache_ids *ids, uint64_t cache, const struct cache_info *info)
+{
+	struct cache_info *slot = NULL;
+
+	if (ids->by_address.count < MAX_CACHES)
+		slot = u64_map_insert(&ids->by_address, cache, NULL);
+	if (slot)
+		*slot = *info;
+}
+
+static const struct cache_info *read_cache(struct cache_ids *ids, uint64_t cache, uint64_t batch)
+{
+	struct cache_info info = {.batch = batch};
+	struct slab_cache read;
+
+	if (slab_cache_read(ids->slab, cache, &read, NULL))
+		return NULL;
+	info.object_size = read.object_size;
+	info.size = read.size;
+	/* In early boot a cache has its sizes before its name: it is read again the next time. */
+	if (read.name[0] == '?' || read.name[0] == '\0') {
+		ids->unnamed = info;
+		return &ids->unnamed;
+	}
+	info.id = trace_writer_cache_id(ids->writer, read.name, read.object_size, read.size);
+	keep(ids, cache, &info);
+	return remember(ids, cache, &info);
+}
+
+const struct cache_info *cache_ids_look_up(struct cache_ids *ids, uint64_t cache, uint64_t batch)
+{
+	struct cache_info *known = u64_map_find(&ids->by_address, cache);
+
+	if (known && is_current(ids, cache, batch, known))
+		return remember(ids, cache, known);
+	return read_cache(ids, cache, batch);
+}
+
+const struct cache_info *cache_ids_look_up_any(struct cache_ids *ids, uint64_t cache)
+{
+	const struct cache_info *known = u64_map_find(&ids->by_address, cache);
+
+	return known ? remember(ids, cache, known) : read_cache(ids, cache, 0);
+}
+
+void cache_ids_remove(struct cache_ids *ids, uint64_t cache)
+{
+	const unsigned int recent = cache_ids_hash(cache, CACHE_RECENT_BITS);
+
+	u64_map_remove(&ids->by_address, cache);
+	if (ids->recent[recent].cache == cache)
+		ids->recent[recent].cache = 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_TRACERS_KMEM_CACHE_IDS_H
+#define SONDE_PATCHER_TRACERS_KMEM_CACHE_IDS_H
+
+#include "formats/base/u64-map.h"
+#include "formats/trace/writer.h"
+#include "introspect/slab/slab.h"
+
+/*
+ * The slab caches seen so far, by the gva of their struct kmem_cache, so that a name is read once
+ * per cache, and sizes once per batch of hits (struct probe_hit).
+ */
+struct cache_info {
+	uint64_t object_size, size; /* bytes */
+	uint64_t batch;             /* of the hit for which the sizes were read last; 0: of none */
+	uint16_t id;                /* in the trace's cache table; 0: it has no name yet */
+};
+
+enum { CACHE_RECENT_BITS = 8, CACHE_KNOWN_BITS = 12 };
+
+struct cache_ids {
+	struct slab_view *slab;
+	struct trace_writer *writer;
+	struct u64_map by_address; /* -> struct cache_info */
+	/* Some of these, by hash. */
+	struct {
+		uint64_t cache;
+		struct cache_info info;
+	} recent[1 << CACHE_RECENT_BITS];
+	/* A bit set, by hash: one that is not in it is not in by_address. */
+	uint64_t known[(1 << CACHE_KNOWN_BITS) / 64];
+	struct cache_info unnamed; /* the last one that had no name */
+};
+
+/* `slab` and `writer` are borrowed. -ENOMEM. */
+int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct cache_ids **out,
+		     struct error *err);
+void cache_ids_destroy(struct cache_ids *ids);
+
+/* cache_ids_get() and cache_ids_find() without a look at the recent ones. */
+const struct cache_info *cache_ids_look_up(struct cache_ids *ids, uint64_t cache, uint64_t batch);
+const struct cache_info *cache_ids_look_up_any(struct cache_ids *ids, uint64_t cache);
+
+/* cache_ids_forget() of one that may be known. */
+void cache_ids_remove(struct cache_ids *ids, uint64_t cache);
+
+static inline unsigned int cache_ids_hash(uint64_t cache, unsigned int bits)
+{
+	return (unsigned int)(cache * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits));
+}
+
+/* A cache for a hit of this batch; 0: as it is now. Valid until the next call; NULL if it cannot be
+ * read. */
+static inline const struct cache_info *cache_ids_get(struct cache_ids *ids, uint64_t cache,
+						     uint64_t batch)
+{
+	const unsigned int i = cache_ids_hash(cache, CACHE_RECENT_BITS);
+
+	if (ids->recent[i].cache == cache && batch && ids->recent[i].info.batch == batch)
+		return &ids->recent[i].info;
+	return cache_ids_look_up(ids, cache, batch);
+}
+
+/* The same for its id alone: the sizes may be old. */
+static inline const struct cache_info *cache_ids_find(struct cache_ids *ids, uint64_t cache)
+{
+	const unsigned int i = cache_ids_hash(cache, CACHE_RECENT_BITS);
+
+	if (ids->recent[i].cache == cache)
+		return &ids->recent[i].info;
+	return cache_ids_look_up_any(ids, cache);
+}
+
+/* The guest freed an object at this address: a struct kmem_cache there may become another one. */
+static inline void cache_ids_forget(struct cache_ids *ids, uint64_t cache)
+{
+	const unsigned int i = cache_ids_hash(cache, CACHE_KNOWN_BITS);
+
+	if (ids->known[i / 64] >> i % 64 & 1)
+		cache_ids_remove(ids, cache);
+}
+
+#endif
