@@ -86,9 +86,8 @@ static void set_closed(struct trace_writer *writer, struct writer_instance *inst
 	instance->open = !closed;
 }
 
-/* Take up an instance again that was closed. */
-static int reopen(struct trace_writer *writer, struct writer_instance *instance, const char *spec,
-		  struct error *err)
+static int set_spec(struct trace_writer *writer, struct writer_instance *instance, const char *spec,
+		    struct error *err)
 {
 	char *copy = strdup(spec);
 
@@ -98,8 +97,18 @@ static int reopen(struct trace_writer *writer, struct writer_instance *instance,
 	free((char *)(uintptr_t)instance->about.spec);
 	instance->about.spec = copy;
 	pthread_mutex_unlock(&writer->describe_lock);
-	set_closed(writer, instance, false);
 	return 0;
+}
+
+/* Take up an instance again that was closed. */
+static int reopen(struct trace_writer *writer, struct writer_instance *instance, const char *spec,
+		  struct error *err)
+{
+	int ret = set_spec(writer, instance, spec, err);
+
+	if (!ret)
+		set_closed(writer, instance, false);
+	return ret;
 }
 
 /* The metadata describes the instance before it has files. */
@@ -197,6 +206,17 @@ int trace_writer_add_instance(struct trace_writer *writer, const struct trace_in
 				 instance->name, TRACE_INSTANCE_NAME_MAX - 1);
 	pthread_mutex_lock(&writer->instances_lock);
 	ret = add_locked(writer, instance, err);
+	pthread_mutex_unlock(&writer->instances_lock);
+	return ret;
+}
+
+int trace_writer_set_spec(struct trace_writer *writer, unsigned int number, const char *spec,
+			  struct error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&writer->instances_lock);
+	ret = set_spec(writer, writer->instances[number], spec, err);
 	pthread_mutex_unlock(&writer->instances_lock);
 	return ret;
 }

@@ -67,6 +67,9 @@ int trace_writer_add_instance(struct trace_writer *writer, const struct trace_in
 
 /* Write what its streams hold. Events that come to its sinks afterwards are lost, and counted. */
 void trace_writer_close_instance(struct trace_writer *writer, unsigned int number);
+/* It goes on with another spec, which the sidecar will say. -ENOMEM. */
+int trace_writer_set_spec(struct trace_writer *writer, unsigned int number, const char *spec,
+			  struct error *err);
 
 /* Where events of an instance's vCPU go. Lives as long as the writer. */
 struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned int number,

@@ -25,6 +25,12 @@ static void close_in_writer(struct trace_session *s, int number)
 	trace_writer_close_instance(s->writer, (unsigned int)number);
 }
 
+/* Without memory the sidecar has the former one. */
+static void set_spec_in_writer(struct trace_session *s, int number, const char *spec)
+{
+	trace_writer_set_spec(s->writer, (unsigned int)number, spec, NULL);
+}
+
 static void add_lost_in_writer(struct trace_session *s, int number, uint64_t n)
 {
 	trace_writer_add_lost(s->writer, (unsigned int)number, n);
@@ -44,6 +50,7 @@ static uint64_t lost_in_writer(struct trace_session *s, int number)
 
 const struct stream_ops session_streams = {.open = open_in_writer,
 					   .close = close_in_writer,
+					   .set_spec = set_spec_in_writer,
 					   .add_lost = add_lost_in_writer,
 					   .lost = lost_in_writer,
 					   .output = {event_batch_put, event_batch_end}};
@@ -385,6 +392,17 @@ size_t instances_ordered(const struct trace_session *s, const struct instance_li
 
 /* --- changes --------------------------------------------------------------------------------- */
 
+/* Instances that go on with the stream of one of before. */
+static void tell_specs(struct trace_session *s, const struct instance_list *old)
+{
+	for (size_t i = 0; s->stream_ops->set_spec && i < s->instances.n; i++) {
+		const struct session_instance *instance = s->instances.v[i];
+
+		if (instance->stream && find(old, instance->spec.name) && !contains(old, instance))
+			s->stream_ops->set_spec(s, instance->stream->number, instance->spec.text);
+	}
+}
+
 int trace_session_set_instances(struct trace_session *s, const char *const *specs, size_t n,
 				struct error *err)
 {
@@ -402,6 +420,7 @@ int trace_session_set_instances(struct trace_session *s, const char *const *spec
 	}
 	old = s->instances;
 	s->instances = next;
+	tell_specs(s, &old);
 	instances_drop(s, &old, &next);
 	instances_reap(s);
 	return 0;

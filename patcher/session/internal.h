@@ -68,6 +68,8 @@ struct stream_ops {
 	int (*open)(struct trace_session *session, const struct trace_instance *instance,
 		    struct event_sink **sinks, struct error *err);
 	void (*close)(struct trace_session *session, int number);
+	/* A stream goes on with another spec. May be NULL. */
+	void (*set_spec)(struct trace_session *session, int number, const char *spec);
 	/* Events that were lost in front of a stream, more than told before; and all that the
 	 * stream itself has lost. Both may be NULL. */
 	void (*add_lost)(struct trace_session *session, int number, uint64_t n);

@@ -192,19 +192,26 @@ static void test_side_by_side(void)
 	scratch_remove(&dir);
 }
 
-static uint64_t lost_of(const char *path, size_t instance)
+static struct sidecar *load_sidecar(const char *path)
 {
 	struct sidecar *sidecar = NULL;
 	struct trace_files *files;
-	uint64_t lost = UINT64_MAX;
 
-	if (trace_files_open(path, &files, NULL))
+	if (trace_files_open(path, &files, NULL) || sidecar_load(files, &sidecar, NULL))
 		abort();
-	if (!sidecar_load(files, &sidecar, NULL) && instance < sidecar->nr_instances)
-		lost = sidecar->instances[instance].lost;
-	sidecar_destroy(sidecar);
 	trace_files_close(files);
-	return lost;
+	return sidecar;
+}
+
+static void check_sidecar(const char *path)
+{
+	struct sidecar *sidecar = load_sidecar(path);
+	const struct sidecar_instance *instances = sidecar->instances;
+
+	is_u64(instances[0].lost, 7, "an instance's losses are in the sidecar");
+	is_u64(instances[1].lost, 0, "and not another's");
+	is_str(instances[1].about.spec, "function:x", "as is its last spec");
+	sidecar_destroy(sidecar);
 }
 
 static void test_coming_and_going(void)
@@ -240,9 +247,9 @@ static void test_coming_and_going(void)
 	trace_writer_counts(writer, 1, &counts);
 	is_u64(counts.overruns, 1, "the event that came too late is counted as lost");
 	trace_writer_add_lost(writer, 0, 6);
+	ok(!trace_writer_set_spec(writer, 1, "function:x", NULL), "a spec changes");
 	finish(writer);
-	is_u64(lost_of(dir.path, 0), 7, "an instance's losses are in the sidecar");
-	is_u64(lost_of(dir.path, 1), 0, "and not another's");
+	check_sidecar(dir.path);
 	count_events(dir.path, n, &ordered);
 	ok(n[0] == 1000 && n[1] == 1000 && ordered,
 	   "an instance that comes back goes on in its streams");

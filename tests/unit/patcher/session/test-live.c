@@ -26,7 +26,8 @@ static unsigned int stops; /* by this thread, without those inside of others */
 
 static void count_stop(struct fake_guest *fg)
 {
-	stops += fg->stopped == 1 && pthread_equal(pthread_self(), self);
+	if (pthread_equal(pthread_self(), self))
+		stops += fg->stopped == 1;
 }
 
 static void begin(bool exitless, const char *first, const char *second)
