@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/ctf/values.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,8 +106,8 @@ struct ctf_value *ctf_dictionary_copy(struct ctf_dictionary *dictionary, size_t 
 
 /* --- of a stream ----------------------------------------------------------------------------- */
 
-void ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_t *table_bytes,
-		     size_t bytes_each, struct call_sites *sites)
+int ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_t *table_bytes,
+		    size_t bytes_each, struct call_sites *sites, unsigned int recent_bits)
 {
 	memset(values, 0, sizeof(*values));
 	values->all = all;
@@ -114,8 +115,10 @@ void ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size
 	values->table_bytes = table_bytes;
 	values->bytes_each = bytes_each;
 	values->sites = sites;
+	values->recent_shift = 64 - recent_bits;
+	values->recent = calloc((size_t)1 << recent_bits, sizeof(*values->recent));
 	u64_map_init(&values->known, sizeof(struct known_value));
-	u64_map_set_budget(&values->known, all->budget);
+	return values->recent ? 0 : -ENOMEM;
 }
 
 void ctf_values_deinit(struct ctf_values *values)

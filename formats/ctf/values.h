@@ -35,8 +35,6 @@ void ctf_dictionary_deinit(struct ctf_dictionary *dictionary);
 /* A copy of all, to be freed: the value at i has id i + 1. NULL without memory, or values. */
 struct ctf_value *ctf_dictionary_copy(struct ctf_dictionary *dictionary, size_t *count);
 
-enum { CTF_RECENT_BITS = 11 };
-
 struct ctf_used_value {
 	struct ctf_value value;
 	unsigned int id;
@@ -52,15 +50,17 @@ struct ctf_values {
 	size_t *table_bytes;      /* counts what the packet's tables take: */
 	size_t bytes_each;        /* so much for each value */
 	struct call_sites *sites; /* is told of each value; or NULL */
+	unsigned int recent_shift;
 	struct {
 		uint64_t value; /* the first word; the second is 0 */
 		uint32_t id, packet;
-	} recent[1 << CTF_RECENT_BITS]; /* some of those in use, by hash */
+	} * recent; /* some of those in use, by hash */
 };
 
-/* What the members are is said above; they must outlive the result. */
-void ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_t *table_bytes,
-		     size_t bytes_each, struct call_sites *sites);
+/* What the members are is said above; they must outlive the result. 2^recent_bits values (1 to 32)
+ * are found without a look-up. -ENOMEM. */
+int ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_t *table_bytes,
+		     size_t bytes_each, struct call_sites *sites, unsigned int recent_bits);
 void ctf_values_deinit(struct ctf_values *values);
 
 /* A new packet begins: it uses none. */
@@ -72,7 +72,7 @@ unsigned int ctf_values_find(struct ctf_values *values, const struct ctf_value *
 /* The same for a single word, mostly without a look-up. */
 static inline unsigned int ctf_values_id(struct ctf_values *values, uint64_t word)
 {
-	uint64_t hash = word * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CTF_RECENT_BITS);
+	uint64_t hash = word * UINT64_C(0x9e3779b97f4a7c15) >> values->recent_shift;
 	const struct ctf_value value = {{word, 0}};
 	unsigned int id;
 

@@ -190,15 +190,26 @@ static int add_file(struct ctf_writer *w, const struct ctf_encoder *encoder)
 	return output_add(encoder->output, &w->file.base, &w->base.output);
 }
 
-static void init_values(struct ctf_writer *w)
+/* Bits of how many values of code a stream finds at once: a kernel has some thousands of call sites
+ * that allocate, and tens of thousands of functions. */
+static unsigned int code_bits(const struct ctf_instance *instance)
+{
+	return instance->code.max > UINT16_MAX / 2 ? 13 : 11;
+}
+
+static int init_values(struct ctf_writer *w)
 {
 	const size_t code_bytes = ctf_tables[CTF_TABLE_CODE].entry_bytes;
 	const size_t flags_bytes = ctf_tables[CTF_TABLE_FLAGS].entry_bytes;
 	const size_t string_bytes = ctf_tables[CTF_TABLE_STRINGS].entry_bytes;
+	struct ctf_instance *instance = w->instance;
+	int ret = ctf_values_init(&w->code, &instance->code, &w->table_bytes, code_bytes, w->sites,
+				  code_bits(instance));
 
-	ctf_values_init(&w->code, &w->instance->code, &w->table_bytes, code_bytes, w->sites);
-	ctf_values_init(&w->flags, &w->instance->flags, &w->table_bytes, flags_bytes, NULL);
-	ctf_values_init(&w->strings, &w->instance->strings, &w->table_bytes, string_bytes, NULL);
+	ret |= ctf_values_init(&w->flags, &instance->flags, &w->table_bytes, flags_bytes, NULL, 6);
+	ret |= ctf_values_init(&w->strings, &instance->strings, &w->table_bytes, string_bytes, NULL,
+			       1);
+	return ret;
 }
 
 static int add_stream(struct trace_encoder *base, unsigned int instance, unsigned int vcpu,
@@ -224,9 +235,11 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 	w->plan = w->instance->plan;
 	w->stream = instance;
 	w->vcpu = vcpu;
-	init_values(w);
+	w->file.fd = -1;
+	ret = init_values(w);
 	begin_packet(w);
-	ret = add_file(w, encoder);
+	if (!ret)
+		ret = add_file(w, encoder);
 	if (ret) {
 		destroy_stream(&w->base);
 		return ret;

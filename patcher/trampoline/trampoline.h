@@ -148,7 +148,7 @@ struct trampoline_place {
 	bool has_words; /* stack or items */
 	/* The fields of one word that a hit has: from which word of the record's fields to which of
 	 * the hit. */
-	struct {
+	struct trampoline_move {
 		uint8_t from, to;
 	} moves[FIELD_COUNT];
 	uint8_t nr_moves;
@@ -212,11 +212,11 @@ static inline void trampoline_read(const struct trampoline_place *place,
 				   const struct ring_taken *taken, struct probe_hit *hit)
 {
 	uint64_t *const words = (uint64_t *)hit;
+	const struct trampoline_move *const end = place->moves + place->nr_moves;
 
 	memset(&hit->call_site, 0, sizeof(*hit) - offsetof(struct probe_hit, call_site));
-	for (unsigned int i = 0; i < place->nr_moves; i++)
-		words[place->moves[i].to] =
-			__atomic_load_n(&taken->fields[place->moves[i].from], __ATOMIC_RELAXED);
+	for (const struct trampoline_move *move = place->moves; move < end; move++)
+		words[move->to] = __atomic_load_n(&taken->fields[move->from], __ATOMIC_RELAXED);
 	hit->key += RECORD_KEY_BIAS;
 	if (place->has_words)
 		trampoline_read_words(place, taken, hit);
