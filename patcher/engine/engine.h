@@ -165,6 +165,13 @@ struct engine_ops {
 	bool (*refresh)(struct engine *engine);
 
 	/*
+	 * The guest, which is stopped, has taken CPUs on or off line: read their time stamp
+	 * counters and numbers again. -EAGAIN: one is being started. Another error: what is
+	 * recorded from now on cannot be put in order. NULL: that does not matter.
+	 */
+	int (*check_cpus)(struct engine *engine, struct error *err);
+
+	/*
 	 * The guest is stopped: put its own text back. An error leaves the engine installed, for
 	 * another try. After 0 no vCPU enters the engine's code any more, but vCPUs and tasks may
 	 * be inside until finish(). The outcome is added to *outcome, which may be NULL.

@@ -2,6 +2,7 @@
 /* The ring engine comes into a guest, and leaves it again. */
 #include <errno.h>
 #include <stdlib.h>
+#include "introspect/tasks/percpu.h"
 #include "patcher/engine/ring-internal.h"
 
 enum {
@@ -70,6 +71,15 @@ static bool refresh(struct engine *engine)
 
 	ring_engine_read_clocks(x, NULL);
 	return !has_started_cpus(x->kernel);
+}
+
+static int check_cpus(struct engine *engine, struct error *err)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+	int32_t number;
+	int ret = percpu_cpu_number(x->kernel, &number, err);
+
+	return ret ? ret : ring_engine_read_clocks(x, err);
 }
 
 /* --- going ----------------------------------------------------------------------------------- */
@@ -269,6 +279,7 @@ static const struct engine_ops ring_ops = {
 	.settle = ring_engine_settle,
 	.take_saved_array = ring_engine_take_saved_array,
 	.refresh = refresh,
+	.check_cpus = check_cpus,
 	.withdraw = withdraw,
 	.finish = finish,
 	.end = end,

@@ -23,7 +23,7 @@
  * Inside of a trace session: session.c starts and stops, switch.c chooses the engine, change.c
  * changes the instances (ordered.c and direct.c those of their lanes), dispatch.c is what vCPUs'
  * threads do in between, asks.c what a guest without traps asks meanwhile, leaving.c holds one
- * with traps, sampler.c bounds the rate of traps, status.c reports.
+ * with traps, cpus.c follows its CPUs, sampler.c bounds the rate of traps, status.c reports.
  */
 
 /*
@@ -163,6 +163,8 @@ struct trace_session {
 	struct kprobe_handoff kprobes;
 	struct session_asks asks;
 	const char *_Atomic leaving_kernel; /* what the guest does; NULL: it stays */
+	uint64_t online_cpus;               /* the guest's mask at the last look */
+	struct first_error cpus_differ;     /* why they cannot be traced as before */
 	uint64_t leaving_ms;                /* host time since which, in a guest with traps */
 	struct sampler sampler;
 	struct site_refusal *refused; /* room to report all refusals */
@@ -233,6 +235,13 @@ const char *session_ask_leaving(enum session_ask kind);
 /* With the guest, which has traps, stopped: from now on it waits before it leaves its kernel.
  * oneshot_disarm_all() lets it go. */
 int session_watch_leaving(struct trace_session *session, struct error *err);
+
+/* --- cpus.c ----------------------------------------------------------------------------------- */
+
+/* At a start: those that are on line now were checked. */
+void session_note_cpus(struct trace_session *session);
+/* Some times per second while tracing: check again when the guest has changed them. */
+void session_follow_cpus(struct trace_session *session);
 
 /* --- instances.c ------------------------------------------------------------------------------ */
 

@@ -286,6 +286,7 @@ static int start_stopped(struct trace_session *s, struct error *err)
 		return ret;
 	}
 	s->enabled = true;
+	session_note_cpus(s);
 	sampler_begin(&s->sampler, s->options.max_rate, guest->clock->now_ns(guest));
 	if (!s->starts++)
 		s->from_first_allocation = first;
@@ -346,6 +347,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		return ret;
 	prepare_oneshots(s);
 	s->leaving_kernel = NULL;
+	s->cpus_differ = (struct first_error){0};
 	s->restored = (struct patch_outcome){0};
 	ret = start_stopped(s, err);
 	s->guest->control->resume(s->guest, NULL);
@@ -368,6 +370,7 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 	if (ret)
 		return ret;
 	session_poll(s);
+	session_follow_cpus(s);
 	ret = direct_start(s, err);
 	return ret ? ret : modules_follow(s, err);
 }

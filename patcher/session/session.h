@@ -182,11 +182,11 @@ int trace_session_translate(const struct trace_session *session, uint64_t gva, u
 			    struct error *err);
 
 /*
- * What the guest does that no trace survives: "the guest hibernates", "the guest starts another
- * kernel (kexec)"; NULL: nothing. It waits in its kernel until the session has been stopped, for 20
- * s at most. Any thread.
+ * Why the session is to be stopped: the guest hibernates, or starts another kernel (kexec), for
+ * which it waits in its kernel, 20 s at most; or its CPUs have changed so that records cannot be
+ * put in order any more. NULL: it may go on. Valid until the session is destroyed. Any thread.
  */
-const char *trace_session_leaving_kernel(const struct trace_session *session);
+const char *trace_session_must_end(const struct trace_session *session);
 
 /* The first thing that went wrong while tracing, in a trap handler for instance; NULL: nothing. Any
  * thread. */

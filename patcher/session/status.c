@@ -277,9 +277,12 @@ int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name
 	return ret ? ret : kernel_names_lookup(s->names, gva, name, name_size, start, size);
 }
 
-const char *trace_session_leaving_kernel(const struct trace_session *s)
+const char *trace_session_must_end(const struct trace_session *s)
 {
-	return atomic_load(&s->leaving_kernel);
+	const char *leaving = atomic_load(&s->leaving_kernel);
+	const struct error *cpus = first_error_get(&s->cpus_differ);
+
+	return leaving ? leaving : cpus ? cpus->text : NULL;
 }
 
 const struct error *trace_session_failure(const struct trace_session *s)

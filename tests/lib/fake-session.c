@@ -49,6 +49,7 @@ static const struct fake_symbol symbols[] = {
 	{"this_cpu_off", FAKE_THIS_CPU_OFF},
 	{"runqueues", FAKE_RUNQUEUES},
 	{"init_task", FAKE_INIT_TASK},
+	{"__cpu_online_mask", FAKE_CPU_ONLINE_MASK},
 	{"system_state", FAKE_SYSTEM_STATE},
 	{"slab_state", FAKE_SLAB_STATE},
 	{"ftrace_pages_start", FAKE_FTRACE_PAGES},
@@ -181,6 +182,7 @@ static void put_heap(struct fake_kernel *base)
 	fake_put32(base, page + 48, 0xf5000000); /* PGTY_slab */
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 3);
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_SLAB_STATE, 3);
+	fake_put64(base, FAKE_PHYS_TEXT + FAKE_CPU_ONLINE_MASK, (1u << FAKE_VCPUS) - 1);
 	fake_put64(base, FAKE_PHYS_TEXT + FAKE_FTRACE_PAGES, fake_direct(FAKE_FTRACE_LIST_GPA));
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_ALTERNATIVES_PATCHED, 1);
 }

@@ -86,6 +86,7 @@ enum {
 	FAKE_INIT_TASK = 0x33000, /* the only one of its list, unless a test adds some */
 	FAKE_PER_CPU_GPA = FAKE_HEAP_GPA + 0x100000, /* a page of each vCPU */
 	FAKE_FTRACE_LOCK = 0x30018,                  /* its owner */
+	FAKE_CPU_ONLINE_MASK = 0x30020,              /* u64, all vCPUs */
 
 	FAKE_CACHE_GPA = FAKE_HEAP_GPA,
 	FAKE_OBJECT_GPA = FAKE_HEAP_GPA + 0x1000,

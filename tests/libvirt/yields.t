@@ -17,6 +17,7 @@ use AttachTest;
 use Files;
 use GuestLog;
 use Process;
+use Tree;
 
 my @kernels = split ' ', $ENV{YIELD_KERNELS} // '6.1';
 use constant TROUBLE => (WARNINGS, 'ftrace fail', 'write error', "can't (?:open|create)", 'not found');
@@ -147,7 +148,30 @@ sub test_hibernation {
 	is_as_before($name, "$version: hibernated");
 }
 
+# The other kernel ticks, too; its initramfs has none to start.
+sub test_kexec {
+	my ($version) = @_;
+	my ($name, $image) = ('kexec-' . $version =~ s/\./-/r, "$build/kernels/$version/vmlinuz");
+	build_initrd("$work/small", "$tree/tests/libvirt/ticks=/etc/rc");
+	build_initrd("$work/large", "$FindBin::RealBin/yields-inside=/etc/rc", "$image=/boot/vmlinuz", "$work/small=/boot/initrd");
+	start_ticking($name, kernel => $image, initrd => "$work/large", line => 1, mib => 512);
+	my $pid = $libvirt->spawn('left', attach_command($name));
+	ok(wait_tracing(), "$version: to start another kernel: attach traces") or diag(log_of('left'));
+	$libvirt->tell($name, 'kexec');
+	is($libvirt->wait_for($pid, 120), 0, "$version: kexec ends attach with status 0") or diag(log_of('left'));
+	like(log_of('left'), qr/^sonde attach: the guest starts another kernel \(kexec\), and the trace ended with it$/m, "$version: attach says so");
+	my $again = sub { my $n = () = $libvirt->serial($name) =~ /Linux version/g; return $n == 2 && $libvirt->serial($name) =~ /Linux version.*Linux version.*tick/s };
+	ok(wait_until(120, $again), "$version: the other kernel boots") or describe($name);
+	ok(wait_undone(), "$version: nothing is left to be undone") or diag(log_of('left'));
+	unlike($libvirt->virsh('dumpxml', $name), qr/ua-sonde/, "$version: the device has gone");
+	is_untroubled($libvirt->serial($name) =~ s/\r//gr, "$version: neither kernel's log has warnings", TROUBLE);
+	my ($status, $text) = attach($name, '--duration', 1);
+	is($status, 0, "$version: the other kernel can be traced") or diag($text);
+	$libvirt->destroy($name);
+}
+
 AttachTest::start();
 build_initrd("$work/initrd", "$FindBin::RealBin/yields-inside=/etc/rc");
 test_kernel($_) for @kernels;
+test_kexec($kernels[0]);
 done_testing();

@@ -5,8 +5,11 @@
  *   provoke kmalloc BYTES   makes the kernel kmalloc() that many bytes; its refusal is expected
  *   provoke idly COMMAND... runs the command with SCHED_IDLE
  *   provoke hold CPU        occupies the CPU with a higher priority, until killed
+ *   provoke kexec KERNEL INITRD COMMAND_LINE   starts another kernel
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/reboot.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void check(bool pass, const char *what)
@@ -58,6 +62,20 @@ static void hold(int cpu)
 		;
 }
 
+static void start_kernel(char **arguments)
+{
+	int kernel = open(arguments[0], O_RDONLY), initrd = open(arguments[1], O_RDONLY);
+
+	check(kernel >= 0, arguments[0]);
+	check(initrd >= 0, arguments[1]);
+	check(!syscall(SYS_kexec_file_load, kernel, initrd, strlen(arguments[2]) + 1, arguments[2],
+		       0UL),
+	      "kexec_file_load");
+	check(!syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
+		       LINUX_REBOOT_CMD_KEXEC, NULL),
+	      "kexec");
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "kmalloc") == 0)
@@ -66,6 +84,8 @@ int main(int argc, char **argv)
 		idly(argv + 2);
 	else if (argc == 3 && strcmp(argv[1], "hold") == 0)
 		hold(atoi(argv[2]));
+	else if (argc == 5 && strcmp(argv[1], "kexec") == 0)
+		start_kernel(argv + 2);
 	else
 		return 2;
 	return 0;

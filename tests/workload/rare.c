@@ -6,7 +6,8 @@
  *
  * - bulk allocation of pages into an array (a splice from /proc);
  * - compaction, with memory that is used in every other page;
- * - a block of memory goes off line and comes back, if the guest can spare one.
+ * - a block of memory goes off line and comes back, if the guest can spare one;
+ * - so does the last CPU, if there are several.
  *
  * It prints what it did. What a kernel lacks is left out.
  */
@@ -98,13 +99,23 @@ static bool cycle_block(void)
 	return good;
 }
 
+static bool cycle_cpu(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online",
+		 sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	return write_to(path, "0") && write_to(path, "1");
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
 		return 2;
 	printf("rare: splice %s", splice_from("/proc/meminfo") ? "done" : "failed");
 	printf(", compaction %s", compact() ? "done" : "failed");
-	printf(", memory block %s\n", cycle_block() ? "off and on" : "stays");
+	printf(", memory block %s", cycle_block() ? "off and on" : "stays");
+	printf(", CPU %s\n", cycle_cpu() ? "off and on" : "stays");
 	fflush(stdout);
 	execvp(argv[1], argv + 1);
 	perror(argv[1]);

@@ -31,6 +31,7 @@ struct recorder {
 	uint64_t starts; /* how often tracing was switched on */
 	int64_t started_ns, started_realtime_ns;
 	const char *ended;         /* why the trace ended, if not by a command, a signal or the guest */
+	char ended_text[256];      /* where that may be kept */
 	const char *limit_reached; /* the option that ended the run; or NULL */
 	struct error failed;       /* the first failure; code 0: none */
 	struct trace_status last;  /* of the session, before it was destroyed */

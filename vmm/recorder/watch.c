@@ -153,16 +153,17 @@ const char *recorder_ended(const struct recorder *r)
 	return r->ended;
 }
 
-/* With the lock held. The guest waits until its kernel has its own text back, and can be left. */
-static void leave_kernel(struct recorder *r)
+/* With the lock held. The guest may wait until its kernel has its own text back. */
+static void end_if_due(struct recorder *r)
 {
-	const char *why = trace_session_leaving_kernel(r->session);
+	const char *why = trace_session_must_end(r->session);
 	struct error err;
 	int ret = why ? trace_session_stop(r->session, &err) : -EALREADY;
 
 	if (ret == -EALREADY)
 		return;
-	r->ended = why;
+	snprintf(r->ended_text, sizeof(r->ended_text), "%s", why);
+	r->ended = r->ended_text;
 	recorder_clear_progress(r);
 	fprintf(stderr, "sonde %s: %s: tracing has ended\n", r->config.verb, why);
 	if (ret)
@@ -180,7 +181,7 @@ static void tick_session(void *arg)
 	recorder_print_switched(r);
 	recorder_print_instances(r);
 	if (r->session)
-		leave_kernel(r);
+		end_if_due(r);
 	pthread_mutex_unlock(&r->lock);
 }
 

@@ -217,10 +217,10 @@ static void test_leaving(enum session_ask kind, const char *why)
 	uint64_t asked;
 
 	begin();
-	ok(!trace_session_leaving_kernel(fs.session), "the guest stays in its kernel");
+	ok(!trace_session_must_end(fs.session), "the guest stays in its kernel");
 	asked = ask(kind, 0);
 	is_u64((uint64_t)answer(kind, asked, SOON_MS), 0, "the guest waits");
-	is_str(trace_session_leaving_kernel(fs.session), why, "the session says what it does");
+	is_str(trace_session_must_end(fs.session), why, "the session says what it does");
 	ok(*fake_text(&fs.fg, FAKE_KFREE) == JMP, "tracing goes on until it is stopped");
 	end();
 }

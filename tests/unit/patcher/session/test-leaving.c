@@ -51,11 +51,11 @@ static void test_leaving(uint64_t function, const char *why, bool exitless)
 	uint64_t rsp;
 
 	begin(exitless);
-	ok(!trace_session_leaving_kernel(fs.session), "the guest stays in its kernel");
+	ok(!trace_session_must_end(fs.session), "the guest stays in its kernel");
 	is_u64((uint64_t)fake_session_call(&fs, 1, function, 0), 1, "the function is one trap");
 	ok(sleeps(1), "the task sleeps");
 	rsp = fs.fg.vcpus[1].regs.rsp;
-	is_str(trace_session_leaving_kernel(fs.session), why, "the session says what it does");
+	is_str(trace_session_must_end(fs.session), why, "the session says what it does");
 	sleep_again(1);
 	ok(sleeps(1) && fs.fg.vcpus[1].regs.rsp == rsp, "it sleeps as long as tracing is on");
 	ok(!trace_session_stop(fs.session, NULL), "tracing stops");
@@ -65,7 +65,7 @@ static void test_leaving(uint64_t function, const char *why, bool exitless)
 	is_u64((uint64_t)wake(1), 0, "the task goes on, and meets no trap");
 	fs.text[FAKE_MSLEEP] = RET;
 	ok(!trace_session_start(fs.session, NULL, NULL) &&
-		   !trace_session_leaving_kernel(fs.session) &&
+		   !trace_session_must_end(fs.session) &&
 		   *fake_text(&fs.fg, function) == TRAP,
 	   "tracing may start again, and watches for the next time");
 	fake_session_end(&fs);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Sessions whose guest takes CPUs on and off line. */
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/engine/ring-internal.h"
+#include "patcher/session/internal.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+
+enum {
+	RING_BYTES = 64 << 10,
+	ALL = (1 << FAKE_VCPUS) - 1,
+	WITHOUT_2 = ALL & ~(1 << 2),
+	BEHIND = 5000
+};
+
+static struct fake_session fs;
+
+static void begin(bool exitless)
+{
+	const struct trace_options options = {.exitless = exitless, .ring_bytes = RING_BYTES};
+
+	fake_session_create(&fs);
+	trace_session_set_options(fs.session, &options);
+	ok(!trace_session_start(fs.session, NULL, NULL), "a session starts");
+}
+
+static void set_online(uint64_t mask)
+{
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_CPU_ONLINE_MASK, mask);
+}
+
+/* Whether the session may go on; *stops: for how many stops of the guest it took. */
+static bool goes_on(unsigned int *stops)
+{
+	const unsigned int before = fs.fg.stops;
+
+	if (trace_session_tick(fs.session, NULL))
+		return false;
+	*stops = fs.fg.stops - before;
+	return !trace_session_must_end(fs.session);
+}
+
+static void test_same(void)
+{
+	unsigned int stops;
+
+	begin(true);
+	goes_on(&stops);
+	ok(goes_on(&stops) && !stops, "while the CPUs stay the same the guest is not stopped");
+	set_online(WITHOUT_2);
+	ok(goes_on(&stops) && stops, "when one goes off line, all are checked");
+	ok(goes_on(&stops) && !stops, "once");
+	fs.fg.vcpus[2].tsc_behind = 500;
+	set_online(ALL);
+	ok(goes_on(&stops), "when it comes back with nearly the same counter, tracing goes on");
+	is_u64(ring_engine_of(fs.session->ring_engine)->vcpus[2].clock.ns0 -
+		       ring_engine_of(fs.session->ring_engine)->vcpus[2].clock.tsc0,
+	       500, "with the counter that it has now");
+	fake_session_end(&fs);
+}
+
+static void test_skewed(void)
+{
+	unsigned int stops;
+
+	begin(true);
+	fs.fg.vcpus[2].tsc_behind = BEHIND;
+	set_online(WITHOUT_2);
+	ok(!goes_on(&stops), "a counter that was set ends tracing");
+	is_str(trace_session_must_end(fs.session),
+	       "the guest has changed its CPUs: the time stamp counters of vCPUs 0 and 2 differ",
+	       "the session says why");
+	fs.fg.vcpus[2].tsc_behind = 0;
+	ok(!trace_session_stop(fs.session, NULL) && !trace_session_start(fs.session, NULL, NULL),
+	   "tracing may start again");
+	ok(goes_on(&stops), "and goes on if they agree");
+	fake_session_end(&fs);
+}
+
+static void test_renumbered(void)
+{
+	const uint64_t at = FAKE_PER_CPU_GPA + 2 * 0x1000 + FAKE_CPU_NUMBER - FAKE_PER_CPU;
+	unsigned int stops;
+
+	begin(true);
+	fake_put32(&fs.fg.base, at, 3);
+	set_online(WITHOUT_2);
+	ok(!goes_on(&stops) && strstr(trace_session_must_end(fs.session), "finds 3 for the number"),
+	   "another number ends tracing");
+	fake_put32(&fs.fg.base, at, 2);
+	fake_session_end(&fs);
+}
+
+/* It is in long mode, and has no per-CPU data yet. */
+static void test_starting(void)
+{
+	unsigned int stops;
+	uint64_t base;
+
+	begin(true);
+	base = fs.fg.vcpus[2].sregs.gs_base;
+	fs.fg.vcpus[2].sregs.gs_base = 0;
+	set_online(WITHOUT_2);
+	ok(goes_on(&stops) && stops, "a CPU that is being started does not end tracing");
+	ok(goes_on(&stops) && stops, "it is looked at again");
+	fs.fg.vcpus[2].sregs.gs_base = base;
+	ok(goes_on(&stops) && stops && goes_on(&stops) && !stops, "until it has started");
+	fake_session_end(&fs);
+}
+
+static void test_traps(void)
+{
+	unsigned int stops;
+
+	begin(false);
+	fs.fg.vcpus[2].tsc_behind = BEHIND;
+	set_online(WITHOUT_2);
+	ok(goes_on(&stops), "in trap mode the counters do not matter");
+	fake_session_end(&fs);
+}
+
+int main(void)
+{
+	test_same();
+	test_skewed();
+	test_renumbered();
+	test_starting();
+	test_traps();
+	return tap_done();
+}
