@@ -1,0 +1,56 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# A traced guest hibernates, or starts another kernel with kexec: tracing ends before, with a reason, and the guest goes on
+# undisturbed. GUEST='6.12' for another kernel than 6.1.
+use strict;
+use warnings;
+use FindBin;
+use Test::More;
+
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
+use GuestConfigs;
+use GuestLog;
+use Testbed;
+use Tree;
+
+my %ways = (
+	hibernation => {mode => 'exitless', why => 'the guest hibernates', status => 0, proof => qr/hibernation: .*[Ii]mage created/},
+	kexec => {mode => 'trap', why => 'the guest starts another kernel (kexec)', status => 3, proof => qr/Linux version.*Linux version.*sonde-guest: init/s},
+);
+
+sub make_initrd {
+	my ($out, $image) = @_;
+	build_initrd("$out/small");
+	build_initrd("$out/initrd", "$FindBin::RealBin/leave-inside=/bin/leave-inside", "$image=/boot/vmlinuz", "$out/small=/boot/initrd");
+}
+
+sub test_way {
+	my ($version, $what) = @_;
+	my $way = $ways{$what};
+	my $out = "$build/guest/leave-$version-$what";
+	my $image = kernel_image($version);
+	empty_folder($out);
+	make_initrd($out, $image);
+	is(on_kvm_host({timeout => 240, mem => 2048}, "$FindBin::RealBin/leave-guest", $out, $image, "$out/initrd", $way->{mode}, "leave-inside $what"),
+		0, 'leave-guest ran on the KVM host');
+	my ($log, $err) = (read_log("$out/log"), slurp("$out/err"));
+	is(slurp("$out/status"), "$way->{status}\n", "sonde run exits with status $way->{status}") or diag($err);
+	like($err, qr/^sonde run: \Q$way->{why}\E: tracing has ended$/m, 'sonde run says why tracing ends');
+	my ($ended) = slurp("$out/trace/.sonde.json") =~ /"ended": "([^"]*)"/;
+	is($ended, $way->{why}, 'the trace names the reason');
+	like($log, $way->{proof}, 'the guest goes on');
+	is_deeply([found($log, 'failure')], [], 'nothing fails in the guest');
+	is_untroubled($log, "the guest's log has no kernel warnings", WARNINGS);
+	my $text = `\Q$build\E/sonde check \Q$out\E/trace 2>&1`;
+	is($? >> 8, 0, 'sonde check finds no error') or diag($text);
+	like($err, qr/lost: none/, 'nothing is lost') or diag($err);
+}
+
+for my $version (GuestConfigs::kernels('6.1')) {
+	for my $what (sort keys %ways) {
+		subtest "$version $what" => sub { test_way($version, $what) };
+	}
+}
+done_testing();
