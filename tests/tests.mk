@@ -81,7 +81,7 @@ NO_TSAN_TESTS := $(wildcard tests/unit/patcher/trampoline/test-*nested.c)
 # Takes minutes with it: each record meets a full disk. test-output.c has the threads, too.
 NO_TSAN_TESTS += tests/unit/formats/trace/test-writer.c
 # Their fake QEMU maps its memory at an address that its process and the test's share.
-NO_TSAN_TESTS += tests/unit/vmm/libvirt/backend/test-traps.c tests/unit/vmm/libvirt/backend/test-kvm-breaks.c tests/unit/vmm/libvirt/recovery/test-recover.c
+NO_TSAN_TESTS += tests/unit/vmm/libvirt/backend/test-traps.c tests/unit/vmm/libvirt/backend/test-kvm-breaks.c tests/unit/vmm/libvirt/backend/test-guest.c tests/unit/vmm/libvirt/recovery/test-recover.c
 TSAN_TESTS = $(filter-out $(NO_TSAN_TESTS),$(call QUICK_TESTS,$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))) $(wildcard tests/unit/patcher/trampoline/test-*threads.c))))
 .PHONY: check-asan check-tsan check-sanitized
 check-asan: kernels

@@ -61,9 +61,10 @@ struct fake_qemu {
 	pid_t pid;
 	struct libvirt_process process;
 
-	int passed;   /* by getfd; -1: none */
-	bool hidden;  /* from libvirt */
-	bool device;  /* the memory device is plugged in */
+	int passed;  /* by getfd; -1: none */
+	bool hidden; /* from libvirt */
+	bool device; /* the memory device is plugged in, under this name: */
+	char alias[64];
 	bool chardev; /* there is one, of ours */
 	bool server;  /* the gdbstub uses it */
 	int fd;       /* its connection; -1: none */
@@ -71,6 +72,7 @@ struct fake_qemu {
 	bool has_thread;
 	pid_t thread_pid; /* the process that has it */
 
+	enum fake_notices notices;
 	bool unacked; /* the gdbstub's last packet is not acknowledged */
 	char packet[MAX_PACKET];
 	size_t nr_packet;
@@ -108,7 +110,11 @@ static void notify(struct fake_qemu *q, const char *signal, unsigned int vcpu)
 {
 	char text[32];
 
+	if (q->notices == FAKE_NO_NOTICES)
+		return;
 	snprintf(text, sizeof(text), "T%sthread:%02x;", signal, vcpu + 1);
+	if (q->notices == FAKE_BROKEN_NOTICES)
+		text[2] = 'z';
 	put_packet(q, text);
 }
 
@@ -417,8 +423,8 @@ static json_t *command(struct fake_qemu *q, const char *name)
 		return vcpus(q);
 	if (!strcmp(name, "query-pci"))
 		return json_pack("[{s:[{s:s, s:[{s:i, s:i, s:i}]}]}]", "devices", "qdev_id",
-				 device_alias, "regions", "bar", 2, "address", FAKE_DEVICE_GPA,
-				 "size", FAKE_DEVICE_BYTES);
+				 q->alias, "regions", "bar", 2, "address", FAKE_DEVICE_GPA, "size",
+				 FAKE_DEVICE_BYTES);
 	if (!strcmp(name, "device_del"))
 		q->device = false;
 	if (!strcmp(name, "chardev-add"))
@@ -432,6 +438,23 @@ static json_t *command(struct fake_qemu *q, const char *name)
 	return json_object();
 }
 
+/* As far as sonde reads it: all but the first vCPU are halted in user mode. */
+static char *register_text(const struct fake_qemu *q)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	for (unsigned int i = 0; out && i < q->nr_vcpus; i++)
+		fprintf(out,
+			"\r\nCPU#%u\r\nRIP=%" PRIx64 " RFL=2 [-] CPL=%d II=0 A20=1 SMM=0 HLT=%d\r\n"
+			"CR0=80000011 CR2=0 CR3=%" PRIx64 " CR4=20\r\nEFER=500\r\n",
+			i, q->registers[i][RIP], i ? 3 : 0, i ? 1 : 0, q->cr3[i]);
+	if (!out || fclose(out))
+		abort();
+	return text;
+}
+
 static char *hmp(struct fake_qemu *q, const char *text)
 {
 	char *reply = NULL;
@@ -442,6 +465,8 @@ static char *hmp(struct fake_qemu *q, const char *text)
 	} else if (!strncmp(text, "gdbserver", 9)) {
 		start_server(q);
 		return strdup("Waiting for gdb connection on device 'sonde-gdb'\r\n");
+	} else if (!strcmp(text, "info registers -a")) {
+		return register_text(q);
 	} else if (!strcmp(text, "info mtree")) {
 		if (asprintf(&reply,
 			     "address-space: memory\r\n  0000000000000000-ffffffffffffffff (prio "
@@ -599,11 +624,30 @@ static char *domain_xml(virDomainPtr domain, unsigned int flags)
 
 	(void)flags;
 	if (asprintf(&xml, "<domain>\n  <devices>\n%s%s%s  </devices>\n</domain>\n",
-		     q->device ? "    <shmem name='" : "", q->device ? device_alias : "",
+		     q->device ? "    <shmem name='" : "", q->device ? q->alias : "",
 		     q->device ? "'>\n    </shmem>\n" : "") < 0)
 		abort();
 	pthread_mutex_unlock(&q->lock);
 	return xml;
+}
+
+/* The file, which QEMU would share, has another memory than the device. */
+static int attach_device(virDomainPtr domain, const char *xml, unsigned int flags)
+{
+	struct fake_qemu *q = locked(domain);
+	char path[128] = "/dev/shm/";
+	int fd = -1;
+
+	(void)flags;
+	if (sscanf(xml, "<shmem name='%63[^']'", q->alias) == 1) {
+		strcat(path, q->alias);
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	}
+	q->device = fd >= 0 && !ftruncate(fd, FAKE_DEVICE_BYTES);
+	if (fd >= 0)
+		close(fd);
+	pthread_mutex_unlock(&q->lock);
+	return fd < 0 ? -1 : 0;
 }
 
 static int event_register_default(void)
@@ -660,6 +704,7 @@ static const struct libvirt_api api = {.connect_open = connect_open,
 				       .domain_name = domain_name,
 				       .domain_uuid = domain_uuid,
 				       .domain_xml = domain_xml,
+				       .attach_device = attach_device,
 				       .event_register_default = event_register_default,
 				       .event_run_default = event_run_default,
 				       .event_add_timeout = event_add_timeout,
@@ -835,6 +880,7 @@ uint8_t *fake_qemu_plug(struct fake_qemu *q)
 {
 	pthread_mutex_lock(&q->lock);
 	q->device = true;
+	strcpy(q->alias, device_alias);
 	pthread_mutex_unlock(&q->lock);
 	return q->ram + FAKE_QEMU_RAM;
 }
@@ -853,6 +899,13 @@ void fake_qemu_hide(struct fake_qemu *q, bool hidden)
 {
 	pthread_mutex_lock(&q->lock);
 	q->hidden = hidden;
+	pthread_mutex_unlock(&q->lock);
+}
+
+void fake_qemu_set_notices(struct fake_qemu *q, enum fake_notices notices)
+{
+	pthread_mutex_lock(&q->lock);
+	q->notices = notices;
 	pthread_mutex_unlock(&q->lock);
 }
 

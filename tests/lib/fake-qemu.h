@@ -49,6 +49,9 @@ const struct libvirt_api *fake_qemu_libvirt(void);
 
 /* As libvirt_domain_open() would fill it; needs no closing. */
 struct libvirt_domain fake_qemu_domain(struct fake_qemu *qemu);
+/* The gdbstub's notices of stops: newer QEMUs send the first one only. */
+enum fake_notices { FAKE_ALL_NOTICES, FAKE_NO_NOTICES, FAKE_BROKEN_NOTICES };
+void fake_qemu_set_notices(struct fake_qemu *qemu, enum fake_notices notices);
 void fake_qemu_set_fault(struct fake_qemu *qemu, fake_fault_fn *fn, void *arg);
 uint8_t *fake_qemu_ram(struct fake_qemu *qemu);
 /* Sonde's memory device is plugged in; returns its memory. */

@@ -377,6 +377,41 @@ static void test_moving_deaf(void)
 	tear_down(&f);
 }
 
+/* Newer QEMUs send no stop notice for most hits. */
+static void test_no_notice(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	fake_qemu_set_notices(f.qemu, FAKE_NO_NOTICES);
+	ok(hit(&f, 0, 0) && hit(&f, 1, 1) && !failed(&f, NULL),
+	   "a hit without a stop notice is found by asking");
+	fake_qemu_set_notices(f.qemu, FAKE_ALL_NOTICES);
+	ok(end_trace(&f) && is_undone(&f), "and nothing is left in the end");
+	tear_down(&f);
+}
+
+/* A stop notice that means nothing: the guest must not wait for the end of the trace. */
+static void test_broken_notice(void)
+{
+	struct error err = {0};
+	struct fixture f;
+
+	set_up(&f);
+	fake_qemu_set_notices(f.qemu, FAKE_BROKEN_NOTICES);
+	hit(&f, 0, 0);
+	for (int i = 0; i < PATIENCE_MS && !failed(&f, &err); i++)
+		clock_wait_ms(1);
+	ok(err.code == EBADMSG, "a malformed stop notice ends the service: %s", err.text);
+	fake_qemu_set_notices(f.qemu, FAKE_ALL_NOTICES);
+	for (int i = 0; i < PATIENCE_MS && !fake_qemu_runs(f.qemu); i++)
+		clock_wait_ms(1);
+	ok(fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu),
+	   "the guest runs on, without breakpoints, before the trace ends");
+	ok(end_trace(&f) && is_undone(&f), "the end finds nothing left");
+	tear_down(&f);
+}
+
 int main(int argc, char **argv)
 {
 	fake_qemu_main(argc, argv);
@@ -390,6 +425,8 @@ int main(int argc, char **argv)
 	test_monitor_stop(true);
 	test_moving();
 	test_moving_deaf();
+	test_no_notice();
+	test_broken_notice();
 	test_faults();
 	return tap_done();
 }

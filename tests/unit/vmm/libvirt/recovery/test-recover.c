@@ -14,6 +14,8 @@
 #include "formats/base/clock.h"
 #include "tests/lib/fake-qemu.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+#include "vmm/cmd.h"
 #include "vmm/libvirt/gdb/rsp.h"
 #include "vmm/libvirt/gdb/stub.h"
 #include "vmm/libvirt/recovery/watchdog.h"
@@ -390,6 +392,33 @@ static void test_hidden(void)
 	end();
 }
 
+/* --- sonde recover ---------------------------------------------------------------------------- */
+
+static void test_verb(void)
+{
+	const char *const argv[] = {"recover", "fake", NULL}, *const none[] = {"recover", NULL};
+	struct verb_result result;
+
+	begin();
+	stand_at_breakpoint();
+	libvirt_journal_close(&journal);
+	result = verb_run(cmd_recover, argv);
+	ok(!result.status && fake_qemu_runs(qemu) && !has_journal(),
+	   "sonde recover DOMAIN recovers it: %s%s", result.out, result.err);
+	verb_result_deinit(&result);
+	result = verb_run(cmd_recover, argv);
+	ok(!result.status, "there is nothing more to do: %s%s", result.out, result.err);
+	verb_result_deinit(&result);
+	fake_qemu_set_dead_libvirtd(qemu, true);
+	result = verb_run(cmd_recover, argv);
+	ok(result.status == 1 && strlen(result.err), "without libvirtd it fails: %s", result.err);
+	verb_result_deinit(&result);
+	result = verb_run(cmd_recover, none);
+	ok(result.status == 2, "a domain has to be named");
+	verb_result_deinit(&result);
+	end();
+}
+
 /* A tracer that lives holds its journal. */
 static void test_alive(void)
 {
@@ -566,6 +595,7 @@ int main(int argc, char **argv)
 	test_device_alone();
 	test_patience();
 	test_hidden();
+	test_verb();
 	test_alive();
 	test_watchdog();
 	test_watchdog_tries_again(false);

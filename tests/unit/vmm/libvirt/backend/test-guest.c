@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A domain as a struct guest: memory, scratch memory, registers, clock. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <x86intrin.h>
+#include "introspect/guest/control.h"
+#include "tests/lib/fake-qemu.h"
+#include "tests/lib/tap.h"
+#include "vmm/libvirt/backend/internal.h"
+
+enum { PLACE = 0x3000 };
+
+struct fixture {
+	struct fake_qemu *qemu;
+	struct libvirt_domain domain;
+	struct libvirt_journal journal;
+	struct libvirt_guest *g;
+	struct guest *guest;
+};
+
+/* `by_stub`: QEMU's process cannot be found. */
+static void set_up(struct fixture *f, bool by_stub)
+{
+	*f = (struct fixture){
+		.qemu = fake_qemu_create(2),
+		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
+	f->domain = fake_qemu_domain(f->qemu);
+	if (by_stub)
+		f->domain.qemu = (struct libvirt_process){.fd = -1, .why = {.text = "no process"}};
+	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL))
+		abort();
+	f->guest = libvirt_guest(f->g);
+}
+
+static void tear_down(struct fixture *f)
+{
+	libvirt_guest_destroy(f->g);
+	fake_qemu_destroy(f->qemu);
+	close(f->journal.fd);
+}
+
+static int write_text(struct fixture *f, uint64_t gpa, const char *text)
+{
+	int ret = libvirt_guest_stop(f->guest, NULL);
+
+	if (!ret)
+		ret = guest_phys_write(f->guest, gpa, text, strlen(text), NULL);
+	libvirt_guest_resume(f->guest, NULL);
+	return ret;
+}
+
+static void test_memory(bool by_stub)
+{
+	struct journal_contents contents;
+	char now[8] = "";
+	struct fixture f;
+
+	set_up(&f, by_stub);
+	memcpy(fake_qemu_ram(f.qemu) + PLACE, "before", 6);
+	ok(!guest_phys_read(f.guest, PLACE, now, 6, NULL) && !strcmp(now, "before") &&
+		   fake_qemu_runs(f.qemu),
+	   "memory is read: %s", libvirt_guest_memory_text(f.g));
+	ok(libvirt_guest_is_slow(f.g) == by_stub &&
+		   !(f.guest->caps & GUEST_STOPS_TO_READ) == !by_stub,
+	   "only the gdbstub stops the guest for that");
+	ok(guest_phys_read(f.guest, FAKE_QEMU_RAM - 2, now, 6, NULL) == -EFAULT,
+	   "what is not RAM is not read");
+	ok(!write_text(&f, PLACE, "behind") &&
+		   !memcmp(fake_qemu_ram(f.qemu) + PLACE, "behind", 6) && fake_qemu_runs(f.qemu),
+	   "memory is written, with the guest stopped");
+	if (libvirt_journal_read(&f.journal, &contents, NULL))
+		abort();
+	ok(contents.nr_places == 1 && contents.places[0].gpa == PLACE &&
+		   !memcmp(contents.places[0].original, "before", 6) && !contents.stopped,
+	   "the journal has what was there before");
+	journal_contents_deinit(&contents);
+	ok(!write_text(&f, PLACE, "behind"), "it is written once");
+	ok(guest_phys_write(f.guest, PLACE, "x", 1, NULL) == -EBUSY,
+	   "a guest that runs is not written to");
+	tear_down(&f);
+}
+
+static bool is_zero(const uint8_t *memory, size_t size)
+{
+	return !memory[0] && !memcmp(memory, memory + 1, size - 1);
+}
+
+static void test_scratch(void)
+{
+	struct guest_region scratch = {0};
+	const struct guest_region *regions;
+	uint8_t *device;
+	struct fixture f;
+	struct error err;
+	size_t before, n;
+
+	set_up(&f, false);
+	ok(f.guest->scratch->add(f.guest, 4096, &scratch, &err) == -ENOSPC,
+	   "without a device there is no scratch memory: %s", err.text);
+	ok(!libvirt_guest_plug(f.g, &err) && f.guest->caps & GUEST_CAP_SCRATCH,
+	   "a device is plugged in");
+	f.guest->memory->regions(f.guest, &regions, &before, NULL);
+	ok(!f.guest->scratch->add(f.guest, 1 << 20, &scratch, &err) && scratch.size == 1 << 20 &&
+		   scratch.gpa == FAKE_DEVICE_GPA && scratch.hva,
+	   "it has scratch memory");
+	f.guest->memory->regions(f.guest, &regions, &n, NULL);
+	ok(n == before + 1 && regions[before].gpa == FAKE_DEVICE_GPA, "which is guest memory now");
+	ok(f.guest->scratch->add(f.guest, 4096, &scratch, NULL) == -ENOSPC, "once");
+	device = fake_qemu_ram(f.qemu) + FAKE_QEMU_RAM;
+	memset(device, 0xff, FAKE_DEVICE_BYTES);
+	memset(scratch.hva, 0xff, 4096);
+	scratch.hva[(1 << 20) - 1] = 1;
+	libvirt_guest_stop(f.guest, NULL);
+	ok(!f.guest->scratch->remove(
+		   f.guest, &(struct guest_region){scratch.gpa, 1 << 20, scratch.hva}, &err),
+	   "it is taken away");
+	libvirt_guest_resume(f.guest, NULL);
+	ok(is_zero(device, 4096) && !device[(1 << 20) - 1] && device[1 << 19] == 0xff,
+	   "what was written is zeroed through QEMU, and nothing else");
+	f.guest->memory->regions(f.guest, &regions, &n, NULL);
+	is_u64(n, before, "and is no guest memory any more");
+	ok(!libvirt_guest_unplug(f.g, &err) && !fake_qemu_has_device(f.qemu),
+	   "the device is plugged out");
+	ok(!libvirt_guest_unplug(f.g, &err), "once");
+	tear_down(&f);
+	set_up(&f, true);
+	ok(libvirt_guest_plug(f.g, &err) == -EACCES && !fake_qemu_has_device(f.qemu),
+	   "without access to its memory no device is plugged in: %s", err.text);
+	tear_down(&f);
+}
+
+static void test_vcpus(void)
+{
+	bool outside[2] = {false, false};
+	struct guest_sregs sregs;
+	struct guest_regs regs;
+	struct fixture f;
+	struct error err;
+
+	set_up(&f, false);
+	is_u64(libvirt_guest_present_vcpus(f.g), 2, "the domain has two vCPUs");
+	fake_qemu_reach(f.qemu, 1, 0x1234);
+	f.guest->control->sample_idle(f.guest, outside);
+	ok(!outside[0] && outside[1] && fake_qemu_runs(f.qemu),
+	   "which vCPU is outside of the kernel is known without a stop");
+	ok(f.guest->control->get_regs(f.guest, 1, &regs, &err) == -EBUSY,
+	   "the registers of a guest that runs are not");
+	libvirt_guest_stop(f.guest, NULL);
+	ok(!f.guest->control->get_regs(f.guest, 1, &regs, NULL) && regs.rip == 0x1234,
+	   "those of a stopped guest are");
+	ok(!f.guest->control->get_sregs(f.guest, 1, &sregs, NULL) && sregs.halted,
+	   "and whether a vCPU is halted");
+	ok(!f.guest->control->get_sregs(f.guest, 0, &sregs, NULL) && !sregs.halted, "or not");
+	ok(f.guest->control->get_regs(f.guest, 2, &regs, &err) == -EINVAL, "there is no third: %s",
+	   err.text);
+	libvirt_guest_resume(f.guest, NULL);
+	tear_down(&f);
+}
+
+static void test_clock(void)
+{
+	struct tsc_clock first, second;
+	struct fixture f;
+	uint64_t ns;
+
+	set_up(&f, false);
+	is_u64(f.guest->clock->tsc(f.guest), 0, "without a record the guest's counter is unknown");
+	f.guest->clock->tsc_seen(f.guest, __rdtsc());
+	ok(f.guest->clock->tsc(f.guest) > 0, "a record shows it");
+	ok(!f.guest->clock->tsc_clock(f.guest, 0, &first, NULL) &&
+		   !f.guest->clock->tsc_clock(f.guest, 1, &second, NULL) &&
+		   !memcmp(&first, &second, sizeof(first)),
+	   "all vCPUs have one clock");
+	ns = f.guest->clock->now_ns(f.guest);
+	usleep(200000);
+	ok(f.guest->clock->now_ns(f.guest) - ns > 150000000,
+	   "the trace clock goes on while no records come");
+	tear_down(&f);
+}
+
+int main(int argc, char **argv)
+{
+	fake_qemu_main(argc, argv);
+	test_memory(false);
+	test_memory(true);
+	test_scratch();
+	test_vcpus();
+	test_clock();
+	return tap_done();
+}
