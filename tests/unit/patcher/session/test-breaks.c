@@ -58,6 +58,28 @@ static void test_calls(void)
 	is_u64(breaks(), 0, "after the second stop there are no breakpoints");
 }
 
+static int set(const char *spec)
+{
+	return trace_session_set_instances(fs.session, &spec, 1, NULL);
+}
+
+/* Breakpoints come and go with the instances that want them. */
+static void test_change(void)
+{
+	unsigned int all;
+
+	begin(0);
+	all = breaks();
+	ok(!set("kmem:pages") && breaks() < all, "fewer types need fewer breakpoints");
+	is_u64((uint64_t)call(FAKE_KFREE, fake_object()), 0, "other functions have none");
+	is_u64((uint64_t)call(FAKE_ALLOC_PAGES, 0), 2, "those that stay are traced");
+	ok(!set("kmem") && breaks() == all, "more types need more");
+	is_u64((uint64_t)call(FAKE_KFREE, fake_object()), 1, "their functions are traced");
+	is_u64(fake_session_recorded(&fs), 2, "what was wanted is recorded");
+	end();
+	is_u64(breaks(), 0, "after a stop there are no breakpoints");
+}
+
 /* The guest's own ftrace gets sites without breakpoints, as it gets them without traps. */
 static void test_yield(void)
 {
@@ -152,6 +174,7 @@ static void test_gap(void)
 int main(void)
 {
 	test_calls();
+	test_change();
 	test_yield();
 	test_booting();
 	test_sample();

@@ -6,6 +6,7 @@
 #include "formats/event/kmem.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/session/internal.h"
+#include "patcher/tracers/kmem/kmem.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
@@ -295,6 +296,43 @@ static void test_added_function(void)
 	fake_session_end(&fs);
 }
 
+static int no_facts(void *arg, struct slab_page_facts *out, struct error *err)
+{
+	(void)arg;
+	(void)out;
+	return error_set(err, ENOTSUP, "odd struct page");
+}
+
+static void break_kmem(struct fake_guest *fg)
+{
+	struct kmem_tracer *t = (struct kmem_tracer *)fs.session->tracers.v[0];
+
+	t->pages.facts = no_facts;
+	fg->on_stop = NULL;
+}
+
+/* A kernel whose allocators cannot be traced by trampolines, though its functions can. */
+static void test_functions_alone(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+	const char *const specs[] = {"function:kfree", NULL};
+	struct error err = {0};
+
+	fake_session_create(&fs);
+	trace_session_set_options(fs.session, &options);
+	fs.fg.on_stop = break_kmem;
+	ok(!trace_session_start(fs.session, specs, &err), "functions are traced: %s", err.text);
+	ok(instance("function")->active && opcode(FAKE_KFREE) == CALL, "by trampolines");
+	ok(trace_session_add_instance(fs.session, "kmem", &err) == -ENOTSUP &&
+		   strstr(err.text, "odd struct page"),
+	   "kmem is refused: %s", err.text);
+	ok(!trace_session_add_instance(fs.session, "g=function:kmem_cache_free", &err) &&
+		   opcode(FAKE_CACHE_FREE) == CALL,
+	   "other functions are not: %s", err.text);
+	ok(!trace_session_remove_instance(fs.session, "g", NULL), "and go again");
+	fake_session_end(&fs);
+}
+
 /* The guest's own ftrace has a site until it gives it back. */
 static void test_held(void)
 {
@@ -412,6 +450,7 @@ int main(void)
 	test_failure(true);
 	test_beside_functions();
 	test_added_function();
+	test_functions_alone();
 	test_held();
 	test_lost();
 	test_conditions();
