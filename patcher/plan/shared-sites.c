@@ -13,9 +13,12 @@ static const struct patch *advance(const struct patch_set *set, size_t *i, uint6
 	return *i < set->n && set->v[*i].gva == gva ? &set->v[*i] : NULL;
 }
 
+/* A site that was yielded and is a NOP is another one: its module was loaded again. */
 static bool stands(const struct patch *patch, const struct site *site)
 {
-	return patch->yielded || !memcmp(site->bytes, patch->new_bytes, SITE_SIZE);
+	if (patch->yielded)
+		return site->state != SITE_NOP;
+	return !memcmp(site->bytes, patch->new_bytes, SITE_SIZE);
 }
 
 static void fill_new(struct shared_site *out, const struct site *site, bool ftrace_handoff)

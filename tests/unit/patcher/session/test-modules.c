@@ -232,6 +232,11 @@ static void test_polled(void)
 	ok(tick() && records(true, true), "it may come again");
 	memcpy(memory(TEXT_GPA), nop, sizeof(nop));
 	ok(tick() && records(true, true), "also between two looks at the list");
+	for (size_t i = 0; i < fs.session->plan.shared.n; i++)
+		fs.session->plan.shared.v[i].yielded = true;
+	load();
+	ok(tick() && records(true, true),
+	   "also if the guest's ftrace had its sites, and has given them back by unloading it");
 	unload();
 	ok(tick(), "it goes");
 	ok(!trace_session_symbolize(fs.session, MODULE_TEXT + 5, name, sizeof(name), &begin,
