@@ -292,7 +292,9 @@ sub test_destroyed {
 
 AttachTest::start();
 srand $seed;
-start_ticking('t');
+# Its clock stands still at each breakpoint: without this option the kernel may find its TSC unstable, and
+# change its text at branches that depend on it.
+start_ticking('t', cmdline => 'tsc=reliable');
 test_plain('t');
 test_call_sites();
 test_sample();
