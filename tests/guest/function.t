@@ -123,7 +123,7 @@ sub check {
 	my $out = "$build/guest/function-$kernel";
 	make_path($out);
 	my $module = make_initrd($kernel, $out);
-	system("$tree/tests/testbed/kvm-host", '--icount', '--share', $build, '--timeout', 900, '--',
+	system("$tree/tests/testbed/kvm-host", '--icount', '--share', $build, '--timeout', 400, '--',
 		"$FindBin::RealBin/function-guest", $out, kernel_image($kernel), "$out/initrd", FUNCTIONS);
 	is($?, 0, "$kernel: both guests have run") or return;
 	my ($ftrace, $sonde) = map { slurp("$out/$_.log") =~ s/\r//gr } qw(ftrace sonde);
