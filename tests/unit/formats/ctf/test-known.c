@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Events of this program's own classes: the code that the compiler makes for them writes the bytes that
+ * the loop over a plan's steps writes for any class. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "formats/ctf/ctf.h"
+#include "formats/event/function.h"
+#include "formats/event/kmem.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum { EVENTS = 4000, MAX_BYTES = 1 << 20, SEED = 20 };
+
+struct made_event {
+	unsigned int class;
+	int64_t ns;
+	union {
+		struct kmem_record record;
+		struct function_event call;
+	};
+};
+
+static struct made_event events[EVENTS];
+static unsigned int seed = SEED;
+
+static uint64_t draw(unsigned int bits)
+{
+	uint64_t value = 0;
+
+	for (int i = 0; i < 5; i++)
+		value = value << 15 ^ (uint64_t)rand_r(&seed);
+	return bits < 64 ? value & ((UINT64_C(1) << bits) - 1) : value;
+}
+
+/* Mostly what the first form holds, now and then what only a later one does. */
+static uint64_t draw_value(unsigned int usual, unsigned int most)
+{
+	return draw(draw(4) ? usual : most);
+}
+
+static void make_record(struct made_event *event)
+{
+	struct kmem_record *r = &event->record;
+	bool alloc;
+
+	event->class = (unsigned int)draw(8) % KMEM_NR_CLASSES;
+	alloc = event->class < KMEM_CLASS_KFREE;
+	r->event_id = alloc ? KMEM_EVENT_ALLOC : KMEM_EVENT_FREE;
+	r->type_id = (uint8_t)(event->class % KMEM_TYPE_COUNT);
+	r->call_site = 0xffffffff81000000 + draw_value(8, 24);
+	r->ptr = draw(1) ? 0xffff888000000000 + draw(40) : draw_value(47, 64);
+	r->bytes_req = draw_value(13, 40);
+	r->bytes_alloc = draw_value(13, 40);
+	if (r->type_id == KMEM_TYPE_PAGES && event->class != KMEM_CLASS_OTHER)
+		r->bytes_req = r->bytes_alloc = UINT64_C(4096) << draw(4);
+	r->cache = (uint16_t)draw_value(3, 16);
+	r->gfp_flags = draw_value(4, 12);
+	r->node = draw(3) ? -1 : (int32_t)draw(6);
+}
+
+static void make_call(struct made_event *event)
+{
+	struct function_event *call = &event->call;
+	static const char names[][sizeof(call->comm)] = {"", "sh", "kworker/0:1", "a name of 16 ch",
+							 "\x01\xff"};
+
+	event->class = 0;
+	call->ip = draw(6) ? 0xffffffff81000000 + draw(16) * 16 : draw(64);
+	call->parent_ip = draw(6) ? 0xffffffff81000000 + draw(10) : draw(64);
+	call->pid = (uint32_t)draw_value(15, 32);
+	memcpy(call->comm, names[draw(8) % 5], sizeof(call->comm));
+}
+
+static void make_events(void (*make)(struct made_event *event))
+{
+	int64_t now = 1000;
+
+	memset(events, 0, sizeof(events));
+	for (unsigned int i = 0; i < EVENTS; i++) {
+		make(&events[i]);
+		now += (int64_t)draw(draw(6) ? 12 : 30);
+		events[i].ns = draw(7) ? now : now - 5000;
+	}
+}
+
+static void put_events(struct stream_writer *w)
+{
+	for (unsigned int i = 0; i < EVENTS; i++) {
+		if ((!w->ready && w->ops->prepare(w, events[i].ns)) ||
+		    w->ops->put(w, events[i].class, events[i].ns, &events[i].record) ||
+		    (i % 700 == 699 && w->ops->flush(w)))
+			abort();
+	}
+	if (w->ops->flush(w))
+		abort();
+}
+
+/* The bytes of the stream that the events make; returns how many. */
+static size_t write_stream(const struct event_class *classes, size_t nr_classes, bool big_endian,
+			   uint8_t *bytes)
+{
+	const struct ctf_identity identity = {.uuid = {7}, .big_endian = big_endian};
+	const struct output_config config = {.queue_bytes = 8 << 20};
+	const struct trace_instance instance = {"kmem", "kmem", classes, nr_classes, NULL};
+	struct scratch dir = scratch_make();
+	struct cache_table caches;
+	struct call_sites sites;
+	struct encoder_input input = {.caches = &caches, .sites = &sites};
+	struct trace_encoder *encoder;
+	struct stream_writer *w;
+	ssize_t n;
+	int fd;
+
+	input.dir_fd = open(dir.path, O_RDONLY | O_DIRECTORY);
+	cache_table_init(&caches);
+	for (unsigned int i = 0; i < 7; i++)
+		cache_table_id(&caches, "cache", 8 * i, 16 * i);
+	call_sites_init(&sites, NULL);
+	if (output_create(&config, &input.output) ||
+	    ctf_encoder_create(&input, &identity, &encoder) ||
+	    encoder->ops->add_instance(encoder, &instance, NULL) ||
+	    encoder->ops->add_stream(encoder, 0, 0, &w))
+		abort();
+	put_events(w);
+	output_sync(input.output);
+	fd = openat(input.dir_fd, "cpu0", O_RDONLY);
+	n = read(fd, bytes, MAX_BYTES);
+	close(fd);
+	output_destroy(input.output);
+	w->ops->destroy(w);
+	encoder->ops->destroy(encoder);
+	cache_table_deinit(&caches);
+	call_sites_deinit(&sites);
+	close(input.dir_fd);
+	scratch_remove(&dir);
+	return n > 0 ? (size_t)n : 0;
+}
+
+/* A copy of a class is not known by its address. */
+static void compare(const struct event_class *classes, size_t nr_classes, const char *label)
+{
+	static uint8_t known[MAX_BYTES], any[MAX_BYTES];
+	struct event_class copies[KMEM_NR_CLASSES];
+
+	memcpy(copies, classes, nr_classes * sizeof(*copies));
+	for (int big_endian = 0; big_endian < 2; big_endian++) {
+		size_t n = write_stream(classes, nr_classes, big_endian, known);
+		size_t m = write_stream(copies, nr_classes, big_endian, any);
+
+		ok(n && n == m && !memcmp(known, any, n), "%s, %s-endian: the same bytes (%zu)",
+		   label, big_endian ? "big" : "little", n);
+	}
+}
+
+int main(void)
+{
+	char label[64];
+
+	make_events(make_record);
+	compare(kmem_classes, KMEM_NR_CLASSES, "kmem");
+	make_events(make_call);
+	for (unsigned int fields = 0; fields <= FUNCTION_ALL; fields++) {
+		snprintf(label, sizeof(label), "functions with fields 0x%x", fields);
+		compare(function_class(fields), 1, label);
+	}
+	return tap_done();
+}
