@@ -9,6 +9,7 @@
 struct batch {
 	struct ring_engine *x;
 	unsigned int vcpu;
+	struct tsc_clock clock;
 	uint32_t begun; /* slots that have some */
 	uint64_t records[DIRECT_MAX];
 	struct event_batch events;
@@ -77,7 +78,7 @@ static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record
 	if (want->filter && is_filtered(want->filter, b->vcpu, &event))
 		return;
 	want->output->put(&b->events, want->sinks[b->vcpu], 0,
-			  (int64_t)tsc_clock_ns_fast(&b->x->vcpus[b->vcpu].used_clock, tsc), &event);
+			  (int64_t)tsc_clock_ns_fast(&b->clock, tsc), &event);
 	b->records[id]++;
 }
 
@@ -85,6 +86,7 @@ static uint64_t drain_ring(struct ring_engine *x, unsigned int i, const struct r
 {
 	struct batch batch = {.x = x, .vcpu = i % x->nr_vcpus};
 
+	batch.clock = x->vcpus[batch.vcpu].used_clock;
 	ring_consume_direct(&x->direct.rings[i], clock, put, &batch);
 	return end(&batch);
 }

@@ -3,66 +3,61 @@
 #include <string.h>
 #include "patcher/ring/internal.h"
 
-/* Records behind each other, up to the end of the data. What the emitter has seen is zeroed at
- * once, before the guest gets the room back. */
-struct direct_run {
-	uint64_t begin, end; /* positions */
-};
-
 enum step { STEP_EMITTED, STEP_END, STEP_UNCOMMITTED, STEP_MALFORMED };
 
-static inline size_t size_of(const struct ring *ring, uint32_t commit)
+/* A stamp that is not between the ring's floor and the horizon. False: it is for a later pass. */
+__attribute__((cold, noinline)) static bool mend_stamp(struct ring *ring, uint64_t position,
+						       uint64_t *tsc,
+						       const struct ring_clock *clock)
 {
-	uint32_t id = commit & ~RING_COMMITTED;
-
-	if (!(commit & RING_COMMITTED) || id >= ring->config.nr_shapes)
-		return 0;
-	return ring->config.shapes[id].size;
+	if (ring_is_later(ring, position, *tsc, clock))
+		return false;
+	*tsc = ring_clamp(ring, *tsc, ring_horizon(clock));
+	return true;
 }
 
-/* The guest may change the record at any time: the header is read once, and then believed. */
-static inline enum step emit_next(struct ring *ring, struct direct_run *run, uint64_t end,
-				  const struct ring_clock *clock, direct_emit_fn *emit, void *arg)
-{
-	const struct direct_record *record =
-		(const void *)(ring->data + ring_offset_of(ring, run->begin) +
-			       (run->end - run->begin));
-	uint32_t commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
-	size_t size = size_of(ring, commit);
-	uint64_t tsc;
-
-	if (!commit)
-		return STEP_UNCOMMITTED;
-	if (!size || size > end - run->end)
-		return STEP_MALFORMED;
-	tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
-	if (tsc > ring_horizon(clock) || tsc < ring->floor) {
-		if (ring_is_later(ring, run->end, tsc, clock))
-			return STEP_END;
-		tsc = ring_clamp(ring, tsc, ring_horizon(clock));
-	}
-	ring->floor = tsc;
-	emit(arg, commit & ~RING_COMMITTED, tsc, record);
-	run->end += size;
-	return STEP_EMITTED;
-}
-
+/*
+ * Emit records behind each other, up to the end of the data. What the emitter has seen is zeroed at
+ * once, before the guest gets the room back. The guest may change a record at any time: its header
+ * is read once, and then believed.
+ */
 static enum step emit_run(struct ring *ring, uint64_t end, const struct ring_clock *clock,
 			  direct_emit_fn *emit, void *arg)
 {
-	struct direct_run run = {ring->consumed, ring->consumed};
-	uint32_t offset = ring_offset_of(ring, run.begin);
-	uint64_t wrap = run.begin - offset + ring->config.data_bytes;
+	const struct ring_shape *const shapes = ring->config.shapes;
+	const uint64_t begin = ring->consumed, horizon = ring_horizon(clock);
+	uint8_t *const first = ring->data + ring_offset_of(ring, begin);
+	const uint64_t left = ring->config.data_bytes - ring_offset_of(ring, begin);
+	const uint64_t stop = end - begin < left ? end : begin + left;
+	const struct direct_record *record = (const void *)first;
 	enum step step = STEP_EMITTED;
-	uint64_t records = 0;
+	uint64_t position = begin;
 
-	while (step == STEP_EMITTED && run.end < wrap && run.end != end) {
-		step = emit_next(ring, &run, end, clock, emit, arg);
-		records += step == STEP_EMITTED;
+	while (position < stop) {
+		/* beyond all ids if it is not committed */
+		const uint32_t commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
+		const uint32_t id = commit ^ RING_COMMITTED;
+		const size_t size = id < ring->config.nr_shapes ? shapes[id].size : 0;
+		uint64_t tsc;
+
+		if (!size || size > end - position) {
+			step = commit ? STEP_MALFORMED : STEP_UNCOMMITTED;
+			break;
+		}
+		tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+		if ((tsc > horizon || tsc < ring->floor) &&
+		    !mend_stamp(ring, position, &tsc, clock)) {
+			step = STEP_END;
+			break;
+		}
+		ring->floor = tsc;
+		emit(arg, id, tsc, record);
+		ring->counts.records++;
+		position += size;
+		record = (const void *)((const uint8_t *)record + size);
 	}
-	memset(ring->data + offset, 0, run.end - run.begin);
-	ring->consumed = run.end;
-	ring->counts.records += records;
+	memset(first, 0, position - begin);
+	ring->consumed = position;
 	return step;
 }
 
