@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 #include "formats/base/error.h"
 #include "formats/base/u64-map.h"
 #include "patcher/plan/patch-plan.h"
@@ -204,6 +203,19 @@ const struct trampoline_place *trampoline_set_at(const struct trampoline_set *se
 void trampoline_read_words(const struct trampoline_place *place, const struct ring_taken *taken,
 			   struct probe_hit *hit);
 
+/* All but vCPU, time and batch. By memset() it would be twice as many instructions. */
+static inline void trampoline_clear_hit(struct probe_hit *hit)
+{
+	typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+	enum { PAIRS = (sizeof(*hit) - offsetof(struct probe_hit, key)) / sizeof(pair) };
+
+	_Static_assert(PAIRS * sizeof(pair) + offsetof(struct probe_hit, key) == sizeof(*hit),
+		       "nothing is left");
+#pragma GCC unroll 16
+	for (int i = 0; i < PAIRS; i++)
+		((pair *)&hit->key)[i] = (pair){0};
+}
+
 /*
  * A record of this place as a hit: all but vCPU, time and batch. Each word is read once; the hit's
  * stack and items point into the record, which is to be the host's copy if it has any.
@@ -214,7 +226,7 @@ static inline void trampoline_read(const struct trampoline_place *place,
 	uint64_t *const words = (uint64_t *)hit;
 	const struct trampoline_move *const end = place->moves + place->nr_moves;
 
-	memset(&hit->call_site, 0, sizeof(*hit) - offsetof(struct probe_hit, call_site));
+	trampoline_clear_hit(hit);
 	for (const struct trampoline_move *move = place->moves; move < end; move++)
 		words[move->to] = __atomic_load_n(&taken->fields[move->from], __ATOMIC_RELAXED);
 	hit->key += RECORD_KEY_BIAS;
