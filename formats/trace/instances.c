@@ -306,10 +306,15 @@ static int lose_event(struct event_sink *sink, int ret)
 
 static void add_sink(struct event_batch *batch, struct event_sink *sink)
 {
+	struct event_sink **link = &batch->first;
+
+	/* behind the others: locks are always taken in this order */
+	while (*link)
+		link = &(*link)->next;
 	pthread_mutex_lock(&sink->lock);
 	sink->batch = batch;
-	sink->next = batch->first;
-	batch->first = sink;
+	sink->next = NULL;
+	*link = sink;
 }
 
 __attribute__((cold, noinline)) static int put_first(struct event_batch *batch,
