@@ -260,6 +260,7 @@ static void unlock_all(const struct event_batch *batch)
 		pthread_mutex_unlock(&sink->lock);
 }
 
+/* In the order of their addresses. */
 static void lock_all(const struct event_batch *batch)
 {
 	for (struct event_sink *sink = batch->first; sink; sink = sink->next)
@@ -304,17 +305,22 @@ static int lose_event(struct event_sink *sink, int ret)
 	return writer_keep_error(sink->writer, ret, "cpu", sink->vcpu);
 }
 
+/* Who waits for a lock has none, or those of sinks with lower addresses: so no two wait for each
+ * other. */
 static void add_sink(struct event_batch *batch, struct event_sink *sink)
 {
+	const bool locked = !pthread_mutex_trylock(&sink->lock);
 	struct event_sink **link = &batch->first;
 
-	/* behind the others: locks are always taken in this order */
-	while (*link)
+	if (!locked)
+		unlock_all(batch);
+	while (*link && *link < sink)
 		link = &(*link)->next;
-	pthread_mutex_lock(&sink->lock);
-	sink->batch = batch;
-	sink->next = NULL;
+	sink->next = *link;
 	*link = sink;
+	if (!locked)
+		lock_all(batch);
+	sink->batch = batch;
 }
 
 __attribute__((cold, noinline)) static int put_first(struct event_batch *batch,
