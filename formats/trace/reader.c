@@ -126,7 +126,6 @@ static void load_sidecar(struct trace_reader *reader)
 		error_set(&reader->sidecar_error, ENOENT, "%s is missing: copy hidden files, too",
 			  name);
 	sidecar_names_file(name, reader->names_file, sizeof(reader->names_file));
-	load_names(reader);
 }
 
 static int add_stream(struct trace_reader *reader, unsigned int instance, unsigned int vcpu,
@@ -202,6 +201,8 @@ static int open_files(struct trace_files *files, struct trace_reader **out, stru
 	if (!ret) {
 		load_sidecar(reader);
 		ret = add_streams(reader, err);
+		/* names are written before the events that need them: so they are read later */
+		load_names(reader);
 	}
 	if (ret) {
 		trace_reader_close(reader);
@@ -403,7 +404,6 @@ int trace_reader_follow(struct trace_reader *reader, struct error *err)
 
 	/* In this order: what a writer that ends now has written is seen. */
 	reader->following = trace_files_are_being_written(reader->files);
-	load_names(reader);
 	for (size_t i = 0; ret >= 0 && i < reader->nr_streams; i++) {
 		struct merge_stream *stream = reader->streams[i];
 
@@ -411,6 +411,7 @@ int trace_reader_follow(struct trace_reader *reader, struct error *err)
 		if (stream->ended)
 			ret = revive(reader, stream, err);
 	}
+	load_names(reader);
 	for (size_t i = reader->heap_size / 2; i-- > 0;)
 		sift_down(reader, i);
 	ripen(reader);
