@@ -92,6 +92,7 @@ sub test_decoy {
 sub test_ends {
 	my ($status, $text) = attach('t', '--until-events', 3000);
 	is($status, 0, 'attach --until-events has status 0') or diag($text);
+	like($text, qr/^sonde attach: --until-events is reached$/m, 'it says why it ended');
 	my ($allocs, $frees) = report();
 	cmp_ok($allocs + $frees, '>=', 3000, '--until-events 3000 traces at least that many: ' . ($allocs + $frees));
 	my $pid = $libvirt->spawn('signal', attach_command('t'));
