@@ -225,7 +225,7 @@ check-long:
 	$(Q)$(MAKE) --no-print-directory -j2 unit-tests fuzz-targets guest-parts
 	$(Q)O=$(abspath $(O)) tests/long/run $(HOURS) $(CAMPAIGNS)
 
-# Each figure is measured BENCH_ROUNDS (3) times.
+# Each figure is measured BENCH_ROUNDS (2) times.
 $(O)/tests/bench/timed: tests/bench/timed.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -static -O2 -s -o $@ $<

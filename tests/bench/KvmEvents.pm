@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Counts a virtual machine's exits to user space and its instructions in guest mode, from the host's own
-# kvm:* trace events. The events take instructions themselves, so host time is not measured meanwhile.
+# kvm:* trace events; and what threads spend in system calls. The events take instructions themselves, so host
+# time is not measured meanwhile.
 package KvmEvents;
 
 use strict;
@@ -39,8 +40,8 @@ sub read_events {
 	my (%entered, %guest);
 	my $user_exits = 0;
 	open my $trace, '<', TRACEFS . '/trace' or die "trace: $!\n";
-	while (<$trace>) {
-		my ($thread, $tsc, $event) = /-(\d+) .*? (\d+): (\w+):/ or next;
+	while (my $line = <$trace>) {
+		my ($thread, $tsc, $event) = $line =~ /-(\d+) .*? (\d+): (\w+):/ or next;
 		$user_exits++ if $event eq 'kvm_userspace_exit';
 		if ($event eq 'kvm_entry') {
 			$entered{$thread} = $tsc;
@@ -63,13 +64,54 @@ sub watch_boot {
 	return read_events();
 }
 
-# Instructions in guest mode during $run.
-sub guest_instructions {
-	my ($run) = @_;
+# Instructions in guest mode during $run; and in system calls of each of these threads, by name.
+sub instructions {
+	my ($threads, $run) = @_;
 	start();
+	start_calls($threads);
 	$run->();
 	stop();
-	return read_events()->{guest};
+	return { guest => read_events()->{guest}, calls => read_calls($threads) };
+}
+
+# --- system calls of some threads -------------------------------------------------------------------------------
+
+use constant CALLS => 'instances/sonde-calls';
+my @call_events = qw(raw_syscalls/sys_enter raw_syscalls/sys_exit sched/sched_switch);
+
+sub start_calls {
+	my ($threads) = @_;
+	mkdir TRACEFS . '/' . CALLS;
+	set(CALLS . '/buffer_size_kb', 8192);
+	set(CALLS . '/trace_clock', 'x86-tsc');
+	set(CALLS . '/set_event_pid', join(' ', values %$threads) || 1);
+	set(CALLS . "/events/$_/enable", 1) for @call_events;
+}
+
+# A thread that is switched out in a call is not busy until it is switched in.
+sub read_calls {
+	my ($threads) = @_;
+	my %name = reverse %$threads;
+	my (%since, %in_call, %sum);
+	set(CALLS . "/events/$_/enable", 0) for @call_events;
+	my $end = sub {
+		my ($tid, $tsc) = @_;
+		$sum{$name{$tid}} += $tsc - delete $since{$tid} if $name{$tid} && defined $since{$tid};
+	};
+	open my $trace, '<', TRACEFS . '/' . CALLS . '/trace' or die "trace: $!\n";
+	while (my $line = <$trace>) {
+		my ($tid, $tsc, $event, $fields) = $line =~ /-(\d+) .*? (\d+): (\w+):? (.*)/ or next;
+		if ($event eq 'sys_enter') {
+			($in_call{$tid}, $since{$tid}) = (1, $tsc);
+		} elsif ($event eq 'sys_exit') {
+			$end->($tid, $tsc);
+			$in_call{$tid} = 0;
+		} elsif (my ($from, $to) = $fields =~ /prev_pid=(\d+) .*next_pid=(\d+)/) {
+			$end->($from, $tsc);
+			$since{$to} = $tsc if $in_call{$to};
+		}
+	}
+	return \%sum;
 }
 
 1;

@@ -16,10 +16,12 @@ use VmProcess qw(instructions_now);
 # RUN is limited by the buffer of kvm:* events; STEADY_RUN is long enough to count rare exits.
 use constant { RAM_MIB => 256, RUN => 100, TRAP_RUN => 10, STEADY_RUN => 1000 };
 use constant { MONITOR => "/tmp/bench.monitor", SETTLE_S => 0.5 };
+# All functions have 40 times as many events.
+use constant { FUNCTION_RUN => 20, FUNCTION_STEADY_RUN => 100 };
 
-my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem');
+my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem', function => 'function');
 
-sub ctl { run_or_die('sonde', 'ctl', MONITOR, @_) }
+sub ctl { run_or_die('sh', '-c', 'exec sonde ctl "$@" >/dev/null', 'sh', MONITOR, @_) }
 
 sub query {
 	my $text = qx(sonde ctl --json ${\MONITOR} query-trace);
@@ -48,43 +50,100 @@ sub run_and_settle {
 	sleep SETTLE_S;
 }
 
-# Instructions of the whole host, and in guest mode. The workload runs twice, because the events that count
-# guest mode would disturb the first figure.
+my @threads = qw(drain writer);
+
+# Instructions in guest mode, and in system calls of the threads that drain and write. A first run gets the pages of the
+# rings, each at an exit.
 sub cost {
 	my ($vm, $count) = @_;
-	my ($exits, $begin) = ($vm->exits, instructions_now());
 	run_and_settle($vm, $count);
-	return { all => instructions_now() - $begin, exits => $vm->exits - $exits, runs => $count,
-		guest => KvmEvents::guest_instructions(sub { run_and_settle($vm, $count) }) };
+	my $exits = $vm->exits;
+	my $tids = $vm->threads;
+	my %watched = map { $_ => $tids->{$_} } grep { $tids->{$_} } @threads;
+	my $seen = KvmEvents::instructions(\%watched, sub { run_and_settle($vm, $count) });
+	return { runs => $count, exits => $vm->exits - $exits, guest => $seen->{guest},
+		map({ ("${_}_calls" => $seen->{calls}{$_} // 0) } @threads) };
+}
+
+# Instructions of the whole host, and of these threads, without the trace events of cost(), which take some. The run
+# is long: what the host does each second does not count for an event.
+sub long_cost {
+	my ($vm, $count) = @_;
+	my ($before, $begin) = ($vm->thread_instructions, instructions_now());
+	run_and_settle($vm, $count);
+	my $all = instructions_now() - $begin;
+	my $after = $vm->thread_instructions;
+	return { runs => $count, all => $all, map({ ($_ => ($after->{$_} // 0) - ($before->{$_} // 0)) } @threads) };
+}
+
+# A guest without tracing. All others are compared with it, so that what it does now and then must not be in it.
+sub untraced_cost {
+	my ($vm, $count, $long_count) = @_;
+	my ($least) = sort { $a->{guest} <=> $b->{guest} } map { cost($vm, $count) } 1 .. 2;
+	return { %$least, long => long_cost($vm, $long_count) };
 }
 
 sub traced {
-	my ($vm, $count, $kinds, $mode) = @_;
+	my ($vm, $count, $long_count, $kinds, $mode) = @_;
 	ctl(qw(trace on), $spec{$kinds});
-	my $begin = query();
-	$begin->{mode} eq $mode or die "traced in $begin->{mode} mode: $begin->{no_exitless}\n";
-	my $cost = cost($vm, $count);
-	$cost->{events} = (query()->{events} - $begin->{events}) / 2;
-	$cost->{steady} = steady($vm) if $mode eq "exitless" && $kinds eq "slab";
+	my $query = query();
+	$query->{mode} eq $mode or die "traced in $query->{mode} mode: $query->{no_exitless}\n";
+	my $cost = traced_cost($vm, $count, $long_count);
 	ctl(qw(trace off));
 	return $cost;
 }
 
-# Events and exits of a long run.
-sub steady {
-	my ($vm) = @_;
+# The same with the events of each, and the exits that tracing causes.
+sub traced_cost {
+	my ($vm, $count, $long_count) = @_;
 	my $begin = query();
-	run_and_settle($vm, STEADY_RUN);
+	my $cost = cost($vm, $count);
+	my $middle = query();
+	my $long = long_cost($vm, $long_count);
 	my $end = query();
-	return { events => $end->{events} - $begin->{events},
-		exits => own_exits($end) - own_exits($begin) };
+	# cost() has run the workload twice
+	$cost->{events} = ($middle->{events} - $begin->{events}) / 2;
+	$long->{events} = $end->{events} - $middle->{events};
+	$long->{own_exits} = own_exits($end) - own_exits($middle);
+	return { %$cost, long => $long };
+}
+
+# --- functions ------------------------------------------------------------------------------------------------
+
+# How long the last switch of sites has stopped the guest, and how many there were.
+sub last_switch {
+	my ($begin, $end) = @_;
+	$end->{switches} == $begin->{switches} + 1 or die "it took $end->{switches} - $begin->{switches} stops\n";
+	return { map { $_ => $end->{$_} - $begin->{$_} } qw(switched_sites switch_ns) };
+}
+
+# One instance on all sites, then a second one on the same, then one that no call passes.
+sub functions {
+	my ($vm) = @_;
+	my %cost = (function_untraced => untraced_cost($vm, FUNCTION_RUN, FUNCTION_STEADY_RUN));
+	my $off = query();
+	ctl(qw(trace on), "one=$spec{function}");
+	my $on = query();
+	$cost{switch_on} = last_switch($off, $on);
+	$cost{exitless_function} = traced_cost($vm, FUNCTION_RUN, FUNCTION_STEADY_RUN);
+	ctl(qw(trace add), "two=$spec{function}");
+	$cost{exitless_functions} = cost($vm, FUNCTION_RUN);
+	ctl(qw(trace set), "two=$spec{function}:pid=4000000");
+	ctl(qw(trace remove one));
+	$cost{refused} = cost($vm, FUNCTION_RUN);
+	$on = query();
+	ctl(qw(trace remove two));
+	$cost{switch_off} = last_switch($on, query());
+	ctl(qw(trace off));
+	$cost{ftrace_function} = ftrace($vm, 'function', FUNCTION_RUN);
+	return %cost;
 }
 
 sub ftrace {
-	my ($vm, $kinds) = @_;
+	my ($vm, $kinds, $count) = @_;
 	$vm->say("events $kinds");
 	$vm->expect(qr/sonde-loop: ready\r?\n/);
-	my $cost = cost($vm, RUN);
+	my $cost = cost($vm, $count);
 	$vm->say('count');
 	$cost->{events} = $vm->expect(qr/sonde-events: (\d+)\r?\n/) / 2;
 	$vm->say('off');
@@ -114,13 +173,13 @@ sub measure_exitless {
 	my $vm = boot('exitless', $dir, @machine);
 	my %cost;
 	run_workload($vm, RUN);    # fills the guest's caches
-	$cost{untraced} = cost($vm, RUN);
-	run_and_settle($vm, STEADY_RUN);
+	$cost{untraced} = untraced_cost($vm, RUN, STEADY_RUN);
 	for my $kinds (qw(slab all)) {
-		$cost{"exitless_$kinds"} = traced($vm, RUN, $kinds, 'exitless');
+		$cost{"exitless_$kinds"} = traced($vm, RUN, STEADY_RUN, $kinds, 'exitless');
 		$cost{off} //= cost($vm, RUN);
-		$cost{"ftrace_$kinds"} = ftrace($vm, $kinds);
+		$cost{"ftrace_$kinds"} = ftrace($vm, $kinds, RUN);
 	}
+	%cost = (%cost, functions($vm));
 	end($vm);
 	return \%cost;
 }
@@ -133,8 +192,8 @@ sub measure_trap {
 	cost($vm, RUN);
 	run_and_settle($vm, STEADY_RUN);
 	$cost{untraced_later} = cost($vm, RUN);
-	$cost{untraced_before_trap} = cost($vm, TRAP_RUN);
-	$cost{trap} = traced($vm, TRAP_RUN, 'slab', 'trap');
+	$cost{untraced_before_trap} = untraced_cost($vm, TRAP_RUN, TRAP_RUN);
+	$cost{trap} = traced($vm, TRAP_RUN, TRAP_RUN, 'slab', 'trap');
 	end($vm);
 	return \%cost;
 }

@@ -96,6 +96,25 @@ sub own_memory {
 	return $own;
 }
 
+# The VMM's threads that have names of their own: name to thread id.
+sub threads {
+	my ($self) = @_;
+	my %threads;
+	for (glob "/proc/$self->{pid}/task/*") {
+		my ($name) = (must_slurp("$_/comm") =~ /^sonde-(.*)$/m) or next;
+		($threads{$name}) = m{(\d+)$};
+	}
+	return \%threads;
+}
+
+# Nanoseconds that each of them had a CPU, which are instructions, in the kernel as well as outside of it
+# (Documentation/scheduler/sched-stats.rst).
+sub thread_instructions {
+	my ($self) = @_;
+	my $threads = $self->threads;
+	return { map { $_ => (split ' ', must_slurp("/proc/$self->{pid}/task/$threads->{$_}/schedstat"))[0] } keys %$threads };
+}
+
 sub pause { kill STOP => $_[0]{pid} }
 sub unpause { kill CONT => $_[0]{pid} }
 

@@ -103,8 +103,9 @@ static int add_files(struct sums *sums, const char *path)
 
 		if (fstatat(dirfd(dir), entry->d_name, &st, 0) || !S_ISREG(st.st_mode))
 			continue;
+		/* cpu0.NAME is of another instance */
 		if (!strncmp(entry->d_name, "cpu", 3) || !strncmp(entry->d_name, "caches", 6))
-			sums->sonde += (uint64_t)st.st_size;
+			sums->sonde += strchr(entry->d_name, '.') ? 0 : (uint64_t)st.st_size;
 		else
 			sums->metadata += (uint64_t)st.st_size;
 	}
