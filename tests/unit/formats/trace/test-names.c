@@ -18,7 +18,7 @@ static const struct trace_info info = {.mode = "trap", .page_size = 4096, .virt_
 struct names {
 	pthread_mutex_t lock;
 	bool module, busy;
-	unsigned int asked;
+	_Atomic unsigned int asked;
 };
 
 enum { MODULE = 0x100000, NOWHERE = 0x900000, HIGH = 0x1000000 };

@@ -204,8 +204,18 @@ static int fixture_flood(struct monitor_call *call, struct error *err)
 	return 0;
 }
 
+/* The guest ends, for the verbs that are at work. */
+static int fixture_end_jobs(struct monitor_call *call, struct error *err)
+{
+	(void)err;
+	monitor_end_jobs(call->monitor);
+	return 0;
+}
+
 static const struct monitor_verb fixture_flood_verbs[] = {
-	{.name = "x-flood", .help = "send events", .run = fixture_flood}, {0}};
+	{.name = "x-flood", .help = "send events", .run = fixture_flood},
+	{.name = "x-end", .help = "end jobs", .run = fixture_end_jobs},
+	{0}};
 
 static void *fixture_run(void *arg)
 {

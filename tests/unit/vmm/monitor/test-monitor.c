@@ -576,37 +576,26 @@ static void test_aside_gone(struct fixture *f)
 	peer_close(&other);
 }
 
-static void *end_jobs(void *arg)
-{
-	monitor_end_jobs(((struct fixture *)arg)->monitor);
-	return NULL;
-}
-
 /* The guest's memory goes: what reads it has ended before. */
-static void test_aside_end(void)
+static void test_aside_end(struct fixture *f)
 {
-	struct fixture *f = fixture_create(NULL);
-	struct peer saver = begin_save(f);
-	pthread_t thread;
+	struct peer saver = begin_save(f), other = peer_negotiated(f->path);
 	char name[64];
 	int reads;
 
 	snprintf(name, sizeof(name), "%s/saved", f->dir);
-	event_loop_quit(f->loop, 1);
-	if (pthread_create(&thread, NULL, end_jobs, f))
-		abort();
+	say(&other, "{\"execute\":\"x-end\"}");
 	usleep(100000);
 	pthread_mutex_unlock(&f->gate);
-	pthread_join(thread, NULL);
+	is_str(hear(&other), "{\"return\":{}}",
+	       "the end of a guest waits for a reading of its memory");
 	reads = f->reads;
-	memset(f->ram, 0xff, sizeof(f->ram));
+	ok(strstr(hear(&saver), "the guest has ended"), "who waits for the rest is told");
 	usleep(10000);
-	is_u64((uint64_t)f->reads, (uint64_t)reads,
-	       "at the end of a guest its memory is not read any more");
-	ok(strstr(hear(&saver), "the guest has ended"), "who waits for it is told");
+	is_u64((uint64_t)f->reads, (uint64_t)reads, "after that its memory is not read any more");
 	unlink(name);
-	fixture_destroy(f);
 	peer_close(&saver);
+	peer_close(&other);
 }
 
 int main(void)
@@ -629,7 +618,7 @@ int main(void)
 	test_memory(f);
 	test_aside(f);
 	test_aside_gone(f);
-	test_aside_end();
+	test_aside_end(f);
 	test_memsave_walk();
 	test_quit(f);
 	test_socket_path();
