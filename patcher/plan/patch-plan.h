@@ -92,6 +92,8 @@ void patch_plan_set_off(struct patch_plan *plan, const bool *off);
 /* Forget patches and refusals that are off. Nothing is applied. */
 void patch_plan_drop_off(struct patch_plan *plan);
 
+/* gva of the entry site that was planned for a probe; 0: it was refused. */
+uint64_t patch_plan_site_of(const struct patch_plan *plan, uint32_t ref);
 /* A probe that needs the patch at this address; UINT32_MAX: none does. */
 uint32_t patch_plan_ref_at(const struct patch_plan *plan, uint64_t gva);
 

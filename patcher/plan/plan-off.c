@@ -112,3 +112,12 @@ uint32_t patch_plan_ref_at(const struct patch_plan *plan, uint64_t gva)
 			return plan->uses[i].ref;
 	return UINT32_MAX;
 }
+
+uint64_t patch_plan_site_of(const struct patch_plan *plan, uint32_t ref)
+{
+	/* a probe's entry comes before its returns */
+	for (size_t i = 0; i < plan->nr_uses; i++)
+		if (plan->uses[i].ref == ref)
+			return plan->uses[i].gva;
+	return 0;
+}

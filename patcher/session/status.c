@@ -81,12 +81,12 @@ static void find_share(const struct trace_session *s, struct session_instance *i
 		if (wants(s, instance, out->refused[i].ref))
 			refused[instance->nr_refused++] = out->refused[i];
 	instance->sites = 0;
-	for (size_t i = 0; i < s->plan.entries.n; i++) {
-		const struct patch *p = &s->plan.entries.v[i];
-
-		instance->sites +=
-			!patch_is_out(p) && wants(s, instance, patch_plan_ref_at(&s->plan, p->gva));
-	}
+	for (uint32_t i = 0; i < s->plan.nr_refs; i++)
+		instance->sites += !s->plan.refs[i].off && wants(s, instance, i) &&
+				   patch_plan_site_of(&s->plan, i);
+	for (size_t i = 0; i < instance->nr_refused; i++)
+		instance->sites -= refused[i].gva &&
+				   refused[i].gva == patch_plan_site_of(&s->plan, refused[i].ref);
 }
 
 /* NULL without memory, or before the tracer is there. */
