@@ -124,6 +124,7 @@ int ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_
 void ctf_values_deinit(struct ctf_values *values)
 {
 	u64_map_deinit(&values->known);
+	free(values->recent);
 	budget_free(values->all ? values->all->budget : NULL, values->used,
 		    values->capacity * sizeof(*values->used));
 }

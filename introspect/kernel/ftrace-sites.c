@@ -200,7 +200,8 @@ static void finish(struct sites *sites)
 {
 	size_t n = 0;
 
-	qsort(sites->v, sites->n, sizeof(*sites->v), compare);
+	if (sites->n)
+		qsort(sites->v, sites->n, sizeof(*sites->v), compare);
 	for (size_t i = 0; i < sites->n; i++)
 		if (!n || sites->v[n - 1] != sites->v[i])
 			sites->v[n++] = sites->v[i];

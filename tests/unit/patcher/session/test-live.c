@@ -336,6 +336,7 @@ static void test_functions_alone(void)
 /* The guest's own ftrace has a site until it gives it back. */
 static void test_held(void)
 {
+	const struct site_refusal *refused;
 	struct error err = {0};
 
 	begin(true, "kmem:pages", NULL);
@@ -343,9 +344,9 @@ static void test_held(void)
 	ok(!trace_session_add_instance(fs.session, "f=function:kfree,kmem_cache_free", &err),
 	   "one of two functions is held: %s", err.text);
 	ok(instance("f")->sites == 1 && instance("f")->nr_refused == 1, "it is refused");
-	ok(strstr(instance("f")->refused[0].reason, "ftrace") &&
-		   !strcmp(instance("f")->refused[0].function, "kfree"),
-	   "by name: %s %s", instance("f")->refused[0].function, instance("f")->refused[0].reason);
+	refused = instance("f")->refused;
+	ok(strstr(refused->reason, "ftrace") && !strcmp(refused->function, "kfree"),
+	   "by name: %s %s", refused->function, refused->reason);
 	fake_branch(&fs.fg, FAKE_DURING_UPDATE, CALL, FAKE_UPDATE + 0x40);
 	fake_code(&fs.fg, FAKE_UPDATE + 0x40, "\xc3", 1);
 	memcpy(fake_text(&fs.fg, FAKE_KFREE), fs.text + FAKE_KFREE, 5);

@@ -196,6 +196,15 @@ static struct journal_contents journal_of(struct fixture *f)
 	return contents;
 }
 
+static bool journal_has_loan(struct fixture *f)
+{
+	struct journal_contents c = journal_of(f);
+	bool lent = c.lent;
+
+	journal_contents_deinit(&c);
+	return lent;
+}
+
 /* Whether a recovery would put these bytes back. */
 static bool journal_has_places(struct fixture *f)
 {
@@ -274,7 +283,7 @@ static void test_lost_loan(const char *refuse, int spare, bool others)
 	ok(!f.refuse, "the connection is lost at %s", refuse);
 	ok(!libvirt_guest_resume(guest, NULL) && fake_qemu_runs(f.qemu) && own_tables(&f),
 	   "the vCPU has its own page tables back when the guest goes on");
-	ok(!journal_of(&f).lent, "the journal says so");
+	ok(!journal_has_loan(&f), "the journal says so");
 	if (libvirt_guest_stop(guest, NULL) ||
 	    guest->traps->set_break(guest, gva_of(PLACES), gpa_of(PLACES), false, NULL) ||
 	    libvirt_guest_resume(guest, NULL))
@@ -296,7 +305,7 @@ static void test_lost_for_good(void)
 	libvirt_guest_open_stub(f.g, NULL);
 	fake_qemu_set_dead_libvirtd(f.qemu, true);
 	guest->traps->set_break(guest, gva_of(0), gpa_of(0), true, NULL);
-	ok(libvirt_guest_resume(guest, NULL) && !fake_qemu_runs(f.qemu) && journal_of(&f).lent,
+	ok(libvirt_guest_resume(guest, NULL) && !fake_qemu_runs(f.qemu) && journal_has_loan(&f),
 	   "a guest whose vCPU has borrowed page tables stays stopped, and the journal says why");
 	fake_qemu_set_dead_libvirtd(f.qemu, false);
 	ok(!libvirt_guest_stop(guest, NULL) && !libvirt_guest_resume(guest, NULL) &&
