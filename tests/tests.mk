@@ -247,4 +247,5 @@ $(O)/tests/bench/trace-size: $(O)/tests/bench/trace-size.o $(O)/libsonde.a
 
 .PHONY: bench
 bench: all $(O)/guest/initrd $(addprefix $(O)/tests/bench/,timed trace-size trampoline-ns drain-ns)
+	$(Q)tests/setup bench
 	$(Q)O=$(abspath $(O)) tests/bench/bench
