@@ -397,8 +397,11 @@ int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 	if (ret < 0)
 		return writer_keep_error(writer, ret, "cpu", vcpu);
 	sink = trace_writer_sink(writer, (unsigned int)ret, vcpu);
+	/* a sink is in one batch at a time */
+	pthread_mutex_lock(&writer->append_lock);
 	ret = event_batch_put(&batch, sink, class, record->timestamp, record);
 	event_batch_end(&batch);
+	pthread_mutex_unlock(&writer->append_lock);
 	return ret;
 }
 

@@ -43,6 +43,7 @@ struct trace_writer {
 	struct trace_info info;
 	unsigned int nr_vcpus;
 	pthread_mutex_t instances_lock; /* adding and closing */
+	pthread_mutex_t append_lock;    /* trace_writer_append(): outside of the sinks' */
 	struct writer_instance *instances[TRACE_INSTANCES_MAX];
 	atomic_uint nr_instances; /* each is there for good */
 	struct cache_table caches;

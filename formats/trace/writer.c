@@ -315,6 +315,7 @@ static struct trace_writer *new_writer(int dir_fd, unsigned int nr_vcpus,
 	pthread_mutex_init(&writer->error_lock, NULL);
 	pthread_mutex_init(&writer->describe_lock, NULL);
 	pthread_mutex_init(&writer->instances_lock, NULL);
+	pthread_mutex_init(&writer->append_lock, NULL);
 	cache_table_init(&writer->caches);
 	budget_init(&writer->budget, BUDGET_OF_A_GUEST);
 	call_sites_init(&writer->sites, &writer->budget);
@@ -372,6 +373,7 @@ void trace_writer_destroy(struct trace_writer *writer)
 	pthread_mutex_destroy(&writer->error_lock);
 	pthread_mutex_destroy(&writer->describe_lock);
 	pthread_mutex_destroy(&writer->instances_lock);
+	pthread_mutex_destroy(&writer->append_lock);
 	close(writer->dir_fd);
 	free(writer);
 }

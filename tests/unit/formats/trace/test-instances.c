@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Several instances in one trace: their streams, their names, and their coming and going. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
@@ -298,6 +299,37 @@ static void test_long_batch(void)
 	scratch_remove(&dir);
 }
 
+enum { APPENDS = 20000 };
+
+static void *append_records(void *writer)
+{
+	for (unsigned int i = 0; i < APPENDS; i++) {
+		const struct kmem_record record =
+			make_free(KMEM_TYPE_KMALLOC, 0xffff888000001000 + i, 0xffffffff81000010, i);
+
+		trace_writer_append(writer, 0, &record);
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, "ctf");
+	struct trace_writer_counts counts;
+	pthread_t other;
+
+	if (pthread_create(&other, NULL, append_records, writer))
+		abort();
+	append_records(writer);
+	pthread_join(other, NULL);
+	trace_writer_counts(writer, 0, &counts);
+	ok(counts.events == 2 * APPENDS && !counts.overruns,
+	   "two threads append records of one vCPU");
+	trace_writer_destroy(writer);
+	scratch_remove(&dir);
+}
+
 static void test_refusals(void)
 {
 	static const char *const names[] = {"",    "9a",  "-a",
@@ -334,6 +366,7 @@ int main(void)
 	test_side_by_side();
 	test_coming_and_going();
 	test_long_batch();
+	test_threads();
 	test_refusals();
 	return tap_done();
 }
