@@ -214,6 +214,21 @@ static int make_texts(struct ring_engine *x, const struct direct_change *change,
 	return ret ? ret : patch_set_sort(&x->direct.next, err);
 }
 
+static int find_unseen(struct ring_engine *x, const struct shared_sites *sites, struct error *err)
+{
+	struct patch_set *unseen = &x->direct.unseen;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < sites->n; i++) {
+		const uint64_t gva = sites->v[i].patch.gva;
+		const struct patch *patch = patch_set_at(&x->config.plan->shared, gva);
+
+		if (patch && !patch_set_at(&sites->present, gva))
+			ret = patch_set_add(unseen, patch, err);
+	}
+	return ret ? ret : patch_set_sort(unseen, err);
+}
+
 /* What to remember for the commit. */
 static int make_room(struct ring_engine *x, const struct direct_change *change, struct error *err)
 {
@@ -241,6 +256,8 @@ static int make_patches(struct ring_engine *x, const struct direct_change *chang
 	if (!ret && change->sites) {
 		direct_mark_used(&x->direct, false);
 		ret = make_texts(x, change, ids, masks, &texts, err);
+		if (!ret)
+			ret = find_unseen(x, change->sites, err);
 	} else if (!ret) {
 		ret = direct_keep(x, &texts, err);
 	}
@@ -282,6 +299,7 @@ static void discard(struct direct_lane *lane)
 			direct_drop_piece(lane, i);
 	patch_set_deinit(&lane->next);
 	patch_set_deinit(&lane->difference);
+	patch_set_deinit(&lane->unseen);
 	free(lane->entries);
 	free(lane->off);
 	lane->entries = NULL;
@@ -353,6 +371,25 @@ static void keep_patches(struct ring_engine *x)
 	lane->next = (struct patch_set){0};
 }
 
+static int note_standing(void *arg, struct patch *patch, const uint8_t *now, struct error *err)
+{
+	bool *standing = arg;
+
+	(void)err;
+	*standing |= now && !memcmp(now, patch->new_bytes, patch->size);
+	return 0;
+}
+
+/* A patch that has come back since the change was prepared would be forgotten, with the guest's
+ * text still leading to its code. */
+static int check_unseen(struct ring_engine *x, struct error *err)
+{
+	bool standing = false;
+
+	patch_set_read(&x->direct.unseen, x->kernel, note_standing, &standing, NULL);
+	return standing ? error_set(err, ESTALE, "sites have been patched again") : 0;
+}
+
 int direct_commit(struct engine *engine, size_t *switched, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
@@ -360,7 +397,9 @@ int direct_commit(struct engine *engine, size_t *switched, struct error *err)
 	int ret;
 
 	pthread_mutex_lock(&lane->change);
-	ret = direct_publish_traps(lane, err);
+	ret = check_unseen(x, err);
+	if (!ret)
+		ret = direct_publish_traps(lane, err);
 	if (!ret)
 		ret = patch_set_apply(&lane->difference, x->kernel, err);
 	if (ret) {

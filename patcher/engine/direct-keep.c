@@ -19,18 +19,11 @@ static struct direct_piece *piece_at(const struct direct_lane *lane, const struc
 	return NULL;
 }
 
-static const struct patch *shared_at(const struct patch_set *shared, uint64_t gva)
-{
-	size_t i = patch_set_find(shared, gva);
-
-	return i < shared->n && shared->v[i].gva == gva ? &shared->v[i] : NULL;
-}
-
 /* Who of the direct lane records this site now. */
 static uint32_t mask_of(const struct ring_engine *x, const struct patch *entry)
 {
 	const struct patch *patch =
-		entry->off ? shared_at(&x->config.plan->shared, entry->gva) : entry;
+		entry->off ? patch_set_at(&x->config.plan->shared, entry->gva) : entry;
 	const struct direct_piece *piece = patch ? piece_at(&x->direct, patch) : NULL;
 
 	return piece ? piece->mask : 0;

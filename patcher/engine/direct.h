@@ -87,6 +87,7 @@ struct direct_lane {
 
 	/* Of the change that is prepared. */
 	struct patch_set next, difference;
+	struct patch_set unseen; /* of the plan's: they did not stand at their sites */
 	struct {
 		size_t entry;
 		uint8_t bytes[PATCH_MAX_SIZE];

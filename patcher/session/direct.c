@@ -8,7 +8,7 @@
 
 enum {
 	CHANGE_TRIES = 5, /* while the guest changes its own sites in between */
-	OUT_MS = 100,     /* between two tries, while they are the guest's */
+	OUT_TRIES = 3000, /* of a millisecond, while they are the guest's */
 };
 
 /* A change, from the plan on. */
@@ -207,14 +207,38 @@ static int commit(struct trace_session *s, const struct site_table *table, uint6
 	return ret;
 }
 
+/*
+ * What check_plan() compares with, before a plan is made. A plan that is made while the sites are
+ * the guest's is stale: they are patched again without another handoff. -ESTALE.
+ */
+static int note_handoffs(const struct trace_session *s, uint64_t *handoffs, struct error *err)
+{
+	*handoffs = atomic_load(&s->ftrace.times);
+	if (s->ftrace.out)
+		return error_set(err, ESTALE, "the guest's own ftrace is changing its sites");
+	return 0;
+}
+
+/* -EAGAIN: for too long. */
+static int await_sites(const struct trace_session *s, struct error *err)
+{
+	for (int i = 0; s->ftrace.out && i < OUT_TRIES; i++)
+		clock_wait_ms(1);
+	if (s->ftrace.out)
+		return error_set(err, EAGAIN, "the guest's own ftrace is changing its sites");
+	return 0;
+}
+
 static int try_change(struct trace_session *s, struct instance_list *list, const bool *off,
 		      struct error *err)
 {
 	struct change c = {.session = s, .list = list, .off = off};
-	const uint64_t handoffs = atomic_load(&s->ftrace.times);
 	struct direct_change change;
-	int ret = plan(&c, err);
+	uint64_t handoffs;
+	int ret = note_handoffs(s, &handoffs, err);
 
+	if (!ret)
+		ret = plan(&c, err);
 	change = (struct direct_change){
 		.wants = c.wants, .nr_wants = c.n, .sites = &c.sites, .off = c.off};
 	if (!ret && c.n)
@@ -237,9 +261,9 @@ int direct_apply(struct trace_session *s, struct instance_list *list, const bool
 	int ret = -ESTALE;
 
 	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++) {
-		if (s->ftrace.out)
-			clock_wait_ms(OUT_MS);
-		ret = try_change(s, list, off, err);
+		ret = await_sites(s, err);
+		if (!ret)
+			ret = try_change(s, list, off, err);
 	}
 	return ret;
 }
@@ -247,9 +271,11 @@ int direct_apply(struct trace_session *s, struct instance_list *list, const bool
 static int try_keep(struct trace_session *s, const bool *off, struct error *err)
 {
 	const struct direct_change change = {.off = off};
-	const uint64_t handoffs = atomic_load(&s->ftrace.times);
-	int ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
+	uint64_t handoffs;
+	int ret = note_handoffs(s, &handoffs, err);
 
+	if (!ret)
+		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
 	return ret ? ret : commit(s, NULL, handoffs, err);
 }
 
@@ -257,8 +283,11 @@ int direct_keep_wants(struct trace_session *s, const bool *off, struct error *er
 {
 	int ret = -ESTALE;
 
-	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++)
-		ret = try_keep(s, off, err);
+	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++) {
+		ret = await_sites(s, err);
+		if (!ret)
+			ret = try_keep(s, off, err);
+	}
 	return ret;
 }
 

@@ -150,6 +150,13 @@ size_t patch_set_find(const struct patch_set *set, uint64_t gva)
 	return low;
 }
 
+const struct patch *patch_set_at(const struct patch_set *set, uint64_t gva)
+{
+	size_t i = patch_set_find(set, gva);
+
+	return i < set->n && set->v[i].gva == gva ? &set->v[i] : NULL;
+}
+
 enum patch_place_state patch_place_state(const struct patch_place *place, const uint8_t *now)
 {
 	if (!memcmp(now, place->original, place->size))

@@ -75,6 +75,8 @@ size_t patch_set_wanted(const struct patch_set *set);
 
 /* Index of the first patch that ends behind `gva`, set->n if none does. The set is sorted. */
 size_t patch_set_find(const struct patch_set *set, uint64_t gva);
+/* The patch that begins at `gva`, or NULL. The set is sorted. */
+const struct patch *patch_set_at(const struct patch_set *set, uint64_t gva);
 
 /*
  * Call `fn` for each patch of a sorted set, those that are passed over too, with the bytes that
