@@ -364,18 +364,23 @@ static bool await_lost(const char *name, uint64_t n)
 	return instance(name)->lost == n;
 }
 
+static void lose(struct ring *ring, uint64_t n)
+{
+	__atomic_store_n(&ring->header->lost, n, __ATOMIC_RELAXED);
+}
+
 /* What rings lose counts for the instances that have them, from their beginning on. */
 static void test_lost(void)
 {
 	begin(true, "kmem", "f=function:kfree");
-	rings()->rings[1].header->lost = 5;
+	lose(&rings()->rings[1], 5);
 	ring_engine_wake(rings());
 	ok(await_lost("kmem", 5) && !instance("f")->lost, "the ordered lane loses events");
 	ok(!trace_session_add_instance(fs.session, "g=function:kfree", NULL) &&
 		   !trace_session_add_instance(fs.session, "late=kmem:pages", NULL),
 	   "others come");
-	rings()->direct.rings[FAKE_VCPUS].header->lost = 7;
-	rings()->rings[0].header->lost = 1;
+	lose(&rings()->direct.rings[FAKE_VCPUS], 7);
+	lose(&rings()->rings[0], 1);
 	ring_engine_wake(rings());
 	ok(await_lost("g", 7) && !instance("f")->lost, "so does a ring of the direct lane");
 	ok(await_lost("kmem", 6) && await_lost("late", 1), "what was before is not theirs");
