@@ -349,23 +349,28 @@ static const struct module_symbol *find_module_symbol(const struct kernel_names 
 	return &names->symbols[above - 1];
 }
 
+int kernel_image_lookup(const struct kernel *kernel, uint64_t gva, char *name, size_t name_size,
+			uint64_t *start, uint64_t *size)
+{
+	const uint64_t link = kernel_link(kernel, gva);
+	const struct symbol *symbol = symbols_covering(kernel->image->symbols, link);
+
+	if (!symbol || !kernel_in_image(kernel, gva) || !kernel_image_is_text(kernel->image, link))
+		return -ENOENT;
+	snprintf(name, name_size, "%s", symbol->name);
+	*start = kernel_gva(kernel, symbol->address);
+	*size = symbol->size;
+	return 0;
+}
+
 int kernel_names_lookup(void *arg, uint64_t gva, char *name, size_t name_size, uint64_t *start,
 			uint64_t *size)
 {
 	const struct kernel_names *names = arg;
-	const struct kernel *kernel = names->kernel;
 	const struct module_symbol *found;
-	const struct symbol *symbol;
 
-	if (kernel_in_image(kernel, gva)) {
-		symbol = symbols_covering(kernel->image->symbols, kernel_link(kernel, gva));
-		if (!symbol || !kernel_image_is_text(kernel->image, kernel_link(kernel, gva)))
-			return -ENOENT;
-		snprintf(name, name_size, "%s", symbol->name);
-		*start = kernel_gva(kernel, symbol->address);
-		*size = symbol->size;
-		return 0;
-	}
+	if (kernel_in_image(names->kernel, gva))
+		return kernel_image_lookup(names->kernel, gva, name, name_size, start, size);
 	found = find_module_symbol(names, gva);
 	if (!found)
 		return -ENOENT;

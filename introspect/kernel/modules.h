@@ -29,4 +29,8 @@ void kernel_names_keep(struct kernel_names *names, struct kernel_names *older);
 int kernel_names_lookup(void *names, uint64_t gva, char *name, size_t name_size, uint64_t *start,
 			uint64_t *size);
 
+/* The same of the image alone, without a look at the guest. -ENOENT also outside of it. */
+int kernel_image_lookup(const struct kernel *kernel, uint64_t gva, char *name, size_t name_size,
+			uint64_t *start, uint64_t *size);
+
 #endif

@@ -187,8 +187,8 @@ struct trace_session {
 	struct live_counters counters;
 	/* Of functions, those of modules that are gone included. */
 	struct kernel_names *names;
-	bool has_names;    /* none is missing */
 	uint64_t names_ns; /* when they were read, host monotonic */
+	bool names_due;    /* the next look-up reads them, even where that stops the guest */
 };
 
 /* --- session.c -------------------------------------------------------------------------------- */

@@ -168,12 +168,14 @@ void trace_session_info(const struct trace_session *session, struct trace_info *
 /*
  * Function names for the trace (trace_symbolize_fn); only while the guest's memory exists. The list
  * of modules is read again at most every few seconds: -EAGAIN until then for an address that is not
- * in it.
+ * in it. Never stops the guest: where reading its memory does, modules' functions have no names
+ * (-EAGAIN) until trace_session_modules_changed().
  */
 int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
 			    uint64_t *start, uint64_t *size);
 
-/* The next look-up reads the list of modules again. */
+/* The next look-up of an address outside the image reads the list of modules again, on any guest.
+ */
 void trace_session_modules_changed(struct trace_session *session);
 
 /* Guest-physical address of a kernel gva, for the monitor. -EAGAIN while the kernel is not found.

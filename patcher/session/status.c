@@ -234,19 +234,29 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	counters_add(&info->counters, &status.counters);
 }
 
-/* Reading all modules' symbols takes some milliseconds. -EAGAIN: it was done a moment ago. */
 static int read_names(struct trace_session *s)
 {
 	struct kernel_names *names;
-	uint64_t now = clock_monotonic_ns();
 	int ret;
 
-	if (s->has_names && (s->guest->caps & GUEST_STOPS_TO_READ || now - s->names_ns < names_ns))
-		return -EAGAIN;
+	s->names_due = false;
 	ret = kernel_names_create(&s->kernel, &names, NULL);
 	if (!ret)
 		session_keep_names(s, names);
 	return ret;
+}
+
+/*
+ * Reading all modules' symbols takes some milliseconds. Where each read stops the guest it takes
+ * tens of thousands of stops, for which the caller may have to wait while another thread appends
+ * records. -EAGAIN: not now.
+ */
+static int refresh_names(struct trace_session *s)
+{
+	if (s->guest->caps & GUEST_STOPS_TO_READ ||
+	    (s->names && clock_monotonic_ns() - s->names_ns < names_ns))
+		return -EAGAIN;
+	return read_names(s);
 }
 
 void session_keep_names(struct trace_session *s, struct kernel_names *names)
@@ -254,26 +264,31 @@ void session_keep_names(struct trace_session *s, struct kernel_names *names)
 	kernel_names_keep(names, s->names);
 	s->names = names;
 	s->names_ns = clock_monotonic_ns();
-	s->has_names = true;
+	s->names_due = false;
 }
 
 void trace_session_modules_changed(struct trace_session *s)
 {
-	s->has_names = false;
+	s->names_due = true;
 }
 
 int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
 			    uint64_t *start, uint64_t *size)
 {
 	struct trace_session *s = session;
-	int ret;
+	int ret = -ENOENT;
 
-	if (!s->located || (!s->has_names && read_names(s) && !s->names))
-		return -ENOENT;
-	ret = kernel_names_lookup(s->names, gva, name, name_size, start, size);
-	if (ret != -ENOENT || kernel_in_image(&s->kernel, gva))
+	if (!s->located)
 		return ret;
-	ret = read_names(s);
+	if (kernel_in_image(&s->kernel, gva))
+		return kernel_image_lookup(&s->kernel, gva, name, name_size, start, size);
+	if (s->names_due)
+		read_names(s);
+	if (s->names)
+		ret = kernel_names_lookup(s->names, gva, name, name_size, start, size);
+	if (ret != -ENOENT)
+		return ret;
+	ret = refresh_names(s);
 	return ret ? ret : kernel_names_lookup(s->names, gva, name, name_size, start, size);
 }
 

@@ -246,6 +246,42 @@ static void test_polled(void)
 	end();
 }
 
+/* As trace_session_symbolize(), with the name put into `name`. */
+static int symbolize(uint64_t gva, char name[64])
+{
+	uint64_t begin, size;
+
+	name[0] = '\0';
+	return trace_session_symbolize(fs.session, gva, name, 64, &begin, &size);
+}
+
+/* A guest that each read stops: the thread that writes the trace asks for names, and must not wait
+ * for a stop. */
+static void test_slow_names(void)
+{
+	char name[64];
+	uint64_t reads;
+
+	create(false);
+	fs.fg.guest.caps |= GUEST_STOPS_TO_READ;
+	load();
+	ok(start("kmem"), "tracing starts");
+	reads = fs.fg.reads;
+	ok(!symbolize(fake_gva(FAKE_KFREE) + 1, name) && !strcmp(name, "kfree"),
+	   "the image names its functions: %s", name);
+	is_u64((uint64_t)-symbolize(MODULE_TEXT + 5, name), EAGAIN,
+	       "a module's functions have no names yet");
+	is_u64(fs.fg.reads, reads, "the guest is not read");
+	trace_session_modules_changed(fs.session);
+	ok(!symbolize(MODULE_TEXT + 5, name) && !strcmp(name, "brd_read [brd]"),
+	   "they have when the list of modules may be read: %s", name);
+	reads = fs.fg.reads;
+	is_u64((uint64_t)-symbolize(MODULE_TEXT - 5, name), EAGAIN,
+	       "an address that nobody can name");
+	is_u64(fs.fg.reads, reads, "the list is read once");
+	end();
+}
+
 static void test_selection(void)
 {
 	struct error err = {0};
@@ -352,6 +388,7 @@ static void test_deaf(void)
 int main(void)
 {
 	test_polled();
+	test_slow_names();
 	test_selection();
 	test_race();
 	test_bell();
