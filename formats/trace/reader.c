@@ -33,6 +33,7 @@ struct trace_reader {
 	char names_file[64];      /* beside the sidecar */
 	struct byte_source names; /* likewise; read NULL: it is not there yet */
 	uint64_t names_size;      /* bytes of it that were read */
+	bool has_last_names;      /* those of a sidecar that was completed meanwhile */
 	bool being_written;       /* when the sidecar was read */
 	bool following;           /* events that are not ripe are held back */
 	uint64_t ripening_ns;     /* since when */
@@ -96,15 +97,15 @@ static bool find_names(struct trace_reader *reader)
 	       reader->names.size <= SIDECAR_MAX_SIZE;
 }
 
-/* What has come since the last time. Names are not worth an error. */
-static void load_names(struct trace_reader *reader)
+/* What has come since the last time. */
+static void load_more_names(struct trace_reader *reader)
 {
 	const uint64_t from = reader->names_size;
 	int64_t used = 0;
 	ssize_t size;
 	char *text;
 
-	if (!reader->sidecar || !find_names(reader))
+	if (!find_names(reader))
 		return;
 	text = malloc(reader->names.size - from);
 	size = text ? byte_source_fill(&reader->names, text, reader->names.size - from, from) : 0;
@@ -113,6 +114,29 @@ static void load_names(struct trace_reader *reader)
 	if (used > 0)
 		reader->names_size += (uint64_t)used;
 	free(text);
+}
+
+/* A writer that ends moves the names to the sidecar; this reader may never have seen their file. */
+static void load_last_names(struct trace_reader *reader)
+{
+	struct sidecar *last;
+
+	if (reader->sidecar->complete || reader->has_last_names ||
+	    (reader->names.read && reader->following) || sidecar_load(reader->files, &last, NULL))
+		return;
+	if (last->complete)
+		reader->has_last_names =
+			!sidecar_add_symbols(reader->sidecar, last->symbols, last->nr_symbols);
+	sidecar_destroy(last);
+}
+
+/* Names are not worth an error. */
+static void load_names(struct trace_reader *reader)
+{
+	if (!reader->sidecar)
+		return;
+	load_more_names(reader);
+	load_last_names(reader);
 }
 
 static void load_sidecar(struct trace_reader *reader)

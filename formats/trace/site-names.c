@@ -89,23 +89,51 @@ static void add_symbol(struct site_names *names, const struct sidecar_symbol *sy
 	names->symbols[names->count++].name = copy;
 }
 
-void site_names_update(struct site_names *names, trace_symbolize_fn *symbolize, void *arg)
+/* Returns 0, or as trace_symbolize_fn. */
+static int name_site(struct site_names *names, trace_symbolize_fn *symbolize, void *arg,
+		     uint64_t address)
 {
 	char name[NAME_SIZE];
-	size_t kept = 0;
+	struct sidecar_symbol symbol = {.address = address, .name = name};
+	int ret = symbolize(arg, address, name, sizeof(name), &symbol.start, &symbol.size);
+
+	if (!ret)
+		add_symbol(names, &symbol);
+	return ret;
+}
+
+/* Pending sites from `first` to `end`. Those that may have a name later stay; returns their end. */
+static size_t name_pending(struct site_names *names, trace_symbolize_fn *symbolize, void *arg,
+			   size_t first, size_t end)
+{
+	uint64_t *pending = names->pending;
+	const size_t rest = names->nr_pending - end;
+	size_t kept = first;
+
+	for (size_t i = first; i < end; i++)
+		if (name_site(names, symbolize, arg, pending[i]) == -EAGAIN)
+			pending[kept++] = pending[i];
+	if (rest && kept < end)
+		memmove(pending + kept, pending + end, rest * sizeof(*pending));
+	names->nr_pending = kept + rest;
+	return kept;
+}
+
+void site_names_update(struct site_names *names, trace_symbolize_fn *symbolize, void *arg)
+{
+	const size_t old = names->nr_pending;
+	size_t first = names->next < old ? names->next : 0;
+	size_t end = old - first < BATCH ? old : first + BATCH;
 
 	take_sites(names);
-	for (size_t i = 0; i < names->nr_pending; i++) {
-		struct sidecar_symbol symbol = {.address = names->pending[i], .name = name};
-		int ret = symbolize(arg, symbol.address, name, sizeof(name), &symbol.start,
-				    &symbol.size);
+	name_pending(names, symbolize, arg, old, names->nr_pending);
+	names->next = name_pending(names, symbolize, arg, first, end);
+}
 
-		if (!ret)
-			add_symbol(names, &symbol);
-		else if (ret == -EAGAIN)
-			names->pending[kept++] = symbol.address;
-	}
-	names->nr_pending = kept;
+void site_names_complete(struct site_names *names, trace_symbolize_fn *symbolize, void *arg)
+{
+	take_sites(names);
+	name_pending(names, symbolize, arg, 0, names->nr_pending);
 }
 
 static int compare(const void *a, const void *b)

@@ -27,6 +27,7 @@ struct site_names {
 	size_t taken;             /* call sites that were looked at */
 	uint64_t *pending;        /* of these, those that are to be named */
 	size_t nr_pending, pending_room;
+	size_t next;                    /* of these; the next update goes on there */
 	struct u64_map by_start;        /* to index in `symbols` */
 	struct sidecar_symbol *symbols; /* in the order in which they were named */
 	size_t count, room;
@@ -43,9 +44,15 @@ void site_names_init(struct site_names *names, struct call_sites *sites, int dir
 		     const char *sidecar_name);
 void site_names_deinit(struct site_names *names);
 
-/* Name the call sites that have come, and those that had no name yet. Without memory some stay
- * without. */
+/*
+ * Name the call sites that have come, and some of those that had no name yet, which get their turn
+ * one after another: a guest may call from any number of addresses that nobody can name. Without
+ * memory some stay without.
+ */
 void site_names_update(struct site_names *names, trace_symbolize_fn *symbolize, void *arg);
+
+/* Name all. */
+void site_names_complete(struct site_names *names, trace_symbolize_fn *symbolize, void *arg);
 
 /* Append what the file lacks. Returns 0, or -errno with whole lines in the file. */
 int site_names_append(struct site_names *names);

@@ -485,7 +485,9 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_info *in
 
 	trace_writer_set_source(writer, NULL, NULL, NULL);
 	if (symbolize)
-		site_names_update(&writer->names, symbolize, arg);
+		site_names_complete(&writer->names, symbolize, arg);
+	/* for those who read the trace meanwhile; what the disk does not take is tried again */
+	site_names_append(&writer->names);
 	output_keep(writer->output, 0);
 	ret = writer_flush_streams(writer, err);
 	writer_discard_unwritten(writer);

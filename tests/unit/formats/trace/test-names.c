@@ -238,6 +238,50 @@ static void test_finished(void)
 	scratch_remove(&dir);
 }
 
+/* Whether a reader that follows the trace has the name of the only event that comes when it ends.
+ */
+static bool follows_end(struct trace_writer *writer, struct trace_reader *reader, struct names *n,
+			uint64_t call_site)
+{
+	unsigned int nameless = 0;
+
+	trace_reader_follow(reader, NULL);
+	count_events(reader, &nameless);
+	trace_writer_set_source(writer, NULL, NULL, NULL);
+	put(writer, call_site);
+	if (trace_writer_finish(writer, &info, symbolize, n, NULL))
+		abort();
+	nameless = 0;
+	return trace_reader_follow(reader, NULL) == 1 && count_events(reader, &nameless) == 1 &&
+	       !nameless;
+}
+
+/* Functions that are named at the end only. */
+static void test_last_names(void)
+{
+	struct names n = {PTHREAD_MUTEX_INITIALIZER, true, false, 0};
+	struct scratch dir = scratch_make(), other = scratch_make();
+	struct trace_writer *writer = create(dir.path, &n), *short_lived = create(other.path, &n);
+	struct trace_reader *reader = NULL;
+
+	put(writer, 0x1000);
+	await_events(dir.path, 1);
+	if (trace_reader_open(dir.path, &reader, NULL))
+		abort();
+	ok(follows_end(writer, reader, &n, 0x80000),
+	   "a reader that follows the trace learns the last names from the file of names");
+	trace_reader_close(reader);
+	if (trace_reader_open(other.path, &reader, NULL))
+		abort();
+	ok(follows_end(short_lived, reader, &n, 0x80000),
+	   "one that has not seen this file learns them from the last sidecar");
+	trace_reader_close(reader);
+	trace_writer_destroy(writer);
+	trace_writer_destroy(short_lived);
+	scratch_remove(&dir);
+	scratch_remove(&other);
+}
+
 /* A line that the disk took a part of, and lines that are no names. */
 static void test_damaged(void)
 {
@@ -350,6 +394,44 @@ static void test_budget(void)
 	scratch_remove(&dir);
 }
 
+/* A guest that calls from addresses that nobody can name. */
+static void test_pending(void)
+{
+	enum { SITES = 5000, ROUNDS = 100 };
+	struct names n = {PTHREAD_MUTEX_INITIALIZER, false, false, 0};
+	struct call_sites sites;
+	struct site_names names;
+	unsigned int before;
+
+	call_sites_init(&sites, NULL);
+	site_names_init(&names, &sites, -1, "sonde.json");
+	for (uint64_t i = 0; i < SITES; i++)
+		call_sites_note(&sites, MODULE + 0x100 * i);
+	site_names_update(&names, symbolize, &n);
+	is_u64(n.asked, SITES, "each call site is looked up when it comes");
+	site_names_update(&names, symbolize, &n);
+	before = n.asked;
+	ok(before > SITES && before < SITES + SITES / 4, "then a few at a time: %u",
+	   before - SITES);
+	call_sites_note(&sites, 0x1000);
+	site_names_update(&names, symbolize, &n);
+	is_u64(names.count, 1, "a new one does not wait for them");
+	n.module = true;
+	for (unsigned int i = 0; i < ROUNDS; i++)
+		site_names_update(&names, symbolize, &n);
+	is_u64(names.count, SITES + 1, "each gets its turn");
+	is_u64(names.nr_pending, 0, "none is looked up again");
+	n.module = false;
+	for (uint64_t i = 0; i < SITES; i++)
+		call_sites_note(&sites, MODULE + 0x100 * (SITES + i));
+	site_names_update(&names, symbolize, &n);
+	n.module = true;
+	site_names_complete(&names, symbolize, &n);
+	is_u64(names.count, 2 * SITES + 1, "at the end all are looked up");
+	site_names_deinit(&names);
+	call_sites_deinit(&sites);
+}
+
 /* --- from a kernel image ---------------------------------------------------------------------- */
 
 static int read_kernel(const char *path, const struct trace_info *of, struct sidecar_symbol **out,
@@ -417,11 +499,13 @@ int main(void)
 		test_live();
 		test_modules();
 		test_finished();
+		test_last_names();
 		test_damaged();
 		test_full_disk();
 		test_budget();
 		test_kernel();
 	}
+	test_pending();
 	test_no_sidecar();
 	return tap_done();
 }
