@@ -24,6 +24,11 @@ static bool takes_too_long(struct libvirt_guest *g)
 	return since && clock_monotonic_ns() - since > longest;
 }
 
+static bool is_exposed(struct libvirt_traps *t)
+{
+	return atomic_load(&t->exposed) || atomic_load(&t->patched);
+}
+
 static void *beat(void *arg)
 {
 	struct libvirt_guest *g = arg;
@@ -31,7 +36,7 @@ static void *beat(void *arg)
 	struct pollfd poll_fd = {.fd = t->beater_wake, .events = POLLIN};
 
 	while (poll(&poll_fd, 1, BEAT_MS) <= 0) {
-		bool exposed = atomic_load(&t->exposed) || atomic_load(&t->patched);
+		bool exposed = is_exposed(t);
 
 		if (!exposed || !takes_too_long(g))
 			t->beat(t->beat_arg, exposed);
@@ -69,6 +74,9 @@ void libvirt_beat_stop(struct libvirt_guest *g)
 		return;
 	eventfd_write(t->beater_wake, 1);
 	pthread_join(t->beater, NULL);
+	/* its last beat may have been an exposed one: what is left to do may take its time */
+	if (!is_exposed(t))
+		t->beat(t->beat_arg, false);
 	close(t->beater_wake);
 	t->beater_wake = -1;
 }

@@ -41,6 +41,7 @@ void libvirt_guest_destroy(struct libvirt_guest *guest);
  * guest depends on this process: it may stop at a breakpoint, or ask before it changes its own text
  * (libvirt_guest_expose()). It is not called while a stop takes suspiciously long. So if it is not
  * called for some seconds after it was with `exposed`, the guest may be frozen, or come to harm.
+ * libvirt_guest_destroy() calls it a last time unless the guest still depends on this process.
  */
 typedef void libvirt_beat_fn(void *arg, bool exposed);
 int libvirt_guest_beat(struct libvirt_guest *guest, libvirt_beat_fn *beat, void *arg,

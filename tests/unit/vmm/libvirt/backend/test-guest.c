@@ -11,7 +11,7 @@
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/backend/internal.h"
 
-enum { PLACE = 0x3000 };
+enum { PLACE = 0x3000, PATIENCE_MS = 5000 };
 
 struct fixture {
 	struct fake_qemu *qemu;
@@ -181,6 +181,47 @@ static void test_clock(void)
 	tear_down(&f);
 }
 
+/* --- beats ------------------------------------------------------------------------------------ */
+
+struct beats {
+	_Atomic unsigned int exposed, idle;
+	atomic_bool last; /* exposed */
+};
+
+static void on_beat(void *arg, bool exposed)
+{
+	struct beats *beats = arg;
+
+	beats->exposed += exposed;
+	beats->idle += !exposed;
+	beats->last = exposed;
+}
+
+/* The watchdog kills a tracer whose last beat was an exposed one and that beats no more. */
+static void test_last_beat(void)
+{
+	struct beats beats = {0};
+	struct fixture f;
+
+	set_up(&f, false);
+	if (libvirt_guest_beat(f.g, on_beat, &beats, NULL))
+		abort();
+	libvirt_guest_expose(f.g, true);
+	for (int ms = 0; ms < PATIENCE_MS && !beats.exposed; ms++)
+		usleep(1000);
+	ok(beats.exposed && beats.last, "while the guest is patched each beat says so");
+	libvirt_guest_expose(f.g, false);
+	tear_down(&f);
+	ok(beats.idle && !beats.last, "the last beat says that it is patched no longer");
+	beats.idle = 0;
+	set_up(&f, false);
+	if (libvirt_guest_beat(f.g, on_beat, &beats, NULL))
+		abort();
+	libvirt_guest_expose(f.g, true);
+	tear_down(&f);
+	is_u64(beats.idle, 0, "no beat says so of a guest that is left patched");
+}
+
 int main(int argc, char **argv)
 {
 	fake_qemu_main(argc, argv);
@@ -189,5 +230,6 @@ int main(int argc, char **argv)
 	test_scratch();
 	test_vcpus();
 	test_clock();
+	test_last_beat();
 	return tap_done();
 }
