@@ -283,6 +283,8 @@ static void handle(struct fake_qemu *q)
 	if (fault == FAKE_INTERLEAVE)
 		notify(q, "02", 0);
 	send(q->fd, "+", 1, MSG_NOSIGNAL);
+	if (fault == FAKE_REFUSE)
+		return put_packet(q, "E22");
 	if (!execute(q, q->packet, reply) || fault == FAKE_DEAF)
 		return;
 	if (fault == FAKE_CUT)

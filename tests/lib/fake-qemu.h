@@ -28,6 +28,7 @@ enum fake_fault {
 	FAKE_INTERLEAVE, /* send a stop notice before the acknowledgement */
 	FAKE_GARBAGE,    /* answer something else */
 	FAKE_DEAF,       /* acknowledge, and do not answer */
+	FAKE_REFUSE,     /* answer with an error, and do not obey */
 };
 enum { FAKE_STALL_MS = 300 };
 /* Called on the gdbstub's thread. */

@@ -81,6 +81,9 @@ int libvirt_traps_resume(struct libvirt_guest *g, bool will_run, struct error *e
 		unpark(g);
 	if (t->failure.code)
 		ret = keep_out(g, err);
+	/* a loan of unpark() or of a hit's handler, which the gdbstub did not let end at once */
+	if (!ret && will_run)
+		ret = libvirt_breaks_end_loan(g, err);
 	if (!ret && will_run)
 		ret = rsp_continue(&g->stub.rsp, err);
 	t->running = !ret;

@@ -36,8 +36,9 @@ struct fixture {
 	struct libvirt_journal journal;
 	struct libvirt_guest *g;
 	_Atomic unsigned int hits, gaps;
-	const char *refuse; /* a packet that begins so gets another answer, after `spare` others */
-	int spare;
+	const char *refuse; /* a packet that begins so meets `fault`, after `spare` others */
+	enum fake_fault fault;
+	int spare, times; /* NULL `refuse` after so many */
 };
 
 static uint64_t gva_of(unsigned int i)
@@ -77,8 +78,9 @@ static enum fake_fault on_packet(void *arg, const char *packet)
 
 	if (!f->refuse || strncmp(packet, f->refuse, strlen(f->refuse)) || f->spare-- > 0)
 		return FAKE_OBEY;
-	f->refuse = NULL;
-	return FAKE_GARBAGE;
+	if (--f->times <= 0)
+		f->refuse = NULL;
+	return f->fault;
 }
 
 static int set_one(struct fixture *f, unsigned int i, bool on)
@@ -111,6 +113,7 @@ static void set_up(struct fixture *f, uint64_t cr3, uint32_t cs)
 
 	*f = (struct fixture){
 		.qemu = fake_qemu_create(VCPUS),
+		.fault = FAKE_GARBAGE,
 		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
 	memory = (struct fake_memory){fake_qemu_ram(f->qemu), FAKE_QEMU_RAM};
 	fake_map(&memory, KERNEL_CR3, text_gva, TEXT, &next);
@@ -388,6 +391,44 @@ static void test_parked(uint64_t cr3, uint32_t cs)
 	end_trace(&f);
 }
 
+static bool runs_with_own_tables(struct fixture *f)
+{
+	return fake_qemu_runs(f->qemu) && own_tables(f);
+}
+
+/* The gdbstub refuses to set CR3 `times` times, when a breakpoint that was parked is put back and
+ * the vCPU should get its own page tables back. The connection stays. */
+static void test_refused_loan(unsigned int times)
+{
+	struct guest *guest;
+	struct fixture f;
+
+	set_up(&f, USER_CR3, USER_CS);
+	guest = libvirt_guest(f.g);
+	if (set_all(&f, true))
+		abort();
+	fake_qemu_suspend(f.qemu);
+	await(&f, is_parked);
+	f.fault = FAKE_REFUSE;
+	f.spare = 1;
+	f.times = times;
+	f.refuse = "P1d";
+	fake_qemu_resume(f.qemu);
+	ok(await(&f, has_failed), "a loan that cannot be ended at once ends the trace");
+	if (times == 1) {
+		ok(await(&f, runs_with_own_tables), "the guest goes on with its own page tables");
+	} else {
+		ok(!fake_qemu_runs(f.qemu) && journal_has_loan(&f),
+		   "a guest whose vCPU has borrowed page tables does not go on");
+		f.refuse = NULL;
+		ok(!libvirt_guest_stop(guest, NULL) && !libvirt_guest_resume(guest, NULL) &&
+			   runs_with_own_tables(&f),
+		   "it does when the gdbstub gives the vCPU its own back");
+	}
+	ok(are_out(&f), "without breakpoints, which are served no longer");
+	end_trace(&f);
+}
+
 /* While breakpoints are parked others are set and taken out. */
 static void test_set_while_parked(void)
 {
@@ -510,6 +551,8 @@ int main(int argc, char **argv)
 	test_end_loan();
 	test_parked(KERNEL_CR3, KERNEL_CS);
 	test_parked(USER_CR3, USER_CS);
+	test_refused_loan(1);
+	test_refused_loan(1000);
 	test_set_while_parked();
 	test_changed();
 	test_own_int3();
