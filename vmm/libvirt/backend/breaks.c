@@ -71,7 +71,10 @@ static int journal_break(struct libvirt_guest *g, struct libvirt_break *b, struc
 
 /* --- page tables ----------------------------------------------------------------------------- */
 
-enum { USER_CS = 0x33 }; /* __USER_CS: 64-bit code (arch/x86/include/asm/segment.h) */
+enum {
+	USER_CS = 0x33, /* __USER_CS: 64-bit code (arch/x86/include/asm/segment.h) */
+	USER_CPL = 3,
+};
 
 static bool maps(struct libvirt_guest *g, unsigned int vcpu, uint64_t cr3,
 		 const struct libvirt_break *b)
@@ -101,7 +104,10 @@ static int choose_vcpu(struct libvirt_guest *g, const struct libvirt_break *b, s
 	return ret;
 }
 
-/* Of a vCPU in 32-bit code the gdbstub sets only 32 bits of CR3. */
+/*
+ * Only in user mode the kernel's page tables show a loan: a vCPU in the kernel may have got them by
+ * itself. Of a vCPU in 32-bit code the gdbstub sets only 32 bits of CR3.
+ */
 static bool may_lend(struct libvirt_guest *g, unsigned int vcpu, const struct libvirt_break *b,
 		     struct journal_loan *loan)
 {
@@ -109,8 +115,8 @@ static bool may_lend(struct libvirt_guest *g, unsigned int vcpu, const struct li
 
 	*loan = (struct journal_loan){
 		.vcpu = vcpu, .cr3 = r->sregs.cr3, .lent = vcpu_kernel_cr3(r->sregs.cr3)};
-	return (r->cs == USER_CS || !(loan->cr3 >> 32)) && loan->lent != loan->cr3 &&
-	       maps(g, vcpu, loan->lent, b);
+	return r->sregs.cpl == USER_CPL && (r->cs == USER_CS || !(loan->cr3 >> 32)) &&
+	       loan->lent != loan->cr3 && maps(g, vcpu, loan->lent, b);
 }
 
 static bool find_loan(struct libvirt_guest *g, const struct libvirt_break *b,
@@ -122,6 +128,11 @@ static bool find_loan(struct libvirt_guest *g, const struct libvirt_break *b,
 	return false;
 }
 
+static bool is_lent(const struct guest_sregs *sregs, const struct journal_loan *loan)
+{
+	return sregs->cr3 == loan->lent && sregs->cpl == USER_CPL;
+}
+
 int libvirt_guest_end_loan(struct libvirt_guest *g, const struct journal_loan *loan,
 			   struct error *err)
 {
@@ -129,7 +140,7 @@ int libvirt_guest_end_loan(struct libvirt_guest *g, const struct journal_loan *l
 			  ? libvirt_guest_read_registers(g, loan->vcpu, err)
 			  : error_set(err, EPROTO, "the journal is of another domain");
 
-	if (ret || g->registers[loan->vcpu].sregs.cr3 != loan->lent)
+	if (ret || !is_lent(&g->registers[loan->vcpu].sregs, loan))
 		return ret;
 	g->have_registers[loan->vcpu] = false;
 	return rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);

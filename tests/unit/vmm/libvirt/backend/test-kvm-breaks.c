@@ -335,6 +335,17 @@ static void test_no_loan(void)
 	tear_down(&f);
 }
 
+/* With page tables that could be lent, but in the kernel: the loan could not be told later. */
+static void test_no_kernel_loan(void)
+{
+	struct fixture f;
+
+	set_up(&f, USER_CR3, KERNEL_CS);
+	ok(set_one(&f, 0, true) == -EAGAIN && are_out(&f) && own_tables(&f),
+	   "to a vCPU in the kernel nothing is lent");
+	tear_down(&f);
+}
+
 /* The loan that a dead tracer has left. */
 static void test_end_loan(void)
 {
@@ -356,6 +367,12 @@ static void test_end_loan(void)
 	   "one that has others by now keeps them");
 	ok(libvirt_guest_end_loan(f.g, &nobody, NULL) == -EPROTO,
 	   "a loan of a vCPU that is not there is refused");
+	libvirt_guest_resume(libvirt_guest(f.g), NULL);
+	fake_qemu_be_kvm(f.qemu, KERNEL_CR3, KERNEL_CS);
+	libvirt_guest_stop(libvirt_guest(f.g), NULL);
+	libvirt_guest_open_stub(f.g, NULL);
+	ok(!libvirt_guest_end_loan(f.g, &loan, NULL) && fake_qemu_cr3(f.qemu, 1) == KERNEL_CR3,
+	   "one that runs in the kernel has the kernel's because it has gone on: it keeps them");
 	libvirt_guest_resume(libvirt_guest(f.g), NULL);
 	tear_down(&f);
 }
@@ -548,6 +565,7 @@ int main(int argc, char **argv)
 	test_lost_loan("Hc", 0, false);
 	test_lost_for_good();
 	test_no_loan();
+	test_no_kernel_loan();
 	test_end_loan();
 	test_parked(KERNEL_CR3, KERNEL_CS);
 	test_parked(USER_CR3, USER_CS);
