@@ -151,13 +151,16 @@ static int end_loan(struct libvirt_guest *g, struct error *err)
 	const struct journal_loan *loan = &g->traps.loan;
 	int ret = rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);
 
+	g->traps.lent = ret != 0;
 	if (!ret && g->journal)
 		ret = libvirt_journal_lent(g->journal, err);
-	g->traps.lent = ret != 0;
 	return ret;
 }
 
-/* The gdbstub's connection may have been lost with the loan, at any packet. */
+/*
+ * The gdbstub's connection may have been lost with the loan, at any packet. A full disk must not
+ * keep the guest stopped: a recovery looks at the vCPU, too, before it ends a loan.
+ */
 int libvirt_breaks_end_loan(struct libvirt_guest *g, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
@@ -167,9 +170,9 @@ int libvirt_breaks_end_loan(struct libvirt_guest *g, struct error *err)
 		return 0;
 	g->have_registers[t->loan.vcpu] = false;
 	ret = libvirt_guest_end_loan(g, &t->loan, err);
-	if (!ret && g->journal)
-		ret = libvirt_journal_lent(g->journal, err);
 	t->lent = ret != 0;
+	if (!ret && g->journal)
+		libvirt_journal_lent(g->journal, NULL);
 	return ret;
 }
 

@@ -4,6 +4,7 @@
  * tables. What is written, what is put back, and when the guest is let go on.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,6 +40,7 @@ struct fixture {
 	const char *refuse; /* a packet that begins so meets `fault`, after `spare` others */
 	enum fake_fault fault;
 	int spare, times; /* NULL `refuse` after so many */
+	bool full;        /* the journal's disk is, from that packet on */
 };
 
 static uint64_t gva_of(unsigned int i)
@@ -80,6 +82,8 @@ static enum fake_fault on_packet(void *arg, const char *packet)
 		return FAKE_OBEY;
 	if (--f->times <= 0)
 		f->refuse = NULL;
+	if (f->full && fcntl(f->journal.fd, F_ADD_SEALS, F_SEAL_GROW))
+		abort();
 	return f->fault;
 }
 
@@ -114,7 +118,8 @@ static void set_up(struct fixture *f, uint64_t cr3, uint32_t cs)
 	*f = (struct fixture){
 		.qemu = fake_qemu_create(VCPUS),
 		.fault = FAKE_GARBAGE,
-		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
+		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+			    .compact_at = 1 << 20}};
 	memory = (struct fake_memory){fake_qemu_ram(f->qemu), FAKE_QEMU_RAM};
 	fake_map(&memory, KERNEL_CR3, text_gva, TEXT, &next);
 	for (unsigned int i = 0; i < PLACES; i++)
@@ -446,6 +451,30 @@ static void test_refused_loan(unsigned int times)
 	end_trace(&f);
 }
 
+/*
+ * The disk under the journal fills up while a vCPU has borrowed page tables. `fault`: of the packet
+ * that ends the loan.
+ */
+static void test_full_disk(enum fake_fault fault)
+{
+	struct guest *guest;
+	struct fixture f;
+
+	set_up(&f, USER_CR3, USER_CS);
+	guest = libvirt_guest(f.g);
+	f.full = true;
+	f.fault = fault;
+	f.spare = 1;
+	f.refuse = "P1d";
+	libvirt_guest_stop(guest, NULL);
+	ok(guest->traps->set_break(guest, gva_of(0), gpa_of(0), true, NULL),
+	   "a loan whose end the journal does not have is an error");
+	libvirt_guest_resume(guest, NULL);
+	ok(journal_has_loan(&f) && runs_with_own_tables(&f),
+	   "the guest goes on with its own page tables, though the journal cannot say so");
+	tear_down(&f);
+}
+
 /* While breakpoints are parked others are set and taken out. */
 static void test_set_while_parked(void)
 {
@@ -571,6 +600,9 @@ int main(int argc, char **argv)
 	test_parked(USER_CR3, USER_CS);
 	test_refused_loan(1);
 	test_refused_loan(1000);
+	test_full_disk(FAKE_OBEY);
+	test_full_disk(FAKE_REFUSE);
+	test_full_disk(FAKE_GARBAGE);
 	test_set_while_parked();
 	test_changed();
 	test_own_int3();
