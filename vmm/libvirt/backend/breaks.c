@@ -151,6 +151,10 @@ static int end_loan(struct libvirt_guest *g, struct error *err)
 	const struct journal_loan *loan = &g->traps.loan;
 	int ret = rsp_set_cr3(&g->stub.rsp, loan->vcpu, loan->cr3, err);
 
+	/* -EFAULT would say that QEMU does not have the breakpoint */
+	if (ret == -EFAULT)
+		ret = error_set(err, EIO, "the gdbstub does not give vCPU %u its page tables back",
+				loan->vcpu);
 	g->traps.lent = ret != 0;
 	if (!ret && g->journal)
 		ret = libvirt_journal_lent(g->journal, err);

@@ -451,6 +451,22 @@ static void test_refused_loan(unsigned int times)
 	end_trace(&f);
 }
 
+/* The gdbstub sets a breakpoint, and refuses to give the vCPU its own page tables back. */
+static void test_counted(void)
+{
+	struct fixture f;
+
+	set_up(&f, USER_CR3, USER_CS);
+	f.fault = FAKE_REFUSE;
+	f.spare = 1;
+	f.refuse = "P1d";
+	ok(set_one(&f, 0, true) == -EIO && runs_with_own_tables(&f),
+	   "a breakpoint whose loan cannot be ended at once is an error");
+	ok(*byte_of(&f, 0) == INT3 && libvirt_guest_holds_breaks(f.g) && hit(&f, 0, 0),
+	   "it is in the guest's memory, counted, and served");
+	end_trace(&f);
+}
+
 /*
  * The disk under the journal fills up while a vCPU has borrowed page tables. `fault`: of the packet
  * that ends the loan.
@@ -600,6 +616,7 @@ int main(int argc, char **argv)
 	test_parked(USER_CR3, USER_CS);
 	test_refused_loan(1);
 	test_refused_loan(1000);
+	test_counted();
 	test_full_disk(FAKE_OBEY);
 	test_full_disk(FAKE_REFUSE);
 	test_full_disk(FAKE_GARBAGE);
