@@ -97,7 +97,7 @@ static bool is_emptied(const struct ring_engine *x, const struct direct_slot *sl
 	unsigned int first = slot->group * x->nr_vcpus;
 
 	for (unsigned int i = first; i < first + x->nr_vcpus; i++)
-		if (!lane->rings[i].dead && (int64_t)(lane->marks[i] - lane->rings[i].consumed) > 0)
+		if (!ring_has_passed(&lane->rings[i], lane->marks[i]))
 			return false;
 	return true;
 }

@@ -31,7 +31,6 @@ bool ring_engine_is_settling(struct ring_engine *x)
 	return atomic_load(&x->settle.pending);
 }
 
-/* The guest may write any position: what a pass cannot reach makes the ring dead. */
 static bool is_taken(const struct ring_engine *x)
 {
 	bool taken = true;
@@ -39,7 +38,7 @@ static bool is_taken(const struct ring_engine *x)
 	for (unsigned int i = 0; i < 2 * x->nr_vcpus; i++) {
 		const struct ring *ring = &x->rings[i];
 
-		taken &= ring->dead || ring->closed || ring->consumed >= x->settle.marks[i];
+		taken &= ring->closed || ring_has_passed(ring, x->settle.marks[i]);
 	}
 	return taken;
 }

@@ -373,6 +373,15 @@ bool ring_is_drained(const struct ring *ring)
 	return ring->closed && ring->consumed == ring->end && !ring_first(ring);
 }
 
+/* An honest guest's `reserve` only grows. Beyond it is, as a distance, what was passed, too. */
+bool ring_has_passed(const struct ring *ring, uint64_t mark)
+{
+	uint64_t reserve = __atomic_load_n(&ring->header->reserve, __ATOMIC_ACQUIRE);
+
+	return ring->dead || mark == ring->consumed ||
+	       mark - ring->consumed > reserve - ring->consumed;
+}
+
 bool ring_is_waiting(const struct ring *ring)
 {
 	return ring->waiting == ring->consumed;

@@ -151,6 +151,13 @@ void ring_close(struct ring *ring);
 /* Closed, and nothing is left in the ring or in its queue. */
 bool ring_is_drained(const struct ring *ring);
 
+/*
+ * Whether all that was reserved when header->reserve was `mark` has left the ring. The guest may
+ * have written any position there: one that is not reserved any more is nothing to wait for. By the
+ * thread that makes the passes.
+ */
+bool ring_has_passed(const struct ring *ring, uint64_t mark);
+
 /* Whether the last pass found a record that is reserved and not committed. */
 bool ring_is_waiting(const struct ring *ring);
 

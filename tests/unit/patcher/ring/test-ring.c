@@ -240,6 +240,44 @@ static void test_positions(void)
 	check_dead("it is as large as can be", UINT64_MAX - 7);
 }
 
+/* A position that the guest had written for a moment. */
+static void check_no_mark(const char *what, uint64_t mark)
+{
+	struct fixture f;
+
+	setup(&f);
+	ring_writer_put(&f.writer, small, 1, 1);
+	ring_consume(&f.ring, &f.clock);
+	ring_writer_put(&f.writer, small, 2, 2);
+	ok(ring_has_passed(&f.ring, mark), "nothing is waited for %s", what);
+	teardown(&f);
+}
+
+static void test_marks(void)
+{
+	struct fixture f;
+	uint64_t mark;
+
+	setup(&f);
+	ring_writer_put(&f.writer, small, 1, 1);
+	mark = f.writer.header->reserve;
+	ring_writer_put(&f.writer, small, 2, 2);
+	ok(!ring_has_passed(&f.ring, mark), "a record is in the ring");
+	ring_consume(&f.ring, &f.clock);
+	ok(ring_has_passed(&f.ring, mark) && ring_has_passed(&f.ring, 2 * SMALL),
+	   "it has left it, with the one behind it");
+	f.writer.header->reserve = UINT64_MAX - 7;
+	ok(!ring_has_passed(&f.ring, 3 * SMALL), "an impossible position may be waited for");
+	ring_consume(&f.ring, &f.clock);
+	ok(ring_has_passed(&f.ring, 3 * SMALL), "until a pass has met it");
+	teardown(&f);
+	check_no_mark("in front of the ring", 0);
+	check_no_mark("behind what is reserved", 2 * SMALL + 8);
+	check_no_mark("beyond the ring", SMALL + DATA + 8);
+	check_no_mark("far away", (UINT64_C(1) << 63) + 8);
+	check_no_mark("as far as can be", UINT64_MAX - 7);
+}
+
 static void test_stamps(void)
 {
 	struct fixture f;
@@ -322,6 +360,7 @@ int main(void)
 	test_skip_wraps();
 	test_malformed();
 	test_positions();
+	test_marks();
 	test_stamps();
 	test_doorbell();
 	test_drops();

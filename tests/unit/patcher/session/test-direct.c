@@ -383,6 +383,26 @@ static void test_busy_guest(void)
 	end();
 }
 
+/* A guest that writes into the header of a ring, for a moment. */
+static void test_wrong_position(void)
+{
+	uint64_t *reserve;
+	unsigned int slot;
+
+	create();
+	start("a=function:kfree", NULL, NULL);
+	slot = slot_of("a");
+	reserve = &rings()->direct.rings[rings()->direct.slots[slot].group * FAKE_VCPUS]
+			   .header->reserve;
+	__atomic_fetch_add(reserve, RING_BYTES / 2, __ATOMIC_SEQ_CST);
+	trace_session_remove_instance(fs.session, "a", NULL);
+	for (int i = 0; i < PATIENCE_MS && state_of(slot) == DIRECT_LEAVING; i++)
+		clock_wait_ms(1);
+	__atomic_fetch_sub(reserve, RING_BYTES / 2, __ATOMIC_SEQ_CST);
+	ok(await_free_slots(), "a position that was never reserved keeps no slot");
+	end();
+}
+
 static uint64_t fail_gpa;
 
 static void fail_now(struct fake_guest *fg)
@@ -629,6 +649,7 @@ int main(void)
 	test_later();
 	test_changes();
 	test_busy_guest();
+	test_wrong_position();
 	test_switches();
 	test_failure();
 	test_many_changes();
