@@ -91,6 +91,35 @@ static uint64_t drain_ring(struct ring_engine *x, unsigned int i, const struct r
 	return end(&batch);
 }
 
+static uint64_t group_losses(const struct ring_engine *x, unsigned int group)
+{
+	const struct ring *rings = &x->direct.rings[(size_t)group * x->nr_vcpus];
+	uint64_t lost = atomic_load(&x->skipped[group + 1]);
+
+	for (unsigned int i = 0; i < x->nr_vcpus; i++)
+		lost += ring_losses(&rings[i].counts);
+	return lost;
+}
+
+/* What the groups have lost since the last time, for their slots: also for those that are about to
+ * be closed. */
+static void note_losses(struct ring_engine *x)
+{
+	struct direct_lane *lane = &x->direct;
+
+	for (unsigned int g = 0; g < lane->nr_rings / x->nr_vcpus; g++) {
+		uint64_t now = group_losses(x, g), more = now - lane->losses[g];
+
+		lane->losses[g] = now;
+		for (unsigned int id = 0; more && id < DIRECT_MAX; id++) {
+			const struct direct_slot *slot = &lane->slots[id];
+
+			if (slot->state > DIRECT_NEW && slot->group == g && slot->want.lost)
+				atomic_fetch_add(slot->want.lost, more);
+		}
+	}
+}
+
 static bool is_emptied(const struct ring_engine *x, const struct direct_slot *slot)
 {
 	const struct direct_lane *lane = &x->direct;
@@ -121,6 +150,8 @@ uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock)
 	pthread_mutex_lock(&x->direct.lock);
 	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
 		records += drain_ring(x, i, &now);
+	if (!x->ending)
+		note_losses(x);
 	close_drained(x);
 	pthread_mutex_unlock(&x->direct.lock);
 	return records;
@@ -158,35 +189,6 @@ bool direct_arm(struct ring_engine *x)
 		armed = ring_arm(&x->direct.rings[i]);
 	pthread_mutex_unlock(&x->direct.lock);
 	return armed;
-}
-
-static uint64_t group_losses(const struct ring_engine *x, unsigned int group)
-{
-	const struct ring *rings = &x->direct.rings[(size_t)group * x->nr_vcpus];
-	uint64_t lost = atomic_load(&x->skipped[group + 1]);
-
-	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		lost += ring_losses(&rings[i].counts);
-	return lost;
-}
-
-void direct_note_losses(struct ring_engine *x)
-{
-	struct direct_lane *lane = &x->direct;
-
-	pthread_mutex_lock(&lane->lock);
-	for (unsigned int g = 0; g < lane->nr_rings / x->nr_vcpus; g++) {
-		uint64_t now = group_losses(x, g), more = now - lane->losses[g];
-
-		lane->losses[g] = now;
-		for (unsigned int id = 0; more && id < DIRECT_MAX; id++) {
-			const struct direct_slot *slot = &lane->slots[id];
-
-			if (slot->state > DIRECT_NEW && slot->group == g && slot->want.lost)
-				atomic_fetch_add(slot->want.lost, more);
-		}
-	}
-	pthread_mutex_unlock(&lane->lock);
 }
 
 void direct_close_rings(struct ring_engine *x)

@@ -181,15 +181,14 @@ void direct_retire(struct ring_engine *x);
 
 /* --- direct-drain.c --------------------------------------------------------------------------- */
 
-/* Move what is complete in the rings to the sinks; returns how many records. */
+/* Move what is complete in the rings to the sinks, and tell the slots what was lost; returns how
+ * many records. */
 uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock);
 /* The guest's clock learns from the oldest record of each ring; it has a tsc_seen(). */
 void direct_show_stamps(struct ring_engine *x);
 /* ring_show_life() for each group; returns whether all of them show it. */
 bool direct_show_life(struct ring_engine *x);
 bool direct_arm(struct ring_engine *x);
-/* Add what the groups have lost since the last time to the counts of their slots. */
-void direct_note_losses(struct ring_engine *x);
 void direct_close_rings(struct ring_engine *x);
 bool direct_is_drained(const struct ring_engine *x);
 bool direct_is_waiting(struct ring_engine *x);

@@ -154,7 +154,6 @@ void ring_engine_note_losses(struct ring_engine *x)
 	if (x->ending)
 		return;
 	atomic_store(&x->ring_losses, x->past_losses + ordered_losses(x));
-	direct_note_losses(x);
 }
 
 static uint64_t lost(struct engine *engine)

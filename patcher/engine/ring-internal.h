@@ -145,7 +145,7 @@ void ring_engine_free_memory(struct ring_engine *x);
 struct trampoline_rings ring_engine_rings(const struct ring_engine *x, int group);
 /* How many ticks of vCPU 0's counter `ns` are. */
 uint64_t ring_engine_ticks(const struct ring_engine *x, uint64_t ns);
-/* Note what the rings have lost until now, for whom. By the thread, or without it. */
+/* Note what the ordered lane's rings have lost until now. By the thread, or without it. */
 void ring_engine_note_losses(struct ring_engine *x);
 /* What all rings of a vCPU have counted. By the thread, or without it. */
 struct ring_counts ring_engine_counts(struct ring_engine *x, unsigned int vcpu);

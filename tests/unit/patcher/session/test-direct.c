@@ -403,6 +403,35 @@ static void test_wrong_position(void)
 	end();
 }
 
+static struct ring_header *losing;
+static uint64_t nr_lost;
+
+static void lose_one(struct fake_guest *fg)
+{
+	(void)fg;
+	__atomic_fetch_add(&losing->lost, 1, __ATOMIC_SEQ_CST);
+	nr_lost++;
+}
+
+/* The last one is met by the pass that closes the slot: the thread stops the guest right before. */
+static void test_last_losses(void)
+{
+	struct instance_stream *stream;
+
+	create();
+	start("a=function:kfree", NULL, NULL);
+	losing = rings()->direct.rings[rings()->direct.slots[slot_of("a")].group * FAKE_VCPUS]
+			 .header;
+	nr_lost = 0;
+	stream = fs.session->streams;
+	fs.fg.on_stop = lose_one;
+	trace_session_remove_instance(fs.session, "a", NULL);
+	ok(await_free_slots() && fs.session->streams == stream, "an instance loses and goes");
+	fs.fg.on_stop = NULL;
+	is_u64(atomic_load(&stream->lost), nr_lost, "its stream is told all that it has lost");
+	end();
+}
+
 static uint64_t fail_gpa;
 
 static void fail_now(struct fake_guest *fg)
@@ -650,6 +679,7 @@ int main(void)
 	test_changes();
 	test_busy_guest();
 	test_wrong_position();
+	test_last_losses();
 	test_switches();
 	test_failure();
 	test_many_changes();
