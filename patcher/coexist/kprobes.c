@@ -50,6 +50,7 @@ static int yield_reached(struct kprobe_handoff *h, struct patch_set *set, uint64
 			atomic_fetch_add(&h->total, 1);
 		if (!one && set != &h->plan->returns)
 			atomic_store(&set->v[i].holder, (uint8_t)SITE_INT3);
+		atomic_fetch_add(&h->yields, 1);
 		ret = ret ? ret : one;
 	}
 	return ret;

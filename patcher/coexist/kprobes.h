@@ -30,7 +30,10 @@ struct kprobe_handoff {
 
 	_Atomic bool *given; /* by the plan's returns: yielded */
 	size_t nr_given;
-	_Atomic uint64_t total; /* since creation */
+
+	/* since creation */
+	_Atomic uint64_t total;  /* exits that were yielded */
+	_Atomic uint64_t yields; /* of any patch, again as well: rises after the patch is yielded */
 };
 
 /* With the guest stopped, before the plan's returns are applied: watch for kprobes. Returns 0 for a

@@ -11,6 +11,11 @@ enum {
 	OUT_TRIES = 3000, /* of a millisecond, while they are the guest's */
 };
 
+/* What the guest had been given when a plan was begun. */
+struct handoffs {
+	uint64_t ftrace, kprobes;
+};
+
 /* A change, from the plan on. */
 struct change {
 	struct trace_session *session;
@@ -169,14 +174,16 @@ struct trace_switch trace_session_switch(const struct trace_session *s)
 }
 
 /* With the guest stopped: what the plan was made from is as it was. Else -ESTALE: plan again. */
-static int check_plan(struct trace_session *s, const struct site_table *table, uint64_t handoffs,
-		      struct error *err)
+static int check_plan(struct trace_session *s, const struct site_table *table,
+		      const struct handoffs *handoffs, struct error *err)
 {
 	bool current = true;
 	int ret = 0;
 
-	if (atomic_load(&s->ftrace.times) != handoffs || s->ftrace.out)
+	if (atomic_load(&s->ftrace.times) != handoffs->ftrace || s->ftrace.out)
 		return error_set(err, ESTALE, "the guest's own ftrace has changed its sites");
+	if (atomic_load(&s->kprobes.yields) != handoffs->kprobes)
+		return error_set(err, ESTALE, "the guest has put a kprobe at a patch");
 	if (table)
 		ret = site_table_is_current(table, &s->kernel, &current, err);
 	if (!ret && !current)
@@ -185,8 +192,8 @@ static int check_plan(struct trace_session *s, const struct site_table *table, u
 }
 
 /* `table`: what was planned from; NULL: no sites were looked at. */
-static int commit(struct trace_session *s, const struct site_table *table, uint64_t handoffs,
-		  struct error *err)
+static int commit(struct trace_session *s, const struct site_table *table,
+		  const struct handoffs *handoffs, struct error *err)
 {
 	struct engine *engine = s->ring_engine;
 	int ret = text_locks_stop(&s->kernel, err);
@@ -211,9 +218,11 @@ static int commit(struct trace_session *s, const struct site_table *table, uint6
  * What check_plan() compares with, before a plan is made. A plan that is made while the sites are
  * the guest's is stale: they are patched again without another handoff. -ESTALE.
  */
-static int note_handoffs(const struct trace_session *s, uint64_t *handoffs, struct error *err)
+static int note_handoffs(const struct trace_session *s, struct handoffs *handoffs,
+			 struct error *err)
 {
-	*handoffs = atomic_load(&s->ftrace.times);
+	handoffs->ftrace = atomic_load(&s->ftrace.times);
+	handoffs->kprobes = atomic_load(&s->kprobes.yields);
 	if (s->ftrace.out)
 		return error_set(err, ESTALE, "the guest's own ftrace is changing its sites");
 	return 0;
@@ -234,7 +243,7 @@ static int try_change(struct trace_session *s, struct instance_list *list, const
 {
 	struct change c = {.session = s, .list = list, .off = off};
 	struct direct_change change;
-	uint64_t handoffs;
+	struct handoffs handoffs;
 	int ret = note_handoffs(s, &handoffs, err);
 
 	if (!ret)
@@ -246,7 +255,7 @@ static int try_change(struct trace_session *s, struct instance_list *list, const
 	if (!ret)
 		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
 	if (!ret)
-		ret = commit(s, &c.table, handoffs, err);
+		ret = commit(s, &c.table, &handoffs, err);
 	if (!ret)
 		keep_results(&c, true);
 	if (!ret)
@@ -271,12 +280,12 @@ int direct_apply(struct trace_session *s, struct instance_list *list, const bool
 static int try_keep(struct trace_session *s, const bool *off, struct error *err)
 {
 	const struct direct_change change = {.off = off};
-	uint64_t handoffs;
+	struct handoffs handoffs;
 	int ret = note_handoffs(s, &handoffs, err);
 
 	if (!ret)
 		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
-	return ret ? ret : commit(s, NULL, handoffs, err);
+	return ret ? ret : commit(s, NULL, &handoffs, err);
 }
 
 int direct_keep_wants(struct trace_session *s, const bool *off, struct error *err)

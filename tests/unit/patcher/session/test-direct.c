@@ -646,6 +646,31 @@ static void test_patch_comes_back(void)
 	end();
 }
 
+/* --- its kprobes ---------------------------------------------------------------------------- */
+
+static void probe_site(struct fake_guest *fg)
+{
+	fg->on_stop = NULL;
+	kprobe_handoff_give(&fs.session->kprobes, fake_gva(FAKE_CACHE_FREE), NULL);
+}
+
+/* A kernel whose kprobes do not use ftrace. */
+static void test_kprobe_comes(void)
+{
+	struct error err = {0};
+	const struct patch *patch;
+
+	create();
+	start("a=function:kmem_cache_free", "k=kmem:kmalloc", NULL);
+	fs.fg.on_stop = probe_site;
+	ok(!trace_session_replace_instance(fs.session, "k=kmem:pages", &err),
+	   "a kprobe comes before a change is made: %s", err.text);
+	patch = patch_set_at(&fs.session->plan.shared, fake_gva(FAKE_CACHE_FREE));
+	ok(opcode(FAKE_CACHE_FREE) != CALL && patch && patch->yielded,
+	   "its site stays the guest's");
+	end();
+}
+
 /* --- the ordered lane ------------------------------------------------------------------------ */
 
 static void test_probes_by_name(void)
@@ -687,6 +712,7 @@ int main(void)
 	test_change_while_out();
 	test_probes_while_out();
 	test_patch_comes_back();
+	test_kprobe_comes();
 	test_probes_by_name();
 	free(ram);
 	return tap_done();
