@@ -69,8 +69,13 @@ static void stop_counting(struct ftrace_handoff *h)
 	atomic_fetch_add(&h->out_ns, now_ns(h) - h->since_ns);
 }
 
+/* First what give() could not revert: such a set is still applied. */
 static int take_set(struct ftrace_handoff *h, struct patch_set *set, struct error *err)
 {
+	int ret = patch_set_revert(set, h->kernel, NULL, err);
+
+	if (ret)
+		return ret;
 	patch_set_read(set, h->kernel, take_or_yield, h, NULL);
 	return patch_set_apply(set, h->kernel, err);
 }
@@ -85,17 +90,32 @@ int ftrace_handoff_take(struct ftrace_handoff *h, struct error *err)
 	return ret ? ret : shared;
 }
 
+/* A second try belongs to the same gap. */
+static void note_gap(struct ftrace_handoff *h)
+{
+	if (atomic_exchange(&h->out, true))
+		return;
+	h->shared_out = h->plan->shared.applied;
+	h->since_ns = now_ns(h);
+	atomic_fetch_add(&h->times, 1);
+}
+
 int ftrace_handoff_give(struct ftrace_handoff *h, struct error *err)
 {
 	int ret, entries;
 
-	h->shared_out = h->plan->shared.applied;
+	h->partly = true;
+	note_gap(h);
 	ret = patch_set_revert(&h->plan->shared, h->kernel, NULL, err);
 	entries = patch_set_revert(&h->plan->entries, h->kernel, NULL, ret ? NULL : err);
-	h->out = true;
-	h->since_ns = now_ns(h);
-	atomic_fetch_add(&h->times, 1);
-	return ret ? ret : entries;
+	ret = ret ? ret : entries;
+	h->partly = ret != 0;
+	return ret;
+}
+
+bool ftrace_handoff_is_given(const struct ftrace_handoff *h)
+{
+	return atomic_load(&h->out) && !atomic_load(&h->partly);
 }
 
 static void on_post_process_return(void *arg, struct guest_trap *hit)

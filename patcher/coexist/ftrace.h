@@ -29,6 +29,7 @@ struct ftrace_handoff {
 	struct first_error *failure; /* set if the sites could not be reverted or patched */
 	/* The guest is changing sites; changes with the guest stopped. */
 	_Atomic bool out;
+	_Atomic bool partly; /* while `out`: some sites could not be reverted */
 
 	bool shared_out; /* while `out`: the direct lane's sites were patched */
 	uint64_t fentry; /* gva of __fentry__() */
@@ -47,6 +48,8 @@ struct ftrace_handoff {
  */
 int ftrace_handoff_give(struct ftrace_handoff *handoff, struct error *err);
 int ftrace_handoff_take(struct ftrace_handoff *handoff, struct error *err);
+/* Whether the guest may go on: all sites have their old bytes. Any thread. */
+bool ftrace_handoff_is_given(const struct ftrace_handoff *handoff);
 
 /*
  * With the guest stopped, before the plan's entries are applied: watch for changes. Returns 0 for a

@@ -150,7 +150,7 @@ static enum engine_answer answer_ftrace(struct trace_session *s)
 	int ret = 0;
 
 	s->asks.asked_ns = clock_monotonic_ns();
-	if (s->ftrace.out)
+	if (ftrace_handoff_is_given(&s->ftrace))
 		return ANSWER_GO;
 	if (!hold(s))
 		return ANSWER_LATER;

@@ -226,6 +226,21 @@ static void test_failure(void)
 	fake_session_destroy(&fs);
 }
 
+/* What could not be reverted for ftrace is still a tracer's when ftrace has ended. */
+static void test_failed_give(void)
+{
+	fake_session_begin(&fs);
+	fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
+	enter();
+	ok(trace_session_failure(fs.session), "a site that cannot be reverted is a failure");
+	fs.fg.failing_gpa = 0;
+	leave();
+	is_u64(nr_trapped(), FAKE_NR_PROBES, "after ftrace has ended all sites are trapped again");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
+	   "a stop after that failure leaves the guest's text");
+	fake_session_destroy(&fs);
+}
+
 int main(void)
 {
 	test_nothing_taken();
@@ -236,5 +251,6 @@ int main(void)
 	test_start_inside();
 	test_endbr();
 	test_failure();
+	test_failed_give();
 	return tap_done();
 }

@@ -201,6 +201,47 @@ static void test_stop_between(void)
 	end();
 }
 
+static void set_failing(uint64_t gpa)
+{
+	hold();
+	fs.fg.failing_gpa = gpa;
+	let_run();
+}
+
+/* A task asks, and waits for ever while a site cannot be reverted. */
+static void wait_in_vain(const char *when)
+{
+	uint64_t asked;
+
+	set_lock(1);
+	asked = ask(ASK_FTRACE, 0);
+	ok(!answer(ASK_FTRACE, asked, SOON_MS), "ftrace does not begin %s", when);
+	ok(first_byte(FAKE_KFREE) == JMP, "the site is still a jump");
+	set_failing(0);
+	is_u64((uint64_t)answer(ASK_FTRACE, asked, PATIENCE_MS), 1,
+	       "when it can be reverted, ftrace may begin");
+	is_u64(nr_jumps(), 0, "by then all sites have their own bytes back");
+	set_lock(0);
+}
+
+static void end_failed(void)
+{
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) &&
+		   fs.fg.nr_regions == 1,
+	   "after a stop text and memory are what they were");
+	fake_session_destroy(&fs);
+}
+
+static void test_failed_give(void)
+{
+	begin();
+	set_failing(FAKE_PHYS_TEXT + FAKE_KFREE);
+	wait_in_vain("while a site cannot be reverted");
+	ok(wait_jumps(FAKE_NR_PROBES), "afterwards all sites are jumps again");
+	is_u64(fake_session_count(&fs, COUNTER_YIELDS), 1, "several tries are one gap");
+	end_failed();
+}
+
 static void test_held(void)
 {
 	uint64_t asked;
@@ -315,6 +356,7 @@ int main(void)
 	test_places();
 	test_ftrace();
 	test_stop_between();
+	test_failed_give();
 	test_held();
 	test_kprobes();
 	test_leaving(ASK_HIBERNATION, "the guest hibernates");
