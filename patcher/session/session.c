@@ -103,8 +103,8 @@ static bool has_traps(const struct trace_session *s)
 
 /* --- taking back ---------------------------------------------------------------------------- */
 
-/* What there is beside the engine's patches. */
-static void begin_taking_back(struct trace_session *s)
+/* The engine's patches are out: until then the guest asks before it changes its text. */
+static void end_coexisting(struct trace_session *s)
 {
 	s->asks.active = false;
 	ftrace_handoff_end(&s->ftrace);
@@ -118,10 +118,10 @@ static int take_back(struct trace_session *s, struct error *err)
 	size_t shared = s->plan.shared.applied ? s->plan.shared.n : 0;
 	int ret;
 
-	begin_taking_back(s);
 	ret = engine->ops->withdraw(engine, &s->restored, err);
 	if (ret)
 		return ret;
+	end_coexisting(s);
 	direct_note_switch(s, shared, since);
 	s->switch_pending = s->refreshing = false;
 	direct_forget(s);
@@ -425,9 +425,9 @@ int trace_session_end(struct trace_session *s, struct error *err)
 	const bool enabled = s->enabled;
 	int ret, disarmed;
 
-	if (enabled)
-		begin_taking_back(s);
 	ret = session_end_engine(s, enabled ? &s->restored : NULL, err);
+	if (enabled)
+		end_coexisting(s);
 	direct_forget(s);
 	disarmed = oneshot_disarm_all(&s->oneshots, ret ? NULL : err);
 	ret = ret ? ret : disarmed;

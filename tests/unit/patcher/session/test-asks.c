@@ -242,6 +242,17 @@ static void test_failed_give(void)
 	end_failed();
 }
 
+/* A stop that could not take all patches out. */
+static void test_failed_stop(void)
+{
+	begin();
+	set_failing(FAKE_PHYS_TEXT + FAKE_KFREE);
+	ok(trace_session_stop(fs.session, NULL) == -EIO && fake_session_status(&fs).enabled,
+	   "a stop fails at a site");
+	wait_in_vain("after a stop that failed");
+	end_failed();
+}
+
 static void test_held(void)
 {
 	uint64_t asked;
@@ -357,6 +368,7 @@ int main(void)
 	test_ftrace();
 	test_stop_between();
 	test_failed_give();
+	test_failed_stop();
 	test_held();
 	test_kprobes();
 	test_leaving(ASK_HIBERNATION, "the guest hibernates");
