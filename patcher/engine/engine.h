@@ -135,6 +135,8 @@ struct engine_ops {
 	 * The guest is stopped, and no patch of the plan is applied. Lead all patches to this
 	 * engine, and apply them. After an error none is applied, nothing of the engine is left in
 	 * the guest, and the plan's patches are traps. -EAGAIN: the guest still boots.
+	 * -ENOTRECOVERABLE: patches could not be taken back; the engine is installed, and
+	 * withdraw() is due.
 	 */
 	int (*install)(struct engine *engine, struct error *err);
 

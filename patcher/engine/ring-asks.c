@@ -209,9 +209,5 @@ int asks_begin(struct ring_engine *x, struct error *err)
 
 	for (size_t i = 0; !ret && i < asks->n; i++)
 		ret = patch_set_apply(&asks->jumps[i], x->kernel, err);
-	if (!ret)
-		return 0;
-	asks_restore(x, true, NULL, NULL);
-	asks_stop_thread(x);
 	return ret;
 }

@@ -25,9 +25,23 @@ static void reset(struct ring_engine *x)
 		x->vcpus[i].cut_off = 0;
 }
 
+/* The jumps and patches of an installation that has failed with *why. */
+static int take_out(struct ring_engine *x, const struct error *why, struct error *err)
+{
+	struct error undo;
+	int ret = asks_restore(x, true, NULL, &undo);
+	int plan = patch_plan_revert(x->config.plan, x->kernel, NULL, ret ? NULL : &undo);
+
+	if (!ret && !plan)
+		return 0;
+	return error_set(err, ENOTRECOVERABLE, "%s; what was written cannot be taken back: %s",
+			 why->text, undo.text);
+}
+
 static int install(struct engine *engine, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
+	struct error why;
 	int ret;
 
 	reset(x);
@@ -37,17 +51,18 @@ static int install(struct engine *engine, struct error *err)
 	ret = ring_engine_start_thread(x, err);
 	if (ret)
 		goto use_traps;
-	ret = patch_plan_apply(x->config.plan, x->kernel, err);
-	if (ret)
-		goto stop;
-	ret = asks_begin(x, err);
-	if (ret)
-		goto revert;
 	x->installed = true;
-	return 0;
-revert:
-	patch_plan_revert(x->config.plan, x->kernel, NULL, NULL);
-stop:
+	ret = patch_plan_apply(x->config.plan, x->kernel, &why);
+	if (!ret)
+		ret = asks_begin(x, &why);
+	if (!ret)
+		return 0;
+	if (take_out(x, &why, err))
+		return -ENOTRECOVERABLE;
+	if (err)
+		*err = why;
+	x->installed = false;
+	asks_stop_thread(x);
 	ring_engine_stop_thread(x);
 use_traps:
 	patch_plan_use_traps(x->config.plan);

@@ -182,7 +182,8 @@ uint64_t asks_box_offset(const struct ring_engine *x);
 /* With the guest stopped: code behind the trampolines. asks_free() is due, also after an error. */
 int asks_make(struct ring_engine *x, struct error *err);
 void asks_free(struct ring_engine *x);
-/* With the guest stopped: from now on functions ask. After an error none does. */
+/* With the guest stopped: from now on functions ask. After an error some may:
+ * asks_restore() and asks_stop_thread() are due. */
 int asks_begin(struct ring_engine *x, struct error *err);
 /*
  * With the guest stopped: functions get their own bytes back. Unless `all`, those that wait for an

@@ -276,12 +276,14 @@ static int start_stopped(struct trace_session *s, struct error *err)
 		ret = session_start_without_traps(s, err);
 	else if (!ret)
 		ret = plan_and_patch(s, err);
-	if (ret)
+	if (ret && s->engine == s->trap_engine)
 		return ret;
-	ret = has_traps(s) ? switch_if_ready(s, err) : 0;
+	if (!ret && has_traps(s))
+		ret = switch_if_ready(s, err);
 	if (ret) {
 		s->enabled = take_back(s, NULL) != 0;
-		if (!s->enabled)
+		/* rings that are being left may still trap */
+		if (!s->enabled && s->engine == s->trap_engine)
 			guest->traps->set_handler(guest, NULL, NULL, NULL);
 		return ret;
 	}

@@ -43,7 +43,7 @@ static int install_rings(struct trace_session *s, struct error *err)
 	struct error why;
 	int ret = rings->ops->install(rings, &why);
 
-	if (ret && ret != -EAGAIN && has_only_off(s)) {
+	if (ret && ret != -EAGAIN && ret != -ENOTRECOVERABLE && has_only_off(s)) {
 		tracer_set_give_up(&s->tracers, &why);
 		patch_plan_drop_off(&s->plan);
 		s->plan.nr_refs = 0;
@@ -51,9 +51,10 @@ static int install_rings(struct trace_session *s, struct error *err)
 	}
 	if (ret && err)
 		*err = why;
+	if (!ret || ret == -ENOTRECOVERABLE)
+		s->engine = rings;
 	if (ret)
 		return ret;
-	s->engine = rings;
 	s->had_rings = true;
 	return 0;
 }
@@ -73,6 +74,12 @@ int session_switch(struct trace_session *s, struct error *err)
 		s->switch_pending = false;
 		s->refreshing = true;
 		return 0;
+	}
+	if (ret == -ENOTRECOVERABLE) {
+		s->switch_pending = false;
+		if (err)
+			*err = why;
+		return ret;
 	}
 	if (ret != -EAGAIN) {
 		s->no_rings = why;
@@ -97,7 +104,7 @@ int session_start_without_traps(struct trace_session *s, struct error *err)
 		ret = kprobe_handoff_begin(&s->kprobes, err);
 	if (!ret)
 		ret = install_rings(s, err);
-	s->asks.active = !ret;
+	s->asks.active = s->engine == s->ring_engine;
 	return ret;
 }
 

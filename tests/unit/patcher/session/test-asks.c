@@ -253,6 +253,36 @@ static void test_failed_stop(void)
 	end_failed();
 }
 
+/* The last function that asks cannot be written, and then a site cannot be taken back. */
+static void fail_both(struct fake_guest *fg)
+{
+	if (fg->failing_gpa)
+		fg->failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
+	else if (*fake_text(fg, FAKE_HIBERNATE) == JMP)
+		fg->failing_gpa = FAKE_PHYS_TEXT + FAKE_KEXEC;
+}
+
+static void test_failed_start(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+	struct error err = {0};
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
+	fs.fg.on_stop = fail_both;
+	trace_session_set_options(fs.session, &options);
+	ok(trace_session_start(fs.session, NULL, &err) == -ENOTRECOVERABLE && !fs.fg.stopped,
+	   "a start fails and cannot be undone: %s", err.text);
+	ok(first_byte(FAKE_KFREE) == JMP && fs.fg.nr_regions == 2 &&
+		   fake_session_status(&fs).enabled,
+	   "the memory stays for the site that is left, and the session is on");
+	hold();
+	fs.fg.on_stop = NULL;
+	let_run();
+	wait_in_vain("after a start that failed");
+	end_failed();
+}
+
 static void test_held(void)
 {
 	uint64_t asked;
@@ -369,6 +399,7 @@ int main(void)
 	test_stop_between();
 	test_failed_give();
 	test_failed_stop();
+	test_failed_start();
 	test_held();
 	test_kprobes();
 	test_leaving(ASK_HIBERNATION, "the guest hibernates");
