@@ -225,14 +225,16 @@ static int finish(struct engine *engine, struct error *err)
 static int end(struct engine *engine, struct patch_outcome *outcome, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
-	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err), asks;
+	int ret, asks;
 
+	/* nobody stops the guest here: the thread could put sites back that have been reverted */
+	asks_stop_thread(x);
+	ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
 	if (!x->installed)
 		return ret;
 	asks = asks_restore(x, true, outcome, ret ? NULL : err);
 	ret = ret ? ret : asks;
 	ring_engine_stop_thread(x);
-	asks_stop_thread(x);
 	if (!x->left) {
 		for (unsigned int i = 0; i < x->nr_vcpus; i++)
 			x->vcpus[i].cut_off = ring_engine_counts(x, i).stalled;

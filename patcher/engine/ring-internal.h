@@ -192,7 +192,7 @@ int asks_begin(struct ring_engine *x, struct error *err);
 int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome, struct error *err);
 /* The boxes are taken away. */
 void asks_forget_boxes(struct ring_engine *x);
-/* Without the guest stopped by the caller, or before asks_begin(). */
+/* Without the guest stopped by the caller, or unless asks_begin() has succeeded. */
 void asks_stop_thread(struct ring_engine *x);
 
 /* --- ring-traps.c: operations of struct engine_ops -------------------------------------------- */

@@ -4,6 +4,7 @@
  * or leaves its kernel. The test plays the guest's code: it writes the boxes.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/clock.h"
@@ -283,6 +284,32 @@ static void test_failed_start(void)
 	end_failed();
 }
 
+static atomic_bool taking;
+
+/* Sites are about to be put back. */
+static void take_slowly(struct fake_guest *fg)
+{
+	fg->on_stop = NULL;
+	taking = true;
+	clock_wait_ms(SOON_MS);
+}
+
+static void test_end_while_taking(void)
+{
+	begin();
+	set_lock(1);
+	answer(ASK_FTRACE, ask(ASK_FTRACE, 0), PATIENCE_MS);
+	hold();
+	fs.fg.on_stop = take_slowly;
+	let_run();
+	set_lock(0);
+	for (unsigned int i = 0; i < PATIENCE_MS && !taking; i++)
+		clock_wait_ms(1);
+	ok(taking && !trace_session_end(fs.session, NULL), "an end while sites are put back");
+	ok(fake_session_text_same(&fs), "after it all sites have their own bytes");
+	fake_session_destroy(&fs);
+}
+
 static void test_held(void)
 {
 	uint64_t asked;
@@ -400,6 +427,7 @@ int main(void)
 	test_failed_give();
 	test_failed_stop();
 	test_failed_start();
+	test_end_while_taking();
 	test_held();
 	test_kprobes();
 	test_leaving(ASK_HIBERNATION, "the guest hibernates");
