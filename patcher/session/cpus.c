@@ -31,10 +31,13 @@ static int check(struct trace_session *s, struct error *err)
 /* What has come may have another number, or a time stamp counter that was set. */
 void session_follow_cpus(struct trace_session *s)
 {
-	const uint64_t online = online_cpus(s);
+	uint64_t online;
 	struct error err;
 	int ret;
 
+	if (!session_look_is_due(s, &s->next_cpus))
+		return;
+	online = online_cpus(s);
 	if (!online || online == s->online_cpus)
 		return;
 	ret = check(s, &err);

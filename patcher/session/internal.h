@@ -151,7 +151,7 @@ struct trace_session {
 	bool direct_pending;            /* instances of the direct lane wait for rings */
 	struct trace_switch switched;
 	struct module_bell bell;
-	uint64_t next_follow; /* host monotonic ns */
+	uint64_t next_follow, next_cpus; /* session_look_is_due(): for modules, CPUs */
 
 	struct decoder *decoder;
 	struct call_table *calls; /* that have not returned */
@@ -195,6 +195,9 @@ struct trace_session {
 
 /* Plan what the tracers want, from what stands in guest memory now. */
 int session_plan(struct trace_session *session, struct error *err);
+/* What a tick reads of the guest: at each, or seldom if a read stops the guest. *next is in ns of
+ * the host's monotonic clock, at first 0. */
+bool session_look_is_due(const struct trace_session *session, uint64_t *next);
 
 /* --- switch.c --------------------------------------------------------------------------------- */
 

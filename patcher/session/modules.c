@@ -9,9 +9,8 @@ enum {
 	SLICE_NS = 1000000,
 };
 
-/* How long a module waits for a thread that is busy; how often to look at a guest that is stopped
- * for each read of its memory. */
-static const uint64_t wait_max_ns = 1000000000, slow_poll_ns = 2000000000;
+/* How long a module waits for a thread that is busy. */
+static const uint64_t wait_max_ns = 1000000000;
 
 void modules_init(struct trace_session *s)
 {
@@ -148,16 +147,6 @@ static int has_changed(struct trace_session *s)
 	return !current || !patches_stand(s);
 }
 
-static bool is_due(struct trace_session *s)
-{
-	uint64_t now = clock_monotonic_ns();
-
-	if (s->guest->caps & GUEST_STOPS_TO_READ && now < s->next_follow)
-		return false;
-	s->next_follow = now + slow_poll_ns;
-	return true;
-}
-
 /* What cannot be followed is not tried again until it changes. */
 static int give_up(struct trace_session *s, int ret)
 {
@@ -205,7 +194,7 @@ int modules_follow(struct trace_session *s, struct error *err)
 	struct module_bell *bell = &s->bell, now;
 	int ret;
 
-	if (!direct_is_active(s) || !is_due(s))
+	if (!direct_is_active(s) || !session_look_is_due(s, &s->next_follow))
 		return 0;
 	pthread_mutex_lock(&bell->lock);
 	now = (struct module_bell){.rung = bell->rung, .heard = bell->heard, .open = bell->open};

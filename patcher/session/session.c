@@ -9,6 +9,9 @@
 #include "patcher/session/internal.h"
 #include "patcher/tracers/tracer.h"
 
+/* How often to look at a guest that is stopped for each read of its memory. */
+static const uint64_t slow_look_ns = 2000000000;
+
 /* --- life ----------------------------------------------------------------------------------- */
 
 int trace_session_create(struct guest *guest, const struct kernel_image *image,
@@ -359,6 +362,16 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	if (ret)
 		trace_session_stop(s, NULL);
 	return ret;
+}
+
+bool session_look_is_due(const struct trace_session *s, uint64_t *next)
+{
+	const uint64_t now = clock_monotonic_ns();
+
+	if (s->guest->caps & GUEST_STOPS_TO_READ && now < *next)
+		return false;
+	*next = now + slow_look_ns;
+	return true;
 }
 
 int trace_session_tick(struct trace_session *s, struct error *err)

@@ -109,6 +109,22 @@ static void test_starting(void)
 	fake_session_end(&fs);
 }
 
+/* Each read of its memory stops such a guest. */
+static void test_seldom(void)
+{
+	unsigned int stops;
+	uint64_t reads;
+
+	begin(true);
+	fs.fg.guest.caps |= GUEST_STOPS_TO_READ;
+	goes_on(&stops);
+	reads = fs.fg.reads;
+	ok(goes_on(&stops) && fs.fg.reads == reads, "a tick soon after another reads nothing");
+	fs.session->next_cpus = 0;
+	ok(goes_on(&stops) && fs.fg.reads > reads, "a later one does");
+	fake_session_end(&fs);
+}
+
 static void test_traps(void)
 {
 	unsigned int stops;
@@ -126,6 +142,7 @@ int main(void)
 	test_skewed();
 	test_renumbered();
 	test_starting();
+	test_seldom();
 	test_traps();
 	return tap_done();
 }
