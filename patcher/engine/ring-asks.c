@@ -179,11 +179,14 @@ void asks_stop_thread(struct ring_engine *x)
 
 /* --- with the guest stopped ------------------------------------------------------------------- */
 
-static bool keeps_jump(const struct ring_asks *asks, size_t i)
+/* What spins goes on by itself when the jump is gone (ASK_SPIN). */
+static bool keeps_jump(const struct ring_engine *x, size_t i)
 {
+	const struct ring_asks *asks = &x->asks;
 	uint64_t asked;
 
-	return asks->boxes && asks->jumps[i].applied && is_waiting(&asks->boxes[i], &asked);
+	return asks->boxes && asks->jumps[i].applied && x->config.asks->v[i].wait == ASK_SLEEP &&
+	       is_waiting(&asks->boxes[i], &asked);
 }
 
 int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome, struct error *err)
@@ -194,7 +197,7 @@ int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome,
 	for (size_t i = 0; i < asks->n; i++) {
 		int one = 0;
 
-		if (all || !keeps_jump(asks, i))
+		if (all || !keeps_jump(x, i))
 			one = patch_set_revert(&asks->jumps[i], x->kernel, outcome,
 					       ret ? NULL : err);
 		ret = ret ? ret : one;

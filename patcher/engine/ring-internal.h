@@ -186,8 +186,9 @@ void asks_free(struct ring_engine *x);
  * asks_restore() and asks_stop_thread() are due. */
 int asks_begin(struct ring_engine *x, struct error *err);
 /*
- * With the guest stopped: functions get their own bytes back. Unless `all`, those that wait for an
- * answer right now keep the jump, so that they begin only when the tracer has gone; call it again.
+ * With the guest stopped: functions get their own bytes back. Unless `all`, those whose task sleeps
+ * until an answer comes keep the jump, so that they begin only when the tracer has gone; call it
+ * again.
  */
 int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome, struct error *err);
 /* The boxes are taken away. */

@@ -386,6 +386,20 @@ static void test_leaving_last(void)
 	fake_session_destroy(&fs);
 }
 
+/* What spins goes on by itself when the jump is gone. */
+static void test_spinning(void)
+{
+	begin();
+	hold();
+	ask(ASK_KPROBES, fake_gva(SLOT));
+	ok(!trace_session_stop(fs.session, NULL), "a stop while a kprobe waits for an answer");
+	ok(first_byte(FAKE_PREPARE_KPROBE) != JMP && fs.fg.nr_regions == 2,
+	   "the function has its own bytes back before the guest has left the memory");
+	let_run();
+	trace_session_start(fs.session, NULL, NULL); /* waits until the memory has gone */
+	end();
+}
+
 static void test_no_place(void)
 {
 	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
@@ -433,6 +447,7 @@ int main(void)
 	test_leaving(ASK_HIBERNATION, "the guest hibernates");
 	test_leaving(ASK_KEXEC, "the guest starts another kernel (kexec)");
 	test_leaving_last();
+	test_spinning();
 	test_no_place();
 	return tap_done();
 }
