@@ -30,8 +30,9 @@ struct recorder {
 	uint64_t virt_slide, text_gpa;
 	uint64_t starts; /* how often tracing was switched on */
 	int64_t started_ns, started_realtime_ns;
-	const char *ended;         /* why the trace ended, if not by a command, a signal or the guest */
-	char ended_text[256];      /* where that may be kept */
+	const char *ended;    /* why the trace ended, if not by a command, a signal or the guest */
+	char ended_text[256]; /* where that may be kept */
+	bool end_failed;      /* tracing has to end, and the user was told that it cannot */
 	const char *limit_reached; /* the option that ended the run; or NULL */
 	struct error failed;       /* the first failure; code 0: none */
 	struct trace_status last;  /* of the session, before it was destroyed */

@@ -153,6 +153,34 @@ const char *recorder_ended(const struct recorder *r)
 	return r->ended;
 }
 
+static void say_ended(struct recorder *r, const char *why)
+{
+	snprintf(r->ended_text, sizeof(r->ended_text), "%s", why);
+	r->ended = r->ended_text;
+	r->end_failed = false;
+	recorder_clear_progress(r);
+	fprintf(stderr, "sonde %s: %s: tracing has ended\n", r->config.verb, why);
+}
+
+/* Once, though each tick tries again. */
+static void say_goes_on(struct recorder *r, const char *why, const struct error *err)
+{
+	if (r->end_failed)
+		return;
+	r->end_failed = true;
+	recorder_clear_progress(r);
+	fprintf(stderr, "sonde %s: %s, but tracing cannot be ended yet (trying again): %s\n",
+		r->config.verb, why, err->text);
+}
+
+static bool is_tracing(const struct recorder *r)
+{
+	struct trace_status status;
+
+	trace_session_status(r->session, &status);
+	return status.enabled;
+}
+
 /* With the lock held. The guest may wait until its kernel has its own text back. */
 static void end_if_due(struct recorder *r)
 {
@@ -162,10 +190,11 @@ static void end_if_due(struct recorder *r)
 
 	if (ret == -EALREADY)
 		return;
-	snprintf(r->ended_text, sizeof(r->ended_text), "%s", why);
-	r->ended = r->ended_text;
-	recorder_clear_progress(r);
-	fprintf(stderr, "sonde %s: %s: tracing has ended\n", r->config.verb, why);
+	if (ret && is_tracing(r)) {
+		say_goes_on(r, why, &err);
+		return;
+	}
+	say_ended(r, why);
 	if (ret)
 		recorder_fail(r, &err);
 }

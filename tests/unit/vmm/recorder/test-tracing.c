@@ -296,6 +296,70 @@ static void test_max_size(void)
 	end_tracing(&t);
 }
 
+enum { TRIED_MS = 450, ENOUGH_MS = 700, HLT = 0xf4 };
+
+static struct tracing *leaving;
+static bool ended_early;
+
+static void let_writes_succeed(void *arg)
+{
+	(void)arg;
+	ended_early = recorder_ended(leaving->recorder);
+	leaving->fs.fg.failing_gpa = 0;
+}
+
+static int run_while_leaving(int argc, char **argv)
+{
+	struct event_source *mend, *quit;
+	struct error err;
+	int reason;
+
+	(void)argc;
+	(void)argv;
+	if (event_loop_add_timer(leaving->loop, 0, let_writes_succeed, NULL, &mend, &err) ||
+	    event_loop_add_timer(leaving->loop, 0, quit_loop, leaving, &quit, &err))
+		abort();
+	event_timer_arm(mend, TRIED_MS);
+	event_timer_arm(quit, ENOUGH_MS);
+	reason = recorder_run(leaving->recorder, &reason, &err);
+	event_source_remove(mend);
+	event_source_remove(quit);
+	return reason;
+}
+
+static unsigned int count(const char *text, const char *what)
+{
+	unsigned int n = 0;
+
+	for (const char *at = strstr(text, what); at; at = strstr(at + 1, what))
+		n++;
+	return n;
+}
+
+/* The guest is about to start another kernel, while its text cannot be restored. */
+static void test_end_fails(void)
+{
+	static struct tracing t;
+	struct verb_result result;
+
+	begin_tracing(&t, 0);
+	leaving = &t;
+	*fake_text(&t.fs.fg, FAKE_MSLEEP) = HLT;
+	fake_session_call(&t.fs, 1, FAKE_KEXEC, 0);
+	t.fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
+	result = verb_run(run_while_leaving, (const char *const[]){"attach", NULL});
+	ok(!ended_early, "a trace that cannot be ended has not ended");
+	is_u64(count(result.err, "cannot be ended yet (trying again): fake write failure"), 1,
+	       "the user is told once, and why");
+	is_u64(count(result.err, "(kexec): tracing has ended\n"), 1,
+	       "when it can be ended, it has, and the user is told once");
+	is_str(recorder_ended(t.recorder), "the guest starts another kernel (kexec)",
+	       "the trace knows why");
+	tap_diag("%s", result.err);
+	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
 /* As a kill leaves it: nothing is finished. */
 static void test_killed(void)
 {
@@ -373,7 +437,8 @@ static void test_query(void)
 		   !number_in(json_array_get(vcpus, 1), "allocs"),
 	   "query-trace: which vCPU's");
 	json_decref(reply);
-	ok(!trace->translate(t.recorder, FAKE_LINK_TEXT + FAKE_SLIDE, &gpa, &err) && gpa == FAKE_PHYS_TEXT,
+	ok(!trace->translate(t.recorder, FAKE_LINK_TEXT + FAKE_SLIDE, &gpa, &err) &&
+		   gpa == FAKE_PHYS_TEXT,
 	   "an address of the kernel's text is translated");
 	ok(trace->translate(t.recorder, 0x1000, &gpa, &err) < 0,
 	   "one that is not mapped is not: %s", err.text);
@@ -454,6 +519,7 @@ int main(void)
 	test_pause();
 	test_instances();
 	test_max_size();
+	test_end_fails();
 	test_flight_recorder();
 	test_killed();
 	test_budget();
