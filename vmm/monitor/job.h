@@ -36,4 +36,14 @@ void monitor_job_abandon(struct monitor_job *job);
 int monitor_call_use(const struct monitor_call *call, struct error *err);
 void monitor_call_done(const struct monitor_call *call);
 
+/*
+ * For verbs that have no such leave: let the main thread call fn, and return what it returns. What
+ * stops the guest has to be done so: after the monitor's `stop` only the main thread can, since it
+ * holds the guest paused, and others would wait until `cont`. -ECANCELED as above; `fn` may not
+ * have been called then.
+ */
+typedef int monitor_errand_fn(void *arg, struct error *err);
+int monitor_call_on_main(const struct monitor_call *call, monitor_errand_fn *fn, void *arg,
+			 struct error *err);
+
 #endif

@@ -85,7 +85,7 @@ struct monitor_job;
 struct monitor_verbs;
 
 /* One execution of a verb: on the main thread, or as a job (job.h), which must ask before it uses
- * the target. */
+ * the target, and lets the main thread stop the guest. */
 struct monitor_call {
 	struct monitor_job *job; /* or NULL */
 	struct monitor *monitor; /* for events */

@@ -9,60 +9,143 @@
 #include "introspect/guest/page-walk.h"
 #include "vmm/monitor/job.h"
 
-enum { CHUNK = 64 * 1024, PAGE = 4096 };
+enum { CHUNK = 64 * 1024, PAGE = 4096, CHUNK_PAGES = CHUNK / PAGE + 1 };
 
-/* Where the bytes to save come from: fills all of `to` or fails. */
-typedef int read_fn(const struct monitor_target *target, unsigned int vcpu, uint64_t at, void *to,
-		    size_t size, struct error *err);
+struct save;
+/* Where the bytes to save come from: fills all of `to`, at most CHUNK bytes, or fails. */
+typedef int read_fn(const struct save *save, uint64_t at, void *to, size_t size, struct error *err);
 
-static int read_physical(const struct monitor_target *target, unsigned int vcpu, uint64_t at,
-			 void *to, size_t size, struct error *err)
+struct save {
+	const struct monitor_call *call;
+	read_fn *read;
+	unsigned int vcpu;
+	uint64_t at, size;
+};
+
+static int read_physical(const struct save *save, uint64_t at, void *to, size_t size,
+			 struct error *err)
 {
-	(void)vcpu;
-	return guest_phys_read(target->guest, at, to, size, err);
+	int ret = monitor_call_use(save->call, err);
+
+	if (ret)
+		return ret;
+	ret = guest_phys_read(save->call->target->guest, at, to, size, err);
+	monitor_call_done(save->call);
+	return ret;
 }
 
-/* A vCPU's registers are only there while the guest is stopped. */
-static int translate_by_vcpu(struct guest *guest, unsigned int vcpu, uint64_t gva, uint64_t *gpa,
-			     struct error *err)
+/* A chunk of virtual memory, page by page. */
+struct places {
+	const struct save *save;
+	struct place {
+		uint64_t gva, gpa;
+		size_t size;
+	} v[CHUNK_PAGES];
+	size_t n;
+};
+
+static void split(const struct save *save, uint64_t at, size_t size, struct places *out)
 {
+	out->save = save;
+	out->n = 0;
+	while (size) {
+		size_t n = PAGE - at % PAGE;
+
+		n = n < size ? n : size;
+		out->v[out->n++] = (struct place){.gva = at, .size = n};
+		at += n;
+		size -= n;
+	}
+}
+
+/* With leave. */
+static int find_by_trace(struct places *places, struct error *err)
+{
+	const struct monitor_target *target = places->save->call->target;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < places->n; i++)
+		ret = target->trace->translate(target->trace_arg, places->v[i].gva,
+					       &places->v[i].gpa, err);
+	return ret;
+}
+
+static int walk_all(struct guest *guest, const struct guest_sregs *sregs, struct places *places,
+		    struct error *err)
+{
+	struct page_walk walk = {0};
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < places->n; i++) {
+		ret = page_walk(guest, sregs->cr3, vcpu_paging_levels(sregs), places->v[i].gva,
+				&walk, err);
+		places->v[i].gpa = walk.gpa;
+	}
+	return ret;
+}
+
+/* On the main thread. A vCPU's registers are only there while the guest is stopped. */
+static int find_by_vcpu(void *arg, struct error *err)
+{
+	struct places *places = arg;
+	struct guest *guest = places->save->call->target->guest;
 	struct guest_sregs sregs;
-	struct page_walk walk;
 	int ret = guest->control->stop(guest, err);
 
 	if (ret)
 		return ret;
-	ret = guest->control->get_sregs(guest, vcpu, &sregs, err);
+	ret = guest->control->get_sregs(guest, places->save->vcpu, &sregs, err);
 	if (!ret)
-		ret = page_walk(guest, sregs.cr3, vcpu_paging_levels(&sregs), gva, &walk, err);
-	if (!ret)
-		*gpa = walk.gpa;
+		ret = walk_all(guest, &sregs, places, err);
 	if (guest->control->resume(guest, ret ? NULL : err) < 0 && !ret)
 		ret = -EIO;
 	return ret;
 }
 
-static int read_virtual(const struct monitor_target *target, unsigned int vcpu, uint64_t at,
-			void *to, size_t size, struct error *err)
+/* With leave. */
+static int read_places(const struct places *places, uint8_t *to, struct error *err)
 {
-	while (size) {
-		size_t n = PAGE - at % PAGE;
-		uint64_t gpa = 0;
-		int ret;
+	int ret = 0;
 
-		n = n < size ? n : size;
-		ret = target->trace && target->trace->translate
-			      ? target->trace->translate(target->trace_arg, at, &gpa, err)
-			      : translate_by_vcpu(target->guest, vcpu, at, &gpa, err);
-		if (!ret)
-			ret = guest_phys_read(target->guest, gpa, to, n, err);
-		if (ret)
-			return ret;
-		at += n;
-		to = (char *)to + n;
-		size -= n;
+	for (size_t i = 0; !ret && i < places->n; i++) {
+		ret = guest_phys_read(places->save->call->target->guest, places->v[i].gpa, to,
+				      places->v[i].size, err);
+		to += places->v[i].size;
 	}
-	return 0;
+	return ret;
+}
+
+static int read_traced(const struct save *save, uint64_t at, void *to, size_t size,
+		       struct error *err)
+{
+	struct places places;
+	int ret = monitor_call_use(save->call, err);
+
+	if (ret)
+		return ret;
+	split(save, at, size, &places);
+	ret = find_by_trace(&places, err);
+	if (!ret)
+		ret = read_places(&places, to, err);
+	monitor_call_done(save->call);
+	return ret;
+}
+
+static int read_untraced(const struct save *save, uint64_t at, void *to, size_t size,
+			 struct error *err)
+{
+	struct places places;
+	int ret;
+
+	split(save, at, size, &places);
+	ret = monitor_call_on_main(save->call, find_by_vcpu, &places, err);
+	if (!ret)
+		ret = monitor_call_use(save->call, err);
+	if (ret)
+		return ret;
+	ret = read_places(&places, to, err);
+	monitor_call_done(save->call);
+	return ret;
 }
 
 static int write_all(int fd, const char *from, size_t size, struct error *err)
@@ -80,13 +163,6 @@ static int write_all(int fd, const char *from, size_t size, struct error *err)
 	return 0;
 }
 
-struct save {
-	const struct monitor_call *call;
-	read_fn *read;
-	unsigned int vcpu;
-	uint64_t at, size;
-};
-
 static int copy(const struct save *save, int fd, struct error *err)
 {
 	char chunk[CHUNK];
@@ -97,11 +173,7 @@ static int copy(const struct save *save, int fd, struct error *err)
 		uint64_t left = save->size - done;
 		size_t n = left < CHUNK ? (size_t)left : CHUNK;
 
-		ret = monitor_call_use(save->call, err);
-		if (ret)
-			return ret;
-		ret = save->read(save->call->target, save->vcpu, save->at + done, chunk, n, err);
-		monitor_call_done(save->call);
+		ret = save->read(save, save->at + done, chunk, n, err);
 		if (!ret)
 			ret = write_all(fd, chunk, n, err);
 		done += n;
@@ -167,14 +239,17 @@ static int pmemsave(struct monitor_call *call, struct error *err)
 
 static int memsave(struct monitor_call *call, struct error *err)
 {
-	struct save save = {.call = call, .read = read_virtual};
+	struct save save = {.call = call, .read = read_untraced};
 	uint64_t vcpu = monitor_arg_u64(call->args, "cpu-index");
+	const struct monitor_target *target = call->target;
 	unsigned int nr_vcpus;
 	int ret = monitor_call_use(call, err);
 
 	if (ret)
 		return ret;
-	nr_vcpus = call->target->guest->nr_vcpus;
+	nr_vcpus = target->guest->nr_vcpus;
+	if (target->trace && target->trace->translate)
+		save.read = read_traced;
 	monitor_call_done(call);
 	if (vcpu >= nr_vcpus)
 		return error_set(err, EINVAL, "cpu-index must be less than %u", nr_vcpus);

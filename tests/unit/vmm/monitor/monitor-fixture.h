@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "vmm/loop/event-loop.h"
+#include "vmm/machine/stop-gate.h"
 #include "vmm/monitor/monitor.h"
 
 /* A monitor with all verbs on a machine that only pretends, its event loop on a thread. */
@@ -28,9 +29,10 @@ struct fixture {
 	struct guest_region region;
 	uint8_t ram[FIXTURE_RAM];
 	uint64_t cr3, cr4;
-	_Atomic int stops;    /* of the guest, less resumes */
-	pthread_mutex_t gate; /* while a test holds it, reads of the guest's memory wait */
-	_Atomic int reads;    /* that have begun */
+	struct stop_gate stop_gate; /* held by the monitor's thread while the guest is paused */
+	_Atomic int stops;          /* of the guest, less resumes; not for that */
+	pthread_mutex_t gate;       /* while a test holds it, reads of the guest's memory wait */
+	_Atomic int reads;          /* that have begun */
 	bool paused, tracing;
 	char specs[64];
 };
@@ -68,6 +70,7 @@ static int fixture_sregs(struct guest *guest, unsigned int vcpu, struct guest_sr
 static int fixture_guest_stop(struct guest *guest, struct error *err)
 {
 	(void)err;
+	stop_gate_stop(&fixture_of(guest)->stop_gate);
 	fixture_of(guest)->stops++;
 	return 0;
 }
@@ -76,6 +79,7 @@ static int fixture_guest_resume(struct guest *guest, struct error *err)
 {
 	(void)err;
 	fixture_of(guest)->stops--;
+	stop_gate_resume(&fixture_of(guest)->stop_gate);
 	return 0;
 }
 
@@ -89,6 +93,10 @@ static int fixture_set_paused(struct fixture *f, bool paused, struct error *err)
 	if (f->paused == paused)
 		return error_set(err, EALREADY, "nothing to do");
 	f->paused = paused;
+	if (paused)
+		stop_gate_stop(&f->stop_gate);
+	else
+		stop_gate_resume(&f->stop_gate);
 	monitor_event(f->monitor, paused ? "STOP" : "RESUME", NULL);
 	return 0;
 }
@@ -269,6 +277,7 @@ static struct fixture *fixture_create(void (*change)(struct fixture *f))
 	struct error err = {0};
 
 	pthread_mutex_init(&f->gate, NULL);
+	stop_gate_init(&f->stop_gate);
 	strcpy(f->dir, "/tmp/sonde-monitor-XXXXXX");
 	if (!mkdtemp(f->dir) || event_loop_create(&f->loop, &err))
 		return NULL;
@@ -292,6 +301,7 @@ static void fixture_destroy(struct fixture *f)
 	pthread_join(f->thread, NULL);
 	monitor_destroy(f->monitor);
 	event_loop_destroy(f->loop);
+	stop_gate_deinit(&f->stop_gate);
 	rmdir(f->dir);
 	free(f);
 }

@@ -425,6 +425,10 @@ static void use_page_tables(struct fixture *f)
 	put_entry(f, 0x4000, 0x7003);
 }
 
+#define SAVE_TEXT                                                                \
+	"{\"execute\":\"memsave\",\"arguments\":{\"val\":\"0xffffffff81000%s\"," \
+	"\"size\":%u,\"cpu-index\":1,\"filename\":\"%s/saved\"}}"
+
 /* Without a translator memsave walks the page table of the vCPU asked for. */
 static void test_memsave_walk(void)
 {
@@ -432,16 +436,82 @@ static void test_memsave_walk(void)
 	struct peer peer = peer_negotiated(f->path);
 	char request[256];
 
-	snprintf(request, sizeof(request),
-		 "{\"execute\":\"memsave\",\"arguments\":{\"val\":\"0xffffffff81000100\","
-		 "\"size\":256,\"cpu-index\":1,\"filename\":\"%s/saved\"}}",
-		 f->dir);
+	snprintf(request, sizeof(request), SAVE_TEXT, "100", 256, f->dir);
 	asks(&peer, request, "{\"return\":{}}");
 	saved_is(f, 0x7100, 256);
 	save(f, &peer, "memsave", "-2130706432", 16, "vcpu 0, stops 1");
 	saved_is(f, 0, 0);
 	is_u64((uint64_t)f->stops, 0, "the guest runs on after memsave has failed");
 	peer_close(&peer);
+	fixture_destroy(f);
+}
+
+/* The monitor's thread holds the guest meanwhile, which a thread that saves memory cannot stop. */
+static void test_memsave_paused(void)
+{
+	struct fixture *f = fixture_create(use_page_tables);
+	struct peer peer = peer_negotiated(f->path);
+	char request[256], together[400];
+
+	snprintf(request, sizeof(request), SAVE_TEXT, "100", 256, f->dir);
+	snprintf(together, sizeof(together), "{\"execute\":\"stop\"}%s{\"execute\":\"cont\"}",
+		 request);
+	say(&peer, together);
+	is_str(hear_event(&peer), "STOP", "the guest is paused");
+	is_str(hear(&peer), "{\"return\":{}}", "its client is told so");
+	is_str(hear(&peer), "{\"return\":{}}", "memsave reads the memory of a paused guest");
+	is_str(hear_event(&peer), "RESUME", "the same client's next command resumes it");
+	is_str(hear(&peer), "{\"return\":{}}", "and is answered");
+	saved_is(f, 0x7100, 256);
+	is_u64((uint64_t)f->stops, 0, "nothing of memsave holds the guest");
+	peer_close(&peer);
+	fixture_destroy(f);
+}
+
+/* A whole page table, all of one page. */
+static void map_much(struct fixture *f)
+{
+	use_page_tables(f);
+	for (uint64_t i = 0; i < 512; i++)
+		put_entry(f, 0x4000 + i * 8, 0x7003);
+}
+
+static const char *hear_reply(const struct peer *peer)
+{
+	const char *line = hear(peer);
+
+	while (!strncmp(line, "{\"event\"", 8))
+		line = hear(peer);
+	return line;
+}
+
+/* The guest is paused after some of it was saved; and a client that saves it then goes away. */
+static void test_memsave_is_paused(void)
+{
+	struct fixture *f = fixture_create(map_much);
+	struct peer saver = peer_negotiated(f->path), other = peer_negotiated(f->path);
+	char request[256], name[64];
+	struct stat st = {0};
+
+	snprintf(name, sizeof(name), "%s/saved", f->dir);
+	snprintf(request, sizeof(request), SAVE_TEXT, "000", 2 << 20, f->dir);
+	say(&saver, request);
+	say(&other, "{\"execute\":\"stop\"}");
+	is_str(hear_event(&other), "STOP", "the guest is paused while memory is saved");
+	is_str(hear(&other), "{\"return\":{}}", "its client is told so");
+	is_str(hear_reply(&saver), "{\"return\":{}}", "memory is saved nevertheless");
+	ok(!stat(name, &st) && st.st_size == 2 << 20, "all of it");
+	peer_close(&saver);
+	for (unsigned int i = 0; i < 20; i++) {
+		saver = peer_negotiated(f->path);
+		say(&saver, request);
+		usleep(1000 * (i % 3));
+		peer_close(&saver);
+	}
+	asks(&other, "{\"execute\":\"query-status\"}",
+	     "{\"return\":{\"status\":\"paused\",\"running\":false}}");
+	peer_close(&other);
+	unlink(name);
 	fixture_destroy(f);
 }
 
@@ -620,6 +690,8 @@ int main(void)
 	test_aside_gone(f);
 	test_aside_end(f);
 	test_memsave_walk();
+	test_memsave_paused();
+	test_memsave_is_paused();
 	test_quit(f);
 	test_socket_path();
 	test_no_tracer();
