@@ -532,7 +532,7 @@ static void test_ftrace(void)
 	fake_session_destroy(&fs);
 }
 
-static bool is_taking;
+static bool is_taking, is_given;
 
 /* With the guest stopped: its ftrace is ready, if it was not before. */
 static void take_back(struct fake_guest *fg)
@@ -562,8 +562,9 @@ static pthread_t give_for_some_time(void)
 
 	fs.fg.guest.control->stop(&fs.fg.guest, NULL);
 	ftrace_handoff_give(&fs.session->ftrace, NULL);
-	fs.fg.guest.control->resume(&fs.fg.guest, NULL);
+	is_given = opcode(FAKE_CACHE_FREE) != CALL;
 	fs.fg.on_stop = take_back;
+	fs.fg.guest.control->resume(&fs.fg.guest, NULL);
 	if (pthread_create(&thread, NULL, take_later, NULL))
 		abort();
 	return thread;
@@ -572,7 +573,9 @@ static pthread_t give_for_some_time(void)
 static void await_taken(pthread_t thread)
 {
 	pthread_join(thread, NULL);
+	fs.fg.guest.control->stop(&fs.fg.guest, NULL);
 	fs.fg.on_stop = NULL;
+	fs.fg.guest.control->resume(&fs.fg.guest, NULL);
 }
 
 /* What is planned while the sites are the guest's knows nothing of the patches that come back. */
@@ -584,7 +587,7 @@ static void test_change_while_out(void)
 	create();
 	start("a=function:kmem_cache_free", NULL, NULL);
 	thread = give_for_some_time();
-	ok(opcode(FAKE_CACHE_FREE) != CALL, "the guest's ftrace has the sites");
+	ok(is_given, "the guest's ftrace has the sites");
 	ok(!trace_session_replace_instance(fs.session, "a=function:kfree", &err),
 	   "an instance gets another site: %s", err.text);
 	await_taken(thread);
