@@ -77,11 +77,9 @@ static int flush(struct stream_writer *base)
 		return ret;
 	memcpy(stream->records + records, stream->caches, n * CACHE_SIZE);
 	ret = stream_writer_put(base, stream->records, records + n * CACHE_SIZE);
-	if (ret)
-		return ret;
-	stream->nr_records = 0;
-	base->ready = true;
-	return 0;
+	if (!ret)
+		stream->nr_records = 0;
+	return ret;
 }
 
 static int prepare(struct stream_writer *base, int64_t ns)

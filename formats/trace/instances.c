@@ -287,7 +287,7 @@ static int prepare(struct event_sink *sink, int64_t ns)
 		ret = sink->out->ops->prepare(sink->out, ns);
 		if (ret != -EAGAIN || sink->writer->drop)
 			continue;
-		ret = waited ? waited : 0;
+		ret = waited;
 		if (!ret)
 			waited = wait_for_room(sink->batch, sink);
 	}
