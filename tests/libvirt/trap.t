@@ -293,8 +293,8 @@ sub test_destroyed {
 AttachTest::start();
 srand $seed;
 # Its clock stands still at each breakpoint: without this option the kernel may find its TSC unstable, and
-# change its text at branches that depend on it.
-start_ticking('t', cmdline => 'tsc=reliable');
+# change its text at branches that depend on it. QEMU that is stopped for 24 s is a soft lockup of 24 s in the guest.
+start_ticking('t', cmdline => 'tsc=reliable watchdog_thresh=60');
 test_plain('t');
 test_call_sites();
 test_sample();
