@@ -10,6 +10,7 @@
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
+#include "formats/export/export.h"
 #include "formats/trace/reader.h"
 #include "formats/trace/writer.h"
 
@@ -263,28 +264,40 @@ static int convert_trace(struct trace_reader *reader, const char *dir, unsigned 
 
 /* --- the command line ------------------------------------------------------------------------ */
 
+enum { MAX_FORMATS = 32, NOT_GIVEN = -1 };
+
+/* What --to takes: the encodings of traces, then the exports. Filled in by list_formats(). */
+static const char *formats[MAX_FORMATS + 1];
+
 struct options {
 	const char *output;
-	unsigned int encoding; /* index of trace_encoding_names, or NOT_GIVEN */
+	unsigned int format; /* index of `formats`, or NOT_GIVEN */
+	unsigned int value;  /* enum export_value, or NOT_GIVEN */
+	bool force;
 };
-
-enum { NOT_GIVEN = -1 };
 
 static const struct cli_option option_table[] = {
 	{.name = "to",
 	 .letter = 't',
 	 .value = "FORMAT",
-	 .help = "ctf: Common Trace Format 1.8, for babeltrace2 and Trace Compass;\n"
-		 "kmemtrace: the ABI of 2008",
+	 .help = "a trace, of which OUT is a new directory:\n"
+		 "  ctf         Common Trace Format 1.8, for babeltrace2, Trace Compass\n"
+		 "  kmemtrace   the ABI of 2008\n"
+		 "or an export, of which OUT is a file:\n"
+		 "  trace.dat   for trace-cmd and KernelShark",
 	 .store = cli_store_choice,
-	 .words = trace_encoding_names,
-	 .offset = offsetof(struct options, encoding)},
+	 .words = formats,
+	 .offset = offsetof(struct options, format)},
 	{.name = "output",
 	 .letter = 'o',
 	 .value = "OUT",
-	 .help = "directory, new or empty",
+	 .help = "directory, new or empty; or file, new",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, output)},
+	{.name = "force",
+	 .help = "replace the file OUT",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, force)},
 	{.name = NULL},
 };
 
@@ -294,21 +307,33 @@ static const struct cli_verb verb = {
 	.name = "convert",
 	.usage = "usage: sonde convert DIR --to FORMAT -o OUT\n"
 		 "\n"
-		 "Write a copy of the trace DIR in FORMAT to the new directory OUT.\n",
+		 "Write the trace DIR in FORMAT to OUT.\n",
 	.tables = tables,
 	.notes = "Of a trace that was cut off, what is readable is converted. From ctf to ctf\n"
 		 "makes a whole trace of one that other readers refuse.\n",
 };
 
+static void list_formats(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; trace_encoding_names[i] && n < MAX_FORMATS; i++)
+		formats[n++] = trace_encoding_names[i];
+	for (size_t i = 0; exporter_names[i] && n < MAX_FORMATS; i++)
+		formats[n++] = exporter_names[i];
+}
+
 static int check_options(const struct options *options, int nr_operands)
 {
 	if (nr_operands != 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde convert --help'");
-	if (options->encoding == (unsigned int)NOT_GIVEN)
-		return cli_usage(verb.name, "add --to FORMAT: %s",
-				 text_words(trace_encoding_names).s);
+	if (options->format == (unsigned int)NOT_GIVEN)
+		return cli_usage(verb.name, "add --to FORMAT: %s", text_words(formats).s);
 	if (!options->output)
-		return cli_usage(verb.name, "add -o OUT, the directory to write to");
+		return cli_usage(verb.name, "add -o OUT, the directory or file to write");
+	if (options->force && !exporter_find(formats[options->format]))
+		return cli_usage(verb.name,
+				 "--force: a directory is never replaced; name a new one");
 	return CLI_OK;
 }
 
@@ -328,16 +353,34 @@ static void print_result(const char *source, const struct options *options,
 			source, source);
 }
 
+static int write_export(const struct exporter_ops *ops, struct trace_reader *reader,
+			const struct options *options, struct convert_result *result,
+			struct error *err)
+{
+	int ret = export_trace(ops, reader, options->output, options->force, EXPORT_COUNT,
+			       &result->records, err);
+
+	if (ret)
+		return ret;
+	trace_reader_losses(reader, &result->losses);
+	result->cut = trace_reader_cut(reader);
+	return 0;
+}
+
 static int convert(const char *source, const struct options *options)
 {
+	const struct exporter_ops *ops = exporter_find(formats[options->format]);
+	struct convert_result result = {0};
 	struct trace_reader *reader;
-	struct convert_result result;
 	struct error err;
 	int ret = trace_reader_open(source, &reader, &err);
 
 	if (ret)
 		return cli_error(verb.name, &err);
-	ret = convert_trace(reader, options->output, options->encoding, &result, &err);
+	if (ops)
+		ret = write_export(ops, reader, options, &result, &err);
+	else
+		ret = convert_trace(reader, options->output, options->format, &result, &err);
 	trace_reader_close(reader);
 	if (ret)
 		return cli_error(verb.name, &err);
@@ -347,9 +390,12 @@ static int convert(const char *source, const struct options *options)
 
 int cmd_convert(int argc, char **argv)
 {
-	struct options options = {.encoding = (unsigned int)NOT_GIVEN};
-	int ret = cli_parse(&verb, argc, argv, &options);
+	struct options options = {.format = (unsigned int)NOT_GIVEN,
+				  .value = (unsigned int)NOT_GIVEN};
+	int ret;
 
+	list_formats();
+	ret = cli_parse(&verb, argc, argv, &options);
 	if (ret)
 		return ret - 1;
 	ret = check_options(&options, argc - optind);

@@ -81,10 +81,12 @@ refuses('attach without a domain', 2, qr/no domain: name one; see 'virsh list'/,
 refuses('attach without a domain at a connection', 2, qr{see 'virsh -c qemu:///session list'}, 'attach', '-c', 'qemu:///session');
 refuses("attach without a place for the trace, '@$_'", 2, qr/add -o DIR/, 'attach', 'x', @$_) for [], ['-o', ''];
 my @convert = ('convert', 'a', '-o', "$work/t");
-refuses('convert to no format', 2, qr/add --to FORMAT: ctf or kmemtrace/, @convert);
-refuses('convert to an unknown format', 2, qr/-t takes ctf or kmemtrace, not 'x{9}'/, @convert, '--to', 'x' x 9);
+refuses('convert to no format', 2, qr/add --to FORMAT: ctf, kmemtrace\b/, @convert);
+refuses('convert to an unknown format', 2, qr/-t takes ctf, kmemtrace\b.*, not 'x{9}'/, @convert, '--to', 'x' x 9);
 refuses('convert to a misspelt format', 2, qr/'ctff'; did you mean 'ctf'\?/, @convert, '--to', 'ctff');
 refuses('convert to no place', 2, qr/add -o OUT/, qw(convert a --to ctf));
+refuses('convert to a trace that replaces one', 2, qr/--force: a directory is never replaced; name a new one/,
+	qw(convert a --to ctf --force -o), "$work/t");
 my @functions = ('symbols', '-k', $kernel, '--functions');
 refuses('functions without a pattern', 2, qr/no functions given: add a PATTERN/, @functions);
 refuses('a function that is none', 1, qr/no function matches 'vfs_raed': did you mean 'vfs_read'\?/, @functions, 'vfs_raed');

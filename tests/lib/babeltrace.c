@@ -6,42 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-
-static char *read_all(FILE *in)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-	char buffer[4096];
-	size_t n;
-
-	if (!out)
-		abort();
-	while ((n = fread(buffer, 1, sizeof(buffer), in)) > 0)
-		fwrite(buffer, 1, n, out);
-	if (fclose(out))
-		abort();
-	return text;
-}
+#include "tests/lib/tool.h"
 
 int babeltrace_run(const char *options, const char *dir, char **output)
 {
-	char command[512], *text;
-	FILE *pipe;
-	int status;
-
-	snprintf(command, sizeof(command), "exec babeltrace2 '%s' %s 2>/dev/null", dir, options);
-	pipe = popen(command, "r");
-	if (!pipe)
-		abort();
-	text = read_all(pipe);
-	status = pclose(pipe);
-	if (output)
-		*output = text;
-	else
-		free(text);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+	return tool_run(output, "exec babeltrace2 '%s' %s 2>/dev/null", dir, options);
 }
 
 enum { MAX_IDS = 1 << 16 };

@@ -203,7 +203,7 @@ static void test_refusals(void)
 		(const char *const[]){"convert", source, "-t", "ctf", "-o", source, NULL});
 	refuses("an unknown format is refused", 2, "did you mean 'ctf'?",
 		(const char *const[]){"convert", source, "-t", "cft", "-o", out, NULL});
-	refuses("a command line without a format is refused", 2, "ctf or kmemtrace",
+	refuses("a command line without a format is refused", 2, "FORMAT: ctf, kmemtrace",
 		(const char *const[]){"convert", source, "-o", out, NULL});
 	refuses("a command line without an output is refused", 2, "-o OUT",
 		(const char *const[]){"convert", source, "-t", "ctf", NULL});

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_EXPORT_EXPORT_H
+#define SONDE_FORMATS_EXPORT_EXPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/export/file.h"
+#include "formats/report/event-text.h"
+#include "formats/trace/reader.h"
+
+/*
+ * An export is a file that another tool opens. It takes all events of a trace, of any class: what
+ * it needs to know of them is in the description of their class.
+ *
+ * To add one: a file NAME.c that defines `const struct exporter_ops NAME_exporter`, and a row in
+ * registry.c. `sonde convert --to NAME` then runs it.
+ */
+enum export_value { EXPORT_COUNT, EXPORT_BYTES, EXPORT_LIVE };
+
+/* What an export works with. All of it outlives the export. */
+struct export_input {
+	const struct trace_reader *reader;
+	struct event_texts *texts;
+	struct export_file *file;
+	enum export_value value;
+};
+
+/* An export at work. Its own data begins with it. */
+struct exporter {
+	const struct exporter_ops *ops;
+	struct export_input input;
+};
+
+struct exporter_ops {
+	bool takes_value; /* shows one enum export_value */
+
+	/* Fills in its own data only. Returns 0 or -errno. */
+	int (*create)(const struct export_input *input, struct exporter **out, struct error *err);
+	/* In merged order. Returns 0 or -errno; errors of the file are left to it. */
+	int (*event)(struct exporter *exporter, const struct event *event);
+	/* After the last event. Returns 0 or -errno; likewise. */
+	int (*finish)(struct exporter *exporter, struct error *err);
+	void (*destroy)(struct exporter *exporter);
+};
+
+/* All exports, and what users call them; NULL-terminated. In registry.c. */
+extern const struct exporter_ops *const exporters[];
+extern const char *const exporter_names[];
+
+/* Names of the enum export_value, NULL-terminated. */
+extern const char *const export_value_names[];
+
+/* The export of this name, or NULL. */
+const struct exporter_ops *exporter_find(const char *name);
+
+/*
+ * Read a fresh reader to its end, and write what the export makes of it to the file `path`, as
+ * export_file_create() takes it. Returns 0, or -errno and there is no new file. *nr_events is how
+ * many were read.
+ */
+int export_trace(const struct exporter_ops *ops, struct trace_reader *reader, const char *path,
+		 bool replace, enum export_value value, uint64_t *nr_events, struct error *err);
+
+/* One more than the greatest number of a vCPU that has a stream. */
+unsigned int export_count_vcpus(const struct trace_reader *reader);
+
+/* For texts: what a trace says of the guest's kernel, its banner; "" if it says nothing. */
+const char *export_banner(const struct trace_reader *reader);
+
+#endif

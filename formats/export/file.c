@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/export/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "formats/base/fs.h"
+
+enum { PATH_SIZE = 64 };
+
+/* --- the file -------------------------------------------------------------------------------- */
+
+/* A hidden name that nothing else has. */
+static void make_temp_name(struct export_file *file)
+{
+	uint64_t random = 0;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		random = (uint64_t)getpid();
+	snprintf(file->temp_name, sizeof(file->temp_name), ".sonde-%016llx.tmp",
+		 (unsigned long long)random);
+}
+
+/* Some file systems have no files without a name. */
+static bool needs_name(int code)
+{
+	return code == EOPNOTSUPP || code == EISDIR || code == EINVAL;
+}
+
+static int open_unnamed(int dir_fd)
+{
+	int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_named(struct export_file *file)
+{
+	int fd;
+
+	make_temp_name(file);
+	fd = openat(file->dir_fd, file->temp_name,
+		    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	file->temp_name[0] = '\0';
+	return -errno;
+}
+
+static int open_dir(struct export_file *file, const char *path)
+{
+	char *dir = strdup(path), *name = strdup(path);
+
+	file->name = name ? strdup(basename(name)) : NULL;
+	file->dir_fd = dir ? open(dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	free(name);
+	if (!dir || !file->name) {
+		free(dir);
+		return -ENOMEM;
+	}
+	free(dir);
+	return file->dir_fd < 0 ? -errno : 0;
+}
+
+static int check_place(const struct export_file *file, const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (fstatat(file->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? 0 : error_set(err, errno, "%s: %s", path, strerror(errno));
+	if (S_ISDIR(st.st_mode))
+		return error_set(err, EISDIR, "%s: is a directory; name a file", path);
+	if (!file->replace)
+		return error_set(err, EEXIST, "%s: file exists; add --force to replace it", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, EINVAL, "%s: not a regular file", path);
+	return 0;
+}
+
+static int open_file(struct export_file *file, const char *path, struct error *err)
+{
+	int ret = open_dir(file, path);
+
+	if (ret)
+		return error_set(err, -ret, "%s: cannot write there: %s", path, strerror(-ret));
+	ret = check_place(file, path, err);
+	if (ret)
+		return ret;
+	file->fd = open_unnamed(file->dir_fd);
+	if (file->fd < 0 && needs_name(-file->fd))
+		file->fd = open_named(file);
+	if (file->fd < 0)
+		return error_set(err, -file->fd, "%s: cannot write there: %s", path,
+				 strerror(-file->fd));
+	return 0;
+}
+
+int export_file_create(const char *path, bool replace, struct export_file **out, struct error *err)
+{
+	struct export_file *file = calloc(1, sizeof(*file));
+	int ret;
+
+	if (!file)
+		return error_set(err, ENOMEM, "out of memory");
+	file->fd = file->dir_fd = -1;
+	file->replace = replace;
+	file->buffer = malloc(EXPORT_BUFFER + EXPORT_ROOM);
+	ret = file->buffer ? open_file(file, path, err) : error_set(err, ENOMEM, "out of memory");
+	if (ret) {
+		export_file_destroy(file);
+		return ret;
+	}
+	*out = file;
+	return 0;
+}
+
+void export_file_destroy(struct export_file *file)
+{
+	if (!file)
+		return;
+	if (file->temp_name[0])
+		unlinkat(file->dir_fd, file->temp_name, 0);
+	if (file->fd >= 0)
+		close(file->fd);
+	if (file->dir_fd >= 0)
+		close(file->dir_fd);
+	free(file->name);
+	free(file->buffer);
+	free(file);
+}
+
+/* A name for a file without one: the temporary one if the name at last is to replace another's. */
+static int name_unnamed(struct export_file *file)
+{
+	char path[PATH_SIZE];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+	if (file->replace)
+		make_temp_name(file);
+	if (linkat(AT_FDCWD, path, file->dir_fd, file->replace ? file->temp_name : file->name,
+		   AT_SYMLINK_FOLLOW)) {
+		file->temp_name[0] = '\0';
+		return -errno;
+	}
+	return 0;
+}
+
+static int take_name(struct export_file *file)
+{
+	int ret = file->temp_name[0] ? 0 : name_unnamed(file);
+
+	if (ret || !file->temp_name[0])
+		return ret;
+	if (renameat2(file->dir_fd, file->temp_name, file->dir_fd, file->name,
+		      file->replace ? 0 : RENAME_NOREPLACE))
+		return -errno;
+	file->temp_name[0] = '\0';
+	return 0;
+}
+
+int export_file_finish(struct export_file *file, struct error *err)
+{
+	int ret;
+
+	export_flush(file);
+	ret = file->error;
+	if (!ret && fdatasync(file->fd) && errno != EINVAL)
+		ret = -errno;
+	if (!ret)
+		ret = take_name(file);
+	return ret ? error_set(err, -ret, "%s: cannot write: %s", file->name, strerror(-ret)) : 0;
+}
+
+int export_scratch_file(const struct export_file *file)
+{
+	struct export_file other = {.dir_fd = file->dir_fd};
+	int fd = open_unnamed(file->dir_fd);
+
+	if (fd >= 0 || !needs_name(-fd))
+		return fd;
+	fd = open_named(&other);
+	if (fd >= 0)
+		unlinkat(file->dir_fd, other.temp_name, 0);
+	return fd;
+}
+
+/* --- its content ----------------------------------------------------------------------------- */
+
+void export_flush(struct export_file *file)
+{
+	size_t done;
+
+	if (!file->error && file->used)
+		file->error =
+			file_write_at(file->fd, file->buffer, file->used, file->written, &done);
+	file->written += file->used;
+	file->used = 0;
+}
+
+void export_put(struct export_file *file, const void *bytes, size_t size)
+{
+	const uint8_t *from = bytes;
+
+	while (size) {
+		size_t n = size < EXPORT_ROOM ? size : EXPORT_ROOM;
+		uint8_t *at = export_room(file);
+
+		memcpy(at, from, n);
+		export_took(file, at + n);
+		from += n;
+		size -= n;
+	}
+}
+
+void export_text(struct export_file *file, const char *text)
+{
+	export_put(file, text, strlen(text));
+}
+
+void export_printf(struct export_file *file, const char *fmt, ...)
+{
+	uint8_t *at = export_room(file);
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf((char *)at, EXPORT_ROOM, fmt, ap);
+	va_end(ap);
+	export_took(file, at + (n < 0 ? 0 : n < EXPORT_ROOM ? n : EXPORT_ROOM - 1));
+}
+
+void export_patch(struct export_file *file, uint64_t offset, const void *bytes, size_t size)
+{
+	size_t done;
+
+	export_flush(file);
+	if (!file->error)
+		file->error = file_write_at(file->fd, bytes, size, offset, &done);
+}

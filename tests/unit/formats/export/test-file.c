@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The file of an export appears whole or not at all. */
+#include "formats/export/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+static struct scratch dir;
+
+static const char *path_of(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir.path, name);
+	return path;
+}
+
+static struct export_file *begin(const char *name, bool replace)
+{
+	struct export_file *file;
+
+	if (export_file_create(path_of(name), replace, &file, NULL))
+		abort();
+	return file;
+}
+
+static unsigned int count_files(void)
+{
+	DIR *entries = opendir(dir.path);
+	unsigned int n = 0;
+
+	if (!entries)
+		abort();
+	for (const struct dirent *entry; (entry = readdir(entries));)
+		n += entry->d_name[0] != '.' || strlen(entry->d_name) > 2;
+	closedir(entries);
+	return n;
+}
+
+static void holds(const char *name, const char *want, const char *label)
+{
+	size_t size;
+	char *text = file_get(dir.path, name, &size);
+
+	is_str(text, want, label);
+	free(text);
+}
+
+static void test_whole(void)
+{
+	struct export_file *file = begin("new", false);
+	struct stat st;
+
+	export_text(file, "size 0000, ");
+	export_printf(file, "%s %d", "text", 7);
+	export_patch(file, 5, "1234", 4);
+	is_u64(export_offset(file), 17, "the offset counts what was put");
+	is_u64(count_files(), 0, "a file that is being written has no name");
+	is_u64((uint64_t)export_file_finish(file, NULL), 0, "it is finished");
+	export_file_destroy(file);
+	holds("new", "size 1234, text 7", "then it has its name and all that was put");
+	is_u64(count_files(), 1, "and nothing else is there");
+	ok(!stat(path_of("new"), &st) && (st.st_mode & 07777) == 0600, "it is its owner's only");
+}
+
+static void test_large(void)
+{
+	enum { SIZE = 3 * EXPORT_BUFFER + 5 };
+	uint8_t *bytes = malloc(SIZE), *got;
+	struct export_file *file = begin("large", false);
+	size_t size;
+
+	for (size_t i = 0; i < SIZE; i++)
+		bytes[i] = (uint8_t)(i * 7 ^ i >> 8);
+	export_put(file, bytes, SIZE);
+	ok(!export_file_finish(file, NULL), "more than the buffer holds is written");
+	export_file_destroy(file);
+	got = (uint8_t *)file_get(dir.path, "large", &size);
+	ok(size == SIZE && !memcmp(got, bytes, SIZE), "and reads back the same");
+	free(bytes);
+	free(got);
+}
+
+static void test_refusals(void)
+{
+	struct export_file *file;
+	struct error err;
+
+	ok(export_file_create(path_of("new"), false, &file, &err) == -EEXIST &&
+		   strstr(err.text, "/new: file exists; add --force to replace it"),
+	   "a file that exists is refused");
+	ok(export_file_create(dir.path, true, &file, &err) == -EISDIR &&
+		   strstr(err.text, "is a directory; name a file"),
+	   "a directory is refused");
+	ok(export_file_create("/dev/null", true, &file, &err) == -EINVAL &&
+		   !strcmp(err.text, "/dev/null: not a regular file"),
+	   "a device is refused");
+	ok(export_file_create(path_of("none/new"), false, &file, &err) == -ENOENT &&
+		   strstr(err.text, "none/new: cannot write there: No such file"),
+	   "a directory that is not there is named");
+}
+
+static void test_replace(void)
+{
+	struct export_file *file = begin("new", true);
+
+	export_text(file, "other");
+	export_flush(file);
+	holds("new", "size 1234, text 7", "the old file stays while the new one is written");
+	export_file_destroy(file);
+	holds("new", "size 1234, text 7", "and if the new one is given up");
+	file = begin("new", true);
+	export_text(file, "other");
+	ok(!export_file_finish(file, NULL), "the new one is finished");
+	export_file_destroy(file);
+	holds("new", "other", "and has replaced the old one");
+	is_u64(count_files(), 2, "and nothing else is there");
+}
+
+/* Somebody else made the file meanwhile. */
+static void test_race(void)
+{
+	struct export_file *file = begin("race", false);
+	struct error err;
+
+	file_put(dir.path, "race", "theirs", 6);
+	ok(export_file_finish(file, &err) == -EEXIST, "a file that appeared meanwhile is kept");
+	export_file_destroy(file);
+	holds("race", "theirs", "with its content");
+	unlink(path_of("race"));
+}
+
+static void test_killed(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		struct export_file *file = begin("killed", false);
+
+		export_text(file, "half");
+		export_flush(file);
+		export_scratch_file(file);
+		raise(SIGKILL);
+	}
+	ok(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "an export is killed");
+	is_u64(count_files(), 2, "and leaves no file");
+}
+
+static void test_full(void)
+{
+	const struct rlimit small = {.rlim_cur = 1000, .rlim_max = RLIM_INFINITY};
+	struct rlimit old;
+	struct export_file *file = begin("full", false);
+	struct error err;
+
+	getrlimit(RLIMIT_FSIZE, &old);
+	signal(SIGXFSZ, SIG_IGN);
+	export_put(file, (uint8_t[2000]){0}, 2000);
+	setrlimit(RLIMIT_FSIZE, &small);
+	export_flush(file);
+	setrlimit(RLIMIT_FSIZE, &old);
+	ok(file->error == -EFBIG, "an error of writing is kept");
+	ok(export_file_finish(file, &err) == -EFBIG &&
+		   !strcmp(err.text, "full: cannot write: File too large"),
+	   "and is reported at the end");
+	export_file_destroy(file);
+	is_u64(count_files(), 2, "there is no file then");
+}
+
+int main(void)
+{
+	dir = scratch_make();
+	test_whole();
+	test_large();
+	test_refusals();
+	test_replace();
+	test_race();
+	test_killed();
+	test_full();
+	scratch_remove(&dir);
+	return tap_done();
+}
