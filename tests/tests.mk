@@ -66,7 +66,7 @@ unit-tests: $(UNIT_TESTS)
 
 .PHONY: check-unit
 check-unit: all kernels $(TESTS:%.c=$(O)/%)
-	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j2 -e '' $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j4 -e '' $(TESTS:%.c=$(O)/%)
 
 # The same with sanitizers, in build folders of their own. Without those that do the same with whole kernels or
 # millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
@@ -89,7 +89,7 @@ check-asan: kernels
 check-tsan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
 check-sanitized: all $(TESTS:%.c=$(O)/%)
-	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' prove -j2 -e '' $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' prove -j4 -e '' $(TESTS:%.c=$(O)/%)
 
 # clang builds the fuzz targets from the sources, all instrumented.
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -O1 -g
@@ -174,7 +174,7 @@ kernels:
 .PHONY: guest-parts
 guest-parts: all kernels $(GUEST_TOOLS) $(O)/guest/initrd
 
-ORACLE_ROWS := 5.10/4 6.1/4 6.12/4 6.1/1
+ORACLE_ROWS := 5.10/4 6.12/4 6.1/1
 ORACLE_TARGETS := $(addprefix check-oracle-,$(or $(GUEST),$(ORACLE_ROWS)))
 .PHONY: $(ORACLE_TARGETS) check-boot check-changes check-function check-leave check-limits check-scratch check-stacks check-survive check-toggle check-testbed check-errors check-guest
 $(ORACLE_TARGETS): check-oracle-%: guest-parts

@@ -125,7 +125,8 @@ sub check_trace {
 	like($text, qr/\d gaps? .*: the guest's own ftrace or kprobes changed traced functions/, 'sonde check reports the gaps');
 	my ($lost, $exit, $end) = map { $marks->{$_}{lost} } qw(again-after exit-free end);
 	is($lost, 0, 'no event was lost while functions were taken and given back');
-	is($end, $exit, 'no event was lost after the kprobe at an exit was removed');
+	# Calls that were open meanwhile are found lost when their stacks are used again.
+	cmp_ok($end - $exit, '<=', 16, 'hardly an event is lost after the kprobe at an exit was removed: ' . ($end - $exit));
 	is($marks->{end}{overruns}, 0, 'no record was lost in writing the trace');
 	is($marks->{end}{no_exitless} // '', '', 'there is no reason against exitless mode');
 }

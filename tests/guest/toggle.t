@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Tracing is switched on and off while 4 vCPUs work and while they boot; a run ends in every possible way
-# while it is traced; a guest decompresses and places itself. From the environment: TOGGLES (20), SEED,
+# while it is traced; a guest decompresses and places itself. From the environment: TOGGLES (8), SEED,
 # GUEST='5.10 6.12' for other kernels than 6.1, LONG=1 for all scenarios, SCENARIOS='plain kill' for some, BUDGET: seconds, instead of
 # TOGGLES.
 use strict;
@@ -23,7 +23,7 @@ use Testbed;
 use Tree;
 
 my $seed = $ENV{SEED} // int rand 1 << 31;
-my $toggles = $ENV{TOGGLES} // 20;
+my $toggles = $ENV{TOGGLES} // 8;
 # Of the budget, for the scenario "live"; the others and the second guest take KEEP_SECONDS.
 use constant KEEP_SECONDS => 240;
 my $live_seconds = in_campaign() ? max(30, $ENV{BUDGET} - KEEP_SECONDS) : 0;

@@ -3,8 +3,8 @@
 #
 # sonde attach --mode trap: breakpoints of QEMU's gdbstub instead of scratch memory. What is traced, that a
 # sample is reported as one, and that the domain runs on without breakpoints whatever happens to the tracer.
-# KILLS (2): how often the tracer is killed; STALLS (1): how often QEMU is stopped for a while; SEED: of the moments;
-# BUDGET: seconds, instead of KILLS.
+# KILLS (2): how often the tracer is killed; STALLS (0; 1 in check-long): how often libvirtd and QEMU are stopped until
+# the tracer gives them up; SEED: of the moments; BUDGET: seconds, instead of KILLS.
 use strict;
 use warnings;
 use FindBin;
@@ -56,7 +56,7 @@ sub test_sample {
 	is($status, 0, '--max-rate: attach has status 0') or diag($text);
 	like($text, qr/\d gaps? \([\d,.]+ ms of [\d,]+ ms, [\d.]+ %\): this is a sample/, '--max-rate: attach reports the sample');
 	is(count_of('max_rate'), $rate, '--max-rate: the sidecar has the rate');
-	cmp_ok(count_of('samplings'), '>=', 2, '--max-rate: at least 2 seconds end early: ' . count_of('samplings'));
+	cmp_ok(count_of('samplings'), '>=', 1, '--max-rate: at least one second ends early: ' . count_of('samplings'));
 	my ($out, $on) = (count_of('unsampled_ns'), count_of('tracing_ns'));
 	ok($out > 0 && $out < $on, "--max-rate: part of the time is not traced: $out of $on ns");
 	# a call is at most two hits; open calls are waited for, up to as many again
@@ -301,12 +301,14 @@ test_sample();
 test_gdbstub_memory();
 test_kills('t', rounds(KILLS => 2, 0.5, 200));
 test_daemon();
-test_daemon_hangs();
 test_recover();
 test_job_control();
 test_stopped();
-test_slow_qemu(3, 130) for 1 .. ($ENV{STALLS} // 1);
-test_slow_qemu(24, 1, 130) for 1 .. ($ENV{STALLS} // 1);
+test_slow_qemu(3, 130);
+for (1 .. $ENV{STALLS} // (in_campaign() ? 1 : 0)) {
+	test_daemon_hangs();
+	test_slow_qemu(24, 1, 130);
+}
 test_other_user();
 test_debugger();
 test_suspended();
