@@ -72,10 +72,16 @@ struct ctf_writer {
 void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity);
 /* How those of a form of this program's own classes are; or NULL. */
 ctf_put_fn *ctf_put_known(const struct event_class *class, unsigned int form);
+/* Likewise a run of the class's first form; or NULL. */
+ctf_put_run_fn *ctf_put_run_known(const struct event_class *class);
 
 /* put() of struct stream_writer_ops. It needs CTF_EVENT_ROOM. */
 int ctf_put_event(struct stream_writer *base, unsigned int class_index, int64_t ns,
 		  const void *bytes);
+
+/* Likewise put_run(). */
+size_t ctf_put_run(struct stream_writer *base, unsigned int class_index,
+		   const struct event_run *run);
 
 /* Append the packet's tables. Returns where they begin. */
 size_t ctf_put_tables(struct ctf_writer *w);

@@ -60,11 +60,17 @@ struct ctf_form;
 typedef bool ctf_put_fn(struct ctf_writer *writer, const struct ctf_form *form, uint64_t header,
 			const uint8_t *bytes);
 
+/* Append events of a run in this form, each with a compact header, until one cannot be, or the
+ * packet may have no room for another. Returns how many. */
+typedef size_t ctf_put_run_fn(struct ctf_writer *writer, const struct ctf_form *form,
+			      const struct event_run *run);
+
 struct ctf_form {
 	const struct event_class *class;
-	unsigned int id;  /* its index in the plan */
-	bool is_last;     /* of the class */
-	ctf_put_fn *put;  /* with a compact header; NULL: it cannot be written so */
+	unsigned int id;         /* its index in the plan */
+	bool is_last;            /* of the class */
+	ctf_put_fn *put;         /* with a compact header; NULL: it cannot be written so */
+	ctf_put_run_fn *put_run; /* NULL: there is none */
 	unsigned int class_index, form;
 	bool has_bytes; /* a step is CTF_BYTES */
 	size_t nr_steps;
@@ -75,7 +81,7 @@ struct ctf_form {
 struct ctf_plan {
 	size_t nr_classes, nr_forms;
 	const struct ctf_form *first[CTF_MAX_CLASSES]; /* form of each class */
-	struct ctf_form forms[];       /* by event id */
+	struct ctf_form forms[];                       /* by event id */
 };
 
 /* The ids behind those of the forms. */

@@ -45,6 +45,22 @@ static inline uint64_t ctf_order_above(uint64_t bytes)
 	return more ? 64 - (uint64_t)__builtin_clzll(more) : 0;
 }
 
+/* The time of the next event is one that a compact header expresses. */
+static inline bool ctf_clock_is_near(const struct ctf_writer *w, int64_t ns)
+{
+	return !(((uint64_t)ns - w->clock) >> CTF_CLOCK_BITS) && ctf_clock_holds(ns);
+}
+
+static inline uint64_t ctf_compact_header(const struct ctf_form *form, uint64_t clock)
+{
+	return (uint32_t)(clock << CTF_ID_BITS) | form->id;
+}
+
+static inline bool ctf_has_room(const struct ctf_writer *w)
+{
+	return w->used + w->table_bytes <= CTF_PACKET_MAX - CTF_EVENT_ROOM;
+}
+
 static inline void ctf_store_word(uint8_t *bytes, uint64_t word)
 {
 	word = htole64(word);

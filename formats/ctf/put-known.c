@@ -118,12 +118,12 @@ static INLINE bool put(struct ctf_writer *w, const struct event_field *fields, s
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-#define PUT(name, fields, form)                                                             \
-	static bool name(struct ctf_writer *w, const struct ctf_form *f, uint64_t header,   \
-			 const uint8_t *bytes)                                              \
-	{                                                                                   \
-		(void)f;                                                                    \
-		return put(w, fields, LENGTH(fields), form, header, bytes);                 \
+#define PUT(name, fields, form)                                                           \
+	static bool name(struct ctf_writer *w, const struct ctf_form *f, uint64_t header, \
+			 const uint8_t *bytes)                                            \
+	{                                                                                 \
+		(void)f;                                                                  \
+		return put(w, fields, LENGTH(fields), form, header, bytes);               \
 	}
 
 /* 4- and 5-level paging */
@@ -138,14 +138,42 @@ PUT(put_cache_free_la57, kmem_cache_free_fields, 1)
 PUT(put_page_free, kmem_page_free_fields, 0)
 PUT(put_page_free_la57, kmem_page_free_fields, 1)
 
-PUT(put_ip, function_ip, 0)
-PUT(put_ip_parent, function_ip_parent, 0)
-PUT(put_ip_pid, function_ip_pid, 0)
-PUT(put_ip_parent_pid, function_ip_parent_pid, 0)
-PUT(put_ip_comm, function_ip_comm, 0)
-PUT(put_ip_parent_comm, function_ip_parent_comm, 0)
-PUT(put_ip_pid_comm, function_ip_pid_comm, 0)
-PUT(put_all, function_all, 0)
+/* `fields` and `form` are constants. */
+static INLINE size_t put_run(struct ctf_writer *w, const struct ctf_form *f,
+			     const struct event_field *fields, size_t n,
+			     const struct event_run *run)
+{
+	const uint8_t *bytes = run->bytes;
+	size_t i = 0;
+
+	for (; i < run->n && ctf_has_room(w); i++, bytes += run->stride) {
+		const int64_t ns = run->ns[i];
+
+		if (!ctf_clock_is_near(w, ns) ||
+		    !put(w, fields, n, 0, ctf_compact_header(f, (uint64_t)ns), bytes))
+			break;
+		w->clock = (uint64_t)ns;
+	}
+	return i;
+}
+
+/* Of a function event: one by one, and in runs. */
+#define PUT_CALLS(name, fields)                                                  \
+	PUT(name, fields, 0)                                                     \
+	static size_t name##_run(struct ctf_writer *w, const struct ctf_form *f, \
+				 const struct event_run *run)                    \
+	{                                                                        \
+		return put_run(w, f, fields, LENGTH(fields), run);               \
+	}
+
+PUT_CALLS(put_ip, function_ip)
+PUT_CALLS(put_ip_parent, function_ip_parent)
+PUT_CALLS(put_ip_pid, function_ip_pid)
+PUT_CALLS(put_ip_parent_pid, function_ip_parent_pid)
+PUT_CALLS(put_ip_comm, function_ip_comm)
+PUT_CALLS(put_ip_parent_comm, function_ip_parent_comm)
+PUT_CALLS(put_ip_pid_comm, function_ip_pid_comm)
+PUT_CALLS(put_all, function_all)
 
 enum { KNOWN_FORMS = 2 };
 
@@ -158,22 +186,33 @@ static ctf_put_fn *const kmem[KMEM_NR_CLASSES][KNOWN_FORMS] = {
 	[KMEM_CLASS_PAGE_FREE] = {put_page_free, put_page_free_la57},
 };
 
-static ctf_put_fn *const function[FUNCTION_ALL + 1] = {
-	[0] = put_ip,
-	[FUNCTION_PARENT] = put_ip_parent,
-	[FUNCTION_PID] = put_ip_pid,
-	[FUNCTION_PARENT | FUNCTION_PID] = put_ip_parent_pid,
-	[FUNCTION_COMM] = put_ip_comm,
-	[FUNCTION_PARENT | FUNCTION_COMM] = put_ip_parent_comm,
-	[FUNCTION_PID | FUNCTION_COMM] = put_ip_pid_comm,
-	[FUNCTION_ALL] = put_all,
+static const struct {
+	ctf_put_fn *one;
+	ctf_put_run_fn *run;
+} function[FUNCTION_ALL + 1] = {
+	[0] = {put_ip, put_ip_run},
+	[FUNCTION_PARENT] = {put_ip_parent, put_ip_parent_run},
+	[FUNCTION_PID] = {put_ip_pid, put_ip_pid_run},
+	[FUNCTION_PARENT | FUNCTION_PID] = {put_ip_parent_pid, put_ip_parent_pid_run},
+	[FUNCTION_COMM] = {put_ip_comm, put_ip_comm_run},
+	[FUNCTION_PARENT | FUNCTION_COMM] = {put_ip_parent_comm, put_ip_parent_comm_run},
+	[FUNCTION_PID | FUNCTION_COMM] = {put_ip_pid_comm, put_ip_pid_comm_run},
+	[FUNCTION_ALL] = {put_all, put_all_run},
 };
+
+static bool is_function(const struct event_class *class)
+{
+	return class >= function_class(0) && class <= function_class(FUNCTION_ALL);
+}
 
 ctf_put_fn *ctf_put_known(const struct event_class *class, unsigned int form)
 {
 	if (class >= kmem_classes && class < kmem_classes + KMEM_NR_CLASSES && form < KNOWN_FORMS)
 		return kmem[class - kmem_classes][form];
-	if (class >= function_class(0) && class <= function_class(FUNCTION_ALL) && !form)
-		return function[class - function_class(0)];
-	return NULL;
+	return is_function(class) && !form ? function[class - function_class(0)].one : NULL;
+}
+
+ctf_put_run_fn *ctf_put_run_known(const struct event_class *class)
+{
+	return is_function(class) ? function[class - function_class(0)].run : NULL;
 }

@@ -224,6 +224,7 @@ void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
 		if (form->has_bytes || identity->big_endian)
 			continue;
 		form->put = ctf_put_known(form->class, form->form);
+		form->put_run = form->form ? NULL : ctf_put_run_known(form->class);
 		if (!form->put)
 			form->put = put_steps;
 	}
@@ -245,18 +246,13 @@ __attribute__((cold, noinline)) static void put_event_slow(struct ctf_writer *w,
 	w->clock = clock;
 }
 
-static inline uint64_t compact_header(const struct ctf_form *form, uint64_t clock)
-{
-	return (uint32_t)(clock << CTF_ID_BITS) | form->id;
-}
-
 __attribute__((noinline)) static void put_next_form(struct ctf_writer *w,
 						    const struct ctf_form *form, int64_t ns,
 						    const uint8_t *bytes)
 {
 	while (!form->is_last && form[1].put) {
 		form++;
-		if (form->put(w, form, compact_header(form, (uint64_t)ns), bytes)) {
+		if (form->put(w, form, ctf_compact_header(form, (uint64_t)ns), bytes)) {
 			w->clock = (uint64_t)ns;
 			return;
 		}
@@ -272,14 +268,26 @@ int ctf_put_event(struct stream_writer *base, unsigned int class_index, int64_t 
 	const uint64_t clock = (uint64_t)ns;
 
 	base->gathered.n[class_index]++;
-	if ((clock - w->clock) >> CTF_CLOCK_BITS || !ctf_clock_holds(ns) || !form->put)
+	if (!form->put || !ctf_clock_is_near(w, ns))
 		put_event_slow(w, form, ns, bytes);
-	else if (!form->put(w, form, compact_header(form, clock), bytes))
+	else if (!form->put(w, form, ctf_compact_header(form, clock), bytes))
 		put_next_form(w, form, ns, bytes);
 	else
 		w->clock = clock;
-	base->ready = w->used + w->table_bytes <= CTF_PACKET_MAX - CTF_EVENT_ROOM;
+	base->ready = ctf_has_room(w);
 	return 0;
+}
+
+size_t ctf_put_run(struct stream_writer *base, unsigned int class_index,
+		   const struct event_run *run)
+{
+	struct ctf_writer *w = (struct ctf_writer *)base;
+	const struct ctf_form *form = w->plan->first[class_index];
+	const size_t taken = form->put_run ? form->put_run(w, form, run) : 0;
+
+	base->gathered.n[class_index] += taken;
+	base->ready = ctf_has_room(w);
+	return taken;
 }
 
 /* --- tables ---------------------------------------------------------------------------------- */

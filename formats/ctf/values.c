@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct known_value {
-	struct ctf_value value;
-	uint32_t id, packet;
-};
-
 /* Strings come from guests, which may make two of one hash: the second gets no id. */
 static uint64_t hash_of(const struct ctf_value *value)
 {
@@ -106,8 +101,25 @@ struct ctf_value *ctf_dictionary_copy(struct ctf_dictionary *dictionary, size_t 
 
 /* --- of a stream ----------------------------------------------------------------------------- */
 
+enum { FIRST_BITS = 6 };
+
+static struct ctf_used_value *make_table(struct budget *budget, unsigned int bits)
+{
+	size_t size = sizeof(struct ctf_used_value) << bits;
+	struct ctf_used_value *table = budget_malloc(budget, size);
+
+	if (table)
+		memset(table, 0, size);
+	return table;
+}
+
+static void free_table(struct budget *budget, struct ctf_used_value *table, unsigned int bits)
+{
+	budget_free(budget, table, sizeof(*table) << bits);
+}
+
 int ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_t *table_bytes,
-		    size_t bytes_each, struct call_sites *sites, unsigned int recent_bits)
+		    size_t bytes_each, struct call_sites *sites)
 {
 	memset(values, 0, sizeof(*values));
 	values->all = all;
@@ -115,18 +127,20 @@ int ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_
 	values->table_bytes = table_bytes;
 	values->bytes_each = bytes_each;
 	values->sites = sites;
-	values->recent_shift = 64 - recent_bits;
-	values->recent = calloc((size_t)1 << recent_bits, sizeof(*values->recent));
-	u64_map_init(&values->known, sizeof(struct known_value));
-	return values->recent ? 0 : -ENOMEM;
+	values->known_bits = FIRST_BITS;
+	values->known = make_table(all->budget, FIRST_BITS);
+	values->used_in = calloc(all->max + 1, sizeof(*values->used_in));
+	return values->known && values->used_in ? 0 : -ENOMEM;
 }
 
 void ctf_values_deinit(struct ctf_values *values)
 {
-	u64_map_deinit(&values->known);
-	free(values->recent);
-	budget_free(values->all ? values->all->budget : NULL, values->used,
-		    values->capacity * sizeof(*values->used));
+	struct budget *budget = values->all ? values->all->budget : NULL;
+
+	if (values->known)
+		free_table(budget, values->known, values->known_bits);
+	free(values->used_in);
+	budget_free(budget, values->used, values->capacity * sizeof(*values->used));
 }
 
 void ctf_values_begin(struct ctf_values *values)
@@ -135,14 +149,57 @@ void ctf_values_begin(struct ctf_values *values)
 	values->nr_used = 0;
 }
 
-/* Note that the packet uses the value. Returns its id; 0 without memory. */
-static unsigned int use(struct ctf_values *values, const struct ctf_value *value, unsigned int id)
+unsigned int ctf_values_use(struct ctf_values *values, const struct ctf_value *value,
+			    unsigned int id)
 {
 	if (!grow(values->all->budget, &values->used, sizeof(*values->used), values->nr_used,
 		  &values->capacity))
 		return 0;
+	values->used_in[id] = values->packet;
 	values->used[values->nr_used++] = (struct ctf_used_value){*value, id};
 	*values->table_bytes += values->bytes_each;
+	return id;
+}
+
+/* The slot that has the value, or the empty one where it belongs. */
+static struct ctf_used_value *slot_of(const struct ctf_values *values,
+				      const struct ctf_value *value)
+{
+	const size_t mask = ((size_t)1 << values->known_bits) - 1;
+	size_t i = ctf_values_slot(values, hash_of(value));
+
+	while (values->known[i].id && !is_same(&values->known[i].value, value))
+		i = (i + 1) & mask;
+	return &values->known[i];
+}
+
+/* Twice as many slots. Returns false without memory. */
+static bool grow_known(struct ctf_values *values)
+{
+	const unsigned int bits = values->known_bits;
+	struct ctf_used_value *old = values->known;
+	struct ctf_used_value *bigger = make_table(values->all->budget, bits + 1);
+
+	if (!bigger)
+		return false;
+	values->known = bigger;
+	values->known_bits = bits + 1;
+	for (size_t i = 0; i < (size_t)1 << bits; i++)
+		if (old[i].id)
+			*slot_of(values, &old[i].value) = old[i];
+	free_table(values->all->budget, old, bits);
+	return true;
+}
+
+/* The stream sees a value for the first time. Returns its id; 0: it gets none. */
+static unsigned int know(struct ctf_values *values, const struct ctf_value *value)
+{
+	unsigned int id = dictionary_id(values->all, value);
+
+	if (!id || (values->nr_known >> (values->known_bits - 2) && !grow_known(values)))
+		return 0;
+	*slot_of(values, value) = (struct ctf_used_value){*value, id};
+	values->nr_known++;
 	if (values->sites)
 		call_sites_note(values->sites, value->word[0]);
 	return id;
@@ -150,21 +207,11 @@ static unsigned int use(struct ctf_values *values, const struct ctf_value *value
 
 unsigned int ctf_values_find(struct ctf_values *values, const struct ctf_value *value)
 {
-	struct known_value *known = u64_map_find(&values->known, hash_of(value));
+	unsigned int id = slot_of(values, value)->id;
 
-	if (!known) {
-		unsigned int id = dictionary_id(values->all, value);
-
-		known = id ? u64_map_insert(&values->known, hash_of(value), NULL) : NULL;
-		if (known)
-			*known = (struct known_value){.value = *value, .id = id};
-	}
-	if (!known || !is_same(&known->value, value))
-		return 0;
-	if (known->packet != values->packet) {
-		if (!use(values, value, known->id))
-			return 0;
-		known->packet = values->packet;
-	}
-	return known->id;
+	if (!id)
+		id = know(values, value);
+	if (!id || values->used_in[id] == values->packet)
+		return id;
+	return ctf_values_use(values, value, id);
 }

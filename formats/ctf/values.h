@@ -37,30 +37,27 @@ struct ctf_value *ctf_dictionary_copy(struct ctf_dictionary *dictionary, size_t 
 
 struct ctf_used_value {
 	struct ctf_value value;
-	unsigned int id;
+	unsigned int id; /* 0: none */
 };
 
 /* The values of one kind in one stream, and those that the packet at hand uses. */
 struct ctf_values {
 	struct ctf_dictionary *all;
-	struct u64_map known;        /* to struct known_value, by hash */
+	struct ctf_used_value *known; /* a hash table: open addressing, at most a quarter full */
+	size_t nr_known;
+	unsigned int known_bits;     /* 2^known_bits slots */
+	uint32_t *used_in;           /* by id: the last packet that uses it */
 	struct ctf_used_value *used; /* by the packet */
 	size_t nr_used, capacity;
 	uint32_t packet;          /* number of the packet, from 1 on */
 	size_t *table_bytes;      /* counts what the packet's tables take: */
 	size_t bytes_each;        /* so much for each value */
 	struct call_sites *sites; /* is told of each value; or NULL */
-	unsigned int recent_shift;
-	struct {
-		uint64_t value; /* the first word; the second is 0 */
-		uint32_t id, packet;
-	} * recent; /* some of those in use, by hash */
 };
 
-/* What the members are is said above; they must outlive the result. 2^recent_bits values (1 to 32)
- * are found without a look-up. -ENOMEM. */
+/* What the members are is said above; they must outlive the result. -ENOMEM. */
 int ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_t *table_bytes,
-		     size_t bytes_each, struct call_sites *sites, unsigned int recent_bits);
+		    size_t bytes_each, struct call_sites *sites);
 void ctf_values_deinit(struct ctf_values *values);
 
 /* A new packet begins: it uses none. */
@@ -69,22 +66,26 @@ void ctf_values_begin(struct ctf_values *values);
 /* The id of a value, which the packet uses from now on; 0: it gets none. */
 unsigned int ctf_values_find(struct ctf_values *values, const struct ctf_value *value);
 
-/* The same for a single word, mostly without a look-up. */
+/* The packet uses a value that it did not use before. Returns its id; 0 without memory. */
+unsigned int ctf_values_use(struct ctf_values *values, const struct ctf_value *value,
+			    unsigned int id);
+
+/* Where the search for a single word begins. */
+static inline size_t ctf_values_slot(const struct ctf_values *values, uint64_t hash)
+{
+	return (size_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - values->known_bits));
+}
+
+/* As ctf_values_find(), of a single word. */
 static inline unsigned int ctf_values_id(struct ctf_values *values, uint64_t word)
 {
-	uint64_t hash = word * UINT64_C(0x9e3779b97f4a7c15) >> values->recent_shift;
-	const struct ctf_value value = {{word, 0}};
-	unsigned int id;
+	const struct ctf_used_value *known = &values->known[ctf_values_slot(values, word)];
 
-	if (values->recent[hash].value == word && values->recent[hash].packet == values->packet)
-		return values->recent[hash].id;
-	id = ctf_values_find(values, &value);
-	if (id) {
-		values->recent[hash].value = word;
-		values->recent[hash].id = id;
-		values->recent[hash].packet = values->packet;
-	}
-	return id;
+	if (known->value.word[0] != word || !known->id || known->value.word[1])
+		return ctf_values_find(values, &(const struct ctf_value){{word, 0}});
+	if (values->used_in[known->id] != values->packet)
+		return ctf_values_use(values, &known->value, known->id);
+	return known->id;
 }
 
 #endif

@@ -190,25 +190,16 @@ static int add_file(struct ctf_writer *w, const struct ctf_encoder *encoder)
 	return output_add(encoder->output, &w->file.base, &w->base.output);
 }
 
-/* Bits of how many values of code a stream finds at once: a kernel has some thousands of call sites
- * that allocate, and tens of thousands of functions. */
-static unsigned int code_bits(const struct ctf_instance *instance)
-{
-	return instance->code.max > UINT16_MAX / 2 ? 13 : 11;
-}
-
 static int init_values(struct ctf_writer *w)
 {
 	const size_t code_bytes = ctf_tables[CTF_TABLE_CODE].entry_bytes;
 	const size_t flags_bytes = ctf_tables[CTF_TABLE_FLAGS].entry_bytes;
 	const size_t string_bytes = ctf_tables[CTF_TABLE_STRINGS].entry_bytes;
 	struct ctf_instance *instance = w->instance;
-	int ret = ctf_values_init(&w->code, &instance->code, &w->table_bytes, code_bytes, w->sites,
-				  code_bits(instance));
+	int ret = ctf_values_init(&w->code, &instance->code, &w->table_bytes, code_bytes, w->sites);
 
-	ret |= ctf_values_init(&w->flags, &instance->flags, &w->table_bytes, flags_bytes, NULL, 6);
-	ret |= ctf_values_init(&w->strings, &instance->strings, &w->table_bytes, string_bytes, NULL,
-			       1);
+	ret |= ctf_values_init(&w->flags, &instance->flags, &w->table_bytes, flags_bytes, NULL);
+	ret |= ctf_values_init(&w->strings, &instance->strings, &w->table_bytes, string_bytes, NULL);
 	return ret;
 }
 
@@ -217,6 +208,7 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 {
 	static const struct stream_writer_ops ops = {.prepare = prepare,
 						     .put = ctf_put_event,
+						     .put_run = ctf_put_run,
 						     .flush = flush,
 						     .discard = discard,
 						     .rest = rest,

@@ -84,6 +84,20 @@ struct event_batch {
 	struct event_sink *first;
 };
 
+/* Events of one class that follow each other in a stream. */
+struct event_run {
+	size_t n;
+	const int64_t *ns;    /* of each */
+	const uint8_t *bytes; /* of the first; the next one is `stride` bytes behind it */
+	size_t stride;
+};
+
+static inline struct event_run event_run_rest(const struct event_run *run, size_t done)
+{
+	return (struct event_run){run->n - done, run->ns + done, run->bytes + done * run->stride,
+				  run->stride};
+}
+
 struct event {
 	const struct event_class *class;
 	const struct trace_instance *instance;

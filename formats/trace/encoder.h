@@ -37,6 +37,10 @@ struct stream_writer_ops {
 	 * Returns 0. */
 	int (*put)(struct stream_writer *stream, unsigned int class_index, int64_t ns,
 		   const void *bytes);
+	/* With `ready`: take some of the first events of a run, and count them. Returns how many; 0
+	 * if the first one is for put(). NULL: all are. */
+	size_t (*put_run)(struct stream_writer *stream, unsigned int class_index,
+			  const struct event_run *run);
 	/* Put what is gathered so far. Returns 0, or an error of output_put() and keeps it. */
 	int (*flush)(struct stream_writer *stream);
 	/*

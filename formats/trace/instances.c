@@ -346,6 +346,32 @@ int event_batch_put(struct event_batch *batch, struct event_sink *sink, unsigned
 	return out->ops->put(out, class_index, ns, bytes);
 }
 
+/* How many of the first events the encoder takes at once. */
+static size_t try_run(struct event_batch *batch, struct event_sink *sink, unsigned int class_index,
+		      const struct event_run *run)
+{
+	struct stream_writer *out = sink->out;
+
+	if (sink->batch != batch || sink->closed || !out->ready || !out->ops->put_run)
+		return 0;
+	return out->ops->put_run(out, class_index, run);
+}
+
+void event_batch_put_run(struct event_batch *batch, struct event_sink *sink,
+			 unsigned int class_index, const struct event_run *run)
+{
+	size_t done = 0;
+
+	while (done < run->n) {
+		const struct event_run rest = event_run_rest(run, done);
+		const size_t taken = try_run(batch, sink, class_index, &rest);
+
+		if (!taken)
+			event_batch_put(batch, sink, class_index, *rest.ns, rest.bytes);
+		done += taken ? taken : 1;
+	}
+}
+
 void event_batch_end(struct event_batch *batch)
 {
 	while (batch->first) {

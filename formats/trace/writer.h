@@ -89,6 +89,9 @@ struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned
  */
 int event_batch_put(struct event_batch *batch, struct event_sink *sink, unsigned int class_index,
 		    int64_t ns, const void *bytes);
+/* Append each of these, with the same outcome as by event_batch_put(). */
+void event_batch_put_run(struct event_batch *batch, struct event_sink *sink,
+			 unsigned int class_index, const struct event_run *run);
 void event_batch_end(struct event_batch *batch);
 
 /*

@@ -27,18 +27,30 @@ int tsc_clock_set_rate(struct tsc_clock *clock, uint64_t khz, struct error *err)
  */
 uint64_t tsc_clock_ns(const struct tsc_clock *clock, uint64_t tsc);
 
-/* The same, without a call for what is neither from before tsc0 nor absurdly late. */
-static inline uint64_t tsc_clock_ns_fast(const struct tsc_clock *clock, uint64_t tsc)
+/* The clock, prepared for many stamps: ns per tick are whole + part / 2^64. */
+struct tsc_quick_clock {
+	struct tsc_clock clock;
+	uint64_t whole, part;
+};
+
+static inline struct tsc_quick_clock tsc_clock_quick(const struct tsc_clock *clock)
 {
-	const uint64_t ticks = tsc - clock->tsc0;
-	const unsigned __int128 product = (unsigned __int128)ticks * clock->mult;
-	const uint64_t low = (uint64_t)product, high = (uint64_t)(product >> 64);
-	const unsigned int fraction = (unsigned int)(32 - clock->shift); /* 1 to 63 bits */
+	const unsigned __int128 rate = (unsigned __int128)clock->mult << (32 + clock->shift);
+
+	return (struct tsc_quick_clock){*clock, (uint64_t)(rate >> 64), (uint64_t)rate};
+}
+
+/* The same as tsc_clock_ns(). */
+static inline uint64_t tsc_quick_ns(const struct tsc_quick_clock *quick, uint64_t tsc)
+{
+	const uint64_t ticks = tsc - quick->clock.tsc0;
+	const uint64_t below = (uint64_t)((unsigned __int128)ticks * quick->part >> 64);
 	uint64_t ns;
 
-	if (high >> fraction || (int64_t)ticks < 0 ||
-	    __builtin_add_overflow(clock->ns0, low >> fraction | high << (64 - fraction), &ns))
-		return tsc_clock_ns(clock, tsc);
+	if ((int64_t)ticks < 0 || __builtin_mul_overflow(ticks, quick->whole, &ns) ||
+	    __builtin_add_overflow(ns, below, &ns) ||
+	    __builtin_add_overflow(ns, quick->clock.ns0, &ns))
+		return tsc_clock_ns(&quick->clock, tsc);
 	return ns;
 }
 

@@ -3,23 +3,47 @@
 #include <string.h>
 #include "formats/event/function.h"
 #include "patcher/engine/ring-internal.h"
+#include "patcher/ring/direct.h"
 #include "patcher/text/site.h"
+
+enum { RUN_MAX = 64 };
 
 /* Records of one ring, in one pass. */
 struct batch {
 	struct ring_engine *x;
 	unsigned int vcpu;
-	struct tsc_clock clock;
+	struct tsc_quick_clock clock;
 	uint32_t begun; /* slots that have some */
 	uint64_t records[DIRECT_MAX];
 	struct event_batch events;
+	/* The last ones, not put yet: of one slot. */
+	uint32_t slot;
+	size_t n;
+	int64_t ns[RUN_MAX];
+	struct function_event run[RUN_MAX];
 };
+
+static void put_run(struct batch *b)
+{
+	const struct direct_want *want = &b->x->direct.slots[b->slot].want;
+	const struct event_run run = {b->n, b->ns, (const uint8_t *)b->run, sizeof(b->run[0])};
+
+	if (!b->n)
+		return;
+	if (!(b->begun & UINT32_C(1) << b->slot))
+		b->records[b->slot] = 0;
+	b->begun |= UINT32_C(1) << b->slot;
+	b->records[b->slot] += b->n;
+	want->output->put_run(&b->events, want->sinks[b->vcpu], 0, &run);
+	b->n = 0;
+}
 
 /* Returns how many records there were. */
 static uint64_t end(struct batch *b)
 {
 	uint64_t sum = 0;
 
+	put_run(b);
 	for (uint32_t left = b->begun; left; left &= left - 1) {
 		uint32_t id = (uint32_t)__builtin_ctz(left);
 		const struct direct_want *want = &b->x->direct.slots[id].want;
@@ -65,27 +89,30 @@ static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record
 {
 	struct batch *b = arg;
 	const struct direct_slot *slot = &b->x->direct.slots[id];
-	const struct direct_want *want = &slot->want;
-	struct function_event event;
+	struct function_event *event;
 
-	if (!(b->begun & UINT32_C(1) << id)) {
-		b->begun |= UINT32_C(1) << id;
-		b->records[id] = 0;
-	}
-	event.ip = text_address(record->ip) - SITE_SIZE;
-	if (want->fields)
-		read_fields(record, slot, &event);
-	if (want->filter && is_filtered(want->filter, b->vcpu, &event))
+	if (id != b->slot || b->n == RUN_MAX)
+		put_run(b);
+	b->slot = id;
+	event = &b->run[b->n];
+	event->ip = text_address(record->ip) - SITE_SIZE;
+	if (slot->want.fields)
+		read_fields(record, slot, event);
+	if (slot->want.filter && is_filtered(slot->want.filter, b->vcpu, event))
 		return;
-	want->output->put(&b->events, want->sinks[b->vcpu], 0,
-			  (int64_t)tsc_clock_ns_fast(&b->clock, tsc), &event);
-	b->records[id]++;
+	b->ns[b->n++] = (int64_t)tsc_quick_ns(&b->clock, tsc);
 }
 
 static uint64_t drain_ring(struct ring_engine *x, unsigned int i, const struct ring_clock *clock)
 {
-	struct batch batch = {.x = x, .vcpu = i % x->nr_vcpus};
+	struct batch batch;
 
+	/* the rest is written before it is read */
+	batch.x = x;
+	batch.vcpu = i % x->nr_vcpus;
+	batch.begun = batch.slot = 0;
+	batch.n = 0;
+	batch.events = (struct event_batch){0};
 	batch.clock = x->vcpus[batch.vcpu].used_clock;
 	ring_consume_direct(&x->direct.rings[i], clock, put, &batch);
 	return end(&batch);

@@ -48,32 +48,32 @@ static const uint64_t *copy_fields(struct ring_engine *x, const struct ring_take
 	return x->copy;
 }
 
-static void emit_trap(struct ring_engine *x, unsigned int vcpu, const struct ring_taken *taken,
-		      struct probe_hit *hit)
+static void emit_trap(struct ring_engine *x, unsigned int vcpu, const struct ring_taken *taken)
 {
 	const struct probe_ref *ref;
+	struct probe_hit hit;
 	enum probe_point point;
 	uint32_t id;
 
-	trap_record_read(taken, &point, &id, hit);
-	hit->vcpu = vcpu;
-	hit->batch = x->passes;
-	hit->time_ns = tsc_clock_ns(&x->vcpus[vcpu].used_clock, taken->tsc);
+	trap_record_read(taken, &point, &id, &hit);
+	hit.vcpu = vcpu;
+	hit.batch = x->passes;
+	hit.time_ns = tsc_quick_ns(&x->vcpus[vcpu].used_clock, taken->tsc);
 	ref = id == TRAP_RECORD_NO_REF ? NULL : &x->config.plan->refs[id];
-	x->config.emit(x->config.arg, ref, point, hit);
+	x->config.emit(x->config.arg, ref, point, &hit);
 }
 
 static int emit_record(void *arg, unsigned int ring, const struct ring_taken *taken)
 {
 	struct pass *pass = arg;
 	struct ring_engine *x = pass->x;
-	const struct trampoline_place *place;
+	struct trampoline_place *place;
 	struct ring_taken copy;
-	struct probe_hit hit;
+	struct probe_hit *hit;
 
 	pass->records++;
 	if (ring >= x->nr_vcpus) {
-		emit_trap(x, ring - x->nr_vcpus, taken, &hit);
+		emit_trap(x, ring - x->nr_vcpus, taken);
 		return 0;
 	}
 	place = &x->set.places[taken->id];
@@ -82,11 +82,11 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_taken *ta
 		copy.fields = copy_fields(x, taken);
 		taken = &copy;
 	}
-	trampoline_read(place, taken, &hit);
-	hit.vcpu = ring;
-	hit.batch = x->passes;
-	hit.time_ns = tsc_clock_ns_fast(&x->vcpus[ring].used_clock, taken->tsc);
-	x->config.emit(x->config.arg, place->ref, place->capture.point, &hit);
+	hit = trampoline_read(place, taken);
+	hit->vcpu = ring;
+	hit->batch = x->passes;
+	hit->time_ns = tsc_quick_ns(&x->vcpus[ring].used_clock, taken->tsc);
+	x->config.emit(x->config.arg, place->ref, place->capture.point, hit);
 	return 0;
 }
 
@@ -123,7 +123,7 @@ static void use_clocks(struct ring_engine *x)
 {
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		x->vcpus[i].used_clock = x->vcpus[i].clock;
+		x->vcpus[i].used_clock = tsc_clock_quick(&x->vcpus[i].clock);
 	pthread_mutex_unlock(&x->lock);
 }
 

@@ -39,10 +39,10 @@ struct ring_asks {
 };
 
 struct ring_engine_vcpu {
-	struct tsc_clock clock;      /* under lock */
-	struct tsc_clock used_clock; /* in the present pass */
-	uint64_t cut_off;            /* its records that were not complete when the guest ended */
-	struct ring_counts seen;     /* of its ring at the last pass; under lock */
+	struct tsc_clock clock;            /* under lock */
+	struct tsc_quick_clock used_clock; /* in the present pass */
+	uint64_t cut_off;        /* its records that were not complete when the guest ended */
+	struct ring_counts seen; /* of its ring at the last pass; under lock */
 
 	/* since creation */
 	struct ring_counts past; /* of earlier installations; under lock */

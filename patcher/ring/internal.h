@@ -37,10 +37,55 @@ void ring_skip_to(struct ring *ring, uint64_t end);
  */
 int ring_merge_straight(struct ring_merge *merge, uint64_t horizon, ring_emit_fn *emit, void *arg);
 
-/* The heap of the merge (merge.c): restore the order below its top, by the stamps of heads[]; and
- * make a heap of what is in it. */
-void ring_heap_sift(struct ring_merge *merge, unsigned int i);
-void ring_heap_build(struct ring_merge *merge);
+/* --- the order of a merge: an array, as the next record is mostly among the first few --------- */
+
+/* Whether the first CPU's record is older than all others. Of equal stamps the lower CPU's comes
+ * first. */
+static inline bool ring_order_holds(const struct ring_merge *merge)
+{
+	const struct ring_place *order = merge->order;
+
+	return merge->nr_order < 2 || order[0].tsc < order[1].tsc ||
+	       (order[0].tsc == order[1].tsc && order[0].cpu < order[1].cpu);
+}
+
+/* The first CPU's stamp is a later one: put it where it belongs. */
+static inline void ring_order_settle(struct ring_merge *merge)
+{
+	const struct ring_place moved = merge->order[0];
+	unsigned int i = 0;
+
+	for (; i + 1 < merge->nr_order; i++) {
+		const struct ring_place *next = &merge->order[i + 1];
+
+		if (moved.tsc < next->tsc || (moved.tsc == next->tsc && moved.cpu < next->cpu))
+			break;
+		merge->order[i] = *next;
+	}
+	merge->order[i] = moved;
+}
+
+/* Add a CPU with a record of this stamp. */
+void ring_order_add(struct ring_merge *merge, unsigned int cpu, uint64_t tsc);
+/* The first CPU has no more. */
+void ring_order_drop(struct ring_merge *merge);
+
+/*
+ * Zero a record of the guest's memory, a multiple of RING_RECORD_ALIGN bytes. Records are mostly
+ * small: a call of memset() takes longer.
+ */
+static inline void ring_zero(uint8_t *at, size_t size)
+{
+	typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
+	uint8_t *const end = at + size;
+
+	for (; end - at >= 2 * (ptrdiff_t)sizeof(pair); at += 2 * sizeof(pair)) {
+		((volatile pair *)(void *)at)[0] = (pair){0};
+		((volatile pair *)(void *)at)[1] = (pair){0};
+	}
+	for (; at < end; at += sizeof(uint64_t))
+		*(volatile uint64_t *)(void *)at = 0;
+}
 
 /* Give the room back to the guest. The pass began at position `before`. */
 void ring_end_pass(struct ring *ring, uint64_t before);

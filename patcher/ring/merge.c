@@ -2,6 +2,7 @@
 #include "patcher/ring/internal.h"
 
 #include <errno.h>
+#include <string.h>
 
 int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
 		    struct error *err)
@@ -19,65 +20,46 @@ static const struct ring_record *oldest(const struct ring_merge *merge, unsigned
 	return ring_first(merge->rings[cpu]);
 }
 
-static bool is_before(const struct ring_merge *merge, unsigned int a, unsigned int b)
+void ring_order_add(struct ring_merge *merge, unsigned int cpu, uint64_t tsc)
 {
-	uint64_t tsc_a = merge->heads[a].tsc, tsc_b = merge->heads[b].tsc;
-
-	return tsc_a < tsc_b || (tsc_a == tsc_b && a < b);
+	memmove(&merge->order[1], &merge->order[0], merge->nr_order * sizeof(merge->order[0]));
+	merge->order[0].tsc = tsc;
+	merge->order[0].cpu = cpu;
+	merge->nr_order++;
+	ring_order_settle(merge);
 }
 
-void ring_heap_sift(struct ring_merge *merge, unsigned int i)
+void ring_order_drop(struct ring_merge *merge)
 {
-	unsigned int *heap = merge->heap;
-
-	for (;;) {
-		unsigned int first = i, moved = heap[i];
-
-		for (unsigned int child = 2 * i + 1; child <= 2 * i + 2; child++)
-			if (child < merge->nr_heap && is_before(merge, heap[child], heap[first]))
-				first = child;
-		if (first == i)
-			return;
-		heap[i] = heap[first];
-		heap[first] = moved;
-		i = first;
-	}
+	merge->nr_order--;
+	memmove(&merge->order[0], &merge->order[1], merge->nr_order * sizeof(merge->order[0]));
 }
 
-void ring_heap_build(struct ring_merge *merge)
+static void make_order(struct ring_merge *merge)
 {
-	for (unsigned int i = merge->nr_heap / 2; i-- > 0;)
-		ring_heap_sift(merge, i);
-}
-
-static void build_heap(struct ring_merge *merge)
-{
-	merge->nr_heap = 0;
-	for (unsigned int cpu = 0; cpu < merge->nr_rings; cpu++) {
+	merge->nr_order = 0;
+	for (unsigned int cpu = merge->nr_rings; cpu-- > 0;) {
 		const struct ring_record *record = oldest(merge, cpu);
 
-		if (!record)
-			continue;
-		merge->heads[cpu].tsc = record->tsc;
-		merge->heap[merge->nr_heap++] = cpu;
+		if (record)
+			ring_order_add(merge, cpu, record->tsc);
 	}
-	ring_heap_build(merge);
 }
 
-/* The record on top of the heap was emitted. */
+/* The first record of the order was emitted. */
 static void advance(struct ring_merge *merge)
 {
-	unsigned int cpu = merge->heap[0];
+	unsigned int cpu = merge->order[0].cpu;
 	const struct ring_record *next;
 
 	ring_pop(merge->rings[cpu]);
 	next = oldest(merge, cpu);
-	if (next)
-		merge->heads[cpu].tsc = next->tsc;
-	else
-		merge->heap[0] = merge->heap[--merge->nr_heap];
-	if (merge->nr_heap > 1)
-		ring_heap_sift(merge, 0);
+	if (!next) {
+		ring_order_drop(merge);
+		return;
+	}
+	merge->order[0].tsc = next->tsc;
+	ring_order_settle(merge);
 }
 
 static bool has_queued(const struct ring_merge *merge)
@@ -119,9 +101,9 @@ int ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, ri
 	if (ret)
 		return ret;
 	consume_all(merge, &monotonic);
-	build_heap(merge);
-	while (merge->nr_heap) {
-		unsigned int cpu = merge->heap[0];
+	make_order(merge);
+	while (merge->nr_order) {
+		unsigned int cpu = merge->order[0].cpu;
 		const struct ring_taken taken = ring_take(oldest(merge, cpu));
 
 		if (taken.tsc > merge->watermark)

@@ -120,16 +120,6 @@ void ring_deinit(struct ring *ring);
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
 
 /*
- * A pass over a ring of direct records (layout.h): each one that ring_consume() would take is
- * emitted at once. `record` is the guest's memory, which may change meanwhile: only the fields
- * behind the header are to be read, each once. `tsc` never goes back, and id has a shape.
- */
-typedef void direct_emit_fn(void *arg, uint32_t id, uint64_t tsc,
-			    const struct direct_record *record);
-void ring_consume_direct(struct ring *ring, const struct ring_clock *clock, direct_emit_fn *emit,
-			 void *arg);
-
-/*
  * Clear spin_deadline: writers that wait for room may go on waiting, as the host makes some.
  * `rings` are those of all `n` CPUs, 0's first. Does nothing if the last pass took nothing out of a
  * full ring (it is dead, or its queue is full behind another CPU's unfinished record): a writer
@@ -206,13 +196,18 @@ struct ring_merge {
 	uint64_t watermark; /* every record up to it was emitted */
 	struct ring_head {
 		uint64_t tsc;     /* of its next record */
+		uint8_t *record;  /* the guest's memory */
 		uint64_t at, end; /* positions: of that record, and of where the pass ends */
-		uint64_t begin;   /* of what was emitted, and is not cleared yet */
+		uint64_t begin;   /* of what was emitted, and is not the guest's yet */
+		uint64_t stop;    /* where that is to be given back at the latest */
 		uint32_t id, items;
 		uint32_t size, records;
-	} heads[RING_MERGE_MAX];           /* by CPU */
-	unsigned int heap[RING_MERGE_MAX]; /* CPUs with records, the oldest record on top */
-	unsigned int nr_heap;
+	} heads[RING_MERGE_MAX]; /* by CPU */
+	struct ring_place {
+		uint64_t tsc; /* of the CPU's next record */
+		unsigned int cpu;
+	} order[RING_MERGE_MAX]; /* CPUs with records, the one with the oldest first */
+	unsigned int nr_order;
 };
 
 /* `rings` must outlive the merge. -EINVAL for more than RING_MERGE_MAX, or none. */

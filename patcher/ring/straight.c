@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Records from the rings to the emitter, without a queue between. */
-#include <string.h>
+#include <stddef.h>
 #include "patcher/ring/internal.h"
 
-enum { CLEAR_BYTES = 65536 /* that the guest gets back at a time */ };
+enum {
+	RUN_BYTES = 65536, /* that the guest gets back at a time */
+	RING_FIELDS = offsetof(struct ring_record, fields) / sizeof(uint64_t),
+};
 
 enum head_state {
 	HEAD_RECORD,
@@ -11,17 +14,11 @@ enum head_state {
 	HEAD_UNUSUAL, /* something for ring_consume() */
 };
 
-static inline const struct ring_record *record_at(const struct ring *ring, uint64_t position)
-{
-	return (const struct ring_record *)(const void *)(ring->data +
-							  ring_offset_of(ring, position));
-}
-
 /* Look at the next record. Its header is read once, and then believed. */
 static inline enum head_state look(const struct ring *ring, struct ring_head *head,
 				   uint64_t horizon)
 {
-	const struct ring_record *record = record_at(ring, head->at);
+	const struct ring_record *record = (const void *)head->record;
 	const struct ring_shape *shape;
 
 	if (head->at == head->end)
@@ -47,116 +44,66 @@ static inline enum head_state look(const struct ring *ring, struct ring_head *he
 	return head->tsc < ring->floor ? HEAD_UNUSUAL : HEAD_RECORD;
 }
 
-/* Clear what was emitted, before the guest gets the room. It never crosses the end of the data. */
-static void clear(struct ring *ring, struct ring_head *head)
+/* A run of records begins, which lie behind each other: up to the end of the data, and not longer
+ * than what the guest gets back at a time. */
+static void begin_run(const struct ring *ring, struct ring_head *head)
+{
+	const uint32_t offset = ring_offset_of(ring, head->at);
+	const uint64_t left = ring->config.data_bytes - offset;
+
+	head->begin = head->at;
+	head->stop = head->at + (left < RUN_BYTES ? left : RUN_BYTES);
+	head->record = ring->data + offset;
+}
+
+/* The guest may get the room of what was emitted. */
+static void end_run(struct ring *ring, struct ring_head *head)
 {
 	if (head->at == head->begin)
 		return;
-	memset(ring->data + ring_offset_of(ring, head->begin), 0, head->at - head->begin);
-	ring->consumed = head->begin = head->at;
+	ring->consumed = head->at;
 	ring->counts.records += head->records;
 	ring->moved = true;
 	head->records = 0;
+	begin_run(ring, head);
 }
 
-/* Up to where records may be emitted before what is behind them has to be cleared: the end of the
- * data, or what the guest gets back at a time. */
-static uint64_t run_limit(const struct ring *ring, const struct ring_head *head)
+/* The record was emitted. Its memory is zeroed before the guest gets the room back. */
+static inline void step_over(struct ring *ring, struct ring_head *head)
 {
-	const uint64_t left = ring->config.data_bytes - ring_offset_of(ring, head->begin);
-
-	return head->begin + (left < CLEAR_BYTES ? left : CLEAR_BYTES);
-}
-
-/*
- * Emit records behind each other, from one that head describes on, as long as they are older than
- * `bound`, which is not behind the horizon. Stops, without a look at the next record, where
- * something has to be cleared.
- */
-static int emit_to(struct ring *ring, struct ring_head *head, uint64_t bound, unsigned int cpu,
-		   ring_emit_fn *emit, void *arg)
-{
-	const struct ring_shape *const shapes = ring->config.shapes;
-	const uint64_t limit = run_limit(ring, head);
-	const uint64_t stop = limit < head->end ? limit : head->end;
-	struct ring_taken taken = {head->id, head->items, head->tsc,
-				   record_at(ring, head->at)->fields};
-	const uint8_t *at = (const uint8_t *)record_at(ring, head->at);
-	uint32_t size = head->size, records = 0;
-	uint64_t position = head->at;
-	int ret = 0;
-
-	for (;;) {
-		const struct ring_record *record;
-
-		ret = emit(arg, cpu, &taken);
-		if (ret)
-			break;
-		records++;
-		position += size;
-		at += size;
-		ring->floor = taken.tsc;
-		if (position >= stop)
-			break;
-		record = (const struct ring_record *)(const void *)at;
-		taken.id = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) ^ RING_COMMITTED;
-		if (taken.id >= ring->config.nr_shapes || shapes[taken.id].items)
-			break;
-		size = shapes[taken.id].size;
-		if (!size || size > head->end - position)
-			break;
-		taken.items = 0;
-		taken.fields = record->fields;
-		taken.tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
-		if (taken.tsc >= bound || taken.tsc < ring->floor)
-			break;
-	}
-	head->at = position;
-	head->records += records;
-	return ret;
-}
-
-static void clear_run(struct ring *ring, struct ring_head *head)
-{
-	if (head->at < run_limit(ring, head))
+	ring_zero(head->record, head->size);
+	ring->floor = head->tsc;
+	head->records++;
+	head->record += head->size;
+	head->at += head->size;
+	if (head->at < head->stop)
 		return;
-	clear(ring, head);
+	end_run(ring, head);
 	ring_publish_limit(ring);
 }
 
-/* The CPU whose record is the next but that of the top; `cpu` itself: there is none. */
-static unsigned int second(const struct ring_merge *merge, unsigned int cpu)
-{
-	const unsigned int *heap = merge->heap;
-
-	if (merge->nr_heap < 2)
-		return cpu;
-	if (merge->nr_heap == 2 || merge->heads[heap[1]].tsc < merge->heads[heap[2]].tsc)
-		return heap[1];
-	if (merge->heads[heap[1]].tsc > merge->heads[heap[2]].tsc)
-		return heap[2];
-	return heap[1] < heap[2] ? heap[1] : heap[2];
-}
-
-/* Emit records of the CPU on top, as long as they are older than those of all others. */
+/* Emit records of the CPU with the oldest one, as long as they are older than those of all others.
+ */
 static enum head_state emit_run(struct ring_merge *merge, uint64_t horizon, ring_emit_fn *emit,
 				void *arg, int *ret)
 {
-	const unsigned int cpu = merge->heap[0], other = second(merge, cpu);
-	/* of equal stamps the lower CPU's comes first */
-	const uint64_t next = other == cpu ? UINT64_MAX : merge->heads[other].tsc + (cpu < other);
-	const uint64_t bound = next <= horizon ? next : horizon + (horizon != UINT64_MAX);
-	struct ring *ring = merge->rings[cpu];
-	struct ring_head *head = &merge->heads[cpu];
+	const unsigned int cpu = merge->order[0].cpu;
+	struct ring *const ring = merge->rings[cpu];
+	struct ring_head *const head = &merge->heads[cpu];
 	enum head_state state;
 
 	do {
-		*ret = emit_to(ring, head, bound, cpu, emit, arg);
+		const struct ring_taken taken = {head->id, head->items, head->tsc,
+						 (const uint64_t *)(const void *)head->record +
+							 RING_FIELDS};
+
+		*ret = emit(arg, cpu, &taken);
 		if (*ret)
 			return HEAD_UNUSUAL;
-		clear_run(ring, head);
+		step_over(ring, head);
 		state = look(ring, head, horizon);
-	} while (state == HEAD_RECORD && head->tsc < bound);
+		merge->order[0].tsc = head->tsc;
+	} while (state == HEAD_RECORD && ring_order_holds(merge));
 	return state;
 }
 
@@ -165,20 +112,19 @@ static bool find_heads(struct ring_merge *merge, uint64_t horizon)
 {
 	bool usual = true;
 
-	merge->nr_heap = 0;
-	for (unsigned int cpu = 0; cpu < merge->nr_rings; cpu++) {
+	merge->nr_order = 0;
+	for (unsigned int cpu = merge->nr_rings; cpu-- > 0;) {
 		struct ring *ring = merge->rings[cpu];
 		struct ring_head *head = &merge->heads[cpu];
 		enum head_state state;
 
-		*head = (struct ring_head){.at = ring->consumed, .begin = ring->consumed};
-		head->end = ring_snapshot(ring);
+		*head = (struct ring_head){.at = ring->consumed, .end = ring_snapshot(ring)};
+		begin_run(ring, head);
 		state = look(ring, head, horizon);
 		if (state == HEAD_RECORD)
-			merge->heap[merge->nr_heap++] = cpu;
+			ring_order_add(merge, cpu, head->tsc);
 		usual &= state != HEAD_UNUSUAL;
 	}
-	ring_heap_build(merge);
 	return usual;
 }
 
@@ -186,7 +132,7 @@ static bool find_heads(struct ring_merge *merge, uint64_t horizon)
 static void end(struct ring_merge *merge)
 {
 	for (unsigned int cpu = 0; cpu < merge->nr_rings; cpu++) {
-		clear(merge->rings[cpu], &merge->heads[cpu]);
+		end_run(merge->rings[cpu], &merge->heads[cpu]);
 		if (merge->watermark < merge->rings[cpu]->floor)
 			merge->watermark = merge->rings[cpu]->floor;
 	}
@@ -199,11 +145,12 @@ int ring_merge_straight(struct ring_merge *merge, uint64_t horizon, ring_emit_fn
 	enum head_state state = find_heads(merge, horizon) ? HEAD_RECORD : HEAD_UNUSUAL;
 	int ret = 0;
 
-	while (state != HEAD_UNUSUAL && merge->nr_heap) {
+	while (state != HEAD_UNUSUAL && merge->nr_order) {
 		state = emit_run(merge, horizon, emit, arg, &ret);
 		if (state == HEAD_END)
-			merge->heap[0] = merge->heap[--merge->nr_heap];
-		ring_heap_sift(merge, 0);
+			ring_order_drop(merge);
+		else
+			ring_order_settle(merge);
 	}
 	end(merge);
 	return ret;

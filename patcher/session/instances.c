@@ -48,12 +48,13 @@ static uint64_t lost_in_writer(struct trace_session *s, int number)
 	return lost;
 }
 
-const struct stream_ops session_streams = {.open = open_in_writer,
-					   .close = close_in_writer,
-					   .set_spec = set_spec_in_writer,
-					   .add_lost = add_lost_in_writer,
-					   .lost = lost_in_writer,
-					   .output = {event_batch_put, event_batch_end}};
+const struct stream_ops session_streams = {
+	.open = open_in_writer,
+	.close = close_in_writer,
+	.set_spec = set_spec_in_writer,
+	.add_lost = add_lost_in_writer,
+	.lost = lost_in_writer,
+	.output = {event_batch_put, event_batch_put_run, event_batch_end}};
 
 /* In the engine and in the tracers, which share what comes from the rings. */
 static uint64_t lost_in_front(const struct trace_session *s, const struct instance_stream *stream)

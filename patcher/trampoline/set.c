@@ -254,15 +254,14 @@ static const uint64_t *words_at(const struct ring_taken *taken, uint16_t offset)
 	return taken->fields + (offset - sizeof(struct ring_record)) / sizeof(uint64_t);
 }
 
-void trampoline_read_words(const struct trampoline_place *place, const struct ring_taken *taken,
-			   struct probe_hit *hit)
+void trampoline_read_words(struct trampoline_place *place, const struct ring_taken *taken)
 {
 	if (place->layout.offset[FIELD_STACK]) {
-		hit->stack = words_at(taken, place->layout.offset[FIELD_STACK]);
-		hit->nr_stack = place->capture.stack_words;
+		place->hit.stack = words_at(taken, place->layout.offset[FIELD_STACK]);
+		place->hit.nr_stack = place->capture.stack_words;
 	}
 	if (place->layout.items) {
-		hit->items = words_at(taken, place->layout.items);
-		hit->nr_items = taken->items;
+		place->hit.items = words_at(taken, place->layout.items);
+		place->hit.nr_items = taken->items;
 	}
 }

@@ -151,6 +151,7 @@ struct trampoline_place {
 		uint8_t from, to;
 	} moves[FIELD_COUNT];
 	uint8_t nr_moves;
+	struct probe_hit hit; /* of the last record; what records of this place lack is 0 */
 };
 
 /* Where the code goes. The figures of struct page come from the captures' page_lookup (probe.h),
@@ -200,38 +201,25 @@ int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
 const struct trampoline_place *trampoline_set_at(const struct trampoline_set *set, uint64_t gva);
 
 /* The stack and the items of a record, for trampoline_read(). */
-void trampoline_read_words(const struct trampoline_place *place, const struct ring_taken *taken,
-			   struct probe_hit *hit);
-
-/* All but vCPU, time and batch. By memset() it would be twice as many instructions. */
-static inline void trampoline_clear_hit(struct probe_hit *hit)
-{
-	typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
-	enum { PAIRS = (sizeof(*hit) - offsetof(struct probe_hit, key)) / sizeof(pair) };
-
-	_Static_assert(PAIRS * sizeof(pair) + offsetof(struct probe_hit, key) == sizeof(*hit),
-		       "nothing is left");
-#pragma GCC unroll 16
-	for (int i = 0; i < PAIRS; i++)
-		((pair *)&hit->key)[i] = (pair){0};
-}
+void trampoline_read_words(struct trampoline_place *place, const struct ring_taken *taken);
 
 /*
  * A record of this place as a hit: all but vCPU, time and batch. Each word is read once; the hit's
- * stack and items point into the record, which is to be the host's copy if it has any.
+ * stack and items point into the record, which is to be the host's copy if it has any. The hit is
+ * valid until the place's next record is read. One thread at a time.
  */
-static inline void trampoline_read(const struct trampoline_place *place,
-				   const struct ring_taken *taken, struct probe_hit *hit)
+static inline struct probe_hit *trampoline_read(struct trampoline_place *place,
+						const struct ring_taken *taken)
 {
-	uint64_t *const words = (uint64_t *)hit;
+	uint64_t *const words = (uint64_t *)&place->hit;
 	const struct trampoline_move *const end = place->moves + place->nr_moves;
 
-	trampoline_clear_hit(hit);
 	for (const struct trampoline_move *move = place->moves; move < end; move++)
 		words[move->to] = __atomic_load_n(&taken->fields[move->from], __ATOMIC_RELAXED);
-	hit->key += RECORD_KEY_BIAS;
+	place->hit.key += RECORD_KEY_BIAS;
 	if (place->has_words)
-		trampoline_read_words(place, taken, hit);
+		trampoline_read_words(place, taken);
+	return &place->hit;
 }
 
 /* --- code that sites share (shared.c) ----------------------------------------------------------

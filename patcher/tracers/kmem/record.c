@@ -39,6 +39,16 @@ static inline bool is_wanted(const struct kmem_output *output, unsigned int vcpu
 	       (!output->filter || kmem_filter_matches(output->filter, vcpu, record));
 }
 
+/* kmem_class_of() of a record that this tracer has made. */
+static inline enum kmem_class class_of(const struct kmem_record *record)
+{
+	if (record->event_id == KMEM_EVENT_ALLOC)
+		return KMEM_CLASS_KMALLOC + record->type_id;
+	if (record->cache && record->type_id != KMEM_TYPE_CACHE)
+		return KMEM_CLASS_OTHER;
+	return KMEM_CLASS_KFREE + record->type_id;
+}
+
 void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit, struct kmem_record *record)
 {
 	const struct kmem_output *end = t->outputs + t->nr_outputs;
@@ -46,9 +56,9 @@ void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit, struct 
 	record->timestamp = (int64_t)hit->time_ns;
 	for (const struct kmem_output *output = t->outputs; output < end; output++)
 		if (is_wanted(output, hit->vcpu, record))
-			output->stream.output->put(
-				t->context.batch, output->stream.sinks[hit->vcpu],
-				kmem_class_of(record), record->timestamp, record);
+			output->stream.output->put(t->context.batch,
+						   output->stream.sinks[hit->vcpu],
+						   class_of(record), record->timestamp, record);
 }
 
 void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t page,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Events of this program's own classes: the code that the compiler makes for them writes the bytes that
- * the loop over a plan's steps writes for any class. */
+/* Events of this program's own classes: the code that the compiler makes for them writes the bytes
+ * that the loop over a plan's steps writes for any class. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
-enum { EVENTS = 4000, MAX_BYTES = 1 << 20, SEED = 20 };
+enum { EVENTS = 4000, MAX_BYTES = 1 << 20, SEED = 20, FLUSH_EACH = 700 };
 
 struct made_event {
 	unsigned int class;
@@ -24,6 +24,7 @@ struct made_event {
 };
 
 static struct made_event events[EVENTS];
+static unsigned int nr_taken; /* of a run */
 static unsigned int seed = SEED;
 
 static uint64_t draw(unsigned int bits)
@@ -86,12 +87,35 @@ static void make_events(void (*make)(struct made_event *event))
 	}
 }
 
-static void put_events(struct stream_writer *w)
+/* How many of the next events, up to a packet's end, are taken as a run; those of one class. */
+static unsigned int put_run(struct stream_writer *w, unsigned int i)
 {
-	for (unsigned int i = 0; i < EVENTS; i++) {
-		if ((!w->ready && w->ops->prepare(w, events[i].ns)) ||
-		    w->ops->put(w, events[i].class, events[i].ns, &events[i].record) ||
-		    (i % 700 == 699 && w->ops->flush(w)))
+	int64_t ns[FLUSH_EACH];
+	struct event_run run = {
+		.ns = ns, .bytes = (const uint8_t *)&events[i].record, .stride = sizeof(events[0])};
+	unsigned int end = i - i % FLUSH_EACH + FLUSH_EACH;
+
+	for (; i + run.n < end && i + run.n < EVENTS; run.n++) {
+		if (events[i + run.n].class != events[i].class)
+			break;
+		ns[run.n] = events[i + run.n].ns;
+	}
+	return (unsigned int)w->ops->put_run(w, events[i].class, &run);
+}
+
+static void put_events(struct stream_writer *w, bool runs)
+{
+	unsigned int taken;
+
+	for (unsigned int i = 0; i < EVENTS; i += taken) {
+		if (!w->ready && w->ops->prepare(w, events[i].ns))
+			abort();
+		taken = runs ? put_run(w, i) : 0;
+		nr_taken += taken;
+		if (!taken && w->ops->put(w, events[i].class, events[i].ns, &events[i].record))
+			abort();
+		taken += !taken;
+		if ((i + taken) % FLUSH_EACH == 0 && w->ops->flush(w))
 			abort();
 	}
 	if (w->ops->flush(w))
@@ -100,7 +124,7 @@ static void put_events(struct stream_writer *w)
 
 /* The bytes of the stream that the events make; returns how many. */
 static size_t write_stream(const struct event_class *classes, size_t nr_classes, bool big_endian,
-			   uint8_t *bytes)
+			   bool runs, uint8_t *bytes)
 {
 	const struct ctf_identity identity = {.uuid = {7}, .big_endian = big_endian};
 	const struct output_config config = {.queue_bytes = 8 << 20};
@@ -124,7 +148,7 @@ static size_t write_stream(const struct event_class *classes, size_t nr_classes,
 	    encoder->ops->add_instance(encoder, &instance, NULL) ||
 	    encoder->ops->add_stream(encoder, 0, 0, &w))
 		abort();
-	put_events(w);
+	put_events(w, runs);
 	output_sync(input.output);
 	fd = openat(input.dir_fd, "cpu0", O_RDONLY);
 	n = read(fd, bytes, MAX_BYTES);
@@ -142,16 +166,20 @@ static size_t write_stream(const struct event_class *classes, size_t nr_classes,
 /* A copy of a class is not known by its address. */
 static void compare(const struct event_class *classes, size_t nr_classes, const char *label)
 {
-	static uint8_t known[MAX_BYTES], any[MAX_BYTES];
+	static uint8_t known[MAX_BYTES], runs[MAX_BYTES], any[MAX_BYTES];
 	struct event_class copies[KMEM_NR_CLASSES];
 
 	memcpy(copies, classes, nr_classes * sizeof(*copies));
 	for (int big_endian = 0; big_endian < 2; big_endian++) {
-		size_t n = write_stream(classes, nr_classes, big_endian, known);
-		size_t m = write_stream(copies, nr_classes, big_endian, any);
+		size_t n = write_stream(classes, nr_classes, big_endian, false, known);
+		size_t m = write_stream(copies, nr_classes, big_endian, false, any);
 
 		ok(n && n == m && !memcmp(known, any, n), "%s, %s-endian: the same bytes (%zu)",
 		   label, big_endian ? "big" : "little", n);
+		nr_taken = 0;
+		m = write_stream(classes, nr_classes, big_endian, true, runs);
+		ok(n == m && !memcmp(known, runs, n), "%s, %s-endian: the same bytes of runs (%u)",
+		   label, big_endian ? "big" : "little", nr_taken);
 	}
 }
 
@@ -165,6 +193,7 @@ int main(void)
 	for (unsigned int fields = 0; fields <= FUNCTION_ALL; fields++) {
 		snprintf(label, sizeof(label), "functions with fields 0x%x", fields);
 		compare(function_class(fields), 1, label);
+		ok(!nr_taken, "%s, big-endian: no run is taken", label);
 	}
 	return tap_done();
 }

@@ -72,10 +72,37 @@ static void test_extremes(void)
 	       "a time far beyond 64 bits is the greatest one");
 }
 
+/* For a stamp that it has prepared nothing for, too. */
+static void test_quick(void)
+{
+	static const uint64_t ns0[] = {0, 1000, 1ull << 50, UINT64_MAX - 5};
+	uint64_t x = 88172645463325252u;
+	unsigned int differ = 0;
+
+	for (int i = 0; i < 4 * NR_RATES; i++) {
+		struct tsc_clock clock = {.tsc0 = 1ull << 40, .ns0 = ns0[i % 4]};
+		struct tsc_quick_clock quick;
+
+		tsc_clock_set_rate(&clock, rates[i / 4], NULL);
+		quick = tsc_clock_quick(&clock);
+		for (int n = 0; n < 10000; n++) {
+			uint64_t tsc;
+
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			tsc = clock.tsc0 - 1000 + (x >> x % 64);
+			differ += tsc_quick_ns(&quick, tsc) != tsc_clock_ns(&clock, tsc);
+		}
+	}
+	is_u64(differ, 0, "a prepared clock gives the same times, at all rates, of any stamp");
+}
+
 int main(void)
 {
 	test_rates();
 	test_order();
 	test_extremes();
+	test_quick();
 	return tap_done();
 }

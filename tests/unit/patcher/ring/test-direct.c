@@ -2,7 +2,7 @@
 /* A ring of direct records: what gets out, in which order, and what damage does. */
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/ring/ring.h"
+#include "patcher/ring/direct.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 

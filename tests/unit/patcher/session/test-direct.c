@@ -85,6 +85,13 @@ static int put_event(struct event_batch *batch, struct event_sink *sink, unsigne
 	return 0;
 }
 
+static void put_run(struct event_batch *batch, struct event_sink *sink, unsigned int class,
+		    const struct event_run *run)
+{
+	for (size_t i = 0; i < run->n; i++)
+		put_event(batch, sink, class, run->ns[i], run->bytes + i * run->stride);
+}
+
 static void end_events(struct event_batch *batch)
 {
 	for (; batch->first; batch->first = batch->first->next)
@@ -92,7 +99,7 @@ static void end_events(struct event_batch *batch)
 }
 
 static const struct stream_ops streams = {
-	.open = open_stream, .close = close_stream, .output = {put_event, end_events}};
+	.open = open_stream, .close = close_stream, .output = {put_event, put_run, end_events}};
 
 /* The newest stream of an instance. */
 static const struct event_sink *sink(const char *name, unsigned int vcpu)

@@ -161,35 +161,35 @@ static uint64_t word_at(const struct ring_record *record, uint32_t offset)
 
 static bool reads_right(uint32_t number, unsigned int nr_items)
 {
-	const struct trampoline_place *place = &set.places[number];
+	struct trampoline_place *place = &set.places[number];
 	const uint16_t *offset = place->layout.offset;
 	uint32_t size = place->layout.size + nr_items * 8;
 	_Alignas(8) uint8_t memory[RING_MAX_RECORD];
 	struct ring_record *record = (struct ring_record *)(void *)memory;
 	struct ring_taken taken;
-	struct probe_hit hit;
+	const struct probe_hit *hit;
 	bool good;
 
 	fill(record, size);
 	record->commit = ring_commit(number);
 	record->items = nr_items;
 	taken = ring_take(record);
-	trampoline_read(place, &taken, &hit);
-	good = hit.nr_items == nr_items &&
-	       hit.key == word_at(record, offset[FIELD_KEY]) + RECORD_KEY_BIAS &&
-	       hit.call_site == word_at(record, offset[FIELD_CALL_SITE]) &&
-	       hit.result == word_at(record, offset[FIELD_RESULT]) &&
-	       hit.slab_cache == word_at(record, offset[FIELD_SLAB_CACHE]) &&
-	       hit.saved == word_at(record, offset[FIELD_SAVED]) &&
-	       hit.owner == word_at(record, offset[FIELD_OWNER]);
+	hit = trampoline_read(place, &taken);
+	good = hit->nr_items == nr_items &&
+	       hit->key == word_at(record, offset[FIELD_KEY]) + RECORD_KEY_BIAS &&
+	       hit->call_site == word_at(record, offset[FIELD_CALL_SITE]) &&
+	       hit->result == word_at(record, offset[FIELD_RESULT]) &&
+	       hit->slab_cache == word_at(record, offset[FIELD_SLAB_CACHE]) &&
+	       hit->saved == word_at(record, offset[FIELD_SAVED]) &&
+	       hit->owner == word_at(record, offset[FIELD_OWNER]);
 	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
-		good &= hit.args[i] == word_at(record, offset[FIELD_ARG0 + i]);
+		good &= hit->args[i] == word_at(record, offset[FIELD_ARG0 + i]);
 	for (unsigned int i = 0; i < nr_items; i++)
-		good &= hit.items[i] == word_at(record, place->layout.items + i * 8);
+		good &= hit->items[i] == word_at(record, place->layout.items + i * 8);
 	if (offset[FIELD_STACK])
-		good &= hit.nr_stack == place->capture.stack_words &&
-			(const uint8_t *)hit.stack == memory + offset[FIELD_STACK];
-	return good && (offset[FIELD_STACK] || !hit.nr_stack);
+		good &= hit->nr_stack == place->capture.stack_words &&
+			(const uint8_t *)hit->stack == memory + offset[FIELD_STACK];
+	return good && (offset[FIELD_STACK] || !hit->nr_stack);
 }
 
 static void test_records(void)
