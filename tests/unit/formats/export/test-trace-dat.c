@@ -5,24 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/cmd.h"
+#include "tests/lib/event-lines.h"
 #include "tests/lib/export-make.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/tool.h"
-
-/* A line of either program: "CPU TIME INSTANCE NAME: FIELDS". */
-enum { LINE_BYTES = 1024 };
-struct lines {
-	char (*at)[LINE_BYTES];
-	size_t n;
-};
-
-static char *add_line(struct lines *lines)
-{
-	lines->at = reallocarray(lines->at, lines->n + 1, sizeof(*lines->at));
-	if (!lines->at)
-		abort();
-	return lines->at[lines->n++];
-}
 
 static bool is_hex(char c)
 {
@@ -68,7 +54,7 @@ static void add_distances(char *text)
 	}
 }
 
-static void take_sonde(struct lines *lines, char *line)
+static void take_sonde(struct event_lines *lines, char *line)
 {
 	char instance[64] = "", class[64], time[64];
 	int cpu, used;
@@ -85,12 +71,13 @@ static void take_sonde(struct lines *lines, char *line)
 	}
 	cpu = atoi(line + 1);
 	without_sizes(fields);
-	snprintf(add_line(lines), LINE_BYTES, "%d %s %s %s %s", cpu, time, instance,
-		 strchr(class, ':') + 1, fields);
+	event_lines_add(lines, "%d %s %s %s %s", cpu, time, instance, strchr(class, ':') + 1,
+			fields);
 }
 
-/* "  calls:  task-1-101 [001] 5.000000001: function: fields" */
-static void take_trace_cmd(struct lines *lines, char *line)
+/* Lines of either program become "CPU TIME INSTANCE NAME: FIELDS"; trace-cmd's are such as " calls:
+ * task-1-101 [001] 5.000000001: function: fields" */
+static void take_trace_cmd(struct event_lines *lines, char *line)
 {
 	char instance[64] = "", class[64], time[64];
 	char *cpu = strstr(line, " [0"), *fields;
@@ -105,53 +92,30 @@ static void take_trace_cmd(struct lines *lines, char *line)
 	fields = cpu + 6 + used;
 	without_sizes(fields);
 	add_distances(fields);
-	snprintf(add_line(lines), LINE_BYTES, "%d %s %s %s %s", atoi(cpu + 2), time, instance,
-		 class, fields);
+	event_lines_add(lines, "%d %s %s %s %s", atoi(cpu + 2), time, instance, class, fields);
 }
 
-static struct lines split(char *text, void (*take)(struct lines *lines, char *line))
+static struct event_lines split(char *text, void (*take)(struct event_lines *lines, char *line))
 {
-	struct lines lines = {0};
+	struct event_lines lines = {0};
 
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		take(&lines, line);
 	return lines;
 }
 
-/* By stream: readers merge streams whose time steps back in their own ways. */
-static int compare(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-static void same_lines(struct lines *got, struct lines *want)
-{
-	size_t i = 0;
-
-	qsort(got->at, got->n, sizeof(*got->at), compare);
-	qsort(want->at, want->n, sizeof(*want->at), compare);
-	is_u64(got->n, want->n, "trace-cmd prints as many events as sonde events");
-	while (i < got->n && i < want->n && !strcmp(got->at[i], want->at[i]))
-		i++;
-	if (!ok(i == want->n, "each has the same vCPU, time, instance, name and fields") &&
-	    i < got->n && i < want->n)
-		tap_diag("got  %s\nwant %s", got->at[i], want->at[i]);
-	free(got->at);
-	free(want->at);
-}
-
 static void test_events(const char *dir, const char *file)
 {
 	const char *const argv[] = {"events", dir, NULL};
 	struct verb_result events = verb_run(cmd_events, argv);
-	struct lines want = split(events.out, take_sonde), got;
+	struct event_lines want = split(events.out, take_sonde), got;
 	char *text;
 
 	ok(want.n == EXPORT_MAKE_EVENTS, "sonde events prints all");
 	is_u64((uint64_t)tool_run(&text, "trace-cmd report -N -t '%s'", file), 0,
 	       "trace-cmd report exits with 0");
 	got = split(text, take_trace_cmd);
-	same_lines(&got, &want);
+	event_lines_compare(&got, &want, "trace-cmd");
 	free(text);
 	verb_result_deinit(&events);
 }

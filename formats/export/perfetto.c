@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Perfetto's own format: a sequence of TracePacket (protos/perfetto/trace/ of github.com/google/
+ * perfetto: trace.proto, trace_packet.proto, interned_data/interned_data.proto, and in track_event/
+ * track_event.proto, track_descriptor.proto, debug_annotation.proto). Events are instants on a
+ * track for each vCPU, their fields are debug annotations. Names and texts that come often are
+ * interned.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/u64-map.h"
+#include "formats/export/export.h"
+#include "formats/export/proto.h"
+
+enum { TRACE_PACKET = 1 }; /* Trace */
+
+enum trace_packet {
+	PACKET_TIMESTAMP = 8,
+	PACKET_SEQUENCE_ID = 10,
+	PACKET_TRACK_EVENT = 11,
+	PACKET_INTERNED_DATA = 12,
+	PACKET_SEQUENCE_FLAGS = 13,
+	PACKET_TRACK_DESCRIPTOR = 60,
+};
+
+/* TracePacket.SequenceFlags */
+enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };
+
+enum track_descriptor { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PARENT_UUID = 5 };
+
+enum track_event {
+	EVENT_CATEGORY_IIDS = 3,
+	EVENT_ANNOTATIONS = 4,
+	EVENT_TYPE = 9,
+	EVENT_NAME_IID = 10,
+	EVENT_TRACK_UUID = 11,
+};
+
+enum { TYPE_INSTANT = 3 }; /* TrackEvent.Type */
+
+enum debug_annotation {
+	ANNOTATION_NAME_IID = 1,
+	ANNOTATION_UINT = 3,
+	ANNOTATION_INT = 4,
+	ANNOTATION_STRING = 6,
+	ANNOTATION_POINTER = 7,
+	ANNOTATION_STRING_IID = 17,
+};
+
+enum interned_data {
+	INTERNED_CATEGORIES = 1,
+	INTERNED_EVENT_NAMES = 2,
+	INTERNED_ANNOTATION_NAMES = 3,
+	INTERNED_STRINGS = 29,
+};
+
+/* EventCategory, EventName, DebugAnnotationName and InternedString are alike. */
+enum { ENTRY_IID = 1, ENTRY_TEXT = 2 };
+
+enum {
+	SEQUENCE = 1, /* there is one */
+	ROOT_TRACK = 1,
+	FIRST_VCPU_TRACK = 16,
+	MAX_STRINGS = 1 << 18, /* interned, of each type of field */
+	SMALL_TEXT = 64,       /* bytes of a text in an annotation */
+};
+
+struct perfetto {
+	struct exporter base;
+	const struct trace_instance *instances;
+	size_t nr_instances;
+	size_t first_class[TRACE_INSTANCES_MAX]; /* by instance; numbers of classes */
+	struct u64_map strings[EVENT_NR_TYPES];  /* iid by value */
+	uint64_t nr_strings;
+	uint64_t *described; /* bit set of the vCPUs whose track is described */
+	unsigned int nr_vcpus;
+};
+
+/* --- packets --------------------------------------------------------------------------------- */
+
+static uint8_t *begin_packet(struct perfetto *p, uint8_t **at)
+{
+	uint8_t *begin = proto_begin(export_room(p->base.input.file), TRACE_PACKET, PROTO_LARGE);
+
+	*at = proto_number(begin, PACKET_SEQUENCE_ID, SEQUENCE);
+	return begin;
+}
+
+static void end_packet(struct perfetto *p, uint8_t *begin, const uint8_t *end)
+{
+	proto_end(begin, end, PROTO_LARGE);
+	export_took(p->base.input.file, end);
+}
+
+static void put_track(struct perfetto *p, uint64_t uuid, const char *name)
+{
+	uint8_t *at, *packet = begin_packet(p, &at);
+	uint8_t *track = proto_begin(at, PACKET_TRACK_DESCRIPTOR, PROTO_LARGE);
+
+	at = proto_number(track, TRACK_UUID, uuid);
+	at = proto_text(at, TRACK_NAME, name);
+	if (uuid != ROOT_TRACK)
+		at = proto_number(at, TRACK_PARENT_UUID, ROOT_TRACK);
+	proto_end(track, at, PROTO_LARGE);
+	end_packet(p, packet, at);
+}
+
+/* A packet that gives a text a number. */
+static void put_entry(struct perfetto *p, enum interned_data kind, uint64_t iid, const char *text)
+{
+	uint8_t *at, *packet = begin_packet(p, &at), *data, *entry;
+
+	at = proto_number(at, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
+	data = proto_begin(at, PACKET_INTERNED_DATA, PROTO_LARGE);
+	entry = proto_begin(data, kind, PROTO_LARGE);
+	at = proto_number(entry, ENTRY_IID, iid);
+	at = proto_text(at, ENTRY_TEXT, text);
+	proto_end(entry, at, PROTO_LARGE);
+	proto_end(data, at, PROTO_LARGE);
+	end_packet(p, packet, at);
+}
+
+/* --- what stands in front of the events ------------------------------------------------------ */
+
+/* Numbers from 1 on: of an instance's category, of a class, of a field's name. */
+static uint64_t category_of(size_t instance)
+{
+	return instance + 1;
+}
+
+static uint64_t name_of(const struct perfetto *p, size_t instance, size_t class_index)
+{
+	return p->first_class[instance] + class_index + 1;
+}
+
+static uint64_t field_of(uint64_t class_name, size_t field)
+{
+	return class_name * EVENT_MAX_FIELDS + field + 1;
+}
+
+static void put_names(struct perfetto *p)
+{
+	for (size_t i = 0; i < p->nr_instances; i++) {
+		const struct trace_instance *instance = &p->instances[i];
+
+		put_entry(p, INTERNED_CATEGORIES, category_of(i), instance->name);
+		for (size_t c = 0; c < instance->nr_classes; c++) {
+			const struct event_class *class = &instance->classes[c];
+			uint64_t name = name_of(p, i, c);
+
+			put_entry(p, INTERNED_EVENT_NAMES, name, class->name);
+			for (size_t f = 0; f < class->nr_fields; f++)
+				put_entry(p, INTERNED_ANNOTATION_NAMES, field_of(name, f),
+					  class->fields[f].name);
+		}
+	}
+}
+
+static void put_begin(struct perfetto *p)
+{
+	uint8_t *at, *packet = begin_packet(p, &at);
+	struct text name;
+
+	at = proto_number(at, PACKET_SEQUENCE_FLAGS, STATE_CLEARED);
+	end_packet(p, packet, at);
+	snprintf(name.s, sizeof(name.s), "Guest %.200s", export_banner(p->base.input.reader));
+	put_track(p, ROOT_TRACK, name.s);
+	put_names(p);
+}
+
+static void describe_vcpu(struct perfetto *p, unsigned int vcpu)
+{
+	uint64_t bit = UINT64_C(1) << vcpu % 64;
+	char name[32];
+
+	if (p->described[vcpu / 64] & bit)
+		return;
+	p->described[vcpu / 64] |= bit;
+	snprintf(name, sizeof(name), "vCPU %u", vcpu);
+	put_track(p, FIRST_VCPU_TRACK + vcpu, name);
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+static bool is_named(const struct event_field *field)
+{
+	return event_field_is_code(field) || field->type == EVENT_FLAGS ||
+	       field->type == EVENT_DICTIONARY;
+}
+
+/* The text's number, made if it is new; 0 if too many have one. */
+static int intern(struct perfetto *p, const struct event_field *field, uint64_t value)
+{
+	const struct event_names *names = event_texts_names(p->base.input.texts);
+	struct u64_map *map = &p->strings[field->type];
+	struct text text;
+	uint64_t *iid = u64_map_find(map, value);
+
+	if (iid || map->count >= MAX_STRINGS)
+		return 0;
+	iid = u64_map_insert(map, value, NULL);
+	if (!iid)
+		return -ENOMEM;
+	*iid = ++p->nr_strings;
+	names->text(names->arg, field, value, text.s, sizeof(text.s));
+	put_entry(p, INTERNED_STRINGS, *iid, text.s);
+	return 0;
+}
+
+/* Each in a packet in front of the event's. */
+static int intern_fields(struct perfetto *p, const struct event *event)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < event->class->nr_fields; i++) {
+		const struct event_field *field = &event->class->fields[i];
+
+		if (is_named(field))
+			ret = intern(p, field, event_field_value(field, event->bytes));
+	}
+	return ret;
+}
+
+static uint8_t *put_named(struct perfetto *p, uint8_t *at, const struct event_field *field,
+			  uint64_t value)
+{
+	const struct event_names *names = event_texts_names(p->base.input.texts);
+	const uint64_t *iid = u64_map_find(&p->strings[field->type], value);
+	char text[SMALL_TEXT];
+
+	if (iid)
+		return proto_number(at, ANNOTATION_STRING_IID, *iid);
+	names->text(names->arg, field, value, text, sizeof(text));
+	return proto_text(at, ANNOTATION_STRING, text);
+}
+
+static uint8_t *put_value(struct perfetto *p, uint8_t *at, const struct event_field *field,
+			  const void *bytes)
+{
+	char text[EVENT_STRING_MAX + 1];
+	uint64_t value;
+
+	if (field->type == EVENT_STRING) {
+		event_field_text(field, bytes, text);
+		return proto_text(at, ANNOTATION_STRING, text);
+	}
+	value = event_field_value(field, bytes);
+	if (is_named(field))
+		return put_named(p, at, field, value);
+	switch (field->type) {
+	case EVENT_INT:
+		return proto_number(at, ANNOTATION_INT, value);
+	case EVENT_HEX:
+	case EVENT_POINTER:
+		return proto_number(at, ANNOTATION_POINTER, value);
+	default:
+		return proto_number(at, ANNOTATION_UINT, value);
+	}
+}
+
+static uint8_t *put_fields(struct perfetto *p, uint8_t *at, const struct event *event,
+			   uint64_t class_name)
+{
+	for (size_t i = 0; i < event->class->nr_fields; i++) {
+		uint8_t *annotation = proto_begin(at, EVENT_ANNOTATIONS, PROTO_SMALL);
+
+		at = proto_number(annotation, ANNOTATION_NAME_IID, field_of(class_name, i));
+		at = put_value(p, at, &event->class->fields[i], event->bytes);
+		proto_end(annotation, at, PROTO_SMALL);
+	}
+	return at;
+}
+
+static void put_instant(struct perfetto *p, const struct event *event)
+{
+	const size_t instance = (size_t)(event->instance - p->instances);
+	const uint64_t name =
+		name_of(p, instance, (size_t)(event->class - event->instance->classes));
+	uint8_t *at, *packet = begin_packet(p, &at), *track_event;
+
+	at = proto_number(at, PACKET_TIMESTAMP, (uint64_t)event->ns);
+	at = proto_number(at, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
+	track_event = proto_begin(at, PACKET_TRACK_EVENT, PROTO_LARGE);
+	at = proto_number(track_event, EVENT_TYPE, TYPE_INSTANT);
+	at = proto_number(at, EVENT_TRACK_UUID, FIRST_VCPU_TRACK + event->vcpu);
+	at = proto_number(at, EVENT_CATEGORY_IIDS, category_of(instance));
+	at = proto_number(at, EVENT_NAME_IID, name);
+	at = put_fields(p, at, event, name);
+	proto_end(track_event, at, PROTO_LARGE);
+	end_packet(p, packet, at);
+}
+
+static int put_event(struct exporter *base, const struct event *event)
+{
+	struct perfetto *p = (struct perfetto *)base;
+	int ret = intern_fields(p, event);
+
+	if (ret)
+		return ret;
+	describe_vcpu(p, event->vcpu);
+	put_instant(p, event);
+	return 0;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static int finish(struct exporter *base, struct error *err)
+{
+	(void)base;
+	(void)err;
+	return 0;
+}
+
+static void destroy(struct exporter *base)
+{
+	struct perfetto *p = (struct perfetto *)base;
+
+	for (size_t i = 0; i < EVENT_NR_TYPES; i++)
+		u64_map_deinit(&p->strings[i]);
+	free(p->described);
+	free(p);
+}
+
+static int create(const struct export_input *input, struct exporter **out, struct error *err)
+{
+	struct perfetto *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return error_set(err, ENOMEM, "out of memory");
+	p->base.input = *input;
+	p->instances = trace_reader_instances(input->reader, &p->nr_instances);
+	for (size_t i = 0; i + 1 < p->nr_instances; i++)
+		p->first_class[i + 1] = p->first_class[i] + p->instances[i].nr_classes;
+	for (size_t i = 0; i < EVENT_NR_TYPES; i++)
+		u64_map_init(&p->strings[i], sizeof(uint64_t));
+	p->described = calloc(export_count_vcpus(input->reader) / 64 + 1, sizeof(uint64_t));
+	if (!p->described) {
+		destroy(&p->base);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	put_begin(p);
+	*out = &p->base;
+	return 0;
+}
+
+const struct exporter_ops perfetto_exporter = {
+	.create = create, .event = put_event, .finish = finish, .destroy = destroy};

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* protoc as judge of the export for Perfetto: with the published fields it reads the events. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/lib/event-lines.h"
+#include "tests/lib/export-make.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/tool.h"
+
+enum { MAX_NAMES = 4096, NAME_BYTES = 256, FIELDS_BYTES = 4096, DEPTH = 8 };
+
+/* What protoc has printed so far: the messages that are open, and what numbers stand for. */
+struct decoded {
+	struct event_lines events;
+	char open[DEPTH][64];
+	int depth;
+	char (*categories)[NAME_BYTES], (*names)[NAME_BYTES], (*fields)[NAME_BYTES],
+		(*strings)[NAME_BYTES];
+	uint64_t iid; /* of the entry at hand */
+	/* Of the packet at hand: */
+	uint64_t ns, track, category, name;
+	char values[FIELDS_BYTES];
+	char vcpu_names[64][32];
+	unsigned int cleared, needs_state, others;
+};
+
+static char *name_at(char (*names)[NAME_BYTES], uint64_t iid)
+{
+	if (iid >= MAX_NAMES)
+		abort();
+	return names[iid];
+}
+
+/* protoc's string: quoted, with escapes. */
+static void unquote(char *out, const char *text)
+{
+	const char *at = text + 1;
+
+	for (; *at && *at != '"'; at++) {
+		if (*at == '\\' && at[1] >= '0' && at[1] <= '7') {
+			*out++ = (char)strtoul((char[]){at[1], at[2], at[3], 0}, NULL, 8);
+			at += 3;
+		} else {
+			*out++ = *at == '\\' ? *++at : *at;
+		}
+	}
+	*out = '\0';
+}
+
+static void add_value(struct decoded *d, const char *text)
+{
+	snprintf(d->values + strlen(d->values), FIELDS_BYTES - strlen(d->values), "%s", text);
+}
+
+static void take_annotation(struct decoded *d, const char *key, const char *value)
+{
+	char text[NAME_BYTES];
+
+	if (!strcmp(key, "name_iid")) {
+		snprintf(text, sizeof(text),
+			 " %.250s=", name_at(d->fields, strtoull(value, NULL, 10)));
+		add_value(d, text);
+	} else if (!strcmp(key, "string_value_iid")) {
+		add_value(d, name_at(d->strings, strtoull(value, NULL, 10)));
+	} else if (!strcmp(key, "string_value")) {
+		unquote(text, value);
+		add_value(d, text);
+	} else {
+		add_value(d, value);
+	}
+}
+
+static void take_track_event(struct decoded *d, const char *key, const char *value)
+{
+	const uint64_t number = strtoull(value, NULL, 10);
+
+	if (!strcmp(key, "track_uuid"))
+		d->track = number;
+	else if (!strcmp(key, "category_iids"))
+		d->category = number;
+	else if (!strcmp(key, "name_iid"))
+		d->name = number;
+	else if (strcmp(key, "type") || strcmp(value, "TYPE_INSTANT"))
+		d->others++;
+}
+
+static void take_entry(struct decoded *d, const char *kind, const char *key, const char *value)
+{
+	char(*names)[NAME_BYTES] = !strcmp(kind, "event_categories")         ? d->categories
+				   : !strcmp(kind, "event_names")            ? d->names
+				   : !strcmp(kind, "debug_annotation_names") ? d->fields
+									     : d->strings;
+
+	if (!strcmp(key, "iid"))
+		d->iid = strtoull(value, NULL, 10);
+	else
+		unquote(name_at(names, d->iid), value);
+}
+
+static void take_number(struct decoded *d, const char *key, const char *value)
+{
+	const char *message = d->depth ? d->open[d->depth - 1] : "";
+
+	if (!strcmp(message, "debug_annotations"))
+		take_annotation(d, key, value);
+	else if (!strcmp(message, "track_event"))
+		take_track_event(d, key, value);
+	else if (d->depth > 1 && !strcmp(d->open[d->depth - 2], "interned_data"))
+		take_entry(d, message, key, value);
+	else if (!strcmp(key, "timestamp"))
+		d->ns = strtoull(value, NULL, 10);
+	else if (!strcmp(key, "sequence_flags"))
+		d->cleared += !strcmp(value, "1"), d->needs_state += !strcmp(value, "2");
+	else if (!strcmp(message, "track_descriptor") && !strcmp(key, "uuid"))
+		d->track = strtoull(value, NULL, 10);
+	else if (!strcmp(message, "track_descriptor") && !strcmp(key, "name") && d->track < 64)
+		unquote(d->vcpu_names[d->track], strlen(value) < 30 ? value : "\"\"");
+	else if (key[0] >= '0' && key[0] <= '9')
+		d->others++;
+}
+
+static void end_message(struct decoded *d)
+{
+	const char *vcpu = d->vcpu_names[d->track % 64];
+
+	if (strcmp(d->open[--d->depth], "track_event"))
+		return;
+	event_lines_add(&d->events, "%s %" PRIu64 " %s %s%s", vcpu, d->ns,
+			name_at(d->categories, d->category), name_at(d->names, d->name), d->values);
+	d->values[0] = '\0';
+}
+
+static void take_line(struct decoded *d, char *line)
+{
+	char *key = line + strspn(line, " "), *colon = strstr(key, ": ");
+
+	if (*key == '}') {
+		end_message(d);
+	} else if (!colon) {
+		snprintf(d->open[d->depth++], sizeof(d->open[0]), "%.*s", (int)strcspn(key, " "),
+			 key);
+	} else {
+		*colon = '\0';
+		take_number(d, key, colon + 2);
+	}
+}
+
+/* The trace's own lines in the words of this export: "vCPU 0", no system in front of the name. */
+static void make_wanted(struct event_lines *want, const char *dir)
+{
+	struct event_lines lines = {0};
+
+	event_lines_of_trace(&lines, dir);
+	for (size_t i = 0; i < lines.n; i++) {
+		char *colon = strchr(lines.at[i], ':'), *system = colon;
+
+		while (system[-1] != ' ')
+			system--;
+		event_lines_add(want, "vCPU %.*s%s", (int)(system - lines.at[i]), lines.at[i],
+				colon + 1);
+		free(lines.at[i]);
+	}
+	free(lines.at);
+}
+
+static void test_events(const char *dir, const char *file)
+{
+	struct decoded *d = calloc(1, sizeof(*d));
+	struct event_lines want = {0};
+	char *text;
+
+	d->categories = calloc(4 * MAX_NAMES, NAME_BYTES);
+	d->names = d->categories + MAX_NAMES;
+	d->fields = d->names + MAX_NAMES;
+	d->strings = d->fields + MAX_NAMES;
+	is_u64((uint64_t)tool_run(&text,
+				  "protoc --proto_path=tests/unit/formats/export/data "
+				  "--decode=Trace perfetto.proto < '%s'",
+				  file),
+	       0, "protoc decodes the file with the published fields");
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		take_line(d, line);
+	make_wanted(&want, dir);
+	event_lines_compare(&d->events, &want, "protoc");
+	is_u64(d->others, 0, "there are no other fields");
+	is_u64(d->cleared, 1, "the sequence begins with a clear state");
+	ok(d->needs_state > EXPORT_MAKE_EVENTS, "packets that use names say that they need it");
+	free(d->categories);
+	free(d);
+	free(text);
+}
+
+int main(void)
+{
+	struct scratch dir = scratch_make();
+	char trace[128], file[128];
+
+	if (!tool_exists("protoc"))
+		return tap_skip_all("protoc is not installed");
+	snprintf(trace, sizeof(trace), "%s/trace", dir.path);
+	snprintf(file, sizeof(file), "%s/perfetto", dir.path);
+	export_make(trace);
+	export_make_convert(trace, "perfetto", file, NULL);
+	test_events(trace, file);
+	scratch_remove(&dir);
+	return tap_done();
+}
