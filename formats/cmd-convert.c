@@ -284,7 +284,10 @@ static const struct cli_option option_table[] = {
 		 "  ctf         Common Trace Format 1.8, for babeltrace2, Trace Compass\n"
 		 "  kmemtrace   the ABI of 2008\n"
 		 "or an export, of which OUT is a file:\n"
-		 "  trace.dat   for trace-cmd and KernelShark",
+		 "  trace.dat   for trace-cmd and KernelShark\n"
+		 "  perfetto    for ui.perfetto.dev and trace_processor\n"
+		 "  jsonl       a JSON object per line and event\n"
+		 "  csv         a row per event",
 	 .store = cli_store_choice,
 	 .words = formats,
 	 .offset = offsetof(struct options, format)},

@@ -3,7 +3,8 @@
 #include "formats/export/export.h"
 
 /* What users call an export, and NAME of its operations, NAME_exporter. */
-#define EXPORTERS(ROW) ROW("trace.dat", trace_dat) ROW("perfetto", perfetto)
+#define EXPORTERS(ROW) \
+	ROW("trace.dat", trace_dat) ROW("perfetto", perfetto) ROW("jsonl", jsonl) ROW("csv", csv)
 
 #define DECLARE(name, id) extern const struct exporter_ops id##_exporter;
 #define NAME(name, id) name,

@@ -131,6 +131,12 @@ const enum event_text_sort event_text_sorts[EVENT_NR_TYPES] = {
 	[EVENT_PAGES] = EVENT_TEXT_DECIMAL, [EVENT_STRING] = EVENT_TEXT_STRING,
 };
 
+const char *event_texts_of(struct event_texts *texts, const struct event_field *field,
+			   uint64_t value)
+{
+	return event_text_of(texts, event_text_sorts[field->type], value)->s;
+}
+
 /* Filters see "symbol+0x1f", without the function's size. */
 void event_texts_filter_text(void *arg, const struct event_field *field, uint64_t value, char *out,
 			     size_t size)

@@ -21,6 +21,13 @@ void event_texts_destroy(struct event_texts *texts);
 const struct event_names *event_texts_names(struct event_texts *texts);
 
 /*
+ * What lines show for a value of a field of code, flags or a cache: "symbol+0x1f/0x90". Valid until
+ * the next call.
+ */
+const char *event_texts_of(struct event_texts *texts, const struct event_field *field,
+			   uint64_t value);
+
+/*
  * Prints events, a line each, to a file descriptor: as text
  *
  *	[vCPU] seconds system:name: field=value field=value ...

@@ -76,7 +76,7 @@ static struct kmem_record record_of(unsigned int i)
 		record.node = i % 11 ? -1 : 3;
 	}
 	if (type == KMEM_TYPE_CACHE)
-		record.cache = (uint16_t)(i % (CACHES + 1));
+		record.cache = (uint16_t)(i / 3 % (CACHES + 1));
 	if (i % 97 == 0)
 		record.event_id = 77;
 	return record;
@@ -178,7 +178,11 @@ static void add_caches(struct trace_writer *writer)
 	for (unsigned int i = 1; i <= CACHES; i++) {
 		char name[64];
 
-		snprintf(name, sizeof(name), i == 2 ? "%s" : "cache-%.0s%u", export_make_bad, i);
+		snprintf(name, sizeof(name),
+			 i == 2   ? "%s"
+			 : i == 3 ? "=1+1"
+				  : "cache-%.0s%u",
+			 export_make_bad, i);
 		trace_writer_cache_id(writer, name, i, i);
 	}
 }
