@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_CLI_OPTIONS_H
 #define SONDE_FORMATS_CLI_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,32 @@ struct cli_option {
 	 .store = cli_store_text, .offset = offsetof(type, kernel)}
 /* clang-format on */
 
+/* The row of -C, for `struct cli_vcpus vcpus` of a struct. */
+/* clang-format off */
+#define CLI_VCPU_OPTION(type, help_)                                             \
+	{.name = "vcpu", .letter = 'C', .value = "LIST", .help = help_,          \
+	 .store = cli_store_vcpus, .offset = offsetof(type, vcpus)}
+/* clang-format on */
+
+enum { CLI_MAX_VCPUS = 4096 };
+
+/* vCPUs by number. */
+struct cli_vcpus {
+	bool some; /* not all */
+	bool listed[CLI_MAX_VCPUS];
+};
+
+static inline bool cli_vcpus_have(const struct cli_vcpus *vcpus, unsigned int vcpu)
+{
+	return !vcpus->some || (vcpu < CLI_MAX_VCPUS && vcpus->listed[vcpu]);
+}
+
+/* From from_ns to before to_ns of the trace clock. */
+struct cli_time_range {
+	int64_t from_ns, to_ns;
+};
+#define CLI_ALL_TIME ((struct cli_time_range){INT64_MIN, INT64_MAX})
+
 /* A table of options whose fields are in a struct at `offset` of the verb's own. */
 struct cli_table {
 	const struct cli_option *options; /* NULL ends an array of tables */
@@ -76,6 +103,8 @@ cli_store_fn cli_store_flag;   /* bool: true */
 cli_store_fn cli_store_number; /* uint64_t */
 cli_store_fn cli_store_choice; /* unsigned int: the index among `words` */
 cli_store_fn cli_store_size;   /* uint64_t, bytes: "64", "256K", "1.5G", "4GiB" */
+cli_store_fn cli_store_vcpus;      /* struct cli_vcpus: "0,2-3" */
+cli_store_fn cli_store_time_range; /* struct cli_time_range: "5,10" */
 cli_store_fn cli_store_time;   /* uint64_t, milliseconds: "2", "0.5", "500ms", "2s", "1m", "1h" */
 
 #endif

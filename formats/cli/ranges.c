@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Options whose values are lists or ranges (options.h). */
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cli/cli.h"
+#include "formats/cli/options.h"
+
+int cli_store_vcpus(const char *verb, const struct cli_option *option, const char *text,
+		    void *field)
+{
+	struct cli_vcpus *vcpus = field;
+	const char *at = text;
+
+	*vcpus = (struct cli_vcpus){.some = true};
+	for (;;) {
+		char *end;
+		unsigned long first = strtoul(at, &end, 10), last = first;
+
+		if (end != at && *end == '-') {
+			at = end + 1;
+			last = strtoul(at, &end, 10);
+		}
+		if (end == at || first > last || last >= CLI_MAX_VCPUS || (*end && *end != ','))
+			return cli_usage(verb, "%s: '%s' is not a list such as 0,2-3",
+					 cli_label(option).text, text);
+		for (unsigned long i = first; i <= last; i++)
+			vcpus->listed[i] = true;
+		if (!*end)
+			return CLI_OK;
+		at = end + 1;
+	}
+}
+
+/* One end of a range in seconds, up to `stop`; nothing leaves *ns alone. */
+static bool parse_seconds(const char *text, const char *stop, int64_t *ns)
+{
+	const double ns_per_s = 1e9, most = 9e9;
+	char *end;
+	double seconds;
+
+	if (text == stop)
+		return true;
+	seconds = strtod(text, &end);
+	if (end != stop || !(seconds >= -most && seconds <= most))
+		return false;
+	*ns = (int64_t)(seconds * ns_per_s + (seconds < 0 ? -0.5 : 0.5));
+	return true;
+}
+
+int cli_store_time_range(const char *verb, const struct cli_option *option, const char *text,
+			 void *field)
+{
+	struct cli_time_range *range = field;
+	const char *comma = strchr(text, ',');
+
+	*range = CLI_ALL_TIME;
+	if (comma && parse_seconds(text, comma, &range->from_ns) &&
+	    parse_seconds(comma + 1, comma + strlen(comma), &range->to_ns) &&
+	    range->from_ns <= range->to_ns)
+		return CLI_OK;
+	return cli_usage(verb, "%s: '%s' is not a range of seconds such as 5,10 or 2.5,",
+			 cli_label(option).text, text);
+}

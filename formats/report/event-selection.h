@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_REPORT_EVENT_SELECTION_H
+#define SONDE_FORMATS_REPORT_EVENT_SELECTION_H
+
+#include "formats/base/error.h"
+#include "formats/cli/options.h"
+#include "formats/event/filter.h"
+#include "formats/report/event-text.h"
+
+/* Which events a user wants, by name, fields and vCPU. */
+struct event_wish {
+	const char *event;                 /* a glob of the name, or of "system:name"; NULL: all */
+	const struct event_filter *filter; /* NULL: all */
+	const struct cli_vcpus *vcpus;     /* NULL: all */
+};
+
+struct event_selection;
+
+/*
+ * Make the wish ready for the classes of these instances. All that it names, `instances` and
+ * `texts` must outlive the result. Of classes that lack a field of the filter no event is wanted;
+ * one class has to have all. -ENOENT, -EINVAL: what the user wishes is of no use; -ENOMEM.
+ */
+int event_selection_create(const struct event_wish *wish, const struct trace_instance *instances,
+			   size_t nr_instances, struct event_texts *texts,
+			   struct event_selection **out, struct error *err);
+/* NULL-safe. */
+void event_selection_destroy(struct event_selection *selection);
+
+bool event_selection_has(struct event_selection *selection, const struct event *event);
+
+#endif
