@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_HEAP_COURSE_H
+#define SONDE_FORMATS_HEAP_COURSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A value over time, in a fixed number of steps of equal length. The steps become longer as time
+ * goes on, so that memory does not grow.
+ */
+enum { COURSE_STEPS = 128, COURSE_STEPS_OF_SITE = 32 };
+
+struct course_step {
+	uint64_t last, peak; /* the value at its end, and the greatest one in it */
+};
+
+struct course {
+	struct course_step *steps; /* `room` of them */
+	uint32_t room, used;       /* room is even */
+	int64_t start_ns;          /* of the first step */
+	uint64_t step_ns;
+};
+
+/* Begins at `start_ns` with the value 0. 0 or -ENOMEM. */
+int course_init(struct course *course, uint32_t room, int64_t start_ns);
+/* A zeroed one has nothing to free. */
+void course_deinit(struct course *course);
+
+/* From `ns` on, the value is `value`. A time before the last one is taken for that. */
+void course_put(struct course *course, int64_t ns, uint64_t value);
+
+/* The same values up to `end_ns`, in n steps of equal length. */
+void course_resample(const struct course *course, int64_t end_ns, struct course_step *out,
+		     size_t n);
+
+/* A straight line through the values, and how near to it they are. */
+struct course_trend {
+	double per_s;      /* slope, units per second */
+	double confidence; /* 0 to 1: the share of their variance that the line explains */
+	double late_share; /* of the whole growth, that of the second half: 0.5 is steady */
+	size_t rises, falls, steps; /* steps that end higher than the one before, and lower */
+};
+struct course_trend course_trend(const struct course *course, int64_t end_ns);
+
+/* Whether the value hardly ever falls, and rises as much late as early. */
+bool course_only_grows(const struct course_trend *trend);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/heap/heap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include "formats/heap/internal.h"
+
+enum { MAX_ORDER = 10, MAX_BLOCK = HEAP_PAGE_SIZE << MAX_ORDER /* bytes, of the page allocator */ };
+
+struct heap *heap_create(const struct sidecar *sidecar, heap_change_fn *fn, void *arg)
+{
+	struct heap *heap = calloc(1, sizeof(*heap));
+
+	if (!heap)
+		return NULL;
+	heap->sidecar = sidecar;
+	heap->fn = fn;
+	heap->arg = arg;
+	u64_map_init(&heap->objects, sizeof(struct heap_object));
+	u64_map_init(&heap->blocks, sizeof(struct heap_object));
+	slabs_init(&heap->slabs);
+	origins_init(&heap->origins);
+	return heap;
+}
+
+void heap_destroy(struct heap *heap)
+{
+	if (!heap)
+		return;
+	u64_map_deinit(&heap->objects);
+	u64_map_deinit(&heap->blocks);
+	slabs_deinit(&heap->slabs);
+	origins_deinit(&heap->origins);
+	free(heap);
+}
+
+/* --- lives ----------------------------------------------------------------------------------- */
+
+static struct u64_map *map_of(struct heap *heap, uint8_t type)
+{
+	return type == KMEM_TYPE_PAGES ? &heap->blocks : &heap->objects;
+}
+
+static struct heap_sum *size_class(struct heap *heap, uint64_t bytes)
+{
+	return &heap->size_classes[bytes ? 64 - __builtin_clzll(bytes) : 0];
+}
+
+static struct heap_sum *total_of(struct heap *heap, const struct heap_object *object)
+{
+	const struct heap_origin *origin = &heap->origins.all[object->origin];
+
+	return origin->type == KMEM_TYPE_PAGES ? &heap->totals.pages[origin->role]
+					       : &heap->totals.objects[object->place];
+}
+
+static int report(struct heap *heap, struct heap_change *change, const struct heap_object *object)
+{
+	change->object = object;
+	change->origin = object ? &heap->origins.all[object->origin] : NULL;
+	return heap->fn(heap->arg, change);
+}
+
+static int end_life(struct heap *heap, struct heap_change *change, struct heap_object *object)
+{
+	struct heap_origin *origin = &heap->origins.all[object->origin];
+	const struct heap_object gone = *object;
+	int ret;
+
+	heap_sum_remove(total_of(heap, object), 1, object->bytes);
+	heap_sum_remove(size_class(heap, object->bytes), 1, object->bytes);
+	origin->live_bytes -=
+		object->bytes < origin->live_bytes ? object->bytes : origin->live_bytes;
+	if (origin->type == KMEM_TYPE_PAGES && origin->role == HEAP_SLAB)
+		slabs_remove_block(heap, change->ptr, object);
+	else if (origin->type != KMEM_TYPE_PAGES && object->place == HEAP_IN_SLAB)
+		slabs_forget_object(heap, object);
+	ret = report(heap, change, &gone);
+	u64_map_remove(map_of(heap, origin->type), change->ptr);
+	change->is_first = false;
+	return ret;
+}
+
+static int place(struct heap *heap, uint64_t ptr, struct heap_object *object)
+{
+	const struct heap_origin *origin = &heap->origins.all[object->origin];
+	int ret;
+
+	if (origin->type == KMEM_TYPE_PAGES)
+		return origin->role == HEAP_SLAB ? slabs_add_block(heap, ptr, object) : 0;
+	ret = slabs_place_object(heap, ptr, object);
+	if (ret < 0)
+		return ret;
+	object->place = (uint8_t)ret;
+	return 0;
+}
+
+static int begin_life(struct heap *heap, struct heap_change *change, bool selected)
+{
+	const struct kmem_record *record = change->record;
+	int64_t origin = origins_get(&heap->origins, heap->sidecar, record);
+	struct heap_object *object =
+		origin < 0 ? NULL
+			   : u64_map_insert(map_of(heap, record->type_id), record->ptr, NULL);
+
+	if (!object)
+		return -ENOMEM;
+	*object = (struct heap_object){.bytes = record->bytes_alloc,
+				       .requested = record->bytes_req,
+				       .born_ns = record->timestamp,
+				       .origin = (uint32_t)origin,
+				       .node = record->node,
+				       .vcpu = (uint16_t)change->vcpu,
+				       .role = heap->origins.all[origin].role,
+				       .selected = selected};
+	if (place(heap, record->ptr, object))
+		return -ENOMEM;
+	heap->origins.all[origin].blocks++;
+	sum_bytes(&heap->origins.all[origin].live_bytes, object->bytes);
+	heap_sum_add(total_of(heap, object), 1, object->bytes);
+	heap_sum_add(size_class(heap, object->bytes), 1, object->bytes);
+	change->kind = HEAP_ALLOC;
+	return report(heap, change, object);
+}
+
+static int add_alloc(struct heap *heap, struct heap_change *change, bool selected)
+{
+	struct heap_object *old = u64_map_find(map_of(heap, change->record->type_id), change->ptr);
+	int ret = 0;
+
+	change->kind = HEAP_MISSED_FREE;
+	if (old)
+		ret = end_life(heap, change, old);
+	return ret ? ret : begin_life(heap, change, selected);
+}
+
+/* --- pages, which may be freed in pieces ----------------------------------------------------- */
+
+/* The live block that a page lies in, but does not begin. */
+static struct heap_object *containing_block(struct heap *heap, uint64_t ptr, uint64_t *head)
+{
+	for (uint64_t size = 2 * HEAP_PAGE_SIZE; size <= MAX_BLOCK; size *= 2) {
+		struct heap_object *block;
+
+		*head = ptr & ~(size - 1);
+		block = u64_map_find(&heap->blocks, *head);
+		if (block && ptr - *head < block->bytes)
+			return block;
+	}
+	return NULL;
+}
+
+static bool can_split(const struct heap_object *block)
+{
+	return block->bytes > HEAP_PAGE_SIZE && block->bytes <= MAX_BLOCK &&
+	       block->bytes % HEAP_PAGE_SIZE == 0;
+}
+
+/* From now on, each page of a block is a block. */
+static int split(struct heap *heap, struct heap_change *change, uint64_t head,
+		 struct heap_object *block)
+{
+	const struct heap_object whole = *block;
+	const bool is_slab = heap->origins.all[whole.origin].role == HEAP_SLAB;
+	uint32_t pieces = (uint32_t)(whole.bytes / HEAP_PAGE_SIZE);
+	struct heap_change splitting = *change;
+
+	splitting.kind = HEAP_SPLIT;
+	splitting.ptr = head;
+	splitting.pieces = pieces;
+	if (report(heap, &splitting, &whole))
+		return -ENOMEM;
+	if (is_slab)
+		slabs_remove_block(heap, head, &whole);
+	heap_sum_remove(size_class(heap, whole.bytes), 1, whole.bytes);
+	heap_sum_add(size_class(heap, HEAP_PAGE_SIZE), pieces, whole.bytes);
+	heap_sum_add(total_of(heap, &whole), pieces - 1, 0);
+	for (uint32_t i = 0; i < pieces; i++) {
+		uint64_t ptr = head + (uint64_t)i * HEAP_PAGE_SIZE;
+		struct heap_object *piece = u64_map_insert(&heap->blocks, ptr, NULL);
+
+		if (!piece)
+			return -ENOMEM;
+		*piece = whole;
+		piece->bytes = piece->requested = HEAP_PAGE_SIZE;
+		if (is_slab && slabs_add_block(heap, ptr, piece))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The block that a free begins at, split off from a larger one if need be; NULL: unknown. */
+static struct heap_object *block_at(struct heap *heap, struct heap_change *change, int *ret)
+{
+	struct heap_object *block = u64_map_find(&heap->blocks, change->ptr);
+	uint64_t freed = change->record->bytes_alloc, head = change->ptr;
+
+	if (!block)
+		block = containing_block(heap, change->ptr, &head);
+	else if (!freed || freed >= block->bytes)
+		return block;
+	if (!block || !can_split(block) || change->ptr % HEAP_PAGE_SIZE)
+		return head == change->ptr ? block : NULL;
+	*ret = split(heap, change, head, block);
+	return *ret ? NULL : u64_map_find(&heap->blocks, change->ptr);
+}
+
+/* All blocks in these pages; some may have been freed before. */
+static int free_blocks(struct heap *heap, struct heap_change *change, uint64_t bytes)
+{
+	const uint64_t end = change->ptr + bytes;
+	int ret = 0;
+
+	while (!ret && end - change->ptr <= bytes && change->ptr != end) {
+		struct heap_object *block = u64_map_find(&heap->blocks, change->ptr);
+		uint64_t step = HEAP_PAGE_SIZE;
+
+		if (block && block->bytes > end - change->ptr)
+			break;
+		if (block) {
+			step = block->bytes > step ? block->bytes : step;
+			ret = end_life(heap, change, block);
+		}
+		change->ptr += step;
+	}
+	return ret;
+}
+
+static int free_pages(struct heap *heap, struct heap_change *change)
+{
+	int ret = 0;
+	struct heap_object *block = block_at(heap, change, &ret);
+	uint64_t bytes = change->record->bytes_alloc, first;
+
+	if (ret)
+		return ret;
+	if (!block) {
+		change->kind = HEAP_UNKNOWN_FREE;
+		return report(heap, change, NULL);
+	}
+	first = block->bytes;
+	ret = end_life(heap, change, block);
+	if (ret || bytes <= first || bytes > MAX_BLOCK)
+		return ret;
+	change->ptr += first;
+	return free_blocks(heap, change, bytes - first);
+}
+
+static int add_free(struct heap *heap, struct heap_change *change)
+{
+	struct heap_object *object;
+
+	change->kind = HEAP_FREE;
+	if (change->record->type_id == KMEM_TYPE_PAGES)
+		return free_pages(heap, change);
+	object = u64_map_find(&heap->objects, change->ptr);
+	if (object)
+		return end_life(heap, change, object);
+	change->kind = HEAP_UNKNOWN_FREE;
+	return report(heap, change, NULL);
+}
+
+int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,
+	       bool selected)
+{
+	struct heap_change change = {
+		.record = record, .vcpu = vcpu, .is_first = true, .ptr = record->ptr};
+
+	if (!kmem_record_is_legal(record)) {
+		change.kind = HEAP_INVALID;
+		return report(heap, &change, NULL);
+	}
+	if (record->event_id == KMEM_EVENT_ALLOC)
+		return add_alloc(heap, &change, selected);
+	return add_free(heap, &change);
+}
+
+/* --- what is known --------------------------------------------------------------------------- */
+
+const struct heap_totals *heap_totals(const struct heap *heap)
+{
+	return &heap->totals;
+}
+
+uint64_t heap_live_bytes(const struct heap *heap)
+{
+	uint64_t sum = heap->totals.objects[HEAP_OUTSIDE].bytes;
+
+	for (int role = 0; role < HEAP_ROLES; role++)
+		sum_bytes(&sum, heap->totals.pages[role].bytes);
+	return sum;
+}
+
+uint64_t heap_most_bytes(const struct heap *heap, uint64_t n)
+{
+	uint64_t sum = 0;
+
+	for (int i = SIZE_CLASSES; n && i-- > 0;) {
+		const struct heap_sum *class = &heap->size_classes[i];
+		uint64_t most = i ? UINT64_MAX >> (64 - i) : 0, part;
+
+		if (n >= class->objects) {
+			sum_bytes(&sum, class->bytes);
+			n -= class->objects;
+			continue;
+		}
+		if (__builtin_mul_overflow(n, most, &part) || part > class->bytes)
+			part = class->bytes;
+		sum_bytes(&sum, part);
+		n = 0;
+	}
+	return sum;
+}
+
+bool heap_is_backing(const struct heap_origin *origin)
+{
+	return origin->type == KMEM_TYPE_PAGES && origin->role != HEAP_PLAIN;
+}
+
+size_t heap_nr_origins(const struct heap *heap)
+{
+	return heap->origins.count;
+}
+
+const struct heap_origin *heap_origin(const struct heap *heap, uint32_t index)
+{
+	return &heap->origins.all[index];
+}
+
+const struct heap_cache *heap_cache(const struct heap *heap, uint16_t cache)
+{
+	return u64_map_find(&heap->slabs.caches, cache);
+}
+
+void heap_each(const struct heap *heap, heap_object_fn *fn, void *arg)
+{
+	const struct u64_map *maps[] = {&heap->blocks, &heap->objects};
+
+	for (int i = 0; i < 2; i++) {
+		const struct heap_object *object;
+		uint64_t ptr;
+		size_t pos = 0;
+
+		while ((object = u64_map_next(maps[i], &pos, &ptr)))
+			fn(arg, ptr, object);
+	}
+}
+
+size_t heap_memory(const struct heap *heap)
+{
+	return sizeof(*heap) + u64_map_memory(&heap->objects) + u64_map_memory(&heap->blocks) +
+	       u64_map_memory(&heap->slabs.frames) + u64_map_memory(&heap->slabs.caches) +
+	       u64_map_memory(&heap->origins.by_site) +
+	       heap->origins.room * sizeof(*heap->origins.all);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_HEAP_HEAP_H
+#define SONDE_FORMATS_HEAP_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/event/kmem.h"
+#include "formats/trace/sidecar.h"
+
+/*
+ * The live heap of a guest, replayed from the events of one kmem instance in the order of time. It
+ * is kept once, for all analyses: each event becomes one or several changes that they are told of.
+ *
+ * Slab objects lie in pages that the guest has allocated as well. The heap knows which ones, so
+ * that memory is counted once: pages; of these slabs, and of these objects. A block of pages is a
+ * slab if the call that allocated it is known as the slab allocator's (site-role.h), or if objects
+ * turn up in several blocks of that call site.
+ *
+ * Memory grows with the number of live objects and of origins, not with the length of the trace.
+ */
+struct heap;
+
+enum { HEAP_PAGE_SIZE = 4096 };
+
+/* What pages are used for. */
+enum heap_role {
+	HEAP_PLAIN, /* by their call site itself */
+	HEAP_SLAB,  /* for slab objects */
+	HEAP_LARGE, /* for a kmalloc() object each, which is in the trace, too */
+	HEAP_ROLES
+};
+
+/* Where a slab object lies. */
+enum heap_place {
+	HEAP_OUTSIDE, /* in pages whose allocation is not in the trace */
+	HEAP_IN_SLAB,
+	HEAP_IS_BLOCK, /* it is a whole block of pages: a large kmalloc() object */
+	HEAP_PLACES
+};
+
+/* What allocations have in common: call site, type and cache. */
+struct heap_origin {
+	uint64_t call_site;
+	uint64_t live_bytes;
+	uint32_t next;          /* another origin of the call site, plus 1; 0: none */
+	uint32_t blocks, votes; /* of pages: allocated; and that had objects in them */
+	uint16_t cache;         /* id in the sidecar; 0: none */
+	uint8_t type;           /* enum kmem_type_id */
+	uint8_t role;           /* enum heap_role, of pages */
+	bool is_wrapper;        /* its function allocates for its callers */
+};
+
+/* A live object, or block of pages. */
+struct heap_object {
+	uint64_t bytes, requested;
+	int64_t born_ns;
+	uint32_t origin; /* index of an origin */
+	int32_t node;    /* that was asked for; -1: any */
+	uint16_t vcpu;
+	uint8_t place; /* enum heap_place, of a slab object */
+	uint8_t role;  /* enum heap_role, of a block: what it was taken for when it was allocated */
+	bool has_voted; /* of a block: it is known to have objects in it */
+	bool selected;  /* by the user's filters; the others are kept so that their frees match */
+};
+
+enum heap_change_kind {
+	HEAP_ALLOC,
+	HEAP_FREE,
+	HEAP_MISSED_FREE, /* the object is gone, as its address was allocated again */
+	HEAP_SPLIT, /* the block will be freed in pieces: it is now `pieces` blocks of a page */
+	HEAP_UNKNOWN_FREE, /* of an object whose allocation is not in the trace */
+	HEAP_INVALID,      /* the record has an unknown event or type id */
+};
+
+struct heap_change {
+	enum heap_change_kind kind;
+	const struct kmem_record *record; /* that it comes from */
+	unsigned int vcpu;                /* of the record */
+	bool is_first; /* of the record's changes that are frees; others belong to one record */
+	uint32_t pieces;
+	uint64_t ptr;
+	const struct heap_object *object; /* not of the last two kinds: NULL */
+	const struct heap_origin *origin; /* likewise */
+};
+
+/* Told of each change, before an object that is gone is removed. Returns 0 or -ENOMEM. */
+typedef int heap_change_fn(void *arg, const struct heap_change *change);
+
+struct heap_sum {
+	uint64_t objects, bytes;
+};
+
+/* What is live now. Sums stay at UINT64_MAX rather than wrap; only a forged trace gets there. */
+struct heap_totals {
+	struct heap_sum pages[HEAP_ROLES];
+	struct heap_sum objects[HEAP_PLACES];
+};
+
+/* The slabs of a cache. */
+struct heap_cache {
+	struct heap_sum slabs;   /* that are live, with at least one object ever in them */
+	struct heap_sum objects; /* live ones in these */
+	uint32_t misses;         /* objects in a row whose slab was not found */
+};
+
+/* The sidecar may be NULL; it must outlive the heap. NULL: no memory. */
+struct heap *heap_create(const struct sidecar *sidecar, heap_change_fn *fn, void *arg);
+/* NULL-safe. */
+void heap_destroy(struct heap *heap);
+
+/* `selected` is that of the object if the record is an allocation. Returns 0 or -ENOMEM. */
+int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,
+	       bool selected);
+
+/* Valid until the heap is destroyed. */
+const struct heap_totals *heap_totals(const struct heap *heap);
+
+/* Bytes of memory that are in use, each counted once: pages, and objects outside of known ones. */
+uint64_t heap_live_bytes(const struct heap *heap);
+
+/* The greatest sum of bytes that `n` live objects can have: how much too high sums may be if the
+ * trace lacks n frees. */
+uint64_t heap_most_bytes(const struct heap *heap, uint64_t n);
+
+/* Whether an object or block is counted elsewhere, too: as the slab that has it, as the object that
+ * it is the block of. What is left counts each byte of objects once. */
+bool heap_is_backing(const struct heap_origin *origin);
+
+size_t heap_nr_origins(const struct heap *heap);
+const struct heap_origin *heap_origin(const struct heap *heap, uint32_t index);
+
+/* NULL: there is no slab of this cache (0: of no known one). */
+const struct heap_cache *heap_cache(const struct heap *heap, uint16_t cache);
+
+/* Call a function for each live object, in no order, with its address. */
+typedef void heap_object_fn(void *arg, uint64_t ptr, const struct heap_object *object);
+void heap_each(const struct heap *heap, heap_object_fn *fn, void *arg);
+
+/* Bytes of memory that it holds. */
+size_t heap_memory(const struct heap *heap);
+
+#endif

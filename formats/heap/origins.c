@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Call sites, with what they allocate. */
+#include <errno.h>
+#include <stdlib.h>
+#include "formats/heap/internal.h"
+#include "formats/heap/site-role.h"
+
+void origins_init(struct origins *origins)
+{
+	u64_map_init(&origins->by_site, sizeof(uint32_t));
+}
+
+void origins_deinit(struct origins *origins)
+{
+	u64_map_deinit(&origins->by_site);
+	free(origins->all);
+}
+
+static bool is_of(const struct heap_origin *origin, const struct kmem_record *record)
+{
+	return origin->call_site == record->call_site && origin->cache == record->cache &&
+	       origin->type == record->type_id;
+}
+
+static size_t hash(const struct kmem_record *record)
+{
+	uint64_t value =
+		record->call_site ^ (uint64_t)record->cache << 48 ^ (uint64_t)record->type_id << 40;
+
+	return value * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RECENT_ORIGIN_BITS);
+}
+
+static enum heap_role role_of(enum site_role role, const struct kmem_record *record)
+{
+	if (record->type_id != KMEM_TYPE_PAGES)
+		return HEAP_PLAIN;
+	return role == SITE_SLAB ? HEAP_SLAB : role == SITE_LARGE ? HEAP_LARGE : HEAP_PLAIN;
+}
+
+static int64_t add(struct origins *origins, const struct sidecar *sidecar,
+		   const struct kmem_record *record)
+{
+	enum site_role role = site_role(sidecar, record->call_site);
+	struct heap_origin *bigger;
+
+	if (origins->count == origins->room) {
+		uint32_t room = origins->room ? origins->room * 2 : 256;
+
+		bigger = room > origins->room ? reallocarray(origins->all, room, sizeof(*bigger))
+					      : NULL;
+		if (!bigger)
+			return -ENOMEM;
+		origins->all = bigger;
+		origins->room = room;
+	}
+	origins->all[origins->count] = (struct heap_origin){.call_site = record->call_site,
+							    .cache = record->cache,
+							    .type = record->type_id,
+							    .role = role_of(role, record),
+							    .is_wrapper = role == SITE_WRAPPER};
+	return origins->count++;
+}
+
+static int64_t find_or_add(struct origins *origins, const struct sidecar *sidecar,
+			   const struct kmem_record *record)
+{
+	bool is_new;
+	uint32_t *first = u64_map_insert(&origins->by_site, record->call_site, &is_new);
+	int64_t added;
+
+	if (!first)
+		return -ENOMEM;
+	for (uint32_t i = is_new ? 0 : *first + 1; i; i = origins->all[i - 1].next) {
+		if (is_of(&origins->all[i - 1], record))
+			return i - 1;
+	}
+	added = add(origins, sidecar, record);
+	if (added < 0) {
+		if (is_new)
+			u64_map_remove(&origins->by_site, record->call_site);
+		return added;
+	}
+	origins->all[added].next = is_new ? 0 : *first + 1;
+	*first = (uint32_t)added;
+	return added;
+}
+
+int64_t origins_get(struct origins *origins, const struct sidecar *sidecar,
+		    const struct kmem_record *record)
+{
+	uint32_t *recent = &origins->recent[hash(record)];
+	int64_t found;
+
+	if (*recent < origins->count && is_of(&origins->all[*recent], record))
+		return *recent;
+	found = find_or_add(origins, sidecar, record);
+	if (found >= 0)
+		*recent = (uint32_t)found;
+	return found;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which blocks of pages hold slab objects, and of which cache. */
+#include <errno.h>
+#include "formats/heap/internal.h"
+
+enum {
+	PAGE_SHIFT = 12,
+	MAX_PAGES = 1024,   /* of a block: order 10 */
+	MAX_SLAB_ORDER = 5, /* that is looked for */
+	ENOUGH_VOTES = 4,   /* blocks with objects in them, until their call site is one of slabs */
+	ENOUGH_MISSES = 256, /* objects of a cache in a row, until their slabs are not looked for */
+};
+
+void slabs_init(struct slabs *slabs)
+{
+	u64_map_init(&slabs->frames, sizeof(struct slab_frame));
+	u64_map_init(&slabs->caches, sizeof(struct heap_cache));
+}
+
+void slabs_deinit(struct slabs *slabs)
+{
+	u64_map_deinit(&slabs->frames);
+	u64_map_deinit(&slabs->caches);
+}
+
+static uint64_t count_pages(const struct heap_object *block)
+{
+	uint64_t pages = block->bytes >> PAGE_SHIFT;
+
+	return pages < MAX_PAGES ? pages : MAX_PAGES;
+}
+
+int slabs_add_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
+{
+	for (uint64_t i = 0; i < count_pages(block); i++) {
+		struct slab_frame *frame =
+			u64_map_insert(&heap->slabs.frames, (ptr >> PAGE_SHIFT) + i, NULL);
+
+		if (!frame)
+			return -ENOMEM;
+		*frame = (struct slab_frame){.block = ptr};
+	}
+	return 0;
+}
+
+void slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
+{
+	for (uint64_t i = 0; i < count_pages(block); i++) {
+		uint64_t key = (ptr >> PAGE_SHIFT) + i;
+		const struct slab_frame *frame = u64_map_find(&heap->slabs.frames, key);
+
+		if (!frame || frame->block != ptr)
+			continue;
+		if (!i && frame->has_cache) {
+			struct heap_cache *cache = u64_map_find(&heap->slabs.caches, frame->cache);
+
+			if (cache)
+				heap_sum_remove(&cache->slabs, 1, block->bytes);
+		}
+		u64_map_remove(&heap->slabs.frames, key);
+	}
+}
+
+/* The first object of a slab says whose it is. */
+static void give_to_cache(struct heap *heap, uint64_t ptr, struct heap_cache *cache, uint16_t id)
+{
+	const struct heap_object *block = u64_map_find(&heap->blocks, ptr);
+
+	for (uint64_t i = 0; block && i < count_pages(block); i++) {
+		struct slab_frame *frame =
+			u64_map_find(&heap->slabs.frames, (ptr >> PAGE_SHIFT) + i);
+
+		if (!frame || frame->block != ptr)
+			continue;
+		frame->cache = id;
+		frame->has_cache = true;
+	}
+	if (block)
+		heap_sum_add(&cache->slabs, 1, block->bytes);
+}
+
+/* All blocks of an origin have another role than was thought. */
+static void change_role(struct heap *heap, struct heap_origin *origin, enum heap_role role)
+{
+	struct heap_totals *totals = &heap->totals;
+	uint64_t blocks = 0;
+	size_t pos = 0;
+	uint64_t ptr;
+	const struct heap_object *block;
+
+	while ((block = u64_map_next(&heap->blocks, &pos, &ptr)))
+		blocks += &heap->origins.all[block->origin] == origin;
+	heap_sum_remove(&totals->pages[origin->role], blocks, origin->live_bytes);
+	heap_sum_add(&totals->pages[role], blocks, origin->live_bytes);
+	origin->role = (uint8_t)role;
+}
+
+/* A block has objects in it, or is one. Returns whether its origin has the role then. */
+static bool vote(struct heap *heap, struct heap_object *block, enum heap_role role)
+{
+	struct heap_origin *origin = &heap->origins.all[block->origin];
+
+	if (origin->role != HEAP_PLAIN)
+		return origin->role == role;
+	origin->votes += !block->has_voted;
+	block->has_voted = true;
+	if (origin->votes < ENOUGH_VOTES || origin->votes < origin->blocks / 2)
+		return false;
+	change_role(heap, origin, role);
+	return true;
+}
+
+/* The block of pages that an address lies in, by the alignment that blocks have. */
+static struct heap_object *find_block(struct heap *heap, uint64_t ptr, uint64_t *head)
+{
+	for (int order = 0; order <= MAX_SLAB_ORDER; order++) {
+		struct heap_object *block;
+
+		*head = ptr & ~((UINT64_C(1) << (PAGE_SHIFT + order)) - 1);
+		block = u64_map_find(&heap->blocks, *head);
+		if (block && ptr - *head < block->bytes)
+			return block;
+	}
+	return NULL;
+}
+
+/* The frame of an address whose slab is not known as one yet; NULL if there is none. */
+static struct slab_frame *search_slab(struct heap *heap, uint64_t ptr, struct heap_cache *cache,
+				      int *ret)
+{
+	struct heap_object *block;
+	uint64_t head;
+
+	if (cache->misses >= ENOUGH_MISSES)
+		return NULL;
+	block = find_block(heap, ptr, &head);
+	if (!block || !vote(heap, block, HEAP_SLAB)) {
+		cache->misses++;
+		return NULL;
+	}
+	*ret = slabs_add_block(heap, head, block);
+	return *ret ? NULL : u64_map_find(&heap->slabs.frames, ptr >> PAGE_SHIFT);
+}
+
+static bool is_block(struct heap *heap, uint64_t ptr, const struct heap_object *object)
+{
+	struct heap_object *block;
+
+	if (object->bytes < HEAP_PAGE_SIZE || heap->origins.all[object->origin].cache)
+		return false;
+	block = u64_map_find(&heap->blocks, ptr);
+	if (!block || block->bytes > object->bytes)
+		return false;
+	if (heap->origins.all[block->origin].role == HEAP_SLAB)
+		return false;
+	vote(heap, block, HEAP_LARGE);
+	return true;
+}
+
+int slabs_place_object(struct heap *heap, uint64_t ptr, const struct heap_object *object)
+{
+	uint16_t id = heap->origins.all[object->origin].cache;
+	struct heap_cache *cache;
+	struct slab_frame *frame;
+	int ret = 0;
+
+	if (is_block(heap, ptr, object))
+		return HEAP_IS_BLOCK;
+	cache = u64_map_insert(&heap->slabs.caches, id, NULL);
+	if (!cache)
+		return -ENOMEM;
+	frame = u64_map_find(&heap->slabs.frames, ptr >> PAGE_SHIFT);
+	if (!frame)
+		frame = search_slab(heap, ptr, cache, &ret);
+	if (!frame)
+		return ret ? ret : HEAP_OUTSIDE;
+	if (!frame->has_cache)
+		give_to_cache(heap, frame->block, cache, id);
+	cache->misses = 0;
+	heap_sum_add(&cache->objects, 1, object->bytes);
+	return HEAP_IN_SLAB;
+}
+
+void slabs_forget_object(struct heap *heap, const struct heap_object *object)
+{
+	struct heap_cache *cache =
+		u64_map_find(&heap->slabs.caches, heap->origins.all[object->origin].cache);
+
+	if (cache)
+		heap_sum_remove(&cache->objects, 1, object->bytes);
+}

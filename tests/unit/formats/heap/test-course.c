@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <stdlib.h>
+#include "formats/heap/course.h"
+#include "tests/lib/tap.h"
+
+static const int64_t second = 1000000000;
+
+static struct course begin(int64_t start_ns)
+{
+	struct course course;
+
+	if (course_init(&course, COURSE_STEPS_OF_SITE, start_ns))
+		abort();
+	return course;
+}
+
+static void test_steps(void)
+{
+	struct course course = begin(second);
+	struct course_step steps[10];
+
+	for (int64_t i = 0; i <= 100; i++)
+		course_put(&course, second + i * second, i == 55 ? 1000 : (uint64_t)i);
+	ok(course.used <= COURSE_STEPS_OF_SITE, "a course keeps to its number of steps");
+	course_resample(&course, 101 * second, steps, 10);
+	ok(steps[0].last >= 7 && steps[0].last <= 13,
+	   "a tenth of the time has a tenth of the values");
+	is_u64(steps[9].last, 100, "the last step ends with the last value");
+	ok(steps[5].peak == 1000 || steps[4].peak == 1000, "a step has its greatest value");
+	ok(steps[5].last < 100, "and the last one");
+	course_deinit(&course);
+}
+
+static void test_silence(void)
+{
+	struct course course = begin(0);
+	struct course_step steps[4];
+
+	course_put(&course, 1, 5);
+	course_put(&course, 1000 * second, 7);
+	course_resample(&course, 2000 * second, steps, 4);
+	ok(steps[0].last == 5 && steps[1].last >= 5 && steps[2].last == 7 && steps[3].last == 7,
+	   "a value holds until the next one");
+	course_deinit(&course);
+}
+
+static void test_trends(void)
+{
+	struct course leak = begin(0), warm = begin(0), saw = begin(0), none = begin(0);
+	struct course_trend trend;
+
+	for (int64_t i = 0; i < 1000; i++) {
+		course_put(&leak, i * second, (uint64_t)i * 64 + (uint64_t)(i % 7) * 8);
+		course_put(&warm, i * second, i < 150 ? (uint64_t)i * 400 : 60000);
+		course_put(&saw, i * second, (uint64_t)(i % 100) * 64);
+	}
+	trend = course_trend(&leak, 1000 * second);
+	ok(course_only_grows(&trend), "what grows on a line only grows");
+	ok(trend.per_s > 63 && trend.per_s < 65, "its slope is in units per second: %.1f",
+	   trend.per_s);
+	ok(trend.confidence > 0.99, "a line explains it");
+	ok(trend.late_share > 0.4 && trend.late_share < 0.6, "half of it comes in the second half");
+	trend = course_trend(&warm, 1000 * second);
+	ok(!course_only_grows(&trend), "what has grown at first, and no more, does not");
+	trend = course_trend(&saw, 1000 * second);
+	ok(!course_only_grows(&trend), "what comes and goes does not");
+	trend = course_trend(&none, 1000 * second);
+	ok(!course_only_grows(&trend), "what never changes does not");
+	course_deinit(&leak);
+	course_deinit(&warm);
+	course_deinit(&saw);
+	course_deinit(&none);
+}
+
+static void test_hostile(void)
+{
+	static const int64_t times[] = {INT64_MIN, 0, INT64_MAX, -5, INT64_MAX, INT64_MIN};
+	struct course course = begin(INT64_MIN);
+	struct course_step steps[16];
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		course_put(&course, times[i], UINT64_MAX - i);
+	course_resample(&course, INT64_MAX, steps, 16);
+	is_u64(steps[15].last, UINT64_MAX - 5, "times that step back are taken for the last one");
+	course_trend(&course, INT64_MIN);
+	course_deinit(&course);
+}
+
+int main(void)
+{
+	test_steps();
+	test_silence();
+	test_trends();
+	test_hostile();
+	return tap_done();
+}
