@@ -8,17 +8,22 @@
 #include "formats/cli/options.h"
 
 struct options {
+	struct replay_view view;
 	bool json;
-	const char *kernel;
 };
 
-static const struct cli_option option_table[] = {
-	CLI_KERNEL_OPTION(struct options),
+static const struct cli_option kernel_option[] = {
+	CLI_KERNEL_OPTION(struct replay_view),
+	{.name = NULL},
+};
+
+static const struct cli_option json_option[] = {
 	CLI_JSON_OPTION(struct options, "print JSON"),
 	{.name = NULL},
 };
 
-static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
+static const struct cli_table tables[] = {
+	{kernel_option, offsetof(struct options, view)}, {json_option, 0}, {NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = "check",
@@ -30,15 +35,15 @@ static const struct cli_verb verb = {
 
 int cmd_check(int argc, char **argv)
 {
-	struct analysis_config config = {.choice = {-1, -1, -1}};
-	struct options options = {0};
+	static const char *const names[] = {"check", NULL};
+	struct options options = {.view = REPLAY_ALL};
+	struct analysis_options shown = {0};
 	int ret = cli_parse(&verb, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde check --help'");
-	config.kernel = options.kernel;
-	return analysis_show(verb.name, analysis_find("check"), &config, argv[optind],
-			     options.json);
+	shown.dir = argv[optind];
+	return analysis_show(verb.name, names, &options.view, &shown, options.json);
 }

@@ -3,121 +3,214 @@
 
 #include <getopt.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 
-enum { DEFAULT_TOP = 25 }; /* in text: a screenful */
+enum { DEFAULT_TOP = 10 }; /* in text: with the overview a screenful */
 
 struct options {
+	struct replay_view view;
 	unsigned int analysis;
-	const char *words[ANALYSIS_NR_OPTIONS]; /* NULL: not given */
-	bool json;
+	struct grouping by; /* n 0: not given */
+	unsigned int sort;
+	uint32_t measures;
+	bool json, verbose, has_pointer;
 	uint64_t top; /* UINT64_MAX: not given */
-	const char *kernel;
+	uint64_t older_ms, pointer;
 };
 
-#define WORD(option) .store = cli_store_text, .offset = offsetof(struct options, words[option])
+/* The index of the word that ends at `end`; -1 after printing why there is none. */
+static int choose(const char *verb, const struct cli_option *option, const char *word,
+		  const char *end, const char *const *words)
+{
+	char copy[64];
+	const char *near;
+
+	snprintf(copy, sizeof(copy), "%.*s", (int)(end - word), word);
+	for (int i = 0; words[i]; i++) {
+		if (!strcmp(copy, words[i]))
+			return i;
+	}
+	near = text_nearest(copy, words);
+	cli_usage(verb, "--%s takes %s, not '%s'%s%s%s", option->name, text_words(words).s, copy,
+		  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+	return -1;
+}
+
+/* "cache,callsite" */
+static int store_grouping(const char *verb, const struct cli_option *option, const char *text,
+			  void *field)
+{
+	struct grouping *by = field;
+
+	by->n = 0;
+	for (;;) {
+		const char *end = strchrnul(text, ',');
+		int word = choose(verb, option, text, end, dimension_names);
+
+		if (word < 0)
+			return CLI_USAGE;
+		if (by->n == GROUPING_MAX)
+			return cli_usage(verb, "--by takes at most %d words", GROUPING_MAX);
+		by->by[by->n++] = (enum dimension)word;
+		if (!*end)
+			return CLI_OK;
+		text = end + 1;
+	}
+}
+
+/* "live,wasted" */
+static int store_measures(const char *verb, const struct cli_option *option, const char *text,
+			  void *field)
+{
+	uint32_t *measures = field;
+
+	for (*measures = 0;;) {
+		const char *end = strchrnul(text, ',');
+		int word = choose(verb, option, text, end, measure_names);
+
+		if (word < 0)
+			return CLI_USAGE;
+		*measures |= 1u << word;
+		if (!*end)
+			return CLI_OK;
+		text = end + 1;
+	}
+}
+
+static int store_sort(const char *verb, const struct cli_option *option, const char *text,
+		      void *field)
+{
+	int word = choose(verb, option, text, text + strlen(text), measure_names);
+
+	*(unsigned int *)field = (unsigned int)word;
+	return word < 0 ? CLI_USAGE : CLI_OK;
+}
+
+/* As sonde events and babeltrace2 print them, in either case. */
+static int store_pointer(const char *verb, const struct cli_option *option, const char *text,
+			 void *field)
+{
+	struct options *o = field;
+	char *end;
+
+	o->pointer = strtoull(text, &end, 16);
+	o->has_pointer = true;
+	if (end != text && !*end && *text != '-')
+		return CLI_OK;
+	return cli_usage(verb, "%s: '%s' is not an address such as 0xffff888003c42000",
+			 cli_label(option).text, text);
+}
 
 static const struct cli_option option_table[] = {
-	{.name = "analysis",
-	 .letter = 'a',
-	 .value = "NAME",
-	 .help = "show kmem (default), or check: what sonde check finds",
-	 .store = cli_store_choice,
-	 .words = analysis_names,
-	 .offset = offsetof(struct options, analysis)},
 	{.name = "by",
 	 .letter = 'b',
-	 .value = "WHAT",
-	 .help = "group by callsite (default), cache, size or pointer",
-	 WORD(ANALYSIS_BY)},
+	 .value = "LIST",
+	 .help = "group by callsite (default), cache, type, size, sizeclass,\n"
+		 "function, module, node, vcpu or pointer, or several: cache,callsite",
+	 .store = store_grouping,
+	 .offset = offsetof(struct options, by)},
 	{.name = "sort",
 	 .letter = 's',
 	 .value = "KEY",
-	 .help = "order by bytes (default: allocated ones), requested, hits,\n"
-		 "fragmentation, cross-cpu or live",
-	 WORD(ANALYSIS_SORT)},
+	 .help = "order by live (default: bytes), wasted, objects, slabs, peak, hits,\n"
+		 "rate, lifetime, cross-cpu, bytes (allocated), requested or\n"
+		 "fragmentation",
+	 .store = store_sort,
+	 .offset = offsetof(struct options, sort)},
+	{.name = "measures",
+	 .letter = 'm',
+	 .value = "LIST",
+	 .help = "show these columns, named as for --sort: live,wasted",
+	 .store = store_measures,
+	 .offset = offsetof(struct options, measures)},
 	{.name = "top",
 	 .letter = 'n',
 	 .value = "N",
-	 .help = "show the first N groups; 0: all. Default: 25, with --json all",
+	 .help = "show the first N groups; 0: all. Default: 10, with --json all",
 	 .store = cli_store_number,
 	 .offset = offsetof(struct options, top)},
-	{.name = "type",
-	 .letter = 't',
-	 .value = "TYPE",
-	 .help = "only objects of kmalloc, cache or pages",
-	 WORD(ANALYSIS_TYPE)},
-	CLI_KERNEL_OPTION(struct options),
+	{.name = "older",
+	 .value = "TIME",
+	 .help = "of what is live, only what is at least so old: 3s, 500ms",
+	 .store = cli_store_time,
+	 .min = 1,
+	 .max = UINT64_C(1) << 32,
+	 .offset = offsetof(struct options, older_ms)},
+	{.name = "history",
+	 .value = "POINTER",
+	 .help = "show what happened at an address instead",
+	 .store = store_pointer},
+	{.name = "analysis",
+	 .letter = 'a',
+	 .value = "NAME",
+	 .help = "show one of kmem (default), overview, check and so on instead",
+	 .store = cli_store_choice,
+	 .words = analysis_names,
+	 .offset = offsetof(struct options, analysis)},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .help = "all sums, columns and rows, those too that are counted elsewhere",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, verbose)},
 	CLI_JSON_OPTION(struct options, "print JSON"),
 	{.name = NULL},
 };
 
-static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
+static const struct cli_table tables[] = {
+	{option_table, 0}, {replay_view_options, offsetof(struct options, view)}, {NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = "report",
 	.usage = "usage: sonde report [OPTION]... DIR\n"
 		 "\n"
-		 "Show who allocated how much memory in the trace DIR.\n",
+		 "Show where the memory of the guest in the trace DIR is, and who allocated it.\n",
 	.tables = tables,
 };
 
-/* The index of a word among those that the analysis takes; -1 after printing why there is none. */
-static int choose(const char *option, const char *word, const char *const *words)
+static struct analysis_options options_of(const struct options *options, const char *dir)
 {
-	const char *near = words ? text_nearest(word, words) : NULL;
+	struct analysis_options out = {
+		.dir = dir,
+		.by = options->by,
+		.sort = (enum measure)options->sort,
+		.measures = options->measures,
+		.top = options->top,
+		.verbose = options->verbose,
+		.older_ns = (int64_t)options->older_ms * 1000000,
+		.pointer = options->pointer,
+	};
 
-	for (int i = 0; words && words[i]; i++) {
-		if (!strcmp(word, words[i]))
-			return i;
-	}
-	if (!words)
-		cli_usage(verb.name, "this analysis takes no --%s", option);
-	else if (near)
-		cli_usage(verb.name, "--%s takes %s, not '%s'; did you mean '%s'?", option,
-			  text_words(words).s, word, near);
-	else
-		cli_usage(verb.name, "--%s takes %s, not '%s'", option, text_words(words).s, word);
-	return -1;
-}
-
-static int choose_all(const struct options *options, struct analysis_config *config)
-{
-	static const char *const names[ANALYSIS_NR_OPTIONS] = {
-		[ANALYSIS_BY] = "by", [ANALYSIS_SORT] = "sort", [ANALYSIS_TYPE] = "type"};
-
-	for (size_t i = 0; i < ANALYSIS_NR_OPTIONS; i++) {
-		config->choice[i] = -1;
-		if (!options->words[i])
-			continue;
-		config->choice[i] = choose(names[i], options->words[i],
-					   analysis_table[options->analysis]->words[i]);
-		if (config->choice[i] < 0)
-			return CLI_USAGE;
-	}
-	return CLI_OK;
+	if (!out.by.n)
+		out.by = (struct grouping){{BY_CALLSITE}, 1};
+	if (options->top == UINT64_MAX)
+		out.top = options->json ? 0 : DEFAULT_TOP;
+	return out;
 }
 
 int cmd_report(int argc, char **argv)
 {
-	struct options options = {.top = UINT64_MAX};
-	struct analysis_config config = {0};
+	struct options options = {.view = REPLAY_ALL, .sort = MEASURE_LIVE, .top = UINT64_MAX};
+	const char *names[3] = {NULL};
+	struct analysis_options shown;
 	int ret = cli_parse(&verb, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
-	if (choose_all(&options, &config))
-		return CLI_USAGE;
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde report --help'");
-	if (options.top == UINT64_MAX)
-		options.top = options.json ? 0 : DEFAULT_TOP;
-	config.top = options.top;
-	config.kernel = options.kernel;
-	return analysis_show(verb.name, analysis_table[options.analysis], &config, argv[optind],
-			     options.json);
+	names[0] = options.has_pointer ? "history" : analysis_names[options.analysis];
+	if (options.analysis && (options.by.n || options.measures || options.older_ms))
+		return cli_usage(verb.name, "-a %s takes no --by, --measures and --older",
+				 names[0]);
+	if (!options.analysis && !options.has_pointer) {
+		names[0] = "overview";
+		names[1] = analysis_names[0];
+	}
+	shown = options_of(&options, argv[optind]);
+	return analysis_show(verb.name, names, &options.view, &shown, options.json);
 }

@@ -2,9 +2,14 @@
 #include "formats/analysis/analysis.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
 #include "formats/cli/cli.h"
 #include "formats/report/trace-text.h"
+
+enum { MAX_ANALYSES = 8, FOLLOW_MS = 1000 };
 
 const struct analysis_ops *analysis_find(const char *name)
 {
@@ -15,15 +20,17 @@ const struct analysis_ops *analysis_find(const char *name)
 	return analysis_table[i];
 }
 
-int analysis_create(const struct analysis_ops *ops, const struct analysis_config *config,
-		    struct analysis **out, struct error *err)
+int analysis_create(const struct analysis_ops *ops, const struct replay *replay,
+		    const struct analysis_options *options, struct analysis **out,
+		    struct error *err)
 {
-	int ret = ops->create(config, out, err);
+	int ret = ops->create(replay, options, out, err);
 
 	if (ret)
 		return ret;
 	(*out)->ops = ops;
-	(*out)->config = *config;
+	(*out)->replay = replay;
+	(*out)->options = *options;
 	return 0;
 }
 
@@ -33,73 +40,136 @@ void analysis_destroy(struct analysis *analysis)
 		analysis->ops->destroy(analysis);
 }
 
-static int feed(struct analysis *analysis, const struct event *event)
-{
-	const struct analysis_ops *ops = analysis->ops;
+/* --- for verbs ------------------------------------------------------------------------------- */
 
-	if (ops->wants(event->class))
-		return ops->event(analysis, event);
-	analysis->passed_over++;
-	return 0;
+/* Analyses of one trace, and the pass that they are fed by. */
+struct show {
+	const char *verb;
+	struct replay replay;
+	struct analysis *analyses[MAX_ANALYSES];
+	size_t n;
+};
+
+static int create_all(struct show *show, const char *const *names,
+		      const struct analysis_options *options, struct error *err)
+{
+	int ret = 0;
+
+	for (; !ret && names[show->n] && show->n < MAX_ANALYSES; show->n += !ret)
+		ret = analysis_create(analysis_find(names[show->n]), &show->replay, options,
+				      &show->analyses[show->n], err);
+	return ret;
 }
 
-int analysis_run(struct trace_reader *reader, struct analysis *const *analyses, size_t n,
-		 struct error *err)
+static void print_text(struct show *show)
 {
-	struct event event;
-	int ret;
+	for (size_t i = 0; i < show->n; i++)
+		show->analyses[i]->ops->print_text(show->analyses[i], stdout);
+}
 
-	while ((ret = trace_reader_next(reader, &event, err)) > 0) {
-		for (size_t i = 0; i < n; i++) {
-			if (feed(analyses[i], &event))
-				return error_set(err, ENOMEM, "out of memory");
+static int print_json(struct show *show)
+{
+	json_t *root = json_pack("{si}", "version", 1);
+	int failed = replay_put_json(&show->replay, root);
+
+	failed |= text_json_losses(root, show->replay.reader);
+	for (size_t i = 0; i < show->n; i++)
+		failed |= show->analyses[i]->ops->put_json(show->analyses[i], root);
+	if (failed) {
+		json_decref(root);
+		root = NULL;
+	}
+	return text_print_json(show->verb, root);
+}
+
+static int print_all(struct show *show, bool json)
+{
+	int ret = json ? print_json(show) : CLI_OK;
+
+	if (!json) {
+		print_text(show);
+		ret = cli_flush(show->verb);
+	}
+	for (size_t i = 0; !ret && i < show->n; i++) {
+		const struct analysis *analysis = show->analyses[i];
+
+		if (analysis->ops->failed && analysis->ops->failed(analysis))
+			ret = CLI_FAILED;
+	}
+	return ret;
+}
+
+static void destroy_all(struct show *show)
+{
+	for (size_t i = 0; i < show->n; i++)
+		analysis_destroy(show->analyses[i]);
+	replay_close(&show->replay);
+}
+
+/* Until the recorder ends; on a terminal, show what is known so far. */
+static int follow(struct show *show, bool json, struct error *err)
+{
+	const bool shows = !json && isatty(STDOUT_FILENO);
+	int alive;
+
+	while ((alive = replay_follow(&show->replay, show->analyses, show->n, err)) > 0) {
+		if (shows) {
+			fputs("\033[H\033[2J", stdout);
+			print_text(show);
+			fflush(stdout);
 		}
+		clock_wait_ms(FOLLOW_MS);
 	}
-	for (size_t i = 0; !ret && i < n; i++) {
-		if (analyses[i]->ops->finish)
-			analyses[i]->ops->finish(analyses[i]);
-	}
-	return ret;
+	return alive;
 }
 
-static int print(const char *verb, const struct analysis *analysis, bool json)
+/* Returns an exit status plus one, or 0 to go on. */
+static int open_all(struct show *show, const char *const *names, const struct replay_view *view,
+		    const struct analysis_options *options)
 {
-	const struct analysis_ops *ops = analysis->ops;
-	int ret;
-
-	if (json) {
-		ret = text_print_json(verb, ops->print_json(analysis));
-	} else {
-		ops->print_text(analysis, stdout);
-		ret = cli_flush(verb);
-	}
-	if (ret)
-		return ret;
-	return ops->failed && ops->failed(analysis) ? CLI_FAILED : CLI_OK;
-}
-
-int analysis_show(const char *verb, const struct analysis_ops *ops,
-		  const struct analysis_config *config, const char *dir, bool json)
-{
-	struct analysis_config all = *config;
-	struct trace_reader *reader = NULL;
-	struct analysis *analysis = NULL;
 	struct error err;
-	int ret = trace_reader_open(dir, &reader, &err);
+	int ret = replay_open(&show->replay, options->dir, view, &err);
 
-	if (!ret) {
-		all.reader = reader;
-		if (all.kernel)
-			ret = trace_reader_name_functions(reader, all.kernel, &err);
-		if (!ret)
-			ret = analysis_create(ops, &all, &analysis, &err);
-		if (!ret)
-			ret = analysis_run(reader, &analysis, 1, &err);
-		if (ret)
-			error_prefix(&err, "%s: ", dir);
+	if (ret)
+		return 1 + cli_error(show->verb, &err);
+	if (replay_select(&show->replay, &err))
+		return 1 + cli_usage(show->verb, "%s", err.text);
+	return create_all(show, names, options, &err) ? 1 + cli_error(show->verb, &err) : 0;
+}
+
+/* One pass, printed or (follow) repeated. */
+static int show_once(const char *verb, const char *const *names, const struct replay_view *view,
+		     const struct analysis_options *options, bool json)
+{
+	struct show show = {.verb = verb};
+	struct error err;
+	int ret = open_all(&show, names, view, options);
+
+	if (ret) {
+		destroy_all(&show);
+		return ret - 1;
 	}
-	ret = ret ? cli_error(verb, &err) : print(verb, analysis, json);
-	analysis_destroy(analysis);
-	trace_reader_close(reader);
+	ret = view->follow ? follow(&show, json, &err)
+			   : replay_run(&show.replay, show.analyses, show.n, &err);
+	if (ret < 0) {
+		error_prefix(&err, "%s: ", options->dir);
+		ret = cli_error(verb, &err);
+	} else if (!view->follow) {
+		ret = print_all(&show, json);
+	}
+	destroy_all(&show);
 	return ret;
+}
+
+int analysis_show(const char *verb, const char *const *names, const struct replay_view *view,
+		  const struct analysis_options *options, bool json)
+{
+	struct replay_view whole = *view;
+	int ret = CLI_OK;
+
+	if (view->follow)
+		ret = show_once(verb, names, view, options, json);
+	/* a reader that followed knows of losses what was so when it was opened */
+	whole.follow = false;
+	return ret ? ret : show_once(verb, names, &whole, options, json);
 }

@@ -6,48 +6,60 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include "formats/groups/measure.h"
+#include "formats/analysis/replay.h"
 #include "formats/base/error.h"
 #include "formats/event/event.h"
-#include "formats/trace/reader.h"
+#include "formats/heap/heap.h"
 
 /*
- * An analysis reads all events of a trace once and shows what it found, as text or JSON.
+ * An analysis is told of the events of a trace, or of the changes of the guest's heap, and shows
+ * what it found, as text or JSON. Several take part in one replay (replay.h) and share its heap.
  *
  * To add one: a file NAME.c that defines `const struct analysis_ops NAME_analysis`, and a row in
  * registry.c. `sonde report --analysis NAME` then runs it.
  */
-enum analysis_option { ANALYSIS_BY, ANALYSIS_SORT, ANALYSIS_TYPE, ANALYSIS_NR_OPTIONS };
 
-struct analysis_config {
-	const struct trace_reader *reader; /* outlives the analysis */
-	int choice[ANALYSIS_NR_OPTIONS];   /* index into ops->words[]; -1: not given */
-	size_t top;                        /* rows to show; 0: all */
-	const char *kernel;                /* image to name functions after; NULL: none */
+/* What the user wants to see. Each analysis uses what concerns it. */
+struct analysis_options {
+	const char *dir; /* the trace, as the user named it */
+	struct grouping by;
+	enum measure sort;
+	uint32_t measures; /* bits of enum measure; 0: the usual ones */
+	size_t top;        /* rows to show; 0: all */
+	bool verbose;
+	int64_t older_ns; /* of live objects, only those of at least this age; 0: all */
+	uint64_t pointer; /* whose history is shown */
 };
 
 /* An analysis at work. Its own data begins with it. */
 struct analysis {
 	const struct analysis_ops *ops;
-	struct analysis_config config;
-	uint64_t passed_over; /* events of classes that it does not want */
+	const struct replay *replay;
+	struct analysis_options options;
 };
 
 struct analysis_ops {
-	const char *const *words[ANALYSIS_NR_OPTIONS]; /* NULL-terminated; NULL: takes no word */
+	const char *about; /* a line for --help */
 
-	/* Whether events of this class are to come. */
-	bool (*wants)(const struct event_class *class);
 	/* Fills in the analysis's own data only. Returns 0 or -errno. */
-	int (*create)(const struct analysis_config *config, struct analysis **out,
-		      struct error *err);
-	/* In merged order. Returns 0 or -ENOMEM. */
+	int (*create)(const struct replay *replay, const struct analysis_options *options,
+		      struct analysis **out, struct error *err);
+	/* Each event of the trace, of all instances, in the order of time. 0 or -ENOMEM; or NULL.
+	 */
 	int (*event)(struct analysis *analysis, const struct event *event);
-	/* After the last event. NULL: nothing to do. */
-	void (*finish)(struct analysis *analysis);
+	/*
+	 * Each change of the heap that concerns selected objects, also those before the window that
+	 * the user asks about: replay->in_window. 0 or -ENOMEM; or NULL.
+	 */
+	int (*change)(struct analysis *analysis, const struct heap_change *change);
+	/* After the last event; when a trace is followed, before each output. 0 or -ENOMEM. NULL:
+	 * nothing to do. */
+	int (*finish)(struct analysis *analysis);
 	/* Print to a stream. Its errors are left to ferror(). */
 	void (*print_text)(const struct analysis *analysis, FILE *out);
-	/* The object that --json prints, owned by the caller; NULL: no memory. */
-	json_t *(*print_json)(const struct analysis *analysis);
+	/* Add keys to what --json prints. Returns 0, or -1 without memory. */
+	int (*put_json)(const struct analysis *analysis, json_t *root);
 	/* Whether the verb is to fail because of what was found. NULL: never. */
 	bool (*failed)(const struct analysis *analysis);
 	void (*destroy)(struct analysis *analysis);
@@ -57,24 +69,21 @@ struct analysis_ops {
 extern const struct analysis_ops *const analysis_table[];
 extern const char *const analysis_names[];
 
-/* By name, or NULL. */
+/* By name; one that is not there is an error of the program. */
 const struct analysis_ops *analysis_find(const char *name);
 
 /* Returns 0 and an analysis for analysis_destroy(), or -errno. */
-int analysis_create(const struct analysis_ops *ops, const struct analysis_config *config,
-		    struct analysis **out, struct error *err);
+int analysis_create(const struct analysis_ops *ops, const struct replay *replay,
+		    const struct analysis_options *options, struct analysis **out,
+		    struct error *err);
 /* NULL-safe. */
 void analysis_destroy(struct analysis *analysis);
 
-/* Read a fresh reader to its end, for n analyses at once. Returns 0 or -errno. */
-int analysis_run(struct trace_reader *reader, struct analysis *const *analyses, size_t n,
-		 struct error *err);
-
 /*
- * What a verb does: run one analysis of the trace `dir` and print it, or one line that says what
- * went wrong. config->reader is filled in. Returns an exit status.
+ * What a verb does: run analyses of one trace in one pass and print them, or one line that says
+ * what went wrong. `names` is NULL-terminated. Returns an exit status.
  */
-int analysis_show(const char *verb, const struct analysis_ops *ops,
-		  const struct analysis_config *config, const char *dir, bool json);
+int analysis_show(const char *verb, const char *const *names, const struct replay_view *view,
+		  const struct analysis_options *options, bool json);
 
 #endif

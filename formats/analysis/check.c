@@ -138,21 +138,17 @@ struct check_analysis {
 	uint64_t counts[CHECK_SEVERITY_COUNT];
 };
 
-static bool wants(const struct event_class *class)
+static int create(const struct replay *replay, const struct analysis_options *options,
+		  struct analysis **out, struct error *err)
 {
-	(void)class;
-	return true;
-}
-
-static int create(const struct analysis_config *config, struct analysis **out, struct error *err)
-{
-	const struct sidecar *sidecar = trace_reader_sidecar(config->reader);
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 	struct check_analysis *analysis = calloc(1, sizeof(*analysis));
 	struct trace_losses losses;
 
+	(void)options;
 	if (!analysis)
 		return error_set(err, ENOMEM, "out of memory");
-	trace_reader_losses(config->reader, &losses);
+	trace_reader_losses(replay->reader, &losses);
 	analysis->checker = checker_create(sidecar && sidecar->info.from_first_allocation,
 					   counters_are_lossy(&losses.counters));
 	if (!analysis->checker) {
@@ -174,7 +170,7 @@ static void destroy(struct analysis *base)
 static int event(struct analysis *base, const struct event *event)
 {
 	return checker_event(((struct check_analysis *)base)->checker, event,
-			     trace_reader_cut(base->config.reader));
+			     trace_reader_cut(base->replay->reader));
 }
 
 /* Call a function for all findings, in the order of the table. */
@@ -207,12 +203,13 @@ static void add_count(void *arg, const struct check_ops *ops, const struct check
 	((uint64_t *)arg)[severity] += finding->count;
 }
 
-static void finish(struct analysis *base)
+static int finish(struct analysis *base)
 {
 	struct check_analysis *analysis = (struct check_analysis *)base;
 
-	checker_finish(analysis->checker, base->config.reader);
+	checker_finish(analysis->checker, base->replay->reader);
 	each_finding(analysis, add_count, analysis->counts);
+	return 0;
 }
 
 static bool failed(const struct analysis *base)
@@ -302,7 +299,7 @@ static bool is_lossy(const struct trace_reader *reader)
 static void print_text(const struct analysis *base, FILE *out)
 {
 	const struct check_analysis *analysis = (const struct check_analysis *)base;
-	const struct trace_reader *reader = base->config.reader;
+	const struct trace_reader *reader = base->replay->reader;
 	struct printing p = {.out = out, .sidecar = trace_reader_sidecar(reader)};
 
 	fprintf(out, "%-*s%s of %s\n", LABEL, "Checked",
@@ -374,29 +371,25 @@ static void list_finding(void *arg, const struct check_ops *ops, const struct ch
 					json_from_count(finding->count), "examples", examples));
 }
 
-static json_t *print_json(const struct analysis *base)
+static int put_json(const struct analysis *base, json_t *root)
 {
 	const struct check_analysis *analysis = (const struct check_analysis *)base;
-	const struct trace_reader *reader = base->config.reader;
+	const struct trace_reader *reader = base->replay->reader;
 	struct listing listing = {json_array(), trace_reader_sidecar(reader)};
-	json_t *root;
+	int failed = json_object_set_new(root, "records", json_from_count(count_records(reader)));
 
 	each_finding(analysis, list_finding, &listing);
-	root = json_pack(
-		"{si so so so so}", "version", 1, "records", json_from_count(count_records(reader)),
-		"errors", json_from_count(analysis->counts[CHECK_ERROR]), "notes",
-		json_from_count(analysis->counts[CHECK_NOTE]), "findings", listing.findings);
-	if (!root || !text_json_losses(root, reader))
-		return root;
-	json_decref(root);
-	return NULL;
+	failed |=
+		json_object_set_new(root, "errors", json_from_count(analysis->counts[CHECK_ERROR]));
+	failed |= json_object_set_new(root, "notes", json_from_count(analysis->counts[CHECK_NOTE]));
+	return failed | json_object_set_new(root, "findings", listing.findings);
 }
 
-const struct analysis_ops check_analysis = {.wants = wants,
+const struct analysis_ops check_analysis = {.about = "what cannot be true",
 					    .create = create,
 					    .event = event,
 					    .finish = finish,
 					    .print_text = print_text,
-					    .print_json = print_json,
+					    .put_json = put_json,
 					    .failed = failed,
 					    .destroy = destroy};

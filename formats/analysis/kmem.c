@@ -1,214 +1,301 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Who allocates how much: what `sonde report` shows by default. */
+/* Sums over allocations: the table of `sonde report`, and with -v the sums over all. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/json.h"
 #include "formats/analysis/analysis.h"
-#include "formats/analysis/kmem-sums.h"
-#include "formats/cli/cli.h"
+#include "formats/groups/groups.h"
+#include "formats/base/json.h"
+#include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
 enum { LABEL = 14 };
 
-static const char *const by_words[] = {[KMEM_BY_CALLSITE] = "callsite",
-				       [KMEM_BY_CACHE] = "cache",
-				       [KMEM_BY_SIZE] = "size",
-				       [KMEM_BY_POINTER] = "pointer",
-				       NULL};
-static const char *const sort_words[] = {[KMEM_SORT_HITS] = "hits",
-					 [KMEM_SORT_BYTES] = "bytes",
-					 [KMEM_SORT_REQUESTED] = "requested",
-					 [KMEM_SORT_FRAGMENTATION] = "fragmentation",
-					 [KMEM_SORT_CROSS_CPU] = "cross-cpu",
-					 [KMEM_SORT_LIVE] = "live",
-					 NULL};
-
 struct kmem_analysis {
 	struct analysis base;
-	enum kmem_by by;
-	struct kmem_sums *sums;
+	struct groups *groups, *types; /* as the user wants, and by type */
+	uint64_t frees, unknown_frees, missed_frees, invalid;
 	/* when finished: */
-	const struct kmem_group *groups; /* sorted */
-	size_t nr_groups, nr_shown;
+	const struct group **sorted;
+	struct group sum; /* over all groups, those that back others included */
+	struct group by_type[KMEM_TYPE_COUNT];
 };
 
+static const struct grouping by_type = {{BY_TYPE}, 1};
+
 /* --- reading --------------------------------------------------------------------------------- */
-
-static bool wants(const struct event_class *class)
-{
-	return kmem_class_is_known(class);
-}
-
-static int create(const struct analysis_config *config, struct analysis **out, struct error *err)
-{
-	struct kmem_analysis *a = calloc(1, sizeof(*a));
-	int by = config->choice[ANALYSIS_BY], type = config->choice[ANALYSIS_TYPE];
-
-	if (!a)
-		return error_set(err, ENOMEM, "out of memory");
-	a->by = by < 0 ? KMEM_BY_CALLSITE : (enum kmem_by)by;
-	a->sums = kmem_sums_create(a->by, type < 0 ? KMEM_ALL_TYPES : type);
-	if (!a->sums) {
-		free(a);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	*out = &a->base;
-	return 0;
-}
 
 static void destroy(struct analysis *base)
 {
 	struct kmem_analysis *a = (struct kmem_analysis *)base;
 
-	kmem_sums_destroy(a->sums);
+	groups_destroy(a->groups);
+	groups_destroy(a->types);
+	free(a->sorted);
 	free(a);
 }
 
-static int event(struct analysis *base, const struct event *event)
+static int create(const struct replay *replay, const struct analysis_options *options,
+		  struct analysis **out, struct error *err)
 {
-	return kmem_sums_add(((struct kmem_analysis *)base)->sums, event);
+	struct kmem_analysis *a = calloc(1, sizeof(*a));
+
+	(void)replay;
+	(void)options;
+	if (!a)
+		return error_set(err, ENOMEM, "out of memory");
+	*out = &a->base;
+	return 0;
 }
 
-static void finish(struct analysis *base)
+/* The heap is there when the first change comes. */
+static int begin(struct kmem_analysis *a)
+{
+	const struct replay *replay = a->base.replay;
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+
+	if (!a->groups)
+		a->groups = groups_create(&a->base.options.by, replay->heap, sidecar);
+	if (!a->types)
+		a->types = groups_create(&by_type, replay->heap, sidecar);
+	return a->groups && a->types ? 0 : -ENOMEM;
+}
+
+static void count(struct kmem_analysis *a, const struct heap_change *change)
+{
+	a->frees += (change->kind == HEAP_FREE || change->kind == HEAP_UNKNOWN_FREE) &&
+		    change->is_first;
+	a->unknown_frees += change->kind == HEAP_UNKNOWN_FREE;
+	a->missed_frees += change->kind == HEAP_MISSED_FREE;
+	a->invalid += change->kind == HEAP_INVALID;
+}
+
+static int change(struct analysis *base, const struct heap_change *change)
 {
 	struct kmem_analysis *a = (struct kmem_analysis *)base;
-	int sort = base->config.choice[ANALYSIS_SORT];
-	size_t top = base->config.top;
+	bool counted = base->replay->in_window;
+	int ret = begin(a);
 
-	a->nr_groups = kmem_sums_sort(a->sums, sort < 0 ? KMEM_SORT_BYTES : (enum kmem_sort)sort,
-				      &a->groups);
-	a->nr_shown = top && top < a->nr_groups ? top : a->nr_groups;
+	if (!ret && counted)
+		count(a, change);
+	if (ret || !change->object)
+		return ret;
+	ret = groups_add(a->groups, change, counted);
+	return ret ? ret : groups_add(a->types, change, counted);
 }
 
-static uint64_t duration_ns(const struct kmem_totals *totals)
+static void add_group(struct group *sum, const struct group *group)
 {
-	return (uint64_t)totals->last_ns - (uint64_t)totals->first_ns;
+	const uint64_t *from = &group->hits;
+	uint64_t *to = &sum->hits;
+	size_t n = (sizeof(*group) - offsetof(struct group, hits)) / sizeof(uint64_t);
+
+	for (size_t i = 0; i < n; i++) {
+		if (__builtin_add_overflow(to[i], from[i], &to[i]))
+			to[i] = UINT64_MAX;
+	}
 }
 
-/* "kmalloc-64" or "cache 7", or for KMEM_NO_CACHE + type "(kmalloc)". */
-static struct text cache_text(const struct sidecar *sidecar, uint64_t key)
+static void add_up(struct kmem_analysis *a)
 {
-	const struct sidecar_cache *cache =
-		key < KMEM_NO_CACHE ? sidecar_cache(sidecar, (uint16_t)key) : NULL;
-	struct text out;
+	memset(&a->sum, 0, sizeof(a->sum));
+	memset(a->by_type, 0, sizeof(a->by_type));
+	for (size_t i = 0; i < groups_count(a->types); i++) {
+		const struct group *group = groups_get(a->types, i);
 
-	if (cache)
-		snprintf(out.s, sizeof(out.s), "%s", cache->name);
-	else if (key < KMEM_NO_CACHE)
-		snprintf(out.s, sizeof(out.s), "cache %" PRIu64, key);
-	else
-		snprintf(out.s, sizeof(out.s), "(%s)",
-			 kmem_type_name((unsigned int)(key - KMEM_NO_CACHE)));
-	return out;
+		add_group(&a->by_type[group->keys[0]], group);
+		add_group(&a->sum, group);
+	}
+}
+
+static int finish(struct analysis *base)
+{
+	struct kmem_analysis *a = (struct kmem_analysis *)base;
+	const struct replay *replay = base->replay;
+	int64_t older_ns = base->options.older_ns;
+	int ret = begin(a);
+
+	if (!ret && older_ns)
+		ret = groups_count_older(a->groups, replay->last_ns - older_ns);
+	if (ret)
+		return ret;
+	if (!replay->selects)
+		groups_note_slabs(a->groups);
+	add_up(a);
+	free(a->sorted);
+	a->sorted = groups_sort(a->groups, base->options.sort, replay_duration_ns(replay));
+	return a->sorted ? 0 : -ENOMEM;
 }
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-static void print_freed(FILE *out, const struct kmem_totals *totals)
+static void print_freed(FILE *out, const struct kmem_analysis *a)
 {
-	fprintf(out, "%-*s%s, %s of them on another vCPU", LABEL, "Frees",
-		text_count(totals->free_events).s, text_count(totals->sum.cross_cpu_frees).s);
-	if (totals->unknown_frees)
+	fprintf(out, "%-*s%s, %s of them on another vCPU", LABEL, "Frees", text_count(a->frees).s,
+		text_count(a->sum.cross_cpu).s);
+	if (a->unknown_frees)
 		fprintf(out, ", %s of objects allocated outside the trace",
-			text_count(totals->unknown_frees).s);
+			text_count(a->unknown_frees).s);
 	fputc('\n', out);
 }
 
 /* Each family apart: slabs are made of pages, so a sum over all counts their bytes twice. */
-static void print_families(FILE *out, const struct kmem_totals *totals)
+static void print_families(FILE *out, const struct kmem_analysis *a)
 {
 	for (uint8_t type = 0; type < KMEM_TYPE_COUNT; type++) {
-		const struct kmem_group *family = &totals->by_type[type];
+		const struct group *family = &a->by_type[type];
 
 		if (!family->hits)
 			continue;
 		fprintf(out, "  %-*s%s of %s, %.1f %% fragmentation; live %s of %s%s\n", LABEL - 2,
 			kmem_type_name(type), text_count(family->hits).s,
-			text_bytes(family->bytes_allocated).s, kmem_fragmentation(family),
+			text_bytes(family->allocated).s, group_fragmentation(family),
 			text_count(family->live_objects).s, text_bytes(family->live_bytes).s,
 			type == KMEM_TYPE_PAGES ? ", slabs included" : "");
 	}
 }
 
-static void print_totals(FILE *out, const struct kmem_analysis *a)
+static void print_sums(FILE *out, const struct kmem_analysis *a)
 {
-	const struct kmem_totals *totals = kmem_sums_totals(a->sums);
-	const struct kmem_group *sum = &totals->sum;
+	const struct group *sum = &a->sum;
 
 	fprintf(out, "%-*s%s of %s requested, %s allocated: %.1f %% internal fragmentation\n",
-		LABEL, "Allocations", text_count(sum->hits).s, text_bytes(sum->bytes_requested).s,
-		text_bytes(sum->bytes_allocated).s, kmem_fragmentation(sum));
-	print_families(out, totals);
-	print_freed(out, totals);
-	fprintf(out, "%-*s%s of %s at the end\n", LABEL, "Live",
-		text_number(sum->live_objects, "object").s, text_bytes(sum->live_bytes).s);
-	if (totals->invalid)
-		fprintf(out, "%-*s%s of unknown kind left out; see sonde check\n", LABEL, "Invalid",
-			text_number(totals->invalid, "record").s);
-	if (a->base.passed_over)
-		fprintf(out, "%-*s%s of other tracers passed over; see sonde events\n", LABEL,
-			"Others", text_number(a->base.passed_over, "event").s);
-	text_print_recording(out, a->base.config.reader, LABEL);
-	text_print_losses(out, a->base.config.reader, LABEL);
-	text_print_gaps(out, a->base.config.reader, LABEL);
+		LABEL, "Allocations", text_count(sum->hits).s, text_bytes(sum->requested).s,
+		text_bytes(sum->allocated).s, group_fragmentation(sum));
+	print_families(out, a);
+	print_freed(out, a);
+	if (a->base.replay->others)
+		fprintf(out,
+			"%-*s%s of other tracers and instances passed over; see sonde events\n",
+			LABEL, "Others", text_number(a->base.replay->others, "event").s);
+	text_print_recording(out, a->base.replay->reader, LABEL);
+	text_print_gaps(out, a->base.replay->reader, LABEL);
 }
 
-static const char *const titles[] = {
-	[KMEM_BY_CALLSITE] = "CALL SITE",
-	[KMEM_BY_CACHE] = "CACHE",
-	[KMEM_BY_SIZE] = "BYTES REQUESTED",
-	[KMEM_BY_POINTER] = "POINTER",
+static const enum measure usual[] = {MEASURE_LIVE,    MEASURE_SLABS,     MEASURE_WASTED,
+				     MEASURE_OBJECTS, MEASURE_HITS,      MEASURE_PEAK,
+				     MEASURE_RATE,    MEASURE_LIFETIME,  MEASURE_CROSS_CPU,
+				     MEASURE_BYTES,   MEASURE_REQUESTED, MEASURE_FRAGMENTATION};
+enum { NR_USUAL = 9 };
+
+/* What groups are sorted by comes first. Returns the number of columns. */
+static size_t choose_measures(const struct analysis_options *options, enum measure *out)
+{
+	size_t n = 0;
+
+	out[n++] = options->sort;
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+		bool wanted = options->measures ? options->measures & 1u << usual[i]
+			      : usual[i] == MEASURE_SLABS
+				      ? options->by.n == 1 && options->by.by[0] == BY_CACHE
+				      : options->verbose || i < NR_USUAL;
+
+		if (wanted && usual[i] != options->sort)
+			out[n++] = usual[i];
+	}
+	return n;
+}
+
+static void add_names(struct table *table, const struct kmem_analysis *a, const struct group *group)
+{
+	const struct grouping *by = &a->base.options.by;
+
+	if (by->n == 1) {
+		table_add_cell(table, groups_text(a->groups, group).s);
+		return;
+	}
+	for (size_t i = 0; i < by->n; i++)
+		table_add_cell(table, groups_key_text(a->groups, group, i).s);
+}
+
+static void add_titles(struct table *table, const struct kmem_analysis *a,
+		       const enum measure *measures, size_t n)
+{
+	const struct grouping *by = &a->base.options.by;
+
+	table_add_column(table, measure_titles[measures[0]], false);
+	for (size_t i = 0; i < by->n; i++)
+		table_add_column(table, dimension_titles[by->by[i]], true);
+	for (size_t i = 1; i < n; i++)
+		table_add_column(table, measure_titles[measures[i]], false);
+}
+
+/* What backs other rows would be counted twice. */
+static bool is_shown(const struct kmem_analysis *a, const struct group *group)
+{
+	if (group->role != HEAP_PLAIN && !a->base.options.verbose)
+		return false;
+	return !a->base.options.older_ns || group->live_objects;
+}
+
+static void add_row(struct table *table, const struct kmem_analysis *a, const struct group *group,
+		    const enum measure *measures, size_t n)
+{
+	const uint64_t ns = replay_duration_ns(a->base.replay);
+
+	table_add_cell(table, measure_text(measures[0], group, ns).s);
+	add_names(table, a, group);
+	for (size_t i = 1; i < n; i++)
+		table_add_cell(table, measure_text(measures[i], group, ns).s);
+}
+
+struct shown {
+	size_t rows, more;
+	bool has_wrappers;
 };
 
-static struct text group_name(const struct kmem_analysis *a, uint64_t key)
+static struct shown add_rows(struct table *table, const struct kmem_analysis *a,
+			     const enum measure *measures, size_t n)
 {
-	const struct sidecar *sidecar = trace_reader_sidecar(a->base.config.reader);
+	struct shown shown = {0};
+	size_t top = a->base.options.top;
 
-	switch (a->by) {
-	case KMEM_BY_CALLSITE:
-		return sidecar_symbol_text(sidecar, key);
-	case KMEM_BY_CACHE:
-		return cache_text(sidecar, key);
-	case KMEM_BY_SIZE:
-		return text_count(key);
-	case KMEM_BY_POINTER:
-		break;
+	for (size_t i = 0; i < groups_count(a->groups); i++) {
+		if (!is_shown(a, a->sorted[i]))
+			continue;
+		if (top && shown.rows == top) {
+			shown.more++;
+			continue;
+		}
+		add_row(table, a, a->sorted[i], measures, n);
+		shown.rows++;
+		shown.has_wrappers |= a->sorted[i]->is_wrapper;
 	}
-	return sidecar_symbol_text(NULL, key);
+	return shown;
 }
 
 static void print_table(FILE *out, const struct kmem_analysis *a)
 {
-	bool colour = cli_colour(out);
+	enum measure measures[NR_MEASURES + 1];
+	size_t n = choose_measures(&a->base.options, measures);
+	struct table *table = table_create();
+	struct shown shown = {0};
 
-	if (!a->nr_shown)
+	if (!table)
 		return;
-	fprintf(out, "\n%s%12s %11s %11s %7s %11s %11s %11s  %s%s\n", colour ? "\033[1m" : "",
-		"ALLOCATIONS", "REQUESTED", "ALLOCATED", "FRAG %", "CROSS-CPU", "LIVE",
-		"LIVE BYTES", titles[a->by], colour ? "\033[0m" : "");
-	for (size_t i = 0; i < a->nr_shown; i++) {
-		const struct kmem_group *group = &a->groups[i];
-
-		fprintf(out, "%12s %11s %11s %7.1f %11s %11s %11s  %s\n", text_count(group->hits).s,
-			text_bytes(group->bytes_requested).s, text_bytes(group->bytes_allocated).s,
-			kmem_fragmentation(group), text_count(group->cross_cpu_frees).s,
-			text_count(group->live_objects).s, text_bytes(group->live_bytes).s,
-			group_name(a, group->key).s);
+	add_titles(table, a, measures, n);
+	shown = add_rows(table, a, measures, n);
+	if (shown.rows) {
+		fputc('\n', out);
+		table_print(table, out);
 	}
-	if (a->nr_shown < a->nr_groups)
-		fprintf(out, "%12s more; --top 0 shows all\n",
-			text_count(a->nr_groups - a->nr_shown).s);
+	if (shown.more)
+		fprintf(out, "%s more; --top 0 shows all\n", text_count(shown.more).s);
+	if (shown.has_wrappers)
+		fprintf(out, "* allocates for its callers, which the trace does not name\n");
+	table_destroy(table);
 }
 
 static void print_text(const struct analysis *base, FILE *out)
 {
 	const struct kmem_analysis *a = (const struct kmem_analysis *)base;
-	const struct kmem_totals *totals = kmem_sums_totals(a->sums);
 
-	text_print_head(out, base->config.reader, totals->records, duration_ns(totals), LABEL);
-	print_totals(out, a);
+	if (base->options.verbose)
+		print_sums(out, a);
+	if (a->invalid)
+		fprintf(out, "%-*s%s of unknown kind left out; see sonde check\n", LABEL, "Invalid",
+			text_number(a->invalid, "record").s);
 	print_table(out, a);
 }
 
@@ -219,52 +306,20 @@ static int put_count(json_t *object, const char *key, uint64_t value)
 	return json_object_set_new(object, key, json_from_count(value));
 }
 
-static int put_sums(json_t *object, const struct kmem_group *group)
-{
-	/* Two decimals; more would be noise. */
-	double percent = (double)(int)(kmem_fragmentation(group) * 100 + 0.5) / 100;
-	int failed = put_count(object, "bytes_requested", group->bytes_requested);
-
-	failed |= put_count(object, "bytes_allocated", group->bytes_allocated);
-	failed |= json_object_set_new(object, "fragmentation_percent", json_real(percent));
-	failed |= put_count(object, "cross_cpu_frees", group->cross_cpu_frees);
-	failed |= put_count(object, "live_objects", group->live_objects);
-	return failed | put_count(object, "live_bytes", group->live_bytes);
-}
-
-static json_t *key_object(const struct kmem_analysis *a, uint64_t key)
-{
-	const struct sidecar *sidecar = trace_reader_sidecar(a->base.config.reader);
-	const struct sidecar_cache *cache;
-
-	switch (a->by) {
-	case KMEM_BY_CALLSITE:
-		return json_pack("{so ss}", "address", json_from_address(key), "symbol",
-				 sidecar_symbol_text(sidecar, key).s);
-	case KMEM_BY_CACHE:
-		cache = key < KMEM_NO_CACHE ? sidecar_cache(sidecar, (uint16_t)key) : NULL;
-		return json_pack("{ss so so}", "name", cache_text(sidecar, key).s, "object_size",
-				 json_from_count(cache ? cache->object_size : 0), "size",
-				 json_from_count(cache ? cache->size : 0));
-	case KMEM_BY_SIZE:
-		return json_pack("{so}", "bytes", json_from_count(key));
-	case KMEM_BY_POINTER:
-		break;
-	}
-	return json_pack("{so}", "address", json_from_address(key));
-}
-
 static json_t *groups_json(const struct kmem_analysis *a)
 {
 	json_t *array = json_array();
+	size_t top = a->base.options.top, n = groups_count(a->groups);
 	int failed = 0;
 
-	for (size_t i = 0; !failed && i < a->nr_shown; i++) {
-		const struct kmem_group *group = &a->groups[i];
-		json_t *item = key_object(a, group->key);
+	for (size_t i = 0; !failed && i < n && (!top || i < top); i++) {
+		const struct group *group = a->sorted[i];
+		json_t *item = groups_key_json(a->groups, group);
 
 		failed = put_count(item, "hits", group->hits);
-		failed |= put_sums(item, group);
+		failed |= group_put_sums(item, group);
+		failed |= put_count(item, "peak_bytes", group->peak_bytes);
+		failed |= put_count(item, "slab_bytes", group->slab_bytes);
 		failed |= json_array_append_new(array, item);
 	}
 	if (!failed)
@@ -275,25 +330,23 @@ static json_t *groups_json(const struct kmem_analysis *a)
 
 static int put_trace(json_t *root, const struct kmem_analysis *a)
 {
-	const struct kmem_totals *totals = kmem_sums_totals(a->sums);
-	const struct trace_reader *reader = a->base.config.reader;
-	const struct sidecar *sidecar = trace_reader_sidecar(reader);
+	const struct replay *replay = a->base.replay;
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 	const struct trace_info *info = sidecar ? &sidecar->info : &(struct trace_info){0};
-	int failed = text_json_losses(root, reader);
+	int failed = put_count(root, "records", replay->records);
 
-	failed |= put_count(root, "records", totals->records);
-	failed |= put_count(root, "other_events", a->base.passed_over);
-	failed |= put_count(root, "vcpus", trace_reader_nr_vcpus(reader));
-	failed |= put_count(root, "duration_ns", duration_ns(totals));
-	failed |= put_count(root, "unknown_frees", totals->unknown_frees);
-	failed |= put_count(root, "missed_frees", totals->missed_frees);
-	failed |= put_count(root, "invalid_records", totals->invalid);
+	failed |= put_count(root, "other_events", replay->others);
+	failed |= put_count(root, "vcpus", trace_reader_nr_vcpus(replay->reader));
+	failed |= put_count(root, "duration_ns", replay_duration_ns(replay));
+	failed |= put_count(root, "unknown_frees", a->unknown_frees);
+	failed |= put_count(root, "missed_frees", a->missed_frees);
+	failed |= put_count(root, "invalid_records", a->invalid);
 	failed |= json_object_set_new(root, "guest", json_string(info->banner));
 	failed |= json_object_set_new(root, "ended", json_string(info->ended));
 	return failed | json_object_set_new(root, "mode", json_string(info->mode));
 }
 
-static json_t *families_json(const struct kmem_totals *totals)
+static json_t *families_json(const struct kmem_analysis *a)
 {
 	json_t *object = json_object();
 	int failed = 0;
@@ -301,8 +354,8 @@ static json_t *families_json(const struct kmem_totals *totals)
 	for (uint8_t type = 0; type < KMEM_TYPE_COUNT; type++) {
 		json_t *family = json_object();
 
-		failed |= put_count(family, "hits", totals->by_type[type].hits);
-		failed |= put_sums(family, &totals->by_type[type]);
+		failed |= put_count(family, "hits", a->by_type[type].hits);
+		failed |= group_put_sums(family, &a->by_type[type]);
 		failed |= json_object_set_new(object, kmem_type_name(type), family);
 	}
 	if (!failed)
@@ -311,38 +364,38 @@ static json_t *families_json(const struct kmem_totals *totals)
 	return NULL;
 }
 
-static json_t *print_json(const struct analysis *base)
+static const char *list_name(const struct grouping *by)
 {
 	static const char *const lists[] = {
-		[KMEM_BY_CALLSITE] = "call_sites",
-		[KMEM_BY_CACHE] = "caches",
-		[KMEM_BY_SIZE] = "sizes",
-		[KMEM_BY_POINTER] = "pointers",
+		[BY_CALLSITE] = "call_sites",    [BY_CACHE] = "caches",
+		[BY_TYPE] = "by_type",           [BY_SIZE] = "sizes",
+		[BY_SIZECLASS] = "size_classes", [BY_FUNCTION] = "functions",
+		[BY_MODULE] = "modules",         [BY_NODE] = "nodes",
+		[BY_VCPU] = "by_vcpu",           [BY_POINTER] = "pointers",
 	};
-	const struct kmem_analysis *a = (const struct kmem_analysis *)base;
-	const struct kmem_totals *totals = kmem_sums_totals(a->sums);
-	json_t *root = json_pack("{si}", "version", 1);
-	int failed = put_count(root, "alloc_events", totals->sum.hits);
 
-	failed |= put_count(root, "free_events", totals->free_events);
-	failed |= put_sums(root, &totals->sum);
+	return by->n == 1 ? lists[by->by[0]] : "combinations";
+}
+
+static int put_json(const struct analysis *base, json_t *root)
+{
+	const struct kmem_analysis *a = (const struct kmem_analysis *)base;
+	int failed = put_count(root, "alloc_events", a->sum.hits);
+
+	failed |= put_count(root, "free_events", a->frees);
+	failed |= group_put_sums(root, &a->sum);
 	failed |= put_trace(root, a);
-	failed |= json_object_set_new(root, "types", families_json(totals));
-	failed |= put_count(root, "groups", a->nr_groups);
-	failed |= json_object_set_new(root, lists[a->by], groups_json(a));
-	if (!failed)
-		return root;
-	json_decref(root);
-	return NULL;
+	failed |= json_object_set_new(root, "types", families_json(a));
+	failed |= put_count(root, "groups", groups_count(a->groups));
+	return failed | json_object_set_new(root, list_name(&base->options.by), groups_json(a));
 }
 
 const struct analysis_ops kmem_analysis = {
-	.words = {by_words, sort_words, kmem_type_names},
-	.wants = wants,
+	.about = "sums over allocations, by call site and so on",
 	.create = create,
-	.event = event,
+	.change = change,
 	.finish = finish,
 	.print_text = print_text,
-	.print_json = print_json,
+	.put_json = put_json,
 	.destroy = destroy,
 };

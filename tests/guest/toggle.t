@@ -121,8 +121,8 @@ sub test_ended {
 	is($report, 0, 'sonde report reads the trace');
 }
 
-use constant NAMED_SITE => qr/ \w+\+0x[0-9a-f]+\/0x[0-9a-f]+$/m;
-use constant NAMELESS_SITE => qr/ 0xffffffff[0-9a-f]{8}$/m;
+use constant NAMED_SITE => qr/ \w+\+0x[0-9a-f]+\/0x[0-9a-f]+ /;
+use constant NAMELESS_SITE => qr/ 0xffffffff[0-9a-f]{8} /;
 
 # -k names the functions of a trace that has lost its names.
 sub test_names_from_kernel {

@@ -6,23 +6,41 @@
 
 enum { MAX_ANALYSES = 16 };
 
+static void show(const struct analysis *analysis, FILE *out)
+{
+	json_t *root = json_object();
+
+	analysis->ops->print_text(analysis, out);
+	if (analysis->ops->put_json(analysis, root))
+		abort();
+	json_decref(root);
+}
+
 void consume_trace(struct trace_reader *reader)
 {
-	const struct analysis_config config = {.reader = reader, .choice = {1, 3, -1}, .top = 10};
+	const struct replay_view view = REPLAY_ALL;
+	const struct analysis_options options = {.dir = "trace",
+						 .by = {{BY_CACHE, BY_SIZE}, 2},
+						 .sort = MEASURE_FRAGMENTATION,
+						 .top = 10,
+						 .verbose = true};
 	struct analysis *analyses[MAX_ANALYSES];
+	struct replay replay;
 	size_t n = 0;
 	FILE *out = fopen("/dev/null", "w");
 
+	if (!out || replay_begin(&replay, reader, &view, NULL) || replay_select(&replay, NULL))
+		abort();
 	for (; analysis_table[n] && n < MAX_ANALYSES; n++) {
-		if (analysis_create(analysis_table[n], &config, &analyses[n], NULL))
+		if (analysis_create(analysis_table[n], &replay, &options, &analyses[n], NULL))
 			abort();
 	}
-	if (!out || analysis_run(reader, analyses, n, NULL))
+	if (replay_run(&replay, analyses, n, NULL))
 		abort();
 	for (size_t i = 0; i < n; i++) {
-		analyses[i]->ops->print_text(analyses[i], out);
-		json_decref(analyses[i]->ops->print_json(analyses[i]));
+		show(analyses[i], out);
 		analysis_destroy(analyses[i]);
 	}
+	replay_close(&replay);
 	fclose(out);
 }

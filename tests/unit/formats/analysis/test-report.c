@@ -46,7 +46,7 @@ static json_t *report(const char *dir, const char *option, const char *value)
 /* Every key that design.md, section 6, promises, with its value. */
 static void test_json(const char *dir)
 {
-	json_t *root = report(dir, NULL, NULL);
+	json_t *root = report(dir, "--sort", "bytes");
 	const char *address = NULL, *symbol = NULL;
 	json_int_t n[15] = {0};
 	double percent = -1, site_percent = -1;
@@ -85,14 +85,26 @@ static void test_options(const char *dir)
 		size_t count;
 		const char *key, *first;
 	} rows[] = {
-		{"--by", "cache", "caches", 2, "name", "(pages)"},
+		{"--by", "cache", "caches", 2, "name", "dentry"},
 		{"--by", "size", "sizes", 2, NULL, NULL},
-		{"--by", "pointer", "pointers", 3, "address", "0x3000"},
+		{"--by", "pointer", "pointers", 3, "address", "0x200"},
+		{"--by", "function", "functions", 2, "function", "d_alloc"},
+		{"--by", "module", "modules", 2, "module", "(kernel)"},
+		{"--by", "vcpu", "by_vcpu", 1, NULL, NULL},
+		{"--by", "cache,callsite", "combinations", 2, "symbol", "d_alloc+0x10/0x100"},
+		{"--by", "type,pointer", "combinations", 3, "pointer", "0x200"},
 		{"--sort", "hits", "call_sites", 2, "address", "0x1010"},
 		{"--sort", "live", "call_sites", 2, "address", "0x1010"},
-		{"--top", "1", "call_sites", 1, "address", "0x2000"},
-		{"--top", "0", "call_sites", 2, "address", "0x2000"},
+		{"--sort", "bytes", "call_sites", 2, "address", "0x2000"},
+		{"--top", "1", "call_sites", 1, "address", "0x1010"},
+		{"--top", "0", "call_sites", 2, "address", "0x1010"},
 		{"--type", "cache", "call_sites", 1, "address", "0x1010"},
+		{"--filter", "bytes_req == 4096", "call_sites", 1, "address", "0x2000"},
+		{"--filter", "call_site.function == d_alloc", "call_sites", 1, "address", "0x1010"},
+		{"--vcpu", "1", "call_sites", 0, NULL, NULL},
+		{"--time", ",2.5", "call_sites", 1, "address", "0x1010"},
+		{"--time", "2.5,", "call_sites", 2, "address", "0x1010"},
+		{"--instance", "kmem", "call_sites", 2, "address", "0x1010"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -108,27 +120,82 @@ static void test_options(const char *dir)
 	}
 }
 
+static void has_lines(const char *const *argv, const char *const *wanted, size_t n)
+{
+	struct verb_result result = verb_run(cmd_report, argv);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!ok(strstr(result.out, wanted[i]), "text has the line: %.*s",
+			(int)strcspn(wanted[i], "\n"), wanted[i]))
+			tap_diag("%s", result.out);
+	}
+	ok(!strchr(result.out, '\033'), "output to a file has no colour");
+	verb_result_deinit(&result);
+}
+
 static void test_text(const char *dir)
 {
 	static const char *const wanted[] = {
 		"Linux version 6.1.0-test\n",
 		"5 records of 2 vCPUs in 3.500 s, trap mode, from the first allocation on\n",
+		"Memory              192 B  live at the end, each byte counted once\n",
+		"  outside           192 B  of objects in pages that were allocated outside the "
+		"trace\n",
+		"peak 4.4 KiB at 3.000 s, 2.000 s into the trace\n",
+		"Grows         nothing grows all the time\n",
+		"Lost          6 records: not written\n",
+		"Bound         live sums are at most 6 objects too high, by at most 192 B,",
+		"\n LIVE  CALL SITE           WASTED  OBJECTS  ALLOCS     PEAK  ALLOCS/S  LIFETIME "
+		" "
+		"CROSS-CPU\n",
+		"\n192 B  d_alloc+0x10/0x100     2 B        1       2    384 B       0.6     3.5 s "
+		" "
+		"        1\n",
+	};
+	static const char *const verbose[] = {
 		"3 of 4.4 KiB requested, 4.4 KiB allocated: 0.1 % internal fragmentation\n",
 		"Frees         2, 1 of them on another vCPU\n",
-		"Live          1 object of 192 B at the end\n",
-		"Lost          6 records: not written\n",
-		("           2       380 B       384 B     1.0           1           1       192 B "
-		 " "
-		 "d_alloc+0x10/0x100\n"),
 	};
-	const char *argv[] = {"report", dir, NULL};
-	struct verb_result result = verb_run(cmd_report, argv);
 
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-		ok(strstr(result.out, wanted[i]), "text has the line: %.*s",
-		   (int)strcspn(wanted[i], "\n"), wanted[i]);
-	ok(!strchr(result.out, '\033'), "output to a file has no colour");
-	verb_result_deinit(&result);
+	has_lines((const char *const[]){"report", dir, NULL}, wanted,
+		  sizeof(wanted) / sizeof(wanted[0]));
+	has_lines((const char *const[]){"report", "-v", dir, NULL}, verbose,
+		  sizeof(verbose) / sizeof(verbose[0]));
+}
+
+static void test_history(const char *dir)
+{
+	static const char *const wanted[] = {
+		"1.000000000  d_alloc+0x10/0x100  alloc     0   0x100    192",
+		"4.500000000  0x5000              free      1   0x100    192  3.5 s  dentry",
+	};
+
+	has_lines((const char *const[]){"report", "--history", "0x1BF", dir, NULL}, wanted, 2);
+}
+
+/* What was older is live in a window, and not counted. */
+static void test_window(const char *dir)
+{
+	json_t *root = report(dir, "--time", "1.5,4.2");
+	json_int_t hits = 0, live = 0, records = 0;
+
+	ok(!json_unpack(root, "{s:I s:I s:I}", "alloc_events", &hits, "live_bytes", &live,
+			"records", &records) &&
+		   hits == 2 && live == 384 && records == 3,
+	   "a window counts its own events, and what was live at its end");
+	json_decref(root);
+	root = report(dir, "--older", "2s");
+	ok(!json_unpack(json_array_get(json_object_get(root, "call_sites"), 0), "{s:I}",
+			"live_bytes", &live) &&
+		   live == 192,
+	   "--older shows what is live for long");
+	json_decref(root);
+	root = report(dir, "--older", "3s");
+	ok(!json_unpack(json_array_get(json_object_get(root, "call_sites"), 0), "{s:I}",
+			"live_bytes", &live) &&
+		   live == 0,
+	   "and not what is younger");
+	json_decref(root);
 }
 
 /* A directory of a kmemtrace kernel has records only; a broken sidecar is no better. */
@@ -141,7 +208,7 @@ static void test_no_sidecar(const char *dir)
 	result = verb_run(cmd_report, argv);
 	is_u64((uint64_t)result.status, 0, "a broken sidecar does not prevent a report");
 	ok(strstr(result.out, "not valid JSON"), "text says that the sidecar is broken");
-	ok(strstr(result.out, "  0x1010\n"), "call sites without symbols are addresses");
+	ok(strstr(result.out, "  0x1010  "), "call sites without symbols are addresses");
 	ok(strstr(result.out, "Lost          unknown"),
 	   "text says that losses are unknown without a sidecar");
 	verb_result_deinit(&result);
@@ -184,17 +251,35 @@ static void test_usage(void)
 		 2,
 		 "-n takes a number",
 		 "--top without a number exits with 2"},
-		{{"report", "--by", "type", "x"},
+		{{"report", "--by", "cache,task", "x"},
 		 2,
-		 "--by takes callsite, cache, size or pointer, not 'type'",
+		 "--by takes callsite, cache, type, size, sizeclass, function, module, node, vcpu "
+		 "or "
+		 "pointer, not 'task'",
 		 "an unknown word exits with 2"},
+		{{"report", "--by", "cache,cache,cache,cache,cache", "x"},
+		 2,
+		 "--by takes at most 4 words",
+		 "too many words exit with 2"},
 		{{"report", "--sort", "", "x"},
 		 2,
-		 "--sort takes hits, bytes, requested, fragmentation, cross-cpu or live, not ''",
+		 "--sort takes hits, ",
 		 "an empty word exits with 2"},
-		{{"report", "-a", "leaks", "x"},
+		{{"report", "--measures", "live,size", "x"},
 		 2,
-		 "-a takes kmem or check, not 'leaks'",
+		 "--measures takes hits, ",
+		 "an unknown column exits with 2"},
+		{{"report", "--history", "here", "x"},
+		 2,
+		 "'here' is not an address",
+		 "a pointer that is none exits with 2"},
+		{{"report", "--since", "5", "x"},
+		 2,
+		 "--since takes init, not '5'; for a time, use --time 5,",
+		 "another beginning than init exits with 2"},
+		{{"report", "-a", "nothing", "x"},
+		 2,
+		 "-a takes kmem, ",
 		 "an unknown analysis exits with 2"},
 		{{"report", "-acheck", "-bsize", "x"},
 		 2,
@@ -230,6 +315,8 @@ int main(void)
 	test_json(dir.path);
 	test_options(dir.path);
 	test_text(dir.path);
+	test_history(dir.path);
+	test_window(dir.path);
 	test_no_sidecar(dir.path);
 	test_cut(dir.path);
 	test_usage();

@@ -84,13 +84,12 @@ static void check_text(const char *dir, enum counter_id id)
 {
 	const struct counter *counter = &counter_table[id];
 	const char *shown = counter->is_ns ? duration : counter->is_bytes ? bytes : count;
-	const char *argv[] = {"report", dir, NULL};
+	const char *argv[] = {"report", "-v", dir, NULL};
 	struct verb_result result = verb_run(cmd_report, argv);
 
 	ok(strstr(result.out, shown), "sonde report shows %s", counter->key);
 	verb_result_deinit(&result);
-	argv[0] = "check";
-	result = verb_run(cmd_check, argv);
+	result = verb_run(cmd_check, (const char *const[]){"check", dir, NULL});
 	ok(!is_about_loss(id) == !strstr(result.out, shown),
 	   "sonde check shows %s if events are missing by it", counter->key);
 	verb_result_deinit(&result);

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The first screen of `sonde report`: where memory is, its course, and what to look at next. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/analysis/analysis.h"
+#include "formats/analysis/sites.h"
+#include "formats/base/json.h"
+#include "formats/report/table.h"
+#include "formats/report/trace-text.h"
+
+enum { LABEL = 14, LISTED = 3, SPARKS = 40 };
+
+struct overview {
+	struct analysis base;
+	struct sites sites;
+	struct course course; /* of live bytes; without steps: no record yet */
+	uint64_t peak_bytes;
+	int64_t peak_ns;
+	/* when finished: origins, the first ones */
+	uint32_t growing[LISTED], wasting[LISTED], churning[LISTED];
+	size_t nr_growing, nr_wasting, nr_churning;
+};
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static void destroy(struct analysis *base)
+{
+	struct overview *o = (struct overview *)base;
+
+	sites_deinit(&o->sites);
+	course_deinit(&o->course);
+	free(o);
+}
+
+static int create(const struct replay *replay, const struct analysis_options *options,
+		  struct analysis **out, struct error *err)
+{
+	struct overview *o = calloc(1, sizeof(*o));
+
+	(void)options;
+	if (!o)
+		return error_set(err, ENOMEM, "out of memory");
+	sites_init(&o->sites, replay);
+	*out = &o->base;
+	return 0;
+}
+
+/* Of a part of the allocations, nothing says what pages the slabs take for them. */
+static uint64_t live_bytes(const struct overview *o)
+{
+	const struct replay *replay = o->base.replay;
+
+	return replay->selects ? o->sites.used_bytes : heap_live_bytes(replay->heap);
+}
+
+static int change(struct analysis *base, const struct heap_change *change)
+{
+	struct overview *o = (struct overview *)base;
+	const struct replay *replay = base->replay;
+	uint64_t live;
+
+	if (change->object && sites_add(&o->sites, change))
+		return -ENOMEM;
+	if (!replay->in_window || !change->object)
+		return 0;
+	if (!o->course.steps && course_init(&o->course, COURSE_STEPS, replay->first_ns))
+		return -ENOMEM;
+	live = live_bytes(o);
+	course_put(&o->course, change->record->timestamp, live);
+	if (live > o->peak_bytes) {
+		o->peak_bytes = live;
+		o->peak_ns = change->record->timestamp;
+	}
+	return 0;
+}
+
+/* --- what stands out ------------------------------------------------------------------------- */
+
+/* Bytes per second of what only ever grows, and by an amount that matters. */
+static double growth(const struct sites *sites, const struct site *site)
+{
+	const double least = 16384, least_share = 1.0 / 1024;
+	struct course_trend trend = site_trend(sites, site);
+	double grown = trend.per_s * (double)replay_duration_ns(sites->replay) / 1e9;
+
+	if (grown < least || grown < least_share * (double)sites->used_bytes)
+		return 0;
+	return course_only_grows(&trend) ? trend.per_s : 0;
+}
+
+static double waste(const struct sites *sites, const struct site *site)
+{
+	(void)sites;
+	return (double)site->live_bytes - (double)site->live_requested;
+}
+
+/* Allocations of what mostly lives for short. */
+static double churn(const struct sites *sites, const struct site *site)
+{
+	const double short_ns = 1e8;
+
+	(void)sites;
+	if (site->frees < site->hits / 10 * 9 || site_median_life_ns(site) > short_ns)
+		return 0;
+	return (double)site->frees;
+}
+
+static int finish(struct analysis *base)
+{
+	struct overview *o = (struct overview *)base;
+
+	o->nr_growing = sites_top(&o->sites, growth, o->growing, LISTED);
+	o->nr_wasting = sites_top(&o->sites, waste, o->wasting, LISTED);
+	o->nr_churning = sites_top(&o->sites, churn, o->churning, LISTED);
+	return 0;
+}
+
+struct cache_waste {
+	uint16_t id;
+	uint64_t bytes;
+};
+
+/* The caches whose slabs have most room left. Returns how many. */
+static size_t wasting_caches(const struct overview *o, struct cache_waste *out, size_t n)
+{
+	size_t found = 0;
+
+	for (unsigned int id = 0; id <= UINT16_MAX; id++) {
+		const struct heap_cache *cache = heap_cache(o->base.replay->heap, (uint16_t)id);
+		struct cache_waste this;
+		size_t at = found;
+
+		if (!cache || cache->slabs.bytes <= cache->objects.bytes)
+			continue;
+		this = (struct cache_waste){(uint16_t)id,
+					    cache->slabs.bytes - cache->objects.bytes};
+		for (; at && out[at - 1].bytes < this.bytes; at--) {
+			if (at < n)
+				out[at] = out[at - 1];
+		}
+		if (at < n)
+			out[at] = this;
+		found += found < n;
+	}
+	return found;
+}
+
+static struct text cache_name(const struct overview *o, uint16_t id)
+{
+	const struct sidecar_cache *cache =
+		sidecar_cache(trace_reader_sidecar(o->base.replay->reader), id);
+	struct text out;
+
+	if (cache && id)
+		snprintf(out.s, sizeof(out.s), "%s", cache->name);
+	else
+		snprintf(out.s, sizeof(out.s), "cache %u", id);
+	return out;
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+static void print_part(FILE *out, int depth, const char *label, uint64_t bytes, const char *what)
+{
+	fprintf(out, "%*s%-*s%11s  %s\n", depth, "", LABEL - depth, label, text_bytes(bytes).s,
+		what);
+}
+
+static void print_slabs(FILE *out, const struct heap_totals *totals)
+{
+	const struct heap_sum *slabs = &totals->pages[HEAP_SLAB];
+	const struct heap_sum *objects = &totals->objects[HEAP_IN_SLAB];
+	char text[256];
+
+	snprintf(text, sizeof(text), "of these in %.40s; %.40s of that in %.40s",
+		 text_number(slabs->objects, "slab").s, text_bytes(objects->bytes).s,
+		 text_number(objects->objects, "object").s);
+	print_part(out, 4, "slabs", slabs->bytes, text);
+}
+
+static void print_pages(FILE *out, const struct heap_totals *totals, uint64_t pages)
+{
+	const struct heap_sum *large = &totals->pages[HEAP_LARGE];
+	char text[160];
+
+	print_part(out, 2, "pages", pages, "from the page allocator");
+	print_slabs(out, totals);
+	snprintf(text, sizeof(text), "of these in %.40s of kmalloc(), each too large for a slab",
+		 text_number(large->objects, "block").s);
+	if (large->objects)
+		print_part(out, 4, "large", large->bytes, text);
+	print_part(out, 4, "others", totals->pages[HEAP_PLAIN].bytes,
+		   "of these: user memory, page cache, page tables, stacks, vmalloc");
+}
+
+static void print_memory(FILE *out, const struct overview *o)
+{
+	const struct replay *replay = o->base.replay;
+	const struct heap_totals *totals = heap_totals(replay->heap);
+	uint64_t pages = heap_live_bytes(replay->heap) - totals->objects[HEAP_OUTSIDE].bytes;
+
+	if (replay->selects) {
+		print_part(out, 0, "Memory", o->sites.used_bytes,
+			   "live at the end, of the allocations that you selected");
+		return;
+	}
+	print_part(out, 0, "Memory", heap_live_bytes(replay->heap),
+		   "live at the end, each byte counted once");
+	print_pages(out, totals, pages);
+	if (totals->objects[HEAP_OUTSIDE].bytes)
+		print_part(out, 2, "outside", totals->objects[HEAP_OUTSIDE].bytes,
+			   "of objects in pages that were allocated outside the trace");
+}
+
+static void print_course(FILE *out, const struct overview *o)
+{
+	const struct replay *replay = o->base.replay;
+	struct course_step steps[SPARKS];
+	uint64_t values[SPARKS];
+
+	if (!o->course.steps)
+		return;
+	course_resample(&o->course, replay->last_ns, steps, SPARKS);
+	for (size_t i = 0; i < SPARKS; i++)
+		values[i] = steps[i].peak;
+	fprintf(out, "%-*s%s  peak %s at %.3f s, %.3f s into the trace\n", LABEL, "Course",
+		sparkline(values, SPARKS).s, text_bytes(o->peak_bytes).s, (double)o->peak_ns / 1e9,
+		(double)((uint64_t)o->peak_ns - (uint64_t)replay->first_ns) / 1e9);
+}
+
+static void print_growing(FILE *out, const struct overview *o)
+{
+	const struct replay *replay = o->base.replay;
+
+	if (!o->nr_growing)
+		fprintf(out, "%-*snothing grows all the time\n", LABEL, "Grows");
+	for (size_t i = 0; i < o->nr_growing; i++) {
+		const struct site *site = &o->sites.all[o->growing[i]];
+		struct course_trend trend = site_trend(&o->sites, site);
+
+		fprintf(out, "%-*s%9s/s  %s, %s live; a line fits with R2 %.2f\n", LABEL,
+			i ? "" : "Grows", text_bytes((uint64_t)trend.per_s).s,
+			site_text(replay, o->growing[i]).s, text_bytes(site->live_bytes).s,
+			trend.confidence);
+	}
+}
+
+/* A line of items, as many as fit. */
+struct line {
+	FILE *out;
+	size_t used, width, n;
+};
+
+static void begin_line(struct line *line, FILE *out, const char *label, uint64_t bytes,
+		       const char *what)
+{
+	size_t width = terminal_width(out);
+
+	*line = (struct line){.out = out, .width = width ? width : 132};
+	line->used = (size_t)fprintf(out, "%-*s%11s  %s", LABEL, label, text_bytes(bytes).s, what);
+}
+
+static void add_item(struct line *line, struct text name, uint64_t bytes)
+{
+	struct text amount = text_bytes(bytes);
+	size_t size = strlen(name.s) + strlen(amount.s) + 3;
+
+	if (line->used + size > line->width)
+		return;
+	fprintf(line->out, "%s%s %s", line->n++ ? ", " : ": ", name.s, amount.s);
+	line->used += size;
+}
+
+static void print_wasting_caches(FILE *out, const struct overview *o)
+{
+	const struct heap_totals *totals = heap_totals(o->base.replay->heap);
+	struct cache_waste caches[LISTED] = {{0}};
+	size_t n = wasting_caches(o, caches, LISTED);
+	uint64_t slabs = totals->pages[HEAP_SLAB].bytes;
+	uint64_t objects = totals->objects[HEAP_IN_SLAB].bytes;
+	struct line line;
+
+	begin_line(&line, out, "Wasted", slabs > objects ? slabs - objects : 0, "is room in slabs");
+	for (size_t i = 0; i < n; i++)
+		add_item(&line, cache_name(o, caches[i].id), caches[i].bytes);
+	fputc('\n', out);
+}
+
+static void print_wasting_sites(FILE *out, const struct overview *o, const char *label)
+{
+	struct line line;
+	double sum = 0;
+
+	for (size_t i = 0; i < o->sites.n; i++)
+		sum += waste(&o->sites, &o->sites.all[i]);
+	begin_line(&line, out, label, sum > 0 ? (uint64_t)sum : 0, "was not requested");
+	for (size_t i = 0; i < o->nr_wasting; i++)
+		add_item(&line, site_text(o->base.replay, o->wasting[i]),
+			 (uint64_t)waste(&o->sites, &o->sites.all[o->wasting[i]]));
+	fputc('\n', out);
+}
+
+static void print_churning(FILE *out, const struct overview *o)
+{
+	const struct replay *replay = o->base.replay;
+	double seconds = (double)replay_duration_ns(replay) / 1e9;
+
+	for (size_t i = 0; i < o->nr_churning; i++) {
+		const struct site *site = &o->sites.all[o->churning[i]];
+
+		fprintf(out, "%-*s%9.0f/s  %s, %s each, which live for %s (median)\n", LABEL,
+			i ? "" : "Churns", seconds > 0 ? (double)site->hits / seconds : 0,
+			site_text(replay, o->churning[i]).s,
+			text_bytes(site->hits ? site->allocated / site->hits : 0).s,
+			measure_duration(site_median_life_ns(site)).s);
+	}
+}
+
+/* The command that shows more of what stands out: where much is room in slabs, their caches. */
+static void print_next(FILE *out, const struct overview *o)
+{
+	const struct heap_totals *totals = heap_totals(o->base.replay->heap);
+	const char *dir = o->base.options.dir;
+	double room = (double)totals->pages[HEAP_SLAB].bytes -
+		      (double)totals->objects[HEAP_IN_SLAB].bytes;
+
+	if (room * 4 > (double)heap_live_bytes(o->base.replay->heap))
+		fprintf(out, "%-*ssonde report --by cache --sort wasted %s\n", LABEL, "Next", dir);
+	else
+		fprintf(out, "%-*ssonde report --since init --by cache,callsite %s\n", LABEL,
+			"Next", dir);
+}
+
+static void print_head(FILE *out, const struct replay *replay)
+{
+	text_print_head(out, replay->reader, replay->records, replay_duration_ns(replay), LABEL);
+	if (replay->nr_instances > 1)
+		fprintf(out, "%-*s%s, one of %zu of kmem; --instance names another\n", LABEL,
+			"Instance", replay->instance->name, replay->nr_instances);
+}
+
+static void print_text(const struct analysis *base, FILE *out)
+{
+	const struct overview *o = (const struct overview *)base;
+
+	print_head(out, base->replay);
+	print_memory(out, o);
+	print_course(out, o);
+	print_growing(out, o);
+	if (!base->replay->selects)
+		print_wasting_caches(out, o);
+	print_wasting_sites(out, o, base->replay->selects ? "Wasted" : "");
+	print_churning(out, o);
+	text_print_losses(out, base->replay->reader, LABEL);
+	replay_print_bound(base->replay, out, LABEL);
+	print_next(out, o);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+static json_t *sum_json(const struct heap_sum *sum)
+{
+	return json_pack("{so so}", "count", json_from_count(sum->objects), "bytes",
+			 json_from_count(sum->bytes));
+}
+
+static json_t *memory_json(const struct overview *o)
+{
+	const struct heap_totals *totals = heap_totals(o->base.replay->heap);
+
+	return json_pack("{so so so so so so so so so}", "live_bytes",
+			 json_from_count(heap_live_bytes(o->base.replay->heap)), "selected_bytes",
+			 json_from_count(o->sites.used_bytes), "slabs",
+			 sum_json(&totals->pages[HEAP_SLAB]), "large_kmalloc",
+			 sum_json(&totals->pages[HEAP_LARGE]), "other_pages",
+			 sum_json(&totals->pages[HEAP_PLAIN]), "objects_in_slabs",
+			 sum_json(&totals->objects[HEAP_IN_SLAB]), "objects_outside",
+			 sum_json(&totals->objects[HEAP_OUTSIDE]), "peak_bytes",
+			 json_from_count(o->peak_bytes), "peak_ns", json_integer(o->peak_ns));
+}
+
+static json_t *course_json(const struct overview *o)
+{
+	struct course_step steps[SPARKS];
+	json_t *array = json_array();
+
+	if (!o->course.steps)
+		return array;
+	course_resample(&o->course, o->base.replay->last_ns, steps, SPARKS);
+	for (size_t i = 0; i < SPARKS; i++)
+		json_array_append_new(array, json_from_count(steps[i].last));
+	return array;
+}
+
+/* Origins, each with a value under its key. */
+static json_t *list_json(const struct overview *o, const uint32_t *origins, size_t n,
+			 const char *key, site_value_fn *value)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *item = site_json(o->base.replay, origins[i]);
+		double number = value(&o->sites, &o->sites.all[origins[i]]);
+
+		json_object_set_new(item, key, json_from_count((uint64_t)number));
+		json_array_append_new(array, item);
+	}
+	return array;
+}
+
+static int put_json(const struct analysis *base, json_t *root)
+{
+	const struct overview *o = (const struct overview *)base;
+	int failed = json_object_set_new(root, "memory", memory_json(o));
+
+	failed |= json_object_set_new(root, "course", course_json(o));
+	failed |= json_object_set_new(
+		root, "growing",
+		list_json(o, o->growing, o->nr_growing, "bytes_per_second", growth));
+	failed |= json_object_set_new(
+		root, "wasting", list_json(o, o->wasting, o->nr_wasting, "wasted_bytes", waste));
+	return failed |
+	       json_object_set_new(root, "churning",
+				   list_json(o, o->churning, o->nr_churning, "frees", churn));
+}
+
+const struct analysis_ops overview_analysis = {
+	.about = "where memory is, what grows, what is wasted, what churns",
+	.create = create,
+	.change = change,
+	.finish = finish,
+	.print_text = print_text,
+	.put_json = put_json,
+	.destroy = destroy,
+};

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_ANALYSIS_REPLAY_H
+#define SONDE_FORMATS_ANALYSIS_REPLAY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "formats/base/error.h"
+#include "formats/cli/options.h"
+#include "formats/heap/heap.h"
+#include "formats/trace/reader.h"
+
+/*
+ * One pass over a trace in the order of time. It keeps the guest's heap, and tells any number of
+ * analyses (analysis.h) of events and of the heap's changes. Memory grows with live objects and
+ * groups, not with the length of the trace.
+ */
+
+/* What part of a trace the user asks about. */
+struct replay_view {
+	const char *kernel;     /* image to name functions after; NULL: none */
+	const char *instance;   /* of the kmem tracer, by name; NULL: the first */
+	const char *filter;     /* of allocations (formats/event/filter.h); NULL: all */
+	unsigned int type;      /* enum kmem_type_id of allocations; KMEM_TYPE_COUNT: all */
+	struct cli_vcpus vcpus; /* that allocate */
+	struct cli_time_range time;
+	bool since_init; /* from where the guest's init begins */
+	bool follow;     /* while the trace is recorded */
+};
+#define REPLAY_ALL ((struct replay_view){.type = KMEM_TYPE_COUNT, .time = CLI_ALL_TIME})
+
+/* The rows of these options, for a verb's tables. */
+extern const struct cli_option replay_view_options[];
+
+struct analysis;
+
+struct replay {
+	/* For analyses: */
+	struct trace_reader *reader;
+	struct heap *heap;
+	const struct trace_instance *instance; /* whose events feed the heap; NULL: there is none */
+	size_t nr_instances;                   /* of the kmem tracer that the trace has */
+	bool selects;                          /* some allocations are not selected */
+	int64_t from_ns;                       /* the window's begin; INT64_MIN: the trace's */
+	bool in_window;                        /* the current event is one of the window */
+	uint64_t records;                      /* of the instance, in the window */
+	int64_t first_ns, last_ns; /* their smallest and greatest time; 0 without records */
+	uint64_t others;           /* events of other tracers and instances, in the window */
+	/* The replay's own: */
+	const struct replay_view *view;
+	struct replay_parts *parts;
+	struct analysis **analyses;
+	size_t nr_analyses;
+};
+
+/* Open the trace `dir`. Replay_close() is to be called also on failure. `view` must outlive it. */
+int replay_open(struct replay *replay, const char *dir, const struct replay_view *view,
+		struct error *err);
+/* The same on a reader, which stays the caller's. */
+int replay_begin(struct replay *replay, struct trace_reader *reader, const struct replay_view *view,
+		 struct error *err);
+void replay_close(struct replay *replay);
+
+/* Find the instance, and bind the filter. An error is one of the command line. */
+int replay_select(struct replay *replay, struct error *err);
+
+/* Read a fresh reader to its end, or to the end of the window. */
+int replay_run(struct replay *replay, struct analysis **analyses, size_t n, struct error *err);
+
+/* Read what has come since. Returns 1; 0 if the recorder has ended; -errno. */
+int replay_follow(struct replay *replay, struct analysis **analyses, size_t n, struct error *err);
+
+/* From the first record to the last, in ns. */
+uint64_t replay_duration_ns(const struct replay *replay);
+
+/*
+ * How much the results can be wrong because of events that are missing from the trace: live sums
+ * have at most `objects` too many, with at most `bytes`, and lack at most as many objects.
+ */
+struct replay_bound {
+	bool is_bounded; /* else the trace has gaps, and nothing says how much is missing */
+	uint64_t objects, bytes;
+};
+struct replay_bound replay_bound(const struct replay *replay);
+
+/* "Bound", a line, unless the results are exact. */
+void replay_print_bound(const struct replay *replay, FILE *out, int indent);
+/* "bound" and "instance", if an analysis is told of the heap. Returns 0, or -1 without memory. */
+int replay_put_json(const struct replay *replay, json_t *root);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The options with which users say what part of a trace they ask about. */
+#include <string.h>
+#include "formats/analysis/replay.h"
+#include "formats/cli/cli.h"
+
+static int store_since(const char *verb, const struct cli_option *option, const char *text,
+		       void *field)
+{
+	if (strcmp(text, "init"))
+		return cli_usage(verb, "%s takes init, not '%s'; for a time, use --time %s,",
+				 cli_label(option).text, text, text);
+	*(bool *)field = true;
+	return CLI_OK;
+}
+
+const struct cli_option replay_view_options[] = {
+	{.name = "type",
+	 .letter = 't',
+	 .value = "TYPE",
+	 .help = "only objects of kmalloc, cache or pages",
+	 .store = cli_store_choice,
+	 .words = kmem_type_names,
+	 .offset = offsetof(struct replay_view, type)},
+	{.name = "filter",
+	 .letter = 'f',
+	 .value = "EXPR",
+	 .help = "only objects whose allocation matches, in ftrace's grammar:\n"
+		 "'bytes_req > 4096 && call_site ~ \"ext4_*\"'",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct replay_view, filter)},
+	CLI_VCPU_OPTION(struct replay_view, "only objects that these vCPUs allocated: 0,2-3"),
+	{.name = "time",
+	 .value = "FROM,TO",
+	 .help = "what happened from FROM to before TO seconds of the trace clock,\n"
+		 "and what was live then; either may be left out",
+	 .store = cli_store_time_range,
+	 .offset = offsetof(struct replay_view, time)},
+	{.name = "since",
+	 .value = "init",
+	 .help = "what happened since the guest began to run its init",
+	 .store = store_since,
+	 .offset = offsetof(struct replay_view, since_init)},
+	{.name = "instance",
+	 .letter = 'i',
+	 .value = "NAME",
+	 .help = "of several kmem instances in the trace, this one; default: the first",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct replay_view, instance)},
+	{.name = "follow",
+	 .letter = 'F',
+	 .help = "go on while the trace is being recorded; on a terminal, show the\n"
+		 "state each second",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct replay_view, follow)},
+	CLI_KERNEL_OPTION(struct replay_view),
+	{.name = NULL},
+};

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/report/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include "formats/cli/cli.h"
+
+enum { MAX_COLUMNS = 24, GAP = 2, NAME_MIN = 24 };
+
+struct table {
+	bool failed;
+	size_t nr_columns;
+	bool is_name[MAX_COLUMNS];
+	size_t nr_cells, room;
+	char **cells; /* the titles first */
+};
+
+struct table *table_create(void)
+{
+	return calloc(1, sizeof(struct table));
+}
+
+void table_destroy(struct table *table)
+{
+	if (!table)
+		return;
+	for (size_t i = 0; i < table->nr_cells; i++)
+		free(table->cells[i]);
+	free(table->cells);
+	free(table);
+}
+
+void table_add_column(struct table *table, const char *title, bool is_name)
+{
+	if (table->nr_columns == MAX_COLUMNS)
+		return;
+	table->is_name[table->nr_columns++] = is_name;
+	table_add_cell(table, title);
+}
+
+void table_add_cell(struct table *table, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (copy && table->nr_cells == table->room) {
+		size_t room = table->room ? 2 * table->room : 64;
+		char **bigger = reallocarray(table->cells, room, sizeof(*bigger));
+
+		if (bigger) {
+			table->cells = bigger;
+			table->room = room;
+		}
+	}
+	if (!copy || table->nr_cells == table->room) {
+		free(copy);
+		table->failed = true;
+		return;
+	}
+	table->cells[table->nr_cells++] = copy;
+}
+
+/* Characters of UTF-8. */
+static size_t width_of(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += ((unsigned char)*text & 0xc0) != 0x80;
+	return n;
+}
+
+size_t terminal_width(FILE *out)
+{
+	struct winsize size;
+
+	if (ioctl(fileno(out), TIOCGWINSZ, &size) || !size.ws_col)
+		return 0;
+	return size.ws_col;
+}
+
+struct layout {
+	size_t widths[MAX_COLUMNS], nr_columns;
+};
+
+static size_t total_width(const struct layout *layout)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < layout->nr_columns; i++)
+		sum += layout->widths[i] + (i ? GAP : 0);
+	return sum;
+}
+
+/* Names give way first, down to a width in which a function is still recognised. */
+static void narrow_names(const struct table *table, struct layout *layout, size_t width)
+{
+	for (size_t i = 0; i < layout->nr_columns; i++) {
+		size_t total = total_width(layout), *name = &layout->widths[i];
+
+		if (!table->is_name[i] || total <= width || *name <= NAME_MIN)
+			continue;
+		*name -= total - width < *name - NAME_MIN ? total - width : *name - NAME_MIN;
+	}
+}
+
+static struct layout lay_out(const struct table *table, size_t width)
+{
+	struct layout layout = {.nr_columns = table->nr_columns};
+	struct layout natural;
+
+	for (size_t i = 0; i < table->nr_cells; i++) {
+		size_t *most = &layout.widths[i % table->nr_columns], n = width_of(table->cells[i]);
+
+		*most = n > *most ? n : *most;
+	}
+	if (!width)
+		return layout;
+	natural = layout;
+	narrow_names(table, &layout, width);
+	while (total_width(&layout) > width && layout.nr_columns > 2) {
+		natural.nr_columns--;
+		layout = natural;
+		narrow_names(table, &layout, width);
+	}
+	return layout;
+}
+
+/* Of a name that is cut, the end is missing: "..". */
+static void print_cell(const struct table *table, const struct layout *layout, size_t column,
+		       const char *text, FILE *out)
+{
+	size_t width = layout->widths[column], has = width_of(text);
+	bool is_last = column + 1 == layout->nr_columns;
+
+	if (column)
+		fprintf(out, "%*s", GAP, "");
+	if (!table->is_name[column])
+		fprintf(out, "%*s%s", (int)(width - has), "", text);
+	else if (has > width)
+		fprintf(out, "%.*s..", (int)width - 2, text);
+	else
+		fprintf(out, "%s%*s", text, is_last ? 0 : (int)(width - has), "");
+}
+
+int table_print(const struct table *table, FILE *out)
+{
+	bool colour = cli_colour(out);
+	struct layout layout;
+
+	if (table->failed)
+		return -ENOMEM;
+	layout = lay_out(table, terminal_width(out));
+	for (size_t row = 0; row * table->nr_columns < table->nr_cells; row++) {
+		const bool is_head = !row && colour;
+
+		fputs(is_head ? "\033[1m" : "", out);
+		for (size_t i = 0; i < layout.nr_columns; i++)
+			print_cell(table, &layout, i, table->cells[row * table->nr_columns + i],
+				   out);
+		fputs(is_head ? "\033[0m\n" : "\n", out);
+	}
+	return 0;
+}
+
+/* --- sparklines ------------------------------------------------------------------------------ */
+
+static bool has_utf8(void)
+{
+	static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		const char *value = getenv(variables[i]);
+
+		if (value && *value)
+			return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+	}
+	return false;
+}
+
+struct sparkline sparkline(const uint64_t *values, size_t n)
+{
+	static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const letters[] = {"_", ".", "-", "~", "=", "+", "*", "#"};
+	const char *const *marks = has_utf8() ? blocks : letters;
+	struct sparkline line = {""};
+	uint64_t most = 1;
+	size_t used = 0;
+
+	for (size_t i = 0; i < n; i++)
+		most = values[i] > most ? values[i] : most;
+	for (size_t i = 0; i < n && i < SPARKLINE_MAX; i++) {
+		unsigned int height = (unsigned int)((double)values[i] / (double)most * 7 + 0.5);
+
+		used += (size_t)snprintf(line.s + used, sizeof(line.s) - used, "%s", marks[height]);
+	}
+	return line;
+}

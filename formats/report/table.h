@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_REPORT_TABLE_H
+#define SONDE_FORMATS_REPORT_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/*
+ * Tables that fit the terminal: columns are as wide as what is in them; where that is too much,
+ * names are cut, then the last columns are left out. Output to a file has all columns in full.
+ */
+struct table;
+
+/* NULL: no memory. All later failures are kept until table_print(). */
+struct table *table_create(void);
+/* NULL-safe. */
+void table_destroy(struct table *table);
+
+/* Columns first: numbers are aligned to the right, names to the left. Copies the title. */
+void table_add_column(struct table *table, const char *title, bool is_name);
+/* Then the cells, row by row. Copies. */
+void table_add_cell(struct table *table, const char *text);
+
+/* Titles and rows. Returns 0 or -ENOMEM. */
+int table_print(const struct table *table, FILE *out);
+
+/* The columns of a terminal; 0: the stream is none. */
+size_t terminal_width(FILE *out);
+
+enum { SPARKLINE_MAX = 64 };
+struct sparkline {
+	char s[3 * SPARKLINE_MAX + 1];
+};
+/* Values from 0 to their greatest as blocks of eight heights, with ASCII only where the locale has
+ * no UTF-8. n <= SPARKLINE_MAX. */
+struct sparkline sparkline(const uint64_t *values, size_t n);
+
+#endif
