@@ -184,7 +184,7 @@ void direct_retire(struct ring_engine *x);
 /* Move what is complete in the rings to the sinks, and tell the slots what was lost; returns how
  * many records. */
 uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock);
-/* The guest's clock learns from the oldest record of each ring; it has a tsc_seen(). */
+/* The guest's clock learns from the newest record of each ring; it has a tsc_seen(). */
 void direct_show_stamps(struct ring_engine *x);
 /* ring_show_life() for each group; returns whether all of them show it. */
 bool direct_show_life(struct ring_engine *x);
