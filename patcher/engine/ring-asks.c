@@ -205,6 +205,15 @@ int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome,
 	return ret;
 }
 
+bool asks_keep_jumps(const struct ring_engine *x)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < x->asks.n; i++)
+		any |= x->asks.jumps[i].applied;
+	return any;
+}
+
 int asks_begin(struct ring_engine *x, struct error *err)
 {
 	struct ring_asks *asks = &x->asks;

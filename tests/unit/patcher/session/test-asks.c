@@ -378,6 +378,8 @@ static void test_leaving_last(void)
 	   "a stop restores the text before the guest has left the memory");
 	ok(first_byte(FAKE_HIBERNATE) == JMP && fs.fg.nr_regions == 2,
 	   "but for the function that waits for the end");
+	ok(ring_engine_of(fs.session->ring_engine)->quiesce.policy.may_enter,
+	   "until the memory goes the task may come into it");
 	fs.fg.paused = false;
 	trace_session_start(fs.session, NULL, NULL); /* waits until the memory has gone */
 	trace_session_stop(fs.session, NULL);
@@ -395,6 +397,8 @@ static void test_spinning(void)
 	ok(!trace_session_stop(fs.session, NULL), "a stop while a kprobe waits for an answer");
 	ok(first_byte(FAKE_PREPARE_KPROBE) != JMP && fs.fg.nr_regions == 2,
 	   "the function has its own bytes back before the guest has left the memory");
+	ok(!ring_engine_of(fs.session->ring_engine)->quiesce.policy.may_enter,
+	   "so that no task comes into it any more");
 	let_run();
 	trace_session_start(fs.session, NULL, NULL); /* waits until the memory has gone */
 	end();
