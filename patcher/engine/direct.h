@@ -54,7 +54,8 @@ struct direct_piece {
 	uint32_t mask; /* the slots that it writes records for */
 	int place;     /* of the probe, in the trampoline set; or DIRECT_NO_PLACE, DIRECT_BELL */
 	enum direct_state state;
-	bool used; /* by the change that is prepared */
+	bool used;   /* by the change that is prepared */
+	bool reused; /* other code stood in its place */
 	unsigned int nr_slow;
 	struct {
 		uint64_t trap;
@@ -130,6 +131,8 @@ void direct_drop_piece(struct direct_lane *lane, size_t i);
 void direct_mark_used(struct direct_lane *lane, bool used);
 /* Of pieces that are used. */
 uint32_t direct_used_slots(const struct direct_lane *lane);
+/* With the guest stopped: vCPUs that get to new code execute it, and not what stood there before. */
+int direct_renew_code(struct ring_engine *x, struct error *err);
 /* With the guest stopped: the slow paths of new code must be known before a vCPU gets there. */
 int direct_publish_traps(struct direct_lane *lane, struct error *err);
 void direct_forget_traps(struct direct_lane *lane, const struct direct_piece *piece);
