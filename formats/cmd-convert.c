@@ -287,7 +287,10 @@ static const struct cli_option option_table[] = {
 		 "  trace.dat   for trace-cmd and KernelShark\n"
 		 "  perfetto    for ui.perfetto.dev and trace_processor\n"
 		 "  jsonl       a JSON object per line and event\n"
-		 "  csv         a row per event",
+		 "  csv         a row per event\n"
+		 "  folded      stacks and their values, for flamegraph.pl and speedscope\n"
+		 "  flamegraph  those as an SVG image\n"
+		 "  pprof       a gzipped profile, for pprof",
 	 .store = cli_store_choice,
 	 .words = formats,
 	 .offset = offsetof(struct options, format)},
@@ -297,6 +300,14 @@ static const struct cli_option option_table[] = {
 	 .help = "directory, new or empty; or file, new",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, output)},
+	{.name = "value",
+	 .letter = 'v',
+	 .value = "VALUE",
+	 .help = "what folded and flamegraph show: count, of events (default);\n"
+		 "bytes, that were allocated; live, bytes that were not freed",
+	 .store = cli_store_choice,
+	 .words = export_value_names,
+	 .offset = offsetof(struct options, value)},
 	{.name = "force",
 	 .help = "replace the file OUT",
 	 .store = cli_store_flag,
@@ -326,6 +337,16 @@ static void list_formats(void)
 		formats[n++] = exporter_names[i];
 }
 
+static int check_value(const struct options *options)
+{
+	const struct exporter_ops *ops = exporter_find(formats[options->format]);
+
+	if (options->value == (unsigned int)NOT_GIVEN || (ops && ops->takes_value))
+		return CLI_OK;
+	return cli_usage(verb.name, "--value: %s has all values, or none; leave it out",
+			 formats[options->format]);
+}
+
 static int check_options(const struct options *options, int nr_operands)
 {
 	if (nr_operands != 1)
@@ -337,7 +358,7 @@ static int check_options(const struct options *options, int nr_operands)
 	if (options->force && !exporter_find(formats[options->format]))
 		return cli_usage(verb.name,
 				 "--force: a directory is never replaced; name a new one");
-	return CLI_OK;
+	return check_value(options);
 }
 
 static void print_result(const char *source, const struct options *options,
@@ -360,7 +381,10 @@ static int write_export(const struct exporter_ops *ops, struct trace_reader *rea
 			const struct options *options, struct convert_result *result,
 			struct error *err)
 {
-	int ret = export_trace(ops, reader, options->output, options->force, EXPORT_COUNT,
+	const enum export_value value = options->value == (unsigned int)NOT_GIVEN
+						? EXPORT_COUNT
+						: (enum export_value)options->value;
+	int ret = export_trace(ops, reader, options->output, options->force, value,
 			       &result->records, err);
 
 	if (ret)

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Folded stacks, as flamegraph.pl, inferno and speedscope read them: a line for each stack, frames
+ * with semicolons between them, a space and its value. And the flame graph itself (flame-svg.c).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include "formats/export/flame-svg.h"
+#include "formats/export/stacks.h"
+
+struct folded {
+	struct exporter base;
+	struct stacks *stacks;
+};
+
+static int put_event(struct exporter *base, const struct event *event)
+{
+	return stacks_add(((struct folded *)base)->stacks, event);
+}
+
+static const char *const value_titles[] = {[EXPORT_COUNT] = "events",
+					   [EXPORT_BYTES] = "bytes allocated",
+					   [EXPORT_LIVE] = "bytes live"};
+
+static int finish_lines(struct exporter *base, bool as_svg, struct error *err)
+{
+	struct folded *f = (struct folded *)base;
+	struct stack_line *lines;
+	size_t n;
+
+	stacks_finish(f->stacks, &n);
+	lines = stacks_lines(f->stacks, base->input.value, &n);
+	if (!lines)
+		return error_set(err, ENOMEM, "out of memory");
+	if (as_svg)
+		flame_svg_put(base->input.file, lines, n, value_titles[base->input.value],
+			      export_banner(base->input.reader));
+	for (size_t i = 0; !as_svg && i < n; i++)
+		export_printf(base->input.file, "%s %" PRIu64 "\n", lines[i].text, lines[i].value);
+	stacks_free_lines(lines, n);
+	return 0;
+}
+
+static int finish_folded(struct exporter *base, struct error *err)
+{
+	return finish_lines(base, false, err);
+}
+
+static int finish_svg(struct exporter *base, struct error *err)
+{
+	return finish_lines(base, true, err);
+}
+
+static void destroy(struct exporter *base)
+{
+	struct folded *f = (struct folded *)base;
+
+	stacks_destroy(f->stacks);
+	free(f);
+}
+
+static int create(const struct export_input *input, struct exporter **out, struct error *err)
+{
+	struct folded *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return error_set(err, ENOMEM, "out of memory");
+	f->stacks = stacks_create(input->reader);
+	if (f->stacks && input->value != EXPORT_COUNT && !stacks_have_bytes(f->stacks)) {
+		destroy(&f->base);
+		return error_set(err, EINVAL,
+				 "--value %s: the trace has no allocations; use --value count",
+				 export_value_names[input->value]);
+	}
+	if (!f->stacks) {
+		destroy(&f->base);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	*out = &f->base;
+	return 0;
+}
+
+const struct exporter_ops folded_exporter = {.takes_value = true,
+					     .create = create,
+					     .event = put_event,
+					     .finish = finish_folded,
+					     .destroy = destroy};
+
+const struct exporter_ops flamegraph_exporter = {.takes_value = true,
+						 .create = create,
+						 .event = put_event,
+						 .finish = finish_svg,
+						 .destroy = destroy};

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pprof's profile (proto/profile.proto of github.com/google/pprof), compressed with gzip: a sample
+ * for each stack. Types of samples are named as those of Go's heap profiles, which pprof and its
+ * relatives know.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+#include "formats/base/u64-map.h"
+#include "formats/export/proto.h"
+#include "formats/export/stacks.h"
+
+enum profile {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING = 6,
+	PROFILE_TIME_NANOS = 9,
+	PROFILE_DURATION_NANOS = 10,
+	PROFILE_COMMENT = 13,
+	PROFILE_DEFAULT_SAMPLE_TYPE = 14,
+};
+
+enum { VALUE_TYPE = 1, VALUE_UNIT = 2 };
+enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL = 3 };
+enum { LABEL_KEY = 1, LABEL_STR = 2 };
+enum { MAPPING_ID = 1, MAPPING_FILENAME = 5, MAPPING_BUILD_ID = 6, MAPPING_HAS_FUNCTIONS = 7 };
+enum { LOCATION_ID = 1, LOCATION_MAPPING = 2, LOCATION_ADDRESS = 3, LOCATION_LINE = 4 };
+enum { LINE_FUNCTION = 1 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3 };
+
+enum {
+	FIELD_BYTES = 4096, /* of the largest field that is made at once */
+	GZIP = 16 + 15,     /* deflateInit2()'s window bits for gzip */
+	MAPPING = 1,        /* there is one: the kernel */
+};
+
+struct pprof {
+	struct exporter base;
+	struct stacks *stacks;
+	z_stream zip;
+	uint64_t nr_strings;
+	/* Ids by address. */
+	struct u64_map locations, functions;
+	int64_t first_ns, last_ns;
+	bool has_event;
+};
+
+/* --- fields of the profile ------------------------------------------------------------------- */
+
+static void put_compressed(struct pprof *p, const void *bytes, size_t size, int flush)
+{
+	int ret;
+
+	p->zip.next_in = (void *)(uintptr_t)bytes;
+	p->zip.avail_in = (unsigned int)size;
+	do {
+		uint8_t *at = export_room(p->base.input.file);
+
+		p->zip.next_out = at;
+		p->zip.avail_out = EXPORT_ROOM;
+		ret = deflate(&p->zip, flush);
+		export_took(p->base.input.file, p->zip.next_out);
+	} while (ret == Z_OK && (!p->zip.avail_out || flush == Z_FINISH));
+}
+
+/* A message that is a field. */
+static void put_message(struct pprof *p, enum profile field, const uint8_t *bytes,
+			const uint8_t *end)
+{
+	uint8_t head[PROTO_NUMBER_MAX];
+	uint8_t *at = proto_key(head, field, PROTO_BYTES);
+
+	at = proto_varint(at, (uint64_t)(end - bytes));
+	put_compressed(p, head, (size_t)(at - head), Z_NO_FLUSH);
+	put_compressed(p, bytes, (size_t)(end - bytes), Z_NO_FLUSH);
+}
+
+static void put_number(struct pprof *p, enum profile field, uint64_t value)
+{
+	uint8_t bytes[PROTO_NUMBER_MAX];
+
+	put_compressed(p, bytes, (size_t)(proto_number(bytes, field, value) - bytes), Z_NO_FLUSH);
+}
+
+/* Returns its index. The first one is "". */
+static uint64_t put_string(struct pprof *p, const char *text)
+{
+	put_message(p, PROFILE_STRING, (const uint8_t *)text, (const uint8_t *)text + strlen(text));
+	return p->nr_strings++;
+}
+
+static void put_sample_type(struct pprof *p, const char *type, const char *unit)
+{
+	uint8_t bytes[2 * PROTO_NUMBER_MAX], *at;
+
+	at = proto_number(bytes, VALUE_TYPE, put_string(p, type));
+	at = proto_number(at, VALUE_UNIT, put_string(p, unit));
+	put_message(p, PROFILE_SAMPLE_TYPE, bytes, at);
+}
+
+static void put_mapping(struct pprof *p)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
+	uint8_t bytes[4 * PROTO_NUMBER_MAX], *at;
+
+	at = proto_number(bytes, MAPPING_ID, MAPPING);
+	at = proto_number(at, MAPPING_FILENAME, put_string(p, "[guest kernel]"));
+	if (sidecar)
+		at = proto_number(at, MAPPING_BUILD_ID, put_string(p, sidecar->info.build_id));
+	at = proto_number(at, MAPPING_HAS_FUNCTIONS, true);
+	put_message(p, PROFILE_MAPPING, bytes, at);
+}
+
+/* --- stacks ---------------------------------------------------------------------------------- */
+
+/* An address that has no name has a function of its own: pprof groups by them. */
+static uint64_t function_of(const struct sidecar *sidecar, uint64_t address)
+{
+	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
+
+	return symbol && symbol->start ? symbol->start : address;
+}
+
+/* The id of an address, from 1 on; *is_new if it has not been put yet. 0 without memory. */
+static uint64_t id_of(struct u64_map *ids, uint64_t address, bool *is_new)
+{
+	uint64_t *id = u64_map_insert(ids, address, is_new);
+
+	if (id && *is_new)
+		*id = ids->count;
+	return id ? *id : 0;
+}
+
+static uint64_t put_function(struct pprof *p, uint64_t address)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
+	uint8_t bytes[4 * PROTO_NUMBER_MAX], *at;
+	bool is_new;
+	const uint64_t id = id_of(&p->functions, function_of(sidecar, address), &is_new);
+	uint64_t name;
+
+	if (!id || !is_new)
+		return id;
+	name = put_string(p, sidecar_function_text(sidecar, address).s);
+	at = proto_number(bytes, FUNCTION_ID, id);
+	at = proto_number(at, FUNCTION_NAME, name);
+	at = proto_number(at, FUNCTION_SYSTEM_NAME, name);
+	put_message(p, PROFILE_FUNCTION, bytes, at);
+	return id;
+}
+
+static uint64_t put_location(struct pprof *p, uint64_t address)
+{
+	uint8_t bytes[8 * PROTO_NUMBER_MAX], *at, *line;
+	bool is_new;
+	const uint64_t id = id_of(&p->locations, address, &is_new);
+	uint64_t function;
+
+	if (!id || !is_new)
+		return id;
+	function = put_function(p, address);
+	if (!function)
+		return 0;
+	at = proto_number(bytes, LOCATION_ID, id);
+	at = proto_number(at, LOCATION_MAPPING, MAPPING);
+	at = proto_number(at, LOCATION_ADDRESS, address);
+	line = proto_begin(at, LOCATION_LINE, PROTO_SMALL);
+	at = proto_number(line, LINE_FUNCTION, function);
+	proto_end(line, at, PROTO_SMALL);
+	put_message(p, PROFILE_LOCATION, bytes, at);
+	return id;
+}
+
+/* The innermost frame first. Repeated numbers are packed. */
+static int put_sample(struct pprof *p, const struct stack *stack, unsigned int nr_sums,
+		      uint64_t label_key, uint64_t label)
+{
+	uint8_t bytes[FIELD_BYTES], *at, *part;
+
+	part = at = proto_begin(bytes, SAMPLE_LOCATION, PROTO_LARGE);
+	for (unsigned int i = stack->nr_frames; i-- > 0;) {
+		const uint64_t id = put_location(p, stack->frames[i]);
+
+		if (!id)
+			return -ENOMEM;
+		at = proto_varint(at, id);
+	}
+	proto_end(part, at, PROTO_LARGE);
+	part = at = proto_begin(at, SAMPLE_VALUE, PROTO_LARGE);
+	for (unsigned int i = 0; i < nr_sums; i++)
+		at = proto_varint(at, stack->sums[i] > INT64_MAX ? INT64_MAX : stack->sums[i]);
+	proto_end(part, at, PROTO_LARGE);
+	part = proto_begin(at, SAMPLE_LABEL, PROTO_SMALL);
+	at = proto_number(part, LABEL_KEY, label_key);
+	at = proto_number(at, LABEL_STR, label);
+	proto_end(part, at, PROTO_SMALL);
+	put_message(p, PROFILE_SAMPLE, bytes, at);
+	return 0;
+}
+
+_Static_assert((EVENT_MAX_FIELDS + STACK_NR_SUMS + 4) * PROTO_NUMBER_MAX < FIELD_BYTES,
+	       "a sample fits");
+
+static int put_samples(struct pprof *p, const struct stack *stacks, size_t n)
+{
+	const unsigned int nr_sums = stacks_have_bytes(p->stacks) ? STACK_NR_SUMS : 1;
+	const uint64_t key = put_string(p, "event");
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = put_sample(p, &stacks[i], nr_sums, key,
+				 put_string(p, stack_event_text(&stacks[i]).s));
+	return ret;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static int put_event(struct exporter *base, const struct event *event)
+{
+	struct pprof *p = (struct pprof *)base;
+
+	if (!p->has_event || event->ns < p->first_ns)
+		p->first_ns = event->ns;
+	if (!p->has_event || event->ns > p->last_ns)
+		p->last_ns = event->ns;
+	p->has_event = true;
+	return stacks_add(p->stacks, event);
+}
+
+static void put_about(struct pprof *p)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
+	const struct trace_info *info = sidecar ? &sidecar->info : NULL;
+
+	put_string(p, "");
+	put_sample_type(p, "events", "count");
+	if (stacks_have_bytes(p->stacks)) {
+		put_sample_type(p, "alloc_space", "bytes");
+		put_sample_type(p, "inuse_objects", "count");
+		put_sample_type(p, "inuse_space", "bytes");
+		put_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, put_string(p, "inuse_space"));
+	}
+	put_mapping(p);
+	if (info && info->started_realtime_ns)
+		put_number(p, PROFILE_TIME_NANOS, (uint64_t)info->started_realtime_ns);
+	put_number(p, PROFILE_DURATION_NANOS, (uint64_t)(p->last_ns - p->first_ns));
+	if (*export_banner(p->base.input.reader))
+		put_number(p, PROFILE_COMMENT, put_string(p, export_banner(p->base.input.reader)));
+}
+
+static int finish(struct exporter *base, struct error *err)
+{
+	struct pprof *p = (struct pprof *)base;
+	size_t n;
+	const struct stack *stacks = stacks_finish(p->stacks, &n);
+
+	put_about(p);
+	if (put_samples(p, stacks, n))
+		return error_set(err, ENOMEM, "out of memory");
+	put_compressed(p, NULL, 0, Z_FINISH);
+	return 0;
+}
+
+static void destroy(struct exporter *base)
+{
+	struct pprof *p = (struct pprof *)base;
+
+	deflateEnd(&p->zip);
+	u64_map_deinit(&p->locations);
+	u64_map_deinit(&p->functions);
+	stacks_destroy(p->stacks);
+	free(p);
+}
+
+static int create(const struct export_input *input, struct exporter **out, struct error *err)
+{
+	struct pprof *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return error_set(err, ENOMEM, "out of memory");
+	u64_map_init(&p->locations, sizeof(uint64_t));
+	u64_map_init(&p->functions, sizeof(uint64_t));
+	p->stacks = stacks_create(input->reader);
+	if (!p->stacks || deflateInit2(&p->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8,
+				       Z_DEFAULT_STRATEGY) != Z_OK) {
+		destroy(&p->base);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	*out = &p->base;
+	return 0;
+}
+
+const struct exporter_ops pprof_exporter = {
+	.create = create, .event = put_event, .finish = finish, .destroy = destroy};

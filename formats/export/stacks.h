@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_EXPORT_STACKS_H
+#define SONDE_FORMATS_EXPORT_STACKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/export/export.h"
+
+/*
+ * Sums over events by the code that they come from: those of a class whose code addresses are the
+ * same. An event's frames are its fields with code addresses, callers first, functions last.
+ *
+ * Allocations have bytes, too, and what of them is live. Pages for slab objects and for large
+ * kmalloc() objects have none, as their objects have them: no byte counts twice.
+ */
+enum stack_sum {
+	STACK_EVENTS,
+	STACK_BYTES, /* that were allocated */
+	STACK_LIVE_OBJECTS,
+	STACK_LIVE_BYTES,
+	STACK_NR_SUMS,
+};
+
+struct stack {
+	const struct trace_instance *instance;
+	const struct event_class *class;
+	unsigned int nr_frames;
+	uint64_t frames[EVENT_MAX_FIELDS]; /* outermost first */
+	uint64_t sums[STACK_NR_SUMS];
+};
+
+struct stacks;
+
+/* NULL without memory. The reader outlives the result. */
+struct stacks *stacks_create(const struct trace_reader *reader);
+/* NULL-safe. */
+void stacks_destroy(struct stacks *stacks);
+
+/* In merged order. Returns 0 or -ENOMEM. */
+int stacks_add(struct stacks *stacks, const struct event *event);
+
+/* After the last event: settle the bytes. Returns the stacks, which belong to *stacks. */
+const struct stack *stacks_finish(struct stacks *stacks, size_t *n);
+
+/* Whether there are instances whose events are allocations. */
+bool stacks_have_bytes(const struct stacks *stacks);
+
+/* "kmem:kmalloc"; with the instance in front if it has a name of its own. */
+struct text stack_event_text(const struct stack *stack);
+
+/*
+ * Stacks as texts, sorted, each once: "event;function;function", callers first. To be freed by
+ * stacks_free_lines(), which is NULL-safe. NULL without memory.
+ */
+struct stack_line {
+	char *text;
+	uint64_t value;
+};
+struct stack_line *stacks_lines(const struct stacks *stacks, enum export_value value, size_t *n);
+void stacks_free_lines(struct stack_line *lines, size_t n);
+
+#endif
