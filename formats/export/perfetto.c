@@ -2,8 +2,9 @@
 /*
  * Perfetto's own format: a sequence of TracePacket (protos/perfetto/trace/ of github.com/google/
  * perfetto: trace.proto, trace_packet.proto, interned_data/interned_data.proto, and in track_event/
- * track_event.proto, track_descriptor.proto, debug_annotation.proto). Events are instants on a
- * track for each vCPU, their fields are debug annotations. Names and texts that come often are
+ * track_event.proto, track_descriptor.proto, counter_descriptor.proto, debug_annotation.proto).
+ * Events are instants on a track for each vCPU, their fields are debug annotations. What is live of
+ * the heap is counter tracks. Names and texts that come often are
  * interned.
  */
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include "formats/base/u64-map.h"
 #include "formats/export/export.h"
 #include "formats/export/proto.h"
+#include "formats/heap/heap.h"
 
 enum { TRACE_PACKET = 1 }; /* Trace */
 
@@ -27,7 +29,14 @@ enum trace_packet {
 /* TracePacket.SequenceFlags */
 enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };
 
-enum track_descriptor { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PARENT_UUID = 5 };
+enum track_descriptor {
+	TRACK_UUID = 1,
+	TRACK_NAME = 2,
+	TRACK_PARENT_UUID = 5,
+	TRACK_COUNTER = 8,
+};
+
+enum { COUNTER_UNIT = 3, UNIT_SIZE_BYTES = 3 }; /* CounterDescriptor */
 
 enum track_event {
 	EVENT_CATEGORY_IIDS = 3,
@@ -35,9 +44,10 @@ enum track_event {
 	EVENT_TYPE = 9,
 	EVENT_NAME_IID = 10,
 	EVENT_TRACK_UUID = 11,
+	EVENT_COUNTER_VALUE = 30,
 };
 
-enum { TYPE_INSTANT = 3 }; /* TrackEvent.Type */
+enum { TYPE_INSTANT = 3, TYPE_COUNTER = 4 }; /* TrackEvent.Type */
 
 enum debug_annotation {
 	ANNOTATION_NAME_IID = 1,
@@ -61,9 +71,21 @@ enum { ENTRY_IID = 1, ENTRY_TEXT = 2 };
 enum {
 	SEQUENCE = 1, /* there is one */
 	ROOT_TRACK = 1,
-	FIRST_VCPU_TRACK = 16,
+	FIRST_COUNTER_TRACK = 16,
+	FIRST_VCPU_TRACK = 1024,
 	MAX_STRINGS = 1 << 18, /* interned, of each type of field */
 	SMALL_TEXT = 64,       /* bytes of a text in an annotation */
+};
+
+/* What is counted of an instance's heap: each has a track. */
+enum heap_counter { COUNTER_MEMORY, COUNTER_SLABS, COUNTER_OBJECTS, NR_COUNTERS };
+
+_Static_assert(FIRST_COUNTER_TRACK + TRACE_INSTANCES_MAX * NR_COUNTERS <= FIRST_VCPU_TRACK,
+	       "the counters have tracks of their own");
+
+struct live_heap {
+	struct heap *heap; /* NULL: the instance had no event of kmem so far */
+	uint64_t values[NR_COUNTERS];
 };
 
 struct perfetto {
@@ -73,8 +95,8 @@ struct perfetto {
 	size_t first_class[TRACE_INSTANCES_MAX]; /* by instance; numbers of classes */
 	struct u64_map strings[EVENT_NR_TYPES];  /* iid by value */
 	uint64_t nr_strings;
+	struct live_heap heaps[TRACE_INSTANCES_MAX]; /* by instance */
 	uint64_t *described; /* bit set of the vCPUs whose track is described */
-	unsigned int nr_vcpus;
 };
 
 /* --- packets --------------------------------------------------------------------------------- */
@@ -93,7 +115,7 @@ static void end_packet(struct perfetto *p, uint8_t *begin, const uint8_t *end)
 	export_took(p->base.input.file, end);
 }
 
-static void put_track(struct perfetto *p, uint64_t uuid, const char *name)
+static void put_track(struct perfetto *p, uint64_t uuid, const char *name, bool is_counter)
 {
 	uint8_t *at, *packet = begin_packet(p, &at);
 	uint8_t *track = proto_begin(at, PACKET_TRACK_DESCRIPTOR, PROTO_LARGE);
@@ -102,6 +124,12 @@ static void put_track(struct perfetto *p, uint64_t uuid, const char *name)
 	at = proto_text(at, TRACK_NAME, name);
 	if (uuid != ROOT_TRACK)
 		at = proto_number(at, TRACK_PARENT_UUID, ROOT_TRACK);
+	if (is_counter) {
+		uint8_t *counter = proto_begin(at, TRACK_COUNTER, PROTO_SMALL);
+
+		at = proto_number(counter, COUNTER_UNIT, UNIT_SIZE_BYTES);
+		proto_end(counter, at, PROTO_SMALL);
+	}
 	proto_end(track, at, PROTO_LARGE);
 	end_packet(p, packet, at);
 }
@@ -165,7 +193,7 @@ static void put_begin(struct perfetto *p)
 	at = proto_number(at, PACKET_SEQUENCE_FLAGS, STATE_CLEARED);
 	end_packet(p, packet, at);
 	snprintf(name.s, sizeof(name.s), "Guest %.200s", export_banner(p->base.input.reader));
-	put_track(p, ROOT_TRACK, name.s);
+	put_track(p, ROOT_TRACK, name.s, false);
 	put_names(p);
 }
 
@@ -178,7 +206,7 @@ static void describe_vcpu(struct perfetto *p, unsigned int vcpu)
 		return;
 	p->described[vcpu / 64] |= bit;
 	snprintf(name, sizeof(name), "vCPU %u", vcpu);
-	put_track(p, FIRST_VCPU_TRACK + vcpu, name);
+	put_track(p, FIRST_VCPU_TRACK + vcpu, name, false);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -291,6 +319,85 @@ static void put_instant(struct perfetto *p, const struct event *event)
 	end_packet(p, packet, at);
 }
 
+/* --- the live heap --------------------------------------------------------------------------- */
+
+static uint64_t counter_track(size_t instance, enum heap_counter counter)
+{
+	return FIRST_COUNTER_TRACK + instance * NR_COUNTERS + counter;
+}
+
+static int ignore(void *arg, const struct heap_change *change)
+{
+	(void)arg;
+	(void)change;
+	return 0;
+}
+
+static int begin_heap(struct perfetto *p, struct live_heap *live, size_t instance)
+{
+	static const char *const names[] = {[COUNTER_MEMORY] = "memory in use",
+					    [COUNTER_SLABS] = "slabs",
+					    [COUNTER_OBJECTS] = "slab objects"};
+
+	live->heap = heap_create(trace_reader_sidecar(p->base.input.reader), ignore, NULL);
+	for (enum heap_counter i = 0; i < NR_COUNTERS; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "%.31s: %s", p->instances[instance].name, names[i]);
+		put_track(p, counter_track(instance, i), name, true);
+	}
+	return live->heap ? 0 : -ENOMEM;
+}
+
+static void put_counter(struct perfetto *p, uint64_t track, int64_t ns, uint64_t value)
+{
+	uint8_t *at, *packet = begin_packet(p, &at), *track_event;
+
+	at = proto_number(at, PACKET_TIMESTAMP, (uint64_t)ns);
+	track_event = proto_begin(at, PACKET_TRACK_EVENT, PROTO_SMALL);
+	at = proto_number(track_event, EVENT_TYPE, TYPE_COUNTER);
+	at = proto_number(at, EVENT_TRACK_UUID, track);
+	at = proto_number(at, EVENT_COUNTER_VALUE, value);
+	proto_end(track_event, at, PROTO_SMALL);
+	end_packet(p, packet, at);
+}
+
+static void count(const struct heap *heap, uint64_t values[NR_COUNTERS])
+{
+	const struct heap_totals *totals = heap_totals(heap);
+
+	values[COUNTER_MEMORY] = heap_live_bytes(heap);
+	values[COUNTER_SLABS] = totals->pages[HEAP_SLAB].bytes;
+	values[COUNTER_OBJECTS] = 0;
+	for (unsigned int i = 0; i < HEAP_PLACES; i++)
+		values[COUNTER_OBJECTS] += totals->objects[i].bytes;
+}
+
+/* The counters that an event of kmem has changed. */
+static int put_live(struct perfetto *p, const struct event *event)
+{
+	const size_t instance = (size_t)(event->instance - p->instances);
+	struct live_heap *live = &p->heaps[instance];
+	uint64_t values[NR_COUNTERS];
+	struct kmem_record record;
+	int ret = 0;
+
+	if (!kmem_record_of(event, &record))
+		return 0;
+	if (!live->heap)
+		ret = begin_heap(p, live, instance);
+	if (!ret)
+		ret = heap_apply(live->heap, &record, event->vcpu, true);
+	if (ret)
+		return ret;
+	count(live->heap, values);
+	for (enum heap_counter i = 0; i < NR_COUNTERS; i++)
+		if (values[i] != live->values[i])
+			put_counter(p, counter_track(instance, i), event->ns, values[i]);
+	memcpy(live->values, values, sizeof(values));
+	return 0;
+}
+
 static int put_event(struct exporter *base, const struct event *event)
 {
 	struct perfetto *p = (struct perfetto *)base;
@@ -300,7 +407,7 @@ static int put_event(struct exporter *base, const struct event *event)
 		return ret;
 	describe_vcpu(p, event->vcpu);
 	put_instant(p, event);
-	return 0;
+	return put_live(p, event);
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -318,6 +425,8 @@ static void destroy(struct exporter *base)
 
 	for (size_t i = 0; i < EVENT_NR_TYPES; i++)
 		u64_map_deinit(&p->strings[i]);
+	for (size_t i = 0; i < TRACE_INSTANCES_MAX; i++)
+		heap_destroy(p->heaps[i].heap);
 	free(p->described);
 	free(p);
 }

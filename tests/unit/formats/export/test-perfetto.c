@@ -3,12 +3,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/heap/heap.h"
 #include "tests/lib/event-lines.h"
 #include "tests/lib/export-make.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/tool.h"
 
-enum { MAX_NAMES = 4096, NAME_BYTES = 256, FIELDS_BYTES = 4096, DEPTH = 8 };
+enum { MAX_NAMES = 4096, NAME_BYTES = 256, FIELDS_BYTES = 4096, DEPTH = 8, MAX_TRACKS = 2048 };
 
 /* What protoc has printed so far: the messages that are open, and what numbers stand for. */
 struct decoded {
@@ -21,8 +22,12 @@ struct decoded {
 	/* Of the packet at hand: */
 	uint64_t ns, track, category, name;
 	char values[FIELDS_BYTES];
-	char vcpu_names[64][32];
+	char tracks[MAX_TRACKS][32];
 	unsigned int cleared, needs_state, others;
+	bool is_counter;
+	uint64_t value;
+	uint64_t counters[3]; /* the last values */
+	unsigned int nr_counters;
 };
 
 static char *name_at(char (*names)[NAME_BYTES], uint64_t iid)
@@ -81,7 +86,11 @@ static void take_track_event(struct decoded *d, const char *key, const char *val
 		d->category = number;
 	else if (!strcmp(key, "name_iid"))
 		d->name = number;
-	else if (strcmp(key, "type") || strcmp(value, "TYPE_INSTANT"))
+	else if (!strcmp(key, "type"))
+		d->is_counter = !strcmp(value, "TYPE_COUNTER");
+	else if (!strcmp(key, "counter_value"))
+		d->value = number;
+	else
 		d->others++;
 }
 
@@ -114,19 +123,30 @@ static void take_number(struct decoded *d, const char *key, const char *value)
 		d->cleared += !strcmp(value, "1"), d->needs_state += !strcmp(value, "2");
 	else if (!strcmp(message, "track_descriptor") && !strcmp(key, "uuid"))
 		d->track = strtoull(value, NULL, 10);
-	else if (!strcmp(message, "track_descriptor") && !strcmp(key, "name") && d->track < 64)
-		unquote(d->vcpu_names[d->track], strlen(value) < 30 ? value : "\"\"");
+	else if (!strcmp(message, "track_descriptor") && !strcmp(key, "name") &&
+		 d->track < MAX_TRACKS)
+		unquote(d->tracks[d->track], strlen(value) < 30 ? value : "\"\"");
 	else if (key[0] >= '0' && key[0] <= '9')
 		d->others++;
 }
 
 static void end_message(struct decoded *d)
 {
-	const char *vcpu = d->vcpu_names[d->track % 64];
+	const char *track = d->tracks[d->track % MAX_TRACKS];
 
 	if (strcmp(d->open[--d->depth], "track_event"))
 		return;
-	event_lines_add(&d->events, "%s %" PRIu64 " %s %s%s", vcpu, d->ns,
+	if (d->is_counter) {
+		static const char *const names[] = {"kmem: memory in use", "kmem: slabs",
+						    "kmem: slab objects"};
+
+		for (unsigned int i = 0; i < 3; i++)
+			if (!strcmp(track, names[i]))
+				d->counters[i] = d->value;
+		d->nr_counters++;
+		return;
+	}
+	event_lines_add(&d->events, "%s %" PRIu64 " %s %s%s", track, d->ns,
 			name_at(d->categories, d->category), name_at(d->names, d->name), d->values);
 	d->values[0] = '\0';
 }
@@ -164,6 +184,38 @@ static void make_wanted(struct event_lines *want, const char *dir)
 	free(lines.at);
 }
 
+static int ignore(void *arg, const struct heap_change *change)
+{
+	(void)arg;
+	(void)change;
+	return 0;
+}
+
+/* The counters end where the heap does. */
+static void test_counters(const struct decoded *d, const char *dir)
+{
+	struct trace_reader *reader;
+	struct heap *heap = heap_create(NULL, ignore, NULL);
+	struct kmem_record record;
+	struct event event;
+
+	if (trace_reader_open(dir, &reader, NULL) || !heap)
+		abort();
+	while (trace_reader_next(reader, &event, NULL) > 0)
+		if (kmem_record_of(&event, &record))
+			heap_apply(heap, &record, event.vcpu, true);
+	ok(d->nr_counters > 300, "counters follow the events of kmem");
+	is_u64(d->counters[0], heap_live_bytes(heap), "the last value is the memory in use");
+	is_u64(d->counters[1], heap_totals(heap)->pages[HEAP_SLAB].bytes, "that of the slabs");
+	is_u64(d->counters[2],
+	       heap_totals(heap)->objects[HEAP_OUTSIDE].bytes +
+		       heap_totals(heap)->objects[HEAP_IN_SLAB].bytes +
+		       heap_totals(heap)->objects[HEAP_IS_BLOCK].bytes,
+	       "that of the slab objects");
+	heap_destroy(heap);
+	trace_reader_close(reader);
+}
+
 static void test_events(const char *dir, const char *file)
 {
 	struct decoded *d = calloc(1, sizeof(*d));
@@ -186,6 +238,7 @@ static void test_events(const char *dir, const char *file)
 	is_u64(d->others, 0, "there are no other fields");
 	is_u64(d->cleared, 1, "the sequence begins with a clear state");
 	ok(d->needs_state > EXPORT_MAKE_EVENTS, "packets that use names say that they need it");
+	test_counters(d, dir);
 	free(d->categories);
 	free(d);
 	free(text);
