@@ -36,10 +36,51 @@ struct address_space {
 	uint64_t freed[FREED_SLOTS];
 };
 
-struct lives {
-	struct check base;
+/* Of one instance: another one sees the same objects again, or others. */
+struct instance_lives {
+	const struct trace_instance *instance;
 	struct address_space slab, pages;
 };
+
+struct lives {
+	struct check base;
+	struct instance_lives *instances[TRACE_INSTANCES_MAX];
+	struct instance_lives *at; /* of the current event */
+};
+
+static void destroy_instance(struct instance_lives *instance)
+{
+	u64_map_deinit(&instance->slab.live);
+	u64_map_deinit(&instance->pages.live);
+	free(instance);
+}
+
+static struct instance_lives *create_instance(const struct trace_instance *about)
+{
+	struct instance_lives *instance = calloc(1, sizeof(*instance));
+
+	if (!instance)
+		return NULL;
+	instance->instance = about;
+	u64_map_init(&instance->slab.live, sizeof(struct live_object));
+	u64_map_init(&instance->pages.live, sizeof(struct live_object));
+	return instance;
+}
+
+/* NULL: no memory. */
+static struct instance_lives *find_instance(struct lives *lives, const struct trace_instance *about)
+{
+	size_t i = 0;
+
+	if (lives->at && lives->at->instance == about)
+		return lives->at;
+	while (i + 1 < TRACE_INSTANCES_MAX && lives->instances[i] &&
+	       lives->instances[i]->instance != about)
+		i++;
+	if (!lives->instances[i])
+		lives->instances[i] = create_instance(about);
+	return lives->instances[i];
+}
 
 static uint64_t *freed_slot(struct address_space *space, uint64_t ptr)
 {
@@ -65,7 +106,7 @@ static int check_alloc(struct lives *lives, const struct check_event *event)
 {
 	const struct kmem_record *record = &event->record;
 	bool is_pages = record->type_id == KMEM_TYPE_PAGES;
-	struct address_space *space = is_pages ? &lives->pages : &lives->slab;
+	struct address_space *space = is_pages ? &lives->at->pages : &lives->at->slab;
 	struct live_object *object;
 	bool is_new;
 
@@ -96,8 +137,9 @@ static void free_of_unknown(struct lives *lives, const struct check_event *event
 			    struct address_space *space)
 {
 	uint64_t ptr = event->record.ptr;
-	bool is_pages = space == &lives->pages;
-	const struct live_object *block = is_pages ? NULL : u64_map_find(&lives->pages.live, ptr);
+	bool is_pages = space == &lives->at->pages;
+	const struct live_object *block =
+		is_pages ? NULL : u64_map_find(&lives->at->pages.live, ptr);
 
 	if (block)
 		check_family(lives, event, block);
@@ -117,7 +159,7 @@ static void check_free(struct lives *lives, const struct check_event *event)
 {
 	const struct kmem_record *record = &event->record;
 	struct address_space *space =
-		record->type_id == KMEM_TYPE_PAGES ? &lives->pages : &lives->slab;
+		record->type_id == KMEM_TYPE_PAGES ? &lives->at->pages : &lives->at->slab;
 	const struct live_object *object = u64_map_find(&space->live, record->ptr);
 
 	if (!object) {
@@ -135,6 +177,9 @@ static int event(struct check *base, const struct check_event *event)
 
 	if (!event->is_record || !kmem_record_is_legal(&event->record) || !event->record.ptr)
 		return 0;
+	lives->at = find_instance(lives, event->at.instance);
+	if (!lives->at)
+		return -ENOMEM;
 	if (event->record.event_id == KMEM_EVENT_ALLOC)
 		return check_alloc(lives, event);
 	check_free(lives, event);
@@ -147,8 +192,6 @@ static int create(struct check **out)
 
 	if (!lives)
 		return -ENOMEM;
-	u64_map_init(&lives->slab.live, sizeof(struct live_object));
-	u64_map_init(&lives->pages.live, sizeof(struct live_object));
 	*out = &lives->base;
 	return 0;
 }
@@ -157,8 +200,8 @@ static void destroy(struct check *base)
 {
 	struct lives *lives = (struct lives *)base;
 
-	u64_map_deinit(&lives->slab.live);
-	u64_map_deinit(&lives->pages.live);
+	for (size_t i = 0; i < TRACE_INSTANCES_MAX && lives->instances[i]; i++)
+		destroy_instance(lives->instances[i]);
 	free(lives);
 }
 

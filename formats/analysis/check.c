@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/cli/cli.h"
 #include "formats/report/trace-text.h"
@@ -14,7 +15,9 @@ enum { LABEL = 10, MAX_CHECKS = 64 };
 /* --- running all checks ---------------------------------------------------------------------- */
 
 struct checker {
-	struct check_context context;
+	bool from_first, lossy;
+	const struct trace_instance *first; /* of kmem */
+	struct check_context context;       /* of the current event */
 	struct check *checks[MAX_CHECKS]; /* by index of check_table */
 };
 
@@ -47,7 +50,8 @@ struct checker *checker_create(bool from_first, bool lossy)
 
 	if (!checker)
 		return NULL;
-	checker->context = (struct check_context){.from_first = from_first, .lossy = lossy};
+	checker->from_first = from_first;
+	checker->lossy = lossy;
 	for (size_t i = 0; check_table[i]; i++) {
 		if (i == MAX_CHECKS || create_check(checker, i)) {
 			checker_destroy(checker);
@@ -68,13 +72,29 @@ void checker_destroy(struct checker *checker)
 	free(checker);
 }
 
+/* Whether an instance traces all families, without a filter: "kmem", not "kmem:cache,vcpu=0". */
+static bool is_whole(const struct trace_instance *instance)
+{
+	return !strchr(instance->spec, ':');
+}
+
+/* An instance that was added later has not seen what came before. */
+static void enter_instance(struct checker *checker, const struct trace_instance *instance, bool cut)
+{
+	if (!checker->first)
+		checker->first = instance;
+	checker->context.from_first = checker->from_first && instance == checker->first;
+	checker->context.uncertain = checker->lossy || cut || !is_whole(instance);
+}
+
 int checker_event(struct checker *checker, const struct event *event, bool cut)
 {
 	struct check_event what = {.at = *event};
 	int ret = 0;
 
 	what.is_record = kmem_record_of(event, &what.record);
-	checker->context.uncertain = checker->context.lossy || cut;
+	if (what.is_record)
+		enter_instance(checker, event->instance, cut);
 	for (size_t i = 0; !ret && check_table[i]; i++) {
 		if (check_table[i]->event)
 			ret = check_table[i]->event(checker->checks[i], &what);

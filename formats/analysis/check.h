@@ -48,12 +48,11 @@ struct check_class {
 	void (*print_details)(FILE *out, const struct check_example *example);
 };
 
-/* What all checks know of the trace. */
+/* What all checks know of the trace, at the current event. */
 struct check_context {
-	bool from_first; /* the trace has the guest's first slab allocation, so the allocation of
-			    every object */
-	bool lossy;      /* events are missing, at unknown places */
-	bool uncertain;  /* events may be missing before the current one */
+	bool from_first; /* its instance has seen the guest's first slab allocation, so the
+			    allocation of every object */
+	bool uncertain;  /* events may be missing before it, or its instance sees a part of them */
 };
 
 /* A check at work. A check's own data begins with it. */
@@ -94,7 +93,8 @@ extern const struct check_ops *const check_table[];
 
 struct checker;
 
-/* The flags are those of struct check_context. NULL: no memory. */
+/* Whether the trace has the guest's first slab allocation, and whether events are missing from it at
+ * unknown places. NULL: no memory. */
 struct checker *checker_create(bool from_first, bool lossy);
 /* NULL-safe. */
 void checker_destroy(struct checker *checker);

@@ -246,6 +246,40 @@ static void test_examples(void)
 	checker_destroy(checker);
 }
 
+/* Two instances see the same objects. */
+static void test_instances(void)
+{
+	static const char *const specs[] = {"kmem", "kmem:kmalloc,vcpu=0"};
+	static const struct kmem_record records[] = {ALLOC(KMALLOC, P, 8, 8, 1),
+						     FREE(KMALLOC, P, 2)};
+	static const struct kmem_record stray[] = {FREE(KMALLOC, Q, 3), FREE(KMALLOC, P, 4)};
+	struct checker *checker = checker_create(true, false);
+	struct trace_instance instances[2];
+
+	for (int i = 0; i < 2; i++) {
+		instances[i] = kmem_instance;
+		instances[i].spec = specs[i];
+	}
+	for (int r = 0; r < 2; r++) {
+		for (int i = 0; i < 2; i++) {
+			const struct event event = kmem_event_of(&records[r], &instances[i]);
+
+			checker_event(checker, &event, false);
+		}
+	}
+	is_u64(count_all(checker), 0, "each instance is a stream of its own");
+	for (int r = 0; r < 2; r++) {
+		const struct event event = kmem_event_of(&stray[r], &instances[1]);
+
+		checker_event(checker, &event, false);
+	}
+	is_u64(finding(checker, "free-earlier", CHECK_NOTE)->count, 1,
+	       "a later instance has not seen all allocations");
+	is_u64(finding(checker, "free-twice", CHECK_NOTE)->count, 1,
+	       "a double free is a note where the instance sees a part of the calls");
+	checker_destroy(checker);
+}
+
 static const char whole_sidecar[] =
 	"{\"version\":1,\"complete\":true,\"from_first_allocation\":true,"
 	"\"vcpus\":[{\"allocs\":2,\"frees\":1},{\"allocs\":1,\"frees\":2}],"
@@ -403,6 +437,7 @@ int main(void)
 {
 	test_classes();
 	test_examples();
+	test_instances();
 	test_cuts();
 	test_verb();
 	test_json();
