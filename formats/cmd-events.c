@@ -80,8 +80,7 @@ static int select_events(struct listing *l, struct error *err)
 	size_t nr_instances;
 	const struct trace_instance *instances = trace_reader_instances(l->reader, &nr_instances);
 
-	return event_selection_create(&wish, instances, nr_instances, l->texts, &l->selection,
-				      err);
+	return event_selection_create(&wish, instances, nr_instances, l->texts, &l->selection, err);
 }
 
 /* Returns 0 at the end, 1 if the rest is not asked for, -errno. */

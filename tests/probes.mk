@@ -13,7 +13,7 @@ debian_liblz4 := liblz4-dev
 ifneq ($(shell command -v $(PKG_CONFIG)),)
 MISSING := $(strip $(foreach p,$(PACKAGES),$(if $(shell $(PKG_CONFIG) --exists $(p) && echo y),,$(p))))
 PACKAGE_CFLAGS := $(if $(MISSING),,$(shell $(PKG_CONFIG) --cflags $(PACKAGES)))
-PACKAGE_LIBS := $(if $(MISSING),,$(shell $(PKG_CONFIG) --libs $(PACKAGES)))
+PACKAGE_LIBS := $(if $(MISSING),,$(shell $(PKG_CONFIG) --libs $(PACKAGES))) -lm
 else
 NO_PKG_CONFIG := 1
 endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/analysis/analysis.h"
 
+#include <getopt.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "formats/cli/cli.h"
+#include "formats/cli/options.h"
 #include "formats/report/trace-text.h"
 
 enum { MAX_ANALYSES = 8, FOLLOW_MS = 1000 };
@@ -172,4 +174,22 @@ int analysis_show(const char *verb, const char *const *names, const struct repla
 	/* a reader that followed knows of losses what was so when it was opened */
 	whole.follow = false;
 	return ret ? ret : show_once(verb, names, &whole, options, json);
+}
+
+int analysis_main(const struct cli_verb *verb, int argc, char **argv)
+{
+	const char *const names[] = {verb->name, NULL};
+	struct analysis_command command = {.view = REPLAY_ALL};
+	struct analysis_options options = {0};
+	int ret = cli_parse(verb, argc, argv, &command);
+
+	if (ret)
+		return ret - 1;
+	if (optind != argc - 1)
+		return cli_usage(verb->name, "name one trace directory; see 'sonde %s --help'",
+				 verb->name);
+	options.dir = argv[optind];
+	options.top = command.top;
+	options.verbose = command.verbose;
+	return analysis_show(verb->name, names, &command.view, &options, command.json);
 }

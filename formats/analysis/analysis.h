@@ -86,4 +86,15 @@ void analysis_destroy(struct analysis *analysis);
 int analysis_show(const char *verb, const char *const *names, const struct replay_view *view,
 		  const struct analysis_options *options, bool json);
 
+/* The options of a verb that shows one analysis, the one with the verb's name. */
+struct analysis_command {
+	struct replay_view view;
+	uint64_t top; /* rows to show; 0: not given */
+	bool json, verbose;
+};
+
+/* Such a verb: its tables store into a struct analysis_command. Returns an exit status. */
+struct cli_verb;
+int analysis_main(const struct cli_verb *verb, int argc, char **argv);
+
 #endif

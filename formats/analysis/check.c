@@ -18,7 +18,7 @@ struct checker {
 	bool from_first, lossy;
 	const struct trace_instance *first; /* of kmem */
 	struct check_context context;       /* of the current event */
-	struct check *checks[MAX_CHECKS]; /* by index of check_table */
+	struct check *checks[MAX_CHECKS];   /* by index of check_table */
 };
 
 static size_t count_classes(const struct check_ops *ops)

@@ -93,8 +93,8 @@ extern const struct check_ops *const check_table[];
 
 struct checker;
 
-/* Whether the trace has the guest's first slab allocation, and whether events are missing from it at
- * unknown places. NULL: no memory. */
+/* Whether the trace has the guest's first slab allocation, and whether events are missing from it
+ * at unknown places. NULL: no memory. */
 struct checker *checker_create(bool from_first, bool lossy);
 /* NULL-safe. */
 void checker_destroy(struct checker *checker);

@@ -318,7 +318,7 @@ static void print_churning(FILE *out, const struct overview *o)
 	}
 }
 
-/* The command that shows more of what stands out: where much is room in slabs, their caches. */
+/* The command that shows more of what stands out: growth, room in slabs, or the peak. */
 static void print_next(FILE *out, const struct overview *o)
 {
 	const struct heap_totals *totals = heap_totals(o->base.replay->heap);
@@ -326,11 +326,12 @@ static void print_next(FILE *out, const struct overview *o)
 	double room = (double)totals->pages[HEAP_SLAB].bytes -
 		      (double)totals->objects[HEAP_IN_SLAB].bytes;
 
-	if (room * 4 > (double)heap_live_bytes(o->base.replay->heap))
+	if (o->nr_growing)
+		fprintf(out, "%-*ssonde leaks %s\n", LABEL, "Next", dir);
+	else if (room * 4 > (double)heap_live_bytes(o->base.replay->heap))
 		fprintf(out, "%-*ssonde report --by cache --sort wasted %s\n", LABEL, "Next", dir);
 	else
-		fprintf(out, "%-*ssonde report --since init --by cache,callsite %s\n", LABEL,
-			"Next", dir);
+		fprintf(out, "%-*ssonde timeline %s\n", LABEL, "Next", dir);
 }
 
 static void print_head(FILE *out, const struct replay *replay)

@@ -63,6 +63,8 @@ static void change_live(struct sites *sites, struct site *site, const struct hea
 	const struct heap_object *object = change->object;
 	uint64_t used = object->role == HEAP_PLAIN ? object->bytes : 0;
 
+	site->at_peak = site_at_peak(sites, site);
+	site->peak_seen = sites->peak;
 	if (change->kind == HEAP_ALLOC) {
 		add(&site->live_objects, 1);
 		add(&site->live_bytes, object->bytes);
@@ -125,16 +127,27 @@ int sites_add(struct sites *sites, const struct heap_change *change)
 	return 0;
 }
 
-double site_median_life_ns(const struct site *site)
+double site_life_ns(const struct site *site, double share)
 {
+	double wanted = share * (double)site->frees;
 	uint64_t sum = 0;
 
-	for (int class = 0; class < LIFE_CLASSES; class ++) {
+	for (int class = 0; site->frees && class < LIFE_CLASSES; class ++) {
 		sum += site->lives[class];
-		if (sum * 2 >= site->frees && site->frees)
+		if ((double)sum >= wanted)
 			return class ? 0.75 * (double)(UINT64_C(1) << class) : 0;
 	}
 	return 0;
+}
+
+void sites_note_peak(struct sites *sites)
+{
+	sites->peak++;
+}
+
+uint64_t site_at_peak(const struct sites *sites, const struct site *site)
+{
+	return site->peak_seen == sites->peak ? site->at_peak : site->live_bytes;
 }
 
 struct course_trend site_trend(const struct sites *sites, const struct site *site)

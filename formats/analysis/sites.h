@@ -19,6 +19,8 @@ struct site {
 	/* in the window: */
 	uint64_t hits, frees, allocated;
 	uint64_t peak_bytes;
+	uint64_t at_peak;   /* live bytes at the peak of all, if that is still the one of: */
+	uint64_t peak_seen; /* number of that peak */
 	struct course live, births; /* live bytes; allocations so far. Without steps: none yet */
 	uint32_t lives[LIFE_CLASSES];
 };
@@ -29,6 +31,7 @@ struct sites {
 	size_t n;
 	/* Live bytes of all, each counted once: those of objects and of pages without slabs. */
 	uint64_t used_bytes;
+	uint64_t peak; /* number of the last peak of all */
 };
 
 void sites_init(struct sites *sites, const struct replay *replay);
@@ -37,8 +40,18 @@ void sites_deinit(struct sites *sites);
 /* Add a change of the heap. Returns 0 or -ENOMEM. */
 int sites_add(struct sites *sites, const struct heap_change *change);
 
-/* The middle one of the lives, in ns, as the middle of its power of two; 0 without frees. */
-double site_median_life_ns(const struct site *site);
+/* All memory is at its peak now. */
+void sites_note_peak(struct sites *sites);
+/* The site's live bytes at the last peak. */
+uint64_t site_at_peak(const struct sites *sites, const struct site *site);
+
+/* The life that this share of the freed objects did not outlive, in ns, as the middle of its power
+ * of two; 0 without frees. */
+double site_life_ns(const struct site *site, double share);
+static inline double site_median_life_ns(const struct site *site)
+{
+	return site_life_ns(site, 0.5);
+}
 
 /* How live bytes went on in the window. */
 struct course_trend site_trend(const struct sites *sites, const struct site *site);

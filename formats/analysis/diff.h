@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_ANALYSIS_DIFF_H
+#define SONDE_FORMATS_ANALYSIS_DIFF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "formats/analysis/replay.h"
+
+/* What changed between two traces, or two parts of one. */
+
+struct diff_options {
+	const char *dirs[2]; /* may be the same */
+	unsigned int by;     /* enum dimension */
+	size_t top;          /* rows to show; 0: all */
+};
+
+/* Print it, or one line that says what went wrong. Returns an exit status. */
+int diff_show(const char *verb, const struct replay_view views[2],
+	      const struct diff_options *options, bool json);
+
+#endif

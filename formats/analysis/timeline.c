@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Live bytes over time, by what pages are used for and by call site; the peak, and what made it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/analysis/analysis.h"
+#include "formats/analysis/sites.h"
+#include "formats/base/json.h"
+#include "formats/report/table.h"
+#include "formats/report/trace-text.h"
+
+enum { LABEL = 14, DEFAULT_ROWS = 20, MAX_ROWS = COURSE_STEPS, MAX_SITES = 32, BAR = 24 };
+
+/* What is drawn: all live bytes, and their parts. */
+enum part { ALL, SLABS, OBJECTS, LARGE, OTHERS, OUTSIDE, NR_PARTS };
+
+static const char *const part_titles[] = {
+	[ALL] = "LIVE",    [SLABS] = "SLABS",   [OBJECTS] = "OBJECTS",
+	[LARGE] = "LARGE", [OTHERS] = "OTHERS", [OUTSIDE] = "OUTSIDE"};
+static const char *const part_keys[] = {
+	[ALL] = "live_bytes",    [SLABS] = "slab_bytes",   [OBJECTS] = "object_bytes",
+	[LARGE] = "large_bytes", [OTHERS] = "other_bytes", [OUTSIDE] = "outside_bytes"};
+
+struct timeline {
+	struct analysis base;
+	struct sites sites;
+	struct course parts[NR_PARTS]; /* without steps: no record yet */
+	uint64_t peak_bytes;
+	int64_t peak_ns;
+	uint32_t top[MAX_SITES]; /* origins with most bytes at the peak */
+	size_t nr_top;
+};
+
+static int create(const struct replay *replay, const struct analysis_options *options,
+		  struct analysis **out, struct error *err)
+{
+	struct timeline *t = calloc(1, sizeof(*t));
+
+	(void)options;
+	if (!t)
+		return error_set(err, ENOMEM, "out of memory");
+	sites_init(&t->sites, replay);
+	*out = &t->base;
+	return 0;
+}
+
+static void destroy(struct analysis *base)
+{
+	struct timeline *t = (struct timeline *)base;
+
+	for (int i = 0; i < NR_PARTS; i++)
+		course_deinit(&t->parts[i]);
+	sites_deinit(&t->sites);
+	free(t);
+}
+
+static uint64_t value(const struct timeline *t, enum part part)
+{
+	const struct replay *replay = t->base.replay;
+	const struct heap_totals *totals = heap_totals(replay->heap);
+
+	switch (part) {
+	case ALL:
+		return replay->selects ? t->sites.used_bytes : heap_live_bytes(replay->heap);
+	case SLABS:
+		return totals->pages[HEAP_SLAB].bytes;
+	case OBJECTS:
+		return totals->objects[HEAP_IN_SLAB].bytes;
+	case LARGE:
+		return totals->pages[HEAP_LARGE].bytes;
+	case OTHERS:
+		return totals->pages[HEAP_PLAIN].bytes;
+	case OUTSIDE:
+		return totals->objects[HEAP_OUTSIDE].bytes;
+	case NR_PARTS:
+		break;
+	}
+	return 0;
+}
+
+static int change(struct analysis *base, const struct heap_change *change)
+{
+	struct timeline *t = (struct timeline *)base;
+	const struct replay *replay = base->replay;
+
+	if (!change->object)
+		return 0;
+	if (sites_add(&t->sites, change))
+		return -ENOMEM;
+	if (!replay->in_window)
+		return 0;
+	for (enum part part = 0; part < NR_PARTS; part++) {
+		struct course *course = &t->parts[part];
+
+		if (!course->steps && course_init(course, COURSE_STEPS, replay->first_ns))
+			return -ENOMEM;
+		course_put(course, change->record->timestamp, value(t, part));
+	}
+	if (value(t, ALL) > t->peak_bytes) {
+		t->peak_bytes = value(t, ALL);
+		t->peak_ns = change->record->timestamp;
+		sites_note_peak(&t->sites);
+	}
+	return 0;
+}
+
+static double at_peak(const struct sites *sites, const struct site *site)
+{
+	return (double)site_at_peak(sites, site);
+}
+
+static int finish(struct analysis *base)
+{
+	struct timeline *t = (struct timeline *)base;
+
+	t->nr_top = sites_top(&t->sites, at_peak, t->top, MAX_SITES);
+	return 0;
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+/* Only that is known of a selection. */
+static enum part last_part(const struct timeline *t)
+{
+	return t->base.replay->selects ? ALL : OUTSIDE;
+}
+
+static void add_bar(struct table *table, uint64_t bytes, uint64_t most)
+{
+	char bar[BAR + 1];
+	size_t n = most ? (size_t)((double)bytes / (double)most * BAR + 0.5) : 0;
+
+	memset(bar, '#', sizeof(bar));
+	bar[n < BAR ? n : BAR] = '\0';
+	table_add_cell(table, bar);
+}
+
+static void add_rows(struct table *table, const struct timeline *t, size_t rows)
+{
+	struct course_step steps[NR_PARTS][MAX_ROWS];
+	const struct replay *replay = t->base.replay;
+	double seconds = (double)replay_duration_ns(replay) / 1e9;
+
+	for (enum part part = 0; part < NR_PARTS; part++)
+		course_resample(&t->parts[part], replay->last_ns, steps[part], rows);
+	for (size_t i = 0; i < rows; i++) {
+		char time[32];
+
+		snprintf(time, sizeof(time), "%.3f", seconds * (double)(i + 1) / (double)rows);
+		table_add_cell(table, time);
+		add_bar(table, steps[ALL][i].last, t->peak_bytes);
+		for (enum part part = 0; part <= last_part(t); part++)
+			table_add_cell(table, text_bytes(steps[part][i].last).s);
+	}
+}
+
+static void print_rows(FILE *out, const struct timeline *t)
+{
+	size_t top = t->base.options.top, rows = top && top < MAX_ROWS ? top : DEFAULT_ROWS;
+	struct table *table = t->parts[ALL].steps ? table_create() : NULL;
+
+	if (!table)
+		return;
+	table_add_column(table, "SECONDS", false);
+	table_add_column(table, "", true);
+	for (enum part part = 0; part <= last_part(t); part++)
+		table_add_column(table, part_titles[part], false);
+	add_rows(table, t, rows);
+	fputc('\n', out);
+	table_print(table, out);
+	table_destroy(table);
+}
+
+static struct sparkline course_of(const struct timeline *t, const struct site *site)
+{
+	struct course_step steps[COURSE_STEPS_OF_SITE];
+	uint64_t values[COURSE_STEPS_OF_SITE] = {0};
+
+	if (site->live.steps)
+		course_resample(&site->live, t->base.replay->last_ns, steps, COURSE_STEPS_OF_SITE);
+	for (size_t i = 0; site->live.steps && i < COURSE_STEPS_OF_SITE; i++)
+		values[i] = steps[i].last;
+	return sparkline(values, COURSE_STEPS_OF_SITE);
+}
+
+static void print_sites(FILE *out, const struct timeline *t)
+{
+	const size_t shown = t->nr_top < 10 || t->base.options.verbose ? t->nr_top : 10;
+	struct table *table = shown ? table_create() : NULL;
+
+	if (!table)
+		return;
+	table_add_column(table, "AT PEAK", false);
+	table_add_column(table, "CALL SITE", true);
+	table_add_column(table, "COURSE", true);
+	table_add_column(table, "OWN PEAK", false);
+	table_add_column(table, "LIVE", false);
+	for (size_t i = 0; i < shown; i++) {
+		const struct site *site = &t->sites.all[t->top[i]];
+
+		table_add_cell(table, text_bytes(site_at_peak(&t->sites, site)).s);
+		table_add_cell(table, site_text(t->base.replay, t->top[i]).s);
+		table_add_cell(table, course_of(t, site).s);
+		table_add_cell(table, text_bytes(site->peak_bytes).s);
+		table_add_cell(table, text_bytes(site->live_bytes).s);
+	}
+	fputc('\n', out);
+	table_print(table, out);
+	table_destroy(table);
+}
+
+static void print_text(const struct analysis *base, FILE *out)
+{
+	const struct timeline *t = (const struct timeline *)base;
+	const struct replay *replay = base->replay;
+
+	text_print_head(out, replay->reader, replay->records, replay_duration_ns(replay), LABEL);
+	fprintf(out, "%-*s%s at %.3f s of the trace clock, %.3f s into the trace\n", LABEL, "Peak",
+		text_bytes(t->peak_bytes).s, (double)t->peak_ns / 1e9,
+		t->peak_bytes ? (double)((uint64_t)t->peak_ns - (uint64_t)replay->first_ns) / 1e9
+			      : 0);
+	text_print_losses(out, replay->reader, LABEL);
+	replay_print_bound(replay, out, LABEL);
+	print_rows(out, t);
+	print_sites(out, t);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+static json_t *steps_json(const struct timeline *t)
+{
+	size_t top = t->base.options.top, rows = top && top < MAX_ROWS ? top : DEFAULT_ROWS;
+	const struct replay *replay = t->base.replay;
+	uint64_t ns = replay_duration_ns(replay);
+	struct course_step steps[NR_PARTS][MAX_ROWS];
+	json_t *array = json_array();
+
+	for (enum part part = 0; t->parts[ALL].steps && part < NR_PARTS; part++)
+		course_resample(&t->parts[part], replay->last_ns, steps[part], rows);
+	for (size_t i = 0; t->parts[ALL].steps && i < rows; i++) {
+		uint64_t end = (uint64_t)((unsigned __int128)ns * (i + 1) / rows);
+		json_t *item = json_pack("{so}", "ns", json_from_count(end));
+
+		for (enum part part = 0; part < NR_PARTS; part++)
+			json_object_set_new(item, part_keys[part],
+					    json_from_count(steps[part][i].last));
+		json_array_append_new(array, item);
+	}
+	return array;
+}
+
+static json_t *sites_json(const struct timeline *t)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < t->nr_top; i++) {
+		const struct site *site = &t->sites.all[t->top[i]];
+		json_t *item = site_json(t->base.replay, t->top[i]);
+
+		json_object_set_new(item, "bytes_at_peak",
+				    json_from_count(site_at_peak(&t->sites, site)));
+		json_object_set_new(item, "peak_bytes", json_from_count(site->peak_bytes));
+		json_object_set_new(item, "live_bytes", json_from_count(site->live_bytes));
+		json_array_append_new(array, item);
+	}
+	return array;
+}
+
+static int put_json(const struct analysis *base, json_t *root)
+{
+	const struct timeline *t = (const struct timeline *)base;
+	int failed = json_object_set_new(root, "records", json_from_count(base->replay->records));
+
+	failed |= json_object_set_new(root, "duration_ns",
+				      json_from_count(replay_duration_ns(base->replay)));
+	failed |= json_object_set_new(root, "peak_bytes", json_from_count(t->peak_bytes));
+	failed |= json_object_set_new(root, "peak_ns", json_integer(t->peak_ns));
+	failed |= json_object_set_new(root, "timeline", steps_json(t));
+	return failed | json_object_set_new(root, "call_sites", sites_json(t));
+}
+
+const struct analysis_ops timeline_analysis = {
+	.about = "live bytes over time",
+	.create = create,
+	.change = change,
+	.finish = finish,
+	.print_text = print_text,
+	.put_json = put_json,
+	.destroy = destroy,
+};

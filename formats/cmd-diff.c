@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/cmd.h"
+
+#include <getopt.h>
+#include <stddef.h>
+#include "formats/analysis/diff.h"
+#include "formats/cli/cli.h"
+#include "formats/cli/options.h"
+#include "formats/groups/measure.h"
+
+enum { DEFAULT_TOP = 20 };
+
+struct options {
+	struct replay_view view;
+	struct cli_time_range times[2];
+	struct diff_options diff;
+	uint64_t top; /* UINT64_MAX: not given */
+	bool json;
+};
+
+static const struct cli_option option_table[] = {
+	{.name = "time-a",
+	 .value = "FROM,TO",
+	 .help = "of A, only what happened in these seconds of the trace clock",
+	 .store = cli_store_time_range,
+	 .offset = offsetof(struct options, times[0])},
+	{.name = "time-b",
+	 .value = "FROM,TO",
+	 .help = "the same of B, or of the other part of A if B is not given",
+	 .store = cli_store_time_range,
+	 .offset = offsetof(struct options, times[1])},
+	{.name = "by",
+	 .letter = 'b',
+	 .value = "WHAT",
+	 .help = "compare by callsite (default), function, cache, or another of the\n"
+		 "groups of sonde report",
+	 .store = cli_store_choice,
+	 .words = dimension_names,
+	 .offset = offsetof(struct options, diff.by)},
+	{.name = "top",
+	 .letter = 'n',
+	 .value = "N",
+	 .help = "show the first N changes; 0: all. Default: 20, with --json all",
+	 .store = cli_store_number,
+	 .offset = offsetof(struct options, top)},
+	{.name = "type",
+	 .letter = 't',
+	 .value = "TYPE",
+	 .help = "only objects of kmalloc, cache or pages",
+	 .store = cli_store_choice,
+	 .words = kmem_type_names,
+	 .offset = offsetof(struct options, view.type)},
+	{.name = "instance",
+	 .letter = 'i',
+	 .value = "NAME",
+	 .help = "of several kmem instances in a trace, this one; default: the first",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, view.instance)},
+	CLI_JSON_OPTION(struct options, "print JSON"),
+	{.name = NULL},
+};
+
+static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
+
+static const struct cli_verb verb = {
+	.name = "diff",
+	.usage = "usage: sonde diff [OPTION]... A [B]\n"
+		 "\n"
+		 "Show what changed from the trace A to B, or between two parts of A.\n",
+	.tables = tables,
+};
+
+int cmd_diff(int argc, char **argv)
+{
+	struct options options = {
+		.view = REPLAY_ALL, .times = {CLI_ALL_TIME, CLI_ALL_TIME}, .top = UINT64_MAX};
+	struct replay_view views[2];
+	int ret = cli_parse(&verb, argc, argv, &options);
+
+	if (ret)
+		return ret - 1;
+	if (optind != argc - 1 && optind != argc - 2)
+		return cli_usage(verb.name, "name one or two traces; see 'sonde diff --help'");
+	if (optind == argc - 1 && options.times[0].to_ns == INT64_MAX &&
+	    options.times[1].from_ns == INT64_MIN)
+		return cli_usage(verb.name, "name a second trace, or parts of the first one: "
+					    "--time-a 0,5 --time-b 5,10");
+	for (int i = 0; i < 2; i++) {
+		views[i] = options.view;
+		views[i].time = options.times[i];
+	}
+	options.diff.dirs[0] = argv[optind];
+	options.diff.dirs[1] = argv[argc - 1];
+	options.diff.top =
+		options.top == UINT64_MAX ? (options.json ? 0 : DEFAULT_TOP) : options.top;
+	return diff_show(verb.name, views, &options.diff, options.json);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/cmd.h"
+
+#include <stddef.h>
+#include "formats/analysis/analysis.h"
+#include "formats/cli/options.h"
+
+static const struct cli_option option_table[] = {
+	{.name = "top",
+	 .letter = 'n',
+	 .value = "N",
+	 .help = "show the first N call sites; default: all",
+	 .store = cli_store_number,
+	 .offset = offsetof(struct analysis_command, top)},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .help = "all call sites with live memory, not only suspicious ones",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct analysis_command, verbose)},
+	CLI_JSON_OPTION(struct analysis_command, "print JSON"),
+	{.name = NULL},
+};
+
+static const struct cli_table tables[] = {
+	{option_table, 0},
+	{replay_view_options, offsetof(struct analysis_command, view)},
+	{NULL, 0}};
+
+static const struct cli_verb verb = {
+	.name = "leaks",
+	.usage = "usage: sonde leaks [OPTION]... DIR\n"
+		 "\n"
+		 "Show what is still live at the end of the trace DIR, and whether it looks like a "
+		 "leak.\n",
+	.tables = tables,
+};
+
+int cmd_leaks(int argc, char **argv)
+{
+	return analysis_main(&verb, argc, argv);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/cmd.h"
+
+#include <stddef.h>
+#include "formats/analysis/analysis.h"
+#include "formats/cli/options.h"
+
+static const struct cli_option option_table[] = {
+	{.name = "top",
+	 .letter = 'n',
+	 .value = "N",
+	 .help = "divide the time into N rows, up to 127; default: 20",
+	 .store = cli_store_number,
+	 .offset = offsetof(struct analysis_command, top)},
+	{.name = "verbose",
+	 .letter = 'v',
+	 .help = "32 call sites rather than 10",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct analysis_command, verbose)},
+	CLI_JSON_OPTION(struct analysis_command, "print JSON"),
+	{.name = NULL},
+};
+
+static const struct cli_table tables[] = {
+	{option_table, 0},
+	{replay_view_options, offsetof(struct analysis_command, view)},
+	{NULL, 0}};
+
+static const struct cli_verb verb = {
+	.name = "timeline",
+	.usage = "usage: sonde timeline [OPTION]... DIR\n"
+		 "\n"
+		 "Show live memory over time in the trace DIR, its peak, and what made it.\n",
+	.tables = tables,
+};
+
+int cmd_timeline(int argc, char **argv)
+{
+	return analysis_main(&verb, argc, argv);
+}

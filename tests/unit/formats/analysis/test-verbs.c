@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* sonde leaks, timeline and diff, on a trace in which each call site behaves in its own way. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cmd.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+/* Call sites, in functions of 0x1000 bytes each. */
+enum {
+	LEAKY = 0x1010,   /* busy; 1 object in 1,000 stays */
+	GROWING = 0x2010, /* never frees */
+	WARM = 0x3010,    /* allocates early, for good */
+	SAW = 0x4010,     /* frees all it has, again and again */
+	DENTRY = 0x5010,  /* grows, in a cache that the guest can shrink */
+	NEWEST = 0x6010,  /* begins at the end */
+	STEPS = 20000,
+	LIVES = 20, /* steps of a busy object */
+	MS = 1000000,
+};
+
+static const char sidecar[] =
+	"{\"version\":1,\"complete\":true,\"from_first_allocation\":true,\"vcpus\":[{}],"
+	"\"caches\":[{\"id\":1,\"name\":\"dentry\",\"object_size\":192,\"size\":192}],"
+	"\"symbols\":[{\"name\":\"leaky\",\"start\":\"0x1000\",\"size\":4096},"
+	"{\"name\":\"growing\",\"start\":\"0x2000\",\"size\":4096},"
+	"{\"name\":\"warm\",\"start\":\"0x3000\",\"size\":4096},"
+	"{\"name\":\"saw\",\"start\":\"0x4000\",\"size\":4096},"
+	"{\"name\":\"dentries\",\"start\":\"0x5000\",\"size\":4096},"
+	"{\"name\":\"newest\",\"start\":\"0x6000\",\"size\":4096}]}";
+
+struct maker {
+	struct kmem_record *records;
+	uint8_t *caches; /* ids, 2 bytes each */
+	size_t n;
+};
+
+static void put(struct maker *maker, struct kmem_record record, uint8_t cache)
+{
+	maker->caches[2 * maker->n] = cache;
+	maker->records[maker->n++] = record;
+}
+
+/* Objects have addresses by call site and number. */
+static uint64_t address(unsigned int site, unsigned int i)
+{
+	return 0xffff888000000000 + ((uint64_t)site << 24) + (uint64_t)i * 64;
+}
+
+static void alloc(struct maker *maker, unsigned int site, unsigned int i, int64_t ns)
+{
+	put(maker,
+	    make_alloc(site == DENTRY ? KMEM_TYPE_CACHE : KMEM_TYPE_KMALLOC, address(site, i), site,
+		       60, 64, ns),
+	    site == DENTRY);
+}
+
+static void release(struct maker *maker, unsigned int site, unsigned int i, int64_t ns)
+{
+	put(maker, make_free(KMEM_TYPE_KMALLOC, address(site, i), site, ns), 0);
+}
+
+static void step(struct maker *maker, unsigned int i, unsigned int leak_every)
+{
+	int64_t ns = (int64_t)i * MS;
+
+	alloc(maker, LEAKY, i, ns);
+	if (i >= LIVES && (i - LIVES) % leak_every)
+		release(maker, LEAKY, i - LIVES, ns + 1);
+	if (i % 200 == 0)
+		alloc(maker, GROWING, i, ns + 2);
+	if (i < STEPS / 8 && i % 4 == 0)
+		alloc(maker, WARM, i, ns + 3);
+	alloc(maker, SAW, i, ns + 4);
+	for (unsigned int at = i - 499; i % 500 == 499 && at <= i; at++)
+		release(maker, SAW, at, ns + 5);
+	if (i % 50 == 0)
+		alloc(maker, DENTRY, i, ns + 6);
+	if (i > STEPS / 20 * 19)
+		alloc(maker, NEWEST, i, ns + 7);
+}
+
+static void put_trace(const char *dir, unsigned int leak_every)
+{
+	const size_t room = 8 * STEPS;
+	struct maker maker = {calloc(room, sizeof(struct kmem_record)), calloc(room, 2), 0};
+
+	if (!maker.records || !maker.caches)
+		abort();
+	for (unsigned int i = 0; i < STEPS; i++)
+		step(&maker, i, leak_every);
+	stream_put(dir, 0, maker.records, maker.n);
+	file_put(dir, "caches0", maker.caches, 2 * maker.n);
+	file_put(dir, "sonde.json", sidecar, strlen(sidecar));
+	free(maker.records);
+	free(maker.caches);
+}
+
+static json_t *run(int (*verb)(int, char **), const char *const *argv)
+{
+	struct verb_result result = verb_run(verb, argv);
+	json_t *root = json_loads(result.out, 0, NULL);
+
+	if (!ok(result.status == 0 && root, "sonde %s prints JSON", argv[0]))
+		tap_diag("%s", result.err);
+	verb_result_deinit(&result);
+	return root;
+}
+
+static const char *text(const json_t *object, const char *key)
+{
+	const char *value = json_string_value(json_object_get(object, key));
+
+	return value ? value : "";
+}
+
+static uint64_t number(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+/* The item of a list whose name begins so. */
+static const json_t *find(const json_t *list, const char *key, const char *name)
+{
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(list, i, item)
+	{
+		if (!strncmp(text(item, key), name, strlen(name)))
+			return item;
+	}
+	return NULL;
+}
+
+static void test_leaks(const char *dir)
+{
+	static const struct {
+		const char *name, *verdict, *what;
+	} rows[] = {
+		{"leaky", "leak", "a site that keeps 1 object in 1,000 leaks"},
+		{"growing", "only grows", "a site that frees nothing only grows"},
+		{"warm", "settled", "what came early has settled"},
+		{"dentries", "reclaimable", "what the guest can shrink is reclaimable"},
+		{"newest", "recent", "what came lately is recent"},
+	};
+	json_t *root = run(cmd_leaks, (const char *const[]){"leaks", "--json", dir, NULL});
+	const json_t *sites = json_object_get(root, "call_sites"), *first;
+
+	first = json_array_get(sites, 0);
+	is_str(text(first, "symbol"), "leaky+0x10/0x1000", "the leak is named first");
+	is_u64(number(first, "live_objects"), 20 + 20,
+	       "it has the objects that stay, and those that are in use");
+	is_u64(number(first, "old_objects"), 19, "of these, those that are old");
+	ok(number(first, "bytes_per_second") >= 60 && number(first, "bytes_per_second") <= 70,
+	   "it has a rate: an object of 64 bytes in a second");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		is_str(text(find(sites, "symbol", rows[i].name), "verdict"), rows[i].verdict,
+		       rows[i].what);
+	ok(!find(sites, "symbol", "saw"), "a site without live objects is not listed");
+	json_decref(root);
+}
+
+static void test_leaks_text(const char *dir)
+{
+	struct verb_result result = verb_run(cmd_leaks, (const char *const[]){"leaks", dir, NULL});
+
+	ok(strstr(result.out, "leaky+0x10/0x1000") && strstr(result.out, "growing+0x10/0x1000"),
+	   "text lists the suspicious call sites");
+	ok(!strstr(result.out, "warm+0x10"), "and no others");
+	ok(strstr(result.out, "  settled          1, "), "verdicts count their call sites");
+	verb_result_deinit(&result);
+}
+
+static void test_timeline(const char *dir)
+{
+	json_t *root = run(cmd_timeline,
+			   (const char *const[]){"timeline", "--json", "--top", "10", dir, NULL});
+	const json_t *rows = json_object_get(root, "timeline"), *sites, *saw;
+	uint64_t sum = 0;
+	size_t i;
+
+	is_u64(json_array_size(rows), 10, "the time is divided as asked for");
+	ok(number(json_array_get(rows, 9), "live_bytes") >
+		   number(json_array_get(rows, 0), "live_bytes"),
+	   "live bytes grow");
+	sites = json_object_get(root, "call_sites");
+	json_array_foreach(sites, i, saw) sum += number(saw, "bytes_at_peak");
+	is_u64(sum, number(root, "peak_bytes"), "the call sites make up the peak");
+	saw = find(sites, "symbol", "saw");
+	ok(number(saw, "bytes_at_peak") >= 499 * 64, "all of the saw's tooth is in the peak");
+	is_u64(number(saw, "live_bytes"), 0, "and gone at the end");
+	json_decref(root);
+}
+
+static void test_diff(const char *dir, const char *worse)
+{
+	json_t *root = run(cmd_diff, (const char *const[]){"diff", "--json", dir, worse, NULL});
+	const json_t *changes = json_object_get(root, "changes"), *first;
+
+	first = json_array_get(changes, 0);
+	is_str(text(first, "name"), "leaky+0x10", "the change is named first");
+	ok(json_is_true(json_object_get(first, "significant")), "it is significant");
+	is_u64(number(json_object_get(first, "a"), "live_bytes"), 40 * 64, "A has its live bytes");
+	is_u64(number(json_object_get(first, "b"), "live_bytes"), 220 * 64, "B has its live bytes");
+	ok(json_is_false(json_object_get(json_array_get(changes, 1), "significant")),
+	   "nothing else is");
+	json_decref(root);
+}
+
+static void test_diff_parts(const char *dir)
+{
+	const char *const argv[] = {"diff",     "--json", "--time-a", ",2",
+				    "--time-b", "10,12",  dir,        NULL};
+	json_t *root = run(cmd_diff, argv);
+	const json_t *warm = find(json_object_get(root, "changes"), "name", "warm+0x10");
+
+	ok(json_is_true(json_object_get(warm, "significant")) &&
+		   number(json_object_get(warm, "a"), "hits") == 500 &&
+		   number(json_object_get(warm, "b"), "hits") == 0,
+	   "two parts of a trace are compared");
+	json_decref(root);
+}
+
+static void test_usage(void)
+{
+	static const struct {
+		int (*verb)(int, char **);
+		const char *argv[4], *err, *what;
+	} calls[] = {
+		{cmd_leaks, {"leaks"}, "name one trace", "leaks without a trace"},
+		{cmd_timeline, {"timeline", "a", "b"}, "name one trace", "timeline of two traces"},
+		{cmd_diff, {"diff"}, "name one or two", "diff without a trace"},
+		{cmd_diff,
+		 {"diff", "a"},
+		 "name a second trace, or parts",
+		 "diff of one whole trace"},
+		{cmd_diff,
+		 {"diff", "--by", "task"},
+		 "takes callsite, cache, ",
+		 "diff by what it does not compare"},
+	};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct verb_result result = verb_run(calls[i].verb, calls[i].argv);
+
+		ok(result.status == 2 && strstr(result.err, calls[i].err) && !result.out[0],
+		   "%s exits with 2", calls[i].what);
+		verb_result_deinit(&result);
+	}
+}
+
+int main(void)
+{
+	struct scratch dir = scratch_make(), worse = scratch_make();
+
+	put_trace(dir.path, 1000);
+	put_trace(worse.path, 100);
+	test_leaks(dir.path);
+	test_leaks_text(dir.path);
+	test_timeline(dir.path);
+	test_diff(dir.path, worse.path);
+	test_diff_parts(dir.path);
+	test_usage();
+	scratch_remove(&dir);
+	scratch_remove(&worse);
+	return tap_done();
+}
