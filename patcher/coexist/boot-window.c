@@ -151,10 +151,9 @@ static void on_after_alternatives(void *arg, struct guest_trap *hit)
 	put_returns_back(arg);
 }
 
-void boot_window_note_entry(struct boot_window *w, uint64_t return_address)
+void boot_window_arm_return(struct boot_window *w, uint64_t return_address)
 {
-	if (w->returns_out)
-		arm_or_report(w, return_address, on_caller);
+	arm_or_report(w, return_address, on_caller);
 }
 
 static void on_alternatives(void *arg, struct guest_trap *hit)

@@ -50,7 +50,14 @@ int boot_window_check_start(const struct kernel *kernel, bool *first, struct err
  */
 int boot_window_arm(struct boot_window *window, struct error *err);
 
-/* An entry was trapped: while return slots are reverted, arm a one-shot for its return. */
-void boot_window_note_entry(struct boot_window *window, uint64_t return_address);
+/* Arm a one-shot for a return. */
+void boot_window_arm_return(struct boot_window *window, uint64_t return_address);
+
+/* An entry was trapped: while return slots are reverted, its return takes a one-shot. */
+static inline void boot_window_note_entry(struct boot_window *window, uint64_t return_address)
+{
+	if (window->returns_out)
+		boot_window_arm_return(window, return_address);
+}
 
 #endif

@@ -36,6 +36,10 @@ struct engine {
 typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
 			    const struct probe_hit *hit);
 
+/* The same, of a record without stack and items. False: it is to be emitted as a hit. */
+typedef bool engine_take_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
+			    const struct probe_record *record);
+
 typedef void engine_settle_fn(void *arg);
 
 struct trap_reader;
@@ -110,11 +114,12 @@ struct engine_config {
 	struct trap_reader *reader; /* of the places that are traps */
 	struct first_error *failure;
 	engine_emit_fn *emit;
+	engine_take_fn *take; /* of records in rings; NULL: all are hits */
 	/* As emit: the hits so far were those of a pass, or of a trap. NULL: nothing to do. */
 	void (*emitted)(void *arg);
 	/* On a vCPU's thread, which goes on when it returns: the vCPU has come to the bell. */
 	void (*bell)(void *arg);
-	void *arg; /* of all three */
+	void *arg; /* of all four */
 	/* rings: */
 	const struct engine_asks *asks; /* read by install(); NULL: none */
 	uint32_t ring_bytes;            /* per vCPU: a power of two, RING_MIN_DATA or more */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "patcher/engine/host-record.h"
 #include "patcher/engine/ring-internal.h"
+#include "patcher/ring/straight.h"
 
 enum {
 	NS_PER_MS = 1000000,
@@ -48,7 +49,8 @@ static const uint64_t *copy_fields(struct ring_engine *x, const struct ring_take
 	return x->copy;
 }
 
-static void emit_trap(struct ring_engine *x, unsigned int vcpu, const struct ring_taken *taken)
+__attribute__((noinline)) static void emit_trap(struct ring_engine *x, unsigned int vcpu,
+						const struct ring_taken *taken)
 {
 	const struct probe_ref *ref;
 	struct probe_hit hit;
@@ -63,13 +65,42 @@ static void emit_trap(struct ring_engine *x, unsigned int vcpu, const struct rin
 	x->config.emit(x->config.arg, ref, point, &hit);
 }
 
-static int emit_record(void *arg, unsigned int ring, const struct ring_taken *taken)
+/* False: it is to be a hit. */
+RING_INLINE bool take(struct ring_engine *x, unsigned int vcpu,
+		      const struct trampoline_place *place, const struct ring_taken *taken)
+{
+	const struct probe_record record = {vcpu,          x->passes,
+					    taken->tsc,    &x->vcpus[vcpu].used_clock,
+					    taken->fields, place->index};
+
+	return !place->has_words && x->config.take &&
+	       x->config.take(x->config.arg, place->ref, place->capture.point, &record);
+}
+
+__attribute__((noinline)) static void emit_hit(struct ring_engine *x, unsigned int vcpu,
+					       struct trampoline_place *place,
+					       const struct ring_taken *taken)
+{
+	struct ring_taken copy;
+	struct probe_hit *hit;
+
+	if (place->has_words) {
+		copy = *taken;
+		copy.fields = copy_fields(x, taken);
+		taken = &copy;
+	}
+	hit = trampoline_read(place, taken);
+	hit->vcpu = vcpu;
+	hit->batch = x->passes;
+	hit->time_ns = tsc_quick_ns(&x->vcpus[vcpu].used_clock, taken->tsc);
+	x->config.emit(x->config.arg, place->ref, place->capture.point, hit);
+}
+
+RING_INLINE int emit_record(void *arg, unsigned int ring, const struct ring_taken *taken)
 {
 	struct pass *pass = arg;
 	struct ring_engine *x = pass->x;
 	struct trampoline_place *place;
-	struct ring_taken copy;
-	struct probe_hit *hit;
 
 	pass->records++;
 	if (ring >= x->nr_vcpus) {
@@ -77,16 +108,8 @@ static int emit_record(void *arg, unsigned int ring, const struct ring_taken *ta
 		return 0;
 	}
 	place = &x->set.places[taken->id];
-	if (place->has_words) {
-		copy = *taken;
-		copy.fields = copy_fields(x, taken);
-		taken = &copy;
-	}
-	hit = trampoline_read(place, taken);
-	hit->vcpu = ring;
-	hit->batch = x->passes;
-	hit->time_ns = tsc_quick_ns(&x->vcpus[ring].used_clock, taken->tsc);
-	x->config.emit(x->config.arg, place->ref, place->capture.point, hit);
+	if (!take(x, ring, place, taken))
+		emit_hit(x, ring, place, taken);
 	return 0;
 }
 

@@ -28,8 +28,26 @@ struct open_call {
 	bool ignored; /* the tracer's: this call serves an outer one, which is the one to record */
 };
 
-/* One thread at a time uses a table. */
-struct call_table;
+struct call_node {
+	struct open_call entry;
+	struct call_node *next;
+};
+
+enum { CALL_TABLE_CHAINS = 1024 };
+
+/* Calls are chained per stack: all calls on one share a chain. One thread at a time uses a table.
+ */
+struct call_chain {
+	struct call_node *head;
+	unsigned int length;     /* of the list at head */
+	struct call_node *spare; /* freed nodes, kept for the next push */
+};
+
+struct call_table {
+	unsigned int stack_shift;
+	struct budget *budget; /* or NULL */
+	struct call_chain chains[CALL_TABLE_CHAINS];
+};
 
 /* -ENOMEM. Its calls come out of the budget, which may be NULL. Destroying is NULL-safe. */
 int call_table_create(struct budget *budget, struct call_table **out, struct error *err);
@@ -43,28 +61,111 @@ struct call_table_push_result {
 	unsigned int lost;       /* deeper calls that cannot be live any more */
 };
 
+static inline struct call_chain *call_table_chain(struct call_table *table, uint64_t key)
+{
+	return &table->chains[((key >> table->stack_shift) * 0x9e3779b97f4a7c15ull) >> 54];
+}
+
+/* For the functions below: make a node for the chain, or drop its calls at or below `key`. */
+struct call_node *call_table_make_node(struct call_table *table, struct call_chain *chain);
+void call_table_drop_dead(const struct call_table *table, struct call_chain *chain, uint64_t key,
+			  struct call_table_push_result *result);
+
+/* Any thread reads the length. */
+static inline void call_table_set_length(struct call_chain *chain, unsigned int length)
+{
+	__atomic_store_n(&chain->length, length, __ATOMIC_RELAXED);
+}
+
 /* Add a call. The caller fills in tracer, probe, call site and arguments; all else is 0. NULL
  * without memory or budget, and over a cap of half a million calls: the caller counts it as lost.
  * Valid until the call is popped or dropped. */
-struct open_call *call_table_push(struct call_table *table, uint64_t key,
-				  struct call_table_push_result *result);
+static inline struct open_call *call_table_push(struct call_table *table, uint64_t key,
+						struct call_table_push_result *result)
+{
+	struct call_chain *chain = call_table_chain(table, key);
+	struct call_node *node;
+
+	*result = (struct call_table_push_result){0};
+	if (chain->head)
+		call_table_drop_dead(table, chain, key, result);
+	node = chain->spare;
+	if (node)
+		chain->spare = node->next;
+	else
+		node = call_table_make_node(table, chain);
+	if (!node)
+		return NULL;
+	node->entry.key = key;
+	node->entry.attributed_site = 0;
+	node->entry.items_at_entry = node->entry.items_seen = 0;
+	node->entry.inner_result = 0;
+	node->entry.ignored = false;
+	node->next = chain->head;
+	chain->head = node;
+	call_table_set_length(chain, chain->length + 1);
+	return &node->entry;
+}
 
 /* Take the call with this key out; valid until the next push. NULL if there is none: it was entered
  * before tracing began. */
-const struct open_call *call_table_pop(struct call_table *table, uint64_t key);
+static inline const struct open_call *call_table_pop(struct call_table *table, uint64_t key)
+{
+	struct call_chain *chain = call_table_chain(table, key);
+
+	for (struct call_node **link = &chain->head; *link; link = &(*link)->next) {
+		struct call_node *node = *link;
+
+		if (node->entry.key != key)
+			continue;
+		*link = node->next;
+		node->next = chain->spare;
+		chain->spare = node;
+		call_table_set_length(chain, chain->length - 1);
+		return &node->entry;
+	}
+	return NULL;
+}
 
 /* The call with this key, which stays in; NULL if there is none. */
-struct open_call *call_table_find(struct call_table *table, uint64_t key);
+static inline struct open_call *call_table_find(struct call_table *table, uint64_t key)
+{
+	for (struct call_node *node = call_table_chain(table, key)->head; node; node = node->next)
+		if (node->entry.key == key)
+			return &node->entry;
+	return NULL;
+}
 
-/* The innermost call that is still open around `key` on the same stack; NULL if there is none. */
-const struct open_call *call_table_enclosing(struct call_table *table, uint64_t key);
+/* As call_table_enclosing(), in the chain of the key. */
+struct open_call *call_table_find_enclosing(const struct call_table *table,
+					    struct call_chain *chain, uint64_t key);
 
-/* Set inner_result of the innermost call that is still open around `key`, less than a page up the
- * same stack. */
-void call_table_note_inner(struct call_table *table, uint64_t key, uint64_t result);
+/* The innermost call that is still open around `key`, less than a page up the same stack; NULL if
+ * there is none: mostly so when an object is freed. */
+static inline struct open_call *call_table_enclosing(struct call_table *table, uint64_t key)
+{
+	struct call_chain *chain = call_table_chain(table, key);
+
+	return chain->head ? call_table_find_enclosing(table, chain, key) : NULL;
+}
+
+/* Set inner_result of the innermost call that is still open around `key`. */
+static inline void call_table_note_inner(struct call_table *table, uint64_t key, uint64_t result)
+{
+	struct open_call *nearest = call_table_enclosing(table, key);
+
+	if (nearest)
+		nearest->inner_result = result;
+}
 
 /* An object was freed: if a nested call returned it, the outer call itself may now get it. */
-void call_table_forget_inner(struct call_table *table, uint64_t key, uint64_t object);
+static inline void call_table_forget_inner(struct call_table *table, uint64_t key, uint64_t object)
+{
+	struct open_call *nearest = call_table_enclosing(table, key);
+
+	if (nearest && nearest->inner_result == object)
+		nearest->inner_result = 0;
+}
 
 /* Whether any call is open. Any thread may ask; the answer is racy. */
 bool call_table_is_open(struct call_table *table);

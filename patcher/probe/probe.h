@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "introspect/guest/clock.h"
 #include "introspect/kernel/kernel.h"
 #include "patcher/ring/layout.h"
 
@@ -128,6 +129,8 @@ struct probe {
 	uint64_t size;     /* bytes of the function */
 	uint64_t site;     /* link-time address of the mcount site */
 	bool wants_return;
+	/* Neither capture has a stack or items, so that its hits are a struct probe_record each. */
+	bool simple;
 	struct capture entry, ret;
 	const void *data; /* the tracer's own */
 };
@@ -173,6 +176,33 @@ struct probe_hit {
 	const uint64_t *items;
 	size_t nr_items;
 };
+
+/*
+ * A hit of a simple probe: what is frequent goes to its tracer without being copied. Its words may
+ * be the guest's memory, which may change meanwhile.
+ */
+struct probe_record {
+	unsigned int vcpu;
+	uint64_t batch; /* as in struct probe_hit */
+	uint64_t tsc;
+	const struct tsc_quick_clock *clock;
+	const uint64_t *words;
+	const uint8_t *index; /* by field: which word it is; only of those that were captured */
+};
+
+/* Read once, and believed. */
+static inline uint64_t probe_record_word(const struct probe_record *record, enum record_field field)
+{
+	return __atomic_load_n(&record->words[record->index[field]], __ATOMIC_RELAXED);
+}
+
+static inline uint64_t probe_record_ns(const struct probe_record *record)
+{
+	return tsc_quick_ns(record->clock, record->tsc);
+}
+
+/* Lives as long as the hit. */
+struct probe_record probe_record_of(const struct probe_hit *hit);
 
 /* How many items a call has whose return is `hit`; 0 without a saved array. */
 static inline uint64_t probe_hit_all_items(const struct probe_hit *hit)

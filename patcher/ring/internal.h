@@ -30,12 +30,17 @@ uint64_t ring_clamp(struct ring *ring, uint64_t tsc, uint64_t horizon);
 bool ring_is_stalled(struct ring *ring, const struct ring_clock *clock);
 /* All up to `end` is lost. */
 void ring_skip_to(struct ring *ring, uint64_t end);
-/*
- * The first part of a merge's pass (straight.c), while no record waits in a queue: emit records
- * straight from the rings, in order, up to the horizon or to the first one that is unusual. Returns
- * 0, or what `emit` failed with.
+
+/* --- the steps of a merge's pass (merge.c, straight.h) ---------------------------------------- */
+
+/* The pass's clock, which never goes back. */
+struct ring_clock ring_merge_clock(struct ring_merge *merge, const struct ring_clock *clock);
+/* Whether records wait in queues. */
+bool ring_merge_has_queued(const struct ring_merge *merge);
+/* Take what there is out of the rings into the queues, and emit what no older one can come before.
  */
-int ring_merge_straight(struct ring_merge *merge, uint64_t horizon, ring_emit_fn *emit, void *arg);
+int ring_merge_queued(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
+		      void *arg);
 
 /* --- the order of a merge: an array, as the next record is mostly among the first few --------- */
 

@@ -62,7 +62,7 @@ static void advance(struct ring_merge *merge)
 	ring_order_settle(merge);
 }
 
-static bool has_queued(const struct ring_merge *merge)
+bool ring_merge_has_queued(const struct ring_merge *merge)
 {
 	for (unsigned int cpu = 0; cpu < merge->nr_rings; cpu++)
 		if (oldest(merge, cpu))
@@ -87,24 +87,25 @@ static void consume_all(struct ring_merge *merge, const struct ring_clock *clock
 		ring_raise_floor(merge->rings[cpu], merge->watermark);
 }
 
-int ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
-		    void *arg)
+struct ring_clock ring_merge_clock(struct ring_merge *merge, const struct ring_clock *clock)
 {
 	struct ring_clock monotonic = *clock;
-	int ret = 0;
 
 	if (merge->tsc < clock->tsc)
 		merge->tsc = clock->tsc;
 	monotonic.tsc = merge->tsc;
-	if (!has_queued(merge))
-		ret = ring_merge_straight(merge, ring_horizon(&monotonic), emit, arg);
-	if (ret)
-		return ret;
-	consume_all(merge, &monotonic);
+	return monotonic;
+}
+
+int ring_merge_queued(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
+		      void *arg)
+{
+	consume_all(merge, clock);
 	make_order(merge);
 	while (merge->nr_order) {
 		unsigned int cpu = merge->order[0].cpu;
 		const struct ring_taken taken = ring_take(oldest(merge, cpu));
+		int ret;
 
 		if (taken.tsc > merge->watermark)
 			break;

@@ -179,8 +179,8 @@ bool ring_arm(struct ring *ring);
 enum { RING_MERGE_MAX = 128 };
 
 /*
- * A pass first emits records straight from the rings, in order, until it meets one that is unusual:
- * not complete, damaged, or with a stamp that goes back. Mostly there is none.
+ * A pass (straight.h) first emits records straight from the rings, in order, until it meets one
+ * that is unusual: not complete, damaged, or with a stamp that goes back. Mostly there is none.
  *
  * Then it takes what it can from every ring and emits what is not later than the smallest of the
  * rings' watermarks: no record that is older can come any more. The rest waits in the rings'
@@ -233,17 +233,5 @@ static inline struct ring_taken ring_take(const struct ring_record *record)
 /* Takes a record, valid during the call. Negative errno: the next pass emits it
  * again. Of records with equal stamps the lower CPU's come first. */
 typedef int ring_emit_fn(void *arg, unsigned int cpu, const struct ring_taken *taken);
-
-/*
- * One pass over all rings. Returns 0, or what `emit` failed with. Time stamps never go back from
- * one call of `emit` to the next, in this pass or over several. A clock that goes back stands
- * still.
- *
- * With margin 0 and stall_ns 0, and all rings closed, one of any two passes emits a record or takes
- * one out of a ring, until all are drained: a pass skips what is not committed, takes what was
- * later than the pass before, and empties one of the full queues.
- */
-int ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
-		    void *arg);
 
 #endif

@@ -12,31 +12,48 @@ static struct open_call *opened_before(struct trace_session *s, const struct pro
 	return call && call->items_at_entry && call->probe == ref->probe ? call : NULL;
 }
 
+__attribute__((cold, noinline)) static void
+count_pushed(struct trace_session *s, const struct call_table_push_result *pushed,
+	     const struct open_call *call)
+{
+	count_event(&s->counters, COUNTER_NESTED, pushed->superseded);
+	count_event(&s->counters, COUNTER_LOST, pushed->lost + !call);
+}
+
+/* NULL if there is no room for it, which is counted. */
+static inline struct open_call *open_call(struct trace_session *s, const struct probe_ref *ref,
+					  uint64_t key, uint64_t call_site)
+{
+	struct call_table_push_result pushed;
+	struct open_call *call = call_table_push(s->calls, key, &pushed);
+
+	boot_window_note_entry(&s->boot, call_site);
+	if (!call || pushed.superseded || pushed.lost)
+		count_pushed(s, &pushed, call);
+	if (!call)
+		return NULL;
+	call->tracer = ref->tracer;
+	call->probe = ref->probe;
+	call->call_site = call_site;
+	return call;
+}
+
 static void await_return(struct trace_session *s, const struct probe_ref *ref,
 			 const struct probe_hit *hit)
 {
 	struct open_call *call = opened_before(s, ref, hit);
-	struct call_table_push_result pushed;
 
 	if (call) {
 		call->items_at_entry += hit->nr_items;
 		ref->tracer->ops->entry(ref->tracer, ref->probe, hit, call);
 		return;
 	}
-	call = call_table_push(s->calls, hit->key, &pushed);
-	count_event(&s->counters, COUNTER_NESTED, pushed.superseded);
-	count_event(&s->counters, COUNTER_LOST, pushed.lost);
-	if (call) {
-		call->tracer = ref->tracer;
-		call->probe = ref->probe;
-		call->call_site = hit->call_site;
-		call->items_at_entry = hit->nr_items;
-		memcpy(call->words, hit->args, sizeof(call->words));
-		ref->tracer->ops->entry(ref->tracer, ref->probe, hit, call);
-	} else {
-		count_event(&s->counters, COUNTER_LOST, 1);
-	}
-	boot_window_note_entry(&s->boot, hit->call_site);
+	call = open_call(s, ref, hit->key, hit->call_site);
+	if (!call)
+		return;
+	call->items_at_entry = hit->nr_items;
+	memcpy(call->words, hit->args, sizeof(call->words));
+	ref->tracer->ops->entry(ref->tracer, ref->probe, hit, call);
 }
 
 /* Objects of a bulk call, over all hits of its return up to this one. */
@@ -81,15 +98,70 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 		await_next_hit(s, call, hit);
 }
 
-void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point,
-		  const struct probe_hit *hit)
+/* --- of simple probes ------------------------------------------------------------------------- */
+
+static uint64_t key_of(const struct probe_record *record)
+{
+	return probe_record_word(record, FIELD_KEY) + RECORD_KEY_BIAS;
+}
+
+/* Functions that do not return to session_take(): it needs no frame of its own. */
+__attribute__((noinline)) static bool
+take_call(struct trace_session *s, const struct probe_ref *ref, const struct probe_record *record)
+{
+	struct open_call *call =
+		open_call(s, ref, key_of(record), probe_record_word(record, FIELD_CALL_SITE));
+
+	if (call)
+		ref->tracer->ops->take_entry(ref->tracer, ref->probe, record, call);
+	return true;
+}
+
+/* False: the call is none of a simple probe. */
+__attribute__((noinline)) static bool take_return(struct trace_session *s,
+						  const struct probe_record *record)
+{
+	const uint64_t key = key_of(record);
+	const struct open_call *call = call_table_find(s->calls, key);
+
+	if (!call || !call->probe->simple)
+		return false;
+	call = call_table_pop(s->calls, key);
+	if (!call->ignored &&
+	    call->tracer->ops->take_return(call->tracer, call->probe, record, call))
+		call_table_note_inner(s->calls, key, probe_record_word(record, FIELD_RESULT));
+	return true;
+}
+
+bool session_take(void *arg, const struct probe_ref *ref, enum probe_point point,
+		  const struct probe_record *record)
 {
 	struct trace_session *s = arg;
 
 	if (point == POINT_RETURN)
+		return take_return(s, record);
+	if (!ref->probe->simple)
+		return false;
+	if (atomic_load_explicit(&ref->off, memory_order_relaxed))
+		return true; /* entered when it was wanted */
+	if (ref->probe->wants_return)
+		return take_call(s, ref, record);
+	ref->tracer->ops->take_entry(ref->tracer, ref->probe, record, NULL);
+	return true;
+}
+
+void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point,
+		  const struct probe_hit *hit)
+{
+	struct trace_session *s = arg;
+	const struct probe_record record = probe_record_of(hit);
+
+	if (session_take(s, ref, point, &record))
+		return;
+	if (point == POINT_RETURN)
 		on_return(s, hit);
 	else if (atomic_load_explicit(&ref->off, memory_order_relaxed))
-		return; /* entered when it was wanted */
+		return; /* likewise */
 	else if (ref->probe->wants_return)
 		await_return(s, ref, hit);
 	else

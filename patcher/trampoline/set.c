@@ -41,6 +41,7 @@ static void make_moves(struct trampoline_place *place)
 		size_t from = (place->layout.offset[field] - sizeof(struct ring_record)) /
 			      sizeof(uint64_t);
 
+		place->index[field] = (uint8_t)from;
 		place->moves[place->nr_moves].from = (uint8_t)from;
 		place->moves[place->nr_moves++].to =
 			(uint8_t)(hit_offset[field] / sizeof(uint64_t));

@@ -145,6 +145,7 @@ struct trampoline_place {
 	struct capture capture;
 	struct record_layout layout;
 	bool has_words; /* stack or items */
+	uint8_t index[FIELD_COUNT]; /* struct probe_record: without them */
 	/* The fields of one word that a hit has: from which word of the record's fields to which of
 	 * the hit. */
 	struct trampoline_move {

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/ring/ring.h"
+#include "patcher/ring/straight.h"
 #include "tests/lib/ring-writer.h"
 
 enum { NR_RINGS = 3, DATA = RING_MIN_DATA, QUEUE = 2 * RING_MAX_RECORD, NR_IDS = 4 };

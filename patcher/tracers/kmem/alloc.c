@@ -29,14 +29,21 @@ static bool serves_outer_call(const struct kmem_tracer *t, const struct alloc_en
 	       kmem_is_in_body(t->context.kernel, call->call_site, probe->name);
 }
 
+/* True: another call has its record. */
+static bool is_inner(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		     struct open_call *call)
+{
+	call->ignored = serves_outer_call(t, entry, call);
+	if (call->ignored)
+		count_event(t->context.counters, COUNTER_NESTED, 1);
+	return call->ignored;
+}
+
 void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		      const struct probe_hit *hit, struct open_call *call)
 {
-	if (serves_outer_call(t, entry, call)) {
-		count_event(t->context.counters, COUNTER_NESTED, 1);
-		call->ignored = true;
+	if (is_inner(t, entry, call))
 		return;
-	}
 	call->attributed_site = kmem_call_site(t, entry, hit);
 	if (!filled_pages_note(t->filled, call->key, hit->items, hit->nr_items)) {
 		count_event(t->context.counters, COUNTER_LOST, 1);
@@ -44,20 +51,40 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *ent
 	}
 }
 
+void kmem_alloc_take_entry(const struct kmem_tracer *t, const struct probe *probe,
+			   const struct probe_record *record, struct open_call *call)
+{
+	const struct alloc_entry *entry = probe->data;
+	uint32_t left = probe->entry.fields >> FIELD_ARG0 & ((1u << CAPTURE_ARGUMENTS) - 1);
+
+	for (; left; left &= left - 1) {
+		unsigned int i = (unsigned int)__builtin_ctz(left);
+
+		call->words[i] = probe_record_word(record, FIELD_ARG0 + i);
+	}
+	if (!is_inner(t, entry, call))
+		call->attributed_site = argument(entry, call, ALLOC_ROLE_CALLER, call->call_site);
+}
+
 /* One call of an allocating function that has returned. */
 struct alloc_call {
 	const struct kmem_tracer *t;
 	const struct alloc_entry *entry;
-	const struct probe_hit *hit;
 	const struct open_call *call;
+	struct kmem_moment at;
 	struct kmem_record record;
 };
 
-static void emit_alloc(struct alloc_call *a)
+static inline struct kmem_record begin_record(const struct alloc_entry *entry,
+					      const struct open_call *call)
 {
-	uint64_t cache = argument(a->entry, a->call, ALLOC_ROLE_CACHE, a->hit->slab_cache);
-
-	kmem_emit_alloc(a->t, a->hit, cache, &a->record);
+	return (struct kmem_record){
+		.event_id = KMEM_EVENT_ALLOC,
+		.type_id = (uint8_t)entry->type,
+		.node = (int32_t)argument(entry, call, ALLOC_ROLE_NODE, (uint64_t)-1),
+		.gfp_flags = (uint32_t)argument(entry, call, ALLOC_ROLE_GFP, 0),
+		.call_site = call->attributed_site,
+	};
 }
 
 static void record_item(struct alloc_call *a, uint64_t item)
@@ -70,81 +97,68 @@ static void record_item(struct alloc_call *a, uint64_t item)
 	if (a->entry->type == KMEM_TYPE_PAGES) {
 		if (filled_pages_take(a->t->filled, a->call->key, item))
 			return;
-		kmem_emit_pages(a->t, a->hit, item, 0, &a->record);
+		kmem_emit_pages(a->t, &a->at, item, 0, &a->record);
 		return;
 	}
 	a->record.ptr = item;
-	emit_alloc(a);
+	kmem_emit_alloc(a->t, &a->at, argument(a->entry, a->call, ALLOC_ROLE_CACHE, 0), &a->record);
 }
 
 /* How many a bulk call says it has got. */
-static uint64_t returned_objects(const struct alloc_call *a)
+static uint64_t returned_objects(const struct alloc_call *a, const struct probe_hit *hit)
 {
 	if (!a->entry->all_or_none)
-		return (uint32_t)a->hit->result;
-	return (uint8_t)a->hit->result ? argument(a->entry, a->call, ALLOC_ROLE_COUNT, 0) : 0;
+		return (uint32_t)hit->result;
+	return (uint8_t)hit->result ? argument(a->entry, a->call, ALLOC_ROLE_COUNT, 0) : 0;
 }
 
 /* More than any call gets, and no error: none of it was read. */
-static bool claims_too_many(const struct alloc_call *a)
+static bool claims_too_many(const struct alloc_call *a, const struct probe_hit *hit)
 {
-	bool is_error = !a->entry->all_or_none && (int32_t)a->hit->result < 0;
+	bool is_error = !a->entry->all_or_none && (int32_t)hit->result < 0;
 
-	return !is_error && probe_hit_all_items(a->hit) > CAPTURE_ITEMS_PER_CALL;
+	return !is_error && probe_hit_all_items(hit) > CAPTURE_ITEMS_PER_CALL;
 }
 
-static bool record_bulk(struct alloc_call *a)
+static bool record_bulk(struct alloc_call *a, const struct probe_hit *hit)
 {
-	if (!a->hit->saved)
-		count_event(a->t->context.counters, COUNTER_LOST, returned_objects(a));
-	else if (claims_too_many(a))
+	if (!hit->saved)
+		count_event(a->t->context.counters, COUNTER_LOST, returned_objects(a, hit));
+	else if (claims_too_many(a, hit))
 		count_event(a->t->context.counters, COUNTER_LOST, 1);
-	for (size_t i = 0; i < a->hit->nr_items; i++)
-		record_item(a, a->hit->items[i]);
+	for (size_t i = 0; i < hit->nr_items; i++)
+		record_item(a, hit->items[i]);
 	return false;
 }
 
-static bool record_single(struct alloc_call *a)
+/* Whether a single allocation has a record of its own; *recorded: its result is recorded. */
+static inline bool is_recorded(const struct kmem_tracer *t, const struct open_call *call,
+			       uint64_t result, bool *recorded)
 {
-	uint64_t result = a->hit->result;
-
-	if (result <= KMEM_ZERO_SIZE_PTR) {
-		count_event(a->t->context.counters, COUNTER_NULL_ALLOCS, 1);
-		return false;
-	}
-	if (result == a->call->inner_result) {
-		count_event(a->t->context.counters, COUNTER_NESTED, 1);
+	*recorded = result > KMEM_ZERO_SIZE_PTR;
+	if (!*recorded)
+		count_event(t->context.counters, COUNTER_NULL_ALLOCS, 1);
+	else if (result == call->inner_result)
+		count_event(t->context.counters, COUNTER_NESTED, 1);
+	else
 		return true;
-	}
-	if (a->entry->type == KMEM_TYPE_PAGES) {
-		uint64_t order = argument(a->entry, a->call, ALLOC_ROLE_ORDER, 0);
-
-		kmem_emit_pages(a->t, a->hit, result, kmem_order(order), &a->record);
-		return true;
-	}
-	a->record.ptr = result;
-	a->record.bytes_req = argument(a->entry, a->call, ALLOC_ROLE_SIZE, 0);
-	emit_alloc(a);
-	return true;
+	return false;
 }
 
-static struct alloc_call begin_record(const struct kmem_tracer *t, const struct alloc_entry *entry,
-				      const struct probe_hit *hit, const struct open_call *call)
+static bool record_pages(struct alloc_call *a, uint64_t result)
 {
-	struct alloc_call a = {.t = t, .entry = entry, .hit = hit, .call = call};
+	uint64_t order = argument(a->entry, a->call, ALLOC_ROLE_ORDER, 0);
+	bool recorded;
 
-	a.record.event_id = KMEM_EVENT_ALLOC;
-	a.record.type_id = (uint8_t)entry->type;
-	a.record.node = (int32_t)argument(entry, call, ALLOC_ROLE_NODE, (uint64_t)-1);
-	a.record.gfp_flags = (uint32_t)argument(entry, call, ALLOC_ROLE_GFP, 0);
-	a.record.call_site = call->attributed_site;
-	return a;
+	if (is_recorded(a->t, a->call, result, &recorded))
+		kmem_emit_pages(a->t, &a->at, result, kmem_order(order), &a->record);
+	return recorded;
 }
 
 void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       const struct probe_hit *hit, const struct open_call *call, uint64_t object)
+		       const struct kmem_moment *at, const struct open_call *call, uint64_t object)
 {
-	struct alloc_call a = begin_record(t, entry, hit, call);
+	struct alloc_call a = {t, entry, call, *at, begin_record(entry, call)};
 
 	record_item(&a, object);
 }
@@ -152,7 +166,36 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct open_call *call)
 {
-	struct alloc_call a = begin_record(t, entry, hit, call);
+	struct alloc_call a = {t, entry, call, kmem_moment_of(hit), begin_record(entry, call)};
 
-	return entry->action == ALLOC_ACTION_ALLOC ? record_single(&a) : record_bulk(&a);
+	return entry->action == ALLOC_ACTION_ALLOC ? record_pages(&a, hit->result)
+						   : record_bulk(&a, hit);
+}
+
+/* The cache that the guest has found for the object; 0: none. */
+static inline uint64_t found_cache(const struct probe *probe, const struct probe_record *record)
+{
+	return probe->ret.fields & CAPTURE(FIELD_SLAB_CACHE)
+		       ? probe_record_word(record, FIELD_SLAB_CACHE)
+		       : 0;
+}
+
+bool kmem_alloc_take_return(const struct kmem_tracer *t, const struct probe *probe,
+			    const struct probe_record *record, const struct open_call *call)
+{
+	const struct alloc_entry *entry = probe->data;
+	const uint64_t result = probe_record_word(record, FIELD_RESULT);
+	struct kmem_moment at;
+	struct kmem_record out;
+	bool recorded;
+
+	if (!is_recorded(t, call, result, &recorded))
+		return recorded;
+	at = kmem_moment_of_record(record);
+	out = begin_record(entry, call);
+	out.ptr = result;
+	out.bytes_req = argument(entry, call, ALLOC_ROLE_SIZE, 0);
+	kmem_emit_alloc(t, &at, argument(entry, call, ALLOC_ROLE_CACHE, found_cache(probe, record)),
+			&out);
+	return true;
 }

@@ -6,7 +6,9 @@
 struct free_call {
 	const struct kmem_tracer *t;
 	const struct alloc_entry *entry;
-	const struct probe_hit *hit;
+	const struct probe_hit *hit; /* of what is not simple */
+	uint64_t key, call_site, cache;
+	struct kmem_moment at;
 	struct kmem_record record;
 	/* A bulk allocation that failed half-way, whose objects are freed here; or NULL. */
 	const struct open_call *undone;
@@ -28,19 +30,16 @@ static bool gives_back(const struct free_call *call, const struct alloc_entry *b
 	uint64_t cache = kmem_argument(bulk, undone->words, ALLOC_ROLE_CACHE, 0);
 	uint64_t array = kmem_argument(bulk, undone->words, ALLOC_ROLE_ARRAY, 0);
 
-	if (bulk->action != ALLOC_ACTION_ALLOC_BULK || !cache ||
-	    cache != argument(call, ALLOC_ROLE_CACHE))
+	if (bulk->action != ALLOC_ACTION_ALLOC_BULK || !cache || cache != call->cache)
 		return false;
 	if (call->entry->action == ALLOC_ACTION_FREE_BULK)
 		return array == argument(call, ALLOC_ROLE_ARRAY);
-	return kmem_is_in_body(call->t->context.kernel, call->hit->call_site,
-			       "__kmem_cache_free_bulk");
+	return kmem_is_in_body(call->t->context.kernel, call->call_site, "__kmem_cache_free_bulk");
 }
 
 static void find_undone(struct free_call *call)
 {
-	const struct open_call *outer =
-		call_table_enclosing(call->t->context.calls, call->hit->key);
+	const struct open_call *outer = call_table_enclosing(call->t->context.calls, call->key);
 	const struct probe *probe = outer ? outer->probe : NULL;
 
 	if (!outer || outer->tracer != &call->t->tracer)
@@ -54,10 +53,10 @@ static void alloc_undone(const struct free_call *call, uint64_t object)
 {
 	const struct probe *probe = call->undone->probe;
 
-	kmem_alloc_object(call->t, probe->data, call->hit, call->undone, object);
+	kmem_alloc_object(call->t, probe->data, &call->at, call->undone, object);
 }
 
-static void free_object(struct free_call *call, uint64_t object)
+static inline void free_object(struct free_call *call, uint64_t object)
 {
 	if (object <= KMEM_ZERO_SIZE_PTR) {
 		count_event(call->t->context.counters, COUNTER_NULL_FREES, 1);
@@ -69,23 +68,17 @@ static void free_object(struct free_call *call, uint64_t object)
 	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
 	if (call->entry->type == KMEM_TYPE_CACHE)
 		cache_ids_forget(call->t->caches, object);
-	call_table_forget_inner(call->t->context.calls, call->hit->key, object);
+	call_table_forget_inner(call->t->context.calls, call->key, object);
 	call->record.ptr = object;
-	kmem_emit(call->t, call->hit, &call->record);
+	kmem_emit(call->t, &call->at, &call->record);
 }
 
-static void set_cache(struct free_call *call, uint64_t cache)
+static inline void set_cache(struct free_call *call, uint64_t cache)
 {
 	const struct cache_info *info = cache ? cache_ids_find(call->t->caches, cache) : NULL;
 
 	if (info)
 		call->record.cache = info->id;
-}
-
-static void free_one(struct free_call *call)
-{
-	set_cache(call, argument(call, ALLOC_ROLE_CACHE));
-	free_object(call, argument(call, ALLOC_ROLE_OBJECT));
 }
 
 /* After its grace period. kfree_rcu() takes objects of both families. */
@@ -114,7 +107,7 @@ static void free_many_pages(struct free_call *call)
 	for (size_t i = 0; i < call->hit->nr_items; i++) {
 		uint64_t page = call->hit->items[i];
 
-		kmem_emit_pages(call->t, call->hit, page & ~(uint64_t)KMEM_PAGE_ORDER_MASK,
+		kmem_emit_pages(call->t, &call->at, page & ~(uint64_t)KMEM_PAGE_ORDER_MASK,
 				kmem_order(page & KMEM_PAGE_ORDER_MASK), &call->record);
 	}
 }
@@ -124,29 +117,73 @@ static void free_page(struct free_call *call)
 	uint64_t page = argument(call, ALLOC_ROLE_PAGE);
 
 	if (page)
-		kmem_emit_pages(call->t, call->hit, page,
+		kmem_emit_pages(call->t, &call->at, page,
 				kmem_order(argument(call, ALLOC_ROLE_ORDER)), &call->record);
 	else
 		count_event(call->t->context.counters, COUNTER_NULL_FREES, 1);
 }
 
+/* Whether a call is one that counts. */
+static bool begin(struct free_call *call, const struct kmem_tracer *t,
+		  const struct alloc_entry *entry, uint64_t key, uint64_t call_site)
+{
+	if (!alloc_call_counts(entry, kernel_link(t->context.kernel, call_site))) {
+		count_event(t->context.counters, COUNTER_NESTED, 1);
+		return false;
+	}
+	call->t = t;
+	call->entry = entry;
+	call->key = key;
+	call->call_site = call_site;
+	call->record =
+		(struct kmem_record){.event_id = KMEM_EVENT_FREE, .type_id = (uint8_t)entry->type};
+	call->undone = NULL;
+	return true;
+}
+
 void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		     const struct probe_hit *hit)
 {
-	struct free_call call = {.t = t, .entry = entry, .hit = hit};
-	bool bulk = entry->action != ALLOC_ACTION_FREE;
+	struct free_call call;
 
-	if (!alloc_call_counts(entry, kernel_link(t->context.kernel, hit->call_site))) {
-		count_event(t->context.counters, COUNTER_NESTED, 1);
+	if (!begin(&call, t, entry, hit->key, hit->call_site))
 		return;
-	}
-	call.record.event_id = KMEM_EVENT_FREE;
-	call.record.type_id = (uint8_t)entry->type;
+	call.hit = hit;
+	call.at = kmem_moment_of(hit);
+	call.cache = argument(&call, ALLOC_ROLE_CACHE);
 	call.record.call_site = kmem_call_site(t, entry, hit);
 	if (entry->type == KMEM_TYPE_CACHE)
 		find_undone(&call);
-	if (entry->type == KMEM_TYPE_PAGES)
-		bulk ? free_many_pages(&call) : free_page(&call);
+	if (entry->type != KMEM_TYPE_PAGES)
+		free_many_objects(&call);
+	else if (entry->action != ALLOC_ACTION_FREE)
+		free_many_pages(&call);
 	else
-		bulk ? free_many_objects(&call) : free_one(&call);
+		free_page(&call);
+}
+
+static inline uint64_t taken_argument(const struct alloc_entry *entry,
+				      const struct probe_record *record, enum alloc_role role,
+				      uint64_t otherwise)
+{
+	uint8_t argument = entry->argument[role];
+
+	return argument ? probe_record_word(record, FIELD_ARG0 + argument - 1) : otherwise;
+}
+
+void kmem_free_take(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		    const struct probe_record *record)
+{
+	struct free_call call;
+
+	if (!begin(&call, t, entry, probe_record_word(record, FIELD_KEY) + RECORD_KEY_BIAS,
+		   probe_record_word(record, FIELD_CALL_SITE)))
+		return;
+	call.at = kmem_moment_of_record(record);
+	call.cache = taken_argument(entry, record, ALLOC_ROLE_CACHE, 0);
+	call.record.call_site = taken_argument(entry, record, ALLOC_ROLE_CALLER, call.call_site);
+	if (entry->type == KMEM_TYPE_CACHE)
+		find_undone(&call);
+	set_cache(&call, call.cache);
+	free_object(&call, taken_argument(entry, record, ALLOC_ROLE_OBJECT, 0));
 }

@@ -162,12 +162,19 @@ static struct capture return_capture(const struct kmem_tracer *t, const struct a
 	return capture;
 }
 
+static bool is_simple(const struct alloc_entry *entry)
+{
+	return entry->type != KMEM_TYPE_PAGES &&
+	       (entry->action == ALLOC_ACTION_ALLOC || entry->action == ALLOC_ACTION_FREE);
+}
+
 static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_point *p)
 {
 	const struct alloc_entry *entry = &p->entry;
 
 	return (struct probe){
 		.name = entry->name,
+		.simple = is_simple(entry),
 		.function = p->address,
 		.size = p->size,
 		.site = p->site,
@@ -373,6 +380,21 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 	return kmem_alloc_return(kmem_of(tracer), probe->data, hit, call);
 }
 
+static void kmem_take_entry(struct tracer *tracer, const struct probe *probe,
+			    const struct probe_record *record, struct open_call *call)
+{
+	if (call)
+		kmem_alloc_take_entry(kmem_of(tracer), probe, record, call);
+	else
+		kmem_free_take(kmem_of(tracer), probe->data, record);
+}
+
+static bool kmem_take_return(struct tracer *tracer, const struct probe *probe,
+			     const struct probe_record *record, const struct open_call *call)
+{
+	return kmem_alloc_take_return(kmem_of(tracer), probe, record, call);
+}
+
 const struct tracer_ops tracer_kmem = {
 	.name = "kmem",
 	.help = "allocations and frees of slab memory and pages",
@@ -391,4 +413,6 @@ const struct tracer_ops tracer_kmem = {
 	.gaps = kmem_gaps,
 	.entry = kmem_entry,
 	.ret = kmem_return,
+	.take_entry = kmem_take_entry,
+	.take_return = kmem_take_return,
 };

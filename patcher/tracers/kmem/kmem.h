@@ -63,54 +63,6 @@ struct kmem_tracer {
 
 extern const struct tracer_ops tracer_kmem; /* registry.c lists it */
 
-/* --- records --------------------------------------------------------------------------------- */
-
-/* The argument in that role, or `otherwise` if the function has none. */
-static inline uint64_t kmem_argument(const struct alloc_entry *entry,
-				     const uint64_t words[CAPTURE_ARGUMENTS], enum alloc_role role,
-				     uint64_t otherwise)
-{
-	uint8_t argument = entry->argument[role];
-
-	return argument ? words[argument - 1] : otherwise;
-}
-
-/* The call site to report: the argument that holds one, the first caller outside the page
- * allocator, or the return address. */
-uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *entry,
-			const struct probe_hit *hit);
-
-/* Whether a return address lies in a function or in a part of it (fn.cold). */
-bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const char *function);
-
-/* A page order that the guest wrote; 0 if it is out of range. */
-unsigned int kmem_order(uint64_t order);
-
-/* Time-stamp and append, if the record's type is traced. */
-void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit,
-	       struct kmem_record *record);
-
-/* Complete (address, sizes) and emit a record about 2^order pages at struct page `page`. */
-void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t page,
-		     unsigned int order, struct kmem_record *record);
-
-/* Complete (sizes, cache id) and emit an allocation from `cache`, or of whole pages by kmalloc() if
- * that is 0. */
-void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
-		     struct kmem_record *record);
-
-/* --- allocations and frees; see struct tracer_ops -------------------------------------------- */
-
-void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		     const struct probe_hit *hit);
-void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		      const struct probe_hit *hit, struct open_call *call);
-bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       const struct probe_hit *hit, const struct open_call *call);
-/* One object of a bulk allocation that has not returned yet. */
-void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
-		       const struct probe_hit *hit, const struct open_call *call, uint64_t object);
-
 /* --- filters of instances (filter.c) --------------------------------------------------------- */
 
 /* The kernel and the writer of `context` must outlive the filter. Errors as event_filter_parse()
@@ -123,6 +75,104 @@ void kmem_filter_destroy(struct kmem_filter *filter);
 /* Whether it takes a record that is complete. May read names of modules from the guest. */
 bool kmem_filter_matches(struct kmem_filter *filter, unsigned int vcpu,
 			 const struct kmem_record *record);
+
+/* --- records --------------------------------------------------------------------------------- */
+
+/* Where and when an allocation or a free was: of a hit, or of a record. */
+struct kmem_moment {
+	unsigned int vcpu;
+	int64_t ns;
+	uint64_t batch; /* as in struct probe_hit */
+};
+
+static inline struct kmem_moment kmem_moment_of(const struct probe_hit *hit)
+{
+	return (struct kmem_moment){hit->vcpu, (int64_t)hit->time_ns, hit->batch};
+}
+
+static inline struct kmem_moment kmem_moment_of_record(const struct probe_record *record)
+{
+	return (struct kmem_moment){record->vcpu, (int64_t)probe_record_ns(record), record->batch};
+}
+
+/* The argument in that role, or `otherwise` if the function has none. */
+static inline uint64_t kmem_argument(const struct alloc_entry *entry,
+				     const uint64_t words[CAPTURE_ARGUMENTS], enum alloc_role role,
+				     uint64_t otherwise)
+{
+	uint8_t argument = entry->argument[role];
+
+	return argument ? words[argument - 1] : otherwise;
+}
+
+/* The call site to report of a hit: the argument that holds one, the first caller outside the page
+ * allocator, or the return address. */
+uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			const struct probe_hit *hit);
+
+/* Whether a return address lies in a function or in a part of it (fn.cold). */
+bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const char *function);
+
+/* A page order that the guest wrote; 0 if it is out of range. */
+unsigned int kmem_order(uint64_t order);
+
+static inline bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
+				  const struct kmem_record *record)
+{
+	return output->types >> record->type_id & 1 && output->vcpus >> vcpu & 1 &&
+	       (!output->filter || kmem_filter_matches(output->filter, vcpu, record));
+}
+
+/* kmem_class_of() of a record that this tracer has made. */
+static inline enum kmem_class kmem_made_class(const struct kmem_record *record)
+{
+	if (record->event_id == KMEM_EVENT_ALLOC)
+		return KMEM_CLASS_KMALLOC + record->type_id;
+	if (record->cache && record->type_id != KMEM_TYPE_CACHE)
+		return KMEM_CLASS_OTHER;
+	return KMEM_CLASS_KFREE + record->type_id;
+}
+
+/* Time-stamp and append, if the record's type is traced. */
+static inline void kmem_emit(const struct kmem_tracer *t, const struct kmem_moment *at,
+			     struct kmem_record *record)
+{
+	const struct kmem_output *end = t->outputs + t->nr_outputs;
+
+	record->timestamp = at->ns;
+	for (const struct kmem_output *output = t->outputs; output < end; output++)
+		if (kmem_is_wanted(output, at->vcpu, record))
+			output->stream.output->put(t->context.batch, output->stream.sinks[at->vcpu],
+						   kmem_made_class(record), record->timestamp,
+						   record);
+}
+
+/* Complete (address, sizes) and emit a record about 2^order pages at struct page `page`. */
+void kmem_emit_pages(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t page,
+		     unsigned int order, struct kmem_record *record);
+
+/* Complete (sizes, cache id) and emit an allocation from `cache`, or of whole pages by kmalloc() if
+ * that is 0. */
+void kmem_emit_alloc(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t cache,
+		     struct kmem_record *record);
+
+/* --- allocations and frees; see struct tracer_ops -------------------------------------------- */
+
+void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		     const struct probe_hit *hit);
+void kmem_free_take(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		    const struct probe_record *record);
+void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		      const struct probe_hit *hit, struct open_call *call);
+bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		       const struct probe_hit *hit, const struct open_call *call);
+void kmem_alloc_take_entry(const struct kmem_tracer *t, const struct probe *probe,
+			   const struct probe_record *record, struct open_call *call);
+bool kmem_alloc_take_return(const struct kmem_tracer *t, const struct probe *probe,
+			    const struct probe_record *record, const struct open_call *call);
+/* One object of a bulk allocation that has not returned yet. */
+void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
+		       const struct kmem_moment *at, const struct open_call *call, uint64_t object);
 
 /* --- instances (instances.c); see struct tracer_ops ------------------------------------------ */
 

@@ -32,36 +32,7 @@ unsigned int kmem_order(uint64_t order)
 	return (uint32_t)order > MAX_ORDER ? 0 : (unsigned int)order;
 }
 
-static inline bool is_wanted(const struct kmem_output *output, unsigned int vcpu,
-			     const struct kmem_record *record)
-{
-	return output->types >> record->type_id & 1 && output->vcpus >> vcpu & 1 &&
-	       (!output->filter || kmem_filter_matches(output->filter, vcpu, record));
-}
-
-/* kmem_class_of() of a record that this tracer has made. */
-static inline enum kmem_class class_of(const struct kmem_record *record)
-{
-	if (record->event_id == KMEM_EVENT_ALLOC)
-		return KMEM_CLASS_KMALLOC + record->type_id;
-	if (record->cache && record->type_id != KMEM_TYPE_CACHE)
-		return KMEM_CLASS_OTHER;
-	return KMEM_CLASS_KFREE + record->type_id;
-}
-
-void kmem_emit(const struct kmem_tracer *t, const struct probe_hit *hit, struct kmem_record *record)
-{
-	const struct kmem_output *end = t->outputs + t->nr_outputs;
-
-	record->timestamp = (int64_t)hit->time_ns;
-	for (const struct kmem_output *output = t->outputs; output < end; output++)
-		if (is_wanted(output, hit->vcpu, record))
-			output->stream.output->put(t->context.batch,
-						   output->stream.sinks[hit->vcpu],
-						   class_of(record), record->timestamp, record);
-}
-
-void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t page,
+void kmem_emit_pages(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t page,
 		     unsigned int order, struct kmem_record *record)
 {
 	if (slab_page_address(t->slab, page, &record->ptr, NULL)) {
@@ -70,13 +41,13 @@ void kmem_emit_pages(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	}
 	record->bytes_req = (uint64_t)KMEM_PAGE_SIZE << order;
 	record->bytes_alloc = record->bytes_req;
-	kmem_emit(t, hit, record);
+	kmem_emit(t, at, record);
 }
 
-static int fill_from_cache(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
-			   struct kmem_record *record)
+static int fill_from_cache(const struct kmem_tracer *t, const struct kmem_moment *at,
+			   uint64_t cache, struct kmem_record *record)
 {
-	const struct cache_info *info = cache_ids_get(t->caches, cache, hit->batch);
+	const struct cache_info *info = cache_ids_get(t->caches, cache, at->batch);
 
 	if (!info)
 		return -EFAULT;
@@ -113,7 +84,7 @@ static bool lacks_cache(const struct kmem_tracer *t, uint64_t cache,
 	       slab_in_direct_map(t->slab, record->ptr);
 }
 
-void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, uint64_t cache,
+void kmem_emit_alloc(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t cache,
 		     struct kmem_record *record)
 {
 	int ret = 0;
@@ -121,12 +92,12 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct probe_hit *hit, u
 	if (lacks_cache(t, cache, record))
 		record->bytes_alloc = record->bytes_req;
 	else
-		ret = cache ? fill_from_cache(t, hit, cache, record) : fill_from_pages(t, record);
+		ret = cache ? fill_from_cache(t, at, cache, record) : fill_from_pages(t, record);
 
 	/* kvmalloc() may have given vmalloc memory, which is outside the direct map: its pages have
 	 * records of their own. A record without sizes would be wrong. */
 	if (!ret)
-		kmem_emit(t, hit, record);
+		kmem_emit(t, at, record);
 	else if (ret == -ERANGE && !cache)
 		count_event(t->context.counters, COUNTER_VMALLOC_ALLOCS, 1);
 	else

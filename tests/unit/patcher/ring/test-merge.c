@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include "patcher/ring/ring.h"
+#include "patcher/ring/straight.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <x86intrin.h>
-#include "patcher/ring/ring.h"
+#include "patcher/ring/straight.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/backend/clock.h"
