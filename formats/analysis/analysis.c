@@ -72,9 +72,8 @@ static void print_text(struct show *show)
 static int print_json(struct show *show)
 {
 	json_t *root = json_pack("{si}", "version", 1);
-	int failed = replay_put_json(&show->replay, root);
+	int failed = text_json_losses(root, show->replay.reader);
 
-	failed |= text_json_losses(root, show->replay.reader);
 	for (size_t i = 0; i < show->n; i++)
 		failed |= show->analyses[i]->ops->put_json(show->analyses[i], root);
 	if (failed) {

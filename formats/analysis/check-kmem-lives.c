@@ -186,10 +186,11 @@ static int event(struct check *base, const struct check_event *event)
 	return 0;
 }
 
-static int create(struct check **out)
+static int create(const struct sidecar *sidecar, struct check **out)
 {
 	struct lives *lives = calloc(1, sizeof(*lives));
 
+	(void)sidecar;
 	if (!lives)
 		return -ENOMEM;
 	*out = &lives->base;

@@ -49,8 +49,9 @@ static int event(struct check *check, const struct check_event *event)
 	return 0;
 }
 
-static int create(struct check **out)
+static int create(const struct sidecar *sidecar, struct check **out)
 {
+	(void)sidecar;
 	*out = calloc(1, sizeof(**out));
 	return *out ? 0 : -ENOMEM;
 }

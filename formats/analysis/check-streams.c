@@ -74,8 +74,9 @@ static void finish(struct check *check, const struct trace_reader *reader)
 	}
 }
 
-static int create(struct check **out)
+static int create(const struct sidecar *sidecar, struct check **out)
 {
+	(void)sidecar;
 	*out = calloc(1, sizeof(**out));
 	return *out ? 0 : -ENOMEM;
 }

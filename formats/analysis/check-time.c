@@ -33,10 +33,11 @@ static int event(struct check *base, const struct check_event *event)
 	return 0;
 }
 
-static int create(struct check **out)
+static int create(const struct sidecar *sidecar, struct check **out)
 {
 	struct times *times = calloc(1, sizeof(*times));
 
+	(void)sidecar;
 	if (!times)
 		return -ENOMEM;
 	u64_map_init(&times->last, sizeof(int64_t));

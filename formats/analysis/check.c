@@ -18,6 +18,7 @@ struct checker {
 	bool from_first, lossy;
 	const struct trace_instance *first; /* of kmem */
 	struct check_context context;       /* of the current event */
+	struct check_event event;           /* the current one */
 	struct check *checks[MAX_CHECKS];   /* by index of check_table */
 };
 
@@ -30,12 +31,12 @@ static size_t count_classes(const struct check_ops *ops)
 	return n;
 }
 
-static int create_check(struct checker *checker, size_t i)
+static int create_check(struct checker *checker, const struct sidecar *sidecar, size_t i)
 {
 	const struct check_ops *ops = check_table[i];
 	struct check *check;
 
-	if (ops->create(&check))
+	if (ops->create(sidecar, &check))
 		return -ENOMEM;
 	checker->checks[i] = check;
 	check->ops = ops;
@@ -44,7 +45,7 @@ static int create_check(struct checker *checker, size_t i)
 	return check->findings ? 0 : -ENOMEM;
 }
 
-struct checker *checker_create(bool from_first, bool lossy)
+struct checker *checker_create(const struct sidecar *sidecar, bool from_first, bool lossy)
 {
 	struct checker *checker = calloc(1, sizeof(*checker));
 
@@ -53,7 +54,7 @@ struct checker *checker_create(bool from_first, bool lossy)
 	checker->from_first = from_first;
 	checker->lossy = lossy;
 	for (size_t i = 0; check_table[i]; i++) {
-		if (i == MAX_CHECKS || create_check(checker, i)) {
+		if (i == MAX_CHECKS || create_check(checker, sidecar, i)) {
 			checker_destroy(checker);
 			return NULL;
 		}
@@ -89,15 +90,27 @@ static void enter_instance(struct checker *checker, const struct trace_instance 
 
 int checker_event(struct checker *checker, const struct event *event, bool cut)
 {
-	struct check_event what = {.at = *event};
+	struct check_event *what = &checker->event;
 	int ret = 0;
 
-	what.is_record = kmem_record_of(event, &what.record);
-	if (what.is_record)
+	*what = (struct check_event){.at = *event};
+	what->is_record = kmem_record_of(event, &what->record);
+	if (what->is_record)
 		enter_instance(checker, event->instance, cut);
 	for (size_t i = 0; !ret && check_table[i]; i++) {
 		if (check_table[i]->event)
-			ret = check_table[i]->event(checker->checks[i], &what);
+			ret = check_table[i]->event(checker->checks[i], what);
+	}
+	return ret;
+}
+
+int checker_change(struct checker *checker, const struct heap_change *change)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && check_table[i]; i++) {
+		if (check_table[i]->change)
+			ret = check_table[i]->change(checker->checks[i], &checker->event, change);
 	}
 	return ret;
 }
@@ -169,7 +182,7 @@ static int create(const struct replay *replay, const struct analysis_options *op
 	if (!analysis)
 		return error_set(err, ENOMEM, "out of memory");
 	trace_reader_losses(replay->reader, &losses);
-	analysis->checker = checker_create(sidecar && sidecar->info.from_first_allocation,
+	analysis->checker = checker_create(sidecar, sidecar && sidecar->info.from_first_allocation,
 					   counters_are_lossy(&losses.counters));
 	if (!analysis->checker) {
 		free(analysis);
@@ -191,6 +204,11 @@ static int event(struct analysis *base, const struct event *event)
 {
 	return checker_event(((struct check_analysis *)base)->checker, event,
 			     trace_reader_cut(base->replay->reader));
+}
+
+static int change(struct analysis *base, const struct heap_change *change)
+{
+	return checker_change(((struct check_analysis *)base)->checker, change);
 }
 
 /* Call a function for all findings, in the order of the table. */
@@ -408,6 +426,7 @@ static int put_json(const struct analysis *base, json_t *root)
 const struct analysis_ops check_analysis = {.about = "what cannot be true",
 					    .create = create,
 					    .event = event,
+					    .change = change,
 					    .finish = finish,
 					    .print_text = print_text,
 					    .put_json = put_json,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include "formats/event/kmem.h"
 #include "formats/event/record-stream.h"
+#include "formats/heap/heap.h"
 #include "formats/trace/reader.h"
 
 /*
@@ -64,10 +65,14 @@ struct check {
 
 struct check_ops {
 	const struct check_class *classes;
-	bool is_about_streams;             /* and not about events */
-	int (*create)(struct check **out); /* fills in the check's own data only; -ENOMEM */
+	bool is_about_streams; /* and not about events */
+	/* Fills in the check's own data only. The sidecar may be NULL. Returns 0 or -ENOMEM. */
+	int (*create)(const struct sidecar *sidecar, struct check **out);
 	/* In merged order. Returns 0 or -ENOMEM. NULL: nothing to do. */
 	int (*event)(struct check *check, const struct check_event *event);
+	/* What an event changes in the heap of the first kmem instance. 0 or -ENOMEM; or NULL. */
+	int (*change)(struct check *check, const struct check_event *event,
+		      const struct heap_change *change);
 	/* After the last event. NULL: nothing to do. */
 	void (*finish)(struct check *check, const struct trace_reader *reader);
 	void (*destroy)(struct check *check);
@@ -95,12 +100,15 @@ struct checker;
 
 /* Whether the trace has the guest's first slab allocation, and whether events are missing from it
  * at unknown places. NULL: no memory. */
-struct checker *checker_create(bool from_first, bool lossy);
+struct checker *checker_create(const struct sidecar *sidecar, bool from_first, bool lossy);
 /* NULL-safe. */
 void checker_destroy(struct checker *checker);
 
 /* `cut`: a stream has ended too early before this event. Returns 0 or -ENOMEM. */
 int checker_event(struct checker *checker, const struct event *event, bool cut);
+
+/* What the last event has changed in the heap. Returns 0 or -ENOMEM. */
+int checker_change(struct checker *checker, const struct heap_change *change);
 
 /* After the last event of the reader. */
 void checker_finish(struct checker *checker, const struct trace_reader *reader);

@@ -394,7 +394,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	const struct leaks *l = (const struct leaks *)base;
 	json_t *array = json_array();
 	size_t top = base->options.top;
-	int failed = 0;
+	int failed = replay_put_json(base->replay, root);
 
 	for (size_t i = 0; i < l->n && (!top || i < top); i++)
 		failed |= json_array_append_new(array, site_of_json(l, &l->all[i]));

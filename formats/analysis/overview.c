@@ -414,8 +414,9 @@ static json_t *list_json(const struct overview *o, const uint32_t *origins, size
 static int put_json(const struct analysis *base, json_t *root)
 {
 	const struct overview *o = (const struct overview *)base;
-	int failed = json_object_set_new(root, "memory", memory_json(o));
+	int failed = replay_put_json(base->replay, root);
 
+	failed |= json_object_set_new(root, "memory", memory_json(o));
 	failed |= json_object_set_new(root, "course", course_json(o));
 	failed |= json_object_set_new(
 		root, "growing",

@@ -8,7 +8,7 @@
 #define ANALYSES(ROW) ROW(kmem) ROW(overview) ROW(leaks) ROW(timeline) ROW(history) ROW(check)
 
 /* check_NAME are a check's operations. In the order of output. */
-#define CHECKS(ROW) ROW(kmem_records) ROW(time) ROW(kmem_lives) ROW(streams)
+#define CHECKS(ROW) ROW(kmem_records) ROW(time) ROW(kmem_lives) ROW(kmem_patterns) ROW(streams)
 
 #define DECLARE_ANALYSIS(name) extern const struct analysis_ops name##_analysis;
 #define DECLARE_CHECK(name) extern const struct check_ops check_##name;

@@ -364,16 +364,12 @@ void replay_print_bound(const struct replay *replay, FILE *out, int indent)
 
 int replay_put_json(const struct replay *replay, json_t *root)
 {
-	struct replay_bound bound;
-	json_t *object;
-	int failed;
+	struct replay_bound bound = replay_bound(replay);
+	json_t *object =
+		json_pack("{sb so so}", "bounded", bound.is_bounded, "objects",
+			  json_from_count(bound.objects), "bytes", json_from_count(bound.bytes));
+	int failed = json_object_set_new(root, "bound", object);
 
-	if (!replay->parts->needs_heap)
-		return 0;
-	bound = replay_bound(replay);
-	object = json_pack("{sb so so}", "bounded", bound.is_bounded, "objects",
-			   json_from_count(bound.objects), "bytes", json_from_count(bound.bytes));
-	failed = json_object_set_new(root, "bound", object);
 	return failed |
 	       json_object_set_new(root, "instance",
 				   json_from_text(replay->instance ? replay->instance->name : ""));

@@ -87,7 +87,7 @@ struct replay_bound replay_bound(const struct replay *replay);
 
 /* "Bound", a line, unless the results are exact. */
 void replay_print_bound(const struct replay *replay, FILE *out, int indent);
-/* "bound" and "instance", if an analysis is told of the heap. Returns 0, or -1 without memory. */
+/* "bound" and "instance". Returns 0, or -1 without memory. */
 int replay_put_json(const struct replay *replay, json_t *root);
 
 #endif

@@ -269,8 +269,9 @@ static json_t *sites_json(const struct timeline *t)
 static int put_json(const struct analysis *base, json_t *root)
 {
 	const struct timeline *t = (const struct timeline *)base;
-	int failed = json_object_set_new(root, "records", json_from_count(base->replay->records));
+	int failed = replay_put_json(base->replay, root);
 
+	failed |= json_object_set_new(root, "records", json_from_count(base->replay->records));
 	failed |= json_object_set_new(root, "duration_ns",
 				      json_from_count(replay_duration_ns(base->replay)));
 	failed |= json_object_set_new(root, "peak_bytes", json_from_count(t->peak_bytes));

@@ -203,7 +203,7 @@ static void test_classes(void)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct checker *checker =
-			checker_create(rows[i].trust != LATE, rows[i].trust == LOSSY);
+			checker_create(NULL, rows[i].trust != LATE, rows[i].trust == LOSSY);
 		uint64_t count = 0;
 
 		for (unsigned int r = 0; r < MAX_RECORDS && rows[i].records[r].timestamp; r++) {
@@ -225,7 +225,7 @@ static void test_classes(void)
 
 static void test_examples(void)
 {
-	struct checker *checker = checker_create(true, false);
+	struct checker *checker = checker_create(NULL, true, false);
 	const struct check_finding *live = finding(checker, "alloc-live", CHECK_ERROR);
 
 	for (unsigned int i = 0; i < 20; i++) {
@@ -253,7 +253,7 @@ static void test_instances(void)
 	static const struct kmem_record records[] = {ALLOC(KMALLOC, P, 8, 8, 1),
 						     FREE(KMALLOC, P, 2)};
 	static const struct kmem_record stray[] = {FREE(KMALLOC, Q, 3), FREE(KMALLOC, P, 4)};
-	struct checker *checker = checker_create(true, false);
+	struct checker *checker = checker_create(NULL, true, false);
 	struct trace_instance instances[2];
 
 	for (int i = 0; i < 2; i++) {
