@@ -22,11 +22,28 @@ static const struct candidate cpu_numbers[] = {{"cpu_number", NULL}, {"pcpu_hot"
 static const struct candidate current_tasks[] = {{"current_task", NULL},
 						 {"pcpu_hot", "current_task"}};
 static const struct candidate own_offset = {"this_cpu_off", NULL};
+/* A kernel for one CPU has no variable for its number: what is always 0 has the same effect. */
+static const struct candidate only_cpu_number = {"empty_zero_page", NULL};
 enum { NR_CANDIDATES = 2 };
 
 /* A check of one vCPU; `base` is what its GS holds in kernel mode. */
 typedef int check_fn(const struct kernel *kernel, unsigned int vcpu, uint64_t base, const void *arg,
 		     struct error *err);
+
+static bool has_one_cpu(const struct kernel *kernel)
+{
+	return !symbols_find(kernel->image->symbols, "__per_cpu_offset");
+}
+
+/*
+ * What GS holds in a kernel for one CPU, where per-CPU variables are plain ones: the address of the
+ * stack protector's word less its displacement (arch/x86/kernel/head_64.S, initial_gs); 0
+ * since 6.15.
+ */
+static uint64_t only_base(const struct kernel *kernel)
+{
+	return kernel_symbol(kernel, "fixed_percpu_data");
+}
 
 /* For a symbol linked at 0, its address is the displacement. Else GS holds the distance to it. */
 int percpu_displacement(const struct kernel *kernel, const char *name, const char *member,
@@ -49,6 +66,8 @@ int percpu_displacement(const struct kernel *kernel, const char *name, const cha
 	if (!kernel_in_image(kernel, address))
 		address = symbol->address;
 	address += field.offset;
+	if (has_one_cpu(kernel))
+		address -= only_base(kernel);
 	*displacement = (int32_t)address;
 	if ((uint64_t)*displacement != address)
 		return error_set_at(err, EPROTO, address, "per-CPU variable %s is out of reach",
@@ -82,6 +101,18 @@ static int read_own(const struct kernel *kernel, uint64_t base, int32_t displace
 	return kernel_read(kernel, base + (uint64_t)displacement, to, size, err);
 }
 
+static int find_only_cpu(const struct kernel *kernel, const struct guest_sregs *sregs,
+			 unsigned int vcpu, unsigned int *cpu, uint64_t *base, struct error *err)
+{
+	*base = only_base(kernel);
+	*cpu = 0;
+	if (vcpu)
+		return error_set(err, ENOTSUP, "the kernel is for one CPU, but vCPU %u runs", vcpu);
+	if (sregs->gs_base != *base && sregs->kernel_gs_base != *base)
+		*cpu = kernel->guest->nr_vcpus;
+	return 0;
+}
+
 /*
  * Which CPU the guest takes a vCPU for; nr_vcpus: none. The vCPU swaps its two GS bases when it
  * enters the kernel. One is the kernel's, the other any value that user mode has set: so the vCPU's
@@ -93,8 +124,8 @@ static int find_cpu(const struct kernel *kernel, const struct guest_sregs *sregs
 	uint64_t offsets = kernel_symbol(kernel, "__per_cpu_offset");
 	unsigned int n = kernel->guest->nr_vcpus;
 
-	if (!offsets)
-		return error_set(err, ENOENT, "the kernel has no __per_cpu_offset: it is not SMP");
+	if (has_one_cpu(kernel))
+		return find_only_cpu(kernel, sregs, vcpu, cpu, base, err);
 	for (unsigned int i = 0; i < n; i++) {
 		int ret;
 
@@ -107,23 +138,36 @@ static int find_cpu(const struct kernel *kernel, const struct guest_sregs *sregs
 	return 0;
 }
 
-static int check_vcpu(const struct kernel *kernel, const struct guest_sregs *sregs,
-		      unsigned int vcpu, check_fn *check, const void *arg, struct error *err)
+/* The CPU's own copy of its distance leads to itself. */
+static int check_own(const struct kernel *kernel, unsigned int vcpu, uint64_t base,
+		     struct error *err)
 {
-	unsigned int cpu = 0;
-	uint64_t base = 0, own;
-	int32_t own_at;
-	int ret = find_cpu(kernel, sregs, vcpu, &cpu, &base, err);
+	uint64_t own = 0;
+	int32_t own_at = 0;
+	int ret;
 
-	if (!ret && cpu == kernel->guest->nr_vcpus)
-		ret = error_set(err, EAGAIN, "vCPU %u has not set up its per-CPU data yet", vcpu);
-	if (!ret)
-		ret = find_candidate(kernel, &own_offset, &own_at, err);
+	if (has_one_cpu(kernel))
+		return 0;
+	ret = find_candidate(kernel, &own_offset, &own_at, err);
 	if (!ret)
 		ret = read_own(kernel, base, own_at, &own, sizeof(own), err);
 	if (!ret && own != base)
 		ret = error_set_at(err, EPROTO, base + (uint64_t)own_at,
 				   "the per-CPU data of vCPU %u is not where it should be", vcpu);
+	return ret;
+}
+
+static int check_vcpu(const struct kernel *kernel, const struct guest_sregs *sregs,
+		      unsigned int vcpu, check_fn *check, const void *arg, struct error *err)
+{
+	unsigned int cpu = 0;
+	uint64_t base = 0;
+	int ret = find_cpu(kernel, sregs, vcpu, &cpu, &base, err);
+
+	if (!ret && cpu == kernel->guest->nr_vcpus)
+		ret = error_set(err, EAGAIN, "vCPU %u has not set up its per-CPU data yet", vcpu);
+	if (!ret)
+		ret = check_own(kernel, vcpu, base, err);
 	if (!ret && cpu != vcpu)
 		ret = error_set(err, ENOTSUP, "the guest calls vCPU %u its CPU %u", vcpu, cpu);
 	return ret ? ret : check(kernel, vcpu, base, arg, err);
@@ -167,7 +211,8 @@ static int check_number(const struct kernel *kernel, unsigned int vcpu, uint64_t
 
 int percpu_cpu_number(const struct kernel *kernel, int32_t *displacement, struct error *err)
 {
-	int ret = find_one_of(kernel, cpu_numbers, displacement, err);
+	int ret = has_one_cpu(kernel) ? find_candidate(kernel, &only_cpu_number, displacement, err)
+				      : find_one_of(kernel, cpu_numbers, displacement, err);
 
 	return ret ? ret : check_vcpus(kernel, check_number, displacement, err);
 }

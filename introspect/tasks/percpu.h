@@ -9,12 +9,13 @@
 /*
  * Where a CPU in kernel mode finds its own variables: displacements for an operand like %gs:disp32
  * (arch/x86/include/asm/percpu.h). Per-CPU symbols are linked at 0, or like other data; in the
- * latter case GS holds the distance. The image shows which, and which variable a kernel has; all is
- * checked in guest memory on every vCPU that runs the kernel.
+ * latter case GS holds the distance. In a kernel without SMP they are plain variables, and GS is
+ * constant. The image shows which, and which variable a kernel has; all is checked in guest memory
+ * on every vCPU that runs the kernel.
  *
- * The guest is stopped by the caller. -ENOENT: no such symbol or BTF field, which *err names; a
- * kernel without SMP has none. -EAGAIN: early in boot. -EPROTO: guest memory does not hold what it
- * should. -ENOTSUP: the guest numbers its CPUs unlike its vCPUs, or has no vCPU state.
+ * The guest is stopped by the caller. -ENOENT: no such symbol or BTF field, which *err names.
+ * -EAGAIN: early in boot. -EPROTO: guest memory does not hold what it should. -ENOTSUP: the guest
+ * numbers its CPUs unlike its vCPUs, or has no vCPU state.
  */
 
 /* Of a variable (member NULL), or of a member of its struct. Checks nothing in guest memory. */

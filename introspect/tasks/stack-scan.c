@@ -59,10 +59,11 @@ static int find_lists(const struct kernel *kernel, struct task_stacks *out, stru
 		{"task_struct", "thread_node", &out->thread},
 		{"task_struct", "stack", &out->stack},
 		{"task_struct", "thread.sp", &out->sp},
-		{"task_struct", "on_cpu", &out->on_cpu},
 		{"signal_struct", "thread_head", &out->threads},
 	};
 
+	/* kernels for one CPU have none */
+	find_fields(kernel, &(struct wanted_field){"task_struct", "on_cpu", &out->on_cpu}, 1, NULL);
 	return find_fields(kernel, fields, sizeof(fields) / sizeof(fields[0]), err);
 }
 
@@ -97,6 +98,16 @@ static void find_runqueues(const struct kernel *kernel, struct task_stacks *out)
 		out->rt_queues = out->rt_task = 0;
 }
 
+/* Where tasks of the kernel are preempted, one that exits may be on a runqueue only. */
+static int check_runqueues(const struct kernel *kernel, const struct task_stacks *stacks,
+			   struct error *err)
+{
+	if (stacks->cpus || !kernel_symbol(kernel, "preempt_schedule_irq"))
+		return 0;
+	return error_set(err, ENOTSUP,
+			 "the kernel preempts its tasks, and BTF does not show its runqueues");
+}
+
 int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struct error *err)
 {
 	int ret;
@@ -108,9 +119,10 @@ int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struc
 	ret = kernel_root(kernel, &out->root, &out->levels, err);
 	if (!ret)
 		ret = find_lists(kernel, out, err);
-	if (!ret)
-		find_runqueues(kernel, out);
-	return ret;
+	if (ret)
+		return ret;
+	find_runqueues(kernel, out);
+	return check_runqueues(kernel, out, err);
 }
 
 static bool is_stack_size(uint64_t bytes)
@@ -226,18 +238,23 @@ bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uin
 
 /* --- tasks ----------------------------------------------------------------------------------- */
 
-/* The stack of a task: all of it while the task runs, else from its saved stack pointer on. */
+/*
+ * The stack of a task: all of it while the task runs, else from its saved stack pointer on. Without
+ * on_cpu that is so for the running task, too: what it was preempted at lies above the stack
+ * pointer that was saved then, and where it is now the vCPU shows.
+ */
 static int scan_task(struct search *s, uint64_t task)
 {
 	const struct task_stacks *t = s->stacks;
 	uint64_t stack = 0, sp = 0;
-	uint32_t on_cpu = 1;
+	uint32_t on_cpu = 0;
 	int ret = read_bytes(s, task + t->stack, &stack, sizeof(stack));
 
 	/* a zombie has no stack */
 	if (ret || !stack)
 		return ret;
-	ret = read_bytes(s, task + t->on_cpu, &on_cpu, sizeof(on_cpu));
+	if (t->on_cpu)
+		ret = read_bytes(s, task + t->on_cpu, &on_cpu, sizeof(on_cpu));
 	if (!ret)
 		ret = read_bytes(s, task + t->sp, &sp, sizeof(sp));
 	if (ret)

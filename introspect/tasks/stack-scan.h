@@ -24,7 +24,7 @@ struct task_stacks {
 	uint32_t threads;     /* ... which has the list of its threads ... */
 	uint32_t thread;      /* ... and the links of that list */
 	uint32_t stack, sp;   /* its lowest address; the saved stack pointer */
-	uint32_t on_cpu;      /* 4 bytes */
+	uint32_t on_cpu;      /* 4 bytes; 0: not known */
 	uint32_t fair_tasks;  /* in struct rq: list of all tasks of the fair class ... */
 	uint32_t fair_task;   /* ... and the links of that list */
 	uint32_t rt_queues;   /* in struct rq: the lists of the real-time class, by priority ... */
@@ -40,7 +40,8 @@ struct task_stacks {
 enum { TASK_STACK_BYTES = 16384 };
 uint32_t task_stack_bytes(const struct kernel_image *image);
 
-/* -ENOENT: symbols or BTF lack something other than the runqueues. */
+/* -ENOENT: symbols or BTF lack something other than the runqueues. -ENOTSUP: they lack these, and
+ * the kernel preempts its tasks. */
 int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struct error *err);
 /* Whether numbers that come from a file can be those of a kernel. */
 bool task_stacks_valid(const struct task_stacks *stacks);

@@ -30,6 +30,10 @@ enum {
 	COMM = 0x2b0,
 	ON_CPU = 0x34,
 	PHYS_TEXT = 16 << 20,
+	/* image offsets in a kernel for one CPU */
+	ONLY_BASE = 0x30000,
+	ONLY_ZEROES = 0x31000,
+	ONLY_TASK = 0x2f000,
 };
 
 enum layout { ZERO_BASED, HOT_STRUCT, REAL_ADDRESSES };
@@ -247,16 +251,75 @@ static void test_wrong_memory(void)
 	finish();
 }
 
+/* Without SMP per-CPU variables are plain ones, and GS holds what the stack protector needs. */
+static void use_one_cpu(bool has_base)
+{
+	char map[512];
+	int n = snprintf(map, sizeof(map),
+			 "%016llx T _text\n%016llx D init_top_pgt\n%016llx B empty_zero_page\n"
+			 "%016llx D current_task\n",
+			 FAKE_LINK_TEXT, FAKE_LINK_TEXT + FAKE_INIT_TOP_PGT,
+			 FAKE_LINK_TEXT + ONLY_ZEROES, FAKE_LINK_TEXT + ONLY_TASK);
+
+	if (has_base)
+		n += snprintf(map + n, sizeof(map) - (size_t)n, "%016llx D fixed_percpu_data\n",
+			      FAKE_LINK_TEXT + ONLY_BASE);
+	symbols_destroy(fake.image.symbols);
+	if (symbols_from_system_map(map, (size_t)n, &fake.image.symbols, NULL))
+		abort();
+	fake_put64(&fake, FAKE_PHYS_TEXT + ONLY_TASK, fake_direct(task_gpa(0)));
+	fake_put32(&fake, FAKE_PHYS_TEXT + ONLY_ZEROES, 0);
+	for (unsigned int i = 1; i < VCPUS; i++)
+		set_vcpu(i, false, 0, 0);
+}
+
+static void test_one_cpu(void)
+{
+	const uint64_t text = FAKE_LINK_TEXT + FAKE_SLIDE;
+
+	if (!start(ZERO_BASED))
+		return;
+	for (int has_base = 0; has_base < 2; has_base++) {
+		uint64_t base = has_base ? text + ONLY_BASE : 0;
+		const char *where = has_base ? "with fixed_percpu_data" : "with 0 in GS";
+		struct percpu_task task = {0};
+		int32_t number = 0;
+
+		use_one_cpu(has_base);
+		set_vcpu(0, true, base, 0x7f0000001000ull);
+		ok(!percpu_cpu_number(&kernel, &number, NULL), "a kernel for one CPU %s is read",
+		   where);
+		ok(base + (uint64_t)number == text + ONLY_ZEROES,
+		   "the number of its CPU is a word that is always 0, %s", where);
+		ok(!percpu_current_task(&kernel, &task, NULL), "its current task is found %s",
+		   where);
+		ok(base + (uint64_t)task.displacement == text + ONLY_TASK,
+		   "its current task is a plain variable, %s", where);
+		set_vcpu(0, true, 0x7f0000001000ull, base);
+		ok(!find_number(""), "its vCPU is recognised in user mode, %s", where);
+		set_vcpu(0, true, 0x7f0000001000ull, 0x7f0000002000ull);
+		ok(find_number("vCPU 0 has not set up") == -EAGAIN,
+		   "its vCPU is waited for until GS is set, %s", where);
+	}
+	set_vcpu(1, true, 0, 0);
+	set_vcpu(0, true, text + ONLY_BASE, 0);
+	ok(find_number("for one CPU, but vCPU 1 runs") == -ENOTSUP,
+	   "a second vCPU in a kernel for one CPU is refused");
+	finish();
+}
+
 static void test_missing(void)
 {
 	static const char no_smp[] = "ffffffff81000000 T _text\n0000000000009158 A cpu_number\n";
-	static const char nothing[] = "ffffffff81000000 T _text\n";
+	static const char nothing[] = "ffffffff81000000 T _text\n"
+				      "ffffffff81030000 D __per_cpu_offset\n";
 
 	if (!start(ZERO_BASED))
 		return;
 	symbols_destroy(fake.image.symbols);
 	symbols_from_system_map(no_smp, sizeof(no_smp) - 1, &fake.image.symbols, NULL);
-	ok(find_number("not SMP") == -ENOENT, "a kernel without SMP is refused");
+	ok(find_number("no symbol empty_zero_page") == -ENOENT,
+	   "a kernel without SMP and without a word that is always 0 is refused");
 	symbols_destroy(fake.image.symbols);
 	symbols_from_system_map(nothing, sizeof(nothing) - 1, &fake.image.symbols, NULL);
 	ok(find_number("no cpu_number: the kernel has no symbol pcpu_hot") == -ENOENT,
@@ -336,6 +399,7 @@ int main(void)
 	test_layouts();
 	test_vcpus();
 	test_wrong_memory();
+	test_one_cpu();
 	test_missing();
 	test_real("5.10");
 	test_real("6.1");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Tasks that were preempted somewhere, in lists that may be damaged. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "introspect/tasks/stack-scan.h"
@@ -58,6 +59,9 @@ static void test_stacks(void)
 	ok(look() == 0, "words below the stack pointer of a task that does not run are old");
 	fake_write64(k, tasks[0] + FAKE_TASK_ON_CPU, 1);
 	ok(look() == 1, "all words on the stack of a running task count");
+	stacks.on_cpu = 0;
+	ok(look() == 0, "words below the stack pointer are old if the kernel is for one CPU");
+	ok(task_stacks_valid(&stacks), "a kernel for one CPU has valid facts");
 	end();
 }
 
@@ -139,6 +143,32 @@ static void test_interrupt_stack(void)
 	fake_task_interrupt(k, idle, 0x3000, 0);
 	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, OURS, SIZE),
 	   "stacks that lead to each other come to an end");
+	end();
+}
+
+/* A kernel for one CPU: nothing leads to its runqueue. */
+static void test_no_runqueues(void)
+{
+	const struct kernel *kernel = &fs.fg.kernel;
+	struct symbol_table **symbols = &k->image.symbols;
+	const char *preempt = "T preempt_schedule_irq";
+	char map[256];
+
+	begin();
+	for (int i = 0; i < 2; i++, preempt = "T other") {
+		int n = snprintf(map, sizeof(map),
+				 "%016llx T _text\n%016llx %s\n%016llx D init_task\n",
+				 FAKE_LINK_TEXT, FAKE_LINK_TEXT + 0x1000, preempt,
+				 FAKE_LINK_TEXT + FAKE_BANNER);
+		int want = i ? 0 : -ENOTSUP;
+
+		symbols_destroy(*symbols);
+		if (symbols_from_system_map(map, (size_t)n, symbols, NULL))
+			abort();
+		ok(task_stacks_init(kernel, &stacks, NULL) == want,
+		   i ? "a kernel without preemption needs no runqueues"
+		     : "a kernel with preemption, whose runqueues are not known, is refused");
+	}
 	end();
 }
 
@@ -245,6 +275,7 @@ int main(void)
 	test_interrupt_stack();
 	test_large_stacks();
 	test_sizes();
+	test_no_runqueues();
 	test_threads();
 	test_exiting(FAKE_RQ_FAIR, FAKE_TASK_FAIR, "fair");
 	test_exiting(FAKE_RQ_RT + 99 * 16, FAKE_TASK_RT, "real-time");
