@@ -60,10 +60,19 @@ static int head_layout(struct slab_view *view, const struct btf_types *btf, stru
 			 "BTF has no member compound_head or compound_info in struct page");
 }
 
+/*
+ * All struct pages lie in one array, by number, if the kernel has code that maps that array; in
+ * other kernels there is an array for each section of memory (CONFIG_SPARSEMEM_VMEMMAP,
+ * mm/sparse.c), and nothing is mapped at vmemmap_base.
+ */
 static int page_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)
 {
 	uint32_t size = btf_struct_size(btf, "page");
 
+	if (!symbols_find(view->kernel->image->symbols, "vmemmap_populate"))
+		return error_set(err, ENOTSUP,
+				 "the kernel has no single array of struct page "
+				 "(CONFIG_SPARSEMEM_VMEMMAP)");
 	if (size < sizeof(uint64_t) || size > PAGE_STRUCT_MAX)
 		return error_set(err, ENOENT, "BTF has no usable struct page");
 	view->page_size = size;
@@ -73,9 +82,9 @@ static int page_layout(struct slab_view *view, const struct btf_types *btf, stru
 static int page_field(const struct slab_view *view, const struct btf_types *btf, const char *member,
 		      uint32_t *out, struct error *err)
 {
-	if (!view->page_size)
-		return error_set(err, ENOENT, "BTF has no usable struct page");
-	return field_offset(btf, "page", member, view->page_size, out, err);
+	int ret = slab_check(view, SLAB_PAGES, err);
+
+	return ret ? ret : field_offset(btf, "page", member, view->page_size, out, err);
 }
 
 static int list_layout(struct slab_view *view, const struct btf_types *btf, struct error *err)

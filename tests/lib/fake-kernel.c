@@ -183,6 +183,7 @@ static int make_symbols(struct symbol_table **out)
 		{"pgdir_shift", FAKE_PGDIR_SHIFT},
 		{"page_offset_base", FAKE_PAGE_OFFSET_BASE},
 		{"vmemmap_base", FAKE_VMEMMAP_BASE},
+		{"vmemmap_populate", FAKE_VMEMMAP_BASE + 8},
 		{"modules", FAKE_MODULES},
 		{"init_top_pgt", FAKE_INIT_TOP_PGT},
 		{"early_top_pgt", FAKE_EARLY_TOP_PGT},

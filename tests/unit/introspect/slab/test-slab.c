@@ -221,6 +221,31 @@ static void test_missing(void)
 	fake.image.btf = btf;
 }
 
+/* Struct pages in one array for each section of memory: none is where Sonde would look. */
+static void test_sections(void)
+{
+	static const char map[] = "ffffffff81000000 T _text\n";
+	static const char reason[] =
+		"the kernel has no single array of struct page (CONFIG_SPARSEMEM_VMEMMAP)";
+	struct slab_page_facts facts;
+
+	if (fake_kernel_create(&fake, FAKE_6_12, 4))
+		abort();
+	symbols_destroy(fake.image.symbols);
+	if (symbols_from_system_map(map, sizeof(map) - 1, &fake.image.symbols, NULL) ||
+	    slab_view_create(&fake.kernel, &view, NULL))
+		abort();
+	for (int i = 0; i < SLAB_NR_FEATURES; i++)
+		if (i != SLAB_CACHES && i != SLAB_BATCHES && i != SLAB_SHEAVES)
+			is_str(slab_missing(view, i), reason,
+			       "a kernel without vmemmap lacks what reads struct page");
+	ok(!slab_missing(view, SLAB_CACHES), "caches are read nevertheless");
+	ok(slab_page_facts(view, &facts, NULL) == -ENOTSUP,
+	   "no code is told where the struct pages of such a kernel are");
+	slab_view_destroy(view);
+	fake_kernel_destroy(&fake);
+}
+
 static void test_next(void)
 {
 	struct slab_page_facts facts;
@@ -291,6 +316,7 @@ int main(void)
 		test_missing();
 		fake_kernel_destroy(&fake);
 	}
+	test_sections();
 	test_next();
 	test_bare();
 	return tap_done();
