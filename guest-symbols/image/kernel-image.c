@@ -31,6 +31,16 @@ static int load_symbols(struct kernel_image *image, const struct elf_view *view,
 	return symbols_from_kallsyms(view->bytes, view->size, &image->symbols, err);
 }
 
+/* Without CONFIG_KALLSYMS_ALL kallsyms has what lies between _stext and _etext: _end is no such. */
+static int report_symbol(const struct kernel_image *image, const char *name, struct error *err)
+{
+	if (symbols_find(image->symbols, "_etext") && !strcmp(name, "_end"))
+		return error_set(err, ENOTSUP,
+				 "the kernel's own symbol table has no variables "
+				 "(CONFIG_KALLSYMS_ALL): use its vmlinux with symbols");
+	return error_set(err, ENOENT, "kernel has no symbol %s", name);
+}
+
 static int load_bounds(struct kernel_image *image, struct error *err)
 {
 	const struct {
@@ -47,7 +57,7 @@ static int load_bounds(struct kernel_image *image, struct error *err)
 		const struct symbol *symbol = symbols_find(image->symbols, bounds[i].name);
 
 		if (!symbol)
-			return error_set(err, ENOENT, "kernel has no symbol %s", bounds[i].name);
+			return report_symbol(image, bounds[i].name, err);
 		*bounds[i].to = symbol->address;
 	}
 	if (image->text > image->stext || image->stext > image->etext ||
