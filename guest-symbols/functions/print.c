@@ -109,7 +109,7 @@ static int print_patterns(const char *verb, const struct kernel_image *image,
 	int ret = traceable_list_add_image(&list, image, 0, &err);
 
 	if (!ret && !list.n)
-		ret = error_set(&err, ENOTSUP, "the kernel has no mcount sites");
+		ret = kernel_image_check_sites(image, &err);
 	if (!ret)
 		ret = resolve(patterns, &list, &selection, &err);
 	if (ret)

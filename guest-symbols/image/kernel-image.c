@@ -35,7 +35,7 @@ static int load_symbols(struct kernel_image *image, const struct elf_view *view,
 static int report_symbol(const struct kernel_image *image, const char *name, struct error *err)
 {
 	if (symbols_find(image->symbols, "_etext") && !strcmp(name, "_end"))
-		return error_set(err, ENOTSUP,
+		return error_set(err, ENOENT,
 				 "the kernel's own symbol table has no variables "
 				 "(CONFIG_KALLSYMS_ALL): use its vmlinux with symbols");
 	return error_set(err, ENOENT, "kernel has no symbol %s", name);
@@ -345,6 +345,20 @@ const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t add
 	if (address < image->text || offset > image->init_size || size > image->init_size - offset)
 		return NULL;
 	return image->init_bytes + offset;
+}
+
+int kernel_image_check_btf(const struct kernel_image *image, struct error *err)
+{
+	if (image->btf)
+		return 0;
+	return error_set(err, ENOTSUP, "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF)");
+}
+
+int kernel_image_check_sites(const struct kernel_image *image, struct error *err)
+{
+	if (image->nr_mcount_sites)
+		return 0;
+	return error_set(err, ENOTSUP, "the kernel has no mcount sites (CONFIG_DYNAMIC_FTRACE)");
 }
 
 bool kernel_image_is_text(const struct kernel_image *image, uint64_t address)

@@ -53,6 +53,11 @@ int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_
 /* The link-time bytes at [address, address + size), or NULL if not wholly in the image. */
 const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t address, size_t size);
 
+/* -ENOTSUP if the image has no types, or no mcount sites; *err names the option that it was built
+ * without. */
+int kernel_image_check_btf(const struct kernel_image *image, struct error *err);
+int kernel_image_check_sites(const struct kernel_image *image, struct error *err);
+
 /* Whether `address` is (link-time) kernel text, init text included. */
 bool kernel_image_is_text(const struct kernel_image *image, uint64_t address);
 

@@ -219,7 +219,10 @@ static void add_unresolved(struct alloc_points *points, const struct rule *rule,
 static int find_site(const struct kernel_image *image, struct alloc_point *point, struct error *err)
 {
 	uint64_t reach = point->size < MAX_SITE_DISTANCE ? point->size : MAX_SITE_DISTANCE;
+	int ret = kernel_image_check_sites(image, err);
 
+	if (ret)
+		return ret;
 	point->site = site_in_range(image->mcount_sites, image->nr_mcount_sites, point->address,
 				    point->address + reach);
 	return point->site ? 0 : error_set(err, ENOTSUP, "it has no mcount site");
@@ -229,11 +232,10 @@ static int find_roles(const struct kernel_image *image, struct alloc_point *poin
 		      struct error *err)
 {
 	struct btf_prototype prototype;
-	int ret;
+	int ret = kernel_image_check_btf(image, err);
 
-	if (!image->btf)
-		return error_set(err, ENOENT, "the kernel image has no BTF");
-	ret = btf_prototype(image->btf, point->entry.name, &prototype, err);
+	if (!ret)
+		ret = btf_prototype(image->btf, point->entry.name, &prototype, err);
 	if (ret)
 		return ret;
 	point->nr_params = prototype.nr_params;

@@ -57,10 +57,10 @@ static int get_field(const struct kernel *kernel, const char *structure, const c
 static int get_layout(const struct kernel *kernel, struct layout *out, struct error *err)
 {
 	const struct btf_types *btf = kernel->image->btf;
-	int ret;
+	int ret = kernel_image_check_btf(kernel->image, err);
 
-	if (!btf)
-		return error_set(err, ENOTSUP, "the kernel has no BTF");
+	if (ret)
+		return ret;
 	out->page_size = btf_struct_size(btf, "ftrace_page");
 	out->record_size = btf_struct_size(btf, "dyn_ftrace");
 	if (!out->page_size || out->page_size > MAX_PAGE || !out->record_size ||

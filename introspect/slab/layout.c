@@ -234,14 +234,12 @@ static void fill_layout(struct slab_view *view)
 		[SLAB_OBJECTS] = object_layout, [SLAB_CACHES] = cache_layout,
 		[SLAB_BATCHES] = batch_layout,  [SLAB_SHEAVES] = sheaf_layout,
 	};
-	const struct btf_types *btf = view->kernel->image->btf;
+	const struct kernel_image *image = view->kernel->image;
 
 	for (int i = 0; i < SLAB_NR_FEATURES; i++) {
 		struct error why = {0};
 
-		if (!btf)
-			error_set(&why, ENOENT, "the kernel image has no BTF");
-		if (btf && !layouts[i](view, btf, &why))
+		if (!kernel_image_check_btf(image, &why) && !layouts[i](view, image->btf, &why))
 			continue;
 		snprintf(view->missing[i], SLAB_REASON_MAX, "%.*s", SLAB_REASON_MAX - 1, why.text);
 	}

@@ -56,9 +56,9 @@ int percpu_displacement(const struct kernel *kernel, const char *name, const cha
 
 	if (!symbol)
 		return error_set(err, ENOENT, "the kernel has no symbol %s", name);
-	if (member && !kernel->image->btf)
-		return error_set(err, ENOENT, "the kernel image has no BTF");
 	if (member)
+		ret = kernel_image_check_btf(kernel->image, err);
+	if (!ret && member)
 		ret = btf_field(kernel->image->btf, name, member, &field, err);
 	if (ret)
 		return ret;
@@ -220,11 +220,10 @@ int percpu_cpu_number(const struct kernel *kernel, int32_t *displacement, struct
 static int task_field(const struct kernel *kernel, const char *member, uint32_t size,
 		      struct btf_field *out, struct error *err)
 {
-	int ret;
+	int ret = kernel_image_check_btf(kernel->image, err);
 
-	if (!kernel->image->btf)
-		return error_set(err, ENOENT, "the kernel image has no BTF");
-	ret = btf_field(kernel->image->btf, "task_struct", member, out, err);
+	if (!ret)
+		ret = btf_field(kernel->image->btf, "task_struct", member, out, err);
 	if (!ret && (out->bit_size || (size && out->size != size)))
 		ret = error_set(err, ENOENT, "BTF: task_struct.%s has %u bytes, not %u", member,
 				out->size, size);

@@ -15,7 +15,7 @@
  *
  * The guest is stopped by the caller. -ENOENT: no such symbol or BTF field, which *err names.
  * -EAGAIN: early in boot. -EPROTO: guest memory does not hold what it should. -ENOTSUP: the guest
- * numbers its CPUs unlike its vCPUs, or has no vCPU state.
+ * numbers its CPUs unlike its vCPUs, or has no vCPU state, or the image has no BTF.
  */
 
 /* Of a variable (member NULL), or of a member of its struct. Checks nothing in guest memory. */

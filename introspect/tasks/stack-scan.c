@@ -39,10 +39,8 @@ static int find_fields(const struct kernel *kernel, const struct wanted_field *f
 		       struct error *err)
 {
 	struct btf_field field;
-	int ret = 0;
+	int ret = kernel_image_check_btf(kernel->image, err);
 
-	if (!kernel->image->btf)
-		return error_set(err, ENOENT, "the kernel image has no BTF");
 	for (size_t i = 0; !ret && i < n; i++) {
 		ret = btf_field(kernel->image->btf, fields[i].structure, fields[i].member, &field,
 				err);

@@ -69,9 +69,9 @@ static int find_argument(const struct trace_session *s, enum session_ask kind, u
 	*out = 0;
 	if (kind != ASK_KPROBES)
 		return 0;
-	if (!s->image->btf)
-		return error_set(err, ENOTSUP, "the kernel image has no BTF");
-	ret = btf_field(s->image->btf, "kprobe", "addr", &field, err);
+	ret = kernel_image_check_btf(s->image, err);
+	if (!ret)
+		ret = btf_field(s->image->btf, "kprobe", "addr", &field, err);
 	*out = ret ? 0 : field.offset;
 	return ret;
 }

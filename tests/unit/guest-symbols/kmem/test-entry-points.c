@@ -203,11 +203,20 @@ static void test_unprovable(void)
 	fake_deinit(&fake);
 
 	fake_init(&fake, BASIC "__alloc_pages free_unref_page");
+	fake.image.nr_mcount_sites = 0;
+	resolve(&fake);
+	is_str(fake.points.unresolved[0].reason,
+	       "the kernel has no mcount sites (CONFIG_DYNAMIC_FTRACE)",
+	       "the lack of ftrace is the reason");
+	fake_deinit(&fake);
+
+	fake_init(&fake, BASIC "__alloc_pages free_unref_page");
 	btf_destroy(fake.image.btf);
 	fake.image.btf = NULL;
 	is_taken(&fake, "", "nothing is taken from an image without BTF");
 	is_u64(fake.points.nr_unresolved, 6, "each of its allocators is unresolved");
-	is_str(fake.points.unresolved[0].reason, "the kernel image has no BTF",
+	is_str(fake.points.unresolved[0].reason,
+	       "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF)",
 	       "the lack of BTF is the reason");
 	fake_deinit(&fake);
 }
