@@ -30,6 +30,7 @@ static bool explain(const struct kernel_image *image, const char *name, char why
 	const struct symbol *symbol = symbols_find(image->symbols, name), *part;
 	uint64_t init = symbols_address(image->symbols, "__init_begin"),
 		 init_end = symbols_address(image->symbols, "__init_end");
+	struct error no_sites;
 
 	if (!symbol) {
 		part = find_part(image->symbols, name);
@@ -42,6 +43,8 @@ static bool explain(const struct kernel_image *image, const char *name, char why
 		snprintf(why, WHY_SIZE, "the kernel frees its memory after boot");
 	else if (!strchr("tTwW", symbol->type))
 		snprintf(why, WHY_SIZE, "it is not a function");
+	else if (kernel_image_check_sites(image, &no_sites))
+		snprintf(why, WHY_SIZE, "%.*s", WHY_SIZE - 1, no_sites.text);
 	else
 		snprintf(why, WHY_SIZE,
 			 "it has no mcount site: it is assembly, or built with notrace");

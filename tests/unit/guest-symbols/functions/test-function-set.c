@@ -34,6 +34,7 @@ static void add_symbol(struct symbol_builder *b, uint64_t address, char type, co
 
 static void fixture_init(struct fixture *f)
 {
+	static uint64_t site = 0x1000;
 	struct symbol_builder b;
 
 	*f = (struct fixture){0};
@@ -51,6 +52,8 @@ static void fixture_init(struct fixture *f)
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 		if (traceable_list_add(&f->list, &functions[i], NULL))
 			abort();
+	f->image.mcount_sites = &site;
+	f->image.nr_mcount_sites = 1;
 	f->list.image = &f->image;
 }
 
@@ -236,6 +239,14 @@ static void test_image(void)
 	ok(list.v[0].address == 0x101000 && list.v[2].address == 0x101100 &&
 		   list.v[2].site == 0x101104,
 	   "addresses are moved by the slide");
+	traceable_list_deinit(&list);
+	image.nr_mcount_sites = 0;
+	if (traceable_list_add_image(&list, &image, 0, NULL))
+		abort();
+	is_str(resolve(&list, "first"),
+	       "no function matches 'first': the kernel has no mcount sites "
+	       "(CONFIG_DYNAMIC_FTRACE)",
+	       "a kernel without ftrace has no function with a site");
 	traceable_list_deinit(&list);
 	symbols_destroy(image.symbols);
 }
