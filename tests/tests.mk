@@ -24,6 +24,8 @@
 #:   check-oracle-VERSION/VCPUS, check-boot, check-changes, check-function, check-leave, check-limits, check-scratch, check-stacks,
 #:   check-survive, check-toggle, check-testbed
 #:                 parts of check-guest
+#:   check-small-kernels, check-refusals
+#:                 kernels with what Debian's lack, built from source (half an hour); GUEST=6.1-up for one
 #:   check-libvirt libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
 #:   check-long    campaigns for HOURS (4; 0.5 is possible) together, and a table of what they have counted;
 #:                 CAMPAIGNS='toggle fuzz' for some of tests/long/campaigns
@@ -214,6 +216,16 @@ demo:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 all
 	$(Q)O=$(O) examples/first-trace/run
+
+# Kernels that tests/testbed/build-kernel builds. They are traced, or refused in one line.
+.PHONY: build-tools check-small-kernels check-refusals
+build-tools:
+	$(Q)tests/setup kernels
+check-small-kernels check-refusals: guest-parts build-tools
+check-small-kernels:
+	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/oracle.t :: tests/guest/small-kernels
+check-refusals:
+	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/refusals.t
 
 # The oracle by itself, without Sonde.
 .PHONY: check-own-events

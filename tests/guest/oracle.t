@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The oracle test: compares Sonde's records with the guest's own trace events, event by event, for each
-# row of tests/guest/configs; and the guest's text after tracing with that of an untraced boot. In a campaign
-# (BUDGET) each row runs again, with so many iterations that the time is used.
+# row of tests/guest/configs, or of another such file; and the guest's text after tracing with that of an
+# untraced boot. In a campaign (BUDGET) each row runs again, with so many iterations that the time is used.
+#
+# usage: oracle.t [ROWS]
 use strict;
 use warnings;
 use FindBin;
@@ -25,7 +27,7 @@ sub check_row {
 	my ($row, $scale) = @_;
 	$row->{ring} = $ENV{RING} if $ENV{RING};
 	my $iterations = $row->{iterations} * $scale;
-	my $kernel = kernel_image($row->{kernel});
+	my $kernel = fetch_kernel($row->{kernel}) . '/' . ($row->{image} // 'vmlinuz');
 	my $name = "$row->{kernel}, $row->{cpus} vCPU";
 	my $out = "$build/guest/oracle-$row->{kernel}-$row->{cpus}";
 	empty_folder($out);
@@ -91,8 +93,8 @@ sub run_for {
 	}
 }
 
-my @rows = GuestConfigs::rows();
-plan skip_all => "no row of tests/guest/configs matches GUEST='$ENV{GUEST}'" unless @rows;
+my @rows = GuestConfigs::rows($ARGV[0]);
+plan skip_all => "no row matches GUEST='$ENV{GUEST}'" unless @rows;
 if (in_campaign()) {
 	run_for($rows[$_], seconds_left() / (@rows - $_)) for 0 .. $#rows;
 } else {

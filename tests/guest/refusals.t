@@ -1,0 +1,59 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Kernels that cannot be traced, or not wholly: sonde run says why, word for word as in the rows of
+# tests/guest/refusals, and the guest boots and powers off, if it is booted.
+use strict;
+use warnings;
+use FindBin;
+use Test::More;
+
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Campaign;
+use Files;
+use GuestConfigs;
+use GuestLog;
+use Testbed;
+use Tree;
+
+my $out = "$build/guest/refusals";
+
+# A boot for each kernel, image and tracer, with all lines that are expected.
+sub read_boots {
+	my (@boots, %known);
+	my @lines = grep { !/^\s*(#|$)/ } split /\n/, must_slurp("$FindBin::RealBin/refusals");
+	my $wanted = join '|', map { "\Q$_\E" } GuestConfigs::kernels();
+	for (@lines[1 .. $#lines]) {
+		my ($kernel, $image, $trace, $status, $line) = split ' ', $_, 5;
+		next if $wanted && $kernel !~ /^($wanted)$/;
+		my $key = "$kernel $image $trace";
+		push @boots, $known{$key} = {name => $key, kernel => $kernel, image => $image, trace => $trace, status => $status}
+			unless $known{$key};
+		push @{$known{$key}{lines}}, $line;
+	}
+	return @boots;
+}
+
+sub check_boot {
+	my ($boot) = @_;
+	my $name = $boot->{name};
+	my $kernel = fetch_kernel($boot->{kernel}) . "/$boot->{image}";
+	empty_folder($out);
+	on_kvm_host({mem => 1024, timeout => 400}, 'sh', '-c', "sonde run -k $kernel -i $build/guest/initrd -m 512 -c 2 " .
+		"--trace '$boot->{trace}' -o /tmp/trace -p 'console=ttyS0 panic=-1 sonde.run=\"workload -n 3\"' " .
+		">$out/console.txt 2>$out/err; echo \$? >$out/status");
+	my @said = split /\n/, slurp("$out/err");
+	is(slurp("$out/status"), "$boot->{status}\n", "$name: sonde run exits with status $boot->{status}");
+	for my $line (@{$boot->{lines}}) {
+		my $expected = $line =~ s/\bKERNEL\b/$kernel/r;
+		ok(scalar(grep { $_ eq $expected } @said), "$name: $line") or diag(@said ? map { "$_\n" } @said : 'it says nothing');
+	}
+	my $log = read_log("$out/console.txt");
+	is_untroubled($log, "$name: the guest's log has no kernel warnings", WARNINGS) if length $log;
+	add_total(1, 'kernels refused or traced in part');
+}
+
+my @boots = read_boots();
+plan skip_all => "no row of tests/guest/refusals matches GUEST='$ENV{GUEST}'" unless @boots;
+check_boot($_) for @boots;
+done_testing();
