@@ -79,6 +79,21 @@ static int flush(void)
 	return cli_error(verb_name, &err);
 }
 
+/* A scraper's view of the trace. */
+static int run_metrics(const struct ctl *ctl, bool *fatal)
+{
+	struct error err = {0};
+	json_t *trace;
+	int ret = qmp_execute(ctl->conn, "query-trace", NULL, &trace, &err);
+
+	*fatal = ret && ret != -EREMOTEIO;
+	if (ret)
+		return cli_error(verb_name, &err);
+	qmp_show_metrics(stdout, trace);
+	json_decref(trace);
+	return flush();
+}
+
 /* Returns an enum cli_status; *fatal says whether the connection is lost. */
 static int run_command(const struct ctl *ctl, const struct qmp_command *command, bool *fatal)
 {
@@ -116,6 +131,8 @@ static int run_words(const struct ctl *ctl, char *const *words, size_t n, bool *
 
 	if (n == 1 && !strcmp(words[0], "help"))
 		return run_help(ctl, fatal);
+	if (n == 1 && !strcmp(words[0], "metrics"))
+		return run_metrics(ctl, fatal);
 	if (qmp_command_parse(words, n, &command, &err))
 		return cli_usage(verb_name, "%s", err.text);
 	return run_command(ctl, &command, fatal);
@@ -221,6 +238,7 @@ static const struct cli_verb verb = {
 		 "  trace on [SPEC...]     begin tracing\n"
 		 "  trace off              end tracing\n"
 		 "  trace status           counts, losses, patched sites\n"
+		 "  metrics                those counts for Prometheus\n"
 		 "  quit                   complete the trace, and end the run or detach\n"
 		 "  commands               list the monitor's commands with their arguments\n"
 		 "  NAME [KEY=VALUE...]    any of these commands\n"

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include "formats/base/error.h"
 
@@ -36,6 +37,12 @@ const char *qmp_command_short(const char *verb);
  * control characters are replaced, and missing keys are printed as 0 or "?".
  */
 void qmp_show(FILE *out, const char *verb, const json_t *result);
+
+/* Print the reply to query-trace as metrics, in the text format of Prometheus. */
+void qmp_show_metrics(FILE *out, const json_t *trace);
+
+/* A number of a reply; 0 if it is missing, or no integer. */
+uint64_t qmp_count_at(const json_t *object, const char *key);
 
 /* Print the reply to query-commands as a list of what can be typed, one line for each. */
 void qmp_show_help(FILE *out, const json_t *commands);

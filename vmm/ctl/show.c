@@ -32,7 +32,7 @@ static long long number_at(const json_t *object, const char *key)
 	return json_integer_value(json_object_get(object, key));
 }
 
-static uint64_t count_at(const json_t *object, const char *key)
+uint64_t qmp_count_at(const json_t *object, const char *key)
 {
 	return (uint64_t)number_at(object, key);
 }
@@ -181,8 +181,9 @@ static void show_sites(FILE *out, const json_t *sites)
 	const json_t *refused = json_object_get(sites, "refused");
 
 	fprintf(out, "sites     %s entry, %s return, %s shared, %zu refused\n",
-		text_count(count_at(sites, "entry")).s, text_count(count_at(sites, "return")).s,
-		text_count(count_at(sites, "shared")).s, json_array_size(refused));
+		text_count(qmp_count_at(sites, "entry")).s,
+		text_count(qmp_count_at(sites, "return")).s,
+		text_count(qmp_count_at(sites, "shared")).s, json_array_size(refused));
 	show_refusals(out, refused, json_array_size(refused));
 }
 
@@ -237,7 +238,9 @@ static void show_on(FILE *out, const json_t *trace)
 	fputs("tracing", out);
 	show_tracers(out, trace);
 	fprintf(out, ": %s",
-		text_number(count_at(sites, "entry") + count_at(sites, "shared"), "function").s);
+		text_number(qmp_count_at(sites, "entry") + qmp_count_at(sites, "shared"),
+			    "function")
+			.s);
 	if (refused)
 		fprintf(out, ", %s refused (see 'trace status')", text_count(refused).s);
 	fputc('\n', out);
@@ -248,7 +251,8 @@ static void show_off(FILE *out, const json_t *trace)
 	struct trace_counters counters = {0};
 
 	counters_get(trace, &counters);
-	fprintf(out, "tracing is off: %s in ", text_number(count_at(trace, "events"), "event").s);
+	fprintf(out, "tracing is off: %s in ",
+		text_number(qmp_count_at(trace, "events"), "event").s);
 	show_text(out, text_at(trace, "trace_dir"));
 	fprintf(out, ", %s lost\n", text_count(counters_lost(&counters)).s);
 }
@@ -263,10 +267,10 @@ void qmp_show_switch(FILE *out, const json_t *trace)
 
 void qmp_show_switched_sites(FILE *out, const json_t *reply)
 {
-	if (count_at(reply, "switched_sites"))
+	if (qmp_count_at(reply, "switched_sites"))
 		fprintf(out, "switched %s in %s\n",
-			text_number(count_at(reply, "switched_sites"), "site").s,
-			text_ms(count_at(reply, "switch_ns")).s);
+			text_number(qmp_count_at(reply, "switched_sites"), "site").s,
+			text_ms(qmp_count_at(reply, "switch_ns")).s);
 }
 
 static void show_counters(FILE *out, const json_t *result)
@@ -294,8 +298,8 @@ static void show_counters(FILE *out, const json_t *result)
 
 static void show_events(FILE *out, const json_t *counts)
 {
-	uint64_t allocs = count_at(counts, "allocs"), frees = count_at(counts, "frees");
-	uint64_t events = count_at(counts, "events");
+	uint64_t allocs = qmp_count_at(counts, "allocs"), frees = qmp_count_at(counts, "frees");
+	uint64_t events = qmp_count_at(counts, "events");
 
 	fprintf(out, "%s, %s", text_number(allocs, "allocation").s, text_number(frees, "free").s);
 	if (events > allocs + frees)
@@ -308,7 +312,7 @@ static void show_vcpu(FILE *out, const json_t *vcpu)
 	char text[COUNTER_TEXT_MAX];
 
 	counters_get(vcpu, &counters);
-	fprintf(out, "vcpu %-4s ", text_count(count_at(vcpu, "index")).s);
+	fprintf(out, "vcpu %-4s ", text_count(qmp_count_at(vcpu, "index")).s);
 	show_events(out, vcpu);
 	counters_text(&counters, COUNTER_INFO, text, sizeof(text));
 	fprintf(out, "%s%s", text[0] ? ", " : "", text);
@@ -325,7 +329,7 @@ static void show_trace(FILE *out, const json_t *result)
 	size_t i;
 
 	show_trace_head(out, result);
-	fprintf(out, "events    %s: ", text_count(count_at(result, "events")).s);
+	fprintf(out, "events    %s: ", text_count(qmp_count_at(result, "events")).s);
 	show_events(out, result);
 	fputc('\n', out);
 	show_counters(out, result);
@@ -352,12 +356,13 @@ static void show_instance(FILE *out, const json_t *instance)
 	show_text(out, name);
 	fprintf(out, "%*s%-8s %-17s ",
 		strlen(name) < NAME_COLUMN ? NAME_COLUMN - (int)strlen(name) : 1, "",
-		waiting ? "waits" : state, text_number(count_at(instance, "sites"), "function").s);
+		waiting ? "waits" : state,
+		text_number(qmp_count_at(instance, "sites"), "function").s);
 	show_text(out, text_at(instance, "spec"));
-	if (count_at(instance, "refused"))
-		fprintf(out, ", %s refused", text_count(count_at(instance, "refused")).s);
-	if (count_at(instance, "lost"))
-		fprintf(out, ", %s lost", text_count(count_at(instance, "lost")).s);
+	if (qmp_count_at(instance, "refused"))
+		fprintf(out, ", %s refused", text_count(qmp_count_at(instance, "refused")).s);
+	if (qmp_count_at(instance, "lost"))
+		fprintf(out, ", %s lost", text_count(qmp_count_at(instance, "lost")).s);
 	if (waiting) {
 		fputs(": ", out);
 		show_text(out, waiting);
@@ -365,7 +370,8 @@ static void show_instance(FILE *out, const json_t *instance)
 	fputc('\n', out);
 	show_conditions(out, "guest", json_object_get(instance, "guest_conditions"));
 	show_conditions(out, "host", json_object_get(instance, "host_conditions"));
-	show_refusals(out, json_object_get(instance, "refusals"), count_at(instance, "refused"));
+	show_refusals(out, json_object_get(instance, "refusals"),
+		      qmp_count_at(instance, "refused"));
 }
 
 static void show_instances(FILE *out, const json_t *list)

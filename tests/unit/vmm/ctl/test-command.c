@@ -160,6 +160,37 @@ static void test_show(void)
 	      "vcpu 0    4 allocations, 3 frees, 8 traps, lost 1 record: not written\n");
 }
 
+static void test_metrics(void)
+{
+	static const char *const lines[] = {
+		"# TYPE sonde_tracing gauge\nsonde_tracing 1\n",
+		"\nsonde_trace_info{trace_dir=\"out\",mode=\"trap\"} 1\n",
+		"\nsonde_allocs_total{vcpu=\"0\"} 4\n",
+		"\nsonde_frees_total{vcpu=\"0\"} 3\n",
+		"\nsonde_events_lost_total 3\n",
+		"# HELP sonde_overruns_total record: not written.\n# TYPE sonde_overruns_total "
+		"counter\nsonde_overruns_total 1\n",
+		"\nsonde_tracing_seconds_total 0.000000000\n",
+	};
+	json_t *trace = json_loads(trace_json, 0, NULL),
+	       *odd = json_pack("{s:s}", "trace_dir", "a\"\\\n");
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	qmp_show_metrics(out, trace);
+	qmp_show_metrics(out, odd);
+	fclose(out);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		ok(strstr(text, lines[i]), "the metrics have '%.*s'",
+		   (int)strcspn(lines[i] + 1, "\n"), lines[i] + 1);
+	ok(strstr(text, "{trace_dir=\"a\\\"\\\\\\n\",mode=\"\"}"),
+	   "quotes, backslashes and newlines of a label are escaped");
+	free(text);
+	json_decref(trace);
+	json_decref(odd);
+}
+
 static void test_show_counters(void)
 {
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
@@ -196,6 +227,7 @@ int main(void)
 	test_parse();
 	test_parse_errors();
 	test_show();
+	test_metrics();
 	test_show_counters();
 	test_show_strange();
 	return tap_done();
