@@ -270,7 +270,7 @@ enum { MAX_FORMATS = 32, NOT_GIVEN = -1 };
 static const char *formats[MAX_FORMATS + 1];
 
 struct options {
-	const char *output;
+	const char *output, *kernel;
 	unsigned int format; /* index of `formats`, or NOT_GIVEN */
 	unsigned int value;  /* enum export_value, or NOT_GIVEN */
 	bool force;
@@ -308,6 +308,7 @@ static const struct cli_option option_table[] = {
 	 .store = cli_store_choice,
 	 .words = export_value_names,
 	 .offset = offsetof(struct options, value)},
+	CLI_KERNEL_OPTION(struct options),
 	{.name = "force",
 	 .help = "replace the file OUT",
 	 .store = cli_store_flag,
@@ -404,9 +405,11 @@ static int convert(const char *source, const struct options *options)
 
 	if (ret)
 		return cli_error(verb.name, &err);
-	if (ops)
+	if (options->kernel)
+		ret = trace_reader_name_functions(reader, options->kernel, &err);
+	if (!ret && ops)
 		ret = write_export(ops, reader, options, &result, &err);
-	else
+	else if (!ret)
 		ret = convert_trace(reader, options->output, options->format, &result, &err);
 	trace_reader_close(reader);
 	if (ret)

@@ -90,10 +90,11 @@ static uint8_t *page_at_hand(const struct ftrace_stream *stream)
 
 static int end_page(struct ftrace_stream *stream, struct ftrace_spool *spool)
 {
-	uint8_t *page = page_at_hand(stream);
+	uint8_t *page;
 
 	if (!stream->used)
 		return 0;
+	page = page_at_hand(stream);
 	put_le64(page + sizeof(uint64_t), stream->used);
 	memset(page + PAGE_HEAD + stream->used, 0, FTRACE_PAGE - PAGE_HEAD - stream->used);
 	stream->used = 0;

@@ -232,6 +232,14 @@ static int put_event(struct exporter *base, const struct event *event)
 	return stacks_add(p->stacks, event);
 }
 
+/* Times may be any numbers, the profile's has 63 bits. */
+static uint64_t duration_of(const struct pprof *p)
+{
+	uint64_t duration = (uint64_t)p->last_ns - (uint64_t)p->first_ns;
+
+	return duration > INT64_MAX ? INT64_MAX : duration;
+}
+
 static void put_about(struct pprof *p)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
@@ -248,7 +256,7 @@ static void put_about(struct pprof *p)
 	put_mapping(p);
 	if (info && info->started_realtime_ns)
 		put_number(p, PROFILE_TIME_NANOS, (uint64_t)info->started_realtime_ns);
-	put_number(p, PROFILE_DURATION_NANOS, (uint64_t)(p->last_ns - p->first_ns));
+	put_number(p, PROFILE_DURATION_NANOS, duration_of(p));
 	if (*export_banner(p->base.input.reader))
 		put_number(p, PROFILE_COMMENT, put_string(p, export_banner(p->base.input.reader)));
 }
