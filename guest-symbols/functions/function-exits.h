@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_GUEST_SYMBOLS_FUNCTIONS_FUNCTION_EXITS_H
+#define SONDE_GUEST_SYMBOLS_FUNCTIONS_FUNCTION_EXITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "guest-symbols/image/kernel-image.h"
+
+/*
+ * By which return slots the functions of an image return. The slots are those of the kernel's own
+ * list (image->return_sites), so that nothing that only looks like one is taken for one: a static
+ * call in tail position, for example, which the kernel rewrites.
+ *
+ * A function returns by slots of its own, of the parts that the compiler put elsewhere (fn.cold,
+ * the body of a system call), and of functions that it tail-calls. Jumps to these are found without
+ * decoding: any bytes that would be a jump to another function's first instruction, or into a cold
+ * part, are taken for one. By chance there may be a slot too many: a return without a call.
+ *
+ * Slots of functions without an mcount site are left out, as the code there may keep values in any
+ * register (assembly), or must not be traced. What a function leaves by otherwise (an indirect
+ * jump) is not known.
+ */
+struct function_exits;
+
+/* A fact of the image, which owns it (kernel_image_derive()). -ENOMEM. */
+int function_exits_of(const struct kernel_image *image, const struct function_exits **out,
+		      struct error *err);
+
+/* Indices of image->return_sites. */
+struct exit_range {
+	size_t begin, end;
+};
+
+enum { FUNCTION_EXITS_MAX = 32 /* functions and parts that are looked into */ };
+
+/* The slots of the function that begins at this (link-time) address, and `tails`: those of
+ * functions that it tail-calls; returns how many ranges. */
+size_t function_exits_find(const struct function_exits *exits, uint64_t function, bool tails,
+			   struct exit_range out[FUNCTION_EXITS_MAX]);
+
+/* Whether it may be entered by a jump: another function tail-calls it, by name. */
+bool function_exits_is_target(const struct function_exits *exits, uint64_t function);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The return slots of functions of real Debian kernels, found without decoding, against those that
+ * a whole decoding finds (function_find_exits()). Needs tests/testbed/fetch-kernel to have run;
+ * SONDE_KERNELS names another directory.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "guest-symbols/functions/function-exits.h"
+#include "guest-symbols/functions/function-set.h"
+#include "introspect/guest/dump.h"
+#include "patcher/text/insn.h"
+#include "tests/lib/tap.h"
+
+enum { PHYS_TEXT = 16 << 20, STEP = 40 /* of so many functions one is decoded */ };
+
+struct sums {
+	size_t functions, decoded, slots, missing, more;
+};
+
+static bool in_ranges(const struct exit_range *ranges, size_t n, size_t i)
+{
+	for (size_t r = 0; r < n; r++)
+		if (i >= ranges[r].begin && i < ranges[r].end)
+			return true;
+	return false;
+}
+
+static size_t slot_index(const struct kernel_image *image, uint64_t address)
+{
+	size_t i = 0;
+
+	while (i < image->nr_return_sites && image->return_sites[i] < address)
+		i++;
+	return i < image->nr_return_sites && image->return_sites[i] == address ? i : SIZE_MAX;
+}
+
+static bool has_site(const struct kernel_image *image, uint64_t function)
+{
+	for (size_t i = 0; i < image->nr_mcount_sites; i++)
+		if (image->mcount_sites[i] - function <= 4)
+			return true;
+	return false;
+}
+
+/* Whether a slot is in a function with a site, or in a cold part of one. */
+static bool is_expected(const struct kernel_image *image, uint64_t slot)
+{
+	const struct symbol *owner = symbols_covering(image->symbols, slot);
+	char name[512];
+
+	if (!owner)
+		return false;
+	snprintf(name, sizeof(name), "%s", owner->name);
+	name[strcspn(name, ".")] = '\0';
+	return has_site(image, strstr(owner->name, ".cold") ? symbols_address(image->symbols, name)
+							    : owner->address);
+}
+
+static void compare(const struct kernel *kernel, const struct function *decoded,
+		    const struct exit_range *ranges, size_t n, struct sums *sums)
+{
+	size_t found = 0, all = 0;
+
+	for (unsigned int i = 0; i < decoded->nr_exits; i++) {
+		uint64_t address = kernel_link(kernel, decoded->exits[i].gva);
+		size_t index = slot_index(kernel->image, address);
+
+		if (index == SIZE_MAX || !is_expected(kernel->image, address))
+			continue;
+		found += in_ranges(ranges, n, index);
+		if (!in_ranges(ranges, n, index) && !sums->missing++)
+			tap_diag("first missing slot: %s at %llx, in %s",
+				 symbols_covering(kernel->image->symbols, address)->name,
+				 (unsigned long long)address,
+				 symbols_covering(kernel->image->symbols,
+						  kernel_link(kernel, decoded->parts[0].gva))
+					 ->name);
+	}
+	for (size_t r = 0; r < n; r++)
+		all += ranges[r].end - ranges[r].begin;
+	sums->slots += found;
+	sums->more += all - found;
+}
+
+/* The mark of Xen in front of its CPUID is no instruction, and decodes as a jump. */
+static bool has_data(const char *function)
+{
+	return !strcmp(function, "xen_cpuid");
+}
+
+static void test_functions(const struct kernel *kernel, struct decoder *decoder,
+			   const char *version)
+{
+	const struct kernel_image *image = kernel->image;
+	struct exit_range ranges[FUNCTION_EXITS_MAX];
+	const struct function_exits *exits = NULL;
+	struct traceable_list list = {0};
+	struct function decoded;
+	struct sums sums = {0};
+	size_t without = 0;
+
+	ok(!function_exits_of(image, &exits, NULL), "%s: the exits of functions are found",
+	   version);
+	if (!exits || traceable_list_add_image(&list, image, 0, NULL))
+		abort();
+	for (size_t i = 0; i < list.n; i++) {
+		const struct symbol *symbol = symbols_covering(image->symbols, list.v[i].address);
+		size_t n = function_exits_find(exits, list.v[i].address, true, ranges);
+
+		sums.functions++;
+		without += !n;
+		if (i % STEP || has_data(list.v[i].name) ||
+		    function_find_exits(kernel, decoder, list.v[i].address, symbol->size, &decoded,
+					NULL))
+			continue;
+		sums.decoded++;
+		compare(kernel, &decoded, ranges, n, &sums);
+	}
+	tap_diag("%s: %zu functions, %zu without a slot; of %zu that were decoded %zu slots",
+		 version, sums.functions, without, sums.decoded, sums.slots);
+	ok(sums.decoded > 500 && sums.slots > sums.decoded, "%s: functions are decoded", version);
+	ok(!sums.missing, "%s: no slot is missing", version);
+	ok(sums.more * 50 <= sums.slots, "%s: at most one slot in 50 is too many (%zu)", version,
+	   sums.more);
+	traceable_list_deinit(&list);
+}
+
+static void test_kernel(const char *directory, const char *version)
+{
+	struct kernel_file *file = NULL;
+	struct kernel_image *image = NULL;
+	struct decoder *decoder = NULL;
+	struct dump_guest *dump = NULL;
+	struct kernel kernel;
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, version);
+	if (kernel_file_open(path, &file, NULL)) {
+		tap_skip(version, "not fetched");
+		return;
+	}
+	if (kernel_image_load(file, &image, NULL) || decoder_create(&decoder, NULL) ||
+	    dump_guest_create(1, &dump, NULL) ||
+	    dump_guest_add_buffer(dump, PHYS_TEXT, image->init_bytes, image->init_size, DUMP_MAPPED,
+				  NULL))
+		abort();
+	kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
+	test_functions(&kernel, decoder, version);
+	dump_guest_destroy(dump);
+	decoder_destroy(decoder);
+	kernel_image_destroy(image);
+	kernel_file_close(file);
+}
+
+int main(void)
+{
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.0"};
+	const char *directory = getenv("SONDE_KERNELS");
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+		test_kernel(directory ? directory : "build/kernels", versions[i]);
+	return tap_done();
+}
