@@ -107,13 +107,15 @@ struct ring_record {
 _Static_assert(sizeof(struct ring_record) == 16, "fixed by trampolines");
 
 /*
- * A direct record: an event by itself, about one call of a function. Behind it lie, in this order
- * and as far as wanted: the caller's address (32 bits), the current task's pid (32 bits), its name
- * (16 bytes, at a multiple of 8). Addresses of text are sign-extended 32 bits.
+ * A direct record: an event by itself, about a call of a function or about its return. Behind it
+ * lie, in this order and as far as wanted: the caller's address (32 bits), the current task's pid
+ * (32 bits); and, at multiples of 8, its name (16 bytes), the call's frame and its result (64 bits
+ * each). Addresses of text are sign-extended 32 bits.
  */
 struct direct_record {
 	uint32_t commit; /* as in struct ring_record */
-	uint32_t ip;     /* of the instruction behind the function's mcount site */
+	uint32_t ip;     /* of the instruction behind the function's mcount site; not written at
+			  * returns, which many functions share the code of */
 	uint64_t tsc;
 };
 
@@ -123,13 +125,19 @@ enum direct_field {
 	DIRECT_PARENT = 1 << 0, /* where the function returns to */
 	DIRECT_PID = 1 << 1,    /* of the current task: the kernel's pid, a thread's */
 	DIRECT_COMM = 1 << 2,   /* its name */
-	DIRECT_FIELDS = DIRECT_PARENT | DIRECT_PID | DIRECT_COMM,
+	/* gva of the return address on the stack, minus DIRECT_FRAME_BIAS: the same at a call's
+	 * entry and at its return, and of no other call that is open */
+	DIRECT_FRAME = 1 << 3,
+	DIRECT_RESULT = 1 << 4, /* RAX; of returns only */
+	DIRECT_ENTRY_FIELDS = DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME,
+	DIRECT_RETURN_FIELDS = DIRECT_PID | DIRECT_COMM | DIRECT_FRAME | DIRECT_RESULT,
+	DIRECT_FRAME_BIAS = 8,
 	DIRECT_COMM_SIZE = 16, /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
 };
 
 /* Bytes from the record's start; only of fields that it has. */
 struct direct_layout {
-	uint16_t size, parent, pid, comm;
+	uint16_t size, parent, pid, comm, frame, result;
 };
 
 static inline struct direct_layout direct_layout(uint32_t fields)
@@ -139,7 +147,9 @@ static inline struct direct_layout direct_layout(uint32_t fields)
 	l.pid = (uint16_t)(l.parent + (fields & DIRECT_PARENT ? sizeof(uint32_t) : 0));
 	l.comm = (uint16_t)(l.pid + (fields & DIRECT_PID ? sizeof(uint32_t) : 0));
 	l.comm = (uint16_t)((l.comm + RING_RECORD_ALIGN - 1) & ~(RING_RECORD_ALIGN - 1));
-	l.size = (uint16_t)(l.comm + (fields & DIRECT_COMM ? DIRECT_COMM_SIZE : 0));
+	l.frame = (uint16_t)(l.comm + (fields & DIRECT_COMM ? DIRECT_COMM_SIZE : 0));
+	l.result = (uint16_t)(l.frame + (fields & DIRECT_FRAME ? sizeof(uint64_t) : 0));
+	l.size = (uint16_t)(l.result + (fields & DIRECT_RESULT ? sizeof(uint64_t) : 0));
 	return l;
 }
 

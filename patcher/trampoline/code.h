@@ -79,24 +79,26 @@ void gate_emit(const struct gate_code *code, const struct gate *gate, struct asm
 /* --- direct records about one call (direct.c) ------------------------------------------------ */
 
 /*
- * They begin with the flags on the stack's top, change RAX, R10 and R11, and are reached at
- * `begin`, too.
+ * They begin with the flags on the stack's top. They change R10 and R11; at entries RAX, at returns
+ * RCX and RSI.
  */
 struct direct_code {
 	struct assembler *a;
+	enum probe_point point;
 	const struct trampoline_kernel *kernel;
 	const struct direct_spec *records;
 	size_t n;
-	uint64_t ip;        /* gva that the records name; 0 = the return address above the flags */
+	uint64_t ip;        /* gva that an entry's records name; 0 = the return address above the
+			     * flags */
 	uint32_t caller_at; /* where the call's return address is, from RSP */
-	bool keep_rdx;      /* it may hold an argument */
+	bool keep_rdx;      /* it may hold an argument, or the upper half of a result */
 	uint32_t stride;    /* R10 is the distance in rings of this stride; 0 = not computed */
 	struct slow_path *slow; /* of each record, out */
 	struct ring_code rings[DIRECT_MAX_RECORDS];
 };
 
 /* -EINVAL or -ERANGE: there can be no such records. */
-int direct_check(const struct direct_spec *records, size_t n,
+int direct_check(const struct direct_spec *records, size_t n, enum probe_point point,
 		 const struct trampoline_kernel *kernel, struct error *err);
 void direct_emit(struct direct_code *d);
 /* Their slow paths, behind the code that calls take. */

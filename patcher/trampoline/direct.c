@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Direct records: several tracers' records about one call. */
+/* Direct records: several tracers' records about one call, or about its return. */
 #include "patcher/trampoline/code.h"
 
 #include <errno.h>
@@ -7,21 +7,32 @@
 
 enum { RETURN_ADDRESS = 8 }; /* from RSP: above the flags */
 
-static int check_record(const struct direct_spec *spec, struct error *err)
+/* At returns the registers of arguments hold others, and a vCPU need not be that of the entry. */
+static int check_gate(const struct gate *gate, enum probe_point point, struct error *err)
 {
+	int ret = gate_check(gate, err);
+
+	if (!ret && point == POINT_RETURN && gate_sources(gate) & ~gate_call_sources)
+		return error_set(err, EINVAL, "a gate asks for what a return does not have");
+	return ret;
+}
+
+static int check_record(const struct direct_spec *spec, enum probe_point point, struct error *err)
+{
+	const uint32_t fields = point == POINT_RETURN ? DIRECT_RETURN_FIELDS : DIRECT_ENTRY_FIELDS;
 	int ret = ring_code_check(&spec->rings, err);
 
 	if (ret)
 		return ret;
-	if (spec->fields & ~(uint32_t)DIRECT_FIELDS)
-		return error_set(err, EINVAL, "unknown fields of a direct record: %#x",
+	if (spec->fields & ~fields)
+		return error_set(err, EINVAL, "impossible fields of a direct record: %#x",
 				 spec->fields);
 	if (spec->id >= RING_COMMITTED)
 		return error_set(err, EINVAL, "a record's id is too large: %#x", spec->id);
-	return spec->gate ? gate_check(spec->gate, err) : 0;
+	return spec->gate ? check_gate(spec->gate, point, err) : 0;
 }
 
-int direct_check(const struct direct_spec *records, size_t n,
+int direct_check(const struct direct_spec *records, size_t n, enum probe_point point,
 		 const struct trampoline_kernel *kernel, struct error *err)
 {
 	int ret = 0;
@@ -32,21 +43,29 @@ int direct_check(const struct direct_spec *records, size_t n,
 		return error_set(err, EINVAL, "an offset in struct task_struct is too large: %#x",
 				 kernel->task_pid | kernel->task_comm);
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = check_record(&records[i], err);
+		ret = check_record(&records[i], point, err);
 	return ret;
+}
+
+/* At a return RAX holds the result. */
+static enum asm_reg scratch(const struct direct_code *d)
+{
+	return d->point == POINT_RETURN ? ASM_RCX : ASM_RAX;
 }
 
 static void emit_stack_word(const struct direct_code *d, const struct ring_code *ring,
 			    uint32_t from, size_t to)
 {
-	asm_load(d->a, ASM_32, ASM_RAX, asm_at(ASM_RSP, from));
-	asm_store(d->a, ASM_32, ring_record_at(ring, to), ASM_RAX);
+	asm_load(d->a, ASM_32, scratch(d), asm_at(ASM_RSP, from));
+	asm_store(d->a, ASM_32, ring_record_at(ring, to), scratch(d));
 }
 
 static void emit_ip(const struct direct_code *d, const struct ring_code *ring)
 {
 	size_t to = offsetof(struct direct_record, ip);
 
+	if (d->point == POINT_RETURN)
+		return;
 	if (d->ip)
 		asm_store_constant(d->a, ring_record_at(ring, to), (uint32_t)d->ip);
 	else
@@ -56,8 +75,17 @@ static void emit_ip(const struct direct_code *d, const struct ring_code *ring)
 static void emit_task_word(const struct direct_code *d, const struct ring_code *ring,
 			   enum asm_width width, uint32_t from, size_t to)
 {
-	code_load_task_word(d->a, width, ASM_RAX, d->kernel, from);
-	asm_store(d->a, width, ring_record_at(ring, to), ASM_RAX);
+	code_load_task_word(d->a, width, scratch(d), d->kernel, from);
+	asm_store(d->a, width, ring_record_at(ring, to), scratch(d));
+}
+
+static void emit_frame(const struct direct_code *d, const struct ring_code *ring, size_t to)
+{
+	const uint32_t above = d->caller_at - DIRECT_FRAME_BIAS;
+
+	if (above)
+		asm_lea(d->a, scratch(d), asm_at(ASM_RSP, above));
+	asm_store(d->a, ASM_64, ring_record_at(ring, to), above ? scratch(d) : ASM_RSP);
 }
 
 static void emit_fields(const struct direct_code *d, const struct ring_code *ring, uint32_t fields)
@@ -69,10 +97,12 @@ static void emit_fields(const struct direct_code *d, const struct ring_code *rin
 		emit_stack_word(d, ring, d->caller_at, layout.parent);
 	if (fields & DIRECT_PID)
 		emit_task_word(d, ring, ASM_32, d->kernel->task_pid, layout.pid);
-	if (!(fields & DIRECT_COMM))
-		return;
-	for (uint32_t i = 0; i < DIRECT_COMM_SIZE; i += sizeof(uint64_t))
+	for (uint32_t i = 0; fields & DIRECT_COMM && i < DIRECT_COMM_SIZE; i += sizeof(uint64_t))
 		emit_task_word(d, ring, ASM_64, d->kernel->task_comm + i, layout.comm + i);
+	if (fields & DIRECT_FRAME)
+		emit_frame(d, ring, layout.frame);
+	if (fields & DIRECT_RESULT)
+		asm_store(d->a, ASM_64, ring_record_at(ring, layout.result), ASM_RAX);
 }
 
 /* R10 must be right wherever the code before goes on, so it does not depend on gates. */
@@ -88,7 +118,7 @@ static void emit_distance(struct direct_code *d, const struct ring_code *ring)
 static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 			struct ring_code *ring)
 {
-	const struct gate_code gate = {d->a, d->kernel, ASM_RAX, d->caller_at};
+	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at};
 
 	emit_distance(d, ring);
 	if (spec->gate)
@@ -108,6 +138,7 @@ void direct_emit(struct direct_code *d)
 		d->rings[i] = (struct ring_code){.a = d->a,
 						 .rings = &d->records[i].rings,
 						 .when_full = d->records[i].full,
+						 .keep_rax = d->point == POINT_RETURN,
 						 .keep_rdx = d->keep_rdx,
 						 .out = &d->slow[i]};
 		emit_record(d, &d->records[i], &d->rings[i]);

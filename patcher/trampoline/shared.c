@@ -5,23 +5,27 @@
 #include <string.h>
 #include "patcher/trampoline/code.h"
 
-enum { CALLER_AT = 16 }; /* from RSP: above the flags and the site's return address */
+/* Where the function's return address lies, from RSP: above the flags; and, at an entry, above the
+ * site's return address. */
+enum { ENTRY_CALLER_AT = 16, RETURN_CALLER_AT = 8 };
 
 static int emit(const struct shared_spec *spec, struct shared_code *out, struct error *err)
 {
+	const bool returns = spec->point == POINT_RETURN;
 	struct assembler a;
 	struct direct_code records = {.a = &a,
+				      .point = spec->point,
 				      .kernel = spec->kernel,
 				      .records = spec->records,
 				      .n = spec->nr_records,
-				      .caller_at = CALLER_AT,
+				      .caller_at = returns ? RETURN_CALLER_AT : ENTRY_CALLER_AT,
 				      .keep_rdx = true,
 				      .slow = out->slow};
 
 	assembler_init(&a, out->bytes, sizeof(out->bytes), spec->gva);
 	code_enter(&a, spec->unprivileged);
 	direct_emit(&records);
-	code_leave(&a, 0, spec->unprivileged);
+	code_leave(&a, returns ? spec->next : 0, spec->unprivileged);
 	direct_emit_slow(&records);
 	out->size = (uint16_t)a.size;
 	return assembler_finish(&a, err);
@@ -30,7 +34,7 @@ static int emit(const struct shared_spec *spec, struct shared_code *out, struct 
 int shared_generate(const struct shared_spec *spec, struct decoder *decoder,
 		    struct shared_code *out, struct error *err)
 {
-	int ret = direct_check(spec->records, spec->nr_records, spec->kernel, err);
+	int ret = direct_check(spec->records, spec->nr_records, spec->point, spec->kernel, err);
 
 	if (ret)
 		return ret;
@@ -42,6 +46,7 @@ int shared_generate(const struct shared_spec *spec, struct decoder *decoder,
 		return ret;
 	return code_check(&(struct code_region){.bytes = out->bytes,
 						.size = out->size,
-						.gva = spec->gva},
+						.gva = spec->gva,
+						.next = spec->next},
 			  out->slow, spec->nr_records, decoder, err);
 }

@@ -85,6 +85,7 @@ static struct direct_code extra_code(struct trampoline_code *c)
 	const struct trampoline_spec *spec = c->spec;
 
 	return (struct direct_code){.a = &c->a,
+				    .point = spec->capture.point,
 				    .kernel = spec->kernel,
 				    .records = spec->extra,
 				    .n = spec->nr_extra,
@@ -99,9 +100,9 @@ static int check_extra(const struct trampoline_spec *spec, struct error *err)
 {
 	if (!spec->nr_extra)
 		return 0;
-	if (spec->capture.point != POINT_ENTRY || !spec->next)
-		return error_set(err, EINVAL, "direct records belong to entries");
-	return direct_check(spec->extra, spec->nr_extra, spec->kernel, err);
+	if (spec->capture.point == POINT_ENTRY && !spec->next)
+		return error_set(err, EINVAL, "direct records of an entry without a site");
+	return direct_check(spec->extra, spec->nr_extra, spec->capture.point, spec->kernel, err);
 }
 
 /* What a gate reads must be what it is at the function's entry, or the same at its return. */

@@ -66,15 +66,17 @@ enum trampoline_full {
 struct gate;
 
 /*
- * A direct record (layout.h) that code at a function's entry writes for one of several tracers,
- * each into rings of its own choice.
+ * A direct record (layout.h) that code at a function's entry, or at a return slot, writes for one
+ * of several tracers, each into rings of its own choice.
  */
 struct direct_spec {
 	uint32_t id;     /* below RING_COMMITTED */
-	uint32_t fields; /* DIRECT_...; with pid or comm the kernel's figures must be known */
+	uint32_t fields; /* of DIRECT_ENTRY_FIELDS or DIRECT_RETURN_FIELDS; with pid or comm the
+			  * kernel's figures must be known */
 	struct trampoline_rings rings;
 	enum trampoline_full full;
-	const struct gate *gate; /* the calls that it is written for; NULL: all */
+	/* The calls that it is written for; NULL: all. At returns on gate_call_sources. */
+	const struct gate *gate;
 };
 
 enum { DIRECT_MAX_RECORDS = 16 }; /* of one call */
@@ -93,7 +95,7 @@ struct trampoline_spec {
 	/* The calls that the record is written for; NULL: all. Of a function whose returns are
 	 * recorded, too, both have the same one, on gate_call_sources. */
 	const struct gate *gate;
-	/* Direct records about the same call, at entries; they are written behind the own one. */
+	/* Direct records about the same point of the call; they are written behind the own one. */
 	const struct direct_spec *extra;
 	size_t nr_extra;   /* DIRECT_MAX_RECORDS or fewer */
 	bool unprivileged; /* for tests in user mode: leaves interrupts on */
@@ -189,8 +191,8 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 void trampoline_set_deinit(struct trampoline_set *set);
 
 /*
- * Generate the trampoline of an entry, a place that is made, once more, with direct records of its
- * calls, to run at `gva`. Of `task` only the figures of the current task are used. Errors as
+ * Generate the trampoline of a place that is made once more, with direct records of its calls or
+ * returns, to run at `gva`. Of `task` only the figures of the current task are used. Errors as
  * trampoline_generate().
  */
 int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
@@ -227,15 +229,20 @@ static inline struct probe_hit *trampoline_read(struct trampoline_place *place,
  */
 
 /*
- * Code that all sites with the same tracers share. A mcount site becomes a call to it; the return
- * address on the stack names the site. The code writes a direct record for each tracer (layout.h)
- * and returns. It changes RAX, R10, R11 and the flags of arithmetic, and leaves nothing on the
- * guest's stack. Interrupts are off inside, but for its first instruction; one that is pending at
- * the end is taken behind the site, in the guest's own code.
+ * Code that all places with the same tracers share. It writes a direct record for each tracer
+ * (layout.h), and leaves nothing on the guest's stack. Interrupts are off inside, but for its first
+ * instruction; one that is pending at the end is taken in the guest's own code.
  *
- * Guest instructions with call and return: 23 for one record, 14 for each further one; more for
- * each record with the caller's address (2), pid (3), comm (6), and 1 if its rings differ in size
- * from those of the record before.
+ * At entries a mcount site becomes a call to it, which returns: the return address on the stack
+ * names the site. It changes RAX, R10, R11 and the flags of arithmetic. Guest instructions with
+ * call and return: 23 for one record, 14 for each further one; more for each record with the
+ * caller's address (2), pid (3), comm (6), frame (2), and 1 if its rings differ in size from those
+ * of the record before.
+ *
+ * At returns a return slot becomes a jump to it, and it ends with the instruction that stood there:
+ * slots with the same one share it. It changes RCX, RSI, R10, R11 and those flags; the result in
+ * RAX and RDX is kept. Guest instructions with jump and return: 25 for a record with the frame, 1
+ * more with the result.
  */
 struct shared_spec {
 	uint64_t gva; /* where it will run */
@@ -243,6 +250,8 @@ struct shared_spec {
 	size_t nr_records; /* 1..DIRECT_MAX_RECORDS */
 	const struct trampoline_kernel *kernel;
 	bool unprivileged; /* for tests in user mode: leaves interrupts on */
+	enum probe_point point;
+	uint64_t next; /* POINT_RETURN: gva of the return thunk to go to; 0: return */
 };
 
 struct shared_code {

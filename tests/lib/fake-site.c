@@ -6,7 +6,19 @@
 #include <x86intrin.h>
 #include "tests/lib/tap.h"
 
-enum { RAX = 0, RSP = 4, R10 = 10, R11 = 11, CPU = 1, CPUS = 2, ROOM = 128 };
+enum {
+	RAX = 0,
+	RCX,
+	RDX,
+	RSP = 4,
+	RSI = 6,
+	RDI,
+	R10 = 10,
+	R11 = 11,
+	CPU = 1,
+	CPUS = 2,
+	ROOM = 128
+};
 
 static struct {
 	uint64_t pad[5];
@@ -16,6 +28,24 @@ static struct {
 
 const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS] = {7, 6, 2, 1, 8, 9};
 uint32_t *const fake_site_pid = &task.pid;
+
+const char *const fake_site_kinds[FAKE_SITE_KINDS] = {"shared", "private", "shared return",
+						      "private return"};
+
+bool fake_site_is_shared(const struct fake_site *s)
+{
+	return s->kind == FAKE_SHARED || s->kind == FAKE_SHARED_RETURN;
+}
+
+bool fake_site_is_return(const struct fake_site *s)
+{
+	return s->kind == FAKE_SHARED_RETURN || s->kind == FAKE_PRIVATE_RETURN;
+}
+
+uint32_t fake_site_fields(const struct fake_site *s)
+{
+	return fake_site_is_return(s) ? DIRECT_RETURN_FIELDS : DIRECT_ENTRY_FIELDS;
+}
 
 /* Two rings of twice the size take less than four. */
 static struct fake_group make_group(uint32_t data_bytes)
@@ -40,6 +70,9 @@ void fake_site_init(struct fake_site *s, enum fake_site_kind kind)
 	s->spec = (struct trampoline_spec){
 		.capture = fake_capture(POINT_ENTRY, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_ARG1), 0),
 		.id = FAKE_OWN_ID};
+	if (fake_site_is_return(s))
+		s->spec.capture =
+			fake_capture(POINT_RETURN, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT), 0);
 	fake_site_clear(s, 0, FAKE_DATA - RING_SLACK);
 }
 
@@ -53,8 +86,13 @@ void fake_site_add(struct fake_site *s, unsigned int group, uint32_t fields,
 
 static bool generate_shared(struct fake_site *s)
 {
-	struct shared_spec spec = {fake_function_begin(&s->function, 0xe8), s->records,
-				   s->nr_records, &s->kernel, true};
+	const bool returns = fake_site_is_return(s);
+	struct shared_spec spec = {.gva = fake_function_begin(&s->function, returns ? 0xe9 : 0xe8),
+				   .records = s->records,
+				   .nr_records = s->nr_records,
+				   .kernel = &s->kernel,
+				   .unprivileged = true,
+				   .point = returns ? POINT_RETURN : POINT_ENTRY};
 	struct decoder *decoder;
 	struct error err = {0};
 
@@ -73,7 +111,7 @@ bool fake_site_generate(struct fake_site *s)
 {
 	bool good;
 
-	if (s->kind == FAKE_SHARED)
+	if (fake_site_is_shared(s))
 		return generate_shared(s);
 	s->spec.kernel = &s->kernel;
 	s->spec.extra = s->records;
@@ -134,9 +172,20 @@ int fake_site_count(struct fake_site *s)
 	return steps.count;
 }
 
+/* A result may fill RAX and RDX; results that big are not for private trampolines. */
+static uint32_t may_change(const struct fake_site *s)
+{
+	const uint32_t always = 1u << R10 | 1u << R11;
+
+	if (!fake_site_is_return(s))
+		return always | 1u << RAX;
+	return always | 1u << RCX | 1u << RSI |
+	       (s->kind == FAKE_PRIVATE_RETURN ? 1u << RDX | 1u << RDI : 0u);
+}
+
 bool fake_site_preserved(const struct fake_site *s)
 {
-	return fake_cpu_preserved(s->cpu, 1u << RAX | 1u << R10 | 1u << R11) &&
+	return fake_cpu_preserved(s->cpu, may_change(s)) &&
 	       s->cpu->in.reg[RSP] == s->cpu->out.reg[RSP] &&
 	       !memcmp(s->cpu->stack + FAKE_STACK - ROOM, s->stack + FAKE_STACK - ROOM, ROOM);
 }
@@ -161,6 +210,17 @@ const struct fake_group *fake_site_group(const struct fake_site *s, unsigned int
 	return &s->groups[group];
 }
 
+static bool long_is(const uint8_t *at, uint64_t expected, const char *what)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	if (word != expected)
+		tap_diag("%s is %#llx, not %#llx", what, (unsigned long long)word,
+			 (unsigned long long)expected);
+	return word == expected;
+}
+
 static bool word_is(const uint8_t *at, uint32_t expected, const char *what)
 {
 	uint32_t word;
@@ -178,15 +238,21 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	const struct direct_record *r = (const struct direct_record *)(const void *)at;
 	uint32_t fields = s->records[i].fields;
 	struct direct_layout layout = direct_layout(fields);
+	const uint64_t *in = s->cpu->in.reg;
+	const uint64_t frame = in[RSP] - sizeof(uint64_t); /* of the return address */
+	const uint32_t ip = fake_site_is_return(s) ? 0 : (uint32_t)s->function.site_end;
 
 	return word_is(at, ring_commit(s->records[i].id), "commit word") &&
-	       word_is(at + 4, (uint32_t)s->function.site_end, "ip") && r->tsc >= s->tsc_before &&
-	       r->tsc <= s->tsc_after &&
+	       word_is(at + 4, ip, "ip") && r->tsc >= s->tsc_before && r->tsc <= s->tsc_after &&
 	       (!(fields & DIRECT_PARENT) ||
 		word_is(at + layout.parent, (uint32_t)(uintptr_t)fake_cpu_return_address,
 			"parent")) &&
 	       (!(fields & DIRECT_PID) || word_is(at + layout.pid, task.pid, "pid")) &&
-	       (!(fields & DIRECT_COMM) || !memcmp(at + layout.comm, task.comm, sizeof(task.comm)));
+	       (!(fields & DIRECT_COMM) ||
+		!memcmp(at + layout.comm, task.comm, sizeof(task.comm))) &&
+	       (!(fields & DIRECT_FRAME) ||
+		long_is(at + layout.frame, frame - DIRECT_FRAME_BIAS, "frame")) &&
+	       (!(fields & DIRECT_RESULT) || long_is(at + layout.result, in[RAX], "result"));
 }
 
 static void clear(struct fake_group *group, uint64_t start, uint64_t room)

@@ -6,11 +6,18 @@
 #include "tests/lib/fake-cpu.h"
 
 /*
- * A function on a fake CPU, number 1 of 2, whose site writes direct records into rings of several
- * groups: by a call of shared code, or by a private trampoline that writes them behind its own
- * record.
+ * A function on a fake CPU, number 1 of 2, whose site or return slot writes direct records into
+ * rings of several groups: by shared code, which a site calls and a slot jumps to, or by a private
+ * trampoline that writes them behind its own record.
  */
-enum fake_site_kind { FAKE_SHARED, FAKE_PRIVATE };
+enum fake_site_kind {
+	FAKE_SHARED,
+	FAKE_PRIVATE,
+	FAKE_SHARED_RETURN,
+	FAKE_PRIVATE_RETURN,
+	FAKE_SITE_KINDS
+};
+extern const char *const fake_site_kinds[FAKE_SITE_KINDS];
 enum { FAKE_GROUPS = 4, FAKE_SITE_ID = 100, FAKE_OWN_ID = 77 };
 
 struct fake_group {
@@ -25,7 +32,7 @@ struct fake_site {
 	struct fake_group groups[FAKE_GROUPS], own;     /* own: of the private trampoline */
 	struct direct_spec records[DIRECT_MAX_RECORDS]; /* the caller's to fill in */
 	size_t nr_records;
-	struct trampoline_spec spec; /* FAKE_PRIVATE: the caller may change it, too */
+	struct trampoline_spec spec; /* private: the caller may change it, too */
 	/* made */
 	struct fake_function function;
 	struct shared_code shared;
@@ -38,6 +45,11 @@ struct fake_site {
 extern const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS];
 /* The pid of the running task. */
 extern uint32_t *const fake_site_pid;
+
+bool fake_site_is_shared(const struct fake_site *s);
+bool fake_site_is_return(const struct fake_site *s);
+/* All that its direct records can have. */
+uint32_t fake_site_fields(const struct fake_site *s);
 
 /* Rings and CPU. Then fill in records and generate; false with a diagnostic if that fails. */
 void fake_site_init(struct fake_site *s, enum fake_site_kind kind);

@@ -211,16 +211,22 @@ static bool good(const struct capture *capture, enum trampoline_full full, uint6
 	return !err.code && code_good(&suspect) && is_out(t.bytes + t.slow.trap);
 }
 
-/* Records in rings of two sizes. */
-static bool shared_good(uint32_t fields, size_t n, enum trampoline_full full,
-			const struct gate *gate)
+/* Records in rings of two sizes. At a return the code goes to `next`, or returns if that is 0. */
+static bool shared_good_at(enum probe_point point, uint64_t next, uint32_t fields, size_t n,
+			   enum trampoline_full full, const struct gate *gate)
 {
-	const struct capture capture = {.point = POINT_ENTRY,
+	const struct capture capture = {.point = point,
 					.fields = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM)};
 	const struct record_layout layout = {.size = direct_layout(fields).size};
 	struct direct_spec records[DIRECT_MAX_RECORDS];
-	struct shared_spec spec = {UINT64_C(0xffffffffb8200000), records, n, &kernel, false};
-	struct suspect suspect = {.capture = &capture, .layout = &layout, .gva = spec.gva};
+	struct shared_spec spec = {.gva = UINT64_C(0xffffffffb8200000),
+				   .records = records,
+				   .nr_records = n,
+				   .kernel = &kernel,
+				   .point = point,
+				   .next = next};
+	struct suspect suspect = {
+		.capture = &capture, .layout = &layout, .gva = spec.gva, .next = next};
 	struct error err = {0};
 	struct decoder *ours;
 	struct shared_code code;
@@ -241,11 +247,30 @@ static bool shared_good(uint32_t fields, size_t n, enum trampoline_full full,
 	return !err.code && code_good(&suspect);
 }
 
+static bool shared_good(uint32_t fields, size_t n, enum trampoline_full full,
+			const struct gate *gate)
+{
+	return shared_good_at(POINT_ENTRY, 0, fields, n, full, gate);
+}
+
+static void test_shared_returns(void)
+{
+	const uint64_t thunk = UINT64_C(0xffffffffb8100000);
+	bool all = true;
+
+	for (uint32_t fields = 0; fields <= DIRECT_RETURN_FIELDS; fields += 2)
+		for (size_t n = 1; n <= 3; n++)
+			all &= shared_good_at(POINT_RETURN, 0, fields, n, TRAMPOLINE_BLOCK, NULL) &&
+			       shared_good_at(POINT_RETURN, thunk, fields, n, TRAMPOLINE_DROP,
+					      NULL);
+	ok(all, "so has that of returns");
+}
+
 static void test_shared(void)
 {
 	bool all = true;
 
-	for (uint32_t fields = 0; fields <= DIRECT_FIELDS; fields++)
+	for (uint32_t fields = 0; fields <= DIRECT_ENTRY_FIELDS; fields++)
 		for (size_t n = 1; n <= 3; n++)
 			all &= shared_good(fields, n, TRAMPOLINE_BLOCK, NULL) &&
 			       shared_good(fields, n, TRAMPOLINE_DROP, NULL);
@@ -344,6 +369,7 @@ int main(void)
 	test_kind(POINT_ENTRY, all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)), "entry");
 	test_items(all & ~(CAPTURE(FIELD_RESULT) | CAPTURE(FIELD_SLAB_CACHE)));
 	test_shared();
+	test_shared_returns();
 	test_gates();
 	test_kind(POINT_RETURN, all & ~(0x3fu << FIELD_ARG0), "return");
 	return tap_done();

@@ -7,12 +7,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "patcher/probe/gate.h"
 #include "tests/lib/fake-site.h"
 #include "tests/lib/tap.h"
 
 enum { START = 3 * 2 * FAKE_DATA - 8, LAPS = 300 };
-
-static const char *const kinds[] = {"shared", "private"};
 
 static uint32_t size_of(const struct fake_site *s, unsigned int i)
 {
@@ -44,7 +43,7 @@ static bool own_good(const struct fake_site *s, uint64_t start)
 	const uint8_t *at = fake_site_data(&s->own) + (start & (FAKE_DATA - 1));
 	uint32_t size = s->function.trampoline.layout.size;
 
-	if (s->kind == FAKE_SHARED)
+	if (fake_site_is_shared(s))
 		return fake_site_ring(&s->own)->reserve == start;
 	return fake_site_ring(&s->own)->reserve == start + size &&
 	       ((const struct ring_record *)(const void *)at)->commit == ring_commit(FAKE_OWN_ID);
@@ -67,13 +66,18 @@ static bool calls_good(struct fake_site *s)
 
 static void test_fields(enum fake_site_kind kind)
 {
-	for (uint32_t fields = 0; fields <= DIRECT_FIELDS; fields++) {
+	for (uint32_t fields = 0; fields <= (DIRECT_ENTRY_FIELDS | DIRECT_RETURN_FIELDS);
+	     fields++) {
 		struct fake_site s;
 
 		fake_site_init(&s, kind);
+		if (fields & ~fake_site_fields(&s)) {
+			fake_site_deinit(&s);
+			continue;
+		}
 		fake_site_add(&s, 0, fields, TRAMPOLINE_BLOCK, NULL);
 		ok(fake_site_generate(&s) && calls_good(&s), "%s: a record has the fields %#x",
-		   kinds[kind], fields);
+		   fake_site_kinds[kind], fields);
 		fake_site_deinit(&s);
 	}
 }
@@ -88,13 +92,13 @@ static void test_several(enum fake_site_kind kind)
 		fake_site_init(&s, kind);
 		for (unsigned int i = 0; i < n; i++)
 			fake_site_add(&s, (unsigned int)(fake_random() % FAKE_GROUPS),
-				      (uint32_t)fake_random() & DIRECT_FIELDS, fake_random() % 3,
-				      NULL);
+				      (uint32_t)fake_random() & fake_site_fields(&s),
+				      fake_random() % 3, NULL);
 		good = fake_site_generate(&s) && calls_good(&s);
 		fake_site_deinit(&s);
 	}
-	ok(good, "%s: up to %d records go into rings of several groups and sizes", kinds[kind],
-	   DIRECT_MAX_RECORDS);
+	ok(good, "%s: up to %d records go into rings of several groups and sizes",
+	   fake_site_kinds[kind], DIRECT_MAX_RECORDS);
 }
 
 /* --- full rings ------------------------------------------------------------------------------ */
@@ -147,7 +151,7 @@ static void full_init(struct fake_site *s, struct host *host, enum fake_site_kin
 		      enum trampoline_full full)
 {
 	fake_site_init(s, kind);
-	fake_site_add(s, 0, DIRECT_PARENT, TRAMPOLINE_BLOCK, NULL);
+	fake_site_add(s, 0, DIRECT_FRAME, TRAMPOLINE_BLOCK, NULL);
 	fake_site_add(s, 2, DIRECT_PID, full, NULL);
 	fake_site_add(s, 1, 0, TRAMPOLINE_BLOCK, NULL);
 	if (!fake_site_generate(s))
@@ -167,15 +171,17 @@ static void test_block(enum fake_site_kind kind)
 	call_with_full_ring(&s);
 	ok(others_good(&s) && host.rings == 1 && host.record == 1 && !ring->lost &&
 		   fake_site_recorded(&s, 1, START),
-	   "%s, block: the record whose ring is full is written once there is room", kinds[kind]);
+	   "%s, block: the record whose ring is full is written once there is room",
+	   fake_site_kinds[kind]);
 	host.answer = HOST_SKIP;
 	call_with_full_ring(&s);
 	ok(others_good(&s) && host.rings == 2 && ring->reserve == START && !ring->lost,
-	   "%s, block: a record that the host skips is not written, the others are", kinds[kind]);
+	   "%s, block: a record that the host skips is not written, the others are",
+	   fake_site_kinds[kind]);
 	host.answer = HOST_NOTHING;
 	call_with_full_ring(&s);
 	ok(others_good(&s) && host.rings == 3 && ring->reserve == START && ring->lost == 1,
-	   "%s, block: a record whose OUT is not served is counted as lost", kinds[kind]);
+	   "%s, block: a record whose OUT is not served is counted as lost", fake_site_kinds[kind]);
 	fake_site_deinit(&s);
 }
 
@@ -189,7 +195,7 @@ static void test_drop(enum fake_site_kind kind)
 	ok(others_good(&s) && !host.rings && fake_site_ring(&s.groups[2])->lost == 1 &&
 		   fake_site_ring(&s.groups[2])->reserve == START,
 	   "%s, drop: the record whose ring is full is counted as lost, the others are written",
-	   kinds[kind]);
+	   fake_site_kinds[kind]);
 	fake_site_deinit(&s);
 }
 
@@ -203,7 +209,7 @@ static void test_spin(enum fake_site_kind kind)
 	ok(others_good(&s) && !host.rings && fake_site_ring(&s.groups[2])->lost == 1 &&
 		   s.tsc_after - s.tsc_before >= FAKE_PATIENCE,
 	   "%s, spin: the record whose ring stays full is counted as lost after the patience",
-	   kinds[kind]);
+	   fake_site_kinds[kind]);
 	fake_site_deinit(&s);
 }
 
@@ -245,6 +251,11 @@ static void test_cost(void)
 	ok(one > 15 && one <= 25, "one record takes at most 25 instructions with call and ret");
 	ok(two > one && two - one <= 15, "one more record takes at most 15 instructions");
 	ok(mixed - one <= 15, "so it does in a ring of another size");
+	ok(cost(FAKE_SHARED_RETURN, 1, DIRECT_FRAME, false) <= 25,
+	   "the record of a return, with its frame, takes at most 25 instructions with the jump");
+	is_u64((uint64_t)(cost(FAKE_SHARED_RETURN, 1, DIRECT_RESULT, false) -
+			  cost(FAKE_SHARED_RETURN, 1, 0, false)),
+	       1, "the result takes one more instruction");
 	ok(extra > own && extra - own <= 15,
 	   "an extra record of a private trampoline takes at most 15 instructions");
 	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_PARENT, false) - one), 2,
@@ -253,15 +264,21 @@ static void test_cost(void)
 	       "the pid takes three more");
 	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_COMM, false) - one), 6,
 	       "the task's name takes six more");
+	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_FRAME, false) - one), 2,
+	       "the frame takes two more");
 }
 
 /* --- refusals -------------------------------------------------------------------------------- */
 
-static int refusal(struct direct_spec record, size_t n, uint32_t comm_at)
+static int refusal_at(enum probe_point point, struct direct_spec record, size_t n, uint32_t comm_at)
 {
 	struct trampoline_kernel kernel = {.task_comm = comm_at};
 	struct direct_spec records[DIRECT_MAX_RECORDS + 1];
-	const struct shared_spec spec = {UINT64_C(0xffffffffb8200000), records, n, &kernel, false};
+	const struct shared_spec spec = {.gva = UINT64_C(0xffffffffb8200000),
+					 .records = records,
+					 .nr_records = n,
+					 .kernel = &kernel,
+					 .point = point};
 	struct decoder *decoder;
 	struct shared_code code;
 	int ret;
@@ -275,10 +292,15 @@ static int refusal(struct direct_spec record, size_t n, uint32_t comm_at)
 	return ret;
 }
 
+static int refusal(struct direct_spec record, size_t n, uint32_t comm_at)
+{
+	return refusal_at(POINT_ENTRY, record, n, comm_at);
+}
+
 static void test_refusals(void)
 {
 	const struct direct_spec good = {.id = 1,
-					 .fields = DIRECT_FIELDS,
+					 .fields = DIRECT_ENTRY_FIELDS,
 					 .rings = {UINT64_C(0xffffffffb8000000), 65536, 8, 0}};
 	struct direct_spec bad = good;
 
@@ -300,21 +322,31 @@ static void test_refusals(void)
 	ok(refusal(bad, 1, 100) == -ERANGE, "rings out of reach are refused");
 }
 
-/* Returns have no extra records. */
-static void test_private_refusal(void)
+static void test_return_refusals(void)
 {
-	struct fake_site s;
+	const struct trampoline_rings rings = {UINT64_C(0xffffffffb8000000), 65536, 8, 0};
+	struct direct_spec record = {.id = 1, .fields = DIRECT_RETURN_FIELDS, .rings = rings};
+	struct gate gate = {0};
 
-	fake_site_init(&s, FAKE_PRIVATE);
-	fake_site_add(&s, 0, 0, TRAMPOLINE_BLOCK, NULL);
-	s.spec.capture = fake_capture(POINT_RETURN, CAPTURE(FIELD_KEY), 0);
-	ok(!fake_site_generate(&s), "a return's trampoline with direct records is refused");
-	fake_site_deinit(&s);
+	ok(!refusal_at(POINT_RETURN, record, 1, 100), "a return's record is accepted");
+	record.gate = &gate;
+	gate_append(&gate, gate_term(GATE_PID, GATE_EQ, 1), NULL);
+	ok(!refusal_at(POINT_RETURN, record, 1, 100), "so is one with a gate on the pid");
+	gate_append(&gate, gate_term(GATE_VCPU, GATE_EQ, 1), NULL);
+	gate_and(&gate, 0, 1);
+	ok(refusal_at(POINT_RETURN, record, 1, 100) == -EINVAL,
+	   "a return's gate on the vCPU is refused: the call may have begun on another");
+	record.gate = NULL;
+	record.fields |= DIRECT_PARENT;
+	ok(refusal_at(POINT_RETURN, record, 1, 100) == -EINVAL,
+	   "a return's record with the caller is refused");
+	record.fields = DIRECT_RESULT;
+	ok(refusal(record, 1, 100) == -EINVAL, "an entry's record with a result is refused");
 }
 
 int main(void)
 {
-	for (enum fake_site_kind kind = FAKE_SHARED; kind <= FAKE_PRIVATE; kind++) {
+	for (enum fake_site_kind kind = FAKE_SHARED; kind < FAKE_SITE_KINDS; kind++) {
 		test_fields(kind);
 		test_several(kind);
 		test_block(kind);
@@ -323,6 +355,6 @@ int main(void)
 	}
 	test_cost();
 	test_refusals();
-	test_private_refusal();
+	test_return_refusals();
 	return tap_done();
 }
