@@ -4,11 +4,14 @@
 #include <getopt.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
+#include "formats/event/graph.h"
+#include "formats/graph/graph-text.h"
 #include "formats/report/event-selection.h"
 #include "formats/report/event-text.h"
 #include "formats/report/trace-text.h"
@@ -16,8 +19,9 @@
 enum { LABEL = 6, FOLLOW_MS = 250 };
 
 struct options {
-	const char *event, *filter, *kernel;
-	bool json, follow;
+	const char *event, *instance, *filter, *kernel;
+	bool json, follow, graph;
+	uint64_t depth;
 	struct cli_vcpus vcpus;
 	struct cli_time_range time;
 };
@@ -29,6 +33,12 @@ static const struct cli_option option_table[] = {
 	 .help = "only events whose name matches: kmem:kmalloc, 'mm_page_*'",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, event)},
+	{.name = "instance",
+	 .letter = 'i',
+	 .value = "NAME",
+	 .help = "only events of the traced instance with this name",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, instance)},
 	{.name = "filter",
 	 .letter = 'f',
 	 .value = "EXPR",
@@ -44,6 +54,19 @@ static const struct cli_option option_table[] = {
 		 "either may be left out",
 	 .store = cli_store_time_range,
 	 .offset = offsetof(struct options, time)},
+	{.name = "graph",
+	 .letter = 'g',
+	 .help = "print the calls of the graph tracer as function_graph does",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, graph)},
+	{.name = "depth",
+	 .letter = 'd',
+	 .value = "N",
+	 .help = "with --graph: only calls with fewer than N others around them",
+	 .store = cli_store_number,
+	 .offset = offsetof(struct options, depth),
+	 .min = 1,
+	 .max = UINT32_MAX},
 	{.name = "follow",
 	 .letter = 'F',
 	 .help = "go on while the trace is being recorded, until its end or Ctrl-C",
@@ -69,18 +92,63 @@ struct listing {
 	struct trace_reader *reader;
 	struct event_texts *texts;
 	struct event_printer *printer;
+	struct graph_text *graph; /* instead, with --graph */
 	struct event_filter *filter;
 	struct event_selection *selection;
 };
 
+static bool has_calls(const struct trace_instance *instance)
+{
+	enum graph_class which;
+
+	return instance->nr_classes && graph_class_of(&instance->classes[0], &which);
+}
+
+/* The instance that is asked for. Of calls it is one alone: those of several would be mixed up. */
+static int find_instance(const struct options *o, const struct trace_instance *instances, size_t n,
+			 const struct trace_instance **out, struct error *err)
+{
+	*out = NULL;
+	for (size_t i = 0; i < n; i++) {
+		if ((o->instance && strcmp(instances[i].name, o->instance) != 0) ||
+		    (o->graph && !has_calls(&instances[i])))
+			continue;
+		if (*out && o->graph)
+			return error_set(err, EINVAL,
+					 "--graph: several instances have calls: choose one, as "
+					 "with --instance=%s",
+					 (*out)->name);
+		*out = &instances[i];
+	}
+	if (*out)
+		return 0;
+	if (o->graph)
+		return error_set(err, ENOENT, "--graph: no instance of the graph tracer%s%s",
+				 o->instance ? " has the name " : " is in the trace",
+				 o->instance ? o->instance : "");
+	return error_set(err, ENOENT, "--instance: no traced instance has the name '%s'",
+			 o->instance);
+}
+
 static int select_events(struct listing *l, struct error *err)
 {
-	const struct event_wish wish = {
-		.event = l->options->event, .filter = l->filter, .vcpus = &l->options->vcpus};
+	const struct options *o = l->options;
+	struct event_wish wish = {
+		.event = o->event, .filter = l->filter, .vcpus = &o->vcpus, .graph = o->graph};
 	size_t nr_instances;
 	const struct trace_instance *instances = trace_reader_instances(l->reader, &nr_instances);
+	int ret = 0;
 
+	if (o->instance || o->graph)
+		ret = find_instance(o, instances, nr_instances, &wish.instance, err);
+	if (ret)
+		return ret;
 	return event_selection_create(&wish, instances, nr_instances, l->texts, &l->selection, err);
+}
+
+static int put_event(struct listing *l, const struct event *event)
+{
+	return l->graph ? graph_text_put(l->graph, event) : event_printer_put(l->printer, event);
 }
 
 /* Returns 0 at the end, 1 if the rest is not asked for, -errno. */
@@ -95,7 +163,9 @@ static int print_events(struct listing *l, struct error *err)
 		if (event.ns < l->options->time.from_ns ||
 		    !event_selection_has(l->selection, &event))
 			continue;
-		ret = event_printer_put(l->printer, &event);
+		ret = put_event(l, &event);
+		if (ret == -ENOMEM)
+			return error_set(err, ENOMEM, "out of memory");
 		if (ret)
 			return error_set(err, -ret, "cannot write to standard output: %s",
 					 strerror(-ret));
@@ -105,8 +175,10 @@ static int print_events(struct listing *l, struct error *err)
 
 static int flush(struct listing *l, struct error *err)
 {
-	int ret = event_printer_flush(l->printer);
+	int ret = l->printer ? event_printer_flush(l->printer) : 0;
 
+	if (!ret && (fflush(stdout) || ferror(stdout)))
+		ret = errno ? -errno : -EIO;
 	return ret ? error_set(err, -ret, "cannot write to standard output: %s", strerror(-ret))
 		   : 0;
 }
@@ -141,6 +213,7 @@ static void print_losses(const struct listing *l, const char *dir)
 
 static int open_listing(struct listing *l, const char *dir, struct error *err)
 {
+	const struct graph_text_options graph = {.max_depth = (unsigned int)l->options->depth};
 	int ret = trace_reader_open(dir, &l->reader, err);
 
 	if (ret)
@@ -151,6 +224,8 @@ static int open_listing(struct listing *l, const char *dir, struct error *err)
 		ret = event_texts_create(trace_reader_sidecar(l->reader), &l->texts, err);
 	if (ret)
 		return ret;
+	if (l->options->graph)
+		return graph_text_create(stdout, l->texts, &graph, &l->graph, err);
 	return event_printer_create(STDOUT_FILENO, l->options->json, l->texts, &l->printer, err);
 }
 
@@ -159,6 +234,7 @@ static void close_listing(struct listing *l)
 	event_selection_destroy(l->selection);
 	event_filter_destroy(l->filter);
 	event_printer_destroy(l->printer);
+	graph_text_destroy(l->graph);
 	event_texts_destroy(l->texts);
 	trace_reader_close(l->reader);
 }
@@ -175,7 +251,9 @@ static int print_trace(struct listing *l, const char *dir)
 		ret = l->options->follow ? follow_events(l, &err) : print_events(l, &err);
 	if (ret < 0 && l->reader) /* else the reader has named it */
 		error_prefix(&err, "%s: ", dir);
-	flushed = l->printer ? flush(l, ret < 0 ? NULL : &err) : 0;
+	if (l->graph)
+		graph_text_end(l->graph);
+	flushed = flush(l, ret < 0 ? NULL : &err);
 	if (ret < 0 || flushed)
 		return cli_error(verb.name, &err);
 	print_losses(l, dir);
@@ -193,6 +271,10 @@ int cmd_events(int argc, char **argv)
 		return ret - 1;
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde events --help'");
+	if (options.graph && options.json)
+		return cli_usage(verb.name, "--graph prints text: leave out --json");
+	if (options.depth && !options.graph)
+		return cli_usage(verb.name, "--depth belongs to --graph");
 	if (options.filter && event_filter_parse(options.filter, &listing.filter, &err))
 		return cli_usage(verb.name, "%s", err.text);
 	ret = print_trace(&listing, argv[optind]);

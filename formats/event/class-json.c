@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/json.h"
-#include "formats/event/function.h"
+#include "formats/event/graph.h"
 #include "formats/event/kmem.h"
 
 enum { NAME_MAX_BYTES = 48, TABLE_BITS_MAX = 16, ORDER_BITS_MAX = 5 };
@@ -253,10 +253,16 @@ static bool is_called(const struct event_class *class, const char *system, const
 
 const struct event_class *event_class_known(const char *system, const char *name)
 {
-	for (size_t i = 0; i < KMEM_NR_CLASSES; i++) {
-		if (is_called(&kmem_classes[i], system, name))
-			return &kmem_classes[i];
-	}
-	return is_called(function_class(FUNCTION_ALL), system, name) ? function_class(FUNCTION_ALL)
-								     : NULL;
+	const struct {
+		const struct event_class *classes;
+		size_t n;
+	} known[] = {{kmem_classes, KMEM_NR_CLASSES},
+		     {function_class(FUNCTION_ALL), 1},
+		     {graph_classes(GRAPH_ALL), GRAPH_NR_CLASSES}};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		for (size_t k = 0; k < known[i].n; k++)
+			if (is_called(&known[i].classes[k], system, name))
+				return &known[i].classes[k];
+	return NULL;
 }

@@ -123,6 +123,11 @@ const struct piece_text *event_text_find(struct event_texts *texts, enum event_t
 	return text;
 }
 
+const char *event_texts_function(struct event_texts *texts, uint64_t ip)
+{
+	return event_text_of(texts, EVENT_TEXT_FUNCTION, ip)->s;
+}
+
 const enum event_text_sort event_text_sorts[EVENT_NR_TYPES] = {
 	[EVENT_UINT] = EVENT_TEXT_DECIMAL,  [EVENT_INT] = EVENT_TEXT_SIGNED,
 	[EVENT_HEX] = EVENT_TEXT_HEX,       [EVENT_POINTER] = EVENT_TEXT_HEX,

@@ -5,10 +5,12 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "formats/event/graph.h"
 
 /* What is wanted of one class of an instance. */
 struct selected_class {
 	const struct event_class *class;
+	const struct trace_instance *instance;
 	bool wanted;
 	struct event_predicate *predicate; /* NULL: all */
 };
@@ -28,6 +30,22 @@ static bool name_matches(const struct event_class *class, const char *glob)
 	return !glob || !fnmatch(glob, name, 0) || !fnmatch(glob, class->name, 0);
 }
 
+static bool is_named(const struct event_wish *wish, const struct selected_class *s)
+{
+	enum graph_class which;
+
+	return (!wish->instance || wish->instance == s->instance) &&
+	       (!wish->graph || graph_class_of(s->class, &which)) &&
+	       name_matches(s->class, wish->event);
+}
+
+static bool is_return(const struct event_class *class)
+{
+	enum graph_class which;
+
+	return graph_class_of(class, &which) && which == GRAPH_EXIT;
+}
+
 static int select_classes(struct event_selection *selection, const struct event_wish *wish,
 			  struct event_texts *texts, struct error *err)
 {
@@ -38,11 +56,13 @@ static int select_classes(struct event_selection *selection, const struct event_
 		struct selected_class *s = &selection->classes[i];
 		struct error why;
 
-		if (!name_matches(s->class, wish->event))
+		if (!is_named(wish, s))
 			continue;
 		named = true;
-		s->wanted = !wish->filter ||
-			    !event_filter_bind(wish->filter, s->class, event_texts_names(texts),
+		s->wanted = !wish->filter || (wish->graph && is_return(s->class));
+		if (s->wanted)
+			continue;
+		s->wanted = !event_filter_bind(wish->filter, s->class, event_texts_names(texts),
 					       &s->predicate, &why);
 		bound |= s->wanted;
 		if (!s->wanted && !first.code)
@@ -69,8 +89,8 @@ static int list_classes(struct event_selection *selection, const struct trace_in
 	selection->last = selection->classes;
 	for (size_t i = 0; i < nr_instances; i++)
 		for (size_t c = 0; c < instances[i].nr_classes; c++)
-			selection->classes[selection->nr_classes++].class =
-				&instances[i].classes[c];
+			selection->classes[selection->nr_classes++] = (struct selected_class){
+				.class = &instances[i].classes[c], .instance = &instances[i]};
 	return 0;
 }
 

@@ -12,6 +12,9 @@ struct event_wish {
 	const char *event;                 /* a glob of the name, or of "system:name"; NULL: all */
 	const struct event_filter *filter; /* NULL: all */
 	const struct cli_vcpus *vcpus;     /* NULL: all */
+	const struct trace_instance *instance; /* one of them; NULL: all */
+	/* Only calls, of the graph tracer, and all returns: the filter is on calls. */
+	bool graph;
 };
 
 struct event_selection;

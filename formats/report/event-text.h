@@ -17,6 +17,9 @@ int event_texts_create(const struct sidecar *sidecar, struct event_texts **out, 
 /* NULL-safe. */
 void event_texts_destroy(struct event_texts *texts);
 
+/* The name of the function whose mcount site this is, valid until the next call. */
+const char *event_texts_function(struct event_texts *texts, uint64_t ip);
+
 /* For filters (formats/event/filter.h); lives as long as `texts`. */
 const struct event_names *event_texts_names(struct event_texts *texts);
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/event/graph.h"
+
+#define FIELD(name_, type_, member, ...)                                                         \
+	{                                                                                        \
+		.name = name_, .type = type_, .size = sizeof(((struct graph_event *)0)->member), \
+		.at = offsetof(struct graph_event, member), .bits = {__VA_ARGS__}, .implied = 0  \
+	}
+
+/* Frames have 48 or 57 bits, with 4- and 5-level paging. */
+#define IP FIELD("ip", EVENT_FUNCTION, call.ip, 16, 16, 64)
+#define PARENT FIELD("parent_ip", EVENT_CODE, call.parent_ip, 16, 16, 64)
+#define PID FIELD("pid", EVENT_UINT, call.pid, 22, 22, 32)
+#define COMM FIELD("comm", EVENT_STRING, call.comm, 10, 10, 128)
+#define FRAME FIELD("frame", EVENT_POINTER, frame, 48, 57, 64)
+
+/* 33 bits hold an int of either sign, whether its upper half is extended or not. */
+#define EXIT_FRAME FIELD("frame", EVENT_POINTER, frame, 48, 48, 57, 64)
+#define RESULT FIELD("result", EVENT_POINTER, result, 33, 48, 57, 64)
+
+static const struct event_field entry[] = {IP, PARENT, FRAME, PID};
+static const struct event_field entry_comm[] = {IP, PARENT, FRAME, PID, COMM};
+static const struct event_field exit_frame[] = {FRAME};
+static const struct event_field exit_result[] = {EXIT_FRAME, RESULT};
+
+#define CLASS(name_, fields_, forms)                                                    \
+	{                                                                               \
+		.system = "graph", .name = name_, .fields = fields_,                    \
+		.nr_fields = sizeof(fields_) / sizeof((fields_)[0]), .nr_forms = forms, \
+		.size = sizeof(struct graph_event)                                      \
+	}
+
+#define CLASSES(entry_fields, exit_fields, exit_forms)                 \
+	{                                                              \
+		[GRAPH_ENTRY] = CLASS("entry", entry_fields, 3),       \
+		[GRAPH_EXIT] = CLASS("exit", exit_fields, exit_forms), \
+		[GRAPH_CALL] = CLASS("call", entry_fields, 3),         \
+		[GRAPH_TAIL] = CLASS("tail", entry_fields, 3)          \
+	}
+
+static const struct event_class classes[GRAPH_ALL + 1][GRAPH_NR_CLASSES] = {
+	[0] = CLASSES(entry, exit_frame, 3),
+	[GRAPH_COMM] = CLASSES(entry_comm, exit_frame, 3),
+	[GRAPH_RESULT] = CLASSES(entry, exit_result, 4),
+	[GRAPH_ALL] = CLASSES(entry_comm, exit_result, 4),
+};
+
+const struct event_class *graph_classes(unsigned int fields)
+{
+	return classes[fields & GRAPH_ALL];
+}
+
+bool graph_class_of(const struct event_class *class, enum graph_class *out)
+{
+	const struct event_class *own = class->known ? class->known : class;
+
+	for (unsigned int fields = 0; fields <= GRAPH_ALL; fields++)
+		for (unsigned int i = 0; i < GRAPH_NR_CLASSES; i++)
+			if (own == &classes[fields][i]) {
+				*out = (enum graph_class)i;
+				return true;
+			}
+	return false;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_EVENT_GRAPH_H
+#define SONDE_FORMATS_EVENT_GRAPH_H
+
+#include "formats/event/function.h"
+
+/*
+ * Events of the graph tracer: the guest entered a function, and returned from it. What belongs
+ * together is known by the frame: a call's is not that of any other call that is open, but for tail
+ * calls, which share the frame of the function that they end (formats/graph/calls.h).
+ */
+struct graph_event {
+	struct function_event call; /* of entries */
+	uint64_t frame;             /* gva of the return address on the guest's stack */
+	uint64_t result;            /* of returns: RAX, which means nothing after a void function */
+};
+
+enum graph_class {
+	GRAPH_ENTRY,
+	GRAPH_EXIT,
+	GRAPH_CALL, /* entry of a function whose return cannot be recorded */
+	GRAPH_TAIL, /* entry of a function that others jump to: it may be a tail call */
+	GRAPH_NR_CLASSES,
+};
+
+/* What is recorded beside ip, parent_ip, pid and frame. */
+enum graph_fields {
+	GRAPH_COMM = 1 << 0,
+	GRAPH_RESULT = 1 << 1, /* of returns */
+	GRAPH_ALL = GRAPH_COMM | GRAPH_RESULT,
+};
+
+/*
+ * The classes of an instance that records these fields, by enum graph_class: constant, and the same
+ * array for the same fields. Their events' bytes are a struct graph_event, of which the other
+ * members are not read.
+ */
+const struct event_class *graph_classes(unsigned int fields);
+
+/* Whether an event is of one of these, in a trace that is read too; *out says which. */
+bool graph_class_of(const struct event_class *class, enum graph_class *out);
+
+#endif

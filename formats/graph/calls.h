@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_GRAPH_CALLS_H
+#define SONDE_FORMATS_GRAPH_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/event/event.h"
+
+/*
+ * Calls out of the events of one instance of the graph tracer, in the order of time: which call is
+ * made by which, and when it ends.
+ *
+ * Entry and return are paired by the call's frame, whatever the vCPU: a task may sleep and migrate
+ * in between. The calls of a task nest; interrupts are calls of the task that they interrupt, as in
+ * ftrace. vCPUs' idle tasks, all of which have pid 0, are tasks of their own.
+ *
+ * A call whose return is not in the trace (it left by a jump to a function that is not traced,
+ * never returned, or the return was lost) ends when the trace shows that it must have: its caller
+ * returns, or another function is called with a frame at the same place or above it, on the same
+ * stack. A function that others jump to, and that begins in the frame of another one and returns to
+ * the same place, was tail-called by it: both return at once.
+ */
+struct graph_call {
+	uint64_t ip, parent_ip, frame;
+	uint32_t pid;
+	const char *comm;   /* as in the event, not terminated: 16 bytes, NULL if it has none. Of
+			     * entries only */
+	unsigned int vcpu;  /* where it began */
+	unsigned int depth; /* calls of the task that are open around it */
+	int64_t begin_ns, end_ns;
+	uint64_t result;
+	bool has_result;
+	bool is_tail;    /* the call around it ended with it */
+	bool interrupts; /* it runs on another stack than the call around it */
+	bool unrecorded; /* its function's returns are not recorded: none will be seen */
+	uint64_t note;   /* the visitor's own */
+};
+
+struct graph_visitor {
+	void *arg;
+	/* A function begins. May set the note. */
+	void (*enter)(void *arg, struct graph_call *call);
+	/* It ends, on a vCPU. `seen`: it has returned, and end_ns says when. Else it ended at some
+	 * time before now, and `vcpu` is where that became known. */
+	void (*leave)(void *arg, const struct graph_call *call, unsigned int vcpu, bool seen);
+};
+
+struct graph_calls;
+
+/* -ENOMEM. Destroying is NULL-safe, and ends no calls. */
+int graph_calls_create(const struct graph_visitor *visitor, struct graph_calls **out,
+		       struct error *err);
+void graph_calls_destroy(struct graph_calls *calls);
+
+/* The next event; one that is not of the graph tracer is ignored. -ENOMEM. */
+int graph_calls_add(struct graph_calls *calls, const struct event *event);
+
+struct graph_counts {
+	uint64_t calls, unseen;
+	uint64_t orphans; /* returns of calls that are not known: begun before the trace, or lost */
+};
+struct graph_counts graph_calls_counts(const struct graph_calls *calls);
+
+#endif

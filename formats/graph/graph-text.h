@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_GRAPH_GRAPH_TEXT_H
+#define SONDE_FORMATS_GRAPH_GRAPH_TEXT_H
+
+#include <stdio.h>
+#include "formats/graph/calls.h"
+#include "formats/report/event-text.h"
+
+/*
+ * Prints the calls of an instance of the graph tracer as ftrace's function_graph tracer does
+ * (Documentation/trace/ftrace.rst, "function_graph"): a call that makes no other one is a line,
+ * another one a pair of braces, with the time that it took behind it. Each vCPU's lines are in the
+ * order of time.
+ *
+ * Where a vCPU goes on with another task, that is said, as are interrupts on stacks of their own.
+ * Behind that a closing brace has its function's name. Calls whose return is not in the trace have
+ * no time, and say so.
+ */
+struct graph_text;
+
+struct graph_text_options {
+	unsigned int max_depth; /* calls around a call that is printed; 0: any number */
+};
+
+/* Nothing is owned. Errors of writing stay in `out`. -ENOMEM. */
+int graph_text_create(FILE *out, struct event_texts *texts,
+		      const struct graph_text_options *options, struct graph_text **text,
+		      struct error *err);
+/* NULL-safe. */
+void graph_text_destroy(struct graph_text *text);
+
+/* The next event; one that is not of the graph tracer is ignored. -ENOMEM. */
+int graph_text_put(struct graph_text *text, const struct event *event);
+/* Print what waits for the next event. */
+void graph_text_end(struct graph_text *text);
+
+#endif
