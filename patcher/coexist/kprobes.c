@@ -58,7 +58,8 @@ static int yield_reached(struct kprobe_handoff *h, struct patch_set *set, uint64
 
 int kprobe_handoff_give(struct kprobe_handoff *h, uint64_t address, struct error *err)
 {
-	struct patch_set *const sets[] = {&h->plan->returns, &h->plan->entries, &h->plan->shared};
+	struct patch_set *const sets[] = {&h->plan->returns, &h->plan->entries, &h->plan->shared,
+					  &h->plan->slots};
 	int ret = 0;
 
 	for (size_t i = 0; h->given && i < sizeof(sets) / sizeof(sets[0]); i++) {
@@ -75,6 +76,7 @@ bool kprobe_handoff_reaches(const struct kprobe_handoff *h, uint64_t address)
 
 	return !kernel_symbol(h->kernel, "arch_prepare_kprobe_ftrace") ||
 	       first_reached(&plan->returns, address) < plan->returns.n ||
+	       atomic_load(&plan->has_slots) ||
 	       first_reached(&plan->entries, address) < plan->entries.n;
 }
 

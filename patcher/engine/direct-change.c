@@ -83,34 +83,53 @@ static uint32_t slots_of(uint32_t wants, const unsigned int *ids)
 	return slots;
 }
 
-int direct_add_shared(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
-		      int place, struct error *err)
+static int add_jump_to(struct ring_engine *x, const struct patch *place, uint8_t opcode,
+		       const struct direct_use *use, struct patch_set *to, struct error *err)
 {
 	const struct direct_piece *piece;
-	struct patch patch = site->patch;
-	int ret = direct_find_piece(x, mask, place, &piece, err);
+	struct patch patch = *place;
+	int ret = direct_find_piece(x, use, &piece, err);
 
 	if (ret)
 		return ret;
 	if (llabs((int64_t)(piece->gva - patch.gva)) > INT32_MAX - TRAMPOLINE_MAX)
 		return error_set_at(err, ERANGE, patch.gva, "%s is too far from the code",
 				    patch.function);
-	set_branch(&patch, CALL, piece->gva);
-	return patch_set_add(&x->direct.next, &patch, err);
+	set_branch(&patch, opcode, piece->gva);
+	return patch_set_add(to, &patch, err);
+}
+
+int direct_add_shared(struct ring_engine *x, const struct patch *site, uint32_t mask, int place,
+		      struct error *err)
+{
+	const struct direct_use use = {.mask = mask, .place = place};
+
+	return add_jump_to(x, site, CALL, &use, &x->direct.next, err);
+}
+
+int direct_add_slot(struct ring_engine *x, const struct patch *slot, uint32_t mask, uint64_t next,
+		    struct error *err)
+{
+	const struct direct_use use = {.mask = mask, .place = DIRECT_SLOT, .next = next};
+
+	return add_jump_to(x, slot, JMP, &use, &x->direct.next_slots, err);
+}
+
+struct patch *direct_patch(const struct ring_engine *x, size_t number)
+{
+	struct patch_plan *plan = x->config.plan;
+
+	return number < plan->entries.n ? &plan->entries.v[number]
+					: &plan->returns.v[number - plan->entries.n];
 }
 
 bool direct_will_be_off(const struct ring_engine *x, size_t number)
 {
-	const struct patch_plan *plan = x->config.plan;
-
-	if (x->direct.off)
-		return x->direct.off[number];
-	return number < plan->entries.n ? plan->entries.v[number].off
-					: plan->returns.v[number - plan->entries.n].off;
+	return x->direct.off ? x->direct.off[number] : direct_patch(x, number)->off;
 }
 
 /* A patch of the plan, as it is and as it is to be. */
-int direct_add_pair(struct direct_texts *texts, const struct patch *now, const struct patch *next,
+static int add_pair(struct direct_texts *texts, const struct patch *now, const struct patch *next,
 		    struct error *err)
 {
 	int ret = patch_is_out(now) ? 0 : patch_set_add(&texts->from, now, err);
@@ -118,55 +137,42 @@ int direct_add_pair(struct direct_texts *texts, const struct patch *now, const s
 	return ret || patch_is_out(next) ? ret : patch_set_add(&texts->to, next, err);
 }
 
-/* A probe's site: its trampoline writes the records of the direct lane that `mask` says, too. */
-int direct_add_private(struct ring_engine *x, size_t entry, uint32_t mask,
+/* Where a patch without a trampoline keeps its trap, the direct lane records nothing. */
+int direct_add_private(struct ring_engine *x, size_t number, uint32_t mask,
 		       struct direct_texts *texts, struct error *err)
 {
+	const struct trampoline_place *place = &x->set.places[number];
+	const struct direct_use use = {.mask = mask, .place = (int)number};
+	const struct patch *now = direct_patch(x, number);
 	struct direct_lane *lane = &x->direct;
-	const struct patch *now = &x->config.plan->entries.v[entry];
-	uint64_t gva = x->set.places[entry].gva;
 	const struct direct_piece *piece;
 	struct patch patch = *now;
 	int ret;
 
-	patch.off = direct_will_be_off(x, entry);
-	if (patch.off)
-		return direct_add_pair(texts, now, &patch, err);
-	ret = mask ? direct_find_piece(x, mask, (int)entry, &piece, err) : 0;
+	patch.off = direct_will_be_off(x, number);
+	if (patch.off || !place->made)
+		return add_pair(texts, now, &patch, err);
+	ret = mask ? direct_find_piece(x, &use, &piece, err) : 0;
 	if (ret)
 		return ret;
-	set_branch(&patch, JMP, mask ? piece->gva : gva);
+	set_branch(&patch, JMP, mask ? piece->gva : place->gva);
 	if (memcmp(patch.new_bytes, now->new_bytes, SITE_SIZE)) {
-		lane->entries[lane->nr_entries].entry = entry;
-		memcpy(lane->entries[lane->nr_entries++].bytes, patch.new_bytes, SITE_SIZE);
+		lane->jumps[lane->nr_jumps].number = number;
+		memcpy(lane->jumps[lane->nr_jumps++].bytes, patch.new_bytes, SITE_SIZE);
 	}
-	return direct_add_pair(texts, now, &patch, err);
+	return add_pair(texts, now, &patch, err);
 }
 
-int direct_add_returns(struct ring_engine *x, struct direct_texts *texts, struct error *err)
-{
-	const struct patch_plan *plan = x->config.plan;
-	int ret = 0;
-
-	for (size_t i = 0; !ret && i < plan->returns.n; i++) {
-		struct patch next = plan->returns.v[i];
-
-		next.off = direct_will_be_off(x, plan->entries.n + i);
-		ret = direct_add_pair(texts, &plan->returns.v[i], &next, err);
-	}
-	return ret;
-}
-
-static int check_records(const struct shared_site *site, uint32_t mask, struct error *err)
+static int check_records(const struct patch *place, uint32_t mask, struct error *err)
 {
 	if (__builtin_popcount(mask) <= DIRECT_MAX_RECORDS)
 		return 0;
-	return error_set_at(err, ENOSPC, site->patch.gva,
+	return error_set_at(err, ENOSPC, place->gva,
 			    "%d instances want %s: %d can record one function",
-			    __builtin_popcount(mask), site->patch.function, DIRECT_MAX_RECORDS);
+			    __builtin_popcount(mask), place->function, DIRECT_MAX_RECORDS);
 }
 
-/* masks[i]: what the direct lane wants of the plan's entry i. */
+/* masks[i]: what the direct lane wants of the plan's patch i. */
 static int add_sites(struct ring_engine *x, const struct direct_change *change,
 		     const unsigned int *ids, uint32_t *masks, struct error *err)
 {
@@ -178,12 +184,32 @@ static int add_sites(struct ring_engine *x, const struct direct_change *change,
 		uint32_t mask = site->refusal ? 0 : slots_of(site->mask, ids);
 		bool bell = !site->refusal && site->patch.gva == change->bell;
 
-		ret = check_records(site, mask, err);
+		ret = check_records(&site->patch, mask, err);
 		if (!ret && site->entry != SHARED_NO_ENTRY && !direct_will_be_off(x, site->entry))
 			masks[site->entry] = mask;
 		else if (!ret && (mask || bell))
-			ret = direct_add_shared(x, site, mask, bell ? DIRECT_BELL : DIRECT_NO_PLACE,
-						err);
+			ret = direct_add_shared(x, &site->patch, mask,
+						bell ? DIRECT_BELL : DIRECT_NO_PLACE, err);
+	}
+	return ret;
+}
+
+static int add_slots(struct ring_engine *x, const struct shared_slots *slots,
+		     const unsigned int *ids, uint32_t *masks, struct error *err)
+{
+	const size_t first = x->config.plan->entries.n; /* of the returns */
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < slots->n; i++) {
+		const struct shared_slot *slot = &slots->v[i];
+		uint32_t mask = slot->usable ? slots_of(slot->mask, ids) : 0;
+
+		ret = check_records(&slot->patch, mask, err);
+		if (!ret && slot->exit != SHARED_NO_RETURN &&
+		    !direct_will_be_off(x, first + slot->exit))
+			masks[first + slot->exit] = mask;
+		else if (!ret && mask)
+			ret = direct_add_slot(x, &slot->patch, mask, slot->next, err);
 	}
 	return ret;
 }
@@ -194,7 +220,12 @@ static int add_all(struct patch_set *to, const struct patch_set *set, struct err
 
 	for (size_t i = 0; !ret && i < set->n; i++)
 		ret = patch_set_add(to, &set->v[i], err);
-	return ret ? ret : patch_set_sort(to, err);
+	return ret;
+}
+
+static size_t nr_patches(const struct ring_engine *x)
+{
+	return x->config.plan->entries.n + x->config.plan->returns.n;
 }
 
 static int make_texts(struct ring_engine *x, const struct direct_change *change,
@@ -203,15 +234,30 @@ static int make_texts(struct ring_engine *x, const struct direct_change *change,
 {
 	int ret = add_sites(x, change, ids, masks, err);
 
-	for (size_t i = 0; !ret && i < x->config.plan->entries.n; i++)
+	if (!ret && change->slots)
+		ret = add_slots(x, change->slots, ids, masks, err);
+	for (size_t i = 0; !ret && i < nr_patches(x); i++)
 		ret = direct_add_private(x, i, masks[i], texts, err);
 	if (!ret)
-		ret = direct_add_returns(x, texts, err);
-	if (!ret)
 		ret = add_all(&texts->from, &change->sites->present, err);
+	if (!ret && change->slots)
+		ret = add_all(&texts->from, &change->slots->present, err);
 	if (!ret)
 		ret = add_all(&texts->to, &x->direct.next, err);
-	return ret ? ret : patch_set_sort(&x->direct.next, err);
+	return ret ? ret : add_all(&texts->to, &x->direct.next_slots, err);
+}
+
+/* What the change leads from, and to. */
+static int sort_texts(struct ring_engine *x, struct direct_texts *texts, struct error *err)
+{
+	struct patch_set *const sets[] = {&texts->from, &texts->to, &x->direct.next,
+					  &x->direct.next_slots};
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < sizeof(sets) / sizeof(sets[0]); i++)
+		ret = patch_set_sort(sets[i], err);
+	return ret ? ret
+		   : patch_set_difference(&texts->from, &texts->to, &x->direct.difference, err);
 }
 
 static int find_unseen(struct ring_engine *x, const struct shared_sites *sites, struct error *err)
@@ -232,14 +278,13 @@ static int find_unseen(struct ring_engine *x, const struct shared_sites *sites, 
 /* What to remember for the commit. */
 static int make_room(struct ring_engine *x, const struct direct_change *change, struct error *err)
 {
-	const struct patch_plan *plan = x->config.plan;
-	const size_t patches = plan->entries.n + plan->returns.n;
+	const size_t patches = nr_patches(x);
 	struct direct_lane *lane = &x->direct;
 
-	lane->entries = calloc(plan->entries.n + 1, sizeof(*lane->entries));
+	lane->jumps = calloc(patches + 1, sizeof(*lane->jumps));
 	if (change->off)
 		lane->off = calloc(patches + 1, sizeof(*lane->off));
-	if (!lane->entries || (change->off && !lane->off))
+	if (!lane->jumps || (change->off && !lane->off))
 		return error_set(err, ENOMEM, "out of memory");
 	if (change->off)
 		memcpy(lane->off, change->off, patches * sizeof(*lane->off));
@@ -249,7 +294,7 @@ static int make_room(struct ring_engine *x, const struct direct_change *change, 
 static int make_patches(struct ring_engine *x, const struct direct_change *change,
 			const unsigned int *ids, struct error *err)
 {
-	uint32_t *masks = calloc(x->config.plan->entries.n + 1, sizeof(*masks));
+	uint32_t *masks = calloc(nr_patches(x) + 1, sizeof(*masks));
 	struct direct_texts texts = {0};
 	int ret = masks ? make_room(x, change, err) : error_set(err, ENOMEM, "out of memory");
 
@@ -262,7 +307,7 @@ static int make_patches(struct ring_engine *x, const struct direct_change *chang
 		ret = direct_keep(x, &texts, err);
 	}
 	if (!ret)
-		ret = patch_set_difference(&texts.from, &texts.to, &x->direct.difference, err);
+		ret = sort_texts(x, &texts, err);
 	patch_set_deinit(&texts.from);
 	patch_set_deinit(&texts.to);
 	free(masks);
@@ -298,13 +343,14 @@ static void discard(struct direct_lane *lane)
 		if (lane->pieces[i]->state == DIRECT_NEW)
 			direct_drop_piece(lane, i);
 	patch_set_deinit(&lane->next);
+	patch_set_deinit(&lane->next_slots);
 	patch_set_deinit(&lane->difference);
 	patch_set_deinit(&lane->unseen);
-	free(lane->entries);
+	free(lane->jumps);
 	free(lane->off);
-	lane->entries = NULL;
+	lane->jumps = NULL;
 	lane->off = NULL;
-	lane->nr_entries = 0;
+	lane->nr_jumps = 0;
 }
 
 int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err)
@@ -355,20 +401,27 @@ static void turn_over(struct ring_engine *x)
 	pthread_mutex_unlock(&lane->lock);
 }
 
+static void keep_set(struct patch_set *to, struct patch_set *next)
+{
+	next->applied = next->n > 0;
+	patch_set_deinit(to);
+	*to = *next;
+	*next = (struct patch_set){0};
+}
+
 static void keep_patches(struct ring_engine *x)
 {
 	struct direct_lane *lane = &x->direct;
 	struct patch_plan *plan = x->config.plan;
 
-	for (size_t i = 0; i < lane->nr_entries; i++)
-		memcpy(plan->entries.v[lane->entries[i].entry].new_bytes, lane->entries[i].bytes,
+	for (size_t i = 0; i < lane->nr_jumps; i++)
+		memcpy(direct_patch(x, lane->jumps[i].number)->new_bytes, lane->jumps[i].bytes,
 		       SITE_SIZE);
 	if (lane->off)
 		patch_plan_set_off(plan, lane->off);
-	lane->next.applied = lane->next.n > 0;
-	patch_set_deinit(&plan->shared);
-	plan->shared = lane->next;
-	lane->next = (struct patch_set){0};
+	atomic_store(&plan->has_slots, lane->next_slots.n > 0);
+	keep_set(&plan->shared, &lane->next);
+	keep_set(&plan->slots, &lane->next_slots);
 }
 
 static int note_standing(void *arg, struct patch *patch, const uint8_t *now, struct error *err)

@@ -7,8 +7,7 @@
 
 struct maker {
 	struct ring_engine *x;
-	uint32_t mask;
-	int place; /* or DIRECT_NO_PLACE */
+	struct direct_use use;
 	struct direct_spec records[DIRECT_MAX_RECORDS];
 	int groups[DIRECT_MAX_RECORDS];
 	size_t n;
@@ -39,8 +38,13 @@ static void set_piece(struct maker *m, uint64_t gva, uint32_t size, const struct
 static int write_shared(void *arg, uint64_t gva, uint8_t *bytes, struct error *err)
 {
 	struct maker *m = arg;
-	const struct shared_spec spec = {
-		.gva = gva, .records = m->records, .nr_records = m->n, .kernel = &m->x->facts};
+	const struct shared_spec spec = {.gva = gva,
+					 .records = m->records,
+					 .nr_records = m->n,
+					 .kernel = &m->x->facts,
+					 .point = m->use.place == DIRECT_SLOT ? POINT_RETURN
+									      : POINT_ENTRY,
+					 .next = m->use.next};
 	int ret = shared_generate(&spec, m->x->config.decoder, &m->shared, err);
 
 	if (ret)
@@ -54,7 +58,7 @@ static int write_private(void *arg, uint64_t gva, uint8_t *bytes, struct error *
 {
 	struct maker *m = arg;
 	struct trampoline *t = &m->trampoline;
-	int ret = trampoline_set_extend(&m->x->set, (uint32_t)m->place, m->records, m->n, gva,
+	int ret = trampoline_set_extend(&m->x->set, (uint32_t)m->use.place, m->records, m->n, gva,
 					&m->x->facts, m->x->config.decoder, t, err);
 
 	if (ret)
@@ -92,7 +96,7 @@ static void list_records(struct maker *m)
 	const struct direct_lane *lane = &m->x->direct;
 
 	m->n = 0;
-	for (uint32_t left = m->mask; left; left &= left - 1) {
+	for (uint32_t left = m->use.mask; left; left &= left - 1) {
 		unsigned int id = (unsigned int)__builtin_ctz(left);
 		const struct direct_slot *slot = &lane->slots[id];
 
@@ -138,9 +142,9 @@ void direct_drop_piece(struct direct_lane *lane, size_t i)
 static int add_code(struct maker *m, struct error *err)
 {
 	struct direct_lane *lane = &m->x->direct;
-	code_write_fn *write = m->place == DIRECT_BELL       ? write_bell
-			       : m->place == DIRECT_NO_PLACE ? write_shared
-							     : write_private;
+	code_write_fn *write = m->use.place == DIRECT_BELL ? write_bell
+			       : m->use.place < 0          ? write_shared
+							   : write_private;
 	unsigned int tries = 0;
 	uint64_t gva;
 	int ret;
@@ -154,22 +158,27 @@ static int add_code(struct maker *m, struct error *err)
 	return ret;
 }
 
-static int make_piece(struct ring_engine *x, uint32_t mask, int place,
+/* What a bell leads to. */
+static struct direct_use behind(const struct direct_use *bell)
+{
+	return (struct direct_use){.mask = bell->mask, .place = DIRECT_NO_PLACE};
+}
+
+static int make_piece(struct ring_engine *x, const struct direct_use *use,
 		      const struct direct_piece **out, struct error *err)
 {
+	const struct direct_use next = behind(use);
 	struct maker *m = calloc(1, sizeof(*m));
 	int ret =
 		m ? add_piece(&x->direct, &m->piece, err) : error_set(err, ENOMEM, "out of memory");
 
 	if (!ret) {
 		m->x = x;
-		m->mask = mask;
-		m->place = place;
-		*m->piece = (struct direct_piece){
-			.mask = mask, .place = place, .state = DIRECT_NEW, .used = true};
+		m->use = *use;
+		*m->piece = (struct direct_piece){.use = *use, .state = DIRECT_NEW, .used = true};
 		*out = m->piece;
-		if (place == DIRECT_BELL && mask)
-			ret = direct_find_piece(x, mask, DIRECT_NO_PLACE, &m->next, err);
+		if (use->place == DIRECT_BELL && use->mask)
+			ret = direct_find_piece(x, &next, &m->next, err);
 		if (!ret)
 			ret = add_code(m, err);
 	}
@@ -177,25 +186,31 @@ static int make_piece(struct ring_engine *x, uint32_t mask, int place,
 	return ret;
 }
 
-int direct_find_piece(struct ring_engine *x, uint32_t mask, int place,
+static bool is_for(const struct direct_piece *p, const struct direct_use *use)
+{
+	return (p->state == DIRECT_LIVE || p->state == DIRECT_NEW) && p->use.mask == use->mask &&
+	       p->use.place == use->place && p->use.next == use->next;
+}
+
+int direct_find_piece(struct ring_engine *x, const struct direct_use *use,
 		      const struct direct_piece **out, struct error *err)
 {
 	struct direct_lane *lane = &x->direct;
-	const struct direct_piece *next; /* what a bell leads to is used as long as the bell */
+	const struct direct_use next = behind(use);
+	const struct direct_piece *leads_to; /* it is used as long as the bell */
 
 	for (size_t i = 0; i < lane->nr_pieces; i++) {
 		struct direct_piece *p = lane->pieces[i];
 
-		if (p->mask != mask || p->place != place ||
-		    (p->state != DIRECT_LIVE && p->state != DIRECT_NEW))
+		if (!is_for(p, use))
 			continue;
 		p->used = true;
 		*out = p;
-		return place == DIRECT_BELL && mask
-			       ? direct_find_piece(x, mask, DIRECT_NO_PLACE, &next, err)
+		return use->place == DIRECT_BELL && use->mask
+			       ? direct_find_piece(x, &next, &leads_to, err)
 			       : 0;
 	}
-	return make_piece(x, mask, place, out, err);
+	return make_piece(x, use, out, err);
 }
 
 void direct_mark_used(struct direct_lane *lane, bool used)
@@ -210,7 +225,7 @@ uint32_t direct_used_slots(const struct direct_lane *lane)
 
 	for (size_t i = 0; i < lane->nr_pieces; i++)
 		if (lane->pieces[i]->used)
-			slots |= lane->pieces[i]->mask;
+			slots |= lane->pieces[i]->use.mask;
 	return slots;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* From the direct lane's rings to the streams. */
 #include <string.h>
-#include "formats/event/function.h"
+#include "formats/event/graph.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/ring/direct.h"
 #include "patcher/text/site.h"
@@ -20,7 +20,7 @@ struct batch {
 	uint32_t slot;
 	size_t n;
 	int64_t ns[RUN_MAX];
-	struct function_event run[RUN_MAX];
+	struct graph_event run[RUN_MAX];
 };
 
 static void put_run(struct batch *b)
@@ -34,7 +34,7 @@ static void put_run(struct batch *b)
 		b->records[b->slot] = 0;
 	b->begun |= UINT32_C(1) << b->slot;
 	b->records[b->slot] += b->n;
-	want->output->put_run(&b->events, want->sinks[b->vcpu], 0, &run);
+	want->output->put_run(&b->events, want->sinks[b->vcpu], want->class, &run);
 	b->n = 0;
 }
 
@@ -62,19 +62,26 @@ static inline uint64_t text_address(uint32_t low)
 
 /* What lies behind the header. */
 static void read_fields(const struct direct_record *record, const struct direct_slot *slot,
-			struct function_event *event)
+			struct graph_event *event)
 {
 	const uint8_t *bytes = (const uint8_t *)record;
+	struct function_event *call = &event->call;
 	uint32_t parent;
 
 	if (slot->want.fields & DIRECT_PARENT) {
 		memcpy(&parent, bytes + slot->layout.parent, sizeof(parent));
-		event->parent_ip = text_address(parent);
+		call->parent_ip = text_address(parent);
 	}
 	if (slot->want.fields & DIRECT_PID)
-		memcpy(&event->pid, bytes + slot->layout.pid, sizeof(event->pid));
+		memcpy(&call->pid, bytes + slot->layout.pid, sizeof(call->pid));
 	if (slot->want.fields & DIRECT_COMM)
-		memcpy(event->comm, bytes + slot->layout.comm, sizeof(event->comm));
+		memcpy(call->comm, bytes + slot->layout.comm, sizeof(call->comm));
+	if (slot->want.fields & DIRECT_FRAME) {
+		memcpy(&event->frame, bytes + slot->layout.frame, sizeof(event->frame));
+		event->frame += DIRECT_FRAME_BIAS;
+	}
+	if (slot->want.fields & DIRECT_RESULT)
+		memcpy(&event->result, bytes + slot->layout.result, sizeof(event->result));
 }
 
 static bool is_filtered(const struct gate_rest *filter, unsigned int vcpu,
@@ -89,16 +96,16 @@ static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record
 {
 	struct batch *b = arg;
 	const struct direct_slot *slot = &b->x->direct.slots[id];
-	struct function_event *event;
+	struct graph_event *event;
 
 	if (id != b->slot || b->n == RUN_MAX)
 		put_run(b);
 	b->slot = id;
 	event = &b->run[b->n];
-	event->ip = text_address(record->ip) - SITE_SIZE;
+	event->call.ip = text_address(record->ip) - SITE_SIZE;
 	if (slot->want.fields)
 		read_fields(record, slot, event);
-	if (slot->want.filter && is_filtered(slot->want.filter, b->vcpu, event))
+	if (slot->want.filter && is_filtered(slot->want.filter, b->vcpu, &event->call))
 		return;
 	b->ns[b->n++] = (int64_t)tsc_quick_ns(&b->clock, tsc);
 }
@@ -128,6 +135,18 @@ static uint64_t group_losses(const struct ring_engine *x, unsigned int group)
 	return lost;
 }
 
+/* Whether another slot of this group, before this one, has the same counter. */
+static bool is_counted(const struct direct_lane *lane, unsigned int id)
+{
+	const struct direct_slot *slot = &lane->slots[id];
+
+	for (unsigned int i = 0; i < id; i++)
+		if (lane->slots[i].state > DIRECT_NEW && lane->slots[i].group == slot->group &&
+		    lane->slots[i].want.lost == slot->want.lost)
+			return true;
+	return false;
+}
+
 /* What the groups have lost since the last time, for their slots: also for those that are about to
  * be closed. */
 static void note_losses(struct ring_engine *x)
@@ -141,7 +160,8 @@ static void note_losses(struct ring_engine *x)
 		for (unsigned int id = 0; more && id < DIRECT_MAX; id++) {
 			const struct direct_slot *slot = &lane->slots[id];
 
-			if (slot->state > DIRECT_NEW && slot->group == g && slot->want.lost)
+			if (slot->state > DIRECT_NEW && slot->group == g && slot->want.lost &&
+			    !is_counted(lane, id))
 				atomic_fetch_add(slot->want.lost, more);
 		}
 	}

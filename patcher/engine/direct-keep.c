@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Probes come and go, and the direct lane records what it did: only their own sites are looked at.
+/* Probes come and go, and the direct lane records what it did: only their own places are looked at.
  */
 #include <string.h>
 #include "patcher/engine/ring-internal.h"
@@ -19,70 +19,84 @@ static struct direct_piece *piece_at(const struct direct_lane *lane, const struc
 	return NULL;
 }
 
-/* Who of the direct lane records this site now. */
-static uint32_t mask_of(const struct ring_engine *x, const struct patch *entry)
+/* The direct lane's own patches of the kind of a plan's patch. */
+static const struct patch_set *shared_of(const struct ring_engine *x, size_t number)
 {
-	const struct patch *patch =
-		entry->off ? patch_set_at(&x->config.plan->shared, entry->gva) : entry;
+	const struct patch_plan *plan = x->config.plan;
+
+	return number < plan->entries.n ? &plan->shared : &plan->slots;
+}
+
+/* Who of the direct lane records this place now. */
+static uint32_t mask_of(const struct ring_engine *x, size_t number)
+{
+	const struct patch *now = direct_patch(x, number);
+	const struct patch *patch = now->off ? patch_set_at(shared_of(x, number), now->gva) : now;
 	const struct direct_piece *piece = patch ? piece_at(&x->direct, patch) : NULL;
 
-	return piece ? piece->mask : 0;
+	return piece ? piece->use.mask : 0;
 }
 
-/* A site of the direct lane that a probe takes over; else it stays as it is. */
-static int add_now(struct ring_engine *x, const struct patch *shared, struct direct_texts *texts,
-		   struct error *err)
+/* Patches of the direct lane go on, but for those that a probe takes over. `first` is the number of
+ * the first of `probes`. */
+static int add_now(struct ring_engine *x, const struct patch_set *shared,
+		   const struct patch_set *probes, size_t first, struct patch_set *next,
+		   struct direct_texts *texts, struct error *err)
 {
-	const struct patch_set *entries = &x->config.plan->entries;
-	size_t i = patch_set_find(entries, shared->gva);
+	int ret = 0;
 
-	if (i == entries->n || entries->v[i].gva != shared->gva || direct_will_be_off(x, i))
-		return patch_set_add(&x->direct.next, shared, err);
-	return patch_is_out(shared) ? 0 : patch_set_add(&texts->from, shared, err);
+	for (size_t i = 0; !ret && i < shared->n; i++) {
+		const struct patch *patch = &shared->v[i];
+		size_t k = patch_set_find(probes, patch->gva);
+
+		if (k == probes->n || probes->v[k].gva != patch->gva ||
+		    direct_will_be_off(x, first + k))
+			ret = patch_set_add(next, patch, err);
+		else if (!patch_is_out(patch))
+			ret = patch_set_add(&texts->from, patch, err);
+	}
+	return ret;
 }
 
-static int come(struct ring_engine *x, size_t entry, struct direct_texts *texts, struct error *err)
+static int come(struct ring_engine *x, size_t number, struct direct_texts *texts, struct error *err)
 {
-	uint32_t mask = mask_of(x, &x->config.plan->entries.v[entry]);
-
-	return direct_add_private(x, entry, mask, texts, err);
+	return direct_add_private(x, number, mask_of(x, number), texts, err);
 }
 
-static int go(struct ring_engine *x, size_t entry, struct direct_texts *texts, struct error *err)
+static int go(struct ring_engine *x, size_t number, struct direct_texts *texts, struct error *err)
 {
-	const struct patch *now = &x->config.plan->entries.v[entry];
+	const bool is_entry = number < x->config.plan->entries.n;
+	struct patch_set *next = is_entry ? &x->direct.next : &x->direct.next_slots;
+	const struct patch *now = direct_patch(x, number);
 	struct direct_piece *piece = piece_at(&x->direct, now);
-	struct shared_site site = {.patch = *now, .entry = entry};
-	int ret = direct_add_private(x, entry, 0, texts, err);
+	int ret = direct_add_private(x, number, 0, texts, err);
 
 	if (ret || !piece)
 		return ret;
 	piece->used = false;
-	ret = direct_add_shared(x, &site, piece->mask, DIRECT_NO_PLACE, err);
+	ret = is_entry ? direct_add_shared(x, now, piece->use.mask, DIRECT_NO_PLACE, err)
+		       : direct_add_slot(x, now, piece->use.mask, x->set.places[number].next, err);
 	if (ret || now->yielded)
 		return ret;
-	return patch_set_add(&texts->to, &x->direct.next.v[x->direct.next.n - 1], err);
+	return patch_set_add(&texts->to, &next->v[next->n - 1], err);
 }
 
 int direct_keep(struct ring_engine *x, struct direct_texts *texts, struct error *err)
 {
 	const struct patch_plan *plan = x->config.plan;
-	int ret = 0;
+	struct direct_lane *lane = &x->direct;
+	int ret;
 
-	direct_mark_used(&x->direct, true);
-	for (size_t i = 0; !ret && i < plan->shared.n; i++)
-		ret = add_now(x, &plan->shared.v[i], texts, err);
-	for (size_t i = 0; !ret && i < plan->entries.n; i++) {
+	direct_mark_used(lane, true);
+	ret = add_now(x, &plan->shared, &plan->entries, 0, &lane->next, texts, err);
+	if (!ret)
+		ret = add_now(x, &plan->slots, &plan->returns, plan->entries.n, &lane->next_slots,
+			      texts, err);
+	for (size_t i = 0; !ret && i < plan->entries.n + plan->returns.n; i++) {
 		const bool off = direct_will_be_off(x, i);
 
-		if (off != plan->entries.v[i].off)
+		if (off != direct_patch(x, i)->off)
 			ret = off ? go(x, i, texts, err) : come(x, i, texts, err);
 	}
-	if (!ret)
-		ret = direct_add_returns(x, texts, err);
-	if (!ret)
-		ret = patch_set_sort(&texts->from, err);
-	if (!ret)
-		ret = patch_set_sort(&texts->to, err);
-	return ret ? ret : patch_set_sort(&x->direct.next, err);
+	return ret;
 }

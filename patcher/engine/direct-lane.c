@@ -59,6 +59,10 @@ void direct_end(struct ring_engine *x)
 	direct_forget_code(lane);
 	if (!x->config.plan->shared.applied)
 		patch_set_deinit(&x->config.plan->shared);
+	if (!x->config.plan->slots.applied) {
+		patch_set_deinit(&x->config.plan->slots);
+		atomic_store(&x->config.plan->has_slots, false);
+	}
 }
 
 /* --- slots ----------------------------------------------------------------------------------- */
@@ -66,6 +70,7 @@ void direct_end(struct ring_engine *x)
 static bool serves(const struct direct_slot *slot, const struct direct_want *want)
 {
 	return slot->state == DIRECT_LIVE && slot->want.owner == want->owner &&
+	       slot->want.point == want->point && slot->want.class == want->class &&
 	       slot->want.fields == want->fields && slot->want.gate == want->gate;
 }
 
@@ -83,6 +88,19 @@ static unsigned int least_used_group(const struct direct_lane *lane)
 	return best;
 }
 
+/* All wants of an owner are in one group. */
+static unsigned int choose_group(const struct direct_lane *lane, const struct direct_want *want)
+{
+	for (unsigned int id = 0; id < DIRECT_MAX; id++) {
+		const struct direct_slot *slot = &lane->slots[id];
+
+		if ((slot->state == DIRECT_NEW || slot->state == DIRECT_LIVE) &&
+		    slot->want.owner == want->owner)
+			return slot->group;
+	}
+	return least_used_group(lane);
+}
+
 static int find_slot(struct direct_lane *lane, const struct direct_want *want, unsigned int *out)
 {
 	unsigned int vacant = DIRECT_MAX;
@@ -98,7 +116,7 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 		return -ENOSPC;
 	lane->slots[vacant] = (struct direct_slot){.want = *want,
 						   .layout = direct_layout(want->fields),
-						   .group = least_used_group(lane)};
+						   .group = choose_group(lane, want)};
 	lane->slots[vacant].state = DIRECT_NEW;
 	lane->shapes[vacant].size = lane->slots[vacant].layout.size;
 	return 0;

@@ -48,7 +48,7 @@ static uint32_t written_slots(const struct direct_lane *lane)
 	uint32_t slots = 0;
 
 	for (size_t i = 0; i < lane->nr_pieces; i++)
-		slots |= lane->pieces[i]->mask;
+		slots |= lane->pieces[i]->use.mask;
 	return slots;
 }
 

@@ -19,6 +19,7 @@ enum {
 		3, /* sets of rings, one per vCPU each; with the ordered lane's there are 4 */
 	DIRECT_NO_PLACE = -1,
 	DIRECT_BELL = -2, /* instead of a place, and of a group */
+	DIRECT_SLOT = -3, /* instead of a place */
 };
 
 /*
@@ -46,13 +47,19 @@ struct direct_slow {
 	int group;            /* -1: the ordered lane's; DIRECT_BELL */
 };
 
-/* Code in the arena: shared by sites, or a probe's own trampoline with records for others. A bell
- * is an OUT in front of shared code. */
+/* What code is for: shared by sites, shared by return slots, or a probe's own trampoline with
+ * records for others. A bell is an OUT in front of shared code. */
+struct direct_use {
+	uint32_t mask; /* the slots that it writes records for; of a bell it may be 0 */
+	int place;     /* of the probe, in the trampoline set; or DIRECT_NO_PLACE, _BELL, _SLOT */
+	uint64_t next; /* DIRECT_SLOT: gva of the thunk that it goes to; 0: it returns */
+};
+
+/* Code in the arena. */
 struct direct_piece {
 	uint64_t gva;
 	uint32_t size;
-	uint32_t mask; /* the slots that it writes records for */
-	int place;     /* of the probe, in the trampoline set; or DIRECT_NO_PLACE, DIRECT_BELL */
+	struct direct_use use;
 	enum direct_state state;
 	bool used; /* by the change that is prepared */
 	unsigned int nr_slow;
@@ -86,13 +93,13 @@ struct direct_lane {
 	struct quiesce quiesce;
 
 	/* Of the change that is prepared. */
-	struct patch_set next, difference;
+	struct patch_set next, next_slots, difference;
 	struct patch_set unseen; /* of the plan's: they did not stand at their sites */
 	struct {
-		size_t entry;
+		size_t number; /* as of patch_plan_find_off() */
 		uint8_t bytes[PATCH_MAX_SIZE];
-	} * entries; /* the probes' sites that get another jump */
-	size_t nr_entries;
+	} * jumps; /* the probes' patches that get another jump */
+	size_t nr_jumps;
 	bool *off; /* by the plan's patches; NULL: as they are */
 };
 struct ring_engine;
@@ -122,8 +129,8 @@ bool direct_wait_freed(struct ring_engine *x, unsigned int *tries);
 
 /* --- direct-code.c, with `change` held -------------------------------------------------------- */
 
-/* The code for this mask, which is made if there is none. A mask of 0 is for bells. */
-int direct_find_piece(struct ring_engine *x, uint32_t mask, int place,
+/* The code for this use, which is made if there is none. */
+int direct_find_piece(struct ring_engine *x, const struct direct_use *use,
 		      const struct direct_piece **out, struct error *err);
 void direct_drop_piece(struct direct_lane *lane, size_t i);
 /* All that are live, or none. */
@@ -150,18 +157,18 @@ struct direct_texts {
 	struct patch_set from, to;
 };
 
-/* Whether a patch of the plan is off from then on; numbers as of patch_plan_find_off(). */
+/* A patch of the plan, whether it is off from then on; numbers as of patch_plan_find_off(). */
+struct patch *direct_patch(const struct ring_engine *x, size_t number);
 bool direct_will_be_off(const struct ring_engine *x, size_t number);
-/* A patch of the plan, as it is and as it is to be. */
-int direct_add_pair(struct direct_texts *texts, const struct patch *now, const struct patch *next,
-		    struct error *err);
-int direct_add_returns(struct ring_engine *x, struct direct_texts *texts, struct error *err);
-/* A probe's site: its trampoline writes the records of the direct lane that `mask` says, too. */
-int direct_add_private(struct ring_engine *x, size_t entry, uint32_t mask,
+/* A probe's patch: its trampoline writes the records of the direct lane that `mask` says, too. */
+int direct_add_private(struct ring_engine *x, size_t number, uint32_t mask,
 		       struct direct_texts *texts, struct error *err);
 /* Another site: code for this mask, to the lane's next patches. `place` may be DIRECT_BELL. */
-int direct_add_shared(struct ring_engine *x, const struct shared_site *site, uint32_t mask,
-		      int place, struct error *err);
+int direct_add_shared(struct ring_engine *x, const struct patch *site, uint32_t mask, int place,
+		      struct error *err);
+/* Likewise a return slot that no probe holds, which goes on at the thunk `next`. */
+int direct_add_slot(struct ring_engine *x, const struct patch *slot, uint32_t mask, uint64_t next,
+		    struct error *err);
 
 /* --- direct-keep.c ---------------------------------------------------------------------------- */
 

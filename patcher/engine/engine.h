@@ -7,6 +7,7 @@
 #include "formats/base/error.h"
 #include "formats/event/counters.h"
 #include "patcher/plan/patch-plan.h"
+#include "patcher/plan/shared-slots.h"
 #include "patcher/plan/site-table.h"
 #include "patcher/probe/gate.h"
 #include "patcher/probe/probe.h"
@@ -45,20 +46,26 @@ typedef void engine_settle_fn(void *arg);
 struct trap_reader;
 /*
  * The direct lane: each record is an event, which goes from the ring of a vCPU to that vCPU's
- * stream. An instance of a tracer on this lane wants records of some sites.
+ * stream. An instance of a tracer on this lane wants records of some sites, or of some return
+ * slots, or of both, each kind by a want of its own. Those of one owner share rings, so that its
+ * events are in the order of time.
  */
-enum { DIRECT_MAX = 32 /* instances at a time, those that are being left included */ };
+enum { DIRECT_MAX = 32 /* wants at a time, those that are being left included */ };
 
 struct direct_want {
 	const void *owner;       /* who it is: the same as long as it goes on */
+	enum probe_point point;  /* of all its places */
+	unsigned int class;      /* of its events: the instance's number */
 	uint32_t fields;         /* enum direct_field */
 	const struct gate *gate; /* NULL: all calls */
-	/* Events are a struct function_event. All of these are used as long as direct_uses(). */
+	/* Events are a struct graph_event, of function classes the struct function_event that it
+	 * begins with. All of these are used as long as direct_uses(). */
 	const struct gate_rest *filter; /* NULL: all events */
 	const struct event_output *output;
 	struct event_sink *const *sinks; /* by vCPU */
 	_Atomic uint64_t *records;       /* counts them, likewise */
-	_Atomic uint64_t *lost; /* counts what its rings lose, which it may share; likewise */
+	_Atomic uint64_t *lost; /* counts what its rings lose, which it may share; likewise. Once
+				 * where wants have the same */
 };
 
 /* All that is to be recorded from now on. */
@@ -68,6 +75,8 @@ struct direct_change {
 	/* Bit i of a site's mask is wants[i]. Sites with a refusal are left alone. NULL, without
 	 * wants: the direct lane goes on as it is. */
 	const struct shared_sites *sites;
+	/* Likewise of return slots; NULL: none are wanted, nor have been. */
+	const struct shared_slots *slots;
 	/* Which of the plan's patches are off from then on: a result of patch_plan_find_off(), read
 	 * by prepare() only. NULL: those that are. */
 	const bool *off;

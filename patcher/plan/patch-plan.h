@@ -40,9 +40,10 @@ struct plan_use {
 struct patch_plan {
 	struct patch_set entries;
 	struct patch_set returns;
-	/* Sites that only the direct lane records: empty but while rings are installed. None of
-	 * them is among `entries`. */
-	struct patch_set shared;
+	/* Sites and return slots that only the direct lane records: empty but while rings are
+	 * installed. None of them is in the text where one of `entries` or `returns` is. */
+	struct patch_set shared, slots;
+	_Atomic bool has_slots;       /* any of the latter. Any thread, while they change */
 	const struct probe_ref *refs; /* of all probes, refused ones too; borrowed */
 	size_t nr_refs;
 	struct site_refusal *refused;

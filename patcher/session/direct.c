@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/clock.h"
+#include "guest-symbols/functions/function-exits.h"
 #include "patcher/session/internal.h"
 
 enum {
@@ -24,11 +25,13 @@ struct change {
 	struct site_table table;
 	struct kernel_names *names;
 	struct shared_sites sites;
+	struct shared_slots slots;
 	bool *wanted; /* by site: of the instance that is looked at */
-	struct direct_want wants[TRACE_MAX_INSTANCES];
-	struct session_instance *instances[TRACE_MAX_INSTANCES]; /* by want */
+	struct direct_want wants[DIRECT_MAX];
+	size_t nr_wants;
+	struct session_instance *instances[TRACE_MAX_INSTANCES];
 	size_t n;
-	/* by want: the results */
+	/* by instance: the results */
 	size_t nr_sites[TRACE_MAX_INSTANCES], nr_refused[TRACE_MAX_INSTANCES];
 	struct site_refusal *refused[TRACE_MAX_INSTANCES];
 	bool *chosen[TRACE_MAX_INSTANCES]; /* by site */
@@ -42,8 +45,18 @@ static void deinit_change(struct change *c)
 	}
 	free(c->wanted);
 	kernel_names_destroy(c->names);
+	shared_slots_deinit(&c->slots);
 	shared_sites_deinit(&c->sites);
 	site_table_deinit(&c->table);
+}
+
+static bool wants_returns(const struct instance_list *list)
+{
+	bool wanted = false;
+
+	for (size_t i = 0; i < list->n; i++)
+		wanted |= list->v[i]->ops->return_fields != NULL;
+	return wanted;
 }
 
 static int read_sites(struct change *c, struct error *err)
@@ -56,70 +69,166 @@ static int read_sites(struct change *c, struct error *err)
 	if (!ret)
 		ret = shared_sites_make(&c->sites, &c->table, &s->plan,
 					session_is_asked(s, ASK_FTRACE), err);
+	if (!ret && (wants_returns(c->list) || s->plan.slots.n))
+		ret = shared_slots_make(&c->slots, &s->kernel, &s->plan, err);
 	if (ret)
 		return ret;
 	c->wanted = calloc(c->table.n + 1, sizeof(*c->wanted));
 	return c->wanted ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-static int refuse(struct change *c, size_t want, const struct shared_site *site, struct error *err)
+static int refuse(struct change *c, size_t k, const struct shared_site *site, struct error *err)
 {
-	size_t n = c->nr_refused[want];
-	struct site_refusal *refused = c->refused[want];
+	size_t n = c->nr_refused[k];
+	struct site_refusal *refused = c->refused[k];
 
 	if (!(n & (n - 1))) {
 		refused = realloc(refused, (n ? 2 * n : 1) * sizeof(*refused));
 		if (!refused)
 			return error_set(err, ENOMEM, "out of memory");
-		c->refused[want] = refused;
+		c->refused[k] = refused;
 	}
 	refused[n] = site_refuse(site->patch.function, site->patch.gva, "%s", site->refusal);
-	c->nr_refused[want]++;
+	c->nr_refused[k]++;
 	return 0;
 }
 
-static int keep_choice(struct change *c, size_t want, struct error *err)
+static int keep_choice(struct change *c, size_t k, struct error *err)
 {
 	const size_t bytes = (c->table.n + 1) * sizeof(bool);
 
-	c->chosen[want] = malloc(bytes);
-	if (!c->chosen[want])
+	c->chosen[k] = malloc(bytes);
+	if (!c->chosen[k])
 		return error_set(err, ENOMEM, "out of memory");
-	memcpy(c->chosen[want], c->wanted, bytes);
+	memcpy(c->chosen[k], c->wanted, bytes);
 	return 0;
+}
+
+/* --- what an instance wants ------------------------------------------------------------------ */
+
+/* The bits of an instance's wants, as of enum tracer_class. */
+struct want_bits {
+	uint32_t entry, exit, call, tail;
+	bool tails;
+};
+
+/* *bit is that of the want; unchanged on error. */
+static int add_want(struct change *c, const struct session_instance *instance,
+		    enum probe_point point, unsigned int class, uint32_t *bit, struct error *err)
+{
+	const struct tracer_ops *ops = instance->ops;
+	struct instance_stream *stream = instance->stream;
+	struct direct_want *want = &c->wants[c->nr_wants];
+
+	if (c->nr_wants == DIRECT_MAX)
+		return error_set(err, ENOSPC,
+				 "too many traced instances: one with returns takes "
+				 "the place of three");
+	*want = (struct direct_want){.point = point, .class = class};
+	want->fields = (point == POINT_RETURN ? ops->return_fields : ops->fields)(instance->tracer);
+	if (ops->gate)
+		want->gate = ops->gate(instance->tracer);
+	if (ops->filter)
+		want->filter = ops->filter(instance->tracer);
+	if (stream) {
+		want->owner = instance;
+		want->output = &c->session->stream_ops->output;
+		want->sinks = stream->sinks;
+		want->records = &stream->records;
+		want->lost = &stream->lost;
+	}
+	*bit = UINT32_C(1) << c->nr_wants++;
+	return 0;
+}
+
+static int add_wants(struct change *c, const struct session_instance *instance,
+		     struct want_bits *bits, struct error *err)
+{
+	int ret = add_want(c, instance, POINT_ENTRY, TRACER_ENTRY, &bits->entry, err);
+
+	if (ret || !instance->ops->return_fields)
+		return ret;
+	bits->tails = instance->ops->tails(instance->tracer);
+	ret = add_want(c, instance, POINT_RETURN, TRACER_EXIT, &bits->exit, err);
+	if (!ret)
+		ret = add_want(c, instance, POINT_ENTRY, TRACER_CALL, &bits->call, err);
+	return ret ? ret : add_want(c, instance, POINT_ENTRY, TRACER_TAIL, &bits->tail, err);
+}
+
+/* The function of the image that has this site; 0: none has. */
+static uint64_t function_at(const struct kernel *kernel, uint64_t site)
+{
+	const struct symbol *function = NULL;
+
+	if (kernel_in_image(kernel, site))
+		function = symbols_covering(kernel->image->symbols, kernel_link(kernel, site));
+	return function ? function->address : 0;
+}
+
+/* Want the slots of a function. Returns whether its return may be seen, if only as that of one that
+ * it tail-calls. */
+static bool want_slots(struct change *c, const struct function_exits *exits, uint64_t function,
+		       const struct want_bits *bits)
+{
+	struct exit_range ranges[FUNCTION_EXITS_MAX];
+	size_t n = function_exits_find(exits, function, bits->tails, ranges);
+	bool any = false;
+
+	for (size_t r = 0; r < n; r++)
+		for (size_t i = ranges[r].begin; i < ranges[r].end; i++) {
+			if (!c->slots.v[i].usable)
+				continue;
+			c->slots.v[i].mask |= bits->exit;
+			any = true;
+		}
+	return any || function_exits_find(exits, function, true, ranges) > n;
+}
+
+/* What an instance with returns wants of this site. */
+static uint32_t choose_entry(struct change *c, const struct function_exits *exits, uint64_t site,
+			     const struct want_bits *bits)
+{
+	const uint64_t function = function_at(&c->session->kernel, site);
+
+	if (!function || !want_slots(c, exits, function, bits))
+		return bits->call;
+	return function_exits_is_target(exits, function) ? bits->tail : bits->entry;
+}
+
+static int want_sites(struct change *c, size_t k, const struct want_bits *bits, struct error *err)
+{
+	const struct function_exits *exits = NULL;
+	int ret = bits->exit ? function_exits_of(c->session->image, &exits, err) : 0;
+
+	for (size_t i = 0; !ret && i < c->sites.n; i++) {
+		struct shared_site *site = &c->sites.v[i];
+
+		if (!c->wanted[i])
+			continue;
+		if (site->refusal) {
+			ret = refuse(c, k, site, err);
+			continue;
+		}
+		site->mask |=
+			bits->exit ? choose_entry(c, exits, site->patch.gva, bits) : bits->entry;
+		c->nr_sites[k]++;
+	}
+	return ret;
 }
 
 static int add_instance(struct change *c, struct session_instance *instance, struct error *err)
 {
-	const size_t want = c->n++;
-	struct instance_stream *stream = instance->stream;
-	int ret;
+	const size_t k = c->n++;
+	struct want_bits bits = {0};
+	int ret = add_wants(c, instance, &bits, err);
 
-	c->instances[want] = instance;
-	c->wants[want].fields = instance->ops->fields(instance->tracer);
-	if (instance->ops->gate)
-		c->wants[want].gate = instance->ops->gate(instance->tracer);
-	if (instance->ops->filter)
-		c->wants[want].filter = instance->ops->filter(instance->tracer);
-	if (stream) {
-		c->wants[want].owner = instance;
-		c->wants[want].output = &c->session->stream_ops->output;
-		c->wants[want].sinks = stream->sinks;
-		c->wants[want].records = &stream->records;
-		c->wants[want].lost = &stream->lost;
-	}
-	ret = instance->ops->select(instance->tracer, &c->table, instance->active, c->wanted, err);
-	for (size_t i = 0; !ret && i < c->sites.n; i++) {
-		if (!c->wanted[i])
-			continue;
-		if (c->sites.v[i].refusal) {
-			ret = refuse(c, want, &c->sites.v[i], err);
-			continue;
-		}
-		c->sites.v[i].mask |= UINT32_C(1) << want;
-		c->nr_sites[want]++;
-	}
-	return ret ? ret : keep_choice(c, want, err);
+	c->instances[k] = instance;
+	if (!ret)
+		ret = instance->ops->select(instance->tracer, &c->table, instance->active,
+					    c->wanted, err);
+	if (!ret)
+		ret = want_sites(c, k, &bits, err);
+	return ret ? ret : keep_choice(c, k, err);
 }
 
 static int plan(struct change *c, struct error *err)
@@ -249,7 +358,9 @@ static int try_change(struct trace_session *s, struct instance_list *list, const
 	if (!ret)
 		ret = plan(&c, err);
 	change = (struct direct_change){
-		.wants = c.wants, .nr_wants = c.n, .sites = &c.sites, .off = c.off};
+		.wants = c.wants, .nr_wants = c.nr_wants, .sites = &c.sites, .off = c.off};
+	if (c.slots.v)
+		change.slots = &c.slots;
 	if (!ret && c.n)
 		change.bell = modules_bell_site(s, &c.table, &c.sites);
 	if (!ret)

@@ -118,7 +118,8 @@ static int take_back(struct trace_session *s, struct error *err)
 {
 	struct engine *engine = s->engine;
 	const uint64_t since = clock_monotonic_ns();
-	size_t shared = s->plan.shared.applied ? s->plan.shared.n : 0;
+	size_t shared = (s->plan.shared.applied ? s->plan.shared.n : 0) +
+			(s->plan.slots.applied ? s->plan.slots.n : 0);
 	int ret;
 
 	ret = engine->ops->withdraw(engine, &s->restored, err);

@@ -6,9 +6,10 @@
 #include "patcher/tracers/tracer.h"
 
 /* One row for each tracer: its name. */
-#define TRACERS(ROW) \
-	ROW(kmem)    \
-	ROW(function)
+#define TRACERS(ROW)  \
+	ROW(kmem)     \
+	ROW(function) \
+	ROW(graph)
 
 #define DECLARATION(name) extern const struct tracer_ops tracer_##name;
 #define ADDRESS(name) &tracer_##name,

@@ -54,6 +54,14 @@ enum tracer_decider {
 	DECIDED_BY_HOST,  /* when it is read */
 };
 
+/* The numbers of the classes of a tracer of the direct lane. */
+enum tracer_class {
+	TRACER_ENTRY, /* a call */
+	TRACER_EXIT,  /* a return */
+	TRACER_CALL,  /* a call of a function whose returns cannot be recorded */
+	TRACER_TAIL,  /* a call of one that others jump to */
+};
+
 struct tracer_ops {
 	const char *name;
 	const char *help; /* one line */
@@ -126,6 +134,12 @@ struct tracer_ops {
 		      bool *wanted, struct error *err);
 	/* What is recorded of a call: enum direct_field. */
 	uint32_t (*fields)(const struct tracer *tracer);
+	/* NULL: returns are no events. Else what is recorded of one, likewise; then the classes are
+	 * those of enum tracer_class, and the gate asks for gate_call_sources only. */
+	uint32_t (*return_fields)(const struct tracer *tracer);
+	/* With the latter: whether returns of functions that are tail-called by those that are
+	 * wanted are recorded, too, whoever has called them. */
+	bool (*tails)(const struct tracer *tracer);
 	/* Of which calls: what the guest decides, and what is left for the host. Both may be NULL,
 	 * and return NULL: of all. They are the tracer's. */
 	const struct gate *(*gate)(const struct tracer *tracer);

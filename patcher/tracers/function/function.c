@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
-#include "guest-symbols/functions/function-set.h"
-#include "patcher/tracers/tracer.h"
+#include "patcher/tracers/function/functions.h"
 
 /* In the order of the bits of enum direct_field, and of enum function_fields. */
 static const char *const words[] = {"parent", "pid", "comm", NULL};
@@ -23,10 +22,9 @@ enum { NR_GATE_FIELDS = sizeof(gate_fields) / sizeof(gate_fields[0]) };
 
 struct function_tracer {
 	struct tracer tracer;
-	const struct kernel *kernel;
+	struct functions functions;
 	const struct trace_spec *spec;
 	uint32_t fields;
-	struct function_set *functions;
 	struct event_predicate *predicate; /* NULL: no filter */
 	struct gate gate;
 	struct gate_split split; /* of the filter, if there is one */
@@ -46,29 +44,11 @@ static void function_destroy(struct tracer *tracer)
 	struct function_tracer *t = (struct function_tracer *)tracer;
 
 	event_predicate_destroy(t->predicate);
-	function_set_destroy(t->functions);
+	functions_deinit(&t->functions);
 	free(t);
 }
 
 /* --- which calls ----------------------------------------------------------------------------- */
-
-static int add_list(struct gate *gate, enum gate_source source, const uint64_t *values, size_t n,
-		    struct error *err)
-{
-	struct gate list = {0};
-	int ret = gate_append_list(&list, gate_term(source, GATE_EQ, 0), values, n, err);
-
-	return ret ? ret : gate_conjoin(gate, &list, err);
-}
-
-static int add_pids(struct gate *gate, const struct trace_spec *spec, struct error *err)
-{
-	uint64_t pids[TRACE_SPEC_MAX_PIDS];
-
-	for (size_t i = 0; i < spec->nr_pids; i++)
-		pids[i] = spec->pids[i];
-	return spec->nr_pids ? add_list(gate, GATE_PID, pids, spec->nr_pids, err) : 0;
-}
 
 static int add_vcpus(struct gate *gate, const struct trace_spec *spec, struct error *err)
 {
@@ -79,7 +59,7 @@ static int add_vcpus(struct gate *gate, const struct trace_spec *spec, struct er
 		return 0;
 	for (uint64_t left = spec->vcpus; left; left &= left - 1)
 		vcpus[n++] = (uint64_t)__builtin_ctzll(left);
-	return add_list(gate, GATE_VCPU, vcpus, n, err);
+	return functions_add_list(gate, GATE_VCPU, vcpus, n, err);
 }
 
 /* The fields that the host needs for what the gate has left. */
@@ -126,7 +106,7 @@ static int add_filter(struct function_tracer *t, struct error *err)
 
 static int make_gate(struct function_tracer *t, struct error *err)
 {
-	int ret = add_pids(&t->gate, t->spec, err);
+	int ret = functions_add_pids(&t->gate, t->spec, err);
 
 	if (!ret)
 		ret = add_vcpus(&t->gate, t->spec, err);
@@ -171,10 +151,9 @@ static int function_create(const struct tracer_context *context,
 	if (!t)
 		return error_set(err, ENOMEM, "out of memory");
 	t->tracer.ops = &tracer_function;
-	t->kernel = context->kernel;
 	t->spec = specs[0];
 	t->fields = specs[0]->words;
-	ret = function_set_create(&specs[0]->functions, &t->functions, err);
+	ret = functions_init(&t->functions, context->kernel, specs[0], err);
 	if (!ret)
 		ret = make_gate(t, err);
 	if (ret)
@@ -184,61 +163,12 @@ static int function_create(const struct tracer_context *context,
 	return ret;
 }
 
-/* --- which functions ------------------------------------------------------------------------- */
-
-/* The image knows all names of its functions; those of modules are the site table's. */
-static int list_functions(const struct function_tracer *t, const struct site_table *sites,
-			  struct traceable_list *list, struct error *err)
-{
-	int ret = traceable_list_add_image(list, t->kernel->image, t->kernel->virt_slide, err);
-
-	for (size_t i = 0; !ret && i < sites->n; i++) {
-		const struct site *site = &sites->v[i];
-
-		if (site->name && site->module)
-			ret = traceable_list_add(list,
-						 &(struct traceable){.name = site->name,
-								     .module = site->module,
-								     .address = site->gva,
-								     .site = site->gva},
-						 err);
-	}
-	return ret;
-}
-
-/* Both are in the order of addresses. Returns how many of the selection have a site. */
-static size_t mark(const struct function_selection *selection, const struct site_table *sites,
-		   bool *wanted)
-{
-	size_t n = 0, k = 0;
-
-	for (size_t i = 0; i < sites->n; i++) {
-		while (k < selection->n && selection->v[k].site < sites->v[i].gva)
-			k++;
-		wanted[i] = k < selection->n && selection->v[k].site == sites->v[i].gva;
-		n += wanted[i];
-	}
-	return n;
-}
+/* --- what is recorded ------------------------------------------------------------------------ */
 
 static int function_select(const struct tracer *tracer, const struct site_table *sites, bool again,
 			   bool *wanted, struct error *err)
 {
-	const struct function_tracer *t = function_of(tracer);
-	struct function_selection selection = {0};
-	struct traceable_list list = {0};
-	int ret = list_functions(t, sites, &list, err);
-
-	if (!ret)
-		ret = (again ? function_set_select : function_set_resolve)(t->functions, &list,
-									   &selection, err);
-	if (!ret && !mark(&selection, sites, wanted) && !again &&
-	    !function_set_awaits_module(t->functions))
-		ret = error_set(err, ENOENT, "'%s' means no function that is loaded now",
-				t->spec->text);
-	function_selection_deinit(&selection);
-	traceable_list_deinit(&list);
-	return ret;
+	return functions_select(&function_of(tracer)->functions, sites, again, wanted, err);
 }
 
 static uint32_t function_fields(const struct tracer *tracer)

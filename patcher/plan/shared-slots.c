@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/plan/shared-slots.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/text/site.h"
+
+struct maker {
+	struct shared_slots *slots;
+	const struct kernel *kernel;
+	const struct patch_plan *plan;
+	uint64_t init_begin, init_end; /* of the kernel's init text */
+	size_t next;                   /* slot, ours, exit: where the search goes on */
+	size_t ours, exit;
+};
+
+/* The patch at exactly this address, at *i or behind; NULL: none. *i follows. */
+static const struct patch *advance(const struct patch_set *set, size_t *i, uint64_t gva)
+{
+	while (*i < set->n && set->v[*i].gva < gva)
+		(*i)++;
+	return *i < set->n && set->v[*i].gva == gva ? &set->v[*i] : NULL;
+}
+
+static void classify(struct shared_slot *slot, const uint8_t *bytes)
+{
+	const struct slot found = slot_classify(bytes, SLOT_MAX_SIZE, slot->patch.gva);
+
+	slot->usable = found.size == SLOT_MAX_SIZE;
+	slot->next = found.state == SLOT_JMP_THUNK ? found.target : 0;
+}
+
+static int look_at(struct maker *m, struct shared_slot *slot, const uint8_t *now, struct error *err)
+{
+	const uint64_t gva = slot->patch.gva;
+	const struct patch *ours = advance(&m->plan->slots, &m->ours, gva);
+	const struct patch *exit = advance(&m->plan->returns, &m->exit, gva);
+
+	slot->exit = exit ? m->exit : SHARED_NO_RETURN;
+	if (!now || gva - m->init_begin < m->init_end - m->init_begin)
+		return 0;
+	if (ours && !ours->yielded && !memcmp(now, ours->new_bytes, ours->size)) {
+		slot->patch = *ours;
+		classify(slot, ours->old_bytes);
+		return patch_set_add(&m->slots->present, ours, err);
+	}
+	if (exit && !exit->off) {
+		slot->usable = !exit->yielded && exit->size == SLOT_MAX_SIZE;
+		return 0;
+	}
+	memcpy(slot->patch.old_bytes, now, SLOT_MAX_SIZE);
+	classify(slot, now);
+	return 0;
+}
+
+/* The set has been sorted, and may have lost doubles: these are not usable. */
+static int look(void *arg, struct patch *patch, const uint8_t *now, struct error *err)
+{
+	struct maker *m = arg;
+
+	while (m->slots->v[m->next].patch.gva < patch->gva)
+		m->next++;
+	return look_at(m, &m->slots->v[m->next++], now, err);
+}
+
+int shared_slots_make(struct shared_slots *slots, const struct kernel *kernel,
+		      const struct patch_plan *plan, struct error *err)
+{
+	const struct kernel_image *image = kernel->image;
+	struct maker maker = {.slots = slots,
+			      .kernel = kernel,
+			      .plan = plan,
+			      .init_begin = kernel_symbol(kernel, "_sinittext"),
+			      .init_end = kernel_symbol(kernel, "_einittext")};
+	struct patch_set all = {0};
+	int ret = 0;
+
+	*slots = (struct shared_slots){.n = image->nr_return_sites,
+				       .v = calloc(image->nr_return_sites + 1, sizeof(*slots->v))};
+	if (!slots->v)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; !ret && i < slots->n; i++) {
+		slots->v[i] = (struct shared_slot){
+			.patch = {.gva = kernel_gva(kernel, image->return_sites[i]),
+				  .size = SLOT_MAX_SIZE,
+				  .function = "a return"},
+			.exit = SHARED_NO_RETURN};
+		ret = patch_set_add(&all, &slots->v[i].patch, err);
+	}
+	if (!ret)
+		ret = patch_set_sort(&all, err);
+	if (!ret)
+		ret = patch_set_read(&all, kernel, look, &maker, err);
+	if (!ret)
+		ret = patch_set_sort(&slots->present, err);
+	patch_set_deinit(&all);
+	return ret;
+}
+
+void shared_slots_deinit(struct shared_slots *slots)
+{
+	patch_set_deinit(&slots->present);
+	free(slots->v);
+	*slots = (struct shared_slots){0};
+}

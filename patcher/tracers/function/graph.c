@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The graph tracer: every call of the functions that its patterns name, and every return from one,
+ * is an event. A reader pairs them by the call's frame. */
+#include <errno.h>
+#include <stdlib.h>
+#include "formats/event/graph.h"
+#include "patcher/tracers/function/functions.h"
+
+/* In the order of the bits of enum graph_fields, and what is no field. */
+static const char *const words[] = {"comm", "ret", "tails", NULL};
+enum { WORD_TAILS = 1 << 2 };
+_Static_assert(GRAPH_COMM == 1 && GRAPH_RESULT == 2 && (int)GRAPH_ALL < WORD_TAILS,
+	       "the bits of words[]");
+_Static_assert((int)GRAPH_ENTRY == TRACER_ENTRY && (int)GRAPH_EXIT == TRACER_EXIT &&
+		       (int)GRAPH_CALL == TRACER_CALL && (int)GRAPH_TAIL == TRACER_TAIL,
+	       "the classes by their numbers");
+
+struct graph_tracer {
+	struct tracer tracer;
+	struct functions functions;
+	const struct trace_spec *spec;
+	struct gate gate;
+};
+
+extern const struct tracer_ops tracer_graph; /* registry.c lists it */
+
+static const struct graph_tracer *graph_of(const struct tracer *tracer)
+{
+	return (const struct graph_tracer *)tracer;
+}
+
+static void graph_destroy(struct tracer *tracer)
+{
+	struct graph_tracer *t = (struct graph_tracer *)tracer;
+
+	functions_deinit(&t->functions);
+	free(t);
+}
+
+static int graph_create(const struct tracer_context *context, const struct trace_spec *const *specs,
+			size_t nr_specs, struct tracer **out, struct error *err)
+{
+	struct graph_tracer *t = calloc(1, sizeof(*t));
+	int ret;
+
+	(void)nr_specs;
+	if (!t)
+		return error_set(err, ENOMEM, "out of memory");
+	t->tracer.ops = &tracer_graph;
+	t->spec = specs[0];
+	ret = functions_init(&t->functions, context->kernel, specs[0], err);
+	if (!ret)
+		ret = functions_add_pids(&t->gate, specs[0], err);
+	if (ret)
+		graph_destroy(&t->tracer);
+	else
+		*out = &t->tracer;
+	return ret;
+}
+
+static int graph_select(const struct tracer *tracer, const struct site_table *sites, bool again,
+			bool *wanted, struct error *err)
+{
+	return functions_select(&graph_of(tracer)->functions, sites, again, wanted, err);
+}
+
+static uint32_t graph_fields(const struct tracer *tracer)
+{
+	return DIRECT_FRAME | DIRECT_PID | DIRECT_PARENT |
+	       (graph_of(tracer)->spec->words & GRAPH_COMM ? DIRECT_COMM : 0u);
+}
+
+static uint32_t graph_return_fields(const struct tracer *tracer)
+{
+	return DIRECT_FRAME | (graph_of(tracer)->spec->words & GRAPH_RESULT ? DIRECT_RESULT : 0u);
+}
+
+static bool graph_tails(const struct tracer *tracer)
+{
+	return graph_of(tracer)->spec->words & WORD_TAILS;
+}
+
+static const struct event_class *graph_tracer_classes(const struct tracer *tracer, size_t *n)
+{
+	*n = GRAPH_NR_CLASSES;
+	return graph_classes(graph_of(tracer)->spec->words);
+}
+
+static const struct gate *graph_gate(const struct tracer *tracer)
+{
+	return graph_of(tracer)->gate.n ? &graph_of(tracer)->gate : NULL;
+}
+
+static void graph_conditions(const struct tracer *tracer, const struct trace_spec *spec,
+			     enum tracer_decider decider, char *out, size_t size)
+{
+	(void)tracer;
+	*out = '\0';
+	if (decider == DECIDED_BY_GUEST)
+		trace_spec_print_pids(spec, out, size);
+}
+
+const struct tracer_ops tracer_graph = {
+	.name = "graph",
+	.help = "calls of functions, with their returns: what calls what, and for how long",
+	.lane = LANE_DIRECT,
+	.classes = graph_tracer_classes,
+	.words = words,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS,
+	.create = graph_create,
+	.destroy = graph_destroy,
+	.select = graph_select,
+	.fields = graph_fields,
+	.return_fields = graph_return_fields,
+	.tails = graph_tails,
+	.conditions = graph_conditions,
+	.gate = graph_gate,
+};
