@@ -4,7 +4,8 @@
 # The function tracer against the guest's own: two runs of one workload in the deterministic testbed, of which
 # one task and its children are compared. Both have the same functions in the same order, those of a module
 # that comes and goes included; what differs is listed by name. Beside it, instances with overlapping filters
-# get exactly their functions. GUEST='5.10 6.12' for other kernels.
+# get exactly their functions. The graph tracer prints the same calls within each other as the guest's function_graph.
+# GUEST='5.10 6.12' for other kernels.
 use strict;
 use warnings;
 use FindBin;
@@ -52,10 +53,16 @@ sub named {
 	return map { my $n = $number{$_->[2]}; [$_->[0], $n ? "module $n" : "$_->[1] $_->[2]"] } @calls;
 }
 
+sub unpacked {
+	my ($log, $what) = @_;
+	my ($packed) = $log =~ /^sonde-${what}begin\n(.*?)^sonde-${what}end/ms or return '';
+	gunzip(\decode_base64($packed), \my $text) or return '';
+	return $text;
+}
+
 sub own_calls {
 	my ($log) = @_;
-	my ($packed) = $log =~ /^sonde-begin\n(.*?)^sonde-end/ms or return;
-	gunzip(\decode_base64($packed), \my $text) or return;
+	my $text = unpacked($log, '');
 	return map { /^(\d+) (.*) <(\w+)>$/ ? [$1, $2, "0x$3"] : () } split /\n/, $text;
 }
 
@@ -72,6 +79,76 @@ sub differences {
 	my %all = (%a, %b);
 	return map { sprintf '%s: %d by Sonde, %d by ftrace', $_, $b{$_} // 0, $a{$_} // 0 }
 		grep { ($a{$_} // 0) != ($b{$_} // 0) } sort keys %all;
+}
+
+# --- graphs --------------------------------------------------------------------------------------------------
+
+# The calls of a task out of function_graph's lines: each with the number of those that it is within. A call that never
+# returns has no end in ftrace's text, and in Sonde's one behind all that its task does.
+sub add_line {
+	my ($task, $line) = @_;
+	$line =~ /\|  \s*(?:(?<name>[\w.]+)\(\)(?<more> \{|;)|\})(?<rest>.*)/ or return;
+	my ($name, $more, $rest) = @+{qw(name more rest)};
+	$task->{depth} //= 0;
+	push @{$task->{calls}}, [$task->{depth}++, $name] if defined $name;
+	$task->{depth}-- if ($more // '') ne ' {';
+	push @{$task->{unseen}}, $name // $rest =~ s/.* (\S+): .*/$1/r if $rest =~ /no return seen|not recorded/;
+}
+
+# Those of the tasks from a pid on, in the order of their births. The first one's begin in its last execve().
+sub graphs {
+	my ($first, $end, %of) = @_;
+	delete @of{grep { $_ < $first || $_ >= $end } keys %of};
+	my $main = $of{$first}{calls} // [];
+	my ($last) = grep { $main->[$_][1] =~ /sys_execve/ } reverse 0 .. $#$main;
+	$of{$first}{calls} = [defined $last ? @$main[$last .. $#$main] : ()];
+	my @tasks = map { $of{$_} } sort { $a <=> $b } keys %of;
+	return {calls => [grep { @$_ } map { relative($_->{calls}) } @tasks],
+		unseen => [map { @{$_->{unseen} // []} } @tasks]};
+}
+
+sub relative {
+	my ($calls) = @_;
+	my $base = $calls && @$calls ? $calls->[0][0] : 0;
+	return [map { ($_->[0] - $base) . " $_->[1]" } @{$calls // []}];
+}
+
+sub own_graphs {
+	my ($log) = @_;
+	my %of;
+	for (split /\n/, unpacked($log, 'graph-')) {
+		add_line($of{$1} //= {}, $_) if /^\s*\d+\)\s.*-(\d+)\s+\|/;
+	}
+	my ($first) = $log =~ /^sonde-graph-task (\d+)/m;
+	return graphs($first // 0, 1 << 22, %of);
+}
+
+sub seen_graphs {
+	my ($log, $text) = @_;
+	my ($pid, %of);
+	for (split /\n/, $text) {
+		if (/=>  .*-(\d+)$/) { $pid = $1 }
+		elsif (defined $pid) { add_line($of{$pid} //= {}, $_) }
+	}
+	my ($first) = $log =~ /^sonde-graph-task (\d+)/m;
+	my ($end) = $log =~ /^sonde-graph-last (\d+)/m;
+	return graphs($first // 0, $end // 0, %of);
+}
+
+sub check_graphs {
+	my ($own, $seen) = @_;
+	my @own = map { @$_ } @{$own->{calls}};
+	my @deep = grep { /^[2-9]/ } @own;
+	my (%unseen, $unseen);
+	$unseen{$_}++ for @{$seen->{unseen}};
+	$unseen = @{$seen->{unseen}};
+	cmp_ok(scalar(@own), '>', 2000, scalar(@own) . " calls by the guest's own function_graph");
+	cmp_ok(scalar(@deep), '>', 500, scalar(@deep) . ' of them are within two others or more');
+	my @different = differences(\@own, [map { @$_ } @{$seen->{calls}}]);
+	diag($_) for @different;
+	is(scalar(@different), 0, 'each function is called as often within as many others');
+	is_deeply($seen->{calls}, $own->{calls}, 'the calls of each task are within the same ones, in the same order');
+	cmp_ok($unseen, '<', @own / 10, "of $unseen calls the return is not seen: " . join ', ', sort keys %unseen);
 }
 
 sub check_instances {
@@ -133,6 +210,7 @@ sub check {
 	my $seen = [by_task(task_of($sonde), $end // 0, map { [$_->{pid}, name($_), $_->{ip}] }
 			grep { $_->{instance} eq 'all' } @events)];
 	check_calls($own, $seen);
+	check_graphs(own_graphs($ftrace), seen_graphs($sonde, slurp("$out/graph")));
 	check_module(\@events, slurp("$out/err")) if $module;
 	check_instances(@events);
 	unlike($sonde, qr/WARNING|BUG|Oops|Call Trace/, 'nothing in the log');

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Instances of the graph tracer on a fake guest: which return slots they get, beside the kmem
+ * tracer's too. */
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/engine/ring-internal.h"
+#include "patcher/session/internal.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+
+enum {
+	RING_BYTES = 64 << 10,
+	PATIENCE_MS = 20000,
+	CALL = 0xe8,
+	JMP = 0xe9,
+	SLOT_BYTES = 5,
+	MAX_SLOTS = 16,
+	ALLOC_SLOT = FAKE_CACHE_ALLOC + 15, /* kmem_cache_alloc(): behind the site and a load */
+	KMALLOC_SLOT = FAKE_KMALLOC + 20,   /* one of __kmalloc()'s; the other is a `ret` */
+};
+
+static struct fake_session fs;
+static uint8_t *ram;
+static uint64_t return_sites[MAX_SLOTS];
+
+/* The fake kernel's list: all jumps to its return thunk. */
+static void list_return_sites(void)
+{
+	struct kernel_image *image = &fs.fg.base.image;
+
+	image->return_sites = return_sites;
+	image->nr_return_sites = 0;
+	for (uint64_t at = FAKE_KMALLOC; at < FAKE_TEXT_END; at++) {
+		int32_t distance;
+
+		memcpy(&distance, image->init_bytes + at + 1, sizeof(distance));
+		if (image->init_bytes[at] == JMP &&
+		    at + SLOT_BYTES + (uint64_t)(int64_t)distance == FAKE_RETURN_THUNK)
+			return_sites[image->nr_return_sites++] = image->text + at;
+	}
+}
+
+static void create(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+
+	fake_session_create(&fs);
+	list_return_sites();
+	trace_session_set_options(fs.session, &options);
+	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
+}
+
+static struct direct_lane *lane(void)
+{
+	return &ring_engine_of(fs.session->ring_engine)->direct;
+}
+
+static bool add(const char *spec)
+{
+	struct error err = {0};
+	int ret = trace_session_add_instance(fs.session, spec, &err);
+
+	if (ret)
+		tap_diag("%s", err.text);
+	return !ret;
+}
+
+/* The fake kernel has no current tasks: trampolines are not executed. */
+static bool start(const char *first, const char *graph)
+{
+	const char *const specs[] = {first, NULL};
+	struct error err = {0};
+	int ret = trace_session_start(fs.session, specs, &err);
+
+	if (ret)
+		tap_diag("%s", err.text);
+	lane()->has_task = true;
+	return !ret && add(graph);
+}
+
+static void end(void)
+{
+	ok(!trace_session_failure(fs.session), "nothing has failed while tracing");
+	ok(!trace_session_stop(fs.session, NULL) && !memcmp(ram, fs.fg.base.ram, FAKE_RAM),
+	   "after a stop guest memory is what it was");
+	fake_session_destroy(&fs);
+}
+
+static uint8_t opcode(uint64_t at)
+{
+	return *fake_text(&fs.fg, at);
+}
+
+/* Whether a branch there leads to code of the direct lane. */
+static bool is_direct(uint64_t at)
+{
+	int32_t distance;
+	uint64_t target;
+
+	memcpy(&distance, fake_text(&fs.fg, at) + 1, sizeof(distance));
+	target = fake_gva(at) + SLOT_BYTES + (uint64_t)(int64_t)distance;
+	return (opcode(at) == CALL || opcode(at) == JMP) &&
+	       target - lane()->arena.gva < lane()->arena.size;
+}
+
+static bool is_original(uint64_t at)
+{
+	return !memcmp(fake_text(&fs.fg, at), ram + FAKE_PHYS_TEXT + at, SLOT_BYTES);
+}
+
+/* Whether the instance "graph" records with these classes, and no others. */
+static bool has_classes(unsigned int classes)
+{
+	unsigned int found = 0;
+
+	for (unsigned int id = 0; id < DIRECT_MAX; id++) {
+		const struct direct_slot *slot = &lane()->slots[id];
+		const struct session_instance *owner = slot->want.owner;
+
+		if (slot->state == DIRECT_LIVE && !strcmp(owner->spec.name, "graph"))
+			found |= 1u << slot->want.class;
+	}
+	return found == classes;
+}
+
+enum {
+	ENTRY = 1 << TRACER_ENTRY,
+	EXIT = 1 << TRACER_EXIT,
+	NO_EXIT = 1 << TRACER_CALL,
+	TAIL = 1 << TRACER_TAIL
+};
+
+static void test_alone(void)
+{
+	create();
+	is_u64(fs.fg.base.image.nr_return_sites, 2, "the fake kernel has two return slots");
+	ok(start("function:kfree", "graph:kmem_cache_alloc"), "a function with its return");
+	ok(opcode(FAKE_CACHE_ALLOC) == CALL && is_direct(FAKE_CACHE_ALLOC), "its site is a call");
+	ok(opcode(ALLOC_SLOT) == JMP && is_direct(ALLOC_SLOT), "its return slot is a jump");
+	ok(is_original(KMALLOC_SLOT), "another function's slot is not changed");
+	ok(has_classes(TAIL | EXIT), "it is one that others jump to");
+	end();
+	create();
+	ok(start("function:kfree", "graph:kfree") && has_classes(NO_EXIT),
+	   "a function that has no return slot: its entry alone, as such");
+	end();
+	create();
+	ok(start("function:kfree", "graph:__kmalloc") && is_direct(KMALLOC_SLOT) &&
+		   has_classes(ENTRY | EXIT),
+	   "a function that none jumps to");
+	end();
+}
+
+static void test_tails(void)
+{
+	create();
+	ok(start("function:kfree", "graph:kmem_cache_alloc_lru") && is_original(ALLOC_SLOT) &&
+		   has_classes(ENTRY),
+	   "a function that ends with a tail call: the other one's slot is left alone");
+	end();
+	create();
+	ok(start("function:kfree", "graph:kmem_cache_alloc_lru,tails") && is_direct(ALLOC_SLOT) &&
+		   has_classes(ENTRY | EXIT),
+	   "on request it is recorded, too");
+	end();
+}
+
+static bool await_free(void)
+{
+	struct direct_lane *l = &ring_engine_of(fs.session->ring_engine)->direct;
+	bool freed = false;
+
+	for (int i = 0; !freed && i < PATIENCE_MS; i++, clock_wait_ms(1)) {
+		pthread_mutex_lock(&l->lock);
+		freed = !l->nr_pieces;
+		for (unsigned int id = 0; id < DIRECT_MAX; id++)
+			freed &= l->slots[id].state == DIRECT_FREE;
+		pthread_mutex_unlock(&l->lock);
+	}
+	return freed;
+}
+
+static void test_with_probes(void)
+{
+	create();
+	ok(start("kmem:cache", "graph:kmem_cache_alloc"), "beside the kmem tracer");
+	ok(opcode(FAKE_CACHE_ALLOC) == JMP && is_direct(FAKE_CACHE_ALLOC) && is_direct(ALLOC_SLOT),
+	   "site and slot lead to trampolines made for both");
+	ok(!trace_session_remove_instance(fs.session, "graph", NULL), "the graph goes");
+	ok(opcode(ALLOC_SLOT) == JMP && !is_direct(ALLOC_SLOT) && !is_direct(FAKE_CACHE_ALLOC),
+	   "site and slot lead to kmem's first trampolines again");
+	ok(await_free(), "code and ids are free again");
+	ok(add("graph:kmem_cache_alloc,ret") && is_direct(ALLOC_SLOT),
+	   "it comes again, with results");
+	ok(!trace_session_remove_instance(fs.session, "kmem", NULL), "the allocations go");
+	ok(opcode(FAKE_CACHE_ALLOC) == CALL && is_direct(FAKE_CACHE_ALLOC) && is_direct(ALLOC_SLOT),
+	   "site and slot lead to shared code");
+	ok(is_original(KMALLOC_SLOT), "and a slot of kmem's alone is as it was");
+	ok(add("kmem:kmalloc,cache") && opcode(FAKE_CACHE_ALLOC) == JMP && is_direct(ALLOC_SLOT) &&
+		   !is_direct(KMALLOC_SLOT) && !is_original(KMALLOC_SLOT),
+	   "they come again");
+	end();
+}
+
+static void test_kprobe(void)
+{
+	struct kprobe_handoff *kprobes;
+
+	create();
+	ok(start("function:kfree", "graph:kmem_cache_alloc"), "start");
+	kprobes = &fs.session->kprobes;
+	ok(kprobe_handoff_reaches(kprobes, fake_gva(ALLOC_SLOT)) &&
+		   !kprobe_handoff_give(kprobes, fake_gva(ALLOC_SLOT), NULL) &&
+		   is_original(ALLOC_SLOT) && is_direct(FAKE_CACHE_ALLOC),
+	   "a kprobe of the guest gets the slot's own bytes");
+	*fake_text(&fs.fg, ALLOC_SLOT) = 0xcc;
+	ok(add("f=function:kmem_cache_free") && opcode(ALLOC_SLOT) == 0xcc && has_classes(NO_EXIT),
+	   "a later change leaves it alone: the function has no slot then");
+	*fake_text(&fs.fg, ALLOC_SLOT) = JMP;
+	ok(!trace_session_remove_instance(fs.session, "f", NULL) && is_direct(ALLOC_SLOT),
+	   "when the kprobe is gone, a change takes it again");
+	end();
+}
+
+int main(void)
+{
+	ram = malloc(FAKE_RAM);
+	if (!ram)
+		return 1;
+	test_alone();
+	test_tails();
+	test_with_probes();
+	test_kprobe();
+	free(ram);
+	return tap_done();
+}
