@@ -198,9 +198,7 @@ $(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
 
 # The longest parts first. A guest keeps one core busy, a libvirt domain half of one: three parts at a time
 # use two cores.
-# On a loaded machine a guest's kprobe may get EBUSY, as the host answers too late for its 2 seconds: that test runs in
-# check-long.
-GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive $(filter-out check-libvirt-yields,$(LIBVIRT_TARGETS)) check-stacks check-boot check-changes check-function check-limits check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
+GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive $(filter-out check-libvirt-frozen,$(LIBVIRT_TARGETS)) check-stacks check-boot check-changes check-function check-limits check-scratch $(ORACLE_TARGETS) check-testbed check-dump check-errors
 check-guest: guest-parts
 	$(Q)$(MAKE) --no-print-directory -j3 -O -k $(GUEST_PARTS)
 

@@ -187,7 +187,7 @@ sub state_of {
 # Guest-physical memory, read by QEMU.
 sub memory {
 	my ($self, $name, $gpa, $size) = @_;
-	my $file = "$self->{work}/out/memory";
+	my $file = "$self->{work}/memory";
 	my $reply = $self->virsh('qemu-monitor-command', $name, '--hmp', "pmemsave $gpa $size \"$file\"");
 	die "pmemsave: $reply" if $reply =~ /\S/;
 	my $bytes = slurp($file);

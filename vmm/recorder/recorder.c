@@ -299,15 +299,13 @@ static void finish(struct recorder *r)
 	trace_session_status(r->session, &r->last);
 }
 
-void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why)
+/* The guest gets its text back first: a file system that hangs holds up all that follows. */
+static void stop(struct recorder *r, enum recorder_leave leave, const char *why)
 {
 	struct error err;
 	int ret;
 
-	monitor_end_jobs(r->monitor);
-	if (!r->session)
-		return;
-	trace_writer_set_source(r->writer, NULL, NULL, NULL);
+	pthread_mutex_lock(&r->lock);
 	if (why || !r->ended)
 		r->ended = why ? why : r->limit_reached;
 	find_start(r);
@@ -316,6 +314,16 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 		if (ret && ret != -EALREADY)
 			recorder_fail(r, &err);
 	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why)
+{
+	monitor_end_jobs(r->monitor);
+	if (!r->session)
+		return;
+	stop(r, leave, why);
+	trace_writer_set_source(r->writer, NULL, NULL, NULL);
 	finish(r);
 	recorder_print_switched(r);
 	trace_session_destroy(r->session);

@@ -9,6 +9,7 @@
 #include "formats/base/clock.h"
 #include "formats/cmd.h"
 #include "formats/trace/reader.h"
+#include "formats/trace/writer-internal.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 #include "vmm/loop/event-loop.h"
@@ -296,7 +297,7 @@ static void test_max_size(void)
 	end_tracing(&t);
 }
 
-enum { TRIED_MS = 450, ENOUGH_MS = 700, HLT = 0xf4 };
+enum { TRIED_MS = 450, ENOUGH_MS = 700, PATIENCE_MS = 10000, HLT = 0xf4 };
 
 static struct tracing *leaving;
 static bool ended_early;
@@ -361,6 +362,32 @@ static void test_end_fails(void)
 }
 
 /* As a kill leaves it: nothing is finished. */
+static void *end_it(void *arg)
+{
+	recorder_end(arg, RECORDER_GUEST_RUNS, NULL);
+	return NULL;
+}
+
+/* The thread that writes hangs in the file system, with the writer's lock. */
+static void test_hung_disk(void)
+{
+	struct tracing t;
+	pthread_t thread;
+
+	begin_tracing(&t, 0);
+	ok(!fake_session_text_same(&t.fs), "the guest is patched");
+	pthread_mutex_lock(&t.recorder->writer->source_lock);
+	if (pthread_create(&thread, NULL, end_it, t.recorder))
+		abort();
+	for (unsigned int i = 0; i < PATIENCE_MS && !fake_session_text_same(&t.fs); i++)
+		clock_wait_ms(1);
+	ok(fake_session_text_same(&t.fs),
+	   "an end gives the guest its text back while the trace's file system hangs");
+	pthread_mutex_unlock(&t.recorder->writer->source_lock);
+	pthread_join(thread, NULL);
+	end_tracing(&t);
+}
+
 static void test_killed(void)
 {
 	static struct tracing t;
@@ -521,6 +548,7 @@ int main(void)
 	test_max_size();
 	test_end_fails();
 	test_flight_recorder();
+	test_hung_disk();
 	test_killed();
 	test_budget();
 	test_query();

@@ -1,0 +1,117 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The file system of a trace hangs: it is frozen while the domain writes records as fast as it can. The domain goes on,
+# what is lost is counted, and when the file system works again the trace is valid and the domain can be left.
+use strict;
+use warnings;
+use FindBin;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib", "$FindBin::RealBin/../guest";
+use AttachTest;
+use Files;
+use GuestLog;
+use Process;
+
+# Seconds. A guest's soft lockup is reported after 20.
+use constant { FROZEN => 15, LONGEST_GAP => 5 };
+
+# Many events: what waits for a disk is 8 MiB, and the rings.
+my @specs = ('--trace', 'kmem', '--trace', 'function:vfs_*,*alloc*,*free*,*page*,*lock*,parent,pid');
+
+my ($disk, $frozen, @tracers);
+
+sub freeze { $frozen = !system('fsfreeze', '-f', $disk) }
+sub thaw { system('fsfreeze', '-u', $disk) if $frozen; $frozen = 0 }
+
+END {
+	my $status = $?;
+	thaw();
+	kill KILL => @tracers;
+	system("umount -l \Q$disk\E") if $disk;
+	$? = $status;
+}
+
+# A file system of its own for traces, or why there is none.
+sub mount_disk {
+	my $at = "$work/out";
+	run_or_die('truncate', '-s', '512M', "$work/disk");
+	my $said = `mkfs.ext4 -q "$work/disk" 2>&1 && mount -o loop "$work/disk" "$at" 2>&1`;
+	return "no loop device can be mounted: $said" if $?;
+	$disk = $at;
+	chmod 0777, $disk;
+	return "the file system cannot be frozen" unless freeze();
+	thaw();
+	return '';
+}
+
+# The guest's times of its ticks from then on, in seconds.
+sub times_from {
+	my ($name, $from) = @_;
+	my @all = $libvirt->serial($name) =~ /^tick \d+ at ([\d.]+)\r?$/mg;
+	return @all[$from .. $#all];
+}
+
+sub longest_gap {
+	my @times = @_;
+	my $longest = 0;
+	for my $i (1 .. $#times) {
+		$longest = $times[$i] - $times[$i - 1] if $times[$i] - $times[$i - 1] > $longest;
+	}
+	return $longest;
+}
+
+sub test_frozen {
+	my ($name) = @_;
+	push @tracers, my $pid = $libvirt->spawn('traced', attach_command($name, @specs));
+	ok(wait_tracing(), 'attach traces') or diag(log_of('traced'));
+	sleep 1;
+	my $before = times_from($name, 0);
+	ok(freeze(), 'the file system of the trace hangs');
+	sleep FROZEN;
+	my @times = times_from($name, $before);
+	cmp_ok($times[-1] - $times[0], '>', FROZEN / 2, 'the guest goes on') or describe($name);
+	cmp_ok(longest_gap(@times), '<', LONGEST_GAP, sprintf 'it stands still for %.2f s at most', longest_gap(@times));
+	thaw();
+	sleep 1;
+	kill INT => $pid;
+	is($libvirt->wait_for(pop @tracers, 60), 1, 'SIGINT ends attach with status 1, as events are missing') or diag(log_of('traced'));
+	like(log_of('traced'), qr/, lost: [\d,]+ records: not written/, 'attach says what was lost, and why');
+	like(log_of('traced'), qr/^sonde attach: cpu0: cannot write: /m, 'and that the disk did not take it');
+	note(log_of('traced'));
+	my (undef, undef, $lost) = report();
+	cmp_ok($lost, '>', 0, "the trace has the number: $lost");
+	my ($status, $said) = $libvirt->run("$work/sonde", 'check', trace_dir());
+	is($status, 0, 'the trace is valid') or diag($said);
+	is_as_before($name, 'afterwards');
+	is_untroubled($libvirt->serial($name) =~ s/\r//gr, "the guest's log has no warnings", WARNINGS);
+}
+
+# SIGINT leaves the domain before the file system works again.
+sub test_left {
+	my ($name) = @_;
+	push @tracers, my $pid = $libvirt->spawn('left', attach_command($name, @specs));
+	ok(wait_tracing(), 'attach traces once more') or diag(log_of('left'));
+	sleep 1;
+	ok(freeze(), 'the file system hangs again');
+	sleep 3;
+	kill INT => $pid;
+	ok(wait_until(30, sub { text_of($name) eq text_before($name) }), 'SIGINT takes all patches out, though it hangs');
+	thaw();
+	like($libvirt->wait_for(pop @tracers, 60), qr/^(1|130)$/, 'then attach ends') or diag(log_of('left'));
+	my ($status, $said) = $libvirt->run("$work/sonde", 'check', trace_dir());
+	is($status, 0, 'that trace is valid, too') or diag($said);
+	is_as_before($name, 'in the end');
+}
+
+AttachTest::start();
+my $why = mount_disk();
+plan skip_all => $why if $why;
+build_initrd("$work/initrd", "$FindBin::RealBin/frozen-inside=/etc/rc");
+start_ticking('frozen');
+test_frozen('frozen');
+test_left('frozen');
+$libvirt->destroy('frozen');
+done_testing();
