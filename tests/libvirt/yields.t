@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# A domain that is traced without exits changes its own text: its ftrace and its kprobes take traced places, and give
-# them back. It hibernates. The tracer gives way each time, the guest never complains, and its text is as before, also
+# A domain that is traced without exits changes its own text: its ftrace, its BPF programs and its kprobes take traced places,
+# and give them back. It hibernates. The tracer gives way each time, the guest never complains, and its text is as before, also
 # where a kprobe of its own outlives the trace.
 #
 #   YIELD_KERNELS  6.1
@@ -65,7 +65,7 @@ sub find_exits {
 # All of it once without a tracer: ftrace's own trampolines are not as before afterwards.
 sub rehearse {
 	my ($name, @exits) = @_;
-	do_inside($name, $_) for 'functions_on', 'work', 'functions_off', "probes_on @exits", 'work';
+	do_inside($name, $_) for 'functions_on', 'work', 'functions_off', 'bpf_on', 'bpf_off', "probes_on @exits", 'work';
 	my $probed = text_of($name);
 	do_inside($name, 'probes_off');
 	learn_text($name, "$work/$name.kernel");
@@ -98,6 +98,18 @@ sub test_functions {
 	is(scalar(grep { $_ > 10 } @calls), 3, "$version: the guest's function tracer has recorded calls: @calls");
 }
 
+# BPF makes the site call its own code, past ftrace's; livepatch takes sites in the same way.
+sub test_bpf {
+	my ($name, $version) = @_;
+	do_inside($name, 'bpf_on');
+	is(join(' ', found($libvirt->serial($name) =~ s/\r//gr, 'bpf')), 'fentry: attached fentry: attached',
+		"$version: a BPF program is attached to a traced function");
+	do_inside($name, 'work');
+	ok(wait_until(20, sub { refused(qr/guest's own ftrace/) == 1 }), "$version: the function is listed as refused");
+	do_inside($name, 'bpf_off');
+	ok(wait_until(20, sub { !refused(qr/guest's own ftrace/) }), "$version: it is traced again when the program has gone");
+}
+
 sub test_probes {
 	my ($name, $version, @exits) = @_;
 	do_inside($name, "probes_on @exits");
@@ -121,6 +133,7 @@ sub test_kernel {
 	my $pid = $libvirt->spawn('traced', attach_command($name, '--monitor', "$work/run/m"));
 	ok(wait_tracing(), "$version: attach traces") or diag(log_of('traced'));
 	test_functions($name, $version);
+	test_bpf($name, $version);
 	test_rapid($name, $version, @exits);
 	test_probes($name, $version, @exits);
 	kill INT => $pid;
