@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/backend/internal.h"
@@ -24,7 +25,22 @@ static struct {
 	unsigned int conts;  /* by sonde */
 	const char *acts;    /* happen before sonde's next stop */
 	const char *closing; /* happen while the gdbstub is closed */
+	enum { STOP_OBEYED, STOP_REFUSED, STOP_CUT /* obeyed, without a reply */ } stop;
+	const struct libvirt_journal *journal;
+	bool noted; /* the journal had the stop when QEMU got it */
 } world;
+
+static bool has_stop(const struct libvirt_journal *journal)
+{
+	struct journal_contents contents;
+	bool stopped;
+
+	if (libvirt_journal_read(journal, &contents, NULL))
+		abort();
+	stopped = contents.stopped;
+	journal_contents_deinit(&contents);
+	return stopped;
+}
 
 static void qemu_stops(int reason)
 {
@@ -74,7 +90,11 @@ static int command(virDomainPtr domain, const char *text, char **result, unsigne
 	}
 	if (strstr(text, "\"stop\"")) {
 		do_acts(&world.acts);
-		qemu_stops(BY_UNKNOWN);
+		world.noted = world.journal && has_stop(world.journal);
+		if (world.stop != STOP_REFUSED)
+			qemu_stops(BY_UNKNOWN);
+		if (world.stop != STOP_OBEYED)
+			return -1;
 	} else if (strstr(text, "gdbserver")) {
 		do_acts(&world.closing);
 	} else {
@@ -239,13 +259,13 @@ static void test_states(void)
 					    "internal-error", "suspended"};
 	struct fixture f;
 
-	for (size_t i = 0; i < sizeof(still) / sizeof(still[0]); i++) {
+	for (size_t i = 0; i < 2 * sizeof(still) / sizeof(still[0]); i++) {
 		set_up(&f);
-		qemu_stops(BY_USER);
-		world.status = still[i];
+		qemu_stops(i % 2 ? BY_USER : BY_UNKNOWN);
+		world.status = still[i / 2];
 		ok(!libvirt_guest_stop(&f.g.guest, NULL) && libvirt_guest_is_stopped(&f.g.guest) &&
 			   !libvirt_guest_resume(&f.g.guest, NULL) && !world.conts,
-		   "a domain in state '%s' is held and not resumed", still[i]);
+		   "a domain in state '%s' is held and not resumed", still[i / 2]);
 		tear_down(&f);
 	}
 	set_up(&f);
@@ -323,6 +343,48 @@ static void test_started_anew(void)
 	tear_down(&f);
 }
 
+static void set_up_journal(struct fixture *f, struct libvirt_journal *journal)
+{
+	set_up(f);
+	*journal = (struct libvirt_journal){.fd = memfd_create("journal", MFD_CLOEXEC),
+					    .compact_at = 1 << 20};
+	world.journal = f->g.journal = journal;
+}
+
+/* The tracer may die at any command: the journal says whether the pause is its own. */
+static void test_journal(void)
+{
+	struct libvirt_journal journal;
+	struct fixture f;
+
+	set_up_journal(&f, &journal);
+	libvirt_guest_stop(&f.g.guest, NULL);
+	ok(world.noted && has_stop(&journal), "the journal has a stop before QEMU gets it");
+	libvirt_guest_resume(&f.g.guest, NULL);
+	ok(!has_stop(&journal), "when the domain runs again, it no longer does");
+	world.stop = STOP_REFUSED;
+	ok(libvirt_guest_stop(&f.g.guest, NULL) && world.runs && !has_stop(&journal),
+	   "nor does it after a stop that failed, while the domain runs");
+	world.stop = STOP_CUT;
+	ok(libvirt_guest_stop(&f.g.guest, NULL) && !world.runs && has_stop(&journal),
+	   "it does after one that failed with the domain stopped");
+	qemu_goes_on();
+	libvirt_journal_stop(&journal, false, NULL);
+	world.stop = STOP_OBEYED;
+	do_act(SUSPEND);
+	libvirt_guest_stop(&f.g.guest, NULL);
+	ok(!has_stop(&journal), "a domain that was suspended before is not the tracer's to resume");
+	libvirt_guest_resume(&f.g.guest, NULL);
+	do_act(RESUME);
+	world.acts = "s";
+	libvirt_guest_stop(&f.g.guest, NULL);
+	ok(world.noted && !has_stop(&journal),
+	   "nor is one that was suspended between query and stop");
+	libvirt_guest_resume(&f.g.guest, NULL);
+	close(journal.fd);
+	tear_down(&f);
+}
+
 int main(void)
 {
 	test_own();
@@ -333,5 +395,6 @@ int main(void)
 	test_is_stopped();
 	test_dead();
 	test_started_anew();
+	test_journal();
 	return tap_done();
 }
