@@ -164,6 +164,7 @@ static void test_clock(void)
 {
 	struct tsc_clock first, second;
 	struct fixture f;
+	uint64_t tsc;
 	uint64_t ns;
 
 	set_up(&f, false);
@@ -178,6 +179,41 @@ static void test_clock(void)
 	usleep(200000);
 	ok(f.guest->clock->now_ns(f.guest) - ns > 150000000,
 	   "the trace clock goes on while no records come");
+	libvirt_guest_stop(f.guest, NULL);
+	tsc = f.guest->clock->tsc(f.guest);
+	usleep(1000);
+	is_u64(f.guest->clock->tsc(f.guest), tsc,
+	       "the counter stands still while the guest is stopped");
+	libvirt_guest_resume(f.guest, NULL);
+	tear_down(&f);
+}
+
+/* --- without libvirt ---------------------------------------------------------------------------
+ */
+
+/* Stopped, with an open gdbstub, when libvirt fails. */
+static void set_up_deaf(struct fixture *f)
+{
+	set_up(f, false);
+	if (libvirt_guest_stop(f->guest, NULL) ||
+	    guest_phys_write(f->guest, PLACE, "behind", 6, NULL))
+		abort();
+	fake_qemu_set_dead_libvirtd(f->qemu, true);
+}
+
+static void test_no_libvirt(void)
+{
+	struct fixture f;
+
+	set_up_deaf(&f);
+	ok(!libvirt_guest_resume(f.guest, NULL) && fake_qemu_runs(f.qemu),
+	   "without libvirt the gdbstub lets the domain go on");
+	fake_qemu_set_dead_libvirtd(f.qemu, false);
+	tear_down(&f);
+	set_up_deaf(&f);
+	fake_qemu_kill(f.qemu);
+	is_u64((uint64_t)-libvirt_guest_resume(f.guest, NULL), ESRCH,
+	       "not one whose QEMU has ended");
 	tear_down(&f);
 }
 
@@ -230,6 +266,7 @@ int main(int argc, char **argv)
 	test_scratch();
 	test_vcpus();
 	test_clock();
+	test_no_libvirt();
 	test_last_beat();
 	return tap_done();
 }

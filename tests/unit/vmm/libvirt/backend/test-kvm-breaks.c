@@ -341,6 +341,9 @@ static void test_no_loan(void)
 }
 
 /* With page tables that could be lent, but in the kernel: the loan could not be told later. */
+#define HIGH_CR3 (UINT64_C(1) << 62) /* LAM_U48: Intel SDM vol. 3, 2.5 */
+enum { USER32_CS = 0x23 };
+
 static void test_no_kernel_loan(void)
 {
 	struct fixture f;
@@ -348,6 +351,15 @@ static void test_no_kernel_loan(void)
 	set_up(&f, USER_CR3, KERNEL_CS);
 	ok(set_one(&f, 0, true) == -EAGAIN && are_out(&f) && own_tables(&f),
 	   "to a vCPU in the kernel nothing is lent");
+	tear_down(&f);
+	set_up(&f, USER_CR3 | HIGH_CR3, USER32_CS);
+	ok(set_one(&f, 0, true) == -EAGAIN && are_out(&f) &&
+		   fake_qemu_cr3(f.qemu, 0) == (USER_CR3 | HIGH_CR3),
+	   "nor to one in 32-bit code, of whose CR3 the gdbstub would set the lower half");
+	tear_down(&f);
+	set_up(&f, USER_CR3, USER32_CS);
+	ok(!set_one(&f, 0, true) && own_tables(&f), "it is if the upper half is 0");
+	set_one(&f, 0, false);
 	tear_down(&f);
 }
 

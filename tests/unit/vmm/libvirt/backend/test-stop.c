@@ -249,6 +249,12 @@ static void test_adopted(void)
 	libvirt_guest_stop(&f.g.guest, NULL);
 	ok(!libvirt_guest_resume(&f.g.guest, NULL) && !world.runs,
 	   "a suspend after an adopted stop stays");
+	do_act(RESUME);
+	libvirt_guest_stop(&f.g.guest, NULL);
+	do_act(RESUME);
+	do_act(SUSPEND);
+	ok(!libvirt_guest_resume(&f.g.guest, NULL) && !world.runs,
+	   "so does one during the stop behind it");
 	tear_down(&f);
 }
 

@@ -348,6 +348,37 @@ static void test_monitor_stop(bool lost)
 	tear_down(&f);
 }
 
+/* libvirt does not say whose pause it is. */
+static void test_unknown_stop(bool lost)
+{
+	struct fixture f;
+
+	set_up(&f);
+	if (lost)
+		lose_connection(&f);
+	fake_qemu_set_dead_libvirtd(f.qemu, true);
+	ok(!libvirt_guest_check_left(f.g, NULL) == !lost, "without libvirt a domain counts as %s",
+	   lost ? "stopped, after a lost connection" : "left");
+	fake_qemu_set_dead_libvirtd(f.qemu, false);
+	ok(end_trace(&f) && is_undone(&f), "the end finds nothing left");
+	tear_down(&f);
+}
+
+/* The tracer may die while the gdbstub holds the domain. */
+static void test_journal(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	libvirt_guest_stop(libvirt_guest(f.g), NULL);
+	ok(!fake_qemu_runs(f.qemu) && journal_is_stopped(&f),
+	   "the journal has a stop by the gdbstub");
+	libvirt_guest_resume(libvirt_guest(f.g), NULL);
+	ok(fake_qemu_runs(f.qemu) && !journal_is_stopped(&f),
+	   "when the domain runs again, it no longer does");
+	tear_down(&f);
+}
+
 static void test_moving(void)
 {
 	struct fixture f;
@@ -423,6 +454,9 @@ int main(int argc, char **argv)
 	test_goes_on();
 	test_monitor_stop(false);
 	test_monitor_stop(true);
+	test_unknown_stop(false);
+	test_unknown_stop(true);
+	test_journal();
 	test_moving();
 	test_moving_deaf();
 	test_no_notice();
