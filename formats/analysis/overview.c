@@ -122,21 +122,25 @@ struct cache_waste {
 	uint64_t bytes;
 };
 
+static bool is_less(const struct cache_waste *a, const struct cache_waste *b)
+{
+	return a->bytes != b->bytes ? a->bytes < b->bytes : a->id > b->id;
+}
+
 /* The caches whose slabs have most room left. Returns how many. */
 static size_t wasting_caches(const struct overview *o, struct cache_waste *out, size_t n)
 {
-	size_t found = 0;
+	const struct heap_cache *cache;
+	size_t found = 0, pos = 0;
+	uint16_t id;
 
-	for (unsigned int id = 0; id <= UINT16_MAX; id++) {
-		const struct heap_cache *cache = heap_cache(o->base.replay->heap, (uint16_t)id);
-		struct cache_waste this;
+	while ((cache = heap_next_cache(o->base.replay->heap, &pos, &id))) {
+		struct cache_waste this = {id, cache->slabs.bytes - cache->objects.bytes};
 		size_t at = found;
 
-		if (!cache || cache->slabs.bytes <= cache->objects.bytes)
+		if (cache->slabs.bytes <= cache->objects.bytes)
 			continue;
-		this = (struct cache_waste){(uint16_t)id,
-					    cache->slabs.bytes - cache->objects.bytes};
-		for (; at && out[at - 1].bytes < this.bytes; at--) {
+		for (; at && is_less(&out[at - 1], &this); at--) {
 			if (at < n)
 				out[at] = out[at - 1];
 		}

@@ -13,10 +13,8 @@ void sites_init(struct sites *sites, const struct replay *replay)
 
 void sites_deinit(struct sites *sites)
 {
-	for (size_t i = 0; i < sites->n; i++) {
+	for (size_t i = 0; i < sites->n; i++)
 		course_deinit(&sites->all[i].live);
-		course_deinit(&sites->all[i].births);
-	}
 	free(sites->all);
 }
 
@@ -40,8 +38,7 @@ static int begin_window(const struct sites *sites, struct site *site)
 
 	if (site->live.steps)
 		return 0;
-	if (course_init(&site->live, COURSE_STEPS_OF_SITE, start_ns) ||
-	    course_init(&site->births, COURSE_STEPS_OF_SITE, start_ns))
+	if (course_init(&site->live, COURSE_STEPS_OF_SITE, start_ns))
 		return -ENOMEM;
 	course_put(&site->live, start_ns, site->live_bytes);
 	return 0;
@@ -96,7 +93,6 @@ static void count_change(struct site *site, const struct heap_change *change)
 	if (change->kind == HEAP_ALLOC) {
 		site->hits++;
 		add(&site->allocated, change->object->bytes);
-		course_put(&site->births, ns, site->hits);
 	} else if (change->kind == HEAP_FREE) {
 		count_life(site, change);
 	}

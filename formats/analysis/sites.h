@@ -21,7 +21,7 @@ struct site {
 	uint64_t peak_bytes;
 	uint64_t at_peak;   /* live bytes at the peak of all, if that is still the one of: */
 	uint64_t peak_seen; /* number of that peak */
-	struct course live, births; /* live bytes; allocations so far. Without steps: none yet */
+	struct course live; /* live bytes; without steps: none yet */
 	uint32_t lives[LIFE_CLASSES];
 };
 

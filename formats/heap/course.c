@@ -41,17 +41,27 @@ static uint64_t offset_of(const struct course *course, int64_t ns)
 	return ns < course->start_ns ? 0 : (uint64_t)ns - (uint64_t)course->start_ns;
 }
 
-void course_put(struct course *course, int64_t ns, uint64_t value)
+/* Go on to the step that has this time. */
+static void advance(struct course *course, uint64_t offset)
 {
-	const uint64_t offset = offset_of(course, ns);
-	struct course_step *step;
-
 	while (offset / course->step_ns >= course->room)
 		halve(course);
 	while (course->used <= offset / course->step_ns) {
 		uint64_t last = course->steps[course->used - 1].last;
 
 		course->steps[course->used++] = (struct course_step){last, last};
+	}
+}
+
+void course_put(struct course *course, int64_t ns, uint64_t value)
+{
+	const uint64_t offset = offset_of(course, ns);
+	struct course_step *step;
+
+	if (offset >= course->end_ns) {
+		advance(course, offset);
+		if (__builtin_mul_overflow(course->used, course->step_ns, &course->end_ns))
+			course->end_ns = UINT64_MAX;
 	}
 	step = &course->steps[course->used - 1];
 	step->last = value;

@@ -21,6 +21,7 @@ struct course {
 	uint32_t room, used;       /* room is even */
 	int64_t start_ns;          /* of the first step */
 	uint64_t step_ns;
+	uint64_t end_ns; /* of the last step, since the start */
 };
 
 /* Begins at `start_ns` with the value 0. 0 or -ENOMEM. */

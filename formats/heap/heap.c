@@ -332,6 +332,15 @@ const struct heap_cache *heap_cache(const struct heap *heap, uint16_t cache)
 	return u64_map_find(&heap->slabs.caches, cache);
 }
 
+const struct heap_cache *heap_next_cache(const struct heap *heap, size_t *pos, uint16_t *cache)
+{
+	uint64_t key = 0;
+	const struct heap_cache *next = u64_map_next(&heap->slabs.caches, pos, &key);
+
+	*cache = (uint16_t)key;
+	return next;
+}
+
 void heap_each(const struct heap *heap, heap_object_fn *fn, void *arg)
 {
 	const struct u64_map *maps[] = {&heap->blocks, &heap->objects};

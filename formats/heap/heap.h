@@ -133,6 +133,9 @@ const struct heap_origin *heap_origin(const struct heap *heap, uint32_t index);
 /* NULL: there is no slab of this cache (0: of no known one). */
 const struct heap_cache *heap_cache(const struct heap *heap, uint16_t cache);
 
+/* Iterate over caches in no order: start with *pos = 0; NULL at the end. */
+const struct heap_cache *heap_next_cache(const struct heap *heap, size_t *pos, uint16_t *cache);
+
 /* Call a function for each live object, in no order, with its address. */
 typedef void heap_object_fn(void *arg, uint64_t ptr, const struct heap_object *object);
 void heap_each(const struct heap *heap, heap_object_fn *fn, void *arg);
