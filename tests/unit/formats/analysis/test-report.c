@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/cmd.h"
+#include "formats/trace/writer.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
@@ -230,6 +231,111 @@ static void test_cut(const char *dir)
 	free(bytes);
 }
 
+static void put_event(struct trace_writer *writer, unsigned int number, unsigned int i)
+{
+	const struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 0xffff888000000000 + i * 64,
+						     0x1000, 60, 64, 1000 + i);
+	struct event_batch batch = {0};
+
+	if (event_batch_put(&batch, trace_writer_sink(writer, number, 0), KMEM_CLASS_KMALLOC,
+			    record.timestamp, &record))
+		abort();
+	event_batch_end(&batch);
+}
+
+/* Two instances; the second one sees every third allocation of the first one. */
+static void put_instances(const char *dir)
+{
+	static const struct trace_info info = {.tool_version = "1", .from_first_allocation = true};
+	struct trace_instance big = kmem_instance;
+	struct trace_writer *writer;
+
+	big.name = "big";
+	big.spec = "kmem:kmalloc";
+	if (trace_writer_create(dir, 1, 0, &info, &writer, NULL) ||
+	    trace_writer_add_instance(writer, &kmem_instance, NULL) != 0 ||
+	    trace_writer_add_instance(writer, &big, NULL) != 1)
+		abort();
+	for (unsigned int i = 0; i < 30; i++) {
+		put_event(writer, 0, i);
+		if (i % 3 == 0)
+			put_event(writer, 1, i);
+	}
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+static void test_instances(void)
+{
+	static const char *const wanted[] = {"Instance      kmem, one of 2 of kmem;",
+					     "1.9 KiB  0x1000"};
+	static const char *const big[] = {"Instance      big, one of 2 of kmem;", "640 B  0x1000"};
+	struct scratch dir = scratch_make();
+	const char *const wrong[] = {"report", "-i", "small", dir.path, NULL};
+	const char *const check[] = {"check", dir.path, NULL};
+	struct verb_result result;
+
+	put_instances(dir.path);
+	has_lines((const char *const[]){"report", dir.path, NULL}, wanted, 2);
+	has_lines((const char *const[]){"report", "-i", "big", dir.path, NULL}, big, 2);
+	result = verb_run(cmd_report, wrong);
+	ok(result.status == 2 && strstr(result.err, "--instance takes kmem or big, not 'small'"),
+	   "an instance that is not there exits with 2");
+	verb_result_deinit(&result);
+	result = verb_run(cmd_check, check);
+	ok(result.status == 0 && strstr(result.out, "0 errors, 0 notes"),
+	   "sonde check finds nothing where two instances see the same");
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
+/* A trace that nobody writes any more is shown once. */
+static void test_follow(const char *dir)
+{
+	const char *argv[] = {"report", "--json", "--follow", dir, NULL};
+	struct verb_result followed = verb_run(cmd_report, argv), whole;
+
+	whole = verb_run(cmd_report, (const char *const[]){"report", "--json", dir, NULL});
+	is_str(followed.out, whole.out, "--follow prints at its end what a report prints");
+	verb_result_deinit(&followed);
+	verb_result_deinit(&whole);
+}
+
+/* The last free of memory of the kernel's initialisation is where init begins. */
+static void test_since_init(void)
+{
+	static const char names[] =
+		"{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"symbols\":[{\"name\":"
+		"\"free_reserved_area\",\"start\":\"0x5000\",\"size\":256}]}";
+	const struct kmem_record records[] = {
+		make_alloc(KMEM_TYPE_KMALLOC, 0x100, 0x1010, 60, 64, 1000),
+		make_free(KMEM_TYPE_PAGES, 0x8000, 0x5010, 2000),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x200, 0x1010, 60, 64, 3000),
+		make_free(KMEM_TYPE_PAGES, 0x9000, 0x5010, 4000),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x300, 0x1010, 60, 64, 5000),
+	};
+	struct scratch dir = scratch_make();
+	const char *const argv[] = {"report", "--since", "init", dir.path, NULL};
+	struct verb_result result;
+	json_int_t hits = 0, live = 0;
+	json_t *root;
+
+	stream_put(dir.path, 0, records, 5);
+	file_put(dir.path, "sonde.json", names, strlen(names));
+	root = report(dir.path, "--since", "init");
+	ok(!json_unpack(root, "{s:I s:I}", "alloc_events", &hits, "live_objects", &live) &&
+		   hits == 1 && live == 3,
+	   "--since init counts what happened since then, with what was live before");
+	json_decref(root);
+	stream_put(dir.path, 0, records, 1);
+	result = verb_run(cmd_report, argv);
+	ok(result.status == 1 && strstr(result.err, "nothing says when init began"),
+	   "a trace without that moment is refused");
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
 static void test_usage(void)
 {
 	static const struct {
@@ -316,9 +422,12 @@ int main(void)
 	test_options(dir.path);
 	test_text(dir.path);
 	test_history(dir.path);
+	test_follow(dir.path);
 	test_window(dir.path);
 	test_no_sidecar(dir.path);
 	test_cut(dir.path);
+	test_instances();
+	test_since_init();
 	test_usage();
 	scratch_remove(&dir);
 	return tap_done();
