@@ -190,9 +190,13 @@ static struct ring_record *reserve_free(unsigned int vcpu)
 	size_t number = patch_set_find(entries, fake_gva(FAKE_KFREE));
 	const struct record_layout *layout = &rings()->set.places[number].layout;
 	struct ring_writer writer = ring_writer(rings()->rings[vcpu].header, rings()->ring_bytes);
-	struct ring_record *record = ring_writer_reserve(&writer, layout->size);
-	uint64_t *words = (uint64_t *)(void *)record;
+	struct ring_record *record;
+	uint64_t *words;
 
+	/* the thread may have gone to sleep: the bell of its ring is armed */
+	for (; !(record = ring_writer_reserve(&writer, layout->size)); clock_wait_ms(1))
+		ring_engine_wake(rings());
+	words = (uint64_t *)(void *)record;
 	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
 	words[layout->offset[FIELD_KEY] / 8] = fake_stack_top(vcpu) - 64;
 	words[layout->offset[FIELD_ARG0] / 8] = fake_object();
