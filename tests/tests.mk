@@ -25,7 +25,7 @@
 #:   check-survive, check-toggle, check-testbed
 #:                 parts of check-guest
 #:   check-small-kernels, check-refusals
-#:                 kernels with what Debian's lack, built from source (half an hour); GUEST=6.1-up for one
+#:                 kernels with what Debian's lack, built from source (an hour); GUEST=6.1-up for one
 #:   check-libvirt libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
 #:   check-long    campaigns for HOURS (4; 0.5 is possible) together, and a table of what they have counted;
 #:                 CAMPAIGNS='toggle fuzz' for some of tests/long/campaigns
