@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/json.h"
+#include "formats/base/text.h"
 #include "formats/base/u64-map.h"
 #include "formats/trace/sidecar-internal.h"
 
@@ -164,6 +165,8 @@ int sidecar_add_symbols(struct sidecar *sidecar, const struct sidecar_symbol *sy
 		*added = symbols[i];
 		added->name = strdup(symbols[i].name);
 		ret = added->name ? 0 : -ENOMEM;
+		if (added->name)
+			clean_text(added->name, strlen(added->name) + 1, added->name);
 		sidecar->nr_symbols += !ret;
 	}
 	sort(sidecar);

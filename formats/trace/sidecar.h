@@ -103,7 +103,8 @@ int sidecar_print_symbol(FILE *out, const struct sidecar_symbol *symbol);
  * symbols are passed over. Returns the bytes of whole lines, or -ENOMEM.
  */
 int64_t sidecar_add_names(struct sidecar *sidecar, const char *text, size_t size);
-/* Add symbols to a parsed sidecar, but for those it has. Copies. Returns 0 or -ENOMEM. */
+/* Add symbols to a parsed sidecar, but for those it has. Copies, with '?' for what is not printable
+ * in their names. Returns 0 or -ENOMEM. */
 int sidecar_add_symbols(struct sidecar *sidecar, const struct sidecar_symbol *symbols, size_t n);
 
 /* NULL-safe; for what sidecar_parse() and sidecar_load() made. */

@@ -240,11 +240,29 @@ static void test_not_a_file(void)
 	scratch_remove(&dir);
 }
 
+/* Such as those of a kernel image that somebody else made. */
+static void test_added_names(void)
+{
+	static const char text[] = "{\"version\":1}";
+	char name[] = "f\n\x1b[31m\xc2\x9b";
+	const struct sidecar_symbol symbol = {
+		.address = 0x1000, .start = 0x1000, .size = 16, .name = name};
+	struct sidecar *sidecar;
+
+	if (sidecar_parse(text, strlen(text), &sidecar, NULL) ||
+	    sidecar_add_symbols(sidecar, &symbol, 1))
+		abort();
+	is_str(sidecar_function_text(sidecar, 0x1008).s, "f??[31m??",
+	       "names of functions that are added later are cleaned");
+	sidecar_destroy(sidecar);
+}
+
 int main(void)
 {
 	test_round_trip();
 	test_keys();
 	test_hostile();
 	test_not_a_file();
+	test_added_names();
 	return tap_done();
 }
