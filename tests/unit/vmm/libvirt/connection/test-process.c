@@ -15,8 +15,10 @@ static const char script[] = "echo; read -r line";
 
 enum { STRANGER = 65534 };
 
+enum user { AS_REAL, AS_EFFECTIVE /* and saved, but not real */ };
+
 /* It ends when *input is closed. `uid` 0: as this user. */
-static pid_t start_as(uid_t uid, int *input)
+static pid_t start_as(uid_t uid, enum user as, int *input)
 {
 	int in[2], out[2];
 	pid_t pid;
@@ -29,7 +31,7 @@ static pid_t start_as(uid_t uid, int *input)
 		dup2(in[0], STDIN_FILENO);
 		dup2(out[1], STDOUT_FILENO);
 		close(in[1]);
-		if (uid && setuid(uid))
+		if (uid && (as == AS_REAL ? setuid(uid) : setresuid(0, uid, uid)))
 			_exit(127);
 		execl("/bin/sh", "sh", "-c", script, "sh", "-uuid", uuid, (char *)NULL);
 		_exit(127);
@@ -45,7 +47,7 @@ static pid_t start_as(uid_t uid, int *input)
 
 static pid_t start_qemu(int *input)
 {
-	return start_as(0, input);
+	return start_as(0, AS_REAL, input);
 }
 
 static void end_qemu(pid_t pid, int input)
@@ -149,6 +151,14 @@ static void test_pid_file(void)
 		   "of two candidates the one in the pid file is taken: %d", i);
 		libvirt_process_close(&p);
 	}
+	/* root reads a session's file, which that user writes */
+	if (!geteuid()) {
+		if (chown(path, STRANGER, (gid_t)-1))
+			abort();
+		libvirt_process_open(uuid, path, &p);
+		ok(!p.pid, "a user's pid file does not lead to another user's process");
+		libvirt_process_close(&p);
+	}
 	if (rename(path, other) || symlink(other, path))
 		abort();
 	libvirt_process_open(uuid, path, &p);
@@ -180,7 +190,7 @@ static void test_stranger(void)
 	}
 	pid = start_qemu(&input);
 	usleep(2 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
-	decoy = start_as(STRANGER, &decoy_input);
+	decoy = start_as(STRANGER, AS_REAL, &decoy_input);
 	libvirt_process_open(uuid, "", &p);
 	ok(p.pid == pid, "a stranger's process does not hide the domain's QEMU");
 	instance = p.instance;
@@ -192,6 +202,11 @@ static void test_stranger(void)
 	   "a stranger's process is not the instance that was traced");
 	libvirt_process_open(uuid, "", &p);
 	ok(!p.pid, "a stranger's process is not taken for the domain's QEMU");
+	libvirt_process_close(&p);
+	end_qemu(decoy, decoy_input);
+	decoy = start_as(STRANGER, AS_EFFECTIVE, &decoy_input);
+	libvirt_process_open(uuid, "", &p);
+	ok(!p.pid, "nor is one that runs with the rights of two users");
 	libvirt_process_close(&p);
 	end_qemu(decoy, decoy_input);
 }
