@@ -41,6 +41,9 @@ struct guest_scratch_ops {
 	/* When it has returned, no vCPU reaches the memory any more, not even through a stale TLB
 	 * entry. */
 	int (*remove)(struct guest *guest, const struct guest_region *scratch, struct error *err);
+	/* With the guest stopped: other code stands in this part of the memory than what vCPUs may
+	 * have executed there, and they are to execute that. NULL: they do by themselves. */
+	int (*renew)(struct guest *guest, const struct guest_region *code, struct error *err);
 };
 
 /* Read or write guest-physical memory, across regions. -EFAULT (with the address) if any byte is

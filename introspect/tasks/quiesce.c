@@ -63,7 +63,9 @@ static bool is_vcpu_out(struct quiesce *q, unsigned int vcpu, bool judge)
 	    control->get_sregs(q->guest, vcpu, &sregs, NULL))
 		return false;
 	q->outside[vcpu] |= vcpu_is_outside(&sregs) || (judge && is_elsewhere(q, &regs));
-	return q->outside[vcpu] && !is_in_code(q, regs.rip);
+	if (!q->outside[vcpu] || is_in_code(q, regs.rip))
+		return false;
+	return !q->policy.may_enter || vcpu_is_outside(&sregs) || is_elsewhere(q, &regs);
 }
 
 static bool all_outside(const struct quiesce *q)

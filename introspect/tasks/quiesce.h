@@ -42,6 +42,9 @@ struct quiesce_policy {
 	 * may do nothing but kernel work, or its idle task may never halt (idle=poll, cpu-pm=on).
 	 * At once in a paused guest; 0: after QUIESCE_JUDGE_MS. */
 	unsigned int judge_stacks_ms;
+	/* A task may come into the code again until the last stop, where interrupts are on. So that
+	 * a vCPU was outside before says nothing: its stack is judged at that stop, too. */
+	bool may_enter;
 };
 
 struct quiesce {

@@ -70,13 +70,24 @@ int kprobe_handoff_give(struct kprobe_handoff *h, uint64_t address, struct error
 	return ret;
 }
 
+/* One that it has not been given before. */
+static bool reaches_return(const struct kprobe_handoff *h, uint64_t address)
+{
+	const struct patch_set *set = &h->plan->returns;
+	bool any = false;
+
+	for (size_t i = first_reached(set, address);
+	     i < set->n && set->v[i].gva <= address + JUMP_REACH; i++)
+		any |= !h->given || !atomic_load(&h->given[i]);
+	return any;
+}
+
 bool kprobe_handoff_reaches(const struct kprobe_handoff *h, uint64_t address)
 {
 	const struct patch_plan *plan = h->plan;
 
 	return !kernel_symbol(h->kernel, "arch_prepare_kprobe_ftrace") ||
-	       first_reached(&plan->returns, address) < plan->returns.n ||
-	       atomic_load(&plan->has_slots) ||
+	       reaches_return(h, address) || atomic_load(&plan->has_slots) ||
 	       first_reached(&plan->entries, address) < plan->entries.n;
 }
 

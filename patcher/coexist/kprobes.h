@@ -42,7 +42,8 @@ struct kprobe_handoff {
  */
 int kprobe_handoff_begin(struct kprobe_handoff *handoff, struct error *err);
 
-/* Whether a kprobe at this address may concern the plan. While the guest runs, too. */
+/* Whether a kprobe at this address may concern what the plan has in the text now. While the guest
+ * runs, too. */
 bool kprobe_handoff_reaches(const struct kprobe_handoff *handoff, uint64_t address);
 /* With the guest stopped, which is about to make a kprobe at this address. In a guest with traps
  * this happens by itself. */

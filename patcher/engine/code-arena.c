@@ -62,7 +62,8 @@ static uint32_t free_bytes(const struct code_arena *a)
 	return sum;
 }
 
-static int add(struct code_arena *a, code_write_fn *write, void *arg, uint8_t *code, uint64_t *gva,
+/* Returns the index of the piece. */
+static int add(struct code_arena *a, code_write_fn *write, void *arg, uint8_t *code,
 	       struct error *err)
 {
 	uint32_t smallest = 0;
@@ -80,23 +81,29 @@ static int add(struct code_arena *a, code_write_fn *write, void *arg, uint8_t *c
 		if (gap.end - gap.begin < smallest)
 			continue;
 		take(a, i, gap.begin, code, smallest);
-		*gva = a->gva + gap.begin;
-		return 0;
+		return (int)i;
 	}
 	return error_set(err, ENOSPC, "no room for %u bytes of code: %u of %u are free", smallest,
 			 free_bytes(a), a->size);
 }
 
 int code_arena_add(struct code_arena *a, code_write_fn *write, void *arg, size_t max, uint64_t *gva,
-		   struct error *err)
+		   bool *reused, struct error *err)
 {
 	uint8_t *code = malloc(max);
 	int ret = code ? grow(a, err) : error_set(err, ENOMEM, "out of memory");
+	struct code_extent new;
 
 	if (!ret)
-		ret = add(a, write, arg, code, gva, err);
+		ret = add(a, write, arg, code, err);
 	free(code);
-	return ret;
+	if (ret < 0)
+		return ret;
+	new = a->taken[ret];
+	*gva = a->gva + new.begin;
+	*reused = new.begin < a->used;
+	a->used = new.end > a->used ? new.end : a->used;
+	return 0;
 }
 
 void code_arena_remove(struct code_arena *a, uint64_t gva)

@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_ENGINE_CODE_ARENA_H
 #define SONDE_PATCHER_ENGINE_CODE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
@@ -22,6 +23,7 @@ struct code_arena {
 	uint32_t size;
 	struct code_extent *taken; /* sorted */
 	size_t nr_taken, room;
+	uint32_t used; /* behind it there was never any code */
 };
 
 /* Empty; fills the memory with INT3. `gva` is a multiple of CODE_ARENA_ALIGN. */
@@ -32,11 +34,12 @@ void code_arena_deinit(struct code_arena *arena);
 /*
  * A piece of code of at most `max` bytes: `write` gets the address where it would run and room for
  * it, and returns its size or a negative errno. It is called again for each other free place if its
- * code is larger than the first. -ENOSPC says how many bytes are free.
+ * code is larger than the first. -ENOSPC says how many bytes are free. *reused: there was other code
+ * before, which vCPUs may have executed.
  */
 typedef int code_write_fn(void *arg, uint64_t gva, uint8_t *bytes, struct error *err);
 int code_arena_add(struct code_arena *arena, code_write_fn *write, void *arg, size_t max,
-		   uint64_t *gva, struct error *err);
+		   uint64_t *gva, bool *reused, struct error *err);
 
 /* Free the piece that begins at `gva`. No vCPU is inside, or will get there. */
 void code_arena_remove(struct code_arena *arena, uint64_t gva);

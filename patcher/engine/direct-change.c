@@ -452,6 +452,8 @@ int direct_commit(struct engine *engine, size_t *switched, struct error *err)
 	pthread_mutex_lock(&lane->change);
 	ret = check_unseen(x, err);
 	if (!ret)
+		ret = direct_renew_code(x, err);
+	if (!ret)
 		ret = direct_publish_traps(lane, err);
 	if (!ret)
 		ret = patch_set_apply(&lane->difference, x->kernel, err);

@@ -151,7 +151,8 @@ static int add_code(struct maker *m, struct error *err)
 
 	list_records(m);
 	do
-		ret = code_arena_add(&lane->arena, write, m, TRAMPOLINE_MAX, &gva, err);
+		ret = code_arena_add(&lane->arena, write, m, TRAMPOLINE_MAX, &gva,
+				     &m->piece->reused, err);
 	while (ret == -ENOSPC && direct_wait_freed(m->x, &tries));
 	if (ret)
 		m->piece->gva = 0;
@@ -227,6 +228,24 @@ uint32_t direct_used_slots(const struct direct_lane *lane)
 		if (lane->pieces[i]->used)
 			slots |= lane->pieces[i]->use.mask;
 	return slots;
+}
+
+int direct_renew_code(struct ring_engine *x, struct error *err)
+{
+	const struct guest_scratch_ops *scratch = x->guest->scratch;
+	int ret = 0;
+
+	for (size_t i = 0; scratch->renew && !ret && i < x->direct.nr_pieces; i++) {
+		const struct direct_piece *p = x->direct.pieces[i];
+		const uint64_t offset = p->gva - x->mapping.gva;
+		const struct guest_region code = {.gpa = x->scratch.gpa + offset,
+						  .size = p->size,
+						  .hva = x->scratch.hva + offset};
+
+		if (p->state == DIRECT_NEW && p->reused)
+			ret = scratch->renew(x->guest, &code, err);
+	}
+	return ret;
 }
 
 /* --- slow paths ------------------------------------------------------------------------------ */

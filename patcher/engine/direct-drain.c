@@ -210,7 +210,7 @@ void direct_show_stamps(struct ring_engine *x)
 
 	pthread_mutex_lock(&x->direct.lock);
 	for (unsigned int i = 0; i < x->direct.nr_rings; i++)
-		if (ring_next_stamp(&x->direct.rings[i], &tsc))
+		if (ring_newest_stamp(&x->direct.rings[i], &tsc))
 			x->guest->clock->tsc_seen(x->guest, tsc);
 	pthread_mutex_unlock(&x->direct.lock);
 }

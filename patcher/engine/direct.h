@@ -61,7 +61,8 @@ struct direct_piece {
 	uint32_t size;
 	struct direct_use use;
 	enum direct_state state;
-	bool used; /* by the change that is prepared */
+	bool used;   /* by the change that is prepared */
+	bool reused; /* other code stood in its place */
 	unsigned int nr_slow;
 	struct {
 		uint64_t trap;
@@ -137,6 +138,8 @@ void direct_drop_piece(struct direct_lane *lane, size_t i);
 void direct_mark_used(struct direct_lane *lane, bool used);
 /* Of pieces that are used. */
 uint32_t direct_used_slots(const struct direct_lane *lane);
+/* With the guest stopped: vCPUs that get to new code execute it, and not what stood there before. */
+int direct_renew_code(struct ring_engine *x, struct error *err);
 /* With the guest stopped: the slow paths of new code must be known before a vCPU gets there. */
 int direct_publish_traps(struct direct_lane *lane, struct error *err);
 void direct_forget_traps(struct direct_lane *lane, const struct direct_piece *piece);
@@ -191,7 +194,7 @@ void direct_retire(struct ring_engine *x);
 /* Move what is complete in the rings to the sinks, and tell the slots what was lost; returns how
  * many records. */
 uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock);
-/* The guest's clock learns from the oldest record of each ring; it has a tsc_seen(). */
+/* The guest's clock learns from the newest record of each ring; it has a tsc_seen(). */
 void direct_show_stamps(struct ring_engine *x);
 /* ring_show_life() for each group; returns whether all of them show it. */
 bool direct_show_life(struct ring_engine *x);

@@ -107,8 +107,9 @@ struct engine_asks {
 	size_t n;
 	uint64_t sleep; /* gva of the guest's msleep() */
 	/* A function waits. It is asked again after ANSWER_LATER, until it gives up. May stop the
-	 * guest, if nobody else holds it stopped. */
-	enum engine_answer (*answer)(void *arg, size_t ask, uint64_t argument);
+	 * guest, if nobody else holds it stopped: with *held set, at first false, the engine lets
+	 * it go on when the answer is there. */
+	enum engine_answer (*answer)(void *arg, size_t ask, uint64_t argument, bool *held);
 	/* Some times per second, whatever is asked. */
 	void (*poll)(void *arg);
 	void *arg;

@@ -116,19 +116,26 @@ static bool is_waiting(const struct ask_box *box, uint64_t *asked)
 	return get(&box->waiting) && get(&box->answered) != *asked && get(&box->refused) != *asked;
 }
 
-/* A task that gives up meanwhile, and the next one that asks, do not take this answer for theirs:
- * it has the question's number. */
-static void serve(const struct engine_asks *config, size_t i, struct ask_box *box)
+/*
+ * A task that gives up meanwhile, and the next one that asks, do not take this answer for theirs:
+ * it has the question's number. It is there before the guest goes on: resuming a guest whose vCPU
+ * spins may take long.
+ */
+static void serve(struct ring_engine *x, size_t i, struct ask_box *box)
 {
-	uint64_t asked;
+	const struct engine_asks *config = x->config.asks;
 	enum engine_answer answer;
+	bool held = false;
+	uint64_t asked;
 
 	put(&box->given_up, 0);
 	if (!is_waiting(box, &asked))
 		return;
-	answer = config->answer(config->arg, i, get(&box->argument));
+	answer = config->answer(config->arg, i, get(&box->argument), &held);
 	if (answer != ANSWER_LATER)
 		put(answer == ANSWER_GO ? &box->answered : &box->refused, asked);
+	if (held)
+		x->guest->control->resume(x->guest, NULL);
 }
 
 static void *serve_all(void *arg)
@@ -142,7 +149,7 @@ static void *serve_all(void *arg)
 		struct timespec until = ring_engine_deadline(clock_monotonic_ns(), POLL_NS);
 
 		for (size_t i = 0; asks->boxes && i < asks->n; i++)
-			serve(config, i, &asks->boxes[i]);
+			serve(x, i, &asks->boxes[i]);
 		config->poll(config->arg);
 		if (!asks->quit)
 			pthread_cond_timedwait(&asks->wake, &asks->lock, &until);
@@ -203,6 +210,15 @@ int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome,
 		ret = ret ? ret : one;
 	}
 	return ret;
+}
+
+bool asks_keep_jumps(const struct ring_engine *x)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < x->asks.n; i++)
+		any |= x->asks.jumps[i].applied;
+	return any;
 }
 
 int asks_begin(struct ring_engine *x, struct error *err)

@@ -158,7 +158,7 @@ static void show_stamps(struct ring_engine *x)
 	if (!x->guest->clock->tsc_seen)
 		return;
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		if (ring_next_stamp(&x->rings[i], &tsc))
+		if (ring_newest_stamp(&x->rings[i], &tsc))
 			x->guest->clock->tsc_seen(x->guest, tsc);
 	direct_show_stamps(x);
 }

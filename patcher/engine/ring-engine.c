@@ -103,7 +103,7 @@ static int check_cpus(struct engine *engine, struct error *err)
 static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
-	const struct quiesce_policy policy = {
+	struct quiesce_policy policy = {
 		.tasks = &x->tasks, .gva = x->mapping.gva, .size = x->code_bytes};
 	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
 
@@ -111,6 +111,7 @@ static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct
 		ret = asks_restore(x, false, outcome, err);
 	if (ret || x->leaving)
 		return ret;
+	policy.may_enter = asks_keep_jumps(x);
 	pthread_mutex_lock(&x->lock);
 	/* cannot fail: a merge takes fewer rings than this has room for */
 	quiesce_begin(&x->quiesce, x->guest, &policy, NULL);

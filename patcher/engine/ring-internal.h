@@ -191,6 +191,8 @@ int asks_begin(struct ring_engine *x, struct error *err);
  * again.
  */
 int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome, struct error *err);
+/* Whether any function has its jump. */
+bool asks_keep_jumps(const struct ring_engine *x);
 /* The boxes are taken away. */
 void asks_forget_boxes(struct ring_engine *x);
 /* Without the guest stopped by the caller, or unless asks_begin() has succeeded. */

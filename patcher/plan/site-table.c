@@ -18,7 +18,7 @@ enum {
 static int keep_name(struct site_table *table, const char *text, const char **out,
 		     struct error *err)
 {
-	char *copy = strdup(text);
+	char *copy = budget_strdup(table->budget, text);
 
 	if (!copy)
 		return error_set(err, ENOMEM, "out of memory");
@@ -133,15 +133,30 @@ static int read_bytes(struct site_table *table, const struct kernel *kernel, str
 	return 0;
 }
 
+/* A site has two names at most: its function's and its module's. */
+static size_t names_bytes(const struct site_table *table)
+{
+	return 2 * table->room * sizeof(*table->names);
+}
+
+static int make_room(struct site_table *table, size_t n, struct error *err)
+{
+	table->room = n + 1;
+	table->v = budget_malloc(table->budget, table->room * sizeof(*table->v));
+	table->names = budget_malloc(table->budget, names_bytes(table));
+	if (!table->v || !table->names)
+		return error_set(err, ENOMEM, "no memory for a list of %zu functions", n);
+	memset(table->v, 0, table->room * sizeof(*table->v));
+	return 0;
+}
+
 static int fill(struct site_table *table, const uint64_t *gvas, size_t n, const struct naming *from,
 		struct error *err)
 {
-	int ret = 0;
+	int ret = make_room(table, n, err);
 
-	table->v = calloc(n + 1, sizeof(*table->v));
-	table->names = calloc(2 * n + 1, sizeof(*table->names));
-	if (!table->v || !table->names)
-		return error_set(err, ENOMEM, "out of memory");
+	if (ret)
+		return ret;
 	for (size_t i = 0; i < n; i++)
 		table->v[table->n++].gva = gvas[i];
 	keep_possible(table);
@@ -161,7 +176,7 @@ int site_table_read(struct site_table *table, const struct kernel *kernel,
 	size_t n;
 	int ret;
 
-	*table = (struct site_table){0};
+	*table = (struct site_table){.budget = kernel->guest->budget};
 	/* the census first: if the sites change meanwhile, it is out of date */
 	ret = ftrace_census_take(&table->census, kernel, err);
 	if (ret)
@@ -190,9 +205,9 @@ int site_table_is_current(const struct site_table *table, const struct kernel *k
 void site_table_deinit(struct site_table *table)
 {
 	for (size_t i = 0; i < table->nr_names; i++)
-		free(table->names[i]);
-	free(table->names);
-	free(table->v);
+		budget_free_text(table->budget, table->names[i]);
+	budget_free(table->budget, table->names, names_bytes(table));
+	budget_free(table->budget, table->v, table->room * sizeof(*table->v));
 	ftrace_census_deinit(&table->census);
 	*table = (struct site_table){0};
 }

@@ -30,11 +30,14 @@ struct site_table {
 	struct ftrace_census census; /* of when it was read */
 	char **names;                /* that v points to; those of the image are the image's */
 	size_t nr_names;
+	struct budget *budget; /* what the guest makes it hold; or NULL */
+	size_t room;           /* sites that there is memory for */
 };
 
 /*
  * A snapshot of the running guest. `names` are the guest's modules' now. Errors as
- * ftrace_sites_read_all(), and -EFAULT if the text at a site of the kernel itself cannot be read.
+ * ftrace_sites_read_all(), -EFAULT if the text at a site of the kernel itself cannot be read, and
+ * -ENOMEM also beyond the guest's budget, which must outlive the table.
  */
 int site_table_read(struct site_table *table, const struct kernel *kernel,
 		    struct kernel_names *names, struct error *err);

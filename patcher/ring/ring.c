@@ -271,16 +271,40 @@ static enum step take_run(struct ring *ring, uint64_t end, const struct ring_clo
 	return step;
 }
 
-bool ring_next_stamp(const struct ring *ring, uint64_t *tsc)
+/* Bytes of the complete record at `position`; 0: it is not complete, or damaged. */
+static size_t complete_size(const struct ring *ring, const struct ring_record *record)
 {
-	const struct ring_record *record =
-		(const struct ring_record *)(const void *)(ring->data +
-							   ring_offset_of(ring, ring->consumed));
+	struct ring_record head = {.commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE)};
 
-	if (ring->dead || !__atomic_load_n(&record->commit, __ATOMIC_ACQUIRE))
+	if (!(head.commit & RING_COMMITTED) || ring_id(&head) >= ring->config.nr_shapes)
+		return 0;
+	if (ring->config.shapes[ring_id(&head)].items)
+		head.items = __atomic_load_n(&record->items, __ATOMIC_RELAXED);
+	return valid_size(ring, &head);
+}
+
+bool ring_newest_stamp(const struct ring *ring, uint64_t *tsc)
+{
+	const uint64_t reserve = __atomic_load_n(&ring->header->reserve, __ATOMIC_ACQUIRE);
+	uint64_t left = (ring->closed ? ring->end : reserve) - ring->consumed;
+	uint64_t position = ring->consumed;
+	bool found = false;
+
+	if (ring->dead || left > ring->config.data_bytes)
 		return false;
-	*tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
-	return true;
+	for (;;) {
+		const struct ring_record *record =
+			(const struct ring_record *)(const void *)(ring->data +
+								   ring_offset_of(ring, position));
+		size_t size = left ? complete_size(ring, record) : 0;
+
+		if (!size || size > left)
+			return found;
+		*tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+		found = true;
+		position += size;
+		left -= size;
+	}
 }
 
 /* How long the pass knows that the next record is not committed. */

@@ -151,8 +151,11 @@ bool ring_has_passed(const struct ring *ring, uint64_t mark);
 /* Whether the last pass found a record that is reserved and not committed. */
 bool ring_is_waiting(const struct ring *ring);
 
-/* The stamp of the next record to take, as the guest wrote it; false if none is complete. */
-bool ring_next_stamp(const struct ring *ring, uint64_t *tsc);
+/*
+ * The stamp of the newest record to take, as the guest wrote it: of those that are complete up to
+ * the first one that is not. False: there is none. Reads the header of each.
+ */
+bool ring_newest_stamp(const struct ring *ring, uint64_t *tsc);
 
 /* No later record of this ring shall have a smaller stamp than `tsc`: other rings' records up to it
  * were emitted. */

@@ -144,7 +144,7 @@ static enum engine_answer failed(struct trace_session *s, const struct error *er
 }
 
 /* While the sites are the guest's, nothing is left to be done. */
-static enum engine_answer answer_ftrace(struct trace_session *s)
+static enum engine_answer answer_ftrace(struct trace_session *s, bool *held)
 {
 	struct error err;
 	int ret = 0;
@@ -152,11 +152,11 @@ static enum engine_answer answer_ftrace(struct trace_session *s)
 	s->asks.asked_ns = clock_monotonic_ns();
 	if (ftrace_handoff_is_given(&s->ftrace))
 		return ANSWER_GO;
-	if (!hold(s))
+	*held = hold(s);
+	if (!*held)
 		return ANSWER_LATER;
 	if (s->asks.active)
 		ret = ftrace_handoff_give(&s->ftrace, &err);
-	release(s);
 	return ret ? failed(s, &err, ANSWER_LATER) : ANSWER_GO;
 }
 
@@ -172,7 +172,7 @@ static bool meets_jump(const struct session_asks *asks, uint64_t address)
 	return false;
 }
 
-static enum engine_answer answer_kprobe(struct trace_session *s, uint64_t address)
+static enum engine_answer answer_kprobe(struct trace_session *s, uint64_t address, bool *held)
 {
 	struct error err;
 	int ret = 0;
@@ -181,23 +181,23 @@ static enum engine_answer answer_kprobe(struct trace_session *s, uint64_t addres
 		return ANSWER_REFUSE;
 	if (!kprobe_handoff_reaches(&s->kprobes, address))
 		return ANSWER_GO;
-	if (!hold(s))
+	*held = hold(s);
+	if (!*held)
 		return ANSWER_LATER;
 	if (s->asks.active)
 		ret = kprobe_handoff_give(&s->kprobes, address, &err);
-	release(s);
 	return ret ? failed(s, &err, ANSWER_REFUSE) : ANSWER_GO;
 }
 
-static enum engine_answer answer(void *arg, size_t ask, uint64_t argument)
+static enum engine_answer answer(void *arg, size_t ask, uint64_t argument, bool *held)
 {
 	struct trace_session *s = arg;
 	const enum session_ask kind = s->asks.kinds[ask];
 
 	if (kind == ASK_FTRACE)
-		return answer_ftrace(s);
+		return answer_ftrace(s, held);
 	if (kind == ASK_KPROBES)
-		return answer_kprobe(s, argument);
+		return answer_kprobe(s, argument, held);
 	/* when the tracer has gone, the function has its own bytes back */
 	atomic_store(&s->leaving_kernel, kinds[kind].leaving);
 	return ANSWER_LATER;

@@ -122,6 +122,10 @@ struct module_bell {
 	pthread_cond_t heard_one;
 	uint64_t rung, heard; /* how often; under lock */
 	bool open;            /* someone hears it; under lock */
+	/* Of the thread that starts and stops: the site; whether the guest held it at the last
+	 * look. */
+	uint64_t site;
+	bool was_held;
 };
 
 struct instance_list {
@@ -351,8 +355,9 @@ void modules_deinit(struct trace_session *session);
 /* The site at which modules ring, of this table; 0: there is none, modules are polled for. */
 uint64_t modules_bell_site(const struct trace_session *session, const struct site_table *table,
 			   const struct shared_sites *sites);
-/* Whether vCPUs that ring are waited for. Those that wait go on when it is closed. */
-void modules_open_bell(struct trace_session *session, bool open);
+/* The site at which vCPUs ring from now on, and are waited for; 0: the bell is closed, and those
+ * that wait go on. */
+void modules_open_bell(struct trace_session *session, uint64_t site);
 /* Record the functions of modules that have come, and forget those that are gone. */
 int modules_follow(struct trace_session *session, struct error *err);
 /* engine_config.bell; arg is the session. */

@@ -53,13 +53,15 @@ static void hear(struct module_bell *bell, uint64_t rung)
 	pthread_mutex_unlock(&bell->lock);
 }
 
-void modules_open_bell(struct trace_session *s, bool open)
+void modules_open_bell(struct trace_session *s, uint64_t site)
 {
 	struct module_bell *bell = &s->bell;
 
+	bell->site = site;
+	bell->was_held = false;
 	pthread_mutex_lock(&bell->lock);
-	bell->open = open;
-	if (!open)
+	bell->open = site;
+	if (!site)
 		bell->heard = bell->rung;
 	pthread_cond_broadcast(&bell->heard_one);
 	pthread_mutex_unlock(&bell->lock);
@@ -159,15 +161,23 @@ static int give_up(struct trace_session *s, int ret)
 	return ret;
 }
 
+/* While the guest's ftrace holds the bell's site, modules load in silence. */
+static bool is_bell_held(const struct trace_session *s)
+{
+	const struct patch *patch = patch_set_at(&s->plan.shared, s->bell.site);
+
+	return !patch || ftrace_site_is_held(patch);
+}
+
 /* Where no bell rings, functions that are new have been called before. */
-static int follow(struct trace_session *s, bool open, struct error *err)
+static int follow(struct trace_session *s, bool rings, struct error *err)
 {
 	const uint64_t before = s->switched.times;
 	int ret = direct_apply(s, &s->instances, NULL, err);
 
 	if (ret)
 		return ret;
-	count_event(&s->counters, COUNTER_LATE_MODULES, !open && s->switched.times != before);
+	count_event(&s->counters, COUNTER_LATE_MODULES, !rings && s->switched.times != before);
 	return 0;
 }
 
@@ -181,12 +191,18 @@ static int leave_out(struct trace_session *s, bool rings)
 
 static int look(struct trace_session *s, const struct module_bell *now, struct error *err)
 {
+	bool held, rings;
 	int ret;
 
 	if (s->ftrace.out)
 		return leave_out(s, now->rung != now->heard);
+	held = is_bell_held(s);
+	rings = !held && !s->bell.was_held;
 	ret = has_changed(s);
-	return ret > 0 ? follow(s, now->open, err) : ret;
+	if (ret > 0)
+		return follow(s, rings, err);
+	s->bell.was_held = held || (ret && s->bell.was_held);
+	return ret;
 }
 
 int modules_follow(struct trace_session *s, struct error *err)

@@ -9,6 +9,7 @@ enum {
 	JMP = 0xe9,
 	PUSH_IMM = 0x68,
 	SLEEP_MS = 1, /* msleep() rounds it up to a few ticks of the timer */
+	POLLS = 64,   /* from one PAUSE to the next */
 };
 
 struct ask_emitter {
@@ -81,8 +82,8 @@ static void emit_sleeping(struct ask_emitter *e)
 	emit_ask(e);
 	asm_jump(&e->a, &e->wait);
 	asm_bind(&e->a, &again);
-	emit_answer(e);
 	emit_clock(&e->a);
+	emit_answer(e);
 	asm_compare_load(&e->a, ASM_RAX, BOX(e, deadline));
 	asm_jump_if(&e->a, ASM_B, &e->wait);
 }
@@ -100,9 +101,36 @@ static void emit_sleep(struct ask_emitter *e)
 	asm_jump_to(&e->a, e->spec->sleep);
 }
 
-static void emit_spinning(struct ask_emitter *e)
+/*
+ * The clock is read before the answer: an answer that has come counts, however long the host has
+ * kept the vCPU off its CPU.
+ *
+ * QEMU's emulation leaves the guest's code at each PAUSE, with the lock that its monitor waits for.
+ * A vCPU that does nothing else holds up the very commands by which the host stops it.
+ */
+static void emit_polls(struct ask_emitter *e, int32_t jump)
 {
 	static const uint8_t pause[] = {0xf3, 0x90};
+	struct asm_label poll = {0}, give_up = {0};
+
+	asm_bind(&e->a, &e->wait);
+	asm_bytes(&e->a, pause, sizeof(pause));
+	asm_constant32(&e->a, ASM_R11, POLLS);
+	asm_bind(&e->a, &poll);
+	emit_clock(&e->a);
+	emit_answer(e);
+	asm_compare_mem_constant(&e->a, ASM_32, at(e->spec->place.gva), jump);
+	asm_jump_if(&e->a, ASM_NE, &e->go);
+	asm_compare(&e->a, ASM_RAX, ASM_R10);
+	asm_jump_if(&e->a, ASM_AE, &give_up);
+	asm_alu(&e->a, ASM_32, ASM_SUB, ASM_R11, 1);
+	asm_jump_if(&e->a, ASM_NE, &poll);
+	asm_jump(&e->a, &e->wait);
+	asm_bind(&e->a, &give_up);
+}
+
+static void emit_spinning(struct ask_emitter *e)
+{
 	int32_t jump;
 
 	memcpy(&jump, e->jump, sizeof(jump));
@@ -112,14 +140,7 @@ static void emit_spinning(struct ask_emitter *e)
 	emit_deadline(e);
 	asm_move(&e->a, ASM_R10, ASM_RAX);
 	emit_ask(e);
-	asm_bind(&e->a, &e->wait);
-	asm_bytes(&e->a, pause, sizeof(pause));
-	emit_answer(e);
-	asm_compare_mem_constant(&e->a, ASM_32, at(e->spec->place.gva), jump);
-	asm_jump_if(&e->a, ASM_NE, &e->go);
-	emit_clock(&e->a);
-	asm_compare(&e->a, ASM_RAX, ASM_R10);
-	asm_jump_if(&e->a, ASM_B, &e->wait);
+	emit_polls(e, jump);
 }
 
 /* The deadline has passed. Goes on behind itself if the function may begin nevertheless. */

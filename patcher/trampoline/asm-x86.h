@@ -77,7 +77,7 @@ enum asm_condition {
 	ASM_G = 15,
 };
 
-enum asm_alu { ASM_ADD = 0, ASM_AND = 4, ASM_CMP = 7 };
+enum asm_alu { ASM_ADD = 0, ASM_AND = 4, ASM_SUB = 5, ASM_CMP = 7 };
 
 /* The code goes to bytes[0..capacity), which stays the caller's. */
 void assembler_init(struct assembler *a, uint8_t *bytes, size_t capacity, uint64_t gva);

@@ -87,10 +87,12 @@ static void check_ring(const struct state *s, int i, uint64_t consumed_before)
 
 static void pass(struct state *s, uint8_t ticks, int8_t clock_step)
 {
-	uint64_t consumed[NR_RINGS];
+	uint64_t consumed[NR_RINGS], newest;
 
-	for (int i = 0; i < NR_RINGS; i++)
+	for (int i = 0; i < NR_RINGS; i++) {
 		consumed[i] = s->rings[i].consumed;
+		ring_newest_stamp(&s->rings[i], &newest);
+	}
 	s->clock.tsc += (uint64_t)(int64_t)clock_step;
 	if (s->latest_tsc < s->clock.tsc)
 		s->latest_tsc = s->clock.tsc;

@@ -7,8 +7,8 @@
 /* A guest has a few hundred caches; a hostile one gets no more memory than this. */
 enum { MAX_CACHES = 65535 };
 
-int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct cache_ids **out,
-		     struct error *err)
+int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct budget *budget,
+		     struct cache_ids **out, struct error *err)
 {
 	struct cache_ids *ids = calloc(1, sizeof(*ids));
 
@@ -17,6 +17,7 @@ int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct
 	ids->slab = slab;
 	ids->writer = writer;
 	u64_map_init(&ids->by_address, sizeof(struct cache_info));
+	u64_map_set_budget(&ids->by_address, budget);
 	*out = ids;
 	return 0;
 }

@@ -32,9 +32,10 @@ struct cache_ids {
 	struct cache_info unnamed; /* the last one that had no name */
 };
 
-/* `slab` and `writer` are borrowed. -ENOMEM. */
-int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct cache_ids **out,
-		     struct error *err);
+/* `slab` and `writer` are borrowed. The table comes out of the budget, which may be NULL; a cache
+ * that does not fit is read each time. -ENOMEM. */
+int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct budget *budget,
+		     struct cache_ids **out, struct error *err);
 void cache_ids_destroy(struct cache_ids *ids);
 
 /* cache_ids_get() and cache_ids_find() without a look at the recent ones. */

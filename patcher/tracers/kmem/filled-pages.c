@@ -13,13 +13,14 @@ struct filled_pages {
 	struct u64_map keys; /* struct page -> key of the call */
 };
 
-int filled_pages_create(struct filled_pages **out, struct error *err)
+int filled_pages_create(struct budget *budget, struct filled_pages **out, struct error *err)
 {
 	struct filled_pages *filled = calloc(1, sizeof(*filled));
 
 	if (!filled)
 		return error_set(err, ENOMEM, "out of memory");
 	u64_map_init(&filled->keys, sizeof(uint64_t));
+	u64_map_set_budget(&filled->keys, budget);
 	*out = filled;
 	return 0;
 }
@@ -49,7 +50,6 @@ bool filled_pages_note(struct filled_pages *filled, uint64_t key, const uint64_t
 void filled_pages_clear(struct filled_pages *filled)
 {
 	u64_map_deinit(&filled->keys);
-	u64_map_init(&filled->keys, sizeof(uint64_t));
 }
 
 bool filled_pages_take(struct filled_pages *filled, uint64_t key, uint64_t page)

@@ -21,7 +21,7 @@ struct kmem_filter {
 	struct event_filter *filter;
 	struct event_names names;
 	struct event_predicate *predicates[KMEM_NR_CLASSES]; /* NULL: no record of it is wanted */
-	struct kernel_names *symbols;                        /* NULL: not read yet */
+	struct kernel_names *symbols;                        /* of modules; NULL: not read yet */
 	int64_t symbols_ns, now_ns;                          /* trace clock */
 	struct trace_info info;                              /* the names of GFP flags */
 };
@@ -31,10 +31,11 @@ struct kmem_filter {
 static int find_symbol(struct kmem_filter *f, uint64_t address, char *out, size_t size)
 {
 	uint64_t start, bytes;
-	int ret = f->symbols ? kernel_names_lookup(f->symbols, address, out, size, &start, &bytes)
-			     : -ENOENT;
+	int ret = kernel_image_lookup(f->kernel, address, out, size, &start, &bytes);
 	size_t used;
 
+	if (ret && f->symbols)
+		ret = kernel_names_lookup(f->symbols, address, out, size, &start, &bytes);
 	if (ret)
 		return ret;
 	used = strlen(out);
@@ -42,8 +43,15 @@ static int find_symbol(struct kmem_filter *f, uint64_t address, char *out, size_
 	return 0;
 }
 
+/*
+ * Of modules. Where each read stops the guest they have no names here: thousands of reads would
+ * hold it for seconds, on the thread that writes the trace.
+ */
 static void read_symbols(struct kmem_filter *f)
 {
+	if (f->kernel->guest->caps & GUEST_STOPS_TO_READ)
+		return;
+
 	kernel_names_destroy(f->symbols);
 	f->symbols = NULL;
 	kernel_names_create(f->kernel, &f->symbols, NULL);

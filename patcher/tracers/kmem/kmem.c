@@ -327,6 +327,7 @@ static const struct event_class *kmem_tracer_classes(const struct tracer *tracer
 static int kmem_create(const struct tracer_context *context, const struct trace_spec *const *specs,
 		       size_t nr_specs, struct tracer **out, struct error *err)
 {
+	struct budget *const budget = context->kernel->guest->budget;
 	struct kmem_tracer *t = calloc(1, sizeof(*t));
 	int ret;
 
@@ -340,11 +341,11 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 	ret = slab_view_create(context->kernel, &t->slab, err);
 	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
 	if (!ret)
-		ret = cache_ids_create(t->slab, context->writer, &t->caches, err);
+		ret = cache_ids_create(t->slab, context->writer, budget, &t->caches, err);
 	if (!ret)
 		ret = page_callers_create(context->kernel, &t->page_callers, err);
 	if (!ret)
-		ret = filled_pages_create(&t->filled, err);
+		ret = filled_pages_create(budget, &t->filled, err);
 	if (!ret)
 		ret = make_probes(t, err);
 	if (ret)

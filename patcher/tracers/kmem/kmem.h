@@ -191,8 +191,8 @@ const struct probe_gap *kmem_gaps(const struct tracer_config *config, size_t *n)
 
 struct filled_pages;
 
-/* -ENOMEM. Destroying is NULL-safe. */
-int filled_pages_create(struct filled_pages **out, struct error *err);
+/* -ENOMEM. Its memory comes out of the budget, which may be NULL. Destroying is NULL-safe. */
+int filled_pages_create(struct budget *budget, struct filled_pages **out, struct error *err);
 void filled_pages_destroy(struct filled_pages *filled);
 
 /* Note pages (gvas of struct pages) that lie in the array of the call with this key. False if there

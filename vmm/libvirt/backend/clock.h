@@ -10,7 +10,8 @@
  * An estimate of the time stamp counter of vCPUs that another process runs. It runs at the rate of
  * the host's, at an unknown distance, which becomes smaller when QEMU pauses an emulated guest.
  * Each stamp that a vCPU has written is a lower bound of the distance; the largest of the last 250
- * to 500 ms is used.
+ * to 500 ms is used. The newest stamps are to be shown: those of records that were read late make
+ * the estimate late, too, and a vCPU that writes all the time never corrects it.
  *
  * Stamps come from memory that the guest writes, and one may be damaged. One that is far ahead of
  * the estimate is believed only if the next one confirms it.

@@ -156,6 +156,19 @@ static int scratch_remove(struct guest *guest, const struct guest_region *scratc
 	return ret;
 }
 
+/* QEMU keeps translations of what stood there. Through QEMU the same bytes make it drop them. */
+static int scratch_renew(struct guest *guest, const struct guest_region *code, struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+	int ret = libvirt_guest_open_stub(g, err);
+
+	for (size_t at = 0, n; !ret && at < code->size; at += n) {
+		n = code->size - at < RSP_MAX_WRITE ? code->size - at : RSP_MAX_WRITE;
+		ret = rsp_write(&g->stub.rsp, code->gpa + at, code->hva + at, n, err);
+	}
+	return ret;
+}
+
 static const struct guest_memory_ops memory_ops = {
 	.regions = regions, .read = phys_read, .write = phys_write};
 static const struct guest_control_ops control_ops = {
@@ -171,7 +184,8 @@ static const struct guest_trap_ops trap_ops = {.set_handler = libvirt_guest_set_
 					       .set_break = libvirt_guest_set_break};
 static const struct guest_clock_ops clock_ops = {
 	.now_ns = clock_ns, .tsc = tsc, .tsc_seen = tsc_seen, .tsc_clock = get_tsc_clock};
-static const struct guest_scratch_ops scratch_ops = {.add = scratch_add, .remove = scratch_remove};
+static const struct guest_scratch_ops scratch_ops = {
+	.add = scratch_add, .remove = scratch_remove, .renew = scratch_renew};
 
 /* --- life ------------------------------------------------------------------------------------ */
 

@@ -309,6 +309,39 @@ static void test_session(void)
 	end();
 }
 
+/* vCPU 1 is in an NMI, which came somewhere in the kernel. */
+static void set_nmi(void)
+{
+	set_busy(fake_gva(FAKE_KFREE));
+	fs.fg.vcpus[1].regs.rsp = 0xfffffe0000003f00;
+	fs.fg.vcpus[1].regs.rflags = 0;
+}
+
+/* A jump into the code stays until the memory goes: what sleeps comes by there again. */
+static void test_may_enter(void)
+{
+	begin();
+	is_u64((uint64_t)-check(), 0, "all vCPUs are outside");
+	set_nmi();
+	is_u64((uint64_t)-quiesce_check(&quiesce, NULL), 0,
+	       "if no task can come into the code, an NMI has come elsewhere");
+	quiesce.policy.may_enter = true;
+	is_u64((uint64_t)-quiesce_check(&quiesce, NULL), EBUSY,
+	       "if one can, the NMI may have come in the code");
+	set_busy(fake_gva(FAKE_KFREE));
+	is_u64((uint64_t)-quiesce_check(&quiesce, NULL), 0,
+	       "a vCPU in the kernel is outside, as its stack shows");
+	fs.fg.vcpus[1].regs.rsp = fake_task_stack(&fs.fg.base, task, 0x800);
+	fake_task_interrupt(&fs.fg.base, task, 0x1000, mapping.gva);
+	fake_list_remove(&fs.fg.base, task + FAKE_TASK_TASKS);
+	is_u64((uint64_t)-quiesce_check(&quiesce, NULL), EBUSY,
+	       "one that serves an interrupt from inside is not");
+	fs.fg.vcpus[1].sregs.halted = true;
+	fs.fg.vcpus[1].regs.rsp = fake_task_stack(&fs.fg.base, task, 0x2000);
+	is_u64((uint64_t)-quiesce_check(&quiesce, NULL), 0, "one that is idle is outside");
+	end();
+}
+
 int main(void)
 {
 	test_nobody();
@@ -320,5 +353,6 @@ int main(void)
 	test_unreadable();
 	test_damage();
 	test_session();
+	test_may_enter();
 	return tap_done();
 }

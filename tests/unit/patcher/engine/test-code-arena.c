@@ -15,6 +15,7 @@ struct piece {
 	uint64_t gva;
 	int size;
 	uint8_t value;
+	bool reused;
 };
 
 static int write_piece(void *arg, uint64_t gva, uint8_t *bytes, struct error *err)
@@ -31,7 +32,7 @@ static int write_piece(void *arg, uint64_t gva, uint8_t *bytes, struct error *er
 static int add(struct piece *p, struct error *err)
 {
 	uint64_t gva = 0;
-	int ret = code_arena_add(&arena, write_piece, p, MAX, &gva, err);
+	int ret = code_arena_add(&arena, write_piece, p, MAX, &gva, &p->reused, err);
 
 	return !ret && gva != p->gva ? -EINVAL : ret;
 }
@@ -67,11 +68,13 @@ static void test_few(void)
 	code_arena_init(&arena, GVA, memory, 128);
 	ok(!add(&a, &err) && !add(&b, &err) && stands(&a) && stands(&b), "two pieces stand");
 	is_u64(b.gva, GVA + 32, "the second behind the first, aligned");
+	ok(!a.reused && !b.reused, "where no code stood before");
 	ok(!add(&c, &err) && add(&large, &err) == -ENOSPC, "a large one is refused: %s", err.text);
 	code_arena_remove(&arena, b.gva);
 	ok(memory[32] == INT3, "removed code is INT3");
 	b.size = 15;
-	ok(!add(&b, &err) && b.gva == GVA + 32, "its place is used again");
+	ok(!add(&b, &err) && b.gva == GVA + 32 && b.reused,
+	   "its place is used again, which is said");
 	ok(add(&bad, &err) == -ERANGE, "an error of the writer is returned");
 	code_arena_remove(&arena, a.gva);
 	code_arena_remove(&arena, b.gva);

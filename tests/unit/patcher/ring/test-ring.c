@@ -350,6 +350,49 @@ static void test_drops(void)
 	teardown(&f);
 }
 
+/* The stamp of the newest record; 0 if there is none. */
+static uint64_t newest(const struct fixture *f)
+{
+	uint64_t tsc;
+
+	return ring_newest_stamp(&f->ring, &tsc) ? tsc : 0;
+}
+
+static void test_newest(void)
+{
+	static const struct ring_sample items = {4, 48, 1};
+	struct ring_record *record;
+	uint64_t written = 0;
+	struct fixture f;
+
+	setup(&f);
+	is_u64(newest(&f), 0, "an empty ring has no newest record");
+	for (int rounds = 0; rounds < 20; rounds++) {
+		while (ring_writer_put(&f.writer, written % 3 ? items : small, written + 1, 1))
+			written++;
+		if (newest(&f) != written)
+			break;
+		f.clock.tsc = written;
+		ring_consume(&f.ring, &f.clock);
+		while (pop(&f))
+			;
+	}
+	ok(f.writer.header->reserve > 4 * DATA && !newest(&f),
+	   "the newest record is found wherever the ring begins, until it is taken");
+	ring_writer_put(&f.writer, small, written + 1, 1);
+	record = ring_writer_reserve(&f.writer, SMALL);
+	ring_writer_put(&f.writer, small, written + 3, 1);
+	is_u64(newest(&f), written + 1, "what lies behind an unfinished record is not known");
+	record->tsc = written + 2;
+	ring_writer_commit(record, small);
+	is_u64(newest(&f), written + 3, "it is when the record is finished");
+	ring_writer_commit(record, (struct ring_sample){5, SMALL, 0});
+	is_u64(newest(&f), written + 1, "what lies behind a damaged record is not known");
+	f.writer.header->reserve += DATA;
+	is_u64(newest(&f), 0, "an impossible position shows no record");
+	teardown(&f);
+}
+
 int main(void)
 {
 	test_config();
@@ -364,5 +407,6 @@ int main(void)
 	test_stamps();
 	test_doorbell();
 	test_drops();
+	test_newest();
 	return tap_done();
 }

@@ -353,6 +353,69 @@ static void test_kprobes(void)
 	end();
 }
 
+static const struct guest_control_ops *control;
+static _Atomic(const struct ask_box *) watched;
+static atomic_uint answers, resumes;
+
+/* A vCPU that spins goes on here: it is to find its answer. */
+static int resume_asker(struct guest *guest, struct error *err)
+{
+	const struct ask_box *b = watched;
+
+	if (b && fs.fg.stopped == 1 && __atomic_load_n(&b->asked, __ATOMIC_ACQUIRE)) {
+		answers += __atomic_load_n(&b->answered, __ATOMIC_ACQUIRE) == b->asked;
+		resumes++;
+	}
+	return control->resume(guest, err);
+}
+
+/* The answer is there at the resume that follows it. */
+static void watch(enum session_ask kind, uint64_t argument)
+{
+	answers = resumes = 0;
+	watched = box(kind);
+	ok(answer(kind, ask(kind, argument), PATIENCE_MS) == 1, "%s may begin",
+	   session_ask_name(kind));
+	for (unsigned int i = 0; i < PATIENCE_MS && !resumes; i++)
+		clock_wait_ms(1);
+	watched = NULL;
+	ok(answers == 1 && resumes == 1, "%s: the answer is there before the guest goes on",
+	   session_ask_name(kind));
+}
+
+static void test_order(void)
+{
+	struct guest_control_ops ops;
+
+	begin();
+	control = fs.fg.guest.control;
+	ops = *control;
+	ops.resume = resume_asker;
+	fs.fg.guest.control = &ops;
+	watch(ASK_KPROBES, fake_gva(SLOT));
+	set_lock(1);
+	watch(ASK_FTRACE, 0);
+	set_lock(0);
+	end();
+}
+
+/* Each stop is announced to others, and takes time. */
+static void test_again(void)
+{
+	static const struct fake_symbol symbols[] = {{"arch_prepare_kprobe_ftrace", FAKE_MSLEEP},
+						     {NULL, 0}};
+	unsigned int stops;
+
+	begin();
+	if (fake_guest_add_symbols(&fs.fg, symbols))
+		abort();
+	is_u64((uint64_t)probe(SLOT), 1, "a kprobe at an exit may be made");
+	stops = fs.fg.stops;
+	is_u64((uint64_t)probe(SLOT), 1, "another one there may be made");
+	is_u64(fs.fg.stops, stops, "the guest is not stopped for what it has already");
+	end();
+}
+
 static void test_leaving(enum session_ask kind, const char *why)
 {
 	uint64_t asked;
@@ -378,6 +441,8 @@ static void test_leaving_last(void)
 	   "a stop restores the text before the guest has left the memory");
 	ok(first_byte(FAKE_HIBERNATE) == JMP && fs.fg.nr_regions == 2,
 	   "but for the function that waits for the end");
+	ok(ring_engine_of(fs.session->ring_engine)->quiesce.policy.may_enter,
+	   "until the memory goes the task may come into it");
 	fs.fg.paused = false;
 	trace_session_start(fs.session, NULL, NULL); /* waits until the memory has gone */
 	trace_session_stop(fs.session, NULL);
@@ -395,6 +460,8 @@ static void test_spinning(void)
 	ok(!trace_session_stop(fs.session, NULL), "a stop while a kprobe waits for an answer");
 	ok(first_byte(FAKE_PREPARE_KPROBE) != JMP && fs.fg.nr_regions == 2,
 	   "the function has its own bytes back before the guest has left the memory");
+	ok(!ring_engine_of(fs.session->ring_engine)->quiesce.policy.may_enter,
+	   "so that no task comes into it any more");
 	let_run();
 	trace_session_start(fs.session, NULL, NULL); /* waits until the memory has gone */
 	end();
@@ -444,6 +511,8 @@ int main(void)
 	test_end_while_taking();
 	test_held();
 	test_kprobes();
+	test_order();
+	test_again();
 	test_leaving(ASK_HIBERNATION, "the guest hibernates");
 	test_leaving(ASK_KEXEC, "the guest starts another kernel (kexec)");
 	test_leaving_last();

@@ -368,6 +368,52 @@ static void test_changes(void)
 }
 
 /* Nobody can say when a vCPU that is not idle leaves the code. */
+/* A guest that goes on executing what it has executed at an address before, until it is told. */
+static struct guest_region renewed;
+static unsigned int renewals;
+static bool wrong_renewal;
+
+static int renew(struct guest *guest, const struct guest_region *code, struct error *err)
+{
+	const struct ring_engine *x = ring_engine_of(fs.session->ring_engine);
+
+	(void)guest;
+	(void)err;
+	renewed = *code;
+	renewals++;
+	wrong_renewal |= !fs.fg.stopped || opcode(FAKE_KMALLOC) == CALL ||
+			 code->hva - x->scratch.hva != (ptrdiff_t)(code->gpa - x->scratch.gpa);
+	return 0;
+}
+
+static void test_reused_code(void)
+{
+	struct guest_scratch_ops ops;
+	const struct ring_engine *x;
+	struct error err = {0};
+	uint64_t code;
+
+	create();
+	ops = *fs.fg.guest.scratch;
+	ops.renew = renew;
+	fs.fg.guest.scratch = &ops;
+	ok(!start("a=function:kfree,parent", NULL, NULL), "one instance");
+	code = target(FAKE_KFREE);
+	ok(!trace_session_add_instance(fs.session, "b=function:kmem_cache_free", &err),
+	   "another one comes");
+	ok(!trace_session_remove_instance(fs.session, "a", &err) && await_free_slots(),
+	   "the first one goes, with its code");
+	is_u64(renewals, 0, "the guest has executed no other code where it stood");
+	ok(!trace_session_add_instance(fs.session, "c=function:__kmalloc", &err) &&
+		   target(FAKE_KMALLOC) == code,
+	   "other code takes its place");
+	x = ring_engine_of(fs.session->ring_engine);
+	ok(renewals == 1 && !wrong_renewal && renewed.size > 16 &&
+		   renewed.gpa - x->scratch.gpa == code - x->mapping.gva,
+	   "the guest is told, before it gets there");
+	end();
+}
+
 static void test_busy_guest(void)
 {
 	unsigned int slot;
@@ -712,6 +758,7 @@ int main(void)
 	test_refusals();
 	test_later();
 	test_changes();
+	test_reused_code();
 	test_busy_guest();
 	test_wrong_position();
 	test_last_losses();

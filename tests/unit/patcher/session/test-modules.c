@@ -372,6 +372,46 @@ static void test_bell(void)
 	end();
 }
 
+static void hold_bell(bool held)
+{
+	static const uint8_t call[] = {CALL, 0, 0x10, 0, 0};
+	const struct patch *patch =
+		patch_set_at(&fs.session->plan.shared, fake_gva(FAKE_INIT_MODULE));
+	struct patch *bell = (struct patch *)patch;
+	uint8_t *text = fake_text(&fs.fg, FAKE_INIT_MODULE);
+
+	if (!bell)
+		abort();
+	atomic_store(&bell->holder, (uint8_t)(held ? SITE_CALL_OTHER : SITE_NOP));
+	bell->yielded = held;
+	memcpy(text, held ? call : bell->new_bytes, sizeof(call));
+}
+
+/* The guest's own ftrace traces do_init_module(). */
+static void test_held(void)
+{
+	uint64_t late;
+
+	create(true);
+	ok(start("function:*:mod:brd"), "a module is asked for");
+	hold_bell(true);
+	load();
+	ok(tick() && records(true, true),
+	   "a module is loaded while the guest holds the bell's site");
+	is_u64(nr_late(), 1, "that its first calls were missed is counted");
+	unload();
+	memcpy(fake_text(&fs.fg, FAKE_INIT_MODULE), nop, sizeof(nop));
+	ok(tick() && *fake_text(&fs.fg, FAKE_INIT_MODULE) == CALL, "the site is the bell's again");
+	late = nr_late();
+	hold_bell(true);
+	ok(tick(), "the guest holds it once more");
+	hold_bell(false);
+	load();
+	ok(tick() && records(true, true), "it gives the site back when a module has been loaded");
+	is_u64(nr_late(), late + 1, "which is counted, too");
+	end();
+}
+
 /* Nobody hears it. */
 static void test_deaf(void)
 {
@@ -392,6 +432,7 @@ int main(void)
 	test_selection();
 	test_race();
 	test_bell();
+	test_held();
 	test_deaf();
 	return tap_done();
 }

@@ -17,6 +17,7 @@ enum {
 	RSP = 4,
 	RDI = 7,
 	R10 = 10,
+	R11 = 11,
 	CPU = 0,
 	RESULT = 42,
 	SLEEP_AT = 0x10, /* in the function's page; its counter behind it */
@@ -105,7 +106,7 @@ static void end(struct asker *a)
 /* Registers that the function must get or preserve. */
 static bool preserved(const struct asker *a)
 {
-	const uint32_t free = 1u << RAX | 1u << RCX | 1u << RDX | 1u << R10 |
+	const uint32_t free = 1u << RAX | 1u << RCX | 1u << RDX | 1u << R10 | 1u << R11 |
 			      (a->spec.wait == ASK_SLEEP ? 1u << RDI : 0);
 
 	return fake_cpu_preserved(a->cpu, free) && a->cpu->in.reg[RSP] == a->cpu->out.reg[RSP];
@@ -226,6 +227,37 @@ static void test_dead(enum ask_wait wait, bool refuses)
 	end(&a);
 }
 
+static uint64_t no_out(void *arg, uint64_t rip)
+{
+	(void)arg;
+	(void)rip;
+	abort();
+}
+
+/* The host answers just when the task reads the clock, which is behind the deadline. */
+static void answer_at_clock(void *arg, uint64_t rip)
+{
+	struct asker *a = arg;
+	const uint64_t code = a->spec.gva;
+
+	if (a->box->asked && rip - code - 2 < a->code.size && rip - code >= 2 &&
+	    !memcmp((const void *)(uintptr_t)(rip - 2), "\x0f\x31", 2))
+		a->box->answered = a->box->asked;
+}
+
+static void test_late(enum ask_wait wait)
+{
+	struct asker a;
+
+	begin(&a, wait, true, 0);
+	fake_host_install(no_out, answer_at_clock, &a);
+	a.cpu->in.flags |= FAKE_FLAG_TRAP;
+	fake_cpu_run();
+	ok(result(&a) == RESULT && a.box->answered == 1 && !a.box->given_up,
+	   "%s: an answer that has come counts, though the deadline has passed", name_of(wait));
+	end(&a);
+}
+
 /* Another process has put the text back: nobody will answer. */
 static void test_restored(void)
 {
@@ -285,6 +317,7 @@ int main(void)
 		test_refused(wait);
 		test_dead(wait, true);
 		test_dead(wait, false);
+		test_late(wait);
 	}
 	test_restored();
 	test_sleeper_comes_back();

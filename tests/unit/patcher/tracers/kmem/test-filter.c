@@ -2,6 +2,7 @@
 /* Instances of the kmem tracer record what their filters and vCPUs let through. */
 #include <errno.h>
 #include <string.h>
+#include "patcher/session/internal.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
@@ -49,6 +50,46 @@ static void test_spec(const char *spec, unsigned int expected)
 	fake_session_end(&fs);
 }
 
+/* How often a free by this call site reads the guest's memory. */
+static uint64_t nr_reads(const char *spec, unsigned int caps, uint64_t call_site)
+{
+	struct probe_hit hit = {
+		.args = {fake_object()}, .call_site = call_site, .time_ns = 1, .batch = 1};
+	uint64_t reads = 0;
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps |= caps;
+	if (trace_session_start(fs.session, (const char *const[]){spec, NULL}, NULL))
+		abort();
+	for (size_t i = 0; i < fs.session->tracers.nr_refs; i++) {
+		const struct probe_ref *ref = &fs.session->tracers.refs[i];
+
+		if (strcmp(ref->probe->name, "kfree"))
+			continue;
+		reads = fs.fg.reads;
+		fake_session_emit(&fs, ref, POINT_ENTRY, &hit);
+		reads = fs.fg.reads - reads;
+	}
+	fake_session_end(&fs);
+	return reads;
+}
+
+/* Names of modules' functions are read from the guest, by thousands of reads in a large one. */
+static void test_names(void)
+{
+	static const char text[] = "kmem if call_site ~ \"x*\"",
+			  number[] = "kmem if call_site == 1";
+	const uint64_t module = UINT64_C(0xffffffffc0000000), image = fake_gva(FAKE_CALLER);
+
+	ok(nr_reads(text, 0, module) > nr_reads(number, 0, module),
+	   "a filter by name reads the modules' names");
+	is_u64(nr_reads(text, 0, image), nr_reads(number, 0, image),
+	       "for a function of the kernel image it does not");
+	is_u64(nr_reads(text, GUEST_STOPS_TO_READ, module),
+	       nr_reads(number, GUEST_STOPS_TO_READ, module),
+	       "nor does it in a guest that is stopped for each read");
+}
+
 static void test_refused(const char *spec, int code, const char *text)
 {
 	struct error err = {0};
@@ -76,6 +117,7 @@ int main(void)
 	test_spec("kmem if call_site ~ \"kmalloc*\"", 0);
 	test_spec("kmem if cache == \"fake-cache\"", KMALLOC_33 | KMALLOC_80 | ALLOC);
 	test_spec("kmem if cache ~ \"other*\"", 0);
+	test_names();
 	test_refused("kmem if bytes > 3", ENOENT, "bytes_req");
 	test_refused("kmem if gfp_flags ~ \"GFP*\"", EINVAL, "gfp_flags");
 	return tap_done();

@@ -8,7 +8,17 @@
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/backend/clock.h"
 
-enum { DATA = 8192, SIZE = 24, CPUS = 2, DAY_BITS = 48, WINDOW_US = 300000 };
+enum {
+	DATA = 32768,
+	SIZE = 24,
+	CPUS = 2,
+	DAY_BITS = 48,
+	WINDOW_US = 300000,
+	STALL_RECORDS = 300,
+	PASSES = 60,
+	PASS_US = 5000,
+	PASS_RECORDS = 5,
+};
 
 /* A guest that runs since a day: its counter is that far behind the host's, or ahead of it. */
 static const uint64_t day = UINT64_C(1) << DAY_BITS;
@@ -147,7 +157,7 @@ static void pass(struct trace *t)
 	uint64_t tsc;
 
 	for (unsigned int i = 0; i < CPUS; i++)
-		if (ring_next_stamp(&t->rings[i], &tsc))
+		if (ring_newest_stamp(&t->rings[i], &tsc))
 			libvirt_clock_seen(&t->clock, tsc);
 	now.tsc = libvirt_clock_tsc(&t->clock);
 	ring_merge_pass(&t->merge, &now, record_out, t);
@@ -207,6 +217,44 @@ static void test_pause(void)
 	teardown(&t);
 }
 
+/* Records that a busy vCPU has written since `since`, one behind the other; returns the last stamp.
+ */
+static uint64_t write_since(struct trace *t, uint64_t since, unsigned int n)
+{
+	const uint64_t now = __rdtsc();
+
+	for (unsigned int i = 1; i <= n; i++)
+		for (unsigned int cpu = 0; cpu < CPUS; cpu++)
+			put(t, cpu, since + (now - since) * i / n, 0);
+	return now;
+}
+
+/* The thread was kept from its work, and the vCPUs never leave a ring empty. */
+static void test_backlog(void)
+{
+	const uint64_t soon = little / 4;
+	uint64_t last = __rdtsc(), behind = UINT64_MAX;
+	struct trace t;
+
+	setup(&t);
+	put(&t, 0, last, 0);
+	pass(&t);
+	usleep(WINDOW_US);
+	last = write_since(&t, last, STALL_RECORDS);
+	for (unsigned int i = 0; i < PASSES; i++) {
+		uint64_t late;
+
+		usleep(PASS_US);
+		last = write_since(&t, last, PASS_RECORDS);
+		pass(&t);
+		late = __rdtsc() - libvirt_clock_estimate(&t.clock);
+		behind = i < PASSES / 2 || behind < late ? behind : late;
+	}
+	ok(behind < soon, "after a stall the clock is not behind, though no ring gets empty (%lu)",
+	   behind);
+	teardown(&t);
+}
+
 int main(void)
 {
 	test_learning();
@@ -214,5 +262,6 @@ int main(void)
 	test_confirmed_stamp();
 	test_trace();
 	test_pause();
+	test_backlog();
 	return tap_done();
 }

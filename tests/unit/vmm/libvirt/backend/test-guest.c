@@ -114,6 +114,16 @@ static void test_scratch(void)
 	memset(scratch.hva, 0xff, 4096);
 	scratch.hva[(1 << 20) - 1] = 1;
 	libvirt_guest_stop(f.guest, NULL);
+	memset(scratch.hva + 4096, 0x90, 8192);
+	ok(!f.guest->scratch->renew(
+		   f.guest, &(struct guest_region){scratch.gpa + 5000, 3000, scratch.hva + 5000},
+		   &err) &&
+		   device[4999] == 0xff && device[5000] == 0x90 && device[7999] == 0x90 &&
+		   device[8000] == 0xff,
+	   "code in it is written through QEMU, which forgets its translations of what stood "
+	   "there");
+	memset(scratch.hva + 4096, 0, 8192);
+	memset(device, 0xff, 12288);
 	ok(!f.guest->scratch->remove(
 		   f.guest, &(struct guest_region){scratch.gpa, 1 << 20, scratch.hva}, &err),
 	   "it is taken away");
