@@ -113,6 +113,7 @@ static bool has_classes(unsigned int classes)
 {
 	unsigned int found = 0;
 
+	pthread_mutex_lock(&lane()->lock);
 	for (unsigned int id = 0; id < DIRECT_MAX; id++) {
 		const struct direct_slot *slot = &lane()->slots[id];
 		const struct session_instance *owner = slot->want.owner;
@@ -120,6 +121,7 @@ static bool has_classes(unsigned int classes)
 		if (slot->state == DIRECT_LIVE && !strcmp(owner->spec.name, "graph"))
 			found |= 1u << slot->want.class;
 	}
+	pthread_mutex_unlock(&lane()->lock);
 	return found == classes;
 }
 
@@ -171,8 +173,10 @@ static bool await_free(void)
 	bool freed = false;
 
 	for (int i = 0; !freed && i < PATIENCE_MS; i++, clock_wait_ms(1)) {
-		pthread_mutex_lock(&l->lock);
+		pthread_mutex_lock(&l->change);
 		freed = !l->nr_pieces;
+		pthread_mutex_unlock(&l->change);
+		pthread_mutex_lock(&l->lock);
 		for (unsigned int id = 0; id < DIRECT_MAX; id++)
 			freed &= l->slots[id].state == DIRECT_FREE;
 		pthread_mutex_unlock(&l->lock);
