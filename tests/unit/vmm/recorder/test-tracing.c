@@ -226,6 +226,25 @@ static void test_instances(void)
 	end_tracing(&t);
 }
 
+enum { EVENTS_MS = 60000 };
+
+/* Until so many events have come to the writer. */
+static bool await_events(const struct tracing *t, uint64_t n)
+{
+	uint64_t seen = 0;
+
+	for (int i = 0; seen < n && i < EVENTS_MS; i++, clock_wait_ms(1)) {
+		seen = 0;
+		for (unsigned int vcpu = 0; vcpu < FAKE_VCPUS; vcpu++) {
+			struct trace_writer_counts counts;
+
+			trace_writer_counts(t->recorder->writer, vcpu, &counts);
+			seen += counts.events + counts.overwritten;
+		}
+	}
+	return seen == n;
+}
+
 /* Far more than is kept, then a snapshot; and again, to the end. */
 static void test_flight_recorder(void)
 {
@@ -238,8 +257,7 @@ static void test_flight_recorder(void)
 	begin_tracing(&t, 1 << 20);
 	for (unsigned int i = 0; i < 100; i++)
 		allocate_on_timer(&t);
-	clock_wait_ms(600);
-	ok(trace_writer_bytes(t.recorder->writer) <= 1 << 20,
+	ok(await_events(&t, 100000) && trace_writer_bytes(t.recorder->writer) <= 1 << 20,
 	   "a flight recorder keeps what it may, and no more");
 	if (trace_reader_open(t.trace, &reader, &err))
 		abort();
