@@ -68,7 +68,7 @@ unit-tests: $(UNIT_TESTS)
 
 .PHONY: check-unit
 check-unit: all kernels $(TESTS:%.c=$(O)/%)
-	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j4 -e '' $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j2 -e '' $(TESTS:%.c=$(O)/%)
 
 # The same with sanitizers, in build folders of their own. Without those that do the same with whole kernels or
 # millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
