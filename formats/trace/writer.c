@@ -409,11 +409,26 @@ void trace_writer_set_flight_recorder(struct trace_writer *writer, size_t bytes)
 	output_keep(writer->output, bytes);
 }
 
+/* However long ago the last time was. */
+static void refresh_now(struct trace_writer *writer)
+{
+	pthread_mutex_lock(&writer->source_lock);
+	writer->refreshed_ns = 0;
+	if (writer->source)
+		refresh(writer);
+	pthread_mutex_unlock(&writer->source_lock);
+}
+
+/* The sidecar says how many events are not in it. */
 int trace_writer_snapshot(struct trace_writer *writer, struct error *err)
 {
+	int ret;
+
 	writer_put_gathered(writer);
 	output_release(writer->output);
-	return trace_writer_flush(writer, err);
+	ret = trace_writer_flush(writer, err);
+	refresh_now(writer);
+	return ret;
 }
 
 int trace_writer_flush(struct trace_writer *writer, struct error *err)
