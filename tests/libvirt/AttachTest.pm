@@ -64,10 +64,11 @@ sub start_ticking {
 
 sub ticks { return ($libvirt->serial($_[0]) =~ /tick (\d+)/g)[-1] // 0 }
 
+# In trap mode each allocation of the guest stops it for some milliseconds: a tick may take a minute.
 sub lives {
 	my ($name) = @_;
 	my $before = ticks($name);
-	return wait_until(60, sub { ticks($name) > $before });
+	return wait_until(180, sub { ticks($name) > $before });
 }
 
 # --- sonde
