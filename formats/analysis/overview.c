@@ -47,14 +47,6 @@ static int create(const struct replay *replay, const struct analysis_options *op
 	return 0;
 }
 
-/* Of a part of the allocations, nothing says what pages the slabs take for them. */
-static uint64_t live_bytes(const struct overview *o)
-{
-	const struct replay *replay = o->base.replay;
-
-	return replay->selects ? o->sites.used_bytes : heap_live_bytes(replay->heap);
-}
-
 static int change(struct analysis *base, const struct heap_change *change)
 {
 	struct overview *o = (struct overview *)base;
@@ -67,7 +59,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 		return 0;
 	if (!o->course.steps && course_init(&o->course, COURSE_STEPS, replay->first_ns))
 		return -ENOMEM;
-	live = live_bytes(o);
+	live = sites_live_bytes(&o->sites);
 	course_put(&o->course, change->record->timestamp, live);
 	if (live > o->peak_bytes) {
 		o->peak_bytes = live;

@@ -136,6 +136,13 @@ double site_life_ns(const struct site *site, double share)
 	return 0;
 }
 
+uint64_t sites_live_bytes(const struct sites *sites)
+{
+	const struct replay *replay = sites->replay;
+
+	return replay->selects ? sites->used_bytes : heap_live_bytes(replay->heap);
+}
+
 void sites_note_peak(struct sites *sites)
 {
 	sites->peak++;

@@ -40,6 +40,10 @@ void sites_deinit(struct sites *sites);
 /* Add a change of the heap. Returns 0 or -ENOMEM. */
 int sites_add(struct sites *sites, const struct heap_change *change);
 
+/* All live bytes of what is selected. Of a part of the allocations, nothing says what pages the
+ * slabs take for them. */
+uint64_t sites_live_bytes(const struct sites *sites);
+
 /* All memory is at its peak now. */
 void sites_note_peak(struct sites *sites);
 /* The site's live bytes at the last peak. */

@@ -61,7 +61,7 @@ static uint64_t value(const struct timeline *t, enum part part)
 
 	switch (part) {
 	case ALL:
-		return replay->selects ? t->sites.used_bytes : heap_live_bytes(replay->heap);
+		return sites_live_bytes(&t->sites);
 	case SLABS:
 		return totals->pages[HEAP_SLAB].bytes;
 	case OBJECTS:

@@ -63,16 +63,6 @@ void call_table_destroy(struct call_table *table)
 	free(table);
 }
 
-static void unlink_node(struct call_chain *chain, struct call_node **link)
-{
-	struct call_node *node = *link;
-
-	*link = node->next;
-	node->next = chain->spare;
-	chain->spare = node;
-	call_table_set_length(chain, chain->length - 1);
-}
-
 /* A chain has at most CHAIN_MAX nodes, spare ones included. */
 struct call_node *call_table_make_node(struct call_table *table, struct call_chain *chain)
 {
@@ -99,7 +89,7 @@ void call_table_drop_dead(const struct call_table *table, struct call_chain *cha
 			result->superseded++;
 		else
 			result->lost++;
-		unlink_node(chain, link);
+		call_table_unlink(chain, link);
 	}
 }
 
@@ -136,7 +126,7 @@ uint64_t call_table_drop(struct call_table *table, call_table_fn *fn, void *arg)
 				link = &(*link)->next;
 				continue;
 			}
-			unlink_node(chain, link);
+			call_table_unlink(chain, link);
 			dropped++;
 		}
 	}

@@ -107,33 +107,44 @@ static inline struct open_call *call_table_push(struct call_table *table, uint64
 	return &node->entry;
 }
 
-/* Take the call with this key out; valid until the next push. NULL if there is none: it was entered
- * before tracing began. */
+/* Where the call with this key hangs in its chain; NULL if there is none: it was entered before
+ * tracing began. */
+static inline struct call_node **call_table_seek(struct call_chain *chain, uint64_t key)
+{
+	for (struct call_node **link = &chain->head; *link; link = &(*link)->next)
+		if ((*link)->entry.key == key)
+			return link;
+	return NULL;
+}
+
+/* Take out what hangs there; valid until the next push. */
+static inline const struct open_call *call_table_unlink(struct call_chain *chain,
+							struct call_node **link)
+{
+	struct call_node *node = *link;
+
+	*link = node->next;
+	node->next = chain->spare;
+	chain->spare = node;
+	call_table_set_length(chain, chain->length - 1);
+	return &node->entry;
+}
+
+/* Take the call with this key out; valid until the next push. NULL if there is none. */
 static inline const struct open_call *call_table_pop(struct call_table *table, uint64_t key)
 {
 	struct call_chain *chain = call_table_chain(table, key);
+	struct call_node **link = call_table_seek(chain, key);
 
-	for (struct call_node **link = &chain->head; *link; link = &(*link)->next) {
-		struct call_node *node = *link;
-
-		if (node->entry.key != key)
-			continue;
-		*link = node->next;
-		node->next = chain->spare;
-		chain->spare = node;
-		call_table_set_length(chain, chain->length - 1);
-		return &node->entry;
-	}
-	return NULL;
+	return link ? call_table_unlink(chain, link) : NULL;
 }
 
 /* The call with this key, which stays in; NULL if there is none. */
 static inline struct open_call *call_table_find(struct call_table *table, uint64_t key)
 {
-	for (struct call_node *node = call_table_chain(table, key)->head; node; node = node->next)
-		if (node->entry.key == key)
-			return &node->entry;
-	return NULL;
+	struct call_node **link = call_table_seek(call_table_chain(table, key), key);
+
+	return link ? &(*link)->entry : NULL;
 }
 
 /* As call_table_enclosing(), in the chain of the key. */

@@ -134,17 +134,20 @@ int record_layout(const struct capture *capture, struct record_layout *out, stru
 
 #define IN_HIT(member) ((offsetof(struct probe_hit, member) - offsetof(struct probe_hit, key)) / 8)
 
+const uint8_t probe_hit_index[FIELD_COUNT] = {
+	[FIELD_KEY] = IN_HIT(key),       [FIELD_CALL_SITE] = IN_HIT(call_site),
+	[FIELD_RESULT] = IN_HIT(result), [FIELD_ARG0] = IN_HIT(args[0]),
+	[FIELD_ARG1] = IN_HIT(args[1]),  [FIELD_ARG2] = IN_HIT(args[2]),
+	[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
+	[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
+	[FIELD_SAVED] = IN_HIT(saved),   [FIELD_OWNER] = IN_HIT(owner),
+};
+
 struct probe_record probe_record_of(const struct probe_hit *hit)
 {
 	static const struct tsc_quick_clock in_ns = {
 		.clock = {.mult = UINT32_C(1) << 31, .shift = 1}, .whole = 1};
-	static const uint8_t index[FIELD_COUNT] = {
-		[FIELD_KEY] = IN_HIT(key),       [FIELD_CALL_SITE] = IN_HIT(call_site),
-		[FIELD_RESULT] = IN_HIT(result), [FIELD_ARG0] = IN_HIT(args[0]),
-		[FIELD_ARG1] = IN_HIT(args[1]),  [FIELD_ARG2] = IN_HIT(args[2]),
-		[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
-		[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
-	};
 
-	return (struct probe_record){hit->vcpu, hit->batch, hit->time_ns, &in_ns, &hit->key, index};
+	return (struct probe_record){hit->vcpu, hit->batch, hit->time_ns,
+				     &in_ns,    &hit->key,  probe_hit_index};
 }

@@ -201,6 +201,9 @@ static inline uint64_t probe_record_ns(const struct probe_record *record)
 	return tsc_quick_ns(record->clock, record->tsc);
 }
 
+/* By field of one word: which word of a hit it is, from `key` on. */
+extern const uint8_t probe_hit_index[FIELD_COUNT];
+
 /* Lives as long as the hit. */
 struct probe_record probe_record_of(const struct probe_hit *hit);
 

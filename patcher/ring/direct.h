@@ -15,8 +15,6 @@
 typedef void direct_emit_fn(void *arg, uint32_t id, uint64_t tsc,
 			    const struct direct_record *record);
 
-#define DIRECT_INLINE static inline __attribute__((always_inline))
-
 enum direct_step {
 	DIRECT_EMITTED,
 	DIRECT_END,
@@ -33,9 +31,9 @@ __attribute__((cold)) bool direct_mend_stamp(struct ring *ring, uint64_t positio
  * once, before the guest gets the room back. The guest may change a record at any time: its header
  * is read once, and then believed.
  */
-DIRECT_INLINE enum direct_step direct_emit_run(struct ring *ring, uint64_t end,
-					       const struct ring_clock *clock, direct_emit_fn *emit,
-					       void *arg)
+RING_INLINE enum direct_step direct_emit_run(struct ring *ring, uint64_t end,
+					     const struct ring_clock *clock, direct_emit_fn *emit,
+					     void *arg)
 {
 	const struct ring_shape *const shapes = ring->config.shapes;
 	const uint32_t nr_shapes = (uint32_t)ring->config.nr_shapes;
@@ -79,8 +77,8 @@ DIRECT_INLINE enum direct_step direct_emit_run(struct ring *ring, uint64_t end,
 	return step;
 }
 
-DIRECT_INLINE void ring_consume_direct(struct ring *ring, const struct ring_clock *clock,
-				       direct_emit_fn *emit, void *arg)
+RING_INLINE void ring_consume_direct(struct ring *ring, const struct ring_clock *clock,
+				     direct_emit_fn *emit, void *arg)
 {
 	const uint64_t before = ring->consumed, end = ring_snapshot(ring);
 	enum direct_step step = DIRECT_EMITTED;

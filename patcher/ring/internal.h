@@ -4,6 +4,9 @@
 
 #include "patcher/ring/ring.h"
 
+/* For the loops over records (straight.h, direct.h): the emitter becomes part of them. */
+#define RING_INLINE static inline __attribute__((always_inline))
+
 /* The steps of a pass (ring.c), for records that go through the queue and for direct ones. */
 
 static inline uint32_t ring_offset_of(const struct ring *ring, uint64_t position)

@@ -9,8 +9,6 @@
  * Records from the rings to the emitter, without a queue between. It is inline for the sake of the
  * emitter, which becomes part of the loop.
  */
-#define RING_INLINE static inline __attribute__((always_inline))
-
 enum { RING_FIELDS = offsetof(struct ring_record, fields) / sizeof(uint64_t) };
 
 enum ring_head_state {

@@ -122,11 +122,13 @@ __attribute__((noinline)) static bool take_return(struct trace_session *s,
 						  const struct probe_record *record)
 {
 	const uint64_t key = key_of(record);
-	const struct open_call *call = call_table_find(s->calls, key);
+	struct call_chain *chain = call_table_chain(s->calls, key);
+	struct call_node **link = call_table_seek(chain, key);
+	const struct open_call *call;
 
-	if (!call || !call->probe->simple)
+	if (!link || !(*link)->entry.probe->simple)
 		return false;
-	call = call_table_pop(s->calls, key);
+	call = call_table_unlink(chain, link);
 	if (!call->ignored &&
 	    call->tracer->ops->take_return(call->tracer, call->probe, record, call))
 		call_table_note_inner(s->calls, key, probe_record_word(record, FIELD_RESULT));

@@ -20,31 +20,17 @@ struct maker {
 	const struct trampoline_room *room;
 };
 
-/* The fields of one word that a hit has, and where. */
-#define IN_HIT(member) offsetof(struct probe_hit, member)
-static const uint8_t hit_offset[FIELD_COUNT] = {
-	[FIELD_KEY] = IN_HIT(key),       [FIELD_CALL_SITE] = IN_HIT(call_site),
-	[FIELD_RESULT] = IN_HIT(result), [FIELD_ARG0] = IN_HIT(args[0]),
-	[FIELD_ARG1] = IN_HIT(args[1]),  [FIELD_ARG2] = IN_HIT(args[2]),
-	[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
-	[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
-	[FIELD_SAVED] = IN_HIT(saved),   [FIELD_OWNER] = IN_HIT(owner),
-};
-static const uint32_t not_in_hit = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK);
-
-static void make_moves(struct trampoline_place *place)
+static void index_fields(struct trampoline_place *place)
 {
-	uint32_t left = place->capture.fields & ~not_in_hit;
+	static const uint32_t not_in_hit =
+		CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK);
 
-	for (; left; left &= left - 1) {
+	place->fields = place->capture.fields & ~not_in_hit;
+	for (uint32_t left = place->fields; left; left &= left - 1) {
 		int field = __builtin_ctz(left);
-		size_t from = (place->layout.offset[field] - sizeof(struct ring_record)) /
-			      sizeof(uint64_t);
+		size_t bytes = place->layout.offset[field] - sizeof(struct ring_record);
 
-		place->index[field] = (uint8_t)from;
-		place->moves[place->nr_moves].from = (uint8_t)from;
-		place->moves[place->nr_moves++].to =
-			(uint8_t)(hit_offset[field] / sizeof(uint64_t));
+		place->index[field] = (uint8_t)(bytes / sizeof(uint64_t));
 	}
 }
 
@@ -91,7 +77,7 @@ static int add_code(const struct maker *m, uint32_t number, struct error *err)
 	place->skip = spec.gva + code.slow.skip;
 	place->layout = code.layout;
 	place->has_words = code.layout.items || code.layout.offset[FIELD_STACK];
-	make_moves(place);
+	index_fields(place);
 	m->set->made++;
 	return 0;
 }
@@ -255,7 +241,7 @@ static const uint64_t *words_at(const struct ring_taken *taken, uint16_t offset)
 	return taken->fields + (offset - sizeof(struct ring_record)) / sizeof(uint64_t);
 }
 
-void trampoline_read_words(struct trampoline_place *place, const struct ring_taken *taken)
+static void read_words(struct trampoline_place *place, const struct ring_taken *taken)
 {
 	if (place->layout.offset[FIELD_STACK]) {
 		place->hit.stack = words_at(taken, place->layout.offset[FIELD_STACK]);
@@ -265,4 +251,20 @@ void trampoline_read_words(struct trampoline_place *place, const struct ring_tak
 		place->hit.items = words_at(taken, place->layout.items);
 		place->hit.nr_items = taken->items;
 	}
+}
+
+struct probe_hit *trampoline_read(struct trampoline_place *place, const struct ring_taken *taken)
+{
+	uint64_t *const words = &place->hit.key;
+
+	for (uint32_t left = place->fields; left; left &= left - 1) {
+		int field = __builtin_ctz(left);
+
+		words[probe_hit_index[field]] =
+			__atomic_load_n(&taken->fields[place->index[field]], __ATOMIC_RELAXED);
+	}
+	place->hit.key += RECORD_KEY_BIAS;
+	if (place->has_words)
+		read_words(place, taken);
+	return &place->hit;
 }

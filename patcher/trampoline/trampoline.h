@@ -146,15 +146,10 @@ struct trampoline_place {
 	uint64_t retry, skip;        /* gvas; see struct trampoline */
 	struct capture capture;
 	struct record_layout layout;
-	bool has_words; /* stack or items */
-	uint8_t index[FIELD_COUNT]; /* struct probe_record: without them */
-	/* The fields of one word that a hit has: from which word of the record's fields to which of
-	 * the hit. */
-	struct trampoline_move {
-		uint8_t from, to;
-	} moves[FIELD_COUNT];
-	uint8_t nr_moves;
-	struct probe_hit hit; /* of the last record; what records of this place lack is 0 */
+	bool has_words;             /* stack or items */
+	uint32_t fields;            /* of one word, CAPTURE(...) of each, that a hit has */
+	uint8_t index[FIELD_COUNT]; /* of these: which word it is, as in struct probe_record */
+	struct probe_hit hit;       /* of the last record; what records of this place lack is 0 */
 };
 
 /* Where the code goes. The figures of struct page come from the captures' page_lookup (probe.h),
@@ -203,27 +198,12 @@ int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
 /* The place whose slow path has its OUT at `gva`, or NULL. */
 const struct trampoline_place *trampoline_set_at(const struct trampoline_set *set, uint64_t gva);
 
-/* The stack and the items of a record, for trampoline_read(). */
-void trampoline_read_words(struct trampoline_place *place, const struct ring_taken *taken);
-
 /*
  * A record of this place as a hit: all but vCPU, time and batch. Each word is read once; the hit's
  * stack and items point into the record, which is to be the host's copy if it has any. The hit is
  * valid until the place's next record is read. One thread at a time.
  */
-static inline struct probe_hit *trampoline_read(struct trampoline_place *place,
-						const struct ring_taken *taken)
-{
-	uint64_t *const words = (uint64_t *)&place->hit;
-	const struct trampoline_move *const end = place->moves + place->nr_moves;
-
-	for (const struct trampoline_move *move = place->moves; move < end; move++)
-		words[move->to] = __atomic_load_n(&taken->fields[move->from], __ATOMIC_RELAXED);
-	place->hit.key += RECORD_KEY_BIAS;
-	if (place->has_words)
-		trampoline_read_words(place, taken);
-	return &place->hit;
-}
+struct probe_hit *trampoline_read(struct trampoline_place *place, const struct ring_taken *taken);
 
 /* --- code that sites share (shared.c) ----------------------------------------------------------
  */
