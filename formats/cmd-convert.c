@@ -33,21 +33,6 @@ struct conversion {
 	uint8_t adopted[(UINT16_MAX + 1) / 8]; /* bit set of cache ids */
 };
 
-static unsigned int count_vcpus(const struct trace_reader *reader)
-{
-	const struct sidecar *sidecar = trace_reader_sidecar(reader);
-	unsigned int n = sidecar ? (unsigned int)sidecar->nr_vcpus : 0;
-
-	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
-		struct trace_stream_info info;
-
-		trace_reader_stream_info(reader, i, &info);
-		if (info.vcpu >= n)
-			n = info.vcpu + 1;
-	}
-	return n;
-}
-
 static int adopt(struct conversion *c, const struct sidecar_cache *cache)
 {
 	uint8_t bit = (uint8_t)(1u << cache->id % 8);
@@ -254,7 +239,8 @@ static int convert_trace(struct trace_reader *reader, const char *dir, unsigned 
 	/* Until the copy is complete: then it says what its source says. */
 	snprintf(info.writer, sizeof(info.writer), "%s", "convert");
 	*result = (struct convert_result){0};
-	ret = trace_writer_create(dir, count_vcpus(reader), encoding, &info, &c.writer, err);
+	ret = trace_writer_create(dir, trace_reader_vcpu_end(reader), encoding, &info, &c.writer,
+				  err);
 	if (ret)
 		return ret;
 	ret = copy(&c, result, err);

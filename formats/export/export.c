@@ -14,20 +14,6 @@ const struct exporter_ops *exporter_find(const char *name)
 	return NULL;
 }
 
-unsigned int export_count_vcpus(const struct trace_reader *reader)
-{
-	unsigned int n = 0;
-
-	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
-		struct trace_stream_info info;
-
-		trace_reader_stream_info(reader, i, &info);
-		if (info.vcpu >= n)
-			n = info.vcpu + 1;
-	}
-	return n;
-}
-
 const char *export_banner(const struct trace_reader *reader)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(reader);

@@ -62,9 +62,6 @@ const struct exporter_ops *exporter_find(const char *name);
 int export_trace(const struct exporter_ops *ops, struct trace_reader *reader, const char *path,
 		 bool replace, enum export_value value, uint64_t *nr_events, struct error *err);
 
-/* One more than the greatest number of a vCPU that has a stream. */
-unsigned int export_count_vcpus(const struct trace_reader *reader);
-
 /* For texts: what a trace says of the guest's kernel, its banner; "" if it says nothing. */
 const char *export_banner(const struct trace_reader *reader);
 

@@ -443,7 +443,7 @@ static int create(const struct export_input *input, struct exporter **out, struc
 		p->first_class[i + 1] = p->first_class[i] + p->instances[i].nr_classes;
 	for (size_t i = 0; i < EVENT_NR_TYPES; i++)
 		u64_map_init(&p->strings[i], sizeof(uint64_t));
-	p->described = calloc(export_count_vcpus(input->reader) / 64 + 1, sizeof(uint64_t));
+	p->described = calloc(trace_reader_vcpu_end(input->reader) / 64 + 1, sizeof(uint64_t));
 	if (!p->described) {
 		destroy(&p->base);
 		return error_set(err, ENOMEM, "out of memory");

@@ -178,7 +178,7 @@ static int create(const struct export_input *input, struct exporter **out, struc
 		return error_set(err, ENOMEM, "out of memory");
 	t->spool.fd = -1;
 	t->instances = trace_reader_instances(input->reader, &t->nr_instances);
-	t->nr_vcpus = export_count_vcpus(input->reader);
+	t->nr_vcpus = trace_reader_vcpu_end(input->reader);
 	u64_map_init(&t->tasks, sizeof(struct task));
 	u64_map_init(&t->functions, sizeof(bool));
 	ret = add_classes(t);

@@ -28,6 +28,7 @@ struct trace_reader {
 	struct error sidecar_error;
 	struct merge_stream **streams; /* by vCPU */
 	size_t nr_streams;
+	unsigned int vcpu_end;
 	struct merge_stream **heap; /* those not ended, the earliest head first */
 	size_t heap_size;
 	char names_file[64];      /* beside the sidecar */
@@ -166,7 +167,7 @@ static int add_stream(struct trace_reader *reader, unsigned int instance, unsign
 }
 
 /* One more than the greatest number of a vCPU that has a file, or should have one. */
-static unsigned int count_vcpus(const struct trace_reader *reader)
+static unsigned int find_vcpu_end(const struct trace_reader *reader)
 {
 	const struct sidecar *sidecar = reader->sidecar;
 	size_t nr_files, n = sidecar ? sidecar->nr_vcpus : 0;
@@ -191,17 +192,18 @@ static int make_room(struct trace_reader *reader, size_t nr_streams, struct erro
 static int add_streams(struct trace_reader *reader, struct error *err)
 {
 	const struct trace_decoder *decoder = reader->decoder;
-	unsigned int nr_vcpus = count_vcpus(reader);
+	const unsigned int vcpu_end = find_vcpu_end(reader);
 	int ret;
 
-	if (nr_vcpus > TRACE_MAX_STREAMS)
+	if (vcpu_end > TRACE_MAX_STREAMS)
 		return error_set(err, EINVAL, "cpu%u: more than %d vCPUs are not supported",
-				 nr_vcpus - 1, TRACE_MAX_STREAMS);
-	ret = make_room(reader, nr_vcpus * decoder->nr_instances, err);
+				 vcpu_end - 1, TRACE_MAX_STREAMS);
+	reader->vcpu_end = vcpu_end;
+	ret = make_room(reader, vcpu_end * decoder->nr_instances, err);
 	for (unsigned int instance = 0; !ret && instance < decoder->nr_instances; instance++) {
 		const char *suffix = decoder->instances[instance].suffix;
 
-		for (unsigned int vcpu = 0; !ret && vcpu < nr_vcpus; vcpu++) {
+		for (unsigned int vcpu = 0; !ret && vcpu < vcpu_end; vcpu++) {
 			if (trace_files_has(reader->files, vcpu, suffix) ||
 			    expected(reader, instance, vcpu, 0))
 				ret = add_stream(reader, instance, vcpu, err);
@@ -458,6 +460,11 @@ int trace_reader_add_symbols(struct trace_reader *reader, const struct sidecar_s
 const struct error *trace_reader_sidecar_error(const struct trace_reader *reader)
 {
 	return &reader->sidecar_error;
+}
+
+unsigned int trace_reader_vcpu_end(const struct trace_reader *reader)
+{
+	return reader->vcpu_end;
 }
 
 size_t trace_reader_nr_streams(const struct trace_reader *reader)

@@ -95,6 +95,8 @@ struct trace_stream_info {
 			      `records` */
 };
 size_t trace_reader_nr_streams(const struct trace_reader *reader);
+/* One more than the greatest number of a vCPU that has a stream, or should have one. */
+unsigned int trace_reader_vcpu_end(const struct trace_reader *reader);
 /* vCPUs that have a stream. */
 size_t trace_reader_nr_vcpus(const struct trace_reader *reader);
 void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
