@@ -64,7 +64,7 @@ sub start_ticking {
 
 sub ticks { return ($libvirt->serial($_[0]) =~ /tick (\d+)/g)[-1] // 0 }
 
-# In trap mode each allocation of the guest stops it for some milliseconds: a tick may take a minute.
+# In trap mode each allocation of the guest stops it for some milliseconds, and there is a process before each tick.
 sub lives {
 	my ($name) = @_;
 	my $before = ticks($name);

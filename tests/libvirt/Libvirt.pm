@@ -95,9 +95,14 @@ sub wait_for {
 	return exit_status($?);
 }
 
+# virsh starts libvirtd, and waits for it some seconds only: too little on a busy host.
 sub virsh {
 	my ($self, @arguments) = @_;
-	my ($status, $text) = $self->run('virsh', '-q', '-c', $self->uri, @arguments);
+	my ($status, $text);
+	wait_until(120, sub {
+		($status, $text) = $self->run('virsh', '-q', '-c', $self->uri, @arguments);
+		return $status == 0 || $text !~ /Failed to connect socket/;
+	});
 	die "virsh @arguments: $text" if $status;
 	return $text;
 }
