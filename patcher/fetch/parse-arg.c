@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* An argument of a probe: what is fetched. */
+#include "patcher/fetch/parse-internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const registers[] = {[FETCH_AX] = "ax",
+					[FETCH_CX] = "cx",
+					[FETCH_DX] = "dx",
+					[FETCH_BX] = "bx",
+					[FETCH_SP] = "sp",
+					[FETCH_BP] = "bp",
+					[FETCH_SI] = "si",
+					[FETCH_DI] = "di",
+					[FETCH_R8] = "r8",
+					[FETCH_R9] = "r9",
+					[FETCH_R10] = "r10",
+					[FETCH_R11] = "r11",
+					[FETCH_R12] = "r12",
+					[FETCH_R13] = "r13",
+					[FETCH_R14] = "r14",
+					[FETCH_R15] = "r15",
+					NULL};
+
+static const enum fetch_register arguments[] = {FETCH_DI, FETCH_SI, FETCH_DX,
+						FETCH_CX, FETCH_R8, FETCH_R9};
+
+enum {
+	NR_ARGUMENTS = sizeof(arguments) / sizeof(arguments[0]),
+	MAX_ARGUMENT = 32,
+	MAX_STACK = 2047, /* words of a kernel stack of 16 KiB, less one */
+	BIT = 1,
+	/* What the calling convention (System V ABI, AMD64) leaves undefined. */
+	ENTRY_UNDEFINED = BIT << FETCH_AX | BIT << FETCH_R10 | BIT << FETCH_R11,
+	RETURN_UNDEFINED = BIT << FETCH_CX | BIT << FETCH_DX | BIT << FETCH_SI | BIT << FETCH_DI |
+			   BIT << FETCH_R8 | BIT << FETCH_R9 | BIT << FETCH_R10 | BIT << FETCH_R11,
+};
+
+static int add_op(struct fetch_parser *p, const char *place, struct fetch_op op)
+{
+	struct fetch_arg *arg = p->arg;
+
+	if (arg->nr_ops == FETCH_MAX_OPS)
+		return FETCH_FAIL(p, place, "more than %d steps for one argument", FETCH_MAX_OPS);
+	arg->ops[arg->nr_ops++] = op;
+	return 0;
+}
+
+static int add_register(struct fetch_parser *p, const char *place, enum fetch_register reg)
+{
+	return add_op(p, place, (struct fetch_op){.kind = FETCH_REGISTER, .reg = reg});
+}
+
+static int take_register(struct fetch_parser *p)
+{
+	const bool returns = p->probe->returns;
+	const char *place = p->at;
+	size_t length = fetch_name_length(++p->at);
+	const unsigned int undefined = returns ? RETURN_UNDEFINED : ENTRY_UNDEFINED;
+
+	for (unsigned int i = 0; registers[i]; i++) {
+		if (strlen(registers[i]) != length || memcmp(p->at, registers[i], length) != 0)
+			continue;
+		if (undefined & 1u << i)
+			return FETCH_FAIL(p, place, "%%%s holds nothing at %s", registers[i],
+					  returns ? "a return" : "the entry of a function");
+		p->at += length;
+		return add_register(p, place, (enum fetch_register)i);
+	}
+	return fetch_unknown(p, "register", p->at, length, registers);
+}
+
+/* The seventh argument and those behind it lie above the return address. */
+static int take_argument(struct fetch_parser *p, const char *place)
+{
+	uint64_t number;
+	int ret = fetch_take_number(p, "the number of an argument", &number);
+
+	if (ret)
+		return ret;
+	if (p->probe->returns)
+		return FETCH_FAIL(p, place, "arguments are gone at a return");
+	if (!number || number > MAX_ARGUMENT)
+		return FETCH_FAIL(p, place, "arguments are $arg1 to $arg%d", MAX_ARGUMENT);
+	if (number <= NR_ARGUMENTS)
+		return add_register(p, place, arguments[number - 1]);
+	ret = add_register(p, place, FETCH_SP);
+	return ret ? ret
+		   : add_op(p, place,
+			    (struct fetch_op){.kind = FETCH_DEREF,
+					      .at = 8 * (int64_t)(number - NR_ARGUMENTS)});
+}
+
+static int take_stack(struct fetch_parser *p, const char *place)
+{
+	uint64_t number;
+	int ret = add_register(p, place, FETCH_SP);
+
+	if (ret || !isdigit((unsigned char)*p->at))
+		return ret;
+	ret = fetch_take_number(p, "the number of a word", &number);
+	if (!ret && number > MAX_STACK)
+		return FETCH_FAIL(p, place, "the stack has %d words at most", MAX_STACK + 1);
+	return ret ? ret
+		   : add_op(p, place,
+			    (struct fetch_op){.kind = FETCH_DEREF, .at = 8 * (int64_t)number});
+}
+
+static int take_result(struct fetch_parser *p, const char *place)
+{
+	if (!p->probe->returns)
+		return FETCH_FAIL(p, place, "$retval is for probes of returns, which begin with r");
+	return add_register(p, place, FETCH_AX);
+}
+
+static int take_comm(struct fetch_parser *p, const char *place)
+{
+	if (p->arg->nr_ops || (p->at[0] && !strchr(" \t:", p->at[0])))
+		return FETCH_FAIL(p, place, "$comm is no address");
+	return add_op(p, place, (struct fetch_op){.kind = FETCH_COMM});
+}
+
+static int take_variable(struct fetch_parser *p)
+{
+	static const char *const known[] = {"retval", "comm", "stack", "arg", NULL};
+	static int (*const take[])(struct fetch_parser *, const char *) = {
+		take_result, take_comm, take_stack, take_argument};
+	const char *place = p->at;
+	size_t length = 0, all = fetch_name_length(++p->at);
+
+	while (isalpha((unsigned char)p->at[length]))
+		length++;
+	for (size_t i = 0; known[i]; i++) {
+		const bool has_number = all > length;
+
+		if (strlen(known[i]) != length || memcmp(p->at, known[i], length) != 0 ||
+		    (has_number && i < 2))
+			continue;
+		p->at += length;
+		return take[i](p, place);
+	}
+	return fetch_unknown(p, "variable", p->at, all, known);
+}
+
+/* "\12": a constant. */
+static int take_constant(struct fetch_parser *p)
+{
+	const char *place = p->at++;
+	const bool negative = *p->at == '-';
+	uint64_t number;
+	int ret;
+
+	p->at += negative;
+	ret = fetch_take_number(p, "a constant", &number);
+	number = negative ? -number : number;
+	return ret ? ret
+		   : add_op(p, place,
+			    (struct fetch_op){.kind = FETCH_CONSTANT, .at = (int64_t)number});
+}
+
+/* "@ADDR", "@SYM+8": what lies there. */
+static int take_address(struct fetch_parser *p)
+{
+	const char *place = p->at++;
+	struct fetch_op op = {.kind = FETCH_SYMBOL};
+	uint64_t address;
+	int ret;
+
+	if (isdigit((unsigned char)*p->at)) {
+		ret = fetch_take_number(p, "an address", &address);
+		op = (struct fetch_op){.kind = FETCH_CONSTANT, .at = (int64_t)address};
+	} else {
+		ret = fetch_take_symbol(p, p->arg->symbol);
+		if (!ret && (*p->at == '+' || *p->at == '-'))
+			ret = fetch_take_offset(p, &op.at);
+	}
+	if (!ret)
+		ret = add_op(p, place, op);
+	if (!ret)
+		ret = add_op(p, place, (struct fetch_op){.kind = FETCH_DEREF});
+	p->has_place = true;
+	return ret;
+}
+
+static int take_fetch(struct fetch_parser *p, unsigned int depth);
+
+/* "+8(FETCH)", "-u4(FETCH)" */
+static int take_dereference(struct fetch_parser *p, unsigned int depth)
+{
+	struct fetch_op op = {.kind = FETCH_DEREF};
+	const char *place = p->at;
+	const bool negative = *p->at++ == '-';
+	uint64_t offset;
+	int ret;
+
+	op.user = *p->at == 'u';
+	p->at += op.user;
+	ret = fetch_take_number(p, "an offset", &offset);
+	if (!ret && offset > INT32_MAX)
+		ret = FETCH_FAIL(p, place, "the offset is too large");
+	if (!ret && *p->at != '(')
+		ret = FETCH_FAIL(p, p->at, "'(' is missing, as in +8(%%di)");
+	if (ret)
+		return ret;
+	op.at = negative ? -(int64_t)offset : (int64_t)offset;
+	p->at++;
+	ret = take_fetch(p, depth + 1);
+	if (!ret && *p->at != ')')
+		ret = FETCH_FAIL(p, p->at, "')' is missing");
+	if (ret)
+		return ret;
+	p->at++;
+	p->has_place = true;
+	return add_op(p, place, op);
+}
+
+static int take_fetch(struct fetch_parser *p, unsigned int depth)
+{
+	const char *place = p->at;
+
+	if (depth == FETCH_MAX_OPS)
+		return FETCH_FAIL(p, place, "more than %d steps for one argument", FETCH_MAX_OPS);
+	switch (*p->at) {
+	case '%':
+		return take_register(p);
+	case '$':
+		return depth && !strncmp(p->at, "$comm", 5)
+			       ? FETCH_FAIL(p, place, "$comm is no address")
+			       : take_variable(p);
+	case '@':
+		return take_address(p);
+	case '\\':
+		return take_constant(p);
+	case '+':
+	case '-':
+		return take_dereference(p, depth);
+	default:
+		return FETCH_FAIL(p, place,
+				  "an argument is %%REGISTER, $VARIABLE, @SYMBOL, "
+				  "\\CONSTANT or +OFFSET(ARGUMENT)");
+	}
+}
+
+/* Words of TSDL (CTF 1.8.3, appendix C), and fields that each event has. */
+static int check_name(const struct fetch_parser *p, const char *place)
+{
+	static const char *const taken[] = {"align",
+					    "callsite",
+					    "const",
+					    "char",
+					    "clock",
+					    "double",
+					    "enum",
+					    "env",
+					    "event",
+					    "float",
+					    "floating_point",
+					    "int",
+					    "integer",
+					    "long",
+					    "short",
+					    "signed",
+					    "stream",
+					    "string",
+					    "struct",
+					    "trace",
+					    "typealias",
+					    "typedef",
+					    "unsigned",
+					    "variant",
+					    "void",
+					    "_Bool",
+					    "_Complex",
+					    "_Imaginary",
+					    "pid",
+					    "vcpu",
+					    "cpu",
+					    "faults",
+					    "__probe_ip",
+					    "__probe_func",
+					    "__probe_ret_ip"};
+
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		if (!strcmp(p->arg->name, taken[i]))
+			return FETCH_FAIL(p, place, "an argument cannot have the name '%s'",
+					  taken[i]);
+	for (const struct fetch_arg *other = p->probe->args; other != p->arg; other++)
+		if (!strcmp(other->name, p->arg->name))
+			return FETCH_FAIL(p, place, "two arguments have the name '%s'",
+					  other->name);
+	return 0;
+}
+
+int fetch_take_arg(struct fetch_parser *p)
+{
+	const char *place = p->at;
+	size_t length = fetch_name_length(p->at);
+	int ret = 0;
+
+	p->has_place = false;
+	if (p->at[length] == '=') {
+		ret = fetch_take_name(p, "the name of an argument", length, p->arg->name);
+		p->at++;
+	} else {
+		snprintf(p->arg->name, sizeof(p->arg->name), "arg%zu", p->probe->nr_args);
+	}
+	if (!ret)
+		ret = check_name(p, place);
+	if (!ret)
+		ret = take_fetch(p, 0);
+	if (ret)
+		return ret;
+	if (*p->at == ':')
+		return fetch_take_type(p);
+	fetch_default_type(p);
+	return 0;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A probe's definition: kind, name, place. */
+#include "patcher/fetch/parse-internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/text.h"
+
+/* --- words and numbers ----------------------------------------------------------------------- */
+
+int fetch_unknown(const struct fetch_parser *p, const char *what, const char *word, size_t length,
+		  const char *const *known)
+{
+	char copy[64], list[240] = "";
+	const char *nearest = NULL;
+	size_t used = 0;
+
+	snprintf(copy, sizeof(copy), "%.*s", (int)length, word);
+	if (length < sizeof(copy))
+		nearest = text_nearest(copy, known);
+	if (nearest)
+		return FETCH_FAIL(p, word, "unknown %s '%s': did you mean '%s'?", what, copy,
+				  nearest);
+	for (; *known && used < sizeof(list); known++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
+					 *known);
+	return FETCH_FAIL(p, word, "unknown %s '%s'; known: %s", what, copy, list);
+}
+
+size_t fetch_name_length(const char *text)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)text[n]) || text[n] == '_')
+		n++;
+	return n;
+}
+
+int fetch_take_name(struct fetch_parser *p, const char *what, size_t length,
+		    char out[FETCH_NAME_SIZE])
+{
+	if (!length)
+		return FETCH_FAIL(p, p->at, "%s is missing", what);
+	if (isdigit((unsigned char)*p->at))
+		return FETCH_FAIL(p, p->at, "%s begins with a digit", what);
+	if (length >= FETCH_NAME_SIZE)
+		return FETCH_FAIL(p, p->at, "%s is longer than %d characters", what,
+				  FETCH_NAME_SIZE - 1);
+	memcpy(out, p->at, length);
+	out[length] = '\0';
+	p->at += length;
+	return 0;
+}
+
+int fetch_take_number(struct fetch_parser *p, const char *what, uint64_t *out)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)*p->at))
+		return FETCH_FAIL(p, p->at, "%s is missing", what);
+	errno = 0;
+	*out = strtoull(p->at, &end, 0);
+	if (errno || isalnum((unsigned char)*end) || *end == '_')
+		return FETCH_FAIL(p, p->at, "%s is no number of 64 bits", what);
+	p->at = end;
+	return 0;
+}
+
+int fetch_take_offset(struct fetch_parser *p, int64_t *out)
+{
+	const bool negative = *p->at == '-';
+	const char *begin = p->at++;
+	uint64_t number;
+	int ret = fetch_take_number(p, "an offset", &number);
+
+	if (!ret && number > INT32_MAX)
+		return FETCH_FAIL(p, begin, "the offset is too large");
+	if (!ret)
+		*out = negative ? -(int64_t)number : (int64_t)number;
+	return ret;
+}
+
+static bool is_symbol_character(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '$';
+}
+
+int fetch_take_symbol(struct fetch_parser *p, char out[FETCH_SYMBOL_SIZE])
+{
+	size_t n = 0;
+
+	while (is_symbol_character(p->at[n]))
+		n++;
+	if (!n)
+		return FETCH_FAIL(p, p->at, "the name of a symbol is missing");
+	if (n >= FETCH_SYMBOL_SIZE)
+		return FETCH_FAIL(p, p->at, "the symbol's name is longer than %d characters",
+				  FETCH_SYMBOL_SIZE - 1);
+	memcpy(out, p->at, n);
+	out[n] = '\0';
+	p->at += n;
+	return 0;
+}
+
+static void skip_blanks(struct fetch_parser *p)
+{
+	p->at += strspn(p->at, " \t");
+}
+
+static bool at_end(const struct fetch_parser *p)
+{
+	return !*p->at || strchr(" \t", *p->at);
+}
+
+/* --- kind and name --------------------------------------------------------------------------- */
+
+static int take_kind(struct fetch_parser *p)
+{
+	if (*p->at != 'p' && *p->at != 'r')
+		return FETCH_FAIL(p, p->at,
+				  "a probe begins with 'p', of a call, or 'r', of a "
+				  "return");
+	p->probe->returns = *p->at++ == 'r';
+	if (isdigit((unsigned char)*p->at))
+		return FETCH_FAIL(p, p->at, "leave out MAXACTIVE: any number of calls can be open");
+	return 0;
+}
+
+/* "[GRP/][EVENT]", behind the colon. */
+static int take_names(struct fetch_parser *p)
+{
+	size_t length = fetch_name_length(p->at);
+	int ret = 0;
+
+	if (p->at[length] == '/' || p->at[length] == '.') {
+		ret = fetch_take_name(p, "the name of a group", length, p->probe->group);
+		p->at++;
+		length = fetch_name_length(p->at);
+		if (ret || at_end(p))
+			return ret;
+	}
+	ret = fetch_take_name(p, "the name of an event", length, p->probe->name);
+	if (!ret && !at_end(p))
+		ret = FETCH_FAIL(p, p->at, "a name has letters, digits and _");
+	return ret;
+}
+
+/* As the kernel names them: "p_vfs_read_0". */
+static void add_names(struct fetch_probe *probe)
+{
+	char name[FETCH_SYMBOL_SIZE + 16];
+
+	if (!probe->group[0])
+		snprintf(probe->group, sizeof(probe->group), "kprobes");
+	if (probe->name[0])
+		return;
+	if (probe->symbol[0])
+		snprintf(name, sizeof(name), "%c_%s_0", probe->returns ? 'r' : 'p', probe->symbol);
+	else
+		snprintf(name, sizeof(name), "%c_0x%llx", probe->returns ? 'r' : 'p',
+			 (unsigned long long)probe->address);
+	for (size_t i = 0; i < FETCH_NAME_SIZE - 1 && name[i]; i++)
+		probe->name[i] = isalnum((unsigned char)name[i]) ? name[i] : '_';
+}
+
+/* --- place ----------------------------------------------------------------------------------- */
+
+static int take_module(struct fetch_parser *p)
+{
+	const char *colon = strchr(p->at, ':'), *blank = strpbrk(p->at, " \t");
+	size_t length = colon ? (size_t)(colon - p->at) : 0;
+
+	if (!colon || (blank && blank < colon))
+		return 0;
+	if (!length || length >= sizeof(p->probe->module))
+		return FETCH_FAIL(p, p->at, "this is no name of a module");
+	for (size_t i = 0; i < length; i++)
+		if (!isalnum((unsigned char)p->at[i]) && p->at[i] != '_' && p->at[i] != '-')
+			return FETCH_FAIL(p, p->at + i, "this is no name of a module");
+	memcpy(p->probe->module, p->at, length);
+	p->at = colon + 1;
+	return 0;
+}
+
+/* Only the entry can be probed: the other instructions of a function are not displaced. */
+static int take_offset(struct fetch_parser *p)
+{
+	const char *begin = p->at;
+	int64_t offset;
+	int ret = fetch_take_offset(p, &offset);
+
+	if (!ret && offset)
+		ret = FETCH_FAIL(p, begin,
+				 "only the beginning of a function can be probed, and its returns");
+	return ret;
+}
+
+static int take_place(struct fetch_parser *p)
+{
+	static const char suffix[] = "%return";
+	int ret;
+
+	p->probe->place_column = (unsigned int)(p->at - p->text) + 1;
+	if (isdigit((unsigned char)*p->at))
+		return fetch_take_number(p, "an address", &p->probe->address);
+	ret = take_module(p);
+	if (!ret)
+		ret = fetch_take_symbol(p, p->probe->symbol);
+	if (!ret && (*p->at == '+' || *p->at == '-'))
+		ret = take_offset(p);
+	if (!ret && !strncmp(p->at, suffix, strlen(suffix))) {
+		p->at += strlen(suffix);
+		p->probe->returns = true;
+	}
+	return ret;
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
+
+static int take_args(struct fetch_parser *p)
+{
+	struct fetch_probe *probe = p->probe;
+	int ret = 0;
+
+	for (skip_blanks(p); !ret && *p->at; skip_blanks(p)) {
+		if (probe->nr_args == FETCH_MAX_ARGS)
+			return FETCH_FAIL(p, p->at, "more than %d arguments", FETCH_MAX_ARGS);
+		p->arg = &probe->args[probe->nr_args++];
+		p->arg->column = (unsigned int)(p->at - p->text) + 1;
+		p->arg->at = probe->bytes;
+		ret = fetch_take_arg(p);
+		if (!ret && !at_end(p))
+			ret = FETCH_FAIL(p, p->at, "a blank is missing in front of this");
+		probe->bytes = (uint16_t)(probe->bytes + fetch_room(p->arg));
+		if (!ret && probe->bytes > FETCH_MAX_BYTES)
+			ret = error_set_column(p->err, EINVAL, p->arg->column,
+					       "the arguments take more than %d bytes",
+					       FETCH_MAX_BYTES);
+	}
+	return ret;
+}
+
+static int take_all(struct fetch_parser *p)
+{
+	int ret;
+
+	skip_blanks(p);
+	ret = take_kind(p);
+	if (!ret && *p->at == ':') {
+		p->at++;
+		ret = take_names(p);
+	}
+	if (!ret && !at_end(p))
+		ret = FETCH_FAIL(p, p->at, "':' or a blank must follow 'p' or 'r'");
+	if (ret)
+		return ret;
+	skip_blanks(p);
+	if (!*p->at)
+		return FETCH_FAIL(p, p->at, "the function is missing, as in p vfs_read");
+	ret = take_place(p);
+	if (!ret && !at_end(p))
+		ret = FETCH_FAIL(p, p->at, "this cannot be part of a function's name");
+	if (ret)
+		return ret;
+	add_names(p->probe);
+	return take_args(p);
+}
+
+int fetch_parse(const char *definition, struct fetch_probe *out, struct error *err)
+{
+	struct error local = {0};
+	struct fetch_parser p = {.text = definition, .at = definition, .probe = out, .err = &local};
+	int ret;
+
+	*out = (struct fetch_probe){0};
+	ret = take_all(&p);
+	if (ret && err)
+		*err = local;
+	return ret;
+}
+
+bool fetch_reads_memory(const struct fetch_arg *arg)
+{
+	for (size_t i = 0; i < arg->nr_ops; i++)
+		if (arg->ops[i].kind >= FETCH_DEREF)
+			return true;
+	return false;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Definitions of probes: the programs that they mean, and what is said of wrong ones. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "patcher/fetch/fetch.h"
+#include "tests/lib/tap.h"
+
+static size_t show_op(char *out, size_t size, const struct fetch_arg *arg,
+		      const struct fetch_op *op)
+{
+	static const char *const kinds[] = {"reg", "const", "sym", "comm", "deref", "mem", "text"};
+	int n = snprintf(out, size, " %s%s", op->user ? "u" : "", kinds[op->kind]);
+
+	if (op->kind == FETCH_REGISTER)
+		n += snprintf(out + n, size - (size_t)n, " %u", op->reg);
+	else if (op->kind == FETCH_SYMBOL)
+		n += snprintf(out + n, size - (size_t)n, " %s%+" PRId64, arg->symbol, op->at);
+	else if (op->kind != FETCH_COMM)
+		n += snprintf(out + n, size - (size_t)n, " %" PRId64, op->at);
+	return (size_t)n;
+}
+
+/* "p GROUP NAME PLACE BYTES; NAME SHOW SIZExCOUNT OPS; ..." */
+static const char *shown(const struct fetch_probe *probe)
+{
+	static const char *const shows[] = {"u", "s", "x", "c", "code", "string"};
+	static char out[4000];
+	size_t n = (size_t)snprintf(out, sizeof(out), "%c %s %s ", probe->returns ? 'r' : 'p',
+				    probe->group, probe->name);
+
+	if (probe->symbol[0])
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%s%s", probe->module,
+				      probe->module[0] ? ":" : "", probe->symbol);
+	else
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%" PRIx64, probe->address);
+	n += (size_t)snprintf(out + n, sizeof(out) - n, " %u", probe->bytes);
+	for (size_t i = 0; i < probe->nr_args; i++) {
+		const struct fetch_arg *arg = &probe->args[i];
+
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "; %s %s %ux%u", arg->name,
+				      shows[arg->show], arg->size, arg->count);
+		if (arg->bit_width)
+			n += (size_t)snprintf(out + n, sizeof(out) - n, " b%u@%u", arg->bit_width,
+					      arg->bit_offset);
+		for (size_t k = 0; k < arg->nr_ops; k++)
+			n += show_op(out + n, sizeof(out) - n, arg, &arg->ops[k]);
+	}
+	return out;
+}
+
+static const struct {
+	const char *text, *want;
+} good[] = {
+	{"p vfs_read", "p kprobes p_vfs_read_0 vfs_read 0"},
+	{"r vfs_read", "r kprobes r_vfs_read_0 vfs_read 0"},
+	{"p vfs_read+0", "p kprobes p_vfs_read_0 vfs_read 0"},
+	{"p vfs_read%return", "r kprobes r_vfs_read_0 vfs_read 0"},
+	{"p:open do_sys_open", "p kprobes open do_sys_open 0"},
+	{"p:my/open do_sys_open", "p my open do_sys_open 0"},
+	{"p:my.open do_sys_open", "p my open do_sys_open 0"},
+	{"p:my/ do_sys_open", "p my p_do_sys_open_0 do_sys_open 0"},
+	{"p:x ext4:ext4_sync_fs", "p kprobes x ext4:ext4_sync_fs 0"},
+	{"p:x 0xffffffff81000000", "p kprobes x ffffffff81000000 0"},
+	{" p:x  f.cold \t %di ", "p kprobes x f.cold 8; arg1 x 8x1 reg 7"},
+	{"p f %di %si", "p kprobes p_f_0 f 16; arg1 x 8x1 reg 7; arg2 x 8x1 reg 6"},
+	{"p:x f fd=%di:s32", "p kprobes x f 8; fd s 4x1 reg 7"},
+	{"p:x f $arg1 $arg6:u8", "p kprobes x f 16; arg1 x 8x1 reg 7; arg2 u 1x1 reg 9"},
+	{"p:x f $arg7", "p kprobes x f 8; arg1 x 8x1 reg 4 mem 8"},
+	{"r:x f $retval", "r kprobes x f 8; arg1 x 8x1 reg 0"},
+	{"p:x f $comm", "p kprobes x f 16; arg1 string 16x1 comm"},
+	{"p:x f c=$comm:string", "p kprobes x f 16; c string 16x1 comm"},
+	{"p:x f $stack $stack2", "p kprobes x f 16; arg1 x 8x1 reg 4; arg2 x 8x1 reg 4 mem 16"},
+	{"p:x f a=\\1 b=\\-0x2:s64", "p kprobes x f 16; a x 8x1 const 1; b s 8x1 const -2"},
+	{"p:x f @jiffies", "p kprobes x f 8; arg1 x 8x1 sym jiffies+0 mem 0"},
+	{"p:x f @jiffies+8:u32", "p kprobes x f 8; arg1 u 4x1 sym jiffies+8 mem 0"},
+	{"p:x f @0xffff0000:u16", "p kprobes x f 8; arg1 u 2x1 const 4294901760 mem 0"},
+	{"p:x f +8(%di):u32", "p kprobes x f 8; arg1 u 4x1 reg 7 mem 8"},
+	{"p:x f -8(%di)", "p kprobes x f 8; arg1 x 8x1 reg 7 mem -8"},
+	{"p:x f +8(+0(%di)):s16", "p kprobes x f 8; arg1 s 2x1 reg 7 deref 0 mem 8"},
+	{"p:x f +u8(%si)", "p kprobes x f 8; arg1 x 8x1 reg 6 umem 8"},
+	{"p:x f n=+0(%si):string", "p kprobes x f 16; n string 16x1 reg 6 text 0"},
+	{"p:x f n=+0(%si):ustring", "p kprobes x f 16; n string 16x1 reg 6 utext 0"},
+	{"p:x f +0(@init_task):x8", "p kprobes x f 8; arg1 x 1x1 sym init_task+0 deref 0 mem 0"},
+	{"p:x f %di:symbol %si:symstr",
+	 "p kprobes x f 16; arg1 code 8x1 reg 7; arg2 code 8x1 reg 6"},
+	{"p:x f %di:b4@12/32", "p kprobes x f 8; arg1 u 4x1 b4@12 reg 7"},
+	{"p:x f +2(%di):b1@7/8", "p kprobes x f 8; arg1 u 1x1 b1@7 reg 7 mem 2"},
+	{"p:x f +0(%di):u8[9]", "p kprobes x f 16; arg1 u 1x9 reg 7 mem 0"},
+	{"p:x f +0(%di):char[5]", "p kprobes x f 8; arg1 c 1x5 reg 7 mem 0"},
+	{"p:x f %di:char", "p kprobes x f 8; arg1 c 1x1 reg 7"},
+};
+
+static const struct {
+	const char *text;
+	unsigned int column;
+	const char *says;
+} bad[] = {
+	{"", 1, "begins with 'p', of a call, or 'r'"},
+	{"x vfs_read", 1, "begins with 'p'"},
+	{"pp vfs_read", 2, "':' or a blank must follow"},
+	{"r16:x vfs_read", 2, "leave out MAXACTIVE"},
+	{"p", 2, "the function is missing"},
+	{"p: f", 3, "the name of an event is missing"},
+	{"p:/x f", 3, "the name of a group is missing"},
+	{"p:a-b f", 4, "a name has letters, digits and _"},
+	{"p:9a f", 3, "begins with a digit"},
+	{"p:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa f", 3, "longer than 31 characters"},
+	{"p f+4", 4, "only the beginning of a function can be probed"},
+	{"p f+", 5, "an offset is missing"},
+	{"p f!", 4, "cannot be part of a function's name"},
+	{"p :f", 3, "no name of a module"},
+	{"p f %dj", 6, "unknown register 'dj': did you mean"},
+	{"p f %rdi", 6, "did you mean 'di'?"},
+	{"p f %foo", 6, "unknown register 'foo'; known: ax, cx"},
+	{"p f %ax", 5, "%ax holds nothing at the entry of a function"},
+	{"r f %di", 5, "%di holds nothing at a return"},
+	{"p f $retval", 5, "$retval is for probes of returns"},
+	{"p f $retvl", 6, "did you mean 'retval'?"},
+	{"p f $arg0", 5, "arguments are $arg1 to"},
+	{"p f $arg", 9, "the number of an argument is missing"},
+	{"r f $arg1", 5, "arguments are gone at a return"},
+	{"p f $stack2048", 5, "the stack has 2048 words"},
+	{"p f +0($comm)", 8, "$comm is no address"},
+	{"p f $comm:u8", 11, "$comm is a string"},
+	{"p f $comm:b1@1/8", 11, "$comm is a string"},
+	{"p f di", 5, "an argument is %REGISTER"},
+	{"p f x=", 7, "an argument is %REGISTER"},
+	{"p f =%di", 5, "the name of an argument is missing"},
+	{"p f +8%di", 7, "'(' is missing"},
+	{"p f +8(%di", 11, "')' is missing"},
+	{"p f +(%di)", 6, "an offset is missing"},
+	{"p f +0x1ffffffff(%di)", 5, "the offset is too large"},
+	{"p f %di:u9", 9, "unknown type 'u9': did you mean 'u8'?"},
+	{"p f %di:", 9, "a type is missing"},
+	{"p f %di:string", 9, "a string lies in memory"},
+	{"p f $stack1:string", 13, "a string lies in memory"},
+	{"p f %di:u8[2]", 11, "an array lies in memory"},
+	{"p f +0(%di):u8[0]", 15, "an array has 1 to"},
+	{"p f +0(%di):u8[2", 17, "']' is missing"},
+	{"p f +0(%di):string[2]", 19, "an array of strings"},
+	{"p f %di:b8@60/64", 9, "does not fit into its container"},
+	{"p f %di:b8@60/12", 9, "a container has 8, 16, 32 or 64 bits"},
+	{"p f %di:b8", 11, "'@' is missing"},
+	{"p f %di%si", 8, "a blank is missing"},
+	{"p f a=%di a=%si", 11, "two arguments have the name 'a'"},
+	{"p f arg2=%di %si", 14, "two arguments have the name 'arg2'"},
+	{"p f pid=%di", 5, "cannot have the name 'pid'"},
+	{"p f event=%di", 5, "cannot have the name 'event'"},
+	{"p f \\", 6, "a constant is missing"},
+	{"p f @", 6, "the name of a symbol is missing"},
+	{"p f @x+", 8, "an offset is missing"},
+};
+
+static void test_limits(void)
+{
+	struct fetch_probe probe;
+	struct error err = {0};
+	char text[1000] = "p f";
+
+	for (int i = 0; i < FETCH_MAX_ARGS; i++)
+		strcat(text, " %di");
+	ok(!fetch_parse(text, &probe, &err), "a probe may have %d arguments", FETCH_MAX_ARGS);
+	strcat(text, " %di");
+	ok(fetch_parse(text, &probe, &err) && strstr(err.text, "more than 20 arguments"),
+	   "one more is refused");
+	strcpy(text, "p f ");
+	for (int i = 0; i < FETCH_MAX_OPS; i++)
+		strcat(text, "+0(");
+	ok(fetch_parse(text, &probe, &err) && strstr(err.text, "more than 16 steps"),
+	   "an argument of too many steps is refused");
+	strcpy(text, "p f");
+	for (int i = 0; i < 13; i++)
+		strcat(text, " +0(%di):string");
+	ok(fetch_parse(text, &probe, &err) && strstr(err.text, "more than 192 bytes") &&
+		   err.column == 4 + 12 * strlen(" +0(%di):string") + 1,
+	   "arguments that are too large together are refused");
+}
+
+int main(void)
+{
+	struct fetch_probe probe;
+	struct error err = {0};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		bool parsed = !fetch_parse(good[i].text, &probe, &err);
+
+		ok(parsed, "'%s' is a probe", good[i].text);
+		is_str(parsed ? shown(&probe) : err.text, good[i].want, "it means what it should");
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		err = (struct error){0};
+		ok(fetch_parse(bad[i].text, &probe, &err) && err.column == bad[i].column &&
+			   strstr(err.text, bad[i].says),
+		   "'%s' is refused at character %u: %s (%u)", bad[i].text, bad[i].column, err.text,
+		   err.column);
+	}
+	test_limits();
+	return tap_done();
+}
