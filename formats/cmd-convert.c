@@ -391,6 +391,7 @@ static int convert(const char *source, const struct options *options)
 
 	if (ret)
 		return cli_error(verb.name, &err);
+	trace_reader_read_ahead(reader, TRACE_READER_ALL_CPUS);
 	if (options->kernel)
 		ret = trace_reader_name_functions(reader, options->kernel, &err);
 	if (!ret && ops)

@@ -247,6 +247,8 @@ static int print_trace(struct listing *l, const char *dir)
 
 	if (!ret && select_events(l, &err))
 		return cli_usage(verb.name, "%s", err.text);
+	if (!ret && !l->options->follow)
+		trace_reader_read_ahead(l->reader, TRACE_READER_ALL_CPUS);
 	if (!ret)
 		ret = l->options->follow ? follow_events(l, &err) : print_events(l, &err);
 	if (ret < 0 && l->reader) /* else the reader has named it */

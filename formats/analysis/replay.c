@@ -173,6 +173,7 @@ static int find_init(struct replay *replay, struct error *err)
 	ret = trace_reader_open(replay->parts->dir, &reader, err);
 	if (ret)
 		return ret;
+	trace_reader_read_ahead(reader, TRACE_READER_ALL_CPUS);
 	ret = search_init(replay, reader, err);
 	trace_reader_close(reader);
 	return ret;
@@ -254,6 +255,15 @@ static int take_event(struct replay *replay, const struct event *event)
 	return ret ? ret : take_record(replay, event);
 }
 
+static void prefetch(const struct replay *replay)
+{
+	const struct event *soon = trace_reader_soon(replay->reader);
+	struct kmem_record record;
+
+	if (soon && soon->instance == replay->instance && kmem_record_of(soon, &record))
+		heap_prefetch(replay->heap, &record);
+}
+
 /* Returns 0 at the end of what there is. */
 static int take_events(struct replay *replay, struct error *err)
 {
@@ -263,6 +273,7 @@ static int take_events(struct replay *replay, struct error *err)
 	while ((ret = trace_reader_next(replay->reader, &event, err)) > 0) {
 		if (event.ns >= replay->view->time.to_ns)
 			return 0;
+		prefetch(replay);
 		if (take_event(replay, &event))
 			return error_set(err, ENOMEM, "out of memory");
 		progress_count(&replay->parts->progress);
@@ -305,6 +316,8 @@ int replay_run(struct replay *replay, struct analysis **analyses, size_t n, stru
 		ret = find_init(replay, err);
 	if (ret)
 		return ret;
+	if (replay->parts->dir)
+		trace_reader_read_ahead(replay->reader, TRACE_READER_ALL_CPUS);
 	progress_begin(&replay->parts->progress, replay->reader);
 	ret = take_events(replay, err);
 	progress_end(&replay->parts->progress);

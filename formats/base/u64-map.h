@@ -15,7 +15,7 @@
  */
 struct u64_map {
 	uint8_t *slots; /* capacity times {key, value} */
-	uint8_t *taken; /* capacity flags */
+	uint8_t *tags;  /* of each slot: a byte of its key's hash; 0: it is free */
 	size_t stride;
 	size_t count;
 	size_t capacity; /* 0 or a power of two */
@@ -33,6 +33,9 @@ void u64_map_set_budget(struct u64_map *map, struct budget *budget);
 /* The value of key, or NULL. Valid, as every value pointer here, until the next insert or remove.
  */
 void *u64_map_find(const struct u64_map *map, uint64_t key);
+
+/* Have the processor load what a find of key will look at. */
+void u64_map_prefetch(const struct u64_map *map, uint64_t key);
 
 /* The value of key, inserted zeroed if new, which *is_new (may be NULL) says. NULL: no memory. */
 void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_new);

@@ -63,10 +63,10 @@ static int learn_cache(struct ctf_stream *s, uint16_t id, struct cursor *c)
 	if (!text || !id)
 		return 0;
 	clean_text(name, sizeof(name), text);
-	return input->add_cache(input->arg, &(struct sidecar_cache){.id = id,
-								    .name = name,
-								    .object_size = object_size,
-								    .size = size});
+	return input->add_cache(&s->base, &(struct sidecar_cache){.id = id,
+								  .name = name,
+								  .object_size = object_size,
+								  .size = size});
 }
 
 static int read_entry(struct ctf_stream *s, enum ctf_table table, struct cursor *c)

@@ -91,12 +91,12 @@ static int learn(struct v2_stream *s, struct v2_event *event)
 		return define(&s->gfps, values[V2_MEMBER_GFP_ID], values[V2_MEMBER_GFP]);
 	if (!values[V2_MEMBER_CACHE])
 		return 0;
-	return input->add_cache(input->arg, &(struct sidecar_cache){
-						    .id = (uint16_t)values[V2_MEMBER_CACHE],
-						    .name = event->name,
-						    .object_size = values[V2_MEMBER_OBJECT_SIZE],
-						    .size = values[V2_MEMBER_SIZE],
-					    });
+	return input->add_cache(&s->base, &(struct sidecar_cache){
+						  .id = (uint16_t)values[V2_MEMBER_CACHE],
+						  .name = event->name,
+						  .object_size = values[V2_MEMBER_OBJECT_SIZE],
+						  .size = values[V2_MEMBER_SIZE],
+					  });
 }
 
 /* Replace the event's ids by what they stand for. Returns false if one is undefined. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/event/record-stream.h"
 
+#include <stdlib.h>
+
 int record_stream_next(struct record_stream *stream, struct event *event)
 {
 	return stream->fault ? 0 : stream->ops->next(stream, event);
@@ -17,8 +19,38 @@ void record_stream_resume(struct record_stream *stream)
 
 void record_stream_destroy(struct record_stream *stream)
 {
-	if (stream)
-		stream->ops->destroy(stream);
+	if (!stream)
+		return;
+	stream_notes_free(stream->notes);
+	stream->ops->destroy(stream);
+}
+
+void record_stream_note(struct record_stream *stream, struct stream_note *note)
+{
+	note->next = NULL;
+	if (stream->notes)
+		stream->last_note->next = note;
+	else
+		stream->notes = note;
+	stream->last_note = note;
+}
+
+struct stream_note *record_stream_take_notes(struct record_stream *stream)
+{
+	struct stream_note *notes = stream->notes;
+
+	stream->notes = NULL;
+	return notes;
+}
+
+void stream_notes_free(struct stream_note *notes)
+{
+	while (notes) {
+		struct stream_note *next = notes->next;
+
+		free(notes);
+		notes = next;
+	}
 }
 
 int record_stream_stop(struct record_stream *stream, enum record_fault fault)

@@ -39,6 +39,14 @@ struct record_stream_ops {
 	void (*destroy)(struct record_stream *stream);
 };
 
+/*
+ * What a stream says beside its events, before the one that record_stream_next() returns: whoever
+ * reads the stream takes the notes. In one piece of malloc().
+ */
+struct stream_note {
+	struct stream_note *next;
+};
+
 struct record_stream {
 	const struct record_stream_ops *ops;
 	struct byte_source records;
@@ -48,6 +56,7 @@ struct record_stream {
 	uint64_t lost;          /* records that the stream itself says were lost, so far */
 	struct stream_damage damages[STREAM_DAMAGES_MAX]; /* the first ones */
 	uint64_t nr_damages, damaged_bytes;               /* of all */
+	struct stream_note *notes, *last_note;
 };
 
 /*
@@ -64,6 +73,13 @@ void record_stream_destroy(struct record_stream *stream);
 
 /* For implementations: note the fault, and end the stream with it. Returns 0. */
 int record_stream_stop(struct record_stream *stream, enum record_fault fault);
+
+/* For implementations: append a note, which is the stream's from now on. */
+void record_stream_note(struct record_stream *stream, struct stream_note *note);
+
+/* For readers: the notes so far, which are the caller's from now on. */
+struct stream_note *record_stream_take_notes(struct record_stream *stream);
+void stream_notes_free(struct stream_note *notes);
 
 /* For implementations: note that `size` bytes are damaged. */
 void record_stream_damage(struct record_stream *stream, uint64_t offset, uint64_t size,

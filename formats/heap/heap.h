@@ -109,6 +109,9 @@ struct heap *heap_create(const struct sidecar *sidecar, heap_change_fn *fn, void
 /* NULL-safe. */
 void heap_destroy(struct heap *heap);
 
+/* Have the processor load what a record that comes soon will change. */
+void heap_prefetch(const struct heap *heap, const struct kmem_record *record);
+
 /* `selected` is that of the object if the record is an allocation. Returns 0 or -ENOMEM. */
 int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,
 	       bool selected);

@@ -59,6 +59,8 @@ int slabs_add_block(struct heap *heap, uint64_t ptr, const struct heap_object *b
 void slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_object *block);
 /* Where a new slab object lies: enum heap_place, or -ENOMEM. Counts it in its cache. */
 int slabs_place_object(struct heap *heap, uint64_t ptr, const struct heap_object *object);
+/* Have the processor load what a change of an object at ptr will look at. */
+void slabs_prefetch(const struct slabs *slabs, uint64_t ptr);
 /* An object in a slab goes. */
 void slabs_forget_object(struct heap *heap, const struct heap_object *object);
 

@@ -23,6 +23,11 @@ void slabs_deinit(struct slabs *slabs)
 	u64_map_deinit(&slabs->caches);
 }
 
+void slabs_prefetch(const struct slabs *slabs, uint64_t ptr)
+{
+	u64_map_prefetch(&slabs->frames, ptr >> PAGE_SHIFT);
+}
+
 static uint64_t count_pages(const struct heap_object *block)
 {
 	uint64_t pages = block->bytes >> PAGE_SHIFT;

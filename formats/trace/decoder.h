@@ -26,12 +26,9 @@ struct trace_decoder {
 /* What a decoder works with. Both outlive it. */
 struct decoder_input {
 	struct trace_files *files;
-	/*
-	 * The decoder calls this for each cache that a stream defines. Returns 0, or -errno,
-	 * which ends the reading.
-	 */
-	int (*add_cache)(void *arg, const struct sidecar_cache *cache);
-	void *arg;
+	/* The decoder calls this for each cache that a stream defines, before the stream hands out
+	 * the event behind it. Returns 0, or -errno, which ends the reading. */
+	int (*add_cache)(struct record_stream *stream, const struct sidecar_cache *cache);
 };
 
 struct decoder_ops {

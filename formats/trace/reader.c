@@ -3,18 +3,24 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
+#include "formats/event/read-ahead.h"
 #include "formats/trace/decoder.h"
 
 static const uint64_t ripe_ns = 1000000000; /* in which writers flush what they have gathered */
 
 struct merge_stream {
-	struct record_stream *decoder;
+	struct record_stream *decoder; /* what is decoded ahead is not to be used */
+	struct record_stream begin;    /* as it was before that */
+	size_t number;
 	unsigned int instance; /* of the decoder's */
 	struct event head;
+	const struct record_stream *state; /* at the head, but for: */
+	uint64_t index, offset;            /* behind it */
 	bool ended;
 	/* When the trace is followed: bytes of the file that were there a second ago at least, and
 	 * those that will be the next time. */
@@ -37,6 +43,9 @@ struct trace_reader {
 	bool has_last_names;      /* those of a sidecar that was completed meanwhile */
 	bool being_written;       /* when the sidecar was read */
 	bool following;           /* events that are not ripe are held back */
+	bool reads_ahead;
+	unsigned int nr_threads;
+	struct read_ahead *ahead; /* or NULL */
 	uint64_t ripening_ns;     /* since when */
 	bool primed;
 	bool taken; /* the event of heap[0] was handed out */
@@ -65,16 +74,40 @@ static uint64_t expected(const struct trace_reader *reader, unsigned int instanc
 	return vcpu < counts->nr_streams ? counts->streams[vcpu].events : otherwise;
 }
 
-static int add_cache(void *arg, const struct sidecar_cache *cache)
-{
-	struct trace_reader *reader = arg;
+/* A cache that a stream defines. It goes to the sidecar when the stream's event gets to its head.
+ */
+struct cache_note {
+	struct stream_note base;
+	struct sidecar_cache cache; /* whose name is this one: */
+	char name[];
+};
 
-	return reader->sidecar ? sidecar_add_cache(reader->sidecar, cache) : 0;
+static int note_cache(struct record_stream *stream, const struct sidecar_cache *cache)
+{
+	const size_t size = strlen(cache->name) + 1;
+	struct cache_note *note = malloc(sizeof(*note) + size);
+
+	if (!note)
+		return -ENOMEM;
+	note->cache = *cache;
+	note->cache.name = memcpy(note->name, cache->name, size);
+	record_stream_note(stream, &note->base);
+	return 0;
+}
+
+static int add_caches(struct trace_reader *reader, struct stream_note *notes)
+{
+	int ret = 0;
+
+	for (struct stream_note *note = notes; note && reader->sidecar && !ret; note = note->next)
+		ret = sidecar_add_cache(reader->sidecar, &((struct cache_note *)note)->cache);
+	stream_notes_free(notes);
+	return ret;
 }
 
 static int find_decoder(struct trace_reader *reader, struct error *err)
 {
-	const struct decoder_input input = {reader->files, add_cache, reader};
+	const struct decoder_input input = {reader->files, note_cache};
 
 	for (size_t i = 0; trace_decoders[i]; i++) {
 		int ret = trace_decoders[i]->open(&input, &reader->decoder, err);
@@ -157,13 +190,17 @@ static int add_stream(struct trace_reader *reader, unsigned int instance, unsign
 		      struct error *err)
 {
 	struct merge_stream *stream = calloc(1, sizeof(*stream));
+	int ret;
 
 	if (!stream)
 		return error_set(err, ENOMEM, "out of memory");
 	stream->instance = instance;
+	stream->number = reader->nr_streams;
 	reader->streams[reader->nr_streams++] = stream;
-	return reader->decoder->ops->add_stream(reader->decoder, instance, vcpu, &stream->decoder,
-						err);
+	ret = reader->decoder->ops->add_stream(reader->decoder, instance, vcpu, &stream->decoder,
+					       err);
+	stream->state = stream->decoder;
+	return ret;
 }
 
 /* One more than the greatest number of a vCPU that has a file, or should have one. */
@@ -263,6 +300,7 @@ void trace_reader_close(struct trace_reader *reader)
 {
 	if (!reader)
 		return;
+	read_ahead_destroy(reader->ahead);
 	for (size_t i = 0; i < reader->nr_streams; i++) {
 		record_stream_destroy(reader->streams[i]->decoder);
 		free(reader->streams[i]);
@@ -313,22 +351,46 @@ static bool is_unfinished(const struct trace_reader *reader)
 
 static bool ended_short(const struct trace_reader *reader, const struct merge_stream *stream)
 {
-	const struct record_stream *decoder = stream->decoder;
+	return stream->state->fault || is_unfinished(reader) ||
+	       expected(reader, stream->instance, stream->state->vcpu, stream->index) >
+		       stream->index;
+}
 
-	return decoder->fault || is_unfinished(reader) ||
-	       expected(reader, stream->instance, decoder->vcpu, decoder->index) > decoder->index;
+/* Returns 1, and the event is at the head; 0, -errno. */
+static int load_head(struct trace_reader *reader, struct merge_stream *stream)
+{
+	struct stream_note *notes;
+	int ret, failed;
+
+	if (reader->ahead) {
+		struct stream_head head;
+
+		ret = read_ahead_next(reader->ahead, stream->number, &head, &notes);
+		stream->state = head.state;
+		stream->index = head.index;
+		stream->offset = head.offset;
+		if (ret > 0)
+			stream->head = head.event;
+	} else {
+		ret = record_stream_next(stream->decoder, &stream->head);
+		notes = record_stream_take_notes(stream->decoder);
+		stream->index = stream->decoder->index;
+		stream->offset = stream->decoder->offset;
+	}
+	failed = add_caches(reader, notes);
+	return failed ? failed : ret;
 }
 
 /* Load a stream's next event into its head. Returns 1, 0 at its end, -errno. */
 static int advance(struct trace_reader *reader, struct merge_stream *stream, struct error *err)
 {
-	uint64_t damages = stream->decoder->nr_damages;
-	int ret = record_stream_next(stream->decoder, &stream->head);
+	uint64_t damages = stream->state->nr_damages;
+	int ret = load_head(reader, stream);
 
 	if (ret < 0)
-		return error_set(err, -ret, "cpu%u: byte %" PRIu64 ": %s", stream->decoder->vcpu,
-				 stream->decoder->offset, strerror(-ret));
-	reader->cut = reader->cut || stream->decoder->nr_damages != damages;
+		return error_set(err, -ret, "cpu%u: byte %" PRIu64 ": %s", stream->state->vcpu,
+				 stream->offset, strerror(-ret));
+	reader->cut = reader->cut || stream->state->nr_damages != damages;
 	if (ret == 0) {
 		stream->ended = true;
 		reader->cut = reader->cut || ended_short(reader, stream);
@@ -336,8 +398,29 @@ static int advance(struct trace_reader *reader, struct merge_stream *stream, str
 	return ret;
 }
 
+static int begin_read_ahead(struct trace_reader *reader, struct error *err)
+{
+	struct record_stream **decoders = calloc(reader->nr_streams + 1, sizeof(*decoders));
+	int ret = decoders ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < reader->nr_streams; i++) {
+		struct merge_stream *stream = reader->streams[i];
+
+		decoders[i] = stream->decoder;
+		stream->begin = *stream->decoder;
+		stream->state = &stream->begin;
+	}
+	if (!ret)
+		ret = read_ahead_create(decoders, reader->nr_streams, reader->nr_threads,
+					&reader->ahead);
+	free(decoders);
+	return ret ? error_set(err, -ret, "out of memory") : 0;
+}
+
 static int prime(struct trace_reader *reader, struct error *err)
 {
+	if (reader->reads_ahead && !reader->ahead && begin_read_ahead(reader, err))
+		return -ENOMEM;
 	for (size_t i = 0; i < reader->nr_streams; i++) {
 		int ret = advance(reader, reader->streams[i], err);
 
@@ -395,6 +478,24 @@ int trace_reader_next(struct trace_reader *reader, struct event *event, struct e
 	return 1;
 }
 
+void trace_reader_read_ahead(struct trace_reader *reader, unsigned int nr_threads)
+{
+	cpu_set_t cpus;
+	unsigned int spare = 0;
+
+	if (!sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) > 1)
+		spare = (unsigned int)CPU_COUNT(&cpus) - 1;
+	reader->reads_ahead = true;
+	reader->nr_threads = nr_threads == TRACE_READER_ALL_CPUS ? spare : nr_threads;
+}
+
+const struct event *trace_reader_soon(const struct trace_reader *reader)
+{
+	if (!reader->ahead || !reader->heap_size)
+		return NULL;
+	return read_ahead_soon(reader->ahead, reader->heap[0]->number);
+}
+
 /* --- following ------------------------------------------------------------------------------- */
 
 static void ripen(struct trace_reader *reader)
@@ -426,8 +527,11 @@ static int revive(struct trace_reader *reader, struct merge_stream *stream, stru
 
 int trace_reader_follow(struct trace_reader *reader, struct error *err)
 {
-	int ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
+	int ret;
 
+	if (reader->reads_ahead)
+		return error_set(err, EINVAL, "a trace that is read ahead cannot be followed");
+	ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
 	/* In this order: what a writer that ends now has written is seen. */
 	reader->following = trace_files_are_being_written(reader->files);
 	for (size_t i = 0; ret >= 0 && i < reader->nr_streams; i++) {
@@ -490,23 +594,23 @@ void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 			      struct trace_stream_info *out)
 {
 	const struct merge_stream *stream = reader->streams[i];
-	const struct record_stream *decoder = stream->decoder;
+	const struct record_stream *state = stream->state;
 
 	*out = (struct trace_stream_info){
-		.vcpu = decoder->vcpu,
+		.vcpu = state->vcpu,
 		.instance = &reader->decoder->instances[stream->instance],
 		.suffix = reader->decoder->instances[stream->instance].suffix,
-		.damages = decoder->damages,
-		.nr_damages = decoder->nr_damages,
-		.damaged_bytes = decoder->damaged_bytes,
-		.fault = decoder->fault,
-		.records = decoder->index,
-		.offset = decoder->offset,
-		.ignored = decoder->fault ? decoder->records.size - decoder->offset : 0,
-		.lost = decoder->lost,
-		.expected = stream->ended ? expected(reader, stream->instance, decoder->vcpu,
-						     decoder->index)
-					  : decoder->index,
+		.damages = state->damages,
+		.nr_damages = state->nr_damages,
+		.damaged_bytes = state->damaged_bytes,
+		.fault = state->fault,
+		.records = stream->index,
+		.offset = stream->offset,
+		.ignored = state->fault ? state->records.size - stream->offset : 0,
+		.lost = state->lost,
+		.expected = stream->ended
+				    ? expected(reader, stream->instance, state->vcpu, stream->index)
+				    : stream->index,
 	};
 }
 
@@ -548,7 +652,7 @@ void trace_reader_losses(const struct trace_reader *reader, struct trace_losses 
 	for (size_t i = 0; sidecar && i < sidecar->nr_vcpus; i++)
 		by_vcpu += sidecar->vcpus[i].overruns;
 	for (size_t i = 0; i < reader->nr_streams; i++)
-		by_stream += reader->streams[i]->decoder->lost;
+		by_stream += reader->streams[i]->state->lost;
 	raise_overruns(&out->counters, by_vcpu);
 	raise_overruns(&out->counters, by_stream);
 	raise_overruns(&out->counters, reader->decoder->overruns);

@@ -36,6 +36,17 @@ void trace_reader_close(struct trace_reader *reader);
 int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err);
 
 /*
+ * Before the first event: decode the streams ahead, on up to so many threads, or on the caller's
+ * (0). Events come as they do otherwise, and all functions here say the same. The trace cannot be
+ * followed. TRACE_READER_ALL_CPUS: a thread on each CPU of this process but one.
+ */
+enum { TRACE_READER_ALL_CPUS = INT32_MAX };
+void trace_reader_read_ahead(struct trace_reader *reader, unsigned int nr_threads);
+
+/* An event that will come soon, if one is at hand; else NULL. Valid as the last event is. */
+const struct event *trace_reader_soon(const struct trace_reader *reader);
+
+/*
  * Follow a trace that is being written: look whether its files have grown. To be called some times
  * per second, each time before trace_reader_next() until that returns 0, which means "none yet".
  *

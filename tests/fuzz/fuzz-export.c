@@ -46,6 +46,7 @@ static void run(struct trace_reader *reader, uint8_t which)
 	uint64_t n;
 	struct error err;
 
+	trace_reader_read_ahead(reader, 0);
 	snprintf(path, sizeof(path), "/dev/shm/sonde-fuzz-export-%d", (int)getpid());
 	if (export_trace(ops, reader, path, true, value, &n, &err))
 		abort();

@@ -72,9 +72,9 @@ struct opened {
 	struct record_stream *stream;
 };
 
-static int ignore_cache(void *arg, const struct sidecar_cache *cache)
+static int ignore_cache(struct record_stream *stream, const struct sidecar_cache *cache)
 {
-	(void)arg;
+	(void)stream;
 	(void)cache;
 	return 0;
 }

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/event/read-ahead.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	RING = 4,          /* batches of a stream */
+	MEMORY = 16 << 20, /* of all batches */
+	MIN_EVENTS = 4,    /* of a batch */
+	MAX_EVENTS = 512,
+	USUAL_SIZE = 64, /* bytes of an event */
+	SOON = 12,       /* events */
+	MAX_THREADS = 8,
+};
+
+struct item {
+	struct event event;
+	uint64_t index, offset; /* of the stream behind it */
+};
+
+/* Events that follow each other, and what the stream said when it had the first of them. */
+struct batch {
+	struct record_stream state;
+	struct stream_note *notes;
+	int result; /* 1; or what ended the stream, and there is no event */
+	size_t n;
+	struct item *items;
+	uint8_t *bytes;
+	size_t used;
+};
+
+struct source {
+	struct record_stream *stream;
+	/* Of its decoder: */
+	struct item pending; /* decoded, but in no batch, if result > 0 */
+	int result;          /* of the last record_stream_next(); 1: go on */
+	bool has_pending, ended;
+	/* Under the lock, where there are threads: */
+	size_t filled, emptied; /* batches, so far */
+	/* Of the taker: */
+	struct batch ring[RING];
+	size_t pos; /* in its batch */
+	bool has_batch;
+};
+
+struct worker {
+	struct read_ahead *ahead;
+	pthread_t thread;
+	pthread_cond_t room;
+	size_t first; /* of its sources, which are nr_workers apart */
+};
+
+struct read_ahead {
+	struct source *sources;
+	size_t nr_sources;
+	size_t batch_events, batch_bytes;
+	struct worker workers[MAX_THREADS];
+	size_t nr_workers; /* 0: the caller decodes */
+	pthread_mutex_t lock;
+	pthread_cond_t ready;
+	size_t wanted; /* source that the taker waits for; SIZE_MAX: none */
+	bool stop;
+};
+
+/* --- decoding -------------------------------------------------------------------------------- */
+
+static void decode(struct source *s)
+{
+	struct record_stream *stream = s->stream;
+
+	s->result = record_stream_next(stream, &s->pending.event);
+	s->pending.index = stream->index;
+	s->pending.offset = stream->offset;
+	s->has_pending = true;
+}
+
+/* Whether the stream has said anything since the batch began. */
+static bool has_news(const struct source *s, const struct batch *batch)
+{
+	const struct record_stream *now = s->stream;
+
+	return s->result <= 0 || now->notes || now->lost != batch->state.lost ||
+	       now->nr_damages != batch->state.nr_damages || now->fault != batch->state.fault;
+}
+
+static void add(struct batch *batch, struct source *s)
+{
+	struct item *item = &batch->items[batch->n++];
+	const size_t size = s->pending.event.class->size;
+
+	*item = s->pending;
+	item->event.bytes = memcpy(batch->bytes + batch->used, s->pending.event.bytes, size);
+	batch->used += size;
+	s->has_pending = false;
+}
+
+static void fill(const struct read_ahead *ahead, struct source *s, struct batch *batch)
+{
+	if (!s->has_pending)
+		decode(s);
+	batch->n = batch->used = 0;
+	batch->notes = record_stream_take_notes(s->stream);
+	batch->state = *s->stream;
+	batch->result = s->result;
+	s->ended = s->result <= 0;
+	if (s->ended)
+		return;
+	do {
+		add(batch, s);
+		decode(s);
+	} while (batch->n < ahead->batch_events && !has_news(s, batch) &&
+		 batch->used + s->pending.event.class->size <= ahead->batch_bytes);
+}
+
+/* --- threads --------------------------------------------------------------------------------- */
+
+static bool has_room(const struct source *s)
+{
+	return !s->ended && s->filled - s->emptied < RING;
+}
+
+/* One of the worker's sources with room; the one that is waited for first. */
+static struct source *find_work(const struct worker *worker, size_t *at)
+{
+	struct read_ahead *ahead = worker->ahead;
+	const size_t n = ahead->nr_sources, step = ahead->nr_workers;
+
+	if (ahead->wanted < n && ahead->wanted % step == worker->first &&
+	    has_room(&ahead->sources[ahead->wanted]))
+		return &ahead->sources[ahead->wanted];
+	for (size_t i = worker->first; i < n; i += step) {
+		*at += step;
+		if (*at >= n)
+			*at = worker->first;
+		if (has_room(&ahead->sources[*at]))
+			return &ahead->sources[*at];
+	}
+	return NULL;
+}
+
+static void *work(void *arg)
+{
+	struct worker *worker = arg;
+	struct read_ahead *ahead = worker->ahead;
+	size_t at = worker->first;
+
+	pthread_mutex_lock(&ahead->lock);
+	while (!ahead->stop) {
+		struct source *s = find_work(worker, &at);
+
+		if (!s) {
+			pthread_cond_wait(&worker->room, &ahead->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&ahead->lock);
+		fill(ahead, s, &s->ring[s->filled % RING]);
+		pthread_mutex_lock(&ahead->lock);
+		s->filled++;
+		if (ahead->wanted < ahead->nr_sources && s == &ahead->sources[ahead->wanted])
+			pthread_cond_signal(&ahead->ready);
+	}
+	pthread_mutex_unlock(&ahead->lock);
+	return NULL;
+}
+
+static void start_workers(struct read_ahead *ahead, size_t n)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pthread_mutex_lock(&ahead->lock);
+	for (size_t i = 0; i < n; i++) {
+		struct worker *worker = &ahead->workers[i];
+
+		worker->ahead = ahead;
+		worker->first = i;
+		pthread_cond_init(&worker->room, NULL);
+		if (pthread_create(&worker->thread, NULL, work, worker)) {
+			pthread_cond_destroy(&worker->room);
+			break;
+		}
+		pthread_setname_np(worker->thread, "sonde-reader");
+		ahead->nr_workers++;
+	}
+	/* They begin now, and know how many they are. */
+	pthread_mutex_unlock(&ahead->lock);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void stop_workers(struct read_ahead *ahead)
+{
+	pthread_mutex_lock(&ahead->lock);
+	ahead->stop = true;
+	for (size_t i = 0; i < ahead->nr_workers; i++)
+		pthread_cond_signal(&ahead->workers[i].room);
+	pthread_mutex_unlock(&ahead->lock);
+	for (size_t i = 0; i < ahead->nr_workers; i++) {
+		pthread_join(ahead->workers[i].thread, NULL);
+		pthread_cond_destroy(&ahead->workers[i].room);
+	}
+}
+
+/* --- taking ---------------------------------------------------------------------------------- */
+
+/* Give the source's batch back, and wait for its next one. */
+static void next_batch(struct read_ahead *ahead, size_t i)
+{
+	struct source *s = &ahead->sources[i];
+	struct worker *worker;
+
+	if (!ahead->nr_workers) {
+		fill(ahead, s, &s->ring[0]);
+		return;
+	}
+	worker = &ahead->workers[i % ahead->nr_workers];
+	pthread_mutex_lock(&ahead->lock);
+	if (s->has_batch) {
+		s->emptied++;
+		pthread_cond_signal(&worker->room);
+	}
+	ahead->wanted = i;
+	while (s->filled == s->emptied)
+		pthread_cond_wait(&ahead->ready, &ahead->lock);
+	ahead->wanted = SIZE_MAX;
+	pthread_mutex_unlock(&ahead->lock);
+}
+
+static struct batch *batch_of(const struct read_ahead *ahead, size_t i)
+{
+	struct source *s = &ahead->sources[i];
+
+	return &s->ring[ahead->nr_workers ? s->emptied % RING : 0];
+}
+
+int read_ahead_next(struct read_ahead *ahead, size_t i, struct stream_head *head,
+		    struct stream_note **notes)
+{
+	struct source *s = &ahead->sources[i];
+	struct batch *batch = batch_of(ahead, i);
+	const struct item *item;
+
+	*notes = NULL;
+	if (s->has_batch && batch->result <= 0)
+		return batch->result;
+	if (!s->has_batch || s->pos == batch->n) {
+		next_batch(ahead, i);
+		batch = batch_of(ahead, i);
+		s->has_batch = true;
+		s->pos = 0;
+		*notes = batch->notes;
+		batch->notes = NULL;
+	}
+	head->state = &batch->state;
+	head->index = batch->state.index;
+	head->offset = batch->state.offset;
+	if (batch->result <= 0)
+		return batch->result;
+	item = &batch->items[s->pos++];
+	head->event = item->event;
+	head->index = item->index;
+	head->offset = item->offset;
+	return 1;
+}
+
+const struct event *read_ahead_soon(const struct read_ahead *ahead, size_t i)
+{
+	const struct source *s = &ahead->sources[i];
+	const struct batch *batch = batch_of(ahead, i);
+
+	return s->pos + SOON < batch->n ? &batch->items[s->pos + SOON].event : NULL;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static int make_ring(const struct read_ahead *ahead, struct source *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		s->ring[i].items = calloc(ahead->batch_events, sizeof(*s->ring[i].items));
+		s->ring[i].bytes = malloc(ahead->batch_bytes);
+		if (!s->ring[i].items || !s->ring[i].bytes)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int read_ahead_create(struct record_stream *const *streams, size_t n, unsigned int nr_threads,
+		      struct read_ahead **out)
+{
+	struct read_ahead *ahead = calloc(1, sizeof(*ahead));
+	const size_t threads = nr_threads < MAX_THREADS ? nr_threads : MAX_THREADS;
+	const size_t batches = threads ? RING : 1, each = sizeof(struct item) + USUAL_SIZE;
+	size_t events = MEMORY / each / batches / (n ? n : 1);
+	int ret = 0;
+
+	if (!ahead)
+		return -ENOMEM;
+	events = events < MIN_EVENTS ? MIN_EVENTS : events;
+	ahead->batch_events = events < MAX_EVENTS ? events : MAX_EVENTS;
+	ahead->batch_bytes = ahead->batch_events * USUAL_SIZE + EVENT_MAX_SIZE;
+	ahead->wanted = SIZE_MAX;
+	pthread_mutex_init(&ahead->lock, NULL);
+	pthread_cond_init(&ahead->ready, NULL);
+	ahead->sources = calloc(n + 1, sizeof(*ahead->sources));
+	ahead->nr_sources = ahead->sources ? n : 0;
+	if (!ahead->sources)
+		ret = -ENOMEM;
+	for (size_t i = 0; !ret && i < n; i++) {
+		ahead->sources[i].stream = streams[i];
+		ret = make_ring(ahead, &ahead->sources[i], batches);
+	}
+	if (ret) {
+		read_ahead_destroy(ahead);
+		return ret;
+	}
+	start_workers(ahead, threads < n ? threads : n);
+	*out = ahead;
+	return 0;
+}
+
+void read_ahead_destroy(struct read_ahead *ahead)
+{
+	if (!ahead)
+		return;
+	stop_workers(ahead);
+	for (size_t i = 0; i < ahead->nr_sources; i++) {
+		for (size_t k = 0; k < RING; k++) {
+			stream_notes_free(ahead->sources[i].ring[k].notes);
+			free(ahead->sources[i].ring[k].items);
+			free(ahead->sources[i].ring[k].bytes);
+		}
+	}
+	free(ahead->sources);
+	pthread_cond_destroy(&ahead->ready);
+	pthread_mutex_destroy(&ahead->lock);
+	free(ahead);
+}
