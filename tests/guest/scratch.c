@@ -369,7 +369,7 @@ static int run(const char *kernel, const char *initrd, struct error *err)
 	const struct vm_config config = {
 		.boot = {.kernel = kernel,
 			 .initrd = initrd,
-			 .cmdline = "console=ttyS0 panic=-1 printk.time=1 printk.devkmsg=on quiet "
+			 .cmdline = "console=ttyS0 cryptomgr.notests panic=-1 printk.time=1 printk.devkmsg=on quiet "
 				    "loglevel=5",
 			 .mode = BOOT_DIRECT,
 			 .has_kaslr_seed = true,

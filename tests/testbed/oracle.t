@@ -36,7 +36,7 @@ sub trace_guest {
 	my $pid = open(my $console, "-|", "qemu-system-x86_64", qw(-accel tcg -cpu max -nodefaults),
 		qw(-display none -no-reboot -serial stdio -qmp), "unix:$socket,server=on,wait=off",
 		"-smp", CPUS, "-m", MEMORY_MIB, "-kernel", $vmlinuz, "-initrd", "$work/initrd",
-		"-append", "console=ttyS0 panic=-1 no_timer_check quiet sonde.run=\"$command\"") or die "qemu: $!";
+		"-append", "console=ttyS0 cryptomgr.notests panic=-1 no_timer_check quiet sonde.run=\"$command\"") or die "qemu: $!";
 	my $gpa;
 	local $SIG{ALRM} = sub { kill KILL => $pid };
 	alarm TIME_LIMIT;
