@@ -119,20 +119,17 @@ static bool init_sidecar(struct trace_writer *writer, unsigned int what, struct 
 }
 
 /*
- * Write what is asked for; one failure does not keep the other from being written. The first one
- * is reported.
+ * With describe_lock. Write what is asked for; one failure does not keep the other from being
+ * written. The first one is reported.
  */
-static int describe(struct trace_writer *writer, unsigned int what, struct error *err)
+static int describe_locked(struct trace_writer *writer, unsigned int what, struct error *err)
 {
 	struct trace_encoder *encoder = writer->encoder;
 	struct sidecar sidecar;
 	int ret = 0, next;
 
-	pthread_mutex_lock(&writer->describe_lock);
-	if (!init_sidecar(writer, what, &sidecar)) {
-		pthread_mutex_unlock(&writer->describe_lock);
+	if (!init_sidecar(writer, what, &sidecar))
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	if (what & WRITE_FILES)
 		ret = encoder->ops->describe(encoder, &sidecar, err);
 	if (what & WRITE_SIDECAR) {
@@ -141,6 +138,15 @@ static int describe(struct trace_writer *writer, unsigned int what, struct error
 		ret = ret ? ret : next;
 	}
 	deinit_sidecar(&sidecar);
+	return ret;
+}
+
+static int describe(struct trace_writer *writer, unsigned int what, struct error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&writer->describe_lock);
+	ret = describe_locked(writer, what, err);
 	pthread_mutex_unlock(&writer->describe_lock);
 	return ret;
 }
@@ -152,7 +158,8 @@ static void set_info(struct trace_writer *writer, const struct trace_info *info)
 	pthread_mutex_unlock(&writer->describe_lock);
 }
 
-/* For the last sidecar, which counts more than this one. */
+/* For the last sidecar, which counts more than this one. With describe_lock, as each sidecar is
+ * written into the file that is reserved here. */
 static void reserve(struct trace_writer *writer)
 {
 	const char *sidecar_name = writer->encoder->ops->sidecar_name;
@@ -169,10 +176,13 @@ static void reserve(struct trace_writer *writer)
 
 int writer_describe(struct trace_writer *writer, unsigned int what, struct error *err)
 {
-	int ret = describe(writer, what, err);
+	int ret;
 
+	pthread_mutex_lock(&writer->describe_lock);
+	ret = describe_locked(writer, what, err);
 	if (!ret && what & WRITE_SIDECAR)
 		reserve(writer);
+	pthread_mutex_unlock(&writer->describe_lock);
 	return ret;
 }
 
