@@ -471,6 +471,21 @@ bool direct_is_active(const struct trace_session *s)
 	return s->enabled && !s->direct_pending && instances_have_direct(&s->instances);
 }
 
+/* What is known of the image need not wait for the guest to be ready. */
+int direct_check_image(const struct trace_session *s, struct error *err)
+{
+	struct error why;
+
+	if (!instances_have_direct(&s->instances))
+		return 0;
+	if (kernel_image_check_sites(s->image, &why))
+		return error_set(err, why.code, "functions cannot be recorded: %s", why.text);
+	if (kernel_image_check_btf(s->image, &why))
+		return error_set(err, why.code, "functions are recorded in exitless mode only: %s",
+				 why.text);
+	return 0;
+}
+
 int direct_no_rings(const struct trace_session *s, struct error *err)
 {
 	return error_set(err, ENOTSUP, "functions are recorded in exitless mode only%s%s",

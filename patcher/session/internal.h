@@ -327,6 +327,8 @@ int direct_apply(struct trace_session *session, struct instance_list *list, cons
 		 struct error *err);
 /* Only the latter. */
 int direct_keep_wants(struct trace_session *session, const bool *off, struct error *err);
+/* -ENOTSUP: instances of the direct lane need what this kernel's image lacks. */
+int direct_check_image(const struct trace_session *session, struct error *err);
 /* -ENOTSUP: rings will not come, and why. */
 int direct_no_rings(const struct trace_session *session, struct error *err);
 /* What they would record, without changing anything. */

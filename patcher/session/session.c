@@ -328,6 +328,8 @@ static int prepare(struct trace_session *s, const char *const *specs, struct err
 	if (s->enabled)
 		return error_set(err, EALREADY, "tracing is on already");
 	ret = keep_specs(s, specs, err);
+	if (!ret)
+		ret = direct_check_image(s, err);
 	return ret ? ret : trace_session_locate(s, err);
 }
 

@@ -59,6 +59,8 @@ struct recorder {
 int recorder_start_locked(struct recorder *recorder, const char *const *specs, struct error *err);
 /* Keep the first failure, for recorder_conclude(). */
 void recorder_fail(struct recorder *recorder, const struct error *err);
+/* Say it at once, too: the guest may run for hours until then. With the lock held. */
+void recorder_fail_meanwhile(struct recorder *recorder, const struct error *err);
 
 /* Records of all vCPUs in the trace. */
 struct trace_writer_counts recorder_sum(const struct recorder *recorder);

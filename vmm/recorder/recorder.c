@@ -83,6 +83,15 @@ void recorder_fail(struct recorder *r, const struct error *err)
 		r->failed = *err;
 }
 
+void recorder_fail_meanwhile(struct recorder *r, const struct error *err)
+{
+	if (!r->failed.code) {
+		recorder_clear_progress(r);
+		fprintf(stderr, "sonde %s: %s\n", r->config.verb, err->text);
+	}
+	recorder_fail(r, err);
+}
+
 /* --- start ----------------------------------------------------------------------------------- */
 
 static int64_t realtime_ns(void)
@@ -227,7 +236,7 @@ static int try_locked(struct recorder *r, int (*fn)(struct recorder *r, struct e
 		return -EBUSY;
 	ret = r->starts ? 0 : fn(r, err);
 	if (ret && ret != -EAGAIN)
-		recorder_fail(r, err);
+		recorder_fail_meanwhile(r, err);
 	pthread_mutex_unlock(&r->lock);
 	return ret;
 }

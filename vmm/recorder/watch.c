@@ -206,7 +206,7 @@ static void tick_session(void *arg)
 
 	pthread_mutex_lock(&r->lock);
 	if (r->session && trace_session_tick(r->session, &err))
-		recorder_fail(r, &err);
+		recorder_fail_meanwhile(r, &err);
 	recorder_print_switched(r);
 	recorder_print_instances(r);
 	if (r->session)

@@ -307,6 +307,34 @@ static void test_refusals(void)
 	fake_session_destroy(&fs);
 }
 
+/* While the guest boots, too: nobody waits for what cannot come. */
+static void test_images(void)
+{
+	struct kernel_image *image;
+	struct error err = {0};
+	struct btf_types *btf;
+	size_t n;
+
+	create();
+	image = (struct kernel_image *)(uintptr_t)fs.session->image;
+	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, 0x1000);
+	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
+	btf = image->btf;
+	image->btf = NULL;
+	ok(start("function:kfree", NULL, &err) == -ENOTSUP &&
+		   strstr(err.text, "exitless mode only: the kernel image has no BTF"),
+	   "a kernel without BTF is refused at the start: %s", err.text);
+	image->btf = btf;
+	n = image->nr_mcount_sites;
+	image->nr_mcount_sites = 0;
+	ok(start("function:kfree", NULL, &err) == -ENOTSUP &&
+		   strstr(err.text, "the kernel has no mcount sites"),
+	   "so is one without ftrace: %s", err.text);
+	image->nr_mcount_sites = n;
+	ok(is_untouched() && !fake_session_status(&fs).enabled, "and nothing is left behind");
+	fake_session_destroy(&fs);
+}
+
 /* No trap shows that the guest is ready. */
 static void test_later(void)
 {
@@ -756,6 +784,7 @@ int main(void)
 	test_start();
 	test_with_probes();
 	test_refusals();
+	test_images();
 	test_later();
 	test_changes();
 	test_reused_code();
