@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,8 +52,9 @@ struct output {
 	uint64_t released;    /* a flight recorder writes packets below this number */
 	uint64_t round;       /* of output_sync() */
 	uint64_t round_ns;    /* when before_writing() was called last */
-	uint64_t alive_ns;    /* when the disk last took or refused a packet, or was idle */
-	uint64_t full_since;  /* 0: the queue is not full */
+	_Atomic uint64_t writing_since; /* the disk has a packet; 0: it has none */
+	uint64_t alive_ns;   /* when the disk last took or refused a packet, or was idle */
+	uint64_t full_since; /* 0: the queue is not full */
 	size_t queued;
 	struct output_counts counts;
 };
@@ -215,9 +217,11 @@ static void write_head(struct output_stream *stream)
 	int ret;
 
 	stream->writing = true;
+	atomic_store(&output->writing_since, clock_monotonic_ns());
 	pthread_mutex_unlock(&output->lock);
 	ret = stream->file->write(stream->file, head->bytes, head->size);
 	pthread_mutex_lock(&output->lock);
+	atomic_store(&output->writing_since, 0);
 	stream->writing = false;
 	stream->failed = ret;
 	stream->tried_round = round;
@@ -536,6 +540,11 @@ uint64_t output_discard(struct output_stream *stream, struct output_events *even
 	pthread_cond_broadcast(&output->progress);
 	pthread_mutex_unlock(&output->lock);
 	return n;
+}
+
+uint64_t output_writing_since(const struct output *output)
+{
+	return atomic_load(&output->writing_since);
 }
 
 int output_failed(const struct output_stream *stream)

@@ -130,6 +130,10 @@ uint64_t output_discard(struct output_stream *stream, struct output_events *even
 /* What a flight recorder has forgotten of a stream. */
 struct output_events output_forgotten(const struct output_stream *stream);
 
+/* Monotonic time at which the disk was given the packet that it has not answered for yet; 0: none.
+ */
+uint64_t output_writing_since(const struct output *output);
+
 /* Since creation. */
 struct output_counts {
 	uint64_t written_bytes; /* of packets, in files */

@@ -39,7 +39,9 @@ struct trace_writer {
 	trace_symbolize_fn *symbolize; /* or NULL */
 	void *source_arg;
 	uint64_t flushed_ns, refreshed_ns;
-	pthread_mutex_t describe_lock; /* info, and the files that describe the whole trace */
+	_Atomic uint64_t describing_since; /* the disk has one of the files of describe_lock, or
+					    * names; 0: it has none */
+	pthread_mutex_t describe_lock;     /* info, and the files that describe the whole trace */
 	struct trace_info info;
 	unsigned int nr_vcpus;
 	pthread_mutex_t instances_lock; /* adding and closing */

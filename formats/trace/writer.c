@@ -130,6 +130,7 @@ static int describe_locked(struct trace_writer *writer, unsigned int what, struc
 
 	if (!init_sidecar(writer, what, &sidecar))
 		return error_set(err, ENOMEM, "out of memory");
+	atomic_store(&writer->describing_since, clock_monotonic_ns());
 	if (what & WRITE_FILES)
 		ret = encoder->ops->describe(encoder, &sidecar, err);
 	if (what & WRITE_SIDECAR) {
@@ -137,6 +138,7 @@ static int describe_locked(struct trace_writer *writer, unsigned int what, struc
 				     ret ? NULL : err);
 		ret = ret ? ret : next;
 	}
+	atomic_store(&writer->describing_since, 0);
 	deinit_sidecar(&sidecar);
 	return ret;
 }
@@ -167,11 +169,13 @@ static void reserve(struct trace_writer *writer)
 	struct stat st;
 	char name[64];
 
+	atomic_store(&writer->describing_since, clock_monotonic_ns());
 	snprintf(name, sizeof(name), "%s%s", sidecar_name, SIDECAR_TEMP_SUFFIX);
 	if (!fstatat(writer->dir_fd, sidecar_name, &st, AT_SYMLINK_NOFOLLOW) &&
 	    2 * (size_t)st.st_size > bytes)
 		bytes = 2 * (size_t)st.st_size;
 	file_reserve(writer->dir_fd, name, bytes);
+	atomic_store(&writer->describing_since, 0);
 }
 
 int writer_describe(struct trace_writer *writer, unsigned int what, struct error *err)
@@ -214,6 +218,16 @@ static void refresh(struct trace_writer *writer)
 	writer_describe(writer, WRITE_SIDECAR, NULL);
 }
 
+static int append_names(struct trace_writer *writer)
+{
+	int ret;
+
+	atomic_store(&writer->describing_since, clock_monotonic_ns());
+	ret = site_names_append(&writer->names);
+	atomic_store(&writer->describing_since, 0);
+	return ret;
+}
+
 /* For those who read the trace meanwhile. */
 static void flush_at_times(struct trace_writer *writer)
 {
@@ -231,7 +245,7 @@ static void name_sites(struct trace_writer *writer)
 	if (!writer->symbolize)
 		return;
 	site_names_update(&writer->names, writer->symbolize, writer->source_arg);
-	site_names_append(&writer->names);
+	append_names(writer);
 }
 
 /* The info's counters are read after the records that are to be written were appended. */
@@ -454,6 +468,19 @@ const struct error *trace_writer_error(const struct trace_writer *writer)
 	return writer->failed ? &writer->error : NULL;
 }
 
+uint64_t trace_writer_hangs_ns(const struct trace_writer *writer)
+{
+	const uint64_t since[] = {output_writing_since(writer->output),
+				  atomic_load(&writer->describing_since)};
+	const uint64_t now = clock_monotonic_ns();
+	uint64_t longest = 0;
+
+	for (size_t i = 0; i < sizeof(since) / sizeof(since[0]); i++)
+		if (since[i] && now > since[i] && now - since[i] > longest)
+			longest = now - since[i];
+	return longest;
+}
+
 struct budget *trace_writer_budget(struct trace_writer *writer)
 {
 	return &writer->budget;
@@ -498,7 +525,7 @@ static int describe_whole(struct trace_writer *writer, struct error *err)
 		site_names_remove_file(&writer->names);
 		return 0;
 	}
-	next = site_names_append(&writer->names);
+	next = append_names(writer);
 	without = describe(writer, what, next ? NULL : err);
 	return next ? ret : without;
 }
@@ -512,7 +539,7 @@ int trace_writer_finish(struct trace_writer *writer, const struct trace_info *in
 	if (symbolize)
 		site_names_complete(&writer->names, symbolize, arg);
 	/* for those who read the trace meanwhile; what the disk does not take is tried again */
-	site_names_append(&writer->names);
+	append_names(writer);
 	output_keep(writer->output, 0);
 	ret = writer_flush_streams(writer, err);
 	writer_discard_unwritten(writer);

@@ -150,6 +150,9 @@ void trace_writer_set_flight_recorder(struct trace_writer *writer, size_t bytes)
  */
 int trace_writer_snapshot(struct trace_writer *writer, struct error *err);
 
+/* For how long the disk has not answered; 0: it was asked for nothing. On any thread. */
+uint64_t trace_writer_hangs_ns(const struct trace_writer *writer);
+
 /* The first write failure, or NULL. Valid until destroy. */
 const struct error *trace_writer_error(const struct trace_writer *writer);
 

@@ -99,6 +99,7 @@ sub test_left {
 	sleep 3;
 	kill INT => $pid;
 	ok(wait_until(30, sub { text_of($name) eq text_before($name) }), 'SIGINT takes all patches out, though it hangs');
+	ok(wait_until(30, sub { log_of('left') =~ /: the disk has not answered for \d+ s: waiting for it$/m }), 'and says what it waits for');
 	thaw();
 	like($libvirt->wait_for(pop @tracers, 60), qr/^(1|130)$/, 'then attach ends') or diag(log_of('left'));
 	my ($status, $said) = $libvirt->run("$work/sonde", 'check', trace_dir());

@@ -4,12 +4,14 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include "formats/trace/writer.h"
 #include "patcher/session/session.h"
 #include "vmm/monitor/monitor.h"
 #include "vmm/recorder/recorder.h"
 
-/* recorder.c: the trace; watch.c: what ends it; monitor.c: clients; report.c: output. */
+/* recorder.c: the trace; disk.c: while its disk hangs; watch.c: what ends it; monitor.c: clients;
+ * report.c: output. */
 struct recorder {
 	struct recorder_config config;
 	const struct recorder_options *options;
@@ -50,6 +52,9 @@ struct recorder {
 	uint64_t printed[TRACE_MAX_INSTANCES]; /* ids of the instances that trace, likewise */
 	size_t progress_len;                   /* characters on the terminal */
 
+	uint64_t patience_ms;   /* until a disk that does not answer hangs */
+	atomic_bool disk_hangs; /* as the user was told */
+
 	struct monitor_target target;
 	struct monitor *monitor;
 };
@@ -76,6 +81,11 @@ int recorder_listen(struct recorder *recorder, struct error *err);
 /* Make early_tick; on any thread: let it come. For struct trace_options; arg is the recorder. */
 int recorder_add_wake(struct recorder *recorder, struct error *err);
 void recorder_wake(void *arg);
+
+/* Tell the user when the disk hangs, and when it answers again. */
+void recorder_look_at_disk(struct recorder *recorder);
+/* Call fn, and do so meanwhile. */
+void recorder_use_disk(struct recorder *recorder, void (*fn)(struct recorder *recorder));
 
 /* With -v: print a switch of sites that is new. With the lock held, or without a tick. */
 void recorder_print_switched(struct recorder *recorder);

@@ -11,6 +11,8 @@
 #include "vmm/loop/event-loop.h"
 #include "vmm/recorder/internal.h"
 
+enum { DISK_PATIENCE_MS = 10000 };
+
 /* --- life ----------------------------------------------------------------------------------- */
 
 static int load_image(const char *path, struct kernel_image **out, struct error *err)
@@ -39,6 +41,7 @@ int recorder_create(const struct recorder_config *config, struct recorder **out,
 	r->image = config->image;
 	r->dir = config->no_trace ? NULL : config->options->output;
 	r->signal_fd = -1;
+	r->patience_ms = DISK_PATIENCE_MS;
 	pthread_mutex_init(&r->lock, NULL);
 	if (r->dir)
 		ret = trace_writer_prepare(r->dir, err);
@@ -293,6 +296,7 @@ static void finish(struct recorder *r)
 	struct trace_info info;
 	struct error err;
 
+	trace_writer_set_source(r->writer, NULL, NULL, NULL);
 	if (trace_session_end(r->session, &err))
 		recorder_fail(r, &err);
 	if (trace_session_failure(r->session))
@@ -332,8 +336,7 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 	if (!r->session)
 		return;
 	stop(r, leave, why);
-	trace_writer_set_source(r->writer, NULL, NULL, NULL);
-	finish(r);
+	recorder_use_disk(r, finish);
 	recorder_print_switched(r);
 	trace_session_destroy(r->session);
 	event_source_remove(r->early_tick);

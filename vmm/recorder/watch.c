@@ -231,6 +231,7 @@ static void on_tick(void *arg)
 	struct recorder *r = arg;
 
 	tick_session(r);
+	recorder_look_at_disk(r);
 	r->limit_reached = find_limit(r);
 	if (r->limit_reached)
 		r->ops->quit(r->arg);

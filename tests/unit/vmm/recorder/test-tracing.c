@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What a trace on the disk says while it is recorded, and after a kill. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
@@ -109,6 +112,28 @@ static struct verb_result check_when(const struct tracing *t, const char *n)
 	return result;
 }
 
+/* A disk on which no file gets its name, until it works again. */
+static atomic_bool disk_hangs;
+
+int renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+	while (disk_hangs)
+		clock_wait_ms(1);
+	return (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, 0);
+}
+
+enum { TOLD_MS = 180000 };
+
+static void *heal_disk_when_told(void *arg)
+{
+	const struct recorder *r = arg;
+
+	for (int i = 0; !r->disk_hangs && i < TOLD_MS; i++)
+		clock_wait_ms(1);
+	disk_hangs = false;
+	return NULL;
+}
+
 static struct recorder *concluded;
 
 static int conclude(int argc, char **argv)
@@ -144,6 +169,32 @@ static void test_pause(void)
 	result = verb_run(conclude, (const char *const[]){"attach", NULL});
 	ok(strstr(result.err, "lost: none, beside what happened in the gaps"),
 	   "after a pause the recorder does not say that nothing is missing: %s", result.err);
+	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
+static void test_disk_hangs(void)
+{
+	static struct tracing t;
+	struct verb_result result;
+	pthread_t healer;
+
+	begin_tracing(&t, 0);
+	allocate(&t);
+	t.recorder->patience_ms = 100;
+	disk_hangs = true;
+	if (pthread_create(&healer, NULL, heal_disk_when_told, t.recorder))
+		abort();
+	concluded = t.recorder;
+	result = verb_run(conclude, (const char *const[]){"attach", NULL});
+	pthread_join(healer, NULL);
+	ok(strstr(result.err, "trace: the disk has not answered for 0 s: waiting for it"),
+	   "an end that waits for the disk says so: %s", result.err);
+	ok(strstr(result.err, "trace: the disk answers again"), "and that the disk answers again");
+	ok(!result.status && strstr(result.err, "lost: none"), "nothing is lost");
+	verb_result_deinit(&result);
+	result = check_when(&t, "1");
+	ok(!result.status, "the trace is whole");
 	verb_result_deinit(&result);
 	end_tracing(&t);
 }
@@ -574,6 +625,7 @@ static void test_budget(void)
 int main(void)
 {
 	test_pause();
+	test_disk_hangs();
 	test_instances();
 	test_max_size();
 	test_end_fails();
