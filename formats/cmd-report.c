@@ -9,8 +9,10 @@
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
+#include "formats/report/table.h"
 
-enum { DEFAULT_TOP = 10 }; /* in text: with the overview a screenful */
+/* Rows in text, and those of a terminal with few lines; the overview takes up to OVERVIEW lines. */
+enum { DEFAULT_TOP = 10, LEAST_TOP = 5, OVERVIEW = 19 };
 
 struct options {
 	struct replay_view view;
@@ -131,7 +133,8 @@ static const struct cli_option option_table[] = {
 	{.name = "top",
 	 .letter = 'n',
 	 .value = "N",
-	 .help = "show the first N groups; 0: all. Default: 10, with --json all",
+	 .help = "show the first N groups; 0: all. Default: 10, fewer on a terminal\n"
+		 "with less than 29 lines; with --json all",
 	 .store = cli_store_number,
 	 .offset = offsetof(struct options, top)},
 	{.name = "older",
@@ -172,6 +175,16 @@ static const struct cli_verb verb = {
 	.tables = tables,
 };
 
+/* So many rows that the first screen is one. */
+static size_t default_top(void)
+{
+	const size_t lines = terminal_height(stdout);
+
+	if (!lines || lines >= OVERVIEW + DEFAULT_TOP)
+		return DEFAULT_TOP;
+	return lines > OVERVIEW + LEAST_TOP ? lines - OVERVIEW : LEAST_TOP;
+}
+
 static struct analysis_options options_of(const struct options *options, const char *dir)
 {
 	struct analysis_options out = {
@@ -188,7 +201,7 @@ static struct analysis_options options_of(const struct options *options, const c
 	if (!out.by.n)
 		out.by = (struct grouping){{BY_CALLSITE}, 1};
 	if (options->top == UINT64_MAX)
-		out.top = options->json ? 0 : DEFAULT_TOP;
+		out.top = options->json ? 0 : default_top();
 	return out;
 }
 

@@ -244,12 +244,12 @@ static void print_head(FILE *out, const struct diff *diff, int i)
 	const struct replay *replay = &diff->sides[i].replay;
 	double seconds = seconds_of(diff, i);
 
-	fprintf(out, "%-*s%s of %s in %.3f s; %s live at the end", LABEL, i ? "B" : "A",
+	fprintf(out, "%-*s%s, %s, %.3f s, ", LABEL, i ? "B" : "A",
 		text_number(replay->records, "record").s,
-		text_number(trace_reader_nr_vcpus(replay->reader), "vCPU").s, seconds,
+		text_number(trace_reader_nr_vcpus(replay->reader), "vCPU").s, seconds);
+	fprintf(out, "%s per second; %s live\n",
+		text_count(seconds > 0 ? (uint64_t)((double)replay->records / seconds) : 0).s,
 		text_bytes(heap_live_bytes(replay->heap)).s);
-	fprintf(out, ", %.0f records per second\n",
-		seconds > 0 ? (double)replay->records / seconds : 0);
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);
 }

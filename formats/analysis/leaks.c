@@ -323,10 +323,10 @@ static void print_table(FILE *out, const struct leaks *l)
 static void print_verdicts(FILE *out, const struct leaks *l)
 {
 	static const char *const meanings[] = {
-		[LEAK] = "most objects are freed, but some that were born at any time stay",
-		[GROWS] = "hardly anything is freed, and more comes all the time",
-		[RECLAIM] = "the same of caches that the guest can shrink, and of user memory",
-		[SETTLED] = "came early, and no more does: caches that have warmed up",
+		[LEAK] = "most are freed, but some of any time stay",
+		[GROWS] = "most stay, and more comes all the time",
+		[RECLAIM] = "grows too, but the guest can shrink it",
+		[SETTLED] = "came early, and no more does",
 		[RECENT] = "came lately, and may yet be freed",
 		[UNCLEAR] = "the rest",
 	};
@@ -364,6 +364,9 @@ static void print_text(const struct analysis *base, FILE *out)
 				heap_origin(replay->heap, l->all[0].origin)->call_site)
 				.s,
 			base->options.dir);
+	else if (l->n && !base->options.verbose)
+		fprintf(out, "%-*snothing leaks; sonde leaks --verbose %s shows all\n", LABEL,
+			"Next", base->options.dir);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------ */

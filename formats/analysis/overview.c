@@ -10,7 +10,7 @@
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 14, LISTED = 3, SPARKS = 40 };
+enum { LABEL = 14, LISTED = 3, LINES_OF_SITES = 2, SPARKS = 40, NAME_MIN = 24 };
 
 struct overview {
 	struct analysis base;
@@ -164,31 +164,34 @@ static void print_part(FILE *out, int depth, const char *label, uint64_t bytes, 
 		what);
 }
 
-static void print_slabs(FILE *out, const struct heap_totals *totals)
+static void print_slabs(FILE *out, int depth, const struct heap_totals *totals)
 {
 	const struct heap_sum *slabs = &totals->pages[HEAP_SLAB];
 	const struct heap_sum *objects = &totals->objects[HEAP_IN_SLAB];
 	char text[256];
 
-	snprintf(text, sizeof(text), "of these in %.40s; %.40s of that in %.40s",
+	snprintf(text, sizeof(text), "in %.40s; of that %.40s in %.40s",
 		 text_number(slabs->objects, "slab").s, text_bytes(objects->bytes).s,
 		 text_number(objects->objects, "object").s);
-	print_part(out, 4, "slabs", slabs->bytes, text);
+	print_part(out, depth, "slabs", slabs->bytes, text);
 }
 
 static void print_pages(FILE *out, const struct heap_totals *totals, uint64_t pages)
 {
 	const struct heap_sum *large = &totals->pages[HEAP_LARGE];
+	const bool is_part = totals->objects[HEAP_OUTSIDE].bytes;
+	const int depth = is_part ? 4 : 2;
 	char text[160];
 
-	print_part(out, 2, "pages", pages, "from the page allocator");
-	print_slabs(out, totals);
-	snprintf(text, sizeof(text), "of these in %.40s of kmalloc(), each too large for a slab",
+	if (is_part)
+		print_part(out, 2, "pages", pages, "from the page allocator");
+	print_slabs(out, depth, totals);
+	snprintf(text, sizeof(text), "in %.40s of kmalloc() that no slab could hold",
 		 text_number(large->objects, "block").s);
 	if (large->objects)
-		print_part(out, 4, "large", large->bytes, text);
-	print_part(out, 4, "others", totals->pages[HEAP_PLAIN].bytes,
-		   "of these: user memory, page cache, page tables, stacks, vmalloc");
+		print_part(out, depth, "large", large->bytes, text);
+	print_part(out, depth, "others", totals->pages[HEAP_PLAIN].bytes,
+		   "user memory, page cache, page tables, stacks, vmalloc");
 }
 
 static void print_memory(FILE *out, const struct overview *o)
@@ -221,25 +224,38 @@ static void print_course(FILE *out, const struct overview *o)
 	course_resample(&o->course, replay->last_ns, steps, SPARKS);
 	for (size_t i = 0; i < SPARKS; i++)
 		values[i] = steps[i].peak;
-	fprintf(out, "%-*s%s  peak %s at %.3f s, %.3f s into the trace\n", LABEL, "Course",
-		sparkline(values, SPARKS).s, text_bytes(o->peak_bytes).s, (double)o->peak_ns / 1e9,
-		(double)((uint64_t)o->peak_ns - (uint64_t)replay->first_ns) / 1e9);
+	fprintf(out, "%-*s%s  peak %s at %.3f s\n", LABEL, "Course", sparkline(values, SPARKS).s,
+		text_bytes(o->peak_bytes).s, (double)o->peak_ns / 1e9);
+}
+
+/* A line about a call site: on a terminal, its name is cut so that the rest fits. */
+static void print_site_line(FILE *out, const char *begin, const struct text *name, const char *end)
+{
+	size_t width = terminal_width(out), used = strlen(begin) + strlen(end);
+	size_t size = strlen(name->s), room = width > used ? width - used : 0;
+
+	room = room < NAME_MIN ? NAME_MIN : room;
+	if (width && size > room)
+		fprintf(out, "%s%.*s..%s\n", begin, (int)room - 2, name->s, end);
+	else
+		fprintf(out, "%s%s%s\n", begin, name->s, end);
 }
 
 static void print_growing(FILE *out, const struct overview *o)
 {
-	const struct replay *replay = o->base.replay;
-
 	if (!o->nr_growing)
 		fprintf(out, "%-*snothing grows all the time\n", LABEL, "Grows");
-	for (size_t i = 0; i < o->nr_growing; i++) {
+	for (size_t i = 0; i < o->nr_growing && i < LINES_OF_SITES; i++) {
 		const struct site *site = &o->sites.all[o->growing[i]];
 		struct course_trend trend = site_trend(&o->sites, site);
+		struct text name = site_text(o->base.replay, o->growing[i]);
+		char begin[64], end[64];
 
-		fprintf(out, "%-*s%9s/s  %s, %s live; a line fits with R2 %.2f\n", LABEL,
-			i ? "" : "Grows", text_bytes((uint64_t)trend.per_s).s,
-			site_text(replay, o->growing[i]).s, text_bytes(site->live_bytes).s,
-			trend.confidence);
+		snprintf(begin, sizeof(begin), "%-*s%9.12s/s  ", LABEL, i ? "" : "Grows",
+			 text_bytes((uint64_t)trend.per_s).s);
+		snprintf(end, sizeof(end), ", %.12s live, R2 %.2f", text_bytes(site->live_bytes).s,
+			 trend.confidence);
+		print_site_line(out, begin, &name, end);
 	}
 }
 
@@ -300,17 +316,19 @@ static void print_wasting_sites(FILE *out, const struct overview *o, const char 
 
 static void print_churning(FILE *out, const struct overview *o)
 {
-	const struct replay *replay = o->base.replay;
-	double seconds = (double)replay_duration_ns(replay) / 1e9;
+	double seconds = (double)replay_duration_ns(o->base.replay) / 1e9;
 
-	for (size_t i = 0; i < o->nr_churning; i++) {
+	for (size_t i = 0; i < o->nr_churning && i < LINES_OF_SITES; i++) {
 		const struct site *site = &o->sites.all[o->churning[i]];
+		struct text name = site_text(o->base.replay, o->churning[i]);
+		uint64_t bytes = site->hits ? site->allocated / site->hits : 0;
+		char begin[64], end[64];
 
-		fprintf(out, "%-*s%9.0f/s  %s, %s each, which live for %s (median)\n", LABEL,
-			i ? "" : "Churns", seconds > 0 ? (double)site->hits / seconds : 0,
-			site_text(replay, o->churning[i]).s,
-			text_bytes(site->hits ? site->allocated / site->hits : 0).s,
-			measure_duration(site_median_life_ns(site)).s);
+		snprintf(begin, sizeof(begin), "%-*s%9.0f/s  ", LABEL, i ? "" : "Churns",
+			 seconds > 0 ? (double)site->hits / seconds : 0);
+		snprintf(end, sizeof(end), ", %.12s each, for %.12s", text_bytes(bytes).s,
+			 measure_duration(site_median_life_ns(site)).s);
+		print_site_line(out, begin, &name, end);
 	}
 }
 

@@ -215,7 +215,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	const struct replay *replay = base->replay;
 
 	text_print_head(out, replay->reader, replay->records, replay_duration_ns(replay), LABEL);
-	fprintf(out, "%-*s%s at %.3f s of the trace clock, %.3f s into the trace\n", LABEL, "Peak",
+	fprintf(out, "%-*s%s at %.3f s of the trace clock, %.3f s after its begin\n", LABEL, "Peak",
 		text_bytes(t->peak_bytes).s, (double)t->peak_ns / 1e9,
 		t->peak_bytes ? (double)((uint64_t)t->peak_ns - (uint64_t)replay->first_ns) / 1e9
 			      : 0);

@@ -81,6 +81,13 @@ size_t terminal_width(FILE *out)
 	return size.ws_col;
 }
 
+size_t terminal_height(FILE *out)
+{
+	struct winsize size;
+
+	return ioctl(fileno(out), TIOCGWINSZ, &size) ? 0 : size.ws_row;
+}
+
 struct layout {
 	size_t widths[MAX_COLUMNS], nr_columns;
 };

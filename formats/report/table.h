@@ -28,6 +28,8 @@ int table_print(const struct table *table, FILE *out);
 
 /* The columns of a terminal; 0: the stream is none. */
 size_t terminal_width(FILE *out);
+/* Its lines; 0: the stream is none. */
+size_t terminal_height(FILE *out);
 
 enum { SPARKLINE_MAX = 64 };
 struct sparkline {

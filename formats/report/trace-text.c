@@ -34,14 +34,14 @@ void text_print_head(FILE *out, const struct trace_reader *reader, uint64_t reco
 	else
 		fprintf(out, "%-*sunknown, and no symbols: %s\n", indent, "Guest",
 			trace_reader_sidecar_error(reader)->text);
-	fprintf(out, "%-*s%s of %s in %" PRIu64 ".%03" PRIu64 " s", indent, "Trace",
+	fprintf(out, "%-*s%s, %s, %" PRIu64 ".%03" PRIu64 " s", indent, "Trace",
 		text_number(records, "record").s,
 		text_number(trace_reader_nr_vcpus(reader), "vCPU").s, duration_ns / 1000000000,
 		duration_ns / 1000000 % 1000);
 	if (sidecar && sidecar->info.mode[0])
-		fprintf(out, ", %s mode", sidecar->info.mode);
+		fprintf(out, ", %s", sidecar->info.mode);
 	if (sidecar && sidecar->info.from_first_allocation)
-		fputs(", from the first allocation on", out);
+		fputs(", from boot on", out);
 	fputc('\n', out);
 	if (sidecar && sidecar->info.ended[0])
 		fprintf(out, "%-*s%s\n", indent, "Ended as", sidecar->info.ended);
