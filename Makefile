@@ -69,6 +69,9 @@ $(O)/%.o: %.c $(O)/flags | probes
 	$(say) CC $@
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(PACKAGE_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
+# It has these files in it.
+$(O)/formats/html/page.o: formats/html/page.css formats/html/page.js
+
 # Rebuild everything when the flags change, for example with ASAN=1 after a plain build.
 $(O)/flags: FORCE
 	$(Q)mkdir -p $(O)

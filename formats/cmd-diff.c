@@ -7,6 +7,7 @@
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/groups/measure.h"
+#include "formats/html/html.h"
 
 enum { DEFAULT_TOP = 20 };
 
@@ -16,6 +17,7 @@ struct options {
 	struct diff_options diff;
 	uint64_t top; /* UINT64_MAX: not given */
 	bool json;
+	struct html_target html;
 };
 
 static const struct cli_option option_table[] = {
@@ -57,6 +59,15 @@ static const struct cli_option option_table[] = {
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, view.instance)},
 	CLI_JSON_OPTION(struct options, "print JSON"),
+	{.name = "html",
+	 .value = "FILE",
+	 .help = "write a report for browsers to FILE, which must be new",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, html.path)},
+	{.name = "force",
+	 .help = "replace the file of --html",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, html.replace)},
 	{.name = NULL},
 };
 
@@ -91,7 +102,14 @@ int cmd_diff(int argc, char **argv)
 	}
 	options.diff.dirs[0] = argv[optind];
 	options.diff.dirs[1] = argv[argc - 1];
-	options.diff.top =
-		options.top == UINT64_MAX ? (options.json ? 0 : DEFAULT_TOP) : options.top;
+	options.diff.top = options.top == UINT64_MAX
+				   ? (options.json || options.html.path ? 0 : DEFAULT_TOP)
+				   : options.top;
+	if (options.html.path && options.json)
+		return cli_usage(verb.name, "--html writes a file; leave out --json");
+	if (options.html.replace && !options.html.path)
+		return cli_usage(verb.name, "--force replaces the file of --html FILE");
+	if (options.html.path)
+		return html_diff(verb.name, views, &options.diff, &options.html);
 	return diff_show(verb.name, views, &options.diff, options.json);
 }

@@ -9,6 +9,7 @@
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
+#include "formats/html/html.h"
 #include "formats/report/table.h"
 
 /* Rows in text, and those of a terminal with few lines; the overview takes up to OVERVIEW lines. */
@@ -23,6 +24,7 @@ struct options {
 	bool json, verbose, has_pointer;
 	uint64_t top; /* UINT64_MAX: not given */
 	uint64_t older_ms, pointer;
+	struct html_target html;
 };
 
 /* The index of the word that ends at `end`; -1 after printing why there is none. */
@@ -161,6 +163,15 @@ static const struct cli_option option_table[] = {
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct options, verbose)},
 	CLI_JSON_OPTION(struct options, "print JSON"),
+	{.name = "html",
+	 .value = "FILE",
+	 .help = "write a report for browsers to FILE, which must be new",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, html.path)},
+	{.name = "force",
+	 .help = "replace the file of --html",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, html.replace)},
 	{.name = NULL},
 };
 
@@ -205,6 +216,21 @@ static struct analysis_options options_of(const struct options *options, const c
 	return out;
 }
 
+/* It has all groups and measures; which of them are shown is chosen in the browser. */
+static int check_html(const struct options *options)
+{
+	if (options->html.replace && !options->html.path)
+		return cli_usage(verb.name, "--force replaces the file of --html FILE");
+	if (!options->html.path)
+		return CLI_OK;
+	if (options->json || options->analysis || options->has_pointer || options->view.follow)
+		return cli_usage(verb.name, "--html takes no --json, --analysis, --history and "
+					    "--follow");
+	if (options->by.n || options->measures || options->older_ms)
+		return cli_usage(verb.name, "--html takes no --by, --measures and --older");
+	return CLI_OK;
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct options options = {.view = REPLAY_ALL, .sort = MEASURE_LIVE, .top = UINT64_MAX};
@@ -216,6 +242,11 @@ int cmd_report(int argc, char **argv)
 		return ret - 1;
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde report --help'");
+	ret = check_html(&options);
+	if (ret)
+		return ret;
+	if (options.html.path)
+		return html_report(verb.name, argv[optind], &options.view, &options.html);
 	names[0] = options.has_pointer ? "history" : analysis_names[options.analysis];
 	if (options.analysis && (options.by.n || options.measures || options.older_ms))
 		return cli_usage(verb.name, "-a %s takes no --by, --measures and --older",

@@ -27,6 +27,7 @@
 #:   check-small-kernels, check-refusals
 #:                 kernels with what Debian's lack, built from source (an hour); GUEST=6.1-up for one
 #:   check-libvirt libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
+#:   check-html    HTML reports in a headless Chromium, with screenshots in $(O)/html
 #:   check-long    campaigns for HOURS (4; 0.5 is possible) together, and a table of what they have counted;
 #:                 CAMPAIGNS='toggle fuzz' for some of tests/long/campaigns
 #:   bench         costs in the deterministic testbed, to $(O)/bench.json
@@ -230,6 +231,12 @@ check-refusals:
 .PHONY: check-own-events
 check-own-events: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/oracle.t
+
+# Not a part of check: it needs a browser.
+.PHONY: check-html
+check-html: all
+	-$(Q)tests/setup html
+	$(Q)O=$(abspath $(O)) prove -e perl tests/html/report.t
 
 # Campaigns: 10,000 toggles, as many changes of instances, hours of fuzzing, a million oracle events of each kernel.
 HOURS ?= 4

@@ -346,8 +346,9 @@ static void destroy(struct diff *diff)
 	free(diff->pairs);
 }
 
-static int run(const char *verb, struct diff *diff, const struct replay_view views[2],
-	       const struct diff_options *options, bool json)
+/* Returns an exit status. */
+static int compare(const char *verb, struct diff *diff, const struct replay_view views[2],
+		   const struct diff_options *options)
 {
 	struct error err;
 
@@ -359,22 +360,35 @@ static int run(const char *verb, struct diff *diff, const struct replay_view vie
 		if (ret)
 			return ret - 1;
 	}
-	if (compare_sides(diff)) {
-		error_set(&err, ENOMEM, "out of memory");
-		return cli_error(verb, &err);
-	}
-	if (json)
-		return text_print_json(verb, diff_json(diff, options));
-	print_text(stdout, diff, options);
-	return cli_flush(verb);
+	if (!compare_sides(diff))
+		return CLI_OK;
+	error_set(&err, ENOMEM, "out of memory");
+	return cli_error(verb, &err);
 }
 
 int diff_show(const char *verb, const struct replay_view views[2],
 	      const struct diff_options *options, bool json)
 {
 	struct diff diff = {0};
-	int ret = run(verb, &diff, views, options, json);
+	int ret = compare(verb, &diff, views, options);
 
+	if (!ret && json) {
+		ret = text_print_json(verb, diff_json(&diff, options));
+	} else if (!ret) {
+		print_text(stdout, &diff, options);
+		ret = cli_flush(verb);
+	}
+	destroy(&diff);
+	return ret;
+}
+
+int diff_json_of(const char *verb, const struct replay_view views[2],
+		 const struct diff_options *options, json_t **out)
+{
+	struct diff diff = {0};
+	int ret = compare(verb, &diff, views, options);
+
+	*out = ret ? NULL : diff_json(&diff, options);
 	destroy(&diff);
 	return ret;
 }

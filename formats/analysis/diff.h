@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_ANALYSIS_DIFF_H
 #define SONDE_FORMATS_ANALYSIS_DIFF_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include "formats/analysis/replay.h"
@@ -17,5 +18,9 @@ struct diff_options {
 /* Print it, or one line that says what went wrong. Returns an exit status. */
 int diff_show(const char *verb, const struct replay_view views[2],
 	      const struct diff_options *options, bool json);
+
+/* What it prints as JSON; NULL after a line, or without memory. Returns an exit status. */
+int diff_json_of(const char *verb, const struct replay_view views[2],
+		 const struct diff_options *options, json_t **out);
 
 #endif

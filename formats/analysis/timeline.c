@@ -9,7 +9,7 @@
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 14, DEFAULT_ROWS = 20, MAX_ROWS = COURSE_STEPS, MAX_SITES = 32, BAR = 24 };
+enum { LABEL = 14, DEFAULT_ROWS = 20, MAX_ROWS = 1024, MAX_SITES = 32, BAR = 24 };
 
 /* What is drawn: all live bytes, and their parts. */
 enum part { ALL, SLABS, OBJECTS, LARGE, OTHERS, OUTSIDE, NR_PARTS };
@@ -92,7 +92,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 	for (enum part part = 0; part < NR_PARTS; part++) {
 		struct course *course = &t->parts[part];
 
-		if (!course->steps && course_init(course, COURSE_STEPS, replay->first_ns))
+		if (!course->steps && course_init(course, MAX_ROWS, replay->first_ns))
 			return -ENOMEM;
 		course_put(course, change->record->timestamp, value(t, part));
 	}
@@ -156,7 +156,7 @@ static void add_rows(struct table *table, const struct timeline *t, size_t rows)
 
 static void print_rows(FILE *out, const struct timeline *t)
 {
-	size_t top = t->base.options.top, rows = top && top < MAX_ROWS ? top : DEFAULT_ROWS;
+	size_t top = t->base.options.top, rows = top && top <= MAX_ROWS ? top : DEFAULT_ROWS;
 	struct table *table = t->parts[ALL].steps ? table_create() : NULL;
 
 	if (!table)
@@ -229,7 +229,7 @@ static void print_text(const struct analysis *base, FILE *out)
 
 static json_t *steps_json(const struct timeline *t)
 {
-	size_t top = t->base.options.top, rows = top && top < MAX_ROWS ? top : DEFAULT_ROWS;
+	size_t top = t->base.options.top, rows = top && top <= MAX_ROWS ? top : DEFAULT_ROWS;
 	const struct replay *replay = t->base.replay;
 	uint64_t ns = replay_duration_ns(replay);
 	struct course_step steps[NR_PARTS][MAX_ROWS];

@@ -1,0 +1,200 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The HTML reports in a headless Chromium: they open quickly with 100,000 call sites, sort, filter, zoom, obey
+# the keyboard, have a dark theme and print. Screenshots go to build/html/.
+use strict;
+use warnings;
+no warnings 'portable'; # 64-bit addresses
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use File::Path qw(make_path remove_tree);
+use Test::More;
+use Time::HiRes qw(time);
+
+use lib dirname(realpath($0)), dirname(realpath($0)) . '/../lib';
+use Browser;
+use Files;
+use Process;
+use Tree;
+
+use constant { ALLOC => 1, FREE => 2, SITES => 100_000, MS => 1_000_000 };
+
+my $reason = Browser::missing();
+plan skip_all => $reason if $reason;
+
+my $out = "$build/html";
+remove_tree($out);
+make_path("$out/work");
+
+# A record as a kmemtrace kernel of 2008 writes it.
+sub record {
+	my ($event, $site, $pointer, $bytes, $ns) = @_;
+	return pack 'CCvl<Q<Q<Q<Q<Q<Q<', $event, 0, 56, -1, $site, $pointer, $bytes - 4, $bytes, 0, $ns;
+}
+
+# Each call site allocates an object of its own size; each third one is freed.
+sub make_trace {
+	my ($dir, $sites) = @_;
+	my $records = '';
+	for my $i (1 .. $sites) {
+		my $pointer = 0xffff888000000000 + $i * 1024;
+		$records .= record(ALLOC, 0xffffffff81000000 + $i * 16, $pointer, 8 * ($i % 128 + 1), $i * MS / 10);
+		$records .= record(FREE, 0xffffffff81000000 + $i * 16, $pointer, 8, $i * MS / 10 + MS / 20) if $i % 3 == 0;
+	}
+	make_path($dir);
+	spew("$dir/cpu0", $records);
+	spew("$dir/abi_version", "1\n");
+}
+
+sub spew {
+	my ($path, $bytes) = @_;
+	open my $file, '>:raw', $path or die "$path: $!\n";
+	print $file $bytes;
+	close $file or die "$path: $!\n";
+}
+
+my $browser;
+
+sub text_of { return $browser->run('return document.querySelector(arguments[0])?.textContent ?? null', $_[0]) }
+
+# The first cells of the first row of the table that is shown.
+sub first_row {
+	return $browser->run('return [...document.querySelectorAll("section:not([hidden]) tr.row")][0]?.innerText ?? ""');
+}
+
+sub shown { return $browser->run('return document.querySelector("main > section:not([hidden])").id') }
+
+# The row that is selected, counted from 1; 0: none.
+sub selected {
+	return $browser->run('const row = document.querySelector("section:not([hidden]) tr[aria-selected=true]"); return row ? row.ariaRowIndex - 1 : 0');
+}
+
+sub click_header {
+	my ($title) = @_;
+	$browser->run('[...document.querySelectorAll("section:not([hidden]) th button")].find((b) => b.textContent.startsWith(arguments[0])).click()', $title);
+}
+
+# The values of a column, by its place, in the rows that are there.
+sub column {
+	my ($place) = @_;
+	return @{$browser->run('return [...document.querySelectorAll("section:not([hidden]) tr.row")].map((row) => row.cells[arguments[0]].textContent)', $place)};
+}
+
+make_trace("$out/work/trace", SITES);
+run_or_die("$build/sonde", 'report', '--html', "$out/report.html", "$out/work/trace");
+run_or_die("$build/sonde", 'diff', '--html', "$out/diff.html", '--time-a', ',5', '--time-b', '5,', "$out/work/trace");
+$browser = Browser->new(dir => "$out/work");
+
+subtest 'a report with 100,000 call sites opens at once' => sub {
+	my @ms = sort { $a <=> $b } map {
+		$browser->open_file("$out/report.html");
+		$browser->run('return performance.getEntriesByType("navigation")[0].domComplete');
+	} 1 .. 5;
+	diag(sprintf 'open after %.0f to %.0f ms, %.1f MiB', @ms[0, -1], (-s "$out/report.html") / 1048576);
+	cmp_ok($ms[0], '>', 0, 'it opened');
+	cmp_ok($ms[0], '<', 2000, 'in less than 2 s, the quickest of five times');
+	is(shown(), 'view-summary', 'it shows the summary');
+	like(text_of('.words'), qr/the guest allocated and freed 133,333 times/, 'which says in words what there is');
+	$browser->screenshot("$out/summary.png");
+};
+
+subtest 'tables sort and filter' => sub {
+	$browser->press('3');
+	is(shown(), 'view-sites', 'a digit shows a view');
+	is(text_of('#view-sites [role=status]'), '100,000 rows', 'it has all call sites');
+	cmp_ok($browser->run('return document.querySelectorAll("#view-sites tr.row").length'), '<', 100, 'only the rows in sight are drawn');
+	like((column(2))[0], qr/^1\.0 KiB$/, 'the greatest come first');
+	click_header('Live');
+	is((column(2))[0], '0 B', 'a click on the title turns the order round');
+	click_header('Call site');
+	like(first_row(), qr/^0xffffffff81000010/, 'names sort upwards');
+	$browser->press('/', split //, 'ffffffff8100abc0');
+	is(text_of('#view-sites [role=status]'), '1 of 100,000 rows', 'a filter finds a name');
+	$browser->press('escape', split //, 'live>1000');
+	my ($count) = (text_of('#view-sites [role=status]') // '') =~ /^([\d,]+) of 100,000 rows$/;
+	cmp_ok(($count // 0) =~ tr/,//dr, '>', 500, 'a filter compares amounts');
+	$browser->press('escape', '/', '[');
+	like(text_of('#view-sites [role=status]'), qr/0 of 100,000/, 'half an expression is a part of a name');
+	$browser->press('escape');
+	is(text_of('#view-sites [role=status]'), '100,000 rows', 'Escape clears the filter');
+};
+
+subtest 'the keyboard does it all' => sub {
+	$browser->press('down');
+	is(selected(), 1, 'the arrow leads from the filter into the table');
+	$browser->press('j', 'j', 'k');
+	is(selected(), 2, 'j and k move');
+	$browser->press('end');
+	is(selected(), SITES, 'End goes to the last row');
+	$browser->press('enter');
+	ok(!$browser->run('return document.querySelector("#view-sites .details").hidden'), 'Enter shows details');
+	$browser->screenshot("$out/sites.png");
+	$browser->press('escape');
+	ok($browser->run('return document.querySelector("#view-sites .details").hidden'), 'Escape closes them');
+	$browser->press('?');
+	ok($browser->run('return document.querySelector("dialog").open'), 'the question mark shows the keys');
+	$browser->press('escape');
+	$browser->run('document.querySelector("[role=tab][aria-selected=true]").focus()');
+	$browser->press('left');
+	is(shown(), 'view-timeline', 'arrows walk through the views');
+};
+
+subtest 'the timeline zooms' => sub {
+	my $range = 'return [...document.querySelectorAll("#view-timeline svg text[text-anchor=middle]")].map((t) => parseFloat(t.textContent))';
+	my @all = @{$browser->run($range)};
+	my $box = $browser->run('const r = document.querySelector("#view-timeline svg").getBoundingClientRect(); return [r.x, r.y, r.width, r.height]');
+	$browser->drag($box->[0] + $box->[2] * 0.4, $box->[0] + $box->[2] * 0.6, $box->[1] + 100);
+	my @part = @{$browser->run($range)};
+	cmp_ok($part[-1] - $part[0], '<', ($all[-1] - $all[0]) / 2, 'dragging shows a part of the time');
+	like(text_of('#view-timeline .tip'), qr/ s.*together/, 'the time under the pointer has its amounts');
+	$browser->screenshot("$out/timeline.png");
+	$browser->run('document.querySelector("#view-timeline svg").focus()');
+	$browser->press('0');
+	is_deeply($browser->run($range), \@all, 'the key 0 shows all of it again');
+};
+
+subtest 'flame graph and lifetimes' => sub {
+	$browser->press('6');
+	is(shown(), 'view-flame', 'there is a flame graph');
+	my $boxes = 'return document.querySelectorAll(".flame button").length';
+	cmp_ok($browser->run($boxes), '>', 1, 'it has boxes');
+	cmp_ok($browser->run($boxes), '<', 10_000, 'but no more than can be seen');
+	$browser->screenshot("$out/flame.png");
+	$browser->press('7');
+	is(shown(), 'view-lifetimes', 'there are lifetimes');
+	like(text_of('.heat'), qr/65\.5 us/, 'by powers of two');
+	$browser->screenshot("$out/lifetimes.png");
+};
+
+subtest 'dark' => sub {
+	my $background = 'return getComputedStyle(document.body).backgroundColor';
+	$browser->press('1');
+	my $light = $browser->run($background);
+	$browser->media('prefers-color-scheme' => 'dark');
+	isnt($browser->run($background), $light, 'it is dark where the system is');
+	$browser->press('3');
+	$browser->screenshot("$out/dark.png");
+	$browser->press('t');
+	is($browser->run($background), $light, 'the key t makes it light');
+	$browser->media('prefers-color-scheme' => 'light');
+};
+
+subtest 'print' => sub {
+	$browser->print_pdf("$out/report.pdf");
+	my $pages = () = slurp("$out/report.pdf") =~ m{/Type\s*/Page\b}g;
+	cmp_ok($pages, '>=', 3, 'it prints all views');
+	cmp_ok($pages, '<', 60, 'but not 100,000 rows');
+};
+
+subtest 'differences' => sub {
+	$browser->open_file("$out/diff.html");
+	is(shown(), 'view-changes', 'a comparison shows changes');
+	like(text_of('.words'), qr/live from A to B/, 'and says in words what they come to');
+	$browser->screenshot("$out/diff.png");
+};
+
+is_deeply([$browser->complaints], [], 'the browser had nothing to complain of');
+$browser->close;
+remove_tree("$out/work");
+done_testing();
