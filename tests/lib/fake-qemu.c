@@ -49,6 +49,7 @@ struct fake_qemu {
 	enum run run;
 	enum reason reason; /* libvirt's, while it does not run */
 	bool dead_libvirtd;
+	unsigned int keep_alive_s; /* of the last connection; 0: not asked for */
 	unsigned int nr_vcpus;
 	uint64_t registers[MAX_VCPUS][NR_REGISTERS];
 	uint64_t breaks[MAX_VCPUS][MAX_BREAKS]; /* 0: none */
@@ -552,6 +553,8 @@ static int domain_state(virDomainPtr domain, int *state, int *reason, unsigned i
 static virConnectPtr connect_open(const char *uri)
 {
 	(void)uri;
+	if (listed)
+		listed->keep_alive_s = 0;
 	return listed && listed->dead_libvirtd ? NULL : (virConnectPtr)&listed;
 }
 
@@ -564,8 +567,8 @@ static int connect_close(virConnectPtr connection)
 static int connect_keep_alive(virConnectPtr connection, int interval_s, unsigned int count)
 {
 	(void)connection;
-	(void)interval_s;
-	(void)count;
+	if (listed)
+		listed->keep_alive_s = (unsigned int)interval_s * (count + 1);
 	return 0;
 }
 
@@ -988,6 +991,11 @@ void fake_qemu_resume(struct fake_qemu *q)
 	pthread_mutex_lock(&q->lock);
 	run(q);
 	pthread_mutex_unlock(&q->lock);
+}
+
+unsigned int fake_qemu_keep_alive(const struct fake_qemu *q)
+{
+	return q->keep_alive_s;
 }
 
 void fake_qemu_set_dead_libvirtd(struct fake_qemu *q, bool dead)

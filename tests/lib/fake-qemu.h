@@ -85,6 +85,9 @@ void fake_qemu_suspend(struct fake_qemu *qemu);
 void fake_qemu_resume(struct fake_qemu *qemu);
 /* libvirtd answers nothing but errors from now on, or answers again. */
 void fake_qemu_set_dead_libvirtd(struct fake_qemu *qemu, bool dead);
+/* Seconds after which libvirt ends a connection whose peer hangs; 0: never. Of the last connection,
+ * when all is quiet. */
+unsigned int fake_qemu_keep_alive(const struct fake_qemu *qemu);
 /* QEMU's process ends. */
 void fake_qemu_kill(struct fake_qemu *qemu);
 

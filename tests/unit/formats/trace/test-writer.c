@@ -222,10 +222,13 @@ static void test_live(void)
 	trace_writer_set_source(writer, tell, NULL, &k);
 	trace_writer_append(writer, 0, &record);
 	ok(await_records(dir.path, 1, "trap", 0), "records appear while a trace is recorded");
+	learn(&k, "exitless", 0);
+	trace_writer_append(writer, 0, &record);
+	ok(await_records(dir.path, 2, "exitless", 0),
+	   "the sidecar has a new mode before the records from behind it are there");
 	learn(&k, "exitless", 1);
 	trace_writer_append(writer, 0, &record);
-	ok(await_records(dir.path, 2, "exitless", 1),
-	   "the sidecar has a new mode and a gap before the records from behind them are there");
+	ok(await_records(dir.path, 3, "exitless", 1), "and so it has a gap");
 	records_of(dir.path, &losses, mode, sizeof(mode));
 	ok(losses.unfinished && losses.recording && !strcmp(losses.writer, "run"),
 	   "a reader knows that the trace is being recorded, and by what");
@@ -234,7 +237,7 @@ static void test_live(void)
 	pthread_mutex_unlock(&k.lock);
 	learn(&k, "trap", 2);
 	trace_writer_append(writer, 0, &record);
-	ok(await_records(dir.path, 3, "exitless", 1),
+	ok(await_records(dir.path, 4, "exitless", 1),
 	   "a source that is busy does not keep records from being written");
 	trace_writer_destroy(writer);
 	records_of(dir.path, &losses, mode, sizeof(mode));

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "introspect/guest/dump.h"
+#include "tests/lib/core-dump.h"
 #include "tests/lib/tap.h"
 
 enum { SIZE = 0x1000, HIGH = 0x100000 };
@@ -108,6 +111,23 @@ static void test_files(void)
 	   "an empty file is refused");
 }
 
+static void test_file(void)
+{
+	char path[] = "/tmp/test-memory-XXXXXX";
+	int fd = mkstemp(path);
+	uint8_t bytes[SIZE] = {0};
+	void *hva;
+
+	if (fd < 0 || ftruncate(fd, SIZE))
+		abort();
+	close(fd);
+	ok(!dump_guest_add_file(dump, 1 << 30, path, DUMP_MAPPED, NULL), "a file is added");
+	unlink(path);
+	hva = guest_phys_hva(dump_guest(dump), 1 << 30, SIZE);
+	ok(hva && !memcmp(hva, bytes, SIZE), "its bytes are memory");
+	ok(!core_dump_has(hva), "which is not part of a core dump of the reader");
+}
+
 int main(void)
 {
 	if (dump_guest_create(2, &dump, NULL))
@@ -117,6 +137,7 @@ int main(void)
 	test_hva();
 	test_vcpus();
 	test_files();
+	test_file();
 	dump_guest_destroy(dump);
 	return tap_done();
 }

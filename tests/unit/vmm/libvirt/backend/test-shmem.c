@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "tests/lib/core-dump.h"
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/backend/shmem.h"
 
@@ -184,11 +185,14 @@ static void begin(void)
 		.api = &api, .calling = PTHREAD_MUTEX_INITIALIZER, .name = "d"};
 }
 
+static bool dumped; /* a device's memory would have been part of a core dump */
+
 static int plug(bool *tried)
 {
 	struct guest_region out = {0};
 	int ret = libvirt_shmem_plug(&domain, &out, tried, &why);
 
+	dumped |= out.hva && core_dump_has(out.hva);
 	if (!ret && (out.gpa != 4271898624 || out.size != LIBVIRT_SHMEM_BYTES || !out.hva))
 		ret = -EINVAL;
 	if (!ret)
@@ -206,6 +210,7 @@ static void test_plain(void)
 	begin();
 	world.unmapped = 2;
 	ok(!plug(&tried) && tried && world.attached == 1, "a device is plugged in and mapped");
+	ok(!dumped, "its memory is not part of a core dump");
 	snprintf(alias, sizeof(alias), "%s", world.device);
 	ok(!strncmp(alias, "ua-sonde-", 9) && !has_file(alias), "no file of it is left behind");
 	ok(!libvirt_shmem_present(&domain, &present, NULL) && present, "the domain has it");

@@ -392,6 +392,8 @@ static void test_hidden(void)
 	end();
 }
 
+enum { LONGEST_HANG_S = 20 };
+
 /* --- sonde recover ---------------------------------------------------------------------------- */
 
 static void test_verb(void)
@@ -405,6 +407,8 @@ static void test_verb(void)
 	result = verb_run(cmd_recover, argv);
 	ok(!result.status && fake_qemu_runs(qemu) && !has_journal(),
 	   "sonde recover DOMAIN recovers it: %s%s", result.out, result.err);
+	ok(fake_qemu_keep_alive(qemu) && fake_qemu_keep_alive(qemu) <= LONGEST_HANG_S,
+	   "a libvirtd that hangs is given up after %u s", fake_qemu_keep_alive(qemu));
 	verb_result_deinit(&result);
 	result = verb_run(cmd_recover, argv);
 	ok(!result.status, "there is nothing more to do: %s%s", result.out, result.err);
