@@ -591,10 +591,15 @@ function families() {
 
 function summaryWords() {
 	const t = data.trace, o = data.overview, m = o.memory, out = [];
+	let others = '';
 	const wasted = m.slabs.bytes - m.objects_in_slabs.bytes;
 	const live = t.selects ? m.selected_bytes : m.live_bytes;
 	const leaks = data.leaks.call_sites.filter((s) => s.verdict === 'leak' || s.verdict === 'only grows');
 
+	if (t.others)
+		others = `${several(t.others, 'event')} of other tracers and instances came in ${(t.others_ns / 1e9).toFixed(1)} s: see ${data.calls.rows.length ? 'Calls and Events' : 'Events'}.`;
+	if (!t.records)
+		return make('div', {className: 'card words'}, make('p', {}, `The trace has no allocations. ${others} ${losses()}`));
 	out.push(`In ${seconds.toFixed(1)} s on ${several(t.vcpus, 'vCPU')} the guest allocated and freed ${count(t.records)} times` +
 		(t.from_boot ? ', traced from boot on. ' : '. ') + `${bytes(live)} were live at the end` +
 		(t.selects ? ', of the allocations that were selected' : '') +
@@ -604,6 +609,8 @@ function summaryWords() {
 	out.push(leaks.length ? `${several(leaks.length, 'call site')} ${leaks.length === 1 ? 'looks' : 'look'} like a leak: memory that keeps growing with what stays. See Growth.`
 		: o.growing.length ? `${several(o.growing.length, 'call site')} only ever ${o.growing.length === 1 ? 'grows' : 'grow'}; none looks like a leak.`
 			: 'Nothing grows all the time, and nothing looks like a leak.');
+	if (others)
+		out.push(others);
 	return make('div', {className: 'card words'}, ...out.map((text) => make('p', {}, text)));
 }
 
@@ -636,13 +643,26 @@ function memoryParts() {
 		({...part, name: `${part.name} ${bytes(part.value)}`, note: `${percent(part.value, all)}, ${part.note}`}))));
 }
 
+/* Of a trace without allocations. */
+function mostFrequent() {
+	const of = columnsOf(data.events), top = data.events.rows.slice().sort((a, b) => of.count(b) - of.count(a)).slice(0, 20);
+
+	return section('Most frequent events', listOf(top.map((row) => ({name: `${of.event(row)} ${of.function(row)}`,
+		value: count(of.count(row)), view: 'events', ask: `${of.event(row)} ${of.function(row)}`})), 'There is none.'));
+}
+
 function buildSummary(view) {
 	const o = data.overview, caches = columnsOf(data.caches);
 	const roomy = data.caches.rows.filter((row) => caches.slabs(row) && caches.wasted(row))
 		.sort((a, b) => caches.wasted(b) - caches.wasted(a)).slice(0, 5);
 	const top = data.sites.rows.slice().sort((a, b) => of.live(b) - of.live(a)).slice(0, 8);
 
-	view.append(summaryWords(), summaryTiles());
+	view.append(summaryWords());
+	if (!data.trace.records) {
+		view.append(mostFrequent());
+		return;
+	}
+	view.append(summaryTiles());
 	if (!data.trace.selects && o.memory.live_bytes)
 		view.append(memoryParts());
 	if (data.timeline.timeline.length)
@@ -961,8 +981,24 @@ function buildEvents(view) {
 		{key: 'caller', title: 'Called by', value: of.caller, isName: true},
 		{key: 'event', title: 'Event', value: of.event, isName: true, width: 240},
 		{key: 'count', title: 'Count', value: of.count, text: count, width: 120},
-		{key: 'rate', title: 'Per second', value: (row) => of.count(row) / seconds, text: (v) => v.toFixed(1), width: 120},
+		{key: 'rate', title: 'Per second', value: (row) => of.count(row) / Math.max(data.trace.others_ns / 1e9, 1e-9), text: (v) => v.toFixed(1), width: 120},
 	], data.events.rows, 'count', null);
+}
+
+function buildCalls(view) {
+	const of = columnsOf(data.calls);
+	const mean = (row) => of.seen(row) ? of.total(row) / of.seen(row) : 0;
+	const time = (value, row) => of.seen(row) ? duration(value) : '-';
+
+	return tableView(view, 'calls', [
+		{key: 'function', title: 'Function', value: of.function, isName: true},
+		{key: 'instance', title: 'Instance', value: of.instance, isName: true, width: 140},
+		{key: 'total', title: 'Total', value: of.total, text: time, width: 110, tip: 'Time from entry to return of all calls, sleep and calls of other functions included'},
+		{key: 'mean', title: 'Mean', value: mean, text: time, width: 110, tip: 'The same of a call'},
+		{key: 'max', title: 'Max', value: of.max, text: time, width: 110, tip: 'The longest call'},
+		{key: 'calls', title: 'Calls', value: of.calls, text: count, width: 110},
+		{key: 'unseen', title: 'No return', value: (row) => of.calls(row) - of.seen(row), text: count, width: 110, tip: 'Calls whose return is not in the trace'},
+	], data.calls.rows, 'total', null);
 }
 
 function buildChanges(view) {
@@ -1086,6 +1122,8 @@ function addViews() {
 		addView('flame', 'Flame graph', (view) => { view.append(new Flame().element); }, false);
 		addView('lifetimes', 'Lifetimes', buildLifetimes, false);
 	}
+	if (data.calls.rows.length)
+		addView('calls', 'Calls', buildCalls, true, data.calls.rows.length);
 	if (data.events.rows.length)
 		addView('events', 'Events', buildEvents, true, data.events.rows.length);
 }

@@ -10,6 +10,7 @@
 #include "formats/cli/cli.h"
 #include "formats/export/stacks.h"
 #include "formats/groups/groups.h"
+#include "formats/html/calls.h"
 #include "formats/html/html.h"
 #include "formats/html/page.h"
 #include "formats/report/trace-text.h"
@@ -28,8 +29,10 @@ struct tables {
 	struct analysis base;
 	struct sites sites;
 	struct groups *callsites, *caches;
-	struct stacks *others;  /* of events of other tracers */
-	struct u64_map origins; /* by hash_of(): the index of an origin */
+	struct stacks *others; /* of events of other tracers */
+	struct call_times *calls;
+	int64_t first_ns, last_ns; /* of these events; INT64_MAX, INT64_MIN: there is none */
+	struct u64_map origins;    /* by hash_of(): the index of an origin */
 };
 
 struct page {
@@ -75,9 +78,13 @@ static int take_event(struct analysis *base, const struct event *event)
 {
 	struct tables *t = (struct tables *)base;
 
+	struct error err;
+
 	if (kmem_class_is_known(event->class) || !base->replay->in_window)
 		return 0;
-	return stacks_add(t->others, event);
+	t->first_ns = event->ns < t->first_ns ? event->ns : t->first_ns;
+	t->last_ns = event->ns > t->last_ns ? event->ns : t->last_ns;
+	return stacks_add(t->others, event) || call_times_add(t->calls, event, &err) ? -ENOMEM : 0;
 }
 
 /* An origin's call site and cache, the latter as a key of groups. */
@@ -120,11 +127,14 @@ static const struct analysis_ops tables_ops = {
 
 static int tables_init(struct tables *t, const struct replay *replay)
 {
-	*t = (struct tables){.base = {.ops = &tables_ops, .replay = replay}};
+	*t = (struct tables){.base = {.ops = &tables_ops, .replay = replay},
+			     .first_ns = INT64_MAX,
+			     .last_ns = INT64_MIN};
 	sites_init(&t->sites, replay);
 	u64_map_init(&t->origins, sizeof(uint32_t));
 	t->others = stacks_create(replay->reader);
-	return t->others ? 0 : -ENOMEM;
+	t->calls = call_times_create(replay->reader);
+	return t->others && t->calls ? 0 : -ENOMEM;
 }
 
 static void tables_deinit(struct tables *t)
@@ -133,6 +143,7 @@ static void tables_deinit(struct tables *t)
 	groups_destroy(t->callsites);
 	groups_destroy(t->caches);
 	stacks_destroy(t->others);
+	call_times_destroy(t->calls);
 	u64_map_deinit(&t->origins);
 }
 
@@ -276,7 +287,41 @@ static int put_events(struct page *page)
 	return ret;
 }
 
+static json_t *calls_row(const struct sidecar *sidecar, const struct function_calls *f)
+{
+	json_t *row = json_array();
+	const uint64_t sums[] = {f->calls, f->seen, f->total_ns, f->max_ns};
+
+	json_array_append_new(row, json_from_text(sidecar_function_text(sidecar, f->ip).s));
+	json_array_append_new(row, json_from_text(f->instance->name));
+	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
+		json_array_append_new(row, json_from_count(sums[i]));
+	return row;
+}
+
+static int put_calls(struct page *page)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(page->replay.reader);
+	const struct call_times *calls = page->tables.calls;
+	int ret = 0;
+
+	export_text(page->file, ",\n\"calls\":{\"columns\":[\"function\",\"instance\",\"calls\","
+				"\"seen\",\"total\",\"max\"],\"rows\":[");
+	for (size_t i = 0; !ret && i < call_times_count(calls); i++) {
+		export_text(page->file, i ? ",\n" : "\n");
+		ret = page_put(page->file, calls_row(sidecar, call_times_get(calls, i)));
+	}
+	export_text(page->file, "]}");
+	return ret;
+}
+
 /* --- the whole ------------------------------------------------------------------------------- */
+
+/* The time from the first event of other tracers to the last. */
+static uint64_t others_ns(const struct tables *t)
+{
+	return t->first_ns < t->last_ns ? (uint64_t)t->last_ns - (uint64_t)t->first_ns : 0;
+}
 
 static json_t *trace_json(const struct page *page)
 {
@@ -294,6 +339,7 @@ static json_t *trace_json(const struct page *page)
 	failed |= json_object_set_new(root, "selects", json_boolean(replay->selects));
 	failed |= json_object_set_new(root, "records", json_from_count(replay->records));
 	failed |= json_object_set_new(root, "others", json_from_count(replay->others));
+	failed |= json_object_set_new(root, "others_ns", json_from_count(others_ns(&page->tables)));
 	failed |= json_object_set_new(root, "vcpus",
 				      json_from_count(trace_reader_nr_vcpus(replay->reader)));
 	failed |= json_object_set_new(root, "first_ns", json_integer(replay->first_ns));
@@ -343,6 +389,8 @@ static int put_data(struct page *page)
 				 page->tables.caches, cache_row);
 	if (!ret)
 		ret = put_events(page);
+	if (!ret)
+		ret = put_calls(page);
 	export_text(page->file, "}");
 	return ret;
 }

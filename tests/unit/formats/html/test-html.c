@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "formats/cmd.h"
+#include "formats/event/graph.h"
+#include "formats/trace/writer.h"
 #include "tests/lib/export-make.h"
 #include "tests/lib/tap.h"
 
@@ -149,6 +151,70 @@ static void test_diff(void)
 	json_decref(root);
 }
 
+/* --- calls ----------------------------------------------------------------------------------- */
+
+enum { OUTER = 0x1000, INNER = 0x2000, STACK = 0x9000, CALLS = 5 };
+
+static void put_call(struct trace_writer *writer, enum graph_class class, uint64_t ip,
+		     uint64_t frame, int64_t ns)
+{
+	const struct graph_event event = {.call = {.ip = ip, .pid = 1}, .frame = frame};
+	struct event_batch batch = {0};
+
+	if (event_batch_put(&batch, trace_writer_sink(writer, 0, 0), class, ns, &event))
+		abort();
+	event_batch_end(&batch);
+}
+
+/* Calls of OUTER, each of which calls INNER, for longer each time; the last one does not return. */
+static void make_calls(const char *path)
+{
+	const struct trace_instance instance = {.name = "graph",
+						.spec = "graph",
+						.classes = graph_classes(0),
+						.nr_classes = GRAPH_NR_CLASSES};
+	const struct trace_info info = {.mode = "trap"};
+	struct trace_writer *writer;
+
+	if (trace_writer_create(path, 1, 0, &info, &writer, NULL) ||
+	    trace_writer_add_instance(writer, &instance, NULL))
+		abort();
+	for (int i = 0; i < CALLS; i++) {
+		int64_t ns = i * 100000;
+
+		put_call(writer, GRAPH_ENTRY, OUTER, STACK, ns);
+		put_call(writer, GRAPH_ENTRY, INNER, STACK - 64, ns + 10);
+		put_call(writer, GRAPH_EXIT, 0, STACK - 64, ns + 20 + i);
+		if (i < CALLS - 1)
+			put_call(writer, GRAPH_EXIT, 0, STACK, ns + 1000);
+	}
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+static void test_calls(void)
+{
+	const char *const argv[] = {"report", "--html", page, "--force", trace, NULL};
+	json_t *root;
+
+	snprintf(trace, sizeof(trace), "%s/calls", dir.path);
+	make_calls(trace);
+	is_u64((uint64_t)run(cmd_report, argv, NULL), 0, "a trace of calls has a report");
+	root = read_page("page");
+	is_u64(rows_of(root, "calls"), 2, "it has the functions that were called");
+	is_u64((uint64_t)column_sum(root, "calls", "calls"), 2 * CALLS, "with all calls");
+	is_u64((uint64_t)column_sum(root, "calls", "seen"), 2 * CALLS - 1,
+	       "of which one has not returned");
+	is_u64((uint64_t)column_sum(root, "calls", "total"),
+	       (CALLS - 1) * 1000 + 10 * CALLS + CALLS * (CALLS - 1) / 2,
+	       "and the time of those that have");
+	is_u64((uint64_t)column_sum(root, "calls", "max"), 1000 + 10 + CALLS - 1,
+	       "and their longest ones");
+	is_u64(rows_of(root, "sites"), 0, "it has no allocations");
+	json_decref(root);
+}
+
 static void test_refusals(void)
 {
 	const struct {
@@ -178,6 +244,7 @@ int main(void)
 	test_report();
 	test_diff();
 	test_refusals();
+	test_calls();
 	scratch_remove(&dir);
 	return tap_done();
 }
