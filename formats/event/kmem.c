@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include "formats/event/kmem-fields.h"
@@ -68,8 +69,80 @@ const struct event_class kmem_classes[KMEM_NR_CLASSES] = {
 	[KMEM_CLASS_OTHER] = CLASS("sonde_record", kmem_record_fields, 1),
 };
 
-/* The class of this program that an event's class is, or is like; NULL if it is not of kmem. */
-static const struct event_class *known_class(const struct event_class *class)
+/* --- classes with tasks ---------------------------------------------------------------------- */
+
+/* In the order of enum event_task_fields: in all forms but the last, and in that one. A kernel has
+ * no more than 2^22 threads; ids of cgroups are given in ascending order. */
+#define TASK_FIELD(name_, type_, member, few)                                   \
+	{                                                                       \
+		.name = name_, .type = type_,                                   \
+		.size = sizeof(((struct kmem_task_record *)0)->task.member),    \
+		.at = offsetof(struct kmem_task_record, task.member), .bits = { \
+			few                                                     \
+		}                                                               \
+	}
+
+static const struct event_field task_fields[] = {
+	TASK_FIELD("pid", EVENT_UINT, pid, 22),
+	TASK_FIELD("tgid", EVENT_UINT, tgid, 22),
+	TASK_FIELD("comm", EVENT_STRING, comm, 10),
+	TASK_FIELD("cgroup", EVENT_UINT, cgroup, 20),
+};
+enum { NR_TASK_FIELDS = sizeof(task_fields) / sizeof(task_fields[0]) };
+
+static struct {
+	struct event_class classes[KMEM_NR_CLASSES];
+	struct event_field fields[KMEM_NR_CLASSES][EVENT_MAX_FIELDS];
+} with_task[EVENT_TASK_ALL + 1];
+
+static struct event_field task_field(const struct event_field *field, unsigned int nr_forms)
+{
+	struct event_field made = *field;
+
+	for (unsigned int form = 0; form < nr_forms; form++)
+		made.bits[form] = form + 1 < nr_forms ? field->bits[0] : 8 * field->size;
+	return made;
+}
+
+/* The task comes first, as contexts do in CTF. */
+static void make_class(unsigned int fields, enum kmem_class number)
+{
+	const struct event_class *plain = &kmem_classes[number];
+	struct event_class *class = &with_task[fields].classes[number];
+	struct event_field *to = with_task[fields].fields[number];
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < NR_TASK_FIELDS; i++)
+		if (fields >> i & 1)
+			to[n++] = task_field(&task_fields[i], plain->nr_forms);
+	memcpy(to + n, plain->fields, plain->nr_fields * sizeof(*to));
+	*class = *plain;
+	class->fields = to;
+	class->nr_fields = n + plain->nr_fields;
+	class->size = sizeof(struct kmem_task_record);
+	class->known = plain;
+}
+
+static void make_classes(void)
+{
+	for (unsigned int fields = 1; fields <= EVENT_TASK_ALL; fields++)
+		for (enum kmem_class number = 0; number < KMEM_NR_CLASSES; number++)
+			make_class(fields, number);
+}
+
+const struct event_class *kmem_classes_of(unsigned int fields)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (!(fields & EVENT_TASK_ALL))
+		return kmem_classes;
+	pthread_once(&once, make_classes);
+	return with_task[fields & EVENT_TASK_ALL].classes;
+}
+
+/* --- records --------------------------------------------------------------------------------- */
+
+const struct event_class *kmem_known_class(const struct event_class *class)
 {
 	if (class->known)
 		class = class->known;
@@ -78,12 +151,19 @@ static const struct event_class *known_class(const struct event_class *class)
 
 bool kmem_class_is_known(const struct event_class *class)
 {
-	return known_class(class);
+	return kmem_known_class(class);
+}
+
+bool kmem_class_is_alloc(const struct event_class *class)
+{
+	const struct event_class *known = kmem_known_class(class);
+
+	return known && known < kmem_classes + KMEM_CLASS_KFREE;
 }
 
 bool kmem_record_of(const struct event *event, struct kmem_record *out)
 {
-	const struct event_class *class = known_class(event->class);
+	const struct event_class *class = kmem_known_class(event->class);
 	unsigned int number;
 
 	if (!class)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/event/event.h"
+#include "formats/event/task.h"
 
 /*
  * Events of the kmem tracer: one allocation or one free, as encoders, decoders and analyses see it.
@@ -66,6 +67,19 @@ enum kmem_class {
 };
 extern const struct event_class kmem_classes[KMEM_NR_CLASSES];
 
+/* An event whose task was recorded, too. */
+struct kmem_task_record {
+	struct kmem_record record;
+	struct event_task task;
+};
+
+/*
+ * The classes of an instance that records these fields (enum event_task_fields) of tasks, by enum
+ * kmem_class: constant, and the same array for the same fields; of none kmem_classes. The events'
+ * bytes are a struct kmem_task_record, of which the other members are not read.
+ */
+const struct event_class *kmem_classes_of(unsigned int task_fields);
+
 /* Whether the class of its ids describes all of a legal record. */
 static inline bool kmem_record_is_described(const struct kmem_record *r)
 {
@@ -88,8 +102,13 @@ static inline enum kmem_class kmem_class_of(const struct kmem_record *record)
 	       record->type_id;
 }
 
-/* Whether events of this class, a trace's or one of the above, are records. */
+/* The one of kmem_classes that a class is, a trace's or one of the above, or is like; NULL if it is
+ * not of kmem. */
+const struct event_class *kmem_known_class(const struct event_class *class);
+/* Whether events of this class are records. */
 bool kmem_class_is_known(const struct event_class *class);
+/* Whether they are allocations. */
+bool kmem_class_is_alloc(const struct event_class *class);
 
 /* The record that an event is. Returns false if it is none. */
 bool kmem_record_of(const struct event *event, struct kmem_record *out);

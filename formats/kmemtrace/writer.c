@@ -139,8 +139,11 @@ static void destroy_stream(struct stream_writer *base)
 	free(stream);
 }
 
-static const struct stream_writer_ops stream_ops = {
-	.prepare = prepare, .put = put, .flush = flush, .discard = discard, .destroy = destroy_stream};
+static const struct stream_writer_ops stream_ops = {.prepare = prepare,
+						    .put = put,
+						    .flush = flush,
+						    .discard = discard,
+						    .destroy = destroy_stream};
 
 /* --- the trace: abi_version and total_overruns ------------------------------------------------ */
 
@@ -160,13 +163,23 @@ static int create_file(int dir_fd, const char *prefix, unsigned int vcpu)
 	return output_file_create(dir_fd, name);
 }
 
+/* In the order of kmem_classes; what more they have, the ABI has no room for. */
+static bool has_records(const struct trace_instance *instance)
+{
+	bool has = instance->nr_classes == KMEM_NR_CLASSES;
+
+	for (size_t i = 0; has && i < KMEM_NR_CLASSES; i++)
+		has = kmem_known_class(&instance->classes[i]) == &kmem_classes[i];
+	return has;
+}
+
 /* The ABI has one stream per vCPU, of these events only. */
 static int add_instance(struct trace_encoder *base, const struct trace_instance *instance,
 			struct error *err)
 {
 	struct kmemtrace_encoder *encoder = (struct kmemtrace_encoder *)base;
 
-	if (instance->classes != kmem_classes)
+	if (!has_records(instance))
 		return error_set(err, EINVAL,
 				 "%s: the format kmemtrace has no events but those of kmem; "
 				 "use --format ctf",

@@ -538,11 +538,6 @@ void writer_discard_unwritten(struct trace_writer *writer)
 
 /* --- counts ----------------------------------------------------------------------------------- */
 
-static bool is_alloc(const struct event_class *class)
-{
-	return class >= kmem_classes && class < kmem_classes + KMEM_CLASS_KFREE;
-}
-
 /* What a flight recorder has forgotten was accepted, and is not in the trace. */
 static void add_counts(const struct writer_instance *instance, struct event_sink *sink,
 		       struct trace_writer_counts *sum)
@@ -560,7 +555,7 @@ static void add_counts(const struct writer_instance *instance, struct event_sink
 		uint64_t n = sink->out->gathered.n[i] + sink->out->put.n[i] - forgotten.n[i];
 
 		sum->events += n;
-		if (is_alloc(class))
+		if (kmem_class_is_alloc(class))
 			sum->allocs += n;
 		else if (kmem_class_is_known(class))
 			sum->frees += n;

@@ -255,7 +255,7 @@ static int check_task(const struct kernel *kernel, unsigned int vcpu, uint64_t b
 	return ret;
 }
 
-int percpu_current_task(const struct kernel *kernel, struct percpu_task *out, struct error *err)
+int percpu_find_task(const struct kernel *kernel, struct percpu_task *out, struct error *err)
 {
 	struct btf_field pid, comm;
 	int ret = find_one_of(kernel, current_tasks, &out->displacement, err);
@@ -271,5 +271,24 @@ int percpu_current_task(const struct kernel *kernel, struct percpu_task *out, st
 	out->pid = pid.offset;
 	out->comm = comm.offset;
 	out->comm_size = comm.size;
-	return check_vcpus(kernel, check_task, out, err);
+	return 0;
+}
+
+int percpu_current_task(const struct kernel *kernel, struct percpu_task *out, struct error *err)
+{
+	int ret = percpu_find_task(kernel, out, err);
+
+	return ret ? ret : check_vcpus(kernel, check_task, out, err);
+}
+
+int percpu_base(const struct kernel *kernel, unsigned int cpu, uint64_t *base, struct error *err)
+{
+	const uint64_t offsets = kernel_symbol(kernel, "__per_cpu_offset");
+
+	if (cpu >= kernel->guest->nr_vcpus || (cpu && has_one_cpu(kernel)))
+		return error_set(err, ENOTSUP, "the guest has no CPU %u", cpu);
+	if (!has_one_cpu(kernel))
+		return kernel_read(kernel, offsets + cpu * sizeof(*base), base, sizeof(*base), err);
+	*base = only_base(kernel);
+	return 0;
 }

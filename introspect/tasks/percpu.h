@@ -33,5 +33,12 @@ struct percpu_task {
 	uint32_t comm_size; /* ... and bytes of it, terminated with NUL */
 };
 int percpu_current_task(const struct kernel *kernel, struct percpu_task *out, struct error *err);
+/* The same by the image alone: checks nothing in guest memory, and needs no guest that is stopped.
+ */
+int percpu_find_task(const struct kernel *kernel, struct percpu_task *out, struct error *err);
+
+/* What GS holds on the guest's CPU of this number in kernel mode. -EFAULT; -ENOTSUP: no such CPU.
+ */
+int percpu_base(const struct kernel *kernel, unsigned int cpu, uint64_t *base, struct error *err);
 
 #endif

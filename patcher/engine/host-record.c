@@ -6,6 +6,7 @@
 /* The fixed part, in the record's fields; stack and items follow as the record's items. */
 struct trap_words {
 	uint64_t key, call_site, args[CAPTURE_ARGUMENTS], result, slab_cache, saved, owner;
+	uint64_t pid, tgid, cgroup, comm[CAPTURE_COMM_SIZE / 8];
 	uint32_t ref, nr_stack;
 };
 
@@ -15,6 +16,8 @@ enum {
 	FIXED_BYTES = sizeof(struct ring_record) + sizeof(struct trap_words),
 	MAX_WORDS = (RING_MAX_RECORD - FIXED_BYTES) / 8,
 };
+
+_Static_assert((int)MAX_WORDS > (int)CAPTURE_MAX_STACK, "a stack leaves room for items");
 
 const struct ring_shape trap_record_shapes[TRAP_RECORD_SHAPES] = {
 	[POINT_ENTRY] = {.size = FIXED_BYTES, .items = MAX_WORDS},
@@ -39,11 +42,15 @@ void trap_record_fill(struct ring_record *record, uint32_t ref, const struct pro
 				   .slab_cache = hit->slab_cache,
 				   .saved = hit->saved,
 				   .owner = hit->owner,
+				   .pid = hit->pid,
+				   .tgid = hit->tgid,
+				   .cgroup = hit->cgroup,
 				   .ref = ref,
 				   .nr_stack = (uint32_t)hit->nr_stack};
 
 	record->items = (uint32_t)(hit->nr_stack + hit->nr_items);
 	memcpy(words.args, hit->args, sizeof(words.args));
+	memcpy(words.comm, hit->comm, sizeof(words.comm));
 	memcpy(record->fields, &words, sizeof(words));
 	if (hit->nr_stack)
 		memcpy(record->fields + TRAP_RECORD_WORDS, hit->stack, hit->nr_stack * 8);
@@ -66,9 +73,13 @@ void trap_record_read(const struct ring_taken *taken, enum probe_point *point, u
 				  .slab_cache = words.slab_cache,
 				  .saved = words.saved,
 				  .owner = words.owner,
+				  .pid = words.pid,
+				  .tgid = words.tgid,
+				  .cgroup = words.cgroup,
 				  .stack = taken->fields + TRAP_RECORD_WORDS,
 				  .nr_stack = words.nr_stack,
 				  .items = taken->fields + TRAP_RECORD_WORDS + words.nr_stack,
 				  .nr_items = taken->items - words.nr_stack};
 	memcpy(hit->args, words.args, sizeof(hit->args));
+	memcpy(hit->comm, words.comm, sizeof(hit->comm));
 }

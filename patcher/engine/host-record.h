@@ -11,7 +11,7 @@
  * own, in host memory, so that the merge puts both kinds in order.
  */
 enum {
-	TRAP_RECORD_WORDS = 13, /* ahead of stack and items, which are the record's items */
+	TRAP_RECORD_WORDS = 18, /* ahead of stack and items, which are the record's items */
 	TRAP_RECORD_SHAPES = POINT_RETURN + 1,
 };
 #define TRAP_RECORD_NO_REF UINT32_MAX

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include "introspect/tasks/percpu.h"
+#include <string.h>
+#include "introspect/tasks/task-reader.h"
 #include "patcher/engine/host-record.h"
 #include "patcher/engine/ring-internal.h"
 
@@ -31,10 +32,39 @@ static int check_guest(const struct guest *guest, struct error *err)
 	return 0;
 }
 
+/* All captures that have some agree. NULL: none has. */
+static const struct task_places *find_task_places(const struct patch_plan *plan)
+{
+	const struct task_places *found = NULL;
+
+	for (size_t i = 0; !found && i < plan->nr_refs; i++)
+		found = plan->refs[i].probe->entry.task;
+	return found;
+}
+
+/* What is known by the image is checked on each vCPU. */
+static int read_task_facts(struct ring_engine *x, struct error *err)
+{
+	const struct task_places *places = find_task_places(x->config.plan);
+	struct percpu_task task;
+	int ret = places ? percpu_current_task(x->kernel, &task, err) : 0;
+
+	if (ret || !places)
+		return ret;
+	x->facts.current_task = task.displacement;
+	x->facts.task_pid = task.pid;
+	x->facts.task_comm = task.comm;
+	x->facts.task_tgid = places->tgid;
+	memcpy(x->facts.cgroup_path, places->cgroup_path, sizeof(x->facts.cgroup_path));
+	return 0;
+}
+
 static int read_facts(struct ring_engine *x, struct error *err)
 {
 	int ret = percpu_cpu_number(x->kernel, &x->facts.cpu_number, err);
 
+	if (!ret)
+		ret = read_task_facts(x, err);
 	return ret ? ret : task_stacks_init(x->kernel, &x->tasks, err);
 }
 

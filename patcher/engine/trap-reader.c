@@ -2,6 +2,7 @@
 #include "patcher/engine/trap-reader.h"
 
 #include <string.h>
+#include "introspect/tasks/task-reader.h"
 #include "patcher/engine/host-record.h"
 #include "patcher/probe/probe.h"
 #include "patcher/text/site.h"
@@ -151,6 +152,20 @@ static void see_owner(const struct trap_reader *r, const struct capture *capture
 		hit->owner = 0;
 }
 
+static void see_task(const struct trap_reader *r, const struct capture *capture,
+		     struct probe_hit *hit)
+{
+	struct event_task task;
+
+	if (!(capture->fields & CAPTURE_TASK))
+		return;
+	task_read_current(r->kernel, capture->task, hit->vcpu, &task, NULL);
+	hit->pid = task.pid;
+	hit->tgid = task.tgid;
+	hit->cgroup = task.cgroup;
+	memcpy(hit->comm, task.comm, sizeof(hit->comm));
+}
+
 static void begin(struct seen_hit *seen, const struct guest_trap *trap)
 {
 	seen->objects = (struct object_iter){0};
@@ -198,6 +213,7 @@ static void see_entry(struct trap_reader *r, struct engine *engine, const struct
 	seen.hit.call_site = return_address(r, trap);
 	see_stack(r, capture, &seen);
 	see_owner(r, capture, &seen.hit);
+	see_task(r, capture, &seen.hit);
 	if (object_iter_init(&seen.objects, r->kernel, &capture->items, args, NULL))
 		count_event(r->counters, COUNTER_LOST, 1);
 	if (capture->items.from == ITEMS_SAVED)

@@ -141,7 +141,28 @@ const uint8_t probe_hit_index[FIELD_COUNT] = {
 	[FIELD_ARG3] = IN_HIT(args[3]),  [FIELD_ARG4] = IN_HIT(args[4]),
 	[FIELD_ARG5] = IN_HIT(args[5]),  [FIELD_SLAB_CACHE] = IN_HIT(slab_cache),
 	[FIELD_SAVED] = IN_HIT(saved),   [FIELD_OWNER] = IN_HIT(owner),
+	[FIELD_PID] = IN_HIT(pid),       [FIELD_TGID] = IN_HIT(tgid),
+	[FIELD_COMM] = IN_HIT(comm),     [FIELD_CGROUP] = IN_HIT(cgroup),
 };
+
+struct event_task probe_record_task(const struct probe_record *record, uint32_t fields)
+{
+	struct event_task task = {0};
+
+	if (fields & CAPTURE(FIELD_PID))
+		task.pid = (uint32_t)probe_record_word(record, FIELD_PID);
+	if (fields & CAPTURE(FIELD_TGID))
+		task.tgid = (uint32_t)probe_record_word(record, FIELD_TGID);
+	if (fields & CAPTURE(FIELD_CGROUP))
+		task.cgroup = probe_record_word(record, FIELD_CGROUP);
+	for (size_t i = 0; fields & CAPTURE(FIELD_COMM) && i < CAPTURE_COMM_SIZE / 8; i++) {
+		const uint64_t *at = &record->words[record->index[FIELD_COMM] + i];
+		uint64_t word = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+		memcpy(task.comm + i * sizeof(word), &word, sizeof(word));
+	}
+	return task;
+}
 
 struct probe_record probe_record_of(const struct probe_hit *hit)
 {

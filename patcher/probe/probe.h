@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "formats/event/task.h"
 #include "introspect/guest/clock.h"
 #include "introspect/kernel/kernel.h"
 #include "patcher/ring/layout.h"
@@ -36,6 +37,8 @@ enum record_field {
 	FIELD_OWNER,      /* with ITEMS_COUNTED: the word at `owner_offset` of the structure */
 	FIELD_PID,        /* of the current task: the kernel's pid, a thread's, in 32 bits */
 	FIELD_COMM,       /* its name, 16 bytes */
+	FIELD_TGID,       /* its process, in 32 bits */
+	FIELD_CGROUP,     /* the id of its cgroup; 0: none */
 	FIELD_STACK,      /* `stack_words` words from behind the return address; 0 from the end of
 			   * their page on */
 	FIELD_COUNT,
@@ -44,7 +47,7 @@ enum record_field {
 enum {
 	RECORD_KEY_BIAS = 8, /* the trampoline's flags lie below the return address */
 	CAPTURE_ARGUMENTS = 6,
-	CAPTURE_MAX_STACK = 48,
+	CAPTURE_MAX_STACK = 40,
 	CAPTURE_MAX_ITEMS = 32, /* in a record */
 	CAPTURE_ITEMS_PER_CALL = 65536,
 	CAPTURE_COMM_SIZE = 16, /* TASK_COMM_LEN of Linux, include/linux/sched.h */
@@ -94,7 +97,14 @@ struct capture_items {
 	bool page_orders; /* items are struct pages: their lowest 6 bits are the order */
 };
 
+/* Those of the current task. */
+enum {
+	CAPTURE_TASK = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_TGID) |
+		       CAPTURE(FIELD_CGROUP),
+};
+
 struct slab_page_facts; /* introspect/slab/slab.h */
+struct task_places;     /* introspect/tasks/task-reader.h */
 
 /*
  * How guest memory leads from an object or a struct page to what FIELD_SLAB_CACHE and page_orders
@@ -117,6 +127,8 @@ struct capture {
 	uint8_t stack_words; /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
 	uint8_t parameters;  /* at entries: how many the function has; 0 = unknown, take six */
 	const struct page_lookup *pages; /* with FIELD_SLAB_CACHE or page_orders */
+	/* With fields of CAPTURE_TASK: where they are; lives as long as the tracer. */
+	const struct task_places *task;
 	struct capture_items items;
 };
 
@@ -168,6 +180,7 @@ struct probe_hit {
 	uint64_t result;                  /* at returns */
 	uint64_t slab_cache;              /* gva of the kmem_cache of the result, or 0 */
 	uint64_t saved, owner;            /* FIELD_SAVED, FIELD_OWNER */
+	uint64_t pid, tgid, cgroup, comm[CAPTURE_COMM_SIZE / 8]; /* of the task; at entries */
 
 	const uint64_t *stack; /* words from behind the return address */
 	size_t nr_stack;
@@ -201,7 +214,10 @@ static inline uint64_t probe_record_ns(const struct probe_record *record)
 	return tsc_quick_ns(record->clock, record->tsc);
 }
 
-/* By field of one word: which word of a hit it is, from `key` on. */
+/* The task of a hit or record with these of its fields. */
+struct event_task probe_record_task(const struct probe_record *record, uint32_t fields);
+
+/* By field of one word, and of COMM the first: which word of a hit it is, from `key` on. */
 extern const uint8_t probe_hit_index[FIELD_COUNT];
 
 /* Lives as long as the hit. */

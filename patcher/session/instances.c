@@ -100,12 +100,19 @@ static void free_stream(struct instance_stream *stream)
 	free(stream);
 }
 
+static const struct event_class *classes_of(const struct session_instance *instance, size_t *n)
+{
+	if (instance->ops->spec_classes)
+		return instance->ops->spec_classes(&instance->spec, n);
+	return instance->ops->classes(instance->tracer, n);
+}
+
 static int open_stream(struct trace_session *s, const struct session_instance *instance,
 		       struct instance_stream *stream, struct error *err)
 {
 	struct trace_instance row = {.name = instance->spec.name, .spec = instance->spec.text};
 
-	row.classes = instance->ops->classes(instance->tracer, &row.nr_classes);
+	row.classes = classes_of(instance, &row.nr_classes);
 	stream->sinks = calloc(s->guest->nr_vcpus, sizeof(struct event_sink *));
 	if (!stream->sinks)
 		return error_set(err, ENOMEM, "out of memory");
@@ -337,8 +344,7 @@ static int take_stream(struct session_instance *instance, const struct session_i
 {
 	size_t n;
 
-	if (instance->ops->classes(instance->tracer, &n) !=
-	    before->ops->classes(before->tracer, &n))
+	if (classes_of(instance, &n) != classes_of(before, &n))
 		return error_set(err, ENOTSUP,
 				 "the fields of '%s' cannot change: remove it, and add one of "
 				 "another name",

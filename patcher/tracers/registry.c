@@ -244,16 +244,33 @@ static int list_probes(struct tracer_set *set, struct error *err)
 	return 0;
 }
 
-static int create_all(struct tracer_set *set, const struct tracer_context *context,
-		      struct error *err)
+static int create_one(struct tracer_set *set, size_t tracer, const struct trace_spec *specs,
+		      size_t nr_specs, const struct tracer_context *context, struct error *err)
 {
-	for (size_t i = 0; i < NR_TRACERS; i++) {
-		if (tracers[i]->lane != LANE_ORDERED ||
-		    tracers[i]->create(context, NULL, 0, &set->v[set->n], &set->why[i]))
-			continue;
-		set->index[set->n++] = i;
-	}
-	return list_probes(set, err);
+	struct own_specs own;
+	int ret = pick_specs(tracer, specs, nr_specs, NULL, &own, err);
+
+	if (!ret &&
+	    !tracers[tracer]->create(context, own.v, own.n, &set->v[set->n], &set->why[tracer]))
+		set->index[set->n++] = tracer;
+	free(own.streams);
+	free(own.v);
+	return ret;
+}
+
+static int create_all(struct tracer_set *set, const char *const *texts, size_t nr_specs,
+		      const struct tracer_context *context, struct error *err)
+{
+	struct trace_spec *specs;
+	int ret = parse_specs(texts, nr_specs, &specs, err);
+
+	if (ret)
+		return ret;
+	for (size_t i = 0; !ret && i < NR_TRACERS; i++)
+		if (tracers[i]->lane == LANE_ORDERED)
+			ret = create_one(set, i, specs, nr_specs, context, err);
+	free_specs(specs, nr_specs);
+	return ret ? ret : list_probes(set, err);
 }
 
 int tracer_set_create(struct tracer_set *set, const char *const *specs,
@@ -269,7 +286,7 @@ int tracer_set_create(struct tracer_set *set, const char *const *specs,
 	if (!set->v || !set->index || !set->why)
 		ret = error_set(err, ENOMEM, "out of memory");
 	if (!ret)
-		ret = create_all(set, context, err);
+		ret = create_all(set, specs, nr_specs, context, err);
 	if (!ret)
 		ret = tracer_set_prepare(set, specs, streams, nr_specs, &change, err);
 	if (ret) {

@@ -66,8 +66,10 @@ struct tracer_ops {
 	const char *name;
 	const char *help; /* one line */
 	enum tracer_lane lane;
-	/* Those of its events: an array that is constant. `tracer` is NULL on the ordered lane. */
+	/* The classes of its events: an array that is constant. Of those of a tracer of the direct
+	 * lane, or else of an instance with this spec. */
 	const struct event_class *(*classes)(const struct tracer *tracer, size_t *n);
+	const struct event_class *(*spec_classes)(const struct trace_spec *spec, size_t *n);
 
 	/* What its specs may have: struct trace_grammar. */
 	const char *const *words;
@@ -78,8 +80,9 @@ struct tracer_ops {
 	void (*conditions)(const struct tracer *tracer, const struct trace_spec *spec,
 			   enum tracer_decider decider, char *out, size_t size);
 
-	/* On the ordered lane one tracer for all specs with its name, without any at first: see
-	 * `configure`. On the direct lane one for each spec, which outlives it. */
+	/* On the ordered lane one tracer for all specs with its name: those that it begins with, if
+	 * any, decide what its probes capture; see `configure`. On the direct lane one for each
+	 * spec, which outlives it. */
 	int (*create)(const struct tracer_context *context, const struct trace_spec *const *specs,
 		      size_t nr_specs, struct tracer **out, struct error *err);
 	void (*destroy)(struct tracer *tracer);

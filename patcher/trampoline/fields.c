@@ -9,7 +9,8 @@ enum {
 	PAGE_BYTES = 1 << PAGE_SHIFT,
 	LAST_WORD = PAGE_BYTES - 8,
 	STRUCT_PAGE_SHIFT = 6,
-	RETURN_ADDRESS = RECORD_KEY_BIAS
+	RETURN_ADDRESS = RECORD_KEY_BIAS,
+	CGROUP_STEPS = sizeof(((struct trampoline_kernel *)0)->cgroup_path) / sizeof(uint32_t)
 };
 
 void trampoline_push(struct trampoline_code *c, enum asm_reg reg)
@@ -72,8 +73,11 @@ static int check_saved_arrays(const struct trampoline_spec *spec, struct error *
 int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *err)
 {
 	const struct trampoline_kernel *k = spec->kernel;
-	uint32_t largest = k->task_pid | k->task_comm | k->page_compound_head | k->page_slab_cache |
-			   k->slab.offset | k->page_flags | k->page_order;
+	uint32_t largest = k->task_pid | k->task_comm | k->task_tgid | k->page_compound_head |
+			   k->page_slab_cache | k->slab.offset | k->page_flags | k->page_order;
+
+	for (unsigned int i = 0; i < CGROUP_STEPS; i++)
+		largest |= k->cgroup_path[i];
 
 	if (largest > INT32_MAX - CAPTURE_COMM_SIZE)
 		return error_set(err, EINVAL, "an offset in a kernel structure is too large: %#x",
@@ -154,6 +158,25 @@ static void emit_comm(struct trampoline_code *c)
 		to.disp += (int32_t)i;
 		emit_task_word(c, ASM_64, c->spec->kernel->task_comm + i, to);
 	}
+}
+
+/* Early in boot a task has no cgroup: then the record's field stays 0. */
+static void emit_cgroup(struct trampoline_code *c)
+{
+	const enum asm_reg reg = trampoline_scratch(c);
+	const uint32_t *path = c->spec->kernel->cgroup_path;
+	struct asm_label none = {0};
+
+	code_load_task(&c->a, reg, c->spec->kernel);
+	for (unsigned int i = 0; i < CGROUP_STEPS; i++) {
+		asm_load(&c->a, ASM_64, reg, asm_at(reg, path[i]));
+		if (i + 1 == CGROUP_STEPS)
+			break;
+		asm_alu(&c->a, ASM_64, ASM_CMP, reg, 0);
+		asm_jump_if(&c->a, ASM_E, &none);
+	}
+	asm_store(&c->a, ASM_64, field_at(c, FIELD_CGROUP), reg);
+	asm_bind(&c->a, &none);
 }
 
 /*
@@ -262,6 +285,10 @@ void trampoline_emit_fields(struct trampoline_code *c)
 		emit_task_word(c, ASM_32, c->spec->kernel->task_pid, field_at(c, FIELD_PID));
 	if (wanted(c->spec, FIELD_COMM))
 		emit_comm(c);
+	if (wanted(c->spec, FIELD_TGID))
+		emit_task_word(c, ASM_32, c->spec->kernel->task_tgid, field_at(c, FIELD_TGID));
+	if (wanted(c->spec, FIELD_CGROUP))
+		emit_cgroup(c);
 	if (wanted(c->spec, FIELD_STACK))
 		emit_stack(c);
 }

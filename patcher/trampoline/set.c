@@ -22,10 +22,7 @@ struct maker {
 
 static void index_fields(struct trampoline_place *place)
 {
-	static const uint32_t not_in_hit =
-		CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) | CAPTURE(FIELD_STACK);
-
-	place->fields = place->capture.fields & ~not_in_hit;
+	place->fields = place->capture.fields & ~CAPTURE(FIELD_STACK);
 	for (uint32_t left = place->fields; left; left &= left - 1) {
 		int field = __builtin_ctz(left);
 		size_t bytes = place->layout.offset[field] - sizeof(struct ring_record);
@@ -263,6 +260,9 @@ struct probe_hit *trampoline_read(struct trampoline_place *place, const struct r
 		words[probe_hit_index[field]] =
 			__atomic_load_n(&taken->fields[place->index[field]], __ATOMIC_RELAXED);
 	}
+	if (place->fields & CAPTURE(FIELD_COMM))
+		place->hit.comm[1] = __atomic_load_n(&taken->fields[place->index[FIELD_COMM] + 1],
+						     __ATOMIC_RELAXED);
 	place->hit.key += RECORD_KEY_BIAS;
 	if (place->has_words)
 		read_words(place, taken);

@@ -40,9 +40,13 @@ struct slab_test {
 
 /* What of the kernel is written into code. Only what the capture needs must be filled in. */
 struct trampoline_kernel {
-	int32_t cpu_number;            /* %gs:this is the CPU's number, 32 bits */
-	int32_t current_task;          /* %gs:this is the gva of the running task */
-	uint32_t task_pid, task_comm;  /* offsets in struct task_struct */
+	int32_t cpu_number;           /* %gs:this is the CPU's number, 32 bits */
+	int32_t current_task;         /* %gs:this is the gva of the running task */
+	uint32_t task_pid, task_comm; /* offsets in struct task_struct */
+	uint32_t task_tgid;           /* likewise */
+	/* Offsets, of the first in struct task_struct: pointers that lead to the cgroup's id, which
+	 * is the last. Each pointer may be NULL. */
+	uint32_t cgroup_path[4];
 	uint64_t page_offset, vmemmap; /* gvas: of physical address 0, and of its struct page */
 	uint64_t pages;                /* up to the end of the direct map, of 4096 bytes */
 	uint32_t page_compound_head;   /* offsets in struct page, whose size must be 64 */

@@ -43,6 +43,8 @@ enum {
 		  {"thread_node", FAKE_TASK_THREAD_NODE, 8, 0, 0},                             \
 		  {"stack", FAKE_TASK_STACK, 8, 0, 0},                                         \
 		  {"on_cpu", FAKE_TASK_ON_CPU, 4, 0, 0},                                       \
+		  {"pid", FAKE_TASK_PID, 4, 0, 0},                                             \
+		  {"comm", FAKE_TASK_COMM, 16, 0, 0},                                          \
 		  {"thread", FAKE_TASK_SP, 0, 0, 0},                                           \
 		  {"se", FAKE_TASK_FAIR - 8, 0, 0, 0},                                         \
 		  {"rt", FAKE_TASK_RT - 16, 0, 0, 0}}},                                        \

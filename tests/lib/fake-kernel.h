@@ -59,6 +59,8 @@ enum {
 	FAKE_TASK_SP = 72,
 	FAKE_TASK_FAIR = 80, /* se.group_node */
 	FAKE_TASK_RT = 112,  /* rt.run_list */
+	FAKE_TASK_PID = 128,
+	FAKE_TASK_COMM = 136,
 	FAKE_THREAD_HEAD = 16,
 	FAKE_RQ_FAIR = 8, /* in a struct rq: cfs_tasks, rt.active.queue */
 	FAKE_RQ_RT = 40,

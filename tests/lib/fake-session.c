@@ -47,6 +47,7 @@ static const struct fake_symbol symbols[] = {
 	{"__per_cpu_offset", FAKE_PER_CPU_OFFSET},
 	{"cpu_number", FAKE_CPU_NUMBER},
 	{"this_cpu_off", FAKE_THIS_CPU_OFF},
+	{"current_task", FAKE_CURRENT_TASK},
 	{"runqueues", FAKE_RUNQUEUES},
 	{"init_task", FAKE_INIT_TASK},
 	{"__cpu_online_mask", FAKE_CPU_ONLINE_MASK},
@@ -197,6 +198,15 @@ static void put_runqueue(struct fake_kernel *fake, unsigned int cpu)
 		fake_list_init(fake, rq + FAKE_RQ_RT + i * 16);
 }
 
+static void put_task(struct fake_kernel *fake, unsigned int cpu)
+{
+	uint64_t gpa = FAKE_TASK_GPA + cpu * 0x100;
+
+	fake_put32(fake, gpa + FAKE_TASK_PID, 100 + cpu);
+	memcpy(fake->ram + gpa + FAKE_TASK_COMM, "task", 4);
+	fake_put32(fake, gpa + FAKE_TASK_ON_CPU, 1);
+}
+
 static void put_per_cpu(struct fake_guest *fg)
 {
 	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
@@ -206,6 +216,9 @@ static void put_per_cpu(struct fake_guest *fg)
 		fake_put64(&fg->base, FAKE_PHYS_TEXT + FAKE_PER_CPU_OFFSET + i * 8, base);
 		fake_put32(&fg->base, gpa + FAKE_CPU_NUMBER - FAKE_PER_CPU, i);
 		fake_put64(&fg->base, gpa + FAKE_THIS_CPU_OFF - FAKE_PER_CPU, base);
+		fake_put64(&fg->base, gpa + FAKE_CURRENT_TASK - FAKE_PER_CPU,
+			   fake_direct(FAKE_TASK_GPA + i * 0x100));
+		put_task(&fg->base, i);
 		fg->vcpus[i].sregs.gs_base = base;
 		put_runqueue(&fg->base, i);
 	}

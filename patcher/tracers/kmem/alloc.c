@@ -39,9 +39,14 @@ static bool is_inner(const struct kmem_tracer *t, const struct alloc_entry *entr
 	return call->ignored;
 }
 
-void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+void kmem_alloc_entry(const struct kmem_tracer *t, const struct probe *probe,
 		      const struct probe_hit *hit, struct open_call *call)
 {
+	const struct probe_record record = probe_record_of(hit);
+	const struct alloc_entry *entry = probe->data;
+
+	if (t->task.fields)
+		call->task = probe_record_task(&record, probe->entry.fields);
 	if (is_inner(t, entry, call))
 		return;
 	call->attributed_site = kmem_call_site(t, entry, hit);
@@ -62,6 +67,8 @@ void kmem_alloc_take_entry(const struct kmem_tracer *t, const struct probe *prob
 
 		call->words[i] = probe_record_word(record, FIELD_ARG0 + i);
 	}
+	if (t->task.fields)
+		call->task = probe_record_task(record, probe->entry.fields);
 	if (!is_inner(t, entry, call))
 		call->attributed_site = argument(entry, call, ALLOC_ROLE_CALLER, call->call_site);
 }
@@ -85,6 +92,13 @@ static inline struct kmem_record begin_record(const struct alloc_entry *entry,
 		.gfp_flags = (uint32_t)argument(entry, call, ALLOC_ROLE_GFP, 0),
 		.call_site = call->attributed_site,
 	};
+}
+
+/* What returns belongs to the task that called. */
+static inline const struct event_task *task_of(const struct kmem_tracer *t,
+					       const struct open_call *call)
+{
+	return t->task.fields ? &call->task : NULL;
 }
 
 static void record_item(struct alloc_call *a, uint64_t item)
@@ -160,6 +174,7 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 {
 	struct alloc_call a = {t, entry, call, *at, begin_record(entry, call)};
 
+	a.at.task = task_of(t, call);
 	record_item(&a, object);
 }
 
@@ -168,6 +183,7 @@ bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *en
 {
 	struct alloc_call a = {t, entry, call, kmem_moment_of(hit), begin_record(entry, call)};
 
+	a.at.task = task_of(t, call);
 	return entry->action == ALLOC_ACTION_ALLOC ? record_pages(&a, hit->result)
 						   : record_bulk(&a, hit);
 }
@@ -192,6 +208,7 @@ bool kmem_alloc_take_return(const struct kmem_tracer *t, const struct probe *pro
 	if (!is_recorded(t, call, result, &recorded))
 		return recorded;
 	at = kmem_moment_of_record(record);
+	at.task = task_of(t, call);
 	out = begin_record(entry, call);
 	out.ptr = result;
 	out.bytes_req = argument(entry, call, ALLOC_ROLE_SIZE, 0);

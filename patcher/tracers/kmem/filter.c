@@ -20,6 +20,7 @@ struct kmem_filter {
 	struct trace_writer *writer;
 	struct event_filter *filter;
 	struct event_names names;
+	const struct event_class *classes;
 	struct event_predicate *predicates[KMEM_NR_CLASSES]; /* NULL: no record of it is wanted */
 	struct kernel_names *symbols;                        /* of modules; NULL: not read yet */
 	int64_t symbols_ns, now_ns;                          /* trace clock */
@@ -114,8 +115,8 @@ static int bind(struct kmem_filter *f, struct error *err)
 	bool bound = false;
 
 	for (size_t i = 0; i < KMEM_CLASS_OTHER; i++) {
-		int ret = event_filter_bind(f->filter, &kmem_classes[i], &f->names,
-					    &f->predicates[i], &why);
+		int ret = event_filter_bind(f->filter, &f->classes[i], &f->names, &f->predicates[i],
+					    &why);
 
 		if (!ret)
 			ret = check_terms(f->predicates[i], event_predicate_root(f->predicates[i]),
@@ -135,7 +136,7 @@ static int bind(struct kmem_filter *f, struct error *err)
 }
 
 int kmem_filter_create(const struct tracer_context *context, const char *filter,
-		       struct kmem_filter **out, struct error *err)
+		       uint32_t task_fields, struct kmem_filter **out, struct error *err)
 {
 	struct kmem_filter *f = calloc(1, sizeof(*f));
 	int ret;
@@ -144,6 +145,7 @@ int kmem_filter_create(const struct tracer_context *context, const char *filter,
 		return error_set(err, ENOMEM, "out of memory");
 	f->kernel = context->kernel;
 	f->writer = context->writer;
+	f->classes = kmem_classes_of(task_fields);
 	f->names = (struct event_names){.arg = f, .text = text, .flag = flag};
 	gfp_names_read(context->kernel->image, &f->info);
 	ret = event_filter_parse(filter, &f->filter, err);
@@ -171,7 +173,7 @@ bool kmem_filter_matches(struct kmem_filter *f, unsigned int vcpu, const struct 
 {
 	enum kmem_class class = kmem_class_of(record);
 	const struct event_predicate *predicate = f->predicates[class];
-	const struct event event = {.class = &kmem_classes[class],
+	const struct event event = {.class = &f->classes[class],
 				    .vcpu = vcpu,
 				    .ns = record->timestamp,
 				    .bytes = record};

@@ -10,6 +10,7 @@ struct free_call {
 	uint64_t key, call_site, cache;
 	struct kmem_moment at;
 	struct kmem_record record;
+	struct event_task task;
 	/* A bulk allocation that failed half-way, whose objects are freed here; or NULL. */
 	const struct open_call *undone;
 };
@@ -141,15 +142,26 @@ static bool begin(struct free_call *call, const struct kmem_tracer *t,
 	return true;
 }
 
-void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+static void note_task(struct free_call *call, const struct probe *probe,
+		      const struct probe_record *record)
+{
+	call->task = probe_record_task(record, probe->entry.fields);
+	call->at.task = &call->task;
+}
+
+void kmem_free_entry(const struct kmem_tracer *t, const struct probe *probe,
 		     const struct probe_hit *hit)
 {
+	const struct probe_record record = probe_record_of(hit);
+	const struct alloc_entry *entry = probe->data;
 	struct free_call call;
 
 	if (!begin(&call, t, entry, hit->key, hit->call_site))
 		return;
 	call.hit = hit;
 	call.at = kmem_moment_of(hit);
+	if (t->task.fields)
+		note_task(&call, probe, &record);
 	call.cache = argument(&call, ALLOC_ROLE_CACHE);
 	call.record.call_site = kmem_call_site(t, entry, hit);
 	if (entry->type == KMEM_TYPE_CACHE)
@@ -171,15 +183,18 @@ static inline uint64_t taken_argument(const struct alloc_entry *entry,
 	return argument ? probe_record_word(record, FIELD_ARG0 + argument - 1) : otherwise;
 }
 
-void kmem_free_take(const struct kmem_tracer *t, const struct alloc_entry *entry,
+void kmem_free_take(const struct kmem_tracer *t, const struct probe *probe,
 		    const struct probe_record *record)
 {
+	const struct alloc_entry *entry = probe->data;
 	struct free_call call;
 
 	if (!begin(&call, t, entry, probe_record_word(record, FIELD_KEY) + RECORD_KEY_BIAS,
 		   probe_record_word(record, FIELD_CALL_SITE)))
 		return;
 	call.at = kmem_moment_of_record(record);
+	if (t->task.fields)
+		note_task(&call, probe, record);
 	call.cache = taken_argument(entry, record, ALLOC_ROLE_CACHE, 0);
 	call.record.call_site = taken_argument(entry, record, ALLOC_ROLE_CALLER, call.call_site);
 	if (entry->type == KMEM_TYPE_CACHE)

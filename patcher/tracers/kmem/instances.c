@@ -7,10 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A spec without words asks for everything. */
+enum { ALL_TYPES = (1 << KMEM_TYPE_COUNT) - 1 };
+
+/* A spec without one asks for all. */
 static uint32_t types_of(const struct trace_spec *spec)
 {
-	return spec->words ? spec->words : (1u << KMEM_TYPE_COUNT) - 1;
+	return spec->words & ALL_TYPES ? spec->words & ALL_TYPES : ALL_TYPES;
+}
+
+uint32_t kmem_task_fields(const struct trace_spec *spec)
+{
+	return spec->words >> KMEM_TYPE_COUNT;
+}
+
+const struct event_class *kmem_spec_classes(const struct trace_spec *spec, size_t *n)
+{
+	*n = KMEM_NR_CLASSES;
+	return kmem_classes_of(kmem_task_fields(spec));
 }
 
 static bool is_wanted(uint32_t types, const struct alloc_entry *entry)
@@ -44,6 +57,22 @@ bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
 	return is_wanted(types_of(spec), probe->data);
 }
 
+/* The probes capture what the specs asked for that the tracer began with. */
+static int check_task_fields(const struct kmem_tracer *t, const struct trace_spec *spec,
+			     struct error *err)
+{
+	if (!(kmem_task_fields(spec) & ~t->task.fields))
+		return 0;
+	if (t->no_task.code) {
+		*err = t->no_task;
+		return -err->code;
+	}
+	return error_set(err, ENOTSUP,
+			 "'%s': what is recorded of tasks is decided when tracing begins: switch "
+			 "it off, then on with this spec",
+			 spec->text);
+}
+
 static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *specs,
 			size_t nr_specs, const struct tracer_stream *streams,
 			struct kmem_config *config, struct error *err)
@@ -56,6 +85,9 @@ static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *s
 	for (size_t i = 0; !ret && i < nr_specs; i++) {
 		struct kmem_output *output = &config->outputs[config->nr_outputs++];
 
+		ret = check_task_fields(t, specs[i], err);
+		if (ret)
+			break;
 		output->types = types_of(specs[i]);
 		output->vcpus = specs[i]->vcpus;
 		config->types |= output->types;
@@ -63,9 +95,9 @@ static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *s
 			output->stream = streams[i];
 		else
 			output->types = 0;
-		ret = specs[i]->filter ? kmem_filter_create(&t->context, specs[i]->filter_text,
-							    &output->filter, err)
-				       : 0;
+		if (specs[i]->filter)
+			ret = kmem_filter_create(&t->context, specs[i]->filter_text,
+						 kmem_task_fields(specs[i]), &output->filter, err);
 	}
 	return ret;
 }

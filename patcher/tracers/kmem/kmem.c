@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include "introspect/tasks/stack-scan.h"
 
-/* In the order of enum kmem_type_id, so that a filter bit is a type bit. */
-static const char *const words[] = {"kmalloc", "cache", "pages", NULL};
-_Static_assert(sizeof(words) / sizeof(words[0]) == KMEM_TYPE_COUNT + 1,
-	       "each record type has a filter");
+/* In the order of enum kmem_type_id, then of enum event_task_fields: a word's bit is a type's, or
+ * that of a field behind them. */
+static const char *const words[] = {"kmalloc", "cache", "pages",  "pid",
+				    "tgid",    "comm",  "cgroup", NULL};
+enum { NR_WORDS = sizeof(words) / sizeof(words[0]) - 1 };
+_Static_assert(EVENT_TASK_ALL == (1 << (NR_WORDS - KMEM_TYPE_COUNT)) - 1,
+	       "each record type and each field has a word");
 
 static struct kmem_tracer *kmem_of(struct tracer *tracer)
 {
@@ -26,6 +29,30 @@ static uint32_t fields_at_entry(const struct alloc_entry *entry)
 	if (entry->type == KMEM_TYPE_PAGES)
 		fields |= CAPTURE(FIELD_STACK);
 	return fields;
+}
+
+static uint32_t fields_of_task(const struct kmem_tracer *t)
+{
+	static const enum record_field of[] = {FIELD_PID, FIELD_TGID, FIELD_COMM, FIELD_CGROUP};
+	uint32_t fields = 0;
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+		if (t->task.fields >> i & 1)
+			fields |= CAPTURE(of[i]);
+	return fields;
+}
+
+/* What is captured of the task takes its room from the stack, where items leave too little. */
+static void add_task(const struct kmem_tracer *t, struct capture *capture)
+{
+	struct record_layout layout;
+
+	if (!t->task.fields)
+		return;
+	capture->task = &t->task;
+	capture->fields |= fields_of_task(t);
+	while (record_layout(capture, &layout, NULL) && capture->stack_words > 1)
+		capture->stack_words--;
 }
 
 static bool find_role(const struct alloc_entry *entry, enum alloc_role role, uint8_t *argument)
@@ -142,6 +169,7 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 	}
 	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
 		capture.fields |= CAPTURE(FIELD_OWNER);
+	add_task(t, &capture);
 	return capture;
 }
 
@@ -317,11 +345,17 @@ static void kmem_destroy(struct tracer *tracer)
 	free(t);
 }
 
-static const struct event_class *kmem_tracer_classes(const struct tracer *tracer, size_t *n)
+/* Without the places the tracer does without: an instance that asks is refused. */
+static void find_task(struct kmem_tracer *t, const struct trace_spec *const *specs, size_t nr_specs)
 {
-	(void)tracer;
-	*n = KMEM_NR_CLASSES;
-	return kmem_classes;
+	uint32_t fields = 0;
+
+	for (size_t i = 0; i < nr_specs; i++)
+		fields |= kmem_task_fields(specs[i]);
+	if (!fields || !task_places_find(t->context.kernel, fields, &t->task, &t->no_task))
+		return;
+	error_prefix(&t->no_task, "tasks cannot be recorded: ");
+	t->task.fields = 0;
 }
 
 static int kmem_create(const struct tracer_context *context, const struct trace_spec *const *specs,
@@ -331,12 +365,11 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 	struct kmem_tracer *t = calloc(1, sizeof(*t));
 	int ret;
 
-	(void)specs;
-	(void)nr_specs;
 	if (!t)
 		return error_set(err, ENOMEM, "out of memory");
 	t->tracer.ops = &tracer_kmem;
 	t->context = *context;
+	find_task(t, specs, nr_specs);
 	call_table_set_stack(context->calls, task_stack_bytes(context->kernel->image));
 	ret = slab_view_create(context->kernel, &t->slab, err);
 	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
@@ -370,9 +403,9 @@ static void kmem_entry(struct tracer *tracer, const struct probe *probe,
 		       const struct probe_hit *hit, struct open_call *call)
 {
 	if (call)
-		kmem_alloc_entry(kmem_of(tracer), probe->data, hit, call);
+		kmem_alloc_entry(kmem_of(tracer), probe, hit, call);
 	else
-		kmem_free_entry(kmem_of(tracer), probe->data, hit);
+		kmem_free_entry(kmem_of(tracer), probe, hit);
 }
 
 static bool kmem_return(struct tracer *tracer, const struct probe *probe,
@@ -387,7 +420,7 @@ static void kmem_take_entry(struct tracer *tracer, const struct probe *probe,
 	if (call)
 		kmem_alloc_take_entry(kmem_of(tracer), probe, record, call);
 	else
-		kmem_free_take(kmem_of(tracer), probe->data, record);
+		kmem_free_take(kmem_of(tracer), probe, record);
 }
 
 static bool kmem_take_return(struct tracer *tracer, const struct probe *probe,
@@ -399,7 +432,7 @@ static bool kmem_take_return(struct tracer *tracer, const struct probe *probe,
 const struct tracer_ops tracer_kmem = {
 	.name = "kmem",
 	.help = "allocations and frees of slab memory and pages",
-	.classes = kmem_tracer_classes,
+	.spec_classes = kmem_spec_classes,
 	.words = words,
 	.takes = TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER,
 	.create = kmem_create,

@@ -4,6 +4,7 @@
 
 #include "guest-symbols/kmem/allocators.h"
 #include "introspect/slab/slab.h"
+#include "introspect/tasks/task-reader.h"
 #include "patcher/tracers/tracer.h"
 
 /*
@@ -23,7 +24,7 @@ struct kmem_filter;
 struct kmem_output {
 	uint32_t types;             /* bit per enum kmem_type_id; 0: it has no stream */
 	uint64_t vcpus;             /* bit per vCPU */
-	struct kmem_filter *filter; /* NULL: all */
+	struct kmem_filter *filter; /* NULL: all; it knows the fields of tasks */
 	struct tracer_stream stream;
 };
 
@@ -47,6 +48,8 @@ struct kmem_tracer {
 	struct tracer_context context;
 	struct slab_view *slab;
 	struct page_lookup pages;    /* of slab */
+	struct task_places task;     /* what the probes capture of tasks */
+	struct error no_task;        /* why that is less than asked for */
 	struct kmem_config *config;  /* that is in use; NULL at first */
 	uint32_t types;              /* its own */
 	struct kmem_output *outputs; /* likewise */
@@ -65,14 +68,16 @@ extern const struct tracer_ops tracer_kmem; /* registry.c lists it */
 
 /* --- filters of instances (filter.c) --------------------------------------------------------- */
 
-/* The kernel and the writer of `context` must outlive the filter. Errors as event_filter_parse()
- * and event_filter_bind(); -EINVAL for what cannot be decided. */
+/* Of records with these fields of tasks. The kernel and the writer of `context` must outlive the
+ * filter. Errors as event_filter_parse() and event_filter_bind(); -EINVAL for what cannot be
+ * decided. */
 int kmem_filter_create(const struct tracer_context *context, const char *filter,
-		       struct kmem_filter **out, struct error *err);
+		       uint32_t task_fields, struct kmem_filter **out, struct error *err);
 /* NULL-safe. */
 void kmem_filter_destroy(struct kmem_filter *filter);
 
-/* Whether it takes a record that is complete. May read names of modules from the guest. */
+/* Whether it takes a record that is complete: a struct kmem_task_record, if the filter has fields
+ * of tasks. May read names of modules from the guest. */
 bool kmem_filter_matches(struct kmem_filter *filter, unsigned int vcpu,
 			 const struct kmem_record *record);
 
@@ -82,17 +87,19 @@ bool kmem_filter_matches(struct kmem_filter *filter, unsigned int vcpu,
 struct kmem_moment {
 	unsigned int vcpu;
 	int64_t ns;
-	uint64_t batch; /* as in struct probe_hit */
+	uint64_t batch;                /* as in struct probe_hit */
+	const struct event_task *task; /* NULL: the probes capture nothing of it */
 };
 
 static inline struct kmem_moment kmem_moment_of(const struct probe_hit *hit)
 {
-	return (struct kmem_moment){hit->vcpu, (int64_t)hit->time_ns, hit->batch};
+	return (struct kmem_moment){hit->vcpu, (int64_t)hit->time_ns, hit->batch, NULL};
 }
 
 static inline struct kmem_moment kmem_moment_of_record(const struct probe_record *record)
 {
-	return (struct kmem_moment){record->vcpu, (int64_t)probe_record_ns(record), record->batch};
+	return (struct kmem_moment){record->vcpu, (int64_t)probe_record_ns(record), record->batch,
+				    NULL};
 }
 
 /* The argument in that role, or `otherwise` if the function has none. */
@@ -133,6 +140,10 @@ static inline enum kmem_class kmem_made_class(const struct kmem_record *record)
 	return KMEM_CLASS_KFREE + record->type_id;
 }
 
+/* kmem_emit() of a record whose task is known. */
+void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *at,
+			 struct kmem_record *record);
+
 /* Time-stamp and append, if the record's type is traced. */
 static inline void kmem_emit(const struct kmem_tracer *t, const struct kmem_moment *at,
 			     struct kmem_record *record)
@@ -140,6 +151,10 @@ static inline void kmem_emit(const struct kmem_tracer *t, const struct kmem_mome
 	const struct kmem_output *end = t->outputs + t->nr_outputs;
 
 	record->timestamp = at->ns;
+	if (at->task) {
+		kmem_emit_with_task(t, at, record);
+		return;
+	}
 	for (const struct kmem_output *output = t->outputs; output < end; output++)
 		if (kmem_is_wanted(output, at->vcpu, record))
 			output->stream.output->put(t->context.batch, output->stream.sinks[at->vcpu],
@@ -158,11 +173,11 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct kmem_moment *at, 
 
 /* --- allocations and frees; see struct tracer_ops -------------------------------------------- */
 
-void kmem_free_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+void kmem_free_entry(const struct kmem_tracer *t, const struct probe *probe,
 		     const struct probe_hit *hit);
-void kmem_free_take(const struct kmem_tracer *t, const struct alloc_entry *entry,
+void kmem_free_take(const struct kmem_tracer *t, const struct probe *probe,
 		    const struct probe_record *record);
-void kmem_alloc_entry(const struct kmem_tracer *t, const struct alloc_entry *entry,
+void kmem_alloc_entry(const struct kmem_tracer *t, const struct probe *probe,
 		      const struct probe_hit *hit, struct open_call *call);
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct open_call *call);
@@ -176,6 +191,9 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 
 /* --- instances (instances.c); see struct tracer_ops ------------------------------------------ */
 
+/* What the specs ask for of tasks: enum event_task_fields. */
+uint32_t kmem_task_fields(const struct trace_spec *spec);
+const struct event_class *kmem_spec_classes(const struct trace_spec *spec, size_t *n);
 bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
 		const struct probe *probe);
 void kmem_conditions(const struct tracer *tracer, const struct trace_spec *spec,

@@ -32,6 +32,20 @@ unsigned int kmem_order(uint64_t order)
 	return (uint32_t)order > MAX_ORDER ? 0 : (unsigned int)order;
 }
 
+void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *at,
+			 struct kmem_record *record)
+{
+	const struct kmem_task_record whole = {*record, *at->task};
+
+	for (size_t i = 0; i < t->nr_outputs; i++) {
+		const struct kmem_output *output = &t->outputs[i];
+
+		if (kmem_is_wanted(output, at->vcpu, &whole.record))
+			output->stream.output->put(t->context.batch, output->stream.sinks[at->vcpu],
+						   kmem_made_class(record), at->ns, &whole);
+	}
+}
+
 void kmem_emit_pages(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t page,
 		     unsigned int order, struct kmem_record *record)
 {

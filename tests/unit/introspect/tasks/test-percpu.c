@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "introspect/tasks/percpu.h"
+#include "introspect/tasks/task-reader.h"
 #include "introspect/guest/control.h"
 #include "tests/lib/fake-btf.h"
 #include "tests/lib/fake-kernel.h"
@@ -29,6 +29,12 @@ enum {
 	PID = 0x98,
 	COMM = 0x2b0,
 	ON_CPU = 0x34,
+	TGID = 0x9c,
+	CGROUPS = 0x400,
+	DFL_CGRP = 0x88,
+	KN = 0x10,
+	NODE_ID = 0x60,
+	CGROUP = FAKE_HEAP_GPA + 0xf0000, /* of vCPU 1's task: css_set, cgroup, kernfs_node */
 	PHYS_TEXT = 16 << 20,
 	/* image offsets in a kernel for one CPU */
 	ONLY_BASE = 0x30000,
@@ -82,15 +88,22 @@ static bool use_symbols(enum layout layout)
 	return !symbols_from_system_map(map, (size_t)n, &fake.image.symbols, NULL);
 }
 
-static bool use_btf(void)
+static bool use_btf(uint32_t comm_bytes, bool has_cgroups)
 {
-	static const struct fake_struct structs[] = {
+	const struct fake_struct structs[] = {
 		{"pcpu_hot",
 		 64,
 		 {{"current_task", 0, 8, 0, 0}, {"cpu_number", HOT_NUMBER, 4, 0, 0}}},
 		{"task_struct",
 		 TASK_SIZE,
-		 {{"pid", PID, 4, 0, 0}, {"comm", COMM, 8, 0, 0}, {"on_cpu", ON_CPU, 4, 0, 0}}},
+		 {{"pid", PID, 4, 0, 0},
+		  {"comm", COMM, comm_bytes, 0, 0},
+		  {"on_cpu", ON_CPU, 4, 0, 0},
+		  {"tgid", TGID, 4, 0, 0},
+		  {"cgroups", CGROUPS, 8, 0, 0}}},
+		{"css_set", 0x200, {{"dfl_cgrp", DFL_CGRP, 8, 0, 0}}},
+		{"cgroup", 0x200, {{"kn", KN, 8, 0, 0}}},
+		{has_cgroups ? "kernfs_node" : "other", 0x80, {{"id", NODE_ID, 8, 0, 0}}},
 		{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 	};
 	static const struct fake_enumerator none[] = {{NULL, 0}};
@@ -136,8 +149,8 @@ static void put_cpu(enum layout layout, unsigned int cpu)
 
 static bool start(enum layout layout)
 {
-	if (!ok(!fake_kernel_create(&fake, FAKE_6_12, 4) && use_symbols(layout) && use_btf() &&
-			!dump_guest_create(VCPUS, &dump, NULL) &&
+	if (!ok(!fake_kernel_create(&fake, FAKE_6_12, 4) && use_symbols(layout) &&
+			use_btf(8, true) && !dump_guest_create(VCPUS, &dump, NULL) &&
 			!dump_guest_add_buffer(dump, 0, fake.ram, FAKE_RAM, DUMP_MAPPED, NULL),
 		"a kernel is made"))
 		return false;
@@ -248,6 +261,54 @@ static void test_wrong_memory(void)
 	   "a task whose name does not end is an error");
 	fake_put64(&fake, area_gpa(0) + CURRENT_TASK, 0x1234);
 	ok(find_task("not a mapped") == -EFAULT, "a task pointer that leads nowhere is an error");
+	finish();
+}
+
+/* --- what is recorded of a task -------------------------------------------------------------- */
+
+static int find_places(uint32_t fields, struct task_places *places, const char *want)
+{
+	struct error err = {0};
+	int ret = task_places_find(&kernel, fields, places, &err);
+
+	return ok(!ret || strstr(err.text, want), "the reason is told: %s", err.text) ? ret : 1;
+}
+
+static void test_reader(void)
+{
+	struct event_task task;
+	struct task_places places;
+
+	if (!start(ZERO_BASED) || !use_btf(16, true))
+		return;
+	fake_put32(&fake, task_gpa(1) + TGID, 77);
+	ok(!find_places(EVENT_TASK_ALL, &places, ""), "all fields of a task have their places");
+	ok(!task_read_current(&kernel, &places, 1, &task, NULL) && task.pid == 101 &&
+		   task.tgid == 77 && !strcmp(task.comm, "worker") && !task.cgroup,
+	   "those of a CPU's task are read; it has no cgroup yet");
+	fake_put64(&fake, task_gpa(1) + CGROUPS, fake_direct(CGROUP));
+	fake_put64(&fake, CGROUP + DFL_CGRP, fake_direct(CGROUP + 0x1000));
+	fake_put64(&fake, CGROUP + 0x1000 + KN, fake_direct(CGROUP + 0x2000));
+	fake_put64(&fake, CGROUP + 0x2000 + NODE_ID, UINT64_C(0x123456789));
+	ok(!task_read_current(&kernel, &places, 1, &task, NULL) &&
+		   task.cgroup == UINT64_C(0x123456789),
+	   "with a cgroup its id is read");
+	ok(!find_places(EVENT_TASK_PID, &places, "") &&
+		   !task_read_current(&kernel, &places, 1, &task, NULL) && task.pid == 101 &&
+		   !task.tgid && !task.comm[0] && !task.cgroup,
+	   "what is not asked for is 0");
+	ok(task_read_current(&kernel, &places, VCPUS, &task, NULL) == -ENOTSUP,
+	   "a CPU that the guest does not have is refused");
+	fake_put64(&fake, area_gpa(1) + CURRENT_TASK, 0x1234);
+	ok(task_read_current(&kernel, &places, 1, &task, NULL) == -EFAULT,
+	   "a task pointer that leads nowhere is an error");
+	use_btf(16, false);
+	ok(find_places(EVENT_TASK_CGROUP, &places, "kernfs_node") == -ENOENT &&
+		   !find_places(EVENT_TASK_TGID, &places, ""),
+	   "a kernel without the path to cgroups has the rest");
+	use_btf(8, true);
+	ok(find_places(EVENT_TASK_PID, &places, "only 8 bytes") == -ENOTSUP,
+	   "a name that is too short is refused");
 	finish();
 }
 
@@ -398,6 +459,7 @@ int main(void)
 {
 	test_layouts();
 	test_vcpus();
+	test_reader();
 	test_wrong_memory();
 	test_one_cpu();
 	test_missing();

@@ -34,11 +34,15 @@ static struct probe_hit random_hit(size_t nr_stack)
 				.slab_cache = random64(),
 				.saved = random64(),
 				.owner = random64(),
+				.pid = random64(),
+				.tgid = random64(),
+				.cgroup = random64(),
 				.stack = stack,
 				.nr_stack = nr_stack,
 				.items = items};
 
 	fill_random(hit.args, CAPTURE_ARGUMENTS);
+	fill_random(hit.comm, sizeof(hit.comm) / sizeof(hit.comm[0]));
 	fill_random(stack, CAPTURE_MAX_STACK);
 	fill_random(items, sizeof(items) / sizeof(items[0]));
 	hit.nr_items = (size_t)random() % (trap_record_max_items(&hit) + 1);
@@ -66,6 +70,8 @@ static bool is_same(const struct probe_hit *a, const struct probe_hit *b)
 {
 	return a->key == b->key && a->call_site == b->call_site && a->result == b->result &&
 	       a->slab_cache == b->slab_cache && a->saved == b->saved && a->owner == b->owner &&
+	       a->pid == b->pid && a->tgid == b->tgid && a->cgroup == b->cgroup &&
+	       !memcmp(a->comm, b->comm, sizeof(a->comm)) &&
 	       !memcmp(a->args, b->args, sizeof(a->args)) &&
 	       same_words(a->stack, a->nr_stack, b->stack, b->nr_stack) &&
 	       same_words(a->items, a->nr_items, b->items, b->nr_items);

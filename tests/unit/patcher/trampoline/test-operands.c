@@ -20,6 +20,8 @@ static const struct trampoline_kernel kernel = {
 	.current_task = -0x7e0ff000,
 	.task_pid = 0x4f8,
 	.task_comm = 0x6b8,
+	.task_tgid = 0x4fc,
+	.cgroup_path = {0x8f8, 0x88, 0x60, 0x60},
 	.page_offset = UINT64_C(0xffff888000000000),
 	.vmemmap = UINT64_C(0xffffea0000000000),
 	.pages = 0x40000,
@@ -102,7 +104,7 @@ static bool in_table(const ZydisDecodedOperand *o)
 static bool operand_good(const struct capture *c, const struct record_layout *layout,
 			 const ZydisDecodedInstruction *z, const ZydisDecodedOperand *o)
 {
-	uint32_t follows = CAPTURE(FIELD_SLAB_CACHE) | CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM);
+	const uint32_t follows = CAPTURE(FIELD_SLAB_CACHE) | CAPTURE_TASK;
 
 	if (o->type != ZYDIS_OPERAND_TYPE_MEMORY || o->mem.type == ZYDIS_MEMOP_TYPE_AGEN)
 		return true;
@@ -346,7 +348,7 @@ static void test_items(uint32_t fields)
 
 	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		struct capture capture = {
-			.point = POINT_ENTRY, .fields = fields, .stack_words = 18, .items = all[i]};
+			.point = POINT_ENTRY, .fields = fields, .stack_words = 16, .items = all[i]};
 
 		if (all[i].from == ITEMS_COUNTED)
 			capture.fields |= CAPTURE(FIELD_OWNER);

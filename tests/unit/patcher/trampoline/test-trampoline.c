@@ -21,11 +21,23 @@ static const uint64_t page_offset = UINT64_C(0xffff923f40000000), cache = 0xffff
 /* struct page: flags, compound_head, slab_cache */
 static _Alignas(128) uint64_t fake_pages[PAGES][8];
 
+/* struct kernfs_node, cgroup, css_set and task_struct */
+static struct {
+	uint64_t pad, id;
+} node = {.id = UINT64_C(0x123456789abcdef0)};
+static struct {
+	uint64_t pad[2];
+	void *kn;
+} cgroup = {.kn = &node};
+static struct {
+	void *dfl_cgrp;
+} css_set = {.dfl_cgrp = &cgroup};
 static struct {
 	uint64_t pad[3];
 	char comm[CAPTURE_COMM_SIZE];
 	uint32_t pid, tgid;
-} task = {.comm = "fifteen-letters", .pid = 0x12345678, .tgid = 0x55555555};
+	void *cgroups;
+} task = {.comm = "fifteen-letters", .pid = 0x12345678, .tgid = 0x55555555, .cgroups = &css_set};
 
 static struct trampoline_kernel kernel_figures(void)
 {
@@ -33,6 +45,11 @@ static struct trampoline_kernel kernel_figures(void)
 
 	k.task_pid = (uint32_t)((char *)&task.pid - (char *)&task);
 	k.task_comm = (uint32_t)((char *)task.comm - (char *)&task);
+	k.task_tgid = (uint32_t)((char *)&task.tgid - (char *)&task);
+	k.cgroup_path[0] = (uint32_t)((char *)&task.cgroups - (char *)&task);
+	k.cgroup_path[1] = 0;
+	k.cgroup_path[2] = (uint32_t)((char *)&cgroup.kn - (char *)&cgroup);
+	k.cgroup_path[3] = (uint32_t)((char *)&node.id - (char *)&node);
 	k.page_offset = page_offset;
 	k.vmemmap = (uint64_t)(uintptr_t)fake_pages;
 	k.pages = PAGES;
@@ -124,6 +141,12 @@ static bool preserved(const struct bench *b)
 	       !memcmp(cpu->stack + FAKE_STACK - room, b->stack + FAKE_STACK - room, room);
 }
 
+/* Early in boot a pointer of the path is NULL. */
+static uint64_t expected_cgroup(void)
+{
+	return task.cgroups && css_set.dfl_cgrp && cgroup.kn ? node.id : 0;
+}
+
 static uint64_t expected_word(const struct bench *b, enum record_field field)
 {
 	static const unsigned int args[] = {RDI, RSI, RDX, RCX, R8, R9};
@@ -140,6 +163,10 @@ static uint64_t expected_word(const struct bench *b, enum record_field field)
 		return expected_cache(in[RAX]);
 	case FIELD_PID:
 		return task.pid;
+	case FIELD_TGID:
+		return task.tgid;
+	case FIELD_CGROUP:
+		return expected_cgroup();
 	default:
 		return in[args[field - FIELD_ARG0]];
 	}
@@ -253,9 +280,25 @@ static void test_captures(enum probe_point point, const char *name)
 			ok(capture_works(fake_capture(point, CAPTURE(f), 3)),
 			   "%s: field %u is recorded alone", name, f);
 	for (int i = 0; i < 100 && good; i++)
-		good = capture_works(fake_capture(point, (uint32_t)fake_random() & possible,
-						  (uint8_t)(1 + fake_random() % 48)));
+		good = capture_works(
+			fake_capture(point, (uint32_t)fake_random() & possible,
+				     (uint8_t)(1 + fake_random() % CAPTURE_MAX_STACK)));
 	ok(good, "%s: random combinations of fields are recorded", name);
+}
+
+static void test_no_cgroup(enum probe_point point, const char *name)
+{
+	void **const path[] = {&task.cgroups, &css_set.dfl_cgrp, &cgroup.kn};
+	const uint32_t fields = CAPTURE(FIELD_CGROUP) | CAPTURE(FIELD_PID);
+
+	for (size_t i = 0; i < sizeof(path) / sizeof(path[0]); i++) {
+		void *next = *path[i];
+
+		*path[i] = NULL;
+		ok(capture_works(fake_capture(point, fields, 0)),
+		   "%s: without pointer %zu to a cgroup it is 0", name, i);
+		*path[i] = next;
+	}
 }
 
 /* A function with few parameters has registers to spare. */
@@ -418,6 +461,8 @@ static void test_spin(enum probe_point point, const char *name)
 int main(void)
 {
 	test_captures(POINT_ENTRY, "entry");
+	test_no_cgroup(POINT_ENTRY, "entry");
+	test_no_cgroup(POINT_RETURN, "return");
 	test_captures(POINT_RETURN, "return");
 	test_parameters();
 	test_full(POINT_ENTRY, TRAMPOLINE_BLOCK, "entry, block");

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_EVENT_TASK_H
+#define SONDE_FORMATS_EVENT_TASK_H
+
+#include <stdint.h>
+
+/* The guest's task that an event belongs to, for events whose tracer was asked for it. */
+struct event_task {
+	uint32_t pid;    /* of the thread, as the guest's kernel numbers it; 0: idle */
+	uint32_t tgid;   /* of its process */
+	char comm[16];   /* the thread's name, filled up with NULs */
+	uint64_t cgroup; /* id of its cgroup of version 2, as the guest's file handles and BPF have
+			  * it; 0: none yet */
+};
+
+/* Which of these are recorded. */
+enum event_task_fields {
+	EVENT_TASK_PID = 1 << 0,
+	EVENT_TASK_TGID = 1 << 1,
+	EVENT_TASK_COMM = 1 << 2,
+	EVENT_TASK_CGROUP = 1 << 3,
+	EVENT_TASK_ALL = EVENT_TASK_PID | EVENT_TASK_TGID | EVENT_TASK_COMM | EVENT_TASK_CGROUP,
+};
+
+#endif

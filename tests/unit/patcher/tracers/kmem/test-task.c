@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The kmem tracer records the task of each call where a spec asks for it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/session/internal.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+
+static struct fake_session fs;
+
+static int start(const char *const *specs, struct error *err)
+{
+	return trace_session_start(fs.session, specs, err);
+}
+
+static void begin(const char *const *specs)
+{
+	struct error err = {0};
+
+	fake_session_create(&fs);
+	if (start(specs, &err)) {
+		tap_diag("%s", err.text);
+		abort();
+	}
+}
+
+static void free_object(unsigned int vcpu)
+{
+	fake_session_call(&fs, vcpu, FAKE_KFREE, fake_object());
+}
+
+/* Checks each event of an instance against this; a NULL name, or pid 0: the trace has no such
+ * field. Returns how many there are. */
+static size_t events_of(const char *instance, uint64_t first_pid, const char *comm)
+{
+	struct trace_reader *reader;
+	struct event event;
+	bool good = true;
+	size_t n = 0;
+
+	if (trace_writer_flush(fs.writer, NULL) || trace_reader_open(fs.dir.path, &reader, NULL))
+		abort();
+	while (trace_reader_next(reader, &event, NULL) == 1) {
+		const struct event_field *pid = event_field_find(event.class, "pid");
+		const struct event_field *name = event_field_find(event.class, "comm");
+		char text[EVENT_STRING_MAX + 1] = "";
+
+		if (strcmp(event.instance->name, instance))
+			continue;
+		n++;
+		if (name)
+			event_field_text(name, event.bytes, text);
+		good &= !name == !comm && (!name || !strcmp(text, comm));
+		good &= !pid == !first_pid;
+		good &= !pid || event_field_value(pid, event.bytes) == first_pid + event.vcpu;
+	}
+	trace_reader_close(reader);
+	ok(good, "all events of %s have their tasks, or none", instance);
+	return n;
+}
+
+static void test_fields(void)
+{
+	begin((const char *const[]){"kmem:pid,comm", "plain=kmem:kmalloc", NULL});
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 33);
+	free_object(1);
+	fake_session_call(&fs, 2, FAKE_ALLOC_PAGES, 0);
+	is_u64(events_of("kmem", 100, "task"), 3, "an instance records its events with the task");
+	is_u64(events_of("plain", 0, NULL), 2, "beside it another one does so without");
+	is_u64(fake_session_recorded(&fs), 5, "analyses take both for records");
+	fake_session_end(&fs);
+}
+
+static const struct probe_ref *find(const char *name)
+{
+	for (size_t i = 0; i < fs.session->tracers.nr_refs; i++)
+		if (!strcmp(fs.session->tracers.refs[i].probe->name, name))
+			return &fs.session->tracers.refs[i];
+	abort();
+}
+
+/* A task may be on another CPU when it returns, and have another name. */
+static void test_entry(void)
+{
+	struct probe_hit hit = {.key = 0x1000, .args = {33}, .pid = 100, .comm = {0x6b736174}};
+
+	begin((const char *const[]){"kmem:kmalloc,pid,comm", NULL});
+	fake_session_emit(&fs, find("__kmalloc"), POINT_ENTRY, &hit);
+	hit = (struct probe_hit){.key = 0x1000,
+				 .result = fake_object(),
+				 .slab_cache = fake_cache(),
+				 .pid = 5,
+				 .comm = {0x72656874}};
+	fake_session_emit(&fs, find("__kmalloc"), POINT_RETURN, &hit);
+	is_u64(events_of("kmem", 100, "task"), 1, "an allocation has the task of its entry");
+	fake_session_end(&fs);
+}
+
+static void test_filter(void)
+{
+	begin((const char *const[]){"a=kmem:pid,comm if comm ~ \"ta*\" && pid == 101",
+				    "b=kmem:comm if comm ~ \"kworker*\"", NULL});
+	free_object(0);
+	free_object(1);
+	is_u64(events_of("a", 100, "task"), 1, "a filter chooses by the task");
+	is_u64(events_of("b", 0, "task"), 0, "another one by its name");
+	fake_session_end(&fs);
+}
+
+static void test_refusals(void)
+{
+	struct error err = {0};
+
+	fake_session_create(&fs);
+	ok(start((const char *const[]){"kmem:pid,cgroup", NULL}, &err) == -ENOENT &&
+		   !strncmp(err.text, "tasks cannot be recorded: BTF", 29),
+	   "what BTF does not lead to is refused: %s", err.text);
+	ok(start((const char *const[]){"kmem if pid == 1", NULL}, &err) == -ENOENT,
+	   "a filter needs the field: %s", err.text);
+	ok(!start((const char *const[]){"kmem:cache", NULL}, NULL), "without, tracing starts");
+	ok(trace_session_set_instances(fs.session, (const char *const[]){"b=kmem:pid"}, 1, &err) ==
+			   -ENOTSUP &&
+		   strstr(err.text, "when tracing begins"),
+	   "the fields cannot come later: %s", err.text);
+	fake_session_end(&fs);
+}
+
+int main(void)
+{
+	test_fields();
+	test_entry();
+	test_filter();
+	test_refusals();
+	return tap_done();
+}
