@@ -36,8 +36,9 @@ int ctf_encoder_create(const struct encoder_input *input, const struct ctf_ident
 
 /*
  * The file `metadata`: the trace's description in TSDL (CTF specification 1.8.3, section 7), as
- * plain text, for other readers. Ids of call sites, caches and GFP flags that are known so far
- * become enumerations, so that viewers show names. The classes stand there once more, as JSON in a
+ * plain text, for other readers. Ids of call sites, caches, GFP flags and strings that are known so
+ * far become enumerations, so that viewers show names. Fields of tasks in front of an event's
+ * others are its context, by LTTng's names. The classes stand there once more, as JSON in a
  * comment: that is what ctf_metadata_parse() reads. The last line is the CRC-32C of all before it.
  */
 #define CTF_METADATA_NAME "metadata"
@@ -46,8 +47,8 @@ struct ctf_instance_ids {
 	const struct trace_instance *about;
 	const char *suffix; /* of its files' names, behind "cpu0" */
 	const struct ctf_plan *plan;
-	struct ctf_value *code, *flags; /* element i has id i + 1 */
-	size_t nr_code, nr_flags;
+	struct ctf_value *code, *flags, *strings; /* element i has id i + 1 */
+	size_t nr_code, nr_flags, nr_strings;
 };
 
 struct ctf_metadata {

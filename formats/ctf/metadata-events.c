@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* An instance in TSDL: its enumerations, its stream and its events. */
 #include <inttypes.h>
+#include <string.h>
 #include "formats/ctf/internal.h"
 #include "formats/event/kmem.h"
 
@@ -66,6 +67,21 @@ static void put_flags(FILE *out, const struct ctf_metadata *m, unsigned int numb
 	fputs("\n};\n\n", out);
 }
 
+static void put_strings(FILE *out, const struct ctf_metadata *m, unsigned int number,
+			unsigned int bits)
+{
+	const struct ctf_instance_ids *ids = &m->instances[number];
+
+	begin_enum(out, "string", number, bits);
+	for (size_t i = 0; i < ids->nr_strings && i + 1 < UINT64_C(1) << bits; i++) {
+		char label[EVENT_STRING_MAX + 1] = "";
+
+		memcpy(label, ids->strings[i].word, EVENT_STRING_MAX);
+		put_enumerator(out, label, i + 1);
+	}
+	fputs("\n};\n\n", out);
+}
+
 static void put_caches(FILE *out, const struct ctf_metadata *m, unsigned int number,
 		       unsigned int bits)
 {
@@ -91,6 +107,7 @@ static const struct enumeration enumerations[] = {
 	{EVENT_FUNCTION, CTF_CODE, "function", put_functions},
 	{EVENT_FLAGS, CTF_FLAGS, "flags", put_flags},
 	{EVENT_DICTIONARY, CTF_CACHE, "cache", put_caches},
+	{EVENT_STRING, CTF_STRING, "string", put_strings},
 };
 
 enum { NR_ENUMERATIONS = sizeof(enumerations) / sizeof(enumerations[0]), ID_BITS = 16 };
@@ -132,6 +149,38 @@ static void put_enumerations(FILE *out, const struct ctf_metadata *m, unsigned i
 				enumerations[i].put(out, m, number, bits);
 }
 
+/* --- contexts: what other readers look for in there by LTTng's names ----------------------------
+ */
+
+static const struct context {
+	const char *field;
+	enum event_field_type type;
+	const char *name; /* readers leave out the first underscore */
+} contexts[] = {
+	{"pid", EVENT_UINT, "_tid"},
+	{"tgid", EVENT_UINT, "_pid"},
+	{"comm", EVENT_STRING, "_procname"},
+	{"cgroup", EVENT_UINT, "_cgroup"},
+};
+
+static const struct context *context_of(const struct event_field *field)
+{
+	for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++)
+		if (field->type == contexts[i].type && !strcmp(field->name, contexts[i].field))
+			return &contexts[i];
+	return NULL;
+}
+
+/* How many steps in front are of such fields: a context lies in front of an event's own fields. */
+static size_t count_contexts(const struct ctf_form *form)
+{
+	size_t n = 0;
+
+	while (n < form->nr_steps && context_of(&form->class->fields[form->steps[n].field]))
+		n++;
+	return n < form->nr_steps ? n : 0;
+}
+
 /* --- the stream and its events ---------------------------------------------------------------- */
 
 static void put_stream(FILE *out, unsigned int number)
@@ -161,9 +210,13 @@ static void begin_event(FILE *out, const char *name, unsigned int id, unsigned i
 		"event {\n"
 		"\tname = \"%s\";\n"
 		"\tid = %u;\n"
-		"\tstream_id = %u;\n"
-		"\tfields := struct {\n",
+		"\tstream_id = %u;\n",
 		name, id, number);
+}
+
+static void begin_fields(FILE *out)
+{
+	fputs("\tfields := struct {\n", out);
 }
 
 static void end_event(FILE *out)
@@ -172,7 +225,7 @@ static void end_event(FILE *out)
 }
 
 /* Other readers know pages by `order`. Names in an event differ. */
-static struct text name_of(const struct ctf_form *form, const struct ctf_step *step)
+static struct text own_name_of(const struct ctf_form *form, const struct ctf_step *step)
 {
 	const struct event_class *class = form->class;
 	const struct event_field *field = &class->fields[step->field];
@@ -186,6 +239,16 @@ static struct text name_of(const struct ctf_form *form, const struct ctf_step *s
 	else
 		snprintf(out.s, sizeof(out.s), "%s%sorder", others ? field->name : "",
 			 others ? "_" : "");
+	return out;
+}
+
+static struct text name_of(const struct ctf_form *form, const struct ctf_step *step)
+{
+	struct text out = own_name_of(form, step);
+
+	if (step < form->steps + count_contexts(form))
+		snprintf(out.s, sizeof(out.s), "%s",
+			 context_of(&form->class->fields[step->field])->name);
 	return out;
 }
 
@@ -211,7 +274,7 @@ static void put_field(FILE *out, const struct ctf_form *form, const struct ctf_s
 		fprintf(out,
 			"\t\tinteger { size = 8; align = 8; signed = false; encoding = UTF8; } "
 			"%s[%u];\n",
-			field->name, field->size);
+			name_of(form, step).s, field->size);
 	else if (enumeration)
 		fprintf(out, "\t\tenum %s%u_%u %s;\n", enumeration, step->bits, number,
 			name_of(form, step).s);
@@ -224,9 +287,17 @@ static void put_field(FILE *out, const struct ctf_form *form, const struct ctf_s
 static void put_form(FILE *out, const struct ctf_plan *plan, unsigned int id, unsigned int number)
 {
 	const struct ctf_form *form = &plan->forms[id];
+	const size_t nr_contexts = count_contexts(form);
 
 	begin_event(out, form->class->name, id, number);
-	for (size_t i = 0; i < form->nr_steps; i++)
+	if (nr_contexts)
+		fputs("\tcontext := struct {\n", out);
+	for (size_t i = 0; i < nr_contexts; i++)
+		put_field(out, form, &form->steps[i], number);
+	if (nr_contexts)
+		fputs("\t};\n", out);
+	begin_fields(out);
+	for (size_t i = nr_contexts; i < form->nr_steps; i++)
 		put_field(out, form, &form->steps[i], number);
 	end_event(out);
 }
@@ -250,6 +321,7 @@ static void put_table(FILE *out, const struct ctf_table_layout *table)
 static void put_tables(FILE *out, unsigned int id, unsigned int number)
 {
 	begin_event(out, "sonde_tables", id, number);
+	begin_fields(out);
 	for (enum ctf_table i = 0; i < CTF_NR_TABLES; i++)
 		fprintf(out, "\t\tuint16_t nr_%s;\n", ctf_tables[i].name);
 	for (enum ctf_table i = 0; i < CTF_NR_TABLES; i++)
@@ -266,6 +338,7 @@ void ctf_metadata_put_instance(FILE *out, const struct ctf_metadata *metadata, u
 	for (unsigned int id = 0; id < plan->nr_forms; id++)
 		put_form(out, plan, id, number);
 	begin_event(out, "sonde_time", ctf_plan_id(plan, CTF_TIME), number);
+	begin_fields(out);
 	fputs("\t\tinteger { size = 64; align = 8; signed = true; } timestamp;\n", out);
 	end_event(out);
 	put_tables(out, ctf_plan_id(plan, CTF_TABLES), number);

@@ -231,9 +231,8 @@ void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
 }
 
 /* The forms behind the first one, and what has no compact header. */
-__attribute__((cold, noinline)) static void put_event_slow(struct ctf_writer *w,
-							   const struct ctf_form *form, int64_t ns,
-							   const uint8_t *bytes)
+__attribute__((cold, noinline)) static void
+put_event_slow(struct ctf_writer *w, const struct ctf_form *form, int64_t ns, const uint8_t *bytes)
 {
 	uint64_t clock = (uint64_t)ns;
 
@@ -246,9 +245,8 @@ __attribute__((cold, noinline)) static void put_event_slow(struct ctf_writer *w,
 	w->clock = clock;
 }
 
-__attribute__((noinline)) static void put_next_form(struct ctf_writer *w,
-						    const struct ctf_form *form, int64_t ns,
-						    const uint8_t *bytes)
+__attribute__((noinline)) static void
+put_next_form(struct ctf_writer *w, const struct ctf_form *form, int64_t ns, const uint8_t *bytes)
 {
 	while (!form->is_last && form[1].put) {
 		form++;

@@ -199,7 +199,8 @@ static int init_values(struct ctf_writer *w)
 	int ret = ctf_values_init(&w->code, &instance->code, &w->table_bytes, code_bytes, w->sites);
 
 	ret |= ctf_values_init(&w->flags, &instance->flags, &w->table_bytes, flags_bytes, NULL);
-	ret |= ctf_values_init(&w->strings, &instance->strings, &w->table_bytes, string_bytes, NULL);
+	ret |= ctf_values_init(&w->strings, &instance->strings, &w->table_bytes, string_bytes,
+			       NULL);
 	return ret;
 }
 
@@ -334,11 +335,13 @@ static char *metadata_text(struct ctf_encoder *encoder, const struct sidecar *si
 		ids[i].plan = instance->plan;
 		ids[i].code = ctf_dictionary_copy(&instance->code, &ids[i].nr_code);
 		ids[i].flags = ctf_dictionary_copy(&instance->flags, &ids[i].nr_flags);
+		ids[i].strings = ctf_dictionary_copy(&instance->strings, &ids[i].nr_strings);
 	}
 	text = ctf_metadata_text(&metadata);
 	for (size_t i = 0; i < metadata.nr_instances; i++) {
 		free(ids[i].code);
 		free(ids[i].flags);
+		free(ids[i].strings);
 	}
 	return text;
 }

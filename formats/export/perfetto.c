@@ -3,7 +3,9 @@
  * Perfetto's own format: a sequence of TracePacket (protos/perfetto/trace/ of github.com/google/
  * perfetto: trace.proto, trace_packet.proto, interned_data/interned_data.proto, and in track_event/
  * track_event.proto, track_descriptor.proto, counter_descriptor.proto, debug_annotation.proto).
- * Events are instants on a track for each vCPU, their fields are debug annotations. What is live of
+ * track_event/{thread,process}_descriptor.proto for the tracks of threads.
+ * Events are instants on their thread's track, where a trace has it, else on their vCPU's. Their
+ * fields are debug annotations, and so is the vCPU. What is live of
  * the heap is counter tracks. Names and texts that come often are
  * interned.
  */
@@ -12,6 +14,7 @@
 #include <string.h>
 #include "formats/base/u64-map.h"
 #include "formats/export/export.h"
+#include "formats/export/perfetto-threads.h"
 #include "formats/export/proto.h"
 #include "formats/heap/heap.h"
 
@@ -32,9 +35,12 @@ enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };
 enum track_descriptor {
 	TRACK_UUID = 1,
 	TRACK_NAME = 2,
+	TRACK_THREAD = 4,
 	TRACK_PARENT_UUID = 5,
 	TRACK_COUNTER = 8,
 };
+
+enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 }; /* ThreadDescriptor */
 
 enum { COUNTER_UNIT = 3, UNIT_SIZE_BYTES = 3 }; /* CounterDescriptor */
 
@@ -73,6 +79,7 @@ enum {
 	ROOT_TRACK = 1,
 	FIRST_COUNTER_TRACK = 16,
 	FIRST_VCPU_TRACK = 1024,
+	VCPU_FIELD = 1,        /* number of its name; those of fields come behind */
 	MAX_STRINGS = 1 << 18, /* interned, of each type of field */
 	SMALL_TEXT = 64,       /* bytes of a text in an annotation */
 };
@@ -93,7 +100,9 @@ struct perfetto {
 	const struct trace_instance *instances;
 	size_t nr_instances;
 	size_t first_class[TRACE_INSTANCES_MAX]; /* by instance; numbers of classes */
-	struct u64_map strings[EVENT_NR_TYPES];  /* iid by value */
+	struct thread_fields *thread_fields;     /* by number of a class */
+	struct thread_tracks threads;
+	struct u64_map strings[EVENT_NR_TYPES]; /* iid by value */
 	uint64_t nr_strings;
 	struct live_heap heaps[TRACE_INSTANCES_MAX]; /* by instance */
 	uint64_t *described; /* bit set of the vCPUs whose track is described */
@@ -169,6 +178,7 @@ static uint64_t field_of(uint64_t class_name, size_t field)
 
 static void put_names(struct perfetto *p)
 {
+	put_entry(p, INTERNED_ANNOTATION_NAMES, VCPU_FIELD, "vcpu");
 	for (size_t i = 0; i < p->nr_instances; i++) {
 		const struct trace_instance *instance = &p->instances[i];
 
@@ -207,6 +217,23 @@ static void describe_vcpu(struct perfetto *p, unsigned int vcpu)
 	p->described[vcpu / 64] |= bit;
 	snprintf(name, sizeof(name), "vCPU %u", vcpu);
 	put_track(p, FIRST_VCPU_TRACK + vcpu, name, false);
+}
+
+/* Also where one is described again: a thread may get another name. */
+static void put_thread(struct perfetto *p, const struct thread_track *thread)
+{
+	uint8_t *at, *packet = begin_packet(p, &at), *descriptor;
+	uint8_t *track = proto_begin(at, PACKET_TRACK_DESCRIPTOR, PROTO_LARGE);
+
+	at = proto_number(track, TRACK_UUID, thread->uuid);
+	descriptor = proto_begin(at, TRACK_THREAD, PROTO_SMALL);
+	at = proto_number(descriptor, THREAD_PID, thread->pid);
+	at = proto_number(at, THREAD_TID, thread->tid);
+	if (thread->name[0])
+		at = proto_text(at, THREAD_NAME, thread->name);
+	proto_end(descriptor, at, PROTO_SMALL);
+	proto_end(track, at, PROTO_LARGE);
+	end_packet(p, packet, at);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -300,7 +327,19 @@ static uint8_t *put_fields(struct perfetto *p, uint8_t *at, const struct event *
 	return at;
 }
 
-static void put_instant(struct perfetto *p, const struct event *event)
+static uint8_t *put_vcpu(uint8_t *at, unsigned int vcpu)
+{
+	uint8_t *annotation = proto_begin(at, EVENT_ANNOTATIONS, PROTO_SMALL);
+
+	at = proto_number(annotation, ANNOTATION_NAME_IID, VCPU_FIELD);
+	at = proto_number(at, ANNOTATION_UINT, vcpu);
+	proto_end(annotation, at, PROTO_SMALL);
+	return at;
+}
+
+/* `thread`: NULL if it is not known. */
+static void put_instant(struct perfetto *p, const struct event *event,
+			const struct thread_track *thread)
 {
 	const size_t instance = (size_t)(event->instance - p->instances);
 	const uint64_t name =
@@ -311,9 +350,12 @@ static void put_instant(struct perfetto *p, const struct event *event)
 	at = proto_number(at, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
 	track_event = proto_begin(at, PACKET_TRACK_EVENT, PROTO_LARGE);
 	at = proto_number(track_event, EVENT_TYPE, TYPE_INSTANT);
-	at = proto_number(at, EVENT_TRACK_UUID, FIRST_VCPU_TRACK + event->vcpu);
+	at = proto_number(at, EVENT_TRACK_UUID,
+			  thread ? thread->uuid : FIRST_VCPU_TRACK + event->vcpu);
 	at = proto_number(at, EVENT_CATEGORY_IIDS, category_of(instance));
 	at = proto_number(at, EVENT_NAME_IID, name);
+	if (thread)
+		at = put_vcpu(at, event->vcpu);
 	at = put_fields(p, at, event, name);
 	proto_end(track_event, at, PROTO_LARGE);
 	end_packet(p, packet, at);
@@ -401,12 +443,22 @@ static int put_live(struct perfetto *p, const struct event *event)
 static int put_event(struct exporter *base, const struct event *event)
 {
 	struct perfetto *p = (struct perfetto *)base;
+	const size_t class = p->first_class[event->instance - p->instances] +
+			     (size_t)(event->class - event->instance->classes);
+	const struct thread_track *thread = NULL;
+	bool changed = false;
 	int ret = intern_fields(p, event);
 
+	if (!ret)
+		ret = thread_tracks_find(&p->threads, &p->thread_fields[class], event->bytes,
+					 &thread, &changed);
 	if (ret)
 		return ret;
-	describe_vcpu(p, event->vcpu);
-	put_instant(p, event);
+	if (!thread)
+		describe_vcpu(p, event->vcpu);
+	else if (changed)
+		put_thread(p, thread);
+	put_instant(p, event, thread);
 	return put_live(p, event);
 }
 
@@ -427,8 +479,25 @@ static void destroy(struct exporter *base)
 		u64_map_deinit(&p->strings[i]);
 	for (size_t i = 0; i < TRACE_INSTANCES_MAX; i++)
 		heap_destroy(p->heaps[i].heap);
+	thread_tracks_deinit(&p->threads);
+	free(p->thread_fields);
 	free(p->described);
 	free(p);
+}
+
+/* By number of a class. */
+static int find_threads(struct perfetto *p)
+{
+	size_t n = 1;
+
+	for (size_t i = 0; i < p->nr_instances; i++)
+		n += p->instances[i].nr_classes;
+	p->thread_fields = calloc(n, sizeof(*p->thread_fields));
+	for (size_t i = 0; p->thread_fields && i < p->nr_instances; i++)
+		for (size_t c = 0; c < p->instances[i].nr_classes; c++)
+			p->thread_fields[p->first_class[i] + c] =
+				thread_fields_of(&p->instances[i].classes[c]);
+	return p->thread_fields ? 0 : -ENOMEM;
 }
 
 static int create(const struct export_input *input, struct exporter **out, struct error *err)
@@ -444,7 +513,8 @@ static int create(const struct export_input *input, struct exporter **out, struc
 	for (size_t i = 0; i < EVENT_NR_TYPES; i++)
 		u64_map_init(&p->strings[i], sizeof(uint64_t));
 	p->described = calloc(trace_reader_vcpu_end(input->reader) / 64 + 1, sizeof(uint64_t));
-	if (!p->described) {
+	thread_tracks_init(&p->threads);
+	if (!p->described || find_threads(p)) {
 		destroy(&p->base);
 		return error_set(err, ENOMEM, "out of memory");
 	}

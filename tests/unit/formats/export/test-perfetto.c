@@ -9,7 +9,14 @@
 #include "tests/lib/tap.h"
 #include "tests/lib/tool.h"
 
-enum { MAX_NAMES = 4096, NAME_BYTES = 256, FIELDS_BYTES = 4096, DEPTH = 8, MAX_TRACKS = 2048 };
+enum {
+	MAX_NAMES = 4096,
+	NAME_BYTES = 256,
+	FIELDS_BYTES = 4096,
+	DEPTH = 8,
+	MAX_TRACKS = 4096,
+	THREAD_TRACKS = 2048, /* here: behind the vCPUs' */
+};
 
 /* What protoc has printed so far: the messages that are open, and what numbers stand for. */
 struct decoded {
@@ -23,6 +30,8 @@ struct decoded {
 	uint64_t ns, track, category, name;
 	char values[FIELDS_BYTES];
 	char tracks[MAX_TRACKS][32];
+	uint64_t pid, tid; /* of the thread that was described last */
+	unsigned int threads;
 	unsigned int cleared, needs_state, others;
 	bool is_counter;
 	uint64_t value;
@@ -76,12 +85,34 @@ static void take_annotation(struct decoded *d, const char *key, const char *valu
 	}
 }
 
+/* Tracks of threads have large numbers. */
+static uint64_t track_of(uint64_t uuid)
+{
+	return uuid >> 32 ? THREAD_TRACKS + uuid % (MAX_TRACKS - THREAD_TRACKS) : uuid;
+}
+
+static void take_thread(struct decoded *d, const char *key, const char *value)
+{
+	char name[NAME_BYTES] = "";
+
+	if (!strcmp(key, "pid"))
+		d->pid = strtoull(value, NULL, 10);
+	else if (!strcmp(key, "tid"))
+		d->tid = strtoull(value, NULL, 10);
+	if (strcmp(key, "thread_name"))
+		return;
+	unquote(name, value);
+	d->threads += d->pid == d->tid;
+	snprintf(d->tracks[d->track], sizeof(d->tracks[0]), "%llu-%.16s",
+		 (unsigned long long)d->tid, name);
+}
+
 static void take_track_event(struct decoded *d, const char *key, const char *value)
 {
 	const uint64_t number = strtoull(value, NULL, 10);
 
 	if (!strcmp(key, "track_uuid"))
-		d->track = number;
+		d->track = track_of(number);
 	else if (!strcmp(key, "category_iids"))
 		d->category = number;
 	else if (!strcmp(key, "name_iid"))
@@ -122,7 +153,9 @@ static void take_number(struct decoded *d, const char *key, const char *value)
 	else if (!strcmp(key, "sequence_flags"))
 		d->cleared += !strcmp(value, "1"), d->needs_state += !strcmp(value, "2");
 	else if (!strcmp(message, "track_descriptor") && !strcmp(key, "uuid"))
-		d->track = strtoull(value, NULL, 10);
+		d->track = track_of(strtoull(value, NULL, 10));
+	else if (!strcmp(message, "thread"))
+		take_thread(d, key, value);
 	else if (!strcmp(message, "track_descriptor") && !strcmp(key, "name") &&
 		 d->track < MAX_TRACKS)
 		unquote(d->tracks[d->track], strlen(value) < 30 ? value : "\"\"");
@@ -166,19 +199,41 @@ static void take_line(struct decoded *d, char *line)
 	}
 }
 
-/* The trace's own lines in the words of this export: "vCPU 0", no system in front of the name. */
+/* "TID-COMM" of an event's fields in a line; "" if it has none, or is that of an idle task. */
+static void thread_of(const char *line, char *out, size_t size)
+{
+	const char *pid = strstr(line, " pid="), *comm = strstr(line, " comm=");
+	unsigned long tid = pid ? strtoul(pid + strlen(" pid="), NULL, 10) : 0;
+
+	out[0] = '\0';
+	if (tid && comm)
+		snprintf(out, size, "%lu-%s", tid, comm + strlen(" comm="));
+}
+
+/* The trace's own lines in the words of this export: "vCPU 0", no system in front of the name; the
+ * thread in front of it, and the vCPU as a field, if the event has one. */
 static void make_wanted(struct event_lines *want, const char *dir)
 {
 	struct event_lines lines = {0};
 
 	event_lines_of_trace(&lines, dir);
 	for (size_t i = 0; i < lines.n; i++) {
-		char *colon = strchr(lines.at[i], ':'), *system = colon;
+		char *colon = strchr(lines.at[i], ':'), *system = colon, *fields;
+		char thread[64];
 
+		thread_of(lines.at[i], thread, sizeof(thread));
 		while (system[-1] != ' ')
 			system--;
-		event_lines_add(want, "vCPU %.*s%s", (int)(system - lines.at[i]), lines.at[i],
-				colon + 1);
+		fields = colon + 1 + strcspn(colon + 1, " ");
+		if (!thread[0])
+			event_lines_add(want, "vCPU %.*s%s", (int)(system - lines.at[i]),
+					lines.at[i], colon + 1);
+		else
+			event_lines_add(want, "%s %.*s%.*s vcpu=%.*s%s", thread,
+					(int)(system - strchr(lines.at[i], ' ') - 1),
+					strchr(lines.at[i], ' ') + 1, (int)(fields - colon - 1),
+					colon + 1, (int)strcspn(lines.at[i], " "), lines.at[i],
+					fields);
 		free(lines.at[i]);
 	}
 	free(lines.at);
@@ -238,6 +293,7 @@ static void test_events(const char *dir, const char *file)
 	is_u64(d->others, 0, "there are no other fields");
 	is_u64(d->cleared, 1, "the sequence begins with a clear state");
 	ok(d->needs_state > EXPORT_MAKE_EVENTS, "packets that use names say that they need it");
+	ok(d->threads > 0, "a thread of no known process is described as one of its own");
 	test_counters(d, dir);
 	free(d->categories);
 	free(d);

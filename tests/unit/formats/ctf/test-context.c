@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Other readers find an event's task in its context, by LTTng's names; sonde reads it back. */
+#include <stdlib.h>
+#include <string.h>
+#include "formats/trace/reader.h"
+#include "formats/trace/writer.h"
+#include "tests/lib/babeltrace.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum { TASKS = 3 };
+
+/* The last one does not fit the small forms. */
+static struct kmem_task_record record_of(unsigned int i)
+{
+	struct kmem_task_record r = {
+		.record =
+			make_free(KMEM_TYPE_KMALLOC, UINT64_C(0xffff888000001000), 4096, 1000 + i),
+		.task = {.pid = 101 + i, .tgid = 100, .cgroup = i + 1 < TASKS ? 5 : UINT32_MAX}};
+
+	memcpy(r.task.comm, i ? "worker/1" : "none", i ? 8 : 4);
+	return r;
+}
+
+static void write_trace(const char *dir, unsigned int fields)
+{
+	const struct trace_instance instance = {.name = "kmem",
+						.spec = "kmem",
+						.classes = kmem_classes_of(fields),
+						.nr_classes = KMEM_NR_CLASSES};
+	struct event_batch batch = {0};
+	struct trace_info info = {.tool_version = "test"};
+	struct trace_writer *writer;
+	int number;
+
+	if (trace_writer_create(dir, 1, 0, &info, &writer, NULL))
+		abort();
+	number = trace_writer_add_instance(writer, &instance, NULL);
+	for (unsigned int i = 0; number >= 0 && i < TASKS; i++) {
+		const struct kmem_task_record r = record_of(i);
+
+		if (event_batch_put(&batch, trace_writer_sink(writer, (unsigned int)number, 0),
+				    KMEM_CLASS_KFREE, 1000 + i, &r))
+			abort();
+	}
+	event_batch_end(&batch);
+	if (number < 0 || trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+static void test_judge(const char *dir)
+{
+	static const char *const contexts[TASKS] = {
+		"{ tid = 101, pid = 100, procname = ( \"none\" : container = 1 ), cgroup = 5 }",
+		"{ tid = 102, pid = 100, procname = ( \"worker/1\" : container = 2 ), cgroup = 5 }",
+		"{ tid = 103, pid = 100, procname = \"worker/1\", cgroup = 4294967295 }"};
+	char *text;
+	int status = babeltrace_run("", dir, &text);
+
+	if (status == 127) {
+		ok(true, "# SKIP babeltrace2 is not installed");
+		free(text);
+		return;
+	}
+	is_u64((uint64_t)status, 0, "babeltrace2 reads the trace");
+	for (unsigned int i = 0; i < TASKS; i++)
+		ok(strstr(text, contexts[i]), "context %u is: %s", i, contexts[i]);
+	ok(!strstr(text, "context") && strstr(text, "ptr = "), "the rest is the payload");
+	free(text);
+}
+
+static void test_reader(const char *dir)
+{
+	struct trace_reader *reader;
+	struct event event;
+	unsigned int n = 0;
+
+	if (trace_reader_open(dir, &reader, NULL))
+		abort();
+	for (; trace_reader_next(reader, &event, NULL) == 1; n++) {
+		const struct event_class *class = event.class;
+		const struct kmem_task_record want = record_of(n);
+		char comm[EVENT_STRING_MAX + 1];
+		struct kmem_record got;
+
+		event_field_text(event_field_find(class, "comm"), event.bytes, comm);
+		ok(event_field_value(event_field_find(class, "pid"), event.bytes) ==
+				   want.task.pid &&
+			   event_field_value(event_field_find(class, "tgid"), event.bytes) == 100 &&
+			   event_field_value(event_field_find(class, "cgroup"), event.bytes) ==
+				   want.task.cgroup &&
+			   !strcmp(comm, want.task.comm),
+		   "event %u has its task", n);
+		ok(kmem_record_of(&event, &got) && got.ptr == want.record.ptr &&
+			   got.event_id == KMEM_EVENT_FREE,
+		   "event %u is a record", n);
+	}
+	is_u64(n, TASKS, "all events are read");
+	trace_reader_close(reader);
+}
+
+int main(void)
+{
+	struct scratch dir = scratch_make();
+	char trace[128];
+
+	snprintf(trace, sizeof(trace), "%s/trace", dir.path);
+	write_trace(trace, EVENT_TASK_ALL);
+	test_judge(trace);
+	test_reader(trace);
+	scratch_remove(&dir);
+	return tap_done();
+}
