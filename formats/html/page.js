@@ -325,11 +325,12 @@ const ROW = 28, PRINTED = 40;
 
 /*
  * A table that sorts, filters and shows one row's details. Columns: {key, title, value(row),
- * text(value, row), isName, width, tip, draw(row)}.
+ * text(value, row), isName, width, tip, draw(row), rank(row): what it sorts by, if not the value}.
  */
 class Table {
 	constructor(label, columns, rows, sort, details) {
-		Object.assign(this, {label, all: columns, rows, details, sort, descending: true, selected: -1});
+		Object.assign(this, {label, all: columns, rows, details, sort, selected: -1});
+		this.descending = !columns.find((c) => c.key === sort).isName;
 		this.columns = columns.filter((c) => !c.isHidden);
 		this.search = make('input', {type: 'search', 'aria-label': `Filter ${label}`,
 			placeholder: `Filter: part of a name, /expression/, ${columns.find((c) => !c.isName).key}>${columns.find((c) => !c.isName).isBytes ? '1M' : '100'}`,
@@ -380,7 +381,7 @@ class Table {
 	}
 	order() {
 		const column = this.columns.find((c) => c.key === this.sort), sign = this.descending ? -1 : 1;
-		const keys = new Map(this.shown.map((row) => [row, column.value(row)]));
+		const keys = new Map(this.shown.map((row) => [row, (column.rank || column.value)(row)]));
 
 		this.shown.sort((a, b) => {
 			const x = keys.get(a), y = keys.get(b);
@@ -626,7 +627,7 @@ function summaryTiles() {
 		tile(bytes(t.selects ? m.selected_bytes : m.live_bytes), 'live at the end'), tile(bytes(m.peak_bytes), 'peak'),
 		tile(count(data.sites.rows.length), 'call sites and caches'),
 		tile(rate(t.records / seconds), 'records'), tile(bytes(unrequested), 'live, not requested'),
-		tile(count(t.bound.objects), t.bound.bounded ? 'lost events' : 'lost events, at least'));
+		tile(t.bound.bounded ? count(t.bound.objects) : 'unknown', 'lost events'));
 }
 
 function memoryParts() {
@@ -819,10 +820,11 @@ function buildCaches(view) {
 }
 
 function buildGrowth(view) {
-	const rows = data.leaks.call_sites;
+	const rows = data.leaks.call_sites, order = ['leak', 'only grows', 'reclaimable', 'settled', 'recent', 'unclear'];
 	const columns = [
 		{key: 'site', title: 'Call site', value: (s) => placeOf(s.symbol, s.cache), isName: true},
-		{key: 'verdict', title: 'Verdict', value: (s) => s.verdict, isName: true, width: 110},
+		{key: 'verdict', title: 'Verdict', value: (s) => s.verdict, rank: (s) => order.indexOf(s.verdict), isName: true, width: 110,
+			draw: (s) => make('span', {className: `tag ${s.verdict}`}, s.verdict), tip: 'What sonde-leaks(1) says of it; the worst first'},
 		{key: 'live', title: 'Live', value: (s) => s.live_bytes, text: bytes, isBytes: true, width: 98},
 		{key: 'stays', title: 'Stays/s', value: (s) => s.bytes_per_second, text: bytes, isBytes: true, width: 98, tip: 'Bytes that stay, per second'},
 		{key: 'even', title: 'Even', value: (s) => s.evenness, text: (v) => v.toFixed(2), width: 70, tip: 'How evenly what stays was born, 0 to 1'},
@@ -833,7 +835,7 @@ function buildGrowth(view) {
 			draw: (s) => sparkline(s.births, 110, 20), tip: 'Births of what is live, over time; sorts by their mean'},
 	];
 
-	return tableView(view, 'growth', columns, rows, 'live', (s) => [make('h2', {className: 'mono'}, s.symbol),
+	return tableView(view, 'growth', columns, rows, 'verdict', (s) => [make('h2', {className: 'mono'}, s.symbol),
 		facts([['verdict', s.verdict], ['cache', s.cache || '-'], ['live', bytes(s.live_bytes)], ['old', bytes(s.old_bytes)]]),
 		make('h3', {}, 'Births of what is live'), sparkline(s.births, 310, 70),
 		make('button', {className: 'pick', onclick: () => goTo('sites', s.address)}, 'The call site')]);

@@ -47,6 +47,23 @@ sub make_trace {
 	spew("$dir/abi_version", "1\n");
 }
 
+# A busy call site frees all but one in 1,000 of its objects; another one all.
+sub make_leak {
+	my ($dir) = @_;
+	my $records = '';
+	for my $i (1 .. 20_000) {
+		for my $site (0x1000, 0x2000) {
+			my $pointer = 0xffff888000000000 + $site * 0x1000000 + $i * 64;
+			$records .= record(ALLOC, $site, $pointer, 64, $i * MS);
+			$records .= record(FREE, $site, $pointer - 20 * 64, 64, $i * MS + 10)
+				if $i > 20 && ($site == 0x1000 || $i % 1000);
+		}
+	}
+	make_path($dir);
+	spew("$dir/cpu0", $records);
+	spew("$dir/abi_version", "1\n");
+}
+
 sub spew {
 	my ($path, $bytes) = @_;
 	open my $file, '>:raw', $path or die "$path: $!\n";
@@ -84,6 +101,8 @@ sub column {
 make_trace("$out/work/trace", SITES);
 run_or_die("$build/sonde", 'report', '--html', "$out/report.html", "$out/work/trace");
 run_or_die("$build/sonde", 'diff', '--html', "$out/diff.html", '--time-a', ',5', '--time-b', '5,', "$out/work/trace");
+make_leak("$out/work/leak");
+run_or_die("$build/sonde", 'report', '--html', "$out/leak.html", "$out/work/leak");
 $browser = Browser->new(dir => "$out/work");
 
 subtest 'a report with 100,000 call sites opens at once' => sub {
@@ -185,6 +204,15 @@ subtest 'print' => sub {
 	my $pages = () = slurp("$out/report.pdf") =~ m{/Type\s*/Page\b}g;
 	cmp_ok($pages, '>=', 3, 'it prints all views');
 	cmp_ok($pages, '<', 60, 'but not 100,000 rows');
+};
+
+subtest 'growth' => sub {
+	$browser->open_file("$out/leak.html");
+	like(text_of('.words'), qr/1 call site looks like a leak/, 'the summary tells of a leak');
+	$browser->press('5');
+	is(shown(), 'view-growth', 'there is what stays live');
+	like(first_row(), qr/^0x2000\s+leak\s/, 'the leak comes first');
+	$browser->screenshot("$out/growth.png");
 };
 
 subtest 'differences' => sub {
