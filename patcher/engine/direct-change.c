@@ -333,6 +333,8 @@ static int prepare(struct ring_engine *x, const struct direct_change *change, st
 		ret = direct_find_slots(x, change, ids, err);
 	if (!ret)
 		ret = direct_make_groups(x, err);
+	if (!ret)
+		ret = direct_add_counts(x, change, err);
 	return ret ? ret : make_patches(x, change, ids, err);
 }
 

@@ -9,6 +9,7 @@ struct maker {
 	struct ring_engine *x;
 	struct direct_use use;
 	struct direct_spec records[DIRECT_MAX_RECORDS];
+	struct count_spec counts[DIRECT_MAX_RECORDS];
 	int groups[DIRECT_MAX_RECORDS];
 	size_t n;
 	struct direct_piece *piece;
@@ -32,7 +33,8 @@ static void set_piece(struct maker *m, uint64_t gva, uint32_t size, const struct
 	m->piece->size = size;
 	m->piece->nr_slow = 0;
 	for (size_t i = 0; i < m->n; i++)
-		add_slow(m, gva, &slow[i], m->groups[i]);
+		if (!m->records[i].count)
+			add_slow(m, gva, &slow[i], m->groups[i]);
 }
 
 static int write_shared(void *arg, uint64_t gva, uint8_t *bytes, struct error *err)
@@ -91,23 +93,29 @@ static int write_bell(void *arg, uint64_t gva, uint8_t *bytes, struct error *err
 	return (int)p->size;
 }
 
+static void list_record(struct maker *m, unsigned int id)
+{
+	const struct direct_slot *slot = &m->x->direct.slots[id];
+	struct direct_spec *record = &m->records[m->n];
+
+	m->groups[m->n] = (int)slot->group;
+	*record = (struct direct_spec){.id = id,
+				       .fields = slot->want.fields,
+				       .rings = ring_engine_rings(m->x, (int)slot->group),
+				       .full = m->x->full,
+				       .gate = slot->want.gate};
+	if (slot->want.profile) {
+		m->counts[m->n] = direct_count_spec(m->x, &slot->want, &m->use);
+		record->count = &m->counts[m->n];
+	}
+	m->n++;
+}
+
 static void list_records(struct maker *m)
 {
-	const struct direct_lane *lane = &m->x->direct;
-
 	m->n = 0;
-	for (uint32_t left = m->use.mask; left; left &= left - 1) {
-		unsigned int id = (unsigned int)__builtin_ctz(left);
-		const struct direct_slot *slot = &lane->slots[id];
-
-		m->groups[m->n] = (int)slot->group;
-		m->records[m->n++] =
-			(struct direct_spec){.id = id,
-					     .fields = slot->want.fields,
-					     .rings = ring_engine_rings(m->x, (int)slot->group),
-					     .full = m->x->full,
-					     .gate = slot->want.gate};
-	}
+	for (uint32_t left = m->use.mask; left; left &= left - 1)
+		list_record(m, (unsigned int)__builtin_ctz(left));
 }
 
 static int add_piece(struct direct_lane *lane, struct direct_piece **out, struct error *err)

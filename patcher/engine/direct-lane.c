@@ -74,16 +74,21 @@ static bool serves(const struct direct_slot *slot, const struct direct_want *wan
 	       slot->want.fields == want->fields && slot->want.gate == want->gate;
 }
 
-/* Instances share a group only if there are more of them than groups. */
-static unsigned int least_used_group(const struct direct_lane *lane)
+enum { ALL_USERS = DIRECT_MAX + 1 };
+
+/* Instances share a group only if there are more of them than groups; counts never share one.
+ * DIRECT_GROUPS: there is none. */
+static unsigned int least_used_group(const struct direct_lane *lane, bool alone)
 {
-	unsigned int users[DIRECT_GROUPS] = {0}, best = 0;
+	unsigned int users[DIRECT_GROUPS + 1] = {[DIRECT_GROUPS] = alone ? 1 : ALL_USERS};
+	unsigned int best = DIRECT_GROUPS;
 
 	for (unsigned int id = 0; id < DIRECT_MAX; id++)
 		if (lane->slots[id].state != DIRECT_FREE)
-			users[lane->slots[id].group]++;
-	for (unsigned int g = 1; g < lane->nr_groups; g++)
-		if (users[g] < users[best])
+			users[lane->slots[id].group] +=
+				lane->slots[id].want.profile ? ALL_USERS : 1;
+	for (unsigned int g = lane->nr_groups; g-- > 0;)
+		if (users[g] < users[best] || (users[g] == users[best] && best != DIRECT_GROUPS))
 			best = g;
 	return best;
 }
@@ -98,12 +103,25 @@ static unsigned int choose_group(const struct direct_lane *lane, const struct di
 		    slot->want.owner == want->owner)
 			return slot->group;
 	}
-	return least_used_group(lane);
+	return least_used_group(lane, want->profile != NULL);
 }
 
-static int find_slot(struct direct_lane *lane, const struct direct_want *want, unsigned int *out)
+static int no_group(const struct direct_lane *lane, const struct direct_want *want,
+		    struct error *err)
 {
-	unsigned int vacant = DIRECT_MAX;
+	if (want->profile)
+		return error_set(err, ENOSPC,
+				 "no memory for counts: they take one of the %u sets of rings, "
+				 "which other traced instances have",
+				 lane->nr_groups);
+	return error_set(err, ENOSPC, "no rings: counts of calls have all %u sets of them",
+			 lane->nr_groups);
+}
+
+static int find_slot(struct direct_lane *lane, const struct direct_want *want, unsigned int *out,
+		     struct error *err)
+{
+	unsigned int vacant = DIRECT_MAX, group;
 
 	for (*out = 0; *out < DIRECT_MAX; (*out)++) {
 		if (serves(&lane->slots[*out], want))
@@ -113,23 +131,31 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 	}
 	*out = vacant;
 	if (vacant == DIRECT_MAX)
-		return -ENOSPC;
-	lane->slots[vacant] = (struct direct_slot){.want = *want,
-						   .layout = direct_layout(want->fields),
-						   .group = choose_group(lane, want)};
+		return error_set(err, ENOSPC, "more than %d traced instances", DIRECT_MAX);
+	group = choose_group(lane, want);
+	if (group == DIRECT_GROUPS)
+		return no_group(lane, want, err);
+	lane->slots[vacant] = (struct direct_slot){
+		.want = *want, .layout = direct_layout(want->fields), .group = group};
 	lane->slots[vacant].state = DIRECT_NEW;
-	lane->shapes[vacant].size = lane->slots[vacant].layout.size;
+	lane->shapes[vacant].size = want->profile ? 0 : lane->slots[vacant].layout.size;
 	return 0;
+}
+
+/* Under the lane's lock. */
+static void free_slot(struct direct_lane *lane, unsigned int id)
+{
+	lane->slots[id].state = DIRECT_FREE;
+	lane->shapes[id] = (struct ring_shape){0};
+	direct_leave_counts(lane, &lane->slots[id].want);
 }
 
 void direct_drop_new_slots(struct direct_lane *lane)
 {
 	pthread_mutex_lock(&lane->lock);
 	for (unsigned int id = 0; id < DIRECT_MAX; id++)
-		if (lane->slots[id].state == DIRECT_NEW) {
-			lane->slots[id].state = DIRECT_FREE;
-			lane->shapes[id] = (struct ring_shape){0};
-		}
+		if (lane->slots[id].state == DIRECT_NEW)
+			free_slot(lane, id);
 	pthread_mutex_unlock(&lane->lock);
 }
 
@@ -160,12 +186,12 @@ bool direct_wait_freed(struct ring_engine *x, unsigned int *tries)
 }
 
 static int find_slot_locked(struct direct_lane *lane, const struct direct_want *want,
-			    unsigned int *out)
+			    unsigned int *out, struct error *err)
 {
 	int ret;
 
 	pthread_mutex_lock(&lane->lock);
-	ret = find_slot(lane, want, out);
+	ret = find_slot(lane, want, out, err);
 	pthread_mutex_unlock(&lane->lock);
 	return ret;
 }
@@ -178,17 +204,14 @@ int direct_find_slots(struct ring_engine *x, const struct direct_change *change,
 
 	for (size_t i = 0; !ret && i < change->nr_wants; i++)
 		do
-			ret = find_slot_locked(&x->direct, &change->wants[i], &ids[i]);
+			ret = find_slot_locked(&x->direct, &change->wants[i], &ids[i], err);
 		while (ret && direct_wait_freed(x, &tries));
-	return ret ? error_set(err, ENOSPC, "more than %d traced instances", DIRECT_MAX) : 0;
+	return ret;
 }
 
 void direct_close_slot(struct ring_engine *x, unsigned int id)
 {
-	struct direct_lane *lane = &x->direct;
-
-	lane->slots[id].state = DIRECT_FREE;
-	lane->shapes[id] = (struct ring_shape){0};
+	free_slot(&x->direct, id);
 }
 
 bool direct_uses(struct engine *engine, const void *owner)

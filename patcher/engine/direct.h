@@ -12,7 +12,8 @@
 /*
  * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its
  * code, direct-change.c brings it from one set of instances to the next, direct-retire.c takes away
- * what is left behind, direct-drain.c empties the rings.
+ * what is left behind, direct-drain.c empties the rings, direct-count.c has those whose memory is
+ * for counts.
  */
 enum {
 	DIRECT_GROUPS =
@@ -128,6 +129,19 @@ int direct_make_groups(struct ring_engine *x, struct error *err);
  */
 bool direct_wait_freed(struct ring_engine *x, unsigned int *tries);
 
+/* --- direct-count.c --------------------------------------------------------------------------- */
+
+/* With `change` held: functions whose calls are to be counted have room for that. -ENOSPC. */
+int direct_add_counts(struct ring_engine *x, const struct direct_change *change, struct error *err);
+/* What code of this use counts for a want. */
+struct count_spec direct_count_spec(const struct ring_engine *x, const struct direct_want *want,
+				    const struct direct_use *use);
+/* Under the lane's lock: a slot has become free. */
+void direct_leave_counts(struct direct_lane *lane, const struct direct_want *want);
+
+/* The memory is about to go, and no code counts any more. */
+void direct_keep_counts(struct ring_engine *x);
+
 /* --- direct-code.c, with `change` held -------------------------------------------------------- */
 
 /* The code for this use, which is made if there is none. */
@@ -138,7 +152,8 @@ void direct_drop_piece(struct direct_lane *lane, size_t i);
 void direct_mark_used(struct direct_lane *lane, bool used);
 /* Of pieces that are used. */
 uint32_t direct_used_slots(const struct direct_lane *lane);
-/* With the guest stopped: vCPUs that get to new code execute it, and not what stood there before. */
+/* With the guest stopped: vCPUs that get to new code execute it, and not what stood there before.
+ */
 int direct_renew_code(struct ring_engine *x, struct error *err);
 /* With the guest stopped: the slow paths of new code must be known before a vCPU gets there. */
 int direct_publish_traps(struct direct_lane *lane, struct error *err);

@@ -11,9 +11,11 @@
 #include "patcher/plan/site-table.h"
 #include "patcher/probe/gate.h"
 #include "patcher/probe/probe.h"
+#include "patcher/ring/profile.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
 #include "patcher/trampoline/ask.h"
+#include "patcher/trampoline/trampoline.h"
 
 /*
  * How hits at the places of a plan get from the guest to the tracers. Two engines:
@@ -66,6 +68,10 @@ struct direct_want {
 	_Atomic uint64_t *records;       /* counts them, likewise */
 	_Atomic uint64_t *lost; /* counts what its rings lose, which it may share; likewise. Once
 				 * where wants have the same */
+	/* Calls are counted there instead, which is used as long as direct_uses(). The want has no
+	 * fields, filter or events, and takes a set of rings that nobody else has. */
+	struct profile *profile;
+	enum count_action action;
 };
 
 /* All that is to be recorded from now on. */

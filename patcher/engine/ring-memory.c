@@ -218,6 +218,7 @@ int ring_engine_remove_memory(struct ring_engine *x, struct error *err)
 	x->mapped = x->mapped && x->mapping.size;
 	if (x->mapped)
 		return ret;
+	direct_keep_counts(x);
 	if (x->scratch.size)
 		removed = x->guest->scratch->remove(x->guest, &x->scratch, ret ? NULL : err);
 	if (!removed)

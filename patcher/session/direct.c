@@ -110,7 +110,16 @@ static int keep_choice(struct change *c, size_t k, struct error *err)
 struct want_bits {
 	uint32_t entry, exit, call, tail;
 	bool tails;
+	bool own; /* a return that is seen is the function's own */
 };
+
+/* What is counted at the places of a class. */
+static enum count_action action_of(unsigned int class)
+{
+	if (class == TRACER_EXIT)
+		return COUNT_STOP;
+	return class == TRACER_CALL ? COUNT_HIT : COUNT_START;
+}
 
 /* *bit is that of the want; unchanged on error. */
 static int add_want(struct change *c, const struct session_instance *instance,
@@ -130,6 +139,11 @@ static int add_want(struct change *c, const struct session_instance *instance,
 		want->gate = ops->gate(instance->tracer);
 	if (ops->filter)
 		want->filter = ops->filter(instance->tracer);
+	if (ops->profile) {
+		want->owner = instance;
+		want->profile = ops->profile(instance->tracer);
+		want->action = action_of(class);
+	}
 	if (stream) {
 		want->owner = instance;
 		want->output = &c->session->stream_ops->output;
@@ -152,7 +166,11 @@ static int add_wants(struct change *c, const struct session_instance *instance,
 	ret = add_want(c, instance, POINT_RETURN, TRACER_EXIT, &bits->exit, err);
 	if (!ret)
 		ret = add_want(c, instance, POINT_ENTRY, TRACER_CALL, &bits->call, err);
-	return ret ? ret : add_want(c, instance, POINT_ENTRY, TRACER_TAIL, &bits->tail, err);
+	bits->own = instance->ops->profile;
+	bits->tail = bits->entry;
+	if (ret || instance->ops->profile)
+		return ret;
+	return add_want(c, instance, POINT_ENTRY, TRACER_TAIL, &bits->tail, err);
 }
 
 /* The function of the image that has this site; 0: none has. */
@@ -181,7 +199,7 @@ static bool want_slots(struct change *c, const struct function_exits *exits, uin
 			c->slots.v[i].mask |= bits->exit;
 			any = true;
 		}
-	return any || function_exits_find(exits, function, true, ranges) > n;
+	return any || (!bits->own && function_exits_find(exits, function, true, ranges) > n);
 }
 
 /* What an instance with returns wants of this site. */

@@ -233,6 +233,7 @@ void instances_reap(struct trace_session *s)
 void instances_destroy(struct trace_session *s)
 {
 	instances_drop(s, &s->instances, &(struct instance_list){0});
+	profiles_destroy(s);
 	while (s->leaving) {
 		struct session_instance *instance = s->leaving;
 
@@ -334,8 +335,9 @@ static int create_tracer(struct trace_session *s, struct session_instance *insta
 					       .calls = s->calls,
 					       .counters = &s->counters};
 	const struct trace_spec *spec = &instance->spec;
+	int ret = instance->ops->create(&context, &spec, 1, &instance->tracer, err);
 
-	return instance->ops->create(&context, &spec, 1, &instance->tracer, err);
+	return ret || !instance->ops->profile ? ret : profiles_add(s, instance, err);
 }
 
 /* A stream's events all have the same fields. */
@@ -363,7 +365,7 @@ static int prepare_one(struct trace_session *s, struct session_instance *instanc
 
 	if (!instance->id)
 		instance->id = ++s->last_id;
-	if (ret || instance->stream || !s->writer)
+	if (ret || instance->stream || !s->writer || instance->ops->profile)
 		return ret;
 	if (before && before != instance && before->stream)
 		return take_stream(instance, before, err);

@@ -23,7 +23,8 @@
  * Inside of a trace session: session.c starts and stops, switch.c chooses the engine, change.c
  * changes the instances (ordered.c and direct.c those of their lanes), dispatch.c is what vCPUs'
  * threads do in between, asks.c what a guest without traps asks meanwhile, leaving.c holds one
- * with traps, cpus.c follows its CPUs, sampler.c bounds the rate of traps, status.c reports.
+ * with traps, cpus.c follows its CPUs, sampler.c bounds the rate of traps, profiles.c
+ * keeps what was counted, status.c reports.
  */
 
 /*
@@ -112,6 +113,14 @@ struct session_instance {
 	size_t planned, planned_refused;
 };
 
+/* What an instance has counted; it may be gone. */
+struct session_profile {
+	struct session_profile *next; /* a later one */
+	char name[TRACE_NAME_SIZE];
+	char *spec;
+	struct profile *profile;
+};
+
 /*
  * Modules come and go while functions are recorded. do_init_module() runs when the sites of a
  * module are in the kernel's list, and none of its functions has been called: its site rings a
@@ -148,6 +157,7 @@ struct trace_session {
 	uint64_t last_id;                 /* of an instance */
 	struct session_instance *leaving; /* no longer wanted, but records may still come */
 	struct instance_stream *streams;
+	struct session_profile *profiles;
 	struct tracer_set tracers;      /* of the ordered lane */
 	struct event_batch batch;       /* of their events */
 	struct ordered_change *ordered; /* the last one, until it has taken effect */
@@ -281,6 +291,14 @@ bool instances_have_direct(const struct instance_list *list);
 void instances_reap(struct trace_session *session);
 /* All of them, without an engine. */
 void instances_destroy(struct trace_session *session);
+
+/* --- profiles.c ------------------------------------------------------------------------------- */
+
+/* Keep what an instance counts, which has its tracer. -ENOMEM. */
+int profiles_add(struct trace_session *session, const struct session_instance *instance,
+		 struct error *err);
+/* All of them. */
+void profiles_destroy(struct trace_session *session);
 
 /* --- change.c --------------------------------------------------------------------------------- */
 

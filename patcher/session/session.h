@@ -11,6 +11,7 @@
 #include "introspect/guest/guest.h"
 #include "patcher/text/patch-set.h"
 #include "patcher/plan/patch-plan.h"
+#include "patcher/ring/profile.h"
 
 /*
  * Tracing of one guest: finds the kernel, patches the functions that the tracers want to see, takes
@@ -161,6 +162,17 @@ struct trace_status {
 	struct trace_counters vcpus[TRACE_MAX_VCPUS];
 };
 void trace_session_status(const struct trace_session *session, struct trace_status *out);
+
+/* What instances of the profile tracer have counted, those that are gone included, the oldest
+ * first; as long as they are, owned by the session until its instances change. Returns how many. */
+enum { TRACE_MAX_PROFILES = 2 * TRACE_MAX_INSTANCES };
+struct trace_profile {
+	const char *name, *spec;
+	bool ended; /* its instance is gone */
+	struct profile *profile;
+};
+size_t trace_session_profiles(const struct trace_session *session,
+			      struct trace_profile out[TRACE_MAX_PROFILES]);
 
 /* Fill in what the session knows: tracers, banner, build id, slide; and add its counters. */
 void trace_session_info(const struct trace_session *session, struct trace_info *info);

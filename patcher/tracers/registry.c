@@ -9,7 +9,8 @@
 #define TRACERS(ROW)  \
 	ROW(kmem)     \
 	ROW(function) \
-	ROW(graph)
+	ROW(graph)    \
+	ROW(profile)
 
 #define DECLARATION(name) extern const struct tracer_ops tracer_##name;
 #define ADDRESS(name) &tracer_##name,

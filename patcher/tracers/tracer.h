@@ -143,6 +143,8 @@ struct tracer_ops {
 	/* With the latter: whether returns of functions that are tail-called by those that are
 	 * wanted are recorded, too, whoever has called them. */
 	bool (*tails)(const struct tracer *tracer);
+	/* With the latter: calls are counted there, and there are no events. NULL: there are. */
+	struct profile *(*profile)(const struct tracer *tracer);
 	/* Of which calls: what the guest decides, and what is left for the host. Both may be NULL,
 	 * and return NULL: of all. They are the tracer's. */
 	const struct gate *(*gate)(const struct tracer *tracer);

@@ -183,6 +183,12 @@ void asm_multiply_reg(struct assembler *a, enum asm_reg reg, uint32_t factor)
 	word(a, factor);
 }
 
+void asm_multiply_long(struct assembler *a, enum asm_reg reg, int32_t factor)
+{
+	op_reg(a, ASM_64, 0x69, reg, reg);
+	word(a, (uint32_t)factor);
+}
+
 void asm_compare_exchange(struct assembler *a, struct asm_mem mem, enum asm_reg reg)
 {
 	byte(a, LOCK_PREFIX);
@@ -244,6 +250,11 @@ void asm_alu(struct assembler *a, enum asm_width width, enum asm_alu op, enum as
 void asm_add(struct assembler *a, enum asm_reg to, enum asm_reg from)
 {
 	op_reg(a, ASM_64, 0x01, from, to);
+}
+
+void asm_add_load(struct assembler *a, enum asm_reg to, struct asm_mem mem)
+{
+	op_mem(a, ASM_64, 0x03, to, mem);
 }
 
 void asm_sub(struct assembler *a, enum asm_reg to, enum asm_reg from)

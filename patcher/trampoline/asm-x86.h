@@ -104,6 +104,7 @@ void asm_increment(struct assembler *a, struct asm_mem mem);              /* 64 
 void asm_multiply(struct assembler *a, enum asm_reg reg, struct asm_mem mem, int32_t factor);
 /* reg *= factor, 32 bits */
 void asm_multiply_reg(struct assembler *a, enum asm_reg reg, uint32_t factor);
+void asm_multiply_long(struct assembler *a, enum asm_reg reg, int32_t factor); /* 64 bits */
 /* LOCK: 64 bits at mem = reg if they were RAX, and E; else RAX = them */
 void asm_compare_exchange(struct assembler *a, struct asm_mem mem, enum asm_reg reg);
 void asm_compare_load(struct assembler *a, enum asm_reg reg, struct asm_mem mem); /* 64 bits */
@@ -116,10 +117,11 @@ void asm_constant32(struct assembler *a, enum asm_reg reg, uint32_t value); /* z
 void asm_constant64(struct assembler *a, enum asm_reg reg, uint64_t value);
 void asm_alu(struct assembler *a, enum asm_width width, enum asm_alu op, enum asm_reg reg,
 	     int32_t value);
-void asm_add(struct assembler *a, enum asm_reg to, enum asm_reg from);      /* 64 bits */
-void asm_sub(struct assembler *a, enum asm_reg to, enum asm_reg from);      /* 64 bits */
-void asm_and(struct assembler *a, enum asm_reg to, enum asm_reg from);      /* 64 bits */
-void asm_compare(struct assembler *a, enum asm_reg reg, enum asm_reg with); /* 64 bits */
+void asm_add(struct assembler *a, enum asm_reg to, enum asm_reg from);       /* 64 bits */
+void asm_add_load(struct assembler *a, enum asm_reg to, struct asm_mem mem); /* 64 bits */
+void asm_sub(struct assembler *a, enum asm_reg to, enum asm_reg from);       /* 64 bits */
+void asm_and(struct assembler *a, enum asm_reg to, enum asm_reg from);       /* 64 bits */
+void asm_compare(struct assembler *a, enum asm_reg reg, enum asm_reg with);  /* 64 bits */
 void asm_add_to_mem(struct assembler *a, struct asm_mem mem,
 		    enum asm_reg from); /* 64 bits, no LOCK */
 void asm_shift_left(struct assembler *a, enum asm_reg reg, uint8_t bits);

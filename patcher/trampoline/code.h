@@ -76,6 +76,31 @@ struct gate_code {
 /* The code goes on behind itself if the gate says yes, else at `no`. */
 void gate_emit(const struct gate_code *code, const struct gate *gate, struct asm_label *no);
 
+/* --- counts of calls (count.c) ---------------------------------------------------------------- */
+
+/*
+ * It begins with the flags on the stack's top, and R10 the CPU's distance, which it changes, as
+ * well as R11; at entries RAX, at returns RCX and RSI.
+ */
+struct count_code {
+	struct assembler *a;
+	const struct count_spec *spec;
+	uint64_t data;      /* gva of CPU 0's */
+	struct asm_mem cpu; /* the CPU's number */
+	uint32_t stride;    /* from one CPU's data to the next */
+	uint64_t ip;        /* the only site's end; 0 = the return address above the flags */
+	uint32_t caller_at; /* where the call's return address is, from RSP */
+	struct asm_label again, other, done;                          /* the search */
+	struct asm_label take, taken;                                 /* of a start */
+	struct asm_label unknown, backwards, forwards, longer, known; /* of a stop */
+};
+
+/* -EINVAL: there is no such action at this point. */
+int count_check(const struct count_spec *count, enum probe_point point, struct error *err);
+void count_emit(struct count_code *c);
+/* What is rarely needed, behind the code that calls take. */
+void count_emit_slow(struct count_code *c);
+
 /* --- direct records about one call (direct.c) ------------------------------------------------ */
 
 /*
@@ -95,6 +120,7 @@ struct direct_code {
 	uint32_t stride;    /* R10 is the distance in rings of this stride; 0 = not computed */
 	struct slow_path *slow; /* of each record, out */
 	struct ring_code rings[DIRECT_MAX_RECORDS];
+	struct count_code counts[DIRECT_MAX_RECORDS];
 };
 
 /* -EINVAL or -ERANGE: there can be no such records. */

@@ -29,7 +29,9 @@ static int check_record(const struct direct_spec *spec, enum probe_point point, 
 				 spec->fields);
 	if (spec->id >= RING_COMMITTED)
 		return error_set(err, EINVAL, "a record's id is too large: %#x", spec->id);
-	return spec->gate ? check_gate(spec->gate, point, err) : 0;
+	if (spec->count)
+		ret = count_check(spec->count, point, err);
+	return ret || !spec->gate ? ret : check_gate(spec->gate, point, err);
 }
 
 int direct_check(const struct direct_spec *records, size_t n, enum probe_point point,
@@ -115,20 +117,46 @@ static void emit_distance(struct direct_code *d, const struct ring_code *ring)
 	d->stride = stride;
 }
 
+static struct count_code count_code(const struct direct_code *d, const struct direct_spec *spec)
+{
+	return (struct count_code){
+		.a = d->a,
+		.spec = spec->count,
+		.data = spec->rings.gva + RING_HEADER_BYTES,
+		.cpu = {ASM_NO_REG, ASM_NO_REG, d->kernel->cpu_number, true},
+		.stride = ring_stride(spec->rings.data_bytes),
+		.ip = d->ip,
+		.caller_at = d->caller_at,
+	};
+}
+
 static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 			struct ring_code *ring)
 {
-	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at};
-
-	emit_distance(d, ring);
-	if (spec->gate)
-		gate_emit(&gate, spec->gate, &ring->skip);
 	ring_emit_check(ring);
 	asm_constant32(d->a, ASM_R11, direct_layout(spec->fields).size);
 	ring_emit_reserve(ring);
 	ring_emit_clock(ring);
 	emit_fields(d, ring, spec->fields);
 	ring_emit_commit(ring, spec->id);
+}
+
+static void emit_event(struct direct_code *d, size_t i)
+{
+	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at};
+	const struct direct_spec *spec = &d->records[i];
+	struct ring_code *ring = &d->rings[i];
+
+	emit_distance(d, ring);
+	if (spec->gate)
+		gate_emit(&gate, spec->gate, &ring->skip);
+	if (spec->count) {
+		d->counts[i] = count_code(d, spec);
+		count_emit(&d->counts[i]);
+		d->stride = 0; /* R10 has changed */
+	} else {
+		emit_record(d, spec, ring);
+	}
 	ring_emit_skip(ring);
 }
 
@@ -141,13 +169,17 @@ void direct_emit(struct direct_code *d)
 						 .keep_rax = d->point == POINT_RETURN,
 						 .keep_rdx = d->keep_rdx,
 						 .out = &d->slow[i]};
-		emit_record(d, &d->records[i], &d->rings[i]);
+		emit_event(d, i);
 	}
 }
 
 void direct_emit_slow(struct direct_code *d)
 {
 	for (size_t i = 0; i < d->n; i++) {
+		if (d->records[i].count) {
+			count_emit_slow(&d->counts[i]);
+			continue;
+		}
 		ring_emit_full(&d->rings[i]);
 		ring_emit_lost(&d->rings[i]);
 		asm_jump(d->a, &d->rings[i].skip);

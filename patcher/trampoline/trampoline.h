@@ -8,6 +8,7 @@
 #include "formats/base/u64-map.h"
 #include "patcher/plan/patch-plan.h"
 #include "patcher/probe/probe.h"
+#include "patcher/ring/call-counts.h"
 #include "patcher/ring/ring.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
@@ -69,6 +70,19 @@ enum trampoline_full {
 
 struct gate;
 
+/* A call is counted, instead of a record of it written (patcher/ring/call-counts.h). */
+enum count_action {
+	COUNT_HIT,   /* at an entry: that it was called */
+	COUNT_START, /* the same; and when, for the return */
+	COUNT_STOP,  /* at a return: the time since then */
+};
+
+struct count_spec {
+	enum count_action action;
+	struct call_counts_layout layout;
+	uint32_t offset; /* of the function's counts; where code belongs to one function only */
+};
+
 /*
  * A direct record (layout.h) that code at a function's entry, or at a return slot, writes for one
  * of several tracers, each into rings of its own choice.
@@ -81,6 +95,8 @@ struct direct_spec {
 	enum trampoline_full full;
 	/* The calls that it is written for; NULL: all. At returns on gate_call_sources. */
 	const struct gate *gate;
+	/* NULL: a record. Else the rings are where the counts are, and there are no fields. */
+	const struct count_spec *count;
 };
 
 enum { DIRECT_MAX_RECORDS = 16 }; /* of one call */

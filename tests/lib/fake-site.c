@@ -79,8 +79,12 @@ void fake_site_init(struct fake_site *s, enum fake_site_kind kind)
 void fake_site_add(struct fake_site *s, unsigned int group, uint32_t fields,
 		   enum trampoline_full full, const struct gate *gate)
 {
-	s->records[s->nr_records] = (struct direct_spec){
-		FAKE_SITE_ID + (uint32_t)s->nr_records, fields, s->groups[group].rings, full, gate};
+	s->records[s->nr_records] =
+		(struct direct_spec){.id = FAKE_SITE_ID + (uint32_t)s->nr_records,
+				     .fields = fields,
+				     .rings = s->groups[group].rings,
+				     .full = full,
+				     .gate = gate};
 	s->nr_records++;
 }
 

@@ -234,8 +234,11 @@ static bool shared_good_at(enum probe_point point, uint64_t next, uint32_t field
 	struct shared_code code;
 
 	for (size_t i = 0; i < n; i++)
-		records[i] = (struct direct_spec){
-			(uint32_t)i, fields, {rings, DATA << (i & 1), CPUS, 0}, full, gate};
+		records[i] = (struct direct_spec){.id = (uint32_t)i,
+						  .fields = fields,
+						  .rings = {rings, DATA << (i & 1), CPUS, 0},
+						  .full = full,
+						  .gate = gate};
 	if (decoder_create(&ours, NULL))
 		abort();
 	if (shared_generate(&spec, ours, &code, &err))

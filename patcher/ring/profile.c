@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/ring/profile.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/u64-map.h"
+
+struct function {
+	uint64_t site, ip;
+	char *name;
+	bool returns;
+	bool live; /* it has counts in the guest, at `offset` */
+	uint32_t offset;
+	struct call_totals past;                 /* of memory that is gone, since the last clear */
+	struct call_totals before;               /* what the guest's memory had then */
+	uint64_t *past_buckets, *before_buckets; /* likewise; NULL without a histogram */
+};
+
+struct profile {
+	_Atomic unsigned int users;
+	pthread_mutex_t lock;
+	bool histogram;
+	struct function *v;
+	size_t n, room;
+	struct u64_map by_site; /* size_t: index */
+	bool attached;
+	struct call_counts counts;
+	struct tsc_clock clock; /* the last one */
+};
+
+int profile_create(bool histogram, struct profile **out, struct error *err)
+{
+	struct profile *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return error_set(err, ENOMEM, "out of memory");
+	pthread_mutex_init(&p->lock, NULL);
+	p->users = 1;
+	p->histogram = histogram;
+	u64_map_init(&p->by_site, sizeof(size_t));
+	*out = p;
+	return 0;
+}
+
+struct profile *profile_get(struct profile *p)
+{
+	p->users++;
+	return p;
+}
+
+bool profile_is_shared(const struct profile *p)
+{
+	return p->users > 1;
+}
+
+void profile_put(struct profile *p)
+{
+	if (!p || --p->users)
+		return;
+	for (size_t i = 0; i < p->n; i++) {
+		free(p->v[i].name);
+		free(p->v[i].past_buckets);
+	}
+	free(p->v);
+	u64_map_deinit(&p->by_site);
+	call_counts_deinit(&p->counts);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+/* --- functions ------------------------------------------------------------------------------- */
+
+static int add_live(struct profile *p, struct function *f, struct error *err)
+{
+	int ret = call_counts_add(&p->counts, (uint32_t)f->ip, &f->offset, err);
+
+	f->live = !ret;
+	return ret;
+}
+
+/* A function of a module that is gone has no memory any more if another one took its room. */
+static int add_all_live(struct profile *p, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < p->n; i++)
+		ret = add_live(p, &p->v[i], err);
+	return ret;
+}
+
+int profile_attach(struct profile *p, const struct profile_memory *m, struct error *err)
+{
+	const struct call_counts_layout layout = call_counts_layout(m->data_bytes, p->histogram);
+	int ret = 0;
+
+	pthread_mutex_lock(&p->lock);
+	if (!p->attached) {
+		ret = call_counts_init(&p->counts, &layout, m->data, m->stride, m->nr_cpus, err);
+		if (!ret)
+			ret = add_all_live(p, err);
+		if (ret)
+			call_counts_deinit(&p->counts);
+		p->attached = !ret;
+		p->clock = m->clock;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return ret;
+}
+
+static int grow(struct profile *p, struct error *err)
+{
+	size_t room = p->room ? 2 * p->room : 64;
+	struct function *v = p->v;
+
+	if (p->n < p->room)
+		return 0;
+	v = reallocarray(v, room, sizeof(*v));
+	if (!v)
+		return error_set(err, ENOMEM, "out of memory");
+	p->v = v;
+	p->room = room;
+	return 0;
+}
+
+static int add_function(struct profile *p, const struct function *like, const char *name,
+			struct error *err)
+{
+	struct function f = *like;
+	size_t *index;
+	int ret = grow(p, err);
+
+	if (!ret)
+		ret = add_live(p, &f, err);
+	if (ret)
+		return ret;
+	f.name = strdup(name ? name : "?");
+	if (p->histogram)
+		f.past_buckets = calloc((size_t)2 * CALL_COUNT_BUCKETS, sizeof(uint64_t));
+	f.before_buckets = f.past_buckets ? f.past_buckets + CALL_COUNT_BUCKETS : NULL;
+	index = u64_map_insert(&p->by_site, f.site, NULL);
+	if (!f.name || !index || (p->histogram && !f.past_buckets)) {
+		free(f.name);
+		free(f.past_buckets);
+		u64_map_remove(&p->by_site, f.site);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	*index = p->n;
+	p->v[p->n++] = f;
+	return 0;
+}
+
+int profile_add(struct profile *p, uint64_t ip, uint64_t site, const char *name, bool returns,
+		struct error *err)
+{
+	const struct function f = {.site = site, .ip = ip, .returns = returns};
+	int ret = 0;
+
+	pthread_mutex_lock(&p->lock);
+	if (!u64_map_find(&p->by_site, site))
+		ret = add_function(p, &f, name, err);
+	pthread_mutex_unlock(&p->lock);
+	return ret;
+}
+
+struct call_counts_layout profile_layout(const struct profile *p)
+{
+	return p->counts.layout;
+}
+
+uint32_t profile_offset(struct profile *p, uint64_t site)
+{
+	const size_t *index;
+	uint32_t offset;
+
+	pthread_mutex_lock(&p->lock);
+	index = u64_map_find(&p->by_site, site);
+	offset = index ? p->v[*index].offset : 0;
+	pthread_mutex_unlock(&p->lock);
+	return offset;
+}
+
+/* --- counts ---------------------------------------------------------------------------------- */
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* What is in the guest now. */
+static void read_live(const struct profile *p, const struct function *f, bool restart,
+		      struct call_totals *out, uint64_t *buckets)
+{
+	*out = (struct call_totals){0};
+	if (f->live)
+		call_counts_read(&p->counts, f->offset, restart, out, buckets);
+	else if (buckets)
+		memset(buckets, 0, CALL_COUNT_BUCKETS * sizeof(*buckets));
+}
+
+/* All since the last clear; `buckets` is NULL without a histogram. */
+static void read_all(const struct profile *p, const struct function *f, struct call_totals *out,
+		     uint64_t *buckets)
+{
+	struct call_totals now;
+
+	read_live(p, f, false, &now, buckets);
+	out->hits = f->past.hits + less(now.hits, f->before.hits);
+	out->timed = f->past.timed + less(now.timed, f->before.timed);
+	out->ticks = f->past.ticks + less(now.ticks, f->before.ticks);
+	out->longest = now.longest > f->past.longest ? now.longest : f->past.longest;
+	for (int i = 0; buckets && i < CALL_COUNT_BUCKETS; i++)
+		buckets[i] = f->past_buckets[i] + less(buckets[i], f->before_buckets[i]);
+}
+
+static void keep(const struct profile *p, struct function *f)
+{
+	uint64_t buckets[CALL_COUNT_BUCKETS];
+	struct call_totals all;
+
+	read_all(p, f, &all, p->histogram ? buckets : NULL);
+	f->past = all;
+	f->before = (struct call_totals){0};
+	if (p->histogram) {
+		memcpy(f->past_buckets, buckets, sizeof(buckets));
+		memset(f->before_buckets, 0, sizeof(buckets));
+	}
+	f->live = false;
+}
+
+void profile_detach(struct profile *p)
+{
+	pthread_mutex_lock(&p->lock);
+	if (p->attached) {
+		for (size_t i = 0; i < p->n; i++)
+			keep(p, &p->v[i]);
+		call_counts_deinit(&p->counts);
+		p->attached = false;
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+void profile_clear(struct profile *p)
+{
+	pthread_mutex_lock(&p->lock);
+	for (size_t i = 0; i < p->n; i++) {
+		struct function *f = &p->v[i];
+
+		f->past = (struct call_totals){0};
+		if (p->histogram)
+			memset(f->past_buckets, 0, CALL_COUNT_BUCKETS * sizeof(uint64_t));
+		read_live(p, f, true, &f->before, f->before_buckets);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+static uint64_t to_ns(const struct profile *p, uint64_t ticks)
+{
+	const uint64_t largest = (uint64_t)1 << 62;
+	const uint64_t shown = ticks < largest ? ticks : largest;
+
+	return p->clock.mult ? tsc_clock_ns(&p->clock, p->clock.tsc0 + shown) - p->clock.ns0 : 0;
+}
+
+static void fill_row(const struct profile *p, const struct function *f, struct profile_row *row)
+{
+	struct call_totals all;
+
+	read_all(p, f, &all, row->buckets);
+	row->name = f->name;
+	row->site = f->site;
+	row->returns = f->returns;
+	row->hits = all.hits;
+	row->timed = all.timed;
+	row->total_ns = to_ns(p, all.ticks);
+	row->longest_ns = to_ns(p, all.longest);
+}
+
+static int read_rows(const struct profile *p, struct profile_rows *out, struct error *err)
+{
+	*out = (struct profile_rows){.n = p->n, .v = calloc(p->n + 1, sizeof(*out->v))};
+	if (p->histogram)
+		out->buckets = calloc(p->n + 1, CALL_COUNT_BUCKETS * sizeof(uint64_t));
+	if (!out->v || (p->histogram && !out->buckets)) {
+		profile_rows_deinit(out);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->histogram)
+			out->v[i].buckets = out->buckets + i * CALL_COUNT_BUCKETS;
+		fill_row(p, &p->v[i], &out->v[i]);
+	}
+	for (int i = 0; i < CALL_COUNT_BUCKETS; i++)
+		out->bucket_ns[i] = to_ns(p, (uint64_t)1 << i);
+	return 0;
+}
+
+int profile_read(struct profile *p, struct profile_rows *out, struct error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&p->lock);
+	ret = read_rows(p, out, err);
+	pthread_mutex_unlock(&p->lock);
+	return ret;
+}
+
+void profile_rows_deinit(struct profile_rows *rows)
+{
+	free(rows->v);
+	free(rows->buckets);
+	*rows = (struct profile_rows){0};
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The profile tracer: calls of the functions that its patterns name are counted in the guest, with
+ * their times. There are no events. */
+#include <errno.h>
+#include <stdlib.h>
+#include "patcher/ring/profile.h"
+#include "patcher/tracers/function/functions.h"
+
+static const char *const words[] = {"hist", NULL};
+enum { WORD_HIST = 1 << 0 };
+
+struct profile_tracer {
+	struct tracer tracer;
+	struct functions functions;
+	const struct trace_spec *spec;
+	struct gate gate;
+	struct profile *profile;
+};
+
+extern const struct tracer_ops tracer_profile; /* registry.c lists it */
+
+static const struct profile_tracer *tracer_of(const struct tracer *tracer)
+{
+	return (const struct profile_tracer *)tracer;
+}
+
+static void destroy(struct tracer *tracer)
+{
+	struct profile_tracer *t = (struct profile_tracer *)tracer;
+
+	functions_deinit(&t->functions);
+	profile_put(t->profile);
+	free(t);
+}
+
+static int create(const struct tracer_context *context, const struct trace_spec *const *specs,
+		  size_t nr_specs, struct tracer **out, struct error *err)
+{
+	struct profile_tracer *t = calloc(1, sizeof(*t));
+	int ret;
+
+	(void)nr_specs;
+	if (!t)
+		return error_set(err, ENOMEM, "out of memory");
+	t->tracer.ops = &tracer_profile;
+	t->spec = specs[0];
+	ret = functions_init(&t->functions, context->kernel, specs[0], err);
+	if (!ret)
+		ret = functions_add_pids(&t->gate, specs[0], err);
+	if (!ret)
+		ret = profile_create(specs[0]->words & WORD_HIST, &t->profile, err);
+	if (ret)
+		destroy(&t->tracer);
+	else
+		*out = &t->tracer;
+	return ret;
+}
+
+static int select_sites(const struct tracer *tracer, const struct site_table *sites, bool again,
+			bool *wanted, struct error *err)
+{
+	return functions_select(&tracer_of(tracer)->functions, sites, again, wanted, err);
+}
+
+static uint32_t no_fields(const struct tracer *tracer)
+{
+	(void)tracer;
+	return 0;
+}
+
+static bool no_tails(const struct tracer *tracer)
+{
+	(void)tracer;
+	return false;
+}
+
+static const struct event_class *no_classes(const struct tracer *tracer, size_t *n)
+{
+	(void)tracer;
+	*n = 0;
+	return NULL;
+}
+
+static struct profile *get_profile(const struct tracer *tracer)
+{
+	return tracer_of(tracer)->profile;
+}
+
+static const struct gate *get_gate(const struct tracer *tracer)
+{
+	return tracer_of(tracer)->gate.n ? &tracer_of(tracer)->gate : NULL;
+}
+
+static void conditions(const struct tracer *tracer, const struct trace_spec *spec,
+		       enum tracer_decider decider, char *out, size_t size)
+{
+	(void)tracer;
+	*out = '\0';
+	if (decider == DECIDED_BY_GUEST)
+		trace_spec_print_pids(spec, out, size);
+}
+
+const struct tracer_ops tracer_profile = {
+	.name = "profile",
+	.help = "how often functions are called, and how long they take, without an event per call",
+	.lane = LANE_DIRECT,
+	.classes = no_classes,
+	.words = words,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS,
+	.create = create,
+	.destroy = destroy,
+	.select = select_sites,
+	.fields = no_fields,
+	.return_fields = no_fields,
+	.tails = no_tails,
+	.profile = get_profile,
+	.conditions = conditions,
+	.gate = get_gate,
+};
