@@ -133,6 +133,8 @@ static const struct {
 	{"trace add [NAME=]SPEC", "trace-add"},
 	{"trace remove NAME", "trace-remove"},
 	{"trace set NAME=SPEC", "trace-set"},
+	{"profile [NAME]", "query-profile"},
+	{"profile clear [NAME]", "profile-clear"},
 };
 enum { NR_SHORT_FORMS = sizeof(short_forms) / sizeof(short_forms[0]) };
 
@@ -191,6 +193,18 @@ static int parse_trace(char *const *words, size_t n, struct qmp_command *out, st
 	return key ? operand_args(key, words[1], &out->args, err) : 0;
 }
 
+static int parse_profile(char *const *words, size_t n, struct qmp_command *out, struct error *err)
+{
+	const bool clear = n && !strcmp(words[0], "clear");
+
+	out->verb = clear ? "profile-clear" : "query-profile";
+	words += clear;
+	n -= clear;
+	if (n > 1)
+		return error_set(err, EINVAL, "usage: profile [NAME] | profile clear [NAME]");
+	return n ? operand_args("name", words[0], &out->args, err) : 0;
+}
+
 int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, struct error *err)
 {
 	int ret;
@@ -198,6 +212,8 @@ int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, str
 	*out = (struct qmp_command){0};
 	if (!strcmp(words[0], "trace"))
 		return parse_trace(words + 1, n - 1, out, err);
+	if (!strcmp(words[0], "profile"))
+		return parse_profile(words + 1, n - 1, out, err);
 	out->verb = verb_of(words[0], false);
 	if (!out->verb)
 		out->verb = words[0];

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "formats/base/text.h"
 #include "formats/event/counters.h"
+#include "formats/profile/profiles.h"
 
 enum { INDENT = 2, HELP_COLUMN = 24, NAME_COLUMN = 16 };
 
@@ -384,6 +385,20 @@ static void show_instances(FILE *out, const json_t *list)
 	json_array_foreach(list, i, instance) show_instance(out, instance);
 }
 
+static void show_profile(FILE *out, const json_t *result)
+{
+	const struct profile_text_options options = {0};
+	struct profile_set set;
+
+	if (profile_set_parse(result, &set, NULL)) {
+		show_value(out, result, 0);
+		return;
+	}
+	profile_set_sort(&set, PROFILE_BY_TOTAL);
+	profile_set_print(out, &set, &options);
+	profile_set_deinit(&set);
+}
+
 void qmp_show(FILE *out, const char *verb, const json_t *result)
 {
 	if (!strcmp(verb, "query-status"))
@@ -394,6 +409,8 @@ void qmp_show(FILE *out, const char *verb, const json_t *result)
 		show_trace(out, result);
 	else if (!strcmp(verb, "query-instances"))
 		show_instances(out, result);
+	else if (!strcmp(verb, "query-profile"))
+		show_profile(out, result);
 	else if (json_is_object(result) || json_is_array(result))
 		show_value(out, result, 0);
 	else

@@ -64,6 +64,10 @@ struct monitor_trace_ops {
 		      struct error *err);
 	/* The reply to query-instances (a new array), or NULL if memory is out. */
 	json_t *(*instances)(void *arg);
+	/* The reply to query-profile (a new object), of all profiles or those of this name; NULL on
+	 * error. And count from 0 again. Both are NULL, or none is. */
+	json_t *(*profiles)(void *arg, const char *name, struct error *err);
+	int (*clear_profiles)(void *arg, const char *name, struct error *err);
 	/*
 	 * For memsave: guest-physical address of a kernel virtual address. NULL: memsave walks the
 	 * page table of a vCPU, which under KPTI may be a user process's.

@@ -120,6 +120,52 @@ static int query_instances(struct monitor_call *call, struct error *err)
 	return call->result ? 0 : error_set(err, ENOMEM, "out of memory for the answer");
 }
 
+/* --- profiles -------------------------------------------------------------------------------- */
+
+static bool has_profiles(const struct monitor_target *target)
+{
+	return target->trace && target->trace->profiles;
+}
+
+static int check_profiles(const struct monitor_call *call, struct error *err)
+{
+	int ret = check_configured(call, err);
+
+	if (ret || has_profiles(call->target))
+		return ret;
+	return error_set(err, ENOTSUP, "this guest's functions cannot be profiled");
+}
+
+static const char *profile_name(const struct monitor_call *call)
+{
+	return json_string_value(json_object_get(call->args, "name"));
+}
+
+static int query_profile(struct monitor_call *call, struct error *err)
+{
+	const struct monitor_target *target = call->target;
+	int ret = check_profiles(call, err);
+
+	if (ret)
+		return ret;
+	call->result = target->trace->profiles(target->trace_arg, profile_name(call), err);
+	return call->result ? 0 : -err->code;
+}
+
+static int profile_clear(struct monitor_call *call, struct error *err)
+{
+	const struct monitor_target *target = call->target;
+	int ret = check_profiles(call, err);
+
+	return ret ? ret
+		   : target->trace->clear_profiles(target->trace_arg, profile_name(call), err);
+}
+
+static const struct monitor_arg profile_args[] = {
+	{.name = "name", .type = MONITOR_ARG_STRING},
+	{0},
+};
+
 static const struct monitor_arg spec_args[] = {
 	{.name = "spec", .type = MONITOR_ARG_STRING, .required = true},
 	{0},
@@ -172,5 +218,15 @@ const struct monitor_verb monitor_trace_verbs[] = {
 	 .help = "show the tracers, and how many functions each records",
 	 .offered = has_instances,
 	 .run = query_instances},
+	{.name = "query-profile",
+	 .help = "show how often profiled functions were called, and for how long",
+	 .args = profile_args,
+	 .offered = has_profiles,
+	 .run = query_profile},
+	{.name = "profile-clear",
+	 .help = "profile from zero again",
+	 .args = profile_args,
+	 .offered = has_profiles,
+	 .run = profile_clear},
 	{0},
 };

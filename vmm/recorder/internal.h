@@ -11,7 +11,7 @@
 #include "vmm/recorder/recorder.h"
 
 /* recorder.c: the trace; disk.c: while its disk hangs; watch.c: what ends it; monitor.c: clients;
- * report.c: output. */
+ * report.c: output; profiles.c: what was counted. */
 struct recorder {
 	struct recorder_config config;
 	const struct recorder_options *options;
@@ -74,6 +74,18 @@ struct trace_counters recorder_counters(const struct recorder *recorder,
 					const struct trace_status *status);
 /* Events per second of the time that was traced. */
 double recorder_rate(const struct recorder *recorder, const struct trace_status *status);
+
+struct profile_set;
+
+/* What the session's profiles have counted; profile_set_deinit() is due. -ENOMEM. */
+int recorder_read_profiles(const struct trace_session *session, struct profile_set *out,
+			   struct error *err);
+/* They count from 0 again: those of this name; NULL: all. -ENOENT. */
+int recorder_clear_profiles(const struct trace_session *session, const char *name,
+			    struct error *err);
+/* Into the folder of the trace, if there are any. */
+int recorder_write_profiles(const struct trace_session *session, const char *dir,
+			    struct error *err);
 
 /* Start the monitor if the command line asks for one. */
 int recorder_listen(struct recorder *recorder, struct error *err);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include "formats/profile/profiles.h"
 #include "vmm/recorder/internal.h"
 
 enum { REFUSALS_MAX = 64 /* of an instance, that are named in a reply */ };
@@ -251,6 +252,37 @@ static json_t *monitor_instances(void *arg)
 	return list;
 }
 
+static json_t *monitor_profiles(void *arg, const char *name, struct error *err)
+{
+	struct recorder *r = arg;
+	struct profile_set set;
+	json_t *document;
+	int ret;
+
+	pthread_mutex_lock(&r->lock);
+	ret = recorder_read_profiles(r->session, &set, err);
+	pthread_mutex_unlock(&r->lock);
+	if (ret)
+		return NULL;
+	ret = name ? profile_set_keep(&set, name, err) : 0;
+	document = ret ? NULL : profile_set_json(&set);
+	if (!ret && !document)
+		error_set(err, ENOMEM, "out of memory for the answer");
+	profile_set_deinit(&set);
+	return document;
+}
+
+static int monitor_clear_profiles(void *arg, const char *name, struct error *err)
+{
+	struct recorder *r = arg;
+	int ret;
+
+	pthread_mutex_lock(&r->lock);
+	ret = recorder_clear_profiles(r->session, name, err);
+	pthread_mutex_unlock(&r->lock);
+	return ret;
+}
+
 static int monitor_snapshot(void *arg, struct error *err)
 {
 	return recorder_snapshot(arg, err);
@@ -262,6 +294,8 @@ static const struct monitor_trace_ops trace_ops = {.start = monitor_start,
 						   .snapshot = monitor_snapshot,
 						   .change = monitor_change,
 						   .instances = monitor_instances,
+						   .profiles = monitor_profiles,
+						   .clear_profiles = monitor_clear_profiles,
 						   .translate = monitor_translate};
 
 int recorder_listen(struct recorder *r, struct error *err)

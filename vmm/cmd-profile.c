@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "formats/cli/cli.h"
+#include "formats/cli/options.h"
+#include "formats/profile/profiles.h"
+#include "vmm/cmd.h"
+#include "vmm/ctl/connection.h"
+
+static const char verb_name[] = "profile";
+
+enum { DEFAULT_TOP = 20, TIMEOUT_MS = 30 * 1000 };
+
+struct options {
+	bool json, histogram;
+	uint64_t top; /* UINT64_MAX: not given */
+	unsigned int sort;
+	const char *since, *name;
+};
+
+/* Of a guest that runs. */
+static int query(const char *socket, struct profile_set *out, struct error *err)
+{
+	struct qmp_connection *conn;
+	json_t *reply;
+	int ret = qmp_connect(socket, TIMEOUT_MS, &conn, err);
+
+	if (ret)
+		return ret;
+	ret = qmp_execute(conn, "query-profile", NULL, &reply, err);
+	qmp_disconnect(conn);
+	if (ret)
+		return ret;
+	ret = profile_set_parse(reply, out, err);
+	json_decref(reply);
+	return ret;
+}
+
+static int read_folder(const char *dir, struct profile_set *out, struct error *err)
+{
+	char *path;
+	int ret;
+
+	if (asprintf(&path, "%s/%s", dir, PROFILE_FILE) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = profile_set_read(path, out, err);
+	free(path);
+	if (ret == -ENOENT)
+		return error_set(err, ENOENT,
+				 "%s has no profile: it is written when a recording with "
+				 "--trace profile:... ends",
+				 dir);
+	return ret;
+}
+
+static int read_source(const char *source, struct profile_set *out, struct error *err)
+{
+	struct stat st;
+
+	if (stat(source, &st))
+		return error_set(err, errno, "%s: %s", source, strerror(errno));
+	if (S_ISSOCK(st.st_mode))
+		return query(source, out, err);
+	return S_ISDIR(st.st_mode) ? read_folder(source, out, err)
+				   : profile_set_read(source, out, err);
+}
+
+static int subtract(const char *since, struct profile_set *set, struct error *err)
+{
+	struct profile_set before;
+	int ret = read_source(since, &before, err);
+
+	if (ret)
+		return ret;
+	ret = profile_set_subtract(set, &before, err);
+	profile_set_deinit(&before);
+	return ret;
+}
+
+static int print(const struct options *o, const struct profile_set *set)
+{
+	const struct profile_text_options text = {
+		.top = o->top == UINT64_MAX ? DEFAULT_TOP : o->top, .histogram = o->histogram};
+	json_t *document;
+
+	if (!o->json) {
+		profile_set_print(stdout, set, &text);
+		return cli_flush(verb_name);
+	}
+	document = profile_set_json(set);
+	if (document)
+		json_dumpf(document, stdout, JSON_INDENT(1));
+	json_decref(document);
+	putchar('\n');
+	return cli_flush(verb_name);
+}
+
+static int show(const struct options *o, const char *source)
+{
+	struct profile_set set;
+	struct error err = {0};
+	int ret = read_source(source, &set, &err);
+
+	if (ret)
+		return cli_error(verb_name, &err);
+	if (o->name)
+		ret = profile_set_keep(&set, o->name, &err);
+	if (!ret && o->since)
+		ret = subtract(o->since, &set, &err);
+	profile_set_sort(&set, (enum profile_key)o->sort);
+	ret = ret ? cli_error(verb_name, &err) : print(o, &set);
+	profile_set_deinit(&set);
+	return ret;
+}
+
+static const struct cli_option options_table[] = {
+	{.name = "top",
+	 .letter = 'n',
+	 .value = "N",
+	 .help = "show the first N functions; 0: all. Default: 20, with --json all",
+	 .store = cli_store_number,
+	 .offset = offsetof(struct options, top)},
+	{.name = "sort",
+	 .letter = 's',
+	 .value = "KEY",
+	 .help = "order by total (default), hits, mean, max or name",
+	 .store = cli_store_choice,
+	 .words = profile_keys,
+	 .offset = offsetof(struct options, sort)},
+	{.name = "since",
+	 .value = "SOURCE",
+	 .help = "only what was counted since then: the output of --json",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, since)},
+	{.name = "name",
+	 .value = "NAME",
+	 .help = "only the instance NAME",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, name)},
+	{.name = "hist",
+	 .help = "show the distribution of times, where it was counted",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, histogram)},
+	CLI_JSON_OPTION(struct options, "print JSON"),
+	{0},
+};
+
+static const struct cli_table tables[] = {{options_table, 0}, {NULL, 0}};
+
+static const struct cli_verb verb = {
+	.name = verb_name,
+	.usage =
+		"usage: sonde profile [OPTION]... SOURCE\n"
+		"\n"
+		"Show how often functions were called, and how long they took, as counted by\n"
+		 "the profile tracer. SOURCE is a trace, the monitor SOCKET of a guest that runs,\n"
+		 "or a file with the output of --json.\n",
+	.tables = tables,
+};
+
+int cmd_profile(int argc, char **argv)
+{
+	struct options options = {.top = UINT64_MAX};
+	int ret = cli_parse(&verb, argc, argv, &options);
+
+	if (ret)
+		return ret - 1;
+	if (optind + 1 != argc)
+		return cli_usage(verb_name,
+				 "which SOURCE? usage: sonde profile [OPTION]... SOURCE");
+	return show(&options, argv[optind]);
+}
