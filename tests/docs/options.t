@@ -46,7 +46,7 @@ sub completed {
 
 sub check_values {
 	my ($verb, $option) = @_;
-	for my $value (in_bash('_sonde_values "$1"', $option)) {
+	for my $value (in_bash('_sonde_values "$1" "$2"', $option, $verb)) {
 		my $output = `\Q$build\E/sonde $verb $option $value --help 2>&1`;
 		is($?, 0, "$verb accepts the completed value $option $value") or diag($output);
 	}
