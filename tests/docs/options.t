@@ -75,7 +75,7 @@ write_file("$bin/virsh", '#!/bin/sh', "\n",
 chmod 0755, "$bin/virsh";
 $ENV{PATH} = "$bin:$ENV{PATH}";
 # Trace specs: the end of a line, and what may stand behind its last = or :.
-for (['sonde run --trace ', 'kmem function'], ['sonde attach --trace=km', 'kmem'], ['sonde run --trace big=', 'kmem function'],
+for (['sonde run --trace ', 'kmem function profile'], ['sonde attach --trace=km', 'kmem'], ['sonde run --trace big=', 'kmem function profile'],
 	['sonde run --trace kmem:', 'kmalloc cache pages pid tgid comm cgroup vcpu= filter='], ['sonde run --trace function:p', 'parent pid pid='], ['sonde run --trace big=kmem:cache,pa', 'cache,pages'],
 	['sonde run --trace nonsense:', ''], ['sonde ctl mon trace on kmem kmem:k', 'kmalloc']) {
 	my ($line, $words) = @$_;
