@@ -20,6 +20,7 @@ static const struct command {
 	{"recover", cmd_recover, "undo what a killed attach has left in a domain"},
 	{"ctl", cmd_ctl, "control a running sonde run or attach"},
 	{"profile", cmd_profile, "how often functions were called, and how long they took"},
+	{"top", cmd_top, "what a traced guest does, live"},
 	{"events", cmd_events, "the events of a trace, as text"},
 	{"report", cmd_report, "where the memory of a traced guest is"},
 	{"leaks", cmd_leaks, "what stays live, and whether it looks like a leak"},

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_VMM_TOP_MODEL_H
+#define SONDE_VMM_TOP_MODEL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/base/u64-map.h"
+
+/*
+ * What `sonde top` shows: tables of rows whose counts grow, and what of them grew per second
+ * between the last two samples.
+ */
+enum top_view { TOP_SITES, TOP_CACHES, TOP_FUNCTIONS, TOP_VIEWS };
+
+enum top_column {
+	TOP_RATE,  /* allocations or calls per second */
+	TOP_FLOW,  /* bytes per second, or ns of time per second */
+	TOP_LIVE,  /* bytes; of functions the mean time in ns */
+	TOP_COUNT, /* live objects; of functions the longest time in ns */
+	TOP_TOTAL, /* allocations, or calls, in all */
+	TOP_COLUMNS
+};
+
+enum { TOP_NAME_SIZE = 160, TOP_MAX_ROWS = 1 << 17 };
+
+/* Counts of one row at some moment. */
+struct top_sample {
+	uint64_t key; /* the same for the same row, and of no other of its view */
+	char name[TOP_NAME_SIZE];
+	uint64_t total;       /* allocations, or calls */
+	uint64_t flow;        /* bytes allocated, or ns of calls that have returned */
+	uint64_t live, count; /* as of enum top_column */
+};
+
+struct top_row {
+	struct top_sample now;
+	double values[TOP_COLUMNS];
+};
+
+struct top_table {
+	struct top_row *v;
+	size_t n;
+	char missing[160]; /* why there are no rows; "": no reason */
+	struct top_sample *before;
+	size_t nr_before;
+	uint64_t before_ns; /* 0: there is no sample yet */
+	bool has_rates;
+};
+
+struct top_model {
+	struct top_table tables[TOP_VIEWS];
+	uint64_t now_ns; /* monotonic, of the last sample */
+};
+
+/* Titles of a view, and of its columns; keys of its JSON. */
+extern const char *const top_view_titles[TOP_VIEWS];
+extern const char *const top_column_titles[TOP_VIEWS][TOP_COLUMNS];
+
+/* Take samples of a view, of this moment. Rows that shrink were restarted: they have no rates.
+ * -ENOMEM. */
+int top_table_put(struct top_table *table, const struct top_sample *samples, size_t n,
+		  uint64_t now_ns, struct error *err);
+/* There are none: why. */
+void top_table_miss(struct top_table *table, const char *why);
+void top_model_deinit(struct top_model *model);
+
+/*
+ * Rows whose name contains `filter` (NULL or "": all), the largest first; of equal ones by total,
+ * then by name. An array of *n to be freed. NULL: no memory.
+ */
+const struct top_row **top_table_sort(const struct top_table *table, enum top_column column,
+				      const char *filter, size_t *n);
+
+/* All of it: an object to be released. NULL: no memory. */
+json_t *top_model_json(const struct top_model *model);
+
+/* A value as users read it: "1,234", "1.2 MiB", "3.4 ms". */
+void top_value_text(enum top_view view, enum top_column column, double value, bool has_rates,
+		    char *out, size_t size);
+
+#endif
