@@ -154,9 +154,16 @@ static void add_rows(struct table *table, const struct timeline *t, size_t rows)
 	}
 }
 
+static size_t count_rows(const struct timeline *t)
+{
+	const size_t top = t->base.options.top;
+
+	return !top ? DEFAULT_ROWS : top < MAX_ROWS ? top : MAX_ROWS;
+}
+
 static void print_rows(FILE *out, const struct timeline *t)
 {
-	size_t top = t->base.options.top, rows = top && top <= MAX_ROWS ? top : DEFAULT_ROWS;
+	size_t rows = count_rows(t);
 	struct table *table = t->parts[ALL].steps ? table_create() : NULL;
 
 	if (!table)
@@ -229,7 +236,7 @@ static void print_text(const struct analysis *base, FILE *out)
 
 static json_t *steps_json(const struct timeline *t)
 {
-	size_t top = t->base.options.top, rows = top && top <= MAX_ROWS ? top : DEFAULT_ROWS;
+	size_t rows = count_rows(t);
 	const struct replay *replay = t->base.replay;
 	uint64_t ns = replay_duration_ns(replay);
 	struct course_step steps[NR_PARTS][MAX_ROWS];
