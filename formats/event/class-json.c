@@ -8,6 +8,7 @@
 #include "formats/base/json.h"
 #include "formats/event/graph.h"
 #include "formats/event/kmem.h"
+#include "formats/event/syscall.h"
 
 enum { NAME_MAX_BYTES = 48, TABLE_BITS_MAX = 16, ORDER_BITS_MAX = 5 };
 
@@ -258,7 +259,8 @@ const struct event_class *event_class_known(const char *system, const char *name
 		size_t n;
 	} known[] = {{kmem_classes, KMEM_NR_CLASSES},
 		     {function_class(FUNCTION_ALL), 1},
-		     {graph_classes(GRAPH_ALL), GRAPH_NR_CLASSES}};
+		     {graph_classes(GRAPH_ALL), GRAPH_NR_CLASSES},
+		     {syscall_classes(SYSCALL_ALL), SYSCALL_NR_CLASSES}};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		for (size_t k = 0; k < known[i].n; k++)

@@ -73,6 +73,10 @@ struct trace_instance {
 	const char *spec; /* as the user gave it, without the name: "kmem", "function:vfs_*" */
 	const struct event_class *classes;
 	size_t nr_classes;
+	/* Of functions whose arguments the events have, a line each: "openat(int dfd, ...)". NULL:
+	 * none
+	 */
+	const char *prototypes;
 	const char *suffix; /* in a trace that is read: its files are cpu<n><suffix> */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* From the direct lane's rings to the streams. */
 #include <string.h>
-#include "formats/event/graph.h"
+#include "formats/event/syscall.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/ring/direct.h"
 #include "patcher/text/site.h"
@@ -20,7 +20,7 @@ struct batch {
 	uint32_t slot;
 	size_t n;
 	int64_t ns[RUN_MAX];
-	struct graph_event run[RUN_MAX];
+	struct syscall_event run[RUN_MAX];
 };
 
 static void put_run(struct batch *b)
@@ -62,9 +62,10 @@ static inline uint64_t text_address(uint32_t low)
 
 /* What lies behind the header. */
 static void read_fields(const struct direct_record *record, const struct direct_slot *slot,
-			struct graph_event *event)
+			struct syscall_event *out)
 {
 	const uint8_t *bytes = (const uint8_t *)record;
+	struct graph_event *event = &out->call;
 	struct function_event *call = &event->call;
 	uint32_t parent;
 
@@ -82,10 +83,11 @@ static void read_fields(const struct direct_record *record, const struct direct_
 	}
 	if (slot->want.fields & DIRECT_RESULT)
 		memcpy(&event->result, bytes + slot->layout.result, sizeof(event->result));
+	if (slot->want.fields & DIRECT_SYSCALL)
+		memcpy(out->args, bytes + slot->layout.syscall, sizeof(out->args));
 }
 
-static bool is_filtered(const struct gate_rest *filter, unsigned int vcpu,
-			const struct function_event *bytes)
+static bool is_filtered(const struct gate_rest *filter, unsigned int vcpu, const void *bytes)
 {
 	const struct event event = {.vcpu = vcpu, .bytes = bytes};
 
@@ -96,16 +98,16 @@ static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record
 {
 	struct batch *b = arg;
 	const struct direct_slot *slot = &b->x->direct.slots[id];
-	struct graph_event *event;
+	struct syscall_event *event;
 
 	if (id != b->slot || b->n == RUN_MAX)
 		put_run(b);
 	b->slot = id;
 	event = &b->run[b->n];
-	event->call.ip = text_address(record->ip) - SITE_SIZE;
+	event->call.call.ip = text_address(record->ip) - SITE_SIZE;
 	if (slot->want.fields)
 		read_fields(record, slot, event);
-	if (slot->want.filter && is_filtered(slot->want.filter, b->vcpu, &event->call))
+	if (slot->want.filter && is_filtered(slot->want.filter, b->vcpu, event))
 		return;
 	b->ns[b->n++] = (int64_t)tsc_quick_ns(&b->clock, tsc);
 }

@@ -60,8 +60,8 @@ struct direct_want {
 	unsigned int class;      /* of its events: the instance's number */
 	uint32_t fields;         /* enum direct_field */
 	const struct gate *gate; /* NULL: all calls */
-	/* Events are a struct graph_event, of function classes the struct function_event that it
-	 * begins with. All of these are used as long as direct_uses(). */
+	/* Events are a struct syscall_event, of other classes the struct graph_event, or the struct
+	 * function_event, that it begins with. All of these are used as long as direct_uses(). */
 	const struct gate_rest *filter; /* NULL: all events */
 	const struct event_output *output;
 	struct event_sink *const *sinks; /* by vCPU */

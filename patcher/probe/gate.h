@@ -23,7 +23,8 @@ enum gate_source {
 	GATE_ARG5,
 	GATE_PID,       /* of the current task: the kernel's pid, a thread's; 4 bytes */
 	GATE_VCPU,      /* the kernel's number of this CPU; 4 bytes; only at entries */
-	GATE_CALL_SITE, /* where the function returns to; 8 bytes, unsigned; only at entries */
+	GATE_CALL_SITE, /* where the function returns to; 8 bytes, unsigned; at entries, and at
+			 * returns of direct records */
 	GATE_SOURCES,
 };
 

@@ -110,7 +110,7 @@ _Static_assert(sizeof(struct ring_record) == 16, "fixed by trampolines");
  * A direct record: an event by itself, about a call of a function or about its return. Behind it
  * lie, in this order and as far as wanted: the caller's address (32 bits), the current task's pid
  * (32 bits); and, at multiples of 8, its name (16 bytes), the call's frame and its result (64 bits
- * each). Addresses of text are sign-extended 32 bits.
+ * each), and the arguments of a system call. Addresses of text are sign-extended 32 bits.
  */
 struct direct_record {
 	uint32_t commit; /* as in struct ring_record */
@@ -129,15 +129,20 @@ enum direct_field {
 	 * entry and at its return, and of no other call that is open */
 	DIRECT_FRAME = 1 << 3,
 	DIRECT_RESULT = 1 << 4, /* RAX; of returns only */
-	DIRECT_ENTRY_FIELDS = DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME,
+	/* the registers that a system call has its arguments in, 64 bits each, out of the struct
+	 * pt_regs that its function's parameter points to; of entries only */
+	DIRECT_SYSCALL = 1 << 5,
+	DIRECT_ENTRY_FIELDS =
+		DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME | DIRECT_SYSCALL,
 	DIRECT_RETURN_FIELDS = DIRECT_PID | DIRECT_COMM | DIRECT_FRAME | DIRECT_RESULT,
 	DIRECT_FRAME_BIAS = 8,
+	DIRECT_SYSCALL_ARGS = 6,
 	DIRECT_COMM_SIZE = 16, /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
 };
 
 /* Bytes from the record's start; only of fields that it has. */
 struct direct_layout {
-	uint16_t size, parent, pid, comm, frame, result;
+	uint16_t size, parent, pid, comm, frame, result, syscall;
 };
 
 static inline struct direct_layout direct_layout(uint32_t fields)
@@ -149,7 +154,9 @@ static inline struct direct_layout direct_layout(uint32_t fields)
 	l.comm = (uint16_t)((l.comm + RING_RECORD_ALIGN - 1) & ~(RING_RECORD_ALIGN - 1));
 	l.frame = (uint16_t)(l.comm + (fields & DIRECT_COMM ? DIRECT_COMM_SIZE : 0));
 	l.result = (uint16_t)(l.frame + (fields & DIRECT_FRAME ? sizeof(uint64_t) : 0));
-	l.size = (uint16_t)(l.result + (fields & DIRECT_RESULT ? sizeof(uint64_t) : 0));
+	l.syscall = (uint16_t)(l.result + (fields & DIRECT_RESULT ? sizeof(uint64_t) : 0));
+	l.size = (uint16_t)(l.syscall +
+			    (fields & DIRECT_SYSCALL ? DIRECT_SYSCALL_ARGS * sizeof(uint64_t) : 0));
 	return l;
 }
 

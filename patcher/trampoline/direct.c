@@ -10,9 +10,10 @@ enum { RETURN_ADDRESS = 8 }; /* from RSP: above the flags */
 /* At returns the registers of arguments hold others, and a vCPU need not be that of the entry. */
 static int check_gate(const struct gate *gate, enum probe_point point, struct error *err)
 {
+	const uint32_t at_return = gate_call_sources | gate_source_bit(GATE_CALL_SITE);
 	int ret = gate_check(gate, err);
 
-	if (!ret && point == POINT_RETURN && gate_sources(gate) & ~gate_call_sources)
+	if (!ret && point == POINT_RETURN && gate_sources(gate) & ~at_return)
 		return error_set(err, EINVAL, "a gate asks for what a return does not have");
 	return ret;
 }
@@ -90,6 +91,19 @@ static void emit_frame(const struct direct_code *d, const struct ring_code *ring
 	asm_store(d->a, ASM_64, ring_record_at(ring, to), above ? scratch(d) : ASM_RSP);
 }
 
+/* The parameter points to the task's kernel stack, which is there. */
+static void emit_syscall(const struct direct_code *d, const struct ring_code *ring, size_t to)
+{
+	/* di, si, dx, r10, r8, r9 in struct pt_regs, arch/x86/include/asm/ptrace.h */
+	static const uint8_t from[DIRECT_SYSCALL_ARGS] = {112, 104, 96, 56, 72, 64};
+
+	for (size_t i = 0; i < DIRECT_SYSCALL_ARGS; i++) {
+		asm_load(d->a, ASM_64, scratch(d), asm_at(ASM_RDI, from[i]));
+		asm_store(d->a, ASM_64, ring_record_at(ring, to + i * sizeof(uint64_t)),
+			  scratch(d));
+	}
+}
+
 static void emit_fields(const struct direct_code *d, const struct ring_code *ring, uint32_t fields)
 {
 	struct direct_layout layout = direct_layout(fields);
@@ -105,6 +119,8 @@ static void emit_fields(const struct direct_code *d, const struct ring_code *rin
 		emit_frame(d, ring, layout.frame);
 	if (fields & DIRECT_RESULT)
 		asm_store(d->a, ASM_64, ring_record_at(ring, layout.result), ASM_RAX);
+	if (fields & DIRECT_SYSCALL)
+		emit_syscall(d, ring, layout.syscall);
 }
 
 /* R10 must be right wherever the code before goes on, so it does not depend on gates. */

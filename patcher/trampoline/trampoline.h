@@ -93,7 +93,8 @@ struct direct_spec {
 			  * kernel's figures must be known */
 	struct trampoline_rings rings;
 	enum trampoline_full full;
-	/* The calls that it is written for; NULL: all. At returns on gate_call_sources. */
+	/* The calls that it is written for; NULL: all. At returns on gate_call_sources, and on the
+	 * call site. */
 	const struct gate *gate;
 	/* NULL: a record. Else the rings are where the counts are, and there are no fields. */
 	const struct count_spec *count;

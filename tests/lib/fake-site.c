@@ -29,6 +29,10 @@ static struct {
 const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS] = {7, 6, 2, 1, 8, 9};
 uint32_t *const fake_site_pid = &task.pid;
 
+/* A system call's registers: struct pt_regs, and the places of its arguments there. */
+static uint64_t registers[21];
+static const unsigned int syscall_places[DIRECT_SYSCALL_ARGS] = {14, 13, 12, 7, 9, 8};
+
 const char *const fake_site_kinds[FAKE_SITE_KINDS] = {"shared", "private", "shared return",
 						      "private return"};
 
@@ -144,6 +148,11 @@ void fake_site_prepare(struct fake_site *s)
 	for (unsigned int i = 0; i < FAKE_STACK; i++)
 		s->stack[i] = cpu->stack[i] = (uint8_t)fake_random();
 	cpu->target = (uint64_t)(uintptr_t)s->function.code;
+	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
+		registers[i] = fake_random();
+	for (size_t i = 0; i < s->nr_records; i++)
+		if (s->records[i].fields & DIRECT_SYSCALL)
+			cpu->in.reg[RDI] = (uint64_t)(uintptr_t)registers;
 }
 
 void fake_site_call(struct fake_site *s)
@@ -235,6 +244,15 @@ static bool word_is(const uint8_t *at, uint32_t expected, const char *what)
 	return word == expected;
 }
 
+static bool syscall_is(const uint8_t *at)
+{
+	for (size_t i = 0; i < DIRECT_SYSCALL_ARGS; i++)
+		if (!long_is(at + i * sizeof(uint64_t), registers[syscall_places[i]],
+			     "an argument of a system call"))
+			return false;
+	return true;
+}
+
 bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t position)
 {
 	const struct fake_group *group = fake_site_group(s, i);
@@ -256,7 +274,8 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 		!memcmp(at + layout.comm, task.comm, sizeof(task.comm))) &&
 	       (!(fields & DIRECT_FRAME) ||
 		long_is(at + layout.frame, frame - DIRECT_FRAME_BIAS, "frame")) &&
-	       (!(fields & DIRECT_RESULT) || long_is(at + layout.result, in[RAX], "result"));
+	       (!(fields & DIRECT_RESULT) || long_is(at + layout.result, in[RAX], "result")) &&
+	       (!(fields & DIRECT_SYSCALL) || syscall_is(at + layout.syscall));
 }
 
 static void clear(struct fake_group *group, uint64_t start, uint64_t room)

@@ -164,7 +164,9 @@ static bool as_gate_says(const struct gate *gate, const struct gate_values *valu
 
 static bool direct_gate_good(enum fake_site_kind kind, struct verdicts *seen)
 {
-	const struct gate gate = random_gate(UINT32_MAX);
+	const bool returns = kind == FAKE_SHARED_RETURN || kind == FAKE_PRIVATE_RETURN;
+	const struct gate gate = random_gate(
+		returns ? gate_source_bit(GATE_PID) | gate_source_bit(GATE_CALL_SITE) : UINT32_MAX);
 	struct gate_values values;
 	struct fake_site s;
 	bool good;
@@ -322,6 +324,8 @@ int main(void)
 {
 	test_direct(FAKE_SHARED, "shared");
 	test_direct(FAKE_PRIVATE, "private");
+	test_direct(FAKE_SHARED_RETURN, "shared return");
+	test_direct(FAKE_PRIVATE_RETURN, "private return");
 	test_private(POINT_ENTRY, "entry");
 	test_private(POINT_RETURN, "return");
 	test_arrays();

@@ -266,6 +266,8 @@ static void test_cost(void)
 	       "the task's name takes six more");
 	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_FRAME, false) - one), 2,
 	       "the frame takes two more");
+	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_SYSCALL, false) - one), 12,
+	       "the arguments of a system call take twelve more");
 }
 
 /* --- refusals -------------------------------------------------------------------------------- */
@@ -300,7 +302,7 @@ static int refusal(struct direct_spec record, size_t n, uint32_t comm_at)
 static void test_refusals(void)
 {
 	const struct direct_spec good = {.id = 1,
-					 .fields = DIRECT_ENTRY_FIELDS,
+					 .fields = DIRECT_ENTRY_FIELDS & ~DIRECT_SYSCALL,
 					 .rings = {UINT64_C(0xffffffffb8000000), 65536, 8, 0}};
 	struct direct_spec bad = good;
 
@@ -332,8 +334,11 @@ static void test_return_refusals(void)
 	record.gate = &gate;
 	gate_append(&gate, gate_term(GATE_PID, GATE_EQ, 1), NULL);
 	ok(!refusal_at(POINT_RETURN, record, 1, 100), "so is one with a gate on the pid");
-	gate_append(&gate, gate_term(GATE_VCPU, GATE_EQ, 1), NULL);
+	gate_append(&gate, gate_term(GATE_CALL_SITE, GATE_GE, 4096), NULL);
 	gate_and(&gate, 0, 1);
+	ok(!refusal_at(POINT_RETURN, record, 1, 100), "and on where it returns to");
+	gate_append(&gate, gate_term(GATE_VCPU, GATE_EQ, 1), NULL);
+	gate_and(&gate, 0, 2);
 	ok(refusal_at(POINT_RETURN, record, 1, 100) == -EINVAL,
 	   "a return's gate on the vCPU is refused: the call may have begun on another");
 	record.gate = NULL;
