@@ -16,6 +16,7 @@ static void destroy_instance(struct trace_writer *writer, struct writer_instance
 	}
 	free((char *)(uintptr_t)instance->about.name);
 	free((char *)(uintptr_t)instance->about.spec);
+	free((char *)(uintptr_t)instance->about.prototypes);
 	free(instance);
 }
 
@@ -61,13 +62,16 @@ static struct writer_instance *new_instance(struct trace_writer *writer,
 	instance->about = *about;
 	instance->about.name = strdup(about->name);
 	instance->about.spec = strdup(about->spec);
+	if (about->prototypes)
+		instance->about.prototypes = strdup(about->prototypes);
 	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
 		instance->sinks[i].writer = writer;
 		instance->sinks[i].vcpu = i;
 		instance->sinks[i].closed = true;
 		pthread_mutex_init(&instance->sinks[i].lock, NULL);
 	}
-	if (!instance->about.name || !instance->about.spec) {
+	if (!instance->about.name || !instance->about.spec ||
+	    (about->prototypes && !instance->about.prototypes)) {
 		destroy_instance(writer, instance);
 		return NULL;
 	}

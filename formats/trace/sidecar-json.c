@@ -9,7 +9,13 @@
 #include "formats/event/record-stream.h"
 #include "formats/trace/sidecar-internal.h"
 
-enum { MAX_CACHES = UINT16_MAX, MAX_NAME = 512, MAX_SPEC = 1280 };
+enum {
+	MAX_CACHES = UINT16_MAX,
+	MAX_NAME = 512,
+	MAX_SPEC = 1280,
+	MAX_PROTOTYPES = 4096,
+	MAX_PROTOTYPE = 1024
+};
 
 /* --- the members of struct trace_info -------------------------------------------------------- */
 
@@ -152,6 +158,32 @@ static json_t *classes_json(const struct trace_instance *about)
 	return array;
 }
 
+/* An array of lines. */
+static json_t *lines_json(const char *lines)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (const char *at = lines; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		char line[MAX_PROTOTYPE];
+
+		snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+		failed |= json_array_append_new(array, json_from_text(line));
+	}
+	if (failed) {
+		json_decref(array);
+		return NULL;
+	}
+	return array;
+}
+
+static int put_prototypes(json_t *instance, const char *prototypes)
+{
+	if (!prototypes || !*prototypes)
+		return 0;
+	return json_object_set_new(instance, "prototypes", lines_json(prototypes));
+}
+
 static int put_instances(json_t *array, const struct sidecar *sidecar)
 {
 	int failed = 0;
@@ -159,12 +191,14 @@ static int put_instances(json_t *array, const struct sidecar *sidecar)
 	for (size_t i = 0; i < sidecar->nr_instances; i++) {
 		const struct sidecar_instance *instance = &sidecar->instances[i];
 
-		failed |= json_array_append_new(
-			array,
+		json_t *item =
 			json_pack("{so so so so so}", "name", json_from_text(instance->about.name),
 				  "spec", json_from_text(instance->about.spec), "lost",
 				  json_from_count(instance->lost), "vcpus", streams_json(instance),
-				  "classes", classes_json(&instance->about)));
+				  "classes", classes_json(&instance->about));
+
+		failed |= put_prototypes(item, instance->about.prototypes);
+		failed |= json_array_append_new(array, item);
 	}
 	return failed;
 }
@@ -349,6 +383,38 @@ static int parse_streams(const json_t *json, struct sidecar_instance *instance)
 	return ret;
 }
 
+/* Lines of an array: what is no line of text is left out. */
+static int parse_prototypes(const json_t *item, struct sidecar_instance *instance)
+{
+	const json_t *array = json_object_get(item, "prototypes");
+	char *lines = NULL;
+	size_t size;
+	FILE *out;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array) || json_array_size(array) > MAX_PROTOTYPES)
+		return -EINVAL;
+	out = open_memstream(&lines, &size);
+	if (!out)
+		return -ENOMEM;
+	for (size_t i = 0; i < json_array_size(array); i++) {
+		const char *line = json_string_value(json_array_get(array, i));
+		char clean[MAX_PROTOTYPE];
+
+		if (line)
+			clean_text(clean, sizeof(clean), line);
+		if (line)
+			fprintf(out, "%s\n", clean);
+	}
+	if (fclose(out)) {
+		free(lines);
+		return -ENOMEM;
+	}
+	instance->about.prototypes = lines;
+	return 0;
+}
+
 static int parse_instance(const json_t *item, struct sidecar_instance *instance)
 {
 	char spec[MAX_SPEC] = "", *name = NULL;
@@ -362,7 +428,10 @@ static int parse_instance(const json_t *item, struct sidecar_instance *instance)
 	if (ret)
 		return ret;
 	instance->about.spec = strdup(spec);
-	return instance->about.spec ? parse_streams(item, instance) : -ENOMEM;
+	if (!instance->about.spec)
+		return -ENOMEM;
+	ret = parse_prototypes(item, instance);
+	return ret ? ret : parse_streams(item, instance);
 }
 
 static int parse_instances(const json_t *root, struct sidecar *sidecar)

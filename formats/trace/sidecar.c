@@ -79,6 +79,7 @@ void sidecar_destroy(struct sidecar *sidecar)
 	for (size_t i = 0; i < sidecar->nr_instances; i++) {
 		free((char *)(uintptr_t)sidecar->instances[i].about.name);
 		free((char *)(uintptr_t)sidecar->instances[i].about.spec);
+		free((char *)(uintptr_t)sidecar->instances[i].about.prototypes);
 		free(sidecar->instances[i].streams);
 	}
 	free(sidecar->instances);
