@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/image/kernel-image.h"
+#include "guest-symbols/functions/syscalls.h"
 #include "guest-symbols/kmem/allocators.h"
 #include "tests/lib/fake-btf.h"
 #include "tests/lib/fake-elf.h"
@@ -24,11 +25,14 @@ static const char map[] =
 	"ffffffff81000880 D __start_BTF\nffffffff81000c00 D __stop_BTF\n"
 	"ffffffff81000c00 D __start___jump_table\nffffffff81000c40 D __stop___jump_table\n"
 	"ffffffff81000c40 D __tracepoint_kfree\nffffffff81000ca0 D __tracepoint_mm_page_free\n"
+	"ffffffff81000140 T __x64_sys_one\nffffffff81000d80 d __start_syscalls_metadata\n"
+	"ffffffff81000d90 d __stop_syscalls_metadata\n"
 	"ffffffff81000d00 D gfpflag_names\nffffffff81001000 B _end\n";
 
 static void use(const struct kernel_file *file, struct symbol_table *symbols)
 {
 	static struct trace_info info;
+	const struct image_syscalls *calls;
 	const struct alloc_points *points;
 	struct kernel_image *image;
 	uint8_t *memory = calloc(1, IMAGE);
@@ -41,6 +45,7 @@ static void use(const struct kernel_file *file, struct symbol_table *symbols)
 		abort();
 	gfp_names_read(image, &info);
 	alloc_points_of(image, &points, NULL);
+	image_syscalls_of(image, &calls, NULL);
 	kernel_image_destroy(image);
 }
 
@@ -90,6 +95,21 @@ static void put_btf(uint8_t *to, size_t room)
 		abort();
 }
 
+/* A struct syscall_metadata, to which a list leads: one(int fd). */
+static void put_syscall(uint8_t *image)
+{
+	const uint64_t list = TEXT + 0xda0, type = TEXT + 0xdc8, name = TEXT + 0xdd0;
+
+	memcpy(image + 0xd80, &list, sizeof(list));
+	memcpy(image + 0xda0, &(uint64_t){TEXT + 0xdd8}, sizeof(uint64_t));
+	memcpy(image + 0xdac, &(uint32_t){1}, sizeof(uint32_t));
+	memcpy(image + 0xdb0, &(uint64_t){TEXT + 0xdf0}, sizeof(uint64_t));
+	memcpy(image + 0xdb8, &(uint64_t){TEXT + 0xdf8}, sizeof(uint64_t));
+	memcpy(image + 0xdf0, &type, sizeof(type));
+	memcpy(image + 0xdf8, &name, sizeof(name));
+	memcpy(image + 0xdc8, "int\0\0\0\0\0fd\0\0\0\0\0\0sys_one", 24);
+}
+
 static size_t make_kernel(uint8_t *elf)
 {
 	uint8_t image[IMAGE] = {0};
@@ -98,6 +118,7 @@ static size_t make_kernel(uint8_t *elf)
 	for (uint64_t i = 0; i < 8; i++)
 		memcpy(image + 0x800 + i * 8, &(uint64_t){TEXT + 0x100 + i * 0x40}, 8);
 	put_btf(image + 0x880, 0x380);
+	put_syscall(image);
 	put_jump(image, 0xc00, 0x150, 0xc40);
 	put_jump(image, 0xc10, 0x290, 0xca0);
 	memcpy(image + 0x250, "\xe8\x2b\0\0\0", 5); /* free_unref_page() calls __free_pages_ok() */

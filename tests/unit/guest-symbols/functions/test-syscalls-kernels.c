@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The system calls of Debian's kernels, and their declarations. Needs tests/testbed/fetch-kernel to
+ * have run; $KERNELS_DIR names another directory than build/kernels.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "guest-symbols/functions/syscalls.h"
+#include "tests/lib/tap.h"
+
+static struct kernel_image *load(const char *version)
+{
+	const char *dir = getenv("KERNELS_DIR");
+	struct kernel_file *file;
+	struct kernel_image *image;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s/vmlinuz", dir ? dir : "build/kernels", version);
+	if (kernel_file_open(path, &file, NULL))
+		return NULL;
+	if (kernel_image_load(file, &image, NULL))
+		image = NULL;
+	kernel_file_close(file);
+	return image;
+}
+
+/* A whole line. */
+static bool has_line(const char *lines, const char *line)
+{
+	const char *at = strstr(lines, line);
+
+	return at && (at == lines || at[-1] == '\n') && at[strlen(line)] == '\n';
+}
+
+static size_t count_lines(const char *lines)
+{
+	size_t n = 0;
+
+	for (; (lines = strchr(lines, '\n')); lines++)
+		n++;
+	return n;
+}
+
+static void test_kernel(const char *version, const struct kernel_image *image)
+{
+	const struct image_syscalls *calls;
+	bool ascends = true, is_there = false;
+
+	if (image_syscalls_of(image, &calls, NULL))
+		abort();
+	for (size_t i = 0; i < calls->n; i++) {
+		is_there |= !strcmp(calls->v[i].name, "openat");
+		ascends &= !i || calls->v[i - 1].address <= calls->v[i].address;
+	}
+	ok(calls->n > 300 && is_there && ascends, "%s has %zu system calls", version, calls->n);
+	ok(has_line(calls->prototypes,
+		    "openat(int dfd, const char * filename, int flags, umode_t mode)") &&
+		   has_line(calls->prototypes, "getpid()"),
+	   "%s declares them with their arguments", version);
+	ok(count_lines(calls->prototypes) > 300, "%s declares %zu", version,
+	   count_lines(calls->prototypes));
+}
+
+int main(void)
+{
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
+	int found = 0;
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		struct kernel_image *image = load(versions[i]);
+
+		if (!image)
+			continue;
+		found++;
+		test_kernel(versions[i], image);
+		kernel_image_destroy(image);
+	}
+	return found ? tap_done() : tap_skip_all("no kernels: run tests/testbed/fetch-kernel");
+}
