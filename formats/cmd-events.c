@@ -11,16 +11,18 @@
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/event/graph.h"
+#include "formats/event/syscall.h"
 #include "formats/graph/graph-text.h"
 #include "formats/report/event-selection.h"
 #include "formats/report/event-text.h"
 #include "formats/report/trace-text.h"
+#include "formats/syscalls/syscall-text.h"
 
 enum { LABEL = 6, FOLLOW_MS = 250 };
 
 struct options {
 	const char *event, *instance, *filter, *kernel;
-	bool json, follow, graph;
+	bool json, follow, graph, syscalls;
 	uint64_t depth;
 	struct cli_vcpus vcpus;
 	struct cli_time_range time;
@@ -67,6 +69,13 @@ static const struct cli_option option_table[] = {
 	 .offset = offsetof(struct options, depth),
 	 .min = 1,
 	 .max = UINT32_MAX},
+	{.name = "syscalls",
+	 .letter = 's',
+	 .help = "print the calls of the syscalls tracer, with arguments, result and\n"
+		 "duration; --filter is then on name, pid, comm, arg0 to arg5, ret and\n"
+		 "duration (ns)",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, syscalls)},
 	{.name = "follow",
 	 .letter = 'F',
 	 .help = "go on while the trace is being recorded, until its end or Ctrl-C",
@@ -92,42 +101,92 @@ struct listing {
 	struct trace_reader *reader;
 	struct event_texts *texts;
 	struct event_printer *printer;
-	struct graph_text *graph; /* instead, with --graph */
+	struct graph_text *graph;      /* instead, with --graph */
+	struct syscall_text *syscalls; /* instead, with --syscalls */
 	struct event_filter *filter;
 	struct event_selection *selection;
 };
 
-static bool has_calls(const struct trace_instance *instance)
+static bool has_graph(const struct trace_instance *instance)
 {
 	enum graph_class which;
 
 	return instance->nr_classes && graph_class_of(&instance->classes[0], &which);
 }
 
-/* The instance that is asked for. Of calls it is one alone: those of several would be mixed up. */
+static bool has_syscalls(const struct trace_instance *instance)
+{
+	enum syscall_class which;
+
+	return instance->nr_classes && syscall_class_of(&instance->classes[0], &which);
+}
+
+/* A view of one tracer's calls. Of calls it is one instance alone: those of several would be mixed
+ * up. */
+struct call_view {
+	const char *option, *tracer;
+	bool (*has)(const struct trace_instance *instance);
+};
+
+/* NULL: all events. */
+static const struct call_view *call_view_of(const struct options *o)
+{
+	static const struct call_view graph = {"--graph", "graph", has_graph},
+				      syscalls = {"--syscalls", "syscalls", has_syscalls};
+
+	if (o->syscalls)
+		return &syscalls;
+	return o->graph ? &graph : NULL;
+}
+
+/* The instance that is asked for. */
 static int find_instance(const struct options *o, const struct trace_instance *instances, size_t n,
 			 const struct trace_instance **out, struct error *err)
 {
+	const struct call_view *view = call_view_of(o);
+
 	*out = NULL;
 	for (size_t i = 0; i < n; i++) {
 		if ((o->instance && strcmp(instances[i].name, o->instance) != 0) ||
-		    (o->graph && !has_calls(&instances[i])))
+		    (view && !view->has(&instances[i])))
 			continue;
-		if (*out && o->graph)
+		if (*out && view)
 			return error_set(err, EINVAL,
-					 "--graph: several instances have calls: choose one, as "
+					 "%s: several instances have calls: choose one, as "
 					 "with --instance=%s",
-					 (*out)->name);
+					 view->option, (*out)->name);
 		*out = &instances[i];
 	}
 	if (*out)
 		return 0;
-	if (o->graph)
-		return error_set(err, ENOENT, "--graph: no instance of the graph tracer%s%s",
-				 o->instance ? " has the name " : " is in the trace",
+	if (view)
+		return error_set(err, ENOENT, "%s: no instance of the %s tracer%s%s", view->option,
+				 view->tracer, o->instance ? " has the name " : " is in the trace",
 				 o->instance ? o->instance : "");
 	return error_set(err, ENOENT, "--instance: no traced instance has the name '%s'",
 			 o->instance);
+}
+
+/* Metadata has no declarations: the sidecar has. */
+static const char *prototypes_of(const struct listing *l, const struct trace_instance *instance)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(l->reader);
+
+	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++)
+		if (!strcmp(sidecar->instances[i].about.name, instance->name))
+			return sidecar->instances[i].about.prototypes;
+	return NULL;
+}
+
+static int select_syscalls(struct listing *l, const struct trace_instance *instance,
+			   struct error *err)
+{
+	const struct syscall_text_options options = {.json = l->options->json,
+						     .filter = l->filter,
+						     .vcpus = &l->options->vcpus,
+						     .prototypes = prototypes_of(l, instance)};
+
+	return syscall_text_create(stdout, l->texts, &options, &l->syscalls, err);
 }
 
 static int select_events(struct listing *l, struct error *err)
@@ -139,8 +198,12 @@ static int select_events(struct listing *l, struct error *err)
 	const struct trace_instance *instances = trace_reader_instances(l->reader, &nr_instances);
 	int ret = 0;
 
-	if (o->instance || o->graph)
+	if (o->instance || call_view_of(o))
 		ret = find_instance(o, instances, nr_instances, &wish.instance, err);
+	if (!ret && o->syscalls) {
+		ret = select_syscalls(l, wish.instance, err);
+		wish = (struct event_wish){.instance = wish.instance};
+	}
 	if (ret)
 		return ret;
 	return event_selection_create(&wish, instances, nr_instances, l->texts, &l->selection, err);
@@ -148,6 +211,8 @@ static int select_events(struct listing *l, struct error *err)
 
 static int put_event(struct listing *l, const struct event *event)
 {
+	if (l->syscalls)
+		return syscall_text_put(l->syscalls, event);
 	return l->graph ? graph_text_put(l->graph, event) : event_printer_put(l->printer, event);
 }
 
@@ -226,6 +291,8 @@ static int open_listing(struct listing *l, const char *dir, struct error *err)
 		return ret;
 	if (l->options->graph)
 		return graph_text_create(stdout, l->texts, &graph, &l->graph, err);
+	if (l->options->syscalls)
+		return 0;
 	return event_printer_create(STDOUT_FILENO, l->options->json, l->texts, &l->printer, err);
 }
 
@@ -235,6 +302,7 @@ static void close_listing(struct listing *l)
 	event_filter_destroy(l->filter);
 	event_printer_destroy(l->printer);
 	graph_text_destroy(l->graph);
+	syscall_text_destroy(l->syscalls);
 	event_texts_destroy(l->texts);
 	trace_reader_close(l->reader);
 }
@@ -255,6 +323,8 @@ static int print_trace(struct listing *l, const char *dir)
 		error_prefix(&err, "%s: ", dir);
 	if (l->graph)
 		graph_text_end(l->graph);
+	if (ret >= 0 && l->syscalls && syscall_text_end(l->syscalls))
+		ret = error_set(&err, ENOMEM, "out of memory");
 	flushed = flush(l, ret < 0 ? NULL : &err);
 	if (ret < 0 || flushed)
 		return cli_error(verb.name, &err);
@@ -273,6 +343,9 @@ int cmd_events(int argc, char **argv)
 		return ret - 1;
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde events --help'");
+	if (options.syscalls && (options.graph || options.event))
+		return cli_usage(verb.name,
+				 "--syscalls prints calls: leave out --graph and --event");
 	if (options.graph && options.json)
 		return cli_usage(verb.name, "--graph prints text: leave out --json");
 	if (options.depth && !options.graph)

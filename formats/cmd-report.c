@@ -19,6 +19,7 @@ struct options {
 	struct replay_view view;
 	unsigned int analysis;
 	struct grouping by; /* n 0: not given */
+	bool by_syscall;    /* instead: the analysis of that name */
 	unsigned int sort;
 	uint32_t measures;
 	bool json, verbose, has_pointer;
@@ -49,9 +50,13 @@ static int choose(const char *verb, const struct cli_option *option, const char 
 static int store_grouping(const char *verb, const struct cli_option *option, const char *text,
 			  void *field)
 {
-	struct grouping *by = field;
+	struct options *o = field;
+	struct grouping *by = &o->by;
 
 	by->n = 0;
+	o->by_syscall = !strcmp(text, "syscall");
+	if (o->by_syscall)
+		return CLI_OK;
 	for (;;) {
 		const char *end = strchrnul(text, ',');
 		int word = choose(verb, option, text, end, dimension_names);
@@ -115,9 +120,9 @@ static const struct cli_option option_table[] = {
 	 .letter = 'b',
 	 .value = "LIST",
 	 .help = "group by callsite (default), cache, type, size, sizeclass,\n"
-		 "function, module, node, vcpu or pointer, or several: cache,callsite",
-	 .store = store_grouping,
-	 .offset = offsetof(struct options, by)},
+		 "function, module, node, vcpu or pointer, or several: cache,callsite;\n"
+		 "or syscall: as --analysis syscalls",
+	 .store = store_grouping},
 	{.name = "sort",
 	 .letter = 's',
 	 .value = "KEY",
@@ -231,6 +236,16 @@ static int check_html(const struct options *options)
 	return CLI_OK;
 }
 
+/* Its number among those that there are. */
+static unsigned int find_analysis(const char *name)
+{
+	unsigned int i = 0;
+
+	while (analysis_names[i] && strcmp(analysis_names[i], name) != 0)
+		i++;
+	return i;
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct options options = {.view = REPLAY_ALL, .sort = MEASURE_LIVE, .top = UINT64_MAX};
@@ -242,6 +257,8 @@ int cmd_report(int argc, char **argv)
 		return ret - 1;
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde report --help'");
+	if (options.by_syscall && !options.analysis)
+		options.analysis = find_analysis("syscalls");
 	ret = check_html(&options);
 	if (ret)
 		return ret;
