@@ -168,7 +168,7 @@ static int add_wants(struct change *c, const struct session_instance *instance,
 		ret = add_want(c, instance, POINT_ENTRY, TRACER_CALL, &bits->call, err);
 	bits->own = instance->ops->profile;
 	bits->tail = bits->entry;
-	if (ret || instance->ops->profile)
+	if (ret || instance->ops->profile || instance->ops->no_tail_calls)
 		return ret;
 	return add_want(c, instance, POINT_ENTRY, TRACER_TAIL, &bits->tail, err);
 }

@@ -113,6 +113,8 @@ static int open_stream(struct trace_session *s, const struct session_instance *i
 	struct trace_instance row = {.name = instance->spec.name, .spec = instance->spec.text};
 
 	row.classes = classes_of(instance, &row.nr_classes);
+	if (instance->ops->prototypes)
+		row.prototypes = instance->ops->prototypes(instance->tracer);
 	stream->sinks = calloc(s->guest->nr_vcpus, sizeof(struct event_sink *));
 	if (!stream->sinks)
 		return error_set(err, ENOMEM, "out of memory");

@@ -10,7 +10,8 @@
 	ROW(kmem)     \
 	ROW(function) \
 	ROW(graph)    \
-	ROW(profile)
+	ROW(profile)  \
+	ROW(syscalls)
 
 #define DECLARATION(name) extern const struct tracer_ops tracer_##name;
 #define ADDRESS(name) &tracer_##name,

@@ -70,6 +70,8 @@ struct tracer_ops {
 	 * lane, or else of an instance with this spec. */
 	const struct event_class *(*classes)(const struct tracer *tracer, size_t *n);
 	const struct event_class *(*spec_classes)(const struct trace_spec *spec, size_t *n);
+	/* Those of the functions that it traces, for readers: struct trace_instance. NULL: none. */
+	const char *(*prototypes)(const struct tracer *tracer);
 
 	/* What its specs may have: struct trace_grammar. */
 	const char *const *words;
@@ -138,8 +140,12 @@ struct tracer_ops {
 	/* What is recorded of a call: enum direct_field. */
 	uint32_t (*fields)(const struct tracer *tracer);
 	/* NULL: returns are no events. Else what is recorded of one, likewise; then the classes are
-	 * those of enum tracer_class, and the gate asks for gate_call_sources only. */
+	 * those of enum tracer_class, and the gate asks for gate_call_sources and the call site
+	 * only. */
 	uint32_t (*return_fields)(const struct tracer *tracer);
+	/* With the latter: calls of its functions are never tail calls of each other, so that there
+	 * is no TRACER_TAIL. */
+	bool no_tail_calls;
 	/* With the latter: whether returns of functions that are tail-called by those that are
 	 * wanted are recorded, too, whoever has called them. */
 	bool (*tails)(const struct tracer *tracer);

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The syscalls tracer: every 64-bit system call that its patterns name, and its return, is an
+ * event. A reader pairs them by the frame. */
+#include <errno.h>
+#include <stdlib.h>
+#include "formats/event/syscall.h"
+#include "guest-symbols/functions/function-set.h"
+#include "guest-symbols/functions/syscalls.h"
+#include "patcher/tracers/tracer.h"
+
+enum { MAX_SITE_OFFSET = 4 /* of an mcount site: behind an ENDBR */ };
+
+/* In the order of the bits of enum syscall_fields. */
+static const char *const words[] = {"comm", NULL};
+_Static_assert(SYSCALL_COMM == 1, "the bits of words[]");
+_Static_assert((int)SYSCALL_ENTER == TRACER_ENTRY && (int)SYSCALL_EXIT == TRACER_EXIT &&
+		       (int)SYSCALL_ENTER_ONLY == TRACER_CALL,
+	       "the classes by their numbers");
+
+/*
+ * What calls the functions of system calls: arch/x86/entry/{common,syscall_64,syscall_32}.c of
+ * Linux, of all versions. The functions of 32-bit ones are others, but for calls without arguments.
+ */
+static const char *const callers[] = {
+	"do_syscall_64",       "x64_sys_call",          "do_syscall_x64",
+	"ia32_sys_call",       "__do_fast_syscall_32",  "do_int80_emulation",
+	"do_int80_syscall_32", "do_syscall_32_irqs_on",
+};
+
+struct syscalls_tracer {
+	struct tracer tracer;
+	const struct kernel *kernel;
+	const struct image_syscalls *calls;
+	const struct trace_spec *spec;
+	struct function_set *set;
+	struct gate gate;
+};
+
+extern const struct tracer_ops tracer_syscalls; /* registry.c lists it */
+
+static const struct syscalls_tracer *syscalls_of(const struct tracer *tracer)
+{
+	return (const struct syscalls_tracer *)tracer;
+}
+
+static void syscalls_destroy(struct tracer *tracer)
+{
+	struct syscalls_tracer *t = (struct syscalls_tracer *)tracer;
+
+	function_set_destroy(t->set);
+	free(t);
+}
+
+/* --- which calls ----------------------------------------------------------------------------- */
+
+/* The gate says yes, too, to calls by this function. */
+static int add_caller(struct gate *gate, uint64_t begin, uint64_t end, struct error *err)
+{
+	const unsigned int before = gate->n;
+	unsigned int middle;
+	int ret = gate_append(gate, gate_term(GATE_CALL_SITE, GATE_GE, begin), err);
+
+	middle = gate->n;
+	if (!ret)
+		ret = gate_append(gate, gate_term(GATE_CALL_SITE, GATE_LT, end), err);
+	if (ret)
+		return ret;
+	gate_and(gate, before, middle);
+	if (before)
+		gate_or(gate, 0, before);
+	return 0;
+}
+
+/*
+ * Many functions of system calls tail-call one that others call, too: __x64_sys_read() ends in
+ * ksys_read(). Its returns are recorded; the gate lets those to the callers of system calls pass.
+ */
+static int add_callers(struct syscalls_tracer *t, struct error *err)
+{
+	const struct symbol_table *symbols = t->kernel->image->symbols;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < sizeof(callers) / sizeof(callers[0]); i++) {
+		const struct symbol *symbol = symbols_find(symbols, callers[i]);
+		uint64_t begin;
+
+		if (!symbol)
+			continue;
+		begin = kernel_gva(t->kernel, symbol->address);
+		ret = add_caller(&t->gate, begin, begin + symbol->size, err);
+	}
+	return ret;
+}
+
+static int add_pids(struct syscalls_tracer *t, struct error *err)
+{
+	uint64_t pids[TRACE_SPEC_MAX_PIDS];
+	struct gate list = {0};
+	int ret;
+
+	if (!t->spec->nr_pids)
+		return 0;
+	for (size_t i = 0; i < t->spec->nr_pids; i++)
+		pids[i] = t->spec->pids[i];
+	ret = gate_append_list(&list, gate_term(GATE_PID, GATE_EQ, 0), pids, t->spec->nr_pids, err);
+	return ret ? ret : gate_conjoin(&t->gate, &list, err);
+}
+
+static int syscalls_create(const struct tracer_context *context,
+			   const struct trace_spec *const *specs, size_t nr_specs,
+			   struct tracer **out, struct error *err)
+{
+	struct syscalls_tracer *t = calloc(1, sizeof(*t));
+	int ret;
+
+	(void)nr_specs;
+	if (!t)
+		return error_set(err, ENOMEM, "out of memory");
+	t->tracer.ops = &tracer_syscalls;
+	t->kernel = context->kernel;
+	t->spec = specs[0];
+	ret = image_syscalls_of(t->kernel->image, &t->calls, err);
+	if (!ret)
+		ret = function_set_create(&t->spec->functions, &t->set, err);
+	if (!ret)
+		ret = add_callers(t, err);
+	if (!ret)
+		ret = add_pids(t, err);
+	if (ret)
+		syscalls_destroy(&t->tracer);
+	else
+		*out = &t->tracer;
+	return ret;
+}
+
+/* --- their functions ------------------------------------------------------------------------- */
+
+/* Those that have a site, by the names of the system calls. Both are in the order of addresses. */
+static int list_calls(const struct syscalls_tracer *t, const struct site_table *sites,
+		      struct traceable_list *list, struct error *err)
+{
+	size_t site = 0;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < t->calls->n; i++) {
+		const uint64_t gva = kernel_gva(t->kernel, t->calls->v[i].address);
+
+		while (site < sites->n && sites->v[site].gva < gva)
+			site++;
+		if (site == sites->n || sites->v[site].gva - gva > MAX_SITE_OFFSET)
+			continue;
+		ret = traceable_list_add(list,
+					 &(struct traceable){.name = t->calls->v[i].name,
+							     .address = gva,
+							     .site = sites->v[site].gva},
+					 err);
+	}
+	return ret;
+}
+
+/* Both are in the order of addresses. Returns how many of the selection have a site. */
+static size_t mark(const struct function_selection *selection, const struct site_table *sites,
+		   bool *wanted)
+{
+	size_t n = 0, k = 0;
+
+	for (size_t i = 0; i < sites->n; i++) {
+		while (k < selection->n && selection->v[k].site < sites->v[i].gva)
+			k++;
+		wanted[i] = k < selection->n && selection->v[k].site == sites->v[i].gva;
+		n += wanted[i];
+	}
+	return n;
+}
+
+static int syscalls_select(const struct tracer *tracer, const struct site_table *sites, bool again,
+			   bool *wanted, struct error *err)
+{
+	const struct syscalls_tracer *t = syscalls_of(tracer);
+	struct function_selection selection = {0};
+	struct traceable_list list = {0};
+	int ret = list_calls(t, sites, &list, err);
+
+	if (!ret)
+		ret = (again ? function_set_select : function_set_resolve)(t->set, &list,
+									   &selection, err);
+	if (!ret && !mark(&selection, sites, wanted) && !again)
+		ret = error_set(err, ENOENT, "'%s' means no system call of this kernel",
+				t->spec->text);
+	function_selection_deinit(&selection);
+	traceable_list_deinit(&list);
+	return ret;
+}
+
+/* --- what is recorded ------------------------------------------------------------------------ */
+
+static uint32_t comm(const struct tracer *tracer)
+{
+	return syscalls_of(tracer)->spec->words & SYSCALL_COMM ? DIRECT_COMM : 0;
+}
+
+static uint32_t syscalls_fields(const struct tracer *tracer)
+{
+	return DIRECT_FRAME | DIRECT_PID | DIRECT_SYSCALL | comm(tracer);
+}
+
+static uint32_t syscalls_return_fields(const struct tracer *tracer)
+{
+	return DIRECT_FRAME | DIRECT_PID | DIRECT_RESULT | comm(tracer);
+}
+
+static bool syscalls_tails(const struct tracer *tracer)
+{
+	(void)tracer;
+	return true;
+}
+
+static const struct event_class *syscalls_tracer_classes(const struct tracer *tracer, size_t *n)
+{
+	*n = SYSCALL_NR_CLASSES;
+	return syscall_classes(syscalls_of(tracer)->spec->words);
+}
+
+static const char *syscalls_prototypes(const struct tracer *tracer)
+{
+	return syscalls_of(tracer)->calls->prototypes;
+}
+
+static const struct gate *syscalls_gate(const struct tracer *tracer)
+{
+	return syscalls_of(tracer)->gate.n ? &syscalls_of(tracer)->gate : NULL;
+}
+
+static void syscalls_conditions(const struct tracer *tracer, const struct trace_spec *spec,
+				enum tracer_decider decider, char *out, size_t size)
+{
+	(void)tracer;
+	*out = '\0';
+	if (decider == DECIDED_BY_GUEST)
+		trace_spec_print_pids(spec, out, size);
+}
+
+const struct tracer_ops tracer_syscalls = {
+	.name = "syscalls",
+	.help = "64-bit system calls, with their arguments and results",
+	.lane = LANE_DIRECT,
+	.classes = syscalls_tracer_classes,
+	.prototypes = syscalls_prototypes,
+	.words = words,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS,
+	.create = syscalls_create,
+	.destroy = syscalls_destroy,
+	.select = syscalls_select,
+	.fields = syscalls_fields,
+	.return_fields = syscalls_return_fields,
+	.tails = syscalls_tails,
+	.no_tail_calls = true,
+	.conditions = syscalls_conditions,
+	.gate = syscalls_gate,
+};
