@@ -137,7 +137,8 @@ static void write_events(const char *dir, const struct event_class *classes,
 {
 	const struct ctf_identity identity = {.uuid = {1, 2, 3}, .big_endian = big_endian};
 	const struct output_config config = {.queue_bytes = 64 << 20};
-	const struct trace_instance instance = {"any", "any */ spec", classes, CLASSES, NULL};
+	const struct trace_instance instance = {
+		.name = "any", .spec = "any */ spec", .classes = classes, .nr_classes = CLASSES};
 	static const struct sidecar none;
 	struct cache_table caches;
 	struct call_sites sites;

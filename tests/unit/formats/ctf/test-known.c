@@ -128,7 +128,8 @@ static size_t write_stream(const struct event_class *classes, size_t nr_classes,
 {
 	const struct ctf_identity identity = {.uuid = {7}, .big_endian = big_endian};
 	const struct output_config config = {.queue_bytes = 8 << 20};
-	const struct trace_instance instance = {"kmem", "kmem", classes, nr_classes, NULL};
+	const struct trace_instance instance = {
+		.name = "kmem", .spec = "kmem", .classes = classes, .nr_classes = nr_classes};
 	struct scratch dir = scratch_make();
 	struct cache_table caches;
 	struct call_sites sites;
