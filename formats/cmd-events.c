@@ -11,7 +11,6 @@
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/event/graph.h"
-#include "formats/event/syscall.h"
 #include "formats/graph/graph-text.h"
 #include "formats/report/event-selection.h"
 #include "formats/report/event-text.h"

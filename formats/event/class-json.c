@@ -8,7 +8,6 @@
 #include "formats/base/json.h"
 #include "formats/event/graph.h"
 #include "formats/event/kmem.h"
-#include "formats/event/syscall.h"
 
 enum { NAME_MAX_BYTES = 48, TABLE_BITS_MAX = 16, ORDER_BITS_MAX = 5 };
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include "formats/base/error.h"
-#include "formats/event/syscall.h"
+#include "formats/event/graph.h"
 
 /*
  * System calls out of the events of instances of the syscalls tracer, in the order of time. Entry

@@ -3,7 +3,7 @@
 #define SONDE_FORMATS_SYSCALLS_PROTOTYPES_H
 
 #include <stddef.h>
-#include "formats/event/syscall.h"
+#include "formats/event/graph.h"
 #include "formats/base/error.h"
 
 /* The declarations of system calls that a trace has: struct trace_instance. Not trusted. */

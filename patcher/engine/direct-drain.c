@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* From the direct lane's rings to the streams. */
 #include <string.h>
-#include "formats/event/syscall.h"
+#include "formats/event/graph.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/ring/direct.h"
 #include "patcher/text/site.h"

@@ -3,7 +3,7 @@
  * event. A reader pairs them by the frame. */
 #include <errno.h>
 #include <stdlib.h>
-#include "formats/event/syscall.h"
+#include "formats/event/graph.h"
 #include "guest-symbols/functions/function-set.h"
 #include "guest-symbols/functions/syscalls.h"
 #include "patcher/tracers/tracer.h"
