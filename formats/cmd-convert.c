@@ -250,13 +250,13 @@ static int convert_trace(struct trace_reader *reader, const char *dir, unsigned 
 
 /* --- the command line ------------------------------------------------------------------------ */
 
-enum { MAX_FORMATS = 32, NOT_GIVEN = -1 };
+enum { MAX_FORMATS = 32, NOT_GIVEN = -1, MAX_HOST = 255 /* bytes */ };
 
 /* What --to takes: the encodings of traces, then the exports. Filled in by list_formats(). */
 static const char *formats[MAX_FORMATS + 1];
 
 struct options {
-	const char *output, *kernel;
+	const char *output, *kernel, *host;
 	unsigned int format; /* index of `formats`, or NOT_GIVEN */
 	unsigned int value;  /* enum export_value, or NOT_GIVEN */
 	bool force;
@@ -276,7 +276,10 @@ static const struct cli_option option_table[] = {
 		 "  csv         a row per event\n"
 		 "  folded      stacks and their values, for flamegraph.pl and speedscope\n"
 		 "  flamegraph  those as an SVG image\n"
-		 "  pprof       a gzipped profile, for pprof",
+		 "  pprof       a gzipped profile, for pprof\n"
+		 "or a table for databases, see sonde-schema(5):\n"
+		 "  parquet, rowbinary              a row per event\n"
+		 "  parquet-sites, rowbinary-sites  a row per call site",
 	 .store = cli_store_choice,
 	 .words = formats,
 	 .offset = offsetof(struct options, format)},
@@ -294,6 +297,11 @@ static const struct cli_option option_table[] = {
 	 .store = cli_store_choice,
 	 .words = export_value_names,
 	 .offset = offsetof(struct options, value)},
+	{.name = "host",
+	 .value = "NAME",
+	 .help = "what the column host of a table says (default: empty)",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, host)},
 	CLI_KERNEL_OPTION(struct options),
 	{.name = "force",
 	 .help = "replace the file OUT",
@@ -334,6 +342,21 @@ static int check_value(const struct options *options)
 			 formats[options->format]);
 }
 
+static int check_host(const struct options *options)
+{
+	const struct exporter_ops *ops = exporter_find(formats[options->format]);
+	char clean[MAX_HOST + 1];
+
+	if (!options->host)
+		return CLI_OK;
+	if (!ops || !ops->takes_host)
+		return cli_usage(verb.name, "--host: only tables have such a column");
+	clean_text(clean, sizeof(clean), options->host);
+	if (strcmp(clean, options->host))
+		return cli_usage(verb.name, "--host takes up to %d ASCII characters", MAX_HOST);
+	return CLI_OK;
+}
+
 static int check_options(const struct options *options, int nr_operands)
 {
 	if (nr_operands != 1)
@@ -345,7 +368,7 @@ static int check_options(const struct options *options, int nr_operands)
 	if (options->force && !exporter_find(formats[options->format]))
 		return cli_usage(verb.name,
 				 "--force: a directory is never replaced; name a new one");
-	return check_value(options);
+	return check_host(options) ? CLI_USAGE : check_value(options);
 }
 
 static void print_result(const char *source, const struct options *options,
@@ -368,10 +391,11 @@ static int write_export(const struct exporter_ops *ops, struct trace_reader *rea
 			const struct options *options, struct convert_result *result,
 			struct error *err)
 {
-	const enum export_value value = options->value == (unsigned int)NOT_GIVEN
-						? EXPORT_COUNT
-						: (enum export_value)options->value;
-	int ret = export_trace(ops, reader, options->output, options->force, value,
+	const struct export_options chosen = {.value = options->value == (unsigned int)NOT_GIVEN
+							       ? EXPORT_COUNT
+							       : (enum export_value)options->value,
+					      .host = options->host ? options->host : ""};
+	int ret = export_trace(ops, reader, options->output, options->force, &chosen,
 			       &result->records, err);
 
 	if (ret)

@@ -15,6 +15,7 @@
 #:   check-run-faults, check-attach-faults
 #:                 so do random ones of sonde run and sonde attach (ROUNDS=6)
 #:   check-errors  wrong input of every verb
+#:   check-tables  DuckDB and ClickHouse read what sonde convert writes for databases; setup-tables installs them
 #:   check-fuzz    each fuzz target for FUZZ_SECONDS (4)
 #:   check-compare whether the oracle's comparison finds errors
 #:   check-campaigns
@@ -263,7 +264,22 @@ $(O)/tests/bench/trace-size: $(O)/tests/bench/trace-size.o $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
+$(O)/tests/bench/trace-repeat: $(O)/tests/bench/trace-repeat.o $(O)/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+
 -include $(wildcard $(O)/tests/bench/*.d)
+
+# Databases read the tables of sonde convert: setup-tables installs them.
+$(O)/tests/tables/make-trace: $(O)/tests/tables/make-trace.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+
+.PHONY: check-tables setup-tables
+check-tables: all $(O)/tests/tables/make-trace $(O)/tests/bench/trace-repeat
+	$(Q)O=$(abspath $(O)) prove -e perl tests/tables/tables.t
+setup-tables:
+	$(Q)tests/tables/setup $(abspath $(O))/tools/duckdb
 
 .PHONY: bench
 bench: all $(O)/guest/initrd $(addprefix $(O)/tests/bench/,timed trace-size trampoline-ns drain-ns)

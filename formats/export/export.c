@@ -57,9 +57,11 @@ static int run(const struct exporter_ops *ops, struct trace_reader *reader,
 }
 
 int export_trace(const struct exporter_ops *ops, struct trace_reader *reader, const char *path,
-		 bool replace, enum export_value value, uint64_t *nr_events, struct error *err)
+		 bool replace, const struct export_options *options, uint64_t *nr_events,
+		 struct error *err)
 {
-	struct export_input input = {.reader = reader, .value = value};
+	struct export_input input = {
+		.reader = reader, .value = options->value, .host = options->host};
 	int ret = export_file_create(path, replace, &input.file, err);
 
 	*nr_events = 0;

@@ -24,6 +24,13 @@ struct export_input {
 	struct event_texts *texts;
 	struct export_file *file;
 	enum export_value value;
+	const char *host; /* of tables */
+};
+
+/* What the user chose. */
+struct export_options {
+	enum export_value value;
+	const char *host; /* printable ASCII */
 };
 
 /* An export at work. Its own data begins with it. */
@@ -34,6 +41,7 @@ struct exporter {
 
 struct exporter_ops {
 	bool takes_value; /* shows one enum export_value */
+	bool takes_host;  /* says whose the rows are */
 
 	/* Fills in its own data only. Returns 0 or -errno. */
 	int (*create)(const struct export_input *input, struct exporter **out, struct error *err);
@@ -60,7 +68,8 @@ const struct exporter_ops *exporter_find(const char *name);
  * many were read.
  */
 int export_trace(const struct exporter_ops *ops, struct trace_reader *reader, const char *path,
-		 bool replace, enum export_value value, uint64_t *nr_events, struct error *err);
+		 bool replace, const struct export_options *options, uint64_t *nr_events,
+		 struct error *err);
 
 /* For texts: what a trace says of the guest's kernel, its banner; "" if it says nothing. */
 const char *export_banner(const struct trace_reader *reader);

@@ -3,11 +3,14 @@
 #include "formats/export/export.h"
 
 /* What users call an export, and NAME of its operations, NAME_exporter. */
-#define EXPORTERS(ROW)              \
-	ROW("trace.dat", trace_dat) \
-	ROW("perfetto", perfetto)   \
-	ROW("jsonl", jsonl)         \
-	ROW("csv", csv) ROW("folded", folded) ROW("flamegraph", flamegraph) ROW("pprof", pprof)
+#define EXPORTERS(ROW)                                                          \
+	ROW("trace.dat", trace_dat)                                             \
+	ROW("perfetto", perfetto)                                               \
+	ROW("jsonl", jsonl)                                                     \
+	ROW("csv", csv)                                                         \
+	ROW("folded", folded) ROW("flamegraph", flamegraph) ROW("pprof", pprof) \
+		ROW("parquet", parquet) ROW("parquet-sites", parquet_sites)     \
+			ROW("rowbinary", rowbinary) ROW("rowbinary-sites", rowbinary_sites)
 
 #define DECLARE(name, id) extern const struct exporter_ops id##_exporter;
 #define NAME(name, id) name,

@@ -41,7 +41,7 @@ sub references {
 }
 
 chomp(my $version = ucfirst `\Q$sonde\E --version`);
-is_deeply([sort keys %page], [sort 'sonde', 'sonde-trace', map { "sonde-$_" } @verbs], 'each verb has a man page');
+is_deeply([sort keys %page], [sort qw(sonde sonde-schema sonde-trace), map { "sonde-$_" } @verbs], 'each verb has a man page');
 for my $page (@pages) {
 	my ($title, $number, @footer) = ManPage::arguments($page->{header});
 	is(ManPage::plain($title), uc $page->{name}, "$page->{name}: .TH has the name of the file");

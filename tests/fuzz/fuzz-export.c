@@ -40,15 +40,15 @@ static char *make_sidecar(const uint8_t *names)
 static void run(struct trace_reader *reader, uint8_t which)
 {
 	const struct exporter_ops *ops = exporters[which % EXPORTERS];
-	const enum export_value value =
-		ops->takes_value ? which / EXPORTERS % (EXPORT_LIVE + 1) : EXPORT_COUNT;
+	const struct export_options options = {
+		ops->takes_value ? which / EXPORTERS % (EXPORT_LIVE + 1) : EXPORT_COUNT, "host"};
 	char path[64];
 	uint64_t n;
 	struct error err;
 
 	trace_reader_read_ahead(reader, 0);
 	snprintf(path, sizeof(path), "/dev/shm/sonde-fuzz-export-%d", (int)getpid());
-	if (export_trace(ops, reader, path, true, value, &n, &err))
+	if (export_trace(ops, reader, path, true, &options, &n, &err))
 		abort();
 	unlink(path);
 }

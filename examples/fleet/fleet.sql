@@ -1,0 +1,26 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+-- Questions to the call sites of a thousand hosts: `sites` is all_sites in ClickHouse, all files in DuckDB.
+
+-- Which call site holds most of what it ever held, on how many hosts? What grows on many is no accident.
+SELECT symbol, cache, count(DISTINCT host) AS hosts, sum(live_bytes) AS bytes
+FROM sites
+WHERE role = 'plain' AND allocs >= 100 AND live_bytes > 0 AND live_bytes * 10 >= peak_bytes * 9
+GROUP BY symbol, cache
+ORDER BY hosts DESC, bytes DESC, symbol, cache
+LIMIT 20;
+
+-- Which hosts hold most, and how far can that be wrong?
+SELECT host, sum(live_bytes) AS bytes, sum(live_objects) AS objects, max(events_lost) AS lost
+FROM sites
+WHERE role = 'plain'
+GROUP BY host
+ORDER BY bytes DESC, host
+LIMIT 20;
+
+-- Which cache has the most bytes that were allocated and not requested, over all hosts?
+SELECT cache, sum(bytes_alloc - bytes_req) AS wasted, count(DISTINCT host) AS hosts
+FROM sites
+WHERE cache <> '' AND bytes_alloc >= bytes_req
+GROUP BY cache
+ORDER BY wasted DESC, cache
+LIMIT 20;

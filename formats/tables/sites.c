@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The table of call sites: what each did in the whole trace, and what it holds at the end. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/text.h"
+#include "formats/export/export.h"
+#include "formats/heap/heap.h"
+#include "formats/tables/table.h"
+
+enum {
+	HOST,
+	INSTANCE,
+	CALL_SITE,
+	SYMBOL,
+	TYPE,
+	CACHE,
+	ROLE,
+	ALLOCS,
+	FREES,
+	BYTES_REQ,
+	BYTES_ALLOC,
+	LIVE_OBJECTS,
+	LIVE_BYTES,
+	PEAK_BYTES,
+	BEGIN_NS,
+	END_NS,
+	EVENTS_LOST,
+	NR_COLUMNS
+};
+
+static const struct table_column columns[] = {
+	[HOST] = {"host", TABLE_NAME},
+	[INSTANCE] = {"instance", TABLE_NAME},
+	[CALL_SITE] = {"call_site", TABLE_U64},
+	[SYMBOL] = {"symbol", TABLE_NAME},
+	[TYPE] = {"type", TABLE_NAME},
+	[CACHE] = {"cache", TABLE_NAME},
+	[ROLE] = {"role", TABLE_NAME},
+	[ALLOCS] = {"allocs", TABLE_U64},
+	[FREES] = {"frees", TABLE_U64},
+	[BYTES_REQ] = {"bytes_req", TABLE_U64},
+	[BYTES_ALLOC] = {"bytes_alloc", TABLE_U64},
+	[LIVE_OBJECTS] = {"live_objects", TABLE_U64},
+	[LIVE_BYTES] = {"live_bytes", TABLE_U64},
+	[PEAK_BYTES] = {"peak_bytes", TABLE_U64},
+	[BEGIN_NS] = {"begin_ns", TABLE_I64},
+	[END_NS] = {"end_ns", TABLE_I64},
+	[EVENTS_LOST] = {"events_lost", TABLE_U64},
+};
+
+_Static_assert((int)NR_COLUMNS <= (int)TABLE_COLUMNS_MAX, "there is room for a row");
+
+const struct table_schema sites_schema = {"sites", columns, NR_COLUMNS};
+
+/* What an origin did. */
+struct sums {
+	uint64_t allocs, frees, requested, allocated, live_objects, live_bytes, peak_bytes;
+};
+
+struct instance_sites {
+	struct heap *heap; /* NULL: it has no event of kmem */
+	struct sums *all;  /* by origin */
+	size_t room;
+};
+
+struct sites {
+	struct exporter base;
+	struct table_writer *writer;
+	const struct trace_instance *instances;
+	size_t nr_instances;
+	struct instance_sites of[TRACE_INSTANCES_MAX];
+	int64_t first_ns, last_ns;
+	bool has_events;
+};
+
+/* --- sums ------------------------------------------------------------------------------------ */
+
+static void add(uint64_t *sum, uint64_t value)
+{
+	if (__builtin_add_overflow(*sum, value, sum))
+		*sum = UINT64_MAX;
+}
+
+static void subtract(uint64_t *sum, uint64_t value)
+{
+	*sum -= value < *sum ? value : *sum;
+}
+
+static struct sums *sums_of(struct instance_sites *of, uint32_t origin)
+{
+	if (origin >= of->room) {
+		const size_t room = 2 * (size_t)origin + 64;
+		struct sums *bigger = reallocarray(of->all, room, sizeof(*bigger));
+
+		if (!bigger)
+			return NULL;
+		memset(bigger + of->room, 0, (room - of->room) * sizeof(*bigger));
+		of->all = bigger;
+		of->room = room;
+	}
+	return &of->all[origin];
+}
+
+static int take_change(void *arg, const struct heap_change *change)
+{
+	const struct heap_object *object = change->object;
+	struct sums *sums;
+
+	if (!object)
+		return 0;
+	sums = sums_of(arg, object->origin);
+	if (!sums)
+		return -ENOMEM;
+	switch (change->kind) {
+	case HEAP_ALLOC:
+		sums->allocs++;
+		add(&sums->requested, object->requested);
+		add(&sums->allocated, object->bytes);
+		sums->live_objects++;
+		add(&sums->live_bytes, object->bytes);
+		if (sums->live_bytes > sums->peak_bytes)
+			sums->peak_bytes = sums->live_bytes;
+		break;
+	case HEAP_FREE:
+	case HEAP_MISSED_FREE:
+		sums->frees += change->kind == HEAP_FREE;
+		subtract(&sums->live_objects, 1);
+		subtract(&sums->live_bytes, object->bytes);
+		break;
+	case HEAP_SPLIT:
+		sums->live_objects += change->pieces - 1;
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+static int put_event(struct exporter *base, const struct event *event)
+{
+	struct sites *s = (struct sites *)base;
+	struct instance_sites *of = &s->of[event->instance - s->instances];
+	struct kmem_record record;
+
+	if (!kmem_record_of(event, &record))
+		return 0;
+	if (!of->heap)
+		of->heap = heap_create(trace_reader_sidecar(base->input.reader), take_change, of);
+	if (!of->heap)
+		return -ENOMEM;
+	if (!s->has_events || event->ns < s->first_ns)
+		s->first_ns = event->ns;
+	if (!s->has_events || event->ns > s->last_ns)
+		s->last_ns = event->ns;
+	s->has_events = true;
+	return heap_apply(of->heap, &record, event->vcpu, true);
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static struct table_value number(uint64_t value)
+{
+	return (struct table_value){value, NULL};
+}
+
+static int put_row(struct sites *s, size_t instance, uint32_t index, uint64_t lost)
+{
+	static const char *const roles[] = {
+		[HEAP_PLAIN] = "plain", [HEAP_SLAB] = "slab", [HEAP_LARGE] = "large"};
+	const struct sidecar *sidecar = trace_reader_sidecar(s->base.input.reader);
+	const struct heap_origin *origin = heap_origin(s->of[instance].heap, index);
+	const struct sidecar_cache *cache = sidecar_cache(sidecar, origin->cache);
+	const struct sums *sums = sums_of(&s->of[instance], index);
+	struct text symbol = {""};
+	struct table_value row[NR_COLUMNS];
+
+	if (!sums)
+		return -ENOMEM;
+	if (origin->call_site)
+		symbol = sidecar_symbol_text(sidecar, origin->call_site);
+	row[HOST] = (struct table_value){0, s->base.input.host};
+	row[INSTANCE] = (struct table_value){instance, s->instances[instance].name};
+	row[CALL_SITE] = number(origin->call_site);
+	row[SYMBOL] = (struct table_value){origin->call_site, symbol.s};
+	row[TYPE] = (struct table_value){origin->type, kmem_type_name(origin->type)};
+	row[CACHE] = (struct table_value){origin->cache, cache ? cache->name : ""};
+	row[ROLE] = (struct table_value){origin->role, roles[origin->role]};
+	row[ALLOCS] = number(sums->allocs);
+	row[FREES] = number(sums->frees);
+	row[BYTES_REQ] = number(sums->requested);
+	row[BYTES_ALLOC] = number(sums->allocated);
+	row[LIVE_OBJECTS] = number(sums->live_objects);
+	row[LIVE_BYTES] = number(sums->live_bytes);
+	row[PEAK_BYTES] = number(sums->peak_bytes);
+	row[BEGIN_NS] = number((uint64_t)s->first_ns);
+	row[END_NS] = number((uint64_t)s->last_ns);
+	row[EVENTS_LOST] = number(lost);
+	return s->writer->ops->put(s->writer, row);
+}
+
+static int put_rows(struct sites *s)
+{
+	struct trace_losses losses;
+	int ret = 0;
+
+	trace_reader_losses(s->base.input.reader, &losses);
+	for (size_t i = 0; i < s->nr_instances; i++) {
+		const struct heap *heap = s->of[i].heap;
+
+		for (size_t k = 0; !ret && heap && k < heap_nr_origins(heap); k++)
+			ret = put_row(s, i, (uint32_t)k, counters_lost(&losses.counters));
+	}
+	return ret;
+}
+
+static int finish(struct exporter *base, struct error *err)
+{
+	struct sites *s = (struct sites *)base;
+	int ret = put_rows(s);
+
+	if (!ret)
+		ret = s->writer->ops->finish(s->writer);
+	return ret ? error_set(err, ENOMEM, "out of memory") : 0;
+}
+
+/* --- the exports ----------------------------------------------------------------------------- */
+
+static void destroy(struct exporter *base)
+{
+	struct sites *s = (struct sites *)base;
+
+	for (size_t i = 0; i < TRACE_INSTANCES_MAX; i++) {
+		heap_destroy(s->of[i].heap);
+		free(s->of[i].all);
+	}
+	s->writer->ops->destroy(s->writer);
+	free(s);
+}
+
+static int create(const struct export_input *input, const struct table_writer_ops *ops,
+		  struct exporter **out, struct error *err)
+{
+	struct sites *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_set(err, ENOMEM, "out of memory");
+	s->base.input = *input;
+	s->instances = trace_reader_instances(input->reader, &s->nr_instances);
+	s->writer = ops->create(input->file, &sites_schema);
+	if (!s->writer) {
+		free(s);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	*out = &s->base;
+	return 0;
+}
+
+static int create_parquet(const struct export_input *input, struct exporter **out,
+			  struct error *err)
+{
+	return create(input, &parquet_table, out, err);
+}
+
+static int create_rowbinary(const struct export_input *input, struct exporter **out,
+			    struct error *err)
+{
+	return create(input, &rowbinary_table, out, err);
+}
+
+const struct exporter_ops parquet_sites_exporter = {.takes_host = true,
+						    .create = create_parquet,
+						    .event = put_event,
+						    .finish = finish,
+						    .destroy = destroy};
+const struct exporter_ops rowbinary_sites_exporter = {.takes_host = true,
+						      .create = create_rowbinary,
+						      .event = put_event,
+						      .finish = finish,
+						      .destroy = destroy};

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Tables: the rows of RowBinary are read back and compared with the trace, dictionary numbers
+ * are unpacked again, and the CREATE TABLE that is handed out has the columns that are written.
+ * tests/tables/ lets DuckDB and ClickHouse read both formats.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "formats/tables/dictionary.h"
+#include "formats/tables/table.h"
+#include "tests/lib/export-make.h"
+#include "tests/lib/tap.h"
+
+enum { MAX_TEXT = 4096 };
+
+static struct scratch dir;
+static char trace[128], out[128];
+
+/* --- RowBinary ------------------------------------------------------------------------------- */
+
+struct cursor {
+	const uint8_t *at, *end;
+};
+
+static uint64_t take_number(struct cursor *c, size_t size)
+{
+	uint64_t value = 0;
+
+	if ((size_t)(c->end - c->at) < size)
+		abort();
+	memcpy(&value, c->at, size);
+	c->at += size;
+	return le64toh(value);
+}
+
+static void take_text(struct cursor *c, char text[MAX_TEXT])
+{
+	uint64_t size = 0;
+	unsigned int shift = 0;
+	uint8_t byte;
+
+	do {
+		byte = (uint8_t)take_number(c, 1);
+		size |= (uint64_t)(byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80);
+	if (size >= MAX_TEXT || (size_t)(c->end - c->at) < size)
+		abort();
+	memcpy(text, c->at, size);
+	text[size] = '\0';
+	c->at += size;
+}
+
+/* A row of the schema; the values of columns by their number. */
+struct row {
+	uint64_t numbers[TABLE_COLUMNS_MAX];
+	char texts[TABLE_COLUMNS_MAX][MAX_TEXT];
+};
+
+static void take_row(struct cursor *c, const struct table_schema *schema, struct row *row)
+{
+	for (size_t i = 0; i < schema->nr_columns; i++) {
+		const enum table_type type = schema->columns[i].type;
+
+		if (type == TABLE_NAME || type == TABLE_TEXT)
+			take_text(c, row->texts[i]);
+		else
+			row->numbers[i] =
+				take_number(c, type == TABLE_I32 || type == TABLE_U32 ? 4 : 8);
+	}
+}
+
+static size_t column(const struct table_schema *schema, const char *name)
+{
+	for (size_t i = 0; i < schema->nr_columns; i++)
+		if (!strcmp(schema->columns[i].name, name))
+			return i;
+	abort();
+}
+
+static bool is_row_of(const struct row *row, const struct event *event)
+{
+	static const char *const names[] = {"call_site", "ptr", "bytes_req", "bytes_alloc"};
+	char title[256];
+	bool same = row->numbers[column(&events_schema, "ns")] == (uint64_t)event->ns &&
+		    row->numbers[column(&events_schema, "vcpu")] == event->vcpu &&
+		    !strcmp(row->texts[column(&events_schema, "host")], "web7") &&
+		    !strcmp(row->texts[column(&events_schema, "instance")], event->instance->name);
+
+	snprintf(title, sizeof(title), "%s:%s", event->class->system, event->class->name);
+	same = same && !strcmp(row->texts[column(&events_schema, "event")], title);
+	for (size_t i = 0; same && i < sizeof(names) / sizeof(*names); i++) {
+		const struct event_field *field = event_field_find(event->class, names[i]);
+		const uint64_t value = row->numbers[column(&events_schema, names[i])];
+
+		if (field && field->type != EVENT_STRING && field->type != EVENT_INT)
+			same = value == event_field_value(field, event->bytes);
+	}
+	return same;
+}
+
+static void test_events(void)
+{
+	static struct row row;
+	struct trace_reader *reader;
+	struct event event;
+	unsigned int wrong = 0, n = 0;
+	size_t size;
+	char *bytes;
+	struct cursor c;
+
+	export_make_convert(trace, "rowbinary", out, "--host=web7");
+	bytes = file_get(dir.path, "table", &size);
+	c = (struct cursor){(uint8_t *)bytes, (uint8_t *)bytes + size};
+	if (trace_reader_open(trace, &reader, NULL))
+		abort();
+	while (c.at != c.end && trace_reader_next(reader, &event, NULL) > 0) {
+		take_row(&c, &events_schema, &row);
+		wrong += !is_row_of(&row, &event);
+		n++;
+	}
+	ok(c.at == c.end && trace_reader_next(reader, &event, NULL) == 0 && n,
+	   "RowBinary has a row for each event");
+	is_u64(wrong, 0, "a row has what its event has");
+	trace_reader_close(reader);
+	free(bytes);
+	remove(out);
+}
+
+/* What all allocations and frees come to, by hand. */
+static void count_kmem(uint64_t *allocs, uint64_t *lost)
+{
+	struct trace_reader *reader;
+	struct trace_losses losses;
+	struct kmem_record record;
+	struct event event;
+
+	if (trace_reader_open(trace, &reader, NULL))
+		abort();
+	*allocs = 0;
+	while (trace_reader_next(reader, &event, NULL) > 0)
+		*allocs += kmem_record_of(&event, &record) && kmem_record_is_legal(&record) &&
+			   record.event_id == KMEM_EVENT_ALLOC;
+	trace_reader_losses(reader, &losses);
+	*lost = counters_lost(&losses.counters);
+	trace_reader_close(reader);
+}
+
+static void test_sites(void)
+{
+	static struct row row;
+	uint64_t allocs = 0, freed = 0, live = 0, lost = 0, expected, expected_lost;
+	size_t size;
+	char *bytes;
+	struct cursor c;
+
+	export_make_convert(trace, "rowbinary-sites", out, NULL);
+	bytes = file_get(dir.path, "table", &size);
+	c = (struct cursor){(uint8_t *)bytes, (uint8_t *)bytes + size};
+	while (c.at != c.end) {
+		take_row(&c, &sites_schema, &row);
+		allocs += row.numbers[column(&sites_schema, "allocs")];
+		freed += row.numbers[column(&sites_schema, "frees")];
+		live += row.numbers[column(&sites_schema, "live_objects")];
+		lost = row.numbers[column(&sites_schema, "events_lost")];
+	}
+	count_kmem(&expected, &expected_lost);
+	is_u64(allocs, expected, "the call sites have all allocations");
+	ok(live && live + freed <= allocs, "and no more is live than was not freed");
+	is_u64(lost, expected_lost, "each row says how many events the trace lacks");
+	free(bytes);
+	remove(out);
+}
+
+/* --- Parquet --------------------------------------------------------------------------------- */
+
+static void test_frame(void)
+{
+	uint32_t footer = 0;
+	size_t size;
+	char *bytes;
+
+	export_make_convert(trace, "parquet", out, NULL);
+	bytes = file_get(dir.path, "table", &size);
+	ok(size > 12 && !memcmp(bytes, "PAR1", 4) && !memcmp(bytes + size - 4, "PAR1", 4),
+	   "a Parquet file begins and ends with its magic number");
+	memcpy(&footer, bytes + size - 8, sizeof(footer));
+	ok(le32toh(footer) + 12 < size, "and says where its metadata begins");
+	free(bytes);
+	remove(out);
+}
+
+/* Unpacks what hybrid_put() wrote. Returns how many numbers, or stops at `max`. */
+static size_t unpack(struct cursor c, unsigned int bits, uint32_t *numbers, size_t max)
+{
+	size_t n = 0;
+
+	while (c.at != c.end && n < max) {
+		uint64_t head = 0, word = 0;
+		unsigned int shift = 0, used = 0;
+		uint8_t byte;
+
+		do {
+			byte = (uint8_t)take_number(&c, 1);
+			head |= (uint64_t)(byte & 0x7f) << shift;
+			shift += 7;
+		} while (byte & 0x80);
+		if (!(head & 1)) {
+			const uint32_t value = (uint32_t)take_number(&c, (bits + 7) / 8);
+
+			for (uint64_t i = 0; i < head >> 1 && n < max; i++)
+				numbers[n++] = value;
+			continue;
+		}
+		for (uint64_t i = 0; i < (head >> 1) * 8; i++) {
+			for (; used < bits; used += 8)
+				word |= take_number(&c, 1) << used;
+			if (n < max)
+				numbers[n++] = (uint32_t)(word & ((UINT64_C(1) << bits) - 1));
+			word >>= bits;
+			used -= bits;
+		}
+	}
+	return n;
+}
+
+static void test_hybrid(void)
+{
+	enum { N = 1000 };
+	static uint32_t numbers[N], back[N];
+	unsigned int wrong = 0, seed = 1;
+
+	for (unsigned int round = 0; round < 2000; round++) {
+		const unsigned int bits = round % 21;
+		const size_t n = 1 + (size_t)rand_r(&seed) % N;
+		struct bytes bytes = {0};
+
+		for (size_t i = 0; i < n; i++) {
+			const bool again = i && rand_r(&seed) % 32 < (int)(round % 33);
+
+			numbers[i] = again ? numbers[i - 1]
+					   : (uint32_t)rand_r(&seed) & ((1u << bits) - 1);
+		}
+		hybrid_put(&bytes, numbers, n, bits);
+		wrong += unpack((struct cursor){bytes.data, bytes.data + bytes.used}, bits, back,
+				n) != n ||
+			 memcmp(numbers, back, n * sizeof(*back)) != 0;
+		bytes_free(&bytes);
+	}
+	is_u64(wrong, 0, "runs and packed bits of 0 to 20 bits unpack to the same numbers");
+}
+
+static void test_dictionary(void)
+{
+	static const struct table_value values[] = {
+		{7, "b"}, {8, "a"}, {7, "b"}, {9, "b"}, {0, ""}};
+	static const int64_t expected[] = {0, 1, 0, 0, 2};
+	struct dictionary d;
+	unsigned int wrong = 0;
+
+	dictionary_init(&d);
+	for (int round = 0; round < 2; round++) {
+		for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+			wrong += dictionary_find(&d, &values[i]) != expected[i];
+		wrong += d.count != 3;
+		dictionary_clear(&d);
+	}
+	is_u64(wrong, 0, "a dictionary has each text once, also of several values");
+	dictionary_deinit(&d);
+}
+
+/* --- SQL ------------------------------------------------------------------------------------- */
+
+static bool has_columns(const char *sql, const struct table_schema *schema)
+{
+	static const char *const types[] = {
+		[TABLE_I32] = "Int32",  [TABLE_U32] = "UInt32",  [TABLE_I64] = "Int64",
+		[TABLE_U64] = "UInt64", [TABLE_NAME] = "String", [TABLE_TEXT] = "String"};
+	char text[MAX_TEXT];
+	size_t used = (size_t)snprintf(text, sizeof(text), "CREATE TABLE %s (\n", schema->name);
+
+	for (size_t i = 0; i < schema->nr_columns; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "    %s %s%s\n",
+					 schema->columns[i].name, types[schema->columns[i].type],
+					 i + 1 < schema->nr_columns ? "," : "");
+	snprintf(text + used, sizeof(text) - used, ") ENGINE");
+	return strstr(sql, text);
+}
+
+static void test_sql(void)
+{
+	size_t size;
+	char *sql = file_get("examples/fleet", "tables.sql", &size);
+
+	ok(sql && has_columns(sql, &events_schema), "tables.sql has the columns of events");
+	ok(sql && has_columns(sql, &sites_schema), "tables.sql has the columns of sites");
+	free(sql);
+}
+
+int main(void)
+{
+	dir = scratch_make();
+	snprintf(trace, sizeof(trace), "%s/trace", dir.path);
+	snprintf(out, sizeof(out), "%s/table", dir.path);
+	mkdir(trace, 0700);
+	export_make(trace);
+	test_events();
+	test_sites();
+	test_frame();
+	test_hybrid();
+	test_dictionary();
+	test_sql();
+	scratch_remove(&dir);
+	return tap_done();
+}
