@@ -13,6 +13,7 @@
 #include "formats/cli/options.h"
 #include "vmm/ctl/ctl.h"
 #include "vmm/ctl/connection.h"
+#include "vmm/monitor/metrics.h"
 
 static const char verb_name[] = "ctl";
 
@@ -89,7 +90,7 @@ static int run_metrics(const struct ctl *ctl, bool *fatal)
 	*fatal = ret && ret != -EREMOTEIO;
 	if (ret)
 		return cli_error(verb_name, &err);
-	qmp_show_metrics(stdout, trace);
+	metrics_print(stdout, trace);
 	json_decref(trace);
 	return flush();
 }

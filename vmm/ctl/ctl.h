@@ -38,9 +38,6 @@ const char *qmp_command_short(const char *verb);
  */
 void qmp_show(FILE *out, const char *verb, const json_t *result);
 
-/* Print the reply to query-trace as metrics, in the text format of Prometheus. */
-void qmp_show_metrics(FILE *out, const json_t *trace);
-
 /* A number of a reply; 0 if it is missing, or no integer. */
 uint64_t qmp_count_at(const json_t *object, const char *key);
 

@@ -8,6 +8,7 @@
 #include "formats/trace/writer.h"
 #include "patcher/session/session.h"
 #include "vmm/monitor/monitor.h"
+#include "vmm/recorder/metrics-file.h"
 #include "vmm/recorder/recorder.h"
 
 /* recorder.c: the trace; disk.c: while its disk hangs; watch.c: what ends it; monitor.c: clients;
@@ -57,6 +58,8 @@ struct recorder {
 
 	struct monitor_target target;
 	struct monitor *monitor;
+	struct metrics_file *metrics; /* or NULL */
+	bool metrics_failed;          /* and the user was told */
 };
 
 /* With the lock held: start tracing `specs` (NULL: those of the last start). Errors as
@@ -86,6 +89,12 @@ int recorder_clear_profiles(const struct trace_session *session, const char *nam
 /* Into the folder of the trace, if there are any. */
 int recorder_write_profiles(const struct trace_session *session, const char *dir,
 			    struct error *err);
+
+/* The reply to query-trace (a new object), or NULL if memory is out. */
+json_t *recorder_query(struct recorder *recorder);
+
+/* Have the file of --metrics written anew, if there is one. */
+void recorder_put_metrics(struct recorder *recorder);
 
 /* Start the monitor if the command line asks for one. */
 int recorder_listen(struct recorder *recorder, struct error *err);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "formats/profile/profiles.h"
+#include "vmm/monitor/metrics.h"
 #include "vmm/recorder/internal.h"
 
 enum { REFUSALS_MAX = 64 /* of an instance, that are named in a reply */ };
@@ -163,15 +164,35 @@ static json_t *query_locked(const struct recorder *r)
 	return result;
 }
 
-static json_t *monitor_query(void *arg)
+json_t *recorder_query(struct recorder *r)
 {
-	struct recorder *r = arg;
 	json_t *result;
 
 	pthread_mutex_lock(&r->lock);
 	result = query_locked(r);
 	pthread_mutex_unlock(&r->lock);
 	return result;
+}
+
+static json_t *monitor_query(void *arg)
+{
+	return recorder_query(arg);
+}
+
+void recorder_put_metrics(struct recorder *r)
+{
+	json_t *trace = r->metrics ? recorder_query(r) : NULL;
+	char *text = NULL;
+	size_t size;
+	FILE *out = trace ? open_memstream(&text, &size) : NULL;
+
+	if (out)
+		metrics_print(out, trace);
+	json_decref(trace);
+	if (!out || fclose(out))
+		free(text);
+	else
+		metrics_file_put(r->metrics, text);
 }
 
 static int change_locked(struct recorder *r, enum monitor_change change, const char *text,

@@ -158,6 +158,11 @@ const struct cli_option recorder_option_table[] = {
 	 .help = "listen there for 'sonde ctl' and QMP clients",
 	 .store = cli_store_text,
 	 FIELD(monitor)},
+	{.name = "metrics",
+	 .value = "FILE",
+	 .help = "every 5 s, write counts there for Prometheus",
+	 .store = cli_store_text,
+	 FIELD(metrics)},
 	{.name = "verbose",
 	 .letter = 'v',
 	 .help = "print which kernel runs, and how the guest is reached",
@@ -177,6 +182,8 @@ int recorder_options_check(const struct recorder_options *options, const char *v
 	if (options->subbufs * options->subbuf_bytes > MAX_RING_BYTES)
 		return cli_usage(verb, "--subbufs times --subbuf-size is more than %d MiB",
 				 MAX_RING_BYTES / MIB);
+	if (options->metrics && !options->output)
+		return cli_usage(verb, "--metrics: nothing is traced; add -o DIR");
 	if (options->output && !*options->output)
 		return cli_usage(verb, "no directory for the trace: add -o DIR");
 	return 0;

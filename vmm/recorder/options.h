@@ -27,6 +27,7 @@ struct recorder_options {
 	uint64_t max_bytes;             /* of events, on the disk; 0: no limit */
 	uint64_t keep_bytes;            /* of each vCPU, as a flight recorder; 0: write all */
 	const char *monitor;            /* path of the socket, or NULL */
+	const char *metrics;            /* path of a file, or NULL */
 	bool verbose;
 };
 

@@ -45,6 +45,8 @@ int recorder_create(const struct recorder_config *config, struct recorder **out,
 	pthread_mutex_init(&r->lock, NULL);
 	if (r->dir)
 		ret = trace_writer_prepare(r->dir, err);
+	if (!ret && r->dir && r->options->metrics)
+		ret = metrics_file_create(r->options->metrics, &r->metrics, err);
 	if (!ret && !r->image && config->kernel)
 		ret = load_image(config->kernel, &r->image, err);
 	if (ret)
@@ -63,6 +65,7 @@ void recorder_destroy(struct recorder *r)
 		trace_writer_set_source(r->writer, NULL, NULL, NULL);
 	trace_session_destroy(r->session);
 	trace_writer_destroy(r->writer);
+	metrics_file_destroy(r->metrics);
 	kernel_image_destroy(r->image);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
@@ -339,6 +342,7 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 		return;
 	stop(r, leave, why);
 	recorder_use_disk(r, finish);
+	recorder_put_metrics(r);
 	recorder_print_switched(r);
 	trace_session_destroy(r->session);
 	event_source_remove(r->early_tick);

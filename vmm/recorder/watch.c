@@ -13,6 +13,7 @@
 enum {
 	TICK_MS = 100,
 	PROGRESS_TICKS = 5,
+	METRICS_TICKS = 50,
 	/* timeout(1) signals the process and its group: both signals count as the first */
 	SECOND_SIGNAL_MS = 200,
 };
@@ -226,12 +227,30 @@ void recorder_wake(void *arg)
 	event_timer_arm(r->early_tick, 0);
 }
 
+/* A failure is no reason to end the trace. It is said once, until a write succeeds again. */
+static void tick_metrics(struct recorder *r)
+{
+	struct error err;
+
+	if (!r->metrics || r->nr_ticks % METRICS_TICKS)
+		return;
+	if (!metrics_file_failure(r->metrics, &err)) {
+		r->metrics_failed = false;
+	} else if (!r->metrics_failed) {
+		r->metrics_failed = true;
+		recorder_clear_progress(r);
+		fprintf(stderr, "sonde %s: --metrics: %s\n", r->config.verb, err.text);
+	}
+	recorder_put_metrics(r);
+}
+
 static void on_tick(void *arg)
 {
 	struct recorder *r = arg;
 
 	tick_session(r);
 	recorder_look_at_disk(r);
+	tick_metrics(r);
 	r->limit_reached = find_limit(r);
 	if (r->limit_reached)
 		r->ops->quit(r->arg);

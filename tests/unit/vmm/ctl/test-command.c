@@ -5,6 +5,7 @@
 #include "formats/event/counters.h"
 #include "tests/lib/tap.h"
 #include "vmm/ctl/ctl.h"
+#include "vmm/monitor/metrics.h"
 
 static void parses(const char *line, const char *verb, const char *args)
 {
@@ -178,8 +179,8 @@ static void test_metrics(void)
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	qmp_show_metrics(out, trace);
-	qmp_show_metrics(out, odd);
+	metrics_print(out, trace);
+	metrics_print(out, odd);
 	fclose(out);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		ok(strstr(text, lines[i]), "the metrics have '%.*s'",

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ struct tracing {
 	struct recorder_options options;
 	struct recorder *recorder;
 	struct scratch dir;
-	char trace[96], monitor[96];
+	char trace[96], monitor[96], metrics[96];
 };
 
 static void quit_loop(void *arg);
@@ -45,7 +46,9 @@ static void begin_tracing(struct tracing *t, uint64_t keep_bytes)
 	t->dir = scratch_make();
 	snprintf(t->trace, sizeof(t->trace), "%s/trace", t->dir.path);
 	snprintf(t->monitor, sizeof(t->monitor), "%s/monitor", t->dir.path);
+	snprintf(t->metrics, sizeof(t->metrics), "%s/metrics.prom", t->dir.path);
 	recorder_options_init(&t->options);
+	t->options.metrics = t->metrics;
 	t->options.mode = RECORDER_TRAP;
 	t->options.specs[0] = "kmem";
 	t->options.nr_specs = 1;
@@ -366,6 +369,47 @@ static void test_max_size(void)
 	end_tracing(&t);
 }
 
+static bool metrics_have(const struct tracing *t, const char *line)
+{
+	size_t size;
+	char *text = file_get(t->dir.path, "metrics.prom", &size);
+	bool found = text && strstr(text, line);
+
+	free(text);
+	return found;
+}
+
+static void quit_with_metrics(void *arg)
+{
+	if (metrics_have(arg, "\nsonde_tracing 1\n"))
+		quit_loop(arg);
+}
+
+static void test_metrics(void)
+{
+	enum { LIMIT_MS = 180000, PAUSE_MS = 10 };
+	static struct tracing t;
+	struct event_source *timer;
+	struct error err;
+	struct stat st;
+	int reason;
+
+	begin_tracing(&t, 0);
+	allocate(&t);
+	if (event_loop_add_timer(t.loop, PAUSE_MS, quit_with_metrics, &t, &timer, &err))
+		abort();
+	ok(!recorder_run(t.recorder, &reason, &err), "--metrics writes while it traces");
+	event_source_remove(timer);
+	recorder_end(t.recorder, RECORDER_GUEST_RUNS, NULL);
+	for (int i = 0; i < LIMIT_MS && !metrics_have(&t, "\nsonde_tracing 0\n"); i += PAUSE_MS)
+		clock_wait_ms(PAUSE_MS);
+	ok(metrics_have(&t, "\nsonde_tracing 0\n"), "and when tracing has ended");
+	ok(metrics_have(&t, "\nsonde_allocs_total{vcpu=\"0\"} 1\n"),
+	   "all that was recorded is counted");
+	ok(!stat(t.metrics, &st) && (st.st_mode & 0777) == 0644, "all users may read the file");
+	end_tracing(&t);
+}
+
 enum { TRIED_MS = 450, ENOUGH_MS = 700, PATIENCE_MS = 10000, HLT = 0xf4 };
 
 static struct tracing *leaving;
@@ -628,6 +672,7 @@ int main(void)
 	test_disk_hangs();
 	test_instances();
 	test_max_size();
+	test_metrics();
 	test_end_fails();
 	test_flight_recorder();
 	test_hung_disk();

@@ -3,11 +3,17 @@
  * What query-trace says as metrics of Prometheus: its text format 0.0.4 (prometheus.io/docs,
  * "Exposition formats"), in base units, counters ending in _total.
  */
+#include "vmm/monitor/metrics.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "formats/event/counters.h"
-#include "vmm/ctl/ctl.h"
+
+static uint64_t count_at(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
 
 /* A label's value: quotes, backslashes and newlines are escaped. */
 static void print_label(FILE *out, const char *name, const json_t *value)
@@ -55,7 +61,7 @@ static void print_by_vcpu(FILE *out, const json_t *trace, const char *key, const
 	print_head(out, name, "counter", help);
 	json_array_foreach(json_object_get(trace, "vcpus"), i, vcpu)
 		fprintf(out, "%s{vcpu=\"%" PRIu64 "\"} %" PRIu64 "\n", name,
-			qmp_count_at(vcpu, "index"), qmp_count_at(vcpu, key));
+			count_at(vcpu, "index"), count_at(vcpu, key));
 }
 
 /* "ring_wait_ns" is sonde_ring_wait_seconds_total. */
@@ -76,7 +82,7 @@ static void print_counter(FILE *out, const struct counter *counter, uint64_t val
 		fprintf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-void qmp_show_metrics(FILE *out, const json_t *trace)
+void metrics_print(FILE *out, const json_t *trace)
 {
 	struct trace_counters counters = {0};
 

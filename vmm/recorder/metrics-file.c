@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "vmm/recorder/metrics-file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "formats/base/fs.h"
+
+enum { PATIENCE_S = 2, MODE = 0644 };
+
+struct metrics_file {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int dir_fd;
+	char *name, *temp_name;
+	char *text; /* to be written; or NULL */
+	bool started;
+	bool ending; /* the thread ends when it has nothing to do */
+	bool ended;
+	bool abandoned; /* the thread frees all of this */
+	int code;       /* of the first failure since it was asked for */
+};
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static int write_text(const struct metrics_file *f, const char *text)
+{
+	size_t done;
+	int fd, ret;
+
+	/* Left by a process that was killed; never another user's, by O_EXCL. */
+	unlinkat(f->dir_fd, f->temp_name, 0);
+	fd = openat(f->dir_fd, f->temp_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		    MODE);
+	if (fd < 0)
+		return -errno;
+	ret = file_write_at(fd, text, strlen(text), 0, &done);
+	if (!ret && fchmod(fd, MODE))
+		ret = -errno;
+	if (close(fd) && !ret)
+		ret = -errno;
+	if (!ret && renameat(f->dir_fd, f->temp_name, f->dir_fd, f->name))
+		ret = -errno;
+	if (ret)
+		unlinkat(f->dir_fd, f->temp_name, 0);
+	return ret;
+}
+
+static void free_file(struct metrics_file *f)
+{
+	if (f->dir_fd >= 0)
+		close(f->dir_fd);
+	free(f->name);
+	free(f->temp_name);
+	free(f->text);
+	pthread_cond_destroy(&f->changed);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+/* With the lock held, which is let go meanwhile. */
+static void write_next(struct metrics_file *f)
+{
+	char *text = f->text;
+	int ret;
+
+	f->text = NULL;
+	pthread_mutex_unlock(&f->lock);
+	ret = write_text(f, text);
+	free(text);
+	pthread_mutex_lock(&f->lock);
+	if (ret && !f->code)
+		f->code = -ret;
+}
+
+static void *work(void *arg)
+{
+	struct metrics_file *f = arg;
+	bool abandoned;
+
+	pthread_mutex_lock(&f->lock);
+	while (f->text || !f->ending) {
+		if (f->text)
+			write_next(f);
+		else
+			pthread_cond_wait(&f->changed, &f->lock);
+	}
+	f->ended = true;
+	abandoned = f->abandoned;
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+	if (abandoned)
+		free_file(f);
+	return NULL;
+}
+
+/* Detached, as nobody may wait for it. */
+static int start_thread(struct metrics_file *f)
+{
+	pthread_t thread;
+	sigset_t all, old;
+	int code;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	code = pthread_create(&thread, NULL, work, f);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (code)
+		return code;
+	pthread_setname_np(thread, "sonde-metrics");
+	pthread_detach(thread);
+	return 0;
+}
+
+/* The thread begins with the first text: until then the process may fork. */
+void metrics_file_put(struct metrics_file *f, char *text)
+{
+	int code;
+
+	pthread_mutex_lock(&f->lock);
+	free(f->text);
+	f->text = text;
+	if (!f->started) {
+		code = start_thread(f);
+		f->started = !code;
+		f->code = f->code ? f->code : code;
+	}
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+}
+
+int metrics_file_failure(struct metrics_file *f, struct error *err)
+{
+	int code;
+
+	pthread_mutex_lock(&f->lock);
+	code = f->code;
+	f->code = 0;
+	pthread_mutex_unlock(&f->lock);
+	return code ? error_set(err, code, "%s: cannot write: %s", f->name, strerror(code)) : 0;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static int open_dir(struct metrics_file *f, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+
+	f->name = strdup(slash ? slash + 1 : path);
+	if (!dir || !f->name || asprintf(&f->temp_name, ".%s.%d", f->name, (int)getpid()) < 0) {
+		f->temp_name = NULL;
+		free(dir);
+		return -ENOMEM;
+	}
+	f->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	free(dir);
+	if (f->dir_fd < 0)
+		return -errno;
+	if (!*f->name)
+		return -EISDIR;
+	return faccessat(f->dir_fd, ".", W_OK | X_OK, AT_EACCESS) ? -errno : 0;
+}
+
+int metrics_file_create(const char *path, struct metrics_file **out, struct error *err)
+{
+	struct metrics_file *f = calloc(1, sizeof(*f));
+	int ret;
+
+	if (!f)
+		return error_set(err, ENOMEM, "out of memory");
+	f->dir_fd = -1;
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_cond_init(&f->changed, NULL);
+	ret = open_dir(f, path);
+	if (ret) {
+		free_file(f);
+		return error_set(err, -ret, "--metrics %s: %s", path, strerror(-ret));
+	}
+	*out = f;
+	return 0;
+}
+
+void metrics_file_destroy(struct metrics_file *f)
+{
+	struct timespec limit;
+	bool ended;
+
+	if (!f)
+		return;
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += PATIENCE_S;
+	pthread_mutex_lock(&f->lock);
+	f->ending = true;
+	f->ended = f->ended || !f->started;
+	pthread_cond_broadcast(&f->changed);
+	while (!f->ended && pthread_cond_timedwait(&f->changed, &f->lock, &limit) != ETIMEDOUT)
+		;
+	ended = f->ended;
+	f->abandoned = !ended;
+	pthread_mutex_unlock(&f->lock);
+	if (ended)
+		free_file(f);
+}
