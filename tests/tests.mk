@@ -14,6 +14,7 @@
 #:   check-faults  each FAULTS-th (24) fallible call of a trace session fails once
 #:   check-run-faults, check-attach-faults
 #:                 so do random ones of sonde run and sonde attach (ROUNDS=6)
+#:   check-damage  a trace cut off at each byte, and a million damaged ones
 #:   check-errors  wrong input of every verb
 #:   check-tables  DuckDB and ClickHouse read what sonde convert writes for databases; setup-tables installs them
 #:   check-fuzz    each fuzz target for FUZZ_SECONDS (4)
@@ -270,6 +271,11 @@ $(O)/tests/bench/trace-repeat: $(O)/tests/bench/trace-repeat.o $(O)/libsonde.a
 
 -include $(wildcard $(O)/tests/bench/*.d)
 
+# A trace that is cut off at each byte, and a million damaged ones.
+.PHONY: check-damage
+check-damage: $(O)/tests/unit/formats/analysis/test-damage
+	$(Q)MUTATIONS=1000000 CUTS=1 prove -e '' $<
+
 # Databases read the tables of sonde convert: setup-tables installs them.
 $(O)/tests/tables/make-trace: $(O)/tests/tables/make-trace.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
@@ -282,6 +288,6 @@ setup-tables:
 	$(Q)tests/tables/setup $(abspath $(O))/tools/duckdb
 
 .PHONY: bench
-bench: all $(O)/guest/initrd $(addprefix $(O)/tests/bench/,timed trace-size trampoline-ns drain-ns)
+bench: all $(O)/guest/initrd $(addprefix $(O)/tests/bench/,timed trace-size trace-repeat trampoline-ns drain-ns)
 	$(Q)tests/setup bench
 	$(Q)O=$(abspath $(O)) tests/bench/bench

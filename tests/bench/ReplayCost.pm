@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The cost of replaying a trace: a demo guest's trace, repeated until it has ten million events. babeltrace2, which reads
+# it and drops it, `sonde report` and each export take turns on the same machine, which need not be idle: each has the
+# best of its rounds.
+package ReplayCost;
+
+use strict;
+use warnings;
+use List::Util qw(min);
+use POSIX qw(WNOHANG _exit);
+use Time::HiRes qw(time sleep);
+use File::Path qw(remove_tree);
+use Process;
+use Tree;
+
+use constant { EVENTS => 10_000_000, PAUSE_S => 0.01 };
+
+my @exports = qw(trace.dat perfetto jsonl csv folded pprof parquet parquet-sites rowbinary rowbinary-sites);
+
+sub make_trace {
+	my ($source, $out) = ("$build/demo/trace", "$build/tests/bench/long-trace");
+	run_or_die("$tree/examples/first-trace/run") unless -d $source;
+	remove_tree($out);
+	run_or_die("$build/tests/bench/trace-repeat", $source, $out, EVENTS);
+	return $out;
+}
+
+# The most memory that a process had so far, in bytes; 0 when it has ended.
+sub peak_of {
+	my ($pid) = @_;
+	open my $status, '<', "/proc/$pid/status" or return 0;
+	my ($kib) = map { /^VmHWM:\s+(\d+)/ ? $1 : () } <$status>;
+	return 1024 * ($kib // 0);
+}
+
+# Nanoseconds per event, of all CPUs and of the clock, and bytes of memory.
+sub cost {
+	my (@command) = @_;
+	my ($peak, $begin, @before) = (0, time, times);
+	my $pid = fork // die "fork: $!\n";
+	if (!$pid) {
+		open STDOUT, '>', '/dev/null';
+		open STDERR, '>', '/dev/null';
+		exec @command or _exit(127);
+	}
+	until (waitpid($pid, WNOHANG)) {
+		my $now = peak_of($pid);
+		$peak = $now if $now > $peak;
+		sleep(PAUSE_S);
+	}
+	$? == 0 or die "bench: @command: status $?\n";
+	my @after = times;
+	my $cpu = $after[2] + $after[3] - $before[2] - $before[3];
+	return { cpu => 1e9 * $cpu / EVENTS, clock => 1e9 * (time - $begin) / EVENTS, memory => $peak };
+}
+
+sub best { my ($what, @costs) = @_; return min(map { $_->{$what} } @costs) }
+
+# {NAME => {cpu, clock, memory}}: babeltrace2 (unless it is not installed), report, both_cpus, and exports by name.
+sub run {
+	my ($rounds) = @_;
+	my $trace = make_trace();
+	my $out = "$build/tests/bench/export";
+	my %command = (report => ['taskset', '-c', 0, "$build/sonde", 'report', $trace],
+		all_cpus => ["$build/sonde", 'report', $trace],
+		map({ $_ => ['taskset', '-c', 0, "$build/sonde", 'convert', $trace, '--force', '--to', $_, '-o', $out] } @exports));
+	$command{babeltrace2} = ['babeltrace2', $trace, '-o', 'dummy'] if grep { -x "$_/babeltrace2" } split /:/, $ENV{PATH};
+	my %costs;
+	for (1 .. $rounds) {
+		push @{ $costs{$_} }, cost(@{ $command{$_} }) for sort keys %command;
+	}
+	unlink $out;
+	remove_tree($trace);
+	return { map { my $name = $_; ($name => { map { $_ => best($_, @{ $costs{$name} }) } qw(cpu clock memory) }) } keys %costs };
+}
+
+1;
