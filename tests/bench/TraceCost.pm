@@ -19,7 +19,7 @@ use constant { MONITOR => "/tmp/bench.monitor", SETTLE_S => 0.5 };
 # All functions have 40 times as many events.
 use constant { FUNCTION_RUN => 20, FUNCTION_STEADY_RUN => 100 };
 
-my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem', function => 'function');
+my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem', function => 'function', graph => 'graph', syscall => 'syscalls');
 
 sub ctl { run_or_die('sh', '-c', 'exec sonde ctl "$@" >/dev/null', 'sh', MONITOR, @_) }
 
@@ -139,6 +139,19 @@ sub functions {
 	return %cost;
 }
 
+# Entries and returns, which are two events of a call: of all functions, as the guest's function_graph; of system calls,
+# as its raw_syscalls events.
+sub calls {
+	my ($vm) = @_;
+	my %cost;
+	for (['graph', FUNCTION_RUN, FUNCTION_STEADY_RUN], ['syscall', RUN, STEADY_RUN]) {
+		my ($kinds, $run, $steady) = @$_;
+		$cost{"exitless_$kinds"} = traced($vm, $run, $steady, $kinds, 'exitless');
+		$cost{"ftrace_$kinds"} = ftrace($vm, $kinds, $run);
+	}
+	return %cost;
+}
+
 sub ftrace {
 	my ($vm, $kinds, $count) = @_;
 	$vm->say("events $kinds");
@@ -179,7 +192,7 @@ sub measure_exitless {
 		$cost{off} //= cost($vm, RUN);
 		$cost{"ftrace_$kinds"} = ftrace($vm, $kinds, RUN);
 	}
-	%cost = (%cost, functions($vm));
+	%cost = (%cost, functions($vm), calls($vm));
 	end($vm);
 	return \%cost;
 }
