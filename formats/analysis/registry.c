@@ -6,7 +6,7 @@
 /* NAME is what users call an analysis; NAME_analysis are its operations. The first is the default.
  */
 #define ANALYSES(ROW) \
-	ROW(kmem) ROW(overview) ROW(leaks) ROW(timeline) ROW(history) ROW(check) ROW(syscalls)
+	ROW(kmem) ROW(overview) ROW(leaks) ROW(timeline) ROW(history) ROW(check) ROW(syscalls) ROW(functions)
 
 /* check_NAME are a check's operations. In the order of output. */
 #define CHECKS(ROW) ROW(kmem_records) ROW(time) ROW(kmem_lives) ROW(kmem_patterns) ROW(streams)

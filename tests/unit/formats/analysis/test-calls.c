@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Reports of calls: how often a function or a system call was called, and for how long. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cmd.h"
+#include "formats/event/graph.h"
+#include "formats/trace/writer.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum { OUTER = 0xa000, INNER = 0xb000, OPEN = 0xc000, FRAME = 0x8000, TASK = 7 };
+
+static struct {
+	struct trace_writer *writer;
+	int graph, syscalls;
+	int64_t ns;
+} t;
+
+static int add(const char *name, const struct event_class *classes, size_t n)
+{
+	const struct trace_instance instance = {
+		.name = name, .spec = name, .classes = classes, .nr_classes = n};
+	int ret = trace_writer_add_instance(t.writer, &instance, NULL);
+
+	if (ret < 0)
+		abort();
+	return ret;
+}
+
+static void begin(const char *dir)
+{
+	static const struct trace_info info = {.mode = "exitless", .page_size = 4096};
+
+	if (trace_writer_create(dir, 1, 0, &info, &t.writer, NULL))
+		abort();
+	t.graph = add("graph", graph_classes(0), GRAPH_NR_CLASSES);
+	t.syscalls = add("syscalls", syscall_classes(0), SYSCALL_NR_CLASSES);
+}
+
+static void end(void)
+{
+	static const struct trace_info info = {.mode = "exitless", .page_size = 4096};
+
+	if (trace_writer_finish(t.writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(t.writer);
+}
+
+static void put(int instance, unsigned int class, int64_t ns, const void *bytes)
+{
+	struct event_sink *sink = trace_writer_sink(t.writer, (unsigned int)instance, 0);
+	struct event_batch batch = {0};
+
+	if (event_batch_put(&batch, sink, class, ns, bytes))
+		abort();
+	event_batch_end(&batch);
+}
+
+static void enter(uint64_t ip, uint64_t frame, int64_t ns)
+{
+	put(t.graph, GRAPH_ENTRY, ns,
+	    &(struct graph_event){.call = {.ip = ip, .parent_ip = frame, .pid = TASK},
+				  .frame = frame});
+}
+
+static void leave(uint64_t frame, int64_t ns)
+{
+	put(t.graph, GRAPH_EXIT, ns, &(struct graph_event){.frame = frame});
+}
+
+static void syscall_of(uint64_t ip, int64_t ns, int64_t took_ns, int64_t result)
+{
+	const struct syscall_event event = {
+		.call = {.call = {.ip = ip, .pid = TASK}, .frame = FRAME}};
+
+	put(t.syscalls, SYSCALL_ENTER, ns, &event);
+	if (took_ns)
+		put(t.syscalls, SYSCALL_EXIT, ns + took_ns,
+		    &(struct syscall_event){.call = {.frame = FRAME, .result = (uint64_t)result}});
+}
+
+/* OUTER takes 10 us, 4 of these in two calls of INNER; and one of it never returns. */
+static void put_graph(void)
+{
+	enter(OUTER, FRAME, 1000);
+	enter(INNER, FRAME - 64, 2000);
+	leave(FRAME - 64, 3000);
+	enter(INNER, FRAME - 64, 4000);
+	leave(FRAME - 64, 7000);
+	leave(FRAME, 11000);
+	enter(OUTER, FRAME, 12000);
+	enter(INNER, FRAME - 64, 13000);
+	leave(FRAME - 64, 14000);
+	enter(INNER, FRAME + 64, 15000);
+	leave(FRAME + 64, 16000);
+}
+
+/* Of 100 calls one fails, and takes long; another one does not return. */
+static void put_syscalls(void)
+{
+	for (int i = 0; i < 99; i++)
+		syscall_of(OPEN, 20000 + i * 1000, 100, i);
+	syscall_of(OPEN, 200000, 5000, -2);
+	syscall_of(INNER, 300000, 0, 0);
+}
+
+static json_t *row_of(const json_t *root, const char *key, const char *name)
+{
+	json_t *array = json_object_get(root, key), *row;
+	size_t i;
+
+	json_array_foreach(array, i, row)
+	{
+		if (!strcmp(json_string_value(json_object_get(row, "name")), name))
+			return row;
+	}
+	return NULL;
+}
+
+static json_t *report(const char *dir, const char *option, const char *value)
+{
+	const char *const argv[] = {"report", "--json", option, value, dir, NULL};
+	struct verb_result result = verb_run(cmd_report, argv);
+	json_t *root = json_loads(result.out, 0, NULL);
+
+	ok(!result.status && root, "report %s %s prints JSON", option, value);
+	verb_result_deinit(&result);
+	return root;
+}
+
+static bool is_count(const json_t *row, const char *key, json_int_t expected)
+{
+	json_int_t value = json_integer_value(json_object_get(row, key));
+
+	if (value != expected)
+		tap_diag("%s is %lld, not %lld", key, (long long)value, (long long)expected);
+	return value == expected;
+}
+
+static void test_functions(const char *dir)
+{
+	json_t *root = report(dir, "-a", "functions");
+	json_t *outer = row_of(root, "functions", "0xa000");
+	json_t *inner = row_of(root, "functions", "0xb000");
+
+	ok(is_count(outer, "calls", 2) && is_count(outer, "unreturned", 1) &&
+		   is_count(outer, "total_ns", 10000) && is_count(outer, "self_ns", 6000) &&
+		   is_count(outer, "max_ns", 10000),
+	   "a function's own time is without that of the calls in it");
+	ok(is_count(inner, "calls", 4) && is_count(inner, "unreturned", 0) &&
+		   is_count(inner, "total_ns", 6000) && is_count(inner, "self_ns", 6000) &&
+		   is_count(inner, "mean_ns", 1500) && is_count(inner, "max_ns", 3000),
+	   "calls in one that does not return are counted");
+	json_decref(root);
+}
+
+static void test_syscalls(const char *dir)
+{
+	json_t *root = report(dir, "--by", "syscall");
+	json_t *open = row_of(root, "syscalls", "0xc000");
+	json_t *other = row_of(root, "syscalls", "0xb000");
+
+	ok(is_count(open, "calls", 100) && is_count(open, "errors", 1) &&
+		   is_count(open, "unreturned", 0) && is_count(open, "total_ns", 14900) &&
+		   is_count(open, "mean_ns", 149) && is_count(open, "max_ns", 5000),
+	   "calls, errors and their time are counted");
+	ok(is_count(open, "p50_ns", 103) && is_count(open, "p95_ns", 103) &&
+		   is_count(open, "p99_ns", 103),
+	   "percentiles are at most 1/16 too large");
+	ok(is_count(other, "calls", 1) && is_count(other, "unreturned", 1) &&
+		   is_count(other, "max_ns", 0),
+	   "a call without a return has no time");
+	json_decref(root);
+}
+
+static void test_text(const char *dir)
+{
+	const char *const syscalls[] = {"report", "--by", "syscall", "-n1", dir, NULL};
+	const char *const functions[] = {"report", "-a", "functions", dir, NULL};
+	struct verb_result result = verb_run(cmd_report, syscalls);
+
+	ok(!result.status && strstr(result.out, "SYSCALL\n  100       1") &&
+		   strstr(result.out, "1 more; --top 0 shows all\n"),
+	   "system calls are a table, the longest first");
+	verb_result_deinit(&result);
+	result = verb_run(cmd_report, functions);
+	ok(!result.status && strstr(result.out, "10.0 us  6.0 us") &&
+		   strstr(result.out, "0xb000\n"),
+	   "functions are, too");
+	verb_result_deinit(&result);
+}
+
+int main(void)
+{
+	struct scratch dir = scratch_make();
+
+	begin(dir.path);
+	put_graph();
+	put_syscalls();
+	end();
+	test_functions(dir.path);
+	test_syscalls(dir.path);
+	test_text(dir.path);
+	scratch_remove(&dir);
+	return tap_done();
+}
