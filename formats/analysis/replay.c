@@ -258,10 +258,9 @@ static int take_event(struct replay *replay, const struct event *event)
 static void prefetch(const struct replay *replay)
 {
 	const struct event *soon = trace_reader_soon(replay->reader);
-	struct kmem_record record;
 
-	if (soon && soon->instance == replay->instance && kmem_record_of(soon, &record))
-		heap_prefetch(replay->heap, &record);
+	if (soon && soon->instance == replay->instance)
+		heap_prefetch(replay->heap, soon);
 }
 
 /* Returns 0 at the end of what there is. */

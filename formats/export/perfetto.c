@@ -429,6 +429,8 @@ static int put_live(struct perfetto *p, const struct event *event)
 	if (!live->heap)
 		ret = begin_heap(p, live, instance);
 	if (!ret)
+		heap_prefetch(live->heap, trace_reader_soon(p->base.input.reader));
+	if (!ret)
 		ret = heap_apply(live->heap, &record, event->vcpu, true);
 	if (ret)
 		return ret;

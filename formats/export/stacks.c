@@ -202,8 +202,11 @@ static int apply(struct stacks *stacks, const struct event *event, uint32_t stac
 		h->stacks = stacks;
 		h->heap = heap_create(trace_reader_sidecar(stacks->reader), take_change, h);
 	}
+	if (!h->heap)
+		return -ENOMEM;
 	h->at_hand = stack;
-	return h->heap ? heap_apply(h->heap, &record, event->vcpu, true) : -ENOMEM;
+	heap_prefetch(h->heap, trace_reader_soon(stacks->reader));
+	return heap_apply(h->heap, &record, event->vcpu, true);
 }
 
 int stacks_add(struct stacks *stacks, const struct event *event)

@@ -260,13 +260,18 @@ static int add_free(struct heap *heap, struct heap_change *change)
 	return report(heap, change, NULL);
 }
 
-void heap_prefetch(const struct heap *heap, const struct kmem_record *record)
+void heap_prefetch(const struct heap *heap, const struct event *event)
 {
-	const bool is_pages = record->type_id == KMEM_TYPE_PAGES;
+	struct kmem_record record;
 
-	u64_map_prefetch(is_pages ? &heap->blocks : &heap->objects, record->ptr);
-	if (!is_pages)
-		slabs_prefetch(&heap->slabs, record->ptr);
+	if (!event || !kmem_record_of(event, &record))
+		return;
+	if (record.type_id == KMEM_TYPE_PAGES) {
+		u64_map_prefetch(&heap->blocks, record.ptr);
+		return;
+	}
+	u64_map_prefetch(&heap->objects, record.ptr);
+	slabs_prefetch(&heap->slabs, record.ptr);
 }
 
 int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,

@@ -109,8 +109,8 @@ struct heap *heap_create(const struct sidecar *sidecar, heap_change_fn *fn, void
 /* NULL-safe. */
 void heap_destroy(struct heap *heap);
 
-/* Have the processor load what a record that comes soon will change. */
-void heap_prefetch(const struct heap *heap, const struct kmem_record *record);
+/* Have the processor load what an event that comes soon (or NULL) will change. */
+void heap_prefetch(const struct heap *heap, const struct event *event);
 
 /* `selected` is that of the object if the record is an allocation. Returns 0 or -ENOMEM. */
 int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,

@@ -154,6 +154,7 @@ static int put_event(struct exporter *base, const struct event *event)
 	if (!s->has_events || event->ns > s->last_ns)
 		s->last_ns = event->ns;
 	s->has_events = true;
+	heap_prefetch(of->heap, trace_reader_soon(base->input.reader));
 	return heap_apply(of->heap, &record, event->vcpu, true);
 }
 
