@@ -57,14 +57,35 @@ sub check_explained {
 		scalar @{$result->{adjusted}}) or report_items('adjusted', $result->{adjusted});
 }
 
+# By vCPU, the pids of its events in their order.
+sub pids_of {
+	my ($check) = @_;
+	my %pids;
+	open my $in, '-|', "$check->{build}/sonde", 'events', '--json', $check->{trace} or die "sonde events: $!";
+	while (<$in>) {
+		push @{$pids{$1}}, $2 if /"vcpu":(\d+).*?"pid":(\d+)/;
+	}
+	close $in;
+	return \%pids;
+}
+
+# Where the trace has the tasks of its events.
+sub check_tasks {
+	my ($check, $result) = @_;
+	cmp_ok($result->{tasks}, '>=', $check->{min_events} * 0.9, "$check->{name}: the pids of $result->{tasks} events compared");
+	is(@{$result->{others}}, 0, "$check->{name}: each has the pid of the guest's event")
+		or diag(join "\n", grep { defined } @{$result->{others}}[0 .. 7]);
+}
+
 # Keys: name, for the labels; build; kernel, the image; guest, output of oracle-extract; trace, a directory;
-# out, a directory for work files; cpus; min_events.
+# out, a directory for work files; cpus; min_events; has_pids: the trace has those of its events.
 sub check_events {
 	my (%check) = @_;
 	my $name = $check{name};
 	system("$check{build}/sonde convert $check{trace} --to kmemtrace -o $check{out}/records 2> $check{out}/convert.txt");
 	is($?, 0, "$name: sonde convert converts the trace") or diag(`cat $check{out}/convert.txt`);
-	my $result = OracleCompare::compare($check{guest}, "$check{out}/records", 1);
+	my $result = OracleCompare::compare($check{guest}, "$check{out}/records", 1,
+		$check{has_pids} ? pids_of(\%check) : {});
 	add_total($result->{events} // 0, 'events compared');
 	diag($_) for @{$result->{faults}};
 	is($result->{cpus}, $check{cpus}, "$name: both markers are found on every vCPU");
@@ -75,6 +96,7 @@ sub check_events {
 	is(@{$result->{disordered}}, 0, "$name: the events of each object are in the same order")
 		or diag(join "\n", grep { defined } @{$result->{disordered}}[0 .. 3]);
 	check_explained(\%check, $result);
+	check_tasks(\%check, $result) if $check{has_pids};
 }
 
 1;

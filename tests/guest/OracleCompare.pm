@@ -38,19 +38,20 @@ sub page_key {
 		map { sprintf '%x', $_ } $pfn, $bytes, $event == ALLOC ? $gfp : ();
 }
 
-# Items are [key, object, call site, bytes requested if it can be a marker].
+# Items are [key, object, call site, bytes requested if it can be a marker, pid if it is known].
 sub guest_item {
 	my ($event, @field) = @_;
+	my $pid = @field && $field[-1] =~ /^pid=(\d+)$/ ? $1 : undef;
 	if (my $kind = $slab_event{$event}) {
 		my ($site, $pointer, $requested, $allocated, $gfp) = map { number($_) } @field;
 		return if $pointer <= ZERO_SIZE_PTR;
 		return [slab_key(@$kind, $site, $pointer, $requested, $allocated, $gfp), $pointer,
-			$site, $kind->[0] == ALLOC && $kind->[1] == KMALLOC ? $requested : 0];
+			$site, $kind->[0] == ALLOC && $kind->[1] == KMALLOC ? $requested : 0, $pid];
 	}
 	my ($pfn, $order, $gfp) = map { number($_) } @field;
 	return if $pfn == 0 || $pfn > 0xffffffff;
 	return [page_key($event eq 'mm_page_alloc' ? ALLOC : FREE, $pfn, 4096 << $order, $gfp),
-		"page $pfn", 0, 0];
+		"page $pfn", 0, 0, $pid];
 }
 
 sub number { no warnings 'portable'; return $_[0] eq '-' ? 0 : $_[0] =~ /^0x/ ? hex $_[0] : $_[0] }
@@ -76,8 +77,9 @@ sub record_item {
 		$site, $event == ALLOC && $type == KMALLOC ? $requested : 0];
 }
 
+# $pids: by CPU, those of its records in their order.
 sub read_records {
-	my ($dir) = @_;
+	my ($dir, $pids) = @_;
 	my %items;
 	for my $path (glob "$dir/cpu*") {
 		my ($cpu) = $path =~ /cpu(\d+)$/ or next;
@@ -85,7 +87,9 @@ sub read_records {
 		while (read($in, my $bytes, RECORD_SIZE) == RECORD_SIZE) {
 			my ($event, $type, $size, $node, @rest) = unpack 'CCS<l<Q<Q<Q<Q<Q<q<', $bytes;
 			die "$path: record of $size bytes\n" if $size != RECORD_SIZE;
-			push @{$items{$cpu}}, record_item($event, $type, @rest);
+			my $item = record_item($event, $type, @rest);
+			$item->[4] = $pids->{$cpu}[@{$items{$cpu} // []}];
+			push @{$items{$cpu}}, $item;
 		}
 	}
 	return \%items;
@@ -202,11 +206,30 @@ sub take_adjusted {
 	return \@adjusted;
 }
 
-# Returns {cpus, events, missing, extra, edges, doubled, adjusted, disordered}; the lists are of [cpu, item].
+# Counts events that both sides have equally often, and whose pids both know, in $result->{tasks}; and lists those whose
+# pids differ.
+sub compare_tasks {
+	my ($result, $cpu, $guest, $sonde) = @_;
+	my %of;
+	push @{$of{$_->[0]}[0]}, $_ for @$guest;
+	push @{$of{$_->[0]}[1]}, $_ for @$sonde;
+	for my $key (sort keys %of) {
+		my ($g, $o) = map { $_ // [] } @{$of{$key}}[0, 1];
+		next if @$g != @$o;
+		for my $i (0 .. $#$g) {
+			next unless defined $g->[$i][4] && defined $o->[$i][4];
+			$result->{tasks}++;
+			push @{$result->{others}}, "cpu $cpu $key: pid $g->[$i][4], not $o->[$i][4]" if $g->[$i][4] != $o->[$i][4];
+		}
+	}
+}
+
+# Returns {cpus, events, tasks, missing, extra, edges, doubled, adjusted, disordered, others}; the lists are of [cpu, item],
+# the last two of texts. $pids: as of read_records().
 sub compare {
-	my ($oracle_path, $trace_dir, $with_pages) = @_;
-	my ($guest, $sonde) = (read_guest($oracle_path), read_records($trace_dir));
-	my %result = (cpus => 0, events => 0, missing => [], extra => [], edges => [], doubled => [], adjusted => [], disordered => [], faults => []);
+	my ($oracle_path, $trace_dir, $with_pages, $pids) = @_;
+	my ($guest, $sonde) = (read_guest($oracle_path), read_records($trace_dir, $pids // {}));
+	my %result = (cpus => 0, events => 0, tasks => 0, others => [], missing => [], extra => [], edges => [], doubled => [], adjusted => [], disordered => [], faults => []);
 	for my $cpu (sort { $a <=> $b } keys %$guest) {
 		my ($g, $g_beside) = window($guest->{$cpu});
 		my ($o, $o_beside) = window($sonde->{$cpu} // []);
@@ -217,6 +240,7 @@ sub compare {
 		push @{$result{doubled}}, map { [$cpu, $_] } @{take_doubled($g)};
 		my ($missing, $extra) = difference($g, $o);
 		push @{$result{adjusted}}, map { [$cpu, $_] } @{take_adjusted($missing, $extra)};
+		compare_tasks(\%result, $cpu, $g, $o);
 		my @edges = (take_edges($missing, $g, $g_beside, $o_beside), take_edges($extra, $o, $o_beside, $g_beside));
 		push @{$result{edges}}, map { [$cpu, $_] } @edges;
 		$result{cpus}++;

@@ -18,7 +18,7 @@ use constant { SITE => 0xffffffff81000000, GFP => 0xcc0, DIRECT_MAP => 0xffff888
 
 my $dir = tempdir(CLEANUP => 1);
 
-# One event: [kind, pointer or page frame, bytes].
+# One event: [kind, pointer or page frame, bytes, pid if there is one].
 sub marker { return ['kmalloc', DIRECT_MAP + 0x100000, $_[0]] }
 
 sub work {
@@ -41,10 +41,10 @@ sub write_guest {
 	open my $out, '>', "$dir/guest" or die $!;
 	my $number = 0;
 	for (@events) {
-		my ($kind, $what, $bytes) = @$_;
-		printf $out "0 %d %s %s\n", $number++, $kind, $kind =~ /^mm_/
+		my ($kind, $what, $bytes, $pid) = @$_;
+		printf $out "0 %d %s %s%s\n", $number++, $kind, $kind =~ /^mm_/
 			? sprintf('0x%x %d %s', $what, 0, $kind eq 'mm_page_alloc' ? sprintf('0x%x', GFP) : '-')
-			: sprintf('0x%x 0x%x %d %d 0x%x', SITE, $what, $bytes, $bytes, GFP);
+			: sprintf('0x%x 0x%x %d %d 0x%x', SITE, $what, $bytes, $bytes, GFP), defined $pid ? " pid=$pid" : '';
 	}
 	close $out;
 }
@@ -134,6 +134,21 @@ sub test_repeated_edges {
 	is_deeply(found(\@trace, \@guest), {edges => 1}, "the last of several equal events is an edge in the guest's events");
 }
 
+sub test_tasks {
+	my @guest = map { [@{$all[$_]}[0 .. 2], 100 + $_ % 7] } 0 .. $#all;
+	my %pids = (0 => [map { $_->[3] } @guest]);
+	my $compare = sub {
+		write_guest(@guest);
+		write_sonde(@guest);
+		my $result = OracleCompare::compare("$dir/guest", $dir, 1, @_);
+		return [$result->{tasks}, scalar @{$result->{others}}];
+	};
+	is_deeply($compare->(\%pids), [242, 0], 'the pids of all events are compared');
+	is_deeply($compare->(), [0, 0], 'those of a trace without any are not');
+	$pids{0}[$first + 17]++;
+	is_deeply($compare->(\%pids), [242, 1], 'another pid is found');
+}
+
 sub test_no_window {
 	my @trace = grep { $_->[2] != 5212 } @all;
 	is_deeply(found(\@all, \@trace), {faults => 1}, 'a trace without an end marker is found');
@@ -143,5 +158,6 @@ test_each();
 test_disordered();
 test_edges();
 test_repeated_edges();
+test_tasks();
 test_no_window();
 done_testing();

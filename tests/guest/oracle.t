@@ -33,11 +33,12 @@ sub check_row {
 	empty_folder($out);
 	my $status = on_kvm_host({mem => 2048, timeout => 1200 + 20 * $iterations},
 		"$FindBin::RealBin/oracle-guest", $build, $out, $kernel, "$build/guest/initrd", $row->{cpus},
-		$iterations, GuestText::range("$build/sonde", $kernel), $row->{mode}, $row->{ring});
+		$iterations, GuestText::range("$build/sonde", $kernel), $row->{mode}, $row->{ring}, $row->{spec} // 'kmem');
 	is($status, 0, "$name: oracle-guest ran on the KVM host") or return;
 	is(slurp("$out/status"), "0 0\n", "$name: the traced and the untraced boot powered off");
 	OracleCheck::check_events(name => $name, build => $build, kernel => $kernel, guest => "$out/oracle.txt",
-		trace => "$out/trace", out => $out, cpus => $row->{cpus}, min_events => $row->{min_events} * $scale);
+		trace => "$out/trace", out => $out, cpus => $row->{cpus}, min_events => $row->{min_events} * $scale,
+		has_pids => ($row->{spec} // '') =~ /\bpid\b/);
 	check_loss($name, $out);
 	check_mode($name, $out, $row);
 	check_text($name, $out, $kernel);

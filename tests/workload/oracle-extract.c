@@ -141,6 +141,15 @@ static void print_decimal(const struct event_format *format, const char *field,
 		printf(" %" PRIu64, value);
 }
 
+static void print_pid(const struct event_format *format, const struct ring_event *event)
+{
+	const struct event_field *where = event_format_field(format, "common_pid");
+	uint64_t value = 0;
+
+	event_field_read(where, event->record, event->size, &value);
+	printf("%" PRId32 "\n", (int32_t)value);
+}
+
 static void print_event(const struct event_format *format, const struct ring_event *event,
 			uint32_t cpu, uint64_t number)
 {
@@ -157,7 +166,8 @@ static void print_event(const struct event_format *format, const struct ring_eve
 		print_hex(format, "gfp_flags", event);
 		print_decimal(format, "node", event);
 	}
-	printf(" %" PRIu64 "\n", event->time);
+	printf(" %" PRIu64 " pid=", event->time);
+	print_pid(format, event);
 }
 
 static const struct event_format *format_of(const struct extract *x, const struct ring_event *event)
