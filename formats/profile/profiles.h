@@ -14,7 +14,7 @@
  * (sonde-profile(1)): the reply to query-profile, and the file PROFILE_FILE of a trace. Documents
  * are not trusted.
  */
-#define PROFILE_FILE "profile.json"
+#define PROFILE_FILE ".profile.json" /* hidden from CTF readers */
 
 enum {
 	PROFILE_MAX_FUNCTIONS = 1 << 18, /* of a document */

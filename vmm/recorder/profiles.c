@@ -113,7 +113,7 @@ static int write_document(const char *dir, const struct profile_set *set, struct
 	if (fd < 0)
 		ret = -errno;
 	else if (text)
-		ret = file_replace(fd, PROFILE_FILE, "." PROFILE_FILE ".new", text, strlen(text),
+		ret = file_replace(fd, PROFILE_FILE, PROFILE_FILE ".tmp", text, strlen(text),
 				   FILE_VOLATILE);
 	if (fd >= 0)
 		close(fd);

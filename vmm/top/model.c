@@ -55,8 +55,8 @@ static struct top_row make_row(const struct top_table *table, const struct top_s
 
 	row.values[TOP_RATE] = per_second(now->total, before->total, ns);
 	row.values[TOP_FLOW] = per_second(now->flow, before->flow, ns);
-	row.values[TOP_LIVE] = (double)now->live;
-	row.values[TOP_COUNT] = (double)now->count;
+	row.values[TOP_LIVE] = now->live == TOP_UNKNOWN ? 0 : (double)now->live;
+	row.values[TOP_COUNT] = now->count == TOP_UNKNOWN ? 0 : (double)now->count;
 	row.values[TOP_TOTAL] = (double)now->total;
 	return row;
 }
@@ -136,6 +136,24 @@ const struct top_row **top_table_sort(const struct top_table *table, enum top_co
 
 /* --- results --------------------------------------------------------------------------------- */
 
+static bool is_known(const struct top_row *row, enum top_column column, bool has_rates)
+{
+	switch (column) {
+	case TOP_RATE:
+		return has_rates;
+	case TOP_FLOW:
+		return has_rates && row->now.live != TOP_UNKNOWN;
+	case TOP_LIVE:
+		return row->now.live != TOP_UNKNOWN;
+	case TOP_COUNT:
+		return row->now.count != TOP_UNKNOWN;
+	case TOP_TOTAL:
+	case TOP_COLUMNS:
+		break;
+	}
+	return true;
+}
+
 static json_t *row_json(enum top_view view, const struct top_row *row, bool has_rates)
 {
 	json_t *object = json_pack("{s:o}", "name", json_from_text(row->now.name));
@@ -144,12 +162,11 @@ static json_t *row_json(enum top_view view, const struct top_row *row, bool has_
 					      [TOP_TOTAL] = row->now.total};
 
 	for (enum top_column c = 0; object && c < TOP_COLUMNS; c++) {
-		json_t *value = json_from_count(counts[c]);
+		const bool is_rate = c == TOP_RATE || c == TOP_FLOW;
+		json_t *value = !is_known(row, c, has_rates) ? json_null()
+				: is_rate                    ? json_real(row->values[c])
+							     : json_from_count(counts[c]);
 
-		if (c == TOP_RATE || c == TOP_FLOW) {
-			json_decref(value);
-			value = has_rates ? json_real(row->values[c]) : json_null();
-		}
 		json_object_set_new(object, json_columns[view][c], value);
 	}
 	return object;
@@ -185,14 +202,14 @@ static void print(char *out, size_t size, struct text text)
 	snprintf(out, size, "%.*s", (int)size - 1, text.s);
 }
 
-void top_value_text(enum top_view view, enum top_column column, double value, bool has_rates,
-		    char *out, size_t size)
+void top_value_text(enum top_view view, enum top_column column, const struct top_row *row,
+		    bool has_rates, char *out, size_t size)
 {
-	const double largest = 1e18;
+	const double largest = 1e18, value = row->values[column];
 	const uint64_t count = (uint64_t)(value < largest ? value + 0.5 : largest);
 	const bool is_time = view == TOP_FUNCTIONS && column != TOP_RATE && column != TOP_TOTAL;
 
-	if (!has_rates && (column == TOP_RATE || column == TOP_FLOW))
+	if (!is_known(row, column, has_rates))
 		snprintf(out, size, "-");
 	else if (is_time)
 		print(out, size, measure_duration(value));

@@ -24,6 +24,9 @@ enum top_column {
 	TOP_COLUMNS
 };
 
+/* Of live and count of a sample: nobody knows. */
+#define TOP_UNKNOWN UINT64_MAX
+
 enum { TOP_NAME_SIZE = 160, TOP_MAX_ROWS = 1 << 17 };
 
 /* Counts of one row at some moment. */
@@ -77,8 +80,8 @@ const struct top_row **top_table_sort(const struct top_table *table, enum top_co
 /* All of it: an object to be released. NULL: no memory. */
 json_t *top_model_json(const struct top_model *model);
 
-/* A value as users read it: "1,234", "1.2 MiB", "3.4 ms". */
-void top_value_text(enum top_view view, enum top_column column, double value, bool has_rates,
-		    char *out, size_t size);
+/* A value of a row as users read it: "1,234", "1.2 MiB", "3.4 ms"; "-" if it is not known. */
+void top_value_text(enum top_view view, enum top_column column, const struct top_row *row,
+		    bool has_rates, char *out, size_t size);
 
 #endif

@@ -146,7 +146,7 @@ static void put_row(struct top_screen *screen, unsigned int line, enum top_view 
 	size_t n = 0;
 
 	for (enum top_column c = 0; c < TOP_COLUMNS; c++) {
-		top_value_text(view, c, row->values[c], has_rates, cell, sizeof(cell));
+		top_value_text(view, c, row, has_rates, cell, sizeof(cell));
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%*s ", CELL - 1, cell);
 	}
 	put(screen, line, "%s %s", text, row->now.name);

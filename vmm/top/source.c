@@ -76,6 +76,8 @@ static struct top_sample sample_of(const struct profile_counts *counts, size_t i
 				    .live = profile_mean_ns(f),
 				    .count = f->max_ns};
 
+	if (!f->timed)
+		sample.live = sample.count = TOP_UNKNOWN;
 	snprintf(sample.name, sizeof(sample.name), "%.100s%s%.40s%s%s", f->name,
 		 several ? " (" : "", several ? counts->name : "", several ? ")" : "",
 		 f->returns ? "" : " (hits only)");

@@ -82,18 +82,37 @@ static void test_json(void)
 	top_model_deinit(&model);
 }
 
-static void test_texts(void)
+static void is_text(enum top_view view, enum top_column column, double value, bool has_rates,
+		    const char *expected, const char *what)
 {
+	struct top_row row = {0};
 	char text[32];
 
-	top_value_text(TOP_SITES, TOP_LIVE, 1536, true, text, sizeof(text));
-	is_str(text, "1.5 KiB", "bytes");
-	top_value_text(TOP_FUNCTIONS, TOP_LIVE, 1536, true, text, sizeof(text));
-	is_str(text, "1.5 us", "times");
-	top_value_text(TOP_CACHES, TOP_TOTAL, 1234567, true, text, sizeof(text));
-	is_str(text, "1,234,567", "counts");
-	top_value_text(TOP_CACHES, TOP_RATE, 12, false, text, sizeof(text));
-	is_str(text, "-", "no rates");
+	row.values[column] = value;
+	top_value_text(view, column, &row, has_rates, text, sizeof(text));
+	is_str(text, expected, what);
+}
+
+static void test_texts(void)
+{
+	const struct top_sample hits_only = {.total = 5, .live = TOP_UNKNOWN, .count = TOP_UNKNOWN};
+	struct top_model model = {0};
+	json_t *json, *row;
+
+	is_text(TOP_SITES, TOP_LIVE, 1536, true, "1.5 KiB", "bytes");
+	is_text(TOP_FUNCTIONS, TOP_LIVE, 1536, true, "1.5 us", "times");
+	is_text(TOP_CACHES, TOP_TOTAL, 1234567, true, "1,234,567", "counts");
+	is_text(TOP_CACHES, TOP_RATE, 12, false, "-", "no rates");
+	if (top_table_put(&model.tables[TOP_FUNCTIONS], &hits_only, 1, second, NULL))
+		abort();
+	json = top_model_json(&model);
+	row = json_array_get(json_object_get(json, "functions"), 0);
+	ok(json_is_null(json_object_get(row, "mean_ns")) &&
+		   json_is_null(json_object_get(row, "max_ns")) &&
+		   json_integer_value(json_object_get(row, "calls")) == 5,
+	   "a function whose calls are not timed has no times");
+	json_decref(json);
+	top_model_deinit(&model);
 }
 
 int main(void)
