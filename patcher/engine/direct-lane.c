@@ -196,17 +196,29 @@ static int find_slot_locked(struct direct_lane *lane, const struct direct_want *
 	return ret;
 }
 
-int direct_find_slots(struct ring_engine *x, const struct direct_change *change, unsigned int *ids,
-		      struct error *err)
+static int find_slots_of(struct ring_engine *x, const struct direct_change *change, bool counting,
+			 unsigned int *ids, struct error *err)
 {
 	unsigned int tries = 0;
 	int ret = 0;
 
-	for (size_t i = 0; !ret && i < change->nr_wants; i++)
+	for (size_t i = 0; !ret && i < change->nr_wants; i++) {
+		if ((change->wants[i].profile != NULL) != counting)
+			continue;
 		do
 			ret = find_slot_locked(&x->direct, &change->wants[i], &ids[i], err);
 		while (ret && direct_wait_freed(x, &tries));
+	}
 	return ret;
+}
+
+/* The others can share what those that count leave. */
+int direct_find_slots(struct ring_engine *x, const struct direct_change *change, unsigned int *ids,
+		      struct error *err)
+{
+	int ret = find_slots_of(x, change, true, ids, err);
+
+	return ret ? ret : find_slots_of(x, change, false, ids, err);
 }
 
 void direct_close_slot(struct ring_engine *x, unsigned int id)

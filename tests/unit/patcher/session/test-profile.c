@@ -192,6 +192,18 @@ static void test_groups(void)
 	end();
 }
 
+/* Whatever their order, if they come together. */
+static void test_last(void)
+{
+	const char *const specs[] = {"a=function:kfree", "b=function:kfree", "c=function:kfree",
+				     "profile:kfree", NULL};
+
+	create();
+	ok(!trace_session_start(fs.session, specs, NULL) && counted(0, FAKE_KFREE, 0, 0),
+	   "one behind as many others as there are sets of rings");
+	end();
+}
+
 static void test_with_probes(void)
 {
 	create();
@@ -214,6 +226,7 @@ int main(void)
 	test_counts();
 	test_stop();
 	test_groups();
+	test_last();
 	test_with_probes();
 	free(ram);
 	return tap_done();
