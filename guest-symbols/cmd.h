@@ -4,8 +4,9 @@
 
 #include "formats/trace/reader.h"
 
-/* The verb of this folder, sonde-symbols(1). argv[0] is the verb; returns the exit status. */
+/* The verbs of this folder, sonde-VERB(1). argv[0] is the verb; they return the exit status. */
 int cmd_symbols(int argc, char **argv);
+int cmd_probes(int argc, char **argv);
 
 /* How the verbs of formats/ read a kernel image (formats/trace/reader.h). */
 kernel_functions_fn kernel_functions;

@@ -29,6 +29,7 @@ static const struct command {
 	{"check", cmd_check, "verify a trace"},
 	{"convert", cmd_convert, "write a trace in another format"},
 	{"symbols", cmd_symbols, "what a kernel image says about itself"},
+	{"probes", cmd_probes, "what dynamic probes can record of a kernel's functions"},
 	{"doctor", cmd_doctor, "whether this machine can run guests"},
 };
 enum { NR_COMMANDS = sizeof(commands) / sizeof(commands[0]) };

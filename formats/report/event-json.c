@@ -52,7 +52,8 @@ static char *put_value(char *at, const struct event_text_field *f, struct event_
 char *event_json_put(char *at, const struct event_layout *layout, struct event_texts *texts,
 		     const struct event *event)
 {
-	static const char ns[] = "{\"ns\":", vcpu[] = ",\"vcpu\":";
+	static const char ns[] = "{\"ns\":", vcpu[] = ",\"vcpu\":", null[] = "null";
+	const uint32_t faults = event_text_faults(layout, event->bytes);
 
 	memcpy(at, ns, sizeof(ns) - 1);
 	at = digits_put_signed(at + sizeof(ns) - 1, event->ns);
@@ -61,7 +62,12 @@ char *event_json_put(char *at, const struct event_layout *layout, struct event_t
 	at = piece_text_put(at, layout->head);
 	for (size_t i = 0; i < layout->nr_fields; i++) {
 		at = piece_text_put(at, layout->fields[i].label);
-		at = put_value(at, &layout->fields[i], texts, event->bytes);
+		if (layout->fields[i].fault & faults) {
+			memcpy(at, null, sizeof(null) - 1);
+			at += sizeof(null) - 1;
+		} else {
+			at = put_value(at, &layout->fields[i], texts, event->bytes);
+		}
 	}
 	memcpy(at, "}\n", 2);
 	return at + 2;

@@ -23,10 +23,11 @@ struct piece_text *piece_text_make(const char *text)
 	return made;
 }
 
-/* An instance without a name of its own has the tracer's. */
+/* An instance without a name of its own has the tracer's, or that of its only event. */
 static bool is_named(const struct event_layout *l)
 {
-	return l->instance && strcmp(l->instance->name, l->class->system);
+	return l->instance && strcmp(l->instance->name, l->class->system) != 0 &&
+	       (l->instance->nr_classes > 1 || strcmp(l->instance->name, l->class->name) != 0);
 }
 
 static struct piece_text *make_head(const struct event_layout *l, bool json)
@@ -83,6 +84,34 @@ static bool make_field(struct event_text_field *f, const struct event_class *cla
 	return f->label && f->symbol_label;
 }
 
+/* Whether a field says which of the others could not be read. */
+static bool says_faults(const struct event_field *field)
+{
+	return field->type == EVENT_HEX && field->size == sizeof(uint32_t) &&
+	       !strcmp(field->name, "faults");
+}
+
+/* Lines of text show what it says in the place of the values. */
+static bool make_fields(struct event_layout *l, bool json)
+{
+	const struct event_class *class = l->class;
+	bool made = true;
+	uint32_t fault = 0;
+
+	for (size_t i = 0; made && i < class->nr_fields; i++) {
+		const bool says = says_faults(&class->fields[i]);
+
+		if (says)
+			l->faults = &class->fields[i];
+		if (!says || json) {
+			made = make_field(&l->fields[l->nr_fields], class, i, json);
+			l->fields[l->nr_fields++].fault = fault;
+		}
+		fault = says ? 1 : fault << 1;
+	}
+	return made;
+}
+
 struct event_layout *event_layout_create(const struct event *event, bool json)
 {
 	struct event_layout *l = calloc(1, sizeof(*l));
@@ -94,9 +123,8 @@ struct event_layout *event_layout_create(const struct event *event, bool json)
 	l->instance = event->instance;
 	l->head = make_head(l, json);
 	made = l->head;
-	l->nr_fields = event->class->nr_fields;
-	for (size_t i = 0; made && i < l->nr_fields; i++)
-		made = make_field(&l->fields[i], l->class, i, json);
+	if (made)
+		made = make_fields(l, json);
 	if (made)
 		return l;
 	event_layout_destroy(l);

@@ -90,6 +90,7 @@ struct event_text_field {
 	const struct event_field *field;
 	uint16_t at;         /* of 8 bytes of the event: shift them left, then right */
 	uint8_t left, right; /* bits */
+	uint32_t fault;      /* the bit of the faults that says that it could not be read; or 0 */
 	struct piece_text *label, *symbol_label; /* the latter: of a code address in JSON */
 };
 
@@ -110,9 +111,17 @@ struct event_layout {
 	const struct event_class *class;
 	const struct trace_instance *instance;
 	struct piece_text *head; /* what names the event */
+	/* Of an event with values that may lie in memory which is not there (the probe tracer): bit
+	 * i is the i-th field behind it. NULL: there is none. */
+	const struct event_field *faults;
 	size_t nr_fields;
 	struct event_text_field fields[EVENT_MAX_FIELDS];
 };
+
+static inline uint32_t event_text_faults(const struct event_layout *layout, const void *bytes)
+{
+	return layout->faults ? (uint32_t)event_field_value(layout->faults, bytes) : 0;
+}
 
 /* To be freed by event_layout_destroy(), which is NULL-safe. NULL without memory. */
 struct event_layout *event_layout_create(const struct event *event, bool json);

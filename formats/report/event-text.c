@@ -151,16 +151,29 @@ static char *put_value(char *at, const struct event_text_field *f, struct event_
 	return digits_put_decimal(at, value);
 }
 
+/* As ftrace shows it. */
+static char *put_fault(char *at)
+{
+	static const char fault[] = "(fault)";
+
+	memcpy(at, fault, sizeof(fault) - 1);
+	return at + sizeof(fault) - 1;
+}
+
 static char *put_line(struct event_printer *p, char *at, const struct event_layout *layout,
 		      const struct event *event)
 {
 	const struct event_text_field *f = layout->fields, *end = f + layout->nr_fields;
+	const uint32_t faults = event_text_faults(layout, event->bytes);
 
 	at = put_begin(p->begins, at, event->vcpu, event->ns);
 	at = piece_text_put(at, layout->head);
 	for (; f != end; f++) {
 		at = piece_text_put(at, f->label);
-		at = put_value(at, f, p->texts, event->bytes);
+		if (f->fault & faults)
+			at = put_fault(at);
+		else
+			at = put_value(at, f, p->texts, event->bytes);
 	}
 	*at++ = '\n';
 	return at;

@@ -42,12 +42,36 @@ struct btf_prototype {
 	struct {
 		char name[32];
 		char type[64];
-		uint32_t size; /* bytes, 0 = unknown */
+		uint32_t size;    /* bytes, 0 = unknown */
+		uint32_t type_id; /* for btf_value() and btf_follow() */
 	} params[BTF_MAX_PARAMS];
 };
 
 /* Prototype of a function. -ENOENT if BTF has none (static functions may be left out). */
 int btf_prototype(const struct btf_types *btf, const char *function, struct btf_prototype *out,
 		  struct error *err);
+
+/* What a value of a type is, without typedefs and qualifiers. */
+enum btf_value_kind {
+	BTF_VALUE_UNSIGNED, /* bool, character and enum, too */
+	BTF_VALUE_SIGNED,
+	BTF_VALUE_POINTER,
+	BTF_VALUE_TEXT,  /* an array of characters */
+	BTF_VALUE_OTHER, /* a struct, another array, a function, void */
+};
+
+struct btf_value {
+	enum btf_value_kind kind;
+	uint32_t size; /* bytes, 0 = unknown */
+};
+
+struct btf_value btf_value(const struct btf_types *btf, uint32_t type);
+
+/*
+ * A member, by name or dotted path, of the struct or union that a type points to. -EINVAL: it
+ * points to none. -ENOENT: there is no such member, with the nearest name in *err.
+ */
+int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member,
+	       struct btf_field *out, uint32_t *type, struct error *err);
 
 #endif

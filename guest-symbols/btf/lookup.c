@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "formats/base/text.h"
 #include "guest-symbols/btf/btf-internal.h"
 
 enum {
@@ -132,28 +133,161 @@ static void describe(const struct btf_types *btf, const struct member *member,
 	};
 }
 
+/* Along a dotted path from a struct; *at is how far it got. */
+static bool walk(const struct btf_types *btf, uint32_t id, const char *path, struct member *found,
+		 const char **at)
+{
+	struct search search = {.btf = btf, .budget = SEARCH_BUDGET};
+
+	*found = (struct member){.type = id};
+	*at = path;
+	do {
+		search.name = *at;
+		search.length = strcspn(*at, ".");
+		if (!find_member(&search, found->type, found->bit_offset, 0, found))
+			return false;
+		*at += search.length;
+	} while (*(*at)++ == '.');
+	return true;
+}
+
+static int out_of_range(const char *structure, const char *member, struct error *err)
+{
+	return error_set(err, EBADMSG, "BTF member %s.%s is out of range", structure, member);
+}
+
 int btf_field(const struct btf_types *btf, const char *structure, const char *member,
 	      struct btf_field *out, struct error *err)
 {
 	uint32_t id = btf_find(btf, structure, BTF_KIND_STRUCT, BTF_KIND_UNION);
-	struct search search = {.btf = btf, .budget = SEARCH_BUDGET};
-	struct member found = {.type = id};
-	const char *p = member;
+	struct member found;
+	const char *at;
 
 	if (!id)
 		return error_set(err, ENOENT, "BTF has no struct %s", structure);
-	do {
-		search.name = p;
-		search.length = strcspn(p, ".");
-		if (!find_member(&search, found.type, found.bit_offset, 0, &found))
-			return error_set(err, ENOENT, "BTF has no member %s in struct %s", member,
-					 structure);
-		p += search.length;
-	} while (*p++ == '.');
+	if (!walk(btf, id, member, &found, &at))
+		return error_set(err, ENOENT, "BTF has no member %s in struct %s", member,
+				 structure);
 	if (found.bit_offset / 8 > UINT32_MAX)
-		return error_set(err, EBADMSG, "BTF member %s.%s is out of range", structure,
-				 member);
+		return out_of_range(structure, member, err);
 	describe(btf, &found, out);
+	return 0;
+}
+
+static const char *keyword(const struct btf_type *type)
+{
+	switch (type->kind) {
+	case BTF_KIND_STRUCT:
+		return "struct ";
+	case BTF_KIND_UNION:
+		return "union ";
+	case BTF_KIND_FWD:
+		return type->kind_flag ? "union " : "struct ";
+	case BTF_KIND_ENUM:
+	case BTF_KIND_ENUM64:
+		return "enum ";
+	case BTF_KIND_CONST:
+		return "const ";
+	case BTF_KIND_VOLATILE:
+		return "volatile ";
+	default:
+		return "";
+	}
+}
+
+/* --- values that point to structs ------------------------------------------------------------ */
+
+static bool is_character(const struct btf_types *btf, uint32_t id)
+{
+	struct btf_type type;
+
+	return btf_type(btf, strip(btf, id), &type) && type.kind == BTF_KIND_INT &&
+	       !strcmp(type.name, "char");
+}
+
+/* Of an int, the highest byte of the word behind it has BTF_INT_SIGNED in bit 0. */
+static enum btf_value_kind kind_of(const struct btf_types *btf, const struct btf_type *type)
+{
+	switch (type->kind) {
+	case BTF_KIND_INT:
+		return btf_item(type, 0, 1, 0) >> 24 & 1 ? BTF_VALUE_SIGNED : BTF_VALUE_UNSIGNED;
+	case BTF_KIND_ENUM:
+	case BTF_KIND_ENUM64:
+		return type->kind_flag ? BTF_VALUE_SIGNED : BTF_VALUE_UNSIGNED;
+	case BTF_KIND_PTR:
+		return BTF_VALUE_POINTER;
+	case BTF_KIND_ARRAY:
+		return is_character(btf, btf_item(type, 0, 0, 0)) ? BTF_VALUE_TEXT
+								  : BTF_VALUE_OTHER;
+	default:
+		return BTF_VALUE_OTHER;
+	}
+}
+
+struct btf_value btf_value(const struct btf_types *btf, uint32_t id)
+{
+	struct btf_type type;
+
+	if (!btf_type(btf, strip(btf, id), &type))
+		return (struct btf_value){.kind = BTF_VALUE_OTHER};
+	return (struct btf_value){kind_of(btf, &type), size_of(btf, id)};
+}
+
+enum { MAX_NAMES = 64 };
+
+/* The names in a struct and in its anonymous members; NULL-terminated. */
+static size_t list_members(const struct btf_types *btf, uint32_t id, int depth, const char **names,
+			   size_t n)
+{
+	struct btf_type type;
+
+	if (depth == BTF_MAX_DEPTH || !btf_type(btf, strip(btf, id), &type) ||
+	    (type.kind != BTF_KIND_STRUCT && type.kind != BTF_KIND_UNION))
+		return n;
+	for (uint32_t i = 0; i < type.vlen && n < MAX_NAMES; i++) {
+		const struct member member = member_at(btf, &type, i, 0);
+
+		if (*member.name)
+			names[n++] = member.name;
+		else
+			n = list_members(btf, member.type, depth + 1, names, n);
+	}
+	return n;
+}
+
+static int no_member(const struct btf_types *btf, const struct btf_type *structure, uint32_t id,
+		     const char *name, struct error *err)
+{
+	const char *names[MAX_NAMES + 1] = {NULL}, *nearest;
+
+	list_members(btf, id, 0, names, 0);
+	nearest = text_nearest(name, names);
+	if (nearest)
+		return error_set(err, ENOENT, "%s%s has no member '%s': did you mean '%s'?",
+				 keyword(structure), structure->name, name, nearest);
+	return error_set(err, ENOENT, "%s%s has no member '%s'", keyword(structure),
+			 structure->name, name);
+}
+
+int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member,
+	       struct btf_field *out, uint32_t *id, struct error *err)
+{
+	struct btf_type type = {0}, structure = {0};
+	uint32_t target = 0;
+	struct member found;
+	const char *at;
+
+	if (btf_type(btf, strip(btf, pointer), &type) && type.kind == BTF_KIND_PTR)
+		target = strip(btf, type.size_or_type);
+	if (!btf_type(btf, target, &structure) ||
+	    (structure.kind != BTF_KIND_STRUCT && structure.kind != BTF_KIND_UNION))
+		return error_set(err, EINVAL, "no pointer to a struct is in front of '%s'", member);
+	if (!walk(btf, target, member, &found, &at))
+		return no_member(btf, &structure, target, member, err);
+	if (found.bit_offset / 8 > UINT32_MAX)
+		return out_of_range(structure.name, member, err);
+	describe(btf, &found, out);
+	*id = found.type;
 	return 0;
 }
 
@@ -189,27 +323,6 @@ int64_t btf_enumerator(const struct btf_types *btf, const char *name, bool *foun
 	}
 	*found = false;
 	return 0;
-}
-
-static const char *keyword(const struct btf_type *type)
-{
-	switch (type->kind) {
-	case BTF_KIND_STRUCT:
-		return "struct ";
-	case BTF_KIND_UNION:
-		return "union ";
-	case BTF_KIND_FWD:
-		return type->kind_flag ? "union " : "struct ";
-	case BTF_KIND_ENUM:
-	case BTF_KIND_ENUM64:
-		return "enum ";
-	case BTF_KIND_CONST:
-		return "const ";
-	case BTF_KIND_VOLATILE:
-		return "volatile ";
-	default:
-		return "";
-	}
 }
 
 static void append(char *text, size_t size, const char *more)
@@ -279,6 +392,7 @@ int btf_prototype(const struct btf_types *btf, const char *function, struct btf_
 			 btf_string(btf, btf_item(&proto, i, PARAM_WORDS, 0)));
 		spell(btf, type, out->params[i].type, sizeof(out->params[i].type));
 		out->params[i].size = size_of(btf, type);
+		out->params[i].type_id = type;
 	}
 	return 0;
 }

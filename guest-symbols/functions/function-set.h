@@ -97,5 +97,17 @@ int function_unmatched(const struct function_pattern *pattern, const struct trac
  */
 int functions_print(const char *verb, const struct kernel_image *image, char *const *operands,
 		    bool json);
+/* The same with what can be recorded of each by dynamic probes: parameters and result with their
+ * types, and whether its returns can be (print-probes.c). */
+int functions_print_probes(const char *verb, const struct kernel_image *image,
+			   char *const *operands, bool json);
+
+/* Prints a selection out of `all` functions; returns the exit status. */
+typedef int functions_print_fn(const char *verb, const struct kernel_image *image,
+			       const struct function_selection *selection, size_t all);
+int functions_print_by(const char *verb, const struct kernel_image *image, char *const *operands,
+		       functions_print_fn *print);
+/* Flush, and say on standard error how many there are. Returns the exit status. */
+int functions_print_count(const char *verb, const struct function_selection *selection, size_t all);
 
 #endif

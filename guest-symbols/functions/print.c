@@ -56,13 +56,10 @@ static size_t count_functions(const struct traceable_list *list)
 	return n;
 }
 
-static int print_names(const char *verb, const struct function_selection *s, size_t all)
+int functions_print_count(const char *verb, const struct function_selection *s, size_t all)
 {
-	int ret;
+	int ret = cli_flush(verb);
 
-	for (size_t i = 0; i < s->n; i++)
-		puts(s->v[i].name);
-	ret = cli_flush(verb);
 	for (size_t i = 0; i < s->nr_notes; i++)
 		fprintf(stderr, "sonde %s: %s\n", verb, s->notes[i]);
 	fprintf(stderr, "sonde %s: %s of %s\n", verb, text_count(s->n).s,
@@ -70,10 +67,22 @@ static int print_names(const char *verb, const struct function_selection *s, siz
 	return ret;
 }
 
-static int print_json(const char *verb, const struct function_selection *s, size_t all)
+static int print_names(const char *verb, const struct kernel_image *image,
+		       const struct function_selection *s, size_t all)
+{
+	(void)image;
+
+	for (size_t i = 0; i < s->n; i++)
+		puts(s->v[i].name);
+	return functions_print_count(verb, s, all);
+}
+
+static int print_json(const char *verb, const struct kernel_image *image,
+		      const struct function_selection *s, size_t all)
 {
 	json_t *functions = json_array(), *notes = json_array();
 
+	(void)image;
 	for (size_t i = 0; i < s->n; i++)
 		json_array_append_new(functions,
 				      json_pack("{s:o, s:o, s:o}", "function",
@@ -101,7 +110,7 @@ static int resolve(const struct function_patterns *patterns, const struct tracea
 }
 
 static int print_patterns(const char *verb, const struct kernel_image *image,
-			  const struct function_patterns *patterns, bool json)
+			  const struct function_patterns *patterns, functions_print_fn *print)
 {
 	struct traceable_list list = {0};
 	struct function_selection selection = {0};
@@ -115,14 +124,14 @@ static int print_patterns(const char *verb, const struct kernel_image *image,
 	if (ret)
 		ret = cli_error(verb, &err);
 	else
-		ret = (json ? print_json : print_names)(verb, &selection, count_functions(&list));
+		ret = print(verb, image, &selection, count_functions(&list));
 	function_selection_deinit(&selection);
 	traceable_list_deinit(&list);
 	return ret;
 }
 
-int functions_print(const char *verb, const struct kernel_image *image, char *const *operands,
-		    bool json)
+int functions_print_by(const char *verb, const struct kernel_image *image, char *const *operands,
+		       functions_print_fn *print)
 {
 	struct function_patterns patterns = {0};
 	int ret = 0;
@@ -130,7 +139,13 @@ int functions_print(const char *verb, const struct kernel_image *image, char *co
 	for (; !ret && *operands; operands++)
 		ret = add_operand(verb, &patterns, *operands);
 	if (!ret)
-		ret = print_patterns(verb, image, &patterns, json);
+		ret = print_patterns(verb, image, &patterns, print);
 	function_patterns_deinit(&patterns);
 	return ret;
+}
+
+int functions_print(const char *verb, const struct kernel_image *image, char *const *operands,
+		    bool json)
+{
+	return functions_print_by(verb, image, operands, json ? print_json : print_names);
 }

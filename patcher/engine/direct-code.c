@@ -103,7 +103,8 @@ static void list_record(struct maker *m, unsigned int id)
 				       .fields = slot->want.fields,
 				       .rings = ring_engine_rings(m->x, (int)slot->group),
 				       .full = m->x->full,
-				       .gate = slot->want.gate};
+				       .gate = slot->want.gate,
+				       .fetch = slot->want.fetch};
 	if (slot->want.profile) {
 		m->counts[m->n] = direct_count_spec(m->x, &slot->want, &m->use);
 		record->count = &m->counts[m->n];

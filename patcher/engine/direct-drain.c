@@ -8,6 +8,14 @@
 
 enum { RUN_MAX = 64 };
 
+/* With what a dynamic probe fetches: behind the struct function_event. */
+struct run_event {
+	union {
+		struct syscall_event event;
+		uint8_t bytes[EVENT_MAX_SIZE];
+	};
+};
+
 /* Records of one ring, in one pass. */
 struct batch {
 	struct ring_engine *x;
@@ -20,7 +28,7 @@ struct batch {
 	uint32_t slot;
 	size_t n;
 	int64_t ns[RUN_MAX];
-	struct syscall_event run[RUN_MAX];
+	struct run_event run[RUN_MAX];
 };
 
 static void put_run(struct batch *b)
@@ -85,6 +93,8 @@ static void read_fields(const struct direct_record *record, const struct direct_
 		memcpy(&event->result, bytes + slot->layout.result, sizeof(event->result));
 	if (slot->want.fields & DIRECT_SYSCALL)
 		memcpy(out->args, bytes + slot->layout.syscall, sizeof(out->args));
+	if (slot->want.fetch)
+		memcpy(call + 1, bytes + slot->layout.values, slot->want.fetch->bytes);
 }
 
 static bool is_filtered(const struct gate_rest *filter, unsigned int vcpu, const void *bytes)
@@ -103,7 +113,7 @@ static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record
 	if (id != b->slot || b->n == RUN_MAX)
 		put_run(b);
 	b->slot = id;
-	event = &b->run[b->n];
+	event = &b->run[b->n].event;
 	event->call.call.ip = text_address(record->ip) - SITE_SIZE;
 	if (slot->want.fields)
 		read_fields(record, slot, event);

@@ -71,7 +71,8 @@ static bool serves(const struct direct_slot *slot, const struct direct_want *wan
 {
 	return slot->state == DIRECT_LIVE && slot->want.owner == want->owner &&
 	       slot->want.point == want->point && slot->want.class == want->class &&
-	       slot->want.fields == want->fields && slot->want.gate == want->gate;
+	       slot->want.fields == want->fields && slot->want.gate == want->gate &&
+	       slot->want.fetch == want->fetch;
 }
 
 enum { ALL_USERS = DIRECT_MAX + 1 };
@@ -118,6 +119,11 @@ static int no_group(const struct direct_lane *lane, const struct direct_want *wa
 			 lane->nr_groups);
 }
 
+static struct direct_layout layout_of(const struct direct_want *want)
+{
+	return direct_layout_with(want->fields, want->fetch ? want->fetch->bytes : 0);
+}
+
 static int find_slot(struct direct_lane *lane, const struct direct_want *want, unsigned int *out,
 		     struct error *err)
 {
@@ -135,8 +141,8 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 	group = choose_group(lane, want);
 	if (group == DIRECT_GROUPS)
 		return no_group(lane, want, err);
-	lane->slots[vacant] = (struct direct_slot){
-		.want = *want, .layout = direct_layout(want->fields), .group = group};
+	lane->slots[vacant] =
+		(struct direct_slot){.want = *want, .layout = layout_of(want), .group = group};
 	lane->slots[vacant].state = DIRECT_NEW;
 	lane->shapes[vacant].size = want->profile ? 0 : lane->slots[vacant].layout.size;
 	return 0;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/event/counters.h"
+#include "patcher/fetch/fetch.h"
 #include "patcher/plan/patch-plan.h"
 #include "patcher/plan/shared-slots.h"
 #include "patcher/plan/site-table.h"
@@ -60,6 +61,9 @@ struct direct_want {
 	unsigned int class;      /* of its events: the instance's number */
 	uint32_t fields;         /* enum direct_field */
 	const struct gate *gate; /* NULL: all calls */
+	/* NULL: nothing. Else its values follow the struct function_event that the events begin
+	 * with, and there is no frame and no result. */
+	const struct fetch_program *fetch;
 	/* Events are a struct syscall_event, of other classes the struct graph_event, or the struct
 	 * function_event, that it begins with. All of these are used as long as direct_uses(). */
 	const struct gate_rest *filter; /* NULL: all events */

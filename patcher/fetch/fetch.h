@@ -15,7 +15,8 @@
  *	r[:[GRP/][EVENT]] [MOD:]SYM[+0] [ARG...]
  *
  *	ARG     [NAME=]FETCH[:TYPE]
- *	FETCH   %REG, $retval, $comm, $stack, $stackN, $argN, \CONSTANT, @ADDR, @SYM[+|-OFFSET],
+ *	FETCH   PARAMETER[->MEMBER...], $arg* (all parameters), %REG, $retval, $comm, $stack,
+ *$stackN, $argN, \CONSTANT, @ADDR, @SYM[+|-OFFSET],
  *	        +|-[u]OFFSET(FETCH)
  *	TYPE    u8 u16 u32 u64 s8 s16 s32 s64 x8 x16 x32 x64 char string ustring symbol,
  *	        bWIDTH@OFFSET/CONTAINER; with [N] behind it, an array
@@ -26,6 +27,7 @@ enum {
 	FETCH_NAME_SIZE = 32, /* of an event, a group, an argument; the NUL included */
 	FETCH_SYMBOL_SIZE = 128,
 	FETCH_MAX_ARGS = 20,
+	FETCH_MAX_FIELDS = 20,  /* of all arguments: an array has one for each element */
 	FETCH_MAX_OPS = 16,     /* of an argument, as in the kernel */
 	FETCH_STRING_SIZE = 16, /* bytes of a string, the NUL included if it is shorter */
 	FETCH_MAX_BYTES = 192,  /* of all arguments of a probe, each in whole words */
@@ -52,13 +54,14 @@ enum fetch_register {
 
 /* The first one makes a value, each further one makes another one of it. */
 enum fetch_op_kind {
-	FETCH_REGISTER, /* value = register `reg` */
-	FETCH_CONSTANT, /* value = at */
-	FETCH_SYMBOL,   /* value = address of the argument's symbol + at */
-	FETCH_COMM,     /* the current task's name; the only one */
-	FETCH_DEREF,    /* value = the 8 bytes at value + at */
-	FETCH_MEMORY,   /* the argument's bytes lie at value + at; the last one */
-	FETCH_TEXT,     /* likewise a string, up to a NUL; the last one */
+	FETCH_REGISTER,  /* value = register `reg` */
+	FETCH_CONSTANT,  /* value = at */
+	FETCH_SYMBOL,    /* value = address of the argument's symbol + at */
+	FETCH_PARAMETER, /* value = what the argument's symbol says: "skb->dev->name", or "*" */
+	FETCH_COMM,      /* the current task's name; the only one */
+	FETCH_DEREF,     /* value = the 8 bytes at value + at */
+	FETCH_MEMORY,    /* the argument's bytes lie at value + at; the last one */
+	FETCH_TEXT,      /* likewise a string, up to a NUL; the last one */
 };
 
 struct fetch_op {
@@ -79,13 +82,15 @@ enum fetch_show {
 
 struct fetch_arg {
 	char name[FETCH_NAME_SIZE];
-	char symbol[FETCH_SYMBOL_SIZE]; /* of FETCH_SYMBOL */
+	char symbol[FETCH_SYMBOL_SIZE]; /* of FETCH_SYMBOL, FETCH_PARAMETER */
+	bool has_type;                  /* the user gave one */
 	struct fetch_op ops[FETCH_MAX_OPS];
 	size_t nr_ops;
 	enum fetch_show show;
 	uint8_t size;                  /* bytes of an element: 1, 2, 4, 8; FETCH_STRING_SIZE */
 	uint8_t count;                 /* elements; more than 1: an array */
 	uint8_t bit_offset, bit_width; /* a part of the value; width 0: all of it */
+	uint8_t field;                 /* number of its first field among the probe's */
 	uint16_t at;                   /* bytes from the start of the probe's: a multiple of 8 */
 	unsigned int column;           /* where it stands in the definition, from 1 */
 };
@@ -100,18 +105,76 @@ struct fetch_probe {
 	struct fetch_arg args[FETCH_MAX_ARGS];
 	size_t nr_args;
 	uint16_t bytes; /* of all arguments */
+	uint8_t nr_fields;
 };
 
 /* -EINVAL with err->column: what is wrong there. */
 int fetch_parse(const char *definition, struct fetch_probe *out, struct error *err);
 
+/* Give an argument its place behind those before it; `bytes` and `nr_fields` grow. -EINVAL with its
+ * column: there are too many. */
+int fetch_add_room(struct fetch_probe *probe, struct fetch_arg *arg, struct error *err);
+
+/* Whether an argument of the probe has the name, or none may. */
+bool fetch_name_is_taken(const struct fetch_probe *probe, const char *name);
+
+/* Append a step. -EINVAL with the argument's column: it has too many. */
+int fetch_add_op(struct fetch_arg *arg, struct fetch_op op, struct error *err);
+
 /* Whether it reads memory that the guest may not have: it can fault. */
 bool fetch_reads_memory(const struct fetch_arg *arg);
+
+/* Fields of an event that it becomes: characters are one. */
+static inline uint8_t fetch_nr_fields(const struct fetch_arg *arg)
+{
+	return arg->show == FETCH_CHARACTER ? 1 : arg->count;
+}
+
+/* The bits of these. */
+static inline uint32_t fetch_field_bits(const struct fetch_arg *arg)
+{
+	return ((UINT32_C(1) << fetch_nr_fields(arg)) - 1) << arg->field;
+}
 
 /* Bytes that it takes among the probe's: whole words. */
 static inline uint16_t fetch_room(const struct fetch_arg *arg)
 {
 	return (uint16_t)((arg->size * arg->count + 7) & ~7);
+}
+
+/* --- programs (program.c) -------------------------------------------------------------------- */
+
+/*
+ * A probe's arguments, ready to be compiled: symbols have become constants. What is recorded of
+ * them: if one reads memory, a word with a bit for each field that could not be read (bit 0: the
+ * first one), and whose bytes are 0; then the arguments, each in whole words.
+ */
+
+/*
+ * Functions of the guest that read memory that may not be there (include/linux/uaccess.h), called
+ * behind their mcount sites. 0: there is none, and such reads are faults.
+ */
+struct fetch_helpers {
+	uint64_t read_kernel, read_user; /* copy_from_{kernel,user}_nofault() */
+	uint64_t text_kernel, text_user; /* strncpy_from_{kernel,user}_nofault() */
+};
+
+struct fetch_program {
+	const struct fetch_arg *args;
+	size_t nr_args;
+	bool has_faults; /* an argument reads memory */
+	uint16_t bytes;  /* that are recorded */
+	struct fetch_helpers helpers;
+};
+
+/* The program of a probe without symbols, which is borrowed. */
+struct fetch_program fetch_program_of(const struct fetch_probe *probe,
+				      const struct fetch_helpers *helpers);
+
+/* Where an argument's bytes begin in what is recorded. */
+static inline uint32_t fetch_place(const struct fetch_program *program, const struct fetch_arg *arg)
+{
+	return arg->at + (program->has_faults ? (uint32_t)sizeof(uint64_t) : 0);
 }
 
 #endif

@@ -73,16 +73,52 @@ static int take_register(struct fetch_parser *p)
 	return fetch_unknown(p, "register", p->at, length, registers);
 }
 
+/* "$arg*": as if each had been written, by its name. */
+static int take_all_parameters(struct fetch_parser *p, const char *place)
+{
+	if (p->arg->nr_ops || (p->at[1] && !strchr(" \t", p->at[1])))
+		return FETCH_FAIL(p, place, "$arg* is no value: it stands for all parameters");
+	snprintf(p->arg->symbol, sizeof(p->arg->symbol), "*");
+	p->at++;
+	return add_op(p, place, (struct fetch_op){.kind = FETCH_PARAMETER});
+}
+
+/* "skb->dev->name", "path.mnt" */
+static int take_parameter(struct fetch_parser *p)
+{
+	const char *place = p->at;
+	size_t n = fetch_name_length(p->at), step = 0;
+
+	do {
+		size_t length = fetch_name_length(p->at + n + step);
+
+		if (step && !length)
+			return FETCH_FAIL(p, p->at + n + step, "the name of a member is missing");
+		n += step ? step + length : 0;
+		step = p->at[n] == '.' ? 1 : !strncmp(p->at + n, "->", 2) ? 2 : 0;
+	} while (step);
+	if (p->probe->returns)
+		return FETCH_FAIL(p, place, "parameters are gone at a return");
+	if (n >= sizeof(p->arg->symbol))
+		return FETCH_FAIL(p, place, "longer than %d characters", FETCH_SYMBOL_SIZE - 1);
+	memcpy(p->arg->symbol, p->at, n);
+	p->at += n;
+	return add_op(p, place, (struct fetch_op){.kind = FETCH_PARAMETER});
+}
+
 /* The seventh argument and those behind it lie above the return address. */
 static int take_argument(struct fetch_parser *p, const char *place)
 {
 	uint64_t number;
-	int ret = fetch_take_number(p, "the number of an argument", &number);
+	int ret;
 
-	if (ret)
-		return ret;
 	if (p->probe->returns)
 		return FETCH_FAIL(p, place, "arguments are gone at a return");
+	if (*p->at == '*')
+		return take_all_parameters(p, place);
+	ret = fetch_take_number(p, "the number of an argument", &number);
+	if (ret)
+		return ret;
 	if (!number || number > MAX_ARGUMENT)
 		return FETCH_FAIL(p, place, "arguments are $arg1 to $arg%d", MAX_ARGUMENT);
 	if (number <= NR_ARGUMENTS)
@@ -238,59 +274,107 @@ static int take_fetch(struct fetch_parser *p, unsigned int depth)
 	case '-':
 		return take_dereference(p, depth);
 	default:
+		if (isalpha((unsigned char)*p->at) || *p->at == '_')
+			return take_parameter(p);
 		return FETCH_FAIL(p, place,
-				  "an argument is %%REGISTER, $VARIABLE, @SYMBOL, "
-				  "\\CONSTANT or +OFFSET(ARGUMENT)");
+				  "an argument is PARAMETER, %%REGISTER, $VARIABLE, "
+				  "@SYMBOL, \\CONSTANT or +OFFSET(ARGUMENT)");
 	}
 }
 
 /* Words of TSDL (CTF 1.8.3, appendix C), and fields that each event has. */
+static const char *const taken_names[] = {"align",
+					  "callsite",
+					  "const",
+					  "char",
+					  "clock",
+					  "double",
+					  "enum",
+					  "env",
+					  "event",
+					  "float",
+					  "floating_point",
+					  "int",
+					  "integer",
+					  "long",
+					  "short",
+					  "signed",
+					  "stream",
+					  "string",
+					  "struct",
+					  "trace",
+					  "typealias",
+					  "typedef",
+					  "unsigned",
+					  "variant",
+					  "void",
+					  "_Bool",
+					  "_Complex",
+					  "_Imaginary",
+					  "pid",
+					  "vcpu",
+					  "cpu",
+					  "faults",
+					  "__probe_ip",
+					  "__probe_func",
+					  "__probe_ret_ip"};
+
+static bool is_reserved(const char *name)
+{
+	for (size_t i = 0; i < sizeof(taken_names) / sizeof(taken_names[0]); i++)
+		if (!strcmp(name, taken_names[i]))
+			return true;
+	return false;
+}
+
+bool fetch_name_is_taken(const struct fetch_probe *probe, const char *name)
+{
+	for (size_t i = 0; i < probe->nr_args; i++)
+		if (!strcmp(probe->args[i].name, name))
+			return true;
+	return is_reserved(name);
+}
+
 static int check_name(const struct fetch_parser *p, const char *place)
 {
-	static const char *const taken[] = {"align",
-					    "callsite",
-					    "const",
-					    "char",
-					    "clock",
-					    "double",
-					    "enum",
-					    "env",
-					    "event",
-					    "float",
-					    "floating_point",
-					    "int",
-					    "integer",
-					    "long",
-					    "short",
-					    "signed",
-					    "stream",
-					    "string",
-					    "struct",
-					    "trace",
-					    "typealias",
-					    "typedef",
-					    "unsigned",
-					    "variant",
-					    "void",
-					    "_Bool",
-					    "_Complex",
-					    "_Imaginary",
-					    "pid",
-					    "vcpu",
-					    "cpu",
-					    "faults",
-					    "__probe_ip",
-					    "__probe_func",
-					    "__probe_ret_ip"};
+	const char *name = p->arg->name;
 
-	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-		if (!strcmp(p->arg->name, taken[i]))
-			return FETCH_FAIL(p, place, "an argument cannot have the name '%s'",
-					  taken[i]);
+	if (is_reserved(name))
+		return FETCH_FAIL(p, place,
+				  "an argument cannot have the name '%s': give it one, "
+				  "as in NAME=%s",
+				  name, name);
 	for (const struct fetch_arg *other = p->probe->args; other != p->arg; other++)
-		if (!strcmp(other->name, p->arg->name))
-			return FETCH_FAIL(p, place, "two arguments have the name '%s'",
-					  other->name);
+		if (!strcmp(other->name, name))
+			return FETCH_FAIL(p, place, "two arguments have the name '%s'", name);
+	return 0;
+}
+
+/* As the kernel names them: a parameter, or the last member of a chain; else by its number. */
+static void default_name(struct fetch_parser *p)
+{
+	const char *name = p->arg->symbol, *next;
+	char text[FETCH_SYMBOL_SIZE];
+
+	while ((next = strpbrk(name, "->.")))
+		name = next + 1;
+	if (p->arg->ops[0].kind == FETCH_PARAMETER && p->arg->nr_ops == 1 && *name != '*')
+		snprintf(text, sizeof(text), "%s", name);
+	else
+		snprintf(text, sizeof(text), "arg%zu", p->probe->nr_args);
+	snprintf(p->arg->name, sizeof(p->arg->name), "%.*s", FETCH_NAME_SIZE - 1, text);
+}
+
+static int take_all_of_it(struct fetch_parser *p)
+{
+	int ret = take_fetch(p, 0);
+
+	if (ret)
+		return ret;
+	p->arg->has_type = *p->at == ':';
+	if (p->arg->has_type)
+		return fetch_take_type(p);
+	fetch_default_type(p);
 	return 0;
 }
 
@@ -298,23 +382,17 @@ int fetch_take_arg(struct fetch_parser *p)
 {
 	const char *place = p->at;
 	size_t length = fetch_name_length(p->at);
+	const bool is_named = p->at[length] == '=';
 	int ret = 0;
 
 	p->has_place = false;
-	if (p->at[length] == '=') {
+	if (is_named) {
 		ret = fetch_take_name(p, "the name of an argument", length, p->arg->name);
 		p->at++;
-	} else {
-		snprintf(p->arg->name, sizeof(p->arg->name), "arg%zu", p->probe->nr_args);
 	}
 	if (!ret)
-		ret = check_name(p, place);
-	if (!ret)
-		ret = take_fetch(p, 0);
-	if (ret)
-		return ret;
-	if (*p->at == ':')
-		return fetch_take_type(p);
-	fetch_default_type(p);
-	return 0;
+		ret = take_all_of_it(p);
+	if (!ret && !is_named)
+		default_name(p);
+	return ret ? ret : check_name(p, place);
 }

@@ -55,6 +55,12 @@ static bool is_comm(const struct fetch_parser *p)
 	return p->arg->ops[0].kind == FETCH_COMM;
 }
 
+/* Where it lies is not known yet. */
+static bool is_parameter(const struct fetch_parser *p)
+{
+	return p->arg->ops[0].kind == FETCH_PARAMETER && p->arg->nr_ops == 1;
+}
+
 static int take_count(struct fetch_parser *p)
 {
 	const char *place = p->at++;
@@ -107,7 +113,7 @@ static int take_bits(struct fetch_parser *p)
 
 static int check_string(struct fetch_parser *p, const char *place, bool user)
 {
-	if (is_comm(p))
+	if (is_comm(p) || is_parameter(p))
 		return 0;
 	if (!p->has_place)
 		return FETCH_FAIL(p, place, "a string lies in memory, as in +0(%%di):string");

@@ -220,6 +220,31 @@ static int take_place(struct fetch_parser *p)
 
 /* --- all ------------------------------------------------------------------------------------- */
 
+int fetch_add_room(struct fetch_probe *probe, struct fetch_arg *arg, struct error *err)
+{
+	arg->at = probe->bytes;
+	arg->field = probe->nr_fields;
+	probe->bytes = (uint16_t)(probe->bytes + fetch_room(arg));
+	probe->nr_fields = (uint8_t)(probe->nr_fields + fetch_nr_fields(arg));
+	if (probe->bytes > FETCH_MAX_BYTES)
+		return error_set_column(err, EINVAL, arg->column,
+					"the arguments take more than %d bytes", FETCH_MAX_BYTES);
+	if (probe->nr_fields > FETCH_MAX_FIELDS)
+		return error_set_column(err, EINVAL, arg->column,
+					"more than %d fields: an array has one for each element",
+					FETCH_MAX_FIELDS);
+	return 0;
+}
+
+int fetch_add_op(struct fetch_arg *arg, struct fetch_op op, struct error *err)
+{
+	if (arg->nr_ops == FETCH_MAX_OPS)
+		return error_set_column(err, EINVAL, arg->column,
+					"more than %d steps for one argument", FETCH_MAX_OPS);
+	arg->ops[arg->nr_ops++] = op;
+	return 0;
+}
+
 static int take_args(struct fetch_parser *p)
 {
 	struct fetch_probe *probe = p->probe;
@@ -230,15 +255,11 @@ static int take_args(struct fetch_parser *p)
 			return FETCH_FAIL(p, p->at, "more than %d arguments", FETCH_MAX_ARGS);
 		p->arg = &probe->args[probe->nr_args++];
 		p->arg->column = (unsigned int)(p->at - p->text) + 1;
-		p->arg->at = probe->bytes;
 		ret = fetch_take_arg(p);
 		if (!ret && !at_end(p))
 			ret = FETCH_FAIL(p, p->at, "a blank is missing in front of this");
-		probe->bytes = (uint16_t)(probe->bytes + fetch_room(p->arg));
-		if (!ret && probe->bytes > FETCH_MAX_BYTES)
-			ret = error_set_column(p->err, EINVAL, p->arg->column,
-					       "the arguments take more than %d bytes",
-					       FETCH_MAX_BYTES);
+		if (!ret)
+			ret = fetch_add_room(probe, p->arg, p->err);
 	}
 	return ret;
 }

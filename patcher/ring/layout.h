@@ -56,7 +56,9 @@ struct ring_header {
 	 * would end it.
 	 */
 	uint64_t spin_deadline;
-	uint64_t unused1[5];
+	/* Not 0: this CPU reads memory for a record; written by the guest only. */
+	uint32_t fetching;
+	uint32_t unused1[9];
 	uint64_t limit; /* reserve >= limit: slow path; written by the host only */
 	/* Written by the host: not 0 makes the slow path ring (`out`) in drop mode, too. */
 	uint32_t doorbell;
@@ -110,7 +112,8 @@ _Static_assert(sizeof(struct ring_record) == 16, "fixed by trampolines");
  * A direct record: an event by itself, about a call of a function or about its return. Behind it
  * lie, in this order and as far as wanted: the caller's address (32 bits), the current task's pid
  * (32 bits); and, at multiples of 8, its name (16 bytes), the call's frame and its result (64 bits
- * each), and the arguments of a system call. Addresses of text are sign-extended 32 bits.
+ * each), the arguments of a system call, and what a dynamic probe
+ * fetches. Addresses of text are sign-extended 32 bits.
  */
 struct direct_record {
 	uint32_t commit; /* as in struct ring_record */
@@ -134,7 +137,8 @@ enum direct_field {
 	DIRECT_SYSCALL = 1 << 5,
 	DIRECT_ENTRY_FIELDS =
 		DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME | DIRECT_SYSCALL,
-	DIRECT_RETURN_FIELDS = DIRECT_PID | DIRECT_COMM | DIRECT_FRAME | DIRECT_RESULT,
+	DIRECT_RETURN_FIELDS =
+		DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME | DIRECT_RESULT,
 	DIRECT_FRAME_BIAS = 8,
 	DIRECT_SYSCALL_ARGS = 6,
 	DIRECT_COMM_SIZE = 16, /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
@@ -143,6 +147,7 @@ enum direct_field {
 /* Bytes from the record's start; only of fields that it has. */
 struct direct_layout {
 	uint16_t size, parent, pid, comm, frame, result, syscall;
+	uint16_t values; /* what a dynamic probe fetches, behind all others */
 };
 
 static inline struct direct_layout direct_layout(uint32_t fields)
@@ -157,6 +162,16 @@ static inline struct direct_layout direct_layout(uint32_t fields)
 	l.syscall = (uint16_t)(l.result + (fields & DIRECT_RESULT ? sizeof(uint64_t) : 0));
 	l.size = (uint16_t)(l.syscall +
 			    (fields & DIRECT_SYSCALL ? DIRECT_SYSCALL_ARGS * sizeof(uint64_t) : 0));
+	return l;
+}
+
+/* Of a record that has `values` bytes of what a probe fetches, a multiple of 8. */
+static inline struct direct_layout direct_layout_with(uint32_t fields, uint16_t values)
+{
+	struct direct_layout l = direct_layout(fields);
+
+	l.values = l.size;
+	l.size = (uint16_t)(l.size + values);
 	return l;
 }
 

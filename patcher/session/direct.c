@@ -50,12 +50,17 @@ static void deinit_change(struct change *c)
 	site_table_deinit(&c->table);
 }
 
+static bool is_at_returns(const struct session_instance *instance)
+{
+	return instance->ops->at_returns && instance->ops->at_returns(instance->tracer);
+}
+
 static bool wants_returns(const struct instance_list *list)
 {
 	bool wanted = false;
 
 	for (size_t i = 0; i < list->n; i++)
-		wanted |= list->v[i]->ops->return_fields != NULL;
+		wanted |= list->v[i]->ops->return_fields || is_at_returns(list->v[i]);
 	return wanted;
 }
 
@@ -134,7 +139,9 @@ static int add_want(struct change *c, const struct session_instance *instance,
 				 "too many traced instances: one with returns takes "
 				 "the place of three");
 	*want = (struct direct_want){.point = point, .class = class};
-	want->fields = (point == POINT_RETURN ? ops->return_fields : ops->fields)(instance->tracer);
+	want->fields =
+		(point == POINT_RETURN && ops->return_fields ? ops->return_fields
+							     : ops->fields)(instance->tracer);
 	if (ops->gate)
 		want->gate = ops->gate(instance->tracer);
 	if (ops->filter)
@@ -144,6 +151,8 @@ static int add_want(struct change *c, const struct session_instance *instance,
 		want->profile = ops->profile(instance->tracer);
 		want->action = action_of(class);
 	}
+	if (ops->fetch)
+		want->fetch = ops->fetch(instance->tracer);
 	if (stream) {
 		want->owner = instance;
 		want->output = &c->session->stream_ops->output;
@@ -158,8 +167,11 @@ static int add_want(struct change *c, const struct session_instance *instance,
 static int add_wants(struct change *c, const struct session_instance *instance,
 		     struct want_bits *bits, struct error *err)
 {
-	int ret = add_want(c, instance, POINT_ENTRY, TRACER_ENTRY, &bits->entry, err);
+	int ret;
 
+	if (is_at_returns(instance))
+		return add_want(c, instance, POINT_RETURN, TRACER_ENTRY, &bits->exit, err);
+	ret = add_want(c, instance, POINT_ENTRY, TRACER_ENTRY, &bits->entry, err);
 	if (ret || !instance->ops->return_fields)
 		return ret;
 	bits->tails = instance->ops->tails(instance->tracer);
@@ -202,7 +214,7 @@ static bool want_slots(struct change *c, const struct function_exits *exits, uin
 	return any || (!bits->own && function_exits_find(exits, function, true, ranges) > n);
 }
 
-/* What an instance with returns wants of this site. */
+/* What an instance with returns wants of this site: nothing, if it wants returns only. */
 static uint32_t choose_entry(struct change *c, const struct function_exits *exits, uint64_t site,
 			     const struct want_bits *bits)
 {

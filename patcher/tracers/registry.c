@@ -11,7 +11,8 @@
 	ROW(function) \
 	ROW(graph)    \
 	ROW(profile)  \
-	ROW(syscalls)
+	ROW(syscalls) \
+	ROW(probe)
 
 #define DECLARATION(name) extern const struct tracer_ops tracer_##name;
 #define ADDRESS(name) &tracer_##name,

@@ -181,6 +181,54 @@ static int parse_condition(struct spec_parser *p)
 	return spec_parse_filter(p, (struct spec_span){p->at, strlen(p->at)}, true);
 }
 
+/* --- a probe --------------------------------------------------------------------------------- */
+
+/* Where the condition begins, or the text ends. */
+static const char *definition_end(const char *at)
+{
+	const char *word = at + strcspn(at, " \t"), *next;
+
+	for (; *word; word = next + strcspn(next, " \t")) {
+		next = word + strspn(word, " \t");
+		if (!strncmp(next, "if", 2) && next[2] && strchr(" \t", next[2]))
+			return word;
+	}
+	return word;
+}
+
+static int parse_definition(struct spec_parser *p, const char *text)
+{
+	int ret;
+
+	p->spec->probe = malloc(sizeof(*p->spec->probe));
+	if (!p->spec->probe)
+		return error_set(p->err, ENOMEM, "out of memory");
+	ret = fetch_parse(text, p->spec->probe, p->err);
+	if (ret && p->err->column)
+		p->err->column += (unsigned int)(p->at - p->text);
+	return ret;
+}
+
+static int parse_probe(struct spec_parser *p)
+{
+	const char *end;
+	char *text;
+	int ret;
+
+	if (*p->at != ':')
+		return FAIL(p, p->at, "a definition is missing, as in %s:p vfs_read",
+			    p->grammar->tracer);
+	p->at++;
+	end = definition_end(p->at);
+	text = strndup(p->at, (size_t)(end - p->at));
+	ret = text ? parse_definition(p, text) : error_set(p->err, ENOMEM, "out of memory");
+	free(text);
+	p->at = end;
+	if (!ret && !p->spec->name[0])
+		memcpy(p->spec->name, p->spec->probe->name, sizeof(p->spec->probe->name));
+	return ret;
+}
+
 static int parse_items(struct spec_parser *p)
 {
 	int ret;
@@ -240,7 +288,7 @@ static int parse_tracer(struct spec_parser *p, const struct trace_grammar *gramm
 	if (!p->grammar)
 		return unknown(p, "tracer", word, names);
 	p->at += word.length;
-	if (!p->spec->name[0])
+	if (!p->spec->name[0] && !(p->grammar->takes & TRACE_TAKES_PROBE))
 		snprintf(p->spec->name, TRACE_NAME_SIZE, "%s", p->grammar->tracer);
 	if (*p->at == ',' || *p->at == '=')
 		return FAIL(p, p->at, "':' must follow the tracer, as in %s:ITEM,ITEM",
@@ -258,7 +306,9 @@ static int parse_all(struct spec_parser *p, const struct trace_grammar *grammars
 	ret = parse_name(p);
 	if (!ret)
 		ret = parse_tracer(p, grammars, n);
-	if (!ret && *p->at == ':')
+	if (!ret && p->grammar->takes & TRACE_TAKES_PROBE)
+		ret = parse_probe(p);
+	else if (!ret && *p->at == ':')
 		ret = parse_items(p);
 	if (ret)
 		return ret;
@@ -294,6 +344,7 @@ void trace_spec_deinit(struct trace_spec *spec)
 	function_patterns_deinit(&spec->functions);
 	event_filter_destroy(spec->filter);
 	free(spec->filter_text);
+	free(spec->probe);
 	free(spec->text);
 	*spec = (struct trace_spec){0};
 }

@@ -7,6 +7,7 @@
 #include "formats/base/error.h"
 #include "formats/event/filter.h"
 #include "guest-symbols/functions/patterns.h"
+#include "patcher/fetch/fetch.h"
 
 /*
  * What to trace, as users write it (sonde-run(1), "TRACE SPECS"):
@@ -21,7 +22,9 @@
  *	        filter=EXPR            up to the next comma outside quotes and braces; may be quoted
  *	EXPR    formats/event/filter.h; behind `if` it is the rest of the text
  *
- * Blanks around commas are left out.
+ * Blanks around commas are left out. A tracer that takes a probe has its definition
+ * (patcher/fetch/fetch.h) instead of items; the instance has the event's name unless it is given
+ *one.
  */
 
 enum {
@@ -36,6 +39,7 @@ enum trace_takes {
 	TRACE_TAKES_PIDS = 1 << 1,
 	TRACE_TAKES_VCPUS = 1 << 2,
 	TRACE_TAKES_FILTER = 1 << 3,
+	TRACE_TAKES_PROBE = 1 << 4, /* instead of items */
 };
 
 /* What a tracer understands. */
@@ -53,7 +57,8 @@ struct trace_spec {
 	struct function_patterns functions;
 	uint32_t pids[TRACE_SPEC_MAX_PIDS]; /* ascending; none: all tasks */
 	size_t nr_pids;
-	uint64_t vcpus; /* bit per vCPU; all ones if it is not given */
+	uint64_t vcpus;            /* bit per vCPU; all ones if it is not given */
+	struct fetch_probe *probe; /* NULL: the tracer takes none */
 	char *filter_text;
 	struct event_filter *filter; /* NULL: none. Not yet bound to a class */
 };

@@ -11,6 +11,7 @@
 #include "formats/event/trace-info.h"
 #include "formats/trace/writer.h"
 #include "introspect/kernel/kernel.h"
+#include "patcher/fetch/fetch.h"
 #include "patcher/plan/site-table.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/probe/gate.h"
@@ -139,6 +140,10 @@ struct tracer_ops {
 		      bool *wanted, struct error *err);
 	/* What is recorded of a call: enum direct_field. */
 	uint32_t (*fields)(const struct tracer *tracer);
+	/* NULL: nothing else. Else also what this fetches, at the entry of each function, or, if
+	 * at_returns() says so, at its returns only. They are the tracer's. */
+	const struct fetch_program *(*fetch)(const struct tracer *tracer);
+	bool (*at_returns)(const struct tracer *tracer);
 	/* NULL: returns are no events. Else what is recorded of one, likewise; then the classes are
 	 * those of enum tracer_class, and the gate asks for gate_call_sources and the call site
 	 * only. */

@@ -351,13 +351,23 @@ void asm_jump_if(struct assembler *a, enum asm_condition condition, struct asm_l
 	rel32_label(a, label);
 }
 
-void asm_jump_to(struct assembler *a, uint64_t gva)
+static void branch_to(struct assembler *a, uint8_t opcode, uint64_t gva)
 {
 	int64_t rel;
 
-	byte(a, 0xe9);
+	byte(a, opcode);
 	rel = (int64_t)(gva - (a->gva + a->size + REL32_SIZE));
 	if (rel != (int32_t)rel)
 		fail(a, -ERANGE);
 	word(a, (uint32_t)rel);
+}
+
+void asm_jump_to(struct assembler *a, uint64_t gva)
+{
+	branch_to(a, 0xe9, gva);
+}
+
+void asm_call_to(struct assembler *a, uint64_t gva)
+{
+	branch_to(a, 0xe8, gva);
 }

@@ -133,5 +133,6 @@ void asm_bind(struct assembler *a, struct asm_label *label);
 void asm_jump(struct assembler *a, struct asm_label *label);
 void asm_jump_if(struct assembler *a, enum asm_condition condition, struct asm_label *label);
 void asm_jump_to(struct assembler *a, uint64_t gva);
+void asm_call_to(struct assembler *a, uint64_t gva);
 
 #endif

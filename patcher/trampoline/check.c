@@ -17,6 +17,17 @@ static int bad_code(const struct checker *c, const struct insn *insn, const char
 	return error_set_at(c->err, EILSEQ, insn->address, "generated trampoline: %s", what);
 }
 
+static bool may_call(const struct checker *c, uint64_t gva)
+{
+	for (size_t i = 0; i < c->code->nr_records; i++) {
+		const struct fetch_program *fetch = c->code->records[i].fetch;
+
+		if (fetch && fetch_calls(fetch, gva))
+			return true;
+	}
+	return false;
+}
+
 static int decode(const struct checker *c, size_t at, struct insn *out)
 {
 	const struct code_region *code = c->code;
@@ -35,8 +46,8 @@ static int check_insns(struct checker *c)
 
 		if (ret)
 			return ret;
-		if (insn.kind == INSN_CALL_REL || insn.kind == INSN_CALL_INDIRECT ||
-		    insn.kind == INSN_JMP_INDIRECT ||
+		if ((insn.kind == INSN_CALL_REL && !may_call(c, insn.target)) ||
+		    insn.kind == INSN_CALL_INDIRECT || insn.kind == INSN_JMP_INDIRECT ||
 		    (insn.kind == INSN_RET && c->code->next && !c->code->returns))
 			return bad_code(c, &insn,
 					"it leaves by an instruction that it must not have");

@@ -57,6 +57,9 @@ struct code_region {
 	uint64_t gva, next;
 	uint64_t other; /* not 0: it may jump there, too */
 	bool returns;   /* it may return, although it has a `next` */
+	/* Direct records, whose programs say which functions it may call. */
+	const struct direct_spec *records;
+	size_t nr_records;
 };
 
 /* -EILSEQ unless it is whole instructions, of those that code may have, with branches only to them,
@@ -116,6 +119,7 @@ struct direct_code {
 	uint64_t ip;        /* gva that an entry's records name; 0 = the return address above the
 			     * flags */
 	uint32_t caller_at; /* where the call's return address is, from RSP */
+	uint32_t pushed;    /* bytes between RSP and the flags, while a record is written */
 	bool keep_rdx;      /* it may hold an argument, or the upper half of a result */
 	uint32_t stride;    /* R10 is the distance in rings of this stride; 0 = not computed */
 	struct slow_path *slow; /* of each record, out */
@@ -129,6 +133,21 @@ int direct_check(const struct direct_spec *records, size_t n, enum probe_point p
 void direct_emit(struct direct_code *d);
 /* Their slow paths, behind the code that calls take. */
 void direct_emit_slow(struct direct_code *d);
+
+/* --- what a dynamic probe fetches (fetch-emit.c) ---------------------------------------------- */
+
+/* -EINVAL: this cannot be fetched there. */
+int fetch_check(const struct fetch_program *program, enum probe_point point, struct error *err);
+/* Whether its code may call a function that begins there. */
+bool fetch_calls(const struct fetch_program *program, uint64_t gva);
+/* Before the reservation: read what lies in memory, which stays on the stack until
+ * fetch_emit_end(). Changes RAX and R11 at entries, and at returns RCX, RSI and R11. */
+void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
+		     const struct fetch_program *program);
+/* Behind it: all values, to byte `to` of the record. */
+void fetch_emit_store(const struct direct_code *d, const struct ring_code *ring,
+		      const struct fetch_program *program, uint32_t to);
+void fetch_emit_end(struct direct_code *d);
 
 /* reg = gva of the current task; a word of it at `offset` bytes. */
 void code_load_task(struct assembler *a, enum asm_reg reg, const struct trampoline_kernel *kernel);

@@ -3,6 +3,7 @@
 #include "patcher/trampoline/code.h"
 
 #include <errno.h>
+#include "patcher/fetch/fetch.h"
 #include "patcher/probe/gate.h"
 
 enum { RETURN_ADDRESS = 8 }; /* from RSP: above the flags */
@@ -32,6 +33,8 @@ static int check_record(const struct direct_spec *spec, enum probe_point point, 
 		return error_set(err, EINVAL, "a record's id is too large: %#x", spec->id);
 	if (spec->count)
 		ret = count_check(spec->count, point, err);
+	else if (spec->fetch)
+		ret = fetch_check(spec->fetch, point, err);
 	return ret || !spec->gate ? ret : check_gate(spec->gate, point, err);
 }
 
@@ -59,7 +62,7 @@ static enum asm_reg scratch(const struct direct_code *d)
 static void emit_stack_word(const struct direct_code *d, const struct ring_code *ring,
 			    uint32_t from, size_t to)
 {
-	asm_load(d->a, ASM_32, scratch(d), asm_at(ASM_RSP, from));
+	asm_load(d->a, ASM_32, scratch(d), asm_at(ASM_RSP, from + d->pushed));
 	asm_store(d->a, ASM_32, ring_record_at(ring, to), scratch(d));
 }
 
@@ -84,7 +87,7 @@ static void emit_task_word(const struct direct_code *d, const struct ring_code *
 
 static void emit_frame(const struct direct_code *d, const struct ring_code *ring, size_t to)
 {
-	const uint32_t above = d->caller_at - DIRECT_FRAME_BIAS;
+	const uint32_t above = d->caller_at + d->pushed - DIRECT_FRAME_BIAS;
 
 	if (above)
 		asm_lea(d->a, scratch(d), asm_at(ASM_RSP, above));
@@ -149,31 +152,45 @@ static struct count_code count_code(const struct direct_code *d, const struct di
 static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 			struct ring_code *ring)
 {
+	const uint16_t values = spec->fetch ? spec->fetch->bytes : 0;
+	const struct direct_layout layout = direct_layout_with(spec->fields, values);
+
+	if (spec->fetch)
+		fetch_emit_read(d, ring, spec->fetch);
 	ring_emit_check(ring);
-	asm_constant32(d->a, ASM_R11, direct_layout(spec->fields).size);
+	asm_constant32(d->a, ASM_R11, layout.size);
 	ring_emit_reserve(ring);
 	ring_emit_clock(ring);
 	emit_fields(d, ring, spec->fields);
+	if (spec->fetch)
+		fetch_emit_store(d, ring, spec->fetch, layout.values);
 	ring_emit_commit(ring, spec->id);
+	ring_emit_skip(ring);
+	fetch_emit_end(d);
+}
+
+static void emit_count(struct direct_code *d, size_t i)
+{
+	d->counts[i] = count_code(d, &d->records[i]);
+	count_emit(&d->counts[i]);
+	d->stride = 0; /* R10 has changed */
+	ring_emit_skip(&d->rings[i]);
 }
 
 static void emit_event(struct direct_code *d, size_t i)
 {
 	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at};
 	const struct direct_spec *spec = &d->records[i];
-	struct ring_code *ring = &d->rings[i];
+	struct asm_label refused = {0};
 
-	emit_distance(d, ring);
+	emit_distance(d, &d->rings[i]);
 	if (spec->gate)
-		gate_emit(&gate, spec->gate, &ring->skip);
-	if (spec->count) {
-		d->counts[i] = count_code(d, spec);
-		count_emit(&d->counts[i]);
-		d->stride = 0; /* R10 has changed */
-	} else {
-		emit_record(d, spec, ring);
-	}
-	ring_emit_skip(ring);
+		gate_emit(&gate, spec->gate, &refused);
+	if (spec->count)
+		emit_count(d, i);
+	else
+		emit_record(d, spec, &d->rings[i]);
+	asm_bind(d->a, &refused);
 }
 
 void direct_emit(struct direct_code *d)

@@ -47,6 +47,8 @@ int shared_generate(const struct shared_spec *spec, struct decoder *decoder,
 	return code_check(&(struct code_region){.bytes = out->bytes,
 						.size = out->size,
 						.gva = spec->gva,
-						.next = spec->next},
+						.next = spec->next,
+						.records = spec->records,
+						.nr_records = spec->nr_records},
 			  out->slow, spec->nr_records, decoder, err);
 }

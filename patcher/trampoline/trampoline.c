@@ -152,8 +152,12 @@ int trampoline_generate(const struct trampoline_spec *spec, struct decoder *deco
 	ret = emit(&code, err);
 	if (ret)
 		return ret;
-	region = (struct code_region){
-		.bytes = out->bytes, .size = out->size, .gva = spec->gva, .next = spec->next};
+	region = (struct code_region){.bytes = out->bytes,
+				      .size = out->size,
+				      .gva = spec->gva,
+				      .next = spec->next,
+				      .records = spec->extra,
+				      .nr_records = spec->nr_extra};
 	ret = code_check(&region, &out->slow, 1, decoder, err);
 	return ret ? ret : code_check(&region, out->extra, spec->nr_extra, decoder, err);
 }

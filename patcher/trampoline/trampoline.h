@@ -69,6 +69,7 @@ enum trampoline_full {
 };
 
 struct gate;
+struct fetch_program;
 
 /* A call is counted, instead of a record of it written (patcher/ring/call-counts.h). */
 enum count_action {
@@ -98,6 +99,8 @@ struct direct_spec {
 	const struct gate *gate;
 	/* NULL: a record. Else the rings are where the counts are, and there are no fields. */
 	const struct count_spec *count;
+	/* What a dynamic probe fetches, behind the fields; NULL: nothing. */
+	const struct fetch_program *fetch;
 };
 
 enum { DIRECT_MAX_RECORDS = 16 }; /* of one call */

@@ -29,10 +29,14 @@ static void check(const struct fetch_probe *probe)
 		if (!arg->name[0] || !arg->nr_ops || arg->nr_ops > FETCH_MAX_OPS || !arg->count ||
 		    arg->at != bytes || arg->bit_offset + arg->bit_width > 8 * arg->size)
 			abort();
-		if (is_text != (arg->ops[0].kind == FETCH_COMM ||
-				arg->ops[arg->nr_ops - 1].kind == FETCH_TEXT))
+		const enum fetch_op_kind last = arg->ops[arg->nr_ops - 1].kind;
+
+		if (is_text != (last == FETCH_COMM || last == FETCH_TEXT) &&
+		    !(is_text && last == FETCH_PARAMETER))
 			abort();
 		check_ops(arg);
+		if (fetch_field_bits(arg) >> FETCH_MAX_FIELDS)
+			abort();
 		bytes += fetch_room(arg);
 	}
 	if (bytes != probe->bytes || bytes > FETCH_MAX_BYTES)

@@ -9,12 +9,13 @@ static const struct trace_grammar grammars[] = {
 	{"k", words, 0},
 	{"f", words,
 	 TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER},
+	{"p", NULL, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER},
 };
 
 /* What a caller may rely on. */
 static void check(const struct trace_spec *spec, const char *text)
 {
-	if (strcmp(spec->text, text) != 0 || !spec->name[0] || spec->tracer > 1 || !spec->vcpus ||
+	if (strcmp(spec->text, text) != 0 || !spec->name[0] || spec->tracer > 2 || !spec->vcpus ||
 	    spec->words > 7 || !spec->filter != !spec->filter_text)
 		abort();
 	for (size_t i = 1; i < spec->nr_pids; i++)
@@ -31,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct trace_spec spec;
 
 	if (text && !strchr(text, '@')) {
-		if (!trace_spec_parse(text, grammars, 2, &spec, &err)) {
+		if (!trace_spec_parse(text, grammars, 3, &spec, &err)) {
 			check(&spec, text);
 			trace_spec_deinit(&spec);
 		} else if (!err.column || err.column > strlen(text) + 1) {

@@ -9,11 +9,14 @@
 static size_t show_op(char *out, size_t size, const struct fetch_arg *arg,
 		      const struct fetch_op *op)
 {
-	static const char *const kinds[] = {"reg", "const", "sym", "comm", "deref", "mem", "text"};
+	static const char *const kinds[] = {"reg",  "const", "sym", "param",
+					    "comm", "deref", "mem", "text"};
 	int n = snprintf(out, size, " %s%s", op->user ? "u" : "", kinds[op->kind]);
 
 	if (op->kind == FETCH_REGISTER)
 		n += snprintf(out + n, size - (size_t)n, " %u", op->reg);
+	else if (op->kind == FETCH_PARAMETER)
+		n += snprintf(out + n, size - (size_t)n, " %s", arg->symbol);
 	else if (op->kind == FETCH_SYMBOL)
 		n += snprintf(out + n, size - (size_t)n, " %s%+" PRId64, arg->symbol, op->at);
 	else if (op->kind != FETCH_COMM)
@@ -88,6 +91,12 @@ static const struct {
 	{"p:x f +2(%di):b1@7/8", "p kprobes x f 8; arg1 u 1x1 b1@7 reg 7 mem 2"},
 	{"p:x f +0(%di):u8[9]", "p kprobes x f 16; arg1 u 1x9 reg 7 mem 0"},
 	{"p:x f +0(%di):char[5]", "p kprobes x f 8; arg1 c 1x5 reg 7 mem 0"},
+	{"p:x f file", "p kprobes x f 8; file x 8x1 param file"},
+	{"p:x f skb->dev.x->len:u8 n=skb->len",
+	 "p kprobes x f 16; len u 1x1 param skb->dev.x->len; n x 8x1 param skb->len"},
+	{"p:x f +4(skb->data):u16", "p kprobes x f 8; arg1 u 2x1 param skb->data mem 4"},
+	{"p:x f name->name:string", "p kprobes x f 16; name string 16x1 param name->name"},
+	{"p:x f %di $arg*", "p kprobes x f 16; arg1 x 8x1 reg 7; arg2 x 8x1 param *"},
 	{"p:x f %di:char", "p kprobes x f 8; arg1 c 1x1 reg 7"},
 };
 
@@ -124,8 +133,14 @@ static const struct {
 	{"p f +0($comm)", 8, "$comm is no address"},
 	{"p f $comm:u8", 11, "$comm is a string"},
 	{"p f $comm:b1@1/8", 11, "$comm is a string"},
-	{"p f di", 5, "an argument is %REGISTER"},
-	{"p f x=", 7, "an argument is %REGISTER"},
+	{"p f 7", 5, "an argument is PARAMETER, %REGISTER"},
+	{"p f x=", 7, "an argument is PARAMETER, %REGISTER"},
+	{"p f skb->", 10, "the name of a member is missing"},
+	{"r f skb->len", 5, "parameters are gone at a return"},
+	{"p f pid", 5, "cannot have the name 'pid': give it one, as in NAME=pid"},
+	{"p f file file", 10, "two arguments have the name 'file'"},
+	{"p f $arg*:u8", 5, "$arg* is no value"},
+	{"p f +0($arg*)", 8, "$arg* is no value"},
 	{"p f =%di", 5, "the name of an argument is missing"},
 	{"p f +8%di", 7, "'(' is missing"},
 	{"p f +8(%di", 11, "')' is missing"},
@@ -169,6 +184,9 @@ static void test_limits(void)
 		strcat(text, "+0(");
 	ok(fetch_parse(text, &probe, &err) && strstr(err.text, "more than 16 steps"),
 	   "an argument of too many steps is refused");
+	ok(fetch_parse("p f +0(%di):u8[11] +8(%di):u8[10]", &probe, &err) &&
+		   strstr(err.text, "more than 20 fields") && err.column == 20,
+	   "arrays with too many elements together are refused");
 	strcpy(text, "p f");
 	for (int i = 0; i < 13; i++)
 		strcat(text, " +0(%di):string");

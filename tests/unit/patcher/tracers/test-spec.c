@@ -18,6 +18,7 @@ static const struct trace_grammar grammars[] = {
 	{"function", function_words,
 	 TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER},
 	{"plain", NULL, 0},
+	{"probe", NULL, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER},
 };
 
 static int parse(const char *text, struct trace_spec *out, struct error *err)
@@ -82,6 +83,10 @@ static const struct {
 	{"w=function:vfs_*,vcpu=0,pid=5 if ip ~ vfs_r*",
 	 "w function 0 vfs_* pid 5 vcpu 0x1 if ip ~ vfs_r*"},
 	{"function:if", "function function 0 if"},
+	{"probe:p vfs_read", "p_vfs_read_0 probe 0"},
+	{"probe:p:x vfs_read n=%di:u8 ", "x probe 0"},
+	{"y=probe: p:x vfs_read if n == 1", "y probe 0 if n == 1"},
+	{"probe:p:if vfs_read\t if  if == 1", "if probe 0 if if == 1"},
 	{"function:iffy if a==1", "function function 0 iffy if a==1"},
 };
 
@@ -99,11 +104,15 @@ static const struct {
 	{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa=kmem", 1, "longer than 31 characters"},
 	{"kmme", 1, "unknown tracer 'kmme': did you mean 'kmem'?"},
 	{"x=kmme:pages", 3, "did you mean 'kmem'?"},
-	{"scheduler", 1, "unknown tracer 'scheduler'; known: kmem, function, plain"},
+	{"scheduler", 1, "unknown tracer 'scheduler'; known: kmem, function, plain, probe"},
 	{"kmem,cache", 5, "':' must follow the tracer, as in kmem:ITEM,ITEM"},
 	{"x=kmem=pages", 7, "':' must follow the tracer"},
 	{"kmem cache", 6, "',' or 'if' is missing"},
 	{"kmem : cache", 6, "',' or 'if' is missing"},
+	{"probe", 6, "a definition is missing, as in probe:p vfs_read"},
+	{"probe if pid == 1", 6, "a definition is missing"},
+	{"probe:x vfs_read", 7, "begins with 'p'"},
+	{"y=probe:p vfs_read %dj", 21, "unknown register 'dj'"},
 	{"kmem:", 6, "an item is missing"},
 	{"kmem:,cache", 6, "an item is missing"},
 	{"kmem:cache,", 12, "an item is missing"},

@@ -342,9 +342,6 @@ static void test_return_refusals(void)
 	ok(refusal_at(POINT_RETURN, record, 1, 100) == -EINVAL,
 	   "a return's gate on the vCPU is refused: the call may have begun on another");
 	record.gate = NULL;
-	record.fields |= DIRECT_PARENT;
-	ok(refusal_at(POINT_RETURN, record, 1, 100) == -EINVAL,
-	   "a return's record with the caller is refused");
 	record.fields = DIRECT_RESULT;
 	ok(refusal(record, 1, 100) == -EINVAL, "an entry's record with a result is refused");
 }

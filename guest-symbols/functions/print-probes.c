@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What dynamic probes can record of functions. */
+#include <stdio.h>
+#include <string.h>
+#include "formats/base/json.h"
+#include "formats/cli/cli.h"
+#include "formats/report/trace-text.h"
+#include "guest-symbols/functions/function-exits.h"
+#include "guest-symbols/functions/function-set.h"
+
+/* Why not all returns of a function can be recorded; NULL: they can. */
+static const char *no_returns(const struct function_exits *exits, uint64_t function)
+{
+	struct exit_range ranges[FUNCTION_EXITS_MAX];
+	const size_t own = function_exits_find(exits, function, false, ranges);
+
+	if (!own)
+		return "it has no return slot of its own";
+	if (function_exits_find(exits, function, true, ranges) > own)
+		return "it may leave by a jump to another function";
+	return NULL;
+}
+
+static bool has_prototype(const struct kernel_image *image, const char *function,
+			  struct btf_prototype *out)
+{
+	return image->btf && !btf_prototype(image->btf, function, out, NULL);
+}
+
+/* "struct file *" or "int ", for a name behind it. */
+static void print_type(const char *type)
+{
+	const size_t length = strlen(type);
+
+	printf("%s%s", type, length && type[length - 1] == '*' ? "" : " ");
+}
+
+static void print_prototype(const struct btf_prototype *p, const char *function)
+{
+	print_type(p->return_type);
+	printf("%s(", function);
+	for (unsigned int i = 0; i < p->nr_params; i++) {
+		printf("%s", i ? ", " : "");
+		print_type(p->params[i].type);
+		printf("%s", p->params[i].name);
+	}
+	printf(p->nr_params ? ")" : "void)");
+}
+
+static int exits_of(const char *verb, const struct kernel_image *image,
+		    const struct function_exits **out)
+{
+	struct error err;
+
+	return function_exits_of(image, out, &err) ? cli_error(verb, &err) : 0;
+}
+
+static int print_text(const char *verb, const struct kernel_image *image,
+		      const struct function_selection *s, size_t all)
+{
+	const struct function_exits *exits;
+	int ret = exits_of(verb, image, &exits);
+
+	for (size_t i = 0; !ret && i < s->n; i++) {
+		const char *why = no_returns(exits, s->v[i].address);
+		struct btf_prototype prototype;
+
+		if (has_prototype(image, s->v[i].name, &prototype))
+			print_prototype(&prototype, s->v[i].name);
+		else
+			printf("%s", s->v[i].name);
+		printf(why ? "  # calls only: %s\n" : "\n", why);
+	}
+	return ret ? ret : functions_print_count(verb, s, all);
+}
+
+static json_t *parameters_json(const struct btf_prototype *p)
+{
+	json_t *array = json_array();
+
+	for (unsigned int i = 0; i < p->nr_params; i++)
+		json_array_append_new(array, json_pack("{s:o, s:o, s:i}", "name",
+						       json_from_text(p->params[i].name), "type",
+						       json_from_text(p->params[i].type), "size",
+						       (int)p->params[i].size));
+	return array;
+}
+
+static json_t *probe_json(const struct kernel_image *image, const struct function_exits *exits,
+			  const struct traceable *function)
+{
+	const char *why = no_returns(exits, function->address);
+	json_t *json = json_pack("{s:o, s:o, s:b}", "function", json_from_text(function->name),
+				 "address", json_from_address(function->address), "returns", !why);
+	struct btf_prototype prototype;
+
+	if (why)
+		json_object_set_new(json, "reason", json_string(why));
+	if (!has_prototype(image, function->name, &prototype))
+		return json;
+	json_object_set_new(json, "result", json_from_text(prototype.return_type));
+	json_object_set_new(json, "parameters", parameters_json(&prototype));
+	return json;
+}
+
+static int print_json(const char *verb, const struct kernel_image *image,
+		      const struct function_selection *s, size_t all)
+{
+	json_t *probes = json_array(), *notes = json_array();
+	const struct function_exits *exits;
+	int ret = exits_of(verb, image, &exits);
+
+	for (size_t i = 0; !ret && i < s->n; i++)
+		json_array_append_new(probes, probe_json(image, exits, &s->v[i]));
+	for (size_t i = 0; i < s->nr_notes; i++)
+		json_array_append_new(notes, json_from_text(s->notes[i]));
+	if (!ret)
+		return text_print_json(verb,
+				       json_pack("{s:i, s:I, s:I, s:o, s:o}", "version", 1, "count",
+						 (json_int_t)s->n, "traceable", (json_int_t)all,
+						 "probes", probes, "notes", notes));
+	json_decref(probes);
+	json_decref(notes);
+	return ret;
+}
+
+int functions_print_probes(const char *verb, const struct kernel_image *image,
+			   char *const *operands, bool json)
+{
+	return functions_print_by(verb, image, operands, json ? print_json : print_text);
+}

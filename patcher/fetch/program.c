@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/fetch/fetch.h"
+
+struct fetch_program fetch_program_of(const struct fetch_probe *probe,
+				      const struct fetch_helpers *helpers)
+{
+	struct fetch_program program = {.args = probe->args,
+					.nr_args = probe->nr_args,
+					.bytes = probe->bytes,
+					.helpers = *helpers};
+
+	for (size_t i = 0; i < probe->nr_args; i++)
+		program.has_faults |= fetch_reads_memory(&probe->args[i]);
+	if (program.has_faults)
+		program.bytes = (uint16_t)(program.bytes + sizeof(uint64_t));
+	return program;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Where a probe's function is, and the guest's functions that its code calls. */
+#include "patcher/tracers/probe/probe.h"
+
+#include <errno.h>
+#include <string.h>
+#include "formats/base/text.h"
+#include "guest-symbols/functions/function-exits.h"
+#include "patcher/text/site.h"
+
+enum { MAX_DIFFERENCE = 2 /* characters, of lengths of names that are near */ };
+
+struct finder {
+	const struct kernel *kernel;
+	const struct fetch_probe *probe;
+	struct probe_place *place;
+};
+
+/* The link address of the mcount site of the function that begins there; 0: it has none. */
+static uint64_t site_of(const struct kernel_image *image, uint64_t function)
+{
+	const uint64_t *sites = image->mcount_sites;
+	size_t low = 0, high = image->nr_mcount_sites;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (sites[mid] < function)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < image->nr_mcount_sites && sites[low] - function <= PROBE_SITE_OFFSET
+		       ? sites[low]
+		       : 0;
+}
+
+static bool is_text(const struct symbol *symbol)
+{
+	return symbol->type == 't' || symbol->type == 'T';
+}
+
+/* The nearest name, of nearly the same length, that can be probed. */
+static int no_function(const struct finder *f, struct error *err)
+{
+	const struct kernel_image *image = f->kernel->image;
+	const char *wanted = f->probe->symbol, *names[2] = {0}, *near = NULL;
+	const size_t length = strlen(wanted);
+	size_t best = SIZE_MAX;
+
+	for (size_t i = 0; i < symbols_count(image->symbols); i++) {
+		const struct symbol *symbol = symbols_at(image->symbols, i);
+		const size_t other = strlen(symbol->name);
+		const size_t differs = length > other ? length - other : other - length;
+
+		names[0] = symbol->name;
+		if (differs > MAX_DIFFERENCE || differs >= best || !is_text(symbol) ||
+		    !text_nearest(wanted, names) || !site_of(image, symbol->address))
+			continue;
+		near = symbol->name;
+		best = differs;
+	}
+	if (near)
+		return error_set(err, ENOENT, "the kernel has no function '%s': did you mean '%s'?",
+				 wanted, near);
+	return error_set(err, ENOENT, "the kernel has no function '%s'", wanted);
+}
+
+static int find_named(const struct finder *f, struct error *err)
+{
+	const struct symbol_table *symbols = f->kernel->image->symbols;
+	const struct symbol *first = symbols_find(symbols, f->probe->symbol);
+	const char *name = f->probe->symbol;
+	size_t found = 0;
+
+	if (!first)
+		return no_function(f, err);
+	for (size_t i = 0; i < symbols_count(symbols); i++) {
+		const struct symbol *symbol = symbols_at(symbols, i);
+
+		if (strcmp(symbol->name, name) != 0 || !site_of(f->kernel->image, symbol->address))
+			continue;
+		f->place->function = kernel_gva(f->kernel, symbol->address);
+		found++;
+	}
+	if (found > 1)
+		return error_set(err, EADDRNOTAVAIL,
+				 "%zu functions have the name '%s': give the address of one", found,
+				 name);
+	return found ? 0
+		     : error_set(err, ENOTSUP,
+				 "'%s' cannot be probed: it is no function with an mcount site",
+				 name);
+}
+
+static int find_at(const struct finder *f, struct error *err)
+{
+	const struct kernel *kernel = f->kernel;
+	const uint64_t address = f->probe->address;
+	const struct symbol *symbol = NULL;
+
+	if (kernel_in_image(kernel, address))
+		symbol = symbols_covering(kernel->image->symbols, kernel_link(kernel, address));
+	if (!symbol)
+		return error_set_at(err, ENOENT, address, "no function of the kernel is there");
+	if (kernel_gva(kernel, symbol->address) != address)
+		return error_set_at(
+			err, ENOTSUP, address,
+			"%s+%#llx: only the beginning of a function can be probed, "
+			"and its returns",
+			symbol->name,
+			(unsigned long long)(kernel_link(kernel, address) - symbol->address));
+	if (!site_of(kernel->image, symbol->address))
+		return error_set_at(err, ENOTSUP, address, "%s has no mcount site", symbol->name);
+	f->place->function = address;
+	f->place->name = symbol->name;
+	return 0;
+}
+
+/* Returns are seen only at slots of the function's own. */
+static int check_returns(const struct finder *f, struct error *err)
+{
+	struct exit_range ranges[FUNCTION_EXITS_MAX];
+	const struct function_exits *exits;
+	const uint64_t link = kernel_link(f->kernel, f->place->function);
+	size_t own, all;
+	int ret;
+
+	if (!f->place->function)
+		return error_set(err, ENOTSUP,
+				 "returns from functions of modules cannot be recorded");
+	ret = function_exits_of(f->kernel->image, &exits, err);
+	if (ret)
+		return ret;
+	own = function_exits_find(exits, link, false, ranges);
+	all = function_exits_find(exits, link, true, ranges);
+	if (!own)
+		return error_set_at(err, ENOTSUP, f->place->function,
+				    "no return of '%s' can be recorded: it has none of its own",
+				    f->place->name);
+	if (all > own)
+		return error_set_at(err, ENOTSUP, f->place->function,
+				    "not all returns of '%s' can be recorded: it may leave by a "
+				    "jump to another function",
+				    f->place->name);
+	return 0;
+}
+
+int probe_find_place(const struct fetch_probe *probe, const struct kernel *kernel,
+		     struct probe_place *out, struct error *err)
+{
+	const struct finder finder = {.kernel = kernel, .probe = probe, .place = out}, *f = &finder;
+	int ret = kernel_image_check_sites(kernel->image, err);
+
+	*out = (struct probe_place){.name = probe->symbol};
+	if (!ret && !probe->symbol[0])
+		ret = find_at(f, err);
+	else if (!ret && !probe->module[0])
+		ret = find_named(f, err);
+	if (!ret && probe->returns)
+		ret = check_returns(f, err);
+	return ret;
+}
+
+/* Behind the mcount site, which the guest's ftrace, or this program, may have patched. */
+static uint64_t behind_site(const struct kernel *kernel, const char *name)
+{
+	const struct symbol *symbol = symbols_find(kernel->image->symbols, name);
+	const uint64_t site = symbol ? site_of(kernel->image, symbol->address) : 0;
+
+	if (site)
+		return kernel_gva(kernel, site) + SITE_SIZE;
+	return symbol ? kernel_gva(kernel, symbol->address) : 0;
+}
+
+struct fetch_helpers probe_helpers(const struct kernel *kernel)
+{
+	return (struct fetch_helpers){
+		.read_kernel = behind_site(kernel, "copy_from_kernel_nofault"),
+		.read_user = behind_site(kernel, "copy_from_user_nofault"),
+		.text_kernel = behind_site(kernel, "strncpy_from_kernel_nofault"),
+		.text_user = behind_site(kernel, "strncpy_from_user_nofault"),
+	};
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/probe/probe.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/event/class-json.h"
+#include "formats/event/function.h"
+
+enum {
+	WORD = 8,
+	PID_BITS = 22, /* a kernel has no more than 2^22 threads */
+	ID_BITS = 16,
+	FIELD_NAME_SIZE = FETCH_NAME_SIZE + 8,
+};
+
+/* A class with all that it points to. */
+struct made_class {
+	struct event_class class;
+	struct event_field fields[EVENT_MAX_FIELDS];
+	char system[FETCH_NAME_SIZE], name[FETCH_NAME_SIZE];
+	char names[EVENT_MAX_FIELDS][FIELD_NAME_SIZE];
+	struct made_class *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct made_class *all;
+
+/* --- fields ---------------------------------------------------------------------------------- */
+
+/* In the first form `bits`, in the second one as it is. -EINVAL: there is one of this name. */
+static int add_field(struct made_class *m, const char *name, enum event_field_type type,
+		     uint8_t size, size_t at, unsigned int bits, struct error *err)
+{
+	const size_t i = m->class.nr_fields;
+
+	if (event_field_find(&m->class, name))
+		return error_set(err, EINVAL, "two fields have the name '%s'", name);
+	snprintf(m->names[i], sizeof(m->names[i]), "%s", name);
+	m->fields[i] = (struct event_field){.name = m->names[i],
+					    .type = type,
+					    .size = size,
+					    .at = (uint16_t)at,
+					    .bits = {(uint8_t)bits, (uint8_t)(8 * size)}};
+	m->class.nr_fields++;
+	return 0;
+}
+
+static enum event_field_type type_of(const struct fetch_arg *arg)
+{
+	static const enum event_field_type types[] = {
+		[FETCH_UNSIGNED] = EVENT_UINT, [FETCH_SIGNED] = EVENT_INT,
+		[FETCH_HEX] = EVENT_HEX,       [FETCH_CHARACTER] = EVENT_STRING,
+		[FETCH_CODE] = EVENT_CODE,     [FETCH_STRING] = EVENT_STRING};
+
+	return types[arg->show];
+}
+
+static unsigned int first_bits(enum event_field_type type, unsigned int size)
+{
+	if (type == EVENT_CODE)
+		return ID_BITS;
+	return type == EVENT_STRING && size == EVENT_STRING_MAX ? 10 : 8 * size;
+}
+
+static int add_argument(struct made_class *m, const struct fetch_program *program,
+			const struct fetch_arg *arg, struct error *err)
+{
+	const enum event_field_type type = type_of(arg);
+	const bool is_text = type == EVENT_STRING;
+	const size_t at = sizeof(struct function_event) + fetch_place(program, arg);
+	const unsigned int elements = is_text ? 1 : arg->count;
+	const uint8_t size = (uint8_t)(is_text ? arg->size * arg->count : arg->size);
+	char name[FIELD_NAME_SIZE];
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < elements; i++) {
+		snprintf(name, sizeof(name), elements > 1 ? "%s_%u" : "%s", arg->name, i);
+		ret = add_field(m, name, type, size, at + i * size, first_bits(type, size), err);
+	}
+	return ret;
+}
+
+static int add_place(struct made_class *m, bool returns, struct error *err)
+{
+	const size_t parent = offsetof(struct function_event, parent_ip);
+	int ret = 0;
+
+	if (returns)
+		ret = add_field(m, "__probe_ret_ip", EVENT_CODE, WORD, parent, ID_BITS, err);
+	else
+		ret = add_field(m, "__probe_ip", EVENT_FUNCTION, WORD, 0, ID_BITS, err);
+	return ret ? ret
+		   : add_field(m, "pid", EVENT_UINT, sizeof(uint32_t),
+			       offsetof(struct function_event, pid), PID_BITS, err);
+}
+
+static int add_fields(struct made_class *m, const struct fetch_probe *probe,
+		      const struct fetch_program *program, struct error *err)
+{
+	int ret = add_place(m, probe->returns, err);
+
+	if (!ret && program->has_faults)
+		ret = add_field(m, "faults", EVENT_HEX, sizeof(uint32_t),
+				sizeof(struct function_event), 8 * sizeof(uint32_t), err);
+	for (size_t i = 0; !ret && i < program->nr_args; i++)
+		ret = add_argument(m, program, &program->args[i], err);
+	return ret;
+}
+
+/* --- classes --------------------------------------------------------------------------------- */
+
+static bool fields_equal(const struct event_class *a, const struct event_class *b)
+{
+	for (size_t i = 0; i < a->nr_fields; i++) {
+		const struct event_field *x = &a->fields[i], *y = &b->fields[i];
+
+		if (strcmp(x->name, y->name) != 0 || x->type != y->type || x->size != y->size ||
+		    x->at != y->at || memcmp(x->bits, y->bits, sizeof(x->bits)) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool is_equal(const struct made_class *a, const struct made_class *b)
+{
+	return !strcmp(a->system, b->system) && !strcmp(a->name, b->name) &&
+	       a->class.size == b->class.size && a->class.nr_fields == b->class.nr_fields &&
+	       fields_equal(&a->class, &b->class);
+}
+
+/* The one that is like it, which may be itself. */
+static struct made_class *keep(struct made_class *m)
+{
+	struct made_class *same;
+
+	pthread_mutex_lock(&lock);
+	for (same = all; same && !is_equal(same, m); same = same->next)
+		;
+	if (!same) {
+		m->next = all;
+		all = same = m;
+	}
+	pthread_mutex_unlock(&lock);
+	return same;
+}
+
+int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *program,
+		   const struct event_class **out, struct error *err)
+{
+	struct made_class *m, *kept;
+	int ret;
+
+	if (event_class_known(probe->group, probe->name))
+		return error_set(err, EINVAL,
+				 "'%s/%s' is an event of another tracer: choose "
+				 "another group",
+				 probe->group, probe->name);
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return error_set(err, ENOMEM, "out of memory");
+	memcpy(m->system, probe->group, sizeof(m->system));
+	memcpy(m->name, probe->name, sizeof(m->name));
+	m->class = (struct event_class){
+		.system = m->system,
+		.name = m->name,
+		.fields = m->fields,
+		.nr_forms = 2,
+		.size = (uint16_t)(sizeof(struct function_event) + program->bytes)};
+	ret = add_fields(m, probe, program, err);
+	kept = ret ? NULL : keep(m);
+	if (kept != m)
+		free(m);
+	if (!ret)
+		*out = &kept->class;
+	return ret;
+}

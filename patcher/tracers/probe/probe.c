@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The probe tracer: calls of a function, or its returns, with what the user wants to see of them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/fetch/fetch.h"
+#include "patcher/tracers/probe/probe.h"
+#include "patcher/tracers/tracer.h"
+
+enum {
+	MAX_GATE_FIELDS = FETCH_MAX_ARGS + 3,
+};
+
+struct probe_tracer {
+	struct tracer tracer;
+	const struct kernel *kernel;
+	const struct trace_spec *spec;
+	struct fetch_probe probe; /* the spec's, with its symbols resolved */
+	struct fetch_program program;
+	const struct event_class *class;
+	struct probe_place place;
+	struct event_predicate *predicate; /* NULL: no filter */
+	struct gate gate;
+	struct gate_split split; /* of the filter, if there is one */
+	struct gate_rest rest;
+};
+
+extern const struct tracer_ops tracer_probe; /* registry.c lists it */
+
+static const struct probe_tracer *probe_of(const struct tracer *tracer)
+{
+	return (const struct probe_tracer *)tracer;
+}
+
+static void probe_destroy(struct tracer *tracer)
+{
+	struct probe_tracer *t = (struct probe_tracer *)tracer;
+
+	event_predicate_destroy(t->predicate);
+	free(t);
+}
+
+/* --- the program ----------------------------------------------------------------------------- */
+
+static int make_program(struct probe_tracer *t, struct error *err)
+{
+	const struct fetch_helpers helpers = probe_helpers(t->kernel);
+	int ret = probe_resolve(&t->probe, t->place.name, t->kernel, err);
+
+	if (!ret)
+		t->program = fetch_program_of(&t->probe, &helpers);
+	return ret;
+}
+
+/* --- which calls ----------------------------------------------------------------------------- */
+
+static bool is_gate_source(const struct fetch_arg *arg, enum gate_source *source)
+{
+	static const enum fetch_register regs[] = {FETCH_DI, FETCH_SI, FETCH_DX,
+						   FETCH_CX, FETCH_R8, FETCH_R9};
+
+	if (arg->ops[0].kind != FETCH_REGISTER || arg->nr_ops > 1 || arg->bit_width ||
+	    arg->show == FETCH_CHARACTER)
+		return false;
+	for (unsigned int i = 0; i < sizeof(regs) / sizeof(regs[0]); i++) {
+		if (arg->ops[0].reg != regs[i])
+			continue;
+		*source = (enum gate_source)(GATE_ARG0 + i);
+		return true;
+	}
+	return false;
+}
+
+/* What is known of a call, or of a return, in the guest. */
+static size_t list_gate_fields(const struct probe_tracer *t, struct gate_field *out)
+{
+	enum gate_source source;
+	size_t n = 0;
+
+	out[n++] = (struct gate_field){.name = "pid", .source = GATE_PID, .size = 4};
+	if (t->probe.returns)
+		return n;
+	out[n++] = (struct gate_field){.name = "vcpu", .source = GATE_VCPU, .size = 4};
+	for (size_t i = 0; i < t->probe.nr_args; i++) {
+		const struct fetch_arg *arg = &t->probe.args[i];
+
+		if (is_gate_source(arg, &source))
+			out[n++] = (struct gate_field){.name = arg->name,
+						       .source = source,
+						       .size = arg->size,
+						       .is_signed = arg->show == FETCH_SIGNED};
+	}
+	return n;
+}
+
+static int add_filter(struct probe_tracer *t, struct error *err)
+{
+	static const struct event_names no_names;
+	struct gate_field fields[MAX_GATE_FIELDS];
+	int ret;
+
+	if (!t->spec->filter)
+		return 0;
+	ret = event_filter_bind(t->spec->filter, t->class, &no_names, &t->predicate, err);
+	if (ret)
+		return ret;
+	gate_split(t->predicate, fields, list_gate_fields(t, fields), &t->split);
+	t->rest = (struct gate_rest){t->predicate, t->split.known};
+	return gate_conjoin(&t->gate, &t->split.gate, err);
+}
+
+static void probe_conditions(const struct tracer *tracer, const struct trace_spec *spec,
+			     enum tracer_decider decider, char *out, size_t size)
+{
+	const struct probe_tracer *t = probe_of(tracer);
+
+	(void)spec;
+	*out = '\0';
+	if (t->predicate)
+		gate_split_print(&t->split, t->predicate, decider == DECIDED_BY_GUEST, out, size);
+}
+
+static int probe_create(const struct tracer_context *context, const struct trace_spec *const *specs,
+			size_t nr_specs, struct tracer **out, struct error *err)
+{
+	struct probe_tracer *t = calloc(1, sizeof(*t));
+	int ret;
+
+	(void)nr_specs;
+	if (!t)
+		return error_set(err, ENOMEM, "out of memory");
+	t->tracer.ops = &tracer_probe;
+	t->kernel = context->kernel;
+	t->spec = specs[0];
+	t->probe = *specs[0]->probe;
+	ret = probe_find_place(&t->probe, t->kernel, &t->place, err);
+	if (!ret)
+		ret = make_program(t, err);
+	if (!ret)
+		ret = probe_class_of(&t->probe, &t->program, &t->class, err);
+	if (!ret)
+		ret = add_filter(t, err);
+	if (ret)
+		probe_destroy(&t->tracer);
+	else
+		*out = &t->tracer;
+	return ret;
+}
+
+/* --- what is recorded ------------------------------------------------------------------------ */
+
+static bool is_wanted(const struct probe_tracer *t, const struct site *site)
+{
+	if (t->place.function)
+		return site->gva - t->place.function <= PROBE_SITE_OFFSET;
+	return site->name && site->module && !strcmp(site->module, t->probe.module) &&
+	       !strcmp(site->name, t->probe.symbol);
+}
+
+static int probe_select(const struct tracer *tracer, const struct site_table *sites, bool again,
+			bool *wanted, struct error *err)
+{
+	const struct probe_tracer *t = probe_of(tracer);
+	bool any = false;
+
+	for (size_t i = 0; i < sites->n; i++) {
+		wanted[i] = is_wanted(t, &sites->v[i]);
+		any |= wanted[i];
+	}
+	if (any || again || t->place.function)
+		return 0;
+	return error_set(err, ENOENT, "no module '%s' with a function '%s' is loaded",
+			 t->probe.module, t->probe.symbol);
+}
+
+static uint32_t probe_fields(const struct tracer *tracer)
+{
+	return DIRECT_PID | (probe_of(tracer)->probe.returns ? DIRECT_PARENT : 0u);
+}
+
+static const struct fetch_program *probe_fetch(const struct tracer *tracer)
+{
+	return &probe_of(tracer)->program;
+}
+
+static bool probe_returns(const struct tracer *tracer)
+{
+	return probe_of(tracer)->probe.returns;
+}
+
+static const struct event_class *probe_classes(const struct tracer *tracer, size_t *n)
+{
+	*n = 1;
+	return probe_of(tracer)->class;
+}
+
+static const struct gate *probe_gate(const struct tracer *tracer)
+{
+	return probe_of(tracer)->gate.n ? &probe_of(tracer)->gate : NULL;
+}
+
+static const struct gate_rest *probe_filter(const struct tracer *tracer)
+{
+	const struct probe_tracer *t = probe_of(tracer);
+
+	return t->predicate && !t->split.whole ? &t->rest : NULL;
+}
+
+const struct tracer_ops tracer_probe = {
+	.name = "probe",
+	.help = "a call or return of a function with any values, as kprobe_events defines them",
+	.lane = LANE_DIRECT,
+	.classes = probe_classes,
+	.takes = TRACE_TAKES_PROBE | TRACE_TAKES_FILTER,
+	.create = probe_create,
+	.destroy = probe_destroy,
+	.select = probe_select,
+	.fields = probe_fields,
+	.fetch = probe_fetch,
+	.at_returns = probe_returns,
+	.conditions = probe_conditions,
+	.gate = probe_gate,
+	.filter = probe_filter,
+};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_TRACERS_PROBE_PROBE_H
+#define SONDE_PATCHER_TRACERS_PROBE_PROBE_H
+
+#include "formats/event/event.h"
+#include "introspect/kernel/kernel.h"
+#include "patcher/fetch/fetch.h"
+
+enum { PROBE_SITE_OFFSET = 4 /* most bytes in front of an mcount site: those of an ENDBR */ };
+
+struct probe_place {
+	uint64_t function; /* gva; 0: that of a module */
+	const char *name;  /* the probe's, or the image's */
+};
+
+/*
+ * The function that a probe means. -ENOENT with the nearest name; -ENOTSUP: it cannot be probed, or
+ * not all of its returns can be recorded; -EADDRNOTAVAIL: several functions have the name.
+ */
+int probe_find_place(const struct fetch_probe *probe, const struct kernel *kernel,
+		     struct probe_place *out, struct error *err);
+
+/* What the guest's kernel has of these. */
+struct fetch_helpers probe_helpers(const struct kernel *kernel);
+
+/*
+ * Replace a probe's symbols by their addresses in the running kernel, and parameters, with the
+ * chains of members behind them, by registers and steps in memory, as the kernel's types (BTF) have
+ * them. `function` is the name that the types know the function by. -ENOENT, -EINVAL with the
+ * argument, what is wrong with it, and the nearest name; -ENOTSUP: the kernel has no types.
+ */
+int probe_resolve(struct fetch_probe *probe, const char *function, const struct kernel *kernel,
+		  struct error *err);
+
+/*
+ * The class of a probe's events: where it is, who calls, and its arguments. Their bytes are a
+ * struct function_event, and behind it what is recorded of the arguments (struct fetch_program).
+ * Probes that are described alike have the same class, which lives as long as the process: a trace
+ * may outlive its tracers. -ENOMEM; -EINVAL: there can be no such class.
+ */
+int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *program,
+		   const struct event_class **out, struct error *err);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/probe/probe.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/text.h"
+
+enum { WORD = 8, NR_REGISTERS = 6 };
+
+struct resolver {
+	const struct kernel *kernel;
+	const struct btf_types *btf;
+	const char *function;
+	struct btf_prototype prototype; /* once it is needed */
+	bool has_prototype;
+	struct error *err;
+};
+
+static int fail(const struct resolver *r, const struct fetch_arg *arg, const char *why)
+{
+	return error_set(r->err, EINVAL, "argument '%s': %s", arg->name, why);
+}
+
+/* --- symbols --------------------------------------------------------------------------------- */
+
+static int resolve_symbol(const struct resolver *r, struct fetch_arg *arg)
+{
+	const uint64_t gva = kernel_symbol(r->kernel, arg->symbol);
+
+	if (!gva)
+		return error_set(r->err, ENOENT, "argument '%s': the kernel has no symbol '%s'",
+				 arg->name, arg->symbol);
+	arg->ops[0].kind = FETCH_CONSTANT;
+	arg->ops[0].at += (int64_t)gva;
+	return 0;
+}
+
+/* --- parameters ------------------------------------------------------------------------------ */
+
+static int need_prototype(struct resolver *r)
+{
+	int ret;
+
+	if (r->has_prototype)
+		return 0;
+	ret = kernel_image_check_btf(r->kernel->image, r->err);
+	if (!ret)
+		ret = btf_prototype(r->btf, r->function, &r->prototype, r->err);
+	r->has_prototype = !ret;
+	return ret;
+}
+
+static int find_parameter(const struct resolver *r, const struct fetch_arg *arg, size_t length,
+			  unsigned int *out)
+{
+	const char *names[BTF_MAX_PARAMS + 1] = {NULL}, *nearest;
+	char name[FETCH_SYMBOL_SIZE];
+
+	snprintf(name, sizeof(name), "%.*s", (int)length, arg->symbol);
+	for (*out = 0; *out < r->prototype.nr_params; (*out)++) {
+		names[*out] = r->prototype.params[*out].name;
+		if (!strcmp(names[*out], name))
+			return 0;
+	}
+	nearest = text_nearest(name, names);
+	return error_set(r->err, ENOENT, "argument '%s': %s has no parameter '%s'%s%s%s", arg->name,
+			 r->function, name, nearest ? ": did you mean '" : "",
+			 nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+/* Each takes a register, or a word on the stack, if it and those before are not larger. */
+static int add_parameter(const struct resolver *r, struct fetch_arg *arg, unsigned int number)
+{
+	static const enum fetch_register regs[NR_REGISTERS] = {FETCH_DI, FETCH_SI, FETCH_DX,
+							       FETCH_CX, FETCH_R8, FETCH_R9};
+	struct fetch_op op = {.kind = FETCH_REGISTER};
+	int ret;
+
+	for (unsigned int i = 0; i <= number; i++)
+		if (r->prototype.params[i].size > WORD || !r->prototype.params[i].size)
+			return fail(r, arg,
+				    "a parameter that is no integer or pointer is before "
+				    "it, or is it");
+	op.reg = number < NR_REGISTERS ? regs[number] : FETCH_SP;
+	ret = fetch_add_op(arg, op, r->err);
+	if (ret || number < NR_REGISTERS)
+		return ret;
+	op = (struct fetch_op){.kind = FETCH_DEREF, .at = WORD * (number - NR_REGISTERS + 1)};
+	return fetch_add_op(arg, op, r->err);
+}
+
+/* --- types ----------------------------------------------------------------------------------- */
+
+static int take_type(const struct resolver *r, struct fetch_arg *arg, struct btf_value value)
+{
+	static const enum fetch_show shows[] = {[BTF_VALUE_UNSIGNED] = FETCH_UNSIGNED,
+						[BTF_VALUE_SIGNED] = FETCH_SIGNED,
+						[BTF_VALUE_POINTER] = FETCH_HEX,
+						[BTF_VALUE_TEXT] = FETCH_STRING};
+
+	if (value.kind == BTF_VALUE_OTHER ||
+	    (value.kind != BTF_VALUE_TEXT && value.size != 1 && value.size != 2 &&
+	     value.size != 4 && value.size != WORD))
+		return fail(r, arg, "it is a struct or an array: name a member, or give a type");
+	arg->show = shows[value.kind];
+	arg->size = value.kind == BTF_VALUE_TEXT ? FETCH_STRING_SIZE : (uint8_t)value.size;
+	arg->count = 1;
+	return 0;
+}
+
+/* The last member's, in memory. What a pointer to characters points to is a string, too. */
+static int end_chain(const struct resolver *r, struct fetch_arg *arg, const struct btf_field *field,
+		     struct btf_value value)
+{
+	struct fetch_op *last = &arg->ops[arg->nr_ops - 1];
+	int ret = arg->has_type ? 0 : take_type(r, arg, value);
+
+	if (ret)
+		return ret;
+	if (!arg->has_type && field->bit_size) {
+		arg->bit_offset = field->bit_offset;
+		arg->bit_width = field->bit_size;
+	}
+	last->kind = FETCH_MEMORY;
+	if (arg->show != FETCH_STRING)
+		return 0;
+	last->kind = FETCH_TEXT;
+	if (value.kind != BTF_VALUE_POINTER)
+		return 0;
+	last->kind = FETCH_DEREF;
+	return fetch_add_op(arg, (struct fetch_op){.kind = FETCH_TEXT}, r->err);
+}
+
+/* The parameter itself. */
+static int end_parameter(const struct resolver *r, struct fetch_arg *arg, struct btf_value value)
+{
+	struct fetch_op *last = &arg->ops[arg->nr_ops - 1];
+	int ret = arg->has_type ? 0 : take_type(r, arg, value);
+
+	if (!ret && arg->show == FETCH_STRING) {
+		if (value.kind != BTF_VALUE_POINTER)
+			return fail(r, arg, "a string lies in memory, and this is no pointer");
+		return fetch_add_op(arg, (struct fetch_op){.kind = FETCH_TEXT}, r->err);
+	}
+	if (last->kind == FETCH_DEREF)
+		last->kind = FETCH_MEMORY;
+	return ret;
+}
+
+/* --- chains ---------------------------------------------------------------------------------- */
+
+/* One "->" and the members behind it, up to the next one. */
+static int follow(const struct resolver *r, struct fetch_arg *arg, const char **at, uint32_t *type,
+		  struct btf_field *field)
+{
+	const char *begin = *at + strlen("->"), *end = strstr(begin, "->");
+	char path[FETCH_SYMBOL_SIZE];
+	int ret;
+
+	if (**at == '.')
+		return fail(r, arg, "'.' follows a pointer: write '->'");
+	*at = end ? end : begin + strlen(begin);
+	snprintf(path, sizeof(path), "%.*s", (int)(*at - begin), begin);
+	ret = btf_follow(r->btf, *type, path, field, type, r->err);
+	if (ret) {
+		error_prefix(r->err, "argument '%s': ", arg->name);
+		return ret;
+	}
+	if (field->offset > INT32_MAX)
+		return fail(r, arg, "the member is too far from the struct's beginning");
+	return fetch_add_op(arg, (struct fetch_op){.kind = FETCH_DEREF, .at = field->offset},
+			    r->err);
+}
+
+/* Steps that the user wrote around it take its value, which must be whole. */
+static int add_rest(const struct resolver *r, struct fetch_arg *arg, const struct fetch_arg *given,
+		    struct btf_value value)
+{
+	int ret = 0;
+
+	if (value.kind == BTF_VALUE_OTHER || value.kind == BTF_VALUE_TEXT || value.size != WORD)
+		return fail(r, arg, "only a pointer can be followed");
+	for (size_t i = 1; !ret && i < given->nr_ops; i++)
+		ret = fetch_add_op(arg, given->ops[i], r->err);
+	return ret;
+}
+
+static int resolve_parameter(struct resolver *r, struct fetch_arg *arg)
+{
+	const struct fetch_arg given = *arg;
+	const char *at = arg->symbol + strcspn(arg->symbol, "-.");
+	struct btf_field field = {0};
+	struct btf_value value;
+	unsigned int number;
+	uint32_t type;
+	int ret = find_parameter(r, arg, (size_t)(at - arg->symbol), &number);
+
+	if (ret)
+		return ret;
+	arg->nr_ops = 0;
+	type = r->prototype.params[number].type_id;
+	ret = add_parameter(r, arg, number);
+	while (!ret && *at)
+		ret = follow(r, arg, &at, &type, &field);
+	if (ret)
+		return ret;
+	value = btf_value(r->btf, type);
+	if (given.nr_ops > 1)
+		return add_rest(r, arg, &given, value);
+	if (strpbrk(arg->symbol, "-."))
+		return end_chain(r, arg, &field, value);
+	return end_parameter(r, arg, value);
+}
+
+/* --- all arguments --------------------------------------------------------------------------- */
+
+static bool is_all(const struct fetch_arg *arg)
+{
+	return arg->ops[0].kind == FETCH_PARAMETER && !strcmp(arg->symbol, "*");
+}
+
+/* As if the user had written the parameter's name; one of another field's gets a _ behind it. */
+static int add_named(const struct resolver *r, const struct fetch_arg *all, unsigned int i,
+		     struct fetch_probe *out)
+{
+	const char *name = r->prototype.params[i].name;
+	struct fetch_arg *arg = &out->args[out->nr_args];
+
+	if (out->nr_args == FETCH_MAX_ARGS)
+		return error_set(r->err, EINVAL, "more than %d arguments", FETCH_MAX_ARGS);
+	*arg = *all;
+	snprintf(arg->symbol, sizeof(arg->symbol), "%s", name);
+	snprintf(arg->name, sizeof(arg->name), "%s%s", name,
+		 fetch_name_is_taken(out, name) ? "_" : "");
+	out->nr_args++;
+	return 0;
+}
+
+static int expand(struct resolver *r, struct fetch_probe *probe, struct fetch_probe *out)
+{
+	int ret = 0;
+
+	out->nr_args = 0;
+	for (size_t i = 0; !ret && i < probe->nr_args; i++) {
+		const struct fetch_arg *arg = &probe->args[i];
+
+		if (arg->ops[0].kind == FETCH_PARAMETER)
+			ret = need_prototype(r);
+		for (unsigned int k = 0; !ret && is_all(arg) && k < r->prototype.nr_params; k++)
+			ret = add_named(r, arg, k, out);
+		if (ret || is_all(arg))
+			continue;
+		if (out->nr_args == FETCH_MAX_ARGS)
+			return error_set(r->err, EINVAL, "more than %d arguments", FETCH_MAX_ARGS);
+		out->args[out->nr_args++] = *arg;
+	}
+	return ret;
+}
+
+static int resolve_all(struct resolver *r, struct fetch_probe *probe)
+{
+	int ret = 0;
+
+	probe->bytes = 0;
+	probe->nr_fields = 0;
+	for (size_t i = 0; !ret && i < probe->nr_args; i++) {
+		struct fetch_arg *arg = &probe->args[i];
+
+		if (arg->ops[0].kind == FETCH_SYMBOL)
+			ret = resolve_symbol(r, arg);
+		else if (arg->ops[0].kind == FETCH_PARAMETER)
+			ret = resolve_parameter(r, arg);
+		if (!ret)
+			ret = fetch_add_room(probe, arg, r->err);
+	}
+	return ret;
+}
+
+int probe_resolve(struct fetch_probe *probe, const char *function, const struct kernel *kernel,
+		  struct error *err)
+{
+	struct resolver r = {
+		.kernel = kernel, .btf = kernel->image->btf, .function = function, .err = err};
+	struct fetch_probe *out = malloc(sizeof(*out));
+	int ret;
+
+	if (!out)
+		return error_set(err, ENOMEM, "out of memory");
+	*out = *probe;
+	ret = expand(&r, probe, out);
+	if (!ret)
+		ret = resolve_all(&r, out);
+	if (!ret)
+		*probe = *out;
+	free(out);
+	return ret;
+}

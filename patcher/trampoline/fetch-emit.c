@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a dynamic probe fetches, as code. Memory is read before the record is reserved, by functions
+ * of the guest's own, which come back with an error where nothing is mapped: so no ring waits for a
+ * page fault. What they give is kept on the stack until the record's fields are written.
+ */
+#include "patcher/trampoline/code.h"
+
+#include <errno.h>
+#include "patcher/fetch/fetch.h"
+
+enum { WORD = 8, KERNEL_CS = 0x10 };
+
+/* Registers that a function call may change, and that must be preserved. */
+static const enum asm_reg entry_saved[] = {ASM_RDI, ASM_RSI, ASM_RDX, ASM_RCX,
+					   ASM_R8,  ASM_R9,  ASM_R10};
+static const enum asm_reg return_saved[] = {ASM_RAX, ASM_RDX, ASM_RDI, ASM_R8, ASM_R9, ASM_R10};
+
+struct saved {
+	const enum asm_reg *regs;
+	unsigned int n;
+};
+
+static struct saved saved_of(enum probe_point point)
+{
+	if (point == POINT_RETURN)
+		return (struct saved){return_saved, sizeof(return_saved) / sizeof(return_saved[0])};
+	return (struct saved){entry_saved, sizeof(entry_saved) / sizeof(entry_saved[0])};
+}
+
+/* At a return RAX holds the result. */
+static enum asm_reg scratch(const struct direct_code *d)
+{
+	return d->point == POINT_RETURN ? ASM_RCX : ASM_RAX;
+}
+
+/* --- checks ---------------------------------------------------------------------------------- */
+
+static bool is_preserved(enum fetch_register reg)
+{
+	return reg == FETCH_SP || reg == FETCH_BX || reg == FETCH_BP || reg >= FETCH_R12;
+}
+
+static bool has_register(enum fetch_register reg, enum probe_point point)
+{
+	if (is_preserved(reg))
+		return reg <= FETCH_R15;
+	if (point == POINT_RETURN)
+		return reg == FETCH_AX;
+	return reg == FETCH_DI || reg == FETCH_SI || reg == FETCH_DX || reg == FETCH_CX ||
+	       reg == FETCH_R8 || reg == FETCH_R9;
+}
+
+static bool op_is_possible(const struct fetch_op *op, enum probe_point point, size_t i, size_t n)
+{
+	switch (op->kind) {
+	case FETCH_REGISTER:
+		return !i && has_register(op->reg, point);
+	case FETCH_CONSTANT:
+		return !i;
+	case FETCH_COMM:
+		return !i && n == 1;
+	case FETCH_DEREF:
+		return i && op->at == (int32_t)op->at;
+	case FETCH_MEMORY:
+	case FETCH_TEXT:
+		return i && i + 1 == n && op->at == (int32_t)op->at;
+	case FETCH_SYMBOL:
+	case FETCH_PARAMETER:
+		break;
+	}
+	return false;
+}
+
+static bool arg_is_possible(const struct fetch_arg *arg, enum probe_point point)
+{
+	if (!arg->nr_ops || arg->nr_ops > FETCH_MAX_OPS || arg->at % WORD ||
+	    arg->bit_offset + arg->bit_width > 8 * arg->size ||
+	    arg->field + fetch_nr_fields(arg) > FETCH_MAX_FIELDS)
+		return false;
+	for (size_t i = 0; i < arg->nr_ops; i++)
+		if (!op_is_possible(&arg->ops[i], point, i, arg->nr_ops))
+			return false;
+	return arg->ops[0].kind != FETCH_COMM || fetch_room(arg) == DIRECT_COMM_SIZE;
+}
+
+int fetch_check(const struct fetch_program *program, enum probe_point point, struct error *err)
+{
+	if (program->nr_args > FETCH_MAX_ARGS || program->bytes > FETCH_MAX_BYTES + WORD ||
+	    program->bytes % WORD)
+		return error_set(err, EINVAL, "a probe has too many arguments");
+	for (size_t i = 0; i < program->nr_args; i++) {
+		const struct fetch_arg *arg = &program->args[i];
+
+		if (!arg_is_possible(arg, point) ||
+		    fetch_place(program, arg) + fetch_room(arg) > program->bytes)
+			return error_set(err, EINVAL, "a probe's argument '%s' cannot be fetched",
+					 arg->name);
+	}
+	return 0;
+}
+
+bool fetch_calls(const struct fetch_program *program, uint64_t gva)
+{
+	const struct fetch_helpers *h = &program->helpers;
+
+	return program->has_faults && gva &&
+	       (gva == h->read_kernel || gva == h->read_user || gva == h->text_kernel ||
+		gva == h->text_user);
+}
+
+/* --- reading memory -------------------------------------------------------------------------- */
+
+struct reader {
+	const struct direct_code *d;
+	struct assembler *a;
+	const struct fetch_program *program;
+	struct saved saved;
+	uint32_t frame; /* bytes from RSP to what was fetched, while registers are saved */
+};
+
+static struct asm_mem frame_at(const struct reader *r, uint32_t offset)
+{
+	return asm_at(ASM_RSP, r->frame + offset);
+}
+
+/* As a kprobe sees it: a call's return address lies there; behind a return it is gone. */
+static uint32_t stack_pointer_at(const struct direct_code *d)
+{
+	return d->caller_at + d->pushed + (d->point == POINT_RETURN ? WORD : 0);
+}
+
+/* Those that were pushed first lie highest; KERNEL_CS lies below them. */
+static uint32_t saved_at(const struct reader *r, enum asm_reg reg)
+{
+	for (unsigned int i = 0; i < r->saved.n; i++)
+		if (r->saved.regs[i] == reg)
+			return WORD * (r->saved.n - i);
+	return 0;
+}
+
+static void emit_base(const struct reader *r, const struct fetch_op *op)
+{
+	uint32_t at;
+
+	if (op->kind == FETCH_CONSTANT) {
+		asm_constant64(r->a, ASM_RSI, (uint64_t)op->at);
+		return;
+	}
+	if (op->reg == FETCH_SP) {
+		asm_lea(r->a, ASM_RSI,
+			asm_at(ASM_RSP, stack_pointer_at(r->d) + r->frame + r->program->bytes));
+		return;
+	}
+	at = saved_at(r, (enum asm_reg)op->reg);
+	if (at)
+		asm_load(r->a, ASM_64, ASM_RSI, asm_at(ASM_RSP, at));
+	else
+		asm_move(r->a, ASM_RSI, (enum asm_reg)op->reg);
+}
+
+static void emit_call(const struct reader *r, uint64_t function, struct asm_label *fault)
+{
+	if (function)
+		asm_call_to(r->a, function);
+	else
+		asm_jump(r->a, fault);
+}
+
+/*
+ * Read `size` bytes, or a string of as many, at RSI + op->at into the frame. Addresses in the lower
+ * half are the task's, as in the kernel's own probes (probe_mem_read() in kernel/trace/).
+ */
+static void emit_read(const struct reader *r, const struct fetch_op *op, uint32_t to, uint32_t size,
+		      struct asm_label *fault)
+{
+	const struct fetch_helpers *h = &r->program->helpers;
+	const bool is_text = op->kind == FETCH_TEXT;
+	struct asm_label kernel = {0}, called = {0};
+
+	if (op->at)
+		asm_alu(r->a, ASM_64, ASM_ADD, ASM_RSI, (int32_t)op->at);
+	asm_lea(r->a, ASM_RDI, frame_at(r, to));
+	asm_constant32(r->a, ASM_RDX, size);
+	if (!op->user) {
+		asm_alu(r->a, ASM_64, ASM_CMP, ASM_RSI, 0);
+		asm_jump_if(r->a, ASM_L, &kernel);
+	}
+	emit_call(r, is_text ? h->text_user : h->read_user, fault);
+	if (!op->user) {
+		asm_jump(r->a, &called);
+		asm_bind(r->a, &kernel);
+		emit_call(r, is_text ? h->text_kernel : h->read_kernel, fault);
+		asm_bind(r->a, &called);
+	}
+	asm_alu(r->a, ASM_64, ASM_CMP, ASM_RAX, 0);
+	asm_jump_if(r->a, is_text ? ASM_L : ASM_NE, fault);
+}
+
+static void emit_zero(const struct reader *r, uint32_t from, uint32_t size)
+{
+	for (uint32_t i = 0; i < size; i += sizeof(uint32_t))
+		asm_store_constant(r->a, frame_at(r, from + i), 0);
+}
+
+static void emit_bits(struct assembler *a, const struct fetch_arg *arg, enum asm_reg reg)
+{
+	asm_shift_left(a, reg, (uint8_t)(64 - arg->bit_offset - arg->bit_width));
+	asm_shift_right(a, reg, (uint8_t)(64 - arg->bit_width));
+}
+
+static void emit_argument(const struct reader *r, const struct fetch_arg *arg)
+{
+	const uint32_t to = fetch_place(r->program, arg), room = fetch_room(arg);
+	struct asm_label fault = {0}, done = {0};
+
+	emit_base(r, &arg->ops[0]);
+	for (size_t k = 1; k + 1 < arg->nr_ops; k++) {
+		emit_read(r, &arg->ops[k], to, WORD, &fault);
+		asm_load(r->a, ASM_64, ASM_RSI, frame_at(r, to));
+		emit_zero(r, to, WORD);
+	}
+	emit_read(r, &arg->ops[arg->nr_ops - 1], to, (uint32_t)arg->size * arg->count, &fault);
+	if (arg->bit_width) {
+		asm_load(r->a, ASM_64, ASM_RAX, frame_at(r, to));
+		emit_bits(r->a, arg, ASM_RAX);
+		asm_store(r->a, ASM_64, frame_at(r, to), ASM_RAX);
+	}
+	asm_jump(r->a, &done);
+	asm_bind(r->a, &fault);
+	emit_zero(r, to, room);
+	asm_constant32(r->a, ASM_RAX, fetch_field_bits(arg));
+	asm_add_to_mem(r->a, frame_at(r, 0), ASM_RAX);
+	asm_bind(r->a, &done);
+}
+
+/*
+ * A call leaves the address of this code on the stack, where no interrupt's frame is: what looks
+ * for those (introspect/tasks/stack-scan.h) takes it for one, by the code segment above it.
+ */
+static void emit_arguments(struct reader *r)
+{
+	const uint8_t push_cs[] = {0x6a, KERNEL_CS};
+
+	for (unsigned int i = 0; i < r->saved.n; i++)
+		asm_push(r->a, r->saved.regs[i]);
+	asm_bytes(r->a, push_cs, sizeof(push_cs));
+	r->frame = WORD * (r->saved.n + 1);
+	for (size_t i = 0; i < r->program->nr_args; i++)
+		if (fetch_reads_memory(&r->program->args[i]))
+			emit_argument(r, &r->program->args[i]);
+	asm_alu(r->a, ASM_64, ASM_ADD, ASM_RSP, WORD);
+	for (unsigned int i = r->saved.n; i-- > 0;)
+		asm_pop(r->a, r->saved.regs[i]);
+	r->frame = 0;
+}
+
+/* The bits of all fields that can fault. */
+static uint32_t all_faults(const struct fetch_program *program)
+{
+	uint32_t faults = 0;
+
+	for (size_t i = 0; i < program->nr_args; i++)
+		if (fetch_reads_memory(&program->args[i]))
+			faults |= fetch_field_bits(&program->args[i]);
+	return faults;
+}
+
+/* A fetch in the middle of another one on this CPU (in the page fault handler, or in an NMI) reads
+ * no memory: it could go on like that for ever. */
+void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
+		     const struct fetch_program *program)
+{
+	struct reader r = {
+		.d = d, .a = d->a, .program = program, .saved = saved_of(d->point), .frame = 0};
+	struct asm_mem busy = ring_header_at(ring, offsetof(struct ring_header, fetching));
+	struct asm_label nested = {0};
+
+	if (!program->has_faults)
+		return;
+	asm_alu(d->a, ASM_64, ASM_SUB, ASM_RSP, program->bytes);
+	emit_zero(&r, 0, program->bytes);
+	asm_store_constant(d->a, frame_at(&r, 0), all_faults(program));
+	asm_compare_mem(d->a, busy, 0);
+	asm_jump_if(d->a, ASM_NE, &nested);
+	asm_store_constant(d->a, busy, 1);
+	asm_store_constant(d->a, frame_at(&r, 0), 0);
+	emit_arguments(&r);
+	asm_store_constant(d->a, busy, 0);
+	asm_bind(d->a, &nested);
+	d->pushed = program->bytes;
+}
+
+void fetch_emit_end(struct direct_code *d)
+{
+	if (d->pushed)
+		asm_alu(d->a, ASM_64, ASM_ADD, ASM_RSP, (int32_t)d->pushed);
+	d->pushed = 0;
+}
+
+/* --- the record's fields --------------------------------------------------------------------- */
+
+static void emit_comm(const struct direct_code *d, const struct ring_code *ring, uint32_t to)
+{
+	for (uint32_t i = 0; i < DIRECT_COMM_SIZE; i += WORD) {
+		code_load_task_word(d->a, ASM_64, scratch(d), d->kernel, d->kernel->task_comm + i);
+		asm_store(d->a, ASM_64, ring_record_at(ring, to + i), scratch(d));
+	}
+}
+
+/* A value that is in a register, or known; cut to its size, and to its bits. */
+static void emit_value(const struct direct_code *d, const struct ring_code *ring,
+		       const struct fetch_arg *arg, uint32_t to)
+{
+	const struct fetch_op *op = &arg->ops[0];
+	enum asm_reg reg = (enum asm_reg)op->reg;
+
+	if (op->kind == FETCH_CONSTANT) {
+		reg = scratch(d);
+		asm_constant64(d->a, reg, (uint64_t)op->at);
+	} else if (op->reg == FETCH_SP) {
+		reg = scratch(d);
+		asm_lea(d->a, reg, asm_at(ASM_RSP, stack_pointer_at(d)));
+	}
+	if (arg->bit_width) {
+		if (reg != scratch(d))
+			asm_move(d->a, scratch(d), reg);
+		reg = scratch(d);
+		emit_bits(d->a, arg, reg);
+	} else if (arg->size < WORD) {
+		asm_extend(d->a, scratch(d), reg, arg->size, false);
+		reg = scratch(d);
+	}
+	asm_store(d->a, ASM_64, ring_record_at(ring, to), reg);
+}
+
+static void emit_copy(const struct direct_code *d, const struct ring_code *ring, uint32_t from,
+		      uint32_t to, uint32_t size)
+{
+	for (uint32_t i = 0; i < size; i += WORD) {
+		asm_load(d->a, ASM_64, scratch(d), asm_at(ASM_RSP, from + i));
+		asm_store(d->a, ASM_64, ring_record_at(ring, to + i), scratch(d));
+	}
+}
+
+void fetch_emit_store(const struct direct_code *d, const struct ring_code *ring,
+		      const struct fetch_program *program, uint32_t to)
+{
+	if (program->has_faults)
+		emit_copy(d, ring, 0, to, WORD);
+	for (size_t i = 0; i < program->nr_args; i++) {
+		const struct fetch_arg *arg = &program->args[i];
+		const uint32_t at = fetch_place(program, arg);
+
+		if (fetch_reads_memory(arg))
+			emit_copy(d, ring, at, to + at, fetch_room(arg));
+		else if (arg->ops[0].kind == FETCH_COMM)
+			emit_comm(d, ring, to + at);
+		else
+			emit_value(d, ring, arg, to + at);
+	}
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Parameters and chains of members, resolved with the types of real Debian kernels: the steps that
+ * they become, and what is said of wrong ones. Needs tests/testbed/fetch-kernel to have run;
+ * SONDE_KERNELS names another directory.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "guest-symbols/image/kernel-image.h"
+#include "patcher/tracers/probe/probe.h"
+#include "tests/lib/tap.h"
+
+static const struct btf_types *btf;
+
+static int64_t offset(const char *structure, const char *member)
+{
+	struct btf_field field;
+
+	if (btf_field(btf, structure, member, &field, NULL))
+		abort();
+	return field.offset;
+}
+
+static bool op_is(const struct fetch_op *op, enum fetch_op_kind kind, int64_t at)
+{
+	return op->kind == kind && op->at == at;
+}
+
+static bool resolve(const struct kernel *kernel, const char *args, struct fetch_probe *probe,
+		    struct error *err)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text), "p vfs_read %s", args);
+	*err = (struct error){0};
+	if (fetch_parse(text, probe, err))
+		abort();
+	return !probe_resolve(probe, "vfs_read", kernel, err);
+}
+
+/* file, buf, count, pos */
+static void test_parameters(const struct kernel *kernel)
+{
+	struct fetch_probe probe;
+	struct error err;
+	const struct fetch_arg *arg = probe.args;
+
+	ok(resolve(kernel, "file count:u32 s=\\7 $arg*", &probe, &err) && probe.nr_args == 7,
+	   "parameters by name, and all of them: %s", err.text);
+	ok(!strcmp(arg[0].name, "file") && arg[0].ops[0].reg == FETCH_DI && arg[0].nr_ops == 1 &&
+		   arg[0].show == FETCH_HEX && arg[0].size == 8,
+	   "a pointer is shown in hexadecimal");
+	ok(arg[1].ops[0].reg == FETCH_DX && arg[1].size == 4, "a type that is given counts");
+	ok(!strcmp(arg[3].name, "file_") && !strcmp(arg[4].name, "buf") &&
+		   !strcmp(arg[5].name, "count_") && !strcmp(arg[6].name, "pos"),
+	   "all parameters have names of their own");
+	ok(arg[5].show == FETCH_UNSIGNED && arg[5].size == 8 && arg[6].ops[0].reg == FETCH_CX &&
+		   probe.bytes == 56 && probe.nr_fields == 7,
+	   "and their types");
+}
+
+static void test_chains(const struct kernel *kernel)
+{
+	const int64_t dentry = offset("file", "f_path.dentry"),
+		      name = offset("dentry", "d_name.name"), inode = offset("dentry", "d_inode"),
+		      iname = offset("dentry", "d_iname"), mode = offset("inode", "i_mode");
+	struct fetch_probe probe;
+	struct error err;
+	const struct fetch_op *ops = probe.args[0].ops;
+
+	ok(resolve(kernel, "file->f_path.dentry->d_inode->i_mode", &probe, &err) &&
+		   probe.args[0].nr_ops == 4 && ops[0].reg == FETCH_DI &&
+		   op_is(&ops[1], FETCH_DEREF, dentry) && op_is(&ops[2], FETCH_DEREF, inode) &&
+		   op_is(&ops[3], FETCH_MEMORY, mode) && probe.args[0].size == 2 &&
+		   probe.args[0].show == FETCH_UNSIGNED && !strcmp(probe.args[0].name, "i_mode"),
+	   "a chain of members: %s", err.text);
+	ok(resolve(kernel, "n=file->f_path.dentry->d_name.name:string", &probe, &err) &&
+		   probe.args[0].nr_ops == 4 && op_is(&ops[1], FETCH_DEREF, dentry) &&
+		   op_is(&ops[2], FETCH_DEREF, name) && op_is(&ops[3], FETCH_TEXT, 0),
+	   "a pointer to a string: %s", err.text);
+	ok(resolve(kernel, "file->f_path.dentry->d_iname:string", &probe, &err) &&
+		   probe.args[0].nr_ops == 3 && op_is(&ops[2], FETCH_TEXT, iname),
+	   "a string in a struct: %s", err.text);
+	ok(resolve(kernel, "+8(file->f_path.dentry):u16 buf:ustring", &probe, &err) &&
+		   probe.args[0].nr_ops == 3 && op_is(&ops[1], FETCH_DEREF, dentry) &&
+		   op_is(&ops[2], FETCH_MEMORY, 8) && probe.args[1].nr_ops == 2 &&
+		   op_is(&probe.args[1].ops[1], FETCH_TEXT, 0),
+	   "steps around a chain, and a parameter that is a string: %s", err.text);
+	ok(resolve(kernel, "@linux_banner:string", &probe, &err) && ops[0].kind == FETCH_CONSTANT &&
+		   (uint64_t)ops[0].at == kernel_symbol(kernel, "linux_banner"),
+	   "a symbol: %s", err.text);
+}
+
+static const struct {
+	const char *args, *says;
+} wrong[] = {
+	{"x=fil", "argument 'x': vfs_read has no parameter 'fil': did you mean 'file'?"},
+	{"x=file->f_path.dentri", "argument 'x': struct file has no member 'f_path.dentri'"},
+	{"x=file->f_mod", "struct file has no member 'f_mod': did you mean 'f_mode'?"},
+	{"x=count->a", "no pointer to a struct is in front of 'a'"},
+	{"x=file.f_mode", "'.' follows a pointer: write '->'"},
+	{"x=file->f_path", "it is a struct or an array"},
+	{"+0(file->f_flags)", "only a pointer can be followed"},
+	{"count:string", "this is no pointer"},
+	{"@no_such_symbol", "the kernel has no symbol 'no_such_symbol'"},
+};
+
+static void test_wrong(const struct kernel *kernel)
+{
+	struct fetch_probe probe;
+	struct error err;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		ok(!resolve(kernel, wrong[i].args, &probe, &err) && strstr(err.text, wrong[i].says),
+		   "'%s' is refused: %s", wrong[i].args, err.text);
+}
+
+static void test_kernel(const char *directory, const char *version)
+{
+	struct kernel_file *file;
+	struct kernel_image *image;
+	struct kernel kernel = {.virt_slide = 0x1000000};
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, version);
+	if (kernel_file_open(path, &file, NULL)) {
+		tap_skip(version, "not fetched");
+		return;
+	}
+	if (kernel_image_load(file, &image, NULL))
+		abort();
+	kernel.image = image;
+	btf = image->btf;
+	test_parameters(&kernel);
+	test_chains(&kernel);
+	test_wrong(&kernel);
+	kernel_image_destroy(image);
+	kernel_file_close(file);
+}
+
+int main(void)
+{
+	static const char *const versions[] = {"5.10", "6.1", "6.12"};
+	const char *directory = getenv("SONDE_KERNELS");
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+		test_kernel(directory ? directory : "build/kernels", versions[i]);
+	return tap_done();
+}
