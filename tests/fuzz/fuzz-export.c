@@ -10,7 +10,7 @@
  * First byte: which export, and which value. Then NAMES bytes, of which names of functions, caches
  * and flags are made. The rest is streams of the format kmemtrace, whose records may be anything.
  */
-enum { NAMES = 48, PART = NAMES / 3, MAX_SIZE = 1 << 16, EXPORTERS = 7, STREAMS = 2 };
+enum { NAMES = 48, PART = NAMES / 3, MAX_SIZE = 1 << 16, EXPORTERS = 11, STREAMS = 2 };
 
 static json_t *name_of(const uint8_t *bytes)
 {
