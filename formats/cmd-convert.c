@@ -197,6 +197,8 @@ static int add_instances(struct conversion *c, struct error *err)
 			instance.classes = kmem_classes;
 			instance.nr_classes = KMEM_NR_CLASSES;
 		}
+		instance.prototypes =
+			sidecar_prototypes(trace_reader_sidecar(c->reader), instance.name);
 		c->classes[i] = instance.classes;
 		ret = trace_writer_add_instance(c->writer, &instance, err);
 		c->numbers[i] = (unsigned int)ret;

@@ -166,24 +166,14 @@ static int find_instance(const struct options *o, const struct trace_instance *i
 			 o->instance);
 }
 
-/* Metadata has no declarations: the sidecar has. */
-static const char *prototypes_of(const struct listing *l, const struct trace_instance *instance)
-{
-	const struct sidecar *sidecar = trace_reader_sidecar(l->reader);
-
-	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++)
-		if (!strcmp(sidecar->instances[i].about.name, instance->name))
-			return sidecar->instances[i].about.prototypes;
-	return NULL;
-}
-
 static int select_syscalls(struct listing *l, const struct trace_instance *instance,
 			   struct error *err)
 {
-	const struct syscall_text_options options = {.json = l->options->json,
-						     .filter = l->filter,
-						     .vcpus = &l->options->vcpus,
-						     .prototypes = prototypes_of(l, instance)};
+	const struct syscall_text_options options = {
+		.json = l->options->json,
+		.filter = l->filter,
+		.vcpus = &l->options->vcpus,
+		.prototypes = sidecar_prototypes(trace_reader_sidecar(l->reader), instance->name)};
 
 	return syscall_text_create(stdout, l->texts, &options, &l->syscalls, err);
 }

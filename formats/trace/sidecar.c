@@ -101,3 +101,11 @@ const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_
 
 	return above && sidecar->caches[above - 1].id == id ? &sidecar->caches[above - 1] : NULL;
 }
+
+const char *sidecar_prototypes(const struct sidecar *sidecar, const char *instance)
+{
+	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++)
+		if (!strcmp(sidecar->instances[i].about.name, instance))
+			return sidecar->instances[i].about.prototypes;
+	return NULL;
+}

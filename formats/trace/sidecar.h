@@ -116,6 +116,8 @@ void sidecar_destroy(struct sidecar *sidecar);
  */
 const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address);
 const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_t id);
+/* Those of struct trace_instance, which the streams do not have, by the instance's name. */
+const char *sidecar_prototypes(const struct sidecar *sidecar, const char *instance);
 
 /* "fn+0x1f/0x90" where the sidecar (may be NULL) has a name for the address, else "0x...". */
 struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address);

@@ -20,7 +20,11 @@ static struct {
 static int add(const char *name, const struct event_class *classes, size_t n)
 {
 	const struct trace_instance instance = {
-		.name = name, .spec = name, .classes = classes, .nr_classes = n};
+		.name = name,
+		.spec = name,
+		.classes = classes,
+		.nr_classes = n,
+		.prototypes = strcmp(name, "syscalls") ? NULL : "0xc000(int fd)\n"};
 	int ret = trace_writer_add_instance(t.writer, &instance, NULL);
 
 	if (ret < 0)
@@ -191,6 +195,24 @@ static void test_text(const char *dir)
 	verb_result_deinit(&result);
 }
 
+static void test_conversion(const char *dir)
+{
+	struct scratch scratch = scratch_make();
+	char to[sizeof(scratch.path) + 8];
+	const char *const convert[] = {"convert", dir, "--to", "ctf", "-o", to, NULL};
+	const char *const events[] = {"events", "--syscalls", to, NULL};
+	struct verb_result result;
+
+	snprintf(to, sizeof(to), "%s/ctf", scratch.path);
+	result = verb_run(cmd_convert, convert);
+	verb_result_deinit(&result);
+	result = verb_run(cmd_events, events);
+	ok(!result.status && strstr(result.out, " 0xc000(fd=0) = 0 <"),
+	   "a converted trace has the names of arguments");
+	verb_result_deinit(&result);
+	scratch_remove(&scratch);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -202,6 +224,7 @@ int main(void)
 	test_functions(dir.path);
 	test_syscalls(dir.path);
 	test_text(dir.path);
+	test_conversion(dir.path);
 	scratch_remove(&dir);
 	return tap_done();
 }
