@@ -84,6 +84,15 @@ static int take_count(struct fetch_parser *p)
 	return 0;
 }
 
+/* Between the numbers of a bit-field. */
+static int take_sign(struct fetch_parser *p, char sign)
+{
+	if (*p->at != sign)
+		return FETCH_FAIL(p, p->at, "'%c' is missing, as in b4@12/32", sign);
+	p->at++;
+	return 0;
+}
+
 /* "b4@12/32" */
 static int take_bits(struct fetch_parser *p)
 {
@@ -91,12 +100,12 @@ static int take_bits(struct fetch_parser *p)
 	const char *place = p->at++;
 	int ret = fetch_take_number(p, "the width of the bit-field", &width);
 
-	if (!ret && *p->at++ != '@')
-		ret = FETCH_FAIL(p, p->at - 1, "'@' is missing, as in b4@12/32");
+	if (!ret)
+		ret = take_sign(p, '@');
 	if (!ret)
 		ret = fetch_take_number(p, "the offset of the bit-field", &offset);
-	if (!ret && *p->at++ != '/')
-		ret = FETCH_FAIL(p, p->at - 1, "'/' is missing, as in b4@12/32");
+	if (!ret)
+		ret = take_sign(p, '/');
 	if (!ret)
 		ret = fetch_take_number(p, "the container's bits", &container);
 	if (ret)
