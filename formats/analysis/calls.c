@@ -290,7 +290,8 @@ static int finish(struct analysis *base)
 
 	if (s->syscalls && !base->replay->view->follow)
 		ret = syscall_calls_end(s->syscalls);
-	qsort(s->rows, s->n, sizeof(struct row *), by_total);
+	if (s->n)
+		qsort(s->rows, s->n, sizeof(struct row *), by_total);
 	for (size_t i = 0; i < s->n; i++)
 		*(uint32_t *)u64_map_find(&s->index, s->rows[i]->ip) = (uint32_t)i;
 	return ret;

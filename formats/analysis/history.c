@@ -155,7 +155,7 @@ static json_t *moment_json(const struct history *h, const struct moment *m)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(h->base.replay->reader);
 
-	return json_pack("{so ss so so so so ss so ss}", "time_ns", json_integer(m->ns), "what",
+	return json_pack("{so ss so so so ss so ss}", "time_ns", json_integer(m->ns), "what",
 			 words[m->kind], "vcpu", json_from_count(m->vcpu), "address",
 			 json_from_address(m->ptr), "bytes", json_from_count(m->bytes), "symbol",
 			 sidecar_symbol_text(sidecar, m->call_site).s, "call_site",

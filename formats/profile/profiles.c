@@ -308,6 +308,12 @@ static int subtract_counts(struct profile_counts *counts, const struct profile_c
 	return ret;
 }
 
+static void sort_by_address(struct profile_counts *counts)
+{
+	if (counts->n)
+		qsort(counts->v, counts->n, sizeof(*counts->v), by_address);
+}
+
 static int sorted_copy(const struct profile_counts *counts, struct profile_counts *out,
 		       struct error *err)
 {
@@ -315,8 +321,9 @@ static int sorted_copy(const struct profile_counts *counts, struct profile_count
 	out->v = calloc(counts->n + 1, sizeof(*out->v));
 	if (!out->v)
 		return error_set(err, ENOMEM, "out of memory");
-	memcpy(out->v, counts->v, counts->n * sizeof(*out->v));
-	qsort(out->v, out->n, sizeof(*out->v), by_address);
+	if (counts->n)
+		memcpy(out->v, counts->v, counts->n * sizeof(*out->v));
+	sort_by_address(out);
 	return 0;
 }
 
@@ -326,7 +333,7 @@ static int subtract_instance(struct profile_counts *counts, const struct profile
 {
 	int ret = 0;
 
-	qsort(counts->v, counts->n, sizeof(*counts->v), by_address);
+	sort_by_address(counts);
 	for (size_t i = 0; !ret && i < before->n; i++) {
 		struct profile_counts copy;
 
@@ -394,5 +401,6 @@ static int compare(const void *a, const void *b, void *arg)
 void profile_set_sort(struct profile_set *set, enum profile_key key)
 {
 	for (size_t i = 0; i < set->n; i++)
-		qsort_r(set->v[i].v, set->v[i].n, sizeof(*set->v[i].v), compare, &key);
+		if (set->v[i].n)
+			qsort_r(set->v[i].v, set->v[i].n, sizeof(*set->v[i].v), compare, &key);
 }
