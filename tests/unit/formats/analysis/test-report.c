@@ -171,7 +171,18 @@ static void test_history(const char *dir)
 		"4.500000000  0x5000              free      1   0x100    192  3.5 s  dentry",
 	};
 
+	json_t *root = report(dir, "--history", "0x1BF"), *freed;
+	json_int_t time = 0, vcpu = 0, bytes = 0;
+	const char *what = "", *cache = "";
+
 	has_lines((const char *const[]){"report", "--history", "0x1BF", dir, NULL}, wanted, 2);
+	freed = json_array_get(json_object_get(root, "history"), 1);
+	ok(!json_unpack(freed, "{s:I s:s s:I s:I s:s}", "time_ns", &time, "what", &what, "vcpu",
+			&vcpu, "bytes", &bytes, "cache", &cache) &&
+		   time == 4500000000 && vcpu == 1 && bytes == 192 && !strcmp(what, "free") &&
+		   !strcmp(cache, "dentry"),
+	   "the history in JSON says the same of the free");
+	json_decref(root);
 }
 
 /* What was older is live in a window, and not counted. */
