@@ -52,9 +52,11 @@ static int change_rings(struct trace_session *s, struct instance_list *next,
 		      (s->direct_pending && instances_have_direct(next));
 	int ret = 0;
 
-	if (direct)
+	if (direct) {
+		/* what has come before the change is not the change's: it is counted */
+		modules_follow(s, NULL);
 		ret = direct_apply(s, next, ordered_off(c), err);
-	else if (c && ordered_patches_change(c))
+	} else if (c && ordered_patches_change(c))
 		ret = direct_keep_wants(s, ordered_off(c), err);
 	if (ret)
 		return ret;

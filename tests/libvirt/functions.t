@@ -57,6 +57,7 @@ sub test_modules {
 	ok(has_functions('brd', '[1-9]\d*'), "$version: the module comes again");
 	do_inside($name, 'use');
 	do_inside($name, 'unload');
+	has_functions('brd', 0);
 }
 
 # The code of each comes where that of one before it stood. QEMU keeps translations of code that was executed.
@@ -64,6 +65,7 @@ sub test_places {
 	my ($name) = @_;
 	my @fields = (',parent', '', ',parent,pid', ',comm', '');
 	do_inside($name, 'load');
+	has_functions('brd', '[1-9]\d*');
 	for my $round (0 .. $#fields) {
 		ctl('trace', 'add', "place$round=function:*:mod:brd$fields[$round]");
 		do_inside($name, 'use');
