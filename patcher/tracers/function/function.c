@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
-#include "patcher/tracers/function/functions.h"
+#include "patcher/tracers/functions.h"
 
 /* In the order of the bits of enum direct_field, and of enum function_fields. */
 static const char *const words[] = {"parent", "pid", "comm", NULL};

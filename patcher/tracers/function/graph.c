@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "formats/event/graph.h"
-#include "patcher/tracers/function/functions.h"
+#include "patcher/tracers/functions.h"
 
 /* In the order of the bits of enum graph_fields, and what is no field. */
 static const char *const words[] = {"comm", "ret", "tails", NULL};

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "patcher/ring/profile.h"
-#include "patcher/tracers/function/functions.h"
+#include "patcher/tracers/functions.h"
 
 static const char *const words[] = {"hist", NULL};
 enum { WORD_HIST = 1 << 0 };

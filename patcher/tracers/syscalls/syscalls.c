@@ -4,9 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "formats/event/graph.h"
-#include "guest-symbols/functions/function-set.h"
 #include "guest-symbols/functions/syscalls.h"
-#include "patcher/tracers/tracer.h"
+#include "patcher/tracers/functions.h"
 
 enum { MAX_SITE_OFFSET = 4 /* of an mcount site: behind an ENDBR */ };
 
@@ -92,20 +91,6 @@ static int add_callers(struct syscalls_tracer *t, struct error *err)
 	return ret;
 }
 
-static int add_pids(struct syscalls_tracer *t, struct error *err)
-{
-	uint64_t pids[TRACE_SPEC_MAX_PIDS];
-	struct gate list = {0};
-	int ret;
-
-	if (!t->spec->nr_pids)
-		return 0;
-	for (size_t i = 0; i < t->spec->nr_pids; i++)
-		pids[i] = t->spec->pids[i];
-	ret = gate_append_list(&list, gate_term(GATE_PID, GATE_EQ, 0), pids, t->spec->nr_pids, err);
-	return ret ? ret : gate_conjoin(&t->gate, &list, err);
-}
-
 static int syscalls_create(const struct tracer_context *context,
 			   const struct trace_spec *const *specs, size_t nr_specs,
 			   struct tracer **out, struct error *err)
@@ -125,7 +110,7 @@ static int syscalls_create(const struct tracer_context *context,
 	if (!ret)
 		ret = add_callers(t, err);
 	if (!ret)
-		ret = add_pids(t, err);
+		ret = functions_add_pids(&t->gate, t->spec, err);
 	if (ret)
 		syscalls_destroy(&t->tracer);
 	else
@@ -158,36 +143,19 @@ static int list_calls(const struct syscalls_tracer *t, const struct site_table *
 	return ret;
 }
 
-/* Both are in the order of addresses. Returns how many of the selection have a site. */
-static size_t mark(const struct function_selection *selection, const struct site_table *sites,
-		   bool *wanted)
-{
-	size_t n = 0, k = 0;
-
-	for (size_t i = 0; i < sites->n; i++) {
-		while (k < selection->n && selection->v[k].site < sites->v[i].gva)
-			k++;
-		wanted[i] = k < selection->n && selection->v[k].site == sites->v[i].gva;
-		n += wanted[i];
-	}
-	return n;
-}
-
 static int syscalls_select(const struct tracer *tracer, const struct site_table *sites, bool again,
 			   bool *wanted, struct error *err)
 {
 	const struct syscalls_tracer *t = syscalls_of(tracer);
-	struct function_selection selection = {0};
 	struct traceable_list list = {0};
+	size_t n = 0;
 	int ret = list_calls(t, sites, &list, err);
 
 	if (!ret)
-		ret = (again ? function_set_select : function_set_resolve)(t->set, &list,
-									   &selection, err);
-	if (!ret && !mark(&selection, sites, wanted) && !again)
+		ret = functions_mark(t->set, &list, sites, again, wanted, &n, err);
+	if (!ret && !n && !again)
 		ret = error_set(err, ENOENT, "'%s' means no system call of this kernel",
 				t->spec->text);
-	function_selection_deinit(&selection);
 	traceable_list_deinit(&list);
 	return ret;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/tracers/function/functions.h"
+#include "patcher/tracers/functions.h"
 
 #include <errno.h>
 
@@ -51,21 +51,31 @@ static size_t mark(const struct function_selection *selection, const struct site
 	return n;
 }
 
+int functions_mark(struct function_set *set, const struct traceable_list *list,
+		   const struct site_table *sites, bool again, bool *wanted, size_t *n,
+		   struct error *err)
+{
+	struct function_selection selection = {0};
+	int ret = (again ? function_set_select : function_set_resolve)(set, list, &selection, err);
+
+	if (!ret)
+		*n = mark(&selection, sites, wanted);
+	function_selection_deinit(&selection);
+	return ret;
+}
+
 int functions_select(const struct functions *f, const struct site_table *sites, bool again,
 		     bool *wanted, struct error *err)
 {
-	struct function_selection selection = {0};
 	struct traceable_list list = {0};
+	size_t n = 0;
 	int ret = list_functions(f, sites, &list, err);
 
 	if (!ret)
-		ret = (again ? function_set_select : function_set_resolve)(f->set, &list,
-									   &selection, err);
-	if (!ret && !mark(&selection, sites, wanted) && !again &&
-	    !function_set_awaits_module(f->set))
+		ret = functions_mark(f->set, &list, sites, again, wanted, &n, err);
+	if (!ret && !n && !again && !function_set_awaits_module(f->set))
 		ret = error_set(err, ENOENT, "'%s' means no function that is loaded now",
 				f->spec->text);
-	function_selection_deinit(&selection);
 	traceable_list_deinit(&list);
 	return ret;
 }
