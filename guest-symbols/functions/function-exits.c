@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/u64-map.h"
+#include "guest-symbols/image/mcount.h"
 
 enum {
 	MAX_SITE_OFFSET = 4, /* of an mcount site: behind an ENDBR */
@@ -60,9 +61,8 @@ static bool is_code(const struct kernel_image *image, const struct symbol *symbo
 
 static bool begins_with_site(const struct kernel_image *image, uint64_t address)
 {
-	size_t i = find_address(image->mcount_sites, image->nr_mcount_sites, address);
-
-	return i < image->nr_mcount_sites && image->mcount_sites[i] - address <= MAX_SITE_OFFSET;
+	return site_in_range(image->mcount_sites, image->nr_mcount_sites, address,
+			     address + MAX_SITE_OFFSET + 1);
 }
 
 /* What the compiler has put elsewhere: cold parts; and the bodies of system calls, which are inline
@@ -271,6 +271,17 @@ size_t function_exits_find(const struct function_exits *exits, uint64_t function
 			out[n++] = code->slots;
 	}
 	return n;
+}
+
+enum function_returns function_returns_of(const struct function_exits *exits, uint64_t function)
+{
+	struct exit_range ranges[FUNCTION_EXITS_MAX];
+	const size_t own = function_exits_find(exits, function, false, ranges);
+
+	if (!own)
+		return FUNCTION_RETURNS_NONE;
+	return function_exits_find(exits, function, true, ranges) > own ? FUNCTION_RETURNS_SOME
+									: FUNCTION_RETURNS_ALL;
 }
 
 bool function_exits_is_target(const struct function_exits *exits, uint64_t function)

@@ -40,6 +40,11 @@ enum { FUNCTION_EXITS_MAX = 32 /* functions and parts that are looked into */ };
 size_t function_exits_find(const struct function_exits *exits, uint64_t function, bool tails,
 			   struct exit_range out[FUNCTION_EXITS_MAX]);
 
+/* Which of its returns pass slots of its own: all that are known of, those without its tail calls,
+ * or none. */
+enum function_returns { FUNCTION_RETURNS_ALL, FUNCTION_RETURNS_SOME, FUNCTION_RETURNS_NONE };
+enum function_returns function_returns_of(const struct function_exits *exits, uint64_t function);
+
 /* Whether it may be entered by a jump: another function tail-calls it, by name. */
 bool function_exits_is_target(const struct function_exits *exits, uint64_t function);
 

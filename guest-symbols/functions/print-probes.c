@@ -11,14 +11,13 @@
 /* Why not all returns of a function can be recorded; NULL: they can. */
 static const char *no_returns(const struct function_exits *exits, uint64_t function)
 {
-	struct exit_range ranges[FUNCTION_EXITS_MAX];
-	const size_t own = function_exits_find(exits, function, false, ranges);
+	static const char *const reasons[] = {
+		[FUNCTION_RETURNS_ALL] = NULL,
+		[FUNCTION_RETURNS_SOME] = "it may leave by a jump to another function",
+		[FUNCTION_RETURNS_NONE] = "it has no return slot of its own",
+	};
 
-	if (!own)
-		return "it has no return slot of its own";
-	if (function_exits_find(exits, function, true, ranges) > own)
-		return "it may leave by a jump to another function";
-	return NULL;
+	return reasons[function_returns_of(exits, function)];
 }
 
 static bool has_prototype(const struct kernel_image *image, const char *function,

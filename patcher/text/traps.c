@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "guest-symbols/image/mcount.h"
 #include "patcher/text/patch-set.h"
 #include "patcher/text/site.h"
 
@@ -56,17 +57,7 @@ void oneshot_deinit(struct oneshots *oneshots)
 
 static bool is_site(const struct kernel_image *image, uint64_t link)
 {
-	size_t low = 0, high = image->nr_mcount_sites;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (image->mcount_sites[mid] < link)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < image->nr_mcount_sites && image->mcount_sites[low] == link;
+	return site_in_range(image->mcount_sites, image->nr_mcount_sites, link, link + 1);
 }
 
 uint64_t oneshot_place(const struct kernel *kernel, const char *function)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "formats/base/text.h"
 #include "guest-symbols/functions/function-exits.h"
+#include "guest-symbols/image/mcount.h"
 #include "patcher/text/site.h"
 
 enum { MAX_DIFFERENCE = 2 /* characters, of lengths of names that are near */ };
@@ -19,20 +20,8 @@ struct finder {
 /* The link address of the mcount site of the function that begins there; 0: it has none. */
 static uint64_t site_of(const struct kernel_image *image, uint64_t function)
 {
-	const uint64_t *sites = image->mcount_sites;
-	size_t low = 0, high = image->nr_mcount_sites;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (sites[mid] < function)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < image->nr_mcount_sites && sites[low] - function <= PROBE_SITE_OFFSET
-		       ? sites[low]
-		       : 0;
+	return site_in_range(image->mcount_sites, image->nr_mcount_sites, function,
+			     function + PROBE_SITE_OFFSET + 1);
 }
 
 static bool is_text(const struct symbol *symbol)
@@ -120,10 +109,8 @@ static int find_at(const struct finder *f, struct error *err)
 /* Returns are seen only at slots of the function's own. */
 static int check_returns(const struct finder *f, struct error *err)
 {
-	struct exit_range ranges[FUNCTION_EXITS_MAX];
 	const struct function_exits *exits;
-	const uint64_t link = kernel_link(f->kernel, f->place->function);
-	size_t own, all;
+	enum function_returns returns;
 	int ret;
 
 	if (!f->place->function)
@@ -132,13 +119,12 @@ static int check_returns(const struct finder *f, struct error *err)
 	ret = function_exits_of(f->kernel->image, &exits, err);
 	if (ret)
 		return ret;
-	own = function_exits_find(exits, link, false, ranges);
-	all = function_exits_find(exits, link, true, ranges);
-	if (!own)
+	returns = function_returns_of(exits, kernel_link(f->kernel, f->place->function));
+	if (returns == FUNCTION_RETURNS_NONE)
 		return error_set_at(err, ENOTSUP, f->place->function,
 				    "no return of '%s' can be recorded: it has none of its own",
 				    f->place->name);
-	if (all > own)
+	if (returns == FUNCTION_RETURNS_SOME)
 		return error_set_at(err, ENOTSUP, f->place->function,
 				    "not all returns of '%s' can be recorded: it may leave by a "
 				    "jump to another function",
