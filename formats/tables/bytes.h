@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/export/proto.h"
 
 /* Bytes that become more. Without memory they stop to, and `failed` says so. Zeroed: none. */
 struct bytes {
@@ -47,12 +48,8 @@ static inline void bytes_put(struct bytes *bytes, const void *data, size_t size)
 static inline void bytes_varint(struct bytes *bytes, uint64_t value)
 {
 	uint8_t text[10];
-	size_t n = 0;
 
-	for (; value >= 0x80; value >>= 7)
-		text[n++] = (uint8_t)(value | 0x80);
-	text[n++] = (uint8_t)value;
-	bytes_put(bytes, text, n);
+	bytes_put(bytes, text, (size_t)(proto_varint(text, value) - text));
 }
 
 static inline void bytes_free(struct bytes *bytes)
