@@ -250,6 +250,26 @@ static void set_sites(struct fake_kernel *base)
 		fake_put64(base, FAKE_SITES_GPA + i * 16, sites[i] + FAKE_SLIDE);
 }
 
+void fake_session_list_return_sites(struct fake_session *fs)
+{
+	enum { JMP_BYTES = 5 };
+	struct kernel_image *image = &fs->fg.base.image;
+
+	image->return_sites = fs->return_sites;
+	image->nr_return_sites = 0;
+	for (uint64_t at = FAKE_KMALLOC; at < FAKE_TEXT_END; at++) {
+		int32_t distance;
+
+		memcpy(&distance, image->init_bytes + at + 1, sizeof(distance));
+		if (image->init_bytes[at] != JMP ||
+		    at + JMP_BYTES + (uint64_t)(int64_t)distance != FAKE_RETURN_THUNK)
+			continue;
+		if (image->nr_return_sites == FAKE_MAX_SLOTS)
+			abort();
+		fs->return_sites[image->nr_return_sites++] = image->text + at;
+	}
+}
+
 void fake_session_create(struct fake_session *fs)
 {
 	struct trace_info info = {0};

@@ -72,6 +72,7 @@ enum {
 	FAKE_TEXT_END = 0x2200,
 	FAKE_NR_PROBES = 12,
 	FAKE_NR_EXITS = 7, /* of those that allocate */
+	FAKE_MAX_SLOTS = 16,
 
 	/* data */
 	FAKE_SYSTEM_STATE = 0x30000, /* u32, 0 while booting */
@@ -112,12 +113,16 @@ struct fake_session {
 	struct trace_writer *writer;
 	struct trace_session *session;
 	uint8_t text[FAKE_TEXT_END]; /* as it was before tracing */
+	uint64_t return_sites[FAKE_MAX_SLOTS];
 	struct record_event events[FAKE_MAX_EVENTS];
 };
 
 /* Aborts if the machine fails it. The kernel is booted; the session is not started. */
 void fake_session_create(struct fake_session *fs);
 void fake_session_destroy(struct fake_session *fs);
+
+/* Give the image a list of return slots: all jumps to its return thunk. */
+void fake_session_list_return_sites(struct fake_session *fs);
 
 /* Create one that traces. */
 void fake_session_begin(struct fake_session *fs);

@@ -12,37 +12,18 @@ enum {
 	RING_BYTES = 64 << 10,
 	CALL = 0xe8,
 	JMP = 0xe9,
-	SLOT_BYTES = 5,
-	MAX_SLOTS = 16,
 	ALLOC_SLOT = FAKE_CACHE_ALLOC + 15,
 };
 
 static struct fake_session fs;
 static uint8_t *ram;
-static uint64_t return_sites[MAX_SLOTS];
-
-static void list_return_sites(void)
-{
-	struct kernel_image *image = &fs.fg.base.image;
-
-	image->return_sites = return_sites;
-	image->nr_return_sites = 0;
-	for (uint64_t at = FAKE_KMALLOC; at < FAKE_TEXT_END; at++) {
-		int32_t distance;
-
-		memcpy(&distance, image->init_bytes + at + 1, sizeof(distance));
-		if (image->init_bytes[at] == JMP &&
-		    at + SLOT_BYTES + (uint64_t)(int64_t)distance == FAKE_RETURN_THUNK)
-			return_sites[image->nr_return_sites++] = image->text + at;
-	}
-}
 
 static void create(void)
 {
 	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
 
 	fake_session_create(&fs);
-	list_return_sites();
+	fake_session_list_return_sites(&fs);
 	trace_session_set_options(fs.session, &options);
 	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
 }
