@@ -22,7 +22,7 @@
 struct replay_view {
 	const char *kernel;     /* image to name functions after; NULL: none */
 	const char *instance;   /* of the kmem tracer, by name; NULL: the first */
-	const char *filter;     /* of allocations (formats/event/filter.h); NULL: all */
+	const char *filter;     /* of allocations (formats/filter/filter.h); NULL: all */
 	unsigned int type;      /* enum kmem_type_id of allocations; KMEM_TYPE_COUNT: all */
 	struct cli_vcpus vcpus; /* that allocate */
 	struct cli_time_range time;

@@ -4,7 +4,7 @@
 
 #include "formats/base/error.h"
 #include "formats/cli/options.h"
-#include "formats/event/filter.h"
+#include "formats/filter/filter.h"
 #include "formats/report/event-text.h"
 
 /* Which events a user wants, by name, fields and vCPU. */

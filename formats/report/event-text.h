@@ -3,7 +3,7 @@
 #define SONDE_FORMATS_REPORT_EVENT_TEXT_H
 
 #include "formats/base/error.h"
-#include "formats/event/filter.h"
+#include "formats/filter/filter.h"
 #include "formats/trace/sidecar.h"
 
 /*
@@ -20,7 +20,7 @@ void event_texts_destroy(struct event_texts *texts);
 /* The name of the function whose mcount site this is, valid until the next call. */
 const char *event_texts_function(struct event_texts *texts, uint64_t ip);
 
-/* For filters (formats/event/filter.h); lives as long as `texts`. */
+/* For filters (formats/filter/filter.h); lives as long as `texts`. */
 const struct event_names *event_texts_names(struct event_texts *texts);
 
 /*

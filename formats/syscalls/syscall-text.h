@@ -3,7 +3,7 @@
 #define SONDE_FORMATS_SYSCALLS_SYSCALL_TEXT_H
 
 #include <stdio.h>
-#include "formats/event/filter.h"
+#include "formats/filter/filter.h"
 #include "formats/report/event-text.h"
 
 /*

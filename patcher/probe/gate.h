@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "formats/event/filter.h"
+#include "formats/filter/filter.h"
 
 /*
  * A gate decides in the guest, before anything is reserved, for which calls of a function a record

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "formats/event/filter.h"
+#include "formats/filter/filter.h"
 #include "guest-symbols/functions/patterns.h"
 #include "patcher/fetch/fetch.h"
 
@@ -20,7 +20,7 @@
  *	        pid=N[+N...]           of the guest's task
  *	        vcpu=N[-M][+...]
  *	        filter=EXPR            up to the next comma outside quotes and braces; may be quoted
- *	EXPR    formats/event/filter.h; behind `if` it is the rest of the text
+ *	EXPR    formats/filter/filter.h; behind `if` it is the rest of the text
  *
  * Blanks around commas are left out. A tracer that takes a probe has its definition
  * (patcher/fetch/fetch.h) instead of items; the instance has the event's name unless it is given

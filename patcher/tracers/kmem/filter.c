@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/event/filter.h"
+#include "formats/filter/filter.h"
 #include "introspect/kernel/modules.h"
 
 /* A module may have been loaded since the names were read: how often they are read again at most.

@@ -2,7 +2,7 @@
 /* What a bound filter consists of. */
 #include <stdio.h>
 #include <string.h>
-#include "formats/event/filter-internal.h"
+#include "formats/filter/internal.h"
 
 unsigned int event_predicate_root(const struct event_predicate *predicate)
 {

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/event/filter.h"
+#include "formats/filter/filter.h"
 #include "tests/lib/tap.h"
 
 struct sample {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/event/filter-internal.h"
+#include "formats/filter/internal.h"
 
 struct parser {
 	const char *text, *at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_FORMATS_EVENT_FILTER_H
-#define SONDE_FORMATS_EVENT_FILTER_H
+#ifndef SONDE_FORMATS_FILTER_FILTER_H
+#define SONDE_FORMATS_FILTER_FILTER_H
 
 #include <stdbool.h>
 #include "formats/base/error.h"
@@ -62,7 +62,7 @@ void event_predicate_destroy(struct event_predicate *predicate);
 
 bool event_predicate_matches(const struct event_predicate *predicate, const struct event *event);
 
-/* --- what a bound filter consists of (filter-tree.c) ----------------------------------------- */
+/* --- what a bound filter consists of (tree.c) ------------------------------------------------ */
 
 /* For a compiler that has parts of it decided before there is an event. Nodes have numbers. */
 enum filter_op {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_FORMATS_EVENT_FILTER_INTERNAL_H
-#define SONDE_FORMATS_EVENT_FILTER_INTERNAL_H
+#ifndef SONDE_FORMATS_FILTER_INTERNAL_H
+#define SONDE_FORMATS_FILTER_INTERNAL_H
 
-#include "formats/event/filter.h"
+#include "formats/filter/filter.h"
 
-/* What filter.c parses and filter-bind.c binds. */
+/* What filter.c parses and bind.c binds. */
 enum { FILTER_WORD_MAX = 128 };
 
 struct filter_term {

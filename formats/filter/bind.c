@@ -5,7 +5,7 @@
 #include <string.h>
 #include "formats/base/glob.h"
 #include "formats/base/text.h"
-#include "formats/event/filter-internal.h"
+#include "formats/filter/internal.h"
 
 enum { TEXT_MAX = 512, NAMES_MAX = 64 };
 
