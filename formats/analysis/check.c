@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/base/json.h"
-#include "formats/analysis/check.h"
+#include "formats/checks/check.h"
 
 #include <errno.h>
 #include <inttypes.h>

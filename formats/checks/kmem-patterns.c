@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/analysis/check.h"
+#include "formats/checks/check.h"
 #include "formats/base/u64-map.h"
 
 enum class { CROSS_CPU, FREE_STALE, STORM, REALLOC };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_FORMATS_ANALYSIS_CHECK_H
-#define SONDE_FORMATS_ANALYSIS_CHECK_H
+#ifndef SONDE_FORMATS_CHECKS_CHECK_H
+#define SONDE_FORMATS_CHECKS_CHECK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,8 +14,8 @@
  * A check searches a trace for what cannot be true. `sonde check` runs all checks and shows
  * their findings: how many, and the first ones as examples.
  *
- * To add a check: a file check-NAME.c that defines `const struct check_ops check_NAME`, and a
- * row in registry.c.
+ * To add a check: a file NAME.c that defines `const struct check_ops check_NAME`, and a row in
+ * registry.c.
  */
 enum check_severity { CHECK_NOTE, CHECK_ERROR, CHECK_SEVERITY_COUNT };
 

@@ -2,7 +2,7 @@
 /* The lives of objects: each address is allocated, then freed, then perhaps allocated again. */
 #include <errno.h>
 #include <stdlib.h>
-#include "formats/analysis/check.h"
+#include "formats/checks/check.h"
 #include "formats/base/u64-map.h"
 
 enum class { ALLOC_LIVE, FREE_TWICE, FREE_UNKNOWN, FAMILY, FREE_EARLIER };

@@ -2,7 +2,7 @@
 /* Time stamps: they ascend within a vCPU. */
 #include <errno.h>
 #include <stdlib.h>
-#include "formats/analysis/check.h"
+#include "formats/checks/check.h"
 #include "formats/base/u64-map.h"
 
 enum class { TIME_ORDER };

@@ -2,7 +2,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/analysis/check.h"
+#include "formats/checks/check.h"
 #include "formats/cmd.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include "formats/analysis/check.h"
+#include "formats/checks/check.h"
 
 enum class { EVENT_ID, TYPE_ID, NULL_POINTER, ZERO_BYTES, TOO_FEW_BYTES };
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include "formats/analysis/check.h"
+#include "formats/checks/check.h"
 #include "formats/base/text.h"
 
 enum class { RECORD_SIZE, PACKET, EVENT, EXTRA_RECORDS, DAMAGED, MISSING, CUT };
