@@ -1,169 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/base/json.h"
-#include "formats/checks/check.h"
-
+/* The analysis of `sonde check`: the findings of all checks, as text and JSON. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include "formats/analysis/analysis.h"
+#include "formats/base/json.h"
+#include "formats/checks/check.h"
 #include "formats/cli/cli.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 10, MAX_CHECKS = 64 };
-
-/* --- running all checks ---------------------------------------------------------------------- */
-
-struct checker {
-	bool from_first, lossy;
-	const struct trace_instance *first; /* of kmem */
-	struct check_context context;       /* of the current event */
-	struct check_event event;           /* the current one */
-	struct check *checks[MAX_CHECKS];   /* by index of check_table */
-};
-
-static size_t count_classes(const struct check_ops *ops)
-{
-	size_t n = 0;
-
-	while (ops->classes[n].id)
-		n++;
-	return n;
-}
-
-static int create_check(struct checker *checker, const struct sidecar *sidecar, size_t i)
-{
-	const struct check_ops *ops = check_table[i];
-	struct check *check;
-
-	if (ops->create(sidecar, &check))
-		return -ENOMEM;
-	checker->checks[i] = check;
-	check->ops = ops;
-	check->context = &checker->context;
-	check->findings = calloc(count_classes(ops), sizeof(*check->findings));
-	return check->findings ? 0 : -ENOMEM;
-}
-
-struct checker *checker_create(const struct sidecar *sidecar, bool from_first, bool lossy)
-{
-	struct checker *checker = calloc(1, sizeof(*checker));
-
-	if (!checker)
-		return NULL;
-	checker->from_first = from_first;
-	checker->lossy = lossy;
-	for (size_t i = 0; check_table[i]; i++) {
-		if (i == MAX_CHECKS || create_check(checker, sidecar, i)) {
-			checker_destroy(checker);
-			return NULL;
-		}
-	}
-	return checker;
-}
-
-void checker_destroy(struct checker *checker)
-{
-	if (!checker)
-		return;
-	for (size_t i = 0; i < MAX_CHECKS && checker->checks[i]; i++) {
-		free(checker->checks[i]->findings);
-		checker->checks[i]->ops->destroy(checker->checks[i]);
-	}
-	free(checker);
-}
-
-/* Whether an instance traces all families, without a filter: "kmem", not "kmem:cache,vcpu=0". */
-static bool is_whole(const struct trace_instance *instance)
-{
-	return !strchr(instance->spec, ':');
-}
-
-/* An instance that was added later has not seen what came before. */
-static void enter_instance(struct checker *checker, const struct trace_instance *instance, bool cut)
-{
-	if (!checker->first)
-		checker->first = instance;
-	checker->context.from_first = checker->from_first && instance == checker->first;
-	checker->context.uncertain = checker->lossy || cut || !is_whole(instance);
-}
-
-int checker_event(struct checker *checker, const struct event *event, bool cut)
-{
-	struct check_event *what = &checker->event;
-	int ret = 0;
-
-	*what = (struct check_event){.at = *event};
-	what->is_record = kmem_record_of(event, &what->record);
-	if (what->is_record)
-		enter_instance(checker, event->instance, cut);
-	for (size_t i = 0; !ret && check_table[i]; i++) {
-		if (check_table[i]->event)
-			ret = check_table[i]->event(checker->checks[i], what);
-	}
-	return ret;
-}
-
-int checker_change(struct checker *checker, const struct heap_change *change)
-{
-	int ret = 0;
-
-	for (size_t i = 0; !ret && check_table[i]; i++) {
-		if (check_table[i]->change)
-			ret = check_table[i]->change(checker->checks[i], &checker->event, change);
-	}
-	return ret;
-}
-
-void checker_finish(struct checker *checker, const struct trace_reader *reader)
-{
-	for (size_t i = 0; check_table[i]; i++) {
-		if (check_table[i]->finish)
-			check_table[i]->finish(checker->checks[i], reader);
-	}
-}
-
-const struct check_finding *checker_finding(const struct checker *checker, size_t check,
-					    size_t class, enum check_severity severity)
-{
-	return &checker->checks[check]->findings[class][severity];
-}
-
-static void found(struct check *check, unsigned int class, enum check_severity severity,
-		  const struct check_event *event, const uint64_t *allocation)
-{
-	struct check_finding *finding = &check->findings[class][severity];
-	struct check_example *example;
-
-	finding->count++;
-	if (finding->nr_examples == CHECK_MAX_EXAMPLES)
-		return;
-	example = &finding->examples[finding->nr_examples++];
-	example->event = *event;
-	example->has_allocation = allocation;
-	if (allocation)
-		example->allocation_call_site = *allocation;
-}
-
-void check_error(struct check *check, unsigned int class, const struct check_event *event)
-{
-	found(check, class, CHECK_ERROR, event, NULL);
-}
-
-void check_note(struct check *check, unsigned int class, const struct check_event *event,
-		const uint64_t *allocation)
-{
-	found(check, class, CHECK_NOTE, event, allocation);
-}
-
-void check_doubt(struct check *check, unsigned int class, const struct check_event *event,
-		 const uint64_t *allocation)
-{
-	found(check, class, check->context->uncertain ? CHECK_NOTE : CHECK_ERROR, event,
-	      allocation);
-}
-
-/* --- the analysis ---------------------------------------------------------------------------- */
+enum { LABEL = 10 };
 
 struct check_analysis {
 	struct analysis base;
@@ -218,18 +64,16 @@ typedef void finding_fn(void *arg, const struct check_ops *ops, const struct che
 static void each_finding(const struct check_analysis *analysis, finding_fn *fn, void *arg)
 {
 	for (size_t i = 0; check_table[i]; i++) {
-		const struct check_ops *ops = check_table[i];
-		size_t n = CHECK_SEVERITY_COUNT * count_classes(ops);
+		const struct check_class *classes = check_table[i]->classes;
 
-		for (size_t j = 0; j < n; j++) {
-			enum check_severity severity = j % CHECK_SEVERITY_COUNT;
-			size_t class = j / CHECK_SEVERITY_COUNT;
-			const struct check_finding *finding =
-				checker_finding(analysis->checker, i, class, severity);
+		for (size_t class = 0; classes[class].id; class ++)
+			for (enum check_severity s = 0; s < CHECK_SEVERITY_COUNT; s++) {
+				const struct check_finding *finding =
+					checker_finding(analysis->checker, i, class, s);
 
-			if (finding->count)
-				fn(arg, ops, &ops->classes[class], severity, finding);
-		}
+				if (finding->count)
+					fn(arg, check_table[i], &classes[class], s, finding);
+			}
 	}
 }
 
