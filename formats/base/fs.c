@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/base/byte-source.h"
 
 static int check_empty(int dir_fd, const char *dir, struct error *err)
 {
@@ -78,6 +79,18 @@ int output_file_open(int dir_fd, const char *name)
 		close(fd);
 	unlinkat(dir_fd, name, 0);
 	return output_file_create(dir_fd, name);
+}
+
+int file_read(int fd, void *bytes, size_t size, struct error *err)
+{
+	const struct byte_source source = byte_source_file(fd, size);
+	ssize_t n = byte_source_fill(&source, bytes, size, 0);
+
+	if (n < 0)
+		return error_set(err, (int)-n, "cannot read: %s", strerror((int)-n));
+	if ((size_t)n < size)
+		return error_set(err, EIO, "became shorter while it was read");
+	return 0;
 }
 
 int file_write_at(int fd, const void *bytes, size_t size, uint64_t offset, size_t *done)

@@ -24,6 +24,9 @@ int output_file_create(int dir_fd, const char *name);
  * is removed. */
 int output_file_open(int dir_fd, const char *name);
 
+/* Read the first `size` bytes of a regular file. Returns 0 or -errno; -EIO: it is shorter. */
+int file_read(int fd, void *bytes, size_t size, struct error *err);
+
 /* Writing the files of a trace directory, on disks that may be full. All return 0 or -errno. */
 
 /* Write all of `bytes` at `offset`. *done is the number of bytes written, also on failure. */

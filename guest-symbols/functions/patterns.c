@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/base/fs.h"
 #include "formats/base/glob.h"
 
 static const char scope[] = ":mod:";
@@ -220,20 +221,6 @@ int function_patterns_add_lines(struct function_patterns *patterns, const char *
 	return ret;
 }
 
-static int read_all(int fd, char *to, size_t size, struct error *err)
-{
-	for (size_t done = 0; done < size;) {
-		ssize_t n = read(fd, to + done, size - done);
-
-		if (n < 0)
-			return error_set(err, errno, "cannot read: %s", strerror(errno));
-		if (!n)
-			return error_set(err, EIO, "became shorter while it was read");
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 static int add_opened(struct function_patterns *patterns, const char *path, int fd,
 		      struct error *err)
 {
@@ -250,7 +237,7 @@ static int add_opened(struct function_patterns *patterns, const char *path, int 
 	text = malloc((size_t)st.st_size + 1);
 	if (!text)
 		return error_set(err, ENOMEM, "out of memory");
-	ret = read_all(fd, text, (size_t)st.st_size, err);
+	ret = file_read(fd, text, (size_t)st.st_size, err);
 	if (ret)
 		error_prefix(err, "%s: ", path);
 	else

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/base/fs.h"
 #include "introspect/guest/page-walk.h"
 #include "vmm/boot/image.h"
 
@@ -111,24 +112,6 @@ static int write_cmdline(struct boot_image *image, const char *cmdline, struct e
 	return 0;
 }
 
-/* Straight into guest memory: the host keeps no copy. */
-static int read_all(int fd, uint8_t *to, uint64_t size, const char *path, struct error *err)
-{
-	while (size) {
-		ssize_t n = read(fd, to, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_set(err, errno, "%s: %s", path, strerror(errno));
-		if (n == 0)
-			return error_set(err, EIO, "%s: shrank while being read", path);
-		to += n;
-		size -= (uint64_t)n;
-	}
-	return 0;
-}
-
 /* The highest page-aligned place below ram_end and the kernel's own limit; 0 if there is none. */
 static uint64_t place_initrd(const struct boot_image *image, uint64_t size)
 {
@@ -160,9 +143,12 @@ static int read_initrd(struct boot_image *image, int fd, const char *path, struc
 				 "%s: the initrd (%.1f MiB) is too large for the RAM (%.0f MiB): "
 				 "give more with -m",
 				 path, (double)size / mib, (double)image->memory->size / mib);
-	ret = read_all(fd, guest_memory_at(image->memory, gpa, size), size, path, err);
-	if (ret < 0)
+	/* Straight into guest memory: the host keeps no copy. */
+	ret = file_read(fd, guest_memory_at(image->memory, gpa, size), size, err);
+	if (ret) {
+		error_prefix(err, "%s: ", path);
 		return ret;
+	}
 	image->params->hdr.ramdisk_image = (uint32_t)gpa;
 	image->params->hdr.ramdisk_size = (uint32_t)size;
 	image->ram_end = gpa;

@@ -98,6 +98,23 @@ static void test_replace(void)
 	unlinkat(dir_fd, "file", 0);
 }
 
+static void test_read(void)
+{
+	char bytes[8] = "";
+	struct error err;
+	int fd;
+
+	put("file", 0600, "content");
+	fd = openat(dir_fd, "file", O_RDONLY);
+	ok(!file_read(fd, bytes, 7, &err) && !strcmp(bytes, "content"), "a file is read");
+	ok(!file_read(fd, bytes, 3, &err), "the beginning of a file is read");
+	is_u64((uint64_t)-file_read(fd, bytes, 8, &err), EIO,
+	       "a file that is too short is refused");
+	close(fd);
+	unlinkat(dir_fd, "file", 0);
+	is_u64((uint64_t)-file_read(-1, bytes, 1, &err), EBADF, "a failed read is reported");
+}
+
 int main(void)
 {
 	umask(0);
@@ -107,6 +124,7 @@ int main(void)
 	test_directory();
 	test_create();
 	test_replace();
+	test_read();
 	close(dir_fd);
 	rmdir(root);
 	return tap_done();
