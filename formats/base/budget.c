@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIRST_ROOM = 64 };
+
 void budget_init(struct budget *budget, size_t most)
 {
 	budget->most = most;
@@ -48,6 +50,22 @@ void *budget_realloc(struct budget *budget, void *old, size_t old_bytes, size_t 
 	memory = realloc(old, bytes);
 	budget_give(budget, memory ? old_bytes : bytes);
 	return memory;
+}
+
+bool budget_grow(struct budget *budget, void *items, size_t item_size, size_t count, size_t *room)
+{
+	size_t more = *room ? 2 * *room : FIRST_ROOM;
+	void *old, *bigger;
+
+	if (count < *room)
+		return true;
+	memcpy(&old, items, sizeof(old));
+	bigger = budget_realloc(budget, old, *room * item_size, more * item_size);
+	if (!bigger)
+		return false;
+	memcpy(items, &bigger, sizeof(bigger));
+	*room = more;
+	return true;
 }
 
 char *budget_strdup(struct budget *budget, const char *text)

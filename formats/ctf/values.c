@@ -18,24 +18,6 @@ static bool is_same(const struct ctf_value *a, const struct ctf_value *b)
 	return a->word[0] == b->word[0] && a->word[1] == b->word[1];
 }
 
-/* Make room for one more item. Returns false without memory. */
-static bool grow(struct budget *budget, void *items, size_t item_size, size_t count,
-		 size_t *capacity)
-{
-	size_t more = *capacity ? 2 * *capacity : 64;
-	void *old, *bigger;
-
-	if (count < *capacity)
-		return true;
-	memcpy(&old, items, sizeof(old));
-	bigger = budget_realloc(budget, old, *capacity * item_size, more * item_size);
-	if (!bigger)
-		return false;
-	memcpy(items, &bigger, sizeof(bigger));
-	*capacity = more;
-	return true;
-}
-
 /* --- of an instance -------------------------------------------------------------------------- */
 
 void ctf_dictionary_init(struct ctf_dictionary *dictionary, size_t max, struct budget *budget)
@@ -59,7 +41,7 @@ static unsigned int add_value(struct ctf_dictionary *d, const struct ctf_value *
 	unsigned int *id;
 
 	if (d->count >= d->max ||
-	    !grow(d->budget, &d->values, sizeof(*d->values), d->count, &d->capacity))
+	    !budget_grow(d->budget, &d->values, sizeof(*d->values), d->count, &d->capacity))
 		return 0;
 	id = u64_map_insert(&d->ids, hash_of(value), NULL);
 	if (!id)
@@ -152,8 +134,8 @@ void ctf_values_begin(struct ctf_values *values)
 unsigned int ctf_values_use(struct ctf_values *values, const struct ctf_value *value,
 			    unsigned int id)
 {
-	if (!grow(values->all->budget, &values->used, sizeof(*values->used), values->nr_used,
-		  &values->capacity))
+	if (!budget_grow(values->all->budget, &values->used, sizeof(*values->used), values->nr_used,
+			 &values->capacity))
 		return 0;
 	values->used_in[id] = values->packet;
 	values->used[values->nr_used++] = (struct ctf_used_value){*value, id};

@@ -23,20 +23,9 @@ void call_sites_deinit(struct call_sites *sites)
 
 static bool make_room(struct call_sites *sites)
 {
-	size_t room = sites->room ? 2 * sites->room : 1024;
-	uint64_t *bigger;
-
-	if (sites->count < sites->room)
-		return true;
-	if (sites->count >= MAX_CALL_SITES)
-		return false;
-	bigger = budget_realloc(sites->budget, sites->all, sites->room * sizeof(*bigger),
-				room * sizeof(*bigger));
-	if (!bigger)
-		return false;
-	sites->all = bigger;
-	sites->room = room;
-	return true;
+	return sites->count < MAX_CALL_SITES &&
+	       budget_grow(sites->budget, &sites->all, sizeof(*sites->all), sites->count,
+			   &sites->room);
 }
 
 void call_sites_note(struct call_sites *sites, uint64_t call_site)

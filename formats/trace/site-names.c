@@ -34,23 +34,6 @@ void site_names_deinit(struct site_names *names)
 
 /* --- naming ---------------------------------------------------------------------------------- */
 
-static bool make_room(struct budget *budget, void *items, size_t item_size, size_t count,
-		      size_t *room)
-{
-	size_t more = *room ? 2 * *room : BATCH;
-	void *old, *bigger;
-
-	if (count < *room)
-		return true;
-	memcpy(&old, items, sizeof(old));
-	bigger = budget_realloc(budget, old, *room * item_size, more * item_size);
-	if (!bigger)
-		return false;
-	memcpy(items, &bigger, sizeof(bigger));
-	*room = more;
-	return true;
-}
-
 static void take_sites(struct site_names *names)
 {
 	uint64_t batch[BATCH];
@@ -58,9 +41,9 @@ static void take_sites(struct site_names *names)
 
 	while ((n = call_sites_get(names->sites, names->taken, batch, BATCH))) {
 		for (size_t i = 0; i < n; i++)
-			if (make_room(names->sites->budget, &names->pending,
-				      sizeof(*names->pending), names->nr_pending,
-				      &names->pending_room))
+			if (budget_grow(names->sites->budget, &names->pending,
+					sizeof(*names->pending), names->nr_pending,
+					&names->pending_room))
 				names->pending[names->nr_pending++] = batch[i];
 		names->taken += n;
 	}
@@ -77,8 +60,8 @@ static void add_symbol(struct site_names *names, const struct sidecar_symbol *sy
 		return;
 	}
 	copy = budget_strdup(names->sites->budget, symbol->name);
-	if (copy && make_room(names->sites->budget, &names->symbols, sizeof(*symbol), names->count,
-			      &names->room))
+	if (copy && budget_grow(names->sites->budget, &names->symbols, sizeof(*symbol),
+				names->count, &names->room))
 		index = u64_map_insert(&names->by_start, symbol->start, NULL);
 	if (!index) {
 		budget_free_text(names->sites->budget, copy);

@@ -149,19 +149,10 @@ static int read_module(const struct kernel *kernel, const struct module_layout *
 
 static int grow(struct kernel_names *names)
 {
-	size_t room = names->room ? names->room * 2 : 1024;
-	struct module_symbol *bigger;
-
-	if (names->n < names->room)
-		return 0;
-	if (names->n >= MAX_SYMBOLS)
+	if (names->n >= MAX_SYMBOLS ||
+	    !budget_grow(names->budget, &names->symbols, sizeof(*names->symbols), names->n,
+			 &names->room))
 		return -E2BIG;
-	bigger = budget_realloc(names->budget, names->symbols, names->room * sizeof(*bigger),
-				room * sizeof(*bigger));
-	if (!bigger)
-		return -E2BIG;
-	names->symbols = bigger;
-	names->room = room;
 	return 0;
 }
 

@@ -45,6 +45,26 @@ static void test_memory(void)
 	is_u64(budget.used, 0, "all is given back");
 }
 
+static void test_grow(void)
+{
+	struct budget budget;
+	uint64_t *items = NULL;
+	size_t n = 0, room = 0;
+
+	budget_init(&budget, MOST * 4);
+	while (budget_grow(&budget, &items, sizeof(*items), n, &room)) {
+		items[n] = n;
+		n++;
+	}
+	ok(n && n == room, "an array grows until its budget is used up: %zu items", n);
+	for (size_t i = 0; i < n; i++)
+		room -= items[i] == i;
+	is_u64(room, 0, "an array that cannot grow keeps its items");
+	is_u64(budget.used, n * sizeof(*items), "the budget knows the bytes of an array");
+	is_u64(budget.refused, 1, "a refused growth of an array is counted");
+	budget_free(&budget, items, n * sizeof(*items));
+}
+
 static void test_map(void)
 {
 	struct budget budget;
@@ -93,6 +113,7 @@ int main(void)
 {
 	test_bound();
 	test_memory();
+	test_grow();
 	test_map();
 	test_threads();
 	return tap_done();
