@@ -101,12 +101,13 @@ static struct cli_label quantity(uint64_t value, const struct unit *units)
 	return label;
 }
 
+/* The bounds are examples, too; `more` is another one, within them. */
 static int refuse_quantity(const char *verb, const struct cli_option *option, const char *text,
-			   const char *what, const struct unit *units, const char *example)
+			   const char *what, const struct unit *units, const char *more)
 {
-	return cli_usage(verb, "%s takes a %s from %s to %s, such as %s, not '%s'",
-			 cli_label(option).text, what, quantity(option->min, units).text,
-			 quantity(option->max, units).text, example, text);
+	return cli_usage(verb, "%s takes a %s from %s to %s%s, not '%s'", cli_label(option).text,
+			 what, quantity(option->min, units).text, quantity(option->max, units).text,
+			 more, text);
 }
 
 int cli_store_text(const char *verb, const struct cli_option *option, const char *text, void *field)
@@ -166,7 +167,7 @@ int cli_store_size(const char *verb, const struct cli_option *option, const char
 
 	if (!parse_quantity(text, size_units, option->unit ? option->unit : 1, &bytes) ||
 	    !in_range(option, bytes))
-		return refuse_quantity(verb, option, text, "size", size_units, "512K, 64M or 4G");
+		return refuse_quantity(verb, option, text, "size", size_units, "");
 	*(uint64_t *)field = bytes;
 	return 0;
 }
@@ -176,7 +177,8 @@ int cli_store_time(const char *verb, const struct cli_option *option, const char
 	uint64_t ms;
 
 	if (!parse_quantity(text, time_units, 1000, &ms) || !in_range(option, ms))
-		return refuse_quantity(verb, option, text, "time", time_units, "0.5, 10s or 2m");
+		return refuse_quantity(verb, option, text, "time", time_units,
+				       ", such as 0.5, 10s or 2m");
 	*(uint64_t *)field = ms;
 	return 0;
 }

@@ -26,7 +26,7 @@ refuses('no kernel', 2, qr/no kernel: give one with -k/, 'run');
 refuses('unexpected word', 2, qr/unexpected argument 'word'/, @run, 'word');
 refuses("-c $_", 2, qr/-c takes a number from 1 to 64, not '\Q$_\E'/, @run, '-c', $_)
 	for qw(0 65 -1 two 18446744073709551617), '';
-refuses("-m $_", 2, qr/-m takes a size from 64M to 1T, such as .*, not '\Q$_\E'/, @run, '-m', $_)
+refuses("-m $_", 2, qr/-m takes a size from 64M to 1T, not '\Q$_\E'/, @run, '-m', $_)
 	for qw(0 63 63M 2T 99999999 1e3 4X), '';
 refuses("--$_->[0] $_->[1]", 2, qr/--$_->[0] takes $_->[2], not '$_->[1]'/, @run, "--$_->[0]", $_->[1])
 	for ['mode', 'fast', 'exitless or trap'], ['boot', 'uefi', 'direct or bzimage'],

@@ -22,6 +22,8 @@ enum {
 	MAX_DURATION_MS = 1176 * 3600 * 1000U, /* 49 days: milliseconds in an unsigned int */
 };
 
+static const uint64_t MAX_TRACE_BYTES = UINT64_C(1) << 50;
+
 /* Check the spec at once: before a guest is started, or libvirt is connected to. */
 static int store_spec(const char *verb, const struct cli_option *option, const char *text,
 		      void *field)
@@ -141,7 +143,7 @@ const struct cli_option recorder_option_table[] = {
 	 .store = cli_store_size,
 	 FIELD(max_bytes),
 	 .min = MIN_TRACE_BYTES,
-	 .max = INT64_MAX,
+	 .max = MAX_TRACE_BYTES,
 	 .unit = MIB},
 	{.name = "flight-recorder",
 	 .value = "SIZE",
