@@ -4,35 +4,38 @@
 
 #:   setup         install missing Debian packages with apt
 #:   demo          boot a Debian kernel, trace it, print the report
-#:   check         all of the following but check-long and bench; under 15 minutes on two cores
+#:   check         the tests that CI runs, all of the following but those marked *; about 20 minutes on two cores
 #:   check-layers  which room includes which, and whether READMEs name all rooms
 #:   check-docs    --help, man pages, sources and shell completion against each other
 #:   check-unit    unit tests, no KVM needed; ROOM='formats/ctf patcher' for rooms or folders,
 #:                 TESTS=tests/unit/FOLDER/ROOM/test-x.c for files
 #:   check-asan, check-tsan
-#:                 unit tests with AddressSanitizer and UBSan, with ThreadSanitizer; SANITIZED=all for the slow ones, too
+#:                 unit tests with AddressSanitizer and UBSan, with ThreadSanitizer; SANITIZED=all for the slow ones,
+#:                 too, or ROOM= and TESTS= as above
 #:   check-faults  each FAULTS-th (24) fallible call of a trace session fails once
-#:   check-run-faults, check-attach-faults
+#:   check-run-faults, check-attach-faults *
 #:                 so do random ones of sonde run and sonde attach (ROUNDS=6)
-#:   check-damage  a trace cut off at each byte, and a million damaged ones
+#:   check-damage * a trace cut off at each byte, and a million damaged ones
 #:   check-errors  wrong input of every verb
-#:   check-tables  DuckDB and ClickHouse read what sonde convert writes for databases; setup-tables installs them
+#:   check-tables * DuckDB and ClickHouse read what sonde convert writes for databases; setup-tables installs them
 #:   check-fuzz    each fuzz target for FUZZ_SECONDS (4)
 #:   check-compare whether the oracle's comparison finds errors
 #:   check-campaigns
 #:                 whether check-long divides its time and counts
 #:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
 #:   check-guest   guests in the software KVM host; GUEST='6.1 6.12/4' for some
-#:   check-oracle-VERSION/VCPUS, check-boot, check-changes, check-function, check-leave, check-limits, check-probe, check-scratch, check-stacks,
-#:   check-survive, check-syscalls, check-toggle, check-testbed
+#:   check-oracle-VERSION/VCPUS, check-boot, check-changes, check-limits, check-scratch, check-stacks, check-survive,
+#:   check-toggle, check-testbed
 #:                 parts of check-guest
-#:   check-small-kernels, check-refusals
+#:   check-function, check-leave, check-probe, check-syscalls *
+#:                 other tests of guests
+#:   check-small-kernels, check-refusals *
 #:                 kernels with what Debian's lack, built from source (an hour); GUEST=6.1-up for one
 #:   check-libvirt libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
-#:   check-html    HTML reports in a headless Chromium, with screenshots in $(O)/html
-#:   check-long    campaigns for HOURS (4; 0.5 is possible) together, and a table of what they have counted;
+#:   check-html *  HTML reports in a headless Chromium, with screenshots in $(O)/html
+#:   check-long *  campaigns for HOURS (4; 0.5 is possible) together, and a table of what they have counted;
 #:                 CAMPAIGNS='toggle fuzz' for some of tests/long/campaigns
-#:   bench         costs in the deterministic testbed, to $(O)/bench.json
+#:   bench *       costs in the deterministic testbed, to $(O)/bench.json
 
 FUZZ_SECONDS ?= 4
 UNIT_TESTS_OF = $(or $(filter tests/unit/$(1)/%,$(UNIT_SOURCES)),$(error no unit tests in tests/unit/$(1)))
@@ -80,14 +83,16 @@ SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c guest-sy
 	vmm/boot/test-bzimage.c))
 QUICK_TESTS = $(if $(filter all,$(SANITIZED)),$(1),$(filter-out $(SLOW_TESTS),$(1)))
 THREADED_ROOMS := formats/trace introspect/tasks patcher/engine patcher/ring patcher/session vmm
-ASAN_TESTS = $(call QUICK_TESTS,$(UNIT_SOURCES))
+# Empty, or the tests that the user has named.
+NAMED_TESTS = $(if $(ROOM)$(filter-out file,$(origin TESTS)),$(TESTS))
+ASAN_TESTS = $(or $(NAMED_TESTS),$(call QUICK_TESTS,$(UNIT_SOURCES)))
 # Those step through code with SIGTRAP, which ThreadSanitizer delivers late.
 NO_TSAN_TESTS := $(wildcard tests/unit/patcher/trampoline/test-*nested.c)
 # Takes minutes with it: each record meets a full disk. test-output.c has the threads, too.
 NO_TSAN_TESTS += tests/unit/formats/trace/test-writer.c
 # Their fake QEMU maps its memory at an address that its process and the test's share.
 NO_TSAN_TESTS += tests/unit/vmm/libvirt/backend/test-traps.c tests/unit/vmm/libvirt/backend/test-kvm-breaks.c tests/unit/vmm/libvirt/backend/test-guest.c tests/unit/vmm/libvirt/recovery/test-recover.c
-TSAN_TESTS = $(filter-out $(NO_TSAN_TESTS),$(call QUICK_TESTS,$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))) $(wildcard tests/unit/patcher/trampoline/test-*threads.c))))
+TSAN_TESTS = $(or $(NAMED_TESTS),$(filter-out $(NO_TSAN_TESTS),$(call QUICK_TESTS,$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))) $(wildcard tests/unit/patcher/trampoline/test-*threads.c)))))
 .PHONY: check-asan check-tsan check-sanitized
 check-asan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/asan ASAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(ASAN_TESTS)' check-sanitized
