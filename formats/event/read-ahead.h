@@ -6,9 +6,9 @@
 #include "formats/event/record-stream.h"
 
 /*
- * Decodes streams ahead of whoever takes their events, in batches, on threads of its own or on the
- * caller's. Memory is bounded, by the number of streams. One thread takes. All that a taker sees is
- * as record_stream_next() would say it, at each event.
+ * Decodes streams in batches before their events are taken, on threads of its own or on the
+ * caller's. The number of streams bounds its memory. One thread takes events; at each of them it
+ * sees the stream as after record_stream_next().
  */
 struct read_ahead;
 

@@ -40,8 +40,8 @@ struct record_stream_ops {
 };
 
 /*
- * What a stream says beside its events, before the one that record_stream_next() returns: whoever
- * reads the stream takes the notes. In one piece of malloc().
+ * What a stream says beside its events, before the one that record_stream_next() returns. The
+ * reader of the stream takes the notes. In one piece of malloc().
  */
 struct stream_note {
 	struct stream_note *next;

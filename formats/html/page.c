@@ -29,7 +29,7 @@ static void put_file(struct export_file *file, const char *begin, const char *en
 	}
 }
 
-/* What the policy knows the page's own program and style by: nobody else can have known it. */
+/* The policy admits only program and style with this number, which a guest cannot guess. */
 static int make_nonce(char nonce[static 33])
 {
 	uint8_t bytes[16];

@@ -7,8 +7,8 @@
 #include "formats/export/file.h"
 
 /*
- * Tables for databases: what their columns are (sonde-schema(5)), whoever fills them (events.c,
- * sites.c), and whoever writes their rows (parquet.c, rowbinary.c).
+ * Tables for databases, between the files that fill them (events.c, sites.c) and those that write
+ * their rows (parquet.c, rowbinary.c). sonde-schema(5) describes the columns.
  */
 enum table_type {
 	TABLE_I32,

@@ -46,7 +46,7 @@ void site_names_deinit(struct site_names *names);
 
 /*
  * Name the call sites that have come, and some of those that had no name yet, which get their turn
- * one after another: a guest may call from any number of addresses that nobody can name. Without
+ * one after another: a guest may call from any number of addresses that have no name. Without
  * memory some stay without.
  */
 void site_names_update(struct site_names *names, trace_symbolize_fn *symbolize, void *arg);

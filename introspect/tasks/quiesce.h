@@ -59,7 +59,7 @@ struct quiesce {
 int quiesce_begin(struct quiesce *q, struct guest *guest, const struct quiesce_policy *policy,
 		  struct error *err);
 
-/* While the guest runs: false if a stop now would certainly find somebody inside. */
+/* While the guest runs: false if a stop now would certainly find a task or a vCPU inside. */
 bool quiesce_is_promising(struct quiesce *q);
 
 /* With the guest stopped: 0 if it has left the code, else -EBUSY with the reason. */

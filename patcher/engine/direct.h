@@ -201,7 +201,8 @@ void direct_begin_retiring(struct ring_engine *x);
 /* Likewise: slots that no code writes any more have all records that there will be in the rings. */
 void direct_drain_slots(struct ring_engine *x);
 bool direct_is_retiring(struct ring_engine *x);
-/* With the guest stopped, while `retiring`: nobody is inside of the code that is being left. */
+/* With the guest stopped, while `retiring`: no task or vCPU is inside the code that is being left.
+ */
 void direct_retire(struct ring_engine *x);
 
 /* --- direct-drain.c --------------------------------------------------------------------------- */

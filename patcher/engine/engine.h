@@ -73,7 +73,7 @@ struct direct_want {
 	_Atomic uint64_t *lost; /* counts what its rings lose, which it may share; likewise. Once
 				 * where wants have the same */
 	/* Calls are counted there instead, which is used as long as direct_uses(). The want has no
-	 * fields, filter or events, and takes a set of rings that nobody else has. */
+	 * fields, filter or events, and takes a set of rings of its own. */
 	struct profile *profile;
 	enum count_action action;
 };
@@ -117,8 +117,8 @@ struct engine_asks {
 	size_t n;
 	uint64_t sleep; /* gva of the guest's msleep() */
 	/* A function waits. It is asked again after ANSWER_LATER, until it gives up. May stop the
-	 * guest, if nobody else holds it stopped: with *held set, at first false, the engine lets
-	 * it go on when the answer is there. */
+	 * guest, unless another thread holds it stopped: with *held set, at first false, the engine
+	 * lets it go on when the answer is there. */
 	enum engine_answer (*answer)(void *arg, size_t ask, uint64_t argument, bool *held);
 	/* Some times per second, whatever is asked. */
 	void (*poll)(void *arg);

@@ -228,7 +228,7 @@ static int end(struct engine *engine, struct patch_outcome *outcome, struct erro
 	struct ring_engine *x = ring_engine_of(engine);
 	int ret, asks;
 
-	/* nobody stops the guest here: the thread could put sites back that have been reverted */
+	/* the guest may run: the thread could put sites back that have been reverted */
 	asks_stop_thread(x);
 	ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
 	if (!x->installed)

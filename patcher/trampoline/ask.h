@@ -22,7 +22,7 @@
  *              its own bytes back.
  *
  * If no answer comes in time, the function fails with -EBUSY if it can, else it goes on. From then
- * on nobody waits until the host shows that it lives.
+ * on no function waits until the host shows that it lives.
  */
 enum ask_wait { ASK_SLEEP, ASK_SPIN };
 

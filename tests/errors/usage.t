@@ -104,7 +104,7 @@ refuses('symbols without a kernel', 2, qr/no kernel given: use -k KERNEL/, 'symb
 refuses('doctor with a word', 2, qr/unexpected argument 'x'/, 'doctor', 'x');
 refuses('ctl without a socket', 2, qr/which SOCKET\?/, 'ctl');
 refuses('ctl with a bad time limit', 2, qr/--timeout takes/, 'ctl', '--timeout', 'soon', 'sock');
-refuses('ctl to nobody', 1, qr/no socket '.*': start sonde run or attach with --monitor/, 'ctl', "$work/none", 'status');
+refuses('ctl to a socket that is not there', 1, qr/no socket '.*': start sonde run or attach with --monitor/, 'ctl', "$work/none", 'status');
 refuses('a file with odd characters in its name', 1, qr/a\?b\?\[31mc: /, 'check', "a\nb\e[31mc");
 write_file("$work/file", '');
 refuses('ctl to a file', 1, qr/is not a socket/, 'ctl', "$work/file", 'status');

@@ -7,8 +7,8 @@
 
 /*
  * A verb at work on a thread of its own, since it may take long: the guest's consoles and the other
- * clients do not wait for it. Its thread may hang in a write to a disk that hangs, so nobody waits
- * for the thread. Instead it asks before each time that it touches the guest.
+ * clients do not wait for it. Its thread may hang in a write to a disk that hangs, so the main
+ * thread does not wait for it. Instead it asks before each time that it touches the guest.
  */
 struct monitor_job;
 struct event_loop;

@@ -102,7 +102,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Detached, as nobody may wait for it. */
+/* Detached, as the disk may hang, and sonde must end nevertheless. */
 static int start_thread(struct metrics_file *f)
 {
 	pthread_t thread;

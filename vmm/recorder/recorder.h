@@ -82,8 +82,8 @@ bool recorder_poll(struct recorder *recorder);
  * event_loop_run() returns. Any later signal kills the process.
  */
 int recorder_run(struct recorder *recorder, int *reason, struct error *err);
-/* Why tracing has ended though nobody asked for it: "the guest hibernates"; NULL: it has not. The
- * loop goes on. Valid as long as the recorder. */
+/* Why tracing has ended, if neither the user nor a limit ended it: "the guest hibernates"; NULL: it
+ * has not. The loop goes on. Valid as long as the recorder. */
 const char *recorder_ended(const struct recorder *recorder);
 /* The signal that has ended the run, or 0. */
 int recorder_signal(const struct recorder *recorder);

@@ -24,7 +24,7 @@ enum top_column {
 	TOP_COLUMNS
 };
 
-/* Of live and count of a sample: nobody knows. */
+/* Of live and count of a sample: not known. */
 #define TOP_UNKNOWN UINT64_MAX
 
 enum { TOP_NAME_SIZE = 160, TOP_MAX_ROWS = 1 << 17 };

@@ -25,7 +25,7 @@ void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t si
 	snprintf(out, size, "%s/sonde", !root && runtime && *runtime ? runtime : "/run");
 }
 
-/* Whoever can write a journal can have any byte written to the guest. */
+/* A user who can write a journal can have any byte written to the guest. */
 static int check_private(int fd, const char *path, mode_t type, struct error *err)
 {
 	struct stat st;

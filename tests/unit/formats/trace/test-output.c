@@ -110,7 +110,7 @@ static void test_order(void)
 	   "each stream has its packets, in order");
 	is_u64(output_counts(f->output).written_bytes, 400 * PACKET, "written bytes are counted");
 	is_u64(output_counts(f->output).queued_bytes, 0, "nothing is left in the queue");
-	is_u64(output_counts(f->output).waits, 0, "a fast disk keeps nobody waiting");
+	is_u64(output_counts(f->output).waits, 0, "no thread waits for a fast disk");
 	end(f);
 }
 
@@ -151,7 +151,7 @@ static void test_failing(void)
 		n++;
 	is_u64(n, 4, "a failing stream fills its share of the queue only");
 	ok(put(f, 0, n) == -ENOSPC, "then it refuses with the disk's error");
-	ok(!output_wait(f->streams[0], PACKET), "nobody waits for a disk that fails");
+	ok(!output_wait(f->streams[0], PACKET), "no thread waits for a disk that fails");
 	is_u64(output_counts(f->output).waits, 0, "a disk that refuses is not a slow one");
 	for (uint32_t i = 0; i < 50; i++) {
 		while (put(f, 1, i) == -EAGAIN)
@@ -189,7 +189,7 @@ static void test_hang(void)
 	ok(clock_monotonic_ms() - began < 5000, "the wait is bounded");
 	began = clock_monotonic_ms();
 	ok(output_wait(f->streams[0], PACKET) == -ETIMEDOUT && clock_monotonic_ms() - began < 50,
-	   "after that nobody waits for it");
+	   "after that no thread waits for the disk");
 	ok(output_sync(f->output) == -ETIMEDOUT, "nor does output_sync()");
 	f->sinks[0].hangs = false;
 	ok(await(&f->sinks[0].nr, n) && is_sequence(&f->sinks[0], 0, n),

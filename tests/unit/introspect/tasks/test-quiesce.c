@@ -289,7 +289,7 @@ static void test_damage(void)
 static void test_session(void)
 {
 	begin();
-	is_u64((uint64_t)-check(), 0, "one look finds nobody inside");
+	is_u64((uint64_t)-check(), 0, "one look finds no task inside");
 	set_busy(fake_gva(FAKE_KFREE));
 	is_u64((uint64_t)-check(), EBUSY,
 	       "a vCPU in the kernel that was never seen outside counts as inside");

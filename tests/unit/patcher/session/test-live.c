@@ -407,7 +407,7 @@ static void test_conditions(void)
 
 	begin(true, "kmem:pages,vcpu=0-1+3 if bytes_alloc > 1", "function:kfree");
 	ok(has_conditions("kmem", "", "vcpu=0-1+3 && bytes_alloc > 1"), "the host decides kmem's");
-	ok(has_conditions("function", "", ""), "without conditions nobody does");
+	ok(has_conditions("function", "", ""), "without conditions neither guest nor host decides");
 	ok(!set("kmem", "function:kfree,vcpu=1+3-4 if vcpu == 2 && ip != 7", &err),
 	   "a function with conditions: %s", err.text);
 	ok(has_conditions("function", "vcpu=1+3-4 && vcpu == 2", "ip != 7"),

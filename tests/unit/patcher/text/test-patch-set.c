@@ -464,7 +464,7 @@ static void test_transient(void)
 	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL) && untouched(),
 	   "what stands in freed text is left alone");
 	ok(outcome.restored == NR - 1 && outcome.unchanged == 1 && !outcome.foreign,
-	   "and is not taken for somebody else's patch");
+	   "and is not taken for a patch of another user");
 	teardown();
 }
 
