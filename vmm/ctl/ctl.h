@@ -23,9 +23,10 @@ enum { QMP_COMMAND_MAX_WORDS = 32 };
 int qmp_command_split(char *line, char **words, struct error *err);
 
 /*
- * A short form (status, commands, help, trace on|off|status) or any verb with key=value arguments.
- * A value is a boolean, an integer (decimal or 0x), JSON if it begins with [ { or ", else a string.
- * An integer beyond 63 bits is a string, too. `n` is at least 1. -EINVAL says which word is wrong.
+ * A short form, such as "trace on kmem" (qmp_command_short()), or any verb with key=value
+ * arguments. A value is a boolean, an integer (decimal or 0x), JSON if it begins with [ { or ",
+ * else a string. An integer beyond 63 bits is a string, too. `n` is at least 1. -EINVAL says which
+ * word is wrong.
  */
 int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, struct error *err);
 

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include "tests/lib/capture.h"
 #include "vmm/cmd.h"
+#include "vmm/ctl/ctl.h"
 #include "vmm/monitor/socket.h"
 
 static struct capture capture;
@@ -108,6 +109,25 @@ static void test_help(struct fixture *f)
 	   "'help' lists status and quit everywhere");
 	f->guest_ops.pauses = true;
 	f->target.trace = &f->trace_ops;
+}
+
+/* What works without a monitor lists what all monitors offer together. */
+static void test_usage(void)
+{
+	static const struct monitor_verb *const lists[] = {
+		monitor_guest_verbs, monitor_memory_verbs, monitor_trace_verbs};
+	char line[96];
+
+	is_u64((uint64_t)ctl("", "--help", "", "", ""), 0, "'sonde ctl --help' needs no monitor");
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		for (const struct monitor_verb *verb = lists[i]; verb->name; verb++) {
+			const char *typed = qmp_command_short(verb->name);
+
+			if (!typed)
+				continue;
+			snprintf(line, sizeof(line), "\n  %s ", typed);
+			ok(strstr(capture.out, line), "'sonde ctl --help' lists '%s'", typed);
+		}
 }
 
 static void test_errors(struct fixture *f)
@@ -247,6 +267,7 @@ int main(void)
 	test_commands(f);
 	test_tracing(f);
 	test_help(f);
+	test_usage();
 	test_errors(f);
 	test_input(f);
 	test_stale(f);
