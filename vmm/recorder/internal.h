@@ -38,6 +38,7 @@ struct recorder {
 	bool end_failed;      /* tracing has to end, and the user was told that it cannot */
 	const char *limit_reached; /* the option that ended the run; or NULL */
 	struct error failed;       /* the first failure; code 0: none */
+	bool has_profiles;         /* the trace has them; at its end */
 	struct trace_status last;  /* of the session, before it was destroyed */
 
 	/* What ends it. */
@@ -86,8 +87,8 @@ int recorder_read_profiles(const struct trace_session *session, struct profile_s
 /* They count from 0 again: those of this name; NULL: all. -ENOENT. */
 int recorder_clear_profiles(const struct trace_session *session, const char *name,
 			    struct error *err);
-/* Into the folder of the trace, if there are any. */
-int recorder_write_profiles(const struct trace_session *session, const char *dir,
+/* Into the folder of the trace, if there are any: *any. */
+int recorder_write_profiles(const struct trace_session *session, const char *dir, bool *any,
 			    struct error *err);
 
 /* The reply to query-trace (a new object), or NULL if memory is out. */

@@ -124,13 +124,16 @@ static int write_document(const char *dir, const struct profile_set *set, struct
 		   : 0;
 }
 
-int recorder_write_profiles(const struct trace_session *session, const char *dir, struct error *err)
+int recorder_write_profiles(const struct trace_session *session, const char *dir, bool *any,
+			    struct error *err)
 {
 	struct profile_set set;
 	int ret = recorder_read_profiles(session, &set, err);
 
+	*any = false;
 	if (ret)
 		return ret;
+	*any = set.n;
 	ret = set.n ? write_document(dir, &set, err) : 0;
 	profile_set_deinit(&set);
 	return ret;

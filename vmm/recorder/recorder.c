@@ -304,7 +304,7 @@ static void finish(struct recorder *r)
 		recorder_fail(r, &err);
 	if (trace_session_failure(r->session))
 		recorder_fail(r, trace_session_failure(r->session));
-	if (recorder_write_profiles(r->session, r->dir, &err))
+	if (recorder_write_profiles(r->session, r->dir, &r->has_profiles, &err))
 		recorder_fail(r, &err);
 	/* So that the counters know of it. Its failures are those of finishing. */
 	trace_writer_flush(r->writer, NULL);

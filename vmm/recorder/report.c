@@ -259,6 +259,18 @@ int recorder_conclude(const struct recorder *r, struct error *err)
 	return 0;
 }
 
+/* The verb that shows what was recorded. */
+static const char *next_verb(const struct recorder *r)
+{
+	const struct trace_writer_counts sum = recorder_sum(r);
+
+	if (sum.allocs || sum.frees)
+		return "report";
+	if (sum.events)
+		return "events";
+	return r->has_profiles ? "profile" : "report";
+}
+
 /* The directory is quoted if a shell would need that. */
 void recorder_print_next(const struct recorder *r)
 {
@@ -271,9 +283,7 @@ void recorder_print_next(const struct recorder *r)
 		return;
 	quote = dir[strspn(dir, plain)] || *dir == '-';
 
-	fputs("next: sonde report ", stderr);
-	if (quote)
-		fputc('\'', stderr);
+	fprintf(stderr, "next: sonde %s %s", next_verb(r), quote ? "'" : "");
 	for (; *dir; dir++) {
 		if (*dir == '\'')
 			fputs("'\\''", stderr);

@@ -633,6 +633,12 @@ static void test_print(void)
 	   "the kernel is described: %s", result.out);
 	ok(strstr(result.err, "next: sonde report "), "the next command is named: %s", result.err);
 	verb_result_deinit(&result);
+	t.recorder->has_profiles = true;
+	result = verb_run(print_all, argv);
+	ok(strstr(result.err, "next: sonde profile "),
+	   "a trace of profiles only has its own verb: %s", result.err);
+	verb_result_deinit(&result);
+	t.recorder->has_profiles = false;
 	t.recorder->dir = "it's here";
 	result = verb_run(print_all, argv);
 	ok(strstr(result.err, "next: sonde report 'it'\\''s here'"),
