@@ -59,6 +59,17 @@ static size_t row_of(const struct parser *p, int found)
 	return i;
 }
 
+/* Messages name an option as the user did: by its long name if that was found. */
+static int store(const struct parser *p, const struct cli_verb *verb, int found, const char *text)
+{
+	size_t i = row_of(p, found);
+	struct cli_option row = *p->rows[i];
+
+	if (found >= LONG_ONLY)
+		row.letter = 0;
+	return row.store(verb->name, &row, text, p->fields[i]);
+}
+
 /* "  -k, --kernel FILE     text", with further lines of the text below it. */
 static void print_row(const struct cli_option *row)
 {
@@ -128,8 +139,6 @@ int cli_parse(const struct cli_verb *verb, int argc, char **argv, void *target)
 	optind = 0; /* start afresh, whatever was parsed before */
 	opterr = 0;
 	while (!ret && (found = getopt_long(argc, argv, p.shorts, p.longs, NULL)) != -1) {
-		size_t row = row_of(&p, found);
-
 		if (found == 'h') {
 			print_help(verb);
 			return 1 + cli_flush(verb->name);
@@ -140,7 +149,7 @@ int cli_parse(const struct cli_verb *verb, int argc, char **argv, void *target)
 			ret = cli_usage(verb->name, "%s needs a value; see 'sonde %s --help'",
 					argv[optind - 1], verb->name);
 		else
-			ret = p.rows[row]->store(verb->name, p.rows[row], optarg, p.fields[row]);
+			ret = store(&p, verb, found, optarg);
 	}
 	return ret ? 1 + ret : 0;
 }

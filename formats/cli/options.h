@@ -91,7 +91,7 @@ struct cli_verb {
  */
 int cli_parse(const struct cli_verb *verb, int argc, char **argv, void *target);
 
-/* An option as messages name it: "-m" or "--duration". */
+/* An option as messages name it, which is how the user has named it: "-m" or "--memory". */
 struct cli_label {
 	char text[64];
 };

@@ -366,7 +366,7 @@ static void test_usage(void)
 		 "an option without its value exits with 2"},
 		{{"report", "--top", "-1", "x"},
 		 2,
-		 "-n takes a number",
+		 "--top takes a number",
 		 "--top without a number exits with 2"},
 		{{"report", "--by", "cache,task", "x"},
 		 2,

@@ -176,6 +176,7 @@ static void test_refusals(void)
 
 	refuses("-n 0", "-n takes a number from 1 to 10, not '0'");
 	refuses("-n 11", "-n takes a number from 1 to 10, not '11'");
+	refuses("--number 11", "--number takes a number from 1 to 10, not '11'");
 	refuses("-n 99999999999999999999", "-n takes a number from 1 to 10, not "
 					   "'99999999999999999999'");
 	refuses("--choice pink", "--choice takes red, green or blue, not 'pink'");

@@ -116,11 +116,11 @@ static void test_refusals(const char *dir)
 	refuses(dir, "--filter",
 		"ptr ==", "sonde events: filter, character 7: a number or a string is missing\n");
 	refuses(dir, "--event", "none", "sonde events: --event: no event has the name 'none'\n");
-	refuses(dir, "--vcpu", "1-", "sonde events: -C: '1-' is not a list such as 0,2-3\n");
+	refuses(dir, "--vcpu", "1-", "sonde events: --vcpu: '1-' is not a list such as 0,2-3\n");
 	refuses(dir, "--time", "5",
-		"sonde events: -t: '5' is not a range of seconds such as 5,10 or 2.5,\n");
+		"sonde events: --time: '5' is not a range of seconds such as 5,10 or 2.5,\n");
 	refuses(dir, "--time", "5,4",
-		"sonde events: -t: '5,4' is not a range of seconds such as 5,10 or 2.5,\n");
+		"sonde events: --time: '5,4' is not a range of seconds such as 5,10 or 2.5,\n");
 }
 
 /* --- functions: `ip` is where the mcount site lies, behind an ENDBR --------------------------- */
