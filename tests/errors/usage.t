@@ -69,7 +69,7 @@ for my $verb (qw(report leaks timeline check convert)) {
 }
 refuses('report --sort of nothing known', 2, qr/--sort takes hits, bytes, .* or live, not 'x'/, qw(report --sort x a));
 refuses('report --by of nothing known', 2, qr/--by takes callsite, cache, .* or pointer, not 'x'/, qw(report --by x a));
-refuses('report --top of no number', 2, qr/-n takes a number from 0 to \d+, not 'x'/, qw(report --top x a));
+refuses('report --top of no number', 2, qr/--top takes a number from 0 to \d+, not 'x'/, qw(report --top x a));
 refuses("$_->[0] --duration $_->[1]", 2, qr/--duration takes a time from 1ms to 1176h, .*, not '\Q$_->[1]\E'/, @$_[0, 2 .. $#$_],
 	'--duration', $_->[1])
 	for map { ['attach', $_, 'x'], ['run', $_, '-k', $kernel] } 0, '1d', '9' x 11, '';
@@ -82,7 +82,7 @@ refuses('attach without a domain at a connection', 2, qr{see 'virsh -c qemu:///s
 refuses("attach without a place for the trace, '@$_'", 2, qr/add -o DIR/, 'attach', 'x', @$_) for [], ['-o', ''];
 my @convert = ('convert', 'a', '-o', "$work/t");
 refuses('convert to no format', 2, qr/add --to FORMAT: ctf, kmemtrace\b/, @convert);
-refuses('convert to an unknown format', 2, qr/-t takes ctf, kmemtrace\b.*, not 'x{9}'/, @convert, '--to', 'x' x 9);
+refuses('convert to an unknown format', 2, qr/--to takes ctf, kmemtrace\b.*, not 'x{9}'/, @convert, '--to', 'x' x 9);
 refuses('convert to a misspelt format', 2, qr/'ctff'; did you mean 'ctf'\?/, @convert, '--to', 'ctff');
 refuses('convert to no place', 2, qr/add -o OUT/, qw(convert a --to ctf));
 refuses('convert to a trace that replaces one', 2, qr/--force: a directory is never replaced; name a new one/,
