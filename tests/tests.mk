@@ -74,7 +74,7 @@ unit-tests: $(UNIT_TESTS)
 
 .PHONY: check-unit
 check-unit: all kernels $(TESTS:%.c=$(O)/%)
-	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j2 -e '' $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j4 -e '' $(TESTS:%.c=$(O)/%)
 
 # The same with sanitizers, in build folders of their own. Without those that do the same with whole kernels or
 # millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
@@ -99,7 +99,7 @@ check-asan: kernels
 check-tsan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
 check-sanitized: all $(TESTS:%.c=$(O)/%)
-	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' prove -j2 -e '' $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' prove -j3 -e '' $(TESTS:%.c=$(O)/%)
 
 # clang builds the fuzz targets from the sources, all instrumented.
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -O1 -g
