@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_ALLOCATORS_ALLOCATOR_H
+#define SONDE_FORMATS_ALLOCATORS_ALLOCATOR_H
+
+#include <stdint.h>
+#include "formats/allocators/model.h"
+
+/*
+ * How an allocator places objects. It knows objects by their sizes only, and answers with a token,
+ * which it gets back when the object is freed.
+ *
+ * To add one: a file NAME.c that defines `const struct allocator_ops NAME_allocator`, and a row in
+ * models.c.
+ */
+
+/* A cache of the model, and what is counted of it. */
+struct model_cache {
+	const struct model *model;
+	char name[64];
+	uint32_t index; /* from 0 on, unique in the simulation */
+	unsigned int nodes, cpus;
+	uint64_t slot; /* bytes that an object takes */
+	struct cache_params params;
+	unsigned int order;    /* of slabs; set by the allocator's cache_init() */
+	uint64_t per_slab;     /* objects; likewise */
+	uint64_t pages, peak;  /* that it holds, and the most it held */
+	uint64_t objects;      /* live ones */
+	uint64_t requested;    /* bytes of these */
+	uint64_t taken;        /* bytes of these with what rounding adds */
+	uint64_t *total_pages; /* of the simulation */
+	void *own;             /* the allocator's */
+};
+
+/* Pages come and go. */
+static inline void model_take_pages(struct model_cache *cache, uint64_t pages)
+{
+	cache->pages += pages;
+	*cache->total_pages += pages;
+	if (cache->pages > cache->peak)
+		cache->peak = cache->pages;
+}
+
+static inline void model_give_pages(struct model_cache *cache, uint64_t pages)
+{
+	cache->pages -= pages;
+	*cache->total_pages -= pages;
+}
+
+/* The smallest order of pages that hold so many bytes. */
+static inline unsigned int order_of(uint64_t bytes)
+{
+	unsigned int order = 0;
+
+	while (order < 52 && ((uint64_t)MODEL_PAGE_SIZE << order) < bytes)
+		order++;
+	return order;
+}
+
+struct allocator_ops {
+	const char *name;
+	/* Sets order, per_slab and own. Returns 0 or -ENOMEM. */
+	int (*cache_init)(struct model_cache *cache);
+	void (*cache_deinit)(struct model_cache *cache);
+	/* Returns 0 or -ENOMEM. */
+	int (*alloc)(struct model_cache *cache, unsigned int cpu, unsigned int node,
+		     uintptr_t *token);
+	void (*free)(struct model_cache *cache, unsigned int cpu, uintptr_t token);
+};
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/allocators/simulation.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/u64-map.h"
+
+enum { SLOT_LEAST = 8, SLOT_MOST = MODEL_PAGE_SIZE << MODEL_MAX_ORDER };
+static const char large_name[] = "(large)";
+
+/* A live object. */
+struct object {
+	struct model_cache *cache;
+	uintptr_t token;
+	uint64_t requested, taken;
+};
+
+struct simulation {
+	struct model model;
+	unsigned int cpus;
+	struct u64_map objects; /* struct object, by address in the guest */
+	struct u64_map by_hash; /* index of a cache, by name and size */
+	struct model_cache **caches;
+	size_t nr_caches, room;
+	uint64_t pages;
+};
+
+int simulation_create(const struct model *model, unsigned int cpus, struct simulation **out,
+		      struct error *err)
+{
+	struct simulation *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_set(err, ENOMEM, "out of memory");
+	s->model = *model;
+	s->cpus = model->cpus != MODEL_AUTO ? (unsigned int)model->cpus : cpus ? cpus : 1;
+	u64_map_init(&s->objects, sizeof(struct object));
+	u64_map_init(&s->by_hash, sizeof(uint32_t));
+	*out = s;
+	return 0;
+}
+
+static void cache_destroy(struct model_cache *cache)
+{
+	if (!simulation_is_large(cache))
+		cache->model->ops->cache_deinit(cache);
+	free(cache);
+}
+
+void simulation_destroy(struct simulation *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->nr_caches; i++)
+		cache_destroy(s->caches[i]);
+	free(s->caches);
+	u64_map_deinit(&s->objects);
+	u64_map_deinit(&s->by_hash);
+	free(s);
+}
+
+/* --- caches ---------------------------------------------------------------------------------- */
+
+/* Where an object goes: a cache by name and size. */
+struct place {
+	char name[64];
+	uint64_t slot;
+	bool is_large;
+};
+
+static void place_large(uint64_t bytes, struct place *out)
+{
+	memcpy(out->name, large_name, sizeof(large_name));
+	out->slot = (uint64_t)MODEL_PAGE_SIZE << order_of(bytes);
+	out->is_large = true;
+}
+
+/* "kmalloc-cg" of "kmalloc-cg-64": what kind of kmalloc() it is, in the guest's own word. */
+static size_t kind_length(const char *cache)
+{
+	const char *dash = strrchr(cache, '-');
+
+	return dash && dash[1] >= '0' && dash[1] <= '9' ? (size_t)(dash - cache) : 0;
+}
+
+/* 0 to copies - 1, by call site. The kernel adds a seed of the boot, so that which sites share a
+ * copy differs from boot to boot. */
+static unsigned int copy_of(const struct model *model, uint64_t call_site)
+{
+	return (unsigned int)((call_site * UINT64_C(0x9e3779b97f4a7c15) >> 32) %
+			      (uint64_t)model->kmalloc_copies);
+}
+
+static void name_kmalloc(const struct model *model, const struct allocation *a, uint64_t size,
+			 char *out, size_t room)
+{
+	const int length = (int)kind_length(a->cache);
+	const char *kind = length ? a->cache : "kmalloc";
+	const int shown = length ? length : (int)strlen(kind);
+	const bool is_plain = shown == 7 && !strncmp(kind, "kmalloc", 7);
+	const unsigned int copy = is_plain ? copy_of(model, a->call_site) : 0;
+	const bool in_k = size >= 1024 && size % 1024 == 0;
+	char copy_text[16] = "";
+
+	if (copy)
+		snprintf(copy_text, sizeof(copy_text), "rnd-%02u-", copy);
+	snprintf(out, room, "%.*s-%s%llu%s", shown > 40 ? 40 : shown, kind, copy_text,
+		 (unsigned long long)(in_k ? size / 1024 : size), in_k ? "k" : "");
+}
+
+/* The size of the cache that kmalloc() takes; 0: none is large enough. */
+static uint64_t kmalloc_size(const struct model *model, uint64_t bytes)
+{
+	for (size_t i = 0; i < model->nr_kmalloc_sizes; i++) {
+		if (bytes <= model->kmalloc_sizes[i])
+			return model->kmalloc_sizes[i];
+	}
+	return 0;
+}
+
+/* With the model's alignment and additions. */
+static uint64_t slot_of(const struct model *model, const char *name, uint64_t natural,
+			uint64_t usual)
+{
+	const struct cache_params params = model_cache_params(model, name);
+	uint64_t slot = usual;
+
+	if (params.align != MODEL_AUTO)
+		slot = (natural + (uint64_t)params.align - 1) & -(uint64_t)params.align;
+	slot += (uint64_t)params.extra;
+	return slot < SLOT_LEAST ? SLOT_LEAST : slot;
+}
+
+static void place_in_cache(const struct model *model, const struct allocation *a, struct place *out)
+{
+	const char *name = *a->cache ? a->cache : "(unknown)";
+	const uint64_t natural = a->object_size ? a->object_size : a->taken;
+
+	snprintf(out->name, sizeof(out->name), "%s", name);
+	out->slot = slot_of(model, name, natural, a->taken);
+	if (model->merge)
+		snprintf(out->name, sizeof(out->name), ":%07llu", (unsigned long long)out->slot);
+}
+
+static void place(const struct model *model, const struct allocation *a, struct place *out)
+{
+	const bool has_sizes = a->is_kmalloc && model->nr_kmalloc_sizes;
+	const uint64_t size = has_sizes ? kmalloc_size(model, a->requested) : 0;
+
+	out->is_large = false;
+	if ((has_sizes && !size) || (!has_sizes && a->is_large) || a->taken > SLOT_MOST) {
+		place_large(a->requested > a->taken ? a->requested : a->taken, out);
+	} else if (size) {
+		name_kmalloc(model, a, size, out->name, sizeof(out->name));
+		out->slot = slot_of(model, out->name, size, size);
+	} else {
+		place_in_cache(model, a, out);
+	}
+}
+
+static uint64_t hash_of(const struct place *place)
+{
+	uint64_t hash = place->is_large ? 0 : place->slot;
+
+	for (const char *c = place->name; *c; c++)
+		hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static bool is_place(const struct model_cache *cache, const struct place *place)
+{
+	return !strcmp(cache->name, place->name) && (place->is_large || cache->slot == place->slot);
+}
+
+static bool make_room(struct simulation *s)
+{
+	const size_t room = s->room ? 2 * s->room : 64;
+	struct model_cache **more;
+
+	if (s->nr_caches < s->room)
+		return true;
+	more = realloc(s->caches, room * sizeof(struct model_cache *));
+	if (!more)
+		return false;
+	s->caches = more;
+	s->room = room;
+	return true;
+}
+
+static struct model_cache *cache_create(struct simulation *s, const struct place *place)
+{
+	struct model_cache *cache = make_room(s) ? calloc(1, sizeof(*cache)) : NULL;
+
+	if (!cache)
+		return NULL;
+	cache->model = &s->model;
+	memcpy(cache->name, place->name, sizeof(cache->name));
+	cache->cpus = s->cpus;
+	cache->nodes = (unsigned int)s->model.nodes;
+	cache->slot = place->is_large ? 0 : place->slot;
+	cache->params = model_cache_params(&s->model, cache->name);
+	cache->total_pages = &s->pages;
+	if (!place->is_large && s->model.ops->cache_init(cache)) {
+		cache_destroy(cache);
+		return NULL;
+	}
+	s->caches[s->nr_caches++] = cache;
+	return cache;
+}
+
+/* NULL: no memory. */
+static struct model_cache *cache_of(struct simulation *s, const struct place *place)
+{
+	for (uint64_t hash = hash_of(place);; hash++) {
+		bool is_new;
+		uint32_t *index = u64_map_insert(&s->by_hash, hash, &is_new);
+		struct model_cache *cache;
+
+		if (!index)
+			return NULL;
+		if (!is_new && is_place(s->caches[*index], place))
+			return s->caches[*index];
+		if (!is_new)
+			continue;
+		cache = cache_create(s, place);
+		if (!cache)
+			u64_map_remove(&s->by_hash, hash);
+		else
+			*index = (uint32_t)(s->nr_caches - 1);
+		return cache;
+	}
+}
+
+/* --- objects --------------------------------------------------------------------------------- */
+
+static int take(struct simulation *s, struct model_cache *cache, const struct allocation *a,
+		struct object *object)
+{
+	const unsigned int cpu = a->cpu % s->cpus;
+	const bool has_node = a->node >= 0 && a->node < s->model.nodes;
+	const unsigned int node = has_node ? (unsigned int)a->node
+					   : (unsigned int)((uint64_t)cpu * cache->nodes / s->cpus);
+
+	if (simulation_is_large(cache)) {
+		model_take_pages(cache, object->taken / MODEL_PAGE_SIZE);
+		return 0;
+	}
+	return s->model.ops->alloc(cache, cpu, node, &object->token);
+}
+
+int simulation_alloc(struct simulation *s, const struct allocation *a)
+{
+	struct place where;
+	struct object object = {.requested = a->requested};
+	struct object *slot;
+	int ret;
+
+	place(&s->model, a, &where);
+	object.taken = where.slot;
+	object.cache = cache_of(s, &where);
+	if (!object.cache)
+		return -ENOMEM;
+	simulation_free(s, a->ptr, a->cpu);
+	ret = take(s, object.cache, a, &object);
+	if (ret)
+		return ret;
+	slot = u64_map_insert(&s->objects, a->ptr, NULL);
+	if (!slot)
+		return -ENOMEM;
+	*slot = object;
+	object.cache->objects++;
+	object.cache->requested += object.requested;
+	object.cache->taken += object.taken;
+	return 0;
+}
+
+void simulation_free(struct simulation *s, uint64_t ptr, unsigned int cpu)
+{
+	const struct object *found = u64_map_find(&s->objects, ptr);
+	struct object object;
+
+	if (!found)
+		return;
+	object = *found;
+	u64_map_remove(&s->objects, ptr);
+	object.cache->objects--;
+	object.cache->requested -= object.requested;
+	object.cache->taken -= object.taken;
+	if (simulation_is_large(object.cache))
+		model_give_pages(object.cache, object.taken / MODEL_PAGE_SIZE);
+	else
+		s->model.ops->free(object.cache, cpu % s->cpus, object.token);
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+uint64_t simulation_pages(const struct simulation *s)
+{
+	return s->pages;
+}
+
+size_t simulation_nr_caches(const struct simulation *s)
+{
+	return s->nr_caches;
+}
+
+const struct model_cache *simulation_cache(const struct simulation *s, size_t i)
+{
+	return s->caches[i];
+}
+
+bool simulation_is_large(const struct model_cache *cache)
+{
+	return !cache->slot;
+}
+
+unsigned int simulation_cpus(const struct simulation *s)
+{
+	return s->cpus;
+}

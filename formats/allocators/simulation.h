@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_ALLOCATORS_SIMULATION_H
+#define SONDE_FORMATS_ALLOCATORS_SIMULATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/allocators/allocator.h"
+
+/*
+ * A guest's allocations and frees, run through a model. It counts what the model's caches hold.
+ * Memory grows with live objects and the model's slabs.
+ */
+struct simulation;
+
+/* What the guest asked for. */
+struct allocation {
+	uint64_t ptr;         /* as the guest got it; identifies the object */
+	const char *cache;    /* its name in the guest; "": unknown */
+	uint64_t object_size; /* of the guest's cache, bytes; 0: unknown */
+	uint64_t taken;       /* bytes that the object took in the guest */
+	uint64_t requested;
+	uint64_t call_site;
+	int32_t node; /* asked for; -1: any */
+	unsigned int cpu;
+	bool is_kmalloc; /* else of a cache */
+	bool is_large;   /* kmalloc() that got pages */
+};
+
+/* `cpus` are those of the guest, used where the model does not say. -ENOMEM. */
+int simulation_create(const struct model *model, unsigned int cpus, struct simulation **out,
+		      struct error *err);
+/* NULL-safe. */
+void simulation_destroy(struct simulation *simulation);
+
+/* An object whose address is live already takes its place. 0 or -ENOMEM. */
+int simulation_alloc(struct simulation *simulation, const struct allocation *allocation);
+/* Frees of unknown objects do nothing. */
+void simulation_free(struct simulation *simulation, uint64_t ptr, unsigned int cpu);
+
+/* All caches; `pages` of large blocks, too. */
+uint64_t simulation_pages(const struct simulation *simulation);
+size_t simulation_nr_caches(const struct simulation *simulation);
+const struct model_cache *simulation_cache(const struct simulation *simulation, size_t i);
+/* That of blocks that kmalloc() gets from the page allocator. */
+bool simulation_is_large(const struct model_cache *cache);
+unsigned int simulation_cpus(const struct simulation *simulation);
+
+#endif

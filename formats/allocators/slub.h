@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_ALLOCATORS_SLUB_H
+#define SONDE_FORMATS_ALLOCATORS_SLUB_H
+
+#include "formats/allocators/slabs.h"
+
+/* Inside of the model of SLUB: sizes (slub-order.c), slabs and lists (slub.c), sheaves
+ * (slub-sheaf.c). */
+struct slub_limits {
+	uint64_t
+		cpu_partial; /* of a CPU's partial list: slabs, or free objects (partial_objects) */
+	uint64_t min_partial; /* partial slabs of a node from which on empty ones are given back */
+	uint64_t sheaf;       /* objects; 0: no sheaves */
+};
+
+/* A CPU's slab, and its list of partial ones. */
+struct slub_cpu {
+	struct slab *slab; /* or NULL */
+	struct slab_list partial;
+	uint64_t free_objects; /* in slabs when they were put on the list */
+};
+
+struct slub {
+	struct slub_limits limits;
+	struct slab_list full;        /* slabs without a free object; no list in the kernel */
+	struct slab_list *nodes;      /* partial slabs, by node */
+	struct slub_cpu **cpus;       /* NULL: not used yet */
+	struct slub_sheaves *sheaves; /* or NULL */
+};
+
+void slub_set_order(struct model_cache *cache);
+/* After slub_set_order(). */
+struct slub_limits slub_limits_of(const struct model_cache *cache);
+
+/* An object of a node's partial slabs, or of a new one. NULL: no memory. */
+struct slab *slub_take_object(struct model_cache *cache, unsigned int node);
+/* An object goes back to its slab, past the CPUs' lists. */
+void slub_give_object(struct model_cache *cache, struct slab *slab);
+
+/* 0 or -ENOMEM. */
+int slub_sheaves_create(struct model_cache *cache);
+/* NULL-safe. */
+void slub_sheaves_destroy(struct slub_sheaves *sheaves, unsigned int cpus);
+struct slab *slub_sheaves_alloc(struct model_cache *cache, unsigned int cpu, unsigned int node);
+void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab *slab);
+
+#endif

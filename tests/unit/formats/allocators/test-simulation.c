@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Models at work: which pages they hold after given allocations and frees. */
+#include <stdlib.h>
+#include <string.h>
+#include "formats/allocators/simulation.h"
+#include "tests/lib/tap.h"
+
+/* A model, by text; and a simulation of it. */
+static struct simulation *make(const char *text, unsigned int cpus)
+{
+	struct simulation *simulation;
+	struct model model;
+
+	if (model_parse("m", text, strlen(text), &model, NULL) ||
+	    simulation_create(&model, cpus, &simulation, NULL))
+		abort();
+	return simulation;
+}
+
+static void alloc_from(struct simulation *simulation, uint64_t ptr, const char *cache,
+		       uint64_t size, unsigned int cpu)
+{
+	const struct allocation allocation = {.ptr = ptr,
+					      .cache = cache,
+					      .object_size = size,
+					      .taken = size,
+					      .requested = size,
+					      .node = -1,
+					      .cpu = cpu};
+
+	if (simulation_alloc(simulation, &allocation))
+		abort();
+}
+
+static void kmalloc_at(struct simulation *simulation, uint64_t ptr, const char *cache,
+		       uint64_t size, uint64_t call_site)
+{
+	const struct allocation allocation = {.ptr = ptr,
+					      .cache = cache,
+					      .taken = size,
+					      .requested = size,
+					      .call_site = call_site,
+					      .node = -1,
+					      .is_kmalloc = true};
+
+	if (simulation_alloc(simulation, &allocation))
+		abort();
+}
+
+/* n objects of 1 KiB, 4 to a slab of one page, at addresses from `from` on. */
+static void fill(struct simulation *simulation, uint64_t from, uint64_t n, unsigned int cpu)
+{
+	for (uint64_t i = 0; i < n; i++)
+		alloc_from(simulation, from + i, "c", 1024, cpu);
+}
+
+static void drop(struct simulation *simulation, uint64_t from, uint64_t n, uint64_t step,
+		 unsigned int cpu)
+{
+	for (uint64_t i = 0; i < n; i++)
+		simulation_free(simulation, from + i * step, cpu);
+}
+
+static const struct model_cache *find(const struct simulation *simulation, const char *name)
+{
+	for (size_t i = 0; i < simulation_nr_caches(simulation); i++) {
+		if (!strcmp(simulation_cache(simulation, i)->name, name))
+			return simulation_cache(simulation, i);
+	}
+	return NULL;
+}
+
+/* Orders that /proc/slabinfo of Debian's 6.1 shows with 1 CPU. */
+static void test_orders(void)
+{
+	static const struct {
+		uint64_t size;
+		unsigned int order;
+	} rows[] = {{8, 0},    {64, 0},   {192, 0},  {256, 0},  {320, 0},  {384, 0},  {576, 1},
+		    {640, 1},  {768, 1},  {960, 1},  {1024, 1}, {1192, 2}, {1216, 2}, {1344, 2},
+		    {1984, 2}, {2048, 2}, {2176, 3}, {2496, 3}, {4096, 3}, {8192, 3}, {40000, 4}};
+	struct simulation *simulation = make("", 1);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct model_cache *cache;
+
+		alloc_from(simulation, i, "c", rows[i].size, 0);
+		cache = simulation_cache(simulation, i);
+		ok(cache->order == rows[i].order, "slabs of objects of %u bytes have order %u",
+		   (unsigned int)rows[i].size, rows[i].order);
+	}
+	simulation_destroy(simulation);
+}
+
+static void test_node_lists(void)
+{
+	struct simulation *s =
+		make("order_max = 0\nmin_objects = 1\ncpu_partial = 0\nmin_partial = 2\n", 1);
+
+	fill(s, 0, 40, 0);
+	ok(simulation_pages(s) == 10, "40 objects, 4 to a page, take 10 pages");
+	drop(s, 0, 10, 4, 0);
+	ok(simulation_pages(s) == 10, "a slab stays while an object of it is live");
+	fill(s, 100, 9, 0);
+	ok(simulation_pages(s) == 10, "free objects of partial slabs are used before new slabs");
+	drop(s, 100, 9, 1, 0);
+	for (uint64_t i = 0; i < 40; i++) {
+		if (i % 4)
+			simulation_free(s, i, 0);
+	}
+	ok(simulation_pages(s) == 2,
+	   "a node keeps fewer than min_partial empty slabs, and the CPU its own");
+	ok(find(s, "c")->peak == 10 && !find(s, "c")->objects, "the peak is kept");
+	simulation_destroy(s);
+}
+
+static void test_cpu_lists(void)
+{
+	/* 8 objects are 4 slabs that are half full. */
+	struct simulation *s =
+		make("order_max = 0\nmin_objects = 1\ncpu_partial = 8\nmin_partial = 0\n", 2);
+
+	fill(s, 0, 20, 0);
+	drop(s, 0, 16, 1, 1);
+	ok(simulation_pages(s) == 5, "a CPU's list keeps the slabs that it emptied");
+	fill(s, 100, 4, 1);
+	ok(simulation_pages(s) == 5, "and takes objects from them first");
+	fill(s, 200, 8, 0);
+	ok(simulation_pages(s) == 7, "which another CPU cannot");
+	drop(s, 16, 4, 1, 1);
+	drop(s, 200, 4, 1, 1);
+	ok(simulation_pages(s) == 3,
+	   "a list that is full goes to the node, which keeps no empty slab");
+	simulation_destroy(s);
+}
+
+static void test_sheaves(void)
+{
+	struct simulation *s =
+		make("order_max = 0\nmin_objects = 1\nsheaf = 4\nmin_partial = 0\n", 1);
+
+	fill(s, 0, 1, 0);
+	ok(simulation_pages(s) == 1, "a sheaf is filled from a slab");
+	fill(s, 1, 63, 0);
+	ok(simulation_pages(s) == 16, "64 objects take 16 pages");
+	drop(s, 0, 64, 1, 0);
+	ok(simulation_pages(s) == 12, "2 sheaves of the CPU and 10 of the node keep 48 objects");
+	fill(s, 100, 48, 0);
+	ok(simulation_pages(s) == 12, "which are taken from there again");
+	simulation_destroy(s);
+}
+
+static void test_nodes(void)
+{
+	struct simulation *s = make("nodes = 2\norder_max = 0\nmin_objects = 1\n", 2);
+
+	fill(s, 0, 1, 0);
+	fill(s, 1, 1, 1);
+	ok(simulation_pages(s) == 2, "CPUs of two nodes have slabs of their own");
+	simulation_free(s, 0, 1);
+	fill(s, 2, 3, 1);
+	ok(simulation_pages(s) == 2, "a slab serves its own node only");
+	simulation_destroy(s);
+}
+
+static void test_places(void)
+{
+	struct simulation *s = make("kmalloc_sizes = 64 1024\n", 1);
+
+	kmalloc_at(s, 1, "kmalloc-cg-32", 20, 0);
+	ok(find(s, "kmalloc-cg-64") != NULL, "kmalloc() takes the next size of the same kind");
+	kmalloc_at(s, 2, "kmalloc-128", 100, 0);
+	ok(find(s, "kmalloc-1k") != NULL, "a cache's name is the kernel's");
+	kmalloc_at(s, 3, "kmalloc-8k", 5000, 0);
+	ok(find(s, "(large)") && find(s, "(large)")->pages == 2,
+	   "beyond the last size it gets pages");
+	simulation_free(s, 3, 0);
+	ok(!find(s, "(large)")->pages, "which are given back");
+	ok(find(s, "kmalloc-cg-64")->requested == 20 && find(s, "kmalloc-cg-64")->taken == 64,
+	   "what rounding adds is counted");
+	kmalloc_at(s, 2, "kmalloc-128", 60, 0);
+	ok(!find(s, "kmalloc-1k")->objects && find(s, "kmalloc-64"),
+	   "an object at the address of a live one takes its place");
+	simulation_destroy(s);
+}
+
+static void test_variants(void)
+{
+	struct simulation *s = make("kmalloc_sizes = 64\nkmalloc_copies = 16\n", 1);
+
+	for (uint64_t i = 0; i < 200; i++)
+		kmalloc_at(s, i, "kmalloc-64", 64, i * 16);
+	ok(simulation_nr_caches(s) == 16, "200 call sites use 16 copies");
+	simulation_destroy(s);
+	s = make("merge = yes\n", 1);
+	alloc_from(s, 1, "a", 192, 0);
+	alloc_from(s, 2, "b", 192, 0);
+	ok(simulation_nr_caches(s) == 1, "caches of one size are merged");
+	simulation_destroy(s);
+	s = make("align = 64\nextra = 8\n", 1);
+	alloc_from(s, 1, "a", 100, 0);
+	ok(simulation_cache(s, 0)->slot == 136, "objects are aligned, and take so much more");
+	simulation_destroy(s);
+}
+
+int main(void)
+{
+	test_orders();
+	test_node_lists();
+	test_cpu_lists();
+	test_sheaves();
+	test_nodes();
+	test_places();
+	test_variants();
+	return tap_done();
+}
