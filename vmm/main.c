@@ -26,6 +26,7 @@ static const struct command {
 	{"leaks", cmd_leaks, "what stays live, and whether it looks like a leak"},
 	{"timeline", cmd_timeline, "live memory over time, and what made its peak"},
 	{"diff", cmd_diff, "what changed between two traces, or parts of one"},
+	{"replay", cmd_replay, "what another slab allocator would have held"},
 	{"check", cmd_check, "verify a trace"},
 	{"convert", cmd_convert, "write a trace in another format"},
 	{"symbols", cmd_symbols, "what a kernel image says about itself"},

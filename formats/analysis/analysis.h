@@ -30,6 +30,7 @@ struct analysis_options {
 	bool verbose;
 	int64_t older_ns; /* of live objects, only those of at least this age; 0: all */
 	uint64_t pointer; /* whose history is shown */
+	const char *allocator; /* a model's name or file (formats/allocators/model.h); NULL: the guest's own */
 };
 
 /* An analysis at work. Its own data begins with it. */

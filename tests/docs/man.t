@@ -148,8 +148,9 @@ write_file("$work/empty/cpu0", '');
 system("\Q$sonde\E convert $work/empty --to kmemtrace -o $work/trace 2>/dev/null") == 0 or die "sonde convert\n";
 is_deeply([lacks_keys($page{'sonde-trace'}, slurp("$work/trace/sonde.json"))], [], 'sonde-trace(5) has the keys of sonde.json');
 my @counters = keys_of(decode_json(slurp("$work/trace/sonde.json")));
-for my $verb (qw(report leaks timeline diff check)) {
-	my $json = `\Q$sonde\E $verb --json $work/trace @{[$verb eq 'diff' ? "$work/trace" : '']}`;
+my %arguments = (diff => "$work/trace", replay => '--allocator slub-6.1');
+for my $verb (qw(report leaks timeline replay diff check)) {
+	my $json = `\Q$sonde\E $verb --json $work/trace @{[$arguments{$verb} // '']}`;
 	is_deeply([lacks_keys($page{"sonde-$verb"}, $json, @counters)], [], "sonde-$verb(1) or sonde-trace(5) has the keys of its JSON");
 }
 my $doctor = decode_json(scalar `\Q$sonde\E doctor --json`);

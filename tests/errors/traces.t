@@ -18,7 +18,7 @@ mkdir "$work/odd/cpu0";
 write_file("$work/lttng/cpu0", '');
 write_file("$work/lttng/metadata", qq(/* CTF 1.8 */\nenv {\n\ttracer_name = "lttng-modules";\n};\n));
 write_file("$work/bare/cpu0", "\xc1\x1f\xfc\xc1");
-for my $verb ('report', 'leaks', 'timeline', 'diff --time-a 0,1', 'check', 'events', "convert --to ctf -o $work/new") {
+for my $verb ('report', 'leaks', 'timeline', 'replay', 'diff --time-a 0,1', 'check', 'events', "convert --to ctf -o $work/new") {
 	my @verb = split ' ', $verb;
 	my $name = $verb[0];
 	refuses("$name of what is not there", 1, qr{\Asonde $name: $work/none: No such file}, @verb, "$work/none");

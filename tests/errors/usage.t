@@ -59,7 +59,7 @@ refuses('two instances with one name', 2, qr/two instances are named 'kmem': .* 
 	'kmem:cache', '-o', "$work/t");
 ok(!-e "$work/t", 'no trace directory was made for any of these');
 
-for my $verb (qw(report leaks timeline check convert)) {
+for my $verb (qw(report leaks timeline replay check convert)) {
 	refuses("$verb without a trace", 2, qr/name one trace directory/, $verb);
 	refuses("$verb of two traces", 2, qr/name one trace directory/, $verb, 'a', 'b');
 	refuses("$verb with an unknown option", 2, qr/unknown option --frob/, $verb, '--frob', 'a');

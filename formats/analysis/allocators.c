@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What another slab allocator would have held, beside what the guest's own did. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/allocators/simulation.h"
+#include "formats/analysis/analysis.h"
+#include "formats/base/json.h"
+#include "formats/heap/course.h"
+#include "formats/report/table.h"
+#include "formats/report/trace-text.h"
+
+enum { LABEL = 14, SPARKS = 32 };
+
+/* Pages over time: the last value, and what was before. */
+struct pages_course {
+	struct course course; /* without steps: no record yet */
+	uint64_t last, peak;
+	int64_t last_ns, peak_ns, first_ns;
+	double page_ns; /* the integral, from the first record on */
+};
+
+struct allocators {
+	struct analysis base;
+	struct model model;
+	struct simulation *simulation;
+	struct pages_course guest, replayed; /* bytes */
+	size_t *order;                       /* caches, most pages first; at the end */
+	size_t shown;
+};
+
+static int create(const struct replay *replay, const struct analysis_options *options,
+		  struct analysis **out, struct error *err)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+	struct allocators *a = calloc(1, sizeof(*a));
+	int ret;
+
+	if (!a)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!options->allocator || !strcmp(options->allocator, MODEL_OF_GUEST))
+		ret = model_of_guest(sidecar ? sidecar->info.banner : "", &a->model, err);
+	else
+		ret = model_load(options->allocator, &a->model, err);
+	if (!ret)
+		ret = simulation_create(&a->model, trace_reader_vcpu_end(replay->reader),
+					&a->simulation, err);
+	if (ret) {
+		free(a);
+		return ret;
+	}
+	*out = &a->base;
+	return 0;
+}
+
+static void destroy(struct analysis *base)
+{
+	struct allocators *a = (struct allocators *)base;
+
+	course_deinit(&a->guest.course);
+	course_deinit(&a->replayed.course);
+	simulation_destroy(a->simulation);
+	free(a->order);
+	free(a);
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+static int put_pages(struct pages_course *pages, int64_t begin_ns, int64_t ns, uint64_t bytes)
+{
+	if (!pages->course.steps) {
+		if (course_init(&pages->course, COURSE_STEPS, begin_ns))
+			return -ENOMEM;
+		pages->first_ns = pages->last_ns = begin_ns;
+	}
+	if (ns > pages->last_ns) {
+		pages->page_ns +=
+			(double)pages->last * (double)((uint64_t)ns - (uint64_t)pages->last_ns);
+		pages->last_ns = ns;
+	}
+	pages->last = bytes;
+	if (bytes > pages->peak) {
+		pages->peak = bytes;
+		pages->peak_ns = ns;
+	}
+	course_put(&pages->course, ns, bytes);
+	return 0;
+}
+
+static uint64_t mean(const struct pages_course *pages)
+{
+	const double ns = (double)pages->last_ns - (double)pages->first_ns;
+
+	return ns > 0 ? (uint64_t)(pages->page_ns / ns) : pages->last;
+}
+
+/* What the guest holds for objects: slabs, and blocks of large kmalloc(). */
+static uint64_t guest_bytes(const struct replay *replay)
+{
+	const struct heap_totals *totals = heap_totals(replay->heap);
+
+	return totals->pages[HEAP_SLAB].bytes + totals->pages[HEAP_LARGE].bytes;
+}
+
+static int replay_alloc(struct allocators *a, const struct heap_change *change)
+{
+	const struct kmem_record *record = change->record;
+	const struct sidecar *sidecar = trace_reader_sidecar(a->base.replay->reader);
+	const struct sidecar_cache *cache = sidecar_cache(sidecar, record->cache);
+	const struct allocation allocation = {
+		.ptr = change->ptr,
+		.cache = cache ? cache->name : "",
+		.object_size = cache ? cache->object_size : 0,
+		.taken = record->bytes_alloc,
+		.requested = record->bytes_req,
+		.call_site = record->call_site,
+		.node = record->node,
+		.cpu = change->vcpu,
+		.is_kmalloc = record->type_id == KMEM_TYPE_KMALLOC,
+		.is_large = change->object->place == HEAP_IS_BLOCK,
+	};
+
+	return simulation_alloc(a->simulation, &allocation);
+}
+
+static int replay_change(struct allocators *a, const struct heap_change *change)
+{
+	if (change->origin->type == KMEM_TYPE_PAGES)
+		return 0;
+	if (change->kind == HEAP_ALLOC)
+		return replay_alloc(a, change);
+	if (change->kind == HEAP_FREE || change->kind == HEAP_MISSED_FREE)
+		simulation_free(a->simulation, change->ptr, change->vcpu);
+	return 0;
+}
+
+static int change(struct analysis *base, const struct heap_change *change)
+{
+	struct allocators *a = (struct allocators *)base;
+	const struct replay *replay = base->replay;
+	const int64_t ns = change->record->timestamp;
+	int ret;
+
+	if (!change->object)
+		return 0;
+	ret = replay_change(a, change);
+	if (ret || !replay->in_window)
+		return ret;
+	ret = put_pages(&a->guest, replay->first_ns, ns, guest_bytes(replay));
+	if (!ret)
+		ret = put_pages(&a->replayed, replay->first_ns, ns,
+				simulation_pages(a->simulation) * MODEL_PAGE_SIZE);
+	return ret;
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+static int by_pages(const void *left, const void *right, void *arg)
+{
+	const struct allocators *a = arg;
+	const struct model_cache *x = simulation_cache(a->simulation, *(const size_t *)left);
+	const struct model_cache *y = simulation_cache(a->simulation, *(const size_t *)right);
+
+	if (x->pages != y->pages)
+		return x->pages < y->pages ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static int finish(struct analysis *base)
+{
+	struct allocators *a = (struct allocators *)base;
+	const size_t n = simulation_nr_caches(a->simulation);
+
+	free(a->order);
+	a->order = calloc(n ? n : 1, sizeof(*a->order));
+	if (!a->order)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		a->order[i] = i;
+	qsort_r(a->order, n, sizeof(*a->order), by_pages, a);
+	a->shown = base->options.top && base->options.top < n ? base->options.top : n;
+	return 0;
+}
+
+/* Bytes of slabs, or blocks, that the guest holds for caches of this name and size. False: it has
+ * no such cache, as the model names others. */
+static bool guest_cache_bytes(const struct allocators *a, const struct model_cache *cache,
+			      uint64_t *bytes)
+{
+	const struct replay *replay = a->base.replay;
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+	bool found = false;
+
+	*bytes = 0;
+	if (simulation_is_large(cache)) {
+		*bytes = heap_totals(replay->heap)->pages[HEAP_LARGE].bytes;
+		return true;
+	}
+	for (size_t i = 0; sidecar && i < sidecar->nr_caches; i++) {
+		const struct sidecar_cache *own = &sidecar->caches[i];
+		const struct heap_cache *held = heap_cache(replay->heap, own->id);
+
+		if (strcmp(own->name, cache->name))
+			continue;
+		found = true;
+		*bytes += held ? held->slabs.bytes : 0;
+	}
+	return found;
+}
+
+/* Bytes that live objects take beyond what was requested, and bytes of slabs in no object. */
+static uint64_t internal_waste(const struct model_cache *cache)
+{
+	return cache->taken > cache->requested ? cache->taken - cache->requested : 0;
+}
+
+static uint64_t external_waste(const struct model_cache *cache)
+{
+	const uint64_t bytes = cache->pages * MODEL_PAGE_SIZE;
+
+	return bytes > cache->taken ? bytes - cache->taken : 0;
+}
+
+static uint64_t sum(const struct allocators *a, uint64_t (*value)(const struct model_cache *))
+{
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < simulation_nr_caches(a->simulation); i++)
+		total += value(simulation_cache(a->simulation, i));
+	return total;
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+static struct text difference_text(uint64_t model, uint64_t guest)
+{
+	struct text text;
+
+	if (guest)
+		snprintf(text.s, sizeof(text.s), "%+.1f %%",
+			 100 * ((double)model - (double)guest) / (double)guest);
+	else
+		snprintf(text.s, sizeof(text.s), "-");
+	return text;
+}
+
+static void print_course(FILE *out, const char *label, const struct allocators *a,
+			 const struct pages_course *pages)
+{
+	struct course_step steps[SPARKS];
+	uint64_t values[SPARKS] = {0};
+
+	if (pages->course.steps)
+		course_resample(&pages->course, a->base.replay->last_ns, steps, SPARKS);
+	for (size_t i = 0; pages->course.steps && i < SPARKS; i++)
+		values[i] = steps[i].peak;
+	fprintf(out, "%-*s%s  peak %s, mean %s\n", LABEL, label, sparkline(values, SPARKS).s,
+		text_bytes(pages->peak).s, text_bytes(mean(pages)).s);
+}
+
+static void print_summary(FILE *out, const struct allocators *a)
+{
+	const uint64_t model = a->replayed.last, guest = a->guest.last;
+
+	fprintf(out, "%-*s%s: %s, %s, %s\n", LABEL, "Model", a->model.name, a->model.ops->name,
+		text_number(simulation_cpus(a->simulation), "CPU").s,
+		text_number((uint64_t)a->model.nodes, "node").s);
+	fprintf(out, "%-*s%s at the end, the guest %s (%s)\n", LABEL, "Held", text_bytes(model).s,
+		text_bytes(guest).s, difference_text(model, guest).s);
+	print_course(out, "Course", a, &a->replayed);
+	print_course(out, "  guest", a, &a->guest);
+	fprintf(out, "%-*s%s more than was requested, in objects\n", LABEL, "Internal",
+		text_bytes(sum(a, internal_waste)).s);
+	fprintf(out, "%-*s%s of slabs in no object\n", LABEL, "External",
+		text_bytes(sum(a, external_waste)).s);
+}
+
+static void add_row(struct table *table, const struct allocators *a,
+		    const struct model_cache *cache)
+{
+	const bool is_large = simulation_is_large(cache);
+	uint64_t guest;
+	bool has_guest = guest_cache_bytes(a, cache, &guest);
+	char slot[32];
+
+	table_add_cell(table, cache->name);
+	snprintf(slot, sizeof(slot), "%llu", (unsigned long long)cache->slot);
+	table_add_cell(table, is_large ? "-" : slot);
+	snprintf(slot, sizeof(slot), "%u", cache->order);
+	table_add_cell(table, is_large ? "-" : slot);
+	table_add_cell(table, text_count(cache->objects).s);
+	table_add_cell(table, text_count(cache->pages).s);
+	table_add_cell(table, has_guest ? text_count(guest / MODEL_PAGE_SIZE).s : "-");
+	table_add_cell(table, text_bytes(internal_waste(cache)).s);
+	table_add_cell(table, text_bytes(external_waste(cache)).s);
+	table_add_cell(table, text_count(cache->peak).s);
+}
+
+static void print_caches(FILE *out, const struct allocators *a)
+{
+	static const struct {
+		const char *title;
+		bool is_name;
+	} columns[] = {{"CACHE", true},     {"SIZE", false},     {"ORDER", false},
+		       {"OBJECTS", false},  {"PAGES", false},    {"GUEST", false},
+		       {"INTERNAL", false}, {"EXTERNAL", false}, {"PEAK", false}};
+	const size_t n = simulation_nr_caches(a->simulation);
+	struct table *table = n ? table_create() : NULL;
+
+	if (!table)
+		return;
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		table_add_column(table, columns[i].title, columns[i].is_name);
+	for (size_t i = 0; i < a->shown; i++)
+		add_row(table, a, simulation_cache(a->simulation, a->order[i]));
+	fputc('\n', out);
+	table_print(table, out);
+	table_destroy(table);
+	if (a->shown < n)
+		fprintf(out, "%zu more; --top 0 shows all\n", n - a->shown);
+}
+
+static void print_text(const struct analysis *base, FILE *out)
+{
+	const struct allocators *a = (const struct allocators *)base;
+	const struct replay *replay = base->replay;
+
+	text_print_head(out, replay->reader, replay->records, replay_duration_ns(replay), LABEL);
+	print_summary(out, a);
+	text_print_losses(out, replay->reader, LABEL);
+	replay_print_bound(replay, out, LABEL);
+	print_caches(out, a);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+static json_t *pages_json(const struct allocators *a, const struct pages_course *pages)
+{
+	struct course_step steps[SPARKS];
+	json_t *array = json_array();
+
+	if (pages->course.steps)
+		course_resample(&pages->course, a->base.replay->last_ns, steps, SPARKS);
+	for (size_t i = 0; pages->course.steps && i < SPARKS; i++)
+		json_array_append_new(array, json_from_count(steps[i].peak));
+	return json_pack("{so,so,sI,so,so}", "bytes", json_from_count(pages->last), "peak_bytes",
+			 json_from_count(pages->peak), "peak_ns", (json_int_t)pages->peak_ns,
+			 "mean_bytes", json_from_count(mean(pages)), "course", array);
+}
+
+static json_t *cache_json(const struct allocators *a, const struct model_cache *cache)
+{
+	uint64_t guest;
+	json_t *item =
+		json_pack("{so,so,so,so,so,so,so,so}", "cache", json_from_text(cache->name), "size",
+			  json_from_count(cache->slot), "order", json_from_count(cache->order),
+			  "objects", json_from_count(cache->objects), "pages",
+			  json_from_count(cache->pages), "peak_pages", json_from_count(cache->peak),
+			  "internal_bytes", json_from_count(internal_waste(cache)),
+			  "external_bytes", json_from_count(external_waste(cache)));
+
+	if (guest_cache_bytes(a, cache, &guest))
+		json_object_set_new(item, "guest_pages", json_from_count(guest / MODEL_PAGE_SIZE));
+	return item;
+}
+
+static int put_json(const struct analysis *base, json_t *root)
+{
+	const struct allocators *a = (const struct allocators *)base;
+	json_t *caches = json_array();
+	int failed = replay_put_json(base->replay, root);
+
+	for (size_t i = 0; i < a->shown; i++)
+		failed |= json_array_append_new(
+			caches, cache_json(a, simulation_cache(a->simulation, a->order[i])));
+	failed |= json_object_set_new(root, "records", json_from_count(base->replay->records));
+	failed |= json_object_set_new(root, "model", json_from_text(a->model.name));
+	failed |= json_object_set_new(root, "allocator", json_from_text(a->model.ops->name));
+	failed |=
+		json_object_set_new(root, "cpus", json_from_count(simulation_cpus(a->simulation)));
+	failed |= json_object_set_new(root, "replayed", pages_json(a, &a->replayed));
+	failed |= json_object_set_new(root, "guest", pages_json(a, &a->guest));
+	failed |= json_object_set_new(root, "internal_bytes",
+				      json_from_count(sum(a, internal_waste)));
+	failed |= json_object_set_new(root, "external_bytes",
+				      json_from_count(sum(a, external_waste)));
+	return failed | json_object_set_new(root, "caches", caches);
+}
+
+const struct analysis_ops allocators_analysis = {
+	.about = "what another slab allocator would have held",
+	.create = create,
+	.change = change,
+	.finish = finish,
+	.print_text = print_text,
+	.put_json = put_json,
+	.destroy = destroy,
+};

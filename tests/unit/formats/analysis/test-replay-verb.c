@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* sonde replay, on a trace whose guest held slabs of two caches. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cmd.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum {
+	SLAB = 0x1000, /* the slab allocator's own call site */
+	USER = 0x2010,
+	SLABS = 8,
+	PER_SLAB = 21, /* dentries in a page */
+	MS = 1000000,
+	SCREEN_LINES = 24,
+	SCREEN_COLUMNS = 80,
+};
+
+static const char sidecar[] =
+	"{\"version\":1,\"complete\":true,\"from_first_allocation\":true,\"vcpus\":[{}],"
+	"\"banner\":\"Linux version 6.1.0\","
+	"\"caches\":[{\"id\":1,\"name\":\"dentry\",\"object_size\":190,\"size\":192}],"
+	"\"symbols\":[{\"name\":\"allocate_slab\",\"start\":\"0x1000\",\"size\":4096},"
+	"{\"name\":\"user\",\"start\":\"0x2000\",\"size\":4096}]}";
+
+/* Full slabs, each of a page with its objects, and then the frees of half of the objects. */
+static void put_trace(const char *dir)
+{
+	struct kmem_record records[SLABS * (1 + PER_SLAB) + SLABS * PER_SLAB];
+	uint8_t caches[2 * sizeof(records) / sizeof(records[0])] = {0};
+	const uint64_t base = 0xffff888000100000;
+	size_t n = 0;
+
+	for (uint64_t i = 0; i < SLABS; i++) {
+		records[n] = make_alloc(KMEM_TYPE_PAGES, base + i * 4096, SLAB, 4096, 4096,
+					(int64_t)n * MS);
+		n++;
+		for (uint64_t j = 0; j < PER_SLAB; j++) {
+			caches[2 * n] = 1;
+			records[n] = make_alloc(KMEM_TYPE_CACHE, base + i * 4096 + j * 192, USER,
+						190, 192, (int64_t)n * MS);
+			n++;
+		}
+	}
+	for (uint64_t i = 0; i < SLABS * PER_SLAB; i += 2) {
+		caches[2 * n] = 1;
+		records[n] =
+			make_free(KMEM_TYPE_CACHE, base + i / PER_SLAB * 4096 + i % PER_SLAB * 192,
+				  USER, (int64_t)n * MS);
+		n++;
+	}
+	stream_put(dir, 0, records, n);
+	file_put(dir, "caches0", caches, 2 * n);
+	file_put(dir, "sonde.json", sidecar, strlen(sidecar));
+}
+
+static uint64_t number(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+static json_t *run(const char *dir, const char *model, const char *time)
+{
+	const char *const argv[] = {"replay", "--json", "--allocator", model,
+				    "--time", time,     dir,           NULL};
+	struct verb_result result = verb_run(cmd_replay, argv);
+	json_t *root = json_loads(result.out, 0, NULL);
+
+	if (!ok(result.status == 0 && root, "sonde replay --allocator %s prints JSON", model))
+		tap_diag("%s", result.err);
+	verb_result_deinit(&result);
+	return root;
+}
+
+static void test_guest(const char *dir)
+{
+	json_t *root = run(dir, "guest", "0,");
+	const json_t *cache = json_array_get(json_object_get(root, "caches"), 0);
+
+	ok(number(cache, "pages") == SLABS && number(cache, "guest_pages") == SLABS,
+	   "the model of the guest's own allocator has as many pages as the guest");
+	ok(number(cache, "internal_bytes") == 2 * number(cache, "objects"),
+	   "what objects take beyond their size is internal");
+	ok(number(cache, "external_bytes") == SLABS * 4096 - 192 * number(cache, "objects"),
+	   "what slabs have in no object is external");
+	ok(number(json_object_get(root, "replayed"), "peak_bytes") == SLABS * 4096,
+	   "the peak is known");
+	json_decref(root);
+}
+
+static void test_models(const char *dir, const char *file)
+{
+	static const char text[] = "align = 256\nmin_objects = 1\norder_max = 0\n";
+	json_t *root;
+
+	file_put(dir, "model", text, sizeof(text) - 1);
+	root = run(dir, file, "0,");
+	ok(number(json_array_get(json_object_get(root, "caches"), 0), "size") == 256 &&
+		   number(json_object_get(root, "replayed"), "peak_bytes") ==
+			   (SLABS * PER_SLAB + 15) / 16 * 4096,
+	   "a model file is obeyed");
+	json_decref(root);
+	root = run(dir, "slub-6.1", ",0.05");
+	ok(number(json_object_get(root, "replayed"), "bytes") == 3 * 4096,
+	   "--time ends the replay at a moment");
+	json_decref(root);
+}
+
+/* Whether each line of a text fits the screen, and the lines together. */
+static bool fits_screen(const char *text)
+{
+	size_t lines = 0;
+
+	for (; *text; lines++) {
+		const size_t bytes = strcspn(text, "\n");
+		size_t columns = 0;
+
+		for (size_t i = 0; i < bytes; i++)
+			columns += ((uint8_t)text[i] & 0xc0) != 0x80;
+		if (columns > SCREEN_COLUMNS)
+			return false;
+		text += bytes + (text[bytes] == '\n');
+	}
+	return lines <= SCREEN_LINES;
+}
+
+static void test_text(const char *dir)
+{
+	const char *const argv[] = {"replay", dir, NULL};
+	struct verb_result result = verb_run(cmd_replay, argv);
+
+	ok(result.status == 0 &&
+		   strstr(result.out, "Model         slub-6.1: SLUB, 1 CPU, 1 node\n"),
+	   "the text names the model");
+	ok(strstr(result.out, "32.0 KiB at the end, the guest 32.0 KiB (+0.0 %)") != NULL,
+	   "and compares it with the guest");
+	if (!ok(fits_screen(result.out), "it fits a screen of 80x24"))
+		tap_diag("%s", result.out);
+	verb_result_deinit(&result);
+}
+
+static void test_usage(const char *dir, const char *file)
+{
+	struct verb_result result =
+		verb_run(cmd_replay, (const char *const[]){"replay", "--list", NULL});
+
+	ok(result.status == 0 && strstr(result.out, "\nslub-7.0 "), "--list has the models");
+	verb_result_deinit(&result);
+	result = verb_run(cmd_replay, (const char *const[]){"replay", "-a", "slub-6.2", dir, NULL});
+	ok(result.status == 1 && strstr(result.err, "did you mean 'slub-6.1'?"),
+	   "a model that is not there is refused");
+	verb_result_deinit(&result);
+	file_put(dir, "model", "align = 3\n", 10);
+	result = verb_run(cmd_replay, (const char *const[]){"replay", "-a", file, dir, NULL});
+	ok(result.status == 1 && strstr(result.err, "/model:1: align takes a power of 2, not '3'"),
+	   "an error in a model file has its line");
+	verb_result_deinit(&result);
+}
+
+int main(void)
+{
+	struct scratch dir = scratch_make();
+	char file[128];
+
+	snprintf(file, sizeof(file), "%s/model", dir.path);
+	put_trace(dir.path);
+	test_guest(dir.path);
+	test_models(dir.path, file);
+	test_text(dir.path);
+	test_usage(dir.path, file);
+	scratch_remove(&dir);
+	return tap_done();
+}
