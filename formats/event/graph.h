@@ -19,7 +19,7 @@ enum graph_class {
 	GRAPH_ENTRY,
 	GRAPH_EXIT,
 	GRAPH_CALL, /* entry of a function whose return cannot be recorded */
-	GRAPH_TAIL, /* entry of a function that others jump to: it may be a tail call */
+	GRAPH_TAIL, /* entry of a function that recorded ones jump to: it may be a tail call */
 	GRAPH_NR_CLASSES,
 };
 

@@ -18,8 +18,8 @@
  * A call whose return is not in the trace (it left by a jump to a function that is not traced,
  * never returned, or the return was lost) ends when the trace shows that it must have: its caller
  * returns, or another function is called with a frame at the same place or above it, on the same
- * stack. A function that others jump to, and that begins in the frame of another one and returns to
- * the same place, was tail-called by it: both return at once.
+ * stack. A function that recorded ones jump to, and that begins in the frame of another one and
+ * returns to the same place, was tail-called by it: both return at once.
  */
 struct graph_call {
 	uint64_t ip, parent_ip, frame;

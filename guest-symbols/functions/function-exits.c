@@ -284,9 +284,71 @@ enum function_returns function_returns_of(const struct function_exits *exits, ui
 									: FUNCTION_RETURNS_ALL;
 }
 
-bool function_exits_is_target(const struct function_exits *exits, uint64_t function)
-{
-	const struct code *code = covering(exits, function);
+/* --- tail calls ------------------------------------------------------------------------------ */
 
-	return code && code->address == function && code->is_target;
+struct function_tails {
+	const struct function_exits *exits;
+	bool *reached;  /* by index of the codes */
+	uint32_t *left; /* reached codes whose jumps have not been followed */
+};
+
+int function_tails_create(const struct function_exits *exits, struct function_tails **out,
+			  struct error *err)
+{
+	struct function_tails *tails = calloc(1, sizeof(*tails));
+
+	if (!tails)
+		return error_set(err, ENOMEM, "out of memory");
+	tails->exits = exits;
+	tails->reached = calloc(exits->nr_codes + 1, sizeof(*tails->reached));
+	tails->left = calloc(exits->nr_codes + 1, sizeof(*tails->left));
+	if (!tails->reached || !tails->left) {
+		function_tails_destroy(tails);
+		return error_set(err, ENOMEM, "no memory for %zu functions", exits->nr_codes);
+	}
+	*out = tails;
+	return 0;
+}
+
+void function_tails_destroy(struct function_tails *tails)
+{
+	if (!tails)
+		return;
+	free(tails->reached);
+	free(tails->left);
+	free(tails);
+}
+
+/* Returns how many codes are left then. */
+static size_t follow(struct function_tails *tails, const struct code *from, size_t left)
+{
+	for (size_t i = from->first_jump; i < from[1].first_jump; i++) {
+		const uint32_t to = tails->exits->jumps[i];
+
+		if (tails->reached[to])
+			continue;
+		tails->reached[to] = true;
+		tails->left[left++] = to;
+	}
+	return left;
+}
+
+void function_tails_add(struct function_tails *tails, uint64_t function)
+{
+	const struct code *code = covering(tails->exits, function);
+	size_t left = code ? follow(tails, code, 0) : 0;
+
+	while (left) {
+		const struct code *next = &tails->exits->codes[tails->left[left - 1]];
+
+		left = follow(tails, next, left - 1);
+	}
+}
+
+bool function_tails_has(const struct function_tails *tails, uint64_t function)
+{
+	const struct code *code = covering(tails->exits, function);
+
+	return code && code->address == function && code->is_target &&
+	       tails->reached[code - tails->exits->codes];
 }

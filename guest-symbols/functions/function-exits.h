@@ -45,7 +45,20 @@ size_t function_exits_find(const struct function_exits *exits, uint64_t function
 enum function_returns { FUNCTION_RETURNS_ALL, FUNCTION_RETURNS_SOME, FUNCTION_RETURNS_NONE };
 enum function_returns function_returns_of(const struct function_exits *exits, uint64_t function);
 
-/* Whether it may be entered by a jump: another function tail-calls it, by name. */
-bool function_exits_is_target(const struct function_exits *exits, uint64_t function);
+/*
+ * The functions that may be entered by a jump out of some others, by name: out of their tail calls,
+ * and out of those of the functions in between. Whoever sees calls of these others only, takes none
+ * for a tail call that cannot be one.
+ */
+struct function_tails;
+
+/* Of no functions yet. Borrows `exits`. -ENOMEM. Destroying is NULL-safe. */
+int function_tails_create(const struct function_exits *exits, struct function_tails **out,
+			  struct error *err);
+void function_tails_destroy(struct function_tails *tails);
+
+/* One of the others begins at this (link-time) address. */
+void function_tails_add(struct function_tails *tails, uint64_t function);
+bool function_tails_has(const struct function_tails *tails, uint64_t function);
 
 #endif

@@ -214,21 +214,42 @@ static bool want_slots(struct change *c, const struct function_exits *exits, uin
 	return any || (!bits->own && function_exits_find(exits, function, true, ranges) > n);
 }
 
+/* How the functions of an instance with returns are left, and entered from each other. */
+struct ways {
+	const struct function_exits *exits;
+	struct function_tails *tails;
+};
+
+/* A function that only others jump to is none that a tail call may enter: its entry shows that the
+ * call which had its frame has ended, whether or not that one's return was seen. */
+static int find_ways(const struct change *c, struct ways *ways, struct error *err)
+{
+	int ret = function_exits_of(c->session->image, &ways->exits, err);
+
+	if (!ret)
+		ret = function_tails_create(ways->exits, &ways->tails, err);
+	for (size_t i = 0; !ret && i < c->sites.n; i++)
+		if (c->wanted[i])
+			function_tails_add(ways->tails, function_at(&c->session->kernel,
+								    c->sites.v[i].patch.gva));
+	return ret;
+}
+
 /* What an instance with returns wants of this site: nothing, if it wants returns only. */
-static uint32_t choose_entry(struct change *c, const struct function_exits *exits, uint64_t site,
+static uint32_t choose_entry(struct change *c, const struct ways *ways, uint64_t site,
 			     const struct want_bits *bits)
 {
 	const uint64_t function = function_at(&c->session->kernel, site);
 
-	if (!function || !want_slots(c, exits, function, bits))
+	if (!function || !want_slots(c, ways->exits, function, bits))
 		return bits->call;
-	return function_exits_is_target(exits, function) ? bits->tail : bits->entry;
+	return function_tails_has(ways->tails, function) ? bits->tail : bits->entry;
 }
 
 static int want_sites(struct change *c, size_t k, const struct want_bits *bits, struct error *err)
 {
-	const struct function_exits *exits = NULL;
-	int ret = bits->exit ? function_exits_of(c->session->image, &exits, err) : 0;
+	struct ways ways = {0};
+	int ret = bits->exit ? find_ways(c, &ways, err) : 0;
 
 	for (size_t i = 0; !ret && i < c->sites.n; i++) {
 		struct shared_site *site = &c->sites.v[i];
@@ -240,9 +261,10 @@ static int want_sites(struct change *c, size_t k, const struct want_bits *bits, 
 			continue;
 		}
 		site->mask |=
-			bits->exit ? choose_entry(c, exits, site->patch.gva, bits) : bits->entry;
+			bits->exit ? choose_entry(c, &ways, site->patch.gva, bits) : bits->entry;
 		c->nr_sites[k]++;
 	}
+	function_tails_destroy(ways.tails);
 	return ret;
 }
 

@@ -60,7 +60,7 @@ enum tracer_class {
 	TRACER_ENTRY, /* a call */
 	TRACER_EXIT,  /* a return */
 	TRACER_CALL,  /* a call of a function whose returns cannot be recorded */
-	TRACER_TAIL,  /* a call of one that others jump to */
+	TRACER_TAIL,  /* a call of one that others of the instance may jump to */
 };
 
 struct tracer_ops {

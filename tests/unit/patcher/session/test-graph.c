@@ -121,7 +121,7 @@ static void test_alone(void)
 	ok(opcode(FAKE_CACHE_ALLOC) == CALL && is_direct(FAKE_CACHE_ALLOC), "its site is a call");
 	ok(opcode(ALLOC_SLOT) == JMP && is_direct(ALLOC_SLOT), "its return slot is a jump");
 	ok(is_original(KMALLOC_SLOT), "another function's slot is not changed");
-	ok(has_classes(TAIL | EXIT), "it is one that others jump to");
+	ok(has_classes(ENTRY | EXIT), "others jump to it, but none that is recorded");
 	end();
 	create();
 	ok(start("function:kfree", "graph:kfree") && has_classes(NO_EXIT),
@@ -145,6 +145,11 @@ static void test_tails(void)
 	ok(start("function:kfree", "graph:kmem_cache_alloc_lru,tails") && is_direct(ALLOC_SLOT) &&
 		   has_classes(ENTRY | EXIT),
 	   "on request it is recorded, too");
+	end();
+	create();
+	ok(start("function:kfree", "graph:kmem_cache_alloc,kmem_cache_alloc_lru") &&
+		   has_classes(TAIL | ENTRY | EXIT),
+	   "the other one, if both are recorded, is one that may be tail-called");
 	end();
 }
 

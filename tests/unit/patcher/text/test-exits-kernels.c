@@ -126,6 +126,34 @@ static void test_functions(const struct kernel *kernel, struct decoder *decoder,
 	traceable_list_deinit(&list);
 }
 
+/* Whether one function may be entered by a jump out of another one. */
+static bool may_jump(const struct kernel_image *image, const struct function_exits *exits,
+		     const char *from, const char *to)
+{
+	struct function_tails *tails;
+	bool may;
+
+	if (function_tails_create(exits, &tails, NULL))
+		abort();
+	function_tails_add(tails, symbols_address(image->symbols, from));
+	may = function_tails_has(tails, symbols_address(image->symbols, to));
+	function_tails_destroy(tails);
+	return may;
+}
+
+/* All system calls have the same frame and return to the same place. */
+static void test_tails(const struct kernel_image *image, const char *version)
+{
+	const struct function_exits *exits;
+
+	if (function_exits_of(image, &exits, NULL))
+		abort();
+	ok(may_jump(image, exits, "__x64_sys_mmap", "ksys_mmap_pgoff"),
+	   "%s: mmap() goes on in ksys_mmap_pgoff()", version);
+	ok(!may_jump(image, exits, "ksys_mmap_pgoff", "ksys_read"),
+	   "%s: which is not left by a jump to ksys_read()", version);
+}
+
 static void test_kernel(const char *directory, const char *version)
 {
 	struct kernel_file *file = NULL;
@@ -147,6 +175,7 @@ static void test_kernel(const char *directory, const char *version)
 		abort();
 	kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
 	test_functions(&kernel, decoder, version);
+	test_tails(image, version);
 	dump_guest_destroy(dump);
 	decoder_destroy(decoder);
 	kernel_image_destroy(image);
