@@ -31,6 +31,12 @@ struct model_cache {
 	void *own;             /* the allocator's */
 };
 
+/* CPUs are divided among the nodes in their order. */
+static inline unsigned int model_node_of(const struct model_cache *cache, unsigned int cpu)
+{
+	return (unsigned int)((uint64_t)cpu * cache->nodes / cache->cpus);
+}
+
 /* Pages come and go. */
 static inline void model_take_pages(struct model_cache *cache, uint64_t pages)
 {
@@ -56,8 +62,11 @@ static inline unsigned int order_of(uint64_t bytes)
 	return order;
 }
 
+#define MODEL_REAP_NS UINT64_C(2000000000)
+
 struct allocator_ops {
 	const char *name;
+	uint64_t slot_least; /* bytes that each object takes at least */
 	/* Sets order, per_slab and own. Returns 0 or -ENOMEM. */
 	int (*cache_init)(struct model_cache *cache);
 	void (*cache_deinit)(struct model_cache *cache);
@@ -65,6 +74,8 @@ struct allocator_ops {
 	int (*alloc)(struct model_cache *cache, unsigned int cpu, unsigned int node,
 		     uintptr_t *token);
 	void (*free)(struct model_cache *cache, unsigned int cpu, uintptr_t token);
+	/* What a timer does every MODEL_REAP_NS; or NULL. */
+	void (*reap)(struct model_cache *cache);
 };
 
 #endif

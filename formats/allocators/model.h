@@ -32,6 +32,7 @@ struct cache_params {
 	int64_t cpu_partial; /* objects that a CPU's list of partial slabs is meant for */
 	int64_t min_partial; /* partial slabs of a node from which on empty ones are given back */
 	int64_t sheaf;       /* objects of a sheaf; 0: no sheaves, but slabs of CPUs */
+	int64_t cpu_array;   /* SLAB: free objects that a CPU keeps */
 };
 
 /* "In caches whose names match the glob, this parameter has this value." */

@@ -2,7 +2,8 @@
 /*
  * The models that are built in. This file alone knows the allocators; to add a model, add a row.
  *
- * Sources of the figures: mm/slub.c and mm/slab_common.c of the versions that the rows name.
+ * Sources of the figures: mm/slub.c, mm/slab.c and mm/slab_common.c of the versions that the rows
+ * name.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "formats/allocators/allocator.h"
 #include "formats/base/text.h"
 
+extern const struct allocator_ops slab_allocator;
 extern const struct allocator_ops slub_allocator;
 
 /* The sizes of kmalloc() caches in SLUB; more is left to the page allocator. */
@@ -20,7 +22,7 @@ extern const struct allocator_ops slub_allocator;
 /* What all of SLUB have in common. */
 #define SLUB_CACHE                                                                           \
 	.align = MODEL_AUTO, .order = MODEL_AUTO, .order_max = 3, .min_objects = MODEL_AUTO, \
-	.cpu_partial = MODEL_AUTO, .min_partial = MODEL_AUTO
+	.cpu_partial = MODEL_AUTO, .min_partial = MODEL_AUTO, .cpu_array = MODEL_AUTO
 
 #define MODEL(name_, about_, ...)                                                           \
 	{                                                                                   \
@@ -40,6 +42,12 @@ const struct model model_table[] = {
 	      .ops = &slub_allocator, .cache = {SLUB_CACHE}, SLUB_SIZES, .kmalloc_copies = 16),
 	MODEL("slub-7.0", "SLUB since Linux 7.0: sheaves in all caches", .ops = &slub_allocator,
 	      .cache = {SLUB_CACHE, .sheaf = MODEL_AUTO}, SLUB_SIZES, .kmalloc_copies = 1),
+	MODEL("slab-5.10", "SLAB, with kmalloc() caches up to 4 MiB", .ops = &slab_allocator,
+	      .cache = {.align = MODEL_AUTO, .order_max = 1, .cpu_array = MODEL_AUTO},
+	      .kmalloc_sizes = {32,      64,      96,      128,     192,     256,     512,
+				1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16,
+				1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22},
+	      .nr_kmalloc_sizes = 20, .kmalloc_copies = 1),
 	{.name = ""},
 };
 enum { NR_MODELS = sizeof(model_table) / sizeof(model_table[0]) - 1 };

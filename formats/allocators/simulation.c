@@ -7,7 +7,10 @@
 #include <string.h>
 #include "formats/base/u64-map.h"
 
-enum { SLOT_LEAST = 8, SLOT_MOST = MODEL_PAGE_SIZE << MODEL_MAX_ORDER };
+enum {
+	REAPS_MOST = 256, /* at once: after so many there is nothing left to give back */
+	SLOT_MOST = MODEL_PAGE_SIZE << MODEL_MAX_ORDER,
+};
 static const char large_name[] = "(large)";
 
 /* A live object. */
@@ -25,6 +28,8 @@ struct simulation {
 	struct model_cache **caches;
 	size_t nr_caches, room;
 	uint64_t pages;
+	int64_t reaped_ns; /* when timers ran last */
+	bool has_time;
 };
 
 int simulation_create(const struct model *model, unsigned int cpus, struct simulation **out,
@@ -130,7 +135,7 @@ static uint64_t slot_of(const struct model *model, const char *name, uint64_t na
 	if (params.align != MODEL_AUTO)
 		slot = (natural + (uint64_t)params.align - 1) & -(uint64_t)params.align;
 	slot += (uint64_t)params.extra;
-	return slot < SLOT_LEAST ? SLOT_LEAST : slot;
+	return slot < model->ops->slot_least ? model->ops->slot_least : slot;
 }
 
 static void place_in_cache(const struct model *model, const struct allocation *a, struct place *out)
@@ -240,8 +245,7 @@ static int take(struct simulation *s, struct model_cache *cache, const struct al
 {
 	const unsigned int cpu = a->cpu % s->cpus;
 	const bool has_node = a->node >= 0 && a->node < s->model.nodes;
-	const unsigned int node = has_node ? (unsigned int)a->node
-					   : (unsigned int)((uint64_t)cpu * cache->nodes / s->cpus);
+	const unsigned int node = has_node ? (unsigned int)a->node : model_node_of(cache, cpu);
 
 	if (simulation_is_large(cache)) {
 		model_take_pages(cache, object->taken / MODEL_PAGE_SIZE);
@@ -292,6 +296,33 @@ void simulation_free(struct simulation *s, uint64_t ptr, unsigned int cpu)
 		model_give_pages(object.cache, object.taken / MODEL_PAGE_SIZE);
 	else
 		s->model.ops->free(object.cache, cpu % s->cpus, object.token);
+}
+
+/* --- time ------------------------------------------------------------------------------------ */
+
+static void reap(struct simulation *s)
+{
+	for (size_t i = 0; i < s->nr_caches; i++) {
+		if (!simulation_is_large(s->caches[i]))
+			s->model.ops->reap(s->caches[i]);
+	}
+}
+
+void simulation_advance(struct simulation *s, int64_t ns)
+{
+	unsigned int n = 0;
+
+	if (!s->model.ops->reap)
+		return;
+	if (!s->has_time || ns < s->reaped_ns)
+		s->reaped_ns = ns;
+	s->has_time = true;
+	for (; (uint64_t)ns - (uint64_t)s->reaped_ns >= MODEL_REAP_NS && n < REAPS_MOST; n++) {
+		reap(s);
+		s->reaped_ns += (int64_t)MODEL_REAP_NS;
+	}
+	if (n == REAPS_MOST)
+		s->reaped_ns = ns;
 }
 
 /* --- results --------------------------------------------------------------------------------- */

@@ -33,6 +33,8 @@ int simulation_create(const struct model *model, unsigned int cpus, struct simul
 /* NULL-safe. */
 void simulation_destroy(struct simulation *simulation);
 
+/* Before what happens at `ns` of the trace clock: timers run. */
+void simulation_advance(struct simulation *simulation, int64_t ns);
 /* An object whose address is live already takes its place. 0 or -ENOMEM. */
 int simulation_alloc(struct simulation *simulation, const struct allocation *allocation);
 /* Frees of unknown objects do nothing. */

@@ -43,6 +43,17 @@ static inline void slab_list_remove(struct slab *slab)
 	list->count--;
 }
 
+/* Frees the slabs of a list; the cache goes, too, so nothing is counted. */
+static inline void slab_list_destroy(struct slab_list *list)
+{
+	struct slab *next;
+
+	for (struct slab *slab = list->first; slab; slab = next) {
+		next = slab->next;
+		free(slab);
+	}
+}
+
 /* A new slab on no list, with its pages. NULL: no memory. */
 static inline struct slab *slab_create(struct model_cache *cache, uint32_t node)
 {

@@ -113,7 +113,7 @@ struct slab *slub_sheaves_alloc(struct model_cache *cache, unsigned int cpu, uns
 	struct cpu_sheaves *pair = cpu_of(cache->own, cpu);
 
 	/* Sheaves hold objects of the CPU's own node only. */
-	if (!pair || node != (uint64_t)cpu * cache->nodes / cache->cpus)
+	if (!pair || node != model_node_of(cache, cpu))
 		return slub_take_object(cache, node);
 	if (!pair->main->count && pair->spare->count)
 		swap(pair);
@@ -143,7 +143,7 @@ void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab 
 	const struct slub *slub = cache->own;
 	struct cpu_sheaves *pair = cpu_of(slub, cpu);
 
-	if (!pair || slab->node != (uint64_t)cpu * cache->nodes / cache->cpus) {
+	if (!pair || slab->node != model_node_of(cache, cpu)) {
 		slub_give_object(cache, slab);
 		return;
 	}

@@ -25,29 +25,19 @@ static int cache_init(struct model_cache *cache)
 	return slub->limits.sheaf ? slub_sheaves_create(cache) : 0;
 }
 
-static void destroy_list(struct slab_list *list)
-{
-	struct slab *next;
-
-	for (struct slab *slab = list->first; slab; slab = next) {
-		next = slab->next;
-		free(slab);
-	}
-}
-
 static void cache_deinit(struct model_cache *cache)
 {
 	struct slub *slub = cache->own;
 
 	if (!slub)
 		return;
-	destroy_list(&slub->full);
+	slab_list_destroy(&slub->full);
 	for (unsigned int i = 0; slub->nodes && i < cache->nodes; i++)
-		destroy_list(&slub->nodes[i]);
+		slab_list_destroy(&slub->nodes[i]);
 	for (unsigned int i = 0; slub->cpus && i < cache->cpus; i++) {
 		if (!slub->cpus[i])
 			continue;
-		destroy_list(&slub->cpus[i]->partial);
+		slab_list_destroy(&slub->cpus[i]->partial);
 		free(slub->cpus[i]->slab);
 		free(slub->cpus[i]);
 	}
@@ -266,6 +256,7 @@ static void free_object(struct model_cache *cache, unsigned int cpu_number, uint
 
 const struct allocator_ops slub_allocator = {
 	.name = "SLUB",
+	.slot_least = sizeof(void *),
 	.cache_init = cache_init,
 	.cache_deinit = cache_deinit,
 	.alloc = alloc,

@@ -127,6 +127,7 @@ static int replay_change(struct allocators *a, const struct heap_change *change)
 {
 	if (change->origin->type == KMEM_TYPE_PAGES)
 		return 0;
+	simulation_advance(a->simulation, change->record->timestamp);
 	if (change->kind == HEAP_ALLOC)
 		return replay_alloc(a, change);
 	if (change->kind == HEAP_FREE || change->kind == HEAP_MISSED_FREE)

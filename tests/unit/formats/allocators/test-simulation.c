@@ -203,6 +203,73 @@ static void test_variants(void)
 	simulation_destroy(s);
 }
 
+static void test_slab_orders(void)
+{
+	static const struct {
+		uint64_t size;
+		unsigned int order;
+		uint64_t objects;
+	} rows[] = {{32, 0, 124}, {64, 0, 64},  {192, 0, 21}, {256, 0, 16}, {704, 1, 11},
+		    {2048, 0, 2}, {6144, 1, 1}, {8192, 1, 1}, {20000, 3, 1}};
+	struct simulation *s = make("base = slab-5.10\n", 1);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct model_cache *cache;
+
+		alloc_from(s, i, "c", rows[i].size, 0);
+		cache = simulation_cache(s, i);
+		ok(cache->order == rows[i].order && cache->per_slab == rows[i].objects,
+		   "SLAB: slabs of objects of %u bytes have order %u and %u objects",
+		   (unsigned int)rows[i].size, rows[i].order, (unsigned int)rows[i].objects);
+	}
+	simulation_destroy(s);
+}
+
+/* 4 objects to a page, and arrays of 8, of which 4 move at once: a node keeps 12 free objects. */
+static void test_slab(void)
+{
+	struct simulation *s = make("base = slab-5.10\ncpu_array = 8\norder_max = 0\n", 1);
+
+	fill(s, 0, 40, 0);
+	ok(simulation_pages(s) == 10, "SLAB: 40 objects take 10 pages");
+	drop(s, 0, 8, 1, 0);
+	ok(simulation_pages(s) == 10, "the array of the CPU keeps what it freed");
+	fill(s, 100, 8, 0);
+	ok(simulation_pages(s) == 10, "and gives it to the next allocations");
+	drop(s, 100, 8, 1, 0);
+	drop(s, 8, 32, 1, 0);
+	ok(simulation_pages(s) == 5, "the array keeps 2 slabs, the node those of 12 free objects");
+	for (int64_t i = 0; i <= 100; i++)
+		simulation_advance(s, i * (int64_t)MODEL_REAP_NS);
+	ok(!simulation_pages(s), "what is not used is given back over time");
+	simulation_destroy(s);
+}
+
+static void test_slab_sharing(void)
+{
+	struct simulation *s = make("base = slab-5.10\ncpu_array = 8\norder_max = 0\n", 2);
+
+	fill(s, 0, 32, 0);
+	drop(s, 0, 32, 1, 0);
+	ok(simulation_pages(s) == 8, "SLAB: CPUs share an array of 8 batches");
+	fill(s, 100, 16, 1);
+	ok(simulation_pages(s) == 8, "which serves the other CPU");
+	simulation_destroy(s);
+	s = make("base = slab-5.10\n", 1);
+	kmalloc_at(s, 2, "kmalloc-8", 1, 0);
+	alloc_from(s, 3, "tiny", 8, 0);
+	alloc_from(s, 4, "tiny", 8, 0);
+	ok(simulation_nr_caches(s) == 2 && find(s, "tiny")->slot == 16,
+	   "objects of SLAB take 16 bytes at least");
+	kmalloc_at(s, 1, "kmalloc-64", 3000000, 0);
+	ok(find(s, "kmalloc-4096k") && find(s, "kmalloc-4096k")->pages == 1024,
+	   "kmalloc() of SLAB has caches up to 4 MiB");
+	simulation_advance(s, INT64_MIN);
+	simulation_advance(s, INT64_MAX);
+	ok(find(s, "kmalloc-4096k")->pages == 1024, "times may be any distance apart");
+	simulation_destroy(s);
+}
+
 int main(void)
 {
 	test_orders();
@@ -212,5 +279,8 @@ int main(void)
 	test_nodes();
 	test_places();
 	test_variants();
+	test_slab_orders();
+	test_slab();
+	test_slab_sharing();
 	return tap_done();
 }
