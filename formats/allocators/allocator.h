@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_ALLOCATORS_ALLOCATOR_H
 #define SONDE_FORMATS_ALLOCATORS_ALLOCATOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "formats/allocators/model.h"
 
@@ -62,18 +63,39 @@ static inline unsigned int order_of(uint64_t bytes)
 	return order;
 }
 
+/* What an object takes. */
+struct object_shape {
+	uint64_t bytes;       /* with the head */
+	uint32_t align, head; /* in pools: what follows the head is aligned; bytes */
+};
+
+/* What was asked for. */
+struct object_request {
+	uint64_t bytes;
+	bool is_kmalloc; /* else of a cache */
+	struct cache_params params;
+};
+
 #define MODEL_REAP_NS UINT64_C(2000000000)
 
 struct allocator_ops {
 	const char *name;
-	uint64_t slot_least; /* bytes that each object takes at least */
+	uint64_t slot_least; /* bytes that each object of a cache takes at least */
+	/*
+	 * For allocators whose objects share pools: the name of the pool, the object's shape, and
+	 * the bytes that the pool's objects have at most. NULL: the object gets pages. Others have
+	 * no such function: objects lie in caches.
+	 */
+	const char *(*pool)(const struct object_request *request, struct object_shape *shape,
+			    uint64_t *most);
 	/* Sets order, per_slab and own. Returns 0 or -ENOMEM. */
 	int (*cache_init)(struct model_cache *cache);
 	void (*cache_deinit)(struct model_cache *cache);
 	/* Returns 0 or -ENOMEM. */
 	int (*alloc)(struct model_cache *cache, unsigned int cpu, unsigned int node,
-		     uintptr_t *token);
-	void (*free)(struct model_cache *cache, unsigned int cpu, uintptr_t token);
+		     const struct object_shape *shape, uintptr_t *token);
+	void (*free)(struct model_cache *cache, unsigned int cpu, const struct object_shape *shape,
+		     uintptr_t token);
 	/* What a timer does every MODEL_REAP_NS; or NULL. */
 	void (*reap)(struct model_cache *cache);
 };

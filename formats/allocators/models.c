@@ -2,8 +2,8 @@
 /*
  * The models that are built in. This file alone knows the allocators; to add a model, add a row.
  *
- * Sources of the figures: mm/slub.c, mm/slab.c and mm/slab_common.c of the versions that the rows
- * name.
+ * Sources of the figures: mm/slub.c, mm/slab.c, mm/slob.c and mm/slab_common.c of the versions that
+ * the rows name.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "formats/base/text.h"
 
 extern const struct allocator_ops slab_allocator;
+extern const struct allocator_ops slob_allocator;
 extern const struct allocator_ops slub_allocator;
 
 /* The sizes of kmalloc() caches in SLUB; more is left to the page allocator. */
@@ -48,6 +49,8 @@ const struct model model_table[] = {
 				1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16,
 				1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22},
 	      .nr_kmalloc_sizes = 20, .kmalloc_copies = 1),
+	MODEL("slob-5.10", "SLOB, the allocator of small machines", .ops = &slob_allocator,
+	      .cache = {.align = MODEL_AUTO}, .kmalloc_copies = 1),
 	{.name = ""},
 };
 enum { NR_MODELS = sizeof(model_table) / sizeof(model_table[0]) - 1 };

@@ -17,7 +17,8 @@ static const char large_name[] = "(large)";
 struct object {
 	struct model_cache *cache;
 	uintptr_t token;
-	uint64_t requested, taken;
+	uint64_t requested;
+	struct object_shape shape;
 };
 
 struct simulation {
@@ -71,7 +72,8 @@ void simulation_destroy(struct simulation *s)
 /* Where an object goes: a cache by name and size. */
 struct place {
 	char name[64];
-	uint64_t slot;
+	uint64_t slot; /* of the cache */
+	struct object_shape shape;
 	bool is_large;
 };
 
@@ -79,6 +81,7 @@ static void place_large(uint64_t bytes, struct place *out)
 {
 	memcpy(out->name, large_name, sizeof(large_name));
 	out->slot = (uint64_t)MODEL_PAGE_SIZE << order_of(bytes);
+	out->shape.bytes = out->slot;
 	out->is_large = true;
 }
 
@@ -149,6 +152,23 @@ static void place_in_cache(const struct model *model, const struct allocation *a
 		snprintf(out->name, sizeof(out->name), ":%07llu", (unsigned long long)out->slot);
 }
 
+static void place_in_pool(const struct model *model, const struct allocation *a, struct place *out)
+{
+	const char *cache = *a->cache ? a->cache : "(unknown)";
+	const struct object_request request = {
+		.bytes = a->is_kmalloc || !a->object_size ? a->requested : a->object_size,
+		.is_kmalloc = a->is_kmalloc,
+		.params = model_cache_params(model, cache),
+	};
+	const char *pool = model->ops->pool(&request, &out->shape, &out->slot);
+
+	out->is_large = false;
+	if (pool)
+		snprintf(out->name, sizeof(out->name), "%s", pool);
+	else
+		place_large(request.bytes, out);
+}
+
 static void place(const struct model *model, const struct allocation *a, struct place *out)
 {
 	const bool has_sizes = a->is_kmalloc && model->nr_kmalloc_sizes;
@@ -163,6 +183,7 @@ static void place(const struct model *model, const struct allocation *a, struct 
 	} else {
 		place_in_cache(model, a, out);
 	}
+	out->shape.bytes = out->slot;
 }
 
 static uint64_t hash_of(const struct place *place)
@@ -248,10 +269,10 @@ static int take(struct simulation *s, struct model_cache *cache, const struct al
 	const unsigned int node = has_node ? (unsigned int)a->node : model_node_of(cache, cpu);
 
 	if (simulation_is_large(cache)) {
-		model_take_pages(cache, object->taken / MODEL_PAGE_SIZE);
+		model_take_pages(cache, object->shape.bytes / MODEL_PAGE_SIZE);
 		return 0;
 	}
-	return s->model.ops->alloc(cache, cpu, node, &object->token);
+	return s->model.ops->alloc(cache, cpu, node, &object->shape, &object->token);
 }
 
 int simulation_alloc(struct simulation *s, const struct allocation *a)
@@ -261,8 +282,11 @@ int simulation_alloc(struct simulation *s, const struct allocation *a)
 	struct object *slot;
 	int ret;
 
-	place(&s->model, a, &where);
-	object.taken = where.slot;
+	if (s->model.ops->pool)
+		place_in_pool(&s->model, a, &where);
+	else
+		place(&s->model, a, &where);
+	object.shape = where.shape;
 	object.cache = cache_of(s, &where);
 	if (!object.cache)
 		return -ENOMEM;
@@ -276,7 +300,7 @@ int simulation_alloc(struct simulation *s, const struct allocation *a)
 	*slot = object;
 	object.cache->objects++;
 	object.cache->requested += object.requested;
-	object.cache->taken += object.taken;
+	object.cache->taken += object.shape.bytes;
 	return 0;
 }
 
@@ -291,11 +315,11 @@ void simulation_free(struct simulation *s, uint64_t ptr, unsigned int cpu)
 	u64_map_remove(&s->objects, ptr);
 	object.cache->objects--;
 	object.cache->requested -= object.requested;
-	object.cache->taken -= object.taken;
+	object.cache->taken -= object.shape.bytes;
 	if (simulation_is_large(object.cache))
-		model_give_pages(object.cache, object.taken / MODEL_PAGE_SIZE);
+		model_give_pages(object.cache, object.shape.bytes / MODEL_PAGE_SIZE);
 	else
-		s->model.ops->free(object.cache, cpu % s->cpus, object.token);
+		s->model.ops->free(object.cache, cpu % s->cpus, &object.shape, object.token);
 }
 
 /* --- time ------------------------------------------------------------------------------------ */

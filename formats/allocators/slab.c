@@ -259,12 +259,14 @@ static void refill(struct model_cache *cache, struct object_array *array, unsign
 
 /* --- operations ------------------------------------------------------------------------------ */
 
-static int alloc(struct model_cache *cache, unsigned int cpu, unsigned int node, uintptr_t *token)
+static int alloc(struct model_cache *cache, unsigned int cpu, unsigned int node,
+		 const struct object_shape *shape, uintptr_t *token)
 {
 	struct slab_cache *own = cache->own;
 	struct object_array *array = array_at(&own->cpus[cpu], own->limit);
 	struct slab *slab;
 
+	(void)shape;
 	if (!array)
 		return -ENOMEM;
 	if (node != model_node_of(cache, cpu)) {
@@ -298,13 +300,15 @@ static void flush(struct model_cache *cache, struct object_array *array, unsigne
 	array_drop_oldest(array, n);
 }
 
-static void free_object(struct model_cache *cache, unsigned int cpu, uintptr_t token)
+static void free_object(struct model_cache *cache, unsigned int cpu,
+			const struct object_shape *shape, uintptr_t token)
 {
 	struct slab_cache *own = cache->own;
 	struct slab *slab = (struct slab *)token;
 	const unsigned int node = model_node_of(cache, cpu);
 	struct object_array *array = array_at(&own->cpus[cpu], own->limit);
 
+	(void)shape;
 	if (!array || slab->node != node) {
 		struct {
 			struct object_array array;

@@ -196,12 +196,13 @@ static struct slab *replace_slab(struct model_cache *cache, struct slub_cpu *cpu
 }
 
 static int alloc(struct model_cache *cache, unsigned int cpu_number, unsigned int node,
-		 uintptr_t *token)
+		 const struct object_shape *shape, uintptr_t *token)
 {
 	struct slub *slub = cache->own;
 	struct slub_cpu *cpu;
 	struct slab *slab;
 
+	(void)shape;
 	if (slub->sheaves) {
 		slab = slub_sheaves_alloc(cache, cpu_number, node);
 	} else {
@@ -233,12 +234,14 @@ static void note_first_free(struct model_cache *cache, struct slub_cpu *cpu, str
 	add_partial(cache, cpu, slab);
 }
 
-static void free_object(struct model_cache *cache, unsigned int cpu_number, uintptr_t token)
+static void free_object(struct model_cache *cache, unsigned int cpu_number,
+			const struct object_shape *shape, uintptr_t token)
 {
 	struct slub *slub = cache->own;
 	struct slab *slab = (struct slab *)token;
 	struct slub_cpu *cpu;
 
+	(void)shape;
 	if (slub->sheaves) {
 		slub_sheaves_free(cache, cpu_number, slab);
 		return;

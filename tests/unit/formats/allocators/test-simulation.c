@@ -270,6 +270,64 @@ static void test_slab_sharing(void)
 	simulation_destroy(s);
 }
 
+static void test_slob(void)
+{
+	struct simulation *s = make("base = slob-5.10\n", 1);
+
+	for (uint64_t i = 0; i < 39; i++)
+		alloc_from(s, i, i % 2 ? "a" : "b", 100, 0);
+	ok(simulation_pages(s) == 1 && find(s, "slob-small")->objects == 39,
+	   "SLOB: objects of all caches share a page");
+	simulation_destroy(s);
+	s = make("base = slob-5.10\n", 1);
+	for (uint64_t i = 0; i < 16; i++)
+		alloc_from(s, i, "a", 250, 0);
+	ok(simulation_pages(s) == 1, "16 objects of 250 bytes, each aligned to 8, fill a page");
+	simulation_free(s, 5, 0);
+	simulation_free(s, 9, 0);
+	alloc_from(s, 20, "b", 120, 0);
+	alloc_from(s, 21, "b", 120, 0);
+	alloc_from(s, 22, "b", 240, 0);
+	ok(simulation_pages(s) == 1, "smaller objects share a gap");
+	alloc_from(s, 23, "b", 240, 0);
+	ok(simulation_pages(s) == 2, "what fits no gap gets a new page");
+	simulation_free(s, 23, 0);
+	ok(simulation_pages(s) == 1, "an empty page is given back at once");
+	drop(s, 0, 16, 1, 0);
+	drop(s, 20, 3, 1, 0);
+	ok(!simulation_pages(s), "and so is the last one");
+	simulation_destroy(s);
+}
+
+static void test_slob_kmalloc(void)
+{
+	struct simulation *s = make("base = slob-5.10\n", 1);
+
+	kmalloc_at(s, 1, "kmalloc-128", 100, 0);
+	ok(find(s, "slob-small")->taken == 108, "SLOB: kmalloc() takes 8 bytes more");
+	kmalloc_at(s, 2, "kmalloc-2k", 2048, 0);
+	kmalloc_at(s, 3, "kmalloc-2k", 2048, 0);
+	ok(find(s, "slob-large")->pages == 2, "powers of 2 are aligned: one of 2 KiB to a page");
+	kmalloc_at(s, 4, "kmalloc-4k", 4090, 0);
+	ok(find(s, "(large)")->pages == 1, "what has no room for its size gets pages");
+	kmalloc_at(s, 5, "kmalloc-8", 0, 0);
+	kmalloc_at(s, 6, "kmalloc-8", 0, 0);
+	alloc_from(s, 7, "none", 0, 0);
+	alloc_from(s, 8, "none", 0, 0);
+	drop(s, 1, 8, 1, 0);
+	ok(!simulation_pages(s), "objects without bytes do no harm");
+	alloc_from(s, 9, "huge", UINT64_MAX - 1, 0);
+	ok(find(s, "(large)")->objects == 1, "nor do huge ones");
+	simulation_destroy(s);
+	s = make("base = slob-5.10\nalign = 4096\n", 1);
+	kmalloc_at(s, 1, "kmalloc-128", 100, 0);
+	alloc_from(s, 2, "a", 100, 0);
+	alloc_from(s, 3, "a", 100, 0);
+	ok(find(s, "(large)")->pages == 1 && find(s, "slob-small")->pages == 2,
+	   "an alignment that leaves no room in a page is obeyed");
+	simulation_destroy(s);
+}
+
 int main(void)
 {
 	test_orders();
@@ -282,5 +340,7 @@ int main(void)
 	test_slab_orders();
 	test_slab();
 	test_slab_sharing();
+	test_slob();
+	test_slob_kmalloc();
 	return tap_done();
 }
