@@ -119,3 +119,17 @@ int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t
 	}
 	return ret;
 }
+
+int guest_hold_to_read(struct guest *guest, struct error *err)
+{
+	return guest->caps & GUEST_STOPS_TO_READ ? guest->control->stop(guest, err) : 0;
+}
+
+int guest_release(struct guest *guest, int ret, struct error *err)
+{
+	int resumed = 0;
+
+	if (guest->caps & GUEST_STOPS_TO_READ)
+		resumed = guest->control->resume(guest, ret ? NULL : err);
+	return ret ? ret : resumed;
+}

@@ -55,4 +55,12 @@ int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t
 /* Host address of [gpa, gpa + size) if it is mapped RAM of one region, else NULL. */
 void *guest_phys_hva(struct guest *guest, uint64_t gpa, size_t size);
 
+/*
+ * Around many reads: if each would stop the guest (GUEST_STOPS_TO_READ), it is stopped once for all
+ * of them. `ret` is the result of what came in between; an error there is returned before one of
+ * the resume. Nothing in between may wait for a disk, which may hang.
+ */
+int guest_hold_to_read(struct guest *guest, struct error *err);
+int guest_release(struct guest *guest, int ret, struct error *err);
+
 #endif

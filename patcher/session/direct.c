@@ -5,6 +5,7 @@
 #include <string.h>
 #include "formats/base/clock.h"
 #include "guest-symbols/functions/function-exits.h"
+#include "introspect/guest/memory.h"
 #include "patcher/session/internal.h"
 
 enum {
@@ -67,8 +68,11 @@ static bool wants_returns(const struct instance_list *list)
 static int read_sites(struct change *c, struct error *err)
 {
 	struct trace_session *s = c->session;
-	int ret = kernel_names_create(&s->kernel, &c->names, err);
+	int ret = guest_hold_to_read(s->guest, err);
 
+	if (ret)
+		return ret;
+	ret = kernel_names_create(&s->kernel, &c->names, err);
 	if (!ret)
 		ret = site_table_read(&c->table, &s->kernel, c->names, err);
 	if (!ret)
@@ -76,6 +80,7 @@ static int read_sites(struct change *c, struct error *err)
 					session_is_asked(s, ASK_FTRACE), err);
 	if (!ret && (wants_returns(c->list) || s->plan.slots.n))
 		ret = shared_slots_make(&c->slots, &s->kernel, &s->plan, err);
+	ret = guest_release(s->guest, ret, err);
 	if (ret)
 		return ret;
 	c->wanted = calloc(c->table.n + 1, sizeof(*c->wanted));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/clock.h"
+#include "introspect/guest/memory.h"
 #include "patcher/session/internal.h"
 #include "patcher/tracers/tracer.h"
 
@@ -186,7 +187,11 @@ static int create_tracers(struct trace_session *s, struct error *err)
 	if (ret)
 		return ret;
 	n = instances_ordered(s, &s->instances, specs, streams);
-	return tracer_set_create(&s->tracers, specs, streams, n, &context, err);
+	ret = guest_hold_to_read(s->guest, err);
+	if (ret)
+		return ret;
+	ret = tracer_set_create(&s->tracers, specs, streams, n, &context, err);
+	return guest_release(s->guest, ret, err);
 }
 
 int session_plan(struct trace_session *s, struct error *err)
@@ -308,9 +313,12 @@ int trace_session_locate(struct trace_session *s, struct error *err)
 			       ? 0
 			       : error_set_at(err, ESTALE, s->kernel.phys_text,
 					      "the kernel is not where it was loaded");
+	ret = guest_hold_to_read(s->guest, err);
+	if (ret)
+		return ret;
 	ret = kernel_find(s->guest, s->image, &s->kernel, err);
 	s->located = !ret;
-	return ret;
+	return guest_release(s->guest, ret, err);
 }
 
 static void forget_calls(struct trace_session *s)

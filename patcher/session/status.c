@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include "formats/base/clock.h"
 #include "formats/base/text.h"
+#include "introspect/guest/memory.h"
 #include "patcher/session/internal.h"
 
 /* Between two readings of the guest's modules. */
@@ -236,11 +237,14 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 
 static int read_names(struct trace_session *s)
 {
-	struct kernel_names *names;
-	int ret;
+	struct kernel_names *names = NULL;
+	int ret = guest_hold_to_read(s->guest, NULL);
 
 	s->names_due = false;
+	if (ret)
+		return ret;
 	ret = kernel_names_create(&s->kernel, &names, NULL);
+	guest_release(s->guest, 0, NULL);
 	if (!ret)
 		session_keep_names(s, names);
 	return ret;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include "introspect/guest/memory.h"
 #include "vmm/libvirt/gdb/stub.h"
 #include "vmm/libvirt/connection/monitor.h"
 #include "vmm/libvirt/recovery/places.h"
@@ -61,43 +62,25 @@ static int create_recorder(struct attach *a, struct kernel_image *image, struct 
 	return recorder_create(&config, &a->recorder, err);
 }
 
-/* If each read of the guest would stop it, stop it once for all of them. */
-int attach_hold(struct attach *a, struct error *err)
-{
-	struct guest *guest = libvirt_guest(a->guest);
-
-	return libvirt_guest_is_slow(a->guest) ? guest->control->stop(guest, err) : 0;
-}
-
-int attach_release(struct attach *a, int ret, struct error *err)
-{
-	struct guest *guest = libvirt_guest(a->guest);
-	int resumed = libvirt_guest_is_slow(a->guest)
-			      ? guest->control->resume(guest, ret ? NULL : err)
-			      : 0;
-
-	return ret ? ret : resumed;
-}
-
 static int identify(struct attach *a, struct kernel_image **image, struct error *err)
 {
-	int ret = attach_hold(a, err);
+	int ret = guest_hold_to_read(libvirt_guest(a->guest), err);
 
 	if (ret)
 		return ret;
 	ret = attach_kernel_identify(&a->domain, a->guest, image, &a->kernel, err);
-	return attach_release(a, ret, err);
+	return guest_release(libvirt_guest(a->guest), ret, err);
 }
 
 static int check_kernel(struct attach *a, const char *path, struct error *err)
 {
-	int ret = attach_hold(a, err);
+	int ret = guest_hold_to_read(libvirt_guest(a->guest), err);
 
 	if (ret)
 		return ret;
 	ret = attach_kernel_check(&a->domain, a->guest, recorder_image(a->recorder), path,
 				  &a->kernel, err);
-	return attach_release(a, ret, err);
+	return guest_release(libvirt_guest(a->guest), ret, err);
 }
 
 /* The image from its file, or from the guest's own memory. */
@@ -191,10 +174,11 @@ static int check_undone(struct attach *a, struct error *err)
 	int ret = libvirt_journal_check_running(&a->journal, err);
 
 	if (!ret)
-		ret = attach_hold(a, err);
+		ret = guest_hold_to_read(libvirt_guest(a->guest), err);
 	if (!ret)
-		ret = attach_release(a, libvirt_journal_pending(&a->journal, guest, &pending, err),
-				     err);
+		ret = guest_release(libvirt_guest(a->guest),
+				    libvirt_journal_pending(&a->journal, guest, &pending, err),
+				    err);
 	if (!ret)
 		ret = libvirt_guest_check_breaks(a->guest, err);
 	if (!ret)
@@ -221,13 +205,10 @@ static bool is_gone(struct attach *a)
 static void end_trace(struct attach *a, bool over)
 {
 	const char *why = a->why;
-	int held = attach_hold(a, NULL);
 
 	if (!why && a->disconnected)
 		why = "the connection to libvirt was lost";
 	recorder_end(a->recorder, over ? RECORDER_GUEST_OVER : RECORDER_GUEST_RUNS, why);
-	if (!held)
-		attach_release(a, 0, NULL);
 	libvirt_guest_expose(a->guest, false);
 	libvirt_guest_trap_counts(a->guest, &a->traps, NULL);
 }

@@ -61,13 +61,6 @@ void attach_close(struct attach *attach);
 /* Why the domain is not there any more, in words; waits a moment for libvirt's event. */
 const char *attach_why_gone(struct attach *attach);
 
-/*
- * Around many reads of guest memory: stop the guest if each read would stop it. `ret` is the result
- * of what came in between; an error there is returned before one of the resume.
- */
-int attach_hold(struct attach *attach, struct error *err);
-int attach_release(struct attach *attach, int ret, struct error *err);
-
 /* "virsh -c URI COMMAND DOMAIN", for messages. */
 struct attach_hint {
 	char text[320];

@@ -189,8 +189,7 @@ static int begin(struct attach *a, struct error *err)
 	a->begun = true;
 	if (!traps)
 		libvirt_guest_expose(a->guest, true);
-	ret = attach_hold(a, err);
-	return ret ? ret : attach_release(a, begin_recorder(a, err), err);
+	return begin_recorder(a, err);
 }
 
 static int trace(struct attach *a, struct error *err)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include "formats/base/text.h"
 #include "guest-symbols/image/kernel-image.h"
+#include "introspect/guest/memory.h"
 #include "patcher/session/session.h"
 #include "vmm/libvirt/attach/attach.h"
 #include "vmm/libvirt/backend/shmem.h"
@@ -182,11 +183,11 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	if (ret)
 		return ret;
 	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
-	ret = attach_hold(a, err);
+	ret = guest_hold_to_read(libvirt_guest(a->guest), err);
 	if (!ret)
-		ret = attach_release(
-			a, trace_session_plan(session, a->options->recorder.specs, &plan, err),
-			err);
+		ret = guest_release(
+			libvirt_guest(a->guest),
+			trace_session_plan(session, a->options->recorder.specs, &plan, err), err);
 	if (!ret) {
 		trace_session_status(session, &status);
 		print_instances(&status, a->options->recorder.verbose, to);

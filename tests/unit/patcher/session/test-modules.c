@@ -260,7 +260,7 @@ static int symbolize(uint64_t gva, char name[64])
 static void test_slow_names(void)
 {
 	char name[64];
-	uint64_t reads;
+	uint64_t reads, stops;
 
 	create(false);
 	fs.fg.guest.caps |= GUEST_STOPS_TO_READ;
@@ -273,8 +273,11 @@ static void test_slow_names(void)
 	       "a module's functions have no names yet");
 	is_u64(fs.fg.reads, reads, "the guest is not read");
 	trace_session_modules_changed(fs.session);
+	stops = fs.fg.stops;
 	ok(!symbolize(MODULE_TEXT + 5, name) && !strcmp(name, "brd_read [brd]"),
 	   "they have when the list of modules may be read: %s", name);
+	is_u64(fs.fg.stops, stops + 1, "the guest is stopped once for all reads");
+	is_u64(fs.fg.stopped, 0, "and goes on");
 	reads = fs.fg.reads;
 	is_u64((uint64_t)-symbolize(MODULE_TEXT - 5, name), EAGAIN, "an address without a name");
 	is_u64(fs.fg.reads, reads, "the list is read once");

@@ -32,8 +32,9 @@ static void quit_loop(void *arg);
 
 static const struct monitor_guest_ops ops = {.quit = quit_loop};
 
-/* Traces by traps: the guest's functions are executed instruction by instruction. */
-static void begin_tracing(struct tracing *t, uint64_t keep_bytes)
+/* Traces by traps: the guest's functions are executed instruction by instruction. `caps`: further
+ * ones of the guest. */
+static void begin_tracing_with(struct tracing *t, uint64_t keep_bytes, uint32_t caps)
 {
 	struct recorder_config config = {.verb = "attach",
 					 .options = &t->options,
@@ -43,6 +44,7 @@ static void begin_tracing(struct tracing *t, uint64_t keep_bytes)
 	struct error err;
 
 	fake_session_create(&t->fs);
+	t->fs.fg.guest.caps |= caps;
 	t->dir = scratch_make();
 	snprintf(t->trace, sizeof(t->trace), "%s/trace", t->dir.path);
 	snprintf(t->monitor, sizeof(t->monitor), "%s/monitor", t->dir.path);
@@ -66,6 +68,11 @@ static void begin_tracing(struct tracing *t, uint64_t keep_bytes)
 			!recorder_begin(t->recorder, &t->fs.fg.guest, &err),
 		"the recorder traces a fake guest"))
 		tap_diag("%s", err.text);
+}
+
+static void begin_tracing(struct tracing *t, uint64_t keep_bytes)
+{
+	begin_tracing_with(t, keep_bytes, 0);
 }
 
 /* The image is the fake guest's. */
@@ -117,9 +124,18 @@ static struct verb_result check_when(const struct tracing *t, const char *n)
 
 /* A disk on which no file gets its name, until it works again. */
 static atomic_bool disk_hangs;
+/* A guest that the thread which ends its trace must not hold for as long as a disk may take: how
+ * often that thread used the disk, and how often with the guest stopped. */
+static const struct fake_guest *bystander;
+static pthread_t holder;
+static atomic_uint looks, looks_at_stopped;
 
 int renameat(int from_fd, const char *from, int to_fd, const char *to)
 {
+	if (bystander && pthread_equal(pthread_self(), holder)) {
+		looks++;
+		looks_at_stopped += bystander->stopped != 0;
+	}
 	while (disk_hangs)
 		clock_wait_ms(1);
 	return (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, 0);
@@ -200,6 +216,26 @@ static void test_disk_hangs(void)
 	ok(!result.status, "the trace is whole");
 	verb_result_deinit(&result);
 	end_tracing(&t);
+}
+
+/* A guest that each read stops is held for many reads at a time, but not while the disk may hang.
+ */
+static void test_disk_is_not_waited_for(void)
+{
+	static struct tracing t;
+
+	bystander = &t.fs.fg;
+	holder = pthread_self();
+	begin_tracing_with(&t, 0, GUEST_STOPS_TO_READ);
+	ok(looks > 0 && !looks_at_stopped,
+	   "the trace is begun on the disk while the guest runs (%u of %u)", looks_at_stopped,
+	   looks);
+	allocate(&t);
+	looks = 0;
+	recorder_end(t.recorder, RECORDER_GUEST_RUNS, NULL);
+	ok(looks > 0 && !looks_at_stopped, "and ended (%u of %u)", looks_at_stopped, looks);
+	end_tracing(&t);
+	bystander = NULL;
 }
 
 static void allocate_on_timer(void *arg)
@@ -676,6 +712,7 @@ int main(void)
 {
 	test_pause();
 	test_disk_hangs();
+	test_disk_is_not_waited_for();
 	test_instances();
 	test_max_size();
 	test_metrics();
