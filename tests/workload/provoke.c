@@ -5,6 +5,7 @@
  *   provoke kmalloc BYTES   makes the kernel kmalloc() that many bytes; its refusal is expected
  *   provoke idly COMMAND... runs the command with SCHED_IDLE
  *   provoke hold CPU        occupies the CPU with a higher priority, until killed
+ *   provoke toil CPU        occupies the CPU with work of the kernel, until killed
  *   provoke kexec KERNEL INITRD COMMAND_LINE   starts another kernel
  */
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -50,14 +52,32 @@ static void idly(char **command)
 	check(false, command[0]);
 }
 
-static void hold(int cpu)
+static void pin_to(int cpu)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	check(setpriority(PRIO_PROCESS, 0, -20) == 0, "setpriority");
 	check(sched_setaffinity(0, sizeof(set), &set) == 0, "sched_setaffinity");
+}
+
+/* A system call of seconds, again and again: the CPU is hardly ever in user mode. */
+static void toil(int cpu)
+{
+	const size_t size = 64 << 20;
+	char *bytes = malloc(size);
+
+	check(bytes, "memory");
+	pin_to(cpu);
+	while (getrandom(bytes, size, 0) > 0)
+		;
+	check(false, "getrandom");
+}
+
+static void hold(int cpu)
+{
+	check(setpriority(PRIO_PROCESS, 0, -20) == 0, "setpriority");
+	pin_to(cpu);
 	for (volatile unsigned int i = 0;; i++)
 		;
 }
@@ -71,8 +91,8 @@ static void start_kernel(char **arguments)
 	check(!syscall(SYS_kexec_file_load, kernel, initrd, strlen(arguments[2]) + 1, arguments[2],
 		       0UL),
 	      "kexec_file_load");
-	check(!syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
-		       LINUX_REBOOT_CMD_KEXEC, NULL),
+	check(!syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_KEXEC,
+		       NULL),
 	      "kexec");
 }
 
@@ -84,6 +104,8 @@ int main(int argc, char **argv)
 		idly(argv + 2);
 	else if (argc == 3 && strcmp(argv[1], "hold") == 0)
 		hold(atoi(argv[2]));
+	else if (argc == 3 && strcmp(argv[1], "toil") == 0)
+		toil(atoi(argv[2]));
 	else if (argc == 5 && strcmp(argv[1], "kexec") == 0)
 		start_kernel(argv + 2);
 	else
