@@ -24,9 +24,38 @@ static unsigned int part_size(const struct bit_cursor *c, unsigned int bits)
 	return bits < left ? bits : left;
 }
 
+/* An integer as the machine has it, from a byte on. False: it has to be put in parts. */
+static inline bool put_whole(struct bit_cursor *c, uint64_t value, unsigned int bits)
+{
+	uint8_t *at = &c->bytes[c->pos / 8];
+	uint16_t two;
+	uint32_t four;
+
+	if (c->pos % 8)
+		return false;
+	switch (bits) {
+	case 16:
+		two = c->big_endian ? htobe16((uint16_t)value) : htole16((uint16_t)value);
+		memcpy(at, &two, sizeof(two));
+		break;
+	case 32:
+		four = c->big_endian ? htobe32((uint32_t)value) : htole32((uint32_t)value);
+		memcpy(at, &four, sizeof(four));
+		break;
+	case 64:
+		value = c->big_endian ? htobe64(value) : htole64(value);
+		memcpy(at, &value, sizeof(value));
+		break;
+	default:
+		return false;
+	}
+	c->pos += bits;
+	return true;
+}
+
 void bit_put(struct bit_cursor *c, uint64_t value, unsigned int bits)
 {
-	if (!has_room(c, bits))
+	if (!has_room(c, bits) || put_whole(c, value, bits))
 		return;
 	while (bits) {
 		unsigned int n = part_size(c, bits), used = (unsigned int)(c->pos % 8), part;

@@ -80,6 +80,23 @@ static void add_field(struct ctf_form *form, const struct event_field *field)
 	form->has_bytes |= op == CTF_BYTES;
 }
 
+/* Of the entry that a step's value may need. */
+static size_t table_bytes(const struct ctf_step *step)
+{
+	switch ((enum ctf_op)step->op) {
+	case CTF_CODE:
+		return ctf_tables[CTF_TABLE_CODE].entry_bytes;
+	case CTF_FLAGS:
+		return ctf_tables[CTF_TABLE_FLAGS].entry_bytes;
+	case CTF_STRING:
+		return ctf_tables[CTF_TABLE_STRINGS].entry_bytes;
+	case CTF_CACHE:
+		return ctf_tables[CTF_TABLE_CACHES].entry_bytes;
+	default:
+		return 0;
+	}
+}
+
 /* Where each field's bits go, behind a compact header. */
 static void set_places(struct ctf_form *form)
 {
@@ -91,6 +108,7 @@ static void set_places(struct ctf_form *form)
 		step->shift = (uint8_t)(pos % 64);
 		step->fills = step->shift + step->bits >= 64;
 		pos += step->bits;
+		form->table_bytes += table_bytes(step);
 	}
 	form->size = (pos + 7) / 8;
 }

@@ -74,7 +74,8 @@ struct ctf_form {
 	unsigned int class_index, form;
 	bool has_bytes; /* a step is CTF_BYTES */
 	size_t nr_steps;
-	size_t size; /* bytes on disk with a compact header, without CTF_BYTES */
+	size_t size;        /* bytes on disk with a compact header, without CTF_BYTES */
+	size_t table_bytes; /* that an event adds to the packet's tables, at most */
 	struct ctf_step steps[CTF_MAX_STEPS];
 };
 

@@ -51,9 +51,9 @@ static inline bool ctf_clock_is_near(const struct ctf_writer *w, int64_t ns)
 	return !(((uint64_t)ns - w->clock) >> CTF_CLOCK_BITS) && ctf_clock_holds(ns);
 }
 
-static inline uint64_t ctf_compact_header(const struct ctf_form *form, uint64_t clock)
+static inline uint64_t ctf_compact_header(uint64_t id, uint64_t clock)
 {
-	return (uint32_t)(clock << CTF_ID_BITS) | form->id;
+	return (uint32_t)(clock << CTF_ID_BITS) | id;
 }
 
 static inline bool ctf_has_room(const struct ctf_writer *w)

@@ -40,6 +40,12 @@ static INLINE bool fits(uint64_t value, unsigned int bits)
 	return value >> bits == 0;
 }
 
+/* Not 0, which stands for no id. */
+static INLINE bool fits_id(uint64_t id, unsigned int bits)
+{
+	return id - 1 < (UINT64_C(1) << bits) - 1;
+}
+
 static INLINE bool fits_signed(uint64_t value, unsigned int bits)
 {
 	return (value + (UINT64_C(1) << (bits - 1))) >> bits == 0;
@@ -61,7 +67,7 @@ static INLINE bool get_bits(struct ctf_writer *w, const struct event_field *fiel
 	case EVENT_CODE:
 	case EVENT_FUNCTION:
 		*out = ctf_values_id(&w->code, value);
-		return *out && fits(*out, bits);
+		return fits_id(*out, bits);
 	case EVENT_FLAGS:
 		*out = ctf_flags_id(w, value);
 		return (*out || !value) && fits(*out, bits);
@@ -84,13 +90,12 @@ static INLINE bool get_bits(struct ctf_writer *w, const struct event_field *fiel
 
 enum { MAX_WORDS = 4 };
 
-/* `fields` and all numbers are constants. */
-static INLINE bool put(struct ctf_writer *w, const struct event_field *fields, size_t n,
-		       unsigned int form, uint64_t header, const uint8_t *bytes)
+/* `fields` and all numbers are constants. Returns false if the form cannot express the event. */
+static INLINE bool put_at(struct ctf_writer *w, const struct event_field *fields, size_t n,
+			  unsigned int form, uint64_t header, const uint8_t *bytes, uint8_t *at)
 {
 	uint64_t words[MAX_WORDS + 1] = {header};
 	unsigned int pos = 8 * CTF_HEADER_BYTES;
-	uint8_t *at = w->bytes + w->used;
 
 #pragma GCC unroll 8
 	for (size_t i = 0; i < n; i++) {
@@ -112,7 +117,26 @@ static INLINE bool put(struct ctf_writer *w, const struct event_field *fields, s
 #pragma GCC unroll 8
 	for (unsigned int i = 0; 64 * i < pos; i++)
 		ctf_store_word(at + i * sizeof(uint64_t), words[i]);
-	w->used += (pos + 7) / 8;
+	return true;
+}
+
+/* Bytes of an event on disk. */
+static INLINE size_t size_of(const struct event_field *fields, size_t n, unsigned int form)
+{
+	unsigned int bits = 8 * CTF_HEADER_BYTES;
+
+#pragma GCC unroll 8
+	for (size_t i = 0; i < n; i++)
+		bits += fields[i].bits[form];
+	return (bits + 7) / 8;
+}
+
+static INLINE bool put(struct ctf_writer *w, const struct event_field *fields, size_t n,
+		       unsigned int form, uint64_t header, const uint8_t *bytes)
+{
+	if (!put_at(w, fields, n, form, header, bytes, w->bytes + w->used))
+		return false;
+	w->used += size_of(fields, n, form);
 	return true;
 }
 
@@ -138,22 +162,43 @@ PUT(put_cache_free_la57, kmem_cache_free_fields, 1)
 PUT(put_page_free, kmem_page_free_fields, 0)
 PUT(put_page_free_la57, kmem_page_free_fields, 1)
 
+/* How many of a run's events certainly have room, each as ctf_has_room() has it, and times that can
+ * follow each other. */
+static size_t find_room(const struct ctf_writer *w, const struct ctf_form *f, size_t n)
+{
+	const size_t most = f->size + f->table_bytes;
+	size_t fits;
+
+	if (!ctf_has_room(w) || !ctf_clock_holds((int64_t)(w->clock + (n << CTF_CLOCK_BITS))))
+		return 0;
+	fits = 1 + (CTF_PACKET_MAX - CTF_EVENT_ROOM - w->used - w->table_bytes) / most;
+	return n < fits ? n : fits;
+}
+
 /* `fields` and `form` are constants. */
 static INLINE size_t put_run(struct ctf_writer *w, const struct ctf_form *f,
-			     const struct event_field *fields, size_t n,
+			     const struct event_field *fields, size_t nr_fields,
 			     const struct event_run *run)
 {
+	const size_t n = find_room(w, f, run->n), stride = run->stride;
+	const uint64_t id = f->id;
+	const int64_t *ns = run->ns;
 	const uint8_t *bytes = run->bytes;
+	uint8_t *at = w->bytes + w->used;
+	uint64_t clock = w->clock;
 	size_t i = 0;
 
-	for (; i < run->n && ctf_has_room(w); i++, bytes += run->stride) {
-		const int64_t ns = run->ns[i];
+	for (; i < n; i++, bytes += stride) {
+		const uint64_t now = (uint64_t)ns[i];
 
-		if (!ctf_clock_is_near(w, ns) ||
-		    !put(w, fields, n, 0, ctf_compact_header(f, (uint64_t)ns), bytes))
+		if ((now - clock) >> CTF_CLOCK_BITS ||
+		    !put_at(w, fields, nr_fields, 0, ctf_compact_header(id, now), bytes, at))
 			break;
-		w->clock = (uint64_t)ns;
+		at += size_of(fields, nr_fields, 0);
+		clock = now;
 	}
+	w->used = (size_t)(at - w->bytes);
+	w->clock = clock;
 	return i;
 }
 

@@ -250,7 +250,7 @@ put_next_form(struct ctf_writer *w, const struct ctf_form *form, int64_t ns, con
 {
 	while (!form->is_last && form[1].put) {
 		form++;
-		if (form->put(w, form, ctf_compact_header(form, (uint64_t)ns), bytes)) {
+		if (form->put(w, form, ctf_compact_header(form->id, (uint64_t)ns), bytes)) {
 			w->clock = (uint64_t)ns;
 			return;
 		}
@@ -268,7 +268,7 @@ int ctf_put_event(struct stream_writer *base, unsigned int class_index, int64_t 
 	base->gathered.n[class_index]++;
 	if (!form->put || !ctf_clock_is_near(w, ns))
 		put_event_slow(w, form, ns, bytes);
-	else if (!form->put(w, form, ctf_compact_header(form, clock), bytes))
+	else if (!form->put(w, form, ctf_compact_header(form->id, clock), bytes))
 		put_next_form(w, form, ns, bytes);
 	else
 		w->clock = clock;

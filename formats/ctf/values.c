@@ -83,21 +83,26 @@ struct ctf_value *ctf_dictionary_copy(struct ctf_dictionary *dictionary, size_t 
 
 /* --- of a stream ----------------------------------------------------------------------------- */
 
-enum { FIRST_BITS = 6 };
+enum { WORD_BITS = 64, FIRST_BITS = 6 };
 
-static struct ctf_used_value *make_table(struct budget *budget, unsigned int bits)
+static size_t nr_slots(unsigned int shift)
 {
-	size_t size = sizeof(struct ctf_used_value) << bits;
-	struct ctf_used_value *table = budget_malloc(budget, size);
+	return (size_t)1 << (WORD_BITS - shift);
+}
+
+static struct ctf_known_value *make_table(struct budget *budget, unsigned int shift)
+{
+	size_t size = sizeof(struct ctf_known_value) * nr_slots(shift);
+	struct ctf_known_value *table = budget_malloc(budget, size);
 
 	if (table)
 		memset(table, 0, size);
 	return table;
 }
 
-static void free_table(struct budget *budget, struct ctf_used_value *table, unsigned int bits)
+static void free_table(struct budget *budget, struct ctf_known_value *table, unsigned int shift)
 {
-	budget_free(budget, table, sizeof(*table) << bits);
+	budget_free(budget, table, sizeof(*table) * nr_slots(shift));
 }
 
 int ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_t *table_bytes,
@@ -109,10 +114,9 @@ int ctf_values_init(struct ctf_values *values, struct ctf_dictionary *all, size_
 	values->table_bytes = table_bytes;
 	values->bytes_each = bytes_each;
 	values->sites = sites;
-	values->known_bits = FIRST_BITS;
-	values->known = make_table(all->budget, FIRST_BITS);
-	values->used_in = calloc(all->max + 1, sizeof(*values->used_in));
-	return values->known && values->used_in ? 0 : -ENOMEM;
+	values->known_shift = WORD_BITS - FIRST_BITS;
+	values->known = make_table(all->budget, values->known_shift);
+	return values->known ? 0 : -ENOMEM;
 }
 
 void ctf_values_deinit(struct ctf_values *values)
@@ -120,8 +124,7 @@ void ctf_values_deinit(struct ctf_values *values)
 	struct budget *budget = values->all ? values->all->budget : NULL;
 
 	if (values->known)
-		free_table(budget, values->known, values->known_bits);
-	free(values->used_in);
+		free_table(budget, values->known, values->known_shift);
 	budget_free(budget, values->used, values->capacity * sizeof(*values->used));
 }
 
@@ -131,26 +134,14 @@ void ctf_values_begin(struct ctf_values *values)
 	values->nr_used = 0;
 }
 
-unsigned int ctf_values_use(struct ctf_values *values, const struct ctf_value *value,
-			    unsigned int id)
-{
-	if (!budget_grow(values->all->budget, &values->used, sizeof(*values->used), values->nr_used,
-			 &values->capacity))
-		return 0;
-	values->used_in[id] = values->packet;
-	values->used[values->nr_used++] = (struct ctf_used_value){*value, id};
-	*values->table_bytes += values->bytes_each;
-	return id;
-}
-
 /* The slot that has the value, or the empty one where it belongs. */
-static struct ctf_used_value *slot_of(const struct ctf_values *values,
-				      const struct ctf_value *value)
+static inline struct ctf_known_value *slot_of(const struct ctf_values *values,
+					      const struct ctf_value value)
 {
-	const size_t mask = ((size_t)1 << values->known_bits) - 1;
-	size_t i = ctf_values_slot(values, hash_of(value));
+	const size_t mask = nr_slots(values->known_shift) - 1;
+	size_t i = ctf_values_slot(values, hash_of(&value));
 
-	while (values->known[i].id && !is_same(&values->known[i].value, value))
+	while (values->known[i].id && !is_same(&values->known[i].value, &value))
 		i = (i + 1) & mask;
 	return &values->known[i];
 }
@@ -158,42 +149,66 @@ static struct ctf_used_value *slot_of(const struct ctf_values *values,
 /* Twice as many slots. Returns false without memory. */
 static bool grow_known(struct ctf_values *values)
 {
-	const unsigned int bits = values->known_bits;
-	struct ctf_used_value *old = values->known;
-	struct ctf_used_value *bigger = make_table(values->all->budget, bits + 1);
+	const unsigned int shift = values->known_shift;
+	struct ctf_known_value *old = values->known;
+	struct ctf_known_value *bigger = make_table(values->all->budget, shift - 1);
 
 	if (!bigger)
 		return false;
 	values->known = bigger;
-	values->known_bits = bits + 1;
-	for (size_t i = 0; i < (size_t)1 << bits; i++)
+	values->known_shift = shift - 1;
+	for (size_t i = 0; i < nr_slots(shift); i++)
 		if (old[i].id)
-			*slot_of(values, &old[i].value) = old[i];
-	free_table(values->all->budget, old, bits);
+			*slot_of(values, old[i].value) = old[i];
+	free_table(values->all->budget, old, shift);
 	return true;
 }
 
-/* The stream sees a value for the first time. Returns its id; 0: it gets none. */
-static unsigned int know(struct ctf_values *values, const struct ctf_value *value)
+/* The stream sees a value for the first time. NULL: it gets no id. */
+static struct ctf_known_value *know(struct ctf_values *values, const struct ctf_value value)
 {
-	unsigned int id = dictionary_id(values->all, value);
+	unsigned int id = dictionary_id(values->all, &value);
+	struct ctf_known_value *slot;
 
-	if (!id || (values->nr_known >> (values->known_bits - 2) && !grow_known(values)))
-		return 0;
-	*slot_of(values, value) = (struct ctf_used_value){*value, id};
+	if (!id || (values->nr_known >= nr_slots(values->known_shift) / 4 && !grow_known(values)))
+		return NULL;
+	slot = slot_of(values, value);
+	*slot = (struct ctf_known_value){value, id, 0};
 	values->nr_known++;
 	if (values->sites)
-		call_sites_note(values->sites, value->word[0]);
-	return id;
+		call_sites_note(values->sites, value.word[0]);
+	return slot;
+}
+
+/* The packet uses a value that it did not use before. Returns its id; 0 without memory. */
+static unsigned int use(struct ctf_values *values, struct ctf_known_value *known)
+{
+	if (!budget_grow(values->all->budget, &values->used, sizeof(*values->used), values->nr_used,
+			 &values->capacity))
+		return 0;
+	known->packet = values->packet;
+	values->used[values->nr_used++] = (struct ctf_used_value){known->value, known->id};
+	*values->table_bytes += values->bytes_each;
+	return known->id;
+}
+
+static inline unsigned int find(struct ctf_values *values, const struct ctf_value value)
+{
+	struct ctf_known_value *known = slot_of(values, value);
+
+	if (!known->id)
+		known = know(values, value);
+	if (!known || known->packet == values->packet)
+		return known ? known->id : 0;
+	return use(values, known);
 }
 
 unsigned int ctf_values_find(struct ctf_values *values, const struct ctf_value *value)
 {
-	unsigned int id = slot_of(values, value)->id;
+	return find(values, *value);
+}
 
-	if (!id)
-		id = know(values, value);
-	if (!id || values->used_in[id] == values->packet)
-		return id;
-	return ctf_values_use(values, value, id);
+unsigned int ctf_values_find_word(struct ctf_values *values, uint64_t word)
+{
+	return find(values, (struct ctf_value){{word, 0}});
 }

@@ -35,21 +35,26 @@ void ctf_dictionary_deinit(struct ctf_dictionary *dictionary);
 /* A copy of all, to be freed: the value at i has id i + 1. NULL without memory, or values. */
 struct ctf_value *ctf_dictionary_copy(struct ctf_dictionary *dictionary, size_t *count);
 
+struct ctf_known_value {
+	struct ctf_value value;
+	uint32_t id;     /* 0: the slot is empty */
+	uint32_t packet; /* the last one that uses it; 0: none */
+};
+
 struct ctf_used_value {
 	struct ctf_value value;
-	unsigned int id; /* 0: none */
+	unsigned int id;
 };
 
 /* The values of one kind in one stream, and those that the packet at hand uses. */
 struct ctf_values {
 	struct ctf_dictionary *all;
-	struct ctf_used_value *known; /* a hash table: open addressing, at most a quarter full */
+	struct ctf_known_value *known; /* a hash table: open addressing, at most a quarter full */
+	unsigned int known_shift;      /* it has 2^(64 - known_shift) slots */
+	uint32_t packet;               /* number of the packet, from 1 on */
 	size_t nr_known;
-	unsigned int known_bits;     /* 2^known_bits slots */
-	uint32_t *used_in;           /* by id: the last packet that uses it */
 	struct ctf_used_value *used; /* by the packet */
 	size_t nr_used, capacity;
-	uint32_t packet;          /* number of the packet, from 1 on */
 	size_t *table_bytes;      /* counts what the packet's tables take: */
 	size_t bytes_each;        /* so much for each value */
 	struct call_sites *sites; /* is told of each value; or NULL */
@@ -66,26 +71,23 @@ void ctf_values_begin(struct ctf_values *values);
 /* The id of a value, which the packet uses from now on; 0: it gets none. */
 unsigned int ctf_values_find(struct ctf_values *values, const struct ctf_value *value);
 
-/* The packet uses a value that it did not use before. Returns its id; 0 without memory. */
-unsigned int ctf_values_use(struct ctf_values *values, const struct ctf_value *value,
-			    unsigned int id);
+/* The same of a single word. */
+unsigned int ctf_values_find_word(struct ctf_values *values, uint64_t word);
 
-/* Where the search for a single word begins. */
+/* Where the search for a hash begins. */
 static inline size_t ctf_values_slot(const struct ctf_values *values, uint64_t hash)
 {
-	return (size_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - values->known_bits));
+	return (size_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> values->known_shift);
 }
 
-/* As ctf_values_find(), of a single word. */
+/* Likewise, and mostly without a call. The values are all single words, or all strings. */
 static inline unsigned int ctf_values_id(struct ctf_values *values, uint64_t word)
 {
-	const struct ctf_used_value *known = &values->known[ctf_values_slot(values, word)];
+	const struct ctf_known_value *known = &values->known[ctf_values_slot(values, word)];
 
-	if (known->value.word[0] != word || !known->id || known->value.word[1])
-		return ctf_values_find(values, &(const struct ctf_value){{word, 0}});
-	if (values->used_in[known->id] != values->packet)
-		return ctf_values_use(values, &known->value, known->id);
-	return known->id;
+	if (__builtin_expect(known->value.word[0] == word && known->packet == values->packet, 1))
+		return known->id;
+	return ctf_values_find_word(values, word);
 }
 
 #endif
