@@ -32,3 +32,25 @@ uint64_t tsc_clock_ns(const struct tsc_clock *clock, uint64_t tsc)
 		return 0;
 	return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
 }
+
+/* If the first and the last one can be tried, so can those between. */
+void tsc_quick_ns_each(const struct tsc_quick_clock *quick, const uint64_t *tsc, size_t n,
+		       int64_t *ns)
+{
+	const uint64_t tsc0 = quick->clock.tsc0, ns0 = quick->clock.ns0;
+	const uint64_t whole = quick->whole, part = quick->part;
+	uint64_t ignored;
+
+	if (!n || !tsc_quick_try(quick, tsc[0], &ignored) ||
+	    !tsc_quick_try(quick, tsc[n - 1], &ignored)) {
+		for (size_t i = 0; i < n; i++)
+			ns[i] = (int64_t)tsc_quick_ns(quick, tsc[i]);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t ticks = tsc[i] - tsc0;
+		const uint64_t below = (uint64_t)((unsigned __int128)ticks * part >> 64);
+
+		ns[i] = (int64_t)(ticks * whole + below + ns0);
+	}
+}

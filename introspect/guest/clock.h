@@ -2,6 +2,8 @@
 #ifndef SONDE_INTROSPECT_GUEST_CLOCK_H
 #define SONDE_INTROSPECT_GUEST_CLOCK_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
 
@@ -40,19 +42,28 @@ static inline struct tsc_quick_clock tsc_clock_quick(const struct tsc_clock *clo
 	return (struct tsc_quick_clock){*clock, (uint64_t)(rate >> 64), (uint64_t)rate};
 }
 
-/* The same as tsc_clock_ns(). */
-static inline uint64_t tsc_quick_ns(const struct tsc_quick_clock *quick, uint64_t tsc)
+/* The same as tsc_clock_ns(), for stamps from tsc0 on whose time is not too large; else false. */
+static inline bool tsc_quick_try(const struct tsc_quick_clock *quick, uint64_t tsc, uint64_t *ns)
 {
 	const uint64_t ticks = tsc - quick->clock.tsc0;
 	const uint64_t below = (uint64_t)((unsigned __int128)ticks * quick->part >> 64);
+
+	return (int64_t)ticks >= 0 && !__builtin_mul_overflow(ticks, quick->whole, ns) &&
+	       !__builtin_add_overflow(*ns, below, ns) &&
+	       !__builtin_add_overflow(*ns, quick->clock.ns0, ns);
+}
+
+/* The same as tsc_clock_ns(). */
+static inline uint64_t tsc_quick_ns(const struct tsc_quick_clock *quick, uint64_t tsc)
+{
 	uint64_t ns;
 
-	if ((int64_t)ticks < 0 || __builtin_mul_overflow(ticks, quick->whole, &ns) ||
-	    __builtin_add_overflow(ns, below, &ns) ||
-	    __builtin_add_overflow(ns, quick->clock.ns0, &ns))
-		return tsc_clock_ns(&quick->clock, tsc);
-	return ns;
+	return tsc_quick_try(quick, tsc, &ns) ? ns : tsc_clock_ns(&quick->clock, tsc);
 }
+
+/* The same for each of `n` stamps, which never go back. */
+void tsc_quick_ns_each(const struct tsc_quick_clock *quick, const uint64_t *tsc, size_t n,
+		       int64_t *ns);
 
 /*
  * A backend's trace clock, and the same clock for time stamps that vCPUs take themselves with RDTSC

@@ -1,140 +1,104 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* From the direct lane's rings to the streams. */
 #include <string.h>
-#include "formats/event/graph.h"
 #include "patcher/engine/ring-internal.h"
-#include "patcher/ring/direct.h"
-#include "patcher/text/site.h"
-
-enum { RUN_MAX = 64 };
-
-/* With what a dynamic probe fetches: behind the struct function_event. */
-struct run_event {
-	union {
-		struct syscall_event event;
-		uint8_t bytes[EVENT_MAX_SIZE];
-	};
-};
 
 /* Records of one ring, in one pass. */
-struct batch {
+struct drained {
 	struct ring_engine *x;
 	unsigned int vcpu;
 	struct tsc_quick_clock clock;
 	uint32_t begun; /* slots that have some */
 	uint64_t records[DIRECT_MAX];
 	struct event_batch events;
-	/* The last ones, not put yet: of one slot. */
-	uint32_t slot;
-	size_t n;
-	int64_t ns[RUN_MAX];
-	struct run_event run[RUN_MAX];
 };
 
-static void put_run(struct batch *b)
+static bool matches(const struct gate_rest *filter, unsigned int vcpu, const void *bytes)
 {
-	const struct direct_want *want = &b->x->direct.slots[b->slot].want;
-	const struct event_run run = {b->n, b->ns, (const uint8_t *)b->run, sizeof(b->run[0])};
+	const struct event event = {.vcpu = vcpu, .bytes = bytes};
 
-	if (!b->n)
+	return event_predicate_matches_rest(filter->predicate, &filter->known, &event);
+}
+
+/* Move those that the filter takes to the front; returns how many. */
+static size_t choose(const struct drained *d, const struct gate_rest *filter, uint8_t *events,
+		     size_t stride, int64_t *ns, size_t n)
+{
+	size_t chosen = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!matches(filter, d->vcpu, events + i * stride))
+			continue;
+		memmove(events + chosen * stride, events + i * stride, stride);
+		ns[chosen++] = ns[i];
+	}
+	return chosen;
+}
+
+static void count(struct drained *d, uint32_t slot, size_t n)
+{
+	if (!(d->begun & UINT32_C(1) << slot))
+		d->records[slot] = 0;
+	d->begun |= UINT32_C(1) << slot;
+	d->records[slot] += n;
+}
+
+static void put_run(struct drained *d, const struct direct_run *records, int64_t *ns)
+{
+	const struct direct_slot *slot = &d->x->direct.slots[records->id];
+	const struct direct_want *want = &slot->want;
+	_Alignas(uint64_t) uint8_t events[DIRECT_BATCH * EVENT_MAX_SIZE];
+	struct event_run run = {records->n, ns, events, slot->plan.stride};
+
+	direct_read(&slot->plan, records, events);
+	if (want->filter)
+		run.n = choose(d, want->filter, events, run.stride, ns, run.n);
+	if (!run.n)
 		return;
-	if (!(b->begun & UINT32_C(1) << b->slot))
-		b->records[b->slot] = 0;
-	b->begun |= UINT32_C(1) << b->slot;
-	b->records[b->slot] += b->n;
-	want->output->put_run(&b->events, want->sinks[b->vcpu], want->class, &run);
-	b->n = 0;
+	count(d, records->id, run.n);
+	want->output->put_run(&d->events, want->sinks[d->vcpu], want->class, &run);
+}
+
+static void put_batch(void *arg, const struct direct_batch *batch)
+{
+	struct drained *d = arg;
+	int64_t ns[DIRECT_BATCH], *next = ns;
+
+	tsc_quick_ns_each(&d->clock, batch->tsc, batch->n, ns);
+	for (size_t i = 0; i < batch->nr_runs; i++) {
+		put_run(d, &batch->runs[i], next);
+		next += batch->runs[i].n;
+	}
 }
 
 /* Returns how many records there were. */
-static uint64_t end(struct batch *b)
+static uint64_t end(struct drained *d)
 {
 	uint64_t sum = 0;
 
-	put_run(b);
-	for (uint32_t left = b->begun; left; left &= left - 1) {
+	for (uint32_t left = d->begun; left; left &= left - 1) {
 		uint32_t id = (uint32_t)__builtin_ctz(left);
-		const struct direct_want *want = &b->x->direct.slots[id].want;
+		const struct direct_want *want = &d->x->direct.slots[id].want;
 
-		want->output->end(&b->events);
-		atomic_fetch_add(want->records, b->records[id]);
-		sum += b->records[id];
+		want->output->end(&d->events);
+		atomic_fetch_add(want->records, d->records[id]);
+		sum += d->records[id];
 	}
 	return sum;
 }
 
-static inline uint64_t text_address(uint32_t low)
-{
-	return (uint64_t)(int64_t)(int32_t)low;
-}
-
-/* What lies behind the header. */
-static void read_fields(const struct direct_record *record, const struct direct_slot *slot,
-			struct syscall_event *out)
-{
-	const uint8_t *bytes = (const uint8_t *)record;
-	struct graph_event *event = &out->call;
-	struct function_event *call = &event->call;
-	uint32_t parent;
-
-	if (slot->want.fields & DIRECT_PARENT) {
-		memcpy(&parent, bytes + slot->layout.parent, sizeof(parent));
-		call->parent_ip = text_address(parent);
-	}
-	if (slot->want.fields & DIRECT_PID)
-		memcpy(&call->pid, bytes + slot->layout.pid, sizeof(call->pid));
-	if (slot->want.fields & DIRECT_COMM)
-		memcpy(call->comm, bytes + slot->layout.comm, sizeof(call->comm));
-	if (slot->want.fields & DIRECT_FRAME) {
-		memcpy(&event->frame, bytes + slot->layout.frame, sizeof(event->frame));
-		event->frame += DIRECT_FRAME_BIAS;
-	}
-	if (slot->want.fields & DIRECT_RESULT)
-		memcpy(&event->result, bytes + slot->layout.result, sizeof(event->result));
-	if (slot->want.fields & DIRECT_SYSCALL)
-		memcpy(out->args, bytes + slot->layout.syscall, sizeof(out->args));
-	if (slot->want.fetch)
-		memcpy(call + 1, bytes + slot->layout.values, slot->want.fetch->bytes);
-}
-
-static bool is_filtered(const struct gate_rest *filter, unsigned int vcpu, const void *bytes)
-{
-	const struct event event = {.vcpu = vcpu, .bytes = bytes};
-
-	return !event_predicate_matches_rest(filter->predicate, &filter->known, &event);
-}
-
-static void put(void *arg, uint32_t id, uint64_t tsc, const struct direct_record *record)
-{
-	struct batch *b = arg;
-	const struct direct_slot *slot = &b->x->direct.slots[id];
-	struct syscall_event *event;
-
-	if (id != b->slot || b->n == RUN_MAX)
-		put_run(b);
-	b->slot = id;
-	event = &b->run[b->n].event;
-	event->call.call.ip = text_address(record->ip) - SITE_SIZE;
-	if (slot->want.fields)
-		read_fields(record, slot, event);
-	if (slot->want.filter && is_filtered(slot->want.filter, b->vcpu, event))
-		return;
-	b->ns[b->n++] = (int64_t)tsc_quick_ns(&b->clock, tsc);
-}
-
 static uint64_t drain_ring(struct ring_engine *x, unsigned int i, const struct ring_clock *clock)
 {
-	struct batch batch;
+	struct drained d;
 
 	/* the rest is written before it is read */
-	batch.x = x;
-	batch.vcpu = i % x->nr_vcpus;
-	batch.begun = batch.slot = 0;
-	batch.n = 0;
-	batch.events = (struct event_batch){0};
-	batch.clock = x->vcpus[batch.vcpu].used_clock;
-	ring_consume_direct(&x->direct.rings[i], clock, put, &batch);
-	return end(&batch);
+	d.x = x;
+	d.vcpu = i % x->nr_vcpus;
+	d.begun = 0;
+	d.events = (struct event_batch){0};
+	d.clock = x->vcpus[d.vcpu].used_clock;
+	ring_consume_direct(&x->direct.rings[i], clock, put_batch, &d);
+	return end(&d);
 }
 
 static uint64_t group_losses(const struct ring_engine *x, unsigned int group)

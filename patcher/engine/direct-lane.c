@@ -144,6 +144,7 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 	lane->slots[vacant] =
 		(struct direct_slot){.want = *want, .layout = layout_of(want), .group = group};
 	lane->slots[vacant].state = DIRECT_NEW;
+	direct_plan_make(&lane->slots[vacant].plan, want, &lane->slots[vacant].layout);
 	lane->shapes[vacant].size = want->profile ? 0 : lane->slots[vacant].layout.size;
 	return 0;
 }

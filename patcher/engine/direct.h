@@ -6,14 +6,14 @@
 #include "introspect/tasks/quiesce.h"
 #include "patcher/engine/code-arena.h"
 #include "patcher/engine/engine.h"
-#include "patcher/ring/ring.h"
+#include "patcher/ring/direct.h"
 #include "patcher/trampoline/trampoline.h"
 
 /*
  * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its
  * code, direct-change.c brings it from one set of instances to the next, direct-retire.c takes away
- * what is left behind, direct-drain.c empties the rings, direct-count.c has those whose memory is
- * for counts.
+ * what is left behind, direct-drain.c empties the rings, direct-read.c makes events of records,
+ * direct-count.c has the rings whose memory is for counts.
  */
 enum {
 	DIRECT_GROUPS =
@@ -35,10 +35,35 @@ enum direct_state {
 	DIRECT_DRAINING, /* the code is gone; records may be in the rings */
 };
 
+/* How a field gets from a record to an event. */
+enum direct_copy {
+	DIRECT_COPY_TEXT,  /* 32 bits, sign-extended, plus the bias: an address of text */
+	DIRECT_COPY_INT,   /* 32 bits */
+	DIRECT_COPY_WORD,  /* 64 bits plus the bias */
+	DIRECT_COPY_WORDS, /* so many times 64 bits */
+};
+
+struct direct_column {
+	enum direct_copy copy;
+	uint16_t from, to; /* bytes from the start of record and event */
+	uint16_t words;
+	int64_t bias;
+};
+
+enum { DIRECT_MAX_COLUMNS = 8 };
+
+/* How records of a slot become events: the whole of a run field by field. */
+struct direct_plan {
+	uint16_t stride; /* bytes of an event */
+	uint16_t nr_columns;
+	struct direct_column columns[DIRECT_MAX_COLUMNS];
+};
+
 struct direct_slot {
 	enum direct_state state;
 	struct direct_want want;
 	struct direct_layout layout;
+	struct direct_plan plan;
 	unsigned int group;
 };
 
@@ -204,6 +229,13 @@ bool direct_is_retiring(struct ring_engine *x);
 /* With the guest stopped, while `retiring`: no task or vCPU is inside the code that is being left.
  */
 void direct_retire(struct ring_engine *x);
+
+/* --- direct-read.c ---------------------------------------------------------------------------- */
+
+void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
+		      const struct direct_layout *layout);
+/* Events of a run, one every `stride` bytes; of each only what the slot has wanted is written. */
+void direct_read(const struct direct_plan *plan, const struct direct_run *run, uint8_t *events);
 
 /* --- direct-drain.c --------------------------------------------------------------------------- */
 

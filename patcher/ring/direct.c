@@ -1,12 +1,137 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/ring/direct.h"
 
+#include <string.h>
+#include "patcher/ring/internal.h"
+
+enum step {
+	STEP_GATHERED,
+	STEP_END, /* the next record is for a later pass */
+	STEP_UNCOMMITTED,
+	STEP_MALFORMED,
+};
+
+/* A batch that is being made. */
+struct gathering {
+	struct ring *ring;
+	const struct ring_clock *clock;
+	uint64_t horizon;
+	const uint8_t *begin, *at; /* its first record, and the next one */
+	const uint8_t *stop;       /* the end of the data, or of what is reserved */
+	const uint8_t *end;        /* of what is reserved, or of the tail */
+	struct direct_batch batch;
+};
+
 /* A stamp that is not between the ring's floor and the horizon. False: it is for a later pass. */
-bool direct_mend_stamp(struct ring *ring, uint64_t position, uint64_t *tsc,
-		       const struct ring_clock *clock)
+__attribute__((cold, noinline)) static bool mend_stamp(struct gathering *g, const uint8_t *at,
+						       uint64_t floor, uint64_t *tsc)
 {
-	if (ring_is_later(ring, position, *tsc, clock))
+	g->ring->floor = floor;
+	if (ring_is_later(g->ring, g->ring->consumed + (uint64_t)(at - g->begin), *tsc, g->clock))
 		return false;
-	*tsc = ring_clamp(ring, *tsc, ring_horizon(clock));
+	*tsc = ring_clamp(g->ring, *tsc, g->horizon);
 	return true;
+}
+
+/* Records of this size are whole, and have room in the batch, if they begin before that. */
+static const uint8_t *end_of_run(const struct gathering *g, size_t size)
+{
+	const size_t room = (DIRECT_BATCH - g->batch.n) * size;
+	const size_t begin = (size_t)(g->stop - g->at), whole = (size_t)(g->end - g->at) - size + 1;
+	const size_t bytes = begin < whole ? begin : whole;
+
+	return g->at + (bytes < room ? bytes : room);
+}
+
+/* The next record, and those behind it that have the same commit word. The guest may change a
+ * record at any time: its header is read once, and then believed. */
+static enum step gather_run(struct gathering *g)
+{
+	const struct ring_config *config = &g->ring->config;
+	const struct direct_record *record = (const void *)g->at;
+	const uint32_t commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
+	/* beyond all ids if it is not committed */
+	const uint32_t id = commit ^ RING_COMMITTED;
+	const uint32_t size = id < config->nr_shapes ? config->shapes[id].size : 0;
+	const uint64_t horizon = g->horizon;
+	const uint8_t *at = g->at, *stop;
+	uint64_t *to = &g->batch.tsc[g->batch.n], *const first = to;
+	uint64_t floor = g->ring->floor, tsc;
+	enum step step = STEP_GATHERED;
+
+	if (!size || size > (size_t)(g->end - at))
+		return commit ? STEP_MALFORMED : STEP_UNCOMMITTED;
+	stop = end_of_run(g, size);
+	do {
+		tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+		if (tsc > horizon || tsc < floor) {
+			uint64_t mended = tsc; /* an address for it alone, not for `tsc` */
+
+			if (!mend_stamp(g, at, floor, &mended)) {
+				step = STEP_END;
+				break;
+			}
+			tsc = mended;
+		}
+		floor = tsc;
+		*to++ = tsc;
+		at += size;
+		record = (const void *)at;
+	} while (at < stop && __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) == commit);
+	if (to != first)
+		g->batch.runs[g->batch.nr_runs++] =
+			(struct direct_run){id, size, (size_t)(to - first), g->at};
+	g->batch.n += (size_t)(to - first);
+	g->ring->floor = floor;
+	g->at = at;
+	return step;
+}
+
+/* Emit a batch. What the emitter has seen is zeroed before the guest gets the room back. */
+static enum step emit_batch(struct ring *ring, uint64_t end, const struct ring_clock *clock,
+			    direct_emit_fn *emit, void *arg)
+{
+	const uint32_t offset = ring_offset_of(ring, ring->consumed);
+	const uint64_t reserved = end - ring->consumed, left = ring->config.data_bytes - offset;
+	enum step step = STEP_GATHERED;
+	struct gathering g;
+
+	/* the batch is written before it is read */
+	g.ring = ring;
+	g.clock = clock;
+	g.horizon = ring_horizon(clock);
+	g.begin = g.at = ring->data + offset;
+	g.stop = g.begin + (reserved < left ? reserved : left);
+	g.end = g.begin + (reserved < left + RING_MAX_RECORD ? reserved : left + RING_MAX_RECORD);
+	g.batch.n = g.batch.nr_runs = 0;
+	while (step == STEP_GATHERED && g.at < g.stop && g.batch.n < DIRECT_BATCH)
+		step = gather_run(&g);
+	if (!g.batch.n)
+		return step;
+	emit(arg, &g.batch);
+	memset(ring->data + offset, 0, (size_t)(g.at - g.begin));
+	ring->counts.records += g.batch.n;
+	ring->consumed += (uint64_t)(g.at - g.begin);
+	return step;
+}
+
+void ring_consume_direct(struct ring *ring, const struct ring_clock *clock, direct_emit_fn *emit,
+			 void *arg)
+{
+	const uint64_t before = ring->consumed, end = ring_snapshot(ring);
+	enum step step = STEP_GATHERED;
+
+	while (step != STEP_END && ring->consumed != end) {
+		step = emit_batch(ring, end, clock, emit, arg);
+		if (step == STEP_UNCOMMITTED) {
+			if (!ring_is_stalled(ring, clock))
+				break;
+			ring->counts.stalled++;
+			ring_skip_to(ring, end);
+		} else if (step == STEP_MALFORMED) {
+			ring->counts.malformed++;
+			ring_skip_to(ring, end);
+		}
+	}
+	ring_end_pass(ring, before);
 }

@@ -98,11 +98,39 @@ static void test_quick(void)
 	is_u64(differ, 0, "a prepared clock gives the same times, at all rates, of any stamp");
 }
 
+static void test_each(void)
+{
+	enum { STAMPS = 64 };
+	/* all before the clock's own, across it, behind it, up to what is too large */
+	static const uint64_t begin[] = {0, 1ull << 40, (1ull << 40) - 7000, 1ull << 63, 5};
+	static const uint64_t step[] = {1000, 200, 200, 1ull << 56, 1ull << 57};
+	unsigned int differ = 0;
+
+	for (int i = 0; i < 4 * NR_RATES; i++) {
+		struct tsc_clock clock = {.tsc0 = 1ull << 40, .ns0 = i % 4 ? 1000 : UINT64_MAX / 2};
+		struct tsc_quick_clock quick;
+		uint64_t tsc[STAMPS];
+		int64_t ns[STAMPS];
+
+		tsc_clock_set_rate(&clock, rates[i / 4], NULL);
+		quick = tsc_clock_quick(&clock);
+		for (size_t k = 0; k < sizeof(begin) / sizeof(begin[0]); k++) {
+			for (uint64_t n = 0; n < STAMPS; n++)
+				tsc[n] = begin[k] + n * step[k];
+			tsc_quick_ns_each(&quick, tsc, STAMPS, ns);
+			for (size_t n = 0; n < STAMPS; n++)
+				differ += (uint64_t)ns[n] != tsc_clock_ns(&clock, tsc[n]);
+		}
+	}
+	is_u64(differ, 0, "so does it for many stamps at once");
+}
+
 int main(void)
 {
 	test_rates();
 	test_order();
 	test_extremes();
 	test_quick();
+	test_each();
 	return tap_done();
 }

@@ -31,14 +31,22 @@ static struct {
 } seen[KEPT];
 static size_t nr_seen;
 
-static void keep(void *arg, uint32_t id, uint64_t tsc, const struct direct_record *record)
+static void keep(void *arg, const struct direct_batch *batch)
 {
+	const uint64_t *tsc = batch->tsc;
+
 	(void)arg;
-	if (nr_seen == KEPT)
-		return;
-	seen[nr_seen].id = id;
-	seen[nr_seen].ip = record->ip;
-	seen[nr_seen++].tsc = tsc;
+	for (size_t i = 0; i < batch->nr_runs; i++) {
+		const struct direct_run *run = &batch->runs[i];
+
+		for (size_t n = 0; n < run->n && nr_seen < KEPT; n++) {
+			const uint8_t *at = run->first + n * run->size;
+
+			seen[nr_seen].id = run->id;
+			seen[nr_seen].ip = ((const struct direct_record *)(const void *)at)->ip;
+			seen[nr_seen++].tsc = *tsc++;
+		}
+	}
 }
 
 static void setup(void)

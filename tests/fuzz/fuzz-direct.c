@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A ring of direct records whose memory is damaged between the steps of its writer and passes, and
+ * while a batch is read. The input is a list of steps of four bytes each.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/ring/direct.h"
+#include "tests/lib/ring-writer.h"
+
+enum { DATA = RING_MIN_DATA, NR_IDS = 4, STALL = 50 };
+
+static const struct ring_shape shapes[NR_IDS] = {{16, 0}, {40, 0}, {0, 0}, {RING_MAX_RECORD, 0}};
+
+struct state {
+	uint8_t *memory;
+	struct ring ring;
+	struct ring_clock clock;
+	uint64_t last_tsc, latest_tsc, nr_out;
+	size_t damaged; /* the next batch finds this byte changed; 0: none */
+};
+
+static void require(bool condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void check_run(struct state *s, const struct direct_run *run)
+{
+	const uint8_t *data = s->memory + RING_HEADER_BYTES;
+
+	require(run->id < NR_IDS && run->size && run->size == shapes[run->id].size);
+	require(run->n && run->first >= data && run->first < data + DATA);
+	require(run->first + (run->n - 1) * run->size < data + DATA);
+}
+
+/* What holds for each batch, whatever the guest wrote, or writes meanwhile. */
+static void check_batch(void *arg, const struct direct_batch *batch)
+{
+	struct state *s = arg;
+	size_t n = 0;
+
+	require(batch->n && batch->n <= DIRECT_BATCH);
+	for (size_t i = 0; i < batch->nr_runs; i++) {
+		check_run(s, &batch->runs[i]);
+		require(!i || batch->runs[i].first ==
+				      batch->runs[i - 1].first +
+					      batch->runs[i - 1].n * batch->runs[i - 1].size);
+		n += batch->runs[i].n;
+	}
+	require(n == batch->n);
+	for (size_t i = 0; i < n; i++) {
+		require(batch->tsc[i] >= s->last_tsc && batch->tsc[i] <= s->latest_tsc);
+		s->last_tsc = batch->tsc[i];
+	}
+	s->nr_out += n;
+	if (s->damaged)
+		s->memory[s->damaged] ^= 0xff;
+	s->damaged = 0;
+}
+
+static void pass(struct state *s, uint8_t ticks, uint8_t clock_step)
+{
+	const uint64_t before = s->ring.consumed;
+
+	s->clock.tsc += clock_step;
+	s->latest_tsc = s->clock.tsc;
+	s->clock.now_ns += ticks;
+	ring_consume_direct(&s->ring, &s->clock, check_batch, s);
+	require(s->ring.consumed - before <= DATA);
+	require(s->ring.counts.records == s->nr_out);
+	require(s->ring.limit == (s->ring.dead ? 0 : s->ring.consumed + DATA - RING_SLACK));
+}
+
+static void write_record(struct state *s, uint8_t choice, uint8_t age)
+{
+	static const struct ring_sample samples[] = {
+		{0, 16, 0}, {1, 40, 0}, {3, RING_MAX_RECORD, 0}, {2, 24, 0}, {4, 16, 0}};
+	struct ring_sample sample = samples[choice % (sizeof(samples) / sizeof(samples[0]))];
+	struct ring_writer writer = ring_writer(s->memory, DATA);
+	struct ring_record *record;
+
+	if (writer.header->reserve % RING_RECORD_ALIGN)
+		return;
+	record = ring_writer_reserve(&writer, sample.size);
+	if (!record)
+		return;
+	record->tsc = s->clock.tsc + 20 - age;
+	if (!(choice & 0x80))
+		ring_writer_commit(record, sample);
+}
+
+/* Any byte of the memory, or the end of what is reserved by a little. */
+static size_t scribble(struct state *s, const uint8_t *bytes)
+{
+	const size_t offset = ((size_t)bytes[0] << 8 | bytes[1]) % ring_stride(DATA);
+
+	if (bytes[0] >= 0xf0)
+		s->ring.header->reserve += (uint64_t)(int64_t)(int8_t)bytes[2];
+	else
+		s->memory[offset] = bytes[2];
+	return offset;
+}
+
+static void create(struct state *s)
+{
+	const struct ring_config config = {
+		.data_bytes = DATA, .shapes = shapes, .nr_shapes = NR_IDS};
+
+	*s = (struct state){.clock = {.tsc = 1000, .stall_ns = STALL, .late_ns = STALL}};
+	s->memory = malloc(ring_stride(DATA));
+	require(s->memory && !ring_init(&s->ring, s->memory, &config, NULL));
+}
+
+/* Draining ends: a record from the future is left for one pass. */
+static void drain(struct state *s)
+{
+	unsigned int most = 2 * DATA / 16 + 2;
+
+	s->clock.stall_ns = 0;
+	ring_close(&s->ring);
+	for (; !ring_is_drained(&s->ring); most--) {
+		require(most);
+		pass(s, 0, 0);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct state s;
+
+	create(&s);
+	for (; size >= 4; data += 4, size -= 4) {
+		switch (data[0] & 7) {
+		case 0:
+			pass(&s, data[1], data[2]);
+			break;
+		case 1:
+			scribble(&s, data + 1);
+			break;
+		case 2:
+			s.damaged = scribble(&s, data + 1);
+			break;
+		default:
+			write_record(&s, data[1], data[2]);
+		}
+	}
+	drain(&s);
+	ring_deinit(&s.ring);
+	free(s.memory);
+	return 0;
+}
