@@ -148,8 +148,18 @@ int alloc_point_init(const struct kernel_image *image, const struct symbol *func
 
 bool alloc_action_frees(enum alloc_action action);
 
+/* Whether it is one of entry->calls. */
+bool alloc_call_is_listed(const struct alloc_entry *entry, uint64_t return_address);
+
 /* Whether a call counts that returns to a link-time address. */
-bool alloc_call_counts(const struct alloc_entry *entry, uint64_t return_address);
+static inline bool alloc_call_counts(const struct alloc_entry *entry, uint64_t return_address)
+{
+	/* a return address may lie right behind the body */
+	if (return_address - 1 - entry->counted_by.start <
+	    entry->counted_by.end - entry->counted_by.start)
+		return false;
+	return !entry->nr_calls || alloc_call_is_listed(entry, return_address);
+}
 
 /* "cache", "size", ...; "kmalloc allocation", "page free", ... */
 const char *alloc_role_name(enum alloc_role role);

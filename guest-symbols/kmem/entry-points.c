@@ -372,14 +372,10 @@ static int by_value(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-bool alloc_call_counts(const struct alloc_entry *entry, uint64_t return_address)
+bool alloc_call_is_listed(const struct alloc_entry *entry, uint64_t return_address)
 {
-	/* a return address may lie right behind the body */
-	if (return_address - 1 - entry->counted_by.start <
-	    entry->counted_by.end - entry->counted_by.start)
-		return false;
-	return !entry->nr_calls || bsearch(&return_address, entry->calls, entry->nr_calls,
-					   sizeof(return_address), by_value);
+	return bsearch(&return_address, entry->calls, entry->nr_calls, sizeof(return_address),
+		       by_value);
 }
 
 int alloc_points_of(const struct kernel_image *image, const struct alloc_points **out,

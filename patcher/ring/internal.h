@@ -45,55 +45,39 @@ bool ring_merge_has_queued(const struct ring_merge *merge);
 int ring_merge_queued(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
 		      void *arg);
 
-/* --- the order of a merge: an array, as the next record is mostly among the first few --------- */
+/* --- the order of a merge: an array, as the next record is mostly among the first few. Behind the
+ * last CPU is a place that is older than none ----------------------------------------------------
+ */
 
-/* Whether the first CPU's record is older than all others. Of equal stamps the lower CPU's comes
- * first. */
+/* Of equal stamps the lower CPU's comes first. */
+static inline bool ring_place_is_older(const struct ring_place *a, const struct ring_place *b)
+{
+	return a->tsc < b->tsc || (a->tsc == b->tsc && a->cpu < b->cpu);
+}
+
+/* Whether the first CPU's record is older than all others. */
 static inline bool ring_order_holds(const struct ring_merge *merge)
 {
-	const struct ring_place *order = merge->order;
-
-	return merge->nr_order < 2 || order[0].tsc < order[1].tsc ||
-	       (order[0].tsc == order[1].tsc && order[0].cpu < order[1].cpu);
+	return ring_place_is_older(&merge->order[0], &merge->order[1]);
 }
 
 /* The first CPU's stamp is a later one: put it where it belongs. */
 static inline void ring_order_settle(struct ring_merge *merge)
 {
 	const struct ring_place moved = merge->order[0];
-	unsigned int i = 0;
+	struct ring_place *place = merge->order;
 
-	for (; i + 1 < merge->nr_order; i++) {
-		const struct ring_place *next = &merge->order[i + 1];
-
-		if (moved.tsc < next->tsc || (moved.tsc == next->tsc && moved.cpu < next->cpu))
-			break;
-		merge->order[i] = *next;
-	}
-	merge->order[i] = moved;
+	for (; ring_place_is_older(&place[1], &moved); place++)
+		place[0] = place[1];
+	*place = moved;
 }
 
+/* No CPU has a record. */
+void ring_order_clear(struct ring_merge *merge);
 /* Add a CPU with a record of this stamp. */
 void ring_order_add(struct ring_merge *merge, unsigned int cpu, uint64_t tsc);
 /* The first CPU has no more. */
 void ring_order_drop(struct ring_merge *merge);
-
-/*
- * Zero a record of the guest's memory, a multiple of RING_RECORD_ALIGN bytes. Records are mostly
- * small: a call of memset() takes longer.
- */
-static inline void ring_zero(uint8_t *at, size_t size)
-{
-	typedef uint64_t pair __attribute__((vector_size(16), aligned(8), may_alias));
-	uint8_t *const end = at + size;
-
-	for (; end - at >= 2 * (ptrdiff_t)sizeof(pair); at += 2 * sizeof(pair)) {
-		((volatile pair *)(void *)at)[0] = (pair){0};
-		((volatile pair *)(void *)at)[1] = (pair){0};
-	}
-	for (; at < end; at += sizeof(uint64_t))
-		*(volatile uint64_t *)(void *)at = 0;
-}
 
 /* Give the room back to the guest. The pass began at position `before`. */
 void ring_end_pass(struct ring *ring, uint64_t before);

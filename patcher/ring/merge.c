@@ -2,6 +2,7 @@
 #include "patcher/ring/internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
@@ -20,24 +21,29 @@ static const struct ring_record *oldest(const struct ring_merge *merge, unsigned
 	return ring_first(merge->rings[cpu]);
 }
 
+void ring_order_clear(struct ring_merge *merge)
+{
+	merge->nr_order = 0;
+	merge->order[0] = (struct ring_place){UINT64_MAX, UINT_MAX};
+}
+
 void ring_order_add(struct ring_merge *merge, unsigned int cpu, uint64_t tsc)
 {
-	memmove(&merge->order[1], &merge->order[0], merge->nr_order * sizeof(merge->order[0]));
-	merge->order[0].tsc = tsc;
-	merge->order[0].cpu = cpu;
 	merge->nr_order++;
+	memmove(&merge->order[1], &merge->order[0], merge->nr_order * sizeof(merge->order[0]));
+	merge->order[0] = (struct ring_place){tsc, cpu};
 	ring_order_settle(merge);
 }
 
 void ring_order_drop(struct ring_merge *merge)
 {
-	merge->nr_order--;
 	memmove(&merge->order[0], &merge->order[1], merge->nr_order * sizeof(merge->order[0]));
+	merge->nr_order--;
 }
 
 static void make_order(struct ring_merge *merge)
 {
-	merge->nr_order = 0;
+	ring_order_clear(merge);
 	for (unsigned int cpu = merge->nr_rings; cpu-- > 0;) {
 		const struct ring_record *record = oldest(merge, cpu);
 

@@ -182,6 +182,27 @@ bool ring_arm(struct ring *ring);
 enum { RING_MERGE_MAX = 128 };
 
 /*
+ * A record that a pass takes, validated. Its fields, and the items behind them, may be the guest's
+ * memory, which may change meanwhile: each word is to be read once only.
+ */
+struct ring_taken {
+	uint32_t id, items;
+	uint64_t tsc;
+	const uint64_t *fields;
+};
+
+/* The next records of a ring in a pass, of which the headers were read. */
+enum { RING_AHEAD = 32 };
+
+struct ring_head {
+	const struct ring_taken *next, *end; /* in `ahead`: those that were not emitted yet */
+	uint8_t *begin, *behind; /* the guest's memory: of the first in `ahead`, behind the last */
+	uint64_t stop;           /* position where the pass ends */
+	uint64_t kept;           /* bytes that left the ring, and are not the guest's yet */
+	struct ring_taken ahead[RING_AHEAD];
+};
+
+/*
  * A pass (straight.h) first emits records straight from the rings, in order, until it meets one
  * that is unusual: not complete, damaged, or with a stamp that goes back. Mostly there is none.
  *
@@ -195,37 +216,19 @@ enum { RING_MERGE_MAX = 128 };
 struct ring_merge {
 	struct ring *rings[RING_MERGE_MAX]; /* by CPU */
 	unsigned int nr_rings;
-	uint64_t tsc;       /* the latest that any pass was given */
-	uint64_t watermark; /* every record up to it was emitted */
-	struct ring_head {
-		uint64_t tsc;     /* of its next record */
-		uint8_t *record;  /* the guest's memory */
-		uint64_t at, end; /* positions: of that record, and of where the pass ends */
-		uint64_t begin;   /* of what was emitted, and is not the guest's yet */
-		uint64_t stop;    /* where that is to be given back at the latest */
-		uint32_t id, items;
-		uint32_t size, records;
-	} heads[RING_MERGE_MAX]; /* by CPU */
+	uint64_t tsc;                           /* the latest that any pass was given */
+	uint64_t watermark;                     /* every record up to it was emitted */
+	struct ring_head heads[RING_MERGE_MAX]; /* by CPU */
 	struct ring_place {
 		uint64_t tsc; /* of the CPU's next record */
 		unsigned int cpu;
-	} order[RING_MERGE_MAX]; /* CPUs with records, the one with the oldest first */
+	} order[RING_MERGE_MAX + 1]; /* CPUs with records, the one with the oldest first */
 	unsigned int nr_order;
 };
 
 /* `rings` must outlive the merge. -EINVAL for more than RING_MERGE_MAX, or none. */
 int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
 		    struct error *err);
-
-/*
- * A record that a pass takes, validated. Its fields, and the items behind them, may be the guest's
- * memory, which may change meanwhile: each word is to be read once only.
- */
-struct ring_taken {
-	uint32_t id, items;
-	uint64_t tsc;
-	const uint64_t *fields;
-};
 
 /* One in the host's memory. */
 static inline struct ring_taken ring_take(const struct ring_record *record)

@@ -2,71 +2,25 @@
 #ifndef SONDE_PATCHER_RING_STRAIGHT_H
 #define SONDE_PATCHER_RING_STRAIGHT_H
 
-#include <stddef.h>
 #include "patcher/ring/internal.h"
 
 /*
- * Records from the rings to the emitter, without a queue between. It is inline for the sake of the
- * emitter, which becomes part of the loop.
+ * Records from the rings to the emitter, without a queue between. The headers of some records of
+ * each ring are read ahead, in a loop of its own; then the rings are merged by what was read. That
+ * loop is inline for the sake of the emitter, which becomes part of it.
  */
-enum { RING_FIELDS = offsetof(struct ring_record, fields) / sizeof(uint64_t) };
-
 enum ring_head_state {
 	RING_HEAD_RECORD,
 	RING_HEAD_END,     /* no more record before the horizon */
 	RING_HEAD_UNUSUAL, /* something for ring_consume() */
 };
 
-/* Look at the next record. Its header is read once, and then believed. */
-RING_INLINE enum ring_head_state ring_look(const struct ring *ring, struct ring_head *head,
-					   uint64_t horizon)
-{
-	const struct ring_record *record = (const void *)head->record;
-	const struct ring_shape *shape;
-
-	if (head->at == head->end)
-		return RING_HEAD_END;
-	/* beyond all ids if it is not committed */
-	head->id = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) ^ RING_COMMITTED;
-	if (head->id >= ring->config.nr_shapes)
-		return RING_HEAD_UNUSUAL;
-	shape = &ring->config.shapes[head->id];
-	head->size = shape->size;
-	head->items = 0;
-	if (shape->items) {
-		head->items = __atomic_load_n(&record->items, __ATOMIC_RELAXED);
-		if (head->items > shape->items)
-			return RING_HEAD_UNUSUAL;
-		head->size += head->items * (uint32_t)sizeof(uint64_t);
-	}
-	if (!shape->size || head->size > head->end - head->at)
-		return RING_HEAD_UNUSUAL;
-	head->tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
-	if (head->tsc > horizon)
-		return RING_HEAD_END;
-	return head->tsc < ring->floor ? RING_HEAD_UNUSUAL : RING_HEAD_RECORD;
-}
-
-/* The guest may get the room of what was emitted. */
-void ring_end_run(struct ring *ring, struct ring_head *head);
+/* All that was read ahead was emitted: the guest may get the room back, and more is read. */
+enum ring_head_state ring_read_ahead(struct ring *ring, struct ring_head *head, uint64_t horizon);
 /* Find the first record of each ring. False: one is unusual. */
 bool ring_find_heads(struct ring_merge *merge, uint64_t horizon);
 /* No ring has a record that is older than what was emitted. */
 void ring_end_straight(struct ring_merge *merge);
-
-/* The record was emitted. Its memory is zeroed before the guest gets the room back. */
-RING_INLINE void ring_step_over(struct ring *ring, struct ring_head *head)
-{
-	ring_zero(head->record, head->size);
-	ring->floor = head->tsc;
-	head->records++;
-	head->record += head->size;
-	head->at += head->size;
-	if (head->at < head->stop)
-		return;
-	ring_end_run(ring, head);
-	ring_publish_limit(ring);
-}
 
 /* Emit records of the CPU with the oldest one, as long as they are older than those of all others.
  */
@@ -74,22 +28,19 @@ RING_INLINE enum ring_head_state ring_emit_run(struct ring_merge *merge, uint64_
 					       ring_emit_fn *emit, void *arg, int *ret)
 {
 	const unsigned int cpu = merge->order[0].cpu;
-	struct ring *const ring = merge->rings[cpu];
 	struct ring_head *const head = &merge->heads[cpu];
-	enum ring_head_state state;
+	enum ring_head_state state = RING_HEAD_RECORD;
 
 	do {
-		const struct ring_taken taken = {head->id, head->items, head->tsc,
-						 (const uint64_t *)(const void *)head->record +
-							 RING_FIELDS};
-
-		*ret = emit(arg, cpu, &taken);
+		*ret = emit(arg, cpu, head->next);
 		if (*ret)
 			return RING_HEAD_UNUSUAL;
-		ring_step_over(ring, head);
-		state = ring_look(ring, head, horizon);
-		merge->order[0].tsc = head->tsc;
-	} while (state == RING_HEAD_RECORD && ring_order_holds(merge));
+		if (++head->next == head->end)
+			state = ring_read_ahead(merge->rings[cpu], head, horizon);
+		if (state != RING_HEAD_RECORD)
+			return state;
+		merge->order[0].tsc = head->next->tsc;
+	} while (ring_order_holds(merge));
 	return state;
 }
 

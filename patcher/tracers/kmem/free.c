@@ -125,8 +125,8 @@ static void free_page(struct free_call *call)
 }
 
 /* Whether a call is one that counts. */
-static bool begin(struct free_call *call, const struct kmem_tracer *t,
-		  const struct alloc_entry *entry, uint64_t key, uint64_t call_site)
+static inline bool begin(struct free_call *call, const struct kmem_tracer *t,
+			 const struct alloc_entry *entry, uint64_t key, uint64_t call_site)
 {
 	if (!alloc_call_counts(entry, kernel_link(t->context.kernel, call_site))) {
 		count_event(t->context.counters, COUNTER_NESTED, 1);
