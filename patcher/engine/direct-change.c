@@ -83,12 +83,24 @@ static uint32_t slots_of(uint32_t wants, const unsigned int *ids)
 	return slots;
 }
 
+/* The code of a place, whose function an error names if the instances want too much there. */
+static int find_code(struct ring_engine *x, const struct patch *place, const struct direct_use *use,
+		     const struct direct_piece **out, struct error *err)
+{
+	int ret = direct_find_piece(x, use, out, err);
+
+	if (ret == -ENOSPC)
+		error_prefix(err, "%s, which %d instances want: ", place->function,
+			     __builtin_popcount(use->mask));
+	return ret;
+}
+
 static int add_jump_to(struct ring_engine *x, const struct patch *place, uint8_t opcode,
 		       const struct direct_use *use, struct patch_set *to, struct error *err)
 {
 	const struct direct_piece *piece;
 	struct patch patch = *place;
-	int ret = direct_find_piece(x, use, &piece, err);
+	int ret = find_code(x, place, use, &piece, err);
 
 	if (ret)
 		return ret;
@@ -152,7 +164,7 @@ int direct_add_private(struct ring_engine *x, size_t number, uint32_t mask,
 	patch.off = direct_will_be_off(x, number);
 	if (patch.off || !place->made)
 		return add_pair(texts, now, &patch, err);
-	ret = mask ? direct_find_piece(x, &use, &piece, err) : 0;
+	ret = mask ? find_code(x, now, &use, &piece, err) : 0;
 	if (ret)
 		return ret;
 	set_branch(&patch, JMP, mask ? piece->gva : place->gva);

@@ -112,10 +112,11 @@ static int no_group(const struct direct_lane *lane, const struct direct_want *wa
 {
 	if (want->profile)
 		return error_set(err, ENOSPC,
-				 "no memory for counts: they take one of the %u sets of rings, "
-				 "which other traced instances have",
+				 "no memory for counts: each profile takes a set of rings that no "
+				 "other instance has, and the sets are %u",
 				 lane->nr_groups);
-	return error_set(err, ENOSPC, "no rings: counts of calls have all %u sets of them",
+	return error_set(err, ENOSPC,
+			 "no rings: each profile takes a set of them, and the sets are %u",
 			 lane->nr_groups);
 }
 

@@ -125,7 +125,7 @@ struct trampoline_spec {
 	bool unprivileged; /* for tests in user mode: leaves interrupts on */
 };
 
-enum { TRAMPOLINE_MAX = 4096 }; /* bytes */
+enum { TRAMPOLINE_MAX = 32 << 10 }; /* bytes: for dozens of dynamic probes' arguments */
 
 /*
  * What code does when a record's ring is full: offsets of instructions. `trap` is an OUT to

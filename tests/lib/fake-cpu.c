@@ -12,7 +12,13 @@
 #include <unistd.h>
 #include "tests/lib/tap.h"
 
-enum { PAGE = 4096, SIGNAL_STACK = 64 * 1024, TRAMPOLINE_AT = 64, CODE_BYTES = 2 * PAGE, RSP = 4 };
+enum {
+	PAGE = 4096,
+	SIGNAL_STACK = 64 * 1024,
+	TRAMPOLINE_AT = 64,
+	CODE_BYTES = TRAMPOLINE_MAX + PAGE,
+	RSP = 4
+};
 enum { RANDOM_FLAGS = 0x8d5, FIXED_FLAGS = 0x202 }; /* CF PF AF ZF SF OF; IF and bit 1 */
 
 _Static_assert(offsetof(struct fake_cpu, in) == 0, "fake_cpu_run");

@@ -155,6 +155,43 @@ static void test_filter(void)
 	end();
 }
 
+/* Each of its arguments is memory, at the end of a chain of pointers. */
+static const char *spec_of_chains(unsigned int number, unsigned int arguments, unsigned int depth)
+{
+	static char text[4000];
+	size_t n = (size_t)snprintf(text, sizeof(text), "probe:p:e%u kfree", number);
+
+	for (unsigned int i = 0; i < arguments; i++) {
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " ");
+		for (unsigned int k = 0; k < depth; k++)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "+%u(", k ? 0 : 8 * i);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%%di");
+		for (unsigned int k = 0; k < depth; k++)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, ")");
+	}
+	return text;
+}
+
+/* They share the code of the function's site. */
+static void test_many(void)
+{
+	enum { MANY = 6, ARGUMENTS = 16, MOST = 20, DEPTH = 15 };
+	struct error err = {0};
+	unsigned int added = 0;
+
+	create();
+	for (unsigned int i = 0; i < MANY; i++)
+		added += add(spec_of_chains(i, ARGUMENTS, 1));
+	ok(added == MANY && is_direct(FAKE_KFREE),
+	   "%d probes of one function fetch %d words of memory each", MANY, ARGUMENTS);
+	while (!trace_session_add_instance(fs.session, spec_of_chains(added, MOST, DEPTH), &err))
+		added++;
+	is_str(err.text, "kfree, which 8 instances want: the code needs more than 32768 bytes",
+	       "one that does not fit is refused with the function and the size");
+	ok(is_direct(FAKE_KFREE) && fs.session->instances.n == 1 + added, "and the others go on");
+	end();
+}
+
 static const struct {
 	const char *spec;
 	const char *says;
@@ -191,6 +228,7 @@ int main(void)
 	test_entry();
 	test_return();
 	test_filter();
+	test_many();
 	test_refusals();
 	free(ram);
 	return tap_done();
