@@ -1,0 +1,112 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Each tracer once in a domain, which has 2 MiB for rings and code: what it records or counts is what the domain does all
+# the time. Afterwards the domain is as before.
+use strict;
+use warnings;
+use FindBin;
+use JSON::PP;
+use Test::More;
+
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib", "$FindBin::RealBin/../guest";
+use AttachTest;
+use Files;
+use GuestLog;
+use Process;
+
+use constant NAME => 'tracers';
+
+# Trace for some seconds. Returns what a verb prints of the trace.
+sub traced {
+	my ($spec, @verb) = @_;
+	my ($status, $text) = attach(NAME, '--duration', 3, '--trace', $spec);
+	is($status, 0, "$spec: attach has status 0") or diag($text);
+	like($text, qr/lost: none/, "$spec: nothing is lost") or diag($text);
+	($status, my $shown) = $libvirt->run("$work/sonde", @verb, trace_dir());
+	is($status, 0, "$spec: '@verb' has status 0") or diag($shown);
+	return $shown;
+}
+
+sub objects { return map { JSON::PP::decode_json($_) } grep { /^\{/ } split /\n/, $_[0] }
+
+sub test_kmem {
+	my @events = objects(traced('kmem:kmalloc,cache,pid', 'events', '--json'));
+	cmp_ok(scalar(@events), '>', 100, 'kmem: allocations and frees are recorded: ' . @events);
+	is(scalar(grep { !$_->{call_site_symbol} && !defined $_->{call_site} } @events), 0, 'kmem: each has its caller');
+}
+
+sub test_function {
+	my @events = objects(traced('function:vfs_read,vfs_write,pid', 'events', '--json'));
+	my %calls;
+	$calls{$_->{ip_symbol}}++ for @events;
+	is_deeply([sort keys %calls], [qw(vfs_read vfs_write)], 'function: the functions that were asked for are recorded');
+}
+
+# A process that reads /proc/self/maps enters the file system twice: by way of ksys_read(), and in the pipe of a shell.
+sub test_graph {
+	my $text = traced('graph:ksys_read,vfs_read,seq_read*', 'events', '--graph');
+	like($text, qr/\|  ksys_read\(\) \{\n[^\n]*\|    vfs_read\(\) \{\n[^\n]*\|      seq_read_?\w*\(\);?/,
+		'graph: calls are within those that make them');
+	my @times = $text =~ /([\d.]+) us +\|/g;
+	cmp_ok(scalar(@times), '>', 20, 'graph: calls have durations: ' . @times);
+}
+
+sub test_profile {
+	my $profile = JSON::PP::decode_json(traced('profile:vfs_read,vfs_write,hist', 'profile', '--json'));
+	my %of = map { $_->{function} => $_ } @{$profile->{profiles}[0]{functions}};
+	is_deeply([sort keys %of], [qw(vfs_read vfs_write)], 'profile: the functions that were asked for are counted');
+	for my $function (values %of) {
+		my $calls = 0;
+		$calls += $_->{calls} for @{$function->{buckets}};
+		cmp_ok($function->{timed}, '>', 0, "profile: calls of $function->{function} are timed");
+		is($calls, $function->{timed}, "profile: $function->{function} has a histogram of them");
+	}
+}
+
+sub test_syscalls {
+	my $text = traced('syscalls:read,openat,comm', 'events', '--syscalls');
+	like($text, qr/ openat\(dfd=-100, filename=0x\w+, flags=\w+, mode=\w+\) = \d+ </, 'syscalls: arguments are named');
+	unlike($text, qr/ (?!openat|read)\w+\([^)]*\) = /, 'syscalls: no others are recorded');
+}
+
+sub test_probe {
+	my @events = objects(traced('probe:p:opened do_sys_openat2 dfd name=+0($arg2):ustring', 'events', '--json'));
+	cmp_ok(scalar(grep { ($_->{name} // '') eq '/proc/self/maps' } @events), '>', 0,
+		'probe: arguments and what they point to are recorded');
+	is(scalar(grep { $_->{event} !~ /opened$/ } @events), 0, 'probe: each event has the name that was given');
+}
+
+# What does not fit into the memory is refused before anything is traced, with the number that would fit.
+sub is_refused {
+	my ($what, $why, @specs) = @_;
+	my ($status, $text) = attach(NAME, '--duration', 3, map { ('--trace', $_) } @specs);
+	is($status, 1, "$what: attach has status 1");
+	like($text, $why, "$what: the reason has the number that fits");
+}
+
+sub test_refusals {
+	is_refused('a profile of all functions', qr/^sonde attach: no room for the counts of more than \d+ functions: /m, 'profile:*');
+	is_refused('two profiles', qr/^sonde attach: no memory for counts: .* the sets are 1$/m, map { "p$_=profile:vfs_read" } 1, 2);
+	is_refused('a function beside a profile', qr/^sonde attach: no rings: .* the sets are 1$/m, 'profile:vfs_read',
+		'function:vfs_read');
+	# each reads 20 words behind chains of 15 pointers
+	my $arguments = join ' ', (('+0(' x 15) . '%di' . (')' x 15)) x 20;
+	is_refused('two probes of one function', qr/^sonde attach: vfs_read, which 2 instances want: the code needs more than \d+ bytes$/m,
+		map { "probe:p:e$_ vfs_read $arguments" } 1, 2);
+	my @events = objects(traced('function:vfs_read,pid', 'events', '--json'));
+	cmp_ok(scalar(@events), '>', 0, 'the domain can be traced afterwards');
+}
+
+AttachTest::start();
+start_ticking(NAME);
+test_kmem();
+test_function();
+test_graph();
+test_profile();
+test_syscalls();
+test_probe();
+test_refusals();
+is_as_before(NAME, 'at the end');
+is_untroubled($libvirt->serial(NAME) =~ s/\r//gr, "the guest's log has no warnings", WARNINGS);
+done_testing();
